@@ -4,6 +4,8 @@
 # A part NAME leaves behind SITU_HAVE_NAME (for situ_config.h) and SITU_NAME_NOTE (for the summary). What the library links
 # is collected in the target situ_deps.
 
+include(CheckCSourceCompiles)
+
 add_library(situ_deps INTERFACE)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
@@ -61,6 +63,41 @@ macro(situ_find_onednn)
     if(SITU_GOMP_LIBRARY)
       set(SITU_HAVE_GOMP 1 PARENT_SCOPE)
       target_link_libraries(situ_deps INTERFACE ${SITU_GOMP_LIBRARY})
+    endif()
+  endif()
+endmacro()
+
+# LAPACKE is a library of its own (the reference, Debian's) or a part of OpenBLAS. Only with 32-bit integers, as our row
+# swaps are.
+macro(situ_find_lapack)
+  find_path(SITU_LAPACK_INCLUDE lapacke.h PATH_SUFFIXES openblas)
+  find_library(SITU_LAPACKE_LIBRARY NAMES lapacke openblas)
+  mark_as_advanced(SITU_LAPACK_INCLUDE SITU_LAPACKE_LIBRARY)
+  set(reason "lapacke.h, LAPACKE's library or LAPACK not found (Debian: liblapacke-dev libopenblas-serial-dev)")
+  if(SITU_LAPACK_INCLUDE AND SITU_LAPACKE_LIBRARY)
+    find_package(LAPACK QUIET)
+    if(LAPACK_FOUND)
+      set(libraries ${SITU_LAPACKE_LIBRARY} ${LAPACK_LIBRARIES})
+      list(REMOVE_DUPLICATES libraries)
+      set(CMAKE_REQUIRED_INCLUDES ${SITU_LAPACK_INCLUDE})
+      set(CMAKE_REQUIRED_LIBRARIES ${libraries} m)
+      set(CMAKE_REQUIRED_QUIET ON)
+      check_c_source_compiles("#include <lapacke.h>
+        _Static_assert(sizeof(lapack_int) == 4, \"\");
+        void LAPACK_GLOBAL(dtrsm, DTRSM)(void);
+        int main(void) { LAPACK_GLOBAL(dtrsm, DTRSM)(); return (int)LAPACKE_dpotrf_work(0, 'L', 0, 0, 1); }"
+        SITU_LAPACK_WORKS)
+      mark_as_advanced(SITU_LAPACK_WORKS)
+      unset(CMAKE_REQUIRED_INCLUDES)
+      unset(CMAKE_REQUIRED_LIBRARIES)
+      unset(CMAKE_REQUIRED_QUIET)
+    endif()
+    if(SITU_LAPACK_WORKS)
+      list(GET LAPACK_LIBRARIES 0 found)
+      get_filename_component(found ${found} NAME)
+      set(found "LAPACKE with ${found}")
+      target_include_directories(situ_deps SYSTEM INTERFACE ${SITU_LAPACK_INCLUDE})
+      target_link_libraries(situ_deps INTERFACE ${libraries})
     endif()
   endif()
 endmacro()
@@ -141,6 +178,7 @@ macro(situ_find_mpi)
 endmacro()
 
 situ_feature(ONEDNN "oneDNN for matmul and convolution")
+situ_feature(LAPACK "LAPACK for linear algebra")
 situ_feature(LIBDW "source lines in error messages")
 situ_feature(OPENCL "the OpenCL backend")
 situ_feature(CUDA "the CUDA backend")

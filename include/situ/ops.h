@@ -16,6 +16,7 @@
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/loss.h"
+#include "ops/matrix.h"
 #include "ops/nn.h"
 #include "ops/reduce.h"
 #include "ops/shape.h"

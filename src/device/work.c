@@ -31,6 +31,7 @@ const char *situ__verb_name(situ_verb verb) {
     [SITU_VERB_POOL] = "pool",
     [SITU_VERB_RESAMPLE] = "resample",
     [SITU_VERB_FFT] = "fft",
+    [SITU_VERB_LINALG] = "linear algebra",
     [SITU_VERB_SOFTMAX] = "softmax",
     [SITU_VERB_NORM] = "norm",
     [SITU_VERB_BATCH_NORM] = "batch norm",

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "situ/sys/op.h"
+#include "situ/policy.h"
+#include "situ_config.h"
 #include "support/parity.h"
 
 static void every_op_is_called(void **state) {
@@ -32,10 +34,22 @@ static unsigned dtypes_of(size_t row) {
   return dtypes;
 }
 
+/* What only the CPU computes, by a library that this build may lack. */
+static bool is_missing(const parity_row *row) {
+#ifdef SITU_HAVE_LAPACK
+  return (void)row, false;
+#else
+  return !strncmp(row->op, "linalg_", 7);
+#endif
+}
+
 static void every_call_gives_what_the_host_gives(void **state) {
   (void)state;
   int failed = 0;
-  for (size_t k = 0; k < parity_row_count; k++) failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k)) < 20;
+  situ_setting before;
+  situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY });
+  for (size_t k = 0; k < parity_row_count; k++)
+    if (!is_missing(&parity_rows[k])) failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k)) < 20;
   assert_int_equal(failed, 0);
 }
 

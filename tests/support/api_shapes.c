@@ -26,6 +26,7 @@ static const struct row {
   { NULL, "condition mask", SITU_BOOL, { 2, { 2, 2 } } },
   { "op_run3", "a", SITU_BOOL, { 2, { 2, 2 } } },
 
+  { "linalg_cholesky", NULL, SITU_F32, { 2, { 1, 1 } } },
   { "dot outer meshgrid nn_bce_with_logits_loss", NULL, SITU_F32, { 1, { 2 } } },
   { "mv", "vec", SITU_F32, { 1, { 2 } } },
   { "cosine_embedding_loss", "target", SITU_F32, { 1, { 2 } } },

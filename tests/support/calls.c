@@ -18,6 +18,15 @@ static situ_tensor *complex_of(situ_tensor *x) {
                     -1);
 }
 
+/* x x^T / (8 l + 1) + I: positive definite, of good condition. */
+static situ_tensor *positive_of(situ_tensor *x) {
+  const int64_t n = situ_size(x, -2);
+  situ_tensor *square = situ_matmul(x, situ_transpose(x, -2, -1));
+  if (!situ_dtype_is_floating(situ_dtype_of(x))) return square;
+  situ_tensor *eye = situ_eye(n, n, &(situ_options){ .dtype = situ_dtype_of(x), .device = situ_device_of(x) });
+  return situ_add(situ_div_scalar(square, 8.0 * (double)situ_size(x, -1) + 1), eye);
+}
+
 /* A name, the op of the table, operands (parity_shape has the letters), how near its results and its gradients must
    be, the call. */
 #define CALLS(_)                                                                                                       \
@@ -259,6 +268,13 @@ static situ_tensor *complex_of(situ_tensor *x) {
     situ_interpolate(t[0], &(situ_interpolate_options){ .size = SITU_DIMS(6), .mode = SITU_INTERPOLATE_AREA }))        \
   _(interpolate_nearest, interpolate, "g", SUMS, SUMS,                                                                 \
     situ_interpolate(t[0], &(situ_interpolate_options){ .scale_factor = { 1.3 } }))                                    \
+  _(linalg_cholesky, linalg_cholesky, "m", CHAIN, CHAIN, situ_linalg_cholesky(positive_of(t[0]), false))               \
+  _(linalg_det, linalg_det, "m", CHAIN, CHAIN, situ_linalg_det(positive_of(t[0])))                                     \
+  _(linalg_slogdet, linalg_slogdet, "m", CHAIN, CHAIN, situ_linalg_slogdet(positive_of(t[0]), also))                   \
+  _(linalg_inv, linalg_inv, "m", CHAIN, CHAIN, situ_linalg_inv(positive_of(t[0])))                                     \
+  _(linalg_solve, linalg_solve, "mA", CHAIN, CHAIN, situ_linalg_solve(positive_of(t[0]), t[1], true))                  \
+  _(linalg_solve_triangular, linalg_solve_triangular, "mA", CHAIN, CHAIN,                                              \
+    situ_linalg_solve_triangular(positive_of(t[0]), t[1], true, true, false))                                          \
   _(fft_fft, fft, "m", SUMS, SUMS, situ_fft_fft(complex_of(t[0]), NULL))                                               \
   _(fft_ifft, fft, "m", SUMS, SUMS, situ_fft_ifft(complex_of(t[0]), &(situ_fft_options){ .dim = SITU_DIMS(1) }))       \
   _(fft_rfft, fft, "m", SUMS, SUMS, situ_fft_rfft(t[0], NULL))                                                         \

@@ -2,6 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "situ/sys/op.h"
+#include "situ_config.h"
 #include "support/program.h"
 
 #define RUN(id) static situ_tensor *id(situ_tensor *const *in, const program_call *c)
@@ -87,6 +89,39 @@ RUN(run_matmul) {
   return (void)c, situ_dim(in[0]) == 2 && situ_dim(in[1]) == 2
                       ? situ_matmul(in[0], size(in[0], 1) == size(in[1], 0) ? in[1] : situ_transpose(in[1], 0, 1))
                       : NULL;
+}
+/* Positive definite, of good condition; NULL where no LAPACK is. */
+static situ_tensor *positive_of(situ_tensor *x) {
+#ifdef SITU_HAVE_LAPACK
+  if (situ_dim(x) != 2 || !situ_numel(x) || !situ_device_has(test_device(), SITU_VERB_LINALG)) return NULL;
+  situ_tensor *t = situ_tanh(x);
+  return situ_add(situ_matmul(t, situ_transpose(t, 0, 1)),
+                  situ_eye(size(x, 0), size(x, 0), &(situ_options){ .dtype = SITU_F64, .device = test_device() }));
+#else
+  return (void)x, NULL;
+#endif
+}
+RUN(run_cholesky) {
+  situ_tensor *a = positive_of(in[0]);
+  NOTE("of tanh(x) tanh(x)^T + I, %d", c->p[0] % 2);
+  return a ? situ_linalg_cholesky(a, c->p[0] % 2) : NULL;
+}
+RUN(run_inv) {
+  situ_tensor *a = positive_of(in[0]);
+  NOTE("of tanh(x) tanh(x)^T + I");
+  return a ? situ_linalg_inv(a) : NULL;
+}
+RUN(run_det) {
+  situ_tensor *a = positive_of(in[0]), *log_det;
+  NOTE("of tanh(x) tanh(x)^T + I, %d", c->p[0] % 2);
+  if (!a || c->p[0] % 2) return a ? situ_linalg_det(a) : NULL;
+  return situ_linalg_slogdet(a, &log_det) ? log_det : NULL;
+}
+RUN(run_solve) {
+  situ_tensor *a = positive_of(in[0]);
+  NOTE("with tanh(x) tanh(x)^T + I, %d", c->p[0] % 4);
+  if (!a || c->p[0] % 4 == 3) return a ? situ_linalg_solve(a, in[1], true) : NULL;
+  return situ_linalg_solve_triangular(a, in[1], c->p[0] % 4 & 1, true, c->p[0] % 4 & 2);
 }
 RUN(run_sum) {
   if (!situ_dim(in[0])) return situ_sum(in[0], NULL);
@@ -442,6 +477,10 @@ const program_kind program_kinds[] = {
   MAKES(softmax, 1, PROGRAM_SAVES),
   MAKES(cumsum, 1, 0),
   MAKES(interpolate, 1, 0),
+  MAKES(cholesky, 1, PROGRAM_SAVES),
+  MAKES(inv, 1, PROGRAM_SAVES),
+  MAKES(det, 1, PROGRAM_SAVES),
+  MAKES(solve, 2, TWO | PROGRAM_PART),
   MAKES(rfft, 1, PROGRAM_PART),
   MAKES(fft, 2, PROGRAM_ALIKE | PROGRAM_PART),
   MAKES(irfft, 2, PROGRAM_ALIKE),

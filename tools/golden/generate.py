@@ -27,6 +27,7 @@ import table_attention  # noqa: E402,F401  (adds its rows)
 import table_composed  # noqa: E402,F401  (adds its rows)
 import table_elementary  # noqa: E402,F401  (adds its rows)
 import table_fft  # noqa: E402,F401  (adds its rows)
+import table_lapack  # noqa: E402,F401  (adds its rows)
 import table_indexing  # noqa: E402,F401  (adds its rows)
 import table_statistics  # noqa: E402,F401  (adds its rows)
 import table_pairs  # noqa: E402,F401  (adds its rows)
@@ -38,7 +39,7 @@ from table import ROWS  # noqa: E402
 
 FAMILIES = ("make", "unary", "binary", "reduce", "scan", "shape", "index", "linalg", "nn", "loss", "arrange",
             "criterion", "elementary", "vision", "indexing", "statistics", "samples", "pairs", "scatters",
-            "fft", "attention")
+            "fft", "attention", "lapack")
 OP_BYTES = {"samples": 2000, "scatters": 3000}  # beside 6000: what a thinned op may take, hand-picked cases apart
 CASE_BYTES = 4000  # a larger sample is for the full set only
 FEWEST = 6

@@ -102,6 +102,9 @@ typedef enum situ_verb {
   /** Fourier transforms along integer[0], f32 or f64; op: situ_fft_pass; integer[1] not 0: positive exponents;
       scalar[0]: a factor. A complex operand has one more dimension, the last, of size 2: real and imaginary part. */
   SITU_VERB_FFT,
+  /** Factorizations and solutions of matrices, the last two dimensions, f32 or f64; op: situ_linalg_pass. Operands have
+      any strides. Optional: a device without it leaves them to the CPU. */
+  SITU_VERB_LINALG,
   /** Along integer[0]; op: situ_softmax_pass; integer[1] not 0: softmax of a row of -infinity is 0 instead of NaN. */
   SITU_VERB_SOFTMAX,
   /** Rows of the last dimension; op: situ_norm_pass. */
@@ -260,6 +263,21 @@ typedef enum situ_fft_pass {
   SITU_FFT_REAL_BACK /**< half spectrum -> n real elements, as if the other half were its mirror image, conjugated; the
                           imaginary parts of element 0, and of n / 2 for an even n, are not read */
 } situ_fft_pass;
+
+/** Results are contiguous. x^T: the result is written transposed, which is LAPACK's column-major order. A matrix that
+    is not as it must be is an error that names it. */
+typedef enum situ_linalg_pass {
+  SITU_LINALG_CHOLESKY, /**< in a [.., n, n], its lower triangle; out L; integer[0] not 0: the upper, L^T */
+  SITU_LINALG_LU,       /**< in a [.., m, n]; out (P^-1 a = L U)^T [.., n, m], row swaps i32 [.., min(m, n)] from 1, the
+                               determinant [..] or NULL; where out[3] is given too, its sign, and log |det| there;
+                               integer[0] not 0: a singular matrix is an error */
+  SITU_LINALG_LU_SOLVE, /**< in LU^T (each contiguous), row swaps, b [.., n, k]; out x^T [.., k, n], a x = b;
+                               integer[0] not 0: a^T x = b */
+  SITU_LINALG_INV,      /**< in a [.., n, n]; out its inverse */
+  SITU_LINALG_TRIANGULAR, /**< in a [.., n, n], b [.., n, k]; out x^T [.., k, n], a x = b; integer[0] not 0: a is upper,
+                               else lower triangular; integer[1] not 0: with ones on the diagonal */
+  SITU_LINALG_PASSES
+} situ_linalg_pass;
 
 typedef enum situ_softmax_pass {
   SITU_SOFTMAX,

@@ -29,6 +29,7 @@ situ_status situ__cpu_conv(int index, const situ_work *work);
 situ_status situ__cpu_pool(int index, const situ_work *work);
 situ_status situ__cpu_resample(int index, const situ_work *work);
 situ_status situ__cpu_fft(int index, const situ_work *work);
+situ_status situ__cpu_linalg(int index, const situ_work *work);
 situ_status situ__cpu_softmax(int index, const situ_work *work);
 situ_status situ__cpu_norm(int index, const situ_work *work);
 situ_status situ__cpu_batch_norm(int index, const situ_work *work);

@@ -160,6 +160,12 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("m", false, channel_shuffle, (t[0], I(0)))                                                                      \
   _("m", false, local_response_norm, (t[0], I(0) & 7, D(0), D(1), 2))                                               \
   _("muu", false, instance_norm, (t[0], NULL, NULL, t[1], t[2], &(situ_instance_norm_options){ .eps = D(0) }))      \
+  _("h", false, linalg_cholesky, (t[0], I(0) & 1))                                                                  \
+  _("h", false, linalg_inv, (t[0]))                                                                                 \
+  _("h", false, linalg_det, (t[0]))                                                                                 \
+  _("h", false, linalg_slogdet, (t[0], also))                                                                       \
+  _("hR", false, linalg_solve, (t[0], t[1], I(0) & 1))                                                              \
+  _("hR", false, linalg_solve_triangular, (t[0], t[1], I(0) & 1, I(0) & 2, I(0) & 4))                               \
   _("m", false, fft_rfft, (t[0], FFT))                                                                              \
   _("m", false, fft_ihfft, (t[0], FFT))                                                                             \
   _("k", false, fft_rfftn, (t[0], FFTN))                                                                            \

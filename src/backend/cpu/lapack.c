@@ -1,0 +1,143 @@
+/* Linear algebra: the only file that calls LAPACK, through LAPACKE's functions that neither check nor allocate.
+   Matrices are row-major here and column-major there, so that the same memory is the transposed matrix: passes ask for
+   that one's factors where it saves a copy.
+   SPDX-License-Identifier: MIT */
+#include "cpu.h"
+#include "situ_config.h"
+
+#ifdef SITU_HAVE_LAPACK
+
+#include <lapacke.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/pool.h"
+#include "base/size.h"
+#include "slots.h"
+
+enum { GRAIN = 1 << 15, TILE = 16, BLOCK = 64 /* columns that LAPACK takes at a time, for its workspace */ };
+
+typedef struct job {
+  const situ_work *work;
+  int64_t count;   /* matrices */
+  int64_t m, n, k; /* in[0] is [.., m, n]; in[last] of a system of equations [.., n, k] */
+  int64_t memory;  /* LAPACK's workspace for one matrix, in elements */
+  situ__slots slots;
+  pthread_mutex_t lock;
+  int64_t failed; /* the first matrix that failed, or -1 */
+  lapack_int why; /* what LAPACK said */
+} job;
+
+/* Of matrix number `item`: its offset in elements. Its own last `dims` dimensions are not counted. */
+static int64_t offset_of(const situ_view_desc *v, int dims, int64_t item) {
+  int64_t at = 0;
+  for (int d = v->ndim - dims - 1; d >= 0; item /= v->size[d--]) at += item % v->size[d] * v->stride[d];
+  return at;
+}
+static char *item_of(const situ_view_desc *v, int dims, int64_t item) {
+  return situ__cpu_data(v) + offset_of(v, dims, item) * situ__cpu_size(v->dtype);
+}
+static lapack_int lead(int64_t size) { return (lapack_int)situ__max_i64(1, size); }
+
+static int64_t rows_of(const situ_view_desc *v) { return v->size[v->ndim - 2]; }
+static int64_t columns_of(const situ_view_desc *v) { return v->size[v->ndim - 1]; }
+static int64_t row_step(const situ_view_desc *v) { return v->stride[v->ndim - 2]; }
+static int64_t column_step(const situ_view_desc *v) { return v->stride[v->ndim - 1]; }
+
+#define FN(name) name##_f32
+#define real float
+#define LAPACK(name) LAPACKE_s##name##_work
+#define LOG logf
+#define TRSM LAPACK_GLOBAL(strsm, STRSM)
+#include "lapack_passes.h"
+#undef TRSM
+#undef LOG
+#undef LAPACK
+#undef real
+#undef FN
+
+#define FN(name) name##_f64
+#define real double
+#define LAPACK(name) LAPACKE_d##name##_work
+#define LOG log
+#define TRSM LAPACK_GLOBAL(dtrsm, DTRSM)
+#include "lapack_passes.h"
+#undef TRSM
+#undef LOG
+#undef LAPACK
+#undef real
+#undef FN
+
+/* ---- all matrices ---- */
+
+typedef lapack_int (*pass)(const job *j, int64_t item, void *memory);
+static const pass passes[SITU_LINALG_PASSES][2] = {
+  [SITU_LINALG_CHOLESKY] = { cholesky_f32, cholesky_f64 },       [SITU_LINALG_LU] = { lu_f32, lu_f64 },
+  [SITU_LINALG_LU_SOLVE] = { lu_solve_f32, lu_solve_f64 },       [SITU_LINALG_INV] = { inv_f32, inv_f64 },
+  [SITU_LINALG_TRIANGULAR] = { triangular_f32, triangular_f64 },
+};
+
+/* Workspace of LAPACK's blocked algorithms, in elements, and matrices that a pass copies first. */
+static int64_t memory_of(const job *j) {
+  const int64_t m = j->m, n = j->n;
+  switch ((situ_linalg_pass)j->work->op) {
+  case SITU_LINALG_INV: return n * BLOCK + n; /* and row swaps */
+  case SITU_LINALG_TRIANGULAR: return m * n;
+  default: return 0;
+  }
+}
+
+static void note(job *j, int64_t item, lapack_int why) {
+  pthread_mutex_lock(&j->lock);
+  if (j->failed < 0 || item < j->failed) j->failed = item, j->why = why;
+  pthread_mutex_unlock(&j->lock);
+}
+
+static void run(int64_t begin, int64_t end, void *payload) {
+  job *j = payload;
+  const pass one = passes[j->work->op][j->work->in[0]->dtype == SITU_F64];
+  void *memory = situ__slots_take(&j->slots);
+  for (int64_t item = begin; item < end; item++) {
+    const lapack_int why = one(j, item, memory);
+    if (why) note(j, item, why);
+  }
+  situ__slots_give(&j->slots, memory);
+}
+
+static situ_status report(const job *j) {
+  char batch[64] = "";
+  if (j->work->in[0]->ndim > 2)
+    (void)snprintf(batch, sizeof batch, "(matrix %lld of the batch) ", (long long)j->failed);
+  switch ((situ_linalg_pass)j->work->op) {
+  case SITU_LINALG_CHOLESKY:
+    return situ__fail(SITU_E_ARG, "linalg",
+                      "%sinput is not positive definite: its leading minor of order %d is not positive", batch,
+                      (int)j->why);
+  default:
+    return situ__fail(SITU_E_ARG, "linalg", "%sthe matrix is singular: element %d of U's diagonal is 0", batch,
+                      (int)j->why);
+  }
+}
+
+situ_status situ__cpu_linalg(int index, const situ_work *work) {
+  (void)index;
+  const situ_view_desc *a = work->in[0], *last = work->in[work->ins - 1];
+  job j = { .work = work, .count = 1, .m = rows_of(a), .n = columns_of(a), .k = columns_of(last), .failed = -1 };
+  for (int d = 0; d < a->ndim - 2; d++) j.count *= a->size[d];
+  j.memory = memory_of(&j);
+  const int64_t steps = j.m * j.n * situ__max_i64(situ__min_i64(j.m, j.n), j.k),
+                grain = situ__max_i64(1, GRAIN / situ__max_i64(1, steps));
+  situ_status status = situ__slots_open(&j.slots, "linalg", (size_t)(j.memory * situ__cpu_size(a->dtype)),
+                                        situ__ceil_div(j.count, grain));
+  if (status != SITU_OK) return status;
+  (void)pthread_mutex_init(&j.lock, NULL);
+  situ__parallel(j.count, grain, run, &j);
+  (void)pthread_mutex_destroy(&j.lock);
+  situ__slots_close(&j.slots);
+  return j.failed < 0 ? SITU_OK : report(&j);
+}
+
+#endif
