@@ -114,13 +114,13 @@ situ_shape situ__lapack_shape(const situ_call *c, int operand, int64_t rows, int
   return shape;
 }
 
-bool situ__lapack_system(situ_call *c) {
-  if (!situ__lapack_matrix(c, 0, true) || !situ__lapack_matrix(c, 1, false)) return false;
+bool situ__lapack_system(situ_call *c, bool square) {
+  if (!situ__lapack_matrix(c, 0, square) || !situ__lapack_matrix(c, 1, false)) return false;
   const situ_view_desc *a = situ__desc(c->in[0]), *b = situ__desc(c->in[1]);
-  const int64_t n = a->size[a->ndim - 1], k = b->size[b->ndim - 1];
+  const int64_t m = a->size[a->ndim - 2], n = a->size[a->ndim - 1], k = b->size[b->ndim - 1];
   const situ_shape left = situ__shape(a), right = situ__shape(b);
   char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
-  if (b->size[b->ndim - 2] != n)
+  if (b->size[b->ndim - 2] != m)
     return situ_refuse(c, SITU_E_SHAPE, "%s is %s and %s %s: they need the same number of rows", c->op->operand[0].name,
                        situ_shape_text(&left, l), c->op->operand[1].name, situ_shape_text(&right, r));
   situ_shape batch = situ__lapack_shape(c, 0, -1, -1), other = situ__lapack_shape(c, 1, -1, -1);
@@ -138,4 +138,11 @@ const situ_view_desc *situ__lapack_batched(const situ_view_desc *v, const situ_v
   to.ndim = (uint8_t)(y->ndim - 2 + dims);
   for (int d = 0; d < dims; d++) to.size[y->ndim - 2 + d] = v->size[v->ndim - dims + d];
   return situ_desc_expand(v, &to, desc);
+}
+
+bool situ__is_vectors(const situ_view_desc *a, const situ_view_desc *b) {
+  if (b->ndim == 1) return true;
+  bool same = b->ndim == a->ndim - 1;
+  for (int d = 0; same && d < b->ndim; d++) same = a->size[d] == b->size[d];
+  return same;
 }

@@ -24,7 +24,9 @@ bool situ__lapack_matrix(const situ_call *c, int operand, bool square);
 /* The batch dimensions of an operand, with two more; rows or columns < 0: one less. */
 situ_shape situ__lapack_shape(const situ_call *c, int operand, int64_t rows, int64_t columns);
 /* Infers shape[0] of x^T [.., k, n] where a x = b, and refuses operands that do not fit. */
-bool situ__lapack_system(situ_call *c);
+bool situ__lapack_system(situ_call *c, bool square);
+/* Whether b is vectors beside matrices a, by torch's rule. */
+bool situ__is_vectors(const situ_view_desc *a, const situ_view_desc *b);
 /* v with the batch dimensions of y, before its own last `dims`, in *desc. */
 const situ_view_desc *situ__lapack_batched(const situ_view_desc *v, const situ_view_desc *y, int dims,
                                            situ_view_desc *desc);

@@ -18,6 +18,7 @@ typedef struct triangular_params {
   bool upper, unit;
 } triangular_params;
 
+static bool triangular_infer(situ_call *c) { return situ__lapack_system(c, true); }
 static bool triangular_forward(situ_call *c) {
   const triangular_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->out[0]);
@@ -48,7 +49,7 @@ SITU_OP(solve_triangular_op) = { .name = "linalg_solve_triangular",
                                  .save = SITU_SAVE(0) | SITU_SAVE_OUT(0),
                                  .autocast = { SITU_CAST_F32, SITU_CAST_F32 },
                                  .params_size = sizeof(triangular_params),
-                                 .infer = situ__lapack_system,
+                                 .infer = triangular_infer,
                                  .forward = triangular_forward,
                                  .backward = triangular_backward };
 
@@ -131,7 +132,7 @@ situ_tensor *situ__lu_solve(situ_tensor *lut, situ_tensor *swaps, situ_tensor *b
 enum { X, LUT, SWAPS };
 
 static bool solve_infer(situ_call *c) {
-  if (!situ__lapack_system(c)) return false;
+  if (!situ__lapack_system(c, true)) return false;
   infer_factors(c, LUT);
   return true;
 }
@@ -157,19 +158,11 @@ SITU_OP(solve_op) = { .name = "linalg_solve",
                       .forward = solve_forward,
                       .backward = solve_backward };
 
-/* Whether B is vectors, by torch's rule. */
-static bool is_vectors(const situ_view_desc *a, const situ_view_desc *b) {
-  if (b->ndim == 1) return true;
-  bool same = b->ndim == a->ndim - 1;
-  for (int d = 0; same && d < b->ndim; d++) same = a->size[d] == b->size[d];
-  return same;
-}
-
 situ_tensor *situ_linalg_solve(situ_tensor *A, situ_tensor *B, bool left) {
   const char *op = solve_op.name;
   SITU__MADE_OF_OPS(op);
   if (!situ__need(op, "A", A) || !situ__need(op, "B", B)) return NULL;
-  const bool vectors = is_vectors(&A->view, &B->view);
+  const bool vectors = situ__is_vectors(&A->view, &B->view);
   if (vectors && !left) return situ__fail(SITU_E_ARG, op, "x A = B needs matrices in B: B is vectors"), NULL;
   if (vectors) {
     situ_tensor *x = situ__lapack_run2(&solve_op, A, situ_unsqueeze(B, -1), NULL);

@@ -45,12 +45,13 @@ static void complain(const char *fmt, ...) {
 
 /* What only the library can call with valid arguments: it makes the struct that the first one is. */
 static const char no_valid_call[] = "situ_grad_collected";
-/* Linear algebra is refused, whatever it is given, by a build without LAPACK. */
+/* Linear algebra is refused, whatever it is given, by a build without LAPACK; but powers are products. */
 static bool is_refused(const char *function) {
 #ifdef SITU_HAVE_LAPACK
   return (void)function, false;
 #else
-  return !strncmp(function, "situ_linalg_", 12);
+  return !strncmp(function, "situ_linalg_", 12) ||
+         api_is(function, "situ_cholesky_solve situ_cholesky_inverse situ_logdet");
 #endif
 }
 

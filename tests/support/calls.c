@@ -275,6 +275,12 @@ static situ_tensor *positive_of(situ_tensor *x) {
   _(linalg_solve, linalg_solve, "mA", CHAIN, CHAIN, situ_linalg_solve(positive_of(t[0]), t[1], true))                  \
   _(linalg_solve_triangular, linalg_solve_triangular, "mA", CHAIN, CHAIN,                                              \
     situ_linalg_solve_triangular(positive_of(t[0]), t[1], true, true, false))                                          \
+  _(linalg_qr, linalg_qr, "m", CHAIN, CHAIN, situ_linalg_qr(positive_of(t[0]), SITU_LINALG_QR_REDUCED, also))          \
+  _(linalg_svd, linalg_svd, "m", CHAIN, CHAIN, situ_linalg_svdvals(positive_of(t[0])))                                 \
+  _(linalg_eigh, linalg_eigh, "m", CHAIN, CHAIN, situ_linalg_eigvalsh(positive_of(t[0]), false))                       \
+  _(linalg_pinv, linalg_pinv, "m", CHAIN, CHAIN, situ_linalg_pinv(positive_of(t[0]), NULL))                            \
+  _(linalg_lstsq, linalg_lstsq, "mA", CHAIN, CHAIN, situ_linalg_lstsq(positive_of(t[0]), t[1], 0, also))               \
+  _(linalg_matrix_exp, linalg_matrix_exp, "m", CHAIN, CHAIN, situ_linalg_matrix_exp(situ_neg(positive_of(t[0]))))      \
   _(fft_fft, fft, "m", SUMS, SUMS, situ_fft_fft(complex_of(t[0]), NULL))                                               \
   _(fft_ifft, fft, "m", SUMS, SUMS, situ_fft_ifft(complex_of(t[0]), &(situ_fft_options){ .dim = SITU_DIMS(1) }))       \
   _(fft_rfft, fft, "m", SUMS, SUMS, situ_fft_rfft(t[0], NULL))                                                         \

@@ -123,6 +123,23 @@ RUN(run_solve) {
   if (!a || c->p[0] % 4 == 3) return a ? situ_linalg_solve(a, in[1], true) : NULL;
   return situ_linalg_solve_triangular(a, in[1], c->p[0] % 4 & 1, true, c->p[0] % 4 & 2);
 }
+/* Singular values and eigenvalues may meet, where vectors have no gradient: what is unique and smooth. */
+RUN(run_qr) {
+  situ_tensor *a = positive_of(in[0]), *r;
+  NOTE("of tanh(x) tanh(x)^T + I, R");
+  return a && situ_linalg_qr(a, SITU_LINALG_QR_REDUCED, &r) ? r : NULL;
+}
+RUN(run_matrix_exp) {
+  situ_tensor *a = positive_of(in[0]);
+  NOTE("of -(tanh(x) tanh(x)^T + I)");
+  return a ? situ_linalg_matrix_exp(situ_neg(a)) : NULL;
+}
+RUN(run_lstsq) {
+  situ_tensor *a = positive_of(in[0]);
+  NOTE("with tanh(x) tanh(x)^T + I, %d", c->p[0] % 2);
+  if (!a || c->p[0] % 2) return a ? situ_linalg_lstsq(a, in[1], 0, NULL) : NULL;
+  return situ_matmul(situ_linalg_pinv(a, NULL), in[1]);
+}
 RUN(run_sum) {
   if (!situ_dim(in[0])) return situ_sum(in[0], NULL);
   NOTE("dim %d, keepdim %d", dim(in[0], c->p[0]), c->p[1] % 2);
@@ -481,6 +498,9 @@ const program_kind program_kinds[] = {
   MAKES(inv, 1, PROGRAM_SAVES),
   MAKES(det, 1, PROGRAM_SAVES),
   MAKES(solve, 2, TWO | PROGRAM_PART),
+  MAKES(qr, 1, PROGRAM_SAVES),
+  MAKES(matrix_exp, 1, PROGRAM_SAVES),
+  MAKES(lstsq, 2, TWO | PROGRAM_PART),
   MAKES(rfft, 1, PROGRAM_PART),
   MAKES(fft, 2, PROGRAM_ALIKE | PROGRAM_PART),
   MAKES(irfft, 2, PROGRAM_ALIKE),

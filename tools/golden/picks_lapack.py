@@ -23,8 +23,38 @@ def lapack():
             systems(dtype, how)
     pick("linalg_solve", regular(2, 1, 3, 3), r(3, 3, 2), variant="broadcast")
     pick("linalg_solve_triangular", regular(2, 1, 3, 3), r(3, 3, 2), upper=True, variant="broadcast")
+    for dtype in BOTH:
+        for how in (lambda x: x, turned, stepped):
+            for m, n in ((4, 4), (5, 3), (3, 5)):
+                factors(how(r(2, m, n, dtype=dtype)))
+    pick("linalg_matrix_exp", 30 * r(3, 3, dtype=torch.float64, lo=-1, hi=1), variant="squared")
+    pick("linalg_matrix_exp", torch.tensor([[0.0, 1.0], [float("nan"), 0.0]]), variant="nan")
     pick("linalg_det", torch.zeros(2, 0, 0), variant="empty")
     pick("linalg_slogdet", torch.zeros(2, 0, 0), variant="empty")
+
+
+def factors(a):
+    for mode in ("reduced", "complete", "r"):
+        pick("linalg_qr", a, mode=mode)
+    pick("linalg_svd", a, full_matrices=False)
+    pick("linalg_svd", a, full_matrices=True)
+    pick("linalg_svdvals", a)
+    pick("linalg_pinv", a)
+    pick("linalg_pinv", a, rtol=0.5)
+    pick("linalg_matrix_rank", a, atol=1.0)
+    b = r(2, a.shape[-2], 2, dtype=a.dtype)
+    pick("linalg_lstsq", a, b)
+    pick("linalg_lstsq", a, b[..., 0], variant="vectors")
+    if a.shape[-1] == a.shape[-2]:
+        for uplo in "LU":
+            pick("linalg_eigh", a, UPLO=uplo)
+            pick("linalg_eigvalsh", a, UPLO=uplo)
+        pick("linalg_matrix_exp", a)
+        for n in (-2, 0, 1, 5):
+            pick("linalg_matrix_power", a, n)
+        pick("cholesky_solve", b, a)
+        pick("cholesky_inverse", a, upper=True)
+        pick("logdet", a @ a.mT)
 
 
 def systems(dtype, how):

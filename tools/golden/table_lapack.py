@@ -33,3 +33,76 @@ lapack("linalg_inv", lambda A: L.inv(A))
 lapack("linalg_inv_ex", lambda A: L.inv_ex(A)[0], fit=unchecked, through="linalg_inv")
 lapack("linalg_det", lambda A: L.det(A), no_grad=lambda tensors: bool((L.lu_factor_ex(tensors[0])[0].diagonal(0, -2, -1) == 0).any()))
 lapack("linalg_slogdet", lambda A: tuple(L.slogdet(A)), outputs=("sign", "logabsdet"))
+
+
+# ---- QR, singular values, eigenvalues: vectors are unique up to their sign, so that they are compared without ---------
+def svd(A, *, full_matrices=True, driver=None):
+    U, S, Vh = L.svd(A, full_matrices=full_matrices)
+    k = S.shape[-1]
+    return U[..., :k].abs(), S, Vh[..., :k, :].abs()
+
+
+def eigh(A, UPLO="L"):
+    w, v = L.eigh(A, UPLO)
+    return w, v.abs()
+
+
+def no_driver(b):
+    b.pop("driver", None)
+
+
+
+def qr(A, mode="reduced"):
+    if mode == "r" or (mode == "complete" and A.shape[-2] > A.shape[-1]):
+        A = A.detach()  # no gradient, in torch neither
+    return tuple(L.qr(A, mode))
+
+
+lapack("linalg_qr", qr)
+lapack("linalg_svd", svd, fit=no_driver, outputs=("U", "S", "Vh"))
+lapack("linalg_svdvals", lambda A, *, driver=None: L.svdvals(A), fit=no_driver)
+lapack("linalg_eigh", eigh)
+lapack("linalg_eigvalsh", lambda A, UPLO="L": L.eigvalsh(A, UPLO))
+
+
+# ---- what singular values decide ----------------------------------------------------------------------
+def fit_tolerance(b):
+    if b.pop("hermitian", False):
+        raise Skip("hermitian is not offered")
+    if b.pop("rcond", None) is not None or b.pop("tol", None) is not None:
+        raise Skip("an older name of the tolerance")
+    for name in ("atol", "rtol"):
+        if isinstance(b.get(name), torch.Tensor):
+            raise Skip("a tolerance for each matrix")
+        if b.get(name) is None:
+            b.pop(name, None)
+        else:
+            b[name] = float(b[name])
+
+
+def fit_lstsq(b):
+    b.pop("driver", None)
+    if b.get("rcond") is None:
+        b.pop("rcond", None)
+
+
+def lstsq(A, B, rcond=None):
+    x, _, rank, _ = L.lstsq(A, B, rcond=rcond, driver="gelsy")
+    return x, rank
+
+
+lapack("linalg_pinv", lambda A, *, atol=None, rtol=None, hermitian=False, rcond=None: L.pinv(A, atol=atol, rtol=rtol),
+       fit=fit_tolerance)
+lapack("linalg_matrix_rank", lambda A, *, atol=None, rtol=None, hermitian=False, tol=None: L.matrix_rank(
+    A, atol=atol, rtol=rtol), fit=fit_tolerance)
+lapack("linalg_lstsq", lstsq, fit=fit_lstsq, outputs=("solution", "rank"))
+
+# ---- functions of a matrix; torch gives also what is not read of L a gradient: it is not compared ----
+lapack("linalg_matrix_exp", lambda A: L.matrix_exp(A), opinfo=("matrix_exp", "linalg.matrix_exp"))
+lapack("linalg_matrix_power", lambda A, n: L.matrix_power(A, n))
+lapack("cholesky_solve", lambda B, L, upper=False: torch.cholesky_solve(B, L, upper), opinfo=("cholesky_solve", ),
+       fixed=("L", ))
+lapack("cholesky_inverse", lambda L, upper=False: torch.cholesky_inverse(L, upper), opinfo=("cholesky_inverse", ),
+       no_grad=lambda tensors: True)
+lapack("logdet", lambda A: torch.logdet(A), opinfo=("logdet", ))
+lapack("pinverse", lambda A, rcond=1e-15: torch.pinverse(A, rcond), opinfo=("pinverse", ), through="linalg_pinv")

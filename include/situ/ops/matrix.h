@@ -29,5 +29,55 @@ SITU_API SITU_CHECKED situ_tensor *situ_linalg_det(situ_tensor *A);
     *logabsdet (may be NULL). */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_slogdet(situ_tensor *A, situ_tensor **logabsdet);
 
+/** Which factors situ_linalg_qr computes, k = min(m, n). */
+typedef enum situ_linalg_qr_mode {
+  SITU_LINALG_QR_REDUCED,  /**< Q [..., m, k], R [..., k, n] */
+  SITU_LINALG_QR_COMPLETE, /**< Q [..., m, m], R [..., m, n]; a gradient only for m <= n */
+  SITU_LINALG_QR_R         /**< Q empty, [0]; R [..., k, n]; no gradient */
+} situ_linalg_qr_mode;
+/** A [..., m, n] = Q R: returns Q, its columns orthonormal; R, upper triangular, goes to *R (may be NULL). */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_qr(situ_tensor *A, situ_linalg_qr_mode mode, situ_tensor **R);
+/** A [..., m, n] = U diag(S) Vh: returns U [..., m, k]; S [..., k], descending, and Vh [..., k, n] go to *S and *Vh
+    (each may be NULL); k = min(m, n). full_matrices: U [..., m, m], Vh [..., n, n]. Vectors are unique up to their
+    sign, and their gradient holds where singular values differ. NaN and infinity are SITU_E_ARG, as is an iteration
+    that does not converge. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_svd(situ_tensor *A, bool full_matrices, situ_tensor **S,
+                                                   situ_tensor **Vh);
+/** Only the singular values of situ_linalg_svd. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_svdvals(situ_tensor *A);
+/** Eigenvalues of symmetric A [..., n, n], of which the lower triangle is read (upper: the upper), ascending, [..., n];
+    eigenvectors, the columns of [..., n, n], go to *eigenvectors (may be NULL). As for situ_linalg_svd, vectors are
+    unique up to their sign, and NaN and infinity are SITU_E_ARG. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_eigh(situ_tensor *A, bool upper, situ_tensor **eigenvectors);
+/** Only the eigenvalues of situ_linalg_eigh. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_eigvalsh(situ_tensor *A, bool upper);
+
+/** Which singular values count as 0: those up to max(atol, rtol * the largest). */
+typedef struct situ_linalg_tolerance {
+  double atol; /**< 0: none */
+  double rtol; /**< 0: max(m, n) times the dtype's epsilon; where atol is given, 0 */
+} situ_linalg_tolerance;
+/** The pseudoinverse (Moore-Penrose) of A [..., m, n], [..., n, m]. tolerance NULL: torch's. Its gradient holds where
+    the rank does not change. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_pinv(situ_tensor *A, const situ_linalg_tolerance *tolerance);
+/** The number of singular values of A [..., m, n] that count, i64 [...]. tolerance NULL: torch's. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_rank(situ_tensor *A, const situ_linalg_tolerance *tolerance);
+/** X [..., n, k] with the least |A X - B|, the shortest of them: A [..., m, n], B [..., m, k], or vectors [..., m] by
+    the rule of situ_linalg_solve. rcond: singular values below it times the largest count as 0; 0: max(m, n) times the
+    dtype's epsilon. The rank, i64 [...], goes to *rank (may be NULL). By complete orthogonal factorization (torch's
+    driver gelsy). */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_lstsq(situ_tensor *A, situ_tensor *B, double rcond, situ_tensor **rank);
+/** e^A for A [..., n, n]; a matrix with NaN or infinity gives NaN. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_exp(situ_tensor *A);
+/** A [..., n, n] multiplied n times by itself; n 0: the identity; n < 0: of the inverse. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_power(situ_tensor *A, int64_t n);
+
+/** X with A X = B, [..., n, k], where L [..., n, n] is situ_linalg_cholesky's factor of A (upper: L^T). */
+SITU_API SITU_CHECKED situ_tensor *situ_cholesky_solve(situ_tensor *B, situ_tensor *L, bool upper);
+/** The inverse of A, [..., n, n], where L is situ_linalg_cholesky's factor of A (upper: L^T). */
+SITU_API SITU_CHECKED situ_tensor *situ_cholesky_inverse(situ_tensor *L, bool upper);
+/** The logarithm of the determinant of A [..., n, n], [...]; NaN where that is negative. */
+SITU_API SITU_CHECKED situ_tensor *situ_logdet(situ_tensor *A);
+
 SITU_END
 #endif

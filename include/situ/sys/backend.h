@@ -276,6 +276,14 @@ typedef enum situ_linalg_pass {
   SITU_LINALG_INV,      /**< in a [.., n, n]; out its inverse */
   SITU_LINALG_TRIANGULAR, /**< in a [.., n, n], b [.., n, k]; out x^T [.., k, n], a x = b; integer[0] not 0: a is upper,
                                else lower triangular; integer[1] not 0: with ones on the diagonal */
+  SITU_LINALG_QR,         /**< in a [.., m, n]; out q [.., m, k or m] or NULL, r [.., k or m, n]; k = min(m, n) */
+  SITU_LINALG_SVD,   /**< in a [.., m, n]; out u [.., m, k or m] and v^T [.., k or n, n], or both NULL, and between them
+                         the singular values [.., k], descending */
+  SITU_LINALG_EIGH,  /**< in a [.., n, n], its lower triangle; out eigenvalues [.., n], ascending, and eigenvectors v^T
+                         [.., n, n] or NULL; integer[0] not 0: the upper triangle */
+  SITU_LINALG_LSTSQ, /**< in a [.., m, n], b [.., m, k]; out the shortest x^T [.., k, n] with the least |a x - b|, rank
+                          i64 [..]; scalar[0]: singular values below it times the largest count as 0 */
+  SITU_LINALG_EXP,   /**< in a [.., n, n]; out its exponential */
   SITU_LINALG_PASSES
 } situ_linalg_pass;
 

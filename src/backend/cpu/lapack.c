@@ -18,13 +18,14 @@
 #include "base/size.h"
 #include "slots.h"
 
+enum { NOT_FINITE = INT32_MIN /* beside LAPACK's answers */ };
 enum { GRAIN = 1 << 15, TILE = 16, BLOCK = 64 /* columns that LAPACK takes at a time, for its workspace */ };
 
 typedef struct job {
   const situ_work *work;
-  int64_t count;   /* matrices */
-  int64_t m, n, k; /* in[0] is [.., m, n]; in[last] of a system of equations [.., n, k] */
-  int64_t memory;  /* LAPACK's workspace for one matrix, in elements */
+  int64_t count;       /* matrices */
+  int64_t m, n, k;     /* in[0] is [.., m, n]; in[last] of a system of equations [.., n, k] */
+  int64_t reals, ints; /* workspace for one matrix: numbers, then integers */
   situ__slots slots;
   pthread_mutex_t lock;
   int64_t failed; /* the first matrix that failed, or -1 */
@@ -40,6 +41,12 @@ static int64_t offset_of(const situ_view_desc *v, int dims, int64_t item) {
 static char *item_of(const situ_view_desc *v, int dims, int64_t item) {
   return situ__cpu_data(v) + offset_of(v, dims, item) * situ__cpu_size(v->dtype);
 }
+/* The integers in a pass's memory. */
+static lapack_int *ints_of(const job *j, void *memory) {
+  return (lapack_int *)(void *)((char *)memory + j->reals * situ__cpu_size(j->work->in[0]->dtype));
+}
+/* The size of a workspace, for LAPACK. */
+static lapack_int room_of(int64_t count) { return (lapack_int)situ__min_i64(count, INT32_MAX); }
 static lapack_int lead(int64_t size) { return (lapack_int)situ__max_i64(1, size); }
 
 static int64_t rows_of(const situ_view_desc *v) { return v->size[v->ndim - 2]; }
@@ -52,7 +59,9 @@ static int64_t column_step(const situ_view_desc *v) { return v->stride[v->ndim -
 #define LAPACK(name) LAPACKE_s##name##_work
 #define LOG logf
 #define TRSM LAPACK_GLOBAL(strsm, STRSM)
+#define GEMM LAPACK_GLOBAL(sgemm, SGEMM)
 #include "lapack_passes.h"
+#undef GEMM
 #undef TRSM
 #undef LOG
 #undef LAPACK
@@ -64,7 +73,9 @@ static int64_t column_step(const situ_view_desc *v) { return v->stride[v->ndim -
 #define LAPACK(name) LAPACKE_d##name##_work
 #define LOG log
 #define TRSM LAPACK_GLOBAL(dtrsm, DTRSM)
+#define GEMM LAPACK_GLOBAL(dgemm, DGEMM)
 #include "lapack_passes.h"
+#undef GEMM
 #undef TRSM
 #undef LOG
 #undef LAPACK
@@ -75,17 +86,30 @@ static int64_t column_step(const situ_view_desc *v) { return v->stride[v->ndim -
 
 typedef lapack_int (*pass)(const job *j, int64_t item, void *memory);
 static const pass passes[SITU_LINALG_PASSES][2] = {
-  [SITU_LINALG_CHOLESKY] = { cholesky_f32, cholesky_f64 },       [SITU_LINALG_LU] = { lu_f32, lu_f64 },
-  [SITU_LINALG_LU_SOLVE] = { lu_solve_f32, lu_solve_f64 },       [SITU_LINALG_INV] = { inv_f32, inv_f64 },
+  [SITU_LINALG_CHOLESKY] = { cholesky_f32, cholesky_f64 },
+  [SITU_LINALG_LU] = { lu_f32, lu_f64 },
+  [SITU_LINALG_LU_SOLVE] = { lu_solve_f32, lu_solve_f64 },
+  [SITU_LINALG_INV] = { inv_f32, inv_f64 },
   [SITU_LINALG_TRIANGULAR] = { triangular_f32, triangular_f64 },
+  [SITU_LINALG_QR] = { qr_f32, qr_f64 },
+  [SITU_LINALG_SVD] = { svd_f32, svd_f64 },
+  [SITU_LINALG_EIGH] = { eigh_f32, eigh_f64 },
+  [SITU_LINALG_LSTSQ] = { lstsq_f32, lstsq_f64 },
+  [SITU_LINALG_EXP] = { exponential_f32, exponential_f64 },
 };
 
-/* Workspace of LAPACK's blocked algorithms, in elements, and matrices that a pass copies first. */
-static int64_t memory_of(const job *j) {
-  const int64_t m = j->m, n = j->n;
+/* Numbers in the workspace: matrices that a pass copies first, and what LAPACK's blocked algorithms like. A double, as
+   sizes of an expanded operand may be anything. */
+static double reals_of(const job *j) {
+  const double m = (double)j->m, n = (double)j->n, k = (double)j->k, least = fmin(m, n), blocks = BLOCK * (m + n + 1);
   switch ((situ_linalg_pass)j->work->op) {
-  case SITU_LINALG_INV: return n * BLOCK + n; /* and row swaps */
+  case SITU_LINALG_INV: return BLOCK * n;
   case SITU_LINALG_TRIANGULAR: return m * n;
+  case SITU_LINALG_QR: return m * n + least + blocks;
+  case SITU_LINALG_SVD: return m * n + 4 * least * least + 7 * least + 4 * (m + n) + blocks;
+  case SITU_LINALG_EIGH: return 3 * n * n + 6 * n + 1 + blocks;
+  case SITU_LINALG_LSTSQ: return m * n + fmax(1, fmax(m, n)) * k + 3 * (least + n) + blocks + BLOCK * k;
+  case SITU_LINALG_EXP: return 6 * n * n;
   default: return 0;
   }
 }
@@ -112,6 +136,11 @@ static situ_status report(const job *j) {
   if (j->work->in[0]->ndim > 2)
     (void)snprintf(batch, sizeof batch, "(matrix %lld of the batch) ", (long long)j->failed);
   switch ((situ_linalg_pass)j->work->op) {
+  case SITU_LINALG_SVD:
+  case SITU_LINALG_EIGH:
+  case SITU_LINALG_LSTSQ:
+    if (j->why == NOT_FINITE) return situ__fail(SITU_E_ARG, "linalg", "%sthe matrix has NaN or infinity", batch);
+    return situ__fail(SITU_E_ARG, "linalg", "%sno convergence (LAPACK's answer: %d)", batch, (int)j->why);
   case SITU_LINALG_CHOLESKY:
     return situ__fail(SITU_E_ARG, "linalg",
                       "%sinput is not positive definite: its leading minor of order %d is not positive", batch,
@@ -127,11 +156,13 @@ situ_status situ__cpu_linalg(int index, const situ_work *work) {
   const situ_view_desc *a = work->in[0], *last = work->in[work->ins - 1];
   job j = { .work = work, .count = 1, .m = rows_of(a), .n = columns_of(a), .k = columns_of(last), .failed = -1 };
   for (int d = 0; d < a->ndim - 2; d++) j.count *= a->size[d];
-  j.memory = memory_of(&j);
-  const int64_t steps = j.m * j.n * situ__max_i64(situ__min_i64(j.m, j.n), j.k),
-                grain = situ__max_i64(1, GRAIN / situ__max_i64(1, steps));
-  situ_status status = situ__slots_open(&j.slots, "linalg", (size_t)(j.memory * situ__cpu_size(a->dtype)),
-                                        situ__ceil_div(j.count, grain));
+  const double reals = reals_of(&j),
+               steps = (double)j.m * (double)j.n * fmax(fmin((double)j.m, (double)j.n), (double)j.k);
+  if (reals > 0x1p50) return situ__no_memory("linalg", SIZE_MAX);
+  j.reals = (int64_t)reals, j.ints = reals > 0 ? 8 * (j.m + j.n) + 3 : 0;
+  const int64_t grain = (int64_t)fmax(1, GRAIN / fmax(1, steps));
+  const size_t bytes = (size_t)(j.reals * situ__cpu_size(a->dtype)) + (size_t)j.ints * sizeof(lapack_int);
+  const situ_status status = situ__slots_open(&j.slots, "linalg", bytes, situ__ceil_div(j.count, grain));
   if (status != SITU_OK) return status;
   (void)pthread_mutex_init(&j.lock, NULL);
   situ__parallel(j.count, grain, run, &j);

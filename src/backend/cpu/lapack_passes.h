@@ -6,19 +6,29 @@ void TRSM(const char *side, const char *uplo, const char *trans, const char *dia
           const lapack_int *n, const real *alpha, const real *a, const lapack_int *lda, real *b, const lapack_int *ldb,
           size_t, size_t, size_t, size_t);
 
-/* y [rows, columns] = x by strides. */
-static void FN(arrange)(const real *x, int64_t row, int64_t column, int64_t rows, int64_t columns, real *y) {
+void GEMM(const char *trans_a, const char *trans_b, const lapack_int *m, const lapack_int *n, const lapack_int *k,
+          const real *alpha, const real *a, const lapack_int *lda, const real *b, const lapack_int *ldb,
+          const real *beta, real *c, const lapack_int *ldc, size_t, size_t);
+
+/* y [rows, columns], its rows `step` apart, = x by strides. */
+static void FN(arrange)(const real *x, int64_t row, int64_t column, int64_t rows, int64_t columns, real *y,
+                        int64_t step) {
   for (int64_t top = 0; top < rows; top += TILE)
     for (int64_t left = 0; left < columns; left += TILE)
       for (int64_t i = top; i < situ__min_i64(top + TILE, rows); i++)
-        for (int64_t k = left; k < situ__min_i64(left + TILE, columns); k++)
-          y[i * columns + k] = x[i * row + k * column];
+        for (int64_t k = left; k < situ__min_i64(left + TILE, columns); k++) y[i * step + k] = x[i * row + k * column];
 }
 static void FN(copy)(const situ_view_desc *v, int64_t item, real *y) {
-  FN(arrange)((const real *)(void *)item_of(v, 2, item), row_step(v), column_step(v), rows_of(v), columns_of(v), y);
+  FN(arrange)
+  ((const real *)(void *)item_of(v, 2, item), row_step(v), column_step(v), rows_of(v), columns_of(v), y, columns_of(v));
+}
+/* `step` apart, at least its rows: LAPACK's leading dimension. */
+static void FN(copy_columns)(const situ_view_desc *v, int64_t item, real *y, int64_t step) {
+  FN(arrange)
+  ((const real *)(void *)item_of(v, 2, item), column_step(v), row_step(v), columns_of(v), rows_of(v), y, step);
 }
 static void FN(copy_transposed)(const situ_view_desc *v, int64_t item, real *y) {
-  FN(arrange)((const real *)(void *)item_of(v, 2, item), column_step(v), row_step(v), columns_of(v), rows_of(v), y);
+  FN(copy_columns)(v, item, y, rows_of(v));
 }
 static real *FN(out)(const job *j, int k, int dims, int64_t item) {
   const situ_view_desc *v = j->work->out[k];
@@ -78,10 +88,10 @@ static lapack_int FN(lu_solve)(const job *j, int64_t item, void *memory) {
 static lapack_int FN(inv)(const job *j, int64_t item, void *memory) {
   const lapack_int n = (lapack_int)j->n;
   real *y = FN(out)(j, 0, 2, item), *work = memory;
-  lapack_int *swaps = (lapack_int *)(void *)(work + j->n * BLOCK);
+  lapack_int *swaps = ints_of(j, memory);
   FN(copy)(j->work->in[0], item, y);
   const lapack_int why = LAPACK(getrf)(LAPACK_COL_MAJOR, n, n, y, lead(n), swaps);
-  return why ? why : LAPACK(getri)(LAPACK_COL_MAJOR, n, y, lead(n), swaps, work, n * BLOCK);
+  return why ? why : LAPACK(getri)(LAPACK_COL_MAJOR, n, y, lead(n), swaps, work, room_of(j->reals));
 }
 
 /* Reads the triangle where it lies, if its rows or its columns are without gaps. */
@@ -102,4 +112,148 @@ static lapack_int FN(triangular)(const job *j, int64_t item, void *memory) {
   TRSM("L", upper ? "U" : "L", by_rows ? "T" : "N", j->work->integer[1] ? "U" : "N", &n, &k, &one, triangle, &step, x,
        &(lapack_int){ lead(n) }, 1, 1, 1, 1);
   return 0;
+}
+
+/* With a^T = L q, a = q^T L^T: q^T and L^T are row-major in the same memory. */
+static lapack_int FN(qr)(const job *j, int64_t item, void *memory) {
+  const int64_t m = j->m, n = j->n, least = situ__min_i64(m, n);
+  real *c = memory, *tau = c + m * n, *work = tau + least, *q = FN(out)(j, 0, 2, item), *r = FN(out)(j, 1, 2, item);
+  const lapack_int size = room_of((m + n) * BLOCK);
+  FN(copy)(j->work->in[0], item, c);
+  lapack_int why = LAPACK(gelqf)(LAPACK_COL_MAJOR, (lapack_int)n, (lapack_int)m, c, lead(n), tau, work, size);
+  for (int64_t i = 0; i < rows_of(j->work->out[1]); i++)
+    for (int64_t k = 0; k < n; k++) r[i * n + k] = k < i ? 0 : c[i * n + k];
+  if (why || !q) return why;
+  const int64_t width = columns_of(j->work->out[0]);
+  FN(arrange)(c, n, 1, m, least, q, width);
+  return LAPACK(orglq)(LAPACK_COL_MAJOR, (lapack_int)width, (lapack_int)m, (lapack_int)least, q, lead(width), tau, work,
+                       size);
+}
+
+static bool FN(is_finite)(const real *x, int64_t count) {
+  real sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += x[i] * 0;
+  return sum == 0;
+}
+
+static void FN(identity)(real *x, int64_t n) {
+  for (int64_t i = 0; x && i < n * n; i++) x[i] = i % (n + 1) == 0;
+}
+
+/* With a^T = u s v, a = v^T s u^T: v^T and u^T are row-major in the same memory. */
+static lapack_int FN(svd)(const job *j, int64_t item, void *memory) {
+  const int64_t m = j->m, n = j->n, least = situ__min_i64(m, n);
+  real *c = memory, *work = c + m * n, *s = FN(out)(j, 1, 1, item);
+  real *u = FN(out)(j, 0, 2, item), *vt = FN(out)(j, 2, 2, item), none;
+  const int64_t width = u ? columns_of(j->work->out[0]) : 1, height = vt ? rows_of(j->work->out[2]) : 1;
+  if (!least) return FN(identity)(u, m), FN(identity)(vt, n), 0;
+  FN(copy)(j->work->in[0], item, c);
+  if (!FN(is_finite)(c, m * n)) return NOT_FINITE;
+  return LAPACK(gesdd)(LAPACK_COL_MAJOR,
+                       !u                          ? 'N'
+                       : width == m && height == n ? 'A'
+                                                   : 'S',
+                       (lapack_int)n, (lapack_int)m, c, lead(n), s, vt ? vt : &none, lead(n), u ? u : &none,
+                       lead(width), work, room_of(j->reals - m * n), ints_of(j, memory));
+}
+
+/* The symmetric memory has its triangles exchanged, and eigenvectors in its rows. */
+static lapack_int FN(eigh)(const job *j, int64_t item, void *memory) {
+  const int64_t n = j->n;
+  real *c = memory, *work = c + n * n, *vt = j->work->out[1] ? FN(out)(j, 1, 2, item) : c;
+  FN(copy)(j->work->in[0], item, vt);
+  if (!FN(is_finite)(vt, n * n)) return NOT_FINITE;
+  return LAPACK(syevd)(LAPACK_COL_MAJOR, vt == c ? 'N' : 'V', j->work->integer[0] ? 'L' : 'U', (lapack_int)n, vt,
+                       lead(n), FN(out)(j, 0, 1, item), work, room_of(j->reals - n * n), ints_of(j, memory),
+                       (lapack_int)j->ints);
+}
+
+static lapack_int FN(lstsq)(const job *j, int64_t item, void *memory) {
+  const int64_t m = j->m, n = j->n, k = j->k, tall = situ__max_i64(1, situ__max_i64(m, n));
+  real *c = memory, *b = c + m * n, *work = b + tall * k;
+  lapack_int *pivots = ints_of(j, memory), rank = 0;
+  FN(copy_transposed)(j->work->in[0], item, c);
+  if (!FN(is_finite)(c, m * n)) return NOT_FINITE;
+  memset(b, 0, (size_t)(tall * k) * sizeof *b);
+  memset(pivots, 0, (size_t)n * sizeof *pivots);
+  FN(copy_columns)(j->work->in[1], item, b, tall);
+  const lapack_int why =
+      LAPACK(gelsy)(LAPACK_COL_MAJOR, (lapack_int)m, (lapack_int)n, (lapack_int)k, c, lead(m), b, (lapack_int)tall,
+                    pivots, (real)j->work->scalar[0], &rank, work, room_of(j->reals - m * n - tall * k));
+  if (m) FN(arrange)(b, tall, 1, k, n, FN(out)(j, 0, 2, item), n);
+  else memset(FN(out)(j, 0, 2, item), 0, (size_t)(k * n) * sizeof *b);
+  *(int64_t *)(void *)item_of(j->work->out[1], 0, item) = rank;
+  return why;
+}
+
+static void FN(product)(lapack_int n, const real *a, const real *b, real *y) {
+  const real one = 1, zero = 0;
+  GEMM("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, y, &n, 1, 1);
+}
+/* y = (c[0] I + c[1] a2 + c[2] a4 + c[3] a6) / c_0, with c_0 the first coefficient of all. */
+static void FN(even_terms)(int64_t n, const double c[4], const real *const power[3], real *y) {
+  const double first = 64764752532480000;
+  const real c0 = (real)(c[0] / first), c2 = (real)(c[1] / first), c4 = (real)(c[2] / first), c6 = (real)(c[3] / first);
+  for (int64_t i = 0; i < n * n; i++)
+    y[i] = c2 * power[0][i] + c4 * power[1][i] + c6 * power[2][i] + (i % (n + 1) ? 0 : c0);
+}
+
+/* The largest sum of absolute values along a row. */
+static real FN(norm)(const real *a, int64_t n) {
+  real most = 0;
+  for (int64_t i = 0; i < n; i++) {
+    real sum = 0;
+    for (int64_t k = 0; k < n; k++) sum += a[i * n + k] < 0 ? -a[i * n + k] : a[i * n + k];
+    if (!(sum <= most)) most = sum;
+  }
+  return most;
+}
+
+/* y = u + v and t = v - u, whose quotient approximates the exponential: N. Higham, "The scaling and squaring method for
+   the matrix exponential revisited" (2005), degree 13. memory: 4 matrices. */
+static void FN(pade)(int64_t n, const real *a, real *memory, real *t, real *y) {
+  static const double even[2][4] = { { 64764752532480000, 7771770303897600, 129060195264000, 670442572800 },
+                                     { 0, 1323241920, 960960, 182 } },
+                      odd[2][4] = { { 32382376266240000, 1187353796428800, 10559470521600, 33522128640 },
+                                    { 0, 40840800, 16380, 1 } };
+  const int64_t count = n * n;
+  const lapack_int size = (lapack_int)n;
+  real *a2 = memory, *a4 = a2 + count, *a6 = a4 + count, *u = a6 + count;
+  const real *const power[] = { a2, a4, a6 };
+  FN(product)(size, a, a, a2);
+  FN(product)(size, a2, a2, a4);
+  FN(product)(size, a2, a4, a6);
+  FN(even_terms)(n, odd[1], power, y);
+  FN(product)(size, a6, y, t);
+  FN(even_terms)(n, odd[0], power, y);
+  for (int64_t i = 0; i < count; i++) t[i] += y[i];
+  FN(product)(size, a, t, u);
+  FN(even_terms)(n, even[1], power, y);
+  FN(product)(size, a6, y, t);
+  FN(even_terms)(n, even[0], power, y);
+  for (int64_t i = 0; i < count; i++) {
+    const real v = t[i] + y[i];
+    y[i] = v + u[i], t[i] = v - u[i];
+  }
+}
+
+/* Of a / 2^s, squared s times. Powers of a^T are those of a, transposed: the same memory. */
+static lapack_int FN(exponential)(const job *j, int64_t item, void *memory) {
+  const int64_t n = j->n, count = n * n;
+  const lapack_int size = (lapack_int)n;
+  const double most = 5.371920351148152; /* as far as the approximation is good to the last digit */
+  real *a = memory, *t = a + count, *y = FN(out)(j, 0, 2, item);
+  lapack_int *swaps = ints_of(j, memory);
+  FN(copy)(j->work->in[0], item, a);
+  const double norm = (double)FN(norm)(a, n);
+  const int squarings = norm > most && isfinite(norm) ? (int)ceil(log2(norm / most)) : 0;
+  for (int64_t i = 0; i < count; i++) a[i] = isfinite(norm) ? (real)ldexp((double)a[i], -squarings) : (real)NAN;
+  FN(pade)(n, a, t + count, t, y);
+  lapack_int why = LAPACK(getrf)(LAPACK_COL_MAJOR, size, size, t, lead(n), swaps);
+  if (!why) why = LAPACK(getrs)(LAPACK_COL_MAJOR, 'N', size, size, t, lead(n), swaps, y, lead(n));
+  for (int k = 0; k < squarings; k++) {
+    memcpy(t, y, (size_t)count * sizeof *t);
+    FN(product)(size, t, t, y);
+  }
+  return isfinite(norm) ? why : 0;
 }

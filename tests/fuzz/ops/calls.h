@@ -160,12 +160,25 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("m", false, channel_shuffle, (t[0], I(0)))                                                                      \
   _("m", false, local_response_norm, (t[0], I(0) & 7, D(0), D(1), 2))                                               \
   _("muu", false, instance_norm, (t[0], NULL, NULL, t[1], t[2], &(situ_instance_norm_options){ .eps = D(0) }))      \
-  _("h", false, linalg_cholesky, (t[0], I(0) & 1))                                                                  \
-  _("h", false, linalg_inv, (t[0]))                                                                                 \
-  _("h", false, linalg_det, (t[0]))                                                                                 \
-  _("h", false, linalg_slogdet, (t[0], also))                                                                       \
-  _("hR", false, linalg_solve, (t[0], t[1], I(0) & 1))                                                              \
-  _("hR", false, linalg_solve_triangular, (t[0], t[1], I(0) & 1, I(0) & 2, I(0) & 4))                               \
+  _("h", true, linalg_cholesky, (t[0], I(0) & 1))                                                                   \
+  _("h", true, linalg_inv, (t[0]))                                                                                  \
+  _("h", true, linalg_det, (t[0]))                                                                                  \
+  _("h", true, linalg_slogdet, (t[0], also))                                                                        \
+  _("hR", true, linalg_solve, (t[0], t[1], I(0) & 1))                                                               \
+  _("hR", true, linalg_solve_triangular, (t[0], t[1], I(0) & 1, I(0) & 2, I(0) & 4))                                \
+  _("r", true, linalg_qr, (t[0], (situ_linalg_qr_mode)(I(0) & 3), also))                                            \
+  _("m", true, linalg_svd, (t[0], I(0) & 1, also, NULL))                                                            \
+  _("m", true, linalg_svdvals, (t[0]))                                                                              \
+  _("h", true, linalg_eigh, (t[0], I(0) & 1, also))                                                                 \
+  _("h", true, linalg_eigvalsh, (t[0], I(0) & 1))                                                                   \
+  _("m", true, linalg_pinv, (t[0], &(situ_linalg_tolerance){ D(0), D(1) }))                                         \
+  _("m", true, linalg_matrix_rank, (t[0], &(situ_linalg_tolerance){ D(0), D(1) }))                                  \
+  _("mA", true, linalg_lstsq, (t[0], t[1], D(0), also))                                                             \
+  _("h", true, linalg_matrix_exp, (t[0]))                                                                           \
+  _("h", true, linalg_matrix_power, (t[0], I(0)))                                                                   \
+  _("Rh", true, cholesky_solve, (t[0], t[1], I(0) & 1))                                                             \
+  _("h", true, cholesky_inverse, (t[0], I(0) & 1))                                                                  \
+  _("h", true, logdet, (t[0]))                                                                                      \
   _("m", false, fft_rfft, (t[0], FFT))                                                                              \
   _("m", false, fft_ihfft, (t[0], FFT))                                                                             \
   _("k", false, fft_rfftn, (t[0], FFTN))                                                                            \
