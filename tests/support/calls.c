@@ -18,13 +18,13 @@ static situ_tensor *complex_of(situ_tensor *x) {
                     -1);
 }
 
-/* x x^T / (8 l + 1) + I: positive definite, of good condition. */
+/* x x^T / (32 l + 1) + I: positive definite, of good condition. */
 static situ_tensor *positive_of(situ_tensor *x) {
   const int64_t n = situ_size(x, -2);
   situ_tensor *square = situ_matmul(x, situ_transpose(x, -2, -1));
   if (!situ_dtype_is_floating(situ_dtype_of(x))) return square;
   situ_tensor *eye = situ_eye(n, n, &(situ_options){ .dtype = situ_dtype_of(x), .device = situ_device_of(x) });
-  return situ_add(situ_div_scalar(square, 8.0 * (double)situ_size(x, -1) + 1), eye);
+  return situ_add(situ_div_scalar(square, 32.0 * (double)situ_size(x, -1) + 1), eye);
 }
 
 /* A name, the op of the table, operands (parity_shape has the letters), how near its results and its gradients must

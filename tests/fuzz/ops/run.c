@@ -157,8 +157,15 @@ void forget(outcome *o) {
   for (int k = 0; k < TENSORS; k++) free(o->kept[k].data);
 }
 
+/* An empty tensor may have any size in a dimension, of which operands of the next call cannot be made. */
+static bool is_small(const situ_tensor *y) {
+  bool small = situ_numel(y) <= MOST_CHAINED;
+  for (int d = 0; d < situ_dim(y); d++) small &= situ_size(y, d) <= MOST_CHAINED;
+  return small;
+}
+
 static void store(const call *c, place *p, const operands *with, int number, int which, situ_tensor *y) {
-  if (!y || situ_numel(y) > MOST_CHAINED || strcmp(c->name, "to") == 0) return; /* `to` leaves the place */
+  if (!y || !is_small(y) || strcmp(c->name, "to") == 0) return; /* `to` leaves the place */
   p->result[2 * number + which] = y;
   p->leaf[2 * number + which] = with->leaf[0];
 }
