@@ -21,6 +21,15 @@ static void every_op_is_called(void **state) {
   assert_int_equal(missing, 0);
 }
 
+/* True for an op of whole numbers only. */
+static bool is_whole(const char *name) {
+  const situ_op *const *ops;
+  const size_t count = situ_op_table(&ops);
+  for (size_t k = 0; k < count; k++)
+    if (!strcmp(ops[k]->name, name)) return ops[k]->operand[0].accept && !(ops[k]->operand[0].accept & SITU_FLOATING);
+  return false;
+}
+
 /* Every dtype, but on OpenCL, whose driver compiles each kernel, and on CUDA's double, which is slow: f32 and every third other dtype, not the same ones as a row's
    neighbours have, unless SITU_TEST_ALL is set, which `./run test --all` does. opencl:1 takes half of those others, whose kernels
    are there from opencl:0. */
@@ -31,6 +40,7 @@ static unsigned dtypes_of(size_t row) {
   const unsigned every = test_device().index ? 6 : 3;
   for (unsigned t = SITU_BOOL; t < SITU_DTYPES; t++)
     if (all || (row + t) % every == 0) dtypes |= 1u << t;
+  if (is_whole(parity_rows[row].op)) dtypes |= 1u << SITU_I64;
   return dtypes;
 }
 

@@ -12,7 +12,6 @@
 #include "support/api.h"
 #include "support/test.h"
 #include "situ/sys/op.h"
-#include "situ_config.h"
 
 /* A call may take so much processor time, and wait so long. */
 enum { SECONDS = 10, SECONDS_ON_THE_CLOCK = 120, COMPLAINTS = 60 };
@@ -45,14 +44,11 @@ static void complain(const char *fmt, ...) {
 
 /* What only the library can call with valid arguments: it makes the struct that the first one is. */
 static const char no_valid_call[] = "situ_grad_collected";
-/* Linear algebra is refused, whatever it is given, by a build without LAPACK; but powers are products. */
+/* Linear algebra is refused, whatever it is given, by a device without LAPACK; but powers are products. */
 static bool is_refused(const char *function) {
-#ifdef SITU_HAVE_LAPACK
-  return (void)function, false;
-#else
-  return !strncmp(function, "situ_linalg_", 12) ||
-         api_is(function, "situ_cholesky_solve situ_cholesky_inverse situ_logdet");
-#endif
+  return !situ_device_has(test_device(), SITU_VERB_LINALG) &&
+         (!strncmp(function, "situ_linalg_", 12) ||
+          api_is(function, "situ_cholesky_solve situ_cholesky_inverse situ_logdet"));
 }
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
