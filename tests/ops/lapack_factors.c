@@ -2,35 +2,8 @@
    tests/golden/lapack.c compares them with PyTorch.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
-#include "support/late.h"
+#include "support/lapack.h"
 
-#include <math.h>
-
-#include "situ/policy.h"
-#include "situ_config.h"
-
-static int begin(void **state) {
-  static situ_setting before;
-  const int failed = test_begin(state);
-  situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY });
-  return failed;
-}
-#define MATRIX_TEST(name) cmocka_unit_test_setup_teardown(name, begin, test_end)
-
-static void needs_lapack(void **state) {
-  (void)state;
-#ifndef SITU_HAVE_LAPACK
-  skip();
-#endif
-}
-
-#define R(...) test_random(SITU_SHAPE(__VA_ARGS__), -1, 1, false)
-#define LEAF(...) test_random(SITU_SHAPE(__VA_ARGS__), -1, 1, true)
-
-static situ_tensor *mt(situ_tensor *x) { return situ_transpose(x, -2, -1); }
-static situ_tensor *eye(int64_t n) {
-  return situ_eye(n, n, &(situ_options){ .dtype = SITU_F64, .device = test_device() });
-}
 static situ_tensor *symmetric(situ_tensor *x) { return situ_add(x, mt(x)); }
 /* Its columns are orthonormal. */
 static void expect_orthonormal(situ_tensor *q) {
