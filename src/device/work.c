@@ -288,11 +288,23 @@ static situ_status refuse_elsewhere(const char *op, situ_device device, const si
 
 /* ---- the check of all operands ---- */
 
+static inline bool is_odd(const situ_view_desc *v, situ_device device) {
+  return v && (is_elsewhere(v, device) || is_unwritten(v));
+}
+
+static __attribute__((noinline)) bool has_odd_item(situ_device device, const situ_work *work) {
+  bool odd = false;
+  for (const situ_optimizer_item *x = work->list; x < work->list + work->list_count; x++) {
+    odd |= is_odd(x->param, device) || is_odd(x->grad, device);
+    for (int k = 0; k < ITEM - 2; k++) odd |= is_odd(x->state[k], device);
+  }
+  return odd;
+}
+
 /* One pass for the usual work: true only if all operands are on the device and hold values. */
 static inline bool is_plainly_good(situ_device device, const situ_work *work) {
-  bool odd = work->list_count || adds_to_output(work);
-  for (int i = 0; i < work->ins; i++)
-    odd |= work->in[i] && (is_elsewhere(work->in[i], device) || is_unwritten(work->in[i]));
+  bool odd = adds_to_output(work) || (work->list_count && has_odd_item(device, work));
+  for (int i = 0; i < work->ins; i++) odd |= is_odd(work->in[i], device);
   for (int i = 0; i < work->outs; i++) odd |= work->out[i] && is_elsewhere(work->out[i], device);
   return !odd;
 }
