@@ -110,13 +110,21 @@ void *situ__call_site(void) {
 /* ---- addresses as text ---- */
 
 #ifdef SITU_HAVE_LIBDW
+typedef struct line {
+  uintptr_t address;
+  const char *path, *function; /* of the tables */
+  int number;
+} line;
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Dwfl *tables;
+static line seen[64]; /* Finding a function's name walks all symbols of the program: milliseconds in a large one. */
 
 static void open_tables(void) {
   /* Searches debug information in the files themselves and under /usr/lib/debug, never on the network. */
   static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
                                             .find_debuginfo = dwfl_build_id_find_debuginfo };
+  memset(seen, 0, sizeof seen);
   if (tables) dwfl_end(tables);
   tables = dwfl_begin(&callbacks);
   if (!tables) return;
@@ -134,22 +142,31 @@ static const char *short_path(const char *path) {
   return strrchr(path, '/') + 1;
 }
 
-static bool source_text(void *call, char *buffer, size_t size) {
-  Dwarf_Addr address = (Dwarf_Addr)(uintptr_t)call;
-  /* Do not wait if the tables are in use (in a forked child possibly forever): fall back to symbols. */
-  if (pthread_mutex_trylock(&lock) != 0) return false;
+/* Looks the address up in the tables; .path is NULL where they have no line for it. */
+static line find_line(Dwarf_Addr address) {
+  line l = { .address = address };
   Dwfl_Module *module = tables ? dwfl_addrmodule(tables, address) : NULL;
   if (!module) { /* first use, or a library loaded since */
     open_tables();
     module = tables ? dwfl_addrmodule(tables, address) : NULL;
   }
-  Dwfl_Line *line = module ? dwfl_module_getsrc(module, address) : NULL;
-  int number = 0;
-  const char *path = line ? dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
-  const char *function = module ? dwfl_module_addrname(module, address) : NULL;
-  if (path) (void)snprintf(buffer, size, function ? "%s:%d in %s" : "%s:%d", short_path(path), number, function);
+  Dwfl_Line *found = module ? dwfl_module_getsrc(module, address) : NULL;
+  l.path = found ? dwfl_lineinfo(found, NULL, &l.number, NULL, NULL, NULL) : NULL;
+  l.function = module ? dwfl_module_addrname(module, address) : NULL;
+  return l;
+}
+
+static bool source_text(void *call, char *buffer, size_t size) {
+  const uintptr_t address = (uintptr_t)call;
+  /* Do not wait if the tables are in use (in a forked child possibly forever): fall back to symbols. */
+  if (pthread_mutex_trylock(&lock) != 0) return false;
+  line *l = &seen[address % (sizeof seen / sizeof *seen)];
+  if (l->address != address) *l = find_line(address);
+  const bool known = l->path != NULL;
+  if (known)
+    (void)snprintf(buffer, size, l->function ? "%s:%d in %s" : "%s:%d", short_path(l->path), l->number, l->function);
   pthread_mutex_unlock(&lock);
-  return path != NULL;
+  return known;
 }
 #else
 static bool source_text(void *call, char *buffer, size_t size) {
