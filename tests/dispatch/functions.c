@@ -358,7 +358,6 @@ static void every_proposed_fix_mends(void **state) {
 }
 
 int main(void) {
-  test_compile_quickly();
   const struct CMUnitTest tests[] = {
     PAIR_TEST(every_proposed_fix_mends),
     PAIR_TEST(results_are_where_the_operands_are),

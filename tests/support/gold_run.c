@@ -27,6 +27,7 @@ static struct {
 situ_device gold_device(void) {
   const char *name = getenv("SITU_TEST_DEVICE");
   situ_device device = situ_dev(name && *name ? name : "cpu");
+  test_compile_quickly();
   if (device.kind == SITU_OPENCL && !situ_device_is_available(device)) {
     printf("skipped: %s\n", situ_device_status("opencl"));
     exit(77);
@@ -338,7 +339,6 @@ static int run_full(const char *family) {
 
 int gold_main(const char *family, const gold_op *ops, const gold_exception *exceptions) {
   char name[64], path[1000];
-  test_compile_quickly();
   run.ops = ops;
   run.exceptions = exceptions;
   run.device = gold_device();

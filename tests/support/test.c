@@ -16,6 +16,7 @@ situ_device test_device(void) {
   const char *name = getenv("SITU_TEST_DEVICE");
   situ_device device = { 0 };
   if (situ_device_parse(name && *name ? name : "cpu", &device) != SITU_OK) fail_msg("%s", situ_error_message());
+  test_compile_quickly();
   if (device.kind == SITU_OPENCL && !situ_device_is_available(device)) {
     print_message("skipped: %s\n", situ_device_status("opencl"));
     exit(77);
@@ -33,7 +34,8 @@ situ_device test_device_at(int index) {
 }
 
 void test_compile_quickly(void) {
-  if (!getenv("SITU_TEST_ALL")) setenv("SITU_OPENCL_OPTIONS", "-cl-opt-disable", 0);
+  const bool as_users = getenv("SITU_TEST_ALL") || getenv("SITU_TEST_AS_USED") || getenv("SITU_OPENCL_OPTIONS");
+  if (!as_users) setenv("SITU_OPENCL_OPTIONS", "-cl-opt-disable", 0);
 }
 
 int test_begin(void **state) {

@@ -20,8 +20,8 @@ situ_device test_device(void);
 /* Number `index` of its kind, for tests that need two of them. */
 situ_device test_device_at(int index);
 
-/* Has OpenCL's driver compile without optimising, which takes half of the time: for tests of many kernels on little data. With
-   SITU_TEST_ALL they are compiled as users' are. To be called before the device is touched. */
+/* Has OpenCL's driver compile without optimising, which takes half of the time; with SITU_TEST_ALL or SITU_TEST_AS_USED, as
+   for users. To be called before the device is touched, as test_device does. */
 void test_compile_quickly(void);
 
 /* A fixture for each test: errors quiet and cleared, a scope open, the seed set; afterwards nothing may be left alive and no

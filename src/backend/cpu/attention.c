@@ -14,7 +14,7 @@
 
 /* Measured on cores with 32 KiB and 1 MiB of cache; see bench/. */
 enum {
-  QUERIES = 768,       /* of a unit, for which a block of keys is packed once */
+  QUERIES = 1024,      /* of a unit, for which a block of keys is packed once */
   FEW_QUERIES = 96,    /* where there are few heads: work for several threads */
   UNITS = 16,          /* from which there are enough */
   ROWS = 24,           /* queries whose scores are in the L1 cache together */

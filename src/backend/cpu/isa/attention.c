@@ -57,9 +57,14 @@ ALWAYS_INLINE vec_f32 exp_lanes(vec_f32 x) {
   p = F32(fma_vec)(p, r, splat_lanes(0x1.55548ep-3f));
   p = F32(fma_vec)(p, r, splat_lanes(0x1.fffff8p-2f));
   const vec_f32 y = F32(fma_vec)(p, r * r, r) + 1.0f;
+#if defined(__AVX512F__)
+  const __mmask16 kept = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
+  return (vec_f32)_mm512_maskz_scalef_ps(kept, (__m512)y, (__m512)n); /* infinity and NaN come out by themselves */
+#else
   const bits_f32 bits = (bits_f32)y + ((bits_f32)shifted << 23);
   const vec_f32 value = (vec_f32)(bits & ~(bits_f32)(x < splat_lanes(-87.0f)));
   return pick_lanes(x <= splat_lanes(0x1.62e42ep+6f), value, x + __builtin_inff());
+#endif
 }
 
 /* The largest of a row; a NaN may be missed. */
