@@ -4,15 +4,8 @@
    was there before. Without it one job is done alone.
    SPDX-License-Identifier: MIT */
 #include <string.h>
-#include <time.h>
 
 #include "support/measure.h"
-
-static double processor_seconds(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Bytes of "VmHWM" or "VmRSS". */
 static double memory(const char *what) {

@@ -134,10 +134,14 @@ static const situ_allocator allocator = { .allocate = take, .reallocate = take_a
 
 const situ_allocator *api_allocator(void) { return &allocator; }
 
+/* OpenCL on a CPU has the machine's memory, and fills gigabytes of it for seconds. */
+static bool has_much(situ_device device) { return device.kind == SITU_OPENCL || device.kind == SITU_CUDA; }
+
 void api_begin(void) {
   situ_error_mode(SITU_ERROR_QUIET);
   situ_set_allocator(&allocator);
   for (int i = 0; i < 2; i++) SITU_IGNORE(situ_sim_budget(i, MOST));
+  if (has_much(test_device())) SITU_IGNORE(situ_set_memory_limit(test_device(), MOST));
 }
 
 /* ---- after the call ---- */
@@ -166,7 +170,7 @@ static void end_what_began(api_world *w, void *result, bool failed) {
   SITU_IGNORE(situ_set_default_device((situ_device){ 0 }));
   const situ_device limited[] = { w->device, { SITU_CPU, 0 }, { SITU_SIM, 0 }, { SITU_SIM, 1 } };
   for (size_t i = 0; i < COUNT(limited) && api_is(f, "set_memory_limit"); i++)
-    SITU_IGNORE(situ_set_memory_limit(limited[i], 0));
+    SITU_IGNORE(situ_set_memory_limit(limited[i], has_much(limited[i]) ? MOST : 0));
   SITU_IGNORE(situ_set_float32_matmul_precision(SITU_PRECISION_HIGHEST));
   situ_error_mode(SITU_ERROR_QUIET);
   situ_error_log(NULL, NULL);
