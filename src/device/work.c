@@ -35,6 +35,7 @@ const char *situ__verb_name(situ_verb verb) {
     [SITU_VERB_SOFTMAX] = "softmax",
     [SITU_VERB_NORM] = "norm",
     [SITU_VERB_BATCH_NORM] = "batch norm",
+    [SITU_VERB_GROUP_NORM] = "group norm",
     [SITU_VERB_NLL] = "nll",
     [SITU_VERB_CELL] = "cell",
     [SITU_VERB_LINEAR] = "linear",

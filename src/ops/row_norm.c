@@ -1,4 +1,4 @@
-/* Normalisation of rows: layer_norm and rms_norm, and group_norm, which uses layer_norm.
+/* Normalisation of rows: layer_norm and rms_norm.
    SPDX-License-Identifier: MIT */
 #include <float.h>
 #include <math.h>
@@ -182,55 +182,4 @@ situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ
                                                             : input->view.dtype == SITU_F64 ? DBL_EPSILON
                                                                                             : FLT_EPSILON },
                      NULL);
-}
-
-/* Each group of channels of each sample is a row of layer_norm; the weights belong to channels and are applied
-   afterwards. */
-situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight, situ_tensor *bias,
-                             double eps) {
-  SITU__MADE_OF_OPS("group_norm");
-  const char *op = "group_norm";
-  static const situ_op schema = { .name = "group_norm",
-                                  .operand = { { "input", 0 }, { "weight", SITU_OPTIONAL }, { "bias", SITU_OPTIONAL } },
-                                  .autocast = { SITU_CAST_NOT, SITU_CAST_F32 } };
-  situ_tensor *in[3] = { input, weight, bias };
-  if (!situ__together(&schema, in, 3) || !good_eps(op, eps) || !situ__autocast(&schema, in, 3)) return NULL;
-  input = in[0], weight = in[1], bias = in[2];
-  situ_shape shape = situ__shape(&input->view);
-  if (shape.ndim < 2) {
-    situ__fail(SITU_E_SHAPE, op, "input has %d dimensions, must have at least 2: [N, C, ...]", shape.ndim);
-    return NULL;
-  }
-  int64_t channels = shape.dim[1];
-  if (num_groups <= 0 || channels % num_groups) {
-    situ__fail(SITU_E_ARG, op, "%lld channels do not divide into %lld groups", (long long)channels,
-               (long long)num_groups);
-    return NULL;
-  }
-  situ_shape per_channel = { .ndim = shape.ndim };
-  for (int d = 0; d < shape.ndim; d++) per_channel.dim[d] = d == 1 ? channels : 1;
-  situ_tensor *const affine[2] = { weight, bias };
-  for (int i = 0; i < 2; i++)
-    if (affine[i] && (situ_dim(affine[i]) != 1 || situ_size(affine[i], 0) != channels)) {
-      situ__fail(SITU_E_SHAPE, op, "%s must have one value for each of the %lld channels", i ? "bias" : "weight",
-                 (long long)channels);
-      return NULL;
-    }
-  int64_t width = channels / num_groups, pixels = 1;
-  for (int d = 2; d < shape.ndim; d++) pixels *= shape.dim[d];
-  width *= pixels;
-  if (!width || (width == 1 && shape.dim[0] == 1)) {
-    char text[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "input is %s: %s to take a mean and a variance of", situ_shape_text(&shape, text),
-               width ? "one value in a group is not enough" : "a group has no values");
-    return NULL;
-  }
-  /* 16-bit dtypes are rounded once, at the end. */
-  const situ_dtype dtype = (situ_dtype)input->view.dtype,
-                   wide = dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype;
-  situ_tensor *rows = situ_reshape(situ_to_dtype(input, wide), SITU_SHAPE(shape.dim[0], num_groups, width));
-  situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, eps), shape);
-  if (weight) y = situ_mul(y, situ_reshape(weight, per_channel));
-  if (bias) y = situ_add(y, situ_reshape(bias, per_channel));
-  return y ? situ_to_dtype(y, dtype) : NULL; /* the result's dtype does not depend on the weights */
 }

@@ -214,6 +214,18 @@ static void unused_states_may_be_missing(void **state) {
   set_close(&s);
 }
 
+/* A list goes to a device in parts of alike items: NaN, which differs from itself, must not end a part at its first. */
+static void a_product_that_is_nan(void **state) {
+  (void)state;
+  const situ_optimizer_params o = { .lr = 0.5, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-3, .grad_scale = 1 };
+  set s;
+  set_open(&s, SITU_F32, few);
+  for (int t = 0; t < TENSORS; t++) s.item[t].mu_product = NAN;
+  take_step(&s, SITU_RULE_NADAM, &o, 2);
+  assert_true(isnan(view_get(s.param[3], 5)));
+  set_close(&s);
+}
+
 /* More parameters than go to a device at once, of sizes and in places that fit no access of 16 bytes, and not all at the same
    step. What lies between them is left alone. */
 static void long_lists_of_odd_parameters(void **state) {
@@ -270,9 +282,8 @@ static void long_lists_of_odd_parameters(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_rule_follows_its_formula),
-    cmocka_unit_test(bits_do_not_depend_on_threads),
-    cmocka_unit_test(unused_states_may_be_missing),
+    cmocka_unit_test(every_rule_follows_its_formula), cmocka_unit_test(bits_do_not_depend_on_threads),
+    cmocka_unit_test(unused_states_may_be_missing),   cmocka_unit_test(a_product_that_is_nan),
     cmocka_unit_test(long_lists_of_odd_parameters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,6 +98,16 @@ static void norms_as_defined(void **state) {
       situ_reshape(defined(situ_reshape(x, SITU_SHAPE(4, 2, 15)), DIMS(2), 1e-5), SITU_SHAPE(4, 6, 5));
   situ_tensor *per_channel = situ_reshape(w6, SITU_SHAPE(6, 1)), *shift = situ_reshape(b6, SITU_SHAPE(6, 1));
   expect_same(situ_group_norm(x, 2, w6, b6, 0), situ_add(situ_mul(grouped, per_channel), shift), 1e-10, 1e-10);
+  /* Planes of 12, which a kernel of its own takes where there is one. */
+  situ_tensor *planes = R(2, 6, 3, 4), *rows = situ_reshape(planes, SITU_SHAPE(2, 3, 24));
+  situ_tensor *wide = situ_reshape(w6, SITU_SHAPE(6, 1, 1)), *raised = situ_reshape(b6, SITU_SHAPE(6, 1, 1));
+  rows = situ_reshape(defined(rows, DIMS(2), 0.1), SITU_SHAPE(2, 6, 3, 4));
+  expect_same(situ_group_norm(planes, 3, NULL, NULL, 0.1), rows, 1e-10, 1e-10);
+  expect_same(situ_group_norm(planes, 3, w6, NULL, 0.1), situ_mul(rows, wide), 1e-10, 1e-10);
+  expect_same(situ_group_norm(situ_contiguous(planes), 3, w6, b6, 0.1), situ_add(situ_mul(rows, wide), raised), 1e-10,
+              1e-10);
+  expect_same(situ_group_norm(situ_transpose(planes, 2, 3), 3, w6, b6, 0.1),
+              situ_transpose(situ_add(situ_mul(rows, wide), raised), 2, 3), 1e-10, 1e-10);
   situ_batch_norm_options training = { .training = true };
   expect_same(situ_batch_norm(x, NULL, NULL, w6, b6, &training),
               situ_add(situ_mul(defined(x, DIMS(0, 2), 1e-5), per_channel), shift), 1e-10, 1e-10);
@@ -163,6 +173,7 @@ static void norm_gradients(void **state) {
     norm_call g = { .groups = groups };
     gradcheck(do_group, &g, G(2, 4, 3), G(4), G(4));
     gradcheck(do_group, &g, G(1, 4, 2, 2), G(4), G(4));
+    gradcheck(do_group, &g, G(2, 4, 3, 3), G(4), G(4));
   }
   norm_call train = { .o = { .training = true } },
             eval = { .mean = T64(SITU_SHAPE(3), 0.5, -1, 0), .var = T64(SITU_SHAPE(3), 1, 2, 0.3) };

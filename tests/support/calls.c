@@ -290,6 +290,7 @@ static situ_tensor *positive_of(situ_tensor *x) {
   _(batch_norm, batch_norm, "mUUuu", CHAIN, CHAIN,                                                                     \
     situ_batch_norm(t[0], t[1], t[2], t[3], t[4], &(situ_batch_norm_options){ .training = true }))                     \
   _(layer_norm, layer_norm, "mvv", CHAIN, CHAIN, situ_layer_norm(t[0], situ_shape_of(t[1]), t[1], t[2], 0))            \
+  _(group_norm, group_norm, "guu", CHAIN, CHAIN, situ_group_norm(t[0], situ_size(t[0], 1) % 2 ? 1 : 2, t[1], t[2], 0)) \
   _(rms_norm, rms_norm, "mv", CHAIN, CHAIN, situ_rms_norm(t[0], situ_shape_of(t[1]), t[1], 0))                         \
   _(softmax, softmax, "m", CHAIN, CHAIN, situ_softmax(t[0], -1))                                                       \
   _(log_softmax, log_softmax, "m", CHAIN, CHAIN, situ_log_softmax(t[0], 1))                                            \

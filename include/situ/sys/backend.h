@@ -111,6 +111,7 @@ typedef enum situ_verb {
   SITU_VERB_NORM,
   /** x as [N, C, S]; op: situ_batch_norm_pass. */
   SITU_VERB_BATCH_NORM,
+  SITU_VERB_GROUP_NORM, /**< optional: without it, layer norm and products stand in */
   /** Cross entropy with class indices; op: situ_nll_pass. */
   SITU_VERB_NLL,
   /** One step of a recurrent layer, element-wise in rows of H; op: situ_cell_pass. */
@@ -311,6 +312,13 @@ typedef enum situ_batch_norm_pass {
   /** in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL). */
   SITU_BATCH_NORM_GRAD
 } situ_batch_norm_pass;
+
+/** x is [N, C, S], its statistics are those of integer[0] groups of channels of each sample: mean and rstd
+    [N groups], of the compute type; scalar[0] = eps. */
+typedef enum situ_group_norm_pass {
+  SITU_GROUP_NORM,     /**< in x, weight [C] or NULL, bias or NULL; out y, mean, rstd */
+  SITU_GROUP_NORM_GRAD /**< in g, x, mean, rstd, weight or NULL; out dx, dweight, dbias (each may be NULL) */
+} situ_group_norm_pass;
 
 /** x is [N, C, S] (or its log-probabilities), target i64 [N, S], weight [C] or NULL; integer[0] = ignore_index,
     integer[1] = a situ_reduction, integer[2] = 1: x are logits (log_softmax is fused); scalar[0] = label smoothing. */

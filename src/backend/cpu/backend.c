@@ -139,6 +139,7 @@ const situ_backend situ__cpu_backend = {
     [SITU_VERB_SOFTMAX] = situ__cpu_softmax,
     [SITU_VERB_NORM] = situ__cpu_norm,
     [SITU_VERB_BATCH_NORM] = situ__cpu_batch_norm,
+    [SITU_VERB_GROUP_NORM] = situ__cpu_group_norm,
     [SITU_VERB_NLL] = situ__cpu_nll,
     [SITU_VERB_CELL] = situ__cpu_cell,
     [SITU_VERB_ATTENTION] = situ__cpu_attention,

@@ -1,4 +1,5 @@
-/* Batch norm over [N, C, S]: statistics of each channel over N and S.
+/* Batch norm over [N, C, S]: statistics of each channel over N and S. Group norm: of each group of channels of each
+   sample, whose channels count as N C channels of one sample, with the weights of C.
    SPDX-License-Identifier: MIT */
 #include "rows.h"
 #include "base/alloc.h"
@@ -19,6 +20,7 @@ typedef struct plan {
   size_t size;
   const situ__row_kernels *kernels;
   int64_t batch, channels, inner, pieces, piece; /* piece: the part of the batch that is summed at once */
+  int64_t weights, group; /* number of weights, which repeat; adjacent channels of one mean and variance */
   char *mean, *rstd, *factor, *shift, *c;
   char *sums; /* [pieces][sum, dot][channels] */
 } plan;
@@ -90,47 +92,58 @@ static void write_all(plan *p) {
   situ__parallel(p->x->numel / length, situ__max_i64(1, GRAIN / length), normalise_units, p);
 }
 
-/* Computes each channel's mean and sum of squared deviations, into p->mean and p->rstd. */
+/* Computes the mean and the sum of squared deviations of each group, into p->c and p->rstd. */
 static situ_status moments(plan *p) {
-  situ_storage mean = { .data = p->mean }, squares = { .data = p->rstd };
+  const int64_t groups = p->channels / p->group, width = p->group * p->inner;
+  situ_view_desc x = *p->x;
+  x.ndim = 3;
+  x.size[0] = p->batch, x.size[1] = groups, x.size[2] = width;
+  x.stride[0] = groups * width, x.stride[1] = width, x.stride[2] = 1;
+  situ_storage mean = { .data = p->c }, squares = { .data = p->rstd };
   situ_view_desc to = { .storage = &mean,
                         .dtype = p->lane == SITU__F32 ? SITU_F32 : SITU_F64,
                         .ndim = 3,
-                        .numel = p->channels,
+                        .numel = groups,
                         .contiguous = true,
-                        .size = { 1, p->channels, 1 },
-                        .stride = { p->channels, 1, 1 } },
+                        .size = { 1, groups, 1 },
+                        .stride = { groups, 1, 1 } },
                  to2 = to;
   to2.storage = &squares;
   return situ__reduce(&(situ__reduction){
-      .op = "batch_norm", .lane = p->lane, .fold = SITU__FOLD_MOMENTS, .x = p->x, .y = &to, .y2 = &to2 });
+      .op = "batch_norm", .lane = p->lane, .fold = SITU__FOLD_MOMENTS, .x = &x, .y = &to, .y2 = &to2 });
 }
 
-static situ_status forward(plan *p, const situ_work *work) {
-  bool training = work->integer[0];
-  double eps = work->scalar[0], momentum = work->scalar[1], n = (double)(p->batch * p->inner);
-  const situ_view_desc *weight = work->in[1], *bias = work->in[2], *mean = work->in[3], *var = work->in[4];
-  if (training) {
-    if (!p->x->numel) return situ__fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
-    situ_status status = moments(p);
-    if (status != SITU_OK) return status;
-  }
-  for (int64_t c = 0; c < p->channels; c++) {
-    double m = training ? get_value(p, p->mean, c) : given(mean, c, 0),
-           squares = training ? get_value(p, p->rstd, c) : 0;
-    double v = training ? squares / n : given(var, c, 1), rstd = 1 / sqrt(v + eps);
-    if (training && work->out[3]) {
-      store_value(work->out[3], c, (1 - momentum) * given(mean, c, 0) + momentum * m);
-      store_value(work->out[4], c, (1 - momentum) * given(var, c, 1) + momentum * squares / (n - 1));
-    }
-    put_value(p, p->mean, c, m);
-    store_value(work->out[1], c, m);
-    store_value(work->out[2], c, rstd);
-    put_value(p, p->factor, c, rstd * given(weight, c, 1));
-    put_value(p, p->shift, c, given(bias, c, 0));
+/* Channel c is normalised by this mean and variance. */
+static void set_channel(const plan *p, const situ_work *work, int64_t c, double mean, double rstd) {
+  put_value(p, p->mean, c, mean);
+  put_value(p, p->factor, c, rstd * given(work->in[1], c % p->weights, 1));
+  put_value(p, p->shift, c, given(work->in[2], c % p->weights, 0));
+}
+
+/* Normalises by the statistics of x, or by `fixed` ones: mean and variance. */
+static situ_status forward(plan *p, const situ_work *work, const situ_view_desc *const *fixed) {
+  const double eps = work->scalar[0], n = (double)(p->batch * p->group * p->inner);
+  situ_status status = fixed ? SITU_OK : moments(p);
+  if (status != SITU_OK) return status;
+  for (int64_t k = 0; k < p->channels / p->group; k++) {
+    const double mean = fixed ? given(fixed[0], k, 0) : get_value(p, p->c, k),
+                 var = fixed ? given(fixed[1], k, 1) : get_value(p, p->rstd, k) / n, rstd = 1 / sqrt(var + eps);
+    store_value(work->out[1], k, mean);
+    store_value(work->out[2], k, rstd);
+    for (int64_t c = k * p->group; c < (k + 1) * p->group; c++) set_channel(p, work, c, mean, rstd);
   }
   write_all(p);
   return SITU_OK;
+}
+
+/* The running statistics of a batch norm, by the moments of its batch. */
+static void update_running(const plan *p, const situ_work *work) {
+  const double momentum = work->scalar[1], n = (double)(p->batch * p->inner);
+  for (int64_t c = 0; work->out[3] && c < p->channels; c++) {
+    store_value(work->out[3], c, (1 - momentum) * given(work->in[3], c, 0) + momentum * get_value(p, p->c, c));
+    store_value(work->out[4], c,
+                (1 - momentum) * given(work->in[4], c, 0) + momentum * get_value(p, p->rstd, c) / (n - 1));
+  }
 }
 
 /* ---- backward ---- */
@@ -154,55 +167,102 @@ static void sum_units(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-static situ_status backward(plan *p, const situ_work *work) {
-  bool training = work->integer[0];
-  double n = (double)(p->batch * p->inner);
+/* What the sums of g and of g (x - mean) over each channel give. */
+static void set_gradients(const plan *p, const situ_work *work, bool fixed, const char *sum, const char *dot) {
+  const double n = (double)(p->batch * p->group * p->inner);
+  for (int64_t k = 0; k < p->channels / p->group; k++) {
+    const double rstd = given(work->in[3], k, 1);
+    double s = 0, d = 0;
+    for (int64_t c = k * p->group; c < (k + 1) * p->group; c++) {
+      const double factor = rstd * given(work->in[4], c % p->weights, 1);
+      s += factor * get_value(p, sum, c);
+      d += factor * rstd * rstd * get_value(p, dot, c);
+      put_value(p, p->factor, c, factor);
+    }
+    /* dx = factor g - mean(factor g) - (x - mean) rstd^2 mean(factor g (x - mean)); with fixed statistics, factor g. */
+    for (int64_t c = k * p->group; c < (k + 1) * p->group; c++) {
+      put_value(p, p->shift, c, fixed ? 0 : d / n);
+      put_value(p, p->c, c, fixed ? 0 : s / n);
+    }
+  }
+  for (int64_t w = 0; w < p->weights; w++) {
+    double s = 0, d = 0;
+    for (int64_t c = w; c < p->channels; c += p->weights) {
+      s += get_value(p, sum, c);
+      d += get_value(p, dot, c) * given(work->in[3], c / p->group, 1);
+    }
+    store_value(work->out[1], w, d);
+    store_value(work->out[2], w, s);
+  }
+}
+
+static situ_status backward(plan *p, const situ_work *work, bool fixed) {
   int64_t length = situ__max_i64(1, p->inner == 1 ? p->channels : p->inner);
   p->piece = situ__max_i64(1, PIECE / length);
   p->pieces = situ__max_i64(1, situ__ceil_div(p->batch, p->piece));
   size_t row = (size_t)p->channels * p->size, bytes = (2 * (size_t)p->pieces + 2) * row;
   p->sums = situ__calloc(bytes, 1);
   if (!p->sums) return situ__no_memory("batch_norm", bytes);
-  for (int64_t c = 0; c < p->channels; c++) {
-    put_value(p, p->mean, c, given(work->in[2], c, 0));
-    put_value(p, p->rstd, c, given(work->in[3], c, 1));
-  }
+  for (int64_t c = 0; c < p->channels; c++) put_value(p, p->mean, c, given(work->in[2], c / p->group, 0));
   situ__parallel(p->pieces * p->channels / (p->inner == 1 ? p->channels : 1),
                  situ__max_i64(1, GRAIN / (p->piece * length)), sum_units, p);
   situ__fold_block k = { p->sums, 1, p->pieces, 2 * p->channels, 2 * p->channels };
   char *sum = p->sums + 2 * (size_t)p->pieces * row, *dot = sum + row;
   situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, sum, NULL);
-  for (int64_t c = 0; c < p->channels; c++) {
-    double rstd = get_value(p, p->rstd, c), factor = rstd * given(work->in[4], c, 1), s = get_value(p, sum, c),
-           d = get_value(p, dot, c);
-    /* dx = factor (g - mean(g) - (x - mean) rstd^2 mean(g (x - mean))); with fixed statistics, factor g. */
-    put_value(p, p->factor, c, factor);
-    put_value(p, p->shift, c, training ? factor * rstd * rstd * d / n : 0);
-    put_value(p, p->c, c, training ? factor * s / n : 0);
-    store_value(work->out[1], c, d * rstd);
-    store_value(work->out[2], c, s);
-  }
+  set_gradients(p, work, fixed, sum, dot);
   if (p->y) write_all(p);
   situ__free(p->sums);
   return SITU_OK;
 }
 
+/* x as [batch, channels, inner], and a vector of the channels for each need. */
+static situ_status begin(plan *p, const situ_work *work, const char *op, bool back) {
+  *p = (plan){ .g = back ? work->in[0] : NULL, .x = work->in[back ? 1 : 0], .y = work->out[0], .group = 1 };
+  p->lane = situ__cpu_lane((situ_dtype)p->x->dtype);
+  if (p->lane == SITU__I64)
+    return situ__fail(SITU_E_DTYPE, op, "%s has no norm", situ__dtype_name((situ_dtype)p->x->dtype));
+  p->size = situ__lane_size(p->lane);
+  p->kernels = situ__row_kernels_for(p->lane);
+  p->batch = p->x->size[0], p->channels = p->weights = p->x->size[1], p->inner = p->x->size[2];
+  return SITU_OK;
+}
+
+static situ_status take_vectors(plan *p, const char *op) {
+  const size_t row = (size_t)p->channels * p->size;
+  char *memory = situ__calloc(5, row);
+  if (!memory) return situ__no_memory(op, 5 * row);
+  p->mean = memory, p->rstd = memory + row, p->factor = memory + 2 * row, p->shift = memory + 3 * row,
+  p->c = memory + 4 * row;
+  return SITU_OK;
+}
+
 situ_status situ__cpu_batch_norm(int index, const situ_work *work) {
   (void)index;
-  bool back = work->op == SITU_BATCH_NORM_GRAD;
-  plan p = { .g = back ? work->in[0] : NULL, .x = work->in[back ? 1 : 0], .y = work->out[0] };
-  p.lane = situ__cpu_lane((situ_dtype)p.x->dtype);
-  if (p.lane == SITU__I64)
-    return situ__fail(SITU_E_DTYPE, "batch_norm", "%s has no norm", situ__dtype_name((situ_dtype)p.x->dtype));
-  p.size = situ__lane_size(p.lane);
-  p.kernels = situ__row_kernels_for(p.lane);
-  p.batch = p.x->size[0], p.channels = p.x->size[1], p.inner = p.x->size[2];
-  size_t row = (size_t)p.channels * p.size;
-  char *memory = situ__calloc(5, row);
-  if (!memory) return situ__no_memory("batch_norm", 5 * row);
-  p.mean = memory, p.rstd = memory + row, p.factor = memory + 2 * row, p.shift = memory + 3 * row,
-  p.c = memory + 4 * row;
-  situ_status status = back ? backward(&p, work) : forward(&p, work);
-  situ__free(memory);
+  const char *op = "batch_norm";
+  const bool back = work->op == SITU_BATCH_NORM_GRAD, training = work->integer[0] != 0;
+  plan p;
+  situ_status status = begin(&p, work, op, back);
+  if (status == SITU_OK && !back && training && !p.x->numel)
+    status = situ__fail(SITU_E_ARG, op, "no elements have no statistics");
+  if (status != SITU_OK || (status = take_vectors(&p, op)) != SITU_OK) return status;
+  status = back ? backward(&p, work, !training) : forward(&p, work, training ? NULL : &work->in[3]);
+  if (status == SITU_OK && !back && training) update_running(&p, work);
+  situ__free(p.mean);
+  return status;
+}
+
+situ_status situ__cpu_group_norm(int index, const situ_work *work) {
+  (void)index;
+  const char *op = "group_norm";
+  const bool back = work->op == SITU_GROUP_NORM_GRAD;
+  plan p;
+  situ_status status = begin(&p, work, op, back);
+  if (status != SITU_OK) return status;
+  p.group = p.channels / work->integer[0];
+  p.channels *= p.batch;
+  p.batch = 1;
+  if ((status = take_vectors(&p, op)) != SITU_OK) return status;
+  status = back ? backward(&p, work, false) : forward(&p, work, NULL);
+  situ__free(p.mean);
   return status;
 }

@@ -33,6 +33,7 @@ situ_status situ__cpu_linalg(int index, const situ_work *work);
 situ_status situ__cpu_softmax(int index, const situ_work *work);
 situ_status situ__cpu_norm(int index, const situ_work *work);
 situ_status situ__cpu_batch_norm(int index, const situ_work *work);
+situ_status situ__cpu_group_norm(int index, const situ_work *work);
 situ_status situ__cpu_nll(int index, const situ_work *work);
 situ_status situ__cpu_cell(int index, const situ_work *work);
 situ_status situ__cpu_attention(int index, const situ_work *work);

@@ -1,6 +1,8 @@
 /* One fused optimiser step over a list of parameters: a kernel for each parameter, or for many where buffers are
    addresses.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "backend/lower/lower.h"
 #include "kernels/dialect.h"
 #include "kernels/adam.h"
@@ -87,12 +89,17 @@ static situ_status step_one(situ__target *d, const situ_work *work, const situ_o
   return situ__lower_items(d, &c.call, s.numel);
 }
 
+/* The constants of a's step are those of b's. A product that is NaN is the same as itself. */
+static bool steps_alike(const situ_optimizer_item *a, const situ_optimizer_item *b) {
+  return a->step == b->step && memcmp(&a->mu_product, &b->mu_product, sizeof a->mu_product) == 0 &&
+         a->param->dtype == b->param->dtype;
+}
+
 /* One kernel for as many parameters as have the same rule, dtype and step count, and fit into its arguments. */
 static situ_status step_together(situ__target *d, const situ_work *work, int64_t *next) {
-  const situ_optimizer_item *item = &work->list[*next];
+  const situ_optimizer_item *const first = &work->list[*next], *item = first;
   const situ_dtype dtype = (situ_dtype)item->param->dtype;
-  const double mu_product = item->mu_product;
-  const int64_t step = item->step, piece = (int64_t)d->group * PACK_BYTES / (int64_t)situ__lower_size(dtype);
+  const int64_t piece = (int64_t)d->group * PACK_BYTES / (int64_t)situ__lower_size(dtype);
   step_call c;
   step_list list = { 0 };
   void *touched[LIST_MOST * LIST_MEMORIES];
@@ -102,9 +109,7 @@ static situ_status step_together(situ__target *d, const situ_work *work, int64_t
   for (; *next < work->list_count && list.count < LIST_MOST; ++*next, item++) {
     if (!item->param->numel) continue;
     const uint32_t states = states_of(work, item);
-    if (item->step != step || item->mu_product != mu_product || item->param->dtype != dtype ||
-        flags_of(work, item, states) != c.call.variant.flags)
-      break;
+    if (!steps_alike(item, first) || flags_of(work, item, states) != c.call.variant.flags) break;
     const situ_view_desc *const view[] = { item->param, item->grad, item->state[0], item->state[1], item->state[2] };
     for (int k = 0; k < LIST_MEMORIES; k++) {
       if (k >= 2 && !(states >> (k - 2) & 1)) continue;
