@@ -108,6 +108,13 @@
   _(index_put_, "fif", situ_index_put_(t[0], t + 1, 1, t[2], true))                                               \
   _(searchsorted, "vf", situ_searchsorted(t[0], t[1], false))                                                     \
   _(bucketize, "fv", situ_bucketize(t[0], t[1], true))                                                            \
+  _(inner, "ff", situ_inner(t[0], t[1]))                                                                          \
+  _(addr, "fvv", situ_addr(t[0], t[1], t[2], NULL))                                                               \
+  _(addmv, "ffv", situ_addmv(t[0], t[1], t[2], NULL))                                                             \
+  _(addbmm, "fll", situ_addbmm(t[0], t[1], t[2], NULL))                                                           \
+  _(linalg_vecdot, "ff", situ_linalg_vecdot(t[0], t[1], 0))                                                       \
+  _(trapezoid, "ff", situ_trapezoid(t[0], t[1], 1, 0))                                                            \
+  _(cumulative_trapezoid, "ff", situ_cumulative_trapezoid(t[0], t[1], 1, 0))                                      \
   _(isin, "ff", situ_isin(t[0], t[1], false))                                                                     \
   _(bincount, "iv", situ_bincount(t[0], t[1], 0))                                                                 \
   _(cdist, "ff", situ_cdist(t[0], t[1], 2))                                                                       \

@@ -104,6 +104,12 @@
   _(bmm, situ_bmm(situ_unsqueeze(x, 0), situ_unsqueeze(x, 0))) _(mv, situ_mv(x, situ_select(x, 0, 0)))            \
   _(dot, situ_dot(situ_select(x, 0, 0), situ_select(x, 0, 0)))                                                    \
   _(outer, situ_outer(situ_select(x, 0, 0), situ_select(x, 0, 0))) _(addmm, situ_addmm(x, x, x, NULL))            \
+  _(addr, situ_addr(x, situ_select(x, 0, 0), situ_select(x, 0, 0), NULL)) _(inner, situ_inner(x, x))              \
+  _(addmv, situ_addmv(situ_select(x, 0, 0), x, situ_select(x, 0, 0), NULL))                                       \
+  _(addbmm, situ_addbmm(x, situ_unsqueeze(x, 0), situ_unsqueeze(x, 0), NULL))                                     \
+  _(linalg_vecdot, situ_linalg_vecdot(x, x, -1)) _(linalg_matrix_power, situ_linalg_matrix_power(x, 2))           \
+  _(logcumsumexp, situ_logcumsumexp(x, 0)) _(trapezoid, situ_trapezoid(x, NULL, 1, -1))                           \
+  _(cumulative_trapezoid, situ_cumulative_trapezoid(x, NULL, 1, -1))                                              \
   _(linear, situ_linear(x, x, situ_select(x, 0, 0)))                                                              \
   _(conv1d, situ_conv1d(situ_unsqueeze(x, 0), situ_reshape(x, SITU_SHAPE(2, 2, 1)), NULL, NULL))                  \
   _(conv2d, situ_conv2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), situ_reshape(x, SITU_SHAPE(4, 1, 1, 1)), NULL, NULL)) \
@@ -211,6 +217,7 @@ static const departure departures[] = {
   { "avg_pool3d", "", "bf16", "bf16", KERNEL },
   { "one_hot", "", "i32", "i64", INDICES },
   { "take_along_dim_by cross_entropy_by nll_loss_by index_copy_by", "", "i32", "f32", INDICES },
+  { "addr", "", "bool", "-", "a factor is a number; torch's truth of a product is logical_and" },
   { "add_alpha", "", "bool", "i64", "alpha is a number: true + 2 true is 3" },
   { "where_by index_by", "", "u8", "-", "torch calls masks of u8 deprecated" },
   { "signal_windows_nuttall", "", "f16", "f16", KERNEL },

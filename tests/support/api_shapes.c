@@ -27,8 +27,11 @@ static const struct row {
   { "op_run3", "a", SITU_BOOL, { 2, { 2, 2 } } },
 
   { "linalg_cholesky", NULL, SITU_F32, { 2, { 1, 1 } } },
-  { "dot outer meshgrid nn_bce_with_logits_loss", NULL, SITU_F32, { 1, { 2 } } },
-  { "mv", "vec", SITU_F32, { 1, { 2 } } },
+  { "dot outer meshgrid cartesian_prod nn_bce_with_logits_loss", NULL, SITU_F32, { 1, { 2 } } },
+  { "mv addmv", "vec", SITU_F32, { 1, { 2 } } },
+  { "addr", "vec1 vec2", SITU_F32, { 1, { 2 } } },
+  { "addbmm", "batch1 batch2", SITU_F32, { 3, { 2, 2, 2 } } },
+  { "linalg_cross", NULL, SITU_F32, { 2, { 3, 3 } } },
   { "cosine_embedding_loss", "target", SITU_F32, { 1, { 2 } } },
   { "item item_i64 tree_value", NULL, SITU_F32, { 1, { 1 } } },
   { "bmm baddbmm scaled_dot_product_attention", NULL, SITU_F32, { 3, { 2, 2, 2 } } },

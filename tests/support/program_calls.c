@@ -140,6 +140,12 @@ RUN(run_lstsq) {
   if (!a || c->p[0] % 2) return a ? situ_linalg_lstsq(a, in[1], 0, NULL) : NULL;
   return situ_matmul(situ_linalg_pinv(a, NULL), in[1]);
 }
+RUN(run_inner) { return (void)c, situ_inner(in[0], in[1]); }
+RUN(run_linalg_vecdot) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("%d", dim(in[0], c->p[0]));
+  return situ_linalg_vecdot(in[0], in[1], dim(in[0], c->p[0]));
+}
 RUN(run_sum) {
   if (!situ_dim(in[0])) return situ_sum(in[0], NULL);
   NOTE("dim %d, keepdim %d", dim(in[0], c->p[0]), c->p[1] % 2);
@@ -195,6 +201,21 @@ RUN(run_cumsum) {
   if (!situ_dim(in[0])) return NULL;
   NOTE("%d", dim(in[0], c->p[0]));
   return situ_cumsum(in[0], dim(in[0], c->p[0]));
+}
+RUN(run_logcumsumexp) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("%d", dim(in[0], c->p[0]));
+  return situ_logcumsumexp(in[0], dim(in[0], c->p[0]));
+}
+RUN(run_trapezoid) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("in steps of 0.5, %d", dim(in[0], c->p[0]));
+  return situ_trapezoid(in[0], NULL, 0.5, dim(in[0], c->p[0]));
+}
+RUN(run_cumulative_trapezoid) {
+  if (!situ_dim(in[0])) return NULL;
+  NOTE("%d", dim(in[0], c->p[0]));
+  return situ_cumulative_trapezoid(in[0], in[1], 1, dim(in[0], c->p[0]));
 }
 RUN(run_where) {
   NOTE("mask %d %d", c->p[1], c->p[2]);
@@ -489,10 +510,15 @@ const program_kind program_kinds[] = {
   MAKES(xlogy, 2, PROGRAM_SAVES),
   MAKES(logaddexp, 2, PROGRAM_SAVES),
   MAKES(matmul, 2, PROGRAM_SAVES),
+  MAKES(inner, 2, TWO),
+  MAKES(linalg_vecdot, 2, TWO),
   MAKES(sum, 1, 0),
   MAKES(mean, 1, 0),
   MAKES(softmax, 1, PROGRAM_SAVES),
   MAKES(cumsum, 1, 0),
+  MAKES(logcumsumexp, 1, PROGRAM_SAVES),
+  MAKES(trapezoid, 1, 0),
+  MAKES(cumulative_trapezoid, 2, TWO),
   MAKES(interpolate, 1, 0),
   MAKES(cholesky, 1, PROGRAM_SAVES),
   MAKES(inv, 1, PROGRAM_SAVES),

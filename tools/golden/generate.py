@@ -31,6 +31,7 @@ import table_lapack  # noqa: E402,F401  (adds its rows)
 import table_indexing  # noqa: E402,F401  (adds its rows)
 import table_statistics  # noqa: E402,F401  (adds its rows)
 import table_pairs  # noqa: E402,F401  (adds its rows)
+import table_products  # noqa: E402,F401  (adds its rows)
 import table_samples  # noqa: E402,F401  (adds its rows)
 import table_scatters  # noqa: E402,F401  (adds its rows)
 import table_nn  # noqa: E402,F401  (adds its rows)
@@ -38,9 +39,10 @@ import table_vision  # noqa: E402,F401  (adds its rows)
 from table import ROWS  # noqa: E402
 
 FAMILIES = ("make", "unary", "binary", "reduce", "scan", "shape", "index", "linalg", "nn", "loss", "arrange",
-            "criterion", "elementary", "vision", "indexing", "statistics", "samples", "pairs", "scatters",
+            "criterion", "elementary", "vision", "indexing", "statistics", "samples", "pairs", "scatters", "products",
             "fft", "attention", "lapack")
-OP_BYTES = {"samples": 2000, "scatters": 3000}  # beside 6000: what a thinned op may take, hand-picked cases apart
+# Beside 6000: what a thinned op may take, hand-picked cases apart.
+OP_BYTES = {"samples": 2000, "scatters": 3000, "products": 3000}
 CASE_BYTES = 4000  # a larger sample is for the full set only
 FEWEST = 6
 

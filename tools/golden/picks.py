@@ -88,7 +88,7 @@ def family(name):
         "shape": "shape", "index": "shape", "linalg": "linalg", "nn": "nn", "loss": "nn",
         "arrange": "composed", "criterion": "criterion", "elementary": "elementary", "vision": "vision",
         "indexing": "indexing", "statistics": "statistics", "samples": "samples", "pairs": "pairs",
-        "scatters": "scatters", "fft": "fft", "lapack": "lapack",
+        "scatters": "scatters", "products": "products", "fft": "fft", "lapack": "lapack",
         "attention": "attention"
     }
     getattr(importlib.import_module("picks_" + parts[name]), name)()

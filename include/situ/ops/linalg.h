@@ -46,6 +46,23 @@ SITU_API SITU_CHECKED situ_tensor *situ_addmm(situ_tensor *input, situ_tensor *m
 /** situ_addmm on batches: batch1 [b, n, k], batch2 [b, k, m]. */
 SITU_API SITU_CHECKED situ_tensor *situ_baddbmm(situ_tensor *input, situ_tensor *batch1, situ_tensor *batch2,
                                                 const situ_addmm_options *options);
+/** beta * input + alpha * (vec1 [n] x vec2 [m]), [n, m]; input broadcasts to it. */
+SITU_API SITU_CHECKED situ_tensor *situ_addr(situ_tensor *input, situ_tensor *vec1, situ_tensor *vec2,
+                                             const situ_addmm_options *options);
+/** beta * input + alpha * (mat [n, k] x vec [k]), [n]; input broadcasts to it. */
+SITU_API SITU_CHECKED situ_tensor *situ_addmv(situ_tensor *input, situ_tensor *mat, situ_tensor *vec,
+                                              const situ_addmm_options *options);
+/** beta * input + alpha * the sum of the products of batch1 [b, n, k] and batch2 [b, k, m], [n, m]; input broadcasts to
+    it. */
+SITU_API SITU_CHECKED situ_tensor *situ_addbmm(situ_tensor *input, situ_tensor *batch1, situ_tensor *batch2,
+                                               const situ_addmm_options *options);
+/** Sum of products over the last dimension of both, which have one size; a product if one is 0-dim. */
+SITU_API SITU_CHECKED situ_tensor *situ_inner(situ_tensor *input, situ_tensor *other);
+/** Cross product of vectors of 3 elements along dim, of tensors of equal rank and one dtype, which broadcast.
+    torch's default dim is -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_cross(situ_tensor *input, situ_tensor *other, int dim);
+/** Sum of x * y along dim; shapes broadcast, floating dtypes. torch's default dim is -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_vecdot(situ_tensor *x, situ_tensor *y, int dim);
 
 /** input [..., in] x weight [out, in], transposed, + bias [out] (may be NULL): [..., out]. */
 SITU_API SITU_CHECKED situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias);

@@ -59,6 +59,13 @@ SITU_API SITU_CHECKED situ_tensor *situ_cumprod(situ_tensor *input, int dim);
 /** Sorted along dim (torch's default is -1), stable; NaN is the largest; *indices (may be NULL) gets the place that
     each element came from, as i64. */
 SITU_API SITU_CHECKED situ_tensor *situ_sort(situ_tensor *input, int dim, bool descending, situ_tensor **indices);
+/** log of the running sum of exp(input) along dim, without overflow; floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_logcumsumexp(situ_tensor *input, int dim);
+/** Area under y along dim by the trapezoidal rule, at places x (1-D, or of y's rank), or with x NULL at steps of dx.
+    Integer dtypes give f32. torch's defaults are dx 1 and dim -1. */
+SITU_API SITU_CHECKED situ_tensor *situ_trapezoid(situ_tensor *y, situ_tensor *x, double dx, int dim);
+/** The running areas of situ_trapezoid: along dim one element less than y. */
+SITU_API SITU_CHECKED situ_tensor *situ_cumulative_trapezoid(situ_tensor *y, situ_tensor *x, double dx, int dim);
 /** The indices of situ_sort. */
 SITU_API SITU_CHECKED situ_tensor *situ_argsort(situ_tensor *input, int dim, bool descending);
 /** The k largest (or smallest) along dim, in order; *indices as in situ_sort. torch's defaults are dim -1 and largest

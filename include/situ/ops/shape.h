@@ -57,6 +57,9 @@ typedef enum situ_indexing { SITU_INDEXING_IJ = 0, SITU_INDEXING_XY } situ_index
     views. out has capacity for `count`, at most SITU_MAX_DIMS. */
 SITU_API SITU_CHECKED situ_status situ_meshgrid(situ_tensor *const *tensors, int count, situ_indexing indexing,
                                                 situ_tensor **out);
+/** All combinations of elements of `count` 1-D tensors of one dtype, as rows [product of sizes, count]; of one tensor
+    itself. */
+SITU_API SITU_CHECKED situ_tensor *situ_cartesian_prod(situ_tensor *const *tensors, int count);
 
 /* Pieces: views, written to out[], which has `capacity` elements. Returns the number of pieces; -1 on error. A capacity
    that is too small is SITU_E_ARG, which names the number. out NULL with capacity 0: only returns the number. */

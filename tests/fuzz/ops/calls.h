@@ -59,6 +59,9 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("x", false, sort, (t[0], DIM(0), I(1) & 1, also))                                                               \
   _("x", false, argsort, (t[0], DIM(0), I(1) & 1))                                                                  \
   _("x", false, topk, (t[0], I(0), DIM(1), I(2) & 1, also))                                                         \
+  _("x", false, logcumsumexp, (t[0], DIM(0)))                                                                       \
+  _("x", false, trapezoid, (t[0], NULL, D(0), DIM(0)))                                                              \
+  _("xo", false, cumulative_trapezoid, (t[0], t[1], D(0), DIM(0)))                                                  \
   _("x", false, kthvalue, (t[0], I(0), DIM(1), I(2) & 1, also))                                                     \
   _("x", false, median_dim, (t[0], DIM(0), I(1) & 1, also))                                                         \
   _("x", false, nanmedian, (t[0]))                                                                                  \
@@ -113,6 +116,12 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("xo", false, tensordot, (t[0], t[1], S(0), S(1)))                                                               \
   _("mM", false, einsum, (I(0) & 1 ? "bij,bjk->kb" : "...j,bjk", t, 2))                                             \
   _("arR", false, addmm, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                  \
+  _("arR", false, addr, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                   \
+  _("arR", false, addmv, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                  \
+  _("arR", false, addbmm, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                 \
+  _("xo", false, inner, (t[0], t[1]))                                                                               \
+  _("xo", false, linalg_cross, (t[0], t[1], DIM(0)))                                                                \
+  _("xo", false, linalg_vecdot, (t[0], t[1], DIM(0)))                                                               \
   _("xo", false, cat, (t, 2, DIM(0)))                                                                               \
   _("xx", false, stack, (t, 2, DIM(0)))                                                                             \
   _("xi", false, index_select, (t[0], DIM(0), t[1]))                                                                \

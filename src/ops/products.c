@@ -1,0 +1,88 @@
+/* Products made of others: inner, addr, addmv, addbmm, linalg.cross, linalg.vecdot.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+enum { NUMBERS = SITU_SAME | SITU_FLOATING | SITU_INTEGRAL };
+
+static bool agree(const char *op, const char *const names[3], unsigned accept, situ_tensor *const *in, int count) {
+  situ_op schema = { .name = op };
+  for (int k = 0; k < count; k++) schema.operand[k] = (situ_operand){ names[k], accept };
+  return situ__together(&schema, in, count);
+}
+
+situ_tensor *situ_inner(situ_tensor *a, situ_tensor *b) {
+  SITU__MADE_OF_OPS("inner");
+  static const char *const names[3] = { "input", "other" };
+  if (!agree("inner", names, NUMBERS, (situ_tensor *[]){ a, b }, 2)) return NULL;
+  if (!a->view.ndim || !b->view.ndim) return situ_mul(a, b);
+  return situ_tensordot(a, b, SITU_DIMS(a->view.ndim - 1), SITU_DIMS(b->view.ndim - 1));
+}
+
+/* ---- beta * input + alpha * product: by addmm ---- */
+
+static bool is_vector(const char *op, const char *name, const situ_tensor *x) {
+  return x->view.ndim == 1 ||
+         (situ__fail(SITU_E_SHAPE, op, "%s has %d dimensions, must have 1", name, x->view.ndim), false);
+}
+
+situ_tensor *situ_addr(situ_tensor *input, situ_tensor *vec1, situ_tensor *vec2, const situ_addmm_options *o) {
+  SITU__MADE_OF_OPS("addr");
+  static const char *const names[3] = { "input", "vec1", "vec2" };
+  if (!agree("addr", names, NUMBERS, (situ_tensor *[]){ input, vec1, vec2 }, 3)) return NULL;
+  if (!is_vector("addr", "vec1", vec1) || !is_vector("addr", "vec2", vec2)) return NULL;
+  return situ_addmm(input, situ_unsqueeze(vec1, 1), situ_unsqueeze(vec2, 0), o);
+}
+situ_tensor *situ_addmv(situ_tensor *input, situ_tensor *mat, situ_tensor *vec, const situ_addmm_options *o) {
+  SITU__MADE_OF_OPS("addmv");
+  static const char *const names[3] = { "input", "mat", "vec" };
+  if (!agree("addmv", names, NUMBERS, (situ_tensor *[]){ input, mat, vec }, 3)) return NULL;
+  if (!is_vector("addmv", "vec", vec)) return NULL;
+  return situ_squeeze(situ_addmm(situ_unsqueeze(input, -1), mat, situ_unsqueeze(vec, 1), o), SITU_DIMS(1));
+}
+
+/* One product of [n, b k] and [b k, m]. */
+situ_tensor *situ_addbmm(situ_tensor *input, situ_tensor *batch1, situ_tensor *batch2, const situ_addmm_options *o) {
+  SITU__MADE_OF_OPS("addbmm");
+  static const char *const names[3] = { "input", "batch1", "batch2" };
+  if (!agree("addbmm", names, NUMBERS, (situ_tensor *[]){ input, batch1, batch2 }, 3)) return NULL;
+  const situ_view_desc *a = &batch1->view, *b = &batch2->view;
+  if (a->ndim != 3 || b->ndim != 3 || a->size[0] != b->size[0] || a->size[2] != b->size[1]) {
+    situ_shape x = situ__shape(a), y = situ__shape(b);
+    char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
+    situ__fail(SITU_E_SHAPE, "addbmm", "batch1 is %s, batch2 %s: [b, n, k] and [b, k, m]", situ_shape_text(&x, s),
+               situ_shape_text(&y, t));
+    return NULL;
+  }
+  const int64_t sum = a->size[0] * a->size[2];
+  situ_tensor *left = situ_reshape(situ_permute(batch1, SITU_DIMS(1, 0, 2)), SITU_SHAPE(a->size[1], sum));
+  return situ_addmm(input, left, situ_reshape(batch2, SITU_SHAPE(sum, b->size[2])), o);
+}
+
+/* ---- torch.linalg ---- */
+
+static situ_tensor *turned(situ_tensor *x, int dim, int by) { return situ_roll(x, SITU_SHAPE(-by), SITU_DIMS(dim)); }
+
+situ_tensor *situ_linalg_cross(situ_tensor *a, situ_tensor *b, int dim) {
+  SITU__MADE_OF_OPS("linalg_cross");
+  static const char *const names[3] = { "input", "other" };
+  int d;
+  if (!agree("linalg_cross", names, NUMBERS, (situ_tensor *[]){ a, b }, 2) ||
+      !situ_wrap_dim("linalg_cross", dim, a->view.ndim, &d))
+    return NULL;
+  if (a->view.ndim != b->view.ndim || !a->view.ndim || a->view.size[d] != 3 || b->view.size[d] != 3) {
+    situ_shape x = situ__shape(&a->view), y = situ__shape(&b->view);
+    char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
+    situ__fail(SITU_E_SHAPE, "linalg_cross", "input is %s, other %s: of equal rank, with 3 elements along dimension %d",
+               situ_shape_text(&x, s), situ_shape_text(&y, t), d);
+    return NULL;
+  }
+  return situ_sub(situ_mul(turned(a, d, 1), turned(b, d, 2)), situ_mul(turned(a, d, 2), turned(b, d, 1)));
+}
+
+situ_tensor *situ_linalg_vecdot(situ_tensor *x, situ_tensor *y, int dim) {
+  SITU__MADE_OF_OPS("linalg_vecdot");
+  static const char *const names[3] = { "x", "y" };
+  if (!agree("linalg_vecdot", names, SITU_SAME | SITU_FLOATING, (situ_tensor *[]){ x, y }, 2)) return NULL;
+  return situ_sum(situ_mul(x, y), &(situ_reduce_options){ .dim = SITU_DIMS(dim) });
+}
