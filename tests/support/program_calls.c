@@ -510,7 +510,7 @@ const program_kind program_kinds[] = {
   MAKES(xlogy, 2, PROGRAM_SAVES),
   MAKES(logaddexp, 2, PROGRAM_SAVES),
   MAKES(matmul, 2, PROGRAM_SAVES),
-  MAKES(inner, 2, TWO),
+  MAKES(inner, 2, TWO | PROGRAM_PART),
   MAKES(linalg_vecdot, 2, TWO),
   MAKES(sum, 1, 0),
   MAKES(mean, 1, 0),
