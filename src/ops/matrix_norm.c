@@ -1,0 +1,60 @@
+/* linalg.vector_norm and linalg.matrix_norm, made of reductions and singular values.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+situ_tensor *situ_linalg_vector_norm(situ_tensor *x, double ord, const situ_reduce_options *options) {
+  SITU__MADE_OF_OPS("linalg_vector_norm");
+  return situ_norm(x, ord, options);
+}
+
+static const char op[] = "linalg_matrix_norm";
+
+static situ_tensor *over_last(situ_tensor *(*reduce)(situ_tensor *, const situ_reduce_options *), situ_tensor *x) {
+  return reduce(x, &(situ_reduce_options){ .dim = SITU_DIMS(-1) });
+}
+
+/* Of the last two dimensions. */
+static situ_tensor *norm_of(situ_tensor *a, situ_matrix_norm ord) {
+  switch (ord) {
+  case SITU_MATRIX_NORM_FRO: return situ_norm(a, 2, &(situ_reduce_options){ .dim = SITU_DIMS(-2, -1) });
+  case SITU_MATRIX_NORM_NUC: return over_last(situ_sum, situ_linalg_svdvals(a));
+  case SITU_MATRIX_NORM_2: return over_last(situ_amax, situ_linalg_svdvals(a));
+  case SITU_MATRIX_NORM_MINUS_2: return over_last(situ_amin, situ_linalg_svdvals(a));
+  case SITU_MATRIX_NORM_1: return over_last(situ_amax, over_last(situ_sum, situ_abs(situ_transpose(a, -2, -1))));
+  case SITU_MATRIX_NORM_MINUS_1: return over_last(situ_amin, over_last(situ_sum, situ_abs(situ_transpose(a, -2, -1))));
+  case SITU_MATRIX_NORM_INF: return over_last(situ_amax, over_last(situ_sum, situ_abs(a)));
+  case SITU_MATRIX_NORM_MINUS_INF: return over_last(situ_amin, over_last(situ_sum, situ_abs(a)));
+  }
+  return situ__fail(SITU_E_ARG, op, "%d is not a norm", (int)ord), NULL;
+}
+
+/* The two dimensions in ascending order. */
+static bool two_dims(const situ_tensor *x, const situ_shape *listed, int dim[2]) {
+  if (x->view.ndim < 2 || (listed->ndim && listed->ndim != 2)) {
+    situ__fail(SITU_E_ARG, op, "%d dimensions listed of a tensor of %d: matrices have 2", listed->ndim, x->view.ndim);
+    return false;
+  }
+  for (int k = 0; k < 2; k++)
+    if (!situ_wrap_dim(op, listed->ndim ? listed->dim[k] : k - 2, x->view.ndim, &dim[k])) return false;
+  if (dim[0] == dim[1]) {
+    situ__fail(SITU_E_ARG, op, "dimension %d is listed twice", dim[0]);
+    return false;
+  }
+  return true;
+}
+
+situ_tensor *situ_linalg_matrix_norm(situ_tensor *A, situ_matrix_norm ord, const situ_reduce_options *options) {
+  SITU__MADE_OF_OPS(op);
+  const situ_reduce_options o = options ? *options : (situ_reduce_options){ 0 };
+  int dim[2];
+  if (!situ__need(op, "A", A) || !two_dims(A, &o.dim, dim)) return NULL;
+  situ_tensor *a = o.dtype ? situ_to_dtype(A, o.dtype) : A;
+  if (a && !situ_dtype_is_floating((situ_dtype)a->view.dtype)) {
+    situ__fail(SITU_E_DTYPE, op, "A is %s, must be floating", situ_dtype_name((situ_dtype)a->view.dtype));
+    return NULL;
+  }
+  situ_tensor *y = a ? norm_of(situ_movedim(a, SITU_DIMS(dim[0], dim[1]), SITU_DIMS(-2, -1)), ord) : NULL;
+  for (int k = 0; y && o.keepdim && k < 2; k++) y = situ_unsqueeze(y, dim[k] < dim[!k] ? dim[k] : dim[k]);
+  return y;
+}
