@@ -44,15 +44,15 @@ situ_tensor *situ_linalg_matrix_exp(situ_tensor *A) {
 
 /* ---- made of other ops ---- */
 
-/* Checks a square matrix where no op of LAPACK does. */
-static bool is_square(const char *op, situ_tensor *a) {
+/* Checks a square matrix of numbers where no op of LAPACK does. */
+static bool is_square(const char *op, const char *name, situ_tensor *a) {
+  const situ_op schema = { .name = op, .operand = { { name, SITU_FLOATING | SITU_INTEGRAL } } };
+  if (!situ__together(&schema, &a, 1)) return false;
   const situ_view_desc *v = &a->view;
-  if (v->ndim >= 2 && v->size[v->ndim - 2] == v->size[v->ndim - 1] && situ_dtype_is_floating((situ_dtype)v->dtype))
-    return true;
+  if (v->ndim >= 2 && v->size[v->ndim - 2] == v->size[v->ndim - 1]) return true;
   const situ_shape shape = situ__shape(v);
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "A is %s %s: its matrices must be square and floating",
-             situ_dtype_name((situ_dtype)v->dtype), situ_shape_text(&shape, text));
+  situ__fail(SITU_E_SHAPE, op, "%s is %s: its matrices must be square", name, situ_shape_text(&shape, text));
   return false;
 }
 
@@ -66,7 +66,7 @@ static situ_tensor *identity_of(situ_tensor *a) {
 situ_tensor *situ_linalg_matrix_power(situ_tensor *A, int64_t n) {
   const char *op = "linalg_matrix_power";
   SITU__MADE_OF_OPS(op);
-  if (!situ__need(op, "A", A) || !is_square(op, A)) return NULL;
+  if (!is_square(op, "A", A)) return NULL;
   if (n == 0) /* constant, but with a gradient, as in torch */
     return situ_where(situ_ones_like(A, &(situ_options){ .dtype = SITU_BOOL }), identity_of(A), A);
   situ_tensor *power = n < 0 ? situ_linalg_inv(A) : A, *y = NULL;
@@ -89,7 +89,7 @@ situ_tensor *situ_cholesky_solve(situ_tensor *B, situ_tensor *L, bool upper) {
 situ_tensor *situ_cholesky_inverse(situ_tensor *L, bool upper) {
   const char *op = "cholesky_inverse";
   SITU__MADE_OF_OPS(op);
-  return situ__need(op, "L", L) && is_square(op, L) ? situ_cholesky_solve(identity_of(L), L, upper) : NULL;
+  return is_square(op, "L", L) ? situ_cholesky_solve(identity_of(L), L, upper) : NULL;
 }
 
 situ_tensor *situ_logdet(situ_tensor *A) {

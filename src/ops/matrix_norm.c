@@ -10,26 +10,31 @@ situ_tensor *situ_linalg_vector_norm(situ_tensor *x, double ord, const situ_redu
 
 static const char op[] = "linalg_matrix_norm";
 
-static situ_tensor *over_last(situ_tensor *(*reduce)(situ_tensor *, const situ_reduce_options *), situ_tensor *x) {
-  return reduce(x, &(situ_reduce_options){ .dim = SITU_DIMS(-1) });
+typedef situ_tensor *reduction(situ_tensor *, const situ_reduce_options *);
+
+static situ_tensor *along(reduction *reduce, situ_tensor *x, int dim) {
+  return reduce(x, &(situ_reduce_options){ .dim = SITU_DIMS(dim) });
 }
+
+/* Along the last dimension; of nothing 0, as no norm is less. */
+static situ_tensor *largest(situ_tensor *x) { return x ? along(situ_size(x, -1) ? situ_amax : situ_sum, x, -1) : NULL; }
 
 /* Of the last two dimensions. */
 static situ_tensor *norm_of(situ_tensor *a, situ_matrix_norm ord) {
   switch (ord) {
   case SITU_MATRIX_NORM_FRO: return situ_norm(a, 2, &(situ_reduce_options){ .dim = SITU_DIMS(-2, -1) });
-  case SITU_MATRIX_NORM_NUC: return over_last(situ_sum, situ_linalg_svdvals(a));
-  case SITU_MATRIX_NORM_2: return over_last(situ_amax, situ_linalg_svdvals(a));
-  case SITU_MATRIX_NORM_MINUS_2: return over_last(situ_amin, situ_linalg_svdvals(a));
-  case SITU_MATRIX_NORM_1: return over_last(situ_amax, over_last(situ_sum, situ_abs(situ_transpose(a, -2, -1))));
-  case SITU_MATRIX_NORM_MINUS_1: return over_last(situ_amin, over_last(situ_sum, situ_abs(situ_transpose(a, -2, -1))));
-  case SITU_MATRIX_NORM_INF: return over_last(situ_amax, over_last(situ_sum, situ_abs(a)));
-  case SITU_MATRIX_NORM_MINUS_INF: return over_last(situ_amin, over_last(situ_sum, situ_abs(a)));
+  case SITU_MATRIX_NORM_NUC: return along(situ_sum, situ_linalg_svdvals(a), -1);
+  case SITU_MATRIX_NORM_2: return largest(situ_linalg_svdvals(a));
+  case SITU_MATRIX_NORM_MINUS_2: return along(situ_amin, situ_linalg_svdvals(a), -1);
+  case SITU_MATRIX_NORM_1: return largest(along(situ_sum, situ_abs(a), -2));
+  case SITU_MATRIX_NORM_MINUS_1: return along(situ_amin, along(situ_sum, situ_abs(a), -2), -1);
+  case SITU_MATRIX_NORM_INF: return largest(along(situ_sum, situ_abs(a), -1));
+  case SITU_MATRIX_NORM_MINUS_INF: return along(situ_amin, along(situ_sum, situ_abs(a), -1), -1);
   }
   return situ__fail(SITU_E_ARG, op, "%d is not a norm", (int)ord), NULL;
 }
 
-/* The two dimensions in ascending order. */
+/* Rows and columns: the listed dimensions, or the last two. */
 static bool two_dims(const situ_tensor *x, const situ_shape *listed, int dim[2]) {
   if (x->view.ndim < 2 || (listed->ndim && listed->ndim != 2)) {
     situ__fail(SITU_E_ARG, op, "%d dimensions listed of a tensor of %d: matrices have 2", listed->ndim, x->view.ndim);
@@ -55,6 +60,7 @@ situ_tensor *situ_linalg_matrix_norm(situ_tensor *A, situ_matrix_norm ord, const
     return NULL;
   }
   situ_tensor *y = a ? norm_of(situ_movedim(a, SITU_DIMS(dim[0], dim[1]), SITU_DIMS(-2, -1)), ord) : NULL;
-  for (int k = 0; y && o.keepdim && k < 2; k++) y = situ_unsqueeze(y, dim[k] < dim[!k] ? dim[k] : dim[k]);
-  return y;
+  if (!y || !o.keepdim) return y;
+  const int first = dim[0] < dim[1] ? dim[0] : dim[1];
+  return situ_unsqueeze(situ_unsqueeze(y, first), dim[0] + dim[1] - first);
 }

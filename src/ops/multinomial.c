@@ -1,22 +1,33 @@
 /* Draws categories by their weights. With replacement: where a uniform number lies among the running sums. Without: the
-   categories with the largest log(weight) + Gumbel noise, as by P. Efraimidis and P. Spirakis, "Weighted random sampling
-   with a reservoir" (2006), whose keys u^(1 / weight) have the same order.
+   categories with the largest log(weight) + Gumbel noise, as by P. Efraimidis and P. Spirakis, "Weighted random
+   sampling with a reservoir" (2006), whose keys u^(1 / weight) have the same order.
    SPDX-License-Identifier: MIT */
+#include <float.h>
+
 #include "base/fail.h"
+#include "device/dry.h"
 #include "ops/ops.h"
 
 static const char op[] = "multinomial";
 
-/* Every row has a finite sum above 0 and nothing negative. One answer from the device. */
-static bool are_weights(situ_tensor *w) {
+static situ_tensor *over_row(situ_tensor *(*reduce)(situ_tensor *, const situ_reduce_options *), situ_tensor *w) {
+  return reduce(w, &(situ_reduce_options){ .dim = SITU_DIMS(-1) });
+}
+
+/* Every row has a finite sum, nothing negative, and `least` weights above 0. Two answers from the device. */
+static bool are_weights(situ_tensor *w, int64_t least) {
   if (w->view.storage->device.kind == SITU_META || situ__is_dry()) return true;
-  situ_tensor *sum = situ_sum(w, &(situ_reduce_options){ .dim = SITU_DIMS(-1) });
-  situ_tensor *good = situ_logical_and(situ_gt_scalar(sum, 0), situ_isfinite(sum));
-  int64_t all = 0;
-  if (situ_item_i64(situ_logical_and(situ_all(situ_ge_scalar(w, 0), NULL), situ_all(good, NULL)), &all) != SITU_OK)
+  situ_tensor *good = situ_logical_and(situ_isfinite(over_row(situ_sum, w)), over_row(situ_all, situ_ge_scalar(w, 0)));
+  situ_tensor *many = situ_ge_scalar(situ_count_nonzero(w, SITU_DIMS(-1)), (double)least);
+  int64_t valid = 0, enough = 0;
+  if (situ_item_i64(situ_all(good, NULL), &valid) != SITU_OK || situ_item_i64(situ_all(many, NULL), &enough) != SITU_OK)
     return false;
-  if (!all) situ__fail(SITU_E_ARG, op, "input has a negative weight, NaN, or a row whose sum is 0 or not finite");
-  return all;
+  if (!valid)
+    situ__fail(SITU_E_ARG, op, "input has a weight that is negative or NaN, or a row whose sum is not finite");
+  else if (!enough)
+    situ__fail(SITU_E_ARG, op, "input has a row with less than %lld weights above 0%s", (long long)least,
+               least > 1 ? ", as many as are drawn without replacement" : "");
+  return valid && enough;
 }
 
 static situ_tensor *with_replacement(situ_tensor *w, situ_shape drawn, const situ_options *like) {
@@ -26,10 +37,12 @@ static situ_tensor *with_replacement(situ_tensor *w, situ_shape drawn, const sit
   return situ_searchsorted(sums, place, true);
 }
 
+/* A weight of 0 has the key -infinity; the noise of others is finite. */
 static situ_tensor *without_replacement(situ_tensor *w, int64_t num_samples, const situ_options *like) {
-  situ_tensor *noise = situ_neg(situ_log(situ_neg(situ_log(situ_rand(situ_shape_of(w), like)))));
+  situ_tensor *uniform = situ_clamp(situ_rand(situ_shape_of(w), like), FLT_MIN, 1);
+  situ_tensor *noise = situ_neg(situ_log(situ_neg(situ_log(uniform))));
   situ_tensor *indices = NULL;
-  situ_tensor *keys = situ_topk(situ_add(situ_log(w), noise), num_samples, -1, true, true, &indices);
+  situ_tensor *keys = situ_topk(situ_add(situ_log(w), noise), num_samples, -1, true, &indices);
   return keys ? indices : NULL;
 }
 
@@ -59,7 +72,7 @@ situ_tensor *situ_multinomial(situ_tensor *input, int64_t num_samples, bool repl
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *w = situ_to_dtype(input, situ__wide(dtype)), *drawn = NULL;
-  if (w && are_weights(w)) {
+  if (w && are_weights(w, replacement ? 1 : num_samples)) {
     const situ_options like = { .dtype = situ__wide(dtype),
                                 .device = input->view.storage->device,
                                 .generator = generator };

@@ -37,7 +37,7 @@ situ_tensor *situ_addmv(situ_tensor *input, situ_tensor *mat, situ_tensor *vec, 
   SITU__MADE_OF_OPS("addmv");
   static const char *const names[3] = { "input", "mat", "vec" };
   if (!agree("addmv", names, NUMBERS, (situ_tensor *[]){ input, mat, vec }, 3)) return NULL;
-  if (!is_vector("addmv", "vec", vec)) return NULL;
+  if (!is_vector("addmv", "vec", vec) || (input->view.ndim && !is_vector("addmv", "input", input))) return NULL;
   return situ_squeeze(situ_addmm(situ_unsqueeze(input, -1), mat, situ_unsqueeze(vec, 1), o), SITU_DIMS(1));
 }
 

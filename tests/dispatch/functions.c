@@ -110,7 +110,7 @@
   _(bucketize, "fv", situ_bucketize(t[0], t[1], true))                                                            \
   _(inner, "ff", situ_inner(t[0], t[1]))                                                                          \
   _(addr, "fvv", situ_addr(t[0], t[1], t[2], NULL))                                                               \
-  _(addmv, "ffv", situ_addmv(t[0], t[1], t[2], NULL))                                                             \
+  _(addmv, "vfv", situ_addmv(t[0], t[1], t[2], NULL))                                                             \
   _(addbmm, "fll", situ_addbmm(t[0], t[1], t[2], NULL))                                                           \
   _(linalg_vecdot, "ff", situ_linalg_vecdot(t[0], t[1], 0))                                                       \
   _(trapezoid, "ff", situ_trapezoid(t[0], t[1], 1, 0))                                                            \

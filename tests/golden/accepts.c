@@ -108,6 +108,8 @@
   _(addmv, situ_addmv(situ_select(x, 0, 0), x, situ_select(x, 0, 0), NULL))                                       \
   _(addbmm, situ_addbmm(x, situ_unsqueeze(x, 0), situ_unsqueeze(x, 0), NULL))                                     \
   _(linalg_vecdot, situ_linalg_vecdot(x, x, -1)) _(linalg_matrix_power, situ_linalg_matrix_power(x, 2))           \
+  _(linalg_vector_norm, situ_linalg_vector_norm(x, 2, NULL)) _(multinomial, situ_multinomial(x, 1, true, NULL))   \
+  _(linalg_matrix_norm, situ_linalg_matrix_norm(x, SITU_MATRIX_NORM_1, NULL))                                     \
   _(logcumsumexp, situ_logcumsumexp(x, 0)) _(trapezoid, situ_trapezoid(x, NULL, 1, -1))                           \
   _(cumulative_trapezoid, situ_cumulative_trapezoid(x, NULL, 1, -1))                                              \
   _(linear, situ_linear(x, x, situ_select(x, 0, 0)))                                                              \

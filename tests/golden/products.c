@@ -18,7 +18,7 @@ static void linalg_cross(gold_call *c) { c->out[0] = situ_linalg_cross(c->in[0],
 static void linalg_vecdot(gold_call *c) { c->out[0] = situ_linalg_vecdot(c->in[0], c->in[1], dim(c, -1)); }
 static void linalg_vector_norm(gold_call *c) {
   const situ_reduce_options o = { gold_list(c, "dim"), gold_bool(c, "keepdim", false), gold_dtype(c, "dtype") };
-  c->out[0] = situ_norm(c->in[0], gold_real(c, "ord", 2), &o);
+  c->out[0] = situ_linalg_vector_norm(c->in[0], gold_real(c, "ord", 2), &o);
 }
 
 static void logcumsumexp(gold_call *c) { c->out[0] = situ_logcumsumexp(c->in[0], dim(c, 0)); }

@@ -28,7 +28,8 @@ static const struct row {
 
   { "linalg_cholesky", NULL, SITU_F32, { 2, { 1, 1 } } },
   { "dot outer meshgrid cartesian_prod nn_bce_with_logits_loss", NULL, SITU_F32, { 1, { 2 } } },
-  { "mv addmv", "vec", SITU_F32, { 1, { 2 } } },
+  { "mv", "vec", SITU_F32, { 1, { 2 } } },
+  { "addmv", "input vec", SITU_F32, { 1, { 2 } } },
   { "addr", "vec1 vec2", SITU_F32, { 1, { 2 } } },
   { "addbmm", "batch1 batch2", SITU_F32, { 3, { 2, 2, 2 } } },
   { "linalg_cross", NULL, SITU_F32, { 2, { 3, 3 } } },

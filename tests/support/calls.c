@@ -217,6 +217,7 @@ static situ_tensor *positive_of(situ_tensor *x) {
   _(sort, sort, "m", SAME, SAME, situ_sort(t[0], -1, false, also))                                                     \
   _(sort_2, sort, "m", SAME, SAME, situ_sort(t[0], 1, true, also))                                                     \
   _(topk, topk, "m", SAME, SAME, situ_topk(t[0], 1, -1, true, also))                                                   \
+  _(logcumsumexp, logcumsumexp, "m", CHAIN, CHAIN, situ_logcumsumexp(t[0], 1))                                         \
   _(median, sort, "m", SAME, SAME, situ_median_dim(t[0], 1, false, also))                                              \
   _(mode, sort, "m", SAME, SAME, situ_mode(t[0], -1, false, also))                                                     \
   _(cummax, gather, "m", SAME, SUMS, situ_cummax(t[0], 1, also))                                                       \

@@ -1,20 +1,9 @@
 /* The calls of random programs, a row each.
    SPDX-License-Identifier: MIT */
-#include <stdio.h>
+#include "support/program_runs.h"
 
-#include "situ/sys/op.h"
-#include "situ_config.h"
-#include "support/program.h"
+#define RUN(id) static PROGRAM_RUN(id)
 
-#define RUN(id) static situ_tensor *id(situ_tensor *const *in, const program_call *c)
-#define NOTE(...)                                                \
-  do {                                                           \
-    if (c->text) (void)snprintf(c->text, 100, ", " __VA_ARGS__); \
-  } while (0)
-
-static int64_t size(situ_tensor *x, int d) { return situ_size(x, d); }
-/* A dimension of x; x has one. */
-static int dim(situ_tensor *x, int p) { return p % situ_dim(x); }
 static int64_t within(int p, int64_t n) { return n > 0 ? p % n : 0; }
 
 static situ_tensor *index_of(const program_call *c, int64_t count, int64_t bound, situ_shape shape) {
@@ -90,62 +79,6 @@ RUN(run_matmul) {
                       ? situ_matmul(in[0], size(in[0], 1) == size(in[1], 0) ? in[1] : situ_transpose(in[1], 0, 1))
                       : NULL;
 }
-/* Positive definite, of good condition; NULL where no LAPACK is. */
-static situ_tensor *positive_of(situ_tensor *x) {
-#ifdef SITU_HAVE_LAPACK
-  if (situ_dim(x) != 2 || !situ_numel(x) || !situ_device_has(test_device(), SITU_VERB_LINALG)) return NULL;
-  situ_tensor *t = situ_tanh(x);
-  return situ_add(situ_matmul(t, situ_transpose(t, 0, 1)),
-                  situ_eye(size(x, 0), size(x, 0), &(situ_options){ .dtype = SITU_F64, .device = test_device() }));
-#else
-  return (void)x, NULL;
-#endif
-}
-RUN(run_cholesky) {
-  situ_tensor *a = positive_of(in[0]);
-  NOTE("of tanh(x) tanh(x)^T + I, %d", c->p[0] % 2);
-  return a ? situ_linalg_cholesky(a, c->p[0] % 2) : NULL;
-}
-RUN(run_inv) {
-  situ_tensor *a = positive_of(in[0]);
-  NOTE("of tanh(x) tanh(x)^T + I");
-  return a ? situ_linalg_inv(a) : NULL;
-}
-RUN(run_det) {
-  situ_tensor *a = positive_of(in[0]), *log_det;
-  NOTE("of tanh(x) tanh(x)^T + I, %d", c->p[0] % 2);
-  if (!a || c->p[0] % 2) return a ? situ_linalg_det(a) : NULL;
-  return situ_linalg_slogdet(a, &log_det) ? log_det : NULL;
-}
-RUN(run_solve) {
-  situ_tensor *a = positive_of(in[0]);
-  NOTE("with tanh(x) tanh(x)^T + I, %d", c->p[0] % 4);
-  if (!a || c->p[0] % 4 == 3) return a ? situ_linalg_solve(a, in[1], true) : NULL;
-  return situ_linalg_solve_triangular(a, in[1], c->p[0] % 4 & 1, true, c->p[0] % 4 & 2);
-}
-/* Singular values and eigenvalues may meet, where vectors have no gradient: what is unique and smooth. */
-RUN(run_qr) {
-  situ_tensor *a = positive_of(in[0]), *r;
-  NOTE("of tanh(x) tanh(x)^T + I, R");
-  return a && situ_linalg_qr(a, SITU_LINALG_QR_REDUCED, &r) ? r : NULL;
-}
-RUN(run_matrix_exp) {
-  situ_tensor *a = positive_of(in[0]);
-  NOTE("of -(tanh(x) tanh(x)^T + I)");
-  return a ? situ_linalg_matrix_exp(situ_neg(a)) : NULL;
-}
-RUN(run_lstsq) {
-  situ_tensor *a = positive_of(in[0]);
-  NOTE("with tanh(x) tanh(x)^T + I, %d", c->p[0] % 2);
-  if (!a || c->p[0] % 2) return a ? situ_linalg_lstsq(a, in[1], 0, NULL) : NULL;
-  return situ_matmul(situ_linalg_pinv(a, NULL), in[1]);
-}
-RUN(run_inner) { return (void)c, situ_inner(in[0], in[1]); }
-RUN(run_linalg_vecdot) {
-  if (!situ_dim(in[0])) return NULL;
-  NOTE("%d", dim(in[0], c->p[0]));
-  return situ_linalg_vecdot(in[0], in[1], dim(in[0], c->p[0]));
-}
 RUN(run_sum) {
   if (!situ_dim(in[0])) return situ_sum(in[0], NULL);
   NOTE("dim %d, keepdim %d", dim(in[0], c->p[0]), c->p[1] % 2);
@@ -170,52 +103,10 @@ RUN(run_interpolate) {
   return situ_interpolate(situ_reshape(in[0], SITU_SHAPE(1, 1, -1)),
                           &(situ_interpolate_options){ .size = SITU_DIMS(to), .mode = SITU_INTERPOLATE_LINEAR });
 }
-RUN(run_rfft) {
-  if (!situ_dim(in[0]) || !situ_numel(in[0])) return NULL;
-  const int part = c->p[1] % 2;
-  NOTE("dim %d, part %d", dim(in[0], c->p[0]), part);
-  return situ_select(situ_fft_rfft(in[0], &(situ_fft_options){ .dim = SITU_DIMS(dim(in[0], c->p[0])) }), -1, part);
-}
-RUN(run_fft) {
-  if (!situ_dim(in[0]) || !situ_numel(in[0])) return NULL;
-  const int part = c->p[1] % 2;
-  NOTE("of both, dim %d, part %d", dim(in[0], c->p[0]), part);
-  return situ_select(situ_fft_fft(situ_stack((situ_tensor *[]){ in[0], in[1] }, 2, -1),
-                                  &(situ_fft_options){ .dim = SITU_DIMS(dim(in[0], c->p[0])) }),
-                     -1, part);
-}
-RUN(run_irfft) {
-  if (!situ_dim(in[0]) || !situ_numel(in[0])) return NULL;
-  const int n = 1 + c->p[1] % 4;
-  NOTE("of both, dim %d, n %d", dim(in[0], c->p[0]), n);
-  return situ_fft_irfft(situ_stack((situ_tensor *[]){ in[0], in[1] }, 2, -1),
-                        &(situ_fft_options){ .n = n, .dim = SITU_DIMS(dim(in[0], c->p[0])) });
-}
-RUN(run_stft) {
-  if (situ_numel(in[0]) < 4) return NULL;
-  NOTE("reshape(-1), 4 by 2, sum");
-  return situ_sum(situ_stft(situ_reshape(in[0], SITU_SHAPE(-1)), NULL, 4, &(situ_stft_options){ .hop_length = 2 }),
-                  &(situ_reduce_options){ .dim = SITU_DIMS(1) });
-}
 RUN(run_cumsum) {
   if (!situ_dim(in[0])) return NULL;
   NOTE("%d", dim(in[0], c->p[0]));
   return situ_cumsum(in[0], dim(in[0], c->p[0]));
-}
-RUN(run_logcumsumexp) {
-  if (!situ_dim(in[0])) return NULL;
-  NOTE("%d", dim(in[0], c->p[0]));
-  return situ_logcumsumexp(in[0], dim(in[0], c->p[0]));
-}
-RUN(run_trapezoid) {
-  if (!situ_dim(in[0])) return NULL;
-  NOTE("in steps of 0.5, %d", dim(in[0], c->p[0]));
-  return situ_trapezoid(in[0], NULL, 0.5, dim(in[0], c->p[0]));
-}
-RUN(run_cumulative_trapezoid) {
-  if (!situ_dim(in[0])) return NULL;
-  NOTE("%d", dim(in[0], c->p[0]));
-  return situ_cumulative_trapezoid(in[0], in[1], 1, dim(in[0], c->p[0]));
 }
 RUN(run_where) {
   NOTE("mask %d %d", c->p[1], c->p[2]);
@@ -512,6 +403,7 @@ const program_kind program_kinds[] = {
   MAKES(matmul, 2, PROGRAM_SAVES),
   MAKES(inner, 2, TWO | PROGRAM_PART),
   MAKES(linalg_vecdot, 2, TWO),
+  MAKES(linalg_matrix_norm, 1, PROGRAM_SAVES | PROGRAM_PART),
   MAKES(sum, 1, 0),
   MAKES(mean, 1, 0),
   MAKES(softmax, 1, PROGRAM_SAVES),

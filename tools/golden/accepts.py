@@ -99,6 +99,8 @@ ONE = {
     "dot": lambda x: torch.dot(x[0], x[0]), "outer": lambda x: torch.outer(x[0], x[0]), "addmm": lambda x: torch.addmm(x, x, x),
     "addr": lambda x: torch.addr(x, x[0], x[0]), "addmv": lambda x: torch.addmv(x[0], x, x[0]), "inner": lambda x: torch.inner(x, x),
     "addbmm": lambda x: torch.addbmm(x, x[None], x[None]), "linalg_vecdot": lambda x: torch.linalg.vecdot(x, x),
+    "linalg_vector_norm": torch.linalg.vector_norm, "linalg_matrix_norm": lambda x: torch.linalg.matrix_norm(x, 1),
+    "multinomial": lambda x: torch.multinomial(x, 1, True),
     "linalg_matrix_power": lambda x: torch.linalg.matrix_power(x, 2), "logcumsumexp": lambda x: torch.logcumsumexp(x, 0),
     "trapezoid": lambda x: torch.trapezoid(x), "cumulative_trapezoid": lambda x: torch.cumulative_trapezoid(x),
     "linear": lambda x: F.linear(x, x, x[0]), "conv1d": lambda x: F.conv1d(x[None], x.reshape(2, 2, 1)),

@@ -55,4 +55,4 @@ def fit_norm(b):
 
 
 row("linalg_vector_norm", "products", lambda x, ord=2, dim=None, keepdim=False, *, dtype=None: torch.linalg.vector_norm(
-    x, ord, dim, keepdim, dtype=dtype), fit=fit_norm, opinfo=("linalg.vector_norm", ), through="norm")
+    x, ord, dim, keepdim, dtype=dtype), fit=fit_norm, opinfo=("linalg.vector_norm", ))

@@ -49,6 +49,12 @@ SITU_API SITU_CHECKED situ_tensor *situ_randint(int64_t low, int64_t high, situ_
 SITU_API SITU_CHECKED situ_tensor *situ_randperm(int64_t n, const situ_options *options);
 /** 1 with probability input[i], else 0, in input's shape and (floating) dtype. NULL generator: the default one. */
 SITU_API SITU_CHECKED situ_tensor *situ_bernoulli(situ_tensor *input, situ_generator *generator);
+/** Indices drawn from each row of weights, input [n] or [rows, n], floating, in proportion to them: i64 [num_samples]
+    or [rows, num_samples]. The sum of a row may be any number above 0. Without replacement no index of a row is drawn
+    twice, and num_samples is at most the number of weights above 0. A weight that is negative or NaN, and a row whose
+    sum is 0 or not finite, is SITU_E_ARG. Waits for the device. NULL generator: the default one. */
+SITU_API SITU_CHECKED situ_tensor *situ_multinomial(situ_tensor *input, int64_t num_samples, bool replacement,
+                                                    situ_generator *generator);
 
 /* Like input: its shape, and its dtype and device unless options say otherwise. */
 

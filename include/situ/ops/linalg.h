@@ -4,6 +4,7 @@
 #define SITU_OPS_LINALG_H
 
 #include "../tensor.h"
+#include "reduce.h"
 
 SITU_BEGIN
 
@@ -63,6 +64,25 @@ SITU_API SITU_CHECKED situ_tensor *situ_inner(situ_tensor *input, situ_tensor *o
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_cross(situ_tensor *input, situ_tensor *other, int dim);
 /** Sum of x * y along dim; shapes broadcast, floating dtypes. torch's default dim is -1. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_vecdot(situ_tensor *x, situ_tensor *y, int dim);
+
+/** situ_norm under torch's other name: (sum |x|^ord)^(1/ord); torch's default ord is 2. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_vector_norm(situ_tensor *x, double ord,
+                                                           const situ_reduce_options *options);
+/** Norms of a matrix; those of singular values need LAPACK (matrix.h). */
+typedef enum situ_matrix_norm {
+  SITU_MATRIX_NORM_FRO = 0,  /**< Frobenius: the root of the sum of squares */
+  SITU_MATRIX_NORM_NUC,      /**< nuclear: the sum of the singular values */
+  SITU_MATRIX_NORM_2,        /**< the largest singular value */
+  SITU_MATRIX_NORM_MINUS_2,  /**< the smallest singular value */
+  SITU_MATRIX_NORM_1,        /**< the largest sum of |A| over a column */
+  SITU_MATRIX_NORM_MINUS_1,  /**< the smallest sum of |A| over a column */
+  SITU_MATRIX_NORM_INF,      /**< the largest sum of |A| over a row */
+  SITU_MATRIX_NORM_MINUS_INF /**< the smallest sum of |A| over a row */
+} situ_matrix_norm;
+/** The norm of each matrix of A, floating, at least 2 dimensions: options->dim has two, rows and columns (none: the
+    last two). An empty matrix has no smallest value: SITU_E_ARG for those. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_norm(situ_tensor *A, situ_matrix_norm ord,
+                                                           const situ_reduce_options *options);
 
 /** input [..., in] x weight [out, in], transposed, + bias [out] (may be NULL): [..., out]. */
 SITU_API SITU_CHECKED situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias);

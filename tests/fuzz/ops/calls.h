@@ -122,6 +122,8 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("xo", false, inner, (t[0], t[1]))                                                                               \
   _("xo", false, linalg_cross, (t[0], t[1], DIM(0)))                                                                \
   _("xo", false, linalg_vecdot, (t[0], t[1], DIM(0)))                                                               \
+  _("x", false, linalg_vector_norm, (t[0], D(0), ALONG(0)))                                                         \
+  _("x", true, linalg_matrix_norm, (t[0], (situ_matrix_norm)(I(0) & 15), ALONG(0)))                                 \
   _("xo", false, cat, (t, 2, DIM(0)))                                                                               \
   _("xx", false, stack, (t, 2, DIM(0)))                                                                             \
   _("xi", false, index_select, (t[0], DIM(0), t[1]))                                                                \
@@ -274,6 +276,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("", true, linspace, (D(0), D(1), I(0) & 1023, HERE))                                                            \
   _("", true, eye, (I(0) & 63, I(1) & 63, HERE))                                                                    \
   _("", true, randint, (I(0), I(1), S(0), HERE))                                                                    \
+  _("x", true, multinomial, (t[0], I(0), I(1) & 1, NULL))                                                           \
   _("", true, rand, (S(0), HERE))
 
 #define OP_CALL_FUNCTION(operands, narrow, name, arguments)                                      \

@@ -1,0 +1,47 @@
+/* Golden values from PyTorch 2.15: norms, products and factorizations of matrices.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 meta */
+#include <stdio.h>
+#include <string.h>
+
+#include "situ/policy.h"
+#include "situ_config.h"
+#include "support/gold_run.h"
+
+/* ---- norms ---- */
+
+static situ_matrix_norm order_of(const char *word) {
+  static const char *const words[] = { "fro", "nuc", "2", "-2", "1", "-1", "inf", "-inf" };
+  int order = 0;
+  while (order < 7 && strcmp(word, words[order])) order++;
+  return (situ_matrix_norm)order;
+}
+static void matrix_norm(gold_call *c, const char *word) {
+  const situ_reduce_options o = { gold_list(c, "dim"), gold_bool(c, "keepdim", false), gold_dtype(c, "dtype") };
+  c->out[0] = situ_linalg_matrix_norm(c->in[0], order_of(word), &o);
+}
+static void linalg_matrix_norm(gold_call *c) { matrix_norm(c, gold_word(c, "ord", "fro")); }
+static void linalg_norm(gold_call *c) {
+  const situ_reduce_options o = { gold_list(c, "dim"), gold_bool(c, "keepdim", false), gold_dtype(c, "dtype") };
+  if (gold_has(c, "matrix")) matrix_norm(c, gold_word(c, "matrix", ""));
+  else c->out[0] = situ_linalg_vector_norm(c->in[0], gold_real(c, "ord", 2), &o);
+}
+
+#define ROUNDS .steps = 64, .grad_steps = 64, .why = GOLD_ROUNDS
+static const gold_op ops[] = {
+  { "linalg_matrix_norm", .run = linalg_matrix_norm, ROUNDS },
+  { "linalg_norm", .run = linalg_norm, ROUNDS },
+  { 0 },
+};
+
+int main(void) {
+#ifdef SITU_HAVE_LAPACK
+  situ_setting before; /* a device without LAPACK lets the CPU compute */
+  situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY });
+  return gold_main("matrices", ops, NULL);
+#else
+  (void)ops;
+  puts("SKIPPED: this build has no LAPACK");
+  return 77;
+#endif
+}
