@@ -136,6 +136,45 @@ situ_tensor *situ_repeat_interleave(situ_tensor *input, int64_t repeats, situ_sh
   return own_memory(situ_reshape(spread, shape), input);
 }
 
+/* For each element of the result, whose it is: the first whose repeats end behind it. */
+static situ_tensor *sources(const char *op, situ_tensor *repeats, int64_t size) {
+  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(repeats) };
+  int64_t least = 0, total = 0;
+  if (!size) return situ_zeros(SITU_SHAPE(0), &whole);
+  repeats = situ_expand(situ_to_dtype(repeats, SITU_I64), SITU_SHAPE(size));
+  situ_tensor *ends = situ_cumsum(repeats, 0);
+  if (!ends || situ_item_i64(situ_select(ends, 0, size - 1), &total) != SITU_OK ||
+      situ_item_i64(situ_amin(repeats, NULL), &least) != SITU_OK)
+    return NULL;
+  if (least < 0 || total < 0) {
+    situ__fail(least < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, op,
+               "repeats has %lld and adds up to %lld: none may be negative", (long long)least, (long long)total);
+    return NULL;
+  }
+  return situ_searchsorted(ends, situ_arange(0, (double)total, 1, &whole), true);
+}
+
+situ_tensor *situ_repeat_interleave_tensor(situ_tensor *input, situ_tensor *repeats, situ_shape dim) {
+  const char *op = "repeat_interleave_tensor";
+  SITU__MADE_OF_OPS(op);
+  static const situ_op schema = { .name = "repeat_interleave_tensor",
+                                  .operand = { { "input", 0 }, { "repeats", SITU_INDEX } } };
+  int d;
+  if (!situ__together(&schema, (situ_tensor *[]){ input, repeats }, 2) || !one_dim(op, &input, &dim, &d)) return NULL;
+  const int64_t size = input->view.size[d], count = repeats->view.numel;
+  if (repeats->view.ndim > 1 || (count != 1 && count != size)) {
+    situ__fail(SITU_E_SHAPE, op, "repeats has %d dimensions and %lld elements: one for each of %lld, or one for all",
+               repeats->view.ndim, (long long)count, (long long)size);
+    return NULL;
+  }
+  if (input->view.storage->device.kind == SITU_META) {
+    situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have");
+    return NULL;
+  }
+  situ_tensor *index = sources(op, repeats, size);
+  return index ? situ_index_select(input, d, index) : NULL;
+}
+
 /* ---- pixels: blocks of channels become blocks of pixels, and back ---- */
 
 static bool fits_blocks(const char *op, const situ_tensor *x, int64_t factor, bool up, situ_shape *shape) {

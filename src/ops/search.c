@@ -123,14 +123,13 @@ typedef struct runs {
   situ_tensor *values, *inverse, *counts;
 } runs;
 
-/* The runs of a 1-D tensor that has elements; order: where each came from, NULL: it is in its own order. */
+/* The runs of elements, or of rows, of a tensor that has some; order: where each came from, NULL: it is as it was. */
 static bool find_runs(situ_tensor *v, situ_tensor *order, runs *out) {
-  const int64_t size = v->view.numel;
+  const int64_t size = v->view.size[0];
   const situ_options flag = on(v, SITU_BOOL), whole = on(v, SITU_I64);
-  situ_tensor *starts =
-      situ_cat((situ_tensor *[]){ situ_ones(SITU_SHAPE(1), &flag),
-                                  situ_ne(situ_narrow(v, 0, 1, size - 1), situ_narrow(v, 0, 0, size - 1)) },
-               2, 0);
+  situ_tensor *differs = situ_ne(situ_narrow(v, 0, 1, size - 1), situ_narrow(v, 0, 0, size - 1));
+  if (v->view.ndim > 1) differs = situ_any(differs, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
+  situ_tensor *starts = situ_cat((situ_tensor *[]){ situ_ones(SITU_SHAPE(1), &flag), differs }, 2, 0);
   situ_tensor *first = situ_reshape(situ_nonzero(starts), SITU_SHAPE(-1));
   if (!first) return false;
   const int64_t count = first->view.numel;
@@ -170,6 +169,46 @@ situ_tensor *situ_unique(situ_tensor *x, situ_tensor **inverse_indices, situ_ten
 situ_tensor *situ_unique_consecutive(situ_tensor *x, situ_tensor **inverse_indices, situ_tensor **counts) {
   SITU__MADE_OF_OPS("unique_consecutive");
   return distinct("unique_consecutive", false, x, inverse_indices, counts);
+}
+
+/* Rows in ascending order: sorted by their last column first, since sorting is stable. */
+static situ_tensor *sort_rows(situ_tensor *rows, situ_tensor **order) {
+  const situ_options whole = on(rows, SITU_I64);
+  *order = situ_arange(0, (double)rows->view.size[0], 1, &whole);
+  for (int64_t c = rows->view.size[1] - 1; *order && c >= 0; c--) {
+    situ_tensor *step = situ_argsort(situ_index_select(situ_select(rows, 1, c), 0, *order), 0, false);
+    *order = step ? situ_index_select(*order, 0, step) : NULL;
+  }
+  return *order ? situ_index_select(rows, 0, *order) : NULL;
+}
+
+situ_tensor *situ_unique_dim(situ_tensor *x, int dim, situ_tensor **inverse_indices, situ_tensor **counts) {
+  const char *op = "unique_dim";
+  SITU__MADE_OF_OPS(op);
+  if (inverse_indices) *inverse_indices = NULL;
+  if (counts) *counts = NULL;
+  if (!situ__need(op, "input", x) || !needs_values(op, "size", x) || !situ_wrap_dim(op, dim, x->view.ndim, &dim))
+    return NULL;
+  if (!x->view.ndim || (!x->view.numel && x->view.size[dim]))
+    return situ__fail(SITU_E_SHAPE, op, "input has no elements in the slices along dimension %d", dim), NULL;
+  runs r = { NULL, NULL, NULL };
+  const situ_options whole = on(x, SITU_I64);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *moved = situ_movedim(x, SITU_DIMS(dim), SITU_DIMS(0)), *order = NULL, *y = NULL;
+  situ_tensor *rows = moved && moved->view.numel ? situ_reshape(moved, SITU_SHAPE(moved->view.size[0], -1)) : NULL;
+  if (rows) rows = sort_rows(rows, &order);
+  if (moved && !moved->view.size[0]) { /* nothing: the three are empty */
+    y = situ_clone(x);
+    r.inverse = situ_zeros(SITU_SHAPE(0), &whole), r.counts = situ_zeros(SITU_SHAPE(0), &whole);
+  } else if (rows && find_runs(rows, order, &r)) {
+    situ_shape shape = situ__shape(&moved->view);
+    shape.dim[0] = r.values->view.size[0];
+    y = situ_contiguous(situ_movedim(situ_reshape(r.values, shape), SITU_DIMS(0), SITU_DIMS(dim)));
+  }
+  if (y && inverse_indices) *inverse_indices = situ_escape(&s, r.inverse);
+  if (y && counts) *counts = situ_escape(&s, r.counts);
+  return situ_scope_return(&s, y);
 }
 
 /* ---- bincount ---- */

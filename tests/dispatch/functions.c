@@ -112,6 +112,8 @@
   _(addr, "fvv", situ_addr(t[0], t[1], t[2], NULL))                                                               \
   _(addmv, "vfv", situ_addmv(t[0], t[1], t[2], NULL))                                                             \
   _(addbmm, "fll", situ_addbmm(t[0], t[1], t[2], NULL))                                                           \
+  _(linalg_multi_dot, "fff", situ_linalg_multi_dot(t, 3))                                                         \
+  _(linalg_householder_product, "fv", situ_linalg_householder_product(t[0], t[1]))                                \
   _(linalg_vecdot, "ff", situ_linalg_vecdot(t[0], t[1], 0))                                                       \
   _(trapezoid, "ff", situ_trapezoid(t[0], t[1], 1, 0))                                                            \
   _(cumulative_trapezoid, "ff", situ_cumulative_trapezoid(t[0], t[1], 1, 0))                                      \

@@ -27,10 +27,34 @@ static void linalg_norm(gold_call *c) {
   else c->out[0] = situ_linalg_vector_norm(c->in[0], gold_real(c, "ord", 2), &o);
 }
 
+/* ---- LU ---- */
+
+static void lu_factor(gold_call *c) { c->out[0] = situ_linalg_lu_factor(c->in[0], &c->out[1]); }
+static void lu(gold_call *c) { c->out[0] = situ_linalg_lu(c->in[0], &c->out[1], &c->out[2]); }
+static void lu_solve(gold_call *c) {
+  c->out[0] = situ_linalg_lu_solve(gold_in(c, "LU"), gold_in(c, "pivots"), gold_in(c, "B"), gold_bool(c, "left", true),
+                                   gold_bool(c, "adjoint", false));
+}
+
+/* ---- systems of tensors ---- */
+
+static void tensorsolve(gold_call *c) {
+  c->out[0] = situ_linalg_tensorsolve(c->in[0], gold_in(c, "B"), gold_list(c, "dims"));
+}
+static void tensorinv(gold_call *c) { c->out[0] = situ_linalg_tensorinv(c->in[0], (int)gold_int(c, "ind", 2)); }
+
 #define ROUNDS .steps = 64, .grad_steps = 64, .why = GOLD_ROUNDS
 static const gold_op ops[] = {
   { "linalg_matrix_norm", .run = linalg_matrix_norm, ROUNDS },
   { "linalg_norm", .run = linalg_norm, ROUNDS },
+  { "linalg_lu_factor", .run = lu_factor, ROUNDS },
+  { "linalg_lu_factor_ex", .run = lu_factor, ROUNDS },
+  { "lu", .run = lu_factor, ROUNDS },
+  { "linalg_lu", .run = lu, ROUNDS },
+  { "linalg_lu_solve", .run = lu_solve, ROUNDS },
+  { "lu_solve", .run = lu_solve, ROUNDS },
+  { "linalg_tensorsolve", .run = tensorsolve, ROUNDS },
+  { "linalg_tensorinv", .run = tensorinv, ROUNDS },
   { 0 },
 };
 

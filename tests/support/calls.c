@@ -281,6 +281,7 @@ static situ_tensor *positive_of(situ_tensor *x) {
   _(linalg_eigh, linalg_eigh, "m", CHAIN, CHAIN, situ_linalg_eigvalsh(positive_of(t[0]), false))                       \
   _(linalg_pinv, linalg_pinv, "m", CHAIN, CHAIN, situ_linalg_pinv(positive_of(t[0]), NULL))                            \
   _(linalg_lstsq, linalg_lstsq, "mA", CHAIN, CHAIN, situ_linalg_lstsq(positive_of(t[0]), t[1], 0, also))               \
+  _(linalg_lu_factor, linalg_lu_factor, "m", CHAIN, CHAIN, situ_linalg_lu_factor(positive_of(t[0]), NULL))             \
   _(linalg_matrix_exp, linalg_matrix_exp, "m", CHAIN, CHAIN, situ_linalg_matrix_exp(situ_neg(positive_of(t[0]))))      \
   _(fft_fft, fft, "m", SUMS, SUMS, situ_fft_fft(complex_of(t[0]), NULL))                                               \
   _(fft_ifft, fft, "m", SUMS, SUMS, situ_fft_ifft(complex_of(t[0]), &(situ_fft_options){ .dim = SITU_DIMS(1) }))       \

@@ -146,6 +146,30 @@ RUN(run_repeat_interleave) {
   NOTE("2, %d", dim(in[0], c->p[0]));
   return situ_repeat_interleave(in[0], 2, SITU_DIMS(dim(in[0], c->p[0])));
 }
+RUN(run_repeat_interleave_tensor) {
+  if (!situ_dim(in[0])) return NULL;
+  const int d = dim(in[0], c->p[0]);
+  const int64_t n = size(in[0], d);
+  NOTE("%d, repeats %d by %d modulo 3", d, c->p[1], c->p[2]);
+  return situ_repeat_interleave_tensor(in[0], index_of(c, n, 3, SITU_SHAPE(n)), SITU_DIMS(d));
+}
+/* The gradient is that of what log_softmax is given. */
+RUN(run_ctc_loss) {
+  if (situ_dim(in[0]) != 2 || size(in[0], 0) < 2 || size(in[0], 1) < 2) return NULL;
+  const situ_options whole = { .dtype = SITU_I64, .device = test_device() };
+  NOTE("of log_softmax, target {1}");
+  return situ_ctc_loss(situ_log_softmax(in[0], 1), situ_ones(SITU_SHAPE(1), &whole),
+                       situ_full(SITU_SCALAR, (double)size(in[0], 0), &whole), situ_ones(SITU_SCALAR, &whole), NULL);
+}
+RUN(run_roi_align) {
+  if (situ_dim(in[0]) != 2 || !situ_numel(in[0])) return NULL;
+  static const double box[] = { 0, 0.1, -0.2, 1.7, 2.3 };
+  situ_tensor *boxes =
+      situ_from_host(box, sizeof box, SITU_SHAPE(1, 5), &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+  NOTE("{0, 0.1, -0.2, 1.7, 2.3}, 2 by 1 bins, sampling_ratio %d", c->p[0] % 3);
+  return situ_roi_align(situ_reshape(in[0], SITU_SHAPE(1, 1, size(in[0], 0), size(in[0], 1))), boxes, SITU_DIMS(2, 1),
+                        1, c->p[0] % 3, c->p[1] % 2);
+}
 RUN(run_einsum) {
   const bool outer = c->p[0] % 2;
   if (situ_dim(in[0]) != 2) return NULL;
@@ -401,6 +425,13 @@ const program_kind program_kinds[] = {
   MAKES(xlogy, 2, PROGRAM_SAVES),
   MAKES(logaddexp, 2, PROGRAM_SAVES),
   MAKES(matmul, 2, PROGRAM_SAVES),
+  MAKES(lu, 1, PROGRAM_SAVES | PROGRAM_PART),
+  MAKES(lu_solve, 2, TWO | PROGRAM_PART),
+  MAKES(tensorsolve, 2, TWO | PROGRAM_PART),
+  MAKES(tensorinv, 1, PROGRAM_SAVES | PROGRAM_PART),
+  MAKES(multi_dot, 2, TWO),
+  MAKES(householder_product, 2, TWO),
+  MAKES(vander, 1, PROGRAM_SAVES | PROGRAM_PART),
   MAKES(inner, 2, TWO | PROGRAM_PART),
   MAKES(linalg_vecdot, 2, TWO),
   MAKES(linalg_matrix_norm, 1, PROGRAM_SAVES | PROGRAM_PART),
@@ -431,6 +462,9 @@ const program_kind program_kinds[] = {
   MAKES(roll, 1, 0),
   MAKES(diag_embed, 1, 0),
   MAKES(repeat_interleave, 1, 0),
+  MAKES(repeat_interleave_tensor, 1, 0),
+  MAKES(ctc_loss, 1, PROGRAM_SAVES | PROGRAM_PART),
+  MAKES(roi_align, 1, PROGRAM_PART),
   MAKES(einsum, 2, TWO | PROGRAM_PART),
   MAKES(index_select, 1, 0),
   MAKES(gather, 1, 0),

@@ -58,6 +58,42 @@ RUN(run_lstsq) {
   if (!a || c->p[0] % 2) return a ? situ_linalg_lstsq(a, in[1], 0, NULL) : NULL;
   return situ_matmul(situ_linalg_pinv(a, NULL), in[1]);
 }
+RUN(run_lu) {
+  situ_tensor *a = positive_of(in[0]), *l, *u;
+  NOTE("of tanh(x) tanh(x)^T + I, %d", c->p[0] % 2);
+  if (!a || c->p[0] % 2) return a ? situ_linalg_lu_factor(a, NULL) : NULL;
+  return situ_linalg_lu(a, &l, &u) ? situ_add(l, u) : NULL;
+}
+RUN(run_lu_solve) {
+  situ_tensor *a = positive_of(in[0]), *pivots, *lu = a ? situ_linalg_lu_factor(a, &pivots) : NULL;
+  NOTE("with tanh(x) tanh(x)^T + I, adjoint %d", c->p[0] % 2);
+  return lu ? situ_linalg_lu_solve(lu, pivots, in[1], true, c->p[0] % 2) : NULL;
+}
+RUN(run_tensorsolve) {
+  situ_tensor *a = positive_of(in[0]);
+  NOTE("with tanh(x) tanh(x)^T + I, column 0 of y");
+  return a ? situ_linalg_tensorsolve(a, situ_select(in[1], 1, 0), SITU_DIMS(1)) : NULL;
+}
+RUN(run_tensorinv) {
+  situ_tensor *a = positive_of(in[0]);
+  NOTE("of tanh(x) tanh(x)^T + I");
+  return (void)c, a ? situ_linalg_tensorinv(a, 1) : NULL;
+}
+RUN(run_multi_dot) {
+  if (situ_dim(in[0]) != 2) return NULL;
+  NOTE("x, x^T, y");
+  return situ_linalg_multi_dot((situ_tensor *[]){ in[0], situ_transpose(in[0], 0, 1), in[1] }, 3);
+}
+RUN(run_householder_product) {
+  if (situ_dim(in[0]) != 2 || size(in[0], 0) < size(in[0], 1)) return NULL;
+  NOTE("tanh(x), row 0 of tanh(y)");
+  return situ_linalg_householder_product(situ_tanh(in[0]), situ_tanh(situ_select(in[1], 0, 0)));
+}
+RUN(run_vander) {
+  if (situ_dim(in[0]) > 2) return NULL;
+  NOTE("tanh(x), %d", 2 + c->p[0] % 3);
+  return situ_dim(in[0]) ? situ_linalg_vander(situ_tanh(in[0]), 2 + c->p[0] % 3) : NULL;
+}
 RUN(run_inner) { return (void)c, situ_inner(in[0], in[1]); }
 RUN(run_linalg_vecdot) {
   if (!situ_dim(in[0])) return NULL;

@@ -2,7 +2,7 @@
 SPDX-License-Identifier: MIT"""
 import torch
 
-from table import as_list, row
+from table import Skip, as_list, both, lists, only, row
 
 REALS = (torch.float32, torch.float64)
 L = torch.linalg
@@ -46,3 +46,30 @@ def norm(A, ord=None, dim=None, keepdim=False, *, matrix=None, dtype=None):
 matrices("linalg_matrix_norm", lambda A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None: L.matrix_norm(
     A, order_of(ord), dim, keepdim, dtype=dtype), fit=fit_matrix_norm)
 matrices("linalg_norm", norm, fit=fit_norm, through="linalg_matrix_norm")
+
+
+# ---- LU -------------------------------------------------------------------------------------------------
+def fit_pivot(b):
+    if not b.pop("pivot", True):
+        raise Skip("without row swaps")
+
+
+def factor(A, pivot=True, get_infos=False, *, check_errors=False):
+    return tuple(L.lu_factor(A))
+
+
+matrices("linalg_lu_factor", factor, fit=fit_pivot, outputs=("LU", "pivots"))
+matrices("linalg_lu_factor_ex", factor, fit=both(fit_pivot, only(check_errors=False)), outputs=("LU", "pivots"),
+         through="linalg_lu_factor")
+matrices("linalg_lu", lambda A, *, pivot=True: tuple(L.lu(A)), fit=fit_pivot, outputs=("P", "L", "U"))
+matrices("lu", factor, fit=both(fit_pivot, only(get_infos=False)), outputs=("LU", "pivots"), opinfo=("lu", ),
+         through="linalg_lu_factor")
+matrices("linalg_lu_solve", lambda LU, pivots, B, *, left=True, adjoint=False: L.lu_solve(
+    LU, pivots, B, left=left, adjoint=adjoint))
+matrices("lu_solve", lambda B, LU, pivots: torch.lu_solve(B, LU, pivots), opinfo=("lu_solve", ),
+         through="linalg_lu_solve")
+
+
+# ---- systems of tensors ---------------------------------------------------------------------------------
+matrices("linalg_tensorsolve", lambda A, B, dims=None: L.tensorsolve(A, B, dims), fit=lists(dims=1))
+matrices("linalg_tensorinv", lambda A, ind=2: L.tensorinv(A, ind))

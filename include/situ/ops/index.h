@@ -131,6 +131,11 @@ SITU_API SITU_CHECKED situ_tensor *situ_isin(situ_tensor *elements, situ_tensor 
     shape, *counts how often each occurs, both i64 (each may be NULL). Waits for the device; on meta it is
     SITU_E_UNSUPPORTED. */
 SITU_API SITU_CHECKED situ_tensor *situ_unique(situ_tensor *input, situ_tensor **inverse_indices, situ_tensor **counts);
+/** The distinct slices along dim, in ascending order of their elements, the first one first. *inverse_indices gets the
+    place of each slice among them, *counts how often each occurs, both 1-D. As situ_unique; sorts once for each element
+    of a slice. */
+SITU_API SITU_CHECKED situ_tensor *situ_unique_dim(situ_tensor *input, int dim, situ_tensor **inverse_indices,
+                                                   situ_tensor **counts);
 /** situ_unique of runs: the first of each run of equal elements of the flattened input, in their order. */
 SITU_API SITU_CHECKED situ_tensor *situ_unique_consecutive(situ_tensor *input, situ_tensor **inverse_indices,
                                                            situ_tensor **counts);

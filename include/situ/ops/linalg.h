@@ -65,6 +65,16 @@ SITU_API SITU_CHECKED situ_tensor *situ_linalg_cross(situ_tensor *input, situ_te
 /** Sum of x * y along dim; shapes broadcast, floating dtypes. torch's default dim is -1. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_vecdot(situ_tensor *x, situ_tensor *y, int dim);
 
+/** The product of 2 to 64 matrices, in the order with the fewest multiplications; the first may be a row [n], the last
+    a column [n]. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_multi_dot(situ_tensor *const *tensors, int count);
+/** Powers 0 to N - 1 of each element of x [..., n] (0-dim: [1]): [..., n, N], N at least 2. N 0: n. Integer
+    dtypes give i64. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_vander(situ_tensor *x, int64_t N);
+/** The first n columns of the product of k reflections I - tau[i] v v^T, where v is column i of A [..., m, n] below the
+    diagonal, 1 on it and 0 above: [..., m, n]. tau [..., k], k <= n <= m, floating dtypes. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_householder_product(situ_tensor *A, situ_tensor *tau);
+
 /** situ_norm under torch's other name: (sum |x|^ord)^(1/ord); torch's default ord is 2. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_vector_norm(situ_tensor *x, double ord,
                                                            const situ_reduce_options *options);

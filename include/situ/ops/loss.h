@@ -102,5 +102,20 @@ typedef enum situ_kl_reduction { SITU_KL_MEAN = 0, SITU_KL_SUM, SITU_KL_NONE, SI
 SITU_API SITU_CHECKED situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction,
                                                bool log_target);
 
+typedef struct situ_ctc_loss_options {
+  int64_t blank; /**< the class that stands between labels; torch's default is 0 */
+  situ_reduction reduction;
+  bool zero_infinity; /**< the loss of a sample whose targets do not fit into its steps is 0, not infinity */
+} situ_ctc_loss_options;
+/** The negative logarithm of the probability of each sample's targets, over all ways to align them (connectionist
+    temporal classification). log_probs: floating [T, N, C], or [T, C] for one sample, as log_softmax gives them;
+    targets: classes [N, S], of which sample i has the first target_lengths[i], or those of all samples one after the
+    other, 1-D; input_lengths: steps of each sample; both lengths [N], or 0-dim for one sample. Indices are i64 or i32.
+    SITU_REDUCTION_MEAN divides each loss by its target's length first. The gradient is PyTorch's: that of what
+    log_softmax was given. Waits for the device. */
+SITU_API SITU_CHECKED situ_tensor *situ_ctc_loss(situ_tensor *log_probs, situ_tensor *targets,
+                                                 situ_tensor *input_lengths, situ_tensor *target_lengths,
+                                                 const situ_ctc_loss_options *options);
+
 SITU_END
 #endif

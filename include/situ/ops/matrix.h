@@ -72,6 +72,23 @@ SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_exp(situ_tensor *A);
 /** A [..., n, n] multiplied n times by itself; n 0: the identity; n < 0: of the inverse. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_power(situ_tensor *A, int64_t n);
 
+/** A [..., m, n] = P L U by partial pivoting: L without its diagonal of ones, and U, in one matrix [..., m, n]. The row
+    swaps, i32 [..., min(m, n)], go to *pivots (may be NULL): row i was exchanged with row pivots[i] - 1, in order. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_lu_factor(situ_tensor *A, situ_tensor **pivots);
+/** The factors of situ_linalg_lu_factor one by one: returns the permutation P [..., m, m]; L [..., m, k] and U
+    [..., k, n], k = min(m, n), go to *L and *U (each may be NULL). */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_lu(situ_tensor *A, situ_tensor **L, situ_tensor **U);
+/** X with A X = B by what situ_linalg_lu_factor gave for A [..., n, n]: B [..., n, k]; adjoint: A^T X = B. left false:
+    X A = B, with B [..., k, n]. Batches broadcast. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_lu_solve(situ_tensor *LU, situ_tensor *pivots, situ_tensor *B, bool left,
+                                                        bool adjoint);
+/** X for which tensordot(A, X, as many dimensions as X has) is B. The dimensions of A listed in dims (none: the order
+    that it has) are last; its first ones are B's shape, the others X's, of as many elements. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_tensorsolve(situ_tensor *A, situ_tensor *B, situ_shape dims);
+/** The inverse of A as a map from its last dimensions to its first `ind`, which have as many elements: of shape
+    A.shape[ind:] + A.shape[:ind]. torch's default ind is 2. */
+SITU_API SITU_CHECKED situ_tensor *situ_linalg_tensorinv(situ_tensor *A, int ind);
+
 /** X with A X = B, [..., n, k], where L [..., n, n] is situ_linalg_cholesky's factor of A (upper: L^T). */
 SITU_API SITU_CHECKED situ_tensor *situ_cholesky_solve(situ_tensor *B, situ_tensor *L, bool upper);
 /** The inverse of A, [..., n, n], where L is situ_linalg_cholesky's factor of A (upper: L^T). */

@@ -130,6 +130,20 @@ SITU_API SITU_CHECKED situ_tensor *situ_grid_sample(situ_tensor *input, situ_ten
     [N, C, D, H, W]. */
 SITU_API SITU_CHECKED situ_tensor *situ_affine_grid(situ_tensor *theta, situ_shape size, bool align_corners);
 
+/* torchvision.ops. Boxes are x1, y1, x2, y2 with x1 <= x2 and y1 <= y2. */
+
+/** Indices, i64, of those of boxes [n, 4] that no box of a higher score covers: their intersection over union is at
+    most iou_threshold. In descending order of scores [n]. Memory grows with n^2. Waits for the device; on meta it is
+    SITU_E_UNSUPPORTED. */
+SITU_API SITU_CHECKED situ_tensor *situ_nms(situ_tensor *boxes, situ_tensor *scores, double iou_threshold);
+/** Parts of images input [N, C, H, W], each divided into output_size bins (one or two sizes), of which the mean of
+    bilinear samples is taken: [K, C, *output_size]. boxes [K, 5]: the image's index and a box, times spatial_scale in
+    pixels. sampling_ratio: samples of a bin along each dimension; 0 or less: as many as it has pixels. aligned: pixel
+    centres are half a pixel inside. torch's defaults are 1, -1 and false. Boxes have no gradient. A pixel that is NaN
+    or infinite reaches all boxes. Waits for the device. */
+SITU_API SITU_CHECKED situ_tensor *situ_roi_align(situ_tensor *input, situ_tensor *boxes, situ_shape output_size,
+                                                  double spatial_scale, int64_t sampling_ratio, bool aligned);
+
 typedef struct situ_unfold_options {
   situ_shape dilation, padding, stride; /**< 1 value, or 2; none: 1, 0, 1 */
 } situ_unfold_options;

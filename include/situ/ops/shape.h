@@ -107,6 +107,10 @@ SITU_API SITU_CHECKED situ_tensor *situ_repeat(situ_tensor *input, situ_shape re
 SITU_API SITU_CHECKED situ_tensor *situ_tile(situ_tensor *input, situ_shape dims);
 /** Repeats each element along dim (SITU_DIMS(1); none: of the flattened tensor) `repeats` times. */
 SITU_API SITU_CHECKED situ_tensor *situ_repeat_interleave(situ_tensor *input, int64_t repeats, situ_shape dim);
+/** Repeats each element along dim as often as repeats says: i64 or i32, one number for each or one for all, none
+    negative. Waits for the device; on meta it is SITU_E_UNSUPPORTED. */
+SITU_API SITU_CHECKED situ_tensor *situ_repeat_interleave_tensor(situ_tensor *input, situ_tensor *repeats,
+                                                                 situ_shape dim);
 /** Reverses dimension 1: left becomes right. At least 2 dimensions. */
 SITU_API SITU_CHECKED situ_tensor *situ_fliplr(situ_tensor *input);
 /** Reverses dimension 0: up becomes down. At least 1 dimension. */

@@ -78,6 +78,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("xo", false, isin, (t[0], t[1], I(0) & 1))                                                                      \
   _("vo", false, searchsorted, (t[0], t[1], I(0) & 1))                                                              \
   _("x", false, unique, (t[0], also, NULL))                                                                         \
+  _("x", false, unique_dim, (t[0], DIM(0), also, NULL))                                                             \
   _("x", false, unique_consecutive, (t[0], also, NULL))                                                             \
   _("i", false, bincount, (t[0], NULL, I(0)))                                                                       \
   _("x", true, histc, (t[0], I(0), D(0), D(1)))                                                                     \
@@ -109,6 +110,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("x", false, rot90, (t[0], I(0), S(0)))                                                                          \
   _("x", false, tile, (t[0], S(0)))                                                                                 \
   _("x", false, repeat_interleave, (t[0], I(0), S(0)))                                                              \
+  _("xi", false, repeat_interleave_tensor, (t[0], t[1], S(0)))                                                      \
   _("x", false, pixel_shuffle, (t[0], I(0)))                                                                        \
   _("x", false, pixel_unshuffle, (t[0], I(0)))                                                                      \
   _("xo", false, block_diag, (t, 2))                                                                                \
@@ -122,6 +124,9 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("xo", false, inner, (t[0], t[1]))                                                                               \
   _("xo", false, linalg_cross, (t[0], t[1], DIM(0)))                                                                \
   _("xo", false, linalg_vecdot, (t[0], t[1], DIM(0)))                                                               \
+  _("rR", false, linalg_multi_dot, (t, 2))                                                                          \
+  _("x", false, linalg_vander, (t[0], I(0)))                                                                        \
+  _("mr", true, linalg_householder_product, (t[0], t[1]))                                                           \
   _("x", false, linalg_vector_norm, (t[0], D(0), ALONG(0)))                                                         \
   _("x", true, linalg_matrix_norm, (t[0], (situ_matrix_norm)(I(0) & 15), ALONG(0)))                                 \
   _("xo", false, cat, (t, 2, DIM(0)))                                                                               \
@@ -185,6 +190,11 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("m", true, linalg_pinv, (t[0], &(situ_linalg_tolerance){ D(0), D(1) }))                                         \
   _("m", true, linalg_matrix_rank, (t[0], &(situ_linalg_tolerance){ D(0), D(1) }))                                  \
   _("mA", true, linalg_lstsq, (t[0], t[1], D(0), also))                                                             \
+  _("r", true, linalg_lu_factor, (t[0], also))                                                                      \
+  _("h", true, linalg_lu, (t[0], also, NULL))                                                                       \
+  _("hiR", true, linalg_lu_solve, (t[0], t[1], t[2], I(0) & 1, I(0) & 2))                                           \
+  _("hv", true, linalg_tensorsolve, (t[0], t[1], S(0)))                                                             \
+  _("h", true, linalg_tensorinv, (t[0], DIM(0)))                                                                    \
   _("h", true, linalg_matrix_exp, (t[0]))                                                                           \
   _("h", true, linalg_matrix_power, (t[0], I(0)))                                                                   \
   _("Rh", true, cholesky_solve, (t[0], t[1], I(0) & 1))                                                             \
@@ -204,6 +214,8 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
                                         .mode = (situ_interpolate_mode)(I(0) & 7),                                  \
                                         .align_corners = I(1) & 1,                                                  \
                                         .antialias = I(2) & 1 }))                                                   \
+  _("xx", true, nms, (t[0], t[1], D(0)))                                                                            \
+  _("gx", true, roi_align, (t[0], t[1], S(0), D(0), I(0), I(1) & 1))                                                \
   _("mvv", false, layer_norm, (t[0], S(0), t[1], t[2], D(0)))                                                       \
   _("muu", false, group_norm, (t[0], I(0), t[1], t[2], D(0)))                                                       \
   _("mv", false, rms_norm, (t[0], S(0), t[1], D(0)))                                                                \
@@ -220,6 +232,9 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
                                     .ignore_index = I(0),                                                           \
                                     .reduction = REDUCTION(1),                                                      \
                                     .label_smoothing = D(0) }))                                                     \
+  _("miii", true, ctc_loss,                                                                                         \
+    (t[0], t[1], t[2], t[3],                                                                                        \
+     &(situ_ctc_loss_options){ .blank = I(0), .reduction = REDUCTION(1), .zero_infinity = I(2) & 1 }))              \
   _("xo", false, mse_loss, (t[0], t[1], REDUCTION(0)))                                                              \
   _("xo", false, l1_loss, (t[0], t[1], REDUCTION(0)))                                                               \
   _("xo", false, smooth_l1_loss, (t[0], t[1], D(0), REDUCTION(0)))                                                  \
