@@ -1,4 +1,4 @@
-/* Comparison within a tolerance: isclose, allclose.
+/* Comparison within a tolerance: isclose, allclose; and of all elements: equal.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -50,4 +50,23 @@ situ_status situ_allclose(situ_tensor *x, situ_tensor *y, double rtol, double at
   if (status == SITU_OK) status = end;
   if (status == SITU_OK) *out = all != 0;
   return status;
+}
+
+/* 1 or 0 in *all. */
+static situ_status all_equal(situ_tensor *x, situ_tensor *y, int64_t *all) {
+  if (!check("equal", x, y, 0, 0)) return situ_error();
+  if (!situ__same_sizes(&x->view, &y->view)) return SITU_OK;
+  return situ_item_i64(situ_all(situ_eq(x, y), NULL), all);
+}
+
+situ_status situ_equal(situ_tensor *x, situ_tensor *y, bool *out) {
+  SITU__MADE_OF_OPS("equal");
+  if (!situ__given("equal", "out", out)) return situ_error();
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  int64_t all = 0;
+  const situ_status status = all_equal(x, y, &all), end = situ_scope_end(&s);
+  if (status != SITU_OK || end != SITU_OK) return status != SITU_OK ? status : end;
+  *out = all != 0;
+  return SITU_OK;
 }

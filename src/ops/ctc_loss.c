@@ -167,6 +167,17 @@ static bool prepare(batch *b, situ_tensor *const *in, int64_t blank) {
          pad_targets(b, in[1]);
 }
 
+static situ_tensor *loss_of(situ_tensor *const *in, const situ_ctc_loss_options *o) {
+  batch b;
+  if (!prepare(&b, in, o->blank)) return NULL;
+  situ_tensor *loss = of_softmax(&b, negative_log(&b, forward(&b, with_blanks(&b))));
+  if (o->zero_infinity) loss = situ_masked_fill(loss, situ_isinf(loss), 0);
+  if (loss && o->reduction == SITU_REDUCTION_MEAN)
+    loss = situ_div(loss, situ_to_dtype(situ_clamp(b.target_lengths, 1, INFINITY), b.number.dtype));
+  if (loss && in[0]->view.ndim == 2) loss = situ_reshape(loss, SITU_SCALAR);
+  return situ_to_dtype(situ__reduce_loss(op, loss, o->reduction), situ_dtype_of(in[0]));
+}
+
 situ_tensor *situ_ctc_loss(situ_tensor *log_probs, situ_tensor *targets, situ_tensor *input_lengths,
                            situ_tensor *target_lengths, const situ_ctc_loss_options *options) {
   SITU__MADE_OF_OPS(op);
@@ -176,12 +187,8 @@ situ_tensor *situ_ctc_loss(situ_tensor *log_probs, situ_tensor *targets, situ_te
                                            { "target_lengths", SITU_INDEX } };
   const situ_ctc_loss_options o = options ? *options : (situ_ctc_loss_options){ 0 };
   situ_tensor *in[4] = { log_probs, targets, input_lengths, target_lengths };
-  batch b;
-  if (!situ__loss_operands(op, operands, in, 4) || !have_shapes(in, o.blank) || !prepare(&b, in, o.blank)) return NULL;
-  situ_tensor *loss = of_softmax(&b, negative_log(&b, forward(&b, with_blanks(&b))));
-  if (o.zero_infinity) loss = situ_masked_fill(loss, situ_isinf(loss), 0);
-  if (loss && o.reduction == SITU_REDUCTION_MEAN)
-    loss = situ_div(loss, situ_to_dtype(situ_clamp(b.target_lengths, 1, INFINITY), b.number.dtype));
-  if (loss && in[0]->view.ndim == 2) loss = situ_reshape(loss, SITU_SCALAR);
-  return situ_to_dtype(situ__reduce_loss(op, loss, o.reduction), situ_dtype_of(in[0]));
+  if (!situ__loss_operands(op, operands, in, 4) || !have_shapes(in, o.blank)) return NULL;
+  situ_scope s;
+  situ_scope_begin(&s);
+  return situ_scope_return(&s, loss_of(in, &o));
 }

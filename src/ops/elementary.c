@@ -104,3 +104,26 @@ situ_tensor *situ_clamp_tensor(situ_tensor *x, situ_tensor *min, situ_tensor *ma
   if (min) x = situ_maximum(x, min);
   return max ? situ_minimum(x, max) : x;
 }
+
+/* ---- made of others ---- */
+
+situ_tensor *situ_special_ndtr(situ_tensor *x) {
+  SITU__MADE_OF_OPS("special_ndtr");
+  if (!situ__need("special_ndtr", "input", x)) return NULL;
+  return situ_mul_scalar(situ_erfc(situ_mul_scalar(situ__floating(x), -0.70710678118654752440)), 0.5);
+}
+
+/* The sum of log gamma(x - j / 2), j < p, and p (p - 1) / 4 log pi. */
+situ_tensor *situ_mvlgamma(situ_tensor *x, int p) {
+  SITU__MADE_OF_OPS("mvlgamma");
+  enum { MOST = 1 << 20 };
+  static const situ_op schema = { .name = "mvlgamma", .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } } };
+  if (!situ__together(&schema, &x, 1)) return NULL;
+  if (p < 1 || p > MOST) return situ__fail(SITU_E_ARG, "mvlgamma", "p is %d, must be 1 to %d", p, MOST), NULL;
+  if (!(x = situ__floating(x))) return NULL;
+  const situ_options like = { .dtype = situ_dtype_of(x), .device = situ_device_of(x) };
+  situ_tensor *less = situ_arange(-(p - 1) / 2.0, 0.25, 0.5, &like);
+  situ_tensor *sum =
+      situ_sum(situ_lgamma(situ_add(situ_unsqueeze(x, -1), less)), &(situ_reduce_options){ .dim = SITU_DIMS(-1) });
+  return situ_add_scalar(sum, (double)p * (p - 1) / 4 * 1.14472988584940017414);
+}

@@ -215,6 +215,34 @@ int64_t situ_chunk(situ_tensor *x, int64_t chunks, int dim, situ_tensor **out, i
   return situ_split(x, situ__max_i64(situ__ceil_div(x->view.size[d], chunks), 1), d, out, capacity);
 }
 
+int64_t situ_tensor_split(situ_tensor *x, int64_t sections, int dim, situ_tensor **out, int64_t capacity) {
+  const char *op = "tensor_split";
+  SITU__MADE_OF_OPS(op);
+  int d;
+  if (!check_source(op, x, dim, &d)) return -1;
+  if (sections <= 0) return situ__fail(SITU_E_ARG, op, "%lld sections: must be positive", (long long)sections), -1;
+  if (!check_capacity(op, sections, out, capacity)) return -1;
+  const int64_t size = x->view.size[d] / sections, larger = x->view.size[d] % sections;
+  for (int64_t i = 0, at = 0; out && i < sections; at += size + (i++ < larger))
+    if (!(out[i] = one_of(situ_narrow(x, d, at, size + (i < larger))))) return -1;
+  return sections;
+}
+
+int64_t situ_tensor_split_indices(situ_tensor *x, situ_shape indices, int dim, situ_tensor **out, int64_t capacity) {
+  const char *op = "tensor_split_indices";
+  SITU__MADE_OF_OPS(op);
+  int d;
+  if (!check_source(op, x, dim, &d)) return -1;
+  if (indices.ndim < 0 || indices.ndim > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, op, "%d indices: at most %d", indices.ndim, SITU_MAX_DIMS), -1;
+  if (!check_capacity(op, indices.ndim + 1, out, capacity)) return -1;
+  for (int i = 0; out && i <= indices.ndim; i++) {
+    const int64_t start = i ? indices.dim[i - 1] : 0, end = i < indices.ndim ? indices.dim[i] : INT64_MAX;
+    if (!(out[i] = one_of(situ_slice(x, d, start, end, 1)))) return -1;
+  }
+  return indices.ndim + 1;
+}
+
 int64_t situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("unbind");
   int d;

@@ -171,12 +171,14 @@ situ_tensor *situ_linalg_householder_product(situ_tensor *A, situ_tensor *tau) {
   for (int d = 0; good && d < t.ndim; d++)
     good = d == t.ndim - 1 ? t.dim[d] <= a.dim[a.ndim - 1] : t.dim[d] == a.dim[d];
   if (!good) {
-    char s[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "A is %s, tau %s: [..., m, n] and [..., k], with k <= n <= m", situ_shape_text(&a, s),
+    char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
+    situ__fail(SITU_E_SHAPE, op, "A is %s, tau %s: [..., m, n] and [..., k], with k <= n <= m", situ_shape_text(&a, l),
                situ_shape_text(&t, r));
     return NULL;
   }
   const int64_t m = a.dim[a.ndim - 2], n = a.dim[a.ndim - 1], k = t.dim[t.ndim - 1];
+  situ_scope s;
+  situ_scope_begin(&s);
   situ_tensor *eye = situ_eye(m, n, &(situ_options){ .dtype = situ_dtype_of(A), .device = situ_device_of(A) });
   situ_tensor *v = situ_add(situ_tril(A, -1), eye), *q = situ_clone(situ_expand(eye, a));
   for (int64_t i = k - 1; q && i >= 0; i--) {
@@ -184,5 +186,5 @@ situ_tensor *situ_linalg_householder_product(situ_tensor *A, situ_tensor *tau) {
     situ_tensor *along = situ_mul(situ_matmul(situ__mt(column), q), scale);
     q = situ_sub(q, situ_matmul(column, along));
   }
-  return q;
+  return situ_scope_return(&s, q);
 }

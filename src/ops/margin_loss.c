@@ -145,3 +145,31 @@ situ_tensor *situ_multi_margin_loss(situ_tensor *input, situ_tensor *target, con
   if (in[2]) each = situ_mul(each, situ_index_select(in[2], 0, situ_reshape(in[1], SITU_SHAPE(-1))));
   return situ__reduce_loss(op, batched ? each : situ_squeeze(each, SITU_DIMS(0)), o.reduction);
 }
+
+/* ---- of several classes: those before the first -1 ---- */
+
+situ_tensor *situ_multilabel_margin_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
+  const char *op = "multilabel_margin_loss";
+  SITU__MADE_OF_OPS(op);
+  static const situ_operand operands[] = { { "input", SITU_FLOATING }, { "target", SITU_INDEX } };
+  situ_tensor *in[2] = { input, target };
+  if (!situ__loss_operands(op, operands, in, 2) || !situ__equal_shapes(op, "target", in[1], "input", in[0]))
+    return NULL;
+  if (in[0]->view.ndim > 2)
+    return situ__fail(SITU_E_SHAPE, op, "input has %d dimensions: [N, C] or [C]", in[0]->view.ndim), NULL;
+  for (int k = 0; k < 2; k++)
+    if (!in[k]->view.ndim && !(in[k] = situ_reshape(in[k], SITU_SHAPE(1)))) return NULL;
+  const situ_dtype dtype = situ_dtype_of(in[0]);
+  situ_tensor *class = situ_to_dtype(in[1], SITU_I64), *listed = situ_to_dtype(situ_ge_scalar(class, 0), SITU_I64);
+  listed = situ_cumprod(listed, -1); /* 1 up to the first -1 */
+  class = situ_mul(class, listed);
+  if (!class) return NULL;
+  situ_tensor *is_target = situ_gt_scalar(situ_scatter_add(situ_zeros_like(class, NULL), -1, class, listed), 0);
+  situ_tensor *counts =
+      situ_mul(situ_unsqueeze(listed, -1), situ_unsqueeze(situ_to_dtype(situ_logical_not(is_target), SITU_I64), -2));
+  situ_tensor *own = situ_unsqueeze(situ_gather(in[0], -1, class), -1), *other = situ_unsqueeze(in[0], -2);
+  situ_tensor *lag = situ_relu(situ_add_scalar(situ_sub(other, own), 1));
+  situ_tensor *each =
+      situ_sum(situ_mul(lag, situ_to_dtype(counts, dtype)), &(situ_reduce_options){ .dim = SITU_DIMS(-2, -1) });
+  return situ__reduce_loss(op, situ_div_scalar(each, (double)situ_size(in[0], -1)), reduction);
+}

@@ -1,4 +1,4 @@
-/* Products made of others: inner, addr, addmv, addbmm, linalg.cross, linalg.vecdot.
+/* Products made of others: inner, addr, addmv, addbmm, bilinear, linalg.cross, linalg.vecdot.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -57,6 +57,46 @@ situ_tensor *situ_addbmm(situ_tensor *input, situ_tensor *batch1, situ_tensor *b
   const int64_t sum = a->size[0] * a->size[2];
   situ_tensor *left = situ_reshape(situ_permute(batch1, SITU_DIMS(1, 0, 2)), SITU_SHAPE(a->size[1], sum));
   return situ_addmm(input, left, situ_reshape(batch2, SITU_SHAPE(sum, b->size[2])), o);
+}
+
+/* ---- bilinear: x W[o] y for each output, rows of both together ---- */
+
+static bool fits_bilinear(situ_tensor *a, situ_tensor *b, situ_tensor *w, situ_tensor *bias) {
+  const situ_shape x = situ__shape(&a->view), y = situ__shape(&b->view), m = situ__shape(&w->view);
+  bool good =
+      x.ndim && x.ndim == y.ndim && m.ndim == 3 && m.dim[1] == x.dim[x.ndim - 1] && m.dim[2] == y.dim[y.ndim - 1];
+  for (int d = 0; good && d < x.ndim - 1; d++) good = x.dim[d] == y.dim[d];
+  if (good && bias) good = bias->view.ndim == 1 && bias->view.size[0] == m.dim[0];
+  if (good) return true;
+  char text[3][SITU_SHAPE_TEXT];
+  situ__fail(SITU_E_SHAPE, "bilinear",
+             "input1 is %s, input2 %s, weight %s: [..., in1], [..., in2] and [out, in1, in2], with a bias of [out]",
+             situ_shape_text(&x, text[0]), situ_shape_text(&y, text[1]), situ_shape_text(&m, text[2]));
+  return false;
+}
+
+situ_tensor *situ_bilinear(situ_tensor *input1, situ_tensor *input2, situ_tensor *weight, situ_tensor *bias) {
+  SITU__MADE_OF_OPS("bilinear");
+  static const situ_op schema = { .name = "bilinear",
+                                  .operand = { { "input1", NUMBERS },
+                                               { "input2", NUMBERS },
+                                               { "weight", NUMBERS },
+                                               { "bias", NUMBERS | SITU_OPTIONAL } } };
+  if (!situ__together(&schema, (situ_tensor *[]){ input1, input2, weight, bias }, 4) ||
+      !fits_bilinear(input1, input2, weight, bias))
+    return NULL;
+  situ_shape shape = situ__shape(&input1->view);
+  const int64_t out = situ_size(weight, 0), in1 = situ_size(weight, 1), in2 = situ_size(weight, 2);
+  int64_t rows = 1;
+  for (int d = 0; d < shape.ndim - 1; d++) rows *= shape.dim[d];
+  situ_tensor *w = situ_reshape(situ_permute(weight, SITU_DIMS(1, 0, 2)), SITU_SHAPE(in1, out * in2));
+  situ_tensor *left = situ_matmul(situ_reshape(input1, SITU_SHAPE(rows, in1)), w);
+  if (!left) return NULL;
+  situ_tensor *y =
+      situ_matmul(situ_reshape(left, SITU_SHAPE(rows, out, in2)), situ_reshape(input2, SITU_SHAPE(rows, in2, 1)));
+  shape.dim[shape.ndim - 1] = out;
+  y = y ? situ_reshape(y, shape) : NULL;
+  return y && bias ? situ_add(y, bias) : y;
 }
 
 /* ---- torch.linalg ---- */

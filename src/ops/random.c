@@ -147,3 +147,17 @@ situ_tensor *situ_bernoulli(situ_tensor *p, situ_generator *generator) {
   return situ_op_run1(&bernoulli_op, p,
                       &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .draw = situ_generator_draw(generator) });
 }
+
+/* -log(1 - u) / lambd, u uniform in [0, 1): in f32 at least, so that 1 - u is not 0. */
+situ_tensor *situ_exponential_(situ_tensor *x, double lambd, situ_generator *generator) {
+  const char *op = "exponential_";
+  SITU__MADE_OF_OPS(op);
+  static const situ_op schema = { .name = "exponential_", .operand = { { "input", SITU_FLOATING } } };
+  if (!situ__together(&schema, &x, 1)) return NULL;
+  if (!(lambd > 0)) return situ__fail(SITU_E_ARG, op, "lambd is %g, must be above 0", lambd), NULL;
+  const situ_options like = { .dtype = situ__wide(situ_dtype_of(x)),
+                              .device = situ_device_of(x),
+                              .generator = generator };
+  situ_tensor *u = situ_rand(situ__shape(&x->view), &like);
+  return u ? situ_copy_(x, situ_div_scalar(situ_neg(situ_log1p(situ_neg(u))), lambd)) : NULL;
+}

@@ -1,4 +1,5 @@
-/* Joins of tensors that are first brought to a rank: hstack, vstack, dstack, meshgrid.
+/* Joins of tensors that are first brought to a rank: hstack, vstack, dstack, column_stack, meshgrid;
+   tensors that are expanded to each other.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -48,6 +49,34 @@ situ_tensor *situ_vstack(situ_tensor *const *tensors, int count) {
 situ_tensor *situ_dstack(situ_tensor *const *tensors, int count) {
   SITU__MADE_OF_OPS("dstack");
   return join("dstack", tensors, count, 2, situ_atleast_3d);
+}
+
+static situ_tensor *as_column(situ_tensor *x) {
+  return x->view.ndim >= 2 ? x : situ_reshape(x, SITU_SHAPE(x->view.numel, 1));
+}
+situ_tensor *situ_column_stack(situ_tensor *const *tensors, int count) {
+  SITU__MADE_OF_OPS("column_stack");
+  return join("column_stack", tensors, count, 1, as_column);
+}
+
+/* ---- broadcast_tensors ---- */
+
+situ_status situ_broadcast_tensors(situ_tensor *const *tensors, int count, situ_tensor **out) {
+  const char *op = "broadcast_tensors";
+  SITU__MADE_OF_OPS(op);
+  static const situ_op schema = { .name = "broadcast_tensors",
+                                  .operand = { { "tensors", 0 } },
+                                  .flags = SITU_OP_VARIADIC };
+  if (!situ__some(op, tensors, count) || !situ__together(&schema, tensors, count)) return situ_error();
+  if (!situ__given(op, "out", out)) return situ_error();
+  situ_shape all = { 0 };
+  for (int i = 0; i < count; i++) {
+    const situ_shape own = situ__shape(&tensors[i]->view);
+    if (!situ_shape_broadcast(op, &all, &own)) return situ_error();
+  }
+  for (int i = 0; i < count; i++)
+    if (!(out[i] = situ_expand(tensors[i], all))) return situ_error();
+  return SITU_OK;
 }
 
 /* ---- meshgrid ---- */

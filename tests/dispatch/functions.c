@@ -112,6 +112,9 @@
   _(addr, "fvv", situ_addr(t[0], t[1], t[2], NULL))                                                               \
   _(addmv, "vfv", situ_addmv(t[0], t[1], t[2], NULL))                                                             \
   _(addbmm, "fll", situ_addbmm(t[0], t[1], t[2], NULL))                                                           \
+  _(dist, "ff", situ_dist(t[0], t[1], 2))                                                                         \
+  _(column_stack, "fff", situ_column_stack(t, 3))                                                                 \
+  _(multilabel_margin_loss, "fj", situ_multilabel_margin_loss(t[0], t[1], SITU_REDUCTION_MEAN))                   \
   _(linalg_multi_dot, "fff", situ_linalg_multi_dot(t, 3))                                                         \
   _(linalg_householder_product, "fv", situ_linalg_householder_product(t[0], t[1]))                                \
   _(linalg_vecdot, "ff", situ_linalg_vecdot(t[0], t[1], 0))                                                       \

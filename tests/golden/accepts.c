@@ -110,6 +110,11 @@
   _(linalg_vecdot, situ_linalg_vecdot(x, x, -1)) _(linalg_matrix_power, situ_linalg_matrix_power(x, 2))           \
   _(linalg_vector_norm, situ_linalg_vector_norm(x, 2, NULL)) _(multinomial, situ_multinomial(x, 1, true, NULL))   \
   _(linalg_matrix_norm, situ_linalg_matrix_norm(x, SITU_MATRIX_NORM_1, NULL))                                     \
+  _(cov, situ_cov(x, 1)) _(corrcoef, situ_corrcoef(x)) _(dist, situ_dist(x, x, 2)) _(pdist, situ_pdist(x, 2))     \
+  _(mvlgamma, situ_mvlgamma(x, 1)) _(special_ndtr, situ_special_ndtr(x)) _(exponential_, situ_exponential_(x, 1, NULL)) \
+  _(combinations, situ_combinations(situ_select(x, 0, 0), 2, false))                                              \
+  _(multilabel_margin_loss, situ_multilabel_margin_loss(x, i, MEAN))                                              \
+  _(bilinear, situ_bilinear(x, x, situ_reshape(x, SITU_SHAPE(1, 2, 2)), NULL))                                    \
   _(linalg_multi_dot, situ_linalg_multi_dot((situ_tensor *[]){ x, x }, 2)) _(linalg_vander, situ_linalg_vander(x, 2)) \
   _(linalg_householder_product, situ_linalg_householder_product(x, situ_select(x, 0, 0)))                         \
   _(repeat_interleave_tensor, situ_repeat_interleave_tensor(x, situ_select(i, 0, 0), SITU_DIMS(0)))               \
@@ -218,8 +223,8 @@ static const departure departures[] = {
   { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "i16", "i16", KERNEL },
   { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "i32", "i32", KERNEL },
   { "interpolate", "", "u8", "-", "images of u8 are cast first, so that rounding is the caller's" },
-  { "linalg_vander linalg_householder_product ctc_loss", "", "f16", "f16", KERNEL },
-  { "linalg_vander linalg_householder_product ctc_loss", "", "bf16", "bf16", KERNEL },
+  { "linalg_vander linalg_householder_product ctc_loss pdist multilabel_margin_loss", "", "f16", "f16", KERNEL },
+  { "linalg_vander linalg_householder_product ctc_loss pdist multilabel_margin_loss", "", "bf16", "bf16", KERNEL },
   { "max_pool1d", "", "i64", "i64", KERNEL },
   { "avg_pool3d", "", "i64", "-", "an average of averages divides twice, which is not what one division gives" },
   { "avg_pool3d", "", "f16", "f16", KERNEL },

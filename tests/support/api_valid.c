@@ -360,12 +360,15 @@ static int64_t whole(const api_world *w, const char *name) {
     return SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
   if (strcmp(name, "size") == 0) return api_is(api_name(w), "split mend_size") ? 1 : 4096;
   if (strcmp(name, "operand") == 0) return 0;
-  if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "split split_sizes chunk unbind sampler_draw")) return 2;
+  if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "split split_sizes tensor_split chunk unbind sampler_draw"))
+    return 2;
+  if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "tensor_split_indices")) return 3;
   if (api_is(
           name,
           "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max t_0 t_mult patience total_iters anneal_epochs num_samples epoch ind count"))
-    return api_is(api_name(w),
-                  "linalg_multi_dot cat stack hstack vstack dstack block_diag meshgrid einsum eye randperm")
+    return api_is(
+               api_name(w),
+               "linalg_multi_dot column_stack broadcast_tensors cat stack hstack vstack dstack block_diag meshgrid einsum eye randperm")
                ? 2
                : 1;
   return 2;

@@ -107,6 +107,28 @@ RUN(run_linalg_matrix_norm) {
   return situ_linalg_matrix_norm(situ_add_scalar(situ_square(in[0]), 1), SITU_MATRIX_NORM_FRO,
                                  &(situ_reduce_options){ .dim = SITU_DIMS(1, 0), .keepdim = c->p[0] % 2 });
 }
+/* ---- what lies between rows ---- */
+
+RUN(run_cov) {
+  if (situ_dim(in[0]) != 2 || size(in[0], 1) < 2) return NULL;
+  NOTE("correction %d", c->p[0] % 2);
+  return situ_cov(in[0], c->p[0] % 2);
+}
+/* Differences that are not 0. */
+RUN(run_dist) { return (void)c, situ_dist(situ_square(in[0]), situ_sub_scalar(situ_neg(situ_square(in[1])), 1), 2); }
+RUN(run_bilinear) {
+  if (situ_dim(in[0]) != 2) return NULL;
+  NOTE("x, y, outer product of their first rows");
+  situ_tensor *w = situ_outer(situ_select(in[0], 0, 0), situ_select(in[1], 0, 0));
+  return w ? situ_bilinear(in[0], in[1], situ_unsqueeze(w, 0), NULL) : NULL;
+}
+RUN(run_combinations) {
+  NOTE("x in a row, 2, %d", c->p[0] % 2);
+  return situ_numel(in[0]) < 7 ? situ_combinations(situ_reshape(in[0], SITU_SHAPE(-1)), 2, c->p[0] % 2) : NULL;
+}
+RUN(run_mvlgamma) { return (void)c, situ_mvlgamma(situ_add_scalar(situ_square(in[0]), 1), 2); }
+RUN(run_special_ndtr) { return (void)c, situ_special_ndtr(in[0]); }
+
 /* ---- Fourier transforms ---- */
 
 RUN(run_rfft) {

@@ -79,7 +79,8 @@ void program_model_run(program_model *m, const program_call *c) {
                                                                    .memory = m->memories++ }),
                          .no_grad_part = c->no_grad && c->kind->flags & PROGRAM_PART };
     m->saved[m->family[v.family].memory] = s.recorded && c->kind->flags & PROGRAM_SAVES;
-    if (s.recorded) m->fresh = m->values;
+    /* a write through a view of what may itself be a view makes its history anew, without the hook, as in torch */
+    if (s.recorded && !(c->kind->flags & PROGRAM_PART)) m->fresh = m->values;
     break;
   case PROGRAM_GRAD:
     v = (program_value){ .family = add_family(m, (program_family){ .gradient = true, .memory = m->memories++ }) };

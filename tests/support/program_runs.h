@@ -36,6 +36,14 @@ PROGRAM_RUN(run_inner);
 PROGRAM_RUN(run_linalg_vecdot);
 PROGRAM_RUN(run_linalg_matrix_norm);
 
+/* ---- what lies between rows ---- */
+PROGRAM_RUN(run_cov);
+PROGRAM_RUN(run_dist);
+PROGRAM_RUN(run_bilinear);
+PROGRAM_RUN(run_combinations);
+PROGRAM_RUN(run_mvlgamma);
+PROGRAM_RUN(run_special_ndtr);
+
 /* ---- Fourier transforms ---- */
 PROGRAM_RUN(run_rfft);
 PROGRAM_RUN(run_fft);

@@ -29,7 +29,40 @@ def compound():
         pick("linalg_vander", ints(3), N=n)
     for shape, k in (((4, 3), 3), ((2, 5, 3), 2), ((3, 3), 0)):
         pick("linalg_householder_product", turned(r(*shape)), r(*shape[:-2], k))
+    between()
     losses()
+
+
+def between():
+    for dtype in FLOATS[:2]:
+        pick("cov", turned(r(3, 5, dtype=dtype)), correction=0)
+        pick("corrcoef", turned(r(3, 5, dtype=dtype)))
+        for p in (0.0, 1.0, 2.0, 3.5, float("inf")):
+            pick("pdist", turned(r(4, 3, dtype=dtype)), p)
+            if p:
+                pick("dist", r(4, 1, dtype=dtype), turned(r(4, 3, dtype=dtype)), p)
+    pick("cov", r(6))
+    pick("cov", ints(2, 4), variant="whole")
+    for repeats in (False, True):
+        for count in (1, 2, 3):
+            pick("combinations", stepped(r(4)), count, repeats)
+    pick("equal", r(2, 3), r(2, 3))
+    pick("equal", torch.ones(2, 3), turned(torch.ones(2, 3)))
+    pick("equal", torch.ones(2, 1), torch.ones(2))
+    for n in (1, 3, 5, 9):
+        pick("tensor_split", r(7, 2), n, 0)
+    for places in ([1, 3], [3, 1], [-2], [0, 99], []):
+        pick("tensor_split", turned(r(2, 5)), indices=places, dim=1)
+    pick("column_stack", [r(3), turned(r(3, 2)), r(3)])
+    pick("column_stack", [r(), r()], variant="scalars")
+    pick("broadcast_tensors", [r(3), r(2, 1), r()])
+    pick("bilinear", turned(r(4, 3)), r(4, 2), r(5, 3, 2), r(5))
+    pick("bilinear", r(2, 2, 3), r(2, 2, 2), turned(r(5, 3, 2)))
+    for p in (1, 2, 5):
+        pick("mvlgamma", r(2, 3, lo=2.5, hi=6), p)
+    pick("special_ndtr", r(9) * 4)
+    for dtype in FLOATS:
+        pick("exponential_", r(5, dtype=dtype), 2.0)
 
 
 def losses():
@@ -46,3 +79,7 @@ def losses():
          zero_infinity=True, reduction="none", whole=True, variant="too long")
     pick("ctc_loss", scores(3, 1, 3), torch.tensor([[1, 1]]), torch.tensor([2]), torch.tensor([2]), reduction="none",
          whole=True, variant="infinite", grad=False)
+    for reduction in ("none", "mean", "sum"):
+        pick("multilabel_margin_loss", turned(r(3, 4)), torch.tensor([[0, 2, -1, 1], [-1, 0, 1, 2], [3, 1, 0, 2]]),
+             reduction=reduction)
+    pick("multilabel_margin_loss", r(4), torch.tensor([2, 2, -1, 0]))

@@ -48,6 +48,72 @@ compound("linalg_householder_product", lambda A, tau: torch.linalg.householder_p
          opinfo=("linalg.householder_product", ))
 
 
+compound("bilinear", lambda input1, input2, weight, bias=None: F.bilinear(input1, input2, weight, bias))
+
+
+# ---- what lies between rows -----------------------------------------------------------------------------
+def fit_cov(b):
+    if any(b.get(name) is not None for name in ("fweights", "aweights")):
+        raise Skip("weights of observations")
+    b["correction"] = float(b.get("correction", 1))
+
+
+def fit_p(b):
+    b["p"] = float(b.get("p", 2))
+
+
+compound("cov", lambda input, *, correction=1.0, fweights=None, aweights=None: torch.cov(input, correction=int(correction)),
+         fit=fit_cov)
+compound("corrcoef", lambda input: torch.corrcoef(input))
+compound("dist", lambda input, other, p=2.0: torch.dist(input, other, p), fit=fit_p)
+compound("pdist", lambda input, p=2.0: F.pdist(input, p), fit=fit_p)
+compound("combinations", lambda input, r=2, with_replacement=False: torch.combinations(input, r, with_replacement))
+compound("equal", lambda input, other: torch.tensor(torch.equal(input, other)))
+
+
+# ---- pieces and joins -----------------------------------------------------------------------------------
+def pieces(name, **rest):
+    f = getattr(torch, name)
+
+    def call(input, sections=None, dim=0, *, indices=None):
+        by = sections if indices is None else indices
+        return f(input, by, dim) if name == "tensor_split" else f(input, by)
+
+    def fit(b):
+        by = b.get("sections")
+        if isinstance(by, torch.Tensor):
+            by = by.tolist()
+        if isinstance(by, (list, tuple)):
+            b["indices"] = [int(v) for v in by]
+            del b["sections"]
+        elif by is not None:
+            b["sections"] = int(by)
+
+    compound(name, call, fit=fit, **rest)
+
+
+pieces("tensor_split")
+for _n in ("hsplit", "vsplit", "dsplit"):
+    pieces(_n, through="tensor_split")
+compound("column_stack", lambda tensors: torch.column_stack(tensors))
+compound("broadcast_tensors", lambda tensors, *more: torch.broadcast_tensors(*tensors), fit=fit_tensors)
+compound("diagflat", lambda input, offset=0: torch.diagflat(input, offset), through="diag")
+compound("argwhere", lambda input: torch.argwhere(input), through="nonzero")
+
+# ---- functions of a number; draws -----------------------------------------------------------------------
+compound("mvlgamma", lambda input, p: torch.mvlgamma(input, p))
+compound("special_ndtr", lambda input: torch.special.ndtr(input), opinfo=("special.ndtr", ))
+
+
+def fit_rate(b):
+    b["lambd"] = float(b.get("lambd", 1))
+
+
+compound("exponential_", lambda input, lambd=1.0: input.clone().exponential_(lambd), fit=fit_rate, opinfo=("exponential", ),
+         inplace=True, no_grad=lambda _: True)
+RANDOM.add("exponential_")
+
+
 # ---- losses; samples are cut to a size that files can have ----------------------------------------------
 def cut(t):
     return t[:12, :3] if t.dim() == 3 else t[:3, :6] if t.dim() == 2 else t[:3]
@@ -63,3 +129,5 @@ compound("ctc_loss", lambda log_probs, targets, input_lengths, target_lengths, b
          zero_infinity=False, whole=False: F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction,
                                                       zero_infinity), fit=fit_ctc, operand=cut,
          opinfo=("nn.functional.ctc_loss", ))
+compound("multilabel_margin_loss", lambda input, target, reduction="mean": F.multilabel_margin_loss(
+    input, target, reduction=reduction))

@@ -103,6 +103,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_isclose(situ_tensor *input, situ_tensor 
     unchanged. */
 SITU_API SITU_CHECKED situ_status situ_allclose(situ_tensor *input, situ_tensor *other, double rtol, double atol,
                                                 bool equal_nan, bool *out);
+/** Sets *out to whether both have one shape and equal elements: torch.equal. Waits for the device. */
+SITU_API SITU_CHECKED situ_status situ_equal(situ_tensor *input, situ_tensor *other, bool *out);
 
 /** input + other. */
 SITU_API SITU_CHECKED situ_tensor *situ_add_scalar(situ_tensor *input, double other);

@@ -98,6 +98,8 @@ SITU_API situ_tensor *situ_uniform_(situ_tensor *input, double low, double high,
 /** Draws from a normal distribution; torch's defaults are mean 0 and std 1, and std 0 gives the mean. Floating dtypes.
     */
 SITU_API situ_tensor *situ_normal_(situ_tensor *input, double mean, double std, situ_generator *generator);
+/** Draws from an exponential distribution with rate lambd (torch's default is 1). Floating dtypes. */
+SITU_API situ_tensor *situ_exponential_(situ_tensor *input, double lambd, situ_generator *generator);
 /** Writes 1 with probability p, else 0; torch's default p is 0.5. */
 SITU_API situ_tensor *situ_bernoulli_(situ_tensor *input, double p, situ_generator *generator);
 

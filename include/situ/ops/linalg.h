@@ -59,6 +59,10 @@ SITU_API SITU_CHECKED situ_tensor *situ_addbmm(situ_tensor *input, situ_tensor *
                                                const situ_addmm_options *options);
 /** Sum of products over the last dimension of both, which have one size; a product if one is 0-dim. */
 SITU_API SITU_CHECKED situ_tensor *situ_inner(situ_tensor *input, situ_tensor *other);
+/** x W[o] y for each output o: input1 [..., in1], input2 [..., in2], weight [out, in1, in2], bias [out] (may be NULL):
+    [..., out]. */
+SITU_API SITU_CHECKED situ_tensor *situ_bilinear(situ_tensor *input1, situ_tensor *input2, situ_tensor *weight,
+                                                 situ_tensor *bias);
 /** Cross product of vectors of 3 elements along dim, of tensors of equal rank and one dtype, which broadcast.
     torch's default dim is -1. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_cross(situ_tensor *input, situ_tensor *other, int dim);

@@ -102,6 +102,10 @@ typedef enum situ_kl_reduction { SITU_KL_MEAN = 0, SITU_KL_SUM, SITU_KL_NONE, SI
 SITU_API SITU_CHECKED situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction,
                                                bool log_target);
 
+/** Sum over the target classes t of a sample and the others i of max(0, 1 - (input[t] - input[i])) / C. input [N, C] or
+    [C]; target, of its shape: classes, i64 or i32, up to the first -1. Memory grows with N C^2. */
+SITU_API SITU_CHECKED situ_tensor *situ_multilabel_margin_loss(situ_tensor *input, situ_tensor *target,
+                                                               situ_reduction reduction);
 typedef struct situ_ctc_loss_options {
   int64_t blank; /**< the class that stands between labels; torch's default is 0 */
   situ_reduction reduction;

@@ -64,6 +64,16 @@ SITU_API SITU_CHECKED situ_tensor *situ_logcumsumexp(situ_tensor *input, int dim
 /** Area under y along dim by the trapezoidal rule, at places x (1-D, or of y's rank), or with x NULL at steps of dx.
     Integer dtypes give f32. torch's defaults are dx 1 and dim -1. */
 SITU_API SITU_CHECKED situ_tensor *situ_trapezoid(situ_tensor *y, situ_tensor *x, double dx, int dim);
+/** Covariances of the rows of input [variables, observations], [variables, variables]; 0-dim for one variable, or of
+    input with fewer dimensions. torch's default correction is 1. Integer dtypes give f32. */
+SITU_API SITU_CHECKED situ_tensor *situ_cov(situ_tensor *input, double correction);
+/** situ_cov divided by the standard deviations: Pearson's correlations, within -1..1. */
+SITU_API SITU_CHECKED situ_tensor *situ_corrcoef(situ_tensor *input);
+/** situ_norm of input - other, 0-dim; shapes broadcast. torch's default p is 2. */
+SITU_API SITU_CHECKED situ_tensor *situ_dist(situ_tensor *input, situ_tensor *other, double p);
+/** Distances of each two rows of input [n, m], as situ_norm of their difference: [n (n - 1) / 2], in the order (0, 1),
+    (0, 2), ... torch's default p is 2. */
+SITU_API SITU_CHECKED situ_tensor *situ_pdist(situ_tensor *input, double p);
 /** The running areas of situ_trapezoid: along dim one element less than y. */
 SITU_API SITU_CHECKED situ_tensor *situ_cumulative_trapezoid(situ_tensor *y, situ_tensor *x, double dx, int dim);
 /** The indices of situ_sort. */

@@ -57,6 +57,12 @@ typedef enum situ_indexing { SITU_INDEXING_IJ = 0, SITU_INDEXING_XY } situ_index
     views. out has capacity for `count`, at most SITU_MAX_DIMS. */
 SITU_API SITU_CHECKED situ_status situ_meshgrid(situ_tensor *const *tensors, int count, situ_indexing indexing,
                                                 situ_tensor **out);
+/** Sets out[i] to a view of tensors[i] expanded to the shape that all broadcast to. out has capacity for `count`. */
+SITU_API SITU_CHECKED situ_status situ_broadcast_tensors(situ_tensor *const *tensors, int count, situ_tensor **out);
+/** All choices of r elements of input (1-D) in its order, as rows [count, r]; with_replacement: an element may be
+    chosen again. torch's defaults are 2 and false. Memory grows with n^r. Waits for the device; on meta it is
+    SITU_E_UNSUPPORTED. */
+SITU_API SITU_CHECKED situ_tensor *situ_combinations(situ_tensor *input, int r, bool with_replacement);
 /** All combinations of elements of `count` 1-D tensors of one dtype, as rows [product of sizes, count]; of one tensor
     itself. */
 SITU_API SITU_CHECKED situ_tensor *situ_cartesian_prod(situ_tensor *const *tensors, int count);
@@ -73,6 +79,13 @@ SITU_API SITU_CHECKED int64_t situ_split_sizes(situ_tensor *input, situ_shape sp
 /** At most `chunks` pieces of equal size along dim, the last one smaller if it must be. */
 SITU_API SITU_CHECKED int64_t situ_chunk(situ_tensor *input, int64_t chunks, int dim, situ_tensor **out,
                                          int64_t capacity);
+/** `sections` pieces whose sizes differ by 1 at most, the larger ones first (torch.tensor_split). */
+SITU_API SITU_CHECKED int64_t situ_tensor_split(situ_tensor *input, int64_t sections, int dim, situ_tensor **out,
+                                                int64_t capacity);
+/** Pieces that end before each of the indices, which count from the end if negative (torch.tensor_split with a list);
+    the last piece is the rest. */
+SITU_API SITU_CHECKED int64_t situ_tensor_split_indices(situ_tensor *input, situ_shape indices, int dim,
+                                                        situ_tensor **out, int64_t capacity);
 /** One piece for each index of dim, which is dropped. */
 SITU_API SITU_CHECKED int64_t situ_unbind(situ_tensor *input, int dim, situ_tensor **out, int64_t capacity);
 
@@ -82,6 +95,8 @@ SITU_API SITU_CHECKED int64_t situ_unbind(situ_tensor *input, int dim, situ_tens
 SITU_API SITU_CHECKED situ_tensor *situ_cat(situ_tensor *const *tensors, int count, int dim);
 /** Concatenates along a new dimension dim; all shapes must be equal. */
 SITU_API SITU_CHECKED situ_tensor *situ_stack(situ_tensor *const *tensors, int count, int dim);
+/** Joins columns: along dimension 1, after 0-dim and 1-D tensors have become columns [n, 1]. */
+SITU_API SITU_CHECKED situ_tensor *situ_column_stack(situ_tensor *const *tensors, int count);
 /** Joins side by side: along dimension 1, or 0 if the tensors are 1-D, after situ_atleast_1d. */
 SITU_API SITU_CHECKED situ_tensor *situ_hstack(situ_tensor *const *tensors, int count);
 /** Joins row by row: along dimension 0, after situ_atleast_2d. */

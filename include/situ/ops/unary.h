@@ -68,6 +68,10 @@ SITU_API SITU_CHECKED situ_tensor *situ_erfinv(situ_tensor *input);
 SITU_API SITU_CHECKED situ_tensor *situ_lgamma(situ_tensor *input);
 /** The derivative of log gamma; NaN at negative whole numbers, infinite at 0. */
 SITU_API SITU_CHECKED situ_tensor *situ_digamma(situ_tensor *input);
+/** Logarithm of the multivariate gamma function of dimension p; input above (p - 1) / 2. */
+SITU_API SITU_CHECKED situ_tensor *situ_mvlgamma(situ_tensor *input, int p);
+/** The area under the standard normal density up to input. */
+SITU_API SITU_CHECKED situ_tensor *situ_special_ndtr(situ_tensor *input);
 /** The n-th derivative of digamma, n from 0 to 170. torch's at negative whole numbers depends on rounding; here it is
     infinite. */
 SITU_API SITU_CHECKED situ_tensor *situ_polygamma(int64_t n, situ_tensor *input);

@@ -37,7 +37,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   return situ_scaled_dot_product_attention(query, key, key, &options);
 }
 
-/* operands, whether f64 has other values by nature, name, arguments */
+/* operands, whether f64 has other values by nature (the steps of a GRU multiply what f32 rounds), name, arguments */
 #define OP_CALLS(_)                                                                                                 \
   _("x", false, sum, (t[0], ALONG(0)))                                                                              \
   _("x", false, mean, (t[0], ALONG(0)))                                                                             \
@@ -124,6 +124,12 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("xo", false, inner, (t[0], t[1]))                                                                               \
   _("xo", false, linalg_cross, (t[0], t[1], DIM(0)))                                                                \
   _("xo", false, linalg_vecdot, (t[0], t[1], DIM(0)))                                                               \
+  _("m", true, cov, (t[0], D(0)))                                                                                   \
+  _("m", true, corrcoef, (t[0]))                                                                                    \
+  _("xo", false, dist, (t[0], t[1], D(0)))                                                                          \
+  _("m", false, pdist, (t[0], D(0)))                                                                                \
+  _("v", false, combinations, (t[0], (int)I(0), I(1) & 1))                                                          \
+  _("mmk", false, bilinear, (t[0], t[1], t[2], NULL))                                                               \
   _("rR", false, linalg_multi_dot, (t, 2))                                                                          \
   _("x", false, linalg_vander, (t[0], I(0)))                                                                        \
   _("mr", true, linalg_householder_product, (t[0], t[1]))                                                           \
@@ -131,6 +137,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("x", true, linalg_matrix_norm, (t[0], (situ_matrix_norm)(I(0) & 15), ALONG(0)))                                 \
   _("xo", false, cat, (t, 2, DIM(0)))                                                                               \
   _("xx", false, stack, (t, 2, DIM(0)))                                                                             \
+  _("xo", false, column_stack, (t, 2))                                                                              \
   _("xi", false, index_select, (t[0], DIM(0), t[1]))                                                                \
   _("rj", false, gather, (t[0], DIM(0), t[1]))                                                                      \
   _("rj", false, take_along_dim, (t[0], t[1], DIM(0)))                                                              \
@@ -224,7 +231,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("mmz", false, grouped_attention, (t[0], t[1], t[2], D(0)))                                                      \
   _("mhr", false, rnn_layer, (t[0], t[1], t[2], RECUR))                                                             \
   _("GHrr", false, lstm_layer, (t[0], t[1], NULL, t[2], t[3], RECUR))                                               \
-  _("JLr", false, gru_layer, (t[0], t[1], NULL, t[2], RECUR))                                                       \
+  _("JLr", true, gru_layer, (t[0], t[1], NULL, t[2], RECUR))                                                        \
   _("rtV", false, cross_entropy,                                                                                    \
     (t[0], t[1],                                                                                                    \
      &(situ_cross_entropy_options){ .weight = t[2],                                                                 \
@@ -232,6 +239,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
                                     .ignore_index = I(0),                                                           \
                                     .reduction = REDUCTION(1),                                                      \
                                     .label_smoothing = D(0) }))                                                     \
+  _("mi", false, multilabel_margin_loss, (t[0], t[1], REDUCTION(0)))                                                \
   _("miii", true, ctc_loss,                                                                                         \
     (t[0], t[1], t[2], t[3],                                                                                        \
      &(situ_ctc_loss_options){ .blank = I(0), .reduction = REDUCTION(1), .zero_infinity = I(2) & 1 }))              \
@@ -249,6 +257,8 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("xo", false, ldexp, (t[0], t[1]))                                                                               \
   _("xo", false, heaviside, (t[0], t[1]))                                                                           \
   _("xoo", false, clamp_tensor, (t[0], t[1], t[2]))                                                                 \
+  _("x", true, mvlgamma, (t[0], (int)I(0)))                                                                         \
+  _("x", false, special_ndtr, (t[0]))                                                                               \
   _("x", false, polygamma, (I(0), t[0]))                                                                            \
   _("x", false, logit, (t[0], D(0)))                                                                                \
   _("x", false, celu, (t[0], D(0)))                                                                                 \
@@ -291,6 +301,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("", true, linspace, (D(0), D(1), I(0) & 1023, HERE))                                                            \
   _("", true, eye, (I(0) & 63, I(1) & 63, HERE))                                                                    \
   _("", true, randint, (I(0), I(1), S(0), HERE))                                                                    \
+  _("x", true, exponential_, (t[0], D(0), NULL))                                                                    \
   _("x", true, multinomial, (t[0], I(0), I(1) & 1, NULL))                                                           \
   _("", true, rand, (S(0), HERE))
 
