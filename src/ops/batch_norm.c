@@ -10,13 +10,6 @@ typedef struct batch_norm_params {
   double momentum, eps;
 } batch_norm_params;
 
-/* [N, C, S] */
-static situ_shape channels(const situ_shape *x) {
-  situ_shape shape = SITU_SHAPE(x->dim[0], x->dim[1], 1);
-  for (int d = 2; d < x->ndim; d++) shape.dim[2] *= x->dim[d];
-  return shape;
-}
-
 static bool infer(situ_call *c) {
   const batch_norm_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]);
@@ -56,7 +49,7 @@ static bool forward(situ_call *c) {
   if (!situ_desc(x)->numel) return true;
   const situ_view_desc *mean = situ__desc(c->in[1]), *var = situ__desc(c->in[2]);
   situ_view_desc from, to;
-  situ_shape shape = channels(&c->shape[0]);
+  situ_shape shape = situ__planes(&c->shape[0]);
   return situ_launch(
       c->op->name, c->device,
       &(situ_work){
@@ -96,7 +89,7 @@ static bool backward(situ_grad_call *g) {
     return true;
   }
   situ_view_desc a, b, to;
-  situ_shape shape = channels(&g->shape[0]);
+  situ_shape shape = situ__planes(&g->shape[0]);
   return situ_launch(
       g->op->name, g->device,
       &(situ_work){ .verb = SITU_VERB_BATCH_NORM,

@@ -13,13 +13,6 @@ typedef struct group_norm_params {
   double eps;
 } group_norm_params;
 
-/* [N, C, S] */
-static situ_shape as_planes(const situ_shape *x) {
-  situ_shape shape = SITU_SHAPE(x->dim[0], x->dim[1], 1);
-  for (int d = 2; d < x->ndim; d++) shape.dim[2] *= x->dim[d];
-  return shape;
-}
-
 /* ---- the kernel ---- */
 
 static bool infer(situ_call *c) {
@@ -43,7 +36,7 @@ static bool forward(situ_call *c) {
   bool good = true;
   situ_tensor *x = contiguous(c->in[INPUT], &good), *weight = contiguous(c->in[WEIGHT], &good),
               *bias = contiguous(c->in[BIAS], &good);
-  const situ_shape planes = as_planes(&c->shape[Y]);
+  const situ_shape planes = situ__planes(&c->shape[Y]);
   situ_view_desc from, to;
   return good && situ_launch(c->op->name, c->device,
                              &(situ_work){ .verb = SITU_VERB_GROUP_NORM,
@@ -69,7 +62,7 @@ static bool backward(situ_grad_call *g) {
         !(g->dx[k] = situ_empty(g->shape[k], &(situ_options){ .dtype = g->dtype[k], .device = g->device })))
       return false;
   if (!good || g->device.kind == SITU_META) return good;
-  const situ_shape planes = as_planes(&g->shape[INPUT]);
+  const situ_shape planes = situ__planes(&g->shape[INPUT]);
   situ_view_desc a, b, to;
   return situ_launch(
       g->op->name, g->device,
@@ -92,7 +85,6 @@ SITU_OP(group_norm_op) = {
   .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", VECTOR }, { "bias", VECTOR } },
   .outs = 3,
   .flags = SITU_OP_COMPOSED,
-  .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
   .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT) | SITU_SAVE_OUT(MEAN) | SITU_SAVE_OUT(RSTD),
   .params_size = sizeof(group_norm_params),
   .infer = infer,
@@ -111,7 +103,7 @@ static situ_tensor *by_rows(situ_tensor *const *in, const group_norm_params *p) 
   const bool half = dtype == SITU_F16 || dtype == SITU_BF16;
   situ_shape per_channel = { .ndim = shape.ndim };
   for (int d = 0; d < shape.ndim; d++) per_channel.dim[d] = d == 1 ? shape.dim[1] : 1;
-  const int64_t width = shape.dim[1] / p->groups * as_planes(&shape).dim[2];
+  const int64_t width = shape.dim[1] / p->groups * situ__planes(&shape).dim[2];
   situ_tensor *rows =
       situ_reshape(situ_to_dtype(in[INPUT], half ? SITU_F32 : dtype), SITU_SHAPE(shape.dim[0], p->groups, width));
   situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, p->eps), shape);
@@ -138,7 +130,7 @@ static bool good_shapes(situ_tensor *const *in, int64_t groups) {
                  group_norm_op.operand[i].name, (long long)channels);
       return false;
     }
-  const int64_t width = channels / groups * as_planes(&shape).dim[2];
+  const int64_t width = channels / groups * situ__planes(&shape).dim[2];
   if (width && (width > 1 || shape.dim[0] > 1)) return true;
   char text[SITU_SHAPE_TEXT];
   situ__fail(SITU_E_SHAPE, op, "input is %s: %s to take a mean and a variance of", situ_shape_text(&shape, text),
@@ -149,7 +141,7 @@ static bool good_shapes(situ_tensor *const *in, int64_t groups) {
 /* The kernel takes each plane by itself: it does not pay for planes of a few elements. */
 static bool has_kernel(const situ_tensor *input) {
   const situ_shape shape = situ__shape(&input->view);
-  return input->view.numel && as_planes(&shape).dim[2] >= 8 &&
+  return input->view.numel && situ__planes(&shape).dim[2] >= 8 &&
          situ__has_verb(input->view.storage->device, SITU_VERB_GROUP_NORM);
 }
 
@@ -157,13 +149,17 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
                              double eps) {
   SITU__MADE_OF_OPS("group_norm");
   const char *op = group_norm_op.name;
+  /* Every device can run it, if not by the kernel. */
+  static const situ_op schema = { .name = "group_norm",
+                                  .operand = { { "input", 0 }, { "weight", SITU_OPTIONAL }, { "bias", SITU_OPTIONAL } },
+                                  .autocast = { SITU_CAST_NOT, SITU_CAST_F32 } };
   situ_tensor *in[] = { input, weight, bias };
-  if (!situ__together(&group_norm_op, in, 3)) return NULL;
+  if (!situ__together(&schema, in, 3)) return NULL;
   if (!(eps >= 0 && isfinite(eps))) {
     situ__fail(SITU_E_ARG, op, "eps is %g: it must be positive", eps);
     return NULL;
   }
-  if (!situ__autocast(&group_norm_op, in, 3) || !good_shapes(in, num_groups)) return NULL;
+  if (!situ__autocast(&schema, in, 3) || !good_shapes(in, num_groups)) return NULL;
   const group_norm_params p = { num_groups, eps ? eps : 1e-5 };
   return has_kernel(in[INPUT]) ? situ_op_run(&group_norm_op, in, 3, &p, NULL) : by_rows(in, &p);
 }

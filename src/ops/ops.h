@@ -42,6 +42,13 @@ bool situ__conv_same(const char *op, int spatial, situ_tensor **x, const situ_te
 /* A 0-dim view as one of one dimension of size 1, in *desc; any other view itself. */
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc);
 
+/* [N, C, S] of [N, C, ...]. */
+static inline situ_shape situ__planes(const situ_shape *x) {
+  situ_shape shape = SITU_SHAPE(x->dim[0], x->dim[1], 1);
+  for (int d = 2; d < x->ndim; d++) shape.dim[2] *= x->dim[d];
+  return shape;
+}
+
 /* Checks operands input, index and src of scatter along dim: rank, sizes, an index into nothing. Returns false after
    recording an error. */
 bool situ__fits_scatter(const situ_call *c, int dim);

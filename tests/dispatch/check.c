@@ -47,8 +47,10 @@ typedef struct tally {
 
 /* On one of the two devices the op cannot run, so operands are to go to the other. */
 static bool has_one_home(const situ_op *op, const corner *c) {
-  return !strncmp(op->name, "linalg_", 7) && !(situ_device_has(situ_dev(c->one), SITU_VERB_LINALG) &&
-                                               situ_device_has(situ_dev(c->other), SITU_VERB_LINALG));
+  const bool linalg = !strncmp(op->name, "linalg_", 7);
+  const situ_verb verb = linalg ? SITU_VERB_LINALG : SITU_VERB_GROUP_NORM;
+  return (linalg || !strcmp(op->name, "group_norm")) &&
+         !(situ_device_has(situ_dev(c->one), verb) && situ_device_has(situ_dev(c->other), verb));
 }
 
 /* One call with operand `foreign` on the other device. Optional operands are there, or all but the foreign one are not. */
