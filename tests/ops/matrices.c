@@ -62,7 +62,7 @@ static void lu_refusals(void **state) {
   needs_lapack(state);
   situ_tensor *pivots, *lu = situ_linalg_lu_factor(R(3, 3), &pivots), *b = R(3, 2);
   const char *op = "linalg_lu_solve";
-  expect_refused_late(situ_linalg_lu_solve(lu, situ_mul_scalar(pivots, 0), b, true, false), SITU_E_INDEX, op, "-1");
+  expect_refused_late(situ_linalg_lu_solve(lu, situ_mul_scalar(pivots, 0), b, true, false), SITU_E_INDEX, "", "-1");
   expect_refused(situ_linalg_lu_solve(lu, situ_narrow(pivots, 0, 0, 2), b, true, false), SITU_E_SHAPE, op,
                  "pivots [2]");
   expect_refused(situ_linalg_lu_solve(lu, pivots, R(2, 2), true, false), SITU_E_SHAPE, op, "[2, 2]");
