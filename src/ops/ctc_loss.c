@@ -38,7 +38,7 @@ static situ_tensor *skips(const batch *b, situ_tensor *places) {
   const int64_t rest = 2 * b->labels - 1;
   if (rest < 1) return never(b, 2 * b->labels + 1);
   situ_tensor *own = situ_narrow(places, 1, 2, rest), *other = situ_narrow(places, 1, 0, rest);
-  situ_tensor *may = situ_logical_and(situ_ne(own, other), situ_ne_scalar(own, b->blank));
+  situ_tensor *may = situ_ne(own, other); /* blanks are two places apart, and equal */
   situ_tensor *cost = situ_where(may, situ_zeros_like(may, &b->number), never(b, rest));
   return situ_cat((situ_tensor *[]){ never(b, 2), cost }, 2, 1);
 }
