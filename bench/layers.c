@@ -1,4 +1,4 @@
-/* Layers that bench/torch/layers.py has beside PyTorch's, f32, one thread. A line of input is the name of a job, 1 (with
+/* Layers that bench/torch/layers.py has beside PyTorch's, f32, one thread. A line of input is a job's name, 1 (with
    gradients) or 0, and a number of calls; the answer is the processor time of one, in seconds.
    SPDX-License-Identifier: MIT */
 #include <string.h>

@@ -37,7 +37,8 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   return situ_scaled_dot_product_attention(query, key, key, &options);
 }
 
-/* operands, whether f64 has other values by nature (the steps of a GRU multiply what f32 rounds), name, arguments */
+/* operands, whether f64 has other values by nature (the steps of a GRU multiply what f32
+   rounds; the factorial in polygamma is infinite in f32, as in torch), name, arguments */
 #define OP_CALLS(_)                                                                                                 \
   _("x", false, sum, (t[0], ALONG(0)))                                                                              \
   _("x", false, mean, (t[0], ALONG(0)))                                                                             \
@@ -259,7 +260,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("xoo", false, clamp_tensor, (t[0], t[1], t[2]))                                                                 \
   _("x", true, mvlgamma, (t[0], (int)I(0)))                                                                         \
   _("x", false, special_ndtr, (t[0]))                                                                               \
-  _("x", false, polygamma, (I(0), t[0]))                                                                            \
+  _("x", true, polygamma, (I(0), t[0]))                                                                             \
   _("x", false, logit, (t[0], D(0)))                                                                                \
   _("x", false, celu, (t[0], D(0)))                                                                                 \
   _("x", false, softshrink, (t[0], D(0)))                                                                           \
