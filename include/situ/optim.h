@@ -172,6 +172,9 @@ SITU_API situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_lr(situ_optim *o,
 /** lr = first rate * lambda(step, payload). */
 SITU_API situ_lr_scheduler *situ_lr_scheduler_lambda_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload),
                                                         void *payload);
+/** lr *= lambda(step, payload) in every step from step 1 on. */
+SITU_API situ_lr_scheduler *
+situ_lr_scheduler_multiplicative_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload), void *payload);
 
 /** lr *= gamma in each step that is a milestone, twice in one that is listed twice; torch's default gamma is 0.1. The
     list is copied. */

@@ -1,6 +1,6 @@
 /* Schedules that multiply the rate by a factor: StepLR, MultiStepLR, ConstantLR, LinearLR, ExponentialLR, PolynomialLR,
-   LambdaLR. Formulas are torch's, so that the rates are equal to the last bit; they start from the current rate, so
-   that schedules can be chained.
+   LambdaLR, MultiplicativeLR. Formulas are torch's, so that the rates are equal to the last bit; they start from the
+   current rate, so that schedules can be chained.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <math.h>
@@ -203,7 +203,7 @@ situ_lr_scheduler *situ_lr_scheduler_exponential_lr(situ_optim *o, double gamma)
   return situ__schedule_start(&m->s);
 }
 
-/* ---- LambdaLR ---- */
+/* ---- LambdaLR, MultiplicativeLR ---- */
 
 typedef struct lambda_lr {
   situ_lr_scheduler s;
@@ -220,12 +220,31 @@ static const situ__schedule lambda_type = { .name = "lr_scheduler_lambda_lr",
                                             .size = sizeof(lambda_lr),
                                             .advance = lambda_advance };
 
-situ_lr_scheduler *situ_lr_scheduler_lambda_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload),
-                                               void *payload) {
-  if (!lambda) return situ__null(lambda_type.name, "lambda"), NULL;
-  lambda_lr *m = situ__schedule_alloc(&lambda_type, o);
+static bool multiplicative_advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
+  const lambda_lr *m = (const lambda_lr *)s;
+  (void)group;
+  if (epoch != 0) value[SITU_OPTIM_LR] *= m->lambda(epoch, m->payload);
+  return true;
+}
+static const situ__schedule multiplicative_type = { .name = "lr_scheduler_multiplicative_lr",
+                                                    .size = sizeof(lambda_lr),
+                                                    .advance = multiplicative_advance };
+
+static situ_lr_scheduler *make_lambda(const situ__schedule *type, situ_optim *o,
+                                      double (*lambda)(int64_t step, void *payload), void *payload) {
+  if (!lambda) return situ__null(type->name, "lambda"), NULL;
+  lambda_lr *m = situ__schedule_alloc(type, o);
   if (!m) return NULL;
   m->lambda = lambda;
   m->payload = payload;
   return situ__schedule_start(&m->s);
+}
+
+situ_lr_scheduler *situ_lr_scheduler_lambda_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload),
+                                               void *payload) {
+  return make_lambda(&lambda_type, o, lambda, payload);
+}
+situ_lr_scheduler *situ_lr_scheduler_multiplicative_lr(situ_optim *o, double (*lambda)(int64_t step, void *payload),
+                                                       void *payload) {
+  return make_lambda(&multiplicative_type, o, lambda, payload);
 }

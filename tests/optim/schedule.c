@@ -63,6 +63,17 @@ static void lambda_lr(void **state) {
   expect_rates(o, situ_lr_scheduler_lambda_lr(o, power, &base), NULL, SITU_OPTIM_LR, COUNT(want), want);
 }
 
+/* The lambda gives the factor of each step, not of the first rate, and step 0 has none. */
+static void multiplicative_lr(void **state) {
+  (void)state;
+  static const double want[] = {
+    0.1, 0.095, 0.0857375, 0.07350918906249998, 0.059873693923837866, 0.046329123015975304
+  };
+  double base = 0.95;
+  situ_optim *o = sgd();
+  expect_rates(o, situ_lr_scheduler_multiplicative_lr(o, power, &base), NULL, SITU_OPTIM_LR, COUNT(want), want);
+}
+
 static void two_are_chained(void **state) {
   (void)state;
   static const double want[] = {
@@ -215,6 +226,8 @@ static void nonsense_is_refused(void **state) {
   expect_refused(situ_lr_scheduler_step_lr(o, 0, 0.1), SITU_E_ARG, "lr_scheduler_step_lr", "step_size of 0");
   expect_refused(situ_lr_scheduler_cosine_annealing_lr(o, 0, 0), SITU_E_ARG, "", "t_max of 0");
   expect_refused(situ_lr_scheduler_lambda_lr(o, NULL, NULL), SITU_E_ARG, "", "lambda");
+  expect_refused(situ_lr_scheduler_multiplicative_lr(o, NULL, NULL), SITU_E_ARG, "lr_scheduler_multiplicative_lr",
+                 "lambda");
   expect_refused(situ_lr_scheduler_one_cycle_lr(o, NULL), SITU_E_ARG, "", "options");
   expect_refused(situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = 1 }), SITU_E_ARG, "",
                  "total_steps 0");
@@ -325,6 +338,7 @@ int main(void) {
     TEST(step_lr),
     TEST(cosine_annealing_lr),
     TEST(lambda_lr),
+    TEST(multiplicative_lr),
     TEST(two_are_chained),
     TEST(the_first_rate_is_kept),
     TEST(one_cycle_lr),
