@@ -111,7 +111,8 @@ typedef enum situ_verb {
   SITU_VERB_NORM,
   /** x as [N, C, S]; op: situ_batch_norm_pass. */
   SITU_VERB_BATCH_NORM,
-  SITU_VERB_GROUP_NORM, /**< optional: without it, layer norm and products stand in */
+  /** x as [N, C, S]; op: situ_group_norm_pass. Optional: rows of layer norm and products stand in without it. */
+  SITU_VERB_GROUP_NORM,
   /** Cross entropy with class indices; op: situ_nll_pass. */
   SITU_VERB_NLL,
   /** One step of a recurrent layer, element-wise in rows of H; op: situ_cell_pass. */
