@@ -183,11 +183,10 @@ static situ_tree *attention_call(situ_nn_module *self, const situ_tree *inputs) 
   return r.weights ? SITU_TREE(out, weights) : SITU_TREE(out);
 }
 
-/* A key whose presence means true. */
-static situ_tree *flag(situ_tree *dict, const char *key, bool yes) {
+situ_tree *situ__nn_put_flag(situ_tree *dict, const char *key, bool yes) {
   return yes ? situ_tree_put(dict, key, situ_tree_none()) : dict;
 }
-static situ_tree *maybe(situ_tree *dict, const char *key, situ_tensor *t) {
+situ_tree *situ__nn_put_tensor(situ_tree *dict, const char *key, situ_tensor *t) {
   return t ? situ_tree_put(dict, key, situ_tree_tensor(t)) : dict;
 }
 
@@ -202,11 +201,11 @@ situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_ten
   situ_tree *in = situ_tree_put(situ_tree_dict(), "query", situ_tree_tensor(query));
   in = situ_tree_put(in, "key", situ_tree_tensor(key));
   in = situ_tree_put(in, "value", situ_tree_tensor(value));
-  in = maybe(in, "key_padding_mask", options->key_padding_mask);
-  in = maybe(in, "attn_mask", options->attn_mask);
-  in = flag(in, "is_causal", options->is_causal);
-  in = flag(in, "need_weights", options->weights != NULL);
-  in = flag(in, "per_head_weights", options->per_head_weights);
+  in = situ__nn_put_tensor(in, "key_padding_mask", options->key_padding_mask);
+  in = situ__nn_put_tensor(in, "attn_mask", options->attn_mask);
+  in = situ__nn_put_flag(in, "is_causal", options->is_causal);
+  in = situ__nn_put_flag(in, "need_weights", options->weights != NULL);
+  in = situ__nn_put_flag(in, "per_head_weights", options->per_head_weights);
   situ_tree *both = in ? situ_nn_call(module, in) : NULL;
   situ_tensor *out = both ? situ_tree_tensor_at(both, 0) : NULL;
   if (out && options->weights) *options->weights = situ_tree_tensor_at(both, 1);

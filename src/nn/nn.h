@@ -129,6 +129,11 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy);
 bool situ__nn_adopt_tensor(const char *op, situ_nn_module *m, situ_tensor *t);
 bool situ__nn_adopt_child(const char *op, situ_nn_module *m, situ_nn_module *child);
 
+/* Optional arguments of a call, in its dict: a key whose presence means true, and a tensor, NULL for none
+   (attention.c). */
+situ_tree *situ__nn_put_flag(situ_tree *dict, const char *key, bool yes);
+situ_tree *situ__nn_put_tensor(situ_tree *dict, const char *key, situ_tensor *t);
+
 /* A number as Python prints it: 0.1, 1e-05, 20.0. Returns buffer. */
 enum { SITU__NUMBER = 40 };
 const char *situ__nn_number(double value, char buffer[SITU__NUMBER]);

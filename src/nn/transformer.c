@@ -1,22 +1,27 @@
-/* TransformerEncoderLayer.
+/* TransformerEncoderLayer, TransformerDecoderLayer, TransformerDecoder.
    SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "nn/nn.h"
 
-typedef struct encoder_layer {
+/* Of an encoder's layer, or of a decoder's, which alone has multihead_attn, norm3 and dropout3. */
+typedef struct block {
   situ_nn_module base;
-  situ_nn_module *self_attn, *linear1, *dropout, *linear2, *norm1, *norm2, *dropout1, *dropout2;
+  situ_nn_module *self_attn, *multihead_attn, *linear1, *dropout, *linear2, *norm1, *norm2, *norm3;
+  situ_nn_module *dropout1, *dropout2, *dropout3;
   bool norm_first, gelu;
-} encoder_layer;
+} block;
 
-static situ_tensor *attention_block(encoder_layer *m, situ_tensor *x, const situ_nn_attend_options *masks) {
+static situ_tensor *attention_block(const block *m, situ_tensor *x, const situ_nn_attend_options *masks) {
   return situ_nn_forward(m->dropout1, situ_nn_attend(m->self_attn, x, x, x, masks));
 }
 
-static situ_tensor *feed_forward_block(encoder_layer *m, situ_tensor *x) {
+static situ_tensor *feed_forward_block(const block *m, situ_tensor *x) {
   x = situ_nn_forward(m->linear1, x);
   x = situ_nn_forward(m->dropout, m->gelu ? situ_gelu(x, SITU_GELU_NONE) : situ_relu(x));
-  return situ_nn_forward(m->dropout2, situ_nn_forward(m->linear2, x));
+  return situ_nn_forward(m->dropout3 ? m->dropout3 : m->dropout2, situ_nn_forward(m->linear2, x));
 }
 
 static situ_tensor *optional(const situ_tree *dict, const char *key) {
@@ -25,7 +30,7 @@ static situ_tensor *optional(const situ_tree *dict, const char *key) {
 }
 
 static situ_tree *encoder_layer_call(situ_nn_module *self, const situ_tree *inputs) {
-  encoder_layer *m = (encoder_layer *)self;
+  block *m = (block *)self;
   bool dict = situ_tree_kind_of(inputs) == SITU_TREE_DICT;
   situ_tensor *x = dict ? situ_tree_get(inputs, "src") : situ_tree_value(inputs);
   situ_nn_attend_options masks = { .attn_mask = optional(inputs, "src_mask"),
@@ -59,13 +64,94 @@ situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src, const situ_
 }
 
 static const situ_nn_type encoder_layer_type = { .name = "TransformerEncoderLayer",
-                                                 .size = sizeof(encoder_layer),
+                                                 .size = sizeof(block),
                                                  .call = encoder_layer_call };
 
-situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
-                                                  const situ_nn_transformer_options *options) {
+/* ---- the decoder's layer ---- */
+
+typedef struct decoding {
+  situ_tensor *tgt, *memory;
+  situ_nn_decode_options with;
+} decoding;
+
+static bool read_decoding(const situ_nn_module *self, const situ_tree *in, decoding *d) {
+  if (situ_tree_kind_of(in) == SITU_TREE_DICT)
+    *d = (decoding){ situ_tree_get(in, "tgt"),
+                     situ_tree_get(in, "memory"),
+                     { .tgt_mask = optional(in, "tgt_mask"),
+                       .memory_mask = optional(in, "memory_mask"),
+                       .tgt_key_padding_mask = optional(in, "tgt_key_padding_mask"),
+                       .memory_key_padding_mask = optional(in, "memory_key_padding_mask"),
+                       .tgt_is_causal = situ_tree_find(in, "tgt_is_causal"),
+                       .memory_is_causal = situ_tree_find(in, "memory_is_causal") } };
+  else if (situ_tree_kind_of(in) == SITU_TREE_LIST && situ_tree_count(in) == 2)
+    *d = (decoding){ .tgt = situ_tree_tensor_at(in, 0), .memory = situ_tree_tensor_at(in, 1) };
+  else
+    return situ__fail(SITU_E_ARG, "nn_decode", "%s needs tgt and memory: call situ_nn_decode", self->type->name), false;
+  return d->tgt && d->memory;
+}
+
+static situ_tensor *memory_block(const block *m, situ_tensor *x, const decoding *d) {
+  const situ_nn_attend_options masks = { .attn_mask = d->with.memory_mask,
+                                         .key_padding_mask = d->with.memory_key_padding_mask,
+                                         .is_causal = d->with.memory_is_causal };
+  return situ_nn_forward(m->dropout2, situ_nn_attend(m->multihead_attn, x, d->memory, d->memory, &masks));
+}
+
+static situ_tree *decoder_layer_call(situ_nn_module *self, const situ_tree *inputs) {
+  const block *m = (const block *)self;
+  decoding d;
+  if (!read_decoding(self, inputs, &d)) return NULL;
+  const situ_nn_attend_options masks = { .attn_mask = d.with.tgt_mask,
+                                         .key_padding_mask = d.with.tgt_key_padding_mask,
+                                         .is_causal = d.with.tgt_is_causal };
+  situ_tensor *x = d.tgt;
+  if (m->norm_first) {
+    x = situ_add(x, attention_block(m, situ_nn_forward(m->norm1, x), &masks));
+    x = situ_add(x, memory_block(m, situ_nn_forward(m->norm2, x), &d));
+    x = situ_add(x, feed_forward_block(m, situ_nn_forward(m->norm3, x)));
+  } else {
+    x = situ_nn_forward(m->norm1, situ_add(x, attention_block(m, x, &masks)));
+    x = situ_nn_forward(m->norm2, situ_add(x, memory_block(m, x, &d)));
+    x = situ_nn_forward(m->norm3, situ_add(x, feed_forward_block(m, x)));
+  }
+  return situ_tree_tensor(x);
+}
+
+static const situ_nn_type decoder_layer_type = { .name = "TransformerDecoderLayer",
+                                                 .size = sizeof(block),
+                                                 .call = decoder_layer_call };
+
+situ_tensor *situ_nn_decode(situ_nn_module *decoder, situ_tensor *tgt, situ_tensor *memory,
+                            const situ_nn_decode_options *options) {
+  static const situ_nn_decode_options torch;
+  const char *op = "nn_decode";
+  if (!situ__nn_given(op, "decoder", decoder) || !situ__valid(op, "tgt", tgt, SITU__A_TENSOR) ||
+      !situ__valid(op, "memory", memory, SITU__A_TENSOR))
+    return NULL;
+  if (!options) options = &torch;
+  situ_tree *in = situ_tree_put(situ_tree_dict(), "tgt", situ_tree_tensor(tgt));
+  in = situ_tree_put(in, "memory", situ_tree_tensor(memory));
+  in = situ__nn_put_tensor(in, "tgt_mask", options->tgt_mask);
+  in = situ__nn_put_tensor(in, "memory_mask", options->memory_mask);
+  in = situ__nn_put_tensor(in, "tgt_key_padding_mask", options->tgt_key_padding_mask);
+  in = situ__nn_put_tensor(in, "memory_key_padding_mask", options->memory_key_padding_mask);
+  in = situ__nn_put_flag(in, "tgt_is_causal", options->tgt_is_causal);
+  in = situ__nn_put_flag(in, "memory_is_causal", options->memory_is_causal);
+  situ_tree *out = in ? situ_nn_call(decoder, in) : NULL;
+  situ_tensor *y = out ? situ_tree_value(out) : NULL;
+  situ_tree_free(out);
+  situ_tree_free(in);
+  return y;
+}
+
+/* ---- making a layer ---- */
+
+static situ_nn_module *make_layer(const situ_nn_type *type, int64_t d_model, int64_t nhead,
+                                  const situ_nn_transformer_options *options) {
   static const situ_nn_transformer_options torch;
   if (!options) options = &torch;
+  const bool decodes = type == &decoder_layer_type;
   double p = options->no_dropout ? 0 : options->dropout == 0 ? 0.1 : options->dropout;
   int64_t inner = options->dim_feedforward ? options->dim_feedforward : 2048;
   situ_nn_multihead_attention_options attention = { .dropout = p,
@@ -77,17 +163,83 @@ situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead
   situ_nn_norm_options norm = {
     .eps = options->layer_norm_eps, .no_bias = options->no_bias, .dtype = options->dtype, .device = options->device
   };
-  encoder_layer *m = situ_nn_alloc(&encoder_layer_type);
+  block *m = situ_nn_alloc(type);
   if (!m) return NULL;
   m->norm_first = options->norm_first;
   m->gelu = options->gelu;
   situ_nn_child(m, self_attn, situ_nn_multihead_attention(d_model, nhead, &attention));
+  if (decodes) situ_nn_child(m, multihead_attn, situ_nn_multihead_attention(d_model, nhead, &attention));
   situ_nn_child(m, linear1, situ_nn_linear(d_model, inner, &linear));
   situ_nn_child(m, dropout, situ_nn_dropout(p));
   situ_nn_child(m, linear2, situ_nn_linear(inner, d_model, &linear));
   situ_nn_child(m, norm1, situ_nn_layer_norm(SITU_SHAPE(d_model), &norm));
   situ_nn_child(m, norm2, situ_nn_layer_norm(SITU_SHAPE(d_model), &norm));
+  if (decodes) situ_nn_child(m, norm3, situ_nn_layer_norm(SITU_SHAPE(d_model), &norm));
   situ_nn_child(m, dropout1, situ_nn_dropout(p));
   situ_nn_child(m, dropout2, situ_nn_dropout(p));
+  if (decodes) situ_nn_child(m, dropout3, situ_nn_dropout(p));
+  return situ_nn_done(m);
+}
+
+situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
+                                                  const situ_nn_transformer_options *options) {
+  return make_layer(&encoder_layer_type, d_model, nhead, options);
+}
+situ_nn_module *situ_nn_transformer_decoder_layer(int64_t d_model, int64_t nhead,
+                                                  const situ_nn_transformer_options *options) {
+  return make_layer(&decoder_layer_type, d_model, nhead, options);
+}
+
+/* ---- the decoder ---- */
+
+enum { MOST_LAYERS = 1 << 16 };
+
+typedef struct decoder {
+  situ_nn_module base;
+  situ_nn_module *layers, *norm; /* norm: NULL for none */
+} decoder;
+
+static situ_tree *decoder_call(situ_nn_module *self, const situ_tree *inputs) {
+  const decoder *m = (const decoder *)self;
+  decoding d;
+  if (!read_decoding(self, inputs, &d)) return NULL;
+  situ_tensor *x = d.tgt;
+  for (int64_t i = 0, count = situ_nn_len(m->layers); i < count && x; i++)
+    x = situ_nn_decode(situ_nn_at(m->layers, i), x, d.memory, &d.with);
+  return x ? situ_tree_tensor(m->norm ? situ_nn_forward(m->norm, x) : x) : NULL;
+}
+
+static const situ_nn_type decoder_type = { .name = "TransformerDecoder",
+                                           .size = sizeof(decoder),
+                                           .call = decoder_call };
+
+/* A ModuleList of the layer and its clones. Takes over the layer, also on error. */
+static situ_nn_module *repeat(const char *op, situ_nn_module *layer, int64_t count) {
+  situ_nn_module **all = situ__calloc((size_t)count, sizeof *all);
+  if (!all) {
+    situ__no_memory(op, (size_t)count * sizeof *all);
+    situ__nn_give_up(layer);
+    return NULL;
+  }
+  all[0] = layer;
+  for (int64_t i = 1; i < count && all[i - 1]; i++) all[i] = situ_nn_clone(layer);
+  situ_nn_module *list = situ_nn_module_list_of(count, all);
+  situ__free(all);
+  return list;
+}
+
+situ_nn_module *situ_nn_transformer_decoder(situ_nn_module *decoder_layer, int64_t num_layers, situ_nn_module *norm) {
+  static const char op[] = "nn_transformer_decoder";
+  const bool given = situ__nn_given(op, "decoder_layer", decoder_layer) && (!norm || situ__nn_given(op, "norm", norm));
+  if (given && (num_layers < 1 || num_layers > MOST_LAYERS))
+    situ__fail(SITU_E_ARG, op, "num_layers is %" PRId64 ": it must be in 1..%d", num_layers, MOST_LAYERS);
+  if (!given || num_layers < 1 || num_layers > MOST_LAYERS) {
+    situ__nn_give_up(decoder_layer);
+    situ__nn_give_up(norm);
+    return NULL;
+  }
+  decoder *m = situ_nn_alloc(&decoder_type);
+  situ_nn_child(m, layers, repeat(op, decoder_layer, num_layers));
+  if (norm) situ_nn_child(m, norm, norm);
   return situ_nn_done(m);
 }

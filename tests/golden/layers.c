@@ -1,34 +1,15 @@
 /* Golden values: layers, loaded with torch's state_dict by name.
    SPDX-License-Identifier: MIT */
-#include <situ/nn.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "support/gold_run.h"
-
-static bool is_state(const char *name) { return strncmp(name, "state.", 6) == 0; }
+#include "support/gold_layer.h"
 
 static situ_reduction reduction(const gold_call *c) {
   const char *word = gold_word(c, "reduction", "mean");
   return strcmp(word, "mean") == 0  ? SITU_REDUCTION_MEAN
          : strcmp(word, "sum") == 0 ? SITU_REDUCTION_SUM
                                     : SITU_REDUCTION_NONE;
-}
-
-/* The state_dict goes into the module; from then on its parameters are the leaves to look at. */
-static bool load(gold_call *c, situ_nn_module *m) {
-  situ_tree *state = situ_tree_dict();
-  for (int i = 0; i < c->c->inputs; i++) {
-    const char *name = c->c->input[i].name;
-    if (is_state(name)) { state = situ_tree_put(state, name + 6, situ_tree_tensor(c->in[i])); }
-  }
-  bool good = situ_nn_load_state_dict(m, state, NULL) == SITU_OK;
-  situ_tree_free(state);
-  for (int i = 0; good && i < c->c->inputs; i++) {
-    const char *name = c->c->input[i].name;
-    if (is_state(name)) { c->leaf[i] = situ_nn_get_tensor(m, name + 6); }
-  }
-  return good;
 }
 
 static situ_tensor *called(gold_call *c, situ_nn_module *m) {
@@ -48,11 +29,11 @@ static situ_tensor *called(gold_call *c, situ_nn_module *m) {
 /* Loads the layer, calls it, and shows its buffers as outputs. */
 static void layer(gold_call *c, situ_nn_module *m) {
   c->payload = m;
-  if (!m || !load(c, m)) { return; }
+  if (!m || !gold_load_state(c, m)) { return; }
   situ_nn_train(m, gold_bool(c, "training", true));
   c->out[0] = called(c, m);
   for (int i = 1; i < c->c->outputs; i++) {
-    if (is_state(c->c->output[i].name)) { c->out[i] = situ_nn_get_tensor(m, c->c->output[i].name + 6); }
+    if (gold_is_state(c->c->output[i].name)) { c->out[i] = situ_nn_get_tensor(m, c->c->output[i].name + 6); }
   }
 }
 

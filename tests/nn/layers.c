@@ -278,6 +278,30 @@ static void encoder_layers_mask_and_train(void **state) {
   situ_nn_free(m);
 }
 
+static void decoders_refuse_and_free(void **state) {
+  (void)state;
+  const situ_nn_transformer_options small = { .dim_feedforward = 8, .batch_first = true, HERE };
+  for (int64_t count = -1; count < 1; count++)
+    expect_refused(situ_nn_transformer_decoder(situ_nn_transformer_decoder_layer(4, 2, &small), count,
+                                               situ_nn_layer_norm(SITU_SHAPE(4), &(situ_nn_norm_options){ HERE })),
+                   SITU_E_ARG, "nn_transformer_decoder", "num_layers is");
+  expect_refused(situ_nn_transformer_decoder(NULL, 1, situ_nn_identity()), SITU_E_ARG, "nn_transformer_decoder",
+                 "decoder_layer");
+  situ_nn_module *m = situ_nn_transformer_decoder(situ_nn_transformer_decoder_layer(4, 2, &small), 2, NULL);
+  situ_nn_eval(m);
+  situ_tensor *x = sample(1, 3, 4), *memory = sample(1, 2, 4);
+  expect_refused(situ_nn_decode(m, x, NULL, NULL), SITU_E_ARG, "nn_decode", "memory");
+  expect_refused(situ_nn_forward(m, x), SITU_E_ARG, "nn_decode", "TransformerDecoder needs tgt and memory");
+  /* Each layer applies the causal mask: the first position knows nothing of the later ones. */
+  situ_tensor *y = situ_nn_decode(m, x, memory, &(situ_nn_decode_options){ .tgt_is_causal = true });
+  expect_same(situ_narrow(y, 1, 0, 1), situ_nn_decode(m, situ_narrow(x, 1, 0, 1), memory, NULL), 1e-5, 1e-6);
+  situ_tree *both = SITU_TREE(x, memory), *out = situ_nn_call(m, both);
+  expect_same(situ_tree_value(out), situ_nn_decode(m, x, memory, NULL), 0, 0);
+  situ_tree_free(out);
+  situ_tree_free(both);
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(options_reach_every_parameter),
@@ -294,6 +318,7 @@ int main(void) {
     MODULE_TEST(attention_takes_every_form),
     MODULE_TEST(masks_leave_out),
     MODULE_TEST(encoder_layers_mask_and_train),
+    MODULE_TEST(decoders_refuse_and_free),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

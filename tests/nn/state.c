@@ -28,6 +28,16 @@ static void names_are_torchs(void **state) {
                    "self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias",
                    "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"));
   situ_nn_free(m);
+  m = situ_nn_transformer_decoder(
+      situ_nn_transformer_decoder_layer(8, 2,
+                                        &(situ_nn_transformer_options){ .dim_feedforward = 16, .no_bias = true, HERE }),
+      1, situ_nn_layer_norm(SITU_SHAPE(8), &(situ_nn_norm_options){ HERE }));
+  expect_keys(situ_nn_state_dict(m),
+              KEYS("layers.0.self_attn.in_proj_weight", "layers.0.self_attn.out_proj.weight",
+                   "layers.0.multihead_attn.in_proj_weight", "layers.0.multihead_attn.out_proj.weight",
+                   "layers.0.linear1.weight", "layers.0.linear2.weight", "layers.0.norm1.weight",
+                   "layers.0.norm2.weight", "layers.0.norm3.weight", "norm.weight", "norm.bias"));
+  situ_nn_free(m);
   m = situ_nn_multihead_attention(4, 2, &(situ_nn_multihead_attention_options){ .kdim = 3, .vdim = 5, HERE });
   expect_keys(situ_nn_state_dict(m), KEYS("q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias",
                                           "out_proj.weight", "out_proj.bias"));

@@ -52,6 +52,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "nn_append nn_put", "container", API_CHAIN },
     { "nn_append nn_put", "module", API_TAKEN },
     { "nn_sequential_of nn_module_list_of", "modules", API_TAKEN },
+    { "nn_transformer_decoder", "decoder_layer norm", API_TAKEN },
     { "nn_add_child", "child", API_TAKEN },
     { "nn_done", "module", API_CHAIN },
     { "nn_free", "m", API_TAKEN },
@@ -94,6 +95,9 @@ static situ_nn_module *module(api_world *w, const char *name) {
     m = situ_nn_multihead_attention(2, 1, &(situ_nn_multihead_attention_options){ .device = w->device });
   else if (api_is(api_name(w), "nn_encode"))
     m = situ_nn_transformer_encoder_layer(2, 1,
+                                          &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
+  else if (api_is(api_name(w), "nn_decode"))
+    m = situ_nn_transformer_decoder_layer(2, 1,
                                           &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
   else if (api_is(api_name(w), "nn_recur")) m = situ_nn_gru(2, 2, &(situ_nn_rnn_options){ .device = w->device });
   else if (strcmp(name, "averaged") == 0) {

@@ -6,7 +6,7 @@
 #include <situ/autograd.h>
 #include <situ/ops.h>
 
-#define GOLD_MAX_INPUTS 24
+#define GOLD_MAX_INPUTS 64
 #define GOLD_MAX_ATTRS 24
 #define GOLD_MAX_OUTPUTS 16
 #define GOLD_MAX_LIST 24

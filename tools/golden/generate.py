@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 
 import torch  # noqa: E402
 
+import decoders  # noqa: E402
 import gold  # noqa: E402
 import layers  # noqa: E402
 import opinfo  # noqa: E402
@@ -88,6 +89,7 @@ def main():
     os.makedirs(out, exist_ok=True)
     makers = {f: lambda dropped, f=f: family_cases(f, options.full, dropped) for f in FAMILIES}
     makers["layers"] = lambda dropped: layers.all_cases()
+    makers["decoder"] = lambda dropped: decoders.all_cases()
     makers["recurrent"] = lambda dropped: recurrent.all_cases()
     makers["optim"] = lambda dropped: optimisers.all_cases()
     for family, maker in makers.items():

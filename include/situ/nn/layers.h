@@ -330,5 +330,30 @@ SITU_API situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int6
 /** Calls a TransformerEncoderLayer with masks: attn_mask, key_padding_mask and is_causal are read; NULL: none. */
 SITU_API situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src, const situ_nn_attend_options *masks);
 
+/** TransformerDecoderLayer: self_attn, multihead_attn, linear1, dropout, linear2, norm1 to norm3, dropout1 to dropout3.
+    Attention of tgt to itself, then to memory, then a feed-forward network. It is called by situ_nn_decode, or by
+    situ_nn_call with a list [tgt, memory] or a dict of these and the fields of situ_nn_decode_options. */
+SITU_API situ_nn_module *situ_nn_transformer_decoder_layer(int64_t d_model, int64_t nhead,
+                                                           const situ_nn_transformer_options *options);
+/** TransformerDecoder: "layers", a ModuleList of decoder_layer and num_layers - 1 clones of it, and "norm", unless that
+    is NULL. Takes ownership of both, also on error. num_layers: 1 to 65536, else SITU_E_ARG. It is called as its layers
+    are. */
+SITU_API situ_nn_module *situ_nn_transformer_decoder(situ_nn_module *decoder_layer, int64_t num_layers,
+                                                     situ_nn_module *norm);
+
+/** Masks as those of situ_nn_attend_options. */
+typedef struct situ_nn_decode_options {
+  situ_tensor *tgt_mask;                /**< [T, T] or [N * heads, T, T] */
+  situ_tensor *memory_mask;             /**< [T, S] or [N * heads, T, S] */
+  situ_tensor *tgt_key_padding_mask;    /**< [N, T] */
+  situ_tensor *memory_key_padding_mask; /**< [N, S] */
+  bool tgt_is_causal;                   /**< tgt's position i attends to 0..i of tgt only; not together with tgt_mask */
+  bool memory_is_causal;                /**< to 0..i of memory only; not together with memory_mask */
+} situ_nn_decode_options;
+/** Calls a TransformerDecoder or TransformerDecoderLayer. tgt: [T, N, E] ([N, T, E] if batch_first), or [T, E]; memory:
+    the same with S for T, in the same order. Returns the output, shaped as tgt; NULL on error. options may be NULL. */
+SITU_API situ_tensor *situ_nn_decode(situ_nn_module *decoder, situ_tensor *tgt, situ_tensor *memory,
+                                     const situ_nn_decode_options *options);
+
 SITU_END
 #endif
