@@ -12,6 +12,7 @@ typedef struct plan {
   situ_tensor *at[SITU_MAX_DIMS]; /* i64, for each dimension of input; NULL: all of it */
   int place[SITU_MAX_DIMS];       /* of that tensor in the caller's list */
   bool sure[SITU_MAX_DIMS];       /* made of a mask: in range */
+  bool counted[SITU_MAX_DIMS];    /* of a mask, whose last dimension's tensor counts this one too */
   situ_shape order;               /* of input's dimensions, so that the indexed ones are adjacent */
   int first, dims;                /* those, in that order */
   situ_shape both;                /* of the index tensors, broadcast */
@@ -24,7 +25,7 @@ static bool too_many(const plan *p, const situ_tensor *x, int wanted) {
   return false;
 }
 
-/* A mask stands for one index tensor for each of its dimensions. */
+/* A mask stands for one index tensor for each of its dimensions; as these are merged, one tensor will do. */
 static bool add_mask(plan *p, const situ_tensor *x, situ_tensor *mask, int i, int d) {
   const int dims = mask->view.ndim;
   if (!dims) {
@@ -38,13 +39,14 @@ static bool add_mask(plan *p, const situ_tensor *x, situ_tensor *mask, int i, in
                  (long long)mask->view.size[k], d + k, (long long)x->view.size[d + k]);
       return false;
     }
-  situ_tensor *where = situ_nonzero(mask);
+  situ_tensor *where = situ_select(situ_nonzero(situ_reshape(mask, SITU_SHAPE(mask->view.numel))), 1, 0);
   for (int k = 0; k < dims; k++) {
-    if (!(p->at[d + k] = situ_select(where, 1, k))) return false;
+    p->at[d + k] = where;
     p->place[d + k] = i;
     p->sure[d + k] = true;
+    p->counted[d + k] = k + 1 < dims;
   }
-  return true;
+  return where != NULL;
 }
 
 static bool add_index(plan *p, const situ_tensor *x, situ_tensor *index, int i, int d) {
@@ -171,6 +173,10 @@ static situ_tensor *flat_of(const plan *p, const situ_tensor *x) {
   int64_t step = 1;
   for (int k = p->first + p->dims - 1; k >= p->first; k--) {
     const int d = (int)p->order.dim[k];
+    if (p->counted[d]) {
+      step *= x->view.size[d];
+      continue;
+    }
     situ_tensor *at = counted(p, x, d, p->dims > 1 ? &bad : NULL);
     if (!at) return NULL;
     if (step != 1) at = situ_mul_scalar(at, (double)step);

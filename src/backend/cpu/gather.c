@@ -64,6 +64,21 @@ static void copy_slice(const plan *p, char *to, const char *from) {
   }
 }
 
+/* Element j of `to` is the one that index[j] says, of those that begin at from + j * step. */
+#define PICK(bytes)                   \
+  for (int64_t j = 0; j < count; j++) \
+  memcpy(to + j * to_step * (bytes), from + (j * step + index[j] * along) * (bytes), bytes)
+static void pick(char *to, int64_t to_step, const char *from, int64_t step, int64_t along, const int64_t *index,
+                 int64_t count, size_t size) {
+  switch (size) {
+  case 1: PICK(1); break;
+  case 2: PICK(2); break;
+  case 4: PICK(4); break;
+  default: PICK(8);
+  }
+}
+#undef PICK
+
 /* Unit: one slice of one outer block. */
 static void copy_slices(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
@@ -83,26 +98,13 @@ static void copy_slices(int64_t begin, int64_t end, void *payload) {
     }
     const char *x = situ__cpu_data(p->x) + from * (int64_t)p->size;
     char *y = situ__cpu_data(p->y) + (to + i * to_dim) * (int64_t)p->size;
-    for (int64_t k = 0; k < count; k++)
+    if (p->inner == 1) pick(y, to_dim, x, 0, from_dim, index, count, p->size);
+    for (int64_t k = 0; k < count && p->inner != 1; k++)
       copy_slice(p, y + k * to_dim * (int64_t)p->size, x + index[k] * from_dim * (int64_t)p->size);
   }
 }
 
 /* ---- elements ---- */
-
-#define PICK(bytes)                   \
-  for (int64_t j = 0; j < count; j++) \
-  memcpy(to + j * to_step * (bytes), from + (j * step + index[j] * along) * (bytes), bytes)
-static void pick(char *to, int64_t to_step, const char *from, int64_t step, int64_t along, const int64_t *index,
-                 int64_t count, size_t size) {
-  switch (size) {
-  case 1: PICK(1); break;
-  case 2: PICK(2); break;
-  case 4: PICK(4); break;
-  default: PICK(8);
-  }
-}
-#undef PICK
 
 /* Elements [begin, end) in row-major order, one row of the last dimension at a time. */
 static void pick_elements(int64_t begin, int64_t end, void *payload) {

@@ -6,6 +6,8 @@
 #include "base/pool.h"
 #include "base/size.h"
 
+#include <string.h>
+
 enum { CHUNK = 16384 };
 
 typedef struct plan {
@@ -16,6 +18,10 @@ typedef struct plan {
 
 /* marks[i] = element first + i is nonzero; NaN is nonzero. */
 static void mark(const plan *p, int64_t first, int64_t count, bool *marks) {
+  if (p->x->dtype == SITU_BOOL && p->x->contiguous) {
+    memcpy(marks, situ__cpu_data(p->x) + first, (size_t)count);
+    return;
+  }
   situ__lane lane = situ__cpu_lane((situ_dtype)p->x->dtype) == SITU__I64 ? SITU__I64 : SITU__F64;
   union {
     double real[SITU__BLOCK];
@@ -42,6 +48,48 @@ static void count_chunks(int64_t begin, int64_t end, void *payload) {
   }
 }
 
+/* A row of the last dimension: the index of its first element, and its place in the other dimensions. */
+typedef struct row {
+  int64_t first, at[SITU_MAX_DIMS];
+} row;
+
+static row row_of(const plan *p, int64_t element) {
+  const int last = p->x->ndim - 1;
+  int64_t rest = element / p->x->size[last];
+  row r = { .first = rest * p->x->size[last] };
+  for (int d = last - 1; d >= 0; rest /= p->x->size[d--]) r.at[d] = rest % p->x->size[d];
+  return r;
+}
+
+static void go_to_next(const plan *p, row *r) {
+  r->first += p->x->size[p->x->ndim - 1];
+  for (int d = p->x->ndim - 2; d >= 0 && ++r->at[d] == p->x->size[d]; d--) r->at[d] = 0;
+}
+
+/* Writes the indices of the marked ones of `count` elements; returns where the next ones go. Where they are is collected
+   first: whether one is marked cannot be foretold, so no branch depends on it. */
+static int64_t *write_marked(const plan *p, int64_t first, int64_t count, const bool *marks, int64_t *to) {
+  const int ndim = p->x->ndim;
+  int64_t found[SITU__BLOCK + 1], n = 0;
+  for (int64_t i = 0; i < count; i++) {
+    found[n] = first + i;
+    n += marks[i];
+  }
+  if (ndim == 1) {
+    memcpy(to, found, (size_t)n * sizeof *to);
+    return to + n;
+  }
+  if (!ndim) return to;
+  const int64_t width = p->x->size[ndim - 1];
+  row r = row_of(p, first);
+  for (int64_t i = 0; i < n; i++, to += ndim) {
+    while (found[i] - r.first >= width) go_to_next(p, &r);
+    for (int d = 0; d < ndim - 1; d++) to[d] = r.at[d];
+    to[ndim - 1] = found[i] - r.first;
+  }
+  return to;
+}
+
 static void write_chunks(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   bool marks[SITU__BLOCK];
@@ -50,12 +98,7 @@ static void write_chunks(int64_t begin, int64_t end, void *payload) {
     for (int64_t at = c * CHUNK, n; at < last; at += n) {
       n = situ__min_i64(SITU__BLOCK, last - at);
       mark(p, at, n, marks);
-      for (int64_t i = 0; i < n; i++) {
-        if (!marks[i]) continue;
-        int64_t rest = at + i;
-        for (int d = p->x->ndim - 1; d >= 0; rest /= p->x->size[d--]) to[d] = rest % p->x->size[d];
-        to += p->x->ndim;
-      }
+      to = write_marked(p, at, n, marks, to);
     }
   }
 }
