@@ -1,4 +1,4 @@
-/* TransformerEncoderLayer, TransformerDecoderLayer, TransformerDecoder.
+/* TransformerEncoderLayer, TransformerDecoderLayer, and stacks of them: TransformerEncoder, TransformerDecoder.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 
@@ -29,13 +29,18 @@ static situ_tensor *optional(const situ_tree *dict, const char *key) {
   return item ? situ_tree_value(item) : NULL;
 }
 
+/* Returns src; NULL after recording an error. */
+static situ_tensor *read_encoding(const situ_tree *inputs, situ_nn_attend_options *masks) {
+  *masks = (situ_nn_attend_options){ .attn_mask = optional(inputs, "src_mask"),
+                                     .is_causal = situ_tree_find(inputs, "is_causal"),
+                                     .key_padding_mask = optional(inputs, "src_key_padding_mask") };
+  return situ_tree_kind_of(inputs) == SITU_TREE_DICT ? situ_tree_get(inputs, "src") : situ_tree_value(inputs);
+}
+
 static situ_tree *encoder_layer_call(situ_nn_module *self, const situ_tree *inputs) {
-  block *m = (block *)self;
-  bool dict = situ_tree_kind_of(inputs) == SITU_TREE_DICT;
-  situ_tensor *x = dict ? situ_tree_get(inputs, "src") : situ_tree_value(inputs);
-  situ_nn_attend_options masks = { .attn_mask = optional(inputs, "src_mask"),
-                                   .is_causal = situ_tree_find(inputs, "is_causal"),
-                                   .key_padding_mask = optional(inputs, "src_key_padding_mask") };
+  const block *m = (const block *)self;
+  situ_nn_attend_options masks;
+  situ_tensor *x = read_encoding(inputs, &masks);
   if (!x) return NULL;
   if (m->norm_first) {
     x = situ_add(x, attention_block(m, situ_nn_forward(m->norm1, x), &masks));
@@ -47,16 +52,16 @@ static situ_tree *encoder_layer_call(situ_nn_module *self, const situ_tree *inpu
   return situ_tree_tensor(x);
 }
 
-situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src, const situ_nn_attend_options *masks) {
-  if (!situ__nn_given("nn_encode", "layer", layer) || !situ__valid("nn_encode", "src", src, SITU__A_TENSOR))
+situ_tensor *situ_nn_encode(situ_nn_module *encoder, situ_tensor *src, const situ_nn_attend_options *masks) {
+  if (!situ__nn_given("nn_encode", "encoder", encoder) || !situ__valid("nn_encode", "src", src, SITU__A_TENSOR))
     return NULL;
-  if (!masks) return situ_nn_forward(layer, src);
+  if (!masks) return situ_nn_forward(encoder, src);
   situ_tree *in = situ_tree_put(situ_tree_dict(), "src", situ_tree_tensor(src));
   if (masks->attn_mask) in = situ_tree_put(in, "src_mask", situ_tree_tensor(masks->attn_mask));
   if (masks->key_padding_mask)
     in = situ_tree_put(in, "src_key_padding_mask", situ_tree_tensor(masks->key_padding_mask));
   if (masks->is_causal) in = situ_tree_put(in, "is_causal", situ_tree_none());
-  situ_tree *out = in ? situ_nn_call(layer, in) : NULL;
+  situ_tree *out = in ? situ_nn_call(encoder, in) : NULL;
   situ_tensor *y = out ? situ_tree_value(out) : NULL;
   situ_tree_free(out);
   situ_tree_free(in);
@@ -190,28 +195,40 @@ situ_nn_module *situ_nn_transformer_decoder_layer(int64_t d_model, int64_t nhead
   return make_layer(&decoder_layer_type, d_model, nhead, options);
 }
 
-/* ---- the decoder ---- */
+/* ---- stacks ---- */
 
 enum { MOST_LAYERS = 1 << 16 };
 
-typedef struct decoder {
+typedef struct stack {
   situ_nn_module base;
   situ_nn_module *layers, *norm; /* norm: NULL for none */
-} decoder;
+} stack;
+
+static situ_tree *end_of(const stack *m, situ_tensor *x) {
+  return x ? situ_tree_tensor(m->norm ? situ_nn_forward(m->norm, x) : x) : NULL;
+}
+
+static situ_tree *encoder_call(situ_nn_module *self, const situ_tree *inputs) {
+  const stack *m = (const stack *)self;
+  situ_nn_attend_options masks;
+  situ_tensor *x = read_encoding(inputs, &masks);
+  for (int64_t i = 0, count = situ_nn_len(m->layers); i < count && x; i++)
+    x = situ_nn_encode(situ_nn_at(m->layers, i), x, &masks);
+  return end_of(m, x);
+}
 
 static situ_tree *decoder_call(situ_nn_module *self, const situ_tree *inputs) {
-  const decoder *m = (const decoder *)self;
+  const stack *m = (const stack *)self;
   decoding d;
   if (!read_decoding(self, inputs, &d)) return NULL;
   situ_tensor *x = d.tgt;
   for (int64_t i = 0, count = situ_nn_len(m->layers); i < count && x; i++)
     x = situ_nn_decode(situ_nn_at(m->layers, i), x, d.memory, &d.with);
-  return x ? situ_tree_tensor(m->norm ? situ_nn_forward(m->norm, x) : x) : NULL;
+  return end_of(m, x);
 }
 
-static const situ_nn_type decoder_type = { .name = "TransformerDecoder",
-                                           .size = sizeof(decoder),
-                                           .call = decoder_call };
+static const situ_nn_type encoder_type = { .name = "TransformerEncoder", .size = sizeof(stack), .call = encoder_call },
+                          decoder_type = { .name = "TransformerDecoder", .size = sizeof(stack), .call = decoder_call };
 
 /* A ModuleList of the layer and its clones. Takes over the layer, also on error. */
 static situ_nn_module *repeat(const char *op, situ_nn_module *layer, int64_t count) {
@@ -228,18 +245,26 @@ static situ_nn_module *repeat(const char *op, situ_nn_module *layer, int64_t cou
   return list;
 }
 
-situ_nn_module *situ_nn_transformer_decoder(situ_nn_module *decoder_layer, int64_t num_layers, situ_nn_module *norm) {
-  static const char op[] = "nn_transformer_decoder";
-  const bool given = situ__nn_given(op, "decoder_layer", decoder_layer) && (!norm || situ__nn_given(op, "norm", norm));
+/* `what`: the layer's name in messages. Takes over the layer and the norm, also on error. */
+static situ_nn_module *make_stack(const char *op, const char *what, const situ_nn_type *type, situ_nn_module *layer,
+                                  int64_t num_layers, situ_nn_module *norm) {
+  const bool given = situ__nn_given(op, what, layer) && (!norm || situ__nn_given(op, "norm", norm));
   if (given && (num_layers < 1 || num_layers > MOST_LAYERS))
     situ__fail(SITU_E_ARG, op, "num_layers is %" PRId64 ": it must be in 1..%d", num_layers, MOST_LAYERS);
   if (!given || num_layers < 1 || num_layers > MOST_LAYERS) {
-    situ__nn_give_up(decoder_layer);
+    situ__nn_give_up(layer);
     situ__nn_give_up(norm);
     return NULL;
   }
-  decoder *m = situ_nn_alloc(&decoder_type);
-  situ_nn_child(m, layers, repeat(op, decoder_layer, num_layers));
+  stack *m = situ_nn_alloc(type);
+  situ_nn_child(m, layers, repeat(op, layer, num_layers));
   if (norm) situ_nn_child(m, norm, norm);
   return situ_nn_done(m);
+}
+
+situ_nn_module *situ_nn_transformer_encoder(situ_nn_module *encoder_layer, int64_t num_layers, situ_nn_module *norm) {
+  return make_stack("nn_transformer_encoder", "encoder_layer", &encoder_type, encoder_layer, num_layers, norm);
+}
+situ_nn_module *situ_nn_transformer_decoder(situ_nn_module *decoder_layer, int64_t num_layers, situ_nn_module *norm) {
+  return make_stack("nn_transformer_decoder", "decoder_layer", &decoder_type, decoder_layer, num_layers, norm);
 }

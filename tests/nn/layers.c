@@ -278,6 +278,24 @@ static void encoder_layers_mask_and_train(void **state) {
   situ_nn_free(m);
 }
 
+static void an_encoder_is_its_layers(void **state) {
+  (void)state;
+  const situ_nn_transformer_options small = { .dim_feedforward = 8, .batch_first = true, HERE };
+  situ_nn_module *norm = situ_nn_layer_norm(SITU_SHAPE(4), &(situ_nn_norm_options){ HERE });
+  situ_nn_module *m = situ_nn_transformer_encoder(situ_nn_transformer_encoder_layer(4, 2, &small), 2, norm);
+  situ_nn_eval(m);
+  situ_tensor *x = sample(2, 3, 4), *first = situ_nn_get_tensor(m, "layers.0.linear1.weight");
+  assert_true(first && first != situ_nn_get_tensor(m, "layers.1.linear1.weight"));
+  assert_non_null(situ_nn_init_normal_(first, 0, 1, NULL)); /* the layers differ */
+  const situ_nn_attend_options causal = { .is_causal = true };
+  situ_tensor *y = situ_nn_encode(situ_nn_get_submodule(m, "layers.0"), x, &causal);
+  y = situ_nn_forward(norm, situ_nn_encode(situ_nn_get_submodule(m, "layers.1"), y, &causal));
+  expect_same(situ_nn_encode(m, x, &causal), y, 0, 0);
+  situ_nn_free(m);
+  expect_refused(situ_nn_transformer_encoder(situ_nn_transformer_encoder_layer(4, 2, &small), 0, NULL), SITU_E_ARG,
+                 "nn_transformer_encoder", "num_layers is 0");
+}
+
 static void decoders_refuse_and_free(void **state) {
   (void)state;
   const situ_nn_transformer_options small = { .dim_feedforward = 8, .batch_first = true, HERE };
@@ -318,6 +336,7 @@ int main(void) {
     MODULE_TEST(attention_takes_every_form),
     MODULE_TEST(masks_leave_out),
     MODULE_TEST(encoder_layers_mask_and_train),
+    MODULE_TEST(an_encoder_is_its_layers),
     MODULE_TEST(decoders_refuse_and_free),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "nn_append nn_put", "container", API_CHAIN },
     { "nn_append nn_put", "module", API_TAKEN },
     { "nn_sequential_of nn_module_list_of", "modules", API_TAKEN },
-    { "nn_transformer_decoder", "decoder_layer norm", API_TAKEN },
+    { "nn_transformer_decoder nn_transformer_encoder", "decoder_layer encoder_layer norm", API_TAKEN },
     { "nn_add_child", "child", API_TAKEN },
     { "nn_done", "module", API_CHAIN },
     { "nn_free", "m", API_TAKEN },

@@ -327,8 +327,14 @@ typedef struct situ_nn_transformer_options {
     takes src without masks. */
 SITU_API situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
                                                            const situ_nn_transformer_options *options);
-/** Calls a TransformerEncoderLayer with masks: attn_mask, key_padding_mask and is_causal are read; NULL: none. */
-SITU_API situ_tensor *situ_nn_encode(situ_nn_module *layer, situ_tensor *src, const situ_nn_attend_options *masks);
+/** TransformerEncoder: "layers", a ModuleList of encoder_layer and num_layers - 1 clones of it, and "norm", unless that
+    is NULL. Takes ownership of both, also on error. num_layers: 1 to 65536, else SITU_E_ARG. It is called as its layers
+    are. */
+SITU_API situ_nn_module *situ_nn_transformer_encoder(situ_nn_module *encoder_layer, int64_t num_layers,
+                                                     situ_nn_module *norm);
+/** Calls a TransformerEncoder or TransformerEncoderLayer: attn_mask, key_padding_mask and is_causal are read; NULL:
+    none. */
+SITU_API situ_tensor *situ_nn_encode(situ_nn_module *encoder, situ_tensor *src, const situ_nn_attend_options *masks);
 
 /** TransformerDecoderLayer: self_attn, multihead_attn, linear1, dropout, linear2, norm1 to norm3, dropout1 to dropout3.
     Attention of tgt to itself, then to memory, then a feed-forward network. It is called by situ_nn_decode, or by

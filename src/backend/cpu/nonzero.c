@@ -66,8 +66,8 @@ static void go_to_next(const plan *p, row *r) {
   for (int d = p->x->ndim - 2; d >= 0 && ++r->at[d] == p->x->size[d]; d--) r->at[d] = 0;
 }
 
-/* Writes the indices of the marked ones of `count` elements; returns where the next ones go. Where they are is collected
-   first: whether one is marked cannot be foretold, so no branch depends on it. */
+/* Writes the indices of the marked ones of `count` elements; returns where the next ones go. Where they are is
+   collected first: whether one is marked cannot be foretold, so no branch depends on it. */
 static int64_t *write_marked(const plan *p, int64_t first, int64_t count, const bool *marks, int64_t *to) {
   const int ndim = p->x->ndim;
   int64_t found[SITU__BLOCK + 1], n = 0;
