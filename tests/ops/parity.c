@@ -30,14 +30,21 @@ static bool is_whole(const char *name) {
   return false;
 }
 
-/* Every dtype, but on OpenCL, whose driver compiles each kernel, and on CUDA's double, which is slow: f32 and every third other dtype, not the same ones as a row's
-   neighbours have, unless SITU_TEST_ALL is set, which `./run test --all` does. opencl:1 takes half of those others, whose kernels
-   are there from opencl:0. */
+#ifdef __SANITIZE_ADDRESS__
+static const bool sanitized = true;
+#else
+static const bool sanitized = false;
+#endif
+
+/* Every dtype; but on OpenCL, whose driver compiles each kernel, and on what is slow, CUDA's double and a sanitizer's
+   build: f32 and every third other dtype (OpenCL: every fifth), not the same ones as the next row has, unless
+   SITU_TEST_ALL is set, which `./run test --all` does. opencl:1 takes half of those others, whose kernels are there from
+   opencl:0. */
 static unsigned dtypes_of(size_t row) {
   unsigned dtypes = 1u << SITU_F32;
-  const bool fewer = test_device().kind == SITU_OPENCL || getenv("SITU_CUDA_PATH");
+  const bool fewer = sanitized || test_device().kind == SITU_OPENCL || getenv("SITU_CUDA_PATH");
   const bool all = !fewer || getenv("SITU_TEST_ALL");
-  const unsigned every = test_device().index ? 6 : 3;
+  const unsigned every = test_device().kind != SITU_OPENCL ? 3 : test_device().index ? 10 : 5;
   for (unsigned t = SITU_BOOL; t < SITU_DTYPES; t++)
     if (all || (row + t) % every == 0) dtypes |= 1u << t;
   if (is_whole(parity_rows[row].op)) dtypes |= 1u << SITU_I64;
