@@ -34,9 +34,13 @@ const situ__autograd_upcalls situ__autograd_up = {
   .blame = situ__blame,
   .node_of_view = situ__strided_node_of_view,
   .node_of_part = situ__strided_node_of_part,
+  .add = situ_add,
+  .clone = situ_clone,
 };
 
 const situ__dispatch_upcalls situ__dispatch_up = {
   .copy_operand = situ__copy_operand,
   .cast_operand = situ_to_dtype,
+  .sum_to = situ__sum_to,
+  .zeros = situ_zeros,
 };

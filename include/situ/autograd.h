@@ -30,16 +30,19 @@ SITU_API bool situ_is_grad_enabled(void);
 typedef struct situ_backward_options {
   situ_tensor *gradient; /**< dL/dt, of t's shape; NULL for a one-element t: 1 */
   bool retain_graph;     /**< keep the saved tensors for another backward */
-  bool create_graph;     /**< refused (SITU_E_UNSUPPORTED): second derivatives are not implemented */
+  bool create_graph;     /**< record the backward, so that gradients have a history and can be differentiated again;
+                              retains the graph. An op or function without a second derivative is refused by name
+                              (SITU_E_UNSUPPORTED) */
 } situ_backward_options;
 /** Adds dL/dx to the gradient of every leaf x that t depends on; on error no gradient changes. Frees the graph's saved
     tensors unless it is retained; after an error in the middle a graph that was not retained cannot be used again.
     Several threads may run backward through shared leaves at once: each .grad is the sum. They may share recorded calls
     as well if all of them retain the graph; else one of them is refused (SITU_E_STATE). */
 SITU_API SITU_CHECKED situ_status situ_backward(situ_tensor *t, const situ_backward_options *options);
-/* Gradients (results of autograd_grad, .grad, arguments of hooks) have no history: second derivatives are not
-   implemented. A recorded op refuses them, and tensors computed from them while recording (SITU_E_UNSUPPORTED), because
-   their own derivative would be lost; situ_detach makes a constant of them. */
+/* Without create_graph, gradients (results of autograd_grad, .grad, arguments of hooks) have no history. A recorded op
+   refuses them, and tensors computed from them while recording (SITU_E_UNSUPPORTED), because their own derivative would
+   be lost; situ_detach makes a constant of them. With create_graph a .grad and the graph that it belongs to own each
+   other: situ_set_grad(t, NULL), or an optimiser's zero_grad, frees both; situ_autograd_grad makes no such cycle. */
 
 /** torch.autograd.grad: the gradients of t with respect to `count` inputs, written to grads[] (each owned by the
     innermost scope; NULL where t does not depend on the input; all NULL on error). No .grad changes. Runs, and frees,

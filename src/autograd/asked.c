@@ -49,6 +49,7 @@ static bool advance_walk(walk *w) {
     f->leads |= o->leaf && situ__map_get(&w->asked->targets, o->leaf);
     return true;
   }
+  if (o->node->sequence < w->asked->earliest) return true;
   const void *known = situ__map_get(&w->asked->leads, o->node);
   if (!known) return push_node(w, o->node);
   f->leads |= known == &yes;
@@ -59,6 +60,8 @@ bool situ__asked_find(situ__asked *a, const char *op, const situ_tensor *t) {
   for (int i = 0; i < a->count; i++) {
     const situ_tensor *x = a->inputs[i];
     if (!put_entry(op, &a->targets, x->node ? (const void *)x->node : x, &yes)) return false;
+    const uint64_t made = x->node ? x->node->sequence : 0;
+    if (!i || made < a->earliest) a->earliest = made;
   }
   walk w = { .asked = a, .op = op };
   bool good = !t->node || push_node(&w, t->node);

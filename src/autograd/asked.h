@@ -13,6 +13,7 @@ typedef struct situ__asked {
   situ_tensor **found; /* owned; NULL: the result does not depend on it */
   situ__map targets;   /* leaves among the inputs, and nodes that produced one of them */
   situ__map leads;     /* for each node that t depends on: does it depend on a target? */
+  uint64_t earliest;   /* nodes with a lower number lead to no target; 0 if a leaf is one */
   bool reached;        /* t depends on a target */
 } situ__asked;
 

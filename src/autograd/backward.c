@@ -47,6 +47,16 @@ static bool same_place(const char *op, const situ_tensor *at, const char *what, 
   return false;
 }
 
+static bool add_recorded(situ_tensor **slot, situ_tensor *grad) {
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *sum = situ__autograd_up.add(*slot, grad);
+  const bool good = sum && situ_set(slot, sum);
+  SITU_IGNORE(situ_scope_end(&s));
+  situ_release(grad);
+  return good;
+}
+
 bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   if (!*slot) {
     *slot = grad;
@@ -56,6 +66,7 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
     situ_release(grad);
     return false;
   }
+  if (situ__recording()) return add_recorded(slot, grad);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *sum = situ__exclusive(*slot) ? *slot : fresh_like(op, *slot);
@@ -76,25 +87,28 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   return good;
 }
 
+static situ_tensor *plain_copy(const char *op, const situ_tensor *t) {
+  situ_tensor *copy = fresh_like(op, t);
+  if (!copy) return NULL;
+  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
+  return situ__run(op, copy->view.storage->device, &work) == SITU_OK ? copy : NULL;
+}
+
 /* Returns a gradient that a leaf may keep: in its own memory, row-major. Takes over the reference. */
-static situ_tensor *owned_copy(const char *op, situ_tensor *grad) {
+static situ_tensor *owned_copy(const char *op, situ_tensor *grad, bool recorded) {
   if (situ__exclusive(grad)) return grad;
   situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  situ_tensor *copy = fresh_like(op, grad);
-  if (copy) {
-    const situ_work work = {
-      .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &grad->view }, .out = { &copy->view }
-    };
-    copy = situ__run(op, copy->view.storage->device, &work) == SITU_OK ? situ_retain(copy) : NULL;
-  }
+  situ__scope_begin_as(&s, recorded);
+  situ_tensor *copy = situ_retain(recorded ? situ__autograd_up.clone(grad) : plain_copy(op, grad));
   SITU_IGNORE(situ_scope_end(&s));
   situ_release(grad);
   return copy;
 }
 
-/* Hooks may keep the gradient that they get, so it must be a handle of its own, marked as a gradient. */
+/* Hooks may keep the gradient that they get, so it must be a handle of its own, marked as a gradient. In a recording
+   scope it has a history instead. */
 static bool mark_gradient(const char *op, situ_tensor **grad) {
+  if (situ__recording()) return true;
   if (!has_refs(&(*grad)->refs, 1)) {
     situ_tensor *own = situ__tensor_alias(op, &(*grad)->view, (*grad)->created_at);
     if (!own) return false;
@@ -111,7 +125,7 @@ static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
   for (const situ__hook *h = m ? m->hooks : NULL; h; h = h->next) {
     situ_scope s;
     const uint64_t errors = situ__error_count();
-    situ_scope_begin_no_grad(&s);
+    situ_scope_begin(&s);
     situ_tensor *changed = h->fn(*grad, h->payload);
     bool good = situ__error_count() == errors;
     if (good && changed && changed != *grad) {
@@ -269,7 +283,7 @@ static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const 
 static bool run_node(situ__pass *p, situ__node *n, situ_tensor *const *grad, const bool *wants, situ_tensor **dx) {
   if (!enter_node(p, n)) return false;
   situ_scope s;
-  situ_scope_begin_no_grad(&s);
+  situ_scope_begin(&s);
   bool good = run_backward(p, n, grad, wants, dx);
   for (int i = 0; i < n->ins; i++) dx[i] = good && wants[i] ? situ_retain(dx[i]) : NULL;
   SITU_IGNORE(situ_scope_end(&s));
@@ -319,9 +333,9 @@ static bool complete_sinks(situ__pass *p) {
       s->grad = *grad;
       *grad = NULL;
     }
-    if (!(s->grad = owned_copy(p->op, s->grad))) return false;
+    if (!(s->grad = owned_copy(p->op, s->grad, p->create_graph))) return false;
     situ_set_role(s->grad, SITU_ROLE_GRADIENT);
-    s->grad->first_order = true;
+    s->grad->first_order = !p->create_graph;
   }
   return true;
 }
@@ -399,9 +413,6 @@ static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, 
 
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
   const situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
-  if (o.create_graph)
-    return situ__fail(SITU_E_UNSUPPORTED, op,
-                      "create_graph: second derivatives are not there yet; a gradient has no history");
   if (o.gradient && !situ__need(op, "gradient", o.gradient)) return situ_error();
   if (!t->requires_grad)
     return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient: no operand of what made it does");
@@ -409,9 +420,10 @@ static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_
   const uint32_t autocast = situ__setting.autocast; /* the forward has chosen the dtypes */
   situ__setting.autocast = 0;
   situ_scope s;
-  situ_scope_begin_no_grad(&s);
+  situ__scope_begin_as(&s, o.create_graph);
   situ__pass p;
-  situ__pass_begin(&p, op, o.retain_graph);
+  situ__pass_begin(&p, op, o.retain_graph || o.create_graph);
+  p.create_graph = o.create_graph;
   /* t owns the graph, and a hook may release t. */
   situ__node *root = t->node;
   if (root) __atomic_fetch_add(&root->refs, 1, __ATOMIC_RELAXED);
@@ -442,11 +454,12 @@ situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *in
   situ__asked asked = { .count = count, .inputs = inputs, .found = grads };
   situ_status status = run_pass(op, t, options, &asked);
   situ__asked_free(&asked);
+  const bool recorded = options && options->create_graph;
   int owned = 0; /* number of gradients that the scope owns */
   for (; status == SITU_OK && owned < count; owned++) {
     if (!grads[owned]) continue;
-    situ_tensor *g = owned_copy(op, grads[owned]);
-    if (g) g->first_order = true;
+    situ_tensor *g = owned_copy(op, grads[owned], recorded);
+    if (g) g->first_order = !recorded;
     if (!situ__scope_own(op, g)) status = situ_error();
     grads[owned] = g;
   }

@@ -16,17 +16,34 @@ static bool check_gradient(const char *name, const situ__operand *o, int i, cons
   return false;
 }
 
+/* In a recording scope the gradients of the results are stand-ins with a history, so a gradient without one was
+   computed outside of recorded calls. */
+static bool check_history(const char *name, int i, const situ_tensor *dx) {
+  if (dx->requires_grad || !situ__recording()) return true;
+  situ__fail(SITU_E_UNSUPPORTED, name,
+             "create_graph: the gradient of operand %d was not computed by recorded calls, so that its own derivative "
+             "would be dropped",
+             i);
+  return false;
+}
+
 static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants,
                               situ_tensor **dx) {
   (void)pass;
   situ__origin.within = NULL; /* the function's own lines are the call sites; the pass restores it */
   const situ_function *f = n->owner;
-  size_t count = (size_t)(n->ins + n->outs);
-  situ_tensor **values = situ__alloc(count * sizeof *values);
+  size_t count = (size_t)(n->ins + 2 * n->outs);
+  situ_tensor **values = situ__alloc(count * sizeof *values), **given = values + n->ins + n->outs;
   if (!values) return situ__no_memory(f->name, count * sizeof *values), false;
-  for (int i = 0; i < n->ins; i++) values[i] = n->in[i].saved;
-  for (int k = 0; k < n->outs; k++) values[n->ins + k] = n->out[k].saved;
-  situ_status status = f->backward(values, n->ins, values + n->ins, n->outs, grad, dx, n->params);
+  bool good = true;
+  for (int i = 0; i < n->ins; i++) values[i] = situ__saved_operand(n, i, &good);
+  for (int k = 0; k < n->outs; k++) values[n->ins + k] = situ__saved_result(n, k, &good);
+  for (int k = 0; good && k < n->outs; k++) {
+    given[k] = grad[k] && situ__recording() ? situ__tape_stand_in(grad[k]) : grad[k];
+    good = given[k] || !grad[k];
+  }
+  situ_status status =
+      good ? f->backward(values, n->ins, values + n->ins, n->outs, given, dx, n->params) : situ_error();
   situ__free(values);
   if (status != SITU_OK) {
     if (situ_error() == SITU_OK) situ__fail(status, f->name, "backward failed");
@@ -38,7 +55,7 @@ static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor
       situ__fail(SITU_E_ARG, f->name, "backward left no gradient for operand %d, which requires one", i);
       return false;
     }
-    if (!check_gradient(f->name, &n->in[i], i, dx[i])) return false;
+    if (!check_gradient(f->name, &n->in[i], i, dx[i]) || !check_history(f->name, i, dx[i])) return false;
   }
   return true;
 }

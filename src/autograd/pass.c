@@ -186,7 +186,7 @@ static bool may_write(const situ_tensor *sum, situ_dtype dtype, situ_device devi
 situ_tensor *situ__collected(situ__pass *p, const situ__node *n, int i) {
   const situ__operand *o = &n->in[i];
   const void *key = o->node ? (const void *)o->node : o->leaf;
-  if (!key) return NULL;
+  if (!key || p->create_graph) return NULL;
   const situ__slot *s = look_up(p->slot, p->bits, key);
   situ_tensor *sum = s->grads ? s->grads[o->result] : s->grad;
   return may_write(sum, o->dtype, n->device) ? sum : NULL;

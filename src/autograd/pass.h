@@ -27,7 +27,8 @@ struct situ__pass {
   const char *op;
   void *site; /* call site of the public call, used for all tensors made during the pass */
   bool retain_graph;
-  situ__slot *slot; /* open addressing, 2^bits slots */
+  bool create_graph; /* the pass runs in a recording scope */
+  situ__slot *slot;  /* open addressing, 2^bits slots */
   unsigned bits;
   size_t used;
   situ__node **heap; /* max-heap by sequence of the nodes reached but not run */

@@ -32,8 +32,7 @@ bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int i
   situ__fail(
       SITU_E_UNSUPPORTED, op,
       "operand %d%s%s is a gradient, or was computed from one, and is used together with what requires a gradient: "
-      "its own derivative would be dropped, since second derivatives are not there yet; "
-      "to use it as a constant, write situ_detach",
+      "its own derivative would be dropped; compute it with create_graph, or make a constant of it with situ_detach",
       i, *name ? ", " : "", name);
   return false;
 }
@@ -194,6 +193,51 @@ void situ__tape_attach(situ__node *n, situ_tensor *const *out) {
   }
   if (n->refs > 1) n->refs--;
   else situ__node_release(n);
+}
+
+/* ---- saved values with their history ---- */
+
+static situ_tensor *with_history(const char *op, situ_tensor *saved, situ__node *node, int32_t result, bool *good) {
+  if (!saved || !node || saved->requires_grad || !situ__recording()) return saved;
+  situ_tensor *t = situ__tensor_view(op, &saved->view);
+  if (!t) {
+    *good = false;
+    return NULL;
+  }
+  __atomic_fetch_add(&node->refs, 1, __ATOMIC_RELAXED);
+  t->node = node;
+  t->node_result = result;
+  t->requires_grad = true;
+  return t;
+}
+
+situ_tensor *situ__saved_operand(const situ__node *n, int i, bool *good) {
+  const situ__operand *o = &n->in[i];
+  return with_history(n->name, o->saved, o->node, o->result, good);
+}
+
+situ_tensor *situ__saved_result(const situ__node *n, int k, bool *good) {
+  const situ_tensor *saved = n->out[k].saved;
+  situ__node *node = saved && situ_dtype_is_floating((situ_dtype)saved->view.dtype) ? (situ__node *)n : NULL;
+  return with_history(n->name, n->out[k].saved, node, k, good);
+}
+
+static bool pass_on(situ__pass *pass, const situ__node *node, situ_tensor *const *grad, const bool *wants,
+                    situ_tensor **dx) {
+  (void)pass, (void)node, (void)wants;
+  dx[0] = grad[0];
+  return true;
+}
+
+situ_tensor *situ__tape_stand_in(situ_tensor *t) {
+  static const char name[] = "stand_in";
+  situ_tensor *own = situ__tensor_view(name, &t->view);
+  situ__node *n = own ? situ__tape_prepare(&(situ__record){
+                            .name = name, .backward = pass_on, .in = &t, .out = &own, .ins = 1, .outs = 1 })
+                      : NULL;
+  if (!n) return NULL;
+  situ__tape_attach(n, &own);
+  return own;
 }
 
 void situ__node_clear(situ__node *n) {

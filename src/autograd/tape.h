@@ -29,7 +29,8 @@ typedef struct situ__result {
   situ_device device; /* of the result: backward runs there */
 } situ__result;
 
-/* Sets dx[i] (owned by the innermost scope) where wants[i]. Returns false after recording an error. */
+/* Sets dx[i] (owned by the innermost scope) where wants[i]. In a recording scope (create_graph) by recorded calls.
+   Returns false after recording an error. */
 typedef bool (*situ__backward_fn)(situ__pass *pass, const situ__node *node, situ_tensor *const *grad, const bool *wants,
                                   situ_tensor **dx);
 
@@ -101,6 +102,15 @@ void situ__tape_cancel(situ__node *node);
 /* Makes result k of n, which may not be attached yet, the source of operand i. */
 void situ__tape_connect(situ__node *node, int i, situ__node *n, int k);
 
+/* The saved values of a node for its backward: in a recording scope with the history that they had, so that the
+   gradient of the gradient reaches it. NULL if nothing was saved; *good turns false after recording an error. The scope
+   owns what is not the node's. */
+situ_tensor *situ__saved_operand(const situ__node *node, int i, bool *good);
+situ_tensor *situ__saved_result(const situ__node *node, int k, bool *good);
+/* Returns a handle on t's values that is the result of a recorded call of its own, so that a gradient can be asked for
+   it, and not for what shares t's history; the scope owns it. NULL after recording an error. */
+situ_tensor *situ__tape_stand_in(situ_tensor *t);
+
 void situ__node_release(situ__node *node);
 /* Frees saved values, after a backward that does not retain the graph. */
 void situ__node_clear(situ__node *node);
@@ -120,6 +130,9 @@ typedef struct situ__autograd_upcalls {
      attaches them. Return NULL after recording an error. */
   situ__node *(*node_of_view)(situ_tensor *view);
   situ__node *(*node_of_part)(situ_tensor *view);
+  /* Recorded calls, for gradients that are differentiated again. */
+  situ_tensor *(*add)(situ_tensor *a, situ_tensor *b);
+  situ_tensor *(*clone)(situ_tensor *t);
 } situ__autograd_upcalls;
 extern const situ__autograd_upcalls situ__autograd_up;
 /* An upcall of the floor below (tensor.h). */
@@ -127,8 +140,8 @@ void situ__release_history(situ_tensor *t);
 
 /* Returns true if t is the only handle on its memory, so that its owner may write to it. */
 bool situ__exclusive(const situ_tensor *t);
-/* *slot += grad. Takes over the reference to grad. In place only if *slot is exclusive. Returns false after recording
-   an error. */
+/* *slot += grad. Takes over the reference to grad. In place only if *slot is exclusive; in a recording scope by a
+   recorded call. Returns false after recording an error. */
 bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad);
 
 #endif

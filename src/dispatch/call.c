@@ -26,7 +26,7 @@ static bool run_backward(situ_grad_call *call) {
   const uint64_t errors = situ__error_count();
   if (!situ__own_code((const void *)(uintptr_t)op->backward)) situ__origin.within = NULL; /* as in function.c */
   const char *outer = situ__call_as(op->name, " backward");
-  bool good = op->backward(call) && situ__error_count() == errors;
+  bool good = (situ__recording() ? situ__recorded_backward(call) : op->backward(call)) && situ__error_count() == errors;
   situ__call_end(&outer);
   if (!good && situ_error() == SITU_OK) situ__fail(SITU_E_STATE, op->name, "backward failed");
   for (int i = 0; good && i < call->ins; i++)
@@ -48,25 +48,26 @@ static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *cons
     in = (situ_tensor **)(shape + n->ins);
     dtype = (situ_dtype *)(in + n->ins);
   }
+  bool good = true;
   for (int i = 0; i < n->ins; i++) {
-    in[i] = n->in[i].saved;
+    in[i] = situ__saved_operand(n, i, &good);
     shape[i] = n->in[i].shape;
     dtype[i] = n->in[i].dtype;
   }
-  for (int k = 0; k < n->outs; k++) out[k] = n->out[k].saved;
-  const bool good = run_backward(&(situ_grad_call){ .op = op,
-                                                    .ins = n->ins,
-                                                    .outs = n->outs,
-                                                    .params = n->params,
-                                                    .device = n->device,
-                                                    .in = in,
-                                                    .out = out,
-                                                    .grad = grad,
-                                                    .dx = dx,
-                                                    .wants = wants,
-                                                    .shape = shape,
-                                                    .dtype = dtype,
-                                                    .node = &(place_in_pass){ pass, n } });
+  for (int k = 0; k < n->outs; k++) out[k] = situ__saved_result(n, k, &good);
+  good = good && run_backward(&(situ_grad_call){ .op = op,
+                                                 .ins = n->ins,
+                                                 .outs = n->outs,
+                                                 .params = n->params,
+                                                 .device = n->device,
+                                                 .in = in,
+                                                 .out = out,
+                                                 .grad = grad,
+                                                 .dx = dx,
+                                                 .wants = wants,
+                                                 .shape = shape,
+                                                 .dtype = dtype,
+                                                 .node = &(place_in_pass){ pass, n } });
   if (shape != few_shapes) situ__free(shape);
   return good;
 }

@@ -28,6 +28,9 @@ typedef struct situ__dispatch_upcalls {
   /* Copies x to another device, or casts it, with an op, so that it is differentiable. */
   situ_tensor *(*copy_operand)(const char *op, situ_tensor *x, situ_device to);
   situ_tensor *(*cast_operand)(situ_tensor *x, situ_dtype to);
+  /* Sums x over the dimensions in which it was broadcast from `shape`, with an op. */
+  situ_tensor *(*sum_to)(situ_tensor *x, const situ_shape *shape);
+  situ_tensor *(*zeros)(situ_shape shape, const situ_options *options);
 } situ__dispatch_upcalls;
 extern const situ__dispatch_upcalls situ__dispatch_up;
 
@@ -58,6 +61,9 @@ static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
   if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
   return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
 }
+
+/* recorded.c: the backward of a call whose gradients are differentiated again. */
+bool situ__recorded_backward(situ_grad_call *call);
 
 /* call.c: returns the node of a call whose results exist already; NULL after recording an error. */
 situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, const void *params,

@@ -20,6 +20,7 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
                situ_shape_text(shape, b));
     return NULL;
   }
+  if (situ__recording()) return situ__dispatch_up.sum_to(grad, shape);
   situ_device device = grad->view.storage->device;
   situ_tensor *sum = situ__tensor_new(op, shape, (situ_dtype)grad->view.dtype, device);
   if (!sum) return NULL;
@@ -36,6 +37,7 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
 }
 
 static situ_tensor *cast_gradient(const char *op, situ_tensor *grad, situ_dtype dtype) {
+  if (situ__recording()) return situ__dispatch_up.cast_operand(grad, dtype);
   situ_shape shape = situ__shape(&grad->view);
   situ_device device = grad->view.storage->device;
   situ_tensor *out = situ__tensor_new(op, &shape, dtype, device);

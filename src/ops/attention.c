@@ -271,6 +271,36 @@ static bool backward(situ_grad_call *g) {
          (g->dx[KEY] = situ_mul_scalar_(situ_matmul(situ_transpose(scores, -2, -1), g->in[QUERY]), p->scale)) != NULL;
 }
 
+/* Scores as forward masks them: -Inf where a query does not see the key. */
+static situ_tensor *mask_scores(const situ_grad_call *g, situ_tensor *scores, situ_tensor *mask) {
+  const attention_params *p = g->params;
+  if (p->causal) {
+    const situ_shape square = SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1));
+    mask = situ_tril(situ_ones(square, &(situ_options){ .dtype = SITU_BOOL, .device = g->device }), 0);
+  }
+  if (!mask) return scores;
+  if (situ_dtype_of(mask) == SITU_BOOL) return situ_masked_fill(scores, situ_logical_not(mask), -INFINITY);
+  return situ_add(scores, situ_to_dtype(mask, situ_dtype_of(scores)));
+}
+
+static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
+  (void)result;
+  const attention_params *p = g->params;
+  situ_tensor *scores = situ_mul_scalar(situ_matmul(in[QUERY], situ_transpose(in[KEY], -2, -1)), p->scale);
+  if (!(scores = mask_scores(g, scores, in[MASK]))) return NULL;
+  situ_tensor *most = situ_amax(scores, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
+  situ_tensor *blind = situ_eq_scalar(most, -INFINITY); /* a query that sees no key gets 0 */
+  situ_tensor *weights = situ_masked_fill(situ_softmax(situ_masked_fill(scores, blind, 0), -1), blind, 0);
+  if (p->keep < 1) {
+    situ_generator draw = p->draw;
+    situ_tensor *ones =
+        situ_ones(situ_shape_of(weights), &(situ_options){ .dtype = situ_dtype_of(weights), .device = g->device });
+    weights = situ_mul(weights, situ_dropout(ones, 1 - p->keep, true, &draw));
+  }
+  return situ_matmul(weights, in[VALUE]);
+}
+static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
+
 SITU_OP(attention_op) = {
   .name = "scaled_dot_product_attention",
   .operand = { { "query", SITU_FLOATING | SITU_SAME },
@@ -286,6 +316,7 @@ SITU_OP(attention_op) = {
   .infer = infer,
   .forward = forward,
   .backward = backward,
+  .backward_recorded = backward_recorded,
 };
 
 /* ---- heads that share a key ---- */

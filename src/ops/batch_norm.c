@@ -104,6 +104,30 @@ static bool backward(situ_grad_call *g) {
                     .integer = { p->training } });
 }
 
+/* With the running statistics as they were in forward: they are constants, which the op does not save. */
+static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
+  (void)result;
+  const batch_norm_params *p = g->params;
+  situ_tensor *x = in[0], *mean = g->out[1], *rstd = g->out[2];
+  situ_shape channels = { .ndim = g->shape[0].ndim };
+  situ_reduce_options planes = { .keepdim = true };
+  for (int d = 0; d < channels.ndim; d++) {
+    channels.dim[d] = d == 1 ? g->shape[0].dim[1] : 1;
+    if (d != 1) planes.dim.dim[planes.dim.ndim++] = d;
+  }
+  if (p->training) {
+    x = situ_sub(x, situ_mean(x, &planes));
+    rstd = situ_rsqrt(situ_add_scalar(situ_mean(situ_square(x), &planes), p->eps));
+  } else {
+    x = situ_sub(x, situ_reshape(situ_detach(mean), channels));
+    rstd = situ_reshape(situ_detach(rstd), channels);
+  }
+  situ_tensor *y = situ_mul(x, rstd);
+  if (in[3]) y = situ_mul(y, situ_reshape(in[3], channels));
+  return in[4] ? situ_add(y, situ_reshape(in[4], channels)) : y;
+}
+static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
+
 enum { VECTOR = SITU_FLOATING | SITU_OPTIONAL };
 SITU_OP(batch_norm_op) = { .name = "batch_norm",
                            .operand = { { "input", SITU_FLOATING | SITU_SAME },
@@ -119,7 +143,8 @@ SITU_OP(batch_norm_op) = { .name = "batch_norm",
                            .infer = infer,
                            .forward = forward,
                            .mend = situ_infer_like,
-                           .backward = backward };
+                           .backward = backward,
+                           .backward_recorded = backward_recorded };
 
 situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean, situ_tensor *running_var,
                              situ_tensor *weight, situ_tensor *bias, const situ_batch_norm_options *o) {

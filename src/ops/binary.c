@@ -99,7 +99,8 @@ enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
                        .infer = rule,                                 \
                        .forward = forward,                            \
                        .mend = situ_mend_largest,                     \
-                       .backward = back };
+                       .backward = back,                              \
+                       .backward_recorded = back };
 BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR)
 BINARY(sub, infer_difference, sub_backward, 0, SITU_OP_PAIR)
 BINARY(mul, situ_infer_broadcast, situ__mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)

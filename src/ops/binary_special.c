@@ -101,7 +101,8 @@ enum { INPUT = SITU_SAVE(0), OTHER = SITU_SAVE(1), RESULT = SITU_SAVE_OUT(0) };
                        .infer = rule,                                           \
                        .forward = forward,                                      \
                        .mend = situ_mend_largest,                               \
-                       .backward = back };
+                       .backward = back,                                        \
+                       .backward_recorded = back };
 #define WHOLE(id) \
   OP(id, #id, SITU_INTEGRAL | SITU_BOOLEAN, infer_whole, NULL, 0, SITU_OP_NO_GRAD, SITU_CAST_NOT) PUBLIC(id, id)
 #define REAL(id, rule, saves, elsewhere) OP(id, #id, 0, rule, id##_backward, saves, 0, elsewhere) PUBLIC(id, id)

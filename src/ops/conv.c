@@ -203,6 +203,11 @@ static bool transposed_forward(situ_call *c) {
   return launch(c->op, c->device, SITU_CONV_GRAD_DATA, &w, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
 
+/* The bias is not a factor. */
+static bool backward_recorded(situ_grad_call *g) {
+  return situ_backward_linear(g, 1u << 0 | 1u << 1) && GRAD(g, 2, bias_gradient(g));
+}
+
 static bool transposed_backward(situ_grad_call *g) {
   const situ_window w = window_of(g->op, g->params, &g->shape[1]);
   situ_tensor *up = g->grad[0];
@@ -248,7 +253,8 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
                    .infer = kind##_infer,                                                                           \
                    .forward = kind##_forward,                                                                       \
                    .mend = conv_mend,                                                                               \
-                   .backward = kind##_backward };                                                                   \
+                   .backward = kind##_backward,                                                                     \
+                   .backward_recorded = backward_recorded };                                                        \
   situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,                                \
                          const situ_conv_options *options) {                                                        \
     return run(&id##_op, input, weight, bias, options);                                                             \

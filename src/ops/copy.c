@@ -34,13 +34,15 @@ SITU_OP(clone_op) = { .name = "clone",
                       .params_size = sizeof(cast_params),
                       .infer = cast_infer,
                       .forward = copy_forward,
-                      .backward = identity_backward };
+                      .backward = identity_backward,
+                      .backward_recorded = identity_backward };
 SITU_OP(to_dtype_op) = { .name = "to_dtype",
                          .operand = { { "input", 0 } },
                          .params_size = sizeof(cast_params),
                          .infer = cast_infer,
                          .forward = copy_forward,
-                         .backward = identity_backward };
+                         .backward = identity_backward,
+                         .backward_recorded = identity_backward };
 
 situ_tensor *situ_clone(situ_tensor *x) {
   if (!situ__need("clone", "input", x)) return NULL;
@@ -88,7 +90,8 @@ SITU_OP(copy_op) = { .name = "copy_",
                      .operand = { { "input", 0 }, { "src", 0 } },
                      .infer = copy_infer,
                      .forward = copy_into_forward,
-                     .backward = copy_into_backward };
+                     .backward = copy_into_backward,
+                     .backward_recorded = copy_into_backward };
 
 situ_tensor *situ_copy_(situ_tensor *x, situ_tensor *src) {
   situ_tensor *in[2] = { x, src };
@@ -157,7 +160,8 @@ SITU_OP(to_op) = { .name = "to",
                    .params_size = sizeof(to_params),
                    .infer = to_infer,
                    .forward = to_forward,
-                   .backward = to_backward };
+                   .backward = to_backward,
+                   .backward_recorded = to_backward };
 
 situ_tensor *situ_to(situ_tensor *x, situ_device device) {
   if (!situ__need("to", "input", x) || !situ__device_resolve("to", device, &device)) return NULL;

@@ -241,7 +241,8 @@ SITU_OP(fill_op) = { .name = "fill_",
                      .params_size = sizeof(fill_params),
                      .infer = fill_infer,
                      .forward = fill_forward,
-                     .backward = fill_backward };
+                     .backward = fill_backward,
+                     .backward_recorded = fill_backward };
 
 situ_tensor *situ_fill_(situ_tensor *x, double value) { return situ_op_run_(&fill_op, &x, 1, &(fill_params){ value }); }
 situ_tensor *situ_zero_(situ_tensor *x) {
@@ -285,7 +286,8 @@ static bool triangle_backward(situ_grad_call *g) {
                        .params_size = sizeof(triangle_params),        \
                        .infer = triangle_infer,                       \
                        .forward = triangle_forward,                   \
-                       .backward = triangle_backward };               \
+                       .backward = triangle_backward,                 \
+                       .backward_recorded = triangle_backward };      \
   situ_tensor *situ_##id(situ_tensor *x, int64_t diagonal) {          \
     return situ_op_run1(&id##_op, x, &(triangle_params){ diagonal }); \
   }

@@ -108,6 +108,42 @@ static bool backward(situ_grad_call *g) {
   return situ_launch(g->op->name, g->device, &work);
 }
 
+/* The mean over classes of weight * -log p, by which label smoothing mixes the targets' own. */
+static situ_tensor *smooth_loss(situ_tensor *logs, situ_tensor *weight) {
+  situ_tensor *each = situ_neg(logs);
+  if (weight) each = situ_mul(each, situ_reshape(weight, SITU_SHAPE(1, -1, 1)));
+  return situ_div_scalar(situ_sum(each, &(situ_reduce_options){ .dim = SITU_DIMS(1) }), (double)situ_size(logs, 1));
+}
+
+/* input as [N, C, places]. Its derivatives do not depend on where targets are ignored: those elements are replaced. */
+static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
+  (void)result;
+  const nll_params *p = g->params;
+  situ_tensor *x = situ_reshape(in[0], classes(&g->shape[0]));
+  situ_tensor *target = situ_reshape(situ_to_dtype(in[1], SITU_I64), SITU_SHAPE(situ_size(x, 0), 1, situ_size(x, 2)));
+  situ_tensor *ignored = situ_eq_scalar(target, (double)p->ignore_index), *kept = situ_masked_fill(target, ignored, 0);
+  situ_tensor *logs = p->logits ? situ_log_softmax(x, 1) : x;
+  situ_tensor *weight = in[2]
+                            ? situ_reshape(situ_index_select(in[2], 0, situ_flatten(kept, 0, -1)), situ_shape_of(kept))
+                            : situ_ones_like(kept, &(situ_options){ .dtype = situ_dtype_of(logs) });
+  weight = situ_masked_fill(weight, ignored, 0);
+  situ_tensor *loss = situ_mul(situ_neg(situ_gather(logs, 1, kept)), weight);
+  if (p->smoothing != 0) {
+    situ_tensor *smooth = situ_masked_fill(situ_unsqueeze(smooth_loss(logs, in[2]), 1), ignored, 0);
+    loss = situ_add(situ_mul_scalar(loss, 1 - p->smoothing), situ_mul_scalar(smooth, p->smoothing));
+  }
+  if (p->reduction == SITU_REDUCTION_NONE) {
+    situ_shape each = g->shape[0]; /* without the dimension of the classes */
+    const int at = each.ndim > 1;
+    for (int d = at; d + 1 < each.ndim; d++) each.dim[d] = each.dim[d + 1];
+    each.ndim--;
+    return situ_reshape(loss, each);
+  }
+  loss = situ_sum(loss, NULL);
+  return p->reduction == SITU_REDUCTION_SUM ? loss : situ_div(loss, situ_sum(weight, NULL));
+}
+static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
+
 #define NLL(id)                                                                                                  \
   SITU_OP(id##_op) = { .name = #id,                                                                              \
                        .operand = { { "input", SITU_FLOATING | SITU_SAME },                                      \
@@ -120,7 +156,8 @@ static bool backward(situ_grad_call *g) {
                        .params_size = sizeof(nll_params),                                                        \
                        .infer = infer,                                                                           \
                        .forward = forward,                                                                       \
-                       .backward = backward };
+                       .backward = backward,                                                                     \
+                       .backward_recorded = backward_recorded };
 NLL(cross_entropy)
 NLL(nll_loss)
 

@@ -63,7 +63,8 @@ SITU_OP(diagonal_op) = { .name = "diagonal",
                          .flags = SITU_OP_VIEW,
                          .params_size = sizeof(diagonal_params),
                          .infer = diagonal_infer,
-                         .backward = diagonal_backward };
+                         .backward = diagonal_backward,
+                         .backward_recorded = diagonal_backward };
 
 situ_tensor *situ_diagonal(situ_tensor *input, int64_t offset, int dim1, int dim2) {
   diagonal_params p = { offset, dim1, dim2 };
@@ -108,7 +109,8 @@ SITU_OP(diag_embed_op) = { .name = "diag_embed",
                            .params_size = sizeof(diagonal_params),
                            .infer = embed_infer,
                            .forward = embed_forward,
-                           .backward = embed_backward };
+                           .backward = embed_backward,
+                           .backward_recorded = embed_backward };
 
 situ_tensor *situ_diag_embed(situ_tensor *input, int64_t offset, int dim1, int dim2) {
   diagonal_params p = { offset, dim1, dim2 };

@@ -51,7 +51,11 @@ static bool forward(situ_call *c) {
          scale(c->op->name, c->device, situ__desc(c->in[0]), mask, situ__desc(c->out[0]));
 }
 
-static bool backward(situ_grad_call *g) { return (g->dx[0] = situ_mul(g->grad[0], g->out[1])) != NULL; }
+/* The mask is a constant. */
+static bool backward(situ_grad_call *g) {
+  situ_tensor *mask = situ__recording() ? situ_detach(g->out[1]) : g->out[1];
+  return (g->dx[0] = situ_mul(g->grad[0], mask)) != NULL;
+}
 
 SITU_OP(dropout_op) = { .name = "dropout",
                         .operand = { { "input", SITU_FLOATING } },
@@ -60,7 +64,8 @@ SITU_OP(dropout_op) = { .name = "dropout",
                         .params_size = sizeof(dropout_params),
                         .infer = infer,
                         .forward = forward,
-                        .backward = backward };
+                        .backward = backward,
+                        .backward_recorded = backward };
 
 situ_tensor *situ_dropout(situ_tensor *x, double p, bool training, situ_generator *generator) {
   if (!(p >= 0 && p <= 1)) {

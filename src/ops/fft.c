@@ -76,7 +76,8 @@ SITU_OP(fft_op) = { .name = "fft",
                     .params_size = sizeof(fft_params),
                     .infer = infer,
                     .forward = forward,
-                    .backward = backward };
+                    .backward = backward,
+                    .backward_recorded = backward };
 
 static situ_tensor *transform(situ_tensor *x, const fft_params *p) { return situ_op_run1(&fft_op, x, p); }
 

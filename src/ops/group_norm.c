@@ -79,20 +79,6 @@ static bool backward(situ_grad_call *g) {
                     .integer = { p->groups } });
 }
 
-enum { VECTOR = SITU_FLOATING | SITU_OPTIONAL };
-SITU_OP(group_norm_op) = {
-  .name = "group_norm",
-  .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", VECTOR }, { "bias", VECTOR } },
-  .outs = 3,
-  .flags = SITU_OP_COMPOSED,
-  .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT) | SITU_SAVE_OUT(MEAN) | SITU_SAVE_OUT(RSTD),
-  .params_size = sizeof(group_norm_params),
-  .infer = infer,
-  .forward = forward,
-  .mend = situ_infer_like,
-  .backward = backward
-};
-
 /* ---- rows of layer_norm ---- */
 
 /* Each group of channels of each sample is a row; the weights belong to channels and are applied afterwards. 16-bit
@@ -111,6 +97,29 @@ static situ_tensor *by_rows(situ_tensor *const *in, const group_norm_params *p) 
   if (in[BIAS]) y = situ_add(y, situ_reshape(in[BIAS], per_channel));
   return y ? situ_to_dtype(y, dtype) : NULL;
 }
+
+static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
+  (void)result;
+  return by_rows(in, g->params);
+}
+static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
+
+/* ---- the op ---- */
+
+enum { VECTOR = SITU_FLOATING | SITU_OPTIONAL };
+SITU_OP(group_norm_op) = {
+  .name = "group_norm",
+  .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", VECTOR }, { "bias", VECTOR } },
+  .outs = 3,
+  .flags = SITU_OP_COMPOSED,
+  .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT) | SITU_SAVE_OUT(MEAN) | SITU_SAVE_OUT(RSTD),
+  .params_size = sizeof(group_norm_params),
+  .infer = infer,
+  .forward = forward,
+  .mend = situ_infer_like,
+  .backward = backward,
+  .backward_recorded = backward_recorded
+};
 
 static bool good_shapes(situ_tensor *const *in, int64_t groups) {
   const char *op = group_norm_op.name;

@@ -60,7 +60,8 @@ SITU_OP(index_select_op) = { .name = "index_select",
                              .params_size = sizeof(index_params),
                              .infer = rows_infer,
                              .forward = rows_forward,
-                             .backward = rows_backward };
+                             .backward = rows_backward,
+                             .backward_recorded = rows_backward };
 
 /* Wraps a negative dim. */
 static bool params_for(const char *op, const situ_tensor *x, int dim, index_params *p) {
@@ -107,7 +108,8 @@ SITU_OP(gather_op) = { .name = "gather",
                        .params_size = sizeof(index_params),
                        .infer = gather_infer,
                        .forward = gather_forward,
-                       .backward = gather_backward };
+                       .backward = gather_backward,
+                       .backward_recorded = gather_backward };
 
 situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index) {
   index_params p = { 0 };
@@ -247,7 +249,8 @@ static bool index_copy_backward(situ_grad_call *g) {
                        .params_size = sizeof(index_params),                                                \
                        .infer = rule,                                                                      \
                        .forward = id##_forward,                                                            \
-                       .backward = id##_backward };
+                       .backward = id##_backward,                                                          \
+                       .backward_recorded = id##_backward };
 PLACE(scatter, scatter_infer, SITU_CAST_NOT)
 PLACE(scatter_add, scatter_infer, SITU_CAST_WIDEST)
 PLACE(index_add, index_add_infer, SITU_CAST_NOT)
@@ -364,7 +367,8 @@ SITU_OP(embedding_op) = { .name = "embedding",
                           .params_size = sizeof(index_params),
                           .infer = embedding_infer,
                           .forward = embedding_forward,
-                          .backward = embedding_backward };
+                          .backward = embedding_backward,
+                          .backward_recorded = embedding_backward };
 
 situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_embedding_options *o) {
   index_params p = { .padding = -1 };

@@ -82,7 +82,8 @@ SITU_OP(interpolate_op) = { .name = "interpolate",
                             .params_size = sizeof(interpolate_params),
                             .infer = infer,
                             .forward = forward,
-                            .backward = backward };
+                            .backward = backward,
+                            .backward_recorded = backward };
 
 static situ_tensor *run(situ_tensor *x, const interpolate_params *p) { return situ_op_run1(&interpolate_op, x, p); }
 

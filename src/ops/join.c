@@ -106,7 +106,8 @@ SITU_OP(cat_op) = { .name = "cat",
                     .infer = cat_infer,
                     .forward = cat_forward,
                     .mend = cat_mend,
-                    .backward = cat_backward };
+                    .backward = cat_backward,
+                    .backward_recorded = cat_backward };
 
 bool situ__some(const char *op, situ_tensor *const *tensors, int count) {
   if (tensors && count > 0) return true;
@@ -291,7 +292,8 @@ SITU_OP(flip_op) = { .name = "flip",
                      .params_size = sizeof(flip_params),
                      .infer = flip_infer,
                      .forward = flip_forward,
-                     .backward = flip_backward };
+                     .backward = flip_backward,
+                     .backward_recorded = flip_backward };
 
 situ_tensor *situ_flip(situ_tensor *x, situ_shape dims) { return situ_op_run1(&flip_op, x, &(flip_params){ dims }); }
 

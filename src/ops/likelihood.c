@@ -40,7 +40,8 @@ SITU_OP(binary_cross_entropy_op) = { .name = "binary_cross_entropy",
                                      .save = SITU_SAVE(0) | SITU_SAVE(1),
                                      .infer = entropy_infer,
                                      .forward = entropy_forward,
-                                     .backward = entropy_backward };
+                                     .backward = entropy_backward,
+                                     .backward_recorded = entropy_backward };
 
 situ_tensor *situ_binary_cross_entropy(situ_tensor *input, situ_tensor *target, situ_tensor *weight,
                                        situ_reduction reduction) {

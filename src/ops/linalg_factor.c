@@ -45,7 +45,8 @@ SITU_OP(cholesky_op) = { .name = "linalg_cholesky",
                          .params_size = sizeof(cholesky_params),
                          .infer = cholesky_infer,
                          .forward = cholesky_forward,
-                         .backward = cholesky_backward };
+                         .backward = cholesky_backward,
+                         .backward_recorded = cholesky_backward };
 
 situ_tensor *situ_linalg_cholesky(situ_tensor *input, bool upper) {
   return situ__need(cholesky_op.name, "input", input)
@@ -123,7 +124,8 @@ SITU_OP(qr_op) = { .name = "linalg_qr",
                    .params_size = sizeof(qr_params),
                    .infer = qr_infer,
                    .forward = qr_forward,
-                   .backward = qr_backward };
+                   .backward = qr_backward,
+                   .backward_recorded = qr_backward };
 
 situ_tensor *situ_linalg_qr(situ_tensor *A, situ_linalg_qr_mode mode, situ_tensor **R) {
   situ_tensor *outs[2] = { NULL, NULL };
@@ -216,7 +218,8 @@ SITU_OP(svd_op) = { .name = "linalg_svd",
                     .params_size = sizeof(svd_params),
                     .infer = svd_infer,
                     .forward = svd_forward,
-                    .backward = svd_backward };
+                    .backward = svd_backward,
+                    .backward_recorded = svd_backward };
 
 situ_tensor *situ_linalg_svd(situ_tensor *A, bool full_matrices, situ_tensor **S, situ_tensor **Vh) {
   situ_tensor *outs[3] = { NULL, NULL, NULL };
@@ -282,7 +285,8 @@ SITU_OP(eigh_op) = { .name = "linalg_eigh",
                      .params_size = sizeof(eigh_params),
                      .infer = eigh_infer,
                      .forward = eigh_forward,
-                     .backward = eigh_backward };
+                     .backward = eigh_backward,
+                     .backward_recorded = eigh_backward };
 
 situ_tensor *situ_linalg_eigh(situ_tensor *A, bool upper, situ_tensor **eigenvectors) {
   SITU__MADE_OF_OPS(eigh_op.name);

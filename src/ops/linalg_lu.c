@@ -99,7 +99,8 @@ SITU_OP(lu_factor_op) = { .name = "linalg_lu_factor",
                           .autocast = { SITU_CAST_F32, SITU_CAST_F32 },
                           .infer = factor_infer,
                           .forward = factor_forward,
-                          .backward = factor_backward };
+                          .backward = factor_backward,
+                          .backward_recorded = factor_backward };
 
 situ_tensor *situ_linalg_lu_factor(situ_tensor *A, situ_tensor **pivots) {
   SITU__MADE_OF_OPS(lu_factor_op.name);

@@ -36,7 +36,8 @@ SITU_OP(matrix_exp_op) = { .name = "linalg_matrix_exp",
                            .autocast = { SITU_CAST_F32, SITU_CAST_F32 },
                            .infer = exp_infer,
                            .forward = exp_forward,
-                           .backward = exp_backward };
+                           .backward = exp_backward,
+                           .backward_recorded = exp_backward };
 
 situ_tensor *situ_linalg_matrix_exp(situ_tensor *A) {
   return situ__need(matrix_exp_op.name, "A", A) ? situ__lapack_run1(&matrix_exp_op, A, NULL) : NULL;

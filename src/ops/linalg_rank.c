@@ -82,7 +82,8 @@ SITU_OP(pinv_op) = { .name = "linalg_pinv",
                      .params_size = sizeof(pinv_params),
                      .infer = pinv_infer,
                      .forward = pinv_forward,
-                     .backward = pinv_backward };
+                     .backward = pinv_backward,
+                     .backward_recorded = pinv_backward };
 
 situ_tensor *situ_linalg_pinv(situ_tensor *A, const situ_linalg_tolerance *tolerance) {
   if (!situ__need(pinv_op.name, "A", A) || !is_tolerance(pinv_op.name, tolerance)) return NULL;
@@ -143,7 +144,8 @@ SITU_OP(lstsq_op) = { .name = "linalg_lstsq",
                       .params_size = sizeof(lstsq_params),
                       .infer = lstsq_infer,
                       .forward = lstsq_forward,
-                      .backward = lstsq_backward };
+                      .backward = lstsq_backward,
+                      .backward_recorded = lstsq_backward };
 
 situ_tensor *situ_linalg_lstsq(situ_tensor *A, situ_tensor *B, double rcond, situ_tensor **rank) {
   SITU__MADE_OF_OPS(lstsq_op.name);

@@ -51,7 +51,8 @@ SITU_OP(solve_triangular_op) = { .name = "linalg_solve_triangular",
                                  .params_size = sizeof(triangular_params),
                                  .infer = triangular_infer,
                                  .forward = triangular_forward,
-                                 .backward = triangular_backward };
+                                 .backward = triangular_backward,
+                                 .backward_recorded = triangular_backward };
 
 situ_tensor *situ__triangular(situ_tensor *a, situ_tensor *b, bool upper, bool unit) {
   return a && b ? situ__lapack_run2(&solve_triangular_op, a, b, &(triangular_params){ upper, unit }) : NULL;
@@ -148,15 +149,21 @@ static bool solve_backward(situ_grad_call *g) {
   return GRAD(g, 1, situ__mt(dbt)) && GRAD(g, 0, situ_neg(situ_matmul(situ__mt(dbt), g->out[X])));
 }
 
+static bool solve_recorded(situ_grad_call *g) {
+  situ_tensor *db = situ_linalg_solve(situ__mt(g->in[0]), situ__mt(g->grad[X]), true);
+  return GRAD(g, 1, db) && GRAD(g, 0, situ_neg(situ_matmul(db, g->out[X])));
+}
+
 SITU_OP(solve_op) = { .name = "linalg_solve",
                       .operand = { { "A", SITU_FLOATING | SITU_SAME }, { "B", SITU_FLOATING | SITU_SAME } },
                       .outs = 3,
                       .flags = SITU_OP_COMPOSED,
-                      .save = SITU_SAVE_OUT(X) | SITU_SAVE_OUT(LUT) | SITU_SAVE_OUT(SWAPS),
+                      .save = SITU_SAVE(0) | SITU_SAVE_OUT(X) | SITU_SAVE_OUT(LUT) | SITU_SAVE_OUT(SWAPS),
                       .autocast = { SITU_CAST_F32, SITU_CAST_F32 },
                       .infer = solve_infer,
                       .forward = solve_forward,
-                      .backward = solve_backward };
+                      .backward = solve_backward,
+                      .backward_recorded = solve_recorded };
 
 situ_tensor *situ_linalg_solve(situ_tensor *A, situ_tensor *B, bool left) {
   const char *op = solve_op.name;
@@ -195,7 +202,8 @@ SITU_OP(inv_op) = { .name = "linalg_inv",
                     .autocast = { SITU_CAST_F32, SITU_CAST_F32 },
                     .infer = inv_infer,
                     .forward = inv_forward,
-                    .backward = inv_backward };
+                    .backward = inv_backward,
+                    .backward_recorded = inv_backward };
 
 situ_tensor *situ_linalg_inv(situ_tensor *A) {
   return situ__need(inv_op.name, "A", A) ? situ__lapack_run1(&inv_op, A, NULL) : NULL;
@@ -251,6 +259,21 @@ static bool slogdet_backward(situ_grad_call *g) {
   return (g->dx[0] = inverse_times(g->grad[1], g->out[2], g->out[3])) != NULL;
 }
 
+/* The same from the matrix itself, which must not be singular. */
+static situ_tensor *times_inverse(const situ_grad_call *g, situ_tensor *number) {
+  const int64_t n = situ_size(g->in[0], -1);
+  situ_tensor *eye = situ_eye(n, n, &(situ_options){ .dtype = g->dtype[0], .device = g->device });
+  situ_tensor *right = situ_mul(eye, situ_unsqueeze(situ_unsqueeze(number, -1), -1));
+  return situ_linalg_solve(situ__mt(g->in[0]), right, true);
+}
+static bool det_recorded(situ_grad_call *g) {
+  return (g->dx[0] = times_inverse(g, situ_mul(g->grad[0], g->out[0]))) != NULL;
+}
+static bool slogdet_recorded(situ_grad_call *g) {
+  if (!g->grad[1]) return slogdet_backward(g);
+  return (g->dx[0] = times_inverse(g, g->grad[1])) != NULL;
+}
+
 #define DETERMINANT(id, values, saved)                               \
   SITU_OP(id##_op) = { .name = "linalg_" #id,                        \
                        .operand = { { "A", SITU_FLOATING } },        \
@@ -261,9 +284,10 @@ static bool slogdet_backward(situ_grad_call *g) {
                        .autocast = { SITU_CAST_F32, SITU_CAST_F32 }, \
                        .infer = det_infer,                           \
                        .forward = det_forward,                       \
-                       .backward = id##_backward };
-DETERMINANT(det, 1, SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2))
-DETERMINANT(slogdet, 2, SITU_SAVE_OUT(2) | SITU_SAVE_OUT(3))
+                       .backward = id##_backward,                    \
+                       .backward_recorded = id##_recorded };
+DETERMINANT(det, 1, SITU_SAVE(0) | SITU_SAVE_OUT(0) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2))
+DETERMINANT(slogdet, 2, SITU_SAVE(0) | SITU_SAVE_OUT(2) | SITU_SAVE_OUT(3))
 
 situ_tensor *situ_linalg_det(situ_tensor *A) {
   return situ__need(det_op.name, "A", A) ? situ__lapack_run1(&det_op, A, NULL) : NULL;

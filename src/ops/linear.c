@@ -153,27 +153,21 @@ static bool back(situ_grad_call *g, situ_tensor *up) {
   bool done = false;
   situ_tensor *rows = as_rows(up);
   if (!rows || !GRAD(g, INPUT, situ_matmul(up, g->in[WEIGHT]))) return false;
-  if (g->wants[WEIGHT] && !together(g, rows, as_rows(g->in[INPUT]), &done)) return false;
+  if (g->wants[WEIGHT] && !situ__recording() && !together(g, rows, as_rows(g->in[INPUT]), &done)) return false;
   return done || (GRAD(g, WEIGHT, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[INPUT]))) &&
                   GRAD(g, BIAS, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) })));
 }
 static bool backward(situ_grad_call *g) { return back(g, g->grad[RESULT]); }
 
+/* BEFORE has a gradient where the activation's one is differentiated again. */
 static bool activation_backward(situ_grad_call *g) {
-  const linear_params *p = g->params;
-  situ_tensor *grad = g->grad[RESULT], *up = situ_empty_like(grad, NULL);
-  if (!up) return false;
-  if (situ_numel(up) && g->device.kind != SITU_META &&
-      !situ_launch(g->op->name, g->device,
-                   &(situ_work){ .verb = SITU_VERB_UNARY_GRAD,
-                                 .op = unary_of(p),
-                                 .compute = situ_dtype_of(grad),
-                                 .ins = 3,
-                                 .outs = 1,
-                                 .in = { situ__desc(g->out[BEFORE]), situ__desc(g->out[RESULT]), situ_desc(grad) },
-                                 .out = { situ_desc(up) } }))
-    return false;
-  return back(g, up);
+  static const double none[4] = { 0 };
+  situ_tensor *value = g->out[BEFORE] ? g->out[BEFORE] : g->out[RESULT], *up = g->grad[BEFORE];
+  if (g->grad[RESULT]) {
+    situ_tensor *slope = situ__unary_gradient(situ__unary_row(unary_of(g->params)), none, value, g->grad[RESULT]);
+    up = up ? situ_add(up, slope) : slope;
+  }
+  return up && back(g, up);
 }
 
 /* ---- the ops ---- */
@@ -186,7 +180,8 @@ SITU_OP(linear_op) = { .name = "linear",
                        .infer = infer,
                        .forward = forward,
                        .mend = mend,
-                       .backward = backward };
+                       .backward = backward,
+                       .backward_recorded = backward };
 
 /* A 1-D weight: one output without a dimension; as in torch, it takes no bias. */
 static situ_tensor *of_vector(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) {
@@ -224,7 +219,8 @@ SITU_OP(linear_activation_op) = {
   .infer = activation_infer,
   .forward = activation_forward,
   .mend = mend,
-  .backward = activation_backward
+  .backward = activation_backward,
+  .backward_recorded = activation_backward
 };
 
 situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,

@@ -42,7 +42,8 @@ SITU_OP(masked_fill_op) = { .name = "masked_fill",
                             .params_size = sizeof(fill_params),
                             .infer = fill_infer,
                             .forward = fill_forward,
-                            .backward = fill_backward };
+                            .backward = fill_backward,
+                            .backward_recorded = fill_backward };
 
 situ_tensor *situ_masked_fill(situ_tensor *x, situ_tensor *mask, double value) {
   return situ_op_run2(&masked_fill_op, x, mask, &(fill_params){ value });

@@ -126,7 +126,8 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
                        .infer = rule,                                        \
                        .forward = product_forward,                           \
                        .mend = product_mend,                                 \
-                       .backward = product_backward };
+                       .backward = product_backward,                         \
+                       .backward_recorded = product_backward };
 PRODUCT(matmul, "input", "other", product_infer)
 PRODUCT(mm, "input", "mat2", mm_infer)
 PRODUCT(bmm, "input", "mat2", bmm_infer)
@@ -185,7 +186,8 @@ SITU_OP(mv_op) = { .name = "mv",
                    .save = SITU_SAVE(0) | SITU_SAVE(1),
                    .infer = mv_infer,
                    .forward = mv_forward,
-                   .backward = mv_backward };
+                   .backward = mv_backward,
+                   .backward_recorded = mv_backward };
 situ_tensor *situ_mv(situ_tensor *a, situ_tensor *x) { return situ_op_run2(&mv_op, a, x, NULL); }
 
 static bool dot_infer(situ_call *c) {
@@ -208,7 +210,8 @@ SITU_OP(dot_op) = { .name = "dot",
                     .save = SITU_SAVE(0) | SITU_SAVE(1),
                     .infer = dot_infer,
                     .forward = dot_forward,
-                    .backward = situ__mul_backward };
+                    .backward = situ__mul_backward,
+                    .backward_recorded = situ__mul_backward };
 situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&dot_op, a, b, NULL); }
 
 situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
@@ -269,7 +272,8 @@ static bool addmm_backward(situ_grad_call *g) {
                        .params_size = sizeof(addmm_params),                                                   \
                        .infer = id##_infer,                                                                   \
                        .forward = addmm_forward,                                                              \
-                       .backward = addmm_backward };                                                          \
+                       .backward = addmm_backward,                                                            \
+                       .backward_recorded = addmm_backward };                                                 \
   situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options) { \
     addmm_params p = factors(options);                                                                        \
     return situ_op_run3(&id##_op, x, a, b, &p);                                                               \

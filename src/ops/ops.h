@@ -62,6 +62,14 @@ situ_tensor *situ__write(situ_tensor *x, situ_tensor *y);
 /* The gradients of a product of two operands: each is the other times the incoming one (mul, dot). */
 bool situ__mul_backward(situ_grad_call *g);
 
+/* unary_gradient.c: a row's gradient times grad. value: its x or y, whichever the row's gradient reads; NULL for
+   neither. Recorded where gradients are. */
+situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_tensor *value, situ_tensor *grad);
+/* The op of a row of kernels/unary.h. */
+const situ_op *situ__unary_row(situ_unary code);
+/* The dtype in which the row computes with elements of this dtype. */
+situ_dtype situ__unary_compute(const situ_op *op, situ_dtype dtype);
+
 /* Checks that dtype can hold a host number as a constant. u8 accepts -255 .. -1 too, which wrap around, as in torch.
    Returns false after recording an error under op. */
 bool situ__fits(const char *op, double value, situ_dtype dtype);
@@ -82,6 +90,7 @@ bool situ__dim_mask(const char *op, const situ_shape *dims, int ndim, bool all_i
 
 /* For the floors below (dispatch.h, tape.h). */
 situ_tensor *situ__copy_operand(const char *op, situ_tensor *x, situ_device to);
+situ_tensor *situ__sum_to(situ_tensor *x, const situ_shape *shape);
 struct situ__node *situ__strided_node_of_view(situ_tensor *view);
 struct situ__node *situ__strided_node_of_part(situ_tensor *view);
 

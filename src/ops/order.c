@@ -72,7 +72,8 @@ static bool place_backward(situ_grad_call *g) {
                        .params_size = sizeof(order_params), \
                        .infer = arg_infer,                  \
                        .forward = arg_forward,              \
-                       .backward = place_backward };
+                       .backward = place_backward,          \
+                       .backward_recorded = place_backward };
 ARG(min, 0)
 ARG(max, 1)
 
@@ -161,7 +162,8 @@ SITU_OP(cumsum_op) = { .name = "cumsum",
                        .params_size = sizeof(order_params),
                        .infer = scan_infer,
                        .forward = scan_forward,
-                       .backward = cumsum_backward };
+                       .backward = cumsum_backward,
+                       .backward_recorded = cumsum_backward };
 
 situ_tensor *situ_cumsum(situ_tensor *x, int dim) {
   order_params p = { 0 };
@@ -188,6 +190,21 @@ static bool cumprod_backward(situ_grad_call *g) {
                                    .out = { situ__ranked(situ_desc(g->dx[0]), &v[3]) },
                                    .integer = { p->dim } });
 }
+/* One product an element: no division, in any order of derivative. */
+static situ_tensor *cumprod_composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
+  (void)result;
+  const int dim = ((const order_params *)g->params)->dim;
+  situ_tensor *x = situ_dim(in[0]) ? in[0] : situ_reshape(in[0], SITU_SHAPE(1));
+  const int64_t count = situ_size(x, dim);
+  situ_tensor *y = situ_narrow(x, dim, 0, count < 1 ? count : 1), *last = y;
+  for (int64_t k = 1; y && k < count; k++) {
+    last = situ_mul(last, situ_narrow(x, dim, k, 1));
+    y = situ_cat((situ_tensor *[]){ y, last }, 2, dim);
+  }
+  return situ_reshape(y, g->shape[0]);
+}
+static bool cumprod_recorded(situ_grad_call *g) { return situ_backward_through(g, cumprod_composed); }
+
 SITU_OP(cumprod_op) = { .name = "cumprod",
                         .operand = { { "input", 0 } },
                         .flags = SITU_OP_COMPOSED,
@@ -197,7 +214,8 @@ SITU_OP(cumprod_op) = { .name = "cumprod",
                         .params_size = sizeof(order_params),
                         .infer = scan_infer,
                         .forward = scan_forward,
-                        .backward = cumprod_backward };
+                        .backward = cumprod_backward,
+                        .backward_recorded = cumprod_recorded };
 
 situ_tensor *situ_cumprod(situ_tensor *x, int dim) {
   order_params p = { 0 };
@@ -247,7 +265,8 @@ static bool sort_forward(situ_call *c) {
                        .params_size = sizeof(order_params), \
                        .infer = sort_infer,                 \
                        .forward = sort_forward,             \
-                       .backward = place_backward };
+                       .backward = place_backward,          \
+                       .backward_recorded = place_backward };
 SORT(sort)
 SORT(topk)
 

@@ -83,7 +83,8 @@ SITU_OP(pad_op) = { .name = "pad",
                     .params_size = sizeof(pad_params),
                     .infer = pad_infer,
                     .forward = pad_forward,
-                    .backward = pad_backward };
+                    .backward = pad_backward,
+                    .backward_recorded = pad_backward };
 
 static situ_tensor *pad_constant(situ_tensor *x, const pad_params *p) { return situ_op_run1(&pad_op, x, p); }
 

@@ -137,6 +137,17 @@ static bool max_backward(situ_grad_call *g) {
   const situ_window w = window_of(g->op, g->params);
   return !g->grad[0] || back(g, SITU_POOL_MAX_GRAD, &w, g->out[1]);
 }
+/* Each window's gradient goes to the place of its maximum in the plane. */
+static bool max_recorded(situ_grad_call *g) {
+  if (!g->grad[0]) return true;
+  situ_shape planes = g->shape[0];
+  planes.dim[--planes.ndim - 1] *= g->shape[0].dim[g->shape[0].ndim - 1];
+  situ_tensor *zero = situ_zeros(planes, &(situ_options){ .dtype = g->dtype[0], .device = g->device });
+  situ_tensor *sum = situ_scatter_add(zero, -1, situ_flatten(g->out[1], -2, -1), situ_flatten(g->grad[0], -2, -1));
+  return (g->dx[0] = situ_reshape(sum, g->shape[0])) != NULL;
+}
+static bool average_recorded(situ_grad_call *g) { return situ_backward_linear(g, 1u << 0); }
+
 SITU_OP(max_pool2d_op) = { .name = "max_pool2d",
                            .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } },
                            .outs = 2,
@@ -145,7 +156,8 @@ SITU_OP(max_pool2d_op) = { .name = "max_pool2d",
                            .params_size = sizeof(pool_params),
                            .infer = max_infer,
                            .forward = max_forward,
-                           .backward = max_backward };
+                           .backward = max_backward,
+                           .backward_recorded = max_recorded };
 
 situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *options, situ_tensor **indices) {
   pool_params p = { .indices = indices || (situ_is_grad_enabled() && situ_requires_grad(input)) };
@@ -177,7 +189,8 @@ SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d",
                            .params_size = sizeof(pool_params),
                            .infer = avg_infer,
                            .forward = avg_forward,
-                           .backward = avg_backward };
+                           .backward = avg_backward,
+                           .backward_recorded = average_recorded };
 
 situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options) {
   pool_params p = { .indices = false };
@@ -211,7 +224,8 @@ SITU_OP(adaptive_avg_pool2d_op) = { .name = "adaptive_avg_pool2d",
                                     .params_size = sizeof(situ_shape),
                                     .infer = adaptive_infer,
                                     .forward = adaptive_forward,
-                                    .backward = adaptive_backward };
+                                    .backward = adaptive_backward,
+                                    .backward_recorded = average_recorded };
 
 situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input, situ_shape output_size) {
   return situ_op_run1(&adaptive_avg_pool2d_op, input, &output_size);

@@ -105,7 +105,8 @@ static bool zero_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_lik
                        .params_size = sizeof(random_params), \
                        .infer = random_infer,                \
                        .forward = random_forward,            \
-                       .backward = zero_backward };
+                       .backward = zero_backward,            \
+                       .backward_recorded = zero_backward };
 RANDOM(uniform, "uniform_", SITU_FLOATING)
 RANDOM(normal, "normal_", SITU_FLOATING)
 RANDOM(bernoulli_in_place, "bernoulli_", 0)

@@ -4,15 +4,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/size.h"
-#include "ops/ops.h"
-
-enum { GATES, WEIGHT_HH, HX, CX, WEIGHT_HR, BIAS_HH = CX };
-/* GATED: the gates after their functions. CELLS: c of each step, then with a projection h before it. */
-enum { Y, C_N, GATED, CELLS, GRU_GATED = C_N };
-
-typedef struct recurrent_params {
-  bool reverse, relu;
-} recurrent_params;
+#include "ops/recurrent.h"
 
 /* ---- steps ---- */
 
@@ -333,6 +325,7 @@ static bool copy_step(const back *b, const situ_view_desc *from, const situ_view
 static bool lstm_backward(situ_grad_call *g) {
   back b;
   if (!runs(g)) return give_zeros(g);
+  if (g->grad[GATED] || g->grad[CELLS]) return situ__lstm_recorded(g);
   const bool projects = g->in[WEIGHT_HR];
   const situ_options like = { .dtype = situ_dtype_of(g->out[Y]), .device = g->device };
   situ_tensor *cx = situ_contiguous(g->in[CX]), *shown = projects ? situ_empty(g->shape[CX], &like) : NULL,
@@ -360,6 +353,7 @@ static bool lstm_backward(situ_grad_call *g) {
 static bool gru_backward(situ_grad_call *g) {
   back b;
   if (!runs(g)) return give_zeros(g);
+  if (g->grad[GRU_GATED]) return situ__gru_recorded(g);
   situ_tensor *hx = situ_contiguous(g->in[HX]);
   if (!begin_backward(g, &b) || !hx || !(b.hidden = situ_empty_like(b.before, NULL))) return false;
   situ_tensor *carried = situ_empty_like(b.dh, NULL);
@@ -394,7 +388,8 @@ SITU_OP(rnn_layer_op) = { .name = "rnn_layer",
                           .save = SITU_SAVE(WEIGHT_HH) | SITU_SAVE(HX) | SITU_SAVE_OUT(Y),
                           .infer = rnn_infer,
                           .forward = rnn_forward,
-                          .backward = rnn_backward };
+                          .backward = rnn_backward,
+                          .backward_recorded = situ__rnn_recorded };
 
 situ_tensor *situ_rnn_layer(situ_tensor *gates, situ_tensor *weight_hh, situ_tensor *hx,
                             const situ_recurrent_options *options) {
@@ -416,7 +411,8 @@ SITU_OP(lstm_layer_op) = { .name = "lstm_layer",
                                    SITU_SAVE_OUT(Y) | SITU_SAVE_OUT(GATED) | SITU_SAVE_OUT(CELLS),
                            .infer = lstm_infer,
                            .forward = lstm_forward,
-                           .backward = lstm_backward };
+                           .backward = lstm_backward,
+                           .backward_recorded = situ__lstm_recorded };
 
 situ_tensor *situ_lstm_layer(situ_tensor *gates, situ_tensor *weight_hh, situ_tensor *weight_hr, situ_tensor *hx,
                              situ_tensor *cx, const situ_recurrent_options *options) {
@@ -437,7 +433,8 @@ SITU_OP(gru_layer_op) = {
   .save = SITU_SAVE(WEIGHT_HH) | SITU_SAVE(HX) | SITU_SAVE_OUT(Y) | SITU_SAVE_OUT(GRU_GATED),
   .infer = gru_infer,
   .forward = gru_forward,
-  .backward = gru_backward
+  .backward = gru_backward,
+  .backward_recorded = situ__gru_recorded
 };
 
 situ_tensor *situ_gru_layer(situ_tensor *gates, situ_tensor *weight_hh, situ_tensor *bias_hh, situ_tensor *hx,

@@ -119,8 +119,23 @@ static bool mean_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_expand(situ_div_scalar(spread(g, g->grad[0]), (double)count_of(g)), g->shape[0])) != NULL;
 }
 
+/* Products of halves: no division, in any order of derivative. */
+static situ_tensor *prod_composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
+  (void)result;
+  const reduce_params *p = g->params;
+  situ_tensor *y = in[0];
+  for (int d = 0; d < g->shape[0].ndim; d++) {
+    if (!(p->mask >> d & 1)) continue;
+    for (int64_t n; y && (n = situ_size(y, d)) > 1;) {
+      situ_tensor *half = situ_mul(situ_narrow(y, d, 0, n / 2), situ_narrow(y, d, n / 2, n / 2));
+      y = n % 2 ? situ_cat((situ_tensor *[]){ half, situ_narrow(y, d, n - 1, 1) }, 2, d) : half;
+    }
+  }
+  return situ_reshape(y, situ_shape_of(g->grad[0]));
+}
 /* The product of the other elements, which is correct even if one of them is 0: nothing is divided. */
 static bool prod_backward(situ_grad_call *g) {
+  if (situ__recording() && situ_numel(g->in[0])) return situ_backward_through(g, prod_composed);
   const reduce_params *p = g->params;
   situ_tensor *x = g->in[0], *zero = situ_eq_scalar(x, 0);
   situ_tensor *rest = situ_masked_fill(x, zero, 1);
@@ -202,7 +217,8 @@ static bool logsumexp_backward(situ_grad_call *g) {
                        .params_size = sizeof(reduce_params),           \
                        .infer = rule,                                  \
                        .forward = forward,                             \
-                       .backward = back };
+                       .backward = back,                               \
+                       .backward_recorded = back };
 enum { X = SITU_SAVE(0), Y = SITU_SAVE_OUT(0) };
 CASTING(sum, SITU_REDUCE_SUM, infer_sum, sum_backward, 0, 0, SITU_CAST_NOT, SITU_CAST_F32)
 REDUCE(mean, SITU_REDUCE_MEAN, infer_float, mean_backward, 0, 0)

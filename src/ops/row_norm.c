@@ -119,6 +119,19 @@ static bool backward(situ_grad_call *g) {
   return situ_launch(g->op->name, g->device, &work);
 }
 
+static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
+  (void)result;
+  const norm_params *p = g->params;
+  situ_tensor *x = in[0];
+  situ_reduce_options rows = { .keepdim = true };
+  for (int d = -p->dims; d < 0; d++) rows.dim.dim[rows.dim.ndim++] = d;
+  if (g->op->code == SITU_LAYER_NORM) x = situ_sub(x, situ_mean(x, &rows));
+  situ_tensor *y = situ_mul(x, situ_rsqrt(situ_add_scalar(situ_mean(situ_square(x), &rows), p->eps)));
+  if (in[1]) y = situ_mul(y, in[1]);
+  return g->ins > 2 && in[2] ? situ_add(y, in[2]) : y;
+}
+static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
+
 enum { WEIGHT = SITU_FLOATING | SITU_SAME | SITU_OPTIONAL };
 SITU_OP(layer_norm_op) = {
   .name = "layer_norm",
@@ -132,7 +145,8 @@ SITU_OP(layer_norm_op) = {
   .infer = infer,
   .forward = forward,
   .mend = situ_infer_like,
-  .backward = backward
+  .backward = backward,
+  .backward_recorded = backward_recorded
 };
 SITU_OP(rms_norm_op) = { .name = "rms_norm",
                          .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT } },
@@ -145,7 +159,8 @@ SITU_OP(rms_norm_op) = { .name = "rms_norm",
                          .infer = infer,
                          .forward = forward,
                          .mend = situ_infer_like,
-                         .backward = backward };
+                         .backward = backward,
+                         .backward_recorded = backward_recorded };
 
 static bool good_eps(const char *op, double eps) {
   if (eps >= 0 && isfinite(eps)) return true;

@@ -44,6 +44,13 @@ static bool logcumsumexp_backward(situ_grad_call *g) {
   situ_tensor *up = situ_to_dtype(g->grad[0], dtype);
   return GRAD(g, 0, situ_sub(positive_part(g->params, x, y, up), positive_part(g->params, x, y, situ_neg(up))));
 }
+/* Not by the logarithm of a gradient, which may be 0. */
+static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
+  (void)result;
+  return run(in[0], ((const line_params *)g->params)->dim);
+}
+static bool logcumsumexp_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
+
 SITU_OP(logcumsumexp_op) = { .name = "logcumsumexp",
                              .operand = { { "input", SITU_FLOATING } },
                              .flags = SITU_OP_COMPOSED,
@@ -51,7 +58,8 @@ SITU_OP(logcumsumexp_op) = { .name = "logcumsumexp",
                              .params_size = sizeof(line_params),
                              .infer = situ_infer_like,
                              .forward = logcumsumexp_forward,
-                             .backward = logcumsumexp_backward };
+                             .backward = logcumsumexp_backward,
+                             .backward_recorded = logcumsumexp_recorded };
 situ_tensor *situ_logcumsumexp(situ_tensor *x, int dim) {
   line_params p;
   return situ__need("logcumsumexp", "input", x) && situ_wrap_dim("logcumsumexp", dim, x->view.ndim, &p.dim)

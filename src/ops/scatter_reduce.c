@@ -86,19 +86,38 @@ typedef struct slopes {
   situ_tensor *dx, *ds;
 } slopes;
 
+/* By the op itself, so that it is recorded where gradients are differentiated again. */
+static situ_tensor *multiplied(const reduce_params *p, situ_tensor *x, situ_tensor *index, situ_tensor *src) {
+  return situ_scatter_reduce(x, p->dim, index, src, SITU_SCATTER_PROD, p->include_self);
+}
+
 static slopes mean_slopes(const reduce_params *p, const situ_grad_call *g) {
   situ_tensor *part = situ_div(g->grad[0], counts(p, g->in[0], g->in[1]));
   return (slopes){ part, situ_gather(part, p->dim, g->in[1]) };
+}
+
+/* Beside two zeros in one place a product has second derivatives that the division below would lose. */
+static bool has_second(const situ_grad_call *g, situ_tensor *zeros) {
+  double most = 0;
+  if (!situ__recording() || g->device.kind == SITU_META || !situ_numel(zeros)) return true;
+  if (situ_item(situ_amax(situ_detach(zeros), NULL), &most) != SITU_OK) return false;
+  if (most > 1)
+    situ_fail(SITU_E_UNSUPPORTED, g->op->name,
+              "create_graph: %g zeros meet in one place, where their product has no "
+              "second derivative here",
+              most);
+  return most <= 1;
 }
 
 /* The product of the others: by division, but where the only 0 of a place is the element itself, without it. */
 static slopes product_slopes(const reduce_params *p, const situ_grad_call *g) {
   situ_tensor *x = g->in[0], *index = g->in[1], *src = g->in[2], *y = g->out[0], *up = g->grad[0];
   situ_tensor *factor = situ_masked_fill(x, situ_eq_scalar(x, 0), 1), *zero = situ_eq_scalar(src, 0);
-  situ_tensor *dx = situ_div(situ_mul(up, reduced(p, factor, index, src)), factor);
+  situ_tensor *dx = situ_div(situ_mul(up, multiplied(p, factor, index, src)), factor);
   situ_tensor *zeros = situ_scatter_add(situ_zeros_like(x, NULL), p->dim, index, situ_to_dtype(zero, situ_dtype_of(x)));
   situ_tensor *single = situ_logical_and(zero, situ_eq_scalar(situ_gather(zeros, p->dim, index), 1));
-  situ_tensor *others = reduced(p, x, index, situ_masked_fill(src, single, 1));
+  if (!zeros || !has_second(g, zeros)) return (slopes){ NULL };
+  situ_tensor *others = multiplied(p, x, index, situ_masked_fill(src, single, 1));
   situ_tensor *divided = situ_div(situ_gather(situ_mul(up, y), p->dim, index), situ_masked_fill(src, zero, 1));
   return (slopes){ dx, situ_where(single, situ_gather(situ_mul(up, others), p->dim, index), divided) };
 }
@@ -136,7 +155,8 @@ SITU_OP(scatter_reduce_op) = { .name = "scatter_reduce",
                                .params_size = sizeof(reduce_params),
                                .infer = infer,
                                .forward = forward,
-                               .backward = backward };
+                               .backward = backward,
+                               .backward_recorded = backward };
 
 /* ---- public functions ---- */
 

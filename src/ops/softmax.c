@@ -41,6 +41,19 @@ static bool backward(situ_grad_call *g) {
                                    .integer = { p->dim } });
 }
 
+/* y (g - sum(g y)), and g - e^y sum(g) of the logarithm. */
+static bool softmax_recorded(situ_grad_call *g) {
+  const softmax_params *p = g->params;
+  situ_tensor *y = g->out[0], *up = g->grad[0];
+  const situ_reduce_options along = { .dim = SITU_DIMS(p->dim), .keepdim = true };
+  return (g->dx[0] = situ_mul(y, situ_sub(up, situ_sum(situ_mul(up, y), &along)))) != NULL;
+}
+static bool log_softmax_recorded(situ_grad_call *g) {
+  const softmax_params *p = g->params;
+  const situ_reduce_options along = { .dim = SITU_DIMS(p->dim), .keepdim = true };
+  return (g->dx[0] = situ_sub(g->grad[0], situ_mul(situ_exp(g->out[0]), situ_sum(g->grad[0], &along)))) != NULL;
+}
+
 #define SOFTMAX(id, pass)                                                               \
   SITU_OP(id##_op) = { .name = #id,                                                     \
                        .operand = { { "input", SITU_FLOATING } },                       \
@@ -51,7 +64,8 @@ static bool backward(situ_grad_call *g) {
                        .params_size = sizeof(softmax_params),                           \
                        .infer = situ_infer_like,                                        \
                        .forward = forward,                                              \
-                       .backward = backward };                                          \
+                       .backward = backward,                                            \
+                       .backward_recorded = id##_recorded };                            \
   situ_tensor *situ_##id(situ_tensor *x, int dim) {                                     \
     softmax_params p;                                                                   \
     return situ__need(#id, "input", x) && situ_wrap_dim(#id, dim, x->view.ndim, &p.dim) \

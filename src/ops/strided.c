@@ -117,7 +117,8 @@ SITU_OP(as_strided_op) = { .name = "as_strided",
                            .flags = SITU_OP_VIEW,
                            .params_size = sizeof(strided_params),
                            .infer = as_strided_infer,
-                           .backward = as_strided_backward };
+                           .backward = as_strided_backward,
+                           .backward_recorded = as_strided_backward };
 
 /* True if all elements of v are among base's. Only as_strided makes views for which they are not. */
 static bool is_inside(const situ_view_desc *v, const situ_view_desc *base) {
@@ -165,7 +166,8 @@ static bool part_backward(situ_grad_call *g) {
 static const situ_op part_op = { .name = "in-place write",
                                  .operand = { { "input", 0 }, { "src", 0 } },
                                  .params_size = sizeof(strided_params),
-                                 .backward = part_backward };
+                                 .backward = part_backward,
+                                 .backward_recorded = part_backward };
 
 static strided_params params_of(const situ_tensor *view) {
   return (strided_params){ .own = place_of(&view->base->view), .to = place_of(&view->view) };

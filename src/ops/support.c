@@ -78,6 +78,14 @@ situ_tensor *situ__floating(situ_tensor *x) {
   return x && !situ_dtype_is_floating((situ_dtype)x->view.dtype) ? situ_to_dtype(x, SITU_F32) : x;
 }
 
+situ_tensor *situ__sum_to(situ_tensor *x, const situ_shape *shape) {
+  situ_reduce_options o = { .keepdim = true };
+  const int missing = situ_dim(x) - shape->ndim;
+  for (int d = 0; d < situ_dim(x); d++)
+    if (d < missing || shape->dim[d - missing] != situ_size(x, d)) o.dim.dim[o.dim.ndim++] = d;
+  return situ_reshape(o.dim.ndim ? situ_sum(x, &o) : x, *shape);
+}
+
 situ_tensor *situ__at_least(situ_tensor *x, double least) {
   situ_tensor *y = situ_clone(x);
   situ_scope s;

@@ -32,7 +32,8 @@ SITU_OP(where_op) = { .name = "where",
                       .save = SITU_SAVE(0),
                       .infer = where_infer,
                       .forward = forward,
-                      .backward = where_backward };
+                      .backward = where_backward,
+                      .backward_recorded = where_backward };
 
 situ_tensor *situ_where(situ_tensor *condition, situ_tensor *a, situ_tensor *b) {
   return situ_op_run3(&where_op, condition, a, b, NULL);
@@ -54,7 +55,8 @@ SITU_OP(lerp_op) = { .name = "lerp",
                      .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2),
                      .infer = situ_infer_broadcast,
                      .forward = forward,
-                     .backward = lerp_backward };
+                     .backward = lerp_backward,
+                     .backward_recorded = lerp_backward };
 
 situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight) {
   return situ_op_run3(&lerp_op, a, b, weight, NULL);
@@ -122,7 +124,8 @@ static bool quotient_infer(situ_call *c) {
                        .infer = rule,                                                           \
                        .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST },                         \
                        .forward = forward,                                                      \
-                       .backward = id##_backward };                                             \
+                       .backward = id##_backward,                                               \
+                       .backward_recorded = id##_backward };                                    \
   situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {        \
     return situ_op_run3(&id##_op, x, a, b, &(ternary_params){ value });                         \
   }                                                                                             \

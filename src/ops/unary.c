@@ -1,5 +1,6 @@
 /* Element-wise functions of one tensor. Each row of the formula table is an op: its kernel, its gradient's kernel and
-   the operands of that gradient all come from the row.
+   the operands of that gradient all come from the row; how the gradient itself is differentiated, from
+   unary_gradient.c.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -45,22 +46,12 @@ static bool unary_forward(situ_call *c) {
   return situ__elementwise(c, SITU_VERB_UNARY, p->p, 4);
 }
 
+situ_dtype situ__unary_compute(const situ_op *op, situ_dtype dtype) {
+  return op->infer == infer_wide ? situ__wide(dtype) : dtype;
+}
 static bool unary_backward(situ_grad_call *g) {
   const unary_params *p = g->params;
-  situ_tensor *grad = g->grad[0], *dx = situ_empty_like(grad, NULL);
-  if (!dx) return false;
-  g->dx[0] = dx;
-  if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
-  const situ_dtype dtype = situ_dtype_of(grad);
-  return situ_launch(g->op->name, g->device,
-                     &(situ_work){ .verb = SITU_VERB_UNARY_GRAD,
-                                   .op = g->op->code,
-                                   .compute = g->op->infer == infer_wide ? situ__wide(dtype) : dtype,
-                                   .ins = 3,
-                                   .outs = 1,
-                                   .in = { situ__desc(g->in[0]), situ__desc(g->out[0]), situ__desc(grad) },
-                                   .out = { situ__desc(dx) },
-                                   .scalar = { p->p[0], p->p[1], p->p[2], p->p[3] } });
+  return (g->dx[0] = situ__unary_gradient(g->op, p->p, g->in[0] ? g->in[0] : g->out[0], g->grad[0])) != NULL;
 }
 
 /* ---- the ops: one for each row ---- */
@@ -78,7 +69,8 @@ static bool unary_backward(situ_grad_call *g) {
                        .params_size = sizeof(unary_params),       \
                        .infer = rule,                             \
                        .forward = unary_forward,                  \
-                       .backward = unary_backward };
+                       .backward = unary_backward,                \
+                       .backward_recorded = unary_backward };
 #define FLOAT(id, y, dx, uses) UNARY(id, infer_float, uses)
 #define WIDE(id, y, dx, uses) UNARY(id, infer_wide, uses)
 #define BOTH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
@@ -100,6 +92,19 @@ static bool unary_backward(situ_grad_call *g) {
                        .infer = infer_test,                 \
                        .forward = unary_forward };
 #include "kernels/unary.h"
+
+#define FLOAT(id, ...) [SITU_UNARY_##id] = &id##_op,
+#define WIDE FLOAT
+#define BOTH FLOAT
+#define MATH FLOAT
+#define WHOLE FLOAT
+#define TEST FLOAT
+const situ_op *situ__unary_row(situ_unary code) {
+  static const situ_op *const rows[SITU_UNARIES] = {
+#include "kernels/unary.h"
+  };
+  return rows[code];
+}
 
 static situ_tensor *run_row(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
   return situ_op_run1(op, x, &(unary_params){ { p0, p1, p2, 0 } });

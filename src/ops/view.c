@@ -30,7 +30,8 @@ static bool done(situ_call *c) {
                   .flags = SITU_OP_VIEW,              \
                   .params_size = sizeof(view_params), \
                   .infer = rule,                      \
-                  .backward = back }
+                  .backward = back,                   \
+                  .backward_recorded = back }
 
 /* ---- view: other sizes, same order; possible if no dimension spans a gap ---- */
 

@@ -75,6 +75,8 @@ void situ__describe_dead_tensor(const void *handle, char *buffer, size_t size);
    releases t and returns NULL after recording an error. */
 situ_tensor *situ__scope_own(const char *op, situ_tensor *t);
 extern SITU__THREAD_LOCAL bool situ__grad_off; /* the innermost scope records no gradients */
+/* situ_scope_begin, with recording on or off whatever the enclosing scope does. */
+void situ__scope_begin_as(situ_scope *scope, bool records);
 static inline bool situ__recording(void) { return !situ__grad_off; }
 
 /* ---- shapes (shape.c) ---- */

@@ -77,18 +77,6 @@ static void retained_gradients_add_up(void **state) {
   expect_exact(situ_grad(x), SITU_SHAPE(2), 6, 6);
 }
 
-static void second_derivatives_are_refused_by_name(void **state) {
-  (void)state;
-  situ_tensor *x = leaf(1), *y = situ_sum(situ_mul(x, x), NULL), *g = x;
-  const situ_backward_options create = { .create_graph = true };
-  assert_int_equal(situ_backward(y, &create), SITU_E_UNSUPPORTED);
-  expect_error(SITU_E_UNSUPPORTED, "backward", "create_graph");
-  assert_int_equal(situ_autograd_grad(y, 1, &x, &g, &create), SITU_E_UNSUPPORTED);
-  expect_error(SITU_E_UNSUPPORTED, "autograd_grad", "create_graph");
-  assert_null(g);
-  assert_int_equal(situ_backward(y, NULL), SITU_OK);
-}
-
 /* Whole numbers are constants, whatever they were computed from. */
 static void indices_out_of_a_gradient_may_be_used(void **state) {
   (void)state;
@@ -340,7 +328,6 @@ int main(void) {
     TEST(only_what_is_asked_for_is_touched),
     TEST(only_what_is_run_is_freed),
     TEST(retained_gradients_add_up),
-    TEST(second_derivatives_are_refused_by_name),
     TEST(indices_out_of_a_gradient_may_be_used),
     TEST(any_number_of_operands),
     TEST(many_operands_without_memory),

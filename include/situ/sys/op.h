@@ -64,6 +64,17 @@ typedef struct situ_grad_call {
     whose gradient is mostly 0: avoids the zeros. NULL if there is none, or if it is shared. */
 SITU_API situ_tensor *situ_grad_collected(const situ_grad_call *call, int i);
 
+/** For situ_op.backward_recorded of an op with one result that is linear in each operand of the bit mask (as a product
+    is in both, and pooling by averages in its one): the second derivatives are the op and its own backward, with other
+    operands. Sets dx of these operands. False after recording an error. */
+SITU_API bool situ_backward_linear(situ_grad_call *call, unsigned operands);
+/** Returns a result of the call, made from in[] by recorded calls; NULL after recording an error. An operand that the
+    op does not save is given as zeros: no gradient depends on it. */
+typedef situ_tensor *(*situ_composition)(const situ_grad_call *call, situ_tensor *const *in, int result);
+/** For situ_op.backward_recorded: differentiates a composition of the op out of recorded calls, in place of the fused
+    backward. False after recording an error. */
+SITU_API bool situ_backward_through(situ_grad_call *call, situ_composition compose);
+
 /* Flags of an op. */
 enum {
   SITU_OP_VIEW = 1u << 0,     /**< the result is a view of in[0]; infer sets call->view; no kernel */
@@ -110,6 +121,10 @@ typedef struct situ_op {
       Returns false, without recording an error, if unknown. May be NULL. */
   bool (*mend)(situ_call *call);
   bool (*backward)(situ_grad_call *call);
+  /** backward by recorded calls alone, for create_graph: operands and results then have their history, and what is
+      computed from them without a recorded call loses it. backward itself where that consists of such calls;
+      situ_backward_linear or situ_backward_through for others. NULL: create_graph is refused by name. */
+  bool (*backward_recorded)(situ_grad_call *call);
 } situ_op;
 
 /** Defines an op and adds it to the table of situ_op_table(): SITU_OP(relu_op) = { ... }; */

@@ -1,0 +1,183 @@
+/* Gradients that are differentiated again (create_graph): an op's backward made of recorded calls.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "dispatch/dispatch.h"
+
+bool situ__recorded_backward(situ_grad_call *g) {
+  if (g->op->backward_recorded) return g->op->backward_recorded(g);
+  situ__fail(SITU_E_UNSUPPORTED, g->op->name,
+             "create_graph: its gradient has no derivative; without create_graph, or detached, it has a first one");
+  return false;
+}
+
+/* Adds t to *sum, which may be NULL. Returns false after recording an error. */
+static bool add_to(situ_tensor **sum, situ_tensor *t) {
+  if (t && *sum) t = situ__autograd_up.add(*sum, t);
+  if (t) *sum = t;
+  return t != NULL;
+}
+
+/* ---- ops that are linear in each of some operands ----
+
+   With y = f(a, b) the gradients are A(dy, b) and B(a, dy), where <dy, f(a, b)> = <A(dy, b), a> = <B(a, dy), b>. So for
+   a direction u of A's result, <A(dy, b), u> = <dy, f(u, b)>: the gradient of dy is f(u, b), that of b is B(u, dy). */
+
+/* What a recorded backward keeps of its call; the op's parameters follow. */
+typedef struct kept_call {
+  const situ_op *op;
+  situ_device device;
+  unsigned operands, wants; /* bit masks: those in which the op is linear; those whose gradients it computes */
+  situ_shape shape[SITU_OPERANDS];
+  situ_dtype dtype[SITU_OPERANDS];
+  int ins;
+} kept_call;
+
+enum { PARAMS_MAX = 512, VALUES = SITU_OPERANDS + 1 };
+typedef struct kept {
+  kept_call call;
+  _Alignas(16) unsigned char params[PARAMS_MAX];
+} kept;
+
+static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *up, const bool *wants,
+                            situ_tensor **dx);
+
+/* The gradients of a call by the op's own backward. value: its operands, and the gradient of its result. */
+static bool run_plain(const kept *k, situ_tensor *const *value, situ_tensor **dx) {
+  const kept_call *c = &k->call;
+  bool wants[SITU_OPERANDS];
+  for (int i = 0; i < c->ins; i++) {
+    wants[i] = c->wants >> i & 1;
+    dx[i] = NULL;
+  }
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *none[SITU_RESULTS] = { NULL };
+  bool good = c->op->backward(&(situ_grad_call){ .op = c->op,
+                                                 .ins = c->ins,
+                                                 .outs = 1,
+                                                 .params = k->params,
+                                                 .device = c->device,
+                                                 .in = value,
+                                                 .out = none,
+                                                 .grad = value + c->ins,
+                                                 .dx = dx,
+                                                 .wants = wants,
+                                                 .shape = c->shape,
+                                                 .dtype = c->dtype });
+  for (int i = 0; i < c->ins; i++) {
+    if (good && wants[i]) good = (dx[i] = situ__fit_gradient(c->op->name, dx[i], &c->shape[i], c->dtype[i])) != NULL;
+    if (good && wants[i]) good = situ_escape(&s, dx[i]) != NULL;
+  }
+  return situ_scope_end(&s) == SITU_OK && good;
+}
+
+static bool run_linear(const kept *k, situ_tensor *const *value, situ_tensor **dx) {
+  const int ins = k->call.ins;
+  if (!run_plain(k, value, dx)) return false;
+  if (!(situ__tape_asks(value, ins + 1) & SITU__TAPE_WANTED)) return true;
+  if (situ__tape_asks(value, ins + 1) & SITU__TAPE_FIRST_ORDER)
+    return situ__tape_refuse_first_order(k->call.op->name, value, ins + 1);
+  situ__node *n = situ__tape_prepare(&(situ__record){ .name = k->call.op->name,
+                                                      .backward = linear_backward,
+                                                      .params = k,
+                                                      .params_size = sizeof *k,
+                                                      .in = value,
+                                                      .out = dx,
+                                                      .ins = ins + 1,
+                                                      .outs = ins,
+                                                      .save = ~0u >> (32 - SITU_OPERANDS) });
+  if (n) situ__tape_attach(n, dx);
+  return n != NULL;
+}
+
+/* up: the gradients of the gradients. */
+static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *up, const bool *wants,
+                            situ_tensor **dx) {
+  (void)pass;
+  const kept *k = n->params;
+  const int ins = k->call.ins;
+  situ_tensor *value[VALUES], *other[VALUES], *part[SITU_OPERANDS];
+  bool good = true;
+  for (int i = 0; i <= ins; i++) value[i] = situ__saved_operand(n, i, &good);
+  for (int i = 0; i <= ins; i++) dx[i] = NULL;
+  for (int i = 0; good && i < ins; i++) {
+    if (!up[i]) continue;
+    for (int j = 0; j <= ins; j++) other[j] = j == i ? up[i] : value[j];
+    if (wants[ins]) good = add_to(&dx[ins], situ_op_run(k->call.op, other, ins, k->params, NULL));
+    kept rest = *k;
+    rest.call.wants = 0;
+    for (int j = 0; j < ins; j++)
+      if (j != i && wants[j] && k->call.operands >> j & 1) rest.call.wants |= 1u << j;
+    if (good && rest.call.wants) good = run_linear(&rest, other, part);
+    for (int j = 0; good && j < ins; j++)
+      if (rest.call.wants >> j & 1) good = add_to(&dx[j], part[j]);
+  }
+  return good;
+}
+
+bool situ_backward_linear(situ_grad_call *g, unsigned operands) {
+  kept k = { .call = { .op = g->op, .device = g->device, .operands = operands, .ins = g->ins } };
+  if (g->ins > SITU_OPERANDS || g->outs != 1 || g->op->params_size > PARAMS_MAX) {
+    situ__fail(SITU_E_ARG, g->op->name, "situ_backward_linear: %d operands, %d results, %zu bytes of parameters",
+               g->ins, g->outs, g->op->params_size);
+    return false;
+  }
+  situ_tensor *value[VALUES], *dx[SITU_OPERANDS];
+  for (int i = 0; i < g->ins; i++) {
+    value[i] = operands >> i & 1 || !g->in[i] || !situ_requires_grad(g->in[i]) ? g->in[i] : NULL;
+    k.call.shape[i] = g->shape[i];
+    k.call.dtype[i] = g->dtype[i];
+    k.call.wants |= (unsigned)(g->wants[i] && operands >> i & 1) << i;
+  }
+  value[g->ins] = g->grad[0];
+  if (g->op->params_size) memcpy(k.params, g->params, g->op->params_size);
+  if (k.call.wants && !run_linear(&k, value, dx)) return false;
+  for (int i = 0; i < g->ins; i++)
+    if (k.call.wants >> i & 1) g->dx[i] = dx[i];
+  return true;
+}
+
+/* ---- ops that are composed again ---- */
+
+static situ_tensor *zeros_for(const situ_grad_call *g, int i) {
+  return situ__dispatch_up.zeros(g->shape[i], &(situ_options){ .dtype = g->dtype[i], .device = g->device });
+}
+
+/* 16 bits are composed in f32, and rounded once. */
+static bool is_short(situ_dtype dtype) { return dtype == SITU_F16 || dtype == SITU_BF16; }
+
+/* The operands as a composition takes them; those whose gradients are asked for are listed in asked[]. */
+static int stand_ins(const situ_grad_call *g, situ_tensor **in, situ_tensor **asked) {
+  int count = 0;
+  for (int i = 0; i < g->ins; i++) {
+    in[i] = g->in[i];
+    if (!g->wants[i]) continue;
+    if (!in[i]) in[i] = zeros_for(g, i);
+    if (!in[i] || !(in[i] = situ__tape_stand_in(in[i]))) return -1;
+    asked[count++] = in[i];
+    if (is_short((situ_dtype)in[i]->view.dtype) && !(in[i] = situ__dispatch_up.cast_operand(in[i], SITU_F32)))
+      return -1;
+  }
+  return count;
+}
+
+bool situ_backward_through(situ_grad_call *g, situ_composition compose) {
+  situ_tensor *in[SITU_OPERANDS], *asked[SITU_OPERANDS], *found[SITU_OPERANDS];
+  const int count = g->ins <= SITU_OPERANDS ? stand_ins(g, in, asked) : -1;
+  bool good = count >= 0;
+  for (int k = 0; good && k < g->outs; k++) {
+    if (!g->grad[k]) continue;
+    situ_tensor *y = compose(g, in, k);
+    if (y && y->view.dtype != g->grad[k]->view.dtype)
+      y = situ__dispatch_up.cast_operand(y, (situ_dtype)g->grad[k]->view.dtype);
+    if (!y) return false;
+    if (!situ_requires_grad(y)) continue;
+    const situ_backward_options o = { .gradient = g->grad[k], .create_graph = true };
+    good = situ_autograd_grad(y, count, asked, found, &o) == SITU_OK;
+    for (int i = 0, a = 0; good && i < g->ins; i++)
+      if (g->wants[i] && found[a++]) good = add_to(&g->dx[i], found[a - 1]);
+  }
+  for (int i = 0; good && i < g->ins; i++)
+    if (g->wants[i] && !g->dx[i]) good = (g->dx[i] = zeros_for(g, i)) != NULL;
+  return good;
+}

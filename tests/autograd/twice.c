@@ -1,0 +1,253 @@
+/* Gradients of gradients of every op of the table: those that create_graph records are differentiated again, with respect to
+   every operand and to the incoming gradient, and compared with central differences of the first gradient, which the op's own
+   kernels give. The first gradients of both ways must be equal. */
+/* test-devices: cpu sim:0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/calls.h"
+#include "support/test.h"
+
+enum { LEAVES = PARITY_OPERANDS + 2, MOST = 512 };
+
+/* Operands, and the weights of the results: everything that a first gradient depends on. */
+typedef struct setting {
+  const parity_row *row;
+  int operands, leaves;
+  situ_tensor *leaf[LEAVES]; /* f64 leaves that require a gradient, and constants; weights at the end */
+  bool differentiable[LEAVES];
+  situ_tensor *direction[LEAVES]; /* of the second derivative */
+  int wrong;
+} setting;
+
+/* Where functions are defined: around 0, between 0 and 1, above 1. */
+static const struct domain { double low, high; } domains[] = { { -2, 2 }, { 0.1, 0.9 }, { 1.2, 2.8 } };
+
+static situ_tensor *operand(char letter, situ_shape base, const struct domain *d) {
+  const situ_shape shape = parity_shape(letter, base, 0);
+  if (letter == 'z') return situ_gt_scalar(test_random(shape, -1, 1, false), 0);
+  if (parity_is_index(letter)) {
+    const int64_t limit = parity_shape(letter == 't' ? 'v' : 'u', base, 0).dim[0];
+    return situ_to_dtype(test_random(shape, 0, (double)limit, false), SITU_I64);
+  }
+  if (letter == 'q') return test_random(shape, 0.15, 0.85, true);
+  if (letter == 'p') return test_random(shape, 0.3, 2.2, true);
+  return test_random(shape, d->low, d->high, !parity_is_constant(letter));
+}
+
+/* The sum of the results' products with their weights; NULL if nothing is differentiable. */
+static situ_tensor *loss(setting *s) {
+  situ_tensor *out[2] = { NULL }, *sum = NULL, *copy[PARITY_OPERANDS];
+  situ_manual_seed(3);
+  for (int i = 0; i < s->operands; i++) copy[i] = s->leaf[i];
+  /* what a call writes to its operands must not stay */
+  for (int i = 0; i < s->operands; i++)
+    if (situ_dtype_is_floating(situ_dtype_of(copy[i]))) copy[i] = situ_clone(copy[i]);
+  out[0] = s->row->call(copy, &out[1]);
+  for (int k = 0; k < 2; k++) {
+    if (!out[k] || !situ_requires_grad(out[k]) || situ_dtype_of(out[k]) != SITU_F64) continue;
+    const int at = s->operands + k;
+    if (!s->leaf[at]) {
+      situ_tensor *weight = situ_to(test_random(situ_shape_of(out[k]), 0.5, 1.5, false), situ_device_of(out[k]));
+      s->leaf[at] = situ_retain(situ_requires_grad_(weight, true));
+      s->leaves = at + 1;
+    }
+    situ_tensor *part = situ_sum(situ_mul(out[k], s->leaf[at]), NULL);
+    sum = sum ? situ_add(sum, part) : part;
+  }
+  return sum;
+}
+
+static int listed(const setting *s, situ_tensor **leaf, int *which) {
+  int count = 0;
+  for (int i = 0; i < s->leaves; i++)
+    if (s->leaf[i] && situ_requires_grad(s->leaf[i])) {
+      which[count] = i;
+      leaf[count++] = s->leaf[i];
+    }
+  return count;
+}
+
+/* The first gradients of the operands, times the directions, summed. first: what they are, if given. */
+static situ_tensor *slope(setting *s, bool create_graph, situ_tensor **first) {
+  situ_tensor *y = loss(s), *leaf[LEAVES], *grad[LEAVES], *sum = NULL;
+  int which[LEAVES];
+  const int count = listed(s, leaf, which);
+  if (!y) return NULL;
+  if (situ_autograd_grad(y, count, leaf, grad, &(situ_backward_options){ .create_graph = create_graph }) != SITU_OK)
+    return NULL;
+  for (int k = 0; k < count; k++) {
+    const int i = which[k];
+    if (first) first[i] = grad[k];
+    if (!grad[k] || i >= s->operands) continue;
+    if (!s->direction[i]) s->direction[i] = situ_retain(test_random(situ_shape_of(grad[k]), 0.5, 1.5, false));
+    situ_tensor *part = situ_sum(situ_mul(create_graph ? grad[k] : situ_detach(grad[k]), s->direction[i]), NULL);
+    sum = sum ? situ_add(sum, part) : part;
+  }
+  return sum;
+}
+
+static double slope_at(setting *s) {
+  situ_scope scope;
+  double value = NAN;
+  situ_scope_begin(&scope);
+  situ_tensor *sum = slope(s, false, NULL);
+  if (sum) SITU_IGNORE(situ_item(sum, &value));
+  if (situ_scope_end(&scope) != SITU_OK) fail_msg("%s: %s", s->row->op, situ_error_message());
+  return value;
+}
+
+static void write_leaf(situ_tensor *t, const double *values) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  if (situ_copy_from_host(t, values, (size_t)situ_numel(t) * sizeof *values) != SITU_OK)
+    fail_msg("%s", situ_error_message());
+  SITU_IGNORE(situ_scope_end(&scope));
+}
+
+/* The difference quotient; *noise: what the rounding of the slopes may change of it. */
+static double difference(setting *s, situ_tensor *leaf, double *values, int64_t at, double step, double *noise) {
+  const double keep = values[at];
+  double side[2];
+  for (int k = 0; k < 2; k++) {
+    values[at] = keep + (k ? -step : step);
+    write_leaf(leaf, values);
+    side[k] = slope_at(s);
+  }
+  values[at] = keep;
+  write_leaf(leaf, values);
+  *noise = 1e-14 * (fabs(side[0]) + fabs(side[1])) / step;
+  return (side[0] - side[1]) / (2 * step);
+}
+
+/* Compares one leaf's second gradient with differences; returns the number of elements compared. */
+static int compare_leaf(setting *s, int i, situ_tensor *second) {
+  situ_tensor *leaf = s->leaf[i];
+  const int64_t count = situ_numel(leaf);
+  double values[MOST], got[MOST] = { 0 };
+  int compared = 0;
+  assert_true(count <= MOST);
+  test_read(leaf, values);
+  if (second) test_read(second, got);
+  const int64_t stride = count > 12 ? count / 8 : 1; /* some elements of large operands */
+  for (int64_t e = 0; e < count; e += stride) {
+    double noise;
+    const double far = difference(s, leaf, values, e, 2e-5, &noise),
+                 near = difference(s, leaf, values, e, 1e-5, &noise);
+    const double slack = 2e-5 + 2e-4 * fabs(near) + noise;
+    if (!isfinite(near) || fabs(near - far) > slack) continue; /* a kink lies between */
+    compared++;
+    if (fabs(got[e] - near) <= slack) continue;
+    print_error("%s, operands %s: second derivative by leaf %d at %lld is %.10g, differences say %.10g\n", s->row->op,
+                s->row->operands, i, (long long)e, got[e], near);
+    s->wrong++;
+    break;
+  }
+  return compared;
+}
+
+typedef enum outcome { CONSTANT, REFUSED, COMPARED } outcome;
+
+static void same_first(setting *s, situ_tensor *const *a, situ_tensor *const *b) {
+  for (int i = 0; i < s->leaves; i++) {
+    if (!a[i] != !b[i]) {
+      print_error("%s: leaf %d has a first derivative in one way only\n", s->row->op, i);
+      s->wrong++;
+    }
+    if (!a[i] || !b[i]) continue;
+    double x[MOST], y[MOST], most = 0;
+    test_read(a[i], x);
+    test_read(b[i], y);
+    for (int64_t e = 0; e < situ_numel(a[i]); e++) most = fmax(most, isfinite(y[e]) ? fabs(y[e]) : 0);
+    for (int64_t e = 0; e < situ_numel(a[i]); e++) {
+      if ((isnan(x[e]) && isnan(y[e])) || x[e] == y[e] || fabs(x[e] - y[e]) <= 1e-12 + 1e-11 * most) continue;
+      print_error("%s, operands %s: first derivative by leaf %d at %lld is %.17g with create_graph, %.17g without\n",
+                  s->row->op, s->row->operands, i, (long long)e, x[e], y[e]);
+      s->wrong++;
+      break;
+    }
+  }
+}
+
+static outcome check(setting *s, int *compared, char *why) {
+  situ_tensor *first[LEAVES] = { NULL }, *plain[LEAVES] = { NULL }, *leaf[LEAVES], *second[LEAVES] = { NULL };
+  int which[LEAVES];
+  if (!loss(s)) return situ_error() == SITU_OK ? CONSTANT : REFUSED;
+  situ_tensor *sum = slope(s, true, first);
+  if (!sum && situ_error() == SITU_E_UNSUPPORTED) {
+    snprintf(why, 200, "%s", situ_error_message());
+    return REFUSED;
+  }
+  if (situ_error() != SITU_OK) fail_msg("%s: %s", s->row->op, situ_error_message());
+  if (!sum) return CONSTANT;
+  const int count = listed(s, leaf, which);
+  if (situ_requires_grad(sum) && situ_autograd_grad(sum, count, leaf, second, NULL) != SITU_OK) {
+    if (situ_error() != SITU_E_UNSUPPORTED) fail_msg("%s: %s", s->row->op, situ_error_message());
+    snprintf(why, 200, "%s", situ_error_message());
+    return REFUSED;
+  }
+  if (!slope(s, false, plain)) fail_msg("%s: %s", s->row->op, situ_error_message());
+  same_first(s, first, plain);
+  for (int k = 0; k < count; k++) *compared += compare_leaf(s, which[k], second[k]);
+  return COMPARED;
+}
+
+/* The first derivative of these has none yet. */
+static const char *const refused[] = { "" };
+
+static bool is_listed(const char *op) {
+  for (size_t k = 0; k < sizeof refused / sizeof *refused; k++)
+    if (strcmp(refused[k], op) == 0) return true;
+  return false;
+}
+
+static void every_op(void **state) {
+  (void)state;
+  int checked = 0, constant = 0, without = 0, bad = 0;
+  const situ_shape base = SITU_SHAPE(2, 3, 4);
+  for (size_t r = 0; r < parity_row_count; r++) {
+    const parity_row *row = &parity_rows[r];
+    if (row->backward == NO_GRAD) continue;
+    int compared = 0;
+    outcome last = CONSTANT;
+    for (size_t d = 0; d < sizeof domains / sizeof *domains; d++) {
+      setting s = { .row = row };
+      char why[200] = "";
+      situ_scope scope;
+      situ_scope_begin(&scope);
+      while (row->operands[s.operands]) {
+        s.leaf[s.operands] = operand(row->operands[s.operands], base, &domains[d]);
+        s.operands++;
+      }
+      s.leaves = s.operands;
+      const outcome o = check(&s, &compared, why);
+      situ_error_clear();
+      bad += s.wrong;
+      for (int i = s.operands; i < s.leaves; i++) situ_drop(&s.leaf[i]);
+      for (int i = 0; i < LEAVES; i++) situ_drop(&s.direction[i]);
+      SITU_IGNORE(situ_scope_end(&scope));
+      situ_error_clear();
+      if (o > last) last = o;
+      if (o == REFUSED && !is_listed(row->op)) {
+        print_error("%s is refused: %s\n", row->op, why);
+        bad++;
+        break;
+      }
+    }
+    checked += last == COMPARED;
+    constant += last == CONSTANT;
+    without += last == REFUSED;
+    if (last == COMPARED && !compared) {
+      print_error("%s: nothing was compared\n", row->op);
+      bad++;
+    }
+  }
+  print_message("second derivatives: %d calls agree, %d have none, %d are refused\n", checked, constant, without);
+  assert_int_equal(bad, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { TEST(every_op) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
