@@ -75,17 +75,16 @@ static bool xlog1py_backward(situ_grad_call *g) {
          GRAD(g, 1, situ_mul(g->grad[0], situ_div(x, situ_add_scalar(y, 1))));
 }
 
-/* A weight of a softmax over two: 1 / (1 + base^(b - a)). */
-static situ_tensor *share(situ_grad_call *g, situ_tensor *power) {
-  return situ_div(g->grad[0], situ_add_scalar(power, 1));
-}
+/* A weight of a softmax over two, 1 / (1 + e^-x), whose own derivative is finite for any x. */
+static situ_tensor *share(situ_grad_call *g, situ_tensor *x) { return situ_mul(g->grad[0], situ_sigmoid(x)); }
 static bool logaddexp_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1];
-  return GRAD(g, 0, share(g, situ_exp(situ_sub(b, a)))) && GRAD(g, 1, share(g, situ_exp(situ_sub(a, b))));
+  return GRAD(g, 0, share(g, situ_sub(a, b))) && GRAD(g, 1, share(g, situ_sub(b, a)));
 }
 static bool logaddexp2_backward(situ_grad_call *g) {
-  situ_tensor *a = g->in[0], *b = g->in[1];
-  return GRAD(g, 0, share(g, situ_exp2(situ_sub(b, a)))) && GRAD(g, 1, share(g, situ_exp2(situ_sub(a, b))));
+  const double ln2 = 0.69314718055994530942;
+  situ_tensor *a = situ_mul_scalar(g->in[0], ln2), *b = situ_mul_scalar(g->in[1], ln2);
+  return GRAD(g, 0, share(g, situ_sub(a, b))) && GRAD(g, 1, share(g, situ_sub(b, a)));
 }
 
 /* ---- the ops ---- */

@@ -267,7 +267,7 @@ static situ_tensor *times_inverse(const situ_grad_call *g, situ_tensor *number) 
   return situ_linalg_solve(situ__mt(g->in[0]), right, true);
 }
 static bool det_recorded(situ_grad_call *g) {
-  return (g->dx[0] = times_inverse(g, situ_mul(g->grad[0], g->out[0]))) != NULL;
+  return (g->dx[0] = times_inverse(g, situ_mul(g->grad[0], situ_linalg_det(g->in[0])))) != NULL;
 }
 static bool slogdet_recorded(situ_grad_call *g) {
   if (!g->grad[1]) return slogdet_backward(g);
@@ -286,7 +286,7 @@ static bool slogdet_recorded(situ_grad_call *g) {
                        .forward = det_forward,                       \
                        .backward = id##_backward,                    \
                        .backward_recorded = id##_recorded };
-DETERMINANT(det, 1, SITU_SAVE(0) | SITU_SAVE_OUT(0) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2))
+DETERMINANT(det, 1, SITU_SAVE(0) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2))
 DETERMINANT(slogdet, 2, SITU_SAVE(0) | SITU_SAVE_OUT(2) | SITU_SAVE_OUT(3))
 
 situ_tensor *situ_linalg_det(situ_tensor *A) {

@@ -54,6 +54,8 @@ typedef struct run {
   double loss[PROGRAM_CALLS];                 /* by call */
   double grad[PROGRAM_LEAVES][PROGRAM_NUMEL]; /* recording: .grad, and what autograd_grad gave, by call */
   double asked[PROGRAM_CALLS][PROGRAM_NUMEL];
+  int twice; /* recording: the call of which second derivatives are taken instead; 0: none */
+  double direction[PROGRAM_LEAVES][PROGRAM_NUMEL], second[PROGRAM_LEAVES][PROGRAM_NUMEL];
   int failed_at; /* the call that was refused; -1: none */
   bool grows;    /* a value is near a kink, or large, or missing: another program is drawn */
 } run;
@@ -70,10 +72,30 @@ static situ_tensor *weighted(situ_tensor *v) {
 
 static int leaf_asked(const program *p, const program_call *c) { return c->p[1] % p->leaves; }
 
+/* The gradient of the first gradient along the directions. */
+static bool differentiate_twice(run *r, situ_tensor *loss) {
+  const situ_backward_options create = { .create_graph = true };
+  const int n = r->p->leaves;
+  situ_tensor *g[PROGRAM_LEAVES], *sum = NULL;
+  if (situ_autograd_grad(loss, n, r->value, g, &create) != SITU_OK) return false;
+  for (int i = 0; i < n; i++) {
+    memset(r->second[i], 0, sizeof r->second[i]);
+    if (!g[i] || !situ_requires_grad(g[i])) continue;
+    situ_tensor *part = situ_sum(situ_mul(g[i], tensor_of(r->direction[i], r->p->shape[i])), NULL);
+    sum = sum ? situ_add(sum, part) : part;
+  }
+  if (!sum) return situ_error() == SITU_OK;
+  if (situ_autograd_grad(sum, n, r->value, g, NULL) != SITU_OK) return false;
+  for (int i = 0; i < n; i++)
+    if (g[i] && !read(g[i], r->second[i])) return false;
+  return true;
+}
+
 static situ_tensor *differentiate(run *r, const program_call *c, int k, situ_tensor *v) {
   const situ_backward_options keep = { .retain_graph = c->p[0] != 0 };
   situ_tensor *loss = weighted(v), *g = NULL, *x = r->value[leaf_asked(r->p, c)];
   if (situ_item(loss, &r->loss[k]) != SITU_OK) return NULL;
+  if (r->mode == RECORDING && r->twice && r->twice == k) return differentiate_twice(r, loss) ? v : NULL;
   if (c->kind->effect == PROGRAM_BACKWARD)
     return r->mode != RECORDING || situ_backward(loss, &keep) == SITU_OK ? v : NULL;
   if (r->mode == RECORDING) {
@@ -431,6 +453,53 @@ program_verdict program_check(const program *p, char *why) {
   return compare(p, &recorded, why);
 }
 
+/* ---- second derivatives ---- */
+
+/* The last loss, if it is the last call, and no hook changes gradients on the way back. */
+static int last_loss(const program *p) {
+  const int last = p->calls - 1;
+  bool hooks = false;
+  for (int k = 0; k < p->calls; k++) hooks |= p->call[k].kind->effect == PROGRAM_HOOK;
+  return !hooks && p->call[last].kind->effect == PROGRAM_BACKWARD ? last : 0;
+}
+
+/* The loss with all leaves moved along r's directions, and one of them once more; NaN: the run failed. */
+static double loss_at(const run *r, double all, int leaf, double one) {
+  run moved_to = { .p = r->p, .mode = SHIFTED, .note = notes };
+  set_leaves(&moved_to);
+  for (int i = 0; i < r->p->leaves; i++)
+    for (int j = 0; j < PROGRAM_NUMEL; j++) moved_to.leaf[i][j] += (all + (i == leaf ? one : 0)) * r->direction[i][j];
+  return run_once(&moved_to) ? moved_to.loss[r->twice] : NAN;
+}
+
+program_verdict program_check_twice(const program *p, char *why) {
+  static run r;
+  const double h = 2e-4;
+  const program_verdict first = program_check(p, why);
+  r = (run){ .p = p, .mode = RECORDING, .note = notes, .twice = last_loss(p) };
+  if (first != PROGRAM_RIGHT || !r.twice) return first == PROGRAM_WRONG ? first : PROGRAM_SKIPPED;
+  uint64_t state = p->seed;
+  for (int i = 0; i < PROGRAM_LEAVES; i++)
+    for (int j = 0; j < PROGRAM_NUMEL; j++) r.direction[i][j] = uniform(&state, .5, 1.5) * (draw(&state, 2) ? 1 : -1);
+  set_leaves(&r);
+  if (!run_once(&r)) {
+    (void)snprintf(why, 256, "%s", situ_error_message());
+    const situ_status status = situ_error();
+    situ_error_clear();
+    return status == SITU_E_UNSUPPORTED ? PROGRAM_REFUSED : PROGRAM_WRONG;
+  }
+  for (int leaf = 0; leaf < p->leaves; leaf++) {
+    const double far = loss_at(&r, h, leaf, h), near = loss_at(&r, h, leaf, -h), back = loss_at(&r, -h, leaf, h),
+                 last = loss_at(&r, -h, leaf, -h), want = (far - near - back + last) / (4 * h * h);
+    const double noise = 1e-15 * (fabs(far) + fabs(near) + fabs(back) + fabs(last)) / (h * h);
+    const dot got = along(r.second[leaf], r.direction[leaf], numel(p->shape[leaf]));
+    if (!isfinite(want)) return PROGRAM_SKIPPED;
+    if (!(fabs(got.sum - want) <= 1e-4 * (got.size + fabs(want)) + noise))
+      return WHY("second derivative by t%d along the directions is %.9g, by differences %.9g", leaf, got.sum, want);
+  }
+  return PROGRAM_RIGHT;
+}
+
 /* ---- smaller, and as text ---- */
 
 /* p without call k: what used its value uses its first operand. */
@@ -448,12 +517,12 @@ static bool without(const program *p, int k, program *out) {
   return true;
 }
 
-void program_shrink(program *p) {
+void program_shrink(program *p, program_verdict (*check)(const program *p, char *why)) {
   char why[256];
   for (int k = p->calls - 1; k >= 0; k--) {
     program smaller;
     if (!without(p, k, &smaller)) continue;
-    if (program_check(&smaller, why) == PROGRAM_WRONG && !strstr(why, "shifted run failed")) *p = smaller;
+    if (check(&smaller, why) == PROGRAM_WRONG && !strstr(why, "shifted run failed")) *p = smaller;
     situ_error_clear();
   }
 }

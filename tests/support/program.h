@@ -76,8 +76,11 @@ typedef enum program_verdict { PROGRAM_RIGHT, PROGRAM_REFUSED, PROGRAM_SKIPPED, 
 /* Compares gradients with central differences, two runs with each other, refusals with what must and what may be refused. why[256]: of what is wrong;
    or, in a refused one, the error. */
 program_verdict program_check(const program *p, char *why);
+/* The same, then the second derivative of the last loss, compared with second differences. PROGRAM_SKIPPED: it ends otherwise, or hooks change
+   its gradients. */
+program_verdict program_check_twice(const program *p, char *why);
 /* Leaves out calls while it stays wrong. */
-void program_shrink(program *p);
+void program_shrink(program *p, program_verdict (*check)(const program *p, char *why));
 /* As C-like text. */
 void program_print(const program *p);
 
