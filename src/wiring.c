@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "device/device.h"
 #include "dispatch/dispatch.h"
+#include "func/dual.h"
 #include "ops/ops.h"
 #include "situ/autograd.h"
 #include "tensor/tensor.h"
@@ -43,4 +44,5 @@ const situ__dispatch_upcalls situ__dispatch_up = {
   .cast_operand = situ_to_dtype,
   .sum_to = situ__sum_to,
   .zeros = situ_zeros,
+  .run_dual = situ__dual_run,
 };

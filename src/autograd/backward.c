@@ -413,6 +413,10 @@ static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, 
 
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
   const situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
+  if (situ__forward_mode == SITU__FORWARD_ON)
+    return situ__fail(SITU_E_UNSUPPORTED, op,
+                      "inside situ_func_jvp: gradients computed there would have no tangents; differentiate what "
+                      "situ_func_jvp returns instead");
   if (o.gradient && !situ__need(op, "gradient", o.gradient)) return situ_error();
   if (!t->requires_grad)
     return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient: no operand of what made it does");

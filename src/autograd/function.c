@@ -1,5 +1,6 @@
 /* Custom functions on the tape.
    SPDX-License-Identifier: MIT */
+#include "autograd/tangent.h"
 #include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -85,6 +86,8 @@ situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, 
   const bool wanted = asks & SITU__TAPE_WANTED;
   if (wanted && asks & SITU__TAPE_FIRST_ORDER) good = situ__tape_refuse_first_order(name, in, ins);
   for (int i = 0; good && wanted && i < ins; i++) good = situ__view_fresh(name, in[i]);
+  for (int i = 0; good && situ__forward_mode == SITU__FORWARD_ON && i < ins; i++)
+    good = situ__tangent_refuse(name, in[i]);
   if (good) {
     situ_scope s;
     situ_scope_begin_no_grad(&s);

@@ -31,6 +31,7 @@ situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
 void situ__meta_release(situ__meta *m) {
   if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   situ_release(m->grad);
+  situ_release(m->tangent);
   while (m->hooks) {
     situ__hook *next = m->hooks->next;
     situ__free(m->hooks);

@@ -63,10 +63,11 @@ typedef struct situ__hook {
 
 /* Gradient and hooks of a tensor; shared with the node for a non-leaf. */
 typedef struct situ__meta {
-  int64_t refs;      /* atomic */
-  situ_tensor *grad; /* owned */
-  situ__hook *hooks; /* in the order of their registration */
-  bool retain;       /* keep the gradient of a non-leaf (retain_grad) */
+  int64_t refs;         /* atomic */
+  situ_tensor *grad;    /* owned */
+  situ_tensor *tangent; /* owned; in forward mode: the derivative along a direction */
+  situ__hook *hooks;    /* in the order of their registration */
+  bool retain;          /* keep the gradient of a non-leaf (retain_grad) */
 } situ__meta;
 
 /* What to record: filled by the caller, copied by the tape. */

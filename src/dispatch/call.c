@@ -8,17 +8,13 @@
 
 /* ---- backward ---- */
 
-/* The type behind situ_grad_call.node. */
-typedef struct place_in_pass {
-  situ__pass *pass;
-  const situ__node *node;
-} place_in_pass;
+const situ__place situ__no_place;
 
 situ_tensor *situ_grad_collected(const situ_grad_call *call, int i) {
   if (!situ__given("grad_collected", "call", call) || !situ__given("grad_collected", "call->node", call->node))
     return NULL;
-  const place_in_pass *at = call->node;
-  return i >= 0 && i < call->ins ? situ__collected(at->pass, at->node, i) : NULL;
+  const situ__place *at = call->node;
+  return at->pass && i >= 0 && i < call->ins ? situ__collected(at->pass, at->node, i) : NULL;
 }
 
 static bool run_backward(situ_grad_call *call) {
@@ -67,7 +63,7 @@ static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *cons
                                                  .wants = wants,
                                                  .shape = shape,
                                                  .dtype = dtype,
-                                                 .node = &(place_in_pass){ pass, n } });
+                                                 .node = &(situ__place){ pass, n } });
   if (shape != few_shapes) situ__free(shape);
   return good;
 }
@@ -305,10 +301,14 @@ static bool run_call(situ_call *c) {
   return good;
 }
 
+static bool run_modal(situ_call *c) {
+  return situ__forward_mode == SITU__FORWARD_ON ? situ__dispatch_up.run_dual(c, run_call) : run_call(c);
+}
+
 /* Not inlined, to keep the common path short. */
 static SITU_COLD __attribute__((noinline)) bool run_dry(situ_call *c) { return situ__dry_call(c, run_call); }
 static SITU_COLD __attribute__((noinline)) bool run_cast(situ_call *c) {
-  return situ__autocast_run(c, situ__is_dry() ? run_dry : run_call);
+  return situ__autocast_run(c, situ__is_dry() ? run_dry : run_modal);
 }
 
 static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const situ_view_desc *b) {
@@ -349,7 +349,7 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
     c.out[k] = NULL;
     c.dtype[k] = SITU_DTYPE_DEFAULT;
   }
-  bool good = situ__setting.autocast ? run_cast(&c) : situ__is_dry() ? run_dry(&c) : run_call(&c);
+  bool good = situ__setting.autocast ? run_cast(&c) : situ__is_dry() ? run_dry(&c) : run_modal(&c);
   for (int k = 0; outs && k < c.outs; k++) outs[k] = good ? c.out[k] : NULL;
   return good ? c.out[0] : NULL;
 }
@@ -358,7 +358,7 @@ situ_tensor *situ_op_run_(const situ_op *op, situ_tensor *const *in, int ins, co
   if (!call_given(op, in, ins, params)) return NULL;
   situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .in_place = true };
   const char *outer = situ__call_as(op->name, "_");
-  bool good = situ__is_dry() ? run_dry(&c) : run_call(&c);
+  bool good = situ__is_dry() ? run_dry(&c) : run_modal(&c);
   situ__call_end(&outer);
   return good ? c.out[0] : NULL;
 }

@@ -31,6 +31,8 @@ typedef struct situ__dispatch_upcalls {
   /* Sums x over the dimensions in which it was broadcast from `shape`, with an op. */
   situ_tensor *(*sum_to)(situ_tensor *x, const situ_shape *shape);
   situ_tensor *(*zeros)(situ_shape shape, const situ_options *options);
+  /* In forward mode: runs a call, and computes the tangents of its results. */
+  bool (*run_dual)(situ_call *call, bool (*run)(situ_call *call));
 } situ__dispatch_upcalls;
 extern const situ__dispatch_upcalls situ__dispatch_up;
 
@@ -59,8 +61,16 @@ static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
     return false;
   const situ_device here = x->storage->device, there = y->storage->device;
   if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
+  if (situ__forward_mode == SITU__FORWARD_ON) return false;
   return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
 }
+
+/* The type behind situ_grad_call.node; none: a backward outside of a pass. */
+typedef struct situ__place {
+  situ__pass *pass;
+  const situ__node *node;
+} situ__place;
+extern const situ__place situ__no_place;
 
 /* recorded.c: the backward of a call whose gradients are differentiated again. */
 bool situ__recorded_backward(situ_grad_call *call);

@@ -63,7 +63,8 @@ static bool run_plain(const kept *k, situ_tensor *const *value, situ_tensor **dx
                                                  .dx = dx,
                                                  .wants = wants,
                                                  .shape = c->shape,
-                                                 .dtype = c->dtype });
+                                                 .dtype = c->dtype,
+                                                 .node = &situ__no_place });
   for (int i = 0; i < c->ins; i++) {
     if (good && wants[i]) good = (dx[i] = situ__fit_gradient(c->op->name, dx[i], &c->shape[i], c->dtype[i])) != NULL;
     if (good && wants[i]) good = situ_escape(&s, dx[i]) != NULL;

@@ -308,6 +308,7 @@ SITU_OP(attention_op) = {
                { "value", SITU_FLOATING | SITU_SAME },
                { "attn_mask", SITU_FLOATING | SITU_BOOLEAN | SITU_OPTIONAL } },
   .outs = 4,
+  .shown = 1,
   .flags = SITU_OP_COMPOSED,
   .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
   .params_size = sizeof(attention_params),

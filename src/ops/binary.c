@@ -101,9 +101,9 @@ enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
                        .mend = situ_mend_largest,                     \
                        .backward = back,                              \
                        .backward_recorded = back };
-BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR)
-BINARY(sub, infer_difference, sub_backward, 0, SITU_OP_PAIR)
-BINARY(mul, situ_infer_broadcast, situ__mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_PAIR)
+BINARY(add, situ_infer_broadcast, add_backward, 0, SITU_OP_PAIR | SITU_OP_LINEAR)
+BINARY(sub, infer_difference, sub_backward, 0, SITU_OP_PAIR | SITU_OP_LINEAR)
+BINARY(mul, situ_infer_broadcast, situ__mul_backward, BOTH, SITU_OP_PRODUCT | SITU_OP_BILINEAR | SITU_OP_PAIR)
 BINARY(div, infer_quotient, div_backward, BOTH, SITU_OP_PAIR)
 BINARY(div_trunc, infer_number, zero_backward, 0, 0)
 BINARY(div_floor, infer_number, zero_backward, 0, 0)

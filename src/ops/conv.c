@@ -245,7 +245,7 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
   SITU_OP(                                                                                                          \
       id##_op) = { .name = #id,                                                                                     \
                    .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, \
-                   .flags = SITU_OP_PRODUCT | SITU_OP_COMPOSED,                                                     \
+                   .flags = SITU_OP_PRODUCT | SITU_OP_BILINEAR | SITU_OP_COMPOSED,                                  \
                    .save = SITU_SAVE(0) | SITU_SAVE(1),                                                             \
                    .code = dims,                                                                                    \
                    .autocast = { on_cpu, SITU_CAST_LOW },                                                           \

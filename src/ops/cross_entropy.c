@@ -150,6 +150,7 @@ static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(
                                     { "target", SITU_INDEX },                                                    \
                                     { "weight", SITU_FLOATING | SITU_SAME | SITU_OPTIONAL } },                   \
                        .outs = 3,                                                                                \
+                       .shown = 1,                                                                               \
                        .flags = SITU_OP_COMPOSED,                                                                \
                        .autocast = { SITU_CAST_F32, SITU_CAST_F32 },                                             \
                        .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2), \

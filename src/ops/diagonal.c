@@ -107,6 +107,7 @@ static bool embed_backward(situ_grad_call *g) {
 SITU_OP(diag_embed_op) = { .name = "diag_embed",
                            .operand = { { "input", 0 } },
                            .params_size = sizeof(diagonal_params),
+                           .flags = SITU_OP_LINEAR,
                            .infer = embed_infer,
                            .forward = embed_forward,
                            .backward = embed_backward,

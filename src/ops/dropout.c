@@ -60,6 +60,7 @@ static bool backward(situ_grad_call *g) {
 SITU_OP(dropout_op) = { .name = "dropout",
                         .operand = { { "input", SITU_FLOATING } },
                         .outs = 2,
+                        .shown = 1,
                         .save = SITU_SAVE_OUT(1),
                         .params_size = sizeof(dropout_params),
                         .infer = infer,

@@ -71,7 +71,7 @@ static bool backward(situ_grad_call *g) {
 
 SITU_OP(fft_op) = { .name = "fft",
                     .operand = { { "input", SITU_FLOATING } },
-                    .flags = SITU_OP_COMPOSED,
+                    .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                     .autocast = { SITU_CAST_F32, SITU_CAST_F32 },
                     .params_size = sizeof(fft_params),
                     .infer = infer,

@@ -111,6 +111,7 @@ SITU_OP(group_norm_op) = {
   .name = "group_norm",
   .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", VECTOR }, { "bias", VECTOR } },
   .outs = 3,
+  .shown = 1,
   .flags = SITU_OP_COMPOSED,
   .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT) | SITU_SAVE_OUT(MEAN) | SITU_SAVE_OUT(RSTD),
   .params_size = sizeof(group_norm_params),

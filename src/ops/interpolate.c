@@ -78,7 +78,7 @@ static bool backward(situ_grad_call *g) {
 
 SITU_OP(interpolate_op) = { .name = "interpolate",
                             .operand = { { "input", SITU_FLOATING } },
-                            .flags = SITU_OP_COMPOSED,
+                            .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                             .params_size = sizeof(interpolate_params),
                             .infer = infer,
                             .forward = forward,

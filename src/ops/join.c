@@ -101,7 +101,7 @@ static bool cat_mend(situ_call *c) {
 
 SITU_OP(cat_op) = { .name = "cat",
                     .operand = { { "tensors", 0 } },
-                    .flags = SITU_OP_VARIADIC,
+                    .flags = SITU_OP_VARIADIC | SITU_OP_LINEAR,
                     .params_size = sizeof(cat_params),
                     .infer = cat_infer,
                     .forward = cat_forward,
@@ -290,6 +290,7 @@ static bool flip_backward(situ_grad_call *g) {
 SITU_OP(flip_op) = { .name = "flip",
                      .operand = { { "input", 0 } },
                      .params_size = sizeof(flip_params),
+                     .flags = SITU_OP_LINEAR,
                      .infer = flip_infer,
                      .forward = flip_forward,
                      .backward = flip_backward,

@@ -235,7 +235,7 @@ situ_tensor *situ_linalg_svdvals(situ_tensor *A) {
   SITU__MADE_OF_OPS(op);
   situ_tensor *outs[3] = { NULL, NULL, NULL };
   if (!situ__need(op, "A", A)) return NULL;
-  const bool values = !situ_requires_grad(A) || !situ__recording();
+  const bool values = !situ__keeps(A);
   situ__lapack_run(&svd_op, &A, 1, &(svd_params){ .values = values }, outs, 3);
   return outs[SINGULAR];
 }
@@ -301,6 +301,6 @@ situ_tensor *situ_linalg_eigvalsh(situ_tensor *A, bool upper) {
   const char *op = "linalg_eigvalsh";
   SITU__MADE_OF_OPS(op);
   if (!situ__need(op, "A", A)) return NULL;
-  const bool values = !situ_requires_grad(A) || !situ__recording();
+  const bool values = !situ__keeps(A);
   return situ__lapack_run1(&eigh_op, A, &(eigh_params){ upper, values });
 }

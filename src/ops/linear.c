@@ -45,7 +45,7 @@ static bool activation_infer(situ_call *c) {
   const linear_params *p = c->params;
   if (!infer(c)) return false;
   bool recorded = false;
-  for (int k = INPUT; k <= BIAS; k++) recorded = recorded || (c->in[k] && c->in[k]->requires_grad);
+  for (int k = INPUT; k <= BIAS; k++) recorded = recorded || situ__keeps(c->in[k]);
   c->shape[BEFORE] = c->shape[RESULT];
   c->dtype[BEFORE] = p->activation == SITU_ACTIVATION_GELU_TANH && recorded && situ__recording() ? c->dtype[RESULT]
                                                                                                  : SITU_DTYPE_DEFAULT;
@@ -174,7 +174,7 @@ static bool activation_backward(situ_grad_call *g) {
 
 SITU_OP(linear_op) = { .name = "linear",
                        .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } },
-                       .flags = SITU_OP_PRODUCT,
+                       .flags = SITU_OP_PRODUCT | SITU_OP_BILINEAR,
                        .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
                        .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT),
                        .infer = infer,
@@ -212,6 +212,7 @@ SITU_OP(linear_activation_op) = {
   .name = "linear_activation",
   .operand = { { "input", FLOATS }, { "weight", FLOATS }, { "bias", FLOATS | SITU_OPTIONAL } },
   .outs = 2,
+  .shown = 1,
   .flags = SITU_OP_PRODUCT,
   .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
   .params_size = sizeof(linear_params),

@@ -120,7 +120,7 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 #define PRODUCT(id, left, right, rule)                                       \
   SITU_OP(id##_op) = { .name = #id,                                          \
                        .operand = { { left, NUMBERS }, { right, NUMBERS } }, \
-                       .flags = SITU_OP_PRODUCT,                             \
+                       .flags = SITU_OP_PRODUCT | SITU_OP_BILINEAR,          \
                        .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },         \
                        .save = SITU_SAVE(0) | SITU_SAVE(1),                  \
                        .infer = rule,                                        \

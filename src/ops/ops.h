@@ -67,6 +67,9 @@ bool situ__mul_backward(situ_grad_call *g);
 situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_tensor *value, situ_tensor *grad);
 /* The op of a row of kernels/unary.h. */
 const situ_op *situ__unary_row(situ_unary code);
+static inline bool situ__is_unary(const situ_op *op) {
+  return (unsigned)op->code < SITU_UNARIES && situ__unary_row((situ_unary)op->code) == op;
+}
 /* The dtype in which the row computes with elements of this dtype. */
 situ_dtype situ__unary_compute(const situ_op *op, situ_dtype dtype);
 

@@ -157,7 +157,7 @@ static bool cumsum_backward(situ_grad_call *g) {
 }
 SITU_OP(cumsum_op) = { .name = "cumsum",
                        .operand = { { "input", 0 } },
-                       .flags = SITU_OP_COMPOSED,
+                       .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                        .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
                        .params_size = sizeof(order_params),
                        .infer = scan_infer,

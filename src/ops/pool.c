@@ -160,7 +160,7 @@ SITU_OP(max_pool2d_op) = { .name = "max_pool2d",
                            .backward_recorded = max_recorded };
 
 situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *options, situ_tensor **indices) {
-  pool_params p = { .indices = indices || (situ_is_grad_enabled() && situ_requires_grad(input)) };
+  pool_params p = { .indices = indices || situ__keeps(input) };
   if (options) p.o = *options;
   situ_tensor *out[2];
   situ_tensor *y = situ_op_run(&max_pool2d_op, &input, 1, &p, out);
@@ -185,7 +185,7 @@ static bool avg_backward(situ_grad_call *g) {
 }
 SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d",
                            .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } },
-                           .flags = SITU_OP_COMPOSED,
+                           .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                            .params_size = sizeof(pool_params),
                            .infer = avg_infer,
                            .forward = avg_forward,
@@ -220,7 +220,7 @@ static bool adaptive_forward(situ_call *c) {
 static bool adaptive_backward(situ_grad_call *g) { return back(g, SITU_POOL_ADAPTIVE_AVG_GRAD, NULL, NULL); }
 SITU_OP(adaptive_avg_pool2d_op) = { .name = "adaptive_avg_pool2d",
                                     .operand = { { "input", SITU_FLOATING } },
-                                    .flags = SITU_OP_COMPOSED,
+                                    .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                                     .params_size = sizeof(situ_shape),
                                     .infer = adaptive_infer,
                                     .forward = adaptive_forward,

@@ -76,8 +76,8 @@ static bool has_shape(const situ_call *c, int k, situ_shape expected) {
 
 static bool records(const situ_call *c) {
   bool wanted = false;
-  for (int k = 0; k < c->ins; k++) wanted = wanted || (c->in[k] && c->in[k]->requires_grad);
-  return wanted && situ__recording();
+  for (int k = 0; k < c->ins; k++) wanted = wanted || situ__keeps(c->in[k]);
+  return wanted;
 }
 
 /* Checks operands; `parts`: gates of a hidden unit. Sets the shape of y. */
@@ -404,6 +404,7 @@ SITU_OP(lstm_layer_op) = { .name = "lstm_layer",
                                         { "cx", FLOATS },
                                         { "weight_hr", FLOATS | SITU_OPTIONAL } },
                            .outs = 4,
+                           .shown = 2,
                            .flags = SITU_OP_COMPOSED,
                            .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
                            .params_size = sizeof(recurrent_params),
@@ -427,6 +428,7 @@ SITU_OP(gru_layer_op) = {
   .name = "gru_layer",
   .operand = { { "gates", FLOATS }, { "weight_hh", FLOATS }, { "hx", FLOATS }, { "bias_hh", FLOATS | SITU_OPTIONAL } },
   .outs = 2,
+  .shown = 1,
   .flags = SITU_OP_COMPOSED,
   .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
   .params_size = sizeof(recurrent_params),

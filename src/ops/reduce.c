@@ -220,8 +220,8 @@ static bool logsumexp_backward(situ_grad_call *g) {
                        .backward = back,                               \
                        .backward_recorded = back };
 enum { X = SITU_SAVE(0), Y = SITU_SAVE_OUT(0) };
-CASTING(sum, SITU_REDUCE_SUM, infer_sum, sum_backward, 0, 0, SITU_CAST_NOT, SITU_CAST_F32)
-REDUCE(mean, SITU_REDUCE_MEAN, infer_float, mean_backward, 0, 0)
+CASTING(sum, SITU_REDUCE_SUM, infer_sum, sum_backward, 0, SITU_OP_LINEAR, SITU_CAST_NOT, SITU_CAST_F32)
+REDUCE(mean, SITU_REDUCE_MEAN, infer_float, mean_backward, 0, SITU_OP_LINEAR)
 CASTING(prod, SITU_REDUCE_PROD, infer_sum, prod_backward, X, 0, SITU_CAST_F32, SITU_CAST_F32)
 REDUCE(var, SITU_REDUCE_VAR, infer_float, var_backward, X, 0)
 REDUCE(std, SITU_REDUCE_STD, infer_float, std_backward, X | Y, 0)

@@ -33,6 +33,7 @@ static SITU__THREAD_LOCAL struct {
   bool watched; /* thread_exit will be called */
 } mine;
 SITU__THREAD_LOCAL bool situ__grad_off;
+SITU__THREAD_LOCAL uint8_t situ__forward_mode;
 
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -78,6 +78,15 @@ extern SITU__THREAD_LOCAL bool situ__grad_off; /* the innermost scope records no
 /* situ_scope_begin, with recording on or off whatever the enclosing scope does. */
 void situ__scope_begin_as(situ_scope *scope, bool records);
 static inline bool situ__recording(void) { return !situ__grad_off; }
+/* In situ_func_jvp, on this thread: calls look for operands with a tangent; INSIDE a call that will compute tangents,
+   those of which it is made do not. */
+typedef enum situ__forward { SITU__FORWARD_OFF, SITU__FORWARD_ON, SITU__FORWARD_INSIDE } situ__forward;
+extern SITU__THREAD_LOCAL uint8_t situ__forward_mode;
+
+/* Whether what a derivative by t needs must be kept. */
+static inline bool situ__keeps(const situ_tensor *t) {
+  return situ__forward_mode != SITU__FORWARD_OFF || (t && t->requires_grad && situ__recording());
+}
 
 /* ---- shapes (shape.c) ---- */
 static inline situ_shape situ__shape(const situ_view_desc *v) {

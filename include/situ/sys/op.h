@@ -88,7 +88,9 @@ enum {
   SITU_OP_PRODUCT = 1u << 5,
   SITU_OP_PAIR = 1u << 6, /**< for two floating tensors of one shape and dtype it is SITU_VERB_BINARY with `code` */
   /** not element-wise: in place, no other operand may share memory with the written one */
-  SITU_OP_SCATTERS = 1u << 7
+  SITU_OP_SCATTERS = 1u << 7,
+  SITU_OP_LINEAR = 1u << 8,  /**< linear in all of its floating operands together: forward mode runs it on tangents */
+  SITU_OP_BILINEAR = 1u << 9 /**< a product of the first two operands, to which an optional third is added */
 };
 
 /* How autocast casts the floating operands of an op (never f64), by PyTorch's lists. */
@@ -107,6 +109,7 @@ typedef struct situ_op {
   const char *name;                    /**< without situ_, as in messages */
   situ_operand operand[SITU_OPERANDS]; /**< ended by a NULL name */
   int outs;                            /**< 0 means 1 */
+  int shown;                           /**< of these, the first that callers get; 0: all */
   unsigned flags, save;
   int code;            /**< for families: a situ_unary, situ_binary, ... */
   uint8_t autocast[2]; /**< a situ_cast: on cpu, and on any other device */

@@ -1,0 +1,50 @@
+/* Derivatives of functions (torch.func): products with the Jacobian from both sides, whole Jacobians, Hessians.
+   Threads: all state is the calling thread's.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_FUNC_H
+#define SITU_FUNC_H
+
+#include "autograd.h"
+
+SITU_BEGIN
+
+/** A function of `count` tensors: returns its result, which the innermost scope owns; NULL after recording an error. It
+    must not depend on anything that it changes. Its operands are handles of their own on the given values. */
+typedef situ_tensor *(*situ_func)(situ_tensor *const *in, int count, void *payload);
+
+/** torch.func.jvp: the function's result at the primals, and in *tangent (may be NULL) its derivative along the
+    tangents, of the result's shape: the Jacobian times them. tangents[i] has the shape, dtype and device of primals[i];
+    NULL: zeros. One pass in which values and derivatives are computed side by side (forward mode); no graph is kept.
+    Where gradients are recorded and a primal requires one, both results can be differentiated again. Refused by name
+    (SITU_E_UNSUPPORTED) are ops without a recorded backward, custom functions, gradients and a further situ_func_jvp
+    inside the function. */
+SITU_API SITU_CHECKED situ_tensor *situ_func_jvp(situ_func function, void *payload, int count,
+                                                 situ_tensor *const *primals, situ_tensor *const *tangents,
+                                                 situ_tensor **tangent);
+
+/** torch.func.vjp: the function's result at the primals, and in grads[count] the cotangent times the Jacobian, which is
+    the gradient of sum(cotangent * result) by each primal (zeros where the result does not depend on it). cotangent:
+    of the result's shape; NULL for a result of one element: 1. With create_graph the gradients can be differentiated
+    again. */
+SITU_API SITU_CHECKED situ_tensor *situ_func_vjp(situ_func function, void *payload, int count,
+                                                 situ_tensor *const *primals, situ_tensor *cotangent, bool create_graph,
+                                                 situ_tensor **grads);
+
+/** torch.func.jacrev: the Jacobian by primals[argnum], of the result's shape followed by the primal's; one backward
+    pass for each element of the result. */
+SITU_API SITU_CHECKED situ_tensor *situ_func_jacrev(situ_func function, void *payload, int count,
+                                                    situ_tensor *const *primals, int argnum);
+/** torch.func.jacfwd: the same by forward mode; one pass for each element of primals[argnum]. */
+SITU_API SITU_CHECKED situ_tensor *situ_func_jacfwd(situ_func function, void *payload, int count,
+                                                    situ_tensor *const *primals, int argnum);
+/** torch.autograd.functional.hvp: of a function with one element, the Hessian by primals[argnum] times v, which has the
+    primal's shape: the gradient of the derivative along v. */
+SITU_API SITU_CHECKED situ_tensor *situ_func_hvp(situ_func function, void *payload, int count,
+                                                 situ_tensor *const *primals, int argnum, situ_tensor *v);
+/** torch.func.hessian: of a function with one element, [primal's shape, primal's shape]; one situ_func_hvp for each
+    element of primals[argnum]. */
+SITU_API SITU_CHECKED situ_tensor *situ_func_hessian(situ_func function, void *payload, int count,
+                                                     situ_tensor *const *primals, int argnum);
+
+SITU_END
+#endif

@@ -1,0 +1,124 @@
+/* Forward mode of every op of the table: for random directions t of the operands and w of the result, <J t, w> by forward
+   mode is <t, J' w> by the op's own backward; and the derivative of J t is that of the recorded gradient. */
+/* test-devices: cpu sim:0 */
+#include <math.h>
+#include <string.h>
+
+#include "situ/func.h"
+#include "situ_config.h"
+#include "support/calls.h"
+#include "support/test.h"
+
+static const struct domain { double low, high; } domains[] = { { -2, 2 }, { 0.1, 0.9 }, { 1.2, 2.8 } };
+
+static bool is_missing(const parity_row *row) {
+#ifdef SITU_HAVE_LAPACK
+  (void)row;
+  return false;
+#else
+  return strncmp(row->op, "linalg_", 7) == 0;
+#endif
+}
+
+static situ_tensor *operand(char letter, const struct domain *d) {
+  const situ_shape base = SITU_SHAPE(2, 3, 4), shape = parity_shape(letter, base, 0);
+  if (letter == 'z') return situ_gt_scalar(test_random(shape, -1, 1, false), 0);
+  if (parity_is_index(letter)) {
+    const int64_t limit = parity_shape(letter == 't' ? 'v' : 'u', base, 0).dim[0];
+    return situ_to_dtype(test_random(shape, 0, (double)limit, false), SITU_I64);
+  }
+  if (letter == 'q') return test_random(shape, 0.15, 0.85, false);
+  return letter == 'p' ? test_random(shape, 0.3, 2.2, false) : test_random(shape, d->low, d->high, false);
+}
+
+/* What an op writes to its operands must not stay. */
+static situ_tensor *apply(situ_tensor *const *in, int count, void *payload) {
+  const parity_row *row = payload;
+  situ_tensor *copy[PARITY_OPERANDS] = { NULL }, *also = NULL;
+  situ_manual_seed(3);
+  for (int i = 0; i < count; i++) copy[i] = situ_dtype_is_floating(situ_dtype_of(in[i])) ? situ_clone(in[i]) : in[i];
+  return row->call(copy, &also);
+}
+
+static double dot(situ_tensor *a, situ_tensor *b) {
+  double sum = NAN;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  SITU_IGNORE(situ_item(situ_sum(situ_mul(a, b), NULL), &sum));
+  SITU_IGNORE(situ_scope_end(&s));
+  return sum;
+}
+
+/* Where a result is not finite, its weight is 0. */
+static situ_tensor *weight_of(situ_tensor *y, situ_tensor *ty) {
+  situ_tensor *w = situ_to(test_random(situ_shape_of(y), 0.5, 1.5, false), situ_device_of(y));
+  w = situ_masked_fill(w, situ_logical_not(situ_logical_and(situ_isfinite(y), situ_isfinite(ty))), 0);
+  return situ_to_dtype(w, situ_dtype_of(y));
+}
+
+/* Returns 1 if compared, 0 if there is nothing to compare, -1 after printing what is wrong. */
+static int check(const parity_row *row, const struct domain *d) {
+  situ_tensor *in[PARITY_OPERANDS], *t[PARITY_OPERANDS] = { NULL }, *grad[PARITY_OPERANDS], *ty;
+  int count = 0;
+  for (; row->operands[count]; count++) {
+    in[count] = operand(row->operands[count], d);
+    if (situ_dtype_is_floating(situ_dtype_of(in[count])) && !parity_is_constant(row->operands[count]))
+      t[count] = test_random(situ_shape_of(in[count]), 0.5, 1.5, false);
+  }
+  situ_tensor *y = situ_func_jvp(apply, (void *)row, count, in, t, &ty);
+  if (!y) {
+    print_error("%s, operands %s: %s\n", row->op, row->operands, situ_error_message());
+    return -1;
+  }
+  if (!situ_dtype_is_floating(situ_dtype_of(y))) return 0;
+  situ_tensor *w = weight_of(y, ty), *again;
+  again = situ_func_vjp(apply, (void *)row, count, in, w, false, grad);
+  if (!again) {
+    if (situ_error() == SITU_OK) return 0;
+    print_error("%s, operands %s: %s\n", row->op, row->operands, situ_error_message());
+    return -1;
+  }
+  const double forward = dot(situ_nan_to_num(ty, NULL), w);
+  double backward = 0, size = fabs(forward);
+  for (int i = 0; i < count; i++) {
+    if (!t[i] || !grad[i]) continue;
+    backward += dot(grad[i], t[i]);
+    size += dot(situ_abs(grad[i]), t[i]);
+  }
+  if (!isfinite(backward)) return 0; /* an operand outside of the function's domain */
+  const double u = situ_dtype_of(y) == SITU_F64 ? 1e-11 : situ_dtype_of(y) == SITU_F32 ? 1e-5 : 0.02;
+  if (fabs(forward - backward) <= u * (1 + size)) return 1;
+  print_error("%s, operands %s: <J t, w> is %.12g by forward mode, %.12g by backward\n", row->op, row->operands,
+              forward, backward);
+  return -1;
+}
+
+static void every_op(void **state) {
+  (void)state;
+  int agree = 0, bad = 0, constant = 0;
+  for (size_t r = 0; r < parity_row_count; r++) {
+    const parity_row *row = &parity_rows[r];
+    int compared = 0;
+    if (row->backward == NO_GRAD || is_missing(row)) continue;
+    for (size_t d = 0; d < sizeof domains / sizeof *domains; d++) {
+      situ_scope s;
+      situ_scope_begin(&s);
+      const int result = check(row, &domains[d]);
+      situ_error_clear();
+      bad += result < 0;
+      compared += result > 0;
+      SITU_IGNORE(situ_scope_end(&s));
+      situ_error_clear();
+    }
+    agree += compared > 0;
+    if (!compared) print_message("nothing to compare: %s\n", row->op);
+    constant += !compared;
+  }
+  print_message("forward mode: %d calls agree with backward, %d without a comparison\n", agree, constant);
+  assert_int_equal(bad, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { TEST(every_op) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
