@@ -3,6 +3,16 @@
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
 
+/* For callers outside of a pass. */
+static bool is_complete(const char *name, const situ_grad_call *g) {
+  if (!situ__given(name, "call", g) || !situ__given(name, "call->op", g->op)) return false;
+  if (g->in && g->out && g->grad && g->dx && g->wants && g->shape && g->dtype && (g->params || !g->op->params_size) &&
+      g->ins > 0 && g->outs > 0 && g->outs <= SITU_RESULTS)
+    return true;
+  situ__fail(SITU_E_ARG, name, "a call that is not complete: it is the one that a backward gets");
+  return false;
+}
+
 bool situ__recorded_backward(situ_grad_call *g) {
   if (g->op->backward_recorded) return g->op->backward_recorded(g);
   situ__fail(SITU_E_UNSUPPORTED, g->op->name,
@@ -117,6 +127,7 @@ static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *
 }
 
 bool situ_backward_linear(situ_grad_call *g, unsigned operands) {
+  if (!is_complete("backward_linear", g)) return false;
   kept k = { .call = { .op = g->op, .device = g->device, .operands = operands, .ins = g->ins } };
   if (g->ins > SITU_OPERANDS || g->outs != 1 || g->op->params_size > PARAMS_MAX) {
     situ__fail(SITU_E_ARG, g->op->name, "situ_backward_linear: %d operands, %d results, %zu bytes of parameters",
@@ -164,7 +175,12 @@ static int stand_ins(const situ_grad_call *g, situ_tensor **in, situ_tensor **as
 
 bool situ_backward_through(situ_grad_call *g, situ_composition compose) {
   situ_tensor *in[SITU_OPERANDS], *asked[SITU_OPERANDS], *found[SITU_OPERANDS];
-  const int count = g->ins <= SITU_OPERANDS ? stand_ins(g, in, asked) : -1;
+  if (!is_complete("backward_through", g) ||
+      !situ__given("backward_through", "compose", (const void *)(uintptr_t)compose))
+    return false;
+  if (g->ins > SITU_OPERANDS)
+    return situ__fail(SITU_E_ARG, g->op->name, "backward_through: %d operands", g->ins), false;
+  const int count = stand_ins(g, in, asked);
   bool good = count >= 0;
   for (int k = 0; good && k < g->outs; k++) {
     if (!g->grad[k]) continue;

@@ -375,8 +375,10 @@ static void bad_value(walk *b, const char *path, const char *type, void *at, siz
   const size_t length = strlen(type);
   if (strcmp(type, "const char *") == 0) bad_text(b, path, at);
   else if (strcmp(path, "payload") == 0 || type[length - 1] == ']') return;
-  else if (strchr(type, '(') ||
-           api_is(type, "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn")) {
+  else if (
+      strchr(type, '(') ||
+      api_is(type,
+             "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn situ_func situ_composition")) {
     if (*(void **)at && is_it(b)) {
       *(void **)at = NULL;
       say(b, path, "NULL");

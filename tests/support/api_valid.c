@@ -234,6 +234,10 @@ static situ_tree *get_one(situ_dataset *self, int64_t index) {
   return situ_tree_tensor(situ_scalar_tensor((double)index, NULL));
 }
 
+static situ_tensor *sum_of_squares(situ_tensor *const *in, int count, void *payload) {
+  return count < 1 || payload ? NULL : situ_sum(situ_square(in[0]), NULL);
+}
+
 static void *callback(const char *type) {
 #define CALLBACK(of_type, function) \
   if (strcmp(type, of_type) == 0) return (void *)(uintptr_t)(function)
@@ -247,6 +251,7 @@ static void *callback(const char *type) {
   CALLBACK("double (*)(int64_t step, void *payload)", lambda);
   CALLBACK("void (*)(situ_relation how, const situ_tensor *other, void *payload)", see_relative);
   CALLBACK("situ_log_fn", log_nothing);
+  CALLBACK("situ_func", sum_of_squares);
 #undef CALLBACK
   return NULL;
 }
@@ -344,13 +349,13 @@ static double number(const api_world *w, const char *name) {
 }
 
 static int64_t whole(const api_world *w, const char *name) {
-  if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle"))
+  if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle argnum"))
     return api_is(api_name(w), "topk kthvalue") && *name == 'k' ? 1 : 0;
   if (api_is(api_name(w), "transpose swapaxes")) return api_is(name, "dim1 axis1");
   if (api_is(api_name(w), "diagonal diag_embed diagonal_scatter")) return strcmp(name, "dim2") == 0;
   if (api_is(
           api_name(w),
-          "function_apply autograd_grad snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset subset_random_sampler weighted_random_sampler random_split"))
+          "function_apply autograd_grad func_jvp func_vjp func_jacrev func_jacfwd func_hvp func_hessian snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset subset_random_sampler weighted_random_sampler random_split"))
     if (api_is(name, "count count_in count_out")) return 1;
   if (api_is(api_name(w), "flatten") && strcmp(name, "end_dim") == 0) return 1;
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
