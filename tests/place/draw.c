@@ -106,6 +106,25 @@ static void shared_storages_count_once(void **state) {
   situ_nn_free(m);
 }
 
+/* Blocks are shown together only if they have the same parts: not if one begins as the other and goes on. */
+static void equal_blocks_are_equal_to_the_end(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_module_list(situ_nn_sequential(situ_nn_linear(2, 2, NULL)),
+                                          situ_nn_sequential(situ_nn_linear(2, 2, NULL), situ_nn_relu()));
+  tree(m, &ascii);
+  says("|- 0: Sequential");
+  says("`- 1: Sequential");
+  says("   `- 1: ReLU\n");
+  does_not_say("..");
+  situ_nn_free(m);
+  situ_nn_module *part = situ_nn_relu();
+  m = situ_nn_module_list(part, situ_nn_retain(part), situ_nn_retain(part));
+  tree(m, &ascii);
+  says("|- 1: ReLU");
+  says("`- 2: ReLU"); /* each second name says whose it is */
+  situ_nn_free(m);
+}
+
 static void nothing_is_shown_as_nothing(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_relu();
@@ -391,6 +410,7 @@ int main(void) {
     DRAW_TEST(a_stranger_reads_the_tree),
     DRAW_TEST(options_change_what_is_shown),
     DRAW_TEST(shared_storages_count_once),
+    DRAW_TEST(equal_blocks_are_equal_to_the_end),
     DRAW_TEST(nothing_is_shown_as_nothing),
     DRAW_TEST(json_has_the_same_facts),
     DRAW_TEST(a_diff_says_what_changed),

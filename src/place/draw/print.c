@@ -77,7 +77,7 @@ static bool same_text(const char *a, const char *b) { return a == b || strcmp(a,
 /* True if two modules have equal parts in the same places. Their own names may differ. */
 static bool alike(const situ_snapshot *s, int64_t a, int64_t b) {
   const situ__snapshot_node *x = &s->node[a], *y = &s->node[b];
-  if (x->end - a != y->end - b || x->tie >= 0 || y->tie >= 0) return false;
+  if (x->end - a != y->end - b || x->tie >= 0) return false;
   for (int64_t k = 0; a + k < s->node[a].end; k++) {
     x = &s->node[a + k];
     y = &s->node[b + k];
