@@ -112,6 +112,30 @@ static void a_device_without_a_dtype_is_refused_before_anything_moves(void **sta
   situ_nn_free(net);
 }
 
+/* A dtype counts on the device that gets it: not on another one of the map, and not for what stays where it is. */
+static void a_dtype_is_asked_of_its_own_device(void **state) {
+  (void)state;
+  needs_sim();
+  situ_nn_module *net = small_net();
+  const situ_device other = test_device_at(1 - there().index);
+  char map[64];
+  expect_ok(situ_nn_to_dtype(situ_nn_get_submodule(net, "0"), SITU_F64));
+  expect_ok(situ_sim_without(there().index, 1u << SITU_F64));
+  snprintf(map, sizeof map, "0=%s, *=%s", name_of(other), name_of(there()));
+  expect_ok(situ_nn_to_with(net, &(situ_nn_to_options){ .map = map }));
+  expect_on(situ_nn_get_tensor(net, "0.weight"), other);
+  expect_on(situ_nn_get_tensor(net, "2.weight"), there());
+  expect_ok(situ_sim_reset(there().index));
+  situ_tensor *w = situ_nn_get_tensor(net, "0.weight");
+  expect_ok(situ_nn_to(situ_nn_get_submodule(net, "0"), there()));
+  expect_ok(situ_nn_to(situ_nn_get_submodule(net, "2"), here()));
+  expect_ok(situ_sim_without(there().index, 1u << SITU_F64)); /* as if it had been lost while w was there */
+  expect_ok(situ_nn_to(net, there()));
+  assert_int_equal(situ_dtype_of(w), SITU_F64);
+  expect_ok(situ_sim_reset(there().index));
+  situ_nn_free(net);
+}
+
 static void a_device_that_is_too_small_is_refused_with_sizes(void **state) {
   (void)state;
   needs_sim();
@@ -351,6 +375,7 @@ int main(void) {
                                       PAIR_TEST(values_that_would_become_infinite_are_named),
                                       PAIR_TEST(large_storages_are_cast_a_part_at_a_time),
                                       PAIR_TEST(a_device_without_a_dtype_is_refused_before_anything_moves),
+                                      PAIR_TEST(a_dtype_is_asked_of_its_own_device),
                                       PAIR_TEST(a_device_that_is_too_small_is_refused_with_sizes),
                                       PAIR_TEST(a_cast_between_forward_and_backward_is_refused),
                                       PAIR_TEST(a_map_sends_each_part_where_its_first_pattern_says),

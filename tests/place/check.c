@@ -156,6 +156,32 @@ static void what_a_device_cannot_do_is_found(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* Meta runs nothing, and empty results need no kernel: neither can lack a verb or a dtype. */
+static void what_runs_nothing_lacks_nothing(void **state) {
+  (void)state;
+  const situ_place_check_options forward = { .backward = SITU_PLACE_BACKWARD_NEVER };
+  situ_nn_module *far = situ_nn_linear(3, 2, &(situ_nn_linear_options){ .device = situ_dev("meta") });
+  situ_tree *in = situ_tree_tensor(situ_ones(SITU_SHAPE(4, 3), &(situ_options){ .device = situ_dev("meta") }));
+  situ_place_report r;
+  assert_int_equal(situ_place_check(far, in, NULL, &r), SITU_OK);
+  assert_true(r.finished && r.differentiated);
+  assert_int_equal(r.mistakes, 0);
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(far);
+  if (test_device().kind != SITU_SIM) return; /* only it can be told to lack a dtype */
+  situ_nn_module *near = situ_nn_linear(3, 2, &(situ_nn_linear_options){ .device = test_device_at(1) });
+  in = situ_tree_tensor(situ_empty(SITU_SHAPE(0, 3), &(situ_options){ .device = test_device_at(1) }));
+  assert_int_equal(situ_sim_without(1, 1u << SITU_F32), SITU_OK);
+  assert_int_equal(situ_place_check(near, in, &forward, &r), SITU_OK);
+  assert_int_equal(situ_sim_without(1, 0), SITU_OK);
+  assert_true(r.finished);
+  assert_int_equal(r.mistakes, 0);
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(near);
+}
+
 static void a_parameter_without_gradient_is_a_note(void **state) {
   (void)state;
   net *m = make(64, SITU_F32);
@@ -362,6 +388,7 @@ int main(void) {
     TEST(all_mistakes_are_found_in_one_go),
     TEST(who_looks_at_values_is_told),
     TEST(what_a_device_cannot_do_is_found),
+    TEST(what_runs_nothing_lacks_nothing),
     TEST(a_parameter_without_gradient_is_a_note),
     TEST(nothing_changes),
     TEST(a_model_too_large_for_any_memory_is_checked),

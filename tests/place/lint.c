@@ -163,6 +163,33 @@ static void a_tensor_is_reported_once(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* A layer without a stated device is where it should be if others were put there. */
+static void a_layer_among_those_that_were_put_there(void **state) {
+  (void)state;
+  const situ_nn_linear_options put = { .device = situ_dev("cpu") };
+  situ_nn_module *m =
+      situ_nn_sequential(situ_nn_linear(2, 2, &put), situ_nn_linear(2, 2, &put), situ_nn_linear(2, 2, NULL));
+  expect_ok(situ_place_lint(m, &(situ_lint_options){ .strict = true }));
+  situ_nn_free(m);
+}
+
+/* However many storages a move would take along: parameters, and their gradients. */
+static void any_number_of_gradients(void **state) {
+  (void)state;
+  for (int count = 1; count <= 20; count++) {
+    situ_nn_module *m = situ_nn_module_list_of(0, NULL);
+    for (int i = 0; i < count; i++) {
+      situ_tensor *w = situ_requires_grad_(situ_ones(SITU_SHAPE(3), NULL), true);
+      char name[16];
+      snprintf(name, sizeof name, "w%d", i);
+      assert_non_null(situ_nn_add_tensor(m, name, NULL, w, SITU_NN_PARAMETER));
+      expect_ok(situ_backward(situ_sum(w, NULL), NULL));
+    }
+    expect_ok(situ_place_lint(m, &(situ_lint_options){ .strict = true }));
+    situ_nn_free(m);
+  }
+}
+
 /* More findings than a list has room for at first. */
 static void many_findings_without_memory(void **state) {
   (void)state;
@@ -240,6 +267,8 @@ int main(void) {
     MODULE_TEST(a_module_is_not_taken_for_a_parameter),
     MODULE_TEST(without_memory_it_says_so),
     MODULE_TEST(a_tensor_is_reported_once),
+    MODULE_TEST(a_layer_among_those_that_were_put_there),
+    MODULE_TEST(any_number_of_gradients),
     MODULE_TEST(many_findings_without_memory),
     MODULE_TEST(a_module_without_memory_is_refused),
     MODULE_TEST(it_changes_nothing),

@@ -119,12 +119,34 @@ static void a_dry_run_moves_its_own(void **state) {
   }
 }
 
+/* The plan of a move has the same answers in a dry run as outside of one. */
+static void a_dry_run_knows_what_fits(void **state) {
+  (void)state;
+  needs_sim();
+  situ_nn_module *net = situ_nn_linear(1024, 1024, NULL);
+  expect_ok(situ_sim_budget(there().index, 1 << 20));
+  for (int inside = 0; inside < 2; inside++) {
+    situ_dry dry = { 0 };
+    situ_place_plan plan;
+    if (inside) assert_int_equal(situ_dry_begin(&dry), SITU_OK);
+    char text[2048];
+    assert_true(situ_place_plan_to_string(net, &(situ_nn_to_options){ .device = there() }, &plan, text, sizeof text) >
+                0);
+    assert_int_equal(plan.status, SITU_E_NOMEM);
+    assert_true(situ_error() == SITU_OK);
+    if (inside) assert_int_equal(situ_dry_end(&dry), 0);
+  }
+  expect_ok(situ_sim_reset(there().index));
+  situ_nn_free(net);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { PAIR_TEST(handles_views_and_gradients_follow),
                                       PAIR_TEST(tied_weights_stay_tied),
                                       PAIR_TEST(a_move_between_forward_and_backward_is_refused),
                                       PAIR_TEST(a_failed_move_changes_nothing),
                                       PAIR_TEST(casts_from_several_dtypes),
-                                      PAIR_TEST(a_dry_run_moves_its_own) };
+                                      PAIR_TEST(a_dry_run_moves_its_own),
+                                      PAIR_TEST(a_dry_run_knows_what_fits) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
