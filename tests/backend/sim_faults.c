@@ -168,6 +168,10 @@ static void operands_must_be_here(void **state) {
   assert_int_equal(row_fill(&a, 1) | row_fill(&b, 1) | row_fill(&c, 1), SITU_OK);
   assert_int_equal(row_add(&a, &b, &y), SITU_E_DEVICE);
   assert_int_equal(row_add(&a, &c, &y), SITU_E_DEVICE);
+  situ_error_clear();
+  situ_work work = row_filling(&b, 1); /* past the checks above */
+  assert_int_equal(situ__backend(sim)->kernel[work.verb](sim.index, &work), SITU_E_DEVICE);
+  assert_non_null(strstr(situ_error_message(), "an operand on sim:1 reached sim:0"));
   y.size[0] = y.numel = ROW + 1;
   assert_int_equal(row_fill(&y, 1), SITU_E_INDEX);
   y.size[0] = y.numel = ROW;

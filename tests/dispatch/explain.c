@@ -238,6 +238,23 @@ static void views_and_models_left_behind(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* Parts on other devices are looked for as deep as a module can be walked, and no deeper. */
+static void parts_are_looked_for_as_deep_as_walks_go(void **state) {
+  (void)state;
+  enum { DEPTH = 256 };
+  for (int depth = DEPTH; depth <= DEPTH + 1; depth++) {
+    situ_nn_module *m = situ_nn_linear(7, 4, NULL), *last = m;
+    assert_non_null(situ_nn_add_child(m, "more", NULL, situ_nn_linear(2, 2, NULL))); /* most of it is on cpu */
+    for (int i = 0; i < depth; i++) last = situ_nn_add_child(last, "next", NULL, situ_nn_module_dict());
+    assert_non_null(situ_nn_add_tensor(last, "odd", NULL, situ_ones(SITU_SHAPE(2), NULL), SITU_NN_BUFFER));
+    assert_int_equal(situ_nn_to(last, situ_dev("sim:0")), SITU_OK);
+    assert_null(situ_nn_forward(m, situ_ones(SITU_SHAPE(3, 7), &(situ_options){ FAR })));
+    assert_int_equal(*report().next != 0, depth == DEPTH);
+    situ_error_clear();
+    situ_nn_free(m);
+  }
+}
+
 /* One layer would leave the others behind: the fix is the whole model, whose first layer was met. */
 static void a_model_in_one_place_moves_whole(void **state) {
   (void)state;
@@ -487,6 +504,7 @@ int main(void) {
     MODULE_TEST(a_model_that_cannot_move),
     MODULE_TEST(a_list_with_gaps_is_searched),
     MODULE_TEST(views_and_models_left_behind),
+    MODULE_TEST(parts_are_looked_for_as_deep_as_walks_go),
     TEST(a_model_in_one_place_moves_whole),
     TEST(all_are_different),
     TEST(many_operands),
