@@ -85,9 +85,8 @@ static bool take_size(reader *r, int64_t *out) {
   return r->at > start && (*start != '0' || r->at == start + 1);
 }
 
-/* Reads (), (3,) or (3, 4); a comma may follow the last size. */
+/* Adds the sizes of (), (3,) or (3, 4) to an empty shape; a comma may follow the last size. */
 static bool take_shape(reader *r, situ_shape *shape, situ__problem *problem) {
-  shape->ndim = 0;
   if (!take_char(r, '(')) return false;
   while (!take_char(r, ')')) {
     if (shape->ndim == SITU_MAX_DIMS) {
