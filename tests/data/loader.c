@@ -337,6 +337,20 @@ static void puts_batches_on_a_device(void **state) {
   situ_dataset_free(set);
 }
 
+/* Batches stay where their samples are, whatever device is the default. */
+static void a_batch_moves_only_where_it_is_told(void **state) {
+  (void)state;
+  situ_dataset *set = numbered(4);
+  situ_data_loader *loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 4 });
+  assert_int_equal(situ_set_default_device(situ_dev("meta")), SITU_OK);
+  int64_t out[4];
+  const situ_tree *batch = situ_data_loader_next(loader);
+  assert_int_equal(situ_set_default_device((situ_device){ 0 }), SITU_OK);
+  assert_int_equal(labels_of(batch, out), 4);
+  situ_data_loader_free(loader);
+  situ_dataset_free(set);
+}
+
 /* ---- parts of sets --------------------------------------------------------------------------- */
 
 static void subsets_and_splits(void **state) {
@@ -382,9 +396,18 @@ static void subsets_and_splits(void **state) {
   assert_int_equal(situ_error(), SITU_E_ARG);
   situ_error_clear();
   situ_dataset *none, *all;
+  for (int64_t wrong = -1; wrong <= 21; wrong += 22) {
+    assert_int_equal(situ_random_split(set, wrong, &generator, &none, &all), SITU_E_ARG);
+    assert_non_null(strstr(situ_error_message(), "random_split: "));
+    situ_error_clear();
+  }
   assert_int_equal(situ_random_split(set, 0, &generator, &none, &all), SITU_OK);
   assert_int_equal(situ_dataset_length(none), 0);
   assert_int_equal(situ_dataset_length(all), 20);
+  situ_dataset_free(none);
+  situ_dataset_free(all);
+  assert_int_equal(situ_random_split(set, 20, &generator, &all, &none), SITU_OK);
+  assert_int_equal(situ_dataset_length(none), 0);
   situ_dataset_free(none);
   situ_dataset_free(all);
   situ_dataset_free(train);
@@ -550,6 +573,7 @@ int main(void) {
     T(uneven_workers_keep_the_order),
     T(takes_a_collate_of_ones_own),
     T(puts_batches_on_a_device),
+    T(a_batch_moves_only_where_it_is_told),
     T(subsets_and_splits),
     T(a_set_may_be_empty),
     T(a_type_may_be_plain),

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "situ/progress.h"
@@ -118,7 +119,10 @@ static void redraws_on_a_terminal(void **state) {
     for (int plain = 0; plain < 2; plain++) {
       int to = -1, drawn, from = open_terminal(&to);
       if (from < 0) skip();
-      setenv("COLUMNS", widths[w], 1);
+      const struct winsize size = { .ws_col = (unsigned short)atoi(widths[w]) };
+      if (plain) setenv("COLUMNS", widths[w], 1);
+      else unsetenv("COLUMNS");
+      assert_int_equal(ioctl(to, TIOCSWINSZ, &size), 0);
       setenv("LC_ALL", plain ? "C" : "C.UTF-8", 1);
       if (plain) setenv("NO_COLOR", "1", 1);
       else unsetenv("NO_COLOR");

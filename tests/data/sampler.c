@@ -192,8 +192,31 @@ static void refusals(void **state) {
   situ_dataset_free(set);
 }
 
+/* A set that cannot be made frees the tensors that it was given. */
+static void a_set_without_memory(void **state) {
+  (void)state;
+  const int64_t live = situ_live_tensors();
+  bool reached = true;
+  for (uint64_t nth = 1; reached; nth++) {
+    situ_scope inner;
+    situ_scope_begin(&inner);
+    situ_tree *tensors = situ_tree_tensor(situ_ones(SITU_SHAPE(3), NULL));
+    assert_int_equal(situ_scope_end(&inner), SITU_OK);
+    situ_fail_allocation(nth, false);
+    situ_dataset *set = situ_tensor_dataset(tensors);
+    reached = situ_allocation_count() >= nth;
+    situ_fail_allocation(0, false);
+    assert_int_equal(situ_error(), set ? SITU_OK : SITU_E_NOMEM);
+    assert_true(nth > 1 || !set);
+    situ_dataset_free(set);
+    situ_error_clear();
+    assert_int_equal(situ_live_tensors(), live);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(sequential_and_random), TEST(weighted),    TEST(distributed),
-                                      TEST(distributed_in_epochs), TEST(in_a_loader), TEST(refusals) };
+                                      TEST(distributed_in_epochs), TEST(in_a_loader), TEST(refusals),
+                                      TEST(a_set_without_memory) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

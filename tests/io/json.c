@@ -12,13 +12,15 @@
 
 #include "io/json.h"
 
-/* All tokens of a text, one letter each; '!' for an error. */
+/* All tokens of a text, one letter each; '!' for an error. Its memory ends with it, as that of a file does. */
 static const char *tokens(const char *text) {
   static const char letters[] = "!.{}[]ksinTFN";
   static char out[512];
-  char *copy = strdup(text);
+  const size_t length = strlen(text);
+  char *copy = malloc(length + !length);
   situ__json json;
-  situ__json_begin(&json, copy, strlen(copy));
+  memcpy(copy, text, length);
+  situ__json_begin(&json, copy, length);
   size_t count = 0;
   situ__json_kind kind;
   do {
@@ -40,6 +42,18 @@ static void accepts(void **state) {
   assert_string_equal(tokens("[0.5,1e3,1E-2,-0.0,12.5e+7]"), "[nnnnn].");
   assert_string_equal(tokens("[[[[[[[[]]]]]]]]"), "[[[[[[[[]]]]]]]].");
   assert_string_equal(tokens("\"\xE2\x82\xAC \xF0\x9F\x98\x80\""), "s.");
+}
+
+static void refuses_all_that_is_cut(void **state) {
+  (void)state;
+  static const char whole[] = "{\"a\":[1,true,\"\\u20AC\\uD83D\\uDE00\"],\"b\":{\"c\":0.5}}";
+  char cut[sizeof whole] = "";
+  for (size_t length = 0; length < sizeof whole - 1; length++) {
+    const char *seen = tokens(cut);
+    if (seen[strlen(seen) - 1] != '!') fail_msg("%s: %s", cut, seen);
+    cut[length] = whole[length];
+  }
+  assert_string_equal(tokens(whole), "{k[iTs]k{kn}}.");
 }
 
 static void refuses(void **state) {
@@ -187,6 +201,7 @@ static void errors_say_where(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(accepts),
+    cmocka_unit_test(refuses_all_that_is_cut),
     cmocka_unit_test(refuses),
     cmocka_unit_test(numbers_keep_64_bits),
     cmocka_unit_test(strings_are_decoded_in_place),

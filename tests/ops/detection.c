@@ -80,6 +80,8 @@ static void refusals(void **state) {
   rois = T32(SITU_SHAPE(1, 5), 0, 0, 0, 1e9, 1);
   REFUSED(images(), rois, SITU_DIMS(1), SITU_E_ARG, "1e+09 pixels");
   REFUSED(images(), rois, SITU_DIMS(0), SITU_E_ARG, "output_size");
+  REFUSED(images(), rois, SITU_DIMS(1, (1 << 20) + 1), SITU_E_ARG, "output_size");
+  REFUSED(images(), rois, SITU_DIMS((1 << 20) + 1, 1), SITU_E_ARG, "output_size");
   REFUSED(images(), rois, SITU_DIMS(1, 1, 1), SITU_E_ARG, "output_size");
 }
 

@@ -29,6 +29,9 @@ static void cyclic_lr(void **state) {
     assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
   }
   situ_lr_scheduler_free(s);
+  s = situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .base_momentum = 1, .max_momentum = 1 });
+  assert_non_null(s); /* 1 is a momentum */
+  situ_lr_scheduler_free(s);
   situ_optim_free(o);
 }
 

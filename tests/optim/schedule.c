@@ -208,6 +208,10 @@ static void arguments_out_of_range(void **state) {
                  "max_lr 0");
   expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .step_size_up = -1 }), SITU_E_ARG,
                  "", "step_size_up -1");
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .max_momentum = 1.01 }),
+                 SITU_E_ARG, "", "max_momentum 1.01");
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .base_momentum = 1.01 }),
+                 SITU_E_ARG, "", "base_momentum 1.01");
   expect_refused(situ_lr_scheduler_reduce_lr_on_plateau(o, 1, 1, NULL), SITU_E_ARG, "", "factor 1");
   expect_refused(situ_lr_scheduler_reduce_lr_on_plateau(o, 0.5, 1, &(situ_plateau_options){ .min_lr = -1 }), SITU_E_ARG,
                  "", "min_lr -1");

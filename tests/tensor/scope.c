@@ -97,6 +97,22 @@ static void escape_and_set(void **state) {
   expect_exact(kept, SITU_SHAPE(1), 7);
 }
 
+/* Outside all scopes, a tensor belongs to the program. */
+static void escapes_from_the_outermost_scope(void **state) {
+  (void)state;
+  int64_t before = situ_live_tensors();
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *older = one(1), *newest = one(2);
+  assert_ptr_equal(situ_escape(&s, newest), newest);
+  assert_ptr_equal(situ_escape(&s, older), older);
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+  assert_int_equal(situ_live_tensors(), before + 2);
+  situ_release(older);
+  situ_release(newest);
+  assert_int_equal(situ_live_tensors(), before);
+}
+
 static void the_scope_tells_of_errors_inside(void **state) {
   (void)state;
   situ_scope s;
@@ -125,6 +141,7 @@ int main(void) {
                                       TEST(a_setting_outlives_the_scope),
                                       TEST(a_scope_returns_a_tensor),
                                       TEST(escape_and_set),
+                                      cmocka_unit_test(escapes_from_the_outermost_scope),
                                       TEST(the_scope_tells_of_errors_inside),
                                       TEST(a_released_handle_is_refused) };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,10 @@ static void builds_and_finds(void **state) {
   expect_exact(situ_tree_tensor_at(more, 0), SITU_SHAPE(1), 2);
   assert_null(situ_tree_find(t, "z"));
   assert_null(situ_tree_find(more, "x"));
+  for (int64_t outside = -1; outside <= 2; outside += 3) {
+    assert_null(situ_tree_at(t, outside));
+    expect_error(SITU_E_INDEX, "tree_at", "of a dict of 2");
+  }
   assert_int_equal(situ_error(), SITU_OK);
   situ_tree_free(t);
 }
