@@ -1,4 +1,4 @@
-/* Reading and writing elements and rows by index: the gather and scatter families, embedding, one_hot. Kernels check
+/* Reading and writing elements and rows by index: the gather and scatter families, one_hot. Kernels check
    every index before they access memory.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
@@ -7,7 +7,6 @@
 typedef struct index_params {
   int dim;
   double alpha;
-  int64_t padding; /* embedding: the row without a gradient; -1: none */
 } index_params;
 
 static situ_tensor *zeros(const situ_grad_call *g, int operand) {
@@ -314,74 +313,6 @@ situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, dou
   if (!situ__need("scatter_value", "input", x) || !situ__need("scatter_value", "index", index)) return NULL;
   situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = index->view.storage->device };
   return situ_scatter(x, dim, index, situ_expand(situ_full(SITU_SCALAR, value, &like), situ__shape(&index->view)));
-}
-
-/* ---- embedding ---- */
-
-static bool embedding_infer(situ_call *c) {
-  const situ_view_desc *index = situ__desc(c->in[0]), *weight = situ__desc(c->in[1]);
-  if (weight->ndim != 2)
-    return situ_refuse(c, SITU_E_SHAPE, "weight has %d dimensions, must be [vocabulary, width]", weight->ndim);
-  if (index->ndim == SITU_MAX_DIMS)
-    return situ_refuse(c, SITU_E_ARG, "index has %d dimensions: the result would have one more than the limit",
-                       SITU_MAX_DIMS);
-  const index_params *p = c->params;
-  if (p->padding >= weight->size[0])
-    return situ_refuse(c, SITU_E_ARG, "padding_idx %lld is outside the vocabulary of %lld", (long long)p->padding,
-                       (long long)weight->size[0]);
-  c->shape[0] = situ__shape(index);
-  c->shape[0].dim[c->shape[0].ndim++] = weight->size[1];
-  c->dtype[0] = (situ_dtype)weight->dtype;
-  return true;
-}
-
-static bool embedding_forward(situ_call *c) {
-  const situ_view_desc *weight = situ__desc(c->in[1]);
-  situ_tensor *flat = situ_contiguous(c->in[0]);
-  if (!flat) return false;
-  int64_t count = situ_desc(flat)->numel;
-  situ_view_desc index, y;
-  return situ_launch(
-      c->op->name, c->device,
-      &(situ_work){ .verb = SITU_VERB_GATHER,
-                    .op = SITU_INDEX_ROWS,
-                    .ins = 2,
-                    .outs = 1,
-                    .in = { weight, situ_desc_reshape(situ_desc(flat), SITU_SHAPE(count), &index) },
-                    .out = { situ_desc_reshape(situ__desc(c->out[0]), SITU_SHAPE(count, weight->size[1]), &y) } });
-}
-
-static bool embedding_backward(situ_grad_call *g) {
-  const index_params *p = g->params;
-  int64_t width = g->shape[1].dim[1];
-  situ_tensor *index = situ_reshape(g->in[0], SITU_SHAPE(-1)),
-              *up = situ_reshape(g->grad[0], SITU_SHAPE(situ_numel(g->in[0]), width));
-  if (p->padding >= 0) up = situ_masked_fill(up, situ_unsqueeze(situ_eq_scalar(index, (double)p->padding), 1), 0);
-  return situ_index_add_(sum_of(g, 1), 0, index, up, 1) != NULL;
-}
-
-SITU_OP(embedding_op) = { .name = "embedding",
-                          .operand = { { "input", SITU_INDEX }, { "weight", 0 } },
-                          .flags = SITU_OP_COMPOSED,
-                          .save = SITU_SAVE(0),
-                          .params_size = sizeof(index_params),
-                          .infer = embedding_infer,
-                          .forward = embedding_forward,
-                          .backward = embedding_backward,
-                          .backward_recorded = embedding_backward };
-
-situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_embedding_options *o) {
-  index_params p = { .padding = -1 };
-  if (o && o->has_padding_idx) {
-    p.padding = o->padding_idx;
-    if (p.padding < 0 && situ__need("embedding", "weight", weight) && weight->view.ndim == 2)
-      p.padding += weight->view.size[0];
-    if (p.padding < 0) {
-      situ__fail(SITU_E_ARG, "embedding", "padding_idx %lld is outside the vocabulary", (long long)o->padding_idx);
-      return NULL;
-    }
-  }
-  return situ_op_run2(&embedding_op, index, weight, &p);
 }
 
 /* ---- one_hot ---- */

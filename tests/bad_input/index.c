@@ -1,5 +1,5 @@
 /* Bad inputs, rows 55 to 62 (and 49's targets in nn.c): the contents of an index tensor are untrusted, on every device. (Rows
-   56, 60 and 61, embedding_bag, segments and searchsorted, are not offered.)
+   60 and 61, segments and searchsorted, are not offered.)
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -45,6 +45,31 @@ static void row_55_embedding(void **state) {
       SITU_E_ARG, "embedding", "padding_idx");
   expect_exact(situ_embedding(good, weight, NULL), SITU_SHAPE(2, 2), 5, 6, 1,
                2); /* a refused call leaves nothing behind */
+}
+
+static void row_56_embedding_bag(void **state) {
+  (void)state;
+  static const struct {
+    double offsets[3];
+    const char *text;
+  } bad[] = { { { 0, 9, 4 }, "index 9" },
+              { { 0, 3, 2 }, "index -1" },
+              { { 1, 2, 3 }, "index -1" },
+              { { 0, -1, 2 }, "index -1" },
+              { { 0, 1, 5 }, "index 5" } };
+  situ_tensor *x = TI64(SITU_SHAPE(4), 0, 1, 2, 0), *weight = table();
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (int mode = 0; mode <= SITU_EMBEDDING_BAG_MAX; mode++) {
+      const situ_embedding_bag_options o = { .offsets = test_tensor(SITU_I64, SITU_SHAPE(3), bad[i].offsets),
+                                             .mode = (situ_embedding_bag_mode)mode };
+      expect_refused_late(situ_embedding_bag(x, weight, &o), SITU_E_INDEX, "", bad[i].text);
+    }
+  const situ_embedding_bag_options none = { .offsets = TI64(SITU_SHAPE(2), 0, 0) };
+  expect_exact(situ_embedding_bag(situ_zeros(SITU_SHAPE(0), HERE(.dtype = SITU_I64)), weight, &none), SITU_SHAPE(2, 2),
+               0, 0, 0, 0);
+  EACH_OUTSIDE(i)
+    expect_refused_late(situ_embedding_bag(spoiled(outside[i], SITU_SHAPE(1, 2)), weight, NULL), SITU_E_INDEX, "",
+                        text_of(outside[i]));
 }
 
 static void row_57_embedding_without_rows(void **state) {
@@ -133,8 +158,8 @@ static void row_62_dtype_of_an_index(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(row_55_embedding), TEST(row_57_embedding_without_rows), TEST(row_58_and_59_values),
-    TEST(row_58_shapes),    TEST(row_62_dtype_of_an_index),
+    TEST(row_55_embedding),     TEST(row_56_embedding_bag), TEST(row_57_embedding_without_rows),
+    TEST(row_58_and_59_values), TEST(row_58_shapes),        TEST(row_62_dtype_of_an_index),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

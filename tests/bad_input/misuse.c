@@ -15,7 +15,6 @@
    50   ctc_loss                               not offered
    52   rnn, packed sequences                  not offered
    54   interpolate                            not offered
-   56   embedding_bag                          not offered
    60   segment_sum                            not offered
    61   searchsorted                           not offered
 

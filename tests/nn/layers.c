@@ -11,6 +11,7 @@ static void options_reach_every_parameter(void **state) {
   situ_nn_module *m[] = {
     situ_nn_linear(2, 2, &(situ_nn_linear_options){ .dtype = SITU_F64, HERE }),
     situ_nn_embedding(2, 2, &(situ_nn_embedding_options){ .dtype = SITU_F64, HERE }),
+    situ_nn_embedding_bag(2, 2, &(situ_nn_embedding_bag_options){ .dtype = SITU_F64, HERE }),
     situ_nn_conv1d(2, 2, 1, &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
     situ_nn_conv2d(2, 2, SITU_DIMS(1), &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
     situ_nn_conv_transpose2d(2, 2, SITU_DIMS(1), &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
@@ -62,6 +63,16 @@ static void bad_sizes_are_refused(void **state) {
   expect_refused(situ_nn_dropout(NAN), SITU_E_ARG, "nn_dropout", "probability");
   expect_refused(situ_nn_embedding(3, 2, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = 3 }),
                  SITU_E_INDEX, "nn_embedding", "3 of 3");
+  expect_refused(situ_nn_embedding(3, 2, &(situ_nn_embedding_options){ .max_norm = -1 }), SITU_E_ARG, "nn_embedding",
+                 "max_norm -1");
+  expect_refused(situ_nn_embedding_bag(3, 2, &(situ_nn_embedding_bag_options){ .norm_type = NAN }), SITU_E_ARG,
+                 "nn_embedding_bag", "NaN");
+  expect_refused(situ_nn_embedding_bag(3, 2, &(situ_nn_embedding_bag_options){ .mode = (situ_embedding_bag_mode)3 }),
+                 SITU_E_ARG, "nn_embedding_bag", "mode 3 is not");
+  expect_refused(
+      situ_nn_embedding_bag(
+          3, 2, &(situ_nn_embedding_bag_options){ .mode = SITU_EMBEDDING_BAG_MAX, .scale_grad_by_freq = true }),
+      SITU_E_ARG, "nn_embedding_bag", "scale_grad_by_freq");
 }
 
 static void dropout_and_norm_know_their_mode(void **state) {

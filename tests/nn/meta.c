@@ -21,6 +21,8 @@ typedef situ_nn_module *(*maker)(situ_device d);
   &(situ_nn_norm_options) { .device = d }
 MAKER(linear, LINEAR(5, 3))
 MAKER(linear16, situ_nn_linear(5, 3, &(situ_nn_linear_options){ .dtype = SITU_BF16, .no_bias = true, .device = d }))
+MAKER(embedding_bag,
+      situ_nn_embedding_bag(7, 4, &(situ_nn_embedding_bag_options){ .has_padding_idx = true, .device = d }))
 MAKER(embedding,
       situ_nn_embedding(7, 4, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = 2, .device = d }))
 MAKER(conv1d, situ_nn_conv1d(2, 3, 5, CONV))
@@ -80,9 +82,9 @@ static situ_nn_module *every_initialiser(situ_device d) {
   return situ_nn_done(m);
 }
 
-static const maker all[] = { linear,     linear16,   embedding,   conv1d,           conv2d,    conv_transpose2d,
-                             batch_norm, layer_norm, rms_norm,    group_norm,       attention, cross_attention,
-                             lstm,       gru_cell,   transformer, every_initialiser };
+static const maker all[] = { linear,           linear16,   embedding,  embedding_bag, conv1d,           conv2d,
+                             conv_transpose2d, batch_norm, layer_norm, rms_norm,      group_norm,       attention,
+                             cross_attention,  lstm,       gru_cell,   transformer,   every_initialiser };
 
 static situ_status same(const situ_nn_visit *at, void *payload) {
   situ_tensor *other = situ_nn_get_tensor(payload, at->path);

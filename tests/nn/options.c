@@ -39,9 +39,18 @@ static outcome outcome_from(situ_nn_module *m, situ_tensor *x) {
 static situ_tensor *values(situ_shape shape) { return situ_to_dtype(test_random(shape, -2, 2, false), SITU_F32); }
 #define R(...) values(SITU_SHAPE(__VA_ARGS__))
 
+static outcome bag_outcome(const situ_nn_embedding_bag_options *o, situ_tensor *x, situ_tensor *offsets) {
+  situ_nn_module *m = situ_nn_embedding_bag(3, 2, o);
+  if (!m) return outcome_of(NULL);
+  const situ_nn_embedding_bag_kwargs kwargs = { .offsets = offsets };
+  outcome result = outcome_with(m, situ_nn_forward_kwargs(m, x, &kwargs));
+  situ_nn_free(m);
+  return result;
+}
+
 static void linear_and_embedding(void **state) {
   (void)state;
-  situ_tensor *x = R(3, 4), *index = TI64(SITU_SHAPE(3), 0, 2, 1);
+  situ_tensor *x = R(3, 4), *index = TI64(SITU_SHAPE(4), 0, 2, 1, 2);
 #define LINEAR(call)                                                                        \
   FIELD(situ_nn_linear_options, outcome_from(call, x), .no_bias = true);                    \
   FIELD(situ_nn_linear_options, outcome_from(call, x), .activation = SITU_ACTIVATION_RELU); \
@@ -51,7 +60,21 @@ static void linear_and_embedding(void **state) {
 #define EMBEDDING outcome_from(situ_nn_embedding(3, 2, o), index)
   FIELD(situ_nn_embedding_options, EMBEDDING, .has_padding_idx = true);
   FIELD(situ_nn_embedding_options, EMBEDDING, .has_padding_idx = true, .padding_idx = 2);
+  FIELD(situ_nn_embedding_options, EMBEDDING, .max_norm = 0.01);
+  FIELD(situ_nn_embedding_options, EMBEDDING, .max_norm = 0.01, .norm_type = 1);
+  FIELD(situ_nn_embedding_options, EMBEDDING, .scale_grad_by_freq = true);
   PLACED(situ_nn_embedding_options, EMBEDDING);
+#define BAG bag_outcome(o, pairs, offsets)
+  situ_tensor *pairs = TI64(SITU_SHAPE(4), 0, 2, 2, 1), *offsets = TI64(SITU_SHAPE(2), 0, 2);
+  FIELD(situ_nn_embedding_bag_options, BAG, .mode = SITU_EMBEDDING_BAG_SUM);
+  FIELD(situ_nn_embedding_bag_options, BAG, .mode = SITU_EMBEDDING_BAG_MAX);
+  FIELD(situ_nn_embedding_bag_options, BAG, .include_last_offset = true);
+  FIELD(situ_nn_embedding_bag_options, BAG, .has_padding_idx = true);
+  FIELD(situ_nn_embedding_bag_options, BAG, .has_padding_idx = true, .padding_idx = 2);
+  FIELD(situ_nn_embedding_bag_options, BAG, .max_norm = 0.01);
+  FIELD(situ_nn_embedding_bag_options, BAG, .max_norm = 0.01, .norm_type = 1);
+  FIELD(situ_nn_embedding_bag_options, BAG, .scale_grad_by_freq = true);
+  PLACED(situ_nn_embedding_bag_options, BAG);
 }
 
 static void convolutions(void **state) {

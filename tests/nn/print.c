@@ -52,6 +52,20 @@ static void leaves(void **state) {
   expect_text(situ_nn_embedding(10, 3, NULL), "Embedding(10, 3)");
   expect_text(situ_nn_embedding(10, 3, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = -1 }),
               "Embedding(10, 3, padding_idx=9)");
+  expect_text(
+      situ_nn_embedding(
+          4, 3,
+          &(situ_nn_embedding_options){
+              .has_padding_idx = true, .padding_idx = 3, .max_norm = 1, .norm_type = 1, .scale_grad_by_freq = true }),
+      "Embedding(4, 3, padding_idx=3, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True)");
+  expect_text(situ_nn_embedding_bag(4, 3, NULL), "EmbeddingBag(4, 3, mode='mean')");
+  expect_text(situ_nn_embedding_bag(4, 3,
+                                    &(situ_nn_embedding_bag_options){ .has_padding_idx = true,
+                                                                      .padding_idx = -1,
+                                                                      .max_norm = 1,
+                                                                      .mode = SITU_EMBEDDING_BAG_SUM,
+                                                                      .scale_grad_by_freq = true }),
+              "EmbeddingBag(4, 3, max_norm=1.0, scale_grad_by_freq=True, mode='sum', padding_idx=3)");
   expect_text(situ_nn_leaky_relu(0.01), "LeakyReLU(negative_slope=0.01)");
   expect_text(situ_nn_elu(1), "ELU(alpha=1.0)");
   expect_text(situ_nn_gelu(SITU_GELU_NONE), "GELU(approximate='none')");

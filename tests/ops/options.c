@@ -105,11 +105,36 @@ static void reductions(void **state) {
 }
 
 static outcome embedded(const situ_embedding_options *o) {
-  situ_tensor *w = situ_requires_grad_(R(3, 2), true), *y = situ_embedding(TI64(SITU_SHAPE(2), 0, 2), w, o);
+  situ_tensor *w = situ_requires_grad_(R(3, 2), true), *y = situ_embedding(TI64(SITU_SHAPE(3), 0, 2, 2), w, o);
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   outcome result = outcome_of(y);
   note(&result, situ_grad(w));
   return result;
+}
+static outcome bagged(const situ_embedding_bag_options *o) {
+  situ_tensor *w = situ_requires_grad_(R(4, 2), true), *y = situ_embedding_bag(TI64(SITU_SHAPE(4), 0, 2, 2, 3), w, o);
+  if (!y) return outcome_of(NULL);
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  outcome result = outcome_of(y);
+  note(&result, situ_grad(w));
+  return result;
+}
+static void bags(void **state) {
+  (void)state;
+  situ_tensor *offsets = TI64(SITU_SHAPE(2), 0, 3), *weights = R(4);
+#define BASE { .offsets = offsets, .mode = SITU_EMBEDDING_BAG_SUM }
+#define BAG(...) \
+  FIELD(situ_embedding_bag_options, bagged(o), .offsets = offsets, .mode = SITU_EMBEDDING_BAG_SUM, __VA_ARGS__)
+  BAG(.per_sample_weights = weights);
+  BAG(.include_last_offset = true);
+  BAG(.has_padding_idx = true, .padding_idx = 2);
+  BAG(.max_norm = 0.01);
+  BAG(.max_norm = 0.01, .norm_type = 1);
+  BAG(.scale_grad_by_freq = true);
+  FIELD(situ_embedding_bag_options, bagged(o), .offsets = offsets, .mode = SITU_EMBEDDING_BAG_MEAN);
+  FIELD(situ_embedding_bag_options, bagged(o), .offsets = offsets, .mode = SITU_EMBEDDING_BAG_MAX);
+  FIELD(situ_embedding_bag_options, bagged(o), .offsets = TI64(SITU_SHAPE(2), 0, 1), .mode = SITU_EMBEDDING_BAG_SUM);
+#undef BASE
 }
 static void others(void **state) {
   (void)state;
@@ -117,6 +142,9 @@ static void others(void **state) {
   situ_tensor *x = T32(SITU_SHAPE(4), NAN, INFINITY, -INFINITY, 1), *a = R(2, 2), *b = R(2, 2);
 #define BASE { 0 }
   FIELD(situ_embedding_options, embedded(o), .has_padding_idx = true, .padding_idx = 2);
+  FIELD(situ_embedding_options, embedded(o), .max_norm = 0.01);
+  FIELD(situ_embedding_options, embedded(o), .max_norm = 0.01, .norm_type = 1);
+  FIELD(situ_embedding_options, embedded(o), .scale_grad_by_freq = true);
   FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .nan = 3);
   FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .posinf = &most);
   FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .neginf = &least);
@@ -129,7 +157,8 @@ static void others(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(convolutions), TEST(pools), TEST(norms_and_attention), TEST(losses), TEST(reductions), TEST(others),
+    TEST(convolutions), TEST(pools),  TEST(norms_and_attention), TEST(losses), TEST(reductions),
+    TEST(bags),         TEST(others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

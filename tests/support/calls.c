@@ -236,6 +236,17 @@ static situ_tensor *positive_of(situ_tensor *x) {
   _(index, index_select, "ri", SAME, SUMS, situ_index(t[0], &t[1], 1))                                                 \
   _(index_put, index_add, "ris", SUMS, SUMS, situ_index_put(t[0], &t[1], 1, t[2], true))                               \
   _(embedding, embedding, "ir", SAME, SUMS, situ_embedding(t[0], t[1], NULL))                                          \
+  _(embedding_limited, embedding, "ir", MATH, SUMS,                                                                    \
+    situ_embedding(t[0], situ_clone(t[1]), &(situ_embedding_options){ .max_norm = 0.5, .scale_grad_by_freq = true }))  \
+  _(embedding_bag, embedding, "jr", SUMS, SUMS, situ_embedding_bag(t[0], t[1], NULL))                                  \
+  _(embedding_bag_max, embedding, "jr", SAME, SUMS,                                                                    \
+    situ_embedding_bag(t[0], t[1], &(situ_embedding_bag_options){ .mode = SITU_EMBEDDING_BAG_MAX }))                   \
+  _(embedding_bag_offsets, embedding, "ir", SUMS, SUMS,                                                                \
+    situ_embedding_bag(                                                                                                \
+        t[0], t[1],                                                                                                    \
+        &(situ_embedding_bag_options){                                                                                 \
+            .offsets = situ_arange(0, (double)situ_numel(t[0]), 2,                                                     \
+                                   &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(t[0]) }) }))           \
   _(matmul, matmul, "mM", SUMS, SUMS, situ_matmul(t[0], t[1]))                                                         \
   _(mm, mm, "rR", SUMS, SUMS, situ_mm(t[0], t[1]))                                                                     \
   _(bmm, bmm, "mM", SUMS, SUMS, situ_bmm(t[0], t[1]))                                                                  \

@@ -182,6 +182,17 @@ RUN(run_index_select) {
   NOTE("%d, %d indices from %d by %d", d, n, c->p[1], c->p[2]);
   return situ_index_select(in[0], d, index_of(c, n, size(in[0], d), SITU_SHAPE(n)));
 }
+/* Two bags: of what its first indices name, and of the others. */
+RUN(run_embedding_bag) {
+  if (situ_dim(in[0]) != 2) return NULL;
+  const int n = 1 + c->p[3] % 3;
+  const int64_t starts[2] = { 0, c->p[0] % (n + 1) };
+  const situ_options whole = { .dtype = SITU_I64, .device = test_device() };
+  NOTE("%d indices from %d by %d, the second bag from %d, mode %d", n, c->p[1], c->p[2], (int)starts[1], c->p[3] % 2);
+  const situ_embedding_bag_options o = { .offsets = situ_from_host(starts, sizeof starts, SITU_SHAPE(2), &whole),
+                                         .mode = (situ_embedding_bag_mode)(c->p[3] % 2) };
+  return situ_embedding_bag(index_of(c, n, size(in[0], 0), SITU_SHAPE(n)), in[0], &o);
+}
 RUN(run_gather) {
   if (!situ_dim(in[0])) return NULL;
   const int d = dim(in[0], c->p[0]);
@@ -474,6 +485,7 @@ const program_kind program_kinds[] = {
   MAKES(einsum, 2, TWO | PROGRAM_PART),
   MAKES(index_select, 1, 0),
   MAKES(gather, 1, 0),
+  MAKES(embedding_bag, 1, 0),
   MAKES(index_add, 2, PROGRAM_ALIKE),
   MAKES(index, 1, 0),
   MAKES(index_put, 2, PROGRAM_ALIKE),

@@ -28,6 +28,7 @@ import table_attention  # noqa: E402,F401  (adds its rows)
 import table_compound  # noqa: E402,F401  (adds its rows)
 import table_composed  # noqa: E402,F401  (adds its rows)
 import table_elementary  # noqa: E402,F401  (adds its rows)
+import table_embeddings  # noqa: E402,F401  (adds its rows)
 import table_fft  # noqa: E402,F401  (adds its rows)
 import table_lapack  # noqa: E402,F401  (adds its rows)
 import table_indexing  # noqa: E402,F401  (adds its rows)
@@ -43,7 +44,7 @@ from table import ROWS  # noqa: E402
 
 FAMILIES = ("make", "unary", "binary", "reduce", "scan", "shape", "index", "linalg", "nn", "loss", "arrange",
             "criterion", "elementary", "vision", "indexing", "statistics", "samples", "pairs", "scatters", "products",
-            "fft", "attention", "lapack", "matrices", "compound")
+            "fft", "attention", "lapack", "matrices", "compound", "embeddings")
 # Beside 6000: what a thinned op may take, hand-picked cases apart.
 OP_BYTES = {"samples": 2000, "scatters": 3000, "products": 3000, "matrices": 3000, "compound": 3000}
 CASE_BYTES = 4000  # a larger sample is for the full set only

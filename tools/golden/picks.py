@@ -89,7 +89,8 @@ def family(name):
         "arrange": "composed", "criterion": "criterion", "elementary": "elementary", "vision": "vision",
         "indexing": "indexing", "statistics": "statistics", "samples": "samples", "pairs": "pairs",
         "scatters": "scatters", "products": "products", "fft": "fft", "lapack": "lapack",
-        "attention": "attention", "matrices": "matrices", "compound": "compound"
+        "attention": "attention", "matrices": "matrices", "compound": "compound",
+        "embeddings": "embeddings"
     }
     getattr(importlib.import_module("picks_" + parts[name]), name)()
     return list(_made)

@@ -54,12 +54,35 @@ SITU_API situ_nn_module *situ_nn_identity(void);
 typedef struct situ_nn_embedding_options {
   bool has_padding_idx;
   int64_t padding_idx; /**< this row starts as 0 and gets no gradient; negative counts from the end */
+  double max_norm;     /**< as in situ_embedding_options, with the next two; 0: none */
+  double norm_type;    /**< 0: torch's 2 */
+  bool scale_grad_by_freq;
   situ_dtype dtype;
   situ_device device;
 } situ_nn_embedding_options;
 /** Embedding: weight [num_embeddings, embedding_dim]. */
 SITU_API situ_nn_module *situ_nn_embedding(int64_t num_embeddings, int64_t embedding_dim,
                                            const situ_nn_embedding_options *options);
+
+typedef struct situ_nn_embedding_bag_options {
+  situ_embedding_bag_mode mode;
+  bool include_last_offset; /**< of calls with offsets: the last is the end of the last bag */
+  bool has_padding_idx;
+  int64_t padding_idx; /**< this row starts as 0, and is in no bag; negative counts from the end */
+  double max_norm;     /**< as in situ_embedding_bag_options, with the next two; 0: none */
+  double norm_type;    /**< 0: torch's 2 */
+  bool scale_grad_by_freq;
+  situ_dtype dtype;
+  situ_device device;
+} situ_nn_embedding_bag_options;
+/** Arguments of a call, for situ_nn_forward_kwargs: as in situ_embedding_bag_options. */
+typedef struct situ_nn_embedding_bag_kwargs {
+  situ_tensor *offsets, *per_sample_weights;
+} situ_nn_embedding_bag_kwargs;
+/** EmbeddingBag: weight [num_embeddings, embedding_dim]. situ_nn_forward takes [bags, entries], situ_nn_forward_kwargs
+    also [n] with offsets: the result is [bags, embedding_dim], as situ_embedding_bag's. */
+SITU_API situ_nn_module *situ_nn_embedding_bag(int64_t num_embeddings, int64_t embedding_dim,
+                                               const situ_nn_embedding_bag_options *options);
 
 /* ---- convolution, pooling -------------------------------------------------------------------- */
 
