@@ -85,9 +85,11 @@ struct situ_nn_module {
   int32_t parents;                      /* slots of modules that hold it: the share of refs that is theirs */
   uint64_t busy;                        /* newest claim of a thread that is moving, changing or freeing it; private */
   bool training;
-  bool pending; /* a lazy module without parameters yet */
-  bool broken;  /* a part could not be made: situ_nn_done will fail */
-  bool late;    /* it was added to a finished module, which has not been moved since */
+  bool pending;      /* a lazy module without parameters yet */
+  bool broken;       /* a part could not be made: situ_nn_done will fail */
+  bool late;         /* it was added to a finished module, which has not been moved since */
+  bool parametrized; /* some of its tensors are computed from parameters in its part "parametrizations" */
+  bool standing_in;  /* for the time of one call, with computed tensors in its fields; it has no parts of its own */
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -287,5 +289,6 @@ SITU_END
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/loss.h"
+#include "nn/parametrize.h"
 
 #endif

@@ -1,5 +1,6 @@
 /* Modules that several threads use: the marks that a call shares and a change claims (base/busy.h).
    SPDX-License-Identifier: MIT */
+#include "base/fail.h"
 #include "nn/nn.h"
 #include "situ/sys/shape.h"
 
@@ -47,6 +48,9 @@ bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim)
 
 bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim) {
   *claim = (situ__claim){ 0 };
+  if (m->standing_in)
+    return situ__fail(SITU_E_STATE, op, "the forward of a parametrized %s cannot change its parts", m->type->name),
+           false;
   if (m->build || situ__nn_pending(m)) return true;
   return situ__claim_begin(claim, own_mark, m) || situ__busy(op, situ__nn_type(m)->name);
 }

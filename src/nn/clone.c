@@ -54,6 +54,7 @@ static situ_nn_module *clone_struct(const situ_nn_module *m) {
   copy->home = m->home;
   copy->training = m->training;
   copy->pending = m->pending;
+  copy->parametrized = m->parametrized;
   copy->refs = 1;
   memcpy(copy + 1, m + 1, m->type->size - sizeof *m);
   for (int64_t i = 0; i < m->count; i++)
@@ -91,6 +92,7 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
     if (!ok && child) situ_nn_free(part);
     if (!ok && !child) situ_release(part);
   }
+  situ__nn_show_originals(copy);
   if (ok && situ__map_put(made, m, copy)) return copy;
   if (ok) situ__no_memory(op, sizeof(void *));
   situ_nn_free(copy);

@@ -90,8 +90,8 @@ static inline situ_tensor *run_forward(const situ_nn_type *type, situ_nn_module 
   return type->forward_kwargs ? type->forward_kwargs(m, x, kwargs) : type->forward(m, x);
 }
 
-/* Runs the module's own code: .call if it has one. */
-static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
+/* Runs the type's code on m's struct: .call if it has one. */
+static situ_tree *run_type(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
   const situ_nn_type *type = situ__nn_type(m);
   if (type->call) return type->call(m, inputs);
   if (is_of_one_tensor(type)) {
@@ -100,6 +100,15 @@ static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const voi
   }
   situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s has no forward: call its parts", type->name);
   return NULL;
+}
+
+/* Runs the module's own code. */
+static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
+  if (!m->parametrized) return run_type(m, inputs, kwargs);
+  situ_nn_module *stand_in = situ__nn_stand_in(m);
+  situ_tree *out = stand_in ? run_type(stand_in, inputs, kwargs) : NULL;
+  situ__nn_stand_down(m, stand_in);
+  return out;
 }
 
 /* Hooks may remove themselves and others, so the next one is looked up by its number each time. */
@@ -172,7 +181,7 @@ static inline situ_tensor *forward(situ_nn_module *m, situ_tensor *x, const void
     return situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s takes no kwargs: its type has no .forward_kwargs",
                       type->name),
            NULL;
-  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !is_of_one_tensor(type))
+  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !is_of_one_tensor(type) || m->parametrized)
     return call_for_tensor(m, situ_tree_tensor(x), kwargs, site);
   frame f;
   if (!enter(&f, m, x, NULL, site, !type->single_op)) return NULL;

@@ -151,8 +151,15 @@ situ_nn_module *situ_nn_done(void *module) {
   return NULL;
 }
 
+static bool is_standing_in(const char *op, const situ_nn_module *m) {
+  if (m->standing_in)
+    situ__fail(SITU_E_STATE, op, "the forward of a parametrized %s cannot free or share it", m->type->name);
+  return m->standing_in;
+}
+
 situ_nn_module *situ_nn_retain(situ_nn_module *m) {
   if (!m || !situ__nn_given("nn_retain", "module", m)) return NULL;
+  if (is_standing_in("nn_retain", m)) return NULL;
   __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
   return m;
 }
@@ -192,6 +199,7 @@ static void describe_owner(const situ_nn_module *m, char *text, size_t size) {
 /* Checks that not only other modules own it. Returns false after recording an error. */
 static bool is_owned_outside(const char *op, const situ_nn_module *m, const char *instead) {
   char owner[160];
+  if (is_standing_in(op, m)) return false;
   if (outside(m) > 0) return true;
   describe_owner(m, owner, sizeof owner);
   if (*owner) situ__fail(SITU_E_STATE, op, "this %s is %s, which owns it: %s", m->type->name, owner, instead);
@@ -327,6 +335,19 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
   situ__free(slots);
 }
 
+void situ__nn_remove_slot(situ_nn_module *m, const char *name) {
+  situ__nn_lock();
+  situ_nn_slot *slot = situ__nn_find(m, name), old = *slot;
+  const int64_t after = m->count - (slot - m->slots) - 1;
+  memmove(slot, slot + 1, (size_t)after * sizeof *slot);
+  __atomic_store_n(&m->count, m->count - 1, __ATOMIC_RELEASE);
+  situ__nn_unlock();
+  count_owner(old.kind, old.held, -1);
+  if (situ__nn_is_child(&old)) situ__nn_let_go(old.held);
+  else situ_release(old.held);
+  situ__free(old.name);
+}
+
 /* Registers a part under a name, replacing an earlier one. On failure the caller still owns the part. */
 static bool put_part(const char *op, situ_nn_module *m, const char *name, void *field, situ_nn_kind kind, void *part) {
   situ_nn_slot *slot = situ__nn_find(m, name);
@@ -357,6 +378,10 @@ static bool put_part(const char *op, situ_nn_module *m, const char *name, void *
 }
 
 static bool good_name(const char *op, const situ_nn_module *m, const char *name) {
+  if (name && situ__nn_is_parametrized(m, name))
+    return situ__fail(SITU_E_STATE, op, "%s: \"%s\" is parametrized; situ_nn_utils_remove_parametrizations undoes that",
+                      m->type->name, name),
+           false;
   if (name && *name && !strchr(name, '.')) return true;
   situ__fail(SITU_E_ARG, op,
              "%s: \"%s\" cannot be a part's name: it must not be empty, or contain a dot if the part has a field",

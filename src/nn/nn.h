@@ -121,6 +121,25 @@ bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home, bool a
    result is another tree, and on error (rename.c). */
 situ_tree *situ__nn_rename(situ_tree *state, const situ_nn_load_options *options);
 
+/* Takes a part out and lets go of it; the field keeps its value (module.c). */
+void situ__nn_remove_slot(situ_nn_module *m, const char *name);
+
+/* For the code of a parametrized module: a copy of its struct whose fields have the computed tensors, so that calls of
+   several threads do not meet. NULL after an error. End: what the code has changed in its struct is kept; frees the
+   copy, which may be NULL (parametrize.c). */
+situ_nn_module *situ__nn_stand_in(situ_nn_module *m);
+void situ__nn_stand_down(situ_nn_module *m, situ_nn_module *stand_in);
+/* Points the fields of m's parametrized tensors to what they are computed from, whose shapes are theirs. */
+void situ__nn_show_originals(situ_nn_module *m);
+/* Replaces m's parameter by what step computes of it, or of first and it, as "original" or "original0" and "original1".
+   Takes step over, also on error. Returns false after recording an error under op. */
+bool situ__nn_parametrize(const char *op, situ_nn_module *m, const char *name, situ_nn_module *step,
+                          situ_tensor *first);
+/* The parameter, or the original of its shape if it is parametrized; NULL after recording an error. */
+situ_tensor *situ__nn_parametrized_or_own(const char *op, situ_nn_module *m, const char *name);
+/* Whether m has a parametrized tensor of that name. */
+bool situ__nn_is_parametrized(const situ_nn_module *m, const char *name);
+
 /* Resets a lazy module that was woken to its lazy type, without parts (module.c). */
 void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy);
 

@@ -27,7 +27,7 @@ static situ_status print_one(const situ_nn_visit *at, void *payload) {
   char extra[512] = "";
   if (m->type->extra_repr) (void)m->type->extra_repr(m, extra, sizeof extra);
   if (at->slot) situ__text_add(text, "\n%*s(%s): ", 2 * at->depth, "", at->name);
-  situ__text_add(text, "%s(", m->type->name);
+  situ__text_add(text, "%s%s(", m->parametrized ? "Parametrized" : "", m->type->name);
   if (*extra && children) situ__text_add(text, "\n%*s", 2 * at->depth + 2, "");
   situ__text_add(text, "%s", extra);
   return SITU_OK;

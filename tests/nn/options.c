@@ -95,6 +95,18 @@ static void convolutions(void **state) {
 }
 #undef BASE
 
+#define BASE \
+  { 0 }
+static void parametrizations(void **state) {
+  (void)state;
+  situ_tensor *x = R(3, 30);
+#define SPECTRAL outcome_from(situ_nn_utils_spectral_norm(situ_nn_linear(30, 40, NULL), NULL, o), x)
+  FIELD(situ_nn_spectral_norm_options, SPECTRAL, .n_power_iterations = 3);
+  FIELD(situ_nn_spectral_norm_options, SPECTRAL, .eps = 10);
+  FIELD(situ_nn_spectral_norm_options, SPECTRAL, .has_dim = true, .dim = 1);
+}
+#undef BASE
+
 /* A padding mode is told from others only where there is padding. */
 #define BASE \
   { .padding = SITU_DIMS(1) }
@@ -211,7 +223,13 @@ static void transformer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(linear_and_embedding), TEST(convolutions), TEST(padding_modes), TEST(pools), TEST(norms), TEST(attention),
+    TEST(linear_and_embedding),
+    TEST(parametrizations),
+    TEST(convolutions),
+    TEST(padding_modes),
+    TEST(pools),
+    TEST(norms),
+    TEST(attention),
     TEST(transformer),
   };
   const int failed_tests = cmocka_run_group_tests(tests, NULL, NULL);

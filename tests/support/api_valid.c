@@ -54,6 +54,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "nn_sequential_of nn_module_list_of", "modules", API_TAKEN },
     { "nn_transformer_decoder nn_transformer_encoder", "decoder_layer encoder_layer norm", API_TAKEN },
     { "nn_add_child", "child", API_TAKEN },
+    { "nn_utils_register_parametrization", "parametrization", API_TAKEN },
     { "nn_done", "module", API_CHAIN },
     { "nn_free", "m", API_TAKEN },
     { "optim_free", "o", API_TAKEN },
@@ -100,6 +101,9 @@ static situ_nn_module *module(api_world *w, const char *name) {
     m = situ_nn_transformer_decoder_layer(2, 1,
                                           &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
   else if (api_is(api_name(w), "nn_recur")) m = situ_nn_gru(2, 2, &(situ_nn_rnn_options){ .device = w->device });
+  else if (strcmp(name, "parametrization") == 0) m = situ_nn_softplus(1, 20);
+  else if (api_is(api_name(w), "nn_utils_remove_parametrizations nn_utils_parametrized"))
+    m = situ_nn_utils_spectral_norm(situ_nn_linear(2, 2, &(situ_nn_linear_options){ .device = w->device }), NULL, NULL);
   else if (strcmp(name, "averaged") == 0) {
     situ_nn_module *of = linear(w, API_KEPT);
     m = situ_optim_averaged_model(of, NULL);
@@ -409,6 +413,8 @@ static const char *text(api_world *w, const char *name) {
   if (strcmp(name, "equation") == 0) return "ij,jk->ik";
   if (api_is(api_name(w), "tree_get tree_getf tree_find safetensors_find safetensors_load")) return "a.x";
   if (api_is(api_name(w), "nn_get")) return "a";
+  if (strstr(api_name(w), "parametriz") || strstr(api_name(w), "weight_norm") || strstr(api_name(w), "spectral_norm"))
+    return "weight";
   return "b";
 }
 

@@ -22,6 +22,7 @@ import gold  # noqa: E402
 import layers  # noqa: E402
 import opinfo  # noqa: E402
 import optimisers  # noqa: E402
+import parametrized  # noqa: E402
 import picks  # noqa: E402
 import recurrent  # noqa: E402
 import table_attention  # noqa: E402,F401  (adds its rows)
@@ -91,6 +92,7 @@ def main():
     makers = {f: lambda dropped, f=f: family_cases(f, options.full, dropped) for f in FAMILIES}
     makers["layers"] = lambda dropped: layers.all_cases()
     makers["decoder"] = lambda dropped: decoders.all_cases()
+    makers["parametrized"] = lambda dropped: parametrized.all_cases()
     makers["recurrent"] = lambda dropped: recurrent.all_cases()
     makers["optim"] = lambda dropped: optimisers.all_cases()
     for family, maker in makers.items():
