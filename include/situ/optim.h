@@ -40,27 +40,43 @@ typedef enum situ_optim_field {
   SITU_OPTIM_STEP_SIZE_MAX,
   SITU_OPTIM_LAMBD,
   SITU_OPTIM_T0,
+  SITU_OPTIM_EPS1,
+  SITU_OPTIM_BETA2_DECAY,
+  SITU_OPTIM_D,
+  SITU_OPTIM_NS_A,
+  SITU_OPTIM_NS_B,
+  SITU_OPTIM_NS_C,
+  SITU_OPTIM_NS_STEPS,
+  SITU_OPTIM_ADJUST_LR_FN,
   SITU_OPTIM_FIELDS
 } situ_optim_field;
 #define SITU_OPTIM_ZERO(field) (1u << SITU_OPTIM_##field)
 
+/** How Muon's rate depends on a matrix of A rows and B columns: torch's adjust_lr_fn. */
+typedef enum situ_muon_adjust {
+  SITU_MUON_ORIGINAL,          /**< lr * sqrt(max(1, A / B)) */
+  SITU_MUON_MATCH_RMS_ADAMW,   /**< lr * 0.2 sqrt(max(A, B)) */
+  SITU_MUON_SPECTRAL_UNCLAMPED /**< lr * sqrt(A / B) */
+} situ_muon_adjust;
+
 /** Zero is torch's default; in a later group, the first group's value. To set 0 (or false) where it is not the default:
     `.zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) | SITU_OPTIM_ZERO(BETA1)`. A field that an optimiser does not have is
-    SITU_E_ARG. Defaults: lr 1e-3, RMSprop, Adagrad, Rprop and ASGD 1e-2, Adadelta 1, Adamax and NAdam 2e-3, Lion 1e-4;
-    weight_decay 0, AdamW 1e-2; beta1 0.9; beta2 0.999, Lion 0.99; alpha 0.99, ASGD 0.75; eps 1e-8, Adagrad 1e-10,
-    Adadelta 1e-6; those of the last group are beside them; all else 0. */
+    SITU_E_ARG. Defaults: lr 1e-3, RMSprop, Adagrad, Rprop, ASGD and Adafactor 1e-2, Adadelta 1, Adamax and NAdam 2e-3,
+    Lion 1e-4; weight_decay 0, AdamW 1e-2, Muon 0.1; momentum 0, Muon 0.95; nesterov false, Muon true; beta1 0.9; beta2
+    0.999, Lion 0.99; alpha 0.99, ASGD 0.75; eps 1e-8, Adagrad 1e-10, Adadelta 1e-6, Adafactor 1e-3, Muon 1e-7; those of
+    the last group are beside them; all else 0. */
 typedef struct situ_optim_options {
   double lr;
   double weight_decay;
-  double momentum;     /**< SGD, RMSprop */
+  double momentum;     /**< SGD, RMSprop, Muon */
   double dampening;    /**< SGD */
   double beta1, beta2; /**< Adam, AdamW, Adamax, NAdam, RAdam, Lion */
   double alpha;        /**< RMSprop: smoothing constant; ASGD: power of the decay of the rate */
   double eps;          /**< all but SGD, Rprop, ASGD, Lion */
-  bool nesterov;       /**< SGD */
+  bool nesterov;       /**< SGD, Muon */
   bool amsgrad;        /**< Adam, AdamW */
   bool centered;       /**< RMSprop */
-  bool maximize;
+  bool maximize;       /**< all but Muon */
   bool master_weights; /**< step an f32 copy of f16 and bf16 parameters, and round it into the parameter, so that steps
                             too small for 16 bits add up. Costs 4 bytes per element; state is f32 too */
   unsigned zero;       /**< SITU_OPTIM_ZERO bits: fields whose 0 is meant */
@@ -72,6 +88,12 @@ typedef struct situ_optim_options {
   double etaminus, etaplus;            /**< Rprop's etas: 0.5 and 1.2 */
   double step_size_min, step_size_max; /**< Rprop's step_sizes: 1e-6 and 50 */
   double lambd, t0;                    /**< ASGD: decay 1e-4; the step 1e6 after which it averages */
+  double eps1;             /**< Adafactor: torch's eps[0], 0: the parameter's dtype's; eps is eps[1], 1e-3 */
+  double beta2_decay;      /**< Adafactor: -0.8; not above 0 */
+  double d;                /**< Adafactor: clipping threshold, 1; at least 1 */
+  double ns_a, ns_b, ns_c; /**< Muon's ns_coefficients: 3.4445, -4.775, 2.0315 */
+  double ns_steps;         /**< Muon: 5; a whole number below 100 */
+  double adjust_lr_fn;     /**< Muon: a situ_muon_adjust */
 } situ_optim_options;
 
 /* parameters: a tree of tensors, owned by the optimiser from now on (freed if the call fails); dict keys are the names
@@ -104,6 +126,12 @@ SITU_API situ_optim *situ_optim_rprop(situ_tree *parameters, const situ_optim_op
 SITU_API situ_optim *situ_optim_asgd(situ_tree *parameters, const situ_optim_options *options);
 /** Lion: Chen et al., arXiv:2302.06675; weight decay is decoupled. PyTorch does not have it. */
 SITU_API situ_optim *situ_optim_lion(situ_tree *parameters, const situ_optim_options *options);
+/** Adafactor: Shazeer and Stern, arXiv:1804.04235, as torch has it; made of ops, with the memory of each gradient once
+    more. */
+SITU_API situ_optim *situ_optim_adafactor(situ_tree *parameters, const situ_optim_options *options);
+/** Muon: Keller Jordan 2024; all parameters are matrices (SITU_E_SHAPE). Made of ops; the iteration is in bf16, as in
+    torch. */
+SITU_API situ_optim *situ_optim_muon(situ_tree *parameters, const situ_optim_options *options);
 /** Adds a parameter group with its own hyperparameters; takes ownership of the tree. A parameter can be in one group
     only (SITU_E_ARG). */
 SITU_API SITU_CHECKED situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,

@@ -15,35 +15,39 @@
 /* ---- hyperparameters ---- */
 
 #define RULE(name) (1u << SITU_RULE_##name)
+#define COMPOSED(name) (1u << SITU__RULE_##name)
 enum {
   SGD = RULE(SGD),
   ADAM = RULE(ADAM) | RULE(ADAMW),
   RMSPROP = RULE(RMSPROP),
   ADAPTIVE = ADAM | RULE(ADAMAX) | RULE(NADAM) | RULE(RADAM),
   ROOTS = ADAPTIVE | RMSPROP | RULE(ADAGRAD) | RULE(ADADELTA), /* those that divide by a root and eps */
-  ALL = (1u << SITU_RULES) - 1
+  ADAFACTOR = COMPOSED(ADAFACTOR),
+  MUON = COMPOSED(MUON),
+  ALL = (1u << SITU__OPTIM_RULES) - 1
 };
 
 #define AT(field) offsetof(situ_optim_options, field), offsetof(situ_optimizer_params, field)
 #define ONLY(field) offsetof(situ_optim_options, field), SITU__NO_PARAM
 #define IS(name) [SITU_RULE_##name]
+#define THIS(name) [SITU__RULE_##name]
 const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
   /* name, rules that have it, defaults that are not 0 */
   [SITU_OPTIM_LR] = { "lr",
                       ALL,
                       { IS(SGD) = 1e-3, IS(ADAM) = 1e-3, IS(ADAMW) = 1e-3, IS(RMSPROP) = 1e-2, IS(ADAGRAD) = 1e-2,
                         IS(ADADELTA) = 1, IS(ADAMAX) = 2e-3, IS(NADAM) = 2e-3, IS(RADAM) = 1e-3, IS(RPROP) = 1e-2,
-                        IS(ASGD) = 1e-2, IS(LION) = 1e-4 },
+                        IS(ASGD) = 1e-2, IS(LION) = 1e-4, THIS(ADAFACTOR) = 1e-2, THIS(MUON) = 1e-3 },
                       AT(lr),
                       false,
                       NULL },
   [SITU_OPTIM_WEIGHT_DECAY] = { "weight_decay",
                                 ALL & ~RULE(RPROP),
-                                { IS(ADAMW) = 1e-2 },
+                                { IS(ADAMW) = 1e-2, THIS(MUON) = 0.1 },
                                 AT(weight_decay),
                                 false,
                                 NULL },
-  [SITU_OPTIM_MOMENTUM] = { "momentum", SGD | RMSPROP, { 0 }, AT(momentum), false, NULL },
+  [SITU_OPTIM_MOMENTUM] = { "momentum", SGD | RMSPROP | MUON, { THIS(MUON) = 0.95 }, AT(momentum), false, NULL },
   [SITU_OPTIM_DAMPENING] = { "dampening", SGD, { 0 }, AT(dampening), false, NULL },
   [SITU_OPTIM_BETA1] = { "beta1",
                          ADAPTIVE | RULE(LION),
@@ -66,16 +70,17 @@ const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
                          false,
                          NULL },
   [SITU_OPTIM_EPS] = { "eps",
-                       ROOTS,
+                       ROOTS | ADAFACTOR | MUON,
                        { IS(ADAM) = 1e-8, IS(ADAMW) = 1e-8, IS(RMSPROP) = 1e-8, IS(ADAGRAD) = 1e-10,
-                         IS(ADADELTA) = 1e-6, IS(ADAMAX) = 1e-8, IS(NADAM) = 1e-8, IS(RADAM) = 1e-8 },
+                         IS(ADADELTA) = 1e-6, IS(ADAMAX) = 1e-8, IS(NADAM) = 1e-8, IS(RADAM) = 1e-8,
+                         THIS(ADAFACTOR) = 1e-3, THIS(MUON) = 1e-7 },
                        AT(eps),
                        false,
                        NULL },
-  [SITU_OPTIM_NESTEROV] = { "nesterov", SGD, { 0 }, AT(nesterov), true, NULL },
+  [SITU_OPTIM_NESTEROV] = { "nesterov", SGD | MUON, { THIS(MUON) = 1 }, AT(nesterov), true, NULL },
   [SITU_OPTIM_AMSGRAD] = { "amsgrad", ADAM, { 0 }, AT(amsgrad), true, NULL },
   [SITU_OPTIM_CENTERED] = { "centered", RMSPROP, { 0 }, AT(centered), true, NULL },
-  [SITU_OPTIM_MAXIMIZE] = { "maximize", ALL, { 0 }, AT(maximize), true, NULL },
+  [SITU_OPTIM_MAXIMIZE] = { "maximize", ALL & ~MUON, { 0 }, AT(maximize), true, NULL },
   [SITU_OPTIM_MASTER_WEIGHTS] = { "master_weights", ALL, { 0 }, ONLY(master_weights), true, NULL },
   [SITU_OPTIM_RHO] = { "rho", RULE(ADADELTA), { IS(ADADELTA) = 0.9 }, AT(rho), false, NULL },
   [SITU_OPTIM_LR_DECAY] = { "lr_decay", RULE(ADAGRAD), { 0 }, AT(lr_decay), false, NULL },
@@ -108,21 +113,37 @@ const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
   [SITU_OPTIM_STEP_SIZE_MAX] = { "step_size_max", RULE(RPROP), { IS(RPROP) = 50 }, AT(step_size_max), false, NULL },
   [SITU_OPTIM_LAMBD] = { "lambd", RULE(ASGD), { IS(ASGD) = 1e-4 }, AT(lambd), false, NULL },
   [SITU_OPTIM_T0] = { "t0", RULE(ASGD), { IS(ASGD) = 1e6 }, AT(t0), false, NULL },
+  [SITU_OPTIM_EPS1] = { "eps1", ADAFACTOR, { 0 }, ONLY(eps1), false, NULL },
+  [SITU_OPTIM_BETA2_DECAY] = { "beta2_decay", ADAFACTOR, { THIS(ADAFACTOR) = -0.8 }, ONLY(beta2_decay), false, NULL },
+  [SITU_OPTIM_D] = { "d", ADAFACTOR, { THIS(ADAFACTOR) = 1 }, ONLY(d), false, NULL },
+  [SITU_OPTIM_NS_A] = { "ns_a", MUON, { THIS(MUON) = 3.4445 }, ONLY(ns_a), false, NULL },
+  [SITU_OPTIM_NS_B] = { "ns_b", MUON, { THIS(MUON) = -4.775 }, ONLY(ns_b), false, NULL },
+  [SITU_OPTIM_NS_C] = { "ns_c", MUON, { THIS(MUON) = 2.0315 }, ONLY(ns_c), false, NULL },
+  [SITU_OPTIM_NS_STEPS] = { "ns_steps", MUON, { THIS(MUON) = 5 }, ONLY(ns_steps), false, NULL },
+  [SITU_OPTIM_ADJUST_LR_FN] = { "adjust_lr_fn", MUON, { 0 }, ONLY(adjust_lr_fn), false, NULL },
 };
 #undef AT
 #undef ONLY
 #undef IS
+#undef THIS
 #undef RULE
+#undef COMPOSED
 
 const char *situ__optim_op(const situ_optim *o) {
-  static const char *const names[SITU_RULES] = {
-    [SITU_RULE_SGD] = "optim_sgd",         [SITU_RULE_ADAM] = "optim_adam",
-    [SITU_RULE_ADAMW] = "optim_adamw",     [SITU_RULE_RMSPROP] = "optim_rmsprop",
-    [SITU_RULE_ADAGRAD] = "optim_adagrad", [SITU_RULE_ADADELTA] = "optim_adadelta",
-    [SITU_RULE_ADAMAX] = "optim_adamax",   [SITU_RULE_NADAM] = "optim_nadam",
-    [SITU_RULE_RADAM] = "optim_radam",     [SITU_RULE_RPROP] = "optim_rprop",
-    [SITU_RULE_ASGD] = "optim_asgd",       [SITU_RULE_LION] = "optim_lion"
-  };
+  static const char *const names[SITU__OPTIM_RULES] = { [SITU_RULE_SGD] = "optim_sgd",
+                                                        [SITU_RULE_ADAM] = "optim_adam",
+                                                        [SITU_RULE_ADAMW] = "optim_adamw",
+                                                        [SITU_RULE_RMSPROP] = "optim_rmsprop",
+                                                        [SITU_RULE_ADAGRAD] = "optim_adagrad",
+                                                        [SITU_RULE_ADADELTA] = "optim_adadelta",
+                                                        [SITU_RULE_ADAMAX] = "optim_adamax",
+                                                        [SITU_RULE_NADAM] = "optim_nadam",
+                                                        [SITU_RULE_RADAM] = "optim_radam",
+                                                        [SITU_RULE_RPROP] = "optim_rprop",
+                                                        [SITU_RULE_ASGD] = "optim_asgd",
+                                                        [SITU_RULE_LION] = "optim_lion",
+                                                        [SITU__RULE_ADAFACTOR] = "optim_adafactor",
+                                                        [SITU__RULE_MUON] = "optim_muon" };
   return names[o->rule];
 }
 
@@ -134,11 +155,30 @@ static double read_option(const situ_optim_options *options, const situ__field *
   return memcpy(&value, at, sizeof value), value;
 }
 
+static bool is_rule(const situ_optim *o, int rule) { return (int)o->rule == rule; }
+
+/* Fields whose range is not "at least 0". */
+static bool signed_field(int f) {
+  return f == SITU_OPTIM_DAMPENING || f == SITU_OPTIM_BETA2_DECAY || (f >= SITU_OPTIM_NS_A && f <= SITU_OPTIM_NS_C);
+}
+
+static bool composed_valid(const situ_optim *o, const double *value) {
+  const double steps = value[SITU_OPTIM_NS_STEPS], adjust = value[SITU_OPTIM_ADJUST_LR_FN];
+  if (is_rule(o, SITU__RULE_ADAFACTOR) && (value[SITU_OPTIM_BETA2_DECAY] > 0 || value[SITU_OPTIM_D] < 1))
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "beta2_decay is %g and d %g: must be at most 0, and at least 1",
+               value[SITU_OPTIM_BETA2_DECAY], value[SITU_OPTIM_D]);
+  else if (is_rule(o, SITU__RULE_MUON) && (steps >= 100 || steps != floor(steps)))
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "ns_steps is %g: must be a whole number below 100", steps);
+  else if (is_rule(o, SITU__RULE_MUON) && adjust != 0 && adjust != 1 && adjust != 2)
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "adjust_lr_fn is %g: must be a situ_muon_adjust", adjust);
+  else return true;
+  return false;
+}
+
 bool situ__optim_valid(const situ_optim *o, const double *value) {
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     bool below_one = f == SITU_OPTIM_BETA1 || f == SITU_OPTIM_BETA2;
-    if (f == SITU_OPTIM_DAMPENING ? isfinite(value[f]) : value[f] >= 0 && value[f] < (below_one ? 1 : INFINITY))
-      continue;
+    if (signed_field(f) ? isfinite(value[f]) : value[f] >= 0 && value[f] < (below_one ? 1 : INFINITY)) continue;
     situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: it must be at least 0 and %s", situ__optim_fields[f].name,
                value[f], below_one ? "below 1" : "finite");
     return false;
@@ -149,11 +189,13 @@ bool situ__optim_valid(const situ_optim *o, const double *value) {
                value[SITU_OPTIM_ETAMINUS], value[SITU_OPTIM_ETAPLUS]);
     return false;
   }
+  if (!composed_valid(o, value)) return false;
   if (value[SITU_OPTIM_RHO] > 1) {
     situ__fail(SITU_E_ARG, situ__optim_op(o), "rho is %g: it must be 0 to 1", value[SITU_OPTIM_RHO]);
     return false;
   }
-  if (value[SITU_OPTIM_NESTEROV] == 0 || (value[SITU_OPTIM_MOMENTUM] > 0 && value[SITU_OPTIM_DAMPENING] == 0))
+  if (value[SITU_OPTIM_NESTEROV] == 0 || is_rule(o, SITU__RULE_MUON) ||
+      (value[SITU_OPTIM_MOMENTUM] > 0 && value[SITU_OPTIM_DAMPENING] == 0))
     return true;
   situ__fail(SITU_E_ARG, situ__optim_op(o), "nesterov needs a momentum above 0, and no dampening");
   return false;
@@ -161,7 +203,7 @@ bool situ__optim_valid(const situ_optim *o, const double *value) {
 
 /* Overrides value[] with the options that are set. */
 static bool apply(const situ_optim *o, const situ_optim_options *options, double *value) {
-  if (options && options->zero >> SITU_OPTIM_FIELDS) {
+  if (options && (uint64_t)options->zero >> SITU_OPTIM_FIELDS) {
     situ__fail(SITU_E_ARG, situ__optim_op(o), "zero is 0x%x: only bits SITU_OPTIM_ZERO(...) of fields", options->zero);
     return false;
   }
@@ -188,6 +230,8 @@ static situ_status can_add(const situ_optim *o, const char *name, situ_tensor *p
                       situ_dtype_name(situ_dtype_of(p)));
   if (!situ_is_leaf(p))
     return situ__fail(SITU_E_ARG, op, "%s is the result of an op: only leaves can be optimised", name);
+  if (is_rule(o, SITU__RULE_MUON) && situ_dim(p) != 2)
+    return situ__fail(SITU_E_SHAPE, op, "%s has %d dimensions: Muon is for matrices", name, situ_dim(p));
   if (situ__map_get(seen, p)) return situ__fail(SITU_E_ARG, op, "%s is in the optimiser already", name);
   return situ__map_put(seen, p, p) ? SITU_OK : situ__no_memory(op, sizeof(void *));
 }
@@ -262,14 +306,14 @@ situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters, con
   return status;
 }
 
-static situ_optim *make(situ_optimizer_rule rule, situ_tree *parameters, const situ_optim_options *options) {
+static situ_optim *make(int rule, situ_tree *parameters, const situ_optim_options *options) {
   situ_optim *o = situ__handle_new(SITU__AN_OPTIMISER, sizeof *o);
   if (!o) {
     situ__no_memory("optim", sizeof *o);
     situ_tree_free(parameters);
     return NULL;
   }
-  o->rule = rule;
+  o->rule = (situ_optimizer_rule)rule;
   o->refs = 1;
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) o->defaults[f] = situ__optim_fields[f].otherwise[rule];
   if (!apply(o, options, o->defaults)) situ_tree_free(parameters);
@@ -313,6 +357,13 @@ situ_optim *situ_optim_asgd(situ_tree *parameters, const situ_optim_options *opt
 }
 situ_optim *situ_optim_lion(situ_tree *parameters, const situ_optim_options *options) {
   return make(SITU_RULE_LION, parameters, options);
+}
+
+situ_optim *situ_optim_adafactor(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU__RULE_ADAFACTOR, parameters, options);
+}
+situ_optim *situ_optim_muon(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU__RULE_MUON, parameters, options);
 }
 
 void situ_optim_free(situ_optim *o) {
@@ -418,6 +469,8 @@ const char *situ__optim_state_name(const situ_optim *o, int k) {
     [SITU_RULE_RPROP] = { "prev", "step_size" },
     [SITU_RULE_ASGD] = { "ax" },
     [SITU_RULE_LION] = { "exp_avg" },
+    [SITU__RULE_ADAFACTOR] = { "row_var", "col_var", "variance" },
+    [SITU__RULE_MUON] = { "momentum_buffer" },
   };
   return k < SITU_OPTIM_STATES - 1 ? names[o->rule][k] : "master";
 }
@@ -427,7 +480,18 @@ bool situ__optim_has_master(const situ_tensor *param, const double *value) {
   return value[SITU_OPTIM_MASTER_WEIGHTS] != 0 && (dtype == SITU_F16 || dtype == SITU_BF16);
 }
 
-bool situ__optim_uses(const situ_optim *o, const double *value, int k) {
+bool situ__optim_counts_steps(const situ_optim *o) { return o->rule != SITU_RULE_SGD && !is_rule(o, SITU__RULE_MUON); }
+
+/* Adafactor's means over columns and over rows of a matrix. */
+situ_shape situ__optim_state_shape(const situ_optim *o, const situ_tensor *param, int k) {
+  situ_shape shape = situ_shape_of(param);
+  if (is_rule(o, SITU__RULE_ADAFACTOR) && k < 2 && shape.ndim > 1) shape.dim[shape.ndim - 1 - k] = 1;
+  return shape;
+}
+
+bool situ__optim_uses(const situ_optim *o, const situ_tensor *param, const double *value, int k) {
+  if (is_rule(o, SITU__RULE_MUON)) return k == 0;
+  if (is_rule(o, SITU__RULE_ADAFACTOR)) return (k == 2) == (situ_dim(param) < 2);
   const situ_optimizer_params params = { .momentum = value[SITU_OPTIM_MOMENTUM],
                                          .amsgrad = value[SITU_OPTIM_AMSGRAD] != 0,
                                          .centered = value[SITU_OPTIM_CENTERED] != 0 };

@@ -8,6 +8,9 @@
 #include "situ/optim.h"
 #include "situ/sys/optimizer.h"
 
+/* Rules that are made of ops (composed.c), behind those of the kernels. */
+enum { SITU__RULE_ADAFACTOR = SITU_RULES, SITU__RULE_MUON, SITU__OPTIM_RULES };
+
 typedef struct situ__group {
   double value[SITU_OPTIM_FIELDS];
   double initial_lr; /* set by the first scheduler */
@@ -33,8 +36,8 @@ struct situ_optim {
 
 typedef struct situ__field {
   const char *name;
-  unsigned rules; /* bit 1 << situ_optimizer_rule: the rules that have it */
-  double otherwise[SITU_RULES];
+  unsigned rules; /* bit 1 << rule: the rules that have it */
+  double otherwise[SITU__OPTIM_RULES];
   size_t option, param; /* offsets in situ_optim_options and situ_optimizer_params */
   bool flag;
   const char *pair; /* torch saves it with the next field under this name: "betas" */
@@ -58,8 +61,14 @@ static inline bool situ__optim_has(const situ_optim *o, situ_optim_field f) {
 const char *situ__optim_state_name(const situ_optim *o, int k);
 /* True if this parameter, in a group with these values, is stepped through an f32 master copy. */
 bool situ__optim_has_master(const situ_tensor *param, const double *value);
-/* True if a group with these values uses the k-th state. */
-bool situ__optim_uses(const situ_optim *o, const double *value, int k);
+/* True if param, in a group with these values, has the k-th state. */
+bool situ__optim_uses(const situ_optim *o, const situ_tensor *param, const double *value, int k);
+/* The shape of param's k-th state. */
+situ_shape situ__optim_state_shape(const situ_optim *o, const situ_tensor *param, int k);
+/* False for rules whose state torch saves without "step". */
+bool situ__optim_counts_steps(const situ_optim *o);
+/* A step of all active items by a rule that is made of ops. */
+situ_status situ__optim_step_composed(const situ_optim *o, double grad_scale);
 /* A step that multiplies gradients by grad_scale first, in the step's own kernel. */
 situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale);
 /* Guards against other threads (busy.c). Both return false after recording that another thread is in the way. use: for

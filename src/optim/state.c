@@ -18,8 +18,7 @@
 static situ_tree *save_item(const situ_optim *o, int64_t i) {
   const situ_optimizer_tensors *item = &o->items[i];
   situ_tree *dict = situ_tree_dict();
-  /* As in torch, SGD has no step count. */
-  if (o->rule != SITU_RULE_SGD) dict = situ_tree_put(dict, "step", situ__record_whole(item->step));
+  if (situ__optim_counts_steps(o)) dict = situ_tree_put(dict, "step", situ__record_whole(item->step));
   if (o->rule == SITU_RULE_NADAM) dict = situ_tree_put(dict, "mu_product", situ__record_number(item->mu_product));
   for (int k = 0; k < 3; k++)
     if (item->state[k]) dict = situ_tree_put(dict, situ__optim_state_name(o, k), situ_tree_tensor(item->state[k]));
@@ -101,11 +100,12 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
 }
 
 /* A copy of a saved state tensor on its parameter's device. */
-static situ_tensor *load_tensor(situ_tensor *param, situ_dtype dtype, const char *path, situ_tensor *saved) {
-  situ_shape want = situ_shape_of(param), has = situ_shape_of(saved);
+static situ_tensor *load_tensor(situ_tensor *param, situ_shape want, situ_dtype dtype, const char *path,
+                                situ_tensor *saved) {
+  const situ_shape has = situ_shape_of(saved);
   if (!situ_shape_equal(&want, &has)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, "optim_load_state_dict", "%s is %s, its parameter %s", path, situ_shape_text(&has, a),
+    situ__fail(SITU_E_SHAPE, "optim_load_state_dict", "%s is %s, must be %s", path, situ_shape_text(&has, a),
                situ_shape_text(&want, b));
     return NULL;
   }
@@ -126,18 +126,21 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
   const situ_dtype dtype = has_master ? SITU_F32 : situ_dtype_of(item->param);
   snprintf(path, sizeof path, "state.%" PRId64 ".master", i);
   situ_tensor *master = has_master ? situ__record_find(flat, path) : NULL;
-  if (master && !(item->master = load_tensor(item->param, dtype, path, master))) return false;
+  if (master && !(item->master = load_tensor(item->param, situ_shape_of(item->param), dtype, path, master)))
+    return false;
   for (int k = 0; k < 3; k++) {
     const char *name = situ__optim_state_name(o, k);
     if (!name) break;
     snprintf(path, sizeof path, "state.%" PRId64 ".%s", i, name);
     situ_tensor *saved = situ__record_find(flat, path);
-    if (saved && !(item->state[k] = load_tensor(item->param, dtype, path, saved))) return false;
+    if (saved &&
+        !(item->state[k] = load_tensor(item->param, situ__optim_state_shape(o, item->param, k), dtype, path, saved)))
+      return false;
     any |= saved != NULL;
-    all &= saved || !situ__optim_uses(o, value, k);
+    all &= saved || !situ__optim_uses(o, item->param, value, k);
   }
   snprintf(path, sizeof path, "state.%" PRId64 ".step", i);
-  double step = o->rule == SITU_RULE_SGD && any;
+  double step = !situ__optim_counts_steps(o) && any;
   bool counted = situ__record_find(flat, path);
   if (counted && !situ__record_read(flat, path, &step, 1)) return false;
   snprintf(path, sizeof path, "state.%" PRId64 ".mu_product", i);
@@ -145,7 +148,7 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
   if (o->rule == SITU_RULE_NADAM && product && !situ__record_read(flat, path, &item->mu_product, 1)) return false;
   all &= product || o->rule != SITU_RULE_NADAM;
   if (!any && !counted) return true;
-  if (!all || (!counted && o->rule != SITU_RULE_SGD)) {
+  if (!all || (!counted && situ__optim_counts_steps(o))) {
     situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state of %s (number %" PRId64 ") is not complete", o->names[i],
                i);
     return false;

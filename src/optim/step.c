@@ -68,7 +68,9 @@ static double first_value(const situ_optim *o, const double *value, int k) {
 static bool make_state(situ_optim *o, int64_t i, int k, const double *value) {
   situ_optimizer_tensors *item = &o->items[i];
   situ_tensor *like = item->master ? item->master : item->param;
-  if (!put_state(o, i, k, &item->state[k], situ_full_like(like, first_value(o, value, k), NULL))) return false;
+  const situ_options same = { .dtype = situ_dtype_of(like), .device = situ_device_of(like) };
+  situ_tensor *first = situ_full(situ__optim_state_shape(o, like, k), first_value(o, value, k), &same);
+  if (!put_state(o, i, k, &item->state[k], first)) return false;
   /* If momentum is enabled later, it starts as in the first step. */
   if (o->rule == SITU_RULE_SGD) item->step = 0;
   return true;
@@ -116,7 +118,8 @@ static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_te
     if (!grad) continue;
     if (!ready_master(o, i, group->value)) return -1;
     for (int k = 0; k < 3; k++)
-      if (!o->items[i].state[k] && situ__optim_uses(o, group->value, k) && !make_state(o, i, k, group->value))
+      if (!o->items[i].state[k] && situ__optim_uses(o, o->items[i].param, group->value, k) &&
+          !make_state(o, i, k, group->value))
         return -1;
     if (!situ_is_contiguous(grad) && !(grad = situ_contiguous(grad))) return -1;
     situ_optimizer_tensors *a = &active[found++];
@@ -145,6 +148,13 @@ static situ_status step(situ_optim *o, double grad_scale) {
     o->groups[g].active = gather(o, &o->groups[g], o->active + total);
     if (o->groups[g].active < 0) return situ_error();
     total += o->groups[g].active;
+  }
+  if ((int)o->rule >= SITU_RULES) {
+    status = situ__optim_step_composed(o, grad_scale);
+    const situ_optimizer_tensors *done = o->active;
+    for (int g = 0; g < o->group_count && status == SITU_OK; done += o->groups[g++].active)
+      count_steps(o, &o->groups[g], done);
+    return status;
   }
   /* Checks all groups before it changes the first one. */
   if (o->group_count > 1) status = situ_optimizer_check(o->rule, o->active, total);

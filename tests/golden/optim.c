@@ -16,6 +16,10 @@ static double stated(const gold_call *c, const char *prefix, const char *field) 
   return gold_real(c, name, 0);
 }
 
+static double adjustment(const char *word) {
+  return *word == 'o' ? SITU_MUON_ORIGINAL : *word == 'm' ? SITU_MUON_MATCH_RMS_ADAMW : SITU_MUON_SPECTRAL_UNCLAMPED;
+}
+
 static situ_optim_options options(const gold_call *c, const char *prefix) {
   return (situ_optim_options){
     .lr = stated(c, prefix, "lr"),
@@ -41,6 +45,15 @@ static situ_optim_options options(const gold_call *c, const char *prefix) {
     .step_size_max = stated(c, prefix, "step_size_max"),
     .lambd = stated(c, prefix, "lambd"),
     .t0 = stated(c, prefix, "t0"),
+    .eps1 = stated(c, prefix, "eps1"),
+    .beta2_decay = stated(c, prefix, "beta2_decay"),
+    .d = stated(c, prefix, "d"),
+    .ns_a = stated(c, prefix, "ns_a"),
+    .ns_b = stated(c, prefix, "ns_b"),
+    .ns_c = stated(c, prefix, "ns_c"),
+    .ns_steps = (double)gold_int(c, "ns_steps", 0),
+    .adjust_lr_fn = adjustment(gold_word(c, "adjust_lr_fn", "original")),
+    .zero = gold_bool(c, "nesterov", true) ? 0 : SITU_OPTIM_ZERO(NESTEROV),
   };
 }
 
@@ -90,6 +103,8 @@ static void radam(gold_call *c) { steps(c, situ_optim_radam); }
 static void rprop(gold_call *c) { steps(c, situ_optim_rprop); }
 static void asgd(gold_call *c) { steps(c, situ_optim_asgd); }
 static void lion(gold_call *c) { steps(c, situ_optim_lion); }
+static void adafactor(gold_call *c) { steps(c, situ_optim_adafactor); }
+static void muon(gold_call *c) { steps(c, situ_optim_muon); }
 
 static double decay(int64_t epoch, void *payload) {
   (void)payload;
@@ -305,6 +320,8 @@ static const gold_op ops[] = {
   { "optim.rprop", .run = rprop },
   { "optim.asgd", .run = asgd },
   { "optim.lion", .run = lion },
+  { "optim.adafactor", .run = adafactor, .steps = 8, .why = GOLD_ROUNDS },
+  { "optim.muon", .run = muon },
   /* f64's tolerance, 1e-7, is for values near 1: rates go down to 1e-6 */
   { "scheduler.steplr", .run = run_step_lr, .bound = 1e-6, .why = "bound 1e-6: rates are small" },
   { "scheduler.cosineannealinglr", .run = run_cosine, .bound = 1e-6, .why = "bound 1e-6: rates are small" },

@@ -7,12 +7,13 @@
 #include "support/test.h"
 
 typedef situ_optim *(*maker)(situ_tree *, const situ_optim_options *);
-static const maker all[] = { situ_optim_sgd,     situ_optim_adam,     situ_optim_adamw,  situ_optim_rmsprop,
-                             situ_optim_adagrad, situ_optim_adadelta, situ_optim_adamax, situ_optim_nadam,
-                             situ_optim_radam,   situ_optim_rprop,    situ_optim_asgd,   situ_optim_lion };
+static const maker all[] = { situ_optim_sgd,       situ_optim_adam,     situ_optim_adamw,  situ_optim_rmsprop,
+                             situ_optim_adagrad,   situ_optim_adadelta, situ_optim_adamax, situ_optim_nadam,
+                             situ_optim_radam,     situ_optim_rprop,    situ_optim_asgd,   situ_optim_lion,
+                             situ_optim_adafactor, situ_optim_muon };
 enum { COUNT = sizeof all / sizeof *all };
 
-static situ_tensor *parameter(void) { return situ_requires_grad_(T32(SITU_SHAPE(4), 1, -2, 0.5, 3), true); }
+static situ_tensor *parameter(void) { return situ_requires_grad_(T32(SITU_SHAPE(2, 2), 1, -2, 0.5, 3), true); }
 
 /* The gradient of sum(x^2 / 2) with a sign that changes. */
 static void take_steps(situ_optim *o, situ_tensor *x, int first, int count) {

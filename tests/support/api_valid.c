@@ -46,7 +46,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "tree_append tree_put", "list dict", API_CHAIN },
     { "tree_append tree_put", "item", API_TAKEN },
     { "tree_free tree_set", "tree", API_TAKEN },
-    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_add_param_group",
+    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_add_param_group",
       "parameters", API_TAKEN },
     { "tensor_dataset", "tensors", API_TAKEN },
     { "nn_append nn_put", "container", API_CHAIN },
@@ -132,7 +132,7 @@ static situ_tree *tree(api_world *w, const char *name) {
   situ_tree *t = NULL;
   if (api_is(
           api_name(w),
-          "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_add_param_group nn_utils_clip_grad_norm_ nn_utils_clip_grad_value_"))
+          "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_add_param_group nn_utils_clip_grad_norm_ nn_utils_clip_grad_value_"))
     t = situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(situ_requires_grad_(plain(w), true)));
   else if (api_is(name, "list inputs item") || api_is(api_name(w), "tree_tensor_at"))
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));

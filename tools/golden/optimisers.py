@@ -13,7 +13,8 @@ SCHEDULE = 30
 
 
 # Arguments that are pairs, and the names of their parts.
-PAIRS = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
+PAIRS = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max"),
+         "eps": ("eps1", "eps"), "ns_coefficients": ("ns_a", "ns_b", "ns_c")}
 
 
 class Lion(torch.optim.Optimizer):
@@ -34,9 +35,9 @@ class Lion(torch.optim.Optimizer):
                 self.state[p]["exp_avg"] = second * mean + (1 - second) * grad
 
 
-def optimiser(kind, variant="", skip=None, group=None, **arguments):
+def optimiser(kind, variant="", skip=None, group=None, shapes=((3, 2), (5, ), (1, )), **arguments):
     """Runs the optimiser on made-up gradients; `skip` is a step in which the first parameter has none."""
-    params = [torch.randn(3, 2), torch.randn(5), torch.randn(1)]
+    params = [torch.randn(*shape) for shape in shapes]
     grads = [torch.randn(STEPS, *p.shape) for p in params]
     leaves = [p.clone().requires_grad_() for p in params]
     groups = leaves if group is None else [{"params": leaves[:-1]}, {"params": leaves[-1:], **group}]
@@ -49,7 +50,7 @@ def optimiser(kind, variant="", skip=None, group=None, **arguments):
         for rows, leaf in zip(history, leaves):
             rows.append(leaf.detach().clone())
     attrs = [
-        pair for n, a in arguments.items() for pair in (zip(PAIRS[n], map(float, a)) if n in PAIRS else [(n, a)])
+        pair for n, a in arguments.items() for pair in (zip(PAIRS[n], map(float, a)) if isinstance(a, tuple) else [(n, a)])
     ]
     attrs += [("group." + n, a)
               for n, a in (group or {}).items()] + ([] if skip is None else [("skip", skip)])
@@ -101,6 +102,21 @@ def further_optimisers():
         if kind != "ASGD":
             yield optimiser(kind, "a step without a gradient", skip=4)
         yield optimiser(kind, "groups", group={"lr": 0.05})
+
+
+def composed_optimisers():
+    more = ({}, {"lr": 0.1}, {"maximize": True}, {"weight_decay": 0.1}, {"beta2_decay": -0.5, "d": 2.0},
+            {"eps": (1e-3, 0.5)})
+    for arguments in more:
+        yield optimiser("Adafactor", shapes=((3, 2), (5, ), (1, ), (2, 3, 4)), **arguments)
+    yield optimiser("Adafactor", "a step without a gradient", skip=4)
+    yield optimiser("Adafactor", "groups", group={"lr": 0.05})
+    more = ({}, {"lr": 0.02}, {"weight_decay": 0.5}, {"momentum": 0.5, "nesterov": False}, {"ns_steps": 3},
+            {"ns_coefficients": (2.0, -1.5, 0.5)}, {"adjust_lr_fn": "match_rms_adamw"},
+            {"adjust_lr_fn": "spectral_unclamped"})
+    for arguments in more:
+        yield optimiser("Muon", shapes=((3, 2), (2, 4), (3, 3)), **arguments)
+    yield optimiser("Muon", "groups", shapes=((3, 2), (2, 4)), group={"lr": 0.05})
 
 
 LAMBDAS = {
@@ -238,4 +254,4 @@ def clipping_by_value():
 def all_cases():
     torch.manual_seed(777)
     cases = list(optimisers()) + list(schedulers()) + list(clipping()) + list(clipping_by_value())
-    return cases + list(further_optimisers())
+    return cases + list(further_optimisers()) + list(composed_optimisers())
