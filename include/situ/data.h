@@ -4,6 +4,7 @@
 #ifndef SITU_DATA_H
 #define SITU_DATA_H
 
+#include "nn.h"
 #include "progress.h"
 #include "random.h"
 #include "tree.h"
@@ -136,6 +137,14 @@ SITU_API int64_t situ_data_loader_length(const situ_data_loader *loader);
 
     A worker's error is returned here in place of its batch, and ends the epoch. */
 SITU_API const situ_tree *situ_data_loader_next(situ_data_loader *loader);
+
+/** torch.optim.swa_utils.update_bn: computes the running statistics of all batch norms in model anew, for an averaged
+    model (situ_optim_averaged_model), as equal averages over one epoch of loader. model is called with its batches, or
+    with the first tensor of each, in training mode. device: where these are copied to; {0}: they are not. Batch norms
+    without running statistics are left alone; without any, the loader is not read. On error the statistics are as
+    before. */
+SITU_API SITU_CHECKED situ_status situ_optim_update_bn(situ_data_loader *loader, situ_nn_module *model,
+                                                       situ_device device);
 
 /** torch.utils.data.default_collate: a tree of the samples' structure, with their tensors stacked along a new first
     dimension. All must have the same structure and shapes. The caller frees the tree. */

@@ -12,6 +12,7 @@ typedef struct batch_norm {
   situ_tensor *weight, *bias, *running_mean, *running_var, *num_batches_tracked;
   int64_t features;
   situ_nn_batch_norm_options options;
+  bool averages; /* situ_nn_batch_norm_average */
 } batch_norm;
 
 static situ_tensor *normalise(batch_norm *m, situ_tensor *x) {
@@ -19,7 +20,7 @@ static situ_tensor *normalise(batch_norm *m, situ_tensor *x) {
   double momentum = m->options.momentum;
   if (self->training && m->num_batches_tracked) {
     if (!situ_add_scalar_(m->num_batches_tracked, 1)) return NULL;
-    if (m->options.cumulative) {
+    if (m->options.cumulative || m->averages) {
       double batches;
       if (situ_item(m->num_batches_tracked, &batches) != SITU_OK) return NULL;
       momentum = 1 / batches;
@@ -32,11 +33,12 @@ static situ_tensor *normalise(batch_norm *m, situ_tensor *x) {
 }
 
 static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
-  /* Locks: one thread at a time updates running statistics. Not in the struct, as a clone would copy them. */
+  /* Locks: one thread at a time updates running statistics. Not in the struct, as a clone would copy them, and by the
+     tensor, as a parametrized module runs on a copy of its struct. */
   static uint32_t updating[64];
   batch_norm *m = (batch_norm *)self;
   if (!self->training || !m->running_mean) return normalise(m, x);
-  uint32_t *lock = &updating[(uintptr_t)m / 64 % 64];
+  uint32_t *lock = &updating[(uintptr_t)m->running_mean / 64 % 64];
   while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
   situ_tensor *y = normalise(m, x);
   __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
@@ -70,6 +72,17 @@ static const situ_nn_type batch_norm1d_type = {
 static const situ_nn_type batch_norm2d_type = {
   .name = "BatchNorm2d", .size = sizeof(batch_norm), .forward = forward2d, .extra_repr = batch_norm_repr
 };
+
+bool situ_nn_batch_norm_average(situ_nn_module *m, bool on) {
+  SITU__CLAIM(claim);
+  const char *op = "nn_batch_norm_average";
+  if (!situ__nn_given(op, "module", m) || (m->type != &batch_norm1d_type && m->type != &batch_norm2d_type))
+    return false;
+  batch_norm *n = (batch_norm *)m;
+  if (!n->num_batches_tracked || !situ__nn_change(op, m, &claim)) return false;
+  n->averages = on;
+  return true;
+}
 
 static situ_nn_module *make(const situ_nn_type *type, int64_t features, const situ_nn_batch_norm_options *options) {
   batch_norm *m = situ_nn_alloc(type);

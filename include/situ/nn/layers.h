@@ -188,6 +188,9 @@ SITU_API situ_nn_module *situ_nn_local_response_norm(int64_t size, double alpha,
 SITU_API situ_nn_module *situ_nn_batch_norm1d(int64_t num_features, const situ_nn_batch_norm_options *options);
 /** BatchNorm2d on [N, C, H, W]. */
 SITU_API situ_nn_module *situ_nn_batch_norm2d(int64_t num_features, const situ_nn_batch_norm_options *options);
+/** Running statistics become equal averages of all batches (torch's momentum=None), or follow the layer's own momentum
+    again. False if m is not a batch norm with running statistics. */
+SITU_API bool situ_nn_batch_norm_average(situ_nn_module *m, bool on);
 
 typedef struct situ_nn_norm_options {
   double eps;     /**< 0: 1e-5; RMSNorm: the dtype's machine epsilon */
