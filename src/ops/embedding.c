@@ -83,24 +83,24 @@ SITU_OP(embedding_op) = { .name = "embedding",
 static bool bound_rows(situ_tensor *y, const situ_embedding_options *o) {
   const situ_dtype wide = situ__wide(situ_dtype_of(y));
   const situ_options like = { .dtype = wide, .device = situ_device_of(y) };
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
+  situ__unseen u;
+  situ__unseen_begin(&u);
   situ_tensor *rows = situ_to_dtype(y, wide);
   situ_tensor *norm = situ_norm(rows, o->norm_type == 0 ? 2 : o->norm_type,
                                 &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
   situ_tensor *scale = situ_div(situ_full(SITU_SCALAR, o->max_norm, &like), situ_add_scalar(norm, 1e-7));
   scale = situ_masked_fill(scale, situ_logical_not(situ_gt_scalar(norm, o->max_norm)), 1);
   const bool good = situ_copy_(y, situ_mul(rows, scale)) != NULL;
-  return situ_scope_end(&s) == SITU_OK && good;
+  return situ__unseen_end(&u) && good;
 }
 
 /* Writes rows to weight, equal ones where index names a row several times. */
 static bool write_rows(situ_tensor *weight, situ_tensor *index, situ_tensor *rows) {
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
+  situ__unseen u;
+  situ__unseen_begin(&u);
   const situ_shape shape = SITU_SHAPE(situ_numel(index), weight->view.size[1]);
   const bool good = situ_index_copy_(weight, 0, situ_reshape(index, SITU_SHAPE(-1)), situ_reshape(rows, shape)) != NULL;
-  return situ_scope_end(&s) == SITU_OK && good;
+  return situ__unseen_end(&u) && good;
 }
 
 static bool is_bounded(const situ_tensor *y, const situ_embedding_options *o) {

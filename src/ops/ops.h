@@ -31,6 +31,14 @@ static inline situ_dtype situ__wide(situ_dtype dtype) {
 }
 /* x, or if it has an integer dtype x in f32. NULL stays NULL. */
 situ_tensor *situ__floating(situ_tensor *x);
+/* A scope in which values change without a derivative that sees it, neither gradient nor tangent. end returns false
+   after an error inside. */
+typedef struct situ__unseen {
+  situ_scope scope;
+  uint8_t mode;
+} situ__unseen;
+void situ__unseen_begin(situ__unseen *u);
+bool situ__unseen_end(situ__unseen *u);
 /* A copy of x with values below `least` raised to it; the gradient passes as if they were not, as torch's clamp under
    no_grad. */
 situ_tensor *situ__at_least(situ_tensor *x, double least);

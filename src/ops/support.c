@@ -86,11 +86,21 @@ situ_tensor *situ__sum_to(situ_tensor *x, const situ_shape *shape) {
   return situ_reshape(o.dim.ndim ? situ_sum(x, &o) : x, *shape);
 }
 
+void situ__unseen_begin(situ__unseen *u) {
+  u->mode = situ__forward_mode;
+  if (u->mode == SITU__FORWARD_ON) situ__forward_mode = SITU__FORWARD_INSIDE;
+  situ_scope_begin_no_grad(&u->scope);
+}
+bool situ__unseen_end(situ__unseen *u) {
+  situ__forward_mode = u->mode;
+  return situ_scope_end(&u->scope) == SITU_OK;
+}
+
 situ_tensor *situ__at_least(situ_tensor *x, double least) {
   situ_tensor *y = situ_clone(x);
-  situ_scope s;
+  situ__unseen u;
   if (!y) return NULL;
-  situ_scope_begin_no_grad(&s);
+  situ__unseen_begin(&u);
   const bool good = situ_clamp_(y, least, INFINITY) != NULL;
-  return situ_scope_end(&s) == SITU_OK && good ? y : NULL;
+  return situ__unseen_end(&u) && good ? y : NULL;
 }
