@@ -45,7 +45,7 @@ typedef struct kept_call {
 enum { PARAMS_MAX = 512, VALUES = SITU_OPERANDS + 1 };
 typedef struct kept {
   kept_call call;
-  _Alignas(16) unsigned char params[PARAMS_MAX];
+  _Alignas(double) unsigned char params[PARAMS_MAX]; /* the tape aligns no further */
 } kept;
 
 static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *up, const bool *wants,

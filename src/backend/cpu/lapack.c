@@ -120,14 +120,24 @@ static void note(job *j, int64_t item, lapack_int why) {
   pthread_mutex_unlock(&j->lock);
 }
 
+/* OpenBLAS without threads of its own (0; Debian: libopenblas0-serial) keeps state that calls on several threads share:
+   a tenth of triangular solutions on two threads were wrong by some last digits (0.3.21). Then one thread calls it at a
+   time. Missing in other libraries. */
+extern int openblas_get_parallel(void) __attribute__((weak));
+static bool takes_turns(void) { return openblas_get_parallel && openblas_get_parallel() == 0; }
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+
 static void run(int64_t begin, int64_t end, void *payload) {
   job *j = payload;
   const pass one = passes[j->work->op][j->work->in[0]->dtype == SITU_F64];
+  const bool alone = takes_turns();
   void *memory = situ__slots_take(&j->slots);
+  if (alone) pthread_mutex_lock(&turn);
   for (int64_t item = begin; item < end; item++) {
     const lapack_int why = one(j, item, memory);
     if (why) note(j, item, why);
   }
+  if (alone) pthread_mutex_unlock(&turn);
   situ__slots_give(&j->slots, memory);
 }
 
