@@ -46,5 +46,26 @@ SITU_API SITU_CHECKED situ_tensor *situ_func_hvp(situ_func function, void *paylo
 SITU_API SITU_CHECKED situ_tensor *situ_func_hessian(situ_func function, void *payload, int count,
                                                      situ_tensor *const *primals, int argnum);
 
+/* ---- checking gradients, for ops and functions of one's own ---- */
+
+/** Zero fields are torch's defaults. */
+typedef struct situ_gradcheck_options {
+  double eps;            /**< the step of central differences; 0: 1e-6 */
+  double atol, rtol;     /**< |backward - difference| <= atol + rtol |difference|; 0: 1e-5, 1e-3 */
+  bool check_forward_ad; /**< compare forward mode (situ_func_jvp) with the differences, too */
+} situ_gradcheck_options;
+/** torch.autograd.gradcheck: compares the gradients of the result's elements, weighed with fixed random numbers, by
+    those inputs that require a gradient, with central differences. Inputs should be f64: differences of f32 are too
+    coarse (SITU_E_DTYPE). SITU_E_STATE if one differs, with the input, the element and both values. Values and
+    gradients of the inputs stay as they are. */
+SITU_API SITU_CHECKED situ_status situ_autograd_gradcheck(situ_func function, void *payload, int count,
+                                                          situ_tensor *const *inputs,
+                                                          const situ_gradcheck_options *options);
+/** torch.autograd.gradgradcheck: the same for the gradients of these gradients, by the inputs and by the incoming
+    gradient. */
+SITU_API SITU_CHECKED situ_status situ_autograd_gradgradcheck(situ_func function, void *payload, int count,
+                                                              situ_tensor *const *inputs,
+                                                              const situ_gradcheck_options *options);
+
 SITU_END
 #endif

@@ -65,6 +65,7 @@ static const struct row {
   { "instance_norm", NULL, SITU_F32, { 1, { 2 } } },
   { "batch_norm group_norm layer_norm rms_norm prelu", "weight bias running_mean running_var", SITU_F32, { 1, { 2 } } },
 
+  { "autograd_gradcheck autograd_gradgradcheck", "inputs", SITU_F64, { 2, { 2, 2 } } },
   { "func_vjp", "cotangent", SITU_F32, { 0, { 0 } } },
   { "rnn_layer", "gates", SITU_F32, { 3, { 3, 2, 2 } } },
   { "rnn_layer", "bias_hh", SITU_F32, { 1, { 2 } } },

@@ -359,7 +359,7 @@ static int64_t whole(const api_world *w, const char *name) {
   if (api_is(api_name(w), "diagonal diag_embed diagonal_scatter")) return strcmp(name, "dim2") == 0;
   if (api_is(
           api_name(w),
-          "function_apply autograd_grad func_jvp func_vjp func_jacrev func_jacfwd func_hvp func_hessian snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset subset_random_sampler weighted_random_sampler random_split"))
+          "function_apply autograd_grad func_jvp func_vjp func_jacrev func_jacfwd func_hvp func_hessian autograd_gradcheck autograd_gradgradcheck snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset subset_random_sampler weighted_random_sampler random_split"))
     if (api_is(name, "count count_in count_out")) return 1;
   if (api_is(api_name(w), "flatten") && strcmp(name, "end_dim") == 0) return 1;
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
@@ -453,7 +453,8 @@ static void *array(api_world *w, const char *type, const char *name) {
   }
   situ_tensor **list = api_memory(w, 16 * sizeof *list);
   list[0] = list[1] = tensor(w, name);
-  if (api_is(api_name(w), "autograd_grad")) list[0] = situ_requires_grad_(list[0], true);
+  if (api_is(api_name(w), "autograd_grad autograd_gradcheck autograd_gradgradcheck"))
+    list[0] = situ_requires_grad_(list[0], true);
   return list;
 }
 
