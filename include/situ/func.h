@@ -8,10 +8,6 @@
 
 SITU_BEGIN
 
-/** A function of `count` tensors: returns its result, which the innermost scope owns; NULL after recording an error. It
-    must not depend on anything that it changes. Its operands are handles of their own on the given values. */
-typedef situ_tensor *(*situ_func)(situ_tensor *const *in, int count, void *payload);
-
 /** torch.func.jvp: the function's result at the primals, and in *tangent (may be NULL) its derivative along the
     tangents, of the result's shape: the Jacobian times them. tangents[i] has the shape, dtype and device of primals[i];
     NULL: zeros. One pass in which values and derivatives are computed side by side (forward mode); no graph is kept.

@@ -56,6 +56,14 @@ static bool advance_walk(walk *w) {
   return true;
 }
 
+bool situ__asked_extend(situ__asked *a, const char *op, const situ__node *n) {
+  walk w = { .asked = a, .op = op };
+  bool good = situ__map_get(&a->leads, n) || push_node(&w, n);
+  while (good && w.depth) good = advance_walk(&w);
+  situ__free(w.stack);
+  return good;
+}
+
 bool situ__asked_find(situ__asked *a, const char *op, const situ_tensor *t) {
   for (int i = 0; i < a->count; i++) {
     const situ_tensor *x = a->inputs[i];
@@ -63,10 +71,7 @@ bool situ__asked_find(situ__asked *a, const char *op, const situ_tensor *t) {
     const uint64_t made = x->node ? x->node->sequence : 0;
     if (!i || made < a->earliest) a->earliest = made;
   }
-  walk w = { .asked = a, .op = op };
-  bool good = !t->node || push_node(&w, t->node);
-  while (good && w.depth) good = advance_walk(&w);
-  situ__free(w.stack);
+  const bool good = !t->node || situ__asked_extend(a, op, t->node);
   a->reached = good && (t->node ? situ__map_get(&a->leads, t->node) == &yes : situ__map_get(&a->targets, t) != NULL);
   return good;
 }

@@ -19,6 +19,8 @@ typedef struct situ__asked {
 
 /* Finds the nodes between t and the inputs. Returns false after recording SITU_E_NOMEM. */
 bool situ__asked_find(situ__asked *a, const char *op, const situ_tensor *t);
+/* The same from a node that was recorded since, by a node's backward. */
+bool situ__asked_extend(situ__asked *a, const char *op, const situ__node *n);
 void situ__asked_free(situ__asked *a);
 /* Returns true if the gradient of this operand leads to an input. */
 bool situ__asked_leads(const situ__asked *a, const situ__operand *o);

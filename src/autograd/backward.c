@@ -428,6 +428,7 @@ static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_
   situ__pass p;
   situ__pass_begin(&p, op, o.retain_graph || o.create_graph);
   p.create_graph = o.create_graph;
+  p.asked = asked;
   /* t owns the graph, and a hook may release t. */
   situ__node *root = t->node;
   if (root) __atomic_fetch_add(&root->refs, 1, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* The state of a backward pass: a table of gradients and a heap of nodes. A node leaves the table when it runs, so
    the table is as large as the front of the pass, not as the graph.
    SPDX-License-Identifier: MIT */
-#include "autograd/pass.h"
+#include "autograd/asked.h"
 
 #include <string.h>
 
@@ -19,6 +19,9 @@ void situ__pass_begin(situ__pass *p, const char *op, bool retain_graph) {
   p->sink = p->few_sinks;
   p->sink_capacity = SITU__FEW_SINKS;
   p->used = p->count = p->sinks = 0;
+  p->asked = NULL;
+  p->made = NULL;
+  p->made_count = p->made_capacity = 0;
   memset(p->few_slots, 0, sizeof p->few_slots);
 }
 
@@ -40,6 +43,8 @@ void situ__pass_end(situ__pass *p) {
   if (p->slot != p->few_slots) situ__free(p->slot);
   if (p->heap != p->few_nodes) situ__free(p->heap);
   if (p->sink != p->few_sinks) situ__free(p->sink);
+  while (p->made_count) situ__node_release(p->made[--p->made_count]);
+  situ__free(p->made);
 }
 
 /* ---- the table: linear probing ---- */
@@ -175,6 +180,20 @@ bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad) {
   __atomic_fetch_add(&meta->refs, 1, __ATOMIC_RELAXED);
   p->sink[p->sinks++] = (situ__sink){ .meta = meta, .grad = situ_retain(grad) };
   return true;
+}
+
+bool situ__pass_follow(situ__pass *p, situ_tensor *t, situ_tensor *grad) {
+  if (p->made_count == p->made_capacity) {
+    const size_t capacity = p->made_capacity ? 2 * p->made_capacity : 8, bytes = capacity * sizeof(situ__node *);
+    situ__node **made = situ__realloc(p->made, bytes);
+    if (!made) return situ__no_memory(p->op, bytes), false;
+    p->made = made;
+    p->made_capacity = capacity;
+  }
+  if (p->asked && !situ__asked_extend(p->asked, p->op, t->node)) return false;
+  __atomic_fetch_add(&t->node->refs, 1, __ATOMIC_RELAXED);
+  p->made[p->made_count++] = t->node;
+  return situ__pass_add_node(p, t->node, t->node_result, situ_retain(grad));
 }
 
 /* Returns true if the gradient is in memory that only this pass uses, so that it may be written. */

@@ -27,8 +27,11 @@ struct situ__pass {
   const char *op;
   void *site; /* call site of the public call, used for all tensors made during the pass */
   bool retain_graph;
-  bool create_graph; /* the pass runs in a recording scope */
-  situ__slot *slot;  /* open addressing, 2^bits slots */
+  bool create_graph;         /* the pass runs in a recording scope */
+  struct situ__asked *asked; /* NULL: all leaves */
+  situ__node **made;         /* nodes that a backward added to the graph (recompute.c); owned */
+  size_t made_count, made_capacity;
+  situ__slot *slot; /* open addressing, 2^bits slots */
   unsigned bits;
   size_t used;
   situ__node **heap; /* max-heap by sequence of the nodes reached but not run */
@@ -53,6 +56,10 @@ bool situ__pass_add_leaf(situ__pass *p, situ_tensor *leaf, situ_tensor *grad);
 situ_tensor **situ__pass_leaf(situ__pass *p, const situ_tensor *leaf);
 /* Remembers to add grad (borrowed) to the .grad of a non-leaf. Returns false after recording an error. */
 bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad);
+
+/* Goes on with t's history, which a node's backward has just recorded, and its gradient grad. Returns false after
+   recording an error. */
+bool situ__pass_follow(situ__pass *p, situ_tensor *t, situ_tensor *grad);
 
 /* Visits the marks (base/busy.h) of tensors that other threads must not change: the values that a node has saved,
    while its backward runs; the leaves of a pass, while they get their gradients. */

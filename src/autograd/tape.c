@@ -13,6 +13,11 @@
    threads. */
 static SITU__THREAD_LOCAL uint64_t clock;
 
+uint64_t situ__tape_now(void) { return clock; }
+void situ__tape_follow(const situ__node *n) {
+  if (clock < n->sequence) clock = n->sequence;
+}
+
 unsigned situ__tape_asks(situ_tensor *const *in, int ins) {
   if (!situ__recording()) return 0;
   unsigned asks = 0;
@@ -103,7 +108,7 @@ static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
     __atomic_fetch_add(&t->node->refs, 1, __ATOMIC_RELAXED);
     o->node = t->node;
     o->result = t->node_result;
-    if (clock < o->node->sequence) clock = o->node->sequence;
+    situ__tape_follow(o->node);
   } else if (t->requires_grad) {
     o->leaf = situ_retain(t);
   }

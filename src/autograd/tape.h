@@ -96,6 +96,10 @@ bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int i
 /* Recording has two steps, so that it cannot fail after values have changed. prepare allocates, before the op runs
    (NULL after recording an error; the caller still owns params); attach cannot fail, runs after it, and makes the
    results require a gradient. */
+/* The highest number of a node that this thread has recorded or used. */
+uint64_t situ__tape_now(void);
+/* Has this thread's next nodes get higher numbers than n. */
+void situ__tape_follow(const situ__node *n);
 situ__node *situ__tape_prepare(const situ__record *record);
 void situ__tape_attach(situ__node *node, situ_tensor *const *out);
 /* Frees the node of a call that failed. The caller still owns params. */
