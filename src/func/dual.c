@@ -93,20 +93,20 @@ static bool through_backward(const situ_call *c, situ_tensor *const *tangent, si
       continue;
     if (!(u[k] = situ_requires_grad_(situ_zeros_like(c->out[k], NULL), true))) return false;
   }
-  const situ_grad_call g = { .op = op,
-                             .ins = c->ins,
-                             .outs = c->outs,
-                             .params = c->params,
-                             .device = c->device,
-                             .in = in,
-                             .out = out,
-                             .grad = u,
-                             .dx = dx,
-                             .wants = wants,
-                             .shape = shape,
-                             .dtype = dtype,
-                             .node = &situ__no_place };
-  if (!situ__recorded_backward((situ_grad_call *)&g)) return false;
+  situ_grad_call g = { .op = op,
+                       .ins = c->ins,
+                       .outs = c->outs,
+                       .params = c->params,
+                       .device = c->device,
+                       .in = in,
+                       .out = out,
+                       .grad = u,
+                       .dx = dx,
+                       .wants = wants,
+                       .shape = shape,
+                       .dtype = dtype,
+                       .node = &situ__no_place };
+  if (!situ__recorded_backward(&g)) return false;
   for (int i = 0; i < c->ins; i++) {
     if (!wants[i] || !dx[i] || !(dx[i] = situ__fit_gradient(op->name, dx[i], &shape[i], dtype[i]))) continue;
     if (!dx[i]->requires_grad) continue;
@@ -165,10 +165,8 @@ static bool set_tangents(const situ_call *c, situ_tensor *const *tangent) {
 static bool run_in_place(situ_call *c, bool (*run)(situ_call *call)) {
   situ_tensor *x = c->in[0], *y = NULL;
   bool good = true;
-  const bool copies = strcmp(c->op->name, "copy_") == 0;
-  if (copies) y = situ__dual_tangent(c->in[1], &good);
-  else if (situ_op_run(c->op, c->in, c->ins, c->params, &y)) y = situ__dual_tangent(y, &good);
-  else return false;
+  if (!(y = situ_op_run(c->op, c->in, c->ins, c->params, NULL))) return false;
+  y = situ__dual_tangent(y, &good);
   situ__forward_mode = SITU__FORWARD_INSIDE;
   good = good && run(c);
   situ__forward_mode = SITU__FORWARD_ON;

@@ -104,14 +104,13 @@ static bool leaves_at(const char *op, int count, situ_tensor *const *primals, bo
 }
 
 /* The gradients of y by leaves; zeros where it does not depend on one, NULL for integers. */
-static bool gradients(const char *op, situ_tensor *y, situ_tensor *cotangent, bool keep, bool create_graph, int count,
+static bool gradients(situ_tensor *y, situ_tensor *cotangent, bool keep, bool create_graph, int count,
                       situ_tensor *const *own, situ_tensor **grads) {
   situ_tensor *asked[MOST], *found[MOST] = { NULL };
   int n = 0;
   for (int i = 0; i < count; i++)
     if (own[i]->requires_grad) asked[n++] = own[i];
   const situ_backward_options o = { .gradient = cotangent, .retain_graph = keep, .create_graph = create_graph };
-  (void)op;
   if (y->requires_grad && n && situ_autograd_grad(y, n, asked, found, &o) != SITU_OK) return false;
   for (int i = 0, k = 0; i < count; i++) {
     grads[i] = NULL;
@@ -140,7 +139,7 @@ situ_tensor *situ_func_vjp(situ_func function, void *payload, int count, situ_te
   situ__scope_begin_as(&s, true);
   bool good = leaves_at(op, count, primals, create_graph, own) && (y = value_of(op, function, payload, count, own)) &&
               (!cotangent || fits(op, "cotangent", cotangent, y)) &&
-              gradients(op, y, cotangent, false, create_graph, count, own, grads);
+              gradients(y, cotangent, false, create_graph, count, own, grads);
   if (good && !create_graph) good = (y = situ_detach(y)) != NULL;
   for (int i = 0; i < count; i++) {
     if (good && grads[i] && !create_graph) good = (grads[i] = situ_detach(grads[i])) != NULL;
@@ -202,7 +201,7 @@ static bool rows_of(const problem *p, situ_tensor **out) {
   bool good = true;
   for (int64_t k = 0; good && k < y->view.numel; k++) {
     situ_tensor *unit = unit_like(y, k);
-    good = unit && gradients(p->op, y, unit, true, false, p->count, own, grads);
+    good = unit && gradients(y, unit, true, false, p->count, own, grads);
     row[k] = grads[p->argnum];
   }
   situ_scope s;
