@@ -81,6 +81,9 @@ static bool through_backward(const situ_call *c, situ_tensor *const *tangent, si
   situ_shape shape[SITU_OPERANDS];
   situ_dtype dtype[SITU_OPERANDS];
   bool wants[SITU_OPERANDS];
+  if (c->ins > SITU_OPERANDS)
+    return situ__fail(SITU_E_UNSUPPORTED, op->name, "func_jvp: %d operands, of an op that is not linear", c->ins),
+           false;
   for (int i = 0; i < c->ins; i++) {
     in[i] = op->save & SITU_SAVE(i) ? c->in[i] : NULL;
     wants[i] = tangent[i] != NULL;

@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/calls.h"
-#include "situ_config.h"
-#include "support/test.h"
+#include "support/domains.h"
 
 enum { LEAVES = PARITY_OPERANDS + 2, MOST = 512 };
 
@@ -16,35 +14,17 @@ enum { LEAVES = PARITY_OPERANDS + 2, MOST = 512 };
 typedef struct setting {
   const parity_row *row;
   int operands, leaves;
-  situ_tensor *leaf[LEAVES]; /* f64 leaves that require a gradient, and constants; weights at the end */
-  bool differentiable[LEAVES];
+  situ_tensor *leaf[LEAVES];      /* f64 leaves that require a gradient, and constants; weights at the end */
   situ_tensor *direction[LEAVES]; /* of the second derivative */
   int wrong;
 } setting;
-
-/* Where functions are defined: around 0, between 0 and 1, above 1. */
-static const struct domain { double low, high; } domains[] = { { -2, 2 }, { 0.1, 0.9 }, { 1.2, 2.8 } };
-
-static situ_tensor *operand(char letter, situ_shape base, const struct domain *d) {
-  const situ_shape shape = parity_shape(letter, base, 0);
-  if (letter == 'z') return situ_gt_scalar(test_random(shape, -1, 1, false), 0);
-  if (parity_is_index(letter)) {
-    const int64_t limit = parity_shape(letter == 't' ? 'v' : 'u', base, 0).dim[0];
-    return situ_to_dtype(test_random(shape, 0, (double)limit, false), SITU_I64);
-  }
-  if (letter == 'q') return test_random(shape, 0.15, 0.85, true);
-  if (letter == 'p') return test_random(shape, 0.3, 2.2, true);
-  return test_random(shape, d->low, d->high, !parity_is_constant(letter));
-}
 
 /* The sum of the results' products with their weights; NULL if nothing is differentiable. */
 static situ_tensor *loss(setting *s) {
   situ_tensor *out[2] = { NULL }, *sum = NULL, *copy[PARITY_OPERANDS];
   situ_manual_seed(3);
-  for (int i = 0; i < s->operands; i++) copy[i] = s->leaf[i];
-  /* what a call writes to its operands must not stay */
-  for (int i = 0; i < s->operands; i++)
-    if (situ_dtype_is_floating(situ_dtype_of(copy[i]))) copy[i] = situ_clone(copy[i]);
+  for (int i = 0; i < s->operands; i++) /* what a call writes to its operands must not stay */
+    copy[i] = situ_dtype_is_floating(situ_dtype_of(s->leaf[i])) ? situ_clone(s->leaf[i]) : s->leaf[i];
   out[0] = s->row->call(copy, &out[1]);
   for (int k = 0; k < 2; k++) {
     if (!out[k] || !situ_requires_grad(out[k]) || situ_dtype_of(out[k]) != SITU_F64) continue;
@@ -194,16 +174,6 @@ static outcome check(setting *s, int *compared, char *why) {
   return COMPARED;
 }
 
-/* Linear algebra, in a library without LAPACK. */
-static bool is_missing(const parity_row *row) {
-#ifdef SITU_HAVE_LAPACK
-  (void)row;
-  return false;
-#else
-  return strncmp(row->op, "linalg_", 7) == 0;
-#endif
-}
-
 /* One call with operands from one domain. Returns false after printing what is wrong. */
 static bool check_domain(const parity_row *row, const struct domain *d, outcome *most, int *compared) {
   setting s = { .row = row };
@@ -211,7 +181,7 @@ static bool check_domain(const parity_row *row, const struct domain *d, outcome 
   situ_scope scope;
   situ_scope_begin(&scope);
   for (; row->operands[s.operands]; s.operands++)
-    s.leaf[s.operands] = operand(row->operands[s.operands], SITU_SHAPE(2, 3, 4), d);
+    s.leaf[s.operands] = domain_operand(row->operands[s.operands], d, true);
   s.leaves = s.operands;
   const outcome o = check(&s, compared, why);
   situ_error_clear();
@@ -229,9 +199,8 @@ static void check_rows(const parity_row *rows, size_t count) {
   for (size_t r = 0; r < count; r++) {
     int compared = 0;
     outcome most = CONSTANT;
-    if (rows[r].backward == NO_GRAD || is_missing(&rows[r])) continue;
-    for (size_t d = 0; d < sizeof domains / sizeof *domains; d++)
-      bad += !check_domain(&rows[r], &domains[d], &most, &compared);
+    if (rows[r].backward == NO_GRAD || domain_is_missing(&rows[r])) continue;
+    for (size_t d = 0; d < DOMAINS; d++) bad += !check_domain(&rows[r], &domains[d], &most, &compared);
     agree += most == COMPARED;
     constant += most == CONSTANT;
     if (most == COMPARED && !compared) {

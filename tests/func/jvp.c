@@ -2,34 +2,9 @@
    mode is <t, J' w> by the op's own backward; and the derivative of J t is that of the recorded gradient. */
 /* test-devices: cpu sim:0 */
 #include <math.h>
-#include <string.h>
 
 #include "situ/func.h"
-#include "situ_config.h"
-#include "support/calls.h"
-#include "support/test.h"
-
-static const struct domain { double low, high; } domains[] = { { -2, 2 }, { 0.1, 0.9 }, { 1.2, 2.8 } };
-
-static bool is_missing(const parity_row *row) {
-#ifdef SITU_HAVE_LAPACK
-  (void)row;
-  return false;
-#else
-  return strncmp(row->op, "linalg_", 7) == 0;
-#endif
-}
-
-static situ_tensor *operand(char letter, const struct domain *d) {
-  const situ_shape base = SITU_SHAPE(2, 3, 4), shape = parity_shape(letter, base, 0);
-  if (letter == 'z') return situ_gt_scalar(test_random(shape, -1, 1, false), 0);
-  if (parity_is_index(letter)) {
-    const int64_t limit = parity_shape(letter == 't' ? 'v' : 'u', base, 0).dim[0];
-    return situ_to_dtype(test_random(shape, 0, (double)limit, false), SITU_I64);
-  }
-  if (letter == 'q') return test_random(shape, 0.15, 0.85, false);
-  return letter == 'p' ? test_random(shape, 0.3, 2.2, false) : test_random(shape, d->low, d->high, false);
-}
+#include "support/domains.h"
 
 /* What an op writes to its operands must not stay. */
 static situ_tensor *apply(situ_tensor *const *in, int count, void *payload) {
@@ -61,7 +36,7 @@ static int check(const parity_row *row, const struct domain *d) {
   situ_tensor *in[PARITY_OPERANDS], *t[PARITY_OPERANDS] = { NULL }, *grad[PARITY_OPERANDS], *ty;
   int count = 0;
   for (; row->operands[count]; count++) {
-    in[count] = operand(row->operands[count], d);
+    in[count] = domain_operand(row->operands[count], d, false);
     if (situ_dtype_is_floating(situ_dtype_of(in[count])) && !parity_is_constant(row->operands[count]))
       t[count] = test_random(situ_shape_of(in[count]), 0.5, 1.5, false);
   }
@@ -99,8 +74,8 @@ static void every_op(void **state) {
   for (size_t r = 0; r < parity_row_count; r++) {
     const parity_row *row = &parity_rows[r];
     int compared = 0;
-    if (row->backward == NO_GRAD || is_missing(row)) continue;
-    for (size_t d = 0; d < sizeof domains / sizeof *domains; d++) {
+    if (row->backward == NO_GRAD || domain_is_missing(row)) continue;
+    for (size_t d = 0; d < DOMAINS; d++) {
       situ_scope s;
       situ_scope_begin(&s);
       const int result = check(row, &domains[d]);

@@ -455,7 +455,7 @@ program_verdict program_check(const program *p, char *why) {
 
 /* ---- second derivatives ---- */
 
-/* The last loss, if it is the last call, and no hook changes gradients on the way back. */
+/* The last loss, if it is the last call and no hook changes its gradients; else 0. */
 static int last_loss(const program *p) {
   const int last = p->calls - 1;
   bool hooks = false;
