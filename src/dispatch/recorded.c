@@ -32,19 +32,15 @@ static bool add_to(situ_tensor **sum, situ_tensor *t) {
    With y = f(a, b) the gradients are A(dy, b) and B(a, dy), where <dy, f(a, b)> = <A(dy, b), a> = <B(a, dy), b>. So for
    a direction u of A's result, <A(dy, b), u> = <dy, f(u, b)>: the gradient of dy is f(u, b), that of b is B(u, dy). */
 
-/* What a recorded backward keeps of its call; the op's parameters follow. */
-typedef struct kept_call {
+enum { PARAMS_MAX = 512, VALUES = SITU_OPERANDS + 1 };
+/* What a recorded backward keeps of its call. */
+typedef struct kept {
   const situ_op *op;
   situ_device device;
   unsigned operands, wants; /* bit masks: those in which the op is linear; those whose gradients it computes */
   situ_shape shape[SITU_OPERANDS];
   situ_dtype dtype[SITU_OPERANDS];
   int ins;
-} kept_call;
-
-enum { PARAMS_MAX = 512, VALUES = SITU_OPERANDS + 1 };
-typedef struct kept {
-  kept_call call;
   _Alignas(double) unsigned char params[PARAMS_MAX]; /* the tape aligns no further */
 } kept;
 
@@ -52,8 +48,7 @@ static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *
                             situ_tensor **dx);
 
 /* The gradients of a call by the op's own backward. value: its operands, and the gradient of its result. */
-static bool run_plain(const kept *k, situ_tensor *const *value, situ_tensor **dx) {
-  const kept_call *c = &k->call;
+static bool run_plain(const kept *c, situ_tensor *const *value, situ_tensor **dx) {
   bool wants[SITU_OPERANDS];
   for (int i = 0; i < c->ins; i++) {
     wants[i] = c->wants >> i & 1;
@@ -65,7 +60,7 @@ static bool run_plain(const kept *k, situ_tensor *const *value, situ_tensor **dx
   bool good = c->op->backward(&(situ_grad_call){ .op = c->op,
                                                  .ins = c->ins,
                                                  .outs = 1,
-                                                 .params = k->params,
+                                                 .params = c->params,
                                                  .device = c->device,
                                                  .in = value,
                                                  .out = none,
@@ -83,12 +78,12 @@ static bool run_plain(const kept *k, situ_tensor *const *value, situ_tensor **dx
 }
 
 static bool run_linear(const kept *k, situ_tensor *const *value, situ_tensor **dx) {
-  const int ins = k->call.ins;
+  const int ins = k->ins;
   if (!run_plain(k, value, dx)) return false;
-  if (!(situ__tape_asks(value, ins + 1) & SITU__TAPE_WANTED)) return true;
-  if (situ__tape_asks(value, ins + 1) & SITU__TAPE_FIRST_ORDER)
-    return situ__tape_refuse_first_order(k->call.op->name, value, ins + 1);
-  situ__node *n = situ__tape_prepare(&(situ__record){ .name = k->call.op->name,
+  const unsigned asks = situ__tape_asks(value, ins + 1);
+  if (!(asks & SITU__TAPE_WANTED)) return true;
+  if (asks & SITU__TAPE_FIRST_ORDER) return situ__tape_refuse_first_order(k->op->name, value, ins + 1);
+  situ__node *n = situ__tape_prepare(&(situ__record){ .name = k->op->name,
                                                       .backward = linear_backward,
                                                       .params = k,
                                                       .params_size = sizeof *k,
@@ -106,7 +101,7 @@ static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *
                             situ_tensor **dx) {
   (void)pass;
   const kept *k = n->params;
-  const int ins = k->call.ins;
+  const int ins = k->ins;
   situ_tensor *value[VALUES], *other[VALUES], *part[SITU_OPERANDS];
   bool good = true;
   for (int i = 0; i <= ins; i++) value[i] = situ__saved_operand(n, i, &good);
@@ -114,21 +109,21 @@ static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *
   for (int i = 0; good && i < ins; i++) {
     if (!up[i]) continue;
     for (int j = 0; j <= ins; j++) other[j] = j == i ? up[i] : value[j];
-    if (wants[ins]) good = add_to(&dx[ins], situ_op_run(k->call.op, other, ins, k->params, NULL));
+    if (wants[ins]) good = add_to(&dx[ins], situ_op_run(k->op, other, ins, k->params, NULL));
     kept rest = *k;
-    rest.call.wants = 0;
+    rest.wants = 0;
     for (int j = 0; j < ins; j++)
-      if (j != i && wants[j] && k->call.operands >> j & 1) rest.call.wants |= 1u << j;
-    if (good && rest.call.wants) good = run_linear(&rest, other, part);
+      if (j != i && wants[j] && k->operands >> j & 1) rest.wants |= 1u << j;
+    if (good && rest.wants) good = run_linear(&rest, other, part);
     for (int j = 0; good && j < ins; j++)
-      if (rest.call.wants >> j & 1) good = add_to(&dx[j], part[j]);
+      if (rest.wants >> j & 1) good = add_to(&dx[j], part[j]);
   }
   return good;
 }
 
 bool situ_backward_linear(situ_grad_call *g, unsigned operands) {
   if (!is_complete("backward_linear", g)) return false;
-  kept k = { .call = { .op = g->op, .device = g->device, .operands = operands, .ins = g->ins } };
+  kept k = { .op = g->op, .device = g->device, .operands = operands, .ins = g->ins };
   if (g->ins > SITU_OPERANDS || g->outs != 1 || g->op->params_size > PARAMS_MAX) {
     situ__fail(SITU_E_ARG, g->op->name, "situ_backward_linear: %d operands, %d results, %zu bytes of parameters",
                g->ins, g->outs, g->op->params_size);
@@ -137,15 +132,15 @@ bool situ_backward_linear(situ_grad_call *g, unsigned operands) {
   situ_tensor *value[VALUES], *dx[SITU_OPERANDS];
   for (int i = 0; i < g->ins; i++) {
     value[i] = operands >> i & 1 || !g->in[i] || !situ_requires_grad(g->in[i]) ? g->in[i] : NULL;
-    k.call.shape[i] = g->shape[i];
-    k.call.dtype[i] = g->dtype[i];
-    k.call.wants |= (unsigned)(g->wants[i] && operands >> i & 1) << i;
+    k.shape[i] = g->shape[i];
+    k.dtype[i] = g->dtype[i];
+    k.wants |= (unsigned)(g->wants[i] && operands >> i & 1) << i;
   }
   value[g->ins] = g->grad[0];
   if (g->op->params_size) memcpy(k.params, g->params, g->op->params_size);
-  if (k.call.wants && !run_linear(&k, value, dx)) return false;
+  if (k.wants && !run_linear(&k, value, dx)) return false;
   for (int i = 0; i < g->ins; i++)
-    if (k.call.wants >> i & 1) g->dx[i] = dx[i];
+    if (k.wants >> i & 1) g->dx[i] = dx[i];
   return true;
 }
 
