@@ -6,6 +6,7 @@
 #include "dispatch/dispatch.h"
 #include "func/dual.h"
 #include "ops/ops.h"
+#include "ops/samples.h"
 #include "situ/autograd.h"
 #include "tensor/tensor.h"
 
@@ -45,4 +46,6 @@ const situ__dispatch_upcalls situ__dispatch_up = {
   .sum_to = situ__sum_to,
   .zeros = situ_zeros,
   .run_dual = situ__dual_run,
+  .run_samples = situ__run_samples,
+  .each_sample = situ__each_sample,
 };

@@ -4,6 +4,8 @@
 #ifndef SITU_FUNC_H
 #define SITU_FUNC_H
 
+#include <limits.h>
+
 #include "autograd.h"
 
 SITU_BEGIN
@@ -41,6 +43,28 @@ SITU_API SITU_CHECKED situ_tensor *situ_func_hvp(situ_func function, void *paylo
     element of primals[argnum]. */
 SITU_API SITU_CHECKED situ_tensor *situ_func_hessian(situ_func function, void *payload, int count,
                                                      situ_tensor *const *primals, int argnum);
+
+/* ---- many samples ---- */
+
+/** In in_dims of situ_func_vmap: the operand is the same for all samples (torch's None). */
+#define SITU_FUNC_WHOLE INT_MIN
+
+/** torch.func.vmap: runs a function of one sample once, for all samples. Dimension in_dims[i] of in[i] counts them
+    (in_dims NULL: dimension 0 of each; SITU_FUNC_WHOLE: in[i] is the same for all); the function gets tensors without
+    it, and the result has it as dimension out_dim. Inside, situ_func_vjp, situ_autograd_grad, situ_func_jvp and a
+    further situ_func_vmap give each sample its own: gradients of a loss by parameters are those of each sample. Ops
+    without a rule for many samples (situ_op.batched) run once for each. Random numbers differ between samples where an
+    operand does. Refused by name: reading a sample's values on the host, situ_backward to a leaf that is the same for
+    all, writing in place to what is visible outside. NULL after recording an error; the innermost scope owns the
+    result. */
+SITU_API SITU_CHECKED situ_tensor *situ_func_vmap(situ_func function, void *payload, int count, situ_tensor *const *in,
+                                                  const int *in_dims, int out_dim);
+/** A function of `count` tensors with several results, which it writes to out[outs]. */
+typedef situ_status (*situ_func_many)(situ_tensor *const *in, int count, situ_tensor **out, int outs, void *payload);
+/** The same with several results. */
+SITU_API SITU_CHECKED situ_status situ_func_vmap_many(situ_func_many function, void *payload, int count,
+                                                      situ_tensor *const *in, const int *in_dims, int out_dim, int outs,
+                                                      situ_tensor **out);
 
 /* ---- checking gradients, for ops and functions of one's own ---- */
 

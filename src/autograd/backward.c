@@ -343,9 +343,20 @@ static bool complete_sinks(situ__pass *p) {
 /* Two passes may end at once: they must not add to, or replace, the same gradient concurrently. */
 static pthread_mutex_t committing = PTHREAD_MUTEX_INITIALIZER;
 
+static bool refuse_samples(const char *op, const situ_tensor *leaf) {
+  situ__fail(SITU_E_UNSUPPORTED, op,
+             "in situ_func_vmap: %s is the same for all samples, and its gradient is not; return what situ_func_vjp or "
+             "situ_autograd_grad gives instead",
+             *situ_name(leaf) ? situ_name(leaf) : "a leaf");
+  return false;
+}
+
 /* Computes all sums first, in the memory of this pass's gradients; then swaps handles, which cannot fail. */
 static bool commit_sinks(situ__pass *p) {
   bool good = true;
+  for (size_t i = 0; i < p->sinks; i++)
+    if (p->sink[i].leaf && situ__is_sample(p->sink[i].grad) && !situ__is_sample(p->sink[i].leaf))
+      return refuse_samples(p->op, p->sink[i].leaf);
   pthread_mutex_lock(&committing);
   for (size_t i = 0; good && i < p->sinks; i++) {
     situ__sink *s = &p->sink[i];
@@ -412,7 +423,8 @@ static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, 
 }
 
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
-  const situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
+  situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
+  o.create_graph |= situ__sampling != NULL; /* only recorded calls take samples */
   if (situ__forward_mode == SITU__FORWARD_ON)
     return situ__fail(SITU_E_UNSUPPORTED, op,
                       "inside situ_func_jvp: gradients computed there would have no tangents; differentiate what "
@@ -441,6 +453,13 @@ static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_
   return good ? SITU_OK : situ_error();
 }
 
+/* In situ_func_vmap: what was recorded only because samples need it. Takes over the reference. */
+static situ_tensor *without_history(const char *op, situ_tensor *grad) {
+  situ_tensor *own = situ__tensor_alias(op, &grad->view, grad->created_at);
+  situ_release(grad);
+  return own;
+}
+
 situ_status situ_backward(situ_tensor *t, const situ_backward_options *options) {
   return situ__need("backward", "input", t) ? run_pass("backward", t, options, NULL) : situ_error();
 }
@@ -463,7 +482,8 @@ situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *in
   int owned = 0; /* number of gradients that the scope owns */
   for (; status == SITU_OK && owned < count; owned++) {
     if (!grads[owned]) continue;
-    situ_tensor *g = owned_copy(op, grads[owned], recorded);
+    situ_tensor *g = owned_copy(op, grads[owned], recorded || situ__sampling);
+    if (g && !recorded && situ__sampling) g = without_history(op, g);
     if (g) g->first_order = !recorded;
     if (!situ__scope_own(op, g)) status = situ_error();
     grads[owned] = g;

@@ -59,6 +59,16 @@ const situ_backend *situ__module_open(const char *name, situ_device_kind kind, c
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
 /* Returns a storage on foreign host memory; on failure calls release and returns NULL. */
 situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload);
+/* A storage that stands for one sample of other memory, of which its maker keeps account in `payload`. */
+situ_storage *situ__storage_sample(const char *op, situ_device device, size_t bytes);
+/* Frees the storage's memory: it stands for one sample from now on. */
+void situ__storage_become_sample(situ_storage *storage, void (*release)(void *), void *payload);
+/* The number of this thread's newest storage, and whether it has made `storage` after that one. False for some that it
+   has made a million storages ago. */
+uint64_t situ__storage_newest(void);
+bool situ__storage_since(const situ_storage *storage, uint64_t newest);
+/* Records that an operand of op is one sample of many, which a call of all samples does not read. */
+situ_status situ__refuse_sample(const char *op, situ_storage *storage) SITU_COLD;
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
 

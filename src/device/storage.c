@@ -10,12 +10,20 @@
 static int64_t foreign;
 
 /* Each thread reserves a million numbers at a time, so that threads seldom contend. */
+enum { MANY = 1 << 20 };
+static SITU__THREAD_LOCAL uint64_t serial; /* this thread's newest */
+
 static uint64_t next_serial(void) {
-  enum { MANY = 1 << 20 };
   static uint64_t taken;
-  static SITU__THREAD_LOCAL uint64_t mine;
-  if (!(mine % MANY)) mine = __atomic_fetch_add(&taken, MANY, __ATOMIC_RELAXED);
-  return ++mine;
+  if (!(serial % MANY)) serial = __atomic_fetch_add(&taken, MANY, __ATOMIC_RELAXED);
+  return ++serial;
+}
+
+uint64_t situ__storage_newest(void) { return serial; }
+
+bool situ__storage_since(const situ_storage *storage, uint64_t newest) {
+  const uint64_t its = (storage->serial - 1) / MANY;
+  return storage->serial > newest && (its == (newest - 1) / MANY || its == (serial - 1) / MANY);
 }
 
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes) {
@@ -56,6 +64,18 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, vo
   return storage;
 }
 
+situ_storage *situ__storage_sample(const char *op, situ_device device, size_t bytes) {
+  situ_storage *storage = situ__small_alloc(sizeof *storage);
+  if (!storage) {
+    (void)situ__no_memory(op, sizeof *storage);
+    return NULL;
+  }
+  *storage = (situ_storage){
+    .bytes = bytes, .device = device, .flags = SITU_STORAGE_SAMPLE, .refs = 1, .serial = next_serial()
+  };
+  return storage;
+}
+
 void situ__storage_retain(situ_storage *storage) { (void)__atomic_add_fetch(&storage->refs, 1, __ATOMIC_RELAXED); }
 
 static void free_memory(situ_storage *storage) {
@@ -64,6 +84,8 @@ static void free_memory(situ_storage *storage) {
     if (storage->release) storage->release(storage->payload);
   } else if (storage->flags & SITU_STORAGE_SLICE) {
     situ__storage_release(storage->payload);
+  } else if (storage->flags & SITU_STORAGE_SAMPLE) {
+    if (storage->release) storage->release(storage->payload);
   } else {
     situ__memory_free(storage->device, storage->data, storage->bytes);
   }
@@ -89,6 +111,15 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
     source->data = NULL; /* source is empty now, so that its owner frees no memory */
     source->bytes = 0;
   }
+  free_memory(&old);
+}
+
+void situ__storage_become_sample(situ_storage *storage, void (*release)(void *), void *payload) {
+  situ_storage old = *storage;
+  storage->data = NULL;
+  storage->release = release;
+  storage->payload = payload;
+  storage->flags = SITU_STORAGE_SAMPLE;
   free_memory(&old);
 }
 

@@ -241,9 +241,19 @@ SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *stora
                     d.where);
 }
 
-static inline bool is_unwritten(const situ_view_desc *v) {
-  return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
+situ_status situ__refuse_sample(const char *op, situ_storage *storage) {
+  situ__described d = { "an operand", "" };
+  situ__device_up.describe_storage(storage, &d);
+  return situ__fail(SITU_E_UNSUPPORTED, op,
+                    "%s stands for one sample of a situ_func_vmap, whose values cannot be read or written alone%s",
+                    d.what, d.where);
 }
+
+/* True where there is nothing to be read. */
+static inline bool is_unwritten(const situ_view_desc *v) {
+  return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & (SITU_STORAGE_UNWRITTEN | SITU_STORAGE_SAMPLE);
+}
+static inline bool is_sample(const situ_view_desc *v) { return v->storage->flags & SITU_STORAGE_SAMPLE; }
 
 static inline bool adds_to_output(const situ_work *work) {
   return work->verb == SITU_VERB_SCATTER && work->op & SITU_INDEX_ADD;
@@ -306,8 +316,22 @@ static __attribute__((noinline)) bool has_odd_item(situ_device device, const sit
 static inline bool is_plainly_good(situ_device device, const situ_work *work) {
   bool odd = adds_to_output(work) || (work->list_count && has_odd_item(device, work));
   for (int i = 0; i < work->ins; i++) odd |= is_odd(work->in[i], device);
-  for (int i = 0; i < work->outs; i++) odd |= work->out[i] && is_elsewhere(work->out[i], device);
+  for (int i = 0; i < work->outs; i++)
+    odd |= work->out[i] && (is_elsewhere(work->out[i], device) || is_sample(work->out[i]));
   return !odd;
+}
+
+static const situ_view_desc *find_sample(const situ_work *work) {
+  for (int i = 0; i < work->ins + work->outs; i++) {
+    const situ_view_desc *v = i < work->ins ? work->in[i] : work->out[i - work->ins];
+    if (v && is_sample(v)) return v;
+  }
+  for (int64_t i = 0; i < work->list_count; i++)
+    for (int k = 0; k < ITEM; k++) {
+      const situ_view_desc *v = item_operand(&work->list[i], k);
+      if (v && is_sample(v)) return v;
+    }
+  return NULL;
 }
 
 /* A kernel must never follow an address of another device. Without memory, nothing is read. */
@@ -315,6 +339,8 @@ static __attribute__((noinline)) situ_status check_operands(const char *op, situ
   const situ_view_desc *elsewhere = find_elsewhere(device, work);
   if (elsewhere) return refuse_elsewhere(op, device, elsewhere);
   const situ_backend *backend = situ__backend(device);
+  const situ_view_desc *sample = find_sample(work);
+  if (sample) return situ__refuse_sample(op, sample->storage);
   const bool reads = backend && !backend->no_memory && !writes_nothing(work);
   const situ_view_desc *unwritten = reads ? find_unwritten(work) : NULL;
   return unwritten ? situ__refuse_unwritten(op, unwritten->storage) : SITU_OK;

@@ -262,6 +262,12 @@ static void mark_results(const situ_call *c) {
   }
 }
 
+static bool takes_samples(const situ_call *c) {
+  for (int i = 0; i < c->ins; i++)
+    if (situ__is_sample(c->in[i])) return !(c->op->flags & SITU_OP_VIEW);
+  return false;
+}
+
 static bool run_steps(situ_call *c);
 static bool run_steps_or_casts(situ_call *c) {
   return situ__setting.autocast ? situ__autocast_run(c, run_steps) : run_steps(c);
@@ -275,15 +281,16 @@ static bool run_steps(situ_call *c) {
   const bool wanted = asks & SITU__TAPE_WANTED;
   if (asks && !may_record(c, asks)) return false;
   if (!op->infer(c)) return false;
+  const bool samples = __builtin_expect(situ__sampling != NULL, 0) && takes_samples(c);
   if (c->in_place) {
     if (!check_in_place(c, wanted)) return false;
     c->out[0] = c->in[0];
-  } else if (!make_results(c)) {
+  } else if (samples ? !situ__dispatch_up.run_samples(c) : !make_results(c)) {
     return false;
   }
   recorded r;
   if (!prepare_nodes(c, wanted, &r)) return false;
-  if (!run_forward(c, wanted)) {
+  if (samples ? c->in_place && !situ__dispatch_up.run_samples(c) : !run_forward(c, wanted)) {
     cancel_nodes(&r);
     return false;
   }

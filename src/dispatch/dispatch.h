@@ -33,6 +33,12 @@ typedef struct situ__dispatch_upcalls {
   situ_tensor *(*zeros)(situ_shape shape, const situ_options *options);
   /* In forward mode: runs a call, and computes the tangents of its results. */
   bool (*run_dual)(situ_call *call, bool (*run)(situ_call *call));
+  /* In situ_func_vmap: runs a call whose shape rule has run, some of whose operands are samples. */
+  bool (*run_samples)(situ_call *call);
+  /* The same for a function without an op: calls run once for each sample, and joins its results. out[k] stays NULL
+     where run gives none. */
+  bool (*each_sample)(const char *op, situ_tensor *const *in, int ins, situ_tensor **out, int outs,
+                      bool (*run)(situ_tensor *const *in, situ_tensor **out, const void *context), const void *context);
 } situ__dispatch_upcalls;
 extern const situ__dispatch_upcalls situ__dispatch_up;
 
@@ -61,7 +67,7 @@ static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
     return false;
   const situ_device here = x->storage->device, there = y->storage->device;
   if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
-  if (situ__forward_mode == SITU__FORWARD_ON) return false;
+  if (situ__forward_mode == SITU__FORWARD_ON || situ__sampling) return false;
   return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
 }
 

@@ -77,9 +77,17 @@ static bool run_plain(const kept *c, situ_tensor *const *value, situ_tensor **dx
   return situ_scope_end(&s) == SITU_OK && good;
 }
 
+static bool run_plain_one(situ_tensor *const *value, situ_tensor **dx, const void *k) {
+  return run_plain(k, value, dx);
+}
+
 static bool run_linear(const kept *k, situ_tensor *const *value, situ_tensor **dx) {
   const int ins = k->ins;
-  if (!run_plain(k, value, dx)) return false;
+  bool samples = false;
+  for (int i = 0; i <= ins; i++) samples |= situ__is_sample(value[i]);
+  if (samples ? !situ__dispatch_up.each_sample(k->op->name, value, ins + 1, dx, ins, run_plain_one, k)
+              : !run_plain(k, value, dx))
+    return false;
   const unsigned asks = situ__tape_asks(value, ins + 1);
   if (!(asks & SITU__TAPE_WANTED)) return true;
   if (asks & SITU__TAPE_FIRST_ORDER) return situ__tape_refuse_first_order(k->op->name, value, ins + 1);

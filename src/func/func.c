@@ -6,20 +6,21 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "func/dual.h"
+#include "func/function.h"
+#include "ops/samples.h"
 #include "situ/ops.h"
 
-enum { MOST = 64 }; /* primals */
-
-static bool given(const char *op, situ_func function, int count, situ_tensor *const *primals) {
+bool situ__func_given(const char *op, situ_func function, int count, situ_tensor *const *primals) {
   if (!function) return situ__null(op, "function"), false;
   if (!primals) return situ__null(op, "primals"), false;
-  if (count < 1 || count > MOST) return situ__fail(SITU_E_ARG, op, "%d primals, must be 1 to %d", count, MOST), false;
+  if (count < 1 || count > SITU__PRIMALS)
+    return situ__fail(SITU_E_ARG, op, "%d primals, must be 1 to %d", count, SITU__PRIMALS), false;
   for (int i = 0; i < count; i++)
     if (!situ__need(op, "primals", primals[i])) return false;
   return true;
 }
 
-static bool given_floating(const char *op, int count, situ_tensor *const *primals, int argnum) {
+bool situ__func_floating(const char *op, int count, situ_tensor *const *primals, int argnum) {
   if (argnum < 0 || argnum >= count)
     return situ__fail(SITU_E_ARG, op, "argnum is %d, there are %d primals", argnum, count), false;
   const situ_dtype dtype = (situ_dtype)primals[argnum]->view.dtype;
@@ -57,9 +58,9 @@ static bool own_handles(const char *op, int count, situ_tensor *const *primals, 
 
 /* ---- forward mode ---- */
 
-static situ_tensor *run_forward(const char *op, situ_func function, void *payload, int count,
+situ_tensor *situ__func_forward(const char *op, situ_func function, void *payload, int count,
                                 situ_tensor *const *primals, situ_tensor *const *tangents, situ_tensor **tangent) {
-  situ_tensor *own[MOST], *y = NULL, *t = NULL;
+  situ_tensor *own[SITU__PRIMALS], *y = NULL, *t = NULL;
   if (!own_handles(op, count, primals, own) || !situ__tangents_begin(op)) return NULL;
   bool good = true;
   for (int i = 0; good && i < count; i++)
@@ -83,20 +84,22 @@ situ_tensor *situ_func_jvp(situ_func function, void *payload, int count, situ_te
                            situ_tensor *const *tangents, situ_tensor **tangent) {
   const char *op = "func_jvp";
   if (tangent) *tangent = NULL;
-  if (!given(op, function, count, primals)) return NULL;
+  if (!situ__func_given(op, function, count, primals)) return NULL;
   for (int i = 0; tangents && i < count; i++)
-    if (tangents[i] && (!given_floating(op, count, primals, i) || !fits(op, "tangents", tangents[i], primals[i])))
+    if (tangents[i] && (!situ__func_floating(op, count, primals, i) || !fits(op, "tangents", tangents[i], primals[i])))
       return NULL;
-  return run_forward(op, function, payload, count, primals, tangents, tangent);
+  return situ__func_forward(op, function, payload, count, primals, tangents, tangent);
 }
 
 /* ---- backward ---- */
 
-/* Leaves at the primals: integers stay constants. */
-static bool leaves_at(const char *op, int count, situ_tensor *const *primals, bool create_graph, situ_tensor **own) {
+/* Leaves at the primals: integers stay constants. In situ_func_vmap each sample has leaves of its own. */
+bool situ__func_leaves(const char *op, int count, situ_tensor *const *primals, bool create_graph, situ_tensor **own) {
   if (create_graph && !own_handles(op, count, primals, own)) return false;
   for (int i = 0; i < count; i++) {
-    if (!create_graph && !(own[i] = situ__tensor_view(op, &primals[i]->view))) return false;
+    if (!create_graph && situ__sampling && !situ__is_sample(primals[i])) own[i] = situ__sample_constant(op, primals[i]);
+    else if (!create_graph) own[i] = situ__tensor_view(op, &primals[i]->view);
+    if (!own[i]) return false;
     const bool floating = situ_dtype_is_floating((situ_dtype)own[i]->view.dtype);
     if (floating && !own[i]->requires_grad && !situ_requires_grad_(own[i], true)) return false;
   }
@@ -104,9 +107,9 @@ static bool leaves_at(const char *op, int count, situ_tensor *const *primals, bo
 }
 
 /* The gradients of y by leaves; zeros where it does not depend on one, NULL for integers. */
-static bool gradients(situ_tensor *y, situ_tensor *cotangent, bool keep, bool create_graph, int count,
-                      situ_tensor *const *own, situ_tensor **grads) {
-  situ_tensor *asked[MOST], *found[MOST] = { NULL };
+bool situ__func_gradients(situ_tensor *y, situ_tensor *cotangent, bool keep, bool create_graph, int count,
+                          situ_tensor *const *own, situ_tensor **grads) {
+  situ_tensor *asked[SITU__PRIMALS], *found[SITU__PRIMALS] = { NULL };
   int n = 0;
   for (int i = 0; i < count; i++)
     if (own[i]->requires_grad) asked[n++] = own[i];
@@ -121,7 +124,7 @@ static bool gradients(situ_tensor *y, situ_tensor *cotangent, bool keep, bool cr
   return true;
 }
 
-static situ_tensor *value_of(const char *op, situ_func function, void *payload, int count, situ_tensor *const *own) {
+situ_tensor *situ__func_value(const char *op, situ_func function, void *payload, int count, situ_tensor *const *own) {
   const uint64_t errors = situ__error_count();
   situ_tensor *y = function(own, count, payload);
   if (!y && situ__error_count() == errors) situ__fail(SITU_E_STATE, op, "the function returned no tensor");
@@ -131,15 +134,16 @@ static situ_tensor *value_of(const char *op, situ_func function, void *payload, 
 situ_tensor *situ_func_vjp(situ_func function, void *payload, int count, situ_tensor *const *primals,
                            situ_tensor *cotangent, bool create_graph, situ_tensor **grads) {
   const char *op = "func_vjp";
-  situ_tensor *own[MOST], *y = NULL;
+  situ_tensor *own[SITU__PRIMALS], *y = NULL;
   situ_scope s;
-  if (!given(op, function, count, primals)) return NULL;
+  if (!situ__func_given(op, function, count, primals)) return NULL;
   if (!grads) return situ__null(op, "grads"), NULL;
   for (int i = 0; i < count; i++) grads[i] = NULL;
   situ__scope_begin_as(&s, true);
-  bool good = leaves_at(op, count, primals, create_graph, own) && (y = value_of(op, function, payload, count, own)) &&
+  bool good = situ__func_leaves(op, count, primals, create_graph, own) &&
+              (y = situ__func_value(op, function, payload, count, own)) &&
               (!cotangent || fits(op, "cotangent", cotangent, y)) &&
-              gradients(y, cotangent, false, create_graph, count, own, grads);
+              situ__func_gradients(y, cotangent, false, create_graph, count, own, grads);
   if (good && !create_graph) good = (y = situ_detach(y)) != NULL;
   for (int i = 0; i < count; i++) {
     if (good && grads[i] && !create_graph) good = (grads[i] = situ_detach(grads[i])) != NULL;
@@ -151,125 +155,20 @@ situ_tensor *situ_func_vjp(situ_func function, void *payload, int count, situ_te
   return good && ended ? y : NULL;
 }
 
-/* ---- whole matrices ---- */
-
-/* [shape of y, shape of x] from rows or columns; forward mode gives columns. */
-static situ_tensor *assemble(situ_tensor **part, int64_t count, const situ_tensor *y, const situ_tensor *x,
-                             bool columns) {
-  situ_shape shape = situ__shape(&y->view);
-  situ_tensor *all = count ? situ_stack(part, (int)count, columns ? -1 : 0)
-                           : situ_zeros(SITU_SHAPE(0), &(situ_options){ .dtype = (situ_dtype)y->view.dtype,
-                                                                        .device = y->view.storage->device });
-  for (int d = 0; d < x->view.ndim; d++) shape.dim[shape.ndim++] = x->view.size[d];
-  return all ? situ_reshape(all, shape) : NULL;
-}
-
-static bool fit_together(const char *op, const situ_tensor *y, const situ_tensor *x) {
-  if (y->view.ndim + x->view.ndim <= SITU_MAX_DIMS && y->view.numel <= INT32_MAX && x->view.numel <= INT32_MAX)
-    return true;
-  situ__fail(SITU_E_SHAPE, op, "the result has %d dimensions and the primal %d: a tensor has at most %d", y->view.ndim,
-             x->view.ndim, SITU_MAX_DIMS);
-  return false;
-}
-
-/* 1 at element k, 0 elsewhere: like x. */
-static situ_tensor *unit_like(const situ_tensor *x, int64_t k) {
-  const situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = x->view.storage->device };
-  situ_tensor *flat = situ_zeros(SITU_SHAPE(x->view.numel), &like);
-  return flat && situ_fill_(situ_narrow(flat, 0, k, 1), 1) ? situ_reshape(flat, situ__shape(&x->view)) : NULL;
-}
-
-typedef struct problem {
-  const char *op;
-  situ_func function;
-  void *payload;
-  int count;
-  situ_tensor *const *primals;
-  int argnum;
-} problem;
-
-static bool rows_of(const problem *p, situ_tensor **out) {
-  situ_tensor *own[MOST], *grads[MOST], *y, **row;
-  if (!leaves_at(p->op, p->count, p->primals, false, own)) return false;
-  for (int i = 0; i < p->count; i++)
-    if (i != p->argnum) own[i] = situ_detach(own[i]);
-  if (!(y = value_of(p->op, p->function, p->payload, p->count, own))) return false;
-  const situ_tensor *x = p->primals[p->argnum];
-  if (!fit_together(p->op, y, x)) return false;
-  const size_t bytes = (size_t)(y->view.numel + 1) * sizeof *row;
-  if (!(row = situ__alloc(bytes))) return situ__no_memory(p->op, bytes), false;
-  bool good = true;
-  for (int64_t k = 0; good && k < y->view.numel; k++) {
-    situ_tensor *unit = unit_like(y, k);
-    good = unit && gradients(y, unit, true, false, p->count, own, grads);
-    row[k] = grads[p->argnum];
-  }
-  situ_scope s;
-  situ__scope_begin_as(&s, false);
-  *out = good ? situ_escape(&s, assemble(row, y->view.numel, y, x, false)) : NULL;
-  good = situ_scope_end(&s) == SITU_OK && *out;
-  situ__free(row);
-  return good;
-}
-
-/* Columns of the Jacobian, or with `hessian` of the derivative of the gradient. */
-static bool columns_of(const problem *p, bool hessian, situ_tensor **out) {
-  situ_tensor *x = p->primals[p->argnum], *y = NULL, **column;
-  const size_t bytes = (size_t)(x->view.numel + 1) * sizeof *column;
-  if (!(column = situ__alloc(bytes))) return situ__no_memory(p->op, bytes), false;
-  bool good = true;
-  for (int64_t k = 0; good && k < x->view.numel; k++) {
-    situ_tensor *tangents[MOST] = { NULL };
-    good = (tangents[p->argnum] = unit_like(x, k)) != NULL;
-    if (good && hessian)
-      good = (column[k] =
-                  situ_func_hvp(p->function, p->payload, p->count, p->primals, p->argnum, tangents[p->argnum])) != NULL;
-    else if (good)
-      good = (y = run_forward(p->op, p->function, p->payload, p->count, p->primals, tangents, &column[k])) != NULL;
-  }
-  const situ_tensor *of = hessian ? x : y;
-  if (good && !of) good = (of = y = value_of(p->op, p->function, p->payload, p->count, p->primals)) != NULL;
-  good = good && fit_together(p->op, of, x) && (*out = assemble(column, x->view.numel, of, x, true)) != NULL;
-  situ__free(column);
-  return good;
-}
-
-/* Runs what a problem needs in a scope of its own, of which the result alone is left. */
-static situ_tensor *solve(const problem *p, bool recording, bool hessian) {
-  situ_tensor *out = NULL;
-  situ_scope s;
-  if (!given(p->op, p->function, p->count, p->primals) || !given_floating(p->op, p->count, p->primals, p->argnum))
-    return NULL;
-  situ__scope_begin_as(&s, recording);
-  const bool good = recording ? rows_of(p, &out) : columns_of(p, hessian, &out);
-  if (good) out = situ_escape(&s, out);
-  return situ_scope_end(&s) == SITU_OK && good ? out : NULL;
-}
-
-situ_tensor *situ_func_jacrev(situ_func function, void *payload, int count, situ_tensor *const *primals, int argnum) {
-  return solve(&(problem){ "func_jacrev", function, payload, count, primals, argnum }, true, false);
-}
-situ_tensor *situ_func_jacfwd(situ_func function, void *payload, int count, situ_tensor *const *primals, int argnum) {
-  return solve(&(problem){ "func_jacfwd", function, payload, count, primals, argnum }, false, false);
-}
-situ_tensor *situ_func_hessian(situ_func function, void *payload, int count, situ_tensor *const *primals, int argnum) {
-  return solve(&(problem){ "func_hessian", function, payload, count, primals, argnum }, false, true);
-}
-
 situ_tensor *situ_func_hvp(situ_func function, void *payload, int count, situ_tensor *const *primals, int argnum,
                            situ_tensor *v) {
   const char *op = "func_hvp";
-  if (!given(op, function, count, primals) || !given_floating(op, count, primals, argnum) ||
+  if (!situ__func_given(op, function, count, primals) || !situ__func_floating(op, count, primals, argnum) ||
       !fits(op, "v", v, primals[argnum]))
     return NULL;
-  situ_tensor *own[MOST], *tangents[MOST] = { NULL }, *along = NULL, *out = NULL, *y = NULL;
+  situ_tensor *own[SITU__PRIMALS], *tangents[SITU__PRIMALS] = { NULL }, *along = NULL, *out = NULL, *y = NULL;
   situ_scope s;
   situ__scope_begin_as(&s, true);
-  bool good = leaves_at(op, count, primals, false, own);
+  bool good = situ__func_leaves(op, count, primals, false, own);
   for (int i = 0; good && i < count; i++)
     if (i != argnum) good = (own[i] = situ_detach(own[i])) != NULL;
   tangents[argnum] = v;
-  good = good && (y = run_forward(op, function, payload, count, own, tangents, &along)) != NULL;
+  good = good && (y = situ__func_forward(op, function, payload, count, own, tangents, &along)) != NULL;
   if (good && along->view.numel != 1) {
     const situ_shape shape = situ__shape(&along->view);
     char text[SITU_SHAPE_TEXT];

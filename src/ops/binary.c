@@ -98,6 +98,7 @@ enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
                        .autocast = { SITU_CAST_NOT, elsewhere },      \
                        .infer = rule,                                 \
                        .forward = forward,                            \
+                       .batched = situ_batch_broadcast,               \
                        .mend = situ_mend_largest,                     \
                        .backward = back,                              \
                        .backward_recorded = back };
@@ -123,7 +124,8 @@ TEST(eq) TEST(ne) TEST(lt) TEST(le) TEST(gt) TEST(ge) TEST(logical_and) TEST(log
                                  .code = SITU_BINARY_bitwise_##id,                         \
                                  .flags = SITU_OP_NO_GRAD,                                 \
                                  .infer = situ_infer_broadcast,                            \
-                                 .forward = forward };
+                                 .forward = forward,                                       \
+                                 .batched = situ_batch_broadcast };
     /* clang-format off */
 BITS(and) BITS(or) BITS(xor)
 /* clang-format on */

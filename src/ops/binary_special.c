@@ -99,6 +99,7 @@ enum { INPUT = SITU_SAVE(0), OTHER = SITU_SAVE(1), RESULT = SITU_SAVE_OUT(0) };
                        .autocast = { SITU_CAST_NOT, elsewhere },                \
                        .infer = rule,                                           \
                        .forward = forward,                                      \
+                       .batched = situ_batch_broadcast,                         \
                        .mend = situ_mend_largest,                               \
                        .backward = back,                                        \
                        .backward_recorded = back };

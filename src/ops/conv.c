@@ -240,6 +240,10 @@ static situ_tensor *run(const situ_op *op, situ_tensor *x, situ_tensor *weight, 
   return y;
 }
 
+static bool batched(situ_batch_call *c) {
+  return c->batched[0] && c->in[0]->view.ndim == c->op->code + 3 ? situ_batch_fold(c) : situ_batch_each(c);
+}
+
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 #define CONV(id, dims, kind, on_cpu)                                                                                \
   SITU_OP(                                                                                                          \
@@ -252,6 +256,7 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
                    .params_size = sizeof(situ_conv_options),                                                        \
                    .infer = kind##_infer,                                                                           \
                    .forward = kind##_forward,                                                                       \
+                   .batched = batched,                                                                              \
                    .mend = conv_mend,                                                                               \
                    .backward = kind##_backward,                                                                     \
                    .backward_recorded = backward_recorded };                                                        \

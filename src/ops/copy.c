@@ -35,6 +35,7 @@ SITU_OP(clone_op) = { .name = "clone",
                       .flags = SITU_OP_LINEAR,
                       .infer = cast_infer,
                       .forward = copy_forward,
+                      .batched = situ_batch_broadcast,
                       .backward = identity_backward,
                       .backward_recorded = identity_backward };
 SITU_OP(to_dtype_op) = { .name = "to_dtype",
@@ -43,6 +44,7 @@ SITU_OP(to_dtype_op) = { .name = "to_dtype",
                          .flags = SITU_OP_LINEAR,
                          .infer = cast_infer,
                          .forward = copy_forward,
+                         .batched = situ_batch_broadcast,
                          .backward = identity_backward,
                          .backward_recorded = identity_backward };
 
@@ -92,6 +94,7 @@ SITU_OP(copy_op) = { .name = "copy_",
                      .operand = { { "input", 0 }, { "src", 0 } },
                      .infer = copy_infer,
                      .forward = copy_into_forward,
+                     .batched = situ_batch_broadcast,
                      .backward = copy_into_backward,
                      .backward_recorded = copy_into_backward };
 

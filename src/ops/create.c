@@ -241,6 +241,7 @@ SITU_OP(fill_op) = { .name = "fill_",
                      .params_size = sizeof(fill_params),
                      .infer = fill_infer,
                      .forward = fill_forward,
+                     .batched = situ_batch_broadcast,
                      .backward = fill_backward,
                      .backward_recorded = fill_backward };
 
@@ -286,6 +287,7 @@ static bool triangle_backward(situ_grad_call *g) {
                        .params_size = sizeof(triangle_params),        \
                        .infer = triangle_infer,                       \
                        .forward = triangle_forward,                   \
+                       .batched = situ_batch_leading,                 \
                        .backward = triangle_backward,                 \
                        .backward_recorded = triangle_backward };      \
   situ_tensor *situ_##id(situ_tensor *x, int64_t diagonal) {          \

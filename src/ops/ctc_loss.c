@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "device/dry.h"
 #include "ops/loss.h"
+#include "ops/samples.h"
 
 static const char op[] = "ctc_loss";
 #define NEVER -1e30
@@ -91,7 +92,8 @@ static bool has_values(const situ_tensor *x) {
 static bool within(const char *name, situ_tensor *x, int64_t most, const char *of) {
   int64_t low = 0, high = 0;
   if (!has_values(x)) return true;
-  if (situ_item_i64(situ_amin(x, NULL), &low) != SITU_OK || situ_item_i64(situ_amax(x, NULL), &high) != SITU_OK)
+  if (!(x = situ__all_samples(op, x)) || situ_item_i64(situ_amin(x, NULL), &low) != SITU_OK ||
+      situ_item_i64(situ_amax(x, NULL), &high) != SITU_OK)
     return false;
   if (low >= 0 && high <= most) return true;
   situ__fail(SITU_E_ARG, op, "%s has %lld, must be 0 to %lld, %s", name, (long long)(low < 0 ? low : high),

@@ -65,6 +65,7 @@ SITU_OP(dropout_op) = { .name = "dropout",
                         .params_size = sizeof(dropout_params),
                         .infer = infer,
                         .forward = forward,
+                        .batched = situ_batch_broadcast,
                         .backward = backward,
                         .backward_recorded = backward };
 

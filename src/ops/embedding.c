@@ -74,6 +74,7 @@ SITU_OP(embedding_op) = { .name = "embedding",
                           .params_size = sizeof(embedding_params),
                           .infer = embedding_infer,
                           .forward = embedding_forward,
+                          .batched = situ_batch_leading,
                           .backward = embedding_backward,
                           .backward_recorded = embedding_backward };
 

@@ -117,6 +117,7 @@ SITU_OP(group_norm_op) = {
   .params_size = sizeof(group_norm_params),
   .infer = infer,
   .forward = forward,
+  .batched = situ_batch_fold,
   .mend = situ_infer_like,
   .backward = backward,
   .backward_recorded = backward_recorded

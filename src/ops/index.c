@@ -53,12 +53,16 @@ static bool rows_backward(situ_grad_call *g) {
   return situ_index_add_(sum_of(g, 0), p->dim, g->in[1], g->grad[0], 1) != NULL;
 }
 
+static bool select_batched(situ_batch_call *c) {
+  return c->batched[1] ? situ_batch_each(c) : situ__batch_dim(c, offsetof(index_params, dim));
+}
 SITU_OP(index_select_op) = { .name = "index_select",
                              .operand = { { "input", 0 }, { "index", SITU_INDEX } },
                              .save = SITU_SAVE(1),
                              .params_size = sizeof(index_params),
                              .infer = rows_infer,
                              .forward = rows_forward,
+                             .batched = select_batched,
                              .backward = rows_backward,
                              .backward_recorded = rows_backward };
 
@@ -101,12 +105,16 @@ static bool gather_backward(situ_grad_call *g) {
   const index_params *p = g->params;
   return situ_scatter_add_(sum_of(g, 0), p->dim, g->in[1], g->grad[0]) != NULL;
 }
+static bool gather_batched(situ_batch_call *c) {
+  return situ__batch_repeat(c) && situ__batch_dim(c, offsetof(index_params, dim));
+}
 SITU_OP(gather_op) = { .name = "gather",
                        .operand = { { "input", 0 }, { "index", SITU_INDEX } },
                        .save = SITU_SAVE(1),
                        .params_size = sizeof(index_params),
                        .infer = gather_infer,
                        .forward = gather_forward,
+                       .batched = gather_batched,
                        .backward = gather_backward,
                        .backward_recorded = gather_backward };
 

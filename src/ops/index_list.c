@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "device/dry.h"
 #include "ops/ops.h"
+#include "ops/samples.h"
 
 typedef struct plan {
   const char *op;
@@ -145,8 +146,9 @@ static bool outside(const plan *p, int d, int64_t value, int64_t size) {
 static bool check_values(const plan *p, int d, int64_t size, bool *negative) {
   int64_t least, most;
   if (!p->at[d]->view.numel) return true;
-  if (situ_item_i64(situ_amin(p->at[d], NULL), &least) != SITU_OK ||
-      situ_item_i64(situ_amax(p->at[d], NULL), &most) != SITU_OK)
+  situ_tensor *all = situ__all_samples(p->op, p->at[d]);
+  if (!all || situ_item_i64(situ_amin(all, NULL), &least) != SITU_OK ||
+      situ_item_i64(situ_amax(all, NULL), &most) != SITU_OK)
     return false;
   *negative = least < 0;
   if (least < -size) return outside(p, d, least, size);

@@ -99,12 +99,20 @@ static bool cat_mend(situ_call *c) {
   return true;
 }
 
+/* With the samples in dimension 0 of all. */
+static bool cat_batched(situ_batch_call *c) {
+  for (int i = 0; i < c->ins; i++)
+    if (!situ_numel(c->in[i])) return situ_batch_each(c);
+  return situ__batch_repeat(c) && situ__batch_dim(c, offsetof(cat_params, dim));
+}
+
 SITU_OP(cat_op) = { .name = "cat",
                     .operand = { { "tensors", 0 } },
                     .flags = SITU_OP_VARIADIC | SITU_OP_LINEAR,
                     .params_size = sizeof(cat_params),
                     .infer = cat_infer,
                     .forward = cat_forward,
+                    .batched = cat_batched,
                     .mend = cat_mend,
                     .backward = cat_backward,
                     .backward_recorded = cat_backward };

@@ -33,6 +33,9 @@ static bool entropy_backward(situ_grad_call *g) {
          GRAD(g, 1, situ_mul(up, situ_sub(situ_log1p(situ_neg(x)), situ_log(x))));
 }
 
+/* Its operands do not broadcast. */
+static bool entropy_batched(situ_batch_call *c) { return situ__batch_repeat(c) && situ_batch_run(c, c->in, NULL); }
+
 SITU_OP(binary_cross_entropy_op) = { .name = "binary_cross_entropy",
                                      .operand = { { "input", SITU_FLOATING | SITU_SAME },
                                                   { "target", SITU_FLOATING | SITU_SAME } },
@@ -40,6 +43,7 @@ SITU_OP(binary_cross_entropy_op) = { .name = "binary_cross_entropy",
                                      .save = SITU_SAVE(0) | SITU_SAVE(1),
                                      .infer = entropy_infer,
                                      .forward = entropy_forward,
+                                     .batched = entropy_batched,
                                      .backward = entropy_backward,
                                      .backward_recorded = entropy_backward };
 

@@ -172,6 +172,17 @@ static bool activation_backward(situ_grad_call *g) {
 
 /* ---- the ops ---- */
 
+/* Weights of each sample: one product for each. */
+static bool linear_batched(situ_batch_call *c) {
+  situ_tensor *x = c->in[INPUT], *w = c->in[WEIGHT], *b = c->in[BIAS], *y;
+  if (!c->batched[WEIGHT] && !(b && c->batched[BIAS])) return situ_batch_leading(c);
+  const int64_t width = situ_size(x, -1);
+  x = situ_reshape(x, c->batched[INPUT] ? SITU_SHAPE(c->samples, -1, width) : SITU_SHAPE(-1, width));
+  if (!width || !(y = situ_matmul(x, situ_transpose(w, -2, -1)))) return width ? false : situ_batch_each(c);
+  if (b) y = situ_add(y, c->batched[BIAS] ? situ_unsqueeze(b, 1) : b);
+  return (c->out[0] = situ__batch_result(c, y, 0)) != NULL;
+}
+
 SITU_OP(linear_op) = { .name = "linear",
                        .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } },
                        .flags = SITU_OP_PRODUCT | SITU_OP_BILINEAR,
@@ -179,6 +190,7 @@ SITU_OP(linear_op) = { .name = "linear",
                        .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT),
                        .infer = infer,
                        .forward = forward,
+                       .batched = linear_batched,
                        .mend = mend,
                        .backward = backward,
                        .backward_recorded = backward };
@@ -219,6 +231,7 @@ SITU_OP(linear_activation_op) = {
   .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT) | SITU_SAVE_OUT(RESULT) | SITU_SAVE_OUT(BEFORE),
   .infer = activation_infer,
   .forward = activation_forward,
+  .batched = situ_batch_leading,
   .mend = mend,
   .backward = activation_backward,
   .backward_recorded = activation_backward

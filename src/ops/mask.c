@@ -42,6 +42,7 @@ SITU_OP(masked_fill_op) = { .name = "masked_fill",
                             .params_size = sizeof(fill_params),
                             .infer = fill_infer,
                             .forward = fill_forward,
+                            .batched = situ_batch_broadcast,
                             .backward = fill_backward,
                             .backward_recorded = fill_backward };
 

@@ -112,8 +112,19 @@ static situ_tensor *grad_right(situ_tensor *a, situ_tensor *up, int b_ndim) {
   return situ_matmul(situ_transpose(a, -2, -1), up);
 }
 
+static const situ_op matmul_op, mm_op;
+
 static bool product_backward(situ_grad_call *g) {
   return GRAD(g, 0, grad_left(g->grad[0], g->in[1])) && GRAD(g, 1, grad_right(g->in[0], g->grad[0], g->shape[1].ndim));
+}
+
+/* Rows of all samples are rows of one product; else as batch dimensions, which only matmul takes. */
+static bool product_batched(situ_batch_call *c) {
+  situ_batch_call general = *c;
+  general.op = &matmul_op;
+  if (c->batched[1] || situ_dim(c->in[1]) > 2 || !situ_numel(c->in[0])) return situ_batch_broadcast(&general);
+  situ_tensor *y = situ_op_run2(&mm_op, situ_flatten(c->in[0], 0, -2), c->in[1], NULL);
+  return y && (c->out[0] = situ__batch_result(c, y, 0)) != NULL;
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
@@ -125,6 +136,7 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
                        .save = SITU_SAVE(0) | SITU_SAVE(1),                  \
                        .infer = rule,                                        \
                        .forward = product_forward,                           \
+                       .batched = product_batched,                           \
                        .mend = product_mend,                                 \
                        .backward = product_backward,                         \
                        .backward_recorded = product_backward };

@@ -66,6 +66,13 @@ bool situ__fits_scatter(const situ_call *c, int dim);
 situ_tensor *situ__write(situ_tensor *x, situ_tensor *y);
 
 /* In a gradient: sets dx[i] to value if it is wanted. False if value is NULL. */
+/* For rules of situ_op.batched (batch.c). The call with the dimension, an int at this offset of its parameters, counted
+   from the samples. */
+bool situ__batch_dim(situ_batch_call *call, size_t at);
+/* Gives all operands a dimension for the samples. */
+bool situ__batch_repeat(situ_batch_call *call);
+/* t in the shape of result k of all samples. */
+situ_tensor *situ__batch_result(const situ_batch_call *call, situ_tensor *t, int k);
 #define GRAD(g, i, value) (!(g)->wants[i] || ((g)->dx[i] = (value)) != NULL)
 /* The gradients of a product of two operands: each is the other times the incoming one (mul, dot). */
 bool situ__mul_backward(situ_grad_call *g);

@@ -155,6 +155,7 @@ static bool cumsum_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_flip(situ_cumsum(situ_flip(g->grad[0], SITU_DIMS(p->dim)), p->dim), SITU_DIMS(p->dim))) !=
          NULL;
 }
+static bool scan_batched(situ_batch_call *c) { return situ__batch_dim(c, offsetof(order_params, dim)); }
 SITU_OP(cumsum_op) = { .name = "cumsum",
                        .operand = { { "input", 0 } },
                        .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
@@ -162,6 +163,7 @@ SITU_OP(cumsum_op) = { .name = "cumsum",
                        .params_size = sizeof(order_params),
                        .infer = scan_infer,
                        .forward = scan_forward,
+                       .batched = scan_batched,
                        .backward = cumsum_backward,
                        .backward_recorded = cumsum_backward };
 

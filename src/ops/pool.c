@@ -156,6 +156,7 @@ SITU_OP(max_pool2d_op) = { .name = "max_pool2d",
                            .params_size = sizeof(pool_params),
                            .infer = max_infer,
                            .forward = max_forward,
+                           .batched = situ_batch_fold,
                            .backward = max_backward,
                            .backward_recorded = max_recorded };
 
@@ -189,6 +190,7 @@ SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d",
                            .params_size = sizeof(pool_params),
                            .infer = avg_infer,
                            .forward = avg_forward,
+                           .batched = situ_batch_fold,
                            .backward = avg_backward,
                            .backward_recorded = average_recorded };
 
@@ -224,6 +226,7 @@ SITU_OP(adaptive_avg_pool2d_op) = { .name = "adaptive_avg_pool2d",
                                     .params_size = sizeof(situ_shape),
                                     .infer = adaptive_infer,
                                     .forward = adaptive_forward,
+                                    .batched = situ_batch_fold,
                                     .backward = adaptive_backward,
                                     .backward_recorded = average_recorded };
 

@@ -105,6 +105,7 @@ static bool zero_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_lik
                        .params_size = sizeof(random_params), \
                        .infer = random_infer,                \
                        .forward = random_forward,            \
+                       .batched = situ_batch_broadcast,      \
                        .backward = zero_backward,            \
                        .backward_recorded = zero_backward };
 RANDOM(uniform, "uniform_", SITU_FLOATING)

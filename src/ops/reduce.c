@@ -205,6 +205,12 @@ static bool logsumexp_backward(situ_grad_call *g) {
 
 /* ---- the ops ---- */
 
+static bool batched(situ_batch_call *c) {
+  reduce_params p = *(const reduce_params *)c->params;
+  p.mask <<= 1;
+  return situ_batch_run(c, c->in, &p);
+}
+
 #define REDUCE(id, code_, rule, back, saves, flag) \
   CASTING(id, code_, rule, back, saves, flag, SITU_CAST_NOT, SITU_CAST_NOT)
 #define CASTING(id, code_, rule, back, saves, flag, on_cpu, elsewhere) \
@@ -217,6 +223,7 @@ static bool logsumexp_backward(situ_grad_call *g) {
                        .params_size = sizeof(reduce_params),           \
                        .infer = rule,                                  \
                        .forward = forward,                             \
+                       .batched = batched,                             \
                        .backward = back,                               \
                        .backward_recorded = back };
 enum { X = SITU_SAVE(0), Y = SITU_SAVE_OUT(0) };

@@ -145,6 +145,7 @@ SITU_OP(layer_norm_op) = {
   .params_size = sizeof(norm_params),
   .infer = infer,
   .forward = forward,
+  .batched = situ_batch_leading,
   .mend = situ_infer_like,
   .backward = backward,
   .backward_recorded = backward_recorded
@@ -160,6 +161,7 @@ SITU_OP(rms_norm_op) = { .name = "rms_norm",
                          .params_size = sizeof(norm_params),
                          .infer = infer,
                          .forward = forward,
+                         .batched = situ_batch_leading,
                          .mend = situ_infer_like,
                          .backward = backward,
                          .backward_recorded = backward_recorded };

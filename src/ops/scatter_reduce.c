@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
+#include "ops/samples.h"
 
 typedef struct reduce_params {
   int dim;
@@ -100,7 +101,8 @@ static slopes mean_slopes(const reduce_params *p, const situ_grad_call *g) {
 static bool has_second(const situ_grad_call *g, situ_tensor *zeros) {
   double most = 0;
   if (!situ__recording() || g->device.kind == SITU_META || !situ_numel(zeros)) return true;
-  if (situ_item(situ_amax(situ_detach(zeros), NULL), &most) != SITU_OK) return false;
+  zeros = situ__all_samples(g->op->name, zeros);
+  if (!zeros || situ_item(situ_amax(situ_detach(zeros), NULL), &most) != SITU_OK) return false;
   if (most > 1)
     situ_fail(SITU_E_UNSUPPORTED, g->op->name,
               "create_graph: %g zeros meet in one place, where their product has no "

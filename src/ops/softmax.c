@@ -54,6 +54,8 @@ static bool log_softmax_recorded(situ_grad_call *g) {
   return (g->dx[0] = situ_sub(g->grad[0], situ_mul(situ_exp(g->out[0]), situ_sum(g->grad[0], &along)))) != NULL;
 }
 
+static bool batched(situ_batch_call *c) { return situ__batch_dim(c, offsetof(softmax_params, dim)); }
+
 #define SOFTMAX(id, pass)                                                               \
   SITU_OP(id##_op) = { .name = #id,                                                     \
                        .operand = { { "input", SITU_FLOATING } },                       \
@@ -64,6 +66,7 @@ static bool log_softmax_recorded(situ_grad_call *g) {
                        .params_size = sizeof(softmax_params),                           \
                        .infer = situ_infer_like,                                        \
                        .forward = forward,                                              \
+                       .batched = batched,                                              \
                        .backward = backward,                                            \
                        .backward_recorded = id##_recorded };                            \
   situ_tensor *situ_##id(situ_tensor *x, int dim) {                                     \

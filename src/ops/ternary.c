@@ -33,6 +33,7 @@ SITU_OP(where_op) = { .name = "where",
                       .flags = SITU_OP_LINEAR,
                       .infer = where_infer,
                       .forward = forward,
+                      .batched = situ_batch_broadcast,
                       .backward = where_backward,
                       .backward_recorded = where_backward };
 
@@ -56,6 +57,7 @@ SITU_OP(lerp_op) = { .name = "lerp",
                      .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2),
                      .infer = situ_infer_broadcast,
                      .forward = forward,
+                     .batched = situ_batch_broadcast,
                      .backward = lerp_backward,
                      .backward_recorded = lerp_backward };
 
@@ -125,6 +127,7 @@ static bool quotient_infer(situ_call *c) {
                        .infer = rule,                                                           \
                        .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST },                         \
                        .forward = forward,                                                      \
+                       .batched = situ_batch_broadcast,                                         \
                        .backward = id##_backward,                                               \
                        .backward_recorded = id##_backward };                                    \
   situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {        \

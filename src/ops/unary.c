@@ -69,6 +69,7 @@ static bool unary_backward(situ_grad_call *g) {
                        .params_size = sizeof(unary_params),       \
                        .infer = rule,                             \
                        .forward = unary_forward,                  \
+                       .batched = situ_batch_broadcast,           \
                        .backward = unary_backward,                \
                        .backward_recorded = unary_backward };
 #define FLOAT(id, y, dx, uses) UNARY(id, infer_float, uses)
@@ -82,7 +83,8 @@ static bool unary_backward(situ_grad_call *g) {
                        .code = SITU_UNARY_##id,                                  \
                        .params_size = sizeof(unary_params),                      \
                        .infer = infer_keep,                                      \
-                       .forward = unary_forward };
+                       .forward = unary_forward,                                 \
+                       .batched = situ_batch_broadcast };
 #define TEST(id, y, whole)                                  \
   SITU_OP(id##_op) = { .name = #id,                         \
                        .operand = { { "input", 0 } },       \
@@ -90,7 +92,8 @@ static bool unary_backward(situ_grad_call *g) {
                        .code = SITU_UNARY_##id,             \
                        .params_size = sizeof(unary_params), \
                        .infer = infer_test,                 \
-                       .forward = unary_forward };
+                       .forward = unary_forward,            \
+                       .batched = situ_batch_broadcast };
 #include "kernels/unary.h"
 
 #define FLOAT(id, ...) [SITU_UNARY_##id] = &id##_op,

@@ -5,6 +5,7 @@
 
 #include "kernels/dialect.h"
 #include "ops/ops.h"
+#include "ops/samples.h"
 
 /* ---- one kernel: w s(v) ---- */
 
@@ -14,7 +15,12 @@ typedef struct slope {
   double p[4];
 } slope;
 
+static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w);
+static situ_tensor *launch_all(situ_tensor *const *in, const void *context) { return launch(context, in[0], in[1]); }
+
 static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w) {
+  if (situ__is_sample(v) || situ__is_sample(w))
+    return situ__map_samples(s->op->name, (situ_tensor *[]){ v, w }, 2, launch_all, s);
   situ_tensor *dx = situ_empty_like(w, NULL);
   const situ_device device = w->view.storage->device;
   if (!dx || !situ_numel(dx) || device.kind == SITU_META) return dx;

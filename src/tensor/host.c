@@ -257,6 +257,7 @@ void *situ_data_ptr(situ_tensor *t) {
                situ_device_name(t->view.storage->device, name));
     return NULL;
   }
+  if (t->view.storage->flags & SITU_STORAGE_SAMPLE) return (void)situ__refuse_sample("data_ptr", t->view.storage), NULL;
   /* The host may write through the pointer at any time, so count the values as written from now on. */
   (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
   char *data = t->view.storage->data;

@@ -34,6 +34,7 @@ static SITU__THREAD_LOCAL struct {
 } mine;
 SITU__THREAD_LOCAL bool situ__grad_off;
 SITU__THREAD_LOCAL uint8_t situ__forward_mode;
+SITU__THREAD_LOCAL struct situ__samples *situ__sampling;
 
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

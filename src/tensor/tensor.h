@@ -83,6 +83,10 @@ static inline bool situ__recording(void) { return !situ__grad_off; }
 typedef enum situ__forward { SITU__FORWARD_OFF, SITU__FORWARD_ON, SITU__FORWARD_INSIDE } situ__forward;
 extern SITU__THREAD_LOCAL uint8_t situ__forward_mode;
 
+/* In situ_func_vmap, on this thread: the innermost one (ops/samples.h); else NULL. */
+extern SITU__THREAD_LOCAL struct situ__samples *situ__sampling;
+static inline bool situ__is_sample(const situ_tensor *t) { return t && t->view.storage->flags & SITU_STORAGE_SAMPLE; }
+
 /* Whether what a derivative by t needs must be kept. */
 static inline bool situ__keeps(const situ_tensor *t) {
   return situ__forward_mode != SITU__FORWARD_OFF || (t && t->requires_grad && situ__recording());

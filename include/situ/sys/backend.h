@@ -37,7 +37,8 @@ typedef struct situ_storage {
 enum {
   SITU_STORAGE_UNWRITTEN = 1u, /**< holds no value yet */
   SITU_STORAGE_SLICE = 4u,     /**< part of the memory of another storage, `payload`, to which it has a reference */
-  SITU_STORAGE_FOREIGN = 2u    /**< memory of the caller: release, if not NULL, is called instead of free */
+  SITU_STORAGE_FOREIGN = 2u,   /**< memory of the caller: release, if not NULL, is called instead of free */
+  SITU_STORAGE_SAMPLE = 8u     /**< in situ_func_vmap: one sample of memory that `payload` knows; no memory itself */
 };
 
 /** One operand of a kernel: a strided view of a storage. Strides and offset are in elements; strides may be 0

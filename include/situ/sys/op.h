@@ -75,6 +75,33 @@ typedef situ_tensor *(*situ_composition)(const situ_grad_call *call, situ_tensor
     backward. False after recording an error. */
 SITU_API bool situ_backward_through(situ_grad_call *call, situ_composition compose);
 
+/** A call of situ_func_vmap: one call for all samples. */
+typedef struct situ_batch_call {
+  const struct situ_op *op;
+  int ins, outs;
+  const void *params;
+  bool in_place;
+  int64_t samples;
+  situ_tensor **in;        /**< operands; those of `batched` count the samples in dimension 0 */
+  bool *batched;           /**< at least one is true */
+  const situ_shape *shape; /**< of the results of one sample, and dtype; SITU_DTYPE_DEFAULT: the result is absent */
+  const situ_dtype *dtype;
+  situ_tensor **out; /**< set: results, which count the samples in dimension 0 */
+} situ_batch_call;
+
+/** Rules for situ_op.batched. All return false after recording an error. Of an element-wise op: */
+SITU_API bool situ_batch_broadcast(situ_batch_call *call);
+/** Of an op that takes any number of leading dimensions of its first operand, and broadcasts them with those of the
+    others, if `others`; else the others must be the same for all samples. */
+SITU_API bool situ_batch_leading(situ_batch_call *call);
+/** Of an op whose first operand's dimension 0 counts independent inputs, as does its results': the samples become more
+    of them. */
+SITU_API bool situ_batch_fold(situ_batch_call *call);
+/** Of any op: one call for each sample. What a rule does with operands that it does not take. */
+SITU_API bool situ_batch_each(situ_batch_call *call);
+/** For a rule: runs the call with these operands, and other parameters (NULL: its own). */
+SITU_API bool situ_batch_run(situ_batch_call *call, situ_tensor *const *in, const void *params);
+
 /* Flags of an op. */
 enum {
   SITU_OP_VIEW = 1u << 0,     /**< the result is a view of in[0]; infer sets call->view; no kernel */
@@ -128,6 +155,8 @@ typedef struct situ_op {
       computed from them without a recorded call loses it. backward itself where that consists of such calls;
       situ_backward_linear or situ_backward_through for others. NULL: create_graph is refused by name. */
   bool (*backward_recorded)(situ_grad_call *call);
+  /** situ_func_vmap: the call of all samples at once. NULL: one call for each sample (situ_batch_each). */
+  bool (*batched)(situ_batch_call *call);
 } situ_op;
 
 /** Defines an op and adds it to the table of situ_op_table(): SITU_OP(relu_op) = { ... }; */
