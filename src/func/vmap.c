@@ -74,7 +74,8 @@ static situ_tensor *collect(const mapped *m, situ__samples *s, situ_tensor *y) {
       whole = NULL;
     }
   }
-  whole = whole ? situ_movedim(whole, SITU_DIMS(0), SITU_DIMS(m->out_dim)) : NULL;
+  if (whole) whole = situ_movedim(whole, SITU_DIMS(0), SITU_DIMS(m->out_dim));
+  if (whole && y->first_order && (whole = situ_detach(whole))) whole->first_order = true; /* as in one sample */
   situ__sampling = s;
   return whole;
 }
