@@ -38,6 +38,8 @@ const situ__autograd_upcalls situ__autograd_up = {
   .node_of_part = situ__strided_node_of_part,
   .add = situ_add,
   .clone = situ_clone,
+  .has_nan = situ__has_nan,
+  .module_path = situ__explain_module,
 };
 
 const situ__dispatch_upcalls situ__dispatch_up = {

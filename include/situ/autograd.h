@@ -56,6 +56,41 @@ typedef situ_tensor *(*situ_grad_hook)(situ_tensor *grad, void *payload);
 /** Adds a hook to t, which must require a gradient; hooks run in the order of registration. */
 SITU_API SITU_CHECKED situ_status situ_register_hook(situ_tensor *t, situ_grad_hook hook, void *payload);
 
+/** torch.Tensor.register_post_accumulate_grad_hook: called with a leaf and after a situ_backward has added to its
+    .grad, in the thread of that call. */
+typedef situ_status (*situ_post_accumulate_grad_hook)(situ_tensor *leaf, void *payload);
+/** Adds such a hook to a leaf that requires a gradient; hooks run in the order of registration, those of all leaves when
+    all gradients are in place. One that fails makes situ_backward fail, but the gradients stay added. */
+SITU_API SITU_CHECKED situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t,
+                                                                          situ_post_accumulate_grad_hook hook,
+                                                                          void *payload);
+
+/** torch.autograd.set_detect_anomaly, for this thread: recorded calls remember their line and module. With check_nan a
+    backward that computes a NaN fails (SITU_E_STATE) and names the call whose gradient it is. Slow: every gradient is
+    read. */
+SITU_API void situ_autograd_set_detect_anomaly(bool mode, bool check_nan);
+/** Whether this thread detects anomalies. */
+SITU_API bool situ_is_anomaly_enabled(void);
+
+/** How values that recorded calls save for backward are kept (torch.autograd.graph.saved_tensors_hooks): compressed, on
+    another device, in a file. Leaves that require a gradient are not packed. */
+typedef struct situ_saved_tensors_hooks {
+  /** Returns what is kept instead of t, owned by the graph; NULL: t itself. After an error the recorded call fails; one
+      in place has written by then. */
+  void *(*pack)(situ_tensor *t, void *payload);
+  /** Returns the values again, owned by the scope: same shape, dtype and device. */
+  situ_tensor *(*unpack)(void *packed, void *payload);
+  void (*release)(void *packed, void *payload); /**< frees what pack returned; may be NULL */
+  void *payload;                                /**< must stay valid until the graph is freed */
+} situ_saved_tensors_hooks;
+/** From now until ..._end, calls that this thread records save through these hooks, which are copied; scopes nest, and
+    the innermost counts. */
+SITU_API SITU_CHECKED situ_status situ_autograd_graph_saved_tensors_hooks_begin(const situ_saved_tensors_hooks *hooks);
+SITU_API situ_status situ_autograd_graph_saved_tensors_hooks_end(void);
+/** torch.autograd.graph.save_on_cpu, for any device: saved tensors are copied there, and back for backward. Ended by
+    situ_autograd_graph_saved_tensors_hooks_end. */
+SITU_API SITU_CHECKED situ_status situ_autograd_graph_save_on(situ_device device);
+
 /** A custom function (torch.autograd.Function): forward runs without recording; backward gets the gradients of the
     outputs (NULL where there is none) and fills those of the inputs. */
 typedef struct situ_function {

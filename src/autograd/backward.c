@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "autograd/anomaly.h"
 #include "autograd/asked.h"
 #include "autograd/pass.h"
 #include "autograd/view.h"
@@ -284,7 +285,7 @@ static bool run_node(situ__pass *p, situ__node *n, situ_tensor *const *grad, con
   if (!enter_node(p, n)) return false;
   situ_scope s;
   situ_scope_begin(&s);
-  bool good = run_backward(p, n, grad, wants, dx);
+  bool good = run_backward(p, n, grad, wants, dx) && situ__anomaly_check(p->op, n, dx);
   for (int i = 0; i < n->ins; i++) dx[i] = good && wants[i] ? situ_retain(dx[i]) : NULL;
   SITU_IGNORE(situ_scope_end(&s));
   leave_node(p, n, good);
@@ -408,6 +409,21 @@ static situ_tensor *seed_gradient(const char *op, situ_tensor *t, situ_tensor *g
   return situ__run(op, one->view.storage->device, &work) == SITU_OK ? situ_retain(one) : NULL;
 }
 
+static bool run_after_hooks(const situ__pass *p) {
+  for (size_t i = 0; i < p->sinks; i++) {
+    situ_tensor *leaf = p->sink[i].leaf;
+    const situ__meta *m = leaf ? situ__meta_now(leaf) : NULL;
+    for (const situ__after_hook *h = m ? m->after : NULL; h; h = h->next) {
+      situ_scope s;
+      situ_scope_begin_no_grad(&s);
+      const situ_status status = h->fn(leaf, h->payload);
+      if (status != SITU_OK && situ_error() == SITU_OK) situ__fail(status, p->op, "a hook after accumulation failed");
+      if (situ_scope_end(&s) != SITU_OK || status != SITU_OK) return false;
+    }
+  }
+  return true;
+}
+
 static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, situ_tensor *given) {
   situ_tensor *grad = seed_gradient(p->op, t, given);
   const situ__operand root = { .node = t->node, .leaf = t->node ? NULL : t, .result = t->node_result };
@@ -419,7 +435,7 @@ static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, 
   bool good = complete_sinks(p) && (asked || commit_sinks(p));
   situ__use_end();
   if (good && asked) situ__asked_leaves(asked, p);
-  return good;
+  return good && (asked || run_after_hooks(p));
 }
 
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {

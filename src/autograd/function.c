@@ -108,8 +108,8 @@ situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, 
                                                         .ins = ins,
                                                         .outs = outs,
                                                         .save = ~0u });
-    if (n) situ__tape_attach(n, out);
-    good = recorded = n != NULL;
+    recorded = n != NULL;
+    good = recorded && situ__tape_attach(n, out);
   }
   for (int k = 0; good && asks == SITU__TAPE_FIRST_ORDER && k < outs; k++)
     out[k]->first_order = situ_dtype_is_floating((situ_dtype)out[k]->view.dtype);

@@ -37,6 +37,11 @@ void situ__meta_release(situ__meta *m) {
     situ__free(m->hooks);
     m->hooks = next;
   }
+  while (m->after) {
+    situ__after_hook *next = m->after->next;
+    situ__free(m->after);
+    m->after = next;
+  }
   situ__small_free(m, sizeof *m);
 }
 
@@ -139,6 +144,22 @@ situ_status situ_register_hook(situ_tensor *t, situ_grad_hook fn, void *payload)
   if (!hook) return situ__no_memory(op, sizeof *hook);
   *hook = (situ__hook){ .fn = fn, .payload = payload };
   situ__hook **end = &m->hooks;
+  while (*end) end = &(*end)->next;
+  *end = hook;
+  return SITU_OK;
+}
+
+situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t, situ_post_accumulate_grad_hook fn, void *payload) {
+  const char *op = "register_post_accumulate_grad_hook";
+  if (!situ__need(op, "input", t)) return situ_error();
+  if (!fn) return situ__fail(SITU_E_ARG, op, "hook is NULL");
+  if (!situ_is_leaf(t) || !t->requires_grad)
+    return situ__fail(SITU_E_STATE, op, "the tensor is not a leaf that requires a gradient");
+  situ__meta *m = situ__meta_of(op, t);
+  situ__after_hook *hook = m ? situ__alloc(sizeof *hook) : NULL;
+  if (!hook) return m ? situ__no_memory(op, sizeof *hook) : situ_error();
+  *hook = (situ__after_hook){ .fn = fn, .payload = payload };
+  situ__after_hook **end = &m->after;
   while (*end) end = &(*end)->next;
   *end = hook;
   return SITU_OK;

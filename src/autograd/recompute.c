@@ -157,8 +157,7 @@ static situ_tensor *record(const char *op, const stretch *s, situ_tensor *const 
   situ__free(l.leaf);
   situ__free(l.todo);
   if (!n) return NULL;
-  situ__tape_attach(n, &own);
-  return own;
+  return situ__tape_attach(n, &own) ? own : NULL;
 }
 
 situ_tensor *situ_recompute(situ_func function, void *payload, int count, situ_tensor *const *in) {

@@ -1,5 +1,7 @@
 /* The tape: records a call, and frees nodes without recursion.
    SPDX-License-Identifier: MIT */
+#include "autograd/anomaly.h"
+#include "autograd/saved.h"
 #include "autograd/view.h"
 
 #include <string.h>
@@ -147,6 +149,7 @@ situ__node *situ__tape_prepare(const situ__record *r) {
   for (n->ins = 0; good && n->ins < ins;) good = prepare_operand(n, n->ins++, r);
   for (int k = 0; good && k < n->outs; k++) good = prepare_result(n, k, r);
   n->sequence = ++clock;
+  if (good && situ__anomaly.detects) good = (n->origin = situ__anomaly_origin(r->name)) != NULL;
   if (good) return n;
   situ__tape_cancel(n);
   return NULL;
@@ -186,7 +189,25 @@ static void attach_result(situ__node *n, int k, situ_tensor *t) {
   situ__meta_release(before);
 }
 
-void situ__tape_attach(situ__node *n, situ_tensor *const *out) {
+/* Leaves stay as they are, since the program holds them anyway. */
+static bool pack_saved(situ__node *n) {
+  bool good = true;
+  for (int i = 0; i < n->ins; i++) {
+    situ__operand *o = &n->in[i];
+    if (!o->saved || o->saved == o->leaf) continue;
+    good &= situ__saved_pack(n->name, &o->saved);
+    note_version(o->saved, &o->version, &o->device);
+  }
+  for (int k = 0; k < n->outs; k++) {
+    situ__result *r = &n->out[k];
+    if (!r->saved) continue;
+    good &= situ__saved_pack(n->name, &r->saved);
+    if (situ__saved_is_packed(r->saved)) r->version = r->saved->view.storage->version;
+  }
+  return good;
+}
+
+bool situ__tape_attach(situ__node *n, situ_tensor *const *out) {
   for (int i = 0; i < n->ins; i++)
     if (n->in[i].saved) note_version(n->in[i].saved, &n->in[i].version, &n->in[i].device);
   for (int k = 0; k < n->outs; k++) {
@@ -196,11 +217,20 @@ void situ__tape_attach(situ__node *n, situ_tensor *const *out) {
     if (!n->device.kind) n->device = n->out[k].device;
     if (situ_dtype_is_floating((situ_dtype)out[k]->view.dtype)) attach_result(n, k, out[k]);
   }
+  const bool good = !situ__saved_hooks || !n->saves || pack_saved(n);
   if (n->refs > 1) n->refs--;
   else situ__node_release(n);
+  return good;
 }
 
 /* ---- saved values with their history ---- */
+
+static situ_tensor *value_of(const char *op, situ_tensor *saved, bool *good) {
+  if (!saved || !situ__saved_is_packed(saved)) return saved;
+  situ_tensor *t = situ__saved_unpack(op, saved);
+  *good = *good && t;
+  return t;
+}
 
 static situ_tensor *with_history(const char *op, situ_tensor *saved, situ__node *node, int32_t result, bool *good) {
   if (!saved || !node || saved->requires_grad || !situ__recording()) return saved;
@@ -218,13 +248,13 @@ static situ_tensor *with_history(const char *op, situ_tensor *saved, situ__node 
 
 situ_tensor *situ__saved_operand(const situ__node *n, int i, bool *good) {
   const situ__operand *o = &n->in[i];
-  return with_history(n->name, o->saved, o->node, o->result, good);
+  return with_history(n->name, value_of(n->name, o->saved, good), o->node, o->result, good);
 }
 
 situ_tensor *situ__saved_result(const situ__node *n, int k, bool *good) {
   const situ_tensor *saved = n->out[k].saved;
   situ__node *node = saved && situ_dtype_is_floating((situ_dtype)saved->view.dtype) ? (situ__node *)n : NULL;
-  return with_history(n->name, n->out[k].saved, node, k, good);
+  return with_history(n->name, value_of(n->name, n->out[k].saved, good), node, k, good);
 }
 
 static bool pass_on(situ__pass *pass, const situ__node *node, situ_tensor *const *grad, const bool *wants,
@@ -241,8 +271,7 @@ situ_tensor *situ__tape_stand_in(situ_tensor *t) {
                             .name = name, .backward = pass_on, .in = &t, .out = &own, .ins = 1, .outs = 1 })
                       : NULL;
   if (!n) return NULL;
-  situ__tape_attach(n, &own);
-  return own;
+  return situ__tape_attach(n, &own) ? own : NULL;
 }
 
 void situ__node_clear(situ__node *n) {
@@ -262,6 +291,7 @@ static void destroy_node(situ__node *n) {
   }
   for (int k = 0; k < n->outs; k++) situ__meta_release(n->out[k].meta);
   if (n->release) n->release(n->params);
+  situ__free(n->origin);
   situ__small_free(n, n->size);
 }
 

@@ -45,7 +45,8 @@ struct situ__node {
   const void *owner;          /* for backward: the op, or the user's function */
   void *params;               /* for backward; inside the node, or freed by release */
   void (*release)(void *params);
-  situ__node *next; /* list of nodes to free */
+  struct situ__origin_of_call *origin; /* while anomalies are detected: where it was recorded; owned */
+  situ__node *next;                    /* list of nodes to free */
   situ_device device;
   size_t size; /* of the allocation: operands, results and params follow the node */
   int ins, outs;
@@ -61,13 +62,20 @@ typedef struct situ__hook {
   struct situ__hook *next;
 } situ__hook;
 
+typedef struct situ__after_hook {
+  situ_post_accumulate_grad_hook fn;
+  void *payload;
+  struct situ__after_hook *next;
+} situ__after_hook;
+
 /* Gradient and hooks of a tensor; shared with the node for a non-leaf. */
 typedef struct situ__meta {
   int64_t refs;         /* atomic */
   situ_tensor *grad;    /* owned */
   situ_tensor *tangent; /* owned; in forward mode: the derivative along a direction */
   situ__hook *hooks;    /* in the order of their registration */
-  bool retain;          /* keep the gradient of a non-leaf (retain_grad) */
+  situ__after_hook *after;
+  bool retain; /* keep the gradient of a non-leaf (retain_grad) */
 } situ__meta;
 
 /* What to record: filled by the caller, copied by the tape. */
@@ -94,14 +102,14 @@ unsigned situ__tape_asks(situ_tensor *const *in, int ins);
 /* Records an error for a recorded call of op with such an operand. Returns false. */
 bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int ins);
 /* Recording has two steps, so that it cannot fail after values have changed. prepare allocates, before the op runs
-   (NULL after recording an error; the caller still owns params); attach cannot fail, runs after it, and makes the
-   results require a gradient. */
+   (NULL after recording an error; the caller still owns params); attach runs after it, and makes the results require a
+   gradient. It returns false only where a hook for saved tensors has recorded an error; the results are attached. */
 /* The highest number of a node that this thread has recorded or used. */
 uint64_t situ__tape_now(void);
 /* Has this thread's next nodes get higher numbers than n. */
 void situ__tape_follow(const situ__node *n);
 situ__node *situ__tape_prepare(const situ__record *record);
-void situ__tape_attach(situ__node *node, situ_tensor *const *out);
+bool situ__tape_attach(situ__node *node, situ_tensor *const *out);
 /* Frees the node of a call that failed. The caller still owns params. */
 void situ__tape_cancel(situ__node *node);
 /* Makes result k of n, which may not be attached yet, the source of operand i. */
@@ -138,6 +146,10 @@ typedef struct situ__autograd_upcalls {
   /* Recorded calls, for gradients that are differentiated again. */
   situ_tensor *(*add)(situ_tensor *a, situ_tensor *b);
   situ_tensor *(*clone)(situ_tensor *t);
+  /* Writes whether an element of t is NaN to *found. Returns false after recording an error. */
+  bool (*has_nan)(situ_tensor *t, bool *found);
+  /* Writes the path of the module that this thread runs; "" for none. */
+  void (*module_path)(char *buffer, size_t size);
 } situ__autograd_upcalls;
 extern const situ__autograd_upcalls situ__autograd_up;
 /* An upcall of the floor below (tensor.h). */

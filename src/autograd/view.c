@@ -57,9 +57,8 @@ bool situ__view_refresh(const char *op, situ_tensor *t) {
   pthread_mutex_lock(&refreshing);
   if (situ__view_is_stale(t)) {
     situ__node *n = situ__autograd_up.node_of_view(t);
-    if (n) situ__tape_attach(n, &t);
+    good = n && situ__tape_attach(n, &t);
     if (n) __atomic_store_n(&t->rebased, t->base->rebased, __ATOMIC_RELEASE);
-    good = n != NULL;
   }
   pthread_mutex_unlock(&refreshing);
   return good;

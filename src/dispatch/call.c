@@ -138,15 +138,16 @@ static bool prepare_nodes(const situ_call *c, bool wanted, recorded *r) {
   return false;
 }
 
-/* Cannot fail. */
-static void attach_nodes(const situ_call *c, const recorded *r) {
-  if (!r->node) return;
+/* Returns false where a hook for saved tensors has recorded an error. */
+static bool attach_nodes(const situ_call *c, const recorded *r) {
+  if (!r->node) return true;
   situ_tensor *base = !c->in_place ? NULL : c->in[0]->base ? c->in[0]->base : c->in[0];
   const bool before = base && base->requires_grad;
-  situ__tape_attach(r->node, c->out);
-  if (r->part) situ__tape_attach(r->part, &base);
+  bool good = situ__tape_attach(r->node, c->out);
+  if (r->part) good &= situ__tape_attach(r->part, &base);
   if (base) situ__view_rebase(base, before);
   else if (c->op->flags & SITU_OP_VIEW && c->out[0]->base) c->out[0]->rebased = c->out[0]->base->rebased;
+  return good;
 }
 
 /* ---- forward ---- */
@@ -294,7 +295,7 @@ static bool run_steps(situ_call *c) {
     cancel_nodes(&r);
     return false;
   }
-  attach_nodes(c, &r);
+  if (!attach_nodes(c, &r)) return false;
   if (asks == SITU__TAPE_FIRST_ORDER && !(op->flags & SITU_OP_NO_GRAD)) mark_results(c);
   return true;
 }

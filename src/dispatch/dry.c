@@ -83,8 +83,7 @@ static bool make_results(situ_call *c, bool guessed) {
     .name = op->name, .backward = likely_backward, .in = c->in, .out = c->out, .ins = c->ins, .outs = c->outs
   };
   situ__node *n = situ__tape_prepare(&r);
-  if (n) situ__tape_attach(n, c->out);
-  return n != NULL;
+  return n && situ__tape_attach(n, c->out);
 }
 
 /* ---- one call ---- */

@@ -179,6 +179,12 @@ bool situ__explain_error(situ_status status, const char *name, const char *text)
   return true;
 }
 
+void situ__explain_module(char *buffer, size_t size) {
+  situ_explanation modules = { .count = 0 };
+  situ_explain_look(&modules);
+  (void)snprintf(buffer, size, "%s", modules.module);
+}
+
 situ_status situ__blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text) {
   return situ_fail_blamed(status, op, list, count, NULL, "%s", text);
 }

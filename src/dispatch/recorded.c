@@ -100,8 +100,7 @@ static bool run_linear(const kept *k, situ_tensor *const *value, situ_tensor **d
                                                       .ins = ins + 1,
                                                       .outs = ins,
                                                       .save = ~0u >> (32 - SITU_OPERANDS) });
-  if (n) situ__tape_attach(n, dx);
-  return n != NULL;
+  return n && situ__tape_attach(n, dx);
 }
 
 /* up: the gradients of the gradients. */

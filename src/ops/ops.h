@@ -66,6 +66,8 @@ bool situ__fits_scatter(const situ_call *c, int dim);
 situ_tensor *situ__write(situ_tensor *x, situ_tensor *y);
 
 /* In a gradient: sets dx[i] to value if it is wanted. False if value is NULL. */
+/* An upcall of autograd. */
+bool situ__has_nan(situ_tensor *t, bool *found);
 /* For rules of situ_op.batched (batch.c). The call with the dimension, an int at this offset of its parameters, counted
    from the samples. */
 bool situ__batch_dim(situ_batch_call *call, size_t at);

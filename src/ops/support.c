@@ -86,6 +86,16 @@ situ_tensor *situ__sum_to(situ_tensor *x, const situ_shape *shape) {
   return situ_reshape(o.dim.ndim ? situ_sum(x, &o) : x, *shape);
 }
 
+bool situ__has_nan(situ_tensor *t, bool *found) {
+  int64_t any = 0;
+  situ__unseen u;
+  situ__unseen_begin(&u);
+  bool good = situ_item_i64(situ_any(situ_isnan(t), NULL), &any) == SITU_OK;
+  good = situ__unseen_end(&u) && good;
+  *found = any != 0;
+  return good;
+}
+
 void situ__unseen_begin(situ__unseen *u) {
   u->mode = situ__forward_mode;
   if (u->mode == SITU__FORWARD_ON) situ__forward_mode = SITU__FORWARD_INSIDE;

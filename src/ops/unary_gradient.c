@@ -231,7 +231,5 @@ situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_ten
                                                       .ins = 2,
                                                       .outs = 1,
                                                       .save = SITU_SAVE(0) | SITU_SAVE(1) });
-  if (!n) return NULL;
-  situ__tape_attach(n, &dx);
-  return dx;
+  return n && situ__tape_attach(n, &dx) ? dx : NULL;
 }
