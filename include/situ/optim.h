@@ -48,9 +48,15 @@ typedef enum situ_optim_field {
   SITU_OPTIM_NS_C,
   SITU_OPTIM_NS_STEPS,
   SITU_OPTIM_ADJUST_LR_FN,
+  SITU_OPTIM_MAX_ITER,
+  SITU_OPTIM_MAX_EVAL,
+  SITU_OPTIM_TOLERANCE_GRAD,
+  SITU_OPTIM_TOLERANCE_CHANGE,
+  SITU_OPTIM_HISTORY_SIZE,
+  SITU_OPTIM_LINE_SEARCH_FN,
   SITU_OPTIM_FIELDS
 } situ_optim_field;
-#define SITU_OPTIM_ZERO(field) (1u << SITU_OPTIM_##field)
+#define SITU_OPTIM_ZERO(field) (UINT64_C(1) << SITU_OPTIM_##field)
 
 /** How Muon's rate depends on a matrix of A rows and B columns: torch's adjust_lr_fn. */
 typedef enum situ_muon_adjust {
@@ -59,12 +65,18 @@ typedef enum situ_muon_adjust {
   SITU_MUON_SPECTRAL_UNCLAMPED /**< lr * sqrt(A / B) */
 } situ_muon_adjust;
 
+/** How LBFGS chooses how far to go along a direction: torch's line_search_fn. */
+typedef enum situ_line_search {
+  SITU_LINE_SEARCH_NONE,        /**< lr times the direction */
+  SITU_LINE_SEARCH_STRONG_WOLFE /**< torch's 'strong_wolfe': evaluates the loss until both Wolfe conditions hold */
+} situ_line_search;
+
 /** Zero is torch's default; in a later group, the first group's value. To set 0 (or false) where it is not the default:
     `.zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) | SITU_OPTIM_ZERO(BETA1)`. A field that an optimiser does not have is
     SITU_E_ARG. Defaults: lr 1e-3, RMSprop, Adagrad, Rprop, ASGD and Adafactor 1e-2, Adadelta 1, Adamax and NAdam 2e-3,
-    Lion 1e-4; weight_decay 0, AdamW 1e-2, Muon 0.1; momentum 0, Muon 0.95; nesterov false, Muon true; beta1 0.9; beta2
-    0.999, Lion 0.99; alpha 0.99, ASGD 0.75; eps 1e-8, Adagrad 1e-10, Adadelta 1e-6, Adafactor 1e-3, Muon 1e-7; those of
-    the last group are beside them; all else 0. */
+    Lion 1e-4, LBFGS 1; weight_decay 0, AdamW 1e-2, Muon 0.1; momentum 0, Muon 0.95; nesterov false, Muon true; beta1
+    0.9; beta2 0.999, Lion 0.99; alpha 0.99, ASGD 0.75; eps 1e-8, Adagrad 1e-10, Adadelta 1e-6, Adafactor 1e-3, Muon
+    1e-7; those of the last group are beside them; all else 0. */
 typedef struct situ_optim_options {
   double lr;
   double weight_decay;
@@ -72,14 +84,14 @@ typedef struct situ_optim_options {
   double dampening;    /**< SGD */
   double beta1, beta2; /**< Adam, AdamW, Adamax, NAdam, RAdam, Lion */
   double alpha;        /**< RMSprop: smoothing constant; ASGD: power of the decay of the rate */
-  double eps;          /**< all but SGD, Rprop, ASGD, Lion */
+  double eps;          /**< all but SGD, Rprop, ASGD, Lion, LBFGS */
   bool nesterov;       /**< SGD, Muon */
   bool amsgrad;        /**< Adam, AdamW */
   bool centered;       /**< RMSprop */
   bool maximize;       /**< all but Muon */
   bool master_weights; /**< step an f32 copy of f16 and bf16 parameters, and round it into the parameter, so that steps
-                            too small for 16 bits add up. Costs 4 bytes per element; state is f32 too */
-  unsigned zero;       /**< SITU_OPTIM_ZERO bits: fields whose 0 is meant */
+                            too small for 16 bits add up. Costs 4 bytes per element; state is f32 too. Not LBFGS */
+  uint64_t zero;       /**< SITU_OPTIM_ZERO bits: fields whose 0 is meant */
   double rho;          /**< Adadelta: smoothing constant, 0.9 */
   double lr_decay;     /**< Adagrad */
   double initial_accumulator_value;    /**< Adagrad: the sum of squares before the first step */
@@ -94,6 +106,12 @@ typedef struct situ_optim_options {
   double ns_a, ns_b, ns_c; /**< Muon's ns_coefficients: 3.4445, -4.775, 2.0315 */
   double ns_steps;         /**< Muon: 5; a whole number below 100 */
   double adjust_lr_fn;     /**< Muon: a situ_muon_adjust */
+  double max_iter;         /**< LBFGS: iterations of a step, 20; a whole number, at least 1, as the next one */
+  double max_eval;         /**< LBFGS: after this many evaluations of the closure a step ends; 5/4 of max_iter */
+  double tolerance_grad;   /**< LBFGS: a step ends when no element of the gradient is larger; 1e-7 */
+  double tolerance_change; /**< LBFGS: a step ends when neither parameters nor loss change by more; 1e-9 */
+  double history_size;     /**< LBFGS: 100; a whole number, at least 1. Each takes the parameters' memory twice */
+  double line_search_fn;   /**< LBFGS: a situ_line_search */
 } situ_optim_options;
 
 /* parameters: a tree of tensors, owned by the optimiser from now on (freed if the call fails); dict keys are the names
@@ -132,8 +150,12 @@ SITU_API situ_optim *situ_optim_adafactor(situ_tree *parameters, const situ_opti
 /** Muon: Keller Jordan 2024; all parameters are matrices (SITU_E_SHAPE). Made of ops; the iteration is in bf16, as in
     torch. */
 SITU_API situ_optim *situ_optim_muon(situ_tree *parameters, const situ_optim_options *options);
+/** LBFGS: Nocedal and Wright, Numerical Optimization, section 7.2, and algorithms 3.5 and 3.6 for the line search;
+    quasi-Newton steps for losses without noise, such as those of physics. It is stepped by situ_optim_step_closure.
+    One parameter group; all parameters on one device, of one dtype. */
+SITU_API situ_optim *situ_optim_lbfgs(situ_tree *parameters, const situ_optim_options *options);
 /** Adds a parameter group with its own hyperparameters; takes ownership of the tree. A parameter can be in one group
-    only (SITU_E_ARG). */
+    only (SITU_E_ARG). LBFGS has one group (SITU_E_UNSUPPORTED). */
 SITU_API SITU_CHECKED situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
                                                              const situ_optim_options *options);
 /** Frees the optimiser. NULL is fine. Schedulers and scalers that use it stay valid. */
@@ -147,6 +169,16 @@ SITU_API SITU_CHECKED situ_status situ_optim_to(situ_optim *o, situ_device devic
     SITU_E_STATE for a parameter that only the optimiser still owns (its module was freed, or has another one now);
     SITU_E_DEVICE for one whose state is on another device (situ_optim_to). */
 SITU_API SITU_CHECKED situ_status situ_optim_step(situ_optim *o);
+/** Clears the gradients, computes the loss, calls situ_backward and returns the loss: the innermost scope owns it. NULL
+    after recording an error. */
+typedef situ_tensor *(*situ_optim_closure)(void *payload);
+/** torch's step(closure): a step of an optimiser that evaluates the loss itself. LBFGS calls the closure up to max_eval
+    times and more within a line search, other optimisers once. *loss (may be NULL) gets the loss before the step.
+    Gradients are recorded in the closure, also in a no_grad scope; its temporaries are released after each call. On
+    error, also of the closure, parameters and state are as they were before the call, and the error is the first one;
+    gradients are those of the closure's last call. */
+SITU_API SITU_CHECKED situ_status situ_optim_step_closure(situ_optim *o, situ_optim_closure closure, void *payload,
+                                                          double *loss);
 /** Drops the gradients (set_to_none, torch's default), or fills them with 0. */
 SITU_API SITU_CHECKED situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none);
 
@@ -162,7 +194,8 @@ SITU_API int64_t situ_optim_count(const situ_optim *o);
 SITU_API situ_tensor *situ_optim_param(const situ_optim *o, int64_t i, const char **name);
 enum { SITU_OPTIM_STATES = 4 };
 /** The k-th state tensor of the i-th parameter and, in *name, torch's name for it ("exp_avg"); NULL where there is none
-    (yet). Borrowed. The last one is "master": see master_weights. */
+    (yet). Borrowed. The last one is "master": see master_weights. LBFGS has none for single
+    parameters: its state is in situ_optim_state_dict. */
 SITU_API situ_tensor *situ_optim_state(const situ_optim *o, int64_t i, int k, const char **name);
 
 /** torch's layout: { state: { "0": { step, exp_avg, exp_avg_sq } }, param_groups: [ { lr, ...,

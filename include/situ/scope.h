@@ -23,6 +23,8 @@ typedef struct situ_scope {
 SITU_API void situ_scope_begin(situ_scope *scope);
 /** Opens a scope in which no gradient is recorded (torch.no_grad). */
 SITU_API void situ_scope_begin_no_grad(situ_scope *scope);
+/** Opens a scope in which gradients are recorded, also inside of one in which they are not (torch.enable_grad). */
+SITU_API void situ_scope_begin_enable_grad(situ_scope *scope);
 /** Releases everything that the scope, and any inner scope that was not ended, still owns. Returns the thread's first
     error if one happened inside, else SITU_OK. SITU_E_STATE, and nothing is released, if the scope is not open on this
     thread: never begun, begun on another thread, or ended already. A thread that ends releases its open scopes. */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/map.h"
+#include "optim/lbfgs.h"
 #include "situ/sys/move.h"
 #include "situ/sys/tensor.h"
 
@@ -24,6 +25,7 @@ enum {
   ROOTS = ADAPTIVE | RMSPROP | RULE(ADAGRAD) | RULE(ADADELTA), /* those that divide by a root and eps */
   ADAFACTOR = COMPOSED(ADAFACTOR),
   MUON = COMPOSED(MUON),
+  LBFGS = COMPOSED(LBFGS),
   ALL = (1u << SITU__OPTIM_RULES) - 1
 };
 
@@ -37,12 +39,12 @@ const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
                       ALL,
                       { IS(SGD) = 1e-3, IS(ADAM) = 1e-3, IS(ADAMW) = 1e-3, IS(RMSPROP) = 1e-2, IS(ADAGRAD) = 1e-2,
                         IS(ADADELTA) = 1, IS(ADAMAX) = 2e-3, IS(NADAM) = 2e-3, IS(RADAM) = 1e-3, IS(RPROP) = 1e-2,
-                        IS(ASGD) = 1e-2, IS(LION) = 1e-4, THIS(ADAFACTOR) = 1e-2, THIS(MUON) = 1e-3 },
+                        IS(ASGD) = 1e-2, IS(LION) = 1e-4, THIS(ADAFACTOR) = 1e-2, THIS(MUON) = 1e-3, THIS(LBFGS) = 1 },
                       AT(lr),
                       false,
                       NULL },
   [SITU_OPTIM_WEIGHT_DECAY] = { "weight_decay",
-                                ALL & ~RULE(RPROP),
+                                ALL & ~(RULE(RPROP) | LBFGS),
                                 { IS(ADAMW) = 1e-2, THIS(MUON) = 0.1 },
                                 AT(weight_decay),
                                 false,
@@ -81,7 +83,7 @@ const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
   [SITU_OPTIM_AMSGRAD] = { "amsgrad", ADAM, { 0 }, AT(amsgrad), true, NULL },
   [SITU_OPTIM_CENTERED] = { "centered", RMSPROP, { 0 }, AT(centered), true, NULL },
   [SITU_OPTIM_MAXIMIZE] = { "maximize", ALL & ~MUON, { 0 }, AT(maximize), true, NULL },
-  [SITU_OPTIM_MASTER_WEIGHTS] = { "master_weights", ALL, { 0 }, ONLY(master_weights), true, NULL },
+  [SITU_OPTIM_MASTER_WEIGHTS] = { "master_weights", ALL & ~LBFGS, { 0 }, ONLY(master_weights), true, NULL },
   [SITU_OPTIM_RHO] = { "rho", RULE(ADADELTA), { IS(ADADELTA) = 0.9 }, AT(rho), false, NULL },
   [SITU_OPTIM_LR_DECAY] = { "lr_decay", RULE(ADAGRAD), { 0 }, AT(lr_decay), false, NULL },
   [SITU_OPTIM_INITIAL_ACCUMULATOR_VALUE] = { "initial_accumulator_value",
@@ -121,6 +123,17 @@ const situ__field situ__optim_fields[SITU_OPTIM_FIELDS] = {
   [SITU_OPTIM_NS_C] = { "ns_c", MUON, { THIS(MUON) = 2.0315 }, ONLY(ns_c), false, NULL },
   [SITU_OPTIM_NS_STEPS] = { "ns_steps", MUON, { THIS(MUON) = 5 }, ONLY(ns_steps), false, NULL },
   [SITU_OPTIM_ADJUST_LR_FN] = { "adjust_lr_fn", MUON, { 0 }, ONLY(adjust_lr_fn), false, NULL },
+  [SITU_OPTIM_MAX_ITER] = { "max_iter", LBFGS, { THIS(LBFGS) = 20 }, ONLY(max_iter), false, NULL },
+  [SITU_OPTIM_MAX_EVAL] = { "max_eval", LBFGS, { 0 }, ONLY(max_eval), false, NULL },
+  [SITU_OPTIM_TOLERANCE_GRAD] = { "tolerance_grad", LBFGS, { THIS(LBFGS) = 1e-7 }, ONLY(tolerance_grad), false, NULL },
+  [SITU_OPTIM_TOLERANCE_CHANGE] = { "tolerance_change",
+                                    LBFGS,
+                                    { THIS(LBFGS) = 1e-9 },
+                                    ONLY(tolerance_change),
+                                    false,
+                                    NULL },
+  [SITU_OPTIM_HISTORY_SIZE] = { "history_size", LBFGS, { THIS(LBFGS) = 100 }, ONLY(history_size), false, NULL },
+  [SITU_OPTIM_LINE_SEARCH_FN] = { "line_search_fn", LBFGS, { 0 }, ONLY(line_search_fn), false, NULL },
 };
 #undef AT
 #undef ONLY
@@ -143,7 +156,8 @@ const char *situ__optim_op(const situ_optim *o) {
                                                         [SITU_RULE_ASGD] = "optim_asgd",
                                                         [SITU_RULE_LION] = "optim_lion",
                                                         [SITU__RULE_ADAFACTOR] = "optim_adafactor",
-                                                        [SITU__RULE_MUON] = "optim_muon" };
+                                                        [SITU__RULE_MUON] = "optim_muon",
+                                                        [SITU__RULE_LBFGS] = "optim_lbfgs" };
   return names[o->rule];
 }
 
@@ -162,7 +176,23 @@ static bool signed_field(int f) {
   return f == SITU_OPTIM_DAMPENING || f == SITU_OPTIM_BETA2_DECAY || (f >= SITU_OPTIM_NS_A && f <= SITU_OPTIM_NS_C);
 }
 
+static bool is_count(double value) { return value >= 1 && value < 1e9 && value == floor(value); }
+
+static bool lbfgs_valid(const situ_optim *o, const double *value) {
+  static const situ_optim_field counts[] = { SITU_OPTIM_MAX_ITER, SITU_OPTIM_MAX_EVAL, SITU_OPTIM_HISTORY_SIZE };
+  const double search = value[SITU_OPTIM_LINE_SEARCH_FN];
+  for (int i = 0; i < 3; i++)
+    if (!is_count(value[counts[i]]))
+      return situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: must be a whole number, 1 to 1e9",
+                        situ__optim_fields[counts[i]].name, value[counts[i]]),
+             false;
+  if (search == SITU_LINE_SEARCH_NONE || search == SITU_LINE_SEARCH_STRONG_WOLFE) return true;
+  situ__fail(SITU_E_ARG, situ__optim_op(o), "line_search_fn is %g: must be a situ_line_search", search);
+  return false;
+}
+
 static bool composed_valid(const situ_optim *o, const double *value) {
+  if (is_rule(o, SITU__RULE_LBFGS)) return lbfgs_valid(o, value);
   const double steps = value[SITU_OPTIM_NS_STEPS], adjust = value[SITU_OPTIM_ADJUST_LR_FN];
   if (is_rule(o, SITU__RULE_ADAFACTOR) && (value[SITU_OPTIM_BETA2_DECAY] > 0 || value[SITU_OPTIM_D] < 1))
     situ__fail(SITU_E_ARG, situ__optim_op(o), "beta2_decay is %g and d %g: must be at most 0, and at least 1",
@@ -203,8 +233,9 @@ bool situ__optim_valid(const situ_optim *o, const double *value) {
 
 /* Overrides value[] with the options that are set. */
 static bool apply(const situ_optim *o, const situ_optim_options *options, double *value) {
-  if (options && (uint64_t)options->zero >> SITU_OPTIM_FIELDS) {
-    situ__fail(SITU_E_ARG, situ__optim_op(o), "zero is 0x%x: only bits SITU_OPTIM_ZERO(...) of fields", options->zero);
+  if (options && options->zero >> SITU_OPTIM_FIELDS) {
+    situ__fail(SITU_E_ARG, situ__optim_op(o), "zero is 0x%" PRIx64 ": only bits SITU_OPTIM_ZERO(...) of fields",
+               options->zero);
     return false;
   }
   for (int f = 0; options && f < SITU_OPTIM_FIELDS; f++) {
@@ -218,6 +249,8 @@ static bool apply(const situ_optim *o, const situ_optim_options *options, double
     }
     value[f] = given;
   }
+  if (value[SITU_OPTIM_MAX_EVAL] == 0 && !(options && options->zero & SITU_OPTIM_ZERO(MAX_EVAL)))
+    value[SITU_OPTIM_MAX_EVAL] = floor(value[SITU_OPTIM_MAX_ITER] * 5 / 4); /* torch's default */
   return situ__optim_valid(o, value);
 }
 
@@ -295,6 +328,8 @@ situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters, con
   SITU__CLAIM(claim);
   bool given = situ__optim_given(op, o) && situ__valid(op, "parameters", parameters, SITU__A_TREE);
   situ_status status = given && situ__optim_claim(op, o, &claim) ? SITU_OK : situ_error();
+  if (status == SITU_OK && is_rule(o, SITU__RULE_LBFGS) && o->group_count)
+    status = situ__fail(SITU_E_UNSUPPORTED, op, "LBFGS has one parameter group: all parameters are one vector");
   if (status == SITU_OK) {
     double value[SITU_OPTIM_FIELDS];
     memcpy(value, o->defaults, sizeof value);
@@ -365,6 +400,9 @@ situ_optim *situ_optim_adafactor(situ_tree *parameters, const situ_optim_options
 situ_optim *situ_optim_muon(situ_tree *parameters, const situ_optim_options *options) {
   return make(SITU__RULE_MUON, parameters, options);
 }
+situ_optim *situ_optim_lbfgs(situ_tree *parameters, const situ_optim_options *options) {
+  return make(SITU__RULE_LBFGS, parameters, options);
+}
 
 void situ_optim_free(situ_optim *o) {
   SITU__CLAIM(claim);
@@ -381,6 +419,7 @@ void situ__optim_let_go(situ_optim *o) {
     situ_release(o->items[i].master);
     situ__free(o->names[i]);
   }
+  situ__lbfgs_free(o->lbfgs);
   situ__free(o->items);
   situ__free(o->active);
   situ__free(o->names);
@@ -394,7 +433,8 @@ situ_status situ_optim_to(situ_optim *o, situ_device device) {
   SITU__CLAIM(claim);
   if (!situ__optim_given(op, o) || !situ__optim_claim(op, o, &claim)) return situ_error();
   if (!device.kind) device = situ_get_default_device();
-  const size_t most = (size_t)o->count * (1 + SITU_OPTIM_STATES);
+  const int64_t history = situ__lbfgs_tensors(o->lbfgs);
+  const size_t most = (size_t)o->count * (1 + SITU_OPTIM_STATES) + (size_t)history;
   situ_move_request *list = situ__alloc(most * sizeof *list);
   if (!list) return situ__no_memory(op, most * sizeof *list);
   int64_t count = 0;
@@ -405,6 +445,8 @@ situ_status situ_optim_to(situ_optim *o, situ_device device) {
       if (state) list[count++] = (situ_move_request){ state, device, SITU_DTYPE_DEFAULT };
     }
   }
+  for (int64_t i = 0; i < history; i++)
+    list[count++] = (situ_move_request){ situ__lbfgs_tensor(o->lbfgs, i), device, SITU_DTYPE_DEFAULT };
   situ_move_plan *moving = situ_move_plan_new(op, list, count);
   situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
   situ_move_plan_free(moving);
@@ -471,6 +513,7 @@ const char *situ__optim_state_name(const situ_optim *o, int k) {
     [SITU_RULE_LION] = { "exp_avg" },
     [SITU__RULE_ADAFACTOR] = { "row_var", "col_var", "variance" },
     [SITU__RULE_MUON] = { "momentum_buffer" },
+    [SITU__RULE_LBFGS] = { NULL },
   };
   return k < SITU_OPTIM_STATES - 1 ? names[o->rule][k] : "master";
 }
@@ -480,7 +523,9 @@ bool situ__optim_has_master(const situ_tensor *param, const double *value) {
   return value[SITU_OPTIM_MASTER_WEIGHTS] != 0 && (dtype == SITU_F16 || dtype == SITU_BF16);
 }
 
-bool situ__optim_counts_steps(const situ_optim *o) { return o->rule != SITU_RULE_SGD && !is_rule(o, SITU__RULE_MUON); }
+bool situ__optim_counts_steps(const situ_optim *o) {
+  return o->rule != SITU_RULE_SGD && !is_rule(o, SITU__RULE_MUON) && !is_rule(o, SITU__RULE_LBFGS);
+}
 
 /* Adafactor's means over columns and over rows of a matrix. */
 situ_shape situ__optim_state_shape(const situ_optim *o, const situ_tensor *param, int k) {
@@ -490,6 +535,7 @@ situ_shape situ__optim_state_shape(const situ_optim *o, const situ_tensor *param
 }
 
 bool situ__optim_uses(const situ_optim *o, const situ_tensor *param, const double *value, int k) {
+  if (is_rule(o, SITU__RULE_LBFGS)) return false;
   if (is_rule(o, SITU__RULE_MUON)) return k == 0;
   if (is_rule(o, SITU__RULE_ADAFACTOR)) return (k == 2) == (situ_dim(param) < 2);
   const situ_optimizer_params params = { .momentum = value[SITU_OPTIM_MOMENTUM],

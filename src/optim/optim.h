@@ -9,7 +9,7 @@
 #include "situ/sys/optimizer.h"
 
 /* Rules that are made of ops (composed.c), behind those of the kernels. */
-enum { SITU__RULE_ADAFACTOR = SITU_RULES, SITU__RULE_MUON, SITU__OPTIM_RULES };
+enum { SITU__RULE_ADAFACTOR = SITU_RULES, SITU__RULE_MUON, SITU__RULE_LBFGS, SITU__OPTIM_RULES };
 
 typedef struct situ__group {
   double value[SITU_OPTIM_FIELDS];
@@ -32,6 +32,7 @@ struct situ_optim {
   char **names;
   bool *registered; /* for each parameter: a module has registered it since it was added */
   int64_t count;
+  struct situ__lbfgs *lbfgs; /* what LBFGS remembers (lbfgs.h); NULL before the first step, and for other rules */
 };
 
 typedef struct situ__field {
@@ -67,8 +68,17 @@ bool situ__optim_uses(const situ_optim *o, const situ_tensor *param, const doubl
 situ_shape situ__optim_state_shape(const situ_optim *o, const situ_tensor *param, int k);
 /* False for rules whose state torch saves without "step". */
 bool situ__optim_counts_steps(const situ_optim *o);
+/* Whether a model computes with the i-th parameter; false after recording that only the optimiser holds it (step.c). */
+bool situ__optim_is_in_use(situ_optim *o, int64_t i);
+/* A copy of a saved state tensor on its parameter's device, which it follows (state.c). NULL after recording that it
+   does not have the shape `want`, or another error. */
+situ_tensor *situ__optim_load_tensor(situ_tensor *param, situ_shape want, situ_dtype dtype, const char *path,
+                                     situ_tensor *saved);
 /* A step of all active items by a rule that is made of ops. */
 situ_status situ__optim_step_composed(const situ_optim *o, double grad_scale);
+/* Calls the closure in a scope that records; loss NULL: its value is not read. Returns false after recording an
+   error. */
+bool situ__optim_evaluate(situ_optim_closure closure, void *payload, double *loss);
 /* A step that multiplies gradients by grad_scale first, in the step's own kernel. */
 situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale);
 /* Guards against other threads (busy.c). Both return false after recording that another thread is in the way. use: for

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "optim/lbfgs.h"
 #include "optim/optim.h"
 #include "optim/record.h"
 #include "situ/ops.h"
@@ -48,6 +49,7 @@ situ_tree *situ_optim_state_dict(const situ_optim *o) {
   if (!situ__optim_use("optim_state_dict", o, &use)) return NULL;
   situ_scope_begin_no_grad(&scope);
   situ_tree *state = situ_tree_dict(), *groups = situ_tree_list();
+  if (o->lbfgs) state = situ_tree_put(state, "0", situ__lbfgs_save(o->lbfgs));
   for (int64_t i = 0; i < o->count && state; i++) {
     char name[24];
     snprintf(name, sizeof name, "%" PRId64, i);
@@ -69,6 +71,7 @@ struct situ_optim_loading {
   situ_optim *o;
   situ__group *groups;
   situ_optimizer_tensors *items;
+  situ__lbfgs *lbfgs; /* NULL for other rules */
 };
 
 static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__group *group) {
@@ -99,9 +102,8 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
          (!group->has_initial_lr || situ__record_read(flat, path, &group->initial_lr, 1));
 }
 
-/* A copy of a saved state tensor on its parameter's device. */
-static situ_tensor *load_tensor(situ_tensor *param, situ_shape want, situ_dtype dtype, const char *path,
-                                situ_tensor *saved) {
+situ_tensor *situ__optim_load_tensor(situ_tensor *param, situ_shape want, situ_dtype dtype, const char *path,
+                                     situ_tensor *saved) {
   const situ_shape has = situ_shape_of(saved);
   if (!situ_shape_equal(&want, &has)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
@@ -126,15 +128,15 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
   const situ_dtype dtype = has_master ? SITU_F32 : situ_dtype_of(item->param);
   snprintf(path, sizeof path, "state.%" PRId64 ".master", i);
   situ_tensor *master = has_master ? situ__record_find(flat, path) : NULL;
-  if (master && !(item->master = load_tensor(item->param, situ_shape_of(item->param), dtype, path, master)))
+  if (master && !(item->master = situ__optim_load_tensor(item->param, situ_shape_of(item->param), dtype, path, master)))
     return false;
   for (int k = 0; k < 3; k++) {
     const char *name = situ__optim_state_name(o, k);
     if (!name) break;
     snprintf(path, sizeof path, "state.%" PRId64 ".%s", i, name);
     situ_tensor *saved = situ__record_find(flat, path);
-    if (saved &&
-        !(item->state[k] = load_tensor(item->param, situ__optim_state_shape(o, item->param, k), dtype, path, saved)))
+    if (saved && !(item->state[k] = situ__optim_load_tensor(item->param, situ__optim_state_shape(o, item->param, k),
+                                                            dtype, path, saved)))
       return false;
     any |= saved != NULL;
     all &= saved || !situ__optim_uses(o, item->param, value, k);
@@ -171,7 +173,7 @@ static bool load(const situ_optim *o, const situ_tree *flat, situ_optim_loading 
     for (int64_t i = group->first; i < group->first + group->count; i++)
       if (!load_item(o, flat, i, group->value, &l->items[i])) return false;
   }
-  return true;
+  return (int)o->rule != SITU__RULE_LBFGS || (l->lbfgs = situ__lbfgs_load(o, flat));
 }
 
 static void release_states(situ_optimizer_tensors *items, int64_t count) {
@@ -211,9 +213,13 @@ void situ_optim_load_end(situ_optim_loading *l, bool commit) {
     situ_optimizer_tensors *old = l->o->items;
     l->o->items = l->items;
     l->items = old;
+    situ__lbfgs *history = l->o->lbfgs;
+    l->o->lbfgs = l->lbfgs;
+    l->lbfgs = history;
   }
   situ__claim_end(&l->claim);
   release_states(l->items, l->o->count);
+  situ__lbfgs_free(l->lbfgs);
   situ__optim_let_go(l->o);
   situ__free(l->items);
   situ__free(l->groups);

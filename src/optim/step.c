@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "optim/lbfgs.h"
 #include "optim/optim.h"
 #include "situ/ops.h"
 #include "situ/sys/explain.h"
@@ -100,6 +101,12 @@ static void refuse_orphan(const situ_optim *o, int64_t i) {
       o->names[i]));
 }
 
+bool situ__optim_is_in_use(situ_optim *o, int64_t i) {
+  if (!is_orphan(o, i)) return true;
+  refuse_orphan(o, i);
+  return false;
+}
+
 static void multiply_mu(const situ__group *group, situ_optimizer_tensors *item) {
   const situ_optimizer_params params = { .beta1 = group->value[SITU_OPTIM_BETA1],
                                          .momentum_decay = group->value[SITU_OPTIM_MOMENTUM_DECAY] };
@@ -110,10 +117,7 @@ static void multiply_mu(const situ__group *group, situ_optimizer_tensors *item) 
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
   int64_t found = 0;
   for (int64_t i = group->first; i < group->first + group->count; i++) {
-    if (is_orphan(o, i)) {
-      refuse_orphan(o, i);
-      return -1;
-    }
+    if (!situ__optim_is_in_use(o, i)) return -1;
     situ_tensor *grad = situ_grad(o->items[i].param);
     if (!grad) continue;
     if (!ready_master(o, i, group->value)) return -1;
@@ -169,9 +173,14 @@ static situ_status step(situ_optim *o, double grad_scale) {
   return status;
 }
 
+static bool is_lbfgs(const situ_optim *o) { return (int)o->rule == SITU__RULE_LBFGS; }
+
 situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale) {
   situ_scope scope;
   SITU__CLAIM(claim);
+  if (is_lbfgs(o))
+    return situ__fail(SITU_E_UNSUPPORTED, "optim_step",
+                      "LBFGS evaluates the loss several times in a step: call situ_optim_step_closure");
   if (!situ__optim_claim("optim_step", o, &claim)) return situ_error();
   situ_scope_begin_no_grad(&scope);
   situ_status status = step(o, grad_scale);
@@ -181,6 +190,29 @@ situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale) {
 
 situ_status situ_optim_step(situ_optim *o) {
   return situ__optim_given("optim_step", o) ? situ__optim_step_scaled(o, 1) : situ_error();
+}
+
+bool situ__optim_evaluate(situ_optim_closure closure, void *payload, double *loss) {
+  situ_scope scope;
+  situ_scope_begin_enable_grad(&scope);
+  situ_tensor *value = closure(payload);
+  if (!value && situ_error() == SITU_OK) situ__fail(SITU_E_STATE, "optim_step_closure", "the closure returned no loss");
+  const bool good = value && (!loss || situ_item(value, loss) == SITU_OK);
+  return situ_scope_end(&scope) == SITU_OK && good;
+}
+
+situ_status situ_optim_step_closure(situ_optim *o, situ_optim_closure closure, void *payload, double *loss) {
+  const char *op = "optim_step_closure";
+  SITU__CLAIM(claim);
+  if (!situ__optim_given(op, o)) return situ_error();
+  if (!closure) return situ__null(op, "closure");
+  if (is_lbfgs(o) && !situ__optim_claim(op, o, &claim)) return situ_error();
+  __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED); /* the closure may free it */
+  situ_status status;
+  if (is_lbfgs(o)) status = situ__lbfgs_step(o, closure, payload, loss);
+  else status = situ__optim_evaluate(closure, payload, loss) ? situ__optim_step_scaled(o, 1) : situ_error();
+  situ__optim_let_go(o);
+  return status;
 }
 
 situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none) {

@@ -130,6 +130,7 @@ static void begin_scope(const char *op, situ_scope *scope, bool grad) {
 
 void situ_scope_begin(situ_scope *scope) { begin_scope("scope_begin", scope, situ__recording()); }
 void situ_scope_begin_no_grad(situ_scope *scope) { begin_scope("scope_begin_no_grad", scope, false); }
+void situ_scope_begin_enable_grad(situ_scope *scope) { begin_scope("scope_begin_enable_grad", scope, true); }
 void situ__scope_begin_as(situ_scope *scope, bool records) { begin_scope("scope_begin", scope, records); }
 
 /* Returns the open scope of a ticket, NULL if this thread has none. Numbers decrease from the top of the stack to its

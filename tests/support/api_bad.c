@@ -377,8 +377,9 @@ static void bad_value(walk *b, const char *path, const char *type, void *at, siz
   else if (strcmp(path, "payload") == 0 || type[length - 1] == ']') return;
   else if (
       strchr(type, '(') ||
-      api_is(type,
-             "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn situ_func situ_composition")) {
+      api_is(
+          type,
+          "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn situ_func situ_optim_closure situ_composition")) {
     if (*(void **)at && is_it(b)) {
       *(void **)at = NULL;
       say(b, path, "NULL");

@@ -20,6 +20,7 @@ import torch  # noqa: E402
 import decoders  # noqa: E402
 import gold  # noqa: E402
 import layers  # noqa: E402
+import lbfgs  # noqa: E402
 import opinfo  # noqa: E402
 import optimisers  # noqa: E402
 import parametrized  # noqa: E402
@@ -95,6 +96,7 @@ def main():
     makers["parametrized"] = lambda dropped: parametrized.all_cases()
     makers["recurrent"] = lambda dropped: recurrent.all_cases()
     makers["optim"] = lambda dropped: optimisers.all_cases()
+    makers["lbfgs"] = lambda dropped: lbfgs.all_cases()
     for family, maker in makers.items():
         if options.only not in (None, family):
             continue

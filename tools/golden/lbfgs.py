@@ -1,0 +1,86 @@
+"""Golden cases of LBFGS: f64 runs of closures that tests/golden/lbfgs.c has too.
+SPDX-License-Identifier: MIT
+
+optim.lbfgs: inputs param.I (before the first step), and x and y of the problem; outputs param.I (a row a step, after it)
+and the losses that the steps return. Attributes: problem, steps, and the constructor's arguments."""
+import torch
+
+import gold
+
+
+def rosenbrock(p, x, y):
+    z = torch.cat(p)
+    return (100 * (z[1:] - z[:-1]**2)**2 + (1 - z[:-1])**2).sum()
+
+
+def bowl(p, x, y):
+    """Ill-conditioned; the second parameter takes no part."""
+    return (y * (p[0] - x)**2).sum()
+
+
+def network(p, x, y):
+    hidden = torch.tanh(x @ p[0].T + p[1])
+    return ((hidden @ p[2].T + p[3] - y)**2).mean()
+
+
+def regression(p, x, y):
+    """maximize: the log-likelihood of logistic regression, with a prior."""
+    return -torch.nn.functional.softplus(-y * (x @ p[0])).sum() - (p[0]**2).sum() / 8
+
+
+PROBLEMS = {
+    "rosenbrock": (rosenbrock, ((3, ), (2, )), None, None),
+    "bowl": (bowl, ((6, ), (2, )), (6, ), (6, )),
+    "network": (network, ((8, 2), (8, ), (1, 8), (1, )), (12, 2), (12, 1)),
+    "regression": (regression, ((3, ), ), (20, 3), (20, )),
+}
+
+
+def case(problem, steps, variant="", **arguments):
+    loss_of, shapes, *data = PROBLEMS[problem]
+    params = [0.5 * torch.randn(*shape, dtype=torch.float64) for shape in shapes]
+    x, y = (shape and torch.randn(*shape, dtype=torch.float64) for shape in data)
+    if problem == "bowl":
+        y = torch.tensor([1e-3, 1e-2, 0.1, 1, 10, 50], dtype=torch.float64)
+    leaves = [p.clone().requires_grad_() for p in params]
+    optim = torch.optim.LBFGS(leaves, **arguments)
+    history, losses = [[] for _ in params], []
+
+    def closure():
+        optim.zero_grad()
+        loss = loss_of(leaves, x, y)
+        loss.backward()
+        return loss
+
+    for _ in range(steps):
+        losses.append(optim.step(closure).detach())
+        for rows, leaf in zip(history, leaves):
+            rows.append(leaf.detach().clone())
+    inputs = [("param.%d" % i, p) for i, p in enumerate(params)]
+    inputs += [(name, t) for name, t in (("x", x), ("y", y)) if t is not None]
+    outputs = [("param.%d" % i, torch.stack(rows), None) for i, rows in enumerate(history)]
+    outputs.append(("loss", torch.stack(losses), None))
+    return gold.Case("optim.lbfgs", variant or problem, inputs,
+                     [("problem", problem), ("steps", steps), *arguments.items()], outputs, [])
+
+
+def all_cases():
+    torch.manual_seed(1987)
+    wolfe = {"line_search_fn": "strong_wolfe"}
+    single = {"max_iter": 1, "max_eval": 20, **wolfe}
+    return [
+        case("rosenbrock", 60, **single),
+        case("rosenbrock", 60, lr=0.05, max_iter=1),
+        case("rosenbrock", 4, lr=0.1, **wolfe),
+        case("rosenbrock", 10, max_iter=6, history_size=3, **wolfe),
+        case("bowl", 30, max_iter=2, max_eval=5, **wolfe),
+        case("bowl", 2, lr=0.5),
+        case("bowl", 3, tolerance_grad=0.3, **wolfe),
+        case("bowl", 3, tolerance_change=0.05, **wolfe),
+        case("network", 60, **single),
+        case("network", 16, lr=0.2, max_iter=4),
+        case("network", 5, max_iter=10, max_eval=3, **wolfe),
+        case("network", 60, max_iter=1, lr=0.1, history_size=2),
+        case("regression", 12, max_iter=3, maximize=True, **wolfe),
+        case("regression", 12, max_iter=3, maximize=True, lr=0.3),
+    ]
