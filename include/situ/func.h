@@ -7,6 +7,8 @@
 #include <limits.h>
 
 #include "autograd.h"
+#include "nn.h"
+#include "tree.h"
 
 SITU_BEGIN
 
@@ -65,6 +67,27 @@ typedef situ_status (*situ_func_many)(situ_tensor *const *in, int count, situ_te
 SITU_API SITU_CHECKED situ_status situ_func_vmap_many(situ_func_many function, void *payload, int count,
                                                       situ_tensor *const *in, const int *in_dims, int out_dim, int outs,
                                                       situ_tensor **out);
+
+/* ---- a module as a function of its tensors --------------------------------------------------- */
+
+typedef struct situ_functional_call_options {
+  bool untie_weights; /**< torch's tie_weights=False: a value given for one of several names of a tensor is not the
+                           others' too */
+  bool strict;        /**< every parameter and buffer must be given */
+} situ_functional_call_options;
+/** torch.func.functional_call: situ_nn_forward(m, x) with other tensors in the place of m's parameters and buffers, by
+    their paths ("fc.weight"); those that are not given are m's own. Gradients flow to the given tensors, which may have
+    a history; a buffer that the call writes (running statistics) is the given one. m is as before afterwards, also on
+    error. SITU_E_ARG with the names that m does not have (torch: only with strict) or, with strict, that are missing,
+    and if two values are given for one tied tensor. Calls of m by several threads at once are refused (SITU_E_STATE).
+    The result belongs to the caller's scope; NULL on error. */
+SITU_API SITU_CHECKED situ_tensor *situ_func_functional_call(situ_nn_module *m, const situ_tree *tensors,
+                                                             situ_tensor *x,
+                                                             const situ_functional_call_options *options);
+/** The same for any number of inputs, as situ_nn_call; the caller frees the tree. */
+SITU_API SITU_CHECKED situ_tree *situ_func_functional_call_tree(situ_nn_module *m, const situ_tree *tensors,
+                                                                const situ_tree *inputs,
+                                                                const situ_functional_call_options *options);
 
 /* ---- checking gradients, for ops and functions of one's own ---- */
 

@@ -46,7 +46,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "tree_append tree_put", "list dict", API_CHAIN },
     { "tree_append tree_put", "item", API_TAKEN },
     { "tree_free tree_set", "tree", API_TAKEN },
-    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_add_param_group",
+    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group",
       "parameters", API_TAKEN },
     { "tensor_dataset", "tensors", API_TAKEN },
     { "nn_append nn_put", "container", API_CHAIN },
@@ -132,10 +132,12 @@ static situ_tree *tree(api_world *w, const char *name) {
   situ_tree *t = NULL;
   if (api_is(
           api_name(w),
-          "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_add_param_group nn_utils_clip_grad_norm_ nn_utils_clip_grad_value_"))
+          "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group nn_utils_clip_grad_norm_ nn_utils_clip_grad_value_"))
     t = situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(situ_requires_grad_(plain(w), true)));
   else if (api_is(name, "list inputs item") || api_is(api_name(w), "tree_tensor_at"))
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
+  else if (api_is(api_name(w), "func_functional_call func_functional_call_tree"))
+    t = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(plain(w)));
   else if (api_is(api_name(w), "tree_value")) t = situ_tree_tensor(plain(w));
   else if (api_is(api_name(w), "nn_load_state_dict nn_load_check")) t = situ_nn_state_dict(linear(w, API_KEPT));
   else if (api_is(api_name(w), "optim_load_state_dict optim_load_prepare"))
@@ -242,6 +244,8 @@ static situ_tensor *sum_of_squares(situ_tensor *const *in, int count, void *payl
   return count < 1 || payload ? NULL : situ_sum(situ_square(in[0]), NULL);
 }
 
+static situ_tensor *some_loss(void *payload) { return situ_scalar_tensor(payload ? 2 : 1, NULL); }
+
 static void *callback(const char *type) {
 #define CALLBACK(of_type, function) \
   if (strcmp(type, of_type) == 0) return (void *)(uintptr_t)(function)
@@ -256,6 +260,7 @@ static void *callback(const char *type) {
   CALLBACK("void (*)(situ_relation how, const situ_tensor *other, void *payload)", see_relative);
   CALLBACK("situ_log_fn", log_nothing);
   CALLBACK("situ_func", sum_of_squares);
+  CALLBACK("situ_optim_closure", some_loss);
 #undef CALLBACK
   return NULL;
 }
