@@ -3,10 +3,8 @@ SPDX-License-Identifier: MIT
 
 usage: examples.py BUILD     (BUILD/examples has the programs; writes tests/golden/data/examples/*.txt)"""
 import csv
-import json
 import math
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
@@ -15,20 +13,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from safetensors import read
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPL = "/usr/share/common-licenses/GPL-3"
-
-
-def read(path):
-    """The tensors of a safetensors file."""
-    blob = pathlib.Path(path).read_bytes()
-    size = struct.unpack("<Q", blob[:8])[0]
-    kinds = {"F32": torch.float32, "U8": torch.uint8}
-    return {
-        name: torch.frombuffer(bytearray(blob[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]]),
-                               dtype=kinds[e["dtype"]]).reshape(e["shape"])
-        for name, e in json.loads(blob[8:8 + size]).items() if name != "__metadata__"
-    }
 
 
 class Forecaster(nn.Module):

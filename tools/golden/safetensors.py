@@ -1,11 +1,12 @@
-"""A writer of safetensors files, as small as the format: a length, a JSON header, the bytes.
+"""A writer and a reader of safetensors files, as small as the format: a length, a JSON header, the bytes.
 SPDX-License-Identifier: MIT"""
 import json
+import pathlib
 import struct
 
 import torch
 
-NAMES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
+NAMES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64", torch.uint8: "U8"}
 
 
 def write(path, tensors, metadata):
@@ -22,3 +23,14 @@ def write(path, tensors, metadata):
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text + body)
+
+
+def read(path):
+    blob = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", blob[:8])[0]
+    kinds = {name: dtype for dtype, name in NAMES.items()}
+    return {
+        name: torch.frombuffer(bytearray(blob[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]]),
+                               dtype=kinds[e["dtype"]]).reshape(e["shape"])
+        for name, e in json.loads(blob[8:8 + size]).items() if name != "__metadata__"
+    }
