@@ -2,67 +2,9 @@
 // SPDX-License-Identifier: MIT
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
-#include <functional>
-#include <vector>
-
-#include "situ/situ.h"
+#include "measure.h"
 
 namespace {
-
-// Processor time of this process: both sides run on one thread, and a neighbour on the machine does not count.
-double seconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-// Seconds a call takes, over `calls` of them.
-double time_of(const std::function<void()> &f, int calls) {
-  double begin = seconds();
-  for (int i = 0; i < calls; i++) f();
-  return (seconds() - begin) / calls;
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
-
-void need(situ_status status) {
-  if (status == SITU_OK) return;
-  std::fprintf(stderr, "%s\n", situ_error_message());
-  std::exit(1);
-}
-
-struct goal {
-  const char *id, *what;
-  double must;
-  std::function<void()> ours, theirs;
-  int calls, their_calls;
-};
-
-// Both sides in turn, so that a slow moment of the machine hits both; the ratio of each round, then its median.
-void measure(const goal &g) {
-  const int rounds = 21;
-  std::vector<double> ratio, ours, theirs;
-  time_of(g.ours, g.calls / 4 + 1);
-  time_of(g.theirs, g.their_calls / 4 + 1);
-  for (int r = 0; r < rounds; r++) {
-    double a = time_of(g.ours, g.calls), b = time_of(g.theirs, g.their_calls);
-    ours.push_back(a);
-    theirs.push_back(b);
-    ratio.push_back(b / a);
-  }
-  double result = median(ratio);
-  std::printf("%-4s %-44s %10.0f ns %12.0f ns %9.1fx  must %gx  %s\n", g.id, g.what, 1e9 * median(ours), 1e9 * median(theirs), result, g.must,
-              result >= g.must ? "met" : "NOT MET");
-  std::printf("{\"goal\": \"%s\", \"ratio\": %.2f, \"must\": %g}\n", g.id, result, g.must);
-  std::fflush(stdout);
-}
 
 situ_options leaf() {
   situ_options o = {};
