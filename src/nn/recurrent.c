@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/size.h"
-#include "nn/nn.h"
+#include "nn/recurrent.h"
 #include "situ/sys/shape.h"
 
 /* So that a wrong number of layers does not make parameters without end. */
@@ -40,39 +40,42 @@ static situ_tensor *parameter(const recurrent *m, int64_t i, int which) {
 
 /* ---- a direction of a layer ---- */
 
-typedef struct steps {
-  situ_tensor *y, *h, *c; /* h, c: the states before, then those after */
-} steps;
-
-/* x: [L, N, in]; h, c: [N, ..]. */
-static bool run_direction(const recurrent *m, int64_t i, situ_tensor *x, steps *s) {
-  const bool reverse = i % directions(m);
-  situ_tensor *weight_ih = parameter(m, i, WEIGHT_IH), *weight_hh = parameter(m, i, WEIGHT_HH),
-              *bias_ih = parameter(m, i, BIAS_IH), *bias_hh = parameter(m, i, BIAS_HH);
-  if (m->kind != GRU && bias_ih && !(bias_ih = situ_add(bias_ih, bias_hh))) return false;
-  situ_tensor *gates = situ_linear(x, weight_ih, bias_ih);
-  if (!gates) return false;
-  const situ_recurrent_options options = { .reverse = reverse, .relu = m->options.relu, .c_n = &s->c };
+bool situ__recurrent_run(const situ__direction *d, situ_tensor *gates, situ__recurrent_steps *s) {
+  const recurrent *m = (const recurrent *)d->layer;
+  situ_tensor *weight_hh = parameter(m, d->index, WEIGHT_HH), *bias_hh = parameter(m, d->index, BIAS_HH);
+  const situ_recurrent_options options = { .reverse = d->reverse, .relu = m->options.relu, .c_n = &s->c };
   switch (m->kind) {
-  case LSTM: s->y = situ_lstm_layer(gates, weight_hh, parameter(m, i, WEIGHT_HR), s->h, s->c, &options); break;
+  case LSTM: s->y = situ_lstm_layer(gates, weight_hh, parameter(m, d->index, WEIGHT_HR), s->h, s->c, &options); break;
   case GRU: s->y = situ_gru_layer(gates, weight_hh, bias_hh, s->h, &options); break;
   case RNN: s->y = situ_rnn_layer(gates, weight_hh, s->h, &options); break;
   }
-  s->h = s->y ? situ_select(s->y, 0, reverse ? 0 : -1) : NULL;
+  s->h = s->y ? situ_select(s->y, 0, d->reverse ? 0 : -1) : NULL;
   return s->h && (m->kind != LSTM || s->c);
+}
+
+/* x: [L, N, in], or [elements, in] with a packing; h, c: [N, ..]. */
+static bool run_direction(const recurrent *m, int64_t i, situ_tensor *x, const situ__packing *packing,
+                          situ__recurrent_steps *s) {
+  const situ__direction direction = { &m->base, i, i % directions(m) };
+  situ_tensor *weight_ih = parameter(m, i, WEIGHT_IH), *bias_ih = parameter(m, i, BIAS_IH);
+  if (m->kind != GRU && bias_ih && !(bias_ih = situ_add(bias_ih, parameter(m, i, BIAS_HH)))) return false;
+  situ_tensor *gates = situ_linear(x, weight_ih, bias_ih);
+  if (!gates) return false;
+  return packing ? situ__recurrent_run_packed(&direction, gates, packing, s)
+                 : situ__recurrent_run(&direction, gates, s);
 }
 
 /* ---- all layers ---- */
 
 /* One layer: x becomes its output. last: where its states after go, h of all layers before c of all layers. */
-static situ_tensor *run_layer(const recurrent *m, int64_t layer, situ_tensor *x, const situ_nn_hx *hx,
-                              situ_tensor **last) {
+static situ_tensor *run_layer(const recurrent *m, int64_t layer, situ_tensor *x, const situ__packing *packing,
+                              const situ_nn_hx *hx, situ_tensor **last) {
   situ_tensor *y[2] = { NULL, NULL };
   const int64_t count = directions(m), all = m->options.num_layers * count;
   for (int64_t d = 0; d < count; d++) {
     const int64_t i = layer * count + d;
-    steps s = { .h = situ_select(hx->h, 0, i), .c = hx->c ? situ_select(hx->c, 0, i) : NULL };
-    if (!s.h || (hx->c && !s.c) || !run_direction(m, i, x, &s)) return NULL;
+    situ__recurrent_steps s = { .h = situ_select(hx->h, 0, i), .c = hx->c ? situ_select(hx->c, 0, i) : NULL };
+    if (!s.h || (hx->c && !s.c) || !run_direction(m, i, x, packing, &s)) return NULL;
     y[d] = s.y;
     last[i] = s.h;
     last[all + i] = s.c;
@@ -82,12 +85,12 @@ static situ_tensor *run_layer(const recurrent *m, int64_t layer, situ_tensor *x,
   return inner && m->options.dropout > 0 ? situ_dropout(x, m->options.dropout, m->base.training, NULL) : x;
 }
 
-/* x: [L, N, in]; hx: [layers * directions, N, ..], replaced by the states after. */
-static situ_tensor *run_layers(const recurrent *m, situ_tensor *x, situ_nn_hx *hx) {
+/* x: as in run_direction; hx: [layers * directions, N, ..], replaced by the states after. */
+static situ_tensor *run_layers(const recurrent *m, situ_tensor *x, const situ__packing *packing, situ_nn_hx *hx) {
   const int64_t all = m->options.num_layers * directions(m);
   situ_tensor **last = situ__alloc((size_t)(2 * all) * sizeof *last);
   if (!last) return situ__no_memory("nn_recur", (size_t)(2 * all) * sizeof *last), NULL;
-  for (int64_t layer = 0; x && layer < m->options.num_layers; layer++) x = run_layer(m, layer, x, hx, last);
+  for (int64_t layer = 0; x && layer < m->options.num_layers; layer++) x = run_layer(m, layer, x, packing, hx, last);
   if (x) hx->h = situ_stack(last, (int)all, 0);
   if (x && hx->c) hx->c = situ_stack(last + all, (int)all, 0);
   situ__free(last);
@@ -119,9 +122,9 @@ static bool check_input(const recurrent *m, situ_tensor *x) {
   return false;
 }
 
-/* A state in the form [layers * directions, N, wide], zeros if it is not given. */
-static situ_tensor *state_of(const recurrent *m, const char *name, situ_tensor *given, situ_tensor *x, int64_t wide) {
-  const int64_t batch = situ_size(x, 1);
+/* A state in the form [layers * directions, N, wide], zeros like x if it is not given. */
+static situ_tensor *state_of(const recurrent *m, const char *name, situ_tensor *given, situ_tensor *x, int64_t batch,
+                             int64_t wide) {
   const situ_shape whole = SITU_SHAPE(m->options.num_layers * directions(m), batch, wide);
   if (!given) return situ_zeros(whole, &(situ_options){ .dtype = situ_dtype_of(x), .device = situ_device_of(x) });
   situ_tensor *t = given;
@@ -153,31 +156,69 @@ static situ_tensor *reduced(const recurrent *m, situ_tensor *t, bool batched) {
   return t && !batched ? situ_select(t, m->cell ? 0 : 1, 0) : t;
 }
 
-/* hx: the states before, or {0}; then those after. */
-static situ_tensor *recur(const recurrent *m, situ_tensor *input, situ_nn_hx *hx) {
-  if (!check_input(m, input)) return NULL;
-  const bool batched = situ_dim(input) == rank(m);
-  if (hx->h && situ_dim(hx->h) != situ_dim(input)) {
-    situ__fail(SITU_E_SHAPE, op_of(m), "h has %d dimensions, must have %d, as the input has", situ_dim(hx->h),
-               situ_dim(input));
-    return NULL;
-  }
-  if ((hx->c != NULL) != (hx->h && m->kind == LSTM)) {
+/* Checks which states are given, and their number of dimensions. */
+static bool check_states(const recurrent *m, const situ_nn_hx *hx, int ndim) {
+  if (hx->h && situ_dim(hx->h) != ndim)
+    situ__fail(SITU_E_SHAPE, op_of(m), "h has %d dimensions, must have %d, as the input has", situ_dim(hx->h), ndim);
+  else if ((hx->c != NULL) != (hx->h && m->kind == LSTM))
     situ__fail(SITU_E_ARG, op_of(m),
                m->kind == LSTM ? "needs both states, h and c, or none" : "has one state, h, and no c");
-    return NULL;
-  }
+  else return true;
+  return false;
+}
+
+/* The states before, of `batch` sequences. */
+static bool states_of(const recurrent *m, const situ_nn_hx *hx, situ_tensor *x, int64_t batch, situ_nn_hx *out) {
+  out->h = state_of(m, "h", hx->h, x, batch, width(m));
+  if (m->kind == LSTM) out->c = state_of(m, "c", hx->c, x, batch, m->hidden_size);
+  return out->h && (m->kind != LSTM || out->c);
+}
+
+/* hx: the states before, or {0}; then those after. */
+static situ_tensor *recur(const recurrent *m, situ_tensor *input, situ_nn_hx *hx) {
+  if (!check_input(m, input) || !check_states(m, hx, situ_dim(input))) return NULL;
+  const bool batched = situ_dim(input) == rank(m);
   situ_tensor *x = by_time(m, input);
-  if (!x) return NULL;
-  situ_nn_hx state = { .h = state_of(m, "h", hx->h, x, width(m)) };
-  if (m->kind == LSTM) state.c = state_of(m, "c", hx->c, x, m->hidden_size);
-  if (!state.h || (m->kind == LSTM && !state.c)) return NULL;
-  situ_tensor *y = run_layers(m, x, &state);
+  situ_nn_hx state = { 0 };
+  if (!x || !states_of(m, hx, x, situ_size(x, 1), &state)) return NULL;
+  situ_tensor *y = run_layers(m, x, NULL, &state);
   if (!y) return NULL;
   y = m->cell || !batched ? reduced(m, y, batched) : m->options.batch_first ? situ_transpose(y, 0, 1) : y;
   hx->h = reduced(m, state.h, batched);
   hx->c = reduced(m, state.c, batched);
   return y && hx->h && (m->kind != LSTM || hx->c) ? y : NULL;
+}
+
+/* The states with their sequences in another order. */
+static bool reorder(situ_nn_hx *hx, situ_tensor *indices) {
+  if (!indices) return true;
+  if (hx->h && !(hx->h = situ_index_select(hx->h, 1, indices))) return false;
+  return !hx->c || (hx->c = situ_index_select(hx->c, 1, indices));
+}
+
+static bool check_packed(const recurrent *m, situ_tensor *data) {
+  if (m->cell) return situ__fail(SITU_E_ARG, op_of(m), "it is one step, and takes no packed sequence"), false;
+  if (situ_dim(data) == 2 && situ_size(data, 1) == m->input_size) return true;
+  const situ_shape got = situ_shape_of(data);
+  char text[SITU_SHAPE_TEXT];
+  return situ__fail(SITU_E_SHAPE, op_of(m), "packed data are %s, must be [elements, %" PRId64 "]",
+                    situ_shape_text(&got, text), m->input_size),
+         false;
+}
+
+/* The same for a packed sequence; returns its data. */
+static situ_tensor *recur_packed(const recurrent *m, const situ_nn_packed_sequence *input, situ_nn_hx *hx) {
+  situ__packing packing = { 0 };
+  if (!check_packed(m, input->data) || !check_states(m, hx, 3) || !situ__packing_read(op_of(m), input, &packing))
+    return NULL;
+  situ_nn_hx state = { 0 };
+  situ_tensor *y = NULL;
+  if (states_of(m, hx, input->data, situ__packing_batch(&packing), &state) && reorder(&state, input->sorted_indices))
+    y = run_layers(m, input->data, &packing, &state);
+  situ__free(packing.batch_sizes);
+  if (!y || !reorder(&state, input->unsorted_indices)) return NULL;
+  *hx = state;
+  return y;
 }
 
 /* ---- the call ---- */
@@ -196,40 +237,78 @@ static bool read_states(const recurrent *m, const situ_tree *in, situ_nn_hx *hx)
   return hx->h && hx->c;
 }
 
+/* The output as a tree: of the packed input, or a tensor. */
+static situ_tree *recur_tree(const recurrent *m, const situ_tree *input, situ_nn_hx *hx) {
+  if (situ_tree_kind_of(input) != SITU_TREE_DICT) {
+    situ_tensor *x = situ_tree_value(input), *y = x ? recur(m, x, hx) : NULL;
+    return situ_tree_tensor(y);
+  }
+  situ_nn_packed_sequence packed = { 0 };
+  if (!situ__packed_from_tree(input, &packed) || !(packed.data = recur_packed(m, &packed, hx))) return NULL;
+  return situ__packed_to_tree(&packed);
+}
+
 static situ_tree *recurrent_call(situ_nn_module *self, const situ_tree *inputs) {
   const recurrent *m = (const recurrent *)self;
-  const bool alone = situ_tree_kind_of(inputs) == SITU_TREE_TENSOR;
-  situ_tensor *x = alone ? situ_tree_value(inputs) : situ_tree_tensor_at(inputs, 0);
+  const bool alone = situ_tree_kind_of(inputs) != SITU_TREE_LIST;
+  const situ_tree *x = alone ? inputs : situ_tree_at(inputs, 0);
   situ_nn_hx hx = { 0 };
   if (!x || (!alone && !read_states(m, inputs, &hx))) return NULL;
-  situ_tensor *y = recur(m, x, &hx);
-  if (!y || alone) return situ_tree_tensor(y);
+  situ_tree *y = recur_tree(m, x, &hx);
+  if (!y || alone) return y;
   situ_tree *states = hx.c ? SITU_TREE(hx.h, hx.c) : situ_tree_tensor(hx.h);
-  return situ_tree_append(SITU_TREE(y), states);
+  return situ_tree_append(situ_tree_append(situ_tree_list(), y), states);
+}
+
+static bool check_layer(const char *op, situ_nn_module *layer) {
+  if (!situ__nn_given(op, "layer", layer)) return false;
+  if (situ__nn_type(layer)->call == recurrent_call) return true;
+  return situ__fail(SITU_E_ARG, op, "%s is not a recurrent layer or cell", situ__nn_type(layer)->name), false;
+}
+
+/* [input, states]; takes input over. */
+static situ_tree *with_states(situ_tree *input, const situ_nn_hx *hx) {
+  situ_tree *in = situ_tree_append(situ_tree_list(), input);
+  if (!hx->h && !hx->c) return in;
+  return situ_tree_append(in, hx->c ? SITU_TREE(hx->h, hx->c) : situ_tree_tensor(hx->h));
+}
+
+/* The states of [output, states]. */
+static situ_nn_hx states_after(const situ_tree *out) {
+  const situ_tree *states = situ_tree_at(out, 1);
+  if (situ_tree_kind_of(states) != SITU_TREE_LIST) return (situ_nn_hx){ .h = situ_tree_value(states) };
+  return (situ_nn_hx){ situ_tree_tensor_at(states, 0), situ_tree_tensor_at(states, 1) };
 }
 
 situ_tensor *situ_nn_recur(situ_nn_module *layer, situ_tensor *input, situ_nn_hx *hx) {
-  if (!situ__nn_given("nn_recur", "layer", layer) || !situ__valid("nn_recur", "input", input, SITU__A_TENSOR))
-    return NULL;
-  if (situ__nn_type(layer)->call != recurrent_call)
-    return situ__fail(SITU_E_ARG, "nn_recur", "%s is not a recurrent layer or cell", situ__nn_type(layer)->name), NULL;
+  if (!check_layer("nn_recur", layer) || !situ__valid("nn_recur", "input", input, SITU__A_TENSOR)) return NULL;
   if (!hx) return situ_nn_forward(layer, input);
-  situ_tree *in = SITU_TREE(input);
-  if (hx->h || hx->c) in = situ_tree_append(in, hx->c ? SITU_TREE(hx->h, hx->c) : situ_tree_tensor(hx->h));
+  situ_tree *in = with_states(situ_tree_tensor(input), hx);
   situ_tree *out = in ? situ_nn_call(layer, in) : NULL;
   situ_tensor *y = out ? situ_tree_tensor_at(out, 0) : NULL;
-  situ_nn_hx after = { 0 };
-  const situ_tree *states = y ? situ_tree_at(out, 1) : NULL;
-  if (situ_tree_kind_of(states) == SITU_TREE_LIST) {
-    after.h = situ_tree_tensor_at(states, 0);
-    after.c = situ_tree_tensor_at(states, 1);
-  } else if (y) {
-    after.h = situ_tree_value(states);
-  }
+  const situ_nn_hx after = y ? states_after(out) : (situ_nn_hx){ 0 };
   if (after.h) *hx = after;
   situ_tree_free(out);
   situ_tree_free(in);
   return after.h ? y : NULL;
+}
+
+situ_status situ_nn_recur_packed(situ_nn_module *layer, const situ_nn_packed_sequence *input, situ_nn_hx *hx,
+                                 situ_nn_packed_sequence *output) {
+  const char *op = "nn_recur_packed";
+  if (!check_layer(op, layer) || !situ__packed_given(op, input) || !situ__given(op, "output", output))
+    return situ_error();
+  const situ_nn_hx none = { 0 };
+  situ_tree *in = with_states(situ__packed_to_tree(input), hx ? hx : &none);
+  situ_tree *out = in ? situ_nn_call(layer, in) : NULL;
+  situ_nn_packed_sequence packed = { 0 };
+  situ_nn_hx after = { 0 };
+  const bool good = out && situ__packed_from_tree(situ_tree_at(out, 0), &packed) && (after = states_after(out)).h;
+  if (good) *output = packed;
+  if (good && hx) *hx = after;
+  situ_tree_free(out);
+  situ_tree_free(in);
+  return good ? SITU_OK : situ_error();
 }
 
 /* ---- creation ---- */

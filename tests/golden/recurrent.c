@@ -4,6 +4,24 @@
 
 #include "support/gold_layer.h"
 
+/* Packs the input, and pads the output. */
+static void run_packed(gold_call *c, situ_nn_module *m, bool batch_first, situ_nn_hx *hx) {
+  const situ_shape given = gold_list(c, "lengths");
+  situ_tensor *lengths = situ_from_host(given.dim, (size_t)given.ndim * sizeof *given.dim, SITU_SHAPE(given.ndim),
+                                        &(situ_options){ .dtype = SITU_I64, .device = situ_dev("cpu") });
+  situ_nn_packed_sequence packed = { 0 };
+  if (situ_nn_utils_rnn_pack_padded_sequence(gold_in(c, "input"), lengths, batch_first,
+                                             gold_bool(c, "enforce_sorted", true), &packed) != SITU_OK ||
+      situ_nn_recur_packed(m, &packed, hx, &packed) != SITU_OK)
+    return;
+  c->out[0] =
+      situ_nn_utils_rnn_pad_packed_sequence(&packed,
+                                            &(situ_nn_pad_options){ .batch_first = batch_first,
+                                                                    .padding_value = gold_real(c, "padding_value", 0),
+                                                                    .total_length = gold_int(c, "total_length", 0) },
+                                            NULL);
+}
+
 static void run(gold_call *c, situ_nn_module *(*make)(int64_t, int64_t, const situ_nn_rnn_options *)) {
   situ_nn_rnn_options options = { .num_layers = gold_int(c, "num_layers", 0),
                                   .dropout = gold_real(c, "dropout", 0),
@@ -16,7 +34,8 @@ static void run(gold_call *c, situ_nn_module *(*make)(int64_t, int64_t, const si
   if (!m || !gold_load_state(c, m)) return;
   situ_nn_train(m, gold_bool(c, "training", true));
   situ_nn_hx hx = { gold_in(c, "h"), gold_in(c, "c") };
-  c->out[0] = situ_nn_recur(m, gold_in(c, "input"), &hx);
+  if (gold_has(c, "lengths")) run_packed(c, m, options.batch_first, &hx);
+  else c->out[0] = situ_nn_recur(m, gold_in(c, "input"), &hx);
   c->out[1] = hx.h;
   if (c->c->outputs > 2) c->out[2] = hx.c;
 }

@@ -77,6 +77,20 @@ static void linear_and_embedding(void **state) {
   PLACED(situ_nn_embedding_bag_options, BAG);
 }
 
+static void padded_sequences(void **state) {
+  (void)state;
+  situ_tensor *list[] = { R(2, 3), R(4, 3) };
+  situ_nn_packed_sequence packed;
+  assert_int_equal(situ_nn_utils_rnn_pack_sequence(list, 2, false, &packed), SITU_OK);
+#define PADDED(call)                                                 \
+  FIELD(situ_nn_pad_options, outcome_of(call), .batch_first = true); \
+  FIELD(situ_nn_pad_options, outcome_of(call), .padding_value = 1);  \
+  FIELD(situ_nn_pad_options, outcome_of(call), .total_length = 6);   \
+  FIELD(situ_nn_pad_options, outcome_of(call), .left = true)
+  PADDED(situ_nn_utils_rnn_pad_sequence(list, 2, o));
+  PADDED(situ_nn_utils_rnn_pad_packed_sequence(&packed, o, NULL));
+}
+
 static void convolutions(void **state) {
   (void)state;
   situ_tensor *line = R(2, 4, 9), *image = R(1, 4, 7, 7);
@@ -224,6 +238,7 @@ static void transformer(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(linear_and_embedding),
+    TEST(padded_sequences),
     TEST(parametrizations),
     TEST(convolutions),
     TEST(padding_modes),

@@ -74,6 +74,11 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
   return API_KEPT;
 }
 
+/* Lengths, or batch sizes. */
+static situ_tensor *ones(api_world *w, int64_t count) {
+  return api_note(w, situ_ones(SITU_SHAPE(count), &(situ_options){ .dtype = SITU_I64, .device = w->device }));
+}
+
 static situ_nn_module *linear(api_world *w, api_owner owner) {
   situ_nn_module *m = situ_nn_linear(2, 2, &(situ_nn_linear_options){ .device = w->device });
   return api_own(w, m, free_module, owner);
@@ -100,7 +105,8 @@ static situ_nn_module *module(api_world *w, const char *name) {
   else if (api_is(api_name(w), "nn_decode"))
     m = situ_nn_transformer_decoder_layer(2, 1,
                                           &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
-  else if (api_is(api_name(w), "nn_recur")) m = situ_nn_gru(2, 2, &(situ_nn_rnn_options){ .device = w->device });
+  else if (api_is(api_name(w), "nn_recur nn_recur_packed"))
+    m = situ_nn_gru(2, 2, &(situ_nn_rnn_options){ .device = w->device });
   else if (strcmp(name, "parametrization") == 0) m = situ_nn_softplus(1, 20);
   else if (api_is(api_name(w), "nn_utils_remove_parametrizations nn_utils_parametrized"))
     m = situ_nn_utils_spectral_norm(situ_nn_linear(2, 2, &(situ_nn_linear_options){ .device = w->device }), NULL, NULL);
@@ -289,6 +295,8 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     AT(situ_one_cycle_options) = (situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10 };
   if (IS(situ_cyclic_options)) AT(situ_cyclic_options) = (situ_cyclic_options){ .max_lr = 0.1 };
   if (IS(situ_distributed_sampler_options)) AT(situ_distributed_sampler_options).num_replicas = 1;
+  if (IS(situ_nn_packed_sequence))
+    AT(situ_nn_packed_sequence) = (situ_nn_packed_sequence){ .data = plain(w), .batch_sizes = ones(w, 2) };
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
   if (IS(situ_function))
     AT(situ_function) = (situ_function){ .name = "twice", .forward = twice, .backward = twice_back };
@@ -378,7 +386,8 @@ static int64_t whole(const api_world *w, const char *name) {
     return SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
   if (strcmp(name, "size") == 0) return api_is(api_name(w), "split mend_size") ? 1 : 4096;
   if (strcmp(name, "operand") == 0) return 0;
-  if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "split split_sizes tensor_split chunk unbind sampler_draw"))
+  if (strcmp(name, "capacity") == 0 &&
+      api_is(api_name(w), "split split_sizes tensor_split chunk unbind sampler_draw nn_utils_rnn_unpad_sequence"))
     return 2;
   if (strcmp(name, "capacity") == 0 && api_is(api_name(w), "tensor_split_indices")) return 3;
   if (api_is(
@@ -432,6 +441,7 @@ static situ_tensor *tensor(api_world *w, const char *name) {
     situ_tensor *leaf = situ_requires_grad_(plain(w), true);
     return api_is(f, "set_grad register_hook") ? leaf : situ_sum(leaf, NULL);
   }
+  if (api_is(f, "nn_utils_rnn_pack_padded_sequence") && strcmp(name, "lengths") == 0) return ones(w, 2);
   if (api_is(f, "take_memory") && strcmp(name, "meta") == 0)
     return situ_empty(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_META, 0 } });
   return api_valid_tensor(w, name);
