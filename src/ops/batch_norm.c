@@ -129,6 +129,28 @@ static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, in
 static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
 
 enum { VECTOR = SITU_FLOATING | SITU_OPTIONAL };
+/* The samples are more images; the statistics of all are the running ones. */
+static bool fold(situ_batch_call *c) {
+  situ_tensor *in[5] = { situ_flatten(c->in[0], 0, 1), c->in[1], c->in[2], c->in[3], c->in[4] };
+  if (!in[0] || !situ_batch_run(c, in, NULL) || !(c->out[0] = situ__batch_result(c, c->out[0], 0))) return false;
+  for (int k = 1; k < c->outs; k++)
+    if (c->out[k] && !(c->out[k] = situ_expand(c->out[k], SITU_SHAPE(c->samples, c->shape[k].dim[0])))) return false;
+  return true;
+}
+
+/* A sample has statistics of its own; running ones, which are the same for all samples, are visible outside. */
+static bool batched(situ_batch_call *c) {
+  const batch_norm_params *p = c->params;
+  if (!p->training && c->batched[0] && !c->batched[1] && !c->batched[2] && !c->batched[3] && !c->batched[4])
+    return fold(c);
+  if (!p->training) return situ_batch_each(c);
+  if (!c->in[1] || (c->batched[1] && c->batched[2])) return situ_batch_each(c);
+  situ_fail(SITU_E_UNSUPPORTED, c->op->name,
+            "in situ_func_vmap each sample would write its running statistics to one buffer; use eval, or a layer "
+            "without running statistics");
+  return false;
+}
+
 SITU_OP(batch_norm_op) = { .name = "batch_norm",
                            .operand = { { "input", SITU_FLOATING | SITU_SAME },
                                         { "running_mean", VECTOR | SITU_WRITTEN },
@@ -143,6 +165,7 @@ SITU_OP(batch_norm_op) = { .name = "batch_norm",
                            .params_size = sizeof(batch_norm_params),
                            .infer = infer,
                            .forward = forward,
+                           .batched = batched,
                            .mend = situ_infer_like,
                            .backward = backward,
                            .backward_recorded = backward_recorded };

@@ -228,6 +228,27 @@ static void refusals(void **state) {
   expect_error(SITU_E_ARG, "func_vmap", "no operand has samples");
 }
 
+static situ_tensor *normalizes(situ_tensor *const *in, int count, void *payload) {
+  (void)count;
+  return situ_nn_forward(payload, in[0]);
+}
+
+static void running_statistics_are_not_written(void **state) {
+  (void)state;
+  const situ_nn_batch_norm_options here = { .device = test_device() };
+  situ_nn_module *norm = situ_nn_batch_norm1d(2, &here);
+  situ_tensor *x = situ_to_dtype(test_random(SITU_SHAPE(3, 4, 2), -1, 1, false), SITU_F32);
+  situ_tree *buffers = situ_nn_buffers(norm);
+  assert_null(situ_func_vmap(normalizes, norm, 1, &x, NULL, 0));
+  expect_error(SITU_E_UNSUPPORTED, "batch_norm", "running statistics to one buffer");
+  expect_exact(situ_tree_get(buffers, "running_mean"), SITU_SHAPE(2), 0, 0);
+  situ_tree_free(buffers);
+  situ_nn_eval(norm);
+  situ_tensor *y = situ_func_vmap(normalizes, norm, 1, &x, NULL, 0);
+  expect_same(situ_detach(situ_select(y, 0, 1)), situ_detach(situ_nn_forward(norm, situ_select(x, 0, 1))), 0, 0);
+  situ_nn_free(norm);
+}
+
 /* A sample that outlives the call has no values: it is on meta. */
 static void a_sample_ends_with_its_map(void **state) {
   (void)state;
@@ -263,6 +284,7 @@ int main(void) {
                                       TEST(gradients_of_modules_for_each_sample),
                                       TEST(writes_in_place),
                                       TEST(refusals),
+                                      TEST(running_statistics_are_not_written),
                                       TEST(a_sample_ends_with_its_map),
                                       TEST(samples_draw_numbers_of_their_own) };
   return cmocka_run_group_tests(tests, NULL, NULL);
