@@ -9,7 +9,7 @@
 #include "situ/situ.h"
 #include "start.h"
 
-enum { INSIDE = 256, EDGE = 96, WIDTH = 20, ADAM_STEPS = 160, LBFGS_STEPS = 40 };
+enum { INSIDE = 256, EDGE = 96, WIDTH = 20, ADAM_STEPS = 170, LBFGS_STEPS = 30 };
 
 static const double PI = 3.14159265358979323846;
 

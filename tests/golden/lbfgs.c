@@ -1,5 +1,6 @@
 /* Golden values: LBFGS in f64, step by step, on the problems of tools/golden/lbfgs.py.
    SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 */
 #include <situ/optim.h>
 #include <string.h>
 
