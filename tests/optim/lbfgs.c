@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "situ/io.h"
@@ -16,13 +17,32 @@ typedef struct task {
   situ_tensor *x, *y;
   situ_optim *o;
   int calls, fail_at, move_at; /* in which call; 0: never */
-  bool frees, refuses_quietly;
+  bool frees, refuses_quietly, meets;
+  situ_status elsewhere;
 } task;
+
+/* What another thread meets while the closure runs. */
+static void *forward_elsewhere(void *payload) {
+  task *t = payload;
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_error_mode(SITU_ERROR_QUIET);
+  (void)situ_nn_forward(t->m, t->x);
+  t->elsewhere = situ_scope_end(&s);
+  situ_error_clear();
+  return NULL;
+}
+static void meet_another_thread(task *t) {
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, forward_elsewhere, t), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+}
 
 static situ_tensor *closure(void *payload) {
   task *t = payload;
   t->calls++;
   if (t->calls == t->move_at) assert_int_equal(situ_nn_to(t->m, situ_dev("cpu")), SITU_OK);
+  if (t->meets) meet_another_thread(t);
   if (t->frees && t->calls == 1) situ_optim_free(t->o);
   else if (!t->frees && situ_optim_zero_grad(t->o, true) != SITU_OK) return NULL;
   if (t->frees) situ_nn_zero_grad(t->m);
@@ -166,6 +186,34 @@ static void a_saved_state_continues(void **state) {
     end(&a);
     end(&b);
   }
+}
+
+/* A checkpoint of model and optimiser goes on where the run was. */
+static void checkpoints(void **state) {
+  (void)state;
+  task a = begin(1, 4), b = begin(1, 4);
+  for (int i = 0; i < 2; i++) (void)take_step(&a);
+  situ_checkpoint saved = { .model = a.m, .optimizer = a.o }, loaded = { .model = b.m, .optimizer = b.o };
+  assert_int_equal(situ_checkpoint_save("lbfgs.ckpt", &saved, NULL), SITU_OK);
+  (void)take_step(&b);
+  assert_int_equal(situ_checkpoint_load("lbfgs.ckpt", &loaded, NULL), SITU_OK);
+  expect_same(memory(&a), memory(&b), 0, 0);
+  for (int i = 0; i < 2; i++) assert_true(take_step(&a) == take_step(&b));
+  expect_same(parameters(&a), parameters(&b), 0, 0);
+  end(&a);
+  end(&b);
+}
+
+/* Between two calls of the closure parameters are points of the line search. */
+static void another_thread_is_refused(void **state) {
+  (void)state;
+  task t = begin(1, 2);
+  t.meets = true;
+  (void)take_step(&t);
+  assert_int_equal(t.elsewhere, SITU_E_STATE);
+  (void)forward_elsewhere(&t);
+  assert_int_equal(t.elsewhere, SITU_OK);
+  end(&t);
 }
 
 static void the_layout_is_torchs(void **state) {
@@ -370,6 +418,8 @@ int main(void) {
                                       MODULE_TEST(a_failing_closure_changes_nothing),
                                       MODULE_TEST(a_failing_allocation_changes_nothing),
                                       MODULE_TEST(a_saved_state_continues),
+                                      MODULE_TEST(checkpoints),
+                                      MODULE_TEST(another_thread_is_refused),
                                       MODULE_TEST(the_layout_is_torchs),
                                       MODULE_TEST(wrong_states),
                                       MODULE_TEST(moves),
