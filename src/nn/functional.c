@@ -128,9 +128,8 @@ static void replace(const replacing *r) {
   }
 }
 
-/* In the opposite order. */
 static void restore(const replacing *r) {
-  for (int64_t i = r->count - 1; i >= 0; i--) {
+  for (int64_t i = 0; i < r->count; i++) {
     const place *p = &r->list[i];
     situ_release(exchange(p, p->given, p->own) ? p->given : p->own);
     situ__nn_let_go(p->module);

@@ -8,12 +8,14 @@
 
 enum { MOST_PARAMS = 4, MOST_STEPS = 60 };
 
-typedef struct problem {
-  const char *name;
+typedef struct problem problem;
+typedef situ_tensor *(*loss_function)(const problem *);
+struct problem {
+  loss_function loss;
   situ_tensor *param[MOST_PARAMS + 1], *x, *y;
   int count;
   situ_optim *o;
-} problem;
+};
 
 static situ_tensor *total(situ_tensor *x) { return situ_sum(x, NULL); }
 
@@ -37,13 +39,36 @@ static situ_tensor *regression(const problem *p) {
   return situ_sub(situ_neg(total(situ_softplus(margin, 1, 20))), prior);
 }
 
+static situ_tensor *waves(const problem *p) {
+  situ_tensor *a = p->param[0], *bend = situ_mul_scalar(situ_square(a), 0.125);
+  situ_tensor *first = total(situ_add(situ_cos(situ_mul_scalar(a, 4)), bend));
+  return situ_add(first, total(situ_mul(situ_sin(p->param[1]), total(a))));
+}
+
+static situ_tensor *kinks(const problem *p) {
+  situ_tensor *square = situ_square(situ_sub(p->param[0], p->x));
+  return total(situ_mul(p->y, situ_sqrt(situ_add_scalar(square, 0.01))));
+}
+
+static situ_tensor *barrier(const problem *p) {
+  situ_tensor *a = p->param[0];
+  return total(situ_sub(situ_square(a), situ_log(situ_add_scalar(a, 2))));
+}
+
+static void choose(problem *p, const char *name) {
+  static const struct {
+    const char *name;
+    loss_function loss;
+  } list[] = { { "rosenbrock", rosenbrock }, { "bowl", bowl },   { "network", network }, { "regression", regression },
+               { "waves", waves },           { "kinks", kinks }, { "barrier", barrier } };
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (strcmp(list[i].name, name) == 0) p->loss = list[i].loss;
+}
+
 static situ_tensor *closure(void *payload) {
   const problem *p = payload;
   if (situ_optim_zero_grad(p->o, true) != SITU_OK) return NULL;
-  situ_tensor *loss = *p->name == 'b'     ? bowl(p)
-                      : *p->name == 'n'   ? network(p)
-                      : p->name[1] == 'o' ? rosenbrock(p)
-                                          : regression(p);
+  situ_tensor *loss = p->loss(p);
   return situ_backward(loss, NULL) == SITU_OK ? loss : NULL;
 }
 
@@ -61,7 +86,8 @@ static situ_optim_options options(const gold_call *c) {
 }
 
 static void lbfgs(gold_call *c) {
-  problem p = { .name = gold_word(c, "problem", ""), .x = gold_in(c, "x"), .y = gold_in(c, "y") };
+  problem p = { .x = gold_in(c, "x"), .y = gold_in(c, "y") };
+  choose(&p, gold_word(c, "problem", ""));
   situ_tensor *history[MOST_PARAMS][MOST_STEPS];
   double losses[MOST_STEPS];
   const int steps = (int)gold_int(c, "steps", 0);
@@ -69,7 +95,7 @@ static void lbfgs(gold_call *c) {
   p.count = gold_tensors(c, "param", p.param);
   for (int i = 0; i < p.count; i++) p.param[i] = situ_requires_grad_(situ_clone(p.param[i]), true);
   p.o = situ_optim_lbfgs(situ_tree_of(p.count, p.param), &o);
-  bool good = p.o != NULL;
+  bool good = p.o && p.loss;
   for (int step = 0; step < steps && good; step++) {
     good = situ_optim_step_closure(p.o, closure, &p, &losses[step]) == SITU_OK;
     for (int i = 0; i < p.count; i++) history[i][step] = situ_clone(situ_detach(p.param[i]));

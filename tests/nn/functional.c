@@ -6,6 +6,7 @@
 
 #include "situ/func.h"
 #include "situ/sys/alloc.h"
+#include "situ/sys/tensor.h"
 #include "support/modules.h"
 
 static situ_nn_module *mlp(void) {
@@ -56,7 +57,11 @@ static void values_and_gradients(void **state) {
   expect_same(y, want, 0, 0);
   assert_int_equal(situ_backward(situ_sum(situ_square(y), NULL), NULL), SITU_OK);
   expect_same(situ_grad(half), situ_mul_scalar(situ_grad(w), 2), 1e-6, 1e-6);
+  own = situ_retain(own);
+  assert_true(situ_is_registered(own) && !situ_is_registered(leaf));
   situ_nn_free(m);
+  assert_false(situ_is_registered(own));
+  situ_release(own);
   situ_nn_free(other);
 }
 

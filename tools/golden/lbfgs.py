@@ -7,6 +7,9 @@ import torch
 
 import gold
 
+# Line searches on rough functions amplify rounding: the cases are such that PyTorch's own results do not change by 1e-9 if
+# a start changes by one rounding.
+
 
 def rosenbrock(p, x, y):
     z = torch.cat(p)
@@ -28,11 +31,28 @@ def regression(p, x, y):
     return -torch.nn.functional.softplus(-y * (x @ p[0])).sum() - (p[0]**2).sum() / 8
 
 
+def waves(p, x, y):
+    """Many minima, so that line searches meet each case."""
+    return (torch.cos(4 * p[0]) + p[0]**2 / 8).sum() + (torch.sin(p[1]) * p[0].sum()).sum()
+
+
+def kinks(p, x, y):
+    return (y * ((p[0] - x).square() + 0.01).sqrt()).sum()
+
+
+def barrier(p, x, y):
+    """NaN where a parameter is negative."""
+    return (p[0].square() - torch.log(p[0] + 2)).sum()
+
+
 PROBLEMS = {
     "rosenbrock": (rosenbrock, ((3, ), (2, )), None, None),
     "bowl": (bowl, ((6, ), (2, )), (6, ), (6, )),
     "network": (network, ((8, 2), (8, ), (1, 8), (1, )), (12, 2), (12, 1)),
     "regression": (regression, ((3, ), ), (20, 3), (20, )),
+    "waves": (waves, ((4, ), (2, )), None, None),
+    "kinks": (kinks, ((3, ), ), (3, ), (3, )),
+    "barrier": (barrier, ((3, ), ), None, None),
 }
 
 
@@ -40,6 +60,8 @@ def case(problem, steps, variant="", **arguments):
     loss_of, shapes, *data = PROBLEMS[problem]
     params = [0.5 * torch.randn(*shape, dtype=torch.float64) for shape in shapes]
     x, y = (shape and torch.randn(*shape, dtype=torch.float64) for shape in data)
+    if problem == "kinks":
+        y = y.abs() + 0.1
     if problem == "bowl":
         y = torch.tensor([1e-3, 1e-2, 0.1, 1, 10, 50], dtype=torch.float64)
     leaves = [p.clone().requires_grad_() for p in params]
@@ -83,4 +105,11 @@ def all_cases():
         case("network", 60, max_iter=1, lr=0.1, history_size=2),
         case("regression", 12, max_iter=3, maximize=True, **wolfe),
         case("regression", 12, max_iter=3, maximize=True, lr=0.3),
+        case("bowl", 2, lr=1e-4, tolerance_change=1e-3),
+        *[case("waves", 4, max_iter=2, lr=lr, max_eval=evals, **wolfe) for lr in (0.02, 1, 4)
+          for evals in (2, 3, 4, 5, 8, 25)],
+        *[case("waves", 1, max_iter=2, lr=30, max_eval=evals, **wolfe) for evals in (3, 4, 5, 7, 9)],
+        *[case("kinks", 4, max_iter=3, lr=lr, max_eval=evals, **wolfe) for lr in (0.3, 20) for evals in (4, 8, 40)],
+        case("kinks", 6, max_iter=3, tolerance_change=0.01, max_eval=40, **wolfe),
+        *[case("barrier", 4, max_iter=3, lr=lr, max_eval=12, **wolfe) for lr in (1, 20)],
     ]
