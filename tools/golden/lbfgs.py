@@ -56,8 +56,10 @@ PROBLEMS = {
 }
 
 
-def case(problem, steps, variant="", **arguments):
+def case(problem, steps, seed=None, **arguments):
     loss_of, shapes, *data = PROBLEMS[problem]
+    if seed is not None:
+        torch.manual_seed(seed)
     params = [0.5 * torch.randn(*shape, dtype=torch.float64) for shape in shapes]
     x, y = (shape and torch.randn(*shape, dtype=torch.float64) for shape in data)
     if problem == "kinks":
@@ -82,7 +84,7 @@ def case(problem, steps, variant="", **arguments):
     inputs += [(name, t) for name, t in (("x", x), ("y", y)) if t is not None]
     outputs = [("param.%d" % i, torch.stack(rows), None) for i, rows in enumerate(history)]
     outputs.append(("loss", torch.stack(losses), None))
-    return gold.Case("optim.lbfgs", variant or problem, inputs,
+    return gold.Case("optim.lbfgs", problem, inputs,
                      [("problem", problem), ("steps", steps), *arguments.items()], outputs, [])
 
 
@@ -109,6 +111,9 @@ def all_cases():
         *[case("waves", 4, max_iter=2, lr=lr, max_eval=evals, **wolfe) for lr in (0.02, 1, 4)
           for evals in (2, 3, 4, 5, 8, 25)],
         *[case("waves", 1, max_iter=2, lr=30, max_eval=evals, **wolfe) for evals in (3, 4, 5, 7, 9)],
+        # A loss that rises within Armijo's bound, and brackets whose second end is the lower one.
+        *[case("waves", 1, seed=seed, max_iter=1, lr=lr, max_eval=evals, **wolfe)
+          for seed, lr, evals in ((257, 8, 25), (356, 30, 5), (998, 4, 5))],
         *[case("kinks", 4, max_iter=3, lr=lr, max_eval=evals, **wolfe) for lr in (0.3, 20) for evals in (4, 8, 40)],
         case("kinks", 6, max_iter=3, tolerance_change=0.01, max_eval=40, **wolfe),
         *[case("barrier", 4, max_iter=3, lr=lr, max_eval=12, **wolfe) for lr in (1, 20)],
