@@ -76,7 +76,8 @@ static int check(const parity_row *row, const struct domain *d) {
   if (!isfinite(backward)) return 0; /* an operand outside of the function's domain */
   const double u = situ_dtype_of(y) == SITU_F64 ? 1e-11 : situ_dtype_of(y) == SITU_F32 ? 1e-5 : 0.02;
   /* What torch defines otherwise: scale_grad_by_freq divides, and of several writes to one place each gets the gradient. */
-  const bool defined = !strcmp(row->op, "index_copy") || (!strcmp(row->op, "embedding") && row->forward == MATH);
+  const bool defined = !strcmp(row->op, "index_copy") || !strcmp(row->op, "scatter") ||
+                       (!strcmp(row->op, "embedding") && row->forward == MATH);
   const double apart = situ_dtype_of(y) == SITU_F64 && !defined ? difference(row, in, t, count, w) : forward;
   if (fabs(forward - apart) > 1e-4 * (1 + size)) {
     print_error("%s, operands %s: <J t, w> is %.12g by forward mode, %.12g by differences\n", row->op, row->operands,
