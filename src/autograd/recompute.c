@@ -111,6 +111,26 @@ static bool is_same(const situ__node *n, const situ_tensor *y, const situ_tensor
   return false;
 }
 
+/* The second run must read the leaves that the first one has read: a gradient would go astray if a module had got
+   other parameters since. */
+static bool reads_the_same(const situ__node *n, const stretch *s, situ_tensor *const *in, uint64_t begin,
+                           const situ_tensor *y) {
+  leaves l = { .op = n->name, .in = in, .ins = s->count, .begin = begin };
+  situ__map seen = { 0 };
+  bool good = find_leaves(&l, y->node, &seen), same = l.count == (size_t)(n->ins - s->count);
+  for (size_t i = 0; good && same && i < l.count; i++) {
+    same = false;
+    for (int k = s->count; k < n->ins; k++) same |= n->in[k].leaf == l.leaf[i];
+  }
+  situ__map_free(&seen);
+  situ__free(l.leaf);
+  situ__free(l.todo);
+  if (good && !same)
+    situ__fail(SITU_E_STATE, n->name,
+               "backward ran the function again, and it read other parameters than at first: were some replaced?");
+  return good && same;
+}
+
 static bool backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants,
                      situ_tensor **dx) {
   (void)wants, (void)dx; /* the recorded stretch hands gradients to the operands */
@@ -122,7 +142,11 @@ static bool backward(situ__pass *pass, const situ__node *n, situ_tensor *const *
   situ_scope scope;
   situ__scope_begin_as(&scope, true);
   for (int i = 0; good && i < s->count; i++) in[i] = situ__saved_operand(n, i, &good);
-  good = good && (y = run_again(n->name, s, in)) && is_same(n, y, grad[0]) && situ__pass_follow(pass, y, grad[0]);
+  for (int i = 0; good && i < s->count; i++)
+    if (in[i] && in[i]->node) situ__tape_follow(in[i]->node);
+  const uint64_t begin = situ__tape_now();
+  good = good && (y = run_again(n->name, s, in)) && is_same(n, y, grad[0]) && reads_the_same(n, s, in, begin, y) &&
+         situ__pass_follow(pass, y, grad[0]);
   situ__free(in);
   return situ_scope_end(&scope) == SITU_OK && good;
 }

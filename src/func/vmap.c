@@ -85,12 +85,12 @@ static bool run(const mapped *m, situ_func_many function, void *payload, situ_te
   situ_tensor *one[MOST];
   situ__samples s;
   situ_scope scope;
-  for (int k = 0; out && k < outs; k++) out[k] = NULL;
   if (m->count < 1 || m->count > MOST || outs < 1 || outs > MOST) {
     situ__fail(SITU_E_ARG, m->op, "%d operands and %d results, must be 1 to %d", m->count, outs, MOST);
     return false;
   }
   if (!m->in || !out) return situ__null(m->op, m->in ? "out" : "in"), false;
+  for (int k = 0; k < outs; k++) out[k] = NULL;
   if (situ__forward_mode == SITU__FORWARD_ON) {
     situ__fail(SITU_E_UNSUPPORTED, m->op, "inside situ_func_jvp; call situ_func_jvp in the mapped function instead");
     return false;

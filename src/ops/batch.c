@@ -131,8 +131,18 @@ situ_tensor *situ__map_samples(const char *op, situ_tensor *const *in, int ins,
 
 /* ---- rules ---- */
 
+/* For callers outside of a call. */
+static bool is_complete(const char *name, const situ_batch_call *c) {
+  if (!situ__given(name, "call", c) || !situ__given(name, "call->op", c->op)) return false;
+  if (c->in && c->batched && c->shape && c->dtype && c->out && c->samples > 0 && c->ins > 0 && c->outs > 0 &&
+      c->outs <= SITU_RESULTS && (c->params || !c->op->params_size))
+    return true;
+  situ__fail(SITU_E_ARG, name, "a call that is not complete: it is the one that a rule gets");
+  return false;
+}
+
 bool situ_batch_run(situ_batch_call *c, situ_tensor *const *in, const void *params) {
-  if (!situ__given("batch_run", "call", c) || !situ__given("batch_run", "in", in)) return false;
+  if (!is_complete("batch_run", c) || !situ__given("batch_run", "in", in)) return false;
   if (!params) params = c->params;
   if (c->in_place) return (c->out[0] = situ_op_run_(c->op, in, c->ins, params)) != NULL;
   return situ_op_run(c->op, in, c->ins, params, c->out) != NULL;
@@ -145,7 +155,7 @@ static bool run_one(situ_tensor *const *in, situ_tensor **out, const void *conte
 }
 
 bool situ_batch_each(situ_batch_call *c) {
-  if (!situ__given("batch_each", "call", c)) return false;
+  if (!is_complete("batch_each", c)) return false;
   if (!c->in_place) return run_each(c->op->name, c->samples, c->in, c->batched, c->ins, c->out, c->outs, run_one, c);
   situ_tensor *rest[SITU_RESULTS];
   c->out[0] = c->in[0];
@@ -173,7 +183,7 @@ static bool keep_dtype(situ_batch_call *c) {
 bool situ_batch_broadcast(situ_batch_call *c) {
   situ_tensor *in[SITU_OPERANDS];
   int rank = 0;
-  if (!situ__given("batch_broadcast", "call", c)) return false;
+  if (!is_complete("batch_broadcast", c)) return false;
   if (c->ins > SITU_OPERANDS) return situ_batch_each(c);
   for (int i = 0; i < c->ins; i++)
     if (c->in[i] && rank_of(c, i) > rank) rank = rank_of(c, i);
@@ -198,7 +208,7 @@ static bool shape_results(situ_batch_call *c) {
 }
 
 bool situ_batch_leading(situ_batch_call *c) {
-  if (!situ__given("batch_leading", "call", c)) return false;
+  if (!is_complete("batch_leading", c)) return false;
   for (int i = 1; i < c->ins; i++)
     if (c->batched[i]) return situ_batch_each(c);
   return situ_batch_run(c, c->in, NULL) && shape_results(c);
@@ -206,7 +216,7 @@ bool situ_batch_leading(situ_batch_call *c) {
 
 bool situ_batch_fold(situ_batch_call *c) {
   situ_tensor *in[SITU_OPERANDS];
-  if (!situ__given("batch_fold", "call", c)) return false;
+  if (!is_complete("batch_fold", c)) return false;
   bool others = c->ins > SITU_OPERANDS || c->in_place;
   for (int i = 1; i < c->ins && !others; i++) {
     others = c->batched[i];

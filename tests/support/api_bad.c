@@ -353,9 +353,10 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
   if (!s ||
       (strncmp(type, "const ", 6) != 0 && strcmp(type, "situ_checkpoint *") != 0 && strcmp(type, "situ_shape *") != 0))
     return;
-  if (api_is(s->name,
-             "situ_op situ_call situ_grad_call situ_work situ_view_desc situ_storage situ_host situ_module_lore "
-             "situ_scope situ_ledger situ_place_report situ_nn_module situ_dataset situ_data_loader"))
+  if (api_is(
+          s->name,
+          "situ_op situ_call situ_grad_call situ_batch_call situ_work situ_view_desc situ_storage situ_host situ_module_lore "
+          "situ_scope situ_ledger situ_place_report situ_nn_module situ_dataset situ_data_loader"))
     return;
   if (strcmp(s->name, "situ_shape") == 0) {
     bad_shape(b, path, was);
@@ -379,7 +380,7 @@ static void bad_value(walk *b, const char *path, const char *type, void *at, siz
       strchr(type, '(') ||
       api_is(
           type,
-          "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn situ_func situ_optim_closure situ_composition")) {
+          "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn situ_func situ_func_many situ_post_accumulate_grad_hook situ_optim_closure situ_composition")) {
     if (*(void **)at && is_it(b)) {
       *(void **)at = NULL;
       say(b, path, "NULL");

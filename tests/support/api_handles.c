@@ -14,7 +14,7 @@ static const char handles[] =
 
 /* Structs of which the library makes the ones that there are. */
 static const char made_by_the_library[] =
-    "situ_op situ_call situ_grad_call situ_work situ_view_desc situ_storage situ_host situ_module_lore";
+    "situ_op situ_call situ_grad_call situ_batch_call situ_work situ_view_desc situ_storage situ_host situ_module_lore";
 
 static bool is_handle(const char *type) {
   char pointee[128];

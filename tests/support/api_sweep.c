@@ -42,8 +42,11 @@ static void complain(const char *fmt, ...) {
 
 /* ---- one call ---- */
 
-/* What only the library can call with valid arguments: it makes the struct that the first one is. */
-static const char no_valid_call[] = "situ_grad_collected situ_backward_linear situ_backward_through";
+/* What only the library can call with valid arguments: it makes the struct that the first one is; what needs another
+   call before. */
+static const char no_valid_call[] =
+    "situ_grad_collected situ_backward_linear situ_backward_through situ_batch_broadcast situ_batch_leading situ_batch_fold "
+    "situ_batch_each situ_batch_run situ_autograd_graph_saved_tensors_hooks_end";
 /* Linear algebra is refused, whatever it is given, by a device without LAPACK; but powers are products. */
 static bool is_refused(const char *function) {
   return !situ_device_has(test_device(), SITU_VERB_LINALG) &&

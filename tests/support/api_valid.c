@@ -250,6 +250,15 @@ static situ_tensor *sum_of_squares(situ_tensor *const *in, int count, void *payl
   return count < 1 || payload ? NULL : situ_sum(situ_square(in[0]), NULL);
 }
 
+static situ_status sums_of_squares(situ_tensor *const *in, int count, situ_tensor **out, int outs, void *payload) {
+  for (int i = 0; i < outs; i++)
+    if (!(out[i] = sum_of_squares(in, count, payload))) return situ_error();
+  return SITU_OK;
+}
+static situ_status see_leaf(situ_tensor *leaf, void *payload) { return leaf && !payload ? SITU_OK : SITU_E_ARG; }
+static void *keep_value(situ_tensor *t, void *payload) { return t && !payload ? NULL : payload; }
+static situ_tensor *no_value(void *packed, void *payload) { return packed ? NULL : payload; }
+
 static situ_tensor *some_loss(void *payload) { return situ_scalar_tensor(payload ? 2 : 1, NULL); }
 
 static void *callback(const char *type) {
@@ -266,6 +275,8 @@ static void *callback(const char *type) {
   CALLBACK("void (*)(situ_relation how, const situ_tensor *other, void *payload)", see_relative);
   CALLBACK("situ_log_fn", log_nothing);
   CALLBACK("situ_func", sum_of_squares);
+  CALLBACK("situ_func_many", sums_of_squares);
+  CALLBACK("situ_post_accumulate_grad_hook", see_leaf);
   CALLBACK("situ_optim_closure", some_loss);
 #undef CALLBACK
   return NULL;
@@ -297,6 +308,8 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_distributed_sampler_options)) AT(situ_distributed_sampler_options).num_replicas = 1;
   if (IS(situ_nn_packed_sequence))
     AT(situ_nn_packed_sequence) = (situ_nn_packed_sequence){ .data = plain(w), .batch_sizes = ones(w, 2) };
+  if (IS(situ_saved_tensors_hooks))
+    AT(situ_saved_tensors_hooks) = (situ_saved_tensors_hooks){ keep_value, no_value, NULL, NULL };
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
   if (IS(situ_function))
     AT(situ_function) = (situ_function){ .name = "twice", .forward = twice, .backward = twice_back };
@@ -366,7 +379,7 @@ static double number(const api_world *w, const char *name) {
 }
 
 static int64_t whole(const api_world *w, const char *name) {
-  if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle argnum"))
+  if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle argnum out_dim"))
     return api_is(api_name(w), "topk kthvalue") && *name == 'k' ? 1 : 0;
   if (api_is(api_name(w), "transpose swapaxes")) return api_is(name, "dim1 axis1");
   if (api_is(api_name(w), "diagonal diag_embed diagonal_scatter")) return strcmp(name, "dim2") == 0;
@@ -436,10 +449,11 @@ static const char *text(api_world *w, const char *name) {
 
 static situ_tensor *tensor(api_world *w, const char *name) {
   const char *f = api_name(w);
-  if (api_is(f, "backward autograd_grad grad_scaler_scale register_hook retain_grad") ||
+  if (api_is(f,
+             "backward autograd_grad grad_scaler_scale register_hook register_post_accumulate_grad_hook retain_grad") ||
       (api_is(f, "set_grad") && *name == 't')) {
     situ_tensor *leaf = situ_requires_grad_(plain(w), true);
-    return api_is(f, "set_grad register_hook") ? leaf : situ_sum(leaf, NULL);
+    return api_is(f, "set_grad register_hook register_post_accumulate_grad_hook") ? leaf : situ_sum(leaf, NULL);
   }
   if (api_is(f, "nn_utils_rnn_pack_padded_sequence") && strcmp(name, "lengths") == 0) return ones(w, 2);
   if (api_is(f, "take_memory") && strcmp(name, "meta") == 0)
