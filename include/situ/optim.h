@@ -152,7 +152,8 @@ SITU_API situ_optim *situ_optim_adafactor(situ_tree *parameters, const situ_opti
 SITU_API situ_optim *situ_optim_muon(situ_tree *parameters, const situ_optim_options *options);
 /** LBFGS: Nocedal and Wright, Numerical Optimization, section 7.2, and algorithms 3.5 and 3.6 for the line search;
     quasi-Newton steps for losses without noise, such as those of physics. It is stepped by situ_optim_step_closure.
-    One parameter group; all parameters on one device, of one dtype. */
+    One parameter group; all parameters on one device, of one dtype. f16 and bf16 are computed in f32, and rounded into
+    the parameters. */
 SITU_API situ_optim *situ_optim_lbfgs(situ_tree *parameters, const situ_optim_options *options);
 /** Adds a parameter group with its own hyperparameters; takes ownership of the tree. A parameter can be in one group
     only (SITU_E_ARG). LBFGS has one group (SITU_E_UNSUPPORTED). */

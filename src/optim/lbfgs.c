@@ -27,7 +27,10 @@ typedef struct run {
 } run;
 
 static bool read_number(situ_tensor *t, double *out) { return situ_item(t, out) == SITU_OK; }
-static bool read_dot(situ_tensor *a, situ_tensor *b, double *out) { return read_number(situ_dot(a, b), out); }
+/* A cast of the module casts the state too, to what may be another dtype than that of new vectors. */
+static bool read_dot(situ_tensor *a, situ_tensor *b, double *out) {
+  return read_number(situ_dot(a, situ_to_dtype(b, situ_dtype_of(a))), out);
+}
 /* The largest |element|. */
 static bool read_largest(situ_tensor *t, double *out) { return read_number(situ_norm(t, (double)INFINITY, NULL), out); }
 
@@ -37,7 +40,8 @@ static bool sets(const run *r, situ_optim_field f) { return r->value[f] != 0; }
 
 static situ_tensor *flat(situ_tensor *t) { return situ_reshape(t, SITU_SHAPE(situ_numel(t))); }
 
-/* Stores the parameters, or their gradients, as one flat copy. A parameter without a gradient has zeros. */
+/* Stores the parameters, or their gradients, as one flat copy, 16 bits as f32: squares of gradients overflow f16. A
+   parameter without a gradient has zeros. */
 static bool gather(const run *r, bool grads, situ_tensor **slot) {
   const int64_t count = r->o->count;
   situ_tensor **part = situ__alloc((size_t)count * sizeof(situ_tensor *));
@@ -46,7 +50,7 @@ static bool gather(const run *r, bool grads, situ_tensor **slot) {
   situ_scope_begin_no_grad(&s);
   for (int64_t i = 0; i < count; i++) {
     situ_tensor *p = r->o->items[i].param, *t = grads ? situ_grad(p) : p;
-    part[i] = flat(t ? t : situ_zeros_like(p, NULL));
+    part[i] = situ_to_dtype(flat(t ? t : situ_zeros_like(p, NULL)), situ__lbfgs_dtype(p));
   }
   situ_tensor *all = situ_cat(part, (int)count, 0);
   if (grads && all && sets(r, SITU_OPTIM_MAXIMIZE)) all = situ_neg(all);

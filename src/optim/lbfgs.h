@@ -18,6 +18,8 @@ typedef struct situ__lbfgs {
 
 /* A copy that shares the tensors; h NULL: an empty state. NULL after recording an error. */
 situ__lbfgs *situ__lbfgs_copy(const situ__lbfgs *h);
+/* The dtype of the flat vectors. */
+situ_dtype situ__lbfgs_dtype(const situ_tensor *param);
 /* NULL is fine. */
 void situ__lbfgs_free(situ__lbfgs *h);
 /* Appends a pair. Returns false after recording an error. */

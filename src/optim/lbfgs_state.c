@@ -48,6 +48,11 @@ void situ__lbfgs_trim(situ__lbfgs *h, int64_t most) {
   }
 }
 
+situ_dtype situ__lbfgs_dtype(const situ_tensor *param) {
+  const situ_dtype dtype = situ_dtype_of(param);
+  return dtype == SITU_F16 || dtype == SITU_BF16 ? SITU_F32 : dtype;
+}
+
 situ__lbfgs *situ__lbfgs_copy(const situ__lbfgs *h) {
   situ__lbfgs *copy = situ__calloc(1, sizeof *copy);
   if (!copy) return situ__no_memory("optim_lbfgs", sizeof *copy), NULL;
@@ -144,7 +149,7 @@ static situ_tensor *load_vector(const situ_optim *o, const situ_tree *flat, cons
   if (!saved) return situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state has no %s", path), NULL;
   int64_t all = 0;
   for (int64_t k = 0; k < o->count; k++) all += situ_numel(o->items[k].param);
-  return situ__optim_load_tensor(param, SITU_SHAPE(all), situ_dtype_of(param), path, saved);
+  return situ__optim_load_tensor(param, SITU_SHAPE(all), situ__lbfgs_dtype(param), path, saved);
 }
 
 static bool load_pairs(const situ_optim *o, const situ_tree *flat, situ__lbfgs *h) {
