@@ -195,11 +195,36 @@ static void refusals(void **state) {
   assert_null(situ_grad(w));
 }
 
+static situ_tensor *times_current(situ_tensor *const *in, int count, void *payload) {
+  (void)count;
+  return situ_mul(in[0], *(situ_tensor **)payload);
+}
+
+/* The gradient of what was read at first would go to what has taken its place. */
+static void a_parameter_that_was_replaced_is_refused(void **state) {
+  (void)state;
+  situ_tensor *x = T64(SITU_SHAPE(2), 1, 2), *a = situ_requires_grad_(T64(SITU_SHAPE(2), 3, 4), true),
+              *b = situ_requires_grad_(T64(SITU_SHAPE(2), 5, 6), true), *now = a;
+  situ_tensor *y = situ_recompute(times_current, &now, 1, &x);
+  now = b;
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "recompute", "read other parameters than at first");
+  assert_true(!situ_grad(a) && !situ_grad(b));
+  now = a;
+  y = situ_recompute(times_current, &now, 1, &x);
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  expect_values(situ_detach(situ_grad(a)), SITU_SHAPE(2), 1, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(gradients_have_the_same_bits), TEST(random_numbers_go_on_as_always),
-    TEST(everything_is_found),          TEST(stretches_nest),
-    TEST(views_and_operands),           TEST(refusals),
+    TEST(gradients_have_the_same_bits),
+    TEST(random_numbers_go_on_as_always),
+    TEST(everything_is_found),
+    TEST(stretches_nest),
+    TEST(views_and_operands),
+    TEST(refusals),
+    TEST(a_parameter_that_was_replaced_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
