@@ -108,6 +108,7 @@ static bool skip_digits(situ__json *json) {
 
 static situ__json_kind read_number(situ__json *json) {
   const char *problem = "has a malformed number";
+  json->text = json->at;
   bool negative = *json->at == '-';
   if (negative) json->at++;
   if (!is_digit(json)) return fail(json, problem);
@@ -137,6 +138,7 @@ static situ__json_kind read_number(situ__json *json) {
   }
   if (!negative && value == INT64_MIN) fits = false;
   /* -0 is a float: counts and sizes are not written like this. */
+  json->length = (size_t)(json->at - json->text);
   if (!whole || !fits || (negative && zero)) return SITU__JSON_NUMBER;
   json->integer = negative ? value : -value;
   return SITU__JSON_INTEGER;

@@ -15,14 +15,14 @@ typedef enum situ__json_kind {
   SITU__JSON_KEY,     /* text, length */
   SITU__JSON_STRING,  /* text, length */
   SITU__JSON_INTEGER, /* integer: written without fraction and exponent, and fits 64 bits */
-  SITU__JSON_NUMBER,  /* any other number; its value is not parsed */
+  SITU__JSON_NUMBER,  /* any other number: text, length as written, without a NUL */
   SITU__JSON_TRUE,
   SITU__JSON_FALSE,
   SITU__JSON_NULL
 } situ__json_kind;
 
 /* Maximum nesting depth: more than any file that situ reads needs. */
-#define SITU__JSON_DEPTH 8
+#define SITU__JSON_DEPTH 64
 
 typedef struct situ__json {
   char *start, *at, *end;
