@@ -9,6 +9,14 @@ endif()
 # Backends that will be modules of their own, opened at run time, are no part of the core.
 list(FILTER situ_sources EXCLUDE REGEX "/src/(backend/(opencl|cuda|lower)|dist/mpi)/")
 
+# Without its readers src/program is one function that refuses.
+if(SITU_PROGRAMS)
+  list(FILTER situ_sources EXCLUDE REGEX "/src/program/absent\\.c$")
+else()
+  list(FILTER situ_sources EXCLUDE REGEX "/src/program/")
+  list(APPEND situ_sources ${PROJECT_SOURCE_DIR}/src/program/absent.c)
+endif()
+
 # Files that are compiled once for each instruction set.
 set(situ_isa_sources ${situ_sources})
 list(FILTER situ_isa_sources INCLUDE REGEX "/src/backend/cpu/isa/")
@@ -17,7 +25,7 @@ list(FILTER situ_sources EXCLUDE REGEX "/src/backend/cpu/isa/")
 if(SITU_FUZZ)
   # libFuzzer learns from the comparisons of what parses files; in loops over elements they would take half of the time.
   set(situ_loops ${situ_sources} ${situ_isa_sources})
-  list(FILTER situ_loops EXCLUDE REGEX "/src/(data|io)/")
+  list(FILTER situ_loops EXCLUDE REGEX "/src/(data|io|program)/")
   set_source_files_properties(${situ_loops} PROPERTIES COMPILE_OPTIONS -fno-sanitize-coverage=trace-cmp)
 endif()
 

@@ -8,6 +8,7 @@
 #include "data.h"
 #include "device.h"
 #include "error.h"
+#include "export.h"
 #include "func.h"
 #include "graph.h"
 #include "io.h"

@@ -268,6 +268,20 @@ situ_status situ__fail_report(const situ_error_report *report) {
   return report->status;
 }
 
+void situ__error_add(const char *fmt, ...) {
+  char said[1024], line[sizeof said];
+  error_record *record = situ__errors_now.status != SITU_OK ? situ__errors_now.record : NULL;
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(said, sizeof said, fmt, args);
+  va_end(args);
+  situ__utf8_printable(said, line, sizeof line);
+  if (!record || explaining) return;
+  const size_t length = strlen(message_of(record));
+  (void)snprintf(record->message + length, sizeof record->message - length, "\n%s", line);
+  if (muted == LOUD && __atomic_load_n(&policy, __ATOMIC_RELAXED) != SITU_ERROR_QUIET) log_line(line);
+}
+
 situ_status situ__no_memory(const char *op, size_t bytes) {
   char text[SITU__BYTES_TEXT];
   return situ__fail(SITU_E_NOMEM, op, "no memory for %s", situ__bytes_text(bytes, text));

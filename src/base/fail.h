@@ -13,6 +13,8 @@ situ_status situ__fail(situ_status status, const char *op, const char *fmt, ...)
 /* Records a full report: report->message is the whole message, with the site. Texts are copied; NULL means "". */
 situ_status situ__fail_report(const situ_error_report *report) SITU_COLD;
 situ_status situ__no_memory(const char *op, size_t bytes) SITU_COLD;
+/* Appends a line to the message of this thread's first error, and logs it: what was being done when it happened. */
+void situ__error_add(const char *fmt, ...) SITU_PRINTF(1, 2) SITU_COLD;
 /* For an operand that is NULL: returns the thread's first error if there is one (which caused the NULL), else records
    SITU_E_ARG "`operand` is NULL" and returns it. */
 situ_status situ__null(const char *op, const char *operand) SITU_COLD;

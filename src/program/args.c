@@ -1,0 +1,78 @@
+/* The arguments of a call while the program runs. Their types were checked when the program was loaded.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "program/program.h"
+
+static const situ__value *value_of(const situ__op_call *c, const situ__arg *a) { return &c->value[a->integer]; }
+
+static situ_tensor *tensor_of(const situ__op_call *c, const situ__arg *a) {
+  return a->kind == SITU__ARG_VALUE ? value_of(c, a)->tensor : NULL;
+}
+
+static int64_t int_of(const situ__op_call *c, const situ__arg *a) {
+  return a->kind == SITU__ARG_VALUE ? value_of(c, a)->integer : a->integer;
+}
+
+static bool is_real(const situ__arg *a) {
+  return a->kind == SITU__ARG_FLOAT || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_FLOAT);
+}
+
+static double number_of(const situ__op_call *c, const situ__arg *a) {
+  if (!is_real(a)) return (double)int_of(c, a);
+  return a->kind == SITU__ARG_VALUE ? value_of(c, a)->real : a->real;
+}
+
+bool situ__arg_given(const situ__op_call *c, int k) { return c->arg[k].kind != SITU__ARG_NONE; }
+
+bool situ__arg_is_tensor(const situ__op_call *c, int k) {
+  return c->arg[k].kind == SITU__ARG_VALUE && c->arg[k].of == SITU__VALUE_TENSOR;
+}
+
+situ_tensor *situ__arg_tensor(const situ__op_call *c, int k) {
+  return k == 0 && c->self ? c->self : tensor_of(c, &c->arg[k]);
+}
+int64_t situ__arg_int(const situ__op_call *c, int k) { return int_of(c, &c->arg[k]); }
+double situ__arg_number(const situ__op_call *c, int k) { return number_of(c, &c->arg[k]); }
+
+situ_shape situ__arg_dims(const situ__op_call *c, int k) {
+  const situ__arg *a = &c->arg[k];
+  if (a->kind == SITU__ARG_NONE) return SITU_SCALAR;
+  if (a->kind != SITU__ARG_LIST) return SITU_SHAPE(int_of(c, a));
+  situ_shape dims = { .ndim = a->count };
+  for (int i = 0; i < a->count; i++) dims.dim[i] = int_of(c, &a->list[i]);
+  return dims;
+}
+
+int situ__arg_numbers(const situ__op_call *c, int k, double *out, int capacity) {
+  const situ__arg *a = &c->arg[k];
+  const int count = a->kind == SITU__ARG_LIST && a->count < capacity ? a->count : 0;
+  for (int i = 0; i < count; i++) out[i] = number_of(c, &a->list[i]);
+  return count;
+}
+
+int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST_MAX]) {
+  const situ__arg *a = &c->arg[k];
+  const int count = a->kind == SITU__ARG_LIST ? a->count : 0;
+  for (int i = 0; i < count; i++) out[i] = tensor_of(c, &a->list[i]);
+  return count;
+}
+
+situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n) {
+  situ_tensor *t = situ__arg_tensor(c, k);
+  return is_real(&c->arg[n]) && !situ_dtype_is_floating(situ_dtype_of(t)) ? situ_to_dtype(t, SITU_F32) : t;
+}
+
+situ_tensor *situ__arg_cast(const situ__op_call *c, int k) {
+  const situ_dtype dtype = situ__arg_dtype(c, k);
+  return dtype ? situ_to_dtype(situ__arg_tensor(c, 0), dtype) : situ__arg_tensor(c, 0);
+}
+
+bool situ__call_trains(const situ__op_call *c) {
+  const situ_nn_module *owner = situ_nn_get_submodule(c->root, c->node->module);
+  return owner && owner->training;
+}
+
+void *situ__call_refuse(const situ__op_call *c, const char *what) {
+  situ__fail(SITU_E_UNSUPPORTED, c->node->row->target, "%s", what);
+  return NULL;
+}

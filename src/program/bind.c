@@ -1,0 +1,144 @@
+/* Binds the named arguments of a call to the parameters of its row.
+   SPDX-License-Identifier: MIT */
+#include "program/bind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A parameter, parsed from the text of a row. */
+typedef struct parameter {
+  char type;
+  bool optional;
+  const char *name;
+  int length;            /* of name */
+  const char *otherwise; /* text of the number that absent means; NULL: none */
+} parameter;
+
+/* Parses the parameter at `at`; returns what follows it, NULL at the end. */
+static const char *next_parameter(const char *at, parameter *p) {
+  if (!at || !*at) return NULL;
+  *p = (parameter){ .type = *at++ };
+  if (*at == '?') {
+    p->optional = true;
+    at++;
+  }
+  p->name = ++at;
+  p->length = (int)strcspn(at, "=,");
+  at += p->length;
+  if (*at == '=') {
+    p->otherwise = at + 1;
+    at += strcspn(at, ",");
+  }
+  return at + strspn(at, ", ");
+}
+
+static int count_parameters(const char *text) {
+  parameter p;
+  int count = 0;
+  while ((text = next_parameter(text, &p))) count++;
+  return count;
+}
+
+static bool is_int(const situ__arg *a) {
+  return a->kind == SITU__ARG_INT || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_INT);
+}
+static bool is_bool(const situ__arg *a) {
+  return a->kind == SITU__ARG_BOOL || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_BOOL);
+}
+static bool is_number(const situ__arg *a) {
+  return is_int(a) || is_bool(a) || a->kind == SITU__ARG_FLOAT ||
+         (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_FLOAT);
+}
+static bool is_tensor(const situ__arg *a) { return a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_TENSOR; }
+static bool is_tensor_or_none(const situ__arg *a) { return a->kind == SITU__ARG_NONE || is_tensor(a); }
+
+static bool is_list(const situ__arg *a, bool (*each)(const situ__arg *), int most) {
+  if (a->kind != SITU__ARG_LIST || a->count > most) return false;
+  for (int i = 0; i < a->count; i++)
+    if (!each(&a->list[i])) return false;
+  return true;
+}
+
+static bool has_type(const situ__arg *a, char type) {
+  switch (type) {
+  case 't': return is_tensor(a);
+  case 'x': return is_tensor(a) || is_number(a);
+  case 'T': return is_list(a, is_tensor_or_none, SITU__LIST_MAX);
+  case 'i': return is_int(a);
+  case 'I': return is_int(a) || is_list(a, is_int, SITU_MAX_DIMS);
+  case 'n': return is_number(a);
+  case 'F': return is_list(a, is_number, SITU_MAX_DIMS);
+  case 'b': return is_bool(a);
+  case 'd': return a->kind == SITU__ARG_DTYPE;
+  case 's': return a->kind == SITU__ARG_TEXT;
+  default: return true;
+  }
+}
+
+static const char *type_name(char type) {
+  static const char types[] = "txTiInFbds";
+  static const char *const name[] = { "a tensor",
+                                      "a tensor or a number",
+                                      "a list of tensors",
+                                      "a whole number",
+                                      "a list of at most 8 whole numbers",
+                                      "a number",
+                                      "a list of numbers",
+                                      "a bool",
+                                      "a dtype",
+                                      "a text" };
+  return name[strchr(types, type) - types];
+}
+
+/* What an absent argument means. */
+static bool fill_absent(const parameter *p, situ__arg *out, situ__text *problem) {
+  if (p->otherwise) {
+    const double value = strtod(p->otherwise, NULL);
+    const bool whole = (p->type == 'i' || p->type == 'I' || p->type == 'b') || value == (double)(int64_t)value;
+    *out = whole ? (situ__arg){ .kind = SITU__ARG_INT, .integer = (int64_t)value }
+                 : (situ__arg){ .kind = SITU__ARG_FLOAT, .real = value };
+    return true;
+  }
+  if (p->optional || p->type == '_') return true;
+  situ__text_add(problem, "lacks its argument %.*s", p->length, p->name);
+  return false;
+}
+
+static bool fill_parameter(const parameter *p, const situ__named_arg *given, int count, bool *used, situ__arg *out,
+                           situ__text *problem) {
+  for (int i = 0; i < count; i++) {
+    const situ__named_arg *g = &given[i];
+    if (used[i] || strncmp(g->name, p->name, (size_t)p->length) != 0 || g->name[p->length]) continue;
+    used[i] = true;
+    if (g->arg.kind == SITU__ARG_NONE && (p->optional || p->type == '_')) return true;
+    if (g->arg.kind == SITU__ARG_NONE && p->otherwise) return fill_absent(p, out, problem);
+    *out = g->arg;
+    if (has_type(&g->arg, p->type)) return true;
+    situ__text_add(problem, "needs %s as %.*s", type_name(p->type), p->length, p->name);
+    return false;
+  }
+  return fill_absent(p, out, problem);
+}
+
+bool situ__bind_args(situ__arena *arena, const situ__op_row *row, const situ__named_arg *given, int count,
+                     const situ__arg **out, situ__text *problem) {
+  enum { MOST = 32 };
+  bool used[MOST] = { false };
+  parameter p;
+  const int parameters = count_parameters(row->parameters);
+  situ__arg *arg = situ__arena_take(arena, (size_t)parameters, sizeof *arg);
+  if (!arg || count > MOST) {
+    situ__text_add(problem, arg ? "has more than %d arguments" : "has no memory for %d arguments", MOST);
+    return false;
+  }
+  const char *at = row->parameters;
+  for (int k = 0; (at = next_parameter(at, &p)); k++)
+    if (!fill_parameter(&p, given, count, used, &arg[k], problem)) return false;
+  for (int i = 0; i < count; i++) {
+    if (used[i]) continue;
+    situ__text_add(problem, "has an argument %s, which situ does not know", given[i].name);
+    return false;
+  }
+  *out = arg;
+  return true;
+}

@@ -1,0 +1,66 @@
+/* The modules of a program: the outermost runs it, the others hold its parameters under the names of the file.
+   SPDX-License-Identifier: MIT */
+#include "program/module.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+/* Each has a type of its own, a copy of one of those below, so that it prints as the class that the file names. */
+typedef struct part {
+  situ_nn_module base;
+  situ_nn_type type;
+  char name[64];
+  situ__program *program; /* of the outermost; else NULL */
+} part;
+
+void situ__program_free(situ__program *program) {
+  if (!program || __atomic_sub_fetch(&program->owners, 1, __ATOMIC_ACQ_REL) > 0) return;
+  situ__free(program->node);
+  situ__free(program->kind);
+  situ__arena_free(&program->arena);
+  situ__free(program);
+}
+
+static situ_tree *program_call(situ_nn_module *self, const situ_tree *inputs) {
+  return situ__program_run(((part *)self)->program, self, inputs);
+}
+
+static void release_part(situ_nn_module *self) { situ__program_free(((part *)self)->program); }
+
+static situ_status copy_part(situ_nn_module *copy, const situ_nn_module *self) {
+  part *to = (part *)copy;
+  (void)self;
+  copy->type = &to->type;
+  to->type.name = to->name;
+  if (to->program) __atomic_fetch_add(&to->program->owners, 1, __ATOMIC_RELAXED);
+  return SITU_OK;
+}
+
+static const situ_nn_type child_type = { .name = "Part", .size = sizeof(part), .copy = copy_part };
+static const situ_nn_type program_type = {
+  .name = "Program", .size = sizeof(part), .call = program_call, .release = release_part, .copy = copy_part
+};
+
+static part *new_part(const situ_nn_type *type, const char *name) {
+  part *m = situ_nn_alloc(type);
+  if (!m) return NULL;
+  (void)snprintf(m->name, sizeof m->name, "%s", *name ? name : type->name);
+  m->type = *type;
+  m->type.name = m->name;
+  m->base.type = &m->type;
+  return m;
+}
+
+situ_nn_module *situ__program_child(const char *name, bool training) {
+  part *m = new_part(&child_type, name);
+  if (m) m->base.training = training;
+  return situ_nn_done(m);
+}
+
+situ_nn_module *situ__program_module(situ__program *program, const char *name) {
+  part *m = new_part(&program_type, name);
+  if (m) m->program = program;
+  else situ__program_free(program);
+  return m ? &m->base : NULL;
+}

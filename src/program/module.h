@@ -1,0 +1,11 @@
+/* The module that runs a program, and how it is run.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_PROGRAM_MODULE_H
+#define SITU_PROGRAM_MODULE_H
+
+#include "program/program.h"
+
+/* Runs the program with root's parameters and buffers. The caller frees the result; NULL after recording an error. */
+situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, const situ_tree *inputs);
+
+#endif

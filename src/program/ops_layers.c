@@ -1,0 +1,339 @@
+/* ATen's layers: products, convolutions, pooling, norms, attention, upsampling.
+   SPDX-License-Identifier: MIT */
+#include <float.h>
+#include <string.h>
+
+#include "program/program.h"
+
+/* 0 means torch's default in situ's options, and 0 in a file. */
+static double nonzero(double value) { return value == 0 ? DBL_MIN : value; }
+
+/* ---- products ---- */
+
+static situ_tensor *run_linear(situ__op_call *c) {
+  return situ_linear(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2));
+}
+static situ_addmm_options factors(const situ__op_call *c) {
+  const double beta = situ__arg_number(c, 3), alpha = situ__arg_number(c, 4);
+  return (situ_addmm_options){ .beta = beta, .alpha = alpha, .zero_beta = beta == 0, .zero_alpha = alpha == 0 };
+}
+static situ_tensor *run_addmm(situ__op_call *c) {
+  const situ_addmm_options o = factors(c);
+  return situ_addmm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+}
+static situ_tensor *run_baddbmm(situ__op_call *c) {
+  const situ_addmm_options o = factors(c);
+  return situ_baddbmm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+}
+static situ_tensor *run_einsum(situ__op_call *c) {
+  situ_tensor *list[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, 1, list);
+  return situ_einsum(situ__arg_text(c, 0), list, count);
+}
+
+/* ---- convolutions ---- */
+
+typedef situ_tensor *convolution(situ_tensor *, situ_tensor *, situ_tensor *, const situ_conv_options *);
+
+static situ_tensor *convolve(situ__op_call *c, convolution *conv, const situ_conv_options *o) {
+  return conv(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), o);
+}
+static situ_conv_options conv_options(const situ__op_call *c) {
+  return (situ_conv_options){ .stride = situ__arg_dims(c, 3),
+                              .padding = situ__arg_dims(c, 4),
+                              .dilation = situ__arg_dims(c, 5),
+                              .groups = situ__arg_int(c, 6) };
+}
+static situ_tensor *run_conv(situ__op_call *c, convolution *conv) {
+  const situ_conv_options o = conv_options(c);
+  return convolve(c, conv, &o);
+}
+static situ_tensor *run_conv1d(situ__op_call *c) { return run_conv(c, situ_conv1d); }
+static situ_tensor *run_conv2d(situ__op_call *c) { return run_conv(c, situ_conv2d); }
+static situ_tensor *run_conv3d(situ__op_call *c) { return run_conv(c, situ_conv3d); }
+
+/* padding is "valid" or "same". */
+static situ_tensor *run_conv_named(situ__op_call *c, convolution *conv) {
+  const situ_conv_options o = { .stride = situ__arg_dims(c, 3),
+                                .dilation = situ__arg_dims(c, 5),
+                                .groups = situ__arg_int(c, 6),
+                                .same = *situ__arg_text(c, 4) == 's' };
+  return convolve(c, conv, &o);
+}
+static situ_tensor *run_conv1d_named(situ__op_call *c) { return run_conv_named(c, situ_conv1d); }
+static situ_tensor *run_conv2d_named(situ__op_call *c) { return run_conv_named(c, situ_conv2d); }
+
+/* Transposed: output_padding and groups come before dilation. */
+static situ_tensor *run_conv_transpose(situ__op_call *c, convolution *conv) {
+  const situ_conv_options o = { .stride = situ__arg_dims(c, 3),
+                                .padding = situ__arg_dims(c, 4),
+                                .output_padding = situ__arg_dims(c, 5),
+                                .groups = situ__arg_int(c, 6),
+                                .dilation = situ__arg_dims(c, 7) };
+  return convolve(c, conv, &o);
+}
+static situ_tensor *run_conv_transpose1d(situ__op_call *c) { return run_conv_transpose(c, situ_conv_transpose1d); }
+static situ_tensor *run_conv_transpose2d(situ__op_call *c) { return run_conv_transpose(c, situ_conv_transpose2d); }
+static situ_tensor *run_conv_transpose3d(situ__op_call *c) { return run_conv_transpose(c, situ_conv_transpose3d); }
+
+/* core-ATen's one convolution for all. */
+static situ_tensor *run_convolution(situ__op_call *c) {
+  static convolution *const plain[] = { situ_conv1d, situ_conv2d, situ_conv3d };
+  static convolution *const transposed[] = { situ_conv_transpose1d, situ_conv_transpose2d, situ_conv_transpose3d };
+  const int spatial = situ_dim(situ__arg_tensor(c, 1)) - 2;
+  if (spatial < 1 || spatial > 3) return situ__call_refuse(c, "has a weight that is not of 1 to 3 spatial dimensions");
+  const bool back = situ__arg_flag(c, 6);
+  const situ_conv_options o = { .stride = situ__arg_dims(c, 3),
+                                .padding = situ__arg_dims(c, 4),
+                                .dilation = situ__arg_dims(c, 5),
+                                .output_padding = back ? situ__arg_dims(c, 7) : SITU_SCALAR,
+                                .groups = situ__arg_int(c, 8) };
+  return convolve(c, back ? transposed[spatial - 1] : plain[spatial - 1], &o);
+}
+
+/* ---- pooling ---- */
+
+static situ_pool_options max_options(const situ__op_call *c) {
+  return (situ_pool_options){ .kernel = situ__arg_dims(c, 1),
+                              .stride = situ__arg_dims(c, 2),
+                              .padding = situ__arg_dims(c, 3),
+                              .dilation = situ__arg_dims(c, 4),
+                              .ceil_mode = situ__arg_flag(c, 5) };
+}
+static situ_tensor *run_max_pool1d(situ__op_call *c) {
+  const situ_pool_options o = max_options(c);
+  return situ_max_pool1d(situ__arg_tensor(c, 0), &o, NULL);
+}
+static situ_tensor *run_max_pool2d(situ__op_call *c) {
+  const situ_pool_options o = max_options(c);
+  return situ_max_pool2d(situ__arg_tensor(c, 0), &o, c->node->outs > 1 ? c->also : NULL);
+}
+static situ_pool_options avg_options(const situ__op_call *c) {
+  return (situ_pool_options){ .kernel = situ__arg_dims(c, 1),
+                              .stride = situ__arg_dims(c, 2),
+                              .padding = situ__arg_dims(c, 3),
+                              .ceil_mode = situ__arg_flag(c, 4),
+                              .exclude_pad = !situ__arg_flag(c, 5),
+                              .divisor_override = situ__arg_given(c, 6) ? situ__arg_int(c, 6) : 0 };
+}
+static situ_tensor *run_avg_pool1d(situ__op_call *c) {
+  const situ_pool_options o = avg_options(c);
+  return situ_avg_pool1d(situ__arg_tensor(c, 0), &o);
+}
+static situ_tensor *run_avg_pool2d(situ__op_call *c) {
+  const situ_pool_options o = avg_options(c);
+  return situ_avg_pool2d(situ__arg_tensor(c, 0), &o);
+}
+static situ_tensor *run_adaptive_avg_pool1d(situ__op_call *c) {
+  return situ_adaptive_avg_pool1d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1).dim[0]);
+}
+static situ_tensor *run_adaptive_avg_pool2d(situ__op_call *c) {
+  return situ_adaptive_avg_pool2d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1));
+}
+static situ_tensor *run_adaptive_max_pool2d(situ__op_call *c) {
+  return situ_adaptive_max_pool2d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), c->node->outs > 1 ? c->also : NULL);
+}
+
+/* ---- norms ---- */
+
+/* Exported in training mode, a norm trains as its module does. */
+static situ_tensor *run_batch_norm(situ__op_call *c) {
+  const situ_batch_norm_options o = { .training =
+                                          situ__arg_flag(c, 5) && (situ__call_trains(c) || !situ__arg_given(c, 3)),
+                                      .momentum = nonzero(situ__arg_number(c, 6)),
+                                      .eps = nonzero(situ__arg_number(c, 7)) };
+  return situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4), situ__arg_tensor(c, 1),
+                         situ__arg_tensor(c, 2), &o);
+}
+static situ_tensor *run_batch_norm_eval(situ__op_call *c) {
+  const situ_batch_norm_options o = { .momentum = nonzero(situ__arg_number(c, 5)),
+                                      .eps = nonzero(situ__arg_number(c, 6)) };
+  return situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4), situ__arg_tensor(c, 1),
+                         situ__arg_tensor(c, 2), &o);
+}
+static situ_tensor *run_instance_norm(situ__op_call *c) {
+  const situ_instance_norm_options o = { .no_input_stats = !situ__arg_flag(c, 5),
+                                         .momentum = nonzero(situ__arg_number(c, 6)),
+                                         .eps = nonzero(situ__arg_number(c, 7)) };
+  return situ_instance_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4),
+                            situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+}
+static situ_tensor *run_layer_norm(situ__op_call *c) {
+  return situ_layer_norm(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3),
+                         nonzero(situ__arg_number(c, 4)));
+}
+static situ_tensor *run_group_norm(situ__op_call *c) {
+  return situ_group_norm(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3),
+                         nonzero(situ__arg_number(c, 4)));
+}
+static situ_tensor *run_native_group_norm(situ__op_call *c) {
+  return situ_group_norm(situ__arg_tensor(c, 0), situ__arg_int(c, 6), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2),
+                         nonzero(situ__arg_number(c, 7)));
+}
+static situ_tensor *run_rms_norm(situ__op_call *c) {
+  return situ_rms_norm(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_tensor(c, 2),
+                       situ__arg_given(c, 3) ? nonzero(situ__arg_number(c, 3)) : 0);
+}
+/* g v / |v|, with a norm for each index of dim. */
+static situ_tensor *run_weight_norm(situ__op_call *c) {
+  situ_tensor *v = situ__arg_tensor(c, 0), *g = situ__arg_tensor(c, 1);
+  const int rank = situ_dim(v), dim = situ__arg_dim(c, 2) < 0 ? situ__arg_dim(c, 2) + rank : situ__arg_dim(c, 2);
+  situ_reduce_options all = { .keepdim = true };
+  for (int d = 0; d < rank; d++)
+    if (d != dim) all.dim.dim[all.dim.ndim++] = d;
+  return situ_mul(v, situ_div(g, situ_norm(v, 2, &all)));
+}
+
+/* ---- softmax, dropout, attention, embedding ---- */
+
+static situ_tensor *run_softmax(situ__op_call *c) { return situ_softmax(situ__arg_cast(c, 2), situ__arg_dim(c, 1)); }
+static situ_tensor *run_log_softmax(situ__op_call *c) {
+  return situ_log_softmax(situ__arg_cast(c, 2), situ__arg_dim(c, 1));
+}
+/* half_to_float: the cast of CUDA's kernels. */
+static situ_tensor *run_softmax_core(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  return situ_softmax(situ__arg_flag(c, 2) ? situ_to_dtype(x, SITU_F32) : x, situ__arg_dim(c, 1));
+}
+static situ_tensor *run_log_softmax_core(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  return situ_log_softmax(situ__arg_flag(c, 2) ? situ_to_dtype(x, SITU_F32) : x, situ__arg_dim(c, 1));
+}
+static situ_tensor *run_dropout(situ__op_call *c) {
+  const bool on = situ__arg_flag(c, 2) && situ__call_trains(c);
+  return situ_dropout(situ__arg_tensor(c, 0), situ__arg_number(c, 1), on, NULL);
+}
+static situ_tensor *run_attention(situ__op_call *c) {
+  const double p = situ__arg_number(c, 4);
+  const situ_attention_options o = { .attn_mask = situ__arg_tensor(c, 3),
+                                     .dropout_p = p > 0 && situ__call_trains(c) ? p : 0,
+                                     .is_causal = situ__arg_flag(c, 5),
+                                     .scale = situ__arg_given(c, 6) ? nonzero(situ__arg_number(c, 6)) : 0,
+                                     .enable_gqa = situ__arg_flag(c, 7) };
+  return situ_scaled_dot_product_attention(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+}
+static situ_tensor *run_embedding(situ__op_call *c) {
+  const int64_t padding = situ__arg_int(c, 2);
+  const situ_embedding_options o = { .has_padding_idx = padding >= 0,
+                                     .padding_idx = padding,
+                                     .scale_grad_by_freq = situ__arg_flag(c, 3) };
+  return situ_embedding(situ__arg_tensor(c, 1), situ__arg_tensor(c, 0), &o);
+}
+
+/* ---- upsampling ---- */
+
+static situ_tensor *upsample(situ__op_call *c, situ_interpolate_mode mode, int scales, bool align_corners) {
+  situ_interpolate_options o = { .mode = mode, .align_corners = align_corners };
+  if (situ__arg_given(c, 1)) o.size = situ__arg_dims(c, 1);
+  else situ__arg_numbers(c, scales, o.scale_factor, 3);
+  return situ_interpolate(situ__arg_tensor(c, 0), &o);
+}
+static situ_tensor *run_nearest(situ__op_call *c) { return upsample(c, SITU_INTERPOLATE_NEAREST, 2, false); }
+static situ_tensor *run_linear1d(situ__op_call *c) {
+  return upsample(c, SITU_INTERPOLATE_LINEAR, 3, situ__arg_flag(c, 2));
+}
+static situ_tensor *run_bilinear(situ__op_call *c) {
+  return upsample(c, SITU_INTERPOLATE_BILINEAR, 3, situ__arg_flag(c, 2));
+}
+static situ_tensor *run_bicubic(situ__op_call *c) {
+  return upsample(c, SITU_INTERPOLATE_BICUBIC, 3, situ__arg_flag(c, 2));
+}
+
+#define PRODUCT(name) \
+  { .target = #name ".default", .parameters = "t self, t other", .binary = situ_##name }
+#define CONV "t input, t weight, t? bias, I? stride, I? padding, I? dilation, i groups=1"
+#define CONV_NAMED "t input, t weight, t? bias, I? stride, s? padding, I? dilation, i groups=1"
+#define CONV_TRANSPOSE "t input, t weight, t? bias, I? stride, I? padding, I? output_padding, i groups=1, I? dilation"
+#define MAX_POOL "t self, I kernel_size, I? stride, I? padding, I? dilation, b ceil_mode=0"
+#define AVG_POOL \
+  "t self, I kernel_size, I? stride, I? padding, b ceil_mode=0, b count_include_pad=1, i? divisor_override"
+#define BATCH_NORM \
+  "t input, t? weight, t? bias, t? running_mean, t? running_var, b training, n momentum, n eps, _ cudnn_enabled"
+#define SIZES "t input, I? output_size, b align_corners, F? scale_factors"
+
+static const situ__op_row rows[] = {
+  { .target = "linear.default", .parameters = "t input, t weight, t? bias", .run = run_linear },
+  PRODUCT(matmul),
+  { .target = "mm.default", .parameters = "t self, t mat2", .binary = situ_mm },
+  { .target = "bmm.default", .parameters = "t self, t mat2", .binary = situ_bmm },
+  { .target = "mv.default", .parameters = "t self, t vec", .binary = situ_mv },
+  { .target = "dot.default", .parameters = "t self, t tensor", .binary = situ_dot },
+  { .target = "addmm.default", .parameters = "t self, t mat1, t mat2, n beta=1, n alpha=1", .run = run_addmm },
+  { .target = "baddbmm.default", .parameters = "t self, t batch1, t batch2, n beta=1, n alpha=1", .run = run_baddbmm },
+  { .target = "einsum.default", .parameters = "s equation, T tensors, _ path", .run = run_einsum },
+
+  { .target = "conv1d.default", .parameters = CONV, .run = run_conv1d },
+  { .target = "conv2d.default", .parameters = CONV, .run = run_conv2d },
+  { .target = "conv3d.default", .parameters = CONV, .run = run_conv3d },
+  { .target = "conv1d.padding", .parameters = CONV_NAMED, .run = run_conv1d_named },
+  { .target = "conv2d.padding", .parameters = CONV_NAMED, .run = run_conv2d_named },
+  { .target = "conv_transpose1d.default", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose1d },
+  { .target = "conv_transpose2d.input", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose2d },
+  { .target = "conv_transpose3d.input", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose3d },
+  { .target = "convolution.default",
+    .parameters =
+        "t input, t weight, t? bias, I stride, I padding, I dilation, b transposed, I output_padding, i groups",
+    .run = run_convolution },
+
+  { .target = "max_pool1d.default", .parameters = MAX_POOL, .run = run_max_pool1d },
+  { .target = "max_pool2d.default", .parameters = MAX_POOL, .run = run_max_pool2d },
+  { .target = "max_pool2d_with_indices.default", .parameters = MAX_POOL, .results = 2, .run = run_max_pool2d },
+  { .target = "avg_pool1d.default", .parameters = AVG_POOL, .run = run_avg_pool1d },
+  { .target = "avg_pool2d.default", .parameters = AVG_POOL, .run = run_avg_pool2d },
+  { .target = "adaptive_avg_pool1d.default", .parameters = "t self, I output_size", .run = run_adaptive_avg_pool1d },
+  { .target = "adaptive_avg_pool2d.default", .parameters = "t self, I output_size", .run = run_adaptive_avg_pool2d },
+  { .target = "_adaptive_avg_pool2d.default", .parameters = "t self, I output_size", .run = run_adaptive_avg_pool2d },
+  { .target = "adaptive_max_pool2d.default",
+    .parameters = "t self, I output_size",
+    .results = 2,
+    .run = run_adaptive_max_pool2d },
+
+  { .target = "batch_norm.default", .parameters = BATCH_NORM, .run = run_batch_norm },
+  { .target = "_native_batch_norm_legit.default", .parameters = BATCH_NORM, .results = 3, .run = run_batch_norm },
+  { .target = "_native_batch_norm_legit_no_training.default",
+    .parameters = "t input, t? weight, t? bias, t running_mean, t running_var, n momentum, n eps",
+    .results = 3,
+    .run = run_batch_norm_eval },
+  { .target = "instance_norm.default",
+    .parameters = "t input, t? weight, t? bias, t? running_mean, t? running_var, b use_input_stats, n momentum, n eps, "
+                  "_ cudnn_enabled",
+    .run = run_instance_norm },
+  { .target = "layer_norm.default",
+    .parameters = "t input, I normalized_shape, t? weight, t? bias, n eps=1e-05, _ cudnn_enable",
+    .run = run_layer_norm },
+  { .target = "native_layer_norm.default",
+    .parameters = "t input, I normalized_shape, t? weight, t? bias, n eps",
+    .results = 3,
+    .run = run_layer_norm },
+  { .target = "group_norm.default",
+    .parameters = "t input, i num_groups, t? weight, t? bias, n eps=1e-05, _ cudnn_enabled",
+    .run = run_group_norm },
+  { .target = "native_group_norm.default",
+    .parameters = "t input, t? weight, t? bias, i N, i C, i HxW, i group, n eps",
+    .results = 3,
+    .run = run_native_group_norm },
+  { .target = "rms_norm.default", .parameters = "t input, I normalized_shape, t? weight, n? eps", .run = run_rms_norm },
+  { .target = "_weight_norm.default", .parameters = "t v, t g, i dim=0", .run = run_weight_norm },
+
+  { .target = "softmax.int", .parameters = "t self, i dim, d? dtype", .run = run_softmax },
+  { .target = "log_softmax.int", .parameters = "t self, i dim, d? dtype", .run = run_log_softmax },
+  { .target = "_softmax.default", .parameters = "t self, i dim, b half_to_float", .run = run_softmax_core },
+  { .target = "_log_softmax.default", .parameters = "t self, i dim, b half_to_float", .run = run_log_softmax_core },
+  { .target = "dropout.default", .parameters = "t input, n p, b train", .run = run_dropout },
+  { .target = "dropout_.default", .parameters = "t self, n p, b train", .run = run_dropout, .in_place = true },
+  { .target = "scaled_dot_product_attention.default",
+    .parameters = "t query, t key, t value, t? attn_mask, n dropout_p=0, b is_causal=0, n? scale, b enable_gqa=0",
+    .run = run_attention },
+  { .target = "embedding.default",
+    .parameters = "t weight, t indices, i padding_idx=-1, b scale_grad_by_freq=0, _ sparse",
+    .run = run_embedding },
+  { .target = "prelu.default", .parameters = "t self, t weight", .binary = situ_prelu },
+  { .target = "_prelu_kernel.default", .parameters = "t self, t weight", .binary = situ_prelu },
+
+  { .target = "upsample_nearest1d.vec", .parameters = "t input, I? output_size, F? scale_factors", .run = run_nearest },
+  { .target = "upsample_nearest2d.vec", .parameters = "t input, I? output_size, F? scale_factors", .run = run_nearest },
+  { .target = "upsample_linear1d.vec", .parameters = SIZES, .run = run_linear1d },
+  { .target = "upsample_bilinear2d.vec", .parameters = SIZES, .run = run_bilinear },
+  { .target = "upsample_bicubic2d.vec", .parameters = SIZES, .run = run_bicubic },
+};
+const situ__op_family situ__layers_family = { rows, sizeof rows / sizeof *rows };

@@ -1,0 +1,204 @@
+/* Internal header of src/program: a program is a graph of calls that was read from a file, and runs as a module.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_PROGRAM_PROGRAM_H
+#define SITU_PROGRAM_PROGRAM_H
+
+#include "situ/nn.h"
+
+typedef struct situ__op_call situ__op_call;
+
+/* ---- values and arguments ---- */
+
+typedef enum situ__value_kind {
+  SITU__VALUE_TENSOR = 1,
+  SITU__VALUE_INT,
+  SITU__VALUE_FLOAT,
+  SITU__VALUE_BOOL
+} situ__value_kind;
+
+/* A value while the program runs. */
+typedef struct situ__value {
+  situ_tensor *tensor; /* owned; NULL: not computed yet, or freed after its last use, or an absent result */
+  int64_t integer;     /* of INT and BOOL */
+  double real;
+} situ__value;
+
+typedef enum situ__arg_kind {
+  SITU__ARG_NONE = 0,
+  SITU__ARG_VALUE, /* of the value number `integer` */
+  SITU__ARG_INT,
+  SITU__ARG_FLOAT,
+  SITU__ARG_BOOL, /* integer */
+  SITU__ARG_TEXT,
+  SITU__ARG_DTYPE, /* integer: a situ_dtype */
+  SITU__ARG_LIST,
+  SITU__ARG_OTHER /* a device, a layout or a memory format, which the program does not follow */
+} situ__arg_kind;
+
+typedef struct situ__arg {
+  situ__arg_kind kind;
+  situ__value_kind of; /* of a VALUE */
+  int32_t count;       /* of a LIST */
+  union {
+    int64_t integer;
+    double real;
+    const char *text;
+    const struct situ__arg *list;
+  };
+} situ__arg;
+
+/* ---- ops ---- */
+
+/* How calls of an ATen overload are run: one of the functions. */
+typedef struct situ__op_row {
+  const char *target; /* "linear.default" */
+  /* The parameters, in the order of `arg`: a type and a name, separated by commas ("t input, t? bias, n alpha=1").
+       t tensor    x tensor or number    T list of tensors       i int      I list of ints, or one
+       n number    F list of numbers     b bool    d dtype       s text     _ anything; it has no effect
+     `?`: may be None or absent. =NUMBER: absent means that. */
+  const char *parameters;
+  int results; /* 0: 1; SITU__RESULTS_LIST: as many as the call has */
+  situ_tensor *(*run)(situ__op_call *call);
+  situ_tensor *(*unary)(situ_tensor *input);
+  situ_tensor *(*binary)(situ_tensor *input, situ_tensor *other); /* if the second argument is a tensor */
+  situ_tensor *(*scalar)(situ_tensor *input, double other);       /* if it is a number */
+  bool (*size)(situ__op_call *call, int64_t *out);                /* gives an int or a bool */
+  bool in_place; /* the functions are not: run on a copy of the first argument, which gets their result */
+} situ__op_row;
+enum { SITU__RESULTS_LIST = -1, SITU__RESULTS_NONE = -2 };
+
+typedef struct situ__op_family {
+  const situ__op_row *row;
+  int count;
+} situ__op_family;
+extern const situ__op_family situ__elementwise_family, situ__shape_family, situ__layers_family, situ__recurrent_family,
+    situ__reduce_family, situ__index_family, situ__make_family, situ__size_family;
+/* The row of "linear.default"; NULL: there is none. */
+const situ__op_row *situ__op_row_of(const char *target);
+
+/* ---- a program ---- */
+
+/* Memory that is released with the program. */
+typedef struct situ__arena {
+  struct situ__arena_block *block;
+  size_t used, size;
+} situ__arena;
+/* Zeroed; NULL when memory runs out. */
+void *situ__arena_take(situ__arena *arena, size_t count, size_t size);
+char *situ__arena_text(situ__arena *arena, const char *text, size_t length);
+void situ__arena_free(situ__arena *arena);
+
+typedef struct situ__program_node {
+  const situ__op_row *row;
+  const situ__arg *arg; /* one for each of the row's parameters */
+  const int32_t *out;   /* numbers of the values that it gives */
+  int32_t outs;
+  const int32_t *last; /* values that are not used after this node */
+  int32_t lasts;
+  bool no_grad;       /* it was in a torch.no_grad block */
+  bool counts;        /* it counts batches in a buffer: skipped unless its module is training */
+  const char *module; /* path of the module that it was in; "" for the outermost */
+  const char *site;   /* "model.py:12 in forward"; "": unknown */
+} situ__program_node;
+
+typedef struct situ__program_input {
+  const char *name;
+  int32_t value;
+  situ_dtype dtype;
+  int dims;
+  struct situ__program_size {
+    int64_t size;   /* -1: free */
+    int32_t symbol; /* of a free size: its number; -1: any */
+  } size[SITU_MAX_DIMS];
+} situ__program_input;
+
+typedef struct situ__program_symbol {
+  const char *name;
+  int64_t least, most;
+} situ__program_symbol;
+
+/* A part of the module: the tensor at `path` is the value. */
+typedef struct situ__program_part {
+  const char *path;
+  int32_t value;
+} situ__program_part;
+
+/* The structure of the results, as a list in prefix order. */
+typedef struct situ__program_out {
+  situ_tree_kind kind;
+  const char *key; /* in a dict */
+  int32_t count;   /* of a list or a dict */
+  situ__arg leaf;
+} situ__program_out;
+
+/* Read-only once it is loaded: clones of the module share it. */
+typedef struct situ__program {
+  int32_t owners;
+  situ__arena arena;
+  const char *path; /* of the file */
+  situ__program_node *node;
+  int32_t nodes;
+  situ__value_kind *kind; /* of each value */
+  int32_t values;
+  situ__program_input *input;
+  int32_t inputs;
+  situ__program_symbol *symbol;
+  int32_t symbols;
+  situ__program_part *part;
+  int32_t parts;
+  situ__program_out *out;
+  int32_t outs;
+  /* Buffers and inputs that get a result after the run. */
+  struct situ__program_write {
+    int32_t from, to;
+  } * write;
+  int32_t writes;
+} situ__program;
+
+/* A module that runs the program, in construction (situ_nn_done ends it). Takes over the program. NULL on error. */
+situ_nn_module *situ__program_module(situ__program *program, const char *name);
+/* A part that holds parameters and children, and prints as `name`. */
+situ_nn_module *situ__program_child(const char *name, bool training);
+void situ__program_free(situ__program *program);
+
+/* ---- for the functions of the rows ---- */
+
+struct situ__op_call {
+  const situ__program_node *node;
+  const situ__arg *arg;
+  situ__value *value;
+  situ_nn_module *root;
+  situ_tensor *self;  /* stands for the first argument, unless NULL */
+  situ_tensor **also; /* gets the second and later results: capacity node->outs - 1 */
+};
+
+/* Arguments by their place in the row's parameters. */
+bool situ__arg_given(const situ__op_call *c, int k); /* false: None */
+bool situ__arg_is_tensor(const situ__op_call *c, int k);
+situ_tensor *situ__arg_tensor(const situ__op_call *c, int k); /* NULL: None */
+int64_t situ__arg_int(const situ__op_call *c, int k);         /* and of bools */
+double situ__arg_number(const situ__op_call *c, int k);
+situ_shape situ__arg_dims(const situ__op_call *c, int k); /* None: no dimensions */
+/* Both return the length of a list, 0 for None. */
+int situ__arg_numbers(const situ__op_call *c, int k, double *out, int capacity);
+enum { SITU__LIST_MAX = 1024 };
+int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST_MAX]);
+
+static inline int situ__arg_dim(const situ__op_call *c, int k) { return (int)situ__arg_int(c, k); }
+static inline bool situ__arg_flag(const situ__op_call *c, int k) { return situ__arg_int(c, k) != 0; }
+static inline situ_dtype situ__arg_dtype(const situ__op_call *c, int k) {
+  return situ__arg_given(c, k) ? (situ_dtype)c->arg[k].integer : SITU_DTYPE_DEFAULT;
+}
+static inline const char *situ__arg_text(const situ__op_call *c, int k) {
+  return situ__arg_given(c, k) ? c->arg[k].text : "";
+}
+/* Tensor k as an operand of the number at n: for a float, an integer tensor is cast to f32, as torch promotes. */
+situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n);
+/* The first argument, cast to the dtype at k, if there is one. */
+situ_tensor *situ__arg_cast(const situ__op_call *c, int k);
+/* Whether the module that the call was in is training. */
+bool situ__call_trains(const situ__op_call *c);
+/* Records that the call has an argument that situ cannot follow, and returns NULL. */
+void *situ__call_refuse(const situ__op_call *c, const char *what);
+
+#endif

@@ -1,0 +1,246 @@
+/* Opens a .pt2 archive, checks its versions, and makes a module of its program.
+   SPDX-License-Identifier: MIT */
+#include "program/pt2.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+
+const char situ__pt2_op[] = "export_load";
+
+/* The schema that torch 2.6 to 2.15 write; a file of another major version may mean other things by the same words. */
+enum { SCHEMA = 8 };
+enum { MODEL_MAX = 256 << 20 };
+
+bool situ__pt2_bad(const situ__pt2 *f, situ_status status, const char *fmt, ...) {
+  char text[1024];
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  situ__fail(status, situ__pt2_op, "%s: %s", f->path, text);
+  return false;
+}
+
+bool situ__pt2_no_memory(void) { return situ__fail(SITU_E_NOMEM, situ__pt2_op, "no memory for the program"), false; }
+
+/* ---- entries ---- */
+
+static const situ__zip_entry *find_entry(const situ__pt2 *f, const char *name) {
+  char full[512];
+  const int length = snprintf(full, sizeof full, "%.*s/%s", f->root_length, f->root, name);
+  return length > 0 && (size_t)length < sizeof full ? situ__zip_find(&f->zip, full) : NULL;
+}
+
+/* Whether an entry exists and has this text, apart from white space at its end. */
+static bool has_text(const situ__pt2 *f, const char *name, const char *text) {
+  const situ__zip_entry *e = find_entry(f, name);
+  const size_t length = strlen(text);
+  if (!e || (size_t)e->bytes < length || e->bytes > 64) return false;
+  const char *at = situ__mapping_at(f->mapping, e->offset);
+  for (int64_t i = (int64_t)length; i < e->bytes; i++)
+    if (at[i] != '\n' && at[i] != '\r' && at[i] != ' ') return false;
+  return memcmp(at, text, length) == 0;
+}
+
+bool situ__pt2_json(const situ__pt2 *f, const char *name, situ__json_item **tree, char **text) {
+  const situ__zip_entry *e = find_entry(f, name);
+  situ__problem problem;
+  if (!e) return situ__pt2_bad(f, SITU_E_FORMAT, "has no %s", name);
+  if (e->bytes > MODEL_MAX) return situ__pt2_bad(f, SITU_E_LIMIT, "has a %s of more than %d bytes", name, MODEL_MAX);
+  *text = situ__alloc((size_t)e->bytes + 1);
+  if (!*text) return situ__pt2_no_memory();
+  memcpy(*text, situ__mapping_at(f->mapping, e->offset), (size_t)e->bytes);
+  (*text)[e->bytes] = '\0';
+  *tree = situ__json_tree(*text, (size_t)e->bytes, &problem);
+  return *tree || situ__pt2_bad(f, problem.status, "has a %s that %s", name, problem.text);
+}
+
+/* ---- small values ---- */
+
+const char *situ__pt2_string(const situ__json_item *item) {
+  return item && item->kind == SITU__JSON_STRING ? item->text : "";
+}
+
+bool situ__pt2_int(const situ__json_item *item, int64_t *out) {
+  const situ__json_item *value = situ__json_get(item, "as_int");
+  if (!value || value->kind != SITU__JSON_INTEGER) return false;
+  *out = value->integer;
+  return true;
+}
+
+situ_dtype situ__pt2_dtype(const situ__json_item *number) {
+  static const situ_dtype dtypes[] = {
+    [1] = SITU_U8,  [2] = SITU_I8,  [3] = SITU_I16, [4] = SITU_I32,   [5] = SITU_I64,
+    [6] = SITU_F16, [7] = SITU_F32, [8] = SITU_F64, [12] = SITU_BOOL, [13] = SITU_BF16
+  };
+  const bool known = number && number->kind == SITU__JSON_INTEGER && number->integer >= 0 &&
+                     number->integer < (int64_t)(sizeof dtypes / sizeof *dtypes);
+  return known ? dtypes[number->integer] : SITU_DTYPE_DEFAULT;
+}
+
+/* ---- the archive ---- */
+
+static bool find_root(situ__pt2 *f) {
+  if (situ__zip_find(&f->zip, "serialized_exported_program.json"))
+    return situ__pt2_bad(
+        f, SITU_E_UNSUPPORTED,
+        "is of an early torch.export, whose weights are pickled: save it again with torch 2.9 or later");
+  if (f->zip.count == 0) return situ__pt2_bad(f, SITU_E_FORMAT, "is an empty archive");
+  f->root = f->zip.entry[0].name;
+  const size_t length = strcspn(f->root, "/");
+  if (length > 256) return situ__pt2_bad(f, SITU_E_LIMIT, "has a directory with a name of more than 256 bytes");
+  f->root_length = (int)length;
+  if (!has_text(f, "archive_format", "pt2"))
+    return situ__pt2_bad(f, SITU_E_FORMAT, "is a zip file, but not of torch.export.save");
+  return has_text(f, "byteorder", "little") ||
+         situ__pt2_bad(f, SITU_E_UNSUPPORTED, "does not say that its values are little-endian");
+}
+
+static bool open_archive(situ__pt2 *f) {
+  situ__problem problem;
+  f->fd = situ__file_open(situ__pt2_op, f->path, &f->bytes);
+  if (f->fd < 0) return false;
+  if (f->bytes == 0) return situ__pt2_bad(f, SITU_E_FORMAT, "is empty");
+  f->mapping = situ__mapping_new(situ__pt2_op, f->path, f->fd, f->bytes);
+  if (!f->mapping) return false;
+  if (!situ__zip_parse(&f->zip, situ__mapping_at(f->mapping, 0), f->bytes, &problem))
+    return situ__pt2_bad(f, problem.status, "%s", problem.text);
+  return find_root(f);
+}
+
+static bool check_schema(const situ__pt2 *f, const situ__json_item *model) {
+  const situ__json_item *major = situ__json_get(situ__json_get(model, "schema_version"), "major");
+  if (!major || major->kind != SITU__JSON_INTEGER) return situ__pt2_bad(f, SITU_E_FORMAT, "has no schema version");
+  return major->integer == SCHEMA || situ__pt2_bad(f, SITU_E_UNSUPPORTED, "is of schema %lld, and only %d is read",
+                                                   (long long)major->integer, SCHEMA);
+}
+
+/* Records the list of all calls that situ lacks. */
+static bool check_lacks(const situ__pt2 *f) {
+  if (!f->lacks) return true;
+  situ__fail(SITU_E_UNSUPPORTED, situ__pt2_op, "%s: has %d calls that this library lacks: %s%s", f->path, f->lacks,
+             f->lacking_targets.data ? f->lacking_targets.data : "", f->lacking.data ? f->lacking.data : "");
+  return false;
+}
+
+/* ---- after the last use ---- */
+
+static void use_value(int32_t *last, const situ__arg *a, int32_t node) {
+  if (a->kind == SITU__ARG_VALUE) last[a->integer] = node;
+  if (a->kind == SITU__ARG_LIST)
+    for (int32_t i = 0; i < a->count; i++) use_value(last, &a->list[i], node);
+}
+
+static int count_args(const situ__op_row *row) {
+  int count = *row->parameters != 0;
+  for (const char *c = row->parameters; *c; c++) count += *c == ',';
+  return count;
+}
+
+/* Lists for each node the values that are not used after it. */
+static bool find_last_uses(situ__pt2 *f) {
+  situ__program *p = f->program;
+  int32_t *last = situ__alloc(((size_t)p->values + 1) * sizeof *last);
+  int32_t *list = situ__arena_take(&p->arena, (size_t)p->values, sizeof *list);
+  int32_t *next = situ__calloc((size_t)p->nodes + 1, sizeof *next);
+  const bool fine = last && list && next;
+  for (int32_t v = 0; fine && v < p->values; v++) last[v] = -1;
+  for (int32_t n = 0; fine && n < p->nodes; n++) {
+    const situ__program_node *node = &p->node[n];
+    for (int k = 0; k < count_args(node->row); k++) use_value(last, &node->arg[k], n);
+    for (int32_t i = 0; i < node->outs; i++)
+      if (node->out[i] >= 0) last[node->out[i]] = n;
+  }
+  for (int32_t i = 0; fine && i < p->outs; i++) use_value(last, &p->out[i].leaf, -1);
+  for (int32_t i = 0; fine && i < p->writes; i++) last[p->write[i].from] = last[p->write[i].to] = -1;
+  for (int32_t v = 0; fine && v < p->values; v++)
+    if (last[v] >= 0) p->node[last[v]].lasts++;
+  int32_t *at = list;
+  for (int32_t n = 0; fine && n < p->nodes; n++) {
+    p->node[n].last = at;
+    at += p->node[n].lasts;
+    next[n] = 0;
+  }
+  for (int32_t v = 0; fine && v < p->values; v++)
+    if (last[v] >= 0) ((int32_t *)p->node[last[v]].last)[next[last[v]]++] = v;
+  situ__free(last);
+  situ__free(next);
+  return fine || situ__pt2_no_memory();
+}
+
+/* A batch norm counts its batches in training only, whatever mode it was exported in. */
+static void mark_counters(situ__program *p) {
+  static const char name[] = "num_batches_tracked";
+  for (int32_t n = 0; n < p->nodes; n++) {
+    const situ__program_node *node = &p->node[n];
+    const situ__arg *self = node->arg;
+    if (strcmp(node->row->target, "add_.Tensor") != 0 || self->kind != SITU__ARG_VALUE) continue;
+    for (int32_t i = 0; i < p->parts; i++) {
+      const size_t length = strlen(p->part[i].path), end = sizeof name - 1;
+      if (p->part[i].value == self->integer && length >= end && strcmp(p->part[i].path + length - end, name) == 0)
+        p->node[n].counts = true;
+    }
+  }
+}
+
+static bool read_program(situ__pt2 *f, const situ__json_item *model) {
+  const situ__json_item *graph = situ__json_get(situ__json_get(model, "graph_module"), "graph");
+  if (!graph) return situ__pt2_bad(f, SITU_E_FORMAT, "has no graph");
+  f->program->path = situ__arena_text(&f->program->arena, f->path, strlen(f->path));
+  if (!f->program->path) return situ__pt2_no_memory();
+  if (!check_schema(f, model) || !situ__pt2_read_signature(f, model) ||
+      !situ__pt2_read_nodes(f, situ__json_get(graph, "nodes"), &f->values, false, 0) || !check_lacks(f) ||
+      !situ__pt2_read_results(f, model) || !find_last_uses(f))
+    return false;
+  mark_counters(f->program);
+  return true;
+}
+
+static situ_nn_module *read_module(situ__pt2 *f, const situ__json_item *model) {
+  if (!read_program(f, model)) return NULL;
+  const int32_t class = situ__names_get(&f->classes, "");
+  situ_nn_module *m = situ__program_module(f->program, class >= 0 ? f->class_names[class] : "");
+  f->program = NULL;
+  if (!m) return NULL;
+  m->home = f->options.device;
+  if (!situ__pt2_build(f, m, model)) m->broken = true;
+  return situ_nn_done(m);
+}
+
+static void close_archive(situ__pt2 *f) {
+  situ__names_free(&f->values);
+  situ__names_free(&f->classes);
+  situ__names_free(&f->lacking_seen);
+  situ__free(f->class_names);
+  situ__text_free(&f->lacking);
+  situ__text_free(&f->lacking_targets);
+  situ__program_free(f->program);
+  situ__zip_free(&f->zip);
+  situ__mapping_release(f->mapping);
+  situ__file_close(f->fd);
+}
+
+situ_nn_module *situ_export_load(const char *path, const situ_load_options *options) {
+  if (!situ__given(situ__pt2_op, "path", path)) return NULL;
+  situ__pt2 f = { .path = path, .fd = -1 };
+  if (options) f.options = *options;
+  situ__json_item *model = NULL;
+  char *text = NULL;
+  situ_nn_module *m = NULL;
+  f.program = situ__calloc(1, sizeof *f.program);
+  if (f.program) {
+    f.program->owners = 1;
+    if (open_archive(&f) && situ__pt2_json(&f, "models/model.json", &model, &text)) m = read_module(&f, model);
+  } else {
+    situ__pt2_no_memory();
+  }
+  situ__free(model);
+  situ__free(text);
+  close_archive(&f);
+  return m;
+}

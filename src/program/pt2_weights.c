@@ -1,0 +1,194 @@
+/* Makes the modules, parameters and buffers of a .pt2 program.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/size.h"
+#include "io/header.h"
+#include "program/pt2.h"
+#include "situ/autograd.h"
+#include "situ/sys/shape.h"
+
+/* A list of tensors of the archive: the weights, or the constants. */
+typedef struct section {
+  const char *directory; /* in the archive */
+  situ__json_item *tree;
+  char *text;
+  situ__names files; /* file names that were loaded: places in `loaded` */
+  situ_tensor **loaded;
+  int32_t count;
+} section;
+
+static bool open_section(situ__pt2 *f, section *s, const char *directory, const char *config) {
+  char name[96];
+  *s = (section){ .directory = directory };
+  (void)snprintf(name, sizeof name, "%s/%s", directory, config);
+  if (!situ__pt2_json(f, name, &s->tree, &s->text)) return false;
+  const situ__json_item *list = situ__json_get(s->tree, "config");
+  if (!list) return situ__pt2_bad(f, SITU_E_FORMAT, "has a %s without its list", name);
+  s->loaded = situ__calloc((size_t)list->count + 1, sizeof *s->loaded);
+  return s->loaded || situ__pt2_no_memory();
+}
+
+static void close_section(section *s) {
+  situ__names_free(&s->files);
+  situ__free(s->tree);
+  situ__free(s->text);
+  situ__free(s->loaded);
+}
+
+/* ---- a tensor ---- */
+
+typedef struct meta {
+  situ_dtype dtype;
+  situ_shape size, stride;
+  int64_t offset;
+  bool dense; /* row-major from the file's first byte */
+  int64_t bytes;
+} meta;
+
+static bool read_dims(const situ__json_item *list, situ_shape *out) {
+  if (!list || list->kind != SITU__JSON_ARRAY || list->count > SITU_MAX_DIMS) return false;
+  out->ndim = 0;
+  for (EACH_MEMBER(m, list))
+    if (!situ__pt2_int(m, &out->dim[out->ndim]) || out->dim[out->ndim++] < 0) return false;
+  return true;
+}
+
+static bool is_dense(const meta *m) {
+  int64_t step = 1;
+  for (int d = m->size.ndim - 1; d >= 0; d--) {
+    if (m->size.dim[d] != 1 && m->stride.dim[d] != step) return false;
+    if (!situ__mul_i64(step, m->size.dim[d], &step)) return false;
+  }
+  return m->offset == 0;
+}
+
+static bool read_meta(const situ__json_item *item, meta *m) {
+  *m = (meta){ .dtype = situ__pt2_dtype(situ__json_get(item, "dtype")) };
+  if (!m->dtype || !read_dims(situ__json_get(item, "sizes"), &m->size) ||
+      !read_dims(situ__json_get(item, "strides"), &m->stride) || m->size.ndim != m->stride.ndim ||
+      !situ__pt2_int(situ__json_get(item, "storage_offset"), &m->offset) || m->offset < 0 ||
+      !situ__shape_bytes(&m->size, (int)(8 * situ_dtype_size(m->dtype)), &m->bytes))
+    return false;
+  m->dense = is_dense(m);
+  return true;
+}
+
+static const situ__zip_entry *find_file(const situ__pt2 *f, const section *s, const char *file) {
+  char name[512];
+  const int length = snprintf(name, sizeof name, "%.*s/%s/%s", f->root_length, f->root, s->directory, file);
+  return length > 0 && (size_t)length < sizeof name ? situ__zip_find(&f->zip, name) : NULL;
+}
+
+static bool check_sum(const situ__pt2 *f, const situ__zip_entry *e) {
+  return f->options.verify != SITU_VERIFY_ALWAYS ||
+         situ__crc32(0, situ__mapping_at(f->mapping, e->offset), (size_t)e->bytes) == e->crc ||
+         situ__pt2_bad(f, SITU_E_FORMAT, "has an entry '%s' that does not match its checksum", e->name);
+}
+
+static situ_tensor *load_file(const situ__pt2 *f, const situ__zip_entry *e, const char *name, const meta *m) {
+  const situ__source source = {
+    .op = situ__pt2_op, .path = f->path, .fd = f->fd, .mapping = f->options.map ? f->mapping : NULL
+  };
+  const int64_t size = (int64_t)situ_dtype_size(m->dtype);
+  const situ_shape shape = m->dense && m->bytes == e->bytes ? m->size : SITU_SHAPE(e->bytes / size);
+  return situ__values_load(&source, name, e->offset, &shape, m->dtype, f->options.device, NULL);
+}
+
+/* A tensor of a section by its name; tensors of one file share its memory, and equal ones are one tensor, as in the
+   module that was exported. */
+static situ_tensor *load_tensor(situ__pt2 *f, section *s, const situ__json_item *item) {
+  const char *file = situ__pt2_string(situ__json_get(item, "path_name"));
+  const situ__json_item *pickled = situ__json_get(item, "use_pickle");
+  char shown[SITU__SHOWN_MAX];
+  meta m;
+  if (pickled && pickled->kind == SITU__JSON_TRUE)
+    return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has a pickled tensor '%s', which is not read",
+                         situ__shown(item->key, shown)),
+           NULL;
+  const situ__zip_entry *e = find_file(f, s, file);
+  if (!e || !read_meta(situ__json_get(item, "tensor_meta"), &m) || (m.dense && m.bytes > e->bytes))
+    return situ__pt2_bad(f, SITU_E_FORMAT,
+                         "has a tensor '%s' whose file is missing or too short, or of a dtype that "
+                         "this library lacks",
+                         situ__shown(item->key, shown)),
+           NULL;
+  const int32_t place = situ__names_get(&s->files, file);
+  situ_tensor *whole = place >= 0 ? s->loaded[place] : NULL;
+  if (!whole) {
+    whole = check_sum(f, e) ? load_file(f, e, item->key, &m) : NULL;
+    if (!whole) return NULL;
+    if (!situ__names_put(&s->files, file, s->count)) return situ__pt2_no_memory(), NULL;
+    s->loaded[s->count++] = whole;
+  }
+  if (situ_dtype_of(whole) != m.dtype)
+    return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has two tensors of different dtypes in '%s'", file), NULL;
+  const situ_shape shape = situ_shape_of(whole);
+  if (m.dense && situ_shape_equal(&shape, &m.size)) return whole;
+  return situ_as_strided(whole, m.size, m.stride, m.offset);
+}
+
+/* ---- modules ---- */
+
+/* Makes the modules that the file lists, in its order, and those of nodes. */
+static bool add_children(situ__pt2 *f, situ_nn_module *m, const situ__json_item *model) {
+  const situ__json_item *calls = situ__json_get(situ__json_get(model, "graph_module"), "module_call_graph");
+  situ__names made = { 0 };
+  bool fine = true;
+  for (EACH_MEMBER(call, calls)) {
+    const char *path = situ__pt2_string(situ__json_get(call, "fqn"));
+    if (!fine || !*path || strchr(path, '@') || situ__names_get(&made, path) >= 0) continue;
+    const int32_t class = situ__names_get(&f->classes, path);
+    fine = (situ__names_put(&made, path, 0) || situ__pt2_no_memory()) &&
+           situ_nn_add_child(m, path, NULL, situ__program_child(class >= 0 ? f->class_names[class] : "", m->training));
+  }
+  for (int64_t i = 0; i < f->classes.size && fine; i++) {
+    const struct situ__names_entry *e = &f->classes.entry[i];
+    if (!e->name || !*e->name || situ__names_get(&made, e->name) >= 0) continue;
+    situ_nn_module *child = situ__program_child(f->class_names[e->number], m->training);
+    fine = situ_nn_add_child(m, e->name, NULL, child) != NULL;
+  }
+  situ__names_free(&made);
+  return fine;
+}
+
+static bool add_part(situ__pt2 *f, situ_nn_module *m, const situ__json_item *spec, section *weights,
+                     section *constants) {
+  const situ__json_item *held = spec->count == 1 ? spec + 1 : spec;
+  const bool parameter = held->key && strcmp(held->key, "parameter") == 0;
+  const bool buffer = held->key && strcmp(held->key, "buffer") == 0;
+  const bool constant = held->key && strcmp(held->key, "tensor_constant") == 0;
+  if (!parameter && !buffer && !constant) return true;
+  const char *path = situ__pt2_string(situ__json_get(held, parameter ? "parameter_name"
+                                                           : buffer  ? "buffer_name"
+                                                                     : "tensor_constant_name"));
+  const situ__json_item *persistent = situ__json_get(held, "persistent");
+  const bool transient = constant || (buffer && persistent && persistent->kind == SITU__JSON_FALSE);
+  section *from = transient ? constants : weights;
+  const situ__json_item *item = situ__json_get(situ__json_get(from->tree, "config"), path);
+  char shown[SITU__SHOWN_MAX];
+  if (!item) return situ__pt2_bad(f, SITU_E_FORMAT, "has no values of '%s'", situ__shown(path, shown));
+  situ_tensor *t = load_tensor(f, from, item);
+  const situ_nn_kind kind = parameter ? SITU_NN_PARAMETER : transient ? SITU_NN_TRANSIENT : SITU_NN_BUFFER;
+  if (!t || !situ_nn_add_tensor(m, path, NULL, t, kind)) return false;
+  const situ__json_item *grad = situ__json_get(situ__json_get(item, "tensor_meta"), "requires_grad");
+  const bool frozen = parameter && grad && grad->kind == SITU__JSON_FALSE;
+  return !frozen || situ_requires_grad_(t, false);
+}
+
+bool situ__pt2_build(situ__pt2 *f, situ_nn_module *m, const situ__json_item *model) {
+  const situ__json_item *signature = situ__json_get(situ__json_get(model, "graph_module"), "signature");
+  section weights = { 0 }, constants = { 0 };
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  bool fine = add_children(f, m, model) && open_section(f, &weights, "data/weights", "model_weights_config.json") &&
+              open_section(f, &constants, "data/constants", "model_constants_config.json");
+  for (EACH_MEMBER(spec, situ__json_get(signature, "input_specs")))
+    fine = fine && add_part(f, m, spec, &weights, &constants);
+  close_section(&weights);
+  close_section(&constants);
+  return situ_scope_end(&scope) == SITU_OK && fine;
+}

@@ -1,0 +1,181 @@
+/* Programs that PyTorch exported give PyTorch's results, and train as PyTorch trains them (tools/exchange/generate.py).
+   With SITU_TEST_EXCHANGE=DIR the files of that directory, such as those of generate.py --all.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "situ/situ.h"
+
+enum { STEPS = 20, NAMES = 100 };
+
+static const char *directory(char buffer[512]) {
+  const char *given = getenv("SITU_TEST_EXCHANGE"), *root = getenv("SITU_TEST_ROOT");
+  if (given) return given;
+  (void)snprintf(buffer, 512, "%s/program/data", root ? root : ".");
+  return buffer;
+}
+
+static situ_device device(void) {
+  const char *name = getenv("SITU_TEST_DEVICE");
+  return situ_dev(name ? name : "cpu");
+}
+
+/* The tensors of one kind: "in.0" of "in.0.x", under the rest of their names, on the device. */
+static situ_tree *section(const situ_tree *all, const char *name) {
+  situ_tree *part = situ_tree_section(all, name), *there = situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(part); i++)
+    there =
+        situ_tree_put(there, situ_tree_key(part, i), situ_tree_tensor(situ_to(situ_tree_tensor_at(part, i), device())));
+  situ_tree_free(part);
+  return there;
+}
+
+typedef struct leaves {
+  situ_tensor *list[NAMES];
+  int count;
+} leaves;
+
+static situ_status keep_leaf(const char *path, situ_tensor *t, void *payload) {
+  leaves *l = payload;
+  (void)path;
+  if (l->count < NAMES) l->list[l->count++] = t;
+  return SITU_OK;
+}
+
+static double largest(situ_tensor *t) {
+  double value = NAN;
+  if (situ_numel(t) == 0) return 0;
+  situ_tensor *x = situ_max(situ_abs(situ_to_dtype(t, SITU_F64)));
+  return situ_item(x, &value) == SITU_OK ? value : NAN;
+}
+
+/* The largest difference, relative to the largest element. */
+static double distance(situ_tensor *got, situ_tensor *want) {
+  const situ_shape a = situ_shape_of(got), b = situ_shape_of(want);
+  if (a.ndim != b.ndim || memcmp(a.dim, b.dim, (size_t)a.ndim * sizeof *a.dim) != 0) return INFINITY;
+  got = situ_to_dtype(situ_to(got, situ_dev("cpu")), SITU_F64);
+  want = situ_to_dtype(want, SITU_F64);
+  const double scale = largest(want);
+  return largest(situ_sub(got, want)) / (scale > 0 ? scale : 1);
+}
+
+/* Runs shape k. Returns the largest distance of a result; -1: the file has no such shape. */
+static double compare(situ_nn_module *m, const situ_tree *all, int k) {
+  char name[32];
+  (void)snprintf(name, sizeof name, "in.%d", k);
+  situ_tree *in = section(all, name);
+  situ_tree *out = situ_tree_count(in) ? situ_nn_call(m, in) : NULL;
+  leaves l = { .count = 0 };
+  double worst = situ_tree_count(in) ? 0 : -1;
+  if (worst == 0 && (!out || situ_tree_each(out, keep_leaf, &l) != SITU_OK)) worst = INFINITY;
+  for (int n = 0; n < l.count; n++) {
+    (void)snprintf(name, sizeof name, "out.%d.%d", k, n);
+    const double d = distance(l.list[n], situ_tree_get(all, name));
+    if (!(d <= worst)) worst = d;
+  }
+  situ_tree_free(out);
+  situ_tree_free(in);
+  return worst;
+}
+
+/* The sum of the mean squares of all floating results that have a gradient. */
+static situ_tensor *loss_of(const situ_tree *out) {
+  leaves l = { .count = 0 };
+  situ_tensor *loss = NULL;
+  if (situ_tree_each(out, keep_leaf, &l) != SITU_OK) return NULL;
+  for (int n = 0; n < l.count; n++) {
+    if (!situ_requires_grad(l.list[n])) continue;
+    situ_tensor *mean = situ_mean(situ_square(l.list[n]), NULL);
+    loss = loss ? situ_add(loss, mean) : mean;
+  }
+  return loss;
+}
+
+/* Trains as the generator did. Returns the largest relative difference of a loss. */
+static double train(situ_nn_module *m, const situ_tree *all) {
+  situ_tree *in = section(all, "train");
+  double rate = 0, got[STEPS], worst = 0;
+  if (situ_item(situ_tree_get(all, "rate"), &rate) != SITU_OK) return INFINITY;
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = rate });
+  float losses[STEPS];
+  bool fine = optim && situ_copy_to_host(situ_tree_get(all, "losses"), losses, sizeof losses) == SITU_OK;
+  for (int i = 0; fine && i < STEPS; i++) {
+    situ_scope scope;
+    situ_scope_begin(&scope);
+    situ_tree *out = situ_nn_call(m, in);
+    situ_tensor *loss = out ? loss_of(out) : NULL;
+    fine = loss && situ_optim_zero_grad(optim, true) == SITU_OK && situ_backward(loss, NULL) == SITU_OK &&
+           situ_optim_step(optim) == SITU_OK && situ_item(loss, &got[i]) == SITU_OK;
+    situ_tree_free(out);
+    fine = situ_scope_end(&scope) == SITU_OK && fine;
+    const double d = fine ? fabs(got[i] - (double)losses[i]) / fabs((double)losses[i]) : INFINITY;
+    if (!(d <= worst)) worst = d;
+  }
+  situ_optim_free(optim);
+  situ_tree_free(in);
+  return worst;
+}
+
+/* Returns whether one program agrees with PyTorch; prints what was seen. */
+static bool check_program(const char *dir, const char *name) {
+  char path[1024];
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  (void)snprintf(path, sizeof path, "%s/%s.pt2", dir, name);
+  const bool host = device().kind == SITU_CPU;
+  situ_nn_module *m = situ_export_load(path, &(situ_load_options){ .device = device(), .map = host });
+  (void)snprintf(path, sizeof path, "%s/%s.safetensors", dir, name);
+  situ_tree *all = m ? situ_load(path, NULL) : NULL;
+  double first = INFINITY, second = INFINITY, losses = INFINITY;
+  if (all) first = compare(m, all, 0);
+  if (all && first <= 1) second = compare(m, all, 1);
+  if (all && second <= 1) losses = train(m, all);
+  const bool agrees = first <= 1e-5 && second <= 1e-5 && losses <= 1e-4;
+  print_message("%-24s %8.1e %8.1e  losses %8.1e  %s\n", name, first, second, losses, agrees ? "" : "DIFFERS");
+  if (situ_error() != SITU_OK) print_message("    %s\n", situ_error_message());
+  situ_error_clear();
+  situ_tree_free(all);
+  situ_nn_free(m);
+  SITU_IGNORE(situ_scope_end(&scope));
+  return agrees;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(a, b); }
+
+static void agree_with_torch(void **state) {
+  (void)state;
+  char buffer[512], names[NAMES][64];
+  const char *dir = directory(buffer);
+  int count = 0, agreed = 0;
+  DIR *list = opendir(dir);
+  assert_non_null(list);
+  for (struct dirent *e; (e = readdir(list)) && count < NAMES;) {
+    const size_t length = strlen(e->d_name);
+    if (length < 5 || length > 60 || strcmp(e->d_name + length - 4, ".pt2") != 0) continue;
+    memcpy(names[count], e->d_name, length - 4);
+    names[count++][length - 4] = 0;
+  }
+  closedir(list);
+  qsort(names, (size_t)count, sizeof *names, by_text);
+  situ_error_mode(SITU_ERROR_QUIET);
+  for (int i = 0; i < count; i++) agreed += check_program(dir, names[i]);
+  situ_error_mode(SITU_ERROR_LOG);
+  assert_true(count > 0);
+  assert_int_equal(agreed, count);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { cmocka_unit_test(agree_with_torch) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Exports models by PyTorch, with inputs, outputs and the losses of a training, for tests/program.
+SPDX-License-Identifier: MIT
+
+  pip install 'torch==2.15.*' transformers torchvision safetensors
+  python3 tools/exchange/generate.py               the committed files: tests/program/data
+  python3 tools/exchange/generate.py --all DIR     all models of models.py
+  python3 tools/exchange/generate.py --only bert,gpt2 DIR
+
+NAME.pt2 is the exported program; NAME.safetensors has in.K.NAME and out.K.N of shape K (two batch sizes, if the model
+allows), and the losses of 20 steps of SGD at `rate` on train.NAME: the sum of the mean squares of all floating
+outputs."""
+import argparse
+import os
+import re
+import sys
+import time
+import traceback
+import warnings
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+from torch.utils import _pytree  # noqa: E402
+
+import models  # noqa: E402
+
+STEPS = 20
+# A frame of a stack trace, whose path is of the machine that exports.
+FRAME = re.compile(r'File "[^"]*?([^"/]*)"')
+
+
+def thin(program):
+    """Drops what only makes the file larger: outer frames of stack traces, paths, sample inputs."""
+    for module in program.graph_module.modules():
+        for node in getattr(module, "graph", torch.fx.Graph()).nodes:
+            frames = node.meta.get("stack_trace", "").split("  File ")
+            node.meta["stack_trace"] = FRAME.sub(r'File "\1"', "  File " + frames[-1]).strip()
+    program._example_inputs = None
+
+
+def leaves(out):
+    """The tensors of a result, in the order of torch.export."""
+    flat = []
+    for leaf in _pytree.tree_leaves(out):
+        if isinstance(leaf, torch.Tensor):
+            flat.append(leaf)
+    return flat
+
+
+def export(net, given, batches):
+    """With a free batch size, if the model allows that."""
+    one = {k: {0: torch.export.Dim.AUTO} for k in given}
+    try:
+        return torch.export.export(net, (), given, dynamic_shapes=one, strict=False), batches
+    except Exception as problem:  # noqa: BLE001
+        print("    static:", str(problem).splitlines()[0][:150])
+        return torch.export.export(net, (), given, strict=False), batches[:1] * 2
+
+
+def losses(net, given, rate):
+    net.requires_grad_(True)
+    optim = torch.optim.SGD(net.parameters(), lr=rate)
+    values = []
+    for _ in range(STEPS):
+        optim.zero_grad()
+        loss = sum(o.square().mean() for o in leaves(net(**given)) if o.is_floating_point() and o.requires_grad)
+        loss.backward()
+        optim.step()
+        values.append(loss.detach())
+    return torch.stack(values)
+
+
+def generate(name, directory):
+    torch.manual_seed(0)
+    net, inputs = models.ROWS[name]()
+    net = net.eval()
+    program, batches = export(net, inputs(2), [2, 3])
+    thin(program)
+    torch.export.save(program, os.path.join(directory, name + ".pt2"))
+    tensors = {}
+    for k, batch in enumerate(batches):
+        given = inputs(batch)
+        with torch.no_grad():
+            out = leaves(net(**given))
+        tensors.update({f"in.{k}.{key}": value for key, value in given.items()})
+        tensors.update({f"out.{k}.{n}": value.contiguous().clone() for n, value in enumerate(out)})
+    given = inputs(batches[0])
+    tensors.update({f"train.{key}": value for key, value in given.items()})
+    # Where a larger rate makes the losses grow, differences of rounding do, too.
+    rate = 0.0003 if name.startswith("tv.") else 0.01
+    tensors["rate"] = torch.tensor(rate, dtype=torch.float64)
+    tensors["losses"] = losses(net, given, rate)
+    torch.manual_seed(0)
+    return tensors
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", default="")
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser.add_argument("directory", nargs="?", default=os.path.join(here, "..", "..", "tests", "program", "data"))
+    options = parser.parse_args()
+    names = options.only.split(",") if options.only else models.LISTED if options.all else models.COMMITTED
+    os.makedirs(options.directory, exist_ok=True)
+    failed = 0
+    for name in names:
+        start = time.time()
+        try:
+            save_file(generate(name, options.directory), os.path.join(options.directory, name + ".safetensors"))
+            print(f"{name}: {time.time() - start:.1f} s", flush=True)
+        except Exception:  # noqa: BLE001
+            failed += 1
+            print(f"{name}: FAILED\n", traceback.format_exc()[-900:], flush=True)
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

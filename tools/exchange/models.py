@@ -1,0 +1,202 @@
+"""The architectures that tools/exchange/generate.py exports: small configurations, random weights.
+SPDX-License-Identifier: MIT"""
+import torch
+import torch.nn as nn
+
+TEXT = dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37,
+            max_position_embeddings=64)
+ROWS = {}
+
+
+def row(name):
+    def add(make):
+        ROWS[name] = make
+        return make
+    return add
+
+
+def ids(batch, length=12):
+    return torch.randint(3, 99, (batch, length))
+
+
+def image(size):
+    return lambda batch: {"pixel_values": torch.randn(batch, 3, size, size)}
+
+
+def text(batch):
+    return {"input_ids": ids(batch), "attention_mask": torch.ones(batch, 12, dtype=torch.int64)}
+
+
+def masked(batch):
+    given = text(batch)
+    given["attention_mask"][0, 9:] = 0
+    return given
+
+
+def hugging(name, model, config, inputs, **more):
+    """A model of transformers by the names of its classes."""
+    def make():
+        import transformers
+        built = getattr(transformers, config)(**more)
+        built.use_cache = False
+        built.return_dict = True
+        return getattr(transformers, model)(built), inputs
+    ROWS[name] = make
+
+
+hugging("bert", "BertModel", "BertConfig", masked, **TEXT)
+hugging("distilbert", "DistilBertModel", "DistilBertConfig", masked, vocab_size=99, dim=32, n_layers=2, n_heads=4,
+        hidden_dim=37, max_position_embeddings=64)
+hugging("roberta", "RobertaModel", "RobertaConfig", masked, **TEXT)
+hugging("xlm-roberta-cls", "XLMRobertaForSequenceClassification", "XLMRobertaConfig", masked, **TEXT)
+hugging("mpnet", "MPNetModel", "MPNetConfig", masked, **TEXT)
+hugging("electra", "ElectraModel", "ElectraConfig", masked, embedding_size=32, **TEXT)
+hugging("bert-token-cls", "BertForTokenClassification", "BertConfig", masked, **TEXT)
+hugging("gpt2", "GPT2LMHeadModel", "GPT2Config", text, vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64,
+        bos_token_id=1, eos_token_id=2)
+hugging("gpt-neox", "GPTNeoXForCausalLM", "GPTNeoXConfig", text, **TEXT)
+hugging("opt", "OPTForCausalLM", "OPTConfig", text, vocab_size=99, hidden_size=32, num_hidden_layers=2, ffn_dim=37,
+        num_attention_heads=4, max_position_embeddings=64, word_embed_proj_dim=32)
+CAUSAL = dict(TEXT, num_key_value_heads=2)
+hugging("llama", "LlamaForCausalLM", "LlamaConfig", text, **CAUSAL)
+hugging("mistral", "MistralForCausalLM", "MistralConfig", text, **CAUSAL)
+hugging("qwen2", "Qwen2ForCausalLM", "Qwen2Config", text, **CAUSAL)
+hugging("qwen3", "Qwen3ForCausalLM", "Qwen3Config", text, head_dim=8, **CAUSAL)
+hugging("gemma2", "Gemma2ForCausalLM", "Gemma2Config", text, head_dim=8, **CAUSAL)
+hugging("bloom", "BloomForCausalLM", "BloomConfig", text, vocab_size=99, hidden_size=32, n_layer=2, n_head=4)
+hugging("mixtral", "MixtralForCausalLM", "MixtralConfig", text, num_local_experts=4, **dict(CAUSAL, intermediate_size=40))
+T5 = dict(vocab_size=99, d_model=32, d_kv=8, d_ff=37, num_layers=2, num_heads=4, decoder_start_token_id=0)
+hugging("t5-enc", "T5EncoderModel", "T5Config", masked, **T5)
+hugging("t5", "T5Model", "T5Config", lambda b: dict(text(b), decoder_input_ids=ids(b)), **T5)
+hugging("bart", "BartModel", "BartConfig", lambda b: dict(text(b), decoder_input_ids=ids(b)), vocab_size=99,
+        d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+        encoder_ffn_dim=37, decoder_ffn_dim=37, max_position_embeddings=64)
+hugging("whisper", "WhisperModel", "WhisperConfig",
+        lambda b: {"input_features": torch.randn(b, 8, 60), "decoder_input_ids": ids(b)}, vocab_size=99, d_model=32,
+        encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=37,
+        decoder_ffn_dim=37, num_mel_bins=8, max_source_positions=30, max_target_positions=20, pad_token_id=0,
+        bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
+hugging("wav2vec2", "Wav2Vec2Model", "Wav2Vec2Config", lambda b: {"input_values": torch.randn(b, 400)},
+        vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37,
+        conv_dim=(16, 16), conv_stride=(4, 4), conv_kernel=(8, 8), num_feat_extract_layers=2,
+        num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=2)
+PATCHES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, image_size=32,
+               patch_size=8)
+hugging("vit", "ViTModel", "ViTConfig", image(32), **PATCHES)
+hugging("deit", "DeiTModel", "DeiTConfig", image(32), **PATCHES)
+hugging("dinov2", "Dinov2Model", "Dinov2Config", image(32), hidden_size=32, num_hidden_layers=2,
+        num_attention_heads=4, mlp_ratio=2, image_size=32, patch_size=8)
+hugging("swin", "SwinModel", "SwinConfig", image(32), image_size=32, patch_size=2, embed_dim=16, depths=[1, 2],
+        num_heads=[2, 2], window_size=4)
+hugging("segformer", "SegformerForSemanticSegmentation", "SegformerConfig", image(64), num_encoder_blocks=2,
+        depths=[1, 1], sr_ratios=[4, 2], hidden_sizes=[16, 32], patch_sizes=[7, 3], strides=[4, 2],
+        num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16)
+hugging("convnext", "ConvNextModel", "ConvNextConfig", image(64), hidden_sizes=[8, 16], depths=[1, 1], num_stages=2)
+hugging("resnet-hf", "ResNetModel", "ResNetConfig", image(64), embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1],
+        layer_type="basic")
+hugging("yolos", "YolosModel", "YolosConfig", image(32), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=37, image_size=[32, 32], patch_size=8, num_detection_tokens=3)
+hugging("clip-text", "CLIPTextModel", "CLIPTextConfig", text, eos_token_id=2, **TEXT)
+hugging("clip-vision", "CLIPVisionModel", "CLIPVisionConfig", image(32), **PATCHES)
+
+
+def vision(name, size, section=None, **more):
+    """A model of torchvision."""
+    def make():
+        import torchvision
+        module = getattr(torchvision.models, section) if section else torchvision.models
+        more.setdefault("weights", None)
+        net = getattr(module, name)(**more)
+        if hasattr(net, "heads"):
+            nn.init.normal_(net.heads.head.weight, std=0.1)  # torchvision's are 0, and so would the loss be
+        return net, lambda batch: {"x": torch.randn(batch, 3, size, size)}
+    return make
+
+
+for spec in (("tv.alexnet", "alexnet", 64), ("tv.vgg11", "vgg11", 32), ("tv.resnet18", "resnet18", 64),
+             ("tv.mobilenet_v2", "mobilenet_v2", 64), ("tv.mobilenet_v3_small", "mobilenet_v3_small", 64),
+             ("tv.efficientnet_b0", "efficientnet_b0", 64), ("tv.densenet121", "densenet121", 64),
+             ("tv.squeezenet1_0", "squeezenet1_0", 64), ("tv.convnext_tiny", "convnext_tiny", 64),
+             ("tv.swin_t", "swin_t", 64), ("tv.mnasnet0_5", "mnasnet0_5", 64), ("tv.vit_b_16", "vit_b_16", 224)):
+    ROWS[spec[0]] = vision(spec[1], spec[2], num_classes=10)
+ROWS["tv.googlenet"] = vision("googlenet", 64, num_classes=10, init_weights=True)
+ROWS["tv.fcn_resnet50"] = vision("fcn_resnet50", 64, "segmentation", num_classes=3, weights_backbone=None)
+ROWS["tv.deeplabv3_mnv3"] = vision("deeplabv3_mobilenet_v3_large", 64, "segmentation", num_classes=3,
+                                   weights_backbone=None)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, rnn, width):
+        super().__init__()
+        self.rnn = rnn
+        self.fc = nn.Linear(width, 5)
+
+    def forward(self, x):
+        y, state = self.rnn(x)
+        return self.fc(y), state
+
+
+@row("lstm")
+def lstm():
+    net = Recurrent(nn.LSTM(6, 8, 2, batch_first=True, bidirectional=True), 16)
+    return net, lambda batch: {"x": torch.randn(batch, 7, 6)}
+
+
+@row("gru")
+def gru():
+    return Recurrent(nn.GRU(6, 8, batch_first=True), 8), lambda batch: {"x": torch.randn(batch, 7, 6)}
+
+
+@row("mlp")
+def mlp():
+    net = nn.Sequential(nn.Linear(6, 16), nn.SiLU(), nn.Linear(16, 16), nn.Tanh(), nn.Dropout(0.1), nn.Linear(16, 3))
+    return net, lambda batch: {"input": torch.randn(batch, 6)}
+
+
+class UNet(nn.Module):
+    """Not a U-Net: each of the layers that such nets are made of, once."""
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.LeakyReLU(0.1, inplace=True),
+                                  nn.Conv2d(8, 16, 3, stride=2, padding="valid"), nn.InstanceNorm2d(16), nn.PReLU())
+        self.up = nn.ConvTranspose2d(16, 8, 2, stride=2)
+        self.smooth = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)
+        self.head = nn.Sequential(nn.Conv2d(8, 12, 3, padding=1), nn.PixelShuffle(2))
+
+    def forward(self, x):
+        y = self.down(x)
+        z = self.up(y)
+        return self.head(self.smooth(z) + torch.cat([z, z], 2).mean(2, keepdim=True).mean(3, keepdim=True))
+
+
+@row("unet-ish")
+def unet():
+    return UNet(), lambda batch: {"x": torch.randn(batch, 3, 9, 9)}
+
+
+# What is committed: the same kinds, smaller.
+TINY = dict(vocab_size=31, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=20,
+            max_position_embeddings=16)
+
+
+def short(batch):
+    """A mask with padding at the end of the first row."""
+    given = {"input_ids": torch.randint(3, 31, (batch, 6)), "attention_mask": torch.ones(batch, 6, dtype=torch.int64)}
+    given["attention_mask"][0, 4:] = 0
+    return given
+
+
+hugging("tiny-bert", "BertModel", "BertConfig", short, **TINY)
+hugging("tiny-llama", "LlamaForCausalLM", "LlamaConfig", short, num_key_value_heads=1, **TINY)
+hugging("tiny-gpt2", "GPT2LMHeadModel", "GPT2Config", short, vocab_size=31, n_embd=16, n_layer=1, n_head=2,
+        n_positions=16, bos_token_id=1, eos_token_id=2)
+hugging("tiny-resnet", "ResNetModel", "ResNetConfig", image(16), embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1],
+        layer_type="basic")
+COMMITTED = "mlp lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet".split()
+
+LISTED = ("bert distilbert roberta xlm-roberta-cls mpnet electra bert-token-cls gpt2 gpt-neox opt llama mistral qwen2 "
+          "qwen3 gemma2 bloom mixtral t5-enc t5 bart whisper wav2vec2 vit deit dinov2 swin segformer convnext resnet-hf "
+          "yolos clip-text clip-vision tv.alexnet tv.vgg11 tv.resnet18 tv.mobilenet_v2 tv.mobilenet_v3_small "
+          "tv.efficientnet_b0 tv.densenet121 tv.squeezenet1_0 tv.googlenet tv.convnext_tiny tv.swin_t tv.vit_b_16 "
+          "tv.mnasnet0_5 tv.fcn_resnet50 tv.deeplabv3_mnv3 lstm gru mlp unet-ish").split()
+assert set(LISTED) | set(COMMITTED) == set(ROWS), (set(LISTED) | set(COMMITTED)) ^ set(ROWS)
