@@ -23,8 +23,8 @@ int main(int argc, char **argv) {
     situ_scope_begin(&inner);
     situ_tensor *x = situ_randn(SITU_SHAPE(256, 6), NULL);
     situ_tensor *sum = situ_sum(x, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
-    situ_tensor *classes = situ_add(situ_to_dtype(situ_gt_scalar(sum, -1), SITU_I64),
-                                    situ_to_dtype(situ_gt_scalar(sum, 1), SITU_I64));
+    situ_tensor *classes =
+        situ_add(situ_to_dtype(situ_gt_scalar(sum, -1), SITU_I64), situ_to_dtype(situ_gt_scalar(sum, 1), SITU_I64));
     situ_tensor *scores = situ_nn_forward(net, x);
     situ_tensor *loss = situ_cross_entropy(scores, classes, NULL);
     if (situ_optim_zero_grad(optim, true) != SITU_OK || situ_backward(loss, NULL) != SITU_OK ||

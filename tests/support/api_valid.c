@@ -181,6 +181,7 @@ static const char *path_of(const api_world *w) {
   if (strstr(api_name(w), "csv")) return "valid.csv";
   if (strstr(api_name(w), "idx")) return "valid.idx";
   if (strstr(api_name(w), "svg")) return "valid.svg";
+  if (strstr(api_name(w), "export")) return "valid.pt2";
   if (strstr(api_name(w), "lock")) return "valid.lock";
   return strstr(api_name(w), "checkpoint") ? "valid.checkpoint" : "valid.safetensors";
 }
@@ -189,6 +190,19 @@ static situ_checkpoint *checkpoint(api_world *w) {
   situ_checkpoint *c = api_memory(w, sizeof *c);
   *c = (situ_checkpoint){ .model = linear(w, API_KEPT), .optimizer = optim(w, API_KEPT) };
   return c;
+}
+
+/* PyTorch wrote it: there is no writer here. */
+static void copy_program(const char *to) {
+  static char bytes[64 << 10];
+  const char *root = getenv("SITU_TEST_ROOT");
+  char from[512];
+  (void)snprintf(from, sizeof from, "%s/program/data/mlp.pt2", root ? root : ".");
+  FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+  if (!in || !out) fail_msg("%s: cannot be copied", from);
+  const size_t size = fread(bytes, 1, sizeof bytes, in);
+  assert_true(fwrite(bytes, 1, size, out) == size);
+  assert_int_equal(fclose(in) | fclose(out), 0);
 }
 
 /* What the call reads is written first; what it writes replaces this. */
@@ -202,6 +216,7 @@ static const char *path(api_world *w) {
   if (strcmp(file, "valid.checkpoint") == 0) status = situ_checkpoint_save(file, checkpoint(w), &fast);
   if (strcmp(file, "valid.lock") == 0) status = situ_place_lock_write(linear(w, API_KEPT), file);
   if (status != SITU_OK) fail_msg("%s: %s", file, situ_error_message());
+  if (strcmp(file, "valid.pt2") == 0) copy_program(file);
   FILE *f = strcmp(file, "valid.csv") == 0 || strcmp(file, "valid.idx") == 0 ? fopen(file, "wb") : NULL;
   if (f) {
     static const char idx[] = { 0, 0, 8, 1, 0, 0, 0, 2, 5, 6 };

@@ -29,6 +29,8 @@ from torch.utils import _pytree  # noqa: E402
 import models  # noqa: E402
 
 STEPS = 20
+# Where a larger rate makes the losses jump, differences of rounding grow with them.
+RATES = {"tv.fcn_resnet50": 1e-6, "tv.resnet18": 3e-5}
 # A frame of a stack trace, whose path is of the machine that exports.
 FRAME = re.compile(r'File "[^"]*?([^"/]*)"')
 
@@ -90,8 +92,7 @@ def generate(name, directory):
         tensors.update({f"out.{k}.{n}": value.contiguous().clone() for n, value in enumerate(out)})
     given = inputs(batches[0])
     tensors.update({f"train.{key}": value for key, value in given.items()})
-    # Where a larger rate makes the losses grow, differences of rounding do, too.
-    rate = 0.0003 if name.startswith("tv.") else 0.01
+    rate = RATES.get(name, 0.0003 if name.startswith("tv.") else 0.01)
     tensors["rate"] = torch.tensor(rate, dtype=torch.float64)
     tensors["losses"] = losses(net, given, rate)
     torch.manual_seed(0)
