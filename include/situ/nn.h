@@ -289,7 +289,6 @@ SITU_END
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/loss.h"
-#include "nn/packed.h"
 #include "nn/parametrize.h"
 
 #endif

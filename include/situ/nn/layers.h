@@ -388,4 +388,7 @@ SITU_API situ_tensor *situ_nn_decode(situ_nn_module *decoder, situ_tensor *tgt, 
                                      const situ_nn_decode_options *options);
 
 SITU_END
+
+#include "packed.h"
+
 #endif
