@@ -139,6 +139,13 @@ static bool needs_floating(int op) {
          op == SITU_REDUCE_LOGSUMEXP;
 }
 
+/* On OpenCL, whose kernels are compiled without optimising here and run long, a dtype but f32 has one layout of each
+   shape, not the same one as the next shape, unless SITU_TEST_ALL is set. */
+static bool takes(size_t shape, int dtype, int layout) {
+  return dtype == SITU_F32 || test_device().kind != SITU_OPENCL || getenv("SITU_TEST_ALL") ||
+         (shape + (size_t)dtype + (size_t)layout) % VIEW_LAYOUTS == 0;
+}
+
 static void every_op_dtype_and_layout(void **state) {
   (void)state;
   const situ_shape shapes[] = { SITU_SHAPE(1),     SITU_SHAPE(7),       SITU_SHAPE(300),      SITU_SHAPE(5, 3),
@@ -146,6 +153,7 @@ static void every_op_dtype_and_layout(void **state) {
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int dtype = SITU_BOOL; dtype < SITU_DTYPES; dtype++)
       for (int layout = 0; layout < VIEW_LAYOUTS; layout++) {
+        if (!takes(s, dtype, layout)) continue;
         test_view *x = view_new((situ_dtype)dtype, shapes[s], (view_layout)layout);
         view_random(x, s + 1, dtype == SITU_U8 || dtype == SITU_BOOL ? 0 : -3, 4);
         for (int op = 0; op < SITU_REDUCES; op++) {
@@ -176,6 +184,7 @@ static void large_reductions(void **state) {
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
       for (int layout = 0; layout < VIEW_LAYOUTS; layout++) {
+        if (!takes(s, dtypes[t], layout)) continue;
         test_view *x = view_new(dtypes[t], shapes[s], (view_layout)layout);
         view_random(x, s + 10, -1, 1);
         for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {

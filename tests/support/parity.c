@@ -243,13 +243,15 @@ static void compare(const parity_row *row, situ_dtype dtype, int at, situ_device
   forget(&again);
 }
 
-int parity_run(const parity_row *row, situ_device device, unsigned dtypes) {
+int parity_run(const parity_row *row, situ_device device, unsigned dtypes, bool fewer) {
   verdict v = { 0 };
   int taken = 0;
   for (int dtype = SITU_BOOL; dtype < SITU_DTYPES; dtype++) {
     if (!(dtypes >> dtype & 1)) continue;
     v.done = 0;
-    for (int at = 0; at < CASES; at++) compare(row, (situ_dtype)dtype, at, device, &v);
+    const bool all = !fewer || dtype == SITU_F32 || dtype == SITU_I64;
+    for (int at = 0; at < CASES; at++)
+      if (all || (at + dtype) % 2 == 0) compare(row, (situ_dtype)dtype, at, device, &v);
     if (v.done > v.most) v.most = v.done;
     taken += v.done > 0;
   }

@@ -6,8 +6,9 @@
 #include "support/calls.h"
 #include "support/test.h"
 
-/* Runs a row for every shape and each of these dtypes (bits), on the host and twice on the device. Prints what it found.
+/* Runs a row for every shape and each of these dtypes (bits), on the host and twice on the device. fewer: every second
+   shape of dtypes but f32 and i64. Prints what it found.
    Returns how many shapes were computed (of the dtype that had most), -1 if anything differs. */
-int parity_run(const parity_row *row, situ_device device, unsigned dtypes);
+int parity_run(const parity_row *row, situ_device device, unsigned dtypes, bool fewer);
 
 #endif
