@@ -1,4 +1,5 @@
-/* What the files of calls of random programs share; program_math.c has those named here.
+/* What the files of calls of random programs share; program_math.c and program_vision.c have those named
+   here.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TEST_PROGRAM_RUNS_H
 #define SITU_TEST_PROGRAM_RUNS_H
@@ -49,6 +50,13 @@ PROGRAM_RUN(run_rfft);
 PROGRAM_RUN(run_fft);
 PROGRAM_RUN(run_irfft);
 PROGRAM_RUN(run_stft);
+
+/* ---- images ---- */
+PROGRAM_RUN(run_conv3d);
+PROGRAM_RUN(run_conv_transpose3d);
+PROGRAM_RUN(run_max_unpool2d);
+PROGRAM_RUN(run_grid_sample);
+PROGRAM_RUN(run_affine_grid);
 
 /* ---- running sums ---- */
 PROGRAM_RUN(run_logcumsumexp);

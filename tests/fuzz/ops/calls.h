@@ -23,6 +23,9 @@
                          .two_sided = I(3) & 16,                               \
                          .length = (unsigned)I(3) >> 5 & 31 })
 #define CONV (&(situ_conv_options){ .stride = S(0), .padding = S(1), .dilation = S(2), .groups = I(0) })
+#define GRID                    \
+  (&(situ_grid_sample_options){ \
+      .mode = (situ_grid_mode)(I(0) & 3), .padding_mode = (situ_grid_padding)(I(1) & 3), .align_corners = I(2) & 1 })
 #define RECUR \
   &(situ_recurrent_options) { .reverse = I(0) & 1, .relu = I(0) & 2, .c_n = also }
 #define POOL (&(situ_pool_options){ .kernel = S(0), .stride = S(1), .padding = S(2), .ceil_mode = I(0) & 1 })
@@ -167,6 +170,13 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("mKc", false, conv1d, (t[0], t[1], t[2], CONV))                                                                 \
   _("gkc", false, conv2d, (t[0], t[1], t[2], CONV))                                                                 \
   _("gTc", false, conv_transpose2d, (t[0], t[1], t[2], CONV))                                                       \
+  _("gkc", false, conv3d, (t[0], t[1], t[2], CONV))                                                                 \
+  _("gTc", false, conv_transpose3d, (t[0], t[1], t[2], CONV))                                                       \
+  _("gj", false, max_unpool2d, (t[0], t[1], S(0), S(1), S(2), S(2)))                                                \
+  _("mj", false, max_unpool1d, (t[0], t[1], S(0), S(1), S(2), S(2)))                                                \
+  _("gj", false, max_unpool3d, (t[0], t[1], S(0), S(1), S(2), S(2)))                                                \
+  _("gg", true, grid_sample, (t[0], t[1], GRID))                                                                    \
+  _("m", true, affine_grid, (t[0], S(0), I(0) & 1))                                                                 \
   _("g", false, max_pool2d, (t[0], POOL, also))                                                                     \
   _("g", false, avg_pool2d, (t[0], POOL))                                                                           \
   _("g", false, adaptive_avg_pool2d, (t[0], S(0)))                                                                  \
