@@ -80,8 +80,8 @@ typedef struct situ_functional_call_options {
     a history; a buffer that the call writes (running statistics) is the given one. m is as before afterwards, also on
     error. SITU_E_ARG with the names that m does not have (torch: only with strict) or, with strict, that are missing,
     and if two values are given for one tied tensor. Calls of m by several threads at once are refused (SITU_E_STATE).
-    A stretch under situ_recompute runs again in backward, when m has its own tensors: m must not have one. The result
-    belongs to the caller's scope; NULL on error. */
+    A stretch of m under situ_recompute would read m's own tensors in backward, which refuses it. The result belongs to
+    the caller's scope; NULL on error. */
 SITU_API SITU_CHECKED situ_tensor *situ_func_functional_call(situ_nn_module *m, const situ_tree *tensors,
                                                              situ_tensor *x,
                                                              const situ_functional_call_options *options);

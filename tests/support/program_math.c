@@ -41,11 +41,12 @@ RUN(run_solve) {
   if (!a || c->p[0] % 4 == 3) return a ? situ_linalg_solve(a, in[1], true) : NULL;
   return situ_linalg_solve_triangular(a, in[1], c->p[0] % 4 & 1, true, c->p[0] % 4 & 2);
 }
-/* Singular values and eigenvalues may meet, where vectors have no gradient: what is unique and smooth. */
+/* Singular values and eigenvalues may meet, where vectors have no gradient: what is unique and smooth. A row of R changes
+   its sign where the elements below the diagonal are all 0, which a row of zeros in x must not make them. */
 RUN(run_qr) {
   situ_tensor *a = positive_of(in[0]), *r;
-  NOTE("of tanh(x) tanh(x)^T + I, R");
-  return a && situ_linalg_qr(a, SITU_LINALG_QR_REDUCED, &r) ? r : NULL;
+  NOTE("of tanh(x) tanh(x)^T + I + 0.05, R");
+  return a && (a = situ_add_scalar(a, 0.05)) && situ_linalg_qr(a, SITU_LINALG_QR_REDUCED, &r) ? r : NULL;
 }
 RUN(run_matrix_exp) {
   situ_tensor *a = positive_of(in[0]);
