@@ -13,6 +13,7 @@
 #include "graph.h"
 #include "io.h"
 #include "ledger.h"
+#include "media.h"
 #include "nn.h"
 #include "ops.h"
 #include "optim.h"

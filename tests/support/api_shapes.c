@@ -22,6 +22,7 @@ static const struct row {
   { "repeat_interleave_tensor", "repeats", SITU_I64, { 1, { 2 } } },
   { "ctc_loss", "targets", SITU_I64, { 1, { 0 } } },
   { "ctc_loss", "input_lengths target_lengths", SITU_I64, { 0 } },
+  { "write_png write_jpeg", "input", SITU_U8, { 3, { 3, 2, 2 } } },
   { "nn_utils_rnn_unpad_sequence", "lengths", SITU_I64, { 1, { 2 } } },
   { "linalg_lu_solve", "LU", SITU_F32, { 2, { 0, 0 } } },
   { "linalg_lu_solve", "pivots", SITU_I64, { 1, { 0 } } },

@@ -12,6 +12,7 @@
 #include "support/api.h"
 #include "support/test.h"
 #include "situ/sys/op.h"
+#include "situ_config.h"
 
 /* A call may take so much processor time, and wait so long. PoCL takes 13 seconds for a sum of 2^30 elements. */
 enum { SECONDS = 30, SECONDS_ON_THE_CLOCK = 120, COMPLAINTS = 60 };
@@ -47,8 +48,15 @@ static void complain(const char *fmt, ...) {
 static const char no_valid_call[] =
     "situ_grad_collected situ_backward_linear situ_backward_through situ_batch_broadcast situ_batch_leading situ_batch_fold "
     "situ_batch_each situ_batch_run situ_autograd_graph_saved_tensors_hooks_end";
-/* Linear algebra is refused, whatever it is given, by a device without LAPACK; but powers are products. */
+/* Linear algebra is refused, whatever it is given, by a device without LAPACK; but powers are products. Images are by a
+   build without their library. */
 static bool is_refused(const char *function) {
+#ifndef SITU_HAVE_PNG
+  if (api_is(function, "situ_decode_image situ_read_image situ_write_png")) return true;
+#endif
+#ifndef SITU_HAVE_JPEG
+  if (api_is(function, "situ_write_jpeg")) return true;
+#endif
   return !situ_device_has(test_device(), SITU_VERB_LINALG) &&
          (!strncmp(function, "situ_linalg_", 12) ||
           api_is(function, "situ_cholesky_solve situ_cholesky_inverse situ_logdet"));

@@ -12,6 +12,7 @@
 #include "situ/sys/op.h"
 #include "situ/sys/optimizer.h"
 #include "situ/sys/tensor.h"
+#include "support/api_files.h"
 #include "support/api_shapes.h"
 #include "support/test.h"
 
@@ -158,6 +159,8 @@ static situ_tree *tree(api_world *w, const char *name) {
 }
 
 static situ_dataset *dataset(api_world *w, api_owner owner) {
+  if (strstr(api_name(w), "image_folder"))
+    return api_own(w, situ_image_folder(api_image_root(), NULL), free_dataset, owner);
   situ_tree *rows = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
   return api_own(w, situ_tensor_dataset(rows), free_dataset, owner);
 }
@@ -175,16 +178,6 @@ static situ_graph *graph(api_world *w, api_owner owner) {
 }
 
 /* ---- files ---- */
-
-static const char *path_of(const api_world *w) {
-  if (strstr(api_name(w), "npy")) return "valid.npy";
-  if (strstr(api_name(w), "csv")) return "valid.csv";
-  if (strstr(api_name(w), "idx")) return "valid.idx";
-  if (strstr(api_name(w), "svg")) return "valid.svg";
-  if (strstr(api_name(w), "export")) return "valid.pt2";
-  if (strstr(api_name(w), "lock")) return "valid.lock";
-  return strstr(api_name(w), "checkpoint") ? "valid.checkpoint" : "valid.safetensors";
-}
 
 static situ_checkpoint *checkpoint(api_world *w) {
   situ_checkpoint *c = api_memory(w, sizeof *c);
@@ -207,22 +200,18 @@ static void copy_program(const char *to) {
 
 /* What the call reads is written first; what it writes replaces this. */
 static const char *path(api_world *w) {
-  const char *file = path_of(w);
+  const char *file = api_file_of(api_name(w));
   situ_status status = SITU_OK;
   const situ_save_options fast = { .no_sync = true };
   if (strcmp(file, "valid.npy") == 0) status = situ_npy_save(file, plain(w), &fast);
   if (strcmp(file, "valid.safetensors") == 0)
     status = situ_save(file, api_own(w, tree_of_two(w), free_tree, API_KEPT), &fast);
   if (strcmp(file, "valid.checkpoint") == 0) status = situ_checkpoint_save(file, checkpoint(w), &fast);
+  if (strcmp(file, "valid.wav") == 0) status = situ_wav_save(file, plain(w), 8000, 0);
   if (strcmp(file, "valid.lock") == 0) status = situ_place_lock_write(linear(w, API_KEPT), file);
   if (status != SITU_OK) fail_msg("%s: %s", file, situ_error_message());
   if (strcmp(file, "valid.pt2") == 0) copy_program(file);
-  FILE *f = strcmp(file, "valid.csv") == 0 || strcmp(file, "valid.idx") == 0 ? fopen(file, "wb") : NULL;
-  if (f) {
-    static const char idx[] = { 0, 0, 8, 1, 0, 0, 0, 2, 5, 6 };
-    assert_true(strstr(file, "csv") ? fputs("1,2\n3,4\n", f) >= 0 : fwrite(idx, sizeof idx, 1, f) == 1);
-    assert_int_equal(fclose(f), 0);
-  }
+  api_write_file(file);
   return file;
 }
 
@@ -406,6 +395,8 @@ static int64_t whole(const api_world *w, const char *name) {
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
   if (strcmp(name, "bytes") == 0 && api_is(api_name(w), "from_host view_host copy_to_host copy_from_host"))
     return 4 * (int64_t)sizeof(float);
+  if (api_is(api_name(w), "decode_image")) return API_PNG;
+  if (api_is(api_name(w), "wav_save") && strcmp(name, "bits") == 0) return 0;
   if (api_is(api_name(w), "op_run op_run_") && strcmp(name, "ins") == 0) return 1;
   if (api_is(api_name(w), "sim_budget")) return 1 << 30;
   if (api_is(api_name(w), "sim_fail fail_allocation")) return 0;
@@ -450,6 +441,7 @@ static const char *text(api_world *w, const char *name) {
   if (strcmp(name, "path") == 0 && strstr(api_name(w), "get_tensor")) return "weight";
   if (strcmp(name, "path") == 0) return path(w);
   if (api_is(api_name(w), "device_parse dev place_device device_count device_status")) return "cpu";
+  if (strcmp(name, "root") == 0) return api_image_root();
   if (strcmp(name, "map") == 0) return "*=cpu";
   if (strcmp(name, "section") == 0) return "a";
   if (strcmp(name, "equation") == 0) return "ij,jk->ik";
@@ -560,6 +552,7 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (api_is(pointee, "char void")) {
     float *values = api_memory(w, 4096);
     if (api_is(name, "data")) values[0] = 1;
+    if (api_is(api_name(w), "decode_image")) memcpy(values, api_png, API_PNG);
     return api_is(name, "payload kwargs") ? NULL : values;
   }
   if (api_is(pointee, "int int64_t double bool _Bool situ_dtype") == 0)
