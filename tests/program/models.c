@@ -129,7 +129,7 @@ static double train(situ_nn_module *m, const situ_tree *all) {
 
 /* Returns whether one program agrees with PyTorch; prints what was seen. */
 static bool check_program(const char *dir, const char *name) {
-  char path[1024];
+  char path[8192];
   situ_scope scope;
   situ_scope_begin(&scope);
   (void)snprintf(path, sizeof path, "%s/%s.pt2", dir, name);

@@ -9,8 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/text.h"
-#include "data/data.h"
 #include "situ/media.h"
 #include "situ/ops.h"
 
@@ -193,7 +193,7 @@ situ_dataset *situ_image_folder(const char *root, const situ_image_folder_option
 }
 
 static image_folder *given_folder(const char *called, situ_dataset *folder) {
-  if (!situ__dataset_given(called, folder)) return NULL;
+  if (!situ__valid(called, "folder", folder, SITU__A_DATASET)) return NULL;
   if (folder->type == &type) return (image_folder *)folder;
   return situ__fail(SITU_E_ARG, called, "%s is not an ImageFolder", folder->type->name), NULL;
 }
