@@ -74,9 +74,12 @@ static void load(const uint8_t *data, size_t size, const situ_load_options *opti
   situ_nn_module *m = situ_export_load("f", options);
   if (!m && situ_error() == SITU_OK) abort();
   if (m && options->device.kind == SITU_META) {
+    situ_scope scope; /* owns the results */
+    situ_scope_begin(&scope);
     situ_tree *in = situ_tree_list();
     situ_tree_free(situ_nn_call(m, in));
     situ_tree_free(in);
+    SITU_IGNORE(situ_scope_end(&scope));
   }
   situ_error_clear();
   situ_nn_free(m);

@@ -1,0 +1,243 @@
+/* A program as a module: names, printing, copies, modes, casts; and what it refuses, when it is loaded and when it is
+   called.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "situ/situ.h"
+
+static situ_scope scope;
+static int64_t tensors, modules;
+static char bytes[256 << 10];
+static size_t size;
+
+static int open_scope(void **state) {
+  (void)state;
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_error_clear();
+  tensors = situ_live_tensors();
+  modules = situ_nn_live_modules();
+  situ_scope_begin(&scope);
+  return 0;
+}
+
+static int close_scope(void **state) {
+  (void)state;
+  SITU_IGNORE(situ_scope_end(&scope));
+  situ_error_clear();
+  return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
+}
+
+static void read_program(const char *name) {
+  const char *root = getenv("SITU_TEST_ROOT");
+  char path[512];
+  (void)snprintf(path, sizeof path, "%s/program/data/%s.pt2", root ? root : ".", name);
+  FILE *f = fopen(path, "rb");
+  if (!f) fail_msg("%s: cannot be opened", path);
+  size = fread(bytes, 1, sizeof bytes, f);
+  assert_int_equal(fclose(f), 0);
+}
+
+/* Loads what is in `bytes`. */
+static situ_nn_module *load(const situ_load_options *options) {
+  FILE *f = fopen("changed.pt2", "wb");
+  assert_non_null(f);
+  assert_true(fwrite(bytes, 1, size, f) == size);
+  assert_int_equal(fclose(f), 0);
+  return situ_export_load("changed.pt2", options);
+}
+
+/* Replaces every occurrence of a text by another of the same length. Checksums are not compared unless asked for. */
+static void replace(const char *from, const char *to) {
+  const size_t length = strlen(from);
+  int count = 0;
+  assert_int_equal(length, strlen(to));
+  for (size_t at = 0; at + length <= size; at++)
+    if (memcmp(bytes + at, from, length) == 0) {
+      memcpy(bytes + at, to, length);
+      count++;
+    }
+  if (!count) fail_msg("the file has no \"%s\"", from);
+}
+
+static void expect_error(situ_status status, const char *word) {
+  if (situ_error() != status || !strstr(situ_error_message(), word))
+    fail_msg("%s: \"%s\" does not say \"%s\"", situ_status_name(situ_error()), situ_error_message(), word);
+  situ_error_clear();
+}
+
+static void refuses(const char *program, const char *from, const char *to, situ_status status, const char *word) {
+  read_program(program);
+  replace(from, to);
+  situ_nn_module *m = load(NULL);
+  if (m) fail_msg("\"%s\" was accepted", to);
+  expect_error(status, word);
+}
+
+/* ---- as a module ---- */
+
+static void has_torchs_names_and_classes(void **state) {
+  (void)state;
+  char text[1024];
+  read_program("tiny-bert");
+  situ_nn_module *m = load(&(situ_load_options){ .map = true });
+  assert_non_null(m);
+  assert_true(situ_nn_to_string(m, text, sizeof text) > 0);
+  assert_non_null(strstr(text, "BertModel(\n  (embeddings): BertEmbeddings(\n    (word_embeddings): Embedding()"));
+  situ_tree *parameters = situ_nn_parameters(m), *dict = situ_nn_state_dict(m);
+  assert_non_null(situ_tree_get(parameters, "encoder.layer.0.attention.self.query.weight"));
+  assert_null(situ_tree_find(dict, "embeddings.position_ids")); /* not persistent */
+  assert_non_null(situ_nn_get_tensor(m, "embeddings.position_ids"));
+  situ_tree_free(parameters);
+  situ_tree_free(dict);
+  situ_nn_free(m);
+}
+
+static void ties_what_was_tied(void **state) {
+  (void)state;
+  read_program("tiny-gpt2");
+  situ_nn_module *m = load(NULL);
+  assert_non_null(m);
+  assert_ptr_equal(situ_nn_get_tensor(m, "lm_head.weight"), situ_nn_get_tensor(m, "transformer.wte.weight"));
+  situ_nn_free(m);
+}
+
+static situ_tensor *input(int64_t batch) {
+  situ_manual_seed(3);
+  return situ_randn(SITU_SHAPE(batch, 6), NULL);
+}
+
+static void expect_equal(situ_tensor *a, situ_tensor *b, bool wanted) {
+  bool equal = false;
+  assert_int_equal(situ_equal(a, b, &equal), SITU_OK);
+  assert_int_equal(equal, wanted);
+}
+
+static void is_copied_cast_and_checked_dry(void **state) {
+  (void)state;
+  read_program("mlp");
+  situ_nn_module *m = load(NULL), *copy = situ_nn_clone(m);
+  assert_non_null(copy);
+  situ_tensor *y = situ_nn_forward(m, input(4));
+  situ_nn_free(m); /* the copy lives on */
+  expect_equal(situ_nn_forward(copy, input(4)), y, true);
+  assert_int_equal(situ_nn_to_dtype(copy, SITU_F64), SITU_OK);
+  situ_tensor *wide = situ_nn_forward(copy, situ_to_dtype(input(4), SITU_F64));
+  assert_int_equal(situ_dtype_of(wide), SITU_F64);
+  bool close = false;
+  assert_int_equal(situ_allclose(situ_to_dtype(wide, SITU_F32), y, 1e-5, 1e-6, false, &close), SITU_OK);
+  assert_true(close);
+  situ_nn_free(copy);
+}
+
+/* Exported in eval mode: its dropout never acts. With `train` true in the file it follows the module. */
+static void dropout_follows_the_file_and_the_module(void **state) {
+  (void)state;
+  read_program("mlp");
+  situ_nn_module *m = load(NULL);
+  assert_non_null(m);
+  situ_tensor *y = situ_nn_forward(m, input(4));
+  expect_equal(situ_nn_forward(m, input(4)), y, true);
+  situ_nn_free(m);
+  replace("\"name\": \"train\", \"arg\": {\"as_bool\": false}", "\"name\": \"train\", \"arg\": {\"as_bool\": true }");
+  m = load(NULL);
+  assert_non_null(m);
+  expect_equal(situ_nn_forward(situ_nn_train(m, true), input(4)), y, false);
+  expect_equal(situ_nn_forward(situ_nn_eval(m), input(4)), y, true);
+  situ_nn_free(m);
+}
+
+/* ---- what is refused ---- */
+
+static void refuses_wrong_inputs(void **state) {
+  (void)state;
+  read_program("mlp");
+  situ_nn_module *m = load(NULL);
+  assert_non_null(m);
+  assert_null(situ_nn_forward(m, situ_zeros(SITU_SHAPE(4, 7), NULL)));
+  expect_error(SITU_E_SHAPE, "input input is f32 [4, 7], but the program takes f32 [");
+  assert_null(situ_nn_forward(m, situ_zeros(SITU_SHAPE(6), NULL)));
+  expect_error(SITU_E_SHAPE, "input input is f32 [6]");
+  assert_null(situ_nn_forward(m, situ_zeros(SITU_SHAPE(4, 6), &(situ_options){ .dtype = SITU_I64 })));
+  expect_error(SITU_E_DTYPE, "is i64");
+  assert_null(situ_nn_forward2(m, input(2), input(2)));
+  expect_error(SITU_E_ARG, "takes 1 inputs (input), not 2");
+  situ_nn_free(m);
+}
+
+static void lists_what_it_lacks(void **state) {
+  (void)state;
+  read_program("mlp");
+  replace("torch.ops.aten.silu.default", "torch.ops.aten.sulu.default");
+  replace("torch.ops.aten.tanh.default", "torch.ops.aten.tunh.default");
+  assert_null(load(NULL));
+  const char *said = situ_error_message();
+  assert_non_null(strstr(said, "has 2 calls that this library lacks: torch.ops.aten.sulu.default, "
+                               "torch.ops.aten.tunh.default"));
+  assert_non_null(strstr(said, "  silu: torch.ops.aten.sulu.default"));
+  assert_non_null(strstr(said, "in 1, from activation.py:"));
+  expect_error(SITU_E_UNSUPPORTED, "tunh");
+}
+
+static void refuses_other_files(void **state) {
+  (void)state;
+  refuses("mlp", "\"major\": 8", "\"major\": 9", SITU_E_UNSUPPORTED, "is of schema 9, and only 8 is read");
+  refuses("mlp", "\"use_pickle\": false", "\"use_pickle\": true ", SITU_E_UNSUPPORTED, "pickled");
+  refuses("mlp", "\"train\"", "\"trein\"", SITU_E_UNSUPPORTED, "dropout.default");
+  refuses("mlp", "{\"as_float\": 0.1}", "{\"as_bools\": [ ]}", SITU_E_UNSUPPORTED, "needs a number as p");
+  refuses("mlp", "{\"name\": \"silu\"}", "{\"name\": \"silu\"]", SITU_E_FORMAT, "model.json");
+}
+
+static void refuses_damaged_weights(void **state) {
+  (void)state;
+  refuses("mlp", "\"path_name\": \"weight_0\"", "\"path_name\": \"weight_9\"", SITU_E_FORMAT, "0.weight");
+  refuses("mlp", "\"path_name\": \"weight_0\"", "\"path_name\": \"../x/t_0\"", SITU_E_FORMAT, "0.weight");
+  refuses("mlp", "\"sizes\": [{\"as_int\": 16}]", "\"sizes\": [{\"as_int\": 99}]", SITU_E_FORMAT, "bias");
+  /* A flipped bit is found when it is looked for. */
+  read_program("mlp");
+  bytes[100] ^= 1;
+  situ_nn_module *m = load(NULL);
+  assert_non_null(m);
+  situ_nn_free(m);
+  assert_null(load(&(situ_load_options){ .verify = SITU_VERIFY_ALWAYS }));
+  expect_error(SITU_E_FORMAT, "does not match its checksum");
+}
+
+/* An error inside says where in the model and in Python it was. */
+static void says_where_a_call_failed(void **state) {
+  (void)state;
+  read_program("mlp");
+  situ_nn_module *m = load(NULL);
+  assert_non_null(m);
+  situ_tensor *narrow = situ_zeros(SITU_SHAPE(16, 5), NULL);
+  assert_non_null(situ_nn_add_tensor(m, "2.weight", NULL, narrow, SITU_NN_PARAMETER));
+  assert_null(situ_nn_forward(m, input(4)));
+  assert_non_null(strstr(situ_error_message(), "in 2, linear.default of changed.pt2"));
+  expect_error(SITU_E_SHAPE, "linear.py:");
+  situ_nn_free(m);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(has_torchs_names_and_classes),
+    TEST(ties_what_was_tied),
+    TEST(is_copied_cast_and_checked_dry),
+    TEST(dropout_follows_the_file_and_the_module),
+    TEST(refuses_wrong_inputs),
+    TEST(lists_what_it_lacks),
+    TEST(refuses_other_files),
+    TEST(refuses_damaged_weights),
+    TEST(says_where_a_call_failed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
