@@ -56,11 +56,11 @@ typedef situ_tensor *(*situ_grad_hook)(situ_tensor *grad, void *payload);
 /** Adds a hook to t, which must require a gradient; hooks run in the order of registration. */
 SITU_API SITU_CHECKED situ_status situ_register_hook(situ_tensor *t, situ_grad_hook hook, void *payload);
 
-/** torch.Tensor.register_post_accumulate_grad_hook: called with a leaf and after a situ_backward has added to its
-    .grad, in the thread of that call. */
+/** torch.Tensor.register_post_accumulate_grad_hook: called with a leaf after a situ_backward has added to its .grad, in
+    the thread of that call. */
 typedef situ_status (*situ_post_accumulate_grad_hook)(situ_tensor *leaf, void *payload);
-/** Adds such a hook to a leaf that requires a gradient; hooks run in the order of registration, those of all leaves when
-    all gradients are in place. One that fails makes situ_backward fail, but the gradients stay added. */
+/** Adds such a hook to a leaf that requires a gradient; hooks run in the order of registration, those of all leaves
+    when all gradients are in place. One that fails makes situ_backward fail, but the gradients stay added. */
 SITU_API SITU_CHECKED situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t,
                                                                           situ_post_accumulate_grad_hook hook,
                                                                           void *payload);
@@ -86,6 +86,7 @@ typedef struct situ_saved_tensors_hooks {
 /** From now until ..._end, calls that this thread records save through these hooks, which are copied; scopes nest, and
     the innermost counts. */
 SITU_API SITU_CHECKED situ_status situ_autograd_graph_saved_tensors_hooks_begin(const situ_saved_tensors_hooks *hooks);
+/** Ends the innermost such scope of this thread; SITU_E_STATE: there is none. */
 SITU_API situ_status situ_autograd_graph_saved_tensors_hooks_end(void);
 /** torch.autograd.graph.save_on_cpu, for any device: saved tensors are copied there, and back for backward. Ended by
     situ_autograd_graph_saved_tensors_hooks_end. */

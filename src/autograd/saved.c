@@ -1,5 +1,5 @@
-/* Hooks for the values that calls save for backward. A packed value leaves a tensor without memory behind, whose storage
-   owns what pack has returned.
+/* Hooks for the values that calls save for backward. A packed value leaves a tensor without memory behind, whose
+   storage owns what pack has returned.
    SPDX-License-Identifier: MIT */
 #include "autograd/saved.h"
 

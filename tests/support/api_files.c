@@ -3,6 +3,7 @@
 #include "support/api_files.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -31,10 +32,24 @@ static void store(const char *file, const void *data, size_t bytes) {
   assert_true(f && fwrite(data, 1, bytes, f) == bytes && fclose(f) == 0);
 }
 
+/* PyTorch wrote it: there is no writer here. */
+static void copy_program(const char *to) {
+  static char bytes[64 << 10];
+  const char *root = getenv("SITU_TEST_ROOT");
+  char from[512];
+  (void)snprintf(from, sizeof from, "%s/program/data/mlp.pt2", root ? root : ".");
+  FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+  if (!in || !out) fail_msg("%s: cannot be copied", from);
+  const size_t size = fread(bytes, 1, sizeof bytes, in);
+  assert_true(fwrite(bytes, 1, size, out) == size);
+  assert_int_equal(fclose(in) | fclose(out), 0);
+}
+
 void api_write_file(const char *file) {
   static const char idx[] = { 0, 0, 8, 1, 0, 0, 0, 2, 5, 6 }, csv[] = "1,2\n3,4\n";
   if (strcmp(file, "valid.csv") == 0) store(file, csv, sizeof csv - 1);
   if (strcmp(file, "valid.idx") == 0) store(file, idx, sizeof idx);
+  if (strcmp(file, "valid.pt2") == 0) copy_program(file);
   if (strcmp(file, "valid.png") == 0) store(file, api_png, API_PNG);
 }
 

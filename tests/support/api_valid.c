@@ -12,6 +12,7 @@
 #include "situ/sys/op.h"
 #include "situ/sys/optimizer.h"
 #include "situ/sys/tensor.h"
+#include "support/api_callbacks.h"
 #include "support/api_files.h"
 #include "support/api_shapes.h"
 #include "support/test.h"
@@ -185,19 +186,6 @@ static situ_checkpoint *checkpoint(api_world *w) {
   return c;
 }
 
-/* PyTorch wrote it: there is no writer here. */
-static void copy_program(const char *to) {
-  static char bytes[64 << 10];
-  const char *root = getenv("SITU_TEST_ROOT");
-  char from[512];
-  (void)snprintf(from, sizeof from, "%s/program/data/mlp.pt2", root ? root : ".");
-  FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
-  if (!in || !out) fail_msg("%s: cannot be copied", from);
-  const size_t size = fread(bytes, 1, sizeof bytes, in);
-  assert_true(fwrite(bytes, 1, size, out) == size);
-  assert_int_equal(fclose(in) | fclose(out), 0);
-}
-
 /* What the call reads is written first; what it writes replaces this. */
 static const char *path(api_world *w) {
   const char *file = api_file_of(api_name(w));
@@ -210,80 +198,8 @@ static const char *path(api_world *w) {
   if (strcmp(file, "valid.wav") == 0) status = situ_wav_save(file, plain(w), 8000, 0);
   if (strcmp(file, "valid.lock") == 0) status = situ_place_lock_write(linear(w, API_KEPT), file);
   if (status != SITU_OK) fail_msg("%s: %s", file, situ_error_message());
-  if (strcmp(file, "valid.pt2") == 0) copy_program(file);
   api_write_file(file);
   return file;
-}
-
-/* ---- callbacks ---- */
-
-static void release_nothing(void *payload) { (void)payload; }
-static situ_tensor *same_tensor(situ_tensor *t, void *payload) { return payload ? t : t; }
-static situ_tensor *no_change(situ_tensor *grad, void *payload) { return grad && payload ? NULL : NULL; }
-static situ_status see_tensor(const char *at, situ_tensor *t, void *payload) {
-  return at && t && !payload ? SITU_OK : SITU_OK;
-}
-static situ_status see_part(const situ_nn_visit *at, void *payload) { return at && !payload ? SITU_OK : SITU_OK; }
-static situ_status see_module(situ_nn_module *m, void *payload) { return m && !payload ? SITU_OK : SITU_OK; }
-static situ_status see_call(situ_nn_module *m, situ_tree **in, situ_tree **out, void *payload) {
-  return m && in && out && !payload ? SITU_OK : SITU_OK;
-}
-static double lambda(int64_t step, void *payload) { return payload ? 1 : 1.0 / (double)(step + 1); }
-static void see_relative(situ_relation how, const situ_tensor *other, void *payload) {
-  (void)how, (void)other, (void)payload;
-}
-static void log_nothing(const char *message, void *payload) { (void)message, (void)payload; }
-static situ_status twice(situ_tensor *const *in, int ins, situ_tensor **out, int outs, void *payload) {
-  if (ins < 1 || outs < 1 || payload) return SITU_OK;
-  out[0] = situ_add(in[0], in[0]);
-  return out[0] ? SITU_OK : situ_error();
-}
-static situ_status twice_back(situ_tensor *const *in, int ins, situ_tensor *const *out, int outs,
-                              situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload) {
-  if (!in || !out || ins < 1 || outs < 1 || payload) return SITU_OK;
-  grad_in[0] = grad_out[0] ? situ_add(grad_out[0], grad_out[0]) : NULL;
-  return SITU_OK;
-}
-static int64_t length_two(situ_dataset *self) { return self ? 2 : 0; }
-static situ_tree *get_one(situ_dataset *self, int64_t index) {
-  (void)self;
-  return situ_tree_tensor(situ_scalar_tensor((double)index, NULL));
-}
-
-static situ_tensor *sum_of_squares(situ_tensor *const *in, int count, void *payload) {
-  return count < 1 || payload ? NULL : situ_sum(situ_square(in[0]), NULL);
-}
-
-static situ_status sums_of_squares(situ_tensor *const *in, int count, situ_tensor **out, int outs, void *payload) {
-  for (int i = 0; i < outs; i++)
-    if (!(out[i] = sum_of_squares(in, count, payload))) return situ_error();
-  return SITU_OK;
-}
-static situ_status see_leaf(situ_tensor *leaf, void *payload) { return leaf && !payload ? SITU_OK : SITU_E_ARG; }
-static void *keep_value(situ_tensor *t, void *payload) { return t && !payload ? NULL : payload; }
-static situ_tensor *no_value(void *packed, void *payload) { return packed ? NULL : payload; }
-
-static situ_tensor *some_loss(void *payload) { return situ_scalar_tensor(payload ? 2 : 1, NULL); }
-
-static void *callback(const char *type) {
-#define CALLBACK(of_type, function) \
-  if (strcmp(type, of_type) == 0) return (void *)(uintptr_t)(function)
-  CALLBACK("void (*)(void *payload)", release_nothing);
-  CALLBACK("situ_tensor *(*)(situ_tensor *tensor, void *payload)", same_tensor);
-  CALLBACK("situ_grad_hook", no_change);
-  CALLBACK("situ_tree_visitor", see_tensor);
-  CALLBACK("situ_nn_visitor", see_part);
-  CALLBACK("situ_status (*)(situ_nn_module *m, void *payload)", see_module);
-  CALLBACK("situ_nn_hook", see_call);
-  CALLBACK("double (*)(int64_t step, void *payload)", lambda);
-  CALLBACK("void (*)(situ_relation how, const situ_tensor *other, void *payload)", see_relative);
-  CALLBACK("situ_log_fn", log_nothing);
-  CALLBACK("situ_func", sum_of_squares);
-  CALLBACK("situ_func_many", sums_of_squares);
-  CALLBACK("situ_post_accumulate_grad_hook", see_leaf);
-  CALLBACK("situ_optim_closure", some_loss);
-#undef CALLBACK
-  return NULL;
 }
 
 /* ---- structs that are pointed to ---- */
@@ -312,15 +228,11 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_distributed_sampler_options)) AT(situ_distributed_sampler_options).num_replicas = 1;
   if (IS(situ_nn_packed_sequence))
     AT(situ_nn_packed_sequence) = (situ_nn_packed_sequence){ .data = plain(w), .batch_sizes = ones(w, 2) };
-  if (IS(situ_saved_tensors_hooks))
-    AT(situ_saved_tensors_hooks) = (situ_saved_tensors_hooks){ keep_value, no_value, NULL, NULL };
+  if (IS(situ_saved_tensors_hooks)) AT(situ_saved_tensors_hooks) = api_kept_values;
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
-  if (IS(situ_function))
-    AT(situ_function) = (situ_function){ .name = "twice", .forward = twice, .backward = twice_back };
+  if (IS(situ_function)) AT(situ_function) = api_twice;
   if (IS(situ_nn_type)) AT(situ_nn_type) = holder_type;
-  if (IS(situ_dataset_type))
-    AT(situ_dataset_type) =
-        (situ_dataset_type){ .name = "numbers", .size = sizeof(situ_dataset), .length = length_two, .get = get_one };
+  if (IS(situ_dataset_type)) AT(situ_dataset_type) = api_numbers;
   if (IS(situ_place_entry))
     AT(situ_place_entry) = (situ_place_entry){
       .path = "w", .role = SITU_PLACE_TENSOR, .type = "f32", .device = w->device, .shape = SITU_SHAPE(2), .bytes = 8
@@ -575,7 +487,7 @@ void *api_object(api_world *w, const char *type) { return object(w, type, "anoth
 static void fill(api_world *w, const api_parameter *p, void *at) {
   const char *type = p->type;
   size_t length = strlen(type);
-  void *pointer = callback(type);
+  void *pointer = api_callback(type);
   if (pointer) {
     memcpy(at, &pointer, sizeof pointer);
   } else if (strcmp(type, "const char *") == 0) {

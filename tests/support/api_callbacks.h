@@ -1,0 +1,15 @@
+/* Functions that calls with valid arguments are given.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_TESTS_SUPPORT_API_CALLBACKS_H
+#define SITU_TESTS_SUPPORT_API_CALLBACKS_H
+
+#include "situ/situ.h"
+#include "situ/sys/op.h"
+
+/* One of a type, as the headers write it; NULL: there is none. */
+void *api_callback(const char *type);
+extern const situ_function api_twice;
+extern const situ_dataset_type api_numbers;
+extern const situ_saved_tensors_hooks api_kept_values;
+
+#endif
