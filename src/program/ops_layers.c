@@ -151,6 +151,11 @@ static situ_tensor *run_batch_norm_eval(situ__op_call *c) {
   return situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4), situ__arg_tensor(c, 1),
                          situ__arg_tensor(c, 2), &o);
 }
+/* What instance norm decomposes into. */
+static situ_tensor *run_batch_norm_of_batch(situ__op_call *c) {
+  const situ_batch_norm_options o = { .training = true, .eps = nonzero(situ__arg_number(c, 5)) };
+  return situ_batch_norm(situ__arg_tensor(c, 0), NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+}
 static situ_tensor *run_instance_norm(situ__op_call *c) {
   const situ_instance_norm_options o = { .no_input_stats = !situ__arg_flag(c, 5),
                                          .momentum = nonzero(situ__arg_number(c, 6)),
@@ -290,6 +295,10 @@ static const situ__op_row rows[] = {
 
   { .target = "batch_norm.default", .parameters = BATCH_NORM, .run = run_batch_norm },
   { .target = "_native_batch_norm_legit.default", .parameters = BATCH_NORM, .results = 3, .run = run_batch_norm },
+  { .target = "_native_batch_norm_legit.no_stats",
+    .parameters = "t input, t? weight, t? bias, _ training, n momentum, n eps",
+    .results = 3,
+    .run = run_batch_norm_of_batch },
   { .target = "_native_batch_norm_legit_no_training.default",
     .parameters = "t input, t? weight, t? bias, t running_mean, t running_var, n momentum, n eps",
     .results = 3,

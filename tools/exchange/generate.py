@@ -6,6 +6,7 @@ SPDX-License-Identifier: MIT
   python3 tools/exchange/generate.py               the committed files: tests/program/data
   python3 tools/exchange/generate.py --all DIR     all models of models.py
   python3 tools/exchange/generate.py --only bert,gpt2 DIR
+  python3 tools/exchange/generate.py --all --core DIR     the same after run_decompositions(), as core-NAME
 
 NAME.pt2 is the exported program; NAME.safetensors has in.K.NAME and out.K.N of shape K (two batch sizes, if the model
 allows), and the losses of 20 steps of SGD at `rate` on train.NAME: the sum of the mean squares of all floating
@@ -29,6 +30,7 @@ from torch.utils import _pytree  # noqa: E402
 import models  # noqa: E402
 
 STEPS = 20
+CORE = "core-"
 # Where a larger rate makes the losses jump, differences of rounding grow with them.
 RATES = {"tv.fcn_resnet50": 1e-6, "tv.resnet18": 3e-5}
 # A frame of a stack trace, whose path is of the machine that exports.
@@ -78,9 +80,12 @@ def losses(net, given, rate):
 
 def generate(name, directory):
     torch.manual_seed(0)
-    net, inputs = models.ROWS[name]()
+    model = name.removeprefix(CORE)
+    net, inputs = models.ROWS[model]()
     net = net.eval()
     program, batches = export(net, inputs(2), [2, 3])
+    if name != model:
+        program = program.run_decompositions()
     thin(program)
     torch.export.save(program, os.path.join(directory, name + ".pt2"))
     tensors = {}
@@ -92,7 +97,7 @@ def generate(name, directory):
         tensors.update({f"out.{k}.{n}": value.contiguous().clone() for n, value in enumerate(out)})
     given = inputs(batches[0])
     tensors.update({f"train.{key}": value for key, value in given.items()})
-    rate = RATES.get(name, 0.0003 if name.startswith("tv.") else 0.01)
+    rate = RATES.get(model, 0.0003 if model.startswith("tv.") else 0.01)
     tensors["rate"] = torch.tensor(rate, dtype=torch.float64)
     tensors["losses"] = losses(net, given, rate)
     torch.manual_seed(0)
@@ -102,11 +107,14 @@ def generate(name, directory):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--core", action="store_true")
     parser.add_argument("--only", default="")
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("directory", nargs="?", default=os.path.join(here, "..", "..", "tests", "program", "data"))
     options = parser.parse_args()
     names = options.only.split(",") if options.only else models.LISTED if options.all else models.COMMITTED
+    core = names if options.core else [] if options.all or options.only else models.COMMITTED_CORE
+    names = ([] if options.core else names) + [CORE + name for name in core]
     os.makedirs(options.directory, exist_ok=True)
     failed = 0
     for name in names:

@@ -193,6 +193,8 @@ hugging("tiny-gpt2", "GPT2LMHeadModel", "GPT2Config", short, vocab_size=31, n_em
 hugging("tiny-resnet", "ResNetModel", "ResNetConfig", image(16), embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1],
         layer_type="basic")
 COMMITTED = "mlp lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet".split()
+# After run_decompositions().
+COMMITTED_CORE = "unet-ish tiny-bert".split()
 
 LISTED = ("bert distilbert roberta xlm-roberta-cls mpnet electra bert-token-cls gpt2 gpt-neox opt llama mistral qwen2 "
           "qwen3 gemma2 bloom mixtral t5-enc t5 bart whisper wav2vec2 vit deit dinov2 swin segformer convnext resnet-hf "
