@@ -226,7 +226,7 @@ bool situ__tape_attach(situ__node *n, situ_tensor *const *out) {
 /* ---- saved values with their history ---- */
 
 static situ_tensor *value_of(const char *op, situ_tensor *saved, bool *good) {
-  if (!saved || !situ__saved_is_packed(saved)) return saved;
+  if (__builtin_expect(!situ__is_sample(saved), 1) || !situ__saved_is_packed(saved)) return saved;
   situ_tensor *t = situ__saved_unpack(op, saved);
   *good = *good && t;
   return t;
