@@ -27,7 +27,6 @@ static situ_tensor *make(situ__op_call *c, factory *fn) {
 }
 static situ_tensor *run_zeros(situ__op_call *c) { return make(c, situ_zeros); }
 static situ_tensor *run_ones(situ__op_call *c) { return make(c, situ_ones); }
-static situ_tensor *run_empty(situ__op_call *c) { return make(c, situ_empty); }
 static situ_tensor *run_rand(situ__op_call *c) { return make(c, situ_rand); }
 static situ_tensor *run_randn(situ__op_call *c) { return make(c, situ_randn); }
 static situ_tensor *run_full(situ__op_call *c) {
@@ -45,7 +44,6 @@ static situ_tensor *make_like(situ__op_call *c, like_factory *fn) {
 }
 static situ_tensor *run_zeros_like(situ__op_call *c) { return make_like(c, situ_zeros_like); }
 static situ_tensor *run_ones_like(situ__op_call *c) { return make_like(c, situ_ones_like); }
-static situ_tensor *run_empty_like(situ__op_call *c) { return make_like(c, situ_empty_like); }
 static situ_tensor *run_rand_like(situ__op_call *c) { return make_like(c, situ_rand_like); }
 static situ_tensor *run_randn_like(situ__op_call *c) { return make_like(c, situ_randn_like); }
 static situ_tensor *run_full_like(situ__op_call *c) {
@@ -59,7 +57,6 @@ static situ_tensor *make_new(situ__op_call *c, new_factory *fn) {
 }
 static situ_tensor *run_new_zeros(situ__op_call *c) { return make_new(c, situ_new_zeros); }
 static situ_tensor *run_new_ones(situ__op_call *c) { return make_new(c, situ_new_ones); }
-static situ_tensor *run_new_empty(situ__op_call *c) { return make_new(c, situ_new_empty); }
 static situ_tensor *run_new_full(situ__op_call *c) {
   return situ_new_full(situ__arg_tensor(c, 0), situ__arg_dims(c, 2), situ__arg_number(c, 3),
                        &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
@@ -75,8 +72,9 @@ static const situ__op_row rows[] = {
   { .target = "arange.start_step", .parameters = "n start, n end, n step=1, " WHERE, .run = run_arange },
   { .target = "zeros.default", .parameters = "I size, " WHERE, .run = run_zeros },
   { .target = "ones.default", .parameters = "I size, " WHERE, .run = run_ones },
-  { .target = "empty.memory_format", .parameters = "I size, " WHERE ", _ memory_format", .run = run_empty },
-  { .target = "empty_permuted.default", .parameters = "I size, " WHERE ", _ physical_layout", .run = run_empty },
+  /* Zeros: decomposed programs write parts of it, which reads the rest. */
+  { .target = "empty.memory_format", .parameters = "I size, " WHERE ", _ memory_format", .run = run_zeros },
+  { .target = "empty_permuted.default", .parameters = "I size, " WHERE ", _ physical_layout", .run = run_zeros },
   { .target = "rand.default", .parameters = "I size, " WHERE, .run = run_rand },
   { .target = "randn.default", .parameters = "I size, " WHERE, .run = run_randn },
   { .target = "full.default",
@@ -85,7 +83,7 @@ static const situ__op_row rows[] = {
   { .target = "scalar_tensor.default", .parameters = "n s, " WHERE, .run = run_scalar_tensor },
   { .target = "zeros_like.default", .parameters = LIKE, .run = run_zeros_like },
   { .target = "ones_like.default", .parameters = LIKE, .run = run_ones_like },
-  { .target = "empty_like.default", .parameters = LIKE, .run = run_empty_like },
+  { .target = "empty_like.default", .parameters = LIKE, .run = run_zeros_like },
   { .target = "rand_like.default", .parameters = LIKE, .run = run_rand_like },
   { .target = "randn_like.default", .parameters = LIKE, .run = run_randn_like },
   { .target = "full_like.default",
@@ -93,7 +91,7 @@ static const situ__op_row rows[] = {
     .run = run_full_like },
   { .target = "new_zeros.default", .parameters = NEW, .run = run_new_zeros },
   { .target = "new_ones.default", .parameters = NEW, .run = run_new_ones },
-  { .target = "new_empty.default", .parameters = NEW, .run = run_new_empty },
+  { .target = "new_empty.default", .parameters = NEW, .run = run_new_zeros },
   { .target = "new_full.default",
     .parameters = "t self, d? dtype, I size, n fill_value, _ layout, _ device, _ pin_memory",
     .run = run_new_full },
