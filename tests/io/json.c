@@ -198,6 +198,10 @@ static void errors_say_where(void **state) {
   situ__json_begin(&json, zeros, strlen(zeros));
   while (situ__json_next(&json) != SITU__JSON_ERROR) {}
   assert_non_null(strstr(json.problem, "leading zeros"));
+  char cut[] = "[1, x"; /* ends behind the comma: what follows is not read */
+  situ__json_begin(&json, cut, 4);
+  while (situ__json_next(&json) != SITU__JSON_ERROR) {}
+  assert_string_equal(json.problem, "ends too early");
 }
 
 int main(void) {

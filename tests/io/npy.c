@@ -214,11 +214,27 @@ static void values_that_are_not_aligned(void **state) {
   }
 }
 
+static void what_is_missing_is_named(void **state) {
+  (void)state;
+  situ_tensor *t = situ_ones(SITU_SHAPE(2), NULL);
+  assert_int_equal(situ_npy_save(NULL, t, NULL), SITU_E_ARG);
+  assert_non_null(strstr(situ_error_message(), "path"));
+  situ_error_clear();
+  assert_int_equal(situ_npy_save("missing.npy", NULL, NULL), SITU_E_ARG);
+  assert_non_null(strstr(situ_error_message(), "tensor"));
+  assert_int_equal(access("missing.npy", F_OK), -1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
-    T(round_trip),        T(fortran_order_is_turned), T(a_transposed_tensor_is_saved_by_rows),
-    T(refuses_bad_files), T(reads_what_numpy_wrote),  T(values_that_are_not_aligned),
+    T(round_trip),
+    T(fortran_order_is_turned),
+    T(a_transposed_tensor_is_saved_by_rows),
+    T(refuses_bad_files),
+    T(reads_what_numpy_wrote),
+    T(values_that_are_not_aligned),
+    T(what_is_missing_is_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,18 @@ static void trees_go_in_and_out(void **state) {
   situ_nn_free(m);
 }
 
+/* Operands that came in by a tree are inputs in the table of an error. */
+static void inputs_of_a_tree_are_named(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_done(situ_nn_alloc(&both_type));
+  situ_tensor *a = T32(SITU_SHAPE(1), 5), *b = situ_to(a, situ_dev("sim:1"));
+  situ_tree *in = situ_tree_put(situ_tree_dict(), "a", situ_tree_tensor(a));
+  in = situ_tree_put(in, "b", situ_tree_tensor(b));
+  expect_refused(situ_nn_call(m, in), SITU_E_DEVICE, "add", ">other    -       input");
+  situ_tree_free(in);
+  situ_nn_free(m);
+}
+
 static void each_kind_serves_the_other(void **state) {
   (void)state;
   probe *m = probe_new();
@@ -264,6 +276,7 @@ int main(void) {
     MODULE_TEST(home_is_the_default_device_inside),
     MODULE_TEST(an_empty_module_has_the_home_it_was_given),
     MODULE_TEST(trees_go_in_and_out),
+    MODULE_TEST(inputs_of_a_tree_are_named),
     MODULE_TEST(each_kind_serves_the_other),
     MODULE_TEST(null_without_an_error_is_one),
     MODULE_TEST(hooks_see_and_replace),

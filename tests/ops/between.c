@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "situ/random.h"
+#include "situ/sys/alloc.h"
 #include "support/test.h"
 
 #define LEAF(...) test_random(SITU_SHAPE(__VA_ARGS__), 0.5, 2, true)
@@ -41,6 +42,21 @@ static void gradients(void **state) {
   gradcheck(f_mvlgamma, NULL, test_random(SITU_SHAPE(2, 3), 1, 3, true));
   gradcheck(f_ndtr, NULL, LEAF(2, 3));
   gradcheck(f_margin, NULL, LEAF(2, 4));
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  situ_tensor *x = TI64(SITU_SHAPE(4), 1, 2, 4, 3); /* which is reshaped, and cast */
+  int failed = 0;
+  for (uint64_t nth = 1;; nth++) {
+    situ_fail_allocation(nth, false);
+    situ_tensor *y = situ_cov(x, 1);
+    situ_fail_allocation(0, false);
+    if (y) break;
+    failed++;
+    expect_error(SITU_E_NOMEM, "", "");
+  }
+  assert_true(failed > 5);
 }
 
 static void pieces(void **state) {
@@ -106,6 +122,8 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(gradients), TEST(pieces), TEST(equality), TEST(draws), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(gradients), TEST(every_allocation_may_fail),
+                                      TEST(pieces),    TEST(equality),
+                                      TEST(draws),     TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

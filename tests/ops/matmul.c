@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "situ/sys/alloc.h"
+
 static void rank_cases(void **state) {
   (void)state;
   situ_tensor *v = T32(SITU_SHAPE(3), 1, 2, 3), *a = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6),
@@ -163,9 +165,27 @@ static void refusals(void **state) {
   expect_refused(situ_mm(a, elsewhere), SITU_E_DEVICE, "mm", "meta");
 }
 
+/* A product that is split among threads asks for memory of their own. */
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  situ_tensor *a = situ_round(test_random(SITU_SHAPE(300, 200), -9, 9, false)), *b = situ_transpose(a, 0, 1), *y;
+  int failed = 0;
+  for (uint64_t nth = 1;; nth++) {
+    assert_int_equal(situ_empty_cache(test_device()), SITU_OK); /* which would serve instead */
+    situ_fail_allocation(nth, false);
+    y = situ_matmul(a, b);
+    situ_fail_allocation(0, false);
+    if (y) break;
+    failed++;
+    expect_error(SITU_E_NOMEM, "", "");
+  }
+  assert_true(failed > 0);
+  expect_same(y, situ_matmul(a, b), 0, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(rank_cases),        TEST(one_with_many), TEST(transposed_and_stepped_views),
                                       TEST(nothing_to_add_up), TEST(scaled_sums),   TEST(linear_layers),
-                                      TEST(gradients),         TEST(refusals) };
+                                      TEST(gradients),         TEST(refusals),      TEST(every_allocation_may_fail) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

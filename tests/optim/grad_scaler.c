@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "situ/amp.h"
@@ -305,6 +306,46 @@ static void every_allocation_may_fail(void **state) {
   situ_grad_scaler_free(s);
 }
 
+/* An optimiser that another thread is using: here in the closure of its step. */
+typedef struct meeting {
+  situ_grad_scaler *s;
+  situ_optim *o;
+  situ_tensor *p;
+  situ_status elsewhere;
+} meeting;
+
+static void *unscale_elsewhere(void *payload) {
+  meeting *m = payload;
+  situ_error_mode(SITU_ERROR_QUIET);
+  m->elsewhere = situ_grad_scaler_unscale_(m->s, m->o);
+  situ_error_clear();
+  return NULL;
+}
+static situ_tensor *meet_in_closure(void *payload) {
+  meeting *m = payload;
+  pthread_t thread;
+  situ_tensor *loss = situ_sum(situ_square(m->p), NULL);
+  if (situ_backward(loss, NULL) != SITU_OK) return NULL;
+  assert_int_equal(pthread_create(&thread, NULL, unscale_elsewhere, m), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  return loss;
+}
+
+static void an_optimiser_in_use_is_refused(void **state) {
+  (void)state;
+  meeting m = { .s = scaler(2), .p = leaf(1, 2) };
+  m.o = situ_optim_lbfgs(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(m.p)),
+                         &(situ_optim_options){ .max_iter = 1 });
+  assert_int_equal(situ_optim_step_closure(m.o, meet_in_closure, &m, NULL), SITU_OK);
+  assert_int_equal(m.elsewhere, SITU_E_STATE);
+  situ_tensor *had = situ_clone(situ_grad(m.p));
+  (void)unscale_elsewhere(&m);
+  assert_int_equal(m.elsewhere, SITU_OK);
+  expect_same(situ_grad(m.p), situ_mul_scalar(had, 0.5), 0, 0);
+  situ_optim_free(m.o);
+  situ_grad_scaler_free(m.s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(defaults_are_torchs),
@@ -318,6 +359,7 @@ int main(void) {
     TEST(it_is_saved_and_loaded),
     TEST(disabled_it_is_not_there),
     TEST(every_allocation_may_fail),
+    TEST(an_optimiser_in_use_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

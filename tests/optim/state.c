@@ -129,11 +129,27 @@ static void a_state_that_does_not_fit_changes_nothing(void **state) {
   situ_optim_free(o);
 }
 
+/* Loaded state goes where its parameter goes, as state does that a step has made. */
+static void loaded_state_follows_its_parameter(void **state) {
+  (void)state;
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = situ_optim_adam(named("p", p), NULL);
+  run(o, p, 0, 2);
+  situ_tree *saved = situ_optim_state_dict(o);
+  assert_int_equal(situ_optim_load_state_dict(o, saved), SITU_OK);
+  situ_tree_free(saved);
+  assert_int_equal(situ_to_(p, situ_dev("sim:1")), SITU_OK);
+  for (int k = 0; k < 2; k++)
+    assert_true(situ_device_equal(situ_device_of(situ_optim_state(o, 0, k, NULL)), situ_dev("sim:1")));
+  situ_optim_free(o);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(resumes_bit_exactly),
     TEST(the_layout_is_torchs),
     TEST(a_state_that_does_not_fit_changes_nothing),
+    TEST(loaded_state_follows_its_parameter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

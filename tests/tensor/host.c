@@ -124,6 +124,11 @@ static void foreign_memory(void **state) {
   assert_true(own[5] == 16);
   expect_exact(situ_to(t, situ_dev("sim:0")), SITU_SHAPE(3, 2), 11, 14, 12, 15, 13, 16); /* all of its memory goes */
   assert_non_null(situ_from_blob(own, SITU_SHAPE(0, 0), (const int64_t[]){ INT64_MAX, INT64_MAX }, NULL, NULL, NULL));
+  const int64_t strides[SITU_MAX_DIMS] = { [SITU_MAX_DIMS - 2] = 1, [SITU_MAX_DIMS - 1] = 3 };
+  situ_shape most = { .ndim = SITU_MAX_DIMS, .dim = { [SITU_MAX_DIMS - 2] = 3, [SITU_MAX_DIMS - 1] = 2 } };
+  for (int d = 0; d < SITU_MAX_DIMS - 2; d++) most.dim[d] = 1;
+  t = situ_from_blob(own, most, strides, NULL, NULL, NULL); /* nothing is read behind the last dimension */
+  expect_exact(t, most, 11, 14, 12, 15, 13, 16);
   assert_int_equal(released, 0);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   assert_int_equal(released, 1);
