@@ -15,9 +15,9 @@ SITU_BEGIN
 /** torch.func.jvp: the function's result at the primals, and in *tangent (may be NULL) its derivative along the
     tangents, of the result's shape: the Jacobian times them. tangents[i] has the shape, dtype and device of primals[i];
     NULL: zeros. One pass in which values and derivatives are computed side by side (forward mode); no graph is kept.
-    Where gradients are recorded and a primal requires one, both results can be differentiated again. Refused by name
-    (SITU_E_UNSUPPORTED) are ops without a recorded backward, custom functions, gradients and a further situ_func_jvp
-    inside the function. */
+    Where gradients are recorded and a primal requires one, both results can be differentiated again. A situ_func_vmap
+    inside maps tangents, too. Refused by name (SITU_E_UNSUPPORTED) are ops without a recorded backward, custom
+    functions, gradients and a further situ_func_jvp inside the function. */
 SITU_API SITU_CHECKED situ_tensor *situ_func_jvp(situ_func function, void *payload, int count,
                                                  situ_tensor *const *primals, situ_tensor *const *tangents,
                                                  situ_tensor **tangent);

@@ -1,6 +1,8 @@
 /* torch.func.vmap: a function of one sample, run once for all of them. ops/samples.h has the mechanism.
    SPDX-License-Identifier: MIT */
+#include "autograd/tangent.h"
 #include "base/fail.h"
+#include "func/dual.h"
 #include "ops/samples.h"
 #include "situ/func.h"
 #include "situ/ops.h"
@@ -44,6 +46,55 @@ static int64_t samples_of(const mapped *m) {
   return -1;
 }
 
+/* ---- inside situ_func_jvp: a sample of what has a tangent has the sample of the tangent ---- */
+
+/* t's tangent among the tensors of `level`; NULL: it has none. *good turns false after recording an error. */
+static situ_tensor *tangent_at(situ__samples *level, situ_tensor *t, bool *good) {
+  situ__samples *now = situ__sampling;
+  situ__sampling = level;
+  situ__forward_mode = SITU__FORWARD_INSIDE;
+  situ_tensor *tangent = situ__dual_tangent(t, good);
+  situ__forward_mode = SITU__FORWARD_ON;
+  situ__sampling = now;
+  return *good ? tangent : NULL;
+}
+
+static bool pick_tangent(const mapped *m, situ__samples *s, situ_tensor *whole, situ_tensor *one) {
+  bool good = true;
+  if (situ__forward_mode != SITU__FORWARD_ON) return true;
+  situ_tensor *tangent = tangent_at(s->outer, whole, &good);
+  if (!tangent) return good;
+  return (tangent = situ__sample_of(m->op, s, tangent)) && situ__tangent_set(m->op, one, tangent);
+}
+
+/* t, the same for all samples, with a dimension 0 that counts them. NULL after recording an error. */
+static situ_tensor *for_all(const mapped *m, const situ__samples *s, situ_tensor *t) {
+  situ_shape shape = { .ndim = t->view.ndim + 1, .dim = { s->count } };
+  if (shape.ndim <= SITU_MAX_DIMS) {
+    memcpy(shape.dim + 1, t->view.size, sizeof(int64_t) * (size_t)t->view.ndim);
+    return situ_expand(t, shape);
+  }
+  situ__fail(SITU_E_LIMIT, m->op, "the result has %d dimensions: a tensor has at most %d", shape.ndim, SITU_MAX_DIMS);
+  return NULL;
+}
+
+/* All samples of y's tangent, which may differ where those of y are the same, are that of the result. */
+static bool collect_tangent(const mapped *m, situ__samples *s, situ_tensor *y, situ_tensor *result) {
+  bool good = true, batched;
+  if (situ__forward_mode != SITU__FORWARD_ON) return true;
+  situ_tensor *tangent = tangent_at(s, y, &good);
+  if (!tangent) return good;
+  situ__forward_mode = SITU__FORWARD_INSIDE;
+  tangent = situ__whole_of(m->op, s, tangent, &batched);
+  situ__sampling = s->outer;
+  if (tangent && !batched) tangent = for_all(m, s, tangent);
+  if (tangent) tangent = situ_movedim(tangent, SITU_DIMS(0), SITU_DIMS(m->out_dim));
+  good = tangent && situ__tangent_set(m->op, result, tangent);
+  situ__sampling = s;
+  situ__forward_mode = SITU__FORWARD_ON;
+  return good;
+}
+
 /* One sample of each operand. */
 static bool pick_samples(const mapped *m, situ__samples *s, situ_tensor **one) {
   for (int i = 0; i < m->count; i++) {
@@ -52,7 +103,7 @@ static bool pick_samples(const mapped *m, situ__samples *s, situ_tensor **one) {
     situ__sampling = s->outer;
     situ_tensor *whole = situ_movedim(m->in[i], SITU_DIMS(in_dim(m, i)), SITU_DIMS(0));
     situ__sampling = s;
-    if (!whole || !(one[i] = situ__sample_of(m->op, s, whole))) return false;
+    if (!whole || !(one[i] = situ__sample_of(m->op, s, whole)) || !pick_tangent(m, s, whole, one[i])) return false;
   }
   return true;
 }
@@ -63,21 +114,11 @@ static situ_tensor *collect(const mapped *m, situ__samples *s, situ_tensor *y) {
   situ_tensor *whole = situ__need(m->op, "result", y) ? situ__whole_of(m->op, s, y, &batched) : NULL;
   if (!whole) return NULL;
   situ__sampling = s->outer;
-  if (!batched) {
-    situ_shape shape = { .ndim = whole->view.ndim + 1, .dim = { s->count } };
-    if (shape.ndim <= SITU_MAX_DIMS) {
-      memcpy(shape.dim + 1, whole->view.size, sizeof(int64_t) * (size_t)whole->view.ndim);
-      whole = situ_expand(whole, shape);
-    } else {
-      situ__fail(SITU_E_LIMIT, m->op, "the result has %d dimensions: a tensor has at most %d", shape.ndim,
-                 SITU_MAX_DIMS);
-      whole = NULL;
-    }
-  }
+  if (!batched) whole = for_all(m, s, whole);
   if (whole) whole = situ_movedim(whole, SITU_DIMS(0), SITU_DIMS(m->out_dim));
   if (whole && y->first_order && (whole = situ_detach(whole))) whole->first_order = true; /* as in one sample */
   situ__sampling = s;
-  return whole;
+  return whole && collect_tangent(m, s, y, whole) ? whole : NULL;
 }
 
 /* Runs the function in a scope of its own, of which the results alone are left. */
@@ -91,10 +132,6 @@ static bool run(const mapped *m, situ_func_many function, void *payload, situ_te
   }
   if (!m->in || !out) return situ__null(m->op, m->in ? "out" : "in"), false;
   for (int k = 0; k < outs; k++) out[k] = NULL;
-  if (situ__forward_mode == SITU__FORWARD_ON) {
-    situ__fail(SITU_E_UNSUPPORTED, m->op, "inside situ_func_jvp; call situ_func_jvp in the mapped function instead");
-    return false;
-  }
   const int64_t samples = samples_of(m);
   if (samples < 0) return false;
   situ__scope_begin_as(&scope, situ__recording());

@@ -18,25 +18,29 @@ static situ_tensor *apply(situ_tensor *const *in, int count, void *payload) {
   return row->call(copy, &also);
 }
 
-typedef enum mode { VALUE, GRADIENT, TANGENT, MODES } mode;
-static const char *const mode_name[MODES] = { "value", "gradient", "tangent" };
+typedef enum mode { VALUE, GRADIENT, TANGENT, AROUND, MODES } mode; /* AROUND: the tangent of the map */
+static const char *const mode_name[MODES] = { "value", "gradient", "tangent", "tangent of the map" };
 
 typedef struct job {
   const parity_row *row;
   mode mode;
 } job;
 
+/* Floating operands that are not constants have a direction. */
+static void choose_directions(const parity_row *row, situ_tensor *const *in, int count, situ_tensor **t) {
+  for (int i = 0; i < count; i++)
+    t[i] = situ_dtype_is_floating(situ_dtype_of(in[i])) && !parity_is_constant(row->operands[i]) ? in[count + i] : NULL;
+}
+
 /* in[0..count) are the operands, then their directions. */
 static situ_status run(situ_tensor *const *in, int all, situ_tensor **out, int outs, void *payload) {
   const job *j = payload;
-  const int count = j->mode == TANGENT ? all / 2 : all;
+  const int count = j->mode >= TANGENT ? all / 2 : all;
   situ_tensor *t[PARITY_OPERANDS] = { NULL }, *y;
   for (int k = 0; k < outs; k++) out[k] = NULL;
   if (j->mode == VALUE) return (out[0] = apply(in, count, (void *)j->row)) ? SITU_OK : situ_error();
-  if (j->mode == TANGENT) {
-    for (int i = 0; i < count; i++)
-      if (situ_dtype_is_floating(situ_dtype_of(in[i])) && !parity_is_constant(j->row->operands[i]))
-        t[i] = in[count + i];
+  if (j->mode >= TANGENT) {
+    choose_directions(j->row, in, count, t);
     return (y = situ_func_jvp(apply, (void *)j->row, count, in, t, &out[0])) ? SITU_OK : situ_error();
   }
   if (!(y = apply(in, count, (void *)j->row))) return situ_error();
@@ -44,6 +48,23 @@ static situ_status run(situ_tensor *const *in, int all, situ_tensor **out, int o
   if (!(y = situ_func_vjp(apply, (void *)j->row, count, in, w, false, grads))) return situ_error();
   for (int i = 0; i < count; i++)
     out[i] = grads[i] && !parity_is_constant(j->row->operands[i]) ? grads[i] : situ_zeros_like(in[i], NULL);
+  return SITU_OK;
+}
+
+/* The map as a function of whole operands, whose tangent is taken. */
+typedef struct map {
+  const parity_row *row;
+  const int *dims;
+} map;
+static situ_tensor *run_map(situ_tensor *const *in, int count, void *payload) {
+  const map *m = payload;
+  return situ_func_vmap(apply, (void *)m->row, count, in, m->dims, 0);
+}
+static situ_status run_around(situ_tensor *const *in, int all, const int *dims, situ_tensor **out, job *j) {
+  map m = { j->row, dims };
+  situ_tensor *t[PARITY_OPERANDS];
+  choose_directions(j->row, in, all / 2, t);
+  if (!situ_func_jvp(run_map, &m, all / 2, in, t, out)) return situ_error();
   return SITU_OK;
 }
 
@@ -69,7 +90,7 @@ static int check(const parity_row *row, const struct domain *d, mode m, unsigned
   int dims[2 * PARITY_OPERANDS], count = 0;
   job j = { row, m };
   while (row->operands[count]) count++;
-  const int all = m == TANGENT ? 2 * count : count, outs = m == GRADIENT ? count : 1;
+  const int all = m >= TANGENT ? 2 * count : count, outs = m == GRADIENT ? count : 1;
   for (int i = 0; i < all; i++) {
     situ_tensor *each[SAMPLES];
     const bool differs = mask >> i % count & 1;
@@ -85,7 +106,8 @@ static int check(const parity_row *row, const struct domain *d, mode m, unsigned
     if (run(one, all, got, outs, &j) != SITU_OK) return 0;
     for (int i = 0; i < outs; i++) want[i][k] = got[i];
   }
-  if (situ_func_vmap_many(run, &j, all, in, dims, 0, outs, out) != SITU_OK) {
+  if ((m == AROUND ? run_around(in, all, dims, out, &j) : situ_func_vmap_many(run, &j, all, in, dims, 0, outs, out)) !=
+      SITU_OK) {
     if (!strcmp(row->op, "batch_norm") && strstr(situ_error_message(), "running statistics to one buffer")) return 0;
     print_error("%s, operands %s, %s, samples in %x: %s\n", row->op, row->operands, mode_name[m], mask,
                 situ_error_message());
@@ -139,7 +161,9 @@ static void values(void **state) { (void)state, every_call(VALUE); }
 static void gradients(void **state) { (void)state, every_call(GRADIENT); }
 static void tangents(void **state) { (void)state, every_call(TANGENT); }
 
+static void tangents_of_maps(void **state) { (void)state, every_call(AROUND); }
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values), TEST(gradients), TEST(tangents) };
+  const struct CMUnitTest tests[] = { TEST(values), TEST(gradients), TEST(tangents), TEST(tangents_of_maps) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
