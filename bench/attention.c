@@ -7,24 +7,6 @@
 
 #include "support/measure.h"
 
-/* Bytes of "VmHWM" or "VmRSS". */
-static double memory(const char *what) {
-  FILE *file = fopen("/proc/self/status", "r");
-  char line[256];
-  double kib = 0;
-  while (file && fgets(line, sizeof line, file))
-    if (strncmp(line, what, strlen(what)) == 0) kib = strtod(strpbrk(line, "0123456789"), NULL);
-  if (file) (void)fclose(file);
-  return 1024 * kib;
-}
-
-static void forget_peak(void) {
-  FILE *file = fopen("/proc/self/clear_refs", "w");
-  if (!file) return;
-  (void)fputs("5", file);
-  (void)fclose(file);
-}
-
 /* Operands of the last job, which the next may have too. */
 static situ_tensor *operand[4];
 
@@ -65,10 +47,10 @@ int main(int argc, char **argv) {
     make_operands(SITU_SHAPE(b, h, t, e));
     need(situ_empty_cache((situ_device){ SITU_CPU, 0 }));
     forget_peak();
-    const double there = memory("VmRSS"), begin = processor_seconds();
+    const double there = resident("VmRSS"), begin = processor_seconds();
     run(causal != 0, backward != 0);
     const double taken = processor_seconds() - begin;
-    printf("%.9f %.0f\n", taken, memory("VmHWM") - there);
+    printf("%.9f %.0f\n", taken, resident("VmHWM") - there);
     (void)fflush(stdout);
   }
   return 0;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "situ/situ.h"
@@ -21,6 +22,24 @@ static inline double processor_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Resident bytes of this process: "VmRSS" are those of now, "VmHWM" the most since forget_peak. */
+static inline double resident(const char *what) {
+  FILE *file = fopen("/proc/self/status", "r");
+  char line[256];
+  double kib = 0;
+  while (file && fgets(line, sizeof line, file))
+    if (strncmp(line, what, strlen(what)) == 0) kib = strtod(strpbrk(line, "0123456789"), NULL);
+  if (file) (void)fclose(file);
+  return 1024 * kib;
+}
+
+static inline void forget_peak(void) {
+  FILE *file = fopen("/proc/self/clear_refs", "w");
+  if (!file) return;
+  (void)fputs("5", file);
+  (void)fclose(file);
 }
 
 static inline int by_value(const void *a, const void *b) {
