@@ -4,9 +4,10 @@
    SPDX-License-Identifier: MIT */
 #include "autograd/pass.h"
 #include "autograd/view.h"
-#include "base/map.h"
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
+#include "base/map.h"
 #include "situ/random.h"
 #include "situ/sys/shape.h"
 
@@ -77,6 +78,13 @@ static bool find_leaves(leaves *l, const situ__node *n, situ__map *seen) {
     }
   }
   return good;
+}
+
+static bool leaf_marks(const void *object, situ__mark_visitor *visit) {
+  const leaves *l = object;
+  for (size_t i = 0; i < l->count; i++)
+    if (!visit(&l->leaf[i]->view.storage->busy)) return false;
+  return true;
 }
 
 /* ---- running it ---- */
@@ -171,17 +179,27 @@ static situ__node *node_of(const char *op, const stretch *s, situ_tensor *const 
   return n;
 }
 
+/* Gives y to the node of the stretch. The calls of modules have ended, and other threads must not move the leaves
+   meanwhile. */
+static bool attach(const char *op, const stretch *s, situ_tensor *const *in, const leaves *l, situ_tensor **y) {
+  situ__use use;
+  if (!situ__use_begin(&use, leaf_marks, l)) return situ__busy(op, "a parameter that the function reads");
+  situ__node *n = l->count < INT32_MAX ? node_of(op, s, in, l, *y) : NULL;
+  const bool good = n && situ__tape_attach(n, y);
+  situ__use_end();
+  return good;
+}
+
 /* y's values without the graph that led to them; NULL after recording an error. */
 static situ_tensor *record(const char *op, const stretch *s, situ_tensor *const *in, uint64_t begin, situ_tensor *y) {
   leaves l = { .op = op, .in = in, .ins = s->count, .begin = begin };
   situ__map seen = { 0 };
   situ_tensor *own = situ__tensor_view(op, &y->view);
-  situ__node *n = own && find_leaves(&l, y->node, &seen) && l.count < INT32_MAX ? node_of(op, s, in, &l, own) : NULL;
+  const bool good = own && find_leaves(&l, y->node, &seen) && attach(op, s, in, &l, &own);
   situ__map_free(&seen);
   situ__free(l.leaf);
   situ__free(l.todo);
-  if (!n) return NULL;
-  return situ__tape_attach(n, &own) ? own : NULL;
+  return good ? own : NULL;
 }
 
 situ_tensor *situ_recompute(situ_func function, void *payload, int count, situ_tensor *const *in) {

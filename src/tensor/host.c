@@ -257,9 +257,12 @@ void *situ_data_ptr(situ_tensor *t) {
                situ_device_name(t->view.storage->device, name));
     return NULL;
   }
-  if (t->view.storage->flags & SITU_STORAGE_SAMPLE) return (void)situ__refuse_sample("data_ptr", t->view.storage), NULL;
-  /* The host may write through the pointer at any time, so count the values as written from now on. */
-  (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  const uint32_t flags = __atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED);
+  if (flags & SITU_STORAGE_SAMPLE) return (void)situ__refuse_sample("data_ptr", t->view.storage), NULL;
+  /* The host may write through the pointer at any time, so count the values as written from now on. Values that are
+     written already are not touched: other threads may read them. */
+  if (flags & SITU_STORAGE_UNWRITTEN)
+    (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
   char *data = t->view.storage->data;
   return data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL;
 }

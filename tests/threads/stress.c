@@ -18,16 +18,19 @@ enum { THREADS = 8, SAMPLES = 40 };
 
 /* What all threads share. Parameters are ones and stay so: steps have a rate of 0, loads load the same, moves keep values. */
 static struct world {
-  situ_nn_module *net, *norm;
-  situ_optim *optim;
+  situ_nn_module *net, *norm, *curve, *program;
+  situ_optim *optim, *lbfgs; /* of net, of curve */
   situ_lr_scheduler *scheduler;
   situ_grad_scaler *scaler;
-  situ_tree *saved, *saved_optim, *saved_scheduler, *saved_scaler;
+  situ_tree *saved, *saved_optim, *saved_lbfgs, *saved_scheduler, *saved_scaler;
   situ_tensor *x, *leaf;
   situ_dataset *set;
   situ_data_loader *loader, *workers;
   situ_graph *graph;
+  situ_safetensors *file;
 } w;
+static char program_path[512];
+static double program_sum; /* of its result for ones */
 
 static atomic_long calls, refused, backwards, leaf_backwards, norms;
 static atomic_bool stop;
@@ -67,6 +70,10 @@ DO(tensor_backward, bool good = situ_backward(situ_sum(situ_mul(w.x, w.leaf), NU
    leaf_backwards += good; return good;)
 
 /* of a module */
+static situ_tensor *through_net(situ_tensor *const *in, int count, void *payload) {
+  (void)count, (void)payload;
+  return situ_nn_forward(w.net, in[0]);
+}
 static bool module_forward(unsigned *seed) {
   return is(situ_sum(situ_nn_forward(w.net, ones_for_net(seed)), NULL), 2 * 2 * 8 * 4);
 }
@@ -78,6 +85,11 @@ static bool module_grad(unsigned *seed) {
   situ_tensor *x = situ_requires_grad_(ones_for_net(seed), true), *grad = NULL;
   return situ_autograd_grad(situ_sum(situ_nn_forward(w.net, x), NULL), 1, &x, &grad, NULL) != SITU_OK ||
          is(situ_min(grad), 8);
+}
+static bool module_recompute(unsigned *seed) {
+  situ_tensor *x = ones_for_net(seed);
+  if (situ_backward(situ_sum(situ_recompute(through_net, NULL, 1, &x), NULL), NULL) == SITU_OK) backwards++;
+  return true;
 }
 static bool module_norm(unsigned *seed) {
   (void)seed;
@@ -147,6 +159,57 @@ DO(scaler_update, return QUIETLY(situ_grad_scaler_update(w.scaler, 0));)
 DO(scaler_state, situ_tree_free(situ_grad_scaler_state_dict(w.scaler)); return true;)
 DO(scaler_load, return QUIETLY(situ_grad_scaler_load_state_dict(w.scaler, w.saved_scaler));)
 
+/* of an optimiser that evaluates the loss itself; with a rate of 0 all points that it tries are the same */
+static situ_tensor *net_loss(void *payload) {
+  situ_tensor *loss = situ_sum(situ_nn_forward(w.net, ones_for_net(payload)), NULL);
+  return situ_backward(loss, NULL) == SITU_OK ? loss : NULL;
+}
+static situ_tensor *curve_loss(void *payload) {
+  (void)payload;
+  situ_tensor *loss = situ_sum(situ_nn_forward(w.curve, w.x), NULL);
+  return situ_optim_zero_grad(w.lbfgs, true) == SITU_OK && situ_backward(loss, NULL) == SITU_OK ? loss : NULL;
+}
+DO(optim_step_closure, double loss;
+   return situ_optim_step_closure(w.optim, net_loss, seed, &loss) != SITU_OK || loss == 2 * 2 * 8 * 4;)
+DO(lbfgs_step_closure, double loss;
+   return situ_optim_step_closure(w.lbfgs, curve_loss, NULL, &loss) != SITU_OK || loss == 64;)
+DO(lbfgs_forward, return is(situ_sum(situ_nn_forward(w.curve, w.x), NULL), 64);)
+DO(lbfgs_backward, return QUIETLY(situ_backward(situ_sum(situ_nn_forward(w.curve, w.x), NULL), NULL));)
+DO(lbfgs_state, situ_tree_free(situ_optim_state_dict(w.lbfgs)); return true;)
+DO(lbfgs_load, return QUIETLY(situ_optim_load_state_dict(w.lbfgs, w.saved_lbfgs));)
+DO(lbfgs_set, return QUIETLY(situ_optim_set(w.lbfgs, 0, SITU_OPTIM_LINE_SEARCH_FN, rand_r(seed) & 1));)
+DO(lbfgs_to, return QUIETLY(situ_optim_to(w.lbfgs, some_device(seed)));)
+
+/* of functions: all state is the thread's, but the module in them is shared */
+DO(func_vmap, return is(situ_sum(situ_func_vmap(through_net, NULL, 1, &w.x, NULL, 0), NULL), 8 * 2 * 8 * 4);)
+DO(func_jvp, situ_tensor *tangent = NULL, *y = situ_func_jvp(through_net, NULL, 1, &w.x, &w.x, &tangent);
+   return is(situ_sum(y, NULL), 8 * 2 * 8 * 4) && (!y || is(situ_sum(tangent, NULL), 8 * 2 * 8 * 4));)
+DO(func_vjp, situ_tensor *g = NULL,
+   *y = situ_func_vjp(through_net, NULL, 1, &w.x, situ_ones(SITU_SHAPE(8, 2), NULL), false, &g);
+   return !y || is(situ_min(g), 8);)
+DO(func_jacfwd, situ_tensor *x = situ_select(w.x, 0, 0);
+   return is(situ_sum(situ_func_jacfwd(through_net, NULL, 1, &x, 0), NULL), 2 * 8 * 4);)
+DO(func_functional_call,
+   return is(situ_sum(situ_func_functional_call(w.net, w.saved, w.x, NULL), NULL), 8 * 2 * 8 * 4);)
+
+/* of a program of PyTorch, which is a module; where the build has none there is nothing to do */
+static situ_tensor *ones_for_program(unsigned *seed) {
+  return situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = some_device(seed) });
+}
+DO(program_forward,
+   return !w.program || is(situ_sum(situ_nn_forward(w.program, ones_for_program(seed)), NULL), program_sum);)
+DO(program_backward,
+   return !w.program ||
+          QUIETLY(situ_backward(situ_sum(situ_nn_forward(w.program, ones_for_program(seed)), NULL), NULL));)
+DO(program_state_dict, if (w.program) situ_tree_free(situ_nn_state_dict(w.program)); return true;)
+DO(program_to, return !w.program || QUIETLY(situ_nn_to(w.program, some_device(seed)));)
+DO(program_train, return !w.program || QUIETLY(situ_nn_train(w.program, rand_r(seed) & 1));)
+DO(program_print, char text[64]; return !w.program || QUIETLY(situ_nn_to_string(w.program, text, sizeof text));)
+DO(program_clone, if (w.program) situ_nn_free(situ_nn_clone(w.program)); return true;)
+DO(program_load, if (!w.program) return true; situ_nn_module *m = situ_export_load(program_path, NULL);
+   bool good = m && is(situ_sum(situ_nn_forward(m, situ_ones(SITU_SHAPE(2, 6), NULL)), NULL), program_sum);
+   situ_nn_free(m); return good;)
+
 /* of data, graphs, trees, files */
 DO(loader_next, return QUIETLY(situ_data_loader_next(w.loader));)
 DO(loader_workers_next, return QUIETLY(situ_data_loader_next(w.workers));)
@@ -164,6 +227,9 @@ DO(tree_flatten, situ_tree *t = situ_tree_flatten(w.saved); bool good = situ_tre
 DO(tree_copy, situ_tree *t = situ_tree_copy(w.saved); bool good = situ_tree_find(t, "0.weight") != NULL;
    situ_tree_free(t); return good;)
 DO(file_save, return situ_save("stress.safetensors", w.saved, &(situ_save_options){ .no_sync = true }) == SITU_OK;)
+DO(file_part, return is(situ_sum(situ_safetensors_load(w.file, "0.weight"), NULL), 32) &&
+                     situ_safetensors_find(w.file, "0.bias") && situ_safetensors_count(w.file) == 4;)
+DO(file_sound, int64_t rate; return is(situ_sum(situ_wav_load("stress.wav", NULL, &rate), NULL), 64) && rate == 8000;)
 DO(file_load, situ_tree *t = situ_load("stress.safetensors", NULL); bool good = situ_tree_count(t) == 4;
    situ_tree_free(t); return good;)
 
@@ -206,6 +272,7 @@ static const entry entries[] = {
   OP(tensor, backward),
   OP(module, forward),
   OP(module, backward),
+  OP(module, recompute),
   OP(module, grad),
   OP(module, norm),
   OP(module, parameters),
@@ -231,6 +298,7 @@ static const entry entries[] = {
   { "optim", "backward", module_backward, 0 },
   { "optim", "move", module_to, 0 },
   OP(optim, step),
+  { "optim", "step_closure", optim_step_closure, CHANGES_GRADS },
   { "optim", "zero_grad", optim_zero_grad, CHANGES_GRADS },
   { "optim", "clip", optim_clip, CHANGES_GRADS },
   OP(optim, set),
@@ -245,6 +313,30 @@ static const entry entries[] = {
   { "optim", "scaler_update", scaler_update, 0 },
   { "optim", "scaler_state", scaler_state, 0 },
   { "optim", "scaler_load", scaler_load, 0 },
+  OP(lbfgs, step_closure),
+  OP(lbfgs, forward),
+  OP(lbfgs, backward),
+  OP(lbfgs, state),
+  OP(lbfgs, load),
+  OP(lbfgs, set),
+  OP(lbfgs, to),
+  OP(func, vmap),
+  OP(func, jvp),
+  OP(func, vjp),
+  OP(func, jacfwd),
+  OP(func, functional_call),
+  { "func", "forward", module_forward, 0 },
+  { "func", "backward", module_backward, 0 },
+  { "func", "move", module_to, 0 },
+  { "func", "step", optim_step, 0 },
+  OP(program, forward),
+  OP(program, backward),
+  OP(program, state_dict),
+  OP(program, to),
+  OP(program, train),
+  OP(program, print),
+  OP(program, clone),
+  OP(program, load),
   OP(loader, next),
   OP(loader, workers_next),
   OP(loader, own),
@@ -254,6 +346,8 @@ static const entry entries[] = {
   { "file", "flatten", tree_flatten, 0 },
   { "file", "copy", tree_copy, 0 },
   OP(file, save),
+  OP(file, part),
+  OP(file, sound),
   OP(file, load),
   { "process", "scope", scope_nest, 0 },
   { "process", "draw", random_draw, 0 },
@@ -337,21 +431,39 @@ static void make_graph(void) {
   assert_non_null(w.graph);
 }
 
+/* The program of tests/program/data, and what it gives for ones. */
+static void load_program(void) {
+  const char *root = getenv("SITU_TEST_ROOT");
+  (void)snprintf(program_path, sizeof program_path, "%s/program/data/mlp.pt2", root ? root : ".");
+  w.program = situ_export_load(program_path, NULL);
+  if (!w.program) assert_int_equal(situ_error(), SITU_E_UNSUPPORTED);
+  situ_error_clear();
+  if (w.program)
+    assert_int_equal(
+        situ_item(situ_sum(situ_nn_forward(w.program, situ_ones(SITU_SHAPE(2, 6), NULL)), NULL), &program_sum),
+        SITU_OK);
+}
+
 static void make_world(void) {
   situ_scope s;
   w.net = situ_nn_sequential(situ_nn_linear(8, 4, NULL), situ_nn_relu(), situ_nn_linear(4, 2, NULL));
   w.norm = situ_nn_batch_norm1d(8, NULL);
+  w.curve = situ_nn_linear(8, 1, NULL);
   situ_scope_begin_no_grad(&s);
   assert_int_equal(situ_nn_walk(w.net, SITU_NN_PARAMETER, fill_with_ones, NULL), SITU_OK);
+  assert_int_equal(situ_nn_walk(w.curve, SITU_NN_PARAMETER, fill_with_ones, NULL), SITU_OK);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   w.optim =
       situ_optim_sgd(situ_nn_parameters(w.net), &(situ_optim_options){ .momentum = 0.5, .zero = SITU_OPTIM_ZERO(LR) });
+  w.lbfgs = situ_optim_lbfgs(situ_nn_parameters(w.curve),
+                             &(situ_optim_options){ .max_iter = 2, .zero = SITU_OPTIM_ZERO(LR) });
   w.scheduler = situ_lr_scheduler_step_lr(w.optim, 1000, 0.5);
   w.scaler = situ_grad_scaler_new(NULL);
   situ_tree *state = situ_nn_state_dict(w.net);
   w.saved = situ_tree_map(state, cloned, NULL);
   situ_tree_free(state);
   w.saved_optim = situ_optim_state_dict(w.optim);
+  w.saved_lbfgs = situ_optim_state_dict(w.lbfgs);
   w.saved_scheduler = situ_lr_scheduler_state_dict(w.scheduler);
   w.saved_scaler = situ_grad_scaler_state_dict(w.scaler);
   situ_set(&w.x, situ_ones(SITU_SHAPE(8, 8), NULL));
@@ -361,6 +473,10 @@ static void make_world(void) {
   w.workers = situ_data_loader_new(w.set, &(situ_data_loader_options){ .batch_size = 4, .num_workers = 2 });
   make_graph();
   assert_int_equal(situ_save("stress.safetensors", w.saved, NULL), SITU_OK);
+  assert_int_equal(situ_save("part.safetensors", w.saved, NULL), SITU_OK);
+  w.file = situ_safetensors_open("part.safetensors", NULL);
+  assert_int_equal(situ_wav_save("stress.wav", w.x, 8000, 0), SITU_OK);
+  load_program();
 }
 
 static void free_world(void) {
@@ -368,11 +484,15 @@ static void free_world(void) {
   situ_data_loader_free(w.workers);
   situ_data_loader_free(w.loader);
   situ_dataset_free(w.set);
-  situ_tree *trees[] = { w.saved, w.saved_optim, w.saved_scheduler, w.saved_scaler };
-  for (int i = 0; i < 4; i++) situ_tree_free(trees[i]);
+  situ_safetensors_close(w.file);
+  situ_nn_free(w.program);
+  situ_tree *trees[] = { w.saved, w.saved_optim, w.saved_lbfgs, w.saved_scheduler, w.saved_scaler };
+  for (int i = 0; i < 5; i++) situ_tree_free(trees[i]);
   situ_grad_scaler_free(w.scaler);
   situ_lr_scheduler_free(w.scheduler);
+  situ_optim_free(w.lbfgs);
   situ_optim_free(w.optim);
+  situ_nn_free(w.curve);
   situ_nn_free(w.norm);
   situ_nn_free(w.net);
   situ_drop(&w.leaf);
@@ -391,6 +511,12 @@ static void check_world(void) {
   assert_int_equal(situ_item(situ_min(weight), &least), SITU_OK);
   assert_int_equal(situ_item(situ_max(weight), &most), SITU_OK);
   assert_true(least == 1 && most == 1);
+  situ_tensor *weights = situ_nn_get_tensor(w.curve, "weight");
+  assert_int_equal(situ_item(situ_min(weights), &least), SITU_OK);
+  assert_int_equal(situ_item(situ_max(weights), &most), SITU_OK);
+  assert_true(least == 1 && most == 1);
+  if (w.program) assert_int_equal(situ_nn_to(w.program, situ_dev("cpu")), SITU_OK);
+  assert_int_equal(situ_optim_to(w.lbfgs, situ_dev("cpu")), SITU_OK);
   if (!((now.a->flags | now.b->flags) & CHANGES_GRADS) && backwards) {
     assert_int_equal(situ_item(situ_min(situ_grad(weight)), &least), SITU_OK);
     assert_int_equal(situ_item(situ_max(situ_grad(weight)), &most), SITU_OK);
