@@ -24,7 +24,8 @@ static situ_tensor *linear_forward(situ_nn_module *self, situ_tensor *x) {
 
 static int linear_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const linear *m = (const linear *)self;
-  static const char *const also[] = { "", ", activation=relu", ", activation=gelu_tanh" };
+  static const char *const also[] = { "", ", activation=relu", ", activation=gelu_tanh", ", activation=gelu",
+                                      ", activation=silu" };
   return snprintf(buffer, size, "in_features=%" PRId64 ", out_features=%" PRId64 ", bias=%s%s", m->in, m->out,
                   situ__nn_bool(!m->options.no_bias), also[m->options.activation]);
 }
@@ -63,7 +64,7 @@ static linear *alloc(const situ_nn_type *type, int64_t out, const situ_nn_linear
   m->out = out;
   if (options) m->options = *options;
   m->base.home = m->options.device;
-  if ((unsigned)m->options.activation > SITU_ACTIVATION_GELU_TANH) {
+  if ((unsigned)m->options.activation > SITU_ACTIVATION_SILU) {
     situ__fail(SITU_E_ARG, "nn_linear", "activation is %d, must be one of situ_activation", (int)m->options.activation);
     m->options.activation = SITU_ACTIVATION_NONE;
     m->base.broken = true;

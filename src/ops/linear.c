@@ -5,7 +5,7 @@
 #include "ops/ops.h"
 
 enum { INPUT, WEIGHT, BIAS };
-enum { RESULT, BEFORE }; /* BEFORE: GELU's input; absent for other activations */
+enum { RESULT, BEFORE }; /* BEFORE: the activation's input, where its gradient needs it; absent for relu */
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
 
 typedef struct linear_params {
@@ -13,7 +13,11 @@ typedef struct linear_params {
 } linear_params;
 
 static int unary_of(const linear_params *p) {
-  return p->activation == SITU_ACTIVATION_RELU ? SITU_UNARY_relu : SITU_UNARY_gelu_tanh;
+  static const int all[] = { [SITU_ACTIVATION_RELU] = SITU_UNARY_relu,
+                             [SITU_ACTIVATION_GELU_TANH] = SITU_UNARY_gelu_tanh,
+                             [SITU_ACTIVATION_GELU] = SITU_UNARY_gelu,
+                             [SITU_ACTIVATION_SILU] = SITU_UNARY_silu };
+  return all[p->activation];
 }
 
 /* ---- shapes ---- */
@@ -40,15 +44,15 @@ static bool infer(situ_call *c) {
   return true;
 }
 
-/* relu's gradient needs only its result; GELU's input is kept only if backward may run. */
+/* relu's gradient needs only its result; the input of others is kept only if backward may run. */
 static bool activation_infer(situ_call *c) {
   const linear_params *p = c->params;
   if (!infer(c)) return false;
   bool recorded = false;
   for (int k = INPUT; k <= BIAS; k++) recorded = recorded || situ__keeps(c->in[k]);
   c->shape[BEFORE] = c->shape[RESULT];
-  c->dtype[BEFORE] = p->activation == SITU_ACTIVATION_GELU_TANH && recorded && situ__recording() ? c->dtype[RESULT]
-                                                                                                 : SITU_DTYPE_DEFAULT;
+  c->dtype[BEFORE] =
+      p->activation != SITU_ACTIVATION_RELU && recorded && situ__recording() ? c->dtype[RESULT] : SITU_DTYPE_DEFAULT;
   return true;
 }
 
@@ -241,7 +245,7 @@ situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, sit
                                     situ_activation activation) {
   const linear_params p = { activation };
   if (activation == SITU_ACTIVATION_NONE) return situ_linear(input, weight, bias);
-  if (activation == SITU_ACTIVATION_RELU || activation == SITU_ACTIVATION_GELU_TANH)
+  if ((unsigned)activation <= SITU_ACTIVATION_SILU)
     return situ_op_run(&linear_activation_op, (situ_tensor *[]){ input, weight, bias }, 3, &p, NULL);
   situ__fail(SITU_E_ARG, "linear_activation", "activation is %d, must be one of situ_activation", (int)activation);
   return NULL;

@@ -267,6 +267,8 @@ static const situ_cross_entropy_options each = { .reduction = SITU_REDUCTION_NON
   _(avg_pool, "g",                                                                                                    \
     situ_avg_pool2d(t[0], &(situ_pool_options){ .kernel = SITU_DIMS(3), .stride = SITU_DIMS(2), .ceil_mode = true })) \
   _(linear_relu, "mwe", situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_RELU))                               \
+  _(linear_gelu, "mwe", situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU))                               \
+  _(linear_silu, "mwe", situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_SILU))                               \
   _(scatter_mean, "rjr", situ_scatter_reduce(t[0], 0, t[1], t[2], SITU_SCATTER_MEAN, false))                          \
   _(scatter_most, "rjr", situ_scatter_reduce(t[0], 0, t[1], t[2], SITU_SCATTER_AMAX, true))                           \
   _(rnn_relu, "mhr", situ_rnn_layer(t[0], t[1], t[2], &(situ_recurrent_options){ .relu = true, .reverse = true }))    \

@@ -30,7 +30,7 @@ static situ_status run(int64_t in, int64_t out, situ_dtype dtype, situ_activatio
   *made = (counts){ d->products - before.products, d->kernels - before.kernels };
   double sum = 0;
   if (status == SITU_OK) status = situ_item(situ_sum(y, NULL), &sum);
-  const double each = (double)in + 1; /* gelu leaves it as it is */
+  const double each = (double)in + 1; /* gelu and silu leave it as it is */
   if (status == SITU_OK) CHECK(sum == 4 * each * (double)out);
   if (status == SITU_OK && back) {
     status = situ_item(situ_sum(situ_grad(b), NULL), &sum);
@@ -56,7 +56,7 @@ static void parts_of_products_body(void *payload) {
   }
 }
 
-/* What gelu was given lies in steps of 8; f64 has no epilogue. */
+/* What gelu was given lies in steps of 8; f64 has no epilogue, nor have the exact gelu and silu. */
 static void composed_body(void *payload) {
   (void)payload;
   counts made;
@@ -66,6 +66,10 @@ static void composed_body(void *payload) {
   CHECK(made.products == 3 && made.kernels == 3);
   CHECK(run(15, 8, SITU_F64, SITU_ACTIVATION_RELU, false, &made) == SITU_OK);
   CHECK(made.kernels > 0);
+  for (int k = SITU_ACTIVATION_GELU; k <= SITU_ACTIVATION_SILU; k++) {
+    CHECK(run(15, 8, SITU_F32, (situ_activation)k, false, &made) == SITU_OK);
+    CHECK(made.products == 1 && made.kernels == 1);
+  }
 }
 
 static void parts_of_products(void **state) {

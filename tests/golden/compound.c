@@ -1,6 +1,8 @@
 /* Golden values from PyTorch 2.15: ops that are made of others.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
+#include <string.h>
+
 #include "support/gold_run.h"
 
 static void multinomial(gold_call *c) {
@@ -40,6 +42,12 @@ static void multilabel_margin_loss(gold_call *c) {
 /* ---- what lies between rows ---- */
 
 static void bilinear(gold_call *c) { c->out[0] = situ_bilinear(c->in[0], c->in[1], c->in[2], gold_in(c, "bias")); }
+static void linear_activation(gold_call *c) {
+  static const char *const words[] = { "", "relu", "gelu_tanh", "gelu", "silu" };
+  int k = SITU_ACTIVATION_SILU;
+  while (k && strcmp(words[k], gold_word(c, "activation", "")) != 0) k--;
+  c->out[0] = situ_linear_activation(c->in[0], c->in[1], gold_in(c, "bias"), (situ_activation)k);
+}
 static void cov(gold_call *c) { c->out[0] = situ_cov(c->in[0], gold_real(c, "correction", 1)); }
 static void dist(gold_call *c) { c->out[0] = situ_dist(c->in[0], c->in[1], gold_real(c, "p", 2)); }
 static void pdist(gold_call *c) { c->out[0] = situ_pdist(c->in[0], gold_real(c, "p", 2)); }
@@ -94,6 +102,7 @@ static const gold_op ops[] = {
   { "ctc_loss", .run = ctc_loss, .steps = 32, .grad_steps = 64, .why = GOLD_ROUNDS },
   { "multilabel_margin_loss", .run = multilabel_margin_loss, .steps = 16, .grad_steps = 16, .why = GOLD_ROUNDS },
   { "bilinear", .run = bilinear, .steps = 8, .grad_steps = 16, .why = GOLD_ROUNDS },
+  { "linear_activation", .run = linear_activation, .steps = 4, .grad_steps = 8, .why = GOLD_ROUNDS },
   { "cov", .run = cov, .steps = 8, .grad_steps = 16, .why = GOLD_ROUNDS },
   { "corrcoef", .one = situ_corrcoef, .steps = 16, .grad_steps = 64, .why = GOLD_ROUNDS },
   { "dist", .run = dist, .steps = 4, .grad_steps = 8, .why = GOLD_ROUNDS },

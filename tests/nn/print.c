@@ -19,6 +19,8 @@ static void expect_text(situ_nn_module *m, const char *want) {
 static void leaves(void **state) {
   (void)state;
   expect_text(situ_nn_linear(784, 64, NULL), "Linear(in_features=784, out_features=64, bias=True)");
+  expect_text(situ_nn_linear(2, 3, &(situ_nn_linear_options){ .activation = SITU_ACTIVATION_SILU }),
+              "Linear(in_features=2, out_features=3, bias=True, activation=silu)");
   expect_text(situ_nn_linear(2, 3, &(situ_nn_linear_options){ .activation = SITU_ACTIVATION_RELU }),
               "Linear(in_features=2, out_features=3, bias=True, activation=relu)");
   expect_text(situ_nn_relu(), "ReLU()");

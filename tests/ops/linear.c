@@ -4,13 +4,18 @@
 
 #include "support/test.h"
 
-static const situ_activation both[] = { SITU_ACTIVATION_RELU, SITU_ACTIVATION_GELU_TANH };
+enum { ACTIVATIONS = SITU_ACTIVATION_SILU + 1 }; /* NONE among them */
 
 static situ_tensor *composed(situ_tensor *x, situ_tensor *w, situ_tensor *b, situ_activation activation) {
   situ_tensor *y = situ_linear(x, w, b);
-  return activation == SITU_ACTIVATION_NONE   ? y
-         : activation == SITU_ACTIVATION_RELU ? situ_relu(y)
-                                              : situ_gelu(y, SITU_GELU_TANH);
+  switch (activation) {
+  case SITU_ACTIVATION_RELU: return situ_relu(y);
+  case SITU_ACTIVATION_GELU_TANH: return situ_gelu(y, SITU_GELU_TANH);
+  case SITU_ACTIVATION_GELU: return situ_gelu(y, SITU_GELU_NONE);
+  case SITU_ACTIVATION_SILU: return situ_silu(y);
+  case SITU_ACTIVATION_NONE: break;
+  }
+  return y;
 }
 
 static void values(void **state) {
@@ -22,6 +27,10 @@ static void values(void **state) {
   expect_exact(situ_linear_activation(x, w, b, SITU_ACTIVATION_NONE), SITU_SHAPE(2, 2), 5, -1.5, 1, 0.5);
   expect_values(situ_linear_activation(x, w, b, SITU_ACTIVATION_GELU_TANH), SITU_SHAPE(2, 2), 4.99999977, -0.10042842,
                 0.84119199, 0.34571401);
+  expect_values(situ_linear_activation(x, w, b, SITU_ACTIVATION_GELU), SITU_SHAPE(2, 2), 4.99999857, -0.10021080,
+                0.84134475, 0.34573123);
+  expect_values(situ_linear_activation(x, w, b, SITU_ACTIVATION_SILU), SITU_SHAPE(2, 2), 4.96653575, -0.27363864,
+                0.73105858, 0.31122967);
   expect_exact(situ_linear_activation(situ_select(x, 0, 0), w, b, SITU_ACTIVATION_RELU), SITU_SHAPE(2), 5, 0);
   expect_exact(situ_linear_activation(T32(SITU_SHAPE(1, 3), NAN, 0, 0), w, NULL, SITU_ACTIVATION_RELU),
                SITU_SHAPE(1, 2), NAN, NAN);
@@ -35,16 +44,18 @@ static void as_composed(void **state) {
   for (int d = 0; d < 4; d++)
     for (int wide = 0; wide < 2; wide++)
       for (int s = 0; s < 4; s++)
-        for (int k = 0; k < 2; k++) {
+        for (int k = SITU_ACTIVATION_RELU; k < ACTIVATIONS; k++) {
+          const situ_activation activation = (situ_activation)k;
           const int64_t out = wide ? 16 : 5;
           const double near = dtypes[d] == SITU_F16 ? 2e-3 : dtypes[d] == SITU_BF16 ? 1.6e-2 : 1.3e-6;
           situ_tensor *x = situ_to_dtype(test_random(shapes[s], -1, 1, false), dtypes[d]),
                       *w = situ_to_dtype(test_random(SITU_SHAPE(out, 8), -1, 1, false), dtypes[d]),
                       *b = situ_to_dtype(test_random(SITU_SHAPE(out), -1, 1, false), dtypes[d]);
-          expect_same(situ_linear_activation(x, w, b, both[k]), composed(x, w, b, both[k]), near, near);
+          expect_same(situ_linear_activation(x, w, b, activation), composed(x, w, b, activation), near, near);
           if (situ_dim(x) != 3) continue;
           situ_tensor *turned = situ_transpose(x, 0, 1);
-          expect_same(situ_linear_activation(turned, w, NULL, both[k]), composed(turned, w, NULL, both[k]), near, near);
+          expect_same(situ_linear_activation(turned, w, NULL, activation), composed(turned, w, NULL, activation), near,
+                      near);
         }
 }
 
@@ -59,8 +70,8 @@ static situ_tensor *f_bare(situ_tensor *const *in, void *activation) {
 
 static void gradients(void **state) {
   (void)state;
-  for (int k = 0; k < 2; k++) {
-    situ_activation activation = both[k];
+  for (int k = SITU_ACTIVATION_RELU; k < ACTIVATIONS; k++) {
+    situ_activation activation = (situ_activation)k;
     gradcheck(f_activation, &activation, R(4, 3), R(5, 3), R(5));
     gradcheck(f_activation, &activation, R(2, 3, 4), R(8, 4), R(8));
     gradcheck(f_activation, &activation, R(3), R(2, 3), R(2));
@@ -71,10 +82,10 @@ static void gradients(void **state) {
 /* The same gradients as those of what it is composed of, in each dtype; linear's own among them. */
 static void gradients_as_composed(void **state) {
   (void)state;
-  const situ_activation three[] = { SITU_ACTIVATION_NONE, SITU_ACTIVATION_RELU, SITU_ACTIVATION_GELU_TANH };
   const situ_dtype dtypes[] = { SITU_BF16, SITU_F32 };
   for (int d = 0; d < 2; d++)
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < ACTIVATIONS; k++) {
+      const situ_activation activation = (situ_activation)k;
       const double near = dtypes[d] == SITU_BF16 ? 3e-2 : 1e-5;
       situ_tensor *leaf[2][3];
       for (int way = 0; way < 2; way++) {
@@ -86,7 +97,7 @@ static void gradients_as_composed(void **state) {
         }
         situ_tensor *const *t = leaf[way];
         situ_tensor *y =
-            way ? composed(t[0], t[1], t[2], three[k]) : situ_linear_activation(t[0], t[1], t[2], three[k]);
+            way ? composed(t[0], t[1], t[2], activation) : situ_linear_activation(t[0], t[1], t[2], activation);
         assert_int_equal(situ_backward(situ_sum(situ_square(y), NULL), NULL), SITU_OK);
       }
       for (int i = 0; i < 3; i++) {
@@ -99,8 +110,8 @@ static void gradients_as_composed(void **state) {
 static void refusals(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(1, 2), 1, 2), *w = T32(SITU_SHAPE(1, 2), 1, 2), *v = T32(SITU_SHAPE(3), 1, 2, 3);
-  expect_refused(situ_linear_activation(x, w, NULL, (situ_activation)3), SITU_E_ARG, "linear_activation",
-                 "activation is 3");
+  expect_refused(situ_linear_activation(x, w, NULL, (situ_activation)ACTIVATIONS), SITU_E_ARG, "linear_activation",
+                 "activation is 5");
   expect_refused(situ_linear_activation(x, v, NULL, SITU_ACTIVATION_RELU), SITU_E_SHAPE, "linear_activation", "weight");
   expect_refused(situ_linear_activation(x, w, v, SITU_ACTIVATION_RELU), SITU_E_SHAPE, "linear_activation",
                  "bias is [3]");

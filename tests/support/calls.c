@@ -258,6 +258,9 @@ static situ_tensor *positive_of(situ_tensor *x) {
   _(linear_relu, linear_activation, "mwe", SUMS, SUMS, situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_RELU)) \
   _(linear_gelu, linear_activation, "mwe", SUMS, SUMS,                                                                 \
     situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU_TANH))                                               \
+  _(linear_gelu_erf, linear_activation, "mwe", SUMS, SUMS,                                                             \
+    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU))                                                    \
+  _(linear_silu, linear_activation, "mwe", SUMS, SUMS, situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_SILU)) \
   _(conv1d, conv1d, "mKc", SUMS, SUMS, situ_conv1d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) })) \
   _(conv2d, conv2d, "gkc", SUMS, SUMS,                                                                                 \
     situ_conv2d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1), .stride = SITU_DIMS(2) }))            \

@@ -446,6 +446,7 @@ const program_kind program_kinds[] = {
   MAKES(cov, 1, PROGRAM_SAVES | PROGRAM_PART),
   MAKES(dist, 2, TWO),
   MAKES(bilinear, 2, TWO | PROGRAM_PART),
+  MAKES(linear_activation, 2, TWO),
   MAKES(combinations, 1, 0),
   MAKES(mvlgamma, 1, PROGRAM_SAVES),
   MAKES(special_ndtr, 1, PROGRAM_SAVES),

@@ -123,6 +123,13 @@ RUN(run_bilinear) {
   situ_tensor *w = situ_outer(situ_select(in[0], 0, 0), situ_select(in[1], 0, 0));
   return w ? situ_bilinear(in[0], in[1], situ_unsqueeze(w, 0), NULL) : NULL;
 }
+/* relu has a corner. */
+RUN(run_linear_activation) {
+  if (situ_dim(in[0]) != 2) return NULL;
+  const situ_activation smooth = (situ_activation)(SITU_ACTIVATION_GELU_TANH + c->p[0] % 3);
+  NOTE("activation %d", (int)smooth);
+  return situ_linear_activation(in[0], in[1], NULL, smooth);
+}
 RUN(run_combinations) {
   NOTE("x in a row, 2, %d", c->p[0] % 2);
   return situ_numel(in[0]) < 7 ? situ_combinations(situ_reshape(in[0], SITU_SHAPE(-1)), 2, c->p[0] % 2) : NULL;

@@ -41,6 +41,7 @@ PROGRAM_RUN(run_linalg_matrix_norm);
 PROGRAM_RUN(run_cov);
 PROGRAM_RUN(run_dist);
 PROGRAM_RUN(run_bilinear);
+PROGRAM_RUN(run_linear_activation);
 PROGRAM_RUN(run_combinations);
 PROGRAM_RUN(run_mvlgamma);
 PROGRAM_RUN(run_special_ndtr);

@@ -58,6 +58,10 @@ def between():
     pick("broadcast_tensors", [r(3), r(2, 1), r()])
     pick("bilinear", turned(r(4, 3)), r(4, 2), r(5, 3, 2), r(5))
     pick("bilinear", r(2, 2, 3), r(2, 2, 2), turned(r(5, 3, 2)))
+    for activation in ("relu", "gelu_tanh", "gelu", "silu"):
+        for dtype in FLOATS:
+            pick("linear_activation", r(2, 3, 8, dtype=dtype), r(5, 8, dtype=dtype), r(5, dtype=dtype), activation)
+        pick("linear_activation", turned(r(4, 8)), r(5, 8), None, activation)
     for p in (1, 2, 5):
         pick("mvlgamma", r(2, 3, lo=2.5, hi=6), p)
     pick("special_ndtr", r(9) * 4)

@@ -48,6 +48,12 @@ compound("linalg_householder_product", lambda A, tau: torch.linalg.householder_p
          opinfo=("linalg.householder_product", ))
 
 
+def linear_activation(input, weight, bias=None, activation="relu"):
+    y = F.linear(input, weight, bias)
+    return F.gelu(y, approximate="tanh") if activation == "gelu_tanh" else getattr(F, activation)(y)
+
+
+compound("linear_activation", linear_activation, opinfo=())
 compound("bilinear", lambda input1, input2, weight, bias=None: F.bilinear(input1, input2, weight, bias))
 
 

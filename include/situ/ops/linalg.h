@@ -100,14 +100,16 @@ SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_norm(situ_tensor *A, situ_
 
 /** input [..., in] x weight [out, in], transposed, + bias [out] (may be NULL): [..., out]. */
 SITU_API SITU_CHECKED situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias);
-/** The activation function after a linear layer; gelu by its tanh formula. */
+/** The activation function after a linear layer. */
 typedef enum situ_activation {
   SITU_ACTIVATION_NONE = 0,
   SITU_ACTIVATION_RELU,
-  SITU_ACTIVATION_GELU_TANH
+  SITU_ACTIVATION_GELU_TANH, /**< gelu(approximate="tanh") */
+  SITU_ACTIVATION_GELU,      /**< gelu, exact: by erf */
+  SITU_ACTIVATION_SILU
 } situ_activation;
-/** activation(linear(input, weight, bias)), fused where the device can; the sums are not rounded to f16 or bf16 before
-    the activation then. */
+/** activation(linear(input, weight, bias)), fused where the device can (CUDA: relu and gelu_tanh); the sums are not
+    rounded to f16 or bf16 before the activation then. */
 SITU_API SITU_CHECKED situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                           situ_activation activation);
 

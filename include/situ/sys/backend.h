@@ -217,7 +217,7 @@ typedef enum situ_conv_pass {
 } situ_conv_pass;
 
 typedef enum situ_linear_pass {
-  /** in x [m, k], w [n, k], bias [n] or NULL; integer[0]: f = SITU_UNARY_relu or SITU_UNARY_gelu_tanh; out
+  /** in x [m, k], w [n, k], bias [n] or NULL; integer[0]: f = SITU_UNARY_relu, _gelu_tanh, _gelu or _silu; out
       y [m, n] = f(x w^T + bias), and NULL or f's operand [m, n]. */
   SITU_LINEAR,
   /** in g [m, n], x [m, k]; out dw [n, k] = g^T x, db [n] = sum of g's rows. */
