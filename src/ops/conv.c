@@ -245,14 +245,14 @@ static bool batched(situ_batch_call *c) {
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
-#define CONV(id, dims, kind, on_cpu)                                                                                \
+#define CONV(id, dims, kind)                                                                                        \
   SITU_OP(                                                                                                          \
       id##_op) = { .name = #id,                                                                                     \
                    .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }, \
                    .flags = SITU_OP_PRODUCT | SITU_OP_BILINEAR | SITU_OP_COMPOSED,                                  \
                    .save = SITU_SAVE(0) | SITU_SAVE(1),                                                             \
                    .code = dims,                                                                                    \
-                   .autocast = { on_cpu, SITU_CAST_LOW },                                                           \
+                   .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                                                    \
                    .params_size = sizeof(situ_conv_options),                                                        \
                    .infer = kind##_infer,                                                                           \
                    .forward = kind##_forward,                                                                       \
@@ -264,7 +264,7 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
                          const situ_conv_options *options) {                                                        \
     return run(&id##_op, input, weight, bias, options);                                                             \
   }
-CONV(conv1d, 1, conv, SITU_CAST_LOW)
-CONV(conv2d, 2, conv, SITU_CAST_LOW)
-CONV(conv_transpose1d, 1, transposed, SITU_CAST_LOW)
-CONV(conv_transpose2d, 2, transposed, SITU_CAST_F32)
+CONV(conv1d, 1, conv)
+CONV(conv2d, 2, conv)
+CONV(conv_transpose1d, 1, transposed)
+CONV(conv_transpose2d, 2, transposed)

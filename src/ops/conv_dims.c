@@ -56,14 +56,19 @@ static bool take_depth(const char *op, const situ_tensor *weight, situ_conv_opti
          entry(op, "output_padding", &o->output_padding, 0, &d->output_padding);
 }
 
-static bool check(const char *op, bool transposed, situ_tensor *x, situ_tensor *weight, situ_tensor *bias) {
+enum { INPUT, WEIGHT, BIAS };
+
+/* Autocast may replace the operands. */
+static bool check(const char *op, bool transposed, situ_tensor *in[3]) {
   enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
   const situ_op schema = {
-    .name = op, .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } }
+    .name = op,
+    .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } },
+    .autocast = { SITU_CAST_LOW, SITU_CAST_LOW }
   };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, weight, bias }, 3)) return false;
-  const situ_shape a = situ__shape(&x->view), b = situ__shape(&weight->view);
-  bool good = (a.ndim == 4 || a.ndim == 5) && b.ndim == 5 && weight->view.numel > 0;
+  if (!situ__autocast(&schema, in, 3) || !situ__together(&schema, in, 3)) return false;
+  const situ_shape a = situ__shape(&in[INPUT]->view), b = situ__shape(&in[WEIGHT]->view);
+  bool good = (a.ndim == 4 || a.ndim == 5) && b.ndim == 5 && in[WEIGHT]->view.numel > 0;
   for (int d = 1; good && d <= 3; d++) good = a.dim[a.ndim - d] > 0;
   if (good) return true;
   char text[2][SITU_SHAPE_TEXT];
@@ -117,11 +122,12 @@ static situ_tensor *flat_weight(situ_tensor *weight) {
 situ_tensor *situ_conv3d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, const situ_conv_options *options) {
   SITU__MADE_OF_OPS("conv3d");
   situ_conv_options o = options ? *options : (situ_conv_options){ 0 };
+  situ_tensor *in[] = { input, weight, bias };
   depth d;
   int64_t out;
-  if (!check("conv3d", false, input, weight, bias) || !situ__conv_same("conv3d", 3, &input, weight, &o) ||
-      !take_depth("conv3d", weight, &o, &d))
-    return NULL;
+  if (!check("conv3d", false, in)) return NULL;
+  input = in[INPUT], weight = in[WEIGHT], bias = in[BIAS];
+  if (!situ__conv_same("conv3d", 3, &input, weight, &o) || !take_depth("conv3d", weight, &o, &d)) return NULL;
   const bool batched = input->view.ndim == 5;
   situ_tensor *x = batched ? input : situ_unsqueeze(input, 0);
   if (!(x = planes_of("conv3d", x, &d, &out))) return NULL;
@@ -159,20 +165,31 @@ static situ_tensor *wide(situ_tensor *x) {
   const situ_dtype dtype = situ_dtype_of(x);
   return dtype == SITU_F16 || dtype == SITU_BF16 ? situ_to_dtype(x, SITU_F32) : x;
 }
+/* Without autocast, which would round them again. */
+static situ_tensor *wide_products(situ_tensor *x, situ_tensor *weight, const situ_conv_options *o) {
+  const uint32_t autocast = situ__setting.autocast;
+  situ__setting.autocast = 0;
+  situ_tensor *y = situ_conv_transpose2d(x, weight, NULL, o);
+  situ__setting.autocast = autocast;
+  return y;
+}
 
 situ_tensor *situ_conv_transpose3d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                    const situ_conv_options *options) {
   SITU__MADE_OF_OPS("conv_transpose3d");
   const char *op = "conv_transpose3d";
   situ_conv_options o = options ? *options : (situ_conv_options){ 0 };
+  situ_tensor *in[] = { input, weight, bias };
   depth d;
-  if (!check(op, true, input, weight, bias) || !take_depth(op, weight, &o, &d)) return NULL;
+  if (!check(op, true, in)) return NULL;
+  input = in[INPUT], weight = in[WEIGHT], bias = in[BIAS];
+  if (!take_depth(op, weight, &o, &d)) return NULL;
   const bool batched = input->view.ndim == 5;
   situ_tensor *x = wide(batched ? input : situ_unsqueeze(input, 0));
   if (!x) return NULL;
   const int64_t *size = x->view.size, batch = size[0], planes = size[2];
   x = situ_reshape(situ_transpose(x, 1, 2), SITU_SHAPE(batch * planes, size[1], size[3], size[4]));
-  situ_tensor *y = added_up(op, situ_conv_transpose2d(x, wide(flat_weight(weight)), NULL, &o), batch, planes, &d);
+  situ_tensor *y = added_up(op, wide_products(x, wide(flat_weight(weight)), &o), batch, planes, &d);
   if (y && bias) {
     if (bias->view.ndim != 1 || bias->view.size[0] != y->view.size[1]) {
       situ__fail(SITU_E_SHAPE, op, "bias has %lld elements, must be [%lld]", (long long)bias->view.numel,

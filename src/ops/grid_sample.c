@@ -115,11 +115,14 @@ static int taps_of(const sampling *s, situ_grid_mode mode, int d, situ_tensor *a
 
 /* ---- the functions ---- */
 
-static bool check(situ_tensor *x, situ_tensor *grid, const situ_grid_sample_options *o) {
+/* in: input and grid; autocast may replace them. */
+static bool check(situ_tensor *in[2], const situ_grid_sample_options *o) {
   enum { FLOAT = SITU_FLOATING | SITU_SAME };
-  static const situ_op schema = { .name = "grid_sample", .operand = { { "input", FLOAT }, { "grid", FLOAT } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, grid }, 2)) return false;
-  const situ_shape a = situ__shape(&x->view), b = situ__shape(&grid->view);
+  static const situ_op schema = { .name = "grid_sample",
+                                  .operand = { { "input", FLOAT }, { "grid", FLOAT } },
+                                  .autocast = { SITU_CAST_F32, SITU_CAST_WIDEST } };
+  if (!situ__autocast(&schema, in, 2) || !situ__together(&schema, in, 2)) return false;
+  const situ_shape a = situ__shape(&in[0]->view), b = situ__shape(&in[1]->view);
   bool good =
       (a.ndim == 4 || a.ndim == 5) && b.ndim == a.ndim && b.dim[0] == a.dim[0] && b.dim[b.ndim - 1] == a.ndim - 2;
   for (int d = 2; good && d < a.ndim; d++) good = a.dim[d] > 0;
@@ -144,7 +147,9 @@ situ_tensor *situ_grid_sample(situ_tensor *input, situ_tensor *grid, const situ_
   SITU__MADE_OF_OPS("grid_sample");
   static const situ_grid_sample_options none;
   const situ_grid_sample_options *o = options ? options : &none;
-  if (!check(input, grid, o)) return NULL;
+  situ_tensor *in[] = { input, grid };
+  if (!check(in, o)) return NULL;
+  input = in[0], grid = in[1];
   const situ_dtype dtype = situ_dtype_of(input), wide = situ_dtype_size(dtype) == 2 ? SITU_F32 : dtype;
   if (!(input = situ_to_dtype(input, wide)) || !(grid = situ_to_dtype(grid, wide))) return NULL;
   const int64_t *size = input->view.size;

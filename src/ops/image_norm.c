@@ -64,8 +64,13 @@ situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean, s
 
 situ_tensor *situ_local_response_norm(situ_tensor *input, int64_t size, double alpha, double beta, double k) {
   SITU__MADE_OF_OPS("local_response_norm");
-  static const situ_op schema = { .name = "local_response_norm", .operand = { { "input", SITU_FLOATING } } };
+  static const situ_op schema = { .name = "local_response_norm",
+                                  .operand = { { "input", SITU_FLOATING } },
+                                  .autocast = { SITU_CAST_F32, SITU_CAST_F32 } };
   if (!situ__together(&schema, &input, 1)) return NULL;
+  /* Of [N, C, L] torch makes an average pooling in two dimensions, which the cpu does not cast. */
+  const bool stays = input->view.ndim == 3 && input->view.storage->device.kind == SITU_CPU;
+  if (!stays && !situ__autocast(&schema, &input, 1)) return NULL;
   const situ_shape shape = situ__shape(&input->view);
   if (shape.ndim < 3 || size < 1 || size > INT32_MAX) {
     situ__fail(shape.ndim < 3 ? SITU_E_SHAPE : SITU_E_ARG, "local_response_norm",

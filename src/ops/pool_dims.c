@@ -126,10 +126,19 @@ static situ_tensor *volume_index(const situ_tensor *x, situ_tensor *in_plane, si
   return situ_reshape(picked, situ__shape(&in_depth->view));
 }
 
+/* Autocast on the cpu casts to f32 what torch's lists there have: pooling in three dimensions, unpooling. */
+static bool cast_to_f32(const char *op, situ_tensor **x) {
+  const situ_op schema = { .name = op, .autocast = { SITU_CAST_F32 } };
+  return situ__autocast(&schema, x, 1);
+}
+
+/* With indices torch calls another function, which its lists lack. */
 situ_tensor *situ_max_pool3d(situ_tensor *input, const situ_pool_options *options, situ_tensor **indices) {
   SITU__MADE_OF_OPS("max_pool3d");
   if (!options) options = &none;
-  if (!is_image("max_pool3d", input, 3) || !good_options("max_pool3d", options, 3)) return NULL;
+  if ((!indices && !cast_to_f32("max_pool3d", &input)) || !is_image("max_pool3d", input, 3) ||
+      !good_options("max_pool3d", options, 3))
+    return NULL;
   const situ_pool_options planes = of_planes(options), depths = of_depths(options);
   situ_tensor *in_plane = NULL, *in_depth = NULL;
   situ_tensor *flat = situ_max_pool2d(as_planes(input), &planes, indices ? &in_plane : NULL);
@@ -152,7 +161,8 @@ static bool floats(const char *op, situ_tensor *x) {
 situ_tensor *situ_avg_pool3d(situ_tensor *input, const situ_pool_options *options) {
   SITU__MADE_OF_OPS("avg_pool3d");
   if (!options) options = &none;
-  if (!floats("avg_pool3d", input) || !is_image("avg_pool3d", input, 3) || !good_options("avg_pool3d", options, 3))
+  if (!cast_to_f32("avg_pool3d", &input) || !floats("avg_pool3d", input) || !is_image("avg_pool3d", input, 3) ||
+      !good_options("avg_pool3d", options, 3))
     return NULL;
   situ_pool_options planes = of_planes(options);
   const situ_pool_options depths = of_depths(options);
@@ -164,7 +174,8 @@ situ_tensor *situ_avg_pool3d(situ_tensor *input, const situ_pool_options *option
 
 situ_tensor *situ_adaptive_avg_pool3d(situ_tensor *input, situ_shape output_size) {
   SITU__MADE_OF_OPS("adaptive_avg_pool3d");
-  if (!floats("adaptive_avg_pool3d", input) || !is_image("adaptive_avg_pool3d", input, 3) ||
+  if (!cast_to_f32("adaptive_avg_pool3d", &input) || !floats("adaptive_avg_pool3d", input) ||
+      !is_image("adaptive_avg_pool3d", input, 3) ||
       !has_entries("adaptive_avg_pool3d", "output_size", &output_size, 3, true))
     return NULL;
   situ_tensor *x = as_planes(wide(input)), *flat = x ? situ_adaptive_avg_pool2d(x, rest_of(output_size)) : NULL;
@@ -206,7 +217,8 @@ static situ_tensor *max_of_parts(situ_tensor *x, int dim, int64_t parts, situ_te
 }
 
 static situ_tensor *adaptive_max(const char *op, situ_tensor *x, int spatial, situ_shape sizes, situ_tensor **indices) {
-  if (!floats(op, x) || !is_image(op, x, spatial) || !has_entries(op, "output_size", &sizes, spatial, true))
+  if ((spatial == 3 && !cast_to_f32(op, &x)) || !floats(op, x) || !is_image(op, x, spatial) ||
+      !has_entries(op, "output_size", &sizes, spatial, true))
     return NULL;
   const int first = x->view.ndim - spatial;
   situ_shape shape = situ__shape(&x->view), plane = shape;
@@ -274,8 +286,8 @@ LP_POOL(lp_pool3d, 3)
 static situ_tensor *max_unpool(const char *op, situ_tensor *x, situ_tensor *indices, int spatial,
                                const situ_pool_options *o, situ_shape size) {
   const situ_op schema = { .name = op, .operand = { { "input", 0 }, { "indices", SITU_INDEX } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, indices }, 2) || !is_image(op, x, spatial) ||
-      !good_options(op, o, spatial))
+  if (!cast_to_f32(op, &x) || !situ__together(&schema, (situ_tensor *[]){ x, indices }, 2) ||
+      !is_image(op, x, spatial) || !good_options(op, o, spatial))
     return NULL;
   const int first = x->view.ndim - spatial;
   situ_shape shape = situ__shape(&x->view), where = situ__shape(&indices->view);

@@ -24,7 +24,8 @@ from torch.testing._internal.autocast_test_lists import AutocastTestLists  # noq
 warnings.simplefilter("ignore")
 
 # name: operands, call, what it is made of where torch's lists have that instead. f: [2, 2], v: [2], n: [1, 2, 2, 2],
-# w: a 1x1 kernel, l: [1, 2, 2], k: a kernel of 1; not floating: i: indices [2], j: indices [2, 2], b: bool [2, 2]
+# w: a 1x1 kernel, l: [1, 2, 2], k: a kernel of 1, x: a 1x1x1 kernel, a: [1, 2, 3], g: [1, 2, 2, 2], grid for n, u: [1];
+# not floating: i: indices [2], j: indices [2, 2], z: indices [1, 2, 2], b: bool [2, 2]
 OPS = {
     "neg": ("f", torch.neg), "abs": ("f", torch.abs), "exp": ("f", torch.exp), "expm1": ("f", torch.expm1),
     "log": ("f", torch.log), "log1p": ("f", torch.log1p), "log2": ("f", torch.log2), "sqrt": ("f", torch.sqrt),
@@ -46,6 +47,17 @@ OPS = {
     "sort": ("f", lambda x: torch.sort(x)[0]), "any": ("f", torch.any), "pad": ("f", lambda x: F.pad(x, (1, 1))),
     "dropout": ("f", lambda x: F.dropout(x, 0.5)), "clone": ("f", torch.clone), "transpose": ("f", torch.t),
     "max_pool2d": ("n", lambda x: F.max_pool2d(x, 2)), "avg_pool2d": ("n", lambda x: F.avg_pool2d(x, 2)),
+    "max_pool3d": ("n", lambda x: F.max_pool3d(x, 2)), "avg_pool3d": ("n", lambda x: F.avg_pool3d(x, 2)),
+    "max_pool3d_with_indices": ("n", lambda x: F.max_pool3d(x, 2, return_indices=True)[0]),
+    "adaptive_avg_pool3d": ("n", lambda x: F.adaptive_avg_pool3d(x, 1)),
+    "adaptive_max_pool3d": ("n", lambda x: F.adaptive_max_pool3d(x, 1)),
+    "adaptive_max_pool2d": ("n", lambda x: F.adaptive_max_pool2d(x, 1)),
+    "lp_pool2d": ("n", lambda x: F.lp_pool2d(x, 2.0, 2), "pow"), "lp_pool3d": ("n", lambda x: F.lp_pool3d(x, 2.0, 2), "pow"),
+    "max_unpool1d": ("lz", lambda x, i: F.max_unpool1d(x, i, 2)),
+    "local_response_norm": ("n", lambda x: F.local_response_norm(x, 2), "pow"),
+    "local_response_norm_lines": ("l", lambda x: F.local_response_norm(x, 2), "pow"),
+    "grid_sample": ("ng", F.grid_sample, "grid_sampler"),
+    "affine_grid": ("a", lambda x: F.affine_grid(x, [1, 1, 2, 2]), "bmm"),
     "interpolate": ("n", lambda x: F.interpolate(x, 3), "upsample_nearest2d"),
     "add": ("ff", torch.add), "sub": ("ff", torch.sub), "mul": ("ff", torch.mul), "div": ("ff", torch.div),
     "atan2": ("ff", torch.atan2), "hypot": ("ff", torch.hypot), "logaddexp": ("ff", torch.logaddexp),
@@ -56,8 +68,9 @@ OPS = {
     "bmm": ("ll", torch.bmm), "mv": ("fv", torch.mv), "dot": ("vv", torch.dot), "outer": ("vv", torch.outer),
     "addmm": ("fff", torch.addmm), "baddbmm": ("lll", torch.baddbmm), "linear": ("ffv", F.linear),
     "conv1d": ("lkv", F.conv1d), "conv2d": ("nwv", F.conv2d), "conv_transpose1d": ("lkv", F.conv_transpose1d),
-    "conv_transpose2d": ("nwv", F.conv_transpose2d),
-    "attention": ("nnn", lambda q, k, v: F._scaled_dot_product_attention(q, k, v)[0], "matmul"),
+    "conv_transpose2d": ("nwv", F.conv_transpose2d), "conv3d": ("nxu", F.conv3d),
+    "conv_transpose3d": ("nxu", F.conv_transpose3d),
+    "attention": ("nnn", lambda q, k, v: F.scaled_dot_product_attention(q, k, v), "matmul"),
     "layer_norm": ("fvv", lambda x, w, b: F.layer_norm(x, (2, ), w, b)),
     "group_norm": ("nvv", lambda x, w, b: F.group_norm(x, 1, w, b)),
     "batch_norm": ("nvvvv", lambda x, m, s, w, b: F.batch_norm(x, m, s, w, b)),
@@ -71,7 +84,8 @@ OPS = {
     "index_select": ("fi", lambda x, i: torch.index_select(x, 0, i)),
     "embedding": ("if", F.embedding),
 }
-SHAPES = {"f": (2, 2), "v": (2, ), "n": (1, 2, 2, 2), "w": (2, 2, 1, 1), "l": (1, 2, 2), "k": (2, 2, 1)}
+SHAPES = {"f": (2, 2), "v": (2, ), "n": (1, 2, 2, 2), "w": (2, 2, 1, 1), "l": (1, 2, 2), "k": (2, 2, 1),
+          "x": (1, 1, 1, 1, 1), "a": (1, 2, 3), "g": (1, 2, 2, 2), "u": (1, )}
 NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.bool: "bool", torch.int64: "i64"}
 LOW = torch.bfloat16
 
@@ -81,6 +95,8 @@ def operand(kind, dtype):
         return torch.zeros(2, dtype=torch.int64)
     if kind == "j":
         return torch.zeros(2, 2, dtype=torch.int64)
+    if kind == "z":
+        return torch.tensor([[[0, 2], [0, 2]]])
     if kind == "b":
         return torch.ones(2, 2, dtype=torch.bool)
     return (torch.rand(SHAPES[kind]) * 0.5 + 0.25).to(dtype)
@@ -115,11 +131,11 @@ def main():
     lines = ["# op, operands, dtypes of the floating ones: result outside of autocast, in it on cpu, in it elsewhere; -: refused",
              "# Made by tools/golden/autocast.py, with torch %s; autocast to bf16." % torch.__version__]
     for name, (letters, call, *made_of) in OPS.items():
-        floating = sum(letter not in "ijb" for letter in letters)
+        floating = sum(letter not in "ijbz" for letter in letters)
         for case in ("f32", "bf16", "mixed") if floating > 1 else ("f32", "bf16"):
             dtypes = [torch.float32 if case == "f32" else LOW] + [LOW if case == "bf16" else torch.float32] * (floating - 1)
             left = list(dtypes)
-            operands = [operand(letter, None if letter in "ijb" else left.pop(0)) for letter in letters]
+            operands = [operand(letter, None if letter in "ijbz" else left.pop(0)) for letter in letters]
             outside = result(call, operands)
             with torch.autocast("cpu", dtype=LOW):
                 on_cpu = result(call, operands)
