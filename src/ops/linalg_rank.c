@@ -4,18 +4,19 @@
 
 #include "ops/lapack.h"
 
-/* ---- the singular values that count ---- */
+/* ---- the singular values that count; of a symmetric matrix, the eigenvalues without their signs ---- */
 
 static double epsilon_of(situ_dtype dtype) { return dtype == SITU_F64 ? DBL_EPSILON : FLT_EPSILON; }
 
-/* True where s [.., k], descending, is above the tolerance. */
+/* True where s [.., k] is above the tolerance. */
 static situ_tensor *counts(situ_tensor *a, situ_tensor *s, const situ_linalg_tolerance *given) {
   if (!s) return NULL;
   const int64_t m = situ_size(a, -2), n = situ_size(a, -1);
   situ_linalg_tolerance t = given ? *given : (situ_linalg_tolerance){ 0 };
   if (t.rtol == 0 && t.atol == 0) t.rtol = (double)(m > n ? m : n) * epsilon_of(situ_dtype_of(a));
   if (!situ_size(s, -1)) return situ_gt_scalar(s, 0);
-  return situ_gt(s, situ_clamp(situ_mul_scalar(situ_narrow(s, -1, 0, 1), t.rtol), t.atol, INFINITY));
+  situ_tensor *largest = situ_amax(s, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
+  return situ_gt(s, situ_clamp(situ_mul_scalar(largest, t.rtol), t.atol, INFINITY));
 }
 
 static bool is_tolerance(const char *op, const situ_linalg_tolerance *t) {
@@ -24,14 +25,16 @@ static bool is_tolerance(const char *op, const situ_linalg_tolerance *t) {
   return false;
 }
 
+static bool is_hermitian(const situ_linalg_tolerance *t) { return t && t->hermitian; }
+
 situ_tensor *situ_linalg_matrix_rank(situ_tensor *A, const situ_linalg_tolerance *tolerance) {
   const char *op = "linalg_matrix_rank";
   SITU__MADE_OF_OPS(op);
   if (!situ__need(op, "A", A) || !is_tolerance(op, tolerance)) return NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  return situ_scope_return(
-      &s, situ_sum(counts(A, situ_linalg_svdvals(A), tolerance), &(situ_reduce_options){ .dim = SITU_DIMS(-1) }));
+  situ_tensor *values = is_hermitian(tolerance) ? situ_abs(situ_linalg_eigvalsh(A, false)) : situ_linalg_svdvals(A);
+  return situ_scope_return(&s, situ_sum(counts(A, values, tolerance), &(situ_reduce_options){ .dim = SITU_DIMS(-1) }));
 }
 
 /* ---- pinv ---- */
@@ -43,21 +46,28 @@ typedef struct pinv_params {
 } pinv_params;
 
 static bool pinv_infer(situ_call *c) {
-  if (!situ__lapack_matrix(c, 0, false)) return false;
+  if (!situ__lapack_matrix(c, 0, ((const pinv_params *)c->params)->tolerance.hermitian)) return false;
   const situ_view_desc *a = situ__desc(c->in[0]);
   c->shape[0] = situ__lapack_shape(c, 0, a->size[a->ndim - 1], a->size[a->ndim - 2]);
   c->dtype[0] = (situ_dtype)a->dtype;
   return true;
 }
 
+/* v diag(1 / s, or 0) u^T; of a symmetric matrix both are its eigenvectors, and s may be negative. */
 static bool pinv_forward(situ_call *c) {
-  situ_tensor *s, *vh, *u = situ_linalg_svd(c->in[0], false, &s, &vh);
-  if (!u) return false;
+  const situ_linalg_tolerance *t = &((const pinv_params *)c->params)->tolerance;
+  situ_tensor *u, *s, *v = NULL;
+  if (t->hermitian) {
+    s = situ_linalg_eigh(c->in[0], false, &v);
+    u = v;
+  } else {
+    u = situ_linalg_svd(c->in[0], false, &s, &v);
+    v = situ__mt(v);
+  }
+  if (!u || !s || !v) return false;
   situ_tensor *zero = situ_zeros_like(s, NULL);
-  situ_tensor *inverse =
-      situ_where(counts(c->in[0], s, &((const pinv_params *)c->params)->tolerance), situ_reciprocal(s), zero);
-  situ_tensor *left = situ_mul(situ__mt(vh), situ_unsqueeze(inverse, -2));
-  return situ_copy_(c->out[0], situ_matmul(left, situ__mt(u))) != NULL;
+  situ_tensor *inverse = situ_where(counts(c->in[0], situ_abs(s), t), situ_reciprocal(s), zero);
+  return situ_copy_(c->out[0], situ_matmul(situ_mul(v, situ_unsqueeze(inverse, -2)), situ__mt(u))) != NULL;
 }
 
 /* -p^T dp p^T + (I - a p) dp^T p p^T + p^T p dp^T (I - p a). */

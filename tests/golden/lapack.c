@@ -36,7 +36,8 @@ static void eigh(gold_call *c) {
 }
 static void eigvalsh(gold_call *c) { c->out[0] = situ_linalg_eigvalsh(c->in[0], is_upper(c)); }
 static situ_linalg_tolerance tolerance(const gold_call *c) {
-  return (situ_linalg_tolerance){ gold_real(c, "atol", 0), gold_real(c, "rtol", gold_real(c, "rcond", 0)) };
+  return (situ_linalg_tolerance){ gold_real(c, "atol", 0), gold_real(c, "rtol", gold_real(c, "rcond", 0)),
+                                  gold_bool(c, "hermitian", false) };
 }
 static void pinv(gold_call *c) {
   const situ_linalg_tolerance t = tolerance(c);
@@ -55,6 +56,13 @@ static void cholesky_solve(gold_call *c) {
 }
 static void cholesky_inverse(gold_call *c) {
   c->out[0] = situ_cholesky_inverse(c->in[0], gold_bool(c, "upper", false));
+}
+static void ldl_factor(gold_call *c) { c->out[0] = situ_linalg_ldl_factor(c->in[0], &c->out[1]); }
+static void ldl_factor_ex(gold_call *c) {
+  c->out[0] = situ_linalg_ldl_factor_ex(c->in[0], false, &c->out[1], &c->out[2]);
+}
+static void ldl_solve(gold_call *c) {
+  c->out[0] = situ_linalg_ldl_solve(gold_in(c, "LD"), gold_in(c, "pivots"), gold_in(c, "B"));
 }
 static void slogdet(gold_call *c) { c->out[0] = situ_linalg_slogdet(c->in[0], &c->out[1]); }
 
@@ -78,6 +86,9 @@ static const gold_op ops[] = {
   { "pinverse", .run = pinv, ROUNDS },
   { "linalg_matrix_rank", .run = matrix_rank },
   { "linalg_lstsq", .run = lstsq, ROUNDS },
+  { "linalg_ldl_factor", .run = ldl_factor, ROUNDS },
+  { "linalg_ldl_factor_ex", .run = ldl_factor_ex, ROUNDS },
+  { "linalg_ldl_solve", .run = ldl_solve, ROUNDS },
   { "linalg_matrix_exp", .one = situ_linalg_matrix_exp, ROUNDS },
   { "linalg_matrix_power", .run = matrix_power, ROUNDS },
   { "cholesky_solve", .run = cholesky_solve, ROUNDS },

@@ -57,6 +57,44 @@ static void spectra(void **state) {
   }
 }
 
+/* LDL of indefinite matrices, with blocks of 1 and of 2: what solves the equations, any layout, broadcast, and with
+   pivots in 64 bits. */
+static void symmetric_systems(void **state) {
+  needs_lapack(state);
+  static const int64_t size[] = { 1, 2, 5, 70 };
+  for (int k = 0; k < 4; k++) {
+    situ_tensor *x = R(2, size[k], size[k]), *a = symmetric(situ_tril(x, -1)), *pivots, *info;
+    if (k == 0) a = x;
+    situ_tensor *ld = situ_linalg_ldl_factor(k % 2 ? mt(situ_triu(a, 0)) : situ_tril(a, 0), &pivots);
+    expect_same(ld, situ_tril(ld, 0), 0, 0);
+    situ_tensor *b = R(3, 1, size[k], 2);
+    expect_same(situ_matmul(a, situ_linalg_ldl_solve(ld, pivots, b)), situ_expand(b, SITU_SHAPE(3, 2, size[k], 2)), 0,
+                1e-9);
+    situ_tensor *wide = situ_to_dtype(pivots, SITU_I64), *flat = mt(situ_contiguous(mt(b)));
+    expect_same(situ_linalg_ldl_solve(situ_contiguous(ld), wide, flat), situ_linalg_ldl_solve(ld, pivots, b), 0, 0);
+    expect_same(situ_linalg_ldl_factor_ex(a, true, NULL, &info), ld, 0, 0);
+    expect_exact(info, SITU_SHAPE(2), 0, 0);
+  }
+  situ_tensor *pair, *zero = T64(SITU_SHAPE(2, 2), 0, 9, 2, 0), *ld = situ_linalg_ldl_factor(zero, &pair), *info;
+  expect_exact(ld, SITU_SHAPE(2, 2), 0, 0, 2, 0);
+  expect_exact(pair, SITU_SHAPE(2), -2, -2);
+  assert_non_null(situ_linalg_ldl_factor_ex(situ_mul_scalar(zero, 0), false, &pair, &info));
+  expect_exact(pair, SITU_SHAPE(2), 1, 2);
+  expect_exact(info, SITU_SCALAR, 1);
+}
+
+/* By eigenvalues, of the lower triangle: as by singular values. */
+static void hermitian(void **state) {
+  needs_lapack(state);
+  const situ_linalg_tolerance by_eigenvalues = { .hermitian = true }, coarse = { .rtol = 0.5 },
+                              coarse_eigenvalues = { .rtol = 0.5, .hermitian = true };
+  situ_tensor *a = symmetric(situ_tril(R(2, 5, 5), 0)), *lower = situ_tril(a, 0);
+  expect_same(situ_linalg_pinv(lower, &by_eigenvalues), situ_linalg_pinv(a, NULL), 0, 1e-9);
+  expect_same(situ_linalg_pinv(lower, &coarse_eigenvalues), situ_linalg_pinv(a, &coarse), 0, 1e-9);
+  expect_same(situ_linalg_matrix_rank(lower, &coarse_eigenvalues), situ_linalg_matrix_rank(a, &coarse), 0, 0);
+  expect_exact(situ_linalg_matrix_rank(T64(SITU_SHAPE(2, 2), 0, 9, 0, -3), &by_eigenvalues), SITU_SCALAR, 1);
+}
+
 static void functions(void **state) {
   needs_lapack(state);
   situ_tensor *a = T64(SITU_SHAPE(2, 2), 1, 1, 0, 1), *far_ = T64(SITU_SHAPE(2, 2), 0, 40, -40, 0);
@@ -96,6 +134,9 @@ static situ_tensor *f_eigvalsh(situ_tensor *const *in, void *o) {
   return situ_linalg_eigvalsh(symmetric(in[0]), *(bool *)o);
 }
 static situ_tensor *f_pinv(situ_tensor *const *in, void *o) { return (void)o, situ_linalg_pinv(in[0], NULL); }
+static situ_tensor *f_pinv_hermitian(situ_tensor *const *in, void *o) {
+  return (void)o, situ_linalg_pinv(symmetric(in[0]), &(situ_linalg_tolerance){ .hermitian = true });
+}
 /* Of rank 2. */
 static situ_tensor *f_singular(situ_tensor *const *in, void *o) {
   return (void)o, situ_linalg_pinv(situ_matmul(in[0], in[1]), &(situ_linalg_tolerance){ .rtol = 1e-6 });
@@ -135,6 +176,7 @@ static void gradients(void **state) {
   gradcheck(f_values, NULL, LEAF(2, 3, 4));
   gradcheck(f_pinv, NULL, LEAF(2, 3, 4));
   gradcheck(f_pinv, NULL, LEAF(4, 2));
+  gradcheck(f_pinv_hermitian, NULL, LEAF(2, 3, 3));
   gradcheck(f_singular, NULL, LEAF(4, 2), LEAF(2, 3));
   gradcheck(f_lstsq, NULL, LEAF(2, 4, 3), LEAF(2, 4, 2));
   gradcheck(f_lstsq, NULL, LEAF(2, 3), LEAF(2));
@@ -154,6 +196,19 @@ static void refusals(void **state) {
   assert_null(also);
   expect_refused(situ_linalg_pinv(R(2, 2), &(situ_linalg_tolerance){ .atol = -1 }), SITU_E_ARG, "linalg_pinv",
                  "neither may be negative");
+  expect_refused(situ_linalg_pinv(R(2, 3), &(situ_linalg_tolerance){ .hermitian = true }), SITU_E_SHAPE, "linalg_pinv",
+                 "must be square");
+  expect_refused_late(situ_linalg_ldl_factor(situ_mul_scalar(eye(2), 0), NULL), SITU_E_ARG, "linalg_ldl_factor",
+                      "element 1 of D's diagonal is 0");
+  expect_refused(situ_linalg_ldl_factor(R(2, 3), NULL), SITU_E_SHAPE, "linalg_ldl_factor", "must be square");
+  expect_refused(situ_linalg_ldl_factor(LEAF(2, 2), NULL), SITU_E_UNSUPPORTED, "linalg_ldl_factor", "");
+  static const int64_t wrong[][2] = { { 0, 1 }, { 1, 3 }, { -1, -2 }, { 1, -2 }, { -3, -3 } };
+  for (int k = 0; k < 5; k++)
+    expect_refused_late(
+        situ_linalg_ldl_solve(eye(2), TI64(SITU_SHAPE(2), (double)wrong[k][0], (double)wrong[k][1]), eye(2)),
+        SITU_E_INDEX, "linalg_ldl_solve", "is not a pivot");
+  expect_refused(situ_linalg_ldl_solve(eye(2), TI64(SITU_SHAPE(1), 1), eye(2)), SITU_E_SHAPE, "linalg_ldl_solve",
+                 "pivots [1]");
   expect_refused(situ_linalg_lstsq(R(3, 2), R(2, 1), 0, NULL), SITU_E_SHAPE, "linalg_lstsq", "same number of rows");
   expect_refused(situ_linalg_lstsq(R(3, 2), R(3, 1), NAN, NULL), SITU_E_ARG, "linalg_lstsq", "rcond is nan");
   expect_refused(situ_linalg_matrix_power(R(3, 2), 2), SITU_E_SHAPE, "linalg_matrix_power", "must be square");
@@ -164,7 +219,8 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { MATRIX_TEST(products), MATRIX_TEST(spectra), MATRIX_TEST(functions),
-                                      MATRIX_TEST(gradients), MATRIX_TEST(refusals) };
+  const struct CMUnitTest tests[] = { MATRIX_TEST(products),          MATRIX_TEST(spectra),   MATRIX_TEST(functions),
+                                      MATRIX_TEST(symmetric_systems), MATRIX_TEST(hermitian), MATRIX_TEST(gradients),
+                                      MATRIX_TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

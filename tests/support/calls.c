@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "situ/autograd.h"
+
 #define ALONG(d) (&(situ_reduce_options){ .dim = SITU_DIMS(d) })
 
 /* A recurrent weight whose powers do not grow, nor with them the last digits in which devices differ. */
@@ -296,6 +298,8 @@ static situ_tensor *positive_of(situ_tensor *x) {
   _(linalg_pinv, linalg_pinv, "m", CHAIN, CHAIN, situ_linalg_pinv(positive_of(t[0]), NULL))                            \
   _(linalg_lstsq, linalg_lstsq, "mA", CHAIN, CHAIN, situ_linalg_lstsq(positive_of(t[0]), t[1], 0, also))               \
   _(linalg_lu_factor, linalg_lu_factor, "m", CHAIN, CHAIN, situ_linalg_lu_factor(positive_of(t[0]), NULL))             \
+  _(linalg_ldl_factor, linalg_ldl_factor, "m", CHAIN, CHAIN,                                                           \
+    situ_linalg_ldl_factor(situ_detach(positive_of(t[0])), NULL))                                                      \
   _(linalg_matrix_exp, linalg_matrix_exp, "m", CHAIN, CHAIN, situ_linalg_matrix_exp(situ_neg(positive_of(t[0]))))      \
   _(fft_fft, fft, "m", SUMS, SUMS, situ_fft_fft(complex_of(t[0]), NULL))                                               \
   _(fft_ifft, fft, "m", SUMS, SUMS, situ_fft_ifft(complex_of(t[0]), &(situ_fft_options){ .dim = SITU_DIMS(1) }))       \

@@ -27,10 +27,29 @@ def lapack():
         for how in (lambda x: x, turned, stepped):
             for m, n in ((4, 4), (5, 3), (3, 5)):
                 factors(how(r(2, m, n, dtype=dtype)))
+    for dtype in BOTH:
+        for how in (lambda x: x, turned, stepped):
+            for n in (1, 3, 6):
+                symmetric(how(r(2, n, n, dtype=dtype)), how(r(2, n, 2, dtype=dtype)))
+    x = r(70, 70, dtype=torch.float64)  # in blocks; pivots of both kinds
+    pick("linalg_ldl_factor", x + x.mT, variant="blocks")
+    pick("linalg_ldl_factor_ex", torch.zeros(2, 3, 3), variant="singular")
+    pick("linalg_ldl_factor_ex", torch.zeros(2, 0, 0), variant="empty")
     pick("linalg_matrix_exp", 30 * r(3, 3, dtype=torch.float64, lo=-1, hi=1), variant="squared")
     pick("linalg_matrix_exp", torch.tensor([[0.0, 1.0], [float("nan"), 0.0]]), variant="nan")
     pick("linalg_det", torch.zeros(2, 0, 0), variant="empty")
     pick("linalg_slogdet", torch.zeros(2, 0, 0), variant="empty")
+
+
+def symmetric(a, b):
+    a = a + a.mT
+    pick("linalg_ldl_factor", a)
+    pick("linalg_ldl_factor_ex", a)
+    LD, pivots = torch.linalg.ldl_factor(a)
+    pick("linalg_ldl_solve", LD, pivots, b)
+    pick("linalg_pinv", a + a.shape[-1] * torch.eye(a.shape[-1], dtype=a.dtype), hermitian=True)
+    pick("linalg_pinv", a, rtol=0.5, hermitian=True)
+    pick("linalg_matrix_rank", a, atol=1.0, hermitian=True)
 
 
 def factors(a):

@@ -67,8 +67,8 @@ lapack("linalg_eigvalsh", lambda A, UPLO="L": L.eigvalsh(A, UPLO))
 
 # ---- what singular values decide ----------------------------------------------------------------------
 def fit_tolerance(b):
-    if b.pop("hermitian", False):
-        raise Skip("hermitian is not offered")
+    if not b.get("hermitian", True):
+        del b["hermitian"]
     if b.pop("rcond", None) is not None or b.pop("tol", None) is not None:
         raise Skip("an older name of the tolerance")
     for name in ("atol", "rtol"):
@@ -91,11 +91,31 @@ def lstsq(A, B, rcond=None):
     return x, rank
 
 
-lapack("linalg_pinv", lambda A, *, atol=None, rtol=None, hermitian=False, rcond=None: L.pinv(A, atol=atol, rtol=rtol),
+lapack("linalg_pinv", lambda A, *, atol=None, rtol=None, hermitian=False, rcond=None: L.pinv(
+    A, atol=atol, rtol=rtol, hermitian=hermitian),
        fit=fit_tolerance)
 lapack("linalg_matrix_rank", lambda A, *, atol=None, rtol=None, hermitian=False, tol=None: L.matrix_rank(
-    A, atol=atol, rtol=rtol), fit=fit_tolerance)
+    A, atol=atol, rtol=rtol, hermitian=hermitian), fit=fit_tolerance)
 lapack("linalg_lstsq", lstsq, fit=fit_lstsq, outputs=("solution", "rank"))
+
+
+
+# ---- LDL: torch has no gradient, and for real matrices hermitian changes nothing -----------------------
+def unconjugated(b):
+    b.pop("hermitian", None)
+    b.pop("check_errors", None)
+
+
+def no_gradient(tensors):
+    return True
+
+
+lapack("linalg_ldl_factor", lambda A, *, hermitian=False: tuple(L.ldl_factor(A)), fit=unconjugated, outputs=("LD", "pivots"),
+       no_grad=no_gradient)
+lapack("linalg_ldl_factor_ex", lambda A, *, hermitian=False, check_errors=False: tuple(
+    L.ldl_factor_ex(A)), fit=unconjugated, outputs=("LD", "pivots", "info"),
+       no_grad=no_gradient)
+lapack("linalg_ldl_solve", lambda LD, pivots, B, *, hermitian=False: L.ldl_solve(LD, pivots, B), fit=unconjugated, no_grad=no_gradient)
 
 # ---- functions of a matrix; torch gives also what is not read of L a gradient: it is not compared ----
 lapack("linalg_matrix_exp", lambda A: L.matrix_exp(A), opinfo=("matrix_exp", "linalg.matrix_exp"))

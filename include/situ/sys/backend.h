@@ -287,6 +287,10 @@ typedef enum situ_linalg_pass {
   SITU_LINALG_LSTSQ, /**< in a [.., m, n], b [.., m, k]; out the shortest x^T [.., k, n] with the least |a x - b|, rank
                           i64 [..]; scalar[0]: singular values below it times the largest count as 0 */
   SITU_LINALG_EXP,   /**< in a [.., n, n]; out its exponential */
+  SITU_LINALG_LDL,   /**< in a [.., n, n], its lower triangle; out (P^-1 a P^-T = L D L^T)^T [.., n, n], L and D in one
+                          matrix, pivots i32 [.., n] as LAPACK's sytrf gives them, and what it answers, i32 [..];
+                          integer[0] not 0: a singular matrix is an error */
+  SITU_LINALG_LDL_SOLVE, /**< in LD^T, pivots i32 or i64 (each contiguous), b [.., n, k]; out x^T [.., k, n], a x = b */
   SITU_LINALG_PASSES
 } situ_linalg_pass;
 

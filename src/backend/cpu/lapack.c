@@ -54,6 +54,25 @@ static int64_t columns_of(const situ_view_desc *v) { return v->size[v->ndim - 1]
 static int64_t row_step(const situ_view_desc *v) { return v->stride[v->ndim - 2]; }
 static int64_t column_step(const situ_view_desc *v) { return v->stride[v->ndim - 1]; }
 
+/* The pivots of an LDL decomposition, which LAPACK takes for rows without a check: a row for a block of one, the same
+   negative row twice for a block of two. Returns the number of the first that is not one, from 1; 0 if all are. */
+static lapack_int read_pivots(const job *j, int64_t item, lapack_int *y) {
+  const situ_view_desc *v = j->work->in[1];
+  const char *x = item_of(v, 1, item);
+  bool second = false;
+  for (int64_t i = 0; i < j->n; i++) {
+    const int64_t pivot =
+        v->dtype == SITU_I64 ? ((const int64_t *)(const void *)x)[i] : ((const int32_t *)(const void *)x)[i];
+    const bool good = second      ? pivot == y[i - 1]
+                      : pivot > 0 ? pivot <= j->n
+                                  : pivot < 0 && pivot >= -j->n && i + 1 < j->n;
+    if (!good) return (lapack_int)(i + 1);
+    y[i] = (lapack_int)pivot;
+    second = pivot < 0 && !second;
+  }
+  return 0;
+}
+
 #define FN(name) name##_f32
 #define real float
 #define LAPACK(name) LAPACKE_s##name##_work
@@ -96,6 +115,8 @@ static const pass passes[SITU_LINALG_PASSES][2] = {
   [SITU_LINALG_EIGH] = { eigh_f32, eigh_f64 },
   [SITU_LINALG_LSTSQ] = { lstsq_f32, lstsq_f64 },
   [SITU_LINALG_EXP] = { exponential_f32, exponential_f64 },
+  [SITU_LINALG_LDL] = { ldl_f32, ldl_f64 },
+  [SITU_LINALG_LDL_SOLVE] = { ldl_solve_f32, ldl_solve_f64 },
 };
 
 /* Numbers in the workspace: matrices that a pass copies first, and what LAPACK's blocked algorithms like. A double, as
@@ -110,6 +131,8 @@ static double reals_of(const job *j) {
   case SITU_LINALG_EIGH: return 3 * n * n + 6 * n + 1 + blocks;
   case SITU_LINALG_LSTSQ: return m * n + fmax(1, fmax(m, n)) * k + 3 * (least + n) + blocks + BLOCK * k;
   case SITU_LINALG_EXP: return 6 * n * n;
+  case SITU_LINALG_LDL: return fmax(1, BLOCK * n);
+  case SITU_LINALG_LDL_SOLVE: return 1; /* the pivots are integers */
   default: return 0;
   }
 }
@@ -155,6 +178,13 @@ static situ_status report(const job *j) {
     return situ__fail(SITU_E_ARG, "linalg",
                       "%sinput is not positive definite: its leading minor of order %d is not positive", batch,
                       (int)j->why);
+  case SITU_LINALG_LDL:
+    return situ__fail(SITU_E_ARG, "linalg", "%sthe matrix is singular: element %d of D's diagonal is 0", batch,
+                      (int)j->why);
+  case SITU_LINALG_LDL_SOLVE:
+    return situ__fail(SITU_E_INDEX, "linalg",
+                      "%spivots[%d] is not a pivot: 1 to %lld, or a pair of equal ones from -%lld to -1", batch,
+                      (int)j->why - 1, (long long)j->n, (long long)j->n);
   default:
     return situ__fail(SITU_E_ARG, "linalg", "%sthe matrix is singular: element %d of U's diagonal is 0", batch,
                       (int)j->why);

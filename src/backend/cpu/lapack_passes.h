@@ -84,6 +84,29 @@ static lapack_int FN(lu_solve)(const job *j, int64_t item, void *memory) {
                        lead(j->n), swaps, x, lead(j->n));
 }
 
+/* sytrf leaves the upper triangle as it was. */
+static lapack_int FN(ldl)(const job *j, int64_t item, void *memory) {
+  const int64_t n = j->n;
+  real *y = FN(out)(j, 0, 2, item);
+  lapack_int *pivots = (lapack_int *)(void *)item_of(j->work->out[1], 1, item),
+             *info = (lapack_int *)(void *)item_of(j->work->out[2], 0, item);
+  FN(copy_transposed)(j->work->in[0], item, y);
+  *info = LAPACK(sytrf)(LAPACK_COL_MAJOR, 'L', (lapack_int)n, y, lead(n), pivots, memory, room_of(j->reals));
+  for (int64_t k = 1; k < n; k++) memset(y + k * n, 0, (size_t)k * sizeof *y);
+  return j->work->integer[0] ? *info : 0;
+}
+
+static lapack_int FN(ldl_solve)(const job *j, int64_t item, void *memory) {
+  const real *ld = (const real *)(void *)item_of(j->work->in[0], 2, item);
+  real *x = FN(out)(j, 0, 2, item);
+  lapack_int *pivots = ints_of(j, memory);
+  const lapack_int wrong = read_pivots(j, item, pivots);
+  if (wrong) return wrong;
+  FN(copy_transposed)(j->work->in[2], item, x);
+  return LAPACK(sytrs)(LAPACK_COL_MAJOR, 'L', (lapack_int)j->n, (lapack_int)j->k, ld, lead(j->n), pivots, x,
+                       lead(j->n));
+}
+
 /* The inverse of a^T is that of a, transposed: the same memory. */
 static lapack_int FN(inv)(const job *j, int64_t item, void *memory) {
   const lapack_int n = (lapack_int)j->n;

@@ -205,12 +205,15 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("m", true, linalg_svdvals, (t[0]))                                                                              \
   _("h", true, linalg_eigh, (t[0], I(0) & 1, also))                                                                 \
   _("h", true, linalg_eigvalsh, (t[0], I(0) & 1))                                                                   \
-  _("m", true, linalg_pinv, (t[0], &(situ_linalg_tolerance){ D(0), D(1) }))                                         \
-  _("m", true, linalg_matrix_rank, (t[0], &(situ_linalg_tolerance){ D(0), D(1) }))                                  \
+  _("m", true, linalg_pinv, (t[0], &(situ_linalg_tolerance){ D(0), D(1), I(0) & 1 }))                               \
+  _("m", true, linalg_matrix_rank, (t[0], &(situ_linalg_tolerance){ D(0), D(1), I(0) & 1 }))                        \
   _("mA", true, linalg_lstsq, (t[0], t[1], D(0), also))                                                             \
   _("r", true, linalg_lu_factor, (t[0], also))                                                                      \
   _("h", true, linalg_lu, (t[0], also, NULL))                                                                       \
   _("hiR", true, linalg_lu_solve, (t[0], t[1], t[2], I(0) & 1, I(0) & 2))                                           \
+  _("h", true, linalg_ldl_factor, (t[0], also))                                                                     \
+  _("h", true, linalg_ldl_factor_ex, (t[0], I(0) & 1, also, NULL))                                                  \
+  _("hiR", true, linalg_ldl_solve, (t[0], t[1], t[2]))                                                              \
   _("hv", true, linalg_tensorsolve, (t[0], t[1], S(0)))                                                             \
   _("h", true, linalg_tensorinv, (t[0], DIM(0)))                                                                    \
   _("h", true, linalg_matrix_exp, (t[0]))                                                                           \
