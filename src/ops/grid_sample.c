@@ -115,6 +115,22 @@ static int taps_of(const sampling *s, situ_grid_mode mode, int d, situ_tensor *a
 
 /* ---- the functions ---- */
 
+static sampling sampling_of(situ_tensor *image, int64_t points) {
+  const int64_t *size = image->view.size;
+  sampling s = { .batch = size[0], .channels = size[1], .spatial = image->view.ndim - 2, .points = points };
+  int64_t pixels = 1;
+  for (int d = s.spatial - 1; d >= 0; d--) s.size[d] = size[2 + d], s.step[d] = pixels, pixels *= size[2 + d];
+  s.image = situ_reshape(image, SITU_SHAPE(s.batch, s.channels, pixels));
+  return s;
+}
+
+situ_tensor *situ__sample_pixels(situ_tensor *image, situ_tensor *const at[2]) {
+  const sampling s = sampling_of(image, situ_size(at[0], -1));
+  tap taps[SPATIAL][4];
+  for (int d = 0; d < 2; d++) taps_of(&s, SITU_GRID_BILINEAR, d, at[d], taps[d]);
+  return sum_of_taps(&s, taps, 2, 0, NULL, NULL, NULL);
+}
+
 /* in: input and grid; autocast may replace them. */
 static bool check(situ_tensor *in[2], const situ_grid_sample_options *o) {
   enum { FLOAT = SITU_FLOATING | SITU_SAME };
@@ -152,18 +168,10 @@ situ_tensor *situ_grid_sample(situ_tensor *input, situ_tensor *grid, const situ_
   input = in[0], grid = in[1];
   const situ_dtype dtype = situ_dtype_of(input), wide = situ_dtype_size(dtype) == 2 ? SITU_F32 : dtype;
   if (!(input = situ_to_dtype(input, wide)) || !(grid = situ_to_dtype(grid, wide))) return NULL;
-  const int64_t *size = input->view.size;
-  sampling s = { .batch = size[0],
-                 .channels = size[1],
-                 .spatial = input->view.ndim - 2,
-                 .padding = o->padding_mode,
-                 .align = o->align_corners,
-                 .points = 1 };
-  int64_t pixels = 1;
+  sampling s = sampling_of(input, 1);
+  s.padding = o->padding_mode, s.align = o->align_corners;
   situ_shape shape = SITU_SHAPE(s.batch, s.channels);
-  for (int d = s.spatial - 1; d >= 0; d--) s.size[d] = size[2 + d], s.step[d] = pixels, pixels *= size[2 + d];
   for (int d = 0; d < s.spatial; d++) s.points *= shape.dim[shape.ndim++] = grid->view.size[1 + d];
-  s.image = situ_reshape(input, SITU_SHAPE(s.batch, s.channels, pixels));
   tap taps[SPATIAL][4];
   int count = 0;
   for (int d = 0; d < s.spatial; d++) count = taps_of(&s, o->mode, d, place(&s, d, grid), taps[d]);

@@ -109,6 +109,13 @@ static void grid_sample(gold_call *c) {
                                        .align_corners = gold_bool(c, "align_corners", false) };
   c->out[0] = situ_grid_sample(gold_in(c, "input"), gold_in(c, "grid"), &o);
 }
+static void deform_conv2d(gold_call *c) {
+  const situ_deform_conv2d_options o = { .stride = gold_list(c, "stride"),
+                                         .padding = gold_list(c, "padding"),
+                                         .dilation = gold_list(c, "dilation"),
+                                         .mask = gold_in(c, "mask") };
+  c->out[0] = situ_deform_conv2d(c->in[0], gold_in(c, "offset"), gold_in(c, "weight"), gold_in(c, "bias"), &o);
+}
 OP(affine_grid, gold_list(c, "size"), gold_bool(c, "align_corners", false))
 OP(channel_shuffle, gold_int(c, "groups", 1))
 static void instance_norm(gold_call *c) {
@@ -151,6 +158,7 @@ static const gold_op ops[] = {
   RUN(fold),
   RUN(grid_sample),
   RUN(affine_grid),
+  { "deform_conv2d", .run = deform_conv2d, .steps = 2, .grad_steps = 4, .why = GOLD_ROUNDS },
   RUN(channel_shuffle),
   { "instance_norm", .run = instance_norm, .writes = true, .grad_steps = 4, .why = GOLD_ROUNDS },
   RUN(local_response_norm),

@@ -29,6 +29,64 @@ static situ_tensor *f_unfold(situ_tensor *const *in, void *o) { return situ_unfo
 static situ_tensor *f_fold(situ_tensor *const *in, void *o) {
   return (void)o, situ_fold(in[0], SITU_DIMS(3, 4), SITU_DIMS(2), NULL);
 }
+/* Without offsets it is a convolution; moved by whole pixels, one of the moved image; with a mask of 0, the bias. */
+static void deformed(void **state) {
+  (void)state;
+  const situ_options here = { .device = test_device() };
+  situ_tensor *x = test_random(SITU_SHAPE(2, 4, 5, 6), -1, 1, false),
+              *w = test_random(SITU_SHAPE(6, 2, 3, 2), -1, 1, false), *b = test_random(SITU_SHAPE(6), -1, 1, false);
+  const situ_options f64 = { .dtype = SITU_F64, .device = test_device() };
+  const situ_deform_conv2d_options o = { .stride = SITU_DIMS(2, 1),
+                                         .padding = SITU_DIMS(1),
+                                         .dilation = SITU_DIMS(1, 2) };
+  situ_tensor *same = situ_conv2d(
+      x, w, b, &(situ_conv_options){ .stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = 2 });
+  situ_tensor *still = situ_zeros(SITU_SHAPE(2, 24, 3, 6), &f64);
+  expect_same(situ_deform_conv2d(x, still, w, b, &o), same, 0, 1e-12);
+  situ_tensor *image = T32(SITU_SHAPE(1, 1, 2, 3), 1, 2, 3, 4, 5, 6), *one = situ_ones(SITU_SHAPE(1, 1, 1, 1), &here);
+  situ_tensor *right = situ_stack(
+      (situ_tensor *[]){ situ_zeros(SITU_SHAPE(1, 2, 3), &here), situ_ones(SITU_SHAPE(1, 2, 3), &here) }, 2, 1);
+  expect_exact(situ_deform_conv2d(image, right, one, NULL, NULL), SITU_SHAPE(1, 1, 2, 3), 2, 3, 0, 5, 6, 0);
+  situ_tensor *half = situ_mul_scalar(right, 0.5), *mask = situ_zeros(SITU_SHAPE(1, 1, 2, 3), &here);
+  expect_exact(situ_deform_conv2d(image, half, one, NULL, NULL), SITU_SHAPE(1, 1, 2, 3), 1.5, 2.5, 1.5, 4.5, 5.5, 3);
+  expect_exact(
+      situ_deform_conv2d(image, half, one, T32(SITU_SHAPE(1), 7), &(situ_deform_conv2d_options){ .mask = mask }),
+      SITU_SHAPE(1, 1, 2, 3), 7, 7, 7, 7, 7, 7);
+}
+
+static void deformed_refusals(void **state) {
+  (void)state;
+  const situ_options here = { .device = test_device() };
+  const char *op = "deform_conv2d";
+  situ_tensor *x = situ_ones(SITU_SHAPE(1, 2, 4, 4), &here), *w = situ_ones(SITU_SHAPE(2, 2, 2, 2), &here),
+              *offset = situ_ones(SITU_SHAPE(1, 8, 3, 3), &here);
+  assert_non_null(situ_deform_conv2d(x, offset, w, NULL, NULL));
+  expect_refused(situ_deform_conv2d(x, x, w, NULL, NULL), SITU_E_SHAPE, op, "offset [1, 2, 4, 4]");
+  expect_refused(situ_deform_conv2d(x, offset, w, NULL, &(situ_deform_conv2d_options){ .padding = SITU_DIMS(1) }),
+                 SITU_E_SHAPE, op, "must be [1, 8, 5, 5]");
+  expect_refused(situ_deform_conv2d(x, offset, w, NULL, &(situ_deform_conv2d_options){ .mask = offset }), SITU_E_SHAPE,
+                 op, "mask is [1, 8, 3, 3], must be [1, 4, 3, 3]");
+  expect_refused(situ_deform_conv2d(x, offset, w, situ_ones(SITU_SHAPE(3), &here), NULL), SITU_E_SHAPE, op,
+                 "bias is [3]");
+  expect_refused(situ_deform_conv2d(x, offset, w, NULL, &(situ_deform_conv2d_options){ .stride = SITU_DIMS(0, 1) }),
+                 SITU_E_ARG, op, "stride is 0");
+  expect_refused(situ_deform_conv2d(x, offset, w, NULL, &(situ_deform_conv2d_options){ .dilation = SITU_DIMS(9) }),
+                 SITU_E_SHAPE, op, "larger than the padded input");
+}
+
+static situ_tensor *f_deformed(situ_tensor *const *in, void *o) {
+  const situ_deform_conv2d_options options = { .padding = SITU_DIMS(1, 0), .mask = in[4] };
+  return (void)o, situ_deform_conv2d(in[0], in[1], in[2], in[3], &options);
+}
+/* Places between pixels: at a pixel the derivative jumps. */
+static void deformed_gradients(void **state) {
+  (void)state;
+  situ_tensor *x = test_random(SITU_SHAPE(1, 2, 3, 4), -1, 1, true);
+  gradcheck(f_deformed, NULL, x, test_random(SITU_SHAPE(1, 16, 4, 3), 0.1, 0.9, true),
+            test_random(SITU_SHAPE(2, 1, 2, 2), -1, 1, true), test_random(SITU_SHAPE(2), -1, 1, true),
+            test_random(SITU_SHAPE(1, 8, 4, 3), -1, 1, true));
+}
+
 static situ_tensor *f_sample(situ_tensor *const *in, void *o) { return situ_grid_sample(in[0], in[1], o); }
 static situ_tensor *f_affine(situ_tensor *const *in, void *o) {
   return situ_affine_grid(in[0], SITU_DIMS(2, 1, 3, 2), *(bool *)o);
@@ -80,6 +138,8 @@ static void the_module(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values), TEST(gradients), TEST(refusals), TEST(the_module) };
+  const struct CMUnitTest tests[] = { TEST(values),           TEST(gradients), TEST(refusals),
+                                      TEST(the_module),       TEST(deformed),  TEST(deformed_gradients),
+                                      TEST(deformed_refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

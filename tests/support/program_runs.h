@@ -58,6 +58,7 @@ PROGRAM_RUN(run_conv_transpose3d);
 PROGRAM_RUN(run_max_unpool2d);
 PROGRAM_RUN(run_grid_sample);
 PROGRAM_RUN(run_affine_grid);
+PROGRAM_RUN(run_deform_conv2d);
 
 /* ---- running sums ---- */
 PROGRAM_RUN(run_logcumsumexp);

@@ -54,6 +54,16 @@ RUN(run_grid_sample) {
                                      &(situ_options){ .dtype = SITU_F64, .device = test_device() });
   return situ_grid_sample(as_image(in[0], 2), grid, &o);
 }
+/* Moved by fixed offsets, as above; the second operand is the mask. */
+RUN(run_deform_conv2d) {
+  if (!is_matrix(in[0])) return NULL;
+  const situ_shape shape = SITU_SHAPE(1, 2, size(in[0], 0), size(in[0], 1));
+  const situ_options like = { .dtype = SITU_F64, .device = test_device() };
+  NOTE("as an image, every place moved by 0.37, kernel {%g}", c->a);
+  return situ_deform_conv2d(as_image(in[0], 2), situ_full(shape, 0.37, &like),
+                            situ_full(SITU_SHAPE(1, 1, 1, 1), c->a, &like), NULL,
+                            &(situ_deform_conv2d_options){ .mask = as_image(in[1], 2) });
+}
 RUN(run_affine_grid) {
   if (!is_matrix(in[0])) return NULL;
   NOTE("the mean in each of 2 x 3, size {1, 1, 2, 3}, align_corners %d", c->p[0] % 2);

@@ -14,6 +14,7 @@ def vision():
     convolved()
     patches()
     sampled()
+    deformed()
     normalised()
 
 
@@ -159,6 +160,24 @@ def sampled():
     for align in (False, True):
         pick("affine_grid", r(2, 2, 3), [2, 1, 3, 4], align)
         pick("affine_grid", r(1, 3, 4), [1, 1, 2, 1, 3], align)
+
+
+def deformed():
+    """Channels, outputs, groups, offset groups; the last moves are far outside."""
+    for c, o, groups, moved in ((2, 3, 1, 1), (4, 6, 2, 1), (4, 4, 1, 2), (6, 6, 3, 2)):
+        for stride, padding, dilation in ((1, 0, 1), ([2, 3], [1, 2], [2, 1])):
+            x, w = r(1, c, 4, 5), r(o, c // groups, 2, 2)
+            out = list(torch.nn.functional.conv2d(x, w, None, stride, padding, dilation, groups).shape[2:])
+            offset, mask = r(1, 2 * moved * 4, *out), r(1, moved * 4, *out)
+            options = dict(stride=stride, padding=padding, dilation=dilation)
+            pick("deform_conv2d", x, offset, w, **options)
+            pick("deform_conv2d", x, offset * 2, w, r(o), mask=mask, **options)
+    x, w, offset, mask = r(2, 2, 4, 4), r(2, 2, 1, 1), r(2, 2, 4, 4) * 9, r(2, 1, 4, 4)
+    pick("deform_conv2d", x, offset, w, mask=mask, variant="far")
+    pick("deform_conv2d", turned(x), stepped(offset), turned(w), mask=turned(mask), variant="strided")
+    pick("deform_conv2d", x[:0], offset[:0], w, mask=mask[:0], variant="empty batch")
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        pick("deform_conv2d", *[v.to(dtype) for v in (x, offset / 9, w)], mask=mask.to(dtype), variant="dtype")
 
 
 def normalised():

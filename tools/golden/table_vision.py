@@ -147,6 +147,14 @@ row("fold", "vision", lambda input, output_size, kernel_size, dilation=1, paddin
     input, output_size, kernel_size, dilation, padding, stride), fit=PAIRS)
 row("grid_sample", "vision", lambda input, grid, mode="bilinear", padding_mode="zeros", align_corners=False:
     F.grid_sample(input, grid, mode, padding_mode, align_corners))
+
+
+def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), mask=None):
+    from torchvision.ops import deform_conv2d as call  # the only one that is not torch's
+    return call(input, offset, weight, bias, tuple(stride), tuple(padding), tuple(dilation), mask)
+
+
+row("deform_conv2d", "vision", deform_conv2d, fit=lists(stride=2, padding=2, dilation=2), opinfo=())
 row("affine_grid", "vision", lambda theta, size, align_corners=False: F.affine_grid(theta, size, align_corners),
     fit=lists(size=1))
 row("channel_shuffle", "vision", lambda input, groups: F.channel_shuffle(input, groups))

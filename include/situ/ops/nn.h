@@ -132,6 +132,19 @@ SITU_API SITU_CHECKED situ_tensor *situ_affine_grid(situ_tensor *theta, situ_sha
 
 /* torchvision.ops. Boxes are x1, y1, x2, y2 with x1 <= x2 and y1 <= y2. */
 
+typedef struct situ_deform_conv2d_options {
+  situ_shape stride, padding, dilation; /**< one value or two; not given: 1, 0, 1 */
+  situ_tensor *mask;                    /**< [N, G kh kw, oh, ow]: a factor for each place; NULL: 1 */
+} situ_deform_conv2d_options;
+/** torchvision.ops.deform_conv2d: convolution of input [N, C, H, W] with weight [O, C/groups, kh, kw], plus bias [O] (may
+    be NULL): [N, O, oh, ow], whose kernel reads the image at places moved by offset [N, 2 G kh kw, oh, ow] (Dai et al.,
+    arXiv:1703.06211; with mask Zhu et al., arXiv:1811.11168), bilinearly, 0 outside. offset has y and x of each place
+    one after the other; groups are C divided by weight's second size, and each of the G groups of channels has places of
+    its own. Floating dtypes, in f32 inside for f16 and bf16. The samples are N C kh kw oh ow elements, of which some ten
+    tensors exist at once, or 20 while gradients are recorded. */
+SITU_API SITU_CHECKED situ_tensor *situ_deform_conv2d(situ_tensor *input, situ_tensor *offset, situ_tensor *weight,
+                                                      situ_tensor *bias, const situ_deform_conv2d_options *options);
+
 /** Indices, i64, of those of boxes [n, 4] that no box of a higher score covers: their intersection over union is at
     most iou_threshold. In descending order of scores [n]. Memory grows with n^2. Waits for the device; on meta it is
     SITU_E_UNSUPPORTED. */

@@ -176,6 +176,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("mj", false, max_unpool1d, (t[0], t[1], S(0), S(1), S(2), S(2)))                                                \
   _("gj", false, max_unpool3d, (t[0], t[1], S(0), S(1), S(2), S(2)))                                                \
   _("gg", true, grid_sample, (t[0], t[1], GRID))                                                                    \
+  _("gggv", true, deform_conv2d, (t[0], t[1], t[2], t[3], &(situ_deform_conv2d_options){ S(0), S(1), S(0), NULL })) \
   _("m", true, affine_grid, (t[0], S(0), I(0) & 1))                                                                 \
   _("g", false, max_pool2d, (t[0], POOL, also))                                                                     \
   _("g", false, avg_pool2d, (t[0], POOL))                                                                           \
