@@ -47,8 +47,8 @@ situ_tensor *situ__at_least(situ_tensor *x, double least);
    error under op. */
 bool situ__conv_same(const char *op, int spatial, situ_tensor **x, const situ_tensor *weight, situ_conv_options *o);
 
-/* Bilinear samples of image [N, C, H, W], 0 outside of it: [N, C, P], at rows at[0] and columns at[1], each [N, 1, P], in
-   pixels. */
+/* Bilinear samples of image [N, C, H, W], 0 outside of it: [N, C, P], at rows at[0] and columns at[1], each [N, 1, P],
+   in pixels. */
 situ_tensor *situ__sample_pixels(situ_tensor *image, situ_tensor *const at[2]);
 
 /* A 0-dim view as one of one dimension of size 1, in *desc; any other view itself. */

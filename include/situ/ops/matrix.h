@@ -84,17 +84,17 @@ SITU_API SITU_CHECKED situ_tensor *situ_linalg_lu(situ_tensor *A, situ_tensor **
     X A = B, with B [..., k, n]. Batches broadcast. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_lu_solve(situ_tensor *LU, situ_tensor *pivots, situ_tensor *B, bool left,
                                                         bool adjoint);
-/** Symmetric A [..., n, n], of which the lower triangle is read, = P L D L^T P^T: L, lower triangular without its
-    diagonal of ones, and D, of blocks of 1 and 2 rows, in one matrix [..., n, n], with 0 above. What was exchanged, i32
-    [..., n], goes to *pivots (may be NULL): a row from 1 for a block of one, the negative of a row twice for a block of
-    two (LAPACK's sytrf). A singular matrix is SITU_E_ARG. As in torch, no gradient. */
+/** A [..., n, n] = P L D L^T P^T for symmetric A, of which the lower triangle is read: L, lower triangular without its
+    diagonal of ones, and D, of blocks of 1 and 2 rows, in one matrix [..., n, n], with 0 above. The exchanged rows, i32
+    [..., n], go to *pivots (may be NULL): a row from 1 for a block of one, the negative of a row twice for a block of
+    two (LAPACK's sytrf). A singular matrix is SITU_E_ARG. As in torch, it has no gradient. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_ldl_factor(situ_tensor *A, situ_tensor **pivots);
 /** situ_linalg_ldl_factor; a singular matrix is not an error, unless check_errors: i32 [...], 0 or the number of the
     first element of D's diagonal that is 0, from 1, goes to *info (may be NULL). */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_ldl_factor_ex(situ_tensor *A, bool check_errors, situ_tensor **pivots,
                                                              situ_tensor **info);
-/** X with A X = B by what situ_linalg_ldl_factor gave for A [..., n, n]: B [..., n, k]. Batches broadcast. pivots that it
-    cannot have given are SITU_E_INDEX. As in torch, no gradient. */
+/** X with A X = B by what situ_linalg_ldl_factor gave for A [..., n, n]: B [..., n, k]. Batches broadcast. Other pivots
+    than it gives are SITU_E_INDEX. As in torch, it has no gradient. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_ldl_solve(situ_tensor *LD, situ_tensor *pivots, situ_tensor *B);
 /** X for which tensordot(A, X, as many dimensions as X has) is B. The dimensions of A listed in dims (none: the order
     that it has) are last; its first ones are B's shape, the others X's, of as many elements. */

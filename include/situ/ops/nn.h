@@ -136,12 +136,12 @@ typedef struct situ_deform_conv2d_options {
   situ_shape stride, padding, dilation; /**< one value or two; not given: 1, 0, 1 */
   situ_tensor *mask;                    /**< [N, G kh kw, oh, ow]: a factor for each place; NULL: 1 */
 } situ_deform_conv2d_options;
-/** torchvision.ops.deform_conv2d: convolution of input [N, C, H, W] with weight [O, C/groups, kh, kw], plus bias [O] (may
-    be NULL): [N, O, oh, ow], whose kernel reads the image at places moved by offset [N, 2 G kh kw, oh, ow] (Dai et al.,
-    arXiv:1703.06211; with mask Zhu et al., arXiv:1811.11168), bilinearly, 0 outside. offset has y and x of each place
-    one after the other; groups are C divided by weight's second size, and each of the G groups of channels has places of
-    its own. Floating dtypes, in f32 inside for f16 and bf16. The samples are N C kh kw oh ow elements, of which some ten
-    tensors exist at once, or 20 while gradients are recorded. */
+/** torchvision.ops.deform_conv2d: convolution of input [N, C, H, W] with weight [O, C/groups, kh, kw], plus bias [O]
+    (may be NULL): [N, O, oh, ow]. Its kernel reads the image bilinearly, 0 outside, at places moved by offset
+    [N, 2 G kh kw, oh, ow], y and x of each place one after the other (Dai et al., arXiv:1703.06211; with mask Zhu et
+    al., arXiv:1811.11168). groups are C divided by weight's second size; each of the G groups of channels has places of
+    its own. Floating dtypes, in f32 inside for f16 and bf16. Made of other ops: its memory is several tensors of
+    N C kh kw oh ow elements, most of which are kept for backward. */
 SITU_API SITU_CHECKED situ_tensor *situ_deform_conv2d(situ_tensor *input, situ_tensor *offset, situ_tensor *weight,
                                                       situ_tensor *bias, const situ_deform_conv2d_options *options);
 
