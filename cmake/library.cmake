@@ -12,6 +12,11 @@ list(FILTER situ_sources EXCLUDE REGEX "/src/(backend/(opencl|cuda|lower)|dist/m
 # Without its readers src/program is one function that refuses.
 if(SITU_PROGRAMS)
   list(FILTER situ_sources EXCLUDE REGEX "/src/program/absent\\.c$")
+  if(SITU_ONNX)
+    list(FILTER situ_sources EXCLUDE REGEX "/src/program/onnx_absent\\.c$")
+  else()
+    list(FILTER situ_sources EXCLUDE REGEX "/src/program/onnx(_[^a].*|)\\.c$")
+  endif()
 else()
   list(FILTER situ_sources EXCLUDE REGEX "/src/program/")
   list(APPEND situ_sources ${PROJECT_SOURCE_DIR}/src/program/absent.c)

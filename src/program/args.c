@@ -57,6 +57,36 @@ int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST
   return count;
 }
 
+/* The values of argument k as `dtype` of `size` bytes: of a tensor. */
+static int read_values(const situ__op_call *c, int k, situ_dtype dtype, size_t size, void *out, int capacity) {
+  situ_tensor *t = situ__arg_tensor(c, k);
+  const int64_t count = situ_numel(t);
+  if (count < 0) return -1;
+  if (count > capacity) {
+    situ__fail(SITU_E_LIMIT, c->node->row->target, "has %lld values where at most %d are read", (long long)count,
+               capacity);
+    return -1;
+  }
+  return situ_copy_to_host(situ_to_dtype(t, dtype), out, (size_t)count * size) == SITU_OK ? (int)count : -1;
+}
+
+int situ__arg_host_ints(const situ__op_call *c, int k, int64_t *out, int capacity) {
+  const situ__arg *a = &c->arg[k];
+  if (situ__arg_is_tensor(c, k)) return read_values(c, k, SITU_I64, sizeof *out, out, capacity);
+  if (a->kind == SITU__ARG_NONE || capacity < 1) return 0;
+  if (a->kind != SITU__ARG_LIST) return out[0] = int_of(c, a), 1;
+  for (int i = 0; i < a->count && i < capacity; i++) out[i] = int_of(c, &a->list[i]);
+  return a->count < capacity ? a->count : capacity;
+}
+
+int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capacity) {
+  const situ__arg *a = &c->arg[k];
+  if (situ__arg_is_tensor(c, k)) return read_values(c, k, SITU_F64, sizeof *out, out, capacity);
+  if (a->kind == SITU__ARG_NONE || capacity < 1) return 0;
+  if (a->kind != SITU__ARG_LIST) return out[0] = number_of(c, a), 1;
+  return situ__arg_numbers(c, k, out, capacity);
+}
+
 situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n) {
   situ_tensor *t = situ__arg_tensor(c, k);
   return is_real(&c->arg[n]) && !situ_dtype_is_floating(situ_dtype_of(t)) ? situ_to_dtype(t, SITU_F32) : t;

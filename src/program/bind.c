@@ -39,6 +39,16 @@ static int count_parameters(const char *text) {
   return count;
 }
 
+char situ__op_parameter(const situ__op_row *row, int k, const char **name, int *length) {
+  parameter p = { 0 };
+  const char *at = row->parameters;
+  for (int i = 0; i <= k; i++)
+    if (!(at = next_parameter(at, &p))) return 0;
+  *name = p.name;
+  *length = p.length;
+  return p.type;
+}
+
 static bool is_int(const situ__arg *a) {
   return a->kind == SITU__ARG_INT || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_INT);
 }
@@ -50,6 +60,7 @@ static bool is_number(const situ__arg *a) {
          (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_FLOAT);
 }
 static bool is_tensor(const situ__arg *a) { return a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_TENSOR; }
+static bool is_text(const situ__arg *a) { return a->kind == SITU__ARG_TEXT; }
 static bool is_tensor_or_none(const situ__arg *a) { return a->kind == SITU__ARG_NONE || is_tensor(a); }
 
 static bool is_list(const situ__arg *a, bool (*each)(const situ__arg *), int most) {
@@ -71,12 +82,14 @@ static bool has_type(const situ__arg *a, char type) {
   case 'b': return is_bool(a);
   case 'd': return a->kind == SITU__ARG_DTYPE;
   case 's': return a->kind == SITU__ARG_TEXT;
+  case 'h': return is_tensor(a) || is_list(a, is_number, SITU__LIST_MAX) || is_number(a);
+  case 'S': return is_list(a, is_text, SITU__LIST_MAX);
   default: return true;
   }
 }
 
 static const char *type_name(char type) {
-  static const char types[] = "txTiInFbds";
+  static const char types[] = "txTiInFbdshS";
   static const char *const name[] = { "a tensor",
                                       "a tensor or a number",
                                       "a list of tensors",
@@ -86,7 +99,9 @@ static const char *type_name(char type) {
                                       "a list of numbers",
                                       "a bool",
                                       "a dtype",
-                                      "a text" };
+                                      "a text",
+                                      "a tensor or a list of numbers",
+                                      "a list of texts" };
   return name[strchr(types, type) - types];
 }
 

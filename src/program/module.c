@@ -16,6 +16,8 @@ typedef struct part {
 
 void situ__program_free(situ__program *program) {
   if (!program || __atomic_sub_fetch(&program->owners, 1, __ATOMIC_ACQ_REL) > 0) return;
+  for (int32_t i = 0; i < program->constants; i++) situ_drop(&program->constant[i].tensor);
+  situ__free(program->constant);
   situ__free(program->node);
   situ__free(program->kind);
   situ__arena_free(&program->arena);

@@ -7,5 +7,7 @@
 
 /* Runs the program with root's parameters and buffers. The caller frees the result; NULL after recording an error. */
 situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, const situ_tree *inputs);
+/* Runs a node: gives its results to c->value. Returns false after recording an error. */
+bool situ__program_run_node(situ__op_call *c);
 
 #endif

@@ -49,12 +49,13 @@ typedef struct situ__arg {
 
 /* ---- ops ---- */
 
-/* How calls of an ATen overload are run: one of the functions. */
+/* How calls of an ATen overload or an ONNX operator are run: one of the functions. */
 typedef struct situ__op_row {
-  const char *target; /* "linear.default" */
+  const char *target; /* "linear.default", "Gemm" */
   /* The parameters, in the order of `arg`: a type and a name, separated by commas ("t input, t? bias, n alpha=1").
        t tensor    x tensor or number    T list of tensors       i int      I list of ints, or one
        n number    F list of numbers     b bool    d dtype       s text     _ anything; it has no effect
+       h tensor whose values the host reads, or a list of numbers           S list of texts
      `?`: may be None or absent. =NUMBER: absent means that. */
   const char *parameters;
   int results; /* 0: 1; SITU__RESULTS_LIST: as many as the call has */
@@ -64,6 +65,11 @@ typedef struct situ__op_row {
   situ_tensor *(*scalar)(situ_tensor *input, double other);       /* if it is a number */
   bool (*size)(situ__op_call *call, int64_t *out);                /* gives an int or a bool */
   bool in_place; /* the functions are not: run on a copy of the first argument, which gets their result */
+  /* ONNX: the first parameters, which are inputs by their order; the others, and inputs that once were, are attributes
+     by name. */
+  int inputs;
+  int since;   /* ONNX: the first opset that it is for */
+  bool shapes; /* ONNX: it belongs to the arithmetic of shapes, which stays on the host (onnx_graph.c) */
 } situ__op_row;
 enum { SITU__RESULTS_LIST = -1, SITU__RESULTS_NONE = -2 };
 
@@ -75,6 +81,12 @@ extern const situ__op_family situ__elementwise_family, situ__shape_family, situ_
     situ__reduce_family, situ__index_family, situ__make_family, situ__size_family;
 /* The row of "linear.default"; NULL: there is none. */
 const situ__op_row *situ__op_row_of(const char *target);
+
+extern const situ__op_family situ__onnx_elementwise_family, situ__onnx_shape_family, situ__onnx_layers_family,
+    situ__onnx_recurrent_family, situ__onnx_reduce_family, situ__onnx_index_family, situ__onnx_make_family,
+    situ__onnx_image_family, situ__onnx_norm_family, situ__onnx_attention_family;
+/* The row of "Gemm" in an opset of ONNX; NULL: there is none. */
+const situ__op_row *situ__onnx_row_of(const char *target, int64_t opset);
 
 /* ---- a program ---- */
 
@@ -99,13 +111,14 @@ typedef struct situ__program_node {
   bool counts;        /* it counts batches in a buffer: skipped unless its module is training */
   const char *module; /* path of the module that it was in; "" for the outermost */
   const char *site;   /* "model.py:12 in forward"; "": unknown */
+  bool host;          /* its results are on the host, whatever the module's device */
 } situ__program_node;
 
 typedef struct situ__program_input {
   const char *name;
   int32_t value;
   situ_dtype dtype;
-  int dims;
+  int dims; /* -1: any */
   struct situ__program_size {
     int64_t size;   /* -1: free */
     int32_t symbol; /* of a free size: its number; -1: any */
@@ -123,6 +136,12 @@ typedef struct situ__program_part {
   int32_t value;
 } situ__program_part;
 
+/* A value that is the same in each run: on the host, and owned by the program. */
+typedef struct situ__program_constant {
+  situ_tensor *tensor;
+  int32_t value;
+} situ__program_constant;
+
 /* The structure of the results, as a list in prefix order. */
 typedef struct situ__program_out {
   situ_tree_kind kind;
@@ -137,15 +156,17 @@ typedef struct situ__program {
   situ__arena arena;
   const char *path; /* of the file */
   situ__program_node *node;
-  int32_t nodes;
+  int32_t nodes, node_capacity;
   situ__value_kind *kind; /* of each value */
-  int32_t values;
+  int32_t values, value_capacity;
   situ__program_input *input;
   int32_t inputs;
   situ__program_symbol *symbol;
   int32_t symbols;
   situ__program_part *part;
   int32_t parts;
+  situ__program_constant *constant;
+  int32_t constants, constant_capacity;
   situ__program_out *out;
   int32_t outs;
   /* Buffers and inputs that get a result after the run. */
@@ -170,6 +191,7 @@ struct situ__op_call {
   situ_nn_module *root;
   situ_tensor *self;  /* stands for the first argument, unless NULL */
   situ_tensor **also; /* gets the second and later results: capacity node->outs - 1 */
+  bool dry;           /* only shapes are wanted: tensors are on meta */
 };
 
 /* Arguments by their place in the row's parameters. */
@@ -183,6 +205,10 @@ situ_shape situ__arg_dims(const situ__op_call *c, int k); /* None: no dimensions
 int situ__arg_numbers(const situ__op_call *c, int k, double *out, int capacity);
 enum { SITU__LIST_MAX = 1024 };
 int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST_MAX]);
+/* The values of an argument `h`: of a list, or of a tensor, which is waited for. Both return their number, at most
+   `capacity`, or -1 after recording an error. None has none. */
+int situ__arg_host_ints(const situ__op_call *c, int k, int64_t *out, int capacity);
+int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capacity);
 
 static inline int situ__arg_dim(const situ__op_call *c, int k) { return (int)situ__arg_int(c, k); }
 static inline bool situ__arg_flag(const situ__op_call *c, int k) { return situ__arg_int(c, k) != 0; }
@@ -196,6 +222,11 @@ static inline const char *situ__arg_text(const situ__op_call *c, int k) {
 situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n);
 /* The first argument, cast to the dtype at k, if there is one. */
 situ_tensor *situ__arg_cast(const situ__op_call *c, int k);
+/* Options of tensors that the call makes: dtype, and the device of its results. */
+static inline situ_options situ__call_options(const situ__op_call *c, situ_dtype dtype) {
+  return (situ_options){ .dtype = dtype,
+                         .device = { .kind = c->dry ? SITU_META : c->node->host ? SITU_CPU : SITU_DEVICE_DEFAULT } };
+}
 /* Whether the module that the call was in is training. */
 bool situ__call_trains(const situ__op_call *c);
 /* Records that the call has an argument that situ cannot follow, and returns NULL. */

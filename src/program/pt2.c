@@ -120,59 +120,6 @@ static bool check_schema(const situ__pt2 *f, const situ__json_item *model) {
                                                    (long long)major->integer, SCHEMA);
 }
 
-/* Records the list of all calls that situ lacks. */
-static bool check_lacks(const situ__pt2 *f) {
-  if (!f->lacks) return true;
-  situ__fail(SITU_E_UNSUPPORTED, situ__pt2_op, "%s: has %d calls that this library lacks: %s%s", f->path, f->lacks,
-             f->lacking_targets.data ? f->lacking_targets.data : "", f->lacking.data ? f->lacking.data : "");
-  return false;
-}
-
-/* ---- after the last use ---- */
-
-static void use_value(int32_t *last, const situ__arg *a, int32_t node) {
-  if (a->kind == SITU__ARG_VALUE) last[a->integer] = node;
-  if (a->kind == SITU__ARG_LIST)
-    for (int32_t i = 0; i < a->count; i++) use_value(last, &a->list[i], node);
-}
-
-static int count_args(const situ__op_row *row) {
-  int count = *row->parameters != 0;
-  for (const char *c = row->parameters; *c; c++) count += *c == ',';
-  return count;
-}
-
-/* Lists for each node the values that are not used after it. */
-static bool find_last_uses(situ__pt2 *f) {
-  situ__program *p = f->program;
-  int32_t *last = situ__alloc(((size_t)p->values + 1) * sizeof *last);
-  int32_t *list = situ__arena_take(&p->arena, (size_t)p->values, sizeof *list);
-  int32_t *next = situ__calloc((size_t)p->nodes + 1, sizeof *next);
-  const bool fine = last && list && next;
-  for (int32_t v = 0; fine && v < p->values; v++) last[v] = -1;
-  for (int32_t n = 0; fine && n < p->nodes; n++) {
-    const situ__program_node *node = &p->node[n];
-    for (int k = 0; k < count_args(node->row); k++) use_value(last, &node->arg[k], n);
-    for (int32_t i = 0; i < node->outs; i++)
-      if (node->out[i] >= 0) last[node->out[i]] = n;
-  }
-  for (int32_t i = 0; fine && i < p->outs; i++) use_value(last, &p->out[i].leaf, -1);
-  for (int32_t i = 0; fine && i < p->writes; i++) last[p->write[i].from] = last[p->write[i].to] = -1;
-  for (int32_t v = 0; fine && v < p->values; v++)
-    if (last[v] >= 0) p->node[last[v]].lasts++;
-  int32_t *at = list;
-  for (int32_t n = 0; fine && n < p->nodes; n++) {
-    p->node[n].last = at;
-    at += p->node[n].lasts;
-    next[n] = 0;
-  }
-  for (int32_t v = 0; fine && v < p->values; v++)
-    if (last[v] >= 0) ((int32_t *)p->node[last[v]].last)[next[last[v]]++] = v;
-  situ__free(last);
-  situ__free(next);
-  return fine || situ__pt2_no_memory();
-}
-
 /* A batch norm counts its batches in training only, whatever mode it was exported in. */
 static void mark_counters(situ__program *p) {
   static const char name[] = "num_batches_tracked";
@@ -191,12 +138,11 @@ static void mark_counters(situ__program *p) {
 static bool read_program(situ__pt2 *f, const situ__json_item *model) {
   const situ__json_item *graph = situ__json_get(situ__json_get(model, "graph_module"), "graph");
   if (!graph) return situ__pt2_bad(f, SITU_E_FORMAT, "has no graph");
-  f->program->path = situ__arena_text(&f->program->arena, f->path, strlen(f->path));
-  if (!f->program->path) return situ__pt2_no_memory();
   if (!check_schema(f, model) || !situ__pt2_read_signature(f, model) ||
-      !situ__pt2_read_nodes(f, situ__json_get(graph, "nodes"), &f->values, false, 0) || !check_lacks(f) ||
-      !situ__pt2_read_results(f, model) || !find_last_uses(f))
+      !situ__pt2_read_nodes(f, situ__json_get(graph, "nodes"), &f->values, false, 0) ||
+      !situ__lacks_check(&f->lacks, f->path) || !situ__pt2_read_results(f, model))
     return false;
+  if (!situ__program_find_last_uses(f->program)) return situ__pt2_no_memory();
   mark_counters(f->program);
   return true;
 }
@@ -215,30 +161,23 @@ static situ_nn_module *read_module(situ__pt2 *f, const situ__json_item *model) {
 static void close_archive(situ__pt2 *f) {
   situ__names_free(&f->values);
   situ__names_free(&f->classes);
-  situ__names_free(&f->lacking_seen);
   situ__free(f->class_names);
-  situ__text_free(&f->lacking);
-  situ__text_free(&f->lacking_targets);
+  situ__lacks_free(&f->lacks);
   situ__program_free(f->program);
   situ__zip_free(&f->zip);
   situ__mapping_release(f->mapping);
   situ__file_close(f->fd);
 }
 
-situ_nn_module *situ_export_load(const char *path, const situ_load_options *options) {
-  if (!situ__given(situ__pt2_op, "path", path)) return NULL;
+situ_nn_module *situ__pt2_load(const char *path, const situ_load_options *options) {
   situ__pt2 f = { .path = path, .fd = -1 };
   if (options) f.options = *options;
   situ__json_item *model = NULL;
   char *text = NULL;
   situ_nn_module *m = NULL;
-  f.program = situ__calloc(1, sizeof *f.program);
-  if (f.program) {
-    f.program->owners = 1;
-    if (open_archive(&f) && situ__pt2_json(&f, "models/model.json", &model, &text)) m = read_module(&f, model);
-  } else {
-    situ__pt2_no_memory();
-  }
+  f.program = situ__program_new(path);
+  if (f.program && open_archive(&f) && situ__pt2_json(&f, "models/model.json", &model, &text))
+    m = read_module(&f, model);
   situ__free(model);
   situ__free(text);
   close_archive(&f);

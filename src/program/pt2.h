@@ -3,13 +3,10 @@
 #ifndef SITU_PROGRAM_PT2_H
 #define SITU_PROGRAM_PT2_H
 
-#include "base/text.h"
 #include "io/json_tree.h"
 #include "io/values.h"
 #include "io/zip.h"
-#include "program/names.h"
-#include "program/program.h"
-#include "situ/export.h"
+#include "program/build.h"
 
 typedef struct situ__pt2 {
   const char *path;
@@ -21,14 +18,11 @@ typedef struct situ__pt2 {
   const char *root; /* directory of all entries, in the zip: "bert" */
   int root_length;
   situ__program *program;
-  int32_t node_capacity, value_capacity;
   situ__names values;  /* value names of the graph */
   situ__names classes; /* module path: place in `class_names` */
   const char **class_names;
   int32_t class_count, class_capacity;
-  situ__text lacking, lacking_targets; /* what the program needs and situ lacks */
-  int lacks;
-  situ__names lacking_seen;
+  situ__lacks lacks;
 } situ__pt2;
 
 extern const char situ__pt2_op[]; /* "export_load" */

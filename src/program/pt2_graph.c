@@ -17,16 +17,7 @@ enum { DEPTH = 16 };
 bool situ__pt2_add_value(situ__pt2 *f, situ__names *names, const char *name, situ__value_kind kind, int32_t *out) {
   situ__program *p = f->program;
   if (situ__names_get(names, name) >= 0) return situ__pt2_bad(f, SITU_E_FORMAT, "has two values '%s'", name);
-  if (p->values == f->value_capacity) {
-    const int32_t capacity = f->value_capacity ? 2 * f->value_capacity : 64;
-    situ__value_kind *larger =
-        capacity > INT32_MAX / 4 ? NULL : situ__realloc(p->kind, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__pt2_no_memory();
-    p->kind = larger;
-    f->value_capacity = capacity;
-  }
-  p->kind[p->values] = kind;
-  *out = p->values++;
+  if (!situ__program_add_value(p, kind, out)) return situ__pt2_no_memory();
   return situ__names_put(names, name, *out) || situ__pt2_no_memory();
 }
 
@@ -181,33 +172,6 @@ static bool read_stack(situ__pt2 *f, const char *stack, const char **path) {
 
 /* ---- nodes ---- */
 
-static void note_lack(situ__pt2 *f, const char *target, const situ__program_node *n, const char *name,
-                      const char *why) {
-  char shown[SITU__SHOWN_MAX], shown_name[SITU__SHOWN_MAX];
-  f->lacks++;
-  if (situ__names_get(&f->lacking_seen, target) < 0) {
-    (void)situ__names_put(&f->lacking_seen, target, 0);
-    situ__text_add(&f->lacking_targets, "%s%s", f->lacking_targets.length ? ", " : "", situ__shown(target, shown));
-  }
-  situ__text_add(&f->lacking, "\n  %s: %s %s%s%s%s%s", situ__shown(name, shown_name), situ__shown(target, shown), why,
-                 *n->module ? ", in " : "", n->module, *n->site ? ", from " : "", n->site);
-}
-
-static situ__program_node *add_node(situ__pt2 *f) {
-  situ__program *p = f->program;
-  if (p->nodes == f->node_capacity) {
-    const int32_t capacity = f->node_capacity ? 2 * f->node_capacity : 64;
-    situ__program_node *larger =
-        capacity > INT32_MAX / 4 ? NULL : situ__realloc(p->node, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__pt2_no_memory(), NULL;
-    p->node = larger;
-    f->node_capacity = capacity;
-  }
-  situ__program_node *n = &p->node[p->nodes++];
-  *n = (situ__program_node){ .module = "", .site = "" };
-  return n;
-}
-
 /* Adds the values of one output, which may be a list. */
 static bool read_output(situ__pt2 *f, situ__names *names, const situ__json_item *item, int32_t *out, int32_t *count,
                         int32_t most) {
@@ -278,10 +242,10 @@ static bool read_call(situ__pt2 *f, const situ__json_item *item, situ__names *na
   if (!read_outputs(f, names, situ__json_get(item, "outputs"), n)) return false;
   situ__text why = { 0 };
   n->row = situ__op_row_of(target);
-  if (!n->row) note_lack(f, target, n, name, "");
+  if (!n->row) situ__lacks_note(&f->lacks, target, name, "", n);
   else if (!situ__bind_args(&f->program->arena, n->row, given, count, &n->arg, &why) ||
            !check_results(n, &why, f->program))
-    note_lack(f, target, n, name, why.data ? why.data : "");
+    situ__lacks_note(&f->lacks, target, name, why.data ? why.data : "", n);
   situ__text_free(&why);
   return true;
 }
@@ -351,8 +315,8 @@ static bool read_wrapped(situ__pt2 *f, const situ__json_item *item, situ__names 
   if (!fine) situ__pt2_bad(f, SITU_E_FORMAT, "has a %s without its flag or graph", target);
   const bool on = fine && flag->kind == SITU__JSON_TRUE;
   if (fine && !is_grad && on)
-    note_lack(f, target, &(situ__program_node){ .module = "", .site = "" },
-              situ__pt2_string(situ__json_get(item, "name")), "with enabled=True");
+    situ__lacks_note(&f->lacks, target, situ__pt2_string(situ__json_get(item, "name")), "with enabled=True",
+                     &(situ__program_node){ .module = "", .site = "" });
   fine = fine && read_block(f, item, graph, argument, count, names, is_grad ? !on : no_grad, depth);
   situ__free(argument);
   return fine;
@@ -363,8 +327,8 @@ bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *nodes, situ__name
     bool taken;
     if (!read_wrapped(f, item, names, no_grad, depth, &taken)) return false;
     if (taken) continue;
-    situ__program_node *n = add_node(f);
-    if (!n) return false;
+    situ__program_node *n = situ__program_add_node(f->program);
+    if (!n) return situ__pt2_no_memory();
     n->no_grad = no_grad;
     const situ__json_item *metadata = situ__json_get(item, "metadata");
     n->site = site_of(f, situ__pt2_string(situ__json_get(metadata, "stack_trace")));

@@ -20,6 +20,7 @@ static bool is_like(situ_dtype given, situ_dtype wanted) {
 
 /* "[s0, 12]" with the names of free sizes. */
 static void add_sizes(situ__text *text, const situ__program *p, const situ__program_input *in) {
+  if (in->dims < 0) return;
   situ__text_add(text, "[");
   for (int d = 0; d < in->dims; d++) {
     const struct situ__program_size *s = &in->size[d];
@@ -49,7 +50,8 @@ static bool refuse_input(const situ__program *p, const situ__program_input *in, 
 static bool check_input(const situ__program *p, const situ__program_input *in, const situ_tensor *t, int64_t *bound) {
   const situ_shape shape = situ_shape_of(t);
   char because[160];
-  if (!is_like(situ_dtype_of(t), in->dtype) || shape.ndim != in->dims) return refuse_input(p, in, t, "");
+  if (!is_like(situ_dtype_of(t), in->dtype) || (in->dims >= 0 && shape.ndim != in->dims))
+    return refuse_input(p, in, t, "");
   for (int d = 0; d < in->dims; d++) {
     const struct situ__program_size *s = &in->size[d];
     if (s->size >= 0 ? s->size != shape.dim[d] : false) return refuse_input(p, in, t, "");
@@ -122,6 +124,8 @@ static bool read_inputs(const situ__program *p, const situ_tree *inputs, situ__v
 static bool read_parts(const situ__program *p, situ_nn_module *root, situ__value *value) {
   for (int i = 0; i < p->parts; i++)
     if (!set_value(&value[p->part[i].value], situ_nn_get_tensor(root, p->part[i].path))) return false;
+  for (int i = 0; i < p->constants; i++)
+    if (!set_value(&value[p->constant[i].value], p->constant[i].tensor)) return false;
   return true;
 }
 
@@ -156,7 +160,7 @@ static bool keep_results(situ__op_call *c, situ_tensor *first) {
   return true;
 }
 
-static bool run_node(situ__op_call *c) {
+bool situ__program_run_node(situ__op_call *c) {
   const situ__program_node *n = c->node;
   if (n->row->results == SITU__RESULTS_NONE) return true;
   if (n->counts && !situ__call_trains(c)) return situ_error() == SITU_OK && keep_results(c, situ__arg_tensor(c, 0));
@@ -182,7 +186,7 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__value 
   for (int i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
     situ__op_call c = { .node = n, .arg = n->arg, .value = value, .root = root };
-    if (!run_node(&c)) {
+    if (!situ__program_run_node(&c)) {
       if (clean)
         situ__error_add("  in %s%s%s, %s of %s%s%s", *n->module ? n->module : "the outermost module",
                         n->no_grad ? " (no_grad)" : "", "", n->row->target, p->path, *n->site ? ", from " : "",

@@ -1,0 +1,113 @@
+/* Reads ONNX models: what its files share.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_PROGRAM_ONNX_H
+#define SITU_PROGRAM_ONNX_H
+
+#include "io/protobuf.h"
+#include "io/values.h"
+#include "program/bind.h"
+#include "program/build.h"
+
+/* Where a value is when the program runs. */
+typedef enum situ__onnx_place {
+  SITU__ONNX_DEVICE = 0, /* on the module's device */
+  SITU__ONNX_HOST,       /* on the host: sizes, and what is computed from them */
+  SITU__ONNX_CONSTANT    /* known now: an initialiser that is not a parameter, or computed from such */
+} situ__onnx_place;
+
+typedef struct situ__onnx_value {
+  const char *name;
+  situ__protobuf source; /* of an initialiser: its TensorProto */
+  bool initialiser;
+  situ__onnx_place place;
+  bool ready;        /* an earlier node computes it, or it is given */
+  bool weight;       /* it reaches a layer as its parameter, directly or through views */
+  bool product;      /* it is the result of a layer */
+  bool listed;       /* program->constant has it */
+  int32_t on_device; /* the value that is its copy on the module's device; -1: none */
+  int32_t input;     /* of an input: its number in the program; -1: none */
+} situ__onnx_value;
+
+/* A file with external data. */
+typedef struct situ__onnx_file {
+  const char *location;
+  int fd;
+  int64_t bytes;
+  situ__mapping *mapping; /* NULL: values are read */
+} situ__onnx_file;
+
+typedef struct situ__onnx {
+  const char *path;
+  situ_load_options options;
+  int fd;
+  int64_t bytes;
+  situ__mapping *mapping;
+  situ__program *program;
+  int64_t opset;
+  situ__names values;
+  situ__onnx_value *about; /* of each value of the program */
+  situ__value *known;      /* the tensors of constants, on the host, once they were needed */
+  int32_t capacity;
+  int64_t symbol_capacity;
+  int32_t *part_of; /* of each part of the program: the constant that it holds */
+  int32_t part_capacity;
+  situ__onnx_file *file;
+  int32_t files;
+  situ__lacks lacks;
+  int64_t budget; /* bytes that may be computed from constants when the file is loaded */
+} situ__onnx;
+
+/* Both return false after recording an error with the file's path. */
+bool situ__onnx_bad(const situ__onnx *f, situ_status status, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
+bool situ__onnx_no_memory(void) SITU_COLD;
+/* A text of the file, which must not contain NUL; NULL after recording an error. */
+const char *situ__onnx_text(situ__onnx *f, const situ__protobuf *bytes);
+/* The dtype of ONNX's number; SITU_DTYPE_DEFAULT: situ lacks it. */
+situ_dtype situ__onnx_dtype(uint64_t number);
+const char *situ__onnx_dtype_name(uint64_t number);
+
+/* ---- tensors (onnx_tensor.c) ---- */
+
+typedef struct situ__onnx_tensor {
+  const char *name;
+  situ_shape shape;
+  uint64_t number; /* ONNX's dtype */
+  situ_dtype dtype;
+  situ__protobuf message, raw;
+  bool has_raw, external;
+  const char *location; /* of external data */
+  int64_t offset, length; /* -1: all that its shape needs */
+} situ__onnx_tensor;
+bool situ__onnx_read_tensor(situ__onnx *f, situ__protobuf message, situ__onnx_tensor *out);
+/* The tensor's values, owned by the innermost scope; NULL after recording an error. */
+situ_tensor *situ__onnx_load_tensor(situ__onnx *f, const situ__onnx_tensor *t, situ_device device);
+/* Opens a file beside the model, or finds it open; NULL after recording an error. */
+const situ__onnx_file *situ__onnx_open_file(situ__onnx *f, const char *location);
+
+/* ---- the graph (onnx_graph.c, onnx_node.c) ---- */
+
+typedef struct situ__onnx_node {
+  const char *name, *op, *domain, *module;
+  const int32_t *input; /* values; -1: absent */
+  const int32_t *output;
+  int32_t inputs, outputs;
+  situ__protobuf message;
+} situ__onnx_node;
+
+/* Adds the graph's nodes to the program. results (capacity most, may be NULL) gets the values of its outputs. */
+bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf graph, int depth, int32_t *results, int32_t most,
+                           int32_t *count);
+/* Adds a node to the program, or computes its results if they are constants. */
+bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth);
+bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out);
+/* Sets *out to the value of v's copy on the module's device, or on the host. */
+bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out);
+bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out);
+/* The tensor of a constant, on the host; NULL after recording an error. */
+situ_tensor *situ__onnx_known(situ__onnx *f, int32_t v);
+
+/* Fills m with the parameters and buffers (onnx_parts.c). */
+bool situ__onnx_name_parts(situ__onnx *f);
+bool situ__onnx_build(situ__onnx *f, situ_nn_module *m);
+
+#endif
