@@ -279,6 +279,25 @@ static bool name_inputs(situ__onnx *f, const situ__onnx_node *node, const situ__
   return true;
 }
 
+/* Where the row has a dtype, an attribute is ONNX's number of one. */
+static bool read_dtype(const situ__op_row *row, situ__named_arg *given, situ__text *why) {
+  const char *name;
+  int length;
+  char type;
+  for (int k = 0; (type = situ__op_parameter(row, k, &name, &length)); k++) {
+    if (type != 'd' || given->arg.kind != SITU__ARG_INT || strncmp(name, given->name, (size_t)length) != 0 ||
+        given->name[length])
+      continue;
+    const uint64_t number = (uint64_t)given->arg.integer;
+    if (number == 0) given->arg = (situ__arg){ 0 };
+    else given->arg = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = situ__onnx_dtype(number) };
+    if (number == 0 || given->arg.integer) continue;
+    situ__text_add(why, "uses the dtype %s, which situ lacks", situ__onnx_dtype_name(number));
+    return false;
+  }
+  return true;
+}
+
 /* Binds the node to its row. Returns false with the reason in why, or after recording an error. */
 static bool bind(situ__onnx *f, call *c, const attribute *list, int attributes, situ__text *why) {
   situ__named_arg given[MOST_ARGS];
@@ -296,13 +315,16 @@ static bool bind(situ__onnx *f, call *c, const attribute *list, int attributes, 
       if (!loaded || !set_constant(f, v, loaded)) return false;
       given[count].arg = value_arg(v);
     }
-    count++;
+    if (!read_dtype(row, &given[count++], why)) return false;
   }
   const int results = row->results ? row->results : 1;
   if (results != SITU__RESULTS_LIST)
     for (int32_t i = results; i < c->node->outputs; i++)
       if (c->node->output[i] >= 0) return situ__text_add(why, "has more results than situ's"), false;
-  return situ__bind_args(&f->program->arena, row, given, count, &c->made.arg, why);
+  if (!situ__bind_args(&f->program->arena, row, given, count, &c->made.arg, why)) return false;
+  const char *lacks = row->lacks ? row->lacks(&(situ__op_call){ .node = &c->made, .arg = c->made.arg }) : NULL;
+  if (lacks) situ__text_add(why, "%s", lacks);
+  return !lacks;
 }
 
 /* ---- where it runs ---- */

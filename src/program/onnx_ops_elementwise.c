@@ -96,18 +96,7 @@ static situ_tensor *run_isinf(situ__op_call *c) {
 
 /* ---- casts ---- */
 
-static situ_dtype dtype_of_number(int64_t number) {
-  static const situ_dtype dtypes[] = {
-    [1] = SITU_F32,  [2] = SITU_U8,   [3] = SITU_I8,   [5] = SITU_I16,  [6] = SITU_I32,
-    [7] = SITU_I64,  [9] = SITU_BOOL, [10] = SITU_F16, [11] = SITU_F64, [16] = SITU_BF16
-  };
-  return number > 0 && number < (int64_t)(sizeof dtypes / sizeof *dtypes) ? dtypes[number] : SITU_DTYPE_DEFAULT;
-}
-static situ_tensor *run_cast(situ__op_call *c) {
-  const situ_dtype dtype = dtype_of_number(situ__arg_int(c, 1));
-  if (!dtype) return situ__call_refuse(c, "casts to a dtype that this library does not have");
-  return situ_to_dtype(situ__arg_tensor(c, 0), dtype);
-}
+static situ_tensor *run_cast(situ__op_call *c) { return situ__arg_cast(c, 1); }
 static situ_tensor *cast_like(situ_tensor *x, situ_tensor *like) { return situ_to_dtype(x, situ_dtype_of(like)); }
 static situ_tensor *same(situ_tensor *x) { return x; }
 
@@ -210,7 +199,7 @@ static const situ__op_row rows[] = {
     .run = run_isinf },
 
   { .target = "Cast",
-    .parameters = "t input, i to, _ saturate, _ round_mode",
+    .parameters = "t input, d to, _ saturate, _ round_mode",
     .inputs = 1,
     .run = run_cast,
     .shapes = true },

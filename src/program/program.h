@@ -68,7 +68,9 @@ typedef struct situ__op_row {
   /* ONNX: the first parameters, which are inputs by their order; the others, and inputs that once were, are attributes
      by name. */
   int inputs;
-  int since;   /* ONNX: the first opset that it is for */
+  int since; /* ONNX: the first opset that it is for */
+  /* ONNX: why situ lacks a call with these attributes; NULL: it does not. */
+  const char *(*lacks)(const situ__op_call *call);
   bool shapes; /* ONNX: it belongs to the arithmetic of shapes, which stays on the host (onnx_graph.c) */
 } situ__op_row;
 enum { SITU__RESULTS_LIST = -1, SITU__RESULTS_NONE = -2 };

@@ -9,11 +9,41 @@ import os
 import warnings
 
 import numpy as np
+import onnx
+import onnx.version_converter
+import torch
+from onnx import numpy_helper
 import onnx.backend.test.case.model as model_cases
 import onnx.backend.test.case.node as node_cases
-from safetensors.numpy import save_file
+from safetensors.torch import save_file
 
-KNOWN = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
+KNOWN = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16"}
+LEAST_OPSET = 13
+
+
+def to_torch(value):
+    """A tensor of an array, which may be bfloat16; None for other dtypes."""
+    if isinstance(value, onnx.TensorProto):
+        value = numpy_helper.to_array(value)
+    if isinstance(value, (int, float, bool)):
+        value = np.asarray(value)
+    if not isinstance(value, (np.ndarray, np.generic)) or str(value.dtype) not in KNOWN:
+        return None
+    value = np.array(value, order="C")
+    if str(value.dtype) == "bfloat16":
+        return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(value)
+
+
+def modern(model):
+    """The model in an opset that situ reads: some tests have that of the operator's first version."""
+    version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), LEAST_OPSET)
+    if version >= LEAST_OPSET:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, LEAST_OPSET)
+    except Exception:  # noqa: BLE001
+        return model
 
 
 def tensors_of(case):
@@ -23,11 +53,10 @@ def tensors_of(case):
         names = [value.name for value in case.model.graph.input]
         for prefix, values, keys in (("in", inputs, names), ("out", outputs, range(len(outputs)))):
             for key, value in zip(keys, values):
-                if isinstance(value, (int, float, bool)):
-                    value = np.asarray(value)
-                if not isinstance(value, (np.ndarray, np.generic)) or str(value.dtype) not in KNOWN:
+                tensor = to_torch(value)
+                if tensor is None:
                     return None
-                tensors[f"{prefix}.{k}.{str(key).replace('.', '_')}"] = np.ascontiguousarray(value).reshape(value.shape)
+                tensors[f"{prefix}.{k}.{str(key).replace('.', '_')}"] = tensor
     return tensors
 
 
@@ -47,7 +76,7 @@ def main():
             continue
         base = os.path.join(options.directory, case.name)
         with open(base + ".onnx", "wb") as file:
-            file.write(case.model.SerializeToString())
+            file.write(modern(case.model).SerializeToString())
         tensors = tensors_of(case)
         if tensors is not None:
             save_file(tensors, base + ".safetensors")

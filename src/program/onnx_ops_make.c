@@ -1,0 +1,120 @@
+/* ONNX's factories. Tensors are made on the module's device, but for sizes, which stay on the host.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "program/program.h"
+
+static situ_tensor *run_constant_of_shape(situ__op_call *c) {
+  situ_shape shape;
+  situ_tensor *value = situ__arg_tensor(c, 1);
+  shape.ndim = situ__arg_host_ints(c, 0, shape.dim, SITU_MAX_DIMS);
+  if (shape.ndim < 0) return NULL;
+  const situ_options o = situ__call_options(c, SITU_F32);
+  return value ? situ_expand(situ_reshape(value, SITU_SCALAR), shape) : situ_zeros(shape, &o);
+}
+
+static situ_tensor *run_range(situ__op_call *c) {
+  double start = 0, limit = 0, delta = 1;
+  if (situ__arg_host_numbers(c, 0, &start, 1) < 0 || situ__arg_host_numbers(c, 1, &limit, 1) < 0 ||
+      situ__arg_host_numbers(c, 2, &delta, 1) < 0)
+    return NULL;
+  const situ_options o = situ__call_options(c, situ_dtype_of(situ__arg_tensor(c, 0)));
+  if (delta == 0 || !isfinite(delta)) return situ__call_refuse(c, "has a delta that is 0 or not finite");
+  if ((limit - start) / delta <= 0) return situ_empty(SITU_SHAPE(0), &o);
+  return situ_arange(start, limit, delta, &o);
+}
+
+static situ_tensor *run_eye_like(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_dtype dtype = situ__arg_dtype(c, 1);
+  const int64_t k = situ__arg_int(c, 2);
+  situ_tensor *ones = situ_ones_like(x, &(situ_options){ .dtype = dtype ? dtype : situ_dtype_of(x) });
+  return situ_triu(situ_tril(ones, k), k);
+}
+
+/* ---- random numbers: situ's own, whatever seed the file has ---- */
+
+/* Arguments: dtype, then two numbers: mean and scale, or low and high. */
+static situ_tensor *scale_normal(situ_tensor *x, const situ__op_call *c, int k) {
+  return situ_add_scalar(situ_mul_scalar(x, situ__arg_number(c, k + 1)), situ__arg_number(c, k));
+}
+static situ_tensor *scale_uniform(situ_tensor *x, const situ__op_call *c, int k) {
+  const double low = situ__arg_number(c, k), high = situ__arg_number(c, k + 1);
+  return situ_add_scalar(situ_mul_scalar(x, high - low), low);
+}
+static situ_tensor *run_random_normal(situ__op_call *c) {
+  const situ_options o = situ__call_options(c, situ__arg_dtype(c, 1));
+  return scale_normal(situ_randn(situ__arg_dims(c, 0), &o), c, 2);
+}
+static situ_tensor *run_random_uniform(situ__op_call *c) {
+  const situ_options o = situ__call_options(c, situ__arg_dtype(c, 1));
+  return scale_uniform(situ_rand(situ__arg_dims(c, 0), &o), c, 2);
+}
+static situ_tensor *run_random_normal_like(situ__op_call *c) {
+  return scale_normal(situ_randn_like(situ__arg_tensor(c, 0), &(situ_options){ .dtype = situ__arg_dtype(c, 1) }), c, 2);
+}
+static situ_tensor *run_random_uniform_like(situ__op_call *c) {
+  return scale_uniform(situ_rand_like(situ__arg_tensor(c, 0), &(situ_options){ .dtype = situ__arg_dtype(c, 1) }), c, 2);
+}
+static situ_tensor *run_bernoulli(situ__op_call *c) {
+  situ_tensor *y = situ_bernoulli(situ__arg_tensor(c, 0), NULL);
+  return situ__arg_given(c, 1) ? situ_to_dtype(y, situ__arg_dtype(c, 1)) : y;
+}
+static situ_tensor *run_multinomial(situ__op_call *c) {
+  situ_tensor *p = situ_softmax(situ__arg_tensor(c, 0), -1);
+  return situ_to_dtype(situ_multinomial(p, situ__arg_int(c, 2), true, NULL),
+                       situ__arg_given(c, 1) ? situ__arg_dtype(c, 1) : SITU_I32);
+}
+
+/* ---- windows ---- */
+
+typedef enum window { HANN, HAMMING, BLACKMAN } window;
+static situ_tensor *make_window(situ__op_call *c, window kind) {
+  int64_t size = 0;
+  if (situ__arg_host_ints(c, 0, &size, 1) < 0) return NULL;
+  const bool periodic = situ__arg_flag(c, 1);
+  const situ_dtype dtype = situ__arg_given(c, 2) ? situ__arg_dtype(c, 2) : SITU_F32;
+  const situ_options o = situ__call_options(c, situ_dtype_is_floating(dtype) ? dtype : SITU_F32);
+  situ_tensor *y = kind == HANN      ? situ_hann_window(size, periodic, &o)
+                   : kind == HAMMING ? situ_hamming_window(size, periodic, 25.0 / 46.0, 21.0 / 46.0, &o)
+                                     : situ_blackman_window(size, periodic, &o);
+  return situ_to_dtype(y, dtype);
+}
+static situ_tensor *run_hann(situ__op_call *c) { return make_window(c, HANN); }
+static situ_tensor *run_hamming(situ__op_call *c) { return make_window(c, HAMMING); }
+static situ_tensor *run_blackman(situ__op_call *c) { return make_window(c, BLACKMAN); }
+
+#define WINDOW "h size, i periodic=1, d? output_datatype"
+
+static const situ__op_row rows[] = {
+  { .target = "ConstantOfShape",
+    .parameters = "h input, t? value",
+    .inputs = 1,
+    .run = run_constant_of_shape,
+    .shapes = true },
+  { .target = "Range", .parameters = "h start, h limit, h delta", .inputs = 3, .run = run_range },
+  { .target = "EyeLike", .parameters = "t input, d? dtype, i k=0", .inputs = 1, .run = run_eye_like },
+  { .target = "RandomNormal",
+    .parameters = "I shape, d? dtype, n mean=0, n scale=1, _ seed",
+    .run = run_random_normal },
+  { .target = "RandomUniform",
+    .parameters = "I shape, d? dtype, n low=0, n high=1, _ seed",
+    .run = run_random_uniform },
+  { .target = "RandomNormalLike",
+    .parameters = "t input, d? dtype, n mean=0, n scale=1, _ seed",
+    .inputs = 1,
+    .run = run_random_normal_like },
+  { .target = "RandomUniformLike",
+    .parameters = "t input, d? dtype, n low=0, n high=1, _ seed",
+    .inputs = 1,
+    .run = run_random_uniform_like },
+  { .target = "Bernoulli", .parameters = "t input, d? dtype, _ seed", .inputs = 1, .run = run_bernoulli },
+  { .target = "Multinomial",
+    .parameters = "t input, d? dtype, i sample_size=1, _ seed",
+    .inputs = 1,
+    .run = run_multinomial },
+  { .target = "HannWindow", .parameters = WINDOW, .inputs = 1, .run = run_hann },
+  { .target = "HammingWindow", .parameters = WINDOW, .inputs = 1, .run = run_hamming },
+  { .target = "BlackmanWindow", .parameters = WINDOW, .inputs = 1, .run = run_blackman },
+};
+const situ__op_family situ__onnx_make_family = { rows, sizeof rows / sizeof *rows };
