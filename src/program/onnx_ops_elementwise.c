@@ -53,6 +53,15 @@ static situ_tensor *run_clip(situ__op_call *c) {
 
 /* ---- activations with numbers ---- */
 
+/* A slope of a number, or of the channels; any other that broadcasts is a choice. */
+static situ_tensor *prelu(situ_tensor *x, situ_tensor *slope) {
+  const situ_shape s = situ_shape_of(slope);
+  const int64_t numel = situ_numel(slope);
+  const bool channels = s.ndim >= 1 && s.ndim == situ_dim(x) - 1 && s.dim[0] == numel && numel == situ_size(x, 1);
+  if (numel == 1 || channels) return situ_prelu(x, situ_reshape(slope, SITU_SHAPE(-1)));
+  return situ_where(situ_lt_scalar(x, 0), situ_mul(x, slope), x);
+}
+
 static situ_tensor *run_gelu(situ__op_call *c) {
   return situ_gelu(situ__arg_tensor(c, 0), *situ__arg_text(c, 1) == 't' ? SITU_GELU_TANH : SITU_GELU_NONE);
 }
@@ -167,7 +176,7 @@ static const situ__op_row rows[] = {
   PAIR_SHAPES("Mul", situ_mul),
   PAIR_SHAPES("Or", situ_logical_or),
   PAIR_SHAPES("Pow", power),
-  PAIR("PRelu", situ_prelu),
+  PAIR("PRelu", prelu),
   PAIR_SHAPES("Sub", situ_sub),
   PAIR("Xor", situ_logical_xor),
   VARIADIC("Max", run_max),

@@ -123,8 +123,8 @@ static situ_tensor *run_conv_transpose(situ__op_call *c) {
                           (w.kernel.dim[d] - 1) * w.dilation.dim[d] + 1;
     if (same || wanted.ndim) {
       const int64_t out = wanted.ndim ? at_or(wanted, d + wanted.ndim - w.dims, 1) : size.dim[d + 2] * w.stride.dim[d];
-      const int64_t total = whole - out;
-      w.before[d] = same && automatic[5] == 'U' ? total / 2 : total - total / 2;
+      const int64_t total = whole - out, half = total >= 0 ? total / 2 : -((1 - total) / 2);
+      w.before[d] = same && automatic[5] == 'U' ? half : total - half;
       w.after[d] = total - w.before[d];
     }
     w.even = w.even && w.before[d] == w.after[d] && w.before[d] >= 0;
@@ -291,24 +291,29 @@ static situ_tensor *run_global_lp(situ__op_call *c) {
   return situ_norm(x, situ__arg_number(c, 1), &o);
 }
 
-/* Arguments: X, I, output_shape, auto_pad, dilations, kernel_shape, pads, strides. Indices are of the whole result. */
+/* Arguments: X, I, output_shape, auto_pad, dilations, kernel_shape, pads, strides. Indices are of the whole result as
+   kernel, strides and pads give it; a larger output_shape adds zeros after it. */
 static situ_tensor *run_max_unpool(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *index = situ__arg_tensor(c, 1);
   situ_shape size = situ_shape_of(x), given;
+  int64_t numel = 1;
   windows w;
   if (!read_windows(c, 3, x, situ__arg_dims(c, 5), &w)) return NULL;
-  for (int d = 0; d < w.dims; d++)
-    size.dim[d + 2] = (size.dim[d + 2] - 1) * w.stride.dim[d] - w.before[d] - w.after[d] + w.kernel.dim[d];
   given.ndim = situ__arg_host_ints(c, 2, given.dim, SITU_MAX_DIMS);
   if (given.ndim < 0) return NULL;
   if (given.ndim && given.ndim != size.ndim) return situ__call_refuse(c, "has an output_shape of another rank");
+  for (int d = 0; d < w.dims; d++)
+    size.dim[d + 2] = (size.dim[d + 2] - 1) * w.stride.dim[d] - w.before[d] - w.after[d] + w.kernel.dim[d];
+  for (int d = 0; d < size.ndim; d++)
+    if (size.dim[d] < 0 || !situ__mul_i64(numel, size.dim[d], &numel)) return situ__call_refuse(c, "has a bad output");
   const situ_options o = { .dtype = situ_dtype_of(x), .device = situ_device_of(x) };
-  const situ_shape *out = given.ndim ? &given : &size;
-  int64_t numel = 1;
-  for (int d = 0; d < out->ndim; d++)
-    if (out->dim[d] < 0 || !situ__mul_i64(numel, out->dim[d], &numel)) return situ__call_refuse(c, "has a bad output");
   situ_tensor *flat = situ_zeros(SITU_SHAPE(numel), &o);
-  return situ_reshape(situ_scatter(flat, 0, situ_flatten(index, 0, -1), situ_flatten(x, 0, -1)), *out);
+  situ_tensor *y = situ_reshape(situ_scatter(flat, 0, situ_flatten(index, 0, -1), situ_flatten(x, 0, -1)), size);
+  for (int d = 0; d < w.dims; d++) {
+    w.before[d] = 0;
+    w.after[d] = given.ndim ? given.dim[d + 2] - size.dim[d + 2] : 0;
+  }
+  return given.ndim ? pad_windows(y, &w, NULL, 0) : y;
 }
 
 /* Arguments: input, image_shape, block_shape, dilations, pads, strides. Uneven padding is cut from the whole image. */
