@@ -24,7 +24,7 @@ static double place_of(const resize *r, int64_t i) {
   const char *mode = r->coordinates;
   const double x = (double)i, in = (double)r->in, length = (double)r->out;
   if (strcmp(mode, "asymmetric") == 0) return x / r->scale;
-  if (strcmp(mode, "align_corners") == 0) return r->out > 1 ? x * (in - 1) / (length - 1) : 0;
+  if (strcmp(mode, "align_corners") == 0) return r->scale * in > 1 ? x * (in - 1) / (r->scale * in - 1) : 0;
   if (strcmp(mode, "pytorch_half_pixel") == 0) return r->out > 1 ? (x + 0.5) / r->scale - 0.5 : 0;
   if (strcmp(mode, "tf_crop_and_resize") == 0)
     return r->out > 1 ? r->start * (in - 1) + x * (r->end - r->start) * (in - 1) / (length - 1)
@@ -60,12 +60,11 @@ static void fill_row(const resize *r, int64_t i, float *row) {
     row[clamp_place(nearest_to(r, x), r->in)] = 1;
     return;
   }
-  const double reach = (r->mode == 'l' ? 1 : 2) / stretch;
+  const double reach = (r->mode == 'l' ? 1 : 2) / stretch; /* a wider kernel, of the elements that are there */
   const int64_t first = (int64_t)floor(x - reach), last = (int64_t)ceil(x + reach);
-  const bool exclude = r->exclude || stretch < 1;
   for (int pass = 0; pass < 2; pass++)
     for (int64_t k = first; k <= last; k++) {
-      if (exclude && (k < 0 || k >= r->in)) continue;
+      if (r->exclude && (k < 0 || k >= r->in)) continue;
       const double w = weight_at(r, (x - (double)k) * stretch);
       if (pass == 0) sum += w;
       else if (sum != 0) row[clamp_place(k, r->in)] += (float)(w / sum);

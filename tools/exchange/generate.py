@@ -7,6 +7,8 @@ SPDX-License-Identifier: MIT
   python3 tools/exchange/generate.py --all DIR     all models of models.py
   python3 tools/exchange/generate.py --only bert,gpt2 DIR
   python3 tools/exchange/generate.py --all --core DIR     the same after run_decompositions(), as core-NAME
+  python3 tools/exchange/generate.py --onnx [--all DIR]   NAME.onnx, beside the NAME.safetensors of the above (needs
+                                                          onnx and onnxscript)
 
 NAME.pt2 is the exported program; NAME.safetensors has in.K.NAME and out.K.N of shape K (two batch sizes, if the model
 allows), and the losses of 20 steps of SGD at `rate` on train.NAME: the sum of the mean squares of all floating
@@ -104,23 +106,52 @@ def generate(name, directory):
     return tensors
 
 
+def generate_onnx(name, directory):
+    """The model of generate(name), whose weights the same seed gives, by torch's ONNX exporter."""
+    import onnx
+    torch.manual_seed(0)
+    net, inputs = models.ROWS[name]()
+    net = net.eval()
+    given = inputs(2)
+    free = {k: {0: torch.export.Dim.DYNAMIC} for k in given}
+    try:
+        program = torch.onnx.export(net, (), kwargs=given, dynamo=True, dynamic_shapes=free, verbose=False)
+    except Exception as problem:  # noqa: BLE001
+        print("    static:", str(problem).splitlines()[0][:150])
+        program = torch.onnx.export(net, (), kwargs=given, dynamo=True, verbose=False)
+    path = os.path.join(directory, name + ".onnx")
+    program.save(path, external_data=False)
+    model = onnx.load(path)
+    del model.graph.value_info[:]
+    del model.metadata_props[:]
+    for node in model.graph.node:
+        kept = [p for p in node.metadata_props if p.key == "pkg.torch.onnx.name_scopes"]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    onnx.save(model, path)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--core", action="store_true")
+    parser.add_argument("--onnx", action="store_true")
     parser.add_argument("--only", default="")
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("directory", nargs="?", default=os.path.join(here, "..", "..", "tests", "program", "data"))
     options = parser.parse_args()
-    names = options.only.split(",") if options.only else models.LISTED if options.all else models.COMMITTED
-    core = names if options.core else [] if options.all or options.only else models.COMMITTED_CORE
+    names = options.only.split(",") if options.only else models.LISTED if options.all else models.COMMITTED_ONNX if options.onnx else models.COMMITTED
+    core = names if options.core else [] if options.all or options.only or options.onnx else models.COMMITTED_CORE
     names = ([] if options.core else names) + [CORE + name for name in core]
     os.makedirs(options.directory, exist_ok=True)
     failed = 0
     for name in names:
         start = time.time()
         try:
-            save_file(generate(name, options.directory), os.path.join(options.directory, name + ".safetensors"))
+            if options.onnx:
+                generate_onnx(name, options.directory)
+            else:
+                save_file(generate(name, options.directory), os.path.join(options.directory, name + ".safetensors"))
             print(f"{name}: {time.time() - start:.1f} s", flush=True)
         except Exception:  # noqa: BLE001
             failed += 1

@@ -193,6 +193,7 @@ hugging("tiny-gpt2", "GPT2LMHeadModel", "GPT2Config", short, vocab_size=31, n_em
 hugging("tiny-resnet", "ResNetModel", "ResNetConfig", image(16), embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1],
         layer_type="basic")
 COMMITTED = "mlp lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet".split()
+COMMITTED_ONNX = "mlp lstm gru unet-ish tiny-bert tiny-resnet".split()
 # After run_decompositions().
 COMMITTED_CORE = "unet-ish tiny-bert".split()
 

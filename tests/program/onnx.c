@@ -1,0 +1,343 @@
+/* An ONNX model as a module, what is refused when it is loaded, and hostile files: sizes beyond 64 bits, values past
+   the end, paths out of the directory, cycles, deep nesting. The models are written here, field by field.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "situ/situ.h"
+
+/* ---- a writer of protobuf ---- */
+
+typedef struct message {
+  unsigned char data[4096];
+  size_t length;
+} message;
+
+static void put_varint(message *m, uint64_t value) {
+  do {
+    m->data[m->length++] = (unsigned char)((value & 127) | (value > 127 ? 128 : 0));
+    value >>= 7;
+  } while (value);
+}
+static void put_int(message *m, uint32_t field, uint64_t value) {
+  put_varint(m, field << 3);
+  put_varint(m, value);
+}
+static void put_bytes(message *m, uint32_t field, const void *data, size_t length) {
+  put_varint(m, field << 3 | 2);
+  put_varint(m, length);
+  assert_true(m->length + length <= sizeof m->data);
+  if (length) memcpy(m->data + m->length, data, length);
+  m->length += length;
+}
+static void put_text(message *m, uint32_t field, const char *text) { put_bytes(m, field, text, strlen(text)); }
+static void put_message(message *m, uint32_t field, const message *inner) {
+  put_bytes(m, field, inner->data, inner->length);
+}
+
+/* Fields of GraphProto. */
+enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
+
+static void put_node(message *graph, const char *op, const char *in, const char *more, const char *out,
+                     const message *attribute) {
+  message node = { .length = 0 };
+  if (in) put_text(&node, 1, in);
+  if (more) put_text(&node, 1, more);
+  put_text(&node, 2, out);
+  put_text(&node, 3, "here");
+  put_text(&node, 4, op);
+  if (attribute) put_message(&node, 5, attribute);
+  put_message(graph, NODE, &node);
+}
+
+/* A float input or output of one free dimension and one of 2. */
+static void put_value(message *graph, uint32_t field, const char *name) {
+  message free_dim = { .length = 0 }, dim = { .length = 0 }, shape = { .length = 0 }, tensor = { .length = 0 };
+  message type = { .length = 0 }, value = { .length = 0 };
+  put_text(&free_dim, 2, "n");
+  put_int(&dim, 1, 2);
+  put_message(&shape, 1, &free_dim);
+  put_message(&shape, 1, &dim);
+  put_int(&tensor, 1, 1);
+  put_message(&tensor, 2, &shape);
+  put_message(&type, 1, &tensor);
+  put_text(&value, 1, name);
+  put_message(&value, 2, &type);
+  put_message(graph, field, &value);
+}
+
+static message float_tensor(const char *name, uint64_t size) {
+  message t = { .length = 0 };
+  put_int(&t, 1, size);
+  put_int(&t, 2, 1);
+  put_text(&t, 8, name);
+  return t;
+}
+
+static situ_nn_module *load_bytes(const void *data, size_t length) {
+  FILE *f = fopen("written.onnx", "wb");
+  assert_non_null(f);
+  assert_true(fwrite(data, 1, length, f) == length);
+  assert_int_equal(fclose(f), 0);
+  return situ_export_load("written.onnx", NULL);
+}
+
+static situ_nn_module *load_graph(const message *graph, uint64_t opset) {
+  message model = { .length = 0 }, import = { .length = 0 };
+  put_int(&model, 1, 8);
+  put_text(&import, 1, "");
+  put_int(&import, 2, opset);
+  put_message(&model, 8, &import);
+  put_message(&model, 7, graph);
+  return load_bytes(model.data, model.length);
+}
+
+/* y = op(x, other). */
+static message graph_of(const char *op, const char *other) {
+  message graph = { .length = 0 };
+  put_value(&graph, INPUT, "x");
+  put_value(&graph, OUTPUT, "y");
+  put_node(&graph, op, "x", other, "y", NULL);
+  return graph;
+}
+
+/* ---- tests ---- */
+
+static situ_scope scope;
+static int64_t tensors, modules;
+
+static int open_scope(void **state) {
+  (void)state;
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_error_clear();
+  tensors = situ_live_tensors();
+  modules = situ_nn_live_modules();
+  situ_scope_begin(&scope);
+  return 0;
+}
+static int close_scope(void **state) {
+  (void)state;
+  SITU_IGNORE(situ_scope_end(&scope));
+  situ_error_clear();
+  return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
+}
+
+static void expect_refused(situ_nn_module *m, situ_status status, const char *word) {
+  if (m) fail_msg("a file that must say \"%s\" was accepted", word);
+  if (situ_error() != status || !strstr(situ_error_message(), word))
+    fail_msg("%s: \"%s\" does not say \"%s\"", situ_status_name(situ_error()), situ_error_message(), word);
+  situ_error_clear();
+}
+
+static void names_parameters_and_buffers(void **state) {
+  (void)state;
+  const float weight[4] = { 1, 2, 3, 4 }, shift[2] = { 10, 20 };
+  message graph = { .length = 0 }, w = { .length = 0 }, s = float_tensor("shift/1", 2);
+  put_value(&graph, INPUT, "x");
+  put_value(&graph, OUTPUT, "y");
+  put_int(&w, 1, 2);
+  put_int(&w, 1, 2);
+  put_int(&w, 2, 1);
+  put_text(&w, 8, "encoder.0.weight");
+  put_bytes(&w, 9, weight, sizeof weight);
+  put_bytes(&s, 4, shift, sizeof shift); /* float_data, packed */
+  put_message(&graph, INITIALIZER, &w);
+  put_message(&graph, INITIALIZER, &s);
+  put_node(&graph, "Sub", "x", "shift/1", "z", NULL);
+  put_node(&graph, "MatMul", "z", "encoder.0.weight", "y", NULL);
+  situ_nn_module *m = load_graph(&graph, 17);
+  assert_non_null(m);
+  situ_tree *parameters = situ_nn_parameters(m), *dict = situ_nn_state_dict(m);
+  assert_int_equal(situ_tree_count(parameters), 1);
+  assert_non_null(situ_tree_get(parameters, "encoder.0.weight"));
+  assert_non_null(situ_tree_get(dict, "shift_1"));
+  const float x[2] = { 11, 22 };
+  float y[2];
+  situ_tensor *out = situ_nn_forward(m, situ_from_host(x, sizeof x, SITU_SHAPE(1, 2), NULL));
+  assert_int_equal(situ_copy_to_host(out, y, sizeof y), SITU_OK);
+  assert_true(y[0] == 7 && y[1] == 10);
+  assert_null(situ_nn_forward(m, situ_zeros(SITU_SHAPE(1, 3), NULL)));
+  if (!strstr(situ_error_message(), "input x is f32 [1, 3], but the program takes f32 [n, 2]"))
+    fail_msg("%s", situ_error_message());
+  situ_error_clear();
+  situ_tree_free(parameters);
+  situ_tree_free(dict);
+  situ_nn_free(m);
+}
+
+static void lists_what_it_lacks(void **state) {
+  (void)state;
+  message graph = { .length = 0 };
+  put_value(&graph, INPUT, "x");
+  put_value(&graph, OUTPUT, "y");
+  put_node(&graph, "Scan", "x", NULL, "z", NULL);
+  put_node(&graph, "Loop", "z", NULL, "y", NULL);
+  situ_nn_module *m = load_graph(&graph, 17);
+  assert_null(m);
+  assert_non_null(strstr(situ_error_message(), "has 2 calls that this library lacks: Scan (opset 17), Loop (opset 17)"));
+  expect_refused(m, SITU_E_UNSUPPORTED, "\n  here: Loop");
+  graph = graph_of("Relu", NULL);
+  expect_refused(load_graph(&graph, 12), SITU_E_UNSUPPORTED, "is of opset 12, and 13 to");
+  expect_refused(load_graph(&graph, 99), SITU_E_UNSUPPORTED, "is of opset 99");
+}
+
+static void refuses_malformed_messages(void **state) {
+  (void)state;
+  static const unsigned char beyond[] = { 8, 8, 0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1 };
+  static const unsigned char past[] = { 8, 8, 0x3a, 100, 1 };
+  static const unsigned char endless[] = { 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1 };
+  static const unsigned char group[] = { 8, 8, 0x3b };
+  expect_refused(load_bytes(beyond, sizeof beyond), SITU_E_FORMAT, "cut off");
+  expect_refused(load_bytes(past, sizeof past), SITU_E_FORMAT, "cut off");
+  expect_refused(load_bytes(endless, sizeof endless), SITU_E_FORMAT, "neither a .pt2 archive nor an ONNX model");
+  expect_refused(load_bytes(group, sizeof group), SITU_E_FORMAT, "cut off");
+  expect_refused(load_bytes("hello, world", 12), SITU_E_FORMAT, "neither");
+  expect_refused(load_bytes("", 0), SITU_E_FORMAT, "is empty");
+  message graph = graph_of("Relu", NULL);
+  for (size_t length = 0; length < graph.length; length++) { /* every cut is an error, or a smaller model */
+    message part = graph;
+    part.length = length;
+    situ_nn_module *m = load_graph(&part, 17);
+    if (m) situ_nn_free(m);
+    else if (situ_error() == SITU_OK) fail_msg("no error for a graph of %zu bytes", length);
+    situ_error_clear();
+  }
+}
+
+static void refuses_huge_sizes(void **state) {
+  (void)state;
+  static const uint64_t sizes[] = { (uint64_t)1 << 63, (uint64_t)1 << 62, INT64_MAX, 1000 };
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    message graph = graph_of("Add", "w"), w = float_tensor("w", sizes[i]);
+    put_bytes(&w, 9, "1234", 4);
+    put_message(&graph, INITIALIZER, &w);
+    expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "tensor");
+  }
+  message graph = graph_of("Add", "w"), w = float_tensor("w", INT64_MAX / 8); /* typed values that are not there */
+  put_message(&graph, INITIALIZER, &w);
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "of 0 values");
+}
+
+static void refuses_cycles_and_doubles(void **state) {
+  (void)state;
+  message graph = { .length = 0 };
+  put_value(&graph, INPUT, "x");
+  put_value(&graph, OUTPUT, "y");
+  put_node(&graph, "Add", "x", "b", "a", NULL);
+  put_node(&graph, "Relu", "a", NULL, "b", NULL);
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "uses a value 'b' before it is computed");
+  graph = graph_of("Add", "y");
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "uses a value 'y' before");
+  graph = graph_of("Relu", NULL);
+  put_node(&graph, "Tanh", "x", NULL, "y", NULL);
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "has two values 'y'");
+}
+
+/* If in If in If, each with a constant condition. */
+static void refuses_deep_nesting(void **state) {
+  (void)state;
+  message graph = { .length = 0 };
+  put_node(&graph, "Relu", "x", NULL, "y20", NULL);
+  message out = { .length = 0 };
+  put_text(&out, 1, "y20");
+  put_message(&graph, OUTPUT, &out);
+  for (int depth = 19; depth >= 0; depth--) {
+    char name[16];
+    message outer = { .length = 0 }, branch = { .length = 0 }, value = { .length = 0 };
+    message t = { .length = 0 };
+    put_text(&branch, 1, "then_branch");
+    put_int(&branch, 20, 5);
+    put_message(&branch, 6, &graph);
+    put_int(&t, 2, 9);
+    put_bytes(&t, 9, "\1", 1);
+    (void)snprintf(name, sizeof name, "c%d", depth);
+    put_text(&value, 1, "value");
+    put_int(&value, 20, 4);
+    put_message(&value, 5, &t);
+    put_node(&outer, "Constant", NULL, NULL, name, &value);
+    if (depth == 0) put_value(&outer, INPUT, "x");
+    char result[16];
+    (void)snprintf(result, sizeof result, depth ? "y%d" : "y", depth);
+    put_node(&outer, "If", name, NULL, result, &branch);
+    message given = { .length = 0 };
+    put_text(&given, 1, result);
+    put_message(&outer, OUTPUT, &given);
+    graph = outer;
+  }
+  expect_refused(load_graph(&graph, 17), SITU_E_LIMIT, "has graphs inside graphs");
+}
+
+static message external_graph(const char *location, const char *offset, const char *length) {
+  static const char *const keys[] = { "location", "offset", "length" };
+  const char *const values[] = { location, offset, length };
+  message graph = graph_of("Add", "w"), w = float_tensor("w", 2);
+  put_int(&w, 14, 1);
+  for (int i = 0; i < 3; i++) {
+    message entry = { .length = 0 };
+    put_text(&entry, 1, keys[i]);
+    put_text(&entry, 2, values[i]);
+    put_message(&w, 13, &entry);
+  }
+  put_message(&graph, INITIALIZER, &w);
+  return graph;
+}
+
+static void reads_external_data_only_beside_the_model(void **state) {
+  (void)state;
+  const float data[4] = { 1, 2, 3, 4 };
+  static const char *const outside[] = { "/etc/hostname", "../secret", "sub/../../secret", "", "a//b", "..", "a\\b" };
+  FILE *f = fopen("weights.bin", "wb");
+  assert_non_null(f);
+  assert_true(fwrite(data, sizeof data, 1, f) == 1);
+  assert_int_equal(fclose(f), 0);
+  (void)unlink("link.bin");
+  assert_int_equal(symlink("weights.bin", "link.bin"), 0);
+  message graph = external_graph("weights.bin", "8", "8");
+  situ_nn_module *m = load_graph(&graph, 17);
+  if (!m) fail_msg("%s", situ_error_message());
+  float y[2];
+  assert_int_equal(situ_copy_to_host(situ_nn_forward(m, situ_zeros(SITU_SHAPE(1, 2), NULL)), y, sizeof y), SITU_OK);
+  assert_true(y[0] == 3 && y[1] == 4);
+  situ_nn_free(m);
+  for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+    graph = external_graph(outside[i], "0", "8");
+    expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "names the file");
+  }
+  graph = external_graph("link.bin", "0", "8");
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "symbolic link");
+  graph = external_graph("absent.bin", "0", "8");
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "names the file 'absent.bin'");
+  graph = external_graph("weights.bin", "12", "8");
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "does not have");
+  graph = external_graph("weights.bin", "9223372036854775807", "8");
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "does not have");
+  graph = external_graph("weights.bin", "-8", "8");
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "is not a number");
+  graph = external_graph("weights.bin", "99999999999999999999", "8");
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "is not a number");
+  graph = external_graph("weights.bin", "0", "16");
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "does not have");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(names_parameters_and_buffers, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(lists_what_it_lacks, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(refuses_malformed_messages, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(refuses_huge_sizes, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(refuses_cycles_and_doubles, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(refuses_deep_nesting, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(reads_external_data_only_beside_the_model, open_scope, close_scope),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
