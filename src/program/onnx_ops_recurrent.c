@@ -23,7 +23,7 @@ typedef struct layer {
 } layer;
 
 /* Places of the arguments in all three. */
-enum { X, W, R, B, LENGTHS, H0, C0, PEEPHOLES, ACTIVATIONS, CLIP, DIRECTION, LAYOUT, HIDDEN, LINEAR };
+enum { X, W, R, B, LENGTHS, H0, C0, PEEPHOLES, ACTIVATIONS, CLIP, DIRECTION, LAYOUT, HIDDEN, LINEAR, FORGET = LINEAR };
 
 static activation *find_activation(const char *name) {
   static const struct {
@@ -43,6 +43,10 @@ static const char *lacks(const situ__op_call *c) {
   for (int i = 0; situ__arg_given(c, ACTIVATIONS) && i < list->count; i++)
     if (!find_activation(list->list[i].text)) return "has an activation other than Sigmoid, Tanh, Relu and Softsign";
   return NULL;
+}
+
+static const char *lstm_lacks(const situ__op_call *c) {
+  return situ__arg_flag(c, FORGET) ? "couples its input and forget gates" : lacks(c);
 }
 
 /* ONNX's order of gates to situ's: pieces of `each` rows of a tensor [gates * each, ..]. */
@@ -209,6 +213,11 @@ static const situ__op_row rows[] = {
     .results = 2,
     .lacks = lacks,
     .run = run_gru },
-  { .target = "LSTM", .parameters = LAYER, .inputs = 8, .results = 3, .lacks = lacks, .run = run_lstm },
+  { .target = "LSTM",
+    .parameters = LAYER ", i input_forget=0",
+    .inputs = 8,
+    .results = 3,
+    .lacks = lstm_lacks,
+    .run = run_lstm },
 };
 const situ__op_family situ__onnx_recurrent_family = { rows, sizeof rows / sizeof *rows };

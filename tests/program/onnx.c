@@ -223,7 +223,7 @@ static void refuses_huge_sizes(void **state) {
     put_message(&graph, INITIALIZER, &w);
     expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "tensor");
   }
-  message graph = graph_of("Add", "w"), w = float_tensor("w", INT64_MAX / 8); /* typed values that are not there */
+  message graph = graph_of("Add", "w"), w = float_tensor("w", (uint64_t)1 << 40); /* typed values that are not there */
   put_message(&graph, INITIALIZER, &w);
   expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "of 0 values");
 }

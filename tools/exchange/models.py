@@ -153,6 +153,13 @@ def mlp():
     return net, lambda batch: {"input": torch.randn(batch, 6)}
 
 
+@row("cnn")
+def cnn():
+    net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3), nn.ReLU(),
+                        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(24, 5))
+    return net, lambda batch: {"input": torch.randn(batch, 1, 12, 12)}
+
+
 class UNet(nn.Module):
     """Not a U-Net: each of the layers that such nets are made of, once."""
     def __init__(self):
@@ -192,8 +199,8 @@ hugging("tiny-gpt2", "GPT2LMHeadModel", "GPT2Config", short, vocab_size=31, n_em
         n_positions=16, bos_token_id=1, eos_token_id=2)
 hugging("tiny-resnet", "ResNetModel", "ResNetConfig", image(16), embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1],
         layer_type="basic")
-COMMITTED = "mlp lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet".split()
-COMMITTED_ONNX = "mlp lstm gru unet-ish tiny-bert tiny-resnet".split()
+COMMITTED = "mlp cnn lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet".split()
+COMMITTED_ONNX = "mlp cnn lstm gru unet-ish tiny-bert tiny-resnet".split()
 # After run_decompositions().
 COMMITTED_CORE = "unet-ish tiny-bert".split()
 
