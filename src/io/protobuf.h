@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is left of a message, or the bytes of a field. */
+/* The rest of a message, or the bytes of a field. */
 typedef struct situ__protobuf {
   const unsigned char *at;
   int64_t bytes;

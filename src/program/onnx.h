@@ -75,7 +75,7 @@ typedef struct situ__onnx_tensor {
   situ_dtype dtype;
   situ__protobuf message, raw;
   bool has_raw, external;
-  const char *location; /* of external data */
+  const char *location;   /* of external data */
   int64_t offset, length; /* -1: all that its shape needs */
 } situ__onnx_tensor;
 bool situ__onnx_read_tensor(situ__onnx *f, situ__protobuf message, situ__onnx_tensor *out);
@@ -93,6 +93,18 @@ typedef struct situ__onnx_node {
   int32_t inputs, outputs;
   situ__protobuf message;
 } situ__onnx_node;
+
+/* An attribute of a node (onnx_attributes.c). */
+typedef struct situ__onnx_attribute {
+  const char *name;
+  situ__arg arg;
+  situ__protobuf tensor, graph; /* of those kinds */
+} situ__onnx_attribute;
+/* All attributes of a node; *count goes on from what it is, up to `most`. */
+bool situ__onnx_read_attributes(situ__onnx *f, const situ__onnx_node *node, situ__onnx_attribute *out, int most,
+                                int *count);
+/* NULL: there is none of this name. */
+const situ__onnx_attribute *situ__onnx_find_attribute(const situ__onnx_attribute *list, int count, const char *name);
 
 /* Adds the graph's nodes to the program. results (capacity most, may be NULL) gets the values of its outputs. */
 bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf graph, int depth, int32_t *results, int32_t most,

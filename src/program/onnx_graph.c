@@ -22,8 +22,7 @@ enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12, SPARSE = 15 }; /* Gra
 /* ---- values ---- */
 
 bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out) {
-  if (situ__names_get(&f->values, name) >= 0)
-    return situ__onnx_bad(f, SITU_E_FORMAT, "has two values '%s'", name);
+  if (situ__names_get(&f->values, name) >= 0) return situ__onnx_bad(f, SITU_E_FORMAT, "has two values '%s'", name);
   if (!situ__program_add_value(f->program, SITU__VALUE_TENSOR, out)) return situ__onnx_no_memory();
   if (f->program->value_capacity != f->capacity) {
     const int32_t capacity = f->program->value_capacity;
@@ -133,8 +132,7 @@ static bool read_input(situ__onnx *f, situ__protobuf message) {
       tensor = true;
       if (!read_tensor_type(f, field.bytes, in)) return false;
     }
-  if (!tensor || type.bad)
-    return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' that is not a tensor", name);
+  if (!tensor || type.bad) return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' that is not a tensor", name);
   if (!situ__onnx_add_value(f, name, &v)) return false;
   f->about[v].ready = true;
   f->about[v].input = p->inputs++;
@@ -313,8 +311,7 @@ static bool read_members(situ__onnx *f, situ__protobuf message, graph *g) {
     if (field.number == INPUT && field.wire == SITU__PROTOBUF_BYTES && !read_input(f, field.bytes)) return false;
   m = message;
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);)
-    if (field.number == NODE && field.wire == SITU__PROTOBUF_BYTES &&
-        !read_node(f, field.bytes, &g->node[g->nodes++]))
+    if (field.number == NODE && field.wire == SITU__PROTOBUF_BYTES && !read_node(f, field.bytes, &g->node[g->nodes++]))
       return false;
   return true;
 }
@@ -360,7 +357,8 @@ static bool find_results(situ__onnx *f, situ__protobuf message, int32_t *results
     if (!read_info(f, field.bytes, &name, &type)) return false;
     const int32_t v = situ__names_get(&f->values, name);
     if (*count == most || v < 0 || !f->about[v].ready)
-      return situ__onnx_bad(f, SITU_E_FORMAT, "has a branch whose result '%s' does not exist, or is one too many", name);
+      return situ__onnx_bad(f, SITU_E_FORMAT, "has a branch whose result '%s' does not exist, or is one too many",
+                            name);
     results[(*count)++] = v;
   }
   return true;

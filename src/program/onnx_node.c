@@ -10,119 +10,6 @@
 #include "program/onnx.h"
 
 enum { MOST_ARGS = 32 };
-/* Elements of a list in an attribute. */
-enum { MOST_ELEMENTS = 1 << 16 };
-
-/* ---- attributes ---- */
-
-typedef struct attribute {
-  const char *name;
-  situ__arg arg;
-  situ__protobuf tensor, graph; /* of those kinds */
-} attribute;
-
-enum {
-  ATTR_NAME = 1,
-  ATTR_FLOAT = 2,
-  ATTR_INT = 3,
-  ATTR_TEXT = 4,
-  ATTR_TENSOR = 5,
-  ATTR_GRAPH = 6,
-  ATTR_FLOATS = 7,
-  ATTR_INTS = 8,
-  ATTR_TEXTS = 9,
-  ATTR_TYPE = 20,
-  ATTR_REFERENCE = 21
-};
-
-static double float_of(uint64_t bits) {
-  const uint32_t word = (uint32_t)bits;
-  float value;
-  memcpy(&value, &word, sizeof value);
-  return (double)value;
-}
-
-/* The elements of the field `number`, which is repeated; list NULL: only counts them. */
-static int64_t read_elements(situ__onnx *f, situ__protobuf m, uint32_t number, situ__arg *list) {
-  const situ__protobuf_wire wire = number == ATTR_FLOATS ? SITU__PROTOBUF_FIXED32 : SITU__PROTOBUF_VARINT;
-  int64_t count = 0;
-  for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
-    if (field.number != number) continue;
-    if (number == ATTR_TEXTS) {
-      if (list) {
-        list[count] = (situ__arg){ .kind = SITU__ARG_TEXT, .text = situ__onnx_text(f, &field.bytes) };
-        if (!list[count].text) return -1;
-      }
-      count++;
-      continue;
-    }
-    for (uint64_t bits; situ__protobuf_element(&m, &field, wire, &bits); count++)
-      if (list)
-        list[count] = number == ATTR_FLOATS ? (situ__arg){ .kind = SITU__ARG_FLOAT, .real = float_of(bits) }
-                                            : (situ__arg){ .kind = SITU__ARG_INT, .integer = (int64_t)bits };
-  }
-  return m.bad ? -1 : count;
-}
-
-static bool read_list(situ__onnx *f, situ__protobuf m, uint32_t number, situ__arg *out) {
-  const int64_t count = read_elements(f, m, number, NULL);
-  if (count < 0 || count > MOST_ELEMENTS)
-    return situ__onnx_bad(f, count < 0 ? SITU_E_FORMAT : SITU_E_LIMIT, "has a list that is cut off, or too long");
-  situ__arg *list = situ__arena_take(&f->program->arena, (size_t)count, sizeof *list);
-  if (!list) return situ__onnx_no_memory();
-  *out = (situ__arg){ .kind = SITU__ARG_LIST, .count = (int32_t)count, .list = list };
-  return read_elements(f, m, number, list) == count;
-}
-
-static bool read_attribute(situ__onnx *f, situ__protobuf message, attribute *out) {
-  static const uint32_t list_of[] = { [6] = ATTR_FLOATS, [7] = ATTR_INTS, [8] = ATTR_TEXTS };
-  enum { FLOAT = 1, INT = 2, TEXT = 3, TENSOR = 4, GRAPH = 5, FLOATS = 6, TEXTS = 8 };
-  uint64_t type = 0;
-  double real = 0;
-  int64_t integer = 0;
-  const char *text = "";
-  bool reference = false;
-  situ__protobuf m = message;
-  *out = (attribute){ .name = "" };
-  for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
-    const bool bytes = field.wire == SITU__PROTOBUF_BYTES, number = field.wire == SITU__PROTOBUF_VARINT;
-    if (field.number == ATTR_NAME && bytes && !(out->name = situ__onnx_text(f, &field.bytes))) return false;
-    if (field.number == ATTR_TEXT && bytes && !(text = situ__onnx_text(f, &field.bytes))) return false;
-    if (field.number == ATTR_FLOAT && field.wire == SITU__PROTOBUF_FIXED32) real = float_of(field.value);
-    if (field.number == ATTR_INT && number) integer = (int64_t)field.value;
-    if (field.number == ATTR_TYPE && number) type = field.value;
-    if (field.number == ATTR_TENSOR && bytes) out->tensor = field.bytes;
-    if (field.number == ATTR_GRAPH && bytes) out->graph = field.bytes;
-    if (field.number == ATTR_REFERENCE) reference = true;
-  }
-  if (m.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has an attribute '%s' that is cut off", out->name);
-  if (reference) return situ__onnx_bad(f, SITU_E_FORMAT, "has an attribute '%s' of a function it is not in", out->name);
-  out->arg = (situ__arg){ .kind = SITU__ARG_OTHER };
-  if (type == FLOAT) out->arg = (situ__arg){ .kind = SITU__ARG_FLOAT, .real = real };
-  if (type == INT) out->arg = (situ__arg){ .kind = SITU__ARG_INT, .integer = integer };
-  if (type == TEXT) out->arg = (situ__arg){ .kind = SITU__ARG_TEXT, .text = text };
-  return type < FLOATS || type > TEXTS || read_list(f, message, list_of[type], &out->arg);
-}
-
-/* All attributes of a node, at most `most`. */
-static bool read_attributes(situ__onnx *f, const situ__onnx_node *node, attribute *out, int most, int *count) {
-  enum { ATTRIBUTE = 5 };
-  situ__protobuf m = node->message;
-  for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
-    if (field.number != ATTRIBUTE || field.wire != SITU__PROTOBUF_BYTES) continue;
-    if (*count == most)
-      return situ__onnx_bad(f, SITU_E_LIMIT, "has a node '%s' of more than %d attributes", node->name, most);
-    if (!read_attribute(f, field.bytes, &out[(*count)++])) return false;
-  }
-  return true;
-}
-
-static const attribute *find_attribute(const attribute *list, int count, const char *name) {
-  for (int i = 0; i < count; i++)
-    if (strcmp(list[i].name, name) == 0) return &list[i];
-  return NULL;
-}
-
 /* ---- constants ---- */
 
 /* Makes the value v a constant with a tensor on the host. */
@@ -142,11 +29,12 @@ situ_tensor *situ__onnx_known(situ__onnx *f, int32_t v) {
 }
 
 /* The value of a Constant: a tensor, or numbers. */
-static bool add_constant(situ__onnx *f, const situ__onnx_node *node, const attribute *list, int count) {
-  const attribute *a = count == 1 ? &list[0] : NULL;
+static bool add_constant(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count) {
+  const situ__onnx_attribute *a = count == 1 ? &list[0] : NULL;
   situ_tensor *t = NULL;
   situ__onnx_tensor read;
-  if (!a || node->outputs != 1) return situ__onnx_bad(f, SITU_E_FORMAT, "has a Constant '%s' without a value", node->name);
+  if (!a || node->outputs != 1)
+    return situ__onnx_bad(f, SITU_E_FORMAT, "has a Constant '%s' without a value", node->name);
   const situ__arg *one = &a->arg, *first = a->arg.kind == SITU__ARG_LIST ? a->arg.list : &a->arg;
   const int32_t numbers = a->arg.kind == SITU__ARG_LIST ? a->arg.count : 1;
   const bool real = strncmp(a->name, "value_float", 11) == 0, whole = strncmp(a->name, "value_int", 9) == 0;
@@ -299,7 +187,7 @@ static bool read_dtype(const situ__op_row *row, situ__named_arg *given, situ__te
 }
 
 /* Binds the node to its row. Returns false with the reason in why, or after recording an error. */
-static bool bind(situ__onnx *f, call *c, const attribute *list, int attributes, situ__text *why) {
+static bool bind(situ__onnx *f, call *c, const situ__onnx_attribute *list, int attributes, situ__text *why) {
   situ__named_arg given[MOST_ARGS];
   const situ__op_row *row = c->made.row;
   int count = 0;
@@ -394,8 +282,8 @@ static bool swap_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
   s->value[s->count] = *v;
   s->tensor[s->count++] = t;
   f->known[*v].tensor = NULL;
-  situ_tensor *meta = situ_empty(situ_shape_of(t), &(situ_options){ .dtype = situ_dtype_of(t),
-                                                                   .device = { .kind = SITU_META } });
+  situ_tensor *meta =
+      situ_empty(situ_shape_of(t), &(situ_options){ .dtype = situ_dtype_of(t), .device = { .kind = SITU_META } });
   return meta && situ_set(&f->known[*v].tensor, meta);
 }
 
@@ -441,8 +329,7 @@ static bool fold(situ__onnx *f, call *c, bool *folded) {
   if (!done) return drop_results(f, &c->made), true;
   f->budget -= bytes;
   for (int32_t i = 0; i < c->made.outs; i++)
-    if (c->made.out[i] >= 0 && f->known[c->made.out[i]].tensor)
-      f->about[c->made.out[i]].place = SITU__ONNX_CONSTANT;
+    if (c->made.out[i] >= 0 && f->known[c->made.out[i]].tensor) f->about[c->made.out[i]].place = SITU__ONNX_CONSTANT;
   return *folded = true;
 }
 
@@ -475,12 +362,13 @@ static void note_lack(situ__onnx *f, const situ__onnx_node *node, const char *ta
 /* ---- If ---- */
 
 /* Reads the branch that a constant condition chooses, as if its nodes stood in the outer graph. */
-static bool add_if(situ__onnx *f, const situ__onnx_node *node, const attribute *list, int count, int depth) {
+static bool add_if(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count, int depth) {
   int32_t results[SITU__LIST_MAX], given = 0;
   bool chosen = false;
   const uint64_t errors = situ__error_count();
   const int32_t condition = node->inputs == 1 ? node->input[0] : -1;
-  situ_tensor *t = condition >= 0 && place_of(f, condition) == SITU__ONNX_CONSTANT ? situ__onnx_known(f, condition) : NULL;
+  situ_tensor *t =
+      condition >= 0 && place_of(f, condition) == SITU__ONNX_CONSTANT ? situ__onnx_known(f, condition) : NULL;
   int64_t value = 0;
   if (!t) {
     if (situ__error_count() != errors) return false;
@@ -488,8 +376,9 @@ static bool add_if(situ__onnx *f, const situ__onnx_node *node, const attribute *
   } else {
     if (situ_numel(t) != 1 || situ_item_i64(situ_to_dtype(t, SITU_I64), &value) != SITU_OK)
       return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' whose condition is not a bool", node->name);
-    const attribute *branch = find_attribute(list, count, value ? "then_branch" : "else_branch");
-    if (!branch || !branch->graph.at) return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' without branches", node->name);
+    const situ__onnx_attribute *branch = situ__onnx_find_attribute(list, count, value ? "then_branch" : "else_branch");
+    if (!branch || !branch->graph.at)
+      return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' without branches", node->name);
     if (!situ__onnx_read_graph(f, branch->graph, depth + 1, results, SITU__LIST_MAX, &given)) return false;
     chosen = !f->lacks.count;
     if (chosen && given < node->outputs)
@@ -562,11 +451,11 @@ static bool add_call(situ__onnx *f, call *c) {
 }
 
 bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth) {
-  attribute list[MOST_ARGS];
+  situ__onnx_attribute list[MOST_ARGS];
   int count = 0;
   char target[160];
   const bool own = !*node->domain || strcmp(node->domain, "ai.onnx") == 0;
-  if (!read_attributes(f, node, list, MOST_ARGS, &count)) return false;
+  if (!situ__onnx_read_attributes(f, node, list, MOST_ARGS, &count)) return false;
   if (own && strcmp(node->op, "Constant") == 0) return add_constant(f, node, list, count);
   if (own && strcmp(node->op, "If") == 0) return add_if(f, node, list, count, depth);
   call c = { .node = node,
@@ -579,7 +468,8 @@ bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth) 
   const uint64_t errors = situ__error_count();
   bool fine = true;
   if (!c.made.row || !bind(f, &c, list, count, &why)) {
-    (void)snprintf(target, sizeof target, "%s%s%s (opset %d)", own ? "" : node->domain, own ? "" : ".", node->op, (int)f->opset);
+    (void)snprintf(target, sizeof target, "%s%s%s (opset %d)", own ? "" : node->domain, own ? "" : ".", node->op,
+                   (int)f->opset);
     const char *kept = situ__arena_text(&f->program->arena, target, strlen(target));
     fine = situ__error_count() == errors && kept;
     if (fine) note_lack(f, node, kept, why.data ? why.data : "");

@@ -7,7 +7,23 @@
 /* ---- Attention ---- */
 
 /* Places of the arguments. */
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, CAUSAL, KV_HEADS, Q_HEADS, SCALE, SOFTCAP, OUTPUT_MODE, LEFT, RIGHT };
+enum {
+  Q,
+  K,
+  V,
+  MASK,
+  PAST_KEY,
+  PAST_VALUE,
+  LENGTHS,
+  CAUSAL,
+  KV_HEADS,
+  Q_HEADS,
+  SCALE,
+  SOFTCAP,
+  OUTPUT_MODE,
+  LEFT,
+  RIGHT
+};
 
 static bool wants(const situ__op_call *c, int i) { return i < c->node->outs && c->node->out[i] >= 0; }
 
@@ -126,7 +142,8 @@ static situ_tensor *run_rotary(situ__op_call *c) {
   if (flat && situ__arg_int(c, 5) < 1) return situ__call_refuse(c, "has a number of heads below 1");
   x = flat ? split_heads(x, situ__arg_int(c, 5)) : x;
   const int64_t width = situ_size(x, -1), part = situ__arg_int(c, 6) ? situ__arg_int(c, 6) : width;
-  situ_tensor *turned = situ_narrow(x, -1, 0, part), *rest = part < width ? situ_narrow(x, -1, part, width - part) : NULL;
+  situ_tensor *turned = situ_narrow(x, -1, 0, part),
+              *rest = part < width ? situ_narrow(x, -1, part, width - part) : NULL;
   for (int i = 0; i < 2; i++) {
     if (positions) angle[i] = situ_index(angle[i], &positions, 1);
     angle[i] = situ_unsqueeze(angle[i], 1); /* of all heads */

@@ -63,7 +63,8 @@ static situ_tensor *prelu(situ_tensor *x, situ_tensor *slope) {
 }
 
 static situ_tensor *run_gelu(situ__op_call *c) {
-  return situ_gelu(situ__arg_tensor(c, 0), *situ__arg_text(c, 1) == 't' ? SITU_GELU_TANH : SITU_GELU_NONE);
+  const bool tanh_form = *situ__arg_text(c, 1) == 't';
+  return situ_gelu(situ__arg_tensor(c, 0), tanh_form ? SITU_GELU_TANH : SITU_GELU_NONE);
 }
 static situ_tensor *run_hard_sigmoid(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
@@ -191,10 +192,7 @@ static const situ__op_row rows[] = {
   WITH_ALPHA("Elu", "1", situ_elu),
   WITH_ALPHA("LeakyRelu", "0.01", situ_leaky_relu),
   { .target = "Gelu", .parameters = "t X, s? approximate", .inputs = 1, .run = run_gelu },
-  { .target = "HardSigmoid",
-    .parameters = "t X, n alpha=0.2, n beta=0.5",
-    .inputs = 1,
-    .run = run_hard_sigmoid },
+  { .target = "HardSigmoid", .parameters = "t X, n alpha=0.2, n beta=0.5", .inputs = 1, .run = run_hard_sigmoid },
   { .target = "Selu",
     .parameters = "t X, n alpha=1.67326319217681884765625, n gamma=1.05070102214813232421875",
     .inputs = 1,
@@ -202,10 +200,7 @@ static const situ__op_row rows[] = {
   { .target = "Shrink", .parameters = "t input, n bias=0, n lambd=0.5", .inputs = 1, .run = run_shrink },
   { .target = "Swish", .parameters = "t X, n alpha=1", .inputs = 1, .run = run_swish },
   { .target = "ThresholdedRelu", .parameters = "t X, n alpha=1", .inputs = 1, .run = run_thresholded_relu },
-  { .target = "IsInf",
-    .parameters = "t X, i detect_negative=1, i detect_positive=1",
-    .inputs = 1,
-    .run = run_isinf },
+  { .target = "IsInf", .parameters = "t X, i detect_negative=1, i detect_positive=1", .inputs = 1, .run = run_isinf },
 
   { .target = "Cast",
     .parameters = "t input, d to, _ saturate, _ round_mode",

@@ -77,7 +77,8 @@ static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
   const situ_dtype dtype = situ_dtype_of(x);
   if (!situ__mul_size((size_t)r->in, (size_t)r->out, &elements) || elements > (size_t)1 << 28)
     return situ__fail(SITU_E_LIMIT, "Resize", "needs a matrix of more than 2^28 weights"), NULL;
-  float *weight = situ__calloc(elements + 1, sizeof *weight), *inside = situ__calloc((size_t)r->out + 1, sizeof *inside);
+  float *weight = situ__calloc(elements + 1, sizeof *weight),
+        *inside = situ__calloc((size_t)r->out + 1, sizeof *inside);
   for (int64_t i = 0; weight && inside && i < r->out; i++) {
     const double at = place_of(r, i);
     fill_row(r, i, weight + i * r->in);
@@ -116,7 +117,8 @@ static const char *text_or(const situ__op_call *c, int k, const char *otherwise)
 }
 
 /* Sizes and scales of the axes; false after an error. */
-static bool read_target(situ__op_call *c, const situ_shape *axes, const situ_shape *from, double *scale, int64_t *size) {
+static bool read_target(situ__op_call *c, const situ_shape *axes, const situ_shape *from, double *scale,
+                        int64_t *size) {
   const int scales = situ__arg_host_numbers(c, SCALES, scale, SITU_MAX_DIMS);
   const int sizes = situ__arg_host_ints(c, SIZES, size, SITU_MAX_DIMS);
   const char *policy = text_or(c, POLICY, "stretch");
@@ -202,7 +204,9 @@ static situ_tensor *run_resize(situ__op_call *c) {
 static situ_tensor *run_grid_sample(situ__op_call *c) {
   const char *mode = text_or(c, 3, "linear"), *padding = text_or(c, 4, "zeros");
   const bool cubic = strstr(mode, "cubic") != NULL;
-  const situ_grid_sample_options o = { .mode = *mode == 'n' ? SITU_GRID_NEAREST : cubic ? SITU_GRID_BICUBIC : SITU_GRID_BILINEAR,
+  const situ_grid_sample_options o = { .mode = *mode == 'n' ? SITU_GRID_NEAREST
+                                               : cubic      ? SITU_GRID_BICUBIC
+                                                            : SITU_GRID_BILINEAR,
                                        .padding_mode = *padding == 'z'   ? SITU_GRID_ZEROS
                                                        : *padding == 'b' ? SITU_GRID_BORDER
                                                                          : SITU_GRID_REFLECTION,

@@ -35,9 +35,9 @@ static int split_index(situ__op_call *c, situ_tensor *x, situ_tensor *indices, i
   for (int b = 0; b < batch; b++) {
     situ_shape shape = { .ndim = dims };
     for (int d = 0; d < dims; d++) shape.dim[d] = d == b ? -1 : 1;
-    list[b] = situ_reshape(situ_arange(0, (double)situ_size(x, b), 1,
-                                       &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(x) }),
-                           shape);
+    list[b] = situ_reshape(
+        situ_arange(0, (double)situ_size(x, b), 1, &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(x) }),
+        shape);
     if (!list[b]) return -1;
   }
   const int64_t count = situ_unbind(indices, -1, list + batch, SITU_MAX_DIMS - batch);
@@ -140,8 +140,8 @@ static situ_tensor *run_one_hot(situ__op_call *c) {
   if (situ__arg_host_ints(c, 1, &depth, 1) < 0) return NULL;
   if (depth < 1) return situ__call_refuse(c, "has a depth below 1");
   const int64_t axis = situ__arg_int(c, 3);
-  situ_tensor *classes = situ_arange(0, (double)depth, 1,
-                                     &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(index) });
+  situ_tensor *classes =
+      situ_arange(0, (double)depth, 1, &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(index) });
   situ_tensor *hot = situ_eq(situ_unsqueeze(wrap(index, depth), -1), classes);
   hot = situ_movedim(hot, SITU_SHAPE(-1), SITU_SHAPE(axis));
   return situ_where(hot, situ_select(values, 0, 1), situ_select(values, 0, 0));

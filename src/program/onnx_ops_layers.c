@@ -119,8 +119,8 @@ static situ_tensor *run_conv_transpose(situ__op_call *c) {
   if (!read_windows(c, 3, x, spatial_of(weight), &w)) return NULL;
   w.even = true;
   for (int d = 0; d < w.dims; d++) {
-    const int64_t whole = w.stride.dim[d] * (size.dim[d + 2] - 1) + at_or(more, d, 0) +
-                          (w.kernel.dim[d] - 1) * w.dilation.dim[d] + 1;
+    const int64_t whole =
+        w.stride.dim[d] * (size.dim[d + 2] - 1) + at_or(more, d, 0) + (w.kernel.dim[d] - 1) * w.dilation.dim[d] + 1;
     if (same || wanted.ndim) {
       const int64_t out = wanted.ndim ? at_or(wanted, d + wanted.ndim - w.dims, 1) : size.dim[d + 2] * w.stride.dim[d];
       const int64_t total = whole - out, half = total >= 0 ? total / 2 : -((1 - total) / 2);
@@ -241,13 +241,10 @@ static situ_tensor *run_avg_pool(situ__op_call *c) {
   if (!read_windows(c, 1, x, situ__arg_dims(c, 3), &w)) return NULL;
   const bool include = situ__arg_flag(c, 7), ceil_mode = situ__arg_flag(c, 6);
   bool simple = w.even;
-  for (int d = 0; d < w.dims; d++)
-    simple = simple && w.dilation.dim[d] == 1 && w.before[d] <= w.kernel.dim[d] / 2;
-  const situ_pool_options o = { .kernel = w.kernel,
-                                .stride = w.stride,
-                                .padding = padding_of(&w),
-                                .ceil_mode = ceil_mode,
-                                .exclude_pad = !include };
+  for (int d = 0; d < w.dims; d++) simple = simple && w.dilation.dim[d] == 1 && w.before[d] <= w.kernel.dim[d] / 2;
+  const situ_pool_options o = {
+    .kernel = w.kernel, .stride = w.stride, .padding = padding_of(&w), .ceil_mode = ceil_mode, .exclude_pad = !include
+  };
   if (simple && w.dims == 1) return situ_avg_pool1d(x, &o);
   if (simple && w.dims == 2) return situ_avg_pool2d(x, &o);
   if (simple) return situ_avg_pool3d(x, &o);
@@ -366,10 +363,7 @@ static const situ__op_row rows[] = {
   { .target = "GlobalAveragePool", .parameters = "t X", .inputs = 1, .unary = global_mean },
   { .target = "GlobalMaxPool", .parameters = "t X", .inputs = 1, .unary = global_max },
   { .target = "GlobalLpPool", .parameters = "t X, i p=2", .inputs = 1, .run = run_global_lp },
-  { .target = "MaxUnpool",
-    .parameters = "t X, t I, h? output_shape, " WINDOWS,
-    .inputs = 3,
-    .run = run_max_unpool },
+  { .target = "MaxUnpool", .parameters = "t X, t I, h? output_shape, " WINDOWS, .inputs = 3, .run = run_max_unpool },
   { .target = "Col2Im",
     .parameters = "t input, h image_shape, h block_shape, I? dilations, I? pads, I? strides",
     .inputs = 3,

@@ -53,8 +53,8 @@ static situ_tensor *run_layer_norm(situ__op_call *c) {
   const situ_shape dims = last_dims(x, situ__arg_int(c, 3)), of_weight = situ_shape_of(weight);
   if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
   if (!give_statistics(c, x, dims.ndim, eps)) return NULL;
-  const bool same = dims.ndim == of_weight.ndim &&
-                    memcmp(dims.dim, of_weight.dim, (size_t)dims.ndim * sizeof *dims.dim) == 0;
+  const bool same =
+      dims.ndim == of_weight.ndim && memcmp(dims.dim, of_weight.dim, (size_t)dims.ndim * sizeof *dims.dim) == 0;
   if (same) return situ_layer_norm(x, dims, weight, bias, eps);
   situ_tensor *y = situ_mul(situ_layer_norm(x, dims, NULL, NULL, eps), weight);
   return bias ? situ_add(y, bias) : y;
@@ -64,8 +64,8 @@ static situ_tensor *run_rms_norm(situ__op_call *c) {
   const situ_shape dims = last_dims(x, situ__arg_int(c, 2)), of_weight = situ_shape_of(weight);
   const double eps = nonzero(situ__arg_number(c, 3));
   if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
-  const bool same = dims.ndim == of_weight.ndim &&
-                    memcmp(dims.dim, of_weight.dim, (size_t)dims.ndim * sizeof *dims.dim) == 0;
+  const bool same =
+      dims.ndim == of_weight.ndim && memcmp(dims.dim, of_weight.dim, (size_t)dims.ndim * sizeof *dims.dim) == 0;
   if (same) return situ_rms_norm(x, dims, weight, eps);
   return situ_mul(situ_rms_norm(x, dims, NULL, eps), weight);
 }
@@ -157,9 +157,7 @@ static situ_tensor *along(situ_tensor *of_axis, const situ_tensor *x, int64_t ax
   if (axis >= 0 && axis < shape.ndim) shape.dim[axis] = situ_numel(of_axis);
   return situ_reshape(of_axis, shape);
 }
-static const char *quantize_lacks(const situ__op_call *c) {
-  return situ__arg_int(c, 4) != 0 ? "is in blocks" : NULL;
-}
+static const char *quantize_lacks(const situ__op_call *c) { return situ__arg_int(c, 4) != 0 ? "is in blocks" : NULL; }
 static situ_tensor *run_dequantize(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
   situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
@@ -214,10 +212,7 @@ static const situ__op_row rows[] = {
     .inputs = 1,
     .lacks = lrn_lacks,
     .run = run_lrn },
-  { .target = "MeanVarianceNormalization",
-    .parameters = "t X, I? axes",
-    .inputs = 1,
-    .run = run_mean_variance_norm },
+  { .target = "MeanVarianceNormalization", .parameters = "t X, I? axes", .inputs = 1, .run = run_mean_variance_norm },
   { .target = "LpNormalization", .parameters = "t input, i p=2, i axis=-1", .inputs = 1, .run = run_lp_norm },
   { .target = "Dropout",
     .parameters = "t data, h? ratio, h? training_mode, _ seed",
@@ -233,15 +228,7 @@ static const situ__op_row rows[] = {
     .inputs = 3,
     .results = 2,
     .run = run_cross_entropy },
-  { .target = "QuantizeLinear",
-    .parameters = QUANTIZE,
-    .inputs = 3,
-    .lacks = quantize_lacks,
-    .run = run_quantize },
-  { .target = "DequantizeLinear",
-    .parameters = QUANTIZE,
-    .inputs = 3,
-    .lacks = quantize_lacks,
-    .run = run_dequantize },
+  { .target = "QuantizeLinear", .parameters = QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_quantize },
+  { .target = "DequantizeLinear", .parameters = QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_dequantize },
 };
 const situ__op_family situ__onnx_norm_family = { rows, sizeof rows / sizeof *rows };

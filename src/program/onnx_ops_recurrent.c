@@ -29,10 +29,9 @@ static activation *find_activation(const char *name) {
   static const struct {
     const char *name;
     activation *fn;
-  } known[] = { { "Sigmoid", situ_sigmoid },
-                { "Tanh", situ_tanh },
-                { "Relu", situ_relu },
-                { "Softsign", situ_softsign } };
+  } known[] = {
+    { "Sigmoid", situ_sigmoid }, { "Tanh", situ_tanh }, { "Relu", situ_relu }, { "Softsign", situ_softsign }
+  };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].name, name) == 0) return known[i].fn;
   return NULL;
@@ -60,9 +59,7 @@ static situ_tensor *reorder(const layer *l, situ_tensor *t) {
 }
 
 static situ_tensor *clip(const layer *l, situ_tensor *x) { return l->clip > 0 ? situ_clamp(x, -l->clip, l->clip) : x; }
-static situ_tensor *gate(const layer *l, situ_tensor *x, int g) {
-  return situ_narrow(x, 1, g * l->hidden, l->hidden);
-}
+static situ_tensor *gate(const layer *l, situ_tensor *x, int g) { return situ_narrow(x, 1, g * l->hidden, l->hidden); }
 static situ_tensor *peep(const layer *l, situ_tensor *x, situ_tensor *p, int g, situ_tensor *c) {
   return p ? situ_add(x, situ_mul(situ_narrow(p, 0, g * l->hidden, l->hidden), c)) : x;
 }
@@ -77,8 +74,9 @@ static situ_tensor *step(const layer *l, int64_t d, situ_tensor *gates, situ_ten
     situ_tensor *r = act[0](clip(l, situ_add(gate(l, gates, 0), gate(l, back, 0))));
     situ_tensor *z = act[0](clip(l, situ_add(gate(l, gates, 1), gate(l, back, 1)))), *n = gate(l, back, 2);
     if (l->linear_before_reset) n = situ_mul(r, n);
-    else n = situ_linear(situ_mul(r, h), situ_narrow(weight, 0, 2 * l->hidden, l->hidden),
-                         bias ? situ_narrow(bias, 0, 2 * l->hidden, l->hidden) : NULL);
+    else
+      n = situ_linear(situ_mul(r, h), situ_narrow(weight, 0, 2 * l->hidden, l->hidden),
+                      bias ? situ_narrow(bias, 0, 2 * l->hidden, l->hidden) : NULL);
     n = act[1](clip(l, situ_add(gate(l, gates, 2), n)));
     return situ_add(situ_mul(situ_rsub_scalar(z, 1), n), situ_mul(z, h));
   }
@@ -141,8 +139,7 @@ static bool choose_activations(situ__op_call *c, layer *l) {
   const int each = l->kind == RNN ? 1 : l->kind == GRU ? 2 : 3;
   const bool given = situ__arg_given(c, ACTIVATIONS);
   activation *const usual[3] = { l->kind == RNN ? situ_tanh : situ_sigmoid, situ_tanh, situ_tanh };
-  if (given && c->arg[ACTIVATIONS].count < each * l->directions)
-    return situ__call_refuse(c, "has too few activations");
+  if (given && c->arg[ACTIVATIONS].count < each * l->directions) return situ__call_refuse(c, "has too few activations");
   for (int64_t d = 0; d < l->directions; d++)
     for (int i = 0; i < each; i++) {
       l->act[d][i] = given ? find_activation(c->arg[ACTIVATIONS].list[d * each + i].text) : usual[i];
@@ -201,7 +198,7 @@ static situ_tensor *run_lstm(situ__op_call *c) {
 }
 
 /* One list for all three, so that arguments have the same places. */
-#define LAYER \
+#define LAYER                                                                                                        \
   "t X, t W, t R, t? B, t? sequence_lens, t? initial_h, t? initial_c, t? P, S? activations, n? clip, s? direction, " \
   "i layout=0, _ hidden_size"
 

@@ -130,10 +130,10 @@ static situ_tensor *run_hardmax(situ__op_call *c) {
   return situ_to_dtype(situ_movedim(hot, SITU_SHAPE(-1), SITU_SHAPE(dim)), situ_dtype_of(x));
 }
 
-#define REDUCE(name, function) \
-  { \
+#define REDUCE(name, function)                                                                            \
+  {                                                                                                       \
     .target = name, .parameters = "t data, h? axes, i keepdims=1, i noop_with_empty_axes=0", .inputs = 2, \
-    .run = function, .shapes = true \
+    .run = function, .shapes = true                                                                       \
   }
 #define ALONG(name, function) \
   { .target = name, .parameters = "t input, i axis=-1", .inputs = 1, .run = function }

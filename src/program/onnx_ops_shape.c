@@ -126,7 +126,8 @@ static situ_tensor *run_slice(situ__op_call *c) {
   if (ends.ndim != starts.ndim || axes.ndim != starts.ndim || steps.ndim != starts.ndim)
     return situ__call_refuse(c, "has starts, ends, axes and steps of different numbers");
   for (int i = 0; i < starts.ndim && x; i++) {
-    if (steps.dim[i] == 0 || steps.dim[i] == INT64_MIN) return situ__call_refuse(c, "has a step that is 0, or too large");
+    if (steps.dim[i] == 0 || steps.dim[i] == INT64_MIN)
+      return situ__call_refuse(c, "has a step that is 0, or too large");
     x = slice(x, (int)axes.dim[i], starts.dim[i], ends.dim[i], steps.dim[i]);
   }
   return x;
@@ -147,7 +148,8 @@ static situ_tensor *run_split(situ__op_call *c) {
   const int64_t size = situ_size(x, dim), each = pieces ? situ__ceil_div(situ__max_i64(size, 0), pieces) : 0;
   const int count = situ__arg_host_ints(c, 1, sizes, SITU__LIST_MAX);
   if (size < 0 || count < 0) return NULL;
-  if (situ__arg_given(c, 1) && count != pieces) return situ__call_refuse(c, "has another number of sizes than of results");
+  if (situ__arg_given(c, 1) && count != pieces)
+    return situ__call_refuse(c, "has another number of sizes than of results");
   for (int i = 0; i < pieces; i++) {
     const int64_t length = situ__arg_given(c, 1) ? sizes[i] : situ__min_i64(each, size - at);
     situ_tensor *piece = situ_narrow(x, dim, at, length);
@@ -271,8 +273,8 @@ static situ_tensor *run_reverse_sequence(situ__op_call *c) {
   for (int d = 0; d < along_time.ndim; d++) along_time.dim[d] = along_batch.dim[d] = 1;
   along_time.dim[time < 0 ? time + along_time.ndim : time] = -1;
   along_batch.dim[batch < 0 ? batch + along_time.ndim : batch] = -1;
-  situ_tensor *t = situ_arange(0, (double)situ_size(x, time), 1, &(situ_options){ .dtype = SITU_I64,
-                                                                                 .device = situ_device_of(x) });
+  situ_tensor *t =
+      situ_arange(0, (double)situ_size(x, time), 1, &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(x) });
   t = situ_reshape(t, along_time);
   lengths = situ_reshape(lengths, along_batch);
   situ_tensor *back = situ_sub(situ_sub_scalar(lengths, 1), t);

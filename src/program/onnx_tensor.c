@@ -173,9 +173,7 @@ static situ_tensor *load_external(situ__onnx *f, const situ__onnx_tensor *t, int
     return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' of %lld bytes at %lld, which file '%s' does not have",
                           t->name, (long long)bytes, (long long)t->offset, t->location),
            NULL;
-  const situ__source source = {
-    .op = "export_load", .path = t->location, .fd = file->fd, .mapping = file->mapping
-  };
+  const situ__source source = { .op = "export_load", .path = t->location, .fd = file->fd, .mapping = file->mapping };
   return situ__values_load(&source, t->name, t->offset, &t->shape, t->dtype, device, NULL);
 }
 
@@ -227,8 +225,8 @@ static situ_tensor *load_typed(situ__onnx *f, const situ__onnx_tensor *t, situ_d
       count++;
     }
   if (m.bad || count != numel || (t->dtype == SITU_BOOL && !bools))
-    return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' of %lld values, whose shape or dtype needs others", t->name,
-                          (long long)count),
+    return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' of %lld values, whose shape or dtype needs others",
+                          t->name, (long long)count),
            NULL;
   return device.kind == SITU_DEVICE_DEFAULT ? out : situ_to(out, device);
 }

@@ -227,7 +227,9 @@ situ_tensor *situ__arg_cast(const situ__op_call *c, int k);
 /* Options of tensors that the call makes: dtype, and the device of its results. */
 static inline situ_options situ__call_options(const situ__op_call *c, situ_dtype dtype) {
   return (situ_options){ .dtype = dtype,
-                         .device = { .kind = c->dry ? SITU_META : c->node->host ? SITU_CPU : SITU_DEVICE_DEFAULT } };
+                         .device = { .kind = c->dry          ? SITU_META
+                                             : c->node->host ? SITU_CPU
+                                                             : SITU_DEVICE_DEFAULT } };
 }
 /* Whether the module that the call was in is training. */
 bool situ__call_trains(const situ__op_call *c);

@@ -184,7 +184,8 @@ static void lists_what_it_lacks(void **state) {
   put_node(&graph, "Loop", "z", NULL, "y", NULL);
   situ_nn_module *m = load_graph(&graph, 17);
   assert_null(m);
-  assert_non_null(strstr(situ_error_message(), "has 2 calls that this library lacks: Scan (opset 17), Loop (opset 17)"));
+  assert_non_null(
+      strstr(situ_error_message(), "has 2 calls that this library lacks: Scan (opset 17), Loop (opset 17)"));
   expect_refused(m, SITU_E_UNSUPPORTED, "\n  here: Loop");
   graph = graph_of("Relu", NULL);
   expect_refused(load_graph(&graph, 12), SITU_E_UNSUPPORTED, "is of opset 12, and 13 to");
