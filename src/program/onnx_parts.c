@@ -7,13 +7,17 @@
 #include "program/onnx.h"
 
 enum { CHILD = 1, TENSOR = 2 };
+/* Bytes after a name, for "_2" if it is taken. */
+enum { NUMBER = 13 };
 
 /* Names of the file become paths: "encoder.layer.0.weight" as it is; in "onnx::MatMul_12" and in paths that are not
    made of names, other characters become '_'. */
 static char *path_of(situ__onnx *f, const char *name) {
-  char *path = situ__arena_text(&f->program->arena, name, strlen(name) + 12); /* and a number, if it is taken */
+  const size_t length = strlen(name);
+  char *path = situ__arena_take(&f->program->arena, length + NUMBER, 1);
   bool plain = true;
   char before = '.';
+  if (path) memcpy(path, name, length);
   for (char *c = path; path && *c; before = *c++) {
     const bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
     if (!letter && *c != '_' && *c != '-' && *c != '.') *c = '_';
@@ -52,7 +56,7 @@ static const char *choose_path(situ__onnx *f, situ__names *taken, const char *na
     for (char *c = path; *c; c++)
       if (*c == '.') *c = '_';
   char *end = path + strlen(path);
-  for (int n = 2; !is_free(taken, path) && n < INT32_MAX; n++) (void)snprintf(end, 12, "_%d", n);
+  for (int n = 2; !is_free(taken, path) && n < INT32_MAX; n++) (void)snprintf(end, NUMBER, "_%d", n);
   return take_path(f, taken, path) ? path : NULL;
 }
 
