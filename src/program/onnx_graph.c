@@ -318,7 +318,8 @@ static bool read_members(situ__onnx *f, situ__protobuf message, graph *g) {
 
 static int32_t count_outputs(situ__protobuf m) {
   int32_t count = 0;
-  for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) count += field.number == OUTPUT;
+  for (situ__protobuf_field field; situ__protobuf_next(&m, &field);)
+    count += field.number == OUTPUT && field.wire == SITU__PROTOBUF_BYTES;
   return count;
 }
 
@@ -333,8 +334,8 @@ static bool read_results(situ__onnx *f, situ__protobuf message) {
   if (!count) return situ__onnx_bad(f, SITU_E_FORMAT, "has no output");
   if (count > 1) p->out[p->outs++] = (situ__program_out){ .kind = SITU_TREE_DICT, .count = count };
   for (situ__protobuf_field field; situ__protobuf_next(&message, &field);) {
-    if (field.number != OUTPUT) continue;
-    if (field.wire != SITU__PROTOBUF_BYTES || !read_info(f, field.bytes, &name, &type)) return false;
+    if (field.number != OUTPUT || field.wire != SITU__PROTOBUF_BYTES) continue;
+    if (!read_info(f, field.bytes, &name, &type)) return false;
     int32_t v = situ__names_get(&f->values, name);
     if (v < 0 || !f->about[v].ready)
       return situ__onnx_bad(f, SITU_E_FORMAT, "gives '%s', which it does not compute", name);
