@@ -2,6 +2,7 @@
    are refused when they are loaded. With SITU_TEST_ONNX_NODES=DIR those of that directory, such as all of them: at least
    95 % of those that are not of an excluded kind pass.
    SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
