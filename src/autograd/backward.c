@@ -414,10 +414,10 @@ static bool run_after_hooks(const situ__pass *p) {
   for (size_t i = 0; i < p->sinks; i++) {
     situ_tensor *leaf = p->sink[i].leaf;
     const situ__meta *m = leaf ? situ__meta_now(leaf) : NULL;
-    for (const situ__after_hook *h = m ? m->after : NULL; h; h = h->next) {
+    for (const situ__hook *h = m ? m->after : NULL; h; h = h->next) {
       situ_scope s;
       situ_scope_begin_no_grad(&s);
-      const situ_status status = h->fn(leaf, h->payload);
+      const situ_status status = h->after(leaf, h->payload);
       if (status != SITU_OK && situ_error() == SITU_OK) situ__fail(status, p->op, "a hook after accumulation failed");
       if (situ_scope_end(&s) != SITU_OK || status != SITU_OK) return false;
     }

@@ -28,20 +28,29 @@ situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
   return m;
 }
 
+static void free_hooks(situ__hook *hook) {
+  while (hook) {
+    situ__hook *next = hook->next;
+    situ__free(hook);
+    hook = next;
+  }
+}
+
+static situ_status add_hook(const char *op, situ__hook **list, situ__hook hook) {
+  situ__hook *added = situ__alloc(sizeof *added);
+  if (!added) return situ__no_memory(op, sizeof *added);
+  *added = hook;
+  while (*list) list = &(*list)->next;
+  *list = added;
+  return SITU_OK;
+}
+
 void situ__meta_release(situ__meta *m) {
   if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   situ_release(m->grad);
   situ_release(m->tangent);
-  while (m->hooks) {
-    situ__hook *next = m->hooks->next;
-    situ__free(m->hooks);
-    m->hooks = next;
-  }
-  while (m->after) {
-    situ__after_hook *next = m->after->next;
-    situ__free(m->after);
-    m->after = next;
-  }
+  free_hooks(m->hooks);
+  free_hooks(m->after);
   situ__small_free(m, sizeof *m);
 }
 
@@ -139,14 +148,7 @@ situ_status situ_register_hook(situ_tensor *t, situ_grad_hook fn, void *payload)
   if (!t->requires_grad) return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient");
   if (!situ__view_fresh(op, t)) return situ_error();
   situ__meta *m = situ__meta_of(op, t);
-  if (!m) return situ_error();
-  situ__hook *hook = situ__alloc(sizeof *hook);
-  if (!hook) return situ__no_memory(op, sizeof *hook);
-  *hook = (situ__hook){ .fn = fn, .payload = payload };
-  situ__hook **end = &m->hooks;
-  while (*end) end = &(*end)->next;
-  *end = hook;
-  return SITU_OK;
+  return m ? add_hook(op, &m->hooks, (situ__hook){ .fn = fn, .payload = payload }) : situ_error();
 }
 
 situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t, situ_post_accumulate_grad_hook fn, void *payload) {
@@ -156,11 +158,5 @@ situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t, situ_post_ac
   if (!situ_is_leaf(t) || !t->requires_grad)
     return situ__fail(SITU_E_STATE, op, "the tensor is not a leaf that requires a gradient");
   situ__meta *m = situ__meta_of(op, t);
-  situ__after_hook *hook = m ? situ__alloc(sizeof *hook) : NULL;
-  if (!hook) return m ? situ__no_memory(op, sizeof *hook) : situ_error();
-  *hook = (situ__after_hook){ .fn = fn, .payload = payload };
-  situ__after_hook **end = &m->after;
-  while (*end) end = &(*end)->next;
-  *end = hook;
-  return SITU_OK;
+  return m ? add_hook(op, &m->after, (situ__hook){ .after = fn, .payload = payload }) : situ_error();
 }

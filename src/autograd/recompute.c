@@ -60,23 +60,26 @@ static bool is_operand(const leaves *l, const situ__operand *o) {
   return false;
 }
 
-/* Visits nodes of the stretch, marked in `seen`. */
-static bool find_leaves(leaves *l, const situ__node *n, situ__map *seen) {
+/* Visits the nodes of the stretch. */
+static bool find_leaves(leaves *l, const situ__node *n) {
   static char yes;
+  situ__map seen = { 0 };
   bool good = grow(l, (void **)&l->todo, &l->space, l->depth);
   if (good) l->todo[l->depth++] = n;
   while (good && l->depth) {
     n = l->todo[--l->depth];
-    if (situ__map_get(seen, n)) continue;
-    good = situ__map_put(seen, n, &yes) || (situ__no_memory(l->op, 2 * seen->size * sizeof *seen->entries), false);
+    if (situ__map_get(&seen, n)) continue;
+    good = situ__map_put(&seen, n, &yes) || (situ__no_memory(l->op, 2 * seen.size * sizeof *seen.entries), false);
     for (int i = 0; good && i < n->ins; i++) {
       const situ__operand *o = &n->in[i];
       if (o->leaf) good = add_leaf(l, o->leaf);
-      if (!good || !o->node || situ__map_get(seen, o->node)) continue;
+      if (!good || !o->node || situ__map_get(&seen, o->node)) continue;
       if (o->node->sequence <= l->begin) good = is_operand(l, o);
       else if ((good = grow(l, (void **)&l->todo, &l->space, l->depth))) l->todo[l->depth++] = o->node;
     }
   }
+  situ__map_free(&seen);
+  situ__free(l->todo);
   return good;
 }
 
@@ -124,15 +127,12 @@ static bool is_same(const situ__node *n, const situ_tensor *y, const situ_tensor
 static bool reads_the_same(const situ__node *n, const stretch *s, situ_tensor *const *in, uint64_t begin,
                            const situ_tensor *y) {
   leaves l = { .op = n->name, .in = in, .ins = s->count, .begin = begin };
-  situ__map seen = { 0 };
-  bool good = find_leaves(&l, y->node, &seen), same = l.count == (size_t)(n->ins - s->count);
+  bool good = find_leaves(&l, y->node), same = l.count == (size_t)(n->ins - s->count);
   for (size_t i = 0; good && same && i < l.count; i++) {
     same = false;
     for (int k = s->count; k < n->ins; k++) same |= n->in[k].leaf == l.leaf[i];
   }
-  situ__map_free(&seen);
   situ__free(l.leaf);
-  situ__free(l.todo);
   if (good && !same)
     situ__fail(SITU_E_STATE, n->name,
                "backward ran the function again, and it read other parameters than at first: were some replaced?");
@@ -193,12 +193,9 @@ static bool attach(const char *op, const stretch *s, situ_tensor *const *in, con
 /* y's values without the graph that led to them; NULL after recording an error. */
 static situ_tensor *record(const char *op, const stretch *s, situ_tensor *const *in, uint64_t begin, situ_tensor *y) {
   leaves l = { .op = op, .in = in, .ins = s->count, .begin = begin };
-  situ__map seen = { 0 };
   situ_tensor *own = situ__tensor_view(op, &y->view);
-  const bool good = own && find_leaves(&l, y->node, &seen) && attach(op, s, in, &l, &own);
-  situ__map_free(&seen);
+  const bool good = own && find_leaves(&l, y->node) && attach(op, s, in, &l, &own);
   situ__free(l.leaf);
-  situ__free(l.todo);
   return good ? own : NULL;
 }
 

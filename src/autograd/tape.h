@@ -57,16 +57,13 @@ struct situ__node {
 };
 
 typedef struct situ__hook {
-  situ_grad_hook fn;
+  union {
+    situ_grad_hook fn;                    /* in the list `hooks` */
+    situ_post_accumulate_grad_hook after; /* in the list `after` */
+  };
   void *payload;
   struct situ__hook *next;
 } situ__hook;
-
-typedef struct situ__after_hook {
-  situ_post_accumulate_grad_hook fn;
-  void *payload;
-  struct situ__after_hook *next;
-} situ__after_hook;
 
 /* Gradient and hooks of a tensor; shared with the node for a non-leaf. */
 typedef struct situ__meta {
@@ -74,8 +71,8 @@ typedef struct situ__meta {
   situ_tensor *grad;    /* owned */
   situ_tensor *tangent; /* owned; in forward mode: the derivative along a direction */
   situ__hook *hooks;    /* in the order of their registration */
-  situ__after_hook *after;
-  bool retain; /* keep the gradient of a non-leaf (retain_grad) */
+  situ__hook *after;    /* of leaves: called when .grad has changed */
+  bool retain;          /* keep the gradient of a non-leaf (retain_grad) */
 } situ__meta;
 
 /* What to record: filled by the caller, copied by the tape. */

@@ -1,8 +1,10 @@
 /* Whole Jacobians and Hessians: the products of func.c in all directions at once, by situ_func_vmap.
    SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "base/size.h"
 #include "func/function.h"
+#include "ops/samples.h"
 #include "situ/ops.h"
 
 typedef struct problem {
@@ -45,68 +47,72 @@ static int64_t together(int64_t numel) {
 }
 
 /* Directions first..first+count: 1 at one element, 0 elsewhere; of x's shape, dtype and device. */
-static situ_tensor *units(const situ_tensor *x, int64_t first, int64_t count) {
+static situ_tensor *units(const char *op, const situ_tensor *x, int64_t first, int64_t count) {
   const situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = x->view.storage->device };
   const int64_t numel = x->view.numel;
   situ_tensor *flat = situ_zeros(SITU_SHAPE(count, numel), &like);
   if (!flat || !situ_fill_(situ_as_strided(flat, SITU_SHAPE(count), SITU_SHAPE(numel + 1), first), 1)) return NULL;
-  situ_shape shape = { .ndim = x->view.ndim + 1, .dim = { count } };
-  memcpy(shape.dim + 1, x->view.size, sizeof(int64_t) * (size_t)x->view.ndim);
-  return situ_reshape(flat, shape);
+  const situ_shape one = situ__shape(&x->view);
+  situ_shape shape;
+  return situ__samples_shape(op, &one, count, &shape) ? situ_reshape(flat, shape) : NULL;
 }
 
-/* f in all directions of x's elements: [x's elements, f's shape]; NULL after recording an error. `like`: what f gives
-   for x without elements. */
-static situ_tensor *in_all_directions(problem *p, situ_func f, const situ_tensor *x, const situ_tensor *like) {
+/* part: one for each call. */
+static situ_tensor *in_directions(problem *p, situ_func f, const situ_tensor *x, situ_tensor **part) {
   const int64_t numel = x->view.numel, most = together(numel);
-  situ_tensor *all = NULL;
+  int parts = 0;
   for (int64_t k = 0; k < numel; k += most) {
-    situ_tensor *some = units(x, k, situ__min_i64(most, numel - k));
-    if (!some || !(some = situ_func_vmap(f, p, 1, &some, NULL, 0))) return NULL;
-    all = all ? situ_cat((situ_tensor *[]){ all, some }, 2, 0) : some;
-    if (!all) return NULL;
+    situ_tensor *some = units(p->op, x, k, situ__min_i64(most, numel - k));
+    if (!some || !(part[parts++] = situ_func_vmap(f, p, 1, &some, NULL, 0))) return NULL;
   }
-  if (all) return all;
-  situ_shape shape = { .ndim = 1 };
-  for (int d = 0; d < like->view.ndim; d++) shape.dim[shape.ndim++] = like->view.size[d];
-  return situ_zeros(shape,
-                    &(situ_options){ .dtype = (situ_dtype)like->view.dtype, .device = like->view.storage->device });
+  return parts == 1 ? part[0] : situ_cat(part, parts, 0);
 }
 
-static bool fit_together(const char *op, const situ_tensor *y, const situ_tensor *x) {
-  if (y->view.ndim + x->view.ndim <= SITU_MAX_DIMS && y->view.ndim < SITU_MAX_DIMS && x->view.ndim < SITU_MAX_DIMS)
-    return true;
-  situ__fail(SITU_E_SHAPE, op,
-             "the result has %d dimensions and the primal %d: a tensor has at most %d, and one is "
-             "needed beside them",
-             y->view.ndim, x->view.ndim, SITU_MAX_DIMS);
-  return false;
+/* f in all directions of x's elements: [x's elements, f's shape]; NULL after recording an error. */
+static situ_tensor *in_all_directions(problem *p, situ_func f, const situ_tensor *x) {
+  const int64_t numel = x->view.numel, most = together(numel);
+  const size_t bytes = (size_t)((numel + most - 1) / most) * sizeof(situ_tensor *);
+  situ_tensor **part = situ__alloc(bytes);
+  if (!part) return situ__no_memory(p->op, bytes), NULL;
+  situ_tensor *all = in_directions(p, f, x, part);
+  situ__free(part);
+  return all;
 }
 
-/* all: [elements of `first`, shape of `rest`]; as [shape of a, shape of b]. */
-static situ_tensor *assemble(situ_tensor *all, const situ_tensor *a, const situ_tensor *b) {
-  situ_shape shape = situ__shape(&a->view);
-  for (int d = 0; d < b->view.ndim; d++) shape.dim[shape.ndim++] = b->view.size[d];
-  return all ? situ_reshape(all, shape) : NULL;
+/* The same of an x without elements, for an f that gives what is like y. */
+static situ_tensor *in_no_direction(const problem *p, const situ_tensor *y) {
+  const situ_shape one = situ__shape(&y->view);
+  situ_shape shape;
+  if (!situ__samples_shape(p->op, &one, 0, &shape)) return NULL;
+  return situ_zeros(shape, &(situ_options){ .dtype = (situ_dtype)y->view.dtype, .device = y->view.storage->device });
+}
+
+/* `all` as [shape of a, shape of b]; NULL after recording an error. */
+static situ_tensor *assemble(const char *op, situ_tensor *all, situ_shape a, situ_shape b) {
+  if (a.ndim + b.ndim > SITU_MAX_DIMS) {
+    situ__fail(SITU_E_SHAPE, op, "the result and the primal have %d dimensions together: a tensor has at most %d",
+               a.ndim + b.ndim, SITU_MAX_DIMS);
+    return NULL;
+  }
+  for (int d = 0; d < b.ndim; d++) a.dim[a.ndim++] = b.dim[d];
+  return situ_reshape(all, a);
 }
 
 /* ---- the matrices ---- */
 
 static situ_tensor *by_rows(problem *p) {
-  situ_tensor *own[SITU__PRIMALS];
+  situ_tensor *own[SITU__PRIMALS], *all, *out = NULL;
   const situ_tensor *x = p->primals[p->argnum];
-  situ_scope s;
+  situ_scope s, inner;
   situ__scope_begin_as(&s, true);
   bool good = situ__func_leaves(p->op, p->count, p->primals, false, own);
   for (int i = 0; good && i < p->count; i++)
     if (i != p->argnum) good = (own[i] = situ_detach(own[i])) != NULL;
   p->leaves = own;
-  good =
-      good && (p->y = situ__func_value(p->op, p->function, p->payload, p->count, own)) && fit_together(p->op, p->y, x);
-  situ_scope inner;
-  situ_tensor *out = NULL;
+  good = good && (p->y = situ__func_value(p->op, p->function, p->payload, p->count, own));
   situ_scope_begin_no_grad(&inner);
-  if (good) out = assemble(in_all_directions(p, row, p->y, x), p->y, x);
+  if (good && (all = p->y->view.numel ? in_all_directions(p, row, p->y) : in_no_direction(p, x)))
+    out = assemble(p->op, all, situ__shape(&p->y->view), situ__shape(&x->view));
   if (out) situ_escape(&inner, out);
   good = situ_scope_end(&inner) == SITU_OK && out && situ_escape(&s, out);
   return situ_scope_end(&s) == SITU_OK && good ? out : NULL;
@@ -114,12 +120,17 @@ static situ_tensor *by_rows(problem *p) {
 
 static situ_tensor *by_columns(problem *p, situ_func f) {
   const situ_tensor *x = p->primals[p->argnum], *y = x;
-  situ_tensor *all, *out = NULL;
+  situ_tensor *all = NULL, *out = NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  if (f == column) y = situ__func_value(p->op, p->function, p->payload, p->count, p->primals);
-  if (y && fit_together(p->op, y, x) && (all = in_all_directions(p, f, x, y)))
-    out = assemble(situ_movedim(all, SITU_DIMS(0), SITU_DIMS(-1)), y, x);
+  if (x->view.numel) all = in_all_directions(p, f, x);
+  else if (f != column || (y = situ__func_value(p->op, p->function, p->payload, p->count, p->primals)))
+    all = in_no_direction(p, y);
+  if (all && (all = situ_movedim(all, SITU_DIMS(0), SITU_DIMS(-1)))) {
+    situ_shape shape = situ__shape(&all->view);
+    shape.ndim--;
+    out = assemble(p->op, all, shape, situ__shape(&x->view));
+  }
   const bool good = out && (out = situ_contiguous(out)) && situ_escape(&s, out);
   return situ_scope_end(&s) == SITU_OK && good ? out : NULL;
 }

@@ -3,11 +3,12 @@
 #include "autograd/tangent.h"
 #include "base/fail.h"
 #include "func/dual.h"
+#include "func/function.h"
 #include "ops/samples.h"
 #include "situ/func.h"
 #include "situ/ops.h"
 
-enum { MOST = 64 }; /* operands, and results */
+enum { MOST = SITU__PRIMALS }; /* operands, and results */
 
 typedef struct mapped {
   const char *op;
@@ -67,17 +68,6 @@ static bool pick_tangent(const mapped *m, situ__samples *s, situ_tensor *whole, 
   return (tangent = situ__sample_of(m->op, s, tangent)) && situ__tangent_set(m->op, one, tangent);
 }
 
-/* t, the same for all samples, with a dimension 0 that counts them. NULL after recording an error. */
-static situ_tensor *for_all(const mapped *m, const situ__samples *s, situ_tensor *t) {
-  situ_shape shape = { .ndim = t->view.ndim + 1, .dim = { s->count } };
-  if (shape.ndim <= SITU_MAX_DIMS) {
-    memcpy(shape.dim + 1, t->view.size, sizeof(int64_t) * (size_t)t->view.ndim);
-    return situ_expand(t, shape);
-  }
-  situ__fail(SITU_E_LIMIT, m->op, "the result has %d dimensions: a tensor has at most %d", shape.ndim, SITU_MAX_DIMS);
-  return NULL;
-}
-
 /* All samples of y's tangent, which may differ where those of y are the same, are that of the result. */
 static bool collect_tangent(const mapped *m, situ__samples *s, situ_tensor *y, situ_tensor *result) {
   bool good = true, batched;
@@ -87,7 +77,7 @@ static bool collect_tangent(const mapped *m, situ__samples *s, situ_tensor *y, s
   situ__forward_mode = SITU__FORWARD_INSIDE;
   tangent = situ__whole_of(m->op, s, tangent, &batched);
   situ__sampling = s->outer;
-  if (tangent && !batched) tangent = for_all(m, s, tangent);
+  if (tangent && !batched) tangent = situ__samples_repeat(m->op, tangent, s->count);
   if (tangent) tangent = situ_movedim(tangent, SITU_DIMS(0), SITU_DIMS(m->out_dim));
   good = tangent && situ__tangent_set(m->op, result, tangent);
   situ__sampling = s;
@@ -114,7 +104,7 @@ static situ_tensor *collect(const mapped *m, situ__samples *s, situ_tensor *y) {
   situ_tensor *whole = situ__need(m->op, "result", y) ? situ__whole_of(m->op, s, y, &batched) : NULL;
   if (!whole) return NULL;
   situ__sampling = s->outer;
-  if (!batched) whole = for_all(m, s, whole);
+  if (!batched) whole = situ__samples_repeat(m->op, whole, s->count);
   if (whole) whole = situ_movedim(whole, SITU_DIMS(0), SITU_DIMS(m->out_dim));
   if (whole && y->first_order && (whole = situ_detach(whole))) whole->first_order = true; /* as in one sample */
   situ__sampling = s;
@@ -164,10 +154,8 @@ typedef struct single {
 
 static situ_status run_single(situ_tensor *const *in, int count, situ_tensor **out, int outs, void *payload) {
   const single *s = payload;
-  const uint64_t errors = situ__error_count();
   (void)outs;
-  if (!(out[0] = s->function(in, count, s->payload)) && situ__error_count() == errors)
-    return situ__fail(SITU_E_STATE, "func_vmap", "the function returned no tensor");
+  out[0] = situ__func_value("func_vmap", s->function, s->payload, count, in);
   return out[0] ? SITU_OK : situ_error();
 }
 

@@ -31,7 +31,10 @@ static bool lift(lifted *l, const char *op, situ_tensor *const *in, int ins) {
   l->batched = l->few_batched;
   if (ins > SITU_OPERANDS) {
     const size_t bytes = (size_t)ins * (sizeof *l->in + sizeof *l->batched);
-    if (!(l->in = situ__alloc(bytes))) return situ__no_memory(op, bytes), false;
+    if (!(l->in = situ__alloc(bytes))) {
+      l->level = NULL; /* nothing has begun */
+      return situ__no_memory(op, bytes), false;
+    }
     l->batched = (bool *)(l->in + ins);
   }
   situ__sampling = l->level->outer;
@@ -65,14 +68,6 @@ static bool lower(lifted *l, bool good, situ_tensor **out, int outs) {
     situ_release(whole);
   }
   return good && ended;
-}
-
-/* t with a dimension 0 in which all samples are the same. */
-static situ_tensor *repeated(const char *op, situ_tensor *t, int64_t samples) {
-  situ_shape shape = { .ndim = t->view.ndim + 1, .dim = { samples } };
-  if (shape.ndim > SITU_MAX_DIMS) return situ__fail(SITU_E_LIMIT, op, "%d dimensions", shape.ndim), NULL;
-  memcpy(shape.dim + 1, t->view.size, sizeof(int64_t) * (size_t)t->view.ndim);
-  return situ_expand(t, shape);
 }
 
 /* ---- one call for each sample ---- */
@@ -123,7 +118,7 @@ situ_tensor *situ__map_samples(const char *op, situ_tensor *const *in, int ins,
   bool good = lift(&l, op, in, ins);
   for (int i = 0; good && i < ins; i++) {
     if (!l.in[i] || l.batched[i]) continue;
-    good = (l.in[i] = repeated(op, l.in[i], l.level->count)) && (l.in[i] = situ_clone(l.in[i]));
+    good = (l.in[i] = situ__samples_repeat(op, l.in[i], l.level->count)) && (l.in[i] = situ_clone(l.in[i]));
   }
   good = good && (out = map(l.in, context)) != NULL;
   return lower(&l, good, &out, 1) ? out : NULL;
@@ -195,9 +190,8 @@ bool situ_batch_broadcast(situ_batch_call *c) {
 }
 
 situ_tensor *situ__batch_result(const situ_batch_call *c, situ_tensor *t, int k) {
-  situ_shape shape = { .ndim = c->shape[k].ndim + 1, .dim = { c->samples } };
-  memcpy(shape.dim + 1, c->shape[k].dim, sizeof(int64_t) * (size_t)c->shape[k].ndim);
-  return situ_reshape(t, shape);
+  situ_shape shape;
+  return situ__samples_shape(c->op->name, &c->shape[k], c->samples, &shape) ? situ_reshape(t, shape) : NULL;
 }
 
 /* Statistics of rows may be one vector. */
@@ -240,7 +234,7 @@ bool situ__batch_dim(situ_batch_call *c, size_t at) {
 bool situ__batch_repeat(situ_batch_call *c) {
   for (int i = c->in_place; i < c->ins; i++) {
     if (!c->in[i] || c->batched[i]) continue;
-    if (!(c->in[i] = repeated(c->op->name, c->in[i], c->samples))) return false;
+    if (!(c->in[i] = situ__samples_repeat(c->op->name, c->in[i], c->samples))) return false;
     c->batched[i] = true;
   }
   return true;
@@ -268,11 +262,13 @@ static bool are_results(situ_batch_call *c, bool keeps) {
   return true;
 }
 
+static bool run_rule(situ_batch_call *c) { return c->op->batched ? c->op->batched(c) : situ_batch_each(c); }
+
 /* Operands that are the same for all samples give results that are: one call, repeated. */
 static bool run_once(situ_batch_call *c) {
   if (!situ_batch_run(c, c->in, NULL)) return false;
-  for (int k = 0; k < c->outs; k++) {
-    if (c->out[k] && !(c->out[k] = repeated(c->op->name, c->out[k], c->samples))) return false;
+  for (int k = 0; k < c->outs && !c->in_place; k++) {
+    if (c->out[k] && !(c->out[k] = situ__samples_repeat(c->op->name, c->out[k], c->samples))) return false;
   }
   return true;
 }
@@ -302,10 +298,7 @@ bool situ__run_samples(situ_call *c) {
                         .out = c->out };
   situ_tensor *out[SITU_RESULTS] = { NULL };
   b.out = out;
-  if (good)
-    good = !l.any           ? c->in_place ? situ_batch_run(&b, l.in, NULL) : run_once(&b)
-                     : c->op->batched ? c->op->batched(&b)
-                            : situ_batch_each(&b);
+  good = good && (l.any ? run_rule(&b) : run_once(&b));
   if (good && !c->in_place) good = are_results(&b, l.keeps);
   if (c->in_place) {
     if (good) situ__storage_wrote(c->in[0]->view.storage);

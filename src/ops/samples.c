@@ -88,25 +88,28 @@ situ_tensor *situ__sample_of(const char *op, situ__samples *s, situ_tensor *whol
   return t;
 }
 
-static situ_tensor *refuse_dims(const char *op, int ndim) {
-  situ__fail(SITU_E_LIMIT, op, "%d dimensions and that of situ_func_vmap: a tensor has at most %d", ndim,
-             SITU_MAX_DIMS);
-  return NULL;
+bool situ__samples_shape(const char *op, const situ_shape *shape, int64_t count, situ_shape *out) {
+  if (shape->ndim >= SITU_MAX_DIMS) {
+    situ__fail(SITU_E_LIMIT, op, "%d dimensions and that of situ_func_vmap: a tensor has at most %d", shape->ndim,
+               SITU_MAX_DIMS);
+    return false;
+  }
+  *out = (situ_shape){ .ndim = shape->ndim + 1, .dim = { count } };
+  memcpy(out->dim + 1, shape->dim, sizeof *shape->dim * (size_t)shape->ndim);
+  return true;
 }
 
-/* t with a dimension 0 of `count`, in which all are the same. */
-static situ_tensor *repeated(const char *op, situ_tensor *t, int64_t count) {
-  situ_shape shape = { .ndim = t->view.ndim + 1, .dim = { count } };
-  if (shape.ndim > SITU_MAX_DIMS) return refuse_dims(op, t->view.ndim);
-  memcpy(shape.dim + 1, t->view.size, sizeof(int64_t) * (size_t)t->view.ndim);
-  return situ_expand(t, shape);
+situ_tensor *situ__samples_repeat(const char *op, situ_tensor *t, int64_t count) {
+  const situ_shape one = situ__shape(&t->view);
+  situ_shape shape;
+  return situ__samples_shape(op, &one, count, &shape) ? situ_expand(t, shape) : NULL;
 }
 
 situ_tensor *situ__sample_constant(const char *op, situ_tensor *t) {
   situ__samples *s = situ__sampling;
   if (!s || (part_of(t) && part_of(t)->level == s)) return t;
   situ__sampling = s->outer;
-  situ_tensor *whole = repeated(op, situ_detach(t), s->count);
+  situ_tensor *whole = situ__samples_repeat(op, situ_detach(t), s->count);
   situ__sampling = s;
   return whole ? situ__sample_of(op, s, whole) : NULL;
 }
@@ -123,18 +126,19 @@ static bool is_inside(const situ_view_desc *v) {
 /* The view of p's whole that shows what `t` shows, in each sample. */
 static situ_tensor *view_of_whole(const char *op, const situ__samples_part *p, const situ_tensor *t, int64_t count) {
   situ_tensor *whole = p->whole;
+  const situ_shape one = situ__shape(&t->view);
   situ_view_desc v = t->view;
+  situ_shape shape;
   if (!p->stride) {
     if (!(whole = situ_select(whole, 0, 0))) return NULL;
-  } else if (v.ndim < SITU_MAX_DIMS) {
-    memmove(v.size + 1, v.size, sizeof v.size - sizeof *v.size);
+  } else if (situ__samples_shape(op, &one, count, &shape)) {
+    memcpy(v.size, shape.dim, sizeof v.size);
     memmove(v.stride + 1, v.stride, sizeof v.stride - sizeof *v.stride);
-    v.size[0] = count;
     v.stride[0] = p->stride;
-    v.ndim++;
+    v.ndim = (uint8_t)shape.ndim;
     situ_desc_refresh(&v);
   } else {
-    return refuse_dims(op, v.ndim);
+    return NULL;
   }
   v.storage = whole->view.storage;
   if (situ__same_place(&v, &whole->view)) return whole;
@@ -168,7 +172,7 @@ static situ_tensor *all_elements(const char *op, const situ_tensor *t, situ_stor
 static situ_tensor *copies_of(const char *op, const situ__samples *s, const situ_tensor *t, situ_storage *memory) {
   const bool written = !(memory->flags & SITU_STORAGE_UNWRITTEN);
   situ_tensor *flat = all_elements(op, t, memory);
-  if (!flat || !(flat = repeated(op, flat, s->count))) return NULL;
+  if (!flat || !(flat = situ__samples_repeat(op, flat, s->count))) return NULL;
   if (written) return situ_clone(flat);
   const situ_shape shape = situ__shape(&flat->view);
   return situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, memory->device);

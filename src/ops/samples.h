@@ -21,6 +21,12 @@ void situ__samples_begin(situ__samples *s, int64_t count);
 /* Samples that the program still holds are on meta from now on, without values. */
 void situ__samples_end(situ__samples *s);
 
+/* Sets *out to the shape of `count` tensors of `shape`, which dimension 0 counts. Returns false after recording an
+   error. */
+bool situ__samples_shape(const char *op, const situ_shape *shape, int64_t count, situ_shape *out);
+/* t with a dimension 0 of `count`, in which all are the same: a view. NULL after recording an error. */
+situ_tensor *situ__samples_repeat(const char *op, situ_tensor *t, int64_t count);
+
 /* One sample of `whole`, whose dimension 0 counts them. The scope owns it; NULL after recording an error. */
 situ_tensor *situ__sample_of(const char *op, situ__samples *s, situ_tensor *whole);
 /* One sample of a tensor that is the same for all: t itself, unless it is in s already. For leaves, which must not be

@@ -1,7 +1,6 @@
 /* Runs a program: node by node, freeing each value after its last use.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -46,27 +45,32 @@ static bool refuse_input(const situ__program *p, const situ__program_input *in, 
   return false;
 }
 
+static bool refuse_size(const situ__program *p, const situ__program_input *in, const situ_tensor *t, int dim,
+                        bool elsewhere) {
+  const situ__program_symbol *symbol = &p->symbol[in->size[dim].symbol];
+  situ__text because = { 0 };
+  situ__text_add(&because, ", with %s %s", symbol->name, elsewhere ? "as in another input" : "in");
+  if (!elsewhere && symbol->most == INT64_MAX) situ__text_add(&because, " %" PRId64 " or more", symbol->least);
+  else if (!elsewhere) situ__text_add(&because, " %" PRId64 "..%" PRId64, symbol->least, symbol->most);
+  refuse_input(p, in, t, because.failed ? "" : because.data);
+  situ__text_free(&because);
+  return false;
+}
+
 /* Compares an input with what the file says of it. `bound` has the sizes of symbols, -1 where none was seen yet. */
 static bool check_input(const situ__program *p, const situ__program_input *in, const situ_tensor *t, int64_t *bound) {
   const situ_shape shape = situ_shape_of(t);
-  char because[160];
   if (!is_like(situ_dtype_of(t), in->dtype) || (in->dims >= 0 && shape.ndim != in->dims))
     return refuse_input(p, in, t, "");
   for (int d = 0; d < in->dims; d++) {
     const struct situ__program_size *s = &in->size[d];
-    if (s->size >= 0 ? s->size != shape.dim[d] : false) return refuse_input(p, in, t, "");
+    if (s->size >= 0 && s->size != shape.dim[d]) return refuse_input(p, in, t, "");
     if (s->size >= 0 || s->symbol < 0) continue;
     const situ__program_symbol *symbol = &p->symbol[s->symbol];
     int64_t *seen = &bound[s->symbol];
-    (void)snprintf(because, sizeof because, ", with %s %s", symbol->name, *seen >= 0 ? "as in another input" : "in");
-    if (*seen >= 0 && *seen != shape.dim[d]) return refuse_input(p, in, t, because);
+    if (*seen >= 0 && *seen != shape.dim[d]) return refuse_size(p, in, t, d, true);
     *seen = shape.dim[d];
-    const size_t length = strlen(because);
-    if (symbol->most == INT64_MAX)
-      (void)snprintf(because + length, sizeof because - length, " %" PRId64 " or more", symbol->least);
-    else
-      (void)snprintf(because + length, sizeof because - length, " %" PRId64 "..%" PRId64, symbol->least, symbol->most);
-    if (shape.dim[d] < symbol->least || shape.dim[d] > symbol->most) return refuse_input(p, in, t, because);
+    if (shape.dim[d] < symbol->least || shape.dim[d] > symbol->most) return refuse_size(p, in, t, d, false);
   }
   return true;
 }
@@ -188,9 +192,8 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__value 
     situ__op_call c = { .node = n, .arg = n->arg, .value = value, .root = root };
     if (!situ__program_run_node(&c)) {
       if (clean)
-        situ__error_add("  in %s%s%s, %s of %s%s%s", *n->module ? n->module : "the outermost module",
-                        n->no_grad ? " (no_grad)" : "", "", n->row->target, p->path, *n->site ? ", from " : "",
-                        n->site);
+        situ__error_add("  in %s%s, %s of %s%s%s", *n->module ? n->module : "the outermost module",
+                        n->no_grad ? " (no_grad)" : "", n->row->target, p->path, *n->site ? ", from " : "", n->site);
       return false;
     }
     for (int k = 0; k < n->lasts; k++) situ_drop(&value[n->last[k]].tensor);
