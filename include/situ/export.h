@@ -1,4 +1,4 @@
-/* torch.export and ONNX: programs that PyTorch and others wrote, as modules.
+/* torch.export and ONNX: programs that PyTorch and others wrote, as modules; and modules, as programs.
    Threads: as situ/io.h for loading, and as situ/nn.h for the module.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_EXPORT_H
@@ -25,6 +25,19 @@ SITU_BEGIN
     no symbolic link. Operators that this library lacks are SITU_E_UNSUPPORTED, with a list of their nodes, as is any
     ONNX model in a build without SITU_ONNX. */
 SITU_API situ_nn_module *situ_export_load(const char *path, const situ_load_options *options);
+
+/** torch.export.export: makes a program of a module by one call of it without values: nothing is computed, moved or
+    drawn. The program is a module of the same children, parameters and buffers (the same tensors), which runs the calls
+    that forward made, and can be written to a file (situ_export_save). It has the sizes of `inputs`, and the mode that
+    the module is in, training or eval. Inputs are named by their keys, by their tensors' names, or "input_0".
+
+    SITU_E_UNSUPPORTED, with a list, for calls that torch.export has no form for; for a forward that reads values
+    (situ_item), or that writes an input in place. The caller frees the result; NULL on error. */
+SITU_API SITU_CHECKED situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs);
+
+/** torch.export.save: writes a program that situ_export made to a .pt2 archive, as of PyTorch 2.15, which
+    torch.export.load reads. The file is replaced as a whole. SITU_E_STATE for a module that is no such program. */
+SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, const char *path);
 
 SITU_END
 #endif

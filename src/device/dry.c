@@ -69,6 +69,7 @@ situ_status situ_dry_begin(situ_dry *dry) {
   if (situ__dry) return situ__fail(SITU_E_STATE, "dry_begin", "this thread is in a dry run already");
   dry->storages = NULL;
   dry->findings = 0;
+  dry->depth = 0;
   dry->told = dry->blind = false;
   situ__dry = dry;
   return SITU_OK;

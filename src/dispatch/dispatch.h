@@ -68,7 +68,7 @@ static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
     return false;
   const situ_device here = x->storage->device, there = y->storage->device;
   if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
-  if (situ__forward_mode == SITU__FORWARD_ON || situ__sampling) return false;
+  if (situ__forward_mode & 1 || situ__sampling) return false; /* ON, or TRACED */
   return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
 }
 

@@ -140,7 +140,10 @@ bool situ__dry_call(situ_call *c, bool (*run)(situ_call *c)) {
   if (has_operands(c)) situ__dry_forget();
   const void *outer = situ__now.call;
   situ__now.call = c;
+  situ__dry->depth++;
   const bool good = call_dry(c, run);
+  situ__dry->depth--;
+  if (good && !situ__dry->depth && situ__dry->called) situ__dry->called(situ__dry, c);
   situ__now.call = outer;
   if (!good) situ__dry_found();
   return good;

@@ -301,8 +301,15 @@ static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, in
 }
 static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
 
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  const attention_params *p = c->params;
+  return situ_export_call(t, "scaled_dot_product_attention.default", "ttttnbn", c->in[QUERY], c->in[KEY], c->in[VALUE],
+                          c->in[MASK], 1 - p->keep, (int)p->causal, p->scale);
+}
+
 SITU_OP(attention_op) = {
   .name = "scaled_dot_product_attention",
+  .traced = traced,
   .operand = { { "query", SITU_FLOATING | SITU_SAME },
                { "key", SITU_FLOATING | SITU_SAME },
                { "value", SITU_FLOATING | SITU_SAME },

@@ -151,7 +151,14 @@ static bool batched(situ_batch_call *c) {
   return false;
 }
 
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  const batch_norm_params *p = c->params;
+  return situ_export_call(t, "batch_norm.default", "tttttbnnb", c->in[0], c->in[3], c->in[4], c->in[1], c->in[2],
+                          (int)p->training, p->momentum, p->eps, true);
+}
+
 SITU_OP(batch_norm_op) = { .name = "batch_norm",
+                           .traced = traced,
                            .operand = { { "input", SITU_FLOATING | SITU_SAME },
                                         { "running_mean", VECTOR | SITU_WRITTEN },
                                         { "running_var", VECTOR | SITU_WRITTEN },

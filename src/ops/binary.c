@@ -85,6 +85,22 @@ static bool minimum_backward(situ_grad_call *g) {
   return GRAD(g, 0, share(g->grad[0], a, b, situ_gt(a, b))) && GRAD(g, 1, share(g->grad[0], a, b, situ_gt(b, a)));
 }
 
+/* ---- torch.export ---- */
+
+static bool binary_traced(const situ_call *c, situ_export_trace *t) {
+  switch (c->op->code) {
+  case SITU_BINARY_div_trunc: return situ_export_call(t, "div.Tensor_mode", "tts", c->in[0], c->in[1], "trunc");
+  case SITU_BINARY_div_floor: return situ_export_call(t, "div.Tensor_mode", "tts", c->in[0], c->in[1], "floor");
+  case SITU_BINARY_pow: return situ_export_operands(t, c, "Tensor_Tensor");
+  case SITU_BINARY_maximum:
+  case SITU_BINARY_minimum:
+  case SITU_BINARY_logical_and:
+  case SITU_BINARY_logical_or:
+  case SITU_BINARY_logical_xor: return situ_export_operands(t, c, "default");
+  default: return situ_export_operands(t, c, "Tensor");
+  }
+}
+
 /* ---- the ops ---- */
 
 enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
@@ -99,6 +115,7 @@ enum { BOTH = SITU_SAVE(0) | SITU_SAVE(1) };
                        .infer = rule,                                 \
                        .forward = forward,                            \
                        .batched = situ_batch_broadcast,               \
+                       .traced = binary_traced,                       \
                        .mend = situ_mend_largest,                     \
                        .backward = back,                              \
                        .backward_recorded = back };
@@ -125,7 +142,8 @@ TEST(eq) TEST(ne) TEST(lt) TEST(le) TEST(gt) TEST(ge) TEST(logical_and) TEST(log
                                  .flags = SITU_OP_NO_GRAD,                                 \
                                  .infer = situ_infer_broadcast,                            \
                                  .forward = forward,                                       \
-                                 .batched = situ_batch_broadcast };
+                                 .batched = situ_batch_broadcast,                          \
+                                 .traced = binary_traced };
     /* clang-format off */
 BITS(and) BITS(or) BITS(xor)
 /* clang-format on */

@@ -87,6 +87,8 @@ static bool logaddexp2_backward(situ_grad_call *g) {
   return GRAD(g, 0, share(g, situ_sub(a, b))) && GRAD(g, 1, share(g, situ_sub(b, a)));
 }
 
+static bool binary_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "default"); }
+
 /* ---- the ops ---- */
 
 enum { INPUT = SITU_SAVE(0), OTHER = SITU_SAVE(1), RESULT = SITU_SAVE_OUT(0) };
@@ -100,6 +102,7 @@ enum { INPUT = SITU_SAVE(0), OTHER = SITU_SAVE(1), RESULT = SITU_SAVE_OUT(0) };
                        .infer = rule,                                           \
                        .forward = forward,                                      \
                        .batched = situ_batch_broadcast,                         \
+                       .traced = binary_traced,                                 \
                        .mend = situ_mend_largest,                               \
                        .backward = back,                                        \
                        .backward_recorded = back };

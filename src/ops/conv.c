@@ -245,6 +245,28 @@ static bool batched(situ_batch_call *c) {
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
+
+/* A value for each dimension. */
+static situ_shape spread(const situ_shape *list, int dims, int64_t missing) {
+  situ_shape all = { .ndim = dims };
+  for (int d = 0; d < dims; d++) all.dim[d] = !list->ndim ? missing : list->dim[list->ndim == 1 ? 0 : d];
+  return all;
+}
+
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  const situ_conv_options *o = c->params;
+  const int dims = c->op->code;
+  const situ_shape stride = spread(&o->stride, dims, 1), padding = spread(&o->padding, dims, 0),
+                   dilation = spread(&o->dilation, dims, 1), more = spread(&o->output_padding, dims, 0);
+  const int64_t groups = o->groups ? o->groups : 1;
+  situ_tensor *x = c->in[0], *weight = c->in[1], *bias = c->in[2];
+  if (c->op->infer == conv_infer)
+    return situ_export_call(t, dims == 1 ? "conv1d.default" : "conv2d.default", "tttIIIi", x, weight, bias, &stride,
+                            &padding, &dilation, groups);
+  return situ_export_call(t, dims == 1 ? "conv_transpose1d.default" : "conv_transpose2d.input", "tttIIIiI", x, weight,
+                          bias, &stride, &padding, &more, groups, &dilation);
+}
+
 #define CONV(id, dims, kind)                                                                                        \
   SITU_OP(                                                                                                          \
       id##_op) = { .name = #id,                                                                                     \
@@ -257,6 +279,7 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
                    .infer = kind##_infer,                                                                           \
                    .forward = kind##_forward,                                                                       \
                    .batched = batched,                                                                              \
+                   .traced = traced,                                                                                \
                    .mend = conv_mend,                                                                               \
                    .backward = kind##_backward,                                                                     \
                    .backward_recorded = backward_recorded };                                                        \

@@ -29,7 +29,14 @@ static bool copy_forward(situ_call *c) {
 /* The tape casts the gradient back to the operand's dtype. */
 static bool identity_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) != NULL; }
 
+static bool clone_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "default"); }
+static bool cast_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "to.dtype", "td", c->in[0], ((const cast_params *)c->params)->dtype);
+}
+static bool copy_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "default"); }
+
 SITU_OP(clone_op) = { .name = "clone",
+                      .traced = clone_traced,
                       .operand = { { "input", 0 } },
                       .params_size = sizeof(cast_params),
                       .flags = SITU_OP_LINEAR,
@@ -39,6 +46,7 @@ SITU_OP(clone_op) = { .name = "clone",
                       .backward = identity_backward,
                       .backward_recorded = identity_backward };
 SITU_OP(to_dtype_op) = { .name = "to_dtype",
+                         .traced = cast_traced,
                          .operand = { { "input", 0 } },
                          .params_size = sizeof(cast_params),
                          .flags = SITU_OP_LINEAR,
@@ -91,6 +99,7 @@ static bool copy_into_backward(situ_grad_call *g) {
 }
 
 SITU_OP(copy_op) = { .name = "copy_",
+                     .traced = copy_traced,
                      .operand = { { "input", 0 }, { "src", 0 } },
                      .infer = copy_infer,
                      .forward = copy_into_forward,

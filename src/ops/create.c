@@ -236,7 +236,12 @@ static bool fill_forward(situ_call *c) {
 }
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
 
+static bool fill_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "fill_.Scalar", "tn", c->in[0], ((const fill_params *)c->params)->value);
+}
+
 SITU_OP(fill_op) = { .name = "fill_",
+                     .traced = fill_traced,
                      .operand = { { "input", 0 } },
                      .params_size = sizeof(fill_params),
                      .infer = fill_infer,
@@ -261,6 +266,9 @@ static bool triangle_infer(situ_call *c) {
   situ_infer_like(c);
   return c->shape[0].ndim >= 2 ||
          situ_refuse(c, SITU_E_SHAPE, "needs a tensor of at least 2 dimensions, got %d", c->shape[0].ndim);
+}
+static bool triangle_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "*.default", "ti", c->in[0], ((const triangle_params *)c->params)->diagonal);
 }
 static bool triangle_forward(situ_call *c) {
   const triangle_params *p = c->params;
@@ -287,6 +295,7 @@ static bool triangle_backward(situ_grad_call *g) {
                        .params_size = sizeof(triangle_params),        \
                        .infer = triangle_infer,                       \
                        .forward = triangle_forward,                   \
+                       .traced = triangle_traced,                     \
                        .batched = situ_batch_leading,                 \
                        .backward = triangle_backward,                 \
                        .backward_recorded = triangle_backward };      \

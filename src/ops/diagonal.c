@@ -58,7 +58,13 @@ static bool diagonal_backward(situ_grad_call *g) {
   return situ_copy_(situ_diagonal(zero, p->offset, p->dim1, p->dim2), g->grad[0]) && (g->dx[0] = zero);
 }
 
+static bool diagonal_traced(const situ_call *c, situ_export_trace *t) {
+  const diagonal_params *p = c->params;
+  return situ_export_call(t, "diagonal.default", "tiii", c->in[0], p->offset, (int64_t)p->dim1, (int64_t)p->dim2);
+}
+
 SITU_OP(diagonal_op) = { .name = "diagonal",
+                         .traced = diagonal_traced,
                          .operand = { { "input", 0 } },
                          .flags = SITU_OP_VIEW,
                          .params_size = sizeof(diagonal_params),

@@ -57,7 +57,12 @@ static bool backward(situ_grad_call *g) {
   return (g->dx[0] = situ_mul(g->grad[0], mask)) != NULL;
 }
 
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "dropout.default", "tnb", c->in[0], 1 - ((const dropout_params *)c->params)->keep, true);
+}
+
 SITU_OP(dropout_op) = { .name = "dropout",
+                        .traced = traced,
                         .operand = { { "input", SITU_FLOATING } },
                         .outs = 2,
                         .shown = 1,

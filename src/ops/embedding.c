@@ -67,7 +67,13 @@ static bool embedding_backward(situ_grad_call *g) {
   return situ_index_add_(sum, 0, index, up, 1) != NULL;
 }
 
+static bool embedding_traced(const situ_call *c, situ_export_trace *t) {
+  const embedding_params *p = c->params;
+  return situ_export_call(t, "embedding.default", "ttib", c->in[1], c->in[0], p->padding, (int)p->by_frequency);
+}
+
 SITU_OP(embedding_op) = { .name = "embedding",
+                          .traced = embedding_traced,
                           .operand = { { "input", SITU_INDEX }, { "weight", 0 } },
                           .flags = SITU_OP_COMPOSED,
                           .save = SITU_SAVE(0),

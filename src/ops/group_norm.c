@@ -107,8 +107,15 @@ static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(
 /* ---- the op ---- */
 
 enum { VECTOR = SITU_FLOATING | SITU_OPTIONAL };
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  const group_norm_params *p = c->params;
+  return situ_export_call(t, "group_norm.default", "tittn", c->in[INPUT], p->groups, c->in[WEIGHT], c->in[BIAS],
+                          p->eps);
+}
+
 SITU_OP(group_norm_op) = {
   .name = "group_norm",
+  .traced = traced,
   .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", VECTOR }, { "bias", VECTOR } },
   .outs = 3,
   .shown = 1,

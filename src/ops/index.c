@@ -56,7 +56,13 @@ static bool rows_backward(situ_grad_call *g) {
 static bool select_batched(situ_batch_call *c) {
   return c->batched[1] ? situ_batch_each(c) : situ__batch_dim(c, offsetof(index_params, dim));
 }
+static bool select_traced(const situ_call *c, situ_export_trace *t) {
+  const index_params *p = c->params;
+  return situ_export_call(t, "index_select.default", "tit", c->in[0], (int64_t)p->dim, c->in[1]);
+}
+
 SITU_OP(index_select_op) = { .name = "index_select",
+                             .traced = select_traced,
                              .operand = { { "input", 0 }, { "index", SITU_INDEX } },
                              .save = SITU_SAVE(1),
                              .params_size = sizeof(index_params),
@@ -108,7 +114,13 @@ static bool gather_backward(situ_grad_call *g) {
 static bool gather_batched(situ_batch_call *c) {
   return situ__batch_repeat(c) && situ__batch_dim(c, offsetof(index_params, dim));
 }
+static bool gather_traced(const situ_call *c, situ_export_trace *t) {
+  const index_params *p = c->params;
+  return situ_export_call(t, "gather.default", "tit", c->in[0], (int64_t)p->dim, c->in[1]);
+}
+
 SITU_OP(gather_op) = { .name = "gather",
+                       .traced = gather_traced,
                        .operand = { { "input", 0 }, { "index", SITU_INDEX } },
                        .save = SITU_SAVE(1),
                        .params_size = sizeof(index_params),
@@ -245,6 +257,16 @@ static bool index_copy_backward(situ_grad_call *g) {
          GRAD(g, 2, situ_index_select(g->grad[0], p->dim, g->in[1]));
 }
 
+static bool place_traced(const situ_call *c, situ_export_trace *t) {
+  const index_params *p = c->params;
+  const bool adds = c->op->forward == index_add_forward;
+  const char *target = c->op->forward == scatter_forward       ? "scatter.src"
+                       : c->op->forward == scatter_add_forward ? "scatter_add.default"
+                       : adds                                  ? "index_add.default"
+                                                               : "index_copy.default";
+  return situ_export_call(t, target, adds ? "tittn" : "titt", c->in[0], (int64_t)p->dim, c->in[1], c->in[2], p->alpha);
+}
+
 #define PLACE(id, rule, cast)                                                                              \
   SITU_OP(id##_op) = { .name = #id,                                                                        \
                        .operand = { { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN }, \
@@ -256,6 +278,7 @@ static bool index_copy_backward(situ_grad_call *g) {
                        .params_size = sizeof(index_params),                                                \
                        .infer = rule,                                                                      \
                        .forward = id##_forward,                                                            \
+                       .traced = place_traced,                                                             \
                        .backward = id##_backward,                                                          \
                        .backward_recorded = id##_backward };
 PLACE(scatter, scatter_infer, SITU_CAST_NOT)

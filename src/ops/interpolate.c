@@ -76,7 +76,29 @@ static bool backward(situ_grad_call *g) {
   return (g->dx[0] = run(g->grad[0], &p)) != NULL;
 }
 
+/* ATen has one overload for each mode and number of sizes; places must follow from the sizes. */
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  static const char *const targets[][SPATIAL] = {
+    [SITU_RESAMPLE_NEAREST] = { "upsample_nearest1d.vec", "upsample_nearest2d.vec", NULL },
+    [SITU_RESAMPLE_LINEAR] = { "upsample_linear1d.vec", "upsample_bilinear2d.vec", NULL },
+    [SITU_RESAMPLE_CUBIC] = { NULL, "upsample_bicubic2d.vec", NULL },
+    [SITU_RESAMPLE_RULES] = { NULL },
+  };
+  const interpolate_params *p = c->params;
+  const int spatial = c->shape[0].ndim - 2;
+  const char *target = targets[p->rule][spatial - 1];
+  situ_shape size = { .ndim = spatial };
+  for (int d = 0; d < spatial; d++) size.dim[d] = c->shape[0].dim[2 + d];
+  for (int k = 0; k < p->passes; k++) {
+    const pass *s = &p->pass[k];
+    if (!p->align && s->scale != (double)s->size / (double)s->out) target = NULL;
+  }
+  if (p->rule == SITU_RESAMPLE_NEAREST) return situ_export_call(t, target, "tI", c->in[0], &size);
+  return situ_export_call(t, target, "tIb", c->in[0], &size, (int)p->align);
+}
+
 SITU_OP(interpolate_op) = { .name = "interpolate",
+                            .traced = traced,
                             .operand = { { "input", SITU_FLOATING } },
                             .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                             .params_size = sizeof(interpolate_params),

@@ -106,7 +106,12 @@ static bool cat_batched(situ_batch_call *c) {
   return situ__batch_repeat(c) && situ__batch_dim(c, offsetof(cat_params, dim));
 }
 
+static bool cat_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "cat.default", "Ti", c->in, c->ins, (int64_t)((const cat_params *)c->params)->dim);
+}
+
 SITU_OP(cat_op) = { .name = "cat",
+                    .traced = cat_traced,
                     .operand = { { "tensors", 0 } },
                     .flags = SITU_OP_VARIADIC | SITU_OP_LINEAR,
                     .params_size = sizeof(cat_params),
@@ -295,7 +300,12 @@ static bool flip_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_flip(g->grad[0], p->dims)) != NULL;
 }
 
+static bool flip_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "flip.default", "tI", c->in[0], &((const flip_params *)c->params)->dims);
+}
+
 SITU_OP(flip_op) = { .name = "flip",
+                     .traced = flip_traced,
                      .operand = { { "input", 0 } },
                      .params_size = sizeof(flip_params),
                      .flags = SITU_OP_LINEAR,

@@ -187,7 +187,10 @@ static bool linear_batched(situ_batch_call *c) {
   return (c->out[0] = situ__batch_result(c, y, 0)) != NULL;
 }
 
+static bool linear_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "default"); }
+
 SITU_OP(linear_op) = { .name = "linear",
+                       .traced = linear_traced,
                        .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } },
                        .flags = SITU_OP_PRODUCT | SITU_OP_BILINEAR,
                        .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },
@@ -224,8 +227,16 @@ situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *b
 }
 
 enum { FLOATS = SITU_FLOATING | SITU_SAME };
+static bool activation_traced(const situ_call *c, situ_export_trace *t) {
+  const linear_params *p = c->params;
+  if (!situ_export_call(t, "linear.default", "ttt", c->in[INPUT], c->in[WEIGHT], c->in[BIAS])) return false;
+  if (unary_of(p) == SITU_UNARY_relu) return situ_export_call(t, "relu.default", "^");
+  return situ_export_call(t, "gelu.default", "^s", "tanh");
+}
+
 SITU_OP(linear_activation_op) = {
   .name = "linear_activation",
+  .traced = activation_traced,
   .operand = { { "input", FLOATS }, { "weight", FLOATS }, { "bias", FLOATS | SITU_OPTIONAL } },
   .outs = 2,
   .shown = 1,

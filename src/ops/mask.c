@@ -35,7 +35,12 @@ static bool fill_forward(situ_call *c) {
 
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_masked_fill(g->grad[0], g->in[1], 0)) != NULL; }
 
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "masked_fill.Scalar", "ttn", c->in[0], c->in[1], ((const fill_params *)c->params)->value);
+}
+
 SITU_OP(masked_fill_op) = { .name = "masked_fill",
+                            .traced = traced,
                             .operand = { { "input", 0 }, { "mask", SITU_BOOLEAN } },
                             .flags = SITU_OP_COMPOSED,
                             .save = SITU_SAVE(1),

@@ -128,6 +128,8 @@ static bool product_batched(situ_batch_call *c) {
 }
 
 enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
+static bool product_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "default"); }
+
 #define PRODUCT(id, left, right, rule)                                       \
   SITU_OP(id##_op) = { .name = #id,                                          \
                        .operand = { { left, NUMBERS }, { right, NUMBERS } }, \
@@ -137,6 +139,7 @@ enum { NUMBERS = SITU_FLOATING | SITU_INTEGRAL | SITU_SAME };
                        .infer = rule,                                        \
                        .forward = product_forward,                           \
                        .batched = product_batched,                           \
+                       .traced = product_traced,                             \
                        .mend = product_mend,                                 \
                        .backward = product_backward,                         \
                        .backward_recorded = product_backward };
@@ -192,6 +195,7 @@ static bool mv_backward(situ_grad_call *g) {
          GRAD(g, 1, situ_mv(situ_transpose(g->in[0], 0, 1), g->grad[0]));
 }
 SITU_OP(mv_op) = { .name = "mv",
+                   .traced = product_traced,
                    .operand = { { "input", NUMBERS }, { "vec", NUMBERS } },
                    .flags = SITU_OP_PRODUCT,
                    .autocast = { SITU_CAST_WIDEST, SITU_CAST_LOW },
@@ -216,6 +220,7 @@ static bool dot_forward(situ_call *c) {
   return product(c, situ__transposed(&a, &row), &b, NULL, &y, 1, 0);
 }
 SITU_OP(dot_op) = { .name = "dot",
+                    .traced = product_traced,
                     .operand = { { "input", NUMBERS }, { "tensor", NUMBERS } },
                     .flags = SITU_OP_PRODUCT,
                     .autocast = { SITU_CAST_WIDEST, SITU_CAST_WIDEST },
@@ -276,6 +281,11 @@ static bool addmm_backward(situ_grad_call *g) {
          GRAD(g, 2, situ_mul_scalar(grad_right(g->in[1], up, g->shape[2].ndim), p->alpha));
 }
 
+static bool addmm_traced(const situ_call *c, situ_export_trace *t) {
+  const addmm_params *p = c->params;
+  return situ_export_call(t, "*.default", "tttnn", c->in[0], c->in[1], c->in[2], p->beta, p->alpha);
+}
+
 #define ADDMM(id, left, right)                                                                                \
   SITU_OP(id##_op) = { .name = #id,                                                                           \
                        .operand = { { "input", NUMBERS }, { left, NUMBERS }, { right, NUMBERS } },            \
@@ -284,6 +294,7 @@ static bool addmm_backward(situ_grad_call *g) {
                        .params_size = sizeof(addmm_params),                                                   \
                        .infer = id##_infer,                                                                   \
                        .forward = addmm_forward,                                                              \
+                       .traced = addmm_traced,                                                                \
                        .backward = addmm_backward,                                                            \
                        .backward_recorded = addmm_backward };                                                 \
   situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options) { \

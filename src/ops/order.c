@@ -62,6 +62,11 @@ static bool place_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_scatter_add_(zero, p->dim, place, up)) != NULL;
 }
 
+static bool arg_traced(const situ_call *c, situ_export_trace *t) {
+  const order_params *p = c->params;
+  return situ_export_call(t, "*.dim", "tib", c->in[0], (int64_t)p->dim, (int)p->keepdim);
+}
+
 #define ARG(id, which)                                      \
   SITU_OP(id##_op) = { .name = #id,                         \
                        .operand = { { "input", 0 } },       \
@@ -71,6 +76,7 @@ static bool place_backward(situ_grad_call *g) {
                        .save = SITU_SAVE_OUT(1),            \
                        .params_size = sizeof(order_params), \
                        .infer = arg_infer,                  \
+                       .traced = arg_traced,                \
                        .forward = arg_forward,              \
                        .backward = place_backward,          \
                        .backward_recorded = place_backward };
@@ -156,7 +162,12 @@ static bool cumsum_backward(situ_grad_call *g) {
          NULL;
 }
 static bool scan_batched(situ_batch_call *c) { return situ__batch_dim(c, offsetof(order_params, dim)); }
+static bool scan_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "*.default", "ti", c->in[0], (int64_t)((const order_params *)c->params)->dim);
+}
+
 SITU_OP(cumsum_op) = { .name = "cumsum",
+                       .traced = scan_traced,
                        .operand = { { "input", 0 } },
                        .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                        .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
@@ -208,6 +219,7 @@ static situ_tensor *cumprod_composed(const situ_grad_call *g, situ_tensor *const
 static bool cumprod_recorded(situ_grad_call *g) { return situ_backward_through(g, cumprod_composed); }
 
 SITU_OP(cumprod_op) = { .name = "cumprod",
+                        .traced = scan_traced,
                         .operand = { { "input", 0 } },
                         .flags = SITU_OP_COMPOSED,
                         .code = SITU_SCAN_PROD,
@@ -258,6 +270,13 @@ static bool sort_forward(situ_call *c) {
                                    .integer = { p->dim } });
 }
 
+static bool sort_traced(const situ_call *c, situ_export_trace *t) {
+  const order_params *p = c->params;
+  if (strcmp(c->op->name, "topk") == 0)
+    return situ_export_call(t, "topk.default", "tiib", c->in[0], p->k, (int64_t)p->dim, (int)p->descending);
+  return situ_export_call(t, "sort.default", "tib", c->in[0], (int64_t)p->dim, (int)p->descending);
+}
+
 #define SORT(id)                                            \
   SITU_OP(id##_op) = { .name = #id,                         \
                        .operand = { { "input", 0 } },       \
@@ -267,6 +286,7 @@ static bool sort_forward(situ_call *c) {
                        .params_size = sizeof(order_params), \
                        .infer = sort_infer,                 \
                        .forward = sort_forward,             \
+                       .traced = sort_traced,               \
                        .backward = place_backward,          \
                        .backward_recorded = place_backward };
 SORT(sort)

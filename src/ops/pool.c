@@ -148,9 +148,25 @@ static bool max_recorded(situ_grad_call *g) {
 }
 static bool average_recorded(situ_grad_call *g) { return situ_backward_linear(g, 1u << 0); }
 
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  const pool_params *p = c->params;
+  const situ_window w = window_of(c->op, p);
+  const situ_shape kernel = SITU_SHAPE(w.kernel[0], w.kernel[1]), stride = SITU_SHAPE(w.stride[0], w.stride[1]),
+                   padding = SITU_SHAPE(w.padding[0], w.padding[1]),
+                   dilation = SITU_SHAPE(w.dilation[0], w.dilation[1]);
+  const int ceiled = p->o.ceil_mode;
+  if (c->outs == 2)
+    return situ_export_call(t, p->indices ? "max_pool2d_with_indices.default" : "max_pool2d.default", "tIIIIb",
+                            c->in[0], &kernel, &stride, &padding, &dilation, ceiled);
+  const char *codes = p->o.divisor_override ? "tIIIbbi" : "tIIIbb";
+  return situ_export_call(t, "avg_pool2d.default", codes, c->in[0], &kernel, &stride, &padding, ceiled,
+                          !p->o.exclude_pad, p->o.divisor_override);
+}
+
 SITU_OP(max_pool2d_op) = { .name = "max_pool2d",
                            .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } },
                            .outs = 2,
+                           .traced = traced,
                            .flags = SITU_OP_COMPOSED,
                            .save = SITU_SAVE_OUT(1),
                            .params_size = sizeof(pool_params),
@@ -185,6 +201,7 @@ static bool avg_backward(situ_grad_call *g) {
   return back(g, SITU_POOL_AVG_GRAD, &w, NULL);
 }
 SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d",
+                           .traced = traced,
                            .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } },
                            .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                            .params_size = sizeof(pool_params),
@@ -220,7 +237,13 @@ static bool adaptive_forward(situ_call *c) {
   return launch(c->op, c->device, SITU_POOL_ADAPTIVE_AVG, NULL, c->in[0], NULL, c->out[0]);
 }
 static bool adaptive_backward(situ_grad_call *g) { return back(g, SITU_POOL_ADAPTIVE_AVG_GRAD, NULL, NULL); }
+static bool adaptive_traced(const situ_call *c, situ_export_trace *t) {
+  const situ_shape *y = &c->shape[0], size = SITU_SHAPE(y->dim[y->ndim - 2], y->dim[y->ndim - 1]);
+  return situ_export_call(t, "adaptive_avg_pool2d.default", "tI", c->in[0], &size);
+}
+
 SITU_OP(adaptive_avg_pool2d_op) = { .name = "adaptive_avg_pool2d",
+                                    .traced = adaptive_traced,
                                     .operand = { { "input", SITU_FLOATING } },
                                     .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                                     .params_size = sizeof(situ_shape),

@@ -203,6 +203,32 @@ static bool logsumexp_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_mul(situ_exp(situ_sub(g->in[0], spread(g, g->out[0]))), spread(g, g->grad[0]))) != NULL;
 }
 
+/* ---- torch.export ---- */
+
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  const reduce_params *p = c->params;
+  const int keepdim = p->keepdim;
+  situ_tensor *x = c->in[0];
+  situ_shape dims = { 0 };
+  for (int d = 0; d < x->view.ndim; d++)
+    if (p->mask >> d & 1) dims.dim[dims.ndim++] = d;
+  switch (c->op->code) {
+  case SITU_REDUCE_SUM: return situ_export_call(t, "sum.dim_IntList", "tIbd", x, &dims, keepdim, p->dtype);
+  case SITU_REDUCE_MEAN: return situ_export_call(t, "mean.dim", "tIbd", x, &dims, keepdim, p->dtype);
+  case SITU_REDUCE_MIN: return situ_export_call(t, "amin.default", "tIb", x, &dims, keepdim);
+  case SITU_REDUCE_MAX: return situ_export_call(t, "amax.default", "tIb", x, &dims, keepdim);
+  case SITU_REDUCE_VAR: return situ_export_call(t, "var.correction", "tInb", x, &dims, p->scalar, keepdim);
+  case SITU_REDUCE_STD: return situ_export_call(t, "std.correction", "tInb", x, &dims, p->scalar, keepdim);
+  case SITU_REDUCE_LOGSUMEXP: return situ_export_call(t, "logsumexp.default", "tIb", x, &dims, keepdim);
+  case SITU_REDUCE_NORM: return situ_export_call(t, "linalg_vector_norm.default", "tnIb", x, p->scalar, &dims, keepdim);
+  case SITU_REDUCE_ANY: return situ_export_call(t, "any.dims", "tIb", x, &dims, keepdim);
+  case SITU_REDUCE_ALL:
+    if (dims.ndim == 1) return situ_export_call(t, "all.dim", "tib", x, dims.dim[0], keepdim);
+    return situ_export_call(t, keepdim ? NULL : "all.default", "t", x);
+  default: return situ_export_call(t, dims.ndim == 1 ? "prod.dim_int" : NULL, "tib", x, dims.dim[0], keepdim);
+  }
+}
+
 /* ---- the ops ---- */
 
 static bool batched(situ_batch_call *c) {
@@ -224,6 +250,7 @@ static bool batched(situ_batch_call *c) {
                        .infer = rule,                                  \
                        .forward = forward,                             \
                        .batched = batched,                             \
+                       .traced = traced,                               \
                        .backward = back,                               \
                        .backward_recorded = back };
 enum { X = SITU_SAVE(0), Y = SITU_SAVE_OUT(0) };

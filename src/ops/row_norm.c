@@ -133,8 +133,19 @@ static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, in
 static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
 
 enum { WEIGHT = SITU_FLOATING | SITU_SAME | SITU_OPTIONAL };
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  const norm_params *p = c->params;
+  const situ_view_desc *x = situ__desc(c->in[0]);
+  situ_shape row = { .ndim = p->dims };
+  memcpy(row.dim, x->size + x->ndim - p->dims, sizeof *row.dim * (size_t)p->dims);
+  if (c->op->code == SITU_RMS_NORM)
+    return situ_export_call(t, "rms_norm.default", "tItn", c->in[0], &row, c->in[1], p->eps);
+  return situ_export_call(t, "layer_norm.default", "tIttn", c->in[0], &row, c->in[1], c->in[2], p->eps);
+}
+
 SITU_OP(layer_norm_op) = {
   .name = "layer_norm",
+  .traced = traced,
   .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT }, { "bias", WEIGHT } },
   .outs = 3,
   .shown = 1,
@@ -151,6 +162,7 @@ SITU_OP(layer_norm_op) = {
   .backward_recorded = backward_recorded
 };
 SITU_OP(rms_norm_op) = { .name = "rms_norm",
+                         .traced = traced,
                          .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", WEIGHT } },
                          .outs = 2,
                          .shown = 1,

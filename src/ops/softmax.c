@@ -56,6 +56,10 @@ static bool log_softmax_recorded(situ_grad_call *g) {
 
 static bool batched(situ_batch_call *c) { return situ__batch_dim(c, offsetof(softmax_params, dim)); }
 
+static bool traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "*.int", "ti", c->in[0], (int64_t)((const softmax_params *)c->params)->dim);
+}
+
 #define SOFTMAX(id, pass)                                                               \
   SITU_OP(id##_op) = { .name = #id,                                                     \
                        .operand = { { "input", SITU_FLOATING } },                       \
@@ -67,6 +71,7 @@ static bool batched(situ_batch_call *c) { return situ__batch_dim(c, offsetof(sof
                        .infer = situ_infer_like,                                        \
                        .forward = forward,                                              \
                        .batched = batched,                                              \
+                       .traced = traced,                                                \
                        .backward = backward,                                            \
                        .backward_recorded = id##_recorded };                            \
   situ_tensor *situ_##id(situ_tensor *x, int dim) {                                     \

@@ -112,7 +112,13 @@ static bool as_strided_backward(situ_grad_call *g) {
   return added && (sum || (g->dx[0] = seen_in(image, &p->own, low)) != NULL);
 }
 
+static bool as_strided_traced(const situ_call *c, situ_export_trace *t) {
+  const place *p = &((const strided_params *)c->params)->to;
+  return situ_export_call(t, "as_strided.default", "tIIi", c->in[0], &p->shape, &p->strides, p->start);
+}
+
 SITU_OP(as_strided_op) = { .name = "as_strided",
+                           .traced = as_strided_traced,
                            .operand = { { "input", 0 } },
                            .flags = SITU_OP_VIEW,
                            .params_size = sizeof(strided_params),

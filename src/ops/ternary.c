@@ -26,6 +26,8 @@ static bool where_backward(situ_grad_call *g) {
   return GRAD(g, 1, situ_where(g->in[0], g->grad[0], zero)) && GRAD(g, 2, situ_where(g->in[0], zero, g->grad[0]));
 }
 
+static bool where_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "self"); }
+
 SITU_OP(where_op) = { .name = "where",
                       .operand = { { "condition", SITU_BOOLEAN }, { "input", 0 }, { "other", 0 } },
                       .code = SITU_TERNARY_WHERE,
@@ -34,6 +36,7 @@ SITU_OP(where_op) = { .name = "where",
                       .infer = where_infer,
                       .forward = forward,
                       .batched = situ_batch_broadcast,
+                      .traced = where_traced,
                       .backward = where_backward,
                       .backward_recorded = where_backward };
 
@@ -49,6 +52,8 @@ static bool lerp_backward(situ_grad_call *g) {
          GRAD(g, 2, situ_mul(up, situ_sub(b, a)));
 }
 
+static bool lerp_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "Tensor"); }
+
 SITU_OP(lerp_op) = { .name = "lerp",
                      .operand = { { "input", SITU_FLOATING | SITU_SAME },
                                   { "end", SITU_FLOATING | SITU_SAME },
@@ -58,6 +63,7 @@ SITU_OP(lerp_op) = { .name = "lerp",
                      .infer = situ_infer_broadcast,
                      .forward = forward,
                      .batched = situ_batch_broadcast,
+                     .traced = lerp_traced,
                      .backward = lerp_backward,
                      .backward_recorded = lerp_backward };
 
@@ -118,6 +124,11 @@ static bool quotient_infer(situ_call *c) {
   return true;
 }
 
+static bool addc_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "*.default", "tttn", c->in[0], c->in[1], c->in[2],
+                          ((const ternary_params *)c->params)->value);
+}
+
 #define ADDC(id, code_, rule)                                                                   \
   SITU_OP(id##_op) = { .name = #id,                                                             \
                        .operand = { { "input", 0 }, { "tensor1", 0 }, { "tensor2", 0 } },       \
@@ -128,6 +139,7 @@ static bool quotient_infer(situ_call *c) {
                        .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST },                         \
                        .forward = forward,                                                      \
                        .batched = situ_batch_broadcast,                                         \
+                       .traced = addc_traced,                                                   \
                        .backward = id##_backward,                                               \
                        .backward_recorded = id##_backward };                                    \
   situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {        \

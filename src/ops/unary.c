@@ -54,6 +54,53 @@ static bool unary_backward(situ_grad_call *g) {
   return (g->dx[0] = situ__unary_gradient(g->op, p->p, g->in[0] ? g->in[0] : g->out[0], g->grad[0])) != NULL;
 }
 
+/* ---- torch.export ---- */
+
+static bool clamp_traced(const situ_call *c, situ_export_trace *t, double least, double most) {
+  if (least == -INFINITY) return situ_export_call(t, "clamp_max.default", "tn", c->in[0], most);
+  if (most == INFINITY) return situ_export_call(t, "clamp_min.default", "tn", c->in[0], least);
+  return situ_export_call(t, "clamp.default", "tnn", c->in[0], least, most);
+}
+
+static bool unary_traced(const situ_call *c, situ_export_trace *t) {
+  const double *p = ((const unary_params *)c->params)->p;
+  situ_tensor *x = c->in[0];
+  switch (c->op->code) {
+  case SITU_UNARY_pow_scalar: return situ_export_call(t, "pow.Tensor_Scalar", "tn", x, p[0]);
+  case SITU_UNARY_scalar_pow: return situ_export_call(t, "pow.Scalar", "nt", p[0], x);
+  case SITU_UNARY_clamp: return clamp_traced(c, t, p[0], p[1]);
+  case SITU_UNARY_hardtanh: return situ_export_call(t, "hardtanh.default", "tnn", x, p[0], p[1]);
+  case SITU_UNARY_softplus: return situ_export_call(t, "softplus.default", "tnn", x, p[0], p[1]);
+  case SITU_UNARY_leaky_relu: return situ_export_call(t, "leaky_relu.default", "tn", x, p[0]);
+  case SITU_UNARY_elu: /* and its kin, by their factors of x */
+    if (p[2] != 1) return situ_export_call(t, "selu.default", "t", x);
+    return situ_export_call(t, p[1] == 1 ? "elu.default" : "celu.default", "tn", x, p[0]);
+  case SITU_UNARY_softshrink: return situ_export_call(t, "softshrink.default", "tn", x, p[0]);
+  case SITU_UNARY_hardshrink: return situ_export_call(t, "hardshrink.default", "tn", x, p[0]);
+  case SITU_UNARY_gelu_tanh: return situ_export_call(t, "gelu.default", "ts", x, "tanh");
+  case SITU_UNARY_quick_gelu:
+    return situ_export_call(t, "mul.Scalar", "tn", x, 1.702) && situ_export_call(t, "sigmoid.default", "^") &&
+           situ_export_call(t, "mul.Tensor", "^t", x);
+  case SITU_UNARY_add_scalar: return situ_export_call(t, "add.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_rsub_scalar: return situ_export_call(t, "rsub.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_mul_scalar: return situ_export_call(t, "mul.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_div_scalar: return situ_export_call(t, "div.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_fmod_scalar: return situ_export_call(t, "fmod.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_remainder_scalar: return situ_export_call(t, "remainder.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_eq_scalar: return situ_export_call(t, "eq.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_ne_scalar: return situ_export_call(t, "ne.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_lt_scalar: return situ_export_call(t, "lt.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_le_scalar: return situ_export_call(t, "le.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_gt_scalar: return situ_export_call(t, "gt.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_ge_scalar: return situ_export_call(t, "ge.Scalar", "tn", x, p[0]);
+  case SITU_UNARY_logit:
+  case SITU_UNARY_nan_to_num:
+  case SITU_UNARY_polygamma: return situ_export_call(t, NULL, ""); /* what absent numbers mean is not in the call */
+  default: break;
+  }
+  return situ_export_operands(t, c, "default");
+}
+
 /* ---- the ops: one for each row ---- */
 
 #define CAST(uses) \
@@ -70,6 +117,7 @@ static bool unary_backward(situ_grad_call *g) {
                        .infer = rule,                             \
                        .forward = unary_forward,                  \
                        .batched = situ_batch_broadcast,           \
+                       .traced = unary_traced,                    \
                        .backward = unary_backward,                \
                        .backward_recorded = unary_backward };
 #define FLOAT(id, y, dx, uses) UNARY(id, infer_float, uses)
@@ -84,7 +132,8 @@ static bool unary_backward(situ_grad_call *g) {
                        .params_size = sizeof(unary_params),                      \
                        .infer = infer_keep,                                      \
                        .forward = unary_forward,                                 \
-                       .batched = situ_batch_broadcast };
+                       .batched = situ_batch_broadcast,                          \
+                       .traced = unary_traced };
 #define TEST(id, y, whole)                                  \
   SITU_OP(id##_op) = { .name = #id,                         \
                        .operand = { { "input", 0 } },       \
@@ -93,7 +142,8 @@ static bool unary_backward(situ_grad_call *g) {
                        .params_size = sizeof(unary_params), \
                        .infer = infer_test,                 \
                        .forward = unary_forward,            \
-                       .batched = situ_batch_broadcast };
+                       .batched = situ_batch_broadcast,     \
+                       .traced = unary_traced };
 #include "kernels/unary.h"
 
 #define FLOAT(id, ...) [SITU_UNARY_##id] = &id##_op,

@@ -24,12 +24,31 @@ static bool done(situ_call *c) {
   return true;
 }
 
-#define VIEW_OP(op, text, rule, back)                 \
+/* ---- torch.export ---- */
+
+/* torch's strides may be others, of which it takes no view. */
+static bool view_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "reshape.default", "tI", c->in[0], &((const view_params *)c->params)->shape);
+}
+static bool permute_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "permute.default", "tI", c->in[0], &((const view_params *)c->params)->shape);
+}
+static bool expand_traced(const situ_call *c, situ_export_trace *t) {
+  return situ_export_call(t, "expand.default", "tI", c->in[0], &((const view_params *)c->params)->shape);
+}
+static bool slice_traced(const situ_call *c, situ_export_trace *t) {
+  const view_params *p = c->params;
+  if (p->b) return situ_export_call(t, "select.int", "tii", c->in[0], (int64_t)p->a, p->start);
+  return situ_export_call(t, "slice.Tensor", "tiiii", c->in[0], (int64_t)p->a, p->start, p->end, p->step);
+}
+
+#define VIEW_OP(op, text, rule, back, trace)          \
   SITU_OP(op) = { .name = text,                       \
                   .operand = { { "input", 0 } },      \
                   .flags = SITU_OP_VIEW,              \
                   .params_size = sizeof(view_params), \
                   .infer = rule,                      \
+                  .traced = trace,                    \
                   .backward = back,                   \
                   .backward_recorded = back }
 
@@ -80,7 +99,7 @@ static bool view_infer(situ_call *c) {
 
 static bool reshape_backward(situ_grad_call *g) { return (g->dx[0] = situ_reshape(g->grad[0], g->shape[0])) != NULL; }
 
-VIEW_OP(view_op, "view", view_infer, reshape_backward);
+VIEW_OP(view_op, "view", view_infer, reshape_backward, view_traced);
 
 situ_tensor *situ_view(situ_tensor *x, situ_shape shape) {
   if (!situ__need("view", "input", x) || !situ__resolve_shape("view", &shape, x->view.numel)) return NULL;
@@ -169,7 +188,7 @@ static bool permute_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_permute(g->grad[0], back)) != NULL;
 }
 
-VIEW_OP(permute_op, "permute", permute_infer, permute_backward);
+VIEW_OP(permute_op, "permute", permute_infer, permute_backward, permute_traced);
 
 situ_tensor *situ_permute(situ_tensor *x, situ_shape dims) {
   return situ_op_run1(&permute_op, x, &(view_params){ .shape = dims });
@@ -213,7 +232,7 @@ static bool expand_infer(situ_call *c) {
 /* The tape sums the gradient of expanded dimensions when it fits it to the operand. */
 static bool expand_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) != NULL; }
 
-VIEW_OP(expand_op, "expand", expand_infer, expand_backward);
+VIEW_OP(expand_op, "expand", expand_infer, expand_backward, expand_traced);
 
 situ_tensor *situ_expand(situ_tensor *x, situ_shape shape) {
   return situ_op_run1(&expand_op, x, &(view_params){ .shape = shape });
@@ -247,9 +266,9 @@ static bool slice_backward(situ_grad_call *g) {
   return situ_copy_(situ_slice(zero, p->a, p->start, p->end, p->step), grad) && (g->dx[0] = zero);
 }
 
-VIEW_OP(slice_op, "slice", slice_infer, slice_backward);
-VIEW_OP(narrow_op, "narrow", slice_infer, slice_backward);
-VIEW_OP(select_op, "select", slice_infer, slice_backward);
+VIEW_OP(slice_op, "slice", slice_infer, slice_backward, slice_traced);
+VIEW_OP(narrow_op, "narrow", slice_infer, slice_backward, slice_traced);
+VIEW_OP(select_op, "select", slice_infer, slice_backward, slice_traced);
 
 /* Checks a dimension to slice: 0-dim tensors have none. */
 static bool cut_dim(const char *op, const situ_tensor *x, int dim, int *out) {

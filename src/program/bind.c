@@ -9,7 +9,7 @@
 /* A parameter, parsed from the text of a row. */
 typedef struct parameter {
   char type;
-  bool optional;
+  bool optional, keyword;
   const char *name;
   int length;            /* of name */
   const char *otherwise; /* text of the number that absent means; NULL: none */
@@ -18,7 +18,9 @@ typedef struct parameter {
 /* Parses the parameter at `at`; returns what follows it, NULL at the end. */
 static const char *next_parameter(const char *at, parameter *p) {
   if (!at || !*at) return NULL;
-  *p = (parameter){ .type = *at++ };
+  const bool keyword = *at == '*';
+  at += keyword;
+  *p = (parameter){ .type = *at++, .keyword = keyword };
   if (*at == '?') {
     p->optional = true;
     at++;
@@ -48,6 +50,14 @@ char situ__op_parameter(const situ__op_row *row, int k, const char **name, int *
   *name = p.name;
   *length = p.length;
   return p.type;
+}
+
+bool situ__op_by_name_only(const situ__op_row *row, int k) {
+  parameter p = { 0 };
+  const char *at = row->parameters;
+  for (int i = 0; i <= k; i++)
+    if (!(at = next_parameter(at, &p))) return false;
+  return p.keyword;
 }
 
 static bool is_int(const situ__arg *a) {

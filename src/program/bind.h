@@ -17,5 +17,7 @@ bool situ__bind_args(situ__arena *arena, const situ__op_row *row, const situ__na
 
 /* The type of parameter k of a row, and its name, which does not end with a NUL; 0: there is none. */
 char situ__op_parameter(const situ__op_row *row, int k, const char **name, int *length);
+/* Whether ATen takes it by name only. */
+bool situ__op_by_name_only(const situ__op_row *row, int k);
 
 #endif

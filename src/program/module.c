@@ -20,6 +20,7 @@ void situ__program_free(situ__program *program) {
   situ__free(program->constant);
   situ__free(program->node);
   situ__free(program->kind);
+  situ__free(program->meta);
   situ__arena_free(&program->arena);
   situ__free(program);
 }
@@ -43,6 +44,10 @@ static const situ_nn_type child_type = { .name = "Part", .size = sizeof(part), .
 static const situ_nn_type program_type = {
   .name = "Program", .size = sizeof(part), .call = program_call, .release = release_part, .copy = copy_part
 };
+
+const situ__program *situ__program_of(const situ_nn_module *m) {
+  return m->type->call == program_call ? ((const part *)m)->program : NULL;
+}
 
 static part *new_part(const situ_nn_type *type, const char *name) {
   part *m = situ_nn_alloc(type);

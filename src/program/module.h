@@ -10,4 +10,7 @@ situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, const
 /* Runs a node: gives its results to c->value. Returns false after recording an error. */
 bool situ__program_run_node(situ__op_call *c);
 
+/* The program of a module that runs one; NULL for another module. */
+const situ__program *situ__program_of(const situ_nn_module *m);
+
 #endif

@@ -83,7 +83,7 @@ static situ_tensor *run_histc(situ__op_call *c) {
   return situ_histc(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_number(c, 2), situ__arg_number(c, 3));
 }
 
-#define ALONG "t self, I? dim, b keepdim=0, d? dtype"
+#define ALONG "t self, I? dim, b keepdim=0, *d? dtype"
 #define ALONG_ONE "t self, i dim, b keepdim=0"
 
 static const situ__op_row rows[] = {
@@ -102,8 +102,8 @@ static const situ__op_row rows[] = {
   { .target = "argmax.default", .parameters = ALONG, .run = run_argmax },
   { .target = "argmin.default", .parameters = ALONG, .run = run_argmin },
   { .target = "logsumexp.default", .parameters = ALONG, .run = run_logsumexp },
-  { .target = "var.correction", .parameters = "t self, I? dim, n correction=1, b keepdim=0", .run = run_var },
-  { .target = "std.correction", .parameters = "t self, I? dim, n correction=1, b keepdim=0", .run = run_std },
+  { .target = "var.correction", .parameters = "t self, I? dim, *n correction=1, *b keepdim=0", .run = run_var },
+  { .target = "std.correction", .parameters = "t self, I? dim, *n correction=1, *b keepdim=0", .run = run_std },
   { .target = "linalg_vector_norm.default",
     .parameters = "t self, n ord=2, I? dim, b keepdim=0, d? dtype",
     .run = run_norm },
@@ -122,8 +122,8 @@ static const situ__op_row rows[] = {
     .parameters = "t self, i k, i dim=-1, b largest=1, _ sorted",
     .results = 2,
     .run = run_topk },
-  { .target = "cumsum.default", .parameters = "t self, i dim, d? dtype", .run = run_cumsum },
-  { .target = "cumprod.default", .parameters = "t self, i dim, d? dtype", .run = run_cumprod },
+  { .target = "cumsum.default", .parameters = "t self, i dim, *d? dtype", .run = run_cumsum },
+  { .target = "cumprod.default", .parameters = "t self, i dim, *d? dtype", .run = run_cumprod },
   { .target = "diff.default", .parameters = "t self, i n=1, i dim=-1, t? prepend, t? append", .run = run_diff },
   { .target = "histc.default", .parameters = "t self, i bins=100, n min=0, n max=0", .run = run_histc },
 };

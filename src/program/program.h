@@ -56,7 +56,7 @@ typedef struct situ__op_row {
        t tensor    x tensor or number    T list of tensors       i int      I list of ints, or one
        n number    F list of numbers     b bool    d dtype       s text     _ anything; it has no effect
        h tensor whose values the host reads, or a list of numbers           S list of texts
-     `?`: may be None or absent. =NUMBER: absent means that. */
+     `?`: may be None or absent. =NUMBER: absent means that. `*` before the type: ATen takes it by name only. */
   const char *parameters;
   int results; /* 0: 1; SITU__RESULTS_LIST: as many as the call has */
   situ_tensor *(*run)(situ__op_call *call);
@@ -152,6 +152,13 @@ typedef struct situ__program_out {
   situ__arg leaf;
 } situ__program_out;
 
+/* What a value was when the program was traced, for writing. */
+typedef struct situ__value_meta {
+  situ_dtype dtype;
+  situ_shape size, stride;
+  bool requires_grad;
+} situ__value_meta;
+
 /* Read-only once it is loaded: clones of the module share it. */
 typedef struct situ__program {
   int32_t owners;
@@ -160,6 +167,7 @@ typedef struct situ__program {
   situ__program_node *node;
   int32_t nodes, node_capacity;
   situ__value_kind *kind; /* of each value */
+  situ__value_meta *meta; /* of each value of a traced program; NULL: of a file */
   int32_t values, value_capacity;
   situ__program_input *input;
   int32_t inputs;

@@ -79,8 +79,14 @@ extern SITU__THREAD_LOCAL bool situ__grad_off; /* the innermost scope records no
 void situ__scope_begin_as(situ_scope *scope, bool records);
 static inline bool situ__recording(void) { return !situ__grad_off; }
 /* In situ_func_jvp, on this thread: calls look for operands with a tangent; INSIDE a call that will compute tangents,
-   those of which it is made do not. */
-typedef enum situ__forward { SITU__FORWARD_OFF, SITU__FORWARD_ON, SITU__FORWARD_INSIDE } situ__forward;
+   those of which it is made do not. TRACED, by situ_export: no tangents. In the odd ones no call may take the shortest
+   way. */
+typedef enum situ__forward {
+  SITU__FORWARD_OFF,
+  SITU__FORWARD_ON,
+  SITU__FORWARD_INSIDE,
+  SITU__FORWARD_TRACED
+} situ__forward;
 extern SITU__THREAD_LOCAL uint8_t situ__forward_mode;
 
 /* In situ_func_vmap, on this thread: the innermost one (ops/samples.h); else NULL. */
@@ -89,7 +95,8 @@ static inline bool situ__is_sample(const situ_tensor *t) { return t && t->view.s
 
 /* Whether what a derivative by t needs must be kept. */
 static inline bool situ__keeps(const situ_tensor *t) {
-  return situ__forward_mode != SITU__FORWARD_OFF || (t && t->requires_grad && situ__recording());
+  const bool tangents = situ__forward_mode == SITU__FORWARD_ON || situ__forward_mode == SITU__FORWARD_INSIDE;
+  return tangents || (t && t->requires_grad && situ__recording());
 }
 
 /* ---- shapes (shape.c) ---- */

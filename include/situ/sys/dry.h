@@ -23,6 +23,7 @@ typedef struct situ_dry_copy {
 /** The recorder: embed it in your own struct. Callbacks run on the thread of the dry run, may be NULL, and must not
     call ops. */
 typedef struct situ_dry situ_dry;
+struct situ_call; /* situ/sys/op.h */
 struct situ_dry {
   /** An error was found: read it with situ_error_read. The call then continues as if it had succeeded, if it can. */
   void (*found)(situ_dry *dry);
@@ -33,11 +34,14 @@ struct situ_dry {
   void (*freed)(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes);
   /** Returns whether there is memory for a storage; false makes the allocation fail with SITU_E_NOMEM. */
   bool (*has_memory)(situ_dry *dry, situ_device device, size_t bytes);
+  /** A call of an op has succeeded; not those that an op's forward makes. */
+  void (*called)(situ_dry *dry, const struct situ_call *call);
   situ_device meta_is; /**< device that replaces meta for new storages; {0}: none */
 
   /* Private. */
   struct situ_void *storages; /* alive */
   uint64_t findings;
+  int depth;  /* of calls inside of calls */
   bool told;  /* the current error was reported */
   bool blind; /* ... and it is a read of values */
 };

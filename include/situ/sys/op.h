@@ -75,6 +75,20 @@ typedef situ_tensor *(*situ_composition)(const situ_grad_call *call, situ_tensor
     backward. False after recording an error. */
 SITU_API bool situ_backward_through(situ_grad_call *call, situ_composition compose);
 
+/** A trace by situ_export. */
+typedef struct situ_export_trace situ_export_trace;
+/** For situ_op.traced: adds a call of an ATen overload, "add.Scalar" ("*.int": of the op's own name), with its arguments
+    in the order of ATen's schema.
+    codes: one letter for each, with the type of what follows it:
+      t situ_tensor * (NULL: None)   i int64_t          n double (a float, or a Scalar)   b int (a bool)
+      I const situ_shape *           d situ_dtype       s const char *
+      T situ_tensor *const *, int    ^ nothing: the result of the call before             0 nothing: None
+    Trailing arguments may be left out. The results of the op are those of its last call. Returns false after recording
+    an error. */
+SITU_API bool situ_export_call(situ_export_trace *trace, const char *target, const char *codes, ...);
+/** The same for an overload that takes the op's operands alone; overload: "Tensor". */
+SITU_API bool situ_export_operands(situ_export_trace *trace, const situ_call *call, const char *overload);
+
 /** A call of situ_func_vmap: one call for all samples. */
 typedef struct situ_batch_call {
   const struct situ_op *op;
@@ -157,6 +171,8 @@ typedef struct situ_op {
   bool (*backward_recorded)(situ_grad_call *call);
   /** situ_func_vmap: the call of all samples at once. NULL: one call for each sample (situ_batch_each). */
   bool (*batched)(situ_batch_call *call);
+  /** situ_export: how torch.export writes the call. NULL: it is refused by name. */
+  bool (*traced)(const situ_call *call, situ_export_trace *trace);
 } situ_op;
 
 /** Defines an op and adds it to the table of situ_op_table(): SITU_OP(relu_op) = { ... }; */

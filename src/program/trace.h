@@ -1,0 +1,64 @@
+/* situ_export: a program made of the calls of a module.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_PROGRAM_TRACE_H
+#define SITU_PROGRAM_TRACE_H
+
+#include "base/map.h"
+#include "nn/nn.h"
+#include "program/build.h"
+#include "situ/sys/dry.h"
+#include "situ/sys/op.h"
+
+/* A tensor whose value in the program is known. Tensors that share memory are one list. */
+typedef struct situ__traced {
+  situ_tensor *tensor; /* owned */
+  int32_t value;
+  int32_t older; /* -1: none */
+} situ__traced;
+
+/* A storage that a factory filled during the run: its values are computed afterwards. */
+typedef struct situ__filled {
+  uint64_t serial;
+  situ_work work; /* without operands */
+  situ_view_desc out;
+} situ__filled;
+
+/* A constant of the program: a part of its module. */
+typedef struct situ__constant {
+  situ_tensor *tensor; /* owned: what the calls read */
+  int32_t value;
+  int32_t filled; /* -1: the tensor has values */
+} situ__constant;
+
+struct situ_export_trace {
+  situ_dry dry; /* first: the recorder's callbacks get it */
+  const char *op;
+  situ_nn_module *module;
+  situ__program *program;
+  situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
+  situ__map paths;  /* module: its path */
+  situ__traced *traced;
+  int32_t traces, trace_capacity;
+  situ__filled *filled;
+  int32_t fills, fill_capacity;
+  situ__constant *constant;
+  int32_t constants, constant_capacity, meta_capacity;
+  situ__lacks lacks;
+  const situ_call *call; /* being traced */
+  int32_t pending;       /* the newest node, while it has no results; -1: none */
+  int32_t last;          /* value of the call before, for `^` */
+  bool failed;           /* no memory */
+  situ__text problem;    /* the first error of the module's forward */
+  situ_status status;
+};
+
+/* The value that a tensor has in the program; constants are added. -1 after noting that it is not known. */
+int32_t situ__trace_value(situ_export_trace *t, situ_tensor *tensor);
+/* A new value for a result. -1 when memory runs out. */
+int32_t situ__trace_result(situ_export_trace *t, situ_tensor *tensor, const situ_view_desc *like);
+/* Notes why the present call cannot be written. Returns false. */
+bool situ__trace_lacks(situ_export_trace *t, const char *target, const char *why);
+/* Gives the newest node its results: the values, -1 for one that nobody reads. Returns false when memory runs out. */
+bool situ__trace_end_node(situ_export_trace *t, const int32_t *value, int32_t values);
+
+#endif
