@@ -167,7 +167,6 @@ static bool scan_traced(const situ_call *c, situ_export_trace *t) {
 }
 
 SITU_OP(cumsum_op) = { .name = "cumsum",
-                       .traced = scan_traced,
                        .operand = { { "input", 0 } },
                        .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
                        .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },
@@ -175,6 +174,7 @@ SITU_OP(cumsum_op) = { .name = "cumsum",
                        .infer = scan_infer,
                        .forward = scan_forward,
                        .batched = scan_batched,
+                       .traced = scan_traced,
                        .backward = cumsum_backward,
                        .backward_recorded = cumsum_backward };
 
@@ -219,7 +219,6 @@ static situ_tensor *cumprod_composed(const situ_grad_call *g, situ_tensor *const
 static bool cumprod_recorded(situ_grad_call *g) { return situ_backward_through(g, cumprod_composed); }
 
 SITU_OP(cumprod_op) = { .name = "cumprod",
-                        .traced = scan_traced,
                         .operand = { { "input", 0 } },
                         .flags = SITU_OP_COMPOSED,
                         .code = SITU_SCAN_PROD,
@@ -228,6 +227,7 @@ SITU_OP(cumprod_op) = { .name = "cumprod",
                         .params_size = sizeof(order_params),
                         .infer = scan_infer,
                         .forward = scan_forward,
+                        .traced = scan_traced,
                         .backward = cumprod_backward,
                         .backward_recorded = cumprod_recorded };
 
