@@ -81,6 +81,12 @@ static bool through_backward(const situ_call *c, situ_tensor *const *tangent, si
   situ_shape shape[SITU_OPERANDS];
   situ_dtype dtype[SITU_OPERANDS];
   bool wants[SITU_OPERANDS];
+  if (!op->backward_recorded)
+    return situ__fail(SITU_E_UNSUPPORTED, op->name,
+                      op->backward
+                          ? "func_jvp: its gradient has no derivative, which forward mode needs"
+                          : "cannot be differentiated, but an operand has a tangent (situ_func_jvp); detach it"),
+           false;
   if (c->ins > SITU_OPERANDS)
     return situ__fail(SITU_E_UNSUPPORTED, op->name, "func_jvp: %d operands, of an op that is not linear", c->ins),
            false;

@@ -115,7 +115,77 @@ static void every_op(void **state) {
   assert_int_equal(bad, 0);
 }
 
+/* ---- calls without a gradient: none may drop one silently ---- */
+
+/* The largest difference of the result along operand i; 0 for results that are not floating. */
+static double change_along(const parity_row *row, situ_tensor *const *in, int count, int i) {
+  situ_tensor *at[PARITY_OPERANDS], *y[2];
+  double most = NAN;
+  situ_tensor *t =
+      situ_mul_scalar(situ_to(test_random(situ_shape_of(in[i]), 0.5, 1.5, false), situ_device_of(in[i])), 1e-6);
+  for (int side = 0; side < 2; side++) {
+    for (int k = 0; k < count; k++) at[k] = k != i ? in[k] : side ? situ_sub(in[k], t) : situ_add(in[k], t);
+    y[side] = apply(at, count, (void *)row);
+  }
+  if (!y[0] || !y[1] || !situ_dtype_is_floating(situ_dtype_of(y[0]))) return 0;
+  situ_tensor *apart = situ_abs(situ_nan_to_num(situ_sub(y[0], y[1]), NULL));
+  SITU_IGNORE(situ_item(situ_amax(apart, NULL), &most));
+  return most;
+}
+
+/* Whether the last call was refused by the name of an op that has no gradient. */
+static bool was_refused(const char *with) {
+  return situ_error() == SITU_E_UNSUPPORTED && strstr(situ_error_message(), with);
+}
+
+enum outcome { CONSTANT, REFUSED, DIFFERENTIABLE, WRONG, OUTCOMES };
+
+/* Operand i has a tangent, and then requires a gradient: both are refused, or the result is constant around the
+   operands, or it has the right derivatives after all. Prints what is wrong. */
+static enum outcome check_operand(const parity_row *row, const struct domain *d, int i) {
+  situ_tensor *in[PARITY_OPERANDS], *t[PARITY_OPERANDS] = { NULL }, *ty, *y;
+  int count = 0;
+  for (; row->operands[count]; count++) in[count] = domain_operand(row->operands[count], d, false);
+  if (!situ_dtype_is_floating(situ_dtype_of(in[i]))) return CONSTANT;
+  const double change = change_along(row, in, count, i);
+  t[i] = test_random(situ_shape_of(in[i]), 0.5, 1.5, false);
+  y = situ_func_jvp(apply, (void *)row, count, in, t, &ty);
+  const bool tangent = y || !was_refused("has a tangent");
+  situ_error_clear();
+  in[i] = situ_requires_grad_(situ_clone(in[i]), true);
+  y = apply(in, count, (void *)row);
+  const bool gradient = y || !was_refused("requires a gradient");
+  situ_error_clear();
+  if (!tangent && !gradient) return REFUSED;
+  if (tangent && gradient && change == 0) return CONSTANT;
+  if (tangent && gradient && situ_requires_grad(y) && check(row, d) > 0) return DIFFERENTIABLE;
+  print_error("%s, operand %d of %s: the result changes by %g, tangents are %s, gradients %s\n", row->op, i,
+              row->operands, change, tangent ? "taken" : "refused", gradient ? "taken" : "refused");
+  return WRONG;
+}
+
+static void what_has_no_gradient_is_constant_or_refuses(void **state) {
+  (void)state;
+  int count[OUTCOMES] = { 0 };
+  for (size_t r = 0; r < parity_row_count; r++) {
+    const parity_row *row = &parity_rows[r];
+    if (row->backward != NO_GRAD || domain_is_missing(row)) continue;
+    for (int k = 0; k < DOMAINS * (int)strlen(row->operands); k++) {
+      situ_scope s;
+      situ_scope_begin(&s);
+      count[check_operand(row, &domains[k % DOMAINS], k / DOMAINS)]++;
+      situ_error_clear();
+      SITU_IGNORE(situ_scope_end(&s));
+      situ_error_clear();
+    }
+  }
+  print_message("calls without a gradient: %d operands are constants, %d refused, %d have derivatives\n",
+                count[CONSTANT], count[REFUSED], count[DIFFERENTIABLE]);
+  assert_int_equal(count[WRONG], 0);
+  assert_true(count[REFUSED] > 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(every_op) };
+  const struct CMUnitTest tests[] = { TEST(every_op), TEST(what_has_no_gradient_is_constant_or_refuses) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,10 +29,9 @@ static situ_tensor *positive_of(situ_tensor *x) {
   return situ_add(situ_div_scalar(square, 32.0 * (double)situ_size(x, -1) + 1), eye);
 }
 
-/* By what ldl_factor gives for positive_of(x); neither has a gradient. */
 static situ_tensor *ldl_solved(situ_tensor *x, situ_tensor *b) {
-  situ_tensor *pivots, *ld = situ_linalg_ldl_factor(situ_detach(positive_of(x)), &pivots);
-  return ld ? situ_linalg_ldl_solve(ld, pivots, situ_detach(b)) : NULL;
+  situ_tensor *pivots, *ld = situ_linalg_ldl_factor(positive_of(x), &pivots);
+  return ld ? situ_linalg_ldl_solve(ld, pivots, b) : NULL;
 }
 
 /* A name, the op of the table, operands (parity_shape has the letters), how near its results and its gradients must
@@ -304,9 +303,8 @@ static situ_tensor *ldl_solved(situ_tensor *x, situ_tensor *b) {
   _(linalg_pinv, linalg_pinv, "m", CHAIN, CHAIN, situ_linalg_pinv(positive_of(t[0]), NULL))                            \
   _(linalg_lstsq, linalg_lstsq, "mA", CHAIN, CHAIN, situ_linalg_lstsq(positive_of(t[0]), t[1], 0, also))               \
   _(linalg_lu_factor, linalg_lu_factor, "m", CHAIN, CHAIN, situ_linalg_lu_factor(positive_of(t[0]), NULL))             \
-  _(linalg_ldl_factor, linalg_ldl_factor, "m", CHAIN, CHAIN,                                                           \
-    situ_linalg_ldl_factor(situ_detach(positive_of(t[0])), NULL))                                                      \
-  _(linalg_ldl_solve, linalg_ldl_solve, "mA", CHAIN, CHAIN, ldl_solved(t[0], t[1]))                                    \
+  _(linalg_ldl_factor, linalg_ldl_factor, "m", CHAIN, NO_GRAD, situ_linalg_ldl_factor(positive_of(t[0]), NULL))        \
+  _(linalg_ldl_solve, linalg_ldl_solve, "mA", CHAIN, NO_GRAD, ldl_solved(t[0], t[1]))                                  \
   _(linalg_matrix_exp, linalg_matrix_exp, "m", CHAIN, CHAIN, situ_linalg_matrix_exp(situ_neg(positive_of(t[0]))))      \
   _(fft_fft, fft, "m", SUMS, SUMS, situ_fft_fft(complex_of(t[0]), NULL))                                               \
   _(fft_ifft, fft, "m", SUMS, SUMS, situ_fft_ifft(complex_of(t[0]), &(situ_fft_options){ .dim = SITU_DIMS(1) }))       \
