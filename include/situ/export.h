@@ -36,7 +36,7 @@ SITU_API situ_nn_module *situ_export_load(const char *path, const situ_load_opti
 SITU_API SITU_CHECKED situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs);
 
 /** torch.export.save: writes a program that situ_export made to a .pt2 archive, as of PyTorch 2.15, which
-    torch.export.load reads. The file is replaced as a whole. SITU_E_STATE for a module that is no such program. */
+    torch.export.load reads. The file is replaced as a whole. SITU_E_STATE for any other module. */
 SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, const char *path);
 
 SITU_END

@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/size.h"
 #include "nn/recurrent.h"
+#include "situ/sys/op.h"
 #include "situ/sys/shape.h"
 
 /* So that a wrong number of layers does not make parameters without end. */
@@ -85,14 +86,53 @@ static situ_tensor *run_layer(const recurrent *m, int64_t layer, situ_tensor *x,
   return inner && m->options.dropout > 0 ? situ_dropout(x, m->options.dropout, m->base.training, NULL) : x;
 }
 
+static const char *op_of(const recurrent *m) {
+  static const char *const op[2][3] = { { "nn_rnn", "nn_lstm", "nn_gru" },
+                                        { "nn_rnn_cell", "nn_lstm_cell", "nn_gru_cell" } };
+  return op[m->cell][m->kind];
+}
+
+/* torch has one call for all layers: input, states, and every parameter in order of registration. */
+static bool layers_traced(const situ_call *c, situ_export_trace *t) {
+  const recurrent *m = c->params;
+  const situ_nn_rnn_options *o = &m->options;
+  static const char *const target[] = { "rnn_tanh.input", "lstm.input", "gru.input" };
+  const int count = (int)(o->num_layers * directions(m)) * parts(m);
+  situ_tensor **parameters = situ__alloc((size_t)count * sizeof *parameters);
+  if (!parameters) return situ__no_memory(op_of(m), (size_t)count * sizeof *parameters), false;
+  for (int i = 0; i < count; i++) parameters[i] = m->base.slots[i].held;
+  const char *name = m->kind == RNN && o->relu ? "rnn_relu.input" : target[m->kind];
+  bool good;
+  if (m->kind == LSTM)
+    good = situ_export_call(t, name, "tTTbinbbb", c->in[0], c->in + 1, 2, parameters, count, !o->no_bias, o->num_layers,
+                            o->dropout, m->base.training, o->bidirectional, false);
+  else
+    good = situ_export_call(t, name, "ttTbinbbb", c->in[0], c->in[1], parameters, count, !o->no_bias, o->num_layers,
+                            o->dropout, m->base.training, o->bidirectional, false);
+  situ__free(parameters);
+  return good;
+}
+
+static void write_layers(situ_export_trace *t, const recurrent *m, situ_tensor *const *in, situ_tensor *const *out) {
+  static const situ_op op = { .name = "nn_recur", .traced = layers_traced };
+  situ_call call = {
+    .op = &op, .ins = m->kind == LSTM ? 3 : 2, .outs = m->kind == LSTM ? 3 : 2, .in = in, .params = m
+  };
+  for (int k = 0; k < call.outs; k++) call.out[k] = out[k];
+  situ_export_resume(t, out[0] ? &call : NULL);
+}
+
 /* x: as in run_direction; hx: [layers * directions, N, ..], replaced by the states after. */
 static situ_tensor *run_layers(const recurrent *m, situ_tensor *x, const situ__packing *packing, situ_nn_hx *hx) {
   const int64_t all = m->options.num_layers * directions(m);
   situ_tensor **last = situ__alloc((size_t)(2 * all) * sizeof *last);
   if (!last) return situ__no_memory("nn_recur", (size_t)(2 * all) * sizeof *last), NULL;
+  situ_tensor *in[] = { x, hx->h, hx->c };
+  situ_export_trace *trace = packing ? NULL : situ_export_pause();
   for (int64_t layer = 0; x && layer < m->options.num_layers; layer++) x = run_layer(m, layer, x, packing, hx, last);
   if (x) hx->h = situ_stack(last, (int)all, 0);
   if (x && hx->c) hx->c = situ_stack(last + all, (int)all, 0);
+  if (trace) write_layers(trace, m, in, (situ_tensor *[]){ x, hx->h, hx->c });
   situ__free(last);
   return x && hx->h && (m->kind != LSTM || hx->c) ? x : NULL;
 }
@@ -101,12 +141,6 @@ static situ_tensor *run_layers(const recurrent *m, situ_tensor *x, const situ__p
 
 /* Number of dimensions of an input, and of a state, with a batch. */
 static int rank(const recurrent *m) { return m->cell ? 2 : 3; }
-
-static const char *op_of(const recurrent *m) {
-  static const char *const op[2][3] = { { "nn_rnn", "nn_lstm", "nn_gru" },
-                                        { "nn_rnn_cell", "nn_lstm_cell", "nn_gru_cell" } };
-  return op[m->cell][m->kind];
-}
 
 static bool check_input(const recurrent *m, situ_tensor *x) {
   const int ndim = situ_dim(x);

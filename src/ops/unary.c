@@ -78,6 +78,9 @@ static bool unary_traced(const situ_call *c, situ_export_trace *t) {
   case SITU_UNARY_softshrink: return situ_export_call(t, "softshrink.default", "tn", x, p[0]);
   case SITU_UNARY_hardshrink: return situ_export_call(t, "hardshrink.default", "tn", x, p[0]);
   case SITU_UNARY_gelu_tanh: return situ_export_call(t, "gelu.default", "ts", x, "tanh");
+  case SITU_UNARY_softsign:
+    return situ_export_call(t, "abs.default", "t", x) && situ_export_call(t, "add.Scalar", "^n", 1.0) &&
+           situ_export_call(t, "div.Tensor", "t^", x);
   case SITU_UNARY_quick_gelu:
     return situ_export_call(t, "mul.Scalar", "tn", x, 1.702) && situ_export_call(t, "sigmoid.default", "^") &&
            situ_export_call(t, "mul.Tensor", "^t", x);

@@ -2,7 +2,6 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "situ/export.h"
-#include "situ/sys/op.h"
 
 static void refuse(const char *op) {
   situ__fail(SITU_E_UNSUPPORTED, op, "this library was built without SITU_PROGRAMS");
@@ -22,14 +21,4 @@ situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
 situ_status situ_export_save(situ_nn_module *program, const char *path) {
   if (situ__given("export_save", "program", program) && situ__given("export_save", "path", path)) refuse("export_save");
   return situ_error();
-}
-bool situ_export_call(situ_export_trace *trace, const char *target, const char *codes, ...) {
-  (void)target, (void)codes;
-  if (situ__given("export_call", "trace", trace)) refuse("export_call");
-  return false;
-}
-bool situ_export_operands(situ_export_trace *trace, const situ_call *call, const char *overload) {
-  (void)call, (void)overload;
-  if (situ__given("export_operands", "trace", trace)) refuse("export_operands");
-  return false;
 }

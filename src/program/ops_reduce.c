@@ -87,9 +87,9 @@ static situ_tensor *run_histc(situ__op_call *c) {
 #define ALONG_ONE "t self, i dim, b keepdim=0"
 
 static const situ__op_row rows[] = {
-  { .target = "sum.default", .parameters = "t self, d? dtype", .run = run_sum_all },
+  { .target = "sum.default", .parameters = "t self, *d? dtype", .run = run_sum_all },
   { .target = "sum.dim_IntList", .parameters = ALONG, .run = run_sum },
-  { .target = "mean.default", .parameters = "t self, d? dtype", .run = run_mean_all },
+  { .target = "mean.default", .parameters = "t self, *d? dtype", .run = run_mean_all },
   { .target = "mean.dim", .parameters = ALONG, .run = run_mean },
   { .target = "prod.dim_int", .parameters = ALONG, .run = run_prod },
   { .target = "amax.default", .parameters = ALONG, .run = run_amax },
@@ -105,9 +105,9 @@ static const situ__op_row rows[] = {
   { .target = "var.correction", .parameters = "t self, I? dim, *n correction=1, *b keepdim=0", .run = run_var },
   { .target = "std.correction", .parameters = "t self, I? dim, *n correction=1, *b keepdim=0", .run = run_std },
   { .target = "linalg_vector_norm.default",
-    .parameters = "t self, n ord=2, I? dim, b keepdim=0, d? dtype",
+    .parameters = "t self, n ord=2, I? dim, b keepdim=0, *d? dtype",
     .run = run_norm },
-  { .target = "norm.ScalarOpt_dim", .parameters = "t self, n p=2, I? dim, b keepdim=0, d? dtype", .run = run_norm },
+  { .target = "norm.ScalarOpt_dim", .parameters = "t self, n p=2, I? dim, b keepdim=0, *d? dtype", .run = run_norm },
   { .target = "max.default", .parameters = "t self", .unary = situ_max },
   { .target = "min.default", .parameters = "t self", .unary = situ_min },
   { .target = "max.dim", .parameters = ALONG_ONE, .results = 2, .run = run_max_dim },

@@ -8,11 +8,10 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/zip_write.h"
-#include "nn/nn.h"
+#include "base/handle.h"
 #include "program/module.h"
 #include "situ/export.h"
 #include "situ/sys/tensor.h"
-#include "tensor/tensor.h"
 
 static const char op[] = "export_save";
 

@@ -10,11 +10,10 @@
 #include "program/module.h"
 #include "situ/sys/tensor.h"
 #include "situ/tensor.h"
-#include "tensor/tensor.h"
 
 /* ---- tensors and values ---- */
 
-static void *grow(situ_export_trace *t, void *array, int32_t count, int32_t *capacity, size_t size) {
+static void *grow(situ__trace *t, void *array, int32_t count, int32_t *capacity, size_t size) {
   if (count < *capacity) return array;
   const int32_t larger = *capacity ? 2 * *capacity : 64;
   void *grown = larger > INT32_MAX / 4 ? NULL : situ__realloc(array, (size_t)larger * size);
@@ -23,12 +22,24 @@ static void *grow(situ_export_trace *t, void *array, int32_t count, int32_t *cap
   return grown;
 }
 
-static const void *key_of(uint64_t serial) { return (const void *)(uintptr_t)serial; }
+static const void *key_of(const situ_tensor *t) { return (const void *)(uintptr_t)situ_desc(t)->storage->serial; }
+
+static situ_shape shape_of(const situ_view_desc *v) {
+  situ_shape shape = { .ndim = v->ndim };
+  memcpy(shape.dim, v->size, sizeof *v->size * v->ndim);
+  return shape;
+}
+
+static situ_shape strides_of(const situ_view_desc *v) {
+  situ_shape strides = { .ndim = v->ndim };
+  memcpy(strides.dim, v->stride, sizeof *v->stride * v->ndim);
+  return strides;
+}
 
 /* Remembers that the tensor is this value from now on. */
-static bool know(situ_export_trace *t, situ_tensor *tensor, int32_t value) {
+static bool know(situ__trace *t, situ_tensor *tensor, int32_t value) {
   situ__traced *grown = grow(t, t->traced, t->traces, &t->trace_capacity, sizeof *grown);
-  const void *key = key_of(tensor->view.storage->serial);
+  const void *key = key_of(tensor);
   if (!grown) return false;
   t->traced = grown;
   const int32_t older = (int32_t)(intptr_t)situ__map_get(&t->newest, key) - 1;
@@ -37,7 +48,7 @@ static bool know(situ_export_trace *t, situ_tensor *tensor, int32_t value) {
   return true;
 }
 
-bool situ__trace_lacks(situ_export_trace *t, const char *target, const char *why) {
+bool situ__trace_lacks(situ__trace *t, const char *target, const char *why) {
   const situ__program_node node = { .module = "", .site = "" };
   const char *kept = situ__arena_text(&t->program->arena, target, strlen(target));
   if (kept) situ__lacks_note(&t->lacks, kept, t->call ? t->call->op->name : "", why, &node);
@@ -45,7 +56,7 @@ bool situ__trace_lacks(situ_export_trace *t, const char *target, const char *why
   return false;
 }
 
-int32_t situ__trace_result(situ_export_trace *t, situ_tensor *tensor, const situ_view_desc *like) {
+int32_t situ__trace_result(situ__trace *t, situ_tensor *tensor, const situ_view_desc *like) {
   situ__program *p = t->program;
   int32_t value;
   if (!situ__program_add_value(p, SITU__VALUE_TENSOR, &value)) return t->failed = true, -1;
@@ -54,14 +65,13 @@ int32_t situ__trace_result(situ_export_trace *t, situ_tensor *tensor, const situ
   p->meta = meta;
   meta += value;
   *meta = (situ__value_meta){ .dtype = (situ_dtype)like->dtype,
-                              .size = situ__shape(like),
-                              .stride = { .ndim = like->ndim },
+                              .size = shape_of(like),
+                              .stride = strides_of(like),
                               .requires_grad = tensor && situ_requires_grad(tensor) };
-  memcpy(meta->stride.dim, like->stride, sizeof *like->stride * like->ndim);
   return !tensor || know(t, tensor, value) ? value : -1;
 }
 
-bool situ__trace_end_node(situ_export_trace *t, const int32_t *value, int32_t values) {
+bool situ__trace_end_node(situ__trace *t, const int32_t *value, int32_t values) {
   situ__program_node *n = &t->program->node[t->pending];
   int32_t *out = situ__arena_take(&t->program->arena, (size_t)values, sizeof *out);
   if (!out) return !(t->failed = true);
@@ -74,15 +84,16 @@ bool situ__trace_end_node(situ_export_trace *t, const int32_t *value, int32_t va
 
 /* ---- constants ---- */
 
-static int32_t filled_by(const situ_export_trace *t, uint64_t serial) {
+static int32_t filled_by(const situ__trace *t, uint64_t serial) {
   for (int32_t i = t->fills - 1; i >= 0; i--)
     if (t->filled[i].serial == serial) return i;
   return -1;
 }
 
-static int32_t add_constant(situ_export_trace *t, situ_tensor *tensor) {
-  const bool is_void = tensor->view.storage->flags & SITU_STORAGE_VOID;
-  const int32_t filled = is_void ? filled_by(t, tensor->view.storage->serial) : -1;
+static int32_t add_constant(situ__trace *t, situ_tensor *tensor) {
+  const situ_storage *storage = situ_desc(tensor)->storage;
+  const bool is_void = storage->flags & SITU_STORAGE_VOID;
+  const int32_t filled = is_void ? filled_by(t, storage->serial) : -1;
   if (is_void && filled < 0) {
     situ__trace_lacks(
         t, "a tensor",
@@ -92,24 +103,31 @@ static int32_t add_constant(situ_export_trace *t, situ_tensor *tensor) {
   situ__constant *grown = grow(t, t->constant, t->constants, &t->constant_capacity, sizeof *grown);
   if (!grown) return -1;
   t->constant = grown;
-  const int32_t value = situ__trace_result(t, tensor, &tensor->view);
+  const int32_t value = situ__trace_result(t, tensor, situ_desc(tensor));
   if (value >= 0) t->constant[t->constants++] = (situ__constant){ situ_retain(tensor), value, filled };
   return value;
 }
 
-int32_t situ__trace_value(situ_export_trace *t, situ_tensor *tensor) {
-  const void *key = key_of(tensor->view.storage->serial);
+/* Whether two tensors of one storage have the same elements in the same order. */
+static bool is_same_place(const situ_tensor *a, const situ_tensor *b) {
+  const situ_view_desc *x = situ_desc(a), *y = situ_desc(b);
+  if (x->offset != y->offset || x->ndim != y->ndim || x->dtype != y->dtype) return false;
+  for (int d = 0; d < x->ndim; d++)
+    if (x->size[d] != y->size[d] || (x->size[d] > 1 && x->stride[d] != y->stride[d])) return false;
+  return true;
+}
+
+int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor) {
+  const void *key = key_of(tensor);
   for (int32_t i = (int32_t)(intptr_t)situ__map_get(&t->newest, key) - 1; i >= 0; i = t->traced[i].older)
-    if (situ__same_place(&t->traced[i].tensor->view, &tensor->view) &&
-        t->traced[i].tensor->view.dtype == tensor->view.dtype)
-      return t->traced[i].value;
+    if (is_same_place(t->traced[i].tensor, tensor)) return t->traced[i].value;
   return add_constant(t, tensor);
 }
 
 /* ---- the recorder ---- */
 
 static void on_launch(situ_dry *dry, const char *op, situ_device device, const situ_work *work) {
-  situ_export_trace *t = (situ_export_trace *)dry;
+  situ__trace *t = (situ__trace *)dry;
   (void)op, (void)device;
   if (dry->depth || work->ins || work->outs != 1 || !work->out[0] || work->verb == SITU_VERB_RANDOM) return;
   situ__filled *grown = grow(t, t->filled, t->fills, &t->fill_capacity, sizeof *grown);
@@ -120,14 +138,14 @@ static void on_launch(situ_dry *dry, const char *op, situ_device device, const s
 }
 
 static void on_error(situ_dry *dry) {
-  situ_export_trace *t = (situ_export_trace *)dry;
+  situ__trace *t = (situ__trace *)dry;
   situ_error_report report;
   if (t->problem.data || !situ_error_read(&report)) return;
   t->status = report.status;
   situ__text_add(&t->problem, "%s", report.message);
 }
 
-static bool may_write(situ_export_trace *t, int32_t value) {
+static bool may_write(situ__trace *t, int32_t value) {
   const situ__program *p = t->program;
   for (int32_t i = 0; i < p->inputs; i++)
     if (p->input[i].value == value) return situ__trace_lacks(t, t->call->op->name, "writes an input in place");
@@ -135,7 +153,7 @@ static bool may_write(situ_export_trace *t, int32_t value) {
 }
 
 /* The results of an op's last ATen call are the op's. A call in place whose overload is not is followed by a copy. */
-static bool end_call(situ_export_trace *t, const situ_call *c, int32_t written) {
+static bool end_call(situ__trace *t, const situ_call *c, int32_t written) {
   const situ__op_row *row = t->program->node[t->pending].row;
   const size_t length = strcspn(row->target, ".");
   const bool in_place = row->target[length - 1] == '_';
@@ -144,7 +162,7 @@ static bool end_call(situ_export_trace *t, const situ_call *c, int32_t written) 
   if (c->in_place && !in_place) {
     t->last = situ__trace_result(t, NULL, situ_desc(c->out[0]));
     return t->last >= 0 && situ__trace_end_node(t, &t->last, 1) &&
-           situ_export_call(t, "copy_.default", "t^", c->in[0]) && end_call(t, c, written);
+           situ_export_call(&t->base, "copy_.default", "t^", c->in[0]) && end_call(t, c, written);
   }
   for (; values < c->outs && values < most; values++) {
     value[values] = c->out[values] ? situ__trace_result(t, c->out[values], situ_desc(c->out[values])) : -1;
@@ -154,15 +172,15 @@ static bool end_call(situ_export_trace *t, const situ_call *c, int32_t written) 
 }
 
 static void on_call(situ_dry *dry, const situ_call *c) {
-  situ_export_trace *t = (situ_export_trace *)dry;
-  if (t->failed || t->problem.data) return;
+  situ__trace *t = (situ__trace *)dry;
+  if (t->base.paused || t->failed || t->problem.data) return;
   t->call = c;
   t->pending = -1;
   const int32_t written = c->in_place ? situ__trace_value(t, c->in[0]) : -1;
   const int before = t->lacks.count;
   bool good = !c->in_place || (written >= 0 && may_write(t, written));
   if (good && !c->op->traced) good = situ__trace_lacks(t, c->op->name, "has no form in torch.export");
-  good = good && c->op->traced(c, t) && t->pending >= 0;
+  good = good && c->op->traced(c, &t->base) && t->pending >= 0;
   if (good) {
     good = end_call(t, c, written);
   } else if (t->lacks.count > before) { /* so that later calls are looked at, too */
@@ -174,15 +192,6 @@ static void on_call(situ_dry *dry, const situ_call *c) {
 
 /* ---- parts and inputs ---- */
 
-static situ_status take_module(const situ_nn_visit *at, void *payload) {
-  situ_export_trace *t = payload;
-  const char *path = situ__arena_text(&t->program->arena, at->path, strlen(at->path));
-  if (!path ||
-      (!situ__map_get(&t->paths, at->module) && !situ__map_put(&t->paths, at->module, (void *)(uintptr_t)path)))
-    return situ__no_memory(t->op, strlen(at->path));
-  return SITU_OK;
-}
-
 static situ_status count_part(const situ_nn_visit *at, void *payload) {
   (void)at;
   (*(int32_t *)payload)++;
@@ -190,7 +199,7 @@ static situ_status count_part(const situ_nn_visit *at, void *payload) {
 }
 
 static situ_status take_part(const situ_nn_visit *at, void *payload) {
-  situ_export_trace *t = payload;
+  situ__trace *t = payload;
   situ__program *p = t->program;
   const char *path = situ__arena_text(&p->arena, at->path, strlen(at->path));
   const int32_t value = path ? situ__trace_result(t, at->tensor, situ_desc(at->tensor)) : -1;
@@ -200,7 +209,7 @@ static situ_status take_part(const situ_nn_visit *at, void *payload) {
 }
 
 /* A Python identifier of a path in the inputs' tree. */
-static const char *input_name(situ_export_trace *t, const char *path, const situ_tensor *tensor) {
+static const char *input_name(situ__trace *t, const char *path, const situ_tensor *tensor) {
   char name[64];
   const char *own = situ_name(tensor);
   if (!*path) path = *own ? own : "input";
@@ -211,7 +220,7 @@ static const char *input_name(situ_export_trace *t, const char *path, const situ
 }
 
 static situ_status take_input(const char *path, situ_tensor *tensor, void *payload) {
-  situ_export_trace *t = payload;
+  situ__trace *t = payload;
   situ__program *p = t->program;
   const situ_shape shape = situ_shape_of(tensor);
   situ__program_input *in = &p->input[p->inputs];
@@ -230,11 +239,10 @@ static situ_status count_leaf(const char *path, situ_tensor *tensor, void *paylo
   return SITU_OK;
 }
 
-static bool take_all(situ_export_trace *t, const situ_tree *inputs) {
+static bool take_all(situ__trace *t, const situ_tree *inputs) {
   situ__program *p = t->program;
   int32_t parts = 0, leaves = 0;
-  if (situ_nn_walk(t->module, SITU_NN_VISIT_MODULES, take_module, t) != SITU_OK ||
-      situ_nn_walk(t->module, SITU_NN_VISIT_TENSORS, count_part, &parts) != SITU_OK ||
+  if (situ_nn_walk(t->module, SITU_NN_VISIT_TENSORS, count_part, &parts) != SITU_OK ||
       situ_tree_each(inputs, count_leaf, &leaves) != SITU_OK)
     return false;
   p->part = situ__arena_take(&p->arena, (size_t)parts + 1, sizeof *p->part);
@@ -252,7 +260,7 @@ static int32_t count_items(const situ_tree *tree) {
   return count;
 }
 
-static bool take_results(situ_export_trace *t, const situ_tree *tree, const char *key) {
+static bool take_results(situ__trace *t, const situ_tree *tree, const char *key) {
   situ__program *p = t->program;
   situ__program_out *o = &p->out[p->outs++];
   *o = (situ__program_out){ .kind = situ_tree_kind_of(tree), .count = (int32_t)situ_tree_count(tree) };
@@ -271,28 +279,26 @@ static bool take_results(situ_export_trace *t, const situ_tree *tree, const char
 /* ---- the run ---- */
 
 /* Returns false after noting why. */
-static bool run_dry(situ_export_trace *t, const situ_tree *inputs) {
+static bool run_dry(situ__trace *t, const situ_tree *inputs) {
   situ_scope scope;
-  t->dry = (situ_dry){ .called = on_call, .launched = on_launch, .found = on_error };
-  if (situ_dry_begin(&t->dry) != SITU_OK) return false;
-  const uint8_t mode = situ__forward_mode;
-  situ__forward_mode = SITU__FORWARD_TRACED;
+  t->base = (situ_export_trace){ .dry = { .called = on_call, .launched = on_launch, .found = on_error },
+                                 .add_call = situ__trace_call };
+  if (situ_export_trace_begin(&t->base) != SITU_OK) return false;
   situ_scope_begin_no_grad(&scope);
   situ_tree *out = situ_nn_call(t->module, inputs);
-  situ_dry_tell(&t->dry);
+  situ_dry_tell(&t->base.dry);
   bool good = out && !t->problem.data;
   t->program->out =
       good ? situ__arena_take(&t->program->arena, (size_t)count_items(out), sizeof *t->program->out) : NULL;
   good = t->program->out && take_results(t, out, NULL);
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&scope));
-  situ__forward_mode = mode;
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
-  SITU_IGNORE(situ_dry_end(&t->dry));
+  SITU_IGNORE(situ_export_trace_end(&t->base));
   return good;
 }
 
-static bool explain(const situ_export_trace *t) {
+static bool explain(const situ__trace *t) {
   if (t->problem.data) return situ__fail(t->status, t->op, "the module's forward fails: %s", t->problem.data), false;
   if (t->lacks.count)
     return situ__fail(SITU_E_UNSUPPORTED, t->op, "%d calls cannot be written: %s%s", t->lacks.count,
@@ -304,8 +310,8 @@ static bool explain(const situ_export_trace *t) {
 }
 
 /* The values of a constant, on the module's device. */
-static situ_tensor *constant_tensor(const situ_export_trace *t, const situ__constant *k) {
-  const situ_view_desc *v = &k->tensor->view;
+static situ_tensor *constant_tensor(const situ__trace *t, const situ__constant *k) {
+  const situ_view_desc *v = situ_desc(k->tensor);
   if (k->filled < 0) return situ_clone(k->tensor);
   situ_device home = situ_nn_home(t->module);
   if (!home.kind) home = situ_get_default_device();
@@ -315,15 +321,13 @@ static situ_tensor *constant_tensor(const situ_export_trace *t, const situ__cons
   if (!whole) return NULL;
   situ_work work = f->work;
   situ_view_desc out = f->out;
-  out.storage = whole->view.storage;
+  out.storage = situ_desc(whole)->storage;
   work.out[0] = &out;
   if (!situ_launch(t->op, home, &work)) return NULL;
-  situ_shape strides = { .ndim = v->ndim };
-  memcpy(strides.dim, v->stride, sizeof *v->stride * v->ndim);
-  return situ_as_strided(whole, situ__shape(v), strides, v->offset);
+  return situ_as_strided(whole, shape_of(v), strides_of(v), v->offset);
 }
 
-static bool add_constants(situ_export_trace *t, situ_nn_module *m) {
+static bool add_constants(situ__trace *t, situ_nn_module *m) {
   situ__program *p = t->program;
   if (!t->constants) return true;
   situ__program_part *part = situ__arena_take(&p->arena, (size_t)(p->parts + t->constants), sizeof *part);
@@ -360,7 +364,7 @@ static situ_status copy_tensor(const situ_nn_visit *at, void *payload) {
 }
 
 /* A module that runs the program with the parameters and buffers of the one that was traced. */
-static situ_nn_module *build(situ_export_trace *t) {
+static situ_nn_module *build(situ__trace *t) {
   situ_nn_module *m = situ__program_module(t->program, t->module->type->name);
   if (!m) return t->program = NULL, NULL;
   m->training = t->module->training;
@@ -376,21 +380,20 @@ static situ_nn_module *build(situ_export_trace *t) {
   return situ_nn_done(m);
 }
 
-static void release(situ_export_trace *t) {
+static void release(situ__trace *t) {
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
   for (int32_t i = 0; i < t->constants; i++) situ_drop(&t->constant[i].tensor);
   situ__free(t->traced);
   situ__free(t->filled);
   situ__free(t->constant);
   situ__map_free(&t->newest);
-  situ__map_free(&t->paths);
   situ__lacks_free(&t->lacks);
   situ__text_free(&t->problem);
   situ__program_free(t->program);
 }
 
 situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
-  situ_export_trace t = { .op = "export", .module = m, .pending = -1 };
+  situ__trace t = { .op = "export", .module = m, .pending = -1 };
   if (!situ__valid(t.op, "module", m, SITU__A_MODULE) || !situ__valid(t.op, "inputs", inputs, SITU__A_TREE))
     return NULL;
   if (!(t.program = situ__program_new("")) || !take_all(&t, inputs)) return release(&t), NULL;

@@ -4,7 +4,7 @@
 #define SITU_PROGRAM_TRACE_H
 
 #include "base/map.h"
-#include "nn/nn.h"
+#include "base/handle.h"
 #include "program/build.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/op.h"
@@ -30,13 +30,12 @@ typedef struct situ__constant {
   int32_t filled; /* -1: the tensor has values */
 } situ__constant;
 
-struct situ_export_trace {
-  situ_dry dry; /* first: the recorder's callbacks get it */
+typedef struct situ__trace {
+  situ_export_trace base; /* first: its callbacks get it */
   const char *op;
   situ_nn_module *module;
   situ__program *program;
   situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
-  situ__map paths;  /* module: its path */
   situ__traced *traced;
   int32_t traces, trace_capacity;
   situ__filled *filled;
@@ -50,15 +49,18 @@ struct situ_export_trace {
   bool failed;           /* no memory */
   situ__text problem;    /* the first error of the module's forward */
   situ_status status;
-};
+} situ__trace;
+
+/* For situ_export_trace.add_call (trace_call.c). */
+bool situ__trace_call(situ_export_trace *trace, const char *target, const char *codes, va_list args);
 
 /* The value that a tensor has in the program; constants are added. -1 after noting that it is not known. */
-int32_t situ__trace_value(situ_export_trace *t, situ_tensor *tensor);
+int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor);
 /* A new value for a result. -1 when memory runs out. */
-int32_t situ__trace_result(situ_export_trace *t, situ_tensor *tensor, const situ_view_desc *like);
+int32_t situ__trace_result(situ__trace *t, situ_tensor *tensor, const situ_view_desc *like);
 /* Notes why the present call cannot be written. Returns false. */
-bool situ__trace_lacks(situ_export_trace *t, const char *target, const char *why);
-/* Gives the newest node its results: the values, -1 for one that nobody reads. Returns false when memory runs out. */
-bool situ__trace_end_node(situ_export_trace *t, const int32_t *value, int32_t values);
+bool situ__trace_lacks(situ__trace *t, const char *target, const char *why);
+/* Gives the newest node its results: the values, -1 for one that is not read. Returns false when memory runs out. */
+bool situ__trace_end_node(situ__trace *t, const int32_t *value, int32_t values);
 
 #endif

@@ -8,12 +8,13 @@
 #include "base/fail.h"
 #include "program/bind.h"
 #include "program/trace.h"
+#include "situ/sys/explain.h"
 
 enum { MOST = 16 };
 
 /* ---- arguments ---- */
 
-static bool read_tensor(situ_export_trace *t, situ_tensor *tensor, situ__arg *out) {
+static bool read_tensor(situ__trace *t, situ_tensor *tensor, situ__arg *out) {
   *out = (situ__arg){ .kind = SITU__ARG_NONE };
   if (!tensor) return true;
   const int32_t value = situ__trace_value(t, tensor);
@@ -21,7 +22,7 @@ static bool read_tensor(situ_export_trace *t, situ_tensor *tensor, situ__arg *ou
   return value >= 0;
 }
 
-static bool read_list(situ_export_trace *t, situ_tensor *const *tensors, int count, situ__arg *out) {
+static bool read_list(situ__trace *t, situ_tensor *const *tensors, int count, situ__arg *out) {
   situ__arg *list = situ__arena_take(&t->program->arena, (size_t)count, sizeof *list);
   if (!list) return !(t->failed = true);
   *out = (situ__arg){ .kind = SITU__ARG_LIST, .count = count, .list = list };
@@ -30,7 +31,7 @@ static bool read_list(situ_export_trace *t, situ_tensor *const *tensors, int cou
   return true;
 }
 
-static bool read_sizes(situ_export_trace *t, const situ_shape *sizes, situ__arg *out) {
+static bool read_sizes(situ__trace *t, const situ_shape *sizes, situ__arg *out) {
   situ__arg *list = situ__arena_take(&t->program->arena, (size_t)sizes->ndim + 1, sizeof *list);
   if (!list) return !(t->failed = true);
   *out = (situ__arg){ .kind = SITU__ARG_LIST, .count = sizes->ndim, .list = list };
@@ -45,13 +46,13 @@ static bool is_whole_call(const situ_call *c) {
   return true;
 }
 
-static situ__arg number(const situ_export_trace *t, double value) {
+static situ__arg number(const situ__trace *t, double value) {
   if (is_whole_call(t->call) && value == floor(value) && fabs(value) < 0x1p53)
     return (situ__arg){ .kind = SITU__ARG_INT, .integer = (int64_t)value };
   return (situ__arg){ .kind = SITU__ARG_FLOAT, .real = value };
 }
 
-static bool read_arg(situ_export_trace *t, char code, va_list args, situ__arg *out) {
+static bool read_arg(situ__trace *t, char code, va_list args, situ__arg *out) {
   switch (code) {
   case 't': return read_tensor(t, va_arg(args, situ_tensor *), out);
   case 'T': {
@@ -75,21 +76,21 @@ static bool read_arg(situ_export_trace *t, char code, va_list args, situ__arg *o
 
 /* ---- nodes ---- */
 
-/* The path of the module that runs. */
-static const char *module_path(const situ_export_trace *t) {
-  const situ_nn_module *m = situ__nn_running ? situ__nn_running->module : NULL;
-  const char *path = m ? situ__map_get(&t->paths, m) : NULL;
-  return path ? path : "";
+/* The path of the module that runs; NULL when memory runs out. */
+static const char *module_path(situ__trace *t) {
+  char path[SITU_PATH_TEXT];
+  (void)situ_nn_running(path, sizeof path);
+  return situ__arena_text(&t->program->arena, path, strlen(path));
 }
 
 /* The result of a call that is not its op's last one has the shape and dtype of the op's. */
-static bool end_pending(situ_export_trace *t) {
+static bool end_pending(situ__trace *t) {
   if (t->pending < 0) return true;
   t->last = situ__trace_result(t, NULL, situ_desc(t->call->out[0]));
   return t->last >= 0 && situ__trace_end_node(t, &t->last, 1);
 }
 
-static bool add_node(situ_export_trace *t, const char *target, const char *codes, va_list args) {
+static bool add_node(situ__trace *t, const char *target, const char *codes, va_list args) {
   situ__named_arg given[MOST];
   char name[MOST][32];
   const situ__op_row *row = situ__op_row_of(target);
@@ -116,11 +117,11 @@ static bool add_node(situ_export_trace *t, const char *target, const char *codes
   n->module = module_path(t);
   n->no_grad = false;
   t->pending = t->program->nodes - 1;
-  return true;
+  return n->module || !(t->failed = true);
 }
 
-bool situ_export_call(situ_export_trace *t, const char *target, const char *codes, ...) {
-  if (!situ__given("export_call", "trace", t) || !situ__given("export_call", "codes", codes)) return false;
+bool situ__trace_call(situ_export_trace *trace, const char *target, const char *codes, va_list args) {
+  situ__trace *t = (situ__trace *)trace;
   if (!t->call) return situ__fail(SITU_E_STATE, "export_call", "outside of situ_op.traced"), false;
   if (!target) return situ__trace_lacks(t, t->call->op->name, "with these arguments has no form in torch.export");
   if (!end_pending(t)) return false;
@@ -129,24 +130,5 @@ bool situ_export_call(situ_export_trace *t, const char *target, const char *code
     (void)snprintf(named, sizeof named, "%s%s", t->call->op->name, target + 1);
     target = named;
   }
-  va_list args;
-  va_start(args, codes);
-  const bool good = add_node(t, target, codes, args);
-  va_end(args);
-  return good;
-}
-
-bool situ_export_operands(situ_export_trace *t, const situ_call *call, const char *overload) {
-  char target[64], codes[SITU_OPERANDS + 1] = "";
-  if (!situ__given("export_operands", "trace", t) || !situ__given("export_operands", "call", call) ||
-      !situ__given("export_operands", "overload", overload))
-    return false;
-  (void)snprintf(target, sizeof target, "*.%s", overload);
-  situ_tensor *in[4] = { NULL };
-  if (call->ins > 4) return situ_export_call(t, NULL, "");
-  for (int i = 0; i < call->ins; i++) {
-    in[i] = call->in[i];
-    codes[i] = 't';
-  }
-  return situ_export_call(t, target, codes, in[0], in[1], in[2], in[3]);
+  return add_node(t, target, codes, args);
 }

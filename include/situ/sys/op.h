@@ -3,8 +3,11 @@
 #ifndef SITU_SYS_OP_H
 #define SITU_SYS_OP_H
 
+#include <stdarg.h>
+
 #include "../autograd.h"
 #include "backend.h"
+#include "dry.h"
 #include "shape.h"
 
 SITU_BEGIN
@@ -75,10 +78,23 @@ typedef situ_tensor *(*situ_composition)(const situ_grad_call *call, situ_tensor
     backward. False after recording an error. */
 SITU_API bool situ_backward_through(situ_grad_call *call, situ_composition compose);
 
-/** A trace by situ_export. */
-typedef struct situ_export_trace situ_export_trace;
-/** For situ_op.traced: adds a call of an ATen overload, "add.Scalar" ("*.int": of the op's own name), with its arguments
-    in the order of ATen's schema.
+/** A trace: a dry run that writes down every call. Embed it in your own struct, as situ_export does. */
+typedef struct situ_export_trace {
+  situ_dry dry; /**< its `called` writes a call by situ_op.traced */
+  /** situ_export_call, with its arguments. */
+  bool (*add_call)(struct situ_export_trace *trace, const char *target, const char *codes, va_list args);
+
+  /* Private. */
+  struct situ_export_trace *outer;
+  uint8_t mode;
+  bool paused;
+} situ_export_trace;
+/** Begins the dry run: until its end no call takes the fast path, and derivatives in forward mode are not computed. */
+SITU_API SITU_CHECKED situ_status situ_export_trace_begin(situ_export_trace *trace);
+/** Ends it as situ_dry_end does. */
+SITU_API int64_t situ_export_trace_end(situ_export_trace *trace);
+/** For situ_op.traced: adds a call of an ATen overload, "add.Scalar" ("*.int": of the op's own name), with its
+    arguments in the order of ATen's schema.
     codes: one letter for each, with the type of what follows it:
       t situ_tensor * (NULL: None)   i int64_t          n double (a float, or a Scalar)   b int (a bool)
       I const situ_shape *           d situ_dtype       s const char *
@@ -88,6 +104,11 @@ typedef struct situ_export_trace situ_export_trace;
 SITU_API bool situ_export_call(situ_export_trace *trace, const char *target, const char *codes, ...);
 /** The same for an overload that takes the op's operands alone; overload: "Tensor". */
 SITU_API bool situ_export_operands(situ_export_trace *trace, const situ_call *call, const char *overload);
+/** For code that is one call in torch, and several calls of ops here: until situ_export_resume, calls of ops are not
+    written. NULL unless this thread traces, and outside of another pause. */
+SITU_API situ_export_trace *situ_export_pause(void);
+/** Ends the pause, and writes call->op->traced in place of what was not written; call NULL: nothing. */
+SITU_API void situ_export_resume(situ_export_trace *trace, const situ_call *call);
 
 /** A call of situ_func_vmap: one call for all samples. */
 typedef struct situ_batch_call {

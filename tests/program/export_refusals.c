@@ -1,0 +1,137 @@
+/* What situ_export and situ_export_save refuse, and what they leave as it was.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "situ/situ.h"
+
+static situ_scope scope;
+static int64_t tensors, modules;
+
+static int open_scope(void **state) {
+  (void)state;
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_error_clear();
+  tensors = situ_live_tensors();
+  modules = situ_nn_live_modules();
+  situ_scope_begin(&scope);
+  return 0;
+}
+
+static int close_scope(void **state) {
+  (void)state;
+  SITU_IGNORE(situ_scope_end(&scope));
+  situ_error_clear();
+  return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
+}
+
+static situ_nn_module *make(const situ_nn_type *type) { return situ_nn_done(situ_nn_alloc(type)); }
+
+/* The module is refused with a status, and a message that has both texts. */
+static void is_refused(situ_nn_module *m, situ_tensor *x, situ_status status, const char *first, const char *second) {
+  assert_non_null(m);
+  situ_tree *inputs = SITU_TREE(x);
+  situ_nn_module *program = situ_export(m, inputs);
+  assert_null(program);
+  assert_int_equal(situ_error(), status);
+  if (!strstr(situ_error_message(), first) || !strstr(situ_error_message(), second))
+    fail_msg("the message lacks \"%s\" or \"%s\": %s", first, second, situ_error_message());
+  situ_error_clear();
+  situ_tree_free(inputs);
+  situ_nn_free(m);
+}
+
+static situ_tensor *unwritable_forward(situ_nn_module *self, situ_tensor *x) {
+  (void)self;
+  return situ_add(situ_logcumsumexp(x, 1), situ_abs(situ_logcumsumexp(situ_cumprod(x, 0), 1)));
+}
+static void calls_without_a_form_are_listed(void **state) {
+  static const situ_nn_type type = { .name = "Unwritable",
+                                     .size = sizeof(situ_nn_module),
+                                     .forward = unwritable_forward };
+  (void)state;
+  is_refused(make(&type), situ_ones(SITU_SHAPE(2, 3), NULL), SITU_E_UNSUPPORTED, "2 calls cannot be written",
+             "logcumsumexp");
+}
+
+static situ_tensor *reading_forward(situ_nn_module *self, situ_tensor *x) {
+  double sum = 0;
+  (void)self;
+  return situ_item(situ_sum(x, NULL), &sum) == SITU_OK && sum > 0 ? situ_neg(x) : x;
+}
+static void a_forward_that_reads_values_is_refused(void **state) {
+  static const situ_nn_type type = { .name = "Reading", .size = sizeof(situ_nn_module), .forward = reading_forward };
+  (void)state;
+  is_refused(make(&type), situ_ones(SITU_SHAPE(2, 3), NULL), SITU_E_UNSUPPORTED, "forward", "item");
+}
+
+static situ_tensor *writing_forward(situ_nn_module *self, situ_tensor *x) {
+  (void)self;
+  return situ_neg(situ_mul_scalar_(x, 2));
+}
+static void a_forward_that_writes_its_input_is_refused(void **state) {
+  static const situ_nn_type type = { .name = "Writing", .size = sizeof(situ_nn_module), .forward = writing_forward };
+  (void)state;
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 3), NULL);
+  is_refused(make(&type), x, SITU_E_UNSUPPORTED, "writes an input in place", "mul_scalar");
+  float first = 0;
+  assert_int_equal(situ_copy_to_host(situ_select(situ_select(x, 0, 0), 0, 0), &first, sizeof first), SITU_OK);
+  assert_true(first == 1); /* the trace computed nothing */
+}
+
+static situ_tensor *drawing_forward(situ_nn_module *self, situ_tensor *x) {
+  (void)self;
+  return situ_add(x, situ_randn(situ_shape_of(x), NULL));
+}
+static void numbers_that_are_drawn_in_forward_are_refused(void **state) {
+  static const situ_nn_type type = { .name = "Drawing", .size = sizeof(situ_nn_module), .forward = drawing_forward };
+  (void)state;
+  is_refused(make(&type), situ_ones(SITU_SHAPE(2, 3), NULL), SITU_E_UNSUPPORTED, "drawn at random", "add");
+}
+
+static void errors_of_forward_are_reported(void **state) {
+  (void)state;
+  is_refused(situ_nn_linear(4, 2, NULL), situ_ones(SITU_SHAPE(2, 3), NULL), SITU_E_SHAPE, "forward fails", "linear");
+}
+
+static void only_programs_are_saved(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(4, 2, NULL);
+  assert_int_equal(situ_export_save(m, "never.pt2"), SITU_E_STATE);
+  situ_error_clear();
+  assert_null(fopen("never.pt2", "rb"));
+  situ_nn_free(m);
+}
+
+static void a_failed_save_leaves_the_file(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(4, 2, NULL);
+  situ_tree *inputs = SITU_TREE(situ_ones(SITU_SHAPE(2, 4), NULL));
+  situ_nn_module *program = situ_export(m, inputs);
+  assert_non_null(program);
+  assert_int_equal(situ_export_save(program, "absent/directory/model.pt2"), SITU_E_IO);
+  situ_error_clear();
+  situ_tree_free(inputs);
+  situ_nn_free(program);
+  situ_nn_free(m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(calls_without_a_form_are_listed, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_forward_that_reads_values_is_refused, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_forward_that_writes_its_input_is_refused, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(numbers_that_are_drawn_in_forward_are_refused, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(errors_of_forward_are_reported, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(only_programs_are_saved, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_failed_save_leaves_the_file, open_scope, close_scope),
+  };
+  return cmocka_run_group_tests_name("program/export_refusals", tests, NULL, NULL);
+}
