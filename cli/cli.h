@@ -3,22 +3,57 @@
 #ifndef SITU_CLI_CLI_H
 #define SITU_CLI_CLI_H
 
-#include <situ/device.h>
-#include <situ/tensor.h>
+#include <situ/export.h>
 
 /* Exit codes. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
+/* Values of an option that may be given several times. */
+enum { CLI_LIST = 64 };
+typedef struct cli_list {
+  const char *item[CLI_LIST];
+  int count;
+} cli_list;
+
 /* The options before and after a command. */
 typedef struct cli_options {
-  bool json, lenient, verify;
-  const char *file; /* NULL: not given, as the next line */
-  const char *memory, *tie, *svg;
+  bool json, lenient, verify, bench;
+  const char *file, *target; /* NULL: not given, as the next lines */
+  const char *memory, *tie, *svg, *output, *device;
+  cli_list input, shape;
 } cli_options;
 
 int cli_devices(const cli_options *options);
 int cli_inspect(const cli_options *options);
 int cli_plan(const cli_options *options);
+int cli_run(const cli_options *options);
+int cli_convert(const cli_options *options);
+
+/* ---- files ---- */
+
+/* Whether the path ends with `ending`, such as ".onnx". */
+bool cli_ends_with(const char *path, const char *ending);
+
+/* ---- programs (program.c) ---- */
+
+/* Whether situ_export_load reads the file, by its name and first bytes. */
+bool cli_is_program(const char *path);
+/* "pt2" or "onnx". */
+const char *cli_program_format(const char *path);
+/* Opens a program without reading a weight: all its tensors are on meta. NULL after printing an error. */
+situ_nn_module *cli_open_program(const char *path);
+/* "f32 [batch, 6]" */
+void cli_print_input(const situ_export_input *in);
+void cli_print_inputs_json(const situ_nn_module *program);
+/* Zeros for a program's inputs, as a dict by name: free sizes are the smallest, or those of --shape. NULL after
+   printing an error; *usage is set if an option is wrong. The caller frees the tree. */
+situ_tree *cli_make_inputs(const situ_nn_module *program, const cli_options *options, situ_device device, bool *usage);
+/* The index of the input that "NAME=VALUE" names, and VALUE; a word without a name is for the place `next`. Returns -1
+   after printing an error that lists the right names. */
+int64_t cli_find_input(const situ_nn_module *program, const char *word, int64_t next, const char *option,
+                       const char **value);
+int cli_inspect_program(const cli_options *options);
+int cli_plan_program(const cli_options *options);
 
 /* ---- printing (print.c) ---- */
 
@@ -40,5 +75,9 @@ const char *cli_bytes(uint64_t bytes, char out[32]);
 const char *cli_shape(const situ_shape *shape, char out[200]);
 /* Prints the first line of the library's error to stderr; returns CLI_FAILED. */
 int cli_failed(void);
+/* Prints the library's error to stderr, with all its lines; returns CLI_FAILED. */
+int cli_failed_with_list(void);
+/* Prints "situ: no memory"; returns CLI_FAILED. */
+int cli_no_memory(void);
 
 #endif

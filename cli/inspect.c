@@ -145,5 +145,6 @@ static int inspect_safetensors(const cli_options *options) {
 }
 
 int cli_inspect(const cli_options *options) {
+  if (cli_is_program(options->file)) return cli_inspect_program(options);
   return is_npy(options->file) ? inspect_npy(options) : inspect_safetensors(options);
 }

@@ -1,9 +1,10 @@
-/* The program `situ`: lists devices and files of tensors, and plans the placement of files.
+/* The program `situ`: lists devices and files, plans the placement of files, runs programs and converts files.
    SPDX-License-Identifier: MIT */
 #include "cli.h"
 
 #include <errno.h>
 #include <situ/error.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,14 +12,26 @@ static const char usage[] =
     "usage: situ COMMAND [OPTION]...\n"
     "\n"
     "  situ devices [--json]         list devices, and why others are not available\n"
-    "  situ inspect FILE [OPTION]... list the tensors of a safetensors file, its index or a .npy file\n"
+    "  situ inspect FILE [OPTION]... list the tensors of a safetensors file, its index or a .npy file; the inputs,\n"
+    "                                results, operators and tensors of a program (.pt2, .onnx)\n"
     "       --json                   print JSON\n"
     "       --verify                 read all values and compare the checksums\n"
     "       --lenient                accept bytes after the last tensor\n"
-    "  situ plan FILE --memory LIST  assign its tensors to devices with limits:\n"
+    "  situ plan FILE --memory LIST  assign its tensors to devices with limits, or find the memory that a program\n"
+    "                                needs:\n"
     "                                --memory cuda:0=8GiB,cpu=32GiB\n"
     "       --tie A=B,...            A is another name of tensor B, for a file with two copies\n"
     "       --svg OUT                draw the plan, too\n"
+    "       --shape NAME=8,128       shape of a program's input; without it free sizes are the smallest\n"
+    "       --json                   print JSON\n"
+    "  situ run MODEL [OPTION]...    run a program (.pt2, .onnx) on arrays of .npy files\n"
+    "       --input NAME=FILE.npy    an input, by its name, or in the order of the program without NAME=\n"
+    "       --output DIR             write each result to DIR/NAME.npy\n"
+    "       --device DEVICE          compute there (cpu)\n"
+    "       --bench                  measure the latency, too\n"
+    "       --json                   print JSON\n"
+    "  situ convert FROM TO          write another format, by the names' endings\n"
+    "       --shape NAME=8,128       as for plan, where the target fixes the sizes of inputs\n"
     "       --json                   print JSON\n"
     "  situ version                  print the version of the library\n"
     "  situ help                     print this text\n"
@@ -43,49 +56,96 @@ static int help(const cli_options *options) {
   return CLI_OK;
 }
 
-enum { JSON = 1, LENIENT = 2, VERIFY = 4, FILE_NAME = 8, PLAN = 16 };
+enum { DEVICES = 1, INSPECT = 2, PLAN = 4, RUN = 8, CONVERT = 16 };
 
 static const struct command {
   const char *name, *alias;
   int (*run)(const cli_options *options);
-  unsigned takes;
+  unsigned bit; /* of it in an option's commands */
 } commands[] = {
-  { "devices", NULL, cli_devices, JSON },
-  { "inspect", NULL, cli_inspect, JSON | LENIENT | VERIFY | FILE_NAME },
-  { "plan", NULL, cli_plan, JSON | LENIENT | FILE_NAME | PLAN },
+  { "devices", NULL, cli_devices, DEVICES },
+  { "inspect", NULL, cli_inspect, INSPECT },
+  { "plan", NULL, cli_plan, PLAN },
+  { "run", NULL, cli_run, RUN },
+  { "convert", NULL, cli_convert, CONVERT },
   { "version", "--version", version, 0 },
   { "help", "--help", help, 0 },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* The target of an option of `plan`, "--svg x" or "--svg=x"; NULL: not one of its options. */
-static const char **value_of(const char *word, cli_options *out) {
-  size_t length = strcspn(word, "=");
-  if (length == 8 && memcmp(word, "--memory", 8) == 0) return &out->memory;
-  if (length == 5 && memcmp(word, "--tie", 5) == 0) return &out->tie;
-  return length == 5 && memcmp(word, "--svg", 5) == 0 ? &out->svg : NULL;
+/* Where the values of options are. */
+typedef enum kind { FLAG, VALUE, LIST } kind;
+static const struct option {
+  const char *name;
+  unsigned commands; /* that take it */
+  kind kind;
+  size_t offset; /* in cli_options: of a bool, a const char *, a cli_list */
+} known_options[] = {
+  { "--json", DEVICES | INSPECT | PLAN | RUN | CONVERT, FLAG, offsetof(cli_options, json) },
+  { "--lenient", INSPECT | PLAN, FLAG, offsetof(cli_options, lenient) },
+  { "--verify", INSPECT, FLAG, offsetof(cli_options, verify) },
+  { "--bench", RUN, FLAG, offsetof(cli_options, bench) },
+  { "--memory", PLAN, VALUE, offsetof(cli_options, memory) },
+  { "--tie", PLAN, VALUE, offsetof(cli_options, tie) },
+  { "--svg", PLAN, VALUE, offsetof(cli_options, svg) },
+  { "--output", RUN, VALUE, offsetof(cli_options, output) },
+  { "--device", RUN, VALUE, offsetof(cli_options, device) },
+  { "--input", RUN, LIST, offsetof(cli_options, input) },
+  { "--shape", PLAN | CONVERT, LIST, offsetof(cli_options, shape) },
+};
+
+/* The option of a word "--svg" or "--svg=x" that a command takes; NULL: it takes none of this name. */
+static const struct option *option_of(const struct command *command, const char *word) {
+  const size_t length = strcspn(word, "=");
+  for (size_t i = 0; i < sizeof known_options / sizeof *known_options; i++) {
+    const struct option *o = &known_options[i];
+    if (!(o->commands & command->bit) || strlen(o->name) != length || memcmp(o->name, word, length) != 0) continue;
+    return o->kind == FLAG && word[length] ? NULL : o;
+  }
+  return NULL;
+}
+
+/* Stores an option's value: what follows "=" in its word, or else the next word. Returns the number of words that it
+   took; 0: one is missing, or there are too many. */
+static int read_option(const struct option *o, int argc, char **argv, cli_options *out) {
+  void *at = (char *)out + o->offset;
+  if (o->kind == FLAG) return *(bool *)at = true, 1;
+  const char *equals = strchr(argv[0], '=');
+  const char *value = equals ? equals + 1 : argc > 1 ? argv[1] : NULL;
+  if (!value) return 0;
+  cli_list *list = at;
+  if (o->kind == LIST && list->count == CLI_LIST) return 0;
+  if (o->kind == LIST) list->item[list->count++] = value;
+  else *(const char **)at = value;
+  return equals ? 1 : 2;
+}
+
+static bool add_file(const struct command *command, const char *word, cli_options *out) {
+  const bool one = command->bit & (INSPECT | PLAN | RUN | CONVERT);
+  const char **file = !out->file ? &out->file : command->bit & CONVERT && !out->target ? &out->target : NULL;
+  if (!one || !file) return false;
+  *file = word;
+  return true;
 }
 
 /* After "--" everything is a file name. */
 static int read_options(const struct command *command, int argc, char **argv, cli_options *out) {
   bool only_files = false;
-  const char **value;
   for (int i = 0; i < argc; i++) {
     const char *word = argv[i];
-    if (!only_files && strcmp(word, "--") == 0) only_files = true;
-    else if (!only_files && command->takes & JSON && strcmp(word, "--json") == 0) out->json = true;
-    else if (!only_files && command->takes & LENIENT && strcmp(word, "--lenient") == 0) out->lenient = true;
-    else if (!only_files && command->takes & VERIFY && strcmp(word, "--verify") == 0) out->verify = true;
-    else if (!only_files && command->takes & PLAN && (value = value_of(word, out))) {
-      const char *equals = strchr(word, '=');
-      *value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
-      if (!*value) return wrong("missing value of", word);
-    } else if (!only_files && word[0] == '-' && word[1]) return wrong("unknown option", word);
-    else if (!(command->takes & FILE_NAME) || out->file) return wrong("too many arguments:", word);
-    else out->file = word;
+    const struct option *o = only_files ? NULL : option_of(command, word);
+    if (o) {
+      const int words = read_option(o, argc - i, argv + i, out);
+      if (!words) return wrong(o->kind == LIST ? "missing value, or too many, of" : "missing value of", word);
+      i += words - 1;
+    } else if (!only_files && strcmp(word, "--") == 0) only_files = true;
+    else if (!only_files && word[0] == '-' && word[1]) return wrong("unknown option", word);
+    else if (!add_file(command, word, out)) return wrong("too many arguments:", word);
   }
-  if (command->takes & FILE_NAME && !out->file) return wrong("missing FILE", NULL);
-  if (command->takes & PLAN && !out->memory) return wrong("missing --memory", NULL);
+  if (command->bit & (INSPECT | PLAN) && !out->file) return wrong("missing FILE", NULL);
+  if (command->bit & RUN && !out->file) return wrong("missing MODEL", NULL);
+  if (command->bit & CONVERT && !out->target) return wrong(out->file ? "missing TO" : "missing FROM and TO", NULL);
+  if (command->bit & PLAN && !out->memory) return wrong("missing --memory", NULL);
   return CLI_OK;
 }
 

@@ -10,11 +10,6 @@
 
 #include "cli.h"
 
-static int no_memory(void) {
-  fprintf(stderr, "situ: no memory\n");
-  return CLI_FAILED;
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* The tensor with a second name in a metadata entry: {"lm_head.weight": "embed.weight"}, as written by safetensors'
@@ -142,24 +137,29 @@ static bool print_json(const plan *p, const situ_snapshot *s, const char *map) {
 static int show(const plan *p, const cli_options *options) {
   situ_snapshot *s = snapshot_of(p, options->file);
   char *map = plan_map(p);
-  int result = s && map ? CLI_OK : situ_error() ? cli_failed() : no_memory();
+  int result = s && map ? CLI_OK : situ_error() ? cli_failed() : cli_no_memory();
   if (result == CLI_OK && options->svg && situ_snapshot_svg(s, options->svg, NULL) != SITU_OK) result = cli_failed();
   if (result == CLI_OK && !options->json) print_table(p, s, map);
-  if (result == CLI_OK && options->json && !print_json(p, s, map)) result = no_memory();
+  if (result == CLI_OK && options->json && !print_json(p, s, map)) result = cli_no_memory();
   situ_snapshot_free(s);
   free(map);
   return result;
 }
 
 int cli_plan(const cli_options *options) {
+  if (cli_is_program(options->file)) return cli_plan_program(options);
+  if (options->shape.count) {
+    fprintf(stderr, "situ: --shape is for programs (.pt2, .onnx)\n");
+    return CLI_USAGE;
+  }
   plan p = { .devices = 0 };
   if (!plan_read_memory(options->memory, &p)) return CLI_USAGE;
   const situ_load_options load = { .lenient = options->lenient };
   situ_safetensors *f = situ_safetensors_open(options->file, &load);
   if (!f) return cli_failed();
-  int result = read_items(f, &p) ? CLI_OK : no_memory();
+  int result = read_items(f, &p) ? CLI_OK : cli_no_memory();
   if (result == CLI_OK && !tie_items(&p, options->tie)) result = CLI_USAGE;
-  if (result == CLI_OK && !plan_divide(&p)) result = no_memory();
+  if (result == CLI_OK && !plan_divide(&p)) result = cli_no_memory();
   if (result == CLI_OK && !plan_fit(&p)) result = CLI_FAILED;
   if (result == CLI_OK) result = show(&p, options);
   free(p.item);

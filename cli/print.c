@@ -78,3 +78,15 @@ int cli_failed(void) {
   fprintf(stderr, "situ: %.*s\n", (int)strcspn(message, "\n"), message);
   return CLI_FAILED;
 }
+
+int cli_failed_with_list(void) {
+  fprintf(stderr, "situ: ");
+  for (const char *c = situ_error_message(); *c; c++) fputc((unsigned char)*c < 0x20 && *c != '\n' ? '?' : *c, stderr);
+  fputc('\n', stderr);
+  return CLI_FAILED;
+}
+
+int cli_no_memory(void) {
+  fprintf(stderr, "situ: no memory\n");
+  return CLI_FAILED;
+}

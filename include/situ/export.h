@@ -39,5 +39,34 @@ SITU_API SITU_CHECKED situ_nn_module *situ_export(situ_nn_module *m, const situ_
     torch.export.load reads. The file is replaced as a whole. SITU_E_STATE for any other module. */
 SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, const char *path);
 
+/* ---- what a program takes and does ---- */
+
+/** A size of an input. */
+typedef struct situ_export_size {
+  int64_t size;        /**< -1: free */
+  const char *symbol;  /**< name of a free size; sizes of one name must be equal. "": it may be any */
+  int64_t least, most; /**< of a free size; INT64_MAX: unbounded */
+} situ_export_size;
+
+/** An input. */
+typedef struct situ_export_input {
+  const char *name; /**< lives as long as the module, as do the symbols */
+  situ_dtype dtype;
+  int ndim; /**< -1: any */
+  situ_export_size size[SITU_MAX_DIMS];
+} situ_export_input;
+
+/** Describes the index-th input of a program that situ_export_load read or situ_export made. Returns false (no error)
+    out of range; SITU_E_STATE for a module that is not a program. To see a file without reading its weights, load it
+    with options->map and on meta. */
+SITU_API bool situ_export_input_at(const situ_nn_module *program, int64_t index, situ_export_input *out);
+/** The path of the index-th result in the tree that situ_nn_call gives ("past.0"), written as snprintf does. One result
+    alone has the name that the file gives it, or "". Returns the length of the whole text; -1 (no error) out of range;
+    SITU_E_STATE as above. */
+SITU_API int64_t situ_export_result_at(const situ_nn_module *program, int64_t index, char *buffer, size_t size);
+/** The operator of the index-th call, in the order in which they run: "linear.default", "Gemm". NULL (no error) out of
+    range; SITU_E_STATE as above. The text lives as long as the module. */
+SITU_API const char *situ_export_target_at(const situ_nn_module *program, int64_t index);
+
 SITU_END
 #endif

@@ -22,3 +22,18 @@ situ_status situ_export_save(situ_nn_module *program, const char *path) {
   if (situ__given("export_save", "program", program) && situ__given("export_save", "path", path)) refuse("export_save");
   return situ_error();
 }
+bool situ_export_input_at(const situ_nn_module *program, int64_t index, situ_export_input *out) {
+  (void)index, (void)out;
+  if (situ__given("export_input_at", "program", program)) refuse("export_input_at");
+  return false;
+}
+int64_t situ_export_result_at(const situ_nn_module *program, int64_t index, char *buffer, size_t size) {
+  (void)index, (void)buffer, (void)size;
+  if (situ__given("export_result_at", "program", program)) refuse("export_result_at");
+  return -1;
+}
+const char *situ_export_target_at(const situ_nn_module *program, int64_t index) {
+  (void)index;
+  if (situ__given("export_target_at", "program", program)) refuse("export_target_at");
+  return NULL;
+}

@@ -1,0 +1,222 @@
+/* situ run, inspect, plan and convert of programs: what they print, write and refuse, and their exit status.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "situ/situ.h"
+
+static char program[4096], data[4096], output[1 << 16];
+
+/* Runs the program with these arguments, where DATA is the directory of exported programs; output gets both streams.
+   Returns the exit status. */
+static int run(const char *arguments) {
+  char command[16384];
+  int length = snprintf(command, sizeof command, "{ DATA='%s'; '%s' %s; } 2>&1", data, program, arguments);
+  assert_true(length < (int)sizeof command);
+  FILE *pipe = popen(command, "r");
+  assert_non_null(pipe);
+  size_t got = fread(output, 1, sizeof output - 1, pipe);
+  output[got] = '\0';
+  int status = pclose(pipe);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+static void says(const char *what) {
+  if (!strstr(output, what)) fail_msg("no '%s' in:\n%s", what, output);
+}
+
+static void does(const char *arguments) {
+  if (run(arguments) != 0) fail_msg("situ %s:\n%s", arguments, output);
+}
+
+/* Inputs, and the result of the same program in this process. */
+static situ_tensor *make_inputs(void) {
+  char path[8192];
+  situ_manual_seed(3);
+  situ_tensor *x = situ_randn(SITU_SHAPE(5, 6), NULL);
+  assert_int_equal(situ_npy_save("x.npy", x, NULL), SITU_OK);
+  assert_int_equal(situ_npy_save("x64.npy", situ_to_dtype(x, SITU_F64), NULL), SITU_OK);
+  assert_int_equal(situ_npy_save("wide.npy", situ_randn(SITU_SHAPE(5, 7), NULL), NULL), SITU_OK);
+  (void)snprintf(path, sizeof path, "%s/mlp.pt2", data);
+  situ_nn_module *m = situ_export_load(path, NULL);
+  assert_non_null(m);
+  situ_tensor *y = situ_nn_forward(situ_nn_eval(m), x);
+  assert_non_null(y);
+  situ_nn_free(m);
+  return y;
+}
+
+static bool file_is(const char *path, situ_tensor *want) {
+  bool close = false;
+  situ_tensor *got = situ_npy_load(path, NULL);
+  assert_non_null(got);
+  assert_int_equal(situ_allclose(got, want, 1e-6, 1e-6, false, &close), SITU_OK);
+  return close;
+}
+
+static void runs_programs(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tensor *y = make_inputs();
+  does("run \"$DATA\"/mlp.pt2 --input x.npy --output pt2");
+  says("output  f32 [5, 3]  -> pt2/output.npy\n");
+  says(" on cpu; peak ");
+  assert_true(file_is("pt2/output.npy", y));
+  does("run \"$DATA\"/mlp.onnx --input=input=x.npy --output=onnx --bench");
+  says("linear_2  f32 [5, 3]  -> onnx/linear_2.npy\n");
+  says("latency of ");
+  says(", p50 ");
+  does("run \"$DATA\"/mlp.onnx --input x.npy --output sim --device sim:0");
+  assert_true(situ_npy_load("onnx/linear_2.npy", NULL) &&
+              file_is("sim/linear_2.npy", situ_npy_load("onnx/linear_2.npy", NULL)));
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
+static void inspects_programs(void **state) {
+  (void)state;
+  does("inspect \"$DATA\"/tiny-bert.pt2");
+  says("  attention_mask  i64 [");
+  says("\n  last_hidden_state\n  pooler_output\n");
+  says(" linear.default\n");
+  says("LayerNorm: LayerNorm");
+  says("pt2, 23 parameters and 2 buffers, ");
+  does("inspect \"$DATA\"/mlp.onnx");
+  says("6 calls of 4 operators\n       3  Gemm\n");
+  does("plan \"$DATA\"/mlp.onnx --memory cuda:0=100,cpu=1GiB --shape input=64,6");
+  says("inputs    input [64, 6]\n");
+  says("cuda:0         100 B    1.7 KiB        0 B");
+  says("does not fit\n");
+  says("map       *=cpu\n");
+  assert_int_equal(run("plan \"$DATA\"/mlp.pt2 --memory cpu=100"), 1);
+  says("fits on no device");
+}
+
+static void prints_json(void **state) {
+  (void)state;
+  static const char *const calls[] = { "inspect --json \"$DATA\"/tiny-bert.pt2",
+                                       "inspect --json \"$DATA\"/mlp.onnx",
+                                       "plan --json \"$DATA\"/mlp.pt2 --memory cpu=1GiB",
+                                       "run --json \"$DATA\"/mlp.onnx --input x.npy --output json --bench",
+                                       "convert --json \"$DATA\"/mlp.onnx j.safetensors",
+                                       "inspect --json lacks.onnx 2>/dev/null" };
+  /* ModelProto with ir_version 8, opset 17, and a node Nonsense from x to y. */
+  static const char lacks[] = "\x08\x08\x42\x02\x10\x11\x3a\x24\x0a\x10\x0a\x01x\x12\x01y\x22\x08Nonsense"
+                              "\x5a\x0b\x0a\x01x\x12\x06\x0a\x04\x08\x01\x12\x00\x62\x03\x0a\x01y";
+  FILE *f = fopen("lacks.onnx", "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(lacks, 1, sizeof lacks - 1, f), sizeof lacks - 1);
+  fclose(f);
+  if (system("command -v python3 >/dev/null") != 0) skip();
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    char arguments[512];
+    (void)snprintf(arguments, sizeof arguments, "%s | python3 -m json.tool >/dev/null && echo fine", calls[i]);
+    run(arguments);
+    if (strcmp(output, "fine\n") != 0) fail_msg("%s: %s", calls[i], output);
+  }
+}
+
+static void converts(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tensor *y = make_inputs();
+  does("convert \"$DATA\"/mlp.pt2 c.safetensors");
+  does("inspect c.safetensors");
+  says("safetensors, 6 tensors, 435 elements, ");
+  does("convert \"$DATA\"/mlp.onnx c.pt2 --shape 5,6");
+  says("free sizes of the inputs are fixed");
+  does("run c.pt2 --input x.npy --output converted");
+  does("run \"$DATA\"/mlp.onnx --input x.npy --output onnx");
+  assert_true(file_is("converted/output.npy", situ_npy_load("onnx/linear_2.npy", NULL)));
+  does("convert x.npy c.safetensors");
+  does("convert c.safetensors y.npy");
+  assert_true(file_is("y.npy", situ_npy_load("x.npy", NULL)));
+  assert_non_null(y);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
+static void tells_what_went_wrong(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments;
+    int status;
+    const char *text;
+  } cases[] = {
+    { "run", 2, "missing MODEL" },
+    { "run a.onnx b.onnx", 2, "too many arguments: 'b.onnx'" },
+    { "run \"$DATA\"/mlp.onnx", 2, "needs --input input=FILE.npy" },
+    { "run \"$DATA\"/mlp.onnx --input", 2, "missing value" },
+    { "run \"$DATA\"/mlp.onnx --bench=3", 2, "unknown option '--bench=3'" },
+    { "run \"$DATA\"/mlp.onnx --memory cpu=1", 2, "unknown option '--memory'" },
+    { "run \"$DATA\"/mlp.onnx --input y=x.npy", 2, "no input 'y'; its inputs are input\n" },
+    { "run \"$DATA\"/tiny-bert.pt2 --input ids=x.npy", 2, "its inputs are input_ids, attention_mask\n" },
+    { "run \"$DATA\"/mlp.onnx --input x.npy --input x.npy", 2, "one too many" },
+    { "run \"$DATA\"/mlp.onnx --input x.npy --input input=x.npy", 2, "given twice" },
+    { "run \"$DATA\"/mlp.onnx --input x64.npy", 1, "x64.npy is <f8 [5, 6], but input input is f32" },
+    { "run \"$DATA\"/mlp.onnx --input wide.npy", 1, "is f32 [5, 7], but the program takes f32 [" },
+    { "run \"$DATA\"/mlp.onnx --input none.npy", 1, "No such file" },
+    { "run \"$DATA\"/mlp.onnx --input x.npy --device gpu", 2, "'gpu' is not a device" },
+    { "run \"$DATA\"/mlp.onnx --input x.npy --device meta", 2, "'meta' is not a device" },
+    { "run \"$DATA\"/mlp.onnx --input x.npy --device sim:99", 1, "sim:99 is not available" },
+    { "run \"$DATA\"/mlp.onnx --input x.npy --output x.npy/a", 1, "cannot make the directory" },
+    { "run x.npy --input x.npy", 1, "is neither" },
+    { "run none.onnx", 1, "No such file" },
+    { "run lacks.onnx", 1, "lacks: Nonsense (opset 17)" },
+    { "inspect lacks.onnx", 1, "lacks: Nonsense (opset 17)" },
+    { "inspect --verify \"$DATA\"/mlp.onnx", 2, "not for programs" },
+    { "inspect x.onnx", 1, "No such file" },
+    { "plan \"$DATA\"/mlp.onnx --memory cpu=1GiB --shape 5,x", 2, "is not NAME=SIZE" },
+    { "plan \"$DATA\"/mlp.onnx --memory cpu=1GiB --shape 5,", 2, "is not NAME=SIZE" },
+    { "plan \"$DATA\"/mlp.onnx --memory cpu=1GiB --shape y=5", 2, "its inputs are input\n" },
+    { "plan \"$DATA\"/mlp.onnx --memory cpu=1GiB --shape 5,7", 1, "but the program takes f32 [" },
+    { "plan c.safetensors --memory cpu=1GiB --shape 5,7", 2, "--shape is for programs" },
+    { "convert x.npy", 2, "missing TO" },
+    { "convert x.npy y.npz", 2, "cannot write 'y.npz'; what can be is .safetensors" },
+    { "convert x.txt y.npy", 2, "cannot read 'x.txt'; what can be is .safetensors" },
+    { "convert x.npy y.pt2", 1, "no program" },
+    { "convert \"$DATA\"/mlp.pt2 y.npy", 1, "holds one array" },
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int status = run(cases[i].arguments);
+    if (status != cases[i].status) fail_msg("situ %s: %d\n%s", cases[i].arguments, status, output);
+    says(cases[i].text);
+  }
+}
+
+/* The program lies beside the tests in the build directory; there is none, or no ONNX, in some builds. */
+static bool find_program(void) {
+  const char *root = getenv("SITU_TEST_ROOT");
+  (void)snprintf(data, sizeof data, "%s/program/data", root ? root : ".");
+  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 32);
+  if (length <= 0) return false;
+  program[length] = '\0';
+  for (int up = 0; up < 2; up++) {
+    char *slash = strrchr(program, '/');
+    if (slash) *slash = '\0';
+  }
+  strcat(program, "/cli/situ");
+  if (access(program, X_OK) != 0) return false;
+  setenv("SITU_SIM", "2", 1);
+  return run("inspect \"$DATA\"/mlp.onnx") == 0 || !strstr(output, "was built without");
+}
+
+int main(void) {
+  if (!find_program()) return 77;
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(runs_programs), cmocka_unit_test(inspects_programs),     cmocka_unit_test(prints_json),
+    cmocka_unit_test(converts),      cmocka_unit_test(tells_what_went_wrong),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
