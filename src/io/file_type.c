@@ -56,3 +56,13 @@ bool situ__shape_bytes(const situ_shape *shape, int bits, int64_t *out) {
   *out = total / 8;
   return total % 8 == 0;
 }
+
+bool situ__is_row_major(const situ_shape *size, const situ_shape *stride) {
+  int64_t step = 1;
+  bool dense = true;
+  for (int d = size->ndim - 1; d >= 0; d--) {
+    if (size->dim[d] == 0) return true;
+    dense = dense && (size->dim[d] == 1 || stride->dim[d] == step) && situ__mul_i64(step, size->dim[d], &step);
+  }
+  return dense;
+}

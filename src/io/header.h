@@ -45,6 +45,10 @@ const char *situ__header_metadata(const situ__header *header, const char *key);
 /* Sets *out to numel * bits / 8. Returns false if that is not a whole number of bytes in 63 bits. */
 bool situ__shape_bytes(const situ_shape *shape, int bits, int64_t *out);
 
+/* Whether the elements lie one after the other in row-major order; strides of sizes of 1, and of empty tensors, do not
+   matter. */
+bool situ__is_row_major(const situ_shape *size, const situ_shape *stride);
+
 /* For qsort and bsearch: the order of situ_metadata in a header. */
 int situ__metadata_by_key(const void *a, const void *b);
 

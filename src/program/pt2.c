@@ -30,32 +30,12 @@ bool situ__pt2_no_memory(void) { return situ__fail(SITU_E_NOMEM, situ__pt2_op, "
 
 /* ---- entries ---- */
 
-static const situ__zip_entry *find_entry(const situ__pt2 *f, const char *name) {
-  char full[512];
-  const int length = snprintf(full, sizeof full, "%.*s/%s", f->root_length, f->root, name);
-  return length > 0 && (size_t)length < sizeof full ? situ__zip_find(&f->zip, full) : NULL;
-}
-
-/* Whether an entry exists and has this text, apart from white space at its end. */
-static bool has_text(const situ__pt2 *f, const char *name, const char *text) {
-  const situ__zip_entry *e = find_entry(f, name);
-  const size_t length = strlen(text);
-  if (!e || (size_t)e->bytes < length || e->bytes > 64) return false;
-  const char *at = situ__mapping_at(f->mapping, e->offset);
-  for (int64_t i = (int64_t)length; i < e->bytes; i++)
-    if (at[i] != '\n' && at[i] != '\r' && at[i] != ' ') return false;
-  return memcmp(at, text, length) == 0;
-}
-
 bool situ__pt2_json(const situ__pt2 *f, const char *name, situ__json_item **tree, char **text) {
-  const situ__zip_entry *e = find_entry(f, name);
+  const situ__zip_entry *e = situ__zip_find_inside(&f->zip, name);
   situ__problem problem;
   if (!e) return situ__pt2_bad(f, SITU_E_FORMAT, "has no %s", name);
-  if (e->bytes > MODEL_MAX) return situ__pt2_bad(f, SITU_E_LIMIT, "has a %s of more than %d bytes", name, MODEL_MAX);
-  *text = situ__alloc((size_t)e->bytes + 1);
-  if (!*text) return situ__pt2_no_memory();
-  memcpy(*text, situ__mapping_at(f->mapping, e->offset), (size_t)e->bytes);
-  (*text)[e->bytes] = '\0';
+  *text = situ__zip_load(&f->source, e, MODEL_MAX);
+  if (!*text) return false;
   *tree = situ__json_tree(*text, (size_t)e->bytes, &problem);
   return *tree || situ__pt2_bad(f, problem.status, "has a %s that %s", name, problem.text);
 }
@@ -85,32 +65,26 @@ situ_dtype situ__pt2_dtype(const situ__json_item *number) {
 
 /* ---- the archive ---- */
 
-static bool find_root(situ__pt2 *f) {
+static bool check_kind(situ__pt2 *f) {
   if (situ__zip_find(&f->zip, "serialized_exported_program.json"))
     return situ__pt2_bad(
         f, SITU_E_UNSUPPORTED,
         "is of an early torch.export, whose weights are pickled: save it again with torch 2.9 or later");
   if (f->zip.count == 0) return situ__pt2_bad(f, SITU_E_FORMAT, "is an empty archive");
-  f->root = f->zip.entry[0].name;
-  const size_t length = strcspn(f->root, "/");
-  if (length > 256) return situ__pt2_bad(f, SITU_E_LIMIT, "has a directory with a name of more than 256 bytes");
-  f->root_length = (int)length;
-  if (!has_text(f, "archive_format", "pt2"))
+  if (!situ__zip_has_text(&f->source, situ__zip_find_inside(&f->zip, "archive_format"), "pt2"))
     return situ__pt2_bad(f, SITU_E_FORMAT, "is a zip file, but not of torch.export.save");
-  return has_text(f, "byteorder", "little") ||
+  return situ__zip_has_text(&f->source, situ__zip_find_inside(&f->zip, "byteorder"), "little") ||
          situ__pt2_bad(f, SITU_E_UNSUPPORTED, "does not say that its values are little-endian");
 }
 
+/* Only weights are mapped, and only if options->map asks for it. */
 static bool open_archive(situ__pt2 *f) {
-  situ__problem problem;
-  f->fd = situ__file_open(situ__pt2_op, f->path, &f->bytes);
-  if (f->fd < 0) return false;
-  if (f->bytes == 0) return situ__pt2_bad(f, SITU_E_FORMAT, "is empty");
-  f->mapping = situ__mapping_new(situ__pt2_op, f->path, f->fd, f->bytes);
-  if (!f->mapping) return false;
-  if (!situ__zip_parse(&f->zip, situ__mapping_at(f->mapping, 0), f->bytes, &problem))
-    return situ__pt2_bad(f, problem.status, "%s", problem.text);
-  return find_root(f);
+  situ__zip_source *s = &f->source;
+  s->fd = situ__file_open(s->op, s->path, &s->bytes);
+  if (s->fd < 0) return false;
+  if (s->bytes == 0) return situ__pt2_bad(f, SITU_E_FORMAT, "is empty");
+  if (!situ__zip_open(&f->zip, s) || !check_kind(f)) return false;
+  return !f->options.map || (f->mapping = situ__mapping_new(s->op, s->path, s->fd, s->bytes));
 }
 
 static bool check_schema(const situ__pt2 *f, const situ__json_item *model) {
@@ -166,11 +140,11 @@ static void close_archive(situ__pt2 *f) {
   situ__program_free(f->program);
   situ__zip_free(&f->zip);
   situ__mapping_release(f->mapping);
-  situ__file_close(f->fd);
+  situ__file_close(f->source.fd);
 }
 
 situ_nn_module *situ__pt2_load(const char *path, const situ_load_options *options) {
-  situ__pt2 f = { .path = path, .fd = -1 };
+  situ__pt2 f = { .path = path, .source = { .op = situ__pt2_op, .path = path, .fd = -1 } };
   if (options) f.options = *options;
   situ__json_item *model = NULL;
   char *text = NULL;

@@ -11,12 +11,9 @@
 typedef struct situ__pt2 {
   const char *path;
   situ_load_options options;
-  int fd;
-  int64_t bytes;
-  situ__mapping *mapping;
+  situ__zip_source source;
+  situ__mapping *mapping; /* NULL: values are read */
   situ__zip zip;
-  const char *root; /* directory of all entries, in the zip: "bert" */
-  int root_length;
   situ__program *program;
   situ__names values;  /* value names of the graph */
   situ__names classes; /* module path: place in `class_names` */

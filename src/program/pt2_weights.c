@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "base/size.h"
 #include "io/header.h"
 #include "program/pt2.h"
 #include "situ/autograd.h"
@@ -57,15 +56,6 @@ static bool read_dims(const situ__json_item *list, situ_shape *out) {
   return true;
 }
 
-static bool is_dense(const meta *m) {
-  int64_t step = 1;
-  for (int d = m->size.ndim - 1; d >= 0; d--) {
-    if (m->size.dim[d] != 1 && m->stride.dim[d] != step) return false;
-    if (!situ__mul_i64(step, m->size.dim[d], &step)) return false;
-  }
-  return m->offset == 0;
-}
-
 static bool read_meta(const situ__json_item *item, meta *m) {
   *m = (meta){ .dtype = situ__pt2_dtype(situ__json_get(item, "dtype")) };
   if (!m->dtype || !read_dims(situ__json_get(item, "sizes"), &m->size) ||
@@ -73,26 +63,18 @@ static bool read_meta(const situ__json_item *item, meta *m) {
       !situ__pt2_int(situ__json_get(item, "storage_offset"), &m->offset) || m->offset < 0 ||
       !situ__shape_bytes(&m->size, (int)(8 * situ_dtype_size(m->dtype)), &m->bytes))
     return false;
-  m->dense = is_dense(m);
+  m->dense = m->offset == 0 && situ__is_row_major(&m->size, &m->stride);
   return true;
 }
 
 static const situ__zip_entry *find_file(const situ__pt2 *f, const section *s, const char *file) {
   char name[512];
-  const int length = snprintf(name, sizeof name, "%.*s/%s/%s", f->root_length, f->root, s->directory, file);
-  return length > 0 && (size_t)length < sizeof name ? situ__zip_find(&f->zip, name) : NULL;
-}
-
-static bool check_sum(const situ__pt2 *f, const situ__zip_entry *e) {
-  return f->options.verify != SITU_VERIFY_ALWAYS ||
-         situ__crc32(0, situ__mapping_at(f->mapping, e->offset), (size_t)e->bytes) == e->crc ||
-         situ__pt2_bad(f, SITU_E_FORMAT, "has an entry '%s' that does not match its checksum", e->name);
+  const int length = snprintf(name, sizeof name, "%s/%s", s->directory, file);
+  return length > 0 && (size_t)length < sizeof name ? situ__zip_find_inside(&f->zip, name) : NULL;
 }
 
 static situ_tensor *load_file(const situ__pt2 *f, const situ__zip_entry *e, const char *name, const meta *m) {
-  const situ__source source = {
-    .op = situ__pt2_op, .path = f->path, .fd = f->fd, .mapping = f->options.map ? f->mapping : NULL
-  };
+  const situ__source source = { .op = situ__pt2_op, .path = f->path, .fd = f->source.fd, .mapping = f->mapping };
   const int64_t size = (int64_t)situ_dtype_size(m->dtype);
   const situ_shape shape = m->dense && m->bytes == e->bytes ? m->size : SITU_SHAPE(e->bytes / size);
   return situ__values_load(&source, name, e->offset, &shape, m->dtype, f->options.device, NULL);
@@ -119,7 +101,8 @@ static situ_tensor *load_tensor(situ__pt2 *f, section *s, const situ__json_item 
   const int32_t place = situ__names_get(&s->files, file);
   situ_tensor *whole = place >= 0 ? s->loaded[place] : NULL;
   if (!whole) {
-    whole = check_sum(f, e) ? load_file(f, e, item->key, &m) : NULL;
+    whole = f->options.verify != SITU_VERIFY_ALWAYS || situ__zip_check(&f->source, e) ? load_file(f, e, item->key, &m)
+                                                                                      : NULL;
     if (!whole) return NULL;
     if (!situ__names_put(&s->files, file, s->count)) return situ__pt2_no_memory(), NULL;
     s->loaded[s->count++] = whole;
