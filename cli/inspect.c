@@ -65,7 +65,7 @@ static int inspect_npy(const cli_options *options) {
 
 static void print_json(const situ_safetensors *f) {
   situ_metadata remark;
-  printf("{\"format\": \"safetensors\", \"tensors\": [");
+  printf("{\"format\": \"%s\", \"tensors\": [", situ_safetensors_format(f));
   for (int64_t i = 0; i < situ_safetensors_count(f); i++) {
     if (i) printf(",\n ");
     print_entry_json(situ_safetensors_entry(f, i));
@@ -113,7 +113,7 @@ static void print_table(const situ_safetensors *f) {
     cli_print_text(remark.value, 0);
     putchar('\n');
   }
-  print_total("safetensors", count, elements, bytes);
+  print_total(situ_safetensors_format(f), count, elements, bytes);
 }
 
 /* Reads every value, and so compares every checksum that the file has. */
@@ -129,14 +129,15 @@ static bool read_all(situ_safetensors *f) {
 }
 
 static int inspect_safetensors(const cli_options *options) {
-  const situ_load_options load = { .lenient = options->lenient };
+  const situ_load_options load = { .lenient = options->lenient,
+                                   .verify = options->verify ? SITU_VERIFY_ALWAYS : SITU_VERIFY_READ };
   situ_safetensors *f = situ_safetensors_open(options->file, &load);
   if (!f) return cli_failed();
   if (options->json) print_json(f);
   else print_table(f);
   int result = CLI_OK;
   if (options->verify) {
-    bool summed = situ_safetensors_metadata(f, CHECKSUMS) != NULL;
+    bool summed = strcmp(situ_safetensors_format(f), "torch") == 0 || situ_safetensors_metadata(f, CHECKSUMS);
     if (!read_all(f)) result = cli_failed();
     else if (!options->json) printf("%s\n", summed ? "all checksums match" : "the file has no checksums");
   }

@@ -1,4 +1,4 @@
-/* Files: safetensors, .npy, and crash-safe checkpoints.
+/* Files: safetensors, torch.save's .pt, .npy, and crash-safe checkpoints.
    Threads: all functions may be called concurrently; the caller locks the closing of a file (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_IO_H
@@ -64,8 +64,19 @@ typedef struct situ_load_options {
   bool lenient; /**< accept bytes after the last tensor, which some old writers leave */
 } situ_load_options;
 
-/** Loads a whole safetensors file, or an index and its shards: a flat dict in the order of the names, which the caller
-    frees. NULL on error. A file may hold 1,000,000 tensors; each takes about 1 KiB beside its data. */
+/** Loads a whole file, whose format its first bytes tell; the caller frees the tree. NULL on error. A file may hold
+    1,000,000 tensors; each takes about 1 KiB beside its data.
+
+    safetensors, or an index and its shards: a flat dict in the order of the names.
+
+    torch.save (.pt, .pth, .bin; PyTorch 1.6 and later): the tree that was saved, in its order. Tensors, parameters,
+    dicts, lists, tuples, numbers, bools, strings and None are read; a file that names any other function or class is
+    SITU_E_UNSUPPORTED with that name, and nothing of it is ever called. None is none; a tuple is a list; a key that is
+    an integer is its decimal text. An int is a 0-dim i64, a float a 0-dim f64, a bool a 0-dim bool, a string its UTF-8
+    bytes (u8), all on the cpu. Tensors of one storage share it, as in torch, if they are of one dtype. Tensors require
+    no gradient, and the device that the file names is ignored. `verify`: the CRC-32 of the archive is compared by
+    SITU_VERIFY_ALWAYS only, because torch can be told not to compute it. Big-endian files, TorchScript archives,
+    compressed entries, quantised, sparse and other special tensors, sets and bytes are refused. */
 SITU_API situ_tree *situ_load(const char *path, const situ_load_options *options);
 
 /** One tensor of a file, as described by the header. Texts live as long as the open file. */
@@ -79,14 +90,18 @@ typedef struct situ_file_entry {
   const char *file; /**< name of the shard in the index; "" for a single file */
 } situ_file_entry;
 
-/** An open safetensors file, or all the shards of an index: to list tensors before loading, or to load only some. */
+/** An open file of one of the formats of situ_load, or all the shards of an index: to list tensors before loading, or
+    to load only some. */
 typedef struct situ_safetensors situ_safetensors;
 
-/** Opens a file, or a "*.index.json" and its shards, and checks the whole header without reading data. NULL on error.
-    */
+/** Opens a file, or a "*.index.json" and its shards, and checks the whole header without reading data. In a file of
+    torch.save a tensor's name is its path in the tree ("model.fc.weight"), and numbers, bools and strings are metadata
+    ("epoch": "3"). NULL on error. */
 SITU_API situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options);
 /** Closes the file; mapped tensors keep their mapping. NULL is fine. */
 SITU_API void situ_safetensors_close(situ_safetensors *file);
+/** "safetensors" or "torch"; "" for NULL. */
+SITU_API const char *situ_safetensors_format(const situ_safetensors *file);
 /** Number of tensors. */
 SITU_API int64_t situ_safetensors_count(const situ_safetensors *file);
 /** The index-th tensor, in the order of names; NULL (no error) out of range. */
@@ -97,7 +112,8 @@ SITU_API const situ_file_entry *situ_safetensors_find(const situ_safetensors *fi
 SITU_API const char *situ_safetensors_metadata(const situ_safetensors *file, const char *key);
 /** The index-th metadata entry, in the order of keys. Returns false (no error) out of range. */
 SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index, situ_metadata *out);
-/** Loads one tensor, owned by the innermost scope; NULL on error. Threads may load from one open file concurrently. */
+/** Loads one tensor, owned by the innermost scope; NULL on error. It shares memory with no other.
+    Threads may load from one open file concurrently. */
 SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name);
 
 /* ---- checkpoints -------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* Opens and loads safetensors files: a single file, or the shards of an index.
+/* Opens and loads safetensors files: a single file, or the shards of an index; and files of torch.save.
    SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,12 +12,14 @@
 #include "base/file.h"
 #include "io/index.h"
 #include "io/shard.h"
+#include "io/torch.h"
 #include "io/values.h"
 
 /* The location of a tensor. */
 typedef struct place {
-  situ_file_entry *entry;
-  situ__shard *shard;
+  const situ_file_entry *entry;
+  const situ__shard *shard; /* NULL: in the file of torch.save, under `number` */
+  uint32_t number;
 } place;
 
 struct situ_safetensors {
@@ -27,7 +29,10 @@ struct situ_safetensors {
   int64_t count;
   place *places; /* sorted by name */
   int64_t tensors;
-  situ__index index; /* empty for a single file */
+  situ__index index;  /* empty for a single file */
+  situ__torch *torch; /* of torch.save; NULL: safetensors */
+  situ__torch_list list;
+  char *path; /* of torch */
 };
 
 static const char op[] = "safetensors_open";
@@ -40,8 +45,9 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const place *)a)->entry->name, ((const place *)b)->entry->name);
 }
 
-/* Lists the tensors of all shards. */
+/* Lists the tensors of all shards, or of the file of torch.save. */
 static bool list_places(situ_safetensors *f) {
+  f->tensors = f->list.count;
   for (int64_t k = 0; k < f->count; k++) f->tensors += f->shards[k].header.count;
   f->places = situ__calloc((size_t)f->tensors + 1, sizeof *f->places);
   if (!f->places) {
@@ -49,9 +55,11 @@ static bool list_places(situ_safetensors *f) {
     return false;
   }
   place *to = f->places;
+  for (int64_t i = 0; i < f->list.count; i++)
+    *to++ = (place){ .entry = &f->list.item[i].entry, .number = f->list.item[i].number };
   for (int64_t k = 0; k < f->count; k++)
     for (int64_t i = 0; i < f->shards[k].header.count; i++)
-      *to++ = (place){ &f->shards[k].header.entry[i], &f->shards[k] };
+      *to++ = (place){ .entry = &f->shards[k].header.entry[i], .shard = &f->shards[k] };
   if (f->count > 1) qsort(f->places, (size_t)f->tensors, sizeof *f->places, by_name);
   return true;
 }
@@ -168,6 +176,23 @@ static bool open_single(situ_safetensors *f, const char *path) {
   return good && list_places(f);
 }
 
+static bool open_torch(situ_safetensors *f, const char *path) {
+  f->torch = situ__calloc(1, sizeof *f->torch);
+  if (!f->torch) return situ__no_memory(op, sizeof *f->torch), false;
+  f->torch->source.fd = -1;
+  f->path = situ__strdup(path);
+  if (!f->path) return situ__no_memory(op, strlen(path)), false;
+  return situ__torch_open_file(f->torch, op, f->path, &f->options) && situ__torch_list_make(&f->list, f->torch) &&
+         list_places(f);
+}
+
+static bool open_any(situ_safetensors *f, const char *path) {
+  bool is_torch;
+  if (situ__is_index(path)) return open_index(f, path);
+  if (!situ__torch_recognize(op, path, &is_torch)) return false;
+  return is_torch ? open_torch(f, path) : open_single(f, path);
+}
+
 situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options) {
   if (!path) {
     situ__null(op, "path");
@@ -179,7 +204,7 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
     return NULL;
   }
   if (options) f->options = *options;
-  if (situ__is_index(path) ? open_index(f, path) : open_single(f, path)) return f;
+  if (open_any(f, path)) return f;
   situ_safetensors_close(f);
   return NULL;
 }
@@ -187,6 +212,10 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
 void situ_safetensors_close(situ_safetensors *f) {
   if (!f || !is_open("safetensors_close", f)) return;
   close_files(f);
+  if (f->torch) situ__torch_close_file(f->torch);
+  situ__torch_list_free(&f->list);
+  situ__free(f->torch);
+  situ__free(f->path);
   situ__free(f->places);
   situ__handle_free(f, sizeof *f, NULL);
 }
@@ -213,17 +242,32 @@ const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const ch
   return found ? found->entry : NULL;
 }
 
-/* All shards that situ writes contain the whole metadata. */
+const char *situ_safetensors_format(const situ_safetensors *f) {
+  return !f || !is_open("safetensors_format", f) ? "" : f->torch ? "torch" : "safetensors";
+}
+
+/* The metadata, sorted by key. All shards that situ writes contain the whole metadata. */
+static const situ_metadata *metadata_of(const situ_safetensors *f, int64_t *count) {
+  const situ__header *header = f->count ? &f->shards[0].header : NULL;
+  *count = f->torch ? f->list.remarks : header ? header->metadata_count : 0;
+  return f->torch ? f->list.remark : header ? header->metadata : NULL;
+}
+
 const char *situ_safetensors_metadata(const situ_safetensors *f, const char *key) {
-  return f && is_open("safetensors_metadata", f) && key && f->count ? situ__header_metadata(&f->shards[0].header, key)
-                                                                    : NULL;
+  int64_t count;
+  if (!f || !is_open("safetensors_metadata", f) || !key) return NULL;
+  const situ_metadata wanted = { .key = key }, *list = metadata_of(f, &count);
+  const situ_metadata *found =
+      count ? bsearch(&wanted, list, (size_t)count, sizeof wanted, situ__metadata_by_key) : NULL;
+  return found ? found->value : NULL;
 }
 
 bool situ_safetensors_metadata_at(const situ_safetensors *f, int64_t index, situ_metadata *out) {
-  if (!f || !is_open("safetensors_metadata_at", f) || !f->count || !out || index < 0 ||
-      index >= f->shards[0].header.metadata_count)
-    return false;
-  *out = f->shards[0].header.metadata[index];
+  int64_t count;
+  if (!f || !is_open("safetensors_metadata_at", f) || !out) return false;
+  const situ_metadata *list = metadata_of(f, &count);
+  if (index < 0 || index >= count) return false;
+  *out = list[index];
   return true;
 }
 
@@ -233,6 +277,12 @@ static situ_tensor *load_place(const char *by, const situ_safetensors *f, const 
   const situ_file_entry *e = p->entry;
   const situ__shard *s = p->shard;
   char shown[SITU__SHOWN_MAX];
+  if (!s) {
+    situ_scope scope;
+    situ_scope_begin_no_grad(&scope);
+    situ_tensor *t = situ__torch_tensor(f->torch, e->name, &f->torch->pickle.tensor[p->number]);
+    return situ_scope_return(&scope, t ? situ_set_name(t, e->name) : NULL);
+  }
   if (e->dtype == SITU_DTYPE_DEFAULT) {
     situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of dtype %s, which this library does not have", s->path,
                situ__shown(e->name, shown), e->type);
@@ -256,10 +306,8 @@ situ_tensor *situ_safetensors_load(situ_safetensors *f, const char *name) {
   return NULL;
 }
 
-situ_tree *situ_load(const char *path, const situ_load_options *options) {
-  SITU__MADE_OF_OPS("load");
-  situ_safetensors *f = situ_safetensors_open(path, options);
-  if (!f) return NULL;
+/* A flat dict, in the order of the names. */
+static situ_tree *load_places(const situ_safetensors *f) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *dict = situ_tree_dict();
@@ -267,9 +315,16 @@ situ_tree *situ_load(const char *path, const situ_load_options *options) {
     const place *p = &f->places[i];
     dict = situ_tree_put(dict, p->entry->name, situ_tree_tensor(load_place("load", f, p)));
   }
-  situ_status status = situ_scope_end(&scope);
-  situ_safetensors_close(f);
-  if (status == SITU_OK) return dict;
+  if (situ_scope_end(&scope) == SITU_OK) return dict;
   situ_tree_free(dict);
   return NULL;
+}
+
+situ_tree *situ_load(const char *path, const situ_load_options *options) {
+  SITU__MADE_OF_OPS("load");
+  situ_safetensors *f = situ_safetensors_open(path, options);
+  if (!f) return NULL;
+  situ_tree *tree = f->torch ? situ__torch_tree(f->torch) : load_places(f);
+  situ_safetensors_close(f);
+  return tree;
 }

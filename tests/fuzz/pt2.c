@@ -1,72 +1,11 @@
 /* Fuzzes the reader of .pt2 programs: the bytes as a whole archive, and as the program of one whose rest is right. A program
    that was loaded is run on meta.
    SPDX-License-Identifier: MIT */
+#include "../support/zip_memory.h"
 #include "memory_file.h"
 #include "situ/situ.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-typedef struct writer {
-  uint8_t *data;
-  size_t length;
-  struct {
-    const char *name;
-    size_t header, bytes;
-  } entry[8];
-  int count;
-} writer;
-
-static void put(writer *w, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; i++) w->data[w->length++] = (uint8_t)(value >> 8 * i);
-}
-
-static void put_text(writer *w, const void *text, size_t length) {
-  if (length) memcpy(w->data + w->length, text, length);
-  w->length += length;
-}
-
-/* The part that local and central headers share, from the flags to the name's length. */
-static void put_sizes(writer *w, size_t bytes, const char *name) {
-  put(w, 0, 8); /* flags, method, time, date */
-  put(w, 0, 4); /* CRC */
-  put(w, bytes, 4);
-  put(w, bytes, 4);
-  put(w, strlen(name), 2);
-}
-
-static void put_entry(writer *w, const char *name, const void *data, size_t bytes) {
-  w->entry[w->count].name = name;
-  w->entry[w->count].header = w->length;
-  w->entry[w->count++].bytes = bytes;
-  put(w, 0x04034b50, 4);
-  put(w, 10, 2);
-  put_sizes(w, bytes, name);
-  put(w, 0, 2);
-  put_text(w, name, strlen(name));
-  put_text(w, data, bytes);
-}
-
-static void put_directory(writer *w) {
-  const size_t start = w->length;
-  for (int i = 0; i < w->count; i++) {
-    put(w, 0x02014b50, 4);
-    put(w, 10, 2);
-    put(w, 10, 2);
-    put_sizes(w, w->entry[i].bytes, w->entry[i].name);
-    put(w, 0, 8); /* extra field, comment, disk, attributes */
-    put(w, 0, 4);
-    put(w, w->entry[i].header, 4);
-    put_text(w, w->entry[i].name, strlen(w->entry[i].name));
-  }
-  const size_t length = w->length - start;
-  put(w, 0x06054b50, 4);
-  put(w, 0, 4);
-  put(w, (uint64_t)w->count, 2);
-  put(w, (uint64_t)w->count, 2);
-  put(w, length, 4);
-  put(w, start, 4);
-  put(w, 0, 2);
-}
 
 static void load(const uint8_t *data, size_t size, const situ_load_options *options) {
   const int64_t tensors = situ_live_tensors(), modules = situ_nn_live_modules();
@@ -92,14 +31,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   situ_error_mode(SITU_ERROR_QUIET);
   load(data, size, &(situ_load_options){ .map = true, .verify = SITU_VERIFY_ALWAYS });
   load(data, size, &(situ_load_options){ .device = { .kind = SITU_META } });
-  writer w = { .data = malloc(size + 1024) };
+  zip_memory w = { .data = malloc(size + 1024) };
   if (!w.data) return 0;
-  put_entry(&w, "t/archive_format", "pt2", 3);
-  put_entry(&w, "t/byteorder", "little", 6);
-  put_entry(&w, "t/data/weights/model_weights_config.json", list, sizeof list - 1);
-  put_entry(&w, "t/data/constants/model_constants_config.json", list, sizeof list - 1);
-  put_entry(&w, "t/models/model.json", data, size);
-  put_directory(&w);
+  zip_memory_add(&w, "t/archive_format", "pt2", 3);
+  zip_memory_add(&w, "t/byteorder", "little", 6);
+  zip_memory_add(&w, "t/data/weights/model_weights_config.json", list, sizeof list - 1);
+  zip_memory_add(&w, "t/data/constants/model_constants_config.json", list, sizeof list - 1);
+  zip_memory_add(&w, "t/models/model.json", data, size);
+  zip_memory_end(&w);
   uint8_t *exact = malloc(w.length);
   if (exact) {
     memcpy(exact, w.data, w.length);
