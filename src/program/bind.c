@@ -6,12 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/problem.h"
+
 /* A parameter, parsed from the text of a row. */
 typedef struct parameter {
   char type;
   bool optional, keyword;
   const char *name;
   int length;            /* of name */
+  const char *choices;   /* of a text: "(one|another)"; NULL: any */
   const char *otherwise; /* text of the number that absent means; NULL: none */
 } parameter;
 
@@ -26,8 +29,12 @@ static const char *next_parameter(const char *at, parameter *p) {
     at++;
   }
   p->name = ++at;
-  p->length = (int)strcspn(at, "=,");
+  p->length = (int)strcspn(at, "=,(");
   at += p->length;
+  if (*at == '(') {
+    p->choices = at;
+    at += strcspn(at, "=,");
+  }
   if (*at == '=') {
     p->otherwise = at + 1;
     at += strcspn(at, ",");
@@ -154,6 +161,32 @@ static bool fill_parameter(const parameter *p, const situ__named_arg *given, int
   return fill_absent(p, out, problem);
 }
 
+/* Whether a text is one of "(one|another)". */
+static bool is_choice(const char *choices, const char *text) {
+  const size_t length = strlen(text);
+  for (const char *at = choices; *at == '(' || *at == '|';) {
+    const size_t one = strcspn(++at, "|)");
+    if (one == length && memcmp(at, text, length) == 0) return true;
+    at += one;
+  }
+  return false;
+}
+
+/* Whether the row knows an argument by its name, and its text. */
+static bool check_known(const situ__op_row *row, const situ__named_arg *given, situ__text *problem) {
+  char shown[SITU__SHOWN_MAX], text[SITU__SHOWN_MAX];
+  parameter p;
+  for (const char *at = row->parameters; (at = next_parameter(at, &p));) {
+    if (strncmp(given->name, p.name, (size_t)p.length) != 0 || given->name[p.length]) continue;
+    if (!p.choices || given->arg.kind != SITU__ARG_TEXT || is_choice(p.choices, given->arg.text)) return true;
+    situ__text_add(problem, "has %s '%s', and situ knows %.*s", given->name, situ__shown(given->arg.text, text),
+                   (int)strcspn(p.choices, ")") + 1, p.choices);
+    return false;
+  }
+  situ__text_add(problem, "has an argument %s, which situ does not know", situ__shown(given->name, shown));
+  return false;
+}
+
 bool situ__bind_args(situ__arena *arena, const situ__op_row *row, const situ__named_arg *given, int count,
                      const situ__arg **out, situ__text *problem) {
   enum { MOST = 32 };
@@ -165,12 +198,14 @@ bool situ__bind_args(situ__arena *arena, const situ__op_row *row, const situ__na
     situ__text_add(problem, arg ? "has more than %d arguments" : "has no memory for %d arguments", MOST);
     return false;
   }
+  for (int i = 0; i < count; i++)
+    if (!check_known(row, &given[i], problem)) return false;
   const char *at = row->parameters;
   for (int k = 0; (at = next_parameter(at, &p)); k++)
     if (!fill_parameter(&p, given, count, used, &arg[k], problem)) return false;
   for (int i = 0; i < count; i++) {
     if (used[i]) continue;
-    situ__text_add(problem, "has an argument %s, which situ does not know", given[i].name);
+    situ__text_add(problem, "has its argument %s twice", given[i].name);
     return false;
   }
   *out = arg;

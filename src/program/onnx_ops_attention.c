@@ -169,7 +169,7 @@ static const situ__op_row rows[] = {
   { .target = "Attention",
     .parameters = "t Q, t K, t V, t? attn_mask, t? past_key, t? past_value, t? nonpad_kv_seqlen, i is_causal=0, "
                   "i? kv_num_heads, i? q_num_heads, n? scale, n softcap=0, i qk_matmul_output_mode=0, "
-                  "i left_window_size=-1, i right_window_size=-1, _ softmax_precision",
+                  "i left_window_size=-1, i right_window_size=-1, i? softmax_precision",
     .inputs = 7,
     .results = 4,
     .run = run_attention },

@@ -60,12 +60,6 @@ static bool read_reduction(const char *text, situ_scatter_reduction *out) {
     }
   return false;
 }
-static const char *reduction_lacks(const char *text) {
-  situ_scatter_reduction r;
-  return *text && strcmp(text, "none") != 0 && !read_reduction(text, &r) ? "has another reduction" : NULL;
-}
-static const char *scatter_lacks(const situ__op_call *c) { return reduction_lacks(situ__arg_text(c, 4)); }
-static const char *scatter_nd_lacks(const situ__op_call *c) { return reduction_lacks(situ__arg_text(c, 3)); }
 
 static situ_tensor *run_scatter_elements(situ__op_call *c) {
   situ_scatter_reduction reduction;
@@ -225,18 +219,16 @@ static const situ__op_row rows[] = {
   { .target = "GatherElements", .parameters = "t data, t indices, i axis=0", .inputs = 2, .run = run_gather_elements },
   { .target = "GatherND", .parameters = "t data, t indices, i batch_dims=0", .inputs = 2, .run = run_gather_nd },
   { .target = "ScatterElements",
-    .parameters = "t data, t indices, t updates, i axis=0, s? reduction",
+    .parameters = "t data, t indices, t updates, i axis=0, s? reduction(none|add|mul|max|min)",
     .inputs = 3,
-    .lacks = scatter_lacks,
     .run = run_scatter_elements },
   { .target = "ScatterND",
-    .parameters = "t data, t indices, t updates, s? reduction",
+    .parameters = "t data, t indices, t updates, s? reduction(none|add|mul|max|min)",
     .inputs = 3,
-    .lacks = scatter_nd_lacks,
     .run = run_scatter_nd,
     .shapes = true },
   { .target = "TensorScatter",
-    .parameters = "t past_cache, t update, h? write_indices, i axis=-2, s? mode",
+    .parameters = "t past_cache, t update, h? write_indices, i axis=-2, s? mode(linear|circular)",
     .inputs = 3,
     .run = run_tensor_scatter },
   { .target = "Compress", .parameters = "t input, t condition, i? axis", .inputs = 2, .run = run_compress },

@@ -333,8 +333,8 @@ static situ_tensor *run_col2im(situ__op_call *c) {
   return pad_windows(situ_fold(x, whole, block, &o), &w, NULL, 0);
 }
 
-#define WINDOWS "s? auto_pad, I? dilations, I? kernel_shape, I? pads, I? strides"
-#define POOL "t X, s? auto_pad, I? dilations, I kernel_shape, I? pads, I? strides"
+#define WINDOWS "s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I? kernel_shape, I? pads, I? strides"
+#define POOL "t X, s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I kernel_shape, I? pads, I? strides"
 
 static const situ__op_row rows[] = {
   { .target = "Gemm",

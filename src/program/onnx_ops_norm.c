@@ -177,7 +177,7 @@ static situ_tensor *run_quantize(situ__op_call *c) {
   return situ_to_dtype(situ_clamp(y, low, dtype == SITU_U8 ? 255 : -low - 1), dtype);
 }
 
-#define QUANTIZE "t x, t scale, t? zero_point, i axis=1, i block_size=0, d? output_dtype, _ saturate, _ precision"
+#define QUANTIZE "t x, t scale, t? zero_point, i axis=1, i block_size=0, d? output_dtype, i? saturate, i? precision"
 
 static const situ__op_row rows[] = {
   { .target = "BatchNormalization",
@@ -186,12 +186,12 @@ static const situ__op_row rows[] = {
     .results = 3,
     .run = run_batch_norm },
   { .target = "LayerNormalization",
-    .parameters = "t X, t Scale, t? B, i axis=-1, n epsilon=1e-05, _ stash_type",
+    .parameters = "t X, t Scale, t? B, i axis=-1, n epsilon=1e-05, i? stash_type",
     .inputs = 3,
     .results = 3,
     .run = run_layer_norm },
   { .target = "RMSNormalization",
-    .parameters = "t X, t scale, i axis=-1, n epsilon=1e-05, _ stash_type",
+    .parameters = "t X, t scale, i axis=-1, n epsilon=1e-05, i? stash_type",
     .inputs = 2,
     .run = run_rms_norm },
   { .target = "InstanceNormalization",
@@ -203,7 +203,7 @@ static const situ__op_row rows[] = {
     .inputs = 3,
     .run = run_group_norm_18 },
   { .target = "GroupNormalization",
-    .parameters = "t X, t scale, t bias, n epsilon=1e-05, i num_groups, _ stash_type",
+    .parameters = "t X, t scale, t bias, n epsilon=1e-05, i num_groups, i? stash_type",
     .inputs = 3,
     .since = 21,
     .run = run_group_norm },
@@ -215,16 +215,16 @@ static const situ__op_row rows[] = {
   { .target = "MeanVarianceNormalization", .parameters = "t X, I? axes", .inputs = 1, .run = run_mean_variance_norm },
   { .target = "LpNormalization", .parameters = "t input, i p=2, i axis=-1", .inputs = 1, .run = run_lp_norm },
   { .target = "Dropout",
-    .parameters = "t data, h? ratio, h? training_mode, _ seed",
+    .parameters = "t data, h? ratio, h? training_mode, i? seed",
     .inputs = 3,
     .results = 2,
     .run = run_dropout },
   { .target = "NegativeLogLikelihoodLoss",
-    .parameters = "t input, t target, t? weight, i? ignore_index, s? reduction",
+    .parameters = "t input, t target, t? weight, i? ignore_index, s? reduction(none|mean|sum)",
     .inputs = 3,
     .run = run_nll_loss },
   { .target = "SoftmaxCrossEntropyLoss",
-    .parameters = "t scores, t labels, t? weights, i? ignore_index, s? reduction",
+    .parameters = "t scores, t labels, t? weights, i? ignore_index, s? reduction(none|mean|sum)",
     .inputs = 3,
     .results = 2,
     .run = run_cross_entropy },

@@ -166,6 +166,8 @@ static situ_tensor *run_layer(situ__op_call *c, layer *l) {
   l->lengths = situ__arg_tensor(c, LENGTHS);
   l->directions = situ_size(l->weight, 0);
   l->hidden = situ_size(l->recurrent, -1);
+  if (situ__arg_given(c, HIDDEN) && situ__arg_int(c, HIDDEN) != l->hidden)
+    return situ__call_refuse(c, "has a hidden_size other than that of its weights");
   l->clip = situ__arg_given(c, CLIP) ? situ__arg_number(c, CLIP) : 0;
   if (batch_first) {
     x = situ_transpose(x, 0, 1);
@@ -198,9 +200,9 @@ static situ_tensor *run_lstm(situ__op_call *c) {
 }
 
 /* One list for all three, so that arguments have the same places. */
-#define LAYER                                                                                                        \
-  "t X, t W, t R, t? B, t? sequence_lens, t? initial_h, t? initial_c, t? P, S? activations, n? clip, s? direction, " \
-  "i layout=0, _ hidden_size"
+#define LAYER                                                                                                                                       \
+  "t X, t W, t R, t? B, t? sequence_lens, t? initial_h, t? initial_c, t? P, S? activations, n? clip, s? direction(forward|reverse|bidirectional), " \
+  "i layout=0, i? hidden_size"
 
 static const situ__op_row rows[] = {
   { .target = "RNN", .parameters = LAYER, .inputs = 6, .results = 2, .lacks = lacks, .run = run_rnn },

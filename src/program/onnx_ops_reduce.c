@@ -157,7 +157,7 @@ static const situ__op_row rows[] = {
   { .target = "ArgMax", .parameters = ARG, .inputs = 1, .run = run_argmax },
   { .target = "ArgMin", .parameters = ARG, .inputs = 1, .run = run_argmin },
   { .target = "TopK",
-    .parameters = "t X, h K, i axis=-1, i largest=1, _ sorted",
+    .parameters = "t X, h K, i axis=-1, i largest=1, i? sorted",
     .inputs = 2,
     .results = 2,
     .run = run_topk },

@@ -141,6 +141,10 @@ static situ_tensor *run_concat(situ__op_call *c) {
   return situ_cat(list, count, situ__arg_dim(c, 1));
 }
 
+static const char *split_lacks(const situ__op_call *c) {
+  const bool other = situ__arg_given(c, 3) && situ__arg_int(c, 3) != c->node->outs;
+  return other ? "has another num_outputs than results" : NULL;
+}
 static situ_tensor *run_split(situ__op_call *c) {
   int64_t sizes[SITU__LIST_MAX], at = 0;
   situ_tensor *x = situ__arg_tensor(c, 0), *first = NULL;
@@ -192,10 +196,9 @@ static const char *const pad_modes[] = { "constant", "reflect", "edge", "wrap" }
 static int find_pad_mode(const situ__op_call *c) {
   const char *mode = situ__arg_given(c, 4) ? situ__arg_text(c, 4) : pad_modes[0];
   int k = 0;
-  while (k < 4 && strcmp(mode, pad_modes[k]) != 0) k++;
+  while (k < 3 && strcmp(mode, pad_modes[k]) != 0) k++;
   return k;
 }
-static const char *pad_lacks(const situ__op_call *c) { return find_pad_mode(c) == 4 ? "has another mode" : NULL; }
 static situ_tensor *run_pad(situ__op_call *c) {
   int64_t pads[2 * SITU_MAX_DIMS], before[SITU_MAX_DIMS] = { 0 }, after[SITU_MAX_DIMS] = { 0 };
   double value = 0;
@@ -257,6 +260,10 @@ static situ_tensor *run_space_to_depth(situ__op_call *c) {
   return situ_reshape(situ_permute(x, SITU_SHAPE(0, 3, 5, 1, 2, 4)),
                       SITU_SHAPE(s.dim[0], s.dim[1] * b * b, s.dim[2] / b, s.dim[3] / b));
 }
+static situ_tensor *run_space_to_depth_by_mode(situ__op_call *c) {
+  if (*situ__arg_text(c, 2) != 'C') return run_space_to_depth(c);
+  return situ_pixel_unshuffle(situ__arg_tensor(c, 0), situ__arg_int(c, 1));
+}
 
 static situ_tensor *run_trilu(situ__op_call *c) {
   int64_t k = 0;
@@ -305,23 +312,31 @@ static const situ__op_row rows[] = {
     .shapes = true },
   { .target = "Concat", .parameters = "T inputs, i axis", .inputs = 1, .run = run_concat, .shapes = true },
   { .target = "Split",
-    .parameters = "t input, h? split, i axis=0, _ num_outputs",
+    .parameters = "t input, h? split, i axis=0, i? num_outputs",
     .inputs = 2,
     .results = SITU__RESULTS_LIST,
+    .lacks = split_lacks,
     .run = run_split,
     .shapes = true },
   { .target = "Tile", .parameters = "t input, h repeats", .inputs = 2, .run = run_tile },
   { .target = "Pad",
-    .parameters = "t data, h pads, h? constant_value, h? axes, s? mode",
+    .parameters = "t data, h pads, h? constant_value, h? axes, s? mode(constant|reflect|edge|wrap)",
     .inputs = 4,
-    .lacks = pad_lacks,
     .run = run_pad },
   { .target = "CenterCropPad",
     .parameters = "t input_data, h shape, I? axes",
     .inputs = 2,
     .run = run_center_crop_pad },
-  { .target = "DepthToSpace", .parameters = "t input, i blocksize, s? mode", .inputs = 1, .run = run_depth_to_space },
+  { .target = "DepthToSpace",
+    .parameters = "t input, i blocksize, s? mode(DCR|CRD)",
+    .inputs = 1,
+    .run = run_depth_to_space },
   { .target = "SpaceToDepth", .parameters = "t input, i blocksize", .inputs = 1, .run = run_space_to_depth },
+  { .target = "SpaceToDepth",
+    .parameters = "t input, i blocksize, s? mode(DCR|CRD)",
+    .inputs = 1,
+    .since = 28,
+    .run = run_space_to_depth_by_mode },
   { .target = "Trilu", .parameters = "t input, h? k, i upper=1", .inputs = 2, .run = run_trilu },
   { .target = "ReverseSequence",
     .parameters = "t input, t sequence_lens, i batch_axis=1, i time_axis=0",

@@ -56,6 +56,7 @@ typedef struct situ__op_row {
        t tensor    x tensor or number    T list of tensors       i int      I list of ints, or one
        n number    F list of numbers     b bool    d dtype       s text     _ anything; it has no effect
        h tensor whose values the host reads, or a list of numbers           S list of texts
+     A text that is one of a few has them after its name: "s? mode(nearest|linear)".
      `?`: may be None or absent. =NUMBER: absent means that. `*` before the type: ATen takes it by name only. */
   const char *parameters;
   int results; /* 0: 1; SITU__RESULTS_LIST: as many as the call has */
