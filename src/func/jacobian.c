@@ -57,13 +57,24 @@ static situ_tensor *units(const char *op, const situ_tensor *x, int64_t first, i
   return situ__samples_shape(op, &one, count, &shape) ? situ_reshape(flat, shape) : NULL;
 }
 
+/* f in these directions, which are all of them if they are as many as x has elements. */
+static situ_tensor *in_these(problem *p, situ_func f, const situ_tensor *x, situ_tensor *these) {
+  const situ__units outer = situ__directions;
+  const situ_storage *storage = these->view.storage;
+  const bool all = these->view.size[0] == x->view.numel;
+  situ__directions = (situ__units){ all ? storage : NULL, __atomic_load_n(&storage->version, __ATOMIC_RELAXED) };
+  situ_tensor *some = situ_func_vmap(f, p, 1, &these, NULL, 0);
+  situ__directions = outer;
+  return some;
+}
+
 /* part: one for each call. */
 static situ_tensor *in_directions(problem *p, situ_func f, const situ_tensor *x, situ_tensor **part) {
   const int64_t numel = x->view.numel, most = together(numel);
   int parts = 0;
   for (int64_t k = 0; k < numel; k += most) {
     situ_tensor *some = units(p->op, x, k, situ__min_i64(most, numel - k));
-    if (!some || !(part[parts++] = situ_func_vmap(f, p, 1, &some, NULL, 0))) return NULL;
+    if (!some || !(part[parts++] = in_these(p, f, x, some))) return NULL;
   }
   return parts == 1 ? part[0] : situ_cat(part, parts, 0);
 }

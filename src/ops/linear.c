@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
+#include "ops/samples.h"
 
 enum { INPUT, WEIGHT, BIAS };
 enum { RESULT, BEFORE }; /* BEFORE: the activation's input, where its gradient needs it; absent for relu */
@@ -152,11 +153,19 @@ static bool together(situ_grad_call *g, situ_tensor *rows, situ_tensor *x, bool 
   return situ_launch(g->op->name, g->device, &work);
 }
 
+/* A recorded vector times a matrix is one call of linear; situ_matmul makes views for it. */
+static situ_tensor *grad_input(situ_tensor *up, situ_tensor *weight) {
+  const bool vector = situ_dim(up) == 1 && situ__recording();
+  return vector ? situ_linear(up, situ_transpose(weight, 0, 1), NULL) : situ_matmul(up, weight);
+}
+
 /* up: the gradient of input weight^T + bias. */
 static bool back(situ_grad_call *g, situ_tensor *up) {
   bool done = false;
+  if (!GRAD(g, INPUT, grad_input(up, g->in[WEIGHT]))) return false;
+  if (!g->wants[WEIGHT] && !g->wants[BIAS]) return true;
   situ_tensor *rows = as_rows(up);
-  if (!rows || !GRAD(g, INPUT, situ_matmul(up, g->in[WEIGHT]))) return false;
+  if (!rows) return false;
   if (g->wants[WEIGHT] && !situ__recording() && !together(g, rows, as_rows(g->in[INPUT]), &done)) return false;
   return done || (GRAD(g, WEIGHT, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[INPUT]))) &&
                   GRAD(g, BIAS, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) })));
@@ -176,9 +185,14 @@ static bool activation_backward(situ_grad_call *g) {
 
 /* ---- the ops ---- */
 
-/* Weights of each sample: one product for each. */
+/* Weights of each sample: one product for each. In a Jacobian's forward mode the samples are columns: so no product
+   rearranges an operand, and the result lies as it is asked for. */
 static bool linear_batched(situ_batch_call *c) {
   situ_tensor *x = c->in[INPUT], *w = c->in[WEIGHT], *b = c->in[BIAS], *y;
+  if (!c->batched[WEIGHT] && !b && (situ__is_identity(x) || situ__by_columns(situ__desc(x)))) {
+    y = situ__is_identity(x) ? situ_clone(w) : situ_mm(w, situ_transpose(x, 0, 1));
+    return y && (c->out[0] = situ_transpose(y, 0, 1)) != NULL;
+  }
   if (!c->batched[WEIGHT] && !(b && c->batched[BIAS])) return situ_batch_leading(c);
   const int64_t width = situ_size(x, -1);
   x = situ_reshape(x, c->batched[INPUT] ? SITU_SHAPE(c->samples, -1, width) : SITU_SHAPE(-1, width));

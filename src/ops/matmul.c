@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "ops/ops.h"
+#include "ops/samples.h"
 
 /* ---- views for the verb ---- */
 
@@ -123,7 +124,8 @@ static bool product_batched(situ_batch_call *c) {
   situ_batch_call general = *c;
   general.op = &matmul_op;
   if (c->batched[1] || situ_dim(c->in[1]) > 2 || !situ_numel(c->in[0])) return situ_batch_broadcast(&general);
-  situ_tensor *y = situ_op_run2(&mm_op, situ_flatten(c->in[0], 0, -2), c->in[1], NULL);
+  situ_tensor *rows = situ_flatten(c->in[0], 0, -2);
+  situ_tensor *y = rows && situ__is_identity(rows) ? situ_clone(c->in[1]) : situ_op_run2(&mm_op, rows, c->in[1], NULL);
   return y && (c->out[0] = situ__batch_result(c, y, 0)) != NULL;
 }
 

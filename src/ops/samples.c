@@ -211,6 +211,15 @@ bool situ__sample_split(const char *op, situ__samples *s, situ_tensor *t) {
   return good;
 }
 
+SITU__THREAD_LOCAL situ__units situ__directions;
+
+bool situ__is_identity(const situ_tensor *t) {
+  const situ_view_desc *v = &t->view;
+  const situ__units *units = &situ__directions;
+  return v->storage == units->storage && v->ndim == 2 && v->size[0] == v->size[1] && v->contiguous && !v->offset &&
+         !t->requires_grad && __atomic_load_n(&v->storage->version, __ATOMIC_RELAXED) == units->version;
+}
+
 situ__samples *situ__samples_level(situ_tensor *const *in, int ins) {
   for (situ__samples *s = situ__sampling; s; s = s->outer)
     for (int i = 0; i < ins; i++)

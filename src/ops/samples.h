@@ -43,6 +43,21 @@ bool situ__sample_split(const char *op, situ__samples *s, situ_tensor *t);
 /* The innermost of the operands' levels; NULL: none is a sample. */
 situ__samples *situ__samples_level(situ_tensor *const *in, int ins);
 
+/* The directions of a Jacobian that runs on this thread, where they are those of all elements of a vector: the identity
+   matrix, by which nothing needs to be multiplied. */
+typedef struct situ__units {
+  const situ_storage *storage; /* NULL: there is none */
+  uint32_t version;            /* of the storage; a write makes it another matrix */
+} situ__units;
+extern SITU__THREAD_LOCAL situ__units situ__directions;
+/* Whether t is a constant that is the whole identity matrix of situ__directions. */
+bool situ__is_identity(const situ_tensor *t);
+
+/* Whether v is a matrix whose columns are contiguous, and not its rows. */
+static inline bool situ__by_columns(const situ_view_desc *v) {
+  return v->ndim == 2 && v->size[0] > 1 && v->size[1] > 1 && v->stride[0] == 1 && v->stride[1] == v->size[0];
+}
+
 /* A tensor of the values of all samples, for checks of values. NULL after recording an error. */
 situ_tensor *situ__all_samples(const char *op, situ_tensor *t);
 

@@ -144,10 +144,48 @@ static void refusals(void **state) {
   expect_close(along, SITU_SCALAR, 1e-12, 0, 2 * 2 + 1 * 2 + 2 * exp(2));
 }
 
+/* A Jacobian's directions are an identity matrix, by which the first product does not multiply. */
+static situ_tensor *product_by(situ_tensor *const *in, int count, void *weight) {
+  (void)count;
+  return situ_linear(in[0], weight, NULL);
+}
+static situ_tensor *product_of_doubled(situ_tensor *const *in, int count, void *weight) {
+  (void)count;
+  situ_tensor *x = situ_mul_scalar(in[0], 1);
+  return situ_linear(situ_mul_scalar_(x, 2), weight, NULL);
+}
+static situ_tensor *doubled_product(situ_tensor *const *in, int count, void *weight) {
+  (void)count;
+  return situ_mul_scalar_(situ_linear(in[0], weight, NULL), 2);
+}
+static void directions_are_not_multiplied_nor_shared(void **state) {
+  (void)state;
+  situ_tensor *w = T64(SITU_SHAPE(2, 2), 1, 2, 3, INFINITY), *x = T64(SITU_SHAPE(2), 1, 1), *j[2];
+  j[0] = situ_func_jacfwd(product_by, w, 1, &x, 0);
+  j[1] = situ_func_jacrev(product_by, w, 1, &x, 0);
+  for (int k = 0; k < 2; k++) {
+    expect_values(j[k], SITU_SHAPE(2, 2), 1, 2, 3, INFINITY); /* 0 times infinity would be NaN */
+    assert_false(situ_shares_storage(j[k], w));
+  }
+  w = T64(SITU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6);
+  for (int k = 0; k < 2; k++) {
+    situ_func f = k ? doubled_product : product_of_doubled;
+    expect_values(situ_func_jacfwd(f, w, 1, &x, 0), SITU_SHAPE(3, 2), 2, 4, 6, 8, 10, 12);
+    expect_values(situ_func_jacrev(f, w, 1, &x, 0), SITU_SHAPE(3, 2), 2, 4, 6, 8, 10, 12);
+  }
+  expect_values(w, SITU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(products_from_both_sides), TEST(jacobians), TEST(hessians), TEST(tangents_are_differentiable),
-    TEST(writes_in_place),          TEST(modules),   TEST(refusals),
+    TEST(products_from_both_sides),
+    TEST(jacobians),
+    TEST(directions_are_not_multiplied_nor_shared),
+    TEST(hessians),
+    TEST(tangents_are_differentiable),
+    TEST(writes_in_place),
+    TEST(modules),
+    TEST(refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
