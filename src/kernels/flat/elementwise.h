@@ -15,9 +15,13 @@ typedef struct parameters {
 #define FORMULA(name, y, ...) \
   DEVICE T name(__VA_ARGS__, const T p0, const T p1, const T p2) { return (T)(y); }
 
+/* Only formulas with as many operands as this kernel has: most of the compile time is theirs. */
+#if !defined(D2)
 DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
+#endif
 
 #if FLOATING
+#if !defined(D2)
 #define FLOAT(name, y, dx, uses) FORMULA(unary_##name, y, const T x)
 #define BOTH(name, y, whole, dx, uses) FORMULA(unary_##name, y, const T x)
 #define MATH BOTH
@@ -25,6 +29,7 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define TEST(name, y, whole) FORMULA(unary_##name, y, const T x)
 #define WIDE FLOAT
 #include "kernels/unary.h"
+#elif defined(D3)
 #define FLOAT(name, y_, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
 #define BOTH(name, y_, whole, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
 #define MATH BOTH
@@ -32,6 +37,11 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define TEST(name, y_, whole)
 #define WIDE FLOAT
 #include "kernels/unary.h"
+#define FLOAT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#define BOTH(name, y, whole) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#define SELECT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#include "kernels/ternary.h"
+#else
 #define FLOAT(name, y) FORMULA(binary_##name, y, const T a, const T b)
 #define BOTH(name, y, whole) FORMULA(binary_##name, y, const T a, const T b)
 #define MATH BOTH
@@ -39,11 +49,9 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define TEST(name, y) FORMULA(binary_##name, y, const T a, const T b)
 #define WIDE FLOAT
 #include "kernels/binary.h"
-#define FLOAT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
-#define BOTH(name, y, whole) FORMULA(ternary_##name, y, const T a, const T b, const T c)
-#define SELECT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
-#include "kernels/ternary.h"
+#endif
 #else
+#if !defined(D2)
 #define FLOAT(name, y, dx, uses)
 #define BOTH(name, y, whole, dx, uses) FORMULA(unary_##name, whole, const T x)
 #define MATH BOTH
@@ -51,6 +59,12 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define TEST(name, y, whole) FORMULA(unary_##name, whole, const T x)
 #define WIDE FLOAT
 #include "kernels/unary.h"
+#elif defined(D3)
+#define FLOAT(name, y)
+#define BOTH(name, y, whole) FORMULA(ternary_##name, whole, const T a, const T b, const T c)
+#define SELECT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#include "kernels/ternary.h"
+#else
 #define FLOAT(name, y)
 #define BOTH(name, y, whole) FORMULA(binary_##name, whole, const T a, const T b)
 #define MATH BOTH
@@ -58,10 +72,7 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #define TEST(name, y) FORMULA(binary_##name, y, const T a, const T b)
 #define WIDE FLOAT
 #include "kernels/binary.h"
-#define FLOAT(name, y)
-#define BOTH(name, y, whole) FORMULA(ternary_##name, whole, const T a, const T b, const T c)
-#define SELECT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
-#include "kernels/ternary.h"
+#endif
 #endif
 
 /* READ_1 to READ_3 load one element of each operand that exists. */
