@@ -40,8 +40,9 @@ static void bad_sizes_are_refused(void **state) {
   (void)state;
   expect_refused(situ_nn_linear(-1, 2, NULL), SITU_E_SHAPE, "", "");
   expect_refused(situ_nn_linear(INT64_MAX, INT64_MAX, NULL), SITU_E_OVERFLOW, "", "");
-  expect_refused(situ_nn_linear(2, 2, &(situ_nn_linear_options){ .activation = (situ_activation)3 }), SITU_E_ARG,
-                 "nn_linear", "activation is 3");
+  expect_refused(
+      situ_nn_linear(2, 2, &(situ_nn_linear_options){ .activation = (situ_activation)(SITU_ACTIVATION_SILU + 1) }),
+      SITU_E_ARG, "nn_linear", "activation is 5");
   expect_refused(situ_nn_lazy_linear(-2, NULL), SITU_E_SHAPE, "nn_lazy_linear", "-2");
   expect_refused(situ_nn_conv2d(3, 4, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = 2 }), SITU_E_ARG, "nn_conv2d",
                  "2 groups");
