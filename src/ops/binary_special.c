@@ -75,16 +75,20 @@ static bool xlog1py_backward(situ_grad_call *g) {
          GRAD(g, 1, situ_mul(g->grad[0], situ_div(x, situ_add_scalar(y, 1))));
 }
 
-/* A weight of a softmax over two, 1 / (1 + e^-x), whose own derivative is finite for any x. */
-static situ_tensor *share(situ_grad_call *g, situ_tensor *x) { return situ_mul(g->grad[0], situ_sigmoid(x)); }
+/* A weight of a softmax over two: 1 / (1 + base^x). A recorded one is a sigmoid, whose own derivative is finite for any
+   x; the quotient, which is PyTorch's, has the first derivative alone. */
+static situ_tensor *share(situ_grad_call *g, situ_tensor *x, double ln_base, situ_tensor *(*power)(situ_tensor *)) {
+  if (situ__recording()) return situ_mul(g->grad[0], situ_sigmoid(situ_mul_scalar(x, -ln_base)));
+  return situ_div(g->grad[0], situ_add_scalar(power(x), 1));
+}
 static bool logaddexp_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1];
-  return GRAD(g, 0, share(g, situ_sub(a, b))) && GRAD(g, 1, share(g, situ_sub(b, a)));
+  return GRAD(g, 0, share(g, situ_sub(b, a), 1, situ_exp)) && GRAD(g, 1, share(g, situ_sub(a, b), 1, situ_exp));
 }
 static bool logaddexp2_backward(situ_grad_call *g) {
   const double ln2 = 0.69314718055994530942;
-  situ_tensor *a = situ_mul_scalar(g->in[0], ln2), *b = situ_mul_scalar(g->in[1], ln2);
-  return GRAD(g, 0, share(g, situ_sub(a, b))) && GRAD(g, 1, share(g, situ_sub(b, a)));
+  situ_tensor *a = g->in[0], *b = g->in[1];
+  return GRAD(g, 0, share(g, situ_sub(b, a), ln2, situ_exp2)) && GRAD(g, 1, share(g, situ_sub(a, b), ln2, situ_exp2));
 }
 
 static bool binary_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "default"); }
