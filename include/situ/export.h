@@ -39,6 +39,20 @@ SITU_API SITU_CHECKED situ_nn_module *situ_export(situ_nn_module *m, const situ_
     torch.export.load reads. The file is replaced as a whole. SITU_E_STATE for any other module. */
 SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, const char *path);
 
+typedef struct situ_onnx_export_options {
+  int opset;          /**< 18 to 23; 0: 18 */
+  bool external_data; /**< weights in a file of their own, PATH.data; always so from 2 GiB on */
+} situ_onnx_export_options;
+/** torch.onnx.export: writes a program, which situ_export made or situ_export_load read from a .pt2 archive, to an ONNX
+    model. Weights have their names in the state dict; sizes that depend on the inputs' have the names of the program's
+    symbols. Calls in place become calls that are not. The program is written in the mode that it is in: call
+    situ_nn_eval for inference. Files are replaced as a whole. options may be NULL.
+
+    SITU_E_UNSUPPORTED, with a list, for calls that ONNX has no operators for; for a program that writes its buffers, or
+    was read from an ONNX model; and in a build without SITU_ONNX. SITU_E_STATE for a module that is not a program. */
+SITU_API SITU_CHECKED situ_status situ_onnx_export(situ_nn_module *program, const char *path,
+                                                   const situ_onnx_export_options *options);
+
 /* ---- what a program takes and does ---- */
 
 /** A size of an input. */

@@ -37,3 +37,8 @@ const char *situ_export_target_at(const situ_nn_module *program, int64_t index) 
   if (situ__given("export_target_at", "program", program)) refuse("export_target_at");
   return NULL;
 }
+situ_status situ_onnx_export(situ_nn_module *program, const char *path, const situ_onnx_export_options *options) {
+  (void)options;
+  if (situ__given("onnx_export", "program", program) && situ__given("onnx_export", "path", path)) refuse("onnx_export");
+  return situ_error();
+}

@@ -1,5 +1,6 @@
-/* situ_export and situ_export_save: a program of each of many modules gives the module's own bits, and so does the file
-   that it is written to. tools/exchange/check_export.py runs the files in PyTorch (SITU_EXPORT_DIR keeps them).
+/* situ_export, situ_export_save and situ_onnx_export: a program of each of many modules gives the module's own bits, so
+   does the .pt2 file that it is written to, and the ONNX model gives them up to rounding. SITU_EXPORT_DIR keeps the
+   files, which tools/exchange/check_export.py runs in PyTorch, and check_onnx.py in onnxruntime.
    SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,7 +298,7 @@ static situ_tree *inputs_of(const row *r) {
 }
 
 static situ_tensor *first_of(const situ_tree *tree) {
-  while (tree && situ_tree_kind_of(tree) == SITU_TREE_LIST) tree = situ_tree_at(tree, 0);
+  while (tree && situ_tree_kind_of(tree) != SITU_TREE_TENSOR) tree = situ_tree_at(tree, 0);
   return tree ? situ_tree_value(tree) : NULL;
 }
 
@@ -328,6 +330,49 @@ static void keep_values(const char *path, const situ_tree *inputs, situ_tensor *
   situ_tree_free(all);
 }
 
+/* The values of a tensor as doubles, which the caller frees. */
+static double *numbers_of(situ_tensor *t) {
+  double *values = malloc(((size_t)situ_numel(t) + 1) * sizeof *values);
+  assert_non_null(values);
+  situ_tensor *wide = situ_contiguous(situ_to_dtype(t, SITU_F64));
+  assert_int_equal(situ_copy_to_host(wide, values, (size_t)situ_numel(t) * sizeof *values), SITU_OK);
+  return values;
+}
+
+/* Equal up to rounding: ONNX writes some calls as several operators. */
+static void expect_close(const row *r, situ_tensor *a, situ_tensor *b) {
+  if (!a || !b) fail_msg("%s, ONNX: %s", r->name, situ_error_message());
+  const situ_shape x = situ_shape_of(a), y = situ_shape_of(b);
+  if (!situ_shape_equal(&x, &y) || situ_dtype_of(a) != situ_dtype_of(b)) fail_msg("%s, ONNX: another shape", r->name);
+  double *left = numbers_of(a), *right = numbers_of(b), most = 1e-30, worst = 0;
+  for (int64_t i = 0; i < situ_numel(a); i++) {
+    if (fabs(left[i]) > most) most = fabs(left[i]);
+    if (!(fabs(left[i] - right[i]) <= worst)) worst = fabs(left[i] - right[i]);
+  }
+  free(left);
+  free(right);
+  if (!(worst <= 2e-6 * most)) fail_msg("%s, ONNX: %g of %g", r->name, worst, most);
+}
+
+/* The program as an ONNX model, which tools/exchange/check_onnx.py runs in onnxruntime. */
+static void written_as_onnx(const row *r, const char *directory, situ_nn_module *program, const situ_tree *inputs) {
+  char path[512];
+  (void)snprintf(path, sizeof path, "%s/%s.onnx", directory ? directory : ".", r->name);
+  const situ_status status = situ_onnx_export(program, path, NULL);
+  if (status == SITU_E_UNSUPPORTED && strstr(situ_error_message(), "without SITU_ONNX")) {
+    situ_error_clear();
+    return;
+  }
+  if (status != SITU_OK) fail_msg("%s: %s", r->name, situ_error_message());
+  situ_nn_module *loaded = situ_export_load(path, NULL);
+  if (!loaded) fail_msg("%s: %s", r->name, situ_error_message());
+  situ_tree *a = situ_nn_call(program, inputs), *b = situ_nn_call(loaded, inputs);
+  expect_close(r, first_of(a), first_of(b));
+  situ_tree_free(a);
+  situ_tree_free(b);
+  situ_nn_free(loaded);
+}
+
 static void follows(const row *r) {
   const char *directory = getenv("SITU_EXPORT_DIR");
   char path[512], values[512];
@@ -340,6 +385,7 @@ static void follows(const row *r) {
   situ_nn_module *program = situ_export(m, inputs);
   if (!program) fail_msg("%s: %s", r->name, situ_error_message());
   if (situ_export_save(program, path) != SITU_OK) fail_msg("%s: %s", r->name, situ_error_message());
+  written_as_onnx(r, directory, program, inputs);
   situ_nn_module *loaded = situ_export_load(path, NULL);
   if (!loaded) fail_msg("%s: %s", r->name, situ_error_message());
   for (int i = 0; i < 2; i++) { /* with other values than the ones that the calls were traced with, too */

@@ -1,0 +1,420 @@
+/* ATen's element-wise calls as ONNX operators.
+   SPDX-License-Identifier: MIT */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "program/onnx_write.h"
+
+#define IN SITU__ONNX_IN
+
+static situ_dtype gives(const situ__onnx_writer *w) { return w->gives->dtype; }
+static const char *number(situ__onnx_writer *w, double value) { return situ__onnx_scalar(w, value, gives(w)); }
+static const char *self(situ__onnx_writer *w) { return situ__onnx_arg_as(w, 0, gives(w)); }
+
+/* ---- one operand ---- */
+
+static const char *write_rsqrt(situ__onnx_writer *w) {
+  return situ__onnx_put1(w, "Reciprocal", situ__onnx_put1(w, "Sqrt", self(w)));
+}
+static const char *write_silu(situ__onnx_writer *w) {
+  const char *x = self(w);
+  return situ__onnx_put2(w, "Mul", x, situ__onnx_put1(w, "Sigmoid", x));
+}
+static const char *write_square(situ__onnx_writer *w) {
+  const char *x = self(w);
+  return situ__onnx_put2(w, "Mul", x, x);
+}
+static const char *write_trunc(situ__onnx_writer *w) {
+  const char *x = self(w);
+  return situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Sign", x),
+                         situ__onnx_put1(w, "Floor", situ__onnx_put1(w, "Abs", x)));
+}
+static const char *write_erfc(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, "Sub", number(w, 1), situ__onnx_put1(w, "Erf", self(w)));
+}
+static const char *write_exp2(situ__onnx_writer *w) { return situ__onnx_put2(w, "Pow", number(w, 2), self(w)); }
+/* 2 exp(x/2) sinh(x/2), which is exact for small x, too. */
+static const char *write_expm1(situ__onnx_writer *w) {
+  const char *half = situ__onnx_put2(w, "Mul", self(w), number(w, 0.5)), *sinh = situ__onnx_put1(w, "Sinh", half);
+  return situ__onnx_put2(w, "Mul", situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Exp", half), sinh), number(w, 2));
+}
+static const char *write_log1p(situ__onnx_writer *w) {
+  return situ__onnx_put1(w, "Log", situ__onnx_put2(w, "Add", self(w), number(w, 1)));
+}
+static const char *write_log2(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, "Div", situ__onnx_put1(w, "Log", self(w)), number(w, 0.69314718055994530942));
+}
+static const char *write_log10(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, "Div", situ__onnx_put1(w, "Log", self(w)), number(w, 2.30258509299404568402));
+}
+static const char *write_log_sigmoid(situ__onnx_writer *w) {
+  return situ__onnx_put1(w, "Neg", situ__onnx_put1(w, "Softplus", situ__onnx_put1(w, "Neg", self(w))));
+}
+static const char *write_hardsigmoid(situ__onnx_writer *w) {
+  return situ__onnx_put(w, "HardSigmoid", IN(self(w)), "alpha:f beta:f", 1.0 / 6, 0.5);
+}
+static const char *clip(situ__onnx_writer *w, const char *x, const char *least, const char *most) {
+  return x && least && most ? situ__onnx_put(w, "Clip", IN(x, least, most), "") : NULL;
+}
+static const char *write_relu6(situ__onnx_writer *w) { return clip(w, self(w), number(w, 0), number(w, 6)); }
+static const char *write_logical_not(situ__onnx_writer *w) {
+  return situ__onnx_put1(w, "Not", situ__onnx_arg_as(w, 0, SITU_BOOL));
+}
+static const char *write_bitwise_not(situ__onnx_writer *w) {
+  return situ__onnx_put1(w, gives(w) == SITU_BOOL ? "Not" : "BitwiseNot", self(w));
+}
+static const char *write_isnan(situ__onnx_writer *w) { return situ__onnx_put1(w, "IsNaN", situ__onnx_arg(w, 0)); }
+static const char *write_isinf(situ__onnx_writer *w) { return situ__onnx_put1(w, "IsInf", situ__onnx_arg(w, 0)); }
+static const char *write_isfinite(situ__onnx_writer *w) {
+  const char *x = situ__onnx_arg(w, 0);
+  return situ__onnx_put1(w, "Not",
+                         situ__onnx_put2(w, "Or", situ__onnx_put1(w, "IsNaN", x), situ__onnx_put1(w, "IsInf", x)));
+}
+
+/* ---- two operands ---- */
+
+static bool is_floating(const situ__onnx_writer *w) { return situ_dtype_is_floating(gives(w)); }
+
+/* other, times alpha. */
+static const char *scaled_other(situ__onnx_writer *w) {
+  const char *other = situ__onnx_arg_as(w, 1, gives(w));
+  const double alpha = situ__arg_number(&w->call, 2);
+  return alpha == 1 ? other : situ__onnx_put2(w, "Mul", other, number(w, alpha));
+}
+static const char *write_add(situ__onnx_writer *w) {
+  if (gives(w) == SITU_BOOL) return situ__onnx_put2(w, "Or", self(w), situ__onnx_arg_as(w, 1, SITU_BOOL));
+  return situ__onnx_put2(w, "Add", self(w), scaled_other(w));
+}
+static const char *write_sub(situ__onnx_writer *w) { return situ__onnx_put2(w, "Sub", self(w), scaled_other(w)); }
+static const char *write_rsub(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, "Sub", situ__onnx_arg_as(w, 1, gives(w)), self(w));
+}
+static const char *write_mul(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, gives(w) == SITU_BOOL ? "And" : "Mul", self(w), situ__onnx_arg_as(w, 1, gives(w)));
+}
+/* Division that rounds down: of integers, Div is toward 0. */
+static const char *floor_of_quotient(situ__onnx_writer *w) {
+  const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w));
+  if (is_floating(w)) return situ__onnx_put1(w, "Floor", situ__onnx_put2(w, "Div", a, b));
+  return situ__onnx_put2(w, "Div", situ__onnx_put2(w, "Sub", a, situ__onnx_put2(w, "Mod", a, b)), b);
+}
+static const char *write_div_mode(situ__onnx_writer *w) {
+  const char *mode = situ__arg_text(&w->call, 2);
+  if (*mode == 'f') return floor_of_quotient(w);
+  const char *quotient = situ__onnx_put2(w, "Div", self(w), situ__onnx_arg_as(w, 1, gives(w)));
+  if (*mode != 't' || !is_floating(w)) return quotient;
+  return situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Sign", quotient),
+                         situ__onnx_put1(w, "Floor", situ__onnx_put1(w, "Abs", quotient)));
+}
+static const char *write_fmod(situ__onnx_writer *w) {
+  const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w));
+  return a && b ? situ__onnx_put(w, "Mod", IN(a, b), "fmod:i", (int64_t)1) : NULL;
+}
+static const char *write_remainder(situ__onnx_writer *w) {
+  const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w));
+  if (!is_floating(w)) return situ__onnx_put2(w, "Mod", a, b);
+  return situ__onnx_put2(w, "Sub", a,
+                         situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Floor", situ__onnx_put2(w, "Div", a, b)), b));
+}
+/* By quadrants, of the arc tangent of y / x. */
+static const char *write_atan2(situ__onnx_writer *w) {
+  const char *y = self(w), *x = situ__onnx_arg_as(w, 1, gives(w)), *zero = number(w, 0);
+  const char *angle = situ__onnx_put1(w, "Atan", situ__onnx_put2(w, "Div", y, x)),
+             *below = situ__onnx_put2(w, "Less", y, zero);
+  if (!angle || !below) return NULL;
+  const char *turn = situ__onnx_put(w, "Where", IN(below, number(w, -M_PI), number(w, M_PI)), "");
+  const char *left = situ__onnx_put2(w, "Add", angle, turn), *above = situ__onnx_put2(w, "Greater", y, zero);
+  if (!left || !above) return NULL;
+  const char *half = situ__onnx_put(w, "Where", IN(above, number(w, M_PI_2), number(w, -M_PI_2)), "");
+  const char *none = situ__onnx_put2(w, "Equal", y, zero), *behind = situ__onnx_put2(w, "Less", x, zero),
+             *on_axis = situ__onnx_put2(w, "Equal", x, zero);
+  if (!half || !none || !behind || !on_axis) return NULL;
+  const char *axis = situ__onnx_put(w, "Where", IN(none, zero, half), "");
+  const char *sides = situ__onnx_put(w, "Where", IN(behind, left, angle), "");
+  return axis && sides ? situ__onnx_put(w, "Where", IN(on_axis, axis, sides), "") : NULL;
+}
+
+/* ---- comparisons and logic ---- */
+
+/* The dtype in which two operands are compared: of the wider category, then the wider dtype; a 0-dim tensor or a number
+   yields to one of its category. */
+static int category(situ_dtype dtype) { return dtype == SITU_BOOL ? 0 : situ_dtype_is_floating(dtype) ? 2 : 1; }
+static situ_dtype compared_in(const situ__onnx_writer *w, int i, int k) {
+  const situ__inferred *a = situ__onnx_about(w, i), *b = situ__onnx_about(w, k);
+  if (!b->dtype) {
+    const bool real = w->node->arg[k].kind == SITU__ARG_FLOAT;
+    return real && category(a->dtype) < 2 ? SITU_F32 : a->dtype == SITU_BOOL ? SITU_I64 : a->dtype;
+  }
+  if (!a->dtype) return b->dtype;
+  if (category(a->dtype) != category(b->dtype)) return category(a->dtype) > category(b->dtype) ? a->dtype : b->dtype;
+  if (!a->size.ndim != !b->size.ndim) return a->size.ndim ? a->dtype : b->dtype;
+  if (a->dtype != b->dtype && situ_dtype_size(a->dtype) == situ_dtype_size(b->dtype))
+    return category(a->dtype) == 2 ? SITU_F32 : SITU_I16;
+  return situ_dtype_size(a->dtype) > situ_dtype_size(b->dtype) ? a->dtype : b->dtype;
+}
+static const char *compare(situ__onnx_writer *w, const char *type) {
+  const situ_dtype dtype = compared_in(w, 0, 1);
+  return situ__onnx_put2(w, type, situ__onnx_arg_as(w, 0, dtype), situ__onnx_arg_as(w, 1, dtype));
+}
+static const char *write_eq(situ__onnx_writer *w) { return compare(w, "Equal"); }
+static const char *write_ne(situ__onnx_writer *w) { return situ__onnx_put1(w, "Not", compare(w, "Equal")); }
+static const char *write_lt(situ__onnx_writer *w) { return compare(w, "Less"); }
+static const char *write_le(situ__onnx_writer *w) { return compare(w, "LessOrEqual"); }
+static const char *write_gt(situ__onnx_writer *w) { return compare(w, "Greater"); }
+static const char *write_ge(situ__onnx_writer *w) { return compare(w, "GreaterOrEqual"); }
+
+static const char *logic(situ__onnx_writer *w, const char *type) {
+  return situ__onnx_put2(w, type, situ__onnx_arg_as(w, 0, SITU_BOOL), situ__onnx_arg_as(w, 1, SITU_BOOL));
+}
+static const char *write_logical_and(situ__onnx_writer *w) { return logic(w, "And"); }
+static const char *write_logical_or(situ__onnx_writer *w) { return logic(w, "Or"); }
+static const char *write_logical_xor(situ__onnx_writer *w) { return logic(w, "Xor"); }
+static const char *bits(situ__onnx_writer *w, const char *of_bools, const char *of_integers) {
+  return situ__onnx_put2(w, gives(w) == SITU_BOOL ? of_bools : of_integers, self(w), situ__onnx_arg_as(w, 1, gives(w)));
+}
+static const char *write_bitwise_and(situ__onnx_writer *w) { return bits(w, "And", "BitwiseAnd"); }
+static const char *write_bitwise_or(situ__onnx_writer *w) { return bits(w, "Or", "BitwiseOr"); }
+static const char *write_bitwise_xor(situ__onnx_writer *w) { return bits(w, "Xor", "BitwiseXor"); }
+
+/* ---- with numbers ---- */
+
+static const char *write_clamp(situ__onnx_writer *w) {
+  const bool least = situ__arg_given(&w->call, 1), most = situ__arg_given(&w->call, 2);
+  const char *x = self(w), *low = least ? situ__onnx_arg_as(w, 1, gives(w)) : "";
+  if (!x || !low || !most) return x && low ? situ__onnx_put(w, "Clip", IN(x, low), "") : NULL;
+  return clip(w, x, low, situ__onnx_arg_as(w, 2, gives(w)));
+}
+static const char *write_clamp_tensor(situ__onnx_writer *w) {
+  const char *x = self(w);
+  if (situ__arg_given(&w->call, 1)) x = situ__onnx_put2(w, "Max", x, situ__onnx_arg_as(w, 1, gives(w)));
+  return situ__arg_given(&w->call, 2) ? situ__onnx_put2(w, "Min", x, situ__onnx_arg_as(w, 2, gives(w))) : x;
+}
+static const char *write_clamp_min(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, "Max", self(w), situ__onnx_arg_as(w, 1, gives(w)));
+}
+static const char *write_clamp_max(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, "Min", self(w), situ__onnx_arg_as(w, 1, gives(w)));
+}
+static const char *write_hardtanh(situ__onnx_writer *w) {
+  return clip(w, self(w), situ__onnx_arg_as(w, 1, gives(w)), situ__onnx_arg_as(w, 2, gives(w)));
+}
+/* As torch rounds it: from the end that is nearer. */
+static const char *write_lerp(situ__onnx_writer *w) {
+  const double weight = situ__arg_number(&w->call, 2);
+  const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w)), *span = situ__onnx_put2(w, "Sub", b, a);
+  if (weight < 0.5) return situ__onnx_put2(w, "Add", a, situ__onnx_put2(w, "Mul", span, number(w, weight)));
+  return situ__onnx_put2(w, "Sub", b, situ__onnx_put2(w, "Mul", span, number(w, 1 - weight)));
+}
+static const char *add_combined(situ__onnx_writer *w, const char *type) {
+  const double value = situ__arg_number(&w->call, 3);
+  const char *product = situ__onnx_put2(w, type, situ__onnx_arg_as(w, 1, gives(w)), situ__onnx_arg_as(w, 2, gives(w)));
+  return situ__onnx_put2(w, "Add", self(w),
+                         value == 1 ? product : situ__onnx_put2(w, "Mul", product, number(w, value)));
+}
+static const char *write_addcmul(situ__onnx_writer *w) { return add_combined(w, "Mul"); }
+static const char *write_addcdiv(situ__onnx_writer *w) { return add_combined(w, "Div"); }
+static const char *write_leaky_relu(situ__onnx_writer *w) {
+  return situ__onnx_put(w, "LeakyRelu", IN(self(w)), "alpha:f", situ__arg_number(&w->call, 1));
+}
+static const char *write_softplus(situ__onnx_writer *w) {
+  const double beta = situ__arg_number(&w->call, 1), threshold = situ__arg_number(&w->call, 2);
+  const char *x = self(w), *scaled = beta == 1 ? x : situ__onnx_put2(w, "Mul", x, number(w, beta));
+  const char *y = situ__onnx_put1(w, "Softplus", scaled);
+  if (beta != 1) y = situ__onnx_put2(w, "Div", y, number(w, beta));
+  if (threshold >= 20 || !y) return y; /* beyond which it is x in f32 */
+  const char *beyond = situ__onnx_put2(w, "Greater", scaled, number(w, threshold));
+  return beyond ? situ__onnx_put(w, "Where", IN(beyond, x, y), "") : NULL;
+}
+static const char *write_threshold(situ__onnx_writer *w) {
+  const char *x = self(w), *over = situ__onnx_put2(w, "Greater", x, situ__onnx_arg_as(w, 1, gives(w)));
+  return over ? situ__onnx_put(w, "Where", IN(over, x, situ__onnx_arg_as(w, 2, gives(w))), "") : NULL;
+}
+/* Opset 20 has the operator. */
+static const char *write_gelu(situ__onnx_writer *w) {
+  const char *x = self(w), *approximate = situ__arg_text(&w->call, 1), *inner;
+  const bool tanh = *approximate == 't';
+  if (w->opset >= 20) return situ__onnx_put(w, "Gelu", IN(x), "approximate:s", tanh ? "tanh" : "none");
+  if (tanh) {
+    const char *cube = situ__onnx_put2(w, "Mul", situ__onnx_put2(w, "Mul", x, x), x);
+    cube = situ__onnx_put2(w, "Add", x, situ__onnx_put2(w, "Mul", cube, number(w, 0.044715)));
+    inner = situ__onnx_put1(w, "Tanh", situ__onnx_put2(w, "Mul", cube, number(w, 0.79788456080286535588)));
+  } else {
+    inner = situ__onnx_put1(w, "Erf", situ__onnx_put2(w, "Mul", x, number(w, M_SQRT1_2)));
+  }
+  return situ__onnx_put2(w, "Mul", situ__onnx_put2(w, "Mul", x, number(w, 0.5)),
+                         situ__onnx_put2(w, "Add", inner, number(w, 1)));
+}
+static const char *write_elu(situ__onnx_writer *w) {
+  const double scale = situ__arg_number(&w->call, 2);
+  if (situ__arg_number(&w->call, 3) != 1) return NULL;
+  const char *y = situ__onnx_put(w, "Elu", IN(self(w)), "alpha:f", situ__arg_number(&w->call, 1));
+  return scale == 1 ? y : situ__onnx_put2(w, "Mul", y, number(w, scale));
+}
+static const char *write_celu(situ__onnx_writer *w) {
+  return situ__onnx_put(w, "Celu", IN(self(w)), "alpha:f", situ__arg_number(&w->call, 1));
+}
+static const char *shrink(situ__onnx_writer *w, bool soft) {
+  const double lambda = situ__arg_number(&w->call, 1);
+  return situ__onnx_put(w, "Shrink", IN(self(w)), "lambd:f bias:f", lambda, soft ? lambda : 0.0);
+}
+static const char *write_softshrink(situ__onnx_writer *w) { return shrink(w, true); }
+static const char *write_hardshrink(situ__onnx_writer *w) { return shrink(w, false); }
+static const char *write_logit(situ__onnx_writer *w) {
+  const char *x = self(w);
+  if (situ__arg_given(&w->call, 1)) {
+    const double eps = situ__arg_number(&w->call, 1);
+    x = clip(w, x, number(w, eps), number(w, 1 - eps));
+  }
+  return situ__onnx_put1(w, "Log", situ__onnx_put2(w, "Div", x, situ__onnx_put2(w, "Sub", number(w, 1), x)));
+}
+
+/* ---- choices and copies ---- */
+
+static const char *choose(situ__onnx_writer *w, const char *condition, const char *yes, const char *no) {
+  return condition && yes && no ? situ__onnx_put(w, "Where", IN(condition, yes, no), "") : NULL;
+}
+static const char *write_where(situ__onnx_writer *w) {
+  return choose(w, situ__onnx_arg_as(w, 0, SITU_BOOL), situ__onnx_arg_as(w, 1, gives(w)),
+                situ__onnx_arg_as(w, 2, gives(w)));
+}
+static const char *write_masked_fill(situ__onnx_writer *w) {
+  return choose(w, situ__onnx_arg_as(w, 1, SITU_BOOL), situ__onnx_arg_as(w, 2, gives(w)), self(w));
+}
+/* x in the sizes of the tensor that is written. */
+static const char *spread(situ__onnx_writer *w, const char *x) {
+  return situ__onnx_put2(w, "Expand", x, situ__onnx_put1(w, "Shape", situ__onnx_arg(w, 0)));
+}
+static const char *write_fill(situ__onnx_writer *w) { return spread(w, situ__onnx_arg_as(w, 1, gives(w))); }
+static const char *write_zero(situ__onnx_writer *w) { return spread(w, number(w, 0)); }
+static const char *write_copy(situ__onnx_writer *w) { return spread(w, situ__onnx_arg_as(w, 1, gives(w))); }
+
+#define FORM(text, function) \
+  { .target = text, .write = function }
+#define SAME(text, operator) \
+  { .target = text, .same = operator }
+#define BOTH(text, function) FORM(text ".Tensor", function), FORM(text ".Scalar", function)
+
+static const situ__onnx_form forms[] = {
+  SAME("abs.default", "Abs"),
+  SAME("acos.default", "Acos"),
+  SAME("acosh.default", "Acosh"),
+  SAME("asin.default", "Asin"),
+  SAME("asinh.default", "Asinh"),
+  SAME("atan.default", "Atan"),
+  SAME("atanh.default", "Atanh"),
+  SAME("ceil.default", "Ceil"),
+  SAME("cos.default", "Cos"),
+  SAME("cosh.default", "Cosh"),
+  SAME("erf.default", "Erf"),
+  SAME("exp.default", "Exp"),
+  SAME("floor.default", "Floor"),
+  SAME("hardswish.default", "HardSwish"),
+  SAME("log.default", "Log"),
+  SAME("mish.default", "Mish"),
+  SAME("neg.default", "Neg"),
+  SAME("reciprocal.default", "Reciprocal"),
+  SAME("relu.default", "Relu"),
+  SAME("round.default", "Round"),
+  SAME("selu.default", "Selu"),
+  SAME("sigmoid.default", "Sigmoid"),
+  SAME("sign.default", "Sign"),
+  SAME("sin.default", "Sin"),
+  SAME("sinh.default", "Sinh"),
+  SAME("softsign.default", "Softsign"),
+  SAME("sqrt.default", "Sqrt"),
+  SAME("tan.default", "Tan"),
+  SAME("tanh.default", "Tanh"),
+  FORM("rsqrt.default", write_rsqrt),
+  FORM("silu.default", write_silu),
+  FORM("square.default", write_square),
+  FORM("trunc.default", write_trunc),
+  FORM("erfc.default", write_erfc),
+  FORM("exp2.default", write_exp2),
+  FORM("expm1.default", write_expm1),
+  FORM("log1p.default", write_log1p),
+  FORM("log2.default", write_log2),
+  FORM("log10.default", write_log10),
+  FORM("log_sigmoid.default", write_log_sigmoid),
+  FORM("hardsigmoid.default", write_hardsigmoid),
+  FORM("relu6.default", write_relu6),
+  FORM("logical_not.default", write_logical_not),
+  FORM("bitwise_not.default", write_bitwise_not),
+  FORM("isnan.default", write_isnan),
+  FORM("isinf.default", write_isinf),
+  FORM("isfinite.default", write_isfinite),
+
+  BOTH("add", write_add),
+  BOTH("sub", write_sub),
+  FORM("rsub.Scalar", write_rsub),
+  BOTH("mul", write_mul),
+  SAME("div.Tensor", "Div"),
+  SAME("div.Scalar", "Div"),
+  FORM("div.Tensor_mode", write_div_mode),
+  FORM("floor_divide.default", floor_of_quotient),
+  BOTH("fmod", write_fmod),
+  BOTH("remainder", write_remainder),
+  SAME("pow.Tensor_Scalar", "Pow"),
+  SAME("pow.Tensor_Tensor", "Pow"),
+  SAME("pow.Scalar", "Pow"),
+  SAME("min.other", "Min"),
+  SAME("max.other", "Max"),
+  SAME("minimum.default", "Min"),
+  SAME("maximum.default", "Max"),
+  FORM("atan2.default", write_atan2),
+  BOTH("eq", write_eq),
+  BOTH("ne", write_ne),
+  BOTH("lt", write_lt),
+  BOTH("le", write_le),
+  BOTH("gt", write_gt),
+  BOTH("ge", write_ge),
+  FORM("logical_and.default", write_logical_and),
+  FORM("logical_or.default", write_logical_or),
+  FORM("logical_xor.default", write_logical_xor),
+  FORM("__and__.Tensor", write_bitwise_and),
+  FORM("__or__.Tensor", write_bitwise_or),
+  FORM("__xor__.Tensor", write_bitwise_xor),
+  FORM("bitwise_and.Tensor", write_bitwise_and),
+  FORM("bitwise_or.Tensor", write_bitwise_or),
+  FORM("bitwise_xor.Tensor", write_bitwise_xor),
+
+  FORM("clamp.default", write_clamp),
+  FORM("clamp.Tensor", write_clamp_tensor),
+  FORM("clamp_min.default", write_clamp_min),
+  FORM("clamp_max.default", write_clamp_max),
+  FORM("hardtanh.default", write_hardtanh),
+  FORM("lerp.Scalar", write_lerp),
+  FORM("addcmul.default", write_addcmul),
+  FORM("addcdiv.default", write_addcdiv),
+  FORM("leaky_relu.default", write_leaky_relu),
+  FORM("softplus.default", write_softplus),
+  FORM("threshold.default", write_threshold),
+  FORM("gelu.default", write_gelu),
+  FORM("elu.default", write_elu),
+  FORM("celu.default", write_celu),
+  FORM("softshrink.default", write_softshrink),
+  FORM("hardshrink.default", write_hardshrink),
+  FORM("logit.default", write_logit),
+
+  FORM("where.self", write_where),
+  FORM("where.ScalarOther", write_where),
+  FORM("where.ScalarSelf", write_where),
+  FORM("where.Scalar", write_where),
+  FORM("masked_fill.Scalar", write_masked_fill),
+  FORM("masked_fill.Tensor", write_masked_fill),
+  FORM("fill_.Scalar", write_fill),
+  FORM("zero_.default", write_zero),
+  FORM("copy_.default", write_copy),
+  FORM("to.dtype", self),
+  FORM("to.device", self),
+  FORM("to.dtype_layout", self),
+  FORM("_to_copy.default", self),
+  FORM("type_as.default", self),
+  FORM("contiguous.default", self),
+  FORM("clone.default", self),
+  FORM("lift_fresh_copy.default", self),
+  FORM("lift_fresh.default", self),
+  FORM("alias.default", self),
+  FORM("detach.default", self),
+};
+const situ__onnx_forms situ__onnx_form_elementwise = { forms, sizeof forms / sizeof *forms };

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Checks ONNX models that situ_onnx_export wrote, and compares what onnxruntime computes with situ's results.
+
+    SITU_EXPORT_DIR=DIR test_program_export    # leaves DIR/NAME.onnx and DIR/NAME.safetensors
+    python3 check_onnx.py DIR
+
+Needs onnx, onnxruntime, numpy and safetensors from PyPI. Prints a line for each file; its status is 1 if one differs.
+"""
+
+import glob
+import os
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+from safetensors.numpy import load_file
+
+
+def difference(got, want):
+    if got.shape != want.shape or got.dtype != want.dtype:
+        raise ValueError(f"{got.dtype} {got.shape}, not {want.dtype} {want.shape}")
+    if want.dtype.kind != "f":
+        return float((got != want).sum())
+    scale = max(float(np.abs(want).max(initial=0)), 1e-30)
+    return float(np.abs(got - want).max(initial=0) / scale)
+
+
+def run(path, values):
+    onnx.checker.check_model(path, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    inputs = [values[name] for name in sorted(values) if name.startswith("in")]
+    names = [i.name for i in session.get_inputs()]
+    return session.run(None, dict(zip(names, inputs, strict=True)))[0]
+
+
+def main(directory):
+    bad = 0
+    paths = sorted(glob.glob(os.path.join(directory, "*.onnx")))
+    for path in paths:
+        values = load_file(path[:-5] + ".safetensors")
+        try:
+            worst = difference(run(path, values), values["out"])
+            bad += not worst <= 1e-5
+            print(f"{os.path.basename(path):28} {worst:.1e}")
+        except Exception as error:  # each kind is a finding: say which, and go on
+            bad += 1
+            print(f"{os.path.basename(path):28} {type(error).__name__}: {str(error).strip().splitlines()[0][:300]}")
+    print(f"{len(paths)} files, {bad} differ")
+    return bad != 0 or not paths
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
