@@ -1,0 +1,26 @@
+#!/bin/sh
+# PyTorch and onnxruntime load what tests/program/export and onnx_written write, and compute the same.
+# SPDX-License-Identifier: MIT
+# usage: exchange.sh SOURCE_DIRECTORY DIRECTORY_OF_TEST_PROGRAMS
+# SITU_TEST_PYTHON: a Python that has torch 2.15, onnx, onnxruntime and safetensors; by default build/torch/bin/python,
+# or python3.
+set -eu
+python=${SITU_TEST_PYTHON:-$1/build/torch/bin/python}
+skip() {
+  echo "SKIPPED: $1"
+  exit 77
+}
+[ -x "$python" ] || python=$(command -v "$python" || command -v python3) || skip "there is no python3"
+"$python" - 2>/dev/null <<'END' || skip "$python lacks torch 2.15, onnx, onnxruntime or safetensors"
+import onnx, onnxruntime, safetensors, sys, torch
+sys.exit(not torch.__version__.startswith("2.15."))
+END
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+mkdir "$work/own" "$work/torch"
+SITU_EXPORT_DIR=$work/own "$2/test_program_export"
+"$python" "$1/tools/exchange/check_export.py" "$work/own"
+"$python" "$1/tools/exchange/check_onnx.py" "$work/own"
+SITU_EXPORT_DIR=$work/torch SITU_TEST_ROOT=$1/tests "$2/test_program_onnx_written"
+"$python" "$1/tools/exchange/check_onnx.py" "$work/torch" "$1/tests/program/data"
