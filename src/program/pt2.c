@@ -31,7 +31,7 @@ bool situ__pt2_no_memory(void) { return situ__fail(SITU_E_NOMEM, situ__pt2_op, "
 /* ---- entries ---- */
 
 bool situ__pt2_json(const situ__pt2 *f, const char *name, situ__json_item **tree, char **text) {
-  const situ__zip_entry *e = situ__zip_find_inside(&f->zip, name);
+  const situ__zip_entry *e = f->early ? situ__zip_find(&f->zip, name) : situ__zip_find_inside(&f->zip, name);
   situ__problem problem;
   if (!e) return situ__pt2_bad(f, SITU_E_FORMAT, "has no %s", name);
   *text = situ__zip_load(&f->source, e, MODEL_MAX);
@@ -65,12 +65,16 @@ situ_dtype situ__pt2_dtype(const situ__json_item *number) {
 
 /* ---- the archive ---- */
 
+/* Early versions of torch.export.save (2.6 was seen) wrote a zip file whose entries are not in a directory. */
+static const char early_model[] = "serialized_exported_program.json";
+
 static bool check_kind(situ__pt2 *f) {
-  if (situ__zip_find(&f->zip, "serialized_exported_program.json"))
-    return situ__pt2_bad(
-        f, SITU_E_UNSUPPORTED,
-        "is of an early torch.export, whose weights are pickled: save it again with torch 2.9 or later");
+  f->early = situ__zip_find(&f->zip, early_model) != NULL;
+  if (f->early) return true;
   if (f->zip.count == 0) return situ__pt2_bad(f, SITU_E_FORMAT, "is an empty archive");
+  if (situ__zip_find_inside(&f->zip, "data.pkl"))
+    return situ__pt2_bad(f, SITU_E_UNSUPPORTED,
+                         "is of torch.save, and holds no program: load its tensors by situ_load");
   if (!situ__zip_has_text(&f->source, situ__zip_find_inside(&f->zip, "archive_format"), "pt2"))
     return situ__pt2_bad(f, SITU_E_FORMAT, "is a zip file, but not of torch.export.save");
   return situ__zip_has_text(&f->source, situ__zip_find_inside(&f->zip, "byteorder"), "little") ||
@@ -150,7 +154,7 @@ situ_nn_module *situ__pt2_load(const char *path, const situ_load_options *option
   char *text = NULL;
   situ_nn_module *m = NULL;
   f.program = situ__program_new(path);
-  if (f.program && open_archive(&f) && situ__pt2_json(&f, "models/model.json", &model, &text))
+  if (f.program && open_archive(&f) && situ__pt2_json(&f, f.early ? early_model : "models/model.json", &model, &text))
     m = read_module(&f, model);
   situ__free(model);
   situ__free(text);

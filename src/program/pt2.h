@@ -14,6 +14,7 @@ typedef struct situ__pt2 {
   situ__zip_source source;
   situ__mapping *mapping; /* NULL: values are read */
   situ__zip zip;
+  bool early; /* the layout of torch.export.save before archives of .pt2 were defined */
   situ__program *program;
   situ__names values;  /* value names of the graph */
   situ__names classes; /* module path: place in `class_names` */

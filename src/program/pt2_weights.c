@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/header.h"
+#include "io/torch.h"
 #include "program/pt2.h"
 #include "situ/autograd.h"
 #include "situ/sys/shape.h"
@@ -18,7 +19,24 @@ typedef struct section {
   situ__names files; /* file names that were loaded: places in `loaded` */
   situ_tensor **loaded;
   int32_t count;
+  situ_tree *pickled; /* of early archives: a dict of tensors; NULL: the above */
 } section;
+
+/* Early versions of torch.export wrote both sections by torch.save, each into an entry of the archive. */
+static bool open_pickled(situ__pt2 *f, section *s, const char *entry) {
+  const situ__zip_entry *e = situ__zip_find(&f->zip, entry);
+  situ__zip_source inside = f->source;
+  situ__torch archive;
+  *s = (section){ .directory = entry };
+  if (!e) return situ__pt2_bad(f, SITU_E_FORMAT, "has no %s", entry);
+  inside.start = e->offset;
+  inside.bytes = e->bytes;
+  if (situ__torch_open(&archive, &inside, f->mapping, &f->options)) s->pickled = situ__torch_tree(&archive);
+  situ__torch_close(&archive);
+  if (!s->pickled) return false;
+  return situ_tree_kind_of(s->pickled) == SITU_TREE_DICT ||
+         situ__pt2_bad(f, SITU_E_FORMAT, "has a %s that is not a dict", entry);
+}
 
 static bool open_section(situ__pt2 *f, section *s, const char *directory, const char *config) {
   char name[96];
@@ -36,6 +54,7 @@ static void close_section(section *s) {
   situ__free(s->tree);
   situ__free(s->text);
   situ__free(s->loaded);
+  situ_tree_free(s->pickled);
 }
 
 /* ---- a tensor ---- */
@@ -138,8 +157,19 @@ static bool add_children(situ__pt2 *f, situ_nn_module *m, const situ__json_item 
   return fine;
 }
 
-static bool add_part(situ__pt2 *f, situ_nn_module *m, const situ__json_item *spec, section *weights,
-                     section *constants) {
+/* The tensor of a path in a section, and what the file says of it beside its values. */
+static situ_tensor *find_tensor(situ__pt2 *f, section *from, const char *path, const situ__json_item **tensor_meta) {
+  char shown[SITU__SHOWN_MAX];
+  const situ__json_item *item = situ__json_get(situ__json_get(from->tree, "config"), path);
+  const situ_tree *pickled = from->pickled ? situ_tree_find(from->pickled, path) : NULL;
+  if (pickled && situ_tree_kind_of(pickled) == SITU_TREE_TENSOR) return situ_tree_value(pickled);
+  if (!item) return situ__pt2_bad(f, SITU_E_FORMAT, "has no values of '%s'", situ__shown(path, shown)), NULL;
+  *tensor_meta = situ__json_get(item, "tensor_meta");
+  return load_tensor(f, from, item);
+}
+
+static bool add_part(situ__pt2 *f, situ_nn_module *m, const situ__json_item *graph, const situ__json_item *spec,
+                     section sections[2]) {
   const situ__json_item *held = spec->count == 1 ? spec + 1 : spec;
   const bool parameter = held->key && strcmp(held->key, "parameter") == 0;
   const bool buffer = held->key && strcmp(held->key, "buffer") == 0;
@@ -148,30 +178,36 @@ static bool add_part(situ__pt2 *f, situ_nn_module *m, const situ__json_item *spe
   const char *path = situ__pt2_string(situ__json_get(held, parameter ? "parameter_name"
                                                            : buffer  ? "buffer_name"
                                                                      : "tensor_constant_name"));
+  const char *value = situ__pt2_string(situ__json_get(situ__json_get(held, "arg"), "name"));
+  const situ__json_item *about = situ__json_get(situ__json_get(graph, "tensor_values"), value);
   const situ__json_item *persistent = situ__json_get(held, "persistent");
   const bool transient = constant || (buffer && persistent && persistent->kind == SITU__JSON_FALSE);
-  section *from = transient ? constants : weights;
-  const situ__json_item *item = situ__json_get(situ__json_get(from->tree, "config"), path);
-  char shown[SITU__SHOWN_MAX];
-  if (!item) return situ__pt2_bad(f, SITU_E_FORMAT, "has no values of '%s'", situ__shown(path, shown));
-  situ_tensor *t = load_tensor(f, from, item);
+  situ_tensor *t = find_tensor(f, &sections[transient], path, &about);
   const situ_nn_kind kind = parameter ? SITU_NN_PARAMETER : transient ? SITU_NN_TRANSIENT : SITU_NN_BUFFER;
   if (!t || !situ_nn_add_tensor(m, path, NULL, t, kind)) return false;
-  const situ__json_item *grad = situ__json_get(situ__json_get(item, "tensor_meta"), "requires_grad");
+  const situ__json_item *grad = situ__json_get(about, "requires_grad");
   const bool frozen = parameter && grad && grad->kind == SITU__JSON_FALSE;
   return !frozen || situ_requires_grad_(t, false);
 }
 
+/* The weights, and the constants. */
+static bool open_sections(situ__pt2 *f, section sections[2]) {
+  if (f->early)
+    return open_pickled(f, &sections[0], "serialized_state_dict.pt") &&
+           open_pickled(f, &sections[1], "serialized_constants.pt");
+  return open_section(f, &sections[0], "data/weights", "model_weights_config.json") &&
+         open_section(f, &sections[1], "data/constants", "model_constants_config.json");
+}
+
 bool situ__pt2_build(situ__pt2 *f, situ_nn_module *m, const situ__json_item *model) {
-  const situ__json_item *signature = situ__json_get(situ__json_get(model, "graph_module"), "signature");
-  section weights = { 0 }, constants = { 0 };
+  const situ__json_item *module = situ__json_get(model, "graph_module");
+  section sections[2] = { { 0 }, { 0 } };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  bool fine = add_children(f, m, model) && open_section(f, &weights, "data/weights", "model_weights_config.json") &&
-              open_section(f, &constants, "data/constants", "model_constants_config.json");
-  for (EACH_MEMBER(spec, situ__json_get(signature, "input_specs")))
-    fine = fine && add_part(f, m, spec, &weights, &constants);
-  close_section(&weights);
-  close_section(&constants);
+  bool fine = add_children(f, m, model) && open_sections(f, sections);
+  for (EACH_MEMBER(spec, situ__json_get(situ__json_get(module, "signature"), "input_specs")))
+    fine = fine && add_part(f, m, situ__json_get(module, "graph"), spec, sections);
+  close_section(&sections[0]);
+  close_section(&sections[1]);
   return situ_scope_end(&scope) == SITU_OK && fine;
 }

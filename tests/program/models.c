@@ -110,7 +110,8 @@ static double train(situ_nn_module *m, const situ_tree *all) {
   if (situ_item(situ_tree_get(all, "rate"), &rate) != SITU_OK) return INFINITY;
   situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = rate });
   float losses[STEPS];
-  bool fine = optim && situ_copy_to_host(situ_tree_get(all, "losses"), losses, sizeof losses) == SITU_OK;
+  bool fine = optim && situ_copy_to_host(situ_to_dtype(situ_tree_get(all, "losses"), SITU_F32), losses,
+                                         sizeof losses) == SITU_OK;
   for (int i = 0; fine && i < STEPS; i++) {
     situ_scope scope;
     situ_scope_begin(&scope);

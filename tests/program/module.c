@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "situ/situ.h"
 
 static situ_scope scope;
@@ -225,6 +228,62 @@ static void says_where_a_call_failed(void **state) {
   situ_nn_free(m);
 }
 
+/* What is parsed is read: a mapped file may be cut short by another program, and then ends this one. */
+static int64_t reads, reads_left;
+
+static ssize_t read_some(int fd, void *data, size_t count, off_t at) {
+  reads++;
+  return reads_left-- > 0 ? pread(fd, data, count, at) : 0;
+}
+
+static void *refuse_map(void *address, size_t length, int protection, int flags, int fd, off_t at) {
+  (void)address, (void)length, (void)protection, (void)flags, (void)fd, (void)at;
+  return MAP_FAILED;
+}
+
+static void maps_only_on_demand(void **state) {
+  (void)state;
+  const situ__calls calls = situ__sys;
+  static const char *const names[] = { "mlp", "torch2.6-mlp" };
+  situ__sys.mmap = refuse_map;
+  situ__sys.pread = read_some;
+  for (int i = 0; i < 2; i++) {
+    read_program(names[i]);
+    reads = 0, reads_left = INT64_MAX;
+    situ_nn_module *m = load(NULL);
+    assert_non_null(m);
+    situ_nn_free(m);
+    const int64_t all = reads;
+    for (int64_t k = 0; k < all; k++) {
+      reads_left = k;
+      assert_null(load(NULL));
+      expect_error(SITU_E_IO, "while being read");
+    }
+    reads_left = INT64_MAX;
+    assert_null(load(&(situ_load_options){ .map = true }));
+    expect_error(SITU_E_IO, "mapped");
+  }
+  situ__sys = calls;
+}
+
+/* Files of early versions, whose weights are pickled, and of torch.save. */
+static void reads_pickled_weights_safely(void **state) {
+  (void)state;
+  read_program("torch2.6-mlp");
+  replace("_rebuild_tensor_v2", "_rebuild_tensor_xx");
+  assert_null(load(NULL));
+  expect_error(SITU_E_UNSUPPORTED, "calls torch._utils._rebuild_tensor_xx");
+  read_program("torch2.6-mlp");
+  replace("serialized_constants.pt", "serialized_constantsxpt");
+  assert_null(load(NULL));
+  expect_error(SITU_E_FORMAT, "has no serialized_constants.pt");
+  char path[512];
+  const char *root = getenv("SITU_TEST_ROOT");
+  (void)snprintf(path, sizeof path, "%s/io/data/state.pt", root ? root : ".");
+  assert_null(situ_export_load(path, NULL));
+  expect_error(SITU_E_UNSUPPORTED, "load its tensors by situ_load");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
 
 int main(void) {
@@ -238,6 +297,8 @@ int main(void) {
     TEST(refuses_other_files),
     TEST(refuses_damaged_weights),
     TEST(says_where_a_call_failed),
+    TEST(maps_only_on_demand),
+    TEST(reads_pickled_weights_safely),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,9 @@ SPDX-License-Identifier: MIT
   python3 tools/exchange/generate.py --onnx [--all DIR]   NAME.onnx, beside the NAME.safetensors of the above (needs
                                                           onnx and onnxscript)
 
+  python3 tools/exchange/generate.py --old        models by an earlier torch ('torch==2.6.*', 2.9, 2.12), as
+                                                  torch2.6-NAME
+
 NAME.pt2 is the exported program; NAME.safetensors has in.K.NAME and out.K.N of shape K (two batch sizes, if the model
 allows), and the losses of 20 steps of SGD at `rate` on train.NAME: the sum of the mean squares of all floating
 outputs."""
@@ -33,6 +36,7 @@ import models  # noqa: E402
 
 STEPS = 20
 CORE = "core-"
+OLD = "torch" + ".".join(torch.__version__.split(".")[:2]) + "-"
 # Where a larger rate makes the losses jump, differences of rounding grow with them.
 RATES = {"tv.fcn_resnet50": 1e-6, "tv.resnet18": 3e-5}
 # A frame of a stack trace, whose path is of the machine that exports.
@@ -82,11 +86,11 @@ def losses(net, given, rate):
 
 def generate(name, directory):
     torch.manual_seed(0)
-    model = name.removeprefix(CORE)
+    model = name.removeprefix(CORE).removeprefix(OLD)
     net, inputs = models.ROWS[model]()
     net = net.eval()
     program, batches = export(net, inputs(2), [2, 3])
-    if name != model:
+    if name.startswith(CORE):
         program = program.run_decompositions()
     thin(program)
     torch.export.save(program, os.path.join(directory, name + ".pt2"))
@@ -136,6 +140,7 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--core", action="store_true")
     parser.add_argument("--onnx", action="store_true")
+    parser.add_argument("--old", action="store_true")
     parser.add_argument("--only", default="")
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("directory", nargs="?", default=os.path.join(here, "..", "..", "tests", "program", "data"))
@@ -143,6 +148,8 @@ def main():
     names = options.only.split(",") if options.only else models.LISTED if options.all else models.COMMITTED_ONNX if options.onnx else models.COMMITTED
     core = names if options.core else [] if options.all or options.only or options.onnx else models.COMMITTED_CORE
     names = ([] if options.core else names) + [CORE + name for name in core]
+    if options.old:
+        names = [OLD + name for name in models.COMMITTED_OLD]
     os.makedirs(options.directory, exist_ok=True)
     failed = 0
     for name in names:

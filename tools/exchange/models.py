@@ -153,6 +153,39 @@ def mlp():
     return net, lambda batch: {"input": torch.randn(batch, 6)}
 
 
+@row("mlp-f64")
+def mlp_f64():
+    net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3), nn.Softplus()).double()
+    return net, lambda batch: {"input": torch.randn(batch, 6, dtype=torch.float64)}
+
+
+class Transformer(nn.Module):
+    """A pre-norm encoder layer of its own parts, with a causal mask and positions that are not saved."""
+
+    def __init__(self, width=16, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.embed = nn.Embedding(31, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.feed = nn.Sequential(nn.Linear(width, 32), nn.GELU(), nn.Linear(32, width))
+        self.register_buffer("place", torch.randn(8, width), persistent=False)
+        self.scale = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, ids):
+        x = self.embed(ids) + self.scale * self.place
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return x + self.feed(self.norm2(x))
+
+
+@row("transformer")
+def transformer():
+    return Transformer(), lambda batch: {"ids": torch.randint(0, 31, (batch, 8))}
+
+
 @row("cnn")
 def cnn():
     net = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3), nn.ReLU(),
@@ -199,7 +232,9 @@ hugging("tiny-gpt2", "GPT2LMHeadModel", "GPT2Config", short, vocab_size=31, n_em
         n_positions=16, bos_token_id=1, eos_token_id=2)
 hugging("tiny-resnet", "ResNetModel", "ResNetConfig", image(16), embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1],
         layer_type="basic")
-COMMITTED = "mlp cnn lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet".split()
+# Exported by earlier versions of torch, too (generate.py --old).
+COMMITTED_OLD = "mlp mlp-f64 cnn lstm transformer".split()
+COMMITTED = "mlp cnn lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet mlp-f64 transformer".split()
 COMMITTED_ONNX = "mlp cnn lstm gru unet-ish tiny-bert tiny-resnet".split()
 # After run_decompositions().
 COMMITTED_CORE = "unet-ish tiny-bert".split()
