@@ -70,25 +70,27 @@ size_t situ__gemm_scratch(const situ__gemm *g) {
   return scratch_of(g, &p);
 }
 
-/* a that is packed in slivers is read sliver by sliver. */
-static inline void panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, bool slivers, int64_t width,
+/* a that is packed in slivers is read sliver by sliver. The tile is not copied: wide loads of what was just written in
+   parts wait for the stores, which took a quarter of a product of one row. */
+static inline void panel(const situ__gemm_kernels *kernels, situ__tile *t, int64_t rows, bool slivers, int64_t width,
                          size_t elem) {
   static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
   const situ__tile_fn *tiles = kernels->tile[width / kernels->lanes - 1];
-  const char *a = t.a;
-  char *c = t.c;
+  const char *a = t->a;
+  char *c = t->c;
   int h = slivers || !tiles[SITU__TILE_HEIGHTS - 1] ? SITU__TILE_HEIGHTS - 2 : SITU__TILE_HEIGHTS - 1;
   for (int64_t i = 0; i < rows; i += height[h]) {
     while (height[h] > rows - i) h--;
-    const int64_t at = slivers ? i / SITU__SLIVER * SITU__SLIVER * t.k + i % SITU__SLIVER : i * t.a_row;
-    t.a = a + at * (int64_t)elem;
-    t.c = c + (size_t)(i * t.c_row) * elem;
-    tiles[h](&t);
+    const int64_t at = slivers ? i / SITU__SLIVER * SITU__SLIVER * t->k + i % SITU__SLIVER : i * t->a_row;
+    t->a = a + at * (int64_t)elem;
+    t->c = c + (size_t)(i * t->c_row) * elem;
+    tiles[h](t);
   }
+  t->a = a;
 }
 
 void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem) {
-  panel(kernels, t, rows, false, width, elem);
+  panel(kernels, &t, rows, false, width, elem);
 }
 
 /* Position of a block, and its scratch. */
@@ -134,7 +136,7 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
       t.b = b;
       t.b_row = g->b_row;
     }
-    panel(p->kernels, t, at->mc, p->pack_a, width, elem);
+    panel(p->kernels, &t, at->mc, p->pack_a, width, elem);
   }
 }
 

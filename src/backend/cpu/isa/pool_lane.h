@@ -17,8 +17,62 @@ ALWAYS_INLINE void FN(max_row)(const real *x, int64_t step, int64_t first, int64
   }
 }
 
+/* Maxima without their places, in the same order. */
+ALWAYS_INLINE real FN(larger)(real y, real value) { return value > y || IS_NAN(value) ? value : y; }
+
+ALWAYS_INLINE void FN(max_values_row)(const real *x, int64_t step, int64_t first, int64_t last, real *y) {
+  INDEPENDENT
+  for (int64_t i = first; i < last; i++) y[i] = FN(larger)(y[i], x[i * step]);
+}
+
+static void FN(max_values)(const situ__plane *p, const real *large, real *y) {
+  const situ_window *w = p->window;
+  for (int64_t oh = 0; oh < p->out_height; oh++, y += p->out_width) {
+    for (int64_t i = 0; i < p->out_width; i++) y[i] = LOWEST;
+    for (int64_t kh = 0; kh < w->kernel[0]; kh++) {
+      const int64_t row = oh * w->stride[0] - w->padding[0] + kh * w->dilation[0];
+      if (row < 0 || row >= p->height) continue;
+      for (int64_t kw = 0; kw < w->kernel[1]; kw++) {
+        const span s = span_of(p, kw);
+        const real *x = large + row * p->width + s.offset;
+        if (w->stride[1] == 1) FN(max_values_row)(x, 1, s.first, s.last, y);
+        else if (w->stride[1] == 2) FN(max_values_row)(x, 2, s.first, s.last, y);
+        else FN(max_values_row)(x, w->stride[1], s.first, s.last, y);
+      }
+    }
+  }
+}
+
+/* Windows of 2 x 2 side by side, all inside of the plane. */
+static bool FN(is_halving)(const situ__plane *p) {
+  const situ_window *w = p->window;
+  bool halves = 2 * p->out_height <= p->height && 2 * p->out_width <= p->width;
+  for (int d = 0; d < 2; d++)
+    halves = halves && w->kernel[d] == 2 && w->stride[d] == 2 && w->padding[d] == 0 && w->dilation[d] == 1;
+  return halves;
+}
+
+static void FN(max_halving)(const situ__plane *p, const real *x, real *y) {
+  for (int64_t oh = 0; oh < p->out_height; oh++, x += 2 * p->width, y += p->out_width) {
+    const real *below = x + p->width;
+    INDEPENDENT
+    for (int64_t i = 0; i < p->out_width; i++) {
+      const real first = FN(larger)(x[2 * i], x[2 * i + 1]);
+      y[i] = FN(larger)(FN(larger)(first, below[2 * i]), below[2 * i + 1]);
+    }
+  }
+}
+
 static void FN(max)(const situ__plane *p, const void *large, void *small, int64_t *index) {
   const situ_window *w = p->window;
+  if (!index && FN(is_halving)(p)) {
+    FN(max_halving)(p, large, small);
+    return;
+  }
+  if (!index) {
+    FN(max_values)(p, large, small);
+    return;
+  }
   whole *tap = p->row;
   real *y = small;
   for (int64_t oh = 0; oh < p->out_height; oh++, y += p->out_width) {
@@ -35,7 +89,7 @@ static void FN(max)(const situ__plane *p, const void *large, void *small, int64_
         else FN(max_row)(x, w->stride[1], s.first, s.last, number, y, tap);
       }
     }
-    for (int64_t i = 0; index && i < p->out_width; i++) *index++ = place(p, oh, i, tap[i]);
+    for (int64_t i = 0; i < p->out_width; i++) *index++ = place(p, oh, i, tap[i]);
   }
 }
 

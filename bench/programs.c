@@ -1,0 +1,55 @@
+/* Programs that bench/torch/programs.py has beside onnxruntime: programs MODEL INPUT.npy... Inputs are in the program's
+   order. Each line of input is a number of calls; the answer is the processor time of one, in seconds. The line "save"
+   writes the results to out.0.npy, out.1.npy, ...
+   SPDX-License-Identifier: MIT */
+#include "support/measure.h"
+
+static situ_status save_result(const char *path, situ_tensor *t, void *payload) {
+  int *count = payload;
+  char name[32];
+  (void)path;
+  (void)snprintf(name, sizeof name, "out.%d.npy", (*count)++);
+  return situ_npy_save(name, t, NULL);
+}
+
+static void save(situ_nn_module *program, const situ_tree *in) {
+  situ_scope scope;
+  int count = 0;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *out = situ_nn_call(program, in);
+  need(situ_error());
+  need(situ_tree_each(out, save_result, &count));
+  situ_tree_free(out);
+  need(situ_scope_end(&scope));
+  printf("0\n");
+}
+
+static double time_calls(situ_nn_module *program, const situ_tree *in, int calls) {
+  situ_scope scope;
+  const double began = processor_seconds();
+  for (int i = 0; i < calls; i++) {
+    situ_scope_begin_no_grad(&scope);
+    situ_tree *out = situ_nn_call(program, in);
+    situ_tree_free(out);
+    need(situ_scope_end(&scope));
+  }
+  return (processor_seconds() - began) / calls;
+}
+
+int main(int argc, char **argv) {
+  char line[64];
+  if (argc < 2) return fprintf(stderr, "usage: programs MODEL INPUT.npy...\n"), 2;
+  situ_nn_module *program = situ_nn_eval(situ_export_load(argv[1], &(situ_load_options){ .map = true }));
+  need(situ_error());
+  situ_tree *in = situ_tree_list();
+  for (int i = 2; i < argc; i++) in = situ_tree_append(in, situ_tree_tensor(situ_npy_load(argv[i], NULL)));
+  need(situ_error());
+  while (fgets(line, sizeof line, stdin)) {
+    if (strncmp(line, "save", 4) == 0) save(program, in);
+    else printf("%.9g\n", time_calls(program, in, (int)strtol(line, NULL, 10)));
+    (void)fflush(stdout);
+  }
+  situ_tree_free(in);
+  situ_nn_free(program);
+  return 0;
+}

@@ -1,0 +1,139 @@
+# ONNX programs beside onnxruntime, one thread, f32, taking turns. Processor time, medians of the rounds.
+# Usage: programs.py LIBSITU.SO [ROUNDS [NAME...]]     (bench/programs is looked for beside the library)
+# SPDX-License-Identifier: MIT
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+try:
+    import numpy as np
+    import onnxruntime
+    import torch
+except ImportError as missing:
+    print("SKIPPED:", missing)
+    sys.exit(0)
+from torch import nn
+
+warnings.simplefilter("ignore")
+torch.manual_seed(0)
+program = os.path.abspath(os.path.join(os.path.dirname(sys.argv[1]), "bench", "programs"))
+rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+asked = sys.argv[3:]
+
+
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(32, 64, 2, batch_first=True), nn.Linear(64, 8)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1),
+                         nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 49, 10))
+
+
+def resnet():
+    import torchvision
+    return torchvision.models.resnet18()
+
+
+def bert():
+    from transformers import BertConfig, BertModel
+
+    class Hidden(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=False)
+
+        def forward(self, ids):
+            return self.net(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+
+    return Hidden()
+
+
+def images(*shape):
+    return lambda batch: torch.randn(batch, *shape)
+
+
+jobs = {
+    "mlp": (mlp, images(64), (1, 8, 32)),
+    "lstm": (Lstm, images(32, 32), (1, 8, 32)),
+    "cnn": (cnn, images(1, 28, 28), (1, 8, 32)),
+    "resnet18": (resnet, images(3, 224, 224), (1,)),
+    "bert_base": (bert, lambda batch: torch.randint(0, 30000, (batch, 128)), (1,)),
+}
+
+
+def export(make, inputs, path):
+    with torch.no_grad():
+        torch.onnx.export(make().eval(), (inputs,), path, dynamo=True, verbose=False)
+
+
+class Situ:
+    def __init__(self, path, directory, names):
+        environment = dict(os.environ, SITU_NUM_THREADS="1")
+        self.process = subprocess.Popen([program, path, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, cwd=directory, env=environment)
+
+    def ask(self, line):
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def open_runtime(path):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def time_runtime(session, feed, calls):
+    began = time.process_time()
+    for _ in range(calls):
+        session.run(None, feed)
+    return (time.process_time() - began) / calls
+
+
+def compare(name, make, inputs, batch, directory):
+    path = os.path.join(directory, "model.onnx")
+    export(make, inputs, path)
+    np.save(os.path.join(directory, "in.npy"), inputs.numpy())
+    session = open_runtime(path)
+    feed = {session.get_inputs()[0].name: inputs.numpy()}
+    situ = Situ(path, directory, ["in.npy"])
+    situ.ask("save")
+    want, got = session.run(None, feed)[0], np.load(os.path.join(directory, "out.0.npy"))
+    error = float(np.abs(want - got).max() / np.abs(want).max())
+    once = max(situ.ask(3), time_runtime(session, feed, 3))
+    calls = max(1, int(0.05 / once))
+    pairs = [(time_runtime(session, feed, calls), situ.ask(calls)) for _ in range(rounds)]
+    situ.end()
+    theirs, ours = (statistics.median(p[k] for p in pairs) for k in (0, 1))
+    ratio = statistics.median(p[0] / p[1] for p in pairs)
+    print(f"{name:10} batch {batch:3}   onnxruntime {1e6 * theirs:10.1f} us   situ {1e6 * ours:10.1f} us   "
+          f"ratio {ratio:5.2f}   error {error:.1e}", flush=True)
+    print(json.dumps({"program": name, "batch": batch, "onnxruntime_s": theirs, "situ_s": ours, "ratio": ratio,
+                      "error": error}), flush=True)
+
+
+print("onnxruntime", onnxruntime.__version__)
+for job, (builder, make_inputs, batches) in jobs.items():
+    for size in batches if not asked or job in asked else ():
+        with tempfile.TemporaryDirectory() as place:
+            compare(job, builder, make_inputs(size), size, place)
