@@ -109,6 +109,25 @@ static situ_tensor *run_conv(situ__op_call *c) {
   return plain[w.dims - 1](x, weight, situ__arg_tensor(c, 2), &o);
 }
 
+/* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those of
+   the shapes, with which situ compares the offsets. */
+static situ_tensor *run_deform_conv(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
+  const situ_shape pads = situ__arg_dims(c, 9), kernel = spatial_of(weight);
+  const int64_t group = situ__arg_int(c, 6), channels = situ_size(weight, 1), places = situ__arg_int(c, 8);
+  const windows w = { .dims = 2,
+                      .before = { at_or(pads, 0, 0), at_or(pads, 1, 0) },
+                      .after = { at_or(pads, 2, 0), at_or(pads, 3, 0) } };
+  if (situ_dim(x) != 4 || kernel.ndim != 2) return situ__call_refuse(c, "needs 2 spatial dimensions");
+  if (group * channels != situ_size(x, 1) ||
+      situ_size(situ__arg_tensor(c, 2), 1) != 2 * places * kernel.dim[0] * kernel.dim[1])
+    return situ__call_refuse(c, "has a group or an offset_group other than that of its inputs");
+  const situ_deform_conv2d_options o = { .stride = situ__arg_dims(c, 10),
+                                         .dilation = situ__arg_dims(c, 5),
+                                         .mask = situ__arg_tensor(c, 4) };
+  return situ_deform_conv2d(pad_windows(x, &w, NULL, 0), situ__arg_tensor(c, 2), weight, situ__arg_tensor(c, 3), &o);
+}
+
 /* Also output_padding and output_shape, which decides the padding. Uneven padding is cut from the whole result. */
 static situ_tensor *run_conv_transpose(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
@@ -349,6 +368,12 @@ static const situ__op_row rows[] = {
     .parameters = "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape",
     .inputs = 3,
     .run = run_conv_transpose },
+  { .target = "DeformConv",
+    .parameters = "t X, t W, t offset, t? B, t? mask, I? dilations, i group=1, I? kernel_shape, i offset_group=1, "
+                  "I? pads, I? strides",
+    .inputs = 5,
+    .since = 19,
+    .run = run_deform_conv },
   { .target = "MaxPool",
     .parameters = POOL ", i ceil_mode=0, i storage_order=0",
     .inputs = 1,
