@@ -205,6 +205,18 @@ typedef struct resamples {
   I64 outer, size, out, inner, rule, align, x, y; /* x, y: the operands' offsets */
 } resamples;
 
+/* Attention: l queries and s keys of each head, with e features of a key and v of a value; `shared` adjacent heads
+   have one matrix of keys. A head has `blocks` of queries or keys, each with `chunks` of features, a work-group each.
+   choice: the mask is bool. Strides are in elements; below: the operands' offsets, and the draw of dropout. */
+typedef struct attentions {
+  I64 shared, l, s, e, v, blocks, chunks, causal, choice, drops;
+  I64 q_row, q_col, k_row, k_col, v_row, v_col, mask_row, mask_col;
+  I64 y, stats, g, out, out2, seed, draw;
+} attentions;
+/* Queries or keys of a block, and features of a chunk, of which a work-group computes the results. */
+#define ATTENTION_BLOCK(cpu, bytes) ((cpu) || (bytes) == 4 ? 64 : 32)
+#define ATTENTION_WIDTH(cpu, bytes) ((cpu) ? 128 : ATTENTION_BLOCK(cpu, bytes))
+
 /* One pass of Fourier transforms of `length` elements: `left` of the length are to be transformed, `step` were. Lines
    are [outer, signal, inner] as they are read (from) and [outer, places, inner] as they are written (to). times: what
    an element is multiplied by; chirps: the result by the chirp; chirp: its length; back: its sign. */

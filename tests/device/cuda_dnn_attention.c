@@ -1,5 +1,5 @@
 /* Fused attention on the double's cuDNN: values and gradients against those in f32 on the cpu; what is not of its kind; a way back
-   that is composed. And the graphs handed to the real library (support/cuda/dnn_beside.c): SKIPPED where there is none.
+   by our own kernels. And the graphs handed to the real library (support/cuda/dnn_beside.c): SKIPPED where there is none.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -102,8 +102,8 @@ static void fused_body(void *payload) {
   }
 }
 
-/* Not of 16 bits, and heads that are not in steps of 8. */
-static void composed_body(void *payload) {
+/* Not of 16 bits, and heads that are not in steps of 8: our own kernels compute these. */
+static void own_kernels_body(void *payload) {
   (void)payload;
   static const kind odd = { "odd", 5, 7, 12, true, false };
   by(&kinds[1], SITU_F32, NULL, 0);
@@ -113,7 +113,7 @@ static void composed_body(void *payload) {
 }
 
 static void lose_engines(void) { cuda_double_state()->no_engines = true; }
-static void composed_way_back_body(void *payload) {
+static void own_way_back_body(void *payload) {
   (void)payload;
   by(&kinds[1], SITU_BF16, lose_engines, 1);
   by(&kinds[0], SITU_BF16, NULL, 0);
@@ -155,8 +155,8 @@ static void failing_body(void *payload) {
     assert_int_equal(in_child(name##_body, NULL), 0); \
   }
 IN_CHILD(fused)
-IN_CHILD(composed)
-IN_CHILD(composed_way_back)
+IN_CHILD(own_kernels)
+IN_CHILD(own_way_back)
 IN_CHILD(failing)
 
 static void real(void **state) {
@@ -168,7 +168,7 @@ static void real(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fused),   cmocka_unit_test(composed), cmocka_unit_test(composed_way_back),
+    cmocka_unit_test(fused),   cmocka_unit_test(own_kernels), cmocka_unit_test(own_way_back),
     cmocka_unit_test(failing), cmocka_unit_test(real),
   };
   return cmocka_run_group_tests_name("device/cuda_dnn_attention", tests, NULL, NULL);

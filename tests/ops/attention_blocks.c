@@ -1,7 +1,7 @@
 /* Attention over blocks of keys beside attention that keeps all weights, which a mask with a gradient asks for: every kind of
    mask, dropout, groups, dtype, and lengths around the blocks. Memory, which is linear in the length.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 opencl:0 */
 #include "situ/sys/op.h"
 #include "support/test.h"
 

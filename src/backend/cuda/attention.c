@@ -1,6 +1,5 @@
 /* Fused attention by cuDNN: softmax(scale q k^T + mask) v without the matrix of weights in memory. Two tables describe
-   it as elementary operations, which the library fuses. Problems that cuDNN does not support are not offered; the op
-   composes them.
+   it as elementary operations, which the library fuses. Our own kernels compute what cuDNN does not support.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -290,17 +289,8 @@ static situ__dnn_plan *find_plan(situ__cuda_device *d, const situ__dnn_problem *
   return situ__dnn_open(d, "attention", status) ? situ__dnn_find(d, "attention", p, describe, status) : NULL;
 }
 
-situ_status situ__cuda_offers_attention(int index, const situ_work *work) {
-  situ__dnn_problem p;
-  situ_status status = SITU_E_UNSUPPORTED;
-  if (!set_problem(&p, work)) return status;
-  situ__cuda_device *d = situ__cuda_enter(index, "attention", &status);
-  if (!d) return status;
-  const bool offered = find_plan(d, &p, &status) != NULL;
-  return situ__cuda_leave(d, offered || status != SITU_OK ? status : SITU_E_UNSUPPORTED);
-}
-
-static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const situ__dnn_problem *p) {
+/* Sets *done if the library had a plan. */
+static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const situ__dnn_problem *p, bool *done) {
   const bool back = work->op == SITU_ATTENTION_GRAD;
   const float scale = (float)work->scalar[0], hidden = -INFINITY, one = 1;
   int64_t uid[GIVEN] = { Q, K, V, O, STATS, SCALE };
@@ -312,9 +302,8 @@ static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const s
                               &scale };
   int count = 6;
   situ_status status;
-  bool done = false;
   situ__dnn_plan *plan = find_plan(d, p, &status);
-  if (!plan) return status == SITU_OK ? SITU_E_UNSUPPORTED : status;
+  if (!plan) return status;
   void *sums = NULL;
   if (p->more) uid[count] = HIDDEN, data[count++] = &hidden;
   if (back) {
@@ -327,18 +316,15 @@ static situ_status run_plan(situ__cuda_device *d, const situ_work *work, const s
     uid[count] = SUMS, data[count++] = sums;
     uid[count] = ONE, data[count++] = &one;
   }
-  status = situ__dnn_run(d, "attention", plan, count, uid, (void *const *)(uintptr_t)data, &done);
+  status = situ__dnn_run(d, "attention", plan, count, uid, (void *const *)(uintptr_t)data, done);
   situ__cuda_target_release(d->target.index, sums);
-  if (status != SITU_OK || done) return status;
-  return plan->none ? SITU_E_UNSUPPORTED
-                    : situ__host->fail(SITU_E_NOMEM, "attention", "no memory for %lld bytes of cuDNN's on cuda:%d",
-                                       (long long)plan->bytes, d->target.index);
+  return status;
 }
 
-situ_status situ__cuda_attention(int index, const situ_work *work) {
+bool situ__cuda_attend(situ__target *target, const situ_work *work, situ_status *status) {
   situ__dnn_problem p;
-  situ_status status = SITU_E_UNSUPPORTED;
-  if (!set_problem(&p, work)) return status;
-  situ__cuda_device *d = situ__cuda_enter(index, "attention", &status);
-  return d ? situ__cuda_leave(d, run_plan(d, work, &p)) : status;
+  bool done = false;
+  if (!set_problem(&p, work)) return false;
+  *status = run_plan((situ__cuda_device *)target, work, &p, &done);
+  return done || *status != SITU_OK;
 }

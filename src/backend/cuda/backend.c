@@ -2,11 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 
-/* Verbs that depend on optional libraries. */
 static situ_status offers(int index, const situ_work *work) {
-#ifdef SITU_CUDNN
-  if (work->verb == SITU_VERB_ATTENTION) return situ__cuda_offers_attention(index, work);
-#endif
+  if (work->verb == SITU_VERB_ATTENTION) return situ__lower_offers_attention(index, work);
   return work->verb == SITU_VERB_LINEAR ? situ__cuda_offers_linear(index, work) : SITU_OK;
 }
 
@@ -31,6 +28,7 @@ const situ__target_table situ__targets = {
   .product = situ__cuda_product,
 #ifdef SITU_CUDNN
   .convolve = situ__cuda_convolve,
+  .attend = situ__cuda_attend,
 #endif
 };
 
@@ -49,11 +47,7 @@ const situ_backend situ_module_backend = {
   .copy_out = situ__cuda_copy_out,
   .copy_peer = situ__cuda_copy_peer,
   .synchronize = situ__cuda_synchronize,
-  .kernel = { SITU__LOWERED
-#ifdef SITU_CUDNN
-                  [SITU_VERB_ATTENTION] = situ__cuda_attention,
-#endif
-              [SITU_VERB_LINEAR] = situ__cuda_linear },
+  .kernel = { SITU__LOWERED[SITU_VERB_LINEAR] = situ__cuda_linear },
   .offers = offers,
   .graph_begin = situ__cuda_graph_begin,
   .graph_end = situ__cuda_graph_end,

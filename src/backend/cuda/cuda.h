@@ -175,8 +175,7 @@ bool situ__cuda_product(situ__target *target, const situ_work *work, const walk 
 situ_status situ__cuda_offers_linear(int index, const situ_work *work);
 situ_status situ__cuda_linear(int index, const situ_work *work);
 /* Exists only in builds with cuDNN's headers (SITU_CUDNN). */
-situ_status situ__cuda_offers_attention(int index, const situ_work *work);
-situ_status situ__cuda_attention(int index, const situ_work *work);
+bool situ__cuda_attend(situ__target *target, const situ_work *work, situ_status *status);
 
 /* ---- convolution (conv.c) -------------------------------------------------------------------- */
 /* Exists only in builds with cuDNN's headers (SITU_CUDNN). */

@@ -18,7 +18,7 @@
   ROW(random)                                                                                    \
   ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) ROW(nll) ROW(unfold) \
       ROW(pool) ROW(resample) ROW(fft) ROW(cell) ROW(optimizer) ROW(reduce) ROW(softmax)          \
-      ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul)
+      ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul) ROW(attention)
 /* clang-format on */
 
 typedef enum situ__kernel_text {
@@ -102,6 +102,8 @@ typedef struct situ__target_table {
                   situ_status *status);
   /* May be NULL; the device is entered. A library's convolutions, with the same contract. */
   bool (*convolve)(situ__target *target, const situ_work *work, situ_status *status);
+  /* May be NULL; the device is entered. A library's attention, with the same contract. */
+  bool (*attend)(situ__target *target, const situ_work *work, situ_status *status);
 } situ__target_table;
 extern const situ__target_table situ__targets;
 
@@ -231,6 +233,9 @@ situ_status situ__lower_norm(int index, const situ_work *work);
 situ_status situ__lower_batch_norm(int index, const situ_work *work);
 situ_status situ__lower_nll(int index, const situ_work *work);
 situ_status situ__lower_cell(int index, const situ_work *work);
+situ_status situ__lower_attention(int index, const situ_work *work);
+/* For a backend's `offers`: whether kernels for this attention exist, and are faster than what composes it. */
+situ_status situ__lower_offers_attention(int index, const situ_work *work);
 situ_status situ__lower_optimizer(int index, const situ_work *work);
 
 /* All verbs that are lowered to kernels, and the slots of such a backend's verb table. */
@@ -241,7 +246,8 @@ situ_status situ__lower_optimizer(int index, const situ_work *work);
   ROW(REDUCE, reduce) ROW(ARG_REDUCE, arg_reduce) ROW(SCAN, scan) ROW(SORT, sort)                 \
   ROW(GATHER, gather) ROW(SCATTER, scatter) ROW(NONZERO, nonzero) ROW(MATMUL, matmul)             \
   ROW(CONV, conv) ROW(POOL, pool) ROW(RESAMPLE, resample) ROW(FFT, fft) ROW(SOFTMAX, softmax)     \
-  ROW(NORM, norm) ROW(BATCH_NORM, batch_norm) ROW(NLL, nll) ROW(CELL, cell) ROW(OPTIMIZER, optimizer)
+  ROW(NORM, norm) ROW(BATCH_NORM, batch_norm) ROW(NLL, nll) ROW(CELL, cell) ROW(ATTENTION, attention)   \
+  ROW(OPTIMIZER, optimizer)
 /* clang-format on */
 #define SITU__LOWERED_SLOT(verb, name) [SITU_VERB_##verb] = situ__lower_##name,
 #define SITU__LOWERED SITU__LOWERED_VERBS(SITU__LOWERED_SLOT)

@@ -29,6 +29,10 @@ SITU__LOWERED_VERBS(TRIED)
 
 situ_status situ__cl_copy(int index, const situ_work *work) { return believed_copy(index, work); }
 
+static situ_status offers(int index, const situ_work *work) {
+  return work->verb == SITU_VERB_ATTENTION ? situ__lower_offers_attention(index, work) : SITU_OK;
+}
+
 #define SLOT(verb, lowered) [SITU_VERB_##verb] = believed_##lowered,
 const situ_backend situ_module_backend = {
   .abi = SITU_BACKEND_ABI,
@@ -45,4 +49,5 @@ const situ_backend situ_module_backend = {
   .copy_peer = situ__cl_copy_peer,
   .synchronize = situ__cl_synchronize,
   .kernel = { SITU__LOWERED_VERBS(SLOT)[SITU_VERB_PACK] = situ__cl_pack },
+  .offers = offers,
 };

@@ -147,6 +147,22 @@ static bool cell(trial *t, const situ_work *w) {
   return true;
 }
 
+/* More keys than one block has; of the gradient, y and g are queries too. */
+static bool attention(trial *t, const situ_work *w) {
+  const shape queries = SHAPE(1, 7, 5), keys = SHAPE(1, 67, 5), rows = SHAPE(1, 7, 1), mask = SHAPE(1, 7, 67);
+  const bool back = w->op == SITU_ATTENTION_GRAD;
+  for (int k = 0; k < w->ins; k++)
+    place_in(t, w, k,
+             k == 1 || k == 2      ? keys
+             : k == (back ? 6 : 3) ? mask
+             : back && k == 4      ? rows
+                                   : queries,
+             back && k == 4 ? TRIAL_GENTLE : TRIAL_GENTLE);
+  for (int k = 0; k < w->outs; k++) place_out(t, w, k, k == 0 ? queries : back ? keys : rows);
+  t->work.integer[0] = 0; /* of so few queries, causal ones would see one block alone */
+  return true;
+}
+
 static bool optimizer(trial *t, const situ_work *w) {
   const situ_optimizer_item *like = w->list_count ? &w->list[0] : NULL;
   if (!like) return false;
@@ -213,6 +229,7 @@ bool situ__cl_trial_shape(trial *t, const situ_work *w) {
   case SITU_VERB_BATCH_NORM: return batch_norm(t, w);
   case SITU_VERB_NLL: return cross_entropy(t, w);
   case SITU_VERB_CELL: return cell(t, w);
+  case SITU_VERB_ATTENTION: return attention(t, w);
   case SITU_VERB_OPTIMIZER: return optimizer(t, w);
   default: element_by_element(t, w); return true;
   }

@@ -131,3 +131,17 @@ void situ__list_matmul(void) {
       ASK(.verb = SITU_VERB_MATMUL, .compute = (situ_dtype)t, .scalar = { 1, bias }, .ins = 3, .outs = 1,
           .in = { VIEW(t, 9, 9), VIEW(t, 9, 9), bias ? VIEW(t, 9, 9) : NULL }, .out = { VIEW(t, 9, 9) });
 }
+
+/* Without a mask, and with one that is bool or of the compute type. */
+void situ__list_attention(void) {
+  for (int t = FLOATS; t < SITU_DTYPES; t++)
+    for (int masked = 0; masked < 3; masked++) {
+      const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)t);
+      const situ_view_desc *x = VIEW(t, 2, 9, 8), *stats = VIEW(lane, 2, 9, 1),
+                           *mask = masked == 0 ? NULL : VIEW(masked == 1 ? SITU_BOOL : lane, 2, 9, 9);
+      ASK(.verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION, .ins = 4, .outs = 2, .in = { x, x, x, mask },
+          .out = { x, stats });
+      ASK(.verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION_GRAD, .ins = 7, .outs = 3,
+          .in = { x, x, x, x, stats, x, mask }, .out = { x, x, x });
+    }
+}
