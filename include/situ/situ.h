@@ -5,8 +5,10 @@
 
 #include "amp.h"
 #include "autograd.h"
+#include "comm.h"
 #include "data.h"
 #include "device.h"
+#include "dist.h"
 #include "error.h"
 #include "export.h"
 #include "func.h"

@@ -425,6 +425,52 @@ static bool run_after_hooks(const situ__pass *p) {
   return true;
 }
 
+/* Calls that the hooks of a pass have queued. */
+typedef struct callback {
+  situ_backward_callback call;
+  void *payload;
+  struct callback *next;
+} callback;
+/* Where the pass whose hooks run on this thread appends; NULL: none. */
+static SITU__THREAD_LOCAL callback **queued;
+
+situ_status situ_autograd_queue_callback(situ_backward_callback call, void *payload) {
+  static const char op[] = "autograd_queue_callback";
+  if (!situ__given(op, "callback", (const void *)(uintptr_t)call)) return situ_error();
+  if (!queued) return situ__fail(SITU_E_STATE, op, "no post-accumulate hook is running on this thread");
+  callback *added = situ__alloc(sizeof *added);
+  if (!added) return situ__no_memory(op, sizeof *added);
+  *added = (callback){ .call = call, .payload = payload };
+  callback **last = queued;
+  while (*last) last = &(*last)->next;
+  *last = added;
+  return SITU_OK;
+}
+
+/* Runs and frees all of them, also behind one that fails. */
+static bool run_callbacks(const situ__pass *p, callback *list) {
+  bool good = true;
+  while (list) {
+    callback *c = list;
+    list = c->next;
+    situ_scope s;
+    situ_scope_begin_no_grad(&s);
+    const situ_status status = c->call(c->payload);
+    if (status != SITU_OK && situ_error() == SITU_OK) situ__fail(status, p->op, "a callback behind backward failed");
+    good &= situ_scope_end(&s) == SITU_OK && status == SITU_OK;
+    situ__free(c);
+  }
+  return good;
+}
+
+static bool run_after_pass(const situ__pass *p) {
+  callback *list = NULL, **const outer = queued;
+  queued = &list;
+  bool good = run_after_hooks(p);
+  queued = outer;
+  return run_callbacks(p, list) && good;
+}
+
 static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, situ_tensor *given) {
   situ_tensor *grad = seed_gradient(p->op, t, given);
   const situ__operand root = { .node = t->node, .leaf = t->node ? NULL : t, .result = t->node_result };
@@ -436,7 +482,7 @@ static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, 
   bool good = complete_sinks(p) && (asked || commit_sinks(p));
   situ__use_end();
   if (good && asked) situ__asked_leaves(asked, p);
-  return good && (asked || run_after_hooks(p));
+  return good && (asked || run_after_pass(p));
 }
 
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {

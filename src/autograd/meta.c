@@ -160,3 +160,23 @@ situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t, situ_post_ac
   situ__meta *m = situ__meta_of(op, t);
   return m ? add_hook(op, &m->after, (situ__hook){ .after = fn, .payload = payload }) : situ_error();
 }
+
+static void remove_from(situ__hook **list, const void *payload) {
+  while (*list) {
+    situ__hook *hook = *list;
+    if (hook->payload != payload) {
+      list = &hook->next;
+      continue;
+    }
+    *list = hook->next;
+    situ__free(hook);
+  }
+}
+
+void situ_remove_hooks(situ_tensor *t, const void *payload) {
+  if (!situ__need("remove_hooks", "input", t)) return;
+  situ__meta *m = situ__meta_now(t);
+  if (!m) return;
+  remove_from(&m->hooks, payload);
+  remove_from(&m->after, payload);
+}

@@ -199,6 +199,10 @@ static const char *const kinds[SITU__HANDLE_KINDS] = {
   "a planned move",
   "a prepared optimiser state",
   "a prepared scheduler state",
+  "a communicator",
+  "a communicator's request",
+  "a simulated communicator's world",
+  "a distributed module",
 };
 
 bool situ__refuse_handle(const char *op, const char *argument, const void *handle, situ__handle_kind kind) {

@@ -28,6 +28,10 @@ typedef enum situ__handle_kind {
   SITU__A_MOVE,
   SITU__AN_OPTIMISER_STATE,
   SITU__A_SCHEDULER_STATE,
+  SITU__A_COMM,
+  SITU__A_COMM_REQUEST,
+  SITU__A_COMM_WORLD,
+  SITU__A_DDP,
   SITU__HANDLE_KINDS
 } situ__handle_kind;
 

@@ -8,17 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 /* Seconds between redraws: enough for the eye, and slow terminals cannot do more. */
 #define REDRAW 0.1
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Returns the columns of the terminal behind stderr; 0 if it is not a terminal. COLUMNS overrides it, as in other
    programs. */
@@ -98,7 +93,7 @@ static void draw_bar(const situ_progress *bar, int width, char *out) {
 
 static void draw_line(situ_progress *bar, bool last) {
   char tail[256], cells[60 * 3 + 1] = "", line[768];
-  double time = now();
+  double time = situ__seconds();
   bar->drawn = time;
   tail_text(bar, time - bar->started, tail, sizeof tail);
   int percent = bar->total > 0 ? (int)(100 * ((double)bar->done / (double)bar->total)) : -1;
@@ -127,7 +122,7 @@ void situ_progress_begin(situ_progress *bar, const char *label, int64_t total, c
   *bar = (situ_progress){ .total = total, .quiet = options && options->quiet };
   snprintf(bar->label, sizeof bar->label, "%s", label ? label : "");
   snprintf(bar->unit, sizeof bar->unit, "%s", options && options->unit ? options->unit : "it");
-  bar->started = now();
+  bar->started = situ__seconds();
   if (bar->quiet) return;
   const char *plain = getenv("NO_COLOR"), *terminal = getenv("TERM");
   bar->columns = terminal_columns();
@@ -139,7 +134,7 @@ void situ_progress_begin(situ_progress *bar, const char *label, int64_t total, c
 void situ_progress_add(situ_progress *bar, int64_t n) {
   if (!bar) return;
   bar->done += n;
-  if (!bar->quiet && bar->columns && now() - bar->drawn >= REDRAW) draw_line(bar, false);
+  if (!bar->quiet && bar->columns && situ__seconds() - bar->drawn >= REDRAW) draw_line(bar, false);
 }
 
 void situ_progress_note(situ_progress *bar, const char *fmt, ...) {

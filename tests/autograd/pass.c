@@ -323,6 +323,50 @@ static void threads_share_a_graph_that_one_frees(void **state) {
   expect_exact(situ_grad(c.w), SITU_SHAPE(2), 6, 12);
 }
 
+/* ---- calls behind a pass ---- */
+
+typedef struct behind {
+  int leaves, ends, seen; /* seen: leaves when the first end came */
+  bool fails;
+} behind;
+static situ_status count_end(void *payload) {
+  behind *b = payload;
+  if (!b->ends++) b->seen = b->leaves;
+  return b->fails ? SITU_E_STATE : SITU_OK;
+}
+static situ_status queue_end(situ_tensor *leaf, void *payload) {
+  behind *b = payload;
+  assert_non_null(leaf);
+  b->leaves++;
+  return situ_autograd_queue_callback(count_end, b);
+}
+
+/* Callbacks run once each, behind all hooks of all leaves; removed hooks do not run. */
+static void callbacks_run_behind_all_hooks(void **state) {
+  (void)state;
+  behind b = { 0 };
+  situ_tensor *x = leaf(3), *y = leaf(4);
+  assert_int_equal(situ_register_post_accumulate_grad_hook(x, queue_end, &b), SITU_OK);
+  assert_int_equal(situ_register_post_accumulate_grad_hook(y, queue_end, &b), SITU_OK);
+  assert_int_equal(situ_backward(situ_sum(situ_mul(x, y), NULL), NULL), SITU_OK);
+  assert_int_equal(b.leaves, 2);
+  assert_int_equal(b.ends, 2);
+  assert_int_equal(b.seen, 2);
+  assert_int_equal(situ_autograd_queue_callback(count_end, &b), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "autograd_queue_callback", "no post-accumulate hook");
+  b.fails = true;
+  assert_int_equal(situ_backward(situ_sum(situ_mul(x, y), NULL), NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "backward", "a callback behind backward failed");
+  assert_int_equal(b.ends, 4);
+  situ_remove_hooks(x, &b);
+  situ_remove_hooks(y, &x);
+  assert_int_equal(situ_backward(situ_sum(x, NULL), NULL), SITU_OK);
+  assert_int_equal(b.leaves, 4);
+  situ_remove_hooks(y, &b);
+  assert_int_equal(situ_backward(situ_sum(situ_mul(x, y), NULL), NULL), SITU_OK);
+  assert_int_equal(b.leaves, 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(only_what_is_asked_for_is_touched),
@@ -335,6 +379,7 @@ int main(void) {
     TEST(a_pass_that_failed_leaves_no_trace),
     TEST(a_hook_may_call_backward),
     TEST(a_hook_may_release_the_loss),
+    TEST(callbacks_run_behind_all_hooks),
     TEST(threads_share_a_leaf),
     TEST(threads_share_a_graph_that_all_retain),
     TEST(threads_share_a_graph_that_one_frees),

@@ -8,6 +8,7 @@
 #include "support/test.h"
 
 #include "api_calls.h"
+#include "situ/sys/comm_sim.h"
 #include "situ/sys/op.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -164,6 +165,7 @@ static void end_what_began(api_world *w, void *result, bool failed) {
     situ_dataset_free(**(situ_dataset ***)w->argument[3]);
     situ_dataset_free(**(situ_dataset ***)w->argument[4]);
   }
+  if (api_is(f, "comm_begin") && !failed) SITU_IGNORE(situ_comm_wait(**(situ_comm_request ***)w->argument[2]));
   if (api_is(f, "nn_alloc") && !failed) situ_nn_free(situ_nn_done(*(void **)result));
   if (api_is(f, "retain") && !failed) situ_release(*(situ_tensor **)result);
   if (api_is(f, "place_check") && !failed) situ_place_report_free(*(void **)w->argument[3]);
@@ -204,6 +206,9 @@ static void free_result(const api_world *w, void *result) {
   if (strstr(type, "situ_safetensors")) situ_safetensors_close(pointer);
   if (strstr(type, "situ_snapshot")) situ_snapshot_free(pointer);
   if (strstr(type, "situ_move_plan")) situ_move_plan_free(pointer);
+  if (strstr(type, "situ_comm ")) situ_comm_free(pointer);
+  if (strstr(type, "situ_comm_sim ")) situ_comm_sim_free(pointer);
+  if (strstr(type, "situ_dist_ddp")) situ_dist_ddp_free(pointer);
   if (strstr(type, "situ_optim_loading")) situ_optim_load_end(pointer, false);
   if (strstr(type, "situ_lr_scheduler_loading")) situ_lr_scheduler_load_end(pointer, false);
 }

@@ -4,6 +4,7 @@
 #define SITU_TESTS_SUPPORT_API_CALLBACKS_H
 
 #include "situ/situ.h"
+#include "situ/sys/comm.h"
 #include "situ/sys/op.h"
 
 /* One of a type, as the headers write it; NULL: there is none. */
@@ -11,5 +12,6 @@ void *api_callback(const char *type);
 extern const situ_function api_twice;
 extern const situ_dataset_type api_numbers;
 extern const situ_saved_tensors_hooks api_kept_values;
+extern const situ_comm_engine api_idle_engine;
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "situ/progress.h"
+#include "situ/sys/comm_sim.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/load.h"
 #include "situ/sys/move.h"
@@ -38,6 +39,10 @@ static void free_optim_loading(void *l) { situ_optim_load_end(l, false); }
 static void free_scheduler_loading(void *l) { situ_lr_scheduler_load_end(l, false); }
 static void free_plan(void *m) { situ_move_plan_free(m); }
 static void free_report(void *r) { situ_place_report_free(r); }
+static void free_comm(void *c) { situ_comm_free(c); }
+static void free_world(void *w) { situ_comm_sim_free(w); }
+static void free_ddp(void *d) { situ_dist_ddp_free(d); }
+static void end_request(void *r) { SITU_IGNORE(situ_comm_wait(r)); }
 
 /* What a function does with an object that it is given. */
 static api_owner owner_of(const api_world *w, const char *parameter) {
@@ -70,6 +75,10 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "safetensors_close", "file", API_TAKEN },
     { "snapshot_free", "snapshot", API_TAKEN },
     { "moving_free", "m", API_TAKEN },
+    { "comm_wait", "request", API_TAKEN },
+    { "comm_free", "comm", API_TAKEN },
+    { "comm_sim_free", "world", API_TAKEN },
+    { "dist_ddp_free", "ddp", API_TAKEN },
   };
   for (size_t i = 0; i < COUNT(list); i++)
     if (api_is(api_name(w), list[i].function) && api_is(parameter, list[i].parameter)) return list[i].owner;
@@ -178,6 +187,24 @@ static situ_graph *graph(api_world *w, api_owner owner) {
   return api_own(w, situ_graph_capture_end(), free_graph, owner);
 }
 
+/* ---- ranks: one alone, so that no call waits for another ---- */
+
+static situ_comm_sim *world(api_world *w, api_owner owner) {
+  return api_own(w, situ_comm_sim_new(1, NULL), free_world, owner);
+}
+static situ_comm *comm(api_world *w, api_owner owner) {
+  return api_own(w, situ_comm_sim_rank(world(w, API_KEPT), 0, NULL), free_comm, owner);
+}
+static situ_comm_request *request(api_world *w, api_owner owner) {
+  situ_comm_request *r = NULL;
+  SITU_IGNORE(situ_comm_begin(comm(w, API_KEPT), &(situ_comm_call){ .op = SITU_COMM_BARRIER }, &r));
+  return api_own(w, r, end_request, owner);
+}
+static situ_dist_ddp *ddp(api_world *w, api_owner owner) {
+  situ_nn_module *m = linear(w, API_KEPT);
+  return api_own(w, situ_dist_ddp_new(m, comm(w, API_KEPT), NULL), free_ddp, owner);
+}
+
 /* ---- files ---- */
 
 static situ_checkpoint *checkpoint(api_world *w) {
@@ -229,6 +256,10 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_nn_packed_sequence))
     AT(situ_nn_packed_sequence) = (situ_nn_packed_sequence){ .data = plain(w), .batch_sizes = ones(w, 2) };
   if (IS(situ_saved_tensors_hooks)) AT(situ_saved_tensors_hooks) = api_kept_values;
+  if (IS(situ_comm_engine)) AT(situ_comm_engine) = api_idle_engine;
+  if (IS(situ_comm_call))
+    AT(situ_comm_call) =
+        (situ_comm_call){ .count = 2, .send = api_memory(w, 4096), .receive = api_memory(w, 4096), .name = "x" };
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
   if (IS(situ_function)) AT(situ_function) = api_twice;
   if (IS(situ_nn_type)) AT(situ_nn_type) = holder_type;
@@ -315,6 +346,8 @@ static int64_t whole(const api_world *w, const char *name) {
   if (api_is(api_name(w), "sim_without")) return 0;
   if (api_is(api_name(w), "nn_walk") && strcmp(name, "which") == 0)
     return SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
+  if (api_is(name, "rank root peer")) return 0;
+  if (api_is(api_name(w), "comm_new comm_sim_new") && strcmp(name, "size") == 0) return 1;
   if (strcmp(name, "size") == 0) return api_is(api_name(w), "split mend_size") ? 1 : 4096;
   if (strcmp(name, "operand") == 0) return 0;
   if (strcmp(name, "capacity") == 0 &&
@@ -368,12 +401,15 @@ static const char *text(api_world *w, const char *name) {
 
 static situ_tensor *tensor(api_world *w, const char *name) {
   const char *f = api_name(w);
-  if (api_is(f,
-             "backward autograd_grad grad_scaler_scale register_hook register_post_accumulate_grad_hook retain_grad") ||
+  if (api_is(
+          f,
+          "backward autograd_grad grad_scaler_scale register_hook register_post_accumulate_grad_hook remove_hooks retain_grad") ||
       (api_is(f, "set_grad") && *name == 't')) {
     situ_tensor *leaf = situ_requires_grad_(plain(w), true);
-    return api_is(f, "set_grad register_hook register_post_accumulate_grad_hook") ? leaf : situ_sum(leaf, NULL);
+    return api_is(f, "set_grad register_hook register_post_accumulate_grad_hook remove_hooks") ? leaf
+                                                                                               : situ_sum(leaf, NULL);
   }
+  if (api_is(f, "comm_reduce_scatter comm_all_to_all")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2));
   if (api_is(f, "nn_utils_rnn_pack_padded_sequence") && strcmp(name, "lengths") == 0) return ones(w, 2);
   if (api_is(f, "take_memory") && strcmp(name, "meta") == 0)
     return situ_empty(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_META, 0 } });
@@ -428,6 +464,10 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_sampler)) return sampler(w, owner);
   if (IS(situ_graph)) return graph(w, owner);
   if (IS(situ_safetensors)) return api_own(w, situ_safetensors_open(path(w), NULL), free_file, owner);
+  if (IS(situ_comm)) return comm(w, owner);
+  if (IS(situ_comm_request)) return request(w, owner);
+  if (IS(situ_comm_sim)) return world(w, owner);
+  if (IS(situ_dist_ddp)) return ddp(w, owner);
   if (IS(situ_snapshot)) return api_own(w, situ_place_snapshot(linear(w, API_KEPT)), free_snapshot, owner);
   if (IS(situ_move_plan))
     return api_own(w, situ_move_plan_new("move", &(situ_move_request){ .tensor = plain(w), .to = w->device }, 1),

@@ -1,0 +1,64 @@
+/* Data parallel training (torch.nn.parallel.DistributedDataParallel), with the same bits for any number of ranks.
+   Threads: a distributed module is used by the thread that trains (docs/threads.md).
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DIST_H
+#define SITU_DIST_H
+
+#include "comm.h"
+#include "nn.h"
+
+SITU_BEGIN
+
+/** A module whose gradients are averaged over all ranks. */
+typedef struct situ_dist_ddp situ_dist_ddp;
+
+typedef struct situ_dist_ddp_options {
+  int64_t micro_batches; /**< of one step, over all ranks; 0: the number of ranks, as in torch. At least one a rank */
+  bool fast;            /**< gradients are added in the engine's own order: the last bits depend on the number of ranks.
+                              Only f32 and f64; other dtypes keep the fixed order */
+  int64_t bucket_bytes; /**< gradients are transferred in pieces of about this size; 0: 25 MiB */
+  int64_t check_every;  /**< compare the parameters of all ranks at every so many steps; 0: never */
+  bool no_broadcast;    /**< do not broadcast rank 0's values at the start: they must be the same on all ranks */
+  uint64_t seed;        /**< unless 0: each micro-batch begins with the default generator at this seed plus its number
+                              since the start, so that dropout has the same bits for any number of ranks */
+} situ_dist_ddp_options;
+
+/** Makes `module` data parallel over `comm`. A collective call: all ranks make it at once. Compares the names, dtypes
+    and shapes of all parameters and buffers (SITU_E_COMM names the first that differs, with both ranks), then gives
+    every rank the values of rank 0.
+
+    From then on the micro-batches of a step are numbered over all ranks: of M, rank r of R has those from r M / R on.
+    Each situ_backward is one of them. After the rank's last one of a step, every parameter that any rank has used holds
+    the average over the M micro-batches as its gradient; before, it has none. The M gradients are added in a fixed
+    binary tree over their numbers, so the bits do not depend on R (unless .fast): node [lo, hi) is the sum of [lo, mid)
+    and [mid, hi), where mid - lo is the largest power of 2 below hi - lo. A parameter that no rank has used keeps no
+    gradient. Floating buffers (batch norm's running statistics) begin each micro-batch with the values of the start of
+    the step, and end it with the average over all micro-batches, in the same tree; other buffers hold what the rank's
+    first micro-batch has made of them. For modules with buffers, call this module itself, not its parts.
+
+    A parameter that has a gradient when a step begins is refused (SITU_E_STATE): call situ_optim_zero_grad with
+    set_to_none. On an error in the last backward of a step, on any rank, all ranks drop the gradients of the step, get
+    their buffers back, and return SITU_E_COMM or SITU_E_TIMEOUT, unless they have finished the step; parameters and
+    optimiser are as before the step.
+
+    The module and the communicator must outlive the result. NULL on error. */
+SITU_API situ_dist_ddp *situ_dist_ddp_new(situ_nn_module *module, situ_comm *comm,
+                                          const situ_dist_ddp_options *options);
+/** Number of micro-batches that this rank has in each step; -1 on error. */
+SITU_API int64_t situ_dist_ddp_micro_batches(const situ_dist_ddp *ddp);
+/** The number, among all micro-batches of the step, of the one that the next backward ends: data is chosen by it; -1 on
+    error. */
+SITU_API int64_t situ_dist_ddp_micro_batch(const situ_dist_ddp *ddp);
+/** Number of steps finished so far; -1 on error. */
+SITU_API int64_t situ_dist_ddp_step(const situ_dist_ddp *ddp);
+/** torch's no_sync(): while on, gradients of a backward are added to .grad as without ddp; the next micro-batch
+    includes them. SITU_E_STATE in the middle of a step. */
+SITU_API SITU_CHECKED situ_status situ_dist_ddp_no_sync(situ_dist_ddp *ddp, bool on);
+/** Compares the values of all parameters and buffers across ranks, by a hash of each. A collective call. SITU_E_COMM
+    names the first that differs, and a rank. */
+SITU_API SITU_CHECKED situ_status situ_dist_ddp_check(situ_dist_ddp *ddp);
+/** Removes the hooks from the module, which stays as it is. NULL is fine. */
+SITU_API void situ_dist_ddp_free(situ_dist_ddp *ddp);
+
+SITU_END
+#endif

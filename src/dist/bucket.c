@@ -1,0 +1,110 @@
+/* Buckets: gradients and buffers of a distributed module, flat, and their sums over this rank's micro-batches.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/size.h"
+#include "dist/ddp.h"
+
+/* ---- which tensor is where ---- */
+
+static bool has_space(const situ__dist_bucket *b, const situ_dist_ddp *d, const situ__dist_item *item) {
+  const situ_tensor *first = d->items[b->items[0]].tensor;
+  const int64_t size = (int64_t)situ_dtype_size(b->dtype);
+  return b->of_buffers == item->is_buffer && b->dtype == situ_dtype_of(item->tensor) &&
+         situ_device_equal(situ_device_of(first), situ_device_of(item->tensor)) &&
+         (b->numel + item->numel) * size <= d->options.bucket_bytes;
+}
+
+static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *item) {
+  if (d->bucket_count == d->bucket_capacity) {
+    const int64_t capacity = d->bucket_capacity ? 2 * d->bucket_capacity : 4;
+    situ__dist_bucket *larger = situ__realloc(d->buckets, (size_t)capacity * sizeof *larger);
+    if (!larger) return NULL;
+    d->buckets = larger;
+    d->bucket_capacity = capacity;
+  }
+  situ__dist_bucket *b = &d->buckets[d->bucket_count];
+  *b = (situ__dist_bucket){ .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer };
+  if (!(b->items = situ__alloc((size_t)d->item_count * sizeof *b->items))) return NULL;
+  d->bucket_count++;
+  return b;
+}
+
+/* The bucket that items of this kind are put into now, or a new one. */
+static situ__dist_bucket *bucket_for(situ_dist_ddp *d, const situ__dist_item *item) {
+  for (int64_t i = d->bucket_count; i-- > 0;)
+    if (has_space(&d->buckets[i], d, item)) return &d->buckets[i];
+  return add_bucket(d, item);
+}
+
+bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
+  for (int64_t i = 0; i < d->item_count; i++) {
+    situ__dist_item *item = &d->items[i];
+    if (!item->in_bucket || !item->numel) continue;
+    situ__dist_bucket *b = bucket_for(d, item);
+    if (!b) return situ__no_memory(op, (size_t)d->item_count * sizeof *b->items), false;
+    item->offset = b->numel;
+    b->items[b->count++] = i;
+    b->numel += item->numel;
+  }
+  return true;
+}
+
+/* ---- one micro-batch ---- */
+
+/* A parameter that this micro-batch has not used has gradient 0 in it. */
+static situ_tensor *flat_part(const situ__dist_item *item) {
+  situ_tensor *t = item->is_buffer ? situ_detach(item->tensor) : situ_grad(item->tensor);
+  if (t) return situ_reshape(t, SITU_SHAPE(item->numel));
+  const situ_options like = { .dtype = situ_dtype_of(item->tensor), .device = situ_device_of(item->tensor) };
+  return situ_zeros(SITU_SHAPE(item->numel), &like);
+}
+
+static situ_tensor *flat_bucket(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  situ_tensor **parts = situ__alloc((size_t)b->count * sizeof *parts), *flat = NULL;
+  if (!parts) return situ__no_memory(op, (size_t)b->count * sizeof *parts), NULL;
+  bool good = true;
+  for (int64_t i = 0; good && i < b->count; i++) good = (parts[i] = flat_part(&d->items[b->items[i]])) != NULL;
+  if (good) flat = b->count == 1 ? situ_clone(parts[0]) : situ_cat(parts, (int)b->count, 0);
+  situ__free(parts);
+  return flat;
+}
+
+static void drop_node(const situ_dist_ddp *d, situ__dist_node *n) {
+  for (int64_t b = 0; n->sums && b < d->bucket_count; b++) situ_drop(&n->sums[b]);
+  situ__free(n->sums);
+  n->sums = NULL;
+}
+
+void situ__dist_drop_nodes(situ_dist_ddp *d) {
+  while (d->node_count) drop_node(d, &d->nodes[--d->node_count]);
+}
+
+/* The last two nodes become one. */
+static bool join_last(situ_dist_ddp *d) {
+  situ__dist_node *a = &d->nodes[d->node_count - 2], *b = &d->nodes[d->node_count - 1];
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  bool good = true;
+  for (int64_t i = 0; good && i < d->bucket_count; i++) good = situ_set(&a->sums[i], situ_add(a->sums[i], b->sums[i]));
+  SITU_IGNORE(situ_scope_end(&s));
+  a->hi = b->hi;
+  drop_node(d, b);
+  d->node_count--;
+  return good;
+}
+
+bool situ__dist_add_leaf(const char *op, situ_dist_ddp *d) {
+  situ__dist_node *n = &d->nodes[d->node_count];
+  *n = (situ__dist_node){ .lo = d->first + d->position, .hi = d->first + d->position + 1 };
+  if (!(n->sums = situ__calloc((size_t)(d->bucket_count + 1), sizeof *n->sums)))
+    return situ__no_memory(op, (size_t)(d->bucket_count + 1) * sizeof *n->sums), false;
+  d->node_count++;
+  for (int64_t b = 0; b < d->bucket_count; b++)
+    if (!situ_set(&n->sums[b], flat_bucket(op, d, &d->buckets[b]))) return false;
+  while (d->node_count >= 2) {
+    const situ__dist_node *left = &d->nodes[d->node_count - 2], *right = &d->nodes[d->node_count - 1];
+    if (!situ__dist_are_siblings(d->total, left->lo, left->hi, right->hi)) break;
+    if (!join_last(d)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,197 @@
+/* The public calls of a communicator: on host memory, and on tensors through host memory.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "dist/comm.h"
+#include "situ/ops.h"
+
+static const char itself[] = "this communicator";
+
+static bool is_request(const char *op, const situ_comm_request *r) {
+  return situ__valid(op, "request", r, SITU__A_COMM_REQUEST);
+}
+
+/* ---- on host memory ---- */
+
+static situ_comm_request *begin_call(const char *op, situ_comm *c, const situ_comm_call *call) {
+  situ_comm_request *r = situ__comm_open(op, c, call);
+  if (!r) return NULL;
+  if ((r->sent && !call->send) || (r->received && !call->receive)) {
+    situ__fail(SITU_E_ARG, op, "%s of %" PRId64 " elements without memory for what it %s", situ_comm_op_name(call->op),
+               call->count, r->sent && !call->send ? "sends" : "receives");
+    if (r->header->number) c->number--;
+    situ__comm_close(r);
+    return NULL;
+  }
+  r->receive = call->receive;
+  if (r->sent) memcpy(situ__comm_outgoing(r), call->send, r->sent);
+  situ__comm_post(c, r);
+  return r;
+}
+
+situ_status situ_comm_begin(situ_comm *comm, const situ_comm_call *call, situ_comm_request **request) {
+  static const char op[] = "comm_begin";
+  if (!situ__comm_given(op, comm) || !situ__given(op, "call", call) || !situ__given(op, "request", request))
+    return situ_error();
+  SITU__ALONE(in, &comm->alone, op, itself);
+  if (!in) return situ_error();
+  *request = begin_call(op, comm, call);
+  return *request ? SITU_OK : situ_error();
+}
+
+situ_status situ_comm_test(situ_comm_request *request, bool *done) {
+  static const char op[] = "comm_test";
+  if (!is_request(op, request) || !situ__given(op, "done", done)) return situ_error();
+  SITU__ALONE(in, &request->comm->alone, op, itself);
+  if (!in) return situ_error();
+  if (request->stage < SITU__COMM_DONE) situ__comm_progress(request->comm);
+  *done = request->stage >= SITU__COMM_DONE;
+  return SITU_OK;
+}
+
+static situ_status end_call(const char *op, situ_comm_request *r) {
+  const bool good = situ__comm_finish(op, r);
+  if (good && r->received) memcpy(r->receive, r->transfer.receive, r->received);
+  return good ? SITU_OK : situ_error();
+}
+
+situ_status situ_comm_wait(situ_comm_request *request) {
+  static const char op[] = "comm_wait";
+  if (!is_request(op, request)) return situ_error();
+  situ__alone *in = situ__alone_begin(&request->comm->alone, op, itself);
+  if (!in) return situ_error();
+  const situ_status status = end_call(op, request);
+  situ__alone_end(&in);
+  situ__comm_close(request);
+  return status;
+}
+
+situ_status situ__comm_call(const char *op, situ_comm *c, const situ_comm_call *call) {
+  SITU__ALONE(in, &c->alone, op, itself);
+  if (!in) return situ_error();
+  situ_comm_request *r = begin_call(op, c, call);
+  if (!r) return situ_error();
+  const situ_status status = end_call(op, r);
+  situ__comm_close(r);
+  return status;
+}
+
+situ_status situ_comm_run(situ_comm *comm, const situ_comm_call *call) {
+  static const char op[] = "comm_run";
+  if (!situ__comm_given(op, comm) || !situ__given(op, "call", call)) return situ_error();
+  return situ__comm_call(op, comm, call);
+}
+
+/* ---- on tensors ---- */
+
+/* A call whose values are t's. Returns the request when it has ended, with what has arrived; NULL after recording an
+   error. */
+static situ_comm_request *carry(const char *op, situ_comm *c, situ_tensor *t, const situ_comm_call *call) {
+  situ_comm_request *r = situ__comm_open(op, c, call);
+  if (!r) return NULL;
+  const bool filled = !r->sent || situ_copy_to_host(t, situ__comm_outgoing(r), r->sent) == SITU_OK;
+  if (filled) situ__comm_post(c, r);
+  else situ__comm_fail(c, SITU_E_COMM, c->rank, "rank %d gave up: %.159s", c->rank, situ_error_message());
+  if (filled && situ__comm_finish(op, r)) return r;
+  situ__comm_close(r);
+  return NULL;
+}
+
+static bool both_given(const char *op, const situ_comm *c, const situ_tensor *t) {
+  return situ__comm_given(op, c) && situ__valid(op, "t", t, SITU__A_TENSOR);
+}
+
+/* Carries t, and writes what arrives into it. */
+static situ_status carry_in_place(const char *op, situ_comm *c, situ_tensor *t, situ_comm_call call) {
+  if (!both_given(op, c, t)) return situ_error();
+  SITU__ALONE(in, &c->alone, op, itself);
+  if (!in) return situ_error();
+  call.dtype = situ_dtype_of(t);
+  call.count = situ_numel(t);
+  situ_comm_request *r = carry(op, c, t, &call);
+  if (!r) return situ_error();
+  const situ_status status = r->received ? situ_copy_from_host(t, situ__comm_arrived(r), r->received) : SITU_OK;
+  situ__comm_close(r);
+  return status;
+}
+
+/* Carries t, and returns what arrives in a new tensor of this shape. */
+static situ_tensor *carry_apart(const char *op, situ_comm *c, situ_tensor *t, situ_comm_call call, situ_shape shape) {
+  SITU__ALONE(in, &c->alone, op, itself);
+  if (!in) return NULL;
+  call.dtype = situ_dtype_of(t);
+  situ_comm_request *r = carry(op, c, t, &call);
+  if (!r) return NULL;
+  situ_tensor *out = situ_from_host(situ__comm_arrived(r), r->received, shape,
+                                    &(situ_options){ .dtype = call.dtype, .device = situ_device_of(t) });
+  situ__comm_close(r);
+  return out;
+}
+
+/* t is a stack of blocks, one for each rank. Sets the number of elements of one. */
+static bool is_stack(const char *op, const situ_comm *c, const situ_tensor *t, int64_t *count) {
+  if (situ_dim(t) >= 1 && situ_size(t, 0) == c->size) {
+    *count = situ_numel(t) / c->size;
+    return true;
+  }
+  const situ_shape shape = situ_shape_of(t);
+  situ__fail(SITU_E_SHAPE, op, "t has %d dimensions, %" PRId64 " rows: it must have a block for each of %d ranks",
+             shape.ndim, shape.ndim ? shape.dim[0] : 1, c->size);
+  return false;
+}
+
+situ_status situ_comm_all_reduce(situ_comm *comm, situ_tensor *t, situ_comm_reduction reduction, const char *name) {
+  return carry_in_place("comm_all_reduce", comm, t,
+                        (situ_comm_call){ .op = SITU_COMM_ALL_REDUCE, .reduction = reduction, .name = name });
+}
+
+situ_status situ_comm_broadcast(situ_comm *comm, situ_tensor *t, int root, const char *name) {
+  return carry_in_place("comm_broadcast", comm, t,
+                        (situ_comm_call){ .op = SITU_COMM_BROADCAST, .peer = root, .name = name });
+}
+
+situ_status situ_comm_send(situ_comm *comm, situ_tensor *t, int peer, const char *name) {
+  return carry_in_place("comm_send", comm, t, (situ_comm_call){ .op = SITU_COMM_SEND, .peer = peer, .name = name });
+}
+
+situ_status situ_comm_receive(situ_comm *comm, situ_tensor *t, int peer, const char *name) {
+  return carry_in_place("comm_receive", comm, t,
+                        (situ_comm_call){ .op = SITU_COMM_RECEIVE, .peer = peer, .name = name });
+}
+
+situ_tensor *situ_comm_all_gather(situ_comm *comm, situ_tensor *t, const char *name) {
+  static const char op[] = "comm_all_gather";
+  if (!both_given(op, comm, t)) return NULL;
+  situ_shape shape = situ_shape_of(t);
+  if (shape.ndim == SITU_MAX_DIMS)
+    return situ__fail(SITU_E_SHAPE, op, "t has %d dimensions: the result would have one more", shape.ndim), NULL;
+  memmove(shape.dim + 1, shape.dim, (size_t)shape.ndim++ * sizeof *shape.dim);
+  shape.dim[0] = comm->size;
+  return carry_apart(op, comm, t, (situ_comm_call){ .op = SITU_COMM_ALL_GATHER, .count = situ_numel(t), .name = name },
+                     shape);
+}
+
+situ_tensor *situ_comm_reduce_scatter(situ_comm *comm, situ_tensor *t, situ_comm_reduction reduction,
+                                      const char *name) {
+  static const char op[] = "comm_reduce_scatter";
+  situ_comm_call call = { .op = SITU_COMM_REDUCE_SCATTER, .reduction = reduction, .name = name };
+  if (!both_given(op, comm, t) || !is_stack(op, comm, t, &call.count)) return NULL;
+  situ_shape shape = situ_shape_of(t);
+  memmove(shape.dim, shape.dim + 1, (size_t)--shape.ndim * sizeof *shape.dim);
+  return carry_apart(op, comm, t, call, shape);
+}
+
+situ_tensor *situ_comm_all_to_all(situ_comm *comm, situ_tensor *t, const char *name) {
+  static const char op[] = "comm_all_to_all";
+  situ_comm_call call = { .op = SITU_COMM_ALL_TO_ALL, .name = name };
+  if (!both_given(op, comm, t) || !is_stack(op, comm, t, &call.count)) return NULL;
+  return carry_apart(op, comm, t, call, situ_shape_of(t));
+}
+
+situ_status situ_comm_barrier(situ_comm *comm, const char *name) {
+  static const char op[] = "comm_barrier";
+  if (!situ__comm_given(op, comm)) return situ_error();
+  return situ__comm_call(op, comm, &(situ_comm_call){ .op = SITU_COMM_BARRIER, .name = name });
+}

@@ -1,0 +1,121 @@
+/* Inside of a communicator: headers between ranks, and calls on their way.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DIST_COMM_H
+#define SITU_DIST_COMM_H
+
+#include "base/busy.h"
+#include "base/fail.h"
+#include "base/handle.h"
+#include "situ/sys/comm.h"
+
+enum { SITU__COMM_NAME = 64, SITU__COMM_TEXT = 512, SITU__COMM_RANKS = 4096 };
+
+/* What two ranks tell each other before a call. Sent as bytes: all ranks run one build on one architecture. */
+typedef struct situ__comm_header {
+  uint32_t magic;  /* the layout of this struct */
+  int32_t status;  /* SITU_OK: a call; else its sender has given up, and `text` says why */
+  int32_t culprit; /* of a failure: the rank that caused it; -1: unknown */
+  int32_t op, reduction, dtype, peer;
+  int64_t number; /* collectives begun so far on this communicator; 0 for SEND and RECEIVE */
+  int64_t count, step;
+  char name[SITU__COMM_NAME];
+  char text[320];
+} situ__comm_header;
+
+/* Another rank, as this one sees it. */
+typedef struct situ__peer {
+  void *incoming;           /* the engine's request for its next header; NULL: none is awaited any more */
+  situ__comm_header *next;  /* where that arrives */
+  situ__comm_header *inbox; /* headers that no call has asked for yet, in the order of their arrival */
+  size_t count, capacity;
+  bool claimed; /* in a pass over the calls: an earlier one waits for its next header */
+  bool heard;   /* it has said that it gave up */
+  bool silent;  /* it has said nothing since this rank gave up */
+  bool lost;    /* the engine says so: a failure of the calls that still need its header */
+  situ_comm_report report;
+} situ__peer;
+
+typedef enum situ__comm_stage {
+  SITU__COMM_HEADERS, /* some peer has not come to this call */
+  SITU__COMM_READY,   /* an earlier collective has to begin first */
+  SITU__COMM_VALUES,  /* the engine is at work */
+  SITU__COMM_DONE,
+  SITU__COMM_FAILED
+} situ__comm_stage;
+
+struct situ_comm_request {
+  uint32_t head;
+  situ_comm *comm; /* referenced */
+  situ_comm_request *later;
+  situ__comm_stage stage;
+  situ_comm_transfer transfer;
+  void *receive;             /* the program's memory */
+  size_t sent, received;     /* bytes */
+  situ__comm_header *header; /* apart, because an engine may read it for longer */
+  void **sending;            /* per rank: the engine's request for the header; NULL: done */
+  bool *answered;            /* per rank: it has come to this call, or need not */
+  int awaited;               /* ranks that have not */
+  void *values;              /* the engine's request */
+};
+
+struct situ_comm {
+  uint32_t head;
+  int32_t refs; /* the program's, until situ_comm_free, and one for each request */
+  situ__alone alone;
+  const situ_comm_engine *engine;
+  void *state;
+  int rank, size;
+  double deadline;
+  int64_t number;                   /* collectives begun */
+  situ__peer *peers;                /* per rank; its own is unused */
+  situ_comm_request *first, **last; /* calls that have begun, in order, until they end */
+  situ_status failed;               /* SITU_OK, or why it refuses calls */
+  int culprit;
+  char text[SITU__COMM_TEXT]; /* of that failure */
+};
+
+static inline bool situ__comm_given(const char *op, const situ_comm *c) {
+  return situ__valid(op, "comm", c, SITU__A_COMM);
+}
+static inline bool situ__comm_is_pair(situ_comm_op op) { return op == SITU_COMM_SEND || op == SITU_COMM_RECEIVE; }
+
+/* ---- headers (header.c) ---- */
+
+enum { SITU__COMM_MAGIC = 0x53430001 };
+/* Compares a peer's header with this rank's. Returns true if both are of one call, else false with `text` filled. */
+bool situ__comm_match(const situ__comm_header *mine, const situ__comm_header *its, int rank, int peer,
+                      char text[SITU__COMM_TEXT]);
+/* Writes "all_reduce "loss" (call 3, step 7)". */
+const char *situ__comm_call_text(const situ__comm_header *h, char text[SITU__COMM_NAME * 3]);
+
+/* ---- progress (progress.c) ---- */
+
+/* Begins to wait for the next header of each peer. Returns false after recording an error. */
+bool situ__comm_listen(const char *op, situ_comm *c);
+/* Sends this call's header, and puts the call last. On error the communicator has failed. */
+void situ__comm_post(situ_comm *c, situ_comm_request *r);
+/* One pass over headers and calls, without waiting. */
+void situ__comm_progress(situ_comm *c);
+/* Waits until r is done or has failed. */
+void situ__comm_await(situ_comm *c, situ_comm_request *r);
+/* The communicator fails: all calls end, and the other ranks are told. culprit: -1 if unknown. */
+void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *fmt, ...) SITU_PRINTF(4, 5);
+/* Records why the communicator has failed. */
+situ_status situ__comm_failure(const char *op, const situ_comm *c);
+
+/* ---- calls whose memory the library fills in itself (comm.c) ---- */
+
+/* A request with memory for call.count elements, whose call.send and .receive are not used. NULL after recording. */
+situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm_call *call);
+/* The memory that is sent, and that values arrive in: NULL where the op has none. */
+static inline void *situ__comm_outgoing(situ_comm_request *r) { return (void *)(uintptr_t)r->transfer.send; }
+static inline void *situ__comm_arrived(situ_comm_request *r) { return r->transfer.receive; }
+/* Waits for it. Returns false after recording an error; in both cases the request lives on. */
+bool situ__comm_finish(const char *op, situ_comm_request *r);
+/* NULL is fine. */
+void situ__comm_close(situ_comm_request *r);
+
+/* A call of the library for these values; op names it in messages. */
+situ_status situ__comm_call(const char *op, situ_comm *c, const situ_comm_call *call);
+
+#endif

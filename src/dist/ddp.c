@@ -1,0 +1,319 @@
+/* DistributedDataParallel: hooks on a module that turn the gradients of a step into averages over all ranks.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "dist/ddp.h"
+#include "situ/random.h"
+
+static const char new_op[] = "dist_ddp_new";
+static const char pass_op[] = "backward";
+
+static bool is_ddp(const char *op, const situ_dist_ddp *d) { return situ__valid(op, "ddp", d, SITU__A_DDP); }
+
+/* ---- buffers, from micro-batch to micro-batch ---- */
+
+static situ__dist_item *first_buffer(const situ_dist_ddp *d) { return d->items + d->parameter_count; }
+static situ__dist_item *end_of_items(const situ_dist_ddp *d) { return d->items + d->item_count; }
+
+/* The first micro-batch of a step remembers the buffers, the others begin with what it remembered. */
+static bool begin_buffers(situ_dist_ddp *d) {
+  for (situ__dist_item *b = first_buffer(d); b < end_of_items(d); b++) {
+    if (d->position == 0 ? !situ_set(&b->before, situ_clone(situ_detach(b->tensor)))
+                         : situ_version_of(b->tensor) != b->version && !situ_copy_(b->tensor, b->before))
+      return false;
+    b->version = situ_version_of(b->tensor);
+  }
+  return true;
+}
+
+/* torch's forward of DistributedDataParallel: the first call of a micro-batch. */
+static situ_status before_forward(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
+  situ_dist_ddp *d = payload;
+  (void)inputs, (void)output;
+  if (!m->training || d->begun) return SITU_OK;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  d->begun = begin_buffers(d);
+  const situ_status status = situ_scope_end(&s);
+  if (d->begun && d->options.seed)
+    situ_manual_seed(d->options.seed + (uint64_t)(d->step * d->total + d->first + d->position));
+  return d->begun ? SITU_OK : status;
+}
+
+static bool end_buffers(situ_dist_ddp *d) {
+  for (situ__dist_item *b = first_buffer(d); b < end_of_items(d); b++) {
+    if (situ_version_of(b->tensor) == b->version) continue;
+    if (!d->begun)
+      return situ__fail(SITU_E_STATE, pass_op,
+                        "buffer %s changed outside of a call of the module that situ_dist_ddp_new got: call that one",
+                        b->name) == SITU_OK;
+    b->used = true;
+    if (!b->in_bucket && d->position == 0 && !situ_set(&b->after, situ_clone(situ_detach(b->tensor)))) return false;
+  }
+  return true;
+}
+
+/* ---- the end of a step ---- */
+
+static void drop_gradients(const situ_dist_ddp *d) {
+  for (int64_t i = 0; i < d->parameter_count; i++) SITU_IGNORE(situ_set_grad(d->items[i].tensor, NULL));
+}
+
+static void end_step(situ_dist_ddp *d) {
+  situ__dist_drop_nodes(d);
+  d->position = 0;
+  d->begun = d->unsynced = false;
+  for (situ__dist_item *item = d->items; item < end_of_items(d); item++) {
+    situ_drop(&item->before);
+    situ_drop(&item->after);
+    situ_drop(&item->gradient);
+    item->used = false;
+    item->version = item->is_buffer ? situ_version_of(item->tensor) : 0;
+  }
+}
+
+/* As before the step: this rank cannot finish it, or another one cannot. */
+static void undo_step(situ_dist_ddp *d) {
+  drop_gradients(d);
+  for (situ__dist_item *b = first_buffer(d); b < end_of_items(d); b++)
+    if (b->before && situ_version_of(b->tensor) != b->version) SITU_IGNORE(!situ_copy_(b->tensor, b->before));
+  end_step(d);
+}
+
+/* Makes what the items get, so that nothing can fail once the ranks have agreed. */
+static bool prepare_items(situ_dist_ddp *d, situ_tensor *const *sums) {
+  for (int64_t k = 0; k < d->bucket_count; k++) {
+    const situ__dist_bucket *b = &d->buckets[k];
+    situ_tensor *mean = situ_div_scalar(sums[k], (double)d->total);
+    for (int64_t i = 0; i < b->count; i++) {
+      situ__dist_item *item = &d->items[b->items[i]];
+      situ_tensor *part = situ_reshape(situ_narrow(mean, 0, item->offset, item->numel), situ_shape_of(item->tensor));
+      if (!situ_set(&item->gradient, situ_clone(part))) return false;
+    }
+  }
+  return true;
+}
+
+static bool commit_items(situ_dist_ddp *d) {
+  for (situ__dist_item *item = d->items; item < end_of_items(d); item++) {
+    situ_tensor *value = item->in_bucket ? item->gradient : item->after;
+    if (!item->used || !value) continue;
+    if (item->is_buffer ? !situ_copy_(item->tensor, value) : situ_set_grad(item->tensor, value) != SITU_OK)
+      return false;
+  }
+  return true;
+}
+
+static bool reduce_step(situ_dist_ddp *d) {
+  situ_tensor **sums = situ__calloc((size_t)(d->bucket_count + 1), sizeof *sums);
+  if (!sums) return situ__no_memory(pass_op, (size_t)(d->bucket_count + 1) * sizeof *sums), false;
+  SITU__ALONE(in, &d->comm->alone, pass_op, "this communicator");
+  const bool good = in && situ__dist_reduce(pass_op, d, sums) && prepare_items(d, sums);
+  if (in && !good)
+    situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up at step %" PRId64 ": %.200s", d->comm->rank,
+                    d->step, situ_error_message());
+  situ__free(sums);
+  return good && situ__dist_agree(pass_op, d) && commit_items(d);
+}
+
+static bool finish_step(situ_dist_ddp *d) {
+  if (!reduce_step(d)) return false;
+  end_step(d);
+  d->step++;
+  return !d->options.check_every || d->step % d->options.check_every || situ__dist_compare_values(pass_op, d);
+}
+
+/* ---- the end of a backward pass ---- */
+
+static bool take_micro_batch(situ_dist_ddp *d) {
+  if (!end_buffers(d) || !situ__dist_add_leaf(pass_op, d)) return false;
+  drop_gradients(d);
+  d->position++;
+  d->begun = d->unsynced = false;
+  return true;
+}
+
+static situ_status after_pass(void *payload) {
+  situ_dist_ddp *d = payload;
+  const bool refused = d->refused;
+  d->queued = d->refused = false;
+  if (refused) return SITU_OK; /* the hook has recorded why */
+  const bool taken = take_micro_batch(d);
+  if (taken && (d->position < d->count || finish_step(d))) return SITU_OK;
+  if (!taken)
+    situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up at step %" PRId64 ": %.200s", d->comm->rank,
+                    d->step, situ_error_message());
+  undo_step(d);
+  return situ_error();
+}
+
+static situ_tensor *on_gradient(situ_tensor *grad, void *payload) {
+  situ__dist_item *item = payload;
+  item->prior = situ_grad(item->tensor) != NULL;
+  return grad;
+}
+
+static situ_status after_leaf(situ_tensor *leaf, void *payload) {
+  situ__dist_item *item = payload;
+  situ_dist_ddp *d = item->ddp;
+  (void)leaf;
+  if (d->no_sync) {
+    d->unsynced = true;
+    return SITU_OK;
+  }
+  if (item->prior && !d->unsynced) {
+    d->refused = d->queued;
+    return situ__fail(SITU_E_STATE, pass_op,
+                      "%s had a gradient already when micro-batch %" PRId64
+                      " began; call situ_optim_zero_grad(optim, true) behind each step",
+                      item->name, d->first + d->position);
+  }
+  item->used = true;
+  if (d->queued) return SITU_OK;
+  d->queued = true;
+  return situ_autograd_queue_callback(after_pass, d);
+}
+
+/* ---- making and freeing ---- */
+
+static void free_ddp(situ_dist_ddp *d) {
+  situ_nn_remove_hook(d->module, d->pre_hook);
+  if (d->items) end_step(d);
+  for (situ__dist_item *item = d->items; item && item < end_of_items(d); item++) {
+    if (item->tensor && !item->is_buffer) situ_remove_hooks(item->tensor, item);
+    situ_drop(&item->tensor);
+  }
+  for (int64_t b = 0; b < d->bucket_count; b++) situ__free(d->buckets[b].items);
+  situ__free(d->buckets);
+  situ__free(d->items);
+  situ_tree_free(d->names);
+  situ_tree_free(d->buffer_names);
+  situ__handle_free(d, sizeof *d, NULL);
+}
+
+static void add_item(situ_dist_ddp *d, const situ_tree *from, int64_t i, bool is_buffer) {
+  situ_tensor *t = situ_tree_tensor_at(from, i);
+  const bool summed = is_buffer ? situ_dtype_is_floating(situ_dtype_of(t)) : situ_requires_grad(t);
+  d->items[d->item_count++] = (situ__dist_item){ .ddp = d,
+                                                 .tensor = situ_retain(t),
+                                                 .name = situ_tree_key(from, i),
+                                                 .is_buffer = is_buffer,
+                                                 .in_bucket = summed,
+                                                 .numel = situ_numel(t),
+                                                 .version = situ_version_of(t) };
+}
+
+/* Parameters in the order in which backward reaches them, nearly: the reverse of the module's. */
+static bool list_items(situ_dist_ddp *d) {
+  d->names = situ_nn_parameters(d->module);
+  d->buffer_names = d->names ? situ_nn_buffers(d->module) : NULL;
+  if (!d->buffer_names) return false;
+  const int64_t buffers = situ_tree_count(d->buffer_names);
+  d->parameter_count = situ_tree_count(d->names);
+  const size_t count = (size_t)(d->parameter_count + buffers);
+  if (!(d->items = situ__calloc(count + 1, sizeof *d->items)))
+    return situ__no_memory(new_op, (count + 1) * sizeof *d->items), false;
+  for (int64_t i = d->parameter_count; i-- > 0;) add_item(d, d->names, i, false);
+  for (int64_t i = 0; i < buffers; i++) add_item(d, d->buffer_names, i, true);
+  return true;
+}
+
+static bool add_hooks(situ_dist_ddp *d) {
+  if (situ_nn_register_forward_pre_hook(d->module, before_forward, d, &d->pre_hook) != SITU_OK) return false;
+  for (int64_t i = 0; i < d->parameter_count; i++) {
+    situ__dist_item *item = &d->items[i];
+    if (item->in_bucket && (situ_register_hook(item->tensor, on_gradient, item) != SITU_OK ||
+                            situ_register_post_accumulate_grad_hook(item->tensor, after_leaf, item) != SITU_OK))
+      return false;
+  }
+  return true;
+}
+
+static bool set_options(situ_dist_ddp *d, const situ_dist_ddp_options *options) {
+  if (options) d->options = *options;
+  const int size = d->comm->size, rank = d->comm->rank;
+  if (!d->options.micro_batches) d->options.micro_batches = size;
+  if (!d->options.bucket_bytes) d->options.bucket_bytes = 25 << 20;
+  d->total = d->options.micro_batches;
+  if (d->total < size || d->total > INT32_MAX || d->options.bucket_bytes < 1 || d->options.check_every < 0)
+    return situ__fail(SITU_E_ARG, new_op,
+                      "micro_batches %" PRId64 ", bucket_bytes %" PRId64 ", check_every %" PRId64
+                      ": each of %d ranks needs a micro-batch, of at most %d, and sizes are not negative",
+                      d->total, d->options.bucket_bytes, d->options.check_every, size, INT32_MAX) == SITU_OK;
+  d->first = situ__dist_first(d->total, rank, size);
+  d->count = situ__dist_first(d->total, rank + 1, size) - d->first;
+  return true;
+}
+
+/* Options that shape the sums must be the same: a header with them in its place would only say that sizes differ. */
+static bool same_options(situ_dist_ddp *d) {
+  const situ_dist_ddp_options *o = &d->options;
+  int64_t mine[6] = { o->micro_batches, o->fast, o->bucket_bytes, o->check_every, o->no_broadcast, (int64_t)o->seed };
+  static const char *const name[6] = { "micro_batches", "fast", "bucket_bytes", "check_every", "no_broadcast", "seed" };
+  int64_t theirs[6];
+  memcpy(theirs, mine, sizeof mine);
+  const situ_comm_call call = {
+    .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 6, .send = mine, .receive = theirs, .name = "options"
+  };
+  bool good = situ__comm_call(new_op, d->comm, &call) == SITU_OK;
+  for (int i = 0; good && i < 6; i++)
+    if (mine[i] != theirs[i]) {
+      situ__fail(SITU_E_COMM, new_op, "options.%s is %" PRId64 " on rank %d, %" PRId64 " on rank 0", name[i], mine[i],
+                 d->comm->rank, theirs[i]);
+      situ_comm_abort(d->comm, situ_error_message());
+      good = false;
+    }
+  return good;
+}
+
+static bool start_ddp(situ_dist_ddp *d, const situ_dist_ddp_options *options) {
+  if (!set_options(d, options) || !list_items(d) || !situ__dist_fill_buckets(new_op, d)) return false;
+  SITU__ALONE(in, &d->comm->alone, new_op, "this communicator");
+  if (!in || !same_options(d) || !situ__dist_compare_layout(new_op, d)) return false;
+  if (!(d->options.no_broadcast ? situ__dist_compare_values(new_op, d) : situ__dist_broadcast(new_op, d))) return false;
+  end_step(d); /* the versions of the buffers are those after the broadcast */
+  return add_hooks(d);
+}
+
+situ_dist_ddp *situ_dist_ddp_new(situ_nn_module *module, situ_comm *comm, const situ_dist_ddp_options *options) {
+  SITU__MADE_OF_OPS(new_op);
+  if (!situ__valid(new_op, "module", module, SITU__A_MODULE) || !situ__comm_given(new_op, comm)) return NULL;
+  situ_dist_ddp *d = situ__handle_new(SITU__A_DDP, sizeof *d);
+  if (!d) return situ__no_memory(new_op, sizeof *d), NULL;
+  d->module = module;
+  d->comm = comm;
+  d->pre_hook = -1;
+  if (start_ddp(d, options)) return d;
+  free_ddp(d);
+  return NULL;
+}
+
+int64_t situ_dist_ddp_micro_batches(const situ_dist_ddp *ddp) {
+  return is_ddp("dist_ddp_micro_batches", ddp) ? ddp->count : -1;
+}
+int64_t situ_dist_ddp_micro_batch(const situ_dist_ddp *ddp) {
+  return is_ddp("dist_ddp_micro_batch", ddp) ? ddp->first + ddp->position : -1;
+}
+int64_t situ_dist_ddp_step(const situ_dist_ddp *ddp) { return is_ddp("dist_ddp_step", ddp) ? ddp->step : -1; }
+
+situ_status situ_dist_ddp_no_sync(situ_dist_ddp *ddp, bool on) {
+  static const char op[] = "dist_ddp_no_sync";
+  if (!is_ddp(op, ddp)) return situ_error();
+  if (on && ddp->position)
+    return situ__fail(SITU_E_STATE, op, "%" PRId64 " of %" PRId64 " micro-batches of the step have ended",
+                      ddp->position, ddp->count);
+  ddp->no_sync = on;
+  return SITU_OK;
+}
+
+situ_status situ_dist_ddp_check(situ_dist_ddp *ddp) {
+  static const char op[] = "dist_ddp_check";
+  if (!is_ddp(op, ddp)) return situ_error();
+  SITU__ALONE(in, &ddp->comm->alone, op, "this communicator");
+  return in && situ__dist_compare_values(op, ddp) ? SITU_OK : situ_error();
+}
+
+void situ_dist_ddp_free(situ_dist_ddp *ddp) {
+  if (ddp && is_ddp("dist_ddp_free", ddp)) free_ddp(ddp);
+}

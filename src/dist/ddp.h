@@ -1,0 +1,104 @@
+/* Inside of a distributed module: its tensors in buckets, and the sums of a step.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DIST_DDP_H
+#define SITU_DIST_DDP_H
+
+#include "dist/comm.h"
+#include "situ/dist.h"
+#include "situ/ops.h"
+
+/* A parameter or a buffer. */
+typedef struct situ__dist_item {
+  situ_dist_ddp *ddp;
+  situ_tensor *tensor; /* owned */
+  const char *name;    /* of ddp->names */
+  bool is_buffer;
+  bool in_bucket;        /* parameters that require a gradient, and floating buffers */
+  bool prior;            /* a parameter that had a gradient when this one arrived */
+  bool used;             /* in this step: it has got a gradient, or its values have changed */
+  int64_t offset, numel; /* in its bucket */
+  situ_tensor *before;   /* of a buffer: the values at the start of the step; owned */
+  situ_tensor *after;    /* of a buffer that is not averaged: those after the first micro-batch; owned */
+  situ_tensor *gradient; /* at the end of a step: what becomes .grad; owned */
+  uint32_t version;      /* of a buffer, when the micro-batch began */
+} situ__dist_item;
+
+/* Tensors that are summed together: of one dtype and device, and of one kind. */
+typedef struct situ__dist_bucket {
+  int64_t *items; /* indices */
+  int64_t count, numel;
+  situ_dtype dtype;
+  bool of_buffers;
+} situ__dist_bucket;
+
+/* The sum over the micro-batches [lo, hi), for each bucket. */
+typedef struct situ__dist_node {
+  int64_t lo, hi;
+  situ_tensor **sums; /* owned */
+} situ__dist_node;
+
+enum { SITU__DIST_DEPTH = 130 }; /* nodes that cover a range of 2^63 leaves: at most 2 a level */
+
+struct situ_dist_ddp {
+  uint32_t head;
+  situ_nn_module *module;
+  situ_comm *comm;
+  situ_dist_ddp_options options;
+  situ_tree *names; /* the module's parameters and buffers, whose keys the items point to */
+  situ_tree *buffer_names;
+  situ__dist_item *items; /* parameters in backward order, then buffers */
+  int64_t item_count, parameter_count;
+  situ__dist_bucket *buckets;
+  int64_t bucket_count, bucket_capacity;
+  int64_t total, first, count; /* micro-batches of a step, and those of this rank */
+  int64_t position;            /* how many of these have ended */
+  int64_t step;
+  int64_t pre_hook;
+  situ__dist_node nodes[SITU__DIST_DEPTH]; /* of this rank's micro-batches so far, in order */
+  int node_count;
+  bool no_sync, unsynced; /* unsynced: some .grad holds gradients of passes without synchronisation */
+  bool begun;             /* a forward of the next micro-batch has begun */
+  bool queued, refused;   /* in a pass: its end has been asked for; a hook has refused it */
+};
+
+/* ---- the tree over micro-batches (tree.c) ---- */
+
+/* Where node [lo, hi) with hi - lo > 1 is split. */
+int64_t situ__dist_split(int64_t lo, int64_t hi);
+/* Writes the largest nodes of the tree over `total` leaves that lie in [from, to), in order; returns their number, at
+   most SITU__DIST_DEPTH. */
+int situ__dist_cover(int64_t total, int64_t from, int64_t to, int64_t (*nodes)[2]);
+/* Whether [lo, mid) and [mid, hi) are the two halves of a node. */
+bool situ__dist_are_siblings(int64_t total, int64_t lo, int64_t mid, int64_t hi);
+/* The first micro-batch of a rank; that of rank `size` is the total. */
+static inline int64_t situ__dist_first(int64_t total, int rank, int size) {
+  return total / size * rank + total % size * rank / size;
+}
+
+/* ---- buckets (bucket.c) ---- */
+
+/* Assigns the items to buckets. Returns false after recording an error. */
+bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d);
+/* Adds the micro-batch that has just ended to the nodes. Returns false after recording an error. */
+bool situ__dist_add_leaf(const char *op, situ_dist_ddp *d);
+void situ__dist_drop_nodes(situ_dist_ddp *d);
+
+/* ---- the end of a step (reduce.c) ---- */
+
+/* The sums over all micro-batches of all ranks, one for each bucket, owned by the scope. Returns false after recording
+   an error. */
+bool situ__dist_reduce(const char *op, situ_dist_ddp *d, situ_tensor **sums);
+/* Exchanges which items were used; `used` becomes true where it is on any rank. When it returns true, all ranks have
+   come this far. */
+bool situ__dist_agree(const char *op, situ_dist_ddp *d);
+
+/* ---- the start (start.c) ---- */
+
+/* Compares names, dtypes and shapes across ranks. Returns false after recording an error. */
+bool situ__dist_compare_layout(const char *op, situ_dist_ddp *d);
+/* The same for values. */
+bool situ__dist_compare_values(const char *op, situ_dist_ddp *d);
+/* Gives all ranks the values of rank 0. */
+bool situ__dist_broadcast(const char *op, situ_dist_ddp *d);
+
+#endif

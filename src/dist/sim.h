@@ -1,0 +1,69 @@
+/* Inside of a simulated communicator.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DIST_SIM_H
+#define SITU_DIST_SIM_H
+
+#include <pthread.h>
+
+#include "situ/sys/comm_sim.h"
+
+/* A message on its way, with its bytes. */
+typedef struct situ__sim_message {
+  struct situ__sim_message *next;
+  int from, to, tag;
+  bool lost;
+  double ready; /* the time of its arrival */
+  size_t bytes;
+  _Alignas(16) unsigned char data[];
+} situ__sim_message;
+
+/* A collective: the ranks that have begun it, with their memory. */
+typedef struct situ__sim_meeting {
+  struct situ__sim_meeting *next;
+  int64_t number;
+  int came, left; /* ranks that have begun it; that have ended it or given it up */
+  bool broken;    /* a rank has given it up, or its part was lost: it never ends */
+  bool done;
+  double ready;
+  bool here[SITU_COMM_SIM_MAX];
+  situ_comm_transfer transfer[SITU_COMM_SIM_MAX];
+} situ__sim_meeting;
+
+typedef enum situ__sim_state {
+  SITU__SIM_ABSENT = 0, /* its communicator has not been made */
+  SITU__SIM_HERE,
+  SITU__SIM_STOPPED,
+  SITU__SIM_DEAD,
+  SITU__SIM_LEFT /* its communicator has been freed */
+} situ__sim_state;
+
+struct situ_comm_sim {
+  uint32_t head;
+  int32_t refs;         /* the program's, and one for each communicator */
+  pthread_mutex_t lock; /* guards all that follows, and the memory of collectives */
+  int size;
+  situ_comm_sim_options options;
+  situ__sim_message *messages; /* in the order in which they were sent */
+  situ__sim_meeting *meetings;
+  struct {
+    situ__sim_state state;
+    int64_t begun, collectives; /* transfers so far */
+    situ_comm_sim_fault fault;
+    int64_t fault_at; /* the transfer that fails; 0: none */
+  } rank[SITU_COMM_SIM_MAX];
+};
+
+/* A rank's end of the world: the engine's state. */
+typedef struct situ__sim_end {
+  situ_comm_sim *world;
+  int rank;
+} situ__sim_end;
+
+extern const situ_comm_engine situ__comm_sim_engine;
+/* Seconds by which a transfer is delayed: the same for the same seed, rank and number. */
+double situ__comm_sim_delay(const situ_comm_sim *w, int rank, int64_t number);
+void situ__comm_sim_release(situ_comm_sim *w);
+/* Moves the values of a collective between the ranks' memories, once all have come. */
+void situ__comm_sim_move(const situ__sim_meeting *m, int size);
+
+#endif

@@ -1,0 +1,354 @@
+/* Data parallel training: the same bits for any number of ranks, refusals, and what a lost rank leaves behind.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 */
+#include "situ/dist.h"
+
+#include <stdlib.h>
+
+#include "dist/models.h"
+#include "dist/world.h"
+#include "situ/situ.h"
+#include "situ/sys/alloc.h"
+
+enum { MICRO_BATCHES = 4 };
+
+/* ---- training ---- */
+
+typedef struct training {
+  const dist_kind *kind;
+  int steps;
+  int64_t micro_batches;
+  situ_dist_ddp_options options;
+  situ_nn_module *model[WORLD_MOST];
+  situ_optim *optim[WORLD_MOST];
+  int done[WORLD_MOST]; /* steps that each rank has finished */
+} training;
+
+static situ_status train_step(const training *t, situ_nn_module *model, situ_optim *optim, situ_dist_ddp *ddp) {
+  for (int64_t k = 0; k < situ_dist_ddp_micro_batches(ddp); k++) {
+    const int64_t number = situ_dist_ddp_step(ddp) * t->micro_batches + situ_dist_ddp_micro_batch(ddp);
+    SITU_TRY(dist_micro_batch(t->kind, model, test_device(), number));
+  }
+  SITU_TRY(situ_optim_step(optim));
+  return situ_optim_zero_grad(optim, true);
+}
+
+static void train_rank(world_rank *self) {
+  training *t = self->payload;
+  situ_dist_ddp *ddp = situ_dist_ddp_new(t->model[self->rank], self->comm, &t->options);
+  for (int i = 0; ddp && i < t->steps; i++) {
+    if (train_step(t, t->model[self->rank], t->optim[self->rank], ddp) != SITU_OK) break;
+    t->done[self->rank]++;
+  }
+  situ_dist_ddp_free(ddp);
+}
+
+/* Rank 0's model is the same in every world; the others begin with other values. */
+static void begin_training(training *t, const dist_kind *kind, int size) {
+  t->kind = kind;
+  if (!t->micro_batches) t->micro_batches = MICRO_BATCHES;
+  t->options.micro_batches = t->micro_batches;
+  for (int r = 0; r < size; r++) {
+    situ_manual_seed(77 + (uint64_t)r);
+    t->model[r] = kind->make();
+    t->done[r] = 0;
+    assert_int_equal(situ_nn_to(t->model[r], test_device()), SITU_OK);
+    t->optim[r] = situ_optim_adamw(situ_nn_parameters(t->model[r]), NULL);
+    assert_non_null(t->optim[r]);
+  }
+}
+
+static void end_training(training *t, int size) {
+  for (int r = 0; r < size; r++) {
+    situ_optim_free(t->optim[r]);
+    situ_nn_free(t->model[r]);
+  }
+}
+
+/* All parameters and buffers as bytes. */
+typedef struct bits {
+  unsigned char *data;
+  size_t size;
+} bits;
+static situ_status add_bits(const situ_nn_visit *at, void *payload) {
+  bits *b = payload;
+  const size_t more = (size_t)situ_numel(at->tensor) * situ_dtype_size(situ_dtype_of(at->tensor));
+  b->data = realloc(b->data, b->size + more + 1);
+  assert_non_null(b->data);
+  b->size += more;
+  return situ_copy_to_host(at->tensor, b->data + b->size - more, more);
+}
+static bits bits_of(situ_nn_module *m) {
+  bits b = { 0 };
+  assert_int_equal(situ_nn_walk(m, SITU_NN_VISIT_TENSORS, add_bits, &b), SITU_OK);
+  return b;
+}
+static void expect_bits(bits a, bits b, const char *what, int size) {
+  assert_int_equal(a.size, b.size);
+  if (memcmp(a.data, b.data, a.size) != 0) fail_msg("%s: %d ranks: other bits", what, size);
+}
+
+static void the_number_of_ranks_does_not_change_a_bit(void **state) {
+  (void)state;
+  for (size_t k = 0; k < DIST_KINDS; k++) {
+    bits want = { 0 };
+    for (int size = 1; size <= 4; size *= 2) {
+      training t = { .steps = 200, .options = { .bucket_bytes = 600, .check_every = 50 } };
+      world_rank ranks[WORLD_MOST];
+      begin_training(&t, &dist_kinds[k], size);
+      bits before = bits_of(t.model[0]);
+      world_run(situ_comm_sim_new(size, NULL), ranks, size, train_rank, &t, 60);
+      for (int r = 0; r < size; r++) {
+        expect_rank_ok(&ranks[r]);
+        bits got = bits_of(t.model[r]);
+        if (!want.data) want = got;
+        else {
+          expect_bits(want, got, dist_kinds[k].name, size);
+          free(got.data);
+        }
+      }
+      assert_true(memcmp(want.data, before.data, want.size) != 0);
+      free(before.data);
+      end_training(&t, size);
+    }
+    free(want.data);
+  }
+}
+
+/* Micro-batches that do not divide evenly: ranks have different numbers of nodes; buckets of one element and of all. */
+static void uneven_micro_batches(void **state) {
+  (void)state;
+  for (int64_t total = 3; total <= 7; total += 2) {
+    bits want = { 0 };
+    for (int size = 1; size <= 3; size++) {
+      training t = { .steps = 5, .micro_batches = total, .options = { .bucket_bytes = size == 2 ? 1 : 0 } };
+      world_rank ranks[WORLD_MOST];
+      begin_training(&t, &dist_kinds[1], size);
+      world_run(situ_comm_sim_new(size, &(situ_comm_sim_options){ .seed = 3, .max_delay = 2e-4 }), ranks, size,
+                train_rank, &t, 60);
+      for (int r = 0; r < size; r++) {
+        expect_rank_ok(&ranks[r]);
+        bits got = bits_of(t.model[r]);
+        if (!want.data) want = got;
+        else {
+          expect_bits(want, got, "uneven", size);
+          free(got.data);
+        }
+      }
+      end_training(&t, size);
+    }
+    free(want.data);
+  }
+}
+
+/* The average of the gradients is that of one backward over all samples, as in torch. */
+static void averages_are_those_of_one_large_batch(void **state) {
+  (void)state;
+  training t = { .steps = 1 };
+  world_rank ranks[WORLD_MOST];
+  begin_training(&t, &dist_kinds[0], 2);
+  situ_nn_module *reference = situ_nn_clone(t.model[0]);
+  situ_tensor *x[MICRO_BATCHES], *y[MICRO_BATCHES];
+  for (int i = 0; i < MICRO_BATCHES; i++) dist_data(t.kind, test_device(), i, &x[i], &y[i]);
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(reference), NULL);
+  situ_tensor *loss = situ_cross_entropy(situ_nn_forward(reference, situ_cat(x, MICRO_BATCHES, 0)),
+                                         situ_cat(y, MICRO_BATCHES, 0), NULL);
+  assert_int_equal(situ_backward(loss, NULL), SITU_OK);
+  assert_int_equal(situ_optim_step(optim), SITU_OK);
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, train_rank, &t, 60);
+  expect_rank_ok(&ranks[1]);
+  situ_tree *want = situ_nn_parameters(reference), *got = situ_nn_parameters(t.model[1]);
+  for (int64_t i = 0; i < situ_tree_count(want); i++)
+    expect_same(situ_detach(situ_tree_tensor_at(got, i)), situ_detach(situ_tree_tensor_at(want, i)), 1e-4, 1e-5);
+  situ_tree_free(want);
+  situ_tree_free(got);
+  situ_optim_free(optim);
+  situ_nn_free(reference);
+  end_training(&t, 2);
+}
+
+/* ---- parameters that are not used, no_sync ---- */
+
+typedef struct two_heads {
+  situ_nn_module base;
+  situ_nn_module *a, *b, *never;
+  bool use_b;
+} two_heads;
+static situ_tensor *one_head(situ_nn_module *self, situ_tensor *x) {
+  two_heads *m = (two_heads *)self;
+  return situ_nn_forward(m->use_b ? m->b : m->a, x);
+}
+static const situ_nn_type two_heads_type = { .name = "TwoHeads", .size = sizeof(two_heads), .forward = one_head };
+static situ_nn_module *make_two_heads(void) {
+  two_heads *m = situ_nn_alloc(&two_heads_type);
+  situ_nn_child(m, a, situ_nn_linear(2, 1, NULL));
+  situ_nn_child(m, b, situ_nn_linear(2, 1, NULL));
+  situ_nn_child(m, never, situ_nn_linear(2, 1, NULL));
+  return situ_nn_done(m);
+}
+
+#define MUST(condition)                                                                      \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      if (situ_error() == SITU_OK) (void)situ_comm_refuse(SITU_E_STATE, "test", #condition); \
+      goto out;                                                                              \
+    }                                                                                        \
+  } while (0)
+
+static bool weight_grad_is(situ_nn_module *m, const char *path, double first) {
+  double got[2];
+  situ_tensor *g = situ_grad(situ_nn_get_tensor(m, path));
+  if (!g) return false;
+  test_read(g, got);
+  return got[0] == first;
+}
+
+static void use_one_head(world_rank *self) {
+  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  ((two_heads *)m)->use_b = self->rank == 1;
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
+  MUST(ddp);
+  situ_tensor *x = T32(SITU_SHAPE(1, 2), 2.0 + 2 * self->rank, 1);
+  MUST(situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL) == SITU_OK);
+  /* Half of each: the other rank's gradient is 0. */
+  MUST(weight_grad_is(m, "a.weight", 1) && weight_grad_is(m, "b.weight", 2));
+  MUST(!situ_grad(situ_nn_get_tensor(m, "never.weight")));
+  situ_nn_zero_grad(m);
+  /* Without synchronisation gradients add up on the rank; the next backward takes them along. */
+  MUST(situ_dist_ddp_no_sync(ddp, true) == SITU_OK);
+  MUST(situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL) == SITU_OK);
+  MUST(weight_grad_is(m, self->rank ? "b.weight" : "a.weight", 2.0 + 2 * self->rank));
+  MUST(situ_dist_ddp_no_sync(ddp, false) == SITU_OK);
+  MUST(situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL) == SITU_OK);
+  MUST(weight_grad_is(m, "a.weight", 2) && weight_grad_is(m, "b.weight", 4));
+  /* And a gradient that is left is refused, with its name. */
+  MUST(situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL) == SITU_E_STATE);
+out:
+  situ_dist_ddp_free(ddp);
+}
+
+static void unused_parameters_and_no_sync(void **state) {
+  (void)state;
+  situ_nn_module *m[2];
+  for (int r = 0; r < 2; r++) {
+    m[r] = make_two_heads();
+    assert_int_equal(situ_nn_to(m[r], test_device()), SITU_OK);
+  }
+  world_rank ranks[WORLD_MOST];
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, use_one_head, m, 20);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(ranks[r].status, SITU_E_STATE);
+    if (!strstr(ranks[r].message, r ? "b." : "a.") || !strstr(ranks[r].message, "had a gradient already"))
+      fail_msg("%s", ranks[r].message);
+    /* The hooks are gone. */
+    situ_nn_zero_grad(m[r]);
+    situ_tensor *x = T32(SITU_SHAPE(1, 2), 8, 1);
+    assert_int_equal(situ_backward(situ_sum(situ_nn_forward(m[r], x), NULL), NULL), SITU_OK);
+    assert_true(weight_grad_is(m[r], r ? "b.weight" : "a.weight", 8));
+    situ_nn_free(m[r]);
+  }
+}
+
+/* ---- ranks that differ ---- */
+
+static void start_only(world_rank *self) {
+  training *t = self->payload;
+  situ_dist_ddp_free(situ_dist_ddp_new(t->model[self->rank], self->comm, &t->options));
+}
+
+static void models_that_differ_are_told_where(void **state) {
+  (void)state;
+  training t = { 0 };
+  world_rank ranks[WORLD_MOST];
+  t.model[0] = dist_mlp();
+  t.model[1] = situ_nn_sequential(situ_nn_linear(6, 16, NULL), situ_nn_tanh(), situ_nn_linear(16, 4, NULL));
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, start_only, &t, 20);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(ranks[r].status, SITU_E_COMM);
+    if (!strstr(ranks[r].message, "rank 0 has parameter 2.bias f32 [3], rank 1 parameter 2.bias f32 [4]"))
+      fail_msg("%s", ranks[r].message);
+  }
+  situ_nn_free(t.model[1]);
+  t.model[1] = dist_mlp();
+  t.options.no_broadcast = true;
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, start_only, &t, 20);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(ranks[r].status, SITU_E_COMM);
+    assert_non_null(strstr(ranks[r].message, "the values of parameter 2.bias differ between rank 0 and rank 1"));
+  }
+  situ_nn_free(t.model[0]);
+  situ_nn_free(t.model[1]);
+}
+
+/* ---- failures ---- */
+
+/* Rank 1 of 3 dies, stops or loses a transfer somewhere in step 2 or later: every other rank ends in time, and its
+   model is that of the last step that it finished. */
+static void a_lost_rank_leaves_the_model_as_before_the_step(void **state) {
+  (void)state;
+  enum { RANKS = 3, STEPS = 4 };
+  bits want[STEPS + 1];
+  for (int steps = 0; steps <= STEPS; steps++) {
+    training t = { .steps = steps };
+    world_rank ranks[WORLD_MOST];
+    begin_training(&t, &dist_kinds[1], RANKS);
+    world_run(situ_comm_sim_new(RANKS, NULL), ranks, RANKS, train_rank, &t, 60);
+    expect_rank_ok(&ranks[0]);
+    want[steps] = bits_of(t.model[0]);
+    end_training(&t, RANKS);
+  }
+  int ended = 0;
+  for (int drill = 0; drill < 36; drill++) {
+    training t = { .steps = STEPS };
+    world_rank ranks[WORLD_MOST];
+    begin_training(&t, &dist_kinds[1], RANKS);
+    situ_comm_sim *world = situ_comm_sim_new(RANKS, NULL);
+    assert_int_equal(situ_comm_sim_fail(world, 1, (situ_comm_sim_fault)(drill % 3), 70 + 2 * drill), SITU_OK);
+    world_run(world, ranks, RANKS, train_rank, &t, 0.3);
+    for (int r = 0; r < RANKS; r += 2) {
+      if (t.done[r] < STEPS) {
+        ended++;
+        if (ranks[r].status != SITU_E_COMM && ranks[r].status != SITU_E_TIMEOUT) fail_msg("%s", ranks[r].message);
+        if (!strstr(ranks[r].message, "step ")) fail_msg("%s", ranks[r].message);
+      }
+      bits got = bits_of(t.model[r]);
+      expect_bits(want[t.done[r]], got, "after a failure", RANKS);
+      free(got.data);
+    }
+    end_training(&t, RANKS);
+  }
+  assert_true(ended >= 60);
+  for (int steps = 0; steps <= STEPS; steps++) free(want[steps].data);
+}
+
+/* A rank whose memory runs out at the end of a step tells the others why. */
+static void fail_on_rank_1(world_rank *self) {
+  training *t = self->payload;
+  situ_dist_ddp *ddp = situ_dist_ddp_new(t->model[self->rank], self->comm, &t->options);
+  if (ddp && self->rank == 1) situ_comm_abort(self->comm, "out of memory for the batch");
+  if (ddp) SITU_IGNORE(train_step(t, t->model[self->rank], t->optim[self->rank], ddp));
+  situ_dist_ddp_free(ddp);
+}
+static void a_rank_that_gives_up_ends_the_step(void **state) {
+  (void)state;
+  training t = { 0 };
+  world_rank ranks[WORLD_MOST];
+  begin_training(&t, &dist_kinds[0], 3);
+  world_run(situ_comm_sim_new(3, NULL), ranks, 3, fail_on_rank_1, &t, 20);
+  for (int r = 0; r < 3; r++) {
+    assert_int_equal(ranks[r].status, SITU_E_COMM);
+    assert_non_null(strstr(ranks[r].message, "rank 1 gave up: out of memory for the batch"));
+    assert_null(situ_grad(situ_nn_get_tensor(t.model[r], "0.weight")));
+  }
+  end_training(&t, 3);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(the_number_of_ranks_does_not_change_a_bit), TEST(uneven_micro_batches),
+    TEST(averages_are_those_of_one_large_batch),     TEST(unused_parameters_and_no_sync),
+    TEST(models_that_differ_are_told_where),         TEST(a_lost_rank_leaves_the_model_as_before_the_step),
+    TEST(a_rank_that_gives_up_ends_the_step),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+/* Small models, and the data of micro-batches by their number, for tests of training over ranks.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_TEST_DIST_MODELS_H
+#define SITU_TEST_DIST_MODELS_H
+
+#include "situ/situ.h"
+
+enum { DIST_BATCH = 4, DIST_KINDS = 3 };
+
+static inline situ_nn_module *dist_mlp(void) {
+  return situ_nn_sequential(situ_nn_linear(6, 16, NULL), situ_nn_tanh(), situ_nn_linear(16, 3, NULL));
+}
+static inline situ_nn_module *dist_cnn(void) {
+  return situ_nn_sequential(situ_nn_conv2d(1, 4, SITU_DIMS(3), NULL), situ_nn_batch_norm2d(4, NULL), situ_nn_relu(),
+                            situ_nn_flatten(1, -1), situ_nn_linear(64, 3, NULL));
+}
+static inline situ_nn_module *dist_transformer(void) {
+  const situ_nn_transformer_options options = { .dim_feedforward = 16, .batch_first = true, .no_dropout = true };
+  return situ_nn_sequential(situ_nn_transformer_encoder_layer(8, 2, &options), situ_nn_flatten(1, -1),
+                            situ_nn_linear(40, 3, NULL));
+}
+
+typedef struct dist_kind {
+  const char *name;
+  situ_nn_module *(*make)(void);
+  situ_shape input; /* of one micro-batch */
+} dist_kind;
+static const dist_kind dist_kinds[DIST_KINDS] = { { "mlp", dist_mlp, { 2, { DIST_BATCH, 6 } } },
+                                                  { "cnn", dist_cnn, { 4, { DIST_BATCH, 1, 6, 6 } } },
+                                                  { "transformer", dist_transformer, { 3, { DIST_BATCH, 5, 8 } } } };
+
+static inline void dist_data(const dist_kind *kind, situ_device device, int64_t number, situ_tensor **x,
+                             situ_tensor **y) {
+  situ_generator g = situ_generator_seeded(1000 + (uint64_t)number);
+  *x = situ_to(situ_randn(kind->input, &(situ_options){ .generator = &g }), device);
+  *y = situ_to(situ_randint(0, 3, SITU_SHAPE(DIST_BATCH), &(situ_options){ .generator = &g }), device);
+}
+
+/* Forward and backward of one micro-batch. */
+static inline situ_status dist_micro_batch(const dist_kind *kind, situ_nn_module *model, situ_device device,
+                                           int64_t number) {
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *x, *y;
+  dist_data(kind, device, number, &x, &y);
+  const situ_status status = situ_backward(situ_cross_entropy(situ_nn_forward(model, x), y, NULL), NULL);
+  const situ_status end = situ_scope_end(&s);
+  return status == SITU_OK ? end : status;
+}
+
+#endif
