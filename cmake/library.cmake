@@ -7,7 +7,7 @@ if(NOT situ_sources)
 endif()
 
 # Backends that will be modules of their own, opened at run time, are no part of the core.
-list(FILTER situ_sources EXCLUDE REGEX "/src/(backend/(opencl|cuda|lower)|dist/mpi)/")
+list(FILTER situ_sources EXCLUDE REGEX "/src/backend/(opencl|cuda|lower)/")
 
 # Without its readers src/program is one function that refuses.
 if(SITU_PROGRAMS)

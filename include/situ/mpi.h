@@ -1,0 +1,175 @@
+/* Communicators over MPI. Header-only: your own mpicc compiles it into your program, so one libsitu serves every MPI.
+
+     #include <mpi.h>
+     #include <situ/mpi.h>
+
+     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+     situ_comm *comm = situ_comm_mpi(MPI_COMM_WORLD, NULL);
+     ...
+     situ_comm_free(comm);
+     MPI_Finalize();
+
+   It calls MPI_Comm_dup on the communicator that it is given, and works on that one alone; it never initialises or ends
+   MPI. Behind a failure MPI_Finalize may wait for a rank that is lost: end such a program by _Exit.
+   Threads: MPI_THREAD_FUNNELED if the main thread alone uses the communicator, else MPI_THREAD_SERIALIZED (MULTIPLE if
+   the program's other threads call MPI meanwhile).
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_MPI_H
+#define SITU_MPI_H
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sys/comm.h"
+
+SITU_BEGIN
+
+/* The engine's state, and one transfer. */
+typedef struct situ_mpi_state {
+  MPI_Comm comm;
+} situ_mpi_state;
+typedef struct situ_mpi_request {
+  MPI_Request request;
+  situ_comm_op op;
+} situ_mpi_request;
+
+/* MPI_SUCCESS is SITU_OK, all else SITU_E_COMM with MPI's words. */
+static inline situ_status situ_mpi_status(int code, situ_comm_report *report) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  if (code == MPI_SUCCESS) return SITU_OK;
+  report->rank = -1;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
+  text[length] = 0;
+  (void)snprintf(report->text, sizeof report->text, "MPI: %.150s", text);
+  return SITU_E_COMM;
+}
+
+/* MPI's type of a dtype; bool and 16-bit floats are bytes, which are only moved. *count is that of MPI. */
+static inline MPI_Datatype situ_mpi_type(situ_dtype dtype, int64_t *count) {
+  switch (dtype) {
+  case SITU_I8: return MPI_INT8_T;
+  case SITU_U8: return MPI_UINT8_T;
+  case SITU_I16: return MPI_INT16_T;
+  case SITU_I32: return MPI_INT32_T;
+  case SITU_I64: return MPI_INT64_T;
+  case SITU_F32: return MPI_FLOAT;
+  case SITU_F64: return MPI_DOUBLE;
+  default: *count *= (int64_t)situ_dtype_size(dtype); return MPI_BYTE;
+  }
+}
+
+static inline MPI_Op situ_mpi_op(situ_comm_reduction reduction) {
+  return reduction == SITU_COMM_MIN ? MPI_MIN : reduction == SITU_COMM_MAX ? MPI_MAX : MPI_SUM;
+}
+
+static inline int situ_mpi_start(const situ_mpi_state *s, const situ_comm_transfer *t, int n, MPI_Datatype type,
+                                 MPI_Request *request) {
+  switch (t->op) {
+  case SITU_COMM_ALL_REDUCE:
+    return MPI_Iallreduce(t->send, t->receive, n, type, situ_mpi_op(t->reduction), s->comm, request);
+  case SITU_COMM_REDUCE_SCATTER:
+    return MPI_Ireduce_scatter_block(t->send, t->receive, n, type, situ_mpi_op(t->reduction), s->comm, request);
+  case SITU_COMM_ALL_GATHER: return MPI_Iallgather(t->send, n, type, t->receive, n, type, s->comm, request);
+  case SITU_COMM_ALL_TO_ALL: return MPI_Ialltoall(t->send, n, type, t->receive, n, type, s->comm, request);
+  case SITU_COMM_BROADCAST: return MPI_Ibcast(t->receive, n, type, t->peer, s->comm, request);
+  case SITU_COMM_SEND: return MPI_Isend(t->send, n, type, t->peer, t->tag, s->comm, request);
+  case SITU_COMM_RECEIVE: return MPI_Irecv(t->receive, n, type, t->peer, t->tag, s->comm, request);
+  default: return MPI_Ibarrier(s->comm, request);
+  }
+}
+
+static inline situ_status situ_mpi_begin(void *state, const situ_comm_transfer *t, void **request,
+                                         situ_comm_report *report) {
+  const situ_mpi_state *s = (const situ_mpi_state *)state;
+  int64_t count = t->count;
+  const MPI_Datatype type = situ_mpi_type(t->dtype, &count);
+  situ_mpi_request *r = (situ_mpi_request *)malloc(sizeof *r);
+  situ_status status;
+  report->rank = -1;
+  if (!r || count > INT_MAX) {
+    (void)snprintf(report->text, sizeof report->text,
+                   r ? "MPI: %lld elements in one transfer, at most %d" : "no memory", (long long)count, INT_MAX);
+    status = r ? SITU_E_LIMIT : SITU_E_NOMEM;
+    free(r);
+    return status;
+  }
+  r->op = t->op;
+  r->request = MPI_REQUEST_NULL;
+  if (t->op == SITU_COMM_BROADCAST && t->send) { /* MPI has one buffer for it */
+    const size_t bytes = (size_t)t->count * situ_dtype_size(t->dtype);
+    for (size_t i = 0; i < bytes; i++) ((char *)t->receive)[i] = ((const char *)t->send)[i];
+  }
+  status = situ_mpi_status(situ_mpi_start(s, t, (int)count, type, &r->request), report);
+  if (status == SITU_OK) *request = r;
+  else free(r);
+  return status;
+}
+
+static inline situ_status situ_mpi_test(void *state, void *request, bool *done, situ_comm_report *report) {
+  situ_mpi_request *r = (situ_mpi_request *)request;
+  int flag = 0;
+  const situ_status status = situ_mpi_status(MPI_Test(&r->request, &flag, MPI_STATUS_IGNORE), report);
+  (void)state;
+  *done = flag != 0;
+  if (*done || status != SITU_OK) free(r);
+  return status;
+}
+
+/* A receive can be cancelled, which MPI says at once; a send and a collective cannot. */
+static inline bool situ_mpi_abandon(void *state, void *request) {
+  situ_mpi_request *r = (situ_mpi_request *)request;
+  int flag = 0;
+  (void)state;
+  if (r->op == SITU_COMM_RECEIVE && MPI_Cancel(&r->request) == MPI_SUCCESS)
+    for (int i = 0; i < 1000 && !flag; i++)
+      if (MPI_Test(&r->request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+  free(r);
+  return flag != 0;
+}
+
+/* Behind a failure MPI_Comm_free could wait for a rank that is lost. */
+static inline void situ_mpi_release(void *state, bool failed) {
+  situ_mpi_state *s = (situ_mpi_state *)state;
+  if (!failed) (void)MPI_Comm_free(&s->comm);
+  free(s);
+}
+
+/* NULL, or why MPI cannot be used by this thread. */
+static inline const char *situ_mpi_objection(void) {
+  int initialised = 0, finalised = 0, level = MPI_THREAD_SINGLE, is_main = 0;
+  if (MPI_Initialized(&initialised) != MPI_SUCCESS || !initialised) return "call MPI_Init_thread first";
+  if (MPI_Finalized(&finalised) != MPI_SUCCESS || finalised) return "MPI_Finalize was called already";
+  if (MPI_Query_thread(&level) != MPI_SUCCESS || level < MPI_THREAD_FUNNELED)
+    return "MPI_THREAD_FUNNELED is needed, because the library has threads of its own: call MPI_Init_thread";
+  if (level == MPI_THREAD_FUNNELED && (MPI_Is_thread_main(&is_main) != MPI_SUCCESS || !is_main))
+    return "with MPI_THREAD_FUNNELED only the main thread may use it: ask for MPI_THREAD_SERIALIZED";
+  return NULL;
+}
+
+/** A communicator over the ranks of `comm`, of which it uses a duplicate. A collective call. MPI's values must have the
+    same representation on all ranks. NULL on error: SITU_E_STATE if MPI has not been initialised, or gives this thread
+    too little; SITU_E_COMM. */
+static inline situ_comm *situ_comm_mpi(MPI_Comm comm, const situ_comm_options *options) {
+  static const situ_comm_engine engine = { "mpi", situ_mpi_begin, situ_mpi_test, situ_mpi_abandon, situ_mpi_release };
+  const char *objection = situ_mpi_objection();
+  situ_mpi_state *s;
+  situ_comm_report report;
+  int rank = 0, size = 0;
+  if (objection) return situ_comm_refuse(SITU_E_STATE, "mpi", objection);
+  s = (situ_mpi_state *)malloc(sizeof *s);
+  if (!s) return situ_comm_refuse(SITU_E_NOMEM, "mpi", "no memory");
+  if (situ_mpi_status(MPI_Comm_dup(comm, &s->comm), &report) != SITU_OK ||
+      situ_mpi_status(MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN), &report) != SITU_OK ||
+      situ_mpi_status(MPI_Comm_rank(s->comm, &rank), &report) != SITU_OK ||
+      situ_mpi_status(MPI_Comm_size(s->comm, &size), &report) != SITU_OK) {
+    free(s);
+    return situ_comm_refuse(SITU_E_COMM, "mpi", report.text);
+  }
+  return situ_comm_new(&engine, s, rank, size, options);
+}
+
+SITU_END
+#endif

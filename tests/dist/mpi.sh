@@ -1,0 +1,83 @@
+#!/bin/sh
+# Training over a real MPI: builds tests/dist/mpi/train.c with its mpicc, and runs it on 1, 2 and 4 ranks of this machine.
+# SPDX-License-Identifier: MIT
+# usage: mpi.sh openmpi|mpich LIBRARY SOURCE_DIRECTORY [DRILLS]
+#   DRILLS: in place of training, so many runs in which rank 1 is killed, stopped, gives up or is in another call
+set -eu
+flavour=$1 library=$2 source=$3 drills=${4:-0}
+
+mpicc=$(command -v "mpicc.$flavour" || true) mpirun=$(command -v "mpirun.$flavour" || true)
+if [ -z "$mpicc" ] || [ -z "$mpirun" ]; then
+  echo "SKIPPED: no mpicc.$flavour and mpirun.$flavour (Debian: $([ "$flavour" = openmpi ] &&
+    echo openmpi-bin libopenmpi-dev || echo mpich libmpich-dev))"
+  exit 77
+fi
+
+# More ranks than cores, as any user, with messages through memory that both ranks can see in a container, too.
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_warn_on_fork=0
+OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
+export OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_btl_vader_single_copy_mechanism OMPI_MCA_mpi_warn_on_fork
+export OMPI_MCA_mpi_yield_when_idle
+case $flavour in
+  openmpi) tolerant=--enable-recovery ;;
+  *)       tolerant=-disable-auto-cleanup ;;
+esac
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+lib=$(dirname "$library")
+"$mpicc" -std=c17 -O2 -Wall -Wextra -Werror -D_DEFAULT_SOURCE -I "$source/include" -I "$source/tests" \
+  "$source/tests/dist/mpi/train.c" -o "$work/train" -L "$lib" -Wl,-rpath,"$lib" -lsitu
+cd "$work"
+
+run_ranks() { # run_ranks RANKS ARGUMENTS...: every rank must have written ok
+  ranks=$1
+  shift
+  rm -f result.*
+  timeout 240 "$mpirun" -n "$ranks" ./train "$@" >log 2>&1 || { cat log result.*; echo "$flavour, $ranks ranks: $*: failed"; exit 1; }
+  [ "$(cat result.* | grep -c '^ok$')" -eq "$ranks" ] || { cat log result.*; echo "$flavour, $ranks ranks: $*: not ok"; exit 1; }
+}
+
+run_drill() { # run_drill RANKS HOW STEP: every rank but the lost one ended in time, with its model as before the step
+  rm -f result.*
+  # MPICH's launcher ends all ranks when it sees one die: a shell stands between, until the deadline and 3 s have passed.
+  case $flavour-$2 in
+    mpich-kill) timeout 60 "$mpirun" $tolerant -n "$1" sh -c "trap '' USR1; ./train $2 $3; sleep 4" >log 2>&1 || true ;;
+    *)          timeout 60 "$mpirun" $tolerant -n "$1" ./train "$2" "$3" >log 2>&1 || true ;;
+  esac
+  want=$1
+  case $2 in kill|stop) want=$((want - 1)) ;; esac
+  got=$(cat result.* | grep -c '^ok: ' || true)
+  if [ "$got" -ne "$want" ]; then
+    cat log result.*
+    echo "$flavour, $1 ranks, $2 in step $3: $got of $want ranks ended as they must"
+    exit 1
+  fi
+}
+
+if [ "$drills" -gt 0 ]; then
+  done=0
+  while [ "$done" -lt "$drills" ]; do
+    for how in kill stop mismatch abort; do
+      [ "$done" -lt "$drills" ] || break
+      run_drill $((2 + done / 4 % 3)) "$how" $((done / 4 % 7))
+      done=$((done + 1))
+    done
+  done
+  echo "$flavour: $done drills, all ended as they must"
+  exit 0
+fi
+
+for ranks in 1 2 4; do
+  run_ranks "$ranks" ops
+  run_ranks "$ranks" train
+  echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"
+done
+run_drill 3 mismatch 1
+run_drill 3 abort 2
+run_drill 3 stop 1
+run_drill 3 kill 2
+cat result.0
