@@ -109,8 +109,8 @@ static situ_tensor *run_conv(situ__op_call *c) {
   return plain[w.dims - 1](x, weight, situ__arg_tensor(c, 2), &o);
 }
 
-/* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those of
-   the shapes, with which situ compares the offsets. */
+/* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those
+   of the shapes, with which situ compares the offsets. */
 static situ_tensor *run_deform_conv(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
   const situ_shape pads = situ__arg_dims(c, 9), kernel = spatial_of(weight);
