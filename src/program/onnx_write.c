@@ -217,6 +217,8 @@ static bool write_model(situ__onnx_writer *w, situ__replace *file, const situ__p
     bytes += head.length + (location ? 0 : list[i].bytes);
     situ__protobuf_free(&head);
   }
+  if (bytes > most_bytes)
+    return situ__fail(SITU_E_LIMIT, op, "the model without its weights is larger than 2 GiB, protobuf's limit"), false;
   situ__protobuf_writer model = { 0 }, opset = { 0 };
   situ__protobuf_put_int(&opset, OPSET_VERSION, w->opset);
   situ__protobuf_put_int(&model, MODEL_IR, ir[w->opset - OLDEST]);

@@ -153,6 +153,8 @@ static const char *write_avg_pool(situ__onnx_writer *w) {
 /* [from, to]: each output is the mean of its range of inputs. */
 static const char *averaging(situ__onnx_writer *w, int64_t from, int64_t to, bool back) {
   const situ_dtype dtype = w->gives->dtype;
+  enum { MOST = 1 << 12 };
+  if (from > MOST || to > MOST) return situ__onnx_lacks(w, "has a size above 4096");
   float *m = situ__calloc((size_t)(from * to) + 1, sizeof *m);
   if (!m) return w->failed = true, NULL;
   for (int64_t o = 0; o < to; o++) {
@@ -187,7 +189,7 @@ static const char *write_adaptive_avg_pool(situ__onnx_writer *w) {
 static const char *repeat_heads(situ__onnx_writer *w, int k, const situ_shape *query) {
   const situ__inferred *x = situ__onnx_about(w, k);
   const int rank = x->size.ndim, at = rank - 3;
-  if (at < 0 || !situ__onnx_is_fixed(w, x)) return NULL;
+  if (at < 0 || rank == SITU_MAX_DIMS || !situ__onnx_is_fixed(w, x)) return NULL;
   const int64_t times = query->dim[query->ndim - 3] / x->size.dim[at];
   situ_shape wide = { .ndim = rank + 1 }, repeats = { .ndim = rank + 1 }, whole = x->size;
   if (times == 1) return situ__onnx_arg(w, k);

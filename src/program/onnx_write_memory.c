@@ -7,6 +7,8 @@
 #include "base/map.h"
 #include "program/onnx_write.h"
 
+enum { MOST_PLACES = 1 << 26 }; /* each is 8 bytes in the model */
+
 static bool is_whole(const situ__inferred *v) {
   int64_t step = 1;
   for (int d = v->size.ndim - 1; d >= 0; d--) {
@@ -47,6 +49,7 @@ bool situ__onnx_find_memory(situ__onnx_writer *w) {
 static const char *put_places(situ__onnx_writer *w, const situ__inferred *v, bool flat) {
   int64_t count = 1, at[SITU_MAX_DIMS] = { 0 };
   for (int d = 0; d < v->size.ndim; d++) count *= v->size.dim[d];
+  if (count > MOST_PLACES) return situ__onnx_lacks(w, "writes or reads a part of more than 2^26 elements");
   int64_t *place = situ__alloc(((size_t)count + 1) * sizeof *place);
   if (!place) return w->failed = true, NULL;
   for (int64_t i = 0; i < count; i++) {

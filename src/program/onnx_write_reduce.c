@@ -144,6 +144,7 @@ static const char *part(situ__onnx_writer *w, const char *x, int64_t dim, int64_
   return situ__onnx_put(w, "Slice", IN(x, situ__onnx_int(w, start), situ__onnx_int(w, end), situ__onnx_int(w, dim)),
                         "");
 }
+enum { MOST_TIMES = 64 }; /* nodes of one diff */
 static const char *write_diff(situ__onnx_writer *w) {
   const int64_t dim = situ__onnx_dim(situ__arg_int(&w->call, 2), rank_of(w));
   const char *in[4] = { NULL }, *x;
@@ -151,7 +152,7 @@ static const char *write_diff(situ__onnx_writer *w) {
   if (situ__arg_given(&w->call, 3)) in[count++] = situ__onnx_arg(w, 3);
   in[count++] = situ__onnx_arg(w, 0);
   if (situ__arg_given(&w->call, 4)) in[count++] = situ__onnx_arg(w, 4);
-  if (w->gives->dtype == SITU_BOOL) return NULL;
+  if (w->gives->dtype == SITU_BOOL || situ__arg_int(&w->call, 1) > MOST_TIMES) return NULL;
   x = count > 1 ? situ__onnx_put(w, "Concat", in, "axis:i", dim) : in[0];
   for (int64_t n = situ__arg_int(&w->call, 1); n > 0; n--)
     x = situ__onnx_put2(w, "Sub", part(w, x, dim, 1, INT64_MAX), part(w, x, dim, 0, -1));

@@ -97,7 +97,7 @@ static const char *write_repeat(situ__onnx_writer *w) {
 }
 static const char *write_repeat_interleave(situ__onnx_writer *w) {
   const situ__inferred *from = situ__onnx_about(w, 0);
-  if (!situ__onnx_is_fixed(w, from)) return NULL;
+  if (from->size.ndim == SITU_MAX_DIMS || !situ__onnx_is_fixed(w, from)) return NULL;
   situ_shape shape = from->size;
   int dim = 0;
   if (situ__arg_given(&w->call, 2)) dim = dim_at(w, 2);
