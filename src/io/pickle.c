@@ -81,8 +81,8 @@ static bool push_mark(unpickler *u) {
 static bool pop_to_mark(unpickler *u, const uint32_t **items, size_t *count) {
   if (u->marks == 0) return situ__unpickle_bad(u, "that looks for a mark which is not there");
   const size_t from = u->mark[--u->marks];
-  *items = u->stack + from;
   *count = u->stack_size - from;
+  *items = *count > 0 ? u->stack + from : NULL;
   u->stack_size = from;
   return true;
 }
