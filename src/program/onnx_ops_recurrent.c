@@ -200,9 +200,10 @@ static situ_tensor *run_lstm(situ__op_call *c) {
 }
 
 /* One list for all three, so that arguments have the same places. */
-#define LAYER                                                                 \
-  "t X, t W, t R, t? B, t? sequence_lens, t? initial_h, t? initial_c, t? P, " \
-  "S? activations, n? clip, s? direction(forward|reverse|bidirectional), i layout=0, i? hidden_size"
+#define LAYER                                                                          \
+  "t X, t W, t R, t? B, t? sequence_lens, t? initial_h, t? initial_c, t? P, "          \
+  "S? activations, n? clip, s? direction(forward|reverse|bidirectional), i layout=0, " \
+  "i? hidden_size"
 
 static const situ__op_row rows[] = {
   { .target = "RNN", .parameters = LAYER, .inputs = 6, .results = 2, .lacks = lacks, .run = run_rnn },
