@@ -46,11 +46,11 @@ static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *cons
   }
   bool good = true;
   for (int i = 0; i < n->ins; i++) {
-    in[i] = situ__saved_operand(n, i, &good);
+    in[i] = n->in[i].saved ? situ__saved_operand(n, i, &good) : NULL;
     shape[i] = n->in[i].shape;
     dtype[i] = n->in[i].dtype;
   }
-  for (int k = 0; k < n->outs; k++) out[k] = situ__saved_result(n, k, &good);
+  for (int k = 0; k < n->outs; k++) out[k] = n->out[k].saved ? situ__saved_result(n, k, &good) : NULL;
   good = good && run_backward(&(situ_grad_call){ .op = op,
                                                  .ins = n->ins,
                                                  .outs = n->outs,

@@ -267,6 +267,16 @@ static bool place_traced(const situ_call *c, situ_export_trace *t) {
   return situ_export_call(t, target, adds ? "tittn" : "titt", c->in[0], (int64_t)p->dim, c->in[1], c->in[2], p->alpha);
 }
 
+/* An index of one dimension is the same for all samples, or each has a call of its own. */
+static bool place_batched(situ_batch_call *c) {
+  const bool vector = c->op->infer == index_add_infer;
+  if (vector && c->batched[1]) return situ_batch_each(c);
+  situ_tensor *index = c->in[1];
+  if (!situ__batch_repeat(c)) return false;
+  if (vector) c->in[1] = index, c->batched[1] = false;
+  return situ__batch_dim(c, offsetof(index_params, dim));
+}
+
 #define PLACE(id, rule, cast)                                                                              \
   SITU_OP(id##_op) = { .name = #id,                                                                        \
                        .operand = { { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN }, \
@@ -278,6 +288,7 @@ static bool place_traced(const situ_call *c, situ_export_trace *t) {
                        .params_size = sizeof(index_params),                                                \
                        .infer = rule,                                                                      \
                        .forward = id##_forward,                                                            \
+                       .batched = place_batched,                                                           \
                        .traced = place_traced,                                                             \
                        .backward = id##_backward,                                                          \
                        .backward_recorded = id##_backward };

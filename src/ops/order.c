@@ -9,6 +9,9 @@ typedef struct order_params {
   int64_t k;
 } order_params;
 
+/* For samples: along the same dimension of the whole. */
+static bool order_batched(situ_batch_call *c) { return situ__batch_dim(c, offsetof(order_params, dim)); }
+
 /* ---- min, max, argmin, argmax along one dimension ---- */
 
 static bool arg_infer(situ_call *c) {
@@ -78,6 +81,7 @@ static bool arg_traced(const situ_call *c, situ_export_trace *t) {
                        .infer = arg_infer,                  \
                        .traced = arg_traced,                \
                        .forward = arg_forward,              \
+                       .batched = order_batched,            \
                        .backward = place_backward,          \
                        .backward_recorded = place_backward };
 ARG(min, 0)
@@ -161,7 +165,6 @@ static bool cumsum_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_flip(situ_cumsum(situ_flip(g->grad[0], SITU_DIMS(p->dim)), p->dim), SITU_DIMS(p->dim))) !=
          NULL;
 }
-static bool scan_batched(situ_batch_call *c) { return situ__batch_dim(c, offsetof(order_params, dim)); }
 static bool scan_traced(const situ_call *c, situ_export_trace *t) {
   return situ_export_call(t, "*.default", "ti", c->in[0], (int64_t)((const order_params *)c->params)->dim);
 }
@@ -173,7 +176,7 @@ SITU_OP(cumsum_op) = { .name = "cumsum",
                        .params_size = sizeof(order_params),
                        .infer = scan_infer,
                        .forward = scan_forward,
-                       .batched = scan_batched,
+                       .batched = order_batched,
                        .traced = scan_traced,
                        .backward = cumsum_backward,
                        .backward_recorded = cumsum_backward };
@@ -286,6 +289,7 @@ static bool sort_traced(const situ_call *c, situ_export_trace *t) {
                        .params_size = sizeof(order_params), \
                        .infer = sort_infer,                 \
                        .forward = sort_forward,             \
+                       .batched = order_batched,            \
                        .traced = sort_traced,               \
                        .backward = place_backward,          \
                        .backward_recorded = place_backward };
