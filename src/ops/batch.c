@@ -118,7 +118,8 @@ situ_tensor *situ__map_samples(const char *op, situ_tensor *const *in, int ins,
   bool good = lift(&l, op, in, ins);
   for (int i = 0; good && i < ins; i++) {
     if (!l.in[i] || l.batched[i]) continue;
-    good = (l.in[i] = situ__samples_repeat(op, l.in[i], l.level->count)) != NULL;
+    /* One long row is faster than many short ones. */
+    good = (l.in[i] = situ__samples_repeat(op, l.in[i], l.level->count)) && (l.in[i] = situ_clone(l.in[i]));
   }
   good = good && (out = map(l.in, context)) != NULL;
   return lower(&l, good, &out, 1) ? out : NULL;

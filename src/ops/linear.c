@@ -185,14 +185,11 @@ static bool activation_backward(situ_grad_call *g) {
 
 /* ---- the ops ---- */
 
-/* Weights of each sample: one product for each. In a Jacobian's forward mode the samples are columns: so no product
-   rearranges an operand, and the result lies as it is asked for. */
+/* Weights of each sample: one product for each. */
 static bool linear_batched(situ_batch_call *c) {
   situ_tensor *x = c->in[INPUT], *w = c->in[WEIGHT], *b = c->in[BIAS], *y;
-  if (!c->batched[WEIGHT] && !b && (situ__is_identity(x) || situ__by_columns(situ__desc(x)))) {
-    y = situ__is_identity(x) ? situ_clone(w) : situ_mm(w, situ_transpose(x, 0, 1));
-    return y && (c->out[0] = situ_transpose(y, 0, 1)) != NULL;
-  }
+  if (!c->batched[WEIGHT] && !b && situ__is_identity(x))
+    return (c->out[0] = situ_clone(situ_transpose(w, 0, 1))) != NULL;
   if (!c->batched[WEIGHT] && !(b && c->batched[BIAS])) return situ_batch_leading(c);
   const int64_t width = situ_size(x, -1);
   x = situ_reshape(x, c->batched[INPUT] ? SITU_SHAPE(c->samples, -1, width) : SITU_SHAPE(-1, width));

@@ -53,11 +53,6 @@ extern SITU__THREAD_LOCAL situ__units situ__directions;
 /* Whether t is a constant that is the whole identity matrix of situ__directions. */
 bool situ__is_identity(const situ_tensor *t);
 
-/* Whether v is a matrix whose columns are contiguous, and not its rows. */
-static inline bool situ__by_columns(const situ_view_desc *v) {
-  return v->ndim == 2 && v->size[0] > 1 && v->size[1] > 1 && v->stride[0] == 1 && v->stride[1] == v->size[0];
-}
-
 /* A tensor of the values of all samples, for checks of values. NULL after recording an error. */
 situ_tensor *situ__all_samples(const char *op, situ_tensor *t);
 

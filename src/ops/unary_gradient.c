@@ -16,13 +16,7 @@ typedef struct slope {
 } slope;
 
 static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w);
-/* The result lies as w does. */
-static situ_tensor *launch_all(situ_tensor *const *in, const void *context) {
-  situ_tensor *v = in[0], *w = in[1];
-  if (!situ__by_columns(situ__desc(w))) return launch(context, v, w);
-  situ_tensor *dx = launch(context, v ? situ_transpose(v, 0, 1) : NULL, situ_transpose(w, 0, 1));
-  return dx ? situ_transpose(dx, 0, 1) : NULL;
-}
+static situ_tensor *launch_all(situ_tensor *const *in, const void *context) { return launch(context, in[0], in[1]); }
 
 static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w) {
   if (situ__is_sample(v) || situ__is_sample(w))
