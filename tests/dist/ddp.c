@@ -167,6 +167,30 @@ static void averages_are_those_of_one_large_batch(void **state) {
   end_training(&t, 2);
 }
 
+/* In the engine's own order the sums are the same up to rounding, and all ranks still have the same bits. */
+static void the_engines_order_is_close(void **state) {
+  (void)state;
+  training t = { .steps = 3 }, fast = { .steps = 3, .options = { .fast = true } };
+  world_rank ranks[WORLD_MOST];
+  begin_training(&t, &dist_kinds[1], 3);
+  begin_training(&fast, &dist_kinds[1], 3);
+  world_run(situ_comm_sim_new(3, NULL), ranks, 3, train_rank, &t, 60);
+  expect_rank_ok(&ranks[0]);
+  world_run(situ_comm_sim_new(3, NULL), ranks, 3, train_rank, &fast, 60);
+  for (int r = 0; r < 3; r++) expect_rank_ok(&ranks[r]);
+  situ_tree *want = situ_nn_parameters(t.model[0]), *got = situ_nn_parameters(fast.model[0]);
+  for (int64_t i = 0; i < situ_tree_count(want); i++)
+    expect_same(situ_detach(situ_tree_tensor_at(got, i)), situ_detach(situ_tree_tensor_at(want, i)), 1e-3, 1e-3);
+  situ_tree_free(want);
+  situ_tree_free(got);
+  bits first = bits_of(fast.model[0]), last = bits_of(fast.model[2]);
+  expect_bits(first, last, "fast", 3);
+  free(first.data);
+  free(last.data);
+  end_training(&t, 3);
+  end_training(&fast, 3);
+}
+
 /* ---- parameters that are not used, no_sync ---- */
 
 typedef struct two_heads {
@@ -280,6 +304,39 @@ static void models_that_differ_are_told_where(void **state) {
   situ_nn_free(t.model[1]);
 }
 
+/* Rank 1's weights change behind the library's back in the middle of training. */
+static void diverge(world_rank *self) {
+  training *t = self->payload;
+  situ_nn_module *m = t->model[self->rank];
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &t->options);
+  MUST(ddp);
+  MUST(train_step(t, m, t->optim[self->rank], ddp) == SITU_OK);
+  MUST(situ_dist_ddp_check(ddp) == SITU_OK);
+  if (self->rank == 1) {
+    situ_scope s;
+    situ_scope_begin_no_grad(&s);
+    MUST(situ_mul_scalar_(situ_nn_get_tensor(m, "0.weight"), 1.001));
+    MUST(situ_scope_end(&s) == SITU_OK);
+  }
+  MUST(train_step(t, m, t->optim[self->rank], ddp) == SITU_E_COMM);
+out:
+  situ_dist_ddp_free(ddp);
+}
+static void weights_that_diverge_are_found(void **state) {
+  (void)state;
+  training t = { .options = { .check_every = 2 } };
+  world_rank ranks[WORLD_MOST];
+  begin_training(&t, &dist_kinds[0], 3);
+  world_run(situ_comm_sim_new(3, NULL), ranks, 3, diverge, &t, 20);
+  for (int r = 0; r < 3; r++) {
+    assert_int_equal(ranks[r].status, SITU_E_COMM);
+    if (!strstr(ranks[r].message, "the values of parameter 0.weight differ between rank 0 and rank 1"))
+      fail_msg("%s", ranks[r].message);
+    assert_null(situ_grad(situ_nn_get_tensor(t.model[r], "0.weight")));
+  }
+  end_training(&t, 3);
+}
+
 /* ---- failures ---- */
 
 /* Rank 1 of 3 dies, stops or loses a transfer somewhere in step 2 or later: every other rank ends in time, and its
@@ -345,9 +402,14 @@ static void a_rank_that_gives_up_ends_the_step(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(the_number_of_ranks_does_not_change_a_bit), TEST(uneven_micro_batches),
-    TEST(averages_are_those_of_one_large_batch),     TEST(unused_parameters_and_no_sync),
-    TEST(models_that_differ_are_told_where),         TEST(a_lost_rank_leaves_the_model_as_before_the_step),
+    TEST(the_number_of_ranks_does_not_change_a_bit),
+    TEST(uneven_micro_batches),
+    TEST(averages_are_those_of_one_large_batch),
+    TEST(the_engines_order_is_close),
+    TEST(unused_parameters_and_no_sync),
+    TEST(weights_that_diverge_are_found),
+    TEST(models_that_differ_are_told_where),
+    TEST(a_lost_rank_leaves_the_model_as_before_the_step),
     TEST(a_rank_that_gives_up_ends_the_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
