@@ -23,6 +23,12 @@ else()
   list(APPEND situ_sources ${PROJECT_SOURCE_DIR}/src/program/absent.c)
 endif()
 
+if(SITU_GGUF)
+  list(FILTER situ_sources EXCLUDE REGEX "/src/io/gguf_absent\\.c$")
+else()
+  list(FILTER situ_sources EXCLUDE REGEX "/src/io/gguf(_header|_names)?\\.c$")
+endif()
+
 # Files that are compiled once for each instruction set.
 set(situ_isa_sources ${situ_sources})
 list(FILTER situ_isa_sources INCLUDE REGEX "/src/backend/cpu/isa/")

@@ -67,7 +67,7 @@ typedef struct situ_load_options {
 /** Loads a whole file, whose format its first bytes tell; the caller frees the tree. NULL on error. A file may hold
     1,000,000 tensors; each takes about 1 KiB beside its data.
 
-    safetensors, or an index and its shards: a flat dict in the order of the names.
+    safetensors, or an index and its shards: a flat dict in the order of the names. GGUF: likewise (gguf.h).
 
     torch.save (.pt, .pth, .bin; PyTorch 1.6 and later): the tree that was saved, in its order. Tensors, parameters,
     dicts, lists, tuples, numbers, bools, strings and None are read; a file that names any other function or class is

@@ -5,6 +5,7 @@
 
 #include "amp.h"
 #include "autograd.h"
+#include "blocks.h"
 #include "comm.h"
 #include "data.h"
 #include "device.h"
@@ -12,6 +13,7 @@
 #include "error.h"
 #include "export.h"
 #include "func.h"
+#include "gguf.h"
 #include "graph.h"
 #include "io.h"
 #include "ledger.h"

@@ -190,6 +190,14 @@ static bool check_in_place(const situ_call *c, bool wanted) {
   return !situ__recording() || situ__view_may_write(c->op->name, t, wanted);
 }
 
+/* What an op that knows blocks makes of them in u8 are the same blocks. */
+static inline void pass_blocks_on(const situ_call *c) {
+  if (!c->in[0] || !situ__blocks_of(&c->in[0]->view)) return;
+  for (int k = 0; k < c->outs; k++)
+    if (c->out[k] && c->out[k]->view.dtype == SITU_U8)
+      c->out[k]->view.storage->flags |= c->in[0]->view.storage->flags & SITU_STORAGE_BLOCKS;
+}
+
 static bool make_results(situ_call *c) {
   const situ_op *op = c->op;
   if (op->flags & SITU_OP_VIEW) {
@@ -197,11 +205,16 @@ static bool make_results(situ_call *c) {
     situ__view_link(c->out[0], c->in[0], situ__recording() ? SITU__VIEW_FREE : SITU__VIEW_NO_GRAD);
     return true;
   }
-  if (c->like) return (c->out[0] = situ__tensor_like(op->name, c->like, c->dtype[0])) != NULL;
+  if (c->like) {
+    if (!(c->out[0] = situ__tensor_like(op->name, c->like, c->dtype[0]))) return false;
+    pass_blocks_on(c);
+    return true;
+  }
   for (int k = 0; k < c->outs; k++) {
     if (!c->dtype[k]) continue;
     if (!(c->out[k] = situ__tensor_new(op->name, &c->shape[k], c->dtype[k], c->device))) return false;
   }
+  pass_blocks_on(c);
   return true;
 }
 

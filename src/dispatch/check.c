@@ -67,6 +67,19 @@ static const char *describe_accepted(unsigned accept) {
 
 static situ_dtype dtype_of(const situ_call *c, int i) { return (situ_dtype)c->in[i]->view.dtype; }
 
+/* Blocks are bytes of u8: only ops that say that they know them may read them. */
+static bool check_blocks(const situ_call *c) {
+  for (int i = 0; i < c->ins; i++) {
+    const situ_operand *o = operand_at(c->op, i);
+    const situ_block_type type = c->in[i] ? situ__blocks_of(&c->in[i]->view) : SITU_BLOCK_NONE;
+    if (type && !(o->accept & SITU_BLOCKS))
+      return situ__explain(c, SITU_E_DTYPE, 1u << (i & 31),
+                           "%s holds %s blocks, not numbers: situ_dequantize(%s) gives their values", o->name,
+                           situ__block(type)->name, o->name);
+  }
+  return true;
+}
+
 static bool check_dtype(const situ_call *c) {
   int leader = -1, unlike = -1, first = -1;
   unsigned wrong = 0;
@@ -119,6 +132,7 @@ static bool is_plainly_good(situ_call *c) {
     const unsigned asked = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
     if (asked && !(asked & kinds[t->view.dtype])) return false;
     if (accept & SITU_SAME && t->view.dtype != dtype) return false;
+    if (t->view.dtype == SITU_U8 && !(accept & SITU_BLOCKS) && situ__blocks_of(&t->view)) return false;
   }
   c->device = device;
   return c->ins == SITU_OPERANDS || !op->operand[c->ins].name;
@@ -128,7 +142,7 @@ situ__verdict situ__examine(situ_call *c) {
   if (is_plainly_good(c)) return SITU__GOOD;
   if (!check_handles(c)) return SITU__REFUSED;
   if (!find_device(c)) return SITU__MIXED;
-  return check_dtype(c) ? SITU__GOOD : SITU__REFUSED;
+  return check_blocks(c) && check_dtype(c) ? SITU__GOOD : SITU__REFUSED;
 }
 
 bool situ__check(situ_call *c) {

@@ -15,6 +15,10 @@
    names. */
 #define SITU__CHECKSUM_KEY "situ.crc32c"
 
+/* Before a tensor's name, the key of the type of its quantised blocks ("Q4_K"), which the format lacks: other readers
+   see bytes. */
+#define SITU__BLOCKS_KEY "situ.blocks."
+
 /* A dtype of the format. */
 typedef struct situ__file_type {
   const char *name;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "io/npy_header.h"
 #include "io/values.h"
+#include "situ/blocks.h"
 #include "situ/ops.h"
 
 /* Reads and checks the header of an open file of `size` bytes. */
@@ -127,6 +128,10 @@ situ_status situ_npy_save(const char *path, situ_tensor *tensor, const situ_save
   if (!options) options = &defaults;
   if (options->replaced) *options->replaced = SITU_NOT_REPLACED;
   if (!path || !tensor) return situ__null(op, path ? "tensor" : "path");
+  if (situ_block_type_of(tensor))
+    return situ__fail(SITU_E_UNSUPPORTED, op,
+                      "tensor holds %s blocks, which .npy does not have: save situ_dequantize's",
+                      situ_block_name(situ_block_type_of(tensor)));
   situ__text text = { 0 };
   situ__replace r;
   situ_scope scope;

@@ -10,6 +10,8 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "base/file.h"
+#include "base/text.h"
+#include "io/gguf.h"
 #include "io/index.h"
 #include "io/shard.h"
 #include "io/torch.h"
@@ -126,6 +128,7 @@ static bool open_files(situ_safetensors *f, const char *path, const char **missi
     bool gone;
     fine = situ__shard_open(s, op, situ__path_beside(path, name), &f->options, &gone);
     if (gone) *missing = name;
+    if (s->gguf) situ__fail(SITU_E_FORMAT, op, "%s: names %s, which is a GGUF file", path, name);
     for (int64_t i = 0; fine && i < s->header.count; i++) s->header.entry[i].file = name;
   }
   situ__free(file);
@@ -193,7 +196,9 @@ static bool open_any(situ_safetensors *f, const char *path) {
   return is_torch ? open_torch(f, path) : open_single(f, path);
 }
 
-situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options) {
+/* With *gguf set no error is recorded: it is a file of that format. */
+static situ_safetensors *open_files_of(const char *path, const situ_load_options *options, bool *gguf) {
+  *gguf = false;
   if (!path) {
     situ__null(op, "path");
     return NULL;
@@ -205,8 +210,16 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
   }
   if (options) f->options = *options;
   if (open_any(f, path)) return f;
+  *gguf = !situ__is_index(path) && f->shards && f->shards->gguf;
   situ_safetensors_close(f);
   return NULL;
+}
+
+situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options) {
+  bool gguf;
+  situ_safetensors *f = open_files_of(path, options, &gguf);
+  if (gguf) situ__fail(SITU_E_FORMAT, op, "%s: is a GGUF file: situ_gguf_open opens it", path);
+  return f;
 }
 
 void situ_safetensors_close(situ_safetensors *f) {
@@ -273,6 +286,23 @@ bool situ_safetensors_metadata_at(const situ_safetensors *f, int64_t index, situ
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
+/* Declares the blocks of a tensor that situ saved. Returns false after recording an error. */
+static bool restore_blocks(const char *by, const situ__shard *s, const char *name, situ_tensor *t) {
+  situ__text key = { 0 };
+  char shown[SITU__SHOWN_MAX];
+  situ__text_add(&key, "%s%s", SITU__BLOCKS_KEY, name);
+  if (key.failed) return situ__no_memory(by, key.capacity), false;
+  const char *said = situ__header_metadata(&s->header, key.data);
+  situ__text_free(&key);
+  if (!said) return true;
+  for (int type = SITU_BLOCK_Q8_0; type < SITU_BLOCK_TYPES; type++)
+    if (strcmp(said, situ_block_name((situ_block_type)type)) == 0)
+      return situ_set_block_type(t, (situ_block_type)type) == SITU_OK;
+  situ__fail(SITU_E_FORMAT, by, "%s: '%s' holds blocks of the unknown type '%.40s'", s->path, situ__shown(name, shown),
+             said);
+  return false;
+}
+
 static situ_tensor *load_place(const char *by, const situ_safetensors *f, const place *p) {
   const situ_file_entry *e = p->entry;
   const situ__shard *s = p->shard;
@@ -292,6 +322,7 @@ static situ_tensor *load_place(const char *by, const situ_safetensors *f, const 
   bool check = s->sum && (!s->mapping || f->options.verify == SITU_VERIFY_ALWAYS);
   const uint32_t *sum = check ? &s->sum[e - s->header.entry] : NULL;
   situ_tensor *t = situ__values_load(&source, e->name, e->offset, &e->shape, e->dtype, f->options.device, sum);
+  if (t && e->dtype == SITU_U8 && s->header.metadata_count && !restore_blocks(by, s, e->name, t)) return NULL;
   return t ? situ_set_name(t, e->name) : NULL;
 }
 
@@ -322,8 +353,9 @@ static situ_tree *load_places(const situ_safetensors *f) {
 
 situ_tree *situ_load(const char *path, const situ_load_options *options) {
   SITU__MADE_OF_OPS("load");
-  situ_safetensors *f = situ_safetensors_open(path, options);
-  if (!f) return NULL;
+  bool gguf;
+  situ_safetensors *f = open_files_of(path, options, &gguf);
+  if (!f) return gguf ? situ__gguf_load_all(path, options) : NULL;
   situ_tree *tree = f->torch ? situ__torch_tree(f->torch) : load_places(f);
   situ_safetensors_close(f);
   return tree;

@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "io/header.h"
 #include "io/values.h"
+#include "situ/blocks.h"
 
 /* ---- input checks ---- */
 
@@ -213,6 +214,38 @@ situ_status situ__save_file(const char *op, const char *path, situ__saved *list,
   return status;
 }
 
+/* ---- quantised blocks: bytes, whose type is metadata ---- */
+
+/* Adds the types of all blocks in the list to *options, which gets a list of its own in *all and their keys in *keys.
+   Returns false after recording an error. */
+static bool add_blocks(const char *op, const situ__saved *list, int64_t count, situ_save_options *options,
+                       situ_metadata **all, situ__text *keys) {
+  int64_t blocks = 0;
+  for (int64_t i = 0; i < count; i++) blocks += situ_block_type_of(list[i].tensor) != SITU_BLOCK_NONE;
+  if (!blocks || options->metadata_count < 0 || (options->metadata_count && !options->metadata)) return true;
+  const size_t total = (size_t)options->metadata_count + (size_t)blocks;
+  *all = situ__calloc(total, sizeof **all);
+  if (!*all) return situ__no_memory(op, total * sizeof **all), false;
+  for (int64_t i = 0; i < count; i++) {
+    if (!situ_block_type_of(list[i].tensor)) continue;
+    situ__text_add(keys, "%s%s", SITU__BLOCKS_KEY, list[i].entry.name);
+    situ__text_append(keys, "", 1);
+  }
+  if (keys->failed) return situ__no_memory(op, keys->length), false;
+  if (options->metadata_count) memcpy(*all, options->metadata, (size_t)options->metadata_count * sizeof **all);
+  situ_metadata *to = *all + options->metadata_count;
+  const char *key = keys->data;
+  for (int64_t i = 0; i < count; i++) {
+    const situ_block_type type = situ_block_type_of(list[i].tensor);
+    if (!type) continue;
+    *to++ = (situ_metadata){ key, situ_block_name(type) };
+    key += strlen(key) + 1;
+  }
+  options->metadata = *all;
+  options->metadata_count = (int64_t)total;
+  return true;
+}
+
 /* ---- the call -------------------------------------------------------------------------------- */
 
 situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options) {
@@ -233,10 +266,16 @@ situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_o
   situ_status status = list ? SITU_OK : situ__no_memory(op, ((size_t)count + 1) * sizeof *list);
   for (int64_t i = 0; i < count && status == SITU_OK; i++)
     if (!fill_saved(op, situ_tree_key(flat, i), situ_tree_tensor_at(flat, i), &list[i])) status = situ_error();
+  situ_save_options given = *options;
+  situ_metadata *metadata = NULL;
+  situ__text keys = { 0 };
+  if (status == SITU_OK && !add_blocks(op, list, count, &given, &metadata, &keys)) status = situ_error();
   if (status == SITU_OK) {
-    status = options->max_shard_bytes > 0 ? situ__save_shards(op, path, list, count, options)
-                                          : situ__save_file(op, path, list, count, options);
+    status = given.max_shard_bytes > 0 ? situ__save_shards(op, path, list, count, &given)
+                                       : situ__save_file(op, path, list, count, &given);
   }
+  situ__text_free(&keys);
+  situ__free(metadata);
   situ__free(list);
   situ_tree_free(flat);
   return status;

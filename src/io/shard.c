@@ -2,6 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "io/shard.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
@@ -12,7 +14,7 @@ static bool bad_file(const char *op, const char *path, const situ__problem *prob
 }
 
 /* Checks the header's length against the file and the format's limit before it allocates memory for it. */
-static char *read_header(const char *op, const situ__shard *s, int64_t bytes, size_t *length) {
+static char *read_header(const char *op, situ__shard *s, int64_t bytes, size_t *length) {
   unsigned char first[8];
   uint64_t wanted = 0;
   if (bytes < 8) {
@@ -21,6 +23,8 @@ static char *read_header(const char *op, const situ__shard *s, int64_t bytes, si
   }
   if (situ__file_read(op, s->path, s->fd, first, 8, 0) != SITU_OK) return NULL;
   for (int i = 7; i >= 0; i--) wanted = wanted << 8 | first[i];
+  s->gguf = memcmp(first, "GGUF", 4) == 0; /* as a length beyond SITU__HEADER_MAX */
+  if (s->gguf) return NULL;
   if (wanted > (uint64_t)bytes - 8 || wanted > SITU__HEADER_MAX) {
     situ__fail(SITU_E_FORMAT, op, "%s: is not a safetensors file: its header would have %llu bytes", s->path,
                (unsigned long long)wanted);

@@ -40,6 +40,11 @@ typedef struct packs {
 /* On a CPU: the result exceeds the caches, so use non-temporal stores. */
 #define FLAG_STREAMS 0x80000000u
 
+/* Rows of quantised blocks: numbers in all, those and the bytes of a block, and where x and y begin. */
+typedef struct block_rows {
+  I64 numel, elements, bytes, x, y;
+} block_rows;
+
 /* What a kernel reports of an index out of range. Only the first report is kept. */
 typedef struct fault {
   I64 raised, verb, value, bound, dim, at; /* verb: a situ_verb, or one of those below */

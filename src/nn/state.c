@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "nn/nn.h"
+#include "situ/blocks.h"
 #include "situ/sys/load.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
@@ -35,13 +36,20 @@ static int kind_of(situ_dtype dtype) {
   return situ_dtype_is_floating(dtype) ? 2 : situ_dtype_is_integer(dtype) ? 1 : 0;
 }
 
+static const char *format_of(const situ_tensor *t) {
+  const situ_block_type blocks = situ_block_type_of(t);
+  return blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(t));
+}
+
 static void compare_one(loading *l, const char *path, const situ_tensor *to, const situ_tensor *from) {
   situ_shape a = situ_shape_of(to), b = situ_shape_of(from);
   char has[SITU_SHAPE_TEXT], needs[SITU_SHAPE_TEXT], detail[2 * SITU_SHAPE_TEXT + 64];
   const bool number = a.ndim == 0 && b.ndim == 1 && b.dim[0] == 1; /* torch accepts this as a number */
-  if ((number || situ_shape_equal(&a, &b)) && kind_of(situ_dtype_of(from)) <= kind_of(situ_dtype_of(to))) return;
+  const bool kinds = kind_of(situ_dtype_of(from)) <= kind_of(situ_dtype_of(to)),
+             blocks = situ_block_type_of(from) == situ_block_type_of(to);
+  if ((number || situ_shape_equal(&a, &b)) && kinds && blocks) return;
   snprintf(detail, sizeof detail, " (%s %s in the state, %s %s in the module)", situ_shape_text(&b, has),
-           situ_dtype_name(situ_dtype_of(from)), situ_shape_text(&a, needs), situ_dtype_name(situ_dtype_of(to)));
+           format_of(from), situ_shape_text(&a, needs), format_of(to));
   report(l, SITU_NN_LOAD_MISMATCH, path, detail);
   if (l->pairs == PAIRS) return;
   l->pair[2 * l->pairs] = (situ_blamed){ .operand = "module", .tensor = to, .name = path };

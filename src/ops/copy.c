@@ -37,7 +37,7 @@ static bool copy_traced(const situ_call *c, situ_export_trace *t) { return situ_
 
 SITU_OP(clone_op) = { .name = "clone",
                       .traced = clone_traced,
-                      .operand = { { "input", 0 } },
+                      .operand = { { "input", SITU_BLOCKS } },
                       .params_size = sizeof(cast_params),
                       .flags = SITU_OP_LINEAR,
                       .infer = cast_infer,
@@ -75,6 +75,10 @@ situ_tensor *situ_to_dtype(situ_tensor *x, situ_dtype dtype) {
 /* ---- copy_: src, broadcast and cast, into x ---- */
 
 static bool copy_infer(situ_call *c) {
+  const situ_block_type to = situ__blocks_of(situ__desc(c->in[0])), from = situ__blocks_of(situ__desc(c->in[1]));
+  if (to != from)
+    return situ_refuse(c, SITU_E_DTYPE, "input holds %s, src holds %s: they must be equal", situ_block_name(to),
+                       situ_block_name(from));
   situ_shape own = situ__shape(&c->in[0]->view), both = own, src = situ__shape(&c->in[1]->view);
   if (!situ_shape_broadcast(c->op->name, &both, &src)) return false;
   c->shape[0] = both;
@@ -100,7 +104,7 @@ static bool copy_into_backward(situ_grad_call *g) {
 
 SITU_OP(copy_op) = { .name = "copy_",
                      .traced = copy_traced,
-                     .operand = { { "input", 0 }, { "src", 0 } },
+                     .operand = { { "input", SITU_BLOCKS }, { "src", SITU_BLOCKS } },
                      .infer = copy_infer,
                      .forward = copy_into_forward,
                      .batched = situ_batch_broadcast,
@@ -169,7 +173,7 @@ static bool to_backward(situ_grad_call *g) {
 }
 
 SITU_OP(to_op) = { .name = "to",
-                   .operand = { { "input", 0 } },
+                   .operand = { { "input", SITU_BLOCKS } },
                    .flags = SITU_OP_MOVES | SITU_OP_COMPOSED,
                    .params_size = sizeof(to_params),
                    .infer = to_infer,

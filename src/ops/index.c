@@ -22,6 +22,8 @@ static situ_tensor *sum_of(situ_grad_call *g, int operand) {
 /* ---- index_select: rows along a dimension ---- */
 
 static bool rows_infer(situ_call *c) {
+  if (situ__blocks_of(situ__desc(c->in[0])) && ((const index_params *)c->params)->dim == situ__desc(c->in[0])->ndim - 1)
+    return situ_refuse(c, SITU_E_DTYPE, "input holds blocks along its last dimension: whole rows can be selected");
   const index_params *p = c->params;
   const situ_view_desc *index = situ__desc(c->in[1]);
   if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
@@ -63,7 +65,7 @@ static bool select_traced(const situ_call *c, situ_export_trace *t) {
 
 SITU_OP(index_select_op) = { .name = "index_select",
                              .traced = select_traced,
-                             .operand = { { "input", 0 }, { "index", SITU_INDEX } },
+                             .operand = { { "input", SITU_BLOCKS }, { "index", SITU_INDEX } },
                              .save = SITU_SAVE(1),
                              .params_size = sizeof(index_params),
                              .infer = rows_infer,

@@ -181,6 +181,8 @@ static bool build_text(situ_tensor *t, situ__text *out) {
   situ__text_add(&p.text, "tensor(");
   if (t->view.storage->device.kind == SITU_META) {
     situ__text_add(&p.text, "...");
+  } else if (situ__blocks_of(&t->view)) {
+    situ__text_add(&p.text, "<%s blocks>", situ__block(situ__blocks_of(&t->view))->name);
   } else if (t->view.storage->flags & SITU_STORAGE_UNWRITTEN && t->view.numel) {
     situ__text_add(&p.text, "<not written yet>");
   } else if (t->view.numel == 0) {

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/block.h"
 #include "base/handle.h"
 #include "base/thread.h"
 #include "device/device.h"
@@ -97,6 +98,13 @@ static inline bool situ__is_sample(const situ_tensor *t) { return t && t->view.s
 static inline bool situ__keeps(const situ_tensor *t) {
   const bool tangents = situ__forward_mode == SITU__FORWARD_ON || situ__forward_mode == SITU__FORWARD_INSIDE;
   return tangents || (t && t->requires_grad && situ__recording());
+}
+
+/* The type of the quantised blocks that a view's storage holds; SITU_BLOCK_NONE: numbers. */
+static inline situ_block_type situ__blocks_of(const situ_view_desc *v) {
+  if (v->dtype != SITU_U8) return SITU_BLOCK_NONE;
+  const uint32_t flags = __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED);
+  return (situ_block_type)((flags & SITU_STORAGE_BLOCKS) >> 8);
 }
 
 /* ---- shapes (shape.c) ---- */

@@ -49,7 +49,7 @@ bool api_is(const char *name, const char *list) {
 
 /* NULL without an error means something here. */
 static const char null_is_an_answer[] =
-    "situ_grad situ_tree_find situ_safetensors_entry situ_safetensors_find situ_safetensors_metadata situ_snapshot_at situ_optim_state "
+    "situ_grad situ_tree_find situ_safetensors_entry situ_safetensors_find situ_safetensors_metadata situ_gguf_entry situ_gguf_find situ_gguf_key situ_gguf_string situ_snapshot_at situ_optim_state "
     "situ_data_loader_next situ_data_ptr situ_desc situ_dry_note situ_grad_collected situ_retain situ_nn_retain situ_escape situ_scope_return";
 
 /* What they call may end them with a status of its own. */
@@ -204,6 +204,7 @@ static void free_result(const api_world *w, void *result) {
   if (strstr(type, "situ_sampler")) situ_sampler_free(pointer);
   if (strstr(type, "situ_graph")) situ_graph_free(pointer);
   if (strstr(type, "situ_safetensors")) situ_safetensors_close(pointer);
+  if (strstr(type, "situ_gguf ")) situ_gguf_close(pointer);
   if (strstr(type, "situ_snapshot")) situ_snapshot_free(pointer);
   if (strstr(type, "situ_move_plan")) situ_move_plan_free(pointer);
   if (strstr(type, "situ_comm ")) situ_comm_free(pointer);

@@ -23,6 +23,7 @@ const char *api_file_of(const char *function) {
   if (strstr(function, "idx")) return "valid.idx";
   if (strstr(function, "svg")) return "valid.svg";
   if (strstr(function, "export")) return "valid.pt2";
+  if (strstr(function, "gguf")) return "valid.gguf";
   if (strstr(function, "lock")) return "valid.lock";
   return strstr(function, "checkpoint") ? "valid.checkpoint" : "valid.safetensors";
 }
@@ -32,12 +33,12 @@ static void store(const char *file, const void *data, size_t bytes) {
   assert_true(f && fwrite(data, 1, bytes, f) == bytes && fclose(f) == 0);
 }
 
-/* PyTorch wrote it: there is no writer here. */
-static void copy_program(const char *to) {
+/* Others wrote it: there is no writer here. */
+static void copy_case(const char *name, const char *to) {
   static char bytes[64 << 10];
   const char *root = getenv("SITU_TEST_ROOT");
   char from[512];
-  (void)snprintf(from, sizeof from, "%s/program/data/mlp.pt2", root ? root : ".");
+  (void)snprintf(from, sizeof from, "%s/%s", root ? root : ".", name);
   FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
   if (!in || !out) fail_msg("%s: cannot be copied", from);
   const size_t size = fread(bytes, 1, sizeof bytes, in);
@@ -49,7 +50,8 @@ void api_write_file(const char *file) {
   static const char idx[] = { 0, 0, 8, 1, 0, 0, 0, 2, 5, 6 }, csv[] = "1,2\n3,4\n";
   if (strcmp(file, "valid.csv") == 0) store(file, csv, sizeof csv - 1);
   if (strcmp(file, "valid.idx") == 0) store(file, idx, sizeof idx);
-  if (strcmp(file, "valid.pt2") == 0) copy_program(file);
+  if (strcmp(file, "valid.pt2") == 0) copy_case("program/data/mlp.pt2", file);
+  if (strcmp(file, "valid.gguf") == 0) copy_case("io/gguf/model.gguf", file);
   if (strcmp(file, "valid.png") == 0) store(file, api_png, API_PNG);
 }
 

@@ -8,7 +8,10 @@ static const struct row {
   situ_shape shape;
 } rows[] = {
   /* clang-format off */
-  { "one_hot embedding embedding_bag", "input", SITU_I64, { 2, { 2, 2 } } },
+  { "one_hot embedding embedding_bag block_embedding", "input", SITU_I64, { 2, { 2, 2 } } },
+  { "block_linear", "input", SITU_F32, { 2, { 2, 32 } } },
+  { "block_linear", "bias", SITU_F32, { 1, { 2 } } },
+  { "set_block_type", "t", SITU_U8, { 2, { 2, 34 } } },
   { "gather take_along_dim scatter scatter_value scatter_add scatter_ scatter_add_ scatter_reduce scatter_reduce_", "index", SITU_I64, { 2, { 2, 2 } } },
   { "bincount", "input", SITU_I64, { 1, { 2 } } },
   { "bincount", NULL, SITU_F32, { 1, { 2 } } },

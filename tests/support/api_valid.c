@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "situ/gguf.h"
 #include "situ/progress.h"
 #include "situ/sys/comm_sim.h"
 #include "situ/sys/dry.h"
@@ -34,6 +35,7 @@ static void free_sampler(void *s) { situ_sampler_free(s); }
 static void free_loader(void *l) { situ_data_loader_free(l); }
 static void free_graph(void *g) { situ_graph_free(g); }
 static void free_file(void *f) { situ_safetensors_close(f); }
+static void free_gguf(void *f) { situ_gguf_close(f); }
 static void free_snapshot(void *s) { situ_snapshot_free(s); }
 static void free_optim_loading(void *l) { situ_optim_load_end(l, false); }
 static void free_scheduler_loading(void *l) { situ_lr_scheduler_load_end(l, false); }
@@ -72,7 +74,8 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "data_loader_free", "loader", API_TAKEN },
     { "sampler_free", "sampler", API_TAKEN },
     { "graph_free", "graph", API_TAKEN },
-    { "safetensors_close", "file", API_TAKEN },
+    { "safetensors_close gguf_close", "file", API_TAKEN },
+    { "nn_lora", "base_layer", API_TAKEN },
     { "snapshot_free", "snapshot", API_TAKEN },
     { "moving_free", "m", API_TAKEN },
     { "comm_wait", "request", API_TAKEN },
@@ -125,7 +128,7 @@ static situ_nn_module *module(api_world *w, const char *name) {
     situ_nn_module *of = linear(w, API_KEPT);
     m = situ_optim_averaged_model(of, NULL);
   } else if (api_is(api_name(w), "nn_forward2")) m = situ_nn_mse_loss(SITU_REDUCTION_MEAN);
-  else if (strcmp(name, "container") == 0 || api_is(api_name(w), "nn_get_submodule"))
+  else if (strcmp(name, "container") == 0 || api_is(api_name(w), "nn_get_submodule nn_lora_add"))
     m = situ_nn_put(situ_nn_sequential_of(0, NULL), "a", linear(w, API_TAKEN));
   if (m) return api_own(w, m, free_module, owner);
   return linear(w, owner);
@@ -155,6 +158,7 @@ static situ_tree *tree(api_world *w, const char *name) {
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
   else if (api_is(api_name(w), "func_functional_call func_functional_call_tree"))
     t = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(plain(w)));
+  else if (api_is(api_name(w), "nn_lora_load_state_dict")) t = situ_tree_dict();
   else if (api_is(api_name(w), "tree_value")) t = situ_tree_tensor(plain(w));
   else if (api_is(api_name(w), "nn_load_state_dict nn_load_check")) t = situ_nn_state_dict(linear(w, API_KEPT));
   else if (api_is(api_name(w), "optim_load_state_dict optim_load_prepare"))
@@ -276,7 +280,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_explanation))
     AT(situ_explanation) = (situ_explanation){ .operand = api_memory(w, sizeof(situ_explained)), .count = 1 };
   if (IS(situ_view_desc)) AT(situ_view_desc) = *situ_desc(plain(w));
-  if (IS(situ_shape)) AT(situ_shape) = SITU_SHAPE(2, 2);
+  if (IS(situ_shape)) AT(situ_shape) = SITU_SHAPE(2, api_is(api_name(w), "blocks_from_host") ? 32 : 2);
   if (IS(situ_allocator)) AT(situ_allocator) = *api_allocator();
   if (IS(situ_call)) {
     situ_tensor **in = api_memory(w, SITU_OPERANDS * sizeof *in);
@@ -338,6 +342,8 @@ static int64_t whole(const api_world *w, const char *name) {
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
   if (strcmp(name, "bytes") == 0 && api_is(api_name(w), "from_host view_host copy_to_host copy_from_host"))
     return 4 * (int64_t)sizeof(float);
+  if (strcmp(name, "bytes") == 0 && api_is(api_name(w), "blocks_from_host")) return 2 * situ_block_bytes(SITU_BLOCK_Q8_0);
+  if (api_is(api_name(w), "nn_block_linear nn_block_embedding")) return 32;
   if (api_is(api_name(w), "decode_image")) return API_PNG;
   if (api_is(api_name(w), "wav_save") && strcmp(name, "bits") == 0) return 0;
   if (api_is(api_name(w), "op_run op_run_") && strcmp(name, "ins") == 0) return 1;
@@ -392,12 +398,20 @@ static const char *text(api_world *w, const char *name) {
   if (strcmp(name, "equation") == 0) return "ij,jk->ik";
   if (api_is(api_name(w), "tree_get tree_getf tree_find safetensors_find safetensors_load")) return "a.x";
   if (api_is(api_name(w), "nn_get")) return "a";
+  if (strcmp(name, "architecture") == 0) return "llama";
+  if (api_is(api_name(w), "gguf_load gguf_find")) return "whole";
   if (strstr(api_name(w), "parametriz") || strstr(api_name(w), "weight_norm") || strstr(api_name(w), "spectral_norm"))
     return "weight";
   return "b";
 }
 
 /* ---- tensors ---- */
+
+static situ_tensor *blocks(const api_world *w) {
+  const unsigned char zeros[2 * 34] = { 0 };
+  return situ_blocks_from_host(zeros, sizeof zeros, &SITU_SHAPE(2, 32), SITU_BLOCK_Q8_0,
+                               &(situ_options){ .device = w->device });
+}
 
 static situ_tensor *tensor(api_world *w, const char *name) {
   const char *f = api_name(w);
@@ -413,6 +427,9 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "nn_utils_rnn_pack_padded_sequence") && strcmp(name, "lengths") == 0) return ones(w, 2);
   if (api_is(f, "take_memory") && strcmp(name, "meta") == 0)
     return situ_empty(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_META, 0 } });
+  if (api_is(f, "dequantize block_linear block_embedding block_type_of block_shape") &&
+      api_is(name, strcmp(f, "dequantize") == 0 ? "input" : "weight t"))
+    return api_note(w, blocks(w));
   return api_valid_tensor(w, name);
 }
 
@@ -433,6 +450,11 @@ static void *array(api_world *w, const char *type, const char *name) {
   if (strstr(type, "situ_tree")) {
     situ_tree **list = api_memory(w, 4 * sizeof *list);
     list[0] = list[1] = api_own(w, tree_of_two(w), free_tree, API_KEPT);
+    return list;
+  }
+  if (strcmp(name, "target_modules") == 0) {
+    const char **list = api_memory(w, 4 * sizeof *list);
+    list[0] = "a";
     return list;
   }
   situ_tensor **list = api_memory(w, 16 * sizeof *list);
@@ -463,6 +485,7 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_data_loader)) return api_own(w, situ_data_loader_new(dataset(w, API_KEPT), NULL), free_loader, owner);
   if (IS(situ_sampler)) return sampler(w, owner);
   if (IS(situ_graph)) return graph(w, owner);
+  if (IS(situ_gguf)) return api_own(w, situ_gguf_open(path(w), NULL), free_gguf, owner);
   if (IS(situ_safetensors)) return api_own(w, situ_safetensors_open(path(w), NULL), free_file, owner);
   if (IS(situ_comm)) return comm(w, owner);
   if (IS(situ_comm_request)) return request(w, owner);
@@ -549,6 +572,8 @@ static void fill(api_world *w, const api_parameter *p, void *at) {
     *(situ_device *)at = w->device;
   } else if (strcmp(type, "situ_dtype") == 0) {
     *(situ_dtype *)at = SITU_F32;
+  } else if (strcmp(type, "situ_block_type") == 0) {
+    *(situ_block_type *)at = SITU_BLOCK_Q8_0;
   } else if (strcmp(type, "situ_nn_kind") == 0) {
     *(situ_nn_kind *)at = SITU_NN_BUFFER;
   } else if (strcmp(type, "situ_error_policy") == 0) {

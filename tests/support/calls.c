@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "situ/autograd.h"
+#include "situ/blocks.h"
 
 #define ALONG(d) (&(situ_reduce_options){ .dim = SITU_DIMS(d) })
 
@@ -12,6 +13,20 @@
 static situ_tensor *damped(situ_tensor *weight) {
   if (!situ_dtype_is_floating(situ_dtype_of(weight))) return weight;
   return situ_mul_scalar(weight, 0.5 / sqrt((double)situ_size(weight, 1) + 1));
+}
+
+/* Blocks of 32 columns on x's device, the same on each. */
+static situ_tensor *blocks_for(situ_tensor *x, int64_t rows) {
+  static unsigned char bytes[2048 * 34];
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i % 34 == 1 ? 44 : i * 31 % 251);
+  const situ_options where = { .device = situ_device_of(x) };
+  return situ_blocks_from_host(bytes, (size_t)rows * 34, &SITU_SHAPE(rows, 32), SITU_BLOCK_Q8_0, &where);
+}
+
+/* Each element of x 32 times, along a last dimension. */
+static situ_tensor *repeated(situ_tensor *x) {
+  const situ_options like = { .dtype = situ_dtype_of(x), .device = situ_device_of(x) };
+  return situ_mul(situ_unsqueeze(x, -1), situ_ones(SITU_SHAPE(32), &like));
 }
 
 /* x as complex numbers: itself and half of it. */
@@ -243,6 +258,9 @@ static situ_tensor *ldl_solved(situ_tensor *x, situ_tensor *b) {
   _(index, index_select, "ri", SAME, SUMS, situ_index(t[0], &t[1], 1))                                                 \
   _(index_put, index_add, "ris", SUMS, SUMS, situ_index_put(t[0], &t[1], 1, t[2], true))                               \
   _(embedding, embedding, "ir", SAME, SUMS, situ_embedding(t[0], t[1], NULL))                                          \
+  _(dequantize, dequantize, "x", SAME, NO_GRAD, situ_dequantize(blocks_for(t[0], 3)))                                  \
+  _(block_linear, block_linear, "x", SUMS, SUMS, situ_block_linear(repeated(t[0]), blocks_for(t[0], 5), NULL))         \
+  _(block_embedding, block_embedding, "i", SAME, NO_GRAD, situ_block_embedding(t[0], blocks_for(t[0], 2048)))          \
   _(embedding_limited, embedding, "ir", MATH, SUMS,                                                                    \
     situ_embedding(t[0], situ_clone(t[1]), &(situ_embedding_options){ .max_norm = 0.5, .scale_grad_by_freq = true }))  \
   _(embedding_bag, embedding, "jr", SUMS, SUMS, situ_embedding_bag(t[0], t[1], NULL))                                  \

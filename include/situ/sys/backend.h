@@ -35,10 +35,11 @@ typedef struct situ_storage {
   void *payload;
 } situ_storage;
 enum {
-  SITU_STORAGE_UNWRITTEN = 1u, /**< holds no value yet */
-  SITU_STORAGE_SLICE = 4u,     /**< part of the memory of another storage, `payload`, to which it has a reference */
-  SITU_STORAGE_FOREIGN = 2u,   /**< memory of the caller: release, if not NULL, is called instead of free */
-  SITU_STORAGE_SAMPLE = 8u     /**< in situ_func_vmap: one sample of memory that `payload` knows; no memory itself */
+  SITU_STORAGE_UNWRITTEN = 1u,  /**< holds no value yet */
+  SITU_STORAGE_SLICE = 4u,      /**< part of the memory of another storage, `payload`, to which it has a reference */
+  SITU_STORAGE_FOREIGN = 2u,    /**< memory of the caller: release, if not NULL, is called instead of free */
+  SITU_STORAGE_SAMPLE = 8u,     /**< in situ_func_vmap: one sample of memory that `payload` knows; no memory itself */
+  SITU_STORAGE_BLOCKS = 0xff00u /**< its bytes are quantised blocks: a situ_block_type, 8 bits to the left */
 };
 
 /** One operand of a kernel: a strided view of a storage. Strides and offset are in elements; strides may be 0
@@ -122,6 +123,8 @@ typedef enum situ_verb {
   SITU_VERB_LINEAR,
   /** op: situ_attention_pass; scaled dot product attention, fused. Optional: composed of other verbs without it. */
   SITU_VERB_ATTENTION,
+  /** Rows of quantised blocks; op: situ_blocks_pass; integer[0]: a situ_block_type. */
+  SITU_VERB_BLOCKS,
   /** Casts many small storages into the memory of out[0]: `pack`; op 1, for devices whose data is not addressable:
       copies from that memory into the storages, without casts. Optional: copied one by one without it. */
   SITU_VERB_PACK,
@@ -237,6 +240,14 @@ typedef enum situ_attention_pass {
   /** in q, k, v, y, logsumexp, g (y and g contiguous), mask; out dq, dk, dv. */
   SITU_ATTENTION_GRAD
 } situ_attention_pass;
+
+/** blocks: u8 [rows, bytes of a row], contiguous, of whole blocks: rows of `columns` numbers. */
+typedef enum situ_blocks_pass {
+  SITU_BLOCKS_VALUES, /**< in blocks; out y [rows, columns], f32, contiguous */
+  /** in x [m, columns], f32, contiguous, blocks, bias [rows] or NULL; out y [m, rows] = x w^T + bias, contiguous.
+      Optional: composed of values and a product without it. */
+  SITU_BLOCKS_LINEAR
+} situ_blocks_pass;
 
 typedef enum situ_pool_pass {
   SITU_POOL_MAX,

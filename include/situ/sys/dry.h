@@ -9,7 +9,7 @@
 SITU_BEGIN
 
 /* Flag of a storage made in a dry run: it has a size and a device, but no memory. */
-#define SITU_STORAGE_VOID (1u << 8)
+#define SITU_STORAGE_VOID (1u << 16)
 
 /** A copy between memories that would have been made. */
 typedef struct situ_dry_copy {

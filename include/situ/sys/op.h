@@ -22,7 +22,8 @@ enum {
   SITU_INDEX = 1u << 3,    /**< i64 or i32 */
   SITU_SAME = 1u << 4,     /**< the dtype of the first operand with this flag */
   SITU_OPTIONAL = 1u << 5, /**< may be NULL */
-  SITU_WRITTEN = 1u << 6   /**< changed by the op (running statistics); never differentiated */
+  SITU_WRITTEN = 1u << 6,  /**< changed by the op (running statistics); never differentiated */
+  SITU_BLOCKS = 1u << 7    /**< may hold quantised blocks (blocks.h); without it they are refused */
 };
 
 typedef struct situ_operand {

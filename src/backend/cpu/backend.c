@@ -143,6 +143,7 @@ const situ_backend situ__cpu_backend = {
     [SITU_VERB_NLL] = situ__cpu_nll,
     [SITU_VERB_CELL] = situ__cpu_cell,
     [SITU_VERB_ATTENTION] = situ__cpu_attention,
+    [SITU_VERB_BLOCKS] = situ__cpu_blocks,
     [SITU_VERB_OPTIMIZER] = situ__cpu_optimizer,
   },
   .host_memory = true,

@@ -37,6 +37,7 @@ situ_status situ__cpu_group_norm(int index, const situ_work *work);
 situ_status situ__cpu_nll(int index, const situ_work *work);
 situ_status situ__cpu_cell(int index, const situ_work *work);
 situ_status situ__cpu_attention(int index, const situ_work *work);
+situ_status situ__cpu_blocks(int index, const situ_work *work);
 situ_status situ__cpu_offers(int index, const situ_work *work);
 situ_status situ__cpu_optimizer(int index, const situ_work *work);
 
@@ -45,7 +46,8 @@ situ_status situ__cpu_optimizer(int index, const situ_work *work);
    block in L1: load, compute, store. So one formula serves ten dtypes and any view; contiguous rows of f32, f64 and i64
    are used in place. */
 typedef enum situ__lane { SITU__F32, SITU__F64, SITU__I64 } situ__lane;
-enum { SITU__BLOCK = 1024 }; /* elements of a block: 8 KiB of doubles */
+enum { SITU__BLOCK = 1024 };     /* elements of a block: 8 KiB of doubles */
+enum { SITU__BLOCKS_ROWS = 16 }; /* rows of x of a linear with quantised blocks that has no product of its own */
 
 /* f16, bf16, f32 -> F32; f64 -> F64; bool and the integers -> I64. */
 situ__lane situ__cpu_lane(situ_dtype dtype);

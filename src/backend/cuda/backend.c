@@ -4,6 +4,7 @@
 
 static situ_status offers(int index, const situ_work *work) {
   if (work->verb == SITU_VERB_ATTENTION) return situ__lower_offers_attention(index, work);
+  if (work->verb == SITU_VERB_BLOCKS && work->op == SITU_BLOCKS_LINEAR) return SITU_E_UNSUPPORTED; /* composed */
   return work->verb == SITU_VERB_LINEAR ? situ__cuda_offers_linear(index, work) : SITU_OK;
 }
 

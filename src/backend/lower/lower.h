@@ -4,6 +4,7 @@
 #ifndef SITU_BACKEND_LOWER_H
 #define SITU_BACKEND_LOWER_H
 
+#include "base/block.h"
 #include "base/dtype.h"
 #include "kernels/params.h"
 #include "situ/sys/module.h"
@@ -18,7 +19,7 @@
   ROW(random)                                                                                    \
   ROW(triangle) ROW(index) ROW(arg_reduce) ROW(scan) ROW(sort) ROW(nonzero) ROW(nll) ROW(unfold) \
       ROW(pool) ROW(resample) ROW(fft) ROW(cell) ROW(optimizer) ROW(reduce) ROW(softmax)          \
-      ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul) ROW(attention)
+      ROW(columns) ROW(norm) ROW(batch_norm) ROW(matmul) ROW(attention) ROW(blocks)
 /* clang-format on */
 
 typedef enum situ__kernel_text {
@@ -237,6 +238,9 @@ situ_status situ__lower_attention(int index, const situ_work *work);
 /* For a backend's `offers`: whether kernels for this attention exist, and are faster than what composes it. */
 situ_status situ__lower_offers_attention(int index, const situ_work *work);
 situ_status situ__lower_optimizer(int index, const situ_work *work);
+situ_status situ__lower_blocks(int index, const situ_work *work);
+/* Numbers and bytes of a quantised block. Returns false for a number that is not a situ_block_type. */
+bool situ__lower_block_size(int64_t type, int64_t *elements, int64_t *bytes);
 
 /* All verbs that are lowered to kernels, and the slots of such a backend's verb table. */
 /* clang-format off */
@@ -247,7 +251,7 @@ situ_status situ__lower_optimizer(int index, const situ_work *work);
   ROW(GATHER, gather) ROW(SCATTER, scatter) ROW(NONZERO, nonzero) ROW(MATMUL, matmul)             \
   ROW(CONV, conv) ROW(POOL, pool) ROW(RESAMPLE, resample) ROW(FFT, fft) ROW(SOFTMAX, softmax)     \
   ROW(NORM, norm) ROW(BATCH_NORM, batch_norm) ROW(NLL, nll) ROW(CELL, cell) ROW(ATTENTION, attention)   \
-  ROW(OPTIMIZER, optimizer)
+  ROW(OPTIMIZER, optimizer) ROW(BLOCKS, blocks)
 /* clang-format on */
 #define SITU__LOWERED_SLOT(verb, name) [SITU_VERB_##verb] = situ__lower_##name,
 #define SITU__LOWERED SITU__LOWERED_VERBS(SITU__LOWERED_SLOT)

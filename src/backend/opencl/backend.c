@@ -29,7 +29,9 @@ SITU__LOWERED_VERBS(TRIED)
 
 situ_status situ__cl_copy(int index, const situ_work *work) { return believed_copy(index, work); }
 
+/* A product with blocks is composed. */
 static situ_status offers(int index, const situ_work *work) {
+  if (work->verb == SITU_VERB_BLOCKS && work->op == SITU_BLOCKS_LINEAR) return SITU_E_UNSUPPORTED;
   return work->verb == SITU_VERB_ATTENTION ? situ__lower_offers_attention(index, work) : SITU_OK;
 }
 

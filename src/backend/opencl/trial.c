@@ -190,6 +190,16 @@ static bool nonzero(trial *t, const situ_work *w) {
   return true;
 }
 
+/* Bytes below 60 are finite scales. */
+static bool quantised(trial *t, const situ_work *w) {
+  int64_t elements, bytes;
+  if (!situ__lower_block_size(w->integer[0], &elements, &bytes)) return false;
+  place_in(t, w, 0, SHAPE(3, 2 * bytes), TRIAL_INDEX);
+  t->in[0].below = 60;
+  place_out(t, w, 0, SHAPE(3, 2 * elements));
+  return true;
+}
+
 static bool reduces_last(const situ_work *w) {
   const situ_view_desc *x = w->in[0], *y = w->out[0];
   return x->ndim == 0 || y->ndim == 0 || y->size[y->ndim - 1] == 1;
@@ -231,6 +241,7 @@ bool situ__cl_trial_shape(trial *t, const situ_work *w) {
   case SITU_VERB_CELL: return cell(t, w);
   case SITU_VERB_ATTENTION: return attention(t, w);
   case SITU_VERB_OPTIMIZER: return optimizer(t, w);
+  case SITU_VERB_BLOCKS: return quantised(t, w);
   default: element_by_element(t, w); return true;
   }
 }

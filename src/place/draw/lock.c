@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/problem.h"
 #include "place/draw/snapshot.h"
+#include "situ/blocks.h"
 
 /* The first line identifies the format. Then there is one line for each tensor, of six words with single blanks:
      encoder.fc1.weight parameter f32 [64,784] sim:0 -
@@ -113,6 +114,8 @@ static bool read_shape(const char *c, situ_shape *out) {
 static bool read_type(const char *word) {
   for (int d = SITU_BOOL; d < SITU_DTYPES; d++)
     if (strcmp(word, situ_dtype_name((situ_dtype)d)) == 0) return true;
+  for (int b = SITU_BLOCK_Q8_0; b < SITU_BLOCK_TYPES; b++)
+    if (strcmp(word, situ_block_name((situ_block_type)b)) == 0) return true;
   return false;
 }
 

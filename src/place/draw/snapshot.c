@@ -10,6 +10,7 @@
 #include "base/handle.h"
 #include "base/map.h"
 #include "base/problem.h"
+#include "situ/blocks.h"
 #include "situ/sys/shape.h"
 
 /* While a snapshot grows its text moves, so entries store offsets (plus 1; 0: NULL). */
@@ -167,8 +168,10 @@ static situ_status visit(const situ_nn_visit *at, void *payload) {
   situ_status status = SITU_OK;
   if (at->tensor) {
     const situ_storage *storage = key;
-    status = add_tensor(b, at->path, role_of(at->slot), situ_dtype_name(situ_dtype_of(at->tensor)),
-                        situ_device_of(at->tensor), situ_shape_of(at->tensor), storage->bytes, tie);
+    const situ_block_type blocks = situ_block_type_of(at->tensor);
+    const char *type = blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(at->tensor));
+    status = add_tensor(b, at->path, role_of(at->slot), type, situ_device_of(at->tensor), situ_shape_of(at->tensor),
+                        storage->bytes, tie);
   } else {
     situ__snapshot_node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
     if (node) node->tie = tie;

@@ -64,6 +64,12 @@ void situ__list_random(void) {
   }
 }
 
+void situ__list_blocks(void) {
+  for (int type = SITU_BLOCK_Q8_0; type < SITU_BLOCK_TYPES; type++)
+    ASK(.verb = SITU_VERB_BLOCKS, .op = SITU_BLOCKS_VALUES, .compute = SITU_F32, .ins = 1, .outs = 1,
+        .in = { VIEW(SITU_U8, 1, 1) }, .out = { VIEW(SITU_F32, 1, 1) }, .integer = { type });
+}
+
 void situ__list_triangle(void) {
   for (int op = 0; op < 2; op++)
     for (int t = ALL; t < SITU_DTYPES; t++)

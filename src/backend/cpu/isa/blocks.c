@@ -1,0 +1,238 @@
+/* Quantised blocks, compiled for each instruction set. values has the formulas that all devices share; dot multiplies
+   the integers of a group before it applies the group's scale, which needs one more product for each group instead of
+   each number.
+   SPDX-License-Identifier: MIT */
+#include "backend/cpu/blocks.h"
+#include "backend/cpu/isa/simd.h"
+#include "kernels/blocks.h"
+
+#include <string.h>
+
+enum { LANES = VECTOR / 4, STEPS = 32 / LANES };
+
+/* ---- values ---- */
+
+#define VALUES(type, elements, bytes)                                                                    \
+  static void values_##type(const unsigned char *b, int64_t count, float *restrict y) {                  \
+    for (int64_t i = 0; i < count; i++, b += bytes, y += elements)                                       \
+      for (int g = 0; g < elements / type##_GROUP; g++) {                                                \
+        const float scale = type##_scale(b, g), minimum = type##_minimum(b, g);                          \
+        float *restrict to = y + g * type##_GROUP;                                                       \
+        INDEPENDENT                                                                                      \
+        for (int k = 0; k < type##_GROUP; k++) to[k] = scale * (float)type##_integer(b, g, k) - minimum; \
+      }                                                                                                  \
+  }
+VALUES(Q8_0, 32, 34)
+VALUES(Q4_0, 32, 18)
+VALUES(Q4_K, 256, 144)
+VALUES(Q5_K, 256, 176)
+VALUES(Q6_K, 256, 210)
+
+/* ---- dot ---- */
+
+/* The f16 at b. */
+ALWAYS_INLINE float load_half(const unsigned char *b) {
+#if defined(__F16C__)
+  return _cvtsh_ss((unsigned short)(b[0] | b[1] << 8));
+#else
+  return block_half(b);
+#endif
+}
+
+/* LANES bytes as numbers. */
+#if defined(__AVX512F__)
+ALWAYS_INLINE picks_f32 load_bytes(const unsigned char *at) {
+  return (picks_f32)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+ALWAYS_INLINE picks_f32 load_signed(const unsigned char *at) {
+  return (picks_f32)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+#elif defined(__AVX2__)
+ALWAYS_INLINE picks_f32 load_bytes(const unsigned char *at) {
+  return (picks_f32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at));
+}
+ALWAYS_INLINE picks_f32 load_signed(const unsigned char *at) {
+  return (picks_f32)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at));
+}
+#else
+ALWAYS_INLINE picks_f32 load_bytes(const unsigned char *at) {
+  picks_f32 v;
+  for (int l = 0; l < LANES; l++) v[l] = at[l];
+  return v;
+}
+ALWAYS_INLINE picks_f32 load_signed(const unsigned char *at) {
+  picks_f32 v;
+  for (int l = 0; l < LANES; l++) v[l] = (signed char)at[l];
+  return v;
+}
+#endif
+ALWAYS_INLINE vec_f32 load_floats(const float *at) {
+  vec_f32 v;
+  memcpy(&v, at, sizeof v);
+  return v;
+}
+ALWAYS_INLINE vec_f32 floats_of(picks_f32 v) { return __builtin_convertvector(v, vec_f32); }
+ALWAYS_INLINE vec_f32 broadcast_lanes(float v) { return (vec_f32){ 0 } + v; }
+ALWAYS_INLINE float add_lanes(vec_f32 v) {
+  float sum = 0;
+  for (int l = 0; l < LANES; l++) sum += v[l];
+  return sum;
+}
+
+/* Asks for the memory after next, which a row's strided reads alone ask for too late. */
+enum { AHEAD = 2048 };
+ALWAYS_INLINE void fetch_ahead(const unsigned char *b, int bytes) {
+  for (int at = 0; at < bytes; at += 64) __builtin_prefetch((const void *)((uintptr_t)b + AHEAD + (uintptr_t)at));
+}
+
+static float dot_Q8_0(const unsigned char *b, int64_t count, const float *x, const float *sums) {
+  (void)sums;
+  vec_f32 all = { 0 };
+  for (int64_t i = 0; i < count; i++, b += 34, x += 32) {
+    fetch_ahead(b, 34);
+    vec_f32 group = { 0 };
+    UNROLL
+    for (int s = 0; s < STEPS; s++)
+      group = F32(fma_vec)(floats_of(load_signed(b + 2 + s * LANES)), load_floats(x + s * LANES), group);
+    all = F32(fma_vec)(broadcast_lanes(load_half(b)), group, all);
+  }
+  return add_lanes(all);
+}
+
+/* Numbers are 8 too large. */
+static float dot_Q4_0(const unsigned char *b, int64_t count, const float *x, const float *sums) {
+  vec_f32 all = { 0 };
+  float excess = 0;
+  for (int64_t i = 0; i < count; i++, b += 18, x += 32) {
+    fetch_ahead(b, 18);
+    vec_f32 group = { 0 };
+    const float scale = load_half(b);
+    UNROLL
+    for (int s = 0; s < 16 / LANES; s++) {
+      const picks_f32 both = load_bytes(b + 2 + s * LANES);
+      group = F32(fma_vec)(floats_of(both & 15), load_floats(x + s * LANES), group);
+      group = F32(fma_vec)(floats_of(both >> 4), load_floats(x + 16 + s * LANES), group);
+    }
+    all = F32(fma_vec)(broadcast_lanes(scale), group, all);
+    excess += scale * sums[i];
+  }
+  return add_lanes(all) - 8 * excess;
+}
+
+/* Scales and minima of a block of Q4_K or Q5_K. */
+ALWAYS_INLINE void unpack_scales(const unsigned char *b, float *scale, float *minimum) {
+  const float d = load_half(b), least = load_half(b + 2);
+  UNROLL
+  for (int g = 0; g < 8; g++) {
+    scale[g] = d * (float)packed_scale(b + 4, g);
+    minimum[g] = least * (float)packed_minimum(b + 4, g);
+  }
+}
+
+static float dot_Q4_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
+  vec_f32 all = { 0 };
+  float least = 0;
+  for (int64_t i = 0; i < count; i++, b += 144, x += 256, sums += 8) {
+    fetch_ahead(b, 144);
+    float scale[8], minimum[8];
+    unpack_scales(b, scale, minimum);
+    UNROLL
+    for (int g = 0; g < 8; g++) least += minimum[g] * sums[g];
+    UNROLL
+    for (int g = 0; g < 8; g += 2) {
+      vec_f32 low = { 0 }, high = { 0 };
+      UNROLL
+      for (int s = 0; s < STEPS; s++) {
+        const picks_f32 both = load_bytes(b + 16 + g * 16 + s * LANES);
+        low = F32(fma_vec)(floats_of(both & 15), load_floats(x + g * 32 + s * LANES), low);
+        high = F32(fma_vec)(floats_of(both >> 4), load_floats(x + g * 32 + 32 + s * LANES), high);
+      }
+      all = F32(fma_vec)(broadcast_lanes(scale[g]), low, all);
+      all = F32(fma_vec)(broadcast_lanes(scale[g + 1]), high, all);
+    }
+  }
+  return add_lanes(all) - least;
+}
+
+static float dot_Q5_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
+  vec_f32 all = { 0 };
+  float least = 0;
+  for (int64_t i = 0; i < count; i++, b += 176, x += 256, sums += 8) {
+    fetch_ahead(b, 176);
+    float scale[8], minimum[8];
+    picks_f32 fifth[STEPS]; /* bit 4: that of the current group */
+    unpack_scales(b, scale, minimum);
+    UNROLL
+    for (int g = 0; g < 8; g++) least += minimum[g] * sums[g];
+    UNROLL
+    for (int s = 0; s < STEPS; s++) fifth[s] = load_bytes(b + 16 + s * LANES) << 4;
+    for (int g = 0; g < 8; g += 2) {
+      vec_f32 low = { 0 }, high = { 0 };
+      UNROLL
+      for (int s = 0; s < STEPS; s++) {
+        const picks_f32 both = load_bytes(b + 48 + g * 16 + s * LANES);
+        low = F32(fma_vec)(floats_of((both & 15) | (fifth[s] & 16)), load_floats(x + g * 32 + s * LANES), low);
+        high =
+            F32(fma_vec)(floats_of(both >> 4 | (fifth[s] >> 1 & 16)), load_floats(x + g * 32 + 32 + s * LANES), high);
+        fifth[s] >>= 2;
+      }
+      all = F32(fma_vec)(broadcast_lanes(scale[g]), low, all);
+      all = F32(fma_vec)(broadcast_lanes(scale[g + 1]), high, all);
+    }
+  }
+  return add_lanes(all) - least;
+}
+
+/* Numbers j of the four groups of 32 of a half block that share their bytes. */
+ALWAYS_INLINE void add_quarters(const unsigned char *low, const unsigned char *high, const float *x, vec_f32 *group) {
+  const picks_f32 first = load_bytes(low), second = load_bytes(low + 32), top = load_bytes(high);
+  const picks_f32 number[4] = { (first & 15) | (top << 4 & 48), (second & 15) | (top << 2 & 48),
+                                first >> 4 | (top & 48), second >> 4 | (top >> 2 & 48) };
+  UNROLL
+  for (int r = 0; r < 4; r++) group[r] = F32(fma_vec)(floats_of(number[r] - 32), load_floats(x + 32 * r), group[r]);
+}
+
+static float dot_Q6_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
+  (void)sums;
+  vec_f32 all = { 0 };
+  for (int64_t i = 0; i < count; i++, b += 210, x += 256) {
+    fetch_ahead(b, 210);
+    const float d = load_half(b + 208);
+    for (int h = 0; h < 4; h++) { /* 16 numbers of each quarter */
+      const int at = h % 2 * 16;
+      vec_f32 group[4] = { { 0 } };
+      UNROLL
+      for (int s = 0; s < 16 / LANES; s++)
+        add_quarters(b + 64 * (h / 2) + at + s * LANES, b + 128 + 32 * (h / 2) + at + s * LANES,
+                     x + 128 * (h / 2) + at + s * LANES, group);
+      UNROLL
+      for (int r = 0; r < 4; r++) {
+        const signed char scale = (signed char)b[192 + 8 * (h / 2) + 2 * r + h % 2];
+        all = F32(fma_vec)(broadcast_lanes(d * (float)scale), group[r], all);
+      }
+    }
+  }
+  return add_lanes(all);
+}
+
+static void add_groups(const float *x, int64_t count, float *y) {
+  for (int64_t i = 0; i < count; i++, x += SITU__BLOCK_GROUP) {
+    vec_f32 sum = { 0 };
+    for (int s = 0; s < STEPS; s++) sum += load_floats(x + s * LANES);
+    y[i] = add_lanes(sum);
+  }
+}
+
+const situ__block_kernels SITU__ISA_NAME(situ__block_kernels) = {
+  .values = { [SITU_BLOCK_Q8_0] = values_Q8_0,
+              [SITU_BLOCK_Q4_0] = values_Q4_0,
+              [SITU_BLOCK_Q4_K] = values_Q4_K,
+              [SITU_BLOCK_Q5_K] = values_Q5_K,
+              [SITU_BLOCK_Q6_K] = values_Q6_K },
+  .dot = { [SITU_BLOCK_Q8_0] = dot_Q8_0,
+           [SITU_BLOCK_Q4_0] = dot_Q4_0,
+           [SITU_BLOCK_Q4_K] = dot_Q4_K,
+           [SITU_BLOCK_Q5_K] = dot_Q5_K,
+           [SITU_BLOCK_Q6_K] = dot_Q6_K },
+  .sums = add_groups,
+};
