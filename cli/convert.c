@@ -92,6 +92,12 @@ static int write_pt2(const cli_options *options, const content *from) {
   return CLI_OK;
 }
 
+/* In eval mode; free sizes stay free. */
+static int write_onnx(const cli_options *options, const content *from) {
+  const bool saved = situ_onnx_export(situ_nn_eval(from->program), options->target, NULL) == SITU_OK;
+  return saved ? CLI_OK : cli_failed_with_list();
+}
+
 static const struct writer {
   const char *ending;
   bool program;                                                  /* it needs one */
@@ -100,6 +106,7 @@ static const struct writer {
   { ".safetensors", false, write_tensors },
   { ".npy", false, write_npy },
   { ".pt2", true, write_pt2 },
+  { ".onnx", true, write_onnx },
 };
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -150,9 +157,9 @@ int cli_convert(const cli_options *options) {
   for (size_t i = 0; i < sizeof writers / sizeof *writers && !writer; i++)
     if (cli_ends_with(options->target, writers[i].ending)) writer = &writers[i];
   if (!reader) return refuse_ending(options->file, "read", ".safetensors, .index.json, .npy, .pt, .pth, .pt2, .onnx");
-  if (!writer) return refuse_ending(options->target, "write", ".safetensors, .npy, .pt2");
-  if (options->shape.count && !writer->program) {
-    fprintf(stderr, "situ: --shape is for programs (.pt2)\n");
+  if (!writer) return refuse_ending(options->target, "write", ".safetensors, .npy, .pt2, .onnx");
+  if (options->shape.count && writer->write != write_pt2) {
+    fprintf(stderr, "situ: --shape is for writing .pt2\n");
     return CLI_USAGE;
   }
   const int result = convert(options, reader, writer);

