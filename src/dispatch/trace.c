@@ -40,7 +40,9 @@ void situ_export_resume(situ_export_trace *t, const situ_call *call) {
 }
 
 bool situ_export_call(situ_export_trace *t, const char *target, const char *codes, ...) {
-  if (!situ__given("export_call", "trace", t) || !situ__given("export_call", "codes", codes)) return false;
+  if (!situ__given("export_call", "trace", t) || !situ__given("export_call", "codes", codes) ||
+      !situ__given("export_call", "trace->add_call", (const void *)(uintptr_t)t->add_call))
+    return false;
   va_list args;
   va_start(args, codes);
   const bool good = t->add_call(t, target, codes, args);

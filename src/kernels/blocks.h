@@ -2,7 +2,7 @@
    operation rounded; the bits are those of llama.cpp's gguf package.
    SPDX-License-Identifier: MIT
 
-   A type T has groups of T_GROUP numbers with one scale and one minimum: T_scale(b, g) and T_minimum(b, g) of group g
+   A type T has groups of T_LENGTH numbers with one scale and one minimum: T_scale(b, g) and T_minimum(b, g) of group g
    of block b, and T_integer(b, g, k), number k of it. */
 #ifndef SITU_KERNELS_BLOCKS_H
 #define SITU_KERNELS_BLOCKS_H
@@ -19,13 +19,13 @@
 DEVICE float block_half(BLOCK_BYTES b) { return situ__f16_to_f32((uint16_t)(b[0] | b[1] << 8)); }
 
 /* Q8_0: f16 scale, i8[32]. */
-#define Q8_0_GROUP 32
+#define Q8_0_LENGTH 32
 DEVICE float Q8_0_scale(BLOCK_BYTES b, int g) { return (void)g, block_half(b); }
 DEVICE float Q8_0_minimum(BLOCK_BYTES b, int g) { return (void)b, (void)g, 0.0f; }
 DEVICE int Q8_0_integer(BLOCK_BYTES b, int g, int k) { return (void)g, (signed char)b[2 + k]; }
 
 /* Q4_0: f16 scale, 16 bytes: numbers 0 to 15 in their low halves, 16 to 31 in the high ones. */
-#define Q4_0_GROUP 16
+#define Q4_0_LENGTH 16
 DEVICE float Q4_0_scale(BLOCK_BYTES b, int g) { return (void)g, block_half(b); }
 DEVICE float Q4_0_minimum(BLOCK_BYTES b, int g) { return (void)b, (void)g, 0.0f; }
 DEVICE int Q4_0_integer(BLOCK_BYTES b, int g, int k) { return (b[2 + k] >> 4 * g & 15) - 8; }
@@ -37,13 +37,13 @@ DEVICE int packed_minimum(BLOCK_BYTES s, int g) { return g < 4 ? s[g + 4] & 63 :
 
 /* Q4_K: f16 scale of scales, f16 scale of minima, scales, 128 bytes: groups 2 i and 2 i + 1 in the low and high halves
    of the i-th 32. */
-#define Q4_K_GROUP 32
+#define Q4_K_LENGTH 32
 DEVICE float Q4_K_scale(BLOCK_BYTES b, int g) { return block_half(b) * (float)packed_scale(b + 4, g); }
 DEVICE float Q4_K_minimum(BLOCK_BYTES b, int g) { return block_half(b + 2) * (float)packed_minimum(b + 4, g); }
 DEVICE int Q4_K_integer(BLOCK_BYTES b, int g, int k) { return b[16 + g / 2 * 32 + k] >> g % 2 * 4 & 15; }
 
 /* Q5_K: as Q4_K, with 32 bytes before the 128, whose bit g is the fifth bit of group g. */
-#define Q5_K_GROUP 32
+#define Q5_K_LENGTH 32
 DEVICE float Q5_K_scale(BLOCK_BYTES b, int g) { return Q4_K_scale(b, g); }
 DEVICE float Q5_K_minimum(BLOCK_BYTES b, int g) { return Q4_K_minimum(b, g); }
 DEVICE int Q5_K_integer(BLOCK_BYTES b, int g, int k) {
@@ -52,7 +52,7 @@ DEVICE int Q5_K_integer(BLOCK_BYTES b, int g, int k) {
 
 /* Q6_K: 128 bytes of low 4 bits, 64 of high 2 bits, i8[16] scales, f16 scale of them. Numbers 128 h + 32 r + j have
    their low bits in half r / 2 of byte 64 h + 32 (r % 2) + j, their high ones in quarter r of byte 32 h + j. */
-#define Q6_K_GROUP 16
+#define Q6_K_LENGTH 16
 DEVICE float Q6_K_scale(BLOCK_BYTES b, int g) { return block_half(b + 208) * (float)(signed char)b[192 + g]; }
 DEVICE float Q6_K_minimum(BLOCK_BYTES b, int g) { return (void)b, (void)g, 0.0f; }
 DEVICE int Q6_K_integer(BLOCK_BYTES b, int g, int k) {

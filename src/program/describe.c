@@ -4,13 +4,14 @@
 #include <stdio.h>
 
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/text.h"
 #include "program/module.h"
 #include "situ/export.h"
 
 /* The program of a module; NULL after recording an error. */
 static const situ__program *program_of(const char *op, const situ_nn_module *m) {
-  if (!situ__given(op, "program", m)) return NULL;
+  if (!situ__valid(op, "program", m, SITU__A_MODULE)) return NULL;
   const situ__program *p = situ__program_of(m);
   if (!p) situ__fail(SITU_E_STATE, op, "%s is not a program of situ_export_load or situ_export", m->type->name);
   return p;

@@ -1,6 +1,7 @@
 /* Layers on quantised weights, and LoRA: values, what is trained and saved, what is refused, and that a failure changes
-   nothing.
+   nothing. They load and compute on the cpu, and move to sim:0 and back.
    SPDX-License-Identifier: MIT */
+/* test-devices: cpu */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

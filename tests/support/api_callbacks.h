@@ -10,6 +10,7 @@
 /* One of a type, as the headers write it; NULL: there is none. */
 void *api_callback(const char *type);
 extern const situ_function api_twice;
+bool api_no_call(situ_export_trace *trace, const char *target, const char *codes, va_list args);
 extern const situ_dataset_type api_numbers;
 extern const situ_saved_tensors_hooks api_kept_values;
 extern const situ_comm_engine api_idle_engine;

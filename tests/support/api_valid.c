@@ -107,6 +107,15 @@ typedef struct holder {
 static situ_tensor *pass_on(situ_nn_module *self, situ_tensor *x) { return situ_mul_scalar(x, self ? 1 : 0); }
 static const situ_nn_type holder_type = { .name = "Holder", .size = sizeof(holder), .forward = pass_on };
 
+/* NULL in a build without programs. */
+static situ_nn_module *program(api_world *w) {
+  situ_tree *inputs = SITU_TREE(plain(w));
+  situ_nn_module *made = situ_export(linear(w, API_KEPT), inputs);
+  situ_tree_free(inputs);
+  situ_error_clear();
+  return made;
+}
+
 static situ_nn_module *module(api_world *w, const char *name) {
   api_owner owner = owner_of(w, name);
   situ_nn_module *m = NULL;
@@ -120,6 +129,7 @@ static situ_nn_module *module(api_world *w, const char *name) {
   else if (api_is(api_name(w), "nn_decode"))
     m = situ_nn_transformer_decoder_layer(2, 1,
                                           &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
+  else if (strcmp(name, "program") == 0) m = program(w);
   else if (api_is(api_name(w), "nn_recur nn_recur_packed"))
     m = situ_nn_gru(2, 2, &(situ_nn_rnn_options){ .device = w->device });
   else if (strcmp(name, "parametrization") == 0) m = situ_nn_softplus(1, 20);
@@ -273,6 +283,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     AT(situ_place_entry) = (situ_place_entry){
       .path = "w", .role = SITU_PLACE_TENSOR, .type = "f32", .device = w->device, .shape = SITU_SHAPE(2), .bytes = 8
     };
+  if (IS(situ_export_trace)) AT(situ_export_trace).add_call = api_no_call;
   if (IS(situ_move_request)) AT(situ_move_request) = (situ_move_request){ .tensor = plain(w), .to = w->device };
   if (IS(situ_optimizer_tensors))
     AT(situ_optimizer_tensors) = (situ_optimizer_tensors){ .param = plain(w), .grad = plain(w), .step = 1 };
@@ -464,7 +475,7 @@ static void *object(api_world *w, const char *type, const char *name) {
     if (api_is(api_name(w), "decode_image")) memcpy(values, api_png, API_PNG);
     return api_is(name, "payload kwargs") ? NULL : values;
   }
-  if (api_is(pointee, "int int64_t double bool _Bool situ_dtype") == 0)
+  if (api_is(pointee, "int int64_t size_t double bool _Bool situ_dtype") == 0)
     fail_msg("%s: a valid %s for %s: say it in %s", w->function->name, type, name, __FILE__);
   if (strcmp(pointee, "double") == 0) {
     double *list = api_memory(w, 16 * sizeof *list);

@@ -17,7 +17,9 @@ static int64_t tiles(const products *s) {
 static void choose_tile(products *s, const situ__target *d, int64_t panel, int64_t batch) {
   enum { ENOUGH = 16, LEAST_ROWS = 24, LEAST_WORK = 1 << 18 };
   if (!d->cpu) {
-    s->tile_rows = s->tile_columns = d->group >= 256 ? 64 : 32;
+    int64_t side = 16;
+    while (side * side > (int64_t)d->group && side > 1) side /= 2;
+    s->tile_rows = s->tile_columns = 4 * side;
     return;
   }
   s->tile_rows = MATMUL_ROWS, s->tile_columns = MATMUL_COLUMNS;

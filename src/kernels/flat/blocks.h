@@ -9,6 +9,6 @@ GROUPS KERNEL run(GLOBAL float *y, GLOBAL const unsigned char *x, CONST_PARAM bl
   const I64 i = ITEM;
   if (i >= q.numel) return;
   BLOCK_BYTES b = x + q.x + i / q.elements * q.bytes;
-  const int at = (int)(i % q.elements), g = at / OF_TYPE(GROUP), k = at % OF_TYPE(GROUP);
+  const int at = (int)(i % q.elements), g = at / OF_TYPE(LENGTH), k = at % OF_TYPE(LENGTH);
   y[q.y + i] = OF_TYPE(scale)(b, g) * (float)OF_TYPE(integer)(b, g, k) - OF_TYPE(minimum)(b, g);
 }

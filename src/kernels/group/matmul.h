@@ -123,8 +123,18 @@ ALONE KERNEL run(ARGUMENTS MORE) {
   }
 }
 #else
-/* The threads form a square of SIDE x SIDE; DEPTH columns of a are kept in local memory at a time. */
-enum { SIDE = GROUP_SIZE >= 256 ? 16 : 8, MICRO = 4, TILE = SIDE * MICRO, DEPTH = 16 };
+/* Threads form the largest square of SIDE x SIDE that the group has, as lower/matmul.c computes it; others only load. DEPTH
+   columns of a are kept in local memory at a time. */
+enum {
+  SIDE = GROUP_SIZE >= 256  ? 16
+         : GROUP_SIZE >= 64 ? 8
+         : GROUP_SIZE >= 16 ? 4
+         : GROUP_SIZE >= 4  ? 2
+                            : 1,
+  MICRO = 4,
+  TILE = SIDE * MICRO,
+  DEPTH = 16
+};
 
 GROUPS KERNEL run(ARGUMENTS MORE) {
   LOCAL T part_a[DEPTH][TILE + 1], part_b[DEPTH][TILE + 1];
@@ -134,7 +144,7 @@ GROUPS KERNEL run(ARGUMENTS MORE) {
   for (int i = 0; i < MICRO; i++)
     for (int j = 0; j < MICRO; j++) sum[i][j] = 0;
   for (I64 first = 0; first < s.k; first += DEPTH) {
-    for (int e = LANE; e < DEPTH * TILE; e += SIDE * SIDE) {
+    for (int e = LANE; e < DEPTH * TILE; e += GROUP_SIZE) {
       /* Adjacent threads read adjacent elements: along k where a's rows are contiguous, along n where b's are. */
       const int ka = s.a_col == 1 ? e % DEPTH : e / TILE, ia = s.a_col == 1 ? e / DEPTH : e % TILE;
       const int kb = s.b_row == 1 ? e % DEPTH : e / TILE, jb = s.b_row == 1 ? e / DEPTH : e % TILE;
@@ -143,7 +153,7 @@ GROUPS KERNEL run(ARGUMENTS MORE) {
       part_b[kb][jb] = in_b ? LOAD(D2, b[at_b + (first + kb) * s.b_row + (column + jb) * s.b_col]) : 0;
     }
     SYNC;
-    const int depth = s.k - first < DEPTH ? (int)(s.k - first) : DEPTH;
+    const int depth = lane_row >= SIDE ? 0 : s.k - first < DEPTH ? (int)(s.k - first) : DEPTH;
     for (int k = 0; k < depth; k++)
       for (int i = 0; i < MICRO; i++)
         for (int j = 0; j < MICRO; j++)
@@ -153,7 +163,7 @@ GROUPS KERNEL run(ARGUMENTS MORE) {
   for (int i = 0; i < MICRO; i++)
     for (int j = 0; j < MICRO; j++) {
       const I64 r = row + lane_row + i * SIDE, c = column + lane_column + j * SIDE;
-      if (r >= s.m || c >= s.n) continue;
+      if (lane_row >= SIDE || r >= s.m || c >= s.n) continue;
       const T v = q.p[0] * sum[i][j] + BIAS(r, c);
       y[at_y + r * s.y_row + c * s.y_col] = STORE(D0, v);
     }

@@ -12,6 +12,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *library;
 static bool gpu, no_fp64;
+static size_t group; /* 0: the device's own */
 
 static const char *only, *failed;
 static long left;
@@ -44,6 +45,8 @@ __attribute__((constructor)) static void open_library(void) {
                 : dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL); /* Oclgrind's is preloaded */
   gpu = words && strstr(words, "gpu");
   no_fp64 = words && strstr(words, "nofp64");
+  const char *largest = words ? strstr(words, "group=") : NULL;
+  group = largest ? strtoul(largest + strlen("group="), NULL, 10) : 0;
 }
 
 void shim_fail(const char *name, long nth, int with, bool from_then_on) {
@@ -165,6 +168,7 @@ cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *
   cl_int error = told(__func__);
   if (!error) error = REAL(clGetDeviceInfo)(id, what, size, to, used);
   if (error || !to) return error;
+  if (group && what == CL_DEVICE_MAX_WORK_GROUP_SIZE) *(size_t *)to = group;
   if (gpu && what == CL_DEVICE_TYPE) *(cl_device_type *)to = CL_DEVICE_TYPE_GPU;
   char *fp64 = no_fp64 && what == CL_DEVICE_EXTENSIONS ? strstr(to, "cl_khr_fp64") : NULL;
   if (fp64) memcpy(fp64, "cl_no_fp64_", strlen("cl_no_fp64_"));

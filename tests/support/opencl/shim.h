@@ -7,7 +7,8 @@
 
 #include <stdbool.h>
 
-/* SITU_SHIM in the environment, any of these words: "gpu" (devices say they are GPUs), "nofp64" (and have no doubles). */
+/* SITU_SHIM in the environment, any of these words: "gpu" (devices say they are GPUs), "nofp64" (and have no doubles),
+   "group=128" (the largest work-group). */
 
 /* From now on the n-th call (from 1) fails with `code`, and if `from_then_on` all calls after it, of every function but those
    that release. name: of one function only; NULL: of all. nth 0: no call fails. */
