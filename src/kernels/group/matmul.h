@@ -123,8 +123,8 @@ ALONE KERNEL run(ARGUMENTS MORE) {
   }
 }
 #else
-/* Threads form the largest square of SIDE x SIDE that the group has, as lower/matmul.c computes it; others only load. DEPTH
-   columns of a are kept in local memory at a time. */
+/* Threads form the largest square of SIDE x SIDE that the group has, as lower/matmul.c computes it; others only load.
+   DEPTH columns of a are kept in local memory at a time. */
 enum {
   SIDE = GROUP_SIZE >= 256  ? 16
          : GROUP_SIZE >= 64 ? 8

@@ -12,15 +12,15 @@ enum { LANES = VECTOR / 4, STEPS = 32 / LANES };
 
 /* ---- values ---- */
 
-#define VALUES(type, elements, bytes)                                                                    \
-  static void values_##type(const unsigned char *b, int64_t count, float *restrict y) {                  \
-    for (int64_t i = 0; i < count; i++, b += bytes, y += elements)                                       \
-      for (int g = 0; g < elements / type##_GROUP; g++) {                                                \
-        const float scale = type##_scale(b, g), minimum = type##_minimum(b, g);                          \
-        float *restrict to = y + g * type##_GROUP;                                                       \
-        INDEPENDENT                                                                                      \
-        for (int k = 0; k < type##_GROUP; k++) to[k] = scale * (float)type##_integer(b, g, k) - minimum; \
-      }                                                                                                  \
+#define VALUES(type, elements, bytes)                                                                     \
+  static void values_##type(const unsigned char *b, int64_t count, float *restrict y) {                   \
+    for (int64_t i = 0; i < count; i++, b += bytes, y += elements)                                        \
+      for (int g = 0; g < elements / type##_LENGTH; g++) {                                                \
+        const float scale = type##_scale(b, g), minimum = type##_minimum(b, g);                           \
+        float *restrict to = y + g * type##_LENGTH;                                                       \
+        INDEPENDENT                                                                                       \
+        for (int k = 0; k < type##_LENGTH; k++) to[k] = scale * (float)type##_integer(b, g, k) - minimum; \
+      }                                                                                                   \
   }
 VALUES(Q8_0, 32, 34)
 VALUES(Q4_0, 32, 18)
