@@ -52,7 +52,7 @@ situ_status situ_set_block_type(situ_tensor *t, situ_block_type type) {
 static bool find_bytes(const char *op, const situ_shape *shape, situ_block_type type, situ_shape *out) {
   if (!check_type(op, type) || !situ__given(op, "shape", shape)) return false;
   char text[SITU_SHAPE_TEXT];
-  const int last = shape->ndim - 1;
+  const int last = shape->ndim > 0 ? shape->ndim - 1 : -1;
   *out = *shape;
   if (last >= 0 && last < SITU_MAX_DIMS && shape->dim[last] >= 0 && shape->dim[last] % situ_block_elements(type) == 0 &&
       situ__mul_i64(shape->dim[last] / situ_block_elements(type), situ_block_bytes(type), &out->dim[last]))

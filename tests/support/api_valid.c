@@ -284,6 +284,8 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
       .path = "w", .role = SITU_PLACE_TENSOR, .type = "f32", .device = w->device, .shape = SITU_SHAPE(2), .bytes = 8
     };
   if (IS(situ_export_trace)) AT(situ_export_trace).add_call = api_no_call;
+  if (IS(situ_export_trace) && api_is(api_name(w), "export_trace_end"))
+    assert_int_equal(situ_export_trace_begin(at), SITU_OK);
   if (IS(situ_move_request)) AT(situ_move_request) = (situ_move_request){ .tensor = plain(w), .to = w->device };
   if (IS(situ_optimizer_tensors))
     AT(situ_optimizer_tensors) = (situ_optimizer_tensors){ .param = plain(w), .grad = plain(w), .step = 1 };
