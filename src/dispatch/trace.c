@@ -20,7 +20,7 @@ situ_status situ_export_trace_begin(situ_export_trace *t) {
 }
 
 int64_t situ_export_trace_end(situ_export_trace *t) {
-  if (!situ__given("export_trace_end", "trace", t)) return 0;
+  if (!situ__given("export_trace_end", "trace", t) || running != t) return 0;
   situ__forward_mode = t->mode;
   running = t->outer;
   return situ_dry_end(&t->dry);
