@@ -8,6 +8,7 @@
 #include "kernels/params.h"
 #include "kernels/whole.h"
 #include "kernels/random.h"
+#include "kernels/blocks.h"
 
 /* Follows each kernel; the generated file may define it. */
 #ifndef ENTRY
