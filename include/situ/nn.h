@@ -286,7 +286,6 @@ SITU_API SITU_CHECKED situ_status situ_nn_load_state_dict(situ_nn_module *m, con
 
 SITU_END
 
-#include "nn/adapt.h"
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/loss.h"

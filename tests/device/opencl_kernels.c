@@ -228,6 +228,27 @@ static void recurrent_layers(run *r) {
   WITH_GRADIENTS(r, situ_gru_layer(three, v, NULL, h, NULL), three, v);
 }
 
+/* With so many keys that it is not composed. */
+static void attention(run *r) {
+  situ_tensor *query = shaped(r, SITU_SHAPE(1, 2, r->rows, 8), 1),
+              *key = shaped(r, SITU_SHAPE(1, 2, 70 + r->columns, 8), 2),
+              *value = shaped(r, SITU_SHAPE(1, 2, 70 + r->columns, 8), 3);
+  WITH_GRADIENTS(r, situ_scaled_dot_product_attention(query, key, value, NULL), query, key, value);
+}
+
+/* Rows of one block of each type, whose scales are 1. */
+static void blocks(run *r) {
+  unsigned char bytes[5 * 210];
+  for (int k = 0; k < SITU_BLOCK_TYPES - 1; k++) {
+    const situ_block_type type = (situ_block_type)(k + 1);
+    const int64_t size = situ_block_bytes(type);
+    for (int64_t i = 0; i < r->rows * size; i++) bytes[i] = (unsigned char)(i % size & 1 ? 0x3c : 7 * i);
+    keep(r, situ_dequantize(situ_blocks_from_host(bytes, (size_t)(r->rows * size),
+                                                  &SITU_SHAPE(r->rows, situ_block_elements(type)), type,
+                                                  &(situ_options){ .device = r->device })));
+  }
+}
+
 static void optimisers(run *r) {
   static situ_optim *(*const make[])(situ_tree *, const situ_optim_options *) = { situ_optim_sgd, situ_optim_adamw,
                                                                                   situ_optim_rmsprop };
@@ -294,7 +315,7 @@ static void every_program_was_built_once(void **state) {
   static void test_##name(void **state) { (void)state, everywhere(name); }
 /* clang-format off */
 FAMILY(unary) FAMILY(binary) FAMILY(copies) FAMILY(creation) FAMILY(indices) FAMILY(order) FAMILY(reductions) FAMILY(normalisations) FAMILY(matrix_products)
-FAMILY(convolutions) FAMILY(transforms) FAMILY(losses) FAMILY(recurrent_layers) FAMILY(optimisers)
+FAMILY(convolutions) FAMILY(transforms) FAMILY(losses) FAMILY(recurrent_layers) FAMILY(attention) FAMILY(blocks) FAMILY(optimisers)
 /* clang-format on */
 
 /* argument: one of them only */
@@ -315,6 +336,8 @@ int main(int argc, char **argv) {
     TEST(test_transforms),
     TEST(test_losses),
     TEST(test_recurrent_layers),
+    TEST(test_attention),
+    TEST(test_blocks),
     TEST(test_optimisers),
     TEST(every_text_was_run),
     TEST(every_program_was_built_once),

@@ -71,6 +71,19 @@ static situ_tensor *stepped(void) {
   return result;
 }
 
+/* With so many keys that it is not composed. */
+static situ_tensor *attended(void) {
+  situ_tensor *key = values(SITU_SHAPE(1, 1, 80, 8));
+  return situ_scaled_dot_product_attention(values(SITU_SHAPE(1, 1, 3, 8)), key, key, NULL);
+}
+
+/* A row of one block of Q8_0, whose scale is 1. */
+static situ_tensor *blocks(void) {
+  static unsigned char bytes[34] = { 0, 0x3c, 1, 2, 3, 4, 5 };
+  return situ_blocks_from_host(bytes, sizeof bytes, &SITU_SHAPE(1, 32), SITU_BLOCK_Q8_0,
+                               &(situ_options){ .device = test_device() });
+}
+
 /* A call that launches the text's kernel. */
 static situ_tensor *use_text(situ__kernel_text text) {
   const situ_options here = { .device = test_device() };
@@ -104,6 +117,8 @@ static situ_tensor *use_text(situ__kernel_text text) {
     return situ_batch_norm(values(matrix), NULL, NULL, NULL, NULL,
                            &(situ_batch_norm_options){ .training = true, .eps = 0.1 });
   case SITU__TEXT_matmul: return situ_matmul(values(matrix), values(SITU_SHAPE(5, 2)));
+  case SITU__TEXT_attention: return attended();
+  case SITU__TEXT_blocks: return situ_dequantize(blocks());
   default: return NULL; /* columns: a gpu's */
   }
 }

@@ -389,6 +389,7 @@ SITU_API situ_tensor *situ_nn_decode(situ_nn_module *decoder, situ_tensor *tgt, 
 
 SITU_END
 
+#include "adapt.h"
 #include "packed.h"
 
 #endif

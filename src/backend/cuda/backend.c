@@ -3,9 +3,7 @@
 #include "backend/cuda/cuda.h"
 
 static situ_status offers(int index, const situ_work *work) {
-  if (work->verb == SITU_VERB_ATTENTION) return situ__lower_offers_attention(index, work);
-  if (work->verb == SITU_VERB_BLOCKS && work->op == SITU_BLOCKS_LINEAR) return SITU_E_UNSUPPORTED; /* composed */
-  return work->verb == SITU_VERB_LINEAR ? situ__cuda_offers_linear(index, work) : SITU_OK;
+  return work->verb == SITU_VERB_LINEAR ? situ__cuda_offers_linear(index, work) : situ__lower_offers(index, work);
 }
 
 static situ__target *enter(int index, const char *op, situ_status *status) {

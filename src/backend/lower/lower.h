@@ -235,8 +235,10 @@ situ_status situ__lower_batch_norm(int index, const situ_work *work);
 situ_status situ__lower_nll(int index, const situ_work *work);
 situ_status situ__lower_cell(int index, const situ_work *work);
 situ_status situ__lower_attention(int index, const situ_work *work);
-/* For a backend's `offers`: whether kernels for this attention exist, and are faster than what composes it. */
+/* Whether kernels for this attention exist, and are faster than what composes it. */
 situ_status situ__lower_offers_attention(int index, const situ_work *work);
+/* A backend's `offers`. */
+situ_status situ__lower_offers(int index, const situ_work *work);
 situ_status situ__lower_optimizer(int index, const situ_work *work);
 situ_status situ__lower_blocks(int index, const situ_work *work);
 /* Numbers and bytes of a quantised block. Returns false for a number that is not a situ_block_type. */

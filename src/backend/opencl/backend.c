@@ -29,12 +29,6 @@ SITU__LOWERED_VERBS(TRIED)
 
 situ_status situ__cl_copy(int index, const situ_work *work) { return believed_copy(index, work); }
 
-/* A product with blocks is composed. */
-static situ_status offers(int index, const situ_work *work) {
-  if (work->verb == SITU_VERB_BLOCKS && work->op == SITU_BLOCKS_LINEAR) return SITU_E_UNSUPPORTED;
-  return work->verb == SITU_VERB_ATTENTION ? situ__lower_offers_attention(index, work) : SITU_OK;
-}
-
 #define SLOT(verb, lowered) [SITU_VERB_##verb] = believed_##lowered,
 const situ_backend situ_module_backend = {
   .abi = SITU_BACKEND_ABI,
@@ -51,5 +45,5 @@ const situ_backend situ_module_backend = {
   .copy_peer = situ__cl_copy_peer,
   .synchronize = situ__cl_synchronize,
   .kernel = { SITU__LOWERED_VERBS(SLOT)[SITU_VERB_PACK] = situ__cl_pack },
-  .offers = offers,
+  .offers = situ__lower_offers,
 };

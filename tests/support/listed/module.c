@@ -83,5 +83,6 @@ const situ_backend situ_module_backend = {
   .copy_out = copy_out,
   .synchronize = synchronize,
   .kernel = { SITU__LOWERED_VERBS(SLOT) },
+  .offers = situ__lower_offers,
   .addressable = true,
 };
