@@ -30,19 +30,20 @@ SITU_API SITU_CHECKED situ_tensor *situ_func_vjp(situ_func function, void *paylo
                                                  situ_tensor *const *primals, situ_tensor *cotangent, bool create_graph,
                                                  situ_tensor **grads);
 
-/** torch.func.jacrev: the Jacobian by primals[argnum], of the result's shape followed by the primal's; one backward
-    pass for each element of the result. */
+/** torch.func.jacrev: the Jacobian by primals[argnum], of the result's shape followed by the primal's. Backward
+    runs once for up to 1,024 elements of the result together, by situ_func_vmap. */
 SITU_API SITU_CHECKED situ_tensor *situ_func_jacrev(situ_func function, void *payload, int count,
                                                     situ_tensor *const *primals, int argnum);
-/** torch.func.jacfwd: the same by forward mode; one pass for each element of primals[argnum]. */
+/** torch.func.jacfwd: the same by forward mode, which runs once for up to 1,024 elements of primals[argnum]
+    together. */
 SITU_API SITU_CHECKED situ_tensor *situ_func_jacfwd(situ_func function, void *payload, int count,
                                                     situ_tensor *const *primals, int argnum);
 /** torch.autograd.functional.hvp: of a function with one element, the Hessian by primals[argnum] times v, which has the
     primal's shape: the gradient of the derivative along v. */
 SITU_API SITU_CHECKED situ_tensor *situ_func_hvp(situ_func function, void *payload, int count,
                                                  situ_tensor *const *primals, int argnum, situ_tensor *v);
-/** torch.func.hessian: of a function with one element, [primal's shape, primal's shape]; one situ_func_hvp for each
-    element of primals[argnum]. */
+/** torch.func.hessian: of a function with one element, [primal's shape, primal's shape]: situ_func_hvp in all
+    directions, up to 1,024 together. */
 SITU_API SITU_CHECKED situ_tensor *situ_func_hessian(situ_func function, void *payload, int count,
                                                      situ_tensor *const *primals, int argnum);
 

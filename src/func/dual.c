@@ -1,6 +1,6 @@
-/* The tangents of a call's results, by one of four rules: the call itself on tangents, where it is linear (a view of a
-   tensor gives a view of its tangent) or bilinear; an element-wise gradient's kernel; else the derivative of the
-   recorded backward, which is linear in the gradient g: J t is the derivative of <J^T g, t> by g.
+/* The tangents of a call's results, by one of five rules: the call itself on tangents, where it is linear (a view of a
+   tensor gives a view of its tangent) or bilinear; an element-wise gradient's kernel; the op's own rule; else the
+   derivative of the recorded backward, which is linear in the gradient g: J t is the derivative of <J^T g, t> by g.
    SPDX-License-Identifier: MIT */
 #include "func/dual.h"
 
@@ -142,8 +142,12 @@ static bool by_product(const situ_call *c, situ_tensor *const *tangent, situ_ten
   return true;
 }
 
+/* Whether the op's own rule holds, which may launch verbs. */
+static bool has_own_rule(const situ_op *op) { return op->forward_derivative && !situ__recording() && !situ__sampling; }
+
 static bool find_tangents(const situ_call *c, situ_tensor *const *tangent, situ_tensor **dy) {
   const situ_op *op = c->op;
+  if (has_own_rule(op)) return op->forward_derivative(c, tangent, dy);
   if (op->flags & (SITU_OP_VIEW | SITU_OP_LINEAR)) return (dy[0] = run_on_tangents(c, tangent)) != NULL;
   if (op->flags & SITU_OP_BILINEAR && (tangent[0] || tangent[1])) return by_product(c, tangent, dy);
   if (situ__is_unary(op)) {
@@ -160,7 +164,7 @@ static bool set_tangents(const situ_call *c, situ_tensor *const *tangent) {
   const bool records = situ__recording();
   situ_tensor *dy[SITU_RESULTS] = { NULL };
   situ_scope s;
-  situ__scope_begin_as(&s, records || !(c->op->flags & SITU_OP_VIEW));
+  situ__scope_begin_as(&s, records || !(c->op->flags & SITU_OP_VIEW || has_own_rule(c->op)));
   bool good = find_tangents(c, tangent, dy);
   for (int k = 0; good && k < c->outs; k++) {
     if (!dy[k] || !c->out[k] || !situ_dtype_is_floating((situ_dtype)c->out[k]->view.dtype)) continue;

@@ -271,35 +271,88 @@ static bool backward(situ_grad_call *g) {
          (g->dx[KEY] = situ_mul_scalar_(situ_matmul(situ_transpose(scores, -2, -1), g->in[QUERY]), p->scale)) != NULL;
 }
 
+/* ---- derivatives by recorded calls, and in forward mode ---- */
+
 /* Scores as forward masks them: -Inf where a query does not see the key. */
-static situ_tensor *mask_scores(const situ_grad_call *g, situ_tensor *scores, situ_tensor *mask) {
-  const attention_params *p = g->params;
+static situ_tensor *mask_scores(const attention_params *p, situ_tensor *scores, situ_tensor *mask) {
   if (p->causal) {
     const situ_shape square = SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1));
-    mask = situ_tril(situ_ones(square, &(situ_options){ .dtype = SITU_BOOL, .device = g->device }), 0);
+    mask = situ_tril(situ_ones(square, &(situ_options){ .dtype = SITU_BOOL, .device = situ_device_of(scores) }), 0);
   }
   if (!mask) return scores;
   if (situ_dtype_of(mask) == SITU_BOOL) return situ_masked_fill(scores, situ_logical_not(mask), -INFINITY);
   return situ_add(scores, situ_to_dtype(mask, situ_dtype_of(scores)));
 }
 
+/* softmax(scale q k^T + mask) by public calls. */
+static situ_tensor *weights_by_calls(const attention_params *p, situ_tensor *const *in) {
+  situ_tensor *scores = situ_mul_scalar(situ_matmul(in[QUERY], situ_transpose(in[KEY], -2, -1)), p->scale);
+  if (!(scores = mask_scores(p, scores, in[MASK]))) return NULL;
+  if (!in[MASK]) return situ_softmax(scores, -1);
+  situ_tensor *most = situ_amax(scores, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
+  situ_tensor *blind = situ_eq_scalar(most, -INFINITY); /* a query that sees no key gets 0 */
+  return situ_masked_fill(situ_softmax(situ_masked_fill(scores, blind, 0), -1), blind, 0);
+}
+
+/* Dropout's factor of each weight, which forward drew; NULL after recording an error. */
+static situ_tensor *dropped(const attention_params *p, const situ_tensor *weights) {
+  situ_generator draw = p->draw;
+  return situ_dropout(situ_ones_like((situ_tensor *)weights, NULL), 1 - p->keep, true, &draw);
+}
+
 static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
   (void)result;
   const attention_params *p = g->params;
-  situ_tensor *scores = situ_mul_scalar(situ_matmul(in[QUERY], situ_transpose(in[KEY], -2, -1)), p->scale);
-  if (!(scores = mask_scores(g, scores, in[MASK]))) return NULL;
-  situ_tensor *most = situ_amax(scores, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
-  situ_tensor *blind = situ_eq_scalar(most, -INFINITY); /* a query that sees no key gets 0 */
-  situ_tensor *weights = situ_masked_fill(situ_softmax(situ_masked_fill(scores, blind, 0), -1), blind, 0);
-  if (p->keep < 1) {
-    situ_generator draw = p->draw;
-    situ_tensor *ones =
-        situ_ones(situ_shape_of(weights), &(situ_options){ .dtype = situ_dtype_of(weights), .device = g->device });
-    weights = situ_mul(weights, situ_dropout(ones, 1 - p->keep, true, &draw));
-  }
+  situ_tensor *weights = weights_by_calls(p, in);
+  if (weights && p->keep < 1) weights = situ_mul(weights, dropped(p, weights));
   return situ_matmul(weights, in[VALUE]);
 }
 static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
+
+/* a b + c; c may be NULL, and the first product is then alone. */
+static situ_tensor *product_and(situ_tensor *a, situ_tensor *b, situ_tensor *c) {
+  situ_tensor *y = situ_matmul(a, b);
+  return c && y ? situ_add_(y, c) : y;
+}
+
+/* The derivative of the weights: that of the scores, through softmax, whose Jacobian is symmetric. */
+static situ_tensor *weights_along(const situ_call *c, situ_tensor *weights, situ_tensor *const *in,
+                                  situ_tensor *const *tangent) {
+  const attention_params *p = c->params;
+  situ_tensor *scores = NULL;
+  if (tangent[QUERY]) scores = situ_matmul(tangent[QUERY], situ_transpose(in[KEY], -2, -1));
+  if (tangent[KEY]) scores = product_and(in[QUERY], situ_transpose(tangent[KEY], -2, -1), scores);
+  if (scores && !(scores = situ_mul_scalar_(scores, p->scale))) return NULL;
+  if (tangent[MASK]) {
+    situ_tensor *mask = situ_expand(tangent[MASK], situ_shape_of(weights));
+    scores = scores ? situ_add_(scores, mask) : situ_contiguous(mask);
+  }
+  situ_tensor *along = scores ? situ_empty_like(weights, NULL) : NULL;
+  return along && softmax(c->op->name, c->device, SITU_SOFTMAX_GRAD, weights, scores, along) ? along : NULL;
+}
+
+/* In the dtype of the scores, rounded once. */
+static bool forward_derivative(const situ_call *c, situ_tensor *const *tangent, situ_tensor **dy) {
+  const attention_params *p = c->params;
+  const situ_dtype wide = scores_dtype(c->dtype[RESULT]);
+  situ_tensor *in[4] = { NULL }, *t[4] = { NULL }, *weights, *along = NULL;
+  for (int i = 0; i < 4; i++) {
+    const bool keep = i == MASK && c->in[i] && situ_dtype_of(c->in[i]) == SITU_BOOL;
+    if (c->in[i] && !(in[i] = keep ? c->in[i] : situ_to_dtype(c->in[i], wide))) return false;
+    if (tangent[i] && !(t[i] = situ_to_dtype(tangent[i], wide))) return false;
+  }
+  if (!(weights = weights_by_calls(p, in))) return false;
+  const bool any = situ_numel(weights) > 0 && (t[QUERY] || t[KEY] || t[MASK]);
+  if (any && !(along = weights_along(c, weights, in, t))) return false;
+  if (p->keep < 1) {
+    situ_tensor *kept = dropped(p, weights);
+    if (!(weights = situ_mul(weights, kept)) || (along && !(along = situ_mul(along, kept)))) return false;
+  }
+  situ_tensor *y = along ? situ_matmul(along, in[VALUE]) : NULL;
+  if (along && !y) return false;
+  if (t[VALUE]) y = product_and(weights, t[VALUE], y);
+  return y ? (dy[0] = situ_to_dtype(y, c->dtype[RESULT])) != NULL : situ_numel(weights) == 0;
+}
 
 static bool traced(const situ_call *c, situ_export_trace *t) {
   const attention_params *p = c->params;
@@ -325,6 +378,7 @@ SITU_OP(attention_op) = {
   .forward = forward,
   .backward = backward,
   .backward_recorded = backward_recorded,
+  .forward_derivative = forward_derivative,
 };
 
 /* ---- heads that share a key ---- */

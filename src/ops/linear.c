@@ -183,6 +183,19 @@ static bool activation_backward(situ_grad_call *g) {
   return up && back(g, up);
 }
 
+/* The activation's slope times the derivative of input weight^T + bias. */
+static bool activation_forward_derivative(const situ_call *c, situ_tensor *const *tangent, situ_tensor **dy) {
+  static const double none[4] = { 0 };
+  situ_tensor *value = c->out[BEFORE] ? c->out[BEFORE] : c->out[RESULT], *before = NULL;
+  if (tangent[INPUT] && !(before = situ_linear(tangent[INPUT], c->in[WEIGHT], tangent[BIAS]))) return false;
+  if (tangent[WEIGHT]) {
+    situ_tensor *part = situ_linear(c->in[INPUT], tangent[WEIGHT], before ? NULL : tangent[BIAS]);
+    if (!(before = before ? situ_add(before, part) : part)) return false;
+  }
+  if (!before && !(before = situ_expand(tangent[BIAS], situ__shape(&c->out[RESULT]->view)))) return false;
+  return (dy[0] = situ__unary_gradient(situ__unary_row(unary_of(c->params)), none, value, before)) != NULL;
+}
+
 /* ---- the ops ---- */
 
 /* Weights of each sample: one product for each. */
@@ -260,7 +273,8 @@ SITU_OP(linear_activation_op) = {
   .batched = situ_batch_leading,
   .mend = mend,
   .backward = activation_backward,
-  .backward_recorded = activation_backward
+  .backward_recorded = activation_backward,
+  .forward_derivative = activation_forward_derivative
 };
 
 situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,

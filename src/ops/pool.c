@@ -146,6 +146,11 @@ static bool max_recorded(situ_grad_call *g) {
   situ_tensor *sum = situ_scatter_add(zero, -1, situ_flatten(g->out[1], -2, -1), situ_flatten(g->grad[0], -2, -1));
   return (g->dx[0] = situ_reshape(sum, g->shape[0])) != NULL;
 }
+/* The tangent at the place of each maximum. */
+static bool max_forward_derivative(const situ_call *c, situ_tensor *const *tangent, situ_tensor **dy) {
+  situ_tensor *along = situ_gather(situ_flatten(tangent[0], -2, -1), -1, situ_flatten(c->out[1], -2, -1));
+  return (dy[0] = situ_reshape(along, situ__shape(&c->out[0]->view))) != NULL;
+}
 static bool average_recorded(situ_grad_call *g) { return situ_backward_linear(g, 1u << 0); }
 
 static bool traced(const situ_call *c, situ_export_trace *t) {
@@ -174,7 +179,8 @@ SITU_OP(max_pool2d_op) = { .name = "max_pool2d",
                            .forward = max_forward,
                            .batched = situ_batch_fold,
                            .backward = max_backward,
-                           .backward_recorded = max_recorded };
+                           .backward_recorded = max_recorded,
+                           .forward_derivative = max_forward_derivative };
 
 situ_tensor *situ_max_pool2d(situ_tensor *input, const situ_pool_options *options, situ_tensor **indices) {
   pool_params p = { .indices = indices || situ__keeps(input) };

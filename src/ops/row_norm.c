@@ -132,6 +132,37 @@ static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, in
 }
 static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(g, composed); }
 
+/* Without a weight the Jacobian by the input is symmetric: its product with a tangent is the gradient's pass. */
+static situ_tensor *along_input(const situ_call *c, situ_tensor *tangent) {
+  const situ_shape x = situ__shape(&c->in[0]->view);
+  situ_tensor *dx[SITU_OPERANDS] = { NULL };
+  situ_grad_call g = { .op = c->op,
+                       .ins = c->ins,
+                       .params = c->params,
+                       .device = c->device,
+                       .in = (situ_tensor *[SITU_OPERANDS]){ c->in[0] },
+                       .out = c->out,
+                       .grad = &tangent,
+                       .dx = dx,
+                       .wants = (const bool[SITU_OPERANDS]){ true },
+                       .shape = &x,
+                       .dtype = &c->dtype[0] };
+  if (!backward(&g)) return NULL;
+  return c->in[1] ? situ_mul(dx[0], c->in[1]) : dx[0];
+}
+
+static bool forward_derivative(const situ_call *c, situ_tensor *const *tangent, situ_tensor **dy) {
+  situ_tensor *along[] = { NULL, NULL, c->ins > 2 ? tangent[2] : NULL };
+  if (tangent[0] && !(along[0] = along_input(c, tangent[0]))) return false;
+  if (tangent[1]) {
+    situ_tensor *plain = situ_op_run(c->op, (situ_tensor *[]){ c->in[0], NULL, NULL }, c->ins, c->params, NULL);
+    if (!plain || !(along[1] = situ_mul(plain, tangent[1]))) return false;
+  }
+  for (int i = 0; i < 3; i++)
+    if (along[i] && !(dy[0] = dy[0] ? situ_add(dy[0], along[i]) : along[i])) return false;
+  return tangent[0] || tangent[1] || (dy[0] = situ_expand(dy[0], situ__shape(&c->out[0]->view))) != NULL;
+}
+
 enum { WEIGHT = SITU_FLOATING | SITU_SAME | SITU_OPTIONAL };
 static bool traced(const situ_call *c, situ_export_trace *t) {
   const norm_params *p = c->params;
@@ -159,7 +190,8 @@ SITU_OP(layer_norm_op) = {
   .batched = situ_batch_leading,
   .mend = situ_infer_like,
   .backward = backward,
-  .backward_recorded = backward_recorded
+  .backward_recorded = backward_recorded,
+  .forward_derivative = forward_derivative
 };
 SITU_OP(rms_norm_op) = { .name = "rms_norm",
                          .traced = traced,
@@ -176,7 +208,8 @@ SITU_OP(rms_norm_op) = { .name = "rms_norm",
                          .batched = situ_batch_leading,
                          .mend = situ_infer_like,
                          .backward = backward,
-                         .backward_recorded = backward_recorded };
+                         .backward_recorded = backward_recorded,
+                         .forward_derivative = forward_derivative };
 
 static bool good_eps(const char *op, double eps) {
   if (eps >= 0 && isfinite(eps)) return true;

@@ -41,6 +41,23 @@ static bool backward(situ_grad_call *g) {
                                    .integer = { p->dim } });
 }
 
+/* softmax's Jacobian is symmetric: its product with a tangent is the gradient's pass. */
+static bool softmax_forward_derivative(const situ_call *c, situ_tensor *const *tangent, situ_tensor **dy) {
+  situ_grad_call g = { .op = c->op,
+                       .params = c->params,
+                       .device = c->device,
+                       .out = c->out,
+                       .grad = (situ_tensor *[]){ tangent[0] },
+                       .dx = dy };
+  return backward(&g);
+}
+/* t - sum(e^y t). */
+static bool log_softmax_forward_derivative(const situ_call *c, situ_tensor *const *tangent, situ_tensor **dy) {
+  const softmax_params *p = c->params;
+  const situ_reduce_options along = { .dim = SITU_DIMS(p->dim), .keepdim = true };
+  return (dy[0] = situ_sub(tangent[0], situ_sum(situ_mul(situ_exp(c->out[0]), tangent[0]), &along))) != NULL;
+}
+
 /* y (g - sum(g y)), and g - e^y sum(g) of the logarithm. */
 static bool softmax_recorded(situ_grad_call *g) {
   const softmax_params *p = g->params;
@@ -73,7 +90,8 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
                        .batched = batched,                                              \
                        .traced = traced,                                                \
                        .backward = backward,                                            \
-                       .backward_recorded = id##_recorded };                            \
+                       .backward_recorded = id##_recorded,                              \
+                       .forward_derivative = id##_forward_derivative };                 \
   situ_tensor *situ_##id(situ_tensor *x, int dim) {                                     \
     softmax_params p;                                                                   \
     return situ__need(#id, "input", x) && situ_wrap_dim(#id, dim, x->view.ndim, &p.dim) \

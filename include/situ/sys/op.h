@@ -191,6 +191,10 @@ typedef struct situ_op {
       computed from them without a recorded call loses it. backward itself where that consists of such calls;
       situ_backward_linear or situ_backward_through for others. NULL: create_graph is refused by name. */
   bool (*backward_recorded)(situ_grad_call *call);
+  /** situ_func_jvp, where the derivative is neither recorded nor one of many samples: sets dy[k], the derivative of
+      shown result k along tangent[i] of the operands (NULL: 0), or leaves it NULL where it is 0. NULL: it is derived
+      from `flags` or from backward_recorded, at the cost of more calls. */
+  bool (*forward_derivative)(const situ_call *call, situ_tensor *const *tangent, situ_tensor **dy);
   /** situ_func_vmap: the call of all samples at once. NULL: one call for each sample (situ_batch_each). */
   bool (*batched)(situ_batch_call *call);
   /** situ_export: how torch.export writes the call. NULL: it is refused by name. */
