@@ -142,12 +142,17 @@ static bool by_product(const situ_call *c, situ_tensor *const *tangent, situ_ten
   return true;
 }
 
-/* Whether the op's own rule holds, which may launch verbs. */
-static bool has_own_rule(const situ_op *op) { return op->forward_derivative && !situ__recording() && !situ__sampling; }
+/* Whether the op's own rule holds, which may launch verbs: nothing is recorded, and there is one sample. */
+static bool has_own_rule(const situ_call *c, situ_tensor *const *tangent) {
+  bool history = false;
+  if (!c->op->forward_derivative || situ__sampling) return false;
+  for (int i = 0; i < c->ins; i++)
+    history |= (c->in[i] && c->in[i]->requires_grad) || (tangent[i] && tangent[i]->requires_grad);
+  return !history || !situ__recording();
+}
 
 static bool find_tangents(const situ_call *c, situ_tensor *const *tangent, situ_tensor **dy) {
   const situ_op *op = c->op;
-  if (has_own_rule(op)) return op->forward_derivative(c, tangent, dy);
   if (op->flags & (SITU_OP_VIEW | SITU_OP_LINEAR)) return (dy[0] = run_on_tangents(c, tangent)) != NULL;
   if (op->flags & SITU_OP_BILINEAR && (tangent[0] || tangent[1])) return by_product(c, tangent, dy);
   if (situ__is_unary(op)) {
@@ -164,8 +169,9 @@ static bool set_tangents(const situ_call *c, situ_tensor *const *tangent) {
   const bool records = situ__recording();
   situ_tensor *dy[SITU_RESULTS] = { NULL };
   situ_scope s;
-  situ__scope_begin_as(&s, records || !(c->op->flags & SITU_OP_VIEW || has_own_rule(c->op)));
-  bool good = find_tangents(c, tangent, dy);
+  const bool own = has_own_rule(c, tangent);
+  situ__scope_begin_as(&s, !own && (records || !(c->op->flags & SITU_OP_VIEW)));
+  bool good = own ? c->op->forward_derivative(c, tangent, dy) : find_tangents(c, tangent, dy);
   for (int k = 0; good && k < c->outs; k++) {
     if (!dy[k] || !c->out[k] || !situ_dtype_is_floating((situ_dtype)c->out[k]->view.dtype)) continue;
     if (!records && dy[k]->requires_grad) dy[k] = situ_detach(dy[k]);

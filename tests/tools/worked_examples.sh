@@ -39,7 +39,7 @@ for file in $(cat "$work"/*.there); do rm "$file"; done
 # With every backend that this machine can build.
 try "$cmake" --preset release -DSITU_TESTS_TOGETHER=ON -DSITU_WERROR=ON -DSITU_BENCH=OFF -DSITU_CUDA_ARCHITECTURES=90 \
   '-DSITU_CUDA_FLAGS=--Ofast-compile=mid;--compress-mode=speed'
-try "$cmake" --build --preset release --parallel
+try "$cmake" --build --preset release --parallel "$(nproc)" # without a number make starts all jobs at once
 # The ops' own tests, and those that walk all ops, on every device.
 own='ops/(unary|order)|golden/(unary|reduce)|backend/(order|math)'
 all='ops/parity|golden/(accepts|autocast)|dispatch/check|headers/|fuzz/ops|device/opencl_kernels'
