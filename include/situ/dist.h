@@ -1,4 +1,5 @@
-/* Data parallel training (torch.nn.parallel.DistributedDataParallel), with the same bits for any number of ranks.
+/* Data parallel training (torch.nn.parallel.DistributedDataParallel), with the same bits for any number of ranks, and
+   optimisers whose state is divided among the ranks (torch.distributed.optim.ZeroRedundancyOptimizer).
    Threads: a distributed module is used by the thread that trains (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DIST_H
@@ -6,6 +7,7 @@
 
 #include "comm.h"
 #include "nn.h"
+#include "optim.h"
 
 SITU_BEGIN
 
@@ -59,6 +61,40 @@ SITU_API SITU_CHECKED situ_status situ_dist_ddp_no_sync(situ_dist_ddp *ddp, bool
 SITU_API SITU_CHECKED situ_status situ_dist_ddp_check(situ_dist_ddp *ddp);
 /** Removes the hooks from the module, which stays as it is. NULL is fine. */
 SITU_API void situ_dist_ddp_free(situ_dist_ddp *ddp);
+
+/** An optimiser of which each rank keeps a part of the state: stage 1 of ZeRO (Rajbhandari et al., arXiv:1910.02054).
+ */
+typedef struct situ_dist_zero situ_dist_zero;
+/** situ_optim_adamw, or another one of its kind. */
+typedef situ_optim *(*situ_dist_make_optim)(situ_tree *parameters, const situ_optim_options *options);
+
+/** torch's ZeroRedundancyOptimizer(parameters, optimizer_class, **options): situ_dist_zero_new(situ_nn_parameters(net),
+    comm, situ_optim_adamw, &options). A collective call. parameters: a tree of tensors, the same on all ranks, owned
+    by the result from now on (freed if the call fails). All elements of all parameters are numbered in order; of N,
+    rank r of R owns those from N r / R on, and `make` makes its optimiser over them: views of the parameters, whole or
+    parts of them. So each rank has 1 / R of the state, to an element. SITU_E_UNSUPPORTED: parameters that are not
+    contiguous; Adafactor, Muon and LBFGS, whose update of an element depends on others. SITU_E_ARG: fewer elements
+    than ranks. SITU_E_COMM: the ranks' parameters differ. The communicator must outlive the result. NULL on error. */
+SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
+                                            const situ_optim_options *options);
+/** A step of all parameters that have a gradient, which must be the same on all ranks (situ_dist_ddp_new): this rank
+    steps its elements, then each rank sends its own to all. Parameters have the bits of `make`'s optimiser over all of
+    them, for any number of ranks. A collective call. On an error of this rank's step nothing has changed here, and the
+    other ranks return SITU_E_COMM; their own elements and state may be those after the step: load a checkpoint. */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_step(situ_dist_zero *zero);
+/** Drops the gradients of all parameters (torch's zero_grad(set_to_none=True)). */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_zero_grad(situ_dist_zero *zero);
+/** This rank's optimiser, for schedules and hyperparameters, which must be the same on all ranks; borrowed. Step it by
+    situ_dist_zero_step alone. NULL on error. */
+SITU_API situ_optim *situ_dist_zero_optim(const situ_dist_zero *zero);
+/** torch's consolidate_state_dict(to) and state_dict(): on rank `to` the state of all parameters as that of `make`'s
+    optimiser over all of them (situ_optim_state_dict), on the cpu; on other ranks an empty dict. Any number of ranks
+    can load it, and so can one optimiser. A collective call. The caller frees the tree; NULL on error. */
+SITU_API SITU_CHECKED situ_tree *situ_dist_zero_state_dict(situ_dist_zero *zero, int to);
+/** Restores such a state, of which this rank copies its part; not a collective call. On error nothing has changed. */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_load_state_dict(situ_dist_zero *zero, const situ_tree *state);
+/** NULL is fine. */
+SITU_API void situ_dist_zero_free(situ_dist_zero *zero);
 
 SITU_END
 #endif

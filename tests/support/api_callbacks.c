@@ -91,6 +91,7 @@ void *api_callback(const char *type) {
   CALLBACK("situ_func_many", sums_of_squares);
   CALLBACK("situ_post_accumulate_grad_hook", see_leaf);
   CALLBACK("situ_optim_closure", some_loss);
+  CALLBACK("situ_dist_make_optim", situ_optim_sgd);
   CALLBACK("situ_backward_callback", see_end);
 #undef CALLBACK
   return NULL;

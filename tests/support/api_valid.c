@@ -45,6 +45,7 @@ static void free_report(void *r) { situ_place_report_free(r); }
 static void free_comm(void *c) { situ_comm_free(c); }
 static void free_world(void *w) { situ_comm_sim_free(w); }
 static void free_ddp(void *d) { situ_dist_ddp_free(d); }
+static void free_zero(void *z) { situ_dist_zero_free(z); }
 static void end_request(void *r) { SITU_IGNORE(situ_comm_wait(r)); }
 
 /* What a function does with an object that it is given. */
@@ -56,7 +57,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "tree_append tree_put", "list dict", API_CHAIN },
     { "tree_append tree_put", "item", API_TAKEN },
     { "tree_free tree_set", "tree", API_TAKEN },
-    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group",
+    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group dist_zero_new",
       "parameters", API_TAKEN },
     { "tensor_dataset", "tensors", API_TAKEN },
     { "nn_append nn_put", "container", API_CHAIN },
@@ -83,6 +84,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "comm_free", "comm", API_TAKEN },
     { "comm_sim_free", "world", API_TAKEN },
     { "dist_ddp_free", "ddp", API_TAKEN },
+    { "dist_zero_free", "zero", API_TAKEN },
   };
   for (size_t i = 0; i < COUNT(list); i++)
     if (api_is(api_name(w), list[i].function) && api_is(parameter, list[i].parameter)) return list[i].owner;
@@ -172,7 +174,7 @@ static situ_tree *tree(api_world *w, const char *name) {
   else if (api_is(api_name(w), "nn_lora_load_state_dict")) t = situ_tree_dict();
   else if (api_is(api_name(w), "tree_value")) t = situ_tree_tensor(plain(w));
   else if (api_is(api_name(w), "nn_load_state_dict nn_load_check")) t = situ_nn_state_dict(linear(w, API_KEPT));
-  else if (api_is(api_name(w), "optim_load_state_dict optim_load_prepare"))
+  else if (api_is(api_name(w), "optim_load_state_dict optim_load_prepare dist_zero_load_state_dict"))
     t = situ_optim_state_dict(optim(w, API_KEPT));
   else if (api_is(api_name(w), "lr_scheduler_load_state_dict lr_scheduler_load_prepare"))
     t = situ_lr_scheduler_state_dict(
@@ -218,6 +220,10 @@ static situ_comm_request *request(api_world *w, api_owner owner) {
 static situ_dist_ddp *ddp(api_world *w, api_owner owner) {
   situ_nn_module *m = linear(w, API_KEPT);
   return api_own(w, situ_dist_ddp_new(m, comm(w, API_KEPT), NULL), free_ddp, owner);
+}
+static situ_dist_zero *zero(api_world *w, api_owner owner) {
+  situ_tree *parameters = situ_nn_parameters(linear(w, API_KEPT));
+  return api_own(w, situ_dist_zero_new(parameters, comm(w, API_KEPT), situ_optim_sgd, NULL), free_zero, owner);
 }
 
 /* ---- files ---- */
@@ -438,6 +444,7 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_comm_request)) return request(w, owner);
   if (IS(situ_comm_sim)) return world(w, owner);
   if (IS(situ_dist_ddp)) return ddp(w, owner);
+  if (IS(situ_dist_zero)) return zero(w, owner);
   if (IS(situ_snapshot)) return api_own(w, situ_place_snapshot(linear(w, API_KEPT)), free_snapshot, owner);
   if (IS(situ_move_plan))
     return api_own(w, situ_move_plan_new("move", &(situ_move_request){ .tensor = plain(w), .to = w->device }, 1),

@@ -50,20 +50,23 @@ typedef struct training {
   situ_nn_module *model;
   situ_optim *optim;
   situ_dist_ddp *ddp;
+  situ_dist_zero *zero; /* in place of optim, where the state is divided */
 } training;
 
 /* Rank 0's first values are the same in every world. */
-static bool begin_training(training *t, const dist_kind *kind, situ_comm *comm) {
+static bool begin_training(training *t, const dist_kind *kind, situ_comm *comm, bool divided) {
   situ_manual_seed(77 + (uint64_t)situ_comm_rank(comm));
   t->kind = kind;
   t->model = kind->make();
   t->optim = situ_optim_adamw(situ_nn_parameters(t->model), NULL);
   t->ddp = situ_dist_ddp_new(
       t->model, comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES, .bucket_bytes = 600, .seed = 9 });
-  return t->ddp && t->optim;
+  t->zero = divided && t->ddp ? situ_dist_zero_new(situ_nn_parameters(t->model), comm, situ_optim_adamw, NULL) : NULL;
+  return t->ddp && t->optim && (t->zero || !divided);
 }
 
 static void end_training(training *t) {
+  situ_dist_zero_free(t->zero);
   situ_dist_ddp_free(t->ddp);
   situ_optim_free(t->optim);
   situ_nn_free(t->model);
@@ -74,13 +77,13 @@ static situ_status train_step(training *t) {
     const int64_t number = situ_dist_ddp_step(t->ddp) * MICRO_BATCHES + situ_dist_ddp_micro_batch(t->ddp);
     SITU_TRY(dist_micro_batch(t->kind, t->model, (situ_device){ 0 }, number));
   }
-  SITU_TRY(situ_optim_step(t->optim));
+  SITU_TRY(t->zero ? situ_dist_zero_step(t->zero) : situ_optim_step(t->optim));
   return situ_optim_zero_grad(t->optim, true);
 }
 
-static uint64_t train(const dist_kind *kind, situ_comm *comm, int steps) {
+static uint64_t train(const dist_kind *kind, situ_comm *comm, int steps, bool divided) {
   training t;
-  bool good = begin_training(&t, kind, comm);
+  bool good = begin_training(&t, kind, comm, divided);
   for (int i = 0; good && i < steps; i++) good = train_step(&t) == SITU_OK;
   const uint64_t hash = good ? hash_of(t.model) : 0;
   end_training(&t);
@@ -91,7 +94,7 @@ static uint64_t train(const dist_kind *kind, situ_comm *comm, int steps) {
 static uint64_t train_alone(const dist_kind *kind, int steps) {
   situ_comm_sim *world = situ_comm_sim_new(1, NULL);
   situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
-  const uint64_t hash = train(kind, comm, steps);
+  const uint64_t hash = train(kind, comm, steps, false);
   situ_comm_free(comm);
   situ_comm_sim_free(world);
   return hash;
@@ -101,7 +104,7 @@ static bool train_all(situ_comm *comm) {
   bool good = true;
   for (int k = 0; k <= DIST_KINDS; k++) {
     const dist_kind *kind = k < DIST_KINDS ? &dist_kinds[k] : &dropout_kind;
-    const uint64_t got = train(kind, comm, STEPS), want = train_alone(kind, STEPS);
+    const uint64_t got = train(kind, comm, STEPS, k == 0), want = train_alone(kind, STEPS);
     good = good && got && got == want;
     fprintf(result, "%s %016llx%s\n", kind->name, (unsigned long long)got, got == want ? "" : ": other bits");
   }
@@ -161,7 +164,7 @@ static void report_drill(const training *t, int step, double seconds, double dea
 
 static void drill(situ_comm *comm, const char *how, int at, double deadline) {
   training t;
-  if (!begin_training(&t, &dist_kinds[at % DIST_KINDS], comm)) exit(1);
+  if (!begin_training(&t, &dist_kinds[at % DIST_KINDS], comm, false)) exit(1);
   for (int step = 0; step < at + 3; step++) {
     const bool mine = situ_comm_rank(comm) == 1 && step == at;
     const double begin = now();

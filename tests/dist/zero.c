@@ -1,0 +1,301 @@
+/* An optimiser whose state is divided among ranks: the bits of one optimiser, for any number of ranks; its share of the
+   memory; its state as one dict, which other numbers of ranks load; what it refuses. */
+/* test-devices: cpu sim:0 */
+#include <stdlib.h>
+
+#include "dist/models.h"
+#include "dist/world.h"
+#include "situ/dist.h"
+#include "situ/situ.h"
+
+enum { MICRO_BATCHES = 4 };
+
+typedef struct divided {
+  const dist_kind *kind;
+  situ_dist_make_optim make;
+  situ_optim_options options;
+  int from, to;     /* steps */
+  situ_tree *begin; /* the state to begin with; NULL: none */
+  int keeper;       /* the rank that gets the state at the end */
+  situ_tree *end;   /* that state */
+  situ_nn_module *model[WORLD_MOST];
+  int64_t bytes[WORLD_MOST]; /* of state */
+} divided;
+
+static int64_t bytes_of_state(const situ_optim *o) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < situ_optim_count(o); i++)
+    for (int k = 0; k < SITU_OPTIM_STATES; k++) {
+      situ_tensor *t = situ_optim_state(o, i, k, NULL);
+      if (t) bytes += situ_numel(t) * (int64_t)situ_dtype_size(situ_dtype_of(t));
+    }
+  return bytes;
+}
+
+static situ_status run_steps(divided *t, situ_nn_module *model, situ_dist_ddp *ddp, situ_dist_zero *zero) {
+  if (t->begin) SITU_TRY(situ_dist_zero_load_state_dict(zero, t->begin));
+  for (int step = t->from; step < t->to; step++) {
+    for (int64_t k = 0; k < situ_dist_ddp_micro_batches(ddp); k++)
+      SITU_TRY(dist_micro_batch(t->kind, model, test_device(), step * MICRO_BATCHES + situ_dist_ddp_micro_batch(ddp)));
+    SITU_TRY(situ_dist_zero_step(zero));
+    SITU_TRY(situ_dist_zero_zero_grad(zero));
+  }
+  return SITU_OK;
+}
+
+static void train_rank(world_rank *self) {
+  divided *t = self->payload;
+  situ_nn_module *model = t->model[self->rank];
+  situ_dist_ddp *ddp = situ_dist_ddp_new(model, self->comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES });
+  situ_dist_zero *zero = ddp ? situ_dist_zero_new(situ_nn_parameters(model), self->comm, t->make, &t->options) : NULL;
+  if (zero && run_steps(t, model, ddp, zero) == SITU_OK) {
+    t->bytes[self->rank] = bytes_of_state(situ_dist_zero_optim(zero));
+    situ_tree *state = situ_dist_zero_state_dict(zero, t->keeper);
+    if (self->rank == t->keeper) t->end = state;
+    else situ_tree_free(state);
+  }
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+}
+
+static situ_nn_module *model_of(const dist_kind *kind) {
+  situ_manual_seed(77);
+  situ_nn_module *m = kind->make();
+  assert_int_equal(situ_nn_to(m, test_device()), SITU_OK);
+  return m;
+}
+
+/* The same training by one optimiser in one process. */
+static situ_nn_module *train_alone(divided *t, situ_tree **state, int64_t *bytes) {
+  situ_nn_module *model = model_of(t->kind);
+  situ_optim *optim = t->make(situ_nn_parameters(model), &t->options);
+  /* One rank's sums of micro-batches are those of any number of ranks: tests/dist/ddp.c. */
+  situ_comm_sim *world = situ_comm_sim_new(1, NULL);
+  situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
+  situ_comm_sim_free(world);
+  situ_dist_ddp *ddp = situ_dist_ddp_new(model, comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES });
+  assert_non_null(ddp);
+  for (int step = t->from; step < t->to; step++) {
+    for (int64_t k = 0; k < MICRO_BATCHES; k++)
+      assert_int_equal(dist_micro_batch(t->kind, model, test_device(), step * MICRO_BATCHES + k), SITU_OK);
+    assert_int_equal(situ_optim_step(optim), SITU_OK);
+    assert_int_equal(situ_optim_zero_grad(optim, true), SITU_OK);
+  }
+  *bytes = bytes_of_state(optim);
+  situ_tree *own = situ_optim_state_dict(optim);
+  *state = situ_tree_flatten(own);
+  situ_tree_free(own);
+  situ_dist_ddp_free(ddp);
+  situ_comm_free(comm);
+  situ_optim_free(optim);
+  return model;
+}
+
+/* Whether both have the same tensors, bit for bit. */
+static void expect_equal_trees(const situ_tree *got, const situ_tree *want, const char *what, int size) {
+  assert_int_equal(situ_tree_count(got), situ_tree_count(want));
+  for (int64_t i = 0; i < situ_tree_count(want); i++) {
+    const char *key = situ_tree_key(want, i);
+    situ_tensor *a = situ_to(situ_detach(situ_tree_get(got, key)), situ_dev("cpu")),
+                *b = situ_to(situ_detach(situ_tree_tensor_at(want, i)), situ_dev("cpu"));
+    bool equal = false;
+    if (situ_equal(a, b, &equal) != SITU_OK || !equal) fail_msg("%s, %d ranks: %s has other bits", what, size, key);
+  }
+}
+
+static void expect_equal_models(situ_nn_module *got, situ_nn_module *want, const char *what, int size) {
+  situ_tree *a = situ_nn_state_dict(got), *b = situ_nn_state_dict(want);
+  expect_equal_trees(a, b, what, size);
+  situ_tree_free(a);
+  situ_tree_free(b);
+}
+
+static void run_world(divided *t, int size) {
+  world_rank ranks[WORLD_MOST];
+  world_run(situ_comm_sim_new(size, NULL), ranks, size, train_rank, t, 60);
+  for (int r = 0; r < size; r++) expect_rank_ok(&ranks[r]);
+  assert_non_null(t->end);
+}
+
+typedef struct rule {
+  const char *name;
+  situ_dist_make_optim make;
+  situ_optim_options options;
+} rule;
+static const rule rules[] = { { "AdamW", situ_optim_adamw, { .lr = 0.01 } },
+                              { "SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 } },
+                              { "NAdam", situ_optim_nadam, { .lr = 0.01 } },
+                              { "Adam", situ_optim_adam, { .lr = 0.01, .amsgrad = true } },
+                              { "Lion", situ_optim_lion, { .lr = 0.001 } } };
+
+/* Every rank has the bits of one optimiser, its share of the state to an element, and one rank the state of all. */
+static void the_bits_of_one_optimiser(void **state) {
+  (void)state;
+  for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
+    for (int size = 1; size <= 4; size++) {
+      divided t = { .kind = &dist_kinds[k % DIST_KINDS],
+                    .make = rules[k].make,
+                    .options = rules[k].options,
+                    .to = 12,
+                    .keeper = size - 1 };
+      situ_tree *want;
+      int64_t bytes;
+      situ_nn_module *alone = train_alone(&t, &want, &bytes);
+      for (int r = 0; r < size; r++) t.model[r] = model_of(t.kind);
+      run_world(&t, size);
+      situ_tree *got = situ_tree_flatten(t.end);
+      expect_equal_trees(got, want, rules[k].name, size);
+      for (int r = 0; r < size; r++) {
+        expect_equal_models(t.model[r], alone, rules[k].name, size);
+        if (t.bytes[r] > bytes / size + 4 * 3) fail_msg("%s: %d bytes of state", rules[k].name, (int)t.bytes[r]);
+        situ_nn_free(t.model[r]);
+      }
+      situ_tree_free(got);
+      situ_tree_free(want);
+      situ_tree_free(t.end);
+      situ_nn_free(alone);
+    }
+  }
+}
+
+/* Three ranks train on from the state that four have left. */
+static void another_number_of_ranks_goes_on(void **state) {
+  (void)state;
+  divided t = { .kind = &dist_kinds[0], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .to = 7 };
+  for (int r = 0; r < 4; r++) t.model[r] = model_of(t.kind);
+  run_world(&t, 4);
+  for (int r = 0; r < 4; r++)
+    if (r >= 3) situ_nn_free(t.model[r]);
+  t.begin = t.end;
+  t.end = NULL;
+  t.from = 7, t.to = 15;
+  run_world(&t, 3);
+  divided whole = { .kind = t.kind, .make = t.make, .options = t.options, .to = 15 };
+  situ_tree *want;
+  int64_t bytes;
+  situ_nn_module *alone = train_alone(&whole, &want, &bytes);
+  for (int r = 0; r < 3; r++) {
+    expect_equal_models(t.model[r], alone, "resumed", 3);
+    situ_nn_free(t.model[r]);
+  }
+  situ_tree *got = situ_tree_flatten(t.end);
+  expect_equal_trees(got, want, "resumed", 3);
+  situ_tree_free(got);
+  situ_tree_free(want);
+  situ_tree_free(t.begin);
+  situ_tree_free(t.end);
+  situ_nn_free(alone);
+}
+
+/* ---- what it refuses ---- */
+
+typedef struct refusal {
+  situ_dist_make_optim make;
+  situ_shape shape[2]; /* of the one parameter, on ranks 0 and 1 */
+} refusal;
+
+static void try_to_make(world_rank *self) {
+  const refusal *t = self->payload;
+  situ_tensor *p = situ_zeros(t->shape[self->rank], &(situ_options){ .requires_grad = true });
+  situ_dist_zero_free(situ_dist_zero_new(SITU_TREE(p), self->comm, t->make, NULL));
+}
+
+static void what_cannot_be_divided_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    refusal given;
+    situ_status status;
+    const char *says;
+  } cases[] = {
+    { { situ_optim_muon, { { 2, { 4, 4 } }, { 2, { 4, 4 } } } }, SITU_E_UNSUPPORTED, "Muon computes an element from" },
+    { { situ_optim_adafactor, { { 2, { 4, 4 } }, { 2, { 4, 4 } } } }, SITU_E_UNSUPPORTED, "Adafactor computes" },
+    { { situ_optim_lbfgs, { { 1, { 4 } }, { 1, { 4 } } } }, SITU_E_UNSUPPORTED, "LBFGS computes" },
+    { { situ_optim_sgd, { { 1, { 1 } }, { 1, { 1 } } } }, SITU_E_ARG, "1 elements, and each of 2 ranks needs one" },
+    { { situ_optim_sgd, { { 1, { 4 } }, { 1, { 5 } } } }, SITU_E_COMM, "5 elements, rank 0 1 of 4" }
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    world_rank ranks[WORLD_MOST];
+    refusal given = cases[k].given;
+    world_run(situ_comm_sim_new(2, NULL), ranks, 2, try_to_make, &given, 5);
+    assert_int_equal(ranks[1].status, cases[k].status);
+    if (!strstr(ranks[1].message, cases[k].says)) fail_msg("%s", ranks[1].message);
+  }
+}
+
+/* Every parameter gets a gradient of ones. */
+static situ_status step_by_ones(situ_nn_module *m, situ_dist_zero *zero) {
+  situ_tree *parameters = situ_nn_parameters(m);
+  situ_status status = parameters ? SITU_OK : situ_error();
+  for (int64_t i = 0; status == SITU_OK && i < situ_tree_count(parameters); i++) {
+    situ_tensor *p = situ_tree_tensor_at(parameters, i);
+    status = situ_set_grad(p, situ_ones_like(situ_detach(p), NULL));
+  }
+  situ_tree_free(parameters);
+  return status == SITU_OK ? situ_dist_zero_step(zero) : status;
+}
+
+/* Rank 1's state is moved away: its step is refused, and the other rank hears why. */
+static void lose_state(world_rank *self) {
+  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
+  if (zero && step_by_ones(m, zero) == SITU_OK) {
+    if (self->rank == 1)
+      SITU_IGNORE(situ_to_(situ_optim_state(situ_dist_zero_optim(zero), 0, 0, NULL), situ_dev("sim:1")));
+    SITU_IGNORE(step_by_ones(m, zero));
+  }
+  situ_dist_zero_free(zero);
+}
+/* Rank 1 casts its model: its elements are no longer those of rank 0. */
+static void cast_model(world_rank *self) {
+  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL);
+  if (zero && self->rank == 1) SITU_IGNORE(situ_nn_to_dtype(m, SITU_F64));
+  if (zero) SITU_IGNORE(step_by_ones(m, zero));
+  situ_dist_zero_free(zero);
+}
+
+static void a_step_that_fails_is_heard(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  for (int cast = 0; cast < 2; cast++) {
+    situ_nn_module *model[2] = { dist_mlp(), dist_mlp() };
+    world_run(situ_comm_sim_new(2, NULL), ranks, 2, cast ? cast_model : lose_state, model, 5);
+    assert_int_equal(ranks[0].status, SITU_E_COMM);
+    assert_int_equal(ranks[1].status, cast ? SITU_E_COMM : SITU_E_DEVICE);
+    const char *says = cast ? "f64" : "rank 1 gave up";
+    if (!strstr(ranks[0].message, says)) fail_msg("%s", ranks[0].message);
+    for (int r = 0; r < 2; r++) situ_nn_free(model[r]);
+  }
+}
+
+static void load_what_does_not_fit(world_rank *self) {
+  situ_nn_module *m = self->payload;
+  situ_optim *other = situ_optim_sgd(SITU_TREE(situ_zeros(SITU_SHAPE(3), NULL)), NULL);
+  situ_tree *state = situ_optim_state_dict(other);
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL);
+  if (zero) SITU_IGNORE(situ_dist_zero_load_state_dict(zero, state));
+  situ_dist_zero_free(zero);
+  situ_tree_free(state);
+  situ_optim_free(other);
+}
+
+static void a_state_of_other_parameters_is_refused(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  situ_nn_module *m = dist_mlp();
+  world_run(situ_comm_sim_new(1, NULL), ranks, 1, load_what_does_not_fit, m, 5);
+  assert_int_equal(ranks[0].status, SITU_E_ARG);
+  assert_non_null(strstr(ranks[0].message, "the state has 1 parameters, must have one group of 4"));
+  situ_nn_free(m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    TEST(the_bits_of_one_optimiser),
+    TEST(another_number_of_ranks_goes_on),
+    TEST(what_cannot_be_divided_is_refused),
+    TEST(a_step_that_fails_is_heard),
+    TEST(a_state_of_other_parameters_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
