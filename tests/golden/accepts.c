@@ -17,7 +17,7 @@
 
 /* clang-format off */
 /* [2, 2] of ones: x and y have the dtypes of the line; f is f32, h f16, i i64 zeros, b bool. d is the dtype itself. */
-#define FUNCTIONS(_)                                                                                              \
+#define ELEMENTWISE(_)                                                                                            \
   _(neg, situ_neg(x)) _(abs, situ_abs(x)) _(sign, situ_sign(x)) _(exp, situ_exp(x)) _(expm1, situ_expm1(x))       \
   _(log, situ_log(x)) _(log1p, situ_log1p(x)) _(log2, situ_log2(x)) _(sqrt, situ_sqrt(x)) _(rsqrt, situ_rsqrt(x)) \
   _(square, situ_square(x)) _(reciprocal, situ_reciprocal(x)) _(sin, situ_sin(x)) _(cos, situ_cos(x))             \
@@ -54,7 +54,8 @@
   _(eq_fraction, situ_eq_scalar(x, 1.5)) _(lt_scalar, situ_lt_scalar(x, 2)) _(ge_fraction, situ_ge_scalar(x, 1.5)) \
   _(add_scalar_, situ_add_scalar_(x, 2)) _(add_fraction_, situ_add_scalar_(x, 1.5))                               \
   _(sub_scalar_, situ_sub_scalar_(x, 2)) _(mul_scalar_, situ_mul_scalar_(x, 2))                                   \
-  _(div_scalar_, situ_div_scalar_(x, 2)) _(pow_scalar_, situ_pow_scalar_(x, 2))                                   \
+  _(div_scalar_, situ_div_scalar_(x, 2)) _(pow_scalar_, situ_pow_scalar_(x, 2))
+#define REDUCTIONS(_)                                                                                             \
   _(sum, situ_sum(x, NULL)) _(sum_dim, situ_sum(x, ALONG(0)))                                                     \
   _(sum_i32, situ_sum(x, &(situ_reduce_options){ .dtype = SITU_I32 })) _(mean, situ_mean(x, NULL))                \
   _(mean_f32, situ_mean(x, &(situ_reduce_options){ .dtype = SITU_F32 }))                                          \
@@ -86,7 +87,8 @@
   _(max_pool2d, situ_max_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
   _(avg_pool2d, situ_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) })) \
   _(adaptive_avg_pool2d, situ_adaptive_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), SITU_DIMS(1)))            \
-  _(conv_transpose1d, situ_conv_transpose1d(situ_unsqueeze(x, 0), situ_reshape(x, SITU_SHAPE(2, 2, 1)), NULL, NULL)) \
+  _(conv_transpose1d, situ_conv_transpose1d(situ_unsqueeze(x, 0), situ_reshape(x, SITU_SHAPE(2, 2, 1)), NULL, NULL))
+#define WINDOWS_AND_INDICES(_)                                                                                    \
   _(max_pool1d, situ_max_pool1d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL))                         \
   _(max_pool3d, situ_max_pool3d(situ_reshape(x, SITU_SHAPE(1, 1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(1) }, NULL)) \
   _(avg_pool3d, situ_avg_pool3d(situ_reshape(x, SITU_SHAPE(1, 1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(1) })) \
@@ -121,7 +123,8 @@
   _(unique_dim, situ_unique_dim(x, 0, NULL, NULL)) _(ctc_loss, situ_ctc_loss(x, situ_narrow(situ_select(i, 0, 0), 0, 0, 0), \
     situ_select(situ_select(i, 0, 0), 0, 0), situ_select(situ_select(i, 0, 0), 0, 0), NULL))                      \
   _(logcumsumexp, situ_logcumsumexp(x, 0)) _(trapezoid, situ_trapezoid(x, NULL, 1, -1))                           \
-  _(cumulative_trapezoid, situ_cumulative_trapezoid(x, NULL, 1, -1))                                              \
+  _(cumulative_trapezoid, situ_cumulative_trapezoid(x, NULL, 1, -1))
+#define PRODUCTS_AND_LOSSES(_)                                                                                    \
   _(linear, situ_linear(x, x, situ_select(x, 0, 0)))                                                              \
   _(conv1d, situ_conv1d(situ_unsqueeze(x, 0), situ_reshape(x, SITU_SHAPE(2, 2, 1)), NULL, NULL))                  \
   _(conv2d, situ_conv2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), situ_reshape(x, SITU_SHAPE(4, 1, 1, 1)), NULL, NULL)) \
@@ -144,7 +147,8 @@
   _(nll_loss_by, situ_nll_loss(f, situ_select(situ_zero_(x), 0, 0), NULL)) _(where_by, situ_where(x, f, f))       \
   _(masked_fill_by, situ_masked_fill(f, x, 0)) _(masked_select_by, situ_masked_select(f, x))                      \
   _(attention_by, situ_scaled_dot_product_attention(f, f, f, &(situ_attention_options){ .attn_mask = x }))        \
-  _(attention_f16_by, situ_scaled_dot_product_attention(h, h, h, &(situ_attention_options){ .attn_mask = x }))    \
+  _(attention_f16_by, situ_scaled_dot_product_attention(h, h, h, &(situ_attention_options){ .attn_mask = x }))
+#define CREATION(_)                                                                                               \
   _(zeros, situ_zeros(SITU_SHAPE(2), HERE(.dtype = d))) _(full, situ_full(SITU_SHAPE(2), 2, HERE(.dtype = d)))    \
   _(full_fraction, situ_full(SITU_SHAPE(2), 1.5, HERE(.dtype = d))) _(full_minus_1, situ_full(SITU_SHAPE(2), -1, HERE(.dtype = d))) \
   _(full_300, situ_full(SITU_SHAPE(2), 300, HERE(.dtype = d))) _(full_70000, situ_full(SITU_SHAPE(2), 70000, HERE(.dtype = d))) \
@@ -160,7 +164,8 @@
   _(randint_minus_1, situ_randint(-1, 2, SITU_SHAPE(2), HERE(.dtype = d)))                                        \
   _(randint_70000, situ_randint(0, 70000, SITU_SHAPE(2), HERE(.dtype = d))) _(randperm, situ_randperm(2, HERE(.dtype = d))) \
   _(randperm_200, situ_randperm(200, HERE(.dtype = d))) _(randperm_300, situ_randperm(300, HERE(.dtype = d)))     \
-  _(randperm_3000, situ_randperm(3000, HERE(.dtype = d)))                                                         \
+  _(randperm_3000, situ_randperm(3000, HERE(.dtype = d)))
+#define PAIRS(_)                                                                                                  \
   _(add, situ_add(x, y)) _(sub, situ_sub(x, y)) _(mul, situ_mul(x, y)) _(div, situ_div(x, y)) _(pow, situ_pow(x, y)) \
   _(fmod, situ_fmod(x, y)) _(remainder, situ_remainder(x, y)) _(maximum, situ_maximum(x, y)) _(eq, situ_eq(x, y)) \
   _(lt, situ_lt(x, y)) _(logical_and, situ_logical_and(x, y)) _(bitwise_and, situ_bitwise_and(x, y))              \
@@ -176,6 +181,10 @@
   _(bce_mixed, situ_binary_cross_entropy_with_logits(x, y, NULL, NULL, MEAN)) _(kl_div_mixed, situ_kl_div(x, y, SITU_KL_MEAN, false)) \
   _(scatter_mixed, situ_scatter(x, 0, i, y)) _(layer_norm_mixed, situ_layer_norm(x, SITU_SHAPE(2), situ_select(y, 0, 0), NULL, 0)) \
   _(addcmul_mixed, situ_addcmul(x, y, y, 1)) _(lerp_mixed, situ_lerp(x, y, y))
+
+/* Several macros, since clang-format takes half a minute for one of this length. */
+#define FUNCTIONS(_) ELEMENTWISE(_) REDUCTIONS(_) WINDOWS_AND_INDICES(_) \
+  PRODUCTS_AND_LOSSES(_) CREATION(_) PAIRS(_)
 /* clang-format on */
 
 /* x and y have the dtypes of the line; the others are the same for all. */
