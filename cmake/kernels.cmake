@@ -1,6 +1,7 @@
 # Spells out the kernels that situ_kernels (src/backend/lower/list) lists, for compilers that run before the program does:
 # nvcc. A text is read again for each variant, in a namespace of its own, as a function whose name says which it is.
-# usage: cmake -DROOT=src -DLIST=file -DTO=directory -P kernels.cmake     (writes directory/<text>.cu for each text)
+# usage: cmake -DROOT=src -DLIST=file -DTO=directory [-DEVERY=n] -P kernels.cmake
+#        (writes directory/<text>.cu for each text; EVERY: each n-th kernel of a text only, from its first on)
 # SPDX-License-Identifier: MIT
 
 cmake_minimum_required(VERSION 3.25)
@@ -33,6 +34,13 @@ set(count 0)
 foreach(kernel ${kernels})
   string(REPLACE " " ";" kernel "${kernel}")
   list(POP_FRONT kernel text symbol name op compute flags)
+  if(EVERY)
+    math(EXPR turn "${listed_${text}} + 0")
+    math(EXPR listed_${text} "(${turn} + 1) % ${EVERY}")
+    if(turn)
+      continue()
+    endif()
+  endif()
   set(defines "${lane_${compute}}")
   set(k 0)
   foreach(dtype ${kernel})

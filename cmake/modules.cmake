@@ -38,8 +38,8 @@ target_link_libraries(situ_kernels PRIVATE situ_flags Threads::Threads m)
 set(situ_kernel_list ${PROJECT_BINARY_DIR}/generated/kernels.txt)
 add_custom_command(OUTPUT ${situ_kernel_list} DEPENDS situ_kernels COMMAND situ_kernels > ${situ_kernel_list} VERBATIM)
 add_custom_target(situ_kernel_list DEPENDS ${situ_kernel_list})
-# situ_spell_kernels(directory): <text>.cu for each text, and in `spelled` their paths.
-function(situ_spell_kernels directory)
+# situ_spell_kernels(directory every): <text>.cu for each text, with each n-th of its kernels, and in `spelled` their paths.
+function(situ_spell_kernels directory every)
   set(files "")
   foreach(kernel ${kernel_texts})
     cmake_path(GET kernel STEM text)
@@ -48,7 +48,7 @@ function(situ_spell_kernels directory)
   add_custom_command(OUTPUT ${files}
     DEPENDS ${kernel_headers} ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake ${situ_kernel_list} situ_kernel_list
     COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR}/src -DLIST=${situ_kernel_list} -DTO=${directory}
-      -P ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake VERBATIM)
+      -DEVERY=${every} -P ${PROJECT_SOURCE_DIR}/cmake/kernels.cmake VERBATIM)
   set(spelled ${files} PARENT_SCOPE)
 endfunction()
 
@@ -101,7 +101,9 @@ if(SITU_HAVE_CUDA)
   endforeach()
   list(GET SITU_CUDA_ARCHITECTURES -1 last)
   list(APPEND codes -gencode arch=compute_${last},code=compute_${last})
-  situ_spell_kernels(${cuda_kernels})
+  set(SITU_CUDA_EVERY 1 CACHE STRING "Compile each n-th CUDA kernel of a text only, which shows that texts compile; 1: all")
+  mark_as_advanced(SITU_CUDA_EVERY)
+  situ_spell_kernels(${cuda_kernels} ${SITU_CUDA_EVERY})
   set(fatbins "")
   foreach(kernel ${kernel_texts})
     cmake_path(GET kernel STEM name)

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/pool.h"
+#include "support/test.h"
 #include "support/views.h"
 
 typedef struct shape {
@@ -199,7 +200,7 @@ static void every_dtype(void **state) {
   for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
     for (int i = 1; i < 12; i++)
       for (int pass = 0; pass < 3; pass++)
-        if (situ_dtype_is_floating(dtypes[t]) || dtypes[t] >= SITU_I16)
+        if (test_takes(t + (size_t)(i + pass), 3) && (situ_dtype_is_floating(dtypes[t]) || dtypes[t] >= SITU_I16))
           check(dtypes[t], &shapes[i], pass, pass != SITU_CONV_GRAD_WEIGHT && i % 2);
 }
 
@@ -250,11 +251,12 @@ static void same_bits_for_any_number_of_threads(void **state) {
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int f64 = 0; f64 < 2; f64++) {
+        if (!test_takes(i + (size_t)(pass + f64), 2)) continue;
         problem one = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass),
                 many = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass);
         situ__pool_set_threads(1);
         assert_int_equal(run(&one, pass, false), SITU_OK);
-        for (int threads = 2; threads <= 8; threads += 1 + (threads > 3)) {
+        for (int threads = 2; threads <= test_most_threads(); threads += 1 + (threads > 3)) {
           situ__pool_set_threads(threads);
           assert_int_equal(run(&many, pass, false), SITU_OK);
           if (!view_same(one.v[result_of(pass)], many.v[result_of(pass)]))

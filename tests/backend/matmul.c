@@ -118,6 +118,7 @@ static void small_shapes_in_every_layout(void **state) {
     for (size_t j = 0; j < count; j++)
       for (size_t q = 0; q < count; q += 1 + (i + j) % 2) {
         const size_t turn = i + j + q;
+        if (!test_takes(turn + j, 3)) continue;
         check_2d(SITU_F32, sizes[i], sizes[j], sizes[q], turn % 3, turn / 3 % 3, turn / 9 % 3);
         check_2d(SITU_F64, sizes[i], sizes[j], sizes[q], turn % 3, turn / 3 % 3, turn / 9 % 3);
       }
@@ -132,7 +133,8 @@ static void every_dtype_and_layout(void **state) {
   for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
       for (int layouts = 0; layouts < 27; layouts++)
-        check_2d(dtypes[t], shapes[s][0], shapes[s][1], shapes[s][2], layouts % 3, layouts / 3 % 3, layouts / 9);
+        if (test_takes(t + s + (size_t)(layouts + layouts / 3 + layouts / 9), 3))
+          check_2d(dtypes[t], shapes[s][0], shapes[s][1], shapes[s][2], layouts % 3, layouts / 3 % 3, layouts / 9);
 }
 
 /* Several blocks and tasks in each direction, copied operands, dot products, thin ones. */
@@ -143,6 +145,7 @@ static void large_shapes(void **state) {
                                 { 900, 1, 700 },  { 1, 1, 5000 },   { 260, 530, 60 } };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (int layouts = 0; layouts < 4; layouts++) {
+      if (!test_takes(s + (size_t)layouts, 4)) continue;
       check_2d(SITU_F32, shapes[s][0], shapes[s][1], shapes[s][2], layouts % 2, layouts / 2, VIEW_ROWS);
       if (s < 4) check_2d(SITU_F64, shapes[s][0], shapes[s][1], shapes[s][2], layouts % 2, layouts / 2, VIEW_COLUMNS);
     }
@@ -159,6 +162,7 @@ static void batches(void **state) {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
       for (int layouts = 0; layouts < 9; layouts++)
         for (int dtype = SITU_F32; dtype >= SITU_I32; dtype -= SITU_F32 - SITU_I32) {
+          if (!test_takes(c + s + (size_t)(layouts + layouts / 3 + dtype), 3)) continue;
           const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
           const int64_t outer = batch[c][0][0] > batch[c][1][0] ? batch[c][0][0] : batch[c][1][0];
           const int64_t inner = batch[c][0][1] > batch[c][1][1] ? batch[c][0][1] : batch[c][1][1];
@@ -237,8 +241,7 @@ static void bool_is_refused(void **state) {
 
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
-  const int before = situ__pool_threads(),
-            most = test_device().kind == SITU_CPU ? 8 : 2; /* elsewhere it is only done again */
+  const int before = situ__pool_threads();
   const int64_t shapes[][4] = {
     { 1, 400, 300, 200 }, { 1, 64, 128, 784 }, { 1, 1, 2000, 1000 }, { 50, 40, 50, 60 }, { 1, 1024, 10, 300 }
   };
@@ -246,6 +249,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
       for (int layout = VIEW_ROWS; layout <= VIEW_COLUMNS; layout++) {
+        if (!test_takes(s + t + (size_t)layout, 2)) continue;
         const int64_t count = shapes[s][0], m = shapes[s][1], n = shapes[s][2], k = shapes[s][3];
         test_view *a = view_new(dtypes[t], SITU_SHAPE(count, m, k), VIEW_ROWS),
                   *b = view_new(dtypes[t], SITU_SHAPE(count, k, n), layout);
@@ -254,7 +258,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
         fill(a, s), fill(b, t);
         situ__pool_set_threads(1);
         assert_int_equal(run(a, b, NULL, one, 1, 0), SITU_OK);
-        for (int threads = 2; threads <= most; threads += 1 + (threads > 3)) {
+        for (int threads = 2; threads <= test_most_threads(); threads += 1 + (threads > 3)) {
           situ__pool_set_threads(threads);
           assert_int_equal(run(a, b, NULL, many, 1, 0), SITU_OK);
           if (!view_same(one, many))

@@ -207,7 +207,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
   nll_views one = make(k);
   assert_int_equal(there(k, &one), SITU_OK);
   assert_int_equal(back(k, &one), SITU_OK);
-  for (int threads = 2; threads <= 8; threads++) {
+  for (int threads = 2; threads <= test_most_threads(); threads++) {
     situ__pool_set_threads(threads);
     nll_views many = make(k);
     assert_int_equal(there(k, &many), SITU_OK);

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/pool.h"
+#include "support/test.h"
 #include "support/views.h"
 
 typedef struct shape {
@@ -301,7 +302,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
     if (pass == SITU_POOL_MAX_GRAD) assert_int_equal(run(SITU_POOL_MAX, &s, x, index, g), SITU_OK);
     situ__pool_set_threads(1);
     assert_int_equal(run(pass, &s, back ? g : x, index, one), SITU_OK);
-    for (int threads = 2; threads <= 8; threads += 3) {
+    for (int threads = 2; threads <= test_most_threads(); threads += 3) {
       situ__pool_set_threads(threads);
       assert_int_equal(run(pass, &s, back ? g : x, index, many), SITU_OK);
       assert_true(view_same(one, many));

@@ -187,7 +187,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
               *many = view_new(SITU_F32, SITU_SHAPE(70, 30, 600), VIEW_ROWS);
     situ__pool_set_threads(1);
     run(SITU_SOFTMAX, dim, x, NULL, one);
-    for (int threads = 2; threads <= 8; threads += 3) {
+    for (int threads = 2; threads <= test_most_threads(); threads += 3) {
       situ__pool_set_threads(threads);
       run(SITU_SOFTMAX, dim, x, NULL, many);
       assert_true(view_same(one, many));

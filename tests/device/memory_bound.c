@@ -108,6 +108,7 @@ static void swap_piece(model *m, piece *p, size_t bytes) {
 
 /* Sizes from lo to hi, taken and freed in random order, with phases in which few are alive. */
 static void random_sizes(situ_device device, size_t lo, size_t hi, int pieces, int rounds) {
+  if (test_is_slow()) rounds /= 4;
   piece *list = test_malloc((size_t)pieces * sizeof *list);
   memset(list, 0, (size_t)pieces * sizeof *list);
   unsigned seed = 1;

@@ -21,6 +21,7 @@
 
 #include "situ/io.h"
 #include "situ/ops.h"
+#include "support/test.h"
 
 #define DIRECTORY "killed"
 #define TARGET DIRECTORY "/m.safetensors"
@@ -108,9 +109,10 @@ static void survives_being_killed(void **state) {
   (void)state;
   uint64_t random = 0x9E3779B97F4A7C15u;
   int64_t last = 0, saved = 0;
+  const int kills = test_is_slow() ? KILLS / 4 : KILLS;
   mkdir(DIRECTORY, 0755);
   int64_t live = situ_live_tensors();
-  for (int i = 0; i < KILLS; i++) {
+  for (int i = 0; i < kills; i++) {
     int ready;
     char byte;
     pid_t child = start_child(last + 1, &ready);
@@ -133,8 +135,8 @@ static void survives_being_killed(void **state) {
   int torn = left_behind(true);
   print_message("%d kills, %lld generations saved, %d killed in the middle of writing one: the "
                 "file whole each time\n",
-                KILLS, (long long)saved, torn);
-  assert_true(torn > KILLS / 20);
+                kills, (long long)saved, torn);
+  assert_true(torn > kills / 20);
   /* The next save removes what they left, now that it is old. */
   situ_scope scope;
   situ_scope_begin(&scope);

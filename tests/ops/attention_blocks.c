@@ -95,8 +95,8 @@ static void as_with_all_weights(void **state) {
                                       { 40, 70, 80, 24, 2, 1 }, { 130, 20, 3, 64, 2, 2 }, { 130, 90, 3, 64, 2, 2 },
                                       { 70, 400, 16, 8, 4, 1 } };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
-    each_mask(&problems[i], SITU_F64, 1e-12);
-    each_mask(&problems[i], SITU_F32, 3e-6);
+    if (test_takes(i, 2)) each_mask(&problems[i], SITU_F64, 1e-12);
+    if (test_takes(i + 1, 2)) each_mask(&problems[i], SITU_F32, 3e-6);
   }
 }
 

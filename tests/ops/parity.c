@@ -30,24 +30,13 @@ static bool is_whole(const char *name) {
   return false;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-static const bool sanitized = true;
-#else
-static const bool sanitized = false;
-#endif
-
-/* Every dtype; but on OpenCL, whose driver compiles each kernel, and on what is slow, CUDA's double and a sanitizer's
-   build: f32 and every third other dtype (OpenCL: every fifth), not the same ones as the next row has, unless
-   SITU_TEST_ALL is set, which `./run test --all` does. opencl:1 takes half of those others, whose kernels are there from
-   opencl:0. Of those others every second shape is tried. */
-static bool takes_fewer(void) {
-  const bool slow = sanitized || test_device().kind == SITU_OPENCL || getenv("SITU_CUDA_PATH");
-  return slow && !getenv("SITU_TEST_ALL");
-}
+/* Every dtype; but where that takes long (test_is_slow), f32 and every sixth other dtype (OpenCL: every tenth), not the
+   same ones as the next row has, and of those others every second shape, as on sim:0, which computes by the cpu's kernels.
+   `./run test --all` tries all. */
 static unsigned dtypes_of(size_t row) {
   unsigned dtypes = 1u << SITU_F32;
-  const bool all = !takes_fewer();
-  const unsigned every = test_device().kind != SITU_OPENCL ? 3 : test_device().index ? 10 : 5;
+  const bool all = !test_is_slow();
+  const unsigned every = test_device().kind == SITU_OPENCL ? 10 : 6;
   for (unsigned t = SITU_BOOL; t < SITU_DTYPES; t++)
     if (all || (row + t) % every == 0) dtypes |= 1u << t;
   if (is_whole(parity_rows[row].op)) dtypes |= 1u << SITU_I64;
@@ -65,12 +54,12 @@ static bool is_missing(const parity_row *row) {
 
 static void every_call_gives_what_the_host_gives(void **state) {
   (void)state;
+  const bool fewer = test_is_slow() || (test_device().kind == SITU_SIM && !getenv("SITU_TEST_ALL"));
   int failed = 0;
   situ_setting before;
   situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY });
   for (size_t k = 0; k < parity_row_count; k++)
-    if (!is_missing(&parity_rows[k]))
-      failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k), takes_fewer()) < 20;
+    if (!is_missing(&parity_rows[k])) failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k), fewer) < 20;
   assert_int_equal(failed, 0);
 }
 

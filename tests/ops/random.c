@@ -31,10 +31,9 @@ static situ_tensor *draw_bernoulli(const situ_options *o) {
 static situ_tensor *draw_chances(const situ_options *o) {
   return situ_bernoulli(situ_rand(SITU_SHAPE(MANY), o), o->generator);
 }
-/* Sorting so many takes half a minute; the second device of a kind does a tenth of them. */
+/* Sorting so many takes half a minute where cases take long. */
 static situ_tensor *draw_permutation(const situ_options *o) {
-  const bool fewer = test_device().index > 0 && !getenv("SITU_TEST_ALL");
-  return situ_randperm(fewer ? MANY / 10 : MANY, o);
+  return situ_randperm(test_is_slow() ? MANY / 10 : MANY, o);
 }
 
 typedef struct distribution {

@@ -38,6 +38,26 @@ void test_compile_quickly(void) {
   if (!as_users) setenv("SITU_OPENCL_OPTIONS", "-cl-opt-disable", 0);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+static const bool sanitized = true;
+#else
+static const bool sanitized = false;
+#endif
+
+bool test_is_slow(void) {
+  const bool slow =
+      sanitized || test_device().kind == SITU_OPENCL || getenv("SITU_CUDA_PATH") || getenv("SITU_TEST_FEWER");
+  return slow && !getenv("SITU_TEST_ALL");
+}
+
+bool test_takes(size_t turn, unsigned every) { return turn % every == 0 || !test_is_slow(); }
+
+long test_next_fault(long nth) {
+  return nth + (test_is_slow() ? 1 + (long)((unsigned)nth * 2654435761u >> 16) % 5 : 1);
+}
+
+int test_most_threads(void) { return test_device().kind == SITU_CPU ? 8 : 2; }
+
 int test_begin(void **state) {
   (void)state;
   situ_error_mode(SITU_ERROR_QUIET);

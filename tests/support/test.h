@@ -24,6 +24,19 @@ situ_device test_device_at(int index);
    for users. To be called before the device is touched, as test_device does. */
 void test_compile_quickly(void);
 
+/* Returns true where a case takes long: on OpenCL, whose driver compiles each kernel, on CUDA's double, and under
+   AddressSanitizer; with SITU_TEST_FEWER everywhere, with SITU_TEST_ALL nowhere. Nested loops take one case of several
+   there (test_takes). */
+bool test_is_slow(void);
+/* Returns true for every case, but for one in `every` where cases take long. turn: the sum of the loops' indices, so that
+   each value of each loop has its turn. */
+bool test_takes(size_t turn, unsigned every);
+/* The failing call to try behind the nth: the next one; where cases take long, one to five further, the same on every run. */
+long test_next_fault(long nth);
+
+/* The most threads for a test of equal bits: 8 on the cpu, 2 elsewhere, where it is only computed again. */
+int test_most_threads(void);
+
 /* A fixture for each test: errors quiet and cleared, a scope open, the seed set; afterwards nothing may be left alive and no
    error unseen. Use with cmocka_unit_test_setup_teardown through TEST(name). */
 int test_begin(void **state);
