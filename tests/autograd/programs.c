@@ -63,8 +63,43 @@ static void second_derivatives_are_right_or_refused(void **state) {
   check_programs(program_check_twice, getenv("SITU_TEST_ALL") ? 20000 : 1000, "second derivatives");
 }
 
+/* Whether a write in place with history into the call's result, which it made in a no_grad scope, is refused: the result is a view. */
+static bool makes_a_view(const program_call *c, situ_shape shape, bool *made) {
+  const situ_options like = { .dtype = SITU_F64, .device = test_device() };
+  situ_tensor *const x = situ_rand(shape, &like), *const in[PROGRAM_OPERANDS] = { x, x, x };
+  situ_scope inner;
+  situ_scope_begin_no_grad(&inner);
+  situ_tensor *y = situ_escape(&inner, c->kind->run(in, c));
+  SITU_IGNORE(situ_scope_end(&inner));
+  situ_error_clear();
+  if (!y) return false;
+  *made = true;
+  (void)situ_add_(y, situ_requires_grad_(situ_zeros_like(y, NULL), true));
+  const bool refused = situ_error() == SITU_E_STATE;
+  situ_error_clear();
+  return refused;
+}
+
+/* Each row of the table whose result may be a view of memory of its own says so. */
+static void rows_that_return_views_say_so(void **state) {
+  (void)state;
+  const situ_shape shapes[] = { { 0 }, SITU_SHAPE(4), SITU_SHAPE(2, 2), SITU_SHAPE(1, 3), SITU_SHAPE(2, 3) };
+  for (const program_kind *kind = program_kinds; kind->name; kind++) {
+    bool made = false;
+    for (int k = 0; k < 60 && kind->effect == PROGRAM_MAKES; k++) {
+      const program_call c = { .kind = kind, .p = { k / 5, k / 10, k / 15, k / 20 }, .a = 0.5 };
+      situ_scope scope;
+      situ_scope_begin(&scope);
+      const bool view = makes_a_view(&c, shapes[k % 5], &made);
+      SITU_IGNORE(situ_scope_end(&scope));
+      if (view && !(kind->flags & PROGRAM_PART)) fail_msg("%s gives a view: its row needs PROGRAM_PART", kind->name);
+    }
+    if (kind->effect == PROGRAM_MAKES && !made) fail_msg("%s never gives a result", kind->name);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(gradients_are_right_or_refused),
+  const struct CMUnitTest tests[] = { TEST(rows_that_return_views_say_so), TEST(gradients_are_right_or_refused),
                                       TEST(second_derivatives_are_right_or_refused) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

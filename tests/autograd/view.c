@@ -248,6 +248,22 @@ static void gradients_are_constants_only_by_word(void **state) {
   expect_exact(situ_mul(next, w), SITU_SHAPE(1), -1);
 }
 
+/* What a no_grad scope makes of a gradient is a constant until its memory is written from a gradient where gradients are
+   recorded, through whichever tensor. */
+static void a_constant_that_a_gradient_is_written_into_is_one(void **state) {
+  (void)state;
+  situ_tensor *w = leaf(1), *g, *constant, *later;
+  assert_int_equal(situ_autograd_grad(situ_square(w), 1, &w, &g, NULL), SITU_OK);
+  NO_GRAD(constant = situ_retain(part(g, 0, 1)));
+  expect_exact(situ_mul(w, constant), SITU_SHAPE(1), 2);
+  assert_non_null(situ_mul_(g, g));
+  expect_refused(situ_mul(w, constant), SITU_E_UNSUPPORTED, "mul", "operand 1 is a gradient");
+  NO_GRAD(later = situ_retain(part(g, 0, 1)));
+  expect_exact(situ_mul(w, later), SITU_SHAPE(1), 4);
+  situ_drop(&constant);
+  situ_drop(&later);
+}
+
 static situ_tensor *keep(situ_tensor *grad, void *slot) { return (void)situ_set(slot, grad), NULL; }
 
 static void gradients_that_hooks_keep_are_marked(void **state) {
@@ -356,6 +372,7 @@ int main(void) {
     TEST(what_torch_refuses),
     TEST(what_cannot_be_right),
     TEST(gradients_are_constants_only_by_word),
+    TEST(a_constant_that_a_gradient_is_written_into_is_one),
     TEST(gradients_that_hooks_keep_are_marked),
     TEST(a_saved_value_that_is_overwritten_is_freed),
     TEST(a_gradient_that_is_kept_is_not_written),

@@ -466,7 +466,7 @@ const program_kind program_kinds[] = {
   MAKES(max_unpool2d, 1, PROGRAM_PART),
   MAKES(grid_sample, 1, PROGRAM_PART),
   MAKES(affine_grid, 1, PROGRAM_PART),
-  MAKES(deform_conv2d, 2, TWO),
+  MAKES(deform_conv2d, 2, TWO | PROGRAM_PART),
   MAKES(cholesky, 1, PROGRAM_SAVES),
   MAKES(inv, 1, PROGRAM_SAVES),
   MAKES(det, 1, PROGRAM_SAVES),

@@ -22,6 +22,13 @@ bool program_requires_grad(const program_model *m, int value) {
   return (family_of(m, value)->history || family_of(m, value)->leaf) && !m->value[value].no_grad_view;
 }
 
+/* What a no_grad scope made of a gradient is a constant, until a write outside of one puts a gradient into its memory. */
+static bool is_gradient(const program_model *m, int value) {
+  const program_value *v = &m->value[value];
+  const program_family *f = &m->family[v->family];
+  return f->gradient && (!v->no_grad_view || v->marked != f->marked);
+}
+
 /* Another family on the same memory has a history of its own. */
 static bool shared_history(const program_model *m, int family) {
   for (int f = 0; f < m->families; f++)
@@ -46,7 +53,7 @@ program_step program_model_look(const program_model *m, const program_call *c) {
   for (int i = 0; i < c->kind->operands && !(c->kind->flags & PROGRAM_FORGETS); i++) {
     const program_value *v = &m->value[c->in[i]];
     s.constant[i] = !program_requires_grad(m, c->in[i]);
-    gradient |= family_of(m, c->in[i])->gradient && !v->no_grad_view;
+    gradient |= is_gradient(m, c->in[i]);
     if (!s.constant[i] && !c->no_grad) s.recorded = true;
     if (v->no_grad_view && v->rebased != family_of(m, c->in[i])->rebased && !c->no_grad) s.must_refuse = true;
   }
@@ -67,7 +74,7 @@ void program_model_run(program_model *m, const program_call *c) {
   const program_effect e = c->kind->effect;
   bool gradient = false;
   for (int i = 0; i < c->kind->operands && !(c->kind->flags & PROGRAM_FORGETS); i++)
-    gradient |= family_of(m, c->in[i])->gradient && !m->value[c->in[i]].no_grad_view && !c->no_grad;
+    gradient |= is_gradient(m, c->in[i]) && !c->no_grad;
   if (s.recorded && c->kind->flags & PROGRAM_SAVES)
     for (int i = 0; i < c->kind->operands; i++) m->saved[family_of(m, c->in[i])->memory] = true;
   program_value v = c->kind->operands ? m->value[c->in[0]] : (program_value){ 0 };
@@ -90,6 +97,7 @@ void program_model_run(program_model *m, const program_call *c) {
                          .spread = v.spread };
     break;
   case PROGRAM_VIEWS:
+    if (!gradient) v.marked = m->family[v.family].marked;
     v.no_grad_view |= c->no_grad;
     v.one_of |= (c->kind->flags & PROGRAM_ONE_OF) != 0;
     v.spread |= (c->kind->flags & PROGRAM_SPREADS) != 0;
@@ -97,6 +105,7 @@ void program_model_run(program_model *m, const program_call *c) {
     break;
   case PROGRAM_WRITES:
     m->family[v.family].gradient |= gradient;
+    m->family[v.family].marked += gradient;
     if (!s.recorded) break;
     m->family[v.family].history = true;
     m->family[v.family].rebased++;

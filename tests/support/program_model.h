@@ -8,11 +8,11 @@
 /* All views of one base, and the base: they have a history or have none together. detach begins a new one on the same memory. */
 typedef struct program_family {
   bool history, leaf, gradient; /* gradient: computed from one, where gradients are recorded */
-  int memory, rebased;
+  int memory, rebased, marked;  /* marked: how many writes put a gradient into the memory */
 } program_family;
 
 typedef struct program_value {
-  int family, rebased;
+  int family, rebased, marked; /* the family's counts when the value was made */
   bool no_grad_view, one_of, spread, no_grad_part;
 } program_value;
 
