@@ -192,12 +192,11 @@ outcome run_call(const call *c, place *p, const operands *with, int number, unsi
   situ_tensor *y = make_call(c, with, p->device, &also);
   o.status = situ_error();
   if (!y != (o.status != SITU_OK)) wrong(y ? "a result, and an error" : "no result, and no error");
-  /* A device with a queue finds a wrong index later, also one of a call that was refused after it; its result is not used
-     then. */
-  const bool waited = situ_synchronize(p->device) == SITU_OK;
-  if (y && !waited) {
+  /* A device with a queue finds a wrong index or a singular matrix later, also in the work of a call that was refused
+     after it; its result is not used then. */
+  o.late = situ_synchronize(p->device) != SITU_OK;
+  if (y && o.late) {
     o.status = situ_error();
-    o.late = true;
     y = NULL;
   }
   if (differentiated(y)) o.status = backward(p, y, failing);

@@ -38,7 +38,7 @@ typedef struct kept {
 typedef struct outcome {
   situ_status status;  /* of the call, or of backward */
   situ_tensor *result; /* NULL: the call was refused */
-  bool late; /* refused by the queue, after the host had recorded it: what it writes in place has its history */
+  bool late; /* refused by the queue, after the host had gone on: what it writes in place may have its history */
   kept kept[TENSORS];
 } outcome;
 
