@@ -37,7 +37,7 @@ const situ__autograd_upcalls situ__autograd_up = {
   .node_of_view = situ__strided_node_of_view,
   .node_of_part = situ__strided_node_of_part,
   .add = situ_add,
-  .clone = situ_clone,
+  .clone = situ_clone_memory_format,
   .has_nan = situ__has_nan,
   .module_path = situ__explain_module,
 };

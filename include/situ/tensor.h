@@ -62,12 +62,23 @@ typedef struct situ_generator {
   uint64_t offset; /**< number of draws so far: calls, not elements */
 } situ_generator;
 
+/** The order of a tensor's strides (torch.memory_format). */
+typedef enum situ_memory_format {
+  SITU_MEMORY_FORMAT_DEFAULT = 0, /**< the call's default in torch: contiguous, or preserve where it has an input */
+  SITU_CONTIGUOUS_FORMAT,         /**< row-major */
+  SITU_PRESERVE_FORMAT,           /**< the input's strides; without its gaps and repeats, if it has any */
+  SITU_CHANNELS_LAST,             /**< [N, C, H, W], C innermost in memory, then W, H, N */
+  SITU_CHANNELS_LAST_3D           /**< [N, C, D, H, W], likewise */
+} situ_memory_format;
+
 /** Options of functions that make a tensor; NULL or {0} is PyTorch's default. */
 typedef struct situ_options {
   situ_dtype dtype;
   situ_device device;
   bool requires_grad;
   situ_generator *generator; /**< random factories only; NULL: the default generator */
+  /** contiguous by default; of situ_..._like calls the input's. Ranges, eye and index lists are always contiguous. */
+  situ_memory_format memory_format;
 } situ_options;
 
 /** How a loss combines the values of its samples. Declared here because kernels use it too. */
@@ -93,6 +104,9 @@ SITU_API situ_dtype situ_dtype_of(const situ_tensor *t);
 SITU_API situ_device situ_device_of(const situ_tensor *t);
 /** Whether the elements are in row-major order without gaps; false for NULL. */
 SITU_API bool situ_is_contiguous(const situ_tensor *t);
+/** Whether the elements lie without gaps in the order of a memory format; DEFAULT: row-major. False for NULL, for a
+    channels-last format of another number of dimensions, and after recording an error for PRESERVE. */
+SITU_API bool situ_is_contiguous_memory_format(const situ_tensor *t, situ_memory_format memory_format);
 /** Whether both tensors use the same storage. */
 SITU_API bool situ_shares_storage(const situ_tensor *a, const situ_tensor *b);
 /** Number of writes to the storage, checked by autograd (torch's _version). */

@@ -15,19 +15,24 @@
 
 /* ---- accumulating gradients ---- */
 
+/* Of t's dtype, device and order of strides. */
 static situ_tensor *fresh_like(const char *op, const situ_tensor *t) {
-  situ_shape shape = situ__shape(&t->view);
-  return situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, t->view.storage->device);
+  situ_view_desc layout = t->view;
+  const situ_view_desc *of = &t->view;
+  if (layout.contiguous || !situ__order_strides(&layout, &of, 1))
+    SITU_IGNORE(situ__format_strides(&layout, SITU_CONTIGUOUS_FORMAT));
+  return situ__tensor_strided(op, &layout, (situ_dtype)t->view.dtype, t->view.storage->device);
 }
 
 static bool has_refs(const int64_t *refs, int64_t count) { return __atomic_load_n(refs, __ATOMIC_RELAXED) == count; }
 
 /* The base of a view may be alive only because of the view. */
-bool situ__exclusive(const situ_tensor *t) {
-  return t->view.contiguous && has_refs(&t->refs, 1) &&
-         (t->base ? has_refs(&t->base->refs, 1) && has_refs(&t->view.storage->refs, 2)
-                  : has_refs(&t->view.storage->refs, 1));
+static bool is_alone(const situ_tensor *t) {
+  return has_refs(&t->refs, 1) && (t->base ? has_refs(&t->base->refs, 1) && has_refs(&t->view.storage->refs, 2)
+                                           : has_refs(&t->view.storage->refs, 1));
 }
+
+bool situ__exclusive(const situ_tensor *t) { return t->view.contiguous && is_alone(t); }
 
 /* Gradients of one value must have one device and one dtype. Otherwise something was moved or cast between forward
    and backward, which is an error. */
@@ -70,7 +75,7 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   if (situ__recording()) return add_recorded(slot, grad);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *sum = situ__exclusive(*slot) ? *slot : fresh_like(op, *slot);
+  situ_tensor *sum = is_alone(*slot) && situ__is_dense(&(*slot)->view) ? *slot : fresh_like(op, *slot);
   bool good = sum != NULL;
   if (good) {
     const situ_work work = { .verb = SITU_VERB_BINARY,
@@ -88,19 +93,43 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   return good;
 }
 
-static situ_tensor *plain_copy(const char *op, const situ_tensor *t) {
-  situ_tensor *copy = fresh_like(op, t);
+static situ_tensor *plain_copy(const char *op, const situ_tensor *t, const situ_view_desc *layout) {
+  situ_tensor *copy = situ__tensor_strided(op, layout, (situ_dtype)t->view.dtype, t->view.storage->device);
   if (!copy) return NULL;
   const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
   return situ__run(op, copy->view.storage->device, &work) == SITU_OK ? copy : NULL;
 }
 
-/* Returns a gradient that a leaf may keep: in its own memory, row-major. Takes over the reference. */
-static situ_tensor *owned_copy(const char *op, situ_tensor *grad, bool recorded) {
-  if (situ__exclusive(grad)) return grad;
+static situ_tensor *recorded_copy(situ_tensor *t, const situ_view_desc *layout) {
+  const situ_memory_format format = situ__suggest_format(layout);
+  return situ__autograd_up.clone(t, layout->contiguous                 ? SITU_CONTIGUOUS_FORMAT
+                                    : format == SITU_CONTIGUOUS_FORMAT ? SITU_PRESERVE_FORMAT
+                                                                       : format);
+}
+
+/* Sets the strides that grad is to have: those of a dense leaf, else row-major; without a leaf its own order. Returns
+   true if it has them. */
+static bool choose_layout(const situ_tensor *grad, const situ_tensor *leaf, situ_view_desc *layout) {
+  if (grad->view.contiguous && (!leaf || leaf->view.contiguous)) {
+    *layout = grad->view;
+    return true;
+  }
+  const bool dense = leaf && situ__is_dense(&leaf->view);
+  const situ_view_desc *of = &grad->view;
+  *layout = dense ? leaf->view : grad->view;
+  if (!dense && (leaf || !situ__order_strides(layout, &of, 1)))
+    SITU_IGNORE(situ__format_strides(layout, SITU_CONTIGUOUS_FORMAT));
+  return situ__same_order(layout, &grad->view);
+}
+
+/* Returns a gradient that a leaf may keep: in its own memory, without gaps, in the leaf's order of strides. leaf NULL:
+   in any order. Takes over the reference. */
+static situ_tensor *owned_copy(const char *op, situ_tensor *grad, const situ_tensor *leaf, bool recorded) {
+  situ_view_desc layout;
+  if (choose_layout(grad, leaf, &layout) && is_alone(grad)) return grad;
   situ_scope s;
   situ__scope_begin_as(&s, recorded);
-  situ_tensor *copy = situ_retain(recorded ? situ__autograd_up.clone(grad) : plain_copy(op, grad));
+  situ_tensor *copy = situ_retain(recorded ? recorded_copy(grad, &layout) : plain_copy(op, grad, &layout));
   SITU_IGNORE(situ_scope_end(&s));
   situ_release(grad);
   return copy;
@@ -335,7 +364,7 @@ static bool complete_sinks(situ__pass *p) {
       s->grad = *grad;
       *grad = NULL;
     }
-    if (!(s->grad = owned_copy(p->op, s->grad, p->create_graph))) return false;
+    if (!(s->grad = owned_copy(p->op, s->grad, s->leaf, p->create_graph))) return false;
     situ_set_role(s->grad, SITU_ROLE_GRADIENT);
     s->grad->first_order = !p->create_graph;
   }
@@ -545,7 +574,7 @@ situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *in
   int owned = 0; /* number of gradients that the scope owns */
   for (; status == SITU_OK && owned < count; owned++) {
     if (!grads[owned]) continue;
-    situ_tensor *g = owned_copy(op, grads[owned], recorded || situ__sampling);
+    situ_tensor *g = owned_copy(op, grads[owned], NULL, recorded || situ__sampling);
     if (g && !recorded && situ__sampling) g = without_history(op, g);
     if (g) g->first_order = !recorded;
     if (!situ__scope_own(op, g)) status = situ_error();

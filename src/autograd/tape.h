@@ -142,7 +142,7 @@ typedef struct situ__autograd_upcalls {
   situ__node *(*node_of_part)(situ_tensor *view);
   /* Recorded calls, for gradients that are differentiated again. */
   situ_tensor *(*add)(situ_tensor *a, situ_tensor *b);
-  situ_tensor *(*clone)(situ_tensor *t);
+  situ_tensor *(*clone)(situ_tensor *t, situ_memory_format format);
   /* Writes whether an element of t is NaN to *found. Returns false after recording an error. */
   bool (*has_nan)(situ_tensor *t, bool *found);
   /* Writes the path of the module that this thread runs; "" for none. */

@@ -160,6 +160,9 @@ typedef struct situ__device_upcalls {
 } situ__device_upcalls;
 extern const situ__device_upcalls situ__device_up;
 bool situ__has_verb(situ_device device, situ_verb verb);
+/* Whether the device's convolution takes these operands, some of which are channels_last: backends without `offers` get
+   contiguous ones. */
+bool situ__takes_channels_last(situ_device device, const situ_work *work);
 /* *offered: the device implements this optional work; false on meta and in a dry run. */
 situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered);
 /* "matmul", "copy": static text; "?" if the number is not a verb. */

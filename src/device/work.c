@@ -370,12 +370,49 @@ static inline situ_status run_kernel(const char *op, situ_device device, const s
   return SITU_OK;
 }
 
+/* ---- strides ---- */
+
+#define VERB(id) (UINT64_C(1) << SITU_VERB_##id)
+/* Verbs whose kernels follow no strides. */
+static const uint64_t of_rows = VERB(ARG_REDUCE) | VERB(SCAN) | VERB(SORT) | VERB(CONV) | VERB(POOL) | VERB(RESAMPLE) |
+                                VERB(FFT) | VERB(SOFTMAX) | VERB(NORM) | VERB(BATCH_NORM) | VERB(GROUP_NORM) |
+                                VERB(NLL) | VERB(CELL);
+#undef VERB
+
+static bool is_channels_last(const situ_view_desc *v) {
+  static const int order[] = { 1, 3, 2, 0 };
+  int64_t step = 1;
+  for (int i = 0; i < 4 && v->ndim == 4; step *= v->size[order[i++]])
+    if (v->size[order[i]] > 1 && v->stride[order[i]] != step) return false;
+  return v->ndim == 4;
+}
+
+bool situ__takes_channels_last(situ_device device, const situ_work *work) {
+  const situ_backend *backend = situ__backend(device);
+  return backend && backend->offers && !backend->no_memory && backend->kernel[work->verb] &&
+         backend->offers(device.index, work) == SITU_OK;
+}
+
+/* A kernel that took an operand for row-major that is not would compute with other elements than those that are
+   meant. */
+static __attribute__((noinline)) situ_status check_rows(const char *op, const situ_work *work) {
+  for (int i = 0; i < work->ins + work->outs; i++) {
+    const situ_view_desc *v = i < work->ins ? work->in[i] : work->out[i - work->ins];
+    if (v && !v->contiguous && !(work->verb == SITU_VERB_CONV && is_channels_last(v)))
+      return situ__fail(SITU_E_UNSUPPORTED, op, "%s %d of %s is not contiguous, and its kernel follows no strides",
+                        i < work->ins ? "operand" : "result", i < work->ins ? i : i - work->ins,
+                        situ__verb_name(work->verb));
+  }
+  return SITU_OK;
+}
+
 /* The one door to kernels. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
   if (situ__is_dry()) return dry_run(op, device, work);
   situ_status status = SITU_OK;
   if (!is_plainly_good(device, work) && (status = check_operands(op, device, work)) != SITU_OK) return status;
   if ((status = situ__device_usable(op, device)) != SITU_OK) return status;
+  if (of_rows >> work->verb & 1 && (status = check_rows(op, work)) != SITU_OK) return status;
   const situ_backend *backend = situ__backend(device);
   if (backend && !writes_nothing(work)) {
     if (backend->no_memory) status = situ__recipe_add(op, work) ? SITU_OK : SITU_E_NOMEM;

@@ -17,6 +17,24 @@ situ_tensor *situ_grad_collected(const situ_grad_call *call, int i) {
   return at->pass && i >= 0 && i < call->ins ? situ__collected(at->pass, at->node, i) : NULL;
 }
 
+bool situ__copy_values(const char *op, const situ_view_desc *from, const situ_view_desc *to) {
+  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { from }, .out = { to } };
+  return !to->numel || situ__run(op, to->storage->device, &work) == SITU_OK;
+}
+
+/* SITU_OP_ROWS: the gradient of the first operand, in the memory format of the result's, as in torch. */
+static bool lay_gradient(const situ_grad_call *call) {
+  situ_tensor *dx = call->dx[0], *up = call->grad[0], *laid;
+  if (!dx || !up || !dx->view.contiguous || dx->view.ndim != up->view.ndim) return true;
+  const situ_memory_format format = situ__suggest_format(&up->view);
+  situ_view_desc layout = dx->view;
+  if (format < SITU_CHANNELS_LAST || !situ__format_strides(&layout, format) || layout.contiguous) return true;
+  laid = situ__tensor_strided(call->op->name, &layout, (situ_dtype)dx->view.dtype, dx->view.storage->device);
+  if (!laid || !situ__copy_values(call->op->name, &dx->view, &laid->view)) return false;
+  call->dx[0] = laid;
+  return true;
+}
+
 static bool run_backward(situ_grad_call *call) {
   const situ_op *op = call->op;
   const uint64_t errors = situ__error_count();
@@ -25,6 +43,7 @@ static bool run_backward(situ_grad_call *call) {
   bool good = (situ__recording() ? situ__recorded_backward(call) : op->backward(call)) && situ__error_count() == errors;
   situ__call_end(&outer);
   if (!good && situ_error() == SITU_OK) situ__fail(SITU_E_STATE, op->name, "backward failed");
+  if (good && op->flags & SITU_OP_ROWS && !situ__recording()) good = lay_gradient(call);
   for (int i = 0; good && i < call->ins; i++)
     if (call->wants[i] && call->dx[i])
       good = (call->dx[i] = situ__fit_gradient(op->name, call->dx[i], &call->shape[i], call->dtype[i])) != NULL;
@@ -82,10 +101,7 @@ static unsigned to_save(const situ_call *c) {
 static situ_tensor *copy_of(const char *op, const situ_tensor *t) {
   situ_shape shape = situ__shape(&t->view);
   situ_tensor *copy = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, t->view.storage->device);
-  const situ_work work = {
-    .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { copy ? &copy->view : NULL }
-  };
-  return copy && situ__run(op, t->view.storage->device, &work) == SITU_OK ? copy : NULL;
+  return copy && situ__copy_values(op, &t->view, &copy->view) ? copy : NULL;
 }
 
 static situ__node *node_of(const situ_op *op, const situ_call *c, unsigned save, situ_tensor *before) {
@@ -198,11 +214,32 @@ static inline void pass_blocks_on(const situ_call *c) {
       c->out[k]->view.storage->flags |= c->in[0]->view.storage->flags & SITU_STORAGE_BLOCKS;
 }
 
+situ_tensor *situ__result_new(const situ_call *c, int k) {
+  if (c->like == &c->view) {
+    const situ_shape first = situ__shape(&c->view);
+    if (situ_shape_equal(&c->shape[k], &first))
+      return situ__tensor_strided(c->op->name, &c->view, c->dtype[k], c->device);
+  }
+  return situ__tensor_new(c->op->name, &c->shape[k], c->dtype[k], c->device);
+}
+
+static __attribute__((noinline)) bool make_ordered(situ_call *c) {
+  for (int k = 0; k < c->outs; k++)
+    if (c->dtype[k] && !(c->out[k] = situ__result_new(c, k))) return false;
+  return true;
+}
+
 static bool make_results(situ_call *c) {
   const situ_op *op = c->op;
   if (op->flags & SITU_OP_VIEW) {
     if (!(c->out[0] = situ__tensor_view(op->name, &c->view))) return false;
     situ__view_link(c->out[0], c->in[0], situ__recording() ? SITU__VIEW_FREE : SITU__VIEW_NO_GRAD);
+    return true;
+  }
+  if (op->flags & SITU_OP_FORMAT) situ__follow_format(c);
+  if (c->like == &c->view) {
+    if (!make_ordered(c)) return false;
+    pass_blocks_on(c);
     return true;
   }
   if (c->like) {
@@ -242,10 +279,8 @@ static bool lose_results(const situ_call *c) {
   return true;
 }
 
-static bool run_forward(situ_call *c, bool wanted) {
+static bool run_op(situ_call *c) {
   const situ_op *op = c->op;
-  if (op->flags & SITU_OP_VIEW || !has_elements(c)) return true;
-  if (c->device.kind == SITU_META && !to_be_noted(c, wanted)) return lose_results(c);
   if (!(op->flags & SITU_OP_COMPOSED)) return op->forward(c);
   const char *outer = situ__call_as(op->name, "");
   situ_scope s;
@@ -255,6 +290,34 @@ static bool run_forward(situ_call *c, bool wanted) {
   SITU_IGNORE(situ_scope_end(&s));
   situ__call_end(&outer);
   return good;
+}
+
+/* SITU_OP_ROWS: forward writes contiguous results, which are copied to those of another order. */
+static __attribute__((noinline)) bool run_in_rows(situ_call *c) {
+  situ_tensor *laid[SITU_RESULTS];
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  bool good = true;
+  for (int k = 0; k < c->outs; k++) {
+    laid[k] = c->out[k];
+    if (good && laid[k] && !laid[k]->view.contiguous)
+      good = (c->out[k] = situ__tensor_new(c->op->name, &c->shape[k], c->dtype[k], c->device)) != NULL;
+  }
+  good = good && run_op(c);
+  for (int k = 0; k < c->outs; k++) {
+    if (good && c->out[k] != laid[k]) good = situ__copy_values(c->op->name, &c->out[k]->view, &laid[k]->view);
+    c->out[k] = laid[k];
+  }
+  SITU_IGNORE(situ_scope_end(&s));
+  return good;
+}
+
+static bool run_forward(situ_call *c, bool wanted) {
+  const situ_op *op = c->op;
+  if (op->flags & SITU_OP_VIEW || !has_elements(c)) return true;
+  if (c->device.kind == SITU_META && !to_be_noted(c, wanted)) return lose_results(c);
+  if (op->flags & SITU_OP_ROWS && c->like == &c->view) return run_in_rows(c);
+  return run_op(c);
 }
 
 /* Returns false after recording an error if the call cannot be recorded. Results of a NO_GRAD op never have a

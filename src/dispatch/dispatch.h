@@ -72,6 +72,25 @@ static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
   return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
 }
 
+/* infer.c: gives the results of a call of element-wise work, whose shape is inferred, the order of strides that torch
+   gives them. Operands that are all contiguous give contiguous results, without this. */
+void situ__order_results(situ_call *call) SITU_COLD;
+static inline void situ__keep_order(situ_call *c) {
+  if (!c->in[0]->view.contiguous) situ__order_results(c);
+}
+/* The same by a memory format; row-major if the result has another rank. */
+void situ__format_results(situ_call *call, situ_memory_format format) SITU_COLD;
+
+/* The same by the first operand's, for SITU_OP_FORMAT. */
+void situ__follow_format(situ_call *call);
+
+/* call.c: to = from, of the same sizes and device, any strides, without recording. Returns false after recording an
+   error. */
+bool situ__copy_values(const char *op, const situ_view_desc *from, const situ_view_desc *to);
+/* call.c: result k of a call whose shape is inferred, in the order of strides that infer has chosen: other results than
+   those of call->view's sizes are row-major. */
+situ_tensor *situ__result_new(const situ_call *call, int k);
+
 /* The type behind situ_grad_call.node; none: a backward outside of a pass. */
 typedef struct situ__place {
   situ__pass *pass;

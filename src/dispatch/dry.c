@@ -69,12 +69,12 @@ static bool likely_backward(situ__pass *pass, const situ__node *n, situ_tensor *
 
 static bool make_results(situ_call *c, bool guessed) {
   const situ_op *op = c->op;
+  if (op->flags & SITU_OP_FORMAT && !guessed) situ__follow_format(c);
   for (int k = 0; k < c->outs; k++) {
     const bool view = op->flags & SITU_OP_VIEW && !guessed;
     c->out[k] = NULL;
     if (!view && !c->dtype[k]) continue;
-    c->out[k] =
-        view ? situ__tensor_view(op->name, &c->view) : situ__tensor_new(op->name, &c->shape[k], c->dtype[k], c->device);
+    c->out[k] = view ? situ__tensor_view(op->name, &c->view) : situ__result_new(c, k);
     if (!c->out[k]) return false;
     if (!view) situ__storage_wrote(c->out[k]->view.storage);
   }

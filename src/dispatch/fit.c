@@ -38,9 +38,11 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
 
 static situ_tensor *cast_gradient(const char *op, situ_tensor *grad, situ_dtype dtype) {
   if (situ__recording()) return situ__dispatch_up.cast_operand(grad, dtype);
-  situ_shape shape = situ__shape(&grad->view);
   situ_device device = grad->view.storage->device;
-  situ_tensor *out = situ__tensor_new(op, &shape, dtype, device);
+  situ_view_desc layout = grad->view;
+  const situ_view_desc *of = &grad->view;
+  if (!situ__order_strides(&layout, &of, 1)) SITU_IGNORE(situ__format_strides(&layout, SITU_CONTIGUOUS_FORMAT));
+  situ_tensor *out = situ__tensor_strided(op, &layout, dtype, device);
   if (!out) return NULL;
   const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &grad->view }, .out = { &out->view } };
   return situ__run(op, device, &work) == SITU_OK ? out : NULL;

@@ -3,6 +3,40 @@
 #include "base/fail.h"
 #include "dispatch/dispatch.h"
 
+/* ---- the order of strides ---- */
+
+/* Begins the layout of the results; call->view is free, as views have no results to lay out. */
+static situ_view_desc *begin_layout(situ_call *c) {
+  situ_view_desc *to = &c->view;
+  to->storage = c->in[0]->view.storage;
+  to->offset = 0;
+  to->ndim = (uint8_t)c->shape[0].ndim;
+  memcpy(to->size, c->shape[0].dim, sizeof to->size);
+  return to;
+}
+
+void situ__order_results(situ_call *c) {
+  enum { MOST = SITU_OPERANDS };
+  const situ_view_desc *views[MOST];
+  if (c->ins > MOST) return;
+  for (int i = 0; i < c->ins; i++) views[i] = situ__desc(c->in[i]);
+  situ_view_desc *to = begin_layout(c);
+  if (situ__order_strides(to, views, c->ins) && !to->contiguous) c->like = to;
+}
+
+void situ__format_results(situ_call *c, situ_memory_format format) {
+  situ_view_desc *to = begin_layout(c);
+  if (situ__format_strides(to, format) && !to->contiguous) c->like = to;
+}
+
+void situ__follow_format(situ_call *c) {
+  const situ_view_desc *x = situ__desc(c->in[0]);
+  const situ_memory_format format = situ__suggest_format(x);
+  if (format >= SITU_CHANNELS_LAST && c->shape[0].ndim == x->ndim) situ__format_results(c, format);
+}
+
+/* ---- shapes ---- */
+
 bool situ_infer_like(situ_call *c) {
   if (!situ__given("infer_like", "call", c)) return false;
   c->shape[0] = situ__shape(&c->in[0]->view);
@@ -13,12 +47,13 @@ bool situ_infer_like(situ_call *c) {
 bool situ_infer_broadcast(situ_call *c) {
   if (!situ__given("infer_broadcast", "call", c)) return false;
   const situ_view_desc *first = &c->in[0]->view;
-  bool alike = first->contiguous, dtypes = true;
+  bool alike = first->contiguous, rows = alike, dtypes = true;
   c->shape[0] = situ__shape(first);
   for (int i = 1; i < c->ins; i++) {
     if (!c->in[i]) continue;
     const situ_view_desc *v = &c->in[i]->view;
     dtypes = dtypes && v->dtype == first->dtype;
+    rows = rows && v->contiguous;
     if (situ__same_sizes(v, first)) {
       alike = alike && v->contiguous;
       continue;
@@ -28,6 +63,7 @@ bool situ_infer_broadcast(situ_call *c) {
     if (!situ_shape_broadcast(c->op->name, &c->shape[0], &other)) return false;
   }
   if (alike) c->like = first;
+  else if (!rows) situ__order_results(c);
   c->dtype[0] = c->compute = dtypes ? (situ_dtype)first->dtype : situ_result_type(c->in, c->ins);
   return true;
 }

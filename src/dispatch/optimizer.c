@@ -28,12 +28,12 @@ static bool report_mismatch(const char *op, situ_status status, const situ_optim
                                { .operand = "state", .tensor = x->state[0], .odd = x->state[0] == t },
                                { .operand = "state", .tensor = x->state[1], .odd = x->state[1] == t },
                                { .operand = "state", .tensor = x->state[2], .odd = x->state[2] == t } };
-  SITU_IGNORE(situ_fail_blamed(status, op, list, 6, NULL, "the %s of %s is %s %s on %s, the parameter %s %s on %s%s",
-                               what, name, situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&got, s1),
-                               situ_device_name(t->view.storage->device, a),
-                               situ_dtype_name((situ_dtype)param->view.dtype), situ_shape_text(&own, s2),
-                               situ_device_name(param->view.storage->device, b),
-                               status == SITU_E_STATE ? ": both must be contiguous" : ""));
+  SITU_IGNORE(
+      situ_fail_blamed(status, op, list, 6, NULL, "the %s of %s is %s %s on %s, the parameter %s %s on %s%s", what,
+                       name, situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&got, s1),
+                       situ_device_name(t->view.storage->device, a), situ_dtype_name((situ_dtype)param->view.dtype),
+                       situ_shape_text(&own, s2), situ_device_name(param->view.storage->device, b),
+                       status == SITU_E_STATE ? ": both must lie without gaps, in the same order of strides" : ""));
   return false;
 }
 
@@ -45,7 +45,7 @@ static bool agrees(const char *op, const situ_optimizer_tensors *x, const situ_t
     return report_mismatch(op, SITU_E_DEVICE, x, t, what);
   if ((situ_dtype)t->view.dtype != dtype) return report_mismatch(op, SITU_E_DTYPE, x, t, what);
   if (!situ__same_sizes(&t->view, &param->view)) return report_mismatch(op, SITU_E_SHAPE, x, t, what);
-  return t->view.contiguous || report_mismatch(op, SITU_E_STATE, x, t, what);
+  return situ__same_order(&param->view, &t->view) || report_mismatch(op, SITU_E_STATE, x, t, what);
 }
 
 static bool check_item(const char *op, const situ_optimizer_tensors *x) {

@@ -24,8 +24,10 @@ static bool lie_alike(const situ_tensor *a, const situ_tensor *b) {
 static situ_tensor *aligned(situ_tensor *t, bool *good) {
   situ_tensor *tangent = situ__tangent(t);
   if (!tangent || lie_alike(t, tangent)) return tangent;
-  situ_tensor *own = t->view.contiguous ? situ_clone(tangent) : NULL;
-  if (!t->view.contiguous)
+  const situ_memory_format format = situ__suggest_format(&t->view);
+  const bool named = situ__is_format(&t->view, format);
+  situ_tensor *own = named ? situ_clone_memory_format(tangent, format) : NULL;
+  if (!named)
     situ__fail(SITU_E_UNSUPPORTED, "func_jvp",
                "a view of a tensor that is not contiguous has no tangent here; call "
                "situ_contiguous before it is viewed");

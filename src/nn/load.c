@@ -57,7 +57,8 @@ static bool stage(situ__nn_part *p, situ_device home, const situ__map *parts) {
   situ_tensor *from = situ_dim(p->from) == situ_dim(p->to) ? p->from : situ_reshape(p->from, situ_shape_of(p->to));
   if (!on_meta(p->to)) return (p->staged = situ_to(from, situ_device_of(p->to))) != NULL;
   p->staged = situ_to_dtype(situ_to(from, home), situ_dtype_of(p->to));
-  if (p->staged == from || (p->staged && !whole(p->staged))) p->staged = situ_clone(p->staged);
+  if (p->staged == from || (p->staged && !whole(p->staged)))
+    p->staged = situ_clone_memory_format(p->staged, SITU_CONTIGUOUS_FORMAT);
   p->memory = p->staged;
   if (p->staged && !whole(p->to)) p->memory = memory_for(p->to, home);
   return p->memory != NULL;

@@ -40,38 +40,60 @@ static bool infer(situ_call *c) {
   return true;
 }
 
+/* [N, C, S] of x; of channels_last images [N S, C, 1], which the kernels take as rows of channels. */
+static situ_shape planes_of(const situ_shape *x, situ_memory_format format) {
+  situ_shape shape = situ__planes(x);
+  return format < SITU_CHANNELS_LAST ? shape : SITU_SHAPE(shape.dim[0] * shape.dim[2], shape.dim[1], 1);
+}
+
+/* v, dense in that format, as planes_of. */
+static const situ_view_desc *planes(const situ_view_desc *v, const situ_shape *shape, situ_view_desc *desc) {
+  situ_view_desc memory = *v;
+  memory.contiguous = true;
+  return situ_desc_reshape(&memory, *shape, desc);
+}
+
+/* The format of what a call writes. */
+static situ_memory_format format_of(const situ_view_desc *written) {
+  return written->contiguous ? SITU_CONTIGUOUS_FORMAT : situ__suggest_format(written);
+}
+
 /* The running variance is unbiased; in training the kernel updates both statistics. */
 static bool forward(situ_call *c) {
   const batch_norm_params *p = c->params;
-  situ_tensor *x = situ_contiguous(c->in[0]), *weight = c->in[3] ? situ_contiguous(c->in[3]) : NULL,
+  const situ_memory_format format = format_of(situ__desc(c->out[0]));
+  situ_tensor *x = situ_contiguous_memory_format(c->in[0], format),
+              *weight = c->in[3] ? situ_contiguous(c->in[3]) : NULL,
               *bias = c->in[4] ? situ_contiguous(c->in[4]) : NULL;
   if (!x || (c->in[3] && !weight) || (c->in[4] && !bias)) return false;
   if (!situ_desc(x)->numel) return true;
   const situ_view_desc *mean = situ__desc(c->in[1]), *var = situ__desc(c->in[2]);
   situ_view_desc from, to;
-  situ_shape shape = situ__planes(&c->shape[0]);
+  const situ_shape shape = planes_of(&c->shape[0], format);
   return situ_launch(
       c->op->name, c->device,
-      &(situ_work){
-          .verb = SITU_VERB_BATCH_NORM,
-          .op = SITU_BATCH_NORM,
-          .compute = c->dtype[0],
-          .ins = 5,
-          .outs = 5,
-          .in = { situ_desc_reshape(situ_desc(x), shape, &from), situ_desc(weight), situ_desc(bias), mean, var },
-          .out = { situ_desc_reshape(situ__desc(c->out[0]), shape, &to), situ__desc(c->out[1]), situ__desc(c->out[2]),
-                   p->training ? mean : NULL, p->training ? var : NULL },
-          .scalar = { p->eps, p->momentum },
-          .integer = { p->training } });
+      &(situ_work){ .verb = SITU_VERB_BATCH_NORM,
+                    .op = SITU_BATCH_NORM,
+                    .compute = c->dtype[0],
+                    .ins = 5,
+                    .outs = 5,
+                    .in = { planes(situ_desc(x), &shape, &from), situ_desc(weight), situ_desc(bias), mean, var },
+                    .out = { planes(situ__desc(c->out[0]), &shape, &to), situ__desc(c->out[1]), situ__desc(c->out[2]),
+                             p->training ? mean : NULL, p->training ? var : NULL },
+                    .scalar = { p->eps, p->momentum },
+                    .integer = { p->training } });
 }
 
-static situ_tensor *like_operand(const situ_grad_call *g, int i) {
-  return situ_empty(g->shape[i], &(situ_options){ .dtype = g->dtype[i], .device = g->device });
+static situ_tensor *like_operand(const situ_grad_call *g, int i, situ_memory_format format) {
+  const situ_options o = { .dtype = g->dtype[i], .device = g->device, .memory_format = i == 0 ? format : 0 };
+  return situ_empty(g->shape[i], &o);
 }
 
 static bool backward(situ_grad_call *g) {
   const batch_norm_params *p = g->params;
-  situ_tensor *up = situ_contiguous(g->grad[0]), *x = situ_contiguous(g->in[0]),
+  const situ_memory_format suggested = situ__suggest_format(situ__desc(g->in[0]));
+  situ_tensor *up = situ_contiguous_memory_format(g->grad[0], suggested),
+              *x = situ_contiguous_memory_format(g->in[0], suggested),
               *weight = g->in[3] ? situ_contiguous(g->in[3]) : NULL;
   static const int operand[3] = { 0, 3, 4 };
   const situ_view_desc *out[3] = { NULL };
@@ -79,7 +101,7 @@ static bool backward(situ_grad_call *g) {
   for (int k = 0; k < 3; k++) {
     int i = operand[k];
     if (!g->wants[i]) continue;
-    if (!(g->dx[i] = like_operand(g, i))) return false;
+    if (!(g->dx[i] = like_operand(g, i, suggested))) return false;
     out[k] = situ__desc(g->dx[i]);
   }
   if (g->device.kind == SITU_META) return true;
@@ -89,19 +111,18 @@ static bool backward(situ_grad_call *g) {
     return true;
   }
   situ_view_desc a, b, to;
-  situ_shape shape = situ__planes(&g->shape[0]);
-  return situ_launch(
-      g->op->name, g->device,
-      &(situ_work){ .verb = SITU_VERB_BATCH_NORM,
-                    .op = SITU_BATCH_NORM_GRAD,
-                    .compute = g->dtype[0],
-                    .ins = 5,
-                    .outs = 3,
-                    .in = { situ_desc_reshape(situ_desc(up), shape, &a), situ_desc_reshape(situ_desc(x), shape, &b),
-                            situ__desc(g->out[1]), situ__desc(g->out[2]), situ_desc(weight) },
-                    .out = { out[0] ? situ_desc_reshape(out[0], shape, &to) : NULL, out[1], out[2] },
-                    .scalar = { p->eps },
-                    .integer = { p->training } });
+  const situ_shape shape = planes_of(&g->shape[0], suggested);
+  return situ_launch(g->op->name, g->device,
+                     &(situ_work){ .verb = SITU_VERB_BATCH_NORM,
+                                   .op = SITU_BATCH_NORM_GRAD,
+                                   .compute = g->dtype[0],
+                                   .ins = 5,
+                                   .outs = 3,
+                                   .in = { planes(situ_desc(up), &shape, &a), planes(situ_desc(x), &shape, &b),
+                                           situ__desc(g->out[1]), situ__desc(g->out[2]), situ_desc(weight) },
+                                   .out = { out[0] ? planes(out[0], &shape, &to) : NULL, out[1], out[2] },
+                                   .scalar = { p->eps },
+                                   .integer = { p->training } });
 }
 
 /* With the running statistics as they were in forward: they are constants, which the op does not save. */
@@ -166,7 +187,7 @@ SITU_OP(batch_norm_op) = { .name = "batch_norm",
                                         { "bias", VECTOR | SITU_SAME } },
                            .outs = 3,
                            .shown = 1,
-                           .flags = SITU_OP_COMPOSED,
+                           .flags = SITU_OP_COMPOSED | SITU_OP_FORMAT,
                            .autocast = { SITU_CAST_BACK, SITU_CAST_BACK },
                            .save = SITU_SAVE(0) | SITU_SAVE(3) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2),
                            .params_size = sizeof(batch_norm_params),

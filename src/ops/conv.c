@@ -93,6 +93,15 @@ static bool reach(const situ_window *w, int d, int64_t *out) {
   return situ__mul_i64(w->dilation[d], w->kernel[d] - 1, out) && situ__add_i64(*out, 1, out);
 }
 
+/* Channels last, if the input or the weight is, as in torch (conv_determine_backend_memory_format). */
+static void set_format(situ_call *c) {
+  for (int i = 0; i < 2; i++)
+    if (c->shape[0].ndim == 4 && situ__suggest_format(situ__desc(c->in[i])) == SITU_CHANNELS_LAST) {
+      situ__format_results(c, SITU_CHANNELS_LAST);
+      return;
+    }
+}
+
 static bool conv_infer(situ_call *c) {
   situ_window w;
   const situ_conv_options *o = c->params;
@@ -108,6 +117,7 @@ static bool conv_infer(situ_call *c) {
                          (long long)covered, (long long)padded);
     *size = (padded - covered) / w.stride[d] + 1;
   }
+  set_format(c);
   return true;
 }
 
@@ -131,6 +141,7 @@ static bool transposed_infer(situ_call *c) {
                          (long long)(*size < 1 ? 0 : spread - padded), d);
     *size = spread - padded;
   }
+  set_format(c);
   return true;
 }
 
@@ -147,28 +158,70 @@ static const situ_view_desc *four(situ_tensor *t, int spatial, situ_view_desc *d
       desc);
 }
 
-static bool launch(const situ_op *op, situ_device device, situ_conv_pass pass, const situ_window *w, situ_tensor *a,
-                   situ_tensor *b, situ_tensor *bias, situ_tensor *out) {
-  situ_view_desc desc[3];
-  if (!(a = situ_contiguous(a)) || !(b = situ_contiguous(b)) || (bias && !(bias = situ_contiguous(bias)))) return false;
-  return situ_launch(op->name, device,
-                     &(situ_work){ .verb = SITU_VERB_CONV,
-                                   .op = pass,
-                                   .compute = situ_dtype_of(out),
-                                   .ins = 3,
-                                   .outs = 1,
-                                   .in = { four(a, op->code, &desc[0]), four(b, op->code, &desc[1]), situ_desc(bias) },
-                                   .out = { four(out, op->code, &desc[2]) },
-                                   .window = w });
+/* An image that is not row-major; what has one channel or one pixel is both. */
+static bool is_last(const situ_tensor *t) {
+  return !t->view.contiguous && t->view.ndim == 4 && situ__is_format(&t->view, SITU_CHANNELS_LAST);
 }
 
-/* A gradient of the operand's shape; zeros if `a` has no elements. */
+/* One pass, all of whose images are channels_last, or none; the weight is row-major. */
+typedef struct conv_pass {
+  const situ_op *op;
+  situ_device device;
+  situ_conv_pass pass;
+  const situ_window *window;
+} conv_pass;
+
+/* b: the weight, or, for its gradient, an image. */
+static situ_work work_of(const conv_pass *p, situ_tensor *const in[3], const situ_tensor *out, situ_view_desc desc[3]) {
+  const int spatial = p->op->code;
+  return (situ_work){ .verb = SITU_VERB_CONV,
+                      .op = p->pass,
+                      .compute = situ_dtype_of(out),
+                      .ins = 3,
+                      .outs = 1,
+                      .in = { four(in[0], spatial, &desc[0]), four(in[1], spatial, &desc[1]), situ_desc(in[2]) },
+                      .out = { four((situ_tensor *)(uintptr_t)out, spatial, &desc[2]) },
+                      .window = p->window };
+}
+
+/* With images in this format; out has it already. */
+static bool launch_as(const conv_pass *p, situ_memory_format format, situ_tensor *const given[3], situ_tensor *out,
+                      bool *taken) {
+  const situ_memory_format second = p->pass == SITU_CONV_GRAD_WEIGHT ? format : SITU_CONTIGUOUS_FORMAT;
+  situ_tensor *in[3] = { situ_contiguous_memory_format(given[0], format),
+                         situ_contiguous_memory_format(given[1], second), given[2] ? situ_contiguous(given[2]) : NULL };
+  situ_view_desc desc[3];
+  *taken = true;
+  if (!in[0] || !in[1] || !in[2] != !given[2]) return false;
+  const situ_work work = work_of(p, in, out, desc);
+  if (format == SITU_CHANNELS_LAST && !(*taken = situ__takes_channels_last(p->device, &work))) return true;
+  return situ_launch(p->op->name, p->device, &work);
+}
+
+/* Images that are channels_last are computed with as they are where the device can, else by row-major copies. */
+static bool launch(const conv_pass *p, situ_tensor *a, situ_tensor *b, situ_tensor *bias, situ_tensor *out) {
+  situ_tensor *in[3] = { a, b, bias };
+  const bool weight = p->pass == SITU_CONV_GRAD_WEIGHT, last = weight ? is_last(a) || is_last(b) : is_last(out);
+  bool taken = false;
+  if (last && !launch_as(p, SITU_CHANNELS_LAST, in, out, &taken)) return false;
+  if (taken) return true;
+  if (weight || !last) return launch_as(p, SITU_CONTIGUOUS_FORMAT, in, out, &taken);
+  situ_tensor *rows = situ_op_new(p->op->name, situ_shape_of(out), situ_dtype_of(out), p->device);
+  return rows && launch_as(p, SITU_CONTIGUOUS_FORMAT, in, rows, &taken) &&
+         situ__copy_values(p->op->name, situ_desc(rows), situ_desc(out));
+}
+
+/* A gradient of the operand's shape, channels_last as that of the result; zeros if `a` has no elements. */
 static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pass pass, const situ_window *w,
                              situ_tensor *a, situ_tensor *b) {
-  situ_tensor *dx = situ_op_new(g->op->name, g->shape[operand], g->dtype[operand], g->device);
+  const conv_pass p = { g->op, g->device, pass, w };
+  const situ_options o = { .dtype = g->dtype[operand],
+                           .device = g->device,
+                           .memory_format = operand == 0 && is_last(g->grad[0]) ? SITU_CHANNELS_LAST : 0 };
+  situ_tensor *dx = situ_empty(g->shape[operand], &o);
   if (!dx || situ_numel(dx) == 0) return dx;
   if (situ_numel(a) == 0) return situ_zero_(dx);
-  return launch(g->op, g->device, pass, w, a, b, NULL, dx) ? dx : NULL;
+  return launch(&p, a, b, NULL, dx) ? dx : NULL;
 }
 
 /* The bias is added to every pixel: its gradient is the sum over all pixels. */
@@ -186,7 +239,7 @@ static situ_tensor *bias_gradient(const situ_grad_call *g) {
 static bool conv_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const situ_window w = window_of(c->op, c->params, &weight);
-  return launch(c->op, c->device, SITU_CONV_FORWARD, &w, c->in[0], c->in[1], c->in[2], c->out[0]);
+  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_FORWARD, &w }, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
 
 static bool conv_backward(situ_grad_call *g) {
@@ -200,7 +253,7 @@ static bool conv_backward(situ_grad_call *g) {
 static bool transposed_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const situ_window w = window_of(c->op, c->params, &weight);
-  return launch(c->op, c->device, SITU_CONV_GRAD_DATA, &w, c->in[0], c->in[1], c->in[2], c->out[0]);
+  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_GRAD_DATA, &w }, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
 
 /* The bias is not a factor. */

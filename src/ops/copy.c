@@ -1,12 +1,13 @@
-/* Copies: clone, contiguous, casts, copy_, and transfers between devices.
+/* Copies: clone, contiguous, casts, memory formats, copy_, and transfers between devices.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "ops/ops.h"
 
-/* ---- clone, to_dtype: a row-major copy in a given dtype ---- */
+/* ---- clone, to_dtype: a copy in a given dtype and memory format ---- */
 
 typedef struct cast_params {
   situ_dtype dtype;
+  situ_memory_format format; /* DEFAULT: preserve */
 } cast_params;
 
 static bool cast_infer(situ_call *c) {
@@ -14,22 +15,28 @@ static bool cast_infer(situ_call *c) {
   const cast_params *p = c->params;
   if (!situ_dtype_size(p->dtype)) return situ_refuse(c, SITU_E_DTYPE, "%d is not a dtype", (int)p->dtype);
   c->dtype[0] = p->dtype;
+  if (p->format >= SITU_CHANNELS_LAST) situ__format_results(c, p->format);
+  else if (p->format != SITU_CONTIGUOUS_FORMAT) situ__keep_alike(c);
   return true;
 }
 
 static bool copy_forward(situ_call *c) {
-  return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_COPY,
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { situ__desc(c->in[c->ins - 1]) },
-                                   .out = { situ__desc(c->out[0]) } });
+  return situ__launch_elementwise(c->op->name, c->device,
+                                  &(situ_work){ .verb = SITU_VERB_COPY,
+                                                .ins = 1,
+                                                .outs = 1,
+                                                .in = { situ__desc(c->in[c->ins - 1]) },
+                                                .out = { situ__desc(c->out[0]) } });
 }
 
 /* The tape casts the gradient back to the operand's dtype. */
 static bool identity_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) != NULL; }
 
-static bool clone_traced(const situ_call *c, situ_export_trace *t) { return situ_export_operands(t, c, "default"); }
+/* A program does not follow memory formats other than the row-major one. */
+static bool clone_traced(const situ_call *c, situ_export_trace *t) {
+  const bool rows = ((const cast_params *)c->params)->format == SITU_CONTIGUOUS_FORMAT;
+  return situ_export_call(t, rows ? "contiguous.default" : "clone.default", "t", c->in[0]);
+}
 static bool cast_traced(const situ_call *c, situ_export_trace *t) {
   return situ_export_call(t, "to.dtype", "td", c->in[0], ((const cast_params *)c->params)->dtype);
 }
@@ -56,20 +63,44 @@ SITU_OP(to_dtype_op) = { .name = "to_dtype",
                          .backward = identity_backward,
                          .backward_recorded = identity_backward };
 
+static situ_tensor *clone_as(situ_tensor *x, situ_memory_format format) {
+  return situ_op_run1(&clone_op, x, &(cast_params){ (situ_dtype)x->view.dtype, format });
+}
+static bool may_have(const char *op, const situ_tensor *x, situ_memory_format format) {
+  return situ__need(op, "input", x) && situ__format_check(op, format, x->view.ndim);
+}
+
 situ_tensor *situ_clone(situ_tensor *x) {
-  if (!situ__need("clone", "input", x)) return NULL;
-  return situ_op_run1(&clone_op, x, &(cast_params){ (situ_dtype)x->view.dtype });
+  return situ__need("clone", "input", x) ? clone_as(x, SITU_PRESERVE_FORMAT) : NULL;
+}
+situ_tensor *situ_clone_memory_format(situ_tensor *x, situ_memory_format format) {
+  SITU__MADE_OF_OPS("clone_memory_format");
+  return may_have("clone_memory_format", x, format) ? clone_as(x, format) : NULL;
 }
 
 situ_tensor *situ_contiguous(situ_tensor *x) {
   SITU__MADE_OF_OPS("contiguous");
   if (!situ__need("contiguous", "input", x)) return NULL;
-  return x->view.contiguous ? x : situ_clone(x);
+  return x->view.contiguous ? x : clone_as(x, SITU_CONTIGUOUS_FORMAT);
+}
+situ_tensor *situ_contiguous_memory_format(situ_tensor *x, situ_memory_format format) {
+  SITU__MADE_OF_OPS("contiguous_memory_format");
+  const char *op = "contiguous_memory_format";
+  if (!may_have(op, x, format)) return NULL;
+  if (format == SITU_PRESERVE_FORMAT) return situ__fail(SITU_E_ARG, op, "preserve is not a format to copy into"), NULL;
+  return situ__is_format(&x->view, format) ? x : clone_as(x, format ? format : SITU_CONTIGUOUS_FORMAT);
 }
 
 situ_tensor *situ_to_dtype(situ_tensor *x, situ_dtype dtype) {
   if (!situ__need("to_dtype", "input", x)) return NULL;
-  return (situ_dtype)x->view.dtype == dtype ? x : situ_op_run1(&to_dtype_op, x, &(cast_params){ dtype });
+  return (situ_dtype)x->view.dtype == dtype ? x : situ_op_run1(&to_dtype_op, x, &(cast_params){ .dtype = dtype });
+}
+/* As in torch, strides with gaps have the format that they are nearest to. */
+situ_tensor *situ_to_memory_format(situ_tensor *x, situ_memory_format format) {
+  SITU__MADE_OF_OPS("to_memory_format");
+  if (!may_have("to_memory_format", x, format)) return NULL;
+  const bool as_is = format <= SITU_PRESERVE_FORMAT && format != SITU_CONTIGUOUS_FORMAT;
+  return as_is || situ__suggest_format(&x->view) == format ? x : clone_as(x, format);
 }
 
 /* ---- copy_: src, broadcast and cast, into x ---- */
@@ -136,14 +167,19 @@ static bool to_infer(situ_call *c) {
         c, SITU_E_STATE,
         "input has no values: what it was computed from is not known on meta; make it on the other device instead");
   c->device = p->to;
+  situ__keep_order(c);
   return true;
+}
+
+/* x, or a copy of it, in y's order of strides, which is dense. */
+static situ_tensor *in_order(situ_tensor *x, const situ_view_desc *y) {
+  return situ__same_order(y, &x->view) ? x : situ_clone(x);
 }
 
 /* Creates a tensor with a recipe on the other device directly, with the values that the recipe gives there. */
 static bool follow_recipe(situ_call *c) {
   const situ_view_desc *y = situ__desc(c->out[0]), *x = situ__desc(c->in[0]);
-  bool whole = x->contiguous && x->storage->bytes == y->storage->bytes;
-  situ_tensor *from = whole ? c->in[0] : situ_clone(c->in[0]);
+  situ_tensor *from = x->storage->bytes == y->storage->bytes ? in_order(c->in[0], y) : situ_clone(c->in[0]);
   if (from && !situ__recipe_has(situ_desc(from)->storage))
     return situ_refuse(c, SITU_E_LIMIT,
                        "its values take too many steps to repeat; make it on the other device instead");
@@ -153,9 +189,10 @@ static bool follow_recipe(situ_call *c) {
 static bool to_forward(situ_call *c) {
   const to_params *p = c->params;
   if (situ__desc(c->in[0])->storage->device.kind == SITU_META) return follow_recipe(c);
-  situ_tensor *from = situ_contiguous(c->in[0]);
+  const situ_view_desc *given = situ__desc(c->in[0]), *y = situ__desc(c->out[0]);
+  situ_tensor *from = in_order(c->in[0], y);
   if (!from) return false;
-  const situ_view_desc *given = situ__desc(c->in[0]), *x = situ_desc(from), *y = situ__desc(c->out[0]);
+  const situ_view_desc *x = situ_desc(from);
   size_t item = situ_dtype_size((situ_dtype)x->dtype);
   return situ__copy_storage_of(p->op, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item,
                                p->why, given->storage, (size_t)given->offset * item) == SITU_OK;

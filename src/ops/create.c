@@ -42,9 +42,33 @@ int64_t situ__whole(double value) {
   return value >= 0x1p63 ? INT64_MAX : isnan(value) ? 0 : value <= -0x1p63 ? INT64_MIN : (int64_t)value;
 }
 
-static situ_tensor *constant(const char *op, situ_shape shape, double value, situ_dtype dtype, situ_device device,
-                             const situ_options *o) {
-  situ_tensor *t = situ_op_new(op, shape, dtype, device);
+/* Sets the strides of a new tensor by the options, or as `input` has them. Returns false after recording an error. */
+static bool lay_out(const char *op, situ_view_desc *layout, situ_memory_format format, const situ_tensor *input) {
+  const situ_view_desc *of = situ__desc(input);
+  if (!situ__format_check(op, format, layout->ndim)) return false;
+  if (input && (format == SITU_MEMORY_FORMAT_DEFAULT || format == SITU_PRESERVE_FORMAT))
+    return situ__order_strides(layout, &of, 1);
+  if (format != SITU_PRESERVE_FORMAT) return situ__format_strides(layout, format);
+  return situ__fail(SITU_E_ARG, op, "preserve: there is no input whose strides to preserve"), false;
+}
+
+situ_tensor *situ__new_as(const char *op, situ_shape shape, situ_dtype dtype, const situ_options *o,
+                          const situ_tensor *input) {
+  const situ_memory_format format = o ? o->memory_format : SITU_MEMORY_FORMAT_DEFAULT;
+  situ_device device = o ? o->device : (situ_device){ 0 };
+  const bool rows =
+      format == SITU_MEMORY_FORMAT_DEFAULT ? !input || input->view.contiguous : format == SITU_CONTIGUOUS_FORMAT;
+  if (rows) return situ_op_new(op, shape, dtype, device);
+  int64_t numel;
+  if (!situ_shape_numel(op, &shape, &numel) || !situ__device_resolve(op, device, &device)) return NULL;
+  situ_view_desc layout = { .ndim = (uint8_t)shape.ndim };
+  memcpy(layout.size, shape.dim, sizeof layout.size);
+  return lay_out(op, &layout, format, input) ? situ__tensor_strided(op, &layout, dtype, device) : NULL;
+}
+
+static situ_tensor *constant(const char *op, situ_shape shape, double value, situ_dtype dtype, const situ_options *o,
+                             const situ_tensor *input) {
+  situ_tensor *t = situ__new_as(op, shape, dtype, o, input);
   if (!t || !situ__fits(op, value, dtype)) return NULL;
   if (!launch(op, t,
               &(situ_work){ .verb = SITU_VERB_FILL,
@@ -57,19 +81,19 @@ static situ_tensor *constant(const char *op, situ_shape shape, double value, sit
 }
 
 situ_tensor *situ_empty(situ_shape shape, const situ_options *o) {
-  return finish(situ_op_new("empty", shape, dtype_or(o, SITU_F32), device_of(o)), o);
+  return finish(situ__new_as("empty", shape, dtype_or(o, SITU_F32), o, NULL), o);
 }
 situ_tensor *situ_zeros(situ_shape shape, const situ_options *o) {
-  return constant("zeros", shape, 0, dtype_or(o, SITU_F32), device_of(o), o);
+  return constant("zeros", shape, 0, dtype_or(o, SITU_F32), o, NULL);
 }
 situ_tensor *situ_ones(situ_shape shape, const situ_options *o) {
-  return constant("ones", shape, 1, dtype_or(o, SITU_F32), device_of(o), o);
+  return constant("ones", shape, 1, dtype_or(o, SITU_F32), o, NULL);
 }
 situ_tensor *situ_full(situ_shape shape, double value, const situ_options *o) {
-  return constant("full", shape, value, dtype_or(o, SITU_F32), device_of(o), o);
+  return constant("full", shape, value, dtype_or(o, SITU_F32), o, NULL);
 }
 situ_tensor *situ_scalar_tensor(double value, const situ_options *o) {
-  return constant("scalar_tensor", SITU_SCALAR, value, dtype_or(o, SITU_F32), device_of(o), o);
+  return constant("scalar_tensor", SITU_SCALAR, value, dtype_or(o, SITU_F32), o, NULL);
 }
 
 /* ---- like another ---- */
@@ -91,23 +115,23 @@ static bool like(const char *op, const situ_tensor *x, const situ_options *o, si
     situ_options o;                                                            \
     return like(#id "_like", x, options, &shape, &o) ? (make) : NULL;          \
   }
-LIKE(empty, situ_empty(shape, &o))
-LIKE(zeros, situ_zeros(shape, &o))
-LIKE(ones, situ_ones(shape, &o))
-LIKE(rand, situ_rand(shape, &o))
-LIKE(randn, situ_randn(shape, &o))
+LIKE(empty, finish(situ__new_as("empty", shape, o.dtype, &o, x), &o))
+LIKE(zeros, constant("zeros", shape, 0, o.dtype, &o, x))
+LIKE(ones, constant("ones", shape, 1, o.dtype, &o, x))
+LIKE(rand, situ__rand_as(shape, &o, x))
+LIKE(randn, situ__randn_as(shape, &o, x))
 
 situ_tensor *situ_full_like(situ_tensor *x, double value, const situ_options *options) {
   SITU__MADE_OF_OPS("full_like");
   situ_shape shape;
   situ_options o;
-  return like("full_like", x, options, &shape, &o) ? situ_full(shape, value, &o) : NULL;
+  return like("full_like", x, options, &shape, &o) ? constant("full", shape, value, o.dtype, &o, x) : NULL;
 }
 situ_tensor *situ_randint_like(situ_tensor *x, int64_t low, int64_t high, const situ_options *options) {
   SITU__MADE_OF_OPS("randint_like");
   situ_shape shape;
   situ_options o;
-  return like("randint_like", x, options, &shape, &o) ? situ_randint(low, high, shape, &o) : NULL;
+  return like("randint_like", x, options, &shape, &o) ? situ__randint_as(low, high, shape, &o, x) : NULL;
 }
 
 #define NEW(id)                                                                               \
@@ -194,13 +218,14 @@ situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_o
 
 situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *o) {
   situ_options plain = o ? *o : (situ_options){ 0 };
+  plain.memory_format = SITU_CONTIGUOUS_FORMAT;
   plain.requires_grad = false;
   int64_t columns = m < 0 ? n : m;
   if (n < 0) {
     situ__fail(SITU_E_ARG, "eye", "%lld rows: must not be negative", (long long)n);
     return NULL;
   }
-  situ_tensor *t = constant("eye", SITU_SHAPE(n, columns), 0, dtype_or(o, SITU_F32), device_of(o), &plain);
+  situ_tensor *t = constant("eye", SITU_SHAPE(n, columns), 0, dtype_or(o, SITU_F32), &plain, NULL);
   if (!t) return NULL;
   situ_view_desc diagonal = t->view;
   diagonal.ndim = 1;

@@ -13,42 +13,36 @@ static bool infer(situ_call *c) {
   situ_infer_like(c);
   c->shape[1] = c->shape[0];
   c->dtype[1] = c->dtype[0];
+  situ__keep_order(c);
   return true;
 }
 
-static bool scale(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
-                  const situ_view_desc *y) {
-  return situ_launch(op, device,
-                     &(situ_work){ .verb = SITU_VERB_BINARY,
-                                   .op = SITU_BINARY_mul,
-                                   .compute = (situ_dtype)y->dtype,
-                                   .ins = 2,
-                                   .outs = 1,
-                                   .in = { a, b },
-                                   .out = { y } });
+static bool scale(const situ_call *c, situ_verb verb, int op, double factor) {
+  const situ_view_desc *mask = situ__desc(c->out[1]);
+  const bool pair = verb == SITU_VERB_BINARY;
+  return situ__launch_elementwise(c->op->name, c->device,
+                                  &(situ_work){ .verb = verb,
+                                                .op = op,
+                                                .compute = c->dtype[1],
+                                                .ins = pair ? 2 : 1,
+                                                .outs = 1,
+                                                .in = { pair ? situ__desc(c->in[0]) : mask, pair ? mask : NULL },
+                                                .out = { pair ? situ__desc(c->out[0]) : mask },
+                                                .scalar = { factor } });
 }
 
 static bool forward(situ_call *c) {
   const dropout_params *p = c->params;
-  const situ_view_desc *mask = situ__desc(c->out[1]);
-  return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_RANDOM,
-                                   .op = SITU_RANDOM_BERNOULLI,
-                                   .outs = 1,
-                                   .out = { mask },
-                                   .scalar = { p->keep },
-                                   .seed = p->draw.seed,
-                                   .offset = p->draw.offset }) &&
-         situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_UNARY,
-                                   .op = SITU_UNARY_mul_scalar,
-                                   .compute = c->dtype[1],
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { mask },
-                                   .out = { mask },
-                                   .scalar = { p->keep > 0 ? 1 / p->keep : 0 } }) &&
-         scale(c->op->name, c->device, situ__desc(c->in[0]), mask, situ__desc(c->out[0]));
+  return situ__draw(c->op->name, c->device,
+                    &(situ_work){ .verb = SITU_VERB_RANDOM,
+                                  .op = SITU_RANDOM_BERNOULLI,
+                                  .outs = 1,
+                                  .out = { situ__desc(c->out[1]) },
+                                  .scalar = { p->keep },
+                                  .seed = p->draw.seed,
+                                  .offset = p->draw.offset }) &&
+         scale(c, SITU_VERB_UNARY, SITU_UNARY_mul_scalar, p->keep > 0 ? 1 / p->keep : 0) &&
+         scale(c, SITU_VERB_BINARY, SITU_BINARY_mul, 0);
 }
 
 /* The mask is a constant. */

@@ -62,7 +62,9 @@ static bool backward(situ_grad_call *g) {
   fft_params back = *p;
   back.pass = adjoint[p->pass], back.inverse = !p->inverse;
   situ_tensor *dy = g->grad[0];
-  if (p->pass == SITU_FFT_REAL && (!(dy = situ_clone(dy)) || !weigh_twins(dy, p, 0.5))) return false;
+  if (p->pass == SITU_FFT_REAL &&
+      (!(dy = situ_clone_memory_format(dy, SITU_CONTIGUOUS_FORMAT)) || !weigh_twins(dy, p, 0.5)))
+    return false;
   situ_tensor *dx = transform(dy, &back);
   if (!dx || (p->pass == SITU_FFT_REAL_BACK && !weigh_twins(dx, p, 2))) return false;
   g->dx[0] = dx;

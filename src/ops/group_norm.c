@@ -119,7 +119,7 @@ SITU_OP(group_norm_op) = {
   .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "weight", VECTOR }, { "bias", VECTOR } },
   .outs = 3,
   .shown = 1,
-  .flags = SITU_OP_COMPOSED,
+  .flags = SITU_OP_COMPOSED | SITU_OP_FORMAT | SITU_OP_ROWS,
   .save = SITU_SAVE(INPUT) | SITU_SAVE(WEIGHT) | SITU_SAVE_OUT(MEAN) | SITU_SAVE_OUT(RSTD),
   .params_size = sizeof(group_norm_params),
   .infer = infer,
@@ -179,5 +179,8 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
   }
   if (!situ__autocast(&schema, in, 3) || !good_shapes(in, num_groups)) return NULL;
   const group_norm_params p = { num_groups, eps ? eps : 1e-5 };
-  return has_kernel(in[INPUT]) ? situ_op_run(&group_norm_op, in, 3, &p, NULL) : by_rows(in, &p);
+  if (has_kernel(in[INPUT])) return situ_op_run(&group_norm_op, in, 3, &p, NULL);
+  const situ_memory_format format = situ__suggest_format(&in[INPUT]->view);
+  situ_tensor *y = by_rows(in, &p);
+  return y && format >= SITU_CHANNELS_LAST ? situ_to_memory_format(y, format) : y;
 }

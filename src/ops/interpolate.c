@@ -100,7 +100,7 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
 SITU_OP(interpolate_op) = { .name = "interpolate",
                             .traced = traced,
                             .operand = { { "input", SITU_FLOATING } },
-                            .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR,
+                            .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR | SITU_OP_FORMAT | SITU_OP_ROWS,
                             .params_size = sizeof(interpolate_params),
                             .infer = infer,
                             .forward = forward,

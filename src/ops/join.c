@@ -15,6 +15,19 @@ typedef struct cat_params {
 /* torch's one exception: an empty 1-D tensor may be joined with any tensors, and adds nothing. */
 static bool adds_nothing(int ndim, int64_t size) { return ndim == 1 && size == 0; }
 
+/* The memory format of all operands that add something; contiguous if they differ. */
+static situ_memory_format common_format(const situ_call *c) {
+  situ_memory_format common = SITU_MEMORY_FORMAT_DEFAULT;
+  for (int i = 0; i < c->ins; i++) {
+    const situ_view_desc *x = situ__desc(c->in[i]);
+    if (adds_nothing(x->ndim, x->size[0])) continue;
+    const situ_memory_format own = x->ndim < 4 ? SITU_CONTIGUOUS_FORMAT : situ__suggest_format(x);
+    if (common != SITU_MEMORY_FORMAT_DEFAULT && own != common) return SITU_CONTIGUOUS_FORMAT;
+    common = own;
+  }
+  return common;
+}
+
 static bool cat_infer(situ_call *c) {
   const cat_params *p = c->params;
   int d;
@@ -39,6 +52,8 @@ static bool cat_infer(situ_call *c) {
   }
   c->shape[0] = shape;
   c->dtype[0] = situ_result_type(c->in, c->ins);
+  const situ_memory_format format = common_format(c);
+  if (format >= SITU_CHANNELS_LAST) situ__format_results(c, format);
   return true;
 }
 
@@ -277,7 +292,10 @@ typedef struct flip_params {
 static bool flip_infer(situ_call *c) {
   const flip_params *p = c->params;
   unsigned mask;
-  return situ__dim_mask(c->op->name, &p->dims, situ__desc(c->in[0])->ndim, false, &mask) && situ_infer_like(c);
+  if (!situ__dim_mask(c->op->name, &p->dims, situ__desc(c->in[0])->ndim, false, &mask)) return false;
+  situ_infer_like(c);
+  situ__keep_order(c);
+  return true;
 }
 
 static bool flip_forward(situ_call *c) {

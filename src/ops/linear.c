@@ -117,7 +117,7 @@ static bool on_rows(situ_call *c, bool (*of_rows)(situ_call *, const situ_view_d
   if (x->ndim == 2 || x->contiguous) return of_rows(c, x);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *copy = situ_clone(c->in[INPUT]);
+  situ_tensor *copy = situ_contiguous(c->in[INPUT]);
   const bool good = copy && of_rows(c, situ_desc(copy));
   SITU_IGNORE(situ_scope_end(&s));
   return good;

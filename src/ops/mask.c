@@ -12,6 +12,7 @@ typedef struct fill_params {
 static bool fill_infer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
   c->dtype[0] = c->compute = (situ_dtype)situ__desc(c->in[0])->dtype;
+  c->like = NULL; /* contiguous, as in torch */
   return true;
 }
 

@@ -11,12 +11,34 @@
 /* Runs one element-wise verb on a call's broadcast operands, into out[0]. */
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars);
 
+/* For the shape rule of an element-wise op with one operand and one result: its order of strides. */
+static inline void situ__keep_alike(situ_call *c) {
+  if (c->in[0]->view.contiguous) c->like = &c->in[0]->view;
+  else situ__order_results(c);
+}
+
+/* situ_launch for element-wise work (UNARY, UNARY_GRAD, BINARY, TERNARY, COPY) whose operands have the result's sizes:
+   in one loop over memory if all have one dense order of strides, whichever it is. */
+bool situ__launch_elementwise(const char *op, situ_device device, const situ_work *work);
+
 /* y = alpha a b + beta bias (which may be NULL) in one launch: [.., m, k] x [.., k, n]; a, b and bias are broadcast to
    y. */
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta);
 /* A view with the last two dimensions exchanged, in *desc. */
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *desc);
+
+/* A new tensor of options' memory format and device; input's strides unless o says otherwise, if there is an input. The
+   dtype is resolved. Returns NULL after recording an error. */
+situ_tensor *situ__new_as(const char *op, situ_shape shape, situ_dtype dtype, const situ_options *o,
+                          const situ_tensor *input);
+/* random.c: launches RANDOM work with a result of any strides. Returns false after recording an error. */
+bool situ__draw(const char *op, situ_device device, const situ_work *work);
+/* random.c: situ_rand and its kin with the strides of an input, which may be NULL. */
+situ_tensor *situ__rand_as(situ_shape shape, const situ_options *o, const situ_tensor *input);
+situ_tensor *situ__randn_as(situ_shape shape, const situ_options *o, const situ_tensor *input);
+situ_tensor *situ__randint_as(int64_t low, int64_t high, situ_shape shape, const situ_options *o,
+                              const situ_tensor *input);
 
 /* For functions that consist of other ops: checks all operands under the function's own name before anything runs. The
    schema is not in the table of ops. Returns false after recording an error with its explanation. */

@@ -95,6 +95,7 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
 SITU_OP(pad_op) = { .name = "pad",
                     .traced = traced,
                     .operand = { { "input", 0 } },
+                    .flags = SITU_OP_FORMAT,
                     .params_size = sizeof(pad_params),
                     .infer = pad_infer,
                     .forward = pad_forward,

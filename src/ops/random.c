@@ -24,12 +24,29 @@ static situ_work work_of(const random_params *p, const situ_view_desc *y) {
                       .offset = p->draw.offset };
 }
 
+/* Element i, in row-major order of the sizes, is number i of the draw; kernels number elements by their place in
+   memory, unless they read probabilities. */
+bool situ__draw(const char *op, situ_device device, const situ_work *work) {
+  const situ_view_desc *y = work->out[0];
+  if (y->contiguous || work->ins) return situ_launch(op, device, work);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const situ_shape shape = situ__shape(y);
+  situ_tensor *rows = situ_op_new(op, shape, (situ_dtype)y->dtype, device);
+  situ_work plain = *work;
+  plain.out[0] = situ__desc(rows);
+  const bool good = rows && situ_launch(op, device, &plain) && situ__copy_values(op, plain.out[0], y);
+  SITU_IGNORE(situ_scope_end(&s));
+  return good;
+}
+
 /* ---- new tensors ---- */
 
-static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise, random_params p,
-                         const situ_options *o) {
+/* Its strides are input's, if there is one; element i is the same number in any order of strides. */
+static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise, random_params p, const situ_options *o,
+                         const situ_tensor *input) {
   situ_dtype dtype = o && o->dtype ? o->dtype : otherwise;
-  situ_tensor *t = situ_op_new(op, shape, dtype, o ? o->device : (situ_device){ 0 });
+  situ_tensor *t = situ__new_as(op, shape, dtype, o, input);
   if (!t) return NULL;
   if (p.kind <= SITU_RANDOM_NORMAL && !situ_dtype_is_floating(dtype)) {
     situ__fail(SITU_E_DTYPE, op, "%s cannot hold these numbers; ask for a floating dtype, or use situ_randint",
@@ -38,16 +55,18 @@ static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise,
   }
   p.draw = situ_generator_draw(o ? o->generator : NULL);
   const situ_work work = work_of(&p, &t->view);
-  if (t->view.numel && !situ_launch(op, t->view.storage->device, &work)) return NULL;
+  if (t->view.numel && !situ__draw(op, t->view.storage->device, &work)) return NULL;
   return o && o->requires_grad ? situ_requires_grad_(t, true) : t;
 }
 
-situ_tensor *situ_rand(situ_shape shape, const situ_options *o) {
-  return make("rand", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_UNIFORM, .b = 1 }, o);
+situ_tensor *situ__rand_as(situ_shape shape, const situ_options *o, const situ_tensor *input) {
+  return make("rand", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_UNIFORM, .b = 1 }, o, input);
 }
-situ_tensor *situ_randn(situ_shape shape, const situ_options *o) {
-  return make("randn", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_NORMAL, .b = 1 }, o);
+situ_tensor *situ_rand(situ_shape shape, const situ_options *o) { return situ__rand_as(shape, o, NULL); }
+situ_tensor *situ__randn_as(situ_shape shape, const situ_options *o, const situ_tensor *input) {
+  return make("randn", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_NORMAL, .b = 1 }, o, input);
 }
+situ_tensor *situ_randn(situ_shape shape, const situ_options *o) { return situ__randn_as(shape, o, NULL); }
 
 static bool range(const char *op, int64_t low, int64_t high, situ_dtype dtype) {
   if (low >= high) {
@@ -62,9 +81,14 @@ static bool range(const char *op, int64_t low, int64_t high, situ_dtype dtype) {
              situ_dtype_name(dtype));
   return false;
 }
-situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const situ_options *o) {
+situ_tensor *situ__randint_as(int64_t low, int64_t high, situ_shape shape, const situ_options *o,
+                              const situ_tensor *input) {
   if (!range("randint", low, high, o && o->dtype ? o->dtype : SITU_I64)) return NULL;
-  return make("randint", shape, SITU_I64, (random_params){ .kind = SITU_RANDOM_INTEGER, .low = low, .high = high }, o);
+  const random_params p = { .kind = SITU_RANDOM_INTEGER, .low = low, .high = high };
+  return make("randint", shape, SITU_I64, p, o, input);
+}
+situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const situ_options *o) {
+  return situ__randint_as(low, high, shape, o, NULL);
 }
 
 /* The permutation that sorts random numbers of 64 bits, which makes equal numbers, and thus bias, negligible. */
@@ -79,8 +103,9 @@ situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
   situ_options raw = o ? *o : (situ_options){ 0 };
   raw.dtype = SITU_I64;
   raw.requires_grad = false;
+  raw.memory_format = SITU_CONTIGUOUS_FORMAT;
   situ_tensor *order = situ_argsort(
-      make("randperm", SITU_SHAPE(n), SITU_I64, (random_params){ .kind = SITU_RANDOM_RAW }, &raw), 0, false);
+      make("randperm", SITU_SHAPE(n), SITU_I64, (random_params){ .kind = SITU_RANDOM_RAW }, &raw, NULL), 0, false);
   order = situ_to_dtype(order, dtype);
   return order && o && o->requires_grad ? situ_requires_grad_(order, true) : order;
 }
@@ -95,7 +120,7 @@ static bool random_forward(situ_call *c) {
     work.ins = 1;
     work.in[0] = situ__desc(c->in[0]);
   }
-  return situ_launch(c->op->name, c->device, &work);
+  return situ__draw(c->op->name, c->device, &work);
 }
 static bool zero_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
 

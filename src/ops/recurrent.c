@@ -312,7 +312,7 @@ static bool projection_gradient(situ_grad_call *g, const back *b, situ_tensor *a
   if (!g->in[WEIGHT_HR] || !g->wants[WEIGHT_HR]) return true;
   situ_view_desc across, left = rows(situ_desc(all), 0, b->s.count),
                          right = rows(situ_desc(g->out[CELLS]), b->s.count, b->s.count);
-  g->dx[WEIGHT_HR] = situ_empty_like(g->in[WEIGHT_HR], NULL);
+  g->dx[WEIGHT_HR] = situ_empty_like(g->in[WEIGHT_HR], &(situ_options){ .memory_format = SITU_CONTIGUOUS_FORMAT });
   return g->dx[WEIGHT_HR] &&
          multiply(&b->s, situ__transposed(&left, &across), &right, NULL, situ_desc(g->dx[WEIGHT_HR]));
 }
@@ -331,7 +331,8 @@ static bool lstm_backward(situ_grad_call *g) {
   situ_tensor *cx = situ_contiguous(g->in[CX]), *shown = projects ? situ_empty(g->shape[CX], &like) : NULL,
               *all = projects ? situ_empty_like(g->out[Y], NULL) : NULL;
   if (!begin_backward(g, &b) || !cx || (projects && (!shown || !all))) return false;
-  b.dc = g->grad[C_N] ? situ_clone(g->grad[C_N]) : situ_zeros(g->shape[CX], &like);
+  b.dc =
+      g->grad[C_N] ? situ_clone_memory_format(g->grad[C_N], SITU_CONTIGUOUS_FORMAT) : situ_zeros(g->shape[CX], &like);
   if (!b.dc) return false;
   for (int64_t k = b.s.count - 1; k >= 0; k--) {
     const int64_t t = time_of(&b.s, k);

@@ -161,7 +161,7 @@ static bool part_backward(situ_grad_call *g) {
     situ_tensor *memory = situ_zeros(SITU_SHAPE(end - low), &o);
     image = memory ? situ_copy_(seen_in(memory, &p->own, low), g->grad[0]) : NULL;
   } else if (!(g->wants[0] && situ__exclusive(image))) {
-    image = g->wants[0] ? situ_clone(image) : situ_contiguous(image);
+    image = g->wants[0] ? situ_clone_memory_format(image, SITU_CONTIGUOUS_FORMAT) : situ_contiguous(image);
   }
   situ_tensor *part = image ? seen_in(image, &p->to, low) : NULL;
   if (!part || (g->wants[1] && !(g->dx[1] = situ_clone(part)))) return false;

@@ -1,21 +1,61 @@
 /* Shared by the op families.
    SPDX-License-Identifier: MIT */
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/fail.h"
 #include "base/size.h"
 #include "ops/ops.h"
 
+/* ---- element-wise work in any order of strides ---- */
+
+/* Dimensions of y from the outermost in its memory to the innermost. */
+static void sort_by_stride(const situ_view_desc *y, int *order) {
+  for (int d = 0; d < y->ndim; d++) {
+    int at = d;
+    for (; at > 0 && llabs(y->stride[d]) > llabs(y->stride[order[at - 1]]); at--) order[at] = order[at - 1];
+    order[at] = d;
+  }
+}
+
+static const situ_view_desc *permuted(const situ_view_desc *v, const int *order, situ_view_desc *desc) {
+  *desc = *v;
+  for (int d = 0; d < v->ndim; d++) {
+    desc->size[d] = v->size[order[d]];
+    desc->stride[d] = v->stride[order[d]];
+  }
+  situ_desc_refresh(desc);
+  return desc;
+}
+
+/* Rows of the kernels follow the last dimension: in the result's order of memory, operands of one dense order are one
+   row, and a broadcast channel is a row of its own. */
+static __attribute__((noinline)) bool launch_sorted(const char *op, situ_device device, const situ_work *given) {
+  situ_view_desc desc[4];
+  int order[SITU_MAX_DIMS];
+  situ_work work = *given;
+  sort_by_stride(given->out[0], order);
+  work.out[0] = permuted(given->out[0], order, &desc[3]);
+  for (int i = 0; i < work.ins; i++)
+    if (given->in[i]) work.in[i] = permuted(given->in[i], order, &desc[i]);
+  return situ_launch(op, device, &work);
+}
+
+bool situ__launch_elementwise(const char *op, situ_device device, const situ_work *work) {
+  return work->out[0]->contiguous ? situ_launch(op, device, work) : launch_sorted(op, device, work);
+}
+
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars) {
   situ_view_desc desc[3];
   const situ_view_desc *y = &c->out[0]->view;
+  const bool alike = c->like && c->like != &c->view;
   situ_work work = { .verb = verb, .op = c->op->code, .compute = c->compute, .ins = c->ins, .outs = 1, .out = { y } };
   for (int i = 0; i < c->ins; i++) {
     const situ_view_desc *x = &c->in[i]->view;
-    work.in[i] = c->like || situ__same_sizes(x, y) ? x : situ_desc_expand(x, y, &desc[i]);
+    work.in[i] = alike || situ__same_sizes(x, y) ? x : situ_desc_expand(x, y, &desc[i]);
   }
   for (int k = 0; k < scalars; k++) work.scalar[k] = scalar[k];
-  return situ_launch(c->op->name, c->device, &work);
+  return situ__launch_elementwise(c->op->name, c->device, &work);
 }
 
 const situ_view_desc *situ__ranked(const situ_view_desc *v, situ_view_desc *desc) {

@@ -17,12 +17,14 @@ typedef struct unary_params {
 /* Integers keep their dtype. */
 static bool infer_keep(situ_call *c) {
   situ_infer_like(c);
+  situ__keep_alike(c);
   c->compute = c->dtype[0];
   return true;
 }
 /* Integers give f32. */
 static bool infer_float(situ_call *c) {
   situ_infer_like(c);
+  situ__keep_alike(c);
   if (!situ_dtype_is_floating(c->dtype[0])) c->dtype[0] = SITU_F32;
   c->compute = c->dtype[0];
   return true;

@@ -33,7 +33,7 @@ static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w) {
                            .in = { of_y ? NULL : situ__desc(v), of_y ? situ__desc(v) : NULL, situ__desc(w) },
                            .out = { situ__desc(dx) },
                            .scalar = { s->p[0], s->p[1], s->p[2], s->p[3] } };
-  return situ_launch(s->op->name, device, &work) ? dx : NULL;
+  return situ__launch_elementwise(s->op->name, device, &work) ? dx : NULL;
 }
 
 /* ---- w s'(v) for each row ---- */

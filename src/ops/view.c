@@ -111,7 +111,7 @@ situ_tensor *situ_reshape(situ_tensor *x, situ_shape shape) {
   int64_t stride[SITU_MAX_DIMS];
   if (!situ__need("reshape", "input", x) || !situ__resolve_shape("reshape", &shape, x->view.numel)) return NULL;
   const bool copied = !view_strides(&x->view, &shape, stride);
-  if (copied) x = situ_clone(x);
+  if (copied) x = situ_contiguous(x);
   situ_tensor *y = x ? situ_op_run1(&view_op, x, &(view_params){ .shape = shape }) : NULL;
   if (copied && y) situ__view_settle(y);
   return y;

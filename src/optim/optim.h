@@ -74,6 +74,9 @@ bool situ__optim_is_in_use(situ_optim *o, int64_t i);
    does not have the shape `want`, or another error. */
 situ_tensor *situ__optim_load_tensor(situ_tensor *param, situ_shape want, situ_dtype dtype, const char *path,
                                      situ_tensor *saved);
+/* t, or a copy of it, in param's order of strides, which kernels of rules follow; t itself if it is of another shape
+   (step.c). Returns NULL after recording an error. */
+situ_tensor *situ__optim_aligned(situ_tensor *param, situ_tensor *t);
 /* A step of all active items by a rule that is made of ops. */
 situ_status situ__optim_step_composed(const situ_optim *o, double grad_scale);
 /* Calls the closure in a scope that records; loss NULL: its value is not read. Returns false after recording an

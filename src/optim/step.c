@@ -65,6 +65,21 @@ static double first_value(const situ_optim *o, const double *value, int k) {
   return o->rule == SITU_RULE_RPROP && k == 1 ? value[SITU_OPTIM_LR] : 0;
 }
 
+/* True if both lie in the same order; sizes are equal. Of other sizes: true. */
+static bool lie_alike(const situ_tensor *a, const situ_tensor *b) {
+  const situ_shape x = situ_shape_of(a), y = situ_shape_of(b);
+  if ((situ_is_contiguous(a) && situ_is_contiguous(b)) || !situ_shape_equal(&x, &y)) return true;
+  for (int d = 0; d < x.ndim; d++)
+    if (x.dim[d] > 1 && situ_stride(a, d) != situ_stride(b, d)) return false;
+  return true;
+}
+
+situ_tensor *situ__optim_aligned(situ_tensor *param, situ_tensor *t) {
+  if (lie_alike(param, t)) return t;
+  situ_tensor *own = situ_empty_like(param, &(situ_options){ .dtype = situ_dtype_of(t), .device = situ_device_of(t) });
+  return own ? situ_copy_(own, t) : NULL;
+}
+
 /* On the parameter's current device. */
 static bool make_state(situ_optim *o, int64_t i, int k, const double *value) {
   situ_optimizer_tensors *item = &o->items[i];
@@ -113,6 +128,17 @@ static void multiply_mu(const situ__group *group, situ_optimizer_tensors *item) 
   item->mu_product = (item->step > 1 ? item->mu_product : 1) * situ_optimizer_nadam_mu(&params, item->step);
 }
 
+/* A parameter may have got another memory format since its state was made. */
+static bool align_state(situ_optim *o, int64_t i) {
+  situ_optimizer_tensors *item = &o->items[i];
+  for (int k = 0; k < SITU_OPTIM_STATES; k++) {
+    situ_tensor **at = k < 3 ? &item->state[k] : &item->master;
+    situ_tensor *now = *at ? situ__optim_aligned(item->param, *at) : NULL;
+    if (*at && (!now || (now != *at && !put_state(o, i, k, at, now)))) return false;
+  }
+  return true;
+}
+
 /* Collects the items of a group that have a gradient, ready for the kernel. Returns -1 after recording an error. */
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
   int64_t found = 0;
@@ -125,7 +151,7 @@ static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_te
       if (!o->items[i].state[k] && situ__optim_uses(o, o->items[i].param, group->value, k) &&
           !make_state(o, i, k, group->value))
         return -1;
-    if (!situ_is_contiguous(grad) && !(grad = situ_contiguous(grad))) return -1;
+    if (!(grad = situ__optim_aligned(o->items[i].param, grad)) || !align_state(o, i)) return -1;
     situ_optimizer_tensors *a = &active[found++];
     *a = o->items[i];
     a->grad = grad;

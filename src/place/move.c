@@ -101,6 +101,31 @@ situ_status situ_nn_to_dtype(situ_nn_module *m, situ_dtype dtype) {
   return move("nn_to_dtype", m, &(situ_nn_to_options){ .dtype = dtype });
 }
 
+static situ_status keep_with_gradient(const situ_nn_visit *at, void *payload) {
+  situ__move_requests *w = payload;
+  situ_tensor *grad = situ_grad(at->tensor);
+  const situ_status status = keep_tensor(w, at->tensor, (situ_device){ 0 });
+  return status == SITU_OK && grad ? keep_tensor(w, grad, (situ_device){ 0 }) : status;
+}
+
+situ_status situ_nn_to_memory_format(situ_nn_module *m, situ_memory_format format) {
+  const char *op = "nn_to_memory_format";
+  SITU__CLAIM(claim);
+  if (!situ__valid(op, "module", m, SITU__A_MODULE)) return situ_error();
+  if (!situ__claim_begin(&claim, situ__module_marks, m)) return situ__busy(op, m->type->name), situ_error();
+  const situ_nn_to_options none = { .lossy = false };
+  situ__move_requests w = { .op = op, .options = &none };
+  situ_status status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_UNNAMED, keep_with_gradient, &w);
+  const size_t bytes = (size_t)(w.count + 1) * sizeof(situ_tensor *);
+  situ_tensor **list = status == SITU_OK ? situ__alloc(bytes) : NULL;
+  if (status == SITU_OK && !list) status = situ__no_memory(op, bytes);
+  for (int64_t i = 0; list && i < w.count; i++) list[i] = w.list[i].tensor;
+  if (status == SITU_OK) status = situ_relayout(op, list, w.count, format);
+  situ__free(list);
+  situ__move_requests_free(&w);
+  return status;
+}
+
 situ_status situ_nn_to_with(situ_nn_module *m, const situ_nn_to_options *options) {
   return move("nn_to_with", m, options);
 }

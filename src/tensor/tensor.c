@@ -176,6 +176,15 @@ situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dty
   return situ__scope_own(op, t);
 }
 
+situ_tensor *situ__tensor_strided(const char *op, const situ_view_desc *layout, situ_dtype dtype, situ_device device) {
+  const situ_shape shape = situ__shape(layout);
+  situ_tensor *t = situ__tensor_new(op, &shape, dtype, device);
+  if (!t) return NULL;
+  memcpy(t->view.stride, layout->stride, sizeof t->view.stride);
+  t->view.contiguous = layout->contiguous;
+  return t;
+}
+
 situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view, void *site) {
   situ_tensor *t = allocate_tensor(op, site);
   if (!t) return NULL;

@@ -46,6 +46,8 @@ static inline bool situ__need(const char *op, const char *operand, const situ_te
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device);
 /* A tensor with its own storage, with v's device, sizes and strides; v must be dense. */
 situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype);
+/* A tensor with its own storage, with the sizes and strides of `layout`, which is dense; its storage is not read. */
+situ_tensor *situ__tensor_strided(const char *op, const situ_view_desc *layout, situ_dtype dtype, situ_device device);
 /* A tensor on view->storage, of which it becomes an owner. */
 situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view);
 /* The same, but the caller owns the reference instead of a scope. `site`: value of created_at. */
@@ -105,6 +107,29 @@ static inline situ_block_type situ__blocks_of(const situ_view_desc *v) {
   if (v->dtype != SITU_U8) return SITU_BLOCK_NONE;
   const uint32_t flags = __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED);
   return (situ_block_type)((flags & SITU_STORAGE_BLOCKS) >> 8);
+}
+
+/* ---- orders of strides (format.c) ---- */
+/* Checks a format, and that a tensor of this rank can have it. Returns false after recording an error. */
+bool situ__format_check(const char *op, situ_memory_format format, int ndim);
+/* Whether v is dense in a format; PRESERVE and DEFAULT count as contiguous. */
+bool situ__is_format(const situ_view_desc *v, situ_memory_format format);
+/* The format that v's strides are nearest to, by torch's rule (suggest_memory_format): gaps do not matter. */
+situ_memory_format situ__suggest_format(const situ_view_desc *v);
+/* Sets v's strides, numel and contiguous by its sizes and a format; row-major if the format is for another rank.
+   Returns false, without recording an error, if they do not fit in 63 bits. */
+bool situ__format_strides(situ_view_desc *v, situ_memory_format format);
+/* Whether no two elements of v share memory, and all of them lie without gaps (torch's non-overlapping and dense). */
+bool situ__is_dense(const situ_view_desc *v);
+/* Sets the strides, numel and contiguous of the result of an element-wise op with these operands (NULL: absent), which
+   broadcast to to->size: torch's order. Returns false, without recording an error, if they do not fit in 63 bits. */
+bool situ__order_strides(situ_view_desc *to, const situ_view_desc *const *views, int count);
+/* Whether the elements of two dense views of equal sizes lie in the same order. */
+static inline bool situ__same_order(const situ_view_desc *a, const situ_view_desc *b) {
+  if (a->contiguous && b->contiguous) return true;
+  for (int d = 0; d < a->ndim; d++)
+    if (a->size[d] > 1 && a->stride[d] != b->stride[d]) return false;
+  return situ__is_dense(a);
 }
 
 /* ---- shapes (shape.c) ---- */

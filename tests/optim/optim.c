@@ -189,13 +189,13 @@ static void stepping_counts_as_a_write(void **state) {
 static void all_or_nothing_over_groups(void **state) {
   (void)state;
   situ_tensor *a = leaf(1, 1), *wide = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4);
-  situ_tensor *b = situ_requires_grad_(situ_detach(situ_transpose(wide, 0, 1)), true);
+  situ_tensor *b = situ_requires_grad_(situ_detach(situ_narrow(wide, 1, 0, 1)), true);
   situ_optim *o = situ_optim_sgd(named("a", a), &(situ_optim_options){ .lr = 1 });
   assert_int_equal(situ_optim_add_param_group(o, named("b", b), NULL), SITU_OK);
   give(a, 1, 1);
-  assert_int_equal(situ_set_grad(b, T32(SITU_SHAPE(2, 2), 1, 1, 1, 1)), SITU_OK);
+  assert_int_equal(situ_set_grad(b, T32(SITU_SHAPE(2, 1), 1, 1)), SITU_OK);
   assert_int_not_equal(situ_optim_step(o), SITU_OK);
-  expect_error(SITU_E_STATE, "sgd", "contiguous");
+  expect_error(SITU_E_STATE, "sgd", "without gaps");
   expect_exact(a, SITU_SHAPE(2), 1, 1);
   situ_optim_free(o);
 }

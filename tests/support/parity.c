@@ -22,7 +22,14 @@ static const struct tolerance {
 
 /* ---- operands ------------------------------------------------------------------------------- */
 
-typedef enum layout { ROWS, COLUMNS, STEPS, OFFSET, EXPANDED, SPECIAL } layout;
+/* TURNED: columns in memory; LAST: channels last, from 4 dimensions on. Both have the values of ROWS. */
+typedef enum layout { ROWS, COLUMNS, STEPS, OFFSET, EXPANDED, SPECIAL, TURNED, LAST } layout;
+
+/* Where a call runs, and the layout of its operands in place of the case's; ROWS: the case's. */
+typedef struct place {
+  situ_device device;
+  layout lay;
+} place;
 
 static const struct shape_case {
   situ_shape shape;
@@ -42,6 +49,7 @@ static const struct shape_case {
   { { 3, { 4, 9, 6 } }, OFFSET },   { { 4, { 2, 1, 2, 3 } }, COLUMNS },
   { { 4, { 2, 3, 2, 5 } }, STEPS }, { { 5, { 3, 2, 1, 2, 4 } }, COLUMNS },
   { { 2, { 5, 64 } }, ROWS },       { { 3, { 6, 2, 9 } }, STEPS },
+  { { 4, { 2, 3, 4, 5 } }, ROWS },  { { 4, { 1, 6, 5, 3 } }, ROWS },
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -60,11 +68,23 @@ static double value(char letter, situ_dtype dtype, int at, int64_t limit, int64_
   return dtype == SITU_U8 ? floor(7 * r) : floor(7 * r) - 3;
 }
 
+/* A leaf's values in another order of memory. */
+static situ_tensor *lay_out(situ_tensor *x, layout lay) {
+  const int n = situ_dim(x);
+  situ_shape there = { .ndim = n }, back = { .ndim = n };
+  for (int d = 0; d < n; d++) there.dim[d] = n - 1 - d; /* from the outermost to the innermost dimension */
+  if (lay == LAST)
+    for (int d = 0; d < n; d++) there.dim[d] = d == 0 ? 0 : d == n - 1 ? 1 : d + 1;
+  for (int d = 0; d < n; d++) back.dim[there.dim[d]] = d;
+  return situ_detach(situ_permute(situ_contiguous(situ_permute(x, there)), back));
+}
+
 /* The leaf on `device`, and *view: the operand, a view of it. */
-static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, situ_device device, bool grad,
+static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, const place *where, bool grad,
                          situ_tensor **view) {
+  const situ_device device = where->device;
   situ_shape want = parity_shape(letter, cases[at].shape, at), s = want;
-  layout lay = letter == 'y' ? ROWS : cases[at].layout;
+  layout lay = letter == 'y' || where->lay ? ROWS : cases[at].layout;
   const int last = s.ndim - 1;
   if (!s.ndim) lay = ROWS;
   if (lay == COLUMNS)
@@ -83,6 +103,7 @@ static situ_tensor *make(char letter, situ_dtype dtype, int at, int which, situ_
                                      &(situ_options){ .dtype = SITU_F64, .device = situ_dev("cpu") });
   free(values);
   situ_tensor *x = situ_to(situ_to_dtype(wide, dtype), device);
+  if (where->lay && letter != 'y' && (where->lay == TURNED || s.ndim >= 4)) x = lay_out(x, where->lay);
   if (grad && !parity_is_constant(letter) && situ_dtype_is_floating(dtype)) x = situ_requires_grad_(x, true);
   *view = x;
   situ_shape turn = { .ndim = s.ndim };
@@ -118,13 +139,13 @@ static void keep(outcome *o, int k, situ_tensor *t) {
   if (situ_copy_to_host(t, o->data[k], bytes) != SITU_OK) fail_msg("reading tensor %d: %s", k, situ_error_message());
 }
 
-static outcome run(const parity_row *row, situ_dtype dtype, int at, situ_device device) {
+static outcome run(const parity_row *row, situ_dtype dtype, int at, const place *where) {
   situ_tensor *leaf[PARITY_OPERANDS] = { NULL }, *t[PARITY_OPERANDS] = { NULL }, *also = NULL;
   outcome o = { 0 };
   situ_scope s;
   situ_scope_begin(&s);
   for (int k = 0; row->operands[k]; k++)
-    leaf[k] = make(row->operands[k], dtype, at, k, device, row->backward != NO_GRAD, &t[k]);
+    leaf[k] = make(row->operands[k], dtype, at, k, where, row->backward != NO_GRAD, &t[k]);
   situ_manual_seed(3);
   situ_tensor *y = row->call(t, &also);
   o.status = situ_error();
@@ -219,28 +240,57 @@ static bool same_bits(const outcome *a, const outcome *b, char *text, size_t siz
   return true;
 }
 
-static void compare(const parity_row *row, situ_dtype dtype, int at, situ_device device, verdict *v) {
-  outcome want = run(row, dtype, at, situ_dev("cpu")), got = run(row, dtype, at, device),
-          again = run(row, dtype, at, device);
-  char text[256] = "";
-  bool good = want.status == got.status;
-  if (!good)
-    (void)snprintf(text, sizeof text, "%s, on the host %s", situ_status_name(got.status),
-                   situ_status_name(want.status));
-  const double scale = largest(&want);
+static bool same_outcome(const parity_row *row, int at, const outcome *want, const outcome *got, bool exact, verdict *v,
+                         char *text, size_t size) {
+  if (want->status != got->status) {
+    (void)snprintf(text, size, "%s, not %s", situ_status_name(got->status), situ_status_name(want->status));
+    return false;
+  }
+  const double scale = largest(want);
+  bool good = true;
   for (int k = 0; k < TENSORS && good; k++) {
     const int back = k >= RESULTS + PARITY_OPERANDS;
-    parity_class c = device.kind == SITU_SIM ? SAME : back ? row->backward : row->forward;
+    parity_class c = exact ? SAME : back ? row->backward : row->forward;
     /* the gradient of what is read several times is a sum */
-    if (back && c == SAME && cases[at].layout == EXPANDED && device.kind != SITU_SIM) c = SUMS;
-    good = same_tensor(&want, &got, k, c, scale, &v->worst[back], text, sizeof text);
+    if (back && c == SAME && cases[at].layout == EXPANDED && !exact) c = SUMS;
+    good = same_tensor(want, got, k, c, scale, &v->worst[back], text, size);
   }
-  good = good && same_bits(&got, &again, text, sizeof text);
+  return good;
+}
+
+static void compare(const parity_row *row, situ_dtype dtype, int at, situ_device device, verdict *v) {
+  const place host = { situ_dev("cpu"), ROWS }, there = { device, ROWS };
+  outcome want = run(row, dtype, at, &host), got = run(row, dtype, at, &there), again = run(row, dtype, at, &there);
+  char text[256] = "";
+  const bool good = same_outcome(row, at, &want, &got, device.kind == SITU_SIM, v, text, sizeof text) &&
+                    same_bits(&got, &again, text, sizeof text);
   if (!good && v->failed++ < 3) print_error("%s %s, case %d: %s\n", row->op, situ_dtype_name(dtype), at, text);
   v->done += want.status == SITU_OK;
   forget(&want);
   forget(&got);
   forget(&again);
+}
+
+int parity_layouts(const parity_row *row, situ_device device, situ_dtype dtype) {
+  verdict v = { 0 };
+  for (int at = 0; at < CASES; at++) {
+    if (cases[at].layout != ROWS || cases[at].shape.ndim < 2) continue;
+    const place rows = { device, ROWS };
+    outcome want = run(row, dtype, at, &rows);
+    for (layout lay = TURNED; lay <= LAST; lay++) {
+      const place laid = { device, lay };
+      outcome got = run(row, dtype, at, &laid);
+      char text[256] = "";
+      const bool good = same_outcome(row, at, &want, &got, false, &v, text, sizeof text);
+      if (!good && v.failed++ < 3)
+        print_error("%s %s, case %d, %s: %s\n", row->op, situ_dtype_name(dtype), at,
+                    lay == LAST ? "channels last" : "columns", text);
+      forget(&got);
+    }
+    v.done += want.status == SITU_OK;
+    forget(&want);
+  }
+  return v.failed ? -1 : v.done;
 }
 
 int parity_run(const parity_row *row, situ_device device, unsigned dtypes, bool fewer) {

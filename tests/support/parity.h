@@ -11,4 +11,8 @@
    Returns how many shapes were computed (of the dtype that had most), -1 if anything differs. */
 int parity_run(const parity_row *row, situ_device device, unsigned dtypes, bool fewer);
 
+/* Runs a row on the device with operands of the same values in several orders of memory, row-major ones first: the
+   results must be the same, to the row's tolerance. Returns how many shapes were computed, -1 if anything differs. */
+int parity_layouts(const parity_row *row, situ_device device, situ_dtype dtype);
+
 #endif

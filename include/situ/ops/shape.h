@@ -150,14 +150,23 @@ SITU_API SITU_CHECKED situ_tensor *situ_pad(situ_tensor *input, situ_shape pad, 
 
 /** input itself if it is contiguous, else a contiguous copy. */
 SITU_API SITU_CHECKED situ_tensor *situ_contiguous(situ_tensor *input);
-/** A contiguous copy. The gradient flows back to input. */
+/** A copy with input's strides; without its gaps and repeats, if it has any. The gradient flows back to input. */
 SITU_API SITU_CHECKED situ_tensor *situ_clone(situ_tensor *input);
+/** The same with a memory_format: x.clone(memory_format=). SITU_E_SHAPE where input's rank cannot have it. */
+SITU_API SITU_CHECKED situ_tensor *situ_clone_memory_format(situ_tensor *input, situ_memory_format memory_format);
+/** x.contiguous(memory_format=): input itself if it is dense in that format, else a copy that is. SITU_E_SHAPE where
+    input's rank cannot have it, SITU_E_ARG for PRESERVE. */
+SITU_API SITU_CHECKED situ_tensor *situ_contiguous_memory_format(situ_tensor *input, situ_memory_format memory_format);
+/** x.to(memory_format=): the same, but input itself too where its strides have gaps and are nearest to that format.
+    PRESERVE: input itself. */
+SITU_API SITU_CHECKED situ_tensor *situ_to_memory_format(situ_tensor *input, situ_memory_format memory_format);
 /** Writes src (broadcast, cast) into input and returns input. Both on one device: situ_to copies between devices. */
 SITU_API situ_tensor *situ_copy_(situ_tensor *input, situ_tensor *src);
 
-/** A copy on another device; input itself if it is there already. input stays where it is: situ_to_ moves it. */
+/** A copy on another device, with input's order of strides; input itself if it is there already. input stays where it
+    is: situ_to_ moves it. */
 SITU_API SITU_CHECKED situ_tensor *situ_to(situ_tensor *input, situ_device device);
-/** A copy in another dtype; input itself if it has it already. */
+/** A copy in another dtype, with input's order of strides; input itself if it has it already. */
 SITU_API SITU_CHECKED situ_tensor *situ_to_dtype(situ_tensor *input, situ_dtype dtype);
 
 SITU_END

@@ -19,6 +19,11 @@ SITU_API SITU_CHECKED situ_status situ_nn_to(situ_nn_module *m, situ_device devi
     where a finite value would become infinite. */
 SITU_API SITU_CHECKED situ_status situ_nn_to_dtype(situ_nn_module *m, situ_dtype dtype);
 
+/** m.to(memory_format=): gives parameters and buffers of 4 dimensions (channels_last_3d: of 5; contiguous: all;
+    preserve: none), and their gradients, another memory format, in place. Results of convolutions and of what follows
+    them then have it. All or none: SITU_E_ALIAS, with the name, for a tensor of which there are views. */
+SITU_API SITU_CHECKED situ_status situ_nn_to_memory_format(situ_nn_module *m, situ_memory_format memory_format);
+
 typedef struct situ_nn_to_options {
   situ_device device; /**< {0}: each tensor stays on its device */
   situ_dtype dtype;   /**< of floating tensors; 0: each keeps its dtype */

@@ -62,5 +62,11 @@ SITU_API SITU_CHECKED situ_status situ_move_plan_run(situ_move_plan *m, bool los
 /** Frees a plan. NULL is fine. */
 SITU_API void situ_move_plan_free(situ_move_plan *m);
 
+/** Gives those tensors of a list that have the rank for it another memory format in place (contiguous: all; PRESERVE
+    and DEFAULT: none), with all handles on them: all of them or none. SITU_E_ALIAS for a tensor of which there are
+    views. */
+SITU_API SITU_CHECKED situ_status situ_relayout(const char *op, situ_tensor *const *list, int64_t count,
+                                                situ_memory_format memory_format);
+
 SITU_END
 #endif

@@ -35,12 +35,14 @@ typedef struct situ_operand {
 typedef struct situ_call {
   const struct situ_op *op;
   int ins, outs;
-  situ_tensor *const *in;     /**< operands as given; NULL where an optional one is missing */
-  const void *params;         /**< the op's own parameters */
-  situ_device device;         /**< the one device of all operands, and of the results */
-  bool in_place;              /**< out[0] is in[0] */
-  situ_dtype compute;         /**< set by infer, optional: the dtype that the kernel computes in */
-  const situ_view_desc *like; /**< set by infer, optional: all operands and the result have these sizes, contiguous */
+  situ_tensor *const *in; /**< operands as given; NULL where an optional one is missing */
+  const void *params;     /**< the op's own parameters */
+  situ_device device;     /**< the one device of all operands, and of the results */
+  bool in_place;          /**< out[0] is in[0] */
+  situ_dtype compute;     /**< set by infer, optional: the dtype that the kernel computes in */
+  /** set by infer, optional: all operands and the result have these sizes, contiguous; &view: the results have the
+      strides in `view`, dense in another order, and any operands */
+  const situ_view_desc *like;
   situ_shape shape[SITU_RESULTS]; /**< set by infer, with dtype, for each result */
   situ_dtype dtype[SITU_RESULTS]; /**< ... SITU_DTYPE_DEFAULT: the result is absent */
   situ_view_desc view;            /**< view ops: set by infer, the result's view */
@@ -152,8 +154,13 @@ enum {
   SITU_OP_PAIR = 1u << 6, /**< for two floating tensors of one shape and dtype it is SITU_VERB_BINARY with `code` */
   /** not element-wise: in place, no other operand may share memory with the written one */
   SITU_OP_SCATTERS = 1u << 7,
-  SITU_OP_LINEAR = 1u << 8,  /**< linear in all of its floating operands together: forward mode runs it on tangents */
-  SITU_OP_BILINEAR = 1u << 9 /**< a product of the first two operands, to which an optional third is added */
+  SITU_OP_LINEAR = 1u << 8,   /**< linear in all of its floating operands together: forward mode runs it on tangents */
+  SITU_OP_BILINEAR = 1u << 9, /**< a product of the first two operands, to which an optional third is added */
+  /** results of the first operand's rank get its memory format: channels_last stays channels_last (images) */
+  SITU_OP_FORMAT = 1u << 10,
+  /** forward writes contiguous results, and backward contiguous gradients; the call copies them where they are to lie
+      in another order */
+  SITU_OP_ROWS = 1u << 11
 };
 
 /* How autocast casts the floating operands of an op (never f64), by PyTorch's lists. */
@@ -240,9 +247,10 @@ SITU_API bool situ_launch(const char *op, situ_device device, const situ_work *w
 SITU_API bool situ_device_has(situ_device device, situ_verb verb);
 
 /* Shared shape rules. All return false after recording an error. */
-/** For situ_op.infer: broadcast shape of all operands, torch's result type. */
+/** For situ_op.infer: broadcast shape of all operands, torch's result type. The result has the operands' order of
+    strides, as TensorIterator gives it: it is contiguous if all operands are. */
 SITU_API bool situ_infer_broadcast(situ_call *call);
-/** For situ_op.infer: shape and dtype of the first operand. */
+/** For situ_op.infer: shape and dtype of the first operand; the result is contiguous. */
 SITU_API bool situ_infer_like(situ_call *call);
 /** For situ_op.mend: shape of the largest operand, torch's result type. */
 SITU_API bool situ_mend_largest(situ_call *call);

@@ -3,16 +3,14 @@
 #include "conv.h"
 #include "operand.h"
 
-static situ__conv describe(const situ_work *work, const situ_view_desc *x, const situ_view_desc *w,
-                           const situ_view_desc *y, const situ_view_desc *bias) {
+/* operand: x, w, y, bias. Their storages are not read. */
+static situ__conv describe(const situ_work *work, const situ_view_desc *const operand[4]) {
+  const situ_view_desc *x = operand[0], *y = operand[2];
   const int64_t groups = work->window->groups;
   return (situ__conv){ .pass = (situ_conv_pass)work->op,
                        .window = work->window,
                        .dtype = (situ_dtype)x->dtype,
-                       .x = situ__cpu_data(x),
-                       .w = situ__cpu_data(w),
-                       .y = situ__cpu_data(y),
-                       .bias = bias ? situ__cpu_data(bias) : NULL,
+                       .last = !x->contiguous || !y->contiguous,
                        .images = x->size[0],
                        .groups = groups,
                        .channels = x->size[1] / groups,
@@ -23,10 +21,25 @@ static situ__conv describe(const situ_work *work, const situ_view_desc *x, const
                        .out_width = y->size[3] };
 }
 
+/* x, w and y among the two operands and the result, for each pass. */
+static void find_roles(int pass, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *result,
+                       const situ_view_desc *role[3]) {
+  role[0] = pass == SITU_CONV_GRAD_DATA ? result : a;
+  role[1] = pass == SITU_CONV_GRAD_WEIGHT ? result : b;
+  role[2] = pass == SITU_CONV_FORWARD ? result : pass == SITU_CONV_GRAD_DATA ? a : b;
+}
+
+situ_status situ__cpu_offers_conv(const situ_work *work) {
+  const situ_view_desc *role[4] = { NULL };
+  find_roles(work->op, work->in[0], work->in[1], work->out[0], role);
+  const situ__conv c = describe(work, role);
+  return !c.last || situ__conv_suits_blocked(&c) ? SITU_OK : SITU_E_UNSUPPORTED;
+}
+
 static situ_status run_conv(const situ__conv *c) {
   situ_status status = SITU_OK;
-  if (c->dtype == SITU_I64) situ__conv_whole(c);
-  else if (!situ__conv_blocked(c, &status)) status = situ__conv_unfold(c);
+  if (c->dtype == SITU_I64 && !c->last) situ__conv_whole(c);
+  else if (!situ__conv_blocked(c, &status)) status = c->last ? SITU_E_UNSUPPORTED : situ__conv_unfold(c);
   return status;
 }
 
@@ -41,11 +54,11 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
   if (status == SITU_OK) status = situ__operand_in(&extra, op, bias, dtype);
   if (status == SITU_OK) status = situ__operand_out(&result, op, work->out[0], dtype, true);
   if (status == SITU_OK) {
-    /* x, w and y among the two operands and the result, for each pass */
-    const situ_view_desc *of[][3] = { { a.view, b.view, result.view },
-                                      { result.view, b.view, a.view },
-                                      { a.view, result.view, b.view } };
-    const situ__conv c = describe(work, of[work->op][0], of[work->op][1], of[work->op][2], extra.view);
+    const situ_view_desc *role[4] = { [3] = extra.view };
+    find_roles(work->op, a.view, b.view, result.view, role);
+    situ__conv c = describe(work, role);
+    c.x = situ__cpu_data(role[0]), c.w = situ__cpu_data(role[1]), c.y = situ__cpu_data(role[2]);
+    c.bias = role[3] ? situ__cpu_data(role[3]) : NULL;
     status = run_conv(&c);
   }
   if (status == SITU_OK) situ__operand_write(&result);

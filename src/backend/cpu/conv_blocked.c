@@ -54,6 +54,11 @@ static void add_bias(const situ__conv *g, char *to, int64_t images, bool output)
                 size = output ? g->out_height * g->out_width : g->height * g->width;
   const float *bias = (const float *)(void *)g->bias;
   float *y = (float *)(void *)to;
+  if (g->last) {
+    for (int64_t i = 0; i < images * size; i++)
+      for (int64_t k = 0; k < channels; k++) y[i * channels + k] += bias[k];
+    return;
+  }
   for (int64_t i = 0; i < images * channels; i++)
     for (int64_t k = 0; k < size; k++) y[i * size + k] += bias[i % channels];
 }
@@ -143,8 +148,9 @@ static bool suits(const situ__conv *g) {
   const double work = (double)(g->images * g->groups * g->outputs) *
                       (double)(g->out_height * g->out_width * g->channels * w->kernel[0] * w->kernel[1]);
   const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1;
-  if (g->dtype != SITU_F32 || g->images < 2 || one || work < SMALL) return false;
+  if (g->dtype != SITU_F32 || (g->images < 2 && !g->last) || (one && !g->last) || work < SMALL) return false;
   const int64_t in = g->groups * g->channels, out = g->groups * g->outputs;
+  if (g->last) return true; /* nothing is reordered */
   switch (g->pass) {
   case SITU_CONV_FORWARD: return in >= FEW_IN && out >= FEW_OUT;
   case SITU_CONV_GRAD_DATA: return in >= FEW_OUT;
@@ -152,15 +158,26 @@ static bool suits(const situ__conv *g) {
   }
 }
 
-bool situ__conv_blocked(const situ__conv *g, situ_status *status) {
-  if (!suits(g)) return false;
+/* All batches have one size, as a smaller last one could need another layout. */
+static int64_t batch_of(const situ__conv *g) {
   const bool sums = g->pass == SITU_CONV_GRAD_WEIGHT;
   const int64_t windows = g->out_height * g->out_width;
-  conv c = { .g = g };
-  /* All batches have one size, as a smaller last one could need another layout. */
-  c.batch = situ__max_i64(situ__ceil_div(g->images, TASKS), situ__ceil_div(sums ? SUM_WINDOWS : WINDOWS, windows));
-  c.batch = situ__min_i64(c.batch, g->images);
-  while (g->images % c.batch) c.batch += sums ? 1 : -1;
+  int64_t batch =
+      situ__max_i64(situ__ceil_div(g->images, TASKS), situ__ceil_div(sums ? SUM_WINDOWS : WINDOWS, windows));
+  batch = situ__min_i64(batch, g->images);
+  while (g->images % batch) batch += sums ? 1 : -1;
+  return batch;
+}
+
+bool situ__conv_suits_blocked(const situ__conv *g) {
+  situ__dnnl *d = suits(g) ? situ__dnnl_conv(g, batch_of(g)) : NULL;
+  situ__dnnl_close(d);
+  return d != NULL;
+}
+
+bool situ__conv_blocked(const situ__conv *g, situ_status *status) {
+  if (!suits(g)) return false;
+  conv c = { .g = g, .batch = batch_of(g) };
   c.batches = g->images / c.batch;
   if (!(c.d = situ__dnnl_conv(g, c.batch))) return false;
   *status = run_batches(&c);

@@ -39,6 +39,7 @@ situ_status situ__cpu_cell(int index, const situ_work *work);
 situ_status situ__cpu_attention(int index, const situ_work *work);
 situ_status situ__cpu_blocks(int index, const situ_work *work);
 situ_status situ__cpu_offers(int index, const situ_work *work);
+situ_status situ__cpu_offers_conv(const situ_work *work);
 situ_status situ__cpu_optimizer(int index, const situ_work *work);
 
 /* ---- blocks (block.c) ----

@@ -214,8 +214,12 @@ static void rows(const dnnl_dims_t dims, int n, dnnl_dims_t strides) {
   for (int i = n - 1; i >= 0; step *= dims[i--]) strides[i] = step;
 }
 
+static void channels_last(const dnnl_dims_t dims, dnnl_dims_t strides) {
+  strides[1] = 1, strides[3] = dims[1], strides[2] = dims[3] * dims[1], strides[0] = dims[2] * dims[3] * dims[1];
+}
+
 /* Layouts of the computation are free (`any`) in the gradients, too: with the forward pass's layouts oneDNN chooses its
-   reference implementation. */
+   reference implementation. Images that are channels_last stay so: oneDNN computes with them as they are. */
 static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *payload) {
   const batch *b = payload;
   const situ__conv *c = b->c;
@@ -237,6 +241,7 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
   const dnnl_data_type_t type = type_of(c->dtype);
   dnnl_dims_t xs, ws, ys;
   rows(xd, 4, xs), rows(wd, wn, ws), rows(yd, 4, ys);
+  if (c->last) channels_last(xd, xs), channels_last(yd, ys);
   const int source[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC, DNNL_ARG_SRC },
             weights[] = { DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS };
   const int target[] = { DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST };
@@ -249,8 +254,8 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
     return false;
 
   dnnl_memory_desc_t x, y, k;
-  bool x_made = make_layout(&x, 4, xd, type, NULL), y_made = make_layout(&y, 4, yd, type, NULL),
-       k_made = make_layout(&k, wn, wd, type, NULL);
+  bool x_made = make_layout(&x, 4, xd, type, c->last ? xs : NULL),
+       y_made = make_layout(&y, 4, yd, type, c->last ? ys : NULL), k_made = make_layout(&k, wn, wd, type, NULL);
   dnnl_primitive_desc_t forward = NULL;
   dnnl_status_t status = x_made && y_made && k_made ? dnnl_success : dnnl_out_of_memory;
 #if DNNL_VERSION_MAJOR >= 3
@@ -289,9 +294,26 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
 
 situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images) {
   const situ_window *w = c->window;
-  const key of = { { 1, c->pass, c->dtype, images, c->groups, c->channels, c->outputs, c->height, c->width,
-                     c->out_height, c->out_width, w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0],
-                     w->padding[1], w->dilation[0], w->dilation[1] } };
+  const key of = { { 1,
+                     c->pass,
+                     c->dtype,
+                     images,
+                     c->groups,
+                     c->channels,
+                     c->outputs,
+                     c->height,
+                     c->width,
+                     c->out_height,
+                     c->out_width,
+                     w->kernel[0],
+                     w->kernel[1],
+                     w->stride[0],
+                     w->stride[1],
+                     w->padding[0],
+                     w->padding[1],
+                     w->dilation[0],
+                     w->dilation[1],
+                     c->last } };
   return find(&of, make_conv, &(batch){ c, images });
 }
 
