@@ -1,13 +1,18 @@
 /* Recurrent cells for one element of the floating type T. Included once for each T, after floats.h.
    SPDX-License-Identifier: MIT */
 
-/* The gates before their functions become those after. c becomes the new state. Returns h. */
-DEVICE T FN(lstm)(T *i, T *f, T *g, T *o, T *c) {
+/* The gates before their functions become those after. c becomes the new state. */
+DEVICE void FN(lstm_gates)(T *i, T *f, T *g, T *o, T *c) {
   *i = FN(logistic)(*i);
   *f = FN(logistic)(*f);
   *g = tanh(*g);
   *o = FN(logistic)(*o);
   *c = *f * *c + *i * *g;
+}
+
+/* The same; returns h. */
+DEVICE T FN(lstm)(T *i, T *f, T *g, T *o, T *c) {
+  FN(lstm_gates)(i, f, g, o, c);
   return *o * tanh(*c);
 }
 

@@ -57,10 +57,11 @@ static bool run_cell(const steps *s, situ_cell_pass pass, int ins, const situ_vi
 #define VIEWS(...) \
   (int)(sizeof((const situ_view_desc *[]){ __VA_ARGS__ }) / sizeof(void *)), (const situ_view_desc *[]) { __VA_ARGS__ }
 
-/* A CPU's product reads rows of its second operand fastest; it is the same one in each step. */
+/* A CPU's product reads rows of its second operand fastest; it is the same one in each step. A weight that is a
+   transposed view, as programs keep it, has them already. */
 static situ_tensor *transposed_weight(const steps *s, situ_tensor *weight) {
   situ_tensor *t = situ_transpose(weight, 0, 1);
-  return s->count > 4 && s->device.kind != SITU_META ? situ_contiguous(t) : t;
+  return s->count > 4 && s->device.kind != SITU_META && t && situ_desc(t)->stride[1] != 1 ? situ_contiguous(t) : t;
 }
 
 /* ---- shapes ---- */

@@ -19,6 +19,9 @@ typedef struct situ__conv {
 
 /* im2col and a matrix product: F32 and F64. */
 situ_status situ__conv_unfold(const situ__conv *geometry);
+/* Forward at stride 1, as a product with shifted images: F32 and F64. Returns false, having done nothing, if it does
+   not suit. */
+bool situ__conv_shifted(const situ__conv *geometry, situ_status *status);
 /* By oneDNN, several images at a time: F32. Returns false, having done nothing, if oneDNN has no implementation or no
    faster one. */
 bool situ__conv_blocked(const situ__conv *geometry, situ_status *status);

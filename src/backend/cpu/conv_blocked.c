@@ -18,7 +18,8 @@ enum {
   SUM_WINDOWS = 1024, /* the same for batches that have their own sums */
   SMALL = 1 << 18,    /* multiply-adds below which reordering costs too much */
   FEW_IN = 3,
-  FEW_OUT = 6 /* channels below which blocked layouts are mostly padding */
+  FEW_OUT = 6,  /* channels below which blocked layouts are mostly padding */
+  FEW_ONES = 48 /* channels below which shifting, which needs stride 1, is as fast */
 };
 
 typedef struct conv {
@@ -142,7 +143,7 @@ static situ_status run_batches(conv *c) {
   return c->failed ? situ__fail(SITU_E_NOMEM, "conv", "oneDNN could not run the convolution: out of memory") : status;
 }
 
-/* False where unfolding is as fast or faster: few channels, 1 x 1, one image, little work. */
+/* False where shifting or unfolding is as fast or faster: few channels, 1 x 1, one image, little work. */
 static bool suits(const situ__conv *g) {
   const situ_window *w = g->window;
   const double work = (double)(g->images * g->groups * g->outputs) *
@@ -152,7 +153,7 @@ static bool suits(const situ__conv *g) {
   const int64_t in = g->groups * g->channels, out = g->groups * g->outputs;
   if (g->last) return true; /* nothing is reordered */
   switch (g->pass) {
-  case SITU_CONV_FORWARD: return in >= FEW_IN && out >= FEW_OUT;
+  case SITU_CONV_FORWARD: return in >= (w->stride[0] == 1 && w->stride[1] == 1 ? FEW_ONES : FEW_IN) && out >= FEW_OUT;
   case SITU_CONV_GRAD_DATA: return in >= FEW_OUT;
   default: return true;
   }

@@ -14,9 +14,13 @@ enum {
   BLOCK_M = 192,
   BLOCK_N = 512, /* a block of a and one of b stay in the L2 cache */
   THIN_M = 4,
-  THIN_K = 32, /* few rows: b is read once, so it is read in long runs */
+  THIN_K = 32,    /* few rows: b is read once, so it is read in long runs */
+  NEAR = 1 << 15, /* unless it has so few elements that it stays in the cache */
   PACK_B_M = 128,
   PACK_B = 16384,   /* rows, and elements of b, from which packing a contiguous b pays */
+  CLASH = 1024,     /* bytes between rows of b that evict each other from the cache: */
+  CLASH_K = 128,    /* from so many rows on, */
+  CLASH_M = 20,     /* packing pays for so many rows of a */
   PACK_A_K = 768,   /* a transposed a is packed if its columns would evict each other from the cache */
   DOTS_K = 14,      /* dot products are faster than packing b for m < k / 14 */
   DOTS_TINY = 1024, /* and for products of few elements */
@@ -38,14 +42,20 @@ typedef struct plan {
   bool dots, pack_a, pack_b;
 } plan;
 
+/* Whether rows of b share so few sets of the L1 cache that a panel of them does not stay there. */
+static bool clashes(const situ__gemm *g) {
+  return g->b_row * (int64_t)situ__dtype_size(g->dtype) % CLASH == 0 && g->k >= CLASH_K;
+}
+
 static plan plan_of(const situ__gemm *g) {
   plan p = { .kernels = situ__gemm_kernels_for(g->dtype) };
   p.widest = p.kernels->wide * p.kernels->lanes;
   p.dots = g->a_col == 1 && g->b_row == 1 &&
            (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < p.kernels->lanes && g->k >= 256));
   p.pack_a = g->a_col != 1 && g->k >= PACK_A_K;
-  p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B);
-  const int64_t most = p.pack_b || g->m > THIN_M ? BLOCK_K : THIN_K;
+  p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B) || (g->m >= CLASH_M && clashes(g));
+  if (g->m < 4) p.widest = (g->m == 1 ? 8 : 4) * p.kernels->lanes;
+  const int64_t most = p.pack_b || g->m > THIN_M || g->k * g->n <= NEAR ? BLOCK_K : THIN_K;
   p.kc = g->k <= most ? g->k : situ__ceil_div(g->k, situ__ceil_div(g->k, most));
   return p;
 }
@@ -75,15 +85,19 @@ size_t situ__gemm_scratch(const situ__gemm *g) {
 static inline void panel(const situ__gemm_kernels *kernels, situ__tile *t, int64_t rows, bool slivers, int64_t width,
                          size_t elem) {
   static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
-  const situ__tile_fn *tiles = kernels->tile[width / kernels->lanes - 1];
-  const char *a = t->a;
+  const int64_t vectors = width / kernels->lanes;
+  const situ__tile_fn *tiles = t->b_at ? kernels->shifted[vectors - 1] : kernels->tile[vectors - 1];
+  const char *a = t->a, *from = t->from;
   char *c = t->c;
   int h = slivers || !tiles[SITU__TILE_HEIGHTS - 1] ? SITU__TILE_HEIGHTS - 2 : SITU__TILE_HEIGHTS - 1;
   for (int64_t i = 0; i < rows; i += height[h]) {
     while (height[h] > rows - i) h--;
+    /* 4 and 4 rows are as many sums as hide the latency of one, 2 are not. */
+    if (rows - i == SITU__SLIVER + 2 && !slivers && height[h] == SITU__SLIVER) h--;
     const int64_t at = slivers ? i / SITU__SLIVER * SITU__SLIVER * t->k + i % SITU__SLIVER : i * t->a_row;
     t->a = a + at * (int64_t)elem;
     t->c = c + (size_t)(i * t->c_row) * elem;
+    if (from) t->from = from + i * t->from_row * (int64_t)elem;
     tiles[h](t);
   }
   t->a = a;
@@ -106,6 +120,14 @@ static void pack_a(const situ__gemm *g, const plan *p, const block *at, const ch
   }
 }
 
+/* Columns of the next tile, whole vectors, if `left` are left. Wide tiles of few rows are 4 and 8 vectors wide. */
+static int64_t tile_width(const plan *p, int64_t left) {
+  const int64_t lanes = p->kernels->lanes;
+  int64_t vectors = p->widest / lanes;
+  while (vectors > p->kernels->wide && left < vectors * lanes) vectors /= 2;
+  return situ__min_i64(vectors * lanes, rounded(left, lanes));
+}
+
 static void run_block(const situ__gemm *g, const plan *p, const block *at, size_t elem) {
   const char *a = (const char *)g->a + (at->m * g->a_row + at->k * g->a_col) * (int64_t)elem;
   char *next = at->packed_b;
@@ -115,7 +137,8 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
                    .a_col = g->a_col,
                    .c_row = g->c_row,
                    .alpha = g->alpha,
-                   .add = g->add || at->k > 0 };
+                   .add = g->add || at->k > 0,
+                   .from_row = g->from_row };
   if (p->pack_a) {
     pack_a(g, p, at, a, elem);
     t.a = at->packed_a;
@@ -124,9 +147,10 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
   }
   for (int64_t j = 0, width; j < at->nc; j += width) {
     const char *b = (const char *)g->b + (at->k * g->b_row + (at->n + j) * g->b_col) * (int64_t)elem;
-    width = situ__min_i64(p->widest, rounded(at->nc - j, p->kernels->lanes));
+    width = tile_width(p, at->nc - j);
     t.columns = situ__min_i64(width, at->nc - j);
     t.c = (char *)g->c + (size_t)(at->m * g->c_row + at->n + j) * elem;
+    if (g->from && at->k == 0) t.from = (const char *)g->from + (at->m * g->from_row + at->n + j) * (int64_t)elem;
     if (p->pack_b || t.columns < width) {
       if (at->m == 0) p->kernels->pack(next, width, b, g->b_row, g->b_col, at->kc, t.columns);
       t.b = next;
@@ -149,7 +173,9 @@ static void run_dots(const situ__gemm *g, const plan *p) {
                          .a_col = 1,
                          .c_row = g->c_row,
                          .alpha = g->alpha,
-                         .add = g->add };
+                         .add = g->add,
+                         .from = g->from,
+                         .from_row = g->from_row };
   p->kernels->dots(&t, g->m, g->n, g->b_col);
 }
 
@@ -175,8 +201,11 @@ static __attribute__((noinline)) void run_blocks_on_stack(const situ__gemm *g, c
 static void run_plan(const situ__gemm *g, const plan *p, void *scratch) {
   const size_t elem = g->dtype == SITU_F64 ? sizeof(double) : sizeof(float);
   if (g->k == 0) {
-    for (int64_t i = 0; i < g->m && !g->add; i++)
-      memset((char *)g->c + (size_t)(i * g->c_row) * elem, 0, (size_t)g->n * elem);
+    for (int64_t i = 0; i < g->m; i++) {
+      char *c = (char *)g->c + (size_t)(i * g->c_row) * elem;
+      if (!g->add) memset(c, 0, (size_t)g->n * elem);
+      else if (g->from) memcpy(c, (const char *)g->from + i * g->from_row * (int64_t)elem, (size_t)g->n * elem);
+    }
   } else if (p->dots) {
     run_dots(g, p);
   } else if (scratch) {

@@ -13,18 +13,23 @@ typedef struct situ__tile {
   const void *a, *b;
   void *c;
   int64_t a_row, a_col, b_row, c_row;
+  const int64_t *b_at; /* for `shifted` tiles, instead of b_row: where each row of b begins, in elements after b */
   double alpha;
-  bool add; /* add to c instead of overwriting it */
+  bool add;         /* add to c instead of overwriting it */
+  const void *from; /* with add: add to these rows instead of those of c, and write to c; NULL: of c */
+  int64_t from_row;
 } situ__tile;
 typedef void (*situ__tile_fn)(const situ__tile *tile);
 
 /* The kernels of one instruction set for f32 or f64. Tiles are 1 to `wide` vectors wide and 1, 2, 4, 6 or 12 rows high
-   (12 only the narrower ones); those that do not exist are NULL. */
-enum { SITU__TILE_WIDTHS = 4, SITU__TILE_HEIGHTS = 5, SITU__SLIVER = 6 };
+   (12 only the narrower ones); one of 1 row is 4 or 8 vectors wide as well, one of 2 rows 4, as fewer sums would wait
+   for each other. Those that do not exist are NULL. */
+enum { SITU__TILE_WIDTHS = 8, SITU__TILE_HEIGHTS = 5, SITU__SLIVER = 6 };
 typedef struct situ__gemm_kernels {
   int lanes; /* elements of a vector */
   int wide;  /* vectors of the widest tile: 2, or 4 if there are enough registers */
   situ__tile_fn tile[SITU__TILE_WIDTHS][SITU__TILE_HEIGHTS];
+  situ__tile_fn shifted[4][SITU__TILE_HEIGHTS]; /* up to `wide` vectors, 1 to 6 rows */
   /* Packs b [k, columns] into dst [k][width]; width is whole vectors, columns past `columns` are zeroed. */
   void (*pack)(void *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns);
   /* Packs a [rows, k], rows <= SLIVER, into dst [k][SLIVER]; dst needs capacity for one more vector. */
@@ -35,8 +40,8 @@ typedef struct situ__gemm_kernels {
 /* dtype F32 or F64; the kernels for this processor. */
 const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype);
 
-/* Multiplies `rows` rows of a with a panel of b, `width` columns (whole vectors) wide. t holds the panel and the
-   addresses of the first row of a and of c. */
+/* Multiplies `rows` rows of a with a panel of b, `width` columns (1 to `wide` whole vectors) wide. t holds the panel
+   and the addresses of the first row of a and of c. With b_at, its tiles are the shifted ones. */
 void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem);
 
 /* c [m, n] (+)= alpha a [m, k] b [k, n], on one thread. The columns of c are contiguous; k may be 0. */
@@ -48,6 +53,8 @@ typedef struct situ__gemm {
   int64_t a_row, a_col, b_row, b_col, c_row;
   double alpha;
   bool add;
+  const void *from; /* with add: what is added to, instead of c; its columns are contiguous, its rows from_row apart */
+  int64_t from_row;
 } situ__gemm;
 /* Bytes of scratch that a product needs, 64-byte aligned; 0 for small ones. */
 size_t situ__gemm_scratch(const situ__gemm *g);

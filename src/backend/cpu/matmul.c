@@ -28,7 +28,7 @@ typedef struct step {
 } step;
 
 typedef struct product {
-  situ__gemm g; /* of the batch's first item; c is prefilled with beta bias */
+  situ__gemm g; /* of the batch's first item, without its bias */
   int64_t elem;
   const char *bias;
   int64_t bias_row, bias_col;
@@ -125,10 +125,6 @@ static void describe(product *p, const situ_work *w, const situ_view_desc *a, co
 /* Sets [0, m) x [0, n) at c to beta bias. */
 static void fill_bias(const product *p, const char *bias, char *c, int64_t m, int64_t n) {
   const int64_t row = p->bias_row, col = p->bias_col, c_row = p->g.c_row;
-  if (p->beta == 1 && col == 1) {
-    for (int64_t i = 0; i < m; i++) memcpy(c + i * c_row * p->elem, bias + i * row * p->elem, (size_t)(n * p->elem));
-    return;
-  }
   if (p->g.dtype == SITU_F64) {
     const double *from = (const double *)bias;
     double *to = (double *)c;
@@ -139,6 +135,16 @@ static void fill_bias(const product *p, const char *bias, char *c, int64_t m, in
     float *to = (float *)c;
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < n; j++) to[i * c_row + j] = beta * from[i * row + j * col];
+  }
+}
+
+/* The product g starts from beta bias: it reads rows of the bias itself, else c is set first. */
+static void start_from(const product *p, const char *bias, situ__gemm *g) {
+  if (p->beta == 1 && p->bias_col == 1) {
+    g->from = bias;
+    g->from_row = p->bias_row;
+  } else {
+    fill_bias(p, bias, g->c, g->m, g->n);
   }
 }
 
@@ -167,7 +173,7 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
       if (!situ__dnnl_run(fast, operand, scratch)) __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
       continue;
     }
-    if (from) fill_bias(p, from, g.c, g.m, g.n);
+    if (from) start_from(p, from, &g);
     situ__gemm_run(&g, scratch);
   }
   situ__slots_give(&p->slots, scratch);
@@ -231,8 +237,9 @@ static situ_status run_split(product *p, int64_t grain) {
 static situ_status run_product(product *p) {
   /* A small product is done before other threads would wake. */
   if (p->items == 1 && cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL) {
-    if (p->bias) fill_bias(p, p->bias, p->g.c, p->g.m, p->g.n);
-    if (situ__gemm_small(&p->g)) return SITU_OK;
+    situ__gemm g = p->g;
+    if (p->bias) start_from(p, p->bias, &g);
+    if (situ__gemm_small(&g)) return SITU_OK;
   }
   const int64_t grain = split(p);
   return run_split(p, grain);

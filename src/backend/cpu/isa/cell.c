@@ -4,12 +4,25 @@
 #include "backend/cpu/isa/loops.h"
 #include "kernels/dialect.h"
 
-#define T float
-#define TNAME f32
-#include "backend/cpu/isa/cell_lane.h"
-
 #define T double
 #define TNAME f64
+#include "backend/cpu/isa/cell_lane.h"
+
+#if defined(__FMA__) || defined(__FP_FAST_FMAF)
+#define OF_F32(name) ALWAYS_INLINE float name##_of(float x)
+#define as_float(bits) F32_BITS((U32)(bits))
+#define as_int(x) (int)BITS_F32(x)
+#undef exp
+#undef expm1
+#undef log
+#undef log1p
+#undef tanh
+#undef erf
+#include "kernels/branchless.h"
+#endif
+
+#define T float
+#define TNAME f32
 #include "backend/cpu/isa/cell_lane.h"
 
 const situ__cells

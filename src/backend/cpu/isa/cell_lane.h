@@ -8,12 +8,15 @@ static void FN(lstm_loop)(int64_t n, void *const *in, void *const *out) {
   const T *pi = in[0], *pf = in[1], *pg = in[2], *po = in[3];
   const T *hi = in[4], *hf = in[5], *hg = in[6], *ho = in[7], *pc = in[8];
   T *qi = out[0], *qf = out[1], *qg = out[2], *qo = out[3], *qc = out[4], *qh = out[5];
+  /* Two loops: in one, each element would wait for its tanh(c), and the processor sees less than two of them ahead. */
   INDEPENDENT
   for (int64_t e = 0; e < n; e++) {
     T i = pi[e] + hi[e], f = pf[e] + hf[e], g = pg[e] + hg[e], o = po[e] + ho[e], c = pc[e];
-    const T h = FN(lstm)(&i, &f, &g, &o, &c);
-    qi[e] = i, qf[e] = f, qg[e] = g, qo[e] = o, qc[e] = c, qh[e] = h;
+    FN(lstm_gates)(&i, &f, &g, &o, &c);
+    qi[e] = i, qf[e] = f, qg[e] = g, qo[e] = o, qc[e] = c;
   }
+  INDEPENDENT
+  for (int64_t e = 0; e < n; e++) qh[e] = qo[e] * tanh(qc[e]);
 }
 
 static void FN(lstm_grad_loop)(int64_t n, void *const *in, void *const *out) {

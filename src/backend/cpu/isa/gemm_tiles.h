@@ -13,42 +13,46 @@ ALWAYS_INLINE vec FN(splat)(real x) { return x - (vec){ 0 }; }
 static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec *part, int rows, int vectors) {
   for (int i = 0; i < rows; i++, part += vectors) {
     real *to = (real *)t->c + i * t->c_row;
+    const real *from = t->from ? (const real *)t->from + i * t->from_row : to;
     for (int v = 0; v * LANES < t->columns; v++) {
       const int64_t left = t->columns - v * LANES;
       const int count = left < LANES ? (int)left : LANES;
-      const vec value = t->add ? FN(load_some)(to + v * LANES, count) + part[v] : part[v];
+      const vec value = t->add ? FN(load_some)(from + v * LANES, count) + part[v] : part[v];
       FN(store_some)(to + v * LANES, value, count);
     }
   }
 }
 
-/* rows and vectors are constants wherever this is inlined, so that the compiler keeps sum[] in registers. */
-ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors) {
-  const real *a = t->a, *b = t->b;
+/* rows, vectors and shifted are constants wherever this is inlined, so that the compiler keeps sum[] in registers.
+   shifted: rows of b are at b_at. */
+ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, bool shifted) {
+  const real *a = t->a, *b = t->b, *first = t->b;
   real *c = t->c;
-  const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
-  vec sum[12][4];
+  const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k, *b_at = t->b_at;
+  vec sum[12][8];
   UNROLL for (int i = 0; i < rows; i++) {
     UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = (vec){ 0 };
     __builtin_prefetch(c + i * c_row, 1);
   }
   for (int64_t p = 0; p < k; p++) {
-    vec row[4];
+    vec row[8];
+    if (shifted) b = first + b_at[p];
     UNROLL for (int v = 0; v < vectors; v++) row[v] = FN(load)(b + v * LANES);
     UNROLL for (int i = 0; i < rows; i++) {
       const vec x = FN(splat)(a[i * a_row]);
       UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = FN(fma_vec)(x, row[v], sum[i][v]);
     }
     a += a_col;
-    b += b_row;
+    if (!shifted) b += b_row;
   }
   const vec alpha = FN(splat)((real)t->alpha);
   if (t->columns >= vectors * LANES) {
+    const real *from = t->from ? t->from : c;
+    const int64_t from_row = t->from ? t->from_row : c_row;
     UNROLL for (int i = 0; i < rows; i++) {
       UNROLL for (int v = 0; v < vectors; v++) {
-        real *to = c + i * c_row + v * LANES;
         const vec value = alpha * sum[i][v];
-        FN(store)(to, t->add ? FN(load)(to) + value : value);
+        FN(store)(c + i * c_row + v * LANES, t->add ? FN(load)(from + i * from_row + v * LANES) + value : value);
       }
     }
   } else {
@@ -61,19 +65,28 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors) {
 }
 
 #define TILE(rows, vectors) \
-  static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors); }
+  static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors, false); }
+#define SHIFTED(vectors)                                                                      \
+  static void FN(shifted_1x##vectors)(const situ__tile *t) { FN(tile)(t, 1, vectors, true); } \
+  static void FN(shifted_2x##vectors)(const situ__tile *t) { FN(tile)(t, 2, vectors, true); } \
+  static void FN(shifted_4x##vectors)(const situ__tile *t) { FN(tile)(t, 4, vectors, true); } \
+  static void FN(shifted_6x##vectors)(const situ__tile *t) { FN(tile)(t, 6, vectors, true); }
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(12, 1)
 TILE(1, 2) TILE(2, 2) TILE(4, 2) TILE(6, 2)
+TILE(1, 4) TILE(2, 4) TILE(1, 8)
+SHIFTED(1) SHIFTED(2)
 /* clang-format on */
 #if WIDE == 4
     /* clang-format off */
 TILE(12, 2)
 TILE(1, 3) TILE(2, 3) TILE(4, 3) TILE(6, 3)
-TILE(1, 4) TILE(2, 4) TILE(4, 4) TILE(6, 4)
+TILE(4, 4) TILE(6, 4)
+SHIFTED(3) SHIFTED(4)
 /* clang-format on */
 #endif
 #undef TILE
+#undef SHIFTED
 
     /* Transposes LANES rows in log2(LANES) steps: each swaps the off-diagonal blocks of size d. */
     ALWAYS_INLINE void FN(transpose)(vec row[LANES]) {
@@ -185,8 +198,9 @@ ALWAYS_INLINE void FN(dot)(const situ__tile *t, int64_t b_col, int64_t m, int64_
   FN(store)(value, sum[0] * FN(splat)((real)t->alpha));
   for (int i = 0; i < rows && i < m; i++) {
     real *to = (real *)t->c + i * t->c_row;
+    const real *from = t->from ? (const real *)t->from + i * t->from_row : to;
     for (int j = 0; j < columns && j < n; j++) {
-      to[j] = t->add ? to[j] + value[i * columns + j] : value[i * columns + j];
+      to[j] = t->add ? from[j] + value[i * columns + j] : value[i * columns + j];
     }
   }
 }
@@ -201,12 +215,13 @@ static void FN(dots_few)(const situ__tile *t, int64_t m, int64_t n, int64_t b_co
   for (int64_t i = 0; i < m; i++) {
     const real *a = (const real *)t->a + i * t->a_row;
     real *c = (real *)t->c + i * t->c_row;
+    const real *from = t->from ? (const real *)t->from + i * t->from_row : c;
     for (int64_t j = 0; j < n; j++) {
       const real *b = (const real *)t->b + j * b_col;
       real sum = 0;
       for (int64_t p = 0; p < t->k; p++) sum += a[p] * b[p];
       sum *= (real)t->alpha;
-      c[j] = t->add ? c[j] + sum : sum;
+      c[j] = t->add ? from[j] + sum : sum;
     }
   }
 }
@@ -226,11 +241,13 @@ static void FN(dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col
       t.a = (const real *)call->a + i * call->a_row;
       t.b = (const real *)call->b + j * b_col;
       t.c = (real *)call->c + i * call->c_row + j;
+      if (call->from) t.from = (const real *)call->from + i * call->from_row + j;
       if (m - i >= ROWS) {
         for (int64_t q = 0; q < columns; q += COLUMNS) {
           FN(dot_block)(&t, b_col, ROWS, columns - q);
           t.b = (const real *)t.b + COLUMNS * b_col;
           t.c = (real *)t.c + COLUMNS;
+          if (t.from) t.from = (const real *)t.from + COLUMNS;
         }
         i += ROWS;
       } else {
@@ -251,8 +268,17 @@ const situ__gemm_kernels FN(situ__gemm) = {
 #if WIDE == 4
             { FN(tile_1x2), FN(tile_2x2), FN(tile_4x2), FN(tile_6x2), FN(tile_12x2) },
             { FN(tile_1x3), FN(tile_2x3), FN(tile_4x3), FN(tile_6x3) },
-            { FN(tile_1x4), FN(tile_2x4), FN(tile_4x4), FN(tile_6x4) } },
+            { FN(tile_1x4), FN(tile_2x4), FN(tile_4x4), FN(tile_6x4) },
 #else
-            { FN(tile_1x2), FN(tile_2x2), FN(tile_4x2), FN(tile_6x2) } },
+            { FN(tile_1x2), FN(tile_2x2), FN(tile_4x2), FN(tile_6x2) },
+            [3] = { FN(tile_1x4), FN(tile_2x4) },
 #endif
+            [7] = { FN(tile_1x8) } },
+  .shifted = { { FN(shifted_1x1), FN(shifted_2x1), FN(shifted_4x1), FN(shifted_6x1) },
+               { FN(shifted_1x2), FN(shifted_2x2), FN(shifted_4x2), FN(shifted_6x2) },
+#if WIDE == 4
+               { FN(shifted_1x3), FN(shifted_2x3), FN(shifted_4x3), FN(shifted_6x3) },
+               { FN(shifted_1x4), FN(shifted_2x4), FN(shifted_4x4), FN(shifted_6x4) },
+#endif
+  },
 };

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/pool.h"
 #include "backend/cpu/isa.h"
-#include "backend/cpu/isa/loops.h"
+#include "backend/cpu/isa/simd.h"
 #include "base/size.h"
 
 #include <math.h>
@@ -71,6 +71,22 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #define PLUS(a, b) ((a) + (b))
 #define QUOTIENT(a, b) ((a) / (b))
 
+/* Elements of even and of odd index of two vectors. */
+#define LANES ((int)(VECTOR / sizeof(float)))
+#define vec vec_f32
+#if defined(__AVX512F__)
+#define HALVE(a, b, even, odd)                                                                            \
+  even = (vec)_mm512_permutex2var_ps(                                                                     \
+      (__m512)a, _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0), (__m512)b); \
+  odd = (vec)_mm512_permutex2var_ps(                                                                      \
+      (__m512)a, _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1), (__m512)b)
+#elif defined(__AVX2__)
+#define HALVE(a, b, even, odd)                                                                       \
+  even = (vec)_mm256_castpd_ps(                                                                      \
+      _mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88)), 0xd8)); \
+  odd = (vec)_mm256_castpd_ps(                                                                       \
+      _mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps((__m256)a, (__m256)b, 0xdd)), 0xd8))
+#endif
 #define FN(name) SITU__ISA_NAME(name##_f32)
 #define real float
 #define whole int32_t
@@ -80,6 +96,7 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #undef FN
 #undef real
 #undef whole
+#undef HALVE
 
 #define FN(name) SITU__ISA_NAME(name##_f64)
 #define real double

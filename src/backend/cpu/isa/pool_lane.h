@@ -52,15 +52,42 @@ static bool FN(is_halving)(const situ__plane *p) {
   return halves;
 }
 
-static void FN(max_halving)(const situ__plane *p, const real *x, real *y) {
-  for (int64_t oh = 0; oh < p->out_height; oh++, x += 2 * p->width, y += p->out_width) {
-    const real *below = x + p->width;
-    INDEPENDENT
-    for (int64_t i = 0; i < p->out_width; i++) {
-      const real first = FN(larger)(x[2 * i], x[2 * i + 1]);
-      y[i] = FN(larger)(FN(larger)(first, below[2 * i]), below[2 * i + 1]);
-    }
+#ifdef HALVE
+/* Maxima of `count` windows of two rows, 1 to LANES. A comparison of vectors is -1 where it holds. */
+ALWAYS_INLINE void FN(max_pairs)(const real *const row[2], real *y, int count) {
+  typedef whole mask __attribute__((vector_size(VECTOR)));
+  vec part[4];
+  for (int r = 0; r < 2; r++) {
+    const int more = 2 * count - LANES;
+    const vec a = FN(load_some)(row[r], more < 0 ? 2 * count : LANES),
+              b = more > 0 ? FN(load_some)(row[r] + LANES, more) : (vec){ 0 };
+    HALVE(a, b, part[2 * r], part[2 * r + 1]);
   }
+  vec most = part[0];
+  for (int k = 1; k < 4; k++) {
+    const mask take = (part[k] > most) | (part[k] != part[k]);
+    most = (vec)(((mask)part[k] & take) | ((mask)most & ~take));
+  }
+  FN(store_some)(y, most, count);
+}
+static void FN(max_halves)(const real *x, const real *below, real *y, int64_t count) {
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES) FN(max_pairs)((const real *[]){ x + 2 * i, below + 2 * i }, y + i, LANES);
+  if (i < count) FN(max_pairs)((const real *[]){ x + 2 * i, below + 2 * i }, y + i, (int)(count - i));
+}
+#else
+static void FN(max_halves)(const real *x, const real *below, real *y, int64_t count) {
+  INDEPENDENT
+  for (int64_t i = 0; i < count; i++) {
+    const real first = FN(larger)(x[2 * i], x[2 * i + 1]);
+    y[i] = FN(larger)(FN(larger)(first, below[2 * i]), below[2 * i + 1]);
+  }
+}
+#endif
+
+static void FN(max_halving)(const situ__plane *p, const real *x, real *y) {
+  for (int64_t oh = 0; oh < p->out_height; oh++, x += 2 * p->width, y += p->out_width)
+    FN(max_halves)(x, x + p->width, y, p->out_width);
 }
 
 static void FN(max)(const situ__plane *p, const void *large, void *small, int64_t *index) {

@@ -10,6 +10,7 @@
 #if defined(__AVX__)
 #include <immintrin.h>
 #endif
+#include <string.h>
 
 #define UNROLL _Pragma("GCC unroll 16")
 #define F32(name) SITU__ISA_NAME(name##_f32)
@@ -84,17 +85,46 @@ ALWAYS_INLINE void F64(store_some)(double *p, vec_f64 v, int count) {
   _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)v);
 }
 #else
-#define SOME(type, name, FN)                                             \
-  ALWAYS_INLINE vec_##name FN(load_some)(const type *p, int count) {     \
-    vec_##name v = { 0 };                                                \
-    for (int l = 0; l < count; l++) v[l] = p[l];                         \
-    return v;                                                            \
-  }                                                                      \
+#define LOAD_SOME(type, name, FN)                                    \
+  ALWAYS_INLINE vec_##name FN(load_some)(const type *p, int count) { \
+    vec_##name v = { 0 };                                            \
+    for (int l = 0; l < count; l++) v[l] = p[l];                     \
+    return v;                                                        \
+  }
+#define STORE_SOME(type, name, FN)                                       \
   ALWAYS_INLINE void FN(store_some)(type * p, vec_##name v, int count) { \
     for (int l = 0; l < count; l++) p[l] = v[l];                         \
   }
-SOME(float, f32, F32)
-SOME(double, f64, F64)
+#if defined(__AVX2__)
+/* Masked stores are slow on AMD's processors, so stores go by halves. */
+ALWAYS_INLINE vec_f32 F32(load_some)(const float *p, int count) {
+  static const int32_t mask[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
+  return (vec_f32)_mm256_maskload_ps(p, _mm256_loadu_si256((const __m256i *)(const void *)(mask + 8 - count)));
+}
+ALWAYS_INLINE void F32(store_some)(float *p, vec_f32 v, int count) {
+  __m128 part = _mm256_castps256_ps128((__m256)v);
+  if (count & 8) {
+    memcpy(p, &v, sizeof v);
+    return;
+  }
+  if (count & 4) {
+    memcpy(p, &part, 16);
+    part = _mm256_extractf128_ps((__m256)v, 1);
+    p += 4;
+  }
+  if (count & 2) {
+    memcpy(p, &part, 8);
+    part = _mm_movehl_ps(part, part);
+    p += 2;
+  }
+  if (count & 1) memcpy(p, &part, 4);
+}
+#else
+LOAD_SOME(float, f32, F32)
+STORE_SOME(float, f32, F32)
+#endif
+LOAD_SOME(double, f64, F64)
+STORE_SOME(double, f64, F64)
 #endif
 
 #endif

@@ -76,4 +76,40 @@ static void FN(fold)(const situ__unfold *u, const void *columns, void *x) {
   }
 }
 
-const situ__unfold_kernels FN(situ__unfold_kernels) = { .unfold = FN(unfold), .fold = FN(fold) };
+/* to = from + bias. A last vector that is not whole begins earlier, where the row is long enough. */
+ALWAYS_INLINE void FN(add_row)(real *to, const real *from, int64_t count, vec bias) {
+  if (count < LANES) {
+    FN(store_some)(to, FN(load_some)(from, (int)count) + bias, (int)count);
+    return;
+  }
+  for (int64_t i = 0; i + LANES <= count; i += LANES) FN(store)(to + i, FN(load)(from + i) + bias);
+  if (count % LANES) FN(store)(to + count - LANES, FN(load)(from + count - LANES) + bias);
+}
+
+static void FN(pad)(const situ__pad *p, const void *x, void *padded) {
+  const real *from = x;
+  real *to = padded;
+  for (int64_t c = 0; c < p->channels; c++, from += p->height * p->width) {
+    for (int64_t r = p->row; r < p->row + p->rows; r++, to += p->ld) {
+      if (r < 0 || r >= p->height) {
+        FN(zero)(to, p->ld);
+        continue;
+      }
+      FN(zero)(to, p->left);
+      FN(add_row)(to + p->left, from + r * p->width, p->width, (vec){ 0 });
+      FN(zero)(to + p->left + p->width, p->ld - p->left - p->width);
+    }
+  }
+}
+
+static void FN(crop)(const situ__crop *p, const void *padded, const void *bias, void *y) {
+  for (int64_t o = 0; o < p->outputs; o++) {
+    const vec b = (bias ? ((const real *)bias)[o] : 0) - (vec){ 0 };
+    const real *from = (const real *)padded + o * p->plane;
+    real *to = (real *)y + o * p->out_plane;
+    for (int64_t r = 0; r < p->rows; r++, from += p->ld, to += p->width) FN(add_row)(to, from, p->width, b);
+  }
+}
+
+const situ__unfold_kernels
+    FN(situ__unfold_kernels) = { .unfold = FN(unfold), .fold = FN(fold), .pad = FN(pad), .crop = FN(crop) };

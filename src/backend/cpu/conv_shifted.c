@@ -1,0 +1,148 @@
+/* Convolution at stride 1 without unfolding: in a padded image whose rows follow each other, each element of the kernel
+   multiplies the same numbers, shifted. So the matrix of the product exists only as the offsets of its rows. The sums
+   of windows that reach over the end of a row are computed, and left out when results are copied. Tasks depend on the
+   problem alone; each sum runs along the channels and the kernel in one order.
+   SPDX-License-Identifier: MIT */
+#include "conv.h"
+#include "gemm.h"
+#include "slots.h"
+#include "unfold.h"
+
+#include "base/pool.h"
+#include "base/size.h"
+
+enum {
+  BAND = 1 << 15,  /* elements of a padded band, so that it stays in the L2 cache beside the weights */
+  BLOCK_K = 384,   /* rows of the matrix that are multiplied at a time */
+  BLOCK_M = 192,   /* outputs beside them */
+  TASKS = 16,      /* to split a large problem into: work for several threads */
+  TASK = 1 << 20,  /* minimum multiply-adds of a task */
+  LEAST_ROWS = 48, /* outputs that are not split further */
+  PADDING = 8,     /* of a side, beyond the size of the image */
+  FEW = 4          /* outputs of a group below which tiles are too low */
+};
+
+typedef struct conv {
+  const situ__conv *g;
+  const situ__gemm_kernels *gemm;
+  const situ__unfold_kernels *kernels;
+  int64_t elem, depth;    /* bytes of an element; channels times elements of a kernel */
+  int64_t ld, reach;      /* elements of a padded row; rows of a window, less 1 */
+  int64_t band, bands;    /* rows of results of a task */
+  int64_t split, splits;  /* outputs of a task */
+  int64_t sums;           /* elements of a row of sums */
+  int64_t widest;         /* columns of a tile */
+  size_t offsets, padded; /* bytes of a slot's parts; the sums follow */
+  situ__slots slots;
+} conv;
+
+static int64_t band_rows(const conv *c, int64_t at) { return situ__min_i64(c->band, c->g->out_height - at * c->band); }
+
+static void set_offsets(const conv *c, int64_t rows, int64_t *offset) {
+  const situ_window *w = c->g->window;
+  for (int64_t channel = 0; channel < c->g->channels; channel++)
+    for (int64_t kh = 0; kh < w->kernel[0]; kh++)
+      for (int64_t kw = 0; kw < w->kernel[1]; kw++)
+        *offset++ = (channel * rows + kh * w->dilation[0]) * c->ld + kw * w->dilation[1];
+}
+
+/* sums [outputs, columns] = weights times the matrix. */
+static void multiply(const conv *c, const char *w, const char *padded, const int64_t *offset, char *sums,
+                     int64_t outputs, int64_t columns) {
+  for (int64_t k = 0; k < c->depth; k += BLOCK_K) {
+    for (int64_t m = 0; m < outputs; m += BLOCK_M) {
+      situ__tile t = { .k = situ__min_i64(BLOCK_K, c->depth - k),
+                       .a = w + (m * c->depth + k) * c->elem,
+                       .a_row = c->depth,
+                       .a_col = 1,
+                       .b_at = offset + k,
+                       .c_row = c->sums,
+                       .alpha = 1,
+                       .add = k > 0 };
+      for (int64_t j = 0; j < columns; j += c->widest) {
+        const int64_t width = situ__ceil_div(situ__min_i64(c->widest, columns - j), c->gemm->lanes) * c->gemm->lanes;
+        t.columns = width;
+        t.b = padded + j * c->elem;
+        t.c = sums + (m * c->sums + j) * c->elem;
+        situ__gemm_panel(c->gemm, t, situ__min_i64(BLOCK_M, outputs - m), width, (size_t)c->elem);
+      }
+    }
+  }
+}
+
+static void run_task(const conv *c, int64_t task, char *slot) {
+  const situ__conv *g = c->g;
+  const int64_t split = task % c->splits, band = task / c->splits % c->bands, image = task / c->splits / c->bands;
+  const int64_t rows = band_rows(c, band), first = image % g->groups * g->outputs + split * c->split,
+                outputs = situ__min_i64(c->split, g->outputs - split * c->split);
+  int64_t *offset = (int64_t *)(void *)slot;
+  char *padded = slot + c->offsets, *sums = padded + c->padded;
+  const situ__pad pad = { .channels = g->channels,
+                          .height = g->height,
+                          .width = g->width,
+                          .row = band * c->band - g->window->padding[0],
+                          .rows = rows + c->reach,
+                          .left = g->window->padding[1],
+                          .ld = c->ld };
+  const situ__crop crop = { .outputs = outputs,
+                            .rows = rows,
+                            .width = g->out_width,
+                            .ld = c->ld,
+                            .plane = c->sums,
+                            .out_plane = g->out_height * g->out_width };
+  set_offsets(c, pad.rows, offset);
+  c->kernels->pad(&pad, g->x + image * g->channels * g->height * g->width * c->elem, padded);
+  multiply(c, g->w + first * c->depth * c->elem, padded, offset, sums, outputs, (rows - 1) * c->ld + g->out_width);
+  const int64_t to =
+      (image / g->groups * g->groups * g->outputs + first) * crop.out_plane + band * c->band * g->out_width;
+  c->kernels->crop(&crop, sums, g->bias ? g->bias + first * c->elem : NULL, g->y + to * c->elem);
+}
+
+static void run_tasks(int64_t begin, int64_t end, void *payload) {
+  conv *c = payload;
+  char *slot = situ__slots_take(&c->slots);
+  for (int64_t task = begin; task < end; task++) run_task(c, task, slot);
+  situ__slots_give(&c->slots, slot);
+}
+
+/* False for other strides, few outputs, and padding that would outgrow the image. */
+static bool suits(const situ__conv *g) {
+  const situ_window *w = g->window;
+  if (w->padding[0] > g->height + PADDING || w->padding[1] > g->width + PADDING) return false;
+  return g->pass == SITU_CONV_FORWARD && w->stride[0] == 1 && w->stride[1] == 1 && w->kernel[0] * w->kernel[1] > 1 &&
+         g->outputs >= FEW;
+}
+
+static size_t rounded(int64_t elements, int64_t elem) { return (size_t)(elements * elem + 63) / 64 * 64; }
+
+bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
+  const situ_window *w = g->window;
+  if (!suits(g)) return false;
+  conv c = { .g = g,
+             .gemm = situ__gemm_kernels_for(g->dtype),
+             .kernels = situ__unfold_kernels_for(g->dtype),
+             .elem = situ__cpu_size(g->dtype),
+             .depth = g->channels * w->kernel[0] * w->kernel[1],
+             .ld = g->width + 2 * w->padding[1],
+             .reach = w->dilation[0] * (w->kernel[0] - 1) };
+  const int64_t fit = situ__max_i64(1, BAND / (g->channels * c.ld) - c.reach), images = g->images * g->groups;
+  c.bands = situ__ceil_div(g->out_height, situ__min_i64(fit, g->out_height));
+  c.band = situ__ceil_div(g->out_height, c.bands);
+  c.bands = situ__ceil_div(g->out_height, c.band);
+  c.split = situ__ceil_div(g->outputs, situ__ceil_div(TASKS, images * c.bands));
+  c.split = situ__min_i64(g->outputs, situ__max_i64(c.split, LEAST_ROWS));
+  c.splits = situ__ceil_div(g->outputs, c.split);
+  c.widest = c.gemm->wide * c.gemm->lanes;
+  c.sums = situ__ceil_div(c.band * c.ld, c.widest) * c.widest;
+  c.offsets = rounded(c.depth, sizeof(int64_t));
+  /* Tiles read whole vectors past the last window. */
+  c.padded = rounded(g->channels * (c.band + c.reach) * c.ld + c.widest, c.elem);
+  const int64_t tasks = images * c.bands * c.splits;
+  const double cost = (double)(images * g->outputs) * (double)(g->out_height * g->out_width * c.depth) + 1;
+  const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));
+  *status = situ__slots_open(&c.slots, "conv", c.offsets + c.padded + rounded(c.split * c.sums, c.elem),
+                             situ__ceil_div(tasks, grain));
+  if (*status == SITU_OK) situ__parallel(tasks, grain, run_tasks, &c);
+  situ__slots_close(&c.slots);
+  return true;
+}
