@@ -119,25 +119,52 @@ static float dot_Q4_0(const unsigned char *b, int64_t count, const float *x, con
   return add_lanes(all) - 8 * excess;
 }
 
-/* Scales and minima of a block of Q4_K or Q5_K. */
-ALWAYS_INLINE void unpack_scales(const unsigned char *b, float *scale, float *minimum) {
-  const float d = load_half(b), least = load_half(b + 2);
-  UNROLL
-  for (int g = 0; g < 8; g++) {
-    scale[g] = d * (float)packed_scale(b + 4, g);
-    minimum[g] = least * (float)packed_minimum(b + 4, g);
-  }
+typedef unsigned char bytes_8 __attribute__((vector_size(8)));
+typedef int32_t ints_8 __attribute__((vector_size(32)));
+typedef float floats_8 __attribute__((vector_size(32)));
+
+/* The bytes of two words, in memory's order, times a factor. */
+ALWAYS_INLINE void scale_bytes(uint32_t first, uint32_t second, float factor, floats_8 *out) {
+  const uint32_t words[2] = { first, second };
+  bytes_8 byte;
+  memcpy(&byte, words, sizeof byte);
+#if defined(__AVX2__)
+  const ints_8 whole = (ints_8)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&byte));
+#else
+  const ints_8 whole = __builtin_convertvector(byte, ints_8);
+#endif
+  *out = factor * __builtin_convertvector(whole, floats_8);
+}
+
+/* Scales and minima of a block of Q4_K or Q5_K: packed_scale and packed_minimum of four groups at a time. */
+ALWAYS_INLINE void unpack_scales(const unsigned char *b, floats_8 *scale, floats_8 *minimum) {
+  const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, top = 0x30303030;
+  uint32_t word[3];
+  memcpy(word, b + 4, sizeof word);
+  scale_bytes(word[0] & six, (word[2] & four) | (word[0] >> 2 & top), load_half(b), scale);
+  scale_bytes(word[1] & six, (word[2] >> 4 & four) | (word[1] >> 2 & top), load_half(b + 2), minimum);
+}
+
+/* Adds the sums of a block's groups of x times their minima. Vectors are not passed by value: how depends on flags. */
+ALWAYS_INLINE void add_minima(const floats_8 *minimum, const float *sums, floats_8 *all) {
+  floats_8 group;
+  memcpy(&group, sums, sizeof group);
+  *all += *minimum * group;
+}
+ALWAYS_INLINE float add_eight(const floats_8 *v) {
+  float x[8];
+  memcpy(x, v, sizeof x);
+  return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
 }
 
 static float dot_Q4_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
   vec_f32 all = { 0 };
-  float least = 0;
+  floats_8 least = { 0 };
   for (int64_t i = 0; i < count; i++, b += 144, x += 256, sums += 8) {
     fetch_ahead(b, 144);
-    float scale[8], minimum[8];
-    unpack_scales(b, scale, minimum);
-    UNROLL
-    for (int g = 0; g < 8; g++) least += minimum[g] * sums[g];
+    floats_8 scale, minimum;
+    unpack_scales(b, &scale, &minimum);
+    add_minima(&minimum, sums, &least);
     UNROLL
     for (int g = 0; g < 8; g += 2) {
       vec_f32 low = { 0 }, high = { 0 };
@@ -151,19 +178,18 @@ static float dot_Q4_K(const unsigned char *b, int64_t count, const float *x, con
       all = F32(fma_vec)(broadcast_lanes(scale[g + 1]), high, all);
     }
   }
-  return add_lanes(all) - least;
+  return add_lanes(all) - add_eight(&least);
 }
 
 static float dot_Q5_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
   vec_f32 all = { 0 };
-  float least = 0;
+  floats_8 least = { 0 };
   for (int64_t i = 0; i < count; i++, b += 176, x += 256, sums += 8) {
     fetch_ahead(b, 176);
-    float scale[8], minimum[8];
+    floats_8 scale, minimum;
     picks_f32 fifth[STEPS]; /* bit 4: that of the current group */
-    unpack_scales(b, scale, minimum);
-    UNROLL
-    for (int g = 0; g < 8; g++) least += minimum[g] * sums[g];
+    unpack_scales(b, &scale, &minimum);
+    add_minima(&minimum, sums, &least);
     UNROLL
     for (int s = 0; s < STEPS; s++) fifth[s] = load_bytes(b + 16 + s * LANES) << 4;
     for (int g = 0; g < 8; g += 2) {
@@ -180,7 +206,7 @@ static float dot_Q5_K(const unsigned char *b, int64_t count, const float *x, con
       all = F32(fma_vec)(broadcast_lanes(scale[g + 1]), high, all);
     }
   }
-  return add_lanes(all) - least;
+  return add_lanes(all) - add_eight(&least);
 }
 
 /* Numbers j of the four groups of 32 of a half block that share their bytes. */
