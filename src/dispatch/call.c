@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "device/dry.h"
+#include "device/graph/graph.h"
 #include "dispatch/dispatch.h"
+#include "situ/sys/plain.h"
 
 /* ---- backward ---- */
 
@@ -467,6 +469,10 @@ bool situ_launch(const char *op, situ_device device, const situ_work *work) {
   /* Where a tensor is, a device is. A dry run shows meta tensors on the devices that they are meant for. */
   if ((situ__is_dry() || !has_operand(work)) && !situ__device_there(op, device)) return false;
   return situ__run(op, device, work) == SITU_OK;
+}
+bool situ_is_plain(void) {
+  return !situ__recording() && situ__forward_mode != SITU__FORWARD_ON && !situ__sampling && !situ__setting.autocast &&
+         !situ__is_dry() && !situ__graph_recording;
 }
 bool situ_device_has(situ_device device, situ_verb verb) { return situ__has_verb(device, verb); }
 

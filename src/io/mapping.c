@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/plain.h"
 
 struct situ__mapping {
   char *address;
@@ -48,5 +50,8 @@ static void release_mapping(void *payload) { situ__mapping_release(payload); }
 
 situ_tensor *situ__mapping_tensor(situ__mapping *m, int64_t offset, const situ_shape *shape, situ_dtype dtype) {
   atomic_fetch_add(&m->owners, 1);
-  return situ_from_blob(m->address + offset, *shape, NULL, release_mapping, m, &(situ_options){ .dtype = dtype });
+  situ_tensor *t =
+      situ_from_blob(m->address + offset, *shape, NULL, release_mapping, m, &(situ_options){ .dtype = dtype });
+  if (t) situ_desc(t)->storage->flags |= SITU_STORAGE_MAPPED;
+  return t;
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/problem.h"
+#include "program/derive.h"
 
 static const char op[] = "export_load";
 
@@ -57,7 +58,7 @@ static void use_value(int32_t *last, const situ__arg *a, int32_t node) {
     for (int32_t i = 0; i < a->count; i++) use_value(last, &a->list[i], node);
 }
 
-static int count_args(const situ__op_row *row) {
+int situ__op_row_args(const situ__op_row *row) {
   int count = *row->parameters != 0;
   for (const char *c = row->parameters; *c; c++) count += *c == ',';
   return count;
@@ -71,7 +72,7 @@ bool situ__program_find_last_uses(situ__program *p) {
   for (int32_t v = 0; fine && v < p->values; v++) last[v] = -1;
   for (int32_t n = 0; fine && n < p->nodes; n++) {
     const situ__program_node *node = &p->node[n];
-    for (int k = 0; k < count_args(node->row); k++) use_value(last, &node->arg[k], n);
+    for (int k = 0; k < situ__op_row_args(node->row); k++) use_value(last, &node->arg[k], n);
     for (int32_t i = 0; i < node->outs; i++)
       if (node->out[i] >= 0) last[node->out[i]] = n;
   }
@@ -89,7 +90,7 @@ bool situ__program_find_last_uses(situ__program *p) {
     if (last[v] >= 0) ((int32_t *)p->node[last[v]].last)[next[last[v]]++] = v;
   situ__free(last);
   situ__free(next);
-  return fine;
+  return fine && situ__program_find_lasting(p);
 }
 
 /* ---- what situ lacks ---- */

@@ -16,6 +16,8 @@ bool situ__program_add_value(situ__program *p, situ__value_kind kind, int32_t *o
 situ__program_node *situ__program_add_node(situ__program *p);
 /* Lists for each node the values that are not used after it. Returns false when memory runs out. */
 bool situ__program_find_last_uses(situ__program *p);
+/* Arguments of a row's calls. */
+int situ__op_row_args(const situ__op_row *row);
 
 /* The calls that a file has and situ lacks. */
 typedef struct situ__lacks {

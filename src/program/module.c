@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "program/derive.h"
 
 /* Each has a type of its own, a copy of one of those below, so that it prints as the class that the file names. */
 typedef struct part {
@@ -12,6 +13,7 @@ typedef struct part {
   situ_nn_type type;
   char name[64];
   situ__program *program; /* of the outermost; else NULL */
+  situ__derived *derived; /* of the outermost; NULL: it keeps nothing */
 } part;
 
 void situ__program_free(situ__program *program) {
@@ -26,10 +28,14 @@ void situ__program_free(situ__program *program) {
 }
 
 static situ_tree *program_call(situ_nn_module *self, const situ_tree *inputs) {
-  return situ__program_run(((part *)self)->program, self, inputs);
+  part *p = (part *)self;
+  return situ__program_run(p->program, self, p->derived, inputs);
 }
 
-static void release_part(situ_nn_module *self) { situ__program_free(((part *)self)->program); }
+static void release_part(situ_nn_module *self) {
+  situ__derived_free(((part *)self)->derived);
+  situ__program_free(((part *)self)->program);
+}
 
 static situ_status copy_part(situ_nn_module *copy, const situ_nn_module *self) {
   part *to = (part *)copy;
@@ -37,6 +43,7 @@ static situ_status copy_part(situ_nn_module *copy, const situ_nn_module *self) {
   copy->type = &to->type;
   to->type.name = to->name;
   if (to->program) __atomic_fetch_add(&to->program->owners, 1, __ATOMIC_RELAXED);
+  to->derived = to->program ? situ__derived_new() : NULL;
   return SITU_OK;
 }
 
@@ -67,7 +74,7 @@ situ_nn_module *situ__program_child(const char *name, bool training) {
 
 situ_nn_module *situ__program_module(situ__program *program, const char *name) {
   part *m = new_part(&program_type, name);
-  if (m) m->program = program;
+  if (m) m->program = program, m->derived = situ__derived_new();
   else situ__program_free(program);
   return m ? &m->base : NULL;
 }

@@ -3,10 +3,13 @@
 #ifndef SITU_PROGRAM_MODULE_H
 #define SITU_PROGRAM_MODULE_H
 
+#include "program/derive.h"
 #include "program/program.h"
 
-/* Runs the program with root's parameters and buffers. The caller frees the result; NULL after recording an error. */
-situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, const situ_tree *inputs);
+/* Runs the program with root's parameters and buffers, and with what root keeps (derived, may be NULL). The caller
+   frees the result; NULL after recording an error. */
+situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, situ__derived *derived,
+                             const situ_tree *inputs);
 /* Runs a node: gives its results to c->value. Returns false after recording an error. */
 bool situ__program_run_node(situ__op_call *c);
 

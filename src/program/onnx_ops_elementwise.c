@@ -203,6 +203,7 @@ static const situ__op_row rows[] = {
   { .target = "IsInf", .parameters = "t X, i detect_negative=1, i detect_positive=1", .inputs = 1, .run = run_isinf },
 
   { .target = "Cast",
+    .folds = true,
     .parameters = "t input, d to, i? saturate, s? round_mode(up|down|nearest)",
     .inputs = 1,
     .run = run_cast,

@@ -109,17 +109,39 @@ static situ_tensor *run_steps(const layer *l, int64_t d, bool reverse, situ_tens
   return situ_stack(out, (int)l->steps, 0);
 }
 
-/* One direction: x [L, N, in]. Sets *h and *c to the last states. */
-static situ_tensor *run_direction(const layer *l, int64_t d, bool reverse, situ_tensor *x, situ_tensor **h,
-                                  situ_tensor **c) {
-  situ_tensor *weight = reorder(l, situ_select(l->weight, 0, d)), *back = reorder(l, situ_select(l->recurrent, 0, d));
-  situ_tensor *bias = NULL, *bias_back = NULL;
+/* The weights of one direction in situ's order. */
+enum { WEIGHT, BACK, BIAS, BIAS_BACK, WEIGHTS };
+static bool arrange_weights(const layer *l, int64_t d, situ_tensor *out[WEIGHTS]) {
   const int64_t rows = l->gates * l->hidden;
+  out[WEIGHT] = reorder(l, situ_select(l->weight, 0, d));
+  out[BACK] = reorder(l, situ_select(l->recurrent, 0, d));
   if (l->bias) {
-    bias = reorder(l, situ_narrow(situ_select(l->bias, 0, d), 0, 0, rows));
-    bias_back = reorder(l, situ_narrow(situ_select(l->bias, 0, d), 0, rows, rows));
-    if (l->kind != GRU && l->plain) bias = situ_add(bias, bias_back);
+    out[BIAS] = reorder(l, situ_narrow(situ_select(l->bias, 0, d), 0, 0, rows));
+    out[BIAS_BACK] = reorder(l, situ_narrow(situ_select(l->bias, 0, d), 0, rows, rows));
+    if (l->kind != GRU && l->plain) out[BIAS] = situ_add(out[BIAS], out[BIAS_BACK]);
   }
+  return out[WEIGHT] && out[BACK] && (!l->bias || (out[BIAS] && out[BIAS_BACK]));
+}
+
+/* The same, kept for the next runs if they may be: then transposed in memory too, as the steps multiply with them. */
+static bool find_weights(const situ__op_call *c, const layer *l, int64_t d, situ_tensor *out[WEIGHTS]) {
+  situ_tensor **stash = c->stash ? c->stash + d * WEIGHTS : NULL;
+  if (stash && c->stashed) return memcpy(out, stash, WEIGHTS * sizeof *out), true;
+  if (!arrange_weights(l, d, out)) return false;
+  if (!stash) return true;
+  for (int k = WEIGHT; k <= BACK; k++) out[k] = situ_transpose(situ_contiguous(situ_transpose(out[k], 0, 1)), 0, 1);
+  for (int k = 0; k < WEIGHTS; k++)
+    if ((k <= BACK || out[k]) && !situ_set(&stash[k], out[k])) return false;
+  return true;
+}
+
+/* One direction: x [L, N, in]. Sets *h and *c to the last states. */
+static situ_tensor *run_direction(const situ__op_call *call, const layer *l, int64_t d, situ_tensor *x, situ_tensor **h,
+                                  situ_tensor **c) {
+  situ_tensor *all[WEIGHTS] = { NULL };
+  if (!find_weights(call, l, d, all)) return NULL;
+  situ_tensor *weight = all[WEIGHT], *back = all[BACK], *bias = all[BIAS], *bias_back = all[BIAS_BACK];
+  const bool reverse = d == 1 || *situ__arg_text(call, DIRECTION) == 'r';
   const situ_options o = { .dtype = situ_dtype_of(x), .device = situ_device_of(x) };
   const situ_shape state = SITU_SHAPE(situ_size(x, 1), l->hidden);
   *h = l->h ? situ_select(l->h, 0, d) : situ_zeros(state, &o);
@@ -181,7 +203,7 @@ static situ_tensor *run_layer(situ__op_call *c, layer *l) {
   if (!choose_activations(c, l)) return NULL;
   if (!l->plain && l->steps > SITU__LIST_MAX) return situ__call_refuse(c, "has more than 1024 steps");
   for (int64_t d = 0; d < l->directions; d++)
-    if (!(y[d] = run_direction(l, d, d == 1 || *direction == 'r', x, &h[d], &cell_state[d]))) return NULL;
+    if (!(y[d] = run_direction(c, l, d, x, &h[d], &cell_state[d]))) return NULL;
   situ_tensor *all = situ_stack(y, (int)l->directions, batch_first ? 2 : 1);
   if (batch_first) all = situ_transpose(all, 0, 1);
   if (wants(c, 1)) c->also[0] = situ_stack(h, (int)l->directions, batch_first ? 1 : 0);
@@ -206,16 +228,18 @@ static situ_tensor *run_lstm(situ__op_call *c) {
   "i? hidden_size"
 
 static const situ__op_row rows[] = {
-  { .target = "RNN", .parameters = LAYER, .inputs = 6, .results = 2, .lacks = lacks, .run = run_rnn },
+  { .target = "RNN", .parameters = LAYER, .inputs = 6, .stash = B, .results = 2, .lacks = lacks, .run = run_rnn },
   { .target = "GRU",
     .parameters = LAYER ", i linear_before_reset=0",
     .inputs = 6,
+    .stash = B,
     .results = 2,
     .lacks = lacks,
     .run = run_gru },
   { .target = "LSTM",
     .parameters = LAYER ", i input_forget=0",
     .inputs = 8,
+    .stash = B,
     .results = 3,
     .lacks = lstm_lacks,
     .run = run_lstm },

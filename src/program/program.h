@@ -72,6 +72,8 @@ typedef struct situ__op_row {
   int since; /* ONNX: the first opset that it is for */
   /* ONNX: why situ lacks a call with these attributes; NULL: it does not. */
   const char *(*lacks)(const situ__op_call *call);
+  bool folds;  /* its results are kept while all that they are computed of stays as it is (derive.h) */
+  int stash;   /* the call keeps what it makes of so many arguments after the first (situ__op_call.stash); 0: nothing */
   bool shapes; /* ONNX: it belongs to the arithmetic of shapes, which stays on the host (onnx_graph.c) */
 } situ__op_row;
 enum { SITU__RESULTS_LIST = -1, SITU__RESULTS_NONE = -2 };
@@ -114,6 +116,8 @@ typedef struct situ__program_node {
   bool counts;        /* it counts batches in a buffer: skipped unless its module is training */
   const char *module; /* path of the module that it was in; "" for the outermost */
   const char *site;   /* "model.py:12 in forward"; "": unknown */
+  bool lasting;       /* its results depend on parts of the module and constants alone */
+  int32_t stash;      /* number of its stash in the program, from 1 on; 0: none */
   bool host;          /* its results are on the host, whatever the module's device */
 } situ__program_node;
 
@@ -185,6 +189,10 @@ typedef struct situ__program {
     int32_t from, to;
   } * write;
   int32_t writes;
+  const int32_t *kept; /* values of lasting nodes that others use */
+  int32_t kepts;
+  const int32_t *source; /* parts, by number, that lasting nodes and stashes depend on */
+  int32_t sources, stashes;
 } situ__program;
 
 /* A module that runs the program, in construction (situ_nn_done ends it). Takes over the program. NULL on error. */
@@ -203,7 +211,12 @@ struct situ__op_call {
   situ_tensor *self;  /* stands for the first argument, unless NULL */
   situ_tensor **also; /* gets the second and later results: capacity node->outs - 1 */
   bool dry;           /* only shapes are wanted: tensors are on meta */
+  /* What the call made of its lasting arguments in an earlier run: stashed; else, if not NULL, what it makes may be put
+     there (situ_set), for the next runs. Nothing else of a run may be. */
+  situ_tensor **stash;
+  bool stashed;
 };
+enum { SITU__STASH = 8 };
 
 /* Arguments by their place in the row's parameters. */
 bool situ__arg_given(const situ__op_call *c, int k); /* false: None */

@@ -185,17 +185,22 @@ bool situ__program_run_node(situ__op_call *c) {
   return situ_scope_end(&scope) == SITU_OK && kept;
 }
 
-static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__value *value) {
+static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__deriving *kept, situ__value *value) {
   const bool clean = situ_error() == SITU_OK;
   for (int i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
-    situ__op_call c = { .node = n, .arg = n->arg, .value = value, .root = root };
-    if (!situ__program_run_node(&c)) {
+    situ__op_call c = {
+      .node = n, .arg = n->arg, .value = value, .root = root, .stash = situ__stash_of(kept, n), .stashed = kept->hit
+    };
+    if (kept->hit && n->lasting) {
+      /* its results are there, or only other such nodes use them */
+    } else if (!situ__program_run_node(&c)) {
       if (clean)
         situ__error_add("  in %s%s, %s of %s%s%s", *n->module ? n->module : "the outermost module",
                         n->no_grad ? " (no_grad)" : "", n->row->target, p->path, *n->site ? ", from " : "", n->site);
       return false;
     }
+    if (kept->derived && !kept->hit && n->lasting) situ__deriving_note(kept, n, value);
     for (int k = 0; k < n->lasts; k++) situ_drop(&value[n->last[k]].tensor);
   }
   return true;
@@ -240,13 +245,19 @@ static situ_tree *build(const situ__program *p, int32_t *at, const situ__value *
   return tree;
 }
 
-situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, const situ_tree *inputs) {
+situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, situ__derived *derived,
+                             const situ_tree *inputs) {
   situ__value *value = situ__calloc((size_t)p->values + 1, sizeof *value);
   if (!value) return situ__no_memory(op, (size_t)p->values * sizeof *value), NULL;
   int32_t at = 0;
   situ_tree *out = NULL;
-  if (read_inputs(p, inputs, value) && read_parts(p, root, value) && run_nodes(p, root, value) && write_back(p, value))
-    out = build(p, &at, value);
+  if (read_inputs(p, inputs, value) && read_parts(p, root, value)) {
+    situ__deriving kept;
+    situ__deriving_begin(&kept, p, derived, value);
+    const bool good = run_nodes(p, root, &kept, value) && write_back(p, value);
+    if (good) out = build(p, &at, value);
+    situ__deriving_end(&kept, root, good);
+  }
   for (int i = 0; i < p->values; i++) situ_drop(&value[i].tensor);
   situ__free(value);
   return out;

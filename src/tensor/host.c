@@ -7,6 +7,7 @@
 #include "device/dry.h"
 #include "tensor/tensor.h"
 #include "situ/sys/shape.h"
+#include "situ/sys/plain.h"
 
 static bool check_size(const char *op, const situ_view_desc *v, size_t bytes) {
   size_t need = (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype);
@@ -263,6 +264,8 @@ void *situ_data_ptr(situ_tensor *t) {
      written already are not touched: other threads may read them. */
   if (flags & SITU_STORAGE_UNWRITTEN)
     (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  if (!(flags & SITU_STORAGE_EXPOSED))
+    (void)__atomic_or_fetch(&t->view.storage->flags, SITU_STORAGE_EXPOSED, __ATOMIC_RELAXED);
   char *data = t->view.storage->data;
   return data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL;
 }

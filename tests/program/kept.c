@@ -1,0 +1,149 @@
+/* What a program keeps of its parameters is never stale: after each way in which a parameter changes, a run that keeps
+   gives what a run that records gives, which computes everything anew.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "situ/situ.h"
+
+enum { NUMBERS = 4096 };
+
+static situ_nn_module *program;
+static situ_tree *inputs;
+
+static void path_of(char path[1024], const char *file) {
+  const char *root = getenv("SITU_TEST_ROOT");
+  (void)snprintf(path, 1024, "%.900s/program/data/%s", root ? root : ".", file);
+}
+
+/* Values of the first result, and how many; at most NUMBERS. */
+static int64_t run(bool records, float *out) {
+  situ_scope scope;
+  if (records) situ_scope_begin(&scope);
+  else situ_scope_begin_no_grad(&scope);
+  situ_tree *results = situ_nn_call(program, inputs);
+  assert_non_null(results);
+  situ_tensor *y = situ_tree_tensor_at(results, 0);
+  const int64_t count = situ_numel(y);
+  assert_in_range(count, 1, NUMBERS);
+  assert_int_equal(situ_copy_to_host(y, out, (size_t)count * sizeof *out), SITU_OK);
+  situ_tree_free(results);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  return count;
+}
+
+static double furthest(const float *a, const float *b, int64_t count) {
+  double most = 0;
+  for (int64_t i = 0; i < count; i++) most = fmax(most, fabs((double)a[i] - (double)b[i]));
+  return most;
+}
+
+/* Runs keep, and again use, what a run that records computes anew; it differs from `before`, if that is given. */
+static void check_runs(float *before) {
+  static float wanted[NUMBERS], got[NUMBERS];
+  const int64_t count = run(true, wanted);
+  for (int k = 0; k < 3; k++) {
+    assert_int_equal(run(false, got), count);
+    assert_true(furthest(wanted, got, count) < 1e-5);
+  }
+  if (before) assert_true(furthest(wanted, before, count) > 1e-3);
+  if (before) memcpy(before, wanted, (size_t)count * sizeof *before);
+}
+
+static int load_program(void **state) {
+  char path[1024];
+  (void)state;
+  path_of(path, "lstm.onnx");
+  program = situ_export_load(path, NULL);
+  if (!program && strstr(situ_error_message(), "without SITU_ONNX")) return situ_error_clear(), 0;
+  path_of(path, "lstm.safetensors");
+  situ_tree *all = situ_load(path, NULL);
+  inputs = situ_tree_section(all, "in.0");
+  situ_tree_free(all);
+  return program && inputs ? 0 : 1;
+}
+
+static int free_program(void **state) {
+  (void)state;
+  situ_tree_free(inputs);
+  situ_nn_free(program);
+  return 0;
+}
+
+/* Each parameter times `factor`, as a state dict of copies. */
+static situ_tree *scaled_state(double factor) {
+  situ_tree *own = situ_nn_state_dict(program), *scaled = situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(own); i++) {
+    situ_tensor *t = situ_tree_tensor_at(own, i);
+    situ_tensor *copy = situ_dtype_is_floating(situ_dtype_of(t)) ? situ_mul_scalar(t, factor) : situ_clone(t);
+    scaled = situ_tree_put(scaled, situ_tree_key(own, i), situ_tree_tensor(copy));
+  }
+  situ_tree_free(own);
+  return scaled;
+}
+
+static void never_stale(void **state) {
+  static float before[NUMBERS];
+  situ_scope scope;
+  (void)state;
+  if (!program) skip();
+  situ_scope_begin_no_grad(&scope);
+  check_runs(NULL);
+  run(false, before);
+  /* twice by a state dict: its memory may be taken over */
+  for (int k = 0; k < 2; k++) {
+    situ_tree *other = scaled_state(0.7);
+    assert_int_equal(situ_nn_load_state_dict(program, other, NULL), SITU_OK);
+    situ_tree_free(other);
+    check_runs(before);
+  }
+  situ_tree *own = situ_nn_state_dict(program);
+  /* in place */
+  for (int64_t i = 0; i < situ_tree_count(own); i++)
+    if (situ_dtype_is_floating(situ_dtype_of(situ_tree_tensor_at(own, i))))
+      assert_non_null(situ_mul_scalar_(situ_tree_tensor_at(own, i), 1.6));
+  check_runs(before);
+  /* through addresses, which nothing counts: also by a later write */
+  for (int k = 0; k < 2; k++) {
+    for (int64_t i = 0; i < situ_tree_count(own); i++) {
+      situ_tensor *t = situ_tree_tensor_at(own, i);
+      float *values = situ_dtype_of(t) == SITU_F32 ? situ_data_ptr(t) : NULL;
+      for (int64_t n = 0; values && n < situ_numel(t); n++) values[n] *= -0.8F;
+    }
+    check_runs(before);
+  }
+  situ_tree_free(own);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
+/* Gradients still reach the weights that runs without recording keep. */
+static void gradients_flow(void **state) {
+  situ_scope scope;
+  (void)state;
+  if (!program) skip();
+  check_runs(NULL);
+  situ_scope_begin(&scope);
+  situ_tree *results = situ_nn_call(program, inputs);
+  assert_int_equal(situ_backward(situ_sum(situ_tree_tensor_at(results, 0), NULL), NULL), SITU_OK);
+  situ_tree *own = situ_nn_state_dict(program);
+  int with = 0;
+  for (int64_t i = 0; i < situ_tree_count(own); i++) with += situ_grad(situ_tree_tensor_at(own, i)) != NULL;
+  assert_true(with >= 6);
+  situ_tree_free(own);
+  situ_tree_free(results);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { cmocka_unit_test(never_stale), cmocka_unit_test(gradients_flow) };
+  return cmocka_run_group_tests(tests, load_program, free_program);
+}
