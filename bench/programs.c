@@ -1,7 +1,11 @@
 /* Programs that bench/torch/programs.py has beside onnxruntime: programs MODEL INPUT.npy... Inputs are in the program's
    order. Each line of input is a number of calls; the answer is the processor time of one, in seconds. The line "save"
-   writes the results to out.0.npy, out.1.npy, ...
+   writes the results to out.0.npy, out.1.npy, ... With --load MODEL it prints the processor time of loading, in
+   seconds, and by how many KiB the peak of memory grew.
    SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <sys/resource.h>
+
 #include "support/measure.h"
 
 static situ_status save_result(const char *path, situ_tensor *t, void *payload) {
@@ -36,8 +40,25 @@ static double time_calls(situ_nn_module *program, const situ_tree *in, int calls
   return (processor_seconds() - began) / calls;
 }
 
+static int64_t peak_kib(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss : 0;
+}
+
+static int time_loading(const char *path) {
+  const int64_t before = peak_kib();
+  const double began = processor_seconds();
+  situ_nn_module *m = situ_export_load(path, &(situ_load_options){ .map = true });
+  const double seconds = processor_seconds() - began;
+  need(m ? SITU_OK : situ_error());
+  printf("%.9g %" PRId64 "\n", seconds, peak_kib() - before);
+  situ_nn_free(m);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   char line[64];
+  if (argc == 3 && strcmp(argv[1], "--load") == 0) return time_loading(argv[2]);
   if (argc < 2) return fprintf(stderr, "usage: programs MODEL INPUT.npy...\n"), 2;
   situ_nn_module *program = situ_nn_eval(situ_export_load(argv[1], &(situ_load_options){ .map = true }));
   need(situ_error());

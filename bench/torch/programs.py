@@ -1,4 +1,5 @@
-# ONNX programs beside onnxruntime, one thread, f32, taking turns. Processor time, medians of the rounds.
+# ONNX programs beside onnxruntime, one thread, f32, taking turns. Processor time, medians of the rounds. Loading: the
+# processor time and the growth of the peak of resident memory of one process that loads the model (situ maps it).
 # Usage: programs.py LIBSITU.SO [ROUNDS [NAME...]]     (bench/programs is looked for beside the library)
 # SPDX-License-Identifier: MIT
 import json
@@ -110,10 +111,39 @@ def time_runtime(session, feed, calls):
     return (time.process_time() - began) / calls
 
 
+LOAD_RUNTIME = """
+import resource, sys, time
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = options.inter_op_num_threads = 1
+before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def compare_loading(name, path):
+    """Seconds and KiB of a process that loads the model, for both."""
+    environment = dict(os.environ, SITU_NUM_THREADS="1")
+    commands = {"onnxruntime": [sys.executable, "-c", LOAD_RUNTIME, path], "situ": [program, "--load", path]}
+    seen = {who: [] for who in commands}
+    for _ in range(5):
+        for who, command in commands.items():
+            seconds, kib = subprocess.run(command, env=environment, capture_output=True, text=True).stdout.split()
+            seen[who].append((float(seconds), int(kib)))
+    middle = {who: [statistics.median(s[k] for s in seen[who]) for k in (0, 1)] for who in seen}
+    print(f"{name:10} loading     " + "   ".join(f"{who} {1e3 * t:8.1f} ms, {kib / 1024:7.1f} MiB"
+                                                 for who, (t, kib) in middle.items()), flush=True)
+    print(json.dumps({"loading": name, **{who: {"seconds": t, "kib": kib} for who, (t, kib) in middle.items()}}),
+          flush=True)
+
+
 def compare(name, make, inputs, batch, directory):
     path = os.path.join(directory, "model.onnx")
     export(make, inputs, path)
     np.save(os.path.join(directory, "in.npy"), inputs.numpy())
+    if batch == 1:
+        compare_loading(name, path)
     session = open_runtime(path)
     feed = {session.get_inputs()[0].name: inputs.numpy()}
     situ = Situ(path, directory, ["in.npy"])
