@@ -34,10 +34,9 @@ static bool check_agreement(const situ_move_plan *m, const situ_move_unit *u, co
   return false;
 }
 
-/* True for most storages: their single handle is the only owner, so no other thread can create a second one. */
-static bool has_one_handle(const situ_storage *s) {
-  return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1 && s->handles;
-}
+/* True for most storages: the tensor that the caller has is their only owner. The list of handles is not read, which
+   another thread may change: a fix is tried beside its calls of the same module. */
+static bool has_one_handle(const situ_storage *s) { return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1; }
 
 static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype,
                      situ_move_reason reason) {
@@ -81,7 +80,9 @@ typedef struct along {
 } along;
 static bool add_follower(situ_storage *s, void *payload) {
   const along *a = payload;
-  return add_along(a->m, a->i, s, s->handles, SITU_MOVE_FOLLOWER);
+  const bool good = add_along(a->m, a->i, s, situ__handles_begin(s), SITU_MOVE_FOLLOWER);
+  situ__handles_end(s);
+  return good;
 }
 
 /* Scans unit i's handles: counts them, checks their dtype, adds their gradients. */
