@@ -216,8 +216,9 @@ static inline void pass_blocks_on(const situ_call *c) {
       c->out[k]->view.storage->flags |= c->in[0]->view.storage->flags & SITU_STORAGE_BLOCKS;
 }
 
+/* The indices of a pool are as large as its result, and mostly for its backward alone: they stay row-major. */
 situ_tensor *situ__result_new(const situ_call *c, int k) {
-  if (c->like == &c->view) {
+  if (c->like == &c->view && !(k && c->op->flags & SITU_OP_ROWS)) {
     const situ_shape first = situ__shape(&c->view);
     if (situ_shape_equal(&c->shape[k], &first))
       return situ__tensor_strided(c->op->name, &c->view, c->dtype[k], c->device);

@@ -21,6 +21,7 @@ typedef struct plan {
   const situ__row_kernels *kernels;
   int64_t batch, channels, inner, pieces, piece; /* piece: the part of the batch that is summed at once */
   int64_t weights, group; /* number of weights, which repeat; adjacent channels of one mean and variance */
+  int64_t repeat;         /* with S == 1: rows that are normalised in one call, each by its own copy of the vectors */
   char *mean, *rstd, *factor, *shift, *c;
   char *sums; /* [pieces][sum, dot][channels] */
 } plan;
@@ -77,19 +78,29 @@ static void normalise(const plan *p, int64_t first, int64_t count, int64_t chann
   (void)payload;
 }
 
-/* Unit: one batch item and one channel, or all channels if S == 1. */
+/* Unit: one batch item and one channel, or all channels of `repeat` items if S == 1. */
 static void normalise_units(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   for (int64_t u = begin; u < end; u++) {
-    if (p->inner == 1) each_run(p, u, 0, p->channels, normalise, NULL);
-    else each_run(p, u / p->channels, u % p->channels, 1, normalise, NULL);
+    const int64_t n = u * p->repeat, items = situ__min_i64(p->repeat, p->batch - n);
+    if (p->inner != 1) each_run(p, u / p->channels, u % p->channels, 1, normalise, NULL);
+    else if (p->repeat == 1) each_run(p, n, 0, p->channels, normalise, NULL);
+    else normalise(p, n * p->channels, items * p->channels, 0, NULL);
   }
 }
 
+static void repeat_vectors(const plan *p) {
+  const size_t row = (size_t)p->channels * p->size;
+  char *const vector[] = { p->mean, p->factor, p->shift, p->c };
+  for (int64_t i = 1; i < p->repeat; i++)
+    for (int k = 0; k < 4; k++) memcpy(vector[k] + (size_t)i * row, vector[k], row);
+}
+
 static void write_all(plan *p) {
-  int64_t length = p->inner == 1 ? p->channels : p->inner;
   if (!p->x->numel) return;
-  situ__parallel(p->x->numel / length, situ__max_i64(1, GRAIN / length), normalise_units, p);
+  repeat_vectors(p);
+  const int64_t length = p->inner == 1 ? p->channels * p->repeat : p->inner;
+  situ__parallel(situ__ceil_div(p->x->numel, length), situ__max_i64(1, GRAIN / length), normalise_units, p);
 }
 
 /* Computes the mean and the sum of squared deviations of each group, into p->c and p->rstd. */
@@ -228,7 +239,9 @@ static situ_status begin(plan *p, const situ_work *work, const char *op, bool ba
 }
 
 static situ_status take_vectors(plan *p, const char *op) {
-  const size_t row = (size_t)p->channels * p->size;
+  const int64_t fit = p->inner == 1 ? SITU__FOLD_BLOCK / situ__max_i64(1, p->channels) : 1;
+  p->repeat = situ__max_i64(1, situ__min_i64(fit, p->batch));
+  const size_t row = (size_t)(p->channels * p->repeat) * p->size;
   char *memory = situ__calloc(5, row);
   if (!memory) return situ__no_memory(op, 5 * row);
   p->mean = memory, p->rstd = memory + row, p->factor = memory + 2 * row, p->shift = memory + 3 * row,
