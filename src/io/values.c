@@ -8,6 +8,7 @@
 #include "io/crc32c.h"
 #include "situ/ops.h"
 #include "situ/sys/shape.h"
+#include "situ/sys/plain.h"
 
 /* Bytes per read or write: the piece is still in the cache when its checksum is computed. */
 #define PIECE ((size_t)256 << 10)
@@ -37,6 +38,11 @@ static bool check_sum(const situ__source *source, const char *name, uint32_t sum
   return !wanted || sum == *wanted || bad_values(source, name, "does not match its checksum: the file is damaged");
 }
 
+void situ__values_hide(situ_tensor *t) {
+  const situ_view_desc *d = situ_desc(t);
+  if (d) (void)__atomic_and_fetch(&d->storage->flags, ~SITU_STORAGE_EXPOSED, __ATOMIC_RELAXED);
+}
+
 /* A tensor on the host with the values at an offset; *sum (NULL: none) goes on over them. */
 static situ_tensor *read_part(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
                               situ_dtype dtype, uint32_t *sum) {
@@ -50,6 +56,7 @@ static situ_tensor *read_part(const situ__source *source, const char *name, int6
       return NULL;
     if (sum) *sum = situ__crc32c(*sum, data + at, piece);
   }
+  situ__values_hide(t);
   return check_bools(source, name, data, bytes, dtype) ? t : NULL;
 }
 

@@ -33,4 +33,7 @@ situ_status situ__values_write(situ__replace *r, const void *data, size_t bytes,
 /* Ends the replacement of the file, and sets options->replaced if it is given. */
 situ_status situ__values_end(situ__replace *r, const situ_save_options *options);
 
+/* Ends the filling of a new tensor whose address (situ_data_ptr) the library alone has. */
+void situ__values_hide(situ_tensor *t);
+
 #endif

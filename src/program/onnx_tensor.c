@@ -10,6 +10,7 @@
 #include "base/problem.h"
 #include "base/size.h"
 #include "io/header.h"
+#include "io/values.h"
 #include "program/onnx.h"
 
 /* ---- dtypes ---- */
@@ -228,6 +229,7 @@ static situ_tensor *load_typed(situ__onnx *f, const situ__onnx_tensor *t, situ_d
     return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' of %lld values, whose shape or dtype needs others",
                           t->name, (long long)count),
            NULL;
+  situ__values_hide(out);
   return device.kind == SITU_DEVICE_DEFAULT ? out : situ_to(out, device);
 }
 
