@@ -4,7 +4,8 @@
    seconds, and by how many KiB the peak of memory grew.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
-#include <sys/resource.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "support/measure.h"
 
@@ -40,9 +41,15 @@ static double time_calls(situ_nn_module *program, const situ_tree *in, int calls
   return (processor_seconds() - began) / calls;
 }
 
+/* The peak of this program's own resident memory; getrusage's includes that of the process it was started by. */
 static int64_t peak_kib(void) {
-  struct rusage usage;
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss : 0;
+  char line[128];
+  int64_t kib = 0;
+  FILE *status = fopen("/proc/self/status", "r");
+  while (status && fgets(line, sizeof line, status))
+    if (strncmp(line, "VmHWM:", 6) == 0) kib = strtoll(line + 6, NULL, 10);
+  if (status) (void)fclose(status);
+  return kib;
 }
 
 static int time_loading(const char *path) {

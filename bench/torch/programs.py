@@ -112,13 +112,15 @@ def time_runtime(session, feed, calls):
 
 
 LOAD_RUNTIME = """
-import resource, sys, time
+import sys, time
 import onnxruntime
+def peak():
+    return [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
-before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+before, began = peak(), time.process_time()
 onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
-print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(time.process_time() - began, peak() - before)
 """
 
 
