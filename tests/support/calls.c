@@ -54,10 +54,12 @@ static situ_tensor *scores_of(situ_tensor *query, situ_tensor *key) {
   situ_tensor *scores = situ_matmul(query, situ_transpose(key, -2, -1));
   return situ_dtype_is_floating(situ_dtype_of(query)) ? situ_tanh(scores) : scores;
 }
-/* A query sees the keys before its own: the first none. */
-static situ_tensor *earlier(situ_tensor *query, situ_tensor *key) {
-  const situ_options like = { .dtype = SITU_BOOL, .device = situ_device_of(query) };
-  return situ_tril(situ_ones(SITU_SHAPE(situ_size(query, -2), situ_size(key, -2)), &like), -1);
+/* The first query sees no key, the others all. Where one saw a single key, the true gradient of its score is 0, and that
+   of a fused backward in 16 bits is the rounding of its result. */
+static situ_tensor *all_but_first(situ_tensor *query) {
+  const situ_options like = { .dtype = SITU_I64, .device = situ_device_of(query) };
+  situ_tensor *rows = situ_arange(0, (double)situ_size(query, -2), 1, &like);
+  return situ_unsqueeze(situ_gt_scalar(rows, 0), -1);
 }
 
 /* A name, the op of the table, operands (parity_shape has the letters), how near its results and its gradients must
@@ -362,7 +364,7 @@ static situ_tensor *earlier(situ_tensor *query, situ_tensor *key) {
                                       &(situ_attention_options){ .attn_mask = scores_of(t[0], t[1]) }))                \
   _(attention_masked, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS,                                              \
     situ_scaled_dot_product_attention(t[0], t[1], t[2],                                                                \
-                                      &(situ_attention_options){ .attn_mask = earlier(t[0], t[1]) }))                  \
+                                      &(situ_attention_options){ .attn_mask = all_but_first(t[0]) }))                  \
   _(rnn_layer, rnn_layer, "mhr", CHAIN, CELLS, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                         \
   _(lstm_layer, lstm_layer, "GHrr", CHAIN, CELLS,                                                                      \
     situ_lstm_layer(t[0], damped(t[1]), NULL, t[2], t[3], &(situ_recurrent_options){ .c_n = also }))                   \
