@@ -235,19 +235,34 @@ static bool fused_back(situ_grad_call *g, situ_tensor *up, bool *done) {
   return !*done || situ_launch(g->op->name, g->device, &work);
 }
 
+/* Scores as forward masks them: -Inf where a query does not see the key. */
+static situ_tensor *mask_scores(const attention_params *p, situ_tensor *scores, situ_tensor *mask) {
+  if (p->causal) {
+    const situ_shape square = SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1));
+    mask = situ_tril(situ_ones(square, &(situ_options){ .dtype = SITU_BOOL, .device = situ_device_of(scores) }), 0);
+  }
+  if (!mask) return scores;
+  if (situ_dtype_of(mask) == SITU_BOOL) return situ_masked_fill(scores, situ_logical_not(mask), -INFINITY);
+  return situ_add(scores, situ_to_dtype(mask, situ_dtype_of(scores)));
+}
+
+/* softmax(scale q k^T + mask) by public calls. */
+static situ_tensor *weights_by_calls(const attention_params *p, situ_tensor *const *in) {
+  situ_tensor *scores = situ_mul_scalar(situ_matmul(in[QUERY], situ_transpose(in[KEY], -2, -1)), p->scale);
+  if (!(scores = mask_scores(p, scores, in[MASK]))) return NULL;
+  if (!in[MASK]) return situ_softmax(scores, -1);
+  situ_tensor *most = situ_amax(scores, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
+  situ_tensor *blind = situ_eq_scalar(most, -INFINITY); /* a query that sees no key gets 0 */
+  return situ_masked_fill(situ_softmax(situ_masked_fill(scores, blind, 0), -1), blind, 0);
+}
+
 /* The weights, recomputed if forward kept only logsumexp and the device offers no fused backward for it. */
 static situ_tensor *weights_of(const situ_grad_call *g) {
-  const attention_params *p = g->params;
   if (g->out[WEIGHTS]) return g->out[WEIGHTS];
   const situ_dtype wide = scores_dtype(g->dtype[QUERY]);
   situ_tensor *q = situ_to_dtype(g->in[QUERY], wide), *k = situ_to_dtype(g->in[KEY], wide);
-  situ_tensor *scores = situ_mul_scalar(situ_matmul(q, situ_transpose(k, -2, -1)), p->scale);
-  if (p->causal && scores)
-    scores =
-        situ_add(scores, situ_triu(situ_full(SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1)), -INFINITY,
-                                             &(situ_options){ .dtype = situ_dtype_of(scores), .device = g->device }),
-                                   1));
-  return situ_to_dtype(situ_softmax(scores, -1), g->dtype[QUERY]);
+  situ_tensor *const in[] = { [QUERY] = q, [KEY] = k, [MASK] = g->in[MASK] };
+  return q && k ? situ_to_dtype(weights_by_calls(g->params, in), g->dtype[QUERY]) : NULL;
 }
 
 static bool backward(situ_grad_call *g) {
@@ -272,27 +287,6 @@ static bool backward(situ_grad_call *g) {
 }
 
 /* ---- derivatives by recorded calls, and in forward mode ---- */
-
-/* Scores as forward masks them: -Inf where a query does not see the key. */
-static situ_tensor *mask_scores(const attention_params *p, situ_tensor *scores, situ_tensor *mask) {
-  if (p->causal) {
-    const situ_shape square = SITU_SHAPE(situ_size(scores, -2), situ_size(scores, -1));
-    mask = situ_tril(situ_ones(square, &(situ_options){ .dtype = SITU_BOOL, .device = situ_device_of(scores) }), 0);
-  }
-  if (!mask) return scores;
-  if (situ_dtype_of(mask) == SITU_BOOL) return situ_masked_fill(scores, situ_logical_not(mask), -INFINITY);
-  return situ_add(scores, situ_to_dtype(mask, situ_dtype_of(scores)));
-}
-
-/* softmax(scale q k^T + mask) by public calls. */
-static situ_tensor *weights_by_calls(const attention_params *p, situ_tensor *const *in) {
-  situ_tensor *scores = situ_mul_scalar(situ_matmul(in[QUERY], situ_transpose(in[KEY], -2, -1)), p->scale);
-  if (!(scores = mask_scores(p, scores, in[MASK]))) return NULL;
-  if (!in[MASK]) return situ_softmax(scores, -1);
-  situ_tensor *most = situ_amax(scores, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
-  situ_tensor *blind = situ_eq_scalar(most, -INFINITY); /* a query that sees no key gets 0 */
-  return situ_masked_fill(situ_softmax(situ_masked_fill(scores, blind, 0), -1), blind, 0);
-}
 
 /* Dropout's factor of each weight, which forward drew; NULL after recording an error. */
 static situ_tensor *dropped(const attention_params *p, const situ_tensor *weights) {
