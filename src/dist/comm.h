@@ -79,6 +79,11 @@ static inline bool situ__comm_given(const char *op, const situ_comm *c) {
 }
 static inline bool situ__comm_is_pair(situ_comm_op op) { return op == SITU_COMM_SEND || op == SITU_COMM_RECEIVE; }
 
+/* `total` things are divided among ranks: the first one of a rank; that of rank `size` is the total. */
+static inline int64_t situ__dist_first(int64_t total, int rank, int size) {
+  return total / size * rank + total % size * rank / size;
+}
+
 /* ---- headers (header.c) ---- */
 
 enum { SITU__COMM_MAGIC = 0x53430001 };

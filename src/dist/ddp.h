@@ -70,10 +70,6 @@ int64_t situ__dist_split(int64_t lo, int64_t hi);
 int situ__dist_cover(int64_t total, int64_t from, int64_t to, int64_t (*nodes)[2]);
 /* Whether [lo, mid) and [mid, hi) are the two halves of a node. */
 bool situ__dist_are_siblings(int64_t total, int64_t lo, int64_t mid, int64_t hi);
-/* The first micro-batch of a rank; that of rank `size` is the total. */
-static inline int64_t situ__dist_first(int64_t total, int rank, int size) {
-  return total / size * rank + total % size * rank / size;
-}
 
 /* ---- buckets (bucket.c) ---- */
 

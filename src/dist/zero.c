@@ -23,9 +23,6 @@ static int64_t all_elements(const situ_tree *parameters) {
   return total;
 }
 
-/* The first of rank's elements. */
-static int64_t first_of(int64_t total, int rank, int size) { return total / size * rank + total % size * rank / size; }
-
 static bool can_divide(const situ_dist_zero *z, situ_dist_make_optim make) {
   const char *rule = make == situ_optim_adafactor ? "Adafactor"
                      : make == situ_optim_muon    ? "Muon"
@@ -65,7 +62,7 @@ static bool divide(situ_dist_zero *z) {
   for (int64_t i = 0; i < count; i++) {
     const int64_t end = at + situ_numel(situ_tree_tensor_at(z->parameters, i)), begin = at;
     while (at < end) {
-      const int64_t limit = first_of(total, rank + 1, z->comm->size), to = limit < end ? limit : end;
+      const int64_t limit = situ__dist_first(total, rank + 1, z->comm->size), to = limit < end ? limit : end;
       if (!add_part(z, (situ__zero_part){ i, at - begin, to - at, rank, own++, NULL })) return false;
       if ((at = to) == limit) rank++, own = 0;
     }
@@ -183,9 +180,7 @@ situ_status situ_dist_zero_step(situ_dist_zero *zero) {
     situ_comm_abort(zero->comm, situ_error_message());
     return situ_error();
   }
-  SITU_TRY(exchange(zero));
-  zero->step++;
-  return SITU_OK;
+  return exchange(zero);
 }
 
 situ_status situ_dist_zero_zero_grad(situ_dist_zero *zero) {

@@ -22,7 +22,6 @@ struct situ_dist_zero {
   situ_optim *optim;     /* over this rank's parts */
   situ__zero_part *parts;
   int64_t part_count;
-  int64_t step; /* finished so far */
 };
 
 static inline bool situ__zero_given(const char *op, const situ_dist_zero *z) {
