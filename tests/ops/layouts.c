@@ -2,36 +2,15 @@
    row-major ones.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
-#include <string.h>
-
-#include "situ/sys/op.h"
-#include "situ_config.h"
 #include "support/parity.h"
-
-/* What only the CPU computes, by a library that this build may lack. */
-static bool is_missing(const parity_row *row) {
-#ifdef SITU_HAVE_LAPACK
-  return (void)row, false;
-#else
-  return !strncmp(row->op, "linalg_", 7);
-#endif
-}
-
-static bool is_whole(const char *name) {
-  const situ_op *const *ops;
-  const size_t count = situ_op_table(&ops);
-  for (size_t k = 0; k < count; k++)
-    if (!strcmp(ops[k]->name, name)) return ops[k]->operand[0].accept && !(ops[k]->operand[0].accept & SITU_FLOATING);
-  return false;
-}
 
 static void the_order_of_memory_changes_no_value(void **state) {
   (void)state;
   int failed = 0, done = 0;
   for (size_t k = 0; k < parity_row_count; k++) {
     const parity_row *row = &parity_rows[k];
-    if (is_missing(row)) continue;
-    const int shapes = parity_layouts(row, test_device(), is_whole(row->op) ? SITU_I64 : SITU_F32);
+    if (parity_is_missing(row)) continue;
+    const int shapes = parity_layouts(row, test_device(), parity_is_whole(row) ? SITU_I64 : SITU_F32);
     failed += shapes < 0;
     done += shapes > 0;
     if (test_device().kind == SITU_CPU) failed += parity_layouts(row, test_device(), SITU_BF16) < 0;

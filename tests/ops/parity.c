@@ -6,7 +6,6 @@
 
 #include "situ/sys/op.h"
 #include "situ/policy.h"
-#include "situ_config.h"
 #include "support/parity.h"
 
 static void every_op_is_called(void **state) {
@@ -21,15 +20,6 @@ static void every_op_is_called(void **state) {
   assert_int_equal(missing, 0);
 }
 
-/* True for an op of whole numbers only. */
-static bool is_whole(const char *name) {
-  const situ_op *const *ops;
-  const size_t count = situ_op_table(&ops);
-  for (size_t k = 0; k < count; k++)
-    if (!strcmp(ops[k]->name, name)) return ops[k]->operand[0].accept && !(ops[k]->operand[0].accept & SITU_FLOATING);
-  return false;
-}
-
 /* Every dtype; but where that takes long (test_is_slow), f32 and every sixth other dtype (OpenCL: every tenth), not the
    same ones as the next row has, and of those others every second shape, as on sim:0, which computes by the cpu's kernels.
    `./run test --all` tries all. */
@@ -39,17 +29,8 @@ static unsigned dtypes_of(size_t row) {
   const unsigned every = test_device().kind == SITU_OPENCL ? 10 : 6;
   for (unsigned t = SITU_BOOL; t < SITU_DTYPES; t++)
     if (all || (row + t) % every == 0) dtypes |= 1u << t;
-  if (is_whole(parity_rows[row].op)) dtypes |= 1u << SITU_I64;
+  if (parity_is_whole(&parity_rows[row])) dtypes |= 1u << SITU_I64;
   return dtypes;
-}
-
-/* What only the CPU computes, by a library that this build may lack. */
-static bool is_missing(const parity_row *row) {
-#ifdef SITU_HAVE_LAPACK
-  return (void)row, false;
-#else
-  return !strncmp(row->op, "linalg_", 7);
-#endif
 }
 
 static void every_call_gives_what_the_host_gives(void **state) {
@@ -59,7 +40,8 @@ static void every_call_gives_what_the_host_gives(void **state) {
   situ_setting before;
   situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY });
   for (size_t k = 0; k < parity_row_count; k++)
-    if (!is_missing(&parity_rows[k])) failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k), fewer) < 20;
+    if (!parity_is_missing(&parity_rows[k]))
+      failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k), fewer) < 20;
   assert_int_equal(failed, 0);
 }
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "situ/sys/op.h"
+#include "situ_config.h"
 #include "support/gold.h"
 
 /* The tolerances: |got - want| <= ulps * ulp(want) + (steps * u + kept * v) * scale. u is the roundoff of the arithmetic
@@ -19,6 +21,23 @@ static const struct tolerance {
   [SAME] = { 0, 0, 0 },   [MATH] = { 8, 1, 0 },         [TAIL] = { 8, 1, 4 },       [SUMS] = { 2, 1, 64 },
   [CHAIN] = { 8, 2, 64 }, [CELLS] = { 8, 2, 64, 0.25 }, [BLOCKS] = { 8, 2, 64, 1 },
 };
+
+bool parity_is_missing(const parity_row *row) {
+#ifdef SITU_HAVE_LAPACK
+  return (void)row, false;
+#else
+  return !strncmp(row->op, "linalg_", 7);
+#endif
+}
+
+bool parity_is_whole(const parity_row *row) {
+  const situ_op *const *ops;
+  const size_t count = situ_op_table(&ops);
+  for (size_t k = 0; k < count; k++)
+    if (!strcmp(ops[k]->name, row->op))
+      return ops[k]->operand[0].accept && !(ops[k]->operand[0].accept & SITU_FLOATING);
+  return false;
+}
 
 /* ---- operands ------------------------------------------------------------------------------- */
 

@@ -6,6 +6,11 @@
 #include "support/calls.h"
 #include "support/test.h"
 
+/* Whether only the CPU computes the row's op, by a library that this build lacks. */
+bool parity_is_missing(const parity_row *row);
+/* Whether the row's op takes whole numbers only. */
+bool parity_is_whole(const parity_row *row);
+
 /* Runs a row for every shape and each of these dtypes (bits), on the host and twice on the device. fewer: every second
    shape of dtypes but f32 and i64. Prints what it found.
    Returns how many shapes were computed (of the dtype that had most), -1 if anything differs. */
