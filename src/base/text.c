@@ -100,3 +100,9 @@ const char *situ__bytes_text(uint64_t bytes, char out[SITU__BYTES_TEXT]) {
   (void)snprintf(out, SITU__BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
   return out;
 }
+
+void situ__bytes_texts(uint64_t one, uint64_t other, char out[2][SITU__BYTES_TEXT]) {
+  if (strcmp(situ__bytes_text(one, out[0]), situ__bytes_text(other, out[1])) != 0 || one == other) return;
+  (void)snprintf(out[0], SITU__BYTES_TEXT, "%llu B", (unsigned long long)one);
+  (void)snprintf(out[1], SITU__BYTES_TEXT, "%llu B", (unsigned long long)other);
+}

@@ -20,8 +20,10 @@ void situ__text_json_string(situ__text *text, const char *utf8);
 void situ__text_free(situ__text *text);
 
 /* Writes "1.5 MiB" or "12 B"; returns out. */
-enum { SITU__BYTES_TEXT = 16 };
+enum { SITU__BYTES_TEXT = 24 };
 const char *situ__bytes_text(uint64_t bytes, char out[SITU__BYTES_TEXT]);
+/* The same for two amounts that a message compares: whole bytes if they would read alike otherwise. */
+void situ__bytes_texts(uint64_t one, uint64_t other, char out[2][SITU__BYTES_TEXT]);
 /* Copies the text to a caller's buffer as snprintf does, and frees it. Returns its full length, -1 after a failed
    allocation. */
 int64_t situ__text_give(situ__text *text, char *buffer, size_t size);

@@ -208,12 +208,12 @@ static bool check_dtypes(const situ_move_plan *m, situ_device device) {
 }
 
 static bool refuse_memory(const situ_move_plan *m, const situ__demand *n) {
-  char name[SITU_DEVICE_NAME_MAX], text[3][SITU__BYTES_TEXT];
+  char name[SITU_DEVICE_NAME_MAX], text[2][SITU__BYTES_TEXT], total[SITU__BYTES_TEXT];
   situ_device_properties has = { 0 };
   if (situ_device_info(n->device, &has) != SITU_OK) return false;
-  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved",
-             situ__bytes_text(n->peak, text[0]), situ_device_name(n->device, name),
-             situ__bytes_text(n->available, text[1]), situ__bytes_text(has.memory_total, text[2]));
+  situ__bytes_texts(n->peak, n->available, text);
+  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved", text[0],
+             situ_device_name(n->device, name), text[1], situ__bytes_text(has.memory_total, total));
   return false;
 }
 

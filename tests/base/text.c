@@ -60,6 +60,23 @@ static void json(void **state) {
   situ__text_free(&text);
 }
 
+/* Two amounts of which one is too large for the other never read alike. */
+static void amounts(void **state) {
+  (void)state;
+  char text[2][SITU__BYTES_TEXT];
+  situ__bytes_texts(3 << 20, 1536, text);
+  assert_string_equal(text[0], "3.0 MiB");
+  assert_string_equal(text[1], "1.5 KiB");
+  situ__bytes_texts(17835008, 17825792, text);
+  assert_string_equal(text[0], "17835008 B");
+  assert_string_equal(text[1], "17825792 B");
+  situ__bytes_texts(UINT64_MAX, UINT64_MAX - 1, text);
+  assert_string_equal(text[0], "18446744073709551615 B");
+  assert_string_equal(text[1], "18446744073709551614 B");
+  situ__bytes_texts(1 << 20, 1 << 20, text);
+  assert_string_equal(text[0], "1.0 MiB");
+}
+
 static void failure_is_remembered(void **state) {
   (void)state;
   situ__text text = { 0 };
@@ -132,6 +149,7 @@ int main(void) {
     cmocka_unit_test(long_pieces),
     cmocka_unit_test(dims),
     cmocka_unit_test(json),
+    cmocka_unit_test(amounts),
     cmocka_unit_test(failure_is_remembered),
   };
   return cmocka_run_group_tests_name("base/text", tests, NULL, NULL);

@@ -132,12 +132,12 @@ static void fits(situ__preflight *p) {
   for (int64_t i = 0; i < p->report.load_count; i++) {
     const situ_place_load *load = &p->report.loads[i];
     situ_device_properties has = { 0 };
-    char text[256], name[SITU_DEVICE_NAME_MAX], total[SITU__BYTES_TEXT], peak[SITU__BYTES_TEXT];
+    char text[256], name[SITU_DEVICE_NAME_MAX], amount[2][SITU__BYTES_TEXT];
     if (load->device.kind == SITU_META || situ_device_info(load->device, &has) != SITU_OK) continue;
     if (!has.memory_total || load->peak <= has.memory_total) continue;
+    situ__bytes_texts(has.memory_total, load->peak, amount);
     (void)snprintf(text, sizeof text, "%s has %s of memory, and the peak of this run is %s",
-                   situ_device_name(load->device, name), situ__bytes_text(has.memory_total, total),
-                   situ__bytes_text(load->peak, peak));
+                   situ_device_name(load->device, name), amount[0], amount[1]);
     situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .status = SITU_E_NOMEM, .text = text });
   }
 }
