@@ -132,6 +132,12 @@ typedef long long I64;
 typedef unsigned long long U64;
 typedef unsigned int U32;
 typedef int I32;
+/* CUDA's hypot is infinite where the larger operand is the largest number, and the smaller one too small to count. */
+template <class Real> DEVICE Real hypot_to_the_end(Real a, Real b) {
+  const Real more = fabs(a) > fabs(b) ? fabs(a) : fabs(b), less = fabs(a) > fabs(b) ? fabs(b) : fabs(a);
+  return less < more * (Real)0x1p-27 ? more : hypot(a, b);
+}
+#define hypot(a, b) hypot_to_the_end(a, b)
 #else
 #include "vector_math.h"
 #include <stdint.h>

@@ -35,14 +35,16 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static convolved got;
 
-/* Forward, back to the data, and back to the weight: by cuDNN each. */
+/* Forward, back to the data, and back to the weight: by cuDNN each. The real library may lack an engine that keeps the
+   sums of 16-bit gradients of the data f32 until a bias is added. */
 static void by_cudnn(const convolution *c, situ_dtype dtype) {
   cuda_double *d = cuda_double_state();
+  const long fewest = d->beside && c->transposed && c->bias && dtype < SITU_F32 ? 2 : 3;
   d->solved = 0;
   CHECK(convolve_on(c, "cuda:0", dtype, &got) == SITU_OK);
   same_as_cpu(c, dtype, &got);
   if (d->solved != 3) (void)fprintf(stderr, "%s, dtype %d: %ld\n", c->name, dtype, d->solved);
-  CHECK(d->solved == 3);
+  CHECK(d->solved >= fewest && d->solved <= 3);
 }
 
 static void by_own_kernels(const convolution *c, situ_dtype dtype) {
@@ -141,7 +143,7 @@ static void asked_once_body(void *payload) {
   const cuda_double *d = cuda_double_state();
   by_cudnn(&kinds[1], SITU_F32);
   const long lists = d->lists, described = d->described;
-  CHECK(lists == 3);
+  CHECK(lists == 4); /* no engine of the best takes the weight's gradient without workspace */
   for (int k = 0; k < 5; k++) {
     by_cudnn(&kinds[1], SITU_F32);
     CHECK(d->lists == lists && d->described == described);
@@ -160,7 +162,7 @@ static void bounded_body(void *payload) {
     if (k % 50 == 49) same_as_cpu(&c, SITU_F32, &got);
     if (d->described > most) most = d->described;
   }
-  CHECK(d->lists == 600);
+  CHECK(d->lists == 800);
   CHECK(most < 256 * 12);
 }
 IN_CHILD(bounded)

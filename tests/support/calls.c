@@ -288,7 +288,7 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(matmul, matmul, "mM", SUMS, SUMS, situ_matmul(t[0], t[1]))                                                         \
   _(mm, mm, "rR", SUMS, SUMS, situ_mm(t[0], t[1]))                                                                     \
   _(bmm, bmm, "mM", SUMS, SUMS, situ_bmm(t[0], t[1]))                                                                  \
-  _(mv, mv, "rv", SUMS, SUMS, situ_mv(t[0], t[1]))                                                                     \
+  _(mv, mv, "rv", PRODUCTS, SUMS, situ_mv(t[0], t[1]))                                                                 \
   _(dot, dot, "vv", SUMS, SUMS, situ_dot(t[0], t[1]))                                                                  \
   _(addmm, addmm, "arR", SUMS, SUMS, situ_addmm(t[0], t[1], t[2], &(situ_addmm_options){ .beta = 0.5, .alpha = 2 }))   \
   _(baddbmm, baddbmm, "AmM", SUMS, SUMS, situ_baddbmm(t[0], t[1], t[2], NULL))                                         \

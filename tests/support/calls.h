@@ -8,7 +8,18 @@
 #include "situ/ops.h"
 
 /* How far a device may be from the host; docs/numerics.md has the same table with the reasons. */
-typedef enum parity_class { SAME, MATH, TAIL, SUMS, CHAIN, CELLS, BLOCKS, NO_GRAD, PARITY_CLASSES } parity_class;
+typedef enum parity_class {
+  SAME,
+  MATH,
+  TAIL,
+  SUMS,
+  PRODUCTS,
+  CHAIN,
+  CELLS,
+  BLOCKS,
+  NO_GRAD,
+  PARITY_CLASSES
+} parity_class;
 
 enum { PARITY_OPERANDS = 5 };
 

@@ -19,7 +19,7 @@ static const struct tolerance {
   double steps, kept;
 } tolerances[PARITY_CLASSES] = {
   [SAME] = { 0, 0, 0 },   [MATH] = { 8, 1, 0 },         [TAIL] = { 8, 1, 4 },       [SUMS] = { 2, 1, 64 },
-  [CHAIN] = { 8, 2, 64 }, [CELLS] = { 8, 2, 64, 0.25 }, [BLOCKS] = { 8, 2, 64, 1 },
+  [CHAIN] = { 8, 2, 64 }, [CELLS] = { 8, 2, 64, 0.25 }, [BLOCKS] = { 8, 2, 64, 1 }, [PRODUCTS] = { 2, 1, 256 },
 };
 
 bool parity_is_missing(const parity_row *row) {

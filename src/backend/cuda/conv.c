@@ -5,6 +5,9 @@
 /* A convolution's tensors by their uids. BETWEEN is y before the bias is added; it is not in memory. */
 enum { X, W, Y, BIAS, BETWEEN };
 
+/* What becomes of a convolution's sums (more): they are the result; the bias is added first; they stay f32. */
+enum { PLAIN, WITH_BIAS, WIDE };
+
 /* Descriptor and attributes of a pass. cuDNN names operands by their role in the forward pass, as this does. */
 typedef struct pass {
   cudnnBackendDescriptorType_t type;
@@ -86,10 +89,13 @@ static void describe(situ__dnn_graph *g, const situ__dnn_problem *p) {
   const double factors[] = { 1, 0 };
   const float narrow[] = { 1, 0 };
   cudnnBackendDescriptor_t window = describe_window(g, p), between, tensor[3];
-  for (int k = X; k <= Y; k++)
-    tensor[k] = situ__dnn_describe(g, k, situ__dnn_type(dtype), &p->of[k], p->aligned[k], SITU__DNN_THERE);
+  for (int k = X; k <= Y; k++) {
+    const cudnnDataType_t type = k == of->result && p->more == WIDE ? CUDNN_DATA_FLOAT : situ__dnn_type(dtype);
+    tensor[k] = situ__dnn_describe(g, k, type, &p->of[k], p->aligned[k], SITU__DNN_THERE);
+  }
   between = tensor[of->result];
-  if (p->more) between = situ__dnn_describe(g, BETWEEN, CUDNN_DATA_FLOAT, &p->of[of->result], 4, SITU__DNN_NOWHERE);
+  if (p->more == WITH_BIAS)
+    between = situ__dnn_describe(g, BETWEEN, CUDNN_DATA_FLOAT, &p->of[of->result], 4, SITU__DNN_NOWHERE);
   cudnnBackendDescriptor_t o = situ__dnn_make(g, of->type);
   const cudnnBackendAttributeType_t factor = wide ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
   situ__dnn_set(g, o, of->alpha, factor, 1, wide ? (const void *)&factors[0] : &narrow[0]);
@@ -97,7 +103,7 @@ static void describe(situ__dnn_graph *g, const situ__dnn_problem *p) {
   situ__dnn_refer(g, o, of->window, window);
   for (int k = X; k <= Y; k++) situ__dnn_refer(g, o, of->operand[k], k == of->result ? between : tensor[k]);
   situ__dnn_operation(g, o);
-  if (p->more) add_bias(g, p, between, tensor[of->result]);
+  if (p->more == WITH_BIAS) add_bias(g, p, between, tensor[of->result]);
 }
 
 /* ---- the problem ----------------------------------------------------------------------------- */
@@ -140,38 +146,72 @@ static bool set_problem(convolution *c, const situ_work *work) {
   return good;
 }
 
-/* Adds the bias in a separate kernel, if no engine fuses it. */
-static situ_status lay_on(situ__cuda_device *d, const convolution *c) {
-  situ_view_desc y = *c->of[passes[c->pass].result], bias = *c->of[BIAS];
-  bias.ndim = 4, bias.numel = y.numel, bias.contiguous = false;
-  for (int k = 0; k < 4; k++) bias.size[k] = y.size[k], bias.stride[k] = k == 1;
+/* y = a + bias, in y's dtype. */
+static situ_status add(const situ__cuda_device *d, situ_view_desc *a, situ_view_desc bias, situ_view_desc *y) {
+  bias.ndim = 4, bias.numel = y->numel, bias.contiguous = false;
+  for (int k = 0; k < 4; k++) bias.size[k] = y->size[k], bias.stride[k] = k == 1;
   return situ__lower_binary(d->target.index, &(situ_work){ .verb = SITU_VERB_BINARY,
                                                            .op = SITU_BINARY_add,
-                                                           .compute = (situ_dtype)y.dtype,
+                                                           .compute = (situ_dtype)y->dtype,
                                                            .ins = 2,
                                                            .outs = 1,
-                                                           .in = { &y, &bias },
-                                                           .out = { &y } });
+                                                           .in = { a, &bias },
+                                                           .out = { y } });
 }
 
-static situ_status solve(situ__cuda_device *d, convolution *c, bool bias, bool *done) {
+/* to = from, in to's dtype. */
+static situ_status convert(const situ__cuda_device *d, const situ_view_desc *from, situ_view_desc *to) {
+  return situ__lower_copy(
+      d->target.index,
+      &(situ_work){ .verb = SITU_VERB_COPY, .compute = SITU_F32, .ins = 1, .outs = 1, .in = { from }, .out = { to } });
+}
+
+static situ_status solve(situ__cuda_device *d, convolution *c, uint8_t more, void *result, bool *done) {
   static const int64_t uid[] = { X, W, Y, BIAS };
+  const int to = passes[c->pass].result;
   void *data[4];
   for (int k = X; k <= BIAS; k++) data[k] = c->of[k] ? situ__cuda_address(c->of[k]) : NULL;
-  c->problem.more = bias;
-  c->problem.aligned[BIAS] = bias ? alignment(c->of[BIAS]) : 0;
+  data[to] = result;
+  situ__dnn_problem p = c->problem;
+  p.more = more;
+  p.aligned[BIAS] = more == WITH_BIAS ? alignment(c->of[BIAS]) : 0;
+  if (more == WIDE) p.aligned[to] = 4;
   situ_status status;
-  situ__dnn_plan *plan = situ__dnn_find(d, "conv", &c->problem, describe, &status);
-  return plan ? situ__dnn_run(d, "conv", plan, bias ? 4 : 3, uid, data, done) : status;
+  situ__dnn_plan *plan = situ__dnn_find(d, "conv", &p, describe, &status);
+  return plan ? situ__dnn_run(d, "conv", plan, more == WITH_BIAS ? 4 : 3, uid, data, done) : status;
+}
+
+/* Where no engine adds the bias: sums of 16-bit operands stay f32 until it is added, as they would otherwise be rounded
+   twice. */
+static situ_status solve_wide(situ__cuda_device *d, convolution *c, bool *done) {
+  const int index = d->target.index;
+  situ_view_desc y = *c->of[passes[c->pass].result];
+  const int64_t channels = y.size[1];
+  float *sums = situ__lower_scratch(index, "conv", (size_t)(y.numel + channels) * sizeof *sums);
+  if (!sums) return d->lost ? SITU_E_LOST : SITU_E_NOMEM;
+  situ_storage memory[2];
+  situ_view_desc bias = situ__lower_scratch_view(&memory[1], sums + y.numel, SITU_F32, channels), wide = y;
+  wide.storage = situ__lower_scratch_view(&memory[0], sums, SITU_F32, y.numel).storage;
+  wide.dtype = SITU_F32, wide.offset = 0;
+  situ_status status = solve(d, c, WIDE, sums, done);
+  if (status == SITU_OK && *done) status = convert(d, c->of[BIAS], &bias);
+  if (status == SITU_OK && *done) status = add(d, &wide, bias, &wide);
+  if (status == SITU_OK && *done) status = convert(d, &wide, &y);
+  situ__targets.release(index, sums);
+  return status;
 }
 
 static situ_status convolve(situ__cuda_device *d, convolution *c, bool *done) {
+  situ_view_desc y = *c->of[passes[c->pass].result];
+  void *result = situ__cuda_address(&y);
+  const situ_view_desc *bias = c->of[BIAS];
   situ_status status = SITU_OK;
-  if (c->of[BIAS] && c->problem.dtype != SITU_F64) /* no engine fuses the bias for f64 */
-    status = solve(d, c, true, done);
+  if (bias && c->problem.dtype != SITU_F64) /* no engine adds the bias for f64 */
+    status = solve(d, c, WITH_BIAS, result, done);
   if (status != SITU_OK || *done) return status;
-  status = solve(d, c, false, done);
-  return status == SITU_OK && *done && c->of[BIAS] ? lay_on(d, c) : status;
+  if (bias && c->problem.dtype < SITU_F32) return solve_wide(d, c, done);
+  status = solve(d, c, PLAIN, result, done);
+  return status == SITU_OK && *done && bias ? add(d, &y, *bias, &y) : status;
 }
 
 bool situ__cuda_convolve(situ__target *target, const situ_work *work, situ_status *status) {

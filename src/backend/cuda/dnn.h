@@ -63,7 +63,7 @@ typedef struct situ__dnn_problem {
   situ__dnn_tensor of[4];
   int64_t window[6];
   uint8_t kind, dtype, precision; /* kind: a situ_conv_pass, or one of attention */
-  bool more;                      /* a bias is added; for attention: it is causal */
+  uint8_t more;                   /* what comes after a convolution (conv.c); for attention: it is causal */
   uint8_t aligned[4];             /* the power of 2 that addresses are multiples of */
 } situ__dnn_problem;
 

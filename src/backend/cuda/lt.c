@@ -162,7 +162,13 @@ static cublasStatus_t describe(situ__lt_plan *plan, const situ__lt_places *at, c
 static cublasStatus_t prefer(const situ__lt *lt, const situ__lt_plan *plan, cublasLtMatmulPreference_t preference,
                              const char **call) {
   const uint64_t bytes = lt->bytes;
+  /* Sums that are split among groups stay f32 until they are whole. By default their parts may be rounded to the
+     result's dtype; and before an epilogue the whole is (seen with CUDA 13.0 on Hopper). */
+  const bool rounds = plan->problem.dtype < SITU_F32 && plan->problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  const uint32_t reduction = rounds ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   TRY(MatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+  TRY(MatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction,
+      sizeof reduction);
   static const cublasLtMatmulPreferenceAttributes_t alignment[] = { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                                                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,

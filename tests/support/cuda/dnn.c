@@ -233,22 +233,26 @@ __attribute__((constructor)) static void opened(void) { cuda_double_state()->orp
 
 /* ---- engines --------------------------------------------------------------------------------- */
 
-/* What the heuristics list, best first. The first four must not be taken (the fourth: not for f32), the next two cannot. */
+/* What the heuristics list, best first. The first four must not be taken (the fourth: not for f32), the next two cannot. The
+   eighth does not say that it loses bits of f32 in gradients of weights, as one of cuDNN 9.14 does not: only its
+   workspace tells. */
 typedef struct engine {
   int note; /* -1: none */
   bool spoiled, refused;
   int64_t bytes;
+  bool loses;
 } engine;
 static const engine engines[] = {
-  { CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, true, false, 0 },
-  { CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, true, false, 0 },
-  { CUDNN_NUMERICAL_NOTE_WINOGRAD, true, false, 0 },
-  { CUDNN_NUMERICAL_NOTE_TYPE_COUNT, true, false, 0 }, /* of a later library */
-  { -1, true, true, 0 },
-  { -1, true, false, (int64_t)4 << 30 },
-  { CUDNN_NUMERICAL_NOTE_TENSOR_CORE, false, false, 1024 },
-  { CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP, false, false, 4096 },
-  { -1, false, false, 0 },
+  { .note = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, .spoiled = true },
+  { .note = CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, .spoiled = true },
+  { .note = CUDNN_NUMERICAL_NOTE_WINOGRAD, .spoiled = true },
+  { .note = CUDNN_NUMERICAL_NOTE_TYPE_COUNT, .spoiled = true }, /* of a later library */
+  { .note = -1, .spoiled = true, .refused = true },
+  { .note = -1, .spoiled = true, .bytes = (int64_t)4 << 30 },
+  { .note = CUDNN_NUMERICAL_NOTE_TENSOR_CORE, .bytes = 1024 },
+  { .note = -1, .bytes = 2048, .loses = true },
+  { .note = CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP, .bytes = 4096 },
+  { .note = -1 },
 };
 enum { ENGINES = sizeof engines / sizeof *engines, FALLBACK = ENGINES - 1 };
 
@@ -262,12 +266,23 @@ static bool is_f64(const dnn_descriptor *graph) {
   return false;
 }
 
+static bool is_weight(const dnn_descriptor *graph) {
+  return dnn_reference(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0)->type == T(OPERATION_CONVOLUTION_BACKWARD_FILTER);
+}
+
+/* A bias after the gradient of the data, for which the library has no engine. */
+static bool is_data_and_bias(const dnn_descriptor *graph) {
+  const dnn_descriptor *first = dnn_reference(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0);
+  return first->type == T(OPERATION_CONVOLUTION_BACKWARD_DATA) &&
+         dnn_reference(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 1);
+}
+
 /* f64 has none but the fallback. */
 static int64_t list(const dnn_descriptor *asked, int *first) {
   const dnn_descriptor *graph = dnn_reference(asked, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
   const int mode = *(const int *)(const void *)dnn_attribute_of(asked, CUDNN_ATTR_ENGINEHEUR_MODE)->data;
   *first = mode == CUDNN_HEUR_MODE_FALLBACK ? FALLBACK : 0;
-  if (cuda_double_state()->no_engines) return 0;
+  if (cuda_double_state()->no_engines || is_data_and_bias(graph)) return 0;
   return mode == CUDNN_HEUR_MODE_FALLBACK ? 1 : is_f64(graph) ? 3 : FALLBACK;
 }
 
@@ -364,8 +379,9 @@ API cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescript
   if (!graph || bad || (e->bytes && !beside && (!room || room->device != handle->device)))
     return end(CUDNN_STATUS_BAD_PARAM);
   if (!dnn_known(graph)) return end(dnn_steps_execute(handle, graph, with, !beside && e->spoiled));
-  return end(
-      dnn_execute(handle, graph, with, !beside && e->note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE, !beside && e->spoiled));
+  return end(dnn_execute(handle, graph, with,
+                         !beside && ((e->loses && is_weight(graph)) || e->note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE),
+                         !beside && e->spoiled));
 }
 
 API cudnnStatus_t cudnnCreate(cudnnHandle_t *out) {

@@ -55,13 +55,13 @@ typedef struct layout {
 
 typedef struct preference {
   uint64_t bytes;
-  uint32_t aligned[4];
+  uint32_t aligned[4], reduction;
 } preference;
 
 /* What an algorithm was chosen for. */
 typedef struct way {
   uint64_t hash, bytes;
-  uint32_t aligned[4], bias_aligned;
+  uint32_t aligned[4], bias_aligned, reduction;
 } way;
 _Static_assert(sizeof(way) <= sizeof(cublasLtMatmulAlgo_t), "it is kept there");
 
@@ -148,7 +148,7 @@ API cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *ou
   preference *p = NULL;
   cublasStatus_t status = create(__func__, sizeof *p, (void **)&p);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
-  *p = (preference){ .aligned = { 256, 256, 256, 256 } };
+  *p = (preference){ .aligned = { 256, 256, 256, 256 }, .reduction = CUBLASLT_REDUCTION_SCHEME_MASK };
   *out = (cublasLtMatmulPreference_t)(void *)p;
   return status;
 }
@@ -161,6 +161,7 @@ API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference
   preference *p = (void *)object;
   const attribute all[] = {
     { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &p->bytes, sizeof p->bytes },
+    { CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &p->reduction, sizeof p->reduction },
     { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &p->aligned[0], sizeof(uint32_t) },
     { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &p->aligned[1], sizeof(uint32_t) },
     { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &p->aligned[2], sizeof(uint32_t) },
@@ -192,9 +193,10 @@ static void sum_right(const operation *o, const layout *b, const void *in) {
   }
 }
 
+/* GELU's tanh is the hardware's, of 11 bits or so. */
 static double activated(const operation *o, double x) {
   if (o->epilogue & CUBLASLT_EPILOGUE_GELU)
-    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    return 0.5 * x * (1 + number_without(tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)), 9));
   return (o->epilogue & CUBLASLT_EPILOGUE_RELU) && x < 0 ? 0 : x;
 }
 
@@ -204,29 +206,55 @@ typedef struct product {
   const void *in[3];
   void *out;
   double alpha, beta;
+  uint32_t reduction;
 } product;
+
+/* at: row, column, item of a batch. */
+static double term_of(const product *p, const int64_t *at, int64_t k) {
+  const layout *a = &p->l[A], *b = &p->l[B];
+  const int64_t at_a = p->o.turned[0] == CUBLAS_OP_T ? k + at[0] * a->ld : at[0] + k * a->ld,
+                at_b = p->o.turned[1] == CUBLAS_OP_T ? at[1] + k * b->ld : k + at[1] * b->ld;
+  return factor(p->o.compute, number_load(a->type, p->in[A], at[2] * a->apart + at_a)) *
+         factor(p->o.compute, number_load(b->type, p->in[B], at[2] * b->apart + at_b));
+}
+
+static double rounded(cudaDataType type, double value) {
+  double kept[1];
+  number_store(type, kept, 0, value);
+  return number_load(type, kept, 0);
+}
+
+/* The sum of a product's terms. Long ones are split if that is allowed; parts that are not to stay in the compute type are
+   rounded to the result's, as is the whole where an epilogue follows. */
+static double sum_of(const product *p, const int64_t *at, int64_t depth) {
+  enum { SPLIT = 16 };
+  const cudaDataType type = p->l[D].type;
+  const bool wide = p->o.compute == CUBLAS_COMPUTE_64F, split = !wide && p->reduction && depth > SPLIT;
+  float narrow[2] = { 0 };
+  double sum = 0;
+  for (int64_t k = 0; k < depth; k++) {
+    const double one = term_of(p, at, k);
+    sum += one;
+    narrow[split && k >= depth / 2] += (float)one;
+  }
+  if (wide) return sum;
+  if (!split) return (double)narrow[0];
+  if (p->reduction & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE))
+    return rounded(type, (double)narrow[0]) + rounded(type, (double)narrow[1]);
+  const double whole = (double)(narrow[0] + narrow[1]);
+  return p->o.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? whole : rounded(type, whole);
+}
 
 static void multiply(const void *payload) {
   const product *p = payload;
   const layout *d = &p->l[D];
-  const bool turn_a = p->o.turned[0] == CUBLAS_OP_T, turn_b = p->o.turned[1] == CUBLAS_OP_T;
-  const int64_t depth = (int64_t)(turn_a ? p->l[A].rows : p->l[A].columns);
+  const layout *a = &p->l[A];
+  const int64_t depth = (int64_t)(p->o.turned[0] == CUBLAS_OP_T ? a->rows : a->columns);
   const int64_t many = (int64_t)(d->rows * d->columns) * d->batch;
   for (int64_t item = 0; item < many; item++) {
     const int64_t r = item % (int64_t)d->rows, c = item / (int64_t)d->rows % (int64_t)d->columns,
                   one = item / (int64_t)(d->rows * d->columns);
-    float narrow = 0;
-    double sum = 0;
-    for (int64_t k = 0; k < depth; k++) {
-      const int64_t at_a = turn_a ? k + r * p->l[A].ld : r + k * p->l[A].ld,
-                    at_b = turn_b ? c + k * p->l[B].ld : k + c * p->l[B].ld;
-      const double a = number_load(p->l[A].type, p->in[A], one * p->l[A].apart + at_a),
-                   b = number_load(p->l[B].type, p->in[B], one * p->l[B].apart + at_b);
-      const double term = factor(p->o.compute, a) * factor(p->o.compute, b);
-      sum += term;
-      narrow += (float)term;
-    }
-    if (p->o.compute != CUBLAS_COMPUTE_64F) sum = (double)narrow;
+    double sum = sum_of(p, (const int64_t[]){ r, c, one }, depth);
     sum *= p->alpha;
     if (p->beta != 0) sum += p->beta * number_load(p->l[C].type, p->in[C], one * p->l[C].apart + r + c * p->l[C].ld);
     if (p->o.epilogue & CUBLASLT_EPILOGUE_BIAS) sum += number_load(d->type, p->o.bias, r);
@@ -293,6 +321,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cubla
     return end(CUBLAS_STATUS_SUCCESS); /* and no way: somebody has to meet that */
   way found = { .hash = hash_of(o, l), .bytes = p->bytes < 1 << 20 ? 0 : 1 << 20 };
   memcpy(found.aligned, p->aligned, sizeof found.aligned);
+  found.reduction = p->reduction;
   found.bias_aligned = has_vector(o) ? alignment_of(o->bias) : 0;
   memset(out, 0, sizeof *out);
   memcpy(&out->algo, &found, sizeof found);
@@ -334,7 +363,7 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
     good =
         on(device, o->kept, ((l[D]->columns - 1) * (uint64_t)o->kept_ld + l[D]->rows) * number_bytes(l[D]->type), 16);
   if (!good) return end(CUBLAS_STATUS_INVALID_VALUE);
-  product p = { .o = *o, .in = { a, b, c }, .out = d };
+  product p = { .o = *o, .in = { a, b, c }, .out = d, .reduction = chosen.reduction };
   for (int k = 0; k < 4; k++) p.l[k] = *l[k];
   p.alpha = number_load(o->scale, alpha, 0);
   p.beta = number_load(o->scale, beta, 0);
