@@ -105,7 +105,8 @@ typedef struct pieces {
 #define WARP 32           /* threads that exchange values by shuffles */
 #define ROW_HELD 32       /* elements of a row that a thread keeps; LONG_HELD if the row is too long */
 #define LONG_HELD 16
-#define ROW_FEW 8 /* up to this many elements, one thread processes a whole row */
+#define ROW_MOST (1 << 30) /* elements of a row, so that columns are 32-bit numbers */
+#define ROW_FEW 8          /* up to this many elements, one thread processes a whole row */
 
 /* Layout of rows: elements of the first row after a pack boundary, and a bit for each operand whose packs are one
    access each. */

@@ -107,7 +107,7 @@ situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, in
 bool situ__lower_rows(int index, situ__call *call, int64_t size, row_layout *layout, int count, int vectors,
                       const situ_view_desc *const *views) {
   const situ__target *target = situ__targets.of(index);
-  if (!target->warps) return false;
+  if (!target->warps || size > ROW_MOST) return false;
   const int64_t pack = PACK_BYTES / (int64_t)situ__lower_size(call->variant.dtype[1]);
   *layout = (row_layout){ .skew = situ__lower_skew(target, views[1], pack) };
   for (int k = 0; k < count; k++) {

@@ -98,7 +98,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
       PASS {
         HELD_AT
         EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
-            const I64 c = COLUMN(p) + e;
+            const int c = COLUMN(p) + e;
             const T w = IS_THERE(c) ? W(c) : 0;
             if (w != 0) all += w * (log_sum - held[p][e]);
           }
@@ -172,7 +172,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL cons
     EACH_PIECE(p) {
       row_1 out;
       UNROLL for (int e = 0; e < PACK; e++) {
-        const I64 c = COLUMN(p) + e;
+        const int c = COLUMN(p) + e;
         T value = 0;
         if (counts && IS_THERE(c)) value = scale * (SHARE_OF_CLASS(held[p][e], c) - (c == hit ? mine : 0));
         out.v[e] = STORE(D0, value);

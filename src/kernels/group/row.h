@@ -52,22 +52,24 @@ DEFINE_ALLREDUCE(sum, a + b)
 DEFINE_ALLREDUCE(larger, FN(larger)(a, b))
 
 #if FLAGS & FLAG_LONG
-#define PASS for (I64 from = 0; from < reach; from += SPAN)
+#define PASS for (int from = 0; from < reach; from += SPAN)
 #define RELOAD(read) read
 #else
-#define PASS for (I64 from = 0; from == 0; from = 1)
+#define PASS for (int from = 0; from == 0; from = 1)
 #define RELOAD(read)
 #endif
 /* The pieces that the row reaches; COLUMN is the column where this thread's pack of piece p begins, negative before the
-   row. */
+   row. Columns are 32-bit numbers (ROW_MOST), which take half the instructions. */
 #define EACH_PIECE(p) UNROLL for (int p = 0; p < PIECES; p++) if (from + p * TEAM * PACK < reach)
 #define COLUMN(p) (from + (p * TEAM + TEAM_RANK) * PACK - shift)
-#define IS_THERE(c) ((c) >= 0 && (c) < size)
+#define IS_THERE(c) ((U32)(c) < (U32)size)
+#define IS_WHOLE(c) ((c) >= 0 && (c) <= size - PACK)
 /* The row begins at `base` and has `size` elements; its first pack has `shift` elements before it. */
 #define BEGIN_ROW(row, length)                                \
-  const I64 size = length, base = size * (row);               \
+  const int size = (int)(length);                             \
+  const I64 base = size * (row);                              \
   const int shift = (int)((layout.skew + base) & (PACK - 1)); \
-  const I64 reach = size + shift;
+  const int reach = size + shift;
 
 typedef struct row_1 {
   MEMORY(D1) v[PACK];
@@ -90,8 +92,8 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
 /* Loads operand k's row of dtype D1, which begins at x, into an array of T; elements outside the row become `none`. */
 #define READ_ROW(k, x, to, none)                                                                              \
   EACH_PIECE(p) {                                                                                             \
-    const I64 c = COLUMN(p);                                                                                  \
-    if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {                                                \
+    const int c = COLUMN(p);                                                                                  \
+    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                                               \
       const row_1 all = AS(GLOBAL const row_1, (x) + c);                                                      \
       UNROLL for (int e = 0; e < PACK; e++) to[p][e] = LOAD(D1, all.v[e]);                                    \
     } else {                                                                                                  \
@@ -101,8 +103,8 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
 /* Loads piece p of a vector of another dtype that all rows share. */
 #define READ_ALONG(k, dtype, x, p, to)                                                                   \
   {                                                                                                      \
-    const I64 c = COLUMN(p);                                                                             \
-    if (layout.whole >> k & 1 && c + PACK <= size) {                                                     \
+    const int c = COLUMN(p);                                                                             \
+    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                                          \
       typedef struct along {                                                                             \
         MEMORY(dtype) v[PACK];                                                                           \
       } ALIGNED(PACK_BYTES) along;                                                                       \
@@ -115,8 +117,8 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
 /* Stores piece p of a row of dtype D1, which begins at y. */
 #define WRITE_PIECE(k, y, p, from_)                                                      \
   {                                                                                      \
-    const I64 c = COLUMN(p);                                                             \
-    if (layout.whole >> k & 1 && c >= 0 && c + PACK <= size) {                           \
+    const int c = COLUMN(p);                                                             \
+    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                          \
       write_pack((y) + c, from_);                                                        \
     } else {                                                                             \
       UNROLL for (int e = 0; e < PACK; e++) if (IS_THERE(c + e))(y)[c + e] = from_.v[e]; \

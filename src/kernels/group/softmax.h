@@ -6,7 +6,9 @@
 #define IS_MASKED(top) (OP == 0 && w.masked && (top) == -INFINITY)
 #if FLAGS & FLAG_ROW
 #include "kernels/group/row.h"
-#define SOFTMAX(x) (OP == 0 ? exp(x - top) / sum : x - top - sum)
+/* x / sum. Where it is rounded to 16 bits after that, a product takes its place, which is a fifth of the work. */
+#define SHARE(x) (SIZE(D0) == 2 ? (x)*inverse : (x) / sum)
+#define SOFTMAX(x) (OP == 0 ? SHARE(exp(x - top)) : x - top - sum)
 #define SLOPE(y, g) (OP == 2 ? (y) * (g - dot) : g - exp(y) * dot)
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
@@ -51,10 +53,11 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   }
   sum = ALLREDUCE(sum, sum);
 #undef SOFTMAX
-#define SOFTMAX(x) (OP == 0 ? x / sum : x - top - sum)
+#define SOFTMAX(x) (OP == 0 ? SHARE(x) : x - top - sum)
 #endif
   if (OP == 0 && w.masked && sum == 0) top = 0, sum = 1;
   if (OP == 1) sum = log(sum);
+  const T inverse = 1 / sum;
   PASS {
     RELOAD(READ_ROW(1, x + w.offset[1] + base, held, -INFINITY))
     EACH_PIECE(p) {
