@@ -17,9 +17,9 @@ typedef struct cli_list {
 
 /* The options before and after a command. */
 typedef struct cli_options {
-  bool json, lenient, verify, bench;
+  bool json, lenient, verify, bench, profile;
   const char *file, *target; /* NULL: not given, as the next lines */
-  const char *memory, *tie, *svg, *output, *device;
+  const char *memory, *tie, *svg, *output, *device, *trace;
   cli_list input, shape;
 } cli_options;
 

@@ -29,6 +29,8 @@ static const char usage[] =
     "       --output DIR             write each result to DIR/NAME.npy\n"
     "       --device DEVICE          compute there (cpu)\n"
     "       --bench                  measure the latency, too\n"
+    "       --profile                tell the time of each op in a second run\n"
+    "       --trace FILE.json        write that run as a trace, for chrome://tracing or ui.perfetto.dev\n"
     "       --json                   print JSON\n"
     "  situ convert FROM TO          write another format, by the names' endings\n"
     "       --shape NAME=8,128       as for plan, where the target fixes the sizes of inputs\n"
@@ -85,11 +87,13 @@ static const struct option {
   { "--lenient", INSPECT | PLAN, FLAG, offsetof(cli_options, lenient) },
   { "--verify", INSPECT, FLAG, offsetof(cli_options, verify) },
   { "--bench", RUN, FLAG, offsetof(cli_options, bench) },
+  { "--profile", RUN, FLAG, offsetof(cli_options, profile) },
   { "--memory", PLAN, VALUE, offsetof(cli_options, memory) },
   { "--tie", PLAN, VALUE, offsetof(cli_options, tie) },
   { "--svg", PLAN, VALUE, offsetof(cli_options, svg) },
   { "--output", RUN, VALUE, offsetof(cli_options, output) },
   { "--device", RUN, VALUE, offsetof(cli_options, device) },
+  { "--trace", RUN, VALUE, offsetof(cli_options, trace) },
   { "--input", RUN, LIST, offsetof(cli_options, input) },
   { "--shape", PLAN | CONVERT, LIST, offsetof(cli_options, shape) },
 };

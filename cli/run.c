@@ -172,7 +172,9 @@ static int run_program(situ_nn_module *program, const situ_tree *inputs, const c
   situ_tree_free(out);
   if (!written) return situ_error() ? cli_failed() : CLI_FAILED;
   print_costs(costs, options->json);
-  const int result = options->bench ? run_bench(program, inputs, costs->device, options->json) : CLI_OK;
+  int result = options->bench ? run_bench(program, inputs, costs->device, options->json) : CLI_OK;
+  if (result == CLI_OK && (options->profile || options->trace))
+    result = run_profile(program, inputs, costs->device, options);
   if (options->json && result == CLI_OK) printf("}\n");
   return result;
 }

@@ -17,5 +17,7 @@ typedef struct run_costs {
 double run_seconds(void);
 /* Measures and prints the latency of calls, after a warm-up. Returns an exit code. (bench.c) */
 int run_bench(situ_nn_module *program, const situ_tree *inputs, situ_device device, bool json);
+/* Runs the program once more, and prints or writes where the time goes. Returns an exit code. (profile.c) */
+int run_profile(situ_nn_module *program, const situ_tree *inputs, situ_device device, const cli_options *options);
 
 #endif

@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "dispatch/dispatch.h"
 #include "func/dual.h"
+#include "nn/nn.h"
 #include "ops/ops.h"
 #include "ops/samples.h"
 #include "situ/autograd.h"
@@ -21,6 +22,7 @@ const situ__base_upcalls situ__base_up = {
 const situ__device_upcalls situ__device_up = {
   .describe_storage = situ__describe_storage,
   .storage_subject = situ__storage_subject,
+  .running_module = situ__nn_running_path,
   .forget_casts = situ__forget_casts,
   .cpu = &situ__cpu_backend,
   .meta = &situ__meta_backend,

@@ -23,6 +23,7 @@
 #include "optim.h"
 #include "place.h"
 #include "policy.h"
+#include "profile.h"
 #include "random.h"
 #include "scope.h"
 #include "tensor.h"

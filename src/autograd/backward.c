@@ -11,6 +11,7 @@
 #include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "device/profile/profile.h"
 #include "situ/sys/shape.h"
 
 /* ---- accumulating gradients ---- */
@@ -302,9 +303,11 @@ static bool run_backward(situ__pass *p, const situ__node *n, situ_tensor *const 
   situ__use use;
   if (n->saves && !situ__use_begin(&use, situ__node_marks, n)) return situ__busy(p->op, n->name);
   void *const outer = situ__origin.within;
+  const uint16_t module = situ__is_profiled() ? situ__profile_enter(n->module) : 0;
   situ__origin.within = p->site;
   bool good = check_node(p, n) && n->backward(p, n, grad, wants, dx);
   situ__origin.within = outer;
+  if (situ__is_profiled()) (void)situ__profile_enter(module);
   if (n->saves) situ__use_end();
   return good;
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/thread.h"
+#include "device/profile/profile.h"
 #include "situ/sys/op.h"
 
 /* The highest sequence number that this thread has recorded or used: numbering needs no synchronisation between
@@ -149,6 +150,7 @@ situ__node *situ__tape_prepare(const situ__record *r) {
   for (n->ins = 0; good && n->ins < ins;) good = prepare_operand(n, n->ins++, r);
   for (int k = 0; good && k < n->outs; k++) good = prepare_result(n, k, r);
   n->sequence = ++clock;
+  n->module = situ__is_profiled() ? situ__profile_module() : 0;
   if (good && situ__anomaly.detects) good = (n->origin = situ__anomaly_origin(r->name)) != NULL;
   if (good) return n;
   situ__tape_cancel(n);

@@ -50,8 +50,9 @@ struct situ__node {
   situ_device device;
   size_t size; /* of the allocation: operands, results and params follow the node */
   int ins, outs;
-  int32_t state; /* guards the saved values; atomic */
-  bool saves;    /* at least one value was saved */
+  int32_t state;   /* guards the saved values; atomic */
+  bool saves;      /* at least one value was saved */
+  uint16_t module; /* while a profile is recorded: where it was recorded (situ__profile_module); else 0 */
   situ__operand *in;
   situ__result *out;
 };

@@ -148,3 +148,12 @@ situ_status situ__replace_end(situ__replace *r, bool *replaced) {
   situ__replace_abandon(r);
   return status;
 }
+
+situ_status situ__replace_by_text(const char *op, const char *path, const situ__text *text) {
+  situ__replace r;
+  if (text->failed) return situ__no_memory(op, text->capacity);
+  const situ_status status = situ__replace_begin(&r, op, path, (int64_t)text->length, true);
+  if (status != SITU_OK) return status;
+  situ__replace_write(&r, text->data, text->length);
+  return situ__replace_end(&r, NULL);
+}

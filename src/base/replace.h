@@ -3,6 +3,7 @@
 #ifndef SITU_BASE_REPLACE_H
 #define SITU_BASE_REPLACE_H
 
+#include "base/text.h"
 #include "situ/error.h"
 
 /* The new file is written under another name in the target's directory, synced, and renamed over the target; then the
@@ -29,6 +30,9 @@ situ_status situ__replace_rewrite(situ__replace *r, const void *data, size_t byt
 situ_status situ__replace_end(situ__replace *r, bool *replaced);
 /* Cancels, for an error that the caller has recorded. */
 void situ__replace_abandon(situ__replace *r);
+
+/* All of this for a text, which is not freed. An error if it is incomplete. */
+situ_status situ__replace_by_text(const char *op, const char *path, const situ__text *text);
 
 /* A new file is called ".NAME.tmp.PID.UNIQUE", with at most this many bytes of NAME, so that it fits where NAME
    fits. */

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "device/dry.h"
 #include "device/graph/graph.h"
+#include "device/profile/profile.h"
 
 enum { STAGE = 4 << 20 }; /* size of the staging buffer on the host */
 
@@ -30,20 +31,26 @@ static situ_status check_range(const char *op, const situ_storage *storage, size
   return situ__device_usable(op, storage->device);
 }
 
-/* Records the copy in the ledger. about: the storage that is copied; written: the source is plain host memory. */
-static void record_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about, size_t at,
-                        bool written, situ__copy_reason why) {
-  bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
-  if (same_memory || !situ__ledger_recording()) return;
-  situ__ledger_note(&(situ__transfer){ .from = from,
-                                       .to = to,
-                                       .bytes = bytes,
-                                       .at = at,
-                                       .site = situ__call_site(),
-                                       .op = op,
-                                       .reason = (uint8_t)why,
-                                       .written = written },
-                    about);
+/* Records the copy in the ledger and the profile. about: the storage that is copied; written: the source is plain host
+   memory. Returns what the device reports if the profile waits for it. */
+static situ_status record_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about,
+                               size_t at, bool written, situ__copy_reason why) {
+  const bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
+  if (same_memory) return SITU_OK;
+  if (situ__ledger_recording())
+    situ__ledger_note(&(situ__transfer){ .from = from,
+                                         .to = to,
+                                         .bytes = bytes,
+                                         .at = at,
+                                         .site = situ__call_site(),
+                                         .op = op,
+                                         .reason = (uint8_t)why,
+                                         .written = written },
+                      about);
+  if (!situ__is_profiled()) return SITU_OK;
+  const uint64_t before = situ__error_count();
+  const situ_status status = situ__profile_transfer(op, from, to, bytes);
+  return status == SITU_OK ? status : situ__device_failed(op, to, status, before, describe_reason(why));
 }
 
 /* Calls the backend's copy, and records its failure as an error of op. */
@@ -66,11 +73,11 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   situ_status status = check_range(op, to, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_copy(op, NULL, to, bytes);
+  if (situ__is_profiled()) situ__profile_start();
   status = copy_in(op, to, at, from, bytes, why);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  record_copy(op, host, to->device, bytes, to, at, true, why);
-  return SITU_OK;
+  return record_copy(op, host, to->device, bytes, to, at, true, why);
 }
 
 situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *to, size_t bytes,
@@ -78,9 +85,9 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
   situ_status status = check_range(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_blind(op);
+  if (situ__is_profiled()) situ__profile_start();
   status = copy_out(op, from, at, to, bytes, why);
-  if (status == SITU_OK) record_copy(op, from->device, host, bytes, from, at, false, why);
-  return status;
+  return status == SITU_OK ? record_copy(op, from->device, host, bytes, from, at, false, why) : status;
 }
 
 /* Returns true if neither side is in host memory and no peer copy exists between the two. */
@@ -113,6 +120,7 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   if (status != SITU_OK) return status;
   if (situ__is_dry()) return situ__dry_copy(op, from, to, bytes);
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
+  if (situ__is_profiled()) situ__profile_start();
   if (source->host_memory) {
     status = copy_in(op, to, to_at, (const char *)from->data + from_at, bytes, why);
   } else if (target->host_memory) {
@@ -133,8 +141,7 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   }
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  record_copy(op, from->device, to->device, bytes, about, at, false, why);
-  return SITU_OK;
+  return record_copy(op, from->device, to->device, bytes, about, at, false, why);
 }
 
 situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,

@@ -153,6 +153,8 @@ typedef struct situ__device_upcalls {
   void (*describe_storage)(situ_storage *storage, situ__described *to);
   /* Writes the name of a storage and returns its role (a situ_role), those of the tensor that describes it best. */
   uint8_t (*storage_subject)(situ_storage *storage, char *name, size_t size);
+  /* Writes the path of the module that this thread runs, "model.fc1"; "": none. */
+  void (*running_module)(char *path, size_t size);
   /* Empties the cache of casts, at the end of the outermost autocast scope or on request. */
   void (*forget_casts)(void);
   const situ_backend *cpu, *meta;

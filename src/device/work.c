@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "device/dry.h"
 #include "device/graph/graph.h"
+#include "device/profile/profile.h"
 
 const char *situ__verb_name(situ_verb verb) {
   static const char *const name[SITU_VERBS] = {
@@ -353,21 +354,26 @@ static inline situ_status run_kernel(const char *op, situ_device device, const s
                                      const situ_work *work) {
   situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
   const uint64_t before = situ__error_count();
-  situ__graph_work *kept = NULL;
-  if (__builtin_expect(situ__graph_recording != NULL, 0)) {
-    kept = situ__graph_take(op, device, work);
-    if (!kept) return situ_error();
-  }
   const char *outer = situ__now.running;
   situ__now.running = op;
-  situ_status status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
+  const situ_status status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
   situ__now.running = outer;
-  if (__builtin_expect(status != SITU_OK, 0)) {
-    situ__graph_drop(kept);
-    return report_failure(op, device, work, status, before);
-  }
-  if (__builtin_expect(kept != NULL, 0)) situ__graph_keep(kept);
-  return SITU_OK;
+  return __builtin_expect(status == SITU_OK, 1) ? SITU_OK : report_failure(op, device, work, status, before);
+}
+
+/* The same while a graph or a profile is recorded. */
+static SITU_COLD __attribute__((noinline)) situ_status
+run_recorded(const char *op, situ_device device, const situ_backend *backend, const situ_work *work) {
+  situ__graph_work *kept = NULL;
+  if (situ__graph_recording && !(kept = situ__graph_take(op, device, work))) return situ_error();
+  const uint64_t before = situ__error_count();
+  if (situ__is_profiled()) situ__profile_start();
+  situ_status status = run_kernel(op, device, backend, work);
+  if (situ__is_profiled() && status == SITU_OK && (status = situ__profile_work(op, device, work)) != SITU_OK)
+    status = report_failure(op, device, work, status, before);
+  if (status != SITU_OK) situ__graph_drop(kept);
+  else if (kept) situ__graph_keep(kept);
+  return status;
 }
 
 /* ---- strides ---- */
@@ -416,7 +422,9 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
   const situ_backend *backend = situ__backend(device);
   if (backend && !writes_nothing(work)) {
     if (backend->no_memory) status = situ__recipe_add(op, work) ? SITU_OK : SITU_E_NOMEM;
-    else status = run_kernel(op, device, backend, work);
+    else if (__builtin_expect(!situ__graph_recording && !situ__profiling, 1))
+      status = run_kernel(op, device, backend, work);
+    else status = run_recorded(op, device, backend, work);
     if (status != SITU_OK) return status;
   }
   wrote_outputs(work);

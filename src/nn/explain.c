@@ -61,6 +61,14 @@ static const situ_nn_module *path_of(const void *part, bool module, char path[SI
 
 /* ---- the running module ---- */
 
+void situ__nn_running_path(char *buffer, size_t size) {
+  char path[SITU_PATH_TEXT] = "";
+  situ__nn_lock();
+  if (situ__nn_running) (void)path_of(situ__nn_running->module, true, path);
+  situ__nn_unlock();
+  (void)snprintf(buffer, size, "%s", path);
+}
+
 const char *situ_nn_running(char *buffer, size_t size) {
   const situ_nn_module *m = situ__nn_running ? situ__nn_running->module : NULL;
   char path[SITU_PATH_TEXT] = "";

@@ -60,6 +60,9 @@ typedef struct situ__nn_frame {
 extern SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;
 extern const situ_module_lore situ__nn_lore;
 
+/* Writes the path of the running module with its root, "model.fc1"; "": none. */
+void situ__nn_running_path(char *buffer, size_t size);
+
 /* While locked, no module is created, freed or given a part (module.c). */
 void situ__nn_lock(void);
 void situ__nn_unlock(void);

@@ -5,7 +5,6 @@
 
 #include "base/fail.h"
 #include "base/problem.h"
-#include "base/replace.h"
 #include "base/utf8.h"
 #include "place/draw/snapshot.h"
 
@@ -54,15 +53,6 @@ int64_t situ__place_deliver(const char *op, situ__text *text, char *buffer, size
   }
   situ__text_free(text);
   return length;
-}
-
-situ_status situ__place_write(const char *op, const char *path, const situ__text *text) {
-  situ__replace r;
-  if (text->failed) return situ__no_memory(op, text->capacity);
-  situ_status status = situ__replace_begin(&r, op, path, (int64_t)text->length, true);
-  if (status != SITU_OK) return status;
-  situ__replace_write(&r, text->data, text->length);
-  return situ__replace_end(&r, NULL);
 }
 
 /* ---- names of devices ------------------------------------------------------------------------ */

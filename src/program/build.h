@@ -4,7 +4,7 @@
 #define SITU_PROGRAM_BUILD_H
 
 #include "base/text.h"
-#include "program/names.h"
+#include "base/names.h"
 #include "program/program.h"
 #include "situ/export.h"
 

@@ -8,7 +8,7 @@
 #include "program/bind.h"
 #include "program/build.h"
 #include "program/infer.h"
-#include "program/names.h"
+#include "base/names.h"
 
 /* Memory that several values of the program are views of. */
 typedef struct situ__onnx_memory {

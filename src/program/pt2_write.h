@@ -4,7 +4,7 @@
 #define SITU_PROGRAM_PT2_WRITE_H
 
 #include "base/text.h"
-#include "program/names.h"
+#include "base/names.h"
 #include "program/program.h"
 
 typedef struct situ__pt2_writer {

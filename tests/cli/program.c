@@ -78,6 +78,10 @@ static void runs_programs(void **state) {
   says("linear_2  f32 [5, 3]  -> onnx/linear_2.npy\n");
   says("latency of ");
   says(", p50 ");
+  does("run \"$DATA\"/mlp.onnx --input x.npy --profile --trace trace.json");
+  says(" launches and copies\n");
+  says("  linear\n");
+  assert_int_equal(access("trace.json", R_OK), 0);
   does("run \"$DATA\"/mlp.onnx --input x.npy --output sim --device sim:0");
   assert_true(situ_npy_load("onnx/linear_2.npy", NULL) &&
               file_is("sim/linear_2.npy", situ_npy_load("onnx/linear_2.npy", NULL)));
@@ -109,6 +113,7 @@ static void prints_json(void **state) {
                                        "inspect --json \"$DATA\"/mlp.onnx",
                                        "plan --json \"$DATA\"/mlp.pt2 --memory cpu=1GiB",
                                        "run --json \"$DATA\"/mlp.onnx --input x.npy --output json --bench",
+                                       "run --json \"$DATA\"/mlp.onnx --input x.npy --profile",
                                        "convert --json \"$DATA\"/mlp.onnx j.safetensors",
                                        "inspect --json lacks.onnx 2>/dev/null" };
   /* ModelProto with ir_version 8, opset 17, and a node Nonsense from x to y. */

@@ -35,6 +35,7 @@ static void free_dataset(void *d) { situ_dataset_free(d); }
 static void free_sampler(void *s) { situ_sampler_free(s); }
 static void free_loader(void *l) { situ_data_loader_free(l); }
 static void free_graph(void *g) { situ_graph_free(g); }
+static void free_profile(void *p) { situ_profile_free(p); }
 static void free_file(void *f) { situ_safetensors_close(f); }
 static void free_gguf(void *f) { situ_gguf_close(f); }
 static void free_snapshot(void *s) { situ_snapshot_free(s); }
@@ -202,6 +203,12 @@ static situ_graph *graph(api_world *w, api_owner owner) {
   assert_int_equal(situ_graph_capture_begin(w->device), SITU_OK);
   if (!situ_add(x, x)) fail_msg("%s", situ_error_message());
   return api_own(w, situ_graph_capture_end(), free_graph, owner);
+}
+
+static situ_profile *profile(api_world *w, api_owner owner) {
+  assert_int_equal(situ_profile_begin(NULL), SITU_OK);
+  plain(w);
+  return api_own(w, situ_profile_end(), free_profile, owner);
 }
 
 /* ---- ranks: one alone, so that no call waits for another ---- */
@@ -438,6 +445,7 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_data_loader)) return api_own(w, situ_data_loader_new(dataset(w, API_KEPT), NULL), free_loader, owner);
   if (IS(situ_sampler)) return sampler(w, owner);
   if (IS(situ_graph)) return graph(w, owner);
+  if (IS(situ_profile)) return profile(w, owner);
   if (IS(situ_gguf)) return api_own(w, situ_gguf_open(path(w), NULL), free_gguf, owner);
   if (IS(situ_safetensors)) return api_own(w, situ_safetensors_open(path(w), NULL), free_file, owner);
   if (IS(situ_comm)) return comm(w, owner);
@@ -548,6 +556,7 @@ void api_valid(api_world *w, const api_function *function, situ_device device) {
     const char *type = function->parameter[0].type;
     if (i == 0 && type[strlen(type) - 1] == '*') w->begun = *(void **)w->argument[0];
   }
+  if (api_is(api_name(w), "profile_end")) assert_int_equal(situ_profile_begin(NULL), SITU_OK);
   if (api_is(api_name(w), "graph_capture_end")) {
     situ_tensor *x = plain(w);
     assert_int_equal(situ_graph_capture_begin(device), SITU_OK);

@@ -5,7 +5,7 @@
 /* A convolution's tensors by their uids. BETWEEN is y before the bias is added; it is not in memory. */
 enum { X, W, Y, BIAS, BETWEEN };
 
-/* What becomes of a convolution's sums (more): they are the result; the bias is added first; they stay f32. */
+/* A convolution's sums (more): they are the result; the bias is added first; they stay f32. */
 enum { PLAIN, WITH_BIAS, WIDE };
 
 /* Descriptor and attributes of a pass. cuDNN names operands by their role in the forward pass, as this does. */

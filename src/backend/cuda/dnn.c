@@ -223,8 +223,8 @@ static void tell(situ__dnn_plan *plan, const situ__dnn_graph *g) {
   if (serious) note_status(&plan->graph, g->call, g->status);
 }
 
-/* Engines that transform their operands need workspace for that, and not all of them say what they do: one for gradients
-   of weights (cuDNN 9.14, engine 17) lost 6 bits of f32. */
+/* Engines that transform their operands need workspace for that, and not all of them say what they do: one for
+   gradients of weights (cuDNN 9.14, engine 17) lost 6 bits of f32. */
 static int64_t workspace_limit(const situ__dnn_problem *p) {
   const bool exact = p->dtype == SITU_F32 && p->precision == SITU_PRECISION_HIGHEST;
   return exact && p->kind == SITU_CONV_GRAD_WEIGHT ? 0 : 1 << 30;

@@ -10,6 +10,7 @@
 #include "base/handle.h"
 #include "device/dry.h"
 #include "device/graph/graph.h"
+#include "device/profile/profile.h"
 
 struct situ__graph_work {
   situ__graph_work *next;
@@ -244,6 +245,16 @@ static bool is_graph(const char *op, const situ_graph *g) { return situ__valid(o
 
 /* ---- replaying ------------------------------------------------------------------------------ */
 
+static SITU_COLD situ_status profile_replay(const char *op, const situ_graph *g) {
+  uint64_t bytes = 0;
+  double operations = 0;
+  for (const situ__graph_work *k = g->first; k; k = k->next) {
+    bytes += situ__work_bytes(&k->work);
+    operations += situ__work_operations(&k->work);
+  }
+  return situ__profile_replay(op, g->device, bytes, operations);
+}
+
 situ_status situ_graph_replay(situ_graph *g) {
   const char *op = "graph_replay";
   if (!is_graph(op, g)) return situ_error();
@@ -256,7 +267,9 @@ situ_status situ_graph_replay(situ_graph *g) {
   if ((status = check_places(op, g)) != SITU_OK) return status;
   uint64_t before = situ__error_count();
   const situ_backend *backend = situ__backend(g->device);
+  if (situ__is_profiled()) situ__profile_start();
   status = g->made ? backend->graph_launch(g->device.index, g->made) : run_pieces(g, backend);
+  if (situ__is_profiled() && status == SITU_OK) status = profile_replay(op, g);
   if (status != SITU_OK) return situ__device_failed(op, g->device, status, before, "the replay");
   for (size_t i = 0; i < g->places; i++)
     if (g->place[i].written) situ__storage_wrote(g->place[i].storage);

@@ -8,6 +8,7 @@
 #include "base/handle.h"
 #include "base/file.h"
 #include "base/problem.h"
+#include "base/replace.h"
 #include "place/draw/snapshot.h"
 #include "situ/blocks.h"
 
@@ -54,7 +55,7 @@ situ_status situ_place_lock_write(situ_nn_module *m, const char *path) {
   situ__text_add(&text, HEADER);
   for (int64_t i = 0; i < s->count; i++)
     if (s->node[i].device >= 0) add_tensor(&text, &s->node[i].entry);
-  situ_status status = situ__place_write(op, path, &text);
+  situ_status status = situ__replace_by_text(op, path, &text);
   situ__text_free(&text);
   situ_snapshot_free(s);
   return status;

@@ -53,8 +53,6 @@ uint32_t situ__place_char(const char *at, size_t *length);
 bool situ__place_device_read(const char *name, situ_device *out);
 /* Copies a text to the caller's buffer as snprintf does, and frees it. */
 int64_t situ__place_deliver(const char *op, situ__text *text, char *buffer, size_t size);
-/* Writes a text to a file atomically. */
-situ_status situ__place_write(const char *op, const char *path, const situ__text *text);
 
 /* Lists differences, one line each, at most `most` of them ("... and 12 more"). Returns their number, or -1 after
    recording that memory is not available. */

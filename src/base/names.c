@@ -1,6 +1,6 @@
 /* A hash table from texts to numbers: open addressing, at most half full.
    SPDX-License-Identifier: MIT */
-#include "program/names.h"
+#include "base/names.h"
 
 #include <string.h>
 

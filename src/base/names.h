@@ -1,7 +1,7 @@
 /* A hash table from texts to numbers.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_PROGRAM_NAMES_H
-#define SITU_PROGRAM_NAMES_H
+#ifndef SITU_BASE_NAMES_H
+#define SITU_BASE_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>
