@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <cmocka.h>
 
 #include "backend/cpu/cpu.h"
@@ -88,6 +89,7 @@ static void check_max(const shape *s, situ_dtype dtype, const test_view *x) {
       if (best < 0 || at > value || isnan(at)) best = h * s->width + c, value = at;
     }
     near(y, i, value, 0, "max");
+    if (!isnan(value)) assert_int_equal(!signbit(view_get(y, i)), !signbit(value)); /* of zeros too the first wins */
     near(alone, i, value, 0, "max without places");
     assert_int_equal((int64_t)view_get(index, i), best);
   }
@@ -182,8 +184,11 @@ static const situ_window geometries[] = {
   { .kernel = { 3, 2 }, .stride = { 1, 1 }, .padding = { 1, 0 } },
   { .kernel = { 2, 5 }, .stride = { 3, 1 }, .padding = { 1, 2 } },
   { .kernel = { 4, 4 }, .stride = { 3, 3 }, .padding = { 2, 2 } },
+  { .kernel = { 3, 3 }, .stride = { 2, 2 } },
+  { .kernel = { 5, 7 }, .stride = { 1, 1 }, .padding = { 2, 3 } },
+  { .kernel = { 2, 40 }, .stride = { 1, 3 }, .padding = { 1, 20 } }, /* far wider than the plane */
 };
-enum { GEOMETRIES = sizeof geometries / sizeof *geometries };
+enum { GEOMETRIES = sizeof geometries / sizeof *geometries, AVERAGED = 6 }; /* sums of larger windows leave i8 */
 
 static shape shape_of(int geometry, int64_t size) {
   shape s = { .images = 2, .channels = 3, .height = size, .width = size + 3, .window = geometries[geometry] };
@@ -193,43 +198,85 @@ static shape shape_of(int geometry, int64_t size) {
   return s;
 }
 
+/* For a loop over the cpu's instruction sets, once on other devices: each is chosen, then the best one again. */
+static bool next_isa(int *isa) {
+  static int best;
+  if (++*isa == SITU__ISA_BASE) best = situ__cpu_isa();
+  const bool more = *isa <= (test_device().kind == SITU_CPU ? best : SITU__ISA_BASE);
+  situ__cpu_isa_chosen = 1 + (more ? *isa : best);
+  return more;
+}
+
 static void maxima(void **state) {
   (void)state;
-  for (int i = 0; i < GEOMETRIES; i++)
-    for (int64_t size = 5; size < 40; size += 9)
-      for (int dtype = SITU_U8; dtype < SITU_DTYPES; dtype++)
-        for (int64_t dilation = 1; dilation < 3; dilation++) {
-          shape s = shape_of(i, size);
-          s.window.dilation[0] = dilation, s.window.dilation[1] = 3 - dilation;
-          if (windows(&s, 0) < 1 || windows(&s, 1) < 1) continue;
-          s.out_height = windows(&s, 0), s.out_width = windows(&s, 1);
-          test_view *x = plane_view(&s, (situ_dtype)dtype, true);
-          view_random(x, (uint64_t)size, dtype == SITU_U8 ? 0 : -9, 9); /* few values: equal ones meet */
-          check_max(&s, (situ_dtype)dtype, x);
-          view_free(x);
-        }
+  for (int isa = -1; next_isa(&isa);)
+    for (int i = 0; i < GEOMETRIES; i++)
+      for (int64_t size = 5; size < 40; size += 9)
+        for (int dtype = SITU_U8; dtype < SITU_DTYPES; dtype++)
+          for (int64_t dilation = 1; dilation < 3; dilation++) {
+            shape s = shape_of(i, size);
+            s.window.dilation[0] = dilation, s.window.dilation[1] = 3 - dilation;
+            if (windows(&s, 0) < 1 || windows(&s, 1) < 1) continue;
+            s.out_height = windows(&s, 0), s.out_width = windows(&s, 1);
+            test_view *x = plane_view(&s, (situ_dtype)dtype, true);
+            view_random(x, (uint64_t)size, dtype == SITU_U8 ? 0 : -9, 9); /* few values: equal ones meet */
+            check_max(&s, (situ_dtype)dtype, x);
+            view_free(x);
+          }
 }
 
 static void maxima_of_special_values(void **state) {
   (void)state;
-  for (int i = 0; i < GEOMETRIES; i++)
-    for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++) {
-      const shape s = shape_of(i, 12);
-      test_view *x = plane_view(&s, (situ_dtype)dtype, true);
-      view_random(x, 3, -1, 1);
-      for (int64_t at = 0; at < x->d.numel; at += 1 + at % 7) view_set(x, at, NAN);
-      check_max(&s, (situ_dtype)dtype, x);
-      for (int64_t at = 0; at < x->d.numel; at++) view_set(x, at, -INFINITY);
-      check_max(&s, (situ_dtype)dtype, x);
-      view_set(x, 50, INFINITY), view_set(x, 60, -1e30);
-      check_max(&s, (situ_dtype)dtype, x);
-      view_free(x);
-    }
+  for (int isa = -1; next_isa(&isa);)
+    for (int i = 0; i < GEOMETRIES; i++)
+      for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++) {
+        const shape s = shape_of(i, 12);
+        test_view *x = plane_view(&s, (situ_dtype)dtype, true);
+        view_random(x, 3, -1, 1);
+        for (int64_t at = 0; at < x->d.numel; at += 1 + at % 7) view_set(x, at, NAN);
+        check_max(&s, (situ_dtype)dtype, x);
+        for (int64_t at = 0; at < x->d.numel; at++) view_set(x, at, -INFINITY);
+        check_max(&s, (situ_dtype)dtype, x);
+        view_set(x, 50, INFINITY), view_set(x, 60, -1e30);
+        check_max(&s, (situ_dtype)dtype, x);
+        for (int64_t at = 0; at < x->d.numel; at++) view_set(x, at, at % 3 ? 0.0 : -0.0);
+        check_max(&s, (situ_dtype)dtype, x);
+        view_free(x);
+      }
+}
+
+/* A window whose elements are 2^31 apart, in memory that is reserved but hardly touched. */
+static void maxima_far_apart(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) skip();
+  const int64_t width = 1 << 16, down = 1 << 15;
+  const size_t bytes = (size_t)((down + 1) * width) * sizeof(float);
+  float *x = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (x == MAP_FAILED) skip();
+  const shape s = { .images = 1,
+                    .channels = 1,
+                    .height = down + 1,
+                    .width = width,
+                    .out_height = 1,
+                    .out_width = width,
+                    .window = { .kernel = { 2, 1 }, .stride = { 1, 1 }, .dilation = { down, 1 } } };
+  test_view *y = plane_view(&s, SITU_F32, false), *index = plane_view(&s, SITU_I64, false);
+  test_view large = *y;
+  large.storage.data = x, large.storage.bytes = bytes, large.d.storage = &large.storage;
+  large.d.size[2] = s.height, large.d.stride[0] = large.d.stride[1] = large.d.numel = s.height * width;
+  x[down * width + 5] = 1;
+  assert_int_equal(run(SITU_POOL_MAX, &s, &large, index, y), SITU_OK);
+  for (int64_t i = 0; i < width; i++) {
+    assert_true(view_get(y, i) == (i == 5));
+    assert_int_equal((int64_t)view_get(index, i), i == 5 ? down * width + 5 : i);
+  }
+  view_free(y), view_free(index);
+  assert_int_equal(munmap(x, bytes), 0);
 }
 
 static void averages(void **state) {
   (void)state;
-  for (int i = 0; i < GEOMETRIES; i++)
+  for (int i = 0; i < AVERAGED; i++)
     for (int64_t size = 5; size < 40; size += 9)
       for (int dtype = SITU_I8; dtype < SITU_DTYPES; dtype++)
         for (int way = 0; way < 4; way++) {
@@ -317,6 +364,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(maxima),
     cmocka_unit_test(maxima_of_special_values),
+    cmocka_unit_test(maxima_far_apart),
     cmocka_unit_test(averages),
     cmocka_unit_test(windows_over_the_edge),
     cmocka_unit_test(adaptive_averages),

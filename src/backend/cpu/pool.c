@@ -32,6 +32,7 @@ typedef struct pooling {
   situ__lane lane;
   bool native; /* values are used in place */
   int64_t from_size, to_size;
+  int64_t scratch; /* bytes of plane.scratch */
   situ__slots slots;
   bool outside; /* an index was out of range */
 } pooling;
@@ -56,8 +57,8 @@ static void planes(int64_t begin, int64_t end, void *payload) {
   const int64_t elem = situ__cpu_size(p->from->dtype);
   char *slot = situ__slots_take(&p->slots);
   situ__plane plane = p->plane;
-  plane.row = slot;
-  char *in = slot + 16 * p->plane.out_width, *out = in + 8 * p->from_size;
+  plane.scratch = slot;
+  char *in = slot + p->scratch, *out = in + 8 * p->from_size;
   for (int64_t at = begin; at < end; at++) {
     const char *from = situ__cpu_data(p->from) + at * p->from_size * elem;
     char *to = situ__cpu_data(p->to) + at * p->to_size * elem;
@@ -70,6 +71,16 @@ static void planes(int64_t begin, int64_t end, void *payload) {
     }
   }
   situ__slots_give(&p->slots, slot);
+}
+
+/* See situ__plane.line. Vectors may read one element beyond a window. */
+static int64_t line_of(const situ__plane *p) {
+  const situ_window *w = p->window;
+  const int64_t before = w->padding[1],
+                reach = (p->out_width - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
+  if (before == 0 && reach <= p->width) return p->width;
+  const int64_t line = situ__max_i64(reach + 1, before + p->width);
+  return line <= 4 * p->width ? line : 0;
 }
 
 situ_status situ__cpu_pool(int index, const situ_work *work) {
@@ -95,7 +106,9 @@ situ_status situ__cpu_pool(int index, const situ_work *work) {
   p.to_size = p.to->size[2] * p.to->size[3];
   const int64_t count = p.to->size[0] * p.to->size[1];
   const int64_t grain = situ__max_i64(1, GRAIN / situ__max_i64(1, x->size[2] * x->size[3]));
-  const size_t bytes = (size_t)(16 * p.plane.out_width + (p.native ? 0 : 8 * (p.from_size + p.to_size)));
+  if (work->op == SITU_POOL_MAX) p.plane.line = line_of(&p.plane);
+  p.scratch = 8 * (p.plane.line > p.plane.width ? p.plane.height * p.plane.line : p.plane.out_width);
+  const size_t bytes = (size_t)(p.scratch + (p.native ? 0 : 8 * (p.from_size + p.to_size)));
   const situ_status status = situ__slots_open(&p.slots, "pool", bytes, situ__ceil_div(count, grain));
   if (status != SITU_OK) return status;
   situ__parallel(count, grain, planes, &p);

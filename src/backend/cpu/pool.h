@@ -8,7 +8,9 @@
 typedef struct situ__plane {
   const situ_window *window;
   int64_t height, width, out_height, out_width;
-  void *row; /* scratch for 2 * out_width values of the compute type */
+  /* Max pooling: length of rows that hold all windows, the plane's width if its rows do; 0: one too long to copy. */
+  int64_t line;
+  void *scratch; /* for out_width values of the compute type, or for `height` such rows */
 } situ__plane;
 
 /* small: the result, [out_height, out_width]; large: the plane. Gradients overwrite the large one. */

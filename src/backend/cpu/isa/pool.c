@@ -22,16 +22,24 @@ static span span_of(const situ__plane *p, int64_t kw) {
   return s;
 }
 
-/* Index in the plane of element `tap` of window (oh, ow); tap -1: of its first element inside the plane. */
-static int64_t place(const situ__plane *p, int64_t oh, int64_t ow, int64_t tap) {
+/* Number of a window's elements before the plane, along a dimension. */
+static int64_t outside(int64_t start, int64_t dilation) { return start < 0 ? situ__ceil_div(-start, dilation) : 0; }
+
+/* Place of a window's first element inside the plane: of its maximum, if none is greater than LOWEST. */
+static int64_t first_place(const situ__plane *p, int64_t oh, int64_t ow) {
   const situ_window *w = p->window;
   const int64_t top = oh * w->stride[0] - w->padding[0], left = ow * w->stride[1] - w->padding[1];
-  if (tap >= 0)
-    return (top + tap / w->kernel[1] * w->dilation[0]) * p->width + left + tap % w->kernel[1] * w->dilation[1];
-  const int64_t down = top < 0 ? situ__ceil_div(-top, w->dilation[0]) : 0,
-                right = left < 0 ? situ__ceil_div(-left, w->dilation[1]) : 0;
-  return (top + down * w->dilation[0]) * p->width + left + right * w->dilation[1];
+  return (top + outside(top, w->dilation[0]) * w->dilation[0]) * p->width + left +
+         outside(left, w->dilation[1]) * w->dilation[1];
 }
+
+/* Elements of windows side by side. `step`, `right` and `line` are from window to window, column to column and row to
+   row of the rows that are read; `down` is from row to row of the plane. Pairs: step 2 and right 1, so that two columns
+   are halves of the same vectors. */
+typedef struct taps {
+  int64_t rows, columns, step, right, line, down;
+  bool pairs;
+} taps;
 
 /* Number of a window's elements along one dimension inside the padded plane, or inside the plane. */
 static int64_t extent(const situ_window *w, int d, int64_t at, int64_t size) {
@@ -50,18 +58,44 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
   return (span){ .first = first, .last = situ__ceil_div((at + 1) * size, parts) };
 }
 
+/* HALF(a, b, k): elements k, k + 2, ... of two vectors. Where lanes of 128 bits have instructions, it takes two. */
+#if VECTOR == 64
+#define HALF_32(picks, a, b, k)                                                                                       \
+  SHUFFLE(picks, a, b, k, 2 + k, 4 + k, 6 + k, 8 + k, 10 + k, 12 + k, 14 + k, 16 + k, 18 + k, 20 + k, 22 + k, 24 + k, \
+          26 + k, 28 + k, 30 + k)
+#define HALF_64(picks, a, b, k) SHUFFLE(picks, a, b, k, 2 + k, 4 + k, 6 + k, 8 + k, 10 + k, 12 + k, 14 + k)
+#elif VECTOR == 32
+ALWAYS_INLINE vec_f64 swap_middle(vec_f64 v) { return SHUFFLE(picks_f64, v, v, 0, 2, 1, 3); }
+#define HALF_32(picks, a, b, k) \
+  (vec_f32) swap_middle((vec_f64)SHUFFLE(picks, a, b, k, 2 + k, 8 + k, 10 + k, 4 + k, 6 + k, 12 + k, 14 + k))
+#define HALF_64(picks, a, b, k) SHUFFLE(picks, a, b, k, 2 + k, 4 + k, 6 + k)
+#else
+#define HALF_32(picks, a, b, k) SHUFFLE(picks, a, b, k, 2 + k, 4 + k, 6 + k)
+#define HALF_64(picks, a, b, k) SHUFFLE(picks, a, b, k, 2 + k)
+#endif
+
+/* Of two masks that are never both set. GCC would test each lane of an `or` of comparisons where SSE2 cannot blend. */
+#if VECTOR == 16
+#define EITHER(a, b) ((a) ^ (b))
+#else
+#define EITHER(a, b) ((a) | (b))
+#endif
+
 /* Integers wrap, and the lowest one has no negative. */
 #define PLUS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define QUOTIENT(a, b) ((b) == -1 ? (int64_t)(0 - (uint64_t)(a)) : (a) / (b))
 #define FN(name) SITU__ISA_NAME(name##_i64)
 #define real int64_t
+#define vec picks_f64
 #define whole int64_t
+#define picks picks_f64
+#define HALF(a, b, k) HALF_64(picks, a, b, k)
 #define LOWEST INT64_MIN
 #define IS_NAN(v) false
 #include "pool_lane.h"
 #undef FN
 #undef real
-#undef whole
+#undef vec
 #undef LOWEST
 #undef IS_NAN
 #undef PLUS
@@ -70,35 +104,24 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #define PARTS
 #define PLUS(a, b) ((a) + (b))
 #define QUOTIENT(a, b) ((a) / (b))
-
-/* Elements of even and of odd index of two vectors. */
-#define LANES ((int)(VECTOR / sizeof(float)))
-#define vec vec_f32
-#if defined(__AVX512F__)
-#define HALVE(a, b, even, odd)                                                                            \
-  even = (vec)_mm512_permutex2var_ps(                                                                     \
-      (__m512)a, _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0), (__m512)b); \
-  odd = (vec)_mm512_permutex2var_ps(                                                                      \
-      (__m512)a, _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1), (__m512)b)
-#elif defined(__AVX2__)
-#define HALVE(a, b, even, odd)                                                                       \
-  even = (vec)_mm256_castpd_ps(                                                                      \
-      _mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88)), 0xd8)); \
-  odd = (vec)_mm256_castpd_ps(                                                                       \
-      _mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps((__m256)a, (__m256)b, 0xdd)), 0xd8))
-#endif
-#define FN(name) SITU__ISA_NAME(name##_f32)
-#define real float
-#define whole int32_t
 #define LOWEST (-INFINITY)
 #define IS_NAN(v) ((v) != (v))
-#include "pool_lane.h"
-#undef FN
-#undef real
-#undef whole
-#undef HALVE
 
 #define FN(name) SITU__ISA_NAME(name##_f64)
 #define real double
-#define whole int64_t
+#define vec vec_f64
+#include "pool_lane.h"
+#undef FN
+#undef real
+#undef vec
+#undef whole
+#undef picks
+#undef HALF
+
+#define FN(name) SITU__ISA_NAME(name##_f32)
+#define real float
+#define vec vec_f32
+#define whole int32_t
+#define picks picks_f32
+#define HALF(a, b, k) HALF_32(picks, a, b, k)
 #include "pool_lane.h"

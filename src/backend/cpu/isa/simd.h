@@ -15,6 +15,13 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define F32(name) SITU__ISA_NAME(name##_f32)
 #define F64(name) SITU__ISA_NAME(name##_f64)
+#define I64(name) SITU__ISA_NAME(name##_i64)
+/* Lanes of two vectors by constant numbers; picks: a vector of such numbers. */
+#if defined(__clang__)
+#define SHUFFLE(picks, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(picks, a, b, ...) __builtin_shuffle(a, b, (picks){ __VA_ARGS__ })
+#endif
 
 /* Bytes of a vector, and vectors of the widest tile: 32 registers hold 6 x 4 sums, 4 vectors of b and one of a. */
 #if defined(__AVX512F__)
@@ -84,16 +91,26 @@ ALWAYS_INLINE vec_f64 F64(load_some)(const double *p, int count) {
 ALWAYS_INLINE void F64(store_some)(double *p, vec_f64 v, int count) {
   _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)v);
 }
+ALWAYS_INLINE picks_f64 I64(load_some)(const int64_t *p, int count) {
+  return (picks_f64)_mm512_maskz_loadu_epi64((__mmask8)((1u << count) - 1), p);
+}
+ALWAYS_INLINE void I64(store_some)(int64_t *p, picks_f64 v, int count) {
+  _mm512_mask_storeu_epi64(p, (__mmask8)((1u << count) - 1), (__m512i)v);
+}
 #else
-#define LOAD_SOME(type, name, FN)                                    \
-  ALWAYS_INLINE vec_##name FN(load_some)(const type *p, int count) { \
-    vec_##name v = { 0 };                                            \
-    for (int l = 0; l < count; l++) v[l] = p[l];                     \
-    return v;                                                        \
+#define LOAD_SOME(type, vec, FN)                                       \
+  ALWAYS_INLINE vec FN(load_some)(const type *p, int count) {          \
+    vec v = { 0 };                                                     \
+    if (count == (int)(sizeof v / sizeof *p)) memcpy(&v, p, sizeof v); \
+    else                                                               \
+      for (int l = 0; l < count; l++) v[l] = p[l];                     \
+    return v;                                                          \
   }
-#define STORE_SOME(type, name, FN)                                       \
-  ALWAYS_INLINE void FN(store_some)(type * p, vec_##name v, int count) { \
-    for (int l = 0; l < count; l++) p[l] = v[l];                         \
+#define STORE_SOME(type, vec, FN)                                      \
+  ALWAYS_INLINE void FN(store_some)(type * p, vec v, int count) {      \
+    if (count == (int)(sizeof v / sizeof *p)) memcpy(p, &v, sizeof v); \
+    else                                                               \
+      for (int l = 0; l < count; l++) p[l] = v[l];                     \
   }
 #if defined(__AVX2__)
 /* Masked stores are slow on AMD's processors, so stores go by halves. */
@@ -120,11 +137,13 @@ ALWAYS_INLINE void F32(store_some)(float *p, vec_f32 v, int count) {
   if (count & 1) memcpy(p, &part, 4);
 }
 #else
-LOAD_SOME(float, f32, F32)
-STORE_SOME(float, f32, F32)
+LOAD_SOME(float, vec_f32, F32)
+STORE_SOME(float, vec_f32, F32)
 #endif
-LOAD_SOME(double, f64, F64)
-STORE_SOME(double, f64, F64)
+LOAD_SOME(double, vec_f64, F64)
+STORE_SOME(double, vec_f64, F64)
+LOAD_SOME(int64_t, picks_f64, I64)
+STORE_SOME(int64_t, picks_f64, I64)
 #endif
 
 #endif
