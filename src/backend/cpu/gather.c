@@ -65,11 +65,15 @@ static void copy_slice(const plan *p, char *to, const char *from) {
 }
 
 /* Element j of `to` is the one that index[j] says, of those that begin at from + j * step. */
+#define PICK_BY(bytes, to_step, step, along) \
+  for (int64_t j = 0; j < count; j++)        \
+  memcpy(to + j * (to_step) * (bytes), from + (j * (step) + index[j] * (along)) * (bytes), bytes)
 #define PICK(bytes)                   \
-  for (int64_t j = 0; j < count; j++) \
-  memcpy(to + j * to_step * (bytes), from + (j * step + index[j] * along) * (bytes), bytes)
+  if (dense) PICK_BY(bytes, 1, 0, 1); \
+  else PICK_BY(bytes, to_step, step, along)
 static void pick(char *to, int64_t to_step, const char *from, int64_t step, int64_t along, const int64_t *index,
                  int64_t count, size_t size) {
+  const bool dense = to_step == 1 && step == 0 && along == 1; /* without multiplications */
   switch (size) {
   case 1: PICK(1); break;
   case 2: PICK(2); break;
@@ -78,6 +82,7 @@ static void pick(char *to, int64_t to_step, const char *from, int64_t step, int6
   }
 }
 #undef PICK
+#undef PICK_BY
 
 /* Unit: one slice of one outer block. */
 static void copy_slices(int64_t begin, int64_t end, void *payload) {

@@ -26,9 +26,11 @@ const int64_t *situ__index_block(const situ_view_desc *index, int64_t first, int
 }
 
 bool situ__index_outside(const int64_t *index, int64_t count, int64_t bound) {
-  int bad = 0; /* without an early exit, so that the loop is vectorised */
-  for (int64_t i = 0; i < count; i++) bad |= (uint64_t)index[i] >= (uint64_t)bound;
-  return bad;
+  /* The sign of an index or of its distance to the last one: all sets of instructions subtract vectors of 64 bits, but
+     not all compare them. */
+  uint64_t signs = 0;
+  for (int64_t i = 0; i < count; i++) signs |= (uint64_t)index[i] | ((uint64_t)(bound - 1) - (uint64_t)index[i]);
+  return signs >> 63;
 }
 
 static void check_elements(int64_t begin, int64_t end, void *payload) {
