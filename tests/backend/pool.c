@@ -245,6 +245,34 @@ static void maxima_of_special_values(void **state) {
       }
 }
 
+/* Vectors read nothing behind the plane: it ends where memory does. */
+static void maxima_at_the_end_of_memory(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) skip();
+  const size_t wall = 1 << 16; /* at least a page */
+  char *memory = mmap(NULL, 2 * wall, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  assert_int_equal(mprotect(memory + wall, wall, PROT_NONE), 0);
+  for (int isa = -1; next_isa(&isa);)
+    for (int i = 0; i < GEOMETRIES; i++)
+      for (int64_t size = 5; size < 30; size++)
+        for (int dtype = SITU_F32; dtype <= SITU_F64; dtype++) {
+          shape s = shape_of(i, size);
+          s.width += size % 2; /* so that both sizes are odd too: then windows of 3 reach the plane's end */
+          s.out_width = windows(&s, 1);
+          test_view *x = plane_view(&s, (situ_dtype)dtype, true);
+          view_random(x, 1, -9, 9);
+          const size_t bytes = (size_t)x->d.numel * situ_dtype_size((situ_dtype)dtype);
+          test_view last = *x;
+          last.d.storage = &last.storage;
+          last.storage.data = memory + wall - bytes;
+          memcpy(last.storage.data, x->storage.data, bytes);
+          check_max(&s, (situ_dtype)dtype, &last);
+          view_free(x);
+        }
+  assert_int_equal(munmap(memory, 2 * wall), 0);
+}
+
 /* A window whose elements are 2^31 apart, in memory that is reserved but hardly touched. */
 static void maxima_far_apart(void **state) {
   (void)state;
@@ -364,6 +392,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(maxima),
     cmocka_unit_test(maxima_of_special_values),
+    cmocka_unit_test(maxima_at_the_end_of_memory),
     cmocka_unit_test(maxima_far_apart),
     cmocka_unit_test(averages),
     cmocka_unit_test(windows_over_the_edge),
