@@ -52,8 +52,10 @@ elseif(SITU_COVERAGE)
   target_compile_options(situ_flags INTERFACE -O0 -g --coverage)
   target_link_options(situ_flags INTERFACE --coverage)
 elseif(CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
-  # gcc clears a struct of a few hundred bytes with a `rep stos`, whose start alone costs ten nanoseconds on every small op.
+  # gcc clears and copies a few hundred bytes with `rep stos` and `rep movs`, whose start alone costs ten nanoseconds or
+  # more on every small op: sizes and strides of a view are a few words.
   situ_try_flags(compile -mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign)
+  situ_try_flags(compile -mmemcpy-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
   situ_try_flags(compile -fstack-protector-strong -fstack-clash-protection)
   situ_try_flags(link -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
   # The distribution may have set another level: undefine first, or the compiler warns in every file.
