@@ -24,9 +24,13 @@ DEVICE T FN(floor_quotient)(T a, T b) {
   return q - whole > (T)0.5 ? whole + 1 : whole;
 }
 
-/* x to a power that is the same for all elements. Uses sqrt where it can, as torch does: it differs from pow for -0 and
-   -Inf. */
+/* x to a power that is the same for all elements. Uses products, and sqrt where it can, as torch does: the latter
+   differs from pow for -0 and -Inf. */
 DEVICE T FN(power)(T x, T p) {
+  if (p == 2) return x * x;
+  if (p == 1) return x;
+  if (p == 3) return x * x * x;
+  if (p == -1) return 1 / x;
   if (p == (T)0.5) return sqrt(x);
   if (p == (T)-0.5) return 1 / sqrt(x);
   return pow(x, p);

@@ -52,14 +52,41 @@ static void stream_row(char *const *data, const int64_t *stride, int64_t count, 
 
 enum { TILE = 16 }; /* columns of x that are copied at once: a cache line of f32 */
 
+/* Four elements of 4 bytes in a register; the first two of x and y in turn, and the last two. */
+typedef uint32_t four __attribute__((vector_size(16)));
+#if defined(__clang__)
+#define FIRST(x, y) __builtin_shufflevector(x, y, 0, 4, 1, 5)
+#define SECOND(x, y) __builtin_shufflevector(x, y, 2, 6, 3, 7)
+#else
+#define FIRST(x, y) __builtin_shuffle(x, y, (four){ 0, 4, 1, 5 })
+#define SECOND(x, y) __builtin_shuffle(x, y, (four){ 2, 6, 3, 7 })
+#endif
+
+/* Four rows of x become columns i to i + 3 of a whole tile. */
+static void turn_rows(uint32_t *tile, int64_t i, const char *x, int64_t x_step) {
+  for (int c = 0; c < TILE; c += 4, x += sizeof(four)) {
+    four row[4];
+    for (int r = 0; r < 4; r++) memcpy(&row[r], x + r * x_step, sizeof *row);
+    const four even_first = FIRST(row[0], row[2]), even_second = SECOND(row[0], row[2]),
+               odd_first = FIRST(row[1], row[3]), odd_second = SECOND(row[1], row[3]);
+    const four turned[4] = { FIRST(even_first, odd_first), SECOND(even_first, odd_first),
+                             FIRST(even_second, odd_second), SECOND(even_second, odd_second) };
+    for (int r = 0; r < 4; r++) memcpy(&tile[(c + r) * TILE + i], &turned[r], sizeof *turned);
+  }
+}
+#undef FIRST
+#undef SECOND
+
 /* y[c][r] = x[r][c] for `columns` columns of x, at most TILE. Goes through a tile in L1, so that each cache line of x
    and of y is touched once, even if their strides map to few cache sets. */
 #define TRANSPOSE(name, T)                                                                                      \
   static void name(char *y, int64_t y_step, const char *x, int64_t x_step, int64_t rows, int columns) {         \
     T tile[TILE][TILE];                                                                                         \
     for (int64_t r = 0; r < rows; r += TILE) {                                                                  \
-      int64_t height = situ__min_i64(TILE, rows - r);                                                           \
-      for (int64_t i = 0; i < height; i++) {                                                                    \
+      const int64_t height = situ__min_i64(TILE, rows - r);                                                     \
+      const int64_t turned = sizeof(T) == 4 && columns == TILE ? height & ~(int64_t)3 : 0;                      \
+      for (int64_t i = 0; i < turned; i += 4) turn_rows((void *)tile, i, x + (r + i) * x_step, x_step);         \
+      for (int64_t i = turned; i < height; i++) {                                                               \
         const T *from = (const T *)(x + (r + i) * x_step);                                                      \
         for (int c = 0; c < columns; c++) tile[c][i] = from[c];                                                 \
       }                                                                                                         \

@@ -38,15 +38,14 @@ static uint64_t float_key(uint64_t bits, uint64_t sign, uint64_t infinity) {
   return bits & sign ? sign - magnitude : sign | magnitude;
 }
 
-#define KEYS(bits, expression)                          \
-  for (int64_t i = 0; i < count; i++, at += step) {     \
-    uint##bits##_t v;                                   \
-    memcpy(&v, at, sizeof v);                           \
-    to[i] = (item){ (uint64_t)(expression) ^ flip, i }; \
-  }                                                     \
+#define KEYS(bits, expression)                      \
+  for (int64_t i = 0; i < count; i++, at += step) { \
+    uint##bits##_t v;                               \
+    memcpy(&v, at, sizeof v);                       \
+    to[i] = (uint64_t)(expression) ^ flip;          \
+  }                                                 \
   break
-static void read_keys(const plan *p, const char *at, size_t step, item *to) {
-  int64_t count = p->lines.size;
+static void read_keys(const plan *p, const char *at, size_t step, int64_t count, uint64_t *to) {
   uint64_t flip = p->descending ? UINT64_MAX >> (64 - 8 * p->bytes) : 0;
   switch ((situ_dtype)p->x->dtype) {
   case SITU_BOOL:
@@ -62,6 +61,17 @@ static void read_keys(const plan *p, const char *at, size_t step, item *to) {
   }
 }
 #undef KEYS
+
+enum { BLOCK = 512 }; /* keys that are read at once */
+
+static void read_items(const plan *p, const char *at, size_t step, item *to) {
+  uint64_t key[BLOCK];
+  for (int64_t first = 0; first < p->lines.size; first += BLOCK, at += BLOCK * step) {
+    const int64_t count = situ__min_i64(BLOCK, p->lines.size - first);
+    read_keys(p, at, step, count, key);
+    for (int64_t i = 0; i < count; i++) to[first + i] = (item){ key[i], first + i };
+  }
+}
 
 /* ---- order ---- */
 
@@ -117,23 +127,41 @@ static uint64_t kth_key(const item *items, int64_t count, int64_t k, int bytes, 
   return key;
 }
 
-/* Moves the k smallest to the front: sorted if they are few, else in their old order. */
+/* Moves the k smallest to the front, in their old order. */
 static void keep_smallest(item *items, int64_t count, int64_t k, int bytes) {
-  if (k <= FEW) {
-    insert_all(items, k);
-    for (int64_t i = k; i < count; i++) {
-      item one = items[i];
-      if (one.key >= items[k - 1].key) continue;
-      int64_t to = k - 1;
-      for (; to > 0 && items[to - 1].key > one.key; to--) items[to] = items[to - 1];
-      items[to] = one;
-    }
-    return;
-  }
   int64_t equal, kept = 0;
   uint64_t key = kth_key(items, count, k, bytes, &equal);
   for (int64_t i = 0; i < count; i++)
     if (items[i].key < key || (items[i].key == key && equal-- > 0)) items[kept++] = items[i];
+}
+
+static bool has_smaller(const uint64_t *key, int64_t count, uint64_t than) {
+  uint64_t found = 0;
+  for (int64_t i = 0; i < count; i++) found |= key[i] < than;
+  return found;
+}
+
+/* Inserts a key among k sorted ones, the largest of which it replaces. */
+static void replace_last(item *items, int64_t k, item one) {
+  int64_t to = k - 1;
+  for (; to > 0 && items[to - 1].key > one.key; to--) items[to] = items[to - 1];
+  items[to] = one;
+}
+
+/* Reads the k smallest of a line, sorted: for few, as nearly all blocks have none. */
+static void read_smallest(const plan *p, const char *at, size_t step, int64_t k, item *items) {
+  uint64_t key[BLOCK];
+  for (int64_t i = 0; i < k; i++) items[i] = (item){ UINT64_MAX, -1 };
+  int64_t kept = 0;
+  for (int64_t first = 0; first < p->lines.size; first += BLOCK, at += BLOCK * step) {
+    const int64_t count = situ__min_i64(BLOCK, p->lines.size - first);
+    int64_t i = 0;
+    read_keys(p, at, step, count, key);
+    for (; kept < k && i < count; i++) replace_last(items, ++kept, (item){ key[i], first + i });
+    if (!has_smaller(key + i, count - i, items[k - 1].key)) continue;
+    for (; i < count; i++)
+      if (key[i] < items[k - 1].key) replace_last(items, k, (item){ key[i], first + i });
+  }
 }
 
 /* ---- lines ---- */
@@ -147,6 +175,18 @@ static void copy_element(char *to, const char *from, size_t size) {
   }
 }
 
+/* Returns the first k items of the sorted line, in a memory for two lines. Selecting few is faster than sorting all. */
+static const item *order_line(const plan *p, const char *line, size_t step, item *items) {
+  int64_t count = p->lines.size;
+  if (p->k > 0 && p->k <= FEW && p->k < count / 4) return read_smallest(p, line, step, p->k, items), items;
+  read_items(p, line, step, items);
+  if (p->k < count / 4) {
+    keep_smallest(items, count, p->k, p->bytes);
+    count = p->k;
+  }
+  return sort_items(items, items + p->lines.size, count, p->bytes);
+}
+
 static void sort_lines(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   size_t size = situ__dtype_size((situ_dtype)p->x->dtype), inner = (size_t)p->lines.inner, n = (size_t)p->lines.size;
@@ -158,13 +198,7 @@ static void sort_lines(int64_t begin, int64_t end, void *payload) {
   for (int64_t l = begin; l < end; l++) {
     size_t outer = (size_t)l / inner, column = (size_t)l % inner, at = outer * (size_t)p->k * inner + column;
     const char *line = situ__cpu_data(p->x) + (outer * n * inner + column) * size;
-    int64_t count = p->lines.size;
-    read_keys(p, line, inner * size, items);
-    if (p->k < count / 4) { /* selecting them first is faster than sorting all */
-      keep_smallest(items, count, p->k, p->bytes);
-      count = p->k;
-    }
-    const item *sorted = sort_items(items, items + n, count, p->bytes);
+    const item *sorted = order_line(p, line, inner * size, items);
     char *values = p->values ? situ__cpu_data(p->values) + at * size : NULL;
     int64_t *indices = p->indices ? (int64_t *)(void *)situ__cpu_data(p->indices) + at : NULL;
     for (size_t i = 0; i < (size_t)p->k; i++) {
