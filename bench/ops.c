@@ -1,5 +1,5 @@
-/* Jobs that bench/torch/ops.py has beside PyTorch's: one op each, on one thread of the host. `ops serve` reads the name of a
-   job from each line of its input, calls it for some milliseconds and answers with the processor seconds of a call, so
+/* Jobs that bench/torch/ops.py has beside PyTorch's: one op each, on one thread of the host. `ops serve` reads the name
+   of a job from each line of its input, calls it for some milliseconds and answers with a call's processor seconds, so
    that both sides can take turns; without an argument it does each job a few times and prints the medians.
    SPDX-License-Identifier: MIT */
 #include <string.h>

@@ -165,6 +165,19 @@ static void large(void **state) {
     }
 }
 
+/* Keys of which all bytes count: spread evenly, and close to one of two numbers. */
+static void large_and_different(void **state) {
+  (void)state;
+  for (int t = 0; t < 4; t++) {
+    if (!test_takes((size_t)t, 4)) continue;
+    test_view *x = view_new(t % 2 ? SITU_F64 : SITU_F32, SITU_SHAPE(70001), VIEW_ROWS);
+    view_random(x, (size_t)t + 17, -1, 1);
+    for (int64_t i = 0; t > 1 && i < x->d.numel; i++) view_set(x, i, (i % 3 ? 1 : -5) + 1e-3 * view_get(x, i));
+    check_all(x);
+    view_free(x);
+  }
+}
+
 /* One extreme only, in each segment and at the seams between them. */
 static void one_extreme_anywhere(void **state) {
   (void)state;
@@ -282,6 +295,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_dtype_and_dimension),
     cmocka_unit_test(large),
+    cmocka_unit_test(large_and_different),
     cmocka_unit_test(one_extreme_anywhere),
     cmocka_unit_test(all_digits_of_whole_numbers),
     cmocka_unit_test(running_sums_lose_nothing),

@@ -38,9 +38,7 @@ static void draw_words(const piece *p, uint32_t *w) {
   p->rows->words(w, p->first / 4, situ__ceil_div(p->n, 4), p->work->seed, p->work->offset);
 }
 static void draw_pairs(const piece *p, uint64_t *pair) {
-  uint32_t w[2 * SITU__BLOCK];
-  p->rows->words(w, p->first / 2, situ__ceil_div(p->n, 2), p->work->seed, p->work->offset);
-  for (int64_t i = 0; i < p->n + p->n % 2; i++) pair[i] = (uint64_t)w[2 * i + 1] << 32 | w[2 * i];
+  p->rows->pairs(pair, p->first / 2, situ__ceil_div(p->n, 2), p->work->seed, p->work->offset);
 }
 
 static situ__lane uniform(const piece *p, draws *y) {
@@ -101,7 +99,7 @@ static situ__lane bernoulli(const piece *p, draws *y) {
 static situ__lane integer(const piece *p, draws *y) {
   const uint64_t low = (uint64_t)p->work->integer[0], range = (uint64_t)p->work->integer[1] - low;
   draw_pairs(p, y->pair);
-  for (int64_t i = 0; i < p->n; i++) y->pair[i] = low + below(y->pair[i], range);
+  p->rows->integers(y->pair, p->n, low, range);
   return SITU__I64;
 }
 

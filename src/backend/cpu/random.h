@@ -8,6 +8,10 @@
 typedef struct situ__random_rows {
   /* `count` Philox blocks of four words each, from counter (first, offset) on. */
   void (*words)(uint32_t *w, int64_t first, int64_t count, uint64_t seed, uint64_t offset);
+  /* Two words a number, the low one first: two numbers of each block. */
+  void (*pairs)(uint64_t *pair, int64_t first, int64_t count, uint64_t seed, uint64_t offset);
+  /* Each number becomes one in [low, low + range). */
+  void (*integers)(uint64_t *y, int64_t count, uint64_t low, uint64_t range);
   /* Standard normal numbers: two from each two words. */
   void (*normal_32)(const uint32_t *w, int64_t pairs, float *y);
   void (*normal_64)(const uint64_t *w, int64_t pairs, double *y);

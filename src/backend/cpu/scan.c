@@ -9,7 +9,8 @@
 
 enum {
   CHUNK = 16384, /* elements of a line that one thread sums before the next chunk begins */
-  GRAIN = 16384
+  GRAIN = 16384,
+  WAYS = 4 /* lines that are scanned at once */
 };
 
 /* A sum or product in the compute type: f64, or integers that wrap. */
@@ -69,9 +70,24 @@ static void totals(int64_t begin, int64_t end, void *payload) {
   }
 }
 
+/* Several short lines at once, as each addition waits for the one before it in its line. */
+static void real_lines(const plan *p, int64_t first) {
+  double total[WAYS], block[WAYS][SITU__BLOCK];
+  for (int w = 0; w < WAYS; w++) total[w] = identity(p).real;
+  for (int64_t at = 0, count; at < p->lines.size; at += count) {
+    count = situ__min_i64(SITU__BLOCK, p->lines.size - at);
+    for (int w = 0; w < WAYS; w++) situ__cpu_load(p->x, (first + w) * p->lines.size + at, count, SITU__F64, block[w]);
+    for (int64_t i = 0; i < count; i++)
+      for (int w = 0; w < WAYS; w++) block[w][i] = total[w] = fold_real(p->product, total[w], block[w][i]);
+    for (int w = 0; w < WAYS; w++) situ__cpu_store(p->y, (first + w) * p->lines.size + at, count, SITU__F64, block[w]);
+  }
+}
+
 static void along_lines(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
-  for (int64_t u = begin; u < end; u++) {
+  int64_t u = begin;
+  for (; p->real && !p->before && u + WAYS <= end; u += WAYS) real_lines(p, u);
+  for (; u < end; u++) {
     sum total = p->before ? p->before[u] : identity(p);
     chunk(p, u, &total, true);
   }

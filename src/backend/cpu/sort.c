@@ -12,7 +12,11 @@
 
 enum {
   FEW = 48, /* up to this many, insertion sort is faster than counting bytes */
-  GRAIN = 4096
+  GRAIN = 4096,
+  HUGE = 2 << 20, /* bytes of a huge page */
+  LARGE = 1 << 16,
+  PART_BITS = 11,
+  PARTS = 1 << PART_BITS
 };
 
 typedef struct item {
@@ -85,7 +89,7 @@ static void insert_all(item *items, int64_t count) {
 }
 
 /* Sorts by keys of `bytes` bytes. The result is in items or in spare; returns which. */
-static item *sort_items(item *items, item *spare, int64_t count, int bytes) {
+static item *sort_bytes(item *items, item *spare, int64_t count, int bytes) {
   if (count <= FEW) {
     insert_all(items, count);
     return items;
@@ -108,6 +112,34 @@ static item *sort_items(item *items, item *spare, int64_t count, int bytes) {
     spare = other;
   }
   return items;
+}
+
+/* Distributes items by the highest bits that differ; first[v] is set to where those with bits v begin. Returns how many
+   bytes may differ within a part. */
+static int split(const item *items, item *to, int64_t count, int64_t first[PARTS + 1]) {
+  uint64_t differ = 0;
+  for (int64_t i = 1; i < count; i++) differ |= items[i].key ^ items[0].key;
+  const int top = differ ? 64 - __builtin_clzll(differ) : 0, low = top > PART_BITS ? top - PART_BITS : 0;
+  memset(first, 0, (PARTS + 1) * sizeof *first);
+  for (int64_t i = 0; i < count; i++) first[(items[i].key >> low & (PARTS - 1)) + 1]++;
+  for (int v = 0; v < PARTS; v++) first[v + 1] += first[v];
+  for (int64_t i = 0; i < count; i++) to[first[items[i].key >> low & (PARTS - 1)]++] = items[i];
+  memmove(first + 1, first, PARTS * sizeof *first); /* each has become the beginning of the next */
+  first[0] = 0;
+  return (low + 7) / 8;
+}
+
+/* What does not fit into a cache is split first into parts that do. */
+static item *sort_items(item *items, item *spare, int64_t count, int bytes) {
+  if (count < LARGE) return sort_bytes(items, spare, count, bytes);
+  int64_t first[PARTS + 1];
+  const int left = split(items, spare, count, first);
+  for (int v = 0; v < PARTS; v++) {
+    const int64_t own = first[v + 1] - first[v];
+    const item *sorted = sort_bytes(spare + first[v], items + first[v], own, left);
+    if (sorted != spare + first[v]) memcpy(spare + first[v], sorted, (size_t)own * sizeof *sorted);
+  }
+  return spare;
 }
 
 /* The k-th smallest key, found byte by byte from the highest; *equal is set to the number of keys equal to it among the
@@ -190,7 +222,9 @@ static const item *order_line(const plan *p, const char *line, size_t step, item
 static void sort_lines(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   size_t size = situ__dtype_size((situ_dtype)p->x->dtype), inner = (size_t)p->lines.inner, n = (size_t)p->lines.size;
-  item *items = situ__alloc(2 * n * sizeof(item));
+  /* Every pass over the bytes reaches 256 places at once, which small pages slow down. */
+  item *items =
+      2 * n * sizeof(item) < HUGE ? situ__alloc(2 * n * sizeof(item)) : situ__aligned(HUGE, 2 * n * sizeof(item));
   if (!items) {
     atomic_store(&p->no_memory, true);
     return;

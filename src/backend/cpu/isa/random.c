@@ -19,6 +19,24 @@ static void words(uint32_t *w, int64_t first, int64_t count, uint64_t seed, uint
     philox((U64)(first + i), offset, seed, &w[4 * i], &w[4 * i + 1], &w[4 * i + 2], &w[4 * i + 3]);
 }
 
+static void pairs(uint64_t *pair, int64_t first, int64_t count, uint64_t seed, uint64_t offset) {
+  for (int64_t i = 0; i < count; i++) {
+    U32 w[4];
+    philox((U64)(first + i), offset, seed, &w[0], &w[1], &w[2], &w[3]);
+    pair[2 * i] = (U64)w[1] << 32 | w[0];
+    pair[2 * i + 1] = (U64)w[3] << 32 | w[2];
+  }
+}
+
+/* A range of 32 bits needs half of the products: its high half is 0. */
+static void integers(uint64_t *y, int64_t count, uint64_t low, uint64_t range) {
+  const U32 narrow = (U32)range;
+  if (range == narrow)
+    for (int64_t i = 0; i < count; i++) y[i] = low + below(y[i], narrow);
+  else
+    for (int64_t i = 0; i < count; i++) y[i] = low + below(y[i], range);
+}
+
 static void normal_32(const uint32_t *w, int64_t pairs, float *y) {
   INDEPENDENT
   for (int64_t i = 0; i < pairs; i++) {
@@ -35,4 +53,4 @@ static void normal_64(const uint64_t *w, int64_t pairs, double *y) {
   }
 }
 
-const situ__random_rows SITU__ISA_NAME(situ__random_rows) = { words, normal_32, normal_64 };
+const situ__random_rows SITU__ISA_NAME(situ__random_rows) = { words, pairs, integers, normal_32, normal_64 };
