@@ -65,13 +65,23 @@ SITU_API SITU_CHECKED situ_status situ_register_post_accumulate_grad_hook(situ_t
                                                                           situ_post_accumulate_grad_hook hook,
                                                                           void *payload);
 
-/** The handle.remove() of torch: removes the hooks of t, of both kinds, that were registered with this payload. Not to
+/** Called with a leaf and what its .grad is when the situ_backward succeeds, in the thread of that call: while backward
+    still runs, as soon as nothing that remains of it adds to this gradient. For programs that send gradients away
+    meanwhile, as PyTorch's DistributedDataParallel does. A leaf that has a .grad already, or post-accumulate hooks,
+    which may change it, comes last: behind those hooks. */
+typedef situ_status (*situ_grad_ready_hook)(situ_tensor *leaf, situ_tensor *grad, void *payload);
+/** Adds such a hook to a leaf that requires a gradient; hooks run in the order of registration. One that fails makes
+    situ_backward fail. */
+SITU_API SITU_CHECKED situ_status situ_register_grad_ready_hook(situ_tensor *t, situ_grad_ready_hook hook,
+                                                                void *payload);
+
+/** The handle.remove() of torch: removes the hooks of t, of all kinds, that were registered with this payload. Not to
     be called by a hook of t. */
 SITU_API void situ_remove_hooks(situ_tensor *t, const void *payload);
 /** Called at the end of a backward pass. Any result but SITU_OK makes situ_backward fail; the gradients stay added. */
 typedef situ_status (*situ_backward_callback)(void *payload);
-/** torch's Variable._execution_engine.queue_callback: from a post-accumulate hook, has a function called once when all
-    such hooks of this situ_backward have run, also if one of them fails. SITU_E_STATE outside of such a hook. */
+/** torch's Variable._execution_engine.queue_callback: from a post-accumulate or grad ready hook, has a function called
+    once when all such hooks of this situ_backward have run, also if it fails. SITU_E_STATE outside of such a hook. */
 SITU_API SITU_CHECKED situ_status situ_autograd_queue_callback(situ_backward_callback callback, void *payload);
 
 /** torch.autograd.set_detect_anomaly, for this thread: recorded calls remember their line and module. With check_nan a

@@ -2,7 +2,6 @@
    because a node's number is larger than those of its inputs. No recursion. Leaves change only after the whole pass
    has succeeded, all at once.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 #include <stdio.h>
 
 #include "autograd/anomaly.h"
@@ -35,9 +34,8 @@ static bool is_alone(const situ_tensor *t) {
 
 bool situ__exclusive(const situ_tensor *t) { return t->view.contiguous && is_alone(t); }
 
-/* Gradients of one value must have one device and one dtype. Otherwise something was moved or cast between forward
-   and backward, which is an error. */
-static bool same_place(const char *op, const situ_tensor *at, const char *what, const situ_tensor *grad) {
+/* Otherwise something was moved or cast between forward and backward, which is an error. */
+bool situ__takes_gradient(const char *op, const situ_tensor *at, const char *what, const situ_tensor *grad) {
   situ_device here = at->view.storage->device, there = grad->view.storage->device;
   const char *name = *situ_name(at) ? situ_name(at) : what;
   if (situ__same_device(here, there) && at->view.dtype == grad->view.dtype) return true;
@@ -69,7 +67,7 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
     *slot = grad;
     return true;
   }
-  if (!same_place(op, *slot, "a gradient", grad)) {
+  if (!situ__takes_gradient(op, *slot, "a gradient", grad)) {
     situ_release(grad);
     return false;
   }
@@ -123,9 +121,7 @@ static bool choose_layout(const situ_tensor *grad, const situ_tensor *leaf, situ
   return situ__same_order(layout, &grad->view);
 }
 
-/* Returns a gradient that a leaf may keep: in its own memory, without gaps, in the leaf's order of strides. leaf NULL:
-   in any order. Takes over the reference. */
-static situ_tensor *owned_copy(const char *op, situ_tensor *grad, const situ_tensor *leaf, bool recorded) {
+situ_tensor *situ__owned_copy(const char *op, situ_tensor *grad, const situ_tensor *leaf, bool recorded) {
   situ_view_desc layout;
   if (choose_layout(grad, leaf, &layout) && is_alone(grad)) return grad;
   situ_scope s;
@@ -150,8 +146,7 @@ static bool mark_gradient(const char *op, situ_tensor **grad) {
   return true;
 }
 
-/* Runs hooks on *grad, which the caller owns. */
-static bool run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
+bool situ__run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
   if (m && m->hooks && !mark_gradient(op, grad)) return false;
   for (const situ__hook *h = m ? m->hooks : NULL; h; h = h->next) {
     situ_scope s;
@@ -290,7 +285,7 @@ static bool finish_results(situ__pass *p, const situ__asked *asked, const situ__
   for (int k = 0; k < n->outs; k++) {
     situ__meta *m = n->out[k].meta;
     if (!grad[k]) continue;
-    if (!run_hooks(p->op, m, &grad[k]) || !check_arrival(p, n, &n->out[k], grad[k])) return false;
+    if (!situ__run_hooks(p->op, m, &grad[k]) || !check_arrival(p, n, &n->out[k], grad[k])) return false;
     if (m && m->retain && !asked && !situ__pass_keep(p, m, grad[k])) return false;
     if (asked) situ__asked_found(asked, n, k, grad[k]);
   }
@@ -353,61 +348,6 @@ static bool step_node(situ__pass *p, const situ__asked *asked, situ__node *n) {
   return good;
 }
 
-/* ---- the end: all leaves get their gradients at once ---- */
-
-/* Runs the hooks of leaves, and gives each gradient its own memory. */
-static bool complete_sinks(situ__pass *p) {
-  for (size_t i = 0; i < p->sinks; i++) {
-    situ__sink *s = &p->sink[i];
-    if (s->leaf) {
-      situ_tensor **grad = situ__pass_leaf(p, s->leaf);
-      if (!same_place(p->op, s->leaf, "a leaf", *grad) || !run_hooks(p->op, situ__meta_now(s->leaf), grad) ||
-          !same_place(p->op, s->leaf, "a leaf", *grad))
-        return false;
-      s->grad = *grad;
-      *grad = NULL;
-    }
-    if (!(s->grad = owned_copy(p->op, s->grad, s->leaf, p->create_graph))) return false;
-    situ_set_role(s->grad, SITU_ROLE_GRADIENT);
-    s->grad->first_order = !p->create_graph;
-  }
-  return true;
-}
-
-/* Two passes may end at once: they must not add to, or replace, the same gradient concurrently. */
-static pthread_mutex_t committing = PTHREAD_MUTEX_INITIALIZER;
-
-static bool refuse_samples(const char *op, const situ_tensor *leaf) {
-  situ__fail(SITU_E_UNSUPPORTED, op,
-             "in situ_func_vmap: %s is the same for all samples, and its gradient is not; return what situ_func_vjp or "
-             "situ_autograd_grad gives instead",
-             *situ_name(leaf) ? situ_name(leaf) : "a leaf");
-  return false;
-}
-
-/* Computes all sums first, in the memory of this pass's gradients; then swaps handles, which cannot fail. */
-static bool commit_sinks(situ__pass *p) {
-  bool good = true;
-  for (size_t i = 0; i < p->sinks; i++)
-    if (p->sink[i].leaf && situ__is_sample(p->sink[i].grad) && !situ__is_sample(p->sink[i].leaf))
-      return refuse_samples(p->op, p->sink[i].leaf);
-  pthread_mutex_lock(&committing);
-  for (size_t i = 0; good && i < p->sinks; i++) {
-    situ__sink *s = &p->sink[i];
-    const situ__meta *m = s->leaf ? situ__meta_of(p->op, s->leaf) : s->meta;
-    good = m && (!m->grad || situ__accumulate(p->op, &s->grad, situ_retain(m->grad)));
-  }
-  for (size_t i = 0; good && i < p->sinks; i++) {
-    situ__sink *s = &p->sink[i];
-    situ__meta *m = s->leaf ? s->leaf->meta : s->meta;
-    situ_tensor *before = m->grad;
-    m->grad = s->grad;
-    s->grad = before;
-  }
-  pthread_mutex_unlock(&committing);
-  return good;
-}
-
 /* Returns dt/dt, or the gradient that the caller gave; owned. */
 static situ_tensor *seed_gradient(const char *op, situ_tensor *t, situ_tensor *given) {
   if (given) {
@@ -442,79 +382,15 @@ static situ_tensor *seed_gradient(const char *op, situ_tensor *t, situ_tensor *g
   return situ__run(op, one->view.storage->device, &work) == SITU_OK ? situ_retain(one) : NULL;
 }
 
-static bool run_after_hooks(const situ__pass *p) {
-  for (size_t i = 0; i < p->sinks; i++) {
-    situ_tensor *leaf = p->sink[i].leaf;
-    const situ__meta *m = leaf ? situ__meta_now(leaf) : NULL;
-    for (const situ__hook *h = m ? m->after : NULL; h; h = h->next) {
-      situ_scope s;
-      situ_scope_begin_no_grad(&s);
-      const situ_status status = h->after(leaf, h->payload);
-      if (status != SITU_OK && situ_error() == SITU_OK) situ__fail(status, p->op, "a hook after accumulation failed");
-      if (situ_scope_end(&s) != SITU_OK || status != SITU_OK) return false;
-    }
-  }
-  return true;
-}
-
-/* Calls that the hooks of a pass have queued. */
-typedef struct callback {
-  situ_backward_callback call;
-  void *payload;
-  struct callback *next;
-} callback;
-/* Where the pass whose hooks run on this thread appends; NULL: none. */
-static SITU__THREAD_LOCAL callback **queued;
-
-situ_status situ_autograd_queue_callback(situ_backward_callback call, void *payload) {
-  static const char op[] = "autograd_queue_callback";
-  if (!situ__given(op, "callback", (const void *)(uintptr_t)call)) return situ_error();
-  if (!queued) return situ__fail(SITU_E_STATE, op, "no post-accumulate hook is running on this thread");
-  callback *added = situ__alloc(sizeof *added);
-  if (!added) return situ__no_memory(op, sizeof *added);
-  *added = (callback){ .call = call, .payload = payload };
-  callback **last = queued;
-  while (*last) last = &(*last)->next;
-  *last = added;
-  return SITU_OK;
-}
-
-/* Runs and frees all of them, also behind one that fails. */
-static bool run_callbacks(const situ__pass *p, callback *list) {
-  bool good = true;
-  while (list) {
-    callback *c = list;
-    list = c->next;
-    situ_scope s;
-    situ_scope_begin_no_grad(&s);
-    const situ_status status = c->call(c->payload);
-    if (status != SITU_OK && situ_error() == SITU_OK) situ__fail(status, p->op, "a callback behind backward failed");
-    good &= situ_scope_end(&s) == SITU_OK && status == SITU_OK;
-    situ__free(c);
-  }
-  return good;
-}
-
-static bool run_after_pass(const situ__pass *p) {
-  callback *list = NULL, **const outer = queued;
-  queued = &list;
-  bool good = run_after_hooks(p);
-  queued = outer;
-  return run_callbacks(p, list) && good;
-}
-
 static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, situ_tensor *given) {
   situ_tensor *grad = seed_gradient(p->op, t, given);
   const situ__operand root = { .node = t->node, .leaf = t->node ? NULL : t, .result = t->node_result };
   if (!grad || !deliver_gradient(p, &root, grad)) return false;
   while (situ__pass_next(p))
-    if (!step_node(p, asked, situ__pass_next(p))) return false;
-  situ__use use;
-  if (!situ__use_begin(&use, situ__pass_marks, p)) return situ__busy(p->op, "a leaf");
-  bool good = complete_sinks(p) && (asked || commit_sinks(p));
-  situ__use_end();
-  if (good && asked) situ__asked_leaves(asked, p);
-  return good && (asked || run_after_pass(p));
+    if (!step_node(p, asked, situ__pass_next(p)) || !situ__leaves_advance(p)) return false;
+  if (!situ__leaves_finish(p)) return false;
+  if (asked) situ__asked_leaves(asked, p);
+  return asked || situ__leaves_told(p);
 }
 
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
@@ -541,6 +417,7 @@ static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_
   if (root) __atomic_fetch_add(&root->refs, 1, __ATOMIC_RELAXED);
   bool good = !asked || situ__asked_find(asked, op, t);
   if (good && (!asked || asked->reached)) good = walk_graph(&p, asked, t, o.gradient);
+  good = situ__leaves_callbacks(&p) && good;
   situ__pass_end(&p);
   situ__node_release(root);
   SITU_IGNORE(situ_scope_end(&s));
@@ -577,7 +454,7 @@ situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *in
   int owned = 0; /* number of gradients that the scope owns */
   for (; status == SITU_OK && owned < count; owned++) {
     if (!grads[owned]) continue;
-    situ_tensor *g = owned_copy(op, grads[owned], NULL, recorded || situ__sampling);
+    situ_tensor *g = situ__owned_copy(op, grads[owned], NULL, recorded || situ__sampling);
     if (g && !recorded && situ__sampling) g = without_history(op, g);
     if (g) g->first_order = !recorded;
     if (!situ__scope_own(op, g)) status = situ_error();

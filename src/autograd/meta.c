@@ -51,6 +51,7 @@ void situ__meta_release(situ__meta *m) {
   situ_release(m->tangent);
   free_hooks(m->hooks);
   free_hooks(m->after);
+  free_hooks(m->ready);
   situ__small_free(m, sizeof *m);
 }
 
@@ -151,14 +152,25 @@ situ_status situ_register_hook(situ_tensor *t, situ_grad_hook fn, void *payload)
   return m ? add_hook(op, &m->hooks, (situ__hook){ .fn = fn, .payload = payload }) : situ_error();
 }
 
+/* Where the hooks of a leaf are; NULL after recording an error. */
+static situ__meta *leaf_meta(const char *op, situ_tensor *t, bool given) {
+  if (!situ__need(op, "input", t)) return NULL;
+  if (given && situ_is_leaf(t) && t->requires_grad) return situ__meta_of(op, t);
+  if (!given) situ__fail(SITU_E_ARG, op, "hook is NULL");
+  else situ__fail(SITU_E_STATE, op, "the tensor is not a leaf that requires a gradient");
+  return NULL;
+}
+
 situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t, situ_post_accumulate_grad_hook fn, void *payload) {
   const char *op = "register_post_accumulate_grad_hook";
-  if (!situ__need(op, "input", t)) return situ_error();
-  if (!fn) return situ__fail(SITU_E_ARG, op, "hook is NULL");
-  if (!situ_is_leaf(t) || !t->requires_grad)
-    return situ__fail(SITU_E_STATE, op, "the tensor is not a leaf that requires a gradient");
-  situ__meta *m = situ__meta_of(op, t);
+  situ__meta *m = leaf_meta(op, t, fn != NULL);
   return m ? add_hook(op, &m->after, (situ__hook){ .after = fn, .payload = payload }) : situ_error();
+}
+
+situ_status situ_register_grad_ready_hook(situ_tensor *t, situ_grad_ready_hook fn, void *payload) {
+  const char *op = "register_grad_ready_hook";
+  situ__meta *m = leaf_meta(op, t, fn != NULL);
+  return m ? add_hook(op, &m->ready, (situ__hook){ .ready = fn, .payload = payload }) : situ_error();
 }
 
 static void remove_from(situ__hook **list, const void *payload) {
@@ -179,4 +191,5 @@ void situ_remove_hooks(situ_tensor *t, const void *payload) {
   if (!m) return;
   remove_from(&m->hooks, payload);
   remove_from(&m->after, payload);
+  remove_from(&m->ready, payload);
 }

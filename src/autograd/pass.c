@@ -18,7 +18,10 @@ void situ__pass_begin(situ__pass *p, const char *op, bool retain_graph) {
   p->capacity = SITU__FEW_NODES;
   p->sink = p->few_sinks;
   p->sink_capacity = SITU__FEW_SINKS;
-  p->used = p->count = p->sinks = 0;
+  p->used = p->count = p->sinks = p->open = 0;
+  p->watched = p->searched = false;
+  p->uses = (situ__map){ 0 };
+  p->callbacks = NULL;
   p->asked = NULL;
   p->made = NULL;
   p->made_count = p->made_capacity = 0;
@@ -43,6 +46,7 @@ void situ__pass_end(situ__pass *p) {
   if (p->slot != p->few_slots) situ__free(p->slot);
   if (p->heap != p->few_nodes) situ__free(p->heap);
   if (p->sink != p->few_sinks) situ__free(p->sink);
+  situ__map_free(&p->uses);
   while (p->made_count) situ__node_release(p->made[--p->made_count]);
   situ__free(p->made);
 }
@@ -169,7 +173,11 @@ bool situ__pass_add_leaf(situ__pass *p, situ_tensor *leaf, situ_tensor *grad) {
     situ_release(grad);
     return false;
   }
-  if (fresh) p->sink[p->sinks++] = (situ__sink){ .leaf = situ_retain(leaf) };
+  if (fresh) {
+    const situ__meta *m = situ__meta_now(leaf);
+    p->watched |= m && m->ready;
+    p->sink[p->sinks++] = (situ__sink){ .leaf = situ_retain(leaf) };
+  }
   return situ__accumulate(p->op, &s->grad, grad);
 }
 

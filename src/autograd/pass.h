@@ -6,6 +6,7 @@
 
 #include "autograd/tape.h"
 #include "base/busy.h"
+#include "base/map.h"
 
 /* The gradient that a node or a leaf has accumulated so far. */
 typedef struct situ__slot {
@@ -18,7 +19,8 @@ typedef struct situ__slot {
 typedef struct situ__sink {
   situ_tensor *leaf; /* owned; its gradient is in its slot; or */
   situ__meta *meta;  /* of a non-leaf that retains its gradient; owned */
-  situ_tensor *grad; /* the gradient to add; owned */
+  situ_tensor *grad; /* the gradient to add; owned; of a leaf: NULL until it is complete */
+  bool told;         /* the ready hooks of the leaf have run */
 } situ__sink;
 
 enum { SITU__FEW_SLOTS_LOG2 = 4, SITU__FEW_NODES = 16, SITU__FEW_SINKS = 8 };
@@ -38,6 +40,11 @@ struct situ__pass {
   size_t count, capacity;
   situ__sink *sink; /* in the order in which the pass reached them */
   size_t sinks, sink_capacity;
+  bool watched;   /* a leaf with ready hooks was reached */
+  bool searched;  /* `uses` is filled */
+  situ__map uses; /* leaves.c: the nodes that remained when it was filled, and each leaf's earliest use by them */
+  size_t open;    /* leaves before this sink have been told */
+  struct situ__callback *callbacks; /* that hooks have queued; owned */
   /* Inline space, so that small graphs do not allocate. */
   situ__slot few_slots[1 << SITU__FEW_SLOTS_LOG2];
   situ__node *few_nodes[SITU__FEW_NODES];
@@ -60,6 +67,28 @@ bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad);
 /* Goes on with t's history, which a node's backward has just recorded, and its gradient grad. Returns false after
    recording an error. */
 bool situ__pass_follow(situ__pass *p, situ_tensor *t, situ_tensor *grad);
+
+/* ---- gradients (backward.c) ---- */
+
+/* Gradients of one value must have one device and one dtype. Returns false after recording an error. */
+bool situ__takes_gradient(const char *op, const situ_tensor *at, const char *what, const situ_tensor *grad);
+/* Runs hooks on *grad, which the caller owns. Returns false after recording an error. */
+bool situ__run_hooks(const char *op, const situ__meta *m, situ_tensor **grad);
+/* Returns a gradient that a leaf may keep: in its own memory, without gaps, in the leaf's order of strides. leaf NULL:
+   in any order. Takes over the reference. NULL after recording an error. */
+situ_tensor *situ__owned_copy(const char *op, situ_tensor *grad, const situ_tensor *leaf, bool recorded);
+
+/* ---- leaves (leaves.c); the functions return false after recording an error ---- */
+
+/* Behind each node: completes the gradients of leaves with ready hooks to which no remaining node adds, and runs these
+   hooks. */
+bool situ__leaves_advance(situ__pass *p);
+/* When all nodes have run: completes all gradients, and adds them to .grad unless the pass was asked for some. */
+bool situ__leaves_finish(situ__pass *p);
+/* When .grad has changed: runs the hooks after accumulation. */
+bool situ__leaves_told(situ__pass *p);
+/* At the end of a pass, also of one that has failed: runs what hooks have queued. */
+bool situ__leaves_callbacks(situ__pass *p);
 
 /* Visits the marks (base/busy.h) of tensors that other threads must not change: the values that a node has saved,
    while its backward runs; the leaves of a pass, while they get their gradients. */

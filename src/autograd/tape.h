@@ -61,6 +61,7 @@ typedef struct situ__hook {
   union {
     situ_grad_hook fn;                    /* in the list `hooks` */
     situ_post_accumulate_grad_hook after; /* in the list `after` */
+    situ_grad_ready_hook ready;           /* in the list `ready` */
   };
   void *payload;
   struct situ__hook *next;
@@ -73,6 +74,7 @@ typedef struct situ__meta {
   situ_tensor *tangent; /* owned; in forward mode: the derivative along a direction */
   situ__hook *hooks;    /* in the order of their registration */
   situ__hook *after;    /* of leaves: called when .grad has changed */
+  situ__hook *ready;    /* of leaves: called when the gradient is final */
   bool retain;          /* keep the gradient of a non-leaf (retain_grad) */
 } situ__meta;
 

@@ -353,7 +353,7 @@ static void callbacks_run_behind_all_hooks(void **state) {
   assert_int_equal(b.ends, 2);
   assert_int_equal(b.seen, 2);
   assert_int_equal(situ_autograd_queue_callback(count_end, &b), SITU_E_STATE);
-  expect_error(SITU_E_STATE, "autograd_queue_callback", "no post-accumulate hook");
+  expect_error(SITU_E_STATE, "autograd_queue_callback", "no post-accumulate or grad ready hook");
   b.fails = true;
   assert_int_equal(situ_backward(situ_sum(situ_mul(x, y), NULL), NULL), SITU_E_STATE);
   expect_error(SITU_E_STATE, "backward", "a callback behind backward failed");

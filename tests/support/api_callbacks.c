@@ -51,6 +51,9 @@ static situ_status sums_of_squares(situ_tensor *const *in, int count, situ_tenso
   return SITU_OK;
 }
 static situ_status see_leaf(situ_tensor *leaf, void *payload) { return leaf && !payload ? SITU_OK : SITU_E_ARG; }
+static situ_status see_gradient(situ_tensor *leaf, situ_tensor *grad, void *payload) {
+  return leaf && grad && !payload ? SITU_OK : SITU_E_ARG;
+}
 static void *keep_value(situ_tensor *t, void *payload) { return t && !payload ? NULL : payload; }
 static situ_tensor *no_value(void *packed, void *payload) { return packed ? NULL : payload; }
 
@@ -90,6 +93,7 @@ void *api_callback(const char *type) {
   CALLBACK("situ_func", sum_of_squares);
   CALLBACK("situ_func_many", sums_of_squares);
   CALLBACK("situ_post_accumulate_grad_hook", see_leaf);
+  CALLBACK("situ_grad_ready_hook", see_gradient);
   CALLBACK("situ_optim_closure", some_loss);
   CALLBACK("situ_dist_make_optim", situ_optim_sgd);
   CALLBACK("situ_backward_callback", see_end);

@@ -377,11 +377,12 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   const char *f = api_name(w);
   if (api_is(
           f,
-          "backward autograd_grad grad_scaler_scale register_hook register_post_accumulate_grad_hook remove_hooks retain_grad") ||
+          "backward autograd_grad grad_scaler_scale register_hook register_grad_ready_hook register_post_accumulate_grad_hook remove_hooks retain_grad") ||
       (api_is(f, "set_grad") && *name == 't')) {
     situ_tensor *leaf = situ_requires_grad_(plain(w), true);
-    return api_is(f, "set_grad register_hook register_post_accumulate_grad_hook remove_hooks") ? leaf
-                                                                                               : situ_sum(leaf, NULL);
+    return api_is(f, "set_grad register_hook register_grad_ready_hook register_post_accumulate_grad_hook remove_hooks")
+               ? leaf
+               : situ_sum(leaf, NULL);
   }
   if (api_is(f, "comm_reduce_scatter comm_all_to_all")) return api_tensor(w, SITU_F32, SITU_SHAPE(1, 2));
   if (api_is(f, "nn_utils_rnn_pack_padded_sequence") && strcmp(name, "lengths") == 0) return ones(w, 2);
