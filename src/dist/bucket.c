@@ -42,6 +42,7 @@ bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
     if (!item->in_bucket || !item->numel) continue;
     situ__dist_bucket *b = bucket_for(d, item);
     if (!b) return situ__no_memory(op, (size_t)d->item_count * sizeof *b->items), false;
+    item->bucket = b - d->buckets;
     item->offset = b->numel;
     b->items[b->count++] = i;
     b->numel += item->numel;
@@ -53,7 +54,9 @@ bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
 
 /* A parameter that this micro-batch has not used has gradient 0 in it. */
 static situ_tensor *flat_part(const situ__dist_item *item) {
-  situ_tensor *t = item->is_buffer ? situ_detach(item->tensor) : situ_grad(item->tensor);
+  situ_tensor *t = item->is_buffer ? situ_detach(item->tensor)
+                   : item->arrived ? item->arrived
+                                   : situ_grad(item->tensor);
   if (t) return situ_reshape(t, SITU_SHAPE(item->numel));
   const situ_options like = { .dtype = situ_dtype_of(item->tensor), .device = situ_device_of(item->tensor) };
   return situ_zeros(SITU_SHAPE(item->numel), &like);
@@ -69,42 +72,31 @@ static situ_tensor *flat_bucket(const char *op, const situ_dist_ddp *d, const si
   return flat;
 }
 
-static void drop_node(const situ_dist_ddp *d, situ__dist_node *n) {
-  for (int64_t b = 0; n->sums && b < d->bucket_count; b++) situ_drop(&n->sums[b]);
-  situ__free(n->sums);
-  n->sums = NULL;
-}
-
-void situ__dist_drop_nodes(situ_dist_ddp *d) {
-  while (d->node_count) drop_node(d, &d->nodes[--d->node_count]);
+void situ__dist_drop_nodes(situ__dist_bucket *b) {
+  while (b->node_count) situ_drop(&b->nodes[--b->node_count].sum);
 }
 
 /* The last two nodes become one. */
-static bool join_last(situ_dist_ddp *d) {
-  situ__dist_node *a = &d->nodes[d->node_count - 2], *b = &d->nodes[d->node_count - 1];
+static bool join_last(situ__dist_bucket *b) {
+  situ__dist_node *left = &b->nodes[b->node_count - 2], *right = &b->nodes[b->node_count - 1];
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  bool good = true;
-  for (int64_t i = 0; good && i < d->bucket_count; i++) good = situ_set(&a->sums[i], situ_add(a->sums[i], b->sums[i]));
+  const bool good = situ_set(&left->sum, situ_add(left->sum, right->sum));
   SITU_IGNORE(situ_scope_end(&s));
-  a->hi = b->hi;
-  drop_node(d, b);
-  d->node_count--;
+  left->hi = right->hi;
+  situ_drop(&right->sum);
+  b->node_count--;
   return good;
 }
 
-bool situ__dist_add_leaf(const char *op, situ_dist_ddp *d) {
-  situ__dist_node *n = &d->nodes[d->node_count];
+bool situ__dist_add_leaf(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b) {
+  situ__dist_node *n = &b->nodes[b->node_count++];
   *n = (situ__dist_node){ .lo = d->first + d->position, .hi = d->first + d->position + 1 };
-  if (!(n->sums = situ__calloc((size_t)(d->bucket_count + 1), sizeof *n->sums)))
-    return situ__no_memory(op, (size_t)(d->bucket_count + 1) * sizeof *n->sums), false;
-  d->node_count++;
-  for (int64_t b = 0; b < d->bucket_count; b++)
-    if (!situ_set(&n->sums[b], flat_bucket(op, d, &d->buckets[b]))) return false;
-  while (d->node_count >= 2) {
-    const situ__dist_node *left = &d->nodes[d->node_count - 2], *right = &d->nodes[d->node_count - 1];
+  if (!situ_set(&n->sum, flat_bucket(op, d, b))) return false;
+  while (b->node_count >= 2) {
+    const situ__dist_node *left = &b->nodes[b->node_count - 2], *right = &b->nodes[b->node_count - 1];
     if (!situ__dist_are_siblings(d->total, left->lo, left->hi, right->hi)) break;
-    if (!join_last(d)) return false;
+    if (!join_last(b)) return false;
   }
   return true;
 }

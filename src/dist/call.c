@@ -15,8 +15,17 @@ static bool is_request(const char *op, const situ_comm_request *r) {
 
 /* ---- on host memory ---- */
 
+static situ_comm_request *open_call(const char *op, situ_comm *c, const situ_comm_call *call) {
+  if (!c->held) return situ__comm_open(op, c, call);
+  situ__fail(
+      SITU_E_STATE, op,
+      "a backward exchanges gradients over this communicator: give hooks one of their own, or make this call when "
+      "situ_backward has returned");
+  return NULL;
+}
+
 static situ_comm_request *begin_call(const char *op, situ_comm *c, const situ_comm_call *call) {
-  situ_comm_request *r = situ__comm_open(op, c, call);
+  situ_comm_request *r = open_call(op, c, call);
   if (!r) return NULL;
   if ((r->sent && !call->send) || (r->received && !call->receive)) {
     situ__fail(SITU_E_ARG, op, "%s of %" PRId64 " elements without memory for what it %s", situ_comm_op_name(call->op),
@@ -89,7 +98,7 @@ situ_status situ_comm_run(situ_comm *comm, const situ_comm_call *call) {
 /* A call whose values are t's. Returns the request when it has ended, with what has arrived; NULL after recording an
    error. */
 static situ_comm_request *carry(const char *op, situ_comm *c, situ_tensor *t, const situ_comm_call *call) {
-  situ_comm_request *r = situ__comm_open(op, c, call);
+  situ_comm_request *r = open_call(op, c, call);
   if (!r) return NULL;
   const bool filled = !r->sent || situ_copy_to_host(t, situ__comm_outgoing(r), r->sent) == SITU_OK;
   if (filled) situ__comm_post(c, r);

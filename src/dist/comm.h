@@ -69,6 +69,7 @@ struct situ_comm {
   int64_t number;                   /* collectives begun */
   situ__peer *peers;                /* per rank; its own is unused */
   situ_comm_request *first, **last; /* calls that have begun, in order, until they end */
+  bool held;                        /* a backward exchanges gradients: calls of the program would be out of order */
   situ_status failed;               /* SITU_OK, or why it refuses calls */
   int culprit;
   char text[SITU__COMM_TEXT]; /* of that failure */

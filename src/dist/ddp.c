@@ -60,8 +60,16 @@ static void drop_gradients(const situ_dist_ddp *d) {
   for (int64_t i = 0; i < d->parameter_count; i++) SITU_IGNORE(situ_set_grad(d->items[i].tensor, NULL));
 }
 
+/* Behind a pass. */
+static void forget_arrivals(situ_dist_ddp *d) {
+  for (int64_t i = 0; i < d->parameter_count; i++) situ_drop(&d->items[i].arrived);
+  for (int64_t i = 0; i < d->bucket_count; i++) d->buckets[i].arrived = 0;
+}
+
 static void end_step(situ_dist_ddp *d) {
-  situ__dist_drop_nodes(d);
+  forget_arrivals(d);
+  situ__dist_end_exchange(d);
+  for (int64_t i = 0; i < d->bucket_count; i++) situ__dist_drop_nodes(&d->buckets[i]);
   d->position = 0;
   d->begun = d->unsynced = false;
   for (situ__dist_item *item = d->items; item < end_of_items(d); item++) {
@@ -110,9 +118,7 @@ static bool reduce_step(situ_dist_ddp *d) {
   if (!sums) return situ__no_memory(pass_op, (size_t)(d->bucket_count + 1) * sizeof *sums), false;
   SITU__ALONE(in, &d->comm->alone, pass_op, "this communicator");
   const bool good = in && situ__dist_reduce(pass_op, d, sums) && prepare_items(d, sums);
-  if (in && !good)
-    situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up at step %" PRId64 ": %.200s", d->comm->rank,
-                    d->step, situ_error_message());
+  if (in && !good) situ__dist_give_up(d);
   situ__free(sums);
   return good && situ__dist_agree(pass_op, d) && commit_items(d);
 }
@@ -127,7 +133,11 @@ static bool finish_step(situ_dist_ddp *d) {
 /* ---- the end of a backward pass ---- */
 
 static bool take_micro_batch(situ_dist_ddp *d) {
-  if (!end_buffers(d) || !situ__dist_add_leaf(pass_op, d)) return false;
+  if (!end_buffers(d)) return false;
+  for (int64_t i = 0; i < d->parameter_count; i++) d->items[i].used |= situ_grad(d->items[i].tensor) != NULL;
+  for (int64_t i = situ__dist_begun(d); i < d->bucket_count; i++)
+    if (!situ__dist_add_leaf(pass_op, d, &d->buckets[i])) return false;
+  forget_arrivals(d);
   drop_gradients(d);
   d->position++;
   d->begun = d->unsynced = false;
@@ -136,16 +146,25 @@ static bool take_micro_batch(situ_dist_ddp *d) {
 
 static situ_status after_pass(void *payload) {
   situ_dist_ddp *d = payload;
-  const bool refused = d->refused;
-  d->queued = d->refused = false;
-  if (refused) return SITU_OK; /* the hook has recorded why */
-  const bool taken = take_micro_batch(d);
+  d->queued = false;
+  if (d->overlaps) d->overlaps = d->comm->held = false;
+  const bool good = situ__error_count() == d->errors;
+  if (!good && !d->exchange) return forget_arrivals(d), SITU_OK; /* the others know nothing of this pass */
+  const bool taken = good && take_micro_batch(d);
   if (taken && (d->position < d->count || finish_step(d))) return SITU_OK;
-  if (!taken)
-    situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up at step %" PRId64 ": %.200s", d->comm->rank,
-                    d->step, situ_error_message());
+  if (!taken) situ__dist_give_up(d);
   undo_step(d);
   return situ_error();
+}
+
+/* At the first gradient of a pass. */
+static bool begin_pass(situ_dist_ddp *d) {
+  if (situ_autograd_queue_callback(after_pass, d) != SITU_OK) return false;
+  d->queued = true;
+  d->errors = situ__error_count();
+  d->overlaps = d->comm->size > 1 && d->position + 1 == d->count && !d->unsynced && !d->comm->held;
+  d->comm->held |= d->overlaps;
+  return true;
 }
 
 static situ_tensor *on_gradient(situ_tensor *grad, void *payload) {
@@ -154,7 +173,7 @@ static situ_tensor *on_gradient(situ_tensor *grad, void *payload) {
   return grad;
 }
 
-static situ_status after_leaf(situ_tensor *leaf, void *payload) {
+static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload) {
   situ__dist_item *item = payload;
   situ_dist_ddp *d = item->ddp;
   (void)leaf;
@@ -162,17 +181,17 @@ static situ_status after_leaf(situ_tensor *leaf, void *payload) {
     d->unsynced = true;
     return SITU_OK;
   }
-  if (item->prior && !d->unsynced) {
-    d->refused = d->queued;
+  if (item->prior && !d->unsynced)
     return situ__fail(SITU_E_STATE, pass_op,
                       "%s had a gradient already when micro-batch %" PRId64
                       " began; call situ_optim_zero_grad(optim, true) behind each step",
                       item->name, d->first + d->position);
-  }
-  item->used = true;
-  if (d->queued) return SITU_OK;
-  d->queued = true;
-  return situ_autograd_queue_callback(after_pass, d);
+  if (!d->queued && !begin_pass(d)) return situ_error();
+  if (!d->overlaps || item->bucket < 0) return SITU_OK;
+  item->arrived = situ_retain(grad);
+  d->buckets[item->bucket].arrived++;
+  SITU__ALONE(in, &d->comm->alone, pass_op, "this communicator");
+  return in && situ__dist_advance(pass_op, d) ? SITU_OK : situ_error();
 }
 
 /* ---- making and freeing ---- */
@@ -200,6 +219,7 @@ static void add_item(situ_dist_ddp *d, const situ_tree *from, int64_t i, bool is
                                                  .name = situ_tree_key(from, i),
                                                  .is_buffer = is_buffer,
                                                  .in_bucket = summed,
+                                                 .bucket = -1,
                                                  .numel = situ_numel(t),
                                                  .version = situ_version_of(t) };
 }
@@ -224,7 +244,7 @@ static bool add_hooks(situ_dist_ddp *d) {
   for (int64_t i = 0; i < d->parameter_count; i++) {
     situ__dist_item *item = &d->items[i];
     if (item->in_bucket && (situ_register_hook(item->tensor, on_gradient, item) != SITU_OK ||
-                            situ_register_post_accumulate_grad_hook(item->tensor, after_leaf, item) != SITU_OK))
+                            situ_register_grad_ready_hook(item->tensor, on_ready, item) != SITU_OK))
       return false;
   }
   return true;

@@ -16,28 +16,35 @@ typedef struct situ__dist_item {
   bool in_bucket;        /* parameters that require a gradient, and floating buffers */
   bool prior;            /* a parameter that had a gradient when this one arrived */
   bool used;             /* in this step: it has got a gradient, or its values have changed */
+  int64_t bucket;        /* its index; -1: none */
   int64_t offset, numel; /* in its bucket */
+  situ_tensor *arrived;  /* in the backward that ends this rank's part of a step: its gradient; owned */
   situ_tensor *before;   /* of a buffer: the values at the start of the step; owned */
   situ_tensor *after;    /* of a buffer that is not averaged: those after the first micro-batch; owned */
   situ_tensor *gradient; /* at the end of a step: what becomes .grad; owned */
   uint32_t version;      /* of a buffer, when the micro-batch began */
 } situ__dist_item;
 
+/* A bucket's sum over the micro-batches [lo, hi). */
+typedef struct situ__dist_node {
+  int64_t lo, hi;
+  situ_tensor *sum; /* owned */
+} situ__dist_node;
+
+enum { SITU__DIST_DEPTH = 130 }; /* nodes that cover a range of 2^63 leaves: at most 2 a level */
+
 /* Tensors that are summed together: of one dtype and device, and of one kind. */
 typedef struct situ__dist_bucket {
   int64_t *items; /* indices */
   int64_t count, numel;
+  int64_t arrived; /* number of items that have `arrived` */
   situ_dtype dtype;
   bool of_buffers;
+  situ__dist_node nodes[SITU__DIST_DEPTH]; /* of this rank's micro-batches so far, in order */
+  int node_count;
 } situ__dist_bucket;
 
-/* The sum over the micro-batches [lo, hi), for each bucket. */
-typedef struct situ__dist_node {
-  int64_t lo, hi;
-  situ_tensor **sums; /* owned */
-} situ__dist_node;
-
-enum { SITU__DIST_DEPTH = 130 }; /* nodes that cover a range of 2^63 leaves: at most 2 a level */
+typedef struct situ__dist_exchange situ__dist_exchange; /* reduce.c */
 
 struct situ_dist_ddp {
   uint32_t head;
@@ -54,11 +61,12 @@ struct situ_dist_ddp {
   int64_t position;            /* how many of these have ended */
   int64_t step;
   int64_t pre_hook;
-  situ__dist_node nodes[SITU__DIST_DEPTH]; /* of this rank's micro-batches so far, in order */
-  int node_count;
-  bool no_sync, unsynced; /* unsynced: some .grad holds gradients of passes without synchronisation */
-  bool begun;             /* a forward of the next micro-batch has begun */
-  bool queued, refused;   /* in a pass: its end has been asked for; a hook has refused it */
+  bool no_sync, unsynced;        /* unsynced: some .grad holds gradients of passes without synchronisation */
+  bool begun;                    /* a forward of the next micro-batch has begun */
+  bool queued;                   /* in a pass: its end has been asked for */
+  bool overlaps;                 /* in a pass: buckets are exchanged as they fill */
+  uint64_t errors;               /* of this thread, when the first gradient of a pass was complete */
+  situ__dist_exchange *exchange; /* of this step; NULL: it has not begun */
 };
 
 /* ---- the tree over micro-batches (tree.c) ---- */
@@ -75,15 +83,24 @@ bool situ__dist_are_siblings(int64_t total, int64_t lo, int64_t mid, int64_t hi)
 
 /* Assigns the items to buckets. Returns false after recording an error. */
 bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d);
-/* Adds the micro-batch that has just ended to the nodes. Returns false after recording an error. */
-bool situ__dist_add_leaf(const char *op, situ_dist_ddp *d);
-void situ__dist_drop_nodes(situ_dist_ddp *d);
+/* Adds this micro-batch to the bucket's nodes. Returns false after recording an error. */
+bool situ__dist_add_leaf(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b);
+void situ__dist_drop_nodes(situ__dist_bucket *b);
 
-/* ---- the end of a step (reduce.c) ---- */
+/* ---- the exchange of a step's buckets (reduce.c) ---- */
 
+/* While the last backward runs: begins all that can begin now, without waiting. Returns false after recording an
+   error. */
+bool situ__dist_advance(const char *op, situ_dist_ddp *d);
+/* Number of buckets whose exchange has begun. */
+int64_t situ__dist_begun(const situ_dist_ddp *d);
 /* The sums over all micro-batches of all ranks, one for each bucket, owned by the scope. Returns false after recording
    an error. */
 bool situ__dist_reduce(const char *op, situ_dist_ddp *d, situ_tensor **sums);
+/* Ends it: all its calls have ended, or the communicator has failed. */
+void situ__dist_end_exchange(situ_dist_ddp *d);
+/* This rank cannot go on: calls on their way end, and the others hear why. */
+void situ__dist_give_up(const situ_dist_ddp *d);
 /* Exchanges which items were used; `used` becomes true where it is on any rank. When it returns true, all ranks have
    come this far. */
 bool situ__dist_agree(const char *op, situ_dist_ddp *d);

@@ -1,5 +1,6 @@
-/* The end of a step: the nodes of all ranks are added in the order of the tree. Each rank gets one part of every bucket
-   from all others (all_to_all), adds it up, and gives the sum to all (all_gather): the bytes of a ring all-reduce.
+/* The exchange of a step: the nodes of all ranks are added in the order of the tree. Each rank gets one part of every
+   bucket from all others (all_to_all), adds it up, and gives the sum to all (all_gather): the bytes of a ring
+   all-reduce.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
@@ -23,6 +24,12 @@ typedef struct plan {
   int count;
 } plan;
 
+struct situ__dist_exchange {
+  plan plan;
+  journey *journeys;     /* one for each bucket */
+  int64_t parts, wholes; /* buckets whose parts have been sent; whose sums have */
+};
+
 /* ---- the nodes of all ranks ---- */
 
 static bool make_plan(const char *op, const situ_dist_ddp *d, plan *p) {
@@ -45,9 +52,33 @@ static bool make_plan(const char *op, const situ_dist_ddp *d, plan *p) {
   return true;
 }
 
-static void free_plan(plan *p) {
-  situ__free(p->nodes);
-  situ__free(p->rank);
+static bool begin_exchange(const char *op, situ_dist_ddp *d) {
+  if (d->exchange) return true;
+  const size_t bytes = (size_t)(d->bucket_count + 1) * sizeof *d->exchange->journeys;
+  if (!(d->exchange = situ__calloc(1, sizeof *d->exchange))) return situ__no_memory(op, sizeof *d->exchange), false;
+  if (!(d->exchange->journeys = situ__calloc(1, bytes))) return situ__no_memory(op, bytes), false;
+  return make_plan(op, d, &d->exchange->plan);
+}
+
+void situ__dist_end_exchange(situ_dist_ddp *d) {
+  situ__dist_exchange *x = d->exchange;
+  if (!x) return;
+  for (int64_t i = 0; x->journeys && i < d->bucket_count; i++) {
+    situ__comm_close(x->journeys[i].parts);
+    situ__comm_close(x->journeys[i].whole);
+  }
+  situ__free(x->journeys);
+  situ__free(x->plan.nodes);
+  situ__free(x->plan.rank);
+  situ__free(x);
+  d->exchange = NULL;
+}
+
+int64_t situ__dist_begun(const situ_dist_ddp *d) { return d->exchange ? d->exchange->parts : 0; }
+
+void situ__dist_give_up(const situ_dist_ddp *d) {
+  situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up at step %lld: %.200s", d->comm->rank,
+                  (long long)d->step, situ_error_message());
 }
 
 /* ---- parts ---- */
@@ -65,15 +96,14 @@ static void spread(const char *values, char *out, const situ__dist_bucket *b, co
   }
 }
 
-static bool fill_parts(const char *op, const situ_dist_ddp *d, int64_t bucket, const plan *p, situ_comm_request *r) {
-  const situ__dist_bucket *b = &d->buckets[bucket];
+static bool fill_parts(const char *op, const situ__dist_bucket *b, const plan *p, situ_comm_request *r) {
   const size_t bytes = (size_t)b->numel * situ_dtype_size(b->dtype);
   char *values = situ__alloc(bytes);
   if (!values) return situ__no_memory(op, bytes), false;
   memset(situ__comm_outgoing(r), 0, r->sent);
   bool good = true;
-  for (int k = 0; good && k < d->node_count; k++) {
-    good = situ_copy_to_host(d->nodes[k].sums[bucket], values, bytes) == SITU_OK;
+  for (int k = 0; good && k < b->node_count; k++) {
+    good = situ_copy_to_host(b->nodes[k].sum, values, bytes) == SITU_OK;
     if (good) spread(values, situ__comm_outgoing(r), b, p, k);
   }
   situ__free(values);
@@ -85,14 +115,13 @@ static bool is_fast(const situ_dist_ddp *d, const situ__dist_bucket *b) {
 }
 
 /* .fast: the sum of this rank's nodes. */
-static bool fill_sum(const situ_dist_ddp *d, int64_t bucket, situ_comm_request *r) {
-  situ_tensor *sum = d->nodes[0].sums[bucket];
-  for (int k = 1; k < d->node_count; k++) sum = situ_add(sum, d->nodes[k].sums[bucket]);
+static bool fill_sum(const situ__dist_bucket *b, situ_comm_request *r) {
+  situ_tensor *sum = b->nodes[0].sum;
+  for (int k = 1; k < b->node_count; k++) sum = situ_add(sum, b->nodes[k].sum);
   return sum && situ_copy_to_host(sum, situ__comm_outgoing(r), r->sent) == SITU_OK;
 }
 
-static bool send_parts(const char *op, const situ_dist_ddp *d, int64_t bucket, const plan *p, journey *j) {
-  const situ__dist_bucket *b = &d->buckets[bucket];
+static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b, const plan *p, journey *j) {
   const situ__dist_item *first = &d->items[b->items[0]];
   if (b->count == 1) (void)snprintf(j->name, sizeof j->name, "%.60s", first->name);
   else (void)snprintf(j->name, sizeof j->name, "%.30s and %lld more", first->name, (long long)b->count - 1);
@@ -103,8 +132,9 @@ static bool send_parts(const char *op, const situ_dist_ddp *d, int64_t bucket, c
                           .step = d->step,
                           .count = fast ? b->numel : p->most * part_length(b, p) };
   j->parts = situ__comm_open(op, d->comm, &call);
-  if (!j->parts || !(fast ? fill_sum(d, bucket, j->parts) : fill_parts(op, d, bucket, p, j->parts))) return false;
+  if (!j->parts || !(fast ? fill_sum(b, j->parts) : fill_parts(op, b, p, j->parts))) return false;
   situ__comm_post(d->comm, j->parts);
+  situ__dist_drop_nodes(b);
   return true;
 }
 
@@ -146,8 +176,11 @@ static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bu
           : NULL;
   const bool good = j->whole && situ_copy_to_host(sum, situ__comm_outgoing(j->whole), j->whole->sent) == SITU_OK;
   SITU_IGNORE(situ_scope_end(&s));
-  if (good) situ__comm_post(d->comm, j->whole);
-  return good;
+  if (!good) return false;
+  situ__comm_post(d->comm, j->whole);
+  situ__comm_close(j->parts);
+  j->parts = NULL;
+  return true;
 }
 
 static situ_tensor *take_sum(const situ_dist_ddp *d, const situ__dist_bucket *b, const journey *j) {
@@ -156,45 +189,54 @@ static situ_tensor *take_sum(const situ_dist_ddp *d, const situ__dist_bucket *b,
                         &(situ_options){ .dtype = b->dtype, .device = situ_device_of(d->items[b->items[0]].tensor) });
 }
 
-static bool carry_buckets(const char *op, const situ_dist_ddp *d, const plan *p, journey *journeys,
-                          situ_tensor **sums) {
-  for (int64_t i = 0; i < d->bucket_count; i++)
-    if (!send_parts(op, d, i, p, &journeys[i])) return false;
-  for (int64_t i = 0; i < d->bucket_count; i++) {
-    const situ__dist_bucket *b = &d->buckets[i];
-    if (!situ__comm_finish(op, journeys[i].parts)) return false;
-    if (!is_fast(d, b) && !send_sum(op, d, b, p, &journeys[i])) return false;
-  }
-  for (int64_t i = 0; i < d->bucket_count; i++) {
-    if (journeys[i].whole && !situ__comm_finish(op, journeys[i].whole)) return false;
-    if (!(sums[i] = take_sum(d, &d->buckets[i], &journeys[i]))) return false;
+/* The order of the calls must be the same on all ranks, however soon buckets fill and messages arrive: the parts of so
+   many buckets are sent ahead of the first one's sum. */
+enum { AHEAD = 2 };
+
+/* Begins calls in this order, until one would have to wait: for its bucket to fill, or for a bucket's parts. */
+static bool begin_calls(const char *op, situ_dist_ddp *d, bool wait) {
+  situ__dist_exchange *x = d->exchange;
+  while (x->wholes < d->bucket_count) {
+    const bool sends_parts = x->parts < d->bucket_count && x->parts - x->wholes < AHEAD;
+    situ__dist_bucket *b = &d->buckets[sends_parts ? x->parts : x->wholes];
+    journey *j = &x->journeys[b - d->buckets];
+    if (sends_parts) {
+      if (!wait && b->arrived < b->count) break;
+      if ((!wait && !situ__dist_add_leaf(op, d, b)) || !send_parts(op, d, b, &x->plan, j)) return false;
+      x->parts++;
+    } else {
+      if (!wait && j->parts->stage < SITU__COMM_DONE) break;
+      if (!situ__comm_finish(op, j->parts) || (!is_fast(d, b) && !send_sum(op, d, b, &x->plan, j))) return false;
+      x->wholes++;
+    }
   }
   return true;
 }
 
-/* Calls that are on their way must end before their memory can be freed. */
-static void give_up(const situ_dist_ddp *d) {
-  situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up at step %lld: %.200s", d->comm->rank,
-                  (long long)d->step, situ_error_message());
+bool situ__dist_advance(const char *op, situ_dist_ddp *d) {
+  const situ__dist_bucket *first = &d->buckets[0];
+  if (!d->exchange && first->arrived < first->count) return true;
+  if (!begin_exchange(op, d)) return false;
+  situ__comm_progress(d->comm);
+  if (d->comm->failed) return situ__comm_failure(op, d->comm), false;
+  return begin_calls(op, d, false);
+}
+
+static bool take_sums(const char *op, const situ_dist_ddp *d, situ_tensor **sums) {
+  for (int64_t i = 0; i < d->bucket_count; i++) {
+    const journey *j = &d->exchange->journeys[i];
+    if (j->whole && !situ__comm_finish(op, j->whole)) return false;
+    if (!(sums[i] = take_sum(d, &d->buckets[i], j))) return false;
+  }
+  return true;
 }
 
 bool situ__dist_reduce(const char *op, situ_dist_ddp *d, situ_tensor **sums) {
   if (d->comm->size == 1) { /* all micro-batches are here: the tree has become one node */
-    for (int64_t i = 0; i < d->bucket_count; i++) sums[i] = d->nodes[0].sums[i];
+    for (int64_t i = 0; i < d->bucket_count; i++) sums[i] = d->buckets[i].nodes[0].sum;
     return true;
   }
-  plan p = { 0 };
-  journey *journeys = situ__calloc((size_t)(d->bucket_count + 1), sizeof *journeys);
-  if (!journeys) situ__no_memory(op, (size_t)(d->bucket_count + 1) * sizeof *journeys);
-  const bool good = journeys && make_plan(op, d, &p) && carry_buckets(op, d, &p, journeys, sums);
-  if (!good) give_up(d);
-  for (int64_t i = 0; journeys && i < d->bucket_count; i++) {
-    situ__comm_close(journeys[i].parts);
-    situ__comm_close(journeys[i].whole);
-  }
-  situ__free(journeys);
-  free_plan(&p);
-  return good;
+  return begin_exchange(op, d) && begin_calls(op, d, true) && take_sums(op, d, sums);
 }
 
 bool situ__dist_agree(const char *op, situ_dist_ddp *d) {
@@ -203,7 +245,7 @@ bool situ__dist_agree(const char *op, situ_dist_ddp *d) {
     .op = SITU_COMM_ALL_GATHER, .dtype = SITU_U8, .count = d->item_count, .name = "end of the step", .step = d->step
   };
   situ_comm_request *r = situ__comm_open(op, d->comm, &call);
-  if (!r) return give_up(d), false;
+  if (!r) return situ__dist_give_up(d), false;
   unsigned char *mine = situ__comm_outgoing(r);
   for (int64_t i = 0; i < d->item_count; i++) mine[i] = d->items[i].used;
   situ__comm_post(d->comm, r);

@@ -13,6 +13,7 @@
 /* What a rank saw: its first error, copied. */
 typedef struct world_rank {
   situ_comm *comm;
+  situ_comm_sim *world;
   int rank, size;
   void (*run)(struct world_rank *self);
   void *payload;
@@ -41,13 +42,13 @@ static void world_run(situ_comm_sim *world, world_rank *ranks, int size, void (*
   pthread_t threads[WORLD_MOST];
   assert_non_null(world);
   for (int i = 0; i < size; i++) {
-    ranks[i] = (world_rank){ .rank = i, .size = size, .run = run, .payload = payload };
+    ranks[i] = (world_rank){ .world = world, .rank = i, .size = size, .run = run, .payload = payload };
     ranks[i].comm = situ_comm_sim_rank(world, i, &(situ_comm_options){ .deadline = deadline });
     assert_non_null(ranks[i].comm);
   }
-  situ_comm_sim_free(world);
   for (int i = 0; i < size; i++) assert_int_equal(pthread_create(&threads[i], NULL, world_thread, &ranks[i]), 0);
   for (int i = 0; i < size; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+  situ_comm_sim_free(world);
 }
 
 static inline void expect_rank_ok(const world_rank *r) {
