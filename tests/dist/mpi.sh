@@ -13,13 +13,7 @@ if [ -z "$mpicc" ] || [ -z "$mpirun" ]; then
   exit 77
 fi
 
-# More ranks than cores, as any user, with messages through memory that both ranks can see in a container, too.
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_warn_on_fork=0
-OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
-export OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_btl_vader_single_copy_mechanism OMPI_MCA_mpi_warn_on_fork
-export OMPI_MCA_mpi_yield_when_idle
+. "$source/demo/ranks/environment.sh"
 case $flavour in
   openmpi) tolerant=--enable-recovery ;;
   *)       tolerant=-disable-auto-cleanup ;;
