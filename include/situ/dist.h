@@ -18,7 +18,8 @@ typedef struct situ_dist_ddp_options {
   int64_t micro_batches; /**< of one step, over all ranks; 0: the number of ranks, as in torch. At least one a rank */
   bool fast;            /**< gradients are added in the engine's own order: the last bits depend on the number of ranks.
                               Only f32 and f64; other dtypes keep the fixed order */
-  int64_t bucket_bytes; /**< gradients are transferred in pieces of about this size; 0: 25 MiB */
+  int64_t bucket_bytes; /**< gradients are transferred in pieces of about this size, whose number does not change a bit;
+                              0: an eighth of all, from 64 KiB to 25 MiB */
   int64_t check_every;  /**< compare the parameters of all ranks at every so many steps; 0: never */
   bool no_broadcast;    /**< do not broadcast rank 0's values at the start: they must be the same on all ranks */
   uint64_t seed;        /**< unless 0: each micro-batch begins with the default generator at this seed plus its number

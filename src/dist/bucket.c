@@ -6,12 +6,21 @@
 
 /* ---- which tensor is where ---- */
 
-static bool has_space(const situ__dist_bucket *b, const situ_dist_ddp *d, const situ__dist_item *item) {
+/* Several buckets are needed for an exchange while backward runs; each costs a few messages. */
+static int64_t bucket_limit(const situ_dist_ddp *d) {
+  if (d->options.bucket_bytes) return d->options.bucket_bytes;
+  int64_t all = 0;
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (d->items[i].in_bucket) all += d->items[i].numel * (int64_t)situ_dtype_size(situ_dtype_of(d->items[i].tensor));
+  return situ__max_i64(64 << 10, situ__min_i64(all / 8, 25 << 20));
+}
+
+static bool has_space(const situ__dist_bucket *b, const situ_dist_ddp *d, const situ__dist_item *item, int64_t limit) {
   const situ_tensor *first = d->items[b->items[0]].tensor;
   const int64_t size = (int64_t)situ_dtype_size(b->dtype);
   return b->of_buffers == item->is_buffer && b->dtype == situ_dtype_of(item->tensor) &&
          situ_device_equal(situ_device_of(first), situ_device_of(item->tensor)) &&
-         (b->numel + item->numel) * size <= d->options.bucket_bytes;
+         (b->numel + item->numel) * size <= limit;
 }
 
 static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *item) {
@@ -30,17 +39,18 @@ static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *it
 }
 
 /* The bucket that items of this kind are put into now, or a new one. */
-static situ__dist_bucket *bucket_for(situ_dist_ddp *d, const situ__dist_item *item) {
+static situ__dist_bucket *bucket_for(situ_dist_ddp *d, const situ__dist_item *item, int64_t limit) {
   for (int64_t i = d->bucket_count; i-- > 0;)
-    if (has_space(&d->buckets[i], d, item)) return &d->buckets[i];
+    if (has_space(&d->buckets[i], d, item, limit)) return &d->buckets[i];
   return add_bucket(d, item);
 }
 
 bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
+  const int64_t limit = bucket_limit(d);
   for (int64_t i = 0; i < d->item_count; i++) {
     situ__dist_item *item = &d->items[i];
     if (!item->in_bucket || !item->numel) continue;
-    situ__dist_bucket *b = bucket_for(d, item);
+    situ__dist_bucket *b = bucket_for(d, item, limit);
     if (!b) return situ__no_memory(op, (size_t)d->item_count * sizeof *b->items), false;
     item->bucket = b - d->buckets;
     item->offset = b->numel;

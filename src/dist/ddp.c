@@ -90,16 +90,9 @@ static void undo_step(situ_dist_ddp *d) {
 }
 
 /* Makes what the items get, so that nothing can fail once the ranks have agreed. */
-static bool prepare_items(situ_dist_ddp *d, situ_tensor *const *sums) {
-  for (int64_t k = 0; k < d->bucket_count; k++) {
-    const situ__dist_bucket *b = &d->buckets[k];
-    situ_tensor *mean = situ_div_scalar(sums[k], (double)d->total);
-    for (int64_t i = 0; i < b->count; i++) {
-      situ__dist_item *item = &d->items[b->items[i]];
-      situ_tensor *part = situ_reshape(situ_narrow(mean, 0, item->offset, item->numel), situ_shape_of(item->tensor));
-      if (!situ_set(&item->gradient, situ_clone(part))) return false;
-    }
-  }
+static bool prepare_items(situ_dist_ddp *d) {
+  for (situ__dist_item *item = d->items; item < end_of_items(d); item++)
+    if (item->bucket >= 0 && !situ_set(&item->gradient, situ__dist_mean(d, item))) return false;
   return true;
 }
 
@@ -114,12 +107,9 @@ static bool commit_items(situ_dist_ddp *d) {
 }
 
 static bool reduce_step(situ_dist_ddp *d) {
-  situ_tensor **sums = situ__calloc((size_t)(d->bucket_count + 1), sizeof *sums);
-  if (!sums) return situ__no_memory(pass_op, (size_t)(d->bucket_count + 1) * sizeof *sums), false;
   SITU__ALONE(in, &d->comm->alone, pass_op, "this communicator");
-  const bool good = in && situ__dist_reduce(pass_op, d, sums) && prepare_items(d, sums);
+  const bool good = in && situ__dist_reduce(pass_op, d) && prepare_items(d);
   if (in && !good) situ__dist_give_up(d);
-  situ__free(sums);
   return good && situ__dist_agree(pass_op, d) && commit_items(d);
 }
 
@@ -254,9 +244,8 @@ static bool set_options(situ_dist_ddp *d, const situ_dist_ddp_options *options) 
   if (options) d->options = *options;
   const int size = d->comm->size, rank = d->comm->rank;
   if (!d->options.micro_batches) d->options.micro_batches = size;
-  if (!d->options.bucket_bytes) d->options.bucket_bytes = 25 << 20;
   d->total = d->options.micro_batches;
-  if (d->total < size || d->total > INT32_MAX || d->options.bucket_bytes < 1 || d->options.check_every < 0)
+  if (d->total < size || d->total > INT32_MAX || d->options.bucket_bytes < 0 || d->options.check_every < 0)
     return situ__fail(SITU_E_ARG, new_op,
                       "micro_batches %" PRId64 ", bucket_bytes %" PRId64 ", check_every %" PRId64
                       ": each of %d ranks needs a micro-batch, of at most %d, and sizes are not negative",

@@ -21,7 +21,7 @@ typedef struct situ__dist_item {
   situ_tensor *arrived;  /* in the backward that ends this rank's part of a step: its gradient; owned */
   situ_tensor *before;   /* of a buffer: the values at the start of the step; owned */
   situ_tensor *after;    /* of a buffer that is not averaged: those after the first micro-batch; owned */
-  situ_tensor *gradient; /* at the end of a step: what becomes .grad; owned */
+  situ_tensor *gradient; /* at the end of a step: the average, what becomes .grad or the buffer; owned */
   uint32_t version;      /* of a buffer, when the micro-batch began */
 } situ__dist_item;
 
@@ -94,9 +94,10 @@ void situ__dist_drop_nodes(situ__dist_bucket *b);
 bool situ__dist_advance(const char *op, situ_dist_ddp *d);
 /* Number of buckets whose exchange has begun. */
 int64_t situ__dist_begun(const situ_dist_ddp *d);
-/* The sums over all micro-batches of all ranks, one for each bucket, owned by the scope. Returns false after recording
-   an error. */
-bool situ__dist_reduce(const char *op, situ_dist_ddp *d, situ_tensor **sums);
+/* Waits until all ranks have the averages. Returns false after recording an error. */
+bool situ__dist_reduce(const char *op, situ_dist_ddp *d);
+/* Afterwards: the average over all micro-batches of an item that has a bucket, in memory of its own. */
+situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item);
 /* Ends it: all its calls have ended, or the communicator has failed. */
 void situ__dist_end_exchange(situ_dist_ddp *d);
 /* This rank cannot go on: calls on their way end, and the others hear why. */

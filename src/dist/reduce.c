@@ -85,29 +85,21 @@ void situ__dist_give_up(const situ_dist_ddp *d) {
 
 static int64_t part_length(const situ__dist_bucket *b, const plan *p) { return situ__ceil_div(b->numel, p->size); }
 
-/* Node k's values, each rank's part in its place; parts at the end may be short, or empty. */
-static void spread(const char *values, char *out, const situ__dist_bucket *b, const plan *p, int k) {
+/* Each rank's part of each node, in its place; parts at the end may be short, or empty. */
+static bool fill_parts(const situ__dist_bucket *b, const plan *p, situ_comm_request *r) {
   const int64_t part = part_length(b, p);
   const size_t size = situ_dtype_size(b->dtype);
-  for (int r = 0; r < p->size; r++) {
-    const int64_t from = situ__min_i64(r * part, b->numel), to = situ__min_i64(from + part, b->numel);
-    memcpy(out + ((size_t)r * (size_t)p->most + (size_t)k) * (size_t)part * size, values + (size_t)from * size,
-           (size_t)(to - from) * size);
+  char *out = situ__comm_outgoing(r);
+  for (int rank = 0; rank < p->size; rank++) {
+    const int64_t from = situ__min_i64(rank * part, b->numel), to = situ__min_i64(from + part, b->numel);
+    for (int k = 0; k < p->most; k++, out += (size_t)part * size) {
+      const size_t bytes = k < b->node_count ? (size_t)(to - from) * size : 0;
+      if (bytes && situ_copy_to_host(situ_narrow(b->nodes[k].sum, 0, from, to - from), out, bytes) != SITU_OK)
+        return false;
+      memset(out + bytes, 0, (size_t)part * size - bytes);
+    }
   }
-}
-
-static bool fill_parts(const char *op, const situ__dist_bucket *b, const plan *p, situ_comm_request *r) {
-  const size_t bytes = (size_t)b->numel * situ_dtype_size(b->dtype);
-  char *values = situ__alloc(bytes);
-  if (!values) return situ__no_memory(op, bytes), false;
-  memset(situ__comm_outgoing(r), 0, r->sent);
-  bool good = true;
-  for (int k = 0; good && k < b->node_count; k++) {
-    good = situ_copy_to_host(b->nodes[k].sum, values, bytes) == SITU_OK;
-    if (good) spread(values, situ__comm_outgoing(r), b, p, k);
-  }
-  situ__free(values);
-  return good;
+  return true;
 }
 
 static bool is_fast(const situ_dist_ddp *d, const situ__dist_bucket *b) {
@@ -132,7 +124,7 @@ static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket
                           .step = d->step,
                           .count = fast ? b->numel : p->most * part_length(b, p) };
   j->parts = situ__comm_open(op, d->comm, &call);
-  if (!j->parts || !(fast ? fill_sum(b, j->parts) : fill_parts(op, b, p, j->parts))) return false;
+  if (!j->parts || !(fast ? fill_sum(b, j->parts) : fill_parts(b, p, j->parts))) return false;
   situ__comm_post(d->comm, j->parts);
   situ__dist_drop_nodes(b);
   return true;
@@ -162,19 +154,19 @@ static situ_tensor *sum_node(arrived *a, int64_t lo, int64_t hi) {
   return situ_add(left, sum_node(a, mid, hi));
 }
 
-/* Adds up this rank's part, and begins to give it to all. */
+/* Begins to give this rank's part of the average to all. */
 static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, journey *j) {
   arrived a = { .p = p, .values = situ__comm_arrived(j->parts), .part = part_length(b, p), .dtype = b->dtype };
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *sum = sum_node(&a, 0, d->total);
+  situ_tensor *mean = situ_div_scalar(sum_node(&a, 0, d->total), (double)d->total);
   j->whole =
-      sum ? situ__comm_open(
-                op, d->comm,
-                &(situ_comm_call){
-                    .op = SITU_COMM_ALL_GATHER, .dtype = b->dtype, .count = a.part, .name = j->name, .step = d->step })
-          : NULL;
-  const bool good = j->whole && situ_copy_to_host(sum, situ__comm_outgoing(j->whole), j->whole->sent) == SITU_OK;
+      mean ? situ__comm_open(
+                 op, d->comm,
+                 &(situ_comm_call){
+                     .op = SITU_COMM_ALL_GATHER, .dtype = b->dtype, .count = a.part, .name = j->name, .step = d->step })
+           : NULL;
+  const bool good = j->whole && situ_copy_to_host(mean, situ__comm_outgoing(j->whole), j->whole->sent) == SITU_OK;
   SITU_IGNORE(situ_scope_end(&s));
   if (!good) return false;
   situ__comm_post(d->comm, j->whole);
@@ -183,10 +175,19 @@ static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bu
   return true;
 }
 
-static situ_tensor *take_sum(const situ_dist_ddp *d, const situ__dist_bucket *b, const journey *j) {
-  situ_comm_request *r = j->whole ? j->whole : j->parts;
-  return situ_from_host(situ__comm_arrived(r), (size_t)b->numel * situ_dtype_size(b->dtype), SITU_SHAPE(b->numel),
-                        &(situ_options){ .dtype = b->dtype, .device = situ_device_of(d->items[b->items[0]].tensor) });
+situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item) {
+  const situ__dist_bucket *b = &d->buckets[item->bucket];
+  const situ_shape shape = situ_shape_of(item->tensor);
+  if (!d->exchange) { /* one rank: all micro-batches are here, and the tree has become one node */
+    situ_tensor *sum = situ_reshape(situ_narrow(b->nodes[0].sum, 0, item->offset, item->numel), shape);
+    return situ_div_scalar(sum, (double)d->total);
+  }
+  const journey *j = &d->exchange->journeys[item->bucket];
+  const size_t size = situ_dtype_size(b->dtype);
+  const char *values = situ__comm_arrived(j->whole ? j->whole : j->parts);
+  situ_tensor *t = situ_from_host(values + (size_t)item->offset * size, (size_t)item->numel * size, shape,
+                                  &(situ_options){ .dtype = b->dtype, .device = situ_device_of(item->tensor) });
+  return j->whole ? t : situ_div_scalar(t, (double)d->total);
 }
 
 /* The order of the calls must be the same on all ranks, however soon buckets fill and messages arrive: the parts of so
@@ -222,21 +223,14 @@ bool situ__dist_advance(const char *op, situ_dist_ddp *d) {
   return begin_calls(op, d, false);
 }
 
-static bool take_sums(const char *op, const situ_dist_ddp *d, situ_tensor **sums) {
-  for (int64_t i = 0; i < d->bucket_count; i++) {
+bool situ__dist_reduce(const char *op, situ_dist_ddp *d) {
+  if (d->comm->size == 1) return true;
+  bool good = begin_exchange(op, d) && begin_calls(op, d, true);
+  for (int64_t i = 0; good && i < d->bucket_count; i++) {
     const journey *j = &d->exchange->journeys[i];
-    if (j->whole && !situ__comm_finish(op, j->whole)) return false;
-    if (!(sums[i] = take_sum(d, &d->buckets[i], j))) return false;
+    good = !j->whole || situ__comm_finish(op, j->whole);
   }
-  return true;
-}
-
-bool situ__dist_reduce(const char *op, situ_dist_ddp *d, situ_tensor **sums) {
-  if (d->comm->size == 1) { /* all micro-batches are here: the tree has become one node */
-    for (int64_t i = 0; i < d->bucket_count; i++) sums[i] = d->buckets[i].nodes[0].sum;
-    return true;
-  }
-  return begin_exchange(op, d) && begin_calls(op, d, true) && take_sums(op, d, sums);
+  return good;
 }
 
 bool situ__dist_agree(const char *op, situ_dist_ddp *d) {
