@@ -57,7 +57,9 @@ macro(situ_find_onednn)
       endif()
     endforeach()
     set(found "oneDNN ${version}")
-    target_include_directories(situ_deps SYSTEM INTERFACE ${SITU_ONEDNN_INCLUDE})
+    # For the one file that reads it: the others' command lines are those of a build without it, so a compiler cache has them.
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cpu/dnnl.c PROPERTIES
+      COMPILE_OPTIONS "-isystem;${SITU_ONEDNN_INCLUDE}")
     target_link_libraries(situ_deps INTERFACE ${SITU_ONEDNN_LIBRARY})
     set(SITU_HAVE_GOMP 0 PARENT_SCOPE)
     if(SITU_GOMP_LIBRARY)
