@@ -11,8 +11,8 @@ bool parity_is_missing(const parity_row *row);
 /* Whether the row's op takes whole numbers only. */
 bool parity_is_whole(const parity_row *row);
 
-/* Runs a row for every shape and each of these dtypes (bits), on the host and twice on the device. fewer: every second
-   shape of dtypes but f32 and i64. Prints what it found.
+/* Runs a row for every shape and each of these dtypes (bits), on the host and on the device; there every second shape of f32
+   and i64 twice, with SITU_TEST_ALL each call. fewer: every second shape of other dtypes. Prints what it found.
    Returns how many shapes were computed (of the dtype that had most), -1 if anything differs. */
 int parity_run(const parity_row *row, situ_device device, unsigned dtypes, bool fewer);
 
