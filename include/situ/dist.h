@@ -6,6 +6,7 @@
 #define SITU_DIST_H
 
 #include "comm.h"
+#include "io.h"
 #include "nn.h"
 #include "optim.h"
 
@@ -96,6 +97,40 @@ SITU_API SITU_CHECKED situ_tree *situ_dist_zero_state_dict(situ_dist_zero *zero,
 SITU_API SITU_CHECKED situ_status situ_dist_zero_load_state_dict(situ_dist_zero *zero, const situ_tree *state);
 /** NULL is fine. */
 SITU_API void situ_dist_zero_free(situ_dist_zero *zero);
+
+/* ---- sharded checkpoints ------------------------------------------------------------------ */
+
+/** The state of a training run over several ranks. Fields may be NULL. */
+typedef struct situ_dist_checkpoint {
+  situ_nn_module *model; /**< the same on all ranks, as the scheduler and an undivided optimizer */
+  situ_optim *optimizer; /**< an undivided one; else zero */
+  situ_dist_zero *zero;  /**< its state is saved as that of one optimizer, and either can load it */
+  situ_dist_ddp *ddp;    /**< its count of steps, from which .seed draws */
+  situ_lr_scheduler *scheduler;
+  situ_generator *generator; /**< of the program, such as a sampler's; the default one is saved too */
+  int64_t epoch, step;       /**< progress, by the program's own count */
+} situ_dist_checkpoint;
+
+/** torch.distributed.checkpoint.save: saves a checkpoint as files in `directory`, which all ranks see; makes it if it
+    does not exist. A collective call. Each rank writes one safetensors file: 1 / R of the elements of what all ranks
+    have alike, its part of `zero`, and its generators. Then rank 0 replaces "manifest.safetensors", which names these
+    files, and deletes those of the set before. A reader has the old set or the new one, whole, wherever the ranks stop.
+    On an error of any rank all ranks return it, with the rank and the file, and the old set is as it was. SITU_E_COMM:
+    the ranks' names, dtypes or shapes differ. SITU_E_STATE: in the middle of a step of `ddp`. SITU_E_UNSUPPORTED:
+    quantised blocks. options: metadata goes into the manifest; max_shard_bytes must be 0 (SITU_E_ARG); *replaced is set
+    on all ranks. */
+SITU_API SITU_CHECKED situ_status situ_dist_checkpoint_save(const char *directory, situ_comm *comm,
+                                                            const situ_dist_checkpoint *checkpoint,
+                                                            const situ_save_options *options);
+/** torch.distributed.checkpoint.load: restores the objects that `checkpoint` points to, the default generator, epoch
+    and step, on any number of ranks; of N ranks that saved, rank r gets the generators of rank r modulo N. A collective
+    call. NULL fields are skipped; a part that the checkpoint lacks is SITU_E_FORMAT. Each rank reads what it needs from
+    the files of all, and everything is checked before anything changes: on an error of any rank all ranks return it,
+    with the rank and the file, and nothing has changed. (If a device fails in the last copies, that rank alone has not
+    changed; the communicator then refuses further calls.) */
+SITU_API SITU_CHECKED situ_status situ_dist_checkpoint_load(const char *directory, situ_comm *comm,
+                                                            situ_dist_checkpoint *checkpoint,
+                                                            const situ_load_options *options);
 
 SITU_END
 #endif

@@ -32,6 +32,7 @@ situ__calls situ__sys = {
   .close = close,
   .renameat = renameat,
   .unlinkat = unlinkat,
+  .mkdirat = mkdirat,
   .mmap = mmap,
   .munmap = munmap,
 };

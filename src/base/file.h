@@ -23,6 +23,7 @@ typedef struct situ__calls {
   int (*close)(int fd);
   int (*renameat)(int from_dir, const char *from, int to_dir, const char *to);
   int (*unlinkat)(int dir, const char *path, int flags);
+  int (*mkdirat)(int dir, const char *path, mode_t mode);
   void *(*mmap)(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
   int (*munmap)(void *address, size_t bytes);
 } situ__calls;

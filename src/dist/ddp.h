@@ -108,6 +108,7 @@ bool situ__dist_agree(const char *op, situ_dist_ddp *d);
 
 /* ---- the start (start.c) ---- */
 
+uint64_t situ__dist_hash(const void *data, size_t bytes);
 /* Compares names, dtypes and shapes across ranks. Returns false after recording an error. */
 bool situ__dist_compare_layout(const char *op, situ_dist_ddp *d);
 /* The same for values. */

@@ -9,8 +9,8 @@
 
 enum { TEXT = 192 };
 
-/* FNV-1a, 64 bits: Fowler, Noll and Vo; a word at a time where there are eight bytes. */
-static uint64_t hash_bytes(const void *data, size_t bytes) {
+/* FNV-1a: Fowler, Noll and Vo; a word at a time where there are eight bytes. */
+uint64_t situ__dist_hash(const void *data, size_t bytes) {
   const unsigned char *p = data;
   uint64_t hash = 0xCBF29CE484222325u, word;
   for (; bytes >= 8; bytes -= 8, p += 8) {
@@ -88,7 +88,7 @@ bool situ__dist_compare_layout(const char *op, situ_dist_ddp *d) {
   char text[TEXT];
   for (int64_t i = 0; i < d->item_count; i++) {
     describe_item(&d->items[i], text);
-    hashes[i] = hash_bytes(text, strlen(text));
+    hashes[i] = situ__dist_hash(text, strlen(text));
   }
   int64_t item;
   int rank = 0;
@@ -104,7 +104,7 @@ static bool hash_item(const char *op, const situ__dist_item *item, uint64_t *has
   void *values = situ__alloc(bytes + 1);
   if (!values) return situ__no_memory(op, bytes), false;
   const bool good = situ_copy_to_host(item->tensor, values, bytes) == SITU_OK;
-  if (good) *hash = hash_bytes(values, bytes);
+  if (good) *hash = situ__dist_hash(values, bytes);
   situ__free(values);
   return good;
 }

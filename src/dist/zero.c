@@ -12,7 +12,7 @@ static const char step_op[] = "dist_zero_step";
 static const char itself[] = "this communicator";
 
 situ_tensor *situ__zero_elements(situ_tensor *t, int64_t from, int64_t count) {
-  return situ_detach(situ_narrow(situ_reshape(situ_detach(t), SITU_SHAPE(-1)), 0, from, count));
+  return situ_detach(situ_narrow(situ_reshape(situ_detach(t), SITU_SHAPE(situ_numel(t))), 0, from, count));
 }
 
 /* ---- dividing ---- */

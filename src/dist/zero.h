@@ -30,4 +30,20 @@ static inline bool situ__zero_given(const char *op, const situ_dist_zero *z) {
 /* Elements [from, from + count) of t, in its memory if it is contiguous. NULL after recording an error. */
 situ_tensor *situ__zero_elements(situ_tensor *t, int64_t from, int64_t count);
 
+/* ---- state (zero_state.c) ---- */
+
+/* Whether a state of this name is one number for all elements of a parameter. */
+bool situ__zero_is_number(const char *name);
+/* A group's hyperparameters, for `count` parameters. NULL after recording an error. */
+situ_tree *situ__zero_group(const situ_tree *group, int64_t count);
+/* Returns the state of a part as a dict; NULL after recording an error. */
+typedef situ_tree *(*situ__zero_reader)(const situ_dist_zero *z, const situ__zero_part *part, const void *payload);
+/* The state dict of this rank's optimiser: `groups` is a flat dict with the one group of a whole optimiser, and `read`
+   gives the state of each of its parts. NULL after recording an error. */
+situ_tree *situ__zero_own_state(const situ_dist_zero *z, const situ_tree *groups, situ__zero_reader read,
+                                const void *payload);
+/* Returns false after recording an error if a state called `name` cannot be that of p's parameter. */
+bool situ__zero_fits(const char *op, const situ_dist_zero *z, const situ__zero_part *p, const char *name,
+                     int64_t numel);
+
 #endif

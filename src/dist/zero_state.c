@@ -128,8 +128,7 @@ static int64_t save_parameter(const saving *s, int64_t k, situ_tree **state) {
   return good ? k : -1;
 }
 
-/* A group's hyperparameters, for `count` parameters. */
-static situ_tree *group_for(const situ_tree *group, int64_t count) {
+situ_tree *situ__zero_group(const situ_tree *group, int64_t count) {
   situ_tree *dict = situ_tree_dict();
   for (int64_t i = 0; i < situ_tree_count(group) && dict; i++)
     if (strcmp(situ_tree_key(group, i), "params") != 0)
@@ -152,7 +151,7 @@ static situ_tree *collect(const saving *s, const situ_tree *own) {
     }
   if (s->z->comm->rank != s->to) return state;
   const situ_tree *group = situ_tree_at(situ_tree_find(own, "param_groups"), 0);
-  return whole_dict(state, group_for(group, situ_tree_count(s->z->parameters)));
+  return whole_dict(state, situ__zero_group(group, situ_tree_count(s->z->parameters)));
 }
 
 situ_tree *situ_dist_zero_state_dict(situ_dist_zero *zero, int to) {
@@ -175,25 +174,32 @@ situ_tree *situ_dist_zero_state_dict(situ_dist_zero *zero, int to) {
 
 /* ---- loading ---- */
 
-static bool is_number(const char *name) { return !strcmp(name, "step") || !strcmp(name, "mu_product"); }
+bool situ__zero_is_number(const char *name) { return !strcmp(name, "step") || !strcmp(name, "mu_product"); }
+
+bool situ__zero_fits(const char *op, const situ_dist_zero *z, const situ__zero_part *p, const char *name,
+                     int64_t numel) {
+  const int64_t wanted = situ_numel(situ_tree_tensor_at(z->parameters, p->parameter));
+  if (situ__zero_is_number(name) || numel == wanted) return true;
+  situ__fail(SITU_E_SHAPE, op, "state.%" PRId64 ".%.90s has %" PRId64 " elements, its parameter %.90s has %" PRId64,
+             p->parameter, name, numel, situ_tree_key(z->parameters, p->parameter), wanted);
+  return false;
+}
 
 /* What the state of p's parameter says of p's elements. NULL after recording an error. */
-static situ_tree *part_of_state(const situ_dist_zero *z, const situ__zero_part *p, const situ_tree *flat) {
+static situ_tree *part_of_state(const situ_dist_zero *z, const situ__zero_part *p, const void *payload) {
+  const situ_tree *flat = payload;
   char section[48];
   (void)snprintf(section, sizeof section, "state.%" PRId64, p->parameter);
-  situ_tensor *parameter = situ_tree_tensor_at(z->parameters, p->parameter);
   situ_tree *whole = situ_tree_section(flat, section), *dict = whole ? situ_tree_dict() : NULL;
   for (int64_t i = 0; dict && i < situ_tree_count(whole); i++) {
     const char *name = situ_tree_key(whole, i);
     situ_tensor *t = situ_tree_tensor_at(whole, i);
-    if (!is_number(name) && situ_numel(t) != situ_numel(parameter)) {
-      situ__fail(SITU_E_SHAPE, load_op, "%s.%s has %" PRId64 " elements, its parameter %.90s has %" PRId64, section,
-                 name, situ_numel(t), situ_tree_key(z->parameters, p->parameter), situ_numel(parameter));
+    if (!situ__zero_fits(load_op, z, p, name, situ_numel(t))) {
       situ_tree_free(dict);
       dict = NULL;
       break;
     }
-    if (!is_number(name)) t = situ__zero_elements(t, p->from, p->count);
+    if (!situ__zero_is_number(name)) t = situ__zero_elements(t, p->from, p->count);
     dict = situ_tree_put(dict, name, situ_tree_tensor(t));
   }
   situ_tree_free(whole);
@@ -211,19 +217,20 @@ static bool same_parameters(const situ_dist_zero *z, const situ_tree *flat) {
   return false;
 }
 
-static situ_tree *own_part_of(const situ_dist_zero *z, const situ_tree *flat) {
-  if (!same_parameters(z, flat)) return NULL;
-  situ_tree *state = situ_tree_dict(), *group = situ_tree_section(flat, "param_groups.0");
+situ_tree *situ__zero_own_state(const situ_dist_zero *z, const situ_tree *groups, situ__zero_reader read,
+                                const void *payload) {
+  if (!same_parameters(z, groups)) return NULL;
+  situ_tree *state = situ_tree_dict(), *group = situ_tree_section(groups, "param_groups.0");
   int64_t own = 0;
   for (int64_t k = 0; k < z->part_count && state; k++) {
     const situ__zero_part *p = &z->parts[k];
     char key[24];
     if (p->rank != z->comm->rank) continue;
     (void)snprintf(key, sizeof key, "%" PRId64, p->own);
-    state = situ_tree_put(state, key, part_of_state(z, p, flat));
+    state = situ_tree_put(state, key, read(z, p, payload));
     own++;
   }
-  situ_tree *all = whole_dict(state, group ? group_for(group, own) : NULL);
+  situ_tree *all = whole_dict(state, group ? situ__zero_group(group, own) : NULL);
   situ_tree_free(group);
   return all;
 }
@@ -233,7 +240,8 @@ situ_status situ_dist_zero_load_state_dict(situ_dist_zero *zero, const situ_tree
   if (!situ__zero_given(load_op, zero)) return situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_tree *flat = situ_tree_flatten(state), *own = flat ? own_part_of(zero, flat) : NULL;
+  situ_tree *flat = situ_tree_flatten(state),
+            *own = flat ? situ__zero_own_state(zero, flat, part_of_state, flat) : NULL;
   const bool good = own && situ_optim_load_state_dict(zero->optim, own) == SITU_OK;
   situ_tree_free(own);
   situ_tree_free(flat);

@@ -126,7 +126,7 @@ static void drop_gradients(const situ__nn_part *list, int64_t count) {
   }
 }
 
-bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home, bool assign) {
+bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home, bool assign, situ__nn_wait wait) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ__map parts = { 0 };
@@ -135,7 +135,7 @@ bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home, bool a
   situ__map_free(&parts);
   bool safe = good && !may_fail(list, count);
   for (int64_t i = 0; i < count && good && !safe; i++) good = !list[i].from || keep(&list[i]);
-  good = good && settle(list, count);
+  good = good && settle(list, count) && (!wait.ready || wait.ready(wait.payload) == SITU_OK);
   if (good) {
     for (int64_t i = 0; i < count && good; i++) good = !list[i].from || write(&list[i]);
     good = good && settle(list, count);

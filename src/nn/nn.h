@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "situ/nn.h"
 #include "situ/sys/explain.h"
+#include "situ/sys/load.h"
 
 /* Maximum depth of a tree of modules, so that walking it cannot overflow the stack. */
 enum { SITU__NN_DEPTH = 256 };
@@ -116,9 +117,14 @@ typedef struct situ__nn_part {
   bool taken;             /* it has that memory */
   bool adopts;            /* it swaps memory with `from`, if that is possible */
 } situ__nn_part;
+/* When a load waits for others before its first change (situ/sys/load.h). */
+typedef struct situ__nn_wait {
+  situ_nn_load_ready ready; /* NULL: it does not wait */
+  void *payload;
+} situ__nn_wait;
 /* Writes all tensors, those on meta to new memory on `home`, or changes nothing. assign: some parts adopt. Returns
    false after recording an error. */
-bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home, bool assign);
+bool situ__nn_write(situ__nn_part *list, int64_t count, situ_device home, bool assign, situ__nn_wait wait);
 
 /* The flat dict `state` under the names that options->rename makes; state itself without rows. Frees state if the
    result is another tree, and on error (rename.c). */

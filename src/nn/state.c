@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "nn/nn.h"
 #include "situ/blocks.h"
-#include "situ/sys/load.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
@@ -18,6 +17,7 @@ enum { PAIRS = 6 };
 typedef struct loading {
   const situ_nn_load_options *options;
   const situ_tree *state; /* flat dicts */
+  situ__nn_wait wait;
   situ_tree *own;
   struct woken *woken; /* lazy modules that the load has woken */
   situ__text missing, unexpected, mismatch;
@@ -188,7 +188,7 @@ static situ_status load(loading *l, situ_nn_module *m) {
   if (!g.list) return situ__no_memory(op, (size_t)g.count * sizeof *g.list);
   g.count = 0;
   status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, gather, &g);
-  if (status == SITU_OK && !situ__nn_write(g.list, g.count, home, l->options->assign)) status = situ_error();
+  if (status == SITU_OK && !situ__nn_write(g.list, g.count, home, l->options->assign, l->wait)) status = situ_error();
   situ__free(g.list);
   if (status == SITU_OK && g.meta) status = situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &home);
   return status;
@@ -196,7 +196,7 @@ static situ_status load(loading *l, situ_nn_module *m) {
 
 /* Compares the module with the state; with `write` also copies the values. */
 static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options,
-                                    bool write) {
+                                    bool write, situ__nn_wait wait) {
   static const situ_nn_load_options strict;
   SITU__MADE_OF_OPS(op);
   SITU__CLAIM(claim); /* also without writing: lazy modules are woken to be compared */
@@ -204,7 +204,7 @@ static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, c
   if (!situ__nn_claim(op, m, &claim)) return situ_error();
   options = options ? options : &strict;
   situ_tree *flat = situ__nn_rename(situ_tree_flatten(state), options);
-  loading l = { .options = options, .state = flat };
+  loading l = { .options = options, .state = flat, .wait = wait };
   situ_status status = flat ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, wake, &l) : situ_error();
   if (status == SITU_OK && !(l.own = situ_nn_state_dict(m))) status = situ_error();
   if (status == SITU_OK) {
@@ -222,9 +222,15 @@ static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, c
 }
 
 situ_status situ_nn_load_check(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options) {
-  return compare_and_load(m, state, options, false);
+  return compare_and_load(m, state, options, false, (situ__nn_wait){ 0 });
 }
 
 situ_status situ_nn_load_state_dict(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options) {
-  return compare_and_load(m, state, options, true);
+  return compare_and_load(m, state, options, true, (situ__nn_wait){ 0 });
+}
+
+situ_status situ_nn_load_when(situ_nn_module *m, const situ_tree *state, const situ_nn_load_options *options,
+                              situ_nn_load_ready ready, void *payload) {
+  if (!situ__given("nn_load_when", "ready", (const void *)(uintptr_t)ready)) return situ_error();
+  return compare_and_load(m, state, options, true, (situ__nn_wait){ ready, payload });
 }

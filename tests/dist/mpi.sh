@@ -1,5 +1,5 @@
 #!/bin/sh
-# Training over a real MPI: builds tests/dist/mpi/train.c with its mpicc, and runs it on 1, 2 and 4 ranks of this machine.
+# Training over a real MPI: builds tests/dist/mpi/train.c with its mpicc, and runs it on 1 to 4 ranks of this machine.
 # SPDX-License-Identifier: MIT
 # usage: mpi.sh openmpi|mpich LIBRARY SOURCE_DIRECTORY [DRILLS]
 #   DRILLS: in place of training, so many runs in which rank 1 is killed, stopped, gives up or is in another call
@@ -70,6 +70,8 @@ for ranks in 1 2 4; do
   run_ranks "$ranks" train
   echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"
 done
+run_ranks 3 save
+for ranks in 1 2 4; do run_ranks "$ranks" load; done
 run_drill 3 mismatch 1
 run_drill 3 abort 2
 run_drill 3 stop 1

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "situ/nn.h"
 #include "situ/sys/comm_sim.h"
 #include "support/test.h"
 
@@ -53,6 +54,25 @@ static void world_run(situ_comm_sim *world, world_rank *ranks, int size, void (*
 
 static inline void expect_rank_ok(const world_rank *r) {
   if (r->status != SITU_OK) fail_msg("rank %d: %s", r->rank, r->message);
+}
+
+/* Both have the same tensors, bit for bit. */
+static inline void expect_equal_trees(const situ_tree *got, const situ_tree *want, const char *what, int size) {
+  assert_int_equal(situ_tree_count(got), situ_tree_count(want));
+  for (int64_t i = 0; i < situ_tree_count(want); i++) {
+    const char *key = situ_tree_key(want, i);
+    situ_tensor *a = situ_to(situ_detach(situ_tree_get(got, key)), situ_dev("cpu")),
+                *b = situ_to(situ_detach(situ_tree_tensor_at(want, i)), situ_dev("cpu"));
+    bool equal = false;
+    if (situ_equal(a, b, &equal) != SITU_OK || !equal) fail_msg("%s, %d ranks: %s has other bits", what, size, key);
+  }
+}
+
+static inline void expect_equal_models(situ_nn_module *got, situ_nn_module *want, const char *what, int size) {
+  situ_tree *a = situ_nn_state_dict(got), *b = situ_nn_state_dict(want);
+  expect_equal_trees(a, b, what, size);
+  situ_tree_free(a);
+  situ_tree_free(b);
 }
 
 #endif

@@ -350,8 +350,7 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
   if (strcmp(type, "const int64_t *") == 0) bad_whole(b, path, was, sizeof(int64_t), false);
   const api_struct *s = handle || b->depth > 1 ? NULL : api_find_struct(type);
   /* What the caller fills in; a struct that a function fills in, or keeps its own state in, has no bad fields. */
-  if (!s ||
-      (strncmp(type, "const ", 6) != 0 && strcmp(type, "situ_checkpoint *") != 0 && strcmp(type, "situ_shape *") != 0))
+  if (!s || (strncmp(type, "const ", 6) != 0 && !strstr(type, "_checkpoint *") && strcmp(type, "situ_shape *") != 0))
     return;
   if (api_is(
           s->name,

@@ -97,6 +97,7 @@ void *api_callback(const char *type) {
   CALLBACK("situ_optim_closure", some_loss);
   CALLBACK("situ_dist_make_optim", situ_optim_sgd);
   CALLBACK("situ_backward_callback", see_end);
+  CALLBACK("situ_nn_load_ready", see_end);
 #undef CALLBACK
   return NULL;
 }

@@ -58,7 +58,7 @@ static bool spoil(api_world *w, const char *type, void **at, const char *path, i
 static bool spoil_field(api_world *w, const api_parameter *p, void *at, int *k) {
   char pointee[128];
   const api_struct *s =
-      strncmp(p->type, "const ", 6) == 0 || strstr(p->type, "situ_checkpoint") ? api_find_struct(p->type) : NULL;
+      strncmp(p->type, "const ", 6) == 0 || strstr(p->type, "_checkpoint") ? api_find_struct(p->type) : NULL;
   if (!s || api_is(api_pointee(p->type, pointee), made_by_the_library)) return false;
   for (int f = 0; f < s->count; f++) {
     if (!is_handle(s->field[f].type)) continue;

@@ -174,7 +174,8 @@ static situ_tree *tree(api_world *w, const char *name) {
     t = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(plain(w)));
   else if (api_is(api_name(w), "nn_lora_load_state_dict")) t = situ_tree_dict();
   else if (api_is(api_name(w), "tree_value")) t = situ_tree_tensor(plain(w));
-  else if (api_is(api_name(w), "nn_load_state_dict nn_load_check")) t = situ_nn_state_dict(linear(w, API_KEPT));
+  else if (api_is(api_name(w), "nn_load_state_dict nn_load_check nn_load_when"))
+    t = situ_nn_state_dict(linear(w, API_KEPT));
   else if (api_is(api_name(w), "optim_load_state_dict optim_load_prepare dist_zero_load_state_dict"))
     t = situ_optim_state_dict(optim(w, API_KEPT));
   else if (api_is(api_name(w), "lr_scheduler_load_state_dict lr_scheduler_load_prepare"))
@@ -241,6 +242,19 @@ static situ_checkpoint *checkpoint(api_world *w) {
   return c;
 }
 
+static situ_dist_checkpoint *shards(api_world *w) {
+  situ_dist_checkpoint *c = api_memory(w, sizeof *c);
+  *c = (situ_dist_checkpoint){ .model = linear(w, API_KEPT), .zero = zero(w, API_KEPT) };
+  return c;
+}
+
+static const char *directory(api_world *w) {
+  const situ_save_options fast = { .no_sync = true };
+  if (situ_dist_checkpoint_save("valid.shards", comm(w, API_KEPT), shards(w), &fast) != SITU_OK)
+    fail_msg("%s", situ_error_message());
+  return "valid.shards";
+}
+
 /* What the call reads is written first; what it writes replaces this. */
 static const char *path(api_world *w) {
   const char *file = api_file_of(api_name(w));
@@ -304,6 +318,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     AT(situ_optimizer_tensors) = (situ_optimizer_tensors){ .param = plain(w), .grad = plain(w), .step = 1 };
   if (IS(situ_optimizer_params)) AT(situ_optimizer_params) = (situ_optimizer_params){ .lr = 0.1, .grad_scale = 1 };
   if (IS(situ_checkpoint)) AT(situ_checkpoint) = *checkpoint(w);
+  if (IS(situ_dist_checkpoint)) AT(situ_dist_checkpoint) = *shards(w);
   if (IS(situ_explanation))
     AT(situ_explanation) = (situ_explanation){ .operand = api_memory(w, sizeof(situ_explained)), .count = 1 };
   if (IS(situ_view_desc)) AT(situ_view_desc) = *situ_desc(plain(w));
@@ -351,6 +366,7 @@ static const char *text(api_world *w, const char *name) {
   if (strcmp(name, "path") == 0 && strstr(api_name(w), "get_submodule")) return "a";
   if (strcmp(name, "path") == 0 && strstr(api_name(w), "get_tensor")) return "weight";
   if (strcmp(name, "path") == 0) return path(w);
+  if (strcmp(name, "directory") == 0) return directory(w);
   if (api_is(api_name(w), "device_parse dev place_device device_count device_status")) return "cpu";
   if (strcmp(name, "root") == 0) return api_image_root();
   if (strcmp(name, "map") == 0) return "*=cpu";

@@ -13,6 +13,15 @@ SITU_BEGIN
 SITU_API SITU_CHECKED situ_status situ_nn_load_check(situ_nn_module *m, const situ_tree *state,
                                                      const situ_nn_load_options *options);
 
+/** Called by situ_nn_load_when. Any result but SITU_OK stops the load, which then changes nothing. */
+typedef situ_status (*situ_nn_load_ready)(void *payload);
+/** situ_nn_load_state_dict that calls `ready` once, on this thread, when all is checked and copied to the devices, and
+    before the first tensor changes: other loads can be waited for there. Later only a device that fails in the last
+    copies can refuse it. */
+SITU_API SITU_CHECKED situ_status situ_nn_load_when(situ_nn_module *m, const situ_tree *state,
+                                                    const situ_nn_load_options *options, situ_nn_load_ready ready,
+                                                    void *payload);
+
 /** An optimiser's state that was read, checked and copied, and is not in use yet. */
 typedef struct situ_optim_loading situ_optim_loading;
 

@@ -111,6 +111,23 @@ static bool train_all(situ_comm *comm) {
   return good;
 }
 
+/* ---- checkpoints ---- */
+
+/* The first half of a training, which it saves; or the second half from there, by another number of ranks. Dropout's
+   random numbers go on where they were. */
+static bool train_half(situ_comm *comm, bool first) {
+  training t;
+  bool good = begin_training(&t, &dropout_kind, comm, true);
+  situ_dist_checkpoint state = { .model = t.model, .zero = t.zero, .ddp = t.ddp };
+  good = good && (first || situ_dist_checkpoint_load("checkpoint", comm, &state, NULL) == SITU_OK);
+  for (int i = 0; good && i < STEPS / 2; i++) good = train_step(&t) == SITU_OK;
+  if (first) good = good && situ_dist_checkpoint_save("checkpoint", comm, &state, NULL) == SITU_OK;
+  else good = good && hash_of(t.model) == train_alone(&dropout_kind, STEPS);
+  if (!good) fprintf(result, "%s\n", situ_error_message());
+  end_training(&t);
+  return good;
+}
+
 /* ---- calls ---- */
 
 static bool all_ops(situ_comm *comm) {
@@ -182,7 +199,7 @@ static void drill(situ_comm *comm, const char *how, int at, double deadline) {
   _Exit(1);
 }
 
-/* usage: train ops | train | kill STEP | stop STEP | mismatch STEP | abort STEP */
+/* usage: train ops | train | save | load | kill STEP | stop STEP | mismatch STEP | abort STEP */
 int main(int argc, char **argv) {
   int provided;
   const double deadline = 1;
@@ -200,7 +217,10 @@ int main(int argc, char **argv) {
   (void)snprintf(name, sizeof name, "result.%d", situ_comm_rank(comm));
   if (!(result = fopen(name, "w"))) return 6;
   if (argc > 2) drill(comm, argv[1], atoi(argv[2]), deadline);
-  const bool good = strcmp(argv[1], "ops") == 0 ? all_ops(comm) : train_all(comm);
+  const bool save = strcmp(argv[1], "save") == 0, load = strcmp(argv[1], "load") == 0;
+  const bool good = strcmp(argv[1], "ops") == 0 ? all_ops(comm)
+                    : save || load              ? train_half(comm, save)
+                                                : train_all(comm);
   fprintf(result, "%s\n", good ? "ok" : "bad");
   if (!good) fprintf(result, "%s\n", situ_error_message());
   (void)fclose(result);
