@@ -79,6 +79,11 @@ typedef situ_optim *(*situ_dist_make_optim)(situ_tree *parameters, const situ_op
     than ranks. SITU_E_COMM: the ranks' parameters differ. The communicator must outlive the result. NULL on error. */
 SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
                                             const situ_optim_options *options);
+/** torch's add_param_group: a group with its own hyperparameters, zero fields being those of situ_dist_zero_new. A
+    collective call; takes ownership of the tree. Each group is divided among the ranks by itself. Errors as of
+    situ_dist_zero_new; SITU_E_ARG: a parameter that a group has. */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
+                                                                 const situ_optim_options *options);
 /** A step of all parameters that have a gradient, which must be the same on all ranks (situ_dist_ddp_new): this rank
     steps its elements, then each rank sends its own to all. Parameters have the bits of `make`'s optimiser over all of
     them, for any number of ranks. A collective call. On an error of this rank's step nothing has changed here, and the

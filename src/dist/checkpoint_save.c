@@ -26,9 +26,8 @@ static situ_tree *common_state(const situ_dist_checkpoint *c, const situ_tree *o
   if (c->scheduler) all = situ_tree_put(all, "scheduler", situ_lr_scheduler_state_dict(c->scheduler));
   if (c->optimizer) all = situ_tree_put(all, "optimizer", situ_optim_state_dict(c->optimizer));
   if (!own) return all;
-  const situ_tree *group = situ_tree_at(situ_tree_find(own, "param_groups"), 0);
-  situ_tree *groups = situ_tree_append(situ_tree_list(), situ__zero_group(group, situ_tree_count(c->zero->parameters)));
-  return situ_tree_put(all, "optimizer", situ_tree_put(situ_tree_dict(), "param_groups", groups));
+  return situ_tree_put(all, "optimizer",
+                       situ_tree_put(situ_tree_dict(), "param_groups", situ__zero_groups(c->zero, own)));
 }
 
 /* Sets the number of elements, and a hash of the layout. Returns false after recording an error. */

@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 
 static const char new_op[] = "dist_zero_new";
+static const char add_op[] = "dist_zero_add_param_group";
 static const char step_op[] = "dist_zero_step";
-static const char itself[] = "this communicator";
 
 situ_tensor *situ__zero_elements(situ_tensor *t, int64_t from, int64_t count) {
   return situ_detach(situ_narrow(situ_reshape(situ_detach(t), SITU_SHAPE(situ_numel(t))), 0, from, count));
@@ -23,24 +23,25 @@ static int64_t all_elements(const situ_tree *parameters) {
   return total;
 }
 
-static bool can_divide(const situ_dist_zero *z, situ_dist_make_optim make) {
+/* make: of the first group; NULL: a later one. */
+static bool can_divide(const char *op, const situ_dist_zero *z, const situ_tree *group, situ_dist_make_optim make) {
   const char *rule = make == situ_optim_adafactor ? "Adafactor"
                      : make == situ_optim_muon    ? "Muon"
                      : make == situ_optim_lbfgs   ? "LBFGS"
                                                   : NULL;
   if (rule)
-    return situ__fail(SITU_E_UNSUPPORTED, new_op,
+    return situ__fail(SITU_E_UNSUPPORTED, op,
                       "%s computes an element from others of its parameter, which another rank may own", rule),
            false;
-  for (int64_t i = 0; i < situ_tree_count(z->parameters); i++) {
-    if (situ_is_contiguous(situ_tree_tensor_at(z->parameters, i))) continue;
-    situ__fail(SITU_E_UNSUPPORTED, new_op, "%.90s is not contiguous, so its elements have no order in memory",
-               situ_tree_key(z->parameters, i));
+  for (int64_t i = 0; i < situ_tree_count(group); i++) {
+    if (situ_is_contiguous(situ_tree_tensor_at(group, i))) continue;
+    situ__fail(SITU_E_UNSUPPORTED, op, "%.90s is not contiguous, so its elements have no order in memory",
+               situ_tree_key(group, i));
     return false;
   }
-  const int64_t total = all_elements(z->parameters);
+  const int64_t total = all_elements(group);
   if (total >= z->comm->size) return true;
-  situ__fail(SITU_E_ARG, new_op, "the parameters have %" PRId64 " elements, and each of %d ranks needs one", total,
+  situ__fail(SITU_E_ARG, op, "the parameters have %" PRId64 " elements, and each of %d ranks needs one", total,
              z->comm->size);
   return false;
 }
@@ -52,28 +53,36 @@ static bool add_part(situ_dist_zero *z, situ__zero_part part) {
   return true;
 }
 
-/* Every parameter has a part for each rank that owns some of it. */
-static bool divide(situ_dist_zero *z) {
-  const int64_t count = situ_tree_count(z->parameters), total = all_elements(z->parameters);
-  const size_t most = (size_t)(count + z->comm->size) * sizeof *z->parts;
-  if (!(z->parts = situ__alloc(most))) return situ__no_memory(new_op, most), false;
-  int64_t at = 0, own = 0;
+static int64_t count_parts(const situ_dist_zero *z, int rank) {
+  int64_t count = 0;
+  for (int64_t k = 0; k < z->part_count; k++) count += z->parts[k].rank == rank;
+  return count;
+}
+
+/* Every parameter from `first` on has a part for each rank that owns some of it. */
+static bool divide(const char *op, situ_dist_zero *z, int64_t first, int64_t total) {
+  const int64_t count = situ_tree_count(z->parameters);
+  const size_t most = (size_t)(z->part_count + count - first + z->comm->size) * sizeof *z->parts;
+  situ__zero_part *larger = situ__realloc(z->parts, most);
+  if (!larger) return situ__no_memory(op, most), false;
+  z->parts = larger;
+  int64_t at = 0, own = count_parts(z, 0);
   int rank = 0;
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = first; i < count; i++) {
     const int64_t end = at + situ_numel(situ_tree_tensor_at(z->parameters, i)), begin = at;
     while (at < end) {
       const int64_t limit = situ__dist_first(total, rank + 1, z->comm->size), to = limit < end ? limit : end;
-      if (!add_part(z, (situ__zero_part){ i, at - begin, to - at, rank, own++, NULL })) return false;
-      if ((at = to) == limit) rank++, own = 0;
+      if (!add_part(z, (situ__zero_part){ i, at - begin, to - at, z->group_count, rank, own++, NULL })) return false;
+      if ((at = to) == limit) own = count_parts(z, ++rank);
     }
   }
   return true;
 }
 
-/* This rank's parts, under names that say which elements they are. */
-static situ_tree *own_parts(const situ_dist_zero *z) {
+/* This rank's parts from number `first` on, under names that say which elements they are. */
+static situ_tree *own_parts(const situ_dist_zero *z, int64_t first) {
   situ_tree *own = situ_tree_dict();
-  for (int64_t k = 0; k < z->part_count && own; k++) {
+  for (int64_t k = first; k < z->part_count && own; k++) {
     const situ__zero_part *p = &z->parts[k];
     char name[192];
     if (p->rank != z->comm->rank) continue;
@@ -84,43 +93,91 @@ static situ_tree *own_parts(const situ_dist_zero *z) {
   return own;
 }
 
-/* ---- the start ---- */
+/* ---- parameter groups ---- */
 
 /* Compares numbers with rank 0's: parts of other sizes could not be exchanged. */
-static bool same_parameters(const situ_dist_zero *z) {
-  const int64_t mine[2] = { situ_tree_count(z->parameters), all_elements(z->parameters) };
+static bool same_parameters(const char *op, const situ_dist_zero *z, const situ_tree *group) {
+  const int64_t mine[2] = { situ_tree_count(group), all_elements(group) };
   int64_t theirs[2] = { mine[0], mine[1] };
   const situ_comm_call call = {
     .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 2, .send = mine, .receive = theirs, .name = "parameters"
   };
-  if (situ__comm_call(new_op, z->comm, &call) != SITU_OK) return false;
+  if (situ__comm_call(op, z->comm, &call) != SITU_OK) return false;
   if (mine[0] == theirs[0] && mine[1] == theirs[1]) return true;
-  situ__fail(SITU_E_COMM, new_op,
+  situ__fail(SITU_E_COMM, op,
              "rank %d has %" PRId64 " parameters of %" PRId64 " elements, rank 0 %" PRId64 " of %" PRId64,
              z->comm->rank, mine[0], mine[1], theirs[0], theirs[1]);
   situ_comm_abort(z->comm, situ_error_message());
   return false;
 }
 
+/* The parameters with those of the group behind them. Names of lists ("0") get the group's number. NULL after recording
+   an error. */
+static situ_tree *join_parameters(const char *op, const situ_dist_zero *z, const situ_tree *group) {
+  situ_tree *all = z->parameters ? situ_tree_copy(z->parameters) : situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(group) && all; i++) {
+    situ_tensor *t = situ_tree_tensor_at(group, i);
+    char name[192];
+    (void)snprintf(name, sizeof name, "%.160s", situ_tree_key(group, i));
+    if (situ_tree_find(all, name))
+      (void)snprintf(name, sizeof name, "param_groups.%d.%.120s", z->group_count, situ_tree_key(group, i));
+    for (int64_t k = 0; k < situ_tree_count(z->parameters); k++) {
+      if (situ_tree_tensor_at(z->parameters, k) != t) continue;
+      situ__fail(SITU_E_ARG, op, "%.90s is in a parameter group already", situ_tree_key(z->parameters, k));
+      situ_tree_free(all);
+      return NULL;
+    }
+    all = situ_tree_put(all, name, situ_tree_tensor(t));
+  }
+  return all;
+}
+
+static bool make_group(situ_dist_zero *z, int64_t part, situ_dist_make_optim make, const situ_optim_options *options) {
+  situ_tree *own = own_parts(z, part);
+  if (!own) return false;
+  if (!make) return situ_optim_add_param_group(z->optim, own, options) == SITU_OK;
+  return (z->optim = make(own, options)) != NULL;
+}
+
+/* On error the optimiser is as it was. */
+static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group, situ_dist_make_optim make,
+                      const situ_optim_options *options) {
+  const int64_t first = z->parameters ? situ_tree_count(z->parameters) : 0, part = z->part_count;
+  const size_t bytes = (size_t)(z->group_count + 1) * sizeof *z->group_ends;
+  situ_tree *before = z->parameters, *all = join_parameters(op, z, group);
+  int64_t *ends = all ? situ__realloc(z->group_ends, bytes) : NULL;
+  if (all && !ends) situ__no_memory(op, bytes);
+  if (ends) z->group_ends = ends;
+  z->parameters = all;
+  if (ends && divide(op, z, first, all_elements(group)) && make_group(z, part, make, options)) {
+    z->group_ends[z->group_count++] = situ_tree_count(all);
+    situ_tree_free(before);
+    return true;
+  }
+  while (z->part_count > part) situ_release(z->parts[--z->part_count].values);
+  situ_tree_free(all);
+  z->parameters = before;
+  /* What the arguments cause, all ranks find; memory may end on one. */
+  if (situ_error() == SITU_E_NOMEM) situ_comm_abort(z->comm, situ_error_message());
+  return false;
+}
+
+static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *group, situ_dist_make_optim make,
+                          const situ_optim_options *options) {
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool good =
+      can_divide(op, z, group, make) && same_parameters(op, z, group) && add_group(op, z, group, make, options);
+  return situ_scope_end(&s) == SITU_OK && good;
+}
+
 static void free_zero(situ_dist_zero *z) {
   situ_optim_free(z->optim);
   for (int64_t k = 0; k < z->part_count; k++) situ_release(z->parts[k].values);
   situ__free(z->parts);
+  situ__free(z->group_ends);
   situ_tree_free(z->parameters);
   situ__handle_free(z, sizeof *z, NULL);
-}
-
-static bool start(situ_dist_zero *z, situ_dist_make_optim make, const situ_optim_options *options) {
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  bool good = can_divide(z, make);
-  if (good) {
-    SITU__ALONE(in, &z->comm->alone, new_op, itself);
-    good = in && same_parameters(z);
-  }
-  situ_tree *own = good && divide(z) ? own_parts(z) : NULL;
-  good = own && (z->optim = make(own, options));
-  return situ_scope_end(&s) == SITU_OK && good;
 }
 
 situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
@@ -130,17 +187,25 @@ situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_
   situ_tree_free(parameters);
   if (!flat) return NULL;
   situ_dist_zero *z = make ? situ__handle_new(SITU__A_ZERO, sizeof *z) : NULL;
-  if (!z) {
-    if (make) situ__no_memory(new_op, sizeof *z);
-    else situ__null(new_op, "make");
-    situ_tree_free(flat);
-    return NULL;
+  if (!make) situ__null(new_op, "make");
+  else if (!z) situ__no_memory(new_op, sizeof *z);
+  if (z) z->comm = comm;
+  if (z && !agree_and_add(new_op, z, flat, make, options)) {
+    free_zero(z);
+    z = NULL;
   }
-  z->comm = comm;
-  z->parameters = flat;
-  if (start(z, make, options)) return z;
-  free_zero(z);
-  return NULL;
+  situ_tree_free(flat);
+  return z;
+}
+
+situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
+                                           const situ_optim_options *options) {
+  SITU__MADE_OF_OPS(add_op);
+  situ_tree *flat = situ__zero_given(add_op, zero) ? situ_tree_flatten(parameters) : NULL;
+  situ_tree_free(parameters);
+  const bool good = flat && agree_and_add(add_op, zero, flat, NULL, options);
+  situ_tree_free(flat);
+  return good ? SITU_OK : situ_error();
 }
 
 /* ---- a step ---- */

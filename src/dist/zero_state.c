@@ -128,17 +128,29 @@ static int64_t save_parameter(const saving *s, int64_t k, situ_tree **state) {
   return good ? k : -1;
 }
 
-situ_tree *situ__zero_group(const situ_tree *group, int64_t count) {
+/* A group's hyperparameters, for the parameters from number `first` on. */
+static situ_tree *group_for(const situ_tree *group, int64_t first, int64_t count) {
   situ_tree *dict = situ_tree_dict();
   for (int64_t i = 0; i < situ_tree_count(group) && dict; i++)
     if (strcmp(situ_tree_key(group, i), "params") != 0)
       dict = situ_tree_put(dict, situ_tree_key(group, i), situ_tree_copy(situ_tree_at(group, i)));
-  situ_tensor *numbers = situ_arange(0, (double)count, 1, &(situ_options){ .dtype = SITU_I64 });
+  situ_tensor *numbers = situ_arange((double)first, (double)(first + count), 1, &(situ_options){ .dtype = SITU_I64 });
   return situ_tree_put(dict, "params", situ_tree_tensor(numbers));
 }
 
-static situ_tree *whole_dict(situ_tree *state, situ_tree *group) {
-  situ_tree *groups = situ_tree_append(situ_tree_list(), group);
+static int64_t first_of_group(const situ_dist_zero *z, int g) { return g ? z->group_ends[g - 1] : 0; }
+
+situ_tree *situ__zero_groups(const situ_dist_zero *z, const situ_tree *own) {
+  const situ_tree *groups = situ_tree_find(own, "param_groups");
+  situ_tree *list = situ_tree_list();
+  for (int g = 0; g < z->group_count && list; g++) {
+    const int64_t first = first_of_group(z, g);
+    list = situ_tree_append(list, group_for(situ_tree_at(groups, g), first, z->group_ends[g] - first));
+  }
+  return list;
+}
+
+static situ_tree *whole_dict(situ_tree *state, situ_tree *groups) {
   return situ_tree_put(situ_tree_put(situ_tree_dict(), "state", state), "param_groups", groups);
 }
 
@@ -150,8 +162,7 @@ static situ_tree *collect(const saving *s, const situ_tree *own) {
       return NULL;
     }
   if (s->z->comm->rank != s->to) return state;
-  const situ_tree *group = situ_tree_at(situ_tree_find(own, "param_groups"), 0);
-  return whole_dict(state, situ__zero_group(group, situ_tree_count(s->z->parameters)));
+  return whole_dict(state, situ__zero_groups(s->z, own));
 }
 
 situ_tree *situ_dist_zero_state_dict(situ_dist_zero *zero, int to) {
@@ -206,33 +217,58 @@ static situ_tree *part_of_state(const situ_dist_zero *z, const situ__zero_part *
   return dict;
 }
 
-static bool same_parameters(const situ_dist_zero *z, const situ_tree *flat) {
-  const int64_t here = situ_tree_count(z->parameters);
-  const bool more = situ_tree_find(flat, "param_groups.1.params") != NULL;
-  const situ_tree *numbers = situ_tree_find(flat, "param_groups.0.params");
-  const int64_t there = numbers ? situ_numel(situ_tree_value(numbers)) : 0;
-  if (!more && there == here) return true;
-  situ__fail(SITU_E_ARG, load_op, "the state has %s%" PRId64 " parameters, must have one group of %" PRId64,
-             more ? "several groups, the first of " : "", there, here);
+/* The number of parameters of a group in a flat state; -1: it has no such group. */
+static int64_t count_in(const situ_tree *flat, int g) {
+  char key[48];
+  (void)snprintf(key, sizeof key, "param_groups.%d.params", g);
+  const situ_tree *numbers = situ_tree_find(flat, key);
+  return numbers ? situ_numel(situ_tree_value(numbers)) : -1;
+}
+
+static bool same_groups(const situ_dist_zero *z, const situ_tree *flat) {
+  for (int g = 0; g < z->group_count; g++) {
+    const int64_t here = z->group_ends[g] - first_of_group(z, g), there = count_in(flat, g);
+    if (here == there) continue;
+    if (there < 0) situ__fail(SITU_E_ARG, load_op, "the state has %d groups, must have %d", g, z->group_count);
+    else
+      situ__fail(SITU_E_ARG, load_op, "group %d has %" PRId64 " parameters in the state, must have %" PRId64, g, there,
+                 here);
+    return false;
+  }
+  if (count_in(flat, z->group_count) < 0) return true;
+  situ__fail(SITU_E_ARG, load_op, "the state has more groups than the %d here", z->group_count);
   return false;
+}
+
+/* The groups of a flat state, for this rank's parts. */
+static situ_tree *own_groups(const situ_dist_zero *z, const situ_tree *flat) {
+  situ_tree *list = situ_tree_list();
+  int64_t first = 0;
+  for (int g = 0; g < z->group_count && list; g++) {
+    char section[32];
+    int64_t count = 0;
+    for (int64_t k = 0; k < z->part_count; k++) count += z->parts[k].rank == z->comm->rank && z->parts[k].group == g;
+    (void)snprintf(section, sizeof section, "param_groups.%d", g);
+    situ_tree *group = situ_tree_section(flat, section);
+    list = situ_tree_append(list, group ? group_for(group, first, count) : NULL);
+    situ_tree_free(group);
+    first += count;
+  }
+  return list;
 }
 
 situ_tree *situ__zero_own_state(const situ_dist_zero *z, const situ_tree *groups, situ__zero_reader read,
                                 const void *payload) {
-  if (!same_parameters(z, groups)) return NULL;
-  situ_tree *state = situ_tree_dict(), *group = situ_tree_section(groups, "param_groups.0");
-  int64_t own = 0;
+  if (!same_groups(z, groups)) return NULL;
+  situ_tree *state = situ_tree_dict();
   for (int64_t k = 0; k < z->part_count && state; k++) {
     const situ__zero_part *p = &z->parts[k];
     char key[24];
     if (p->rank != z->comm->rank) continue;
     (void)snprintf(key, sizeof key, "%" PRId64, p->own);
     state = situ_tree_put(state, key, read(z, p, payload));
-    own++;
   }
-  situ_tree *all = whole_dict(state, group ? situ__zero_group(group, own) : NULL);
-  situ_tree_free(group);
-  return all;
+  return whole_dict(state, own_groups(z, groups));
 }
 
 situ_status situ_dist_zero_load_state_dict(situ_dist_zero *zero, const situ_tree *state) {

@@ -14,16 +14,19 @@ typedef struct rule {
   situ_dist_make_optim make;
   situ_optim_options options;
   bool saver_divides, loader_divides;
+  bool groups; /* vectors are a group of their own */
 } rule;
 static const rule rules[] = {
-  { "SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, false, false },
-  { "Adam", situ_optim_adam, { .lr = 0.01, .amsgrad = true }, false, false },
-  { "AdamW", situ_optim_adamw, { .lr = 0.01 }, false, false },
-  { "divided AdamW", situ_optim_adamw, { .lr = 0.01 }, true, true },
-  { "divided SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, true, true },
-  { "divided NAdam", situ_optim_nadam, { .lr = 0.01 }, true, true },
-  { "Adam, divided before", situ_optim_adam, { .lr = 0.01 }, true, false },
-  { "Adam, divided after", situ_optim_adam, { .lr = 0.01 }, false, true },
+  { "SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, false, false, false },
+  { "Adam", situ_optim_adam, { .lr = 0.01, .amsgrad = true }, false, false, false },
+  { "AdamW", situ_optim_adamw, { .lr = 0.01 }, false, false, false },
+  { "divided AdamW", situ_optim_adamw, { .lr = 0.01 }, true, true, false },
+  { "divided SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, true, true, false },
+  { "divided NAdam", situ_optim_nadam, { .lr = 0.01 }, true, true, false },
+  { "Adam, divided before", situ_optim_adam, { .lr = 0.01 }, true, false, false },
+  { "Adam, divided after", situ_optim_adam, { .lr = 0.01 }, false, true, false },
+  { "divided AdamW of two groups", situ_optim_adamw, { .lr = 0.01 }, true, true, true },
+  { "AdamW of two groups, divided before", situ_optim_adamw, { .lr = 0.01 }, true, false, true },
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
@@ -81,9 +84,14 @@ static void run_rank(world_rank *self) {
   situ_generator generator = situ_generator_seeded(t->load ? 99 : 5);
   situ_dist_checkpoint c = { .model = t->model[self->rank], .generator = &generator };
   c.ddp = situ_dist_ddp_new(c.model, self->comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES });
-  situ_tree *parameters = situ_nn_parameters(c.model);
+  static const situ_optim_options of_vectors = { .lr = 0.02, .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) };
+  const bool groups = t->rule->groups;
+  situ_tree *parameters = groups ? dist_group(c.model, false) : situ_nn_parameters(c.model);
   if (t->divided) c.zero = situ_dist_zero_new(parameters, self->comm, t->rule->make, &t->rule->options);
   else c.optimizer = t->rule->make(parameters, &t->rule->options);
+  if (groups)
+    SITU_IGNORE(c.zero ? situ_dist_zero_add_param_group(c.zero, dist_group(c.model, true), &of_vectors)
+                       : situ_optim_add_param_group(c.optimizer, dist_group(c.model, true), &of_vectors));
   c.scheduler = situ_lr_scheduler_step_lr(c.zero ? situ_dist_zero_optim(c.zero) : c.optimizer, 3, 0.5);
   if (c.scheduler) SITU_IGNORE(train(t, self->comm, self->rank, &c));
   situ_lr_scheduler_free(c.scheduler);

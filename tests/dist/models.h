@@ -36,6 +36,17 @@ static inline void dist_data(const dist_kind *kind, situ_device device, int64_t 
   *y = situ_to(situ_randint(0, 3, SITU_SHAPE(DIST_BATCH), &(situ_options){ .generator = &g }), device);
 }
 
+/* The parameters that are vectors, as those that usually have no weight decay, or the others. */
+static inline situ_tree *dist_group(situ_nn_module *model, bool vectors) {
+  situ_tree *all = situ_nn_parameters(model), *group = situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(all) && group; i++) {
+    situ_tensor *p = situ_tree_tensor_at(all, i);
+    if ((situ_dim(p) == 1) == vectors) group = situ_tree_put(group, situ_tree_key(all, i), situ_tree_tensor(p));
+  }
+  situ_tree_free(all);
+  return group;
+}
+
 /* Forward and backward of one micro-batch. */
 static inline situ_status dist_micro_batch(const dist_kind *kind, situ_nn_module *model, situ_device device,
                                            int64_t number) {

@@ -14,6 +14,7 @@ typedef struct divided {
   const dist_kind *kind;
   situ_dist_make_optim make;
   situ_optim_options options;
+  bool groups;      /* vectors are a group of their own, with other options */
   int from, to;     /* steps */
   situ_tree *begin; /* the state to begin with; NULL: none */
   int keeper;       /* the rank that gets the state at the end */
@@ -43,11 +44,23 @@ static situ_status run_steps(divided *t, situ_nn_module *model, situ_dist_ddp *d
   return SITU_OK;
 }
 
+static const situ_optim_options of_vectors = { .lr = 0.02, .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) };
+
+static situ_dist_zero *zero_of(const divided *t, situ_nn_module *model, situ_comm *comm) {
+  situ_tree *first = t->groups ? dist_group(model, false) : situ_nn_parameters(model);
+  situ_dist_zero *zero = situ_dist_zero_new(first, comm, t->make, &t->options);
+  if (zero && t->groups && situ_dist_zero_add_param_group(zero, dist_group(model, true), &of_vectors) != SITU_OK) {
+    situ_dist_zero_free(zero);
+    zero = NULL;
+  }
+  return zero;
+}
+
 static void train_rank(world_rank *self) {
   divided *t = self->payload;
   situ_nn_module *model = t->model[self->rank];
   situ_dist_ddp *ddp = situ_dist_ddp_new(model, self->comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES });
-  situ_dist_zero *zero = ddp ? situ_dist_zero_new(situ_nn_parameters(model), self->comm, t->make, &t->options) : NULL;
+  situ_dist_zero *zero = ddp ? zero_of(t, model, self->comm) : NULL;
   if (zero && run_steps(t, model, ddp, zero) == SITU_OK) {
     t->bytes[self->rank] = bytes_of_state(situ_dist_zero_optim(zero));
     situ_tree *state = situ_dist_zero_state_dict(zero, t->keeper);
@@ -68,7 +81,8 @@ static situ_nn_module *model_of(const dist_kind *kind) {
 /* The same training by one optimiser in one process. */
 static situ_nn_module *train_alone(divided *t, situ_tree **state, int64_t *bytes) {
   situ_nn_module *model = model_of(t->kind);
-  situ_optim *optim = t->make(situ_nn_parameters(model), &t->options);
+  situ_optim *optim = t->make(t->groups ? dist_group(model, false) : situ_nn_parameters(model), &t->options);
+  if (t->groups) assert_int_equal(situ_optim_add_param_group(optim, dist_group(model, true), &of_vectors), SITU_OK);
   /* One rank's sums of micro-batches are those of any number of ranks: tests/dist/ddp.c. */
   situ_comm_sim *world = situ_comm_sim_new(1, NULL);
   situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
@@ -102,12 +116,14 @@ typedef struct rule {
   const char *name;
   situ_dist_make_optim make;
   situ_optim_options options;
+  bool groups;
 } rule;
-static const rule rules[] = { { "AdamW", situ_optim_adamw, { .lr = 0.01 } },
-                              { "SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 } },
-                              { "NAdam", situ_optim_nadam, { .lr = 0.01 } },
-                              { "Adam", situ_optim_adam, { .lr = 0.01, .amsgrad = true } },
-                              { "Lion", situ_optim_lion, { .lr = 0.001 } } };
+static const rule rules[] = { { "AdamW", situ_optim_adamw, { .lr = 0.01 }, false },
+                              { "SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, false },
+                              { "NAdam", situ_optim_nadam, { .lr = 0.01 }, false },
+                              { "Adam", situ_optim_adam, { .lr = 0.01, .amsgrad = true }, false },
+                              { "Lion", situ_optim_lion, { .lr = 0.001 }, false },
+                              { "AdamW of two groups", situ_optim_adamw, { .lr = 0.01 }, true } };
 
 /* Every rank has the bits of one optimiser, its share of the state to an element, and one rank the state of all. */
 static void the_bits_of_one_optimiser(void **state) {
@@ -117,6 +133,7 @@ static void the_bits_of_one_optimiser(void **state) {
       divided t = { .kind = &dist_kinds[k % DIST_KINDS],
                     .make = rules[k].make,
                     .options = rules[k].options,
+                    .groups = rules[k].groups,
                     .to = 12,
                     .keeper = size - 1 };
       situ_tree *want;
@@ -128,7 +145,8 @@ static void the_bits_of_one_optimiser(void **state) {
       expect_equal_trees(got, want, rules[k].name, size);
       for (int r = 0; r < size; r++) {
         expect_equal_models(t.model[r], alone, rules[k].name, size);
-        if (t.bytes[r] > bytes / size + 4 * 3) fail_msg("%s: %d bytes of state", rules[k].name, (int)t.bytes[r]);
+        if (t.bytes[r] > bytes / size + 4 * 3 * (1 + t.groups))
+          fail_msg("%s: %d bytes of state", rules[k].name, (int)t.bytes[r]);
         situ_nn_free(t.model[r]);
       }
       situ_tree_free(got);
@@ -139,33 +157,37 @@ static void the_bits_of_one_optimiser(void **state) {
   }
 }
 
-/* Three ranks train on from the state that four have left. */
+/* Three ranks train on from the state that four have left, with one and two groups. */
 static void another_number_of_ranks_goes_on(void **state) {
   (void)state;
-  divided t = { .kind = &dist_kinds[0], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .to = 7 };
-  for (int r = 0; r < 4; r++) t.model[r] = model_of(t.kind);
-  run_world(&t, 4);
-  for (int r = 0; r < 4; r++)
-    if (r >= 3) situ_nn_free(t.model[r]);
-  t.begin = t.end;
-  t.end = NULL;
-  t.from = 7, t.to = 15;
-  run_world(&t, 3);
-  divided whole = { .kind = t.kind, .make = t.make, .options = t.options, .to = 15 };
-  situ_tree *want;
-  int64_t bytes;
-  situ_nn_module *alone = train_alone(&whole, &want, &bytes);
-  for (int r = 0; r < 3; r++) {
-    expect_equal_models(t.model[r], alone, "resumed", 3);
-    situ_nn_free(t.model[r]);
+  for (int groups = 0; groups < 2; groups++) {
+    divided t = {
+      .kind = &dist_kinds[0], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .groups = groups, .to = 7
+    };
+    for (int r = 0; r < 4; r++) t.model[r] = model_of(t.kind);
+    run_world(&t, 4);
+    for (int r = 0; r < 4; r++)
+      if (r >= 3) situ_nn_free(t.model[r]);
+    t.begin = t.end;
+    t.end = NULL;
+    t.from = 7, t.to = 15;
+    run_world(&t, 3);
+    divided whole = { .kind = t.kind, .make = t.make, .options = t.options, .groups = groups, .to = 15 };
+    situ_tree *want;
+    int64_t bytes;
+    situ_nn_module *alone = train_alone(&whole, &want, &bytes);
+    for (int r = 0; r < 3; r++) {
+      expect_equal_models(t.model[r], alone, "resumed", 3);
+      situ_nn_free(t.model[r]);
+    }
+    situ_tree *got = situ_tree_flatten(t.end);
+    expect_equal_trees(got, want, "resumed", 3);
+    situ_tree_free(got);
+    situ_tree_free(want);
+    situ_tree_free(t.begin);
+    situ_tree_free(t.end);
+    situ_nn_free(alone);
   }
-  situ_tree *got = situ_tree_flatten(t.end);
-  expect_equal_trees(got, want, "resumed", 3);
-  situ_tree_free(got);
-  situ_tree_free(want);
-  situ_tree_free(t.begin);
-  situ_tree_free(t.end);
-  situ_nn_free(alone);
 }
 
 /* ---- what it refuses ---- */
@@ -266,8 +288,59 @@ static void a_state_of_other_parameters_is_refused(void **state) {
   situ_nn_module *m = dist_mlp();
   world_run(situ_comm_sim_new(1, NULL), ranks, 1, load_what_does_not_fit, m, 5);
   assert_int_equal(ranks[0].status, SITU_E_ARG);
-  assert_non_null(strstr(ranks[0].message, "the state has 1 parameters, must have one group of 4"));
+  assert_non_null(strstr(ranks[0].message, "group 0 has 1 parameters in the state, must have 4"));
   situ_nn_free(m);
+}
+
+/* A group that is refused leaves the optimiser as it was: all ranks step on. */
+static void refuse_groups(world_rank *self) {
+  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  static const char *const says[] = { "0.weight is in a parameter group already", "1 elements, and each of 2 ranks",
+                                      "lr is -1" };
+  situ_dist_zero *zero = situ_dist_zero_new(dist_group(m, false), self->comm, situ_optim_sgd, NULL);
+  for (int k = 0; k < 3 && zero; k++) {
+    situ_tensor *one = situ_zeros(SITU_SHAPE(1), &(situ_options){ .requires_grad = true });
+    situ_tree *group = k == 0 ? situ_nn_parameters(m) : k == 1 ? SITU_TREE(one) : dist_group(m, true);
+    const situ_optim_options options = { .lr = k == 2 ? -1 : 0 };
+    if (situ_dist_zero_add_param_group(zero, group, &options) == SITU_OK || !strstr(situ_error_message(), says[k]))
+      return;
+    situ_error_clear();
+  }
+  if (zero && situ_dist_zero_add_param_group(zero, dist_group(m, true), NULL) == SITU_OK)
+    SITU_IGNORE(step_by_ones(m, zero));
+  situ_tree *state = zero ? situ_dist_zero_state_dict(zero, 0) : NULL;
+  situ_dist_zero_free(zero);
+  /* A state of two groups is not one of one. */
+  if (self->rank == 0 && (zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL)))
+    SITU_IGNORE(situ_dist_zero_load_state_dict(zero, state));
+  else if (self->rank == 1) zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL);
+  situ_dist_zero_free(zero);
+  situ_tree_free(state);
+}
+
+static void groups_that_do_not_fit_are_refused(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  situ_nn_module *model[3];
+  for (int i = 0; i < 3; i++) {
+    situ_manual_seed(7);
+    model[i] = dist_mlp();
+  }
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, refuse_groups, model, 5);
+  expect_rank_ok(&ranks[1]);
+  assert_int_equal(ranks[0].status, SITU_E_ARG);
+  assert_non_null(strstr(ranks[0].message, "group 0 has 2 parameters in the state, must have 4"));
+  situ_optim *alone = situ_optim_sgd(situ_nn_parameters(model[2]), NULL);
+  situ_tree *parameters = situ_nn_parameters(model[2]);
+  for (int64_t i = 0; i < situ_tree_count(parameters); i++) {
+    situ_tensor *p = situ_tree_tensor_at(parameters, i);
+    assert_int_equal(situ_set_grad(p, situ_ones_like(situ_detach(p), NULL)), SITU_OK);
+  }
+  assert_int_equal(situ_optim_step(alone), SITU_OK);
+  situ_tree_free(parameters);
+  situ_optim_free(alone);
+  for (int r = 0; r < 2; r++) expect_equal_models(model[r], model[2], "after refusals", 2);
+  for (int i = 0; i < 3; i++) situ_nn_free(model[i]);
 }
 
 int main(void) {
@@ -277,6 +350,7 @@ int main(void) {
     TEST(what_cannot_be_divided_is_refused),
     TEST(a_step_that_fails_is_heard),
     TEST(a_state_of_other_parameters_is_refused),
+    TEST(groups_that_do_not_fit_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

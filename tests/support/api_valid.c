@@ -58,7 +58,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "tree_append tree_put", "list dict", API_CHAIN },
     { "tree_append tree_put", "item", API_TAKEN },
     { "tree_free tree_set", "tree", API_TAKEN },
-    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group dist_zero_new",
+    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group dist_zero_new dist_zero_add_param_group",
       "parameters", API_TAKEN },
     { "tensor_dataset", "tensors", API_TAKEN },
     { "nn_append nn_put", "container", API_CHAIN },
