@@ -158,11 +158,24 @@ situ_status situ_dist_checkpoint_save(const char *directory, situ_comm *comm, co
 
 /* ---- loading ---- */
 
-static bool same_set(const meeting *m) {
+static bool is_same_set(const meeting *m) {
   for (int r = 1; r < m->comm->size; r++)
-    if (m->all[r].id.tag != m->all[0].id.tag || m->all[r].id.ranks != m->all[0].id.ranks)
-      return situ__fail(SITU_E_COMM, load_op, "rank 0 and rank %d have read different checkpoints", r), false;
+    if (m->all[r].id.tag != m->all[0].id.tag || m->all[r].id.ranks != m->all[0].id.ranks) return false;
   return true;
+}
+
+/* All ranks open the same set, also beside a program that saves. */
+static bool open_set(meeting *m, situ__set *set, const char *directory, const situ_dist_checkpoint *c,
+                     const situ_load_options *options) {
+  const bool given = good_parts(load_op, directory, c);
+  for (int k = 0; k < SITU__SET_TRIES; k++) {
+    const bool opened = given && situ__set_open(set, load_op, directory, options);
+    m->mine.id = set->id;
+    if (agree(m, "opening of a checkpoint", opened) != ALL_GOOD) return false;
+    if (is_same_set(m)) return true;
+    situ__set_close(set);
+  }
+  return situ__fail(SITU_E_COMM, load_op, "%s: is replaced faster than all ranks can open it", directory), false;
 }
 
 static const char loading_call[] = "loading of a checkpoint";
@@ -176,7 +189,7 @@ typedef struct question {
 static situ_status ask(void *payload) {
   question *q = payload;
   q->asked = true;
-  q->agreed = agree(q->m, loading_call, true) == ALL_GOOD && same_set(q->m);
+  q->agreed = agree(q->m, loading_call, true) == ALL_GOOD;
   return q->agreed ? SITU_OK : situ_error();
 }
 
@@ -184,12 +197,10 @@ static bool load_set(meeting *m, const char *directory, situ_dist_checkpoint *c,
   situ__set set = { 0 };
   situ__dist_loading loading = { 0 };
   question q = { .m = m };
-  const bool read = good_parts(load_op, directory, c) && situ__set_open(&set, load_op, directory, options) &&
-                    situ__dist_load_prepare(&loading, &set, m->comm, c);
-  m->mine.id = set.id;
-  const bool loaded =
-      read && (c->model ? situ_nn_load_when(c->model, loading.model, NULL, ask, &q) : ask(&q)) == SITU_OK;
-  if (!q.asked) SITU_IGNORE((int)agree(m, loading_call, false));
+  const bool opened = open_set(m, &set, directory, c, options);
+  const bool loaded = opened && situ__dist_load_prepare(&loading, &set, m->comm, c) &&
+                      (c->model ? situ_nn_load_when(c->model, loading.model, NULL, ask, &q) : ask(&q)) == SITU_OK;
+  if (opened && !q.asked) SITU_IGNORE((int)agree(m, loading_call, false));
   if (q.agreed && !loaded) situ_comm_abort(m->comm, situ_error_message()); /* a device has failed */
   situ__dist_load_end(&loading, c, loaded);
   situ__set_close(&set);

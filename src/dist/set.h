@@ -60,6 +60,7 @@ typedef struct situ__set {
   int64_t count;
 } situ__set;
 
+enum { SITU__SET_TRIES = 1000 }; /* to open a set that is replaced meanwhile */
 /* Opens the set that the manifest names, and checks that its pieces are whole tensors. Returns false after recording an
    error. In both cases the caller closes it. */
 bool situ__set_open(situ__set *set, const char *op, const char *directory, const situ_load_options *options);

@@ -91,23 +91,56 @@ static bool are_whole(const situ__set *set) {
   return true;
 }
 
-bool situ__set_open(situ__set *set, const char *op, const char *directory, const situ_load_options *options) {
-  *set = (situ__set){ .op = op, .device = { SITU_CPU, 0 } };
-  if (options && options->device.kind) set->device = options->device;
-  char *sums = situ__set_read_manifest(op, directory, &set->id);
-  const bool good = sums && open_files(set, directory, sums, options) && list_pieces(set) && are_whole(set);
-  situ__free(sums);
-  return good;
-}
-
-void situ__set_close(situ__set *set) {
+static void close_files(situ__set *set) {
   for (int r = 0; r < set->id.ranks; r++) {
     if (set->files) situ_safetensors_close(set->files[r]);
     if (set->paths) situ__free(set->paths[r]);
   }
   situ__free(set->files);
   situ__free(set->paths);
+  set->files = NULL;
+  set->paths = NULL;
+}
+
+/* Records no error. */
+static bool try_to_open(situ__set *set, const char *directory, const char *sums, const situ_load_options *options) {
+  situ__errors own;
+  situ__errors_aside(&own);
+  const bool good = open_files(set, directory, sums, options);
+  SITU_IGNORE(situ__errors_back(&own, NULL, 0));
+  if (!good) close_files(set);
+  return good;
+}
+
+/* A save that runs meanwhile deletes the files of the old manifest when it has replaced it: then the new one's are
+   opened. */
+static bool open_set(situ__set *set, const char *directory, const situ_load_options *options) {
+  char *sums = situ__set_read_manifest(set->op, directory, &set->id);
+  bool opened = false;
+  for (int k = 0; sums && !opened; k++) {
+    if ((opened = try_to_open(set, directory, sums, options))) break;
+    const uint32_t tag = set->id.tag;
+    situ__free(sums);
+    if ((sums = situ__set_read_manifest(set->op, directory, &set->id)) &&
+        (set->id.tag == tag || k == SITU__SET_TRIES)) {
+      opened = open_files(set, directory, sums, options); /* with the error */
+      break;
+    }
+  }
+  situ__free(sums);
+  return opened;
+}
+
+bool situ__set_open(situ__set *set, const char *op, const char *directory, const situ_load_options *options) {
+  *set = (situ__set){ .op = op, .device = { SITU_CPU, 0 } };
+  if (options && options->device.kind) set->device = options->device;
+  return open_set(set, directory, options) && list_pieces(set) && are_whole(set);
+}
+
+void situ__set_close(situ__set *set) {
+  close_files(set);
   situ__free(set->pieces);
+  set->pieces = NULL;
 }
 
 /* ---- finding ---- */

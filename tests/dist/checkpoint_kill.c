@@ -1,4 +1,5 @@
-/* Ranks that save sharded checkpoints without end are killed at random moments: the set is always whole. */
+/* Ranks that save sharded checkpoints without end are killed at random moments: the set is always whole, also for ranks
+   that load beside them. */
 /* test-devices: cpu */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +17,13 @@ enum { KILLS = 120, WIDTH = 40 };
 /* ---- the child ---- */
 
 static int64_t first_value;
+static bool in_haste; /* never waits for the disk */
 
 static void save_for_ever(world_rank *self) {
-  for (int64_t value = first_value;; value++) {
+  const pid_t parent = getppid();
+  for (int64_t value = first_value; getppid() == parent; value++) {
     set_rank r;
-    const situ_save_options options = { .no_sync = value % 2 }; /* every second one waits for the disk */
+    const situ_save_options options = { .no_sync = in_haste || value % 2 };
     if (!set_begin(&r, self->comm, WIDTH) || set_fill(&r, (double)value) != SITU_OK ||
         situ_dist_checkpoint_save(DIRECTORY, self->comm, &r.state, &options) != SITU_OK)
       _exit(1);
@@ -29,8 +32,9 @@ static void save_for_ever(world_rank *self) {
   }
 }
 
-static int run_child(const char *number) {
+static int run_child(const char *how, const char *number) {
   world_rank ranks[WORLD_MOST];
+  in_haste = strcmp(how, "--save-in-haste") == 0;
   first_value = strtoll(number, NULL, 10);
   world_run(situ_comm_sim_new(SET_RANKS, NULL), ranks, SET_RANKS, save_for_ever, NULL, 60);
   return 1;
@@ -41,7 +45,7 @@ static int run_child(const char *number) {
 static char self_path[4096];
 
 /* A fresh program, not a fork: it must not inherit this one's threads. */
-static pid_t start_child(int64_t from, int *ready) {
+static pid_t start_child(const char *how, int64_t from, int *ready) {
   int ends[2];
   char number[32];
   assert_int_equal(pipe(ends), 0);
@@ -52,7 +56,7 @@ static pid_t start_child(int64_t from, int *ready) {
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
-    execl(self_path, self_path, "--save-for-ever", number, (char *)NULL);
+    execl(self_path, self_path, how, number, (char *)NULL);
     _exit(127);
   }
   close(ends[1]);
@@ -119,7 +123,7 @@ static void survives_being_killed(void **state) {
   for (int i = 0; i < kills; i++) {
     int ready, status;
     char byte;
-    const pid_t child = start_child(last + 1, &ready);
+    const pid_t child = start_child("--save-for-ever", last + 1, &ready);
     assert_int_equal(read(ready, &byte, 1), 1); /* its first set is in place */
     random ^= random << 13;
     random ^= random >> 7;
@@ -148,11 +152,33 @@ static void survives_being_killed(void **state) {
   assert_int_equal(files_left(), 0);
 }
 
+/* Every load finds a set that is whole, though its files are replaced and deleted meanwhile. */
+static void loads_beside_a_program_that_saves(void **state) {
+  (void)state;
+  int ready, different = 0;
+  char byte;
+  const pid_t child = start_child("--save-in-haste", 1, &ready);
+  assert_int_equal(read(ready, &byte, 1), 1);
+  int64_t last = 0;
+  int loads = 0;
+  const int sets = test_is_slow() ? KILLS / 4 : KILLS;
+  for (; different < sets; loads++) {
+    const int64_t value = whole_value(1 + loads % SET_MOST);
+    assert_true(value >= last);
+    different += value > last;
+    last = value;
+  }
+  assert_int_equal(kill(child, SIGKILL), 0);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+  close(ready);
+  print_message("%d loads beside %lld saves, of %d sets, each whole\n", loads, (long long)last, different);
+}
+
 int main(int argc, char **argv) {
-  if (argc == 3 && strcmp(argv[1], "--save-for-ever") == 0) return run_child(argv[2]);
+  if (argc == 3) return run_child(argv[1], argv[2]);
   const ssize_t length = readlink("/proc/self/exe", self_path, sizeof self_path - 1);
   if (length <= 0) return 77;
   self_path[length] = '\0';
-  const struct CMUnitTest tests[] = { TEST(survives_being_killed) };
+  const struct CMUnitTest tests[] = { TEST(survives_being_killed), TEST(loads_beside_a_program_that_saves) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
