@@ -92,7 +92,8 @@ SITU_API SITU_CHECKED situ_status situ_dist_zero_step(situ_dist_zero *zero);
 /** Drops the gradients of all parameters (torch's zero_grad(set_to_none=True)). */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_zero_grad(situ_dist_zero *zero);
 /** This rank's optimiser, for schedules and hyperparameters, which must be the same on all ranks; borrowed. Step it by
-    situ_dist_zero_step alone. NULL on error. */
+    situ_dist_zero_step alone. Its parameters have gradients within a step only: to clip, give the whole parameters to
+    situ_nn_utils_clip_grad_norm_, which all ranks do alike. NULL on error. */
 SITU_API situ_optim *situ_dist_zero_optim(const situ_dist_zero *zero);
 /** torch's consolidate_state_dict(to) and state_dict(): on rank `to` the state of all parameters as that of `make`'s
     optimiser over all of them (situ_optim_state_dict), on the cpu; on other ranks an empty dict. Any number of ranks
