@@ -61,7 +61,8 @@ SITU_API SITU_CHECKED situ_status situ_dist_ddp_no_sync(situ_dist_ddp *ddp, bool
 /** Compares the values of all parameters and buffers across ranks, by a hash of each. A collective call. SITU_E_COMM
     names the first that differs, and a rank. */
 SITU_API SITU_CHECKED situ_status situ_dist_ddp_check(situ_dist_ddp *ddp);
-/** Removes the hooks from the module, which stays as it is. NULL is fine. */
+/** Removes the hooks from the module, which stays as it is. In the middle of a step, on a thread whose error has not
+    been cleared, it also tells the other ranks that this one gives up, with that error. NULL is fine. */
 SITU_API void situ_dist_ddp_free(situ_dist_ddp *ddp);
 
 /** An optimiser of which each rank keeps a part of the state: stage 1 of ZeRO (Rajbhandari et al., arXiv:1910.02054).

@@ -113,11 +113,13 @@ static bool reduce_step(situ_dist_ddp *d) {
   return good && situ__dist_agree(pass_op, d) && commit_items(d);
 }
 
+/* The check comes before the end, which forgets what undo_step needs. */
 static bool finish_step(situ_dist_ddp *d) {
-  if (!reduce_step(d)) return false;
+  const int64_t every = d->options.check_every;
+  if (!reduce_step(d) || (every && (d->step + 1) % every == 0 && !situ__dist_compare_values(pass_op, d))) return false;
   end_step(d);
   d->step++;
-  return !d->options.check_every || d->step % d->options.check_every || situ__dist_compare_values(pass_op, d);
+  return true;
 }
 
 /* ---- the end of a backward pass ---- */
@@ -324,5 +326,8 @@ situ_status situ_dist_ddp_check(situ_dist_ddp *ddp) {
 }
 
 void situ_dist_ddp_free(situ_dist_ddp *ddp) {
-  if (ddp && is_ddp("dist_ddp_free", ddp)) free_ddp(ddp);
+  if (!ddp || !is_ddp("dist_ddp_free", ddp)) return;
+  /* A program that an error ends in the middle of a step: the others would wait for it. */
+  if (ddp->comm->size > 1 && (ddp->begun || ddp->position) && situ_error() != SITU_OK) situ__dist_give_up(ddp);
+  free_ddp(ddp);
 }

@@ -77,7 +77,8 @@ void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *
   va_end(args);
   c->failed = status;
   c->culprit = culprit;
-  for (situ_comm_request *r = c->first; r; r = r->later) give_up(c, r);
+  for (situ_comm_request *r = c->first; r; r = r->later)
+    if (r->stage < SITU__COMM_DONE) give_up(c, r);
   c->first = NULL;
   c->last = &c->first;
   tell_peers(c);
@@ -190,9 +191,29 @@ static void name_silent_ranks(situ_comm *c) {
     (void)snprintf(c->text + length, sizeof c->text - length, "; %s did not answer", who);
 }
 
+/* Whether a transfer has ended; *transfer becomes NULL when the engine has freed it. */
+static bool has_ended(const situ_comm *c, void **transfer) {
+  bool done = false;
+  situ_comm_report report;
+  const bool good = !*transfer || c->engine->test(c->state, *transfer, &done, &report) == SITU_OK;
+  if (!good || done) *transfer = NULL;
+  return good && !*transfer;
+}
+
+/* A rank that gives up may have ended earlier calls, for which the others need nothing more of it. */
+static void end_earlier_calls(situ_comm *c) {
+  for (situ_comm_request *r = c->first; r; r = r->later) {
+    if (r->stage != SITU__COMM_VALUES) continue;
+    bool ended = has_ended(c, &r->values);
+    for (int i = 0; i < c->size; i++) ended = has_ended(c, &r->sending[i]) && ended;
+    if (ended) r->stage = SITU__COMM_DONE;
+  }
+}
+
 /* Its words, when a rank has given up. The text names the call already. */
 static void hear_failure(situ_comm *c, int peer, const situ__comm_header *h) {
   char who[48] = "";
+  end_earlier_calls(c);
   if (!strstr(h->text, " gave up")) (void)snprintf(who, sizeof who, "rank %d gave up: ", peer);
   situ__comm_fail(c, h->status == SITU_E_TIMEOUT ? SITU_E_TIMEOUT : SITU_E_COMM, h->culprit, "%s%.319s", who, h->text);
   c->peers[peer].heard = true;

@@ -2,7 +2,7 @@
 # Training over a real MPI: builds tests/dist/mpi/train.c with its mpicc, and runs it on 1 to 4 ranks of this machine.
 # SPDX-License-Identifier: MIT
 # usage: mpi.sh openmpi|mpich LIBRARY SOURCE_DIRECTORY [DRILLS]
-#   DRILLS: in place of training, so many runs in which rank 1 is killed, stopped, gives up or is in another call
+#   DRILLS: in place of training, so many runs in which rank 1 is killed, stopped, fails, gives up or is in another call
 set -eu
 flavour=$1 library=$2 source=$3 drills=${4:-0}
 
@@ -43,7 +43,7 @@ run_drill() { # run_drill RANKS HOW STEP: every rank but the lost one ended in t
     *)          timeout 60 "$mpirun" $tolerant -n "$1" ./train "$2" "$3" >log 2>&1 || true ;;
   esac
   want=$1
-  case $2 in kill|stop) want=$((want - 1)) ;; esac
+  case $2 in kill|stop|forward) want=$((want - 1)) ;; esac
   got=$(cat result.* | grep -c '^ok: ' || true)
   if [ "$got" -ne "$want" ]; then
     cat log result.*
@@ -55,9 +55,9 @@ run_drill() { # run_drill RANKS HOW STEP: every rank but the lost one ended in t
 if [ "$drills" -gt 0 ]; then
   done=0
   while [ "$done" -lt "$drills" ]; do
-    for how in kill stop mismatch abort; do
+    for how in kill stop mismatch abort forward; do
       [ "$done" -lt "$drills" ] || break
-      run_drill $((2 + done / 4 % 3)) "$how" $((done / 4 % 7))
+      run_drill $((2 + done / 5 % 3)) "$how" $((done / 5 % 7))
       done=$((done + 1))
     done
   done
@@ -74,6 +74,7 @@ run_ranks 3 save
 for ranks in 1 2 4; do run_ranks "$ranks" load; done
 run_drill 3 mismatch 1
 run_drill 3 abort 2
+run_drill 3 forward 1
 run_drill 3 stop 1
 run_drill 3 kill 2
 cat result.0
