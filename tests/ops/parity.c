@@ -33,15 +33,20 @@ static unsigned dtypes_of(size_t row) {
   return dtypes;
 }
 
+/* On OpenCL, which compiles another kernel for them, every second row has operands with gaps. */
+static bool has_gaps(size_t row) { return row % 2 == 0 || test_device().kind != SITU_OPENCL || !test_is_slow(); }
+
 static void every_call_gives_what_the_host_gives(void **state) {
   (void)state;
   const bool fewer = test_is_slow() || (test_device().kind == SITU_SIM && !getenv("SITU_TEST_ALL"));
   int failed = 0;
   situ_setting before;
   situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY });
-  for (size_t k = 0; k < parity_row_count; k++)
+  for (size_t k = 0; k < parity_row_count; k++) {
+    const bool gaps = has_gaps(k);
     if (!parity_is_missing(&parity_rows[k]))
-      failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k), fewer) < 20;
+      failed += parity_run(&parity_rows[k], test_device(), dtypes_of(k), fewer, gaps) < (gaps ? 20 : 8);
+  }
   assert_int_equal(failed, 0);
 }
 

@@ -12,9 +12,10 @@ bool parity_is_missing(const parity_row *row);
 bool parity_is_whole(const parity_row *row);
 
 /* Runs a row for every shape and each of these dtypes (bits), on the host and on the device; there every second shape of f32
-   and i64 twice, with SITU_TEST_ALL each call. fewer: every second shape of other dtypes. Prints what it found.
+   and i64 twice, with SITU_TEST_ALL each call. fewer: every second shape of other dtypes; gaps: also with operands that are
+   not row-major. Prints what it found.
    Returns how many shapes were computed (of the dtype that had most), -1 if anything differs. */
-int parity_run(const parity_row *row, situ_device device, unsigned dtypes, bool fewer);
+int parity_run(const parity_row *row, situ_device device, unsigned dtypes, bool fewer, bool gaps);
 
 /* Runs a row on the device with operands of the same values in several orders of memory, row-major ones first: the
    results must be the same, to the row's tolerance. Returns how many shapes were computed, -1 if anything differs. */
