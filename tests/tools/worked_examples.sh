@@ -36,6 +36,9 @@ turn() {
 
 turn --reverse --forward
 for file in $(cat "$work"/*.there); do rm "$file"; done
+# What else has come to call cumprod compiles with a sum in its place.
+users=$(grep -rlw situ_cumprod src tests)
+sed -i 's/\<situ_cumprod\>/situ_cumsum/' $users
 # With every backend that this machine can build.
 try "$cmake" --preset release -DSITU_TESTS_TOGETHER=ON -DSITU_WERROR=ON -DSITU_BENCH=OFF -DSITU_CUDA_ARCHITECTURES=90 \
   '-DSITU_CUDA_FLAGS=--Ofast-compile=mid;--compress-mode=speed'
@@ -47,7 +50,7 @@ try ctest --test-dir build/release -LE '^slow$' --parallel 2 --output-on-failure
 cp "$work/log" "$work/passed"
 
 turn --forward --reverse
-for file in $(cat "$work"/*.there); do cp "$source/$file" "$file"; done
+for file in $(cat "$work"/*.there) $users; do cp "$source/$file" "$file"; done
 rm -rf build
 diff -r -x build -x carried -x .git "$source" "$tree"
 echo "$(ls "$work"/*.diff | wc -l) diffs, $(sed -n "s/.* out of //p" "$work/passed") tests"
