@@ -29,12 +29,13 @@
 #define POLY_5(x, c5, c4, c3, c2, c1, c0) fma(POLY_4(x, c5, c4, c3, c2, c1), x, c0)
 #define POLY_7(x, c7, c6, c5, c4, c3, c2, c1, c0) fma(fma(POLY_5(x, c7, c6, c5, c4, c3, c2), x, c1), x, c0)
 
-/* e^r, where x = n ln 2 + r and |r| <= ln 2 / 2. Floats as large as MAGIC have no fraction, so adding it rounds. */
+/* e^r, where x = n ln 2 + r and |r| <= ln 2 / 2. Floats as large as MAGIC have no fraction, so adding it rounds, and
+   the bits of the sum count n; a NaN, which no int is, gives some n. */
 #define MAGIC 12582912.0f
 HELPER float exp_rest(float x, int *whole) {
-  const float n = fma(x, 1.44269504f, MAGIC) - MAGIC, r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x));
+  const float sum = fma(x, 1.44269504f, MAGIC), n = sum - MAGIC, r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x));
   const float p = POLY_4(r, 0.00139508012f, 0.00836907327f, 0.0416662022f, 0.166665167f, 0.5f);
-  *whole = (int)n;
+  *whole = as_int(sum) - as_int(MAGIC);
   return fma(p * r, r, r) + 1;
 }
 #define POWER_OF_2(n) as_float((int)((unsigned)((n) + 127) << 23))

@@ -54,6 +54,10 @@ static situ_tensor *scores_of(situ_tensor *query, situ_tensor *key) {
   situ_tensor *scores = situ_matmul(query, situ_transpose(key, -2, -1));
   return situ_dtype_is_floating(situ_dtype_of(query)) ? situ_tanh(scores) : scores;
 }
+static situ_tensor *attention_with(situ_tensor *const *t, situ_tensor *mask) {
+  const situ_attention_options options = { .attn_mask = mask };
+  return mask ? situ_scaled_dot_product_attention(t[0], t[1], t[2], &options) : NULL;
+}
 /* The first query sees no key, the others all. Where one saw a single key, the true gradient of its score is 0, and that
    of a fused backward in 16 bits is the rounding of its result. */
 static situ_tensor *all_but_first(situ_tensor *query) {
@@ -359,12 +363,8 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(attention_causal, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS,                                              \
     situ_scaled_dot_product_attention(t[0], t[1], t[2],                                                                \
                                       &(situ_attention_options){ .is_causal = true, .dropout_p = 0.25 }))              \
-  _(attention_added, scaled_dot_product_attention, "mmm", CHAIN, CHAIN,                                                \
-    situ_scaled_dot_product_attention(t[0], t[1], t[2],                                                                \
-                                      &(situ_attention_options){ .attn_mask = scores_of(t[0], t[1]) }))                \
-  _(attention_masked, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS,                                              \
-    situ_scaled_dot_product_attention(t[0], t[1], t[2],                                                                \
-                                      &(situ_attention_options){ .attn_mask = all_but_first(t[0]) }))                  \
+  _(attention_added, scaled_dot_product_attention, "mmm", CHAIN, CHAIN, attention_with(t, scores_of(t[0], t[1])))      \
+  _(attention_masked, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS, attention_with(t, all_but_first(t[0])))      \
   _(rnn_layer, rnn_layer, "mhr", CHAIN, CELLS, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                         \
   _(lstm_layer, lstm_layer, "GHrr", CHAIN, CELLS,                                                                      \
     situ_lstm_layer(t[0], damped(t[1]), NULL, t[2], t[3], &(situ_recurrent_options){ .c_n = also }))                   \
