@@ -45,6 +45,9 @@ bool situ__leaves_callbacks(situ__pass *p) {
   return good;
 }
 
+/* Two passes may end at once: they must not add to, replace or read the same gradient concurrently. */
+static pthread_mutex_t committing = PTHREAD_MUTEX_INITIALIZER;
+
 /* ---- hooks that see a leaf ---- */
 
 static bool tell_hooks(situ__pass *p, const situ__hook *list, situ_tensor *leaf, situ_tensor *grad) {
@@ -63,12 +66,22 @@ static bool tell_hooks(situ__pass *p, const situ__hook *list, situ_tensor *leaf,
   return good;
 }
 
+/* Tells the leaf's gradient of now: hooks after accumulation may have changed it. */
+static bool tell_committed(situ__pass *p, const situ__meta *m, situ_tensor *leaf) {
+  pthread_mutex_lock(&committing);
+  situ_tensor *grad = situ_retain(m->grad);
+  pthread_mutex_unlock(&committing);
+  const bool good = !grad || tell_hooks(p, m->ready, leaf, grad);
+  situ_release(grad);
+  return good;
+}
+
 bool situ__leaves_told(situ__pass *p) {
   for (size_t i = 0; i < p->sinks; i++) {
     const situ__sink *s = &p->sink[i];
     const situ__meta *m = s->leaf ? situ__meta_now(s->leaf) : NULL;
     if (m && !tell_hooks(p, m->after, s->leaf, NULL)) return false;
-    if (m && m->grad && !s->told && !tell_hooks(p, m->ready, s->leaf, m->grad)) return false;
+    if (m && m->ready && !s->told && !tell_committed(p, m, s->leaf)) return false;
   }
   return true;
 }
@@ -176,9 +189,6 @@ static bool complete_sinks(situ__pass *p) {
   }
   return true;
 }
-
-/* Two passes may end at once: they must not add to, or replace, the same gradient concurrently. */
-static pthread_mutex_t committing = PTHREAD_MUTEX_INITIALIZER;
 
 static bool refuse_samples(const char *op, const situ_tensor *leaf) {
   situ__fail(SITU_E_UNSUPPORTED, op,

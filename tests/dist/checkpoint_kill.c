@@ -118,7 +118,7 @@ static void survives_being_killed(void **state) {
   (void)state;
   uint64_t random = 0x9E3779B97F4A7C15u;
   int64_t last = 0, saved = 0;
-  int torn = 0, before = 0;
+  int torn = 0;
   const int kills = test_is_slow() ? KILLS / 4 : KILLS;
   for (int i = 0; i < kills; i++) {
     int ready, status;
@@ -138,9 +138,7 @@ static void survives_being_killed(void **state) {
     assert_true(value > last);
     saved += value - last;
     last = value;
-    const int left = files_left();
-    torn += left > before;
-    before = left;
+    torn += files_left() > 0; /* what the last one left has been deleted by this one's first save */
   }
   print_message("%d kills, %lld sets saved, %d killed in the middle of one: the set whole each time\n", kills,
                 (long long)saved, torn);
