@@ -13,8 +13,7 @@
 #define MEASURED 2.0
 enum { LEAST = 10, MOST = 100000 };
 
-/* Seconds of a call, until its results are computed; negative on error. */
-static double time_call(situ_nn_module *program, const situ_tree *inputs, situ_device device) {
+double run_timed(situ_nn_module *program, const situ_tree *inputs, situ_device device) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   const double began = run_seconds();
@@ -56,11 +55,11 @@ int run_bench(situ_nn_module *program, const situ_tree *inputs, situ_device devi
   int count = 0;
   double last = 0;
   for (double began = run_seconds(); last >= 0 && (count < 3 || run_seconds() - began < WARM_UP); count++)
-    last = time_call(program, inputs, device);
+    last = run_timed(program, inputs, device);
   count = 0;
   for (double began = run_seconds(); last >= 0 && count < MOST && (count < LEAST || run_seconds() - began < MEASURED);
        count++) {
-    last = seconds[count] = time_call(program, inputs, device);
+    last = seconds[count] = run_timed(program, inputs, device);
     situ_progress_add(&bar, 1);
   }
   situ_progress_end(&bar);

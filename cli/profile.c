@@ -7,15 +7,6 @@
 
 #include "run.h"
 
-static bool run_once(situ_nn_module *program, const situ_tree *inputs, situ_device device) {
-  situ_scope scope;
-  situ_scope_begin_no_grad(&scope);
-  situ_tree *out = situ_nn_call(program, inputs);
-  const bool good = out && situ_synchronize(device) == SITU_OK;
-  situ_tree_free(out);
-  return situ_scope_end(&scope) == SITU_OK && good;
-}
-
 static int print_json(const situ_profile *profile) {
   const int64_t count = situ_profile_key_averages(profile, SITU_PROFILE_NAME, NULL, 0);
   situ_profile_row *rows = count >= 0 ? malloc((size_t)(count + 1) * sizeof *rows) : NULL;
@@ -43,7 +34,7 @@ static int tell(const situ_profile *profile, const cli_options *options) {
 
 int run_profile(situ_nn_module *program, const situ_tree *inputs, situ_device device, const cli_options *options) {
   if (situ_profile_begin(NULL) != SITU_OK) return cli_failed();
-  const bool good = run_once(program, inputs, device);
+  const bool good = run_timed(program, inputs, device) >= 0;
   situ_profile *profile = situ_profile_end();
   const int result = good && profile ? tell(profile, options) : cli_failed();
   situ_profile_free(profile);

@@ -15,6 +15,8 @@ typedef struct run_costs {
 
 /* Seconds of a clock that only goes forward. (run.c) */
 double run_seconds(void);
+/* Runs the program once. Returns the seconds until its results are computed; negative on error. (bench.c) */
+double run_timed(situ_nn_module *program, const situ_tree *inputs, situ_device device);
 /* Measures and prints the latency of calls, after a warm-up. Returns an exit code. (bench.c) */
 int run_bench(situ_nn_module *program, const situ_tree *inputs, situ_device device, bool json);
 /* Runs the program once more, and prints or writes where the time goes. Returns an exit code. (profile.c) */
