@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fail.h"
 
 /* Reserves count more bytes and the NUL. Returns false when memory runs out; then nothing more is added. */
 static bool reserve_bytes(situ__text *text, size_t count) {
@@ -89,6 +90,13 @@ int64_t situ__text_give(situ__text *text, char *buffer, size_t size) {
     buffer[kept] = 0;
   }
   situ__text_free(text);
+  return length;
+}
+
+int64_t situ__text_deliver(const char *op, situ__text *text, char *buffer, size_t size) {
+  const size_t capacity = text->capacity;
+  const int64_t length = situ__text_give(text, buffer, size);
+  if (length < 0) situ__no_memory(op, capacity);
   return length;
 }
 

@@ -27,5 +27,7 @@ void situ__bytes_texts(uint64_t one, uint64_t other, char out[2][SITU__BYTES_TEX
 /* Copies the text to a caller's buffer as snprintf does, and frees it. Returns its full length, -1 after a failed
    allocation. */
 int64_t situ__text_give(situ__text *text, char *buffer, size_t size);
+/* The same for a call that reports its errors: records SITU_E_NOMEM after a failed allocation. */
+int64_t situ__text_deliver(const char *op, situ__text *text, char *buffer, size_t size);
 
 #endif

@@ -170,7 +170,7 @@ int64_t situ_place_plan_to_string(situ_nn_module *m, const situ_nn_to_options *o
   if (size && !buffer) return -(int64_t)situ__null(op, "buffer");
   if (plan(op, m, options, &text, &p) != SITU_OK) return situ__text_free(&text), -1;
   if (out) *out = p;
-  return situ__place_deliver(op, &text, buffer, size);
+  return situ__text_deliver(op, &text, buffer, size);
 }
 
 situ_status situ_place_plan_print(situ_nn_module *m, const situ_nn_to_options *options) {

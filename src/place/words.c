@@ -39,22 +39,6 @@ void situ__place_clean(situ__text *text, const char *from) {
   }
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
-
-int64_t situ__place_deliver(const char *op, situ__text *text, char *buffer, size_t size) {
-  int64_t length = -1;
-  if (text->failed) {
-    situ__no_memory(op, text->capacity);
-  } else {
-    length = (int64_t)text->length;
-    size_t kept = size ? (text->length < size ? text->length : size - 1) : 0;
-    if (buffer && kept) memcpy(buffer, text->data, kept);
-    if (buffer && size) buffer[kept] = 0;
-  }
-  situ__text_free(text);
-  return length;
-}
-
 /* ---- names of devices ------------------------------------------------------------------------ */
 
 bool situ__place_device_read(const char *name, situ_device *out) {

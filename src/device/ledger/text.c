@@ -270,26 +270,13 @@ situ_status situ__ledger_refuse(const situ_ledger *l) {
   return status;
 }
 
-/* Copies the text to the caller as snprintf does, and frees it. */
-static int64_t deliver_text(const char *op, situ__text *text, char *buffer, size_t size) {
-  int64_t length = -1;
-  if (text->failed) {
-    (void)situ__no_memory(op, text->capacity);
-  } else {
-    length = (int64_t)text->length;
-    if (size) (void)snprintf(buffer, size, "%s", text->data ? text->data : "");
-  }
-  situ__text_free(text);
-  return length;
-}
-
 int64_t situ_ledger_to_string(const situ_ledger *l, char *buffer, size_t size) {
   look k;
   if (!look_at(&k, "ledger_to_string", l, size && !buffer)) return -1;
   situ__text text = { 0 };
   add_all(&text, &k);
   situ__free(k.list);
-  return deliver_text(k.op, &text, buffer, size);
+  return situ__text_deliver(k.op, &text, buffer, size);
 }
 
 void situ_ledger_print(const situ_ledger *l) {
@@ -358,5 +345,5 @@ int64_t situ_ledger_json(const situ_ledger *l, char *buffer, size_t size) {
   }
   situ__text_add(&text, "]}");
   situ__free(k.list);
-  return deliver_text(k.op, &text, buffer, size);
+  return situ__text_deliver(k.op, &text, buffer, size);
 }

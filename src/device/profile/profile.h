@@ -34,7 +34,7 @@ double situ__work_operations(const situ_work *work);
 /* ---- what was recorded ---- */
 
 typedef struct situ__event {
-  int64_t begin, end; /* nanoseconds since the profile began */
+  double begin, end; /* seconds since the profile began */
   uint64_t bytes;
   double operations;
   situ_device device, from;
@@ -45,22 +45,18 @@ enum { SITU__EVENT_TRANSFER = SITU_VERBS, SITU__EVENT_REPLAY, SITU__EVENT_VERBS 
 
 struct situ_profile {
   uint32_t head;
-  bool queued, failed; /* failed: an event was lost for lack of memory */
-  uint16_t within;     /* the module whose backward runs */
-  int64_t began, ended, start;
+  bool queued, failed;        /* failed: an event was lost for lack of memory */
+  uint16_t within;            /* the module whose backward runs */
+  double began, ended, start; /* on the clock of situ__seconds */
   situ__event *event;
   int64_t count, capacity;
 };
 
 /* Returns false after recording an error. */
 bool situ__profile_given(const char *op, const situ_profile *profile);
-/* Copies a text to the caller's buffer as snprintf does, and frees it. Negative after recording an error. */
-int64_t situ__profile_deliver(const char *op, situ__text *text, char *buffer, size_t size);
 /* The text of a number: valid for ever. */
 const char *situ__profile_text(uint16_t number);
 const char *situ__event_verb(const situ__event *event);
-static inline double situ__event_seconds(const situ__event *event) {
-  return 1e-9 * (double)(event->end - event->begin);
-}
+static inline double situ__event_seconds(const situ__event *event) { return event->end - event->begin; }
 
 #endif

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "base/names.h"
@@ -13,12 +13,6 @@
 #include "device/profile/profile.h"
 
 SITU__THREAD_LOCAL situ_profile *situ__profiling;
-
-static int64_t now(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- texts ----
    Names of ops and paths of modules have numbers. Nodes of the tape keep them, and may outlive a profile, so texts stay
@@ -102,7 +96,7 @@ uint16_t situ__profile_enter(uint16_t module) {
   return before;
 }
 
-void situ__profile_start(void) { situ__profiling->start = now(); }
+void situ__profile_start(void) { situ__profiling->start = situ__seconds(); }
 
 static situ_status wait_for(situ_device device) {
   const situ_backend *backend = situ__backend(device);
@@ -113,7 +107,7 @@ static situ_status wait_for(situ_device device) {
 static situ_status end_event(const char *op, situ__event e) {
   situ_profile *p = situ__profiling;
   const situ_status status = wait_for(e.device);
-  e.begin = p->start - p->began, e.end = now() - p->began;
+  e.begin = p->start - p->began, e.end = situ__seconds() - p->began;
   situ__event *kept = status == SITU_OK ? new_event(p) : NULL;
   if (!kept) return status;
   e.name = name_of(p, op), e.module = situ__profile_module();
@@ -151,7 +145,7 @@ situ_status situ_profile_begin(const situ_profile_options *options) {
   situ_profile *p = situ__handle_new(SITU__A_PROFILE, sizeof *p);
   if (!p) return situ__no_memory(op, sizeof *p);
   p->queued = options && options->queued;
-  p->began = now();
+  p->began = situ__seconds();
   situ__profiling = p;
   return SITU_OK;
 }
@@ -161,7 +155,7 @@ situ_profile *situ_profile_end(void) {
   situ_profile *p = situ__profiling;
   if (!p) return (void)situ__fail(SITU_E_STATE, op, "this thread records no profile"), NULL;
   situ__profiling = NULL;
-  p->ended = now();
+  p->ended = situ__seconds();
   if (!p->failed) return p;
   situ__no_memory(op, (size_t)p->count * sizeof *p->event);
   situ_profile_free(p);

@@ -28,7 +28,7 @@ int64_t situ_profile_events(const situ_profile *p, situ_profile_event *out, int6
                                    .verb = situ__event_verb(e),
                                    .device = e->device,
                                    .from = e->from,
-                                   .begin = 1e-9 * (double)e->begin,
+                                   .begin = e->begin,
                                    .seconds = situ__event_seconds(e),
                                    .bytes = e->bytes,
                                    .operations = e->operations };
@@ -37,7 +37,7 @@ int64_t situ_profile_events(const situ_profile *p, situ_profile_event *out, int6
 }
 
 double situ_profile_seconds(const situ_profile *p) {
-  return situ__profile_given("profile_seconds", p) ? 1e-9 * (double)(p->ended - p->began) : (double)NAN;
+  return situ__profile_given("profile_seconds", p) ? p->ended - p->began : (double)NAN;
 }
 
 /* ---- sums ---- */
@@ -132,7 +132,7 @@ static void add_table(const char *op, situ__text *text, const situ_profile *p, s
     return;
   }
   situ__text_add(text, "\n\n%9s %7s %8s %9s %8s %9s  %s", "time", "of all", "times", "each", "GB/s", "GFLOP/s", head);
-  for (int64_t i = 0; i < count && i < SHOWN; i++) add_row(text, &rows[i], 1e-9 * (double)(p->ended - p->began));
+  for (int64_t i = 0; i < count && i < SHOWN; i++) add_row(text, &rows[i], p->ended - p->began);
   if (count > SHOWN) situ__text_add(text, "\nand %" PRId64 " more", count - SHOWN);
   situ__free(rows);
 }
@@ -141,7 +141,7 @@ static void add_all(const char *op, situ__text *text, const situ_profile *p) {
   char whole[TIME_TEXT], inside[TIME_TEXT];
   double seconds = 0;
   for (int64_t i = 0; i < p->count; i++) seconds += situ__event_seconds(&p->event[i]);
-  const double all = 1e-9 * (double)(p->ended - p->began);
+  const double all = p->ended - p->began;
   situ__text_add(text, "%s, of which %s (%.0f %%) in %" PRId64 " launches and copies%s", time_text(all, whole),
                  time_text(seconds, inside), all > 0 ? 100 * seconds / all : 0, p->count,
                  p->queued ? ", as queued" : "");
@@ -156,7 +156,7 @@ int64_t situ_profile_to_string(const situ_profile *p, char *buffer, size_t size)
   if (size && !buffer) return situ__null(op, "buffer"), -1;
   situ__text text = { 0 };
   add_all(op, &text, p);
-  return situ__profile_deliver(op, &text, buffer, size);
+  return situ__text_deliver(op, &text, buffer, size);
 }
 
 void situ_profile_print(const situ_profile *p) {
@@ -167,11 +167,4 @@ void situ_profile_print(const situ_profile *p) {
   if (text.failed) situ__no_memory(op, text.capacity);
   else (void)puts(text.data);
   situ__text_free(&text);
-}
-
-int64_t situ__profile_deliver(const char *op, situ__text *text, char *buffer, size_t size) {
-  const size_t capacity = text->capacity;
-  const int64_t length = situ__text_give(text, buffer, size);
-  if (length < 0) situ__no_memory(op, capacity);
-  return length;
 }

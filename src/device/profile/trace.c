@@ -12,7 +12,7 @@
 enum { MODULES = 0 };
 static int track_of(situ_device device) { return 1 + (int)device.kind * SITU__DEVICES_MAX + (int)device.index; }
 
-static double micro(int64_t nanoseconds) { return 1e-3 * (double)nanoseconds; }
+static double micro(double seconds) { return 1e6 * seconds; }
 
 static void add_name(situ__text *text, int track, const char *name) {
   situ__text_add(text,
@@ -22,7 +22,7 @@ static void add_name(situ__text *text, int track, const char *name) {
 }
 
 /* A slice, without its end: "args" and "}" follow. */
-static void add_slice(situ__text *text, const char *name, const char *category, int track, int64_t begin, int64_t end) {
+static void add_slice(situ__text *text, const char *name, const char *category, int track, double begin, double end) {
   situ__text_add(text, "{\"ph\": \"X\", \"name\": ");
   situ__text_json_string(text, name);
   situ__text_add(text, ", \"cat\": ");
@@ -47,7 +47,7 @@ typedef struct open_modules {
   char path[256];
   int depth;
   size_t length[DEPTH]; /* of the path up to each part */
-  int64_t begin[DEPTH], last;
+  double begin[DEPTH], last;
 } open_modules;
 
 static void close_to(situ__text *text, open_modules *m, int depth) {
@@ -58,7 +58,7 @@ static void close_to(situ__text *text, open_modules *m, int depth) {
   }
 }
 
-static void open_path(situ__text *text, open_modules *m, const char *path, int64_t begin) {
+static void open_path(situ__text *text, open_modules *m, const char *path, double begin) {
   int common = 0;
   while (common < m->depth && strncmp(m->path, path, m->length[common]) == 0 &&
          (path[m->length[common]] == '.' || !path[m->length[common]]))
@@ -110,7 +110,7 @@ int64_t situ_profile_json(const situ_profile *p, char *buffer, size_t size) {
   if (size && !buffer) return situ__null(op, "buffer"), -1;
   situ__text text = { 0 };
   add_trace(&text, p);
-  return situ__profile_deliver(op, &text, buffer, size);
+  return situ__text_deliver(op, &text, buffer, size);
 }
 
 situ_status situ_profile_export_chrome_trace(const situ_profile *p, const char *path) {

@@ -144,5 +144,5 @@ int64_t situ_place_diff(const situ_snapshot *before, const situ_snapshot *after,
     situ__text_free(&text);
     return -1;
   }
-  return situ__place_deliver(op, &text, buffer, size);
+  return situ__text_deliver(op, &text, buffer, size);
 }

@@ -82,7 +82,7 @@ int64_t situ_snapshot_json(const situ_snapshot *s, char *buffer, size_t size) {
     situ__text_add(&text, "]");
   }
   situ__text_add(&text, "}\n");
-  return situ__place_deliver(op, &text, buffer, size);
+  return situ__text_deliver(op, &text, buffer, size);
 }
 
 int64_t situ_place_json(situ_nn_module *m, char *buffer, size_t size) {

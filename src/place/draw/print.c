@@ -236,7 +236,7 @@ int64_t situ_snapshot_to_string(const situ_snapshot *s, const situ_place_print_o
   situ__text text = { 0 };
   if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer))) return -1;
   if (!draw(s, options, &text)) return situ__no_memory(op, sizeof(drawing)), -1;
-  return situ__place_deliver(op, &text, buffer, size);
+  return situ__text_deliver(op, &text, buffer, size);
 }
 
 int64_t situ_place_to_string(situ_nn_module *m, const situ_place_print_options *options, char *buffer, size_t size) {

@@ -51,8 +51,6 @@ void situ__place_clean(situ__text *text, const char *from);
 uint32_t situ__place_char(const char *at, size_t *length);
 /* Parses a device's name. Returns false without an error if it is invalid. */
 bool situ__place_device_read(const char *name, situ_device *out);
-/* Copies a text to the caller's buffer as snprintf does, and frees it. */
-int64_t situ__place_deliver(const char *op, situ__text *text, char *buffer, size_t size);
 
 /* Lists differences, one line each, at most `most` of them ("... and 12 more"). Returns their number, or -1 after
    recording that memory is not available. */

@@ -75,7 +75,7 @@ int64_t situ_place_report_to_string(const situ_place_report *report, char *buffe
   for (int64_t i = 0; i < report->finding_count; i++) finding(&text, i + 1, &report->findings[i]);
   edges(&text, report);
   loads(&text, report);
-  return situ__place_deliver(op, &text, buffer, size);
+  return situ__text_deliver(op, &text, buffer, size);
 }
 
 void situ_place_report_print(const situ_place_report *report) {
@@ -146,5 +146,5 @@ int64_t situ_place_report_json(const situ_place_report *r, char *buffer, size_t 
                    i ? ", " : "", situ_device_name(l->device, name), l->launches, l->parameters, l->buffers, l->peak);
   }
   situ__text_add(&text, "]}");
-  return situ__place_deliver(op, &text, buffer, size);
+  return situ__text_deliver(op, &text, buffer, size);
 }
