@@ -107,6 +107,10 @@
 /* Loads memory of a dtype as T, and stores T as memory of a dtype. */
 #define LOAD(dtype, v) CAST(PASTE(KIND, dtype), TNAME, PASTE(VALUE, dtype)(v))
 #define STORE(dtype, v) STORE_(TNAME, dtype)(v)
+/* Two f32 values as a word of two halves (CUDA). */
+#define PAIR_f16(a, b) situ__f32_to_f16_pair(a, b)
+#define PAIR_bf16(a, b) situ__f32_to_bf16_pair(a, b)
+#define STORE_PAIR(dtype, a, b) PASTE(PAIR, dtype)(a, b)
 
 /* i / size, for i >= 0. A 64-bit division takes about a hundred instructions on a GPU; operands that fit into 31 bits
    are multiplied by the size's magic number (backend/lower/walk.c) instead. */

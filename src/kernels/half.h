@@ -36,6 +36,17 @@ DEVICE uint16_t situ__f32_to_bf16(float value) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(value));
   return h;
 }
+/* Two at a time, the first in the low half. */
+DEVICE uint32_t situ__f32_to_bf16_pair(float first, float second) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+DEVICE uint32_t situ__f32_to_f16_pair(float first, float second) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
 DEVICE float situ__f16_to_f32(uint16_t h) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(h));

@@ -150,6 +150,13 @@ static void every_dtype_shape_and_option(void **state) {
         }
 }
 
+/* Devices add so many losses in pieces, the last of them shorter. */
+static void sums_of_many_positions(void **state) {
+  (void)state;
+  for (int reduction = SITU_REDUCTION_MEAN; reduction <= SITU_REDUCTION_SUM; reduction++)
+    check((nll_case){ SITU_F32, reduction, 66113, 3, 1, true, true, 0 });
+}
+
 static void only_ignored(void **state) {
   (void)state;
   nll_case k = { SITU_F32, SITU_REDUCTION_MEAN, 4, 5, 1, true, false, 0 };
@@ -223,6 +230,7 @@ int main(void) {
   situ_error_mode(SITU_ERROR_QUIET);
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_dtype_shape_and_option),
+    cmocka_unit_test(sums_of_many_positions),
     cmocka_unit_test(only_ignored),
     cmocka_unit_test(large_inputs_of_nll),
     cmocka_unit_test(bad_targets_are_refused),

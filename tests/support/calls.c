@@ -256,7 +256,7 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(sort, sort, "m", SAME, SAME, situ_sort(t[0], -1, false, also))                                                     \
   _(sort_2, sort, "m", SAME, SAME, situ_sort(t[0], 1, true, also))                                                     \
   _(topk, topk, "m", SAME, SAME, situ_topk(t[0], 1, -1, true, also))                                                   \
-  _(logcumsumexp, logcumsumexp, "m", CHAIN, CHAIN, situ_logcumsumexp(t[0], 1))                                         \
+  _(logcumsumexp, logcumsumexp, "m", CHAIN, CELLS, situ_logcumsumexp(t[0], 1))                                         \
   _(median, sort, "m", SAME, SAME, situ_median_dim(t[0], 1, false, also))                                              \
   _(mode, sort, "m", SAME, SAME, situ_mode(t[0], -1, false, also))                                                     \
   _(cummax, gather, "m", SAME, SUMS, situ_cummax(t[0], 1, also))                                                       \
@@ -297,12 +297,14 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(addmm, addmm, "arR", SUMS, SUMS, situ_addmm(t[0], t[1], t[2], &(situ_addmm_options){ .beta = 0.5, .alpha = 2 }))   \
   _(baddbmm, baddbmm, "AmM", SUMS, SUMS, situ_baddbmm(t[0], t[1], t[2], NULL))                                         \
   _(linear, linear, "mwe", SUMS, SUMS, situ_linear(t[0], t[1], t[2]))                                                  \
-  _(linear_relu, linear_activation, "mwe", SUMS, SUMS, situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_RELU)) \
-  _(linear_gelu, linear_activation, "mwe", SUMS, SUMS,                                                                 \
+  _(linear_relu, linear_activation, "mwe", SUMS, CELLS,                                                                \
+    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_RELU))                                                    \
+  _(linear_gelu, linear_activation, "mwe", SUMS, CELLS,                                                                \
     situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU_TANH))                                               \
-  _(linear_gelu_erf, linear_activation, "mwe", SUMS, SUMS,                                                             \
+  _(linear_gelu_erf, linear_activation, "mwe", SUMS, CELLS,                                                            \
     situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_GELU))                                                    \
-  _(linear_silu, linear_activation, "mwe", SUMS, SUMS, situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_SILU)) \
+  _(linear_silu, linear_activation, "mwe", SUMS, CELLS,                                                                \
+    situ_linear_activation(t[0], t[1], t[2], SITU_ACTIVATION_SILU))                                                    \
   _(conv1d, conv1d, "mKc", SUMS, SUMS, situ_conv1d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1) })) \
   _(conv2d, conv2d, "gkc", SUMS, SUMS,                                                                                 \
     situ_conv2d(t[0], t[1], t[2], &(situ_conv_options){ .padding = SITU_DIMS(1), .stride = SITU_DIMS(2) }))            \
@@ -363,12 +365,12 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(attention_causal, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS,                                              \
     situ_scaled_dot_product_attention(t[0], t[1], t[2],                                                                \
                                       &(situ_attention_options){ .is_causal = true, .dropout_p = 0.25 }))              \
-  _(attention_added, scaled_dot_product_attention, "mmm", CHAIN, CHAIN, attention_with(t, scores_of(t[0], t[1])))      \
+  _(attention_added, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS, attention_with(t, scores_of(t[0], t[1])))     \
   _(attention_masked, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS, attention_with(t, all_but_first(t[0])))      \
-  _(rnn_layer, rnn_layer, "mhr", CHAIN, CELLS, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                         \
-  _(lstm_layer, lstm_layer, "GHrr", CHAIN, CELLS,                                                                      \
+  _(rnn_layer, rnn_layer, "mhr", CELLS, BLOCKS, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                        \
+  _(lstm_layer, lstm_layer, "GHrr", CELLS, BLOCKS,                                                                     \
     situ_lstm_layer(t[0], damped(t[1]), NULL, t[2], t[3], &(situ_recurrent_options){ .c_n = also }))                   \
-  _(gru_layer, gru_layer, "JLr", CHAIN, CELLS,                                                                         \
+  _(gru_layer, gru_layer, "JLr", CELLS, BLOCKS,                                                                        \
     situ_gru_layer(t[0], damped(t[1]), NULL, t[2], &(situ_recurrent_options){ .reverse = true }))                      \
   _(dropout, dropout, "x", SAME, SAME, situ_dropout(t[0], 0.5, true, NULL))                                            \
   _(bernoulli, bernoulli, "q", SAME, NO_GRAD, situ_bernoulli(t[0], NULL))                                              \

@@ -86,7 +86,7 @@ situ_status situ__lower_run_walk(int index, situ__call *call, const walk *w, boo
 
 /* A GPU needs thousands of work-items; a CPU a few work-groups, as it runs the threads of one in a loop. */
 situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, int64_t length, bool beside) {
-  enum { SHORT = 64, MANY_CPU = 64, MANY_GPU = 16384 };
+  enum { SHORT = 64, SHORT_OF_FEW = 8, FEW_GPU = 64, MANY_CPU = 64, MANY_GPU = 16384 };
   situ_status status;
   situ__target *target = situ__targets.enter(index, call->op, &status);
   if (!target) return status;
@@ -95,9 +95,11 @@ situ_status situ__lower_run_lines(int index, situ__call *call, int64_t count, in
     call->alone = true;
     return situ__targets.leave(target, situ__targets.launch(target, call, (count + BESIDE - 1) / BESIDE));
   }
-  bool serial = length <= SHORT || count >= (target->cpu ? MANY_CPU : MANY_GPU);
+  /* A few lines leave a GPU idle while each work-item waits for one load after the other. */
+  const int64_t most = !target->cpu && count < FEW_GPU ? SHORT_OF_FEW : SHORT;
+  bool serial = length <= most || count >= (target->cpu ? MANY_CPU : MANY_GPU);
   /* Work-items that each read their own line access as many places at once, which is slow without a large cache. */
-  if (!target->cpu && call->variant.flags & FLAG_DENSE) serial = length <= SHORT / 2;
+  if (!target->cpu && call->variant.flags & FLAG_DENSE) serial = length <= most / 2;
   if (serial) call->variant.flags |= FLAG_SERIAL;
   else if (!target->cpu) call->variant.flags &= ~FLAG_DENSE; /* the threads of a work-group stride anyhow */
   return situ__targets.leave(target, serial ? situ__lower_items(target, call, count)

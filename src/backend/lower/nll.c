@@ -24,7 +24,7 @@ typedef struct plan {
   situ__call call;
   nlls n;
   row_layout layout;
-  void *scratch[4];
+  void *scratch[2];
 } plan;
 
 static void *take_scratch(plan *p, int k, int index, int64_t elements) {
@@ -50,55 +50,62 @@ static bool add_row_layout(plan *p, int index, const situ_view_desc *y, const si
   return true;
 }
 
-/* Computes each position's loss and the weight that it used, then their sums. */
+/* Adds up pairs of losses and weights: each of several pieces to a pair of y (FLAG_EACH), or all of them to y and
+   total, of which a NULL is not wanted. */
+static situ_status add_up(const plan *p, int index, void *each, pieces cut, uint32_t flags, const situ_view_desc *y,
+                          const situ_view_desc *total) {
+  nlls n = p->n;
+  n.y = situ__lower_offset(y), n.total = situ__lower_offset(total);
+  situ__call call = { .variant = { .text = SITU__TEXT_nll,
+                                   .op = 2,
+                                   .compute = (uint8_t)p->lane,
+                                   .dtype = { y ? y->dtype : p->dtype },
+                                   .flags = flags },
+                      .op = "cross_entropy" };
+  situ__lower_buffer(&call, y);
+  situ__lower_buffer(&call, total);
+  call.buffer[call.buffers++] = each;
+  situ__lower_block(&call, &n, sizeof n);
+  situ__lower_block(&call, &cut, sizeof cut);
+  return situ__lower_run_lines(index, &call, cut.count, cut.length, false);
+}
+
+/* Computes each position's loss and the weight that it used, then their sums. Many positions are added in pieces. */
 static situ_status forward(plan *p, int index) {
+  enum { LONG = 1 << 16, PIECES = 1024 };
   const situ_work *work = p->work;
   const situ_view_desc *y = work->out[0], *used = work->out[1];
-  bool each = work->integer[1] == SITU_REDUCTION_NONE, mean = work->integer[1] == SITU_REDUCTION_MEAN;
-  situ_storage memory[4];
-  situ_view_desc loss, weights, sum, divisor;
-  if (!take_scratch(p, 0, index, p->n.positions) || !take_scratch(p, 1, index, p->n.positions) ||
-      !take_scratch(p, 2, index, 1) || !take_scratch(p, 3, index, 1))
-    return SITU_E_NOMEM;
-  loss = situ__lower_scratch_view(&memory[0], p->scratch[0], p->lane, p->n.positions);
-  weights = situ__lower_scratch_view(&memory[1], p->scratch[1], p->lane, p->n.positions);
-  sum = situ__lower_scratch_view(&memory[2], p->scratch[2], p->lane, 1);
-  divisor = situ__lower_scratch_view(&memory[3], p->scratch[3], p->lane, 1);
+  const bool each = work->integer[1] == SITU_REDUCTION_NONE, mean = work->integer[1] == SITU_REDUCTION_MEAN;
+  const int64_t count = p->n.positions;
+  if (!take_scratch(p, 0, index, 2 * count)) return SITU_E_NOMEM;
   add_operand(p, 0, y);
   if (!each) p->call.variant.dtype[0] = p->dtype; /* a later kernel writes y */
   add_operand(p, 1, work->in[0]);
   add_operand(p, -1, work->in[1]);
   add_operand(p, 3, work->in[2]);
   add_operand(p, -1, work->out[2]);
-  add_operand(p, -1, &loss);
-  add_operand(p, -1, &weights);
+  p->call.buffer[p->call.buffers++] = p->scratch[0];
   if (each) p->call.variant.flags |= FLAG_EACH;
   situ__lower_block(&p->call, &p->n, sizeof p->n);
   situ__lower_scalars(&p->call, work->scalar);
   situ_status status = SITU_OK;
-  if (p->n.positions && work->integer[2] && add_row_layout(p, index, NULL, work->in[0]))
-    status = situ__lower_run_rows(index, &p->call, p->n.positions);
-  else if (p->n.positions) status = situ__lower_run(index, &p->call, p->n.positions);
-  if (status == SITU_OK && (used || mean)) status = total(index, &weights, &divisor);
-  if (status == SITU_OK && used) {
-    situ_view_desc to = *used;
-    to.ndim = 1, to.size[0] = to.stride[0] = 1;
-    status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &divisor }, .out = { &to } });
+  if (count && work->integer[2] && add_row_layout(p, index, NULL, work->in[0]))
+    status = situ__lower_run_rows(index, &p->call, count);
+  else if (count) status = situ__lower_run(index, &p->call, count);
+  if (status != SITU_OK || (each && !used)) return status;
+  void *terms = p->scratch[0];
+  pieces whole = { 1, count, count };
+  if (count >= LONG) {
+    if (!take_scratch(p, 1, index, 2 * PIECES)) return SITU_E_NOMEM;
+    const int64_t length = (count + PIECES - 1) / PIECES, parts = (count + length - 1) / length;
+    situ_storage memory;
+    const situ_view_desc sums = situ__lower_scratch_view(&memory, p->scratch[1], p->lane, 2 * parts);
+    status = add_up(p, index, terms, (pieces){ parts, length, count }, FLAG_EACH, &sums, NULL);
+    if (status != SITU_OK) return status;
+    terms = p->scratch[1];
+    whole = (pieces){ 1, parts, parts };
   }
-  if (status != SITU_OK || each) return status;
-  situ_view_desc to = *y;
-  to.ndim = 1, to.size[0] = to.stride[0] = 1;
-  if (!mean) return total(index, &loss, &to);
-  status = total(index, &loss, &sum);
-  if (status != SITU_OK) return status;
-  /* 0 / 0 if all positions are ignored: NaN, as in torch. */
-  return situ__lower_binary(index, &(situ_work){ .verb = SITU_VERB_BINARY,
-                                                 .op = SITU_BINARY_div,
-                                                 .compute = p->lane,
-                                                 .ins = 2,
-                                                 .outs = 1,
-                                                 .in = { &sum, &divisor },
-                                                 .out = { &to } });
+  return add_up(p, index, terms, whole, mean ? FLAG_MEAN : 0, each ? NULL : y, used);
 }
 
 static situ_status backward(plan *p, int index) {
@@ -157,6 +164,6 @@ situ_status situ__lower_nll(int index, const situ_work *work) {
                          .op = "cross_entropy",
                          .checks = true };
   situ_status status = back ? backward(&p, index) : forward(&p, index);
-  for (int k = 0; k < 4; k++) situ__targets.release(index, p.scratch[k]);
+  for (int k = 0; k < 2; k++) situ__targets.release(index, p.scratch[k]);
   return status;
 }

@@ -1,13 +1,20 @@
-/* Cross entropy with class indices: the loss of every position (OP 0) and the gradient of every element (OP 1).
+/* Cross entropy with class indices: the loss of every position (OP 0), the gradient of every element (OP 1), and the
+   sums of losses (OP 2).
    SPDX-License-Identifier: MIT
 
    D0 is the result, D1 x, D2 g, D3 weight. x is [N, C, S]; lse, losses and used weights are T, total is of D4. */
 #include "kernels/element.h"
 #include "kernels/floats.h"
 
-#if FLAGS & FLAG_ROW
+#if OP == 2
+#include "kernels/group/lanes.h"
+#elif FLAGS & FLAG_ROW
+#define ROWS_HELD 1
 #include "kernels/group/row.h"
-#define HELD_AT READ_ROW(1, x + n.x + base, held, -INFINITY)
+#define EXP(x) row_exp(x)
+#define HELD_AT READ_PACKS(1, x + n.x + base, held, -INFINITY)
+#else
+#define EXP(x) exp(x)
 #endif
 
 #define X(c) LOAD(D1, x[n.x + base + n.inner * (c)])
@@ -25,7 +32,7 @@ typedef struct parameters {
 #define FINITE_OR_0(x) ((x) - (x) == 0 || (x) != (x) ? (x) : 0)
 #if FLAGS & FLAG_ROW
 #define IS_FIRST (TEAM_RANK == 0)
-#else
+#elif OP != 2
 #define IS_FIRST 1
 #endif
 
@@ -41,10 +48,9 @@ DEVICE bool outside(GLOBAL fault *found, const nlls n, I64 position, I64 target)
 }
 
 #if OP == 0
-/* Writes loss[position] and used[position]; y too where nothing is reduced. */
+/* Writes each position's loss and the weight that it used; y too where nothing is reduced. */
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const I64 *target,
-                  GLOBAL const MEMORY(D3) *weight, GLOBAL T *lse, GLOBAL T *loss, GLOBAL T *used, const nlls n,
-                  const parameters q
+                  GLOBAL const MEMORY(D3) *weight, GLOBAL T *lse, GLOBAL T *each, const nlls n, const parameters q
 #if FLAGS & FLAG_ROW
                   ,
                   const row_layout layout, GLOBAL fault *found) {
@@ -53,7 +59,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
   if (position >= n.positions) return;
   BEGIN_ROW(position, n.classes)
   const I64 hit = target[n.target + position];
-  T held[PIECES][PACK];
+  row_1 held[PIECES];
 #else
                   ,
                   GLOBAL fault *found) {
@@ -61,7 +67,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
   if (position >= n.positions) return;
   const I64 base = position / n.inner * n.classes * n.inner + position % n.inner, hit = target[n.target + position];
 #endif
-  T log_sum = 0, value = 0, weight_used = 0;
+  /* Loaded first, as nothing else is left to do when the row's sum is known. */
+  const bool counts = hit != n.ignore && !outside(found, n, position, hit);
+  const T weight_used = counts ? W(hit) : 0, of_target = counts ? X(hit) : 0;
+  T log_sum = 0, value = 0;
 #if FLAGS & FLAG_LOGITS
   T top = -INFINITY, sum = 0;
 #if FLAGS & FLAG_ROW
@@ -70,10 +79,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
   PASS {
     HELD_AT
     const T before = top;
-    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = FN(larger)(top, held[p][e]);
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = at_most(top, VALUE(held, p, e));
     const T middle = FINITE_OR_0(top);
     sum *= exp(before - middle);
-    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) sum += exp(held[p][e] - middle);
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) sum += EXP(VALUE(held, p, e) - middle);
   }
   const T mine = top;
   top = ALLREDUCE(larger, top);
@@ -89,9 +98,8 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
   if (log_sum == INFINITY) log_sum = log_sum - log_sum;
   if (IS_FIRST) lse[n.lse + position] = log_sum;
 #endif
-  if (hit != n.ignore && !outside(found, n, position, hit)) {
-    weight_used = W(hit);
-    value = weight_used * (log_sum - X(hit));
+  if (counts) {
+    value = weight_used * (log_sum - of_target);
     if (q.p[0] != 0) {
       T all = 0;
 #if FLAGS & FLAG_ROW
@@ -100,7 +108,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
         EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
             const int c = COLUMN(p) + e;
             const T w = IS_THERE(c) ? W(c) : 0;
-            if (w != 0) all += w * (log_sum - held[p][e]);
+            if (w != 0) all += w * (log_sum - VALUE(held, p, e));
           }
       }
       all = ALLREDUCE(sum, all);
@@ -115,8 +123,8 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
 #if FLAGS & FLAG_EACH
   y[n.y + position] = STORE(D0, value);
 #endif
-  loss[position] = value;
-  used[position] = weight_used;
+  each[2 * position] = value;
+  each[2 * position + 1] = weight_used;
 }
 #elif OP == 1
 /* dx[c] = scale [ softmax(x)[c] all - smooth weight[c] - hit (c is the target) ] */
@@ -128,7 +136,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
 #define WEIGHT_SUM (T) n.classes
 #endif
 #if FLAGS & FLAG_LOGITS
-#define SHARE_OF_CLASS(x, c) (exp(x - log_sum) * (mine + smooth * WEIGHT_SUM) - smooth * W(c))
+#define SHARE_OF_CLASS(x, c) (EXP(x - log_sum) * (mine + smooth * WEIGHT_SUM) - smooth * W(c))
 #else
 #define SHARE_OF_CLASS(x, c) 0
 #endif
@@ -164,18 +172,16 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL cons
 #endif
   }
 #if FLAGS & FLAG_ROW
-  T held[PIECES][PACK];
+  row_1 held[PIECES];
   PASS {
 #if FLAGS & FLAG_LOGITS
     HELD_AT
 #endif
     EACH_PIECE(p) {
-      row_1 out;
+      T out[PACK];
       UNROLL for (int e = 0; e < PACK; e++) {
         const int c = COLUMN(p) + e;
-        T value = 0;
-        if (counts && IS_THERE(c)) value = scale * (SHARE_OF_CLASS(held[p][e], c) - (c == hit ? mine : 0));
-        out.v[e] = STORE(D0, value);
+        out[e] = counts && IS_THERE(c) ? scale * (SHARE_OF_CLASS(VALUE(held, p, e), c) - (c == hit ? mine : 0)) : 0;
       }
       WRITE_PIECE(0, dx + n.y + base, p, out)
     }
@@ -184,6 +190,31 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *x, GLOBAL cons
   T value = 0;
   if (counts) value = scale * (SHARE_OF_CLASS(X(c), c) - (c == hit ? mine : 0));
   dx[n.y + i] = STORE(D0, value);
+#endif
+}
+#elif OP == 2
+/* Adds up the losses and weights of a piece: to y, a pair too (FLAG_EACH), or to y and total. 0 / 0 if all positions
+   are ignored: NaN, as in torch. */
+GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL T *total, GLOBAL const T *each, const nlls n, const pieces cut) {
+  SHARED_SCRATCH;
+  const I64 line = LINE;
+  if (OUTSIDE(line, cut.count)) return;
+  const I64 first = line * cut.length, count = cut.all - first < cut.length ? cut.all - first : cut.length;
+  T sum = 0, used = 0;
+  FOLD_EACH(sum, PLUS, j, count, each[2 * (first + j)])
+  FOLD_EACH(used, PLUS, j, count, each[2 * (first + j) + 1])
+  sum = ALLREDUCE(sum, sum);
+  used = ALLREDUCE(sum, used);
+  if (!IS_FIRST) return;
+#if FLAGS & FLAG_EACH
+  y[2 * line] = sum;
+  y[2 * line + 1] = used;
+#else
+#if FLAGS & FLAG_MEAN
+  sum /= used;
+#endif
+  if (y) y[n.y] = STORE(D0, sum);
+  if (total) total[n.total] = used;
 #endif
 }
 #endif

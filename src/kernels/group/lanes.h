@@ -72,7 +72,7 @@ enum { SIDES = 32 };
     for (I64 j = at_##j; j < end_##j; j++) result = take(result, value); \
     for (int l = 0; l < SIDES; l++) result = take(result, side[l]);      \
   }
-#else
+#elif ON_CPU || FLAGS & FLAG_SERIAL
 #define FOLD_EACH(result, take, j, count, value) \
   {                                              \
     const T none = result;                       \
@@ -87,5 +87,30 @@ enum { SIDES = 32 };
       }                                          \
     }                                            \
     result = take(result, run);                  \
+  }
+#else
+/* The same sums; a GPU's thread loads AHEAD elements before it waits for the first. */
+enum { AHEAD = 8 };
+#define FOLD_EACH(result, take, j, count, value)                                        \
+  {                                                                                     \
+    const T none = result;                                                              \
+    T run = none;                                                                       \
+    int length = 0;                                                                     \
+    I64 at_##j = LANE;                                                                  \
+    for (; at_##j + (AHEAD - 1) * GROUP_SIZE < (count); at_##j += AHEAD * GROUP_SIZE) { \
+      T next[AHEAD];                                                                    \
+      UNROLL for (int l = 0; l < AHEAD; l++) {                                          \
+        const I64 j = at_##j + l * GROUP_SIZE;                                          \
+        next[l] = value;                                                                \
+      }                                                                                 \
+      UNROLL for (int l = 0; l < AHEAD; l++) run = take(run, next[l]);                  \
+      if ((length += AHEAD) == 64) {                                                    \
+        result = take(result, run);                                                     \
+        run = none;                                                                     \
+        length = 0;                                                                     \
+      }                                                                                 \
+    }                                                                                   \
+    for (I64 j = at_##j; j < (count); j += GROUP_SIZE) run = take(run, value);          \
+    result = take(result, run);                                                         \
   }
 #endif

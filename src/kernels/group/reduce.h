@@ -111,11 +111,17 @@ ALONE KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, const walk ke
   }
 }
 #else
+/* Reduces of(x) over the elements of this line. */
 #if FLAGS & FLAG_DENSE
-#define X(j) LOAD(D1, at[j])
+#define FOLD_PART(result, take, of) FOLD_EACH(result, take, j, count, of(LOAD(D1, at[j])))
 #else
-#define X(j) LOAD(D1, at[walk_at(&part, 0, first + (j))])
+#define FOLD_PART(result, take, of)                                                                            \
+  if (part.ndim <= 1) FOLD_EACH(result, take, j, count, of(LOAD(D1, at[part.offset[0] + (first + j) * step]))) \
+  else FOLD_EACH(result, take, j, count, of(LOAD(D1, at[walk_at(&part, 0, first + j)])))
 #endif
+#define DISTANCE(x) fabs((x)-a)
+#define IN_UNITS(x) AROUND(((x)-a) / unit)
+#define AROUND_A(x) AROUND((x)-a)
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM walk kept, CONST_PARAM walk part,
                   const pieces cut, const parameters q) {
@@ -129,9 +135,10 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM 
   GLOBAL const MEMORY(D1) *at = x + walk_at(&kept, 1, line) + part.offset[0] + first;
 #else
   GLOBAL const MEMORY(D1) *at = x + walk_at(&kept, 1, line);
+  const I64 step = part.stride[0][0];
 #endif
   T a = IDENTITY, b = 0;
-  FOLD_EACH(a, COMBINE, j, count, MAPPED(X(j)))
+  FOLD_PART(a, COMBINE, MAPPED)
   a = ALLREDUCE_(REDUCE_OP, a);
 #if FOLD == FOLD_MOMENTS || FOLD == FOLD_LOGSUM
 #if FOLD == FOLD_MOMENTS
@@ -142,14 +149,14 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM 
 #if FINISH == FINISH_STD && FLOATING
   /* Relative to the largest deviation: squares would overflow or underflow long before their root does. */
   T unit = 0;
-  FOLD_EACH(unit, LARGER, j, count, fabs(X(j) - a))
+  FOLD_PART(unit, LARGER, DISTANCE)
   unit = ALLREDUCE(larger, unit);
   if (unit == 0) unit = 1;
-  FOLD_EACH(b, PLUS, j, count, AROUND((X(j) - a) / unit))
+  FOLD_PART(b, PLUS, IN_UNITS)
   b = ALLREDUCE(sum, b);
   a = unit;
 #else
-  FOLD_EACH(b, PLUS, j, count, AROUND(X(j) - a))
+  FOLD_PART(b, PLUS, AROUND_A)
   b = ALLREDUCE(sum, b);
 #endif
 #endif

@@ -14,8 +14,11 @@
 #define TEAM_RANK LANE
 #define SHARED_SCRATCH LOCAL T scratch[GROUP_SIZE / WARP]
 #endif
+#ifndef ROWS_HELD
+#define ROWS_HELD 2 /* at once, at most */
+#endif
 enum {
-  HELD = FLAGS & FLAG_LONG ? LONG_HELD : ROW_HELD,
+  HELD = FLAGS & FLAG_LONG && ROWS_HELD > 1 ? LONG_HELD : ROW_HELD,
   PACK = PACK_BYTES / SIZE(D1),
   PIECES = HELD / PACK,
   SPAN = TEAM * HELD
@@ -48,8 +51,29 @@ enum {
     }                                                          \
     ACROSS(x, a, b, together)                                  \
   }
+/* The larger one, NaN if either is; which zero is not said. A GPU has an instruction for it. e^x: where elements have
+   16 bits, its approximation will do, with a relative error below 2^-22 + |x| 2^-23. */
+#ifdef __CUDA_ARCH__
+DEVICE float at_most(float a, float b) {
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+DEVICE double at_most(double a, double b) { return b > a || b != b ? b : a; }
+#else
+#define at_most(a, b) FN(larger)(a, b)
+#endif
+#if defined(__CUDA_ARCH__) && SIZE(D1) == 2
+DEVICE float row_exp(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896340736f));
+  return y;
+}
+#else
+#define row_exp(x) exp(x)
+#endif
 DEFINE_ALLREDUCE(sum, a + b)
-DEFINE_ALLREDUCE(larger, FN(larger)(a, b))
+DEFINE_ALLREDUCE(larger, at_most(a, b))
 
 #if FLAGS & FLAG_LONG
 #define PASS for (int from = 0; from < reach; from += SPAN)
@@ -71,34 +95,58 @@ DEFINE_ALLREDUCE(larger, FN(larger)(a, b))
   const int shift = (int)((layout.skew + base) & (PACK - 1)); \
   const int reach = size + shift;
 
-typedef struct row_1 {
+typedef union row_1 {
   MEMORY(D1) v[PACK];
+  U32 word[PACK_BYTES / 4];
 } ALIGNED(PACK_BYTES) row_1;
+/* Element e. Of two in a word the second is one operation away then, which compilers do not see in an array of
+   halves. */
+#if SIZE(D1) == 2
+#define ELEMENT(all, e) (MEMORY(D1))((all).word[(e) / 2] >> (e) % 2 * 16)
+#define SET_ELEMENT(all, e, bits) \
+  (all).word[(e) / 2] = (e) % 2 ? (all).word[(e) / 2] | (U32)(bits) << 16 : (U32)(MEMORY(D1))(bits)
+#else
+#define ELEMENT(all, e) (all).v[e]
+#define SET_ELEMENT(all, e, bits) (all).v[e] = bits
+#endif
+#define VALUE(packs, p, e) ((T)LOAD(D1, ELEMENT(packs[p], e)))
+
 /* One access of 16 bytes, in assembly: a compiler that sees elements stored on both branches moves the stores behind
    them, one element each. */
-DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
+DEVICE void write_pack(GLOBAL MEMORY(D0) *at, const T v[PACK]) {
+  row_1 all;
+#if defined(__CUDA_ARCH__) && SIZE(D0) == 2
+  UNROLL for (int k = 0; k < PACK / 2; k++) all.word[k] = STORE_PAIR(D0, v[2 * k], v[2 * k + 1]);
+#else
+  UNROLL for (int e = 0; e < PACK; e++) all.v[e] = STORE(D0, v[e]);
+#endif
 #ifdef __CUDA_ARCH__
-  union {
-    row_1 pack;
-    U64 half[2];
-  } as;
-  as.pack = pack;
-  asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(at)), "l"(as.half[0]), "l"(as.half[1])
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(at)), "r"(all.word[0]),
+               "r"(all.word[1]), "r"(all.word[2]), "r"(all.word[3])
                : "memory");
 #else
-  AS(GLOBAL row_1, at) = pack;
+  AS(GLOBAL row_1, at) = all;
 #endif
 }
-/* Loads operand k's row of dtype D1, which begins at x, into an array of T; elements outside the row become `none`. */
-#define READ_ROW(k, x, to, none)                                                                              \
-  EACH_PIECE(p) {                                                                                             \
-    const int c = COLUMN(p);                                                                                  \
-    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                                               \
-      const row_1 all = AS(GLOBAL const row_1, (x) + c);                                                      \
-      UNROLL for (int e = 0; e < PACK; e++) to[p][e] = LOAD(D1, all.v[e]);                                    \
-    } else {                                                                                                  \
-      UNROLL for (int e = 0; e < PACK; e++) to[p][e] = IS_THERE(c + e) ? (T)LOAD(D1, (x)[c + e]) : (T)(none); \
-    }                                                                                                         \
+/* Loads operand k's row of dtype D1, which begins at x, as packs; elements outside the row become `none`. Kept so,
+   16 bits take half of the registers of their values, which more rows at a time have. */
+#define READ_PACKS(k, x, to, none)                                                  \
+  EACH_PIECE(p) {                                                                   \
+    const int c = COLUMN(p);                                                        \
+    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                     \
+      to[p] = AS(GLOBAL const row_1, (x) + c);                                      \
+    } else {                                                                        \
+      UNROLL for (int e = 0; e < PACK; e++) {                                       \
+        SET_ELEMENT(to[p], e, IS_THERE(c + e) ? (x)[c + e] : STORE(D1, (T)(none))); \
+      }                                                                             \
+    }                                                                               \
+  }
+/* The same as an array of T. */
+#define READ_ROW(k, x, to, none)                                                       \
+  {                                                                                    \
+    row_1 packs[PIECES];                                                               \
+    READ_PACKS(k, x, packs, none)                                                      \
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) to[p][e] = VALUE(packs, p, e); \
   }
 /* Loads piece p of a vector of another dtype that all rows share. */
 #define READ_ALONG(k, dtype, x, p, to)                                                                   \
@@ -114,13 +162,13 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, row_1 pack) {
       UNROLL for (int e = 0; e < PACK; e++) to[e] = IS_THERE(c + e) ? (T)LOAD(dtype, (x)[c + e]) : (T)0; \
     }                                                                                                    \
   }
-/* Stores piece p of a row of dtype D1, which begins at y. */
-#define WRITE_PIECE(k, y, p, from_)                                                      \
-  {                                                                                      \
-    const int c = COLUMN(p);                                                             \
-    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                          \
-      write_pack((y) + c, from_);                                                        \
-    } else {                                                                             \
-      UNROLL for (int e = 0; e < PACK; e++) if (IS_THERE(c + e))(y)[c + e] = from_.v[e]; \
-    }                                                                                    \
+/* Stores piece p, an array of T, of a row of dtype D1, which begins at y. */
+#define WRITE_PIECE(k, y, p, from_)                                                               \
+  {                                                                                               \
+    const int c = COLUMN(p);                                                                      \
+    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                                   \
+      write_pack((y) + c, from_);                                                                 \
+    } else {                                                                                      \
+      UNROLL for (int e = 0; e < PACK; e++) if (IS_THERE(c + e))(y)[c + e] = STORE(D0, from_[e]); \
+    }                                                                                             \
   }

@@ -8,8 +8,10 @@
 #include "kernels/group/row.h"
 /* x / sum. Where it is rounded to 16 bits after that, a product takes its place, which is a fifth of the work. */
 #define SHARE(x) (SIZE(D0) == 2 ? (x)*inverse : (x) / sum)
-#define SOFTMAX(x) (OP == 0 ? SHARE(exp(x - top)) : x - top - sum)
-#define SLOPE(y, g) (OP == 2 ? (y) * (g - dot) : g - exp(y) * dot)
+#define SOFTMAX(x) (OP == 0 ? SHARE(row_exp(x - top)) : x - top - sum)
+/* Exponentials take the place of a row's values where they have their dtype; else they are computed again. */
+#define KEEPS_PARTS (OP == 0 && SIZE(D1) > 2 && !(FLAGS & FLAG_LONG))
+#define SLOPE(y, g) (OP == 2 ? (y) * (g - dot) : g - row_exp(y) * dot)
 
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
 #if OP >= 2
@@ -22,55 +24,56 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   const I64 row = ROW;
   if (row >= w.outer) return;
   BEGIN_ROW(row, w.size)
-  T held[PIECES][PACK];
 #if OP < 2
+  row_1 held[PIECES];
   T top = -INFINITY, sum = 0;
 #if FLAGS & FLAG_LONG
   /* Each thread's sum is relative to its own maximum so far; the sums are then rescaled to the maximum of all
      threads. */
   PASS {
-    READ_ROW(1, x + w.offset[1] + base, held, -INFINITY)
+    READ_PACKS(1, x + w.offset[1] + base, held, -INFINITY)
     const T before = top;
-    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = FN(larger)(top, held[p][e]);
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = at_most(top, VALUE(held, p, e));
     const T centre = top == -INFINITY ? 0 : top;
     sum *= exp(before - centre);
-    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) sum += exp(held[p][e] - centre);
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) sum += row_exp(VALUE(held, p, e) - centre);
   }
   const T mine = top;
   top = ALLREDUCE(larger, top);
   sum = ALLREDUCE(sum, sum * exp(mine - (top == -INFINITY ? 0 : top)));
 #else
   PASS {
-    READ_ROW(1, x + w.offset[1] + base, held, -INFINITY)
-    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = FN(larger)(top, held[p][e]);
+    READ_PACKS(1, x + w.offset[1] + base, held, -INFINITY)
+    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) top = at_most(top, VALUE(held, p, e));
     top = ALLREDUCE(larger, top);
     if (IS_MASKED(top)) top = 0;
     EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
-        const T part = exp(held[p][e] - top);
+        const T part = row_exp(VALUE(held, p, e) - top);
         sum += part;
-        if (OP == 0) held[p][e] = part;
+#if KEEPS_PARTS
+        held[p].v[e] = part;
+#endif
       }
   }
   sum = ALLREDUCE(sum, sum);
+#if KEEPS_PARTS
 #undef SOFTMAX
-#define SOFTMAX(x) (OP == 0 ? SHARE(x) : x - top - sum)
+#define SOFTMAX(x) SHARE(x)
+#endif
 #endif
   if (OP == 0 && w.masked && sum == 0) top = 0, sum = 1;
   if (OP == 1) sum = log(sum);
   const T inverse = 1 / sum;
   PASS {
-    RELOAD(READ_ROW(1, x + w.offset[1] + base, held, -INFINITY))
+    RELOAD(READ_PACKS(1, x + w.offset[1] + base, held, -INFINITY))
     EACH_PIECE(p) {
-      row_1 out;
-      UNROLL for (int e = 0; e < PACK; e++) {
-        const T v = SOFTMAX(held[p][e]);
-        out.v[e] = STORE(D0, v);
-      }
+      T out[PACK];
+      UNROLL for (int e = 0; e < PACK; e++) out[e] = SOFTMAX(VALUE(held, p, e));
       WRITE_PIECE(0, y + w.offset[0] + base, p, out)
     }
   }
 #else
-  T slope[PIECES][PACK], dot = 0;
+  T held[PIECES][PACK], slope[PIECES][PACK], dot = 0;
   PASS {
     READ_ROW(1, x + w.offset[1] + base, held, 0)
     READ_ROW(2, g + w.offset[2] + base, slope, 0)
@@ -81,11 +84,8 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
     RELOAD(READ_ROW(1, x + w.offset[1] + base, held, 0))
     RELOAD(READ_ROW(2, g + w.offset[2] + base, slope, 0))
     EACH_PIECE(p) {
-      row_1 out;
-      UNROLL for (int e = 0; e < PACK; e++) {
-        const T v = SLOPE(held[p][e], slope[p][e]);
-        out.v[e] = STORE(D0, v);
-      }
+      T out[PACK];
+      UNROLL for (int e = 0; e < PACK; e++) out[e] = SLOPE(held[p][e], slope[p][e]);
       WRITE_PIECE(0, y + w.offset[0] + base, p, out)
     }
   }

@@ -45,16 +45,14 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL const
   PASS {
     RELOAD(READ_BOTH)
     EACH_PIECE(p) {
-      row_1 out;
-      UNROLL for (int e = 0; e < PACK; e++) {
-        const T v = scale * (slope[p][e] - sum - held[p][e] * dot);
-        out.v[e] = STORE(D0, v);
-      }
+      T out[PACK];
+      UNROLL for (int e = 0; e < PACK; e++) out[e] = scale * (slope[p][e] - sum - held[p][e] * dot);
       WRITE_PIECE(0, y + n.y + base, p, out)
     }
   }
 }
 #else
+#define SQUARE(x) ((x) * (x))
 GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *mean, GLOBAL T *rstd,
                   GLOBAL const MEMORY(D3) *weight, GLOBAL const MEMORY(D4) *bias, const norms n, const parameters q,
                   const row_layout layout) {
@@ -62,34 +60,36 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *me
   const I64 r = ROW;
   if (r >= n.rows) return;
   BEGIN_ROW(r, n.width)
-  T held[PIECES][PACK], centre = 0, squares = 0;
+  row_1 held[PIECES];
+  T centre = 0, squares = 0;
   if (CENTRED) {
     PASS {
-      READ_ROW(1, x + n.x + base, held, 0)
-      EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) centre += held[p][e];
+      READ_PACKS(1, x + n.x + base, held, 0)
+      EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) centre += VALUE(held, p, e);
     }
     centre = ALLREDUCE(sum, centre) / (T)size;
   }
   PASS {
-    if (!CENTRED || FLAGS & FLAG_LONG) { READ_ROW(1, x + n.x + base, held, 0) }
-    EACH_PIECE(p) UNROLL for (int e = 0; e < PACK; e++) {
-        const T d = IS_THERE(COLUMN(p) + e) ? held[p][e] - centre : 0;
-        squares += d * d;
+    if (!CENTRED || FLAGS & FLAG_LONG) { READ_PACKS(1, x + n.x + base, held, 0) }
+    EACH_PIECE(p) {
+      const int c = COLUMN(p);
+      if (IS_WHOLE(c)) {
+        UNROLL for (int e = 0; e < PACK; e++) squares += SQUARE(VALUE(held, p, e) - centre);
+      } else {
+        UNROLL for (int e = 0; e < PACK; e++) if (IS_THERE(c + e)) squares +=
+            (VALUE(held, p, e) - centre) * (VALUE(held, p, e) - centre);
       }
+    }
   }
   squares = ALLREDUCE(sum, squares);
   const T scale = 1 / sqrt(squares / (T)size + q.p[0]);
   PASS {
-    RELOAD(READ_ROW(1, x + n.x + base, held, 0))
+    RELOAD(READ_PACKS(1, x + n.x + base, held, 0))
     EACH_PIECE(p) {
-      row_1 out;
-      T w[PACK], b[PACK];
+      T out[PACK], w[PACK], b[PACK];
       ALONG(3, D3, weight, n.weight, p, w, 1)
       ALONG(4, D4, bias, n.bias, p, b, -0.0)
-      UNROLL for (int e = 0; e < PACK; e++) {
-        const T v = (held[p][e] - centre) * scale * w[e] + b[e];
-        out.v[e] = STORE(D0, v);
-      }
+      UNROLL for (int e = 0; e < PACK; e++) out[e] = (VALUE(held, p, e) - centre) * scale * w[e] + b[e];
       WRITE_PIECE(0, y + n.y + base, p, out)
     }
   }

@@ -101,11 +101,11 @@ void situ__list_batch_norm(void) {
     }
 }
 
-static void ask_nll(int t, int reduction, bool logits, bool weighted, int64_t classes, int64_t inner) {
+static void ask_nll(int t, int reduction, bool logits, bool weighted, int64_t rows, int64_t classes, int64_t inner) {
   const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)t);
-  const situ_view_desc *x = VIEW(t, 4, classes, inner), *target = VIEW(SITU_I64, 4, inner),
-                       *weight = weighted ? VIEW(t, classes) : NULL, *loss = VIEW(t, 4, inner), *sum = VIEW(lane, 1),
-                       *lse = logits ? VIEW(lane, 4, inner) : NULL;
+  const situ_view_desc *x = VIEW(t, rows, classes, inner), *target = VIEW(SITU_I64, rows, inner),
+                       *weight = weighted ? VIEW(t, classes) : NULL, *loss = VIEW(t, rows, inner), *sum = VIEW(lane, 1),
+                       *lse = logits ? VIEW(lane, rows, inner) : NULL;
   ASK(.verb = SITU_VERB_NLL, .op = SITU_NLL, .integer = { -100, reduction, logits }, .ins = 3, .outs = 3,
       .in = { x, target, weight }, .out = { reduction == SITU_REDUCTION_NONE ? loss : VIEW(t, 1), sum, lse });
   ASK(.verb = SITU_VERB_NLL, .op = SITU_NLL_GRAD, .integer = { -100, reduction, logits }, .ins = 6, .outs = 1,
@@ -113,13 +113,14 @@ static void ask_nll(int t, int reduction, bool logits, bool weighted, int64_t cl
 }
 
 void situ__list_nll(void) {
+  static const int64_t rows[] = { 4, 100, 100000 }; /* sums by a work-item, by a work-group, in pieces */
   static const situ_reduction reductions[] = { SITU_REDUCTION_NONE, SITU_REDUCTION_MEAN, SITU_REDUCTION_SUM };
   for (int t = FLOATS; t < SITU_DTYPES; t++)
     for (int choice = 0; choice < 12; choice++) {
       const situ_reduction reduction = reductions[choice % 3];
       const bool logits = choice / 3 % 2, weighted = choice / 6;
-      ask_nll(t, reduction, logits, weighted, 4, 2);
-      for (int k = 0; k < WIDTHS; k++) ask_nll(t, reduction, logits, weighted, widths[k], 1);
+      for (int k = 0; k < 3; k++) ask_nll(t, reduction, logits, weighted, rows[k], 4, 2);
+      for (int k = 0; k < WIDTHS; k++) ask_nll(t, reduction, logits, weighted, 4, widths[k], 1);
     }
 }
 
