@@ -5,6 +5,7 @@
 #ifndef SITU_DIST_H
 #define SITU_DIST_H
 
+#include "amp.h"
 #include "comm.h"
 #include "io.h"
 #include "nn.h"
@@ -80,6 +81,20 @@ typedef situ_optim *(*situ_dist_make_optim)(situ_tree *parameters, const situ_op
     than ranks. SITU_E_COMM: the ranks' parameters differ. The communicator must outlive the result. NULL on error. */
 SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
                                             const situ_optim_options *options);
+/** Stage 2 of ZeRO: situ_dist_zero_new over the communicator of `ddp`, which from now on leaves each rank the averages
+    of the elements that the rank's optimiser owns, and no others. For a model whose gradients do not fit beside it, and
+    to send less: the averages stay where they are added. Bits are those of situ_dist_zero_new.
+
+    `parameters` are of the module of `ddp`; those that are in no group keep whole gradients. A rank owns its share of
+    each bucket: 1 / R of all elements of a group, to an element. After the last backward of a step situ_grad of such a
+    parameter is NULL, and situ_optim_step, situ_nn_utils_clip_grad_norm_ and situ_grad_scaler_step of it are refused
+    (SITU_E_STATE, with its name); the parameters of situ_dist_zero_optim have the rank's own part, until
+    situ_dist_zero_zero_grad. A whole gradient that the program sets is used as in stage 1.
+
+    SITU_E_ARG: a parameter that is not ddp's. SITU_E_STATE: in the middle of a step, or ddp has such an optimiser: add
+    a group to it. When either is freed, ddp gives whole gradients again. */
+SITU_API situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
+                                             const situ_optim_options *options);
 /** torch's add_param_group: a group with its own hyperparameters, zero fields being those of situ_dist_zero_new. A
     collective call; takes ownership of the tree. Each group is divided among the ranks by itself. Errors as of
     situ_dist_zero_new; SITU_E_ARG: a parameter that a group has. */
@@ -90,11 +105,25 @@ SITU_API SITU_CHECKED situ_status situ_dist_zero_add_param_group(situ_dist_zero 
     them, for any number of ranks. A collective call. On an error of this rank's step nothing has changed here, and the
     other ranks return SITU_E_COMM; their own elements and state may be those after the step: load a checkpoint. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_step(situ_dist_zero *zero);
+/** situ_nn_utils_clip_grad_norm_ of all parameters, where ranks have parts of the gradients or the whole ones. A
+    collective call. The powers of all elements are added exactly, and rounded at the end: the norm and the clipped
+    gradients have the same bits for any number of ranks and both stages. (situ_nn_utils_clip_grad_norm_ rounds each
+    addition, so its last bits may differ.) p above 0 (torch: 2; INFINITY: the largest element); *total, which may be
+    NULL, gets the norm before clipping. */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_clip_grad_norm_(situ_dist_zero *zero, double max_norm, double p,
+                                                                 double *total);
+/** situ_grad_scaler_unscale_ of an optimiser in parts. A collective call. */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_unscale_(situ_dist_zero *zero, situ_grad_scaler *scaler);
+/** situ_grad_scaler_step of an optimiser in parts, as situ_dist_zero_step. A collective call: an Inf or NaN of any rank
+    has all of them leave out the step, and *stepped (may be NULL) is the same on all. situ_grad_scaler_update, behind
+    it, is not a collective call. SITU_E_COMM: another rank could not look at its gradients. */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_scaler_step(situ_dist_zero *zero, situ_grad_scaler *scaler,
+                                                             bool *stepped);
 /** Drops the gradients of all parameters (torch's zero_grad(set_to_none=True)). */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_zero_grad(situ_dist_zero *zero);
 /** This rank's optimiser, for schedules and hyperparameters, which must be the same on all ranks; borrowed. Step it by
-    situ_dist_zero_step alone. Its parameters have gradients within a step only: to clip, give the whole parameters to
-    situ_nn_utils_clip_grad_norm_, which all ranks do alike. NULL on error. */
+    situ_dist_zero_step alone. Its parameters have gradients within a step only, of situ_dist_zero2_new from the last
+    backward on. NULL on error. */
 SITU_API situ_optim *situ_dist_zero_optim(const situ_dist_zero *zero);
 /** torch's consolidate_state_dict(to) and state_dict(): on rank `to` the state of all parameters as that of `make`'s
     optimiser over all of them (situ_optim_state_dict), on the cpu; on other ranks an empty dict. Any number of ranks

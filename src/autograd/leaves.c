@@ -5,6 +5,7 @@
 #include "autograd/pass.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "situ/sys/grad.h"
 
 /* ---- calls that hooks queue ---- */
 
@@ -27,6 +28,12 @@ situ_status situ_autograd_queue_callback(situ_backward_callback call, void *payl
   while (*last) last = &(*last)->next;
   *last = added;
   return SITU_OK;
+}
+
+bool situ_take_ready_grad(void) {
+  if (!telling)
+    return situ__fail(SITU_E_STATE, "take_ready_grad", "no grad ready hook is running on this thread"), false;
+  return telling->takes = telling->may_take;
 }
 
 /* Also those behind one that fails. */
@@ -160,8 +167,13 @@ static bool tell_early(situ__pass *p, situ__sink *s) {
   bool good = complete_sink(p, s, situ__pass_leaf(p, s->leaf));
   situ__use_end();
   if (!good || m->after || m->grad) return good;
-  s->told = true;
-  return tell_hooks(p, m->ready, s->leaf, s->grad);
+  s->told = p->may_take = true;
+  p->takes = false;
+  good = tell_hooks(p, m->ready, s->leaf, s->grad);
+  p->may_take = false;
+  s->taken = p->takes;
+  if (s->taken) situ_drop(&s->grad);
+  return good;
 }
 
 bool situ__leaves_advance(situ__pass *p) {
@@ -171,8 +183,9 @@ bool situ__leaves_advance(situ__pass *p) {
   for (size_t i = p->open; i < p->sinks; i++) {
     situ__sink *s = &p->sink[i];
     const uint64_t earliest = s->leaf ? (uint64_t)(uintptr_t)situ__map_get(&p->uses, s->leaf) : 0;
-    if (s->leaf && !s->grad && (!earliest || earliest > next) && !tell_early(p, s)) return false;
-    if (i == p->open && (s->grad || !s->leaf)) p->open++;
+    const bool complete = !s->leaf || s->grad || s->taken;
+    if (!complete && (!earliest || earliest > next) && !tell_early(p, s)) return false;
+    if (i == p->open && (!s->leaf || s->grad || s->taken)) p->open++;
   }
   return true;
 }
@@ -182,6 +195,7 @@ bool situ__leaves_advance(situ__pass *p) {
 static bool complete_sinks(situ__pass *p) {
   for (size_t i = 0; i < p->sinks; i++) {
     situ__sink *s = &p->sink[i];
+    if (s->taken) continue;
     const bool complete = s->leaf && s->grad;
     if (complete ? !situ__takes_gradient(p->op, s->leaf, "a leaf", s->grad)
                  : !complete_sink(p, s, s->leaf ? situ__pass_leaf(p, s->leaf) : NULL))
@@ -202,19 +216,21 @@ static bool refuse_samples(const char *op, const situ_tensor *leaf) {
 static bool commit_sinks(situ__pass *p) {
   bool good = true;
   for (size_t i = 0; i < p->sinks; i++)
-    if (p->sink[i].leaf && situ__is_sample(p->sink[i].grad) && !situ__is_sample(p->sink[i].leaf))
+    if (p->sink[i].leaf && p->sink[i].grad && situ__is_sample(p->sink[i].grad) && !situ__is_sample(p->sink[i].leaf))
       return refuse_samples(p->op, p->sink[i].leaf);
   pthread_mutex_lock(&committing);
   for (size_t i = 0; good && i < p->sinks; i++) {
     situ__sink *s = &p->sink[i];
     const situ__meta *m = s->leaf ? situ__meta_of(p->op, s->leaf) : s->meta;
-    good = m && (!m->grad || situ__accumulate(p->op, &s->grad, situ_retain(m->grad)));
+    good = m && (!m->grad || s->taken || situ__accumulate(p->op, &s->grad, situ_retain(m->grad)));
   }
   for (size_t i = 0; good && i < p->sinks; i++) {
     situ__sink *s = &p->sink[i];
     situ__meta *m = s->leaf ? s->leaf->meta : s->meta;
     situ_tensor *before = m->grad;
+    if (s->taken) continue;
     m->grad = s->grad;
+    m->in_parts = false;
     s->grad = before;
   }
   pthread_mutex_unlock(&committing);

@@ -5,6 +5,7 @@
 #include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "situ/sys/grad.h"
 #include "situ/sys/shape.h"
 
 situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
@@ -102,7 +103,7 @@ situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad) {
   const char *op = "set_grad";
   if (!situ__need(op, "input", t)) return situ_error();
   if (!grad) {
-    if (t->meta) situ_drop(&t->meta->grad);
+    if (t->meta) situ_drop(&t->meta->grad), t->meta->in_parts = false;
     return SITU_OK;
   }
   if (!situ__need(op, "grad", grad)) return situ_error();
@@ -123,7 +124,22 @@ situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad) {
   situ__meta *m = situ__meta_of(op, t);
   if (!m) return situ_error();
   situ_set(&m->grad, grad);
+  m->in_parts = false;
   return SITU_OK;
+}
+
+situ_status situ_set_grad_in_parts(situ_tensor *t) {
+  const char *op = "set_grad_in_parts";
+  if (!situ__need(op, "input", t)) return situ_error();
+  situ__meta *m = situ__meta_of(op, t);
+  if (!m) return situ_error();
+  situ_drop(&m->grad);
+  m->in_parts = true;
+  return SITU_OK;
+}
+
+bool situ_grad_is_in_parts(const situ_tensor *t) {
+  return situ__need("grad_is_in_parts", "input", t) && t->meta && t->meta->in_parts;
 }
 
 situ_tensor *situ_detach(situ_tensor *t) {

@@ -21,6 +21,7 @@ typedef struct situ__sink {
   situ__meta *meta;  /* of a non-leaf that retains its gradient; owned */
   situ_tensor *grad; /* the gradient to add; owned; of a leaf: NULL until it is complete */
   bool told;         /* the ready hooks of the leaf have run */
+  bool taken;        /* one of them has taken the gradient */
 } situ__sink;
 
 enum { SITU__FEW_SLOTS_LOG2 = 4, SITU__FEW_NODES = 16, SITU__FEW_SINKS = 8 };
@@ -40,10 +41,11 @@ struct situ__pass {
   size_t count, capacity;
   situ__sink *sink; /* in the order in which the pass reached them */
   size_t sinks, sink_capacity;
-  bool watched;   /* a leaf with ready hooks was reached */
-  bool searched;  /* `uses` is filled */
-  situ__map uses; /* leaves.c: the nodes that remained when it was filled, and each leaf's earliest use by them */
-  size_t open;    /* leaves before this sink have been told */
+  bool watched;         /* a leaf with ready hooks was reached */
+  bool searched;        /* `uses` is filled */
+  situ__map uses;       /* leaves.c: the nodes that remained when it was filled, and each leaf's earliest use by them */
+  size_t open;          /* leaves before this sink have been told */
+  bool may_take, takes; /* while the ready hooks of a leaf run: its gradient can be taken; a hook has taken it */
   struct situ__callback *callbacks; /* that hooks have queued; owned */
   /* Inline space, so that small graphs do not allocate. */
   situ__slot few_slots[1 << SITU__FEW_SLOTS_LOG2];

@@ -76,6 +76,7 @@ typedef struct situ__meta {
   situ__hook *after;    /* of leaves: called when .grad has changed */
   situ__hook *ready;    /* of leaves: called when the gradient is final */
   bool retain;          /* keep the gradient of a non-leaf (retain_grad) */
+  bool in_parts;        /* the gradient is divided among ranks; grad is NULL */
 } situ__meta;
 
 /* What to record: filled by the caller, copied by the tape. */

@@ -1,5 +1,7 @@
 /* Buckets: gradients and buffers of a distributed module, flat, and their sums over this rank's micro-batches.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/size.h"
 #include "dist/ddp.h"
@@ -18,7 +20,7 @@ static int64_t bucket_limit(const situ_dist_ddp *d) {
 static bool has_space(const situ__dist_bucket *b, const situ_dist_ddp *d, const situ__dist_item *item, int64_t limit) {
   const situ_tensor *first = d->items[b->items[0]].tensor;
   const int64_t size = (int64_t)situ_dtype_size(b->dtype);
-  return b->of_buffers == item->is_buffer && b->dtype == situ_dtype_of(item->tensor) &&
+  return b->of_buffers == item->is_buffer && b->group == item->group && b->dtype == situ_dtype_of(item->tensor) &&
          situ_device_equal(situ_device_of(first), situ_device_of(item->tensor)) &&
          (b->numel + item->numel) * size <= limit;
 }
@@ -32,7 +34,7 @@ static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *it
     d->bucket_capacity = capacity;
   }
   situ__dist_bucket *b = &d->buckets[d->bucket_count];
-  *b = (situ__dist_bucket){ .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer };
+  *b = (situ__dist_bucket){ .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer, .group = item->group };
   if (!(b->items = situ__alloc((size_t)d->item_count * sizeof *b->items))) return NULL;
   d->bucket_count++;
   return b;
@@ -45,7 +47,33 @@ static situ__dist_bucket *bucket_for(situ_dist_ddp *d, const situ__dist_item *it
   return add_bucket(d, item);
 }
 
-bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
+void situ__dist_free_buckets(situ_dist_ddp *d) {
+  for (int64_t b = 0; b < d->bucket_count; b++) situ__free(d->buckets[b].items);
+  situ__free(d->buckets);
+  d->buckets = NULL;
+  d->bucket_count = d->bucket_capacity = 0;
+}
+
+static void count_before(const situ_dist_ddp *d) {
+  for (int64_t i = 0; i < d->bucket_count; i++)
+    for (int64_t k = 0; k < i; k++)
+      if (d->buckets[k].group == d->buckets[i].group) d->buckets[i].before += d->buckets[k].numel;
+}
+
+/* The elements of a group are dealt out to the ranks in turn, as far as their number matters: each rank has as many of
+   all buckets as of one, to an element. The first `count` elements of the group: those of the ranks below `rank`. */
+static int64_t dealt_below(int64_t count, int rank, int size) {
+  return count / size * rank + situ__min_i64(count % size, rank);
+}
+
+int64_t situ__dist_share_begin(const situ_dist_ddp *d, const situ__dist_bucket *b, int rank) {
+  const int size = d->comm->size;
+  if (situ__dist_in_parts(d, b))
+    return dealt_below(b->before + b->numel, rank, size) - dealt_below(b->before, rank, size);
+  return situ__min_i64(rank * situ__ceil_div(b->numel, size), b->numel);
+}
+
+static bool fill_buckets(const char *op, situ_dist_ddp *d) {
   const int64_t limit = bucket_limit(d);
   for (int64_t i = 0; i < d->item_count; i++) {
     situ__dist_item *item = &d->items[i];
@@ -57,7 +85,29 @@ bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
     b->items[b->count++] = i;
     b->numel += item->numel;
   }
+  count_before(d);
   return true;
+}
+
+bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
+  const size_t bytes = (size_t)(d->item_count + 1) * sizeof *d->items;
+  situ__dist_item *items = situ__alloc(bytes);
+  if (!items) return situ__no_memory(op, bytes), false;
+  memcpy(items, d->items, bytes);
+  situ_dist_ddp before = *d;
+  d->buckets = NULL;
+  d->bucket_count = d->bucket_capacity = 0;
+  const bool good = fill_buckets(op, d);
+  if (good) situ__dist_free_buckets(&before);
+  else {
+    situ__dist_free_buckets(d);
+    memcpy(d->items, items, bytes);
+    d->buckets = before.buckets;
+    d->bucket_count = before.bucket_count;
+    d->bucket_capacity = before.bucket_capacity;
+  }
+  situ__free(items);
+  return good;
 }
 
 /* ---- one micro-batch ---- */
@@ -86,8 +136,7 @@ void situ__dist_drop_nodes(situ__dist_bucket *b) {
   while (b->node_count) situ_drop(&b->nodes[--b->node_count].sum);
 }
 
-/* The last two nodes become one. */
-static bool join_last(situ__dist_bucket *b) {
+bool situ__dist_join_last(situ__dist_bucket *b) {
   situ__dist_node *left = &b->nodes[b->node_count - 2], *right = &b->nodes[b->node_count - 1];
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -106,7 +155,7 @@ bool situ__dist_add_leaf(const char *op, const situ_dist_ddp *d, situ__dist_buck
   while (b->node_count >= 2) {
     const situ__dist_node *left = &b->nodes[b->node_count - 2], *right = &b->nodes[b->node_count - 1];
     if (!situ__dist_are_siblings(d->total, left->lo, left->hi, right->hi)) break;
-    if (!join_last(b)) return false;
+    if (!situ__dist_join_last(b)) return false;
   }
   return true;
 }

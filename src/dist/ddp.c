@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "dist/ddp.h"
 #include "situ/random.h"
+#include "situ/sys/grad.h"
 
 static const char new_op[] = "dist_ddp_new";
 static const char pass_op[] = "backward";
@@ -58,6 +59,7 @@ static bool end_buffers(situ_dist_ddp *d) {
 
 static void drop_gradients(const situ_dist_ddp *d) {
   for (int64_t i = 0; i < d->parameter_count; i++) SITU_IGNORE(situ_set_grad(d->items[i].tensor, NULL));
+  if (d->zero) situ__zero_drop_gradients(d->zero);
 }
 
 /* Behind a pass. */
@@ -69,7 +71,10 @@ static void forget_arrivals(situ_dist_ddp *d) {
 static void end_step(situ_dist_ddp *d) {
   forget_arrivals(d);
   situ__dist_end_exchange(d);
-  for (int64_t i = 0; i < d->bucket_count; i++) situ__dist_drop_nodes(&d->buckets[i]);
+  for (int64_t i = 0; i < d->bucket_count; i++) {
+    situ__dist_drop_nodes(&d->buckets[i]);
+    situ_drop(&d->buckets[i].share);
+  }
   d->position = 0;
   d->begun = d->unsynced = false;
   for (situ__dist_item *item = d->items; item < end_of_items(d); item++) {
@@ -92,8 +97,10 @@ static void undo_step(situ_dist_ddp *d) {
 /* Makes what the items get, so that nothing can fail once the ranks have agreed. */
 static bool prepare_items(situ_dist_ddp *d) {
   for (situ__dist_item *item = d->items; item < end_of_items(d); item++)
-    if (item->bucket >= 0 && !situ_set(&item->gradient, situ__dist_mean(d, item))) return false;
-  return true;
+    if (item->bucket >= 0 && !situ__dist_in_parts(d, &d->buckets[item->bucket]) &&
+        !situ_set(&item->gradient, situ__dist_mean(d, item)))
+      return false;
+  return !d->zero || (situ__dist_take_shares(d) && situ__zero_prepare_gradients(d->zero));
 }
 
 static bool commit_items(situ_dist_ddp *d) {
@@ -103,7 +110,7 @@ static bool commit_items(situ_dist_ddp *d) {
     if (item->is_buffer ? !situ_copy_(item->tensor, value) : situ_set_grad(item->tensor, value) != SITU_OK)
       return false;
   }
-  return true;
+  return !d->zero || situ__zero_commit_gradients(d->zero);
 }
 
 static bool reduce_step(situ_dist_ddp *d) {
@@ -126,7 +133,8 @@ static bool finish_step(situ_dist_ddp *d) {
 
 static bool take_micro_batch(situ_dist_ddp *d) {
   if (!end_buffers(d)) return false;
-  for (int64_t i = 0; i < d->parameter_count; i++) d->items[i].used |= situ_grad(d->items[i].tensor) != NULL;
+  for (int64_t i = 0; i < d->parameter_count; i++)
+    d->items[i].used |= d->items[i].arrived || situ_grad(d->items[i].tensor);
   for (int64_t i = situ__dist_begun(d); i < d->bucket_count; i++)
     if (!situ__dist_add_leaf(pass_op, d, &d->buckets[i])) return false;
   forget_arrivals(d);
@@ -161,7 +169,8 @@ static bool begin_pass(situ_dist_ddp *d) {
 
 static situ_tensor *on_gradient(situ_tensor *grad, void *payload) {
   situ__dist_item *item = payload;
-  item->prior = situ_grad(item->tensor) != NULL;
+  item->prior_in_parts = situ_grad_is_in_parts(item->tensor);
+  item->prior = item->prior_in_parts || situ_grad(item->tensor);
   return grad;
 }
 
@@ -169,11 +178,11 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
   situ__dist_item *item = payload;
   situ_dist_ddp *d = item->ddp;
   (void)leaf;
-  if (d->no_sync) {
+  if (d->no_sync && !item->prior_in_parts) {
     d->unsynced = true;
     return SITU_OK;
   }
-  if (item->prior && !d->unsynced)
+  if (item->prior && (!d->unsynced || item->prior_in_parts))
     return situ__fail(SITU_E_STATE, pass_op,
                       "%s had a gradient already when micro-batch %" PRId64
                       " began; call situ_optim_zero_grad(optim, true) behind each step",
@@ -181,6 +190,7 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
   if (!d->queued && !begin_pass(d)) return situ_error();
   if (!d->overlaps || item->bucket < 0) return SITU_OK;
   item->arrived = situ_retain(grad);
+  SITU_IGNORE(situ_take_ready_grad());
   d->buckets[item->bucket].arrived++;
   SITU__ALONE(in, &d->comm->alone, pass_op, "this communicator");
   return in && situ__dist_advance(pass_op, d) ? SITU_OK : situ_error();
@@ -190,13 +200,13 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
 
 static void free_ddp(situ_dist_ddp *d) {
   situ_nn_remove_hook(d->module, d->pre_hook);
+  if (d->zero) situ__zero_forget_ddp(d->zero);
   if (d->items) end_step(d);
   for (situ__dist_item *item = d->items; item && item < end_of_items(d); item++) {
     if (item->tensor && !item->is_buffer) situ_remove_hooks(item->tensor, item);
     situ_drop(&item->tensor);
   }
-  for (int64_t b = 0; b < d->bucket_count; b++) situ__free(d->buckets[b].items);
-  situ__free(d->buckets);
+  situ__dist_free_buckets(d);
   situ__free(d->items);
   situ_tree_free(d->names);
   situ_tree_free(d->buffer_names);
@@ -211,6 +221,7 @@ static void add_item(situ_dist_ddp *d, const situ_tree *from, int64_t i, bool is
                                                  .name = situ_tree_key(from, i),
                                                  .is_buffer = is_buffer,
                                                  .in_bucket = summed,
+                                                 .group = -1,
                                                  .bucket = -1,
                                                  .numel = situ_numel(t),
                                                  .version = situ_version_of(t) };

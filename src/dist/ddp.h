@@ -15,7 +15,9 @@ typedef struct situ__dist_item {
   bool is_buffer;
   bool in_bucket;        /* parameters that require a gradient, and floating buffers */
   bool prior;            /* a parameter that had a gradient when this one arrived */
+  bool prior_in_parts;   /* the ranks have it in parts */
   bool used;             /* in this step: it has got a gradient, or its values have changed */
+  int group;             /* of the optimiser that keeps its gradient in parts; -1: none */
   int64_t bucket;        /* its index; -1: none */
   int64_t offset, numel; /* in its bucket */
   situ_tensor *arrived;  /* in the backward that ends this rank's part of a step: its gradient; owned */
@@ -33,13 +35,16 @@ typedef struct situ__dist_node {
 
 enum { SITU__DIST_DEPTH = 130 }; /* nodes that cover a range of 2^63 leaves: at most 2 a level */
 
-/* Tensors that are summed together: of one dtype and device, and of one kind. */
+/* Tensors that are summed together: of one dtype, device and group, and of one kind. */
 typedef struct situ__dist_bucket {
   int64_t *items; /* indices */
   int64_t count, numel;
   int64_t arrived; /* number of items that have `arrived` */
   situ_dtype dtype;
   bool of_buffers;
+  int group;
+  int64_t before;     /* elements of its group in the buckets before it */
+  situ_tensor *share; /* of a bucket in parts, at the end of a step: this rank's part of the average; owned */
   situ__dist_node nodes[SITU__DIST_DEPTH]; /* of this rank's micro-batches so far, in order */
   int node_count;
 } situ__dist_bucket;
@@ -57,6 +62,8 @@ struct situ_dist_ddp {
   int64_t item_count, parameter_count;
   situ__dist_bucket *buckets;
   int64_t bucket_count, bucket_capacity;
+  situ_dist_zero *zero;        /* keeps gradients in parts; NULL: none does */
+  int parted_groups;           /* the first so many groups of it */
   int64_t total, first, count; /* micro-batches of a step, and those of this rank */
   int64_t position;            /* how many of these have ended */
   int64_t step;
@@ -81,10 +88,19 @@ bool situ__dist_are_siblings(int64_t total, int64_t lo, int64_t mid, int64_t hi)
 
 /* ---- buckets (bucket.c) ---- */
 
-/* Assigns the items to buckets. Returns false after recording an error. */
+/* Assigns the items to buckets. On error nothing has changed. Returns false after recording an error. */
 bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d);
+void situ__dist_free_buckets(situ_dist_ddp *d);
+/* Whether each rank keeps its share of the averages alone. */
+static inline bool situ__dist_in_parts(const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  return b->group >= 0 && b->group < d->parted_groups;
+}
+/* The first element of a rank's share of a bucket; that of rank `size` is the number of elements. */
+int64_t situ__dist_share_begin(const situ_dist_ddp *d, const situ__dist_bucket *b, int rank);
 /* Adds this micro-batch to the bucket's nodes. Returns false after recording an error. */
 bool situ__dist_add_leaf(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b);
+/* The last two nodes become one. Returns false after recording an error. */
+bool situ__dist_join_last(situ__dist_bucket *b);
 void situ__dist_drop_nodes(situ__dist_bucket *b);
 
 /* ---- the exchange of a step's buckets (reduce.c) ---- */
@@ -96,8 +112,10 @@ bool situ__dist_advance(const char *op, situ_dist_ddp *d);
 int64_t situ__dist_begun(const situ_dist_ddp *d);
 /* Waits until all ranks have the averages. Returns false after recording an error. */
 bool situ__dist_reduce(const char *op, situ_dist_ddp *d);
-/* Afterwards: the average over all micro-batches of an item that has a bucket, in memory of its own. */
+/* Afterwards: the average over all micro-batches of an item that has a bucket, in memory of its own; not in parts. */
 situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item);
+/* Afterwards: this rank's shares of the buckets in parts. Returns false after recording an error. */
+bool situ__dist_take_shares(situ_dist_ddp *d);
 /* Ends it: all its calls have ended, or the communicator has failed. */
 void situ__dist_end_exchange(situ_dist_ddp *d);
 /* This rank cannot go on: calls on their way end, and the others hear why. */
@@ -105,6 +123,17 @@ void situ__dist_give_up(const situ_dist_ddp *d);
 /* Exchanges which items were used; `used` becomes true where it is on any rank. When it returns true, all ranks have
    come this far. */
 bool situ__dist_agree(const char *op, situ_dist_ddp *d);
+
+/* ---- gradients in parts (zero_parts.c) ---- */
+
+/* Gives this rank's optimiser its parts of the averages. Returns false after recording an error. */
+bool situ__zero_prepare_gradients(const situ_dist_zero *z);
+/* All ranks have the averages: parameters that no rank has used have no gradient. Returns false after recording an
+   error. */
+bool situ__zero_commit_gradients(const situ_dist_zero *z);
+void situ__zero_drop_gradients(const situ_dist_zero *z);
+/* ddp is about to be freed. */
+void situ__zero_forget_ddp(situ_dist_zero *z);
 
 /* ---- the start (start.c) ---- */
 

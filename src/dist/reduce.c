@@ -1,12 +1,13 @@
 /* The exchange of a step: the nodes of all ranks are added in the order of the tree. Each rank gets one part of every
    bucket from all others (all_to_all), adds it up, and gives the sum to all (all_gather): the bytes of a ring
-   all-reduce.
+   all-reduce. Of buckets in parts it keeps the sum.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
 #include "dist/ddp.h"
+#include "situ/sys/tensor.h"
 
 /* One bucket on its way. */
 typedef struct journey {
@@ -83,16 +84,18 @@ void situ__dist_give_up(const situ_dist_ddp *d) {
 
 /* ---- parts ---- */
 
-static int64_t part_length(const situ__dist_bucket *b, const plan *p) { return situ__ceil_div(b->numel, p->size); }
+static int64_t part_length(const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  return situ__ceil_div(b->numel, d->comm->size);
+}
 
-/* Each rank's part of each node, in its place; parts at the end may be short, or empty. */
-static bool fill_parts(const situ__dist_bucket *b, const plan *p, situ_comm_request *r) {
-  const int64_t part = part_length(b, p);
+/* Each rank's part of each node, in its place; parts may be short, or empty. most: the number of nodes of a rank. */
+static bool fill_parts(const situ_dist_ddp *d, const situ__dist_bucket *b, int most, situ_comm_request *r) {
+  const int64_t part = part_length(d, b);
   const size_t size = situ_dtype_size(b->dtype);
   char *out = situ__comm_outgoing(r);
-  for (int rank = 0; rank < p->size; rank++) {
-    const int64_t from = situ__min_i64(rank * part, b->numel), to = situ__min_i64(from + part, b->numel);
-    for (int k = 0; k < p->most; k++, out += (size_t)part * size) {
+  for (int rank = 0; rank < d->comm->size; rank++) {
+    const int64_t from = situ__dist_share_begin(d, b, rank), to = situ__dist_share_begin(d, b, rank + 1);
+    for (int k = 0; k < most; k++, out += (size_t)part * size) {
       const size_t bytes = k < b->node_count ? (size_t)(to - from) * size : 0;
       if (bytes && situ_copy_to_host(situ_narrow(b->nodes[k].sum, 0, from, to - from), out, bytes) != SITU_OK)
         return false;
@@ -106,11 +109,17 @@ static bool is_fast(const situ_dist_ddp *d, const situ__dist_bucket *b) {
   return d->options.fast && !b->of_buffers && (b->dtype == SITU_F32 || b->dtype == SITU_F64);
 }
 
-/* .fast: the sum of this rank's nodes. */
-static bool fill_sum(const situ__dist_bucket *b, situ_comm_request *r) {
-  situ_tensor *sum = b->nodes[0].sum;
-  for (int k = 1; k < b->node_count; k++) sum = situ_add(sum, b->nodes[k].sum);
-  return sum && situ_copy_to_host(sum, situ__comm_outgoing(r), r->sent) == SITU_OK;
+/* .fast: all nodes of this rank become one. */
+static bool join_nodes(situ__dist_bucket *b) {
+  while (b->node_count > 1)
+    if (!situ__dist_join_last(b)) return false;
+  return true;
+}
+
+/* What this rank sends of a bucket. */
+static situ_comm_op op_of(const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  if (!is_fast(d, b)) return SITU_COMM_ALL_TO_ALL;
+  return situ__dist_in_parts(d, b) ? SITU_COMM_REDUCE_SCATTER : SITU_COMM_ALL_REDUCE;
 }
 
 static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b, const plan *p, journey *j) {
@@ -118,13 +127,14 @@ static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket
   if (b->count == 1) (void)snprintf(j->name, sizeof j->name, "%.60s", first->name);
   else (void)snprintf(j->name, sizeof j->name, "%.30s and %lld more", first->name, (long long)b->count - 1);
   const bool fast = is_fast(d, b);
-  situ_comm_call call = { .op = fast ? SITU_COMM_ALL_REDUCE : SITU_COMM_ALL_TO_ALL,
-                          .dtype = b->dtype,
-                          .name = j->name,
-                          .step = d->step,
-                          .count = fast ? b->numel : p->most * part_length(b, p) };
-  j->parts = situ__comm_open(op, d->comm, &call);
-  if (!j->parts || !(fast ? fill_sum(b, j->parts) : fill_parts(b, p, j->parts))) return false;
+  const int most = fast ? 1 : p->most;
+  situ_comm_call call = { .op = op_of(d, b), .dtype = b->dtype, .name = j->name, .step = d->step };
+  call.count = call.op == SITU_COMM_ALL_REDUCE ? b->numel : most * part_length(d, b);
+  if ((fast && !join_nodes(b)) || !(j->parts = situ__comm_open(op, d->comm, &call))) return false;
+  if (call.op == SITU_COMM_ALL_REDUCE
+          ? situ_copy_to_host(b->nodes[0].sum, situ__comm_outgoing(j->parts), j->parts->sent) != SITU_OK
+          : !fill_parts(d, b, most, j->parts))
+    return false;
   situ__comm_post(d->comm, j->parts);
   situ__dist_drop_nodes(b);
   return true;
@@ -154,25 +164,60 @@ static situ_tensor *sum_node(arrived *a, int64_t lo, int64_t hi) {
   return situ_add(left, sum_node(a, mid, hi));
 }
 
+/* This rank's part of the average, of part_length elements. */
+static situ_tensor *average_part(const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, const journey *j) {
+  arrived a = { .p = p, .values = situ__comm_arrived(j->parts), .part = part_length(d, b), .dtype = b->dtype };
+  situ_tensor *sum = is_fast(d, b) ? situ_view_host(a.values, j->parts->received, SITU_SHAPE(a.part),
+                                                    &(situ_options){ .dtype = b->dtype })
+                                   : sum_node(&a, 0, d->total);
+  return situ_div_scalar(sum, (double)d->total);
+}
+
+/* Keeps this rank's part of the average. */
+static bool keep_share(const situ_dist_ddp *d, situ__dist_bucket *b, situ_tensor *average) {
+  const int rank = d->comm->rank;
+  const int64_t from = situ__dist_share_begin(d, b, rank), to = situ__dist_share_begin(d, b, rank + 1);
+  situ_tensor *share = situ_to(situ_narrow(average, 0, 0, to - from), situ_device_of(d->items[b->items[0]].tensor));
+  if (share) situ_set_role(share, SITU_ROLE_GRADIENT);
+  return situ_set(&b->share, share);
+}
+
 /* Begins to give this rank's part of the average to all. */
-static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, journey *j) {
-  arrived a = { .p = p, .values = situ__comm_arrived(j->parts), .part = part_length(b, p), .dtype = b->dtype };
+static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b, situ_tensor *average,
+                     journey *j) {
+  const situ_comm_call call = {
+    .op = SITU_COMM_ALL_GATHER, .dtype = b->dtype, .count = part_length(d, b), .name = j->name, .step = d->step
+  };
+  j->whole = situ__comm_open(op, d->comm, &call);
+  if (!j->whole || situ_copy_to_host(average, situ__comm_outgoing(j->whole), j->whole->sent) != SITU_OK) return false;
+  situ__comm_post(d->comm, j->whole);
+  return true;
+}
+
+/* The parts of a bucket have arrived: adds them up. The engine's own sums are whole already. */
+static bool use_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b, const plan *p, journey *j) {
+  const bool keeps = situ__dist_in_parts(d, b);
+  if (is_fast(d, b) && !keeps) return true;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *mean = situ_div_scalar(sum_node(&a, 0, d->total), (double)d->total);
-  j->whole =
-      mean ? situ__comm_open(
-                 op, d->comm,
-                 &(situ_comm_call){
-                     .op = SITU_COMM_ALL_GATHER, .dtype = b->dtype, .count = a.part, .name = j->name, .step = d->step })
-           : NULL;
-  const bool good = j->whole && situ_copy_to_host(mean, situ__comm_outgoing(j->whole), j->whole->sent) == SITU_OK;
+  situ_tensor *average = average_part(d, b, p, j);
+  const bool good = average && (keeps ? keep_share(d, b, average) : send_sum(op, d, b, average, j));
   SITU_IGNORE(situ_scope_end(&s));
   if (!good) return false;
-  situ__comm_post(d->comm, j->whole);
   situ__comm_close(j->parts);
   j->parts = NULL;
   return true;
+}
+
+bool situ__dist_take_shares(situ_dist_ddp *d) {
+  bool good = true;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  for (int64_t i = 0; good && !d->exchange && i < d->bucket_count; i++) {
+    situ__dist_bucket *b = &d->buckets[i];
+    good = !situ__dist_in_parts(d, b) || keep_share(d, b, situ_div_scalar(b->nodes[0].sum, (double)d->total));
+  }
+  return situ_scope_end(&s) == SITU_OK && good;
 }
 
 situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item) {
@@ -194,6 +239,16 @@ situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item
    many buckets are sent ahead of the first one's sum. */
 enum { AHEAD = 2 };
 
+/* Moves the gradients of a full bucket into it. */
+static bool add_arrivals(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b) {
+  if (!situ__dist_add_leaf(op, d, b)) return false;
+  for (int64_t i = 0; i < b->count; i++) {
+    d->items[b->items[i]].used = true;
+    situ_drop(&d->items[b->items[i]].arrived);
+  }
+  return true;
+}
+
 /* Begins calls in this order, until one would have to wait: for its bucket to fill, or for a bucket's parts. */
 static bool begin_calls(const char *op, situ_dist_ddp *d, bool wait) {
   situ__dist_exchange *x = d->exchange;
@@ -203,11 +258,11 @@ static bool begin_calls(const char *op, situ_dist_ddp *d, bool wait) {
     journey *j = &x->journeys[b - d->buckets];
     if (sends_parts) {
       if (!wait && b->arrived < b->count) break;
-      if ((!wait && !situ__dist_add_leaf(op, d, b)) || !send_parts(op, d, b, &x->plan, j)) return false;
+      if ((!wait && !add_arrivals(op, d, b)) || !send_parts(op, d, b, &x->plan, j)) return false;
       x->parts++;
     } else {
       if (!wait && j->parts->stage < SITU__COMM_DONE) break;
-      if (!situ__comm_finish(op, j->parts) || (!is_fast(d, b) && !send_sum(op, d, b, &x->plan, j))) return false;
+      if (!situ__comm_finish(op, j->parts) || !use_parts(op, d, b, &x->plan, j)) return false;
       x->wholes++;
     }
   }

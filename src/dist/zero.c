@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "situ/sys/grad.h"
+#include "situ/sys/grad_scaler.h"
 
 static const char new_op[] = "dist_zero_new";
 static const char add_op[] = "dist_zero_add_param_group";
@@ -17,9 +19,12 @@ situ_tensor *situ__zero_elements(situ_tensor *t, int64_t from, int64_t count) {
 
 /* ---- dividing ---- */
 
-static int64_t all_elements(const situ_tree *parameters) {
+static int64_t all_elements(const situ_dist_zero *z, const situ_tree *group) {
   int64_t total = 0;
-  for (int64_t i = 0; i < situ_tree_count(parameters); i++) total += situ_numel(situ_tree_tensor_at(parameters, i));
+  for (int64_t i = 0; i < situ_tree_count(group); i++) {
+    const situ_tensor *t = situ_tree_tensor_at(group, i);
+    if (situ__zero_is_divided(z, t)) total += situ_numel(t);
+  }
   return total;
 }
 
@@ -39,41 +44,47 @@ static bool can_divide(const char *op, const situ_dist_zero *z, const situ_tree 
                situ_tree_key(group, i));
     return false;
   }
-  const int64_t total = all_elements(group);
+  const int64_t total = all_elements(z, group);
   if (total >= z->comm->size) return true;
   situ__fail(SITU_E_ARG, op, "the parameters have %" PRId64 " elements, and each of %d ranks needs one", total,
              z->comm->size);
   return false;
 }
 
-static bool add_part(situ_dist_zero *z, situ__zero_part part) {
+bool situ__zero_add_part(situ_dist_zero *z, situ__zero_part part) {
+  if (z->part_count == z->part_capacity) {
+    const int64_t capacity = z->part_capacity ? 2 * z->part_capacity : 16;
+    situ__zero_part *larger = situ__realloc(z->parts, (size_t)capacity * sizeof *larger);
+    if (!larger) return situ__no_memory(new_op, (size_t)capacity * sizeof *larger), false;
+    z->parts = larger;
+    z->part_capacity = capacity;
+  }
   part.values = situ__zero_elements(situ_tree_tensor_at(z->parameters, part.parameter), part.from, part.count);
   if (!situ_retain(part.values)) return false;
   z->parts[z->part_count++] = part;
   return true;
 }
 
-static int64_t count_parts(const situ_dist_zero *z, int rank) {
+int64_t situ__zero_count_parts(const situ_dist_zero *z, int rank) {
   int64_t count = 0;
   for (int64_t k = 0; k < z->part_count; k++) count += z->parts[k].rank == rank;
   return count;
 }
 
 /* Every parameter from `first` on has a part for each rank that owns some of it. */
-static bool divide(const char *op, situ_dist_zero *z, int64_t first, int64_t total) {
+static bool divide(situ_dist_zero *z, int64_t first, int64_t total) {
   const int64_t count = situ_tree_count(z->parameters);
-  const size_t most = (size_t)(z->part_count + count - first + z->comm->size) * sizeof *z->parts;
-  situ__zero_part *larger = situ__realloc(z->parts, most);
-  if (!larger) return situ__no_memory(op, most), false;
-  z->parts = larger;
-  int64_t at = 0, own = count_parts(z, 0);
+  int64_t at = 0, own = situ__zero_count_parts(z, 0);
   int rank = 0;
   for (int64_t i = first; i < count; i++) {
     const int64_t end = at + situ_numel(situ_tree_tensor_at(z->parameters, i)), begin = at;
     while (at < end) {
       const int64_t limit = situ__dist_first(total, rank + 1, z->comm->size), to = limit < end ? limit : end;
-      if (!add_part(z, (situ__zero_part){ i, at - begin, to - at, z->group_count, rank, own++, NULL })) return false;
-      if ((at = to) == limit) own = count_parts(z, ++rank);
+      const situ__zero_part part = {
+        .parameter = i, .from = at - begin, .count = to - at, .group = z->group_count, .rank = rank, .own = own++
+      };
+      if (!situ__zero_add_part(z, part)) return false;
+      if ((at = to) == limit) own = situ__zero_count_parts(z, ++rank);
     }
   }
   return true;
@@ -97,7 +108,7 @@ static situ_tree *own_parts(const situ_dist_zero *z, int64_t first) {
 
 /* Compares numbers with rank 0's: parts of other sizes could not be exchanged. */
 static bool same_parameters(const char *op, const situ_dist_zero *z, const situ_tree *group) {
-  const int64_t mine[2] = { situ_tree_count(group), all_elements(group) };
+  const int64_t mine[2] = { situ_tree_count(group), all_elements(z, group) };
   int64_t theirs[2] = { mine[0], mine[1] };
   const situ_comm_call call = {
     .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 2, .send = mine, .receive = theirs, .name = "parameters"
@@ -149,12 +160,15 @@ static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group,
   if (all && !ends) situ__no_memory(op, bytes);
   if (ends) z->group_ends = ends;
   z->parameters = all;
-  if (ends && divide(op, z, first, all_elements(group)) && make_group(z, part, make, options)) {
+  const bool divided =
+      ends && (z->parts_gradients ? situ__zero_divide_buckets(op, z, first) : divide(z, first, all_elements(z, group)));
+  if (divided && make_group(z, part, make, options)) {
     z->group_ends[z->group_count++] = situ_tree_count(all);
     situ_tree_free(before);
     return true;
   }
   while (z->part_count > part) situ_release(z->parts[--z->part_count].values);
+  if (z->parts_gradients) situ__zero_undo_divide(z);
   situ_tree_free(all);
   z->parameters = before;
   /* What the arguments cause, all ranks find; memory may end on one. */
@@ -166,12 +180,13 @@ static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *gr
                           const situ_optim_options *options) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const bool good =
-      can_divide(op, z, group, make) && same_parameters(op, z, group) && add_group(op, z, group, make, options);
+  const bool good = situ__zero_knows(op, z, group) && can_divide(op, z, group, make) && same_parameters(op, z, group) &&
+                    add_group(op, z, group, make, options);
   return situ_scope_end(&s) == SITU_OK && good;
 }
 
 static void free_zero(situ_dist_zero *z) {
+  if (z->ddp) situ__zero_leave_ddp(z);
   situ_optim_free(z->optim);
   for (int64_t k = 0; k < z->part_count; k++) situ_release(z->parts[k].values);
   situ__free(z->parts);
@@ -180,22 +195,42 @@ static void free_zero(situ_dist_zero *z) {
   situ__handle_free(z, sizeof *z, NULL);
 }
 
-situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
-                                   const situ_optim_options *options) {
-  SITU__MADE_OF_OPS(new_op);
-  situ_tree *flat = situ__comm_given(new_op, comm) ? situ_tree_flatten(parameters) : NULL;
+/* `with` has the communicator (NULL: an error has been recorded), and ddp in stage 2. */
+static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dist_zero with, situ_dist_make_optim make,
+                                 const situ_optim_options *options) {
+  situ_tree *flat = with.comm ? situ_tree_flatten(parameters) : NULL;
   situ_tree_free(parameters);
   if (!flat) return NULL;
   situ_dist_zero *z = make ? situ__handle_new(SITU__A_ZERO, sizeof *z) : NULL;
-  if (!make) situ__null(new_op, "make");
-  else if (!z) situ__no_memory(new_op, sizeof *z);
-  if (z) z->comm = comm;
-  if (z && !agree_and_add(new_op, z, flat, make, options)) {
+  if (!make) situ__null(op, "make");
+  else if (!z) situ__no_memory(op, sizeof *z);
+  if (z) {
+    z->comm = with.comm;
+    z->ddp = with.ddp;
+    z->parts_gradients = with.ddp != NULL;
+  }
+  if (z && !agree_and_add(op, z, flat, make, options)) {
     free_zero(z);
     z = NULL;
   }
   situ_tree_free(flat);
   return z;
+}
+
+situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
+                                   const situ_optim_options *options) {
+  SITU__MADE_OF_OPS(new_op);
+  const situ_dist_zero with = { .comm = situ__comm_given(new_op, comm) ? comm : NULL };
+  return make_zero(new_op, parameters, with, make, options);
+}
+
+situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
+                                    const situ_optim_options *options) {
+  static const char op[] = "dist_zero2_new";
+  SITU__MADE_OF_OPS(op);
+  const bool given = situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp);
+  const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
+  return make_zero(op, parameters, with, make, options);
 }
 
 situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
@@ -210,48 +245,68 @@ situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *para
 
 /* ---- a step ---- */
 
-/* Gives this rank's parts the gradients of their elements; with `on` false takes them away. */
-static bool set_gradients(const situ_dist_zero *z, bool on) {
+bool situ__zero_has_gradient(const situ_dist_zero *z, int64_t parameter) {
+  situ_tensor *whole = situ_tree_tensor_at(z->parameters, parameter);
+  return situ_grad(whole) || situ_grad_is_in_parts(whole);
+}
+
+/* Gives this rank's parts the gradients of their elements; with `on` false takes them away. Of stage 2 they have them,
+   unless the program has set whole ones. */
+bool situ__zero_set_gradients(const situ_dist_zero *z, bool on) {
   for (int64_t k = 0; k < z->part_count; k++) {
     const situ__zero_part *p = &z->parts[k];
     situ_tensor *whole = situ_tree_tensor_at(z->parameters, p->parameter), *grad = on ? situ_grad(whole) : NULL;
-    if (p->rank != z->comm->rank) continue;
+    if (p->rank != z->comm->rank || (z->parts_gradients && situ_grad_is_in_parts(whole))) continue;
     if (grad && !(grad = situ__zero_elements(grad, p->from, p->count))) return false;
     if (situ_set_grad(p->values, grad) != SITU_OK) return false;
   }
   return true;
 }
 
-static bool step_own(const situ_dist_zero *z) {
+static bool step_own(const situ_dist_zero *z, double grad_scale) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const bool good = set_gradients(z, true) && situ_optim_step(z->optim) == SITU_OK;
-  const bool dropped = set_gradients(z, false);
+  const bool good = situ__zero_set_gradients(z, true) && situ_optim_step_scaled(z->optim, grad_scale) == SITU_OK;
+  const bool dropped = situ__zero_set_gradients(z, false);
   return situ_scope_end(&s) == SITU_OK && good && dropped;
 }
 
 static situ_status exchange(const situ_dist_zero *z) {
   for (int64_t k = 0; k < z->part_count; k++) {
     const situ__zero_part *p = &z->parts[k];
-    if (situ_grad(situ_tree_tensor_at(z->parameters, p->parameter)))
+    if (situ__zero_has_gradient(z, p->parameter))
       SITU_TRY(situ_comm_broadcast(z->comm, p->values, p->rank, situ_tree_key(z->parameters, p->parameter)));
   }
   return situ_comm_barrier(z->comm, "the end of a step");
 }
 
-situ_status situ_dist_zero_step(situ_dist_zero *zero) {
-  if (!situ__zero_given(step_op, zero)) return situ_error();
-  if (!step_own(zero)) {
-    situ_comm_abort(zero->comm, situ_error_message());
+/* Another optimiser has the parts of these gradients. */
+static bool can_step(const situ_dist_zero *z) {
+  for (int64_t i = 0; !z->parts_gradients && i < situ_tree_count(z->parameters); i++)
+    if (situ_grad_is_in_parts(situ_tree_tensor_at(z->parameters, i)))
+      return situ__fail(SITU_E_STATE, step_op, "another optimiser keeps the gradient of %.90s in parts: step that one",
+                        situ_tree_key(z->parameters, i)) == SITU_OK;
+  return true;
+}
+
+situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale) {
+  if (!can_step(z)) return situ_error();
+  if (!step_own(z, grad_scale)) {
+    situ_comm_abort(z->comm, situ_error_message());
     return situ_error();
   }
-  return exchange(zero);
+  return exchange(z);
+}
+
+situ_status situ_dist_zero_step(situ_dist_zero *zero) {
+  return situ__zero_given(step_op, zero) ? situ__zero_step(zero, 1) : situ_error();
 }
 
 situ_status situ_dist_zero_zero_grad(situ_dist_zero *zero) {
   if (!situ__zero_given("dist_zero_zero_grad", zero)) return situ_error();
   for (int64_t i = 0; i < situ_tree_count(zero->parameters); i++)
     SITU_TRY(situ_set_grad(situ_tree_tensor_at(zero->parameters, i), NULL));
+  situ__zero_drop_gradients(zero);
   return SITU_OK;
 }
 

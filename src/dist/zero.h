@@ -3,25 +3,26 @@
 #ifndef SITU_DIST_ZERO_H
 #define SITU_DIST_ZERO_H
 
-#include "dist/comm.h"
-#include "situ/dist.h"
-#include "situ/ops.h"
+#include "dist/ddp.h"
 
 /* Elements [from, from + count) of a parameter, which one rank owns. */
 typedef struct situ__zero_part {
   int64_t parameter, from, count;
   int group, rank;
   int64_t own;         /* its number among the parts of its rank, which is that in its optimiser */
+  int64_t item;        /* stage 2: the parameter's index among the items of ddp */
   situ_tensor *values; /* a view of the parameter's memory; owned */
 } situ__zero_part;
 
 struct situ_dist_zero {
   uint32_t head;
   situ_comm *comm;
+  bool parts_gradients;   /* stage 2 */
+  situ_dist_ddp *ddp;     /* stage 2: what averages the gradients; NULL: it has been freed */
   situ_tree *parameters;  /* a flat dict */
   situ_optim *optim;      /* over this rank's parts */
   situ__zero_part *parts; /* in the order of parameters */
-  int64_t part_count;
+  int64_t part_count, part_capacity;
   int64_t *group_ends; /* of each parameter group, the number of the parameter behind its last one */
   int group_count;
 };
@@ -31,6 +32,36 @@ static inline bool situ__zero_given(const char *op, const situ_dist_zero *z) {
 }
 /* Elements [from, from + count) of t, in its memory if it is contiguous. NULL after recording an error. */
 situ_tensor *situ__zero_elements(situ_tensor *t, int64_t from, int64_t count);
+
+/* Adds a part. Returns false after recording an error. */
+bool situ__zero_add_part(situ_dist_zero *z, situ__zero_part part);
+int64_t situ__zero_count_parts(const situ_dist_zero *z, int rank);
+/* Whether a parameter has a gradient, whole or in parts: the same on all ranks. */
+bool situ__zero_has_gradient(const situ_dist_zero *z, int64_t parameter);
+
+bool situ__zero_set_gradients(const situ_dist_zero *z, bool on);
+/* All gradients that this rank has, whole and in parts: at most situ__zero_gradients; NULL where there is none. */
+situ_tensor *situ__zero_gradient_at(const void *zero, int64_t i);
+static inline int64_t situ__zero_gradients(const situ_dist_zero *z) {
+  return situ_tree_count(z->parameters) + z->part_count;
+}
+/* situ_dist_zero_step with gradients that are multiplied by grad_scale first. */
+situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale);
+
+/* ---- gradients in parts: stage 2 (zero_parts.c) ---- */
+
+/* Divides the parameters from number `first` on, a new group, as ddp divides their gradients. On error, which it
+   records before it returns false, call situ__zero_undo_divide. */
+/* Whether ddp can keep gradients in parts for an optimiser that is about to be made. Returns false after recording. */
+bool situ__zero_can_join(const char *op, const situ_dist_ddp *d);
+/* The optimiser is about to be freed: gradients are whole again. */
+void situ__zero_leave_ddp(situ_dist_zero *z);
+/* Whether ddp can give parts of the gradients of a new group, in stage 2. Returns false after recording an error. */
+bool situ__zero_knows(const char *op, const situ_dist_zero *z, const situ_tree *group);
+/* Whether ranks own parts of it: in stage 2 not of one that does not require a gradient. */
+bool situ__zero_is_divided(const situ_dist_zero *z, const situ_tensor *parameter);
+bool situ__zero_divide_buckets(const char *op, situ_dist_zero *z, int64_t first);
+void situ__zero_undo_divide(const situ_dist_zero *z);
 
 /* ---- state (zero_state.c) ---- */
 

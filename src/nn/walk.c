@@ -223,7 +223,7 @@ situ_nn_module *situ_nn_requires_grad_(situ_nn_module *m, bool wanted) {
 
 static situ_status drop_grad(const situ_nn_visit *at, void *payload) {
   (void)payload;
-  return situ_grad(at->tensor) ? situ_set_grad(at->tensor, NULL) : SITU_OK;
+  return situ_set_grad(at->tensor, NULL);
 }
 
 void situ_nn_zero_grad(situ_nn_module *m) {

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "optim/optim.h"
 #include "situ/ops.h"
+#include "situ/sys/grad_scaler.h"
 
 /* The arguments of a call, and the function that clips. */
 typedef struct request {
@@ -30,19 +31,35 @@ static situ_tensor *total_norm(const char *op, situ_tensor **grad, int count, do
   return total;
 }
 
+static situ_status scale_to_norm(situ_tensor *const *grad, int64_t count, situ_tensor *norm, double max_norm) {
+  /* torch computes number / tensor as reciprocal times number. */
+  situ_tensor *scale = situ_mul_scalar(situ_reciprocal(situ_add_scalar(norm, 1e-6)), max_norm);
+  scale = situ_clamp(scale, -INFINITY, 1);
+  if (!scale) return situ_error();
+  for (int64_t i = 0; i < count; i++)
+    if (!situ_mul_(grad[i], situ_to(scale, situ_device_of(grad[i])))) return situ_error();
+  return SITU_OK;
+}
+
 static situ_status scale_all(situ_tensor **grad, int count, const request *how) {
   if (how->total) *how->total = 0;
   if (!(how->bound >= 0) || isnan(how->p))
     return situ__fail(SITU_E_ARG, how->op, "max_norm %g, p %g", how->bound, how->p);
   if (count == 0) return SITU_OK;
   situ_tensor *norm = total_norm(how->op, grad, count, how->p);
-  /* torch computes number / tensor as reciprocal times number. */
-  situ_tensor *scale = situ_mul_scalar(situ_reciprocal(situ_add_scalar(norm, 1e-6)), how->bound);
-  scale = situ_clamp(scale, -INFINITY, 1);
-  if (!scale || (how->total && situ_item(norm, how->total) != SITU_OK)) return situ_error();
-  for (int i = 0; i < count; i++)
-    if (!situ_mul_(grad[i], situ_to(scale, situ_device_of(grad[i])))) return situ_error();
-  return SITU_OK;
+  if (how->total && situ_item(norm, how->total) != SITU_OK) return situ_error();
+  return scale_to_norm(grad, count, norm, how->bound);
+}
+
+situ_status situ_clip_by_norm_(situ_tensor *const *grad, int64_t count, situ_tensor *norm, double max_norm) {
+  static const char op[] = "clip_by_norm_";
+  SITU__MADE_OF_OPS(op);
+  if (!situ__valid(op, "norm", norm, SITU__A_TENSOR) || (count && !situ__given(op, "grad", grad))) return situ_error();
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  const situ_status status = scale_to_norm(grad, count, norm, max_norm);
+  const situ_status ended = situ_scope_end(&scope);
+  return status == SITU_OK ? ended : status;
 }
 
 static situ_status clamp_all(situ_tensor **grad, int count, const request *how) {
@@ -59,13 +76,14 @@ static situ_status clip_all(const void *from, int64_t n, param_at at, const requ
   situ_tensor **grad = situ__alloc((size_t)(n ? n : 1) * sizeof *grad);
   if (!grad) return situ__no_memory(how->op, (size_t)n * sizeof *grad);
   int count = 0;
-  for (int64_t i = 0; i < n; i++) {
-    situ_tensor *g = situ_grad(at(from, i));
-    if (g) grad[count++] = g;
+  bool whole = true;
+  for (int64_t i = 0; whole && i < n; i++) {
+    whole = situ__optim_gradient(how->op, at(from, i), NULL, &grad[count]);
+    if (whole && grad[count]) count++;
   }
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_status status = how->clip(grad, count, how);
+  situ_status status = whole ? how->clip(grad, count, how) : situ_error();
   SITU_IGNORE(situ_scope_end(&scope));
   situ__free(grad);
   return status;

@@ -11,6 +11,7 @@
 #include "optim/record.h"
 #include "situ/amp.h"
 #include "situ/ops.h"
+#include "situ/sys/grad_scaler.h"
 
 /* Progress of an optimiser since the last update. */
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
@@ -138,21 +139,25 @@ static bool look(situ_tensor **grad, int count, bool *finite) {
   return true;
 }
 
-static int gather(const situ_optim *o, situ_tensor **grad) {
+static int gather(const situ_grad_scaler_source *source, situ_tensor **grad) {
   int count = 0;
-  for (int64_t i = 0; i < o->count; i++) {
-    situ_tensor *g = situ_grad(o->items[i].param);
+  for (int64_t i = 0; i < source->count; i++) {
+    situ_tensor *g = source->gradient(source->payload, i);
     if (g && situ_numel(g)) grad[count++] = g;
   }
   return count;
 }
 
-static bool check(const char *op, const situ_optim *o, bool unscale, double factor, bool *finite) {
-  situ_tensor **grad = situ__alloc(2 * (size_t)o->count * sizeof *grad), **list = grad + o->count;
-  if (!grad) return situ__no_memory(op, 2 * (size_t)o->count * sizeof *grad), false;
-  const int count = gather(o, grad);
-  bool good = true;
-  if (!count)
+/* factor: what gradients are multiplied by; 0: they stay as they are. */
+static bool check(const char *op, const situ_grad_scaler_source *source, double factor, bool *finite) {
+  const size_t bytes = 2 * (size_t)(source->count + 1) * sizeof(situ_tensor *);
+  situ_tensor **grad = situ__alloc(bytes), **list = grad + source->count;
+  const uint64_t errors = situ__error_count();
+  if (!grad) situ__no_memory(op, bytes);
+  const int count = grad ? gather(source, grad) : 0;
+  const bool unscale = factor != 0;
+  bool good = situ__error_count() == errors;
+  if (good && !count && !source->agree)
     good = situ__fail(SITU_E_STATE, op, "no parameter of the optimiser has a gradient; call backward first") == SITU_OK;
   for (int i = 0; good && i < count; i++) {
     if (unscale && situ_dtype_of(grad[i]) == SITU_F16)
@@ -162,24 +167,54 @@ static bool check(const char *op, const situ_optim *o, bool unscale, double fact
     list[i] = grad[i];
   }
   good = good && look(list, count, finite);
+  if (source->agree) good = source->agree(source->payload, good, finite) == SITU_OK && good;
   for (int i = 0; good && unscale && i < count; i++) good = situ_mul_scalar_(grad[i], factor) != NULL;
   situ__free(grad);
   return good;
 }
 
-static bool check_in_scope(const char *op, const situ_optim *o, bool unscale, double factor, bool *finite) {
+static bool check_in_scope(const char *op, const situ_grad_scaler_source *source, double factor, bool *finite) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  bool good = check(op, o, unscale, factor, finite);
+  bool good = check(op, source, factor, finite);
   SITU_IGNORE(situ_scope_end(&scope));
   return good;
 }
 
 /* ---- the three calls of a training step ---- */
 
+static situ_tensor *gradient_of(const void *payload, int64_t i) {
+  const situ_optim *o = payload;
+  situ_tensor *grad = NULL;
+  SITU_IGNORE(!situ__optim_gradient("grad_scaler", o->items[i].param, o->names[i], &grad));
+  return grad;
+}
+static situ_status step_of(const void *payload, double grad_scale) {
+  return situ_optim_step_scaled((situ_optim *)(uintptr_t)payload, grad_scale);
+}
+static situ_grad_scaler_source source_of(situ_optim *o) {
+  return (
+      situ_grad_scaler_source){ .optim = o, .payload = o, .count = o->count, .gradient = gradient_of, .step = step_of };
+}
+
+static bool is_source(const char *op, const situ_grad_scaler_source *source) {
+  if (!situ__given(op, "source", source) || !situ__optim_given(op, source->optim)) return false;
+  if (source->gradient && source->step && source->count >= 0 && source->count <= INT32_MAX) return true;
+  situ__fail(SITU_E_ARG, op, "the source lacks gradient or step, or its count, %" PRId64 ", is out of range",
+             source->count);
+  return false;
+}
+
 situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o) {
+  if (!situ__optim_given("grad_scaler_unscale_", o)) return situ_error();
+  const situ_grad_scaler_source source = source_of(o);
+  return situ_grad_scaler_unscale_source(s, &source);
+}
+
+situ_status situ_grad_scaler_unscale_source(situ_grad_scaler *s, const situ_grad_scaler_source *source) {
   const char *op = "grad_scaler_unscale_";
-  if (!is_scaler(op, s) || !situ__optim_given(op, o)) return situ_error();
+  if (!is_scaler(op, s) || !is_source(op, source)) return situ_error();
+  situ_optim *o = source->optim;
   SITU__ALONE(in, &s->alone, op, itself);
   SITU__CLAIM(claim);
   if (!in || !situ__optim_claim(op, o, &claim)) return situ_error();
@@ -189,22 +224,30 @@ situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o) {
   if (k->stage != READY)
     return situ__fail(SITU_E_STATE, op, "the gradients of this optimiser were divided already since the last update%s",
                       k->stage == STEPPED ? ", and it has stepped" : "");
-  if (!check_in_scope(op, o, true, 1 / s->scale, &k->finite)) return situ_error();
+  if (!check_in_scope(op, source, 1 / s->scale, &k->finite)) return situ_error();
   k->stage = UNSCALED;
   return SITU_OK;
 }
 
 situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *stepped) {
+  if (stepped) *stepped = false;
+  if (!situ__optim_given("grad_scaler_step", o)) return situ_error();
+  const situ_grad_scaler_source source = source_of(o);
+  return situ_grad_scaler_step_source(s, &source, stepped);
+}
+
+situ_status situ_grad_scaler_step_source(situ_grad_scaler *s, const situ_grad_scaler_source *source, bool *stepped) {
   const char *op = "grad_scaler_step";
   if (stepped) *stepped = false;
-  if (!is_scaler(op, s) || !situ__optim_given(op, o)) return situ_error();
+  if (!is_scaler(op, s) || !is_source(op, source)) return situ_error();
+  situ_optim *o = source->optim;
   SITU__ALONE(in, &s->alone, op, itself);
   SITU__CLAIM(claim);
   if (!in || !situ__optim_claim(op, o, &claim)) return situ_error();
   situ_status status = SITU_OK;
   bool goes = true;
   if (s->disabled) {
-    status = situ_optim_step(o);
+    status = source->step(source->payload, 1);
   } else {
     seen *k = find(s, op, o);
     if (!k) return situ_error();
@@ -212,9 +255,9 @@ situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *step
       return situ__fail(SITU_E_STATE, op,
                         "this optimiser has stepped already since the last update; call "
                         "grad_scaler_update after each step");
-    if (k->stage == READY && !check_in_scope(op, o, false, 1, &k->finite)) return situ_error();
+    if (k->stage == READY && !check_in_scope(op, source, 0, &k->finite)) return situ_error();
     goes = k->finite;
-    if (goes) status = situ__optim_step_scaled(o, k->stage == UNSCALED ? 1 : 1 / s->scale);
+    if (goes) status = source->step(source->payload, k->stage == UNSCALED ? 1 : 1 / s->scale);
     if (status == SITU_OK) k->stage = STEPPED;
   }
   if (stepped) *stepped = goes && status == SITU_OK;

@@ -82,8 +82,9 @@ situ_status situ__optim_step_composed(const situ_optim *o, double grad_scale);
 /* Calls the closure in a scope that records; loss NULL: its value is not read. Returns false after recording an
    error. */
 bool situ__optim_evaluate(situ_optim_closure closure, void *payload, double *loss);
-/* A step that multiplies gradients by grad_scale first, in the step's own kernel. */
-situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale);
+/* Sets *grad to the gradient of a parameter; NULL: it has none. Returns false after recording that ranks keep it in
+   parts. */
+bool situ__optim_gradient(const char *op, const situ_tensor *param, const char *name, situ_tensor **grad);
 /* Guards against other threads (busy.c). Both return false after recording that another thread is in the way. use: for
    a call that reads the optimiser and its parameters (end: situ__use_end); claim: for one that changes them. */
 bool situ__optim_use(const char *op, const situ_optim *o, situ__use *use);

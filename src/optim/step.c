@@ -8,6 +8,8 @@
 #include "optim/optim.h"
 #include "situ/ops.h"
 #include "situ/sys/explain.h"
+#include "situ/sys/grad.h"
+#include "situ/sys/grad_scaler.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
@@ -139,12 +141,25 @@ static bool align_state(situ_optim *o, int64_t i) {
   return true;
 }
 
+bool situ__optim_gradient(const char *op, const situ_tensor *param, const char *name, situ_tensor **grad) {
+  *grad = situ_grad(param);
+  if (*grad || !situ_grad_is_in_parts(param)) return true;
+  situ__fail(SITU_E_STATE, op,
+             "the ranks keep the gradient of %s in parts: step and clip by situ_dist_zero_step and "
+             "situ_dist_zero_clip_grad_norm_",
+             name && *name       ? name
+             : *situ_name(param) ? situ_name(param)
+                                 : "a parameter");
+  return false;
+}
+
 /* Collects the items of a group that have a gradient, ready for the kernel. Returns -1 after recording an error. */
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
   int64_t found = 0;
   for (int64_t i = group->first; i < group->first + group->count; i++) {
     if (!situ__optim_is_in_use(o, i)) return -1;
-    situ_tensor *grad = situ_grad(o->items[i].param);
+    situ_tensor *grad;
+    if (!situ__optim_gradient("optim_step", o->items[i].param, o->names[i], &grad)) return -1;
     if (!grad) continue;
     if (!ready_master(o, i, group->value)) return -1;
     for (int k = 0; k < 3; k++)
@@ -201,9 +216,10 @@ static situ_status step(situ_optim *o, double grad_scale) {
 
 static bool is_lbfgs(const situ_optim *o) { return (int)o->rule == SITU__RULE_LBFGS; }
 
-situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale) {
+situ_status situ_optim_step_scaled(situ_optim *o, double grad_scale) {
   situ_scope scope;
   SITU__CLAIM(claim);
+  if (!situ__optim_given("optim_step", o)) return situ_error();
   if (is_lbfgs(o))
     return situ__fail(SITU_E_UNSUPPORTED, "optim_step",
                       "LBFGS evaluates the loss several times in a step: call situ_optim_step_closure");
@@ -214,9 +230,7 @@ situ_status situ__optim_step_scaled(situ_optim *o, double grad_scale) {
   return status;
 }
 
-situ_status situ_optim_step(situ_optim *o) {
-  return situ__optim_given("optim_step", o) ? situ__optim_step_scaled(o, 1) : situ_error();
-}
+situ_status situ_optim_step(situ_optim *o) { return situ_optim_step_scaled(o, 1); }
 
 bool situ__optim_evaluate(situ_optim_closure closure, void *payload, double *loss) {
   situ_scope scope;
@@ -236,7 +250,7 @@ situ_status situ_optim_step_closure(situ_optim *o, situ_optim_closure closure, v
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED); /* the closure may free it */
   situ_status status;
   if (is_lbfgs(o)) status = situ__lbfgs_step(o, closure, payload, loss);
-  else status = situ__optim_evaluate(closure, payload, loss) ? situ__optim_step_scaled(o, 1) : situ_error();
+  else status = situ__optim_evaluate(closure, payload, loss) ? situ_optim_step_scaled(o, 1) : situ_error();
   situ__optim_let_go(o);
   return status;
 }
@@ -250,9 +264,8 @@ situ_status situ_optim_zero_grad(situ_optim *o, bool set_to_none) {
   situ_scope_begin_no_grad(&scope);
   for (int64_t i = 0; i < o->count && status == SITU_OK; i++) {
     situ_tensor *grad = situ_grad(o->items[i].param);
-    if (!grad) continue;
     if (set_to_none) status = situ_set_grad(o->items[i].param, NULL);
-    else if (!situ_zero_(grad)) status = situ_error();
+    else if (grad && !situ_zero_(grad)) status = situ_error();
   }
   SITU_IGNORE(situ_scope_end(&scope));
   return status;

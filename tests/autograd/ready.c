@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "situ/sys/alloc.h"
+#include "situ/sys/grad.h"
+#include "situ/sys/tensor.h"
 #include "support/test.h"
 
 /* What happened in a pass, in order: the name of each leaf that was told, "." for the gradient of `between`. */
@@ -173,6 +175,57 @@ static void passes_without_memory(void **state) {
   forget(&d);
 }
 
+/* Takes the gradient if it can, and remembers whether. */
+typedef struct taker {
+  situ_tensor *grad;
+  bool taken;
+} taker;
+static situ_status take(situ_tensor *leaf, situ_tensor *grad, void *payload) {
+  taker *t = payload;
+  (void)leaf;
+  t->taken = situ_take_ready_grad();
+  return situ_set(&t->grad, grad) ? SITU_OK : situ_error();
+}
+
+/* A gradient that is taken never becomes .grad, and the hook is its only owner; one that is .grad already is not taken,
+   nor is one outside of a hook. */
+static void a_gradient_that_is_taken(void **state) {
+  (void)state;
+  taker t[2] = { 0 };
+  situ_tensor *w[2], *c = T64(SITU_SHAPE(2), 3, 4);
+  for (int i = 0; i < 2; i++) {
+    w[i] = situ_requires_grad_(T64(SITU_SHAPE(2), 1, 2), true);
+    assert_int_equal(situ_register_grad_ready_hook(w[i], take, &t[i]), SITU_OK);
+  }
+  assert_int_equal(situ_set_grad(w[1], T64(SITU_SHAPE(2), 1, 1)), SITU_OK);
+  situ_tensor *loss = situ_sum(situ_mul(situ_mul(w[0], w[1]), c), NULL);
+  assert_int_equal(situ_backward(loss, NULL), SITU_OK);
+  assert_true(t[0].taken && !t[1].taken);
+  assert_null(situ_grad(w[0]));
+  expect_exact(t[0].grad, SITU_SHAPE(2), 3, 8);
+  assert_int_equal(situ_owners(t[0].grad), 1);
+  expect_exact(situ_grad(w[1]), SITU_SHAPE(2), 4, 9);
+  for (int i = 0; i < 2; i++) situ_drop(&t[i].grad);
+  assert_false(situ_take_ready_grad());
+  expect_error(SITU_E_STATE, "take_ready_grad", "no grad ready hook is running");
+}
+
+/* Marked as kept elsewhere, a leaf has no gradient until it gets one. */
+static void a_gradient_that_is_kept_in_parts(void **state) {
+  (void)state;
+  situ_tensor *w = situ_requires_grad_(T64(SITU_SHAPE(2), 1, 2), true), *g = T64(SITU_SHAPE(2), 3, 4);
+  assert_false(situ_grad_is_in_parts(w));
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(situ_set_grad(w, g), SITU_OK);
+    assert_int_equal(situ_set_grad_in_parts(w), SITU_OK);
+    assert_true(situ_grad_is_in_parts(w) && !situ_grad(w));
+    if (i == 0) assert_int_equal(situ_set_grad(w, g), SITU_OK);
+    if (i == 1) assert_int_equal(situ_set_grad(w, NULL), SITU_OK);
+    if (i == 2) assert_int_equal(situ_backward(situ_sum(situ_mul(w, g), NULL), NULL), SITU_OK);
+    assert_true(!situ_grad_is_in_parts(w) && (situ_grad(w) != NULL) == (i != 1));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(a_leaf_is_told_when_nothing_more_adds_to_it),
@@ -180,6 +233,8 @@ int main(void) {
     TEST(gradients_that_may_change_come_last),
     TEST(asked_gradients_are_not_told),
     TEST(a_hook_that_fails_ends_the_pass),
+    TEST(a_gradient_that_is_taken),
+    TEST(a_gradient_that_is_kept_in_parts),
     TEST(passes_without_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

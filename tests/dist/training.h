@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "dist/models.h"
+#include "dist/must.h"
 #include "dist/world.h"
 #include "situ/dist.h"
 
@@ -84,14 +85,5 @@ static inline void expect_bits(bits a, bits b, const char *what, int size) {
   assert_int_equal(a.size, b.size);
   if (memcmp(a.data, b.data, a.size) != 0) fail_msg("%s: %d ranks: other bits", what, size);
 }
-
-/* Errors of a thread cannot be asserted in it: it records them, and the main thread looks. */
-#define MUST(condition)                                                                      \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      if (situ_error() == SITU_OK) (void)situ_comm_refuse(SITU_E_STATE, "test", #condition); \
-      goto out;                                                                              \
-    }                                                                                        \
-  } while (0)
 
 #endif

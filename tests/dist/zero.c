@@ -3,114 +3,7 @@
 /* test-devices: cpu sim:0 */
 #include <stdlib.h>
 
-#include "dist/models.h"
-#include "dist/world.h"
-#include "situ/dist.h"
-#include "situ/situ.h"
-
-enum { MICRO_BATCHES = 4 };
-
-typedef struct divided {
-  const dist_kind *kind;
-  situ_dist_make_optim make;
-  situ_optim_options options;
-  bool groups;      /* vectors are a group of their own, with other options */
-  int from, to;     /* steps */
-  situ_tree *begin; /* the state to begin with; NULL: none */
-  int keeper;       /* the rank that gets the state at the end */
-  situ_tree *end;   /* that state */
-  situ_nn_module *model[WORLD_MOST];
-  int64_t bytes[WORLD_MOST]; /* of state */
-} divided;
-
-static int64_t bytes_of_state(const situ_optim *o) {
-  int64_t bytes = 0;
-  for (int64_t i = 0; i < situ_optim_count(o); i++)
-    for (int k = 0; k < SITU_OPTIM_STATES; k++) {
-      situ_tensor *t = situ_optim_state(o, i, k, NULL);
-      if (t) bytes += situ_numel(t) * (int64_t)situ_dtype_size(situ_dtype_of(t));
-    }
-  return bytes;
-}
-
-static situ_status run_steps(divided *t, situ_nn_module *model, situ_dist_ddp *ddp, situ_dist_zero *zero) {
-  if (t->begin) SITU_TRY(situ_dist_zero_load_state_dict(zero, t->begin));
-  for (int step = t->from; step < t->to; step++) {
-    for (int64_t k = 0; k < situ_dist_ddp_micro_batches(ddp); k++)
-      SITU_TRY(dist_micro_batch(t->kind, model, test_device(), step * MICRO_BATCHES + situ_dist_ddp_micro_batch(ddp)));
-    SITU_TRY(situ_dist_zero_step(zero));
-    SITU_TRY(situ_dist_zero_zero_grad(zero));
-  }
-  return SITU_OK;
-}
-
-static const situ_optim_options of_vectors = { .lr = 0.02, .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) };
-
-static situ_dist_zero *zero_of(const divided *t, situ_nn_module *model, situ_comm *comm) {
-  situ_tree *first = t->groups ? dist_group(model, false) : situ_nn_parameters(model);
-  situ_dist_zero *zero = situ_dist_zero_new(first, comm, t->make, &t->options);
-  if (zero && t->groups && situ_dist_zero_add_param_group(zero, dist_group(model, true), &of_vectors) != SITU_OK) {
-    situ_dist_zero_free(zero);
-    zero = NULL;
-  }
-  return zero;
-}
-
-static void train_rank(world_rank *self) {
-  divided *t = self->payload;
-  situ_nn_module *model = t->model[self->rank];
-  situ_dist_ddp *ddp = situ_dist_ddp_new(model, self->comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES });
-  situ_dist_zero *zero = ddp ? zero_of(t, model, self->comm) : NULL;
-  if (zero && run_steps(t, model, ddp, zero) == SITU_OK) {
-    t->bytes[self->rank] = bytes_of_state(situ_dist_zero_optim(zero));
-    situ_tree *state = situ_dist_zero_state_dict(zero, t->keeper);
-    if (self->rank == t->keeper) t->end = state;
-    else situ_tree_free(state);
-  }
-  situ_dist_zero_free(zero);
-  situ_dist_ddp_free(ddp);
-}
-
-static situ_nn_module *model_of(const dist_kind *kind) {
-  situ_manual_seed(77);
-  situ_nn_module *m = kind->make();
-  assert_int_equal(situ_nn_to(m, test_device()), SITU_OK);
-  return m;
-}
-
-/* The same training by one optimiser in one process. */
-static situ_nn_module *train_alone(divided *t, situ_tree **state, int64_t *bytes) {
-  situ_nn_module *model = model_of(t->kind);
-  situ_optim *optim = t->make(t->groups ? dist_group(model, false) : situ_nn_parameters(model), &t->options);
-  if (t->groups) assert_int_equal(situ_optim_add_param_group(optim, dist_group(model, true), &of_vectors), SITU_OK);
-  /* One rank's sums of micro-batches are those of any number of ranks: tests/dist/ddp.c. */
-  situ_comm_sim *world = situ_comm_sim_new(1, NULL);
-  situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
-  situ_comm_sim_free(world);
-  situ_dist_ddp *ddp = situ_dist_ddp_new(model, comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES });
-  assert_non_null(ddp);
-  for (int step = t->from; step < t->to; step++) {
-    for (int64_t k = 0; k < MICRO_BATCHES; k++)
-      assert_int_equal(dist_micro_batch(t->kind, model, test_device(), step * MICRO_BATCHES + k), SITU_OK);
-    assert_int_equal(situ_optim_step(optim), SITU_OK);
-    assert_int_equal(situ_optim_zero_grad(optim, true), SITU_OK);
-  }
-  *bytes = bytes_of_state(optim);
-  situ_tree *own = situ_optim_state_dict(optim);
-  *state = situ_tree_flatten(own);
-  situ_tree_free(own);
-  situ_dist_ddp_free(ddp);
-  situ_comm_free(comm);
-  situ_optim_free(optim);
-  return model;
-}
-
-static void run_world(divided *t, int size) {
-  world_rank ranks[WORLD_MOST];
-  world_run(situ_comm_sim_new(size, NULL), ranks, size, train_rank, t, 60);
-  for (int r = 0; r < size; r++) expect_rank_ok(&ranks[r]);
-  assert_non_null(t->end);
-}
+#include "dist/divided.h"
 
 typedef struct rule {
   const char *name;
@@ -126,14 +19,15 @@ static const rule rules[] = { { "AdamW", situ_optim_adamw, { .lr = 0.01 }, false
                               { "AdamW of two groups", situ_optim_adamw, { .lr = 0.01 }, true } };
 
 /* Every rank has the bits of one optimiser, its share of the state to an element, and one rank the state of all. */
-static void the_bits_of_one_optimiser(void **state) {
-  (void)state;
+static void expect_bits_of_one_optimiser(bool parts) {
   for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
     for (int size = 1; size <= 4; size++) {
       divided t = { .kind = &dist_kinds[k % DIST_KINDS],
                     .make = rules[k].make,
                     .options = rules[k].options,
                     .groups = rules[k].groups,
+                    .parts = parts,
+                    .ddp = { .bucket_bytes = parts ? 600 : 0 },
                     .to = 12,
                     .keeper = size - 1 };
       situ_tree *want;
@@ -157,13 +51,23 @@ static void the_bits_of_one_optimiser(void **state) {
   }
 }
 
-/* Three ranks train on from the state that four have left, with one and two groups. */
+static void the_bits_of_one_optimiser(void **state) {
+  (void)state;
+  expect_bits_of_one_optimiser(false);
+}
+static void the_bits_of_one_optimiser_with_gradients_in_parts(void **state) {
+  (void)state;
+  expect_bits_of_one_optimiser(true);
+}
+
+/* Three ranks train on from the state that four have left, with one and two groups, of stages 1 and 2. */
 static void another_number_of_ranks_goes_on(void **state) {
   (void)state;
   for (int groups = 0; groups < 2; groups++) {
     divided t = {
       .kind = &dist_kinds[0], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .groups = groups, .to = 7
     };
+    t.parts = groups == 1;
     for (int r = 0; r < 4; r++) t.model[r] = model_of(t.kind);
     run_world(&t, 4);
     for (int r = 0; r < 4; r++)
@@ -171,6 +75,7 @@ static void another_number_of_ranks_goes_on(void **state) {
     t.begin = t.end;
     t.end = NULL;
     t.from = 7, t.to = 15;
+    t.parts = groups == 0;
     run_world(&t, 3);
     divided whole = { .kind = t.kind, .make = t.make, .options = t.options, .groups = groups, .to = 15 };
     situ_tree *want;
@@ -345,11 +250,9 @@ static void groups_that_do_not_fit_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(the_bits_of_one_optimiser),
-    TEST(another_number_of_ranks_goes_on),
-    TEST(what_cannot_be_divided_is_refused),
-    TEST(a_step_that_fails_is_heard),
-    TEST(a_state_of_other_parameters_is_refused),
+    TEST(the_bits_of_one_optimiser),          TEST(the_bits_of_one_optimiser_with_gradients_in_parts),
+    TEST(another_number_of_ranks_goes_on),    TEST(what_cannot_be_divided_is_refused),
+    TEST(a_step_that_fails_is_heard),         TEST(a_state_of_other_parameters_is_refused),
     TEST(groups_that_do_not_fit_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,7 @@ typedef struct api_world {
   int owned_count;
   situ_tensor *tensor[64]; /* all that the arguments show: their values must be unchanged after an error */
   int tensor_count;
+  situ_nn_module *trained; /* what several arguments must share; NULL: no argument has needed it yet */
   void *begun;    /* what the first argument led to when it was valid: a scope, a ledger; NULL: it is not a pointer */
   bool nonsense;  /* the bad value can mean nothing: it must be refused, unless the header says what it means */
   bool must_fail; /* it must be refused as SITU_E_ARG, whatever the function is */

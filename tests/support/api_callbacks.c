@@ -75,6 +75,20 @@ static bool abandon_nothing(void *state, void *request) { return state != NULL |
 static void release_engine(void *state, bool failed) { (void)state, (void)failed; }
 const situ_comm_engine api_idle_engine = { "idle", begin_nothing, test_nothing, abandon_nothing, release_engine };
 
+/* One rank of several, which has no gradient itself. */
+static situ_tensor *no_gradient(const void *payload, int64_t i) { return payload && i ? NULL : NULL; }
+static situ_status agree_at_once(const void *payload, bool good, bool *finite) {
+  (void)payload, (void)good;
+  *finite = true;
+  return SITU_OK;
+}
+static situ_status step_nothing(const void *payload, double grad_scale) {
+  return payload && grad_scale > 0 ? SITU_OK : SITU_OK;
+}
+const situ_grad_scaler_source api_no_gradients = {
+  .count = 1, .gradient = no_gradient, .agree = agree_at_once, .step = step_nothing
+};
+
 static situ_tensor *some_loss(void *payload) { return situ_scalar_tensor(payload ? 2 : 1, NULL); }
 
 void *api_callback(const char *type) {

@@ -5,6 +5,7 @@
 
 #include "situ/situ.h"
 #include "situ/sys/comm.h"
+#include "situ/sys/grad_scaler.h"
 #include "situ/sys/op.h"
 
 /* One of a type, as the headers write it; NULL: there is none. */
@@ -14,5 +15,6 @@ bool api_no_call(situ_export_trace *trace, const char *target, const char *codes
 extern const situ_dataset_type api_numbers;
 extern const situ_saved_tensors_hooks api_kept_values;
 extern const situ_comm_engine api_idle_engine;
+extern const situ_grad_scaler_source api_no_gradients;
 
 #endif

@@ -58,7 +58,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "tree_append tree_put", "list dict", API_CHAIN },
     { "tree_append tree_put", "item", API_TAKEN },
     { "tree_free tree_set", "tree", API_TAKEN },
-    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group dist_zero_new dist_zero_add_param_group",
+    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group dist_zero_new dist_zero2_new dist_zero_add_param_group",
       "parameters", API_TAKEN },
     { "tensor_dataset", "tensors", API_TAKEN },
     { "nn_append nn_put", "container", API_CHAIN },
@@ -161,6 +161,11 @@ static situ_optim *optim(api_world *w, api_owner owner) {
   return api_own(w, situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .momentum = 0.5 }), free_optim, owner);
 }
 
+static situ_nn_module *trained(api_world *w) {
+  if (!w->trained) w->trained = linear(w, API_KEPT);
+  return w->trained;
+}
+
 static situ_tree *tree(api_world *w, const char *name) {
   api_owner owner = owner_of(w, name);
   situ_tree *t = NULL;
@@ -172,6 +177,7 @@ static situ_tree *tree(api_world *w, const char *name) {
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
   else if (api_is(api_name(w), "func_functional_call func_functional_call_tree"))
     t = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(plain(w)));
+  else if (api_is(api_name(w), "dist_zero2_new")) t = situ_nn_parameters(trained(w));
   else if (api_is(api_name(w), "nn_lora_load_state_dict")) t = situ_tree_dict();
   else if (api_is(api_name(w), "tree_value")) t = situ_tree_tensor(plain(w));
   else if (api_is(api_name(w), "nn_load_state_dict nn_load_check nn_load_when"))
@@ -226,11 +232,11 @@ static situ_comm_request *request(api_world *w, api_owner owner) {
   return api_own(w, r, end_request, owner);
 }
 static situ_dist_ddp *ddp(api_world *w, api_owner owner) {
-  situ_nn_module *m = linear(w, API_KEPT);
-  return api_own(w, situ_dist_ddp_new(m, comm(w, API_KEPT), NULL), free_ddp, owner);
+  return api_own(w, situ_dist_ddp_new(trained(w), comm(w, API_KEPT), NULL), free_ddp, owner);
 }
 static situ_dist_zero *zero(api_world *w, api_owner owner) {
-  situ_tree *parameters = situ_nn_parameters(linear(w, API_KEPT));
+  situ_tree *parameters = situ_nn_parameters(trained(w));
+  assert_int_equal(situ_backward(situ_sum(situ_nn_forward(trained(w), plain(w)), NULL), NULL), SITU_OK);
   return api_own(w, situ_dist_zero_new(parameters, comm(w, API_KEPT), situ_optim_sgd, NULL), free_zero, owner);
 }
 
@@ -302,6 +308,10 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_comm_call))
     AT(situ_comm_call) =
         (situ_comm_call){ .count = 2, .send = api_memory(w, 4096), .receive = api_memory(w, 4096), .name = "x" };
+  if (IS(situ_grad_scaler_source)) {
+    AT(situ_grad_scaler_source) = api_no_gradients;
+    AT(situ_grad_scaler_source).optim = optim(w, API_KEPT);
+  }
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
   if (IS(situ_function)) AT(situ_function) = api_twice;
   if (IS(situ_nn_type)) AT(situ_nn_type) = holder_type;

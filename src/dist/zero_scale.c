@@ -1,0 +1,54 @@
+/* A gradient scaler for an optimiser that is divided among ranks: all of them leave out the same steps.
+   SPDX-License-Identifier: MIT */
+#include "dist/zero.h"
+#include "situ/sys/grad_scaler.h"
+
+static bool has_gradients(const situ_dist_zero *z) {
+  bool has = false;
+  for (int64_t i = 0; !has && i < situ_tree_count(z->parameters); i++) has = situ__zero_has_gradient(z, i);
+  return has;
+}
+
+/* Whether all ranks could look at their gradients, and whether those are finite. */
+static situ_status agree(const void *payload, bool good, bool *finite) {
+  static const char op[] = "grad_scaler";
+  const situ_dist_zero *z = payload;
+  if (!has_gradients(z)) /* so it is on all ranks */
+    return situ__fail(SITU_E_STATE, op, "no parameter of the optimiser has a gradient; call backward first");
+  int32_t all[2] = { good, good && *finite };
+  const situ_comm_call call = { .op = SITU_COMM_ALL_REDUCE,
+                                .reduction = SITU_COMM_MIN,
+                                .dtype = SITU_I32,
+                                .count = 2,
+                                .send = all,
+                                .receive = all,
+                                .name = "finite gradients" };
+  SITU_TRY(situ__comm_call(op, z->comm, &call));
+  *finite = all[1] != 0;
+  if (all[0] || !good) return SITU_OK; /* this rank has recorded its own error */
+  return situ__fail(SITU_E_COMM, op, "another rank could not look at its gradients");
+}
+
+static situ_status step(const void *payload, double grad_scale) { return situ__zero_step(payload, grad_scale); }
+
+static situ_grad_scaler_source source_of(const situ_dist_zero *z) {
+  return (situ_grad_scaler_source){ .optim = z->optim,
+                                    .payload = z,
+                                    .count = situ__zero_gradients(z),
+                                    .gradient = situ__zero_gradient_at,
+                                    .agree = agree,
+                                    .step = step };
+}
+
+situ_status situ_dist_zero_unscale_(situ_dist_zero *zero, situ_grad_scaler *scaler) {
+  if (!situ__zero_given("dist_zero_unscale_", zero)) return situ_error();
+  const situ_grad_scaler_source source = source_of(zero);
+  return situ_grad_scaler_unscale_source(scaler, &source);
+}
+
+situ_status situ_dist_zero_scaler_step(situ_dist_zero *zero, situ_grad_scaler *scaler, bool *stepped) {
+  if (stepped) *stepped = false;
+  if (!situ__zero_given("dist_zero_scaler_step", zero)) return situ_error();
+  const situ_grad_scaler_source source = source_of(zero);
+  return situ_grad_scaler_step_source(scaler, &source, stepped);
+}
