@@ -179,10 +179,12 @@ static void passes_without_memory(void **state) {
 typedef struct taker {
   situ_tensor *grad;
   bool taken;
+  const struct taker *before; /* its hook has run: it is the only owner of its gradient already in this pass */
 } taker;
 static situ_status take(situ_tensor *leaf, situ_tensor *grad, void *payload) {
   taker *t = payload;
   (void)leaf;
+  if (t->before) assert_int_equal(situ_owners(t->before->grad), 1);
   t->taken = situ_take_ready_grad();
   return situ_set(&t->grad, grad) ? SITU_OK : situ_error();
 }
@@ -192,6 +194,7 @@ static situ_status take(situ_tensor *leaf, situ_tensor *grad, void *payload) {
 static void a_gradient_that_is_taken(void **state) {
   (void)state;
   taker t[2] = { 0 };
+  t[1].before = &t[0];
   situ_tensor *w[2], *c = T64(SITU_SHAPE(2), 3, 4);
   for (int i = 0; i < 2; i++) {
     w[i] = situ_requires_grad_(T64(SITU_SHAPE(2), 1, 2), true);

@@ -1,6 +1,8 @@
 /* The gradient scaler over ranks: what one rank's gradients have of Inf or NaN, all ranks see.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
+#include <math.h>
+
 #include "dist/training.h"
 #include "situ/amp.h"
 
@@ -9,6 +11,8 @@ enum { STEPS = 8 };
 /* What each rank's scaler did. */
 typedef struct scaled {
   training t;
+  int stage;     /* 0: every rank has an optimiser of all parameters; else the stage of ZeRO */
+  bool unscales; /* and clips, before each step */
   bool stepped[WORLD_MOST][STEPS];
   double scale[WORLD_MOST][STEPS]; /* behind the step */
 } scaled;
@@ -27,7 +31,19 @@ static situ_tensor *loss_in_f16(situ_nn_module *m, situ_tensor *x, situ_tensor *
   return loss;
 }
 
-static situ_status scaled_step(scaled *all, const world_rank *self, situ_dist_ddp *ddp, situ_grad_scaler *scaler) {
+static situ_status step_by(const scaled *all, situ_optim *optim, situ_dist_zero *zero, situ_grad_scaler *scaler,
+                           bool *stepped) {
+  if (all->unscales) {
+    SITU_TRY(zero ? situ_dist_zero_unscale_(zero, scaler) : situ_grad_scaler_unscale_(scaler, optim));
+    if (zero) SITU_TRY(situ_dist_zero_clip_grad_norm_(zero, 0.5, 2, NULL));
+  }
+  SITU_TRY(zero ? situ_dist_zero_scaler_step(zero, scaler, stepped) : situ_grad_scaler_step(scaler, optim, stepped));
+  SITU_TRY(situ_grad_scaler_update(scaler, 0));
+  return zero ? situ_dist_zero_zero_grad(zero) : situ_optim_zero_grad(optim, true);
+}
+
+static situ_status scaled_step(scaled *all, const world_rank *self, situ_dist_ddp *ddp, situ_dist_zero *zero,
+                               situ_grad_scaler *scaler) {
   training *t = &all->t;
   const int r = self->rank;
   const int64_t step = situ_dist_ddp_step(ddp);
@@ -38,10 +54,15 @@ static situ_status scaled_step(scaled *all, const world_rank *self, situ_dist_dd
     situ_tensor *loss = loss_in_f16(t->model[r], situ_mul_scalar(x, size_of_data(step, number)), y);
     SITU_TRY(situ_backward(situ_grad_scaler_scale(scaler, loss), NULL));
   }
-  SITU_TRY(situ_grad_scaler_step(scaler, t->optim[r], &all->stepped[r][step]));
-  SITU_TRY(situ_grad_scaler_update(scaler, 0));
+  SITU_TRY(step_by(all, t->optim[r], zero, scaler, &all->stepped[r][step]));
   all->scale[r][step] = situ_grad_scaler_get_scale(scaler);
-  return situ_optim_zero_grad(t->optim[r], true);
+  return SITU_OK;
+}
+
+static situ_dist_zero *zero_of(const scaled *all, const world_rank *self, situ_dist_ddp *ddp) {
+  situ_tree *parameters = situ_nn_parameters(all->t.model[self->rank]);
+  return all->stage == 2 ? situ_dist_zero2_new(parameters, ddp, situ_optim_adamw, NULL)
+                         : situ_dist_zero_new(parameters, self->comm, situ_optim_adamw, NULL);
 }
 
 static void train_scaled(world_rank *self) {
@@ -49,8 +70,11 @@ static void train_scaled(world_rank *self) {
   situ_grad_scaler *scaler =
       situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 1024, .growth_interval = 2 });
   situ_dist_ddp *ddp = situ_dist_ddp_new(all->t.model[self->rank], self->comm, &all->t.options);
-  for (int i = 0; i < STEPS; i++) MUST(scaler && ddp && scaled_step(all, self, ddp, scaler) == SITU_OK);
+  situ_dist_zero *zero = NULL;
+  MUST(scaler && ddp && (!all->stage || (zero = zero_of(all, self, ddp))));
+  for (int i = 0; i < STEPS; i++) MUST(scaled_step(all, self, ddp, zero, scaler) == SITU_OK);
 out:
+  situ_dist_zero_free(zero);
   situ_dist_ddp_free(ddp);
   situ_grad_scaler_free(scaler);
 }
@@ -66,13 +90,14 @@ static void expect_agreement(const scaled *all, int size) {
                  all->stepped[r][i] ? "made" : "left out", all->scale[r][i]);
 }
 
-static void an_overflow_on_one_rank_is_seen_by_all(void **state) {
-  (void)state;
+/* Weights have the same bits on 1, 2 and 4 ranks; of all `stages`. */
+static void expect_same_steps(bool unscales, int first_stage) {
   for (size_t k = 0; k < DIST_KINDS;
        k += 2) { /* batch norm would keep the overflow in its statistics, as torch's does */
     bits want = { 0 };
-    for (int size = 1; size <= 4; size *= 2) {
-      scaled all = { .t = { .options = { .bucket_bytes = 600 } } };
+    for (int i = 0; i < 3 * (3 - first_stage); i++) {
+      const int size = 1 << i % 3;
+      scaled all = { .t = { .options = { .bucket_bytes = 600 } }, .stage = first_stage + i / 3, .unscales = unscales };
       world_rank ranks[WORLD_MOST];
       begin_training(&all.t, &dist_kinds[k], size);
       world_run(situ_comm_sim_new(size, NULL), ranks, size, train_scaled, &all, 60);
@@ -92,7 +117,66 @@ static void an_overflow_on_one_rank_is_seen_by_all(void **state) {
   }
 }
 
+static void an_overflow_on_one_rank_is_seen_by_all(void **state) {
+  (void)state;
+  expect_same_steps(false, 0);
+}
+static void gradients_are_divided_before_they_are_clipped(void **state) {
+  (void)state;
+  expect_same_steps(true, 1);
+}
+
+/* ---- an Inf that one rank alone has; without gradients ---- */
+
+/* Only one element of one rank's part is infinite: in stage 2 no other rank has it. */
+static void one_infinite_element(world_rank *self) {
+  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_grad_scaler *scaler = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 8 });
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
+  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, NULL) : NULL;
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() });
+  bool stepped = true;
+  MUST(zero && scaler);
+  MUST(situ_dist_zero_scaler_step(zero, scaler, &stepped) == SITU_E_STATE && !stepped);
+  MUST(strstr(situ_error_message(), "no parameter of the optimiser has a gradient"));
+  situ_error_clear();
+  MUST(situ_dist_zero_unscale_(zero, scaler) == SITU_E_STATE);
+  situ_error_clear();
+  MUST(situ_backward(situ_grad_scaler_scale(scaler, situ_sum(situ_nn_forward(m, x), NULL)), NULL) == SITU_OK);
+  if (self->rank == 1)
+    MUST(situ_fill_(situ_narrow(situ_grad(situ_optim_param(situ_dist_zero_optim(zero), 0, NULL)), 0, 0, 1), INFINITY));
+  MUST(situ_dist_zero_unscale_(zero, scaler) == SITU_OK);
+  MUST(situ_dist_zero_unscale_(zero, scaler) == SITU_E_STATE && strstr(situ_error_message(), "divided already"));
+  situ_error_clear();
+  MUST(situ_dist_zero_scaler_step(zero, scaler, &stepped) == SITU_OK && !stepped);
+  MUST(situ_grad_scaler_update(scaler, 0) == SITU_OK && situ_grad_scaler_get_scale(scaler) == 4);
+out:
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+  situ_grad_scaler_free(scaler);
+}
+static void an_infinite_element_of_one_part(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  situ_nn_module *m[4];
+  for (int r = 0; r < 4; r++) {
+    situ_manual_seed(3);
+    m[r] = dist_mlp();
+    assert_int_equal(situ_nn_to(m[r], test_device()), SITU_OK);
+  }
+  world_run(situ_comm_sim_new(3, NULL), ranks, 3, one_infinite_element, m, 20);
+  for (int r = 0; r < 3; r++) {
+    expect_rank_ok(&ranks[r]);
+    expect_equal_models(m[r], m[3], "left out", 3);
+  }
+  for (int r = 0; r < 4; r++) situ_nn_free(m[r]);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(an_overflow_on_one_rank_is_seen_by_all) };
+  const struct CMUnitTest tests[] = {
+    TEST(an_overflow_on_one_rank_is_seen_by_all),
+    TEST(gradients_are_divided_before_they_are_clipped),
+    TEST(an_infinite_element_of_one_part),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
