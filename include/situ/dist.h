@@ -26,6 +26,11 @@ typedef struct situ_dist_ddp_options {
   bool no_broadcast;    /**< do not broadcast rank 0's values at the start: they must be the same on all ranks */
   uint64_t seed;        /**< unless 0: each micro-batch begins with the default generator at this seed plus its number
                               since the start, so that dropout has the same bits for any number of ranks */
+  situ_dtype
+      compress; /**< torch's bf16_compress_hook: SITU_BF16 has f32 and f64 gradients exchanged in 16 bits, half of
+                             the bytes; 0: as they are. Each micro-batch's gradient, each node of the tree and the
+                             average is rounded to bf16, also on one rank, so the bits do not depend on R. With .fast,
+                             which engines do not do in bf16, the order stays fixed. Buffers are not compressed */
 } situ_dist_ddp_options;
 
 /** Makes `module` data parallel over `comm`. A collective call: all ranks make it at once. Compares the names, dtypes

@@ -35,6 +35,8 @@ static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *it
   }
   situ__dist_bucket *b = &d->buckets[d->bucket_count];
   *b = (situ__dist_bucket){ .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer, .group = item->group };
+  const bool compressed = d->options.compress && !item->is_buffer && situ_dtype_size(b->dtype) > 2;
+  b->wire = compressed ? d->options.compress : b->dtype;
   if (!(b->items = situ__alloc((size_t)d->item_count * sizeof *b->items))) return NULL;
   d->bucket_count++;
   return b;
@@ -127,7 +129,9 @@ static situ_tensor *flat_bucket(const char *op, const situ_dist_ddp *d, const si
   if (!parts) return situ__no_memory(op, (size_t)b->count * sizeof *parts), NULL;
   bool good = true;
   for (int64_t i = 0; good && i < b->count; i++) good = (parts[i] = flat_part(&d->items[b->items[i]])) != NULL;
-  if (good) flat = b->count == 1 ? situ_clone(parts[0]) : situ_cat(parts, (int)b->count, 0);
+  if (good) flat = b->count == 1 ? parts[0] : situ_cat(parts, (int)b->count, 0);
+  if (b->wire != b->dtype) flat = situ_to_dtype(flat, b->wire);
+  else if (b->count == 1) flat = situ_clone(flat);
   situ__free(parts);
   return flat;
 }

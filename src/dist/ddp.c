@@ -263,6 +263,9 @@ static bool set_options(situ_dist_ddp *d, const situ_dist_ddp_options *options) 
                       "micro_batches %" PRId64 ", bucket_bytes %" PRId64 ", check_every %" PRId64
                       ": each of %d ranks needs a micro-batch, of at most %d, and sizes are not negative",
                       d->total, d->options.bucket_bytes, d->options.check_every, size, INT32_MAX) == SITU_OK;
+  if (d->options.compress && d->options.compress != SITU_BF16)
+    return situ__fail(SITU_E_ARG, new_op, "compress is %s: must be SITU_BF16, or 0 for none",
+                      situ_dtype_name(d->options.compress)) == SITU_OK;
   d->first = situ__dist_first(d->total, rank, size);
   d->count = situ__dist_first(d->total, rank + 1, size) - d->first;
   return true;
@@ -271,15 +274,18 @@ static bool set_options(situ_dist_ddp *d, const situ_dist_ddp_options *options) 
 /* Options that shape the sums must be the same: a header with them in its place would only say that sizes differ. */
 static bool same_options(situ_dist_ddp *d) {
   const situ_dist_ddp_options *o = &d->options;
-  int64_t mine[6] = { o->micro_batches, o->fast, o->bucket_bytes, o->check_every, o->no_broadcast, (int64_t)o->seed };
-  static const char *const name[6] = { "micro_batches", "fast", "bucket_bytes", "check_every", "no_broadcast", "seed" };
-  int64_t theirs[6];
+  enum { COUNT = 7 };
+  const int64_t mine[COUNT] = { o->micro_batches, o->fast,          o->bucket_bytes, o->check_every,
+                                o->no_broadcast,  (int64_t)o->seed, o->compress };
+  static const char *const name[COUNT] = { "micro_batches", "fast", "bucket_bytes", "check_every",
+                                           "no_broadcast",  "seed", "compress" };
+  int64_t theirs[COUNT];
   memcpy(theirs, mine, sizeof mine);
   const situ_comm_call call = {
-    .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 6, .send = mine, .receive = theirs, .name = "options"
+    .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = COUNT, .send = mine, .receive = theirs, .name = "options"
   };
   bool good = situ__comm_call(new_op, d->comm, &call) == SITU_OK;
-  for (int i = 0; good && i < 6; i++)
+  for (int i = 0; good && i < COUNT; i++)
     if (mine[i] != theirs[i]) {
       situ__fail(SITU_E_COMM, new_op, "options.%s is %" PRId64 " on rank %d, %" PRId64 " on rank 0", name[i], mine[i],
                  d->comm->rank, theirs[i]);

@@ -39,8 +39,8 @@ enum { SITU__DIST_DEPTH = 130 }; /* nodes that cover a range of 2^63 leaves: at 
 typedef struct situ__dist_bucket {
   int64_t *items; /* indices */
   int64_t count, numel;
-  int64_t arrived; /* number of items that have `arrived` */
-  situ_dtype dtype;
+  int64_t arrived;        /* number of items that have `arrived` */
+  situ_dtype dtype, wire; /* of the tensors; of the sums and of what ranks exchange */
   bool of_buffers;
   int group;
   int64_t before;     /* elements of its group in the buckets before it */

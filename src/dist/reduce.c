@@ -91,7 +91,7 @@ static int64_t part_length(const situ_dist_ddp *d, const situ__dist_bucket *b) {
 /* Each rank's part of each node, in its place; parts may be short, or empty. most: the number of nodes of a rank. */
 static bool fill_parts(const situ_dist_ddp *d, const situ__dist_bucket *b, int most, situ_comm_request *r) {
   const int64_t part = part_length(d, b);
-  const size_t size = situ_dtype_size(b->dtype);
+  const size_t size = situ_dtype_size(b->wire);
   char *out = situ__comm_outgoing(r);
   for (int rank = 0; rank < d->comm->size; rank++) {
     const int64_t from = situ__dist_share_begin(d, b, rank), to = situ__dist_share_begin(d, b, rank + 1);
@@ -106,7 +106,7 @@ static bool fill_parts(const situ_dist_ddp *d, const situ__dist_bucket *b, int m
 }
 
 static bool is_fast(const situ_dist_ddp *d, const situ__dist_bucket *b) {
-  return d->options.fast && !b->of_buffers && (b->dtype == SITU_F32 || b->dtype == SITU_F64);
+  return d->options.fast && !b->of_buffers && (b->wire == SITU_F32 || b->wire == SITU_F64);
 }
 
 /* .fast: all nodes of this rank become one. */
@@ -128,7 +128,7 @@ static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket
   else (void)snprintf(j->name, sizeof j->name, "%.30s and %lld more", first->name, (long long)b->count - 1);
   const bool fast = is_fast(d, b);
   const int most = fast ? 1 : p->most;
-  situ_comm_call call = { .op = op_of(d, b), .dtype = b->dtype, .name = j->name, .step = d->step };
+  situ_comm_call call = { .op = op_of(d, b), .dtype = b->wire, .name = j->name, .step = d->step };
   call.count = call.op == SITU_COMM_ALL_REDUCE ? b->numel : most * part_length(d, b);
   if ((fast && !join_nodes(b)) || !(j->parts = situ__comm_open(op, d->comm, &call))) return false;
   if (call.op == SITU_COMM_ALL_REDUCE
@@ -164,11 +164,16 @@ static situ_tensor *sum_node(arrived *a, int64_t lo, int64_t hi) {
   return situ_add(left, sum_node(a, mid, hi));
 }
 
+/* Averages are divided, and rounded, in the dtype of the exchange. */
+static situ_tensor *own_dtype(const situ__dist_bucket *b, situ_tensor *average) {
+  return b->wire == b->dtype ? average : situ_to_dtype(average, b->dtype);
+}
+
 /* This rank's part of the average, of part_length elements. */
 static situ_tensor *average_part(const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, const journey *j) {
-  arrived a = { .p = p, .values = situ__comm_arrived(j->parts), .part = part_length(d, b), .dtype = b->dtype };
+  arrived a = { .p = p, .values = situ__comm_arrived(j->parts), .part = part_length(d, b), .dtype = b->wire };
   situ_tensor *sum = is_fast(d, b) ? situ_view_host(a.values, j->parts->received, SITU_SHAPE(a.part),
-                                                    &(situ_options){ .dtype = b->dtype })
+                                                    &(situ_options){ .dtype = b->wire })
                                    : sum_node(&a, 0, d->total);
   return situ_div_scalar(sum, (double)d->total);
 }
@@ -178,6 +183,7 @@ static bool keep_share(const situ_dist_ddp *d, situ__dist_bucket *b, situ_tensor
   const int rank = d->comm->rank;
   const int64_t from = situ__dist_share_begin(d, b, rank), to = situ__dist_share_begin(d, b, rank + 1);
   situ_tensor *share = situ_to(situ_narrow(average, 0, 0, to - from), situ_device_of(d->items[b->items[0]].tensor));
+  share = own_dtype(b, share);
   if (share) situ_set_role(share, SITU_ROLE_GRADIENT);
   return situ_set(&b->share, share);
 }
@@ -186,7 +192,7 @@ static bool keep_share(const situ_dist_ddp *d, situ__dist_bucket *b, situ_tensor
 static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b, situ_tensor *average,
                      journey *j) {
   const situ_comm_call call = {
-    .op = SITU_COMM_ALL_GATHER, .dtype = b->dtype, .count = part_length(d, b), .name = j->name, .step = d->step
+    .op = SITU_COMM_ALL_GATHER, .dtype = b->wire, .count = part_length(d, b), .name = j->name, .step = d->step
   };
   j->whole = situ__comm_open(op, d->comm, &call);
   if (!j->whole || situ_copy_to_host(average, situ__comm_outgoing(j->whole), j->whole->sent) != SITU_OK) return false;
@@ -225,14 +231,14 @@ situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item
   const situ_shape shape = situ_shape_of(item->tensor);
   if (!d->exchange) { /* one rank: all micro-batches are here, and the tree has become one node */
     situ_tensor *sum = situ_reshape(situ_narrow(b->nodes[0].sum, 0, item->offset, item->numel), shape);
-    return situ_div_scalar(sum, (double)d->total);
+    return own_dtype(b, situ_div_scalar(sum, (double)d->total));
   }
   const journey *j = &d->exchange->journeys[item->bucket];
-  const size_t size = situ_dtype_size(b->dtype);
+  const size_t size = situ_dtype_size(b->wire);
   const char *values = situ__comm_arrived(j->whole ? j->whole : j->parts);
   situ_tensor *t = situ_from_host(values + (size_t)item->offset * size, (size_t)item->numel * size, shape,
-                                  &(situ_options){ .dtype = b->dtype, .device = situ_device_of(item->tensor) });
-  return j->whole ? t : situ_div_scalar(t, (double)d->total);
+                                  &(situ_options){ .dtype = b->wire, .device = situ_device_of(item->tensor) });
+  return own_dtype(b, j->whole ? t : situ_div_scalar(t, (double)d->total));
 }
 
 /* The order of the calls must be the same on all ranks, however soon buckets fill and messages arrive: the parts of so

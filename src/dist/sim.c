@@ -96,6 +96,15 @@ int64_t situ_comm_sim_transfers(situ_comm_sim *world, int rank) {
   return begun;
 }
 
+int64_t situ_comm_sim_bytes(situ_comm_sim *world, int rank) {
+  static const char op[] = "comm_sim_bytes";
+  if (!is_world(op, world) || !is_rank(op, world, rank)) return -1;
+  pthread_mutex_lock(&world->lock);
+  const int64_t bytes = world->rank[rank].bytes;
+  pthread_mutex_unlock(&world->lock);
+  return bytes;
+}
+
 situ_comm *situ_comm_sim_rank(situ_comm_sim *world, int rank, const situ_comm_options *options) {
   static const char op[] = "comm_sim_rank";
   if (!is_world(op, world) || !is_rank(op, world, rank)) return NULL;

@@ -48,6 +48,7 @@ struct situ_comm_sim {
   struct {
     situ__sim_state state;
     int64_t begun, collectives; /* transfers so far */
+    int64_t bytes;              /* of values, for collectives */
     situ_comm_sim_fault fault;
     int64_t fault_at; /* the transfer that fails; 0: none */
   } rank[SITU_COMM_SIM_MAX];

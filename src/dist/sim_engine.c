@@ -52,6 +52,11 @@ static bool post_message(situ_comm_sim *w, int rank, const situ_comm_transfer *t
   return true;
 }
 
+static int64_t bytes_sent(const situ_comm_sim *w, const situ_comm_transfer *t) {
+  const bool blocks = t->op == SITU_COMM_ALL_TO_ALL || t->op == SITU_COMM_REDUCE_SCATTER;
+  return t->send ? t->count * (blocks ? w->size : 1) * (int64_t)situ_dtype_size(t->dtype) : 0;
+}
+
 static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_comm_transfer *t, bool lost) {
   const int64_t number = w->rank[rank].collectives;
   situ__sim_meeting *m = w->meetings;
@@ -63,6 +68,7 @@ static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_co
     w->meetings = m;
   }
   w->rank[rank].collectives++;
+  w->rank[rank].bytes += bytes_sent(w, t);
   const double ready = arrival(w, rank);
   if (ready > m->ready) m->ready = ready;
   m->transfer[rank] = *t;
