@@ -29,6 +29,14 @@ else()
   list(FILTER situ_sources EXCLUDE REGEX "/src/io/gguf(_header|_names)?\\.c$")
 endif()
 
+if(SITU_DIST)
+  list(FILTER situ_sources EXCLUDE REGEX "/src/dist/absent\\.c$")
+else()
+  list(FILTER situ_sources EXCLUDE REGEX "/src/dist/")
+  list(APPEND situ_sources ${PROJECT_SOURCE_DIR}/src/dist/absent.c)
+endif()
+set(SITU_HAVE_DIST ${SITU_DIST})
+
 # Files that are compiled once for each instruction set.
 set(situ_isa_sources ${situ_sources})
 list(FILTER situ_isa_sources INCLUDE REGEX "/src/backend/cpu/isa/")
