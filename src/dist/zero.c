@@ -271,17 +271,65 @@ static bool step_own(const situ_dist_zero *z, double grad_scale) {
   return situ_scope_end(&s) == SITU_OK && good && dropped;
 }
 
-static situ_status exchange(const situ_dist_zero *z) {
-  for (int64_t k = 0; k < z->part_count; k++) {
-    const situ__zero_part *p = &z->parts[k];
-    if (situ__zero_has_gradient(z, p->parameter))
-      SITU_TRY(situ_comm_broadcast(z->comm, p->values, p->rank, situ_tree_key(z->parameters, p->parameter)));
-  }
-  return situ_comm_barrier(z->comm, "the end of a step");
+/* Parts on their way at once: their memory on the host is bounded, and each wait serves several. */
+enum { IN_FLIGHT = 8 };
+typedef struct flight {
+  const situ__zero_part *part;
+  situ_comm_request *request;
+} flight;
+
+/* The owner sends its part. */
+static bool send_part(const situ_dist_zero *z, const situ__zero_part *p, flight *f) {
+  const situ_comm_call call = { .op = SITU_COMM_BROADCAST,
+                                .dtype = situ_dtype_of(p->values),
+                                .count = p->count,
+                                .peer = p->rank,
+                                .name = situ_tree_key(z->parameters, p->parameter) };
+  *f = (flight){ p, situ__comm_open(step_op, z->comm, &call) };
+  if (!f->request ||
+      (f->request->sent && situ_copy_to_host(p->values, situ__comm_outgoing(f->request), f->request->sent) != SITU_OK))
+    return false;
+  situ__comm_post(z->comm, f->request);
+  return true;
 }
 
-/* Another optimiser has the parts of these gradients. */
+static bool receive_part(const situ_dist_zero *z, flight *f) {
+  situ_comm_request *r = f->request;
+  const bool good = !r || (situ__comm_finish(step_op, r) &&
+                           (f->part->rank == z->comm->rank ||
+                            situ_copy_from_host(f->part->values, situ__comm_arrived(r), r->received) == SITU_OK));
+  situ__comm_close(r);
+  f->request = NULL;
+  return good;
+}
+
+static bool exchange_parts(const situ_dist_zero *z) {
+  SITU__ALONE(in, &z->comm->alone, step_op, "this communicator");
+  flight flights[IN_FLIGHT] = { { 0 } };
+  bool good = in != NULL;
+  int at = 0;
+  for (int64_t k = 0; good && k < z->part_count; k++) {
+    if (!situ__zero_has_gradient(z, z->parts[k].parameter)) continue;
+    good = receive_part(z, &flights[at]) && send_part(z, &z->parts[k], &flights[at]);
+    at = (at + 1) % IN_FLIGHT;
+  }
+  for (int i = 0; good && i < IN_FLIGHT; i++, at = (at + 1) % IN_FLIGHT) good = receive_part(z, &flights[at]);
+  if (!good && in)
+    situ__comm_fail(z->comm, SITU_E_COMM, z->comm->rank, "rank %d gave up in the exchange of parameters: %.159s",
+                    z->comm->rank, situ_error_message());
+  for (int i = 0; i < IN_FLIGHT; i++) situ__comm_close(flights[i].request);
+  return good;
+}
+
+static situ_status exchange(const situ_dist_zero *z) {
+  return exchange_parts(z) ? situ_comm_barrier(z->comm, "the end of a step") : situ_error();
+}
+
+/* No hook is in the middle of ddp's exchange, and no other optimiser has the parts of these gradients. */
 static bool can_step(const situ_dist_zero *z) {
+  if (z->comm->held)
+    return situ__fail(SITU_E_STATE, step_op, "a backward exchanges gradients over this communicator: step behind it") ==
+           SITU_OK;
   for (int64_t i = 0; !z->parts_gradients && i < situ_tree_count(z->parameters); i++)
     if (situ_grad_is_in_parts(situ_tree_tensor_at(z->parameters, i)))
       return situ__fail(SITU_E_STATE, step_op, "another optimiser keeps the gradient of %.90s in parts: step that one",

@@ -1,7 +1,10 @@
 /* An optimiser whose state is divided among ranks: the bits of one optimiser, for any number of ranks; its share of the
    memory; its state as one dict, which other numbers of ranks load; what it refuses. */
 /* test-devices: cpu sim:0 */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "dist/divided.h"
 
@@ -176,6 +179,68 @@ static void a_step_that_fails_is_heard(void **state) {
   }
 }
 
+/* Rank 0 has begun to send several parts when no other rank has come to the exchange. */
+static atomic_bool counted;
+static void come_late(world_rank *self) {
+  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
+  MUST(ddp && zero && dist_micro_batch(&dist_kinds[0], m, test_device(), self->rank) == SITU_OK);
+  MUST(situ_comm_barrier(self->comm, "before the step") == SITU_OK);
+  while (self->rank == 0 && !counted) (void)sched_yield();
+  if (self->rank == 1) {
+    const int64_t before = situ_comm_sim_transfers(self->world, 0);
+    int64_t begun = 0;
+    counted = true;
+    for (int i = 0; i < 5000 && begun < 4; i++) {
+      (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+      begun = situ_comm_sim_transfers(self->world, 0) - before;
+    }
+    MUST(begun >= 4); /* a header for each part */
+  }
+  MUST(situ_dist_zero_step(zero) == SITU_OK);
+out:
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+}
+static void parts_are_sent_without_waiting(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  situ_nn_module *model[2] = { model_of(&dist_kinds[0]), model_of(&dist_kinds[0]) };
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, come_late, model, 20);
+  for (int r = 0; r < 2; r++) expect_rank_ok(&ranks[r]);
+  expect_equal_models(model[0], model[1], "one step", 2);
+  for (int r = 0; r < 2; r++) situ_nn_free(model[r]);
+}
+
+static situ_tensor *step_in_hook(situ_tensor *grad, void *payload) {
+  return situ_dist_zero_step(payload) == SITU_OK ? grad : NULL;
+}
+static void step_meanwhile(world_rank *self) {
+  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &(situ_dist_ddp_options){ .bucket_bytes = 1 });
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
+  situ_tensor *last = situ_nn_get_tensor(m, "0.weight");
+  if (ddp && zero && situ_register_hook(last, step_in_hook, zero) == SITU_OK)
+    SITU_IGNORE(dist_micro_batch(&dist_kinds[0], m, test_device(), self->rank));
+  situ_remove_hooks(last, zero);
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+}
+/* While ddp exchanges gradients over the communicator, a step is refused before it changes anything. */
+static void a_step_in_a_hook_is_refused(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  situ_nn_module *model[3] = { model_of(&dist_kinds[0]), model_of(&dist_kinds[0]), model_of(&dist_kinds[0]) };
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, step_meanwhile, model, 20);
+  for (int r = 0; r < 2; r++) {
+    if (!strstr(ranks[r].message, "a backward exchanges gradients over this communicator: step behind it"))
+      fail_msg("%s", ranks[r].message);
+    expect_equal_models(model[r], model[2], "refused", 2);
+  }
+  for (int r = 0; r < 3; r++) situ_nn_free(model[r]);
+}
+
 static void load_what_does_not_fit(world_rank *self) {
   situ_nn_module *m = self->payload;
   situ_optim *other = situ_optim_sgd(SITU_TREE(situ_zeros(SITU_SHAPE(3), NULL)), NULL);
@@ -252,7 +317,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(the_bits_of_one_optimiser),          TEST(the_bits_of_one_optimiser_with_gradients_in_parts),
     TEST(another_number_of_ranks_goes_on),    TEST(what_cannot_be_divided_is_refused),
-    TEST(a_step_that_fails_is_heard),         TEST(a_state_of_other_parameters_is_refused),
+    TEST(a_step_that_fails_is_heard),         TEST(parts_are_sent_without_waiting),
+    TEST(a_step_in_a_hook_is_refused),        TEST(a_state_of_other_parameters_is_refused),
     TEST(groups_that_do_not_fit_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
