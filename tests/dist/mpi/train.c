@@ -53,16 +53,23 @@ typedef struct training {
   situ_dist_zero *zero; /* in place of optim, where the state is divided */
 } training;
 
-/* Rank 0's first values are the same in every world. */
-static bool begin_training(training *t, const dist_kind *kind, situ_comm *comm, bool divided) {
+/* Rank 0's first values are the same in every world. stage: of ZeRO; 0: every rank has an optimiser of all
+   parameters. */
+static bool begin_training(training *t, const dist_kind *kind, situ_comm *comm, int stage) {
   situ_manual_seed(77 + (uint64_t)situ_comm_rank(comm));
   t->kind = kind;
   t->model = kind->make();
   t->optim = situ_optim_adamw(situ_nn_parameters(t->model), NULL);
-  t->ddp = situ_dist_ddp_new(
-      t->model, comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES, .bucket_bytes = 600, .seed = 9 });
-  t->zero = divided && t->ddp ? situ_dist_zero_new(situ_nn_parameters(t->model), comm, situ_optim_adamw, NULL) : NULL;
-  return t->ddp && t->optim && (t->zero || !divided);
+  const situ_dist_ddp_options options = { .micro_batches = MICRO_BATCHES,
+                                          .bucket_bytes = 600,
+                                          .seed = 9,
+                                          .compress = kind == &dist_kinds[2] ? SITU_BF16 : SITU_DTYPE_DEFAULT };
+  t->ddp = situ_dist_ddp_new(t->model, comm, &options);
+  situ_tree *parameters = t->ddp && stage ? situ_nn_parameters(t->model) : NULL;
+  t->zero = !parameters  ? NULL
+            : stage == 1 ? situ_dist_zero_new(parameters, comm, situ_optim_adamw, NULL)
+                         : situ_dist_zero2_new(parameters, t->ddp, situ_optim_adamw, NULL);
+  return t->ddp && t->optim && (t->zero || !stage);
 }
 
 static void end_training(training *t) {
@@ -78,12 +85,12 @@ static situ_status train_step(training *t) {
     SITU_TRY(dist_micro_batch(t->kind, t->model, (situ_device){ 0 }, number));
   }
   SITU_TRY(t->zero ? situ_dist_zero_step(t->zero) : situ_optim_step(t->optim));
-  return situ_optim_zero_grad(t->optim, true);
+  return t->zero ? situ_dist_zero_zero_grad(t->zero) : situ_optim_zero_grad(t->optim, true);
 }
 
-static uint64_t train(const dist_kind *kind, situ_comm *comm, int steps, bool divided) {
+static uint64_t train(const dist_kind *kind, situ_comm *comm, int steps, int stage) {
   training t;
-  bool good = begin_training(&t, kind, comm, divided);
+  bool good = begin_training(&t, kind, comm, stage);
   for (int i = 0; good && i < steps; i++) good = train_step(&t) == SITU_OK;
   const uint64_t hash = good ? hash_of(t.model) : 0;
   end_training(&t);
@@ -94,17 +101,18 @@ static uint64_t train(const dist_kind *kind, situ_comm *comm, int steps, bool di
 static uint64_t train_alone(const dist_kind *kind, int steps) {
   situ_comm_sim *world = situ_comm_sim_new(1, NULL);
   situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
-  const uint64_t hash = train(kind, comm, steps, false);
+  const uint64_t hash = train(kind, comm, steps, 0);
   situ_comm_free(comm);
   situ_comm_sim_free(world);
   return hash;
 }
 
 static bool train_all(situ_comm *comm) {
+  static const int stages[] = { 1, 2, 0, 2 };
   bool good = true;
   for (int k = 0; k <= DIST_KINDS; k++) {
     const dist_kind *kind = k < DIST_KINDS ? &dist_kinds[k] : &dropout_kind;
-    const uint64_t got = train(kind, comm, STEPS, k == 0), want = train_alone(kind, STEPS);
+    const uint64_t got = train(kind, comm, STEPS, stages[k]), want = train_alone(kind, STEPS);
     good = good && got && got == want;
     fprintf(result, "%s %016llx%s\n", kind->name, (unsigned long long)got, got == want ? "" : ": other bits");
   }
@@ -117,7 +125,7 @@ static bool train_all(situ_comm *comm) {
    random numbers go on where they were. */
 static bool train_half(situ_comm *comm, bool first) {
   training t;
-  bool good = begin_training(&t, &dropout_kind, comm, true);
+  bool good = begin_training(&t, &dropout_kind, comm, first ? 2 : 1);
   situ_dist_checkpoint state = { .model = t.model, .zero = t.zero, .ddp = t.ddp };
   good = good && (first || situ_dist_checkpoint_load("checkpoint", comm, &state, NULL) == SITU_OK);
   for (int i = 0; good && i < STEPS / 2; i++) good = train_step(&t) == SITU_OK;
@@ -191,7 +199,7 @@ static void fail_in_forward(training *t, double deadline) {
 
 static void drill(situ_comm *comm, const char *how, int at, double deadline) {
   training t;
-  if (!begin_training(&t, &dist_kinds[at % DIST_KINDS], comm, false)) exit(1);
+  if (!begin_training(&t, &dist_kinds[at % DIST_KINDS], comm, 0)) exit(1);
   for (int step = 0; step < at + 3; step++) {
     const bool mine = situ_comm_rank(comm) == 1 && step == at;
     const double begin = now();
