@@ -186,7 +186,7 @@ static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *gr
 }
 
 static void free_zero(situ_dist_zero *z) {
-  if (z->ddp) situ__zero_leave_ddp(z);
+  if (z->parts_gradients) situ__zero_forget_parts(z);
   situ_optim_free(z->optim);
   for (int64_t k = 0; k < z->part_count; k++) situ_release(z->parts[k].values);
   situ__free(z->parts);

@@ -55,7 +55,7 @@ situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale);
 /* Whether ddp can keep gradients in parts for an optimiser that is about to be made. Returns false after recording. */
 bool situ__zero_can_join(const char *op, const situ_dist_ddp *d);
 /* The optimiser is about to be freed: gradients are whole again. */
-void situ__zero_leave_ddp(situ_dist_zero *z);
+void situ__zero_forget_parts(const situ_dist_zero *z);
 /* Whether ddp can give parts of the gradients of a new group, in stage 2. Returns false after recording an error. */
 bool situ__zero_knows(const char *op, const situ_dist_zero *z, const situ_tree *group);
 /* Whether ranks own parts of it: in stage 2 not of one that does not require a gradient. */

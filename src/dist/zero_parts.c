@@ -95,15 +95,21 @@ void situ__zero_undo_divide(const situ_dist_zero *z) {
   if (!z->group_count) z->ddp->zero = NULL;
 }
 
-void situ__zero_leave_ddp(situ_dist_zero *z) {
-  situ_dist_ddp *d = z->ddp;
-  if (d->zero != z) return;
+static void leave_ddp(situ_dist_ddp *d) {
   if (d->exchange)
     situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d freed its optimiser while it exchanged gradients",
                     d->comm->rank);
-  situ__zero_drop_gradients(z);
   d->zero = NULL;
   d->parted_groups = 0;
+}
+
+void situ__zero_forget_parts(const situ_dist_zero *z) {
+  if (z->ddp && z->ddp->zero == z) leave_ddp(z->ddp);
+  situ__zero_drop_gradients(z);
+  for (int64_t i = 0; z->parameters && i < situ_tree_count(z->parameters); i++) {
+    situ_tensor *whole = situ_tree_tensor_at(z->parameters, i);
+    if (situ_grad_is_in_parts(whole)) SITU_IGNORE(situ_set_grad(whole, NULL));
+  }
 }
 
 void situ__zero_forget_ddp(situ_dist_zero *z) { z->ddp = NULL; }

@@ -31,13 +31,9 @@ static situ_status agree(const void *payload, bool good, bool *finite) {
 
 static situ_status step(const void *payload, double grad_scale) { return situ__zero_step(payload, grad_scale); }
 
+static int64_t count_of(const void *payload) { return situ__zero_gradients(payload); }
 static situ_grad_scaler_source source_of(const situ_dist_zero *z) {
-  return (situ_grad_scaler_source){ .optim = z->optim,
-                                    .payload = z,
-                                    .count = situ__zero_gradients(z),
-                                    .gradient = situ__zero_gradient_at,
-                                    .agree = agree,
-                                    .step = step };
+  return (situ_grad_scaler_source){ z->optim, z, count_of, situ__zero_gradient_at, agree, step };
 }
 
 situ_status situ_dist_zero_unscale_(situ_dist_zero *zero, situ_grad_scaler *scaler) {

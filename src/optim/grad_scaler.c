@@ -139,9 +139,9 @@ static bool look(situ_tensor **grad, int count, bool *finite) {
   return true;
 }
 
-static int gather(const situ_grad_scaler_source *source, situ_tensor **grad) {
+static int gather(const situ_grad_scaler_source *source, int64_t most, situ_tensor **grad) {
   int count = 0;
-  for (int64_t i = 0; i < source->count; i++) {
+  for (int64_t i = 0; i < most; i++) {
     situ_tensor *g = source->gradient(source->payload, i);
     if (g && situ_numel(g)) grad[count++] = g;
   }
@@ -150,11 +150,12 @@ static int gather(const situ_grad_scaler_source *source, situ_tensor **grad) {
 
 /* factor: what gradients are multiplied by; 0: they stay as they are. */
 static bool check(const char *op, const situ_grad_scaler_source *source, double factor, bool *finite) {
-  const size_t bytes = 2 * (size_t)(source->count + 1) * sizeof(situ_tensor *);
-  situ_tensor **grad = situ__alloc(bytes), **list = grad + source->count;
+  const int64_t most = source->count(source->payload);
+  const size_t bytes = 2 * (size_t)(most + 1) * sizeof(situ_tensor *);
+  situ_tensor **grad = situ__alloc(bytes), **list = grad + most;
   const uint64_t errors = situ__error_count();
   if (!grad) situ__no_memory(op, bytes);
-  const int count = grad ? gather(source, grad) : 0;
+  const int count = grad ? gather(source, most, grad) : 0;
   const bool unscale = factor != 0;
   bool good = situ__error_count() == errors;
   if (good && !count && !source->agree)
@@ -183,6 +184,7 @@ static bool check_in_scope(const char *op, const situ_grad_scaler_source *source
 
 /* ---- the three calls of a training step ---- */
 
+static int64_t count_of(const void *payload) { return ((const situ_optim *)payload)->count; }
 static situ_tensor *gradient_of(const void *payload, int64_t i) {
   const situ_optim *o = payload;
   situ_tensor *grad = NULL;
@@ -193,15 +195,13 @@ static situ_status step_of(const void *payload, double grad_scale) {
   return situ_optim_step_scaled((situ_optim *)(uintptr_t)payload, grad_scale);
 }
 static situ_grad_scaler_source source_of(situ_optim *o) {
-  return (
-      situ_grad_scaler_source){ .optim = o, .payload = o, .count = o->count, .gradient = gradient_of, .step = step_of };
+  return (situ_grad_scaler_source){ o, o, count_of, gradient_of, NULL, step_of };
 }
 
 static bool is_source(const char *op, const situ_grad_scaler_source *source) {
   if (!situ__given(op, "source", source) || !situ__optim_given(op, source->optim)) return false;
-  if (source->gradient && source->step && source->count >= 0 && source->count <= INT32_MAX) return true;
-  situ__fail(SITU_E_ARG, op, "the source lacks gradient or step, or its count, %" PRId64 ", is out of range",
-             source->count);
+  if (source->count && source->gradient && source->step) return true;
+  situ__fail(SITU_E_ARG, op, "the source lacks count, gradient or step");
   return false;
 }
 

@@ -151,7 +151,8 @@ static void read_whole_gradients(world_rank *self) {
   /* A whole gradient that the program sets is used. */
   MUST(situ_set_grad(w, situ_ones_like(situ_detach(w), NULL)) == SITU_OK);
   MUST(situ_dist_zero_step(zero) == SITU_OK && situ_dist_zero_zero_grad(zero) == SITU_OK);
-  /* Behind the optimiser ddp gives whole gradients again. */
+  /* Behind the optimiser ddp gives whole gradients again, and its parts are gone with it. */
+  MUST(backward_of_ones(m, 6) == SITU_OK && situ_grad(mine));
   situ_dist_zero_free(zero);
   zero = NULL;
   MUST(backward_of_ones(m, 6) == SITU_OK && situ_grad(w));

@@ -76,6 +76,7 @@ static void release_engine(void *state, bool failed) { (void)state, (void)failed
 const situ_comm_engine api_idle_engine = { "idle", begin_nothing, test_nothing, abandon_nothing, release_engine };
 
 /* One rank of several, which has no gradient itself. */
+static int64_t count_one(const void *payload) { return payload ? 1 : 1; }
 static situ_tensor *no_gradient(const void *payload, int64_t i) { return payload && i ? NULL : NULL; }
 static situ_status agree_at_once(const void *payload, bool good, bool *finite) {
   (void)payload, (void)good;
@@ -86,7 +87,7 @@ static situ_status step_nothing(const void *payload, double grad_scale) {
   return payload && grad_scale > 0 ? SITU_OK : SITU_OK;
 }
 const situ_grad_scaler_source api_no_gradients = {
-  .count = 1, .gradient = no_gradient, .agree = agree_at_once, .step = step_nothing
+  .count = count_one, .gradient = no_gradient, .agree = agree_at_once, .step = step_nothing
 };
 
 static situ_tensor *some_loss(void *payload) { return situ_scalar_tensor(payload ? 2 : 1, NULL); }

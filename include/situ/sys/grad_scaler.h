@@ -11,7 +11,7 @@ SITU_BEGIN
 typedef struct situ_grad_scaler_source {
   situ_optim *optim;   /**< what the scaler remembers between unscale_, step and update */
   const void *payload; /**< for the functions */
-  int64_t count;
+  int64_t (*count)(const void *payload);
   /** Returns the i-th of `count` gradients; NULL: there is none. */
   situ_tensor *(*gradient)(const void *payload, int64_t i);
   /** Makes *finite false unless it is true on all ranks. Called also when this rank has failed: good is false. NULL:
