@@ -118,6 +118,9 @@ bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out);
 /* The tensor of a constant, on the host; NULL after recording an error. */
 situ_tensor *situ__onnx_known(situ__onnx *f, int32_t v);
 
+/* Replaces nodes that stand for one call together (onnx_patterns.c). */
+bool situ__onnx_match_patterns(situ__onnx *f);
+
 /* Fills m with the parameters and buffers (onnx_parts.c). */
 bool situ__onnx_name_parts(situ__onnx *f);
 bool situ__onnx_build(situ__onnx *f, situ_nn_module *m);

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
-#include "program/program.h"
+#include "program/onnx_patterns.h"
 
 /* ---- Attention ---- */
 
@@ -131,6 +131,39 @@ static situ_tensor *run_attention(situ__op_call *c) {
   situ_tensor *y = attend(c, &a);
   return flat ? situ_flatten(situ_transpose(y, 1, 2), 2, 3) : y;
 }
+
+/* ---- attention that was written as its products (onnx_patterns.h) ---- */
+
+/* Arguments: query, key (transposed), value, mask, scale, axis. Whether the operands are those of one call: with equal
+   batches and heads, and a mask that adds no dimension. */
+static bool is_one_call(situ__op_call *c, const situ_shape *q, const situ_shape *k, const situ_shape *v) {
+  const int n = q->ndim;
+  const situ_tensor *mask = situ__arg_tensor(c, 3);
+  const int64_t axis = situ__arg_int(c, 5);
+  const situ_dtype dtype = situ_dtype_of(situ__arg_tensor(c, 0));
+  bool one = n >= 3 && k->ndim == n && v->ndim == n && (axis == -1 || axis == n - 1) && situ_dtype_is_floating(dtype);
+  for (int d = 0; d < n - 2 && one; d++) one = q->dim[d] == k->dim[d] && q->dim[d] == v->dim[d];
+  if (!one || !mask) return one;
+  const situ_shape m = situ_shape_of(mask);
+  for (int d = 1; d <= m.ndim && m.ndim <= n; d++)
+    one = one && (m.dim[m.ndim - d] == 1 || m.dim[m.ndim - d] == (d == 1 ? k : q)->dim[n - d]);
+  return one && m.ndim <= n && situ_dtype_of(mask) == dtype;
+}
+static situ_tensor *run_attend(situ__op_call *c) {
+  situ_tensor *q = situ__arg_tensor(c, 0), *k = situ__arg_tensor(c, 1), *v = situ__arg_tensor(c, 2);
+  situ_tensor *mask = situ__arg_tensor(c, 3);
+  const double scale = situ__arg_number(c, 4);
+  const situ_shape of_q = situ_shape_of(q), of_k = situ_shape_of(k), of_v = situ_shape_of(v);
+  if (is_one_call(c, &of_q, &of_k, &of_v))
+    return situ_scaled_dot_product_attention(q, situ_transpose(k, -2, -1), v,
+                                             &(situ_attention_options){ .attn_mask = mask, .scale = scale });
+  situ_tensor *scores = situ_mul_scalar(situ_matmul(q, k), scale);
+  if (mask) scores = situ_add(scores, mask);
+  return situ_matmul(situ_softmax(scores, situ__arg_dim(c, 5)), v);
+}
+const situ__op_row situ__onnx_attend = { .target = "attention",
+                                         .parameters = "t query, t key, t value, t? mask, n scale, i axis",
+                                         .run = run_attend };
 
 /* ---- rotary embeddings (Su et al., arXiv:2104.09864) ---- */
 
