@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/size.h"
 #include "ops/ops.h"
+#include "situ/sys/plain.h"
 
 /* ---- the window, from options where zero means torch's default ---- */
 
@@ -124,7 +125,8 @@ static bool conv_infer(situ_call *c) {
 static bool transposed_infer(situ_call *c) {
   const situ_conv_options *o = c->params;
   situ_window w;
-  if (o->same) return situ_refuse(c, SITU_E_ARG, "same is given: transposed convolutions do not have it");
+  if (o->same || o->relu)
+    return situ_refuse(c, SITU_E_ARG, "%s is given: transposed convolutions do not have it", o->same ? "same" : "relu");
   if (!check_shapes(c, true, &w)) return false;
   for (int d = 2 - c->op->code; d < 2; d++) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], extra = 0, covered, spread, padded;
@@ -169,6 +171,7 @@ typedef struct conv_pass {
   situ_device device;
   situ_conv_pass pass;
   const situ_window *window;
+  bool relu; /* of the result */
 } conv_pass;
 
 /* b: the weight, or, for its gradient, an image. */
@@ -184,6 +187,23 @@ static situ_work work_of(const conv_pass *p, situ_tensor *const in[3], const sit
                       .window = p->window };
 }
 
+/* In one launch if the device offers it, else in two. */
+static bool launch_relu(const conv_pass *p, const situ_work *conv) {
+  situ_work work = *conv;
+  bool offered;
+  work.integer[0] = 1;
+  if (situ__offers(p->op->name, p->device, &work, &offered) != SITU_OK) return false;
+  if (offered) return situ_launch(p->op->name, p->device, &work);
+  return situ_launch(p->op->name, p->device, conv) && situ_launch(p->op->name, p->device,
+                                                                  &(situ_work){ .verb = SITU_VERB_UNARY,
+                                                                                .op = SITU_UNARY_relu,
+                                                                                .compute = conv->compute,
+                                                                                .ins = 1,
+                                                                                .outs = 1,
+                                                                                .in = { conv->out[0] },
+                                                                                .out = { conv->out[0] } });
+}
+
 /* With images in this format; out has it already. */
 static bool launch_as(const conv_pass *p, situ_memory_format format, situ_tensor *const given[3], situ_tensor *out,
                       bool *taken) {
@@ -195,7 +215,7 @@ static bool launch_as(const conv_pass *p, situ_memory_format format, situ_tensor
   if (!in[0] || !in[1] || !in[2] != !given[2]) return false;
   const situ_work work = work_of(p, in, out, desc);
   if (format == SITU_CHANNELS_LAST && !(*taken = situ__takes_channels_last(p->device, &work))) return true;
-  return situ_launch(p->op->name, p->device, &work);
+  return p->relu ? launch_relu(p, &work) : situ_launch(p->op->name, p->device, &work);
 }
 
 /* Images that are channels_last are computed with as they are where the device can, else by row-major copies. */
@@ -214,7 +234,7 @@ static bool launch(const conv_pass *p, situ_tensor *a, situ_tensor *b, situ_tens
 /* A gradient of the operand's shape, channels_last as that of the result; zeros if `a` has no elements. */
 static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pass pass, const situ_window *w,
                              situ_tensor *a, situ_tensor *b) {
-  const conv_pass p = { g->op, g->device, pass, w };
+  const conv_pass p = { g->op, g->device, pass, w, false };
   const situ_options o = { .dtype = g->dtype[operand],
                            .device = g->device,
                            .memory_format = operand == 0 && is_last(g->grad[0]) ? SITU_CHANNELS_LAST : 0 };
@@ -238,8 +258,10 @@ static situ_tensor *bias_gradient(const situ_grad_call *g) {
 
 static bool conv_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
-  const situ_window w = window_of(c->op, c->params, &weight);
-  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_FORWARD, &w }, c->in[0], c->in[1], c->in[2], c->out[0]);
+  const situ_conv_options *o = c->params;
+  const situ_window w = window_of(c->op, o, &weight);
+  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_FORWARD, &w, o->relu }, c->in[0], c->in[1], c->in[2],
+                c->out[0]);
 }
 
 static bool conv_backward(situ_grad_call *g) {
@@ -253,7 +275,8 @@ static bool conv_backward(situ_grad_call *g) {
 static bool transposed_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const situ_window w = window_of(c->op, c->params, &weight);
-  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_GRAD_DATA, &w }, c->in[0], c->in[1], c->in[2], c->out[0]);
+  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_GRAD_DATA, &w, false }, c->in[0], c->in[1], c->in[2],
+                c->out[0]);
 }
 
 /* The bias is not a factor. */
@@ -283,6 +306,13 @@ static bool conv_mend(situ_call *c) {
 
 static situ_tensor *run(const situ_op *op, situ_tensor *x, situ_tensor *weight, situ_tensor *bias,
                         const situ_conv_options *options) {
+  /* Only where values are computed and nothing else is relu part of the call, which so needs no gradient for it. */
+  if (options && options->relu && op->infer == conv_infer && !situ_is_plain()) {
+    situ_conv_options plain = *options;
+    plain.relu = false;
+    situ_tensor *y = run(op, x, weight, bias, &plain);
+    return y ? situ_relu(y) : NULL;
+  }
   if (!options || !options->same || op->infer == transposed_infer)
     return situ_op_run3(op, x, weight, bias, options ? options : &(situ_conv_options){ 0 });
   if (!situ__need(op->name, "input", x) || !situ__need(op->name, "weight", weight)) return NULL;

@@ -1,4 +1,4 @@
-/* GELU, layer norm and attention, as torch's exporters write them.
+/* GELU, layer norm and attention, as torch's exporters write them, and convolution with ReLU.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -218,4 +218,14 @@ bool situ__match_attention(situ__match *m, const situ__program_node *end) {
     if (is_scores(m, &add->arg[k])) return true;
   }
   return false;
+}
+
+/* ---- convolution ---- */
+
+bool situ__match_conv(situ__match *m, const situ__program_node *end) {
+  m->nodes = 0;
+  const situ__program_node *conv = is_op(end, "Relu") ? situ__match_node(m, &end->arg[0], "Conv", 1) : NULL;
+  m->row = &situ__onnx_conv_relu;
+  if (conv) memcpy(m->arg, conv->arg, sizeof m->arg);
+  return conv != NULL;
 }

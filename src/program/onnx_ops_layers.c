@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "program/program.h"
+#include "program/onnx_patterns.h"
 
 /* ---- products ---- */
 
@@ -97,17 +97,20 @@ static convolution *const plain[] = { situ_conv1d, situ_conv2d, situ_conv3d };
 static convolution *const transposed[] = { situ_conv_transpose1d, situ_conv_transpose2d, situ_conv_transpose3d };
 
 /* Arguments: X, W, B, auto_pad, dilations, kernel_shape, pads, strides, group. */
-static situ_tensor *run_conv(situ__op_call *c) {
+static situ_tensor *convolve(situ__op_call *c, bool relu) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
   windows w;
   if (!read_windows(c, 3, x, spatial_of(weight), &w)) return NULL;
   const situ_conv_options o = { .stride = w.stride,
                                 .dilation = w.dilation,
                                 .padding = w.even ? padding_of(&w) : SITU_SCALAR,
-                                .groups = situ__arg_int(c, 8) };
+                                .groups = situ__arg_int(c, 8),
+                                .relu = relu };
   if (!w.even) x = pad_windows(x, &w, NULL, 0);
   return plain[w.dims - 1](x, weight, situ__arg_tensor(c, 2), &o);
 }
+static situ_tensor *run_conv(situ__op_call *c) { return convolve(c, false); }
+static situ_tensor *run_conv_relu(situ__op_call *c) { return convolve(c, true); }
 
 /* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those
    of the shapes, with which situ compares the offsets. */
@@ -353,7 +356,10 @@ static situ_tensor *run_col2im(situ__op_call *c) {
 }
 
 #define WINDOWS "s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I? kernel_shape, I? pads, I? strides"
+#define CONV "t X, t W, t? B, " WINDOWS ", i group=1"
 #define POOL "t X, s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I kernel_shape, I? pads, I? strides"
+
+const situ__op_row situ__onnx_conv_relu = { .target = "conv_relu", .parameters = CONV, .run = run_conv_relu };
 
 static const situ__op_row rows[] = {
   { .target = "Gemm",
@@ -363,7 +369,7 @@ static const situ__op_row rows[] = {
   { .target = "MatMul", .parameters = "t A, t B", .inputs = 2, .binary = situ_matmul },
   { .target = "Einsum", .parameters = "T Inputs, s equation", .inputs = 1, .run = run_einsum },
   { .target = "Det", .parameters = "t X", .inputs = 1, .unary = situ_linalg_det },
-  { .target = "Conv", .parameters = "t X, t W, t? B, " WINDOWS ", i group=1", .inputs = 3, .run = run_conv },
+  { .target = "Conv", .parameters = CONV, .inputs = 3, .run = run_conv },
   { .target = "ConvTranspose",
     .parameters = "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape",
     .inputs = 3,

@@ -7,7 +7,7 @@
 #include "program/onnx.h"
 
 /* Most nodes of a pattern, and arguments of its call. */
-enum { SITU__PATTERN_NODES = 16, SITU__PATTERN_ARGS = 6 };
+enum { SITU__PATTERN_NODES = 16, SITU__PATTERN_ARGS = 9 };
 
 /* A place where a pattern may end, and what was found of it. */
 typedef struct situ__match {
@@ -41,9 +41,12 @@ int situ__match_integers(situ__match *m, const situ__arg *a, int64_t *out, int c
 bool situ__match_gelu(situ__match *m, const situ__program_node *end);
 bool situ__match_norm(situ__match *m, const situ__program_node *end);
 bool situ__match_attention(situ__match *m, const situ__program_node *end);
+bool situ__match_conv(situ__match *m, const situ__program_node *end);
 
 /* softmax(query key scale + mask) value: the call of situ__match_attention. Arguments: query, key (transposed), value,
    mask, scale, the axis of softmax. */
 extern const situ__op_row situ__onnx_attend;
+/* Conv and Relu: the call of situ__match_conv, with the arguments of Conv. */
+extern const situ__op_row situ__onnx_conv_relu;
 
 #endif

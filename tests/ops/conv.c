@@ -113,7 +113,58 @@ static void refusals(void **state) {
   expect_refused(situ_conv_transpose2d(x, w, NULL, NULL), SITU_E_SHAPE, "conv_transpose2d", "channels");
 }
 
+/* The same bits as relu of the result, whichever way the device convolves; a NaN stays. */
+static void relu_in_the_same_pass(void **state) {
+  static const struct {
+    int64_t images, in, out, size, kernel, stride, padding;
+  } shape[] = { { 2, 1, 16, 28, 3, 1, 1 },  { 1, 16, 13, 9, 3, 1, 1 }, { 1, 70, 8, 7, 3, 1, 0 },
+                { 1, 5, 3, 6, 3, 1, 1 },    { 1, 8, 24, 12, 3, 2, 1 }, { 1, 4, 20, 5, 1, 1, 0 },
+                { 3, 64, 64, 12, 3, 1, 1 }, { 4, 8, 8, 14, 5, 2, 2 } };
+  static const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_F16, SITU_BF16, SITU_I64 };
+  (void)state;
+  for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+    for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++)
+      for (int last = 0; last < 2; last++) {
+        situ_scope scope;
+        situ_scope_begin_no_grad(&scope);
+        const double range = dtypes[k] == SITU_I64 ? 5 : 1;
+        situ_tensor *x =
+            test_random(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size), -range, range, false);
+        situ_tensor *w =
+            test_random(SITU_SHAPE(shape[i].out, shape[i].in, shape[i].kernel, shape[i].kernel), -range, range, false);
+        situ_tensor *b = test_random(SITU_SHAPE(shape[i].out), -range, range, false);
+        x = situ_to_dtype(x, dtypes[k]), w = situ_to_dtype(w, dtypes[k]), b = situ_to_dtype(b, dtypes[k]);
+        if (last) x = situ_contiguous_memory_format(x, SITU_CHANNELS_LAST);
+        situ_conv_options o = { .stride = SITU_DIMS(shape[i].stride), .padding = SITU_DIMS(shape[i].padding) };
+        situ_tensor *bias = i % 2 ? b : NULL, *want = situ_relu(situ_conv2d(x, w, bias, &o));
+        o.relu = true;
+        situ_tensor *got = situ_conv2d(x, w, bias, &o);
+        bool same = false, stays = dtypes[k] == SITU_I64;
+        assert_int_equal(situ_equal(got, want, &same), SITU_OK);
+        if (!stays) {
+          situ_tensor *nan = situ_full_like(got, NAN, NULL), *from = situ_full_like(x, NAN, NULL);
+          assert_int_equal(situ_allclose(situ_conv2d(from, w, bias, &o), nan, 0, 0, true, &stays), SITU_OK);
+        }
+        if (!same || !stays) fail_msg("shape %zu of %s, last %d", i, situ_dtype_name(dtypes[k]), last);
+        assert_int_equal(situ_scope_end(&scope), SITU_OK);
+      }
+}
+
+/* With gradients on, relu is an op of its own. */
+static void relu_with_gradients(void **state) {
+  (void)state;
+  situ_tensor *x = T32(SITU_SHAPE(1, 1, 1, 3), -1, 2, 3), *w = T32(SITU_SHAPE(1, 1, 1, 1), 1);
+  situ_requires_grad_(x, true);
+  situ_tensor *y = situ_conv2d(x, w, NULL, &(situ_conv_options){ .relu = true });
+  expect_exact(y, SITU_SHAPE(1, 1, 1, 3), 0, 2, 3);
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  expect_exact(situ_grad(x), SITU_SHAPE(1, 1, 1, 3), 0, 1, 1);
+  expect_refused(situ_conv_transpose2d(x, w, NULL, &(situ_conv_options){ .relu = true }), SITU_E_ARG,
+                 "conv_transpose2d", "relu");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values), TEST(a_view_and_an_empty_batch), TEST(gradients), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(values),   TEST(a_view_and_an_empty_batch), TEST(gradients),
+                                      TEST(refusals), TEST(relu_in_the_same_pass),     TEST(relu_with_gradients) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

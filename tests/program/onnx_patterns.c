@@ -81,10 +81,11 @@ static void put_initialiser(graph *g, const char *name, const int64_t *size, int
 
 static void put_operand(graph *g, const char *name) {
   float number[64];
-  int64_t size[2] = { 1, 1 }, whole;
+  int64_t size[4] = { 1, 1, 1, 1 }, whole;
   if (!is_new(g, name)) return;
   if (*name == 'w') {
-    const int dims = sscanf(name, "w%" SCNd64 "x%" SCNd64, &size[0], &size[1]);
+    const int dims =
+        sscanf(name, "w%" SCNd64 "x%" SCNd64 "x%" SCNd64 "x%" SCNd64, &size[0], &size[1], &size[2], &size[3]);
     for (int i = 0; i < 64; i++) number[i] = (float)(i % 7 - 3) / 4 + (float)i / 64;
     put_initialiser(g, name, size, dims, 1, number);
   } else if (*name == 'i') {
@@ -109,7 +110,7 @@ static void put_attribute(situ__protobuf_writer *node, const char *word) {
   situ__protobuf_writer a = { 0 };
   char name[16];
   const char *value = strchr(word, '=') + 1;
-  const bool list = strncmp(word, "axes", 4) == 0 || strncmp(word, "perm", 4) == 0;
+  const bool list = strncmp(word, "axis", 4) != 0;
   (void)snprintf(name, sizeof name, "%.*s", (int)(value - word) - 1, word);
   situ__protobuf_put_text(&a, 1, name);
   for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -244,6 +245,10 @@ static const pattern patterns[] = {
   { NORM "f; Add f d > y", 18, NULL, 0 }, /* d is used once more */
   { NORM "f; Add f u > y", 18, NULL, 0 }, /* and the variance */
 
+  { "Conv q w3x2x3x3 w3 pads=1,1,1,1 > a; Relu a > y", 16, "conv_relu", 1 },
+  { "Conv q w3x2x3x3 strides=2,2 > a; Relu a > b; Neg b > y", 16, "conv_relu", 2 },
+  { "Conv q w3x2x3x3 pads=1,1,1,1 > a; Relu a > b; Add a b > y", 16, NULL, 0 }, /* used twice */
+
   { SCORES "Softmax b axis=-1 > c; MatMul c v > y", 16, "attention", 2 },
   { SCORES "Softmax b axis=3 > c; MatMul c v > y", 16, "attention", 2 },
   { SCORES "Add b m > d; Softmax d axis=-1 > c; MatMul c v > y", 16, "attention", 2 },
@@ -267,7 +272,8 @@ static void gives_the_same(void **state) {
     situ_scope scope;
     situ_scope_begin_no_grad(&scope);
     situ_nn_module *m = load(p->graph, p->opset, false, &in), *apart = load(p->graph, p->opset, true, &again);
-    const int fused = count_calls(m, "Gelu") + count_calls(m, "LayerNormalization") + count_calls(m, "attention");
+    const int fused = count_calls(m, "Gelu") + count_calls(m, "LayerNormalization") + count_calls(m, "attention") +
+                      count_calls(m, "conv_relu");
     if (fused != (p->call != NULL) || (p->call && count_calls(m, p->call) != 1))
       fail_msg("%s has %d calls instead of %s", p->graph, fused, p->call ? p->call : "its nodes");
     if (p->call && count_calls(m, NULL) != p->calls) fail_msg("%s has %d calls", p->graph, count_calls(m, NULL));

@@ -93,7 +93,8 @@ typedef enum situ_verb {
   SITU_VERB_NONZERO,
   /** in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides); y = scalar[0] a b + scalar[1] bias. */
   SITU_VERB_MATMUL,
-  /** op: situ_conv_pass; window: geometry; 4-D (N, C, H, W); images may be channels_last where `offers` says so. */
+  /** op: situ_conv_pass; window: geometry; 4-D (N, C, H, W); images may be channels_last where `offers` says so;
+      integer[0] not 0: relu of the result of a forward pass, where `offers` says so. */
   SITU_VERB_CONV,
   /** op: situ_pool_pass; window: geometry; always 4-D. */
   SITU_VERB_POOL,

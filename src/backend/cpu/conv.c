@@ -11,6 +11,7 @@ static situ__conv describe(const situ_work *work, const situ_view_desc *const op
                        .window = work->window,
                        .dtype = (situ_dtype)x->dtype,
                        .last = !x->contiguous || !y->contiguous,
+                       .relu = work->op == SITU_CONV_FORWARD && work->integer[0],
                        .images = x->size[0],
                        .groups = groups,
                        .channels = x->size[1] / groups,
@@ -33,7 +34,8 @@ situ_status situ__cpu_offers_conv(const situ_work *work) {
   const situ_view_desc *role[4] = { NULL };
   find_roles(work->op, work->in[0], work->in[1], work->out[0], role);
   const situ__conv c = describe(work, role);
-  return !c.last || situ__conv_suits_blocked(&c) ? SITU_OK : SITU_E_UNSUPPORTED;
+  const bool relu = !c.relu || situ_dtype_is_floating(c.dtype);
+  return relu && (!c.last || situ__conv_suits_blocked(&c)) ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
 static situ_status run_conv(const situ__conv *c) {

@@ -12,10 +12,40 @@ typedef struct situ__conv {
   situ_conv_pass pass;
   const situ_window *window;
   situ_dtype dtype;
-  bool last;
+  bool last, relu;        /* relu: of the result, forward */
   char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
   int64_t images, groups, channels, outputs, height, width, out_height, out_width;
 } situ__conv;
+
+/* Which lanes of a vector of sums are windows, and where the first of them is in the plane of results. */
+typedef struct situ__conv_lanes {
+  int32_t at;
+  uint16_t mask, count;
+} situ__conv_lanes;
+
+/* One call of a register tile: sums of weights times rows of the matrix, for as many weights' rows and vectors of
+   windows as the tile has. */
+typedef struct situ__conv_tile {
+  int64_t k;         /* rows of the matrix */
+  const void *w;     /* row i of the weights is at w + i * w_row, and contiguous */
+  const void *x;     /* padded images, at the tile's first window */
+  const int64_t *at; /* where each row of the matrix begins, in elements after x */
+  void *sums;        /* of earlier rows of the matrix: added to, if `add`, and stored here unless y is given */
+  const void *bias;  /* of the first row, or NULL */
+  void *y;           /* the results, a row for each of the weights', if the sums are complete */
+  const situ__conv_lanes *lanes; /* for each vector */
+  int64_t w_row, sums_row, y_row;
+  bool add, relu;
+} situ__conv_tile;
+typedef void (*situ__conv_tile_fn)(const situ__conv_tile *tile);
+
+/* The kernels of one instruction set for f32 or f64: tiles of 1 to 4 vectors and 1, 2, 4, 6 and 8 rows. Those that need
+   more registers than there are, are NULL. */
+enum { SITU__CONV_WIDTHS = 4, SITU__CONV_HEIGHTS = 5 };
+typedef struct situ__conv_kernels {
+  int lanes; /* elements of a vector */
+  situ__conv_tile_fn tile[SITU__CONV_WIDTHS][SITU__CONV_HEIGHTS];
+} situ__conv_kernels;
 
 /* im2col and a matrix product: F32 and F64. */
 situ_status situ__conv_unfold(const situ__conv *geometry);

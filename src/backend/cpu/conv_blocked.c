@@ -50,18 +50,23 @@ static void *arrange_operand(const situ__dnnl *d, int operand, void *from, char 
   return to;
 }
 
-static void add_bias(const situ__conv *g, char *to, int64_t images, bool output) {
+/* y = x + bias of the channel, or relu of it. */
+static inline float finished(const situ__conv *g, float x, int64_t channel) {
+  const float y = g->bias ? x + ((const float *)(const void *)g->bias)[channel] : x;
+  return g->relu && y < 0 ? 0 : y;
+}
+
+static void finish_images(const situ__conv *g, char *to, int64_t images, bool output) {
   const int64_t channels = g->groups * (output ? g->outputs : g->channels),
                 size = output ? g->out_height * g->out_width : g->height * g->width;
-  const float *bias = (const float *)(void *)g->bias;
   float *y = (float *)(void *)to;
   if (g->last) {
     for (int64_t i = 0; i < images * size; i++)
-      for (int64_t k = 0; k < channels; k++) y[i * channels + k] += bias[k];
+      for (int64_t k = 0; k < channels; k++) y[i * channels + k] = finished(g, y[i * channels + k], k);
     return;
   }
   for (int64_t i = 0; i < images * channels; i++)
-    for (int64_t k = 0; k < size; k++) y[i * size + k] += bias[i % channels];
+    for (int64_t k = 0; k < size; k++) y[i * size + k] = finished(g, y[i * size + k], i % channels);
 }
 
 /* Forward, or gradient of x: maps images of one to images of the other. */
@@ -76,7 +81,7 @@ static bool map_images(const conv *c, int64_t first, char *scratch) {
   operand[SITU__DNNL_RESULT] = bytes ? scratch : to;
   good = good && situ__dnnl_run(c->d, operand, scratch + rounded(bytes)) &&
          (!bytes || situ__dnnl_arrange(c->d, SITU__DNNL_RESULT, scratch, to));
-  if (good && c->g->bias) add_bias(c->g, to, c->batch, forward);
+  if (good && (c->g->bias || c->g->relu)) finish_images(c->g, to, c->batch, forward);
   return good;
 }
 

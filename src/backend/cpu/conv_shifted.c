@@ -1,10 +1,10 @@
 /* Convolution at stride 1 without unfolding: in a padded image whose rows follow each other, each element of the kernel
    multiplies the same numbers, shifted. So the matrix of the product exists only as the offsets of its rows. The sums
-   of windows that reach over the end of a row are computed, and left out when results are copied. Tasks depend on the
+   of windows that reach over the end of a row are computed, and left out when results are stored. Tasks depend on the
    problem alone; each sum runs along the channels and the kernel in one order.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
-#include "gemm.h"
+#include "isa.h"
 #include "slots.h"
 #include "unfold.h"
 
@@ -19,20 +19,28 @@ enum {
   TASK = 1 << 20,  /* minimum multiply-adds of a task */
   LEAST_ROWS = 48, /* outputs that are not split further */
   PADDING = 8,     /* of a side, beyond the size of the image */
-  FEW = 4          /* outputs of a group below which tiles are too low */
+  FEW = 4,         /* outputs of a group below which tiles are too low */
+  TALL = SITU__CONV_HEIGHTS - 1
 };
+
+SITU__ISA_DECLARE(situ__conv_kernels, situ__conv_kernels_f32);
+SITU__ISA_DECLARE(situ__conv_kernels, situ__conv_kernels_f64);
+static const situ__conv_kernels *tiles_for(situ_dtype dtype) {
+  const situ__isa isa = situ__cpu_isa();
+  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__conv_kernels_f64) : SITU__ISA_PICK(isa, situ__conv_kernels_f32);
+}
 
 typedef struct conv {
   const situ__conv *g;
-  const situ__gemm_kernels *gemm;
+  const situ__conv_kernels *tiles;
   const situ__unfold_kernels *kernels;
-  int64_t elem, depth;    /* bytes of an element; channels times elements of a kernel */
-  int64_t ld, reach;      /* elements of a padded row; rows of a window, less 1 */
-  int64_t band, bands;    /* rows of results of a task */
-  int64_t split, splits;  /* outputs of a task */
-  int64_t sums;           /* elements of a row of sums */
-  int64_t widest;         /* columns of a tile */
-  size_t offsets, padded; /* bytes of a slot's parts; the sums follow */
+  int64_t elem, depth;           /* bytes of an element; channels times elements of a kernel */
+  int64_t ld, reach;             /* elements of a padded row; rows of a window, less 1 */
+  int64_t band, bands;           /* rows of results of a task */
+  int64_t split, splits;         /* outputs of a task */
+  int64_t sums;                  /* elements of a row of sums */
+  int tallest, widest;           /* the highest tile, by its number, and vectors of the widest one of that height */
+  size_t offsets, lanes, padded; /* bytes of a slot's parts; sums follow if the matrix has more rows than a block */
   situ__slots slots;
 } conv;
 
@@ -46,37 +54,74 @@ static void set_offsets(const conv *c, int64_t rows, int64_t *offset) {
         *offset++ = (channel * rows + kh * w->dilation[0]) * c->ld + kw * w->dilation[1];
 }
 
-/* sums [outputs, columns] = weights times the matrix. */
-static void multiply(const conv *c, const char *w, const char *padded, const int64_t *offset, char *sums,
-                     int64_t outputs, int64_t columns) {
+/* Which sums of `rows` padded rows are windows. */
+static void set_lanes(const conv *c, int64_t rows, situ__conv_lanes *lanes) {
+  int64_t at = 0, column = 0, row = 0;
+  for (int64_t first = 0; first < c->sums; first += c->tiles->lanes, lanes++) {
+    *lanes = (situ__conv_lanes){ .at = (int32_t)at };
+    for (int i = 0; i < c->tiles->lanes; i++) {
+      if (row < rows && column < c->g->out_width) {
+        lanes->mask |= (uint16_t)(1U << i);
+        lanes->count++;
+        at++;
+      }
+      if (++column == c->ld) column = 0, row++;
+    }
+  }
+}
+
+/* The tiles of a block of the matrix and of outputs, row by row of tiles. */
+static void run_panel(const conv *c, situ__conv_tile t, int vectors, int64_t outputs) {
+  static const int height[SITU__CONV_HEIGHTS] = { 1, 2, 4, 6, 8 };
+  const situ__conv_tile_fn *tile = c->tiles->tile[vectors - 1];
+  int h = c->tallest;
+  for (int64_t i = 0; i < outputs; i += height[h]) {
+    while (!tile[h] || height[h] > outputs - i) h--;
+    /* 4 and 4 rows are as many sums as hide the latency of one, 2 are not. */
+    if (height[h] == 6 && outputs - i == 8) h--;
+    tile[h](&t);
+    t.w = (const char *)t.w + height[h] * t.w_row * c->elem;
+    t.sums = (char *)t.sums + (size_t)(height[h] * t.sums_row * c->elem);
+    if (t.bias) t.bias = (const char *)t.bias + height[h] * c->elem;
+    if (t.y) t.y = (char *)t.y + (size_t)(height[h] * t.y_row * c->elem);
+  }
+}
+
+/* y [outputs, windows] = weights times the matrix, plus bias. */
+static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lanes *lanes, int64_t outputs,
+                     int64_t columns) {
+  const int64_t step = c->widest * c->tiles->lanes;
   for (int64_t k = 0; k < c->depth; k += BLOCK_K) {
+    const bool complete = k + BLOCK_K >= c->depth;
     for (int64_t m = 0; m < outputs; m += BLOCK_M) {
-      situ__tile t = { .k = situ__min_i64(BLOCK_K, c->depth - k),
-                       .a = w + (m * c->depth + k) * c->elem,
-                       .a_row = c->depth,
-                       .a_col = 1,
-                       .b_at = offset + k,
-                       .c_row = c->sums,
-                       .alpha = 1,
-                       .add = k > 0 };
-      for (int64_t j = 0; j < columns; j += c->widest) {
-        const int64_t width = situ__ceil_div(situ__min_i64(c->widest, columns - j), c->gemm->lanes) * c->gemm->lanes;
-        t.columns = width;
-        t.b = padded + j * c->elem;
-        t.c = sums + (m * c->sums + j) * c->elem;
-        situ__gemm_panel(c->gemm, t, situ__min_i64(BLOCK_M, outputs - m), width, (size_t)c->elem);
+      for (int64_t j = 0; j < columns; j += step) {
+        const int vectors = (int)situ__ceil_div(situ__min_i64(step, columns - j), c->tiles->lanes);
+        situ__conv_tile t = whole;
+        t.k = situ__min_i64(BLOCK_K, c->depth - k);
+        t.w = (const char *)whole.w + (m * c->depth + k) * c->elem;
+        t.x = (const char *)whole.x + j * c->elem;
+        t.at = whole.at + k;
+        t.add = k > 0;
+        t.sums = (char *)whole.sums + (size_t)((m * c->sums + j) * c->elem);
+        t.bias = whole.bias ? (const char *)whole.bias + m * c->elem : NULL;
+        t.y = complete ? (char *)whole.y + (size_t)(m * whole.y_row * c->elem) : NULL;
+        t.lanes = lanes + j / c->tiles->lanes;
+        run_panel(c, t, vectors, situ__min_i64(BLOCK_M, outputs - m));
       }
     }
   }
 }
 
-static void run_task(const conv *c, int64_t task, char *slot) {
+/* *ready: the rows that the slot's offsets and lanes are for. */
+static void run_task(const conv *c, int64_t task, char *slot, int64_t *ready) {
   const situ__conv *g = c->g;
   const int64_t split = task % c->splits, band = task / c->splits % c->bands, image = task / c->splits / c->bands;
   const int64_t rows = band_rows(c, band), first = image % g->groups * g->outputs + split * c->split,
-                outputs = situ__min_i64(c->split, g->outputs - split * c->split);
+                outputs = situ__min_i64(c->split, g->outputs - split * c->split),
+                out_plane = g->out_height * g->out_width;
   int64_t *offset = (int64_t *)(void *)slot;
-  char *padded = slot + c->offsets, *sums = padded + c->padded;
+  situ__conv_lanes *lanes = (situ__conv_lanes *)(void *)(slot + c->offsets);
+  char *padded = slot + c->offsets + c->lanes;
   const situ__pad pad = { .channels = g->channels,
                           .height = g->height,
                           .width = g->width,
@@ -84,24 +129,31 @@ static void run_task(const conv *c, int64_t task, char *slot) {
                           .rows = rows + c->reach,
                           .left = g->window->padding[1],
                           .ld = c->ld };
-  const situ__crop crop = { .outputs = outputs,
-                            .rows = rows,
-                            .width = g->out_width,
-                            .ld = c->ld,
-                            .plane = c->sums,
-                            .out_plane = g->out_height * g->out_width };
-  set_offsets(c, pad.rows, offset);
+  const int64_t to = (image / g->groups * g->groups * g->outputs + first) * out_plane + band * c->band * g->out_width;
+  const situ__conv_tile whole = { .w = g->w + first * c->depth * c->elem,
+                                  .w_row = c->depth,
+                                  .x = padded,
+                                  .at = offset,
+                                  .sums = padded + c->padded,
+                                  .sums_row = c->sums,
+                                  .bias = g->bias ? g->bias + first * c->elem : NULL,
+                                  .y = g->y + to * c->elem,
+                                  .y_row = out_plane,
+                                  .relu = g->relu };
+  if (*ready != rows) {
+    set_offsets(c, pad.rows, offset);
+    set_lanes(c, rows, lanes);
+    *ready = rows;
+  }
   c->kernels->pad(&pad, g->x + image * g->channels * g->height * g->width * c->elem, padded);
-  multiply(c, g->w + first * c->depth * c->elem, padded, offset, sums, outputs, (rows - 1) * c->ld + g->out_width);
-  const int64_t to =
-      (image / g->groups * g->groups * g->outputs + first) * crop.out_plane + band * c->band * g->out_width;
-  c->kernels->crop(&crop, sums, g->bias ? g->bias + first * c->elem : NULL, g->y + to * c->elem);
+  multiply(c, whole, lanes, outputs, (rows - 1) * c->ld + g->out_width);
 }
 
 static void run_tasks(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
   char *slot = situ__slots_take(&c->slots);
-  for (int64_t task = begin; task < end; task++) run_task(c, task, slot);
+  int64_t ready = 0;
+  for (int64_t task = begin; task < end; task++) run_task(c, task, slot, &ready);
   situ__slots_give(&c->slots, slot);
 }
 
@@ -119,7 +171,7 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   const situ_window *w = g->window;
   if (!suits(g)) return false;
   conv c = { .g = g,
-             .gemm = situ__gemm_kernels_for(g->dtype),
+             .tiles = tiles_for(g->dtype),
              .kernels = situ__unfold_kernels_for(g->dtype),
              .elem = situ__cpu_size(g->dtype),
              .depth = g->channels * w->kernel[0] * w->kernel[1],
@@ -132,16 +184,19 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   c.split = situ__ceil_div(g->outputs, situ__ceil_div(TASKS, images * c.bands));
   c.split = situ__min_i64(g->outputs, situ__max_i64(c.split, LEAST_ROWS));
   c.splits = situ__ceil_div(g->outputs, c.split);
-  c.widest = c.gemm->wide * c.gemm->lanes;
-  c.sums = situ__ceil_div(c.band * c.ld, c.widest) * c.widest;
+  c.tallest = g->outputs % 8 == 0 && c.tiles->tile[2][TALL] ? TALL : TALL - 1;
+  while (c.widest < SITU__CONV_WIDTHS && c.tiles->tile[c.widest][c.tallest]) c.widest++;
+  const int64_t widest = c.widest * c.tiles->lanes;
+  c.sums = situ__ceil_div(c.band * c.ld, widest) * widest;
   c.offsets = rounded(c.depth, sizeof(int64_t));
+  c.lanes = rounded(c.sums / c.tiles->lanes, sizeof(situ__conv_lanes));
   /* Tiles read whole vectors past the last window. */
-  c.padded = rounded(g->channels * (c.band + c.reach) * c.ld + c.widest, c.elem);
+  c.padded = rounded(g->channels * (c.band + c.reach) * c.ld + widest, c.elem);
   const int64_t tasks = images * c.bands * c.splits;
   const double cost = (double)(images * g->outputs) * (double)(g->out_height * g->out_width * c.depth) + 1;
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));
-  *status = situ__slots_open(&c.slots, "conv", c.offsets + c.padded + rounded(c.split * c.sums, c.elem),
-                             situ__ceil_div(tasks, grain));
+  const size_t sums = c.depth > BLOCK_K ? rounded(c.split * c.sums, c.elem) : 0;
+  *status = situ__slots_open(&c.slots, "conv", c.offsets + c.lanes + c.padded + sums, situ__ceil_div(tasks, grain));
   if (*status == SITU_OK) situ__parallel(tasks, grain, run_tasks, &c);
   situ__slots_close(&c.slots);
   return true;
