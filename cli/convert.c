@@ -40,13 +40,9 @@ static const struct reader {
   const char *ending;
   bool (*read)(const cli_options *options, content *out); /* false after recording an error */
 } readers[] = {
-  { ".safetensors", read_tensors },
-  { ".index.json", read_tensors },
-  { ".pt", read_tensors },
-  { ".pth", read_tensors },
-  { ".npy", read_npy },
-  { ".pt2", read_program },
-  { ".onnx", read_program },
+  { ".safetensors", read_tensors }, { ".index.json", read_tensors }, { ".pt", read_tensors },
+  { ".pth", read_tensors },         { ".gguf", read_tensors },       { ".npy", read_npy },
+  { ".pt2", read_program },         { ".onnx", read_program },
 };
 
 /* ---- writers --------------------------------------------------------------------------------- */
@@ -156,7 +152,8 @@ int cli_convert(const cli_options *options) {
     if (cli_ends_with(options->file, readers[i].ending)) reader = &readers[i];
   for (size_t i = 0; i < sizeof writers / sizeof *writers && !writer; i++)
     if (cli_ends_with(options->target, writers[i].ending)) writer = &writers[i];
-  if (!reader) return refuse_ending(options->file, "read", ".safetensors, .index.json, .npy, .pt, .pth, .pt2, .onnx");
+  if (!reader)
+    return refuse_ending(options->file, "read", ".safetensors, .index.json, .npy, .pt, .pth, .gguf, .pt2, .onnx");
   if (!writer) return refuse_ending(options->target, "write", ".safetensors, .npy, .pt2, .onnx");
   if (options->shape.count && writer->write != write_pt2) {
     fprintf(stderr, "situ: --shape is for writing .pt2\n");

@@ -193,7 +193,22 @@ static int run_on(situ_nn_module *program, const cli_options *options, run_costs
   return result;
 }
 
+/* Files of weights are told by their names; what else is not a program, the reader refuses. */
+static bool has_program(const char *path) {
+  static const char *const weights[] = { ".gguf", ".safetensors", ".index.json", ".pt", ".pth" };
+  for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+    if (!cli_ends_with(path, weights[i])) continue;
+    fprintf(stderr,
+            "situ: %s has weights, but no program to run: load it into a module of a C program, or run a .pt2 "
+            "or .onnx file; inspect, plan and convert read it\n",
+            path);
+    return false;
+  }
+  return true;
+}
+
 int cli_run(const cli_options *options) {
+  if (!has_program(options->file)) return CLI_FAILED;
   run_costs costs = { .device = { .kind = SITU_CPU } };
   const char *device = options->device;
   if (device && (situ_place_device(device, &costs.device) != SITU_OK || costs.device.kind == SITU_META)) {

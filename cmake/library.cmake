@@ -26,7 +26,7 @@ endif()
 if(SITU_GGUF)
   list(FILTER situ_sources EXCLUDE REGEX "/src/io/gguf_absent\\.c$")
 else()
-  list(FILTER situ_sources EXCLUDE REGEX "/src/io/gguf(_header|_names)?\\.c$")
+  list(FILTER situ_sources EXCLUDE REGEX "/src/io/gguf(_header|_names|_remarks)?\\.c$")
 endif()
 
 if(SITU_DIST)

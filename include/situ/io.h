@@ -96,11 +96,12 @@ typedef struct situ_safetensors situ_safetensors;
 
 /** Opens a file, or a "*.index.json" and its shards, and checks the whole header without reading data. In a file of
     torch.save a tensor's name is its path in the tree ("model.fc.weight"), and numbers, bools and strings are metadata
-    ("epoch": "3"). NULL on error. */
+    ("epoch": "3"). Of a GGUF file, numbers, bools and strings are metadata as text, and of an array its length ("32000
+    strings"). NULL on error. */
 SITU_API situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options);
 /** Closes the file; mapped tensors keep their mapping. NULL is fine. */
 SITU_API void situ_safetensors_close(situ_safetensors *file);
-/** "safetensors" or "torch"; "" for NULL. */
+/** "safetensors", "torch" or "gguf"; "" for NULL. */
 SITU_API const char *situ_safetensors_format(const situ_safetensors *file);
 /** Number of tensors. */
 SITU_API int64_t situ_safetensors_count(const situ_safetensors *file);

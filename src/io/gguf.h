@@ -54,6 +54,16 @@ situ__gguf_parsed situ__gguf_parse(situ__gguf_header *header, unsigned char *tex
                                    bool lenient, situ__problem *problem);
 void situ__gguf_free(situ__gguf_header *header);
 
+/* The metadata as text, sorted by key. The keys are the file's own. */
+typedef struct situ__gguf_remarks {
+  situ_metadata *remark;
+  int64_t count;
+  char *text; /* what the values point into */
+} situ__gguf_remarks;
+/* Returns false after recording an error, with nothing left to free. */
+bool situ__gguf_remarks_make(situ__gguf_remarks *out, const situ_gguf *file);
+void situ__gguf_remarks_free(situ__gguf_remarks *remarks);
+
 /* situ_load of such a file. */
 situ_tree *situ__gguf_load_all(const char *path, const situ_load_options *options);
 

@@ -46,3 +46,7 @@ const situ_nn_rename *situ_gguf_names(const char *architecture, int64_t *count) 
     situ__fail(SITU_E_UNSUPPORTED, "gguf_names", "this build reads no GGUF files: configure with SITU_GGUF");
   return NULL;
 }
+
+/* Of no file. */
+bool situ__gguf_remarks_make(situ__gguf_remarks *out, const situ_gguf *file) { return (void)out, (void)file, false; }
+void situ__gguf_remarks_free(situ__gguf_remarks *remarks) { (void)remarks; }

@@ -1,4 +1,4 @@
-/* Opens and loads safetensors files: a single file, or the shards of an index; and files of torch.save.
+/* Opens and loads safetensors files: a single file, or the shards of an index; and files of torch.save and of GGUF.
    SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 /* The location of a tensor. */
 typedef struct place {
   const situ_file_entry *entry;
-  const situ__shard *shard; /* NULL: in the file of torch.save, under `number` */
+  const situ__shard *shard; /* NULL: in the file of torch.save, under `number`, or in that of GGUF */
   uint32_t number;
 } place;
 
@@ -35,6 +35,8 @@ struct situ_safetensors {
   situ__torch *torch; /* of torch.save; NULL: safetensors */
   situ__torch_list list;
   char *path; /* of torch */
+  situ_gguf *gguf;
+  situ__gguf_remarks remarks;
 };
 
 static const char op[] = "safetensors_open";
@@ -47,9 +49,9 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const place *)a)->entry->name, ((const place *)b)->entry->name);
 }
 
-/* Lists the tensors of all shards, or of the file of torch.save. */
+/* Lists the tensors of all shards, or of the file of torch.save or GGUF. */
 static bool list_places(situ_safetensors *f) {
-  f->tensors = f->list.count;
+  f->tensors = f->list.count + situ_gguf_count(f->gguf);
   for (int64_t k = 0; k < f->count; k++) f->tensors += f->shards[k].header.count;
   f->places = situ__calloc((size_t)f->tensors + 1, sizeof *f->places);
   if (!f->places) {
@@ -59,6 +61,7 @@ static bool list_places(situ_safetensors *f) {
   place *to = f->places;
   for (int64_t i = 0; i < f->list.count; i++)
     *to++ = (place){ .entry = &f->list.item[i].entry, .number = f->list.item[i].number };
+  for (int64_t i = 0; i < situ_gguf_count(f->gguf); i++) *to++ = (place){ .entry = situ_gguf_entry(f->gguf, i) };
   for (int64_t k = 0; k < f->count; k++)
     for (int64_t i = 0; i < f->shards[k].header.count; i++)
       *to++ = (place){ .entry = &f->shards[k].header.entry[i], .shard = &f->shards[k] };
@@ -215,11 +218,19 @@ static situ_safetensors *open_files_of(const char *path, const situ_load_options
   return NULL;
 }
 
+static situ_safetensors *open_gguf(const char *path, const situ_load_options *options) {
+  situ_safetensors *f = situ__handle_new(SITU__A_FILE, sizeof *f);
+  if (!f) return situ__no_memory(op, sizeof *f), NULL;
+  f->gguf = situ_gguf_open(path, options);
+  if (f->gguf && situ__gguf_remarks_make(&f->remarks, f->gguf) && list_places(f)) return f;
+  situ_safetensors_close(f);
+  return NULL;
+}
+
 situ_safetensors *situ_safetensors_open(const char *path, const situ_load_options *options) {
   bool gguf;
   situ_safetensors *f = open_files_of(path, options, &gguf);
-  if (gguf) situ__fail(SITU_E_FORMAT, op, "%s: is a GGUF file: situ_gguf_open opens it", path);
-  return f;
+  return gguf ? open_gguf(path, options) : f;
 }
 
 void situ_safetensors_close(situ_safetensors *f) {
@@ -227,6 +238,8 @@ void situ_safetensors_close(situ_safetensors *f) {
   close_files(f);
   if (f->torch) situ__torch_close_file(f->torch);
   situ__torch_list_free(&f->list);
+  situ__gguf_remarks_free(&f->remarks);
+  situ_gguf_close(f->gguf);
   situ__free(f->torch);
   situ__free(f->path);
   situ__free(f->places);
@@ -256,12 +269,14 @@ const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const ch
 }
 
 const char *situ_safetensors_format(const situ_safetensors *f) {
-  return !f || !is_open("safetensors_format", f) ? "" : f->torch ? "torch" : "safetensors";
+  if (!f || !is_open("safetensors_format", f)) return "";
+  return f->gguf ? "gguf" : f->torch ? "torch" : "safetensors";
 }
 
 /* The metadata, sorted by key. All shards that situ writes contain the whole metadata. */
 static const situ_metadata *metadata_of(const situ_safetensors *f, int64_t *count) {
   const situ__header *header = f->count ? &f->shards[0].header : NULL;
+  if (f->gguf) return *count = f->remarks.count, f->remarks.remark;
   *count = f->torch ? f->list.remarks : header ? header->metadata_count : 0;
   return f->torch ? f->list.remark : header ? header->metadata : NULL;
 }
@@ -307,6 +322,7 @@ static situ_tensor *load_place(const char *by, const situ_safetensors *f, const 
   const situ_file_entry *e = p->entry;
   const situ__shard *s = p->shard;
   char shown[SITU__SHOWN_MAX];
+  if (f->gguf) return situ_gguf_load(f->gguf, e->name);
   if (!s) {
     situ_scope scope;
     situ_scope_begin_no_grad(&scope);

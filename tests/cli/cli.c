@@ -173,12 +173,39 @@ static bool find_program(void) {
   return access(program, X_OK) == 0;
 }
 
+/* Tensors and metadata, but no program. */
+static void reads_gguf(void **state) {
+  (void)state;
+  const char *root = getenv("SITU_TEST_ROOT");
+  char command[4096];
+#define GGUF(format) (snprintf(command, sizeof command, format, root ? root : "."), command)
+  if (run(GGUF("inspect %.3000s/io/gguf/model.gguf")) && strstr(output, "without SITU_GGUF")) skip();
+  says("blk.0.attn_k.weight       Q4_0   [16, 18]       288 B\n");
+  says("metadata  general.architecture = llama\n");
+  says("metadata  tokenizer.ggml.tokens = 8 strings\n");
+  says("metadata  test.yes = true\n");
+  says("metadata  test.i64 = -9223372036854775808\n");
+  says("gguf, 14 tensors");
+  assert_int_equal(run(GGUF("inspect --json %.3000s/io/gguf/model.gguf")), 0);
+  says("{\"format\": \"gguf\"");
+  assert_int_equal(run(GGUF("plan --memory cpu=1MiB %.3000s/io/gguf/model.gguf")), 0);
+  says("map       *=cpu");
+  assert_int_equal(run(GGUF("plan --memory cpu=1KiB %.3000s/io/gguf/model.gguf")), 1);
+  assert_int_equal(run(GGUF("convert %.3000s/io/gguf/model.gguf g.safetensors")), 0);
+  assert_int_equal(run("inspect g.safetensors"), 0);
+  says("metadata  situ.blocks.blk.0.attn_k.weight = Q4_0\n");
+  assert_int_equal(run(GGUF("run %.3000s/io/gguf/model.gguf")), 1);
+  says("model.gguf has weights, but no program to run");
+  assert_int_equal(run("run t.safetensors"), 1);
+  says("t.safetensors has weights, but no program to run");
+}
+
 int main(void) {
   if (!find_program()) return 77;
   make_files();
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(inspects_safetensors), cmocka_unit_test(inspects_npy),          cmocka_unit_test(prints_json),
-    cmocka_unit_test(lists_devices),        cmocka_unit_test(tells_what_went_wrong),
+    cmocka_unit_test(lists_devices),        cmocka_unit_test(tells_what_went_wrong), cmocka_unit_test(reads_gguf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
