@@ -54,12 +54,18 @@ static situ_status multiply(const situ_work *work) {
   j.x_rows = x->size[0];
   j.bias = bias ? (const float *)(void *)situ__cpu_data(bias) : NULL;
   const int64_t groups = j.x_rows * j.columns / SITU__BLOCK_GROUP;
+  const bool arranged = j.kernels->arrange[j.type] != NULL;
   situ__slots scratch;
-  const situ_status status = situ__slots_open(&scratch, "block_linear", (size_t)groups * sizeof(float), 1);
+  const size_t numbers = (size_t)groups + (arranged ? (size_t)(j.x_rows * j.columns) : 0);
+  const situ_status status = situ__slots_open(&scratch, "block_linear", numbers * sizeof(float), 1);
   if (status != SITU_OK) return status;
   float *sums = situ__slots_take(&scratch);
   j.kernels->sums(j.x, groups, sums);
   j.sums = sums;
+  if (arranged) {
+    j.kernels->arrange[j.type](j.x, j.x_rows * j.count, sums + groups);
+    j.x = sums + groups;
+  }
   situ__parallel(j.rows, grain_of(&j), run_linear, &j);
   situ__slots_give(&scratch, sums);
   situ__slots_close(&scratch);

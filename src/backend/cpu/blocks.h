@@ -13,6 +13,8 @@ typedef struct situ__block_kernels {
   void (*values[SITU_BLOCK_TYPES])(const unsigned char *blocks, int64_t count, float *y);
   /* Product of the values of `count` blocks with x; sums: of each 32 elements of x. */
   float (*dot[SITU_BLOCK_TYPES])(const unsigned char *blocks, int64_t count, const float *x, const float *sums);
+  /* Arranges x, of `count` blocks, as dot takes it; NULL: as it is. The sums are those of x as it was. */
+  void (*arrange[SITU_BLOCK_TYPES])(const float *x, int64_t count, float *y);
   /* y[i] = sum of x[32 i .. 32 i + 31] */
   void (*sums)(const float *x, int64_t count, float *y);
 } situ__block_kernels;

@@ -72,6 +72,15 @@ ALWAYS_INLINE vec_f32 load_floats(const float *at) {
   return v;
 }
 ALWAYS_INLINE vec_f32 floats_of(picks_f32 v) { return __builtin_convertvector(v, vec_f32); }
+/* The low 4 bits of each lane. */
+#if defined(__AVX512F__)
+ALWAYS_INLINE vec_f32 low_bits(picks_f32 v) {
+  const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return (vec_f32)_mm512_permutexvar_ps((__m512i)v, table); /* which reads no other bits */
+}
+#else
+ALWAYS_INLINE vec_f32 low_bits(picks_f32 v) { return floats_of(v & 15); }
+#endif
 ALWAYS_INLINE vec_f32 broadcast_lanes(float v) { return (vec_f32){ 0 } + v; }
 ALWAYS_INLINE float add_lanes(vec_f32 v) {
   float sum = 0;
@@ -110,7 +119,7 @@ static float dot_Q4_0(const unsigned char *b, int64_t count, const float *x, con
     UNROLL
     for (int s = 0; s < 16 / LANES; s++) {
       const picks_f32 both = load_bytes(b + 2 + s * LANES);
-      group = F32(fma_vec)(floats_of(both & 15), load_floats(x + s * LANES), group);
+      group = F32(fma_vec)(low_bits(both), load_floats(x + s * LANES), group);
       group = F32(fma_vec)(floats_of(both >> 4), load_floats(x + 16 + s * LANES), group);
     }
     all = F32(fma_vec)(broadcast_lanes(scale), group, all);
@@ -123,6 +132,22 @@ typedef unsigned char bytes_8 __attribute__((vector_size(8)));
 typedef int32_t ints_8 __attribute__((vector_size(32)));
 typedef float floats_8 __attribute__((vector_size(32)));
 
+/* Scales and minima of a block of Q4_K or Q5_K: packed_scale and packed_minimum of four groups at a time. */
+#if defined(__AVX512F__)
+ALWAYS_INLINE void unpack_scales(const unsigned char *b, floats_8 *scale, floats_8 *minimum) {
+  const __m128i six = _mm_set1_epi8(0x3f), four = _mm_set1_epi8(0x0f), top = _mm_set1_epi8(0x30);
+  const __m128i words = _mm_loadu_si128((const __m128i *)(const void *)(b + 4));
+  const __m128i last = _mm_srlv_epi32(_mm_shuffle_epi32(words, 0xaa), _mm_setr_epi32(0, 4, 0, 0));
+  const __m128i high = _mm_or_si128(_mm_and_si128(last, four), _mm_and_si128(_mm_srli_epi32(words, 2), top));
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_unpacklo_epi32(_mm_and_si128(words, six), high));
+  const __m128 halves = _mm_cvtph_ps(_mm_loadu_si32(b));
+  const __m512i first = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  const __m512 factor = _mm512_permutexvar_ps(first, _mm512_castps128_ps512(halves));
+  const __m512d both = _mm512_castps_pd(_mm512_mul_ps(_mm512_cvtepi32_ps(bytes), factor));
+  *scale = (floats_8)_mm512_castpd512_pd256(both);
+  *minimum = (floats_8)_mm512_extractf64x4_pd(both, 1);
+}
+#else
 /* The bytes of two words, in memory's order, times a factor. */
 ALWAYS_INLINE void scale_bytes(uint32_t first, uint32_t second, float factor, floats_8 *out) {
   const uint32_t words[2] = { first, second };
@@ -136,7 +161,6 @@ ALWAYS_INLINE void scale_bytes(uint32_t first, uint32_t second, float factor, fl
   *out = factor * __builtin_convertvector(whole, floats_8);
 }
 
-/* Scales and minima of a block of Q4_K or Q5_K: packed_scale and packed_minimum of four groups at a time. */
 ALWAYS_INLINE void unpack_scales(const unsigned char *b, floats_8 *scale, floats_8 *minimum) {
   const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, top = 0x30303030;
   uint32_t word[3];
@@ -144,6 +168,7 @@ ALWAYS_INLINE void unpack_scales(const unsigned char *b, floats_8 *scale, floats
   scale_bytes(word[0] & six, (word[2] & four) | (word[0] >> 2 & top), load_half(b), scale);
   scale_bytes(word[1] & six, (word[2] >> 4 & four) | (word[1] >> 2 & top), load_half(b + 2), minimum);
 }
+#endif
 
 /* Adds the sums of a block's groups of x times their minima. Vectors are not passed by value: how depends on flags. */
 ALWAYS_INLINE void add_minima(const floats_8 *minimum, const float *sums, floats_8 *all) {
@@ -157,6 +182,57 @@ ALWAYS_INLINE float add_eight(const floats_8 *v) {
   return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
 }
 
+#if defined(__AVX512F__)
+/* A vector of 16 words holds 128 numbers of 4 bits. Number n of each word is looked up in a table of floats by its low
+   bits, so that nothing but a shift is needed before; x is arranged as the words are. */
+enum { WORDS = 16, HALF = 8 * WORDS };
+static void arrange_Q4_K(const float *x, int64_t count, float *y) {
+  for (int64_t i = 0; i < 2 * count; i++, x += HALF, y += HALF)
+    for (int n = 0; n < 8; n++)
+      for (int word = 0; word < WORDS; word++) {
+        const int byte = 4 * word + n / 2;
+        y[n * WORDS + word] = x[byte / 32 * 64 + n % 2 * 32 + byte % 32];
+      }
+}
+
+/* Adds a block times x to *all; whole: 3 bytes after it may be read, and are loads in the place of shifts. */
+ALWAYS_INLINE void add_Q4_K(const unsigned char *b, const float *x, const floats_8 *scale, bool whole, vec_f32 *all) {
+  /* Groups 0 and 2 of the first half block are the low bits of its bytes, and 1 and 3 the high ones. */
+  static const int32_t groups[4][WORDS] = { { 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2 },
+                                            { 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3 },
+                                            { 4, 4, 4, 4, 4, 4, 4, 4, 6, 6, 6, 6, 6, 6, 6, 6 },
+                                            { 5, 5, 5, 5, 5, 5, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7 } };
+  const __m512 scales = _mm512_castps256_ps512((__m256)*scale);
+  UNROLL
+  for (int h = 0; h < 2; h++) {
+    const unsigned char *at = b + 16 + h * 64;
+    const __m512i first = _mm512_loadu_si512(at);
+    vec_f32 low = { 0 }, high = { 0 };
+    UNROLL
+    for (int n = 0; n < 4; n++) {
+      const __m512i words = h == 0 || whole ? _mm512_loadu_si512(at + n) : _mm512_srli_epi32(first, 8 * n);
+      low = F32(fma_vec)(low_bits((picks_f32)words), load_floats(x + h * HALF + 2 * n * WORDS), low);
+      high = F32(fma_vec)(low_bits((picks_f32)_mm512_srli_epi32(words, 4)),
+                          load_floats(x + h * HALF + (2 * n + 1) * WORDS), high);
+    }
+    *all = F32(fma_vec)((vec_f32)_mm512_permutexvar_ps(_mm512_loadu_si512(groups[2 * h]), scales), low, *all);
+    *all = F32(fma_vec)((vec_f32)_mm512_permutexvar_ps(_mm512_loadu_si512(groups[2 * h + 1]), scales), high, *all);
+  }
+}
+
+static float dot_Q4_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
+  vec_f32 all = { 0 };
+  floats_8 least = { 0 }, scale, minimum;
+  for (int64_t i = 0; i < count; i++, b += 144, x += 256, sums += 8) {
+    fetch_ahead(b, 144);
+    unpack_scales(b, &scale, &minimum);
+    add_minima(&minimum, sums, &least);
+    if (i + 1 < count) add_Q4_K(b, x, &scale, true, &all);
+    else add_Q4_K(b, x, &scale, false, &all);
+  }
+  return add_lanes(all) - add_eight(&least);
+}
+#else
 static float dot_Q4_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
   vec_f32 all = { 0 };
   floats_8 least = { 0 };
@@ -180,6 +256,7 @@ static float dot_Q4_K(const unsigned char *b, int64_t count, const float *x, con
   }
   return add_lanes(all) - add_eight(&least);
 }
+#endif
 
 static float dot_Q5_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
   vec_f32 all = { 0 };
@@ -261,4 +338,7 @@ const situ__block_kernels SITU__ISA_NAME(situ__block_kernels) = {
            [SITU_BLOCK_Q5_K] = dot_Q5_K,
            [SITU_BLOCK_Q6_K] = dot_Q6_K },
   .sums = add_groups,
+#if defined(__AVX512F__)
+  .arrange = { [SITU_BLOCK_Q4_K] = arrange_Q4_K },
+#endif
 };
