@@ -16,6 +16,7 @@ static void convolutions(void **state) {
   FIELD(situ_conv_options, GIVES(call), .padding = SITU_DIMS(1));  \
   FIELD(situ_conv_options, GIVES(call), .dilation = SITU_DIMS(2)); \
   FIELD(situ_conv_options, GIVES(call), .groups = 2);              \
+  FIELD(situ_conv_options, GIVES(call), .relu = true);             \
   FIELD(situ_conv_options, GIVES(call), .output_padding = SITU_DIMS(1))
   CONV(situ_conv1d(line, w1, NULL, o));
   CONV(situ_conv2d(image, w2, NULL, o));

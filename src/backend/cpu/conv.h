@@ -31,7 +31,7 @@ typedef struct situ__conv_tile {
   const void *x;     /* padded images, at the tile's first window */
   const int64_t *at; /* where each row of the matrix begins, in elements after x */
   void *sums;        /* of earlier rows of the matrix: added to, if `add`, and stored here unless y is given */
-  const void *bias;  /* of the first row, or NULL */
+  const void *bias;  /* of the first row, which sums begin with, or NULL */
   void *y;           /* the results, a row for each of the weights', if the sums are complete */
   const situ__conv_lanes *lanes; /* for each vector */
   int64_t w_row, sums_row, y_row;

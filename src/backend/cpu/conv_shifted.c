@@ -103,7 +103,7 @@ static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lane
         t.at = whole.at + k;
         t.add = k > 0;
         t.sums = (char *)whole.sums + (size_t)((m * c->sums + j) * c->elem);
-        t.bias = whole.bias ? (const char *)whole.bias + m * c->elem : NULL;
+        t.bias = whole.bias && k == 0 ? (const char *)whole.bias + m * c->elem : NULL;
         t.y = complete ? (char *)whole.y + (size_t)(m * whole.y_row * c->elem) : NULL;
         t.lanes = lanes + j / c->tiles->lanes;
         run_panel(c, t, vectors, situ__min_i64(BLOCK_M, outputs - m));

@@ -20,20 +20,13 @@ typedef struct situ__pad {
   int64_t channels, height, width, row, rows, left, ld;
 } situ__pad;
 
-/* Rows of `width` elements out of rows ld apart, of planes `plane` and out_plane elements apart. */
-typedef struct situ__crop {
-  int64_t outputs, rows, width, ld, plane, out_plane;
-} situ__crop;
-
 typedef struct situ__unfold_kernels {
   /* columns = x; the padding is 0. Elements of a row past the windows, up to ld, are undefined. */
   void (*unfold)(const situ__unfold *u, const void *x, void *columns);
   /* x += columns. */
   void (*fold)(const situ__unfold *u, const void *columns, void *x);
-  /* padded = x, plane after plane. */
+  /* padded = x, plane after plane. May write a vector past the last row. */
   void (*pad)(const situ__pad *p, const void *x, void *padded);
-  /* y = padded + bias, an element of which is for a plane; NULL: 0. */
-  void (*crop)(const situ__crop *p, const void *padded, const void *bias, void *y);
 } situ__unfold_kernels;
 /* dtype F32 or F64; the kernels for this processor. */
 const situ__unfold_kernels *situ__unfold_kernels_for(situ_dtype dtype);

@@ -24,8 +24,7 @@ ALWAYS_INLINE void FN(finish)(const situ__conv_tile *t, const vec *sum, int rows
   const situ__conv_lanes *l = &t->lanes[v];
   real *to = (real *)t->y + l->at;
   UNROLL for (int i = 0; i < rows; i++) {
-    vec value = sum[i * 4] + FN(splat)(t->bias ? ((const real *)t->bias)[i] : 0);
-    if (relu) value = FN(relu)(value);
+    const vec value = relu ? FN(relu)(sum[i * 4]) : sum[i * 4];
     if (whole) FN(store)(to + i * t->y_row, value);
     else FN(put)(to + i * t->y_row, value, l);
   }
@@ -36,7 +35,10 @@ ALWAYS_INLINE void FN(conv_tile)(const situ__conv_tile *t, int rows, int vectors
   const real *w = t->w, *x = t->x;
   const int64_t w_row = t->w_row, k = t->k, *at = t->at;
   vec sum[8][4];
-  UNROLL for (int i = 0; i < rows; i++) { UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = (vec){ 0 }; }
+  UNROLL for (int i = 0; i < rows; i++) {
+    const vec bias = FN(splat)(t->bias ? ((const real *)t->bias)[i] : 0);
+    UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = bias;
+  }
   for (int64_t p = 0; p < k; p++) {
     vec row[4];
     UNROLL for (int v = 0; v < vectors; v++) row[v] = FN(load)(x + at[p] + v * LANES);

@@ -86,30 +86,26 @@ ALWAYS_INLINE void FN(add_row)(real *to, const real *from, int64_t count, vec bi
   if (count % LANES) FN(store)(to + count - LANES, FN(load)(from + count - LANES) + bias);
 }
 
+/* A row between zeros, by whole vectors: what they write after the row is overwritten, or not read. */
+ALWAYS_INLINE void FN(pad_row)(const situ__pad *p, real *to, const real *from) {
+  const int64_t right = p->ld - p->left - p->width;
+  if (p->left > LANES) FN(zero)(to, p->left);
+  else FN(store)(to, (vec){ 0 });
+  if (p->width < LANES) FN(store)(to + p->left, FN(load_some)(from, (int)p->width));
+  else FN(add_row)(to + p->left, from, p->width, (vec){ 0 });
+  if (right > LANES) FN(zero)(to + p->left + p->width, right);
+  else if (p->width >= LANES || p->left + LANES < p->ld) FN(store)(to + p->left + p->width, (vec){ 0 });
+}
+
 static void FN(pad)(const situ__pad *p, const void *x, void *padded) {
   const real *from = x;
   real *to = padded;
   for (int64_t c = 0; c < p->channels; c++, from += p->height * p->width) {
     for (int64_t r = p->row; r < p->row + p->rows; r++, to += p->ld) {
-      if (r < 0 || r >= p->height) {
-        FN(zero)(to, p->ld);
-        continue;
-      }
-      FN(zero)(to, p->left);
-      FN(add_row)(to + p->left, from + r * p->width, p->width, (vec){ 0 });
-      FN(zero)(to + p->left + p->width, p->ld - p->left - p->width);
+      if (r < 0 || r >= p->height) FN(zero)(to, p->ld);
+      else FN(pad_row)(p, to, from + r * p->width);
     }
   }
 }
 
-static void FN(crop)(const situ__crop *p, const void *padded, const void *bias, void *y) {
-  for (int64_t o = 0; o < p->outputs; o++) {
-    const vec b = (bias ? ((const real *)bias)[o] : 0) - (vec){ 0 };
-    const real *from = (const real *)padded + o * p->plane;
-    real *to = (real *)y + o * p->out_plane;
-    for (int64_t r = 0; r < p->rows; r++, from += p->ld, to += p->width) FN(add_row)(to, from, p->width, b);
-  }
-}
-
-const situ__unfold_kernels
-    FN(situ__unfold_kernels) = { .unfold = FN(unfold), .fold = FN(fold), .pad = FN(pad), .crop = FN(crop) };
+const situ__unfold_kernels FN(situ__unfold_kernels) = { .unfold = FN(unfold), .fold = FN(fold), .pad = FN(pad) };
