@@ -55,6 +55,7 @@ bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim
   return situ__claim_begin(claim, own_mark, m) || situ__busy(op, situ__nn_type(m)->name);
 }
 
-bool situ__nn_claim_to_free(const situ_nn_module *m, situ__claim *claim) {
-  return situ__claim_begin(claim, owned_marks, m) || situ__busy("nn_free", situ__nn_type(m)->name);
+bool situ__nn_claim_to_free(const char *op, const situ_nn_module *m, situ__claim *claim) {
+  return __atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) > 1 || situ__claim_begin(claim, owned_marks, m) ||
+         situ__busy(op, situ__nn_type(m)->name);
 }

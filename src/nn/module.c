@@ -251,8 +251,7 @@ void situ__nn_end(situ_nn_module *m) {
 /* The same, unless that would free what another thread uses. */
 static void let_go_of_idle(situ_nn_module *m) {
   SITU__CLAIM(claim);
-  if (__atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) == 1 && !situ__nn_claim_to_free(m, &claim)) return;
-  situ__nn_let_go(m);
+  if (situ__nn_claim_to_free("nn_free", m, &claim)) situ__nn_let_go(m);
 }
 
 void situ__nn_give_up(situ_nn_module *m) {
@@ -360,8 +359,10 @@ static bool put_part(const char *op, situ_nn_module *m, const char *name, void *
       return situ__fail(SITU_E_ARG, op, "%s: the field is not part of the module's struct", name), false;
   }
   if (slot) {
+    SITU__CLAIM(claim);
     situ_nn_slot old = *slot;
     bool tensor = !situ__nn_is_child(&old);
+    if (!tensor && !situ__nn_claim_to_free(op, old.held, &claim)) return false;
     situ__nn_lock();
     *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? serial(old.held) : 0 };
     situ__nn_unlock();

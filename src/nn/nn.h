@@ -85,8 +85,8 @@ bool situ__nn_use(const char *op, const situ_nn_module *m, situ__use *use);
 bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim);
 /* For a change of m's own parts. No other thread knows a module that is being built. */
 bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim);
-/* For freeing m and the parts that only it owns. */
-bool situ__nn_claim_to_free(const situ_nn_module *m, situ__claim *claim);
+/* For releasing m, if that frees m and the parts that only it owns. */
+bool situ__nn_claim_to_free(const char *op, const situ_nn_module *m, situ__claim *claim);
 
 /* Adds a module to the list of live ones (module.c). */
 void situ__nn_enlist(situ_nn_module *m);

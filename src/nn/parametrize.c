@@ -255,6 +255,7 @@ static bool remove_list(const char *op, situ_nn_module *m, const char *name, lis
 situ_nn_module *situ_nn_utils_remove_parametrizations(situ_nn_module *m, const char *name, bool leave_parametrized) {
   const char *op = "nn_utils_remove_parametrizations";
   SITU__CLAIM(claim);
+  SITU__CLAIM(parts);
   if (!situ__nn_given(op, "module", m) || !situ__given(op, "name", name) || !situ__nn_change(op, m, &claim))
     return NULL;
   list *l = find_list(m, name);
@@ -262,6 +263,7 @@ situ_nn_module *situ_nn_utils_remove_parametrizations(situ_nn_module *m, const c
   if (!l) return refuse(op, SITU_E_ARG, m, name, "is not parametrized"), NULL;
   if (!leave_parametrized && originals(l, in) > 1)
     return refuse(op, SITU_E_ARG, m, name, "is computed from several originals: none of them is its value"), NULL;
+  if (!situ__nn_claim_to_free(op, &l->base, &parts)) return NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *value = leave_parametrized ? compute(l) : NULL;

@@ -187,6 +187,50 @@ static void nothing_that_a_call_uses_changes_meanwhile(void **state) {
   pthread_barrier_destroy(&c.go_on);
 }
 
+/* Runs c->net on another thread, and returns when it is inside of the call. */
+static pthread_t enter(call *c) {
+  pthread_t thread;
+  assert_int_equal(situ_nn_register_forward_pre_hook(c->net, waits, c, NULL), SITU_OK);
+  pthread_barrier_init(&c->inside, NULL, 2);
+  pthread_barrier_init(&c->go_on, NULL, 2);
+  assert_int_equal(pthread_create(&thread, NULL, is_inside, c), 0);
+  pthread_barrier_wait(&c->inside);
+  return thread;
+}
+
+static void leave(call *c, pthread_t thread) {
+  void *wrong = NULL;
+  pthread_barrier_wait(&c->go_on);
+  pthread_join(thread, &wrong);
+  if (wrong) fail_msg("%s", (const char *)wrong);
+  pthread_barrier_destroy(&c->inside);
+  pthread_barrier_destroy(&c->go_on);
+}
+
+/* A part that runs on another thread by a handle of its own, so that nothing else of its owner is in use. */
+static void a_running_part_is_not_freed(void **state) {
+  (void)state;
+  call child = { .x = situ_ones(SITU_SHAPE(2, 4), NULL), .net = situ_nn_relu() },
+       parametrization = { .x = child.x, .net = situ_nn_relu() };
+  situ_nn_module *linear = situ_nn_linear(4, 4, NULL), *next = situ_nn_relu();
+  assert_non_null(situ_nn_add_child(linear, "part", NULL, child.net));
+  assert_non_null(situ_nn_utils_register_parametrization(linear, "weight", parametrization.net));
+
+  pthread_t thread = enter(&child);
+  expect_refused(situ_nn_add_child(linear, "part", NULL, situ_nn_retain(next)), SITU_E_STATE, "nn_add_child",
+                 "is busy");
+  leave(&child, thread);
+  assert_ptr_equal(situ_nn_get_submodule(linear, "part"), child.net);
+  assert_ptr_equal(situ_nn_add_child(linear, "part", NULL, next), next);
+
+  thread = enter(&parametrization);
+  expect_refused(situ_nn_utils_remove_parametrizations(linear, "weight", false), SITU_E_STATE,
+                 "nn_utils_remove_parametrizations", "is busy");
+  leave(&parametrization, thread);
+  assert_ptr_equal(situ_nn_utils_remove_parametrizations(linear, "weight", false), linear);
+  situ_nn_free(linear);
+}
+
 /* ---- a change in progress ---- */
 
 typedef struct change {
@@ -415,6 +459,7 @@ int main(void) {
                                       TEST(threads_differentiate_one_module),
                                       TEST(one_of_several_first_forwards_makes_the_parameters),
                                       TEST(nothing_that_a_call_uses_changes_meanwhile),
+                                      TEST(a_running_part_is_not_freed),
                                       TEST(nothing_begins_to_use_what_is_moved),
                                       TEST(others_are_refused_meanwhile),
                                       TEST(what_a_backward_uses_does_not_move),
