@@ -350,23 +350,7 @@ static bool step_node(situ__pass *p, const situ__asked *asked, situ__node *n) {
 
 /* Returns dt/dt, or the gradient that the caller gave; owned. */
 static situ_tensor *seed_gradient(const char *op, situ_tensor *t, situ_tensor *given) {
-  if (given) {
-    if (!situ__same_device(given->view.storage->device, t->view.storage->device)) {
-      char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-      situ__fail(SITU_E_DEVICE, op, "gradient is on %s, the tensor on %s",
-                 situ_device_name(given->view.storage->device, a), situ_device_name(t->view.storage->device, b));
-      return NULL;
-    }
-    if (given->view.dtype != t->view.dtype || !situ__same_sizes(&given->view, &t->view)) {
-      situ_shape want = situ__shape(&t->view), got = situ__shape(&given->view);
-      char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-      situ__fail(given->view.dtype != t->view.dtype ? SITU_E_DTYPE : SITU_E_SHAPE, op,
-                 "gradient is %s %s, the tensor %s %s", situ_dtype_name((situ_dtype)given->view.dtype),
-                 situ_shape_text(&got, a), situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&want, b));
-      return NULL;
-    }
-    return situ_retain(given);
-  }
+  if (given) return situ__gradient_fits(op, "gradient", given, t) ? situ_retain(given) : NULL;
   if (t->view.numel != 1) {
     situ_shape shape = situ__shape(&t->view);
     char text[SITU_SHAPE_TEXT];

@@ -1,5 +1,6 @@
 /* Gradients and hooks of tensors, and the public queries.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 
 #include "autograd/view.h"
@@ -99,6 +100,24 @@ situ_tensor *situ_grad(const situ_tensor *t) {
   return situ__need("grad", "input", t) && t->meta ? t->meta->grad : NULL;
 }
 
+bool situ__gradient_fits(const char *op, const char *name, const situ_tensor *given, const situ_tensor *t) {
+  const situ_view_desc *got = &given->view, *want = &t->view;
+  const situ_device from = got->storage->device, to = want->storage->device;
+  const bool here = situ__same_device(from, to), alike = got->dtype == want->dtype;
+  if (here && alike && situ__same_sizes(got, want)) return true;
+  const situ_blamed list[] = { { .operand = "input", .tensor = t }, { .operand = name, .tensor = given, .odd = true } };
+  const situ_shape is = situ__shape(got), wanted = situ__shape(want);
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT], text[2 * SITU_SHAPE_TEXT + 100];
+  if (here)
+    (void)snprintf(text, sizeof text, "%s is %s %s, the tensor %s %s", name, situ_dtype_name((situ_dtype)got->dtype),
+                   situ_shape_text(&is, a), situ_dtype_name((situ_dtype)want->dtype), situ_shape_text(&wanted, b));
+  else
+    (void)snprintf(text, sizeof text, "%s is on %s, the tensor on %s", name, situ_device_name(from, a),
+                   situ_device_name(to, b));
+  SITU_IGNORE(situ__autograd_up.blame(here ? alike ? SITU_E_SHAPE : SITU_E_DTYPE : SITU_E_DEVICE, op, list, 2, text));
+  return false;
+}
+
 situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad) {
   const char *op = "set_grad";
   if (!situ__need(op, "input", t)) return situ_error();
@@ -107,20 +126,7 @@ situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad) {
     return SITU_OK;
   }
   if (!situ__need(op, "grad", grad)) return situ_error();
-  if (!situ__same_device(grad->view.storage->device, t->view.storage->device)) {
-    char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-    return situ__fail(SITU_E_DEVICE, op, "grad is on %s, the tensor on %s",
-                      situ_device_name(grad->view.storage->device, a), situ_device_name(t->view.storage->device, b));
-  }
-  if (grad->view.dtype != t->view.dtype)
-    return situ__fail(SITU_E_DTYPE, op, "grad is %s, the tensor %s", situ_dtype_name((situ_dtype)grad->view.dtype),
-                      situ_dtype_name((situ_dtype)t->view.dtype));
-  if (!situ__same_sizes(&grad->view, &t->view)) {
-    situ_shape want = situ__shape(&t->view), got = situ__shape(&grad->view);
-    char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    return situ__fail(SITU_E_SHAPE, op, "grad has shape %s, the tensor %s", situ_shape_text(&got, a),
-                      situ_shape_text(&want, b));
-  }
+  if (!situ__gradient_fits(op, "grad", grad, t)) return situ_error();
   situ__meta *m = situ__meta_of(op, t);
   if (!m) return situ_error();
   situ_set(&m->grad, grad);

@@ -135,6 +135,9 @@ situ_tensor *situ__collected(situ__pass *pass, const situ__node *n, int i);
 situ__meta *situ__meta_of(const char *op, situ_tensor *t);
 static inline situ__meta *situ__meta_now(const situ_tensor *t) { return __atomic_load_n(&t->meta, __ATOMIC_ACQUIRE); }
 void situ__meta_release(situ__meta *meta);
+/* Returns true if `given`, the call's argument `name`, can be a gradient of t; false after recording an error with a
+   table of both. */
+bool situ__gradient_fits(const char *op, const char *name, const situ_tensor *given, const situ_tensor *t);
 
 /* What this floor needs from those above it; src/wiring.c fills it in. */
 typedef struct situ__autograd_upcalls {

@@ -139,6 +139,21 @@ static void state_elsewhere_has_a_table(void **state) {
   situ_nn_free(m);
 }
 
+static void a_gradient_given_elsewhere_has_a_table(void **state) {
+  (void)state;
+  situ_nn_module *m = model();
+  situ_tensor *weight = situ_nn_get_tensor(m, "0.weight"), *loss = loss_of(m);
+  situ_tensor *away = situ_to(situ_zeros_like(weight, NULL), there());
+  assert_int_equal(situ_set_grad(weight, away), SITU_E_DEVICE);
+  TOLD(SITU_E_DEVICE, "set_grad: grad is on ", "model.0.weight", "input ", "grad ", "odd one out: grad", "created at ");
+  const situ_backward_options given = { .gradient = situ_to(situ_ones_like(loss, NULL), there()) };
+  assert_int_equal(situ_backward(loss, &given), SITU_E_DEVICE);
+  TOLD(SITU_E_DEVICE, "backward: gradient is on ", "input ", "gradient ", "odd one out: gradient", "created at ");
+  assert_int_equal(situ_backward(loss, &(situ_backward_options){ .gradient = weight }), SITU_E_SHAPE);
+  TOLD(SITU_E_SHAPE, "backward: gradient is f32 ", "model.0.weight", "odd one out: gradient");
+  situ_nn_free(m);
+}
+
 static void a_state_that_does_not_fit_has_a_table(void **state) {
   (void)state;
   situ_nn_module *m = model(),
@@ -192,6 +207,7 @@ int main(void) {
     PAIR_TEST(a_freed_model_is_not_trained),
     PAIR_TEST(a_tied_parameter_is_still_trained),
     PAIR_TEST(state_elsewhere_has_a_table),
+    PAIR_TEST(a_gradient_given_elsewhere_has_a_table),
     PAIR_TEST(a_state_that_does_not_fit_has_a_table),
     PAIR_TEST(a_stated_device_of_a_late_child_is_kept),
     PAIR_TEST(a_layer_of_another_model_is_not_dragged_away),
