@@ -82,10 +82,10 @@ void view_set(test_view *v, int64_t i, double value) {
   void *p = element(v, i);
   switch ((situ_dtype)v->d.dtype) {
   case SITU_BOOL: *(uint8_t *)p = value != 0; break;
-  case SITU_U8: *(uint8_t *)p = (uint8_t)value; break;
-  case SITU_I8: *(int8_t *)p = (int8_t)value; break;
-  case SITU_I16: *(int16_t *)p = (int16_t)value; break;
-  case SITU_I32: *(int32_t *)p = (int32_t)value; break;
+  case SITU_U8: *(uint8_t *)p = (uint8_t)(int64_t)value; break; /* wraps */
+  case SITU_I8: *(int8_t *)p = (int8_t)(int64_t)value; break;
+  case SITU_I16: *(int16_t *)p = (int16_t)(int64_t)value; break;
+  case SITU_I32: *(int32_t *)p = (int32_t)(int64_t)value; break;
   case SITU_I64: *(int64_t *)p = (int64_t)value; break;
   case SITU_F16: *(uint16_t *)p = situ__f32_to_f16((float)value); break;
   case SITU_BF16: *(uint16_t *)p = situ__f32_to_bf16((float)value); break;
