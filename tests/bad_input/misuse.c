@@ -101,6 +101,8 @@ static void refuses(const situ_op *op, int ins, int bad, int kind) {
   char name[64]; /* in place it has an underscore, once */
   snprintf(name, sizeof name, "%s%s", op->name, op->name[strlen(op->name) - 1] == '_' ? "" : "_");
   expect_error(SITU_E_ARG, name, schema(op, bad)->name);
+  assert_null(situ_op_run(op, in, 0, room, outs));
+  expect_error(SITU_E_ARG, op->name, "0 operands");
   SITU_IGNORE(situ_scope_end(&s));
 }
 

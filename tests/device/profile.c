@@ -43,6 +43,10 @@ static situ_profile *profile_of_step(situ_nn_module *m, situ_tensor *x) {
 static int64_t events_of(const situ_profile *p, situ_profile_event out[MOST]) {
   const int64_t count = situ_profile_events(p, out, MOST);
   assert_in_range(count, 1, MOST);
+  situ_profile_event one[2] = { { .name = NULL }, { .begin = -1 } };
+  assert_int_equal(situ_profile_events(p, one, 1), count);
+  assert_string_equal(one[0].name, out[0].name);
+  assert_true(one[1].begin == -1); /* behind the capacity nothing is written */
   return count;
 }
 

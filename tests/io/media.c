@@ -245,10 +245,12 @@ static void bad_wav(void **state) {
     unsigned char value;
     situ_status status;
     const char *text;
-  } wrong[] = { { 0, 'X', SITU_E_FORMAT, "is not a WAV file" }, { 20, 6, SITU_E_UNSUPPORTED, "format 6 with 16 bits" },
-                { 22, 0, SITU_E_FORMAT, "0 channels" },         { 32, 3, SITU_E_FORMAT, "frames of 3 bytes" },
-                { 34, 12, SITU_E_UNSUPPORTED, "with 12 bits" }, { 40, 7, SITU_E_FORMAT, "7 bytes of frames of 4" },
-                { 43, 1, SITU_E_FORMAT, "has a chunk of" } };
+  } wrong[] = {
+    { 0, 'X', SITU_E_FORMAT, "is not a WAV file" },         { 16, 14, SITU_E_FORMAT, "has a format of 14 bytes" },
+    { 20, 6, SITU_E_UNSUPPORTED, "format 6 with 16 bits" }, { 22, 0, SITU_E_FORMAT, "0 channels" },
+    { 32, 3, SITU_E_FORMAT, "frames of 3 bytes" },          { 34, 12, SITU_E_UNSUPPORTED, "with 12 bits" },
+    { 40, 7, SITU_E_FORMAT, "7 bytes of frames of 4" },     { 43, 1, SITU_E_FORMAT, "has a chunk of" }
+  };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     const unsigned char was = data[wrong[i].at];
     data[wrong[i].at] = wrong[i].value;
@@ -256,6 +258,14 @@ static void bad_wav(void **state) {
     expect_refused(situ_wav_load("t.wav", NULL, NULL), wrong[i].status, "wav_load", wrong[i].text);
     data[wrong[i].at] = was;
   }
+  enum { FORMAT = 12, SAMPLES = 36 }; /* where these chunks begin */
+  unsigned char *twice = malloc(bytes + SAMPLES - FORMAT);
+  assert_non_null(twice);
+  memcpy(twice, data, SAMPLES);
+  memcpy(twice + SAMPLES, data + FORMAT, bytes - FORMAT);
+  store("t.wav", twice, bytes + SAMPLES - FORMAT);
+  expect_refused(situ_wav_load("t.wav", NULL, NULL), SITU_E_FORMAT, "wav_load", "a format of 16 bytes at byte 36");
+  free(twice);
   free(data);
   situ_tensor *x = T32(SITU_SHAPE(1, 2), 0, 0);
   REFUSED(situ_wav_save("t.wav", situ_select(x, 0, 0), 8000, 0), SITU_E_SHAPE, "wav_save", "[channels, frames]");

@@ -16,6 +16,7 @@ static void values(void **state) {
   expect_exact(situ_fold(T32(SITU_SHAPE(2, 2), 1, 2, 3, 4), SITU_DIMS(1, 3), SITU_DIMS(1, 2), NULL),
                SITU_SHAPE(1, 1, 3), 1, 5, 4);
   expect_exact(situ_channel_shuffle(T32(SITU_SHAPE(1, 4, 1), 1, 2, 3, 4), 2), SITU_SHAPE(1, 4, 1), 1, 3, 2, 4);
+  expect_exact(situ_channel_shuffle(T32(SITU_SHAPE(1, 4, 1), 1, 2, 3, 4), 1), SITU_SHAPE(1, 4, 1), 1, 2, 3, 4);
   expect_exact(situ_grid_sample(situ_unsqueeze(x, 0), T32(SITU_SHAPE(1, 1, 3, 2), 0, 0, -1, -1, 9, 9),
                                 GRID(.align_corners = true)),
                SITU_SHAPE(1, 1, 1, 3), 2.5, 1, 0);

@@ -33,6 +33,9 @@ static void reading(void **state) {
                11, 20, 23);
   expect_exact(situ_index(situ_permute(x, SITU_DIMS(2, 0, 1)), LIST(j, TI64(SITU_SCALAR, 1))), SITU_SHAPE(2, 3), 15, 19,
                23, 12, 16, 20);
+  situ_tensor *deep = situ_reshape(T32(SITU_SHAPE(2), 5, 6), SITU_SHAPE(1, 1, 1, 1, 1, 1, 1, 2));
+  deep = situ_index(deep, LIST(NULL, NULL, NULL, NULL, NULL, NULL, NULL, TI64(SITU_SHAPE(2), 1, 0)));
+  expect_exact(situ_flatten(deep, 0, -1), SITU_SHAPE(2), 6, 5);
   situ_tensor *small = test_tensor(SITU_I32, SITU_SHAPE(2), (double[]){ 1, 0 });
   expect_exact(situ_index(x, LIST(small, small, small)), SITU_SHAPE(2), 17, 0);
   situ_tensor *none = situ_zeros(SITU_SHAPE(0), &(situ_options){ .dtype = SITU_I64, .device = test_device() });

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "situ/sys/sim.h"
 #include "support/test.h"
 
 #define HERE(...) (&(situ_options){ .device = test_device(), __VA_ARGS__ })
@@ -168,6 +169,13 @@ static void formats_of_new_tensors(void **state) {
   assert_ptr_equal(situ_to_memory_format(x, SITU_PRESERVE_FORMAT), x);
   assert_true(situ_is_contiguous(situ_clone_memory_format(x, SITU_CONTIGUOUS_FORMAT)));
   assert_true(situ_is_contiguous(situ_to_memory_format(x, SITU_CONTIGUOUS_FORMAT)));
+  /* Channels that share memory lie in none, as in torch. */
+  situ_tensor *shared = situ_expand(situ_empty(SITU_SHAPE(2, 1, 4, 5), HERE(0)), SITU_SHAPE(2, 3, 4, 5));
+  assert_int_equal(situ_stride(situ_empty_like(shared, NULL), 1), 20);
+  if (has_values()) {
+    shared = situ_expand(situ_ones(SITU_SHAPE(2, 1, 4, 5), HERE(0)), SITU_SHAPE(2, 3, 4, 5));
+    assert_int_equal(situ_stride(situ_to_memory_format(shared, SITU_CHANNELS_LAST), 1), 1);
+  }
   /* One channel, and one pixel, lie in both formats. */
   assert_true(situ_is_contiguous_memory_format(situ_empty(SITU_SHAPE(2, 1, 4, 5), HERE(0)), SITU_CHANNELS_LAST));
   assert_true(situ_is_contiguous(situ_empty(SITU_SHAPE(2, 3, 1, 1), LAST)));
@@ -305,6 +313,19 @@ static void training_gives_the_same(void **state) {
   }
 }
 
+/* Work that fails in a device's queue is known before the old memory is given back. */
+static void a_late_failure_keeps_the_format(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_SIM) return;
+  situ_nn_module *m = small_cnn();
+  assert_int_equal(situ_sim_fail(test_device().index, SITU_SIM_LATE, 1, false), SITU_OK);
+  assert_int_not_equal(situ_nn_to_memory_format(m, SITU_CHANNELS_LAST), SITU_OK);
+  situ_error_clear();
+  assert_int_equal(situ_sim_reset(test_device().index), SITU_OK);
+  assert_true(situ_is_contiguous(situ_nn_get_tensor(m, "0.weight")));
+  situ_nn_free(m);
+}
+
 static void a_viewed_parameter_keeps_its_format(void **state) {
   (void)state;
   situ_nn_module *m = small_cnn();
@@ -328,6 +349,7 @@ int main(void) {
                                       TEST(recipes_of_meta_keep_values),
                                       TEST(writes_in_place_keep_the_order),
                                       TEST(training_gives_the_same),
+                                      TEST(a_late_failure_keeps_the_format),
                                       TEST(a_viewed_parameter_keeps_its_format) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -321,6 +321,26 @@ static void memory_ends_while_a_schedule_is_made(void **state) {
   situ_optim_free(o);
 }
 
+/* The schedules that are passed are freed with the one that was not made. */
+static void memory_ends_while_schedules_are_chained(void **state) {
+  (void)state;
+  situ_optim *o = sgd();
+  situ_lr_scheduler *s = NULL;
+  int failures = 0;
+  for (uint64_t nth = 1; !s; nth++) {
+    situ_lr_scheduler *parts[] = { situ_lr_scheduler_step_lr(o, 1, 0.1), situ_lr_scheduler_step_lr(o, 2, 0.1) };
+    situ_fail_allocation(nth, false);
+    s = situ_lr_scheduler_chained_scheduler(2, parts);
+    situ_fail_allocation(0, false);
+    if (s) break;
+    expect_error(SITU_E_NOMEM, "lr_scheduler_chained_scheduler", "");
+    failures++;
+  }
+  assert_true(failures >= 2);
+  situ_lr_scheduler_free(s);
+  situ_optim_free(o);
+}
+
 /* What the program has freed is refused, though a schedule goes on with it. */
 static void the_optimiser_is_freed_first(void **state) {
   (void)state;
@@ -355,6 +375,7 @@ int main(void) {
     TEST(numbers_that_are_not_finite),
     TEST(saved_numbers_that_are_not_finite),
     TEST(memory_ends_while_a_schedule_is_made),
+    TEST(memory_ends_while_schedules_are_chained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

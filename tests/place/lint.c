@@ -41,6 +41,21 @@ static void a_line_asserts_it(void **state) {
   situ_nn_free(bad);
 }
 
+/* A pointer back to what owns the module, however far up: a part of a model is looked at. */
+static void a_pointer_to_an_owner_is_no_part(void **state) {
+  (void)state;
+  holder *m = situ_nn_alloc(&holder_type);
+  situ_nn_module *root = situ_nn_sequential(situ_nn_sequential(situ_nn_done(m)));
+  assert_non_null(root);
+  m->fc = root;
+  expect_ok(situ_place_lint(&m->base, NULL));
+  m->fc = situ_nn_relu();
+  assert_int_equal(situ_place_lint(&m->base, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "place_lint", "Holder");
+  situ_nn_free(m->fc);
+  situ_nn_free(root);
+}
+
 static void hear(const situ_lint_finding *f, void *payload) {
   int *heard = payload;
   heard[f->kind]++;
@@ -261,6 +276,7 @@ static void the_field_follows_its_name(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(a_line_asserts_it),
+    MODULE_TEST(a_pointer_to_an_owner_is_no_part),
     MODULE_TEST(what_counts_is_up_to_the_caller),
     MODULE_TEST(it_can_be_read),
     MODULE_TEST(bad_arguments_are_refused),
