@@ -103,6 +103,16 @@ static void unsupported_says_who_can(void **state) {
   assert_int_equal(situ_sim_without(0, 1u << SITU_F64), SITU_OK);
   assert_int_equal(situ__run("zeros", sim, &w), SITU_E_UNSUPPORTED);
   assert_non_null(strstr(situ_error_message(), "cannot compute with f64"));
+  situ_error_clear();
+  assert_int_equal(situ_sim_without(0, 0), SITU_OK);
+  situ_view_desc x = row_new(sim); /* only an operand has the dtype */
+  assert_int_equal(row_fill(&x, 1), SITU_OK);
+  x.dtype = SITU_I16;
+  const situ_work cast = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &x }, .out = { &y } };
+  assert_int_equal(situ_sim_without(0, 1u << SITU_I16), SITU_OK);
+  assert_int_equal(situ__run("to", sim, &cast), SITU_E_UNSUPPORTED);
+  assert_non_null(strstr(situ_error_message(), "i16"));
+  situ__storage_release(x.storage);
   situ__storage_release(y.storage);
 }
 

@@ -166,6 +166,7 @@ static void formats_of_new_tensors(void **state) {
   assert_int_equal(situ_stride(deep, 4), 3);
   assert_true(situ_is_contiguous_memory_format(situ_relu(deep), SITU_CHANNELS_LAST_3D));
   assert_ptr_equal(situ_to_memory_format(x, SITU_CHANNELS_LAST), x);
+  assert_ptr_equal(situ_to_memory_format(deep, SITU_CHANNELS_LAST_3D), deep);
   assert_ptr_equal(situ_to_memory_format(x, SITU_PRESERVE_FORMAT), x);
   assert_true(situ_is_contiguous(situ_clone_memory_format(x, SITU_CONTIGUOUS_FORMAT)));
   assert_true(situ_is_contiguous(situ_to_memory_format(x, SITU_CONTIGUOUS_FORMAT)));

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "situ/situ.h"
+#include "situ/sys/alloc.h"
 
 static situ_scope scope;
 static int64_t tensors, modules;
@@ -197,6 +198,32 @@ static void refuses_other_files(void **state) {
   refuses("mlp", "\"train\"", "\"trein\"", SITU_E_UNSUPPORTED, "dropout.default");
   refuses("mlp", "{\"as_float\": 0.1}", "{\"as_bools\": [ ]}", SITU_E_UNSUPPORTED, "needs a number as p");
   refuses("mlp", "{\"name\": \"silu\"}", "{\"name\": \"silu\"]", SITU_E_FORMAT, "model.json");
+  refuses("mlp", "\"graph\":", "\"grape\":", SITU_E_FORMAT, "has no graph");
+}
+
+/* Every allocation of loading and running fails in turn: there is a result, or an error. */
+static void memory_ends(void **state) {
+  (void)state;
+  read_program("lstm");
+  bool whole = false;
+  for (uint64_t nth = 1; !whole; nth++) {
+    assert_true(nth < 5000);
+    situ_scope inner;
+    situ_scope_begin(&inner);
+    situ_tree *in = situ_tree_append(situ_tree_list(), situ_tree_tensor(situ_zeros(SITU_SHAPE(2, 7, 6), NULL)));
+    assert_non_null(in);
+    situ_fail_allocation(nth, false);
+    situ_nn_module *m = load(NULL);
+    situ_tree *y = m ? situ_nn_call(m, in) : NULL;
+    situ_fail_allocation(0, false);
+    whole = y && situ_error() == SITU_OK;
+    if (!whole && (y || situ_error() != SITU_E_NOMEM)) fail_msg("allocation %d: %s", (int)nth, situ_error_message());
+    situ_error_clear();
+    situ_tree_free(y);
+    situ_tree_free(in);
+    situ_nn_free(m);
+    SITU_IGNORE(situ_scope_end(&inner));
+  }
 }
 
 static void refuses_damaged_weights(void **state) {
@@ -295,6 +322,7 @@ int main(void) {
     TEST(refuses_wrong_inputs),
     TEST(lists_what_it_lacks),
     TEST(refuses_other_files),
+    TEST(memory_ends),
     TEST(refuses_damaged_weights),
     TEST(says_where_a_call_failed),
     TEST(maps_only_on_demand),

@@ -229,6 +229,49 @@ static void refuses_huge_sizes(void **state) {
   expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "of 0 values");
 }
 
+static void refuses_inputs_of_many_dimensions(void **state) {
+  (void)state;
+  for (int dims = SITU_MAX_DIMS; dims <= SITU_MAX_DIMS + 1; dims++) {
+    message dim = { .length = 0 }, shape = { .length = 0 }, tensor = { .length = 0 }, type = { .length = 0 };
+    message value = { .length = 0 }, graph = { .length = 0 };
+    put_int(&dim, 1, 1);
+    for (int d = 0; d < dims; d++) put_message(&shape, 1, &dim);
+    put_int(&tensor, 1, 1);
+    put_message(&tensor, 2, &shape);
+    put_message(&type, 1, &tensor);
+    put_text(&value, 1, "x");
+    put_message(&value, 2, &type);
+    put_message(&graph, INPUT, &value);
+    put_value(&graph, OUTPUT, "y");
+    put_node(&graph, "Relu", "x", NULL, "y", NULL);
+    situ_nn_module *m = load_graph(&graph, 17);
+    if (dims > SITU_MAX_DIMS) expect_refused(m, SITU_E_LIMIT, "an input 'x' of more than 8 dimensions");
+    else assert_non_null(m);
+    situ_nn_free(m);
+  }
+}
+
+/* What torch writes as the scopes of a node, and what it does not: then the node has none. */
+static void reads_scopes_of_nodes(void **state) {
+  (void)state;
+  static const char *const scopes[] = { "['', 'encoder', 'relu']", "encoder", "", ",", "[,", "['a','b']" };
+  for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+    message graph = { .length = 0 }, node = { .length = 0 }, entry = { .length = 0 };
+    put_value(&graph, INPUT, "x");
+    put_value(&graph, OUTPUT, "y");
+    put_text(&entry, 1, "pkg.torch.onnx.name_scopes");
+    put_text(&entry, 2, scopes[i]);
+    put_text(&node, 1, "x");
+    put_text(&node, 2, "y");
+    put_text(&node, 4, "Relu");
+    put_message(&node, 9, &entry);
+    put_message(&graph, NODE, &node);
+    situ_nn_module *m = load_graph(&graph, 17);
+    assert_non_null(m);
+    situ_nn_free(m);
+  }
+}
+
 static void refuses_cycles_and_doubles(void **state) {
   (void)state;
   message graph = { .length = 0 };
@@ -336,6 +379,8 @@ int main(void) {
     cmocka_unit_test_setup_teardown(lists_what_it_lacks, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_malformed_messages, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_huge_sizes, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(refuses_inputs_of_many_dimensions, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(reads_scopes_of_nodes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_cycles_and_doubles, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_deep_nesting, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(reads_external_data_only_beside_the_model, open_scope, close_scope),
