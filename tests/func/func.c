@@ -38,8 +38,19 @@ static void products_from_both_sides(void **state) {
   expect_values(situ_mul(grads[0], situ_requires_grad_(row(1, 1), true)), SITU_SHAPE(2), 7.5103302476, 73);
 }
 
+static situ_tensor *squares(situ_tensor *const *in, int count, void *payload) {
+  (void)count, (void)payload;
+  return situ_square(in[0]);
+}
+
 static void jacobians(void **state) {
   (void)state;
+  for (int dims = 4; dims <= 5; dims++) { /* twice as many in the result, which has room for 8 */
+    const situ_shape shape = { .ndim = dims, .dim = { 1, 1, 1, 1, 1 } };
+    situ_tensor *deep = situ_reshape(T64(SITU_SHAPE(1), 3), shape), *j = situ_func_jacrev(squares, NULL, 1, &deep, 0);
+    if (dims == 4) expect_exact(situ_flatten(j, 0, -1), SITU_SHAPE(1), 6);
+    else expect_refused(j, SITU_E_SHAPE, "func_jacrev", "10 dimensions together");
+  }
   situ_tensor *in[2] = { row(0.5, 2), T64(SITU_SCALAR, 2) };
   const double want[] = { 4, 1, 2 * cos(0.5), 0, 0, 24 };
   test_close_(situ_func_jacrev(three, NULL, 2, in, 0), SITU_SHAPE(3, 2), want, 1e-12, 0, __FILE__, __LINE__);

@@ -218,6 +218,11 @@ static void refusals(void **state) {
   situ_tensor *in[2] = { x, T64(SITU_SHAPE(2), 1, 2) };
   assert_null(situ_func_vmap(weighted, NULL, 2, in, NULL, 0));
   expect_error(SITU_E_SHAPE, "func_vmap", "in[0] has 3 samples, and in[1] has 2");
+  in[0] = situ_zeros(SITU_SHAPE(0, 2), &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+  assert_null(situ_func_vmap(weighted, NULL, 2, in, NULL, 0));
+  expect_error(SITU_E_SHAPE, "func_vmap", "in[0] has 0 samples, and in[1] has 2");
+  assert_null(situ_func_vmap(weighted, NULL, 0, in, NULL, 0));
+  expect_error(SITU_E_ARG, "func_vmap", "0 operands and 1 results");
   assert_null(situ_func_vmap(weighted, NULL, 2, in, (int[]){ SITU_FUNC_WHOLE, SITU_FUNC_WHOLE }, 0));
   expect_error(SITU_E_ARG, "func_vmap", "no operand has samples");
 }
