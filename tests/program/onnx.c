@@ -175,6 +175,78 @@ static void names_parameters_and_buffers(void **state) {
   situ_nn_free(m);
 }
 
+/* ---- single operators ---- */
+
+static void put_floats(message *graph, const char *name, int dims, int64_t size, const float *values) {
+  message t = { .length = 0 };
+  for (int d = 0; d < dims; d++) put_int(&t, 1, d + 1 < dims ? 1 : (uint64_t)size);
+  put_int(&t, 2, 1);
+  put_bytes(&t, 4, values, (size_t)size * sizeof *values);
+  put_text(&t, 8, name);
+  put_message(graph, INITIALIZER, &t);
+}
+static void put_whole(message *graph, const char *name, unsigned char value) {
+  message t = { .length = 0 };
+  put_int(&t, 1, 1);
+  put_int(&t, 2, 7);
+  put_bytes(&t, 7, &value, 1); /* int64_data, packed */
+  put_text(&t, 8, name);
+  put_message(graph, INITIALIZER, &t);
+}
+
+/* The result for an x of so many rows of 1, 2; frees nothing of the scope's. */
+static situ_tensor *result_of(message *graph, int64_t rows) {
+  const float row[2] = { 1, 2 };
+  put_value(graph, INPUT, "x");
+  put_value(graph, OUTPUT, "y");
+  situ_nn_module *m = load_graph(graph, 17);
+  if (!m) fail_msg("%s", situ_error_message());
+  situ_tensor *x = rows ? situ_from_host(row, sizeof row, SITU_SHAPE(1, 2), NULL) : situ_zeros(SITU_SHAPE(0, 2), NULL);
+  situ_tensor *y = situ_nn_forward(m, x);
+  if (!y) fail_msg("%s", situ_error_message());
+  situ_nn_free(m);
+  return y;
+}
+
+static void expand_adds_dimensions_in_front(void **state) {
+  (void)state;
+  message graph = { .length = 0 };
+  put_floats(&graph, "w", 2, 1, (const float[1]){ 5 });
+  put_whole(&graph, "shape", 3);
+  put_node(&graph, "Expand", "w", "shape", "y", NULL);
+  situ_tensor *y = result_of(&graph, 1);
+  assert_true(situ_dim(y) == 2 && situ_size(y, 0) == 1 && situ_size(y, 1) == 3);
+}
+
+static void cumsum_of_no_rows(void **state) {
+  (void)state;
+  message graph = { .length = 0 }, exclusive = { .length = 0 };
+  put_whole(&graph, "axis", 0);
+  put_text(&exclusive, 1, "exclusive");
+  put_int(&exclusive, 3, 1);
+  put_int(&exclusive, 20, 2);
+  put_node(&graph, "CumSum", "x", "axis", "y", &exclusive);
+  assert_int_equal(situ_numel(result_of(&graph, 0)), 0);
+}
+
+static void resize_takes_the_lower_neighbour(void **state) {
+  (void)state;
+  message graph = { .length = 0 }, node = { .length = 0 }, nearest = { .length = 0 };
+  put_floats(&graph, "scales", 1, 2, (const float[2]){ 1, 2 });
+  static const char *const in[] = { "x", "", "scales" };
+  for (int i = 0; i < 3; i++) put_text(&node, 1, in[i]);
+  put_text(&node, 2, "y");
+  put_text(&node, 4, "Resize");
+  put_text(&nearest, 1, "nearest_mode");
+  put_text(&nearest, 4, "floor");
+  put_int(&nearest, 20, 3);
+  put_message(&node, 5, &nearest);
+  put_message(&graph, NODE, &node);
+  float y[4];
+  assert_int_equal(situ_copy_to_host(result_of(&graph, 1), y, sizeof y), SITU_OK);
+  assert_true(y[0] == 1 && y[1] == 1 && y[2] == 1 && y[3] == 2); /* at 0.75 the lower one is the first */
+}
+
 static void lists_what_it_lacks(void **state) {
   (void)state;
   message graph = { .length = 0 };
@@ -376,6 +448,9 @@ static void reads_external_data_only_beside_the_model(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(names_parameters_and_buffers, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(expand_adds_dimensions_in_front, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(cumsum_of_no_rows, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(resize_takes_the_lower_neighbour, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(lists_what_it_lacks, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_malformed_messages, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_huge_sizes, open_scope, close_scope),
