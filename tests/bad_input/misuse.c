@@ -124,6 +124,11 @@ static void row_94_other_calls(void **state) {
                                                         situ_clone, situ_detach,      situ_nonzero,     situ_min,
                                                         situ_exp_,  situ_zero_ };
   situ_tensor *const none[] = { NULL, (situ_tensor *)(void *)zeroed, (situ_tensor *)(void *)foreign, freed() };
+  const situ_op *const *ops;
+  assert_true(situ_op_table(&ops) > 0);
+  situ_call sizes = { .op = *ops, .ins = 2, .in = (situ_tensor *[]){ situ_ones(SITU_SHAPE(2, 2), HERE(0)), NULL } };
+  for (int operand = -1; operand < 3; operand++) /* one that is there, in a dimension that it lacks */
+    for (int dim = operand ? 0 : 2; dim < 4; dim += 3) assert_false(situ_mend_size(&sizes, operand, dim, 4));
   double value = 42;
   for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
     situ_tensor *t = none[k];

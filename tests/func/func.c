@@ -147,6 +147,7 @@ static void refusals(void **state) {
   expect_refused(situ_func_jvp(nests, NULL, 1, &x, &x, &along), SITU_E_UNSUPPORTED, "func_jvp", "tangent of a tangent");
   expect_refused(situ_func_jvp(custom, NULL, 1, &x, &x, &along), SITU_E_UNSUPPORTED, "double_it", "tangent");
   expect_refused(situ_func_jvp(nothing, NULL, 1, &x, &x, &along), SITU_E_STATE, "func_jvp", "no tensor");
+  expect_refused(situ_func_jacrev(nothing, NULL, 1, &x, 0), SITU_E_STATE, "func_jacrev", "no tensor");
   expect_refused(situ_func_jvp(energy, NULL, 1, &x, &short_, &along), SITU_E_SHAPE, "func_jvp", "tangents is f64 [1]");
   expect_refused(situ_func_jacrev(energy, NULL, 1, &whole, 0), SITU_E_DTYPE, "func_jacrev", "must be floating");
   expect_refused(situ_func_jacrev(energy, NULL, 1, &x, 1), SITU_E_ARG, "func_jacrev", "argnum is 1");
