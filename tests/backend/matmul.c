@@ -151,6 +151,96 @@ static void large_shapes(void **state) {
     }
 }
 
+/* Around the tiles, panels and blocks of packed factors; and few rows, whose other factor is packed by each tile. */
+static void on_every_instruction_set(void **state) {
+  (void)state;
+  const situ_dtype dtypes[] = { SITU_BF16, SITU_F16, SITU_F32, SITU_F64 };
+  const int64_t shapes[][3] = { { 33, 35, 31 },   { 64, 66, 97 }, { 1, 100, 400 },  { 17, 16, 513 },
+                                { 40, 300, 259 }, { 6, 5, 1200 }, { 300, 70, 600 }, { 150, 257, 770 } };
+  for (int isa = -1; view_next_isa(&isa);)
+    for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+      for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int layouts = 0; layouts < 27; layouts++) {
+          const size_t turn = t + s + (size_t)(isa + layouts + layouts / 3 + layouts / 9);
+          if (turn % (s < 6 ? 7 : 29) || !test_takes(turn, 2)) continue;
+          check_2d(dtypes[t], shapes[s][0], shapes[s][1], shapes[s][2], layouts % 3, layouts / 3 % 3, layouts / 9);
+        }
+}
+
+/* v without its first rows and columns, and without what is past `rows` and `columns`. */
+static test_view part_of(const test_view *v, int64_t row, int64_t column, int64_t rows, int64_t columns) {
+  test_view part = *v;
+  part.d.storage = &((test_view *)(uintptr_t)v)->storage;
+  part.d.offset += row * v->d.stride[0] + column * v->d.stride[1];
+  part.d.size[0] = rows, part.d.size[1] = columns;
+  part.d.numel = rows * columns;
+  part.d.contiguous = false;
+  return part;
+}
+
+/* An element's bits depend on its row of a and its column of b alone, wherever tiles and blocks are cut. */
+static void parts_have_the_bits_of_the_whole(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) skip();
+  const situ_dtype dtypes[] = { SITU_BF16, SITU_F16, SITU_F32, SITU_F64 };
+  const int64_t m = 600, n = 300, k = 530, cuts[][4] = { { 0, 0, 300, 300 }, { 37, 3, 450, 260 }, { 599, 5, 1, 250 } };
+  for (int isa = -1; view_next_isa(&isa);)
+    for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++) {
+      test_view *a = view_new(dtypes[t], SITU_SHAPE(m, k), VIEW_ROWS),
+                *b = view_new(dtypes[t], SITU_SHAPE(k, n), isa % 2 ? VIEW_ROWS : VIEW_COLUMNS),
+                *y = view_new(dtypes[t], SITU_SHAPE(m, n), VIEW_ROWS);
+      fill(a, t + 1), fill(b, t + 2);
+      assert_int_equal(run(a, b, NULL, y, 1, 0), SITU_OK);
+      for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+        const int64_t i = cuts[c][0], j = cuts[c][1], rows = cuts[c][2], columns = cuts[c][3];
+        if (rows < 32 && dtypes[t] != SITU_BF16) continue; /* other kernels have so few rows of these dtypes */
+        const test_view of_a = part_of(a, i, 0, rows, k), of_b = part_of(b, 0, j, k, columns),
+                        want = part_of(y, i, j, rows, columns);
+        test_view *got = view_new(dtypes[t], SITU_SHAPE(rows, columns), VIEW_ROWS);
+        assert_int_equal(run(&of_a, &of_b, NULL, got, 1, 0), SITU_OK);
+        for (int64_t e = 0; e < rows * columns; e++)
+          if (view_get(&want, e) != view_get(got, e))
+            fail_msg("%s, instruction set %d, cut %zu: element %lld is %.17g, %.17g in the whole",
+                     situ_dtype_name(dtypes[t]), isa, c, (long long)e, view_get(got, e), view_get(&want, e));
+        view_free(got);
+      }
+      view_free(a), view_free(b), view_free(y);
+    }
+}
+
+/* Infinities, NaN, the largest and the smallest numbers in one item of a batch, whose other items are plain. */
+static void special_values_of_16_bits(void **state) {
+  (void)state;
+  const int64_t m = 140, n = 150, k = 300;
+  for (int isa = -1; view_next_isa(&isa);)
+    for (int dtype = SITU_F16; dtype <= SITU_BF16; dtype++)
+      for (int which = 0; which < 4; which++) {
+        const double special[] = { INFINITY, NAN, dtype == SITU_F16 ? 65504 : 0x1.fep127,
+                                   dtype == SITU_F16 ? 0x1p-24 : 0x1p-120 };
+        test_view *a = view_new((situ_dtype)dtype, SITU_SHAPE(3, m, k), VIEW_ROWS),
+                  *b = view_new((situ_dtype)dtype, SITU_SHAPE(3, k, n), VIEW_COLUMNS),
+                  *y = view_new((situ_dtype)dtype, SITU_SHAPE(3, m, n), VIEW_ROWS);
+        fill(a, 1), fill(b, 2);
+        for (int64_t q = 0; q < k; q++) view_set(a, (m + 7) * k + q, 0);
+        view_set(a, (m + 7) * k + 33, special[which]);
+        view_set(b, k * n + 33 * n + 5, 0);
+        view_set(b, k * n + 33 * n + 6, -0.5);
+        view_set(b, k * n + 33 * n + 7, 2);
+        assert_int_equal(run(a, b, NULL, y, 1, 0), SITU_OK);
+        const int64_t row = (m + 7) * n;
+        if (which < 2) assert_true(isnan(view_get(y, row + 5)));
+        else assert_true(view_get(y, row + 5) == 0);
+        if (which == 0) assert_true(view_get(y, row + 6) == -INFINITY && view_get(y, row + 7) == INFINITY);
+        if (which == 1) assert_true(isnan(view_get(y, row + 6)) && isnan(view_get(y, row + 7)));
+        if (which == 2) assert_true(view_get(y, row + 6) == -0.5 * special[2] && view_get(y, row + 7) == INFINITY);
+        if (which == 3) assert_true(view_get(y, row + 7) == 2 * special[3]);
+        for (int64_t e = 0; e < 3 * m * n; e++)
+          if (e / n != m + 7) assert_true(isfinite(view_get(y, e)));
+        if (which == 3 && dtype == SITU_BF16) check(a, b, NULL, y, 1, 0);
+        view_free(a), view_free(b), view_free(y);
+      }
+}
+
 static void batches(void **state) {
   (void)state;
   /* Sizes of a's, b's and the bias's batch; 1 broadcasts. */
@@ -242,9 +332,8 @@ static void bool_is_refused(void **state) {
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
   const int before = situ__pool_threads();
-  const int64_t shapes[][4] = {
-    { 1, 400, 300, 200 }, { 1, 64, 128, 784 }, { 1, 1, 2000, 1000 }, { 50, 40, 50, 60 }, { 1, 1024, 10, 300 }
-  };
+  const int64_t shapes[][4] = { { 1, 400, 300, 200 }, { 1, 64, 128, 784 },  { 1, 1, 2000, 1000 },
+                                { 50, 40, 50, 60 },   { 1, 1024, 10, 300 }, { 1, 530, 700, 800 } };
   const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_BF16, SITU_F16, SITU_I32 };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
@@ -275,6 +364,9 @@ int main(void) {
     cmocka_unit_test(small_shapes_in_every_layout),
     cmocka_unit_test(every_dtype_and_layout),
     cmocka_unit_test(large_shapes),
+    cmocka_unit_test(on_every_instruction_set),
+    cmocka_unit_test(parts_have_the_bits_of_the_whole),
+    cmocka_unit_test(special_values_of_16_bits),
     cmocka_unit_test(batches),
     cmocka_unit_test(nothing_to_add_up),
     cmocka_unit_test(special_values),

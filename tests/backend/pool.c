@@ -198,18 +198,9 @@ static shape shape_of(int geometry, int64_t size) {
   return s;
 }
 
-/* For a loop over the cpu's instruction sets, once on other devices: each is chosen, then the best one again. */
-static bool next_isa(int *isa) {
-  static int best;
-  if (++*isa == SITU__ISA_BASE) best = situ__cpu_isa();
-  const bool more = *isa <= (test_device().kind == SITU_CPU ? best : SITU__ISA_BASE);
-  situ__cpu_isa_chosen = 1 + (more ? *isa : best);
-  return more;
-}
-
 static void maxima(void **state) {
   (void)state;
-  for (int isa = -1; next_isa(&isa);)
+  for (int isa = -1; view_next_isa(&isa);)
     for (int i = 0; i < GEOMETRIES; i++)
       for (int64_t size = 5; size < 40; size += 9)
         for (int dtype = SITU_U8; dtype < SITU_DTYPES; dtype++)
@@ -227,7 +218,7 @@ static void maxima(void **state) {
 
 static void maxima_of_special_values(void **state) {
   (void)state;
-  for (int isa = -1; next_isa(&isa);)
+  for (int isa = -1; view_next_isa(&isa);)
     for (int i = 0; i < GEOMETRIES; i++)
       for (int dtype = SITU_F16; dtype < SITU_DTYPES; dtype++) {
         const shape s = shape_of(i, 12);
@@ -253,7 +244,7 @@ static void maxima_at_the_end_of_memory(void **state) {
   char *memory = mmap(NULL, 2 * wall, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(memory != MAP_FAILED);
   assert_int_equal(mprotect(memory + wall, wall, PROT_NONE), 0);
-  for (int isa = -1; next_isa(&isa);)
+  for (int isa = -1; view_next_isa(&isa);)
     for (int i = 0; i < GEOMETRIES; i++)
       for (int64_t size = 5; size < 30; size++)
         for (int dtype = SITU_F32; dtype <= SITU_F64; dtype++) {

@@ -1,6 +1,7 @@
 /* Views made by hand. See views.h.
    SPDX-License-Identifier: MIT */
 #include "support/views.h"
+#include "backend/cpu/cpu.h"
 #include "device/device.h"
 #include "kernels/half.h"
 #include "support/test.h"
@@ -171,4 +172,12 @@ bool view_same(const test_view *a, const test_view *b) {
   for (int64_t i = 0; i < a->d.numel; i++)
     if (memcmp(element(a, i), element(b, i), situ_dtype_size((situ_dtype)a->d.dtype))) return false;
   return true;
+}
+
+bool view_next_isa(int *isa) {
+  static int best;
+  if (++*isa == SITU__ISA_BASE) best = situ__cpu_isa();
+  const bool more = *isa <= (test_device().kind == SITU_CPU ? best : SITU__ISA_BASE);
+  situ__cpu_isa_chosen = 1 + (more ? *isa : best);
+  return more;
 }

@@ -30,6 +30,9 @@ bool view_same(const test_view *a, const test_view *b);
    the storages that work's operands and results are in, which are copied back. Waits for it. */
 situ_status view_run(situ_verb verb, const situ_work *work);
 
+/* For a loop over the cpu's instruction sets, from -1, once on other devices: each is chosen, then the best one again. */
+bool view_next_isa(int *isa);
+
 /* A number in [0, 1) and the next state. */
 double view_next(uint64_t *state);
 

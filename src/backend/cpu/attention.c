@@ -86,7 +86,7 @@ void situ__attention_pack(const situ__attention *p, const situ__matrix *m, int64
   for (int64_t j = 0; j < count; j += widest) {
     const int64_t columns = situ__min_i64(widest, count - j);
     p->gemm->pack((char *)panels + j * m->columns * p->elem, situ__whole_vectors(p, columns),
-                  m->data + j * m->row * p->elem, m->col, m->row, m->columns, columns);
+                  m->data + j * m->row * p->elem, m->row, m->col, columns, m->columns);
   }
 }
 

@@ -74,9 +74,11 @@ static inline char *situ__cpu_data(const situ_view_desc *v) {
   return (char *)((uintptr_t)(data ? data : situ__cpu_nothing) + (uintptr_t)(v->offset * situ__cpu_size(v->dtype)));
 }
 
-/* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for all of them */
-typedef enum situ__isa { SITU__ISA_BASE, SITU__ISA_V3, SITU__ISA_V4 } situ__isa;
-/* The best one that this build and this processor support; SITU_ISA=base|v3|v4 in the environment lowers it. */
+/* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for the first three; those in isa_amx/ for the last,
+   which is v4 with tiles of bf16 (AMX) */
+typedef enum situ__isa { SITU__ISA_BASE, SITU__ISA_V3, SITU__ISA_V4, SITU__ISA_AMX } situ__isa;
+/* The best one that this build, this processor and the system support; SITU_ISA=base|v3|v4 in the environment lowers
+   it. */
 situ__isa situ__cpu_isa_choose(void);
 /* 0: not chosen yet, else the set + 1. A race is harmless, as all threads choose the same. */
 extern int situ__cpu_isa_chosen;

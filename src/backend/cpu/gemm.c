@@ -67,7 +67,7 @@ static int64_t b_scratch(const situ__gemm *g, const plan *p) {
   return p->kc * rounded(p->pack_b ? situ__min_i64(g->n, BLOCK_N) : g->n % p->widest, p->kernels->lanes);
 }
 static int64_t a_scratch(const situ__gemm *g, const plan *p) {
-  return p->pack_a ? p->kc * rounded(situ__min_i64(g->m, BLOCK_M), SITU__SLIVER) + p->kernels->lanes : 0;
+  return p->pack_a ? p->kc * rounded(situ__min_i64(g->m, BLOCK_M), SITU__SLIVER) : 0;
 }
 
 static size_t scratch_of(const situ__gemm *g, const plan *p) {
@@ -115,8 +115,8 @@ typedef struct block {
 
 static void pack_a(const situ__gemm *g, const plan *p, const block *at, const char *a, size_t elem) {
   for (int64_t i = 0; i < at->mc; i += SITU__SLIVER) {
-    p->kernels->sliver(at->packed_a + (size_t)(i * at->kc) * elem, a + i * g->a_row * (int64_t)elem, g->a_row, g->a_col,
-                       at->kc, situ__min_i64(SITU__SLIVER, at->mc - i));
+    p->kernels->pack(at->packed_a + (size_t)(i * at->kc) * elem, SITU__SLIVER, a + i * g->a_row * (int64_t)elem,
+                     g->a_row, g->a_col, situ__min_i64(SITU__SLIVER, at->mc - i), at->kc);
   }
 }
 
@@ -152,7 +152,7 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
     t.c = (char *)g->c + (size_t)(at->m * g->c_row + at->n + j) * elem;
     if (g->from && at->k == 0) t.from = (const char *)g->from + (at->m * g->from_row + at->n + j) * (int64_t)elem;
     if (p->pack_b || t.columns < width) {
-      if (at->m == 0) p->kernels->pack(next, width, b, g->b_row, g->b_col, at->kc, t.columns);
+      if (at->m == 0) p->kernels->pack(next, width, b, g->b_col, g->b_row, t.columns, at->kc);
       t.b = next;
       t.b_row = width;
       next += (size_t)(at->kc * width) * elem;

@@ -30,10 +30,9 @@ typedef struct situ__gemm_kernels {
   int wide;  /* vectors of the widest tile: 2, or 4 if there are enough registers */
   situ__tile_fn tile[SITU__TILE_WIDTHS][SITU__TILE_HEIGHTS];
   situ__tile_fn shifted[4][SITU__TILE_HEIGHTS]; /* up to `wide` vectors, 1 to 6 rows */
-  /* Packs b [k, columns] into dst [k][width]; width is whole vectors, columns past `columns` are zeroed. */
-  void (*pack)(void *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns);
-  /* Packs a [rows, k], rows <= SLIVER, into dst [k][SLIVER]; dst needs capacity for one more vector. */
-  void (*sliver)(void *dst, const void *a, int64_t a_row, int64_t a_col, int64_t k, int64_t rows);
+  /* Packs `lanes` rows of a, or columns of b, into dst [k][width]; lanes up to width are zeroed. lane and step: strides
+     between lanes and along k. */
+  void (*pack)(void *dst, int64_t width, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
   /* c [m, n] (+)= alpha a b where both are contiguous along k (a_col and b_row are 1): dot products. */
   void (*dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col);
 } situ__gemm_kernels;

@@ -7,6 +7,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(SITU_HAVE_ISA_AMX)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* Features of x86-64-v3 besides AVX2, FMA, BMI: a hypervisor may hide each of them, and compilers differ in the names
    that __builtin_cpu_supports knows. */
@@ -14,6 +18,20 @@ static bool has_v3_extras(void) {
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C) || !(c & bit_MOVBE)) return false;
   return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & bit_LZCNT);
+}
+
+/* The system saves tiles for a process that has asked for them, once. The request fails on a processor that has none,
+   on kernels before Linux 5.16, and if a thread's signal stack is too small for them. */
+static bool has_tiles(void) {
+#if defined(SITU_HAVE_ISA_AMX)
+  enum { TILE = 1 << 24, TILE_BF16 = 1 << 22, AVX512_BF16 = 1 << 5, REQUEST = 0x1023, TILE_DATA = 18 };
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE) || !(d & TILE_BF16)) return false;
+  if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return false;
+  return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+  return false;
+#endif
 }
 
 static situ__isa best(void) {
@@ -24,7 +42,7 @@ static situ__isa best(void) {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return SITU__ISA_V3;
-  return SITU__ISA_V4;
+  return has_tiles() ? SITU__ISA_AMX : SITU__ISA_V4;
 }
 #else
 static situ__isa best(void) { return SITU__ISA_BASE; }
@@ -40,6 +58,7 @@ static situ__isa lowered(situ__isa isa) {
   const char *setting = getenv("SITU_ISA");
   if (setting && !strcmp(setting, "base")) return SITU__ISA_BASE;
   if (setting && !strcmp(setting, "v3") && isa > SITU__ISA_V3) return SITU__ISA_V3;
+  if (setting && !strcmp(setting, "v4") && isa > SITU__ISA_V4) return SITU__ISA_V4;
   return isa;
 }
 

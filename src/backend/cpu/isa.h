@@ -6,7 +6,7 @@
 #include "cpu.h"
 #include "situ_config.h"
 
-/* In a file of isa/: name_base, name_v3 or name_v4. */
+/* In a file of isa/: name_base, name_v3 or name_v4; of isa_amx/: name_amx. */
 #ifdef SITU_ISA
 #define SITU__ISA_PASTE_(name, isa) name##_##isa
 #define SITU__ISA_PASTE(name, isa) SITU__ISA_PASTE_(name, isa)
@@ -19,7 +19,7 @@
 /* Address of the object `name` for `isa`, or for the next lower set of the build. */
 #if defined(SITU_HAVE_ISA_V4) && defined(SITU_HAVE_ISA_V3)
 #define SITU__ISA_PICK(isa, name) \
-  ((isa) == SITU__ISA_V4 ? &name##_v4 : (isa) == SITU__ISA_V3 ? &name##_v3 : &name##_base)
+  ((isa) >= SITU__ISA_V4 ? &name##_v4 : (isa) == SITU__ISA_V3 ? &name##_v3 : &name##_base)
 #elif defined(SITU_HAVE_ISA_V3)
 #define SITU__ISA_PICK(isa, name) ((isa) >= SITU__ISA_V3 ? &name##_v3 : &name##_base)
 #else

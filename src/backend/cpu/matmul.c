@@ -1,9 +1,8 @@
 /* The matmul verb: reduces batches, strides and dtypes to plain products, split into tasks by the problem alone.
    SPDX-License-Identifier: MIT */
-#include "dnnl.h"
-#include "gemm.h"
+#include "matmul.h"
 #include "operand.h"
-#include "slots.h"
+#include "packed.h"
 
 #include "base/fail.h"
 #include "base/pool.h"
@@ -17,39 +16,19 @@ enum {
   LEAST_M = 48,
   LEAST_N = 64,    /* parts of c that are not split further */
   TASKS = 16,      /* to split a large problem into: work for several threads */
-  SMALL = 1 << 20, /* cost() below which one thread computes the product */
-  TASK = 1 << 22,  /* minimum cost() of a task */
-  FAST = 1 << 15   /* cost() from which calling a library pays */
+  SMALL = 1 << 20, /* situ__matmul_cost() below which one thread computes the product */
+  TASK = 1 << 22   /* minimum situ__matmul_cost() of a task */
 };
-
-/* Strides of the operands along one dimension of the batch; 0 for a NULL operand. */
-typedef struct step {
-  int64_t count, a, b, c, bias;
-} step;
-
-typedef struct product {
-  situ__gemm g; /* of the batch's first item, without its bias */
-  int64_t elem;
-  const char *bias;
-  int64_t bias_row, bias_col;
-  double beta;
-  int dims;
-  int64_t items, tile_m, tile_n, tiles_m, tiles_n;
-  situ__dnnl *fast[2][2]; /* bf16: for inner tiles, and tiles at the lower and the right edge */
-  situ__slots slots;
-  bool failed;
-  step batch[SITU_MAX_DIMS]; /* the last member, as describe() does not zero it: entries from dims on are not set */
-} product;
 
 /* ---- describing the problem ---- */
 
-static bool follows(const step *outer, const step *inner) {
+static bool follows(const situ__steps *outer, const situ__steps *inner) {
   return outer->a == inner->a * inner->count && outer->b == inner->b * inner->count &&
          outer->c == inner->c * inner->count && outer->bias == inner->bias * inner->count;
 }
 
 /* Appends a dimension, outermost first; merges contiguous neighbours. */
-static void add_dim(product *p, step s) {
+static void add_dim(situ__matmul *p, situ__steps s) {
   p->items *= s.count;
   if (s.count == 1) return;
   if (p->dims > 0 && follows(&p->batch[p->dims - 1], &s)) {
@@ -60,9 +39,9 @@ static void add_dim(product *p, step s) {
 }
 
 /* A batch that shares b is one product with more rows. */
-static void fold_rows(product *p) {
+static void fold_rows(situ__matmul *p) {
   if (p->dims == 0) return;
-  const step *last = &p->batch[p->dims - 1];
+  const situ__steps *last = &p->batch[p->dims - 1];
   const bool bias_fits = !p->bias || last->bias == p->bias_row * p->g.m;
   if (last->b != 0 || last->a != p->g.a_row * p->g.m || last->c != p->g.c_row * p->g.m || !bias_fits) return;
   p->g.m *= last->count;
@@ -76,10 +55,10 @@ static bool wants_transpose(const situ_view_desc *y) {
   return row == 1 && (col != 1 || y->size[y->ndim - 1] == 1);
 }
 
-static void describe(product *p, const situ_work *w, const situ_view_desc *a, const situ_view_desc *b,
+static void describe(situ__matmul *p, const situ_work *w, const situ_view_desc *a, const situ_view_desc *b,
                      const situ_view_desc *bias, const situ_view_desc *y) {
   const int r = y->ndim - 2, c = y->ndim - 1;
-  memset(p, 0, offsetof(product, batch));
+  memset(p, 0, offsetof(situ__matmul, batch));
   p->elem = situ__cpu_size(y->dtype);
   p->beta = w->scalar[1];
   p->items = 1;
@@ -103,7 +82,7 @@ static void describe(product *p, const situ_work *w, const situ_view_desc *a, co
                        .alpha = w->scalar[0],
                        .add = bias != NULL };
   for (int d = 0; d < r; d++)
-    add_dim(p, (step){ y->size[d], a->stride[d], b->stride[d], y->stride[d], bias ? bias->stride[d] : 0 });
+    add_dim(p, (situ__steps){ y->size[d], a->stride[d], b->stride[d], y->stride[d], bias ? bias->stride[d] : 0 });
   if (wants_transpose(y)) {
     const situ__gemm g = p->g;
     const int64_t bias_row = p->bias_row;
@@ -123,7 +102,7 @@ static void describe(product *p, const situ_work *w, const situ_view_desc *a, co
 /* ---- running it ---- */
 
 /* Sets [0, m) x [0, n) at c to beta bias. */
-static void fill_bias(const product *p, const char *bias, char *c, int64_t m, int64_t n) {
+static void fill_bias(const situ__matmul *p, const char *bias, char *c, int64_t m, int64_t n) {
   const int64_t row = p->bias_row, col = p->bias_col, c_row = p->g.c_row;
   if (p->g.dtype == SITU_F64) {
     const double *from = (const double *)bias;
@@ -139,7 +118,7 @@ static void fill_bias(const product *p, const char *bias, char *c, int64_t m, in
 }
 
 /* The product g starts from beta bias: it reads rows of the bias itself, else c is set first. */
-static void start_from(const product *p, const char *bias, situ__gemm *g) {
+void situ__matmul_start(const situ__matmul *p, const char *bias, situ__gemm *g) {
   if (p->beta == 1 && p->bias_col == 1) {
     g->from = bias;
     g->from_row = p->bias_row;
@@ -148,45 +127,38 @@ static void start_from(const product *p, const char *bias, situ__gemm *g) {
   }
 }
 
+situ__steps situ__matmul_item(const situ__matmul *p, int64_t item) {
+  situ__steps at = { 0 };
+  for (int d = p->dims - 1; d >= 0; item /= p->batch[d--].count) {
+    const int64_t i = item % p->batch[d].count;
+    at.a += i * p->batch[d].a, at.b += i * p->batch[d].b, at.c += i * p->batch[d].c, at.bias += i * p->batch[d].bias;
+  }
+  return at;
+}
+
 static void run_tasks(int64_t begin, int64_t end, void *payload) {
-  product *p = payload;
+  situ__matmul *p = payload;
   void *scratch = situ__slots_take(&p->slots);
   for (int64_t task = begin; task < end; task++) {
-    const int64_t tile = task % (p->tiles_m * p->tiles_n), i = tile / p->tiles_n * p->tile_m,
-                  j = tile % p->tiles_n * p->tile_n;
-    int64_t item = task / (p->tiles_m * p->tiles_n);
-    int64_t a = i * p->g.a_row, b = j * p->g.b_col, c = i * p->g.c_row + j, bias = i * p->bias_row + j * p->bias_col;
-    for (int d = p->dims - 1; d >= 0; item /= p->batch[d--].count) {
-      const int64_t at = item % p->batch[d].count;
-      a += at * p->batch[d].a, b += at * p->batch[d].b, c += at * p->batch[d].c, bias += at * p->batch[d].bias;
-    }
+    const int64_t tiles = p->tiles_m * p->tiles_n, i = task % tiles / p->tiles_n * p->tile_m,
+                  j = task % p->tiles_n * p->tile_n;
+    const situ__steps at = situ__matmul_item(p, task / tiles);
     situ__gemm g = p->g;
     g.m = situ__min_i64(p->tile_m, p->g.m - i);
     g.n = situ__min_i64(p->tile_n, p->g.n - j);
-    g.a = (const char *)g.a + a * p->elem;
-    g.b = (const char *)g.b + b * p->elem;
-    g.c = (char *)g.c + c * p->elem;
-    const char *from = p->bias ? p->bias + bias * p->elem : NULL;
-    const situ__dnnl *fast = p->fast[g.m < p->tile_m][g.n < p->tile_n];
-    if (fast) {
-      void *const operand[] = { (void *)(uintptr_t)g.a, (void *)(uintptr_t)g.b, (void *)(uintptr_t)from, g.c };
-      if (!situ__dnnl_run(fast, operand, scratch)) __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
-      continue;
-    }
-    if (from) start_from(p, from, &g);
+    g.a = (const char *)g.a + (at.a + i * g.a_row) * p->elem;
+    g.b = (const char *)g.b + (at.b + j * g.b_col) * p->elem;
+    g.c = (char *)g.c + (at.c + i * g.c_row + j) * p->elem;
+    if (p->bias) situ__matmul_start(p, p->bias + (at.bias + i * p->bias_row + j * p->bias_col) * p->elem, &g);
     situ__gemm_run(&g, scratch);
   }
   situ__slots_give(&p->slots, scratch);
 }
 
-/* Estimated cost of [m, k] x [k, n]: multiply-adds plus memory traffic. */
-static double cost(double m, double n, double k) { return m * n * k + 4 * (m * k + k * n + m * n); }
-
 static int64_t halved(int64_t n, int64_t unit) { return situ__ceil_div(situ__ceil_div(n, 2), unit) * unit; }
 
-/* Splits the product into tasks; returns the number of tasks for each chunk. */
-static int64_t split(product *p) {
-  const double item = cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
+int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *t) {
+  const double item = situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k) / t->pace;
   int64_t grain = 1;
   p->tile_m = p->g.m;
   p->tile_n = p->g.n;
@@ -195,13 +167,13 @@ static int64_t split(product *p) {
   } else if (item <= TASK) {
     grain = situ__max_i64(1, (int64_t)(SMALL / item));
   } else {
-    p->tile_m = situ__min_i64(p->g.m, TILE_M);
-    p->tile_n = situ__min_i64(p->g.n, TILE_N);
+    p->tile_m = situ__min_i64(p->g.m, t->tile_m);
+    p->tile_n = situ__min_i64(p->g.n, t->tile_n);
     while (situ__ceil_div(p->g.m, p->tile_m) * situ__ceil_div(p->g.n, p->tile_n) * p->items < TASKS &&
-           cost((double)p->tile_m, (double)p->tile_n, (double)p->g.k) > TASK) {
-      if (p->tile_n >= p->tile_m && p->tile_n > LEAST_N) p->tile_n = halved(p->tile_n, LEAST_N);
-      else if (p->tile_m > LEAST_M) p->tile_m = halved(p->tile_m, 12);
-      else if (p->tile_n > LEAST_N) p->tile_n = halved(p->tile_n, LEAST_N);
+           situ__matmul_cost((double)p->tile_m, (double)p->tile_n, (double)p->g.k) / t->pace > TASK) {
+      if (p->tile_n >= p->tile_m && p->tile_n > LEAST_N) p->tile_n = halved(p->tile_n, t->unit_n);
+      else if (p->tile_m > LEAST_M) p->tile_m = halved(p->tile_m, t->unit_m);
+      else if (p->tile_n > LEAST_N) p->tile_n = halved(p->tile_n, t->unit_n);
       else break;
     }
   }
@@ -211,81 +183,45 @@ static int64_t split(product *p) {
 }
 
 /* The product of an inner tile, or of an edge tile, which may be smaller and use another algorithm. */
-static situ__gemm tile_of(const product *p, bool lower, bool right) {
+static situ__gemm tile_of(const situ__matmul *p, bool lower, bool right) {
   situ__gemm g = p->g;
   g.m = lower ? p->g.m - (p->tiles_m - 1) * p->tile_m : p->tile_m;
   g.n = right ? p->g.n - (p->tiles_n - 1) * p->tile_n : p->tile_n;
   return g;
 }
 
-static situ_status run_split(product *p, int64_t grain) {
+static situ_status run_split(situ__matmul *p, int64_t grain) {
   const int64_t tasks = p->items * p->tiles_m * p->tiles_n;
   size_t most = 0;
   for (int edge = 0; edge < 4; edge++) {
     const situ__gemm g = tile_of(p, edge & 1, edge >> 1);
-    const situ__dnnl *fast = p->fast[edge & 1][edge >> 1];
-    const size_t bytes = fast ? situ__dnnl_scratch(fast) : g.dtype == SITU_BF16 ? 0 : situ__gemm_scratch(&g);
+    const size_t bytes = situ__gemm_scratch(&g);
     if (bytes > most) most = bytes;
   }
   const situ_status status = situ__slots_open(&p->slots, "matmul", most, situ__ceil_div(tasks, grain));
   if (status != SITU_OK) return status;
   situ__parallel(tasks, grain, run_tasks, p);
   situ__slots_close(&p->slots);
-  return p->failed ? situ__fail(SITU_E_NOMEM, "matmul", "oneDNN could not run the product: out of memory") : SITU_OK;
+  return SITU_OK;
 }
 
-static situ_status run_product(product *p) {
+static situ_status run_product(situ__matmul *p) {
   /* A small product is done before other threads would wake. */
-  if (p->items == 1 && cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL) {
+  if (p->items == 1 && situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL) {
     situ__gemm g = p->g;
-    if (p->bias) start_from(p, p->bias, &g);
+    if (p->bias) situ__matmul_start(p, p->bias, &g);
     if (situ__gemm_small(&g)) return SITU_OK;
   }
-  const int64_t grain = split(p);
-  return run_split(p, grain);
-}
-
-/* ---- bf16: by oneDNN, if the processor has instructions for it ---- */
-
-/* Opens the primitives for all tile sizes. Returns false, with none open, if oneDNN has no fast one. */
-static bool open_fast(product *p) {
-  bool good = true;
-  for (int edge = 0; edge < 4 && good; edge++) {
-    const situ__gemm g = tile_of(p, edge & 1, edge >> 1);
-    if ((edge & 1 && g.m == p->tile_m) || (edge >> 1 && g.n == p->tile_n)) continue;
-    const situ__dnnl_product what = { .dtype = SITU_BF16,
-                                      .m = g.m,
-                                      .n = g.n,
-                                      .k = g.k,
-                                      .a_row = g.a_row,
-                                      .a_col = g.a_col,
-                                      .b_row = g.b_row,
-                                      .b_col = g.b_col,
-                                      .c_row = g.c_row,
-                                      .bias = p->bias != NULL };
-    good = (p->fast[edge & 1][edge >> 1] = situ__dnnl_matmul(&what)) != NULL;
-  }
-  return good;
-}
-
-static bool run_bf16(const situ_work *w, const situ_view_desc *bias, situ_status *status) {
-  const situ_view_desc *a = w->in[0], *b = w->in[1], *y = w->out[0];
-  if (a->dtype != SITU_BF16 || b->dtype != SITU_BF16 || y->dtype != SITU_BF16 || w->scalar[0] != 1) return false;
-  product p;
-  describe(&p, w, a, b, bias, y);
-  const bool fits = !bias || (bias->dtype == SITU_BF16 && p.beta == 1 && p.bias_row == 0 && p.bias_col == 1);
-  if (!fits || p.g.k == 0 || cost((double)p.g.m, (double)p.g.n, (double)p.g.k) < FAST) return false;
-  const int64_t grain = split(&p);
-  const bool good = open_fast(&p);
-  if (good) *status = run_split(&p, grain);
-  for (int edge = 0; edge < 4; edge++) situ__dnnl_close(p.fast[edge & 1][edge >> 1]);
-  return good;
+  static const situ__tiling tiling = { TILE_M, TILE_N, 12, LEAST_N, 1 };
+  situ_status status = SITU_OK;
+  if (situ__packed_run(p, &status)) return status;
+  return run_split(p, situ__matmul_split(p, &tiling));
 }
 
 /* ---- integers: exact, wrapping as their dtype does ---- */
 
 static void whole_rows(int64_t begin, int64_t end, void *payload) {
-  const product *p = payload;
+  const situ__matmul *p = payload;
   const uint64_t alpha = (uint64_t)(int64_t)p->g.alpha, beta = (uint64_t)(int64_t)p->beta;
   for (int64_t row = begin; row < end; row++) {
     const int64_t i = row % p->g.m;
@@ -309,11 +245,23 @@ static void whole_rows(int64_t begin, int64_t end, void *payload) {
 
 static situ_status run_direct(const situ_work *w, const situ_view_desc *a, const situ_view_desc *b,
                               const situ_view_desc *bias, const situ_view_desc *y) {
-  product p;
+  situ__matmul p;
   describe(&p, w, a, b, bias, y);
   if (y->dtype != SITU_I64) return run_product(&p);
   situ__parallel(p.items * p.g.m, situ__max_i64(1, SMALL / (p.g.n * p.g.k + 1)), whole_rows, &p);
   return SITU_OK;
+}
+
+/* Products of 16 bits are packed, and converted only then if they must be. Returns false, with nothing done, if that is
+   not faster. */
+static bool run_halves(const situ_work *w, const situ_view_desc *bias, situ_status *status) {
+  const situ_view_desc *a = w->in[0], *b = w->in[1], *y = w->out[0];
+  if (w->compute != SITU_BF16 && w->compute != SITU_F16) return false;
+  if (a->dtype != w->compute || b->dtype != w->compute || y->dtype != w->compute) return false;
+  if (bias && bias->dtype != w->compute) return false;
+  situ__matmul p;
+  describe(&p, w, a, b, bias, y);
+  return situ__packed_run(&p, status);
 }
 
 /* Copies operands whose dtype or layout the product cannot use, then runs it. */
@@ -343,6 +291,6 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
   const bool same =
       w->in[0]->dtype == dtype && w->in[1]->dtype == dtype && y->dtype == dtype && (!bias || bias->dtype == dtype);
   situ_status status = SITU_OK;
-  if (w->compute == SITU_BF16 && ordered && run_bf16(w, bias, &status)) return status;
+  if (ordered && run_halves(w, bias, &status)) return status;
   return same && ordered ? run_direct(w, w->in[0], w->in[1], bias, y) : run_copies(w, bias, dtype, ordered);
 }

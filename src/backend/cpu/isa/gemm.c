@@ -1,12 +1,17 @@
 /* Register tiles of the matrix product, compiled for each instruction set: f32 and f64 from one source.
    SPDX-License-Identifier: MIT */
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/packed.h"
 #include "backend/cpu/isa/simd.h"
 
 #include <string.h>
 
 /* Rows of a block of dot products that fills a vector. */
 #define DOT_ROWS (LANES >= 8 ? LANES / 4 : 1)
+
+/* A tile of packed factors, and the depth of a block of them. */
+#define PANEL_ROWS SITU__SLIVER
+#define PANEL_VECTORS WIDE
+#define PANEL_DEPTH 384
 
 #define FN F32
 #define LANES ((int)(VECTOR / sizeof(float)))
@@ -15,6 +20,7 @@
 #define vec vec_f32
 #define picks picks_f32
 #include "gemm_tiles.h"
+#include "gemm_panels.h"
 #undef FN
 #undef LANES
 #undef LANE_NUMBERS
@@ -29,3 +35,4 @@
 #define vec vec_f64
 #define picks picks_f64
 #include "gemm_tiles.h"
+#include "gemm_panels.h"

@@ -88,79 +88,48 @@ SHIFTED(3) SHIFTED(4)
 #undef TILE
 #undef SHIFTED
 
-    /* Transposes LANES rows in log2(LANES) steps: each swaps the off-diagonal blocks of size d. */
-    ALWAYS_INLINE void FN(transpose)(vec row[LANES]) {
-#if defined(__clang__)
-  real from[LANES][LANES], to[LANES][LANES];
-  memcpy(from, row, sizeof from);
-  for (int i = 0; i < LANES; i++) {
-    for (int j = 0; j < LANES; j++) to[j][i] = from[i][j];
-  }
-  memcpy(row, to, sizeof to);
-#else
-  static const picks lane = { LANE_NUMBERS };
-  UNROLL for (int d = 1; d < LANES; d *= 2) {
-    const picks low = lane + (((lane & d) != 0) & (LANES - d)), high = low + d;
-    UNROLL for (int i = 0; i < LANES; i++) {
-      if (i & d) continue;
-      const vec x = row[i], y = row[i + d];
-      row[i] = __builtin_shuffle(x, y, low);
-      row[i + d] = __builtin_shuffle(x, y, high);
-    }
-  }
-#endif
-}
+#include "transpose.h"
 
-/* Packs LANES contiguous columns of b into LANES rows of a panel; fewer at b's end. */
-static void FN(pack_block)(real *to, int64_t width, const real *from, int64_t b_col, int64_t k, int64_t columns) {
+    /* Packs a square of up to LANES lanes, each contiguous along k, into rows of a panel. */
+    ALWAYS_INLINE
+    void FN(pack_square)(real *to, int64_t width, const real *from, int64_t lane, int64_t lanes, int64_t k, int store) {
   vec row[LANES];
-  if (k >= LANES && columns >= LANES) {
-    UNROLL for (int i = 0; i < LANES; i++) row[i] = FN(load)(from + i * b_col);
+  if (k >= LANES && lanes >= LANES) {
+    UNROLL for (int i = 0; i < LANES; i++) row[i] = FN(load)(from + i * lane);
   } else {
     const int count = k < LANES ? (int)k : LANES;
-    UNROLL for (int i = 0; i < LANES; i++) row[i] = i < columns ? FN(load_some)(from + i * b_col, count) : (vec){ 0 };
+    UNROLL for (int i = 0; i < LANES; i++) row[i] = i < lanes ? FN(load_some)(from + i * lane, count) : (vec){ 0 };
   }
   FN(transpose)(row);
   UNROLL for (int i = 0; i < LANES; i++) {
-    if (i < k) FN(store)(to + i * width, row[i]);
+    if (i >= k) break;
+    if (store == LANES) FN(store)(to + i * width, row[i]);
+    else FN(store_some)(to + i * width, row[i], store);
   }
 }
 
-static void FN(pack)(void *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k,
-                     int64_t columns) {
+static void FN(pack)(void *dst, int64_t width, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k) {
   real *to = dst;
-  const real *from = b;
-  if (b_col == 1) {
-    for (int64_t p = 0; p < k; p++, to += width, from += b_row) {
-      int64_t j = 0;
-      for (; j + LANES <= columns; j += LANES) FN(store)(to + j, FN(load)(from + j));
-      if (j < columns) FN(store)(to + j, FN(load_some)(from + j, (int)(columns - j))), j += LANES;
-      for (; j < width; j += LANES) FN(store)(to + j, (vec){ 0 });
+  const real *from = src;
+  if (lane == 1) {
+    for (int64_t p = 0; p < k; p++, to += width, from += step) {
+      for (int64_t i = 0; i < width; i += LANES) {
+        const int64_t left = lanes - i, room = width - i;
+        const vec v = left >= LANES ? FN(load)(from + i) : FN(load_some)(from + i, left > 0 ? (int)left : 0);
+        if (room >= LANES) FN(store)(to + i, v);
+        else FN(store_some)(to + i, v, (int)room);
+      }
     }
-    return;
-  }
-  if (b_row == 1) {
-    for (int64_t j = 0; j < width; j += LANES) {
+  } else if (step == 1) {
+    for (int64_t i = 0; i < width; i += LANES) {
+      const int store = width - i < LANES ? (int)(width - i) : LANES;
       for (int64_t p = 0; p < k; p += LANES)
-        FN(pack_block)(to + p * width + j, width, from + j * b_col + p, b_col, k - p, columns - j);
+        FN(pack_square)(to + p * width + i, width, from + i * lane + p, lane, lanes - i, k - p, store);
     }
-    return;
-  }
-  for (int64_t p = 0; p < k; p++, to += width) {
-    for (int64_t j = 0; j < width; j++) to[j] = j < columns ? from[p * b_row + j * b_col] : 0;
-  }
-}
-
-static void FN(sliver)(void *dst, const void *a, int64_t a_row, int64_t a_col, int64_t k, int64_t rows) {
-  real *to = dst;
-  const real *from = a;
-  if (a_row == 1 && LANES >= SITU__SLIVER) {
-    /* The next vector overwrites what this one writes past its sliver. */
-    for (int64_t p = 0; p < k; p++) FN(store)(to + p * SITU__SLIVER, FN(load_some)(from + p * a_col, (int)rows));
-    return;
-  }
-  for (int64_t p = 0; p < k; p++) {
-    for (int64_t i = 0; i < rows; i++) to[p * SITU__SLIVER + i] = from[i * a_row + p * a_col];
+  } else {
+    for (int64_t p = 0; p < k; p++, to += width) {
+      for (int64_t i = 0; i < width; i++) to[i] = i < lanes ? from[p * step + i * lane] : 0;
+    }
   }
 }
 
@@ -262,7 +231,6 @@ const situ__gemm_kernels FN(situ__gemm) = {
   .lanes = LANES,
   .wide = WIDE,
   .pack = FN(pack),
-  .sliver = FN(sliver),
   .dots = FN(dots),
   .tile = { { FN(tile_1x1), FN(tile_2x1), FN(tile_4x1), FN(tile_6x1), FN(tile_12x1) },
 #if WIDE == 4

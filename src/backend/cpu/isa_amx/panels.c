@@ -1,0 +1,197 @@
+/* Panels of bf16, and of f16 in two parts, multiplied by tile registers (AMX). A tile of a is 16 rows of 32 elements,
+   one of b 16 pairs of elements of 16 columns; each is 1 KiB. A panel has two tiles side by side, or two for each part.
+   SPDX-License-Identifier: MIT */
+#include "backend/cpu/isa/simd.h"
+#include "backend/cpu/packed.h"
+
+#define FN F32
+#define LANES 16
+#define LANE_NUMBERS NUMBERS_F32
+#define real float
+#define vec vec_f32
+#define picks picks_f32
+#include "backend/cpu/isa/transpose.h"
+
+enum { TILE = 16, DEPTH = 32, TILE_BYTES = 1024, WIDTH = 2 * TILE };
+
+/* ---- packing ---- */
+
+static __mmask32 first(int64_t count) { return count >= 32 ? ~0u : count > 0 ? (1u << count) - 1 : 0; }
+
+/* Loads a tile, of up to 16 lanes and 32 elements of each; what is missing is 0. Returns whether vectors are lanes;
+   else they are pairs of elements. */
+static bool load_tile(vec_f32 tile[TILE], const uint16_t *src, int64_t lane, int64_t step, int64_t lanes, int64_t k) {
+  if (lane == 1 && step != 1) {
+    for (int64_t p = 0; p < TILE; p++) {
+      const __mmask16 low = (__mmask16)first(2 * p < k ? lanes : 0), high = (__mmask16)first(2 * p + 1 < k ? lanes : 0);
+      const __m256i x = _mm256_maskz_loadu_epi16(low, src + 2 * p * step),
+                    y = _mm256_maskz_loadu_epi16(high, src + (2 * p + 1) * step);
+      tile[p] = (vec_f32)_mm512_or_si512(_mm512_cvtepu16_epi32(x), _mm512_slli_epi32(_mm512_cvtepu16_epi32(y), 16));
+    }
+    return false;
+  }
+  for (int64_t i = 0; i < TILE; i++) {
+    uint16_t part[DEPTH] = { 0 };
+    const uint16_t *from = src + i * lane;
+    if (step != 1) {
+      for (int64_t p = 0; p < DEPTH && p < k && i < lanes; p++) part[p] = from[p * step];
+      from = part;
+    }
+    tile[i] = (vec_f32)_mm512_maskz_loadu_epi16(first(i < lanes ? k : 0), from);
+  }
+  return true;
+}
+
+static void store_tile(char *to, const vec_f32 tile[TILE]) {
+  for (int i = 0; i < TILE; i++) _mm512_store_ps(to + i * 64, (__m512)tile[i]);
+}
+
+/* Each f16 is the sum of two bf16, exactly, if it is finite: 11 digits are 8 and 3. */
+static void split_tile(vec_f32 high[TILE], vec_f32 low[TILE]) {
+  for (int i = 0; i < TILE; i++) {
+    const __m512i x = (__m512i)high[i];
+    const __m512 even = _mm512_cvtph_ps(_mm512_castsi512_si256(x)),
+                 odd = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1));
+    const __m512i near = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
+    const __m512 even_left = _mm512_sub_ps(
+                     even, (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(near)), 16)),
+                 odd_left = _mm512_sub_ps(
+                     odd, (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(near, 1)), 16));
+    high[i] = (vec_f32)near;
+    low[i] = (vec_f32)_mm512_cvtne2ps_pbh(odd_left, even_left);
+  }
+}
+
+static bool is_finite(const vec_f32 tile[TILE]) {
+  const __m512i exponent = _mm512_set1_epi16(0x7c00);
+  __mmask32 special = 0;
+  for (int i = 0; i < TILE; i++)
+    special |= _mm512_cmpeq_epi16_mask(_mm512_and_si512((__m512i)tile[i], exponent), exponent);
+  return special == 0;
+}
+
+/* Packs one tile for each 16 lanes and 32 elements; lanes last if they follow each other, so that memory is read in
+   order. */
+ALWAYS_INLINE bool pack_tiles(char *to, const uint16_t *src, int64_t lane, int64_t step, int64_t lanes, int64_t k,
+                              bool by_lane, int parts) {
+  const int64_t blocks = (k + DEPTH - 1) / DEPTH, across = (lanes + WIDTH - 1) / WIDTH * 2;
+  const int64_t panel = blocks * 2 * parts * TILE_BYTES;
+  const bool in_rows = lane == 1;
+  bool finite = true;
+  for (int64_t at = 0; at < blocks * across; at++) {
+    const int64_t t = in_rows ? at % across : at / blocks, q = in_rows ? at / across : at % blocks;
+    vec_f32 tile[TILE], low[TILE];
+    const bool are_lanes =
+        load_tile(tile, src + t * TILE * lane + q * DEPTH * step, lane, step, lanes - t * TILE, k - q * DEPTH);
+    if (are_lanes != by_lane) FN(transpose)(tile);
+    char *block = to + t / 2 * panel + (q * 2 * parts + t % 2) * TILE_BYTES;
+    if (parts == 2) {
+      finite = finite && is_finite(tile);
+      split_tile(tile, low);
+      store_tile(block + 2 * TILE_BYTES, low);
+    }
+    store_tile(block, tile);
+  }
+  return finite;
+}
+
+#define PACK(name, by_lane, parts)                                                                     \
+  static bool name(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k) { \
+    return pack_tiles(dst, src, lane, step, lanes, k, by_lane, parts);                                 \
+  }
+PACK(pack_rows, true, 1)
+PACK(pack_columns, false, 1)
+PACK(pack_rows_apart, true, 2)
+PACK(pack_columns_apart, false, 2)
+
+/* ---- multiplication ---- */
+
+/* The layout that the processor defines (palette 1): 8 tiles of 16 rows of 64 bytes. */
+typedef struct tiles {
+  uint8_t palette, start, reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+} tiles;
+
+static const tiles layout = { .palette = 1,
+                              .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
+                              .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
+
+/* tall, wide: the second tile of a's panel, of b's, is needed. Tiles 0 to 3 are sums, 4 and 5 of a, 6 and 7 of b. */
+ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool wide) {
+  _tile_loadd(4, a, 64);
+  _tile_loadd(6, b, 64);
+  _tile_dpbf16ps(0, 4, 6);
+  if (wide) {
+    _tile_loadd(7, b + TILE_BYTES, 64);
+    _tile_dpbf16ps(1, 4, 7);
+  }
+  if (!tall) return;
+  _tile_loadd(5, a + TILE_BYTES, 64);
+  _tile_dpbf16ps(2, 5, 6);
+  if (wide) _tile_dpbf16ps(3, 5, 7);
+}
+
+ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, int64_t blocks, bool add,
+                                  bool tall, bool wide, int parts) {
+  const int64_t row = c_row * (int64_t)sizeof(float);
+  float *below = c + TILE * c_row;
+  if (add) {
+    _tile_loadd(0, c, row);
+    if (wide) _tile_loadd(1, c + TILE, row);
+    if (tall) _tile_loadd(2, below, row);
+    if (tall && wide) _tile_loadd(3, below + TILE, row);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t q = 0; q < blocks; q++, a += 2 * parts * TILE_BYTES, b += 2 * parts * TILE_BYTES)
+    for (int i = 0; i < parts; i++)
+      for (int j = 0; j < parts; j++) multiply_block(a + i * 2 * TILE_BYTES, b + j * 2 * TILE_BYTES, tall, wide);
+  _tile_stored(0, c, row);
+  if (wide) _tile_stored(1, c + TILE, row);
+  if (tall) _tile_stored(2, below, row);
+  if (tall && wide) _tile_stored(3, below + TILE, row);
+}
+
+ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts) {
+  const int64_t blocks = (t->k + DEPTH - 1) / DEPTH, panel = blocks * 2 * parts * TILE_BYTES;
+  const char *a = t->a, *b = t->b;
+  float *c = t->c;
+  _tile_loadconfig(&layout);
+  for (int64_t i = 0; i < rows; i += WIDTH, a += panel, c += WIDTH * t->c_row) {
+    const bool tall = rows - i > TILE, wide = t->columns > TILE;
+    if (tall && wide) multiply_panel(a, b, c, t->c_row, blocks, t->add, true, true, parts);
+    else if (tall) multiply_panel(a, b, c, t->c_row, blocks, t->add, true, false, parts);
+    else if (wide) multiply_panel(a, b, c, t->c_row, blocks, t->add, false, true, parts);
+    else multiply_panel(a, b, c, t->c_row, blocks, t->add, false, false, parts);
+  }
+  _tile_release();
+}
+
+static void multiply_bf16(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, 1); }
+static void multiply_f16(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, 2); }
+
+const situ__panels situ__panels_bf16_amx = { .dtype = SITU_BF16,
+                                             .rows = WIDTH,
+                                             .columns = WIDTH,
+                                             .unit = DEPTH,
+                                             .depth = 256,
+                                             .bytes = 2,
+                                             .tiling = { 256, 512, WIDTH, WIDTH, 8 },
+                                             .pack_a = pack_rows,
+                                             .pack_b = pack_columns,
+                                             .multiply = multiply_bf16 };
+const situ__panels situ__panels_f16_amx = { .dtype = SITU_F16,
+                                            .rows = WIDTH,
+                                            .columns = WIDTH,
+                                            .unit = DEPTH,
+                                            .depth = 256,
+                                            .bytes = 4,
+                                            .tiling = { 256, 512, WIDTH, WIDTH, 2 },
+                                            .finite = true,
+                                            .pack_a = pack_rows_apart,
+                                            .pack_b = pack_columns_apart,
+                                            .multiply = multiply_f16 };

@@ -1,0 +1,44 @@
+/* A described matrix product, split into tiles of the result: what matmul.c and packed.c share.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_MATMUL_H
+#define SITU_BACKEND_CPU_MATMUL_H
+
+#include "gemm.h"
+#include "slots.h"
+
+/* Strides of the operands along one dimension of the batch, or offsets of one of its items; 0 for a NULL operand. */
+typedef struct situ__steps {
+  int64_t count, a, b, c, bias;
+} situ__steps;
+
+/* c = alpha a b + beta bias for each item of the batch. */
+typedef struct situ__matmul {
+  situ__gemm g; /* of the batch's first item, without its bias; its dtype may be F16 or BF16 */
+  int64_t elem;
+  const char *bias;
+  int64_t bias_row, bias_col;
+  double beta;
+  int dims;
+  int64_t items, tile_m, tile_n, tiles_m, tiles_n; /* a task is a tile of an item's c */
+  situ__slots slots;
+  situ__steps batch[SITU_MAX_DIMS]; /* the last member, as it is not zeroed: entries from dims on are not set */
+} situ__matmul;
+
+/* Estimated cost of [m, k] x [k, n]: multiply-adds plus memory traffic. */
+static inline double situ__matmul_cost(double m, double n, double k) { return m * n * k + 4 * (m * k + k * n + m * n); }
+
+/* How to split: the largest tiles and what their sizes are multiples of; pace: multiply-adds in the time of one in
+   f32. */
+typedef struct situ__tiling {
+  int64_t tile_m, tile_n, unit_m, unit_n;
+  double pace;
+} situ__tiling;
+/* Sets the tiles; returns the number of tasks for each chunk. */
+int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *tiling);
+/* Offsets of an item of the batch, in elements. */
+situ__steps situ__matmul_item(const situ__matmul *p, int64_t item);
+/* g, a part of the product in f32 or f64, starts from beta bias: it reads rows of the bias itself, else c is set
+   first. */
+void situ__matmul_start(const situ__matmul *p, const char *bias, situ__gemm *g);
+
+#endif

@@ -1,0 +1,259 @@
+/* Runs products by panels: packs the factors, then multiplies tile by tile. Blocks, tiles and tasks depend on the
+   problem alone, and each sum runs along k in one order.
+   SPDX-License-Identifier: MIT */
+#include "packed.h"
+#include "convert.h"
+
+#include "base/fail.h"
+#include "base/pool.h"
+#include "base/size.h"
+#include "device/device.h"
+
+enum {
+  GROUP = 128,          /* lanes that are packed together; whole panels */
+  LEAST = 1 << 15,      /* cost from which packing pays for 16 bits, */
+  LEAST_LINE = 1 << 21, /* and for f32 and f64, whose tiles read factors as they are, too, */
+  LEAST_M = 32          /* with so many rows */
+};
+
+SITU__ISA_DECLARE(situ__panels, situ__panels_f32);
+SITU__ISA_DECLARE(situ__panels, situ__panels_f64);
+extern const situ__panels situ__panels_bf16_amx, situ__panels_f16_amx;
+
+const situ__panels *situ__panels_for(situ_dtype dtype) {
+  const situ__isa isa = situ__cpu_isa();
+#ifdef SITU_HAVE_ISA_AMX
+  if (isa == SITU__ISA_AMX && dtype == SITU_BF16) return &situ__panels_bf16_amx;
+  if (isa == SITU__ISA_AMX && dtype == SITU_F16) return &situ__panels_f16_amx;
+#endif
+  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__panels_f64) : SITU__ISA_PICK(isa, situ__panels_f32);
+}
+
+/* One factor: its lanes are the rows of a or the columns of b. */
+typedef struct factor {
+  const char *data;
+  int64_t lane, step, lanes, width; /* strides between lanes and along k; lanes of a panel */
+  bool (*pack)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
+  char *panels; /* block after block of k; NULL: packed by each tile as it is needed */
+} factor;
+
+typedef struct work {
+  situ__matmul *p;
+  const situ__panels *with;
+  situ__steps at; /* the item of the batch */
+  factor a, b;
+  int64_t first;             /* item of run_small */
+  int64_t depth;             /* of a block of k */
+  bool special;              /* a factor was not finite */
+  size_t strip, panel, sums; /* bytes of the parts of a slot */
+} work;
+
+static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
+static size_t lines(int64_t bytes) { return (size_t)rounded(bytes, 64); }
+
+/* ---- packing ---- */
+
+/* Packs lanes and a block of k. strip: memory for as many elements in f32, if the factor must be converted. */
+static bool pack_part(const work *w, const factor *f, int64_t lane, int64_t lanes, int64_t k0, int64_t k, char *to,
+                      char *strip) {
+  const situ_dtype dtype = w->p->g.dtype;
+  const char *from = f->data + (lane * f->lane + k0 * f->step) * w->p->elem;
+  if (w->with->dtype == dtype) return f->pack(to, from, f->lane, f->step, lanes, k);
+  const bool along_k = f->step == 1;
+  const int64_t count = along_k ? k : lanes, rows = along_k ? lanes : k, row = along_k ? f->lane : f->step;
+  for (int64_t i = 0; i < rows; i++)
+    situ__cpu_convert()->load[dtype][SITU__F32](from + i * row * w->p->elem, (along_k ? f->step : f->lane) * w->p->elem,
+                                                count, strip + i * count * (int64_t)sizeof(float));
+  return f->pack(to, strip, along_k ? count : 1, along_k ? 1 : count, lanes, k);
+}
+
+/* Address of the panels from `lane` on, which is the first of a panel, of the block of k at k0. */
+static char *panels_at(const work *w, const factor *f, int64_t lane, int64_t k0) {
+  const int64_t k = rounded(situ__min_i64(w->depth, w->p->g.k - k0), w->with->unit);
+  return f->panels + (k0 * rounded(f->lanes, f->width) + lane * k) * w->with->bytes;
+}
+
+static int64_t groups(const work *w, const factor *f) {
+  return f->panels ? situ__ceil_div(f->lanes, GROUP / f->width * f->width) * situ__ceil_div(w->p->g.k, w->depth) : 0;
+}
+
+static void pack_group(work *w, const factor *f, int64_t group, char *slot) {
+  const int64_t most = GROUP / f->width * f->width, across = situ__ceil_div(f->lanes, most);
+  const int64_t lane = group % across * most, k0 = group / across * w->depth;
+  const int64_t lanes = situ__min_i64(most, f->lanes - lane), k = situ__min_i64(w->depth, w->p->g.k - k0);
+  if (!pack_part(w, f, lane, lanes, k0, k, panels_at(w, f, lane, k0), slot))
+    __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
+}
+
+static void pack_groups(int64_t begin, int64_t end, void *payload) {
+  work *w = payload;
+  char *slot = situ__slots_take(&w->p->slots);
+  const int64_t of_a = groups(w, &w->a);
+  for (int64_t i = begin; i < end; i++) pack_group(w, i < of_a ? &w->a : &w->b, i < of_a ? i : i - of_a, slot);
+  situ__slots_give(&w->p->slots, slot);
+}
+
+/* ---- tiles ---- */
+
+/* c = alpha sums + beta bias, rounded once. */
+static void round_tile(const work *w, const float *sums, int64_t row, const char *bias, char *c, int64_t m, int64_t n) {
+  const situ__matmul *p = w->p;
+  const situ__convert *convert = situ__cpu_convert();
+  const float alpha = (float)p->g.alpha, beta = (float)p->beta;
+  float value[SITU__BLOCK], extra[SITU__BLOCK];
+  for (int64_t j = 0; j < n; j += SITU__BLOCK) {
+    const int64_t count = situ__min_i64(SITU__BLOCK, n - j);
+    for (int64_t i = 0; i < m; i++) {
+      const float *sum = sums + i * row + j;
+      if (bias || alpha != 1) {
+        if (bias && (i == 0 || p->bias_row != 0))
+          convert->load[p->g.dtype][SITU__F32](bias + (i * p->bias_row + j * p->bias_col) * p->elem,
+                                               p->bias_col * p->elem, count, extra);
+        if (bias)
+          for (int64_t q = 0; q < count; q++) value[q] = alpha * sum[q] + beta * extra[q];
+        else
+          for (int64_t q = 0; q < count; q++) value[q] = alpha * sum[q];
+        sum = value;
+      }
+      convert->store[SITU__F32][p->g.dtype](sum, count, c + (i * p->g.c_row + j) * p->elem, p->elem);
+    }
+  }
+}
+
+/* Floats between rows of sums: an odd number of lines, as rows of a power of two evict each other from the cache. */
+static int64_t sums_row(const work *w, int64_t n) {
+  return rounded(n, w->with->columns) + (rounded(n, w->with->columns) / 16 % 2 == 0 ? 16 : 0);
+}
+
+static void multiply_tile(work *w, int64_t tile, char *slot) {
+  const situ__matmul *p = w->p;
+  const situ__panels *with = w->with;
+  const int64_t i = tile / p->tiles_n * p->tile_m, j = tile % p->tiles_n * p->tile_n;
+  const int64_t m = situ__min_i64(p->tile_m, p->g.m - i), n = situ__min_i64(p->tile_n, p->g.n - j);
+  const int64_t column = with->dtype == SITU_F64 ? sizeof(double) : sizeof(float);
+  const bool apart = w->sums > 0;
+  const char *bias = p->bias ? p->bias + (w->at.bias + i * p->bias_row + j * p->bias_col) * p->elem : NULL;
+  situ__gemm g = p->g;
+  g.m = m, g.n = n;
+  g.c = (char *)g.c + (w->at.c + i * g.c_row + j) * p->elem;
+  if (bias && !apart) situ__matmul_start(p, bias, &g);
+  char *const sums = apart ? slot + w->strip + w->panel : g.c;
+  situ__tile t = { .c_row = apart ? sums_row(w, n) : g.c_row, .alpha = apart ? 1 : g.alpha, .from_row = g.from_row };
+  for (int64_t k0 = 0; k0 < g.k; k0 += w->depth) {
+    t.k = situ__min_i64(w->depth, g.k - k0);
+    t.a = panels_at(w, &w->a, i, k0);
+    t.add = k0 > 0 || (!apart && g.add);
+    for (int64_t q = 0; q < n; q += with->columns) {
+      t.columns = situ__min_i64(with->columns, n - q);
+      t.b = w->b.panels ? panels_at(w, &w->b, j + q, k0) : slot + w->strip;
+      if (!w->b.panels) pack_part(w, &w->b, j + q, t.columns, k0, t.k, slot + w->strip, slot);
+      t.c = sums + q * column;
+      t.from = k0 == 0 && g.from && !apart ? (const char *)g.from + q * column : NULL;
+      with->multiply(&t, m);
+    }
+  }
+  if (apart) round_tile(w, (const float *)(void *)sums, t.c_row, bias, g.c, m, n);
+}
+
+static void multiply_tiles(int64_t begin, int64_t end, void *payload) {
+  work *w = payload;
+  char *slot = situ__slots_take(&w->p->slots);
+  for (int64_t tile = begin; tile < end; tile++) multiply_tile(w, tile, slot);
+  situ__slots_give(&w->p->slots, slot);
+}
+
+/* ---- items of the batch ---- */
+
+static int64_t factor_bytes(const work *w, const factor *f) {
+  return rounded(f->lanes, f->width) * rounded(w->p->g.k, w->with->unit) * w->with->bytes;
+}
+
+static work work_of(situ__matmul *p, const situ__panels *with) {
+  const situ__gemm *g = &p->g;
+  work w = { .p = p, .with = with };
+  w.a = (factor){ .lane = g->a_row, .step = g->a_col, .lanes = g->m, .width = with->rows, .pack = with->pack_a };
+  w.b = (factor){ .lane = g->b_col, .step = g->b_row, .lanes = g->n, .width = with->columns, .pack = with->pack_b };
+  w.depth = rounded(situ__ceil_div(g->k, situ__ceil_div(g->k, with->depth)), with->unit);
+  if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
+  if (p->tiles_m == 1) w.panel = lines(with->columns * w.depth * with->bytes);
+  if (p->elem == 2) w.sums = lines(rounded(p->tile_m, with->rows) * sums_row(&w, p->tile_n) * (int64_t)sizeof(float));
+  return w;
+}
+
+static void at_item(work *w, int64_t item) {
+  w->at = situ__matmul_item(w->p, item);
+  w->a.data = (const char *)w->p->g.a + w->at.a * w->p->elem;
+  w->b.data = (const char *)w->p->g.b + w->at.b * w->p->elem;
+}
+
+/* Items of one tile each: a thread packs and multiplies. */
+static void run_items(int64_t begin, int64_t end, void *payload) {
+  work w = *(const work *)payload;
+  char *slot = situ__slots_take(&w.p->slots);
+  w.a.panels = slot + w.strip + w.panel + w.sums;
+  for (int64_t item = begin; item < end; item++) {
+    at_item(&w, w.first + item);
+    for (int64_t group = 0; group < groups(&w, &w.a); group++) pack_group(&w, &w.a, group, slot);
+    multiply_tile(&w, 0, slot);
+  }
+  situ__slots_give(&((work *)payload)->p->slots, slot);
+}
+
+static situ_status run_small(situ__matmul *p, const situ__panels *with, int64_t first, int64_t grain) {
+  work w = work_of(p, with);
+  w.first = first;
+  const size_t bytes = w.strip + w.panel + w.sums + (size_t)factor_bytes(&w, &w.a);
+  const situ_status status = situ__slots_open(&p->slots, "matmul", bytes, situ__ceil_div(p->items, grain));
+  if (status != SITU_OK) return status;
+  situ__parallel(p->items - first, grain, run_items, &w);
+  situ__slots_close(&p->slots);
+  return SITU_OK;
+}
+
+/* Items of several tiles: all threads pack one, then all multiply. Stops before an item whose factors the kernels
+   cannot multiply; *done is the number of items that are done. */
+static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t *done) {
+  static const situ_device cpu = { .kind = SITU_CPU };
+  work w = work_of(p, with);
+  const int64_t tiles = p->tiles_m * p->tiles_n;
+  const size_t of_a = (size_t)factor_bytes(&w, &w.a), of_b = p->tiles_m > 1 ? (size_t)factor_bytes(&w, &w.b) : 0;
+  char *memory;
+  situ_status status = situ__memory_alloc("matmul", cpu, of_a + of_b, (void **)&memory);
+  if (status != SITU_OK) return status;
+  w.a.panels = memory;
+  w.b.panels = of_b ? memory + of_a : NULL;
+  const int64_t packs = groups(&w, &w.a) + groups(&w, &w.b);
+  status = situ__slots_open(&p->slots, "matmul", w.strip + w.panel + w.sums, tiles > packs ? tiles : packs);
+  for (; status == SITU_OK && *done < p->items; ++*done) {
+    at_item(&w, *done);
+    situ__parallel(packs, 1, pack_groups, &w);
+    if (w.special) break;
+    situ__parallel(tiles, 1, multiply_tiles, &w);
+  }
+  if (status == SITU_OK) situ__slots_close(&p->slots);
+  situ__memory_free(cpu, memory, of_a + of_b);
+  return status;
+}
+
+static bool pays(const situ__matmul *p) {
+  const double cost = situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
+  if (p->g.k == 0) return false;
+  return p->elem == 2 ? cost >= LEAST : cost >= LEAST_LINE && p->g.m >= LEAST_M;
+}
+
+bool situ__packed_run(situ__matmul *p, situ_status *status) {
+  const situ__panels *with = situ__panels_for(p->g.dtype);
+  if (!pays(p)) return false;
+  int64_t grain = situ__matmul_split(p, &with->tiling), done = 0;
+  /* Factors that must be finite are known to be only where both are packed before they are multiplied. */
+  if (with->finite && p->tiles_m > 1) {
+    *status = run_large(p, with, &done);
+    if (*status != SITU_OK || done == p->items) return true;
+  }
+  if (with->finite) {
+    with = situ__panels_for(SITU_F32);
+    grain = situ__matmul_split(p, &with->tiling);
+  }
+  *status = p->tiles_m * p->tiles_n > 1 ? run_large(p, with, &done) : run_small(p, with, done, grain);
+  return true;
+}

@@ -1,0 +1,31 @@
+/* Packed products: both factors are copied once, by all threads, into panels that every tile of the result reads.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_PACKED_H
+#define SITU_BACKEND_CPU_PACKED_H
+
+#include "matmul.h"
+
+/* Kernels for one dtype and one instruction set. A panel holds `rows` rows of a, or `columns` columns of b, of one
+   block of k; lanes are the rows of a or the columns of b. */
+typedef struct situ__panels {
+  situ_dtype dtype;  /* of the factors that are packed; those of 16 bits are converted to F32 before, if it is F32 */
+  int rows, columns; /* of a tile of c: the lanes of a panel of a and of b */
+  int unit, depth;   /* elements along k: panels are filled up to whole units with zeros; the most in a block */
+  int bytes;         /* of an element in a panel */
+  situ__tiling tiling;
+  bool finite; /* factors must be finite: packing returns false for others */
+  /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
+  bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
+  bool (*pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
+  /* Multiplies panels of a, of `rows` rows together, with one of b; for factors of 16 bits c is f32, and whole tiles of
+     it are written. */
+  void (*multiply)(const situ__tile *t, int64_t rows);
+} situ__panels;
+/* The kernels for this processor; dtype is F16, BF16, F32 or F64. */
+const situ__panels *situ__panels_for(situ_dtype dtype);
+
+/* Runs a product by panels. Returns false, with nothing done, if it is faster or needed to run it otherwise; else
+   *status says how it went. */
+bool situ__packed_run(situ__matmul *p, situ_status *status);
+
+#endif
