@@ -101,37 +101,11 @@ static void the_cache_forgets(void **state) {
   situ__dnnl_close(d), situ__dnnl_close(again);
 }
 
-static void bf16_products(void **state) {
-  (void)state;
-  needs_onednn();
-  const int64_t sizes[][3] = { { 128, 128, 128 }, { 64, 10, 200 }, { 252, 512, 300 }, { 1, 512, 512 } };
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    for (int way = 0; way < 8; way++) {
-      const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
-      const situ__dnnl_product p = { .dtype = SITU_BF16,
-                                     .m = m,
-                                     .n = n,
-                                     .k = k,
-                                     .a_row = way & 1 ? 1 : k,
-                                     .a_col = way & 1 ? m : 1,
-                                     .b_row = way & 2 ? 1 : n,
-                                     .b_col = way & 2 ? k : 1,
-                                     .c_row = n,
-                                     .bias = way & 4 };
-      situ__dnnl *d = situ__dnnl_matmul(&p);
-      if (!d) skip(); /* no bf16 on this processor, or hidden by DNNL_MAX_CPU_ISA */
-      if (strstr(situ__dnnl_name(d), "ref"))
-        fail_msg("[%lld, %lld, %lld], way %d: %s", (long long)m, (long long)n, (long long)k, way, situ__dnnl_name(d));
-      situ__dnnl_close(d);
-    }
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(never_a_reference_implementation),
     cmocka_unit_test(one_primitive_for_one_geometry),
     cmocka_unit_test(the_cache_forgets),
-    cmocka_unit_test(bf16_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,6 @@
 #ifndef SITU_HAVE_ONEDNN
 
 situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images) { return (void)c, (void)images, NULL; }
-situ__dnnl *situ__dnnl_matmul(const situ__dnnl_product *p) { return (void)p, NULL; }
 void situ__dnnl_close(situ__dnnl *d) { (void)d; }
 size_t situ__dnnl_bytes(const situ__dnnl *d, int operand) { return (void)d, (void)operand, 0; }
 bool situ__dnnl_arrange(const situ__dnnl *d, int operand, void *from, void *to) {
@@ -97,8 +96,6 @@ static dnnl_engine_t engine;
 static bool engine_there;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void start(void) { engine_there = dnnl_engine_create(&engine, dnnl_cpu, 0) == dnnl_success; }
-
-static dnnl_data_type_t type_of(situ_dtype dtype) { return dtype == SITU_BF16 ? dnnl_bf16 : dnnl_f32; }
 
 /* Describes an operand of plain layout; the primitive may want another one. */
 static bool add_operand(situ__dnnl *d, int which, int number, int n, const dnnl_dims_t dims, const dnnl_dims_t strides,
@@ -238,7 +235,7 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
     (c->out_width - 1) * w->stride[1] + w->dilation[1] * (w->kernel[1] - 1) + 1 - c->width - w->padding[1]
   };
   const int64_t *wd = grouped ? deep : flat;
-  const dnnl_data_type_t type = type_of(c->dtype);
+  const dnnl_data_type_t type = dnnl_f32;
   dnnl_dims_t xs, ws, ys;
   rows(xd, 4, xs), rows(wd, wn, ws), rows(yd, 4, ys);
   if (c->last) channels_last(xd, xs), channels_last(yd, ys);
@@ -315,34 +312,6 @@ situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images) {
                      w->dilation[1],
                      c->last } };
   return find(&of, make_conv, &(batch){ c, images });
-}
-
-/* ---- products ---- */
-
-static bool make_matmul(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *payload) {
-  const situ__dnnl_product *p = payload;
-  const dnnl_data_type_t type = type_of(p->dtype);
-  const dnnl_dims_t ad = { p->m, p->k }, bd = { p->k, p->n }, cd = { p->m, p->n }, xd = { 1, p->n };
-  const dnnl_dims_t as = { p->a_row, p->a_col }, bs = { p->b_row, p->b_col }, cs = { p->c_row, 1 }, xs = { p->n, 1 };
-  if (!add_operand(d, 0, DNNL_ARG_SRC, 2, ad, as, type) || !add_operand(d, 1, DNNL_ARG_WEIGHTS, 2, bd, bs, type) ||
-      (p->bias && !add_operand(d, 2, DNNL_ARG_BIAS, 2, xd, xs, type)) ||
-      !add_operand(d, SITU__DNNL_RESULT, DNNL_ARG_DST, 2, cd, cs, type))
-    return false;
-  const layout a = borrow(&d->operand[0].plain), b = borrow(&d->operand[1].plain),
-               c = borrow(&d->operand[SITU__DNNL_RESULT].plain);
-  const layout bias = p->bias ? borrow(&d->operand[2].plain) : NULL;
-#if DNNL_VERSION_MAJOR >= 3
-  return dnnl_matmul_primitive_desc_create(&d->descriptor, engine, a, b, bias, c, attr) == dnnl_success;
-#else
-  dnnl_matmul_desc_t plan;
-  return dnnl_matmul_desc_init(&plan, a, b, bias, c) == dnnl_success &&
-         dnnl_primitive_desc_create(&d->descriptor, &plan, attr, engine, NULL) == dnnl_success;
-#endif
-}
-
-situ__dnnl *situ__dnnl_matmul(const situ__dnnl_product *p) {
-  const key of = { { 2, p->dtype, p->m, p->n, p->k, p->a_row, p->a_col, p->b_row, p->b_col, p->c_row, p->bias } };
-  return find(&of, make_matmul, p);
 }
 
 /* ---- running ---- */

@@ -1,4 +1,4 @@
-/* oneDNN primitives for the geometries where they are the fastest. Only one file depends on oneDNN's version. Each
+/* oneDNN's convolutions for the geometries where they are the fastest. Only one file depends on oneDNN's version. Each
    primitive runs on the calling thread; our thread pool splits the work.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_DNNL_H
@@ -6,22 +6,13 @@
 
 #include "conv.h"
 
-/* A primitive with the layouts that it wants. Its operands are, in this order, two inputs, a bias (may be absent), the
-   result. */
+/* A primitive with the layouts that it wants. Its operands are, in this order, two inputs and the result. */
 typedef struct situ__dnnl situ__dnnl;
-enum { SITU__DNNL_RESULT = 3, SITU__DNNL_OPERANDS };
-
-/* c [m, n] = a [m, k] b [k, n] + bias [n] */
-typedef struct situ__dnnl_product {
-  situ_dtype dtype;
-  int64_t m, n, k, a_row, a_col, b_row, b_col, c_row;
-  bool bias;
-} situ__dnnl_product;
+enum { SITU__DNNL_RESULT = 2, SITU__DNNL_OPERANDS };
 
 /* Returns a primitive, perhaps from the cache; close it after use. Returns NULL without an error if this build, this
    processor or oneDNN has no fast implementation. No size may be 0. */
 situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images); /* c's bias is ignored */
-situ__dnnl *situ__dnnl_matmul(const situ__dnnl_product *p);
 void situ__dnnl_close(situ__dnnl *d);
 
 /* Bytes of an operand in the primitive's layout; 0: it is used in place. */

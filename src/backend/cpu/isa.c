@@ -20,14 +20,18 @@ static bool has_v3_extras(void) {
   return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & bit_LZCNT);
 }
 
+static bool has_bf16(void) {
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
+}
+
 /* The system saves tiles for a process that has asked for them, once. The request fails on a processor that has none,
    on kernels before Linux 5.16, and if a thread's signal stack is too small for them. */
 static bool has_tiles(void) {
 #if defined(SITU_HAVE_ISA_AMX)
-  enum { TILE = 1 << 24, TILE_BF16 = 1 << 22, AVX512_BF16 = 1 << 5, REQUEST = 0x1023, TILE_DATA = 18 };
+  enum { TILE = 1 << 24, TILE_BF16 = 1 << 22, REQUEST = 0x1023, TILE_DATA = 18 };
   unsigned a, b, c, d;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE) || !(d & TILE_BF16)) return false;
-  if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return false;
   return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 #else
   return false;
@@ -42,13 +46,22 @@ static situ__isa best(void) {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
     return SITU__ISA_V3;
-  return has_tiles() ? SITU__ISA_AMX : SITU__ISA_V4;
+  if (!has_bf16()) return SITU__ISA_V4;
+  return has_tiles() ? SITU__ISA_AMX : SITU__ISA_BF16;
 }
 #else
 static situ__isa best(void) { return SITU__ISA_BASE; }
 #endif
 
+/* The best one up to `isa` that is in the build and that SITU_ISA allows. */
 static situ__isa lowered(situ__isa isa) {
+  static const char *const names[] = { "base", "v3", "v4", "bf16" };
+#ifndef SITU_HAVE_ISA_AMX
+  if (isa > SITU__ISA_BF16) isa = SITU__ISA_BF16;
+#endif
+#ifndef SITU_HAVE_ISA_BF16
+  if (isa == SITU__ISA_BF16) isa = SITU__ISA_V4;
+#endif
 #ifndef SITU_HAVE_ISA_V4
   if (isa > SITU__ISA_V3) isa = SITU__ISA_V3;
 #endif
@@ -56,9 +69,8 @@ static situ__isa lowered(situ__isa isa) {
   if (isa > SITU__ISA_BASE) isa = SITU__ISA_BASE;
 #endif
   const char *setting = getenv("SITU_ISA");
-  if (setting && !strcmp(setting, "base")) return SITU__ISA_BASE;
-  if (setting && !strcmp(setting, "v3") && isa > SITU__ISA_V3) return SITU__ISA_V3;
-  if (setting && !strcmp(setting, "v4") && isa > SITU__ISA_V4) return SITU__ISA_V4;
+  for (int i = 0; setting && i < SITU__ISA_AMX && i < (int)isa; i++)
+    if (!strcmp(setting, names[i])) return (situ__isa)i;
   return isa;
 }
 

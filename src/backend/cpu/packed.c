@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include "packed.h"
 #include "convert.h"
+#include "thin.h"
 
 #include "base/fail.h"
 #include "base/pool.h"
@@ -10,18 +11,21 @@
 #include "device/device.h"
 
 enum {
-  GROUP = 128,          /* lanes that are packed together; whole panels */
-  LEAST = 1 << 15,      /* cost from which packing pays for 16 bits, */
-  LEAST_LINE = 1 << 21, /* and for f32 and f64, whose tiles read factors as they are, too, */
-  LEAST_M = 32          /* with so many rows */
+  GROUP = 128,           /* lanes that are packed together; whole panels */
+  LEAST = 1 << 15,       /* cost from which packing pays for 16 bits, */
+  LEAST_LINE = 14 << 20, /* and for f32 and f64, whose tiles read factors as they are, too, */
+  LEAST_M = 32           /* with so many rows */
 };
 
 SITU__ISA_DECLARE(situ__panels, situ__panels_f32);
 SITU__ISA_DECLARE(situ__panels, situ__panels_f64);
-extern const situ__panels situ__panels_bf16_amx, situ__panels_f16_amx;
+extern const situ__panels situ__panels_bf16_dots, situ__panels_bf16_amx, situ__panels_f16_amx;
 
 const situ__panels *situ__panels_for(situ_dtype dtype) {
   const situ__isa isa = situ__cpu_isa();
+#ifdef SITU_HAVE_ISA_BF16
+  if (isa == SITU__ISA_BF16 && dtype == SITU_BF16) return &situ__panels_bf16_dots;
+#endif
 #ifdef SITU_HAVE_ISA_AMX
   if (isa == SITU__ISA_AMX && dtype == SITU_BF16) return &situ__panels_bf16_amx;
   if (isa == SITU__ISA_AMX && dtype == SITU_F16) return &situ__panels_f16_amx;
@@ -43,6 +47,9 @@ typedef struct work {
   situ__steps at; /* the item of the batch */
   factor a, b;
   int64_t first;             /* item of run_small */
+  bool few;                  /* rows: nothing is packed */
+  bool in_place;             /* a is not packed */
+  bool late;                 /* b is packed by the tiles, each its part */
   int64_t depth;             /* of a block of k */
   bool special;              /* a factor was not finite */
   size_t strip, panel, sums; /* bytes of the parts of a slot */
@@ -125,6 +132,26 @@ static int64_t sums_row(const work *w, int64_t n) {
   return rounded(n, w->with->columns) + (rounded(n, w->with->columns) / 16 % 2 == 0 ? 16 : 0);
 }
 
+/* Few rows: a as f32 is all that is converted before. */
+static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *slot, float *sums, int64_t row) {
+  const situ__gemm *g = &w->p->g;
+  const situ__thin_kernels *thin = SITU__ISA_PICK(situ__cpu_isa(), situ__thin_kernels);
+  float *a = (float *)(void *)slot;
+  for (int64_t i = 0; i < m; i++)
+    situ__cpu_convert()->load[g->dtype][SITU__F32](w->a.data + i * g->a_row * w->p->elem, g->a_col * w->p->elem, g->k,
+                                                   a + i * g->k);
+  const situ__thin t = { .m = m,
+                         .n = n,
+                         .k = g->k,
+                         .a = a,
+                         .b = (const uint16_t *)(const void *)w->b.data + j * g->b_col,
+                         .lane = g->b_col,
+                         .step = g->b_row,
+                         .c = sums,
+                         .c_row = row };
+  (g->dtype == SITU_BF16 ? thin->bf16 : thin->f16)(&t);
+}
+
 static void multiply_tile(work *w, int64_t tile, char *slot) {
   const situ__matmul *p = w->p;
   const situ__panels *with = w->with;
@@ -138,10 +165,15 @@ static void multiply_tile(work *w, int64_t tile, char *slot) {
   g.c = (char *)g.c + (w->at.c + i * g.c_row + j) * p->elem;
   if (bias && !apart) situ__matmul_start(p, bias, &g);
   char *const sums = apart ? slot + w->strip + w->panel : g.c;
-  situ__tile t = { .c_row = apart ? sums_row(w, n) : g.c_row, .alpha = apart ? 1 : g.alpha, .from_row = g.from_row };
-  for (int64_t k0 = 0; k0 < g.k; k0 += w->depth) {
+  situ__tile t = { .a_row = w->in_place ? g.a_row : 1,
+                   .a_col = w->in_place ? 1 : with->rows,
+                   .c_row = apart ? sums_row(w, n) : g.c_row,
+                   .alpha = apart ? 1 : g.alpha,
+                   .from_row = g.from_row };
+  if (w->few) multiply_few(w, m, n, j, slot, (float *)(void *)sums, t.c_row);
+  for (int64_t k0 = 0; k0 < g.k && !w->few; k0 += w->depth) {
     t.k = situ__min_i64(w->depth, g.k - k0);
-    t.a = panels_at(w, &w->a, i, k0);
+    t.a = w->in_place ? w->a.data + (i * g.a_row + k0) * p->elem : panels_at(w, &w->a, i, k0);
     t.add = k0 > 0 || (!apart && g.add);
     for (int64_t q = 0; q < n; q += with->columns) {
       t.columns = situ__min_i64(with->columns, n - q);
@@ -165,7 +197,12 @@ static void multiply_tiles(int64_t begin, int64_t end, void *payload) {
 /* ---- items of the batch ---- */
 
 static int64_t factor_bytes(const work *w, const factor *f) {
+  if (f == &w->a && (w->in_place || w->few)) return 0;
   return rounded(f->lanes, f->width) * rounded(w->p->g.k, w->with->unit) * w->with->bytes;
+}
+
+static bool are_few(const situ__matmul *p) {
+  return p->elem == 2 && p->g.m <= SITU__THIN_ROWS && (p->g.b_row == 1 || p->g.b_col == 1);
 }
 
 static work work_of(situ__matmul *p, const situ__panels *with) {
@@ -173,9 +210,13 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   work w = { .p = p, .with = with };
   w.a = (factor){ .lane = g->a_row, .step = g->a_col, .lanes = g->m, .width = with->rows, .pack = with->pack_a };
   w.b = (factor){ .lane = g->b_col, .step = g->b_row, .lanes = g->n, .width = with->columns, .pack = with->pack_b };
+  w.late = p->tiles_m == 1 && !with->finite;
+  w.in_place = with->in_place && g->a_col == 1 && with->dtype == g->dtype;
   w.depth = rounded(situ__ceil_div(g->k, situ__ceil_div(g->k, with->depth)), with->unit);
-  if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
-  if (p->tiles_m == 1) w.panel = lines(with->columns * w.depth * with->bytes);
+  w.few = are_few(p);
+  if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
+  else if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
+  if (w.late) w.panel = lines(with->columns * w.depth * with->bytes);
   if (p->elem == 2) w.sums = lines(rounded(p->tile_m, with->rows) * sums_row(&w, p->tile_n) * (int64_t)sizeof(float));
   return w;
 }
@@ -190,7 +231,7 @@ static void at_item(work *w, int64_t item) {
 static void run_items(int64_t begin, int64_t end, void *payload) {
   work w = *(const work *)payload;
   char *slot = situ__slots_take(&w.p->slots);
-  w.a.panels = slot + w.strip + w.panel + w.sums;
+  if (!w.in_place && !w.few) w.a.panels = slot + w.strip + w.panel + w.sums;
   for (int64_t item = begin; item < end; item++) {
     at_item(&w, w.first + item);
     for (int64_t group = 0; group < groups(&w, &w.a); group++) pack_group(&w, &w.a, group, slot);
@@ -216,11 +257,11 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   static const situ_device cpu = { .kind = SITU_CPU };
   work w = work_of(p, with);
   const int64_t tiles = p->tiles_m * p->tiles_n;
-  const size_t of_a = (size_t)factor_bytes(&w, &w.a), of_b = p->tiles_m > 1 ? (size_t)factor_bytes(&w, &w.b) : 0;
+  const size_t of_a = (size_t)factor_bytes(&w, &w.a), of_b = w.late ? 0 : (size_t)factor_bytes(&w, &w.b);
   char *memory;
   situ_status status = situ__memory_alloc("matmul", cpu, of_a + of_b, (void **)&memory);
   if (status != SITU_OK) return status;
-  w.a.panels = memory;
+  w.a.panels = of_a ? memory : NULL;
   w.b.panels = of_b ? memory + of_a : NULL;
   const int64_t packs = groups(&w, &w.a) + groups(&w, &w.b);
   status = situ__slots_open(&p->slots, "matmul", w.strip + w.panel + w.sums, tiles > packs ? tiles : packs);
@@ -242,11 +283,11 @@ static bool pays(const situ__matmul *p) {
 }
 
 bool situ__packed_run(situ__matmul *p, situ_status *status) {
-  const situ__panels *with = situ__panels_for(p->g.dtype);
+  const situ__panels *with = situ__panels_for(are_few(p) ? SITU_F32 : p->g.dtype);
   if (!pays(p)) return false;
   int64_t grain = situ__matmul_split(p, &with->tiling), done = 0;
   /* Factors that must be finite are known to be only where both are packed before they are multiplied. */
-  if (with->finite && p->tiles_m > 1) {
+  if (with->finite && p->tiles_m * p->tiles_n > 1) {
     *status = run_large(p, with, &done);
     if (*status != SITU_OK || done == p->items) return true;
   }

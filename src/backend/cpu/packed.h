@@ -13,11 +13,12 @@ typedef struct situ__panels {
   int unit, depth;   /* elements along k: panels are filled up to whole units with zeros; the most in a block */
   int bytes;         /* of an element in a panel */
   situ__tiling tiling;
-  bool finite; /* factors must be finite: packing returns false for others */
+  bool in_place; /* rows of a that are contiguous along k need not be packed */
+  bool finite;   /* factors must be finite: packing returns false for others */
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
   bool (*pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
-  /* Multiplies panels of a, of `rows` rows together, with one of b; for factors of 16 bits c is f32, and whole tiles of
+  /* Multiplies panels of a (a_row 1, a_col the rows of a panel), or rows in place (a_col 1), of `rows` rows together, with one of b; for factors of 16 bits c is f32, and whole tiles of
      it are written. */
   void (*multiply)(const situ__tile *t, int64_t rows);
 } situ__panels;

@@ -13,6 +13,10 @@
 #define PANEL_VECTORS WIDE
 #define PANEL_DEPTH 384
 
+/* Where the rows of b are, and how many rows of a panel to fetch ahead. */
+typedef enum tile_layout { IN_ROWS, SHIFTED_ROWS, IN_PANEL } tile_layout;
+enum { AHEAD = 8 };
+
 #define FN F32
 #define LANES ((int)(VECTOR / sizeof(float)))
 #define LANE_NUMBERS NUMBERS_F32

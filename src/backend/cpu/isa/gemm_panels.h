@@ -1,19 +1,30 @@
 /* Packed factors of one element type, and their products by register tiles: included by gemm.c after gemm_tiles.h.
    SPDX-License-Identifier: MIT */
 
-static bool FN(pack_slivers)(void *dst, int64_t width, const void *src, int64_t lane, int64_t step, int64_t lanes,
-                             int64_t k) {
-  for (int64_t i = 0; i < lanes; i += width) FN(pack)
-  ((real *)dst + i * k, width, (const real *)src + i * lane, lane, step, lanes - i < width ? lanes - i : width, k);
+/* Panels of `width` lanes, one after the other. Memory is read in order. */
+ALWAYS_INLINE bool FN(pack_panels)(real *to, int64_t width, const real *from, int64_t lane, int64_t step, int64_t lanes,
+                                   int64_t k) {
+  if (lane == 1) {
+    for (int64_t p = 0; p < k; p++) {
+      for (int64_t i = 0; i < lanes; i += width) {
+        FN(pack_line)(to + i * k + p * width, width, from + i + p * step, lanes - i);
+      }
+    }
+    return true;
+  }
+  for (int64_t i = 0; i < lanes; i += width) {
+    const int64_t count = lanes - i < width ? lanes - i : width;
+    FN(pack)(to + i * k, width, from + i * lane, lane, step, count, k);
+  }
   return true;
 }
 
 static bool FN(pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k) {
-  return FN(pack_slivers)(dst, PANEL_ROWS, src, lane, step, lanes, k);
+  return FN(pack_panels)(dst, PANEL_ROWS, src, lane, step, lanes, k);
 }
 
 static bool FN(pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k) {
-  return FN(pack_slivers)(dst, PANEL_VECTORS * LANES, src, lane, step, lanes, k);
+  return FN(pack_panels)(dst, PANEL_VECTORS * LANES, src, lane, step, lanes, k);
 }
 
 /* A tile at the lower or the right edge: of fewer vectors, some rows after others. */
@@ -24,7 +35,7 @@ static __attribute__((noinline)) void FN(multiply_edge)(situ__tile t, int64_t ro
   for (int64_t i = 0; i < rows; i += height[h]) {
     while (!tile[h] || height[h] > rows - i) h--;
     tile[h](&t);
-    t.a = (const real *)t.a + height[h];
+    t.a = (const real *)t.a + height[h] * t.a_row;
     t.c = (real *)t.c + height[h] * t.c_row;
     if (t.from) t.from = (const real *)t.from + height[h] * t.from_row;
   }
@@ -32,12 +43,13 @@ static __attribute__((noinline)) void FN(multiply_edge)(situ__tile t, int64_t ro
 
 static void FN(multiply)(const situ__tile *first, int64_t rows) {
   situ__tile t = *first;
-  t.a_row = 1, t.a_col = PANEL_ROWS, t.b_row = PANEL_VECTORS * LANES;
+  const int64_t next = PANEL_ROWS * (t.a_col == 1 ? t.a_row : t.k);
+  t.b_row = PANEL_VECTORS * LANES;
   for (int64_t i = 0; i < rows; i += PANEL_ROWS) {
     if (rows - i >= PANEL_ROWS && t.columns > (PANEL_VECTORS - 1) * LANES)
-      FN(tile)(&t, PANEL_ROWS, PANEL_VECTORS, false);
+      FN(tile)(&t, PANEL_ROWS, PANEL_VECTORS, IN_PANEL);
     else FN(multiply_edge)(t, rows - i < PANEL_ROWS ? rows - i : PANEL_ROWS);
-    t.a = (const real *)t.a + PANEL_ROWS * t.k;
+    t.a = (const real *)t.a + next;
     t.c = (real *)t.c + PANEL_ROWS * t.c_row;
     if (t.from) t.from = (const real *)t.from + PANEL_ROWS * t.from_row;
   }
@@ -50,6 +62,7 @@ const situ__panels FN(situ__panels) = { .dtype = sizeof(real) == 4 ? SITU_F32 : 
                                         .depth = PANEL_DEPTH,
                                         .bytes = sizeof(real),
                                         .tiling = { 252, 512, PANEL_ROWS, PANEL_VECTORS *LANES, 1 },
+                                        .in_place = true,
                                         .pack_a = FN(pack_a),
                                         .pack_b = FN(pack_b),
                                         .multiply = FN(multiply) };

@@ -23,27 +23,32 @@ static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec 
   }
 }
 
-/* rows, vectors and shifted are constants wherever this is inlined, so that the compiler keeps sum[] in registers.
-   shifted: rows of b are at b_at. */
-ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, bool shifted) {
+/* rows, vectors and layout are constants wherever this is inlined, so that the compiler keeps sum[] in registers. Rows
+   of b are b_row apart, at b_at, or in a panel, which is fetched ahead. */
+ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_layout layout) {
   const real *a = t->a, *b = t->b, *first = t->b;
   real *c = t->c;
   const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k, *b_at = t->b_at;
   vec sum[12][8];
   UNROLL for (int i = 0; i < rows; i++) {
-    UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = (vec){ 0 };
-    __builtin_prefetch(c + i * c_row, 1);
+    UNROLL for (int v = 0; v < vectors; v++) {
+      sum[i][v] = (vec){ 0 };
+      __builtin_prefetch(c + i * c_row + v * LANES, 1);
+    }
   }
   for (int64_t p = 0; p < k; p++) {
     vec row[8];
-    if (shifted) b = first + b_at[p];
-    UNROLL for (int v = 0; v < vectors; v++) row[v] = FN(load)(b + v * LANES);
+    if (layout == SHIFTED_ROWS) b = first + b_at[p];
+    UNROLL for (int v = 0; v < vectors; v++) {
+      row[v] = FN(load)(b + v * LANES);
+      if (layout == IN_PANEL) __builtin_prefetch(b + AHEAD * vectors * LANES + v * LANES);
+    }
     UNROLL for (int i = 0; i < rows; i++) {
       const vec x = FN(splat)(a[i * a_row]);
       UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = FN(fma_vec)(x, row[v], sum[i][v]);
     }
     a += a_col;
-    if (!shifted) b += b_row;
+    if (layout != SHIFTED_ROWS) b += b_row;
   }
   const vec alpha = FN(splat)((real)t->alpha);
   if (t->columns >= vectors * LANES) {
@@ -65,12 +70,12 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, bool shi
 }
 
 #define TILE(rows, vectors) \
-  static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors, false); }
-#define SHIFTED(vectors)                                                                      \
-  static void FN(shifted_1x##vectors)(const situ__tile *t) { FN(tile)(t, 1, vectors, true); } \
-  static void FN(shifted_2x##vectors)(const situ__tile *t) { FN(tile)(t, 2, vectors, true); } \
-  static void FN(shifted_4x##vectors)(const situ__tile *t) { FN(tile)(t, 4, vectors, true); } \
-  static void FN(shifted_6x##vectors)(const situ__tile *t) { FN(tile)(t, 6, vectors, true); }
+  static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors, IN_ROWS); }
+#define SHIFTED(vectors)                                                                              \
+  static void FN(shifted_1x##vectors)(const situ__tile *t) { FN(tile)(t, 1, vectors, SHIFTED_ROWS); } \
+  static void FN(shifted_2x##vectors)(const situ__tile *t) { FN(tile)(t, 2, vectors, SHIFTED_ROWS); } \
+  static void FN(shifted_4x##vectors)(const situ__tile *t) { FN(tile)(t, 4, vectors, SHIFTED_ROWS); } \
+  static void FN(shifted_6x##vectors)(const situ__tile *t) { FN(tile)(t, 6, vectors, SHIFTED_ROWS); }
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(12, 1)
 TILE(1, 2) TILE(2, 2) TILE(4, 2) TILE(6, 2)
@@ -108,18 +113,21 @@ SHIFTED(3) SHIFTED(4)
   }
 }
 
+/* One row of a panel, of lanes that follow each other. */
+ALWAYS_INLINE void FN(pack_line)(real *to, int64_t width, const real *from, int64_t lanes) {
+  for (int64_t i = 0; i < width; i += LANES) {
+    const int64_t left = lanes - i, last = width - i;
+    const vec v = left >= LANES ? FN(load)(from + i) : FN(load_some)(from + i, left > 0 ? (int)left : 0);
+    if (last >= LANES) FN(store)(to + i, v);
+    else FN(store_some)(to + i, v, (int)last);
+  }
+}
+
 static void FN(pack)(void *dst, int64_t width, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k) {
   real *to = dst;
   const real *from = src;
   if (lane == 1) {
-    for (int64_t p = 0; p < k; p++, to += width, from += step) {
-      for (int64_t i = 0; i < width; i += LANES) {
-        const int64_t left = lanes - i, room = width - i;
-        const vec v = left >= LANES ? FN(load)(from + i) : FN(load_some)(from + i, left > 0 ? (int)left : 0);
-        if (room >= LANES) FN(store)(to + i, v);
-        else FN(store_some)(to + i, v, (int)room);
-      }
-    }
+    for (int64_t p = 0; p < k; p++) FN(pack_line)(to + p * width, width, from + p * step, lanes);
   } else if (step == 1) {
     for (int64_t i = 0; i < width; i += LANES) {
       const int store = width - i < LANES ? (int)(width - i) : LANES;

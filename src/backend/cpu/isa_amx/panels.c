@@ -1,54 +1,20 @@
 /* Panels of bf16, and of f16 in two parts, multiplied by tile registers (AMX). A tile of a is 16 rows of 32 elements,
    one of b 16 pairs of elements of 16 columns; each is 1 KiB. A panel has two tiles side by side, or two for each part.
    SPDX-License-Identifier: MIT */
-#include "backend/cpu/isa/simd.h"
+#include "backend/cpu/isa/pairs.h"
 #include "backend/cpu/packed.h"
 
-#define FN F32
-#define LANES 16
-#define LANE_NUMBERS NUMBERS_F32
-#define real float
-#define vec vec_f32
-#define picks picks_f32
-#include "backend/cpu/isa/transpose.h"
-
-enum { TILE = 16, DEPTH = 32, TILE_BYTES = 1024, WIDTH = 2 * TILE };
+enum { TILE_BYTES = 1024, WIDTH = 2 * TILE };
 
 /* ---- packing ---- */
 
-static __mmask32 first(int64_t count) { return count >= 32 ? ~0u : count > 0 ? (1u << count) - 1 : 0; }
-
-/* Loads a tile, of up to 16 lanes and 32 elements of each; what is missing is 0. Returns whether vectors are lanes;
-   else they are pairs of elements. */
-static bool load_tile(vec_f32 tile[TILE], const uint16_t *src, int64_t lane, int64_t step, int64_t lanes, int64_t k) {
-  if (lane == 1 && step != 1) {
-    for (int64_t p = 0; p < TILE; p++) {
-      const __mmask16 low = (__mmask16)first(2 * p < k ? lanes : 0), high = (__mmask16)first(2 * p + 1 < k ? lanes : 0);
-      const __m256i x = _mm256_maskz_loadu_epi16(low, src + 2 * p * step),
-                    y = _mm256_maskz_loadu_epi16(high, src + (2 * p + 1) * step);
-      tile[p] = (vec_f32)_mm512_or_si512(_mm512_cvtepu16_epi32(x), _mm512_slli_epi32(_mm512_cvtepu16_epi32(y), 16));
-    }
-    return false;
-  }
-  for (int64_t i = 0; i < TILE; i++) {
-    uint16_t part[DEPTH] = { 0 };
-    const uint16_t *from = src + i * lane;
-    if (step != 1) {
-      for (int64_t p = 0; p < DEPTH && p < k && i < lanes; p++) part[p] = from[p * step];
-      from = part;
-    }
-    tile[i] = (vec_f32)_mm512_maskz_loadu_epi16(first(i < lanes ? k : 0), from);
-  }
-  return true;
-}
-
-static void store_tile(char *to, const vec_f32 tile[TILE]) {
-  for (int i = 0; i < TILE; i++) _mm512_store_ps(to + i * 64, (__m512)tile[i]);
+ALWAYS_INLINE void store_tile(char *to, const vec_f32 tile[TILE]) {
+  UNROLL for (int i = 0; i < TILE; i++) _mm512_store_ps(to + i * 64, (__m512)tile[i]);
 }
 
 /* Each f16 is the sum of two bf16, exactly, if it is finite: 11 digits are 8 and 3. */
-static void split_tile(vec_f32 high[TILE], vec_f32 low[TILE]) {
-  for (int i = 0; i < TILE; i++) {
+ALWAYS_INLINE void split_tile(vec_f32 high[TILE], vec_f32 low[TILE]) {
+  UNROLL for (int i = 0; i < TILE; i++) {
     const __m512i x = (__m512i)high[i];
     const __m512 even = _mm512_cvtph_ps(_mm512_castsi512_si256(x)),
                  odd = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1));
@@ -76,14 +42,13 @@ ALWAYS_INLINE bool pack_tiles(char *to, const uint16_t *src, int64_t lane, int64
                               bool by_lane, int parts) {
   const int64_t blocks = (k + DEPTH - 1) / DEPTH, across = (lanes + WIDTH - 1) / WIDTH * 2;
   const int64_t panel = blocks * 2 * parts * TILE_BYTES;
-  const bool in_rows = lane == 1;
+  const bool in_rows = lane == 1 && step != 1;
   bool finite = true;
   for (int64_t at = 0; at < blocks * across; at++) {
     const int64_t t = in_rows ? at % across : at / blocks, q = in_rows ? at / across : at % blocks;
     vec_f32 tile[TILE], low[TILE];
-    const bool are_lanes =
-        load_tile(tile, src + t * TILE * lane + q * DEPTH * step, lane, step, lanes - t * TILE, k - q * DEPTH);
-    if (are_lanes != by_lane) FN(transpose)(tile);
+    load_tile(tile, src + t * TILE * lane + q * DEPTH * step, lane, step, lanes - t * TILE, k - q * DEPTH, in_rows);
+    if (in_rows == by_lane) FN(transpose)(tile);
     char *block = to + t / 2 * panel + (q * 2 * parts + t % 2) * TILE_BYTES;
     if (parts == 2) {
       finite = finite && is_finite(tile);

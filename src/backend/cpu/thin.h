@@ -1,0 +1,25 @@
+/* Products of few rows with a factor of 16 bits, which is read once, as it is.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_THIN_H
+#define SITU_BACKEND_CPU_THIN_H
+
+#include "isa.h"
+
+/* c [m, n] = a [m, k] b [k, n]: a is contiguous f32; lane and step are b's strides along n and k, one of which is 1. */
+enum { SITU__THIN_ROWS = 4 };
+typedef struct situ__thin {
+  int64_t m, n, k; /* m is at most THIN_ROWS, k at least 1 */
+  const float *a;
+  const uint16_t *b;
+  int64_t lane, step;
+  float *c;
+  int64_t c_row;
+} situ__thin;
+
+typedef struct situ__thin_kernels {
+  void (*bf16)(const situ__thin *t);
+  void (*f16)(const situ__thin *t);
+} situ__thin_kernels;
+SITU__ISA_DECLARE(situ__thin_kernels, situ__thin_kernels);
+
+#endif
