@@ -86,7 +86,7 @@ static inline void panel(const situ__gemm_kernels *kernels, situ__tile *t, int64
                          size_t elem) {
   static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
   const int64_t vectors = width / kernels->lanes;
-  const situ__tile_fn *tiles = t->b_at ? kernels->shifted[vectors - 1] : kernels->tile[vectors - 1];
+  const situ__tile_fn *tiles = kernels->tile[vectors - 1];
   const char *a = t->a, *from = t->from;
   char *c = t->c;
   int h = slivers || !tiles[SITU__TILE_HEIGHTS - 1] ? SITU__TILE_HEIGHTS - 2 : SITU__TILE_HEIGHTS - 1;

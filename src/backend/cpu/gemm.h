@@ -13,7 +13,6 @@ typedef struct situ__tile {
   const void *a, *b;
   void *c;
   int64_t a_row, a_col, b_row, c_row;
-  const int64_t *b_at; /* for `shifted` tiles, instead of b_row: where each row of b begins, in elements after b */
   double alpha;
   bool add;         /* add to c instead of overwriting it */
   const void *from; /* with add: add to these rows instead of those of c, and write to c; NULL: of c */
@@ -29,7 +28,6 @@ typedef struct situ__gemm_kernels {
   int lanes; /* elements of a vector */
   int wide;  /* vectors of the widest tile: 2, or 4 if there are enough registers */
   situ__tile_fn tile[SITU__TILE_WIDTHS][SITU__TILE_HEIGHTS];
-  situ__tile_fn shifted[4][SITU__TILE_HEIGHTS]; /* up to `wide` vectors, 1 to 6 rows */
   /* Packs `lanes` rows of a, or columns of b, into dst [k][width]; lanes up to width are zeroed. lane and step: strides
      between lanes and along k. */
   void (*pack)(void *dst, int64_t width, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
@@ -40,7 +38,7 @@ typedef struct situ__gemm_kernels {
 const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype);
 
 /* Multiplies `rows` rows of a with a panel of b, `width` columns (1 to `wide` whole vectors) wide. t holds the panel
-   and the addresses of the first row of a and of c. With b_at, its tiles are the shifted ones. */
+   and the addresses of the first row of a and of c. */
 void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem);
 
 /* c [m, n] (+)= alpha a [m, k] b [k, n], on one thread. The columns of c are contiguous; k may be 0. */

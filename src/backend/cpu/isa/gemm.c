@@ -14,7 +14,7 @@
 #define PANEL_DEPTH 384
 
 /* Where the rows of b are, and how many rows of a panel to fetch ahead. */
-typedef enum tile_layout { IN_ROWS, SHIFTED_ROWS, IN_PANEL } tile_layout;
+typedef enum tile_layout { IN_ROWS, IN_PANEL } tile_layout;
 enum { AHEAD = 8 };
 
 #define FN F32

@@ -24,11 +24,11 @@ static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec 
 }
 
 /* rows, vectors and layout are constants wherever this is inlined, so that the compiler keeps sum[] in registers. Rows
-   of b are b_row apart, at b_at, or in a panel, which is fetched ahead. */
+   of b are b_row apart, or in a panel, which is fetched ahead. */
 ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_layout layout) {
-  const real *a = t->a, *b = t->b, *first = t->b;
+  const real *a = t->a, *b = t->b;
   real *c = t->c;
-  const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k, *b_at = t->b_at;
+  const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
   vec sum[12][8];
   UNROLL for (int i = 0; i < rows; i++) {
     UNROLL for (int v = 0; v < vectors; v++) {
@@ -38,7 +38,6 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
   }
   for (int64_t p = 0; p < k; p++) {
     vec row[8];
-    if (layout == SHIFTED_ROWS) b = first + b_at[p];
     UNROLL for (int v = 0; v < vectors; v++) {
       row[v] = FN(load)(b + v * LANES);
       if (layout == IN_PANEL) __builtin_prefetch(b + AHEAD * vectors * LANES + v * LANES);
@@ -48,7 +47,7 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
       UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = FN(fma_vec)(x, row[v], sum[i][v]);
     }
     a += a_col;
-    if (layout != SHIFTED_ROWS) b += b_row;
+    b += b_row;
   }
   const vec alpha = FN(splat)((real)t->alpha);
   if (t->columns >= vectors * LANES) {
@@ -71,27 +70,19 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
 
 #define TILE(rows, vectors) \
   static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors, IN_ROWS); }
-#define SHIFTED(vectors)                                                                              \
-  static void FN(shifted_1x##vectors)(const situ__tile *t) { FN(tile)(t, 1, vectors, SHIFTED_ROWS); } \
-  static void FN(shifted_2x##vectors)(const situ__tile *t) { FN(tile)(t, 2, vectors, SHIFTED_ROWS); } \
-  static void FN(shifted_4x##vectors)(const situ__tile *t) { FN(tile)(t, 4, vectors, SHIFTED_ROWS); } \
-  static void FN(shifted_6x##vectors)(const situ__tile *t) { FN(tile)(t, 6, vectors, SHIFTED_ROWS); }
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(12, 1)
 TILE(1, 2) TILE(2, 2) TILE(4, 2) TILE(6, 2)
 TILE(1, 4) TILE(2, 4) TILE(1, 8)
-SHIFTED(1) SHIFTED(2)
 /* clang-format on */
 #if WIDE == 4
     /* clang-format off */
 TILE(12, 2)
 TILE(1, 3) TILE(2, 3) TILE(4, 3) TILE(6, 3)
 TILE(4, 4) TILE(6, 4)
-SHIFTED(3) SHIFTED(4)
 /* clang-format on */
 #endif
 #undef TILE
-#undef SHIFTED
 
 #include "transpose.h"
 
@@ -250,11 +241,4 @@ const situ__gemm_kernels FN(situ__gemm) = {
             [3] = { FN(tile_1x4), FN(tile_2x4) },
 #endif
             [7] = { FN(tile_1x8) } },
-  .shifted = { { FN(shifted_1x1), FN(shifted_2x1), FN(shifted_4x1), FN(shifted_6x1) },
-               { FN(shifted_1x2), FN(shifted_2x2), FN(shifted_4x2), FN(shifted_6x2) },
-#if WIDE == 4
-               { FN(shifted_1x3), FN(shifted_2x3), FN(shifted_4x3), FN(shifted_6x3) },
-               { FN(shifted_1x4), FN(shifted_2x4), FN(shifted_4x4), FN(shifted_6x4) },
-#endif
-  },
 };
