@@ -116,6 +116,14 @@ static situ_tensor *make_call(const call *c, const operands *with, situ_device d
 /* Views of more elements than there is memory take none. */
 static bool is_view(const char *name) { return strcmp(name, "expand") == 0 || strcmp(name, "as_strided") == 0; }
 
+/* What is looked at by calls whose results meta does not know: each tuple of elements. */
+static int64_t count_tuples(const call *c, int64_t elements) {
+  if (strcmp(c->name, "combinations") != 0) return 0;
+  int64_t tuples = 1;
+  for (int64_t k = 0; k < c->numbers.i[0] && tuples <= MOST_MEMORY; k++) tuples *= elements;
+  return tuples;
+}
+
 int64_t estimated_work(const call *c) {
   const situ_device meta = situ_dev("meta");
   operands with = { 0 };
@@ -130,7 +138,7 @@ int64_t estimated_work(const call *c) {
   situ_tensor *also, *y = make_call(c, &with, meta, &also);
   situ_error_clear();
   const int64_t result = y && !is_view(c->name) ? situ_numel(y) : 0;
-  return result > MOST_MEMORY ? 0 : (elements + result) * sum_length(c);
+  return result > MOST_MEMORY ? 0 : (elements + result) * sum_length(c) + count_tuples(c, elements);
 }
 
 /* ---- what came of it ---- */
