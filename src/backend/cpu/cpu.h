@@ -74,11 +74,11 @@ static inline char *situ__cpu_data(const situ_view_desc *v) {
   return (char *)((uintptr_t)(data ? data : situ__cpu_nothing) + (uintptr_t)(v->offset * situ__cpu_size(v->dtype)));
 }
 
-/* ---- instruction sets (isa.c) ---- each file in isa/ is compiled for the first three, those of which the others have,
-   too. isa_bf16/ is for v4 with sums of products of bf16, isa_amx/ for one that has tiles of bf16 besides */
+/* ---- instruction sets (isa.c) ---- files in isa/ are compiled for the first three; the others use v4's, and isa_bf16/
+   or isa_amx/ besides, for processors that add up products of bf16, or multiply tiles of them */
 typedef enum situ__isa { SITU__ISA_BASE, SITU__ISA_V3, SITU__ISA_V4, SITU__ISA_BF16, SITU__ISA_AMX } situ__isa;
-/* The best one that this build, this processor and the system support; SITU_ISA=base|v3|v4|bf16 in the environment lowers
-   it. */
+/* The best one that this build, this processor and the system support; SITU_ISA in the environment, base|v3|v4|bf16,
+   lowers it. */
 situ__isa situ__cpu_isa_choose(void);
 /* 0: not chosen yet, else the set + 1. A race is harmless, as all threads choose the same. */
 extern int situ__cpu_isa_chosen;

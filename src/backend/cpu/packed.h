@@ -18,8 +18,8 @@ typedef struct situ__panels {
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
   bool (*pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
-  /* Multiplies panels of a (a_row 1, a_col the rows of a panel), or rows in place (a_col 1), of `rows` rows together, with one of b; for factors of 16 bits c is f32, and whole tiles of
-     it are written. */
+  /* Multiplies panels of a (a_row is 1, a_col the rows of a panel) or its rows in place (a_col is 1), `rows` rows
+     together, with one panel of b. For factors of 16 bits c is f32, and whole tiles of it are written. */
   void (*multiply)(const situ__tile *t, int64_t rows);
 } situ__panels;
 /* The kernels for this processor; dtype is F16, BF16, F32 or F64. */

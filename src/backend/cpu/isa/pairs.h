@@ -17,7 +17,7 @@ enum { TILE = 16, DEPTH = 32 };
 
 ALWAYS_INLINE __mmask32 first(int64_t count) { return count >= 32 ? ~0u : count > 0 ? (1u << count) - 1 : 0; }
 
-ALWAYS_INLINE __m512i pairs(__m256i even, __m256i odd) {
+ALWAYS_INLINE __m512i pair_up(__m256i even, __m256i odd) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(even), _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
@@ -28,13 +28,14 @@ ALWAYS_INLINE void load_tile(vec_f32 tile[TILE], const uint16_t *src, int64_t la
   if (in_rows && lanes >= TILE && k >= DEPTH) {
     UNROLL for (int p = 0; p < TILE; p++) {
       const uint16_t *from = src + 2 * p * step;
-      tile[p] = (vec_f32)pairs(_mm256_loadu_si256((const void *)from), _mm256_loadu_si256((const void *)(from + step)));
+      tile[p] =
+          (vec_f32)pair_up(_mm256_loadu_si256((const void *)from), _mm256_loadu_si256((const void *)(from + step)));
     }
   } else if (in_rows) {
     UNROLL for (int p = 0; p < TILE; p++) {
       const uint16_t *from = src + 2 * p * step;
       const __mmask16 even = (__mmask16)first(2 * p < k ? lanes : 0), odd = (__mmask16)first(2 * p + 1 < k ? lanes : 0);
-      tile[p] = (vec_f32)pairs(_mm256_maskz_loadu_epi16(even, from), _mm256_maskz_loadu_epi16(odd, from + step));
+      tile[p] = (vec_f32)pair_up(_mm256_maskz_loadu_epi16(even, from), _mm256_maskz_loadu_epi16(odd, from + step));
     }
   } else if (step == 1) {
     UNROLL for (int i = 0; i < TILE; i++) tile[i] =

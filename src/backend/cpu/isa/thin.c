@@ -49,7 +49,7 @@ ALWAYS_INLINE vec_f32 widen_f16(const uint16_t *p, int count) {
 #endif
 }
 
-ALWAYS_INLINE vec_f32 widen(const uint16_t *p, int64_t count, bool bf16) {
+ALWAYS_INLINE vec_f32 widen_lanes(const uint16_t *p, int64_t count, bool bf16) {
   const int lanes = count < LANES ? (int)count : LANES;
   return bf16 ? widen_bf16(p, lanes) : widen_f16(p, lanes);
 }
@@ -69,7 +69,7 @@ ALWAYS_INLINE void multiply_columns(const situ__thin *t, int rows, bool bf16) {
     vec_f32 sum[SITU__THIN_ROWS][2] = { { { 0 } } };
     for (int64_t p = 0; p < t->k; p += LANES) {
       const int64_t left = t->k - p;
-      const vec_f32 x = widen(one + p, left, bf16), y = widen(two + p, left, bf16);
+      const vec_f32 x = widen_lanes(one + p, left, bf16), y = widen_lanes(two + p, left, bf16);
       UNROLL for (int i = 0; i < rows; i++) {
         const vec_f32 a = F32(load_some)(t->a + i * t->k + p, left < LANES ? (int)left : LANES);
         sum[i][0] = F32(fma_vec)(a, x, sum[i][0]);
@@ -99,7 +99,7 @@ ALWAYS_INLINE void multiply_rows(const situ__thin *t, int rows, bool bf16) {
       for (int64_t p = k0; p < k0 + depth; p++) {
         UNROLL for (int v = 0; v < 4; v++) {
           const int64_t left = t->n - j - v * LANES;
-          const vec_f32 x = widen(t->b + p * t->step + j + v * LANES, left < 0 ? 0 : left, bf16);
+          const vec_f32 x = widen_lanes(t->b + p * t->step + j + v * LANES, left < 0 ? 0 : left, bf16);
           UNROLL for (int i = 0; i < rows; i++) sum[i][v] =
               F32(fma_vec)(t->a[i * t->k + p] - (vec_f32){ 0 }, x, sum[i][v]);
         }

@@ -1,5 +1,5 @@
-/* Panels of bf16, multiplied by the instruction that adds two products of bf16 to an f32 (AVX512_BF16). A panel holds pairs
-   of elements along k: those of 6 rows of a, or of 64 columns of b.
+/* Panels of bf16, multiplied by the instruction that adds two products of bf16 to an f32 (AVX512_BF16). A panel holds
+   pairs of elements along k: those of 6 rows of a, or of 64 columns of b.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/isa/pairs.h"
 #include "backend/cpu/packed.h"
