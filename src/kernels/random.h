@@ -59,6 +59,39 @@ DEVICE double split_f64(double u, I32 *k) {
 }
 #endif
 
+/* A permutation of [0, n) each of whose elements is computed by itself: a Feistel network over 2^bits >= n, which is
+   run again on what is not below n (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Its
+   rounds mix by the finaliser of MurmurHash3 (Appleby). */
+enum { SHUFFLE_ROUNDS = 8 };
+typedef struct shuffle {
+  U32 key[SHUFFLE_ROUNDS];
+  int low, high; /* bits of the halves, 1 to 32 */
+} shuffle;
+DEVICE shuffle shuffle_of(U64 n, U64 offset, U64 seed) {
+  shuffle s;
+  int bits = 2;
+  while ((n - 1) >> bits) bits++;
+  s.low = bits / 2;
+  s.high = bits - s.low;
+  for (int k = 0; k < SHUFFLE_ROUNDS; k += 4)
+    philox((U64)(k / 4), offset, seed, &s.key[k], &s.key[k + 1], &s.key[k + 2], &s.key[k + 3]);
+  return s;
+}
+DEVICE U32 mixed(U32 x, U32 key) {
+  x ^= key;
+  x = (x ^ x >> 16) * 0x85ebca6bu;
+  x = (x ^ x >> 13) * 0xc2b2ae35u;
+  return x ^ x >> 16;
+}
+DEVICE U64 shuffled_once(const shuffle s, U64 i) {
+  U32 a = (U32)(i >> s.low), b = (U32)i & 0xffffffffu >> (32 - s.low);
+  for (int k = 0; k < SHUFFLE_ROUNDS; k += 2) {
+    a ^= mixed(b, s.key[k]) & 0xffffffffu >> (32 - s.high);
+    b ^= mixed(a, s.key[k + 1]) & 0xffffffffu >> (32 - s.low);
+  }
+  return (U64)a << s.low | b;
+}
+
 /* An integer in [0, range): the high half of the product words * range. */
 DEVICE U64 below(U64 words, U64 range) {
   U64 a = words >> 32, b = words & 0xffffffffu, c = range >> 32, d = range & 0xffffffffu;

@@ -91,7 +91,8 @@ situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const sit
   return situ__randint_as(low, high, shape, o, NULL);
 }
 
-/* The permutation that sorts random numbers of 64 bits, which makes equal numbers, and thus bias, negligible. */
+/* Short ones sort random numbers of 64 bits, which makes equal numbers, and thus bias, negligible. In long ones every
+   element is computed by itself, from 256 bits. */
 situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
   SITU__MADE_OF_OPS("randperm");
   const situ_dtype dtype = o && o->dtype ? o->dtype : SITU_I64;
@@ -104,8 +105,10 @@ situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
   raw.dtype = SITU_I64;
   raw.requires_grad = false;
   raw.memory_format = SITU_CONTIGUOUS_FORMAT;
-  situ_tensor *order = situ_argsort(
-      make("randperm", SITU_SHAPE(n), SITU_I64, (random_params){ .kind = SITU_RANDOM_RAW }, &raw, NULL), 0, false);
+  enum { SHORT = 1024 };
+  const random_params p = { .kind = n <= SHORT ? SITU_RANDOM_RAW : SITU_RANDOM_PERMUTATION };
+  situ_tensor *order = make("randperm", SITU_SHAPE(n), SITU_I64, p, &raw, NULL);
+  if (n <= SHORT) order = situ_argsort(order, 0, false);
   order = situ_to_dtype(order, dtype);
   return order && o && o->requires_grad ? situ_requires_grad_(order, true) : order;
 }

@@ -31,10 +31,9 @@ static situ_tensor *draw_bernoulli(const situ_options *o) {
 static situ_tensor *draw_chances(const situ_options *o) {
   return situ_bernoulli(situ_rand(SITU_SHAPE(MANY), o), o->generator);
 }
-/* Sorting so many takes half a minute where cases take long. */
-static situ_tensor *draw_permutation(const situ_options *o) {
-  return situ_randperm(test_is_slow() ? MANY / 10 : MANY, o);
-}
+static situ_tensor *draw_permutation(const situ_options *o) { return situ_randperm(MANY, o); }
+/* One that is sorted. */
+static situ_tensor *draw_short_permutation(const situ_options *o) { return situ_randperm(1000, o); }
 
 typedef struct distribution {
   const char *name;
@@ -54,6 +53,7 @@ static const distribution distributions[] = {
   { "bernoulli", SITU_F32, draw_bernoulli, 0 },
   { "bernoulli of chances", SITU_F32, draw_chances, 0 },
   { "permutation", SITU_I64, draw_permutation, 0 },
+  { "short permutation", SITU_I64, draw_short_permutation, 0 },
   { "normal", SITU_F32, draw_normal, 2 },
   { "normal", SITU_F64, draw_normal, 2 },
   { "normal", SITU_F16, draw_normal, 2 },

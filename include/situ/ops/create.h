@@ -45,7 +45,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_randn(situ_shape shape, const situ_optio
 /** Whole numbers in [low, high); default dtype i64. */
 SITU_API SITU_CHECKED situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape,
                                                 const situ_options *options);
-/** 0..n-1 in a random order; default dtype i64. */
+/** 0..n-1 in a random order, the same on every device; default dtype i64. Of more than 1024 numbers, one of at most
+    2^256 orders: a Feistel network computes each element by itself. */
 SITU_API SITU_CHECKED situ_tensor *situ_randperm(int64_t n, const situ_options *options);
 /** 1 with probability input[i], else 0, in input's shape and (floating) dtype. NULL generator: the default one. */
 SITU_API SITU_CHECKED situ_tensor *situ_bernoulli(situ_tensor *input, situ_generator *generator);

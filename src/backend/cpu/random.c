@@ -108,10 +108,15 @@ static situ__lane raw(const piece *p, draws *y) {
   return SITU__I64;
 }
 
+static situ__lane permutation(const piece *p, draws *y) {
+  p->rows->permutation(y->pair, p->first, p->n, (uint64_t)p->work->out[0]->numel, p->work->seed, p->work->offset);
+  return SITU__I64;
+}
+
 typedef situ__lane (*draw_fn)(const piece *p, draws *y);
 static const draw_fn draw[SITU_RANDOMS] = {
   [SITU_RANDOM_UNIFORM] = uniform, [SITU_RANDOM_NORMAL] = normal, [SITU_RANDOM_BERNOULLI] = bernoulli,
-  [SITU_RANDOM_INTEGER] = integer, [SITU_RANDOM_RAW] = raw,
+  [SITU_RANDOM_INTEGER] = integer, [SITU_RANDOM_RAW] = raw,       [SITU_RANDOM_PERMUTATION] = permutation,
 };
 
 static void draw_elements(int64_t begin, int64_t end, void *payload) {

@@ -8,7 +8,7 @@
 #include "kernels/normal.h"
 #endif
 
-enum { UNIFORM, NORMAL, BERNOULLI, INTEGER, RAW };
+enum { UNIFORM, NORMAL, BERNOULLI, INTEGER, RAW, PERMUTATION };
 typedef struct parameters {
   U64 seed, offset;
   I64 numel, at, low, range;
@@ -63,8 +63,14 @@ DEVICE T normal(block *b, const parameters *q, I64 i) {
 #endif
 #elif OP == 3
 #define DRAWN (I64)((U64)q.low + below(words(&b, &q, i), (U64)q.range))
-#else
+#elif OP == 4
 #define DRAWN (I64) words(&b, &q, i)
+#else
+DEVICE I64 permuted(const shuffle s, U64 i, U64 n) {
+  do { i = shuffled_once(s, i); } while (i >= n);
+  return (I64)i;
+}
+#define DRAWN permuted(s, (U64)i, (U64)q.numel)
 #endif
 
 #ifdef D1
@@ -85,7 +91,11 @@ FLAT run(GLOBAL MEMORY(D0) *y
          CONST_PARAM walk w, GLOBAL fault *found
 #endif
 ) {
+#if OP == 5
+  const shuffle s = shuffle_of((U64)q.numel, q.offset, q.seed);
+#else
   block b = { ~(U64)0, 0, 0, 0, 0 };
+#endif
   FOR_EACH(i, q.numel) {
 #ifdef D1
     const T chance_i = CHANCE;

@@ -1,5 +1,6 @@
 /* Blocks of random numbers. Compiled once for each instruction set, with the same bits in all.
    SPDX-License-Identifier: MIT */
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/isa/loops.h"
 #include "backend/cpu/random.h"
 #include "kernels/dialect.h"
@@ -37,6 +38,27 @@ static void integers(uint64_t *y, int64_t count, uint64_t low, uint64_t range) {
     for (int64_t i = 0; i < count; i++) y[i] = low + below(y[i], range);
 }
 
+/* About half of the elements, at most, are not below n after a run: those run again, together. */
+static void permutation(uint64_t *y, int64_t first, int64_t count, uint64_t n, uint64_t seed, uint64_t offset) {
+  const shuffle s = shuffle_of(n, offset, seed);
+  uint64_t again[SITU__BLOCK];
+  int64_t at[SITU__BLOCK], left = 0;
+  INDEPENDENT
+  for (int64_t i = 0; i < count; i++) y[i] = shuffled_once(s, (U64)(first + i));
+  for (int64_t i = 0; i < count; i++) at[left] = i, left += y[i] >= n;
+  while (left) {
+    for (int64_t k = 0; k < left; k++) again[k] = y[at[k]];
+    INDEPENDENT
+    for (int64_t k = 0; k < left; k++) again[k] = shuffled_once(s, again[k]);
+    int64_t more = 0;
+    for (int64_t k = 0; k < left; k++) {
+      y[at[k]] = again[k];
+      at[more] = at[k], more += again[k] >= n;
+    }
+    left = more;
+  }
+}
+
 static void normal_32(const uint32_t *w, int64_t pairs, float *y) {
   INDEPENDENT
   for (int64_t i = 0; i < pairs; i++) {
@@ -53,4 +75,5 @@ static void normal_64(const uint64_t *w, int64_t pairs, double *y) {
   }
 }
 
-const situ__random_rows SITU__ISA_NAME(situ__random_rows) = { words, pairs, integers, normal_32, normal_64 };
+const situ__random_rows
+    SITU__ISA_NAME(situ__random_rows) = { words, pairs, integers, permutation, normal_32, normal_64 };

@@ -55,8 +55,9 @@ void situ__list_range(void) {
 
 void situ__list_random(void) {
   for (int op = 0; op < SITU_RANDOMS; op++) {
-    const int first = op <= SITU_RANDOM_NORMAL ? FLOATS : op == SITU_RANDOM_RAW ? SITU_I64 : ALL;
-    for (int t = first; t < (op == SITU_RANDOM_RAW ? SITU_I64 + 1 : SITU_DTYPES); t++) {
+    const bool i64 = op >= SITU_RANDOM_RAW;
+    const int first = op <= SITU_RANDOM_NORMAL ? FLOATS : i64 ? SITU_I64 : ALL;
+    for (int t = first; t < (i64 ? SITU_I64 + 1 : SITU_DTYPES); t++) {
       ASK(.verb = SITU_VERB_RANDOM, .op = op, .outs = 1, .out = { VIEW(t, 9) });
       for (int chance = FLOATS; op == SITU_RANDOM_BERNOULLI && chance < SITU_DTYPES; chance++)
         ASK(.verb = SITU_VERB_RANDOM, .op = op, .ins = 1, .outs = 1, .in = { VIEW(chance, 9) }, .out = { VIEW(t, 9) });
