@@ -18,13 +18,13 @@ for program in "$dir"/torch/* "$dir"/*; do
   printf '== %s\n' "$name"
   "$program"
 done
-# Those beside Python's torch: Debian's python3 has it where python3-torch is installed.
+# Those beside Python's torch: that of ./run bench --peers; Debian's python3 has one where python3-torch is installed.
 for script in "$here"/torch/*.py; do
   name=$(basename "$script" .py)
   wanted "$name" || continue
   found=1
   printf '== %s\n' "$name"
-  for python in /usr/bin/python3 python3; do
+  for python in "${SITU_PEERS:-/usr/bin/python3}" /usr/bin/python3 python3; do
     "$python" -c 'import torch' 2>/dev/null && break
     python=
   done
