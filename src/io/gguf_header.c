@@ -98,9 +98,10 @@ static bool take_text(reader *r, const char **out, int64_t *length) {
   if (!take_number(r, 8, &count)) return false;
   unsigned char *at = take_bytes(r, count);
   if (!at) return false;
-  memmove(at - 1, at, count);
-  at[count - 1] = 0;
-  *out = (const char *)at - 1;
+  unsigned char *text = at - 1;
+  memmove(text, at, count);
+  text[count] = 0; /* count may be 0 */
+  *out = (const char *)text;
   *length = (int64_t)count;
   return true;
 }
