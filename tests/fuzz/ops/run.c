@@ -120,7 +120,7 @@ static bool is_view(const char *name) { return strcmp(name, "expand") == 0 || st
 static int64_t count_tuples(const call *c, int64_t elements) {
   if (strcmp(c->name, "combinations") != 0) return 0;
   int64_t tuples = 1;
-  for (int64_t k = 0; k < c->numbers.i[0] && tuples <= MOST_MEMORY; k++) tuples *= elements;
+  for (int k = 0; k < c->numbers.i[0] && k < SITU_MAX_DIMS && tuples <= MOST_MEMORY; k++) tuples *= elements;
   return tuples;
 }
 
