@@ -8,9 +8,10 @@
 #include "base/size.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
-enum { GRAIN = 16384, PIECE = 32768 };
+enum { GRAIN = 16384, PIECE = 32768, CACHED = 1 << 17 };
 
 /* With S > 1 a channel's elements form runs of S; with S == 1 rows hold all channels. Per-channel vectors, in the
    compute type, are in one allocation. */
@@ -103,17 +104,21 @@ static void write_all(plan *p) {
   situ__parallel(situ__ceil_div(p->x->numel, length), situ__max_i64(1, GRAIN / length), normalise_units, p);
 }
 
-/* Computes the mean and the sum of squared deviations of each group, into p->c and p->rstd. */
-static situ_status moments(plan *p) {
-  const int64_t groups = p->channels / p->group, width = p->group * p->inner;
+/* Computes the mean and the sum of squared deviations of groups [first, end), into p->c and p->rstd. */
+static situ_status moments(const plan *p, int64_t first, int64_t end) {
+  const int64_t all = p->channels / p->group, groups = end - first, width = p->group * p->inner;
   situ_view_desc x = *p->x;
   x.ndim = 3;
   x.size[0] = p->batch, x.size[1] = groups, x.size[2] = width;
-  x.stride[0] = groups * width, x.stride[1] = width, x.stride[2] = 1;
+  x.stride[0] = all * width, x.stride[1] = width, x.stride[2] = 1;
+  x.offset += first * width;
+  x.numel = p->batch * groups * width;
+  x.contiguous = p->batch == 1 || groups == all;
   situ_storage mean = { .data = p->c }, squares = { .data = p->rstd };
   situ_view_desc to = { .storage = &mean,
                         .dtype = p->lane == SITU__F32 ? SITU_F32 : SITU_F64,
                         .ndim = 3,
+                        .offset = first,
                         .numel = groups,
                         .contiguous = true,
                         .size = { 1, groups, 1 },
@@ -131,18 +136,49 @@ static void set_channel(const plan *p, const situ_work *work, int64_t c, double 
   put_value(p, p->shift, c, given(work->in[2], c % p->weights, 0));
 }
 
-/* Normalises by the statistics of x, or by `fixed` ones: mean and variance. */
-static situ_status forward(plan *p, const situ_work *work, const situ_view_desc *const *fixed) {
+static void set_groups(const plan *p, const situ_work *work, const situ_view_desc *const *fixed, int64_t first,
+                       int64_t end) {
   const double eps = work->scalar[0], n = (double)(p->batch * p->group * p->inner);
-  situ_status status = fixed ? SITU_OK : moments(p);
-  if (status != SITU_OK) return status;
-  for (int64_t k = 0; k < p->channels / p->group; k++) {
+  for (int64_t k = first; k < end; k++) {
     const double mean = fixed ? given(fixed[0], k, 0) : get_value(p, p->c, k),
                  var = fixed ? given(fixed[1], k, 1) : get_value(p, p->rstd, k) / n, rstd = 1 / sqrt(var + eps);
     store_value(work->out[1], k, mean);
     store_value(work->out[2], k, rstd);
     for (int64_t c = k * p->group; c < (k + 1) * p->group; c++) set_channel(p, work, c, mean, rstd);
   }
+}
+
+typedef struct some_groups {
+  const plan *p;
+  const situ_work *work;
+  atomic_int status;
+} some_groups;
+
+static void normalise_groups(int64_t begin, int64_t end, void *payload) {
+  some_groups *s = payload;
+  const plan *p = s->p;
+  const situ_status status = moments(p, begin, end);
+  if (status != SITU_OK) {
+    atomic_store(&s->status, status);
+    return;
+  }
+  set_groups(p, s->work, NULL, begin, end);
+  for (int64_t n = 0; n < p->batch; n++)
+    for (int64_t c = begin * p->group; c < end * p->group; c++) each_run(p, n, c, 1, normalise, NULL);
+}
+
+/* Normalises by the statistics of x, or by `fixed` ones: mean and variance. Groups that fit into a core's cache are
+   normalised from there. */
+static situ_status forward(plan *p, const situ_work *work, const situ_view_desc *const *fixed) {
+  const int64_t groups = p->channels / p->group, width = p->batch * p->group * p->inner;
+  if (!fixed && p->inner > 1 && p->x->numel && width <= CACHED) {
+    some_groups s = { p, work, SITU_OK };
+    situ__parallel(groups, situ__max_i64(1, 2 * GRAIN / width), normalise_groups, &s);
+    return (situ_status)atomic_load(&s.status);
+  }
+  const situ_status status = fixed ? SITU_OK : moments(p, 0, groups);
+  if (status != SITU_OK) return status;
+  set_groups(p, work, fixed, 0, groups);
   write_all(p);
   return SITU_OK;
 }

@@ -52,6 +52,7 @@ typedef struct work {
   bool late;                 /* b is packed by the tiles, each its part */
   int64_t depth;             /* of a block of k */
   bool special;              /* a factor was not finite */
+  int64_t sums_row;          /* floats between rows of sums */
   size_t strip, panel, sums; /* bytes of the parts of a slot */
 } work;
 
@@ -128,8 +129,9 @@ static void round_tile(const work *w, const float *sums, int64_t row, const char
 }
 
 /* Floats between rows of sums: an odd number of lines, as rows of a power of two evict each other from the cache. */
-static int64_t sums_row(const work *w, int64_t n) {
-  return rounded(n, w->with->columns) + (rounded(n, w->with->columns) / 16 % 2 == 0 ? 16 : 0);
+static int64_t sums_row(const work *w) {
+  const int64_t row = rounded(w->p->tile_n, w->with->columns);
+  return row + (row / 16 % 2 == 0 ? 16 : 0);
 }
 
 /* Few rows: a as f32 is all that is converted before. */
@@ -167,7 +169,7 @@ static void multiply_tile(work *w, int64_t tile, char *slot) {
   char *const sums = apart ? slot + w->strip + w->panel : g.c;
   situ__tile t = { .a_row = w->in_place ? g.a_row : 1,
                    .a_col = w->in_place ? 1 : with->rows,
-                   .c_row = apart ? sums_row(w, n) : g.c_row,
+                   .c_row = apart ? w->sums_row : g.c_row,
                    .alpha = apart ? 1 : g.alpha,
                    .from_row = g.from_row };
   if (w->few) multiply_few(w, m, n, j, slot, (float *)(void *)sums, t.c_row);
@@ -217,7 +219,8 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
   else if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
   if (w.late) w.panel = lines(with->columns * w.depth * with->bytes);
-  if (p->elem == 2) w.sums = lines(rounded(p->tile_m, with->rows) * sums_row(&w, p->tile_n) * (int64_t)sizeof(float));
+  w.sums_row = sums_row(&w);
+  if (p->elem == 2) w.sums = lines(rounded(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
   return w;
 }
 

@@ -16,8 +16,9 @@
 #endif
 
 /* exp(x) = 2^n exp(r) with x = n ln 2 + r. Adding 1.5 * 2^23 leaves the nearest integer n in the lowest bits. ln 2 is
-   subtracted in two parts, the first of which has so few digits that its product with n is exact. */
-ALWAYS_INLINE float situ__exp_f32(float x) {
+   subtracted in two parts, the first of which has so few digits that its product with n is exact. For x in [-87, 88].
+   */
+ALWAYS_INLINE float situ__exp_between_f32(float x) {
   float shifted = MULTIPLY_ADD(x, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   float r = MULTIPLY_ADD(n, -0x1.7f7d1cp-20f, MULTIPLY_ADD(n, -0x1.62e4p-1f, x));
   float p = MULTIPLY_ADD(0x1.6850e4p-10f, r, 0x1.123bccp-7f);
@@ -25,8 +26,11 @@ ALWAYS_INLINE float situ__exp_f32(float x) {
   p = MULTIPLY_ADD(p, r, 0x1.55548ep-3f);
   p = MULTIPLY_ADD(p, r, 0x1.fffff8p-2f);
   float y = MULTIPLY_ADD(p, r * r, r) + 1.0f;
-  y = situ__from_bits(situ__to_bits(y) + (situ__to_bits(shifted) << 23));
-  y = x < -87.0f ? 0.0f : y;
+  return situ__from_bits(situ__to_bits(y) + (situ__to_bits(shifted) << 23));
+}
+
+ALWAYS_INLINE float situ__exp_f32(float x) {
+  const float y = x < -87.0f ? 0.0f : situ__exp_between_f32(x);
   return x <= 0x1.62e42ep+6f ? y : x + __builtin_inff(); /* too large: Inf; NaN: NaN */
 }
 

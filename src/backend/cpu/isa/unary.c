@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/cpu/elementwise.h"
+#include "backend/cpu/isa/erf.h"
 #include "backend/cpu/isa/loops.h"
 #include "kernels/dialect.h"
 #include "kernels/whole.h"
@@ -12,7 +13,11 @@
 #define T float
 #define TNAME f32
 #define WIDTH 16
+#undef erf
+#define erf(x) situ__erf_f32(x)
 #include "backend/cpu/isa/unary_lane.h"
+#undef erf
+#define erf(x) (erf)(x) /* the C library's, of double */
 
 #define FLOATING
 #define T double
