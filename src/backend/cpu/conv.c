@@ -34,7 +34,7 @@ situ_status situ__cpu_offers_conv(const situ_work *work) {
   const situ_view_desc *role[4] = { NULL };
   find_roles(work->op, work->in[0], work->in[1], work->out[0], role);
   const situ__conv c = describe(work, role);
-  const bool relu = !c.relu || situ_dtype_is_floating(c.dtype);
+  const bool relu = !c.relu || situ__cpu_lane(c.dtype) != SITU__I64;
   return relu && (!c.last || situ__conv_suits_blocked(&c)) ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
