@@ -26,12 +26,6 @@
 enum { LANES = VECTOR / (int)sizeof(float) };
 typedef uint32_t bits_f32 __attribute__((vector_size(VECTOR)));
 
-ALWAYS_INLINE vec_f32 load_lanes(const float *x) {
-  vec_f32 v;
-  memcpy(&v, x, sizeof v);
-  return v;
-}
-ALWAYS_INLINE vec_f32 splat_lanes(float x) { return x - (vec_f32){ 0 }; }
 ALWAYS_INLINE vec_f32 pick_lanes(picks_f32 which, vec_f32 a, vec_f32 b) {
   return (vec_f32)((which & (picks_f32)a) | (~which & (picks_f32)b));
 }
@@ -49,21 +43,21 @@ ALWAYS_INLINE float fold_lanes(situ__fold f, vec_f32 v) {
 
 /* situ__exp_f32 of each lane. */
 ALWAYS_INLINE vec_f32 exp_lanes(vec_f32 x) {
-  const vec_f32 magic = splat_lanes(0x1.8p23f), shifted = F32(fma_vec)(x, splat_lanes(0x1.715476p+0f), magic),
+  const vec_f32 magic = F32(splat)(0x1.8p23f), shifted = F32(fma_vec)(x, F32(splat)(0x1.715476p+0f), magic),
                 n = shifted - magic;
-  const vec_f32 r = F32(fma_vec)(n, splat_lanes(-0x1.7f7d1cp-20f), F32(fma_vec)(n, splat_lanes(-0x1.62e4p-1f), x));
-  vec_f32 p = F32(fma_vec)(splat_lanes(0x1.6850e4p-10f), r, splat_lanes(0x1.123bccp-7f));
-  p = F32(fma_vec)(p, r, splat_lanes(0x1.555b98p-5f));
-  p = F32(fma_vec)(p, r, splat_lanes(0x1.55548ep-3f));
-  p = F32(fma_vec)(p, r, splat_lanes(0x1.fffff8p-2f));
+  const vec_f32 r = F32(fma_vec)(n, F32(splat)(-0x1.7f7d1cp-20f), F32(fma_vec)(n, F32(splat)(-0x1.62e4p-1f), x));
+  vec_f32 p = F32(fma_vec)(F32(splat)(0x1.6850e4p-10f), r, F32(splat)(0x1.123bccp-7f));
+  p = F32(fma_vec)(p, r, F32(splat)(0x1.555b98p-5f));
+  p = F32(fma_vec)(p, r, F32(splat)(0x1.55548ep-3f));
+  p = F32(fma_vec)(p, r, F32(splat)(0x1.fffff8p-2f));
   const vec_f32 y = F32(fma_vec)(p, r * r, r) + 1.0f;
 #if defined(__AVX512F__)
   const __mmask16 kept = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
   return (vec_f32)_mm512_maskz_scalef_ps(kept, (__m512)y, (__m512)n); /* infinity and NaN come out by themselves */
 #else
   const bits_f32 bits = (bits_f32)y + ((bits_f32)shifted << 23);
-  const vec_f32 value = (vec_f32)(bits & ~(bits_f32)(x < splat_lanes(-87.0f)));
-  return pick_lanes(x <= splat_lanes(0x1.62e42ep+6f), value, x + __builtin_inff());
+  const vec_f32 value = (vec_f32)(bits & ~(bits_f32)(x < F32(splat)(-87.0f)));
+  return pick_lanes(x <= F32(splat)(0x1.62e42ep+6f), value, x + __builtin_inff());
 #endif
 }
 
@@ -71,10 +65,10 @@ ALWAYS_INLINE vec_f32 exp_lanes(vec_f32 x) {
 static float top_f32(const float *x, int64_t count) {
   vec_f32 top[4];
   int64_t i = 0;
-  for (int k = 0; k < 4; k++) top[k] = load_lanes(x);
+  for (int k = 0; k < 4; k++) top[k] = F32(load)(x);
   for (; i + 4 * LANES <= count; i += 4 * LANES)
-    UNROLL for (int k = 0; k < 4; k++) top[k] = larger_lanes(top[k], load_lanes(x + i + k * LANES));
-  for (; i < count; i += LANES) top[0] = larger_lanes(top[0], load_lanes(x + i));
+    UNROLL for (int k = 0; k < 4; k++) top[k] = larger_lanes(top[k], F32(load)(x + i + k * LANES));
+  for (; i < count; i += LANES) top[0] = larger_lanes(top[0], F32(load)(x + i));
   return fold_lanes(SITU__FOLD_TOP, larger_lanes(larger_lanes(top[0], top[1]), larger_lanes(top[2], top[3])));
 }
 
@@ -82,7 +76,7 @@ static float top_f32(const float *x, int64_t count) {
 static float exp_total_f32(float *x, float centre, int64_t count) {
   vec_f32 sum = { 0 };
   for (int64_t i = 0; i < count; i += LANES) {
-    const vec_f32 y = exp_lanes(load_lanes(x + i) - splat_lanes(centre));
+    const vec_f32 y = exp_lanes(F32(load)(x + i) - F32(splat)(centre));
     memcpy(x + i, &y, sizeof y);
     sum += y;
   }

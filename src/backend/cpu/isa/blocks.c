@@ -66,11 +66,6 @@ ALWAYS_INLINE picks_f32 load_signed(const unsigned char *at) {
   return v;
 }
 #endif
-ALWAYS_INLINE vec_f32 load_floats(const float *at) {
-  vec_f32 v;
-  memcpy(&v, at, sizeof v);
-  return v;
-}
 ALWAYS_INLINE vec_f32 floats_of(picks_f32 v) { return __builtin_convertvector(v, vec_f32); }
 /* The low 4 bits of each lane. */
 #if defined(__AVX512F__)
@@ -102,7 +97,7 @@ static float dot_Q8_0(const unsigned char *b, int64_t count, const float *x, con
     vec_f32 group = { 0 };
     UNROLL
     for (int s = 0; s < STEPS; s++)
-      group = F32(fma_vec)(floats_of(load_signed(b + 2 + s * LANES)), load_floats(x + s * LANES), group);
+      group = F32(fma_vec)(floats_of(load_signed(b + 2 + s * LANES)), F32(load)(x + s * LANES), group);
     all = F32(fma_vec)(broadcast_lanes(load_half(b)), group, all);
   }
   return add_lanes(all);
@@ -119,8 +114,8 @@ static float dot_Q4_0(const unsigned char *b, int64_t count, const float *x, con
     UNROLL
     for (int s = 0; s < 16 / LANES; s++) {
       const picks_f32 both = load_bytes(b + 2 + s * LANES);
-      group = F32(fma_vec)(low_bits(both), load_floats(x + s * LANES), group);
-      group = F32(fma_vec)(floats_of(both >> 4), load_floats(x + 16 + s * LANES), group);
+      group = F32(fma_vec)(low_bits(both), F32(load)(x + s * LANES), group);
+      group = F32(fma_vec)(floats_of(both >> 4), F32(load)(x + 16 + s * LANES), group);
     }
     all = F32(fma_vec)(broadcast_lanes(scale), group, all);
     excess += scale * sums[i];
@@ -211,9 +206,9 @@ ALWAYS_INLINE void add_Q4_K(const unsigned char *b, const float *x, const floats
     UNROLL
     for (int n = 0; n < 4; n++) {
       const __m512i words = h == 0 || whole ? _mm512_loadu_si512(at + n) : _mm512_srli_epi32(first, 8 * n);
-      low = F32(fma_vec)(low_bits((picks_f32)words), load_floats(x + h * HALF + 2 * n * WORDS), low);
+      low = F32(fma_vec)(low_bits((picks_f32)words), F32(load)(x + h * HALF + 2 * n * WORDS), low);
       high = F32(fma_vec)(low_bits((picks_f32)_mm512_srli_epi32(words, 4)),
-                          load_floats(x + h * HALF + (2 * n + 1) * WORDS), high);
+                          F32(load)(x + h * HALF + (2 * n + 1) * WORDS), high);
     }
     *all = F32(fma_vec)((vec_f32)_mm512_permutexvar_ps(_mm512_loadu_si512(groups[2 * h]), scales), low, *all);
     *all = F32(fma_vec)((vec_f32)_mm512_permutexvar_ps(_mm512_loadu_si512(groups[2 * h + 1]), scales), high, *all);
@@ -247,8 +242,8 @@ static float dot_Q4_K(const unsigned char *b, int64_t count, const float *x, con
       UNROLL
       for (int s = 0; s < STEPS; s++) {
         const picks_f32 both = load_bytes(b + 16 + g * 16 + s * LANES);
-        low = F32(fma_vec)(floats_of(both & 15), load_floats(x + g * 32 + s * LANES), low);
-        high = F32(fma_vec)(floats_of(both >> 4), load_floats(x + g * 32 + 32 + s * LANES), high);
+        low = F32(fma_vec)(floats_of(both & 15), F32(load)(x + g * 32 + s * LANES), low);
+        high = F32(fma_vec)(floats_of(both >> 4), F32(load)(x + g * 32 + 32 + s * LANES), high);
       }
       all = F32(fma_vec)(broadcast_lanes(scale[g]), low, all);
       all = F32(fma_vec)(broadcast_lanes(scale[g + 1]), high, all);
@@ -274,9 +269,8 @@ static float dot_Q5_K(const unsigned char *b, int64_t count, const float *x, con
       UNROLL
       for (int s = 0; s < STEPS; s++) {
         const picks_f32 both = load_bytes(b + 48 + g * 16 + s * LANES);
-        low = F32(fma_vec)(floats_of((both & 15) | (fifth[s] & 16)), load_floats(x + g * 32 + s * LANES), low);
-        high =
-            F32(fma_vec)(floats_of(both >> 4 | (fifth[s] >> 1 & 16)), load_floats(x + g * 32 + 32 + s * LANES), high);
+        low = F32(fma_vec)(floats_of((both & 15) | (fifth[s] & 16)), F32(load)(x + g * 32 + s * LANES), low);
+        high = F32(fma_vec)(floats_of(both >> 4 | (fifth[s] >> 1 & 16)), F32(load)(x + g * 32 + 32 + s * LANES), high);
         fifth[s] >>= 2;
       }
       all = F32(fma_vec)(broadcast_lanes(scale[g]), low, all);
@@ -292,7 +286,7 @@ ALWAYS_INLINE void add_quarters(const unsigned char *low, const unsigned char *h
   const picks_f32 number[4] = { (first & 15) | (top << 4 & 48), (second & 15) | (top << 2 & 48),
                                 first >> 4 | (top & 48), second >> 4 | (top >> 2 & 48) };
   UNROLL
-  for (int r = 0; r < 4; r++) group[r] = F32(fma_vec)(floats_of(number[r] - 32), load_floats(x + 32 * r), group[r]);
+  for (int r = 0; r < 4; r++) group[r] = F32(fma_vec)(floats_of(number[r] - 32), F32(load)(x + 32 * r), group[r]);
 }
 
 static float dot_Q6_K(const unsigned char *b, int64_t count, const float *x, const float *sums) {
@@ -321,7 +315,7 @@ static float dot_Q6_K(const unsigned char *b, int64_t count, const float *x, con
 static void add_groups(const float *x, int64_t count, float *y) {
   for (int64_t i = 0; i < count; i++, x += SITU__BLOCK_GROUP) {
     vec_f32 sum = { 0 };
-    for (int s = 0; s < STEPS; s++) sum += load_floats(x + s * LANES);
+    for (int s = 0; s < STEPS; s++) sum += F32(load)(x + s * LANES);
     y[i] = add_lanes(sum);
   }
 }

@@ -3,8 +3,6 @@
 #include "backend/cpu/conv.h"
 #include "backend/cpu/isa/simd.h"
 
-#include <string.h>
-
 /* The lanes of a mask, moved to the first ones; and the larger of 0 and x, where a NaN stays: the instruction gives its
    second operand then. */
 #if defined(__AVX512F__)

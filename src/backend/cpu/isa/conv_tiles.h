@@ -1,14 +1,6 @@
 /* Register tiles of a convolution for one element type: included by conv.c with `real`, `vec`, LANES and FN.
    SPDX-License-Identifier: MIT */
 
-ALWAYS_INLINE vec FN(load)(const real *p) {
-  vec v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-ALWAYS_INLINE void FN(store)(real *p, vec v) { memcpy(p, &v, sizeof v); }
-ALWAYS_INLINE vec FN(splat)(real x) { return x - (vec){ 0 }; }
-
 /* Stores the windows among a vector's lanes, which follow each other in the result. */
 ALWAYS_INLINE void FN(put)(real *to, vec v, const situ__conv_lanes *l) {
 #if defined(__AVX512F__)

@@ -1,14 +1,6 @@
 /* Register tiles for one element type: included by gemm.c with `real`, `vec`, LANES, `fma_vec` and a suffix.
    SPDX-License-Identifier: MIT */
 
-ALWAYS_INLINE vec FN(load)(const real *p) {
-  vec v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-ALWAYS_INLINE void FN(store)(real *p, vec v) { memcpy(p, &v, sizeof v); }
-ALWAYS_INLINE vec FN(splat)(real x) { return x - (vec){ 0 }; }
-
 /* Stores the part of a tile that is inside c, whose columns are not whole vectors. */
 static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec *part, int rows, int vectors) {
   for (int i = 0; i < rows; i++, part += vectors) {

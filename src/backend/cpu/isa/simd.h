@@ -77,6 +77,18 @@ ALWAYS_INLINE vec_f64 F64(fma_vec)(vec_f64 a, vec_f64 b, vec_f64 c) {
 #endif
 }
 
+/* Whole vectors, at any address; splat: x in all lanes. */
+#define WHOLE_VECTORS(type, vec, FN)                                         \
+  ALWAYS_INLINE vec FN(load)(const type *p) {                                \
+    vec v;                                                                   \
+    memcpy(&v, p, sizeof v);                                                 \
+    return v;                                                                \
+  }                                                                          \
+  ALWAYS_INLINE void FN(store)(type * p, vec v) { memcpy(p, &v, sizeof v); } \
+  ALWAYS_INLINE vec FN(splat)(type x) { return x - (vec){ 0 }; }
+WHOLE_VECTORS(float, vec_f32, F32)
+WHOLE_VECTORS(double, vec_f64, F64)
+
 /* Loads and stores the first `count` lanes, 0 to LANES, of memory that ends there; loaded lanes after them are 0. */
 #if defined(__AVX512F__)
 ALWAYS_INLINE vec_f32 F32(load_some)(const float *p, int count) {

@@ -100,8 +100,7 @@ ALWAYS_INLINE void multiply_rows(const situ__thin *t, int rows, bool bf16) {
         UNROLL for (int v = 0; v < 4; v++) {
           const int64_t left = t->n - j - v * LANES;
           const vec_f32 x = widen_lanes(t->b + p * t->step + j + v * LANES, left < 0 ? 0 : left, bf16);
-          UNROLL for (int i = 0; i < rows; i++) sum[i][v] =
-              F32(fma_vec)(t->a[i * t->k + p] - (vec_f32){ 0 }, x, sum[i][v]);
+          UNROLL for (int i = 0; i < rows; i++) sum[i][v] = F32(fma_vec)(F32(splat)(t->a[i * t->k + p]), x, sum[i][v]);
         }
       }
       UNROLL for (int i = 0; i < rows; i++) {

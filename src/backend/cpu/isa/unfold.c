@@ -4,8 +4,6 @@
 #include "backend/cpu/isa/simd.h"
 #include "base/size.h"
 
-#include <string.h>
-
 /* Elements that one element of the kernel reads: windows [first, last) of the rows [top, bottom) of `rows` are inside
    the plane; window 0 of a row that begins at 0 reads element `offset` of the plane, which may be outside it. */
 typedef struct reach {

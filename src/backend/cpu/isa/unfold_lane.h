@@ -1,13 +1,6 @@
 /* Unfolding and folding for one element type: included by unfold.c with `real`, `vec`, LANES and FN.
    SPDX-License-Identifier: MIT */
 
-ALWAYS_INLINE vec FN(load)(const real *p) {
-  vec v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
-ALWAYS_INLINE void FN(store)(real *p, vec v) { memcpy(p, &v, sizeof v); }
-
 static void FN(zero)(real *to, int64_t count) {
   for (int64_t i = 0; i < count; i++) to[i] = 0;
 }
