@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "program/onnx_patterns.h"
+#include "situ/sys/shape.h"
 
 /* The last opset's rows: an older file has no node of this name. */
 static const situ__op_row *row_of(const char *op) { return situ__onnx_row_of(op, INT32_MAX); }
@@ -146,10 +147,6 @@ static const situ__program_node *with_part(situ__match *m, const situ__program_n
   return NULL;
 }
 
-static bool is_same_shape(const situ_shape *a, const situ_shape *b) {
-  return a->ndim == b->ndim && memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim) == 0;
-}
-
 bool situ__match_norm(situ__match *m, const situ__program_node *end) {
   const situ__arg *x, *weight = NULL, *bias = NULL;
   situ_shape of_weight, of_bias;
@@ -161,7 +158,7 @@ bool situ__match_norm(situ__match *m, const situ__program_node *end) {
   if (is_op(mul, "Mul") && !(div = with_part(m, mul, "Div", &weight, &of_weight))) return false;
   if (!is_normal(m, div, &x, &axes, &eps)) return false;
   if (weight && of_weight.ndim != axes) return false;
-  if (bias && !is_same_shape(&of_weight, &of_bias)) return false;
+  if (bias && !situ_shape_equal(&of_weight, &of_bias)) return false;
   if (weight) situ__match_parameter(m, weight);
   if (bias) situ__match_parameter(m, bias);
   m->row = row_of("LayerNormalization");
