@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/checked.h"
+#include "support/last_words.h"
 
 static situ_scope scope;
 static int64_t live_tensors, live_bytes;
@@ -60,6 +61,7 @@ int test_most_threads(void) { return test_device().kind == SITU_CPU ? 8 : 2; }
 
 int test_begin(void **state) {
   (void)state;
+  last_words_begin();
   situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
   situ_manual_seed(1);
