@@ -159,7 +159,8 @@ SITU_API situ_optim *situ_optim_lbfgs(situ_tree *parameters, const situ_optim_op
     only (SITU_E_ARG). LBFGS has one group (SITU_E_UNSUPPORTED). */
 SITU_API SITU_CHECKED situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
                                                              const situ_optim_options *options);
-/** Frees the optimiser. NULL is fine. Schedulers and scalers that use it stay valid. */
+/** Frees the optimiser and its states. NULL is fine. Schedulers and scalers that use it stay valid. Records
+    SITU_E_STATE and frees nothing while another thread uses it, or changes or moves one of its parameters. */
 SITU_API void situ_optim_free(situ_optim *o);
 
 /** Moves all parameters with their gradients and state, also state that was moved separately. All or nothing. Seldom

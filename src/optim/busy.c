@@ -1,7 +1,15 @@
 /* Optimisers and other threads: see base/busy.h.
    SPDX-License-Identifier: MIT */
+#include <pthread.h>
+
 #include "optim/optim.h"
 #include "situ/sys/shape.h"
+
+/* Guards each optimiser's list of parameters, which a claim or a use on another thread may walk at any time. */
+static pthread_mutex_t list = PTHREAD_MUTEX_INITIALIZER;
+
+void situ__optim_lock(void) { pthread_mutex_lock(&list); }
+void situ__optim_unlock(void) { pthread_mutex_unlock(&list); }
 
 static bool own_mark(const void *object, situ__mark_visitor *visit) {
   const situ_optim *o = object;
@@ -10,10 +18,11 @@ static bool own_mark(const void *object, situ__mark_visitor *visit) {
 
 static bool all_marks(const void *object, situ__mark_visitor *visit) {
   const situ_optim *o = object;
-  if (!own_mark(o, visit)) return false;
-  for (int64_t i = 0; i < o->count; i++)
-    if (!visit(&situ_desc(o->items[i].param)->storage->busy)) return false;
-  return true;
+  bool good = own_mark(o, visit);
+  situ__optim_lock();
+  for (int64_t i = 0; i < o->count && good; i++) good = visit(&situ_desc(o->items[i].param)->storage->busy);
+  situ__optim_unlock();
+  return good;
 }
 
 bool situ__optim_use(const char *op, const situ_optim *o, situ__use *use) {

@@ -285,8 +285,10 @@ static situ_status check_new(const situ_optim *o, const situ_tree *flat) {
 /* Enlarges the arrays. On failure each is as large as before or larger, and valid. */
 static bool grow(situ_optim *o, int64_t count) {
   size_t n = (size_t)(o->count + count);
+  situ__optim_lock();
   void *items = situ__realloc(o->items, n * sizeof *o->items);
   if (items) o->items = items;
+  situ__optim_unlock();
   void *active = situ__realloc(o->active, n * sizeof *o->active);
   if (active) o->active = active;
   void *names = situ__realloc(o->names, n * sizeof *o->names);
@@ -319,7 +321,9 @@ static situ_status add_group(situ_optim *o, const situ_tree *flat, const double 
   situ__group *group = &o->groups[o->group_count++];
   *group = (situ__group){ .first = o->count, .count = count };
   memcpy(group->value, value, sizeof group->value);
+  situ__optim_lock();
   o->count += count;
+  situ__optim_unlock();
   return SITU_OK;
 }
 
@@ -404,22 +408,39 @@ situ_optim *situ_optim_lbfgs(situ_tree *parameters, const situ_optim_options *op
   return make(SITU__RULE_LBFGS, parameters, options);
 }
 
+void situ__optim_drop_state(situ_tensor **state) {
+  if (*state) SITU_IGNORE(situ_follow(*state, NULL));
+  situ_drop(state);
+}
+
+static void drop_states(situ_optim *o) {
+  for (int64_t i = 0; i < o->count; i++) {
+    for (int k = 0; k < 3; k++) situ__optim_drop_state(&o->items[i].state[k]);
+    situ__optim_drop_state(&o->items[i].master);
+  }
+  situ__lbfgs_free(o->lbfgs);
+  o->lbfgs = NULL;
+}
+
+/* Parameters are used, not claimed: a forward beside this is right, but a move of them would look at states that go. */
 void situ_optim_free(situ_optim *o) {
+  const char *op = "optim_free";
   SITU__CLAIM(claim);
-  if (!o || !situ__optim_given("optim_free", o) || !situ__optim_change("optim_free", o, &claim)) return;
+  situ__use use;
+  if (!o || !situ__optim_given(op, o) || !situ__optim_change(op, o, &claim) || !situ__optim_use(op, o, &use)) return;
+  drop_states(o);
+  situ__use_end();
   situ__handle_close(o);
   situ__optim_let_go(o);
 }
 
 void situ__optim_let_go(situ_optim *o) {
   if (!o || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  drop_states(o);
   for (int64_t i = 0; i < o->count; i++) {
     situ_release(o->items[i].param);
-    for (int k = 0; k < 3; k++) situ_release(o->items[i].state[k]);
-    situ_release(o->items[i].master);
     situ__free(o->names[i]);
   }
-  situ__lbfgs_free(o->lbfgs);
   situ__free(o->items);
   situ__free(o->active);
   situ__free(o->names);

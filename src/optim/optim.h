@@ -49,6 +49,9 @@ extern const situ__field situ__optim_fields[SITU_OPTIM_FIELDS];
 static inline bool situ__optim_given(const char *op, const situ_optim *o) {
   return situ__valid(op, "optimiser", o, SITU__AN_OPTIMISER);
 }
+/* Drops a state: it follows no parameter any more, wherever else it is held. Needs a claim or a use of the optimiser,
+   as a move in another thread looks at the followers of what it moves. */
+void situ__optim_drop_state(situ_tensor **state);
 /* Releases a reference: schedulers and scalers keep an optimiser working after situ_optim_free. */
 void situ__optim_let_go(situ_optim *o);
 /* Whether torch saves the field with the one before it. */
@@ -89,6 +92,9 @@ bool situ__optim_gradient(const char *op, const situ_tensor *param, const char *
    a call that reads the optimiser and its parameters (end: situ__use_end); claim: for one that changes them. */
 bool situ__optim_use(const char *op, const situ_optim *o, situ__use *use);
 bool situ__optim_claim(const char *op, const situ_optim *o, situ__claim *claim);
+/* Around a change of the list of parameters, and of the arrays that it lies in, by the thread that claims it. */
+void situ__optim_lock(void);
+void situ__optim_unlock(void);
 /* For a change of hyperparameters only. */
 bool situ__optim_change(const char *op, const situ_optim *o, situ__claim *claim);
 /* Checks that all values are in range. Returns false after recording an error. */

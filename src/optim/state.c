@@ -179,19 +179,20 @@ static bool load(const situ_optim *o, const situ_tree *flat, situ_optim_loading 
 
 static void release_states(situ_optimizer_tensors *items, int64_t count) {
   for (int64_t i = 0; items && i < count; i++) {
-    for (int k = 0; k < 3; k++) situ_release(items[i].state[k]);
-    situ_release(items[i].master);
+    for (int k = 0; k < 3; k++) situ__optim_drop_state(&items[i].state[k]);
+    situ__optim_drop_state(&items[i].master);
   }
 }
 
 situ_optim_loading *situ_optim_load_prepare(situ_optim *o, const situ_tree *state) {
   const char *op = "optim_load_state_dict";
   if (!situ__optim_given(op, o) || !situ__valid(op, "state", state, SITU__A_TREE)) return NULL;
-  const size_t groups = (size_t)o->group_count * sizeof(situ__group);
   situ_optim_loading *l = situ__handle_new(SITU__AN_OPTIMISER_STATE, sizeof *l);
   if (!l) return situ__no_memory(op, sizeof *l), NULL;
+  if (!situ__optim_claim(op, o, &l->claim)) return situ__handle_free(l, sizeof *l, NULL), NULL;
   l->o = o;
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
+  const size_t groups = (size_t)o->group_count * sizeof(situ__group);
   l->groups = situ__alloc(groups);
   l->items = situ__calloc((size_t)o->count, sizeof *l->items);
   situ_tree *flat = situ_tree_flatten(state);
@@ -199,7 +200,7 @@ situ_optim_loading *situ_optim_load_prepare(situ_optim *o, const situ_tree *stat
   situ_scope_begin_no_grad(&scope);
   bool ok = false;
   if (!l->groups || !l->items) situ__no_memory(op, groups);
-  else ok = flat && situ__optim_claim(op, o, &l->claim) && load(o, flat, l);
+  else ok = flat && load(o, flat, l);
   SITU_IGNORE(situ_scope_end(&scope));
   situ_tree_free(flat);
   if (ok) return l;
@@ -212,16 +213,18 @@ void situ_optim_load_end(situ_optim_loading *l, bool commit) {
   if (commit) {
     memcpy(l->o->groups, l->groups, (size_t)l->o->group_count * sizeof *l->groups);
     situ_optimizer_tensors *old = l->o->items;
+    situ__optim_lock();
     l->o->items = l->items;
+    situ__optim_unlock();
     l->items = old;
     situ__lbfgs *history = l->o->lbfgs;
     l->o->lbfgs = l->lbfgs;
     l->lbfgs = history;
   }
-  situ__claim_end(&l->claim);
   release_states(l->items, l->o->count);
   situ__lbfgs_free(l->lbfgs);
   situ__optim_let_go(l->o);
+  situ__claim_end(&l->claim);
   situ__free(l->items);
   situ__free(l->groups);
   situ__handle_free(l, sizeof *l, NULL);

@@ -48,7 +48,7 @@ static bool ready_master(situ_optim *o, int64_t i, const double *value) {
   situ_optimizer_tensors *item = &o->items[i];
   const bool wanted = situ__optim_has_master(item->param, value);
   if (!wanted && !item->master) return true;
-  if (!wanted) situ_drop(&item->master);
+  if (!wanted) situ__optim_drop_state(&item->master);
   else if (!item->master) {
     situ_tensor *wide = situ_to_dtype(item->param, SITU_F32);
     if (!put_state(o, i, SITU_OPTIM_STATES - 1, &item->master, wide)) return false;

@@ -144,12 +144,35 @@ static void loaded_state_follows_its_parameter(void **state) {
   situ_optim_free(o);
 }
 
+static bool is_on(const situ_tensor *t, situ_device device) { return situ_device_equal(situ_device_of(t), device); }
+
+/* A saved state dict may be the last owner of what the optimiser had. */
+static void dropped_state_follows_no_parameter(void **state) {
+  (void)state;
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = situ_optim_adam(named("p", p), NULL);
+  run(o, p, 0, 2);
+  situ_tensor *first = situ_retain(situ_optim_state(o, 0, 0, NULL));
+  situ_tree *saved = situ_optim_state_dict(o);
+  assert_int_equal(situ_optim_load_state_dict(o, saved), SITU_OK);
+  situ_tree_free(saved);
+  situ_tensor *second = situ_retain(situ_optim_state(o, 0, 0, NULL));
+  assert_int_equal(situ_to_(p, situ_dev("sim:1")), SITU_OK);
+  assert_true(is_on(first, test_device()) && is_on(second, situ_dev("sim:1")));
+  situ_optim_free(o);
+  assert_int_equal(situ_to_(p, situ_dev("cpu")), SITU_OK);
+  assert_true(is_on(second, situ_dev("sim:1")));
+  situ_release(first);
+  situ_release(second);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(resumes_bit_exactly),
     TEST(the_layout_is_torchs),
     TEST(a_state_that_does_not_fit_changes_nothing),
     TEST(loaded_state_follows_its_parameter),
+    TEST(dropped_state_follows_no_parameter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

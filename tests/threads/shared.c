@@ -247,6 +247,9 @@ static void *finds_it_busy(void *payload) {
       !situ_nn_forward(c->net, c->x) && situ_error() == SITU_E_STATE && strstr(situ_error_message(), "is busy");
   situ_error_clear();
   refused = refused && situ_optim_step(c->o) == SITU_E_STATE && strstr(situ_error_message(), "is busy");
+  situ_error_clear();
+  situ_optim_free(c->o);
+  refused = refused && situ_error() == SITU_E_STATE && strstr(situ_error_message(), "is busy");
   SITU_IGNORE(situ_scope_end(&s));
   situ_error_clear();
   return refused ? NULL : (void *)"not refused while it is moved";

@@ -22,7 +22,7 @@ static struct world {
   situ_optim *optim, *lbfgs; /* of net, of curve */
   situ_lr_scheduler *scheduler;
   situ_grad_scaler *scaler;
-  situ_tree *saved, *saved_optim, *saved_lbfgs, *saved_scheduler, *saved_scaler;
+  situ_tree *saved, *saved_lbfgs, *saved_scheduler, *saved_scaler;
   situ_tensor *x, *leaf;
   situ_dataset *set;
   situ_data_loader *loader, *workers;
@@ -48,6 +48,11 @@ static bool is(situ_tensor *t, double want) {
 static situ_tensor *ones_for_net(unsigned *seed) {
   return situ_ones(SITU_SHAPE(2, 8), &(situ_options){ .device = some_device(seed) });
 }
+/* Busy (STATE), or not where or of what dtype another thread has just made it. */
+static bool is_refusal(situ_status status) {
+  return status == SITU_E_STATE || status == SITU_E_DEVICE || status == SITU_E_DTYPE;
+}
+
 /* Whatever it gives: its error is looked at by the caller. */
 static bool any(uintptr_t result) { return result != UINTPTR_MAX; }
 #define QUIETLY(call) any((uintptr_t)(call))
@@ -148,7 +153,20 @@ DO(optim_zero_grad, return QUIETLY(situ_optim_zero_grad(w.optim, rand_r(seed) & 
 DO(optim_clip, double norm; return QUIETLY(situ_optim_clip_grad_norm_(w.optim, 1, 2, &norm));)
 DO(optim_set, return QUIETLY(situ_optim_set(w.optim, 0, SITU_OPTIM_MOMENTUM, 0.5));)
 DO(optim_state, situ_tree_free(situ_optim_state_dict(w.optim)); return true;)
-DO(optim_load, return QUIETLY(situ_optim_load_state_dict(w.optim, w.saved_optim));)
+static void load_optim(situ_optim *o) {
+  situ_tree *state = situ_optim_state_dict(w.optim);
+  if (state) SITU_IGNORE(situ_optim_load_state_dict(o, state));
+  situ_tree_free(state); /* perhaps the last owner of what w.optim had */
+}
+DO(optim_load, load_optim(w.optim); return true;)
+/* Its states follow the shared parameters, and go with it. */
+DO(
+    optim_own, situ_optim *o = situ_optim_sgd(situ_nn_parameters(w.net), NULL); if (o) load_optim(o);
+    const bool good = !situ_error() || is_refusal(situ_error()); do {
+      situ_error_clear();
+      situ_optim_free(o);
+    } while (situ_error() == SITU_E_STATE); /* in use: it is still there */
+    return good;)
 DO(scheduler_step, return QUIETLY(situ_lr_scheduler_step(w.scheduler));)
 DO(scheduler_state, situ_tree_free(situ_lr_scheduler_state_dict(w.scheduler)); return true;)
 DO(scheduler_load, return QUIETLY(situ_lr_scheduler_load_state_dict(w.scheduler, w.saved_scheduler));)
@@ -304,6 +322,7 @@ static const entry entries[] = {
   OP(optim, set),
   OP(optim, state),
   OP(optim, load),
+  OP(optim, own),
   { "optim", "scheduler_step", scheduler_step, 0 },
   { "optim", "scheduler_state", scheduler_state, 0 },
   { "optim", "scheduler_load", scheduler_load, 0 },
@@ -372,11 +391,6 @@ static double clock_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Busy (STATE), or not where or of what dtype another thread has just made it. */
-static bool is_refusal(situ_status status) {
-  return status == SITU_E_STATE || status == SITU_E_DEVICE || status == SITU_E_DTYPE;
 }
 
 static void *runs(void *number) {
@@ -462,7 +476,6 @@ static void make_world(void) {
   situ_tree *state = situ_nn_state_dict(w.net);
   w.saved = situ_tree_map(state, cloned, NULL);
   situ_tree_free(state);
-  w.saved_optim = situ_optim_state_dict(w.optim);
   w.saved_lbfgs = situ_optim_state_dict(w.lbfgs);
   w.saved_scheduler = situ_lr_scheduler_state_dict(w.scheduler);
   w.saved_scaler = situ_grad_scaler_state_dict(w.scaler);
@@ -486,8 +499,8 @@ static void free_world(void) {
   situ_dataset_free(w.set);
   situ_safetensors_close(w.file);
   situ_nn_free(w.program);
-  situ_tree *trees[] = { w.saved, w.saved_optim, w.saved_lbfgs, w.saved_scheduler, w.saved_scaler };
-  for (int i = 0; i < 5; i++) situ_tree_free(trees[i]);
+  situ_tree *trees[] = { w.saved, w.saved_lbfgs, w.saved_scheduler, w.saved_scaler };
+  for (int i = 0; i < 4; i++) situ_tree_free(trees[i]);
   situ_grad_scaler_free(w.scaler);
   situ_lr_scheduler_free(w.scheduler);
   situ_optim_free(w.lbfgs);
