@@ -1,5 +1,5 @@
 # Layers beside PyTorch's, f32, one thread, taking turns. Processor time, medians.
-# Usage: layers.py LIBSITU.SO [ROUNDS]     (bench/layers is looked for beside the library)
+# Usage: layers.py LIBSITU.SO [ROUNDS [NAME...]]     (bench/layers is looked for beside the library)
 # SPDX-License-Identifier: MIT
 import json
 import os
@@ -106,6 +106,8 @@ def theirs(job, backward, calls):
 
 
 for name, (make, must) in jobs.items():
+    if sys.argv[3:] and name not in sys.argv[3:]:
+        continue
     job = make()
     for backward in (0, 1):
         if name == "index_mask" and backward:

@@ -57,11 +57,48 @@ static bool run_cell(const steps *s, situ_cell_pass pass, int ins, const situ_vi
 #define VIEWS(...) \
   (int)(sizeof((const situ_view_desc *[]){ __VA_ARGS__ }) / sizeof(void *)), (const situ_view_desc *[]) { __VA_ARGS__ }
 
-/* A CPU's product reads rows of its second operand fastest; it is the same one in each step. A weight that is a
-   transposed view, as programs keep it, has them already. */
-static situ_tensor *transposed_weight(const steps *s, situ_tensor *weight) {
-  situ_tensor *t = situ_transpose(weight, 0, 1);
-  return s->count > 4 && s->device.kind != SITU_META && t && situ_desc(t)->stride[1] != 1 ? situ_contiguous(t) : t;
+/* ---- a weight that each step multiplies with ---- */
+
+enum {
+  FEW_STEPS = 4, /* in which a copy of a weight does not pay */
+  PANEL = 64,    /* columns */
+  PANEL_ROWS = 12,
+  PANEL_COLUMNS = 256 /* from so many on the rows lie so far apart that they evict each other from a CPU's cache */
+};
+
+static bool wants_panels(const steps *s, const situ_view_desc *w, int64_t rows) {
+  return (s->device.kind == SITU_CPU || s->device.kind == SITU_SIM) && (w->dtype == SITU_F32 || w->dtype == SITU_F64) &&
+         rows >= PANEL_ROWS && w->size[1] >= PANEL_COLUMNS && w->size[1] % PANEL == 0;
+}
+
+/* A weight, [k, n], laid out for products of `rows` rows with it: its columns in panels, [n / PANEL, k, PANEL], or its
+   rows contiguous, which a CPU's product reads fastest; a transposed view, as programs keep it, has such rows. */
+static situ_tensor *laid_out(const steps *s, situ_tensor *weight, int64_t rows) {
+  if (!weight || s->count <= FEW_STEPS || s->device.kind == SITU_META) return weight;
+  if (wants_panels(s, situ_desc(weight), rows))
+    return situ_contiguous(situ_permute(situ_unflatten(weight, 1, SITU_SHAPE(-1, PANEL)), SITU_DIMS(1, 0, 2)));
+  return situ_desc(weight)->stride[1] == 1 ? weight : situ_contiguous(weight);
+}
+
+/* v, [rows, n] or [n], as [n / PANEL, rows, PANEL]. */
+static const situ_view_desc *in_panels(const situ_view_desc *v, int64_t panels, int64_t rows, situ_view_desc *d) {
+  const int64_t row = v->ndim > 1 ? v->stride[0] : 0, column = v->stride[v->ndim - 1];
+  *d = *v;
+  d->ndim = 3;
+  d->size[0] = panels, d->stride[0] = PANEL * column;
+  d->size[1] = rows, d->stride[1] = row;
+  d->size[2] = PANEL, d->stride[2] = column;
+  situ_desc_refresh(d);
+  return d;
+}
+
+static bool multiply_laid_out(const steps *s, const situ_view_desc *a, situ_tensor *weight, const situ_view_desc *bias,
+                              const situ_view_desc *y) {
+  const situ_view_desc *w = situ_desc(weight);
+  if (w->ndim == 2) return multiply(s, a, w, bias, y);
+  situ_view_desc extra, result;
+  const int64_t panels = w->size[0], rows = y->size[0];
+  return multiply(s, a, w, bias ? in_panels(bias, panels, rows, &extra) : NULL, in_panels(y, panels, rows, &result));
 }
 
 /* ---- shapes ---- */
@@ -141,13 +178,13 @@ static steps steps_of(const situ_call *c, int gated) {
 static bool rnn_forward(situ_call *c) {
   const steps s = steps_of(c, Y);
   const recurrent_params *p = c->params;
-  situ_tensor *weight = transposed_weight(&s, c->in[WEIGHT_HH]);
+  situ_tensor *weight = laid_out(&s, situ_transpose(c->in[WEIGHT_HH], 0, 1), c->shape[Y].dim[1]);
   if (!weight) return false;
   situ_view_desc h = *situ__desc(c->in[HX]);
   for (int64_t k = 0; k < s.count; k++) {
     const situ_view_desc gates = at(situ__desc(c->in[GATES]), time_of(&s, k)),
                          y = at(situ__desc(c->out[Y]), time_of(&s, k));
-    if (!multiply(&s, &h, situ_desc(weight), &gates, &y) ||
+    if (!multiply_laid_out(&s, &h, weight, &gates, &y) ||
         !situ_launch(s.op, s.device,
                      &(situ_work){ .verb = SITU_VERB_UNARY,
                                    .op = p->relu ? SITU_UNARY_relu : SITU_UNARY_tanh,
@@ -171,8 +208,8 @@ static situ_tensor *product_scratch(const situ_call *c) {
 
 static bool lstm_forward(situ_call *c) {
   const steps s = steps_of(c, GATED);
-  situ_tensor *weight = transposed_weight(&s, c->in[WEIGHT_HH]), *cx = situ_contiguous(c->in[CX]),
-              *gates = situ_contiguous(c->in[GATES]), *hidden = product_scratch(c),
+  situ_tensor *weight = laid_out(&s, situ_transpose(c->in[WEIGHT_HH], 0, 1), c->shape[Y].dim[1]),
+              *cx = situ_contiguous(c->in[CX]), *gates = situ_contiguous(c->in[GATES]), *hidden = product_scratch(c),
               *projection = c->in[WEIGHT_HR] ? situ_transpose(c->in[WEIGHT_HR], 0, 1) : NULL;
   if (!weight || !cx || !gates || !hidden || (c->in[WEIGHT_HR] && !projection)) return false;
   situ_view_desc h = *situ__desc(c->in[HX]), cell = *situ_desc(cx);
@@ -183,7 +220,7 @@ static bool lstm_forward(situ_call *c) {
                          y = at(situ__desc(c->out[Y]), time_of(&s, k));
     const situ_view_desc shown =
         projection ? at(situ__desc(c->out[CELLS]), (s.kept ? s.count : 1) + slot_of(&s, k)) : y;
-    if (!multiply(&s, &h, situ_desc(weight), NULL, situ_desc(hidden)) ||
+    if (!multiply_laid_out(&s, &h, weight, NULL, situ_desc(hidden)) ||
         !run_cell(&s, SITU_CELL_LSTM, VIEWS(&now, situ_desc(hidden), &cell), VIEWS(&gated, &next, &shown)) ||
         (projection && !multiply(&s, &shown, situ_desc(projection), NULL, &y)))
       return false;
@@ -198,15 +235,15 @@ static bool lstm_forward(situ_call *c) {
 static bool gru_forward(situ_call *c) {
   const steps s = steps_of(c, GRU_GATED);
   const situ_view_desc *bias = situ__desc(c->in[BIAS_HH]);
-  situ_tensor *weight = transposed_weight(&s, c->in[WEIGHT_HH]), *gates = situ_contiguous(c->in[GATES]),
-              *hx = situ_contiguous(c->in[HX]), *hidden = product_scratch(c);
+  situ_tensor *weight = laid_out(&s, situ_transpose(c->in[WEIGHT_HH], 0, 1), c->shape[Y].dim[1]),
+              *gates = situ_contiguous(c->in[GATES]), *hx = situ_contiguous(c->in[HX]), *hidden = product_scratch(c);
   if (!weight || !gates || !hx || !hidden) return false;
   situ_view_desc h = *situ_desc(hx);
   for (int64_t k = 0; k < s.count; k++) {
     const situ_view_desc now = at(situ_desc(gates), time_of(&s, k)),
                          gated = at(situ__desc(c->out[GRU_GATED]), slot_of(&s, k)),
                          y = at(situ__desc(c->out[Y]), time_of(&s, k));
-    if (!multiply(&s, &h, situ_desc(weight), bias, situ_desc(hidden)) ||
+    if (!multiply_laid_out(&s, &h, weight, bias, situ_desc(hidden)) ||
         !run_cell(&s, SITU_CELL_GRU, VIEWS(&now, situ_desc(hidden), &h), VIEWS(&gated, &y)))
       return false;
     h = y;
@@ -222,6 +259,7 @@ typedef struct back {
   situ_tensor *up;     /* of y, contiguous */
   situ_tensor *before; /* of gates, for each step */
   situ_tensor *hidden; /* GRU: of the product with h, for each step; else `before` */
+  situ_tensor *weight; /* weight_hh, laid out */
   situ_tensor *dh, *dc;
 } back;
 
@@ -234,7 +272,8 @@ static bool begin_backward(situ_grad_call *g, back *b) {
                .before = situ_empty(g->shape[GATES], &like),
                .dh = situ_zeros(g->shape[HX], &like) };
   b->hidden = b->before;
-  return b->up && b->before && b->dh;
+  b->weight = laid_out(&b->s, g->in[WEIGHT_HH], g->shape[HX].dim[0]);
+  return b->up && b->before && b->dh && b->weight;
 }
 
 /* Without elements there is nothing to run, but the weights have gradients, of 0; meta has only shapes. */
@@ -271,11 +310,11 @@ static bool end_backward(situ_grad_call *g, back *b) {
 }
 
 /* dh of the step before k: the gradient of its y, if it has one, and what step k's product gives. */
-static bool step_back(const back *b, int64_t k, situ_tensor *weight) {
+static bool step_back(const back *b, int64_t k) {
   const situ_view_desc before = at(situ_desc(b->before), time_of(&b->s, k));
-  if (k == 0) return multiply(&b->s, &before, situ_desc(weight), NULL, situ_desc(b->dh));
+  if (k == 0) return multiply_laid_out(&b->s, &before, b->weight, NULL, situ_desc(b->dh));
   const situ_view_desc up = at(situ_desc(b->up), time_of(&b->s, k - 1));
-  return multiply(&b->s, &before, situ_desc(weight), &up, situ_desc(b->dh));
+  return multiply_laid_out(&b->s, &before, b->weight, &up, situ_desc(b->dh));
 }
 
 static bool rnn_backward(situ_grad_call *g) {
@@ -295,7 +334,7 @@ static bool rnn_backward(situ_grad_call *g) {
                                    .outs = 1,
                                    .in = { NULL, &y, k == b.s.count - 1 ? &last : situ_desc(b.dh) },
                                    .out = { &before } }) ||
-        !step_back(&b, k, g->in[WEIGHT_HH]))
+        !step_back(&b, k))
       return false;
   }
   return end_backward(g, &b);
@@ -346,7 +385,7 @@ static bool lstm_backward(situ_grad_call *g) {
     if (!before_projection(g, &b, &dh, shown, &dm) ||
         !run_cell(&b.s, SITU_CELL_LSTM_GRAD, VIEWS(&gated, &past, &now, &dm, situ_desc(b.dc)),
                   VIEWS(&before, situ_desc(b.dc))) ||
-        !step_back(&b, k, g->in[WEIGHT_HH]))
+        !step_back(&b, k))
       return false;
   }
   return GRAD(g, CX, b.dc) && projection_gradient(g, &b, all) && end_backward(g, &b);
@@ -367,7 +406,7 @@ static bool gru_backward(situ_grad_call *g) {
                          past = k ? at(situ_desc(g->out[Y]), time_of(&b.s, k - 1)) : *situ_desc(hx);
     if (!run_cell(&b.s, SITU_CELL_GRU_GRAD, VIEWS(&gated, &past, situ_desc(b.dh), &up),
                   VIEWS(&before, &hidden, situ_desc(carried))) ||
-        !multiply(&b.s, &hidden, situ_desc(g->in[WEIGHT_HH]), situ_desc(carried), situ_desc(b.dh)))
+        !multiply_laid_out(&b.s, &hidden, b.weight, situ_desc(carried), situ_desc(b.dh)))
       return false;
   }
   return end_backward(g, &b) && GRAD(g, BIAS_HH, situ_sum(b.hidden, &(situ_reduce_options){ .dim = SITU_DIMS(0, 1) }));

@@ -8,7 +8,10 @@
 
 #include <string.h>
 
-enum { BLOCK = 256 }; /* elements of a part that are staged */
+enum {
+  BLOCK = 256, /* elements of a part that are staged */
+  LINE = 64    /* bytes of a line of a cache */
+};
 
 /* The parts of all operands, or of all results: part p of row r begins at data[p] + r * row[p] bytes. */
 typedef struct side {
@@ -65,8 +68,18 @@ static void run_row(const pass *p, int64_t row) {
   }
 }
 
+/* Parts are short and far apart, and gates come from memory: a processor does not see the next row coming. */
+static void fetch_row(const pass *p, int64_t row) {
+  const int64_t bytes = p->hidden * p->size;
+  for (int k = 0; k < p->in.parts; k++)
+    for (int64_t at = 0; at < bytes; at += LINE) __builtin_prefetch(p->in.data[k] + row * p->in.row[k] + at);
+}
+
 static void run_rows(int64_t begin, int64_t end, void *payload) {
-  for (int64_t row = begin; row < end; row++) run_row(payload, row);
+  for (int64_t row = begin; row < end; row++) {
+    if (row + 1 < end) fetch_row(payload, row + 1);
+    run_row(payload, row);
+  }
 }
 
 situ_status situ__cpu_cell(int index, const situ_work *work) {
