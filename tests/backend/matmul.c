@@ -209,36 +209,63 @@ static void parts_have_the_bits_of_the_whole(void **state) {
 }
 
 /* Infinities, NaN, the largest and the smallest numbers in one item of a batch, whose other items are plain. */
-static void special_values_of_16_bits(void **state) {
+static void special_item(situ_dtype dtype, int64_t m, int64_t n, int64_t k, int which) {
+  static const struct {
+    situ_dtype dtype;
+    double largest, smallest;
+  } ends[] = { { SITU_F16, 65504, 0x1p-24 }, { SITU_BF16, 0x1.fep127, 0x1p-100 }, { SITU_F32, FLT_MAX, 0x1p-149 } };
+  const int e = dtype == SITU_F16 ? 0 : dtype == SITU_BF16 ? 1 : 2;
+  const double special = (const double[]){ INFINITY, NAN, ends[e].largest, ends[e].smallest }[which];
+  test_view *a = view_new(dtype, SITU_SHAPE(3, m, k), VIEW_ROWS),
+            *b = view_new(dtype, SITU_SHAPE(3, k, n), VIEW_COLUMNS),
+            *y = view_new(dtype, SITU_SHAPE(3, m, n), VIEW_ROWS);
+  fill(a, 1), fill(b, 2);
+  for (int64_t q = 0; q < k; q++) view_set(a, (m + 7) * k + q, 0);
+  view_set(a, (m + 7) * k + 33, special);
+  view_set(b, k * n + 33 * n + 5, 0);
+  view_set(b, k * n + 33 * n + 6, -0.5);
+  view_set(b, k * n + 33 * n + 7, 2);
+  assert_int_equal(run(a, b, NULL, y, 1, 0), SITU_OK);
+  const int64_t row = (m + 7) * n;
+  if (which < 2) assert_true(isnan(view_get(y, row + 5)));
+  else assert_true(view_get(y, row + 5) == 0);
+  if (which == 0) assert_true(view_get(y, row + 6) == -INFINITY && view_get(y, row + 7) == INFINITY);
+  if (which == 1) assert_true(isnan(view_get(y, row + 6)) && isnan(view_get(y, row + 7)));
+  if (which == 2) assert_true(view_get(y, row + 6) == -0.5 * special && view_get(y, row + 7) == INFINITY);
+  if (which == 3) assert_true(view_get(y, row + 7) == 2 * special);
+  for (int64_t at = 0; at < 3 * m * n; at++)
+    if (at / n != m + 7) assert_true(isfinite(view_get(y, at)));
+  if (which == 3 && dtype == SITU_BF16) check(a, b, NULL, y, 1, 0);
+  view_free(a), view_free(b), view_free(y);
+}
+
+/* In items of several tiles, of tiles side by side, of one tile. */
+static void special_values_in_one_item(void **state) {
   (void)state;
-  const int64_t m = 200, n = 210, k = 300; /* several tiles */
+  const situ_dtype dtypes[] = { SITU_F16, SITU_BF16, SITU_F32 };
+  const int64_t shapes[][3] = { { 600, 300, 90 }, { 200, 210, 300 }, { 170, 165, 60 } };
   for (int isa = -1; view_next_isa(&isa);)
-    for (int dtype = SITU_F16; dtype <= SITU_BF16; dtype++)
-      for (int which = 0; which < 4; which++) {
-        const double special[] = { INFINITY, NAN, dtype == SITU_F16 ? 65504 : 0x1.fep127,
-                                   dtype == SITU_F16 ? 0x1p-24 : 0x1p-100 };
-        test_view *a = view_new((situ_dtype)dtype, SITU_SHAPE(3, m, k), VIEW_ROWS),
-                  *b = view_new((situ_dtype)dtype, SITU_SHAPE(3, k, n), VIEW_COLUMNS),
-                  *y = view_new((situ_dtype)dtype, SITU_SHAPE(3, m, n), VIEW_ROWS);
-        fill(a, 1), fill(b, 2);
-        for (int64_t q = 0; q < k; q++) view_set(a, (m + 7) * k + q, 0);
-        view_set(a, (m + 7) * k + 33, special[which]);
-        view_set(b, k * n + 33 * n + 5, 0);
-        view_set(b, k * n + 33 * n + 6, -0.5);
-        view_set(b, k * n + 33 * n + 7, 2);
-        assert_int_equal(run(a, b, NULL, y, 1, 0), SITU_OK);
-        const int64_t row = (m + 7) * n;
-        if (which < 2) assert_true(isnan(view_get(y, row + 5)));
-        else assert_true(view_get(y, row + 5) == 0);
-        if (which == 0) assert_true(view_get(y, row + 6) == -INFINITY && view_get(y, row + 7) == INFINITY);
-        if (which == 1) assert_true(isnan(view_get(y, row + 6)) && isnan(view_get(y, row + 7)));
-        if (which == 2) assert_true(view_get(y, row + 6) == -0.5 * special[2] && view_get(y, row + 7) == INFINITY);
-        if (which == 3) assert_true(view_get(y, row + 7) == 2 * special[3]);
-        for (int64_t e = 0; e < 3 * m * n; e++)
-          if (e / n != m + 7) assert_true(isfinite(view_get(y, e)));
-        if (which == 3 && dtype == SITU_BF16) check(a, b, NULL, y, 1, 0);
-        view_free(a), view_free(b), view_free(y);
-      }
+    for (size_t t = 0; t < 3; t++)
+      for (size_t s = 0; s < 3; s++)
+        for (int which = 0; which < 4; which++)
+          special_item(dtypes[t], shapes[s][0], shapes[s][1], shapes[s][2], which);
+}
+
+/* Rows and columns of f32 from 2^-100 up: tiles of bf16 take each as a sum of three, and may lose nothing by it. */
+static void sizes_far_apart(void **state) {
+  (void)state;
+  const int64_t m = 200, n = 190, k = 333;
+  for (int isa = -1; view_next_isa(&isa);)
+    for (int least = 20; least <= 100; least += 40) {
+      test_view *a = view_new(SITU_F32, SITU_SHAPE(m, k), VIEW_ROWS),
+                *b = view_new(SITU_F32, SITU_SHAPE(k, n), VIEW_ROWS),
+                *y = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS);
+      fill(a, 1), fill(b, 2);
+      for (int64_t e = 0; e < m * k; e++) view_set(a, e, ldexp(view_get(a, e), -(int)(e / k * 7 % least)));
+      for (int64_t e = 0; e < k * n; e++) view_set(b, e, ldexp(view_get(b, e), (int)(e % n * 5 % 60) - 30));
+      check(a, b, NULL, y, 1, 0);
+      view_free(a), view_free(b), view_free(y);
+    }
 }
 
 static void batches(void **state) {
@@ -366,7 +393,8 @@ int main(void) {
     cmocka_unit_test(large_shapes),
     cmocka_unit_test(on_every_instruction_set),
     cmocka_unit_test(parts_have_the_bits_of_the_whole),
-    cmocka_unit_test(special_values_of_16_bits),
+    cmocka_unit_test(special_values_in_one_item),
+    cmocka_unit_test(sizes_far_apart),
     cmocka_unit_test(batches),
     cmocka_unit_test(nothing_to_add_up),
     cmocka_unit_test(special_values),

@@ -169,11 +169,11 @@ int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *t) {
   } else {
     p->tile_m = situ__min_i64(p->g.m, t->tile_m);
     p->tile_n = situ__min_i64(p->g.n, t->tile_n);
-    while (situ__ceil_div(p->g.m, p->tile_m) * situ__ceil_div(p->g.n, p->tile_n) * p->items < TASKS &&
+    while (situ__ceil_div(p->g.m, p->tile_m) * situ__ceil_div(p->g.n, p->tile_n) * p->items < t->tasks &&
            situ__matmul_cost((double)p->tile_m, (double)p->tile_n, (double)p->g.k) / t->pace > TASK) {
-      if (p->tile_n >= p->tile_m && p->tile_n > LEAST_N) p->tile_n = halved(p->tile_n, t->unit_n);
-      else if (p->tile_m > LEAST_M) p->tile_m = halved(p->tile_m, t->unit_m);
-      else if (p->tile_n > LEAST_N) p->tile_n = halved(p->tile_n, t->unit_n);
+      if (p->tile_n >= p->tile_m && p->tile_n > t->least_n) p->tile_n = halved(p->tile_n, t->unit_n);
+      else if (p->tile_m > t->least_m) p->tile_m = halved(p->tile_m, t->unit_m);
+      else if (p->tile_n > t->least_n) p->tile_n = halved(p->tile_n, t->unit_n);
       else break;
     }
   }
@@ -212,7 +212,7 @@ static situ_status run_product(situ__matmul *p) {
     if (p->bias) situ__matmul_start(p, p->bias, &g);
     if (situ__gemm_small(&g)) return SITU_OK;
   }
-  static const situ__tiling tiling = { TILE_M, TILE_N, 12, LEAST_N, 1 };
+  static const situ__tiling tiling = { TILE_M, TILE_N, LEAST_M, LEAST_N, 12, LEAST_N, TASKS, 1 };
   situ_status status = SITU_OK;
   if (situ__packed_run(p, &status)) return status;
   return run_split(p, situ__matmul_split(p, &tiling));

@@ -27,10 +27,10 @@ typedef struct situ__matmul {
 /* Estimated cost of [m, k] x [k, n]: multiply-adds plus memory traffic. */
 static inline double situ__matmul_cost(double m, double n, double k) { return m * n * k + 4 * (m * k + k * n + m * n); }
 
-/* How to split: the largest tiles and what their sizes are multiples of; pace: multiply-adds in the time of one in
-   f32. */
+/* How to split: the largest tiles, those that are not split further for the sake of `tasks`, and what their sizes are
+   multiples of; pace: multiply-adds in the time of one in f32. */
 typedef struct situ__tiling {
-  int64_t tile_m, tile_n, unit_m, unit_n;
+  int64_t tile_m, tile_n, least_m, least_n, unit_m, unit_n, tasks;
   double pace;
 } situ__tiling;
 /* Sets the tiles; returns the number of tasks for each chunk. */

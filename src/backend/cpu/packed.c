@@ -11,17 +11,21 @@
 #include "device/device.h"
 
 enum {
-  GROUP = 128,           /* lanes that are packed together; whole panels */
-  LEAST = 1 << 15,       /* cost from which packing pays for 16 bits, */
-  LEAST_LINE = 14 << 20, /* and for f32 and f64, whose tiles read factors as they are, too, */
-  LEAST_M = 32           /* with so many rows */
+  GROUP = 128,    /* lanes that are packed together; whole panels */
+  LEAST = 1 << 15 /* cost from which packing pays for 16 bits */
 };
 
 SITU__ISA_DECLARE(situ__panels, situ__panels_f32);
 SITU__ISA_DECLARE(situ__panels, situ__panels_f64);
-extern const situ__panels situ__panels_bf16_dots, situ__panels_bf16_amx, situ__panels_f16_amx;
+extern const situ__panels situ__panels_bf16_dots, situ__panels_bf16_amx, situ__panels_f16_amx, situ__panels_f32_amx;
 
-const situ__panels *situ__panels_for(situ_dtype dtype) {
+/* Panels for vectors, of f32 or f64. */
+static const situ__panels *vectors_for(situ_dtype dtype) {
+  const situ__isa isa = situ__cpu_isa();
+  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__panels_f64) : SITU__ISA_PICK(isa, situ__panels_f32);
+}
+
+static const situ__panels *panels_for(situ_dtype dtype) {
   const situ__isa isa = situ__cpu_isa();
 #ifdef SITU_HAVE_ISA_BF16
   if (isa == SITU__ISA_BF16 && dtype == SITU_BF16) return &situ__panels_bf16_dots;
@@ -29,8 +33,9 @@ const situ__panels *situ__panels_for(situ_dtype dtype) {
 #ifdef SITU_HAVE_ISA_AMX
   if (isa == SITU__ISA_AMX && dtype == SITU_BF16) return &situ__panels_bf16_amx;
   if (isa == SITU__ISA_AMX && dtype == SITU_F16) return &situ__panels_f16_amx;
+  if (isa == SITU__ISA_AMX && dtype == SITU_F32) return &situ__panels_f32_amx;
 #endif
-  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__panels_f64) : SITU__ISA_PICK(isa, situ__panels_f32);
+  return vectors_for(dtype);
 }
 
 /* One factor: its lanes are the rows of a or the columns of b. */
@@ -180,7 +185,10 @@ static void multiply_tile(work *w, int64_t tile, char *slot) {
     for (int64_t q = 0; q < n; q += with->columns) {
       t.columns = situ__min_i64(with->columns, n - q);
       t.b = w->b.panels ? panels_at(w, &w->b, j + q, k0) : slot + w->strip;
-      if (!w->b.panels) pack_part(w, &w->b, j + q, t.columns, k0, t.k, slot + w->strip, slot);
+      if (!w->b.panels && !pack_part(w, &w->b, j + q, t.columns, k0, t.k, slot + w->strip, slot)) {
+        __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
+        return;
+      }
       t.c = sums + q * column;
       t.from = k0 == 0 && g.from && !apart ? (const char *)g.from + q * column : NULL;
       with->multiply(&t, m);
@@ -212,7 +220,7 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   work w = { .p = p, .with = with };
   w.a = (factor){ .lane = g->a_row, .step = g->a_col, .lanes = g->m, .width = with->rows, .pack = with->pack_a };
   w.b = (factor){ .lane = g->b_col, .step = g->b_row, .lanes = g->n, .width = with->columns, .pack = with->pack_b };
-  w.late = p->tiles_m == 1 && !with->finite;
+  w.late = p->tiles_m == 1;
   w.in_place = with->in_place && g->a_col == 1 && with->dtype == g->dtype;
   w.depth = rounded(situ__ceil_div(g->k, situ__ceil_div(g->k, with->depth)), with->unit);
   w.few = are_few(p);
@@ -220,7 +228,7 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   else if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
   if (w.late) w.panel = lines(with->columns * w.depth * with->bytes);
   w.sums_row = sums_row(&w);
-  if (p->elem == 2) w.sums = lines(rounded(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
+  if (p->elem == 2 || with->apart) w.sums = lines(rounded(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
   return w;
 }
 
@@ -238,12 +246,14 @@ static void run_items(int64_t begin, int64_t end, void *payload) {
   for (int64_t item = begin; item < end; item++) {
     at_item(&w, w.first + item);
     for (int64_t group = 0; group < groups(&w, &w.a); group++) pack_group(&w, &w.a, group, slot);
-    multiply_tile(&w, 0, slot);
+    if (!w.special) multiply_tile(&w, 0, slot);
   }
-  situ__slots_give(&((work *)payload)->p->slots, slot);
+  situ__slots_give(&w.p->slots, slot);
+  if (w.special) __atomic_store_n(&((work *)payload)->special, true, __ATOMIC_RELAXED);
 }
 
-static situ_status run_small(situ__matmul *p, const situ__panels *with, int64_t first, int64_t grain) {
+/* From item `first` on. Sets *special if the kernels cannot multiply the factors of one: all must be done again. */
+static situ_status run_small(situ__matmul *p, const situ__panels *with, int64_t first, int64_t grain, bool *special) {
   work w = work_of(p, with);
   w.first = first;
   const size_t bytes = w.strip + w.panel + w.sums + (size_t)factor_bytes(&w, &w.a);
@@ -251,12 +261,13 @@ static situ_status run_small(situ__matmul *p, const situ__panels *with, int64_t 
   if (status != SITU_OK) return status;
   situ__parallel(p->items - first, grain, run_items, &w);
   situ__slots_close(&p->slots);
+  *special = w.special;
   return SITU_OK;
 }
 
-/* Items of several tiles: all threads pack one, then all multiply. Stops before an item whose factors the kernels
-   cannot multiply; *done is the number of items that are done. */
-static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t *done) {
+/* Items of several tiles: all threads pack one, then all multiply. Stops at an item whose factors the kernels cannot
+   multiply, and sets *special; *done is the number of items that are done. */
+static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t *done, bool *special) {
   static const situ_device cpu = { .kind = SITU_CPU };
   work w = work_of(p, with);
   const int64_t tiles = p->tiles_m * p->tiles_n;
@@ -273,31 +284,31 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
     situ__parallel(packs, 1, pack_groups, &w);
     if (w.special) break;
     situ__parallel(tiles, 1, multiply_tiles, &w);
+    if (w.special) break;
   }
   if (status == SITU_OK) situ__slots_close(&p->slots);
   situ__memory_free(cpu, memory, of_a + of_b);
+  *special = w.special;
   return status;
 }
 
-static bool pays(const situ__matmul *p) {
+static bool pays(const situ__matmul *p, const situ__panels *with) {
   const double cost = situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
   if (p->g.k == 0) return false;
-  return p->elem == 2 ? cost >= LEAST : cost >= LEAST_LINE && p->g.m >= LEAST_M;
+  const double m = (double)p->g.m, n = (double)p->g.n;
+  return p->elem == 2 ? cost >= LEAST : cost >= with->least && m * n >= with->least_side * (m + n);
 }
 
 bool situ__packed_run(situ__matmul *p, situ_status *status) {
-  const situ__panels *with = situ__panels_for(are_few(p) ? SITU_F32 : p->g.dtype);
-  if (!pays(p)) return false;
-  int64_t grain = situ__matmul_split(p, &with->tiling), done = 0;
-  /* Factors that must be finite are known to be only where both are packed before they are multiplied. */
-  if (with->finite && p->tiles_m * p->tiles_n > 1) {
-    *status = run_large(p, with, &done);
-    if (*status != SITU_OK || done == p->items) return true;
+  const situ__panels *with = are_few(p) ? vectors_for(SITU_F32) : panels_for(p->g.dtype);
+  if (!pays(p, with)) with = vectors_for(p->g.dtype);
+  if (!pays(p, with)) return false;
+  int64_t done = 0;
+  for (bool special = true; special; with = vectors_for(SITU_F32)) {
+    const int64_t grain = situ__matmul_split(p, &with->tiling);
+    if (p->tiles_m * p->tiles_n > 1) *status = run_large(p, with, &done, &special);
+    else *status = run_small(p, with, done, grain, &special);
+    if (*status != SITU_OK) break;
   }
-  if (with->finite) {
-    with = situ__panels_for(SITU_F32);
-    grain = situ__matmul_split(p, &with->tiling);
-  }
-  *status = p->tiles_m * p->tiles_n > 1 ? run_large(p, with, &done) : run_small(p, with, done, grain);
   return true;
 }

@@ -13,8 +13,10 @@ typedef struct situ__panels {
   int unit, depth;   /* elements along k: panels are filled up to whole units with zeros; the most in a block */
   int bytes;         /* of an element in a panel */
   situ__tiling tiling;
-  bool in_place; /* rows of a that are contiguous along k need not be packed */
-  bool finite;   /* factors must be finite: packing returns false for others */
+  double least, least_side; /* of f32 and f64: cost (situ__matmul_cost), and m n / (m + n), from which packing pays */
+  bool in_place;            /* rows of a that are contiguous along k need not be packed */
+  bool finite;              /* factors must be finite: packing returns false for others */
+  bool apart; /* c is f32, and whole tiles of it are written: it is not the result itself, as for 16 bits */
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
   bool (*pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
@@ -22,8 +24,6 @@ typedef struct situ__panels {
      together, with one panel of b. For factors of 16 bits c is f32, and whole tiles of it are written. */
   void (*multiply)(const situ__tile *t, int64_t rows);
 } situ__panels;
-/* The kernels for this processor; dtype is F16, BF16, F32 or F64. */
-const situ__panels *situ__panels_for(situ_dtype dtype);
 
 /* Runs a product by panels. Returns false, with nothing done, if it is faster or needed to run it otherwise; else
    *status says how it went. */

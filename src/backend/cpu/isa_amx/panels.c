@@ -1,16 +1,9 @@
 /* Panels of bf16, and of f16 in two parts, multiplied by tile registers (AMX). A tile of a is 16 rows of 32 elements,
    one of b 16 pairs of elements of 16 columns; each is 1 KiB. A panel has two tiles side by side, or two for each part.
    SPDX-License-Identifier: MIT */
-#include "backend/cpu/isa/pairs.h"
-#include "backend/cpu/packed.h"
-
-enum { TILE_BYTES = 1024, WIDTH = 2 * TILE };
+#include "backend/cpu/isa_amx/tiles.h"
 
 /* ---- packing ---- */
-
-ALWAYS_INLINE void store_tile(char *to, const vec_f32 tile[TILE]) {
-  UNROLL for (int i = 0; i < TILE; i++) _mm512_store_ps(to + i * 64, (__m512)tile[i]);
-}
 
 /* Each f16 is the sum of two bf16, exactly, if it is finite: 11 digits are 8 and 3. */
 ALWAYS_INLINE void split_tile(vec_f32 high[TILE], vec_f32 low[TILE]) {
@@ -70,17 +63,6 @@ PACK(pack_rows_apart, true, 2)
 PACK(pack_columns_apart, false, 2)
 
 /* ---- multiplication ---- */
-
-/* The layout that the processor defines (palette 1): 8 tiles of 16 rows of 64 bytes. */
-typedef struct tiles {
-  uint8_t palette, start, reserved[14];
-  uint16_t row_bytes[16];
-  uint8_t rows[16];
-} tiles;
-
-static const tiles layout = { .palette = 1,
-                              .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
-                              .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
 
 /* tall, wide: the second tile of a's panel, of b's, is needed. Tiles 0 to 3 are sums, 4 and 5 of a, 6 and 7 of b. */
 ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool wide) {
@@ -145,7 +127,14 @@ const situ__panels situ__panels_bf16_amx = { .dtype = SITU_BF16,
                                              .unit = DEPTH,
                                              .depth = 256,
                                              .bytes = 2,
-                                             .tiling = { 256, 256, WIDTH, WIDTH, 8 },
+                                             .tiling = { .tile_m = 256,
+                                                         .tile_n = 256,
+                                                         .least_m = 48,
+                                                         .least_n = 64,
+                                                         .unit_m = WIDTH,
+                                                         .unit_n = WIDTH,
+                                                         .tasks = 16,
+                                                         .pace = 8 },
                                              .pack_a = pack_rows,
                                              .pack_b = pack_columns,
                                              .multiply = multiply_bf16 };
@@ -153,9 +142,16 @@ const situ__panels situ__panels_f16_amx = { .dtype = SITU_F16,
                                             .rows = WIDTH,
                                             .columns = WIDTH,
                                             .unit = DEPTH,
-                                            .depth = 256,
+                                            .depth = 128,
                                             .bytes = 4,
-                                            .tiling = { 256, 256, WIDTH, WIDTH, 2 },
+                                            .tiling = { .tile_m = 256,
+                                                        .tile_n = 256,
+                                                        .least_m = 48,
+                                                        .least_n = 64,
+                                                        .unit_m = WIDTH,
+                                                        .unit_n = WIDTH,
+                                                        .tasks = 16,
+                                                        .pace = 2 },
                                             .finite = true,
                                             .pack_a = pack_rows_apart,
                                             .pack_b = pack_columns_apart,
