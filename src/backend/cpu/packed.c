@@ -294,7 +294,7 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
 
 static bool pays(const situ__matmul *p, const situ__panels *with) {
   const double cost = situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
-  if (p->g.k == 0) return false;
+  if (p->g.k == 0 || p->g.k < with->least_k) return false;
   const double m = (double)p->g.m, n = (double)p->g.n;
   return p->elem == 2 ? cost >= LEAST : cost >= with->least && m * n >= with->least_side * (m + n);
 }

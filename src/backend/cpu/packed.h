@@ -13,7 +13,8 @@ typedef struct situ__panels {
   int unit, depth;   /* elements along k: panels are filled up to whole units with zeros; the most in a block */
   int bytes;         /* of an element in a panel */
   situ__tiling tiling;
-  double least, least_side; /* of f32 and f64: cost (situ__matmul_cost), and m n / (m + n), from which packing pays */
+  double least, least_side; /* of f32 and f64: cost (situ__matmul_cost), and m n / (m + n), from which packing pays, */
+  int64_t least_k;          /* and k */
   bool in_place;            /* rows of a that are contiguous along k need not be packed */
   bool finite;              /* factors must be finite: packing returns false for others */
   bool apart; /* c is f32, and whole tiles of it are written: it is not the result itself, as for 16 bits */

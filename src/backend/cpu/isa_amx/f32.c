@@ -7,89 +7,92 @@ enum { PARTS = 3, BLOCK_BYTES = PARTS * 2 * TILE_BYTES };
 
 /* ---- packing ---- */
 
-/* An f32 is the exact sum of three bf16, as 24 digits are 8, 8 and 8; each rounds what the ones before leave. The
-   exceptions are numbers that round to infinity, and those with a subnormal part, which AMX takes as 0. */
-#define LEAST_BITS 0x0d800000u /* 2^-100 */
-#define TOO_LARGE 0x7f7f8000u
+/* An f32 is the exact sum of three bf16, as 24 digits are 8, 8 and 8: the first are cut off, the second rounded. The
+   exceptions are infinities and NaN, numbers whose splitting overflows, and those with a subnormal part, which AMX
+   takes as 0: all that is not between 2^-100 and 2^100. */
+#define LEAST_BITS 0x0d800000u
+#define MOST_BITS 0x71800000u
+#define UPPER_HALF 0xffff0000u
 
-ALWAYS_INLINE __mmask16 has_no_parts(__m512 x) {
-  const __m512i bits = _mm512_and_si512((__m512i)x, _mm512_set1_epi32(0x7fffffff)),
-                above = _mm512_sub_epi32(bits, _mm512_set1_epi32(LEAST_BITS));
-  return _mm512_mask_cmpge_epu32_mask(_mm512_test_epi32_mask(bits, bits), above,
-                                      _mm512_set1_epi32((int)(TOO_LARGE - LEAST_BITS)));
+typedef struct magnitudes {
+  __m512i least, most; /* bits of magnitudes; least: less 1, so that 0 counts as large */
+} magnitudes;
+
+ALWAYS_INLINE void note_magnitudes(magnitudes *seen, __m512 x) {
+  const __m512i bits = _mm512_and_si512((__m512i)x, _mm512_set1_epi32(0x7fffffff));
+  seen->most = _mm512_max_epu32(seen->most, bits);
+  seen->least = _mm512_min_epu32(seen->least, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
+}
+ALWAYS_INLINE bool has_parts(const magnitudes *seen) {
+  return _mm512_reduce_max_epu32(seen->most) <= MOST_BITS && _mm512_reduce_min_epu32(seen->least) >= LEAST_BITS - 1;
 }
 
-ALWAYS_INLINE __m512 widened(__m256i x) { return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16); }
-
-/* part[] of the 16 elements of low, then of those of high. */
-ALWAYS_INLINE void split_f32(__m512 low, __m512 high, __m512i part[PARTS]) {
-  UNROLL for (int i = 0; i < PARTS; i++) {
-    part[i] = (__m512i)_mm512_cvtne2ps_pbh(high, low);
-    low = _mm512_sub_ps(low, widened(_mm512_castsi512_si256(part[i])));
-    high = _mm512_sub_ps(high, widened(_mm512_extracti64x4_epi64(part[i], 1)));
-  }
+/* f32 whose lower halves are 0. */
+ALWAYS_INLINE void split_f32(__m512 x, __m512 part[PARTS]) {
+  part[0] = (__m512)_mm512_and_si512((__m512i)x, _mm512_set1_epi32((int)UPPER_HALF));
+  const __m512 left = _mm512_sub_ps(x, part[0]), shifted = _mm512_mul_ps(left, _mm512_set1_ps(0x1p16f + 1));
+  part[1] = _mm512_sub_ps(shifted, _mm512_sub_ps(shifted, left)); /* Dekker's splitting: left, rounded to 8 digits */
+  part[2] = _mm512_sub_ps(left, part[1]);
 }
 
-/* Pairs of an element of the lower and one of the upper half. */
-ALWAYS_INLINE __m512i interleaved(__m512i x) {
-  const __m512i from = _mm512_or_si512(
-      _mm512_slli_epi32(_mm512_set_epi32(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16), 16),
-      _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
-  return _mm512_permutexvar_epi16(from, x);
+/* Pairs of the bf16 of two vectors. */
+ALWAYS_INLINE __m512i paired(__m512 low, __m512 high) {
+  return _mm512_or_si512(_mm512_srli_epi32((__m512i)low, 16), (__m512i)high);
 }
 
 ALWAYS_INLINE __mmask16 first_16(int64_t count) {
   return (__mmask16)(count >= 16 ? 0xffff : count > 0 ? (1 << count) - 1 : 0);
 }
 
-/* Loads a tile of each part: up to 16 lanes, 32 elements of each; what is missing is 0. Vectors are pairs of elements
-   if lanes follow each other in memory (in_rows), else they are lanes. Returns false if an element has no parts. */
-ALWAYS_INLINE bool load_tiles(vec_f32 tile[PARTS][TILE], const float *src, int64_t lane, int64_t step, int64_t lanes,
-                              int64_t k, bool in_rows) {
-  float strip[TILE * DEPTH];
+/* Loads a square of up to 16 lanes and 16 elements of each; what is missing is 0. Vectors are elements of all lanes if
+   those follow each other in memory (in_rows), else they are lanes. */
+ALWAYS_INLINE void load_square(vec_f32 square[TILE], const float *src, int64_t lane, int64_t step, int64_t lanes,
+                               int64_t k, bool in_rows) {
+  float strip[TILE * TILE];
   if (!in_rows && step != 1) {
     memset(strip, 0, sizeof strip);
     for (int64_t i = 0; i < TILE && i < lanes; i++)
-      for (int64_t p = 0; p < DEPTH && p < k; p++) strip[i * DEPTH + p] = src[i * lane + p * step];
-    src = strip, lane = DEPTH;
+      for (int64_t p = 0; p < TILE && p < k; p++) strip[i * TILE + p] = src[i * lane + p * step];
+    src = strip, lane = TILE;
   }
-  __mmask16 none = 0;
-  UNROLL for (int i = 0; i < TILE; i++) {
-    const int64_t low = in_rows     ? (2 * i < k ? lanes : 0)
-                        : i < lanes ? k
-                                    : 0,
-                  high = in_rows ? (2 * i + 1 < k ? lanes : 0) : low - TILE;
-    const float *from = src + (in_rows ? 2 * i * step : i * lane);
-    const __m512 x = _mm512_maskz_loadu_ps(first_16(low), from),
-                 y = _mm512_maskz_loadu_ps(first_16(high), from + (in_rows ? step : TILE));
-    __m512i part[PARTS];
-    split_f32(x, y, part);
-    none |= has_no_parts(x) | has_no_parts(y);
-    UNROLL for (int q = 0; q < PARTS; q++) tile[q][i] = (vec_f32)(in_rows ? interleaved(part[q]) : part[q]);
-  }
-  return none == 0;
+  const __mmask16 some = first_16(in_rows ? lanes : k);
+  const int64_t rows = in_rows ? k : lanes, row = in_rows ? step : lane;
+  UNROLL for (int i = 0; i < TILE; i++) square[i] =
+      (vec_f32)_mm512_maskz_loadu_ps(i < rows ? some : (__mmask16)0, src + i * row);
 }
 
 /* Packs one tile of each part for each 16 lanes and 32 elements; lanes last if they follow each other, so that memory
-   is read in order. */
+   is read in order. The elements of a pair are 16 apart. */
 ALWAYS_INLINE bool pack_tiles(char *to, const float *src, int64_t lane, int64_t step, int64_t lanes, int64_t k,
                               bool by_lane) {
   const int64_t blocks = (k + DEPTH - 1) / DEPTH, across = (lanes + WIDTH - 1) / WIDTH * 2;
   const bool in_rows = lane == 1 && step != 1;
-  bool good = true;
+  magnitudes seen = { .least = _mm512_set1_epi32(-1) };
   for (int64_t at = 0; at < blocks * across; at++) {
     const int64_t t = in_rows ? at % across : at / blocks, q = in_rows ? at / across : at % blocks;
+    const int64_t some = lanes - t * TILE, left = k - q * DEPTH;
     const float *from = src + t * TILE * lane + q * DEPTH * step;
-    vec_f32 tile[PARTS][TILE];
-    good &= in_rows ? load_tiles(tile, from, 1, step, lanes - t * TILE, k - q * DEPTH, true)
-                    : load_tiles(tile, from, lane, step, lanes - t * TILE, k - q * DEPTH, false);
+    vec_f32 low[TILE], high[TILE];
+    if (in_rows) {
+      load_square(low, from, 1, step, some, left, true);
+      load_square(high, from + TILE * step, 1, step, some, left - TILE, true);
+    } else {
+      load_square(low, from, lane, step, some, left, false);
+      load_square(high, from + TILE * step, lane, step, some, left - TILE, false);
+    }
+    if (in_rows == by_lane) FN(transpose)(low), FN(transpose)(high);
     char *block = to + t / 2 * blocks * BLOCK_BYTES + q * BLOCK_BYTES + t % 2 * TILE_BYTES;
-    for (int i = 0; i < PARTS; i++) {
-      if (in_rows == by_lane) FN(transpose)(tile[i]);
-      store_tile(block + i * 2 * TILE_BYTES, tile[i]);
+    UNROLL for (int i = 0; i < TILE; i++) {
+      __m512 x[PARTS], y[PARTS];
+      note_magnitudes(&seen, (__m512)low[i]);
+      note_magnitudes(&seen, (__m512)high[i]);
+      split_f32((__m512)low[i], x);
+      split_f32((__m512)high[i], y);
+      UNROLL for (int p = 0; p < PARTS; p++)
+          _mm512_store_si512(block + p * 2 * TILE_BYTES + i * 64, paired(x[p], y[p]));
     }
   }
-  return good;
+  return has_parts(&seen);
 }
 
 static bool pack_rows(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k) {
@@ -180,6 +183,7 @@ const situ__panels situ__panels_f32_amx = { .dtype = SITU_F32,
                                                         .pace = 2 },
                                             .least = 1 << 20,
                                             .least_side = 80,
+                                            .least_k = 64,
                                             .finite = true,
                                             .apart = true,
                                             .pack_a = pack_rows,
