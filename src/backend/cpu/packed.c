@@ -51,14 +51,14 @@ typedef struct work {
   const situ__panels *with;
   situ__steps at; /* the item of the batch */
   factor a, b;
-  int64_t first;             /* item of run_small */
-  bool few;                  /* rows: nothing is packed */
-  bool in_place;             /* a is not packed */
-  bool late;                 /* b is packed by the tiles, each its part */
-  int64_t depth;             /* of a block of k */
-  bool special;              /* a factor was not finite */
-  int64_t sums_row;          /* floats between rows of sums */
-  size_t strip, panel, sums; /* bytes of the parts of a slot */
+  int64_t first;                   /* item of run_small */
+  bool few;                        /* rows: nothing is packed */
+  bool in_place;                   /* a is not packed */
+  bool late_a, late_b;             /* packed by the tiles, each its part, as no other tile reads that */
+  int64_t depth;                   /* of a block of k */
+  bool special;                    /* a factor was not finite */
+  int64_t sums_row;                /* floats between rows of sums */
+  size_t strip, rows, panel, sums; /* bytes of the parts of a slot: for conversions, of a, of b, of c */
 } work;
 
 static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
@@ -78,6 +78,16 @@ static bool pack_part(const work *w, const factor *f, int64_t lane, int64_t lane
     situ__cpu_convert()->load[dtype][SITU__F32](from + i * row * w->p->elem, (along_k ? f->step : f->lane) * w->p->elem,
                                                 count, strip + i * count * (int64_t)sizeof(float));
   return f->pack(to, strip, along_k ? count : 1, along_k ? 1 : count, lanes, k);
+}
+
+/* The same for any number of lanes, from the first of a panel on. */
+static bool pack_lanes(const work *w, const factor *f, int64_t lane, int64_t lanes, int64_t k0, int64_t k, char *to,
+                       char *strip) {
+  const int64_t most = GROUP / f->width * f->width, bytes = rounded(k, w->with->unit) * w->with->bytes;
+  bool good = true;
+  for (int64_t i = 0; i < lanes && good; i += most)
+    good = pack_part(w, f, lane + i, situ__min_i64(most, lanes - i), k0, k, to + i * bytes, strip);
+  return good;
 }
 
 /* Address of the panels from `lane` on, which is the first of a panel, of the block of k at k0. */
@@ -159,7 +169,8 @@ static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *s
   (g->dtype == SITU_BF16 ? thin->bf16 : thin->f16)(&t);
 }
 
-static void multiply_tile(work *w, int64_t tile, char *slot) {
+/* Returns false if a factor that is packed here cannot be multiplied by these kernels. */
+static bool multiply_tile(const work *w, int64_t tile, char *slot) {
   const situ__matmul *p = w->p;
   const situ__panels *with = w->with;
   const int64_t i = tile / p->tiles_n * p->tile_m, j = tile % p->tiles_n * p->tile_n;
@@ -171,7 +182,7 @@ static void multiply_tile(work *w, int64_t tile, char *slot) {
   g.m = m, g.n = n;
   g.c = (char *)g.c + (w->at.c + i * g.c_row + j) * p->elem;
   if (bias && !apart) situ__matmul_start(p, bias, &g);
-  char *const sums = apart ? slot + w->strip + w->panel : g.c;
+  char *const rows = slot + w->strip, *const panel = rows + w->rows, *const sums = apart ? panel + w->panel : g.c;
   situ__tile t = { .a_row = w->in_place ? g.a_row : 1,
                    .a_col = w->in_place ? 1 : with->rows,
                    .c_row = apart ? w->sums_row : g.c_row,
@@ -180,34 +191,34 @@ static void multiply_tile(work *w, int64_t tile, char *slot) {
   if (w->few) multiply_few(w, m, n, j, slot, (float *)(void *)sums, t.c_row);
   for (int64_t k0 = 0; k0 < g.k && !w->few; k0 += w->depth) {
     t.k = situ__min_i64(w->depth, g.k - k0);
-    t.a = w->in_place ? w->a.data + (i * g.a_row + k0) * p->elem : panels_at(w, &w->a, i, k0);
+    t.a = w->in_place ? w->a.data + (i * g.a_row + k0) * p->elem : w->late_a ? rows : panels_at(w, &w->a, i, k0);
+    if (w->late_a && !pack_lanes(w, &w->a, i, m, k0, t.k, rows, slot)) return false;
     t.add = k0 > 0 || (!apart && g.add);
     for (int64_t q = 0; q < n; q += with->columns) {
       t.columns = situ__min_i64(with->columns, n - q);
-      t.b = w->b.panels ? panels_at(w, &w->b, j + q, k0) : slot + w->strip;
-      if (!w->b.panels && !pack_part(w, &w->b, j + q, t.columns, k0, t.k, slot + w->strip, slot)) {
-        __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
-        return;
-      }
+      t.b = w->late_b ? panel : panels_at(w, &w->b, j + q, k0);
+      if (w->late_b && !pack_part(w, &w->b, j + q, t.columns, k0, t.k, panel, slot)) return false;
       t.c = sums + q * column;
       t.from = k0 == 0 && g.from && !apart ? (const char *)g.from + q * column : NULL;
       with->multiply(&t, m);
     }
   }
   if (apart) round_tile(w, (const float *)(void *)sums, t.c_row, bias, g.c, m, n);
+  return true;
 }
 
 static void multiply_tiles(int64_t begin, int64_t end, void *payload) {
   work *w = payload;
   char *slot = situ__slots_take(&w->p->slots);
-  for (int64_t tile = begin; tile < end; tile++) multiply_tile(w, tile, slot);
+  for (int64_t tile = begin; tile < end; tile++)
+    if (!multiply_tile(w, tile, slot)) __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
   situ__slots_give(&w->p->slots, slot);
 }
 
 /* ---- items of the batch ---- */
 
 static int64_t factor_bytes(const work *w, const factor *f) {
-  if (f == &w->a && (w->in_place || w->few)) return 0;
+  if (f == &w->a ? w->in_place || w->few || w->late_a : w->late_b) return 0;
   return rounded(f->lanes, f->width) * rounded(w->p->g.k, w->with->unit) * w->with->bytes;
 }
 
@@ -220,13 +231,15 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   work w = { .p = p, .with = with };
   w.a = (factor){ .lane = g->a_row, .step = g->a_col, .lanes = g->m, .width = with->rows, .pack = with->pack_a };
   w.b = (factor){ .lane = g->b_col, .step = g->b_row, .lanes = g->n, .width = with->columns, .pack = with->pack_b };
-  w.late = p->tiles_m == 1;
   w.in_place = with->in_place && g->a_col == 1 && with->dtype == g->dtype;
   w.depth = rounded(situ__ceil_div(g->k, situ__ceil_div(g->k, with->depth)), with->unit);
   w.few = are_few(p);
+  w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
+  w.late_b = p->tiles_m == 1;
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
   else if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
-  if (w.late) w.panel = lines(with->columns * w.depth * with->bytes);
+  if (w.late_a) w.rows = lines(rounded(p->tile_m, with->rows) * w.depth * with->bytes);
+  if (w.late_b) w.panel = lines(with->columns * w.depth * with->bytes);
   w.sums_row = sums_row(&w);
   if (p->elem == 2 || with->apart) w.sums = lines(rounded(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
   return w;
@@ -238,25 +251,24 @@ static void at_item(work *w, int64_t item) {
   w->b.data = (const char *)w->p->g.b + w->at.b * w->p->elem;
 }
 
-/* Items of one tile each: a thread packs and multiplies. */
+/* Items of one tile each. */
 static void run_items(int64_t begin, int64_t end, void *payload) {
   work w = *(const work *)payload;
   char *slot = situ__slots_take(&w.p->slots);
-  if (!w.in_place && !w.few) w.a.panels = slot + w.strip + w.panel + w.sums;
-  for (int64_t item = begin; item < end; item++) {
+  bool good = true;
+  for (int64_t item = begin; item < end && good; item++) {
     at_item(&w, w.first + item);
-    for (int64_t group = 0; group < groups(&w, &w.a); group++) pack_group(&w, &w.a, group, slot);
-    if (!w.special) multiply_tile(&w, 0, slot);
+    good = multiply_tile(&w, 0, slot);
   }
   situ__slots_give(&w.p->slots, slot);
-  if (w.special) __atomic_store_n(&((work *)payload)->special, true, __ATOMIC_RELAXED);
+  if (!good) __atomic_store_n(&((work *)payload)->special, true, __ATOMIC_RELAXED);
 }
 
 /* From item `first` on. Sets *special if the kernels cannot multiply the factors of one: all must be done again. */
 static situ_status run_small(situ__matmul *p, const situ__panels *with, int64_t first, int64_t grain, bool *special) {
   work w = work_of(p, with);
   w.first = first;
-  const size_t bytes = w.strip + w.panel + w.sums + (size_t)factor_bytes(&w, &w.a);
+  const size_t bytes = w.strip + w.rows + w.panel + w.sums;
   const situ_status status = situ__slots_open(&p->slots, "matmul", bytes, situ__ceil_div(p->items, grain));
   if (status != SITU_OK) return status;
   situ__parallel(p->items - first, grain, run_items, &w);
@@ -271,14 +283,14 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   static const situ_device cpu = { .kind = SITU_CPU };
   work w = work_of(p, with);
   const int64_t tiles = p->tiles_m * p->tiles_n;
-  const size_t of_a = (size_t)factor_bytes(&w, &w.a), of_b = w.late ? 0 : (size_t)factor_bytes(&w, &w.b);
+  const size_t of_a = (size_t)factor_bytes(&w, &w.a), of_b = (size_t)factor_bytes(&w, &w.b);
   char *memory;
   situ_status status = situ__memory_alloc("matmul", cpu, of_a + of_b, (void **)&memory);
   if (status != SITU_OK) return status;
   w.a.panels = of_a ? memory : NULL;
   w.b.panels = of_b ? memory + of_a : NULL;
   const int64_t packs = groups(&w, &w.a) + groups(&w, &w.b);
-  status = situ__slots_open(&p->slots, "matmul", w.strip + w.panel + w.sums, tiles > packs ? tiles : packs);
+  status = situ__slots_open(&p->slots, "matmul", w.strip + w.rows + w.panel + w.sums, tiles > packs ? tiles : packs);
   for (; status == SITU_OK && *done < p->items; ++*done) {
     at_item(&w, *done);
     situ__parallel(packs, 1, pack_groups, &w);
@@ -293,10 +305,10 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
 }
 
 static bool pays(const situ__matmul *p, const situ__panels *with) {
-  const double cost = situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
-  if (p->g.k == 0 || p->g.k < with->least_k) return false;
-  const double m = (double)p->g.m, n = (double)p->g.n;
-  return p->elem == 2 ? cost >= LEAST : cost >= with->least && m * n >= with->least_side * (m + n);
+  const int64_t m = p->g.m, n = p->g.n, k = p->g.k;
+  const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
+  if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
+  return cost >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
 bool situ__packed_run(situ__matmul *p, situ_status *status) {

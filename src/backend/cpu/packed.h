@@ -13,10 +13,10 @@ typedef struct situ__panels {
   int unit, depth;   /* elements along k: panels are filled up to whole units with zeros; the most in a block */
   int bytes;         /* of an element in a panel */
   situ__tiling tiling;
-  double least, least_side; /* of f32 and f64: cost (situ__matmul_cost), and m n / (m + n), from which packing pays, */
-  int64_t least_k;          /* and k */
-  bool in_place;            /* rows of a that are contiguous along k need not be packed */
-  bool finite;              /* factors must be finite: packing returns false for others */
+  double least;                      /* of f32 and f64: cost (situ__matmul_cost) from which packing pays, */
+  int64_t least_m, least_n, least_k; /* and sizes */
+  bool in_place;                     /* rows of a that are contiguous along k need not be packed */
+  bool finite;                       /* factors must be finite: packing returns false for others */
   bool apart; /* c is f32, and whole tiles of it are written: it is not the result itself, as for 16 bits */
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);

@@ -70,7 +70,7 @@ const situ__panels FN(situ__panels) = { .dtype = sizeof(real) == 4 ? SITU_F32 : 
                                                     .tasks = 16,
                                                     .pace = 1 },
                                         .least = 14 << 20,
-                                        .least_side = 30,
+                                        .least_m = 32,
                                         .in_place = true,
                                         .pack_a = FN(pack_a),
                                         .pack_b = FN(pack_b),
