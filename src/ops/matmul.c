@@ -33,18 +33,41 @@ static const situ_view_desc *batched(const situ_view_desc *v, const situ_view_de
   return situ_desc_expand(v, &to, desc);
 }
 
+bool situ__product_by(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
+                      const situ_tensor *factor, const situ_view_desc *bias, const situ_view_desc *y, double alpha,
+                      double beta) {
+  situ_view_desc desc_a, desc_b, desc_bias;
+  return situ_launch(
+      op, device,
+      &(situ_work){ .verb = SITU_VERB_MATMUL,
+                    .compute = (situ_dtype)y->dtype,
+                    .ins = factor ? 4 : 3,
+                    .outs = 1,
+                    .in = { batched(a, y, &desc_a), batched(b, y, &desc_b),
+                            bias ? situ_desc_expand(bias, y, &desc_bias) : NULL, factor ? situ_desc(factor) : NULL },
+                    .out = { y },
+                    .scalar = { alpha, beta } });
+}
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta) {
-  situ_view_desc desc_a, desc_b, desc_bias;
-  return situ_launch(op, device,
-                     &(situ_work){ .verb = SITU_VERB_MATMUL,
-                                   .compute = (situ_dtype)y->dtype,
-                                   .ins = 3,
-                                   .outs = 1,
-                                   .in = { batched(a, y, &desc_a), batched(b, y, &desc_b),
-                                           bias ? situ_desc_expand(bias, y, &desc_bias) : NULL },
-                                   .out = { y },
-                                   .scalar = { alpha, beta } });
+  return situ__product_by(op, device, a, b, NULL, bias, y, alpha, beta);
+}
+
+bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows,
+                          situ_tensor **factor) {
+  situ_work work = {
+    .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b }, .integer = { rows }
+  };
+  bool offered;
+  *factor = NULL;
+  if (situ__offers(op, device, &work, &offered) != SITU_OK) return false;
+  if (!offered) return true;
+  *factor = situ_empty(SITU_SHAPE(situ_factor_bytes(b->size[0], b->size[1])),
+                       &(situ_options){ .dtype = SITU_U8, .device = device });
+  if (!*factor) return false;
+  work.outs = 1;
+  work.out[0] = situ_desc(*factor);
+  return situ_launch(op, device, &work);
 }
 static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
                     const situ_view_desc *y, double alpha, double beta) {

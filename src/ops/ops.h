@@ -25,6 +25,14 @@ bool situ__launch_elementwise(const char *op, situ_device device, const situ_wor
    y. */
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta);
+/* b, [k, n], the second factor of many products with matrices of so many rows, as the device multiplies it fastest, in
+   *factor; NULL: as it is. Returns false after recording an error. */
+bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows,
+                          situ_tensor **factor);
+/* situ__product of a b with its factor, which may be NULL. */
+bool situ__product_by(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
+                      const situ_tensor *factor, const situ_view_desc *bias, const situ_view_desc *y, double alpha,
+                      double beta);
 /* A view with the last two dimensions exchanged, in *desc. */
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *desc);
 

@@ -71,13 +71,22 @@ static bool wants_panels(const steps *s, const situ_view_desc *w, int64_t rows) 
          rows >= PANEL_ROWS && w->size[1] >= PANEL_COLUMNS && w->size[1] % PANEL == 0;
 }
 
-/* A weight, [k, n], laid out for products of `rows` rows with it: its columns in panels, [n / PANEL, k, PANEL], or its
-   rows contiguous, which a CPU's product reads fastest; a transposed view, as programs keep it, has such rows. */
-static situ_tensor *laid_out(const steps *s, situ_tensor *weight, int64_t rows) {
-  if (!weight || s->count <= FEW_STEPS || s->device.kind == SITU_META) return weight;
+/* A weight, [k, n]: as the device laid it out (factor), or its columns in panels, [n / PANEL, k, PANEL], or its rows
+   contiguous, which a CPU's product reads fastest; a transposed view, as programs keep it, has such rows. */
+typedef struct laid_out {
+  situ_tensor *weight, *factor;
+} laid_out;
+
+/* For products of `rows` rows with it. Returns false after recording an error. */
+static bool lay_out(const steps *s, situ_tensor *weight, int64_t rows, laid_out *w) {
+  *w = (laid_out){ .weight = weight };
+  if (!weight || s->count <= FEW_STEPS || s->device.kind == SITU_META) return weight != NULL;
+  if (!situ__lay_out_factor(s->op, s->device, situ_desc(weight), rows, &w->factor)) return false;
+  if (w->factor) return true;
   if (wants_panels(s, situ_desc(weight), rows))
-    return situ_contiguous(situ_permute(situ_unflatten(weight, 1, SITU_SHAPE(-1, PANEL)), SITU_DIMS(1, 0, 2)));
-  return situ_desc(weight)->stride[1] == 1 ? weight : situ_contiguous(weight);
+    w->weight = situ_contiguous(situ_permute(situ_unflatten(weight, 1, SITU_SHAPE(-1, PANEL)), SITU_DIMS(1, 0, 2)));
+  else if (situ_desc(weight)->stride[1] != 1) w->weight = situ_contiguous(weight);
+  return w->weight != NULL;
 }
 
 /* v, [rows, n] or [n], as [n / PANEL, rows, PANEL]. */
@@ -92,13 +101,13 @@ static const situ_view_desc *in_panels(const situ_view_desc *v, int64_t panels, 
   return d;
 }
 
-static bool multiply_laid_out(const steps *s, const situ_view_desc *a, situ_tensor *weight, const situ_view_desc *bias,
-                              const situ_view_desc *y) {
-  const situ_view_desc *w = situ_desc(weight);
-  if (w->ndim == 2) return multiply(s, a, w, bias, y);
+static bool multiply_by(const steps *s, const situ_view_desc *a, const laid_out *w, const situ_view_desc *bias,
+                        const situ_view_desc *y) {
+  const situ_view_desc *b = situ_desc(w->weight);
+  if (b->ndim == 2) return situ__product_by(s->op, s->device, a, b, w->factor, bias, y, 1, bias != NULL);
   situ_view_desc extra, result;
-  const int64_t panels = w->size[0], rows = y->size[0];
-  return multiply(s, a, w, bias ? in_panels(bias, panels, rows, &extra) : NULL, in_panels(y, panels, rows, &result));
+  const int64_t panels = b->size[0], rows = y->size[0];
+  return multiply(s, a, b, bias ? in_panels(bias, panels, rows, &extra) : NULL, in_panels(y, panels, rows, &result));
 }
 
 /* ---- shapes ---- */
@@ -175,16 +184,20 @@ static steps steps_of(const situ_call *c, int gated) {
   return (steps){ c->op->name, c->device, count, p->reverse, c->shape[gated].dim[0] == count };
 }
 
+static bool lay_out_hh(const situ_call *c, const steps *s, laid_out *w) {
+  return lay_out(s, situ_transpose(c->in[WEIGHT_HH], 0, 1), c->shape[Y].dim[1], w);
+}
+
 static bool rnn_forward(situ_call *c) {
   const steps s = steps_of(c, Y);
   const recurrent_params *p = c->params;
-  situ_tensor *weight = laid_out(&s, situ_transpose(c->in[WEIGHT_HH], 0, 1), c->shape[Y].dim[1]);
-  if (!weight) return false;
+  laid_out weight;
+  if (!lay_out_hh(c, &s, &weight)) return false;
   situ_view_desc h = *situ__desc(c->in[HX]);
   for (int64_t k = 0; k < s.count; k++) {
     const situ_view_desc gates = at(situ__desc(c->in[GATES]), time_of(&s, k)),
                          y = at(situ__desc(c->out[Y]), time_of(&s, k));
-    if (!multiply_laid_out(&s, &h, weight, &gates, &y) ||
+    if (!multiply_by(&s, &h, &weight, &gates, &y) ||
         !situ_launch(s.op, s.device,
                      &(situ_work){ .verb = SITU_VERB_UNARY,
                                    .op = p->relu ? SITU_UNARY_relu : SITU_UNARY_tanh,
@@ -208,10 +221,10 @@ static situ_tensor *product_scratch(const situ_call *c) {
 
 static bool lstm_forward(situ_call *c) {
   const steps s = steps_of(c, GATED);
-  situ_tensor *weight = laid_out(&s, situ_transpose(c->in[WEIGHT_HH], 0, 1), c->shape[Y].dim[1]),
-              *cx = situ_contiguous(c->in[CX]), *gates = situ_contiguous(c->in[GATES]), *hidden = product_scratch(c),
+  laid_out weight;
+  situ_tensor *cx = situ_contiguous(c->in[CX]), *gates = situ_contiguous(c->in[GATES]), *hidden = product_scratch(c),
               *projection = c->in[WEIGHT_HR] ? situ_transpose(c->in[WEIGHT_HR], 0, 1) : NULL;
-  if (!weight || !cx || !gates || !hidden || (c->in[WEIGHT_HR] && !projection)) return false;
+  if (!lay_out_hh(c, &s, &weight) || !cx || !gates || !hidden || (c->in[WEIGHT_HR] && !projection)) return false;
   situ_view_desc h = *situ__desc(c->in[HX]), cell = *situ_desc(cx);
   for (int64_t k = 0; k < s.count; k++) {
     const situ_view_desc now = at(situ_desc(gates), time_of(&s, k)),
@@ -220,7 +233,7 @@ static bool lstm_forward(situ_call *c) {
                          y = at(situ__desc(c->out[Y]), time_of(&s, k));
     const situ_view_desc shown =
         projection ? at(situ__desc(c->out[CELLS]), (s.kept ? s.count : 1) + slot_of(&s, k)) : y;
-    if (!multiply_laid_out(&s, &h, weight, NULL, situ_desc(hidden)) ||
+    if (!multiply_by(&s, &h, &weight, NULL, situ_desc(hidden)) ||
         !run_cell(&s, SITU_CELL_LSTM, VIEWS(&now, situ_desc(hidden), &cell), VIEWS(&gated, &next, &shown)) ||
         (projection && !multiply(&s, &shown, situ_desc(projection), NULL, &y)))
       return false;
@@ -235,15 +248,15 @@ static bool lstm_forward(situ_call *c) {
 static bool gru_forward(situ_call *c) {
   const steps s = steps_of(c, GRU_GATED);
   const situ_view_desc *bias = situ__desc(c->in[BIAS_HH]);
-  situ_tensor *weight = laid_out(&s, situ_transpose(c->in[WEIGHT_HH], 0, 1), c->shape[Y].dim[1]),
-              *gates = situ_contiguous(c->in[GATES]), *hx = situ_contiguous(c->in[HX]), *hidden = product_scratch(c);
-  if (!weight || !gates || !hx || !hidden) return false;
+  laid_out weight;
+  situ_tensor *gates = situ_contiguous(c->in[GATES]), *hx = situ_contiguous(c->in[HX]), *hidden = product_scratch(c);
+  if (!lay_out_hh(c, &s, &weight) || !gates || !hx || !hidden) return false;
   situ_view_desc h = *situ_desc(hx);
   for (int64_t k = 0; k < s.count; k++) {
     const situ_view_desc now = at(situ_desc(gates), time_of(&s, k)),
                          gated = at(situ__desc(c->out[GRU_GATED]), slot_of(&s, k)),
                          y = at(situ__desc(c->out[Y]), time_of(&s, k));
-    if (!multiply_laid_out(&s, &h, weight, bias, situ_desc(hidden)) ||
+    if (!multiply_by(&s, &h, &weight, bias, situ_desc(hidden)) ||
         !run_cell(&s, SITU_CELL_GRU, VIEWS(&now, situ_desc(hidden), &h), VIEWS(&gated, &y)))
       return false;
     h = y;
@@ -259,7 +272,7 @@ typedef struct back {
   situ_tensor *up;     /* of y, contiguous */
   situ_tensor *before; /* of gates, for each step */
   situ_tensor *hidden; /* GRU: of the product with h, for each step; else `before` */
-  situ_tensor *weight; /* weight_hh, laid out */
+  laid_out weight;     /* weight_hh */
   situ_tensor *dh, *dc;
 } back;
 
@@ -272,8 +285,7 @@ static bool begin_backward(situ_grad_call *g, back *b) {
                .before = situ_empty(g->shape[GATES], &like),
                .dh = situ_zeros(g->shape[HX], &like) };
   b->hidden = b->before;
-  b->weight = laid_out(&b->s, g->in[WEIGHT_HH], g->shape[HX].dim[0]);
-  return b->up && b->before && b->dh && b->weight;
+  return b->up && b->before && b->dh && lay_out(&b->s, g->in[WEIGHT_HH], g->shape[HX].dim[0], &b->weight);
 }
 
 /* Without elements there is nothing to run, but the weights have gradients, of 0; meta has only shapes. */
@@ -312,9 +324,9 @@ static bool end_backward(situ_grad_call *g, back *b) {
 /* dh of the step before k: the gradient of its y, if it has one, and what step k's product gives. */
 static bool step_back(const back *b, int64_t k) {
   const situ_view_desc before = at(situ_desc(b->before), time_of(&b->s, k));
-  if (k == 0) return multiply_laid_out(&b->s, &before, b->weight, NULL, situ_desc(b->dh));
+  if (k == 0) return multiply_by(&b->s, &before, &b->weight, NULL, situ_desc(b->dh));
   const situ_view_desc up = at(situ_desc(b->up), time_of(&b->s, k - 1));
-  return multiply_laid_out(&b->s, &before, b->weight, &up, situ_desc(b->dh));
+  return multiply_by(&b->s, &before, &b->weight, &up, situ_desc(b->dh));
 }
 
 static bool rnn_backward(situ_grad_call *g) {
@@ -406,7 +418,7 @@ static bool gru_backward(situ_grad_call *g) {
                          past = k ? at(situ_desc(g->out[Y]), time_of(&b.s, k - 1)) : *situ_desc(hx);
     if (!run_cell(&b.s, SITU_CELL_GRU_GRAD, VIEWS(&gated, &past, situ_desc(b.dh), &up),
                   VIEWS(&before, &hidden, situ_desc(carried))) ||
-        !multiply_laid_out(&b.s, &hidden, b.weight, situ_desc(carried), situ_desc(b.dh)))
+        !multiply_by(&b.s, &hidden, &b.weight, situ_desc(carried), situ_desc(b.dh)))
       return false;
   }
   return end_backward(g, &b) && GRAD(g, BIAS_HH, situ_sum(b.hidden, &(situ_reduce_options){ .dim = SITU_DIMS(0, 1) }));

@@ -91,8 +91,12 @@ typedef enum situ_verb {
   SITU_VERB_SCATTER,
   /** in x; out i64 [count, ndim], allocated with the right size, in row-major order. */
   SITU_VERB_NONZERO,
-  /** in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides); y = scalar[0] a b + scalar[1] bias. */
+  /** in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides), and of a single product optionally the
+      result of FACTOR for b; y = scalar[0] a b + scalar[1] bias. */
   SITU_VERB_MATMUL,
+  /** Lays out the second factor of many products: in b [k, n]; integer[0]: rows of the first factor; out u8
+      [situ_factor_bytes(k, n)]. Optional, where `offers` says so: products do without it. */
+  SITU_VERB_FACTOR,
   /** op: situ_conv_pass; window: geometry; 4-D (N, C, H, W); images may be channels_last where `offers` says so;
       integer[0] not 0: relu of the result of a forward pass, where `offers` says so. */
   SITU_VERB_CONV,
@@ -421,6 +425,10 @@ static inline unsigned situ_optimizer_states(situ_optimizer_rule rule, const sit
   case SITU_RULE_LION: return 1;
   default: return 3u | (params->amsgrad ? 4u : 0);
   }
+}
+/** Size of the result of FACTOR: at most six bytes an element, of panels of 32 by 32, and 64 for the backend's use. */
+static inline int64_t situ_factor_bytes(int64_t k, int64_t n) {
+  return 64 + 6 * ((k + 31) / 32 * 32) * ((n + 31) / 32 * 32);
 }
 /** NAdam's momentum factor of a step, in torch's formula: Dozat's with 0.96. 0 for NULL. */
 static inline double situ_optimizer_nadam_mu(const situ_optimizer_params *params, int64_t step) {

@@ -129,6 +129,7 @@ const situ_backend situ__cpu_backend = {
     [SITU_VERB_SCATTER] = situ__cpu_scatter,
     [SITU_VERB_NONZERO] = situ__cpu_nonzero,
     [SITU_VERB_MATMUL] = situ__cpu_matmul,
+    [SITU_VERB_FACTOR] = situ__cpu_factor,
     [SITU_VERB_CONV] = situ__cpu_conv,
     [SITU_VERB_POOL] = situ__cpu_pool,
     [SITU_VERB_RESAMPLE] = situ__cpu_resample,

@@ -247,6 +247,7 @@ static situ_status run_direct(const situ_work *w, const situ_view_desc *a, const
                               const situ_view_desc *bias, const situ_view_desc *y) {
   situ__matmul p;
   describe(&p, w, a, b, bias, y);
+  if (w->ins > 3 && w->in[3] && p.items == 1 && p.g.b == situ__cpu_data(b)) p.factor = situ__cpu_data(w->in[3]);
   if (y->dtype != SITU_I64) return run_product(&p);
   situ__parallel(p.items * p.g.m, situ__max_i64(1, SMALL / (p.g.n * p.g.k + 1)), whole_rows, &p);
   return SITU_OK;
@@ -293,4 +294,30 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
   situ_status status = SITU_OK;
   if (ordered && run_halves(w, bias, &status)) return status;
   return same && ordered ? run_direct(w, w->in[0], w->in[1], bias, y) : run_copies(w, bias, dtype, ordered);
+}
+
+/* ---- factors that are laid out before ---- */
+
+static situ__matmul factor_of(const situ_work *w) {
+  const situ_view_desc *b = w->in[0];
+  return (situ__matmul){ .elem = situ__cpu_size(b->dtype),
+                         .items = 1,
+                         .g = { .dtype = (situ_dtype)b->dtype,
+                                .m = w->integer[0],
+                                .n = b->size[1],
+                                .k = b->size[0],
+                                .b = b->storage ? situ__cpu_data(b) : NULL,
+                                .b_row = b->stride[0],
+                                .b_col = b->stride[1] } };
+}
+
+situ_status situ__cpu_offers_factor(const situ_work *w) {
+  const situ__matmul p = factor_of(w);
+  return situ__packed_offers_factor(&p) ? SITU_OK : SITU_E_UNSUPPORTED;
+}
+
+situ_status situ__cpu_factor(int index, const situ_work *w) {
+  (void)index;
+  situ__matmul p = factor_of(w);
+  return situ__packed_factor(&p, situ__cpu_data(w->out[0]));
 }

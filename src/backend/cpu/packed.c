@@ -11,8 +11,11 @@
 #include "device/device.h"
 
 enum {
-  GROUP = 128,    /* lanes that are packed together; whole panels */
-  LEAST = 1 << 15 /* cost from which packing pays for 16 bits */
+  GROUP = 128,      /* lanes that are packed together; whole panels */
+  LEAST = 1 << 15,  /* cost from which packing pays for 16 bits */
+  FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one is 1 if they can be multiplied */
+  FACTOR_M = 16,
+  FACTOR_N = 64 /* sizes from which they pay */
 };
 
 SITU__ISA_DECLARE(situ__panels, situ__panels_f32);
@@ -218,12 +221,20 @@ static void multiply_tiles(int64_t begin, int64_t end, void *payload) {
 /* ---- items of the batch ---- */
 
 static int64_t factor_bytes(const work *w, const factor *f) {
-  if (f == &w->a ? w->in_place || w->few || w->late_a : w->late_b) return 0;
+  if (f == &w->a ? w->in_place || w->few || w->late_a : w->late_b || f->panels) return 0;
   return rounded(f->lanes, f->width) * rounded(w->p->g.k, w->with->unit) * w->with->bytes;
 }
 
 static bool are_few(const situ__matmul *p) {
   return p->elem == 2 && p->g.m <= SITU__THIN_ROWS && (p->g.b_row == 1 || p->g.b_col == 1);
+}
+
+/* Whether kernels write the result itself. Squares are added to in at most two blocks of k there, as rows of the result
+   may evict each other from the cache. */
+static bool is_direct(const situ__matmul *p, const situ__panels *with) {
+  const situ__gemm *g = &p->g;
+  if (p->elem == 2 || with->whole == 0) return p->elem != 2;
+  return g->m % with->whole == 0 && g->n % with->whole == 0 && g->k <= 2 * with->depth && g->alpha == 1 && !p->bias;
 }
 
 static work work_of(situ__matmul *p, const situ__panels *with) {
@@ -235,13 +246,14 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   w.depth = rounded(situ__ceil_div(g->k, situ__ceil_div(g->k, with->depth)), with->unit);
   w.few = are_few(p);
   w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
-  w.late_b = p->tiles_m == 1;
+  if (with->whole && p->factor && *p->factor) w.b.panels = (char *)(uintptr_t)p->factor + FACTOR_HEAD;
+  w.late_b = p->tiles_m == 1 && !w.b.panels;
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
   else if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
   if (w.late_a) w.rows = lines(rounded(p->tile_m, with->rows) * w.depth * with->bytes);
   if (w.late_b) w.panel = lines(with->columns * w.depth * with->bytes);
   w.sums_row = sums_row(&w);
-  if (p->elem == 2 || with->apart) w.sums = lines(rounded(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
+  if (!is_direct(p, with)) w.sums = lines(rounded(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
   return w;
 }
 
@@ -287,9 +299,9 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   char *memory;
   situ_status status = situ__memory_alloc("matmul", cpu, of_a + of_b, (void **)&memory);
   if (status != SITU_OK) return status;
-  w.a.panels = of_a ? memory : NULL;
-  w.b.panels = of_b ? memory + of_a : NULL;
-  const int64_t packs = groups(&w, &w.a) + groups(&w, &w.b);
+  if (of_a) w.a.panels = memory;
+  if (of_b) w.b.panels = memory + of_a;
+  const int64_t packs = groups(&w, &w.a) + (of_b ? groups(&w, &w.b) : 0);
   status = situ__slots_open(&p->slots, "matmul", w.strip + w.rows + w.panel + w.sums, tiles > packs ? tiles : packs);
   for (; status == SITU_OK && *done < p->items; ++*done) {
     at_item(&w, *done);
@@ -308,6 +320,7 @@ static bool pays(const situ__matmul *p, const situ__panels *with) {
   const int64_t m = p->g.m, n = p->g.n, k = p->g.k;
   const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
   if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
+  if (with->whole && p->factor && *p->factor) return true;
   return cost >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
@@ -323,4 +336,20 @@ bool situ__packed_run(situ__matmul *p, situ_status *status) {
     if (*status != SITU_OK) break;
   }
   return true;
+}
+
+/* ---- factors that are laid out before ---- */
+
+bool situ__packed_offers_factor(const situ__matmul *p) {
+  const situ__panels *with = p->g.dtype == SITU_F32 ? panels_for(SITU_F32) : NULL;
+  return with && with->whole && p->g.m >= FACTOR_M && p->g.n >= FACTOR_N && p->g.k >= with->least_k;
+}
+
+situ_status situ__packed_factor(situ__matmul *p, void *to) {
+  work w = work_of(p, panels_for(p->g.dtype));
+  w.b.data = p->g.b;
+  w.b.panels = (char *)to + FACTOR_HEAD;
+  situ__parallel(groups(&w, &w.b), 1, pack_groups, &w);
+  *(char *)to = !w.special;
+  return SITU_OK;
 }

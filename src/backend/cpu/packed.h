@@ -17,7 +17,7 @@ typedef struct situ__panels {
   int64_t least_m, least_n, least_k; /* and sizes */
   bool in_place;                     /* rows of a that are contiguous along k need not be packed */
   bool finite;                       /* factors must be finite: packing returns false for others */
-  bool apart; /* c is f32, and whole tiles of it are written: it is not the result itself, as for 16 bits */
+  int whole; /* c is f32, written in squares of so many rows and columns; 0: of any size, in the dtype of the sums */
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
   bool (*pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
@@ -25,6 +25,11 @@ typedef struct situ__panels {
      together, with one panel of b. For factors of 16 bits c is f32, and whole tiles of it are written. */
   void (*multiply)(const situ__tile *t, int64_t rows);
 } situ__panels;
+
+/* b alone, whose product's sizes p has, laid out for products by panels (SITU_VERB_FACTOR): whether that pays, and into
+   situ_factor_bytes. A factor that these kernels cannot multiply is marked so. */
+bool situ__packed_offers_factor(const situ__matmul *p);
+situ_status situ__packed_factor(situ__matmul *p, void *to);
 
 /* Runs a product by panels. Returns false, with nothing done, if it is faster or needed to run it otherwise; else
    *status says how it went. */

@@ -186,7 +186,7 @@ const situ__panels situ__panels_f32_amx = { .dtype = SITU_F32,
                                             .least_n = 96,
                                             .least_k = 64,
                                             .finite = true,
-                                            .apart = true,
+                                            .whole = TILE,
                                             .pack_a = pack_rows,
                                             .pack_b = pack_columns,
                                             .multiply = multiply };
