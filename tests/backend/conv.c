@@ -174,6 +174,19 @@ static const shape shapes[] = {
   { 1, 1, 1, 2, 84, 84, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
   { 12, 1, 8, 12, 20, 20, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
   { 37, 2, 3, 5, 4, 4, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  /* Winograd's: odd and even sizes, every padding, groups, images in blocks, bands of an image, parts of the outputs; and
+     what it leaves to others. */
+  { 2, 1, 32, 33, 13, 18, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 1, 1, 33, 32, 21, 15, { 3, 3 }, { 1, 1 }, { 0, 2 }, { 1, 1 } },
+  { 1, 1, 32, 32, 16, 40, { 3, 3 }, { 1, 1 }, { 2, 0 }, { 1, 1 } },
+  { 3, 2, 32, 40, 12, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 35, 1, 32, 32, 10, 10, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 1, 1, 64, 32, 40, 39, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 1, 1, 32, 210, 14, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 1, 1, 400, 32, 14, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 2, 1, 32, 32, 14, 14, { 3, 3 }, { 1, 1 }, { 2, 2 }, { 2, 2 } },
+  { 2, 1, 32, 32, 14, 14, { 3, 3 }, { 1, 1 }, { 4, 4 }, { 1, 1 } },
+  { 2, 1, 32, 32, 28, 28, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -228,15 +241,78 @@ static void fewer_windows_than_fit(void **state) {
 
 static void nan_stays_in_its_windows(void **state) {
   (void)state;
-  const shape s = { 2, 1, 2, 20, 9, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
+  const shape shapes[] = { { 2, 1, 2, 20, 9, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                           { 2, 1, 32, 32, 16, 16, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+  for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+    for (int pass = SITU_CONV_FORWARD; pass <= SITU_CONV_GRAD_DATA; pass++)
+      for (int infinite = 0; infinite < 2; infinite++) {
+        const int64_t size = shapes[k].height;
+        problem p = make(SITU_F32, &shapes[k], pass);
+        test_view *from = p.v[pass == SITU_CONV_FORWARD ? X : Y];
+        const test_view *to = p.v[result_of(pass)];
+        view_set(from, 4 * size + 4, infinite ? INFINITY : NAN);
+        assert_int_equal(run(&p, pass, false), SITU_OK);
+        for (int64_t i = 0; i < to->d.numel; i++) {
+          const int64_t row = i / size % size, column = i % size;
+          const bool sees = i < to->d.size[1] * size * size && row >= 3 && row <= 5 && column >= 3 && column <= 5;
+          const double got = view_get(to, i);
+          assert_int_equal(infinite ? isinf(got) != 0 : isnan(got) != 0, sees);
+          assert_true(sees || isfinite(got));
+        }
+        drop(&p);
+      }
+}
+
+/* Sums within a tile would overflow where those of a window do not. */
+static void large_values_do_not_overflow(void **state) {
+  (void)state;
+  const shape s = { 1, 1, 32, 32, 16, 16, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
   problem p = make(SITU_F32, &s, SITU_CONV_FORWARD);
-  view_set(p.v[X], 4 * 9 + 4, NAN);
+  for (int64_t i = 0; i < p.v[X]->d.numel; i++) view_set(p.v[X], i, i % 3 ? 3e38 : -3e38);
+  for (int64_t i = 0; i < p.v[W]->d.numel; i++) view_set(p.v[W], i, 1e-4 * view_get(p.v[W], i));
   assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
-  for (int64_t i = 0; i < p.v[Y]->d.numel; i++) {
-    const int64_t row = i / 9 % 9, column = i % 9;
-    const bool sees = i < 20 * 81 && row >= 3 && row <= 5 && column >= 3 && column <= 5;
-    assert_int_equal(isnan(view_get(p.v[Y], i)), sees);
+  for (int64_t i = 0; i < p.v[Y]->d.numel; i++) assert_true(isfinite(view_get(p.v[Y], i)));
+  drop(&p);
+}
+
+/* The sum over the channels of the largest |x| of a tile of 4 x 4 times the sum of the window's |weights|. */
+static double tile_size(const problem *p, int64_t at) {
+  const shape *s = &p->s;
+  const int64_t columns = windows(s, 1), plane = windows(s, 0) * columns, o = at / plane;
+  const int64_t top = at % plane / columns / 2 * 2 - s->padding[0], left = at % columns / 2 * 2 - s->padding[1];
+  double size = 0;
+  for (int64_t c = 0; c < s->channels; c++) {
+    double most = 0, weights = 0;
+    for (int64_t tap = 0; tap < 9; tap++) weights += fabs(view_get(p->v[W], (o * s->channels + c) * 9 + tap));
+    for (int64_t i = 0; i < 16; i++) {
+      const int64_t h = top + i / 4, w = left + i % 4;
+      if (h < 0 || h >= s->height || w < 0 || w >= s->width) continue;
+      most = fmax(most, fabs(view_get(p->v[X], (c * s->height + h) * s->width + w)));
+    }
+    size += most * weights;
   }
+  return size;
+}
+
+/* Values of very different magnitudes: an error is of the size of its tile. */
+static void errors_are_those_of_a_tile(void **state) {
+  (void)state;
+  const shape s = { 1, 1, 48, 32, 23, 30, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
+  problem p = make(SITU_F32, &s, SITU_CONV_FORWARD);
+  for (int i = X; i <= W; i++)
+    for (int64_t k = 0; k < p.v[i]->d.numel; k++)
+      view_set(p.v[i], k, ldexp(view_get(p.v[i], k), (int)(k * 2654435761u >> 3) % 24));
+  const int64_t count = p.v[Y]->d.numel;
+  double *sum = calloc((size_t)count, sizeof *sum), *size = calloc((size_t)count, sizeof *size), worst = 0;
+  assert_true(sum && size);
+  const int64_t terms = reference(&p, SITU_CONV_FORWARD, sum, size);
+  assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
+  for (int64_t i = 0; i < count; i++) {
+    const double allowed = unit(SITU_F32) * (4 + sqrt((double)terms)) * tile_size(&p, i);
+    worst = fmax(worst, fabs(view_get(p.v[Y], i) - sum[i]) / allowed);
+  }
+  if (!(worst <= 1)) fail_msg("an error is %g of what is allowed", worst);
+  free(sum), free(size);
   drop(&p);
 }
 
@@ -247,7 +323,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
                           { 1, 1, 32, 64, 40, 40, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                           { 9, 4, 8, 8, 20, 20, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
                           { 20, 1, 32, 48, 14, 14, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
-                          { 50, 1, 1, 8, 28, 28, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+                          { 50, 1, 1, 8, 28, 28, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                          { 20, 1, 32, 48, 14, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int f64 = 0; f64 < 2; f64++) {
@@ -275,6 +352,8 @@ int main(void) {
     cmocka_unit_test(every_dtype),
     cmocka_unit_test(fewer_windows_than_fit),
     cmocka_unit_test(nan_stays_in_its_windows),
+    cmocka_unit_test(large_values_do_not_overflow),
+    cmocka_unit_test(errors_are_those_of_a_tile),
     cmocka_unit_test(same_bits_for_any_number_of_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,11 +47,24 @@ typedef struct situ__conv_kernels {
   situ__conv_tile_fn tile[SITU__CONV_WIDTHS][SITU__CONV_HEIGHTS];
 } situ__conv_kernels;
 
+/* The kernels for this processor. */
+const situ__conv_kernels *situ__conv_kernels_for(situ_dtype dtype);
+/* The number of the tallest tile to use for so many outputs, and the most vectors of a tile of that height. */
+int situ__conv_tallest(const situ__conv_kernels *kernels, int64_t outputs);
+int situ__conv_widest(const situ__conv_kernels *kernels, int tallest);
+/* Runs tiles of `vectors` vectors for so many outputs, one below the other. t is the first one,
+   and is changed: a copy would wait for what was just written in parts. */
+void situ__conv_panel(const situ__conv_kernels *kernels, situ__conv_tile *t, int vectors, int64_t outputs, int tallest,
+                      int64_t elem);
+
 /* im2col and a matrix product: F32 and F64. */
 situ_status situ__conv_unfold(const situ__conv *geometry);
 /* Forward at stride 1, as a product with shifted images: F32 and F64. Returns false, having done nothing, if it does
    not suit. */
 bool situ__conv_shifted(const situ__conv *geometry, situ_status *status);
+/* Forward and the data's gradient of 3 x 3 at stride 1, by Winograd's transforms: F32. Returns false if it does not
+   suit, or if a result is not finite; then its values are not those of the convolution. */
+bool situ__conv_winograd(const situ__conv *geometry, situ_status *status);
 /* By oneDNN, several images at a time: F32. Returns false, having done nothing, if oneDNN has no implementation or no
    faster one. */
 bool situ__conv_blocked(const situ__conv *geometry, situ_status *status);

@@ -4,7 +4,6 @@
    problem alone; each sum runs along the channels and the kernel in one order.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
-#include "isa.h"
 #include "slots.h"
 #include "unfold.h"
 
@@ -19,16 +18,8 @@ enum {
   TASK = 1 << 20,  /* minimum multiply-adds of a task */
   LEAST_ROWS = 48, /* outputs that are not split further */
   PADDING = 8,     /* of a side, beyond the size of the image */
-  FEW = 4,         /* outputs of a group below which tiles are too low */
-  TALL = SITU__CONV_HEIGHTS - 1
+  FEW = 4          /* outputs of a group below which tiles are too low */
 };
-
-SITU__ISA_DECLARE(situ__conv_kernels, situ__conv_kernels_f32);
-SITU__ISA_DECLARE(situ__conv_kernels, situ__conv_kernels_f64);
-static const situ__conv_kernels *tiles_for(situ_dtype dtype) {
-  const situ__isa isa = situ__cpu_isa();
-  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__conv_kernels_f64) : SITU__ISA_PICK(isa, situ__conv_kernels_f32);
-}
 
 typedef struct conv {
   const situ__conv *g;
@@ -70,23 +61,6 @@ static void set_lanes(const conv *c, int64_t rows, situ__conv_lanes *lanes) {
   }
 }
 
-/* The tiles of a block of the matrix and of outputs, row by row of tiles. */
-static void run_panel(const conv *c, situ__conv_tile t, int vectors, int64_t outputs) {
-  static const int height[SITU__CONV_HEIGHTS] = { 1, 2, 4, 6, 8 };
-  const situ__conv_tile_fn *tile = c->tiles->tile[vectors - 1];
-  int h = c->tallest;
-  for (int64_t i = 0; i < outputs; i += height[h]) {
-    while (!tile[h] || height[h] > outputs - i) h--;
-    /* 4 and 4 rows are as many sums as hide the latency of one, 2 are not. */
-    if (height[h] == 6 && outputs - i == 8) h--;
-    tile[h](&t);
-    t.w = (const char *)t.w + height[h] * t.w_row * c->elem;
-    t.sums = (char *)t.sums + (size_t)(height[h] * t.sums_row * c->elem);
-    if (t.bias) t.bias = (const char *)t.bias + height[h] * c->elem;
-    if (t.y) t.y = (char *)t.y + (size_t)(height[h] * t.y_row * c->elem);
-  }
-}
-
 /* y [outputs, windows] = weights times the matrix, plus bias. */
 static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lanes *lanes, int64_t outputs,
                      int64_t columns) {
@@ -106,7 +80,7 @@ static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lane
         t.bias = whole.bias && k == 0 ? (const char *)whole.bias + m * c->elem : NULL;
         t.y = complete ? (char *)whole.y + (size_t)(m * whole.y_row * c->elem) : NULL;
         t.lanes = lanes + j / c->tiles->lanes;
-        run_panel(c, t, vectors, situ__min_i64(BLOCK_M, outputs - m));
+        situ__conv_panel(c->tiles, &t, vectors, situ__min_i64(BLOCK_M, outputs - m), c->tallest, c->elem);
       }
     }
   }
@@ -171,7 +145,7 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   const situ_window *w = g->window;
   if (!suits(g)) return false;
   conv c = { .g = g,
-             .tiles = tiles_for(g->dtype),
+             .tiles = situ__conv_kernels_for(g->dtype),
              .kernels = situ__unfold_kernels_for(g->dtype),
              .elem = situ__cpu_size(g->dtype),
              .depth = g->channels * w->kernel[0] * w->kernel[1],
@@ -184,8 +158,8 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   c.split = situ__ceil_div(g->outputs, situ__ceil_div(TASKS, images * c.bands));
   c.split = situ__min_i64(g->outputs, situ__max_i64(c.split, LEAST_ROWS));
   c.splits = situ__ceil_div(g->outputs, c.split);
-  c.tallest = g->outputs % 8 == 0 && c.tiles->tile[2][TALL] ? TALL : TALL - 1;
-  while (c.widest < SITU__CONV_WIDTHS && c.tiles->tile[c.widest][c.tallest]) c.widest++;
+  c.tallest = situ__conv_tallest(c.tiles, g->outputs);
+  c.widest = situ__conv_widest(c.tiles, c.tallest);
   const int64_t widest = c.widest * c.tiles->lanes;
   c.sums = situ__ceil_div(c.band * c.ld, widest) * widest;
   c.offsets = rounded(c.depth, sizeof(int64_t));

@@ -3,8 +3,7 @@
 #include "backend/cpu/conv.h"
 #include "backend/cpu/isa/simd.h"
 
-/* The lanes of a mask, moved to the first ones; and the larger of 0 and x, where a NaN stays: the instruction gives its
-   second operand then. */
+/* The lanes of a mask, moved to the first ones. */
 #if defined(__AVX512F__)
 ALWAYS_INLINE vec_f32 F32(compress)(vec_f32 v, uint32_t mask) {
   return (vec_f32)_mm512_maskz_compress_ps((__mmask16)mask, (__m512)v);
@@ -12,11 +11,6 @@ ALWAYS_INLINE vec_f32 F32(compress)(vec_f32 v, uint32_t mask) {
 ALWAYS_INLINE vec_f64 F64(compress)(vec_f64 v, uint32_t mask) {
   return (vec_f64)_mm512_maskz_compress_pd((__mmask8)mask, (__m512d)v);
 }
-ALWAYS_INLINE vec_f32 F32(relu)(vec_f32 x) { return (vec_f32)_mm512_max_ps(_mm512_setzero_ps(), (__m512)x); }
-ALWAYS_INLINE vec_f64 F64(relu)(vec_f64 x) { return (vec_f64)_mm512_max_pd(_mm512_setzero_pd(), (__m512d)x); }
-#else
-ALWAYS_INLINE vec_f32 F32(relu)(vec_f32 x) { return (vec_f32)((picks_f32)x & ~(picks_f32)(x < 0)); }
-ALWAYS_INLINE vec_f64 F64(relu)(vec_f64 x) { return (vec_f64)((picks_f64)x & ~(picks_f64)(x < 0)); }
 #endif
 
 #define FN F32

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/pool.h"
 #include "backend/cpu/isa.h"
-#include "backend/cpu/isa/simd.h"
+#include "backend/cpu/isa/halves.h"
 #include "base/size.h"
 
 #include <math.h>
@@ -57,22 +57,6 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
   const int64_t first = at * size / parts;
   return (span){ .first = first, .last = situ__ceil_div((at + 1) * size, parts) };
 }
-
-/* HALF(a, b, k): elements k, k + 2, ... of two vectors. Where lanes of 128 bits have instructions, it takes two. */
-#if VECTOR == 64
-#define HALF_32(picks, a, b, k)                                                                                       \
-  SHUFFLE(picks, a, b, k, 2 + k, 4 + k, 6 + k, 8 + k, 10 + k, 12 + k, 14 + k, 16 + k, 18 + k, 20 + k, 22 + k, 24 + k, \
-          26 + k, 28 + k, 30 + k)
-#define HALF_64(picks, a, b, k) SHUFFLE(picks, a, b, k, 2 + k, 4 + k, 6 + k, 8 + k, 10 + k, 12 + k, 14 + k)
-#elif VECTOR == 32
-ALWAYS_INLINE vec_f64 swap_middle(vec_f64 v) { return SHUFFLE(picks_f64, v, v, 0, 2, 1, 3); }
-#define HALF_32(picks, a, b, k) \
-  (vec_f32) swap_middle((vec_f64)SHUFFLE(picks, a, b, k, 2 + k, 8 + k, 10 + k, 4 + k, 6 + k, 12 + k, 14 + k))
-#define HALF_64(picks, a, b, k) SHUFFLE(picks, a, b, k, 2 + k, 4 + k, 6 + k)
-#else
-#define HALF_32(picks, a, b, k) SHUFFLE(picks, a, b, k, 2 + k, 4 + k, 6 + k)
-#define HALF_64(picks, a, b, k) SHUFFLE(picks, a, b, k, 2 + k)
-#endif
 
 /* Of two masks that are never both set. GCC would test each lane of an `or` of comparisons where SSE2 cannot blend. */
 #if VECTOR == 16

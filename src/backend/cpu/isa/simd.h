@@ -89,10 +89,23 @@ ALWAYS_INLINE vec_f64 F64(fma_vec)(vec_f64 a, vec_f64 b, vec_f64 c) {
 WHOLE_VECTORS(float, vec_f32, F32)
 WHOLE_VECTORS(double, vec_f64, F64)
 
-/* Loads and stores the first `count` lanes, 0 to LANES, of memory that ends there; loaded lanes after them are 0. */
+/* The larger of 0 and x, where a NaN stays: the instruction gives its second operand then. */
+#if defined(__AVX512F__)
+ALWAYS_INLINE vec_f32 F32(relu)(vec_f32 x) { return (vec_f32)_mm512_max_ps(_mm512_setzero_ps(), (__m512)x); }
+ALWAYS_INLINE vec_f64 F64(relu)(vec_f64 x) { return (vec_f64)_mm512_max_pd(_mm512_setzero_pd(), (__m512d)x); }
+#else
+ALWAYS_INLINE vec_f32 F32(relu)(vec_f32 x) { return (vec_f32)((picks_f32)x & ~(picks_f32)(x < 0)); }
+ALWAYS_INLINE vec_f64 F64(relu)(vec_f64 x) { return (vec_f64)((picks_f64)x & ~(picks_f64)(x < 0)); }
+#endif
+
+/* Loads and stores the first `count` lanes, 0 to LANES, of memory that ends there; loaded lanes after them are 0.
+   load_between: lanes from `first` on and before `last`, the others are 0; p is the address of lane 0. */
 #if defined(__AVX512F__)
 ALWAYS_INLINE vec_f32 F32(load_some)(const float *p, int count) {
   return (vec_f32)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+}
+ALWAYS_INLINE vec_f32 F32(load_between)(const float *p, int first, int last) {
+  return (vec_f32)_mm512_maskz_loadu_ps((__mmask16)((1u << last) - (1u << first)), p);
 }
 ALWAYS_INLINE void F32(store_some)(float *p, vec_f32 v, int count) {
   _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)v);
@@ -130,6 +143,12 @@ ALWAYS_INLINE vec_f32 F32(load_some)(const float *p, int count) {
   static const int32_t mask[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
   return (vec_f32)_mm256_maskload_ps(p, _mm256_loadu_si256((const __m256i *)(const void *)(mask + 8 - count)));
 }
+ALWAYS_INLINE vec_f32 F32(load_between)(const float *p, int first, int last) {
+  static const int32_t mask[24] = { [8] = -1, -1, -1, -1, -1, -1, -1, -1 };
+  const __m256i from = _mm256_loadu_si256((const __m256i *)(const void *)(mask + 8 - first)),
+                to = _mm256_loadu_si256((const __m256i *)(const void *)(mask + 16 - last));
+  return (vec_f32)_mm256_maskload_ps(p, _mm256_and_si256(from, to));
+}
 ALWAYS_INLINE void F32(store_some)(float *p, vec_f32 v, int count) {
   __m128 part = _mm256_castps256_ps128((__m256)v);
   if (count & 8) {
@@ -151,6 +170,13 @@ ALWAYS_INLINE void F32(store_some)(float *p, vec_f32 v, int count) {
 #else
 LOAD_SOME(float, vec_f32, F32)
 STORE_SOME(float, vec_f32, F32)
+ALWAYS_INLINE vec_f32 F32(load_between)(const float *p, int first, int last) {
+  vec_f32 v = { 0 };
+  if (first == 0 && last == (int)(sizeof v / sizeof *p)) memcpy(&v, p, sizeof v);
+  else
+    for (int l = first; l < last; l++) v[l] = p[l];
+  return v;
+}
 #endif
 LOAD_SOME(double, vec_f64, F64)
 STORE_SOME(double, vec_f64, F64)
