@@ -91,6 +91,7 @@ static void check_max(const shape *s, situ_dtype dtype, const test_view *x) {
     near(y, i, value, 0, "max");
     if (!isnan(value)) assert_int_equal(!signbit(view_get(y, i)), !signbit(value)); /* of zeros too the first wins */
     near(alone, i, value, 0, "max without places");
+    if (!isnan(value)) assert_int_equal(!signbit(view_get(alone, i)), !signbit(value));
     assert_int_equal((int64_t)view_get(index, i), best);
   }
   if (situ_dtype_is_floating(dtype)) {

@@ -59,8 +59,8 @@ void situ__conv_panel(const situ__conv_kernels *kernels, situ__conv_tile *t, int
 
 /* im2col and a matrix product: F32 and F64. */
 situ_status situ__conv_unfold(const situ__conv *geometry);
-/* Forward at stride 1, as a product with shifted images: F32 and F64. Returns false, having done nothing, if it does
-   not suit. */
+/* Forward at strides 1 and 2, as a product with shifted images: F32 and F64. Returns false, having done nothing, if it
+   does not suit. */
 bool situ__conv_shifted(const situ__conv *geometry, situ_status *status);
 /* Forward and the data's gradient of 3 x 3 at stride 1, by Winograd's transforms: F32. Returns false if it does not
    suit, or if a result is not finite; then its values are not those of the convolution. */

@@ -1,7 +1,8 @@
-/* Convolution at stride 1 without unfolding: in a padded image whose rows follow each other, each element of the kernel
-   multiplies the same numbers, shifted. So the matrix of the product exists only as the offsets of its rows. The sums
-   of windows that reach over the end of a row are computed, and left out when results are stored. Tasks depend on the
-   problem alone; each sum runs along the channels and the kernel in one order.
+/* Convolution at strides 1 and 2 without unfolding: in a padded image whose rows follow each other, each element of the
+   kernel multiplies the same numbers, shifted; at stride 2 the even and the odd rows and columns are 4 such images. So
+   the matrix of the product exists only as the offsets of its rows. The sums of windows that reach over the end of a
+   row are computed, and left out when results are stored. Tasks depend on the problem alone; each sum runs along the
+   channels and the kernel in one order.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
 #include "slots.h"
@@ -9,6 +10,7 @@
 
 #include "base/pool.h"
 #include "base/size.h"
+#include "device/device.h"
 
 enum {
   BAND = 1 << 15,  /* elements of a padded band, so that it stays in the L2 cache beside the weights */
@@ -25,24 +27,35 @@ typedef struct conv {
   const situ__conv *g;
   const situ__conv_kernels *tiles;
   const situ__unfold_kernels *kernels;
-  int64_t elem, depth;           /* bytes of an element; channels times elements of a kernel */
-  int64_t ld, reach;             /* elements of a padded row; rows of a window, less 1 */
-  int64_t band, bands;           /* rows of results of a task */
-  int64_t split, splits;         /* outputs of a task */
-  int64_t sums;                  /* elements of a row of sums */
-  int tallest, widest;           /* the highest tile, by its number, and vectors of the widest one of that height */
-  size_t offsets, lanes, padded; /* bytes of a slot's parts; sums follow if the matrix has more rows than a block */
+  int64_t elem, depth;   /* bytes of an element; channels times elements of a kernel */
+  int64_t step, planes;  /* the stride; padded planes of a channel: 1, or 4 at stride 2 */
+  int64_t ld, reach;     /* elements of a padded row; how many rows a window needs after its first */
+  int64_t band, bands;   /* rows of results of a task */
+  int64_t split, splits; /* outputs of a task */
+  int64_t sums;          /* elements of a row of sums */
+  int tallest, widest;   /* the highest tile, by its number, and vectors of the widest one of that height */
+  /* Offsets and lanes for the rows of a band, and for those of the last one. */
+  int64_t *offset[2];
+  situ__conv_lanes *mask[2];
+  size_t padded; /* bytes of a slot; sums follow if the matrix has more rows than a block */
   situ__slots slots;
 } conv;
 
 static int64_t band_rows(const conv *c, int64_t at) { return situ__min_i64(c->band, c->g->out_height - at * c->band); }
 
+/* Elements between padded planes of `rows` windows. At stride 2 a vector may be written past the last row. */
+static int64_t plane_of(const conv *c, int64_t rows) { return (rows + c->reach) * c->ld + (c->step == 1 ? 0 : 16); }
+
 static void set_offsets(const conv *c, int64_t rows, int64_t *offset) {
   const situ_window *w = c->g->window;
+  const int64_t plane = plane_of(c, rows), step = c->step;
   for (int64_t channel = 0; channel < c->g->channels; channel++)
     for (int64_t kh = 0; kh < w->kernel[0]; kh++)
-      for (int64_t kw = 0; kw < w->kernel[1]; kw++)
-        *offset++ = (channel * rows + kh * w->dilation[0]) * c->ld + kw * w->dilation[1];
+      for (int64_t kw = 0; kw < w->kernel[1]; kw++) {
+        const int64_t row = kh * w->dilation[0], column = kw * w->dilation[1], odd = step - 1;
+        *offset++ =
+            (channel * c->planes + (row & odd) * 2 + (column & odd)) * plane + (row >> odd) * c->ld + (column >> odd);
+      }
 }
 
 /* Which sums of `rows` padded rows are windows. */
@@ -86,62 +99,91 @@ static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lane
   }
 }
 
-/* *ready: the rows that the slot's offsets and lanes are for. */
-static void run_task(const conv *c, int64_t task, char *slot, int64_t *ready) {
+/* The planes of the windows' rows [row, row + rows). */
+static void pad_image(const conv *c, int64_t image, int64_t row, int64_t rows, char *padded) {
+  const situ__conv *g = c->g;
+  const int64_t size = g->height * g->width, plane = plane_of(c, rows), before = g->window->padding[1],
+                first = row * c->step - g->window->padding[0];
+  const char *x = g->x + image * g->channels * size * c->elem;
+  if (c->step == 1) {
+    const situ__pad pad = { .channels = g->channels,
+                            .height = g->height,
+                            .width = g->width,
+                            .row = first,
+                            .rows = rows + c->reach,
+                            .left = before,
+                            .ld = c->ld };
+    c->kernels->pad(&pad, x, padded);
+    return;
+  }
+  const situ__split split = { .height = g->height,
+                              .width = g->width,
+                              .row = first,
+                              .left = before,
+                              .rows = rows + c->reach,
+                              .line = c->ld,
+                              .size = plane,
+                              .first = c->planes == 1 };
+  for (int64_t channel = 0; channel < g->channels; channel++)
+    c->kernels->split(&split, x + channel * size * c->elem, padded + (size_t)(channel * c->planes * plane * c->elem));
+}
+
+static void run_task(const conv *c, int64_t task, char *padded) {
   const situ__conv *g = c->g;
   const int64_t split = task % c->splits, band = task / c->splits % c->bands, image = task / c->splits / c->bands;
   const int64_t rows = band_rows(c, band), first = image % g->groups * g->outputs + split * c->split,
                 outputs = situ__min_i64(c->split, g->outputs - split * c->split),
                 out_plane = g->out_height * g->out_width;
-  int64_t *offset = (int64_t *)(void *)slot;
-  situ__conv_lanes *lanes = (situ__conv_lanes *)(void *)(slot + c->offsets);
-  char *padded = slot + c->offsets + c->lanes;
-  const situ__pad pad = { .channels = g->channels,
-                          .height = g->height,
-                          .width = g->width,
-                          .row = band * c->band - g->window->padding[0],
-                          .rows = rows + c->reach,
-                          .left = g->window->padding[1],
-                          .ld = c->ld };
+  const int last = rows < c->band;
   const int64_t to = (image / g->groups * g->groups * g->outputs + first) * out_plane + band * c->band * g->out_width;
   const situ__conv_tile whole = { .w = g->w + first * c->depth * c->elem,
                                   .w_row = c->depth,
                                   .x = padded,
-                                  .at = offset,
+                                  .at = c->offset[last],
                                   .sums = padded + c->padded,
                                   .sums_row = c->sums,
                                   .bias = g->bias ? g->bias + first * c->elem : NULL,
                                   .y = g->y + to * c->elem,
                                   .y_row = out_plane,
                                   .relu = g->relu };
-  if (*ready != rows) {
-    set_offsets(c, pad.rows, offset);
-    set_lanes(c, rows, lanes);
-    *ready = rows;
-  }
-  c->kernels->pad(&pad, g->x + image * g->channels * g->height * g->width * c->elem, padded);
-  multiply(c, whole, lanes, outputs, (rows - 1) * c->ld + g->out_width);
+  pad_image(c, image, band * c->band, rows, padded);
+  multiply(c, whole, c->mask[last], outputs, (rows - 1) * c->ld + g->out_width);
 }
 
 static void run_tasks(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
   char *slot = situ__slots_take(&c->slots);
-  int64_t ready = 0;
-  for (int64_t task = begin; task < end; task++) run_task(c, task, slot, &ready);
+  for (int64_t task = begin; task < end; task++) run_task(c, task, slot);
   situ__slots_give(&c->slots, slot);
 }
 
 /* False for other strides, few outputs, and padding that would outgrow the image. */
 static bool suits(const situ__conv *g) {
   const situ_window *w = g->window;
+  const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1;
   if (w->padding[0] > g->height + PADDING || w->padding[1] > g->width + PADDING) return false;
-  return g->pass == SITU_CONV_FORWARD && w->stride[0] == 1 && w->stride[1] == 1 && w->kernel[0] * w->kernel[1] > 1 &&
-         g->outputs >= FEW;
+  return g->pass == SITU_CONV_FORWARD && w->stride[0] == w->stride[1] && w->stride[0] <= 2 && !one && g->outputs >= FEW;
 }
 
 static size_t rounded(int64_t elements, int64_t elem) { return (size_t)(elements * elem + 63) / 64 * 64; }
 
+/* Sets the offsets and lanes, in memory for them; NULL: only returns its size. */
+static size_t set_tables(conv *c, char *memory) {
+  const size_t offsets = rounded(c->depth, sizeof(int64_t)),
+               lanes = rounded(c->sums / c->tiles->lanes, sizeof(situ__conv_lanes));
+  const int64_t rows[] = { c->band, band_rows(c, c->bands - 1) };
+  const int tables = rows[0] == rows[1] ? 1 : 2;
+  for (int i = 0; i < tables && memory; i++, memory += offsets + lanes) {
+    c->offset[i] = (int64_t *)(void *)memory;
+    c->mask[i] = (situ__conv_lanes *)(void *)(memory + offsets);
+    set_offsets(c, rows[i], c->offset[i]);
+    set_lanes(c, rows[i], c->mask[i]);
+  }
+  return (size_t)tables * (offsets + lanes);
+}
+
 bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
+  static const situ_device cpu = { .kind = SITU_CPU };
   const situ_window *w = g->window;
   if (!suits(g)) return false;
   conv c = { .g = g,
@@ -149,8 +191,10 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
              .kernels = situ__unfold_kernels_for(g->dtype),
              .elem = situ__cpu_size(g->dtype),
              .depth = g->channels * w->kernel[0] * w->kernel[1],
-             .ld = g->width + 2 * w->padding[1],
-             .reach = w->dilation[0] * (w->kernel[0] - 1) };
+             .step = w->stride[0],
+             .planes = w->stride[0] == 1 || w->kernel[0] * w->kernel[1] == 1 ? 1 : 4,
+             .reach = w->dilation[0] * (w->kernel[0] - 1) / w->stride[0] };
+  c.ld = c.step == 1 ? g->width + 2 * w->padding[1] : g->out_width + w->dilation[1] * (w->kernel[1] - 1) / 2;
   const int64_t fit = situ__max_i64(1, BAND / (g->channels * c.ld) - c.reach), images = g->images * g->groups;
   c.bands = situ__ceil_div(g->out_height, situ__min_i64(fit, g->out_height));
   c.band = situ__ceil_div(g->out_height, c.bands);
@@ -162,16 +206,20 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   c.widest = situ__conv_widest(c.tiles, c.tallest);
   const int64_t widest = c.widest * c.tiles->lanes;
   c.sums = situ__ceil_div(c.band * c.ld, widest) * widest;
-  c.offsets = rounded(c.depth, sizeof(int64_t));
-  c.lanes = rounded(c.sums / c.tiles->lanes, sizeof(situ__conv_lanes));
   /* Tiles read whole vectors past the last window. */
-  c.padded = rounded(g->channels * (c.band + c.reach) * c.ld + widest, c.elem);
+  c.padded = rounded(g->channels * c.planes * plane_of(&c, c.band) + widest, c.elem);
   const int64_t tasks = images * c.bands * c.splits;
   const double cost = (double)(images * g->outputs) * (double)(g->out_height * g->out_width * c.depth) + 1;
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));
   const size_t sums = c.depth > BLOCK_K ? rounded(c.split * c.sums, c.elem) : 0;
-  *status = situ__slots_open(&c.slots, "conv", c.offsets + c.lanes + c.padded + sums, situ__ceil_div(tasks, grain));
+  const size_t tables = set_tables(&c, NULL);
+  char *memory;
+  *status = situ__memory_alloc("conv", cpu, tables, (void **)&memory);
+  if (*status != SITU_OK) return true;
+  set_tables(&c, memory);
+  *status = situ__slots_open(&c.slots, "conv", c.padded + sums, situ__ceil_div(tasks, grain));
   if (*status == SITU_OK) situ__parallel(tasks, grain, run_tasks, &c);
   situ__slots_close(&c.slots);
+  situ__memory_free(cpu, memory, tables);
   return true;
 }

@@ -5,6 +5,7 @@
 #include "conv.h"
 #include "isa.h"
 #include "slots.h"
+#include "unfold.h"
 #include "winograd.h"
 
 #include "base/pool.h"
@@ -30,6 +31,7 @@ SITU__ISA_DECLARE(situ__winograd_kernels, situ__winograd_kernels);
 typedef struct conv {
   const situ__conv *g;
   const situ__winograd_kernels *kernels;
+  const situ__unfold_kernels *unfold;
   const situ__conv_kernels *tiles;
   int tallest, widest;
   const float *x, *bias; /* the images that are read: `channels` of a group, height x width */
@@ -73,18 +75,21 @@ typedef struct block {
 } block;
 
 static void transform_input(const conv *c, const block *b) {
+  const situ__split split = { .height = c->height,
+                              .width = c->width,
+                              .row = 2 * b->row - c->padding[0],
+                              .left = c->padding[1],
+                              .rows = b->rows + 1,
+                              .line = c->line,
+                              .size = c->size_phase };
   for (int64_t channel = 0; channel < c->channels; channel++)
     for (int64_t i = 0; i < b->images; i++) {
       const int64_t plane = ((b->image + i) * c->g->groups + b->group) * c->channels + channel;
-      c->kernels->input(&(situ__winograd_input){ .x = c->x + plane * c->height * c->width,
-                                                 .height = c->height,
-                                                 .width = c->width,
-                                                 .row = 2 * b->row - c->padding[0],
-                                                 .left = c->padding[1],
+      c->unfold->split(&split, c->x + plane * c->height * c->width, b->phase);
+      c->kernels->input(&(situ__winograd_input){ .phase = b->phase,
+                                                 .size = c->size_phase,
                                                  .line = c->line,
                                                  .rows = b->rows,
-                                                 .phase = b->phase,
-                                                 .size = c->size_phase,
                                                  .to = b->tiles + channel * c->row + i * b->rows * c->line,
                                                  .next = c->next_x });
     }
@@ -206,6 +211,7 @@ static conv describe(const situ__conv *g) {
   const bool forward = g->pass == SITU_CONV_FORWARD;
   conv c = { .g = g,
              .kernels = SITU__ISA_PICK(situ__cpu_isa(), situ__winograd_kernels),
+             .unfold = situ__unfold_kernels_for(SITU_F32),
              .tiles = situ__conv_kernels_for(SITU_F32),
              .x = (const float *)(const void *)(forward ? g->x : g->y),
              .y = (float *)(void *)(forward ? g->y : g->x),

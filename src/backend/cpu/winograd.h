@@ -11,12 +11,8 @@ enum { SITU__WINOGRAD = 16 }; /* elements of a tile */
 /* Tiles of a plane lie side by side: `line` places are a row of tiles and one more place, which has no tile. So the
    same columns of all rows follow each other, and one loop goes over the whole plane. */
 typedef struct situ__winograd_input {
-  const float *x; /* a plane */
-  int64_t height, width;
-  int64_t row, left; /* where the first tile begins: its row, and how many columns before the plane */
-  int64_t line, rows;
-  float *phase; /* scratch: 4 planes, `size` elements apart */
-  int64_t size;
+  float *phase; /* a plane's even and odd rows and columns (situ__split), one row more than those of tiles */
+  int64_t size, line, rows;
   float *to; /* element k of the tiles is at to + k * next, for 16 of k */
   int64_t next;
 } situ__winograd_input;

@@ -4,7 +4,8 @@
 /* Stores the windows among a vector's lanes, which follow each other in the result. */
 ALWAYS_INLINE void FN(put)(real *to, vec v, const situ__conv_lanes *l) {
 #if defined(__AVX512F__)
-  FN(store_some)(to, FN(compress)(v, l->mask), l->count);
+  const bool first = !(l->mask & (l->mask + 1)); /* the others follow them */
+  FN(store_some)(to, first ? v : FN(compress)(v, l->mask), l->count);
 #else
   for (int i = 0; i < LANES; i++)
     if (l->mask >> i & 1) *to++ = v[i];

@@ -1,7 +1,7 @@
 /* Unfolding (im2col) and folding (col2im), compiled for each instruction set: f32 and f64 from one source.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/unfold.h"
-#include "backend/cpu/isa/simd.h"
+#include "backend/cpu/isa/halves.h"
 #include "base/size.h"
 
 /* Elements that one element of the kernel reads: windows [first, last) of the rows [top, bottom) of `rows` are inside
@@ -28,18 +28,38 @@ static reach reach_of(const situ__unfold *u, int64_t tap) {
   return at;
 }
 
+/* Which lanes of a vector that begins at column `first` are inside of the row. */
+typedef struct lane_range {
+  int64_t first;
+  int low, high;
+} lane_range;
+
+static lane_range lanes_of(int64_t first, int64_t width, int lanes) {
+  const int64_t low = situ__min_i64(situ__max_i64(0, -first), lanes), high = situ__min_i64(width - first, lanes);
+  return (lane_range){ first, (int)low, (int)situ__max_i64(low, high) };
+}
+
+ALWAYS_INLINE vec_f64 F64(load_between)(const double *p, int first, int last) {
+  vec_f64 v = { 0 };
+  for (int l = first; l < last; l++) v[l] = p[l];
+  return v;
+}
+
 #define FN F32
 #define LANES ((int)(VECTOR / sizeof(float)))
 #define real float
 #define vec vec_f32
+#define HALF(a, b, k) HALF_32(picks_f32, a, b, k)
 #include "unfold_lane.h"
 #undef FN
 #undef LANES
 #undef real
 #undef vec
+#undef HALF
 
 #define FN F64
 #define LANES ((int)(VECTOR / sizeof(double)))
 #define real double
 #define vec vec_f64
+#define HALF(a, b, k) HALF_64(picks_f64, a, b, k)
 #include "unfold_lane.h"

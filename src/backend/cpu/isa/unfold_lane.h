@@ -1,4 +1,5 @@
-/* Unfolding and folding for one element type: included by unfold.c with `real`, `vec`, LANES and FN.
+/* Unfolding and folding for one element type: included by unfold.c with `real`, `vec`, LANES, HALF and
+   FN.
    SPDX-License-Identifier: MIT */
 
 static void FN(zero)(real *to, int64_t count) {
@@ -101,4 +102,30 @@ static void FN(pad)(const situ__pad *p, const void *x, void *padded) {
   }
 }
 
-const situ__unfold_kernels FN(situ__unfold_kernels) = { .unfold = FN(unfold), .fold = FN(fold), .pad = FN(pad) };
+ALWAYS_INLINE vec FN(load_columns)(const real *row, lane_range at) {
+  return at.high - at.low == LANES ? FN(load)(row + at.first) : FN(load_between)(row + at.first, at.low, at.high);
+}
+
+/* Rows that are shorter than a vector are written from the first to the last, so that what is written past one is
+   overwritten. */
+static void FN(split)(const situ__split *s, const void *x, void *planes) {
+  const int64_t line = s->line, width = s->width, size = s->size, every = s->first ? 2 : 1;
+  const int64_t above = situ__max_i64(0, -s->row), below = situ__min_i64(2 * s->rows, s->height - s->row);
+  for (int64_t i = 0; i < line; i += LANES) {
+    if (i + LANES > line && line >= LANES) i = line - LANES;
+    const lane_range left = lanes_of(2 * i - s->left, width, LANES), right = lanes_of(left.first + LANES, width, LANES);
+    for (int64_t r = 0; r < 2 * s->rows; r += every) {
+      real *even = (real *)planes + r % 2 * 2 * size + r / 2 * line + i;
+      vec a = { 0 }, b = { 0 };
+      if (r >= above && r < below) {
+        const real *row = (const real *)x + (s->row + r) * width;
+        a = FN(load_columns)(row, left), b = FN(load_columns)(row, right);
+      }
+      FN(store)(even, HALF(a, b, 0));
+      if (!s->first) FN(store)(even + size, HALF(a, b, 1));
+    }
+  }
+}
+
+const situ__unfold_kernels
+    FN(situ__unfold_kernels) = { .unfold = FN(unfold), .fold = FN(fold), .pad = FN(pad), .split = FN(split) };

@@ -2,7 +2,6 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/winograd.h"
 #include "backend/cpu/isa/halves.h"
-#include "base/size.h"
 
 #include <string.h>
 
@@ -14,43 +13,6 @@
 #define picks picks_f32
 #include "backend/cpu/isa/transpose.h"
 
-/* Which lanes of a vector that begins at column `first` are inside of the row. */
-typedef struct part {
-  int64_t first;
-  int low, high;
-} part;
-
-static part part_of(int64_t first, int64_t width) {
-  const int64_t low = situ__min_i64(situ__max_i64(0, -first), LANES), high = situ__min_i64(width - first, LANES);
-  return (part){ first, (int)low, (int)situ__max_i64(low, high) };
-}
-ALWAYS_INLINE vec_f32 load_columns(const float *row, part at) {
-  return at.high - at.low == LANES ? F32(load)(row + at.first) : F32(load_between)(row + at.first, at.low, at.high);
-}
-
-/* The elements of even and of odd columns, of even and of odd rows, each as a plane; elements outside of x are 0. Rows
-   that are shorter than a vector are written from the first to the last, so that what is written past one is
-   overwritten. The place after the last tile reads one element more. */
-static void split(const situ__winograd_input *p) {
-  const int64_t line = p->line, width = p->width, size = p->size;
-  const int64_t above = situ__max_i64(0, -p->row), below = situ__min_i64(2 * p->rows + 2, p->height - p->row);
-  for (int64_t i = 0; i < line; i += LANES) {
-    if (i + LANES > line && line >= LANES) i = line - LANES;
-    const part left = part_of(2 * i - p->left, width), right = part_of(left.first + LANES, width);
-    for (int64_t r = 0; r < 2 * p->rows + 2; r++) {
-      float *even = p->phase + r % 2 * 2 * size + r / 2 * line + i;
-      vec_f32 a = { 0 }, b = { 0 };
-      if (r >= above && r < below) {
-        a = load_columns(p->x + (p->row + r) * width, left);
-        b = load_columns(p->x + (p->row + r) * width, right);
-      }
-      F32(store)(even, HALF_32(picks_f32, a, b, 0));
-      F32(store)(even + size, HALF_32(picks_f32, a, b, 1));
-    }
-  }
-  for (int k = 0; k < 4; k++) F32(store)(p->phase + k * size + (p->rows + 1) * line, (vec_f32){ 0 });
-}
-
 /* One dimension: of 4 elements. */
 ALWAYS_INLINE void map_input(vec_f32 *x, int step) {
   const vec_f32 a = x[0], b = x[step], c = x[2 * step], d = x[3 * step];
@@ -58,10 +20,10 @@ ALWAYS_INLINE void map_input(vec_f32 *x, int step) {
 }
 
 static void input(const situ__winograd_input *p) {
-  const float *phase = p->phase;
-  float *to = p->to;
+  float *phase = p->phase, *to = p->to;
   const int64_t size = p->size, line = p->line, next = p->next, places = p->rows * line;
-  split(p);
+  /* The place after the last tile reads one element more. */
+  for (int k = 0; k < 4; k++) F32(store)(phase + k * size + places + line, (vec_f32){ 0 });
   for (int64_t at = 0; at < places; at += LANES) {
     vec_f32 tile[SITU__WINOGRAD];
     UNROLL for (int k = 0; k < SITU__WINOGRAD; k++) {
