@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <cmocka.h>
 
 #include "backend/cpu/cpu.h"
@@ -324,6 +325,38 @@ static void errors_are_those_of_a_tile(void **state) {
   drop(&p);
 }
 
+/* Nothing is read or written behind an operand: each ends where memory does. */
+static void operands_at_the_end_of_memory(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) skip();
+  static const shape ends[] = { { 1, 1, 32, 33, 14, 18, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                                { 1, 1, 33, 32, 21, 15, { 3, 3 }, { 1, 1 }, { 0, 2 }, { 1, 1 } },
+                                { 1, 1, 3, 8, 19, 43, { 3, 3 }, { 2, 2 }, { 2, 3 }, { 1, 1 } },
+                                { 1, 1, 6, 7, 9, 11, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } } };
+  const size_t wall = 1 << 18; /* more than an operand */
+  char *memory[3];
+  for (int i = 0; i < 3; i++) {
+    memory[i] = mmap(NULL, 2 * wall, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory[i] != MAP_FAILED);
+    assert_int_equal(mprotect(memory[i] + wall, wall, PROT_NONE), 0);
+  }
+  for (int isa = -1; view_next_isa(&isa);)
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+      for (int pass = SITU_CONV_FORWARD; pass <= SITU_CONV_GRAD_DATA; pass++) {
+        problem p = make(SITU_F32, &ends[k], pass);
+        void *before[3];
+        for (int i = X; i <= Y; i++) {
+          const size_t bytes = (size_t)p.v[i]->d.numel * sizeof(float);
+          before[i] = p.v[i]->storage.data;
+          p.v[i]->storage.data = memcpy(memory[i] + wall - bytes, before[i], bytes);
+        }
+        assert_int_equal(run(&p, pass, false), SITU_OK);
+        for (int i = X; i <= Y; i++) p.v[i]->storage.data = before[i];
+        drop(&p);
+      }
+  for (int i = 0; i < 3; i++) assert_int_equal(munmap(memory[i], 2 * wall), 0);
+}
+
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
   const int before = situ__pool_threads();
@@ -363,6 +396,7 @@ int main(void) {
     cmocka_unit_test(nan_stays_in_its_windows),
     cmocka_unit_test(large_values_do_not_overflow),
     cmocka_unit_test(errors_are_those_of_a_tile),
+    cmocka_unit_test(operands_at_the_end_of_memory),
     cmocka_unit_test(same_bits_for_any_number_of_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
