@@ -72,6 +72,21 @@ SITU_API SITU_CHECKED situ_status situ_dist_ddp_check(situ_dist_ddp *ddp);
     been cleared, it also tells the other ranks that this one gives up, with that error. NULL is fine. */
 SITU_API void situ_dist_ddp_free(situ_dist_ddp *ddp);
 
+/** torch.nn.SyncBatchNorm on [N, C, ...]: while it trains, mean and variance are those of the batches that all ranks of
+    `comm` have in this call, forward and backward; else it is batch norm. A collective call in forward and in backward,
+    in the same order on all ranks. Batches may differ in size, and be empty. All ranks get the same bits, with any
+    engine; but which batches are normalised together, and so the result, depends on the number of ranks: of a step of
+    M micro-batches each R that run at the same time. On one rank it is batch norm.
+
+    `comm` is borrowed, and must not be that of a ddp, which is in use during its backward (SITU_E_STATE): make another
+    one over the same ranks. SITU_E_COMM, SITU_E_TIMEOUT: as situ_comm_wait, with the layer's path; running statistics
+    are as before the call. A second derivative is SITU_E_UNSUPPORTED. NULL on error. */
+SITU_API situ_nn_module *situ_nn_sync_batch_norm(int64_t num_features, situ_comm *comm,
+                                                 const situ_nn_batch_norm_options *options);
+/** torch's SyncBatchNorm.convert_sync_batchnorm, in place: every batch norm in `module`, or itself, becomes a
+    situ_nn_sync_batch_norm with the same parameters, buffers and options. Returns module; NULL on error. */
+SITU_API situ_nn_module *situ_nn_convert_sync_batchnorm(situ_nn_module *module, situ_comm *comm);
+
 /** An optimiser of which each rank keeps a part of the state: stage 1 of ZeRO (Rajbhandari et al., arXiv:1910.02054).
  */
 typedef struct situ_dist_zero situ_dist_zero;

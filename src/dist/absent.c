@@ -103,6 +103,13 @@ situ_status situ_dist_ddp_check(situ_dist_ddp *ddp) { return (void)ddp, refuse("
 void situ_dist_ddp_free(situ_dist_ddp *ddp) {
   if (ddp) (void)refuse("dist_ddp_free");
 }
+situ_nn_module *situ_nn_sync_batch_norm(int64_t num_features, situ_comm *comm,
+                                        const situ_nn_batch_norm_options *options) {
+  return (void)num_features, (void)comm, (void)options, none("nn_sync_batch_norm");
+}
+situ_nn_module *situ_nn_convert_sync_batchnorm(situ_nn_module *module, situ_comm *comm) {
+  return (void)module, (void)comm, none("nn_convert_sync_batchnorm");
+}
 situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
                                    const situ_optim_options *options) {
   (void)comm, (void)make, (void)options;

@@ -19,8 +19,8 @@ static situ_comm_request *open_call(const char *op, situ_comm *c, const situ_com
   if (!c->held) return situ__comm_open(op, c, call);
   situ__fail(
       SITU_E_STATE, op,
-      "a backward exchanges gradients over this communicator: give hooks one of their own, or make this call when "
-      "situ_backward has returned");
+      "a backward exchanges gradients over this communicator: give hooks and layers one of their own, or make this "
+      "call when situ_backward has returned");
   return NULL;
 }
 

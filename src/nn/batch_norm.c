@@ -1,4 +1,4 @@
-/* BatchNorm1d, BatchNorm2d.
+/* BatchNorm1d, BatchNorm2d, and SyncBatchNorm, which gets its statistics from src/dist.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <sched.h>
@@ -6,16 +6,19 @@
 
 #include "base/fail.h"
 #include "nn/nn.h"
+#include "situ/sys/batch_norm.h"
 
 typedef struct batch_norm {
   situ_nn_module base;
   situ_tensor *weight, *bias, *running_mean, *running_var, *num_batches_tracked;
   int64_t features;
   situ_nn_batch_norm_options options;
-  bool averages; /* situ_nn_batch_norm_average */
+  bool averages;                 /* situ_nn_batch_norm_average */
+  situ_nn_normaliser normaliser; /* SyncBatchNorm's; NULL: situ_batch_norm */
+  void *payload;
 } batch_norm;
 
-static situ_tensor *normalise(batch_norm *m, situ_tensor *x) {
+static situ_tensor *normalise_input(batch_norm *m, situ_tensor *x) {
   situ_nn_module *self = &m->base;
   double momentum = m->options.momentum;
   if (self->training && m->num_batches_tracked) {
@@ -26,6 +29,10 @@ static situ_tensor *normalise(batch_norm *m, situ_tensor *x) {
       momentum = 1 / batches;
     }
   }
+  if (self->training && m->normaliser)
+    return m->normaliser(
+        &(situ_nn_normalise_call){ x, m->running_mean, m->running_var, m->weight, m->bias, momentum, m->options.eps },
+        m->payload);
   return situ_batch_norm(x, m->running_mean, m->running_var, m->weight, m->bias,
                          &(situ_batch_norm_options){ .training = self->training || !m->running_mean,
                                                      .momentum = momentum,
@@ -37,10 +44,11 @@ static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
      tensor, as a parametrized module runs on a copy of its struct. */
   static uint32_t updating[64];
   batch_norm *m = (batch_norm *)self;
-  if (!self->training || !m->running_mean) return normalise(m, x);
+  /* Locks are shared by layers: a normaliser that waits for another thread's layer must not hold one. */
+  if (!self->training || !m->running_mean || m->normaliser) return normalise_input(m, x);
   uint32_t *lock = &updating[(uintptr_t)m->running_mean / 64 % 64];
   while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
-  situ_tensor *y = normalise(m, x);
+  situ_tensor *y = normalise_input(m, x);
   __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
   return y;
 }
@@ -51,11 +59,15 @@ static situ_tensor *check_and_run(situ_nn_module *self, situ_tensor *x, int leas
   if (least == most)
     situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d dimensions, not %d", self->type->name, most, ndim);
   else
-    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d or %d dimensions, not %d", self->type->name, least, most, ndim);
+    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d %s %d dimensions, not %d", self->type->name, least,
+               most > least + 1 ? "to" : "or", most, ndim);
   return NULL;
 }
 static situ_tensor *forward1d(situ_nn_module *self, situ_tensor *x) { return check_and_run(self, x, 2, 3); }
 static situ_tensor *forward2d(situ_nn_module *self, situ_tensor *x) { return check_and_run(self, x, 4, 4); }
+static situ_tensor *forward_any(situ_nn_module *self, situ_tensor *x) {
+  return check_and_run(self, x, 2, SITU_MAX_DIMS);
+}
 
 static int batch_norm_repr(const situ_nn_module *self, char *buffer, size_t size) {
   const batch_norm *m = (const batch_norm *)self;
@@ -72,15 +84,34 @@ static const situ_nn_type batch_norm1d_type = {
 static const situ_nn_type batch_norm2d_type = {
   .name = "BatchNorm2d", .size = sizeof(batch_norm), .forward = forward2d, .extra_repr = batch_norm_repr
 };
+static const situ_nn_type sync_batch_norm_type = {
+  .name = "SyncBatchNorm", .size = sizeof(batch_norm), .forward = forward_any, .extra_repr = batch_norm_repr
+};
+
+static bool is_batch_norm(const situ_nn_module *m) {
+  return m->type == &batch_norm1d_type || m->type == &batch_norm2d_type || m->type == &sync_batch_norm_type;
+}
 
 bool situ_nn_batch_norm_average(situ_nn_module *m, bool on) {
   SITU__CLAIM(claim);
   const char *op = "nn_batch_norm_average";
-  if (!situ__nn_given(op, "module", m) || (m->type != &batch_norm1d_type && m->type != &batch_norm2d_type))
-    return false;
+  if (!situ__nn_given(op, "module", m) || !is_batch_norm(m)) return false;
   batch_norm *n = (batch_norm *)m;
   if (!n->num_batches_tracked || !situ__nn_change(op, m, &claim)) return false;
   n->averages = on;
+  return true;
+}
+
+bool situ_nn_batch_norm_through(situ_nn_module *m, situ_nn_normaliser normalise, void *payload) {
+  SITU__CLAIM(claim);
+  const char *op = "nn_batch_norm_through";
+  if (!situ__nn_given(op, "module", m) || !situ__given(op, "normalise", normalise ? m : NULL) || !is_batch_norm(m) ||
+      !situ__nn_change(op, m, &claim))
+    return false;
+  batch_norm *n = (batch_norm *)m;
+  n->normaliser = normalise;
+  n->payload = payload;
+  __atomic_store_n(&m->type, &sync_batch_norm_type, __ATOMIC_RELEASE);
   return true;
 }
 

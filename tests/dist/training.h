@@ -20,6 +20,7 @@ typedef struct training {
   situ_nn_module *model[WORLD_MOST];
   situ_optim *optim[WORLD_MOST];
   int done[WORLD_MOST]; /* steps that each rank has finished */
+  situ_comm_sim *world; /* a second one, for layers */
 } training;
 
 static inline situ_status train_step(const training *t, situ_nn_module *model, situ_optim *optim, situ_dist_ddp *ddp) {

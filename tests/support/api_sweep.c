@@ -72,7 +72,9 @@ static bool is_refused(const char *function) {
 /* Without its part of the library a function refuses before it looks at its arguments. */
 static bool is_built(const char *function) {
 #ifndef SITU_HAVE_DIST
-  if (!strncmp(function, "situ_comm_", 10) || !strncmp(function, "situ_dist_", 10)) return false;
+  if (!strncmp(function, "situ_comm_", 10) || !strncmp(function, "situ_dist_", 10) ||
+      api_is(function, "situ_nn_sync_batch_norm situ_nn_convert_sync_batchnorm"))
+    return false;
 #endif
   return function != NULL;
 }
