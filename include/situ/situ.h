@@ -21,6 +21,7 @@
 #include "nn.h"
 #include "ops.h"
 #include "optim.h"
+#include "parallel.h"
 #include "place.h"
 #include "policy.h"
 #include "profile.h"

@@ -33,6 +33,8 @@ typedef enum situ__handle_kind {
   SITU__A_COMM_WORLD,
   SITU__A_DDP,
   SITU__A_ZERO,
+  SITU__A_TP,
+  SITU__A_PIPELINE,
   SITU__A_PROFILE,
   SITU__HANDLE_KINDS
 } situ__handle_kind;

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "situ/dist.h"
+#include "situ/parallel.h"
 #include "situ/sys/comm_sim.h"
 
 static situ_status refuse(const char *op) {
@@ -156,4 +157,33 @@ situ_status situ_dist_checkpoint_save(const char *directory, situ_comm *comm, co
 situ_status situ_dist_checkpoint_load(const char *directory, situ_comm *comm, situ_dist_checkpoint *checkpoint,
                                       const situ_load_options *options) {
   return (void)directory, (void)comm, (void)checkpoint, (void)options, refuse("dist_checkpoint_load");
+}
+
+/* ---- situ/parallel.h ---- */
+
+situ_tensor *situ_dist_copy_to(situ_tensor *x, situ_comm *comm, const char *name) {
+  return (void)x, (void)comm, (void)name, none("dist_copy_to");
+}
+situ_tensor *situ_dist_reduce_from(situ_tensor *x, situ_comm *comm, const char *name) {
+  return (void)x, (void)comm, (void)name, none("dist_reduce_from");
+}
+situ_tensor *situ_dist_scatter_to(situ_tensor *x, int dim, situ_comm *comm, const char *name) {
+  return (void)x, (void)dim, (void)comm, (void)name, none("dist_scatter_to");
+}
+situ_tensor *situ_dist_gather_from(situ_tensor *x, int dim, situ_comm *comm, const char *name) {
+  return (void)x, (void)dim, (void)comm, (void)name, none("dist_gather_from");
+}
+situ_dist_tp *situ_dist_tp_new(situ_nn_module *module, situ_comm *comm, const situ_dist_parallel *plan, int64_t count) {
+  return (void)module, (void)comm, (void)plan, (void)count, none("dist_tp_new");
+}
+situ_tree *situ_dist_tp_state_dict(situ_dist_tp *tp, int to) { return (void)tp, (void)to, none("dist_tp_state_dict"); }
+situ_status situ_dist_tp_load_state_dict(situ_dist_tp *tp, const situ_tree *state,
+                                         const situ_nn_load_options *options) {
+  return (void)tp, (void)state, (void)options, refuse("dist_tp_load_state_dict");
+}
+situ_status situ_dist_tp_clip_grad_norm_(situ_dist_tp *tp, double max_norm, double p, double *total) {
+  return (void)tp, (void)max_norm, (void)p, (void)total, refuse("dist_tp_clip_grad_norm_");
+}
+void situ_dist_tp_free(situ_dist_tp *tp) {
+  if (tp) (void)refuse("dist_tp_free");
 }

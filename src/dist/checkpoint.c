@@ -145,7 +145,7 @@ situ_status situ_dist_checkpoint_save(const char *directory, situ_comm *comm, co
   meeting m;
   situ_replaced replaced = SITU_NOT_REPLACED;
   if (options && options->replaced) *options->replaced = replaced;
-  if (!situ__comm_given(save_op, comm)) return situ_error();
+  if (!situ__comm_given(save_op, comm) || !situ__comm_replicates(save_op, comm)) return situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   const bool good =
@@ -211,7 +211,7 @@ situ_status situ_dist_checkpoint_load(const char *directory, situ_comm *comm, si
                                       const situ_load_options *options) {
   SITU__MADE_OF_OPS(load_op);
   meeting m;
-  if (!situ__comm_given(load_op, comm)) return situ_error();
+  if (!situ__comm_given(load_op, comm) || !situ__comm_replicates(load_op, comm)) return situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   const bool good = begin_meeting(&m, load_op, comm) && load_set(&m, directory, checkpoint, options);

@@ -70,6 +70,7 @@ struct situ_comm {
   situ__peer *peers;                /* per rank; its own is unused */
   situ_comm_request *first, **last; /* calls that have begun, in order, until they end */
   bool held;                        /* a backward exchanges gradients: calls of the program would be out of order */
+  bool divides;                     /* a model is divided over its ranks, which have different values */
   situ_status failed;               /* SITU_OK, or why it refuses calls */
   int culprit;
   char text[SITU__COMM_TEXT]; /* of that failure */
@@ -79,6 +80,14 @@ static inline bool situ__comm_given(const char *op, const situ_comm *c) {
   return situ__valid(op, "comm", c, SITU__A_COMM);
 }
 static inline bool situ__comm_is_pair(situ_comm_op op) { return op == SITU_COMM_SEND || op == SITU_COMM_RECEIVE; }
+
+/* For what needs ranks that have the same. Returns false after recording an error. */
+static inline bool situ__comm_replicates(const char *op, const situ_comm *c) {
+  if (!c->divides) return true;
+  return situ__fail(SITU_E_STATE, op,
+                    "situ_dist_tp_new has divided a model over this communicator: give a communicator of ranks that "
+                    "have the same parts") == SITU_OK;
+}
 
 /* `total` things are divided among ranks: the first one of a rank; that of rank `size` is the total. */
 static inline int64_t situ__dist_first(int64_t total, int rank, int size) {

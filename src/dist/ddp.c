@@ -304,9 +304,7 @@ static bool start_ddp(situ_dist_ddp *d, const situ_dist_ddp_options *options) {
   return add_hooks(d);
 }
 
-situ_dist_ddp *situ_dist_ddp_new(situ_nn_module *module, situ_comm *comm, const situ_dist_ddp_options *options) {
-  SITU__MADE_OF_OPS(new_op);
-  if (!situ__valid(new_op, "module", module, SITU__A_MODULE) || !situ__comm_given(new_op, comm)) return NULL;
+static situ_dist_ddp *make_ddp(situ_nn_module *module, situ_comm *comm, const situ_dist_ddp_options *options) {
   situ_dist_ddp *d = situ__handle_new(SITU__A_DDP, sizeof *d);
   if (!d) return situ__no_memory(new_op, sizeof *d), NULL;
   d->module = module;
@@ -315,6 +313,18 @@ situ_dist_ddp *situ_dist_ddp_new(situ_nn_module *module, situ_comm *comm, const 
   if (start_ddp(d, options)) return d;
   free_ddp(d);
   return NULL;
+}
+
+situ_dist_ddp *situ_dist_ddp_new(situ_nn_module *module, situ_comm *comm, const situ_dist_ddp_options *options) {
+  SITU__MADE_OF_OPS(new_op);
+  if (!situ__valid(new_op, "module", module, SITU__A_MODULE) || !situ__comm_given(new_op, comm)) return NULL;
+  return situ__comm_replicates(new_op, comm) ? make_ddp(module, comm, options) : NULL;
+}
+
+bool situ__dist_equalise(situ_nn_module *module, situ_comm *comm) {
+  situ_dist_ddp *d = make_ddp(module, comm, NULL);
+  if (d) free_ddp(d);
+  return d != NULL;
 }
 
 int64_t situ_dist_ddp_micro_batches(const situ_dist_ddp *ddp) {

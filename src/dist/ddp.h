@@ -144,5 +144,7 @@ bool situ__dist_compare_layout(const char *op, situ_dist_ddp *d);
 bool situ__dist_compare_values(const char *op, situ_dist_ddp *d);
 /* Gives all ranks the values of rank 0. */
 bool situ__dist_broadcast(const char *op, situ_dist_ddp *d);
+/* Both for a module without gradients over ranks: what situ_dist_ddp_new does at the start (ddp.c). */
+bool situ__dist_equalise(situ_nn_module *module, situ_comm *comm);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "dist/ddp.h"
-#include "situ/sys/batch_norm.h"
+#include "situ/sys/layers.h"
 
 static const char op[] = "sync_batch_norm";
 

@@ -220,7 +220,8 @@ static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dis
 situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
                                    const situ_optim_options *options) {
   SITU__MADE_OF_OPS(new_op);
-  const situ_dist_zero with = { .comm = situ__comm_given(new_op, comm) ? comm : NULL };
+  const bool good = situ__comm_given(new_op, comm) && situ__comm_replicates(new_op, comm);
+  const situ_dist_zero with = { .comm = good ? comm : NULL };
   return make_zero(new_op, parameters, with, make, options);
 }
 

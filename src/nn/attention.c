@@ -5,12 +5,14 @@
 
 #include "base/fail.h"
 #include "nn/nn.h"
+#include "situ/sys/layers.h"
 
 typedef struct attention {
   situ_nn_module base;
   situ_tensor *in_proj_weight, *in_proj_bias, *q_proj_weight, *k_proj_weight, *v_proj_weight;
   situ_nn_module *out_proj;
   int64_t width, heads;
+  int64_t inner; /* width of the heads together: the module's own, unless it has a part of them */
   double dropout;
   bool batch_first;
 } attention;
@@ -66,11 +68,11 @@ static situ_tensor *third(situ_tensor *t, int i, int64_t width) {
 /* Projects [N, L, E] by the i-th part of the weights, and splits heads: [N, heads, L, E / heads]. */
 static situ_tensor *project(const attention *m, situ_tensor *x, int i) {
   situ_tensor *const own[] = { m->q_proj_weight, m->k_proj_weight, m->v_proj_weight };
-  situ_tensor *weight = m->in_proj_weight ? third(m->in_proj_weight, i, m->width) : own[i];
+  situ_tensor *weight = m->in_proj_weight ? third(m->in_proj_weight, i, m->inner) : own[i];
   if (m->in_proj_bias && !weight) return NULL;
-  x = situ_linear(x, weight, third(m->in_proj_bias, i, m->width));
+  x = situ_linear(x, weight, third(m->in_proj_bias, i, m->inner));
   if (!x) return NULL;
-  return situ_transpose(situ_view(x, SITU_SHAPE(situ_size(x, 0), situ_size(x, 1), m->heads, m->width / m->heads)), 1,
+  return situ_transpose(situ_view(x, SITU_SHAPE(situ_size(x, 0), situ_size(x, 1), m->heads, m->inner / m->heads)), 1,
                         2);
 }
 
@@ -78,7 +80,7 @@ static situ_tensor *project(const attention *m, situ_tensor *x, int i) {
 static bool project_together(const attention *m, situ_tensor *x, situ_tensor *qkv[3]) {
   x = situ_linear(x, m->in_proj_weight, m->in_proj_bias);
   if (!x) return false;
-  x = situ_view(x, SITU_SHAPE(situ_size(x, 0), situ_size(x, 1), 3, m->heads, m->width / m->heads));
+  x = situ_view(x, SITU_SHAPE(situ_size(x, 0), situ_size(x, 1), 3, m->heads, m->inner / m->heads));
   x = situ_permute(x, SITU_DIMS(2, 0, 3, 1, 4));
   for (int i = 0; i < 3; i++) qkv[i] = situ_select(x, 0, i);
   return qkv[0] && qkv[1] && qkv[2];
@@ -108,7 +110,7 @@ static bool attend(const attention *m, const request *r, situ_tensor **out, situ
   situ_tensor *y, *w = NULL;
   if (r->weights) {
     situ_tensor *scores =
-        situ_matmul(situ_mul_scalar(qkv[0], 1 / sqrt((double)(m->width / m->heads))), situ_transpose(qkv[1], 2, 3));
+        situ_matmul(situ_mul_scalar(qkv[0], 1 / sqrt((double)(m->inner / m->heads))), situ_transpose(qkv[1], 2, 3));
     if (mask) scores = situ_add(scores, mask);
     w = situ_dropout(situ_softmax(scores, -1), p, m->base.training, NULL);
     y = situ_matmul(w, qkv[2]);
@@ -119,7 +121,7 @@ static bool attend(const attention *m, const request *r, situ_tensor **out, situ
         &(situ_attention_options){ .attn_mask = mask, .is_causal = r->causal && !mask, .dropout_p = p });
   }
   if (!y) return false;
-  y = situ_reshape(situ_transpose(y, 1, 2), SITU_SHAPE(situ_size(q, 0), situ_size(q, 1), m->width));
+  y = situ_reshape(situ_transpose(y, 1, 2), SITU_SHAPE(situ_size(q, 0), situ_size(q, 1), m->inner));
   y = situ_nn_forward(m->out_proj, y);
   if (situ_dim(r->q) == 2) {
     y = y ? situ_select(y, 0, 0) : NULL;
@@ -141,6 +143,9 @@ static bool check(const attention *m, const request *r) {
   else if (r->attn_mask && situ_dim(r->attn_mask) != 2 && situ_dim(r->attn_mask) != 3)
     situ__fail(SITU_E_SHAPE, "nn_multihead_attention", "attn_mask needs 2 or 3 dimensions, not %d",
                situ_dim(r->attn_mask));
+  else if (r->weights && m->inner != m->width)
+    situ__fail(SITU_E_UNSUPPORTED, "nn_multihead_attention",
+               "the module has %" PRId64 " of its heads, and no attention weights of the others", m->heads);
   else if (r->causal && r->attn_mask)
     situ__fail(SITU_E_ARG, "nn_multihead_attention", "is_causal and attn_mask exclude each other");
   else
@@ -220,6 +225,27 @@ static const situ_nn_type attention_type = { .name = "MultiheadAttention",
                                              .size = sizeof(attention),
                                              .call = attention_call };
 
+bool situ_nn_multihead_attention_read(const situ_nn_module *m, int64_t *num_heads) {
+  const char *op = "nn_multihead_attention_read";
+  if (!situ__nn_given(op, "module", m) || !situ__given(op, "num_heads", num_heads)) return false;
+  if (m->type != &attention_type) return false;
+  *num_heads = ((const attention *)m)->heads;
+  return true;
+}
+
+bool situ_nn_multihead_attention_keep(situ_nn_module *m, int64_t num_heads) {
+  SITU__CLAIM(claim);
+  const char *op = "nn_multihead_attention_keep";
+  if (!situ__nn_given(op, "module", m) || m->type != &attention_type || !situ__nn_change(op, m, &claim)) return false;
+  attention *a = (attention *)m;
+  const int64_t each = a->inner / a->heads;
+  if (num_heads < 1 || num_heads > a->width / each)
+    return situ__fail(SITU_E_ARG, op, "%" PRId64 " of %" PRId64 " heads", num_heads, a->width / each), false;
+  a->heads = num_heads;
+  a->inner = num_heads * each;
+  return true;
+}
+
 static void fill(attention *m, int64_t kdim, int64_t vdim, const situ_nn_multihead_attention_options *o) {
   situ_options where = { .dtype = o->dtype, .device = o->device };
   int64_t e = m->width;
@@ -242,7 +268,7 @@ situ_nn_module *situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads
   if (!options) options = &torch;
   attention *m = situ_nn_alloc(&attention_type);
   if (!m) return NULL;
-  m->width = embed_dim;
+  m->width = m->inner = embed_dim;
   m->heads = num_heads;
   m->dropout = options->dropout;
   m->batch_first = options->batch_first;

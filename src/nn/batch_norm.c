@@ -6,7 +6,7 @@
 
 #include "base/fail.h"
 #include "nn/nn.h"
-#include "situ/sys/batch_norm.h"
+#include "situ/sys/layers.h"
 
 typedef struct batch_norm {
   situ_nn_module base;

@@ -6,6 +6,7 @@
 
 #include "base/fail.h"
 #include "nn/nn.h"
+#include "situ/sys/layers.h"
 
 typedef struct embedding {
   situ_nn_module base;
@@ -40,6 +41,14 @@ static const situ_nn_type embedding_type = { .name = "Embedding",
                                              .forward = embedding_forward,
                                              .single_op = true,
                                              .extra_repr = embedding_repr };
+
+bool situ_nn_embedding_read(const situ_nn_module *m, situ_embedding_options *options) {
+  const char *op = "nn_embedding_read";
+  if (!situ__nn_given(op, "module", m) || !situ__given(op, "options", options)) return false;
+  if (m->type != &embedding_type) return false;
+  *options = ((const embedding *)m)->options;
+  return true;
+}
 
 /* Normally distributed rows, that of padding_idx 0; *o gets a padding_idx that is not negative and torch's norm_type.
    Returns NULL after recording an error. */

@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "nn/nn.h"
 #include "situ/random.h"
+#include "situ/sys/layers.h"
 #include "situ/sys/shape.h"
 
 typedef struct linear {
@@ -41,6 +42,14 @@ static const situ_nn_type linear_type = { .name = "Linear",
                                           .single_op = true,
                                           .extra_repr = linear_repr,
                                           .brief = linear_brief };
+
+bool situ_nn_linear_read(const situ_nn_module *m, situ_nn_linear_options *options) {
+  const char *op = "nn_linear_read";
+  if (!situ__nn_given(op, "module", m) || !situ__given(op, "options", options)) return false;
+  if (situ__nn_type(m) != &linear_type) return false;
+  *options = ((const linear *)m)->options;
+  return true;
+}
 
 /* Creates the parameters: `values` fills them as torch does, uniform within 1 / sqrt(in). */
 static bool make(linear *m, int64_t in, situ_device device, bool values) {

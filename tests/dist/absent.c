@@ -30,6 +30,11 @@ static void ranks_are_refused(void **state) {
   assert_int_equal(situ_dist_checkpoint_save("x", NULL, &(situ_dist_checkpoint){ .model = m }, NULL),
                    SITU_E_UNSUPPORTED);
   expect_absent("dist_checkpoint_save");
+  assert_null(situ_nn_sync_batch_norm(2, NULL, NULL));
+  expect_absent("nn_sync_batch_norm");
+  assert_null(situ_dist_tp_new(m, NULL, &(situ_dist_parallel){ .path = "x" }, 1));
+  expect_absent("dist_tp_new");
+  situ_dist_tp_free(NULL);
   situ_comm_free(NULL);
   situ_dist_ddp_free(NULL);
   situ_dist_zero_free(NULL);

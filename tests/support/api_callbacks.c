@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "situ/sys/batch_norm.h"
+#include "situ/sys/layers.h"
 #include "situ/sys/tensor.h"
 #include "support/test.h"
 

@@ -42,7 +42,7 @@ int64_t api_whole(const api_world *w, const char *name) {
   if (api_is(api_name(w), "sim_without")) return 0;
   if (api_is(api_name(w), "nn_walk") && strcmp(name, "which") == 0)
     return SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
-  if (api_is(name, "rank root peer") || api_is(api_name(w), "dist_zero_state_dict")) return 0;
+  if (api_is(name, "rank root peer") || api_is(api_name(w), "dist_zero_state_dict dist_tp_state_dict")) return 0;
   if (api_is(api_name(w), "comm_new comm_sim_new") && strcmp(name, "size") == 0) return 1;
   if (strcmp(name, "size") == 0) return api_is(api_name(w), "split mend_size") ? 1 : 4096;
   if (strcmp(name, "operand") == 0) return 0;

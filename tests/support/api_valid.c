@@ -6,7 +6,7 @@
 
 #include "situ/gguf.h"
 #include "situ/progress.h"
-#include "situ/sys/comm_sim.h"
+#include "support/api_ranks.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/load.h"
 #include "situ/sys/move.h"
@@ -43,11 +43,6 @@ static void free_optim_loading(void *l) { situ_optim_load_end(l, false); }
 static void free_scheduler_loading(void *l) { situ_lr_scheduler_load_end(l, false); }
 static void free_plan(void *m) { situ_move_plan_free(m); }
 static void free_report(void *r) { situ_place_report_free(r); }
-static void free_comm(void *c) { situ_comm_free(c); }
-static void free_world(void *w) { situ_comm_sim_free(w); }
-static void free_ddp(void *d) { situ_dist_ddp_free(d); }
-static void free_zero(void *z) { situ_dist_zero_free(z); }
-static void end_request(void *r) { SITU_IGNORE(situ_comm_wait(r)); }
 
 /* What a function does with an object that it is given. */
 static api_owner owner_of(const api_world *w, const char *parameter) {
@@ -86,6 +81,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "comm_sim_free", "world", API_TAKEN },
     { "dist_ddp_free", "ddp", API_TAKEN },
     { "dist_zero_free", "zero", API_TAKEN },
+    { "dist_tp_free", "tp", API_TAKEN },
   };
   for (size_t i = 0; i < COUNT(list); i++)
     if (api_is(api_name(w), list[i].function) && api_is(parameter, list[i].parameter)) return list[i].owner;
@@ -142,10 +138,15 @@ static situ_nn_module *module(api_world *w, const char *name) {
     situ_nn_module *of = linear(w, API_KEPT);
     m = situ_optim_averaged_model(of, NULL);
   } else if (api_is(api_name(w), "nn_forward2")) m = situ_nn_mse_loss(SITU_REDUCTION_MEAN);
-  else if (strcmp(name, "container") == 0 || api_is(api_name(w), "nn_get_submodule nn_lora_add"))
+  else if (strcmp(name, "container") == 0 || api_is(api_name(w), "nn_get_submodule nn_lora_add dist_tp_new"))
     m = situ_nn_put(situ_nn_sequential_of(0, NULL), "a", linear(w, API_TAKEN));
   if (m) return api_own(w, m, free_module, owner);
   return linear(w, owner);
+}
+
+situ_nn_module *api_container(api_world *w) {
+  situ_nn_module *m = situ_nn_put(situ_nn_sequential_of(0, NULL), "a", linear(w, API_TAKEN));
+  return api_own(w, m, free_module, API_KEPT);
 }
 
 static situ_tree *tree_of_two(api_world *w) {
@@ -161,7 +162,7 @@ static situ_optim *optim(api_world *w, api_owner owner) {
   return api_own(w, situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .momentum = 0.5 }), free_optim, owner);
 }
 
-static situ_nn_module *trained(api_world *w) {
+situ_nn_module *api_trained(api_world *w) {
   if (!w->trained) w->trained = linear(w, API_KEPT);
   return w->trained;
 }
@@ -177,8 +178,9 @@ static situ_tree *tree(api_world *w, const char *name) {
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
   else if (api_is(api_name(w), "func_functional_call func_functional_call_tree"))
     t = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(plain(w)));
-  else if (api_is(api_name(w), "dist_zero2_new")) t = situ_nn_parameters(trained(w));
+  else if (api_is(api_name(w), "dist_zero2_new")) t = situ_nn_parameters(api_trained(w));
   else if (api_is(api_name(w), "nn_lora_load_state_dict")) t = situ_tree_dict();
+  else if (api_is(api_name(w), "dist_tp_load_state_dict")) t = situ_nn_state_dict(api_container(w));
   else if (api_is(api_name(w), "tree_value")) t = situ_tree_tensor(plain(w));
   else if (api_is(api_name(w), "nn_load_state_dict nn_load_check nn_load_when"))
     t = situ_nn_state_dict(linear(w, API_KEPT));
@@ -218,28 +220,6 @@ static situ_profile *profile(api_world *w, api_owner owner) {
   return api_own(w, situ_profile_end(), free_profile, owner);
 }
 
-/* ---- ranks: one alone, so that no call waits for another ---- */
-
-static situ_comm_sim *world(api_world *w, api_owner owner) {
-  return api_own(w, situ_comm_sim_new(1, NULL), free_world, owner);
-}
-static situ_comm *comm(api_world *w, api_owner owner) {
-  return api_own(w, situ_comm_sim_rank(world(w, API_KEPT), 0, NULL), free_comm, owner);
-}
-static situ_comm_request *request(api_world *w, api_owner owner) {
-  situ_comm_request *r = NULL;
-  SITU_IGNORE(situ_comm_begin(comm(w, API_KEPT), &(situ_comm_call){ .op = SITU_COMM_BARRIER }, &r));
-  return api_own(w, r, end_request, owner);
-}
-static situ_dist_ddp *ddp(api_world *w, api_owner owner) {
-  return api_own(w, situ_dist_ddp_new(trained(w), comm(w, API_KEPT), NULL), free_ddp, owner);
-}
-static situ_dist_zero *zero(api_world *w, api_owner owner) {
-  situ_tree *parameters = situ_nn_parameters(trained(w));
-  assert_int_equal(situ_backward(situ_sum(situ_nn_forward(trained(w), plain(w)), NULL), NULL), SITU_OK);
-  return api_own(w, situ_dist_zero_new(parameters, comm(w, API_KEPT), situ_optim_sgd, NULL), free_zero, owner);
-}
-
 /* ---- files ---- */
 
 static situ_checkpoint *checkpoint(api_world *w) {
@@ -250,13 +230,13 @@ static situ_checkpoint *checkpoint(api_world *w) {
 
 static situ_dist_checkpoint *shards(api_world *w) {
   situ_dist_checkpoint *c = api_memory(w, sizeof *c);
-  *c = (situ_dist_checkpoint){ .model = linear(w, API_KEPT), .zero = zero(w, API_KEPT) };
+  *c = (situ_dist_checkpoint){ .model = linear(w, API_KEPT), .zero = api_zero(w, API_KEPT) };
   return c;
 }
 
 static const char *directory(api_world *w) {
   const situ_save_options fast = { .no_sync = true };
-  if (situ_dist_checkpoint_save("valid.shards", comm(w, API_KEPT), shards(w), &fast) != SITU_OK)
+  if (situ_dist_checkpoint_save("valid.shards", api_comm(w, API_KEPT), shards(w), &fast) != SITU_OK)
     fail_msg("%s", situ_error_message());
   return "valid.shards";
 }
@@ -328,6 +308,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     AT(situ_optimizer_tensors) = (situ_optimizer_tensors){ .param = plain(w), .grad = plain(w), .step = 1 };
   if (IS(situ_optimizer_params)) AT(situ_optimizer_params) = (situ_optimizer_params){ .lr = 0.1, .grad_scale = 1 };
   if (IS(situ_checkpoint)) AT(situ_checkpoint) = *checkpoint(w);
+  if (IS(situ_dist_parallel)) AT(situ_dist_parallel).path = "a";
   if (IS(situ_dist_checkpoint)) AT(situ_dist_checkpoint) = *shards(w);
   if (IS(situ_explanation))
     AT(situ_explanation) = (situ_explanation){ .operand = api_memory(w, sizeof(situ_explained)), .count = 1 };
@@ -475,11 +456,8 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (IS(situ_profile)) return profile(w, owner);
   if (IS(situ_gguf)) return api_own(w, situ_gguf_open(path(w), NULL), free_gguf, owner);
   if (IS(situ_safetensors)) return api_own(w, situ_safetensors_open(path(w), NULL), free_file, owner);
-  if (IS(situ_comm)) return comm(w, owner);
-  if (IS(situ_comm_request)) return request(w, owner);
-  if (IS(situ_comm_sim)) return world(w, owner);
-  if (IS(situ_dist_ddp)) return ddp(w, owner);
-  if (IS(situ_dist_zero)) return zero(w, owner);
+  void *of_ranks = api_ranks_object(w, pointee, owner);
+  if (of_ranks) return of_ranks;
   if (IS(situ_snapshot)) return api_own(w, situ_place_snapshot(linear(w, API_KEPT)), free_snapshot, owner);
   if (IS(situ_move_plan))
     return api_own(w, situ_move_plan_new("move", &(situ_move_request){ .tensor = plain(w), .to = w->device }, 1),

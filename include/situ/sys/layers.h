@@ -1,7 +1,7 @@
-/* For those who compute batch norm's statistics over more than one process.
+/* Layers as those see them who compute a part of one, or one over several processes.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_SYS_BATCH_NORM_H
-#define SITU_SYS_BATCH_NORM_H
+#ifndef SITU_SYS_LAYERS_H
+#define SITU_SYS_LAYERS_H
 
 #include "../nn.h"
 
@@ -22,6 +22,17 @@ typedef situ_tensor *(*situ_nn_normaliser)(const situ_nn_normalise_call *call, v
     keeps its parameters, buffers and options. payload is borrowed. Returns false if m is not a batch norm, or after
     recording an error. */
 SITU_API bool situ_nn_batch_norm_through(situ_nn_module *m, situ_nn_normaliser normalise, void *payload);
+
+/** Whether m is a Linear; *options gets those that it was made with. */
+SITU_API bool situ_nn_linear_read(const situ_nn_module *m, situ_nn_linear_options *options);
+/** Whether m is an Embedding; *options gets its options, with a padding_idx that is not negative. */
+SITU_API bool situ_nn_embedding_read(const situ_nn_module *m, situ_embedding_options *options);
+/** Whether m is a MultiheadAttention; *num_heads gets the number of heads that its parameters are for. */
+SITU_API bool situ_nn_multihead_attention_read(const situ_nn_module *m, int64_t *num_heads);
+/** Tells a MultiheadAttention that its projections are, or are about to be, those of so many heads, of the width that
+    its heads have. Its out_proj gets their results, and it gives no attention weights unless these are all heads.
+    Returns false if m is not one, or after recording an error. */
+SITU_API bool situ_nn_multihead_attention_keep(situ_nn_module *m, int64_t num_heads);
 
 SITU_END
 #endif
