@@ -82,5 +82,48 @@ SITU_API SITU_CHECKED situ_status situ_dist_tp_clip_grad_norm_(situ_dist_tp *tp,
 /** The module stays divided, and needs its communicator. NULL is fine. */
 SITU_API void situ_dist_tp_free(situ_dist_tp *tp);
 
+/* ---- parts of a model one after another --------------------------------------------------- */
+
+/** The loss of a micro-batch: a tensor of one element; NULL after recording an error. target: that of
+    situ_dist_pipeline_step, its part; may be NULL. */
+typedef situ_tensor *(*situ_dist_loss)(situ_tensor *output, situ_tensor *target, void *payload);
+
+/** A pipeline: rank r of R has stage r of a model, and the batch of a step goes through in micro-batches. */
+typedef struct situ_dist_pipeline situ_dist_pipeline;
+
+typedef struct situ_dist_pipeline_options {
+  int64_t micro_batches; /**< torch's n_microbatches; 0: the number of ranks */
+  situ_dist_loss loss;   /**< torch's loss_fn, on the last rank */
+  void *payload;         /**< its own */
+  bool no_scale_grads; /**< torch's scale_grads=False: gradients are not divided by the number of micro-batches, as for
+                              a stage that is a ddp's as well, which averages them */
+} situ_dist_pipeline_options;
+
+/** torch's Schedule1F1B(PipelineStage(stage, rank, size), n_microbatches, loss_fn). A collective call: the options are
+    compared. The stage takes one tensor and gives one, floating unless it is the last stage's; both have the rows of a
+    micro-batch, and one shape for all micro-batches of a step. It is retained, `comm` is borrowed. A rank's optimiser
+    is over its own stage. NULL on error. */
+SITU_API situ_dist_pipeline *situ_dist_pipeline_new(situ_nn_module *stage, situ_comm *comm,
+                                                    const situ_dist_pipeline_options *options);
+/** Forward and backward of a batch. A collective call. input: on the first rank; target: on the last one, or NULL; both
+    are divided into micro-batches along dimension 0 (SITU_E_SHAPE). Adds to the gradients of the stage's parameters
+    those of the mean loss over micro-batches, which *loss (may be NULL) gets on all ranks. A stage runs its forwards
+    and its backwards in the order of the micro-batches, so gradients have the bits of one rank that does, for any
+    number of stages. Stage r holds the activations of at most R - r micro-batches.
+
+    On an error of any rank all ranks drop the gradients of their stages, get their buffers back, and return SITU_E_COMM
+    or SITU_E_TIMEOUT with the rank, the micro-batch and the step, unless they have finished the step; the communicator
+    refuses further calls. */
+SITU_API SITU_CHECKED situ_status situ_dist_pipeline_step(situ_dist_pipeline *pipeline, situ_tensor *input,
+                                                          situ_tensor *target, double *loss);
+/** Forward alone, without gradients (torch's schedule.eval). A collective call. *output is the result of the batch on
+    the last rank, where the innermost scope owns it; NULL on others. */
+SITU_API SITU_CHECKED situ_status situ_dist_pipeline_forward(situ_dist_pipeline *pipeline, situ_tensor *input,
+                                                             situ_tensor **output);
+/** Number of steps finished so far; -1 on error. */
+SITU_API int64_t situ_dist_pipeline_steps(const situ_dist_pipeline *pipeline);
+/** The stage stays as it is. NULL is fine. */
+SITU_API void situ_dist_pipeline_free(situ_dist_pipeline *pipeline);
+
 SITU_END
 #endif

@@ -187,3 +187,20 @@ situ_status situ_dist_tp_clip_grad_norm_(situ_dist_tp *tp, double max_norm, doub
 void situ_dist_tp_free(situ_dist_tp *tp) {
   if (tp) (void)refuse("dist_tp_free");
 }
+situ_dist_pipeline *situ_dist_pipeline_new(situ_nn_module *stage, situ_comm *comm,
+                                           const situ_dist_pipeline_options *options) {
+  return (void)stage, (void)comm, (void)options, none("dist_pipeline_new");
+}
+situ_status situ_dist_pipeline_step(situ_dist_pipeline *pipeline, situ_tensor *input, situ_tensor *target,
+                                    double *loss) {
+  return (void)pipeline, (void)input, (void)target, (void)loss, refuse("dist_pipeline_step");
+}
+situ_status situ_dist_pipeline_forward(situ_dist_pipeline *pipeline, situ_tensor *input, situ_tensor **output) {
+  return (void)pipeline, (void)input, (void)output, refuse("dist_pipeline_forward");
+}
+int64_t situ_dist_pipeline_steps(const situ_dist_pipeline *pipeline) {
+  return (void)pipeline, (void)refuse("dist_pipeline_steps"), -1;
+}
+void situ_dist_pipeline_free(situ_dist_pipeline *pipeline) {
+  if (pipeline) (void)refuse("dist_pipeline_free");
+}

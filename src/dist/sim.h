@@ -29,6 +29,14 @@ typedef struct situ__sim_meeting {
   situ_comm_transfer transfer[SITU_COMM_SIM_MAX];
 } situ__sim_meeting;
 
+/* A transfer that a rank has begun. */
+typedef struct situ__sim_transfer {
+  struct situ__sim_transfer *next; /* of the rank's receives, in the order in which they began */
+  situ_comm_transfer what;
+  situ__sim_meeting *meeting; /* of a collective, else NULL */
+  bool lost;                  /* it never ends */
+} situ__sim_transfer;
+
 typedef enum situ__sim_state {
   SITU__SIM_ABSENT = 0, /* its communicator has not been made */
   SITU__SIM_HERE,
@@ -51,6 +59,7 @@ struct situ_comm_sim {
     int64_t bytes;              /* of values, for collectives */
     situ_comm_sim_fault fault;
     int64_t fault_at; /* the transfer that fails; 0: none */
+    situ__sim_transfer *receives;
   } rank[SITU_COMM_SIM_MAX];
 };
 

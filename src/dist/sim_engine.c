@@ -7,13 +7,6 @@
 #include "base/clock.h"
 #include "dist/sim.h"
 
-/* A transfer that a rank has begun. */
-typedef struct transfer {
-  situ_comm_transfer what;
-  situ__sim_meeting *meeting; /* of a collective, else NULL */
-  bool lost;                  /* it never ends */
-} transfer;
-
 static situ_status lost_rank(situ_comm_report *report, int rank, const char *how) {
   report->rank = rank;
   (void)snprintf(report->text, sizeof report->text, "rank %d %s", rank, how);
@@ -78,13 +71,25 @@ static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_co
   return m;
 }
 
-static situ_status begin_locked(situ__sim_end *end, transfer *t, situ_comm_report *report) {
+static void add_receive(situ_comm_sim *w, int rank, situ__sim_transfer *t) {
+  situ__sim_transfer **last = &w->rank[rank].receives;
+  while (*last) last = &(*last)->next;
+  *last = t;
+}
+
+static void forget_receive(situ_comm_sim *w, int rank, const situ__sim_transfer *t) {
+  situ__sim_transfer **at = &w->rank[rank].receives;
+  while (*at && *at != t) at = &(*at)->next;
+  if (*at) *at = t->next;
+}
+
+static situ_status begin_locked(situ__sim_end *end, situ__sim_transfer *t, situ_comm_report *report) {
   situ_comm_sim *w = end->world;
   t->lost = !apply_schedule(w, end->rank);
   if (w->rank[end->rank].state == SITU__SIM_DEAD) return lost_rank(report, end->rank, "has died");
   report->rank = -1;
   (void)snprintf(report->text, sizeof report->text, "out of memory");
-  if (t->what.op == SITU_COMM_RECEIVE) return SITU_OK;
+  if (t->what.op == SITU_COMM_RECEIVE) return add_receive(w, end->rank, t), SITU_OK;
   if (t->what.op == SITU_COMM_SEND) return post_message(w, end->rank, &t->what, t->lost) ? SITU_OK : SITU_E_NOMEM;
   t->meeting = join_meeting(w, end->rank, &t->what, t->lost);
   return t->meeting ? SITU_OK : SITU_E_NOMEM;
@@ -92,7 +97,7 @@ static situ_status begin_locked(situ__sim_end *end, transfer *t, situ_comm_repor
 
 static situ_status begin(void *state, const situ_comm_transfer *what, void **request, situ_comm_report *report) {
   situ__sim_end *end = state;
-  transfer *t = situ__calloc(1, sizeof *t);
+  situ__sim_transfer *t = situ__calloc(1, sizeof *t);
   situ_status status = SITU_E_NOMEM;
   if (t) {
     t->what = *what;
@@ -110,14 +115,23 @@ static situ_status begin(void *state, const situ_comm_transfer *what, void **req
 
 /* ---- progress ---- */
 
+/* An earlier receive of the same messages comes first, however late it is looked at. */
+static bool is_next(const situ_comm_sim *w, int rank, const situ__sim_transfer *t) {
+  for (const situ__sim_transfer *r = w->rank[rank].receives; r && r != t; r = r->next)
+    if (r->what.peer == t->what.peer && r->what.tag == t->what.tag && !r->lost) return false;
+  return true;
+}
+
 /* Messages between two ranks with one tag arrive in order: only the first can. */
-static situ_status receive_message(situ__sim_end *end, const transfer *t, bool *done, situ_comm_report *report) {
+static situ_status receive_message(situ__sim_end *end, const situ__sim_transfer *t, bool *done,
+                                   situ_comm_report *report) {
   situ_comm_sim *w = end->world;
   situ__sim_message **at = &w->messages, *m;
   while ((m = *at) && (m->from != t->what.peer || m->to != end->rank || m->tag != t->what.tag || m->lost))
     at = &m->next;
   const char *fate = fate_of(w, t->what.peer);
   if (!m) return fate ? lost_rank(report, t->what.peer, fate) : SITU_OK;
+  if (!is_next(w, end->rank, t)) return SITU_OK;
   if (m->ready > 0 && m->ready > situ__seconds()) return SITU_OK;
   if (m->bytes) memcpy(t->what.receive, m->data, m->bytes);
   *at = m->next;
@@ -140,7 +154,7 @@ static void quit_meeting(situ_comm_sim *w, situ__sim_meeting *m) {
   leave_meeting(w, m);
 }
 
-static situ_status end_meeting(situ__sim_end *end, transfer *t, bool *done, situ_comm_report *report) {
+static situ_status end_meeting(situ__sim_end *end, situ__sim_transfer *t, bool *done, situ_comm_report *report) {
   situ_comm_sim *w = end->world;
   situ__sim_meeting *m = t->meeting;
   for (int i = 0; !m->done && i < w->size; i++)
@@ -156,7 +170,7 @@ static situ_status end_meeting(situ__sim_end *end, transfer *t, bool *done, situ
   return SITU_OK;
 }
 
-static situ_status test_locked(situ__sim_end *end, transfer *t, bool *done, situ_comm_report *report) {
+static situ_status test_locked(situ__sim_end *end, situ__sim_transfer *t, bool *done, situ_comm_report *report) {
   const situ_comm_sim *w = end->world;
   if (w->rank[end->rank].state == SITU__SIM_DEAD) {
     if (t->meeting) quit_meeting(end->world, t->meeting);
@@ -174,6 +188,7 @@ static situ_status test(void *state, void *request, bool *done, situ_comm_report
   *done = false;
   pthread_mutex_lock(&end->world->lock);
   const situ_status status = test_locked(end, request, done, report);
+  if (*done || status != SITU_OK) forget_receive(end->world, end->rank, request);
   pthread_mutex_unlock(&end->world->lock);
   if (*done || status != SITU_OK) situ__free(request);
   return status;
@@ -181,9 +196,10 @@ static situ_status test(void *state, void *request, bool *done, situ_comm_report
 
 static bool abandon(void *state, void *request) {
   situ__sim_end *end = state;
-  transfer *t = request;
+  situ__sim_transfer *t = request;
   pthread_mutex_lock(&end->world->lock);
   if (t->meeting) quit_meeting(end->world, t->meeting);
+  forget_receive(end->world, end->rank, t);
   pthread_mutex_unlock(&end->world->lock);
   situ__free(t);
   return true;

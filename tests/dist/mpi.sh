@@ -1,5 +1,5 @@
 #!/bin/sh
-# Training over a real MPI: builds tests/dist/mpi/train.c with its mpicc, and runs it on 1 to 4 ranks of this machine.
+# Training over a real MPI: builds tests/dist/mpi/*.c with its mpicc, and runs them on 1 to 4 ranks of this machine.
 # SPDX-License-Identifier: MIT
 # usage: mpi.sh openmpi|mpich LIBRARY SOURCE_DIRECTORY [DRILLS]
 #   DRILLS: in place of training, so many runs in which rank 1 is killed, stopped, fails, gives up or is in another call
@@ -23,15 +23,17 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 lib=$(dirname "$library")
-"$mpicc" -std=c17 -O2 -Wall -Wextra -Werror -D_DEFAULT_SOURCE -I "$source/include" -I "$source/tests" \
-  "$source/tests/dist/mpi/train.c" -o "$work/train" -L "$lib" -Wl,-rpath,"$lib" -lsitu
+for program in train layers; do
+  "$mpicc" -std=c17 -O2 -Wall -Wextra -Werror -D_DEFAULT_SOURCE -I "$source/include" -I "$source/tests" \
+    "$source/tests/dist/mpi/$program.c" -o "$work/$program" -L "$lib" -Wl,-rpath,"$lib" -lsitu -lm
+done
 cd "$work"
 
-run_ranks() { # run_ranks RANKS ARGUMENTS...: every rank must have written ok
+run_ranks() { # run_ranks RANKS PROGRAM ARGUMENTS...: every rank must have written ok
   ranks=$1
   shift
   rm -f result.*
-  timeout 240 "$mpirun" -n "$ranks" ./train "$@" >log 2>&1 || { cat log result.*; echo "$flavour, $ranks ranks: $*: failed"; exit 1; }
+  timeout 240 "$mpirun" -n "$ranks" "./$@" >log 2>&1 || { cat log result.*; echo "$flavour, $ranks ranks: $*: failed"; exit 1; }
   [ "$(cat result.* | grep -c '^ok$')" -eq "$ranks" ] || { cat log result.*; echo "$flavour, $ranks ranks: $*: not ok"; exit 1; }
 }
 
@@ -66,12 +68,14 @@ if [ "$drills" -gt 0 ]; then
 fi
 
 for ranks in 1 2 4; do
-  run_ranks "$ranks" ops
-  run_ranks "$ranks" train
+  run_ranks "$ranks" layers
+  echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"
+  run_ranks "$ranks" train ops
+  run_ranks "$ranks" train train
   echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"
 done
-run_ranks 3 save
-for ranks in 1 2 4; do run_ranks "$ranks" load; done
+run_ranks 3 train save
+for ranks in 1 2 4; do run_ranks "$ranks" train load; done
 run_drill 3 mismatch 1
 run_drill 3 abort 2
 run_drill 3 forward 1

@@ -215,6 +215,7 @@ static void free_result(const api_world *w, void *result) {
   if (strstr(type, "situ_dist_ddp")) situ_dist_ddp_free(pointer);
   if (strstr(type, "situ_dist_zero")) situ_dist_zero_free(pointer);
   if (strstr(type, "situ_dist_tp")) situ_dist_tp_free(pointer);
+  if (strstr(type, "situ_dist_pipeline")) situ_dist_pipeline_free(pointer);
   if (strstr(type, "situ_optim_loading")) situ_optim_load_end(pointer, false);
   if (strstr(type, "situ_lr_scheduler_loading")) situ_lr_scheduler_load_end(pointer, false);
 }

@@ -11,7 +11,8 @@
 static const char handles[] =
     "situ_tensor situ_nn_module situ_tree situ_optim situ_lr_scheduler situ_grad_scaler situ_dataset situ_data_loader situ_sampler "
     "situ_graph situ_safetensors situ_gguf situ_snapshot situ_move_plan situ_optim_loading situ_lr_scheduler_loading "
-    "situ_comm situ_comm_request situ_comm_sim situ_dist_ddp situ_dist_zero situ_dist_tp";
+    "situ_comm situ_comm_request situ_comm_sim situ_dist_ddp situ_dist_zero situ_dist_tp "
+    "situ_dist_pipeline";
 
 /* Structs of which the library makes the ones that there are. */
 static const char made_by_the_library[] =

@@ -13,6 +13,7 @@ static void free_world(void *w) { situ_comm_sim_free(w); }
 static void free_ddp(void *d) { situ_dist_ddp_free(d); }
 static void free_zero(void *z) { situ_dist_zero_free(z); }
 static void free_tp(void *t) { situ_dist_tp_free(t); }
+static void free_pipeline(void *p) { situ_dist_pipeline_free(p); }
 static void end_request(void *r) { SITU_IGNORE(situ_comm_wait(r)); }
 
 static situ_comm_sim *world(api_world *w, api_owner owner) {
@@ -41,6 +42,18 @@ situ_dist_zero *api_zero(api_world *w, api_owner owner) {
   return api_own(w, situ_dist_zero_new(parameters, api_comm(w, API_KEPT), situ_optim_sgd, NULL), free_zero, owner);
 }
 
+static situ_tensor *sum_up(situ_tensor *output, situ_tensor *target, void *payload) {
+  return target && payload ? NULL : situ_sum(output, NULL);
+}
+static situ_dist_pipeline *pipeline(api_world *w, api_owner owner) {
+  const situ_dist_pipeline_options options = { .loss = sum_up };
+  return api_own(w, situ_dist_pipeline_new(api_trained(w), api_comm(w, API_KEPT), &options), free_pipeline, owner);
+}
+void api_ranks_struct(const char *name, void *at) {
+  if (strcmp(name, "situ_dist_parallel") == 0) ((situ_dist_parallel *)at)->path = "a";
+  if (strcmp(name, "situ_dist_pipeline_options") == 0) ((situ_dist_pipeline_options *)at)->loss = sum_up;
+}
+
 void *api_ranks_object(api_world *w, const char *pointee, api_owner owner) {
 #define IS(what) (strcmp(pointee, #what) == 0)
   if (IS(situ_comm)) return api_comm(w, owner);
@@ -49,6 +62,7 @@ void *api_ranks_object(api_world *w, const char *pointee, api_owner owner) {
   if (IS(situ_dist_ddp)) return ddp(w, owner);
   if (IS(situ_dist_zero)) return api_zero(w, owner);
   if (IS(situ_dist_tp)) return tp(w, owner);
+  if (IS(situ_dist_pipeline)) return pipeline(w, owner);
 #undef IS
   return NULL;
 }

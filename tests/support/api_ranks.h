@@ -8,6 +8,8 @@
 
 /* A handle of this type; NULL: not one of ranks. */
 void *api_ranks_object(api_world *w, const char *pointee, api_owner owner);
+/* What such a struct must hold beside zeros. */
+void api_ranks_struct(const char *name, void *at);
 situ_comm *api_comm(api_world *w, api_owner owner);
 situ_dist_zero *api_zero(api_world *w, api_owner owner);
 

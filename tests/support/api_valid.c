@@ -82,6 +82,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "dist_ddp_free", "ddp", API_TAKEN },
     { "dist_zero_free", "zero", API_TAKEN },
     { "dist_tp_free", "tp", API_TAKEN },
+    { "dist_pipeline_free", "pipeline", API_TAKEN },
   };
   for (size_t i = 0; i < COUNT(list); i++)
     if (api_is(api_name(w), list[i].function) && api_is(parameter, list[i].parameter)) return list[i].owner;
@@ -308,7 +309,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     AT(situ_optimizer_tensors) = (situ_optimizer_tensors){ .param = plain(w), .grad = plain(w), .step = 1 };
   if (IS(situ_optimizer_params)) AT(situ_optimizer_params) = (situ_optimizer_params){ .lr = 0.1, .grad_scale = 1 };
   if (IS(situ_checkpoint)) AT(situ_checkpoint) = *checkpoint(w);
-  if (IS(situ_dist_parallel)) AT(situ_dist_parallel).path = "a";
+  api_ranks_struct(s->name, at);
   if (IS(situ_dist_checkpoint)) AT(situ_dist_checkpoint) = *shards(w);
   if (IS(situ_explanation))
     AT(situ_explanation) = (situ_explanation){ .operand = api_memory(w, sizeof(situ_explained)), .count = 1 };
