@@ -60,6 +60,7 @@ struct situ_dist_ddp {
   situ_tree *buffer_names;
   situ__dist_item *items; /* parameters in backward order, then buffers */
   int64_t item_count, parameter_count;
+  int64_t found; /* the item that the last search for a parameter found (zero_parts.c) */
   situ__dist_bucket *buckets;
   int64_t bucket_count, bucket_capacity;
   situ_dist_zero *zero;        /* keeps gradients in parts; NULL: none does */

@@ -82,6 +82,7 @@ static situ_nn_module *make(const situ_nn_type *type, const situ__tp_layer *laye
   parallel_layer *m = situ_nn_alloc(type);
   if (!m) return NULL;
   m->its = *layer;
+  m->its.weight = m->its.bias = NULL; /* the layer's own are its parameters */
   m->rank = layer->comm->rank;
   m->size = layer->comm->size;
   situ_tensor *const parts[2] = { layer->weight, layer->bias };

@@ -22,9 +22,13 @@ bool situ__zero_can_join(const char *op, const situ_dist_ddp *d) {
 
 /* ---- dividing ---- */
 
-static int64_t find_item(const situ_dist_ddp *d, const situ_tensor *parameter) {
-  for (int64_t i = 0; i < d->parameter_count; i++)
-    if (d->items[i].tensor == parameter) return i;
+/* Begins where the last search ended: optimisers list parameters in the module's order, which is the reverse of the
+   items', so that a search of all of them looks at each item once. */
+static int64_t find_item(situ_dist_ddp *d, const situ_tensor *parameter) {
+  for (int64_t n = 1; n <= d->parameter_count; n++) {
+    const int64_t i = (d->found - n + d->parameter_count) % d->parameter_count;
+    if (d->items[i].tensor == parameter) return d->found = i;
+  }
   return -1;
 }
 

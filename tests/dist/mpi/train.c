@@ -197,9 +197,9 @@ static void fail_in_forward(training *t, double deadline) {
   _Exit(0);
 }
 
-static void drill(situ_comm *comm, const char *how, int at, double deadline) {
+static void drill(situ_comm *comm, const char *how, int at, int stage, double deadline) {
   training t;
-  if (!begin_training(&t, &dist_kinds[at % DIST_KINDS], comm, 0)) exit(1);
+  if (!begin_training(&t, &dist_kinds[at % DIST_KINDS], comm, stage)) exit(1);
   for (int step = 0; step < at + 3; step++) {
     const bool mine = situ_comm_rank(comm) == 1 && step == at;
     const double begin = now();
@@ -218,7 +218,7 @@ static void drill(situ_comm *comm, const char *how, int at, double deadline) {
   _Exit(1);
 }
 
-/* usage: train ops | train | save | load | kill STEP | stop STEP | mismatch STEP | abort STEP | forward STEP */
+/* usage: train ops | train | save | load | kill STEP STAGE | stop | mismatch | abort | forward ... */
 int main(int argc, char **argv) {
   int provided;
   const double deadline = 1;
@@ -235,7 +235,7 @@ int main(int argc, char **argv) {
   char name[64];
   (void)snprintf(name, sizeof name, "result.%d", situ_comm_rank(comm));
   if (!(result = fopen(name, "w"))) return 6;
-  if (argc > 2) drill(comm, argv[1], atoi(argv[2]), deadline);
+  if (argc > 3) drill(comm, argv[1], atoi(argv[2]), atoi(argv[3]), deadline);
   const bool save = strcmp(argv[1], "save") == 0, load = strcmp(argv[1], "load") == 0;
   const bool good = strcmp(argv[1], "ops") == 0 ? all_ops(comm)
                     : save || load              ? train_half(comm, save)
