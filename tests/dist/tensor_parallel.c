@@ -1,9 +1,12 @@
 /* Tensor parallel training: collectives with a derivative, and layers in parts that compute what whole ones do.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
+#include <math.h>
+
 #include "situ/parallel.h"
 
 #include "dist/training.h"
+#include "situ/sys/alloc.h"
 
 /* ---- collectives ---- */
 
@@ -385,6 +388,43 @@ static void what_does_not_divide_is_refused(void **state) {
   }
 }
 
+/* Each allocation fails once: the module is whole then, with its own tensors. */
+static void a_failed_division_leaves_the_module_whole(void **state) {
+  (void)state;
+  situ_nn_module *m = make_gpt();
+  assert_int_equal(situ_nn_to(m, test_device()), SITU_OK);
+  situ_tree *before = situ_nn_state_dict(m);
+  situ_tensor *x, *y;
+  gpt_batch(0, &x, &y);
+  const situ_tensor *want = situ_detach(situ_nn_forward(m, x));
+  int points = 0;
+  for (uint64_t nth = 1; nth < 3000; nth++) {
+    situ_comm_sim *world = situ_comm_sim_new(1, NULL);
+    situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
+    situ_fail_allocation(nth, false);
+    situ_dist_tp *tp = situ_dist_tp_new(m, comm, gpt_plan, GPT_ROWS);
+    situ_fail_allocation(0, false);
+    if (!tp) {
+      points++;
+      situ_error_clear();
+      situ_tree *now = situ_nn_state_dict(m);
+      assert_int_equal(situ_tree_count(now), situ_tree_count(before));
+      for (int64_t i = 0; i < situ_tree_count(now); i++)
+        if (situ_tree_tensor_at(now, i) != situ_tree_tensor_at(before, i))
+          fail_msg("allocation %d: %s is another one", (int)nth, situ_tree_key(now, i));
+      situ_tree_free(now);
+      expect_same(situ_detach(situ_nn_forward(m, x)), (situ_tensor *)(uintptr_t)want, 0, 0);
+    }
+    situ_dist_tp_free(tp);
+    situ_comm_free(comm);
+    situ_comm_sim_free(world);
+    if (tp) break;
+  }
+  if (points < 60) fail_msg("%d points", points);
+  situ_tree_free(before);
+  situ_nn_free(m);
+}
+
 static void lose_rank_1(world_rank *self) {
   tp_run *run = self->payload;
   situ_dist_tp *tp = situ_dist_tp_new(run->model[self->rank], self->comm, gpt_plan, GPT_ROWS);
@@ -480,9 +520,10 @@ static void both_kinds_train_together(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(collectives_have_derivatives), TEST(a_divided_model_trains_as_the_whole), TEST(states_are_those_of_the_whole),
-    TEST(shared_tensors_stay_shared),   TEST(what_does_not_divide_is_refused),     TEST(a_lost_rank_is_named),
-    TEST(both_kinds_train_together),
+    TEST(collectives_have_derivatives),    TEST(a_divided_model_trains_as_the_whole),
+    TEST(states_are_those_of_the_whole),   TEST(shared_tensors_stay_shared),
+    TEST(what_does_not_divide_is_refused), TEST(a_lost_rank_is_named),
+    TEST(both_kinds_train_together),       TEST(a_failed_division_leaves_the_module_whole),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
