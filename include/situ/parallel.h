@@ -6,8 +6,10 @@
 #ifndef SITU_PARALLEL_H
 #define SITU_PARALLEL_H
 
+#include "amp.h"
 #include "comm.h"
 #include "nn.h"
+#include "optim.h"
 
 SITU_BEGIN
 
@@ -124,6 +126,17 @@ SITU_API SITU_CHECKED situ_status situ_dist_pipeline_forward(situ_dist_pipeline 
 SITU_API int64_t situ_dist_pipeline_steps(const situ_dist_pipeline *pipeline);
 /** The stage stays as it is. NULL is fine. */
 SITU_API void situ_dist_pipeline_free(situ_dist_pipeline *pipeline);
+
+/* ---- gradient scaling --------------------------------------------------------------------- */
+
+/** situ_grad_scaler_unscale_ where the ranks of `comm` have different gradients: of parts of layers, or of stages. A
+    collective call. */
+SITU_API SITU_CHECKED situ_status situ_dist_scaler_unscale_(situ_optim *optim, situ_comm *comm,
+                                                            situ_grad_scaler *scaler);
+/** situ_grad_scaler_step there. A collective call: an Inf or NaN of any rank has all of them leave out the step, and
+    *stepped (may be NULL) is the same on all. SITU_E_COMM: another rank could not look at its gradients. */
+SITU_API SITU_CHECKED situ_status situ_dist_scaler_step(situ_optim *optim, situ_comm *comm, situ_grad_scaler *scaler,
+                                                        bool *stepped);
 
 SITU_END
 #endif

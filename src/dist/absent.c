@@ -204,3 +204,9 @@ int64_t situ_dist_pipeline_steps(const situ_dist_pipeline *pipeline) {
 void situ_dist_pipeline_free(situ_dist_pipeline *pipeline) {
   if (pipeline) (void)refuse("dist_pipeline_free");
 }
+situ_status situ_dist_scaler_unscale_(situ_optim *optim, situ_comm *comm, situ_grad_scaler *scaler) {
+  return (void)optim, (void)comm, (void)scaler, refuse("dist_scaler_unscale_");
+}
+situ_status situ_dist_scaler_step(situ_optim *optim, situ_comm *comm, situ_grad_scaler *scaler, bool *stepped) {
+  return (void)optim, (void)comm, (void)scaler, (void)stepped, refuse("dist_scaler_step");
+}

@@ -136,6 +136,11 @@ void situ__zero_drop_gradients(const situ_dist_zero *z);
 /* ddp is about to be freed. */
 void situ__zero_forget_ddp(situ_dist_zero *z);
 
+/* ---- gradient scalers (scaler.c) ---- */
+
+/* Whether all ranks could look at their gradients (good), and whether those are finite. */
+situ_status situ__dist_agree_finite(situ_comm *comm, bool good, bool *finite);
+
 /* ---- the start (start.c) ---- */
 
 uint64_t situ__dist_hash(const void *data, size_t bytes);

@@ -15,18 +15,7 @@ static situ_status agree(const void *payload, bool good, bool *finite) {
   const situ_dist_zero *z = payload;
   if (!has_gradients(z)) /* so it is on all ranks */
     return situ__fail(SITU_E_STATE, op, "no parameter of the optimiser has a gradient; call backward first");
-  int32_t all[2] = { good, good && *finite };
-  const situ_comm_call call = { .op = SITU_COMM_ALL_REDUCE,
-                                .reduction = SITU_COMM_MIN,
-                                .dtype = SITU_I32,
-                                .count = 2,
-                                .send = all,
-                                .receive = all,
-                                .name = "finite gradients" };
-  SITU_TRY(situ__comm_call(op, z->comm, &call));
-  *finite = all[1] != 0;
-  if (all[0] || !good) return SITU_OK; /* this rank has recorded its own error */
-  return situ__fail(SITU_E_COMM, op, "another rank could not look at its gradients");
+  return situ__dist_agree_finite(z->comm, good, finite);
 }
 
 static situ_status step(const void *payload, double grad_scale) { return situ__zero_step(payload, grad_scale); }

@@ -198,6 +198,13 @@ static situ_grad_scaler_source source_of(situ_optim *o) {
   return (situ_grad_scaler_source){ o, o, count_of, gradient_of, NULL, step_of };
 }
 
+situ_status situ_grad_scaler_source_of(situ_optim *o, situ_grad_scaler_source *source) {
+  const char *op = "grad_scaler_source_of";
+  if (!situ__optim_given(op, o) || !situ__given(op, "source", source)) return situ_error();
+  *source = source_of(o);
+  return SITU_OK;
+}
+
 static bool is_source(const char *op, const situ_grad_scaler_source *source) {
   if (!situ__given(op, "source", source) || !situ__optim_given(op, source->optim)) return false;
   if (source->count && source->gradient && source->step) return true;

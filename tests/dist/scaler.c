@@ -5,6 +5,7 @@
 
 #include "dist/training.h"
 #include "situ/amp.h"
+#include "situ/parallel.h"
 
 enum { STEPS = 8 };
 
@@ -172,11 +173,48 @@ static void an_infinite_element_of_one_part(void **state) {
   for (int r = 0; r < 4; r++) situ_nn_free(m[r]);
 }
 
+/* Ranks with gradients of their own, as of parts of a layer: rank 1 has an Inf in step 1. */
+static void step_apart(world_rank *self) {
+  situ_grad_scaler *scaler = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 8 });
+  situ_nn_module *m = situ_nn_linear(2, 1, &(situ_nn_linear_options){ .device = test_device() });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 0.1 });
+  MUST(scaler && optim);
+  for (int step = 0; step < 3; step++)
+    for (int unscales = 0; unscales < 2; unscales++) {
+      const double size = step == 1 && self->rank == 1 ? (double)INFINITY : 1.0 + self->rank;
+      bool stepped;
+      double before[2], after[2];
+      test_read(situ_detach(situ_nn_get_tensor(m, "weight")), before);
+      situ_tensor *loss = situ_sum(situ_nn_forward(m, T32(SITU_SHAPE(1, 2), size, 1)), NULL);
+      MUST(situ_backward(situ_grad_scaler_scale(scaler, loss), NULL) == SITU_OK);
+      if (unscales) MUST(situ_dist_scaler_unscale_(optim, self->comm, scaler) == SITU_OK);
+      MUST(situ_dist_scaler_step(optim, self->comm, scaler, &stepped) == SITU_OK);
+      MUST(situ_grad_scaler_update(scaler, 0) == SITU_OK && situ_optim_zero_grad(optim, true) == SITU_OK);
+      test_read(situ_detach(situ_nn_get_tensor(m, "weight")), after);
+      MUST(stepped == (step != 1) && (before[0] != after[0]) == stepped);
+      if (stepped) MUST(fabs(before[0] - after[0] - 0.1 * (1 + self->rank)) < 1e-6);
+      MUST(situ_grad_scaler_get_scale(scaler) == (step < 1 ? 8 : step > 1 || unscales ? 2 : 4));
+    }
+out:
+  situ_optim_free(optim);
+  situ_nn_free(m);
+  situ_grad_scaler_free(scaler);
+}
+static void ranks_with_different_gradients_agree(void **state) {
+  (void)state;
+  for (int size = 2; size <= 3; size++) {
+    world_rank ranks[WORLD_MOST];
+    world_run(situ_comm_sim_new(size, NULL), ranks, size, step_apart, NULL, 20);
+    for (int r = 0; r < size; r++) expect_rank_ok(&ranks[r]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(an_overflow_on_one_rank_is_seen_by_all),
     TEST(gradients_are_divided_before_they_are_clipped),
     TEST(an_infinite_element_of_one_part),
+    TEST(ranks_with_different_gradients_agree),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

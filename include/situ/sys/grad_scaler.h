@@ -20,6 +20,8 @@ typedef struct situ_grad_scaler_source {
   /** A step with gradients that are multiplied by grad_scale first. */
   situ_status (*step)(const void *payload, double grad_scale);
 } situ_grad_scaler_source;
+/** The gradients and the step of one optimiser, whose `agree` is NULL. It borrows the optimiser. */
+SITU_API SITU_CHECKED situ_status situ_grad_scaler_source_of(situ_optim *o, situ_grad_scaler_source *source);
 /** situ_grad_scaler_unscale_ of a source. */
 SITU_API SITU_CHECKED situ_status situ_grad_scaler_unscale_source(situ_grad_scaler *s,
                                                                   const situ_grad_scaler_source *source);
