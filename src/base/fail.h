@@ -52,7 +52,7 @@ static inline void situ__call_end(const char **outer) { situ__now.called = *oute
 /* Put first in a function that is made of other ops: their errors carry its name, unless it serves another one
    itself. */
 #define SITU__MADE_OF_OPS(name) \
-  __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "")
+  __attribute__((cleanup(situ__call_end), unused)) const char *called_before = situ__call_as(name, "")
 
 /* Returns the name that an error of op carries: that of the op that the program called, else of the op whose kernel
    is being launched, else its own. */

@@ -138,7 +138,7 @@ static void cancel_nodes(recorded *r) {
 }
 
 static bool prepare_nodes(const situ_call *c, bool wanted, recorded *r) {
-  *r = (recorded){ NULL };
+  *r = (recorded){ 0 };
   if (!wanted || c->op->flags & SITU_OP_NO_GRAD) return true;
   const unsigned save = to_save(c);
   situ_tensor *before = NULL;

@@ -46,8 +46,9 @@ static void move_block(const situ__sim_meeting *m, int from, int to) {
   case SITU_COMM_BROADCAST:
     if (from == target->peer) memcpy(receive, send, bytes);
     break;
-  case SITU_COMM_REDUCE_SCATTER: send += (size_t)to * bytes; /* fall through */
+  case SITU_COMM_REDUCE_SCATTER:
   case SITU_COMM_ALL_REDUCE:
+    if (target->op == SITU_COMM_REDUCE_SCATTER) send += (size_t)to * bytes;
     if (from == 0) memcpy(receive, send, bytes);
     else reduce_block(receive, send, target);
     break;

@@ -201,8 +201,8 @@ SITU_OP(batch_norm_op) = { .name = "batch_norm",
 situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean, situ_tensor *running_var,
                              situ_tensor *weight, situ_tensor *bias, const situ_batch_norm_options *o) {
   batch_norm_params p = { .training = o && o->training,
-                          .momentum = o && o->momentum ? o->momentum : 0.1,
-                          .eps = o && o->eps ? o->eps : 1e-5 };
+                          .momentum = o && o->momentum != 0 ? o->momentum : 0.1,
+                          .eps = o && o->eps != 0 ? o->eps : 1e-5 };
   if (!(p.eps > 0) || !isfinite(p.eps) || !(p.momentum >= 0 && p.momentum <= 1)) {
     situ__fail(SITU_E_ARG, "batch_norm", "eps %g must be positive, momentum %g in 0..1", p.eps, p.momentum);
     return NULL;

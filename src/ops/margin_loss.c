@@ -87,7 +87,7 @@ situ_tensor *situ_triplet_margin_loss(situ_tensor *anchor, situ_tensor *positive
   const char *op = "triplet_margin_loss";
   static const situ_operand operands[] = { { "anchor", 0 }, { "positive", 0 }, { "negative", 0 } };
   const situ_triplet_margin_options o = options ? *options : (situ_triplet_margin_options){ 0 };
-  const double p = o.p ? o.p : 2, eps = o.eps ? o.eps : 1e-6, margin = o.margin ? o.margin : 1;
+  const double p = o.p != 0 ? o.p : 2, eps = o.eps != 0 ? o.eps : 1e-6, margin = o.margin != 0 ? o.margin : 1;
   situ_tensor *in[3] = { anchor, positive, negative };
   if (!situ__loss_operands(op, operands, in, 3)) return NULL;
   if (in[0]->view.ndim != in[1]->view.ndim || in[0]->view.ndim != in[2]->view.ndim || !in[0]->view.ndim) {
@@ -133,13 +133,13 @@ situ_tensor *situ_multi_margin_loss(situ_tensor *input, situ_tensor *target, con
   situ_tensor *in[3] = { input, target, o.weight };
   if (!situ__loss_operands(op, operands, in, 3)) return NULL;
   const bool batched = in[1]->view.ndim == 1;
-  if (o.p && o.p != 1 && o.p != 2) {
+  if (o.p != 0 && o.p != 1 && o.p != 2) {
     situ__fail(SITU_E_ARG, op, "p is %g: must be 1 or 2", o.p);
     return NULL;
   }
   if (!classes(op, &in[0], &in[1], in[2])) return NULL;
   situ_tensor *lead = situ_sub(in[0], situ_gather(in[0], 1, in[1]));
-  situ_tensor *over = situ_relu(situ_add_scalar(lead, o.margin ? o.margin : 1));
+  situ_tensor *over = situ_relu(situ_add_scalar(lead, o.margin != 0 ? o.margin : 1));
   over = situ_scatter_value(o.p == 2 ? situ_square(over) : over, 1, in[1], 0);
   situ_tensor *each = situ_mean(over, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
   if (in[2]) each = situ_mul(each, situ_index_select(in[2], 0, situ_reshape(in[1], SITU_SHAPE(-1))));

@@ -235,14 +235,14 @@ situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, si
                              double eps) {
   situ_tensor *in[] = { input, weight, bias };
   if (!tail(&layer_norm_op, in, 3, &normalized_shape) || !good_eps("layer_norm", eps)) return NULL;
-  return situ_op_run(&layer_norm_op, in, 3, &(norm_params){ normalized_shape.ndim, eps ? eps : 1e-5 }, NULL);
+  return situ_op_run(&layer_norm_op, in, 3, &(norm_params){ normalized_shape.ndim, eps != 0 ? eps : 1e-5 }, NULL);
 }
 
 situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, double eps) {
   situ_tensor *in[] = { input, weight };
   if (!tail(&rms_norm_op, in, 2, &normalized_shape) || !good_eps("rms_norm", eps)) return NULL;
   return situ_op_run(&rms_norm_op, in, 2,
-                     &(norm_params){ normalized_shape.ndim, eps                             ? eps
+                     &(norm_params){ normalized_shape.ndim, eps != 0                        ? eps
                                                             : input->view.dtype == SITU_F64 ? DBL_EPSILON
                                                                                             : FLT_EPSILON },
                      NULL);

@@ -118,7 +118,7 @@ static slopes product_slopes(const reduce_params *p, const situ_grad_call *g) {
   situ_tensor *dx = situ_div(situ_mul(up, multiplied(p, factor, index, src)), factor);
   situ_tensor *zeros = situ_scatter_add(situ_zeros_like(x, NULL), p->dim, index, situ_to_dtype(zero, situ_dtype_of(x)));
   situ_tensor *single = situ_logical_and(zero, situ_eq_scalar(situ_gather(zeros, p->dim, index), 1));
-  if (!zeros || !has_second(g, zeros)) return (slopes){ NULL };
+  if (!zeros || !has_second(g, zeros)) return (slopes){ 0 };
   situ_tensor *others = multiplied(p, x, index, situ_masked_fill(src, single, 1));
   situ_tensor *divided = situ_div(situ_gather(situ_mul(up, y), p->dim, index), situ_masked_fill(src, zero, 1));
   return (slopes){ dx, situ_where(single, situ_gather(situ_mul(up, others), p->dim, index), divided) };

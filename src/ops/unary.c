@@ -184,7 +184,8 @@ PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLA
 
 static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dtype == SITU_BOOL; }
 /* Begins a function that writes in place: errors are recorded under its name, which ends in _. */
-#define IN_PLACE_AS(name) __attribute__((cleanup(situ__call_end))) const char *called_before = situ__call_as(name, "_")
+#define IN_PLACE_AS(name) \
+  __attribute__((cleanup(situ__call_end), unused)) const char *called_before = situ__call_as(name, "_")
 static bool holds_numbers(const situ_op *op, const situ_tensor *x) {
   if (x->view.dtype != SITU_BOOL || op->infer != infer_keep) return true;
   situ__fail(SITU_E_DTYPE, op->name, "input is bool, which cannot hold the result in place; cast it");
