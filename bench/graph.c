@@ -1,66 +1,176 @@
-/* A small network's forward and backward pass as calls, and as a graph's replay, on $SITU_BENCH_DEVICE (default: cpu).
+/* Training steps as calls, and as a graph's replay, on $SITU_BENCH_DEVICE (default: cpu): forward, backward, clipping,
+   dropout and the optimiser's step. Both take turns; the time of each step is kept, so that percentiles can be told.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "support/gpt2.h"
 #include "support/measure.h"
 
-enum { ROUNDS = 41, STEPS = 50, ROWS = 32, IN = 64, WIDE = 64, CLASSES = 10 };
+enum { ROUNDS = 21, STEPS_MAX = 400 };
 
-static situ_device device;
-static situ_nn_module *model;
-static situ_tensor *x, *classes;
+typedef struct job {
+  const char *name;
+  situ_nn_module *(*model)(void);
+  situ_tensor *(*loss)(const struct job *j);
+  situ_optim *(*optim)(situ_tree *, const situ_optim_options *);
+  double must, must_cuda; /* least speed of a replay, beside the calls */
+  int steps;              /* in a round */
+  bool clip;
+  int64_t rows, in;
+  situ_nn_module *net;
+  situ_tensor *x, *target;
+  situ_optim *o;
+} job;
 
-static void forward_and_back(void) {
-  situ_nn_zero_grad(model);
-  need(situ_backward(situ_cross_entropy(situ_nn_forward(model, x), classes, NULL), NULL));
+/* ---- the jobs ---- */
+
+static situ_nn_module *tiny_mlp(void) {
+  return situ_nn_sequential(situ_nn_linear(10, 16, NULL), situ_nn_relu(), situ_nn_linear(16, 1, NULL));
+}
+static situ_tensor *squares(const job *j) {
+  return situ_mse_loss(situ_nn_forward(j->net, j->x), j->target, SITU_REDUCTION_MEAN);
 }
 
-/* Seconds a step, all done. */
-static double time_of(situ_graph *graph) {
-  double begin = seconds();
-  for (int k = 0; k < STEPS; k++) {
-    situ_scope s;
-    situ_scope_begin(&s);
+static situ_nn_module *mlp(void) {
+  return situ_nn_sequential(situ_nn_linear(64, 64, NULL), situ_nn_relu(), situ_nn_dropout(0.1),
+                            situ_nn_linear(64, 64, NULL), situ_nn_relu(), situ_nn_linear(64, 10, NULL));
+}
+static situ_tensor *classes(const job *j) { return situ_cross_entropy(situ_nn_forward(j->net, j->x), j->target, NULL); }
+
+static const gpt2_config characters = { .vocabulary = 96, .context = 64, .width = 64, .heads = 4, .layers = 2 };
+static situ_nn_module *char_gpt(void) { return gpt2_new(&characters); }
+static situ_tensor *next_characters(const job *j) {
+  situ_tensor *scores = situ_nn_forward(j->net, j->x);
+  return situ_cross_entropy(situ_reshape(scores, SITU_SHAPE(-1, characters.vocabulary)), j->target, NULL);
+}
+
+static job jobs[] = {
+  { .name = "tiny MLP (10-16-1), SGD",
+    .model = tiny_mlp,
+    .loss = squares,
+    .optim = situ_optim_sgd,
+    .must = 3,
+    .must_cuda = 3,
+    .steps = STEPS_MAX,
+    .rows = 8,
+    .in = 10 },
+  { .name = "MLP (3 layers of 64), AdamW",
+    .model = mlp,
+    .loss = classes,
+    .optim = situ_optim_adamw,
+    .must = 2,
+    .must_cuda = 3,
+    .steps = 100,
+    .rows = 32,
+    .in = 64 },
+  { .name = "char-GPT (2 x 64), AdamW",
+    .model = char_gpt,
+    .loss = next_characters,
+    .optim = situ_optim_adamw,
+    .must = 1.12,
+    .must_cuda = 1.5,
+    .steps = 5,
+    .clip = true,
+    .rows = 16,
+    .in = 64 },
+};
+
+static void prepare(job *j) {
+  const situ_options whole = { .dtype = SITU_I64 };
+  j->net = j->model();
+  need(situ_error());
+  j->o = j->optim(situ_nn_parameters(j->net), &(situ_optim_options){ .lr = 1e-3 });
+  const bool text = j->loss == next_characters;
+  j->x = text ? situ_randint(0, characters.vocabulary, SITU_SHAPE(j->rows, j->in), &whole)
+              : situ_randn(SITU_SHAPE(j->rows, j->in), NULL);
+  j->target = j->loss == squares ? situ_zeros(SITU_SHAPE(j->rows, 1), NULL)
+              : text             ? situ_randint(0, characters.vocabulary, SITU_SHAPE(j->rows * j->in), &whole)
+                                 : situ_zeros(SITU_SHAPE(j->rows), &whole);
+  need(situ_error());
+}
+
+static void take_step(const job *j) {
+  situ_scope s;
+  situ_scope_begin(&s);
+  need(situ_optim_zero_grad(j->o, true));
+  need(situ_backward(j->loss(j), NULL));
+  if (j->clip) need(situ_optim_clip_grad_norm_(j->o, 1, 2, NULL));
+  need(situ_optim_step(j->o));
+  need(situ_scope_end(&s));
+}
+
+/* ---- measuring ---- */
+
+/* Seconds of each step, the device waited for only at the end; what they took together is returned. */
+static double time_steps(const job *j, situ_graph *graph, situ_device device, double *each) {
+  const double begin = seconds();
+  for (int k = 0; k < j->steps; k++) {
+    const double before = seconds();
     if (graph) need(situ_graph_replay(graph));
-    else forward_and_back();
-    need(situ_scope_end(&s));
+    else take_step(j);
+    each[k] = seconds() - before;
   }
   need(situ_synchronize(device));
-  return (seconds() - begin) / STEPS;
+  return (seconds() - begin) / j->steps;
+}
+
+static void tell_percentiles(const char *what, double *each, int count) {
+  qsort(each, (size_t)count, sizeof *each, by_value);
+  printf("     %-8s p50 %.2f  p90 %.2f  p99 %.2f  most %.2f us\n", what, 1e6 * each[count / 2],
+         1e6 * each[count * 9 / 10], 1e6 * each[count * 99 / 100], 1e6 * each[count - 1]);
+}
+
+static int64_t memory_used(situ_device device) {
+  situ_device_properties p;
+  need(situ_device_info(device, &p));
+  return (int64_t)p.memory_used;
+}
+
+static void measure(job *j, situ_device device) {
+  static double calls[ROUNDS * STEPS_MAX], replays[ROUNDS * STEPS_MAX];
+  double of_calls[ROUNDS], of_replays[ROUNDS], ratio[ROUNDS];
+  prepare(j);
+  take_step(j);
+  need(situ_optim_zero_grad(j->o, true));
+  const int64_t before = memory_used(device);
+  need(situ_graph_capture_begin(device));
+  take_step(j);
+  situ_graph *graph = situ_graph_capture_end();
+  need(graph ? SITU_OK : situ_error());
+  printf("     %s: %zu pieces of work, %.1f KiB of memory\n", j->name, situ_graph_length(graph),
+         (double)(memory_used(device) - before) / 1024);
+  (void)time_steps(j, NULL, device, calls);
+  (void)time_steps(j, graph, device, replays);
+  for (int r = 0; r < ROUNDS; r++) {
+    of_calls[r] = time_steps(j, NULL, device, calls + r * j->steps);
+    of_replays[r] = time_steps(j, graph, device, replays + r * j->steps);
+    ratio[r] = of_calls[r] / of_replays[r];
+  }
+  char ours[32], theirs[32];
+  (void)snprintf(ours, sizeof ours, "%.1f us", 1e6 * median(of_replays, ROUNDS));
+  (void)snprintf(theirs, sizeof theirs, "calls %.1f us", 1e6 * median(of_calls, ROUNDS));
+  tell(device.kind == SITU_CUDA ? "cuda" : "H8", j->name, ours, theirs, median(ratio, ROUNDS),
+       device.kind == SITU_CUDA ? j->must_cuda : j->must, false);
+  tell_percentiles("calls", calls, ROUNDS * j->steps);
+  tell_percentiles("replays", replays, ROUNDS * j->steps);
+  situ_graph_free(graph);
+  situ_optim_free(j->o);
+  situ_nn_free(j->net);
 }
 
 int main(void) {
   situ_device_properties p;
-  device = bench_device(&p);
+  const situ_device device = bench_device(&p);
   if (strstr(p.name, "no GPU")) {
     printf("SKIPPED: %s: its figures would be the host's\n", p.name);
     return 0;
   }
   need(situ_set_default_device(device));
-  model = situ_nn_sequential(situ_nn_linear(IN, WIDE, NULL), situ_nn_relu(), situ_nn_linear(WIDE, WIDE, NULL),
-                             situ_nn_relu(), situ_nn_linear(WIDE, CLASSES, NULL));
-  x = situ_randn(SITU_SHAPE(ROWS, IN), NULL);
-  classes = situ_zeros(SITU_SHAPE(ROWS), &(situ_options){ .dtype = SITU_I64 });
-  need(situ_error());
-  forward_and_back();
-  need(situ_graph_capture_begin(device));
-  forward_and_back();
-  situ_graph *graph = situ_graph_capture_end();
-  need(graph ? SITU_OK : situ_error());
-  double calls[ROUNDS], replays[ROUNDS], ratio[ROUNDS];
-  (void)time_of(NULL);
-  (void)time_of(graph);
-  for (int r = 0; r < ROUNDS; r++) {
-    calls[r] = time_of(NULL);
-    replays[r] = time_of(graph);
-    ratio[r] = calls[r] / replays[r];
+  for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+    situ_scope s;
+    situ_scope_begin(&s);
+    measure(&jobs[i], device);
+    need(situ_scope_end(&s));
   }
-  char ours[32], theirs[32];
-  (void)snprintf(ours, sizeof ours, "%.1f us", 1e6 * median(replays, ROUNDS));
-  (void)snprintf(theirs, sizeof theirs, "calls %.1f us", 1e6 * median(calls, ROUNDS));
-  if (device.kind == SITU_CUDA) tell("cuda", "MLP, a step by a graph", ours, theirs, median(ratio, ROUNDS), 3, false);
-  else printf("     MLP, a step by a graph: %s, %s: %.2f\n", ours, theirs, median(ratio, ROUNDS));
-  situ_graph_free(graph);
-  situ_nn_free(model);
   return 0;
 }

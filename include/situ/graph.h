@@ -17,13 +17,21 @@ SITU_BEGIN
     device or other memory since, the replay fails. Used by one thread at a time. */
 typedef struct situ_graph situ_graph;
 
-/** Starts capture: work of this thread on `device` runs as always and is captured too. Until the end these are errors
-    (SITU_E_STATE), because a replay could not repeat them: work on another device, copies between devices, reads of
-    values by the host, moves and casts of modules, random numbers (dropout in training), steps of an optimiser (its
-    step count and learning rate are host values). A backward pass can be captured. */
+/** Starts capture: work of this thread on `device` runs as always and is captured too. A whole training step can be
+    captured:
+    - random numbers (dropout) are drawn anew by each replay, from the generators that they were drawn from, which must
+      outlive the graph, and are those that the calls would have drawn next;
+    - situ_optim_step and the scaling of gradients read learning rates, step counts and scales at each replay. State
+      that a first step makes is not captured. Not those of Adafactor, Muon and LBFGS, which are made of ops.
+    Until the end these are errors (SITU_E_STATE), because a replay could not repeat them: work on another device,
+    copies between devices, reads of values by the host, moves and casts of modules, seeding a generator. */
 SITU_API SITU_CHECKED situ_status situ_graph_capture_begin(situ_device device);
-/** Ends capture. The caller frees the graph: situ_graph_free. NULL if an error happened since the begin, if no work was
-    launched (SITU_E_STATE), or if the device could not make the graph; nothing is kept then. */
+/** Whether this thread captures a graph (torch.cuda.is_current_stream_capturing). */
+SITU_API bool situ_graph_is_capturing(void);
+/** Ends capture. Memory that the program does not hold any more is the graph's alone: what is not needed at the same
+    time shares it, so end inner scopes before. The caller frees the graph: situ_graph_free. NULL if an error happened
+    since the begin, if no work was launched (SITU_E_STATE), or if the device could not make the graph; nothing is kept
+    then. */
 SITU_API situ_graph *situ_graph_capture_end(void);
 /** Queues the captured work again; its outputs count as written. On error nothing was queued, unless the device failed.
     */

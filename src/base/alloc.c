@@ -66,7 +66,21 @@ bool situ__alloc_count(void) {
 
 void *situ__alloc_uncounted(size_t bytes) { return hook.allocate(bytes ? bytes : 1, 0, hook.payload); }
 
-void *situ__alloc(size_t bytes) { return situ__alloc_refused() ? NULL : situ__alloc_uncounted(bytes); }
+SITU__THREAD_LOCAL situ__scratch *situ__scratch_now;
+
+void *situ__scratch_take(size_t bytes) {
+  enum { ALIGNMENT = 64 };
+  situ__scratch *s = situ__scratch_now;
+  const size_t at = s->used, size = (bytes / ALIGNMENT + 1) * ALIGNMENT;
+  s->used = size > SIZE_MAX - at ? SIZE_MAX : at + size;
+  return s->used <= s->bytes ? s->memory + at : NULL;
+}
+
+void *situ__alloc(size_t bytes) {
+  void *scratch = __builtin_expect(situ__scratch_now != NULL, 0) ? situ__scratch_take(bytes) : NULL;
+  if (scratch) return scratch;
+  return situ__alloc_refused() ? NULL : situ__alloc_uncounted(bytes);
+}
 
 void *situ__calloc(size_t count, size_t size) {
   size_t bytes;
@@ -87,7 +101,7 @@ void *situ__aligned(size_t alignment, size_t bytes) {
 }
 
 void situ__free(void *memory) {
-  if (memory) hook.release(memory, hook.payload);
+  if (memory && !situ__scratch_owns(memory)) hook.release(memory, hook.payload);
 }
 
 char *situ__strdup(const char *text) {

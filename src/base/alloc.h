@@ -3,6 +3,7 @@
 #ifndef SITU_BASE_ALLOC_H
 #define SITU_BASE_ALLOC_H
 
+#include "base/thread.h"
 #include "situ/sys/alloc.h"
 
 /* All return NULL when memory runs out, without recording an error: only the caller knows the op. */
@@ -15,6 +16,22 @@ char *situ__strdup(const char *text);
 /* For error records and caches: situ_fail_allocation neither counts nor fails it, so that the n-th allocation is the
    same one whether or not an error was recorded before. */
 void *situ__alloc_uncounted(size_t bytes);
+
+/* Memory for what a kernel allocates and frees again before it returns, so that a graph's replay calls no allocator.
+   While a thread has one, situ__alloc and situ__calloc serve from it what fits, and situ__free of such memory does
+   nothing: it is free when `used` is set to 0. */
+typedef struct situ__scratch {
+  char *memory;
+  size_t bytes, used; /* used: what was asked for, whether it fitted or not */
+} situ__scratch;
+extern SITU__THREAD_LOCAL situ__scratch *situ__scratch_now; /* NULL: this thread has none */
+/* 64-byte aligned; NULL if it does not fit. Only if there is one. */
+void *situ__scratch_take(size_t bytes);
+static inline bool situ__scratch_owns(const void *memory) {
+  const situ__scratch *s = situ__scratch_now;
+  const char *at = memory;
+  return __builtin_expect(s != NULL, 0) && at >= s->memory && at < s->memory + s->bytes;
+}
 
 /* Small objects of one size that are allocated and freed often (tensors, tape nodes): thread-local free lists over
    situ__alloc, one class per 64 bytes up to 1 KiB; larger sizes go to situ__alloc. Pass the same size to both

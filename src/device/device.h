@@ -157,6 +157,8 @@ typedef struct situ__device_upcalls {
   void (*running_module)(char *path, size_t size);
   /* Empties the cache of casts, at the end of the outermost autocast scope or on request. */
   void (*forget_casts)(void);
+  /* Counts so many draws from a generator (NULL: the default one), and returns its state before. */
+  situ_generator (*advance_generator)(situ_generator *generator, uint64_t draws);
   const situ_backend *cpu, *meta;
   const situ_backend *(*sim)(void);
 } situ__device_upcalls;

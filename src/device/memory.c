@@ -241,6 +241,8 @@ static situ_status allocate_or_retry(const char *op, situ__depot *depot, size_t 
 situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data) {
   *data = NULL;
   if (bytes == 0) return SITU_OK;
+  if (__builtin_expect(situ__scratch_now != NULL, 0) && device.kind == SITU_CPU && (*data = situ__scratch_take(bytes)))
+    return SITU_OK;
   if (situ__alloc_refused() || bytes > SITU__BLOCK_LARGEST) return no_memory(op, device, bytes);
   size_t size;
   unsigned number = situ__block_number(bytes, &size);
@@ -268,7 +270,7 @@ situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes,
 }
 
 void situ__memory_free(situ_device device, void *data, size_t bytes) {
-  if (!data) return;
+  if (!data || situ__scratch_owns(data)) return;
   size_t size;
   unsigned number = situ__block_number(bytes, &size);
   count_used(device, -(int64_t)bytes);

@@ -93,6 +93,7 @@ static bool launch_items(const char *op, situ_optimizer_rule rule, const situ_op
                                .grad = &x->grad->view,
                                .step = x->step,
                                .mu_product = x->mu_product,
+                               .index = i,
                                .state = { situ__desc(x->state[0]), situ__desc(x->state[1]), situ__desc(x->state[2]) } };
     if (here < MANY) continue;
     good = flush_items(op, rule, params, items, here, device);

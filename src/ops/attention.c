@@ -190,8 +190,7 @@ static bool forward(situ_call *c) {
   if (situ_numel(weights) > 0) {
     if (!(weights = weigh(c, weights))) return false;
     if (c->out[KEPT]) {
-      situ_generator draw = p->draw;
-      situ_tensor *kept = situ_dropout(situ_ones_like(weights, NULL), 1 - p->keep, true, &draw);
+      situ_tensor *kept = situ__dropout_of(situ_ones_like(weights, NULL), 1 - p->keep, p->draw);
       if (!kept || !situ_copy_(c->out[KEPT], kept) || !(weights = situ_mul(weights, kept))) return false;
     }
   }
@@ -290,8 +289,7 @@ static bool backward(situ_grad_call *g) {
 
 /* Dropout's factor of each weight, which forward drew; NULL after recording an error. */
 static situ_tensor *dropped(const attention_params *p, const situ_tensor *weights) {
-  situ_generator draw = p->draw;
-  return situ_dropout(situ_ones_like((situ_tensor *)weights, NULL), 1 - p->keep, true, &draw);
+  return situ__dropout_of(situ_ones_like((situ_tensor *)weights, NULL), 1 - p->keep, p->draw);
 }
 
 static situ_tensor *composed(const situ_grad_call *g, situ_tensor *const *in, int result) {

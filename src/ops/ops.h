@@ -42,6 +42,8 @@ situ_tensor *situ__new_as(const char *op, situ_shape shape, situ_dtype dtype, co
                           const situ_tensor *input);
 /* random.c: launches RANDOM work with a result of any strides. Returns false after recording an error. */
 bool situ__draw(const char *op, situ_device device, const situ_work *work);
+/* situ_dropout in training by numbers that were drawn before. */
+situ_tensor *situ__dropout_of(situ_tensor *x, double p, situ_generator draw);
 /* random.c: situ_rand and its kin with the strides of an input, which may be NULL. */
 situ_tensor *situ__rand_as(situ_shape shape, const situ_options *o, const situ_tensor *input);
 situ_tensor *situ__randn_as(situ_shape shape, const situ_options *o, const situ_tensor *input);

@@ -80,6 +80,15 @@ situ_tensor *situ__optim_load_tensor(situ_tensor *param, situ_shape want, situ_d
 /* t, or a copy of it, in param's order of strides, which kernels of rules follow; t itself if it is of another shape
    (step.c). Returns NULL after recording an error. */
 situ_tensor *situ__optim_aligned(situ_tensor *param, situ_tensor *t);
+/* What kernels get of a group's hyperparameters (step.c). */
+situ_optimizer_params situ__optim_params(const situ__group *group, double grad_scale);
+/* Counts one step more of one of its parameters, for its own list or for a kernel's. */
+void situ__optim_count(const situ_optim *o, const situ__group *group, situ_optimizer_tensors *item);
+/* Sets the master to its parameter if that was written since the last step. Returns false after recording an error. */
+bool situ__optim_renew_master(situ_optimizer_tensors *item);
+/* The step of group g that follows is captured: until situ_graph_values_end its work gets hyperparameters and step
+   counts of o at each replay (replay.c). active: its group->active items. */
+situ_status situ__optim_capture(situ_optim *o, int g, double grad_scale, const situ_optimizer_tensors *active);
 /* A step of all active items by a rule that is made of ops. */
 situ_status situ__optim_step_composed(const situ_optim *o, double grad_scale);
 /* Calls the closure in a scope that records; loss NULL: its value is not read. Returns false after recording an

@@ -10,10 +10,11 @@
 #include "situ/sys/explain.h"
 #include "situ/sys/grad.h"
 #include "situ/sys/grad_scaler.h"
+#include "situ/sys/graph.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
-static situ_optimizer_params params_of(const situ__group *group, double grad_scale) {
+situ_optimizer_params situ__optim_params(const situ__group *group, double grad_scale) {
   situ_optimizer_params params = { .grad_scale = grad_scale };
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     if (situ__optim_fields[f].param == SITU__NO_PARAM) continue;
@@ -43,6 +44,10 @@ static bool renew_master(situ_optimizer_tensors *item) {
   return same != 0 || situ_copy_(item->master, item->param);
 }
 
+bool situ__optim_renew_master(situ_optimizer_tensors *item) {
+  return item->version == situ_version_of(item->param) || renew_master(item);
+}
+
 /* Creates an f32 master if there must be one, and makes state as wide as the tensor that is stepped. */
 static bool ready_master(situ_optim *o, int64_t i, const double *value) {
   situ_optimizer_tensors *item = &o->items[i];
@@ -52,7 +57,7 @@ static bool ready_master(situ_optim *o, int64_t i, const double *value) {
   else if (!item->master) {
     situ_tensor *wide = situ_to_dtype(item->param, SITU_F32);
     if (!put_state(o, i, SITU_OPTIM_STATES - 1, &item->master, wide)) return false;
-  } else if (item->version != situ_version_of(item->param) && !renew_master(item)) return false;
+  } else if (!situ__optim_renew_master(item)) return false;
   const situ_dtype dtype = wanted ? SITU_F32 : situ_dtype_of(item->param);
   for (int k = 0; k < 3; k++)
     if (item->state[k] && situ_dtype_of(item->state[k]) != dtype &&
@@ -124,7 +129,10 @@ bool situ__optim_is_in_use(situ_optim *o, int64_t i) {
   return false;
 }
 
-static void multiply_mu(const situ__group *group, situ_optimizer_tensors *item) {
+/* Counts one step more. */
+void situ__optim_count(const situ_optim *o, const situ__group *group, situ_optimizer_tensors *item) {
+  item->step++;
+  if (o->rule != SITU_RULE_NADAM) return;
   const situ_optimizer_params params = { .beta1 = group->value[SITU_OPTIM_BETA1],
                                          .momentum_decay = group->value[SITU_OPTIM_MOMENTUM_DECAY] };
   item->mu_product = (item->step > 1 ? item->mu_product : 1) * situ_optimizer_nadam_mu(&params, item->step);
@@ -139,6 +147,15 @@ static bool align_state(situ_optim *o, int64_t i) {
     if (*at && (!now || (now != *at && !put_state(o, i, k, at, now)))) return false;
   }
   return true;
+}
+
+/* Makes the state that is missing, and brings all of it into its parameter's dtype and order. */
+static bool ready_state(situ_optim *o, int64_t i, const double *value) {
+  if (!ready_master(o, i, value)) return false;
+  for (int k = 0; k < 3; k++)
+    if (!o->items[i].state[k] && situ__optim_uses(o, o->items[i].param, value, k) && !make_state(o, i, k, value))
+      return false;
+  return align_state(o, i);
 }
 
 bool situ__optim_gradient(const char *op, const situ_tensor *param, const char *name, situ_tensor **grad) {
@@ -161,17 +178,14 @@ static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_te
     situ_tensor *grad;
     if (!situ__optim_gradient("optim_step", o->items[i].param, o->names[i], &grad)) return -1;
     if (!grad) continue;
-    if (!ready_master(o, i, group->value)) return -1;
-    for (int k = 0; k < 3; k++)
-      if (!o->items[i].state[k] && situ__optim_uses(o, o->items[i].param, group->value, k) &&
-          !make_state(o, i, k, group->value))
-        return -1;
-    if (!(grad = situ__optim_aligned(o->items[i].param, grad)) || !align_state(o, i)) return -1;
+    const bool paused = situ_graph_pause(); /* a replay must not make state again */
+    const bool ready = ready_state(o, i, group->value);
+    if (paused) situ_graph_resume();
+    if (!ready || !(grad = situ__optim_aligned(o->items[i].param, grad))) return -1;
     situ_optimizer_tensors *a = &active[found++];
     *a = o->items[i];
     a->grad = grad;
-    a->step++;
-    if (o->rule == SITU_RULE_NADAM) multiply_mu(group, a);
+    situ__optim_count(o, group, a);
   }
   return found;
 }
@@ -186,6 +200,23 @@ static void count_steps(situ_optim *o, const situ__group *group, const situ_opti
     }
 }
 
+static situ_status refuse_capture(const situ_optim *o) {
+  return situ__fail(SITU_E_STATE, "optim_step",
+                    "a graph is being recorded, and its replay could not repeat the step of %s, which is made of ops "
+                    "with the numbers of this step; take it after the replay",
+                    situ__optim_op(o));
+}
+
+static situ_status step_group(situ_optim *o, int g, double grad_scale, const situ_optimizer_tensors *active) {
+  const situ__group *group = &o->groups[g];
+  const situ_optimizer_params params = situ__optim_params(group, grad_scale);
+  const bool captured = situ_graph_is_capturing();
+  if (captured && situ__optim_capture(o, g, grad_scale, active) != SITU_OK) return situ_error();
+  const situ_status status = situ_optimizer_step(o->rule, &params, active, group->active);
+  if (captured) situ_graph_values_end();
+  return status;
+}
+
 static situ_status step(situ_optim *o, double grad_scale) {
   int64_t total = 0;
   situ_status status = SITU_OK;
@@ -195,6 +226,7 @@ static situ_status step(situ_optim *o, double grad_scale) {
     total += o->groups[g].active;
   }
   if ((int)o->rule >= SITU_RULES) {
+    if (situ_graph_is_capturing()) return refuse_capture(o);
     status = situ__optim_step_composed(o, grad_scale);
     const situ_optimizer_tensors *done = o->active;
     for (int g = 0; g < o->group_count && status == SITU_OK; done += o->groups[g++].active)
@@ -206,8 +238,7 @@ static situ_status step(situ_optim *o, double grad_scale) {
   const situ_optimizer_tensors *active = o->active;
   for (int g = 0; g < o->group_count && status == SITU_OK; g++) {
     const situ__group *group = &o->groups[g];
-    situ_optimizer_params params = params_of(group, grad_scale);
-    status = situ_optimizer_step(o->rule, &params, active, group->active);
+    status = step_group(o, g, grad_scale, active);
     if (status == SITU_OK) count_steps(o, group, active);
     active += group->active;
   }

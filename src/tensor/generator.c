@@ -1,6 +1,7 @@
 /* Random number generators: a seed and a count of draws. The kernels turn them into numbers.
    SPDX-License-Identifier: MIT */
 #include "device/dry.h"
+#include "device/graph/graph.h"
 #include "situ/random.h"
 #include "situ/sys/op.h"
 #include "tensor/tensor.h"
@@ -28,8 +29,18 @@ void situ_set_rng_state(situ_generator state) {
 
 situ_generator situ_generator_seeded(uint64_t value) { return (situ_generator){ value, 0 }; }
 
+situ_generator situ__generator_advance(situ_generator *generator, uint64_t draws) {
+  if (!generator)
+    return (situ_generator){ __atomic_load_n(&seed, __ATOMIC_RELAXED),
+                             __atomic_fetch_add(&offset, draws, __ATOMIC_RELAXED) };
+  const situ_generator before = *generator;
+  generator->offset += draws;
+  return before;
+}
+
 situ_generator situ_generator_draw(situ_generator *generator) {
   if (situ__is_dry()) return generator ? *generator : situ_get_rng_state();
-  if (generator) return (situ_generator){ generator->seed, generator->offset++ };
-  return (situ_generator){ __atomic_load_n(&seed, __ATOMIC_RELAXED), __atomic_fetch_add(&offset, 1, __ATOMIC_RELAXED) };
+  const situ_generator drawn = situ__generator_advance(generator, 1);
+  if (__builtin_expect(situ__graph_recording != NULL, 0)) situ__graph_drew(generator, drawn);
+  return drawn;
 }

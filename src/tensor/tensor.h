@@ -73,6 +73,9 @@ void situ__describe_storage(situ_storage *storage, situ__described *to);
 uint8_t situ__storage_subject(situ_storage *storage, char *name, size_t size);
 void situ__describe_dead_tensor(const void *handle, char *buffer, size_t size);
 
+/* Counts so many draws from a generator (NULL: the default one), and returns its state before (generator.c). */
+situ_generator situ__generator_advance(situ_generator *generator, uint64_t draws);
+
 /* ---- scopes (scope.c) ---- */
 /* Gives the reference of a new tensor to the innermost scope; outside all scopes the program owns it. On failure
    releases t and returns NULL after recording an error. */

@@ -6,6 +6,7 @@
 
 #include "situ/graph.h"
 #include "situ/optim.h"
+#include "situ/sys/optimizer.h"
 #include "support/pairs.h"
 
 enum { ROWS = 6, IN = 5, WIDE = 7, CLASSES = 3, STEPS = 5 };
@@ -110,9 +111,20 @@ static bool do_upload(trial *t) {
   float v = 1;
   return situ_from_host(&v, sizeof v, SITU_SHAPE(1), &(situ_options){ .device = there() }) != NULL;
 }
-static bool do_random(trial *t) { return situ_rand_like(t->x, NULL) != NULL; }
-static bool do_dropout(trial *t) { return situ_dropout(t->x, 0.5, true, NULL) != NULL; }
+static bool do_reseed(trial *t) {
+  if (!situ_rand_like(t->x, NULL)) return false;
+  situ_manual_seed(4);
+  return situ_rand_like(t->x, NULL) != NULL;
+}
+static bool do_twins(trial *t) {
+  situ_generator a = situ_generator_seeded(8), b = a;
+  return situ_dropout(t->x, 0.5, true, &a) && situ_dropout(t->x, 0.5, true, &b);
+}
 static bool do_step(trial *t) { return situ_optim_step(t->o) == SITU_OK; }
+static bool do_bare_step(trial *t) {
+  const situ_optimizer_tensors list = { .param = t->x, .grad = situ_neg(t->x), .step = 1 };
+  return situ_optimizer_step(SITU_RULE_SGD, &(situ_optimizer_params){ .lr = 1, .grad_scale = 1 }, &list, 1) == SITU_OK;
+}
 static bool do_begin(trial *t) {
   (void)t;
   return situ_graph_capture_begin(there()) == SITU_OK;
@@ -128,7 +140,7 @@ static void what_cannot_be_repeated_is_refused(void **state) {
   (void)state;
   situ_tensor *p = situ_requires_grad_(T32(SITU_SHAPE(2), 1, 2), true);
   expect_ok(situ_backward(situ_sum(p, NULL), NULL));
-  situ_optim *o = situ_optim_sgd(SITU_TREE(p), NULL);
+  situ_optim *o = situ_optim_adafactor(SITU_TREE(p), NULL);
   assert_non_null(o);
   const struct {
     bool (*run)(trial *);
@@ -136,9 +148,10 @@ static void what_cannot_be_repeated_is_refused(void **state) {
   } all[] = {
     { do_item, "a copy from or to the host" },
     { do_upload, "a copy from or to the host" },
-    { do_random, "random numbers" },
-    { do_dropout, "random numbers" },
-    { do_step, "the step of an optimiser" },
+    { do_reseed, "seeded meanwhile" },
+    { do_twins, "two generators with one seed" },
+    { do_step, "the step of optim_adafactor" },
+    { do_bare_step, "the step of this optimiser" },
     { do_begin, "another one" },
     { do_elsewhere, "work on " },
   };

@@ -6,6 +6,7 @@
 #include "situ/situ.h"
 #include "situ/sys/comm.h"
 #include "situ/sys/grad_scaler.h"
+#include "situ/sys/graph.h"
 #include "situ/sys/op.h"
 
 /* One of a type, as the headers write it; NULL: there is none. */
@@ -16,5 +17,6 @@ extern const situ_dataset_type api_numbers;
 extern const situ_saved_tensors_hooks api_kept_values;
 extern const situ_comm_engine api_idle_engine;
 extern const situ_grad_scaler_source api_no_gradients;
+extern const situ_graph_values api_constant_values;
 
 #endif

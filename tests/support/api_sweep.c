@@ -88,7 +88,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
 static uint64_t values_of(const api_world *w) {
   uint64_t hash = 14695981039346656037u;
   char bytes[4096];
-  if (strcmp(w->function->name, "situ_graph_capture_end") == 0)
+  if (api_is(api_name(w), "graph_capture_end graph_values_begin"))
     return hash; /* while a graph is recorded nothing can be read */
   for (int i = 0; i < w->tensor_count; i++) {
     situ_tensor *t = w->tensor[i];

@@ -293,6 +293,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     AT(situ_grad_scaler_source) = api_no_gradients;
     AT(situ_grad_scaler_source).optim = optim(w, API_KEPT);
   }
+  if (IS(situ_graph_values)) AT(situ_graph_values) = api_constant_values;
   if (IS(situ_save_options)) AT(situ_save_options).no_sync = true;
   if (IS(situ_function)) AT(situ_function) = api_twice;
   if (IS(situ_nn_type)) AT(situ_nn_type) = holder_type;
@@ -563,7 +564,7 @@ void api_valid(api_world *w, const api_function *function, situ_device device) {
     if (i == 0 && type[strlen(type) - 1] == '*') w->begun = *(void **)w->argument[0];
   }
   if (api_is(api_name(w), "profile_end")) assert_int_equal(situ_profile_begin(NULL), SITU_OK);
-  if (api_is(api_name(w), "graph_capture_end")) {
+  if (api_is(api_name(w), "graph_capture_end graph_values_begin")) {
     situ_tensor *x = plain(w);
     assert_int_equal(situ_graph_capture_begin(device), SITU_OK);
     if (!situ_add(x, x)) fail_msg("%s", situ_error_message());

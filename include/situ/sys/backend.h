@@ -394,6 +394,7 @@ typedef struct situ_optimizer_item {
                     Rprop: last gradient, step size; ASGD: average; Lion: mean */
   int64_t step;  /**< steps taken, this one included */
   double mu_product; /**< NAdam: product of its momentum factors, this step's included */
+  int64_t index;     /**< in the list of situ_optimizer_step; kernels need it not */
 } situ_optimizer_item;
 
 /** One storage of a PACK. */

@@ -1,80 +1,47 @@
 /* Graphs: work is recorded while it runs, together with the memory that it uses, and can be replayed. A backend may
-   compile it into one object; otherwise each piece is run again.
+   make one object of what has no host values; otherwise each piece is run again.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "device/dry.h"
-#include "device/graph/graph.h"
+#include "device/graph/parts.h"
 #include "device/profile/profile.h"
 
-struct situ__graph_work {
-  situ__graph_work *next;
-  const char *op;
-  situ_work work; /* its operands point into `view` */
-  situ_window window;
-  situ_view_desc view[];
-};
-
-/* Memory that the graph uses, and its address when the graph was made. */
-typedef struct place {
-  situ_storage *storage;
-  const void *data;
-  bool written;
-} place;
-
-struct situ_graph {
-  uint32_t head;
-  situ__alone alone;
-  situ_device device;
-  uint64_t errors; /* the thread's error count at the beginning */
-  situ__graph_work *first, **last;
-  size_t length;
-  place *place; /* during recording: one for each operand */
-  size_t places, capacity;
-  void *made; /* the backend's object; NULL: it has none */
-};
-
 SITU__THREAD_LOCAL situ_graph *situ__graph_recording;
+static SITU__THREAD_LOCAL situ_graph *paused;
 
 /* ---- recording ------------------------------------------------------------------------------ */
 
-static SITU_COLD situ_status refuse_capture(const char *op, const char *what, const char *instead) {
+SITU_COLD situ_status situ__graph_refuse(const char *op, const char *what, const char *instead) {
   char name[SITU_DEVICE_NAME_MAX];
   return situ__fail(SITU_E_STATE, op, "a graph is being recorded on %s, and its replay could not repeat %s; %s",
                     situ_device_name(situ__graph_recording->device, name), what, instead);
 }
 
 situ_status situ__graph_refuse_copy(const char *op) {
-  return refuse_capture(op, "a copy from or to the host or another device",
-                        "write inputs before, and read results after");
+  return situ__graph_refuse(op, "a copy from or to the host or another device",
+                            "write inputs before, and read results after");
 }
 
 static situ_status check_repeatable(const char *op, situ_device device, const situ_work *work) {
   if (!situ_device_equal(device, situ__graph_recording->device)) {
     char what[64], name[SITU_DEVICE_NAME_MAX];
     (void)snprintf(what, sizeof what, "work on %s", situ_device_name(device, name));
-    return refuse_capture(op, what, "do it before or after");
+    return situ__graph_refuse(op, what, "do it before or after");
   }
-  if (work->verb == SITU_VERB_RANDOM || (work->verb == SITU_VERB_ATTENTION && work->scalar[1] != 0))
-    return refuse_capture(op, "random numbers (they would be the same each time)",
-                          "draw them before, into a tensor that is an input");
-  if (work->verb == SITU_VERB_OPTIMIZER)
-    return refuse_capture(op, "the step of an optimiser (its step count and learning rate are the host's)",
-                          "take it after the replay");
   if (work->verb == SITU_VERB_PACK)
-    return refuse_capture(op, "a move of storages (each has other memory afterwards)", "do it before");
+    return situ__graph_refuse(op, "a move of storages (each has other memory afterwards)", "do it before");
   return SITU_OK;
 }
 
 static bool reserve_places(situ_graph *g, size_t more) {
   if (g->capacity - g->places >= more) return true;
-  size_t capacity = 2 * g->capacity + 4 * SITU_WORK_MAX;
-  place *larger = situ__realloc(g->place, capacity * sizeof *larger);
+  size_t capacity = 2 * g->capacity + more + 4 * SITU_WORK_MAX;
+  situ__graph_place *larger = situ__realloc(g->place, capacity * sizeof *larger);
   if (!larger) return false;
   g->place = larger;
   g->capacity = capacity;
@@ -90,13 +57,35 @@ static situ_view_desc *copy_operands(const situ_view_desc **operand, int count, 
   return to;
 }
 
+/* Operands of an optimiser's item. */
+enum { ITEM = 5 };
+static const situ_view_desc **item_operand(situ_optimizer_item *item, int k) {
+  return k == 0 ? &item->param : k == 1 ? &item->grad : &item->state[k - 2];
+}
+
+/* Copies the list and the parameters of an optimiser's step; its views go to `view`. */
+static void copy_step(situ__graph_work *kept, situ_view_desc *view) {
+  const int64_t count = kept->work.list_count;
+  kept->list = (situ_optimizer_item *)(view + ITEM * count);
+  for (int64_t i = 0; i < count; i++) {
+    kept->list[i] = kept->work.list[i];
+    for (int k = 0; k < ITEM; k++) view = copy_operands(item_operand(&kept->list[i], k), 1, view);
+  }
+  kept->params = *kept->work.params;
+  kept->work.list = kept->list;
+  kept->work.params = &kept->params;
+}
+
 situ__graph_work *situ__graph_take(const char *op, situ_device device, const situ_work *work) {
+  situ_graph *g = situ__graph_recording;
   if (check_repeatable(op, device, work) != SITU_OK) return NULL;
-  const size_t operands = (size_t)(work->ins + work->outs);
-  situ__graph_work *kept = situ__alloc(sizeof *kept + operands * sizeof *kept->view);
-  if (!kept || !reserve_places(situ__graph_recording, operands)) {
+  const size_t operands = (size_t)(work->ins + work->outs), items = (size_t)work->list_count;
+  const size_t bytes = sizeof(situ__graph_work) + (operands + ITEM * items) * sizeof(situ_view_desc) +
+                       items * sizeof(situ_optimizer_item);
+  situ__graph_work *kept = situ__alloc(bytes);
+  if (!kept || !reserve_places(g, operands + ITEM * items)) {
     situ__free(kept);
-    (void)situ__no_memory(op, sizeof *kept);
+    (void)situ__no_memory(op, bytes);
     return NULL;
   }
   kept->op = op;
@@ -106,43 +95,84 @@ situ__graph_work *situ__graph_take(const char *op, situ_device device, const sit
     kept->work.window = &kept->window;
   }
   situ_view_desc *rest = copy_operands(kept->work.in, work->ins, kept->view);
-  (void)copy_operands(kept->work.out, work->outs, rest);
+  rest = copy_operands(kept->work.out, work->outs, rest);
+  if (items) copy_step(kept, rest);
+  if (situ__graph_bind(op, g, kept) != SITU_OK) return situ__free(kept), NULL;
+  g->scratch.used = 0;
+  if (g->device.kind == SITU_CPU) situ__scratch_now = &g->scratch;
   return kept;
+}
+
+static void count_scratch(situ_graph *g) {
+  situ__scratch_now = NULL;
+  if (g->scratch.used > g->wanted) g->wanted = g->scratch.used;
 }
 
 static void add_place(situ_graph *g, const situ_view_desc *v, bool written) {
   if (!v) return;
   situ__storage_retain(v->storage);
-  g->place[g->places++] = (place){ .storage = v->storage, .data = v->storage->data, .written = written };
+  g->place[g->places++] = (situ__graph_place){ .storage = v->storage,
+                                               .data = v->storage->data,
+                                               .written = written,
+                                               .made = written && situ__storage_since(v->storage, g->newest),
+                                               .first = g->length,
+                                               .last = g->length };
 }
 
 void situ__graph_keep(situ__graph_work *kept) {
   situ_graph *g = situ__graph_recording;
+  count_scratch(g);
   for (int i = 0; i < kept->work.ins; i++) add_place(g, kept->work.in[i], false);
   for (int i = 0; i < kept->work.outs; i++) add_place(g, kept->work.out[i], true);
+  for (int64_t i = 0; i < kept->work.list_count; i++)
+    for (int k = 0; k < ITEM; k++) add_place(g, *item_operand(&kept->list[i], k), k != 1);
   kept->next = NULL;
   *g->last = kept;
   g->last = &kept->next;
   g->length++;
 }
 
-void situ__graph_drop(situ__graph_work *kept) { situ__free(kept); }
+void situ__graph_drop(situ__graph_work *kept) {
+  if (kept) count_scratch(situ__graph_recording);
+  situ__free(kept);
+}
 
 situ_status situ_graph_capture_begin(situ_device device) {
   const char *op = "graph_capture_begin";
   if (!situ__device_resolve(op, device, &device)) return situ_error();
-  if (situ__graph_recording) return refuse_capture(op, "another one", "end it first");
+  if (situ__graph_recording) return situ__graph_refuse(op, "another one", "end it first");
+  if (paused) return situ__fail(SITU_E_STATE, op, "a graph is being recorded in this thread, and is paused");
   if (situ__is_dry()) return situ__dry_blind(op);
   situ_status status = situ__device_usable(op, device);
   if (status != SITU_OK) return status;
   if (situ__backend(device)->no_memory) return situ__fail(SITU_E_UNSUPPORTED, op, "nothing is computed on meta");
   situ_graph *g = situ__handle_new(SITU__A_GRAPH, sizeof *g);
-  if (!g) return situ__no_memory(op, sizeof *g);
+  if (!g || !situ__graph_open_streams(g)) {
+    if (g) situ__handle_free(g, sizeof *g, NULL);
+    return situ__no_memory(op, sizeof *g);
+  }
   g->device = device;
   g->last = &g->first;
   g->errors = situ__error_count();
+  g->newest = situ__storage_newest();
+  situ__device_up.forget_casts(); /* a replay would not cast again what was cast before */
   situ__graph_recording = g;
   return SITU_OK;
+}
+
+bool situ_graph_is_capturing(void) { return situ__graph_recording != NULL; }
+
+bool situ_graph_pause(void) {
+  if (!situ__graph_recording) return false;
+  paused = situ__graph_recording;
+  situ__graph_recording = NULL;
+  return true;
+}
+
+void situ_graph_resume(void) {
+  if (!paused) return;
+  situ__graph_recording = paused;
+  paused = NULL;
 }
 
 /* ---- memory that the graph uses ---- */
@@ -160,10 +190,10 @@ static SITU_COLD situ_status report_moved(const char *op, const situ_graph *g, s
                     d.what, d.where, situ_device_name(storage->device, now), situ_device_name(g->device, then));
 }
 
-/* Returns an error if memory that the work uses has changed its address or device. */
-static situ_status check_places(const char *op, const situ_graph *g) {
-  for (size_t i = 0; i < g->places; i++) {
-    const place *p = &g->place[i];
+/* Returns an error if memory of the first `count` places has changed its address or device. */
+static situ_status check_places(const char *op, const situ_graph *g, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const situ__graph_place *p = &g->place[i];
     if (p->storage->data != p->data || !situ_device_equal(p->storage->device, g->device))
       return report_moved(op, g, p->storage);
   }
@@ -172,20 +202,23 @@ static situ_status check_places(const char *op, const situ_graph *g) {
 
 /* ---- building ---- */
 
-static int by_storage(const void *a, const void *b) {
-  const place *x = a, *y = b;
-  return (x->storage > y->storage) - (x->storage < y->storage);
+static int by_storage_and_time(const void *a, const void *b) {
+  const situ__graph_place *x = a, *y = b;
+  if (x->storage != y->storage) return x->storage > y->storage ? 1 : -1;
+  if (x->first != y->first) return x->first > y->first ? 1 : -1;
+  return x->written - y->written;
 }
 
 /* Merges the places of each storage. */
 static void gather_places(situ_graph *g) {
   if (!g->places) return;
-  qsort(g->place, g->places, sizeof *g->place, by_storage);
+  qsort(g->place, g->places, sizeof *g->place, by_storage_and_time);
   size_t count = 0;
   for (size_t i = 0; i < g->places; i++) {
-    place *last = count ? &g->place[count - 1] : NULL;
+    situ__graph_place *last = count ? &g->place[count - 1] : NULL;
     if (last && last->storage == g->place[i].storage) {
       last->written = last->written || g->place[i].written;
+      last->last = g->place[i].last;
       situ__storage_release(g->place[i].storage);
     } else {
       g->place[count++] = g->place[i];
@@ -194,29 +227,67 @@ static void gather_places(situ_graph *g) {
   g->places = count;
 }
 
-static situ_status run_pieces(const situ_graph *g, const situ_backend *backend) {
+static situ_status run_pieces(situ_graph *g, const situ_backend *backend, const situ__graph_span *span) {
   const char *outer = situ__now.running;
   situ_status status = SITU_OK;
-  for (const situ__graph_work *k = g->first; k && status == SITU_OK; k = k->next) {
+  situ__scratch_now = g->reserve ? &g->scratch : NULL;
+  for (const situ__graph_work *k = span->first; k != span->end && status == SITU_OK; k = k->next) {
     situ__now.running = k->op;
+    g->scratch.used = 0;
     status = backend->kernel[k->work.verb](g->device.index, &k->work);
   }
+  situ__scratch_now = NULL;
   situ__now.running = outer;
   return status;
 }
 
-static situ_status build_graph(situ_graph *g) {
-  const char *op = "graph_capture_end";
+static situ_status build_span(situ_graph *g, situ__graph_span *span) {
   const situ_backend *backend = situ__backend(g->device);
-  if (!backend->graph_begin) return SITU_OK;
   uint64_t before = situ__error_count();
   situ_status status = backend->graph_begin(g->device.index);
   if (status == SITU_OK) {
-    status = run_pieces(g, backend);
-    situ_status ended = backend->graph_end(g->device.index, status == SITU_OK, &g->made);
+    status = run_pieces(g, backend, span);
+    situ_status ended = backend->graph_end(g->device.index, status == SITU_OK, &span->made);
     if (status == SITU_OK) status = ended;
   }
-  return status == SITU_OK ? status : situ__device_failed(op, g->device, status, before, "making a graph");
+  return status == SITU_OK ? status
+                           : situ__device_failed("graph_capture_end", g->device, status, before, "making a graph");
+}
+
+/* The backend makes one object of neighbours without host values. */
+static situ_status build_spans(situ_graph *g) {
+  const bool makes = situ__backend(g->device)->graph_begin;
+  size_t count = 1;
+  for (const situ__graph_work *k = g->first; makes && k->next; k = k->next)
+    count += situ__graph_is_live(k) != situ__graph_is_live(k->next);
+  g->span = situ__calloc(count, sizeof *g->span);
+  if (!g->span) return situ__no_memory("graph_capture_end", count * sizeof *g->span);
+  situ_status status = SITU_OK;
+  for (situ__graph_work *k = g->first; k && status == SITU_OK;) {
+    situ__graph_span *span = &g->span[g->spans++];
+    const bool live = situ__graph_is_live(k);
+    span->first = k;
+    while (k && (!makes || situ__graph_is_live(k) == live)) k = k->next;
+    span->end = k;
+    if (makes && !live) status = build_span(g, span);
+  }
+  return status;
+}
+
+static situ_status reserve_scratch(situ_graph *g) {
+  if (!g->wanted) return SITU_OK;
+  g->reserve = situ__storage_new("graph_capture_end", g->device, g->wanted);
+  if (g->reserve) g->scratch = (situ__scratch){ .memory = g->reserve->data, .bytes = g->wanted };
+  return g->reserve ? SITU_OK : situ_error();
+}
+
+static situ_status finish(situ_graph *g) {
+  const char *op = "graph_capture_end";
+  situ_status status = situ__device_usable(op, g->device);
+  if (status == SITU_OK) status = check_places(op, g, g->places);
+  if (status == SITU_OK) status = situ__graph_plan(g);
+  if (status == SITU_OK) status = reserve_scratch(g);
+  return status == SITU_OK ? build_spans(g) : status;
 }
 
 situ_graph *situ_graph_capture_end(void) {
@@ -234,8 +305,7 @@ situ_graph *situ_graph_capture_end(void) {
   else if (g->length == 0)
     good = situ__fail(SITU_E_STATE, op, "nothing was asked of %s while the graph was recorded",
                       situ_device_name(g->device, name)) == SITU_OK;
-  else
-    good = situ__device_usable(op, g->device) == SITU_OK && check_places(op, g) == SITU_OK && build_graph(g) == SITU_OK;
+  else good = finish(g) == SITU_OK;
   if (good) return g;
   situ_graph_free(g);
   return NULL;
@@ -255,24 +325,36 @@ static SITU_COLD situ_status profile_replay(const char *op, const situ_graph *g)
   return situ__profile_replay(op, g->device, bytes, operations);
 }
 
+static situ_status run_spans(situ_graph *g) {
+  const situ_backend *backend = situ__backend(g->device);
+  situ_status status = SITU_OK;
+  for (const situ__graph_span *s = g->span; s < g->span + g->spans && status == SITU_OK; s++)
+    status = s->made ? backend->graph_launch(g->device.index, s->made) : run_pieces(g, backend, s);
+  return status;
+}
+
 situ_status situ_graph_replay(situ_graph *g) {
   const char *op = "graph_replay";
   if (!is_graph(op, g)) return situ_error();
   SITU__ALONE(in, &g->alone, op, "this graph");
   if (!in) return situ_error();
   if (situ__is_dry()) return situ__dry_blind(op);
-  if (situ__graph_recording) return refuse_capture(op, "another graph's replay", "do it before or after");
+  if (situ__graph_recording) return situ__graph_refuse(op, "another graph's replay", "do it before or after");
   situ_status status = situ__device_usable(op, g->device);
   if (status != SITU_OK) return status;
-  if ((status = check_places(op, g)) != SITU_OK) return status;
+  if ((status = check_places(op, g, g->shared)) != SITU_OK) return status;
+  if ((status = situ__graph_refresh(g)) != SITU_OK) return situ__graph_ended(g, false), status;
   uint64_t before = situ__error_count();
-  const situ_backend *backend = situ__backend(g->device);
   if (situ__is_profiled()) situ__profile_start();
-  status = g->made ? backend->graph_launch(g->device.index, g->made) : run_pieces(g, backend);
+  status = run_spans(g);
   if (situ__is_profiled() && status == SITU_OK) status = profile_replay(op, g);
-  if (status != SITU_OK) return situ__device_failed(op, g->device, status, before, "the replay");
-  for (size_t i = 0; i < g->places; i++)
+  if (status != SITU_OK) {
+    situ__graph_ended(g, false);
+    return situ__device_failed(op, g->device, status, before, "the replay");
+  }
+  for (size_t i = 0; i < g->shared; i++)
     if (g->place[i].written) situ__storage_wrote(g->place[i].storage);
+  situ__graph_ended(g, true);
   return SITU_OK;
 }
 
@@ -280,7 +362,9 @@ size_t situ_graph_length(const situ_graph *g) { return g && is_graph("graph_leng
 
 void situ_graph_free(situ_graph *g) {
   if (!g || !is_graph("graph_free", g) || !situ__alone_begin(&g->alone, "graph_free", "this graph")) return;
-  if (g->made) situ__backend(g->device)->graph_free(g->device.index, g->made);
+  for (size_t i = 0; i < g->spans; i++)
+    if (g->span[i].made) situ__backend(g->device)->graph_free(g->device.index, g->span[i].made);
+  situ__free(g->span);
   while (g->first) {
     situ__graph_work *next = g->first->next;
     situ__free(g->first);
@@ -288,5 +372,7 @@ void situ_graph_free(situ_graph *g) {
   }
   for (size_t i = 0; i < g->places; i++) situ__storage_release(g->place[i].storage);
   situ__free(g->place);
+  situ__storage_release(g->reserve);
+  situ__graph_free_values(g);
   situ__handle_free(g, sizeof *g, NULL);
 }

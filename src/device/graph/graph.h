@@ -1,4 +1,4 @@
-/* The recording of a graph, as used by the code that launches kernels and copies.
+/* The recording of a graph, as used by the code that launches kernels, copies and draws random numbers.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_GRAPH_H
 #define SITU_DEVICE_GRAPH_H
@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "situ/graph.h"
 
-/* The graph that this thread records; NULL: none. */
+/* The graph that this thread records; NULL: none, or it is paused. */
 extern SITU__THREAD_LOCAL situ_graph *situ__graph_recording;
 
 /* Copies a piece of work that is about to run. Returns NULL after recording an error of op: then it must not run. */
@@ -20,5 +20,9 @@ void situ__graph_drop(situ__graph_work *kept);
 
 /* Records an error: a replay does not repeat copies between memories. */
 situ_status situ__graph_refuse_copy(const char *op) SITU_COLD;
+
+/* This thread drew from a generator (NULL: the default one), which was in this state. A replay draws anew for the work
+   that gets these numbers. Call only while a graph is recorded. */
+void situ__graph_drew(situ_generator *generator, situ_generator drawn) SITU_COLD;
 
 #endif

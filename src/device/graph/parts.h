@@ -1,0 +1,96 @@
+/* What a graph consists of; for the files of this directory.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DEVICE_GRAPH_PARTS_H
+#define SITU_DEVICE_GRAPH_PARTS_H
+
+#include "base/alloc.h"
+#include "base/busy.h"
+#include "device/graph/graph.h"
+#include "situ/sys/graph.h"
+
+/* A generator that work of the graph draws from. While a graph is recorded its seed stays, so that a draw is told from
+   those of other generators by seed and offset. */
+typedef struct situ__graph_stream {
+  situ_generator *generator;  /* NULL: the default one */
+  uint64_t seed, first, next; /* offsets of the recorded draws: first <= offset < next */
+  situ_generator now;         /* its state before this replay */
+} situ__graph_stream;
+
+typedef struct situ__graph_values {
+  situ_graph_values of;
+  struct situ__graph_values *next;
+} situ__graph_values;
+
+struct situ__graph_work {
+  situ__graph_work *next;
+  const char *op;
+  situ_work work;  /* its operands point into `view` */
+  uint64_t offset; /* of its random numbers, after the first draw of the stream */
+  int stream;      /* in situ_graph.stream; -1: it gets no random numbers, or those of a draw before the graph */
+  situ__graph_values *values; /* NULL: its host values are constants */
+  situ_window window;
+  situ_optimizer_params params;
+  situ_optimizer_item *list; /* behind the views */
+  situ_view_desc view[];
+};
+
+/* Memory that the graph uses, and its address when the graph was made. */
+typedef struct situ__graph_place {
+  situ_storage *storage;
+  const void *data;
+  bool written;
+  bool made;          /* by this thread since the recording began, and written first */
+  bool temporary;     /* only the graph uses it */
+  size_t first, last; /* numbers of the work that uses it first and last */
+} situ__graph_place;
+
+/* Work that the backend runs as one object, or piece by piece: its host values change. */
+typedef struct situ__graph_span {
+  situ__graph_work *first, *end; /* end: NULL, or the first one behind it */
+  void *made;                    /* the backend's object; NULL: run piece by piece */
+} situ__graph_span;
+
+struct situ_graph {
+  uint32_t head;
+  situ__alone alone;
+  situ_device device;
+  uint64_t errors; /* the thread's error count at the beginning */
+  uint64_t newest; /* the thread's newest storage at the beginning */
+  situ__graph_work *first, **last;
+  size_t length;
+  situ__graph_place *place; /* during recording: one for each operand; then the memory of others first */
+  size_t places, capacity;
+  size_t shared; /* number of places whose memory others may see */
+  situ__scratch scratch; /* of kernels on the cpu; while it is recorded, without memory: it counts what they want */
+  size_t wanted;         /* the most that a kernel wanted */
+  situ_storage *reserve; /* the memory of scratch; NULL: none is wanted */
+  situ__graph_span *span;
+  size_t spans;
+  situ__graph_stream *stream; /* the first one is that of the default generator */
+  size_t streams;
+  bool lost_draw;                       /* it is not known which stream random numbers came from */
+  situ__graph_values *values, *current; /* current: those of work that is recorded now */
+};
+
+SITU_COLD situ_status situ__graph_refuse(const char *op, const char *what, const char *instead);
+/* Whether a replay takes values of this work anew. */
+static inline bool situ__graph_is_live(const situ__graph_work *k) { return k->values || k->stream >= 0; }
+
+/* ---- host values (values.c) ---- */
+/* Notes the default generator's state. Returns false if memory runs out. */
+bool situ__graph_open_streams(situ_graph *g);
+/* Says where the work gets its host values. Returns an error if a replay could not tell. */
+situ_status situ__graph_bind(const char *op, situ_graph *g, situ__graph_work *kept);
+/* Before a replay: draws from the generators, and sets the host values of all work. On error no generator has
+   changed. */
+situ_status situ__graph_refresh(situ_graph *g);
+/* After one; ran: all of its work ran. */
+void situ__graph_ended(situ_graph *g, bool ran);
+void situ__graph_free_values(situ_graph *g);
+
+/* ---- memory (plan.c) ---- */
+/* Moves memory that only the graph uses into one block, where what is not needed at the same time shares bytes. The
+   others are the first g->shared places afterwards. */
+situ_status situ__graph_plan(situ_graph *g);
+
+#endif
