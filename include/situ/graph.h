@@ -21,8 +21,10 @@ typedef struct situ_graph situ_graph;
     captured:
     - random numbers (dropout) are drawn anew by each replay, from the generators that they were drawn from, which must
       outlive the graph, and are those that the calls would have drawn next;
-    - situ_optim_step and the scaling of gradients read learning rates, step counts and scales at each replay. State
-      that a first step makes is not captured. Not those of Adafactor, Muon and LBFGS, which are made of ops.
+    - situ_optim_step reads hyperparameters and counts steps at each replay; state that a first step makes is not
+      captured. Not those of Adafactor, Muon and LBFGS, which are made of ops;
+    - a gradient scaler, which must outlive the graph, reads its scale, skips the step and updates as its calls would.
+      The captured step must be one whose gradients are finite.
     Until the end these are errors (SITU_E_STATE), because a replay could not repeat them: work on another device,
     copies between devices, reads of values by the host, moves and casts of modules, seeding a generator. */
 SITU_API SITU_CHECKED situ_status situ_graph_capture_begin(situ_device device);

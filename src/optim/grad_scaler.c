@@ -12,6 +12,7 @@
 #include "situ/amp.h"
 #include "situ/ops.h"
 #include "situ/sys/grad_scaler.h"
+#include "situ/sys/graph.h"
 
 /* Progress of an optimiser since the last update. */
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
@@ -19,7 +20,8 @@ typedef enum stage { READY, UNSCALED, STEPPED } stage;
 typedef struct seen {
   situ_optim *o; /* referenced until the update */
   stage stage;
-  bool finite; /* all of its gradients are finite */
+  bool finite;          /* all of its gradients are finite */
+  situ_tensor *largest; /* in a graph: the tensor that tells; owned, NULL: outside of graphs */
 } seen;
 
 struct situ_grad_scaler {
@@ -68,7 +70,10 @@ situ_grad_scaler *situ_grad_scaler_new(const situ_grad_scaler_options *options) 
 }
 
 static void forget_all(situ_grad_scaler *s) {
-  while (s->count) situ__optim_let_go(s->seen[--s->count].o);
+  while (s->count) {
+    situ_release(s->seen[--s->count].largest);
+    situ__optim_let_go(s->seen[s->count].o);
+  }
 }
 
 void situ_grad_scaler_free(situ_grad_scaler *s) {
@@ -94,6 +99,96 @@ static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
   return &s->seen[s->count++];
 }
 
+/* ---- in graphs: each replay reads the scale, decides and updates as the calls would ---- */
+
+static situ_status refresh_scale(void *payload, situ_work *work, situ_optimizer_params *params,
+                                 situ_optimizer_item *list) {
+  const situ_grad_scaler *s = payload;
+  if (!is_scaler("graph_replay", s)) return situ_error();
+  if (!params && !list) work->scalar[0] = work->verb == SITU_VERB_FILL ? s->scale : 1 / s->scale;
+  return SITU_OK;
+}
+
+/* Work until situ_graph_values_end is a fill by the scale, or a product with its reciprocal. True outside of graphs. */
+static bool begin_live_scale(situ_grad_scaler *s) {
+  return !situ_graph_is_capturing() ||
+         situ_graph_values_begin(&(situ_graph_values){ .payload = s, .refresh = refresh_scale }) == SITU_OK;
+}
+
+/* The step of an optimiser that is captured. */
+typedef struct step_section {
+  situ_grad_scaler *s;
+  situ_optim *o;        /* referenced */
+  situ_tensor *largest; /* owned */
+  bool unscaled;        /* the graph does it before */
+  double grad_scale;    /* of this replay */
+} step_section;
+
+static situ_status decide_step(void *payload, bool *skip) {
+  const char *op = "graph_replay";
+  step_section *x = payload;
+  double largest;
+  if (!is_scaler(op, x->s)) return situ_error();
+  seen *k = find(x->s, op, x->o);
+  if (!k) return situ_error();
+  if (k->stage != READY)
+    return situ__fail(SITU_E_STATE, op, "this optimiser has stepped already since the last grad_scaler_update");
+  if (situ_item(x->largest, &largest) != SITU_OK) return situ_error();
+  k->finite = isfinite(largest);
+  k->stage = STEPPED;
+  x->grad_scale = x->unscaled ? 1 : 1 / x->s->scale;
+  *skip = !k->finite;
+  return SITU_OK;
+}
+
+static void release_section(void *payload) {
+  step_section *x = payload;
+  situ_release(x->largest);
+  situ__optim_let_go(x->o);
+  situ__free(x);
+}
+
+/* A step within a section that replays skip unless the gradients are finite. */
+static situ_status capture_step(situ_grad_scaler *s, const situ_grad_scaler_source *source, const seen *k) {
+  const char *op = "grad_scaler_step";
+  situ_optim *o = source->optim;
+  if (!k->finite)
+    return situ__fail(SITU_E_STATE, op,
+                      "the gradients of the step that is captured are not finite, so it would not be in the graph; "
+                      "update the scale, and capture another one");
+  step_section *x = situ__alloc(sizeof *x);
+  if (!x) return situ__no_memory(op, sizeof *x);
+  *x = (step_section){ s, o, situ_retain(k->largest), k->stage == UNSCALED, k->stage == UNSCALED ? 1 : 1 / s->scale };
+  __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
+  const situ_graph_values values = { .payload = x, .decide = decide_step, .release = release_section };
+  if (situ_graph_values_begin(&values) != SITU_OK) return situ_error();
+  o->live_scale = &x->grad_scale;
+  const situ_status status = source->step(source->payload, x->grad_scale);
+  o->live_scale = NULL;
+  situ_graph_values_end();
+  return status;
+}
+
+typedef struct captured_update {
+  situ_grad_scaler *s;
+  double new_scale;
+} captured_update;
+
+static void update_after(void *payload, situ_graph_outcome outcome) {
+  const captured_update *x = payload;
+  if (outcome == SITU_GRAPH_RAN) SITU_IGNORE(situ_grad_scaler_update(x->s, x->new_scale));
+}
+
+static situ_status capture_update(situ_grad_scaler *s, double new_scale) {
+  captured_update *x = situ__alloc(sizeof *x);
+  if (!x) return situ__no_memory("grad_scaler_update", sizeof *x);
+  *x = (captured_update){ s, new_scale };
+  const situ_graph_values values = { .payload = x, .ended = update_after, .release = situ__free };
+  const situ_status status = situ_graph_values_begin(&values);
+  if (status == SITU_OK) situ_graph_values_end();
+  return status;
+}
+
 /* ---- scaling ---- */
 
 situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
@@ -102,8 +197,11 @@ situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
   SITU__ALONE(in, &s->alone, "grad_scaler_scale", itself);
   if (!in) return NULL;
   if (s->disabled) return loss;
-  return situ_mul(
-      loss, situ_full(SITU_SCALAR, s->scale, &(situ_options){ .dtype = SITU_F32, .device = situ_device_of(loss) }));
+  if (!begin_live_scale(s)) return NULL;
+  situ_tensor *scale =
+      situ_full(SITU_SCALAR, s->scale, &(situ_options){ .dtype = SITU_F32, .device = situ_device_of(loss) });
+  situ_graph_values_end();
+  return situ_mul(loss, scale);
 }
 
 /* ---- are the gradients finite? ---- */
@@ -129,12 +227,16 @@ static situ_tensor *largest_on(situ_tensor **grad, int *count, situ_device devic
 }
 
 /* One reduction for each gradient and one over all, on each device, and one value read from it. Empties the list. */
-static bool look(situ_tensor **grad, int count, bool *finite) {
+static bool look(situ_tensor **grad, int count, bool *finite, situ_tensor **kept) {
   *finite = true;
   while (count) {
-    double largest;
-    if (situ_item(largest_on(grad, &count, situ_device_of(grad[0])), &largest) != SITU_OK) return false;
-    *finite = *finite && isfinite(largest);
+    double value;
+    situ_tensor *largest = largest_on(grad, &count, situ_device_of(grad[0]));
+    const bool captured = situ_graph_pause(); /* a replay reads it when it decides */
+    const bool good = situ_item(largest, &value) == SITU_OK;
+    if (captured) situ_graph_resume();
+    if (!good || (captured && !situ_set(kept, largest))) return false;
+    *finite = *finite && isfinite(value);
   }
   return true;
 }
@@ -148,15 +250,15 @@ static int gather(const situ_grad_scaler_source *source, int64_t most, situ_tens
   return count;
 }
 
-/* factor: what gradients are multiplied by; 0: they stay as they are. */
-static bool check(const char *op, const situ_grad_scaler_source *source, double factor, bool *finite) {
+/* unscale: gradients are divided by the scale. */
+static bool check(const char *op, const situ_grad_scaler_source *source, situ_grad_scaler *s, bool unscale, seen *k) {
+  bool *finite = &k->finite;
   const int64_t most = source->count(source->payload);
   const size_t bytes = 2 * (size_t)(most + 1) * sizeof(situ_tensor *);
   situ_tensor **grad = situ__alloc(bytes), **list = grad + most;
   const uint64_t errors = situ__error_count();
   if (!grad) situ__no_memory(op, bytes);
   const int count = grad ? gather(source, most, grad) : 0;
-  const bool unscale = factor != 0;
   bool good = situ__error_count() == errors;
   if (good && !count && !source->agree)
     good = situ__fail(SITU_E_STATE, op, "no parameter of the optimiser has a gradient; call backward first") == SITU_OK;
@@ -167,17 +269,20 @@ static bool check(const char *op, const situ_grad_scaler_source *source, double 
                         "divides in f32, or keep parameters in f32") == SITU_OK;
     list[i] = grad[i];
   }
-  good = good && look(list, count, finite);
+  good = good && look(list, count, finite, &k->largest);
   if (source->agree) good = source->agree(source->payload, good, finite) == SITU_OK && good;
-  for (int i = 0; good && unscale && i < count; i++) good = situ_mul_scalar_(grad[i], factor) != NULL;
+  good = good && (!unscale || begin_live_scale(s));
+  for (int i = 0; good && unscale && i < count; i++) good = situ_mul_scalar_(grad[i], 1 / s->scale) != NULL;
+  if (good && unscale) situ_graph_values_end();
   situ__free(grad);
   return good;
 }
 
-static bool check_in_scope(const char *op, const situ_grad_scaler_source *source, double factor, bool *finite) {
+static bool check_in_scope(const char *op, const situ_grad_scaler_source *source, situ_grad_scaler *s, bool unscale,
+                           seen *k) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  bool good = check(op, source, factor, finite);
+  bool good = check(op, source, s, unscale, k);
   SITU_IGNORE(situ_scope_end(&scope));
   return good;
 }
@@ -231,7 +336,7 @@ situ_status situ_grad_scaler_unscale_source(situ_grad_scaler *s, const situ_grad
   if (k->stage != READY)
     return situ__fail(SITU_E_STATE, op, "the gradients of this optimiser were divided already since the last update%s",
                       k->stage == STEPPED ? ", and it has stepped" : "");
-  if (!check_in_scope(op, source, 1 / s->scale, &k->finite)) return situ_error();
+  if (!check_in_scope(op, source, s, true, k)) return situ_error();
   k->stage = UNSCALED;
   return SITU_OK;
 }
@@ -262,9 +367,10 @@ situ_status situ_grad_scaler_step_source(situ_grad_scaler *s, const situ_grad_sc
       return situ__fail(SITU_E_STATE, op,
                         "this optimiser has stepped already since the last update; call "
                         "grad_scaler_update after each step");
-    if (k->stage == READY && !check_in_scope(op, source, 0, &k->finite)) return situ_error();
+    if (k->stage == READY && !check_in_scope(op, source, s, false, k)) return situ_error();
     goes = k->finite;
-    if (goes) status = source->step(source->payload, k->stage == UNSCALED ? 1 : 1 / s->scale);
+    if (situ_graph_is_capturing()) status = capture_step(s, source, k);
+    else if (goes) status = source->step(source->payload, k->stage == UNSCALED ? 1 : 1 / s->scale);
     if (status == SITU_OK) k->stage = STEPPED;
   }
   if (stepped) *stepped = goes && status == SITU_OK;
@@ -277,6 +383,7 @@ situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
   SITU__ALONE(in, &s->alone, op, itself);
   if (!in) return situ_error();
   if (s->disabled) return SITU_OK;
+  if (situ_graph_is_capturing() && capture_update(s, new_scale) != SITU_OK) return situ_error();
   if (new_scale != 0) {
     const situ_grad_scaler changed = { .scale = (double)(float)new_scale,
                                        .growth = s->growth,

@@ -32,6 +32,7 @@ struct situ_optim {
   char **names;
   bool *registered; /* for each parameter: a module has registered it since it was added */
   int64_t count;
+  const double *live_scale;  /* what a captured step multiplies gradients by; NULL: what it is called with */
   struct situ__lbfgs *lbfgs; /* what LBFGS remembers (lbfgs.h); NULL before the first step, and for other rules */
 };
 

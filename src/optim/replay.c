@@ -11,6 +11,7 @@ typedef struct captured {
   situ_optim *o; /* referenced */
   int group;
   double grad_scale;
+  const double *live_scale; /* read instead, at each replay; NULL: it is a constant */
   int64_t count;
   struct {
     int64_t item;      /* in o->items */
@@ -50,7 +51,7 @@ static situ_status refresh(void *payload, situ_work *work, situ_optimizer_params
   situ_optim *o = c->o;
   if (!list) return SITU_OK; /* a cast of masters */
   const situ__group *group = &o->groups[c->group];
-  *params = situ__optim_params(group, c->grad_scale);
+  *params = situ__optim_params(group, c->live_scale ? *c->live_scale : c->grad_scale);
   const unsigned needed = situ_optimizer_states(o->rule, params);
   for (int64_t k = 0; k < work->list_count; k++) {
     const int64_t at = list[k].index, i = c->of[at].item;
@@ -64,11 +65,11 @@ static situ_status refresh(void *payload, situ_work *work, situ_optimizer_params
   return SITU_OK;
 }
 
-static void ended(void *payload, bool ran) {
+static void ended(void *payload, situ_graph_outcome outcome) {
   captured *c = payload;
   for (int64_t k = 0; k < c->count; k++) {
     situ_optimizer_tensors *item = &c->o->items[c->of[k].item];
-    if (ran) item->version = situ_version_of(item->param);
+    if (outcome == SITU_GRAPH_RAN) item->version = situ_version_of(item->param);
     else if (c->of[k].counted) {
       item->step--;
       item->mu_product = c->of[k].mu_product;
@@ -86,9 +87,10 @@ situ_status situ__optim_capture(situ_optim *o, int g, double grad_scale, const s
   const situ__group *group = &o->groups[g];
   captured *c = situ__calloc(1, sizeof *c + (size_t)group->active * sizeof *c->of);
   if (!c) return situ__no_memory("optim_step", (size_t)group->active * sizeof *c->of);
-  *c = (captured){ .o = o, .group = g, .grad_scale = grad_scale, .count = group->active };
+  *c = (captured){ .o = o, .group = g, .grad_scale = grad_scale, .live_scale = o->live_scale, .count = group->active };
   for (int64_t k = 0, i = group->first; k < c->count; i++)
     if (o->items[i].param == active[k].param) c->of[k++].item = i;
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
-  return situ_graph_values_begin(&(situ_graph_values){ c, refresh, ended, release });
+  return situ_graph_values_begin(
+      &(situ_graph_values){ .payload = c, .refresh = refresh, .ended = ended, .release = release });
 }

@@ -20,8 +20,9 @@ typedef struct variant {
   situ_optim_options options;
   situ_dtype dtype; /* of the parameters; default: f32 */
   bool dropout, attention, recompute, clip_norm, clip_value, adds_up, schedule;
-  bool groups; /* the last layer is a group of its own, whose first replay is refused once */
-  int begin;   /* the step that is captured; those before are calls, and the first one makes the state */
+  bool scaler, unscale; /* gradients are scaled, and unscaled before they are clipped; one batch overflows */
+  bool groups;          /* the last layer is a group of its own, whose first replay is refused once */
+  int begin;            /* the step that is captured; those before are calls, and the first one makes the state */
 } variant;
 
 typedef struct training {
@@ -29,6 +30,7 @@ typedef struct training {
   situ_nn_module *model;
   situ_optim *optim;
   situ_lr_scheduler *schedule;
+  situ_grad_scaler *scaler;
   situ_generator own;
   situ_tensor *x, *classes, *loss;
 } training;
@@ -44,6 +46,9 @@ static void begin_training(training *t, const variant *v) {
   assert_non_null(t->optim = v->make(situ_nn_parameters(most), &v->options));
   if (v->groups) expect_ok(situ_optim_add_param_group(t->optim, situ_nn_parameters(situ_nn_at(t->model, 2)), NULL));
   if (v->schedule) assert_non_null(t->schedule = situ_lr_scheduler_exponential_lr(t->optim, 0.9));
+  if (v->scaler)
+    t->scaler = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 1024, .growth_interval = 4 });
+  assert_true(t->scaler || !v->scaler);
   const situ_dtype dtype = v->dtype ? v->dtype : SITU_F32;
   t->x = situ_retain(situ_zeros(SITU_SHAPE(ROWS, IN), &(situ_options){ .dtype = dtype, .device = there() }));
   t->classes = situ_retain(situ_zeros(SITU_SHAPE(ROWS), &(situ_options){ .dtype = SITU_I64, .device = there() }));
@@ -51,6 +56,7 @@ static void begin_training(training *t, const variant *v) {
 
 static void end_training(training *t) {
   situ_lr_scheduler_free(t->schedule);
+  situ_grad_scaler_free(t->scaler);
   situ_optim_free(t->optim);
   situ_nn_free(t->model);
   situ_release(t->x);
@@ -60,7 +66,8 @@ static void end_training(training *t) {
 
 static void next_batch(training *t, int step) {
   double x[ROWS * IN], y[ROWS];
-  for (int i = 0; i < ROWS * IN; i++) x[i] = (double)((i * 7 + step * 5) % 11) / 11 - 0.5;
+  const double factor = t->v->scaler && step == 9 ? 1e38 : 1;
+  for (int i = 0; i < ROWS * IN; i++) x[i] = ((double)((i * 7 + step * 5) % 11) / 11 - 0.5) * factor;
   for (int i = 0; i < ROWS; i++) y[i] = (double)((i + step) % CLASSES);
   assert_non_null(situ_copy_(t->x, test_tensor(situ_dtype_of(t->x), SITU_SHAPE(ROWS, IN), x)));
   assert_non_null(situ_copy_(t->classes, test_tensor(SITU_I64, SITU_SHAPE(ROWS), y)));
@@ -88,18 +95,22 @@ static void take_step(training *t) {
   expect_ok(situ_optim_zero_grad(t->optim, !v->adds_up));
   for (int k = 0; k <= (int)v->adds_up; k++) {
     situ_tensor *loss = situ_cross_entropy(situ_nn_forward(situ_nn_at(t->model, 2), hidden(t)), t->classes, NULL);
-    expect_ok(situ_backward(loss, NULL));
+    expect_ok(situ_backward(t->scaler ? situ_grad_scaler_scale(t->scaler, loss) : loss, NULL));
     assert_true(situ_set(&t->loss, situ_detach(loss)));
   }
+  if (v->unscale) expect_ok(situ_grad_scaler_unscale_(t->scaler, t->optim));
   if (v->clip_norm) expect_ok(situ_optim_clip_grad_norm_(t->optim, 0.1, 2, NULL));
   if (v->clip_value) expect_ok(situ_optim_clip_grad_value_(t->optim, 0.01));
-  expect_ok(situ_optim_step(t->optim));
+  if (t->scaler) {
+    expect_ok(situ_grad_scaler_step(t->scaler, t->optim, NULL));
+    expect_ok(situ_grad_scaler_update(t->scaler, 0));
+  } else expect_ok(situ_optim_step(t->optim));
   expect_ok(situ_scope_end(&s));
 }
 
 /* What a run leaves: a loss a step, the weights, and how far the generators are. */
 typedef struct outcome {
-  double loss[STEPS + 1], weight[WEIGHTS], rate;
+  double loss[STEPS + 1], weight[WEIGHTS], rate, scale;
   situ_generator state, own;
 } outcome;
 
@@ -139,6 +150,7 @@ static void train(const variant *v, bool graphed, outcome *out) {
   }
   out->state = situ_get_rng_state();
   out->own = t.own;
+  out->scale = situ_grad_scaler_get_scale(t.scaler);
   out->rate = situ_optim_get(t.optim, 0, SITU_OPTIM_LR);
   situ_graph_free(graph);
   end_training(&t);
@@ -153,7 +165,7 @@ static void compare(const variant *v) {
   int changes = 0;
   for (int step = 0; step <= STEPS; step++) {
     changes += step > 0 && calls.loss[step] != calls.loss[step - 1];
-    if (calls.loss[step] != replays.loss[step])
+    if (memcmp(&calls.loss[step], &replays.loss[step], sizeof(double)) != 0)
       fail_msg("%s: step %d: %.9g by calls, %.9g by replays", v->name, step, calls.loss[step], replays.loss[step]);
   }
   assert_memory_equal(&calls, &replays, sizeof calls);
@@ -195,6 +207,18 @@ static const variant variants[] = {
   { .name = "rprop", .make = situ_optim_rprop, .options = { .lr = 0.01 }, .begin = 1 },
   { .name = "asgd", .make = situ_optim_asgd, .options = { .lr = 0.01, .t0 = 5 } },
   { .name = "lion", .make = situ_optim_lion, .options = { .lr = 0.01 }, .schedule = true },
+  { .name = "scaler",
+    .make = situ_optim_sgd,
+    .options = { .lr = 0.1, .momentum = 0.9 },
+    .scaler = true,
+    .dropout = true },
+  { .name = "scaler, unscaled",
+    .make = situ_optim_adamw,
+    .options = { .lr = 0.02 },
+    .scaler = true,
+    .unscale = true,
+    .clip_norm = true,
+    .begin = 1 },
   { .name = "two groups", .make = situ_optim_adam, .options = { .lr = 0.01 }, .dropout = true, .groups = true },
   { .name = "amsgrad, f64", .make = situ_optim_adam, .options = { .amsgrad = true, .lr = 0.01 }, .dtype = SITU_F64 },
 };
@@ -380,15 +404,22 @@ static situ_status set_value(void *payload, situ_work *work, situ_optimizer_para
   work->scalar[0] = *(double *)payload;
   return SITU_OK;
 }
-static int runs, stops, releases;
-static void count_ended(void *payload, bool ran) { assert_true(payload), *(ran ? &runs : &stops) += 1; }
+static situ_status skip_below_2(void *payload, bool *skip) {
+  *skip = *(double *)payload < 2;
+  return *(double *)payload == 1 ? situ_fail(SITU_E_ARG, "skip_below_2", "cannot decide") : SITU_OK;
+}
+static int ends[SITU_GRAPH_FAILED + 1], releases;
+static void count_ended(void *payload, situ_graph_outcome outcome) { assert_true(payload), ends[outcome]++; }
 static void count_release(void *payload) { assert_true(payload), releases++; }
 
 static void values_are_asked_for_at_each_replay(void **state) {
   (void)state;
   double value = 3;
-  const situ_graph_values values = { &value, set_value, count_ended, count_release };
-  runs = stops = releases = 0;
+  const situ_graph_values values = {
+    .payload = &value, .refresh = set_value, .ended = count_ended, .release = count_release
+  };
+  memset(ends, 0, sizeof ends);
+  releases = 0;
   situ_tensor *x = T32(SITU_SHAPE(2), 1, 2);
   assert_int_equal(situ_graph_values_begin(&values), SITU_E_STATE);
   expect_error(SITU_E_STATE, "graph_values_begin", "no graph");
@@ -416,7 +447,52 @@ static void values_are_asked_for_at_each_replay(void **state) {
   expect_error(SITU_E_ARG, "set_value", "below");
   expect_exact(z, SITU_SHAPE(2), 8, 8);
   situ_graph_free(graph);
-  assert_true(runs == 1 && stops == 1 && releases == 2);
+  assert_true(ends[SITU_GRAPH_RAN] == 1 && ends[SITU_GRAPH_FAILED] == 1 && releases == 2);
+}
+
+static void work_can_be_skipped(void **state) {
+  (void)state;
+  double value = 3, unused = 0;
+  const situ_graph_values values = { .payload = &value, .refresh = set_value, .ended = count_ended },
+                          section = { .payload = &value, .decide = skip_below_2, .ended = count_ended },
+                          nothing = { .payload = &unused, .release = count_release };
+  memset(ends, 0, sizeof ends);
+  releases = 0;
+  situ_tensor *x = T32(SITU_SHAPE(1), 0), *y = T32(SITU_SHAPE(1), 0);
+  expect_ok(situ_graph_capture_begin(there()));
+  expect_ok(situ_graph_values_begin(&section));
+  expect_ok(situ_graph_values_begin(&values));
+  assert_non_null(situ_fill_(x, 7));
+  situ_graph_values_end();
+  assert_non_null(situ_add_scalar_(y, 1));
+  situ_graph_values_end();
+  assert_non_null(situ_add_scalar_(y, 10));
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  expect_ok(situ_graph_replay(graph));
+  expect_exact(x, SITU_SHAPE(1), 3);
+  expect_exact(y, SITU_SHAPE(1), 22);
+  value = 0;
+  expect_ok(situ_graph_replay(graph));
+  expect_exact(x, SITU_SHAPE(1), 3);
+  expect_exact(y, SITU_SHAPE(1), 32);
+  value = 1;
+  assert_int_equal(situ_graph_replay(graph), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "skip_below_2", "decide");
+  value = 5;
+  expect_ok(situ_graph_replay(graph));
+  expect_exact(x, SITU_SHAPE(1), 5);
+  situ_graph_free(graph);
+  assert_true(ends[SITU_GRAPH_RAN] == 4 && ends[SITU_GRAPH_SKIPPED] == 2 && ends[SITU_GRAPH_FAILED] == 2);
+  expect_ok(situ_graph_capture_begin(there()));
+  expect_ok(situ_graph_values_begin(&section));
+  assert_int_equal(situ_graph_values_begin(&section), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "graph_values_begin", "decide");
+  assert_int_equal(situ_graph_values_begin(&nothing), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "graph_values_begin", "NULL");
+  assert_int_equal(releases, 1);
+  assert_null(situ_graph_capture_end());
+  situ_error_clear();
 }
 
 static void a_paused_thread_begins_no_other_graph(void **state) {
@@ -439,6 +515,7 @@ int main(void) {
     PAIR_TEST(the_optimiser_may_be_freed_first),
     PAIR_TEST(casts_are_made_again),
     PAIR_TEST(values_are_asked_for_at_each_replay),
+    PAIR_TEST(work_can_be_skipped),
     PAIR_TEST(a_paused_thread_begins_no_other_graph),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,17 +227,24 @@ static void gather_places(situ_graph *g) {
   g->places = count;
 }
 
-static situ_status run_pieces(situ_graph *g, const situ_backend *backend, const situ__graph_span *span) {
+static situ_status run_piece(situ_graph *g, const situ_backend *backend, const situ__graph_work *k) {
   const char *outer = situ__now.running;
-  situ_status status = SITU_OK;
+  situ__now.running = k->op;
+  g->scratch.used = 0;
   situ__scratch_now = g->reserve ? &g->scratch : NULL;
-  for (const situ__graph_work *k = span->first; k != span->end && status == SITU_OK; k = k->next) {
-    situ__now.running = k->op;
-    g->scratch.used = 0;
-    status = backend->kernel[k->work.verb](g->device.index, &k->work);
-  }
+  const situ_status status = backend->kernel[k->work.verb](g->device.index, &k->work);
   situ__scratch_now = NULL;
   situ__now.running = outer;
+  return status;
+}
+
+static situ_status run_pieces(situ_graph *g, const situ_backend *backend, const situ__graph_span *span) {
+  situ_status status = SITU_OK;
+  for (const situ__graph_work *k = span->first; k != span->end && status == SITU_OK; k = k->next) {
+    bool skip = false;
+    if (k->values && k->values->section) status = situ__graph_enter(k, &skip);
+    if (status == SITU_OK && !skip) status = run_piece(g, backend, k);
+  }
   return status;
 }
 

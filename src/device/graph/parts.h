@@ -18,7 +18,9 @@ typedef struct situ__graph_stream {
 
 typedef struct situ__graph_values {
   situ_graph_values of;
-  struct situ__graph_values *next;
+  struct situ__graph_values *next, *outer; /* next: those that began before; outer: which these began within */
+  struct situ__graph_values *section;      /* whose `decide` decides on the work; NULL: none */
+  bool decided, skipped;                   /* of a section, in this replay */
 } situ__graph_values;
 
 struct situ__graph_work {
@@ -60,7 +62,7 @@ struct situ_graph {
   size_t length;
   situ__graph_place *place; /* during recording: one for each operand; then the memory of others first */
   size_t places, capacity;
-  size_t shared; /* number of places whose memory others may see */
+  size_t shared;         /* number of places whose memory others may see */
   situ__scratch scratch; /* of kernels on the cpu; while it is recorded, without memory: it counts what they want */
   size_t wanted;         /* the most that a kernel wanted */
   situ_storage *reserve; /* the memory of scratch; NULL: none is wanted */
@@ -84,7 +86,10 @@ situ_status situ__graph_bind(const char *op, situ_graph *g, situ__graph_work *ke
 /* Before a replay: draws from the generators, and sets the host values of all work. On error no generator has
    changed. */
 situ_status situ__graph_refresh(situ_graph *g);
-/* After one; ran: all of its work ran. */
+/* When the turn of a piece of work comes that is in a section: decides, once in a replay, and then sets the host values
+   of the section's work. */
+situ_status situ__graph_enter(const situ__graph_work *k, bool *skip);
+/* After a replay; ran: all of its work ran, or was skipped. */
 void situ__graph_ended(situ_graph *g, bool ran);
 void situ__graph_free_values(situ_graph *g);
 

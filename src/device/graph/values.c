@@ -61,20 +61,23 @@ situ_status situ_graph_values_begin(const situ_graph_values *values) {
   const char *op = "graph_values_begin";
   if (!values) return situ__null(op, "values");
   situ_graph *g = situ__graph_recording;
+  situ__graph_values *outer = g ? g->current : NULL, *section = outer ? outer->section : NULL, *own = NULL;
   situ_status status = SITU_OK;
-  situ__graph_values *own = NULL;
-  if (!values->refresh) status = situ__null(op, "values->refresh");
+  if (!values->refresh && !values->decide && !values->ended) status = situ__null(op, "values->refresh");
   else if (!g) status = situ__fail(SITU_E_STATE, op, "no graph is being recorded in this thread");
-  else if (g->current) status = situ__fail(SITU_E_STATE, op, "other values have begun and not ended");
+  else if (values->decide && section)
+    status = situ__fail(SITU_E_STATE, op, "values with `decide` have begun and not ended");
   else if (!(own = situ__alloc(sizeof *own))) status = situ__no_memory(op, sizeof *own);
   if (status != SITU_OK) return release_payload(values), status;
-  *own = (situ__graph_values){ *values, g->values };
+  *own = (situ__graph_values){ .of = *values, .next = g->values, .outer = outer };
+  own->section = values->decide ? own : section;
   g->values = g->current = own;
   return SITU_OK;
 }
 
 void situ_graph_values_end(void) {
-  if (situ__graph_recording) situ__graph_recording->current = NULL;
+  situ_graph *g = situ__graph_recording;
+  if (g && g->current) g->current = g->current->outer;
 }
 
 /* ---- binding and refreshing -------------------------------------------------------------------- */
@@ -94,15 +97,31 @@ situ_status situ__graph_bind(const char *op, situ_graph *g, situ__graph_work *ke
   return SITU_OK;
 }
 
-static situ_status refresh_values(situ__graph_work *k) {
+static situ_status refresh_work(situ__graph_work *k) {
   const situ_graph_values *v = &k->values->of;
   const bool steps = k->work.verb == SITU_VERB_OPTIMIZER;
+  if (!v->refresh) return SITU_OK;
   return v->refresh(v->payload, &k->work, steps ? &k->params : NULL, steps ? k->list : NULL);
 }
 
+situ_status situ__graph_enter(const situ__graph_work *k, bool *skip) {
+  situ__graph_values *section = k->values->section;
+  situ_status status = SITU_OK;
+  if (!section->decided) {
+    status = section->of.decide(section->of.payload, &section->skipped);
+    section->decided = status == SITU_OK;
+    for (situ__graph_work *each = (situ__graph_work *)k; each && status == SITU_OK && !section->skipped;
+         each = each->next)
+      if (each->values && each->values->section == section) status = refresh_work(each);
+  }
+  *skip = section->skipped;
+  return status;
+}
+
 situ_status situ__graph_refresh(situ_graph *g) {
+  for (situ__graph_values *v = g->values; v; v = v->next) v->decided = v->skipped = false;
   for (situ__graph_work *k = g->values ? g->first : NULL; k; k = k->next) {
-    const situ_status status = k->values ? refresh_values(k) : SITU_OK;
+    const situ_status status = k->values && !k->values->section ? refresh_work(k) : SITU_OK;
     if (status != SITU_OK) return status;
   }
   bool draws = false;
@@ -121,7 +140,10 @@ situ_status situ__graph_refresh(situ_graph *g) {
 
 void situ__graph_ended(situ_graph *g, bool ran) {
   for (const situ__graph_values *v = g->values; v; v = v->next)
-    if (v->of.ended) v->of.ended(v->of.payload, ran);
+    if (v->of.ended)
+      v->of.ended(v->of.payload, !ran                                ? SITU_GRAPH_FAILED
+                                 : v->section && v->section->skipped ? SITU_GRAPH_SKIPPED
+                                                                     : SITU_GRAPH_RAN);
 }
 
 void situ__graph_free_values(situ_graph *g) {
