@@ -141,6 +141,35 @@ static void a_replay_is_one_launch(void **state) {
   assert_int_equal(in_child(launch_body, NULL), 0);
 }
 
+/* Random numbers are of each replay: what is before and behind them is a launch each. */
+static void parts_body(void *payload) {
+  (void)payload;
+  double value, other;
+  cuda_double *d = cuda_double_state();
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *x = situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = gpu });
+  CHECK(situ_graph_capture_begin(gpu) == SITU_OK);
+  for (int k = 0; k < 5; k++) CHECK(situ_add_scalar_(x, 1) != NULL);
+  CHECK(situ_uniform_(x, 0, 1, NULL) != NULL);
+  for (int k = 0; k < 5; k++) CHECK(situ_add_scalar_(x, 1) != NULL);
+  situ_graph *graph = situ_graph_capture_end();
+  CHECK(graph && situ_graph_length(graph) == 11 && d->graphs == 2);
+  const long kernels = d->kernels, replays = d->replays;
+  CHECK(situ_graph_replay(graph) == SITU_OK);
+  CHECK(d->replays == replays + 2 && d->kernels == kernels + 1);
+  CHECK(situ_item(x, &value) == SITU_OK);
+  CHECK(situ_graph_replay(graph) == SITU_OK && situ_item(x, &other) == SITU_OK);
+  CHECK(value >= 5 && value < 6 && other >= 5 && other < 6 && value != other);
+  situ_graph_free(graph);
+  CHECK(d->graphs == 0);
+  CHECK(situ_scope_end(&s) == SITU_OK);
+}
+static void what_changes_is_between_launches(void **state) {
+  (void)state;
+  assert_int_equal(in_child(parts_body, NULL), 0);
+}
+
 /* A gather in a graph meets an index that is none: told at the next synchronisation, as without a graph. */
 static void index_body(void *payload) {
   (void)payload;
@@ -209,6 +238,7 @@ int main(void) {
   (void)setenv("SITU_NUM_THREADS", "1", 1); /* hundreds of children need no threads of their own */
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_replay_is_one_launch),
+    cmocka_unit_test(what_changes_is_between_launches),
     cmocka_unit_test(a_replay_checks_its_indices),
     cmocka_unit_test(others_are_not_captured),
     cmocka_unit_test(no_memory),

@@ -78,8 +78,7 @@ static void refuses_what_is_no_header(void **state) {
     "{'descr': '<f4', 'fortran_order': False, 'shape': (01,)}\n",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551616,)}\n",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}\n",
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4611686018427387904, "
-    "4611686018427387904)}\n",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4611686018427387904, 4611686018427387904)}\n",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (3)}\n",
     "{'descr': '<f4', 'fortran_order': False, 'shape': [3]}\n",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}\n",

@@ -12,27 +12,27 @@ typedef struct trait {
   bool wide;                   /* 16 bits are cast to f32 */
 } trait;
 static const trait unary[SITU_UNARIES] = {
-#define FLOAT(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u },
+#define FLOAT(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u, false },
 #define WIDE(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u, true },
-#define BOTH(id, y, w, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, false, u },
+#define BOTH(id, y, w, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, false, u, false },
 #define MATH BOTH
-#define WHOLE(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, false, 0 },
-#define TEST(id, y, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, true, true, 0 },
+#define WHOLE(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, false, 0, false },
+#define TEST(id, y, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, true, true, 0, false },
 #include "kernels/unary.h"
 };
 static const trait binary[SITU_BINARIES] = {
-#define FLOAT(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, false, true, false, 0 },
+#define FLOAT(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, false, true, false, 0, false },
 #define WIDE(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, false, true, false, 0, true },
-#define BOTH(id, y, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, false, 0 },
+#define BOTH(id, y, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, false, 0, false },
 #define MATH BOTH
-#define WHOLE(id, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, false, false, 0 },
-#define TEST(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, true, 0 },
+#define WHOLE(id, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, false, false, 0, false },
+#define TEST(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, true, 0, false },
 #include "kernels/binary.h"
 };
 static const trait ternary[SITU_TERNARIES] = {
-#define FLOAT(id, y) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, false, true, false, 0 },
-#define BOTH(id, y, w) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, true, true, false, 0 },
-#define SELECT(id, y) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, true, true, false, 0 },
+#define FLOAT(id, y) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, false, true, false, 0, false },
+#define BOTH(id, y, w) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, true, true, false, 0, false },
+#define SELECT(id, y) [SITU_TERNARY_##id] = { "ternary_" #id, NULL, true, true, false, 0, false },
 #include "kernels/ternary.h"
 };
 

@@ -23,8 +23,7 @@ const char *situ__cl_dtype_name(int dtype) {
 static void prologue(const situ__cl_device *d, const situ__call *call, char *out, size_t size) {
   static const char *const lane[] = {
     "#define T float\n#define TYPE float\n#define WIDE 16\n#define TNAME f32\n#define FLOATING 1\n",
-    "#define T double\n#define TYPE double\n#define WIDE 8\n#define TNAME f64\n#define FLOATING "
-    "1\n",
+    "#define T double\n#define TYPE double\n#define WIDE 8\n#define TNAME f64\n#define FLOATING 1\n",
     "#define T I64\n#define TYPE long\n#define WIDE 8\n#define TNAME i64\n#define FLOATING 0\n"
   };
   const situ__variant *v = &call->variant;
