@@ -54,7 +54,7 @@ int pthread_mutex_trylock(pthread_mutex_t *mutex) {
 
 /* ---- a training step with everything in it ---- */
 
-enum { ROWS = 32, WIDTH = 64, CLASSES = 10, REPLAYS = 20 };
+enum { ROWS = 32, WIDTH = 64, CLASSES = 10, REPLAYS = 4 };
 
 typedef struct training {
   situ_nn_module *model;
