@@ -182,7 +182,7 @@ void situ__handles_trim(void) {
 
 /* ---- messages about invalid handles ---- */
 
-static const char *const kinds[SITU__HANDLE_KINDS] = {
+static const char *const kinds[] = {
   "",
   "a tensor",
   "a module",
@@ -204,10 +204,11 @@ static const char *const kinds[SITU__HANDLE_KINDS] = {
   "a simulated communicator's world",
   "a distributed module",
   "a divided optimiser",
+  "a divided model",
+  "a pipeline",
   "a profile",
 };
-_Static_assert(sizeof kinds / sizeof *kinds == SITU__HANDLE_KINDS && SITU__A_PROFILE == SITU__HANDLE_KINDS - 1,
-               "each kind has its name");
+_Static_assert(sizeof kinds / sizeof *kinds == SITU__HANDLE_KINDS, "each kind has its name");
 
 bool situ__refuse_handle(const char *op, const char *argument, const void *handle, situ__handle_kind kind) {
   if (!handle) return situ__null(op, argument), false;

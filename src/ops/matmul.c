@@ -59,11 +59,12 @@ bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_de
     .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b }, .integer = { rows }
   };
   bool offered;
+  const int64_t bytes = situ_factor_bytes(b->size[0], b->size[1]);
   *factor = NULL;
+  if (bytes == 0) return true;
   if (situ__offers(op, device, &work, &offered) != SITU_OK) return false;
   if (!offered) return true;
-  *factor = situ_empty(SITU_SHAPE(situ_factor_bytes(b->size[0], b->size[1])),
-                       &(situ_options){ .dtype = SITU_U8, .device = device });
+  *factor = situ_empty(SITU_SHAPE(bytes), &(situ_options){ .dtype = SITU_U8, .device = device });
   if (!*factor) return false;
   work.outs = 1;
   work.out[0] = situ_desc(*factor);

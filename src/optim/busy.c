@@ -1,6 +1,7 @@
 /* Optimisers and other threads: see base/busy.h.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
+#include <sched.h>
 
 #include "optim/optim.h"
 #include "situ/sys/shape.h"
@@ -27,6 +28,10 @@ static bool all_marks(const void *object, situ__mark_visitor *visit) {
 
 bool situ__optim_use(const char *op, const situ_optim *o, situ__use *use) {
   return situ__use_begin(use, all_marks, o) || situ__busy(op, "this optimiser, or one of its parameters,");
+}
+
+void situ__optim_await(const situ_optim *o, situ__use *use) {
+  while (!situ__use_begin(use, all_marks, o)) sched_yield();
 }
 
 bool situ__optim_claim(const char *op, const situ_optim *o, situ__claim *claim) {

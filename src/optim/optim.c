@@ -428,7 +428,6 @@ void situ_optim_free(situ_optim *o) {
   SITU__CLAIM(claim);
   situ__use use;
   if (!o || !situ__optim_given(op, o) || !situ__optim_change(op, o, &claim) || !situ__optim_use(op, o, &use)) return;
-  drop_states(o);
   situ__use_end();
   situ__handle_close(o);
   situ__optim_let_go(o);
@@ -436,7 +435,10 @@ void situ_optim_free(situ_optim *o) {
 
 void situ__optim_let_go(situ_optim *o) {
   if (!o || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  situ__use use;
+  situ__optim_await(o, &use);
   drop_states(o);
+  situ__use_end();
   for (int64_t i = 0; i < o->count; i++) {
     situ_release(o->items[i].param);
     situ__free(o->names[i]);

@@ -102,6 +102,9 @@ bool situ__optim_gradient(const char *op, const situ_tensor *param, const char *
    a call that reads the optimiser and its parameters (end: situ__use_end); claim: for one that changes them. */
 bool situ__optim_use(const char *op, const situ_optim *o, situ__use *use);
 bool situ__optim_claim(const char *op, const situ_optim *o, situ__claim *claim);
+/* For the end of an optimiser, which cannot be refused: a use that waits until no other thread changes a parameter. A
+   change waits for no other thread, so it ends soon. */
+void situ__optim_await(const situ_optim *o, situ__use *use);
 /* Around a change of the list of parameters, and of the arrays that it lies in, by the thread that claims it. */
 void situ__optim_lock(void);
 void situ__optim_unlock(void);

@@ -354,7 +354,7 @@ static void state_that_was_replaced_is_refused(void **state) {
 /* The graph keeps the optimiser, as schedules do. */
 static void the_optimiser_may_be_freed_first(void **state) {
   (void)state;
-  static const variant v = { .name = "sgd", .make = situ_optim_sgd, .dropout = true };
+  static const variant v = { .name = "adam", .make = situ_optim_adam, .dropout = true };
   training t;
   double before, after;
   begin_training(&t, &v);

@@ -427,9 +427,11 @@ static inline unsigned situ_optimizer_states(situ_optimizer_rule rule, const sit
   default: return 3u | (params->amsgrad ? 4u : 0);
   }
 }
-/** Size of the result of FACTOR: at most six bytes an element, of panels of 32 by 32, and 64 for the backend's use. */
+/** Size of the result of FACTOR: at most six bytes an element, of panels of 32 by 32, and 64 for the backend's use; 0
+    for a negative size or one above 2^29. */
 static inline int64_t situ_factor_bytes(int64_t k, int64_t n) {
-  return 64 + 6 * ((k + 31) / 32 * 32) * ((n + 31) / 32 * 32);
+  const int64_t most = INT64_C(1) << 29;
+  return k < 0 || n < 0 || k > most || n > most ? 0 : 64 + 6 * ((k + 31) / 32 * 32) * ((n + 31) / 32 * 32);
 }
 /** NAdam's momentum factor of a step, in torch's formula: Dozat's with 0.96. 0 for NULL. */
 static inline double situ_optimizer_nadam_mu(const situ_optimizer_params *params, int64_t step) {
