@@ -29,14 +29,13 @@ static const situ__panels *vectors_for(situ_dtype dtype) {
 }
 
 static const situ__panels *panels_for(situ_dtype dtype) {
-  const situ__isa isa = situ__cpu_isa();
 #ifdef SITU_HAVE_ISA_BF16
-  if (isa == SITU__ISA_BF16 && dtype == SITU_BF16) return &situ__panels_bf16_dots;
+  if (situ__cpu_isa() == SITU__ISA_BF16 && dtype == SITU_BF16) return &situ__panels_bf16_dots;
 #endif
 #ifdef SITU_HAVE_ISA_AMX
-  if (isa == SITU__ISA_AMX && dtype == SITU_BF16) return &situ__panels_bf16_amx;
-  if (isa == SITU__ISA_AMX && dtype == SITU_F16) return &situ__panels_f16_amx;
-  if (isa == SITU__ISA_AMX && dtype == SITU_F32) return &situ__panels_f32_amx;
+  if (situ__cpu_isa() == SITU__ISA_AMX && dtype == SITU_BF16) return &situ__panels_bf16_amx;
+  if (situ__cpu_isa() == SITU__ISA_AMX && dtype == SITU_F16) return &situ__panels_f16_amx;
+  if (situ__cpu_isa() == SITU__ISA_AMX && dtype == SITU_F32) return &situ__panels_f32_amx;
 #endif
   return vectors_for(dtype);
 }
