@@ -1,5 +1,5 @@
-/* A replay on the cpu asks nobody: no allocator, no lock, and with one thread no system call. The program's own malloc and
-   pthread_mutex_lock count the calls of the thread that replays; seccomp's strict mode kills it at any system call.
+/* A replay on the cpu calls no allocator, takes no lock and, with one thread, makes no system call. The program's own malloc
+   and pthread_mutex_lock count the calls of the thread that replays; seccomp's strict mode kills it at any system call.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
 /* test-links: Threads::Threads */

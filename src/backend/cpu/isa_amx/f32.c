@@ -107,7 +107,6 @@ static bool pack_columns(void *dst, const void *src, int64_t lane, int64_t step,
 
 /* ---- multiplication ---- */
 
-/* tall, wide: the second tile of a's panel, of b's, is needed. Tiles 0 to 3 are sums, 4 and 5 of a, 6 and 7 of b. */
 ALWAYS_INLINE void load_a(const char *a, int part, bool tall) {
   _tile_loadd(4, a + part * 2 * TILE_BYTES, 64);
   if (tall) _tile_loadd(5, a + (part * 2 + 1) * TILE_BYTES, 64);
@@ -133,42 +132,7 @@ ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool 
   }
 }
 
-ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, int64_t blocks, bool add,
-                                  bool tall, bool wide) {
-  const int64_t row = c_row * (int64_t)sizeof(float);
-  float *below = c + TILE * c_row;
-  if (add) {
-    _tile_loadd(0, c, row);
-    if (wide) _tile_loadd(1, c + TILE, row);
-    if (tall) _tile_loadd(2, below, row);
-    if (tall && wide) _tile_loadd(3, below + TILE, row);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t q = 0; q < blocks; q++) multiply_block(a + q * BLOCK_BYTES, b + q * BLOCK_BYTES, tall, wide);
-  _tile_stored(0, c, row);
-  if (wide) _tile_stored(1, c + TILE, row);
-  if (tall) _tile_stored(2, below, row);
-  if (tall && wide) _tile_stored(3, below + TILE, row);
-}
-
-static void multiply(const situ__tile *t, int64_t rows) {
-  const int64_t blocks = (t->k + DEPTH - 1) / DEPTH;
-  const char *a = t->a, *b = t->b;
-  float *c = t->c;
-  _tile_loadconfig(&layout);
-  for (int64_t i = 0; i < rows; i += WIDTH, a += blocks * BLOCK_BYTES, c += WIDTH * t->c_row) {
-    const bool tall = rows - i > TILE, wide = t->columns > TILE;
-    if (tall && wide) multiply_panel(a, b, c, t->c_row, blocks, t->add, true, true);
-    else if (tall) multiply_panel(a, b, c, t->c_row, blocks, t->add, true, false);
-    else if (wide) multiply_panel(a, b, c, t->c_row, blocks, t->add, false, true);
-    else multiply_panel(a, b, c, t->c_row, blocks, t->add, false, false);
-  }
-  _tile_release();
-}
+static void multiply(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, PARTS, multiply_block); }
 
 const situ__panels situ__panels_f32_amx = { .dtype = SITU_F32,
                                             .rows = WIDTH,

@@ -64,7 +64,6 @@ PACK(pack_columns_apart, false, 2)
 
 /* ---- multiplication ---- */
 
-/* tall, wide: the second tile of a's panel, of b's, is needed. Tiles 0 to 3 are sums, 4 and 5 of a, 6 and 7 of b. */
 ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool wide) {
   _tile_loadd(4, a, 64);
   _tile_loadd(6, b, 64);
@@ -79,47 +78,14 @@ ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool 
   if (wide) _tile_dpbf16ps(3, 5, 7);
 }
 
-ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, int64_t blocks, bool add,
-                                  bool tall, bool wide, int parts) {
-  const int64_t row = c_row * (int64_t)sizeof(float);
-  float *below = c + TILE * c_row;
-  if (add) {
-    _tile_loadd(0, c, row);
-    if (wide) _tile_loadd(1, c + TILE, row);
-    if (tall) _tile_loadd(2, below, row);
-    if (tall && wide) _tile_loadd(3, below + TILE, row);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t q = 0; q < blocks; q++, a += 2 * parts * TILE_BYTES, b += 2 * parts * TILE_BYTES)
-    for (int i = 0; i < parts; i++)
-      for (int j = 0; j < parts; j++) multiply_block(a + i * 2 * TILE_BYTES, b + j * 2 * TILE_BYTES, tall, wide);
-  _tile_stored(0, c, row);
-  if (wide) _tile_stored(1, c + TILE, row);
-  if (tall) _tile_stored(2, below, row);
-  if (tall && wide) _tile_stored(3, below + TILE, row);
+/* The four products of two parts each. */
+ALWAYS_INLINE void multiply_two_parts(const char *a, const char *b, bool tall, bool wide) {
+  for (int i = 0; i < 2; i++)
+    for (int j = 0; j < 2; j++) multiply_block(a + i * 2 * TILE_BYTES, b + j * 2 * TILE_BYTES, tall, wide);
 }
 
-ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts) {
-  const int64_t blocks = (t->k + DEPTH - 1) / DEPTH, panel = blocks * 2 * parts * TILE_BYTES;
-  const char *a = t->a, *b = t->b;
-  float *c = t->c;
-  _tile_loadconfig(&layout);
-  for (int64_t i = 0; i < rows; i += WIDTH, a += panel, c += WIDTH * t->c_row) {
-    const bool tall = rows - i > TILE, wide = t->columns > TILE;
-    if (tall && wide) multiply_panel(a, b, c, t->c_row, blocks, t->add, true, true, parts);
-    else if (tall) multiply_panel(a, b, c, t->c_row, blocks, t->add, true, false, parts);
-    else if (wide) multiply_panel(a, b, c, t->c_row, blocks, t->add, false, true, parts);
-    else multiply_panel(a, b, c, t->c_row, blocks, t->add, false, false, parts);
-  }
-  _tile_release();
-}
-
-static void multiply_bf16(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, 1); }
-static void multiply_f16(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, 2); }
+static void multiply_bf16(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, 1, multiply_block); }
+static void multiply_f16(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, 2, multiply_two_parts); }
 
 const situ__panels situ__panels_bf16_amx = { .dtype = SITU_BF16,
                                              .rows = WIDTH,

@@ -24,4 +24,48 @@ static const tiles layout = { .palette = 1,
                               .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
                               .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
 
+/* Adds the products of 32 elements of a panel of a and of one of b to the sums, tiles 0 to 3; 4 and 5 are for tiles of
+   a, 6 and 7 for those of b. tall, wide: the second tile of a's panel, of b's, is needed. */
+typedef void block_multiplier(const char *a, const char *b, bool tall, bool wide);
+
+ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, int64_t blocks, bool add,
+                                  bool tall, bool wide, int parts, block_multiplier *block) {
+  const int64_t row = c_row * (int64_t)sizeof(float);
+  float *below = c + TILE * c_row;
+  if (add) {
+    _tile_loadd(0, c, row);
+    if (wide) _tile_loadd(1, c + TILE, row);
+    if (tall) _tile_loadd(2, below, row);
+    if (tall && wide) _tile_loadd(3, below + TILE, row);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t q = 0; q < blocks; q++, a += 2 * parts * TILE_BYTES, b += 2 * parts * TILE_BYTES)
+    block(a, b, tall, wide);
+  _tile_stored(0, c, row);
+  if (wide) _tile_stored(1, c + TILE, row);
+  if (tall) _tile_stored(2, below, row);
+  if (tall && wide) _tile_stored(3, below + TILE, row);
+}
+
+/* `multiply` of situ__panels whose elements are the sum of so many parts: for each 32 of them a panel has two tiles of
+   first parts, then two of second ones, and so on. */
+ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts, block_multiplier *block) {
+  const int64_t blocks = (t->k + DEPTH - 1) / DEPTH, panel = blocks * 2 * parts * TILE_BYTES, c_row = t->c_row;
+  const char *a = t->a, *b = t->b;
+  float *c = t->c;
+  _tile_loadconfig(&layout);
+  for (int64_t i = 0; i < rows; i += WIDTH, a += panel, c += WIDTH * c_row) {
+    const bool tall = rows - i > TILE, wide = t->columns > TILE;
+    if (tall && wide) multiply_panel(a, b, c, c_row, blocks, t->add, true, true, parts, block);
+    else if (tall) multiply_panel(a, b, c, c_row, blocks, t->add, true, false, parts, block);
+    else if (wide) multiply_panel(a, b, c, c_row, blocks, t->add, false, true, parts, block);
+    else multiply_panel(a, b, c, c_row, blocks, t->add, false, false, parts, block);
+  }
+  _tile_release();
+}
+
 #endif
