@@ -129,6 +129,7 @@ static situ_tensor *run_layers(const recurrent *m, situ_tensor *x, const situ__p
   if (!last) return situ__no_memory("nn_recur", (size_t)(2 * all) * sizeof *last), NULL;
   situ_tensor *in[] = { x, hx->h, hx->c };
   situ_export_trace *trace = packing ? NULL : situ_export_pause();
+  x = situ_contiguous(x); /* else the first layer's products copy it again in each direction and in backward */
   for (int64_t layer = 0; x && layer < m->options.num_layers; layer++) x = run_layer(m, layer, x, packing, hx, last);
   if (x) hx->h = situ_stack(last, (int)all, 0);
   if (x && hx->c) hx->c = situ_stack(last + all, (int)all, 0);

@@ -157,7 +157,7 @@ static void on_every_instruction_set(void **state) {
   (void)state;
   const situ_dtype dtypes[] = { SITU_BF16, SITU_F16, SITU_F32, SITU_F64 };
   const int64_t shapes[][3] = { { 33, 35, 31 },  { 64, 66, 97 }, { 1, 100, 400 },  { 17, 16, 513 },  { 40, 300, 259 },
-                                { 3, 205, 600 }, { 4, 70, 901 }, { 300, 70, 600 }, { 150, 257, 770 } };
+                                { 3, 205, 600 }, { 4, 70, 901 }, { 300, 70, 600 }, { 150, 257, 1300 } };
   for (int isa = -1; view_next_isa(&isa);)
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
       for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -300,7 +300,7 @@ static void a_factor_that_is_laid_out_before(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
   const int64_t shapes[][3] = {
-    { 200, 330, 150 }, { 100, 140, 90 }, { 96, 700, 257 }, { 32, 128, 400 }, { 17, 65, 70 }
+    { 200, 330, 150 }, { 100, 140, 90 }, { 96, 700, 257 }, { 32, 128, 1400 }, { 17, 65, 70 }
   };
   for (int isa = -1; view_next_isa(&isa);)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)

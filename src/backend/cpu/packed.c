@@ -242,7 +242,8 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   w.a = (factor){ .lane = g->a_row, .step = g->a_col, .lanes = g->m, .width = with->rows, .pack = with->pack_a };
   w.b = (factor){ .lane = g->b_col, .step = g->b_row, .lanes = g->n, .width = with->columns, .pack = with->pack_b };
   w.in_place = with->in_place && g->a_col == 1 && with->dtype == g->dtype;
-  w.depth = rounded(situ__ceil_div(g->k, situ__ceil_div(g->k, with->depth)), with->unit);
+  const int64_t depth = !p->factor && g->k <= 2 * with->shallow ? with->shallow : with->depth;
+  w.depth = rounded(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
   w.few = are_few(p);
   w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
   if (with->whole && p->factor && *p->factor) w.b.panels = (char *)(uintptr_t)p->factor + FACTOR_HEAD;
@@ -345,9 +346,10 @@ bool situ__packed_offers_factor(const situ__matmul *p) {
 }
 
 situ_status situ__packed_factor(situ__matmul *p, void *to) {
+  *(char *)to = true;
+  p->factor = to;
   work w = work_of(p, panels_for(p->g.dtype));
   w.b.data = p->g.b;
-  w.b.panels = (char *)to + FACTOR_HEAD;
   situ__parallel(groups(&w, &w.b), 1, pack_groups, &w);
   *(char *)to = !w.special;
   return SITU_OK;

@@ -11,6 +11,7 @@ typedef struct situ__panels {
   situ_dtype dtype;  /* of the factors that are packed; those of 16 bits are converted to F32 before, if it is F32 */
   int rows, columns; /* of a tile of c: the lanes of a panel of a and of b */
   int unit, depth;   /* elements along k: panels are filled up to whole units with zeros; the most in a block */
+  int shallow;       /* blocks of so many, whose panels stay in the L1 cache, are faster where two suffice; 0: never */
   int bytes;         /* of an element in a panel */
   situ__tiling tiling;
   double least;                      /* of f32 and f64: cost (situ__matmul_cost) from which packing pays, */
