@@ -463,6 +463,7 @@ static bool good_child(const char *op, const situ_nn_module *m, situ_nn_module *
 situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field, situ_nn_module *child) {
   static const char op[] = "nn_add_child";
   SITU__CLAIM(claim);
+  SITU__CLAIM(of_child); /* its tensors get other names, and may move */
   if (!situ__nn_given(op, "module", m) || !situ__nn_given(op, name ? name : "child", child)) {
     situ__nn_give_up(child);
     return broken(m);
@@ -470,8 +471,9 @@ situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_m
   if (!good_child(op, m, child)) return broken(m);
   if (!field && situ__nn_is_path(name))
     return situ__nn_add_by_path(op, m, name, &(situ__nn_addition){ .child = child }) ? child : broken(m);
-  if (situ__nn_change(op, m, &claim) && good_name(op, m, name) && name_tensors(child, name) &&
-      situ__nn_adopt_child(op, m, child) && put_part(op, m, name, field, SITU_NN_CHILD, child))
+  if (situ__nn_change(op, m, &claim) && good_name(op, m, name) && situ__nn_claim(op, child, &of_child) &&
+      name_tensors(child, name) && situ__nn_adopt_child(op, m, child) &&
+      put_part(op, m, name, field, SITU_NN_CHILD, child))
     return child;
   situ__nn_give_up(child);
   return broken(m);

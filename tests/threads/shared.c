@@ -137,7 +137,8 @@ static void *is_inside(void *payload) {
 static void nothing_that_a_call_uses_changes_meanwhile(void **state) {
   (void)state;
   call c = { .x = situ_ones(SITU_SHAPE(2, 4), &(situ_options){ .device = test_device() }) };
-  situ_nn_module *inner = situ_nn_linear(4, 4, NULL), *other = situ_nn_linear(4, 4, NULL);
+  situ_nn_module *inner = situ_nn_linear(4, 4, NULL), *other = situ_nn_linear(4, 4, NULL),
+                 *second = situ_nn_sequential(situ_nn_relu());
   c.net = situ_nn_sequential(inner, situ_nn_relu());
   assert_int_equal(situ_nn_to(c.net, test_device()), SITU_OK);
   int64_t hook;
@@ -162,6 +163,9 @@ static void nothing_that_a_call_uses_changes_meanwhile(void **state) {
   BUSY(situ_optim_to(o, situ_dev("sim:1")), "optim_to");
   expect_refused(situ_nn_train(c.net, false), SITU_E_STATE, "nn_train", "is busy");
   expect_refused(situ_nn_append(c.net, situ_nn_retain(other)), SITU_E_STATE, "nn_add_child", "is busy");
+  expect_refused(situ_nn_add_child(second, "more", NULL, situ_nn_retain(inner)), SITU_E_STATE, "nn_add_child",
+                 "is busy");
+  assert_string_equal(situ_name(situ_nn_get_tensor(inner, "weight")), "0.weight");
   situ_nn_free(c.net);
   expect_error(SITU_E_STATE, "nn_free", "is busy");
   assert_int_equal(situ_nn_live_modules(), modules);
@@ -179,9 +183,12 @@ static void nothing_that_a_call_uses_changes_meanwhile(void **state) {
   assert_int_equal(situ_nn_to_dtype(c.net, SITU_F64), SITU_OK);
   assert_int_equal(situ_nn_load_state_dict(c.net, saved, NULL), SITU_OK);
   assert_int_equal(situ_optim_zero_grad(o, true), SITU_OK);
+  assert_non_null(situ_nn_add_child(second, "more", NULL, situ_nn_retain(inner)));
+  assert_string_equal(situ_name(situ_nn_get_tensor(inner, "weight")), "more.weight");
   situ_tree_free(saved);
   situ_optim_free(o);
   situ_nn_free(other);
+  situ_nn_free(second);
   situ_nn_free(c.net);
   pthread_barrier_destroy(&c.inside);
   pthread_barrier_destroy(&c.go_on);
