@@ -8,6 +8,7 @@
 
 #include "amp.h"
 #include "comm.h"
+#include "dist/place.h"
 #include "io.h"
 #include "nn.h"
 #include "optim.h"

@@ -55,6 +55,24 @@ void situ_comm_free(situ_comm *comm) {
   if (comm) (void)refuse("comm_free");
 }
 
+/* ---- situ/dist/place.h ---- */
+
+situ_snapshot *situ_dist_snapshot(situ_nn_module *m, situ_comm *comm) {
+  return (void)m, (void)comm, none("dist_snapshot");
+}
+int64_t situ_dist_plan_to_string(situ_nn_module *m, situ_comm *comm, const situ_nn_to_options *options,
+                                 situ_place_plan *plans, char *buffer, size_t size) {
+  (void)m, (void)comm, (void)options, (void)plans, (void)buffer, (void)size;
+  return (void)refuse("dist_plan_to_string"), -1;
+}
+situ_status situ_dist_to(situ_nn_module *m, situ_comm *comm, const situ_nn_to_options *options) {
+  return (void)m, (void)comm, (void)options, refuse("dist_to");
+}
+situ_status situ_dist_check(situ_nn_module *m, const situ_tree *inputs, situ_comm *comm,
+                            const situ_place_check_options *options, situ_place_report *report) {
+  return (void)m, (void)inputs, (void)comm, (void)options, (void)report, refuse("dist_check");
+}
+
 /* ---- situ/sys/comm.h, situ/sys/comm_sim.h ---- */
 
 situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, int size,

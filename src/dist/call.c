@@ -93,6 +93,34 @@ situ_status situ_comm_run(situ_comm *comm, const situ_comm_call *call) {
   return situ__comm_call(op, comm, call);
 }
 
+bool situ__comm_all_ready(const char *op, situ_comm *c, const char *words, situ_status status) {
+  const int64_t mine = words ? c->size - c->rank : 0;
+  int64_t first = 0;
+  char text[SITU__COMM_WORDS] = "";
+  if (words) (void)snprintf(text, sizeof text, "%s", words);
+  const situ_comm_call ask = { .op = SITU_COMM_ALL_REDUCE,
+                               .reduction = SITU_COMM_MAX,
+                               .dtype = SITU_I64,
+                               .count = 1,
+                               .send = &mine,
+                               .receive = &first,
+                               .name = op };
+  if (situ__comm_call(op, c, &ask) != SITU_OK) return false;
+  if (!first) return true;
+  const int rank = c->size - (int)first;
+  const situ_comm_call tell = { .op = SITU_COMM_BROADCAST,
+                                .dtype = SITU_U8,
+                                .count = sizeof text,
+                                .peer = rank,
+                                .send = text,
+                                .receive = text,
+                                .name = op };
+  if (situ__comm_call(op, c, &tell) != SITU_OK) return false;
+  text[SITU__COMM_WORDS - 1] = 0;
+  if (!words) situ__fail(status, op, "rank %d: %s", rank, text);
+  return false;
+}
+
 /* ---- on tensors ---- */
 
 /* A call whose values are t's. Returns the request when it has ended, with what has arrived; NULL after recording an

@@ -132,5 +132,10 @@ void situ__comm_close(situ_comm_request *r);
 
 /* A call of the library for these values; op names it in messages. */
 situ_status situ__comm_call(const char *op, situ_comm *c, const situ_comm_call *call);
+enum { SITU__COMM_WORDS = 256 }; /* of a rank's error that the others hear */
+/* Tells all ranks whether this one is ready; `words`: why it is not, NULL: it is. Returns whether all are; else it has
+   recorded, as `status`, the words of the first that is not, but on ranks with words of their own. A collective call,
+   without memory that one rank alone could lack. */
+bool situ__comm_all_ready(const char *op, situ_comm *c, const char *words, situ_status status);
 
 #endif

@@ -314,15 +314,26 @@ static bool may_move(const situ_move_plan *m) {
   return true;
 }
 
-situ_status situ_move_plan_run(situ_move_plan *m, bool lossy) {
+static situ_status not_agreed(const situ_move_plan *m, uint64_t before) {
+  if (situ__error_count() != before) return situ_error();
+  return situ__fail(SITU_E_STATE, m->op, "was not agreed to; nothing was moved");
+}
+
+situ_status situ_move_plan_run_agreed(situ_move_plan *m, bool lossy, bool (*agree)(void *payload), void *payload) {
   situ_status status = situ_move_plan_check(m);
   if (status != SITU_OK) return status;
   if (!may_move(m)) return situ_error();
   if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !synchronize_devices(m)) return situ_error();
+  const uint64_t before = situ__error_count();
+  if (agree && !agree(payload)) return not_agreed(m, before);
   void *site = situ__call_site();
   for (int64_t i = 0; i < m->count; i++)
     if (m->unit[i].moves) commit_unit(m, &m->unit[i], site);
   return SITU_OK;
+}
+
+situ_status situ_move_plan_run(situ_move_plan *m, bool lossy) {
+  return situ_move_plan_run_agreed(m, lossy, NULL, NULL);
 }
 
 /* ---- followers and swaps ---- */

@@ -77,7 +77,9 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ__move_requests w;
   situ_status status = situ__move_requests_of(&w, op, m, options);
   situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
-  if (status == SITU_OK) status = moving ? situ_move_plan_run(moving, options->lossy) : situ_error();
+  if (status == SITU_OK)
+    status =
+        moving ? situ_move_plan_run_agreed(moving, options->lossy, options->agree, options->payload) : situ_error();
   /* A module without tensors has a home, too: tensors that its forward creates or materialises are created there. */
   for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;

@@ -80,6 +80,32 @@ static void a_failed_move_changes_nothing(void **state) {
 }
 
 /* Packed together, each from its own dtype. */
+static bool moves_too(void *payload) { return situ_nn_to(payload, there()) == SITU_OK; }
+static bool refuses(void *payload) {
+  ++*(int *)payload;
+  return false;
+}
+
+static void a_move_of_two_models_is_one(void **state) {
+  (void)state;
+  situ_nn_module *a = small_net(), *b = small_net();
+  int calls = 0;
+  situ_nn_to_options o = { .device = there(), .agree = refuses, .payload = &calls };
+  assert_int_equal(situ_nn_to_with(a, &o), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "nn_to_with", "was not agreed to");
+  assert_int_equal(calls, 1);
+  o.agree = moves_too, o.payload = NULL;
+  assert_int_equal(situ_nn_to_with(a, &o), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "nn_to", "module");
+  expect_on(situ_nn_get_tensor(a, "0.weight"), here());
+  o.payload = b;
+  assert_int_equal(situ_nn_to_with(a, &o), SITU_OK);
+  expect_on(situ_nn_get_tensor(a, "2.bias"), there());
+  expect_on(situ_nn_get_tensor(b, "2.bias"), there());
+  situ_nn_free(a);
+  situ_nn_free(b);
+}
+
 static void casts_from_several_dtypes(void **state) {
   (void)state;
   static const situ_dtype from[] = { SITU_F64, SITU_F16, SITU_BF16, SITU_F64 };
@@ -145,6 +171,7 @@ int main(void) {
                                       PAIR_TEST(tied_weights_stay_tied),
                                       PAIR_TEST(a_move_between_forward_and_backward_is_refused),
                                       PAIR_TEST(a_failed_move_changes_nothing),
+                                      PAIR_TEST(a_move_of_two_models_is_one),
                                       PAIR_TEST(casts_from_several_dtypes),
                                       PAIR_TEST(a_dry_run_moves_its_own),
                                       PAIR_TEST(a_dry_run_knows_what_fits) };

@@ -95,6 +95,7 @@ typedef struct situ_place_entry {
   situ_shape shape;   /**< tensors only */
   uint64_t bytes;     /**< tensor: of its storage, 0 if it is tied; module: the sum */
   const char *tied;   /**< path of an earlier entry with the same storage or module */
+  int rank;           /**< tensors only: whose memory it is in, where several ranks are shown (situ_dist_snapshot) */
 } situ_place_entry;
 
 /** Takes a snapshot of a module; the caller frees it. NULL on error. */
@@ -134,6 +135,10 @@ SITU_API SITU_CHECKED situ_status situ_place_device(const char *name, situ_devic
 SITU_API SITU_CHECKED situ_status situ_place_lock_write(situ_nn_module *m, const char *path);
 /** Compares a module with a lock file; SITU_E_STATE if it differs, and the message lists the differences. */
 SITU_API SITU_CHECKED situ_status situ_place_lock_check(situ_nn_module *m, const char *path);
+/** situ_place_lock_write for a snapshot, of several ranks too. */
+SITU_API SITU_CHECKED situ_status situ_snapshot_lock_write(const situ_snapshot *snapshot, const char *path);
+/** situ_place_lock_check for a snapshot. */
+SITU_API SITU_CHECKED situ_status situ_snapshot_lock_check(const situ_snapshot *snapshot, const char *path);
 
 SITU_END
 #endif

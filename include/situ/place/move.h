@@ -32,6 +32,11 @@ typedef struct situ_nn_to_options {
       pattern that matches nothing is SITU_E_ARG. */
   const char *map;
   bool lossy; /**< allow finite values to become infinite */
+  /** NULL, or asked when everything is copied and nothing has changed: if it returns false nothing moves (the error
+      that it has recorded, else SITU_E_STATE). What follows cannot fail, so moves of several models, or of several
+      processes (situ_dist_to), become one. A plan does not ask. */
+  bool (*agree)(void *payload);
+  void *payload; /**< of agree */
 } situ_nn_to_options;
 /** Moves and casts in one step: values are copied in the smaller of the two dtypes. */
 SITU_API SITU_CHECKED situ_status situ_nn_to_with(situ_nn_module *m, const situ_nn_to_options *options);

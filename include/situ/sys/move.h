@@ -59,6 +59,10 @@ SITU_API SITU_CHECKED situ_status situ_move_plan_check(const situ_move_plan *m);
 /** Checks, copies everything, and only then changes the storages: on any failure everything is where it was, bit for
     bit. A finite value that would become infinite is SITU_E_OVERFLOW unless `lossy`. */
 SITU_API SITU_CHECKED situ_status situ_move_plan_run(situ_move_plan *m, bool lossy);
+/** The same, but when everything is copied `agree` (may be NULL) is asked, and only if it returns true the storages
+    change; else the error is the one that it has recorded, or SITU_E_STATE. */
+SITU_API SITU_CHECKED situ_status situ_move_plan_run_agreed(situ_move_plan *m, bool lossy, bool (*agree)(void *payload),
+                                                            void *payload);
 /** Frees a plan. NULL is fine. */
 SITU_API void situ_move_plan_free(situ_move_plan *m);
 

@@ -11,7 +11,7 @@ enum { TITLE = 22 }; /* pixels */
 
 double situ__put_head(situ__picture *p, const char *title, double width) {
   const situ_snapshot *s = p->s;
-  char bytes[SITU__BYTES_TEXT], name[SITU_DEVICE_NAME_MAX], line[160];
+  char bytes[SITU__BYTES_TEXT], name[SITU__PLACE_NAME], line[160];
   double inner = width - 2 * SITU__MARGIN, y = SITU__MARGIN + TITLE - 4;
   situ__put_text(p, "b", SITU__MARGIN, y, TITLE, inner / 1.15, title);
   (void)snprintf(line, sizeof line, "%s in %" PRId64 " tensor%s on %d device%s", situ__bytes_text(s->bytes, bytes),
@@ -32,7 +32,7 @@ double situ__put_head(situ__picture *p, const char *title, double width) {
   for (int d = 0; d < s->devices; d++) {
     char class[8];
     situ__text share = { 0 };
-    situ__text_add(&share, "%s   %s   ", situ_device_name(s->device[d].device, name),
+    situ__text_add(&share, "%s   %s   ", situ__place_name(s, s->device[d].rank, s->device[d].device, name),
                    situ__bytes_text(s->device[d].bytes, bytes));
     situ__put_number(&share, s->bytes ? 100.0 * (double)s->device[d].bytes / (double)s->bytes : 0);
     situ__text_add(&share, " %%");

@@ -57,8 +57,12 @@ static void add_facts(situ__text *text, const situ_place_entry *e) {
 static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_place_entry *b) {
   char x[SITU_SHAPE_TEXT], y[SITU_SHAPE_TEXT];
   const char *comma = "";
+  if (a->rank != b->rank) {
+    situ__text_add(text, "rank %d -> rank %d", a->rank, b->rank);
+    comma = ", ";
+  }
   if (!situ_device_equal(a->device, b->device)) {
-    situ__text_add(text, "%s -> %s", situ_device_name(a->device, x), situ_device_name(b->device, y));
+    situ__text_add(text, "%s%s -> %s", comma, situ_device_name(a->device, x), situ_device_name(b->device, y));
     comma = ", ";
   }
   if (strcmp(a->type, b->type) != 0) {

@@ -16,14 +16,21 @@ static void add_string(situ__text *text, const char *from) {
   situ__text_free(&clean);
 }
 
-static void add_sums(situ__text *text, const situ__place_sum *sum, int devices, const char *between) {
+/* "rank": only where there are several. */
+static void add_place(situ__text *text, const situ_snapshot *s, int rank, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
+  if (s->several) situ__text_add(text, "\"rank\": %d, ", rank);
+  situ__text_add(text, "\"device\": \"%s\"", situ_device_name(device, name));
+}
+
+static void add_sums(situ__text *text, const situ_snapshot *s, const situ__place_sum *sum, const char *between) {
   bool any = false;
   situ__text_add(text, "[");
-  for (int d = 0; d < devices; d++) {
+  for (int d = 0; d < s->devices; d++) {
     if (!sum[d].tensors) continue;
-    situ__text_add(text, "%s{\"device\": \"%s\", \"bytes\": %" PRIu64 ", \"tensors\": %" PRId64 "}", any ? between : "",
-                   situ_device_name(sum[d].device, name), sum[d].bytes, sum[d].tensors);
+    situ__text_add(text, "%s{", any ? between : "");
+    add_place(text, s, sum[d].rank, sum[d].device);
+    situ__text_add(text, ", \"bytes\": %" PRIu64 ", \"tensors\": %" PRId64 "}", sum[d].bytes, sum[d].tensors);
     any = true;
   }
   situ__text_add(text, "]");
@@ -45,17 +52,17 @@ static void add_module(situ__text *text, const situ_snapshot *s, int64_t i) {
   situ__text_add(text, ", \"type\": ");
   add_string(text, s->node[i].entry.type);
   situ__text_add(text, ", \"bytes\": %" PRIu64 ", \"devices\": ", s->node[i].entry.bytes);
-  add_sums(text, sum, s->devices, ", ");
+  add_sums(text, s, sum, ", ");
   add_tie(text, &s->node[i]);
 }
 
-static void add_tensor(situ__text *text, const situ__snapshot_node *node) {
-  char device[SITU_DEVICE_NAME_MAX];
+static void add_tensor(situ__text *text, const situ_snapshot *s, const situ__snapshot_node *node) {
   const situ_place_entry *e = &node->entry;
   situ__text_add(text, "{\"path\": ");
   add_string(text, e->path);
-  situ__text_add(text, ", \"role\": \"%s\", \"device\": \"%s\", \"dtype\": ", situ__place_role(e->role),
-                 situ_device_name(e->device, device));
+  situ__text_add(text, ", \"role\": \"%s\", ", situ__place_role(e->role));
+  add_place(text, s, e->rank, e->device);
+  situ__text_add(text, ", \"dtype\": ");
   add_string(text, e->type);
   situ__text_add(text, ", \"shape\": ");
   situ__text_dims(text, e->shape.dim, e->shape.ndim);
@@ -68,7 +75,7 @@ int64_t situ_snapshot_json(const situ_snapshot *s, char *buffer, size_t size) {
   situ__text text = { 0 };
   if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer))) return -1;
   situ__text_add(&text, "{\"bytes\": %" PRIu64 ",\n \"devices\": ", s->bytes);
-  add_sums(&text, s->device, s->devices, ",\n  ");
+  add_sums(&text, s, s->device, ",\n  ");
   for (int modules = 1; modules >= 0; modules--) {
     bool any = false;
     situ__text_add(&text, ",\n \"%s\": [", modules ? "modules" : "tensors");
@@ -76,7 +83,7 @@ int64_t situ_snapshot_json(const situ_snapshot *s, char *buffer, size_t size) {
       if ((s->node[i].device < 0) != modules) continue;
       if (any) situ__text_add(&text, ",\n  ");
       if (modules) add_module(&text, s, i);
-      else add_tensor(&text, &s->node[i]);
+      else add_tensor(&text, s, &s->node[i]);
       any = true;
     }
     situ__text_add(&text, "]");

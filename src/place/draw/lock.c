@@ -15,7 +15,7 @@
 /* The first line identifies the format. Then there is one line for each tensor, of six words with single blanks:
      encoder.fc1.weight parameter f32 [64,784] sim:0 -
      decoder.weight parameter f32 [64,784] sim:0 =encoder.fc1.weight
-   In paths, blanks, control characters and % are %XX. */
+   A device of another rank than 0 is rank1,sim:0. In paths, blanks, control characters and % are %XX. */
 #define HEADER "situ-lock 1\n"
 
 enum {
@@ -40,23 +40,34 @@ static void add_tensor(situ__text *text, const situ_place_entry *e) {
   add_path(text, e->path);
   situ__text_add(text, " %s %s [", situ__place_role(e->role), e->type);
   for (int d = 0; d < e->shape.ndim; d++) situ__text_add(text, d ? ",%lld" : "%lld", (long long)e->shape.dim[d]);
-  situ__text_add(text, "] %s ", situ_device_name(e->device, device));
-  situ__text_add(text, e->tied ? "=" : "-");
+  situ__text_add(text, "] ");
+  if (e->rank) situ__text_add(text, "rank%d,", e->rank);
+  situ__text_add(text, "%s %s", situ_device_name(e->device, device), e->tied ? "=" : "-");
   if (e->tied) add_path(text, e->tied);
   situ__text_append(text, "\n", 1);
 }
 
-situ_status situ_place_lock_write(situ_nn_module *m, const char *path) {
-  static const char op[] = "place_lock_write";
-  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
-  situ_snapshot *s = situ_place_snapshot(m);
-  if (!s) return situ_error();
+static situ_status write_lock(const char *op, const situ_snapshot *s, const char *path) {
   situ__text text = { 0 };
   situ__text_add(&text, HEADER);
   for (int64_t i = 0; i < s->count; i++)
     if (s->node[i].device >= 0) add_tensor(&text, &s->node[i].entry);
   situ_status status = situ__replace_by_text(op, path, &text);
   situ__text_free(&text);
+  return status;
+}
+
+situ_status situ_snapshot_lock_write(const situ_snapshot *snapshot, const char *path) {
+  static const char op[] = "snapshot_lock_write";
+  if (!situ__valid(op, "snapshot", snapshot, SITU__A_SNAPSHOT) || !situ__given(op, "path", path)) return situ_error();
+  return write_lock(op, snapshot, path);
+}
+
+situ_status situ_place_lock_write(situ_nn_module *m, const char *path) {
+  static const char op[] = "place_lock_write";
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
+  situ_snapshot *s = situ_place_snapshot(m);
+  situ_status status = s ? write_lock(op, s, path) : situ_error();
   situ_snapshot_free(s);
   return status;
 }
@@ -112,6 +123,18 @@ static bool read_shape(const char *c, situ_shape *out) {
   }
 }
 
+/* "sim:0", "rank1,sim:0" */
+static bool read_device(const char *word, situ_place_entry *out) {
+  if (strncmp(word, "rank", 4) == 0) {
+    word += 4;
+    const char *end = word;
+    for (; *end >= '0' && *end <= '9' && end - word < 9; end++) out->rank = 10 * out->rank + (*end - '0');
+    if (out->rank == 0 || *word == '0' || *end != ',') return false;
+    word = end + 1;
+  }
+  return situ__place_device_read(word, &out->device);
+}
+
 static bool read_type(const char *word) {
   for (int d = SITU_BOOL; d < SITU_DTYPES; d++)
     if (strcmp(word, situ_dtype_name((situ_dtype)d)) == 0) return true;
@@ -136,7 +159,7 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
   else if (!read_type(word[2])) bad = "dtype";
   else if (!read_shape(word[3], &out->shape)) bad = "shape";
   else if (strcmp(word[5], "-") != 0 && (*word[5] != '=' || !read_path(word[5] + 1))) bad = "tie";
-  if (!bad && !situ__place_device_read(word[4], &out->device)) bad = "device";
+  if (!bad && !read_device(word[4], out)) bad = "device";
   if (bad) return situ__problem_set(problem, SITU_E_FORMAT, "not a valid %s", bad);
   out->path = word[0];
   out->type = word[2];
@@ -178,10 +201,8 @@ static situ_snapshot *read_lock(const char *op, const char *path) {
   return s;
 }
 
-situ_status situ_place_lock_check(situ_nn_module *m, const char *path) {
-  static const char op[] = "place_lock_check";
-  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
-  situ_snapshot *now = situ_place_snapshot(m), *then = now ? read_lock(op, path) : NULL;
+static situ_status check_lock(const char *op, const situ_snapshot *now, const char *path) {
+  situ_snapshot *then = read_lock(op, path);
   situ__text text = { 0 };
   situ_status status = SITU_OK;
   int64_t differences = then ? situ__place_compare(op, then, now, LISTED, &text) : -1;
@@ -194,6 +215,20 @@ situ_status situ_place_lock_check(situ_nn_module *m, const char *path) {
   }
   situ__text_free(&text);
   situ_snapshot_free(then);
+  return status;
+}
+
+situ_status situ_snapshot_lock_check(const situ_snapshot *snapshot, const char *path) {
+  static const char op[] = "snapshot_lock_check";
+  if (!situ__valid(op, "snapshot", snapshot, SITU__A_SNAPSHOT) || !situ__given(op, "path", path)) return situ_error();
+  return check_lock(op, snapshot, path);
+}
+
+situ_status situ_place_lock_check(situ_nn_module *m, const char *path) {
+  static const char op[] = "place_lock_check";
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
+  situ_snapshot *now = situ_place_snapshot(m);
+  situ_status status = now ? check_lock(op, now, path) : situ_error();
   situ_snapshot_free(now);
   return status;
 }

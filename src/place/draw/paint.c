@@ -49,7 +49,7 @@ enum { COLOURS = sizeof colours / sizeof *colours };
 
 int situ__hue(const situ_snapshot *s, int device) {
   if (device < 0) return -1;
-  if (s->device[device].device.kind == SITU_CPU) return 0;
+  if (s->device[device].device.kind == SITU_CPU && s->device[device].rank == s->device[0].rank) return 0;
   int before = device - (s->device[0].device.kind == SITU_CPU);
   return 1 + before % (COLOURS - 1);
 }

@@ -110,9 +110,9 @@ static int64_t row_end(const situ_snapshot *s, int64_t i, int64_t *last, int64_t
 
 static void tensor_cells(drawing *d, const situ__snapshot_node *node) {
   const situ_place_entry *e = &node->entry;
-  char bytes[SITU__BYTES_TEXT], device[SITU_DEVICE_NAME_MAX], shape[SITU_SHAPE_TEXT];
+  char bytes[SITU__BYTES_TEXT], device[SITU__PLACE_NAME], shape[SITU_SHAPE_TEXT];
   cell(d, BYTES, e->tied ? "-" : situ__bytes_text(e->bytes, bytes), NULL, true);
-  cell(d, DEVICE, situ_device_name(e->device, device), hue(node->device), false);
+  cell(d, DEVICE, situ__place_name(d->s, e->rank, e->device, device), hue(node->device), false);
   cell(d, DTYPE, e->type, NULL, false);
   cell(d, SHAPE, situ_shape_text(&e->shape, shape), NULL, false);
   cell(d, ROLE, situ__place_role(e->role), NULL, false);
@@ -123,16 +123,17 @@ static void module_cells(drawing *d, int64_t i, int64_t count) {
   situ__place_sum sum[SITU__PLACES];
   int first = 0, devices = situ__place_spread(d->s, i, sum, &first);
   uint64_t each = d->s->node[i].entry.bytes;
-  char bytes[SITU__BYTES_TEXT], name[SITU_DEVICE_NAME_MAX];
+  char bytes[SITU__BYTES_TEXT], name[SITU__PLACE_NAME];
   if (!devices) return;
   cell(d, BYTES, d->s->node[i].tie >= 0 ? "-" : situ__bytes_text(each * (uint64_t)count, bytes), NULL, true);
-  if (devices == 1) cell(d, DEVICE, situ_device_name(sum[first].device, name), hue(first), false);
+  if (devices == 1)
+    cell(d, DEVICE, situ__place_name(d->s, sum[first].rank, sum[first].device, name), hue(first), false);
   if (d->measuring) return;
   for (int k = 0, shown = 0; k < d->s->devices && devices > 1; k++) {
     if (!sum[k].tensors) continue;
-    situ__text_add(d->text, shown++ ? ", " : "mixed (");
+    situ__text_add(d->text, "%s", shown++ ? situ__place_between(d->s) : "mixed (");
     paint(d, hue(k));
-    situ__text_add(d->text, "%s", situ_device_name(sum[k].device, name));
+    situ__text_add(d->text, "%s", situ__place_name(d->s, sum[k].rank, sum[k].device, name));
     paint(d, "0");
     situ__text_add(d->text, " %s%s", situ__bytes_text(sum[k].bytes * (uint64_t)count, bytes),
                    shown == devices ? ")  " : "");
@@ -197,13 +198,14 @@ static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char 
 /* "sim:0  40.0 MiB   46 %  #########" */
 static void totals(drawing *d) {
   const situ_snapshot *s = d->s;
-  char bytes[SITU__BYTES_TEXT], name[SITU_DEVICE_NAME_MAX];
+  char bytes[SITU__BYTES_TEXT], name[SITU__PLACE_NAME];
   situ__text_add(d->text, "\ntotal %10s in %" PRId64 " tensor%s on %d device%s\n", situ__bytes_text(s->bytes, bytes),
                  s->tensors, s->tensors == 1 ? "" : "s", s->devices, s->devices == 1 ? "" : "s");
   for (int k = 0; k < s->devices; k++) {
     double share = s->bytes ? (double)s->device[k].bytes / (double)s->bytes : 0;
     paint(d, hue(k));
-    situ__text_add(d->text, "%-9s", situ_device_name(s->device[k].device, name));
+    situ__text_add(d->text, s->several ? "%-16s" : "%-9s",
+                   situ__place_name(s, s->device[k].rank, s->device[k].device, name));
     paint(d, "0");
     situ__text_add(d->text, " %10s %5.1f %%  ", situ__bytes_text(s->device[k].bytes, bytes), 100 * share);
     paint(d, hue(k));

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "place/draw/snapshot.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,34 +66,37 @@ static void close_to(builder *b, int depth) {
 }
 
 /* The list of devices is short: a linear search is as fast as a map. */
-static int device_number(builder *b, situ_device device) {
+static int device_number(builder *b, situ_device device, int rank) {
   situ_snapshot *s = b->s;
   for (int d = 0; d < s->devices; d++)
-    if (situ_device_equal(s->device[d].device, device)) return d;
+    if (situ_device_equal(s->device[d].device, device) && s->device[d].rank == rank) return d;
   if (s->devices == SITU__PLACES) {
     situ__fail(SITU_E_LIMIT, b->op, "more than %d devices", SITU__PLACES);
     return -1;
   }
   s->device[s->devices].device = device;
+  s->device[s->devices].rank = rank;
+  s->several = s->several || rank > 0;
   return s->devices++;
 }
 
-static situ_status add_tensor(builder *b, const char *path, situ_place_role role, const char *dtype, situ_device device,
-                              situ_shape shape, uint64_t bytes, int64_t tie) {
-  int number = device_number(b, device);
-  situ__snapshot_node *node = number < 0 ? NULL : append_entry(b, path, role, dtype);
+/* `bytes` of e count unless it is tied to entry `tie`. */
+static situ_status add_tensor(builder *b, const situ_place_entry *e, int64_t tie) {
+  int number = device_number(b, e->device, e->rank);
+  situ__snapshot_node *node = number < 0 ? NULL : append_entry(b, e->path, e->role, e->type);
   if (!node) return situ_error();
   situ_snapshot *s = b->s;
   node->device = number;
   node->tie = tie;
-  node->entry.device = device;
-  node->entry.shape = shape;
+  node->entry.device = e->device;
+  node->entry.rank = e->rank;
+  node->entry.shape = e->shape;
   if (tie >= 0) return SITU_OK;
-  if (__builtin_add_overflow(s->bytes, bytes, &s->bytes))
+  if (__builtin_add_overflow(s->bytes, e->bytes, &s->bytes))
     return situ__fail(SITU_E_OVERFLOW, b->op, "the bytes of all tensors do not fit in 64 bits");
-  node->entry.bytes = bytes;
-  for (int d = 0; d < b->depth; d++) s->node[b->open[d]].entry.bytes += bytes;
-  s->device[number].bytes += bytes;
+  node->entry.bytes = e->bytes;
+  for (int d = 0; d < b->depth; d++) s->node[b->open[d]].entry.bytes += e->bytes;
+  s->device[number].bytes += e->bytes;
   s->device[number].tensors++;
   s->tensors++;
   return SITU_OK;
@@ -101,19 +105,20 @@ static situ_status add_tensor(builder *b, const char *path, situ_place_role role
 /* ---- finishing ------------------------------------------------------------------------------- */
 
 static int by_device(const void *a, const void *b) {
-  const situ_device x = ((const situ__place_sum *)a)->device, y = ((const situ__place_sum *)b)->device;
-  return x.kind != y.kind ? x.kind - y.kind : x.index - y.index;
+  const situ__place_sum *x = a, *y = b;
+  if (x->rank != y->rank) return x->rank - y->rank;
+  return x->device.kind != y->device.kind ? x->device.kind - y->device.kind : x->device.index - y->device.index;
 }
 
-/* Sorts devices by name, so that two snapshots of one model list them in the same order. */
+/* Sorts devices by rank and name, so that two snapshots of one model list them in the same order. */
 static void sort_devices(situ_snapshot *s) {
   int now_at[SITU__PLACES];
-  situ_device was[SITU__PLACES];
-  for (int d = 0; d < s->devices; d++) was[d] = s->device[d].device;
+  situ__place_sum was[SITU__PLACES];
+  memcpy(was, s->device, sizeof was);
   qsort(s->device, (size_t)s->devices, sizeof *s->device, by_device);
   for (int d = 0; d < s->devices; d++)
     for (int n = 0; n < s->devices; n++)
-      if (situ_device_equal(was[d], s->device[n].device)) now_at[d] = n;
+      if (by_device(&was[d], &s->device[n]) == 0) now_at[d] = n;
   for (int64_t i = 0; i < s->count; i++)
     if (s->node[i].device >= 0) s->node[i].device = now_at[s->node[i].device];
 }
@@ -169,9 +174,14 @@ static situ_status visit(const situ_nn_visit *at, void *payload) {
   if (at->tensor) {
     const situ_storage *storage = key;
     const situ_block_type blocks = situ_block_type_of(at->tensor);
-    const char *type = blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(at->tensor));
-    status = add_tensor(b, at->path, role_of(at->slot), type, situ_device_of(at->tensor), situ_shape_of(at->tensor),
-                        storage->bytes, tie);
+    const situ_place_entry entry = { .path = at->path,
+                                     .role = role_of(at->slot),
+                                     .type =
+                                         blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(at->tensor)),
+                                     .device = situ_device_of(at->tensor),
+                                     .shape = situ_shape_of(at->tensor),
+                                     .bytes = storage->bytes };
+    status = add_tensor(b, &entry, tie);
   } else {
     situ__snapshot_node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
     if (node) node->tie = tie;
@@ -242,10 +252,10 @@ static situ_status refuse(const builder *b, const char *path, const char *what) 
 }
 
 static situ_status add_entry(builder *b, const situ_place_entry *e) {
-  bool known = (unsigned)e->role < SITU_PLACE_ROLES && e->device.kind < SITU_DEVICE_KINDS;
+  bool known = (unsigned)e->role < SITU_PLACE_ROLES && e->device.kind < SITU_DEVICE_KINDS && e->rank >= 0;
   if (!e->path || !e->type) return situ__null(b->op, e->path ? "type" : "path");
   if (!known || e->shape.ndim < 0 || e->shape.ndim > SITU_MAX_DIMS)
-    return refuse(b, e->path, "has a role, device or shape that is none");
+    return refuse(b, e->path, "has a role, device, rank or shape that is none");
   bool module = e->role == SITU_PLACE_MODULE, root = module && !*e->path;
   if (root && b->s->count) return refuse(b, e->path, "is the root, and must come first");
   if (!root && !open_modules(b, e->path)) return situ_error();
@@ -253,7 +263,7 @@ static situ_status add_entry(builder *b, const situ_place_entry *e) {
   if (find(b, e->path) >= 0) return refuse(b, e->path, "is there twice");
   int64_t tie = e->tied ? find(b, e->tied) : -1, number = b->s->count;
   if (e->tied && tie < 0) return refuse(b, e->path, "is tied to what does not come before it");
-  situ_status status = add_tensor(b, e->path, e->role, e->type, e->device, e->shape, e->bytes, tie);
+  situ_status status = add_tensor(b, e, tie);
   if (status == SITU_OK && !situ__map_put(&b->seen, key_of(e->path), (void *)(uintptr_t)(number + 1)))
     status = situ__no_memory(b->op, sizeof *e);
   return status;
@@ -292,9 +302,19 @@ const situ_place_entry *situ_snapshot_at(const situ_snapshot *s, int64_t i) {
   return i >= 0 && i < s->count ? &s->node[i].entry : NULL;
 }
 
+const char *situ__place_name(const situ_snapshot *s, int rank, situ_device device, char buffer[SITU__PLACE_NAME]) {
+  char name[SITU_DEVICE_NAME_MAX];
+  if (!s->several) return situ_device_name(device, buffer);
+  (void)snprintf(buffer, SITU__PLACE_NAME, "rank %d, %s", rank, situ_device_name(device, name));
+  return buffer;
+}
+
+const char *situ__place_between(const situ_snapshot *s) { return s->several ? "; " : ", "; }
+
 int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, int *first) {
   int count = 0;
-  for (int d = 0; d < s->devices; d++) sum[d] = (situ__place_sum){ .device = s->device[d].device };
+  for (int d = 0; d < s->devices; d++)
+    sum[d] = (situ__place_sum){ .device = s->device[d].device, .rank = s->device[d].rank };
   for (int64_t k = i; k < s->node[i].end; k++) {
     const situ__snapshot_node *node = &s->node[k];
     if (node->device < 0) continue;

@@ -7,7 +7,7 @@
 #include "situ/place/draw.h"
 
 enum {
-  SITU__PLACES = 256,     /* maximum number of devices, so that their sums fit on the stack */
+  SITU__PLACES = 256,     /* maximum number of devices of all ranks, so that their sums fit on the stack */
   SITU__PLACE_DEPTH = 256 /* a name with more dots has the rest of them in its last part */
 };
 
@@ -21,6 +21,7 @@ typedef struct situ__snapshot_node {
 
 typedef struct situ__place_sum {
   situ_device device;
+  int rank;
   uint64_t bytes;
   int64_t tensors; /* without tied ones */
 } situ__place_sum;
@@ -29,8 +30,9 @@ struct situ_snapshot {
   uint32_t head;
   situ__snapshot_node *node;
   int64_t count, capacity;
-  situ__place_sum device[SITU__PLACES]; /* cpu first */
+  situ__place_sum device[SITU__PLACES]; /* by rank; cpu first */
   int devices;
+  bool several; /* ranks */
   uint64_t bytes;
   int64_t tensors;
   char *text; /* all paths and types */
@@ -42,6 +44,12 @@ int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, 
 
 /* situ_snapshot_of with the op for errors, and a file if entries are its lines (NULL: they are a caller's). */
 situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_place_entry *entries, int64_t count);
+
+enum { SITU__PLACE_NAME = SITU_DEVICE_NAME_MAX + 24 };
+/* "sim:0", or "rank 1, sim:0" in a snapshot of several ranks. */
+const char *situ__place_name(const situ_snapshot *s, int rank, situ_device device, char buffer[SITU__PLACE_NAME]);
+/* Between such names in a list. */
+const char *situ__place_between(const situ_snapshot *s);
 
 /* "parameter"; "module" */
 const char *situ__place_role(situ_place_role role);

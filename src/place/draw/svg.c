@@ -20,7 +20,7 @@ static void put_hover(situ__picture *p, const situ__box *box) {
   const situ__snapshot_node *node = &p->s->node[box->node];
   const situ_place_entry *e = &node->entry;
   situ__text *t = &p->text;
-  char bytes[SITU__BYTES_TEXT], text[SITU_SHAPE_TEXT], name[SITU_DEVICE_NAME_MAX];
+  char bytes[SITU__BYTES_TEXT], text[SITU_SHAPE_TEXT], name[SITU__PLACE_NAME];
   situ__text_add(t, "><title>");
   if (box->parts) {
     situ__put_xml(t, node->parent > 0 ? p->s->node[node->parent].entry.path : "");
@@ -36,15 +36,16 @@ static void put_hover(situ__picture *p, const situ__box *box) {
   situ__put_number(t, p->s->bytes ? 100.0 * (double)box->bytes / (double)p->s->bytes : 0);
   situ__text_add(t, " %%)\n");
   if (box->device >= 0) {
-    situ__text_add(t, "%s", situ_device_name(p->s->device[box->device].device, name));
+    const situ__place_sum *at = &p->s->device[box->device];
+    situ__text_add(t, "%s", situ__place_name(p->s, at->rank, at->device, name));
   } else {
     situ__place_sum sum[SITU__PLACES];
     int first;
     (void)situ__place_spread(p->s, box->node, sum, &first);
     for (int d = first; d < p->s->devices; d++)
       if (sum[d].bytes)
-        situ__text_add(t, "%s%s %s", d > first ? ", " : "", situ_device_name(sum[d].device, name),
-                       situ__bytes_text(sum[d].bytes, bytes));
+        situ__text_add(t, "%s%s %s", d > first ? situ__place_between(p->s) : "",
+                       situ__place_name(p->s, sum[d].rank, sum[d].device, name), situ__bytes_text(sum[d].bytes, bytes));
   }
   situ__text_add(t, "</title></rect>\n");
 }
