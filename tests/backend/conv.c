@@ -124,17 +124,14 @@ static int64_t reference(const problem *p, int pass, double *sum, double *size) 
                                        : s->images * rows * columns;
 }
 
-static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
-  problem p = make(dtype, s, pass);
-  const test_view *to = p.v[result_of(pass)];
-  double *sum = calloc((size_t)to->d.numel, sizeof *sum), *size = calloc((size_t)to->d.numel, sizeof *size);
-  assert_true(sum && size);
-  const int64_t terms = reference(&p, pass, sum, size);
-  assert_int_equal(run(&p, pass, bias), SITU_OK);
+static void compare(const problem *p, int pass, bool bias, const double *sum, const double *size, int64_t terms) {
+  const shape *s = &p->s;
+  const test_view *to = p->v[result_of(pass)];
+  const situ_dtype dtype = (situ_dtype)to->d.dtype;
   const double lane = unit(dtype == SITU_F64 ? SITU_F64 : SITU_F32);
   for (int64_t i = 0; i < to->d.numel; i++) {
     const int64_t plane = to->d.size[2] * to->d.size[3];
-    const double extra = bias ? view_get(p.v[BIAS], i / plane % to->d.size[1]) : 0, want = sum[i] + extra,
+    const double extra = bias ? view_get(p->v[BIAS], i / plane % to->d.size[1]) : 0, want = sum[i] + extra,
                  got = view_get(to, i);
     const double allowed = unit(dtype) * fabs(want) * 1.01 + lane * (4 + sqrt((double)terms)) * (size[i] + fabs(extra));
     if (!(fabs(got - want) <= (situ_dtype_is_floating(dtype) ? allowed : 0)))
@@ -143,6 +140,20 @@ static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
           situ_dtype_name(dtype), pass_name[pass], (long long)s->images, (long long)s->groups, (long long)s->channels,
           (long long)s->height, (long long)s->width, (long long)s->groups, (long long)s->outputs,
           (long long)s->kernel[0], (long long)s->kernel[1], (long long)i, got, want, allowed);
+  }
+}
+
+/* By every instruction set of the cpu. */
+static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
+  problem p = make(dtype, s, pass);
+  const test_view *to = p.v[result_of(pass)];
+  double *sum = calloc((size_t)to->d.numel, sizeof *sum), *size = calloc((size_t)to->d.numel, sizeof *size);
+  assert_true(sum && size);
+  const int64_t terms = reference(&p, pass, sum, size);
+  for (int isa = -1; view_next_isa(&isa);) {
+    view_random(p.v[result_of(pass)], 9, -4, 5);
+    assert_int_equal(run(&p, pass, bias), SITU_OK);
+    compare(&p, pass, bias, sum, size, terms);
   }
   free(sum), free(size);
   drop(&p);
@@ -196,6 +207,16 @@ static const shape shapes[] = {
   { 1, 1, 6, 7, 9, 11, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
   { 1, 1, 6, 7, 8, 36, { 1, 1 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
   { 1, 1, 48, 60, 41, 64, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+  /* By tile registers: pairs of elements of the kernel, and of channels; panels of outputs, blocks of images, bands, parts
+     of the channels, dilation, strides. */
+  { 3, 1, 16, 32, 14, 15, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 2, 1, 48, 40, 30, 17, { 3, 2 }, { 1, 1 }, { 1, 2 }, { 2, 3 } },
+  { 14, 1, 16, 32, 30, 30, { 3, 3 }, { 1, 1 }, { 0, 1 }, { 1, 1 } },
+  { 2, 1, 32, 96, 12, 11, { 5, 4 }, { 1, 1 }, { 2, 1 }, { 1, 1 } },
+  { 1, 1, 96, 64, 8, 9, { 7, 7 }, { 1, 1 }, { 3, 3 }, { 1, 1 } },
+  { 2, 1, 32, 72, 29, 34, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+  { 3, 1, 32, 49, 19, 30, { 4, 2 }, { 2, 2 }, { 1, 0 }, { 1, 3 } },
+  { 7, 1, 64, 80, 17, 14, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -260,13 +281,15 @@ static void nan_stays_in_its_windows(void **state) {
         test_view *from = p.v[pass == SITU_CONV_FORWARD ? X : Y];
         const test_view *to = p.v[result_of(pass)];
         view_set(from, 4 * size + 4, infinite ? INFINITY : NAN);
-        assert_int_equal(run(&p, pass, false), SITU_OK);
-        for (int64_t i = 0; i < to->d.numel; i++) {
-          const int64_t row = i / size % size, column = i % size;
-          const bool sees = i < to->d.size[1] * size * size && row >= 3 && row <= 5 && column >= 3 && column <= 5;
-          const double got = view_get(to, i);
-          assert_int_equal(infinite ? isinf(got) != 0 : isnan(got) != 0, sees);
-          assert_true(sees || isfinite(got));
+        for (int isa = -1; view_next_isa(&isa);) {
+          assert_int_equal(run(&p, pass, false), SITU_OK);
+          for (int64_t i = 0; i < to->d.numel; i++) {
+            const int64_t row = i / size % size, column = i % size;
+            const bool sees = i < to->d.size[1] * size * size && row >= 3 && row <= 5 && column >= 3 && column <= 5;
+            const double got = view_get(to, i);
+            assert_int_equal(infinite ? isinf(got) != 0 : isnan(got) != 0, sees);
+            assert_true(sees || isfinite(got));
+          }
         }
         drop(&p);
       }
@@ -279,9 +302,29 @@ static void large_values_do_not_overflow(void **state) {
   problem p = make(SITU_F32, &s, SITU_CONV_FORWARD);
   for (int64_t i = 0; i < p.v[X]->d.numel; i++) view_set(p.v[X], i, i % 3 ? 3e38 : -3e38);
   for (int64_t i = 0; i < p.v[W]->d.numel; i++) view_set(p.v[W], i, 1e-4 * view_get(p.v[W], i));
-  assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
-  for (int64_t i = 0; i < p.v[Y]->d.numel; i++) assert_true(isfinite(view_get(p.v[Y], i)));
+  for (int isa = -1; view_next_isa(&isa);) {
+    assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
+    for (int64_t i = 0; i < p.v[Y]->d.numel; i++) assert_true(isfinite(view_get(p.v[Y], i)));
+  }
   drop(&p);
+}
+
+/* Numbers whose parts would be subnormal keep their digits, among the data and among the weights. */
+static void small_values_are_not_lost(void **state) {
+  (void)state;
+  const shape s = { 1, 1, 32, 32, 16, 16, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
+  for (int small = X; small <= W; small++) {
+    problem p = make(SITU_F32, &s, SITU_CONV_FORWARD);
+    const int64_t count = p.v[Y]->d.numel;
+    for (int64_t i = 0; i < p.v[small]->d.numel; i++) view_set(p.v[small], i, ldexp(view_get(p.v[small], i), -115));
+    double *sum = calloc((size_t)count, sizeof *sum), *size = calloc((size_t)count, sizeof *size);
+    assert_true(sum && size);
+    const int64_t terms = reference(&p, SITU_CONV_FORWARD, sum, size);
+    assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
+    compare(&p, SITU_CONV_FORWARD, false, sum, size, terms);
+    free(sum), free(size);
+    drop(&p);
+  }
 }
 
 /* The sum over the channels of the largest |x| of a tile of 4 x 4 times the sum of the window's |weights|. */
@@ -315,10 +358,12 @@ static void errors_are_those_of_a_tile(void **state) {
   double *sum = calloc((size_t)count, sizeof *sum), *size = calloc((size_t)count, sizeof *size), worst = 0;
   assert_true(sum && size);
   const int64_t terms = reference(&p, SITU_CONV_FORWARD, sum, size);
-  assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
-  for (int64_t i = 0; i < count; i++) {
-    const double allowed = unit(SITU_F32) * (4 + sqrt((double)terms)) * tile_size(&p, i);
-    worst = fmax(worst, fabs(view_get(p.v[Y], i) - sum[i]) / allowed);
+  for (int isa = -1; view_next_isa(&isa);) {
+    assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
+    for (int64_t i = 0; i < count; i++) {
+      const double allowed = unit(SITU_F32) * (4 + sqrt((double)terms)) * tile_size(&p, i);
+      worst = fmax(worst, fabs(view_get(p.v[Y], i) - sum[i]) / allowed);
+    }
   }
   if (!(worst <= 1)) fail_msg("an error is %g of what is allowed", worst);
   free(sum), free(size);
@@ -332,8 +377,11 @@ static void operands_at_the_end_of_memory(void **state) {
   static const shape ends[] = { { 1, 1, 32, 33, 14, 18, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                                 { 1, 1, 33, 32, 21, 15, { 3, 3 }, { 1, 1 }, { 0, 2 }, { 1, 1 } },
                                 { 1, 1, 3, 8, 19, 43, { 3, 3 }, { 2, 2 }, { 2, 3 }, { 1, 1 } },
-                                { 1, 1, 6, 7, 9, 11, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } } };
-  const size_t wall = 1 << 18; /* more than an operand */
+                                { 1, 1, 6, 7, 9, 11, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
+                                { 1, 1, 64, 56, 29, 43, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
+                                { 1, 1, 32, 48, 29, 43, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+                                { 1, 1, 16, 32, 14, 19, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+  const size_t wall = 1 << 19; /* more than an operand */
   char *memory[3];
   for (int i = 0; i < 3; i++) {
     memory[i] = mmap(NULL, 2 * wall, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -366,6 +414,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
                           { 20, 1, 32, 48, 14, 14, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
                           { 50, 1, 1, 8, 28, 28, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                           { 20, 1, 32, 48, 14, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                          { 9, 1, 64, 80, 30, 30, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                           { 1, 1, 48, 70, 64, 64, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } } };
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
     for (int pass = 0; pass < 3; pass++)
@@ -395,6 +444,7 @@ int main(void) {
     cmocka_unit_test(fewer_windows_than_fit),
     cmocka_unit_test(nan_stays_in_its_windows),
     cmocka_unit_test(large_values_do_not_overflow),
+    cmocka_unit_test(small_values_are_not_lost),
     cmocka_unit_test(errors_are_those_of_a_tile),
     cmocka_unit_test(operands_at_the_end_of_memory),
     cmocka_unit_test(same_bits_for_any_number_of_threads),

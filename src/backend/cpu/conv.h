@@ -65,6 +65,9 @@ bool situ__conv_shifted(const situ__conv *geometry, situ_status *status);
 /* Forward and the data's gradient of 3 x 3 at stride 1, by Winograd's transforms: F32. Returns false if it does not
    suit, or if a result is not finite; then its values are not those of the convolution. */
 bool situ__conv_winograd(const situ__conv *geometry, situ_status *status);
+/* The same passes at stride 1, and forward at stride 2, by tile registers (AMX): F32. Returns false if it does not
+   suit, or if a number does not have three parts of bf16; then the result's values are not those of the convolution. */
+bool situ__conv_parts(const situ__conv *geometry, situ_status *status);
 /* By oneDNN, several images at a time: F32. Returns false, having done nothing, if oneDNN has no implementation or no
    faster one. */
 bool situ__conv_blocked(const situ__conv *geometry, situ_status *status);

@@ -28,27 +28,35 @@ static const tiles layout = { .palette = 1,
    a, 6 and 7 for those of b. tall, wide: the second tile of a's panel, of b's, is needed. */
 typedef void block_multiplier(const char *a, const char *b, bool tall, bool wide);
 
-ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, int64_t blocks, bool add,
-                                  bool tall, bool wide, int parts, block_multiplier *block) {
-  const int64_t row = c_row * (int64_t)sizeof(float);
-  float *below = c + TILE * c_row;
-  if (add) {
-    _tile_loadd(0, c, row);
-    if (wide) _tile_loadd(1, c + TILE, row);
-    if (tall) _tile_loadd(2, below, row);
-    if (tall && wide) _tile_loadd(3, below + TILE, row);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t q = 0; q < blocks; q++, a += 2 * parts * TILE_BYTES, b += 2 * parts * TILE_BYTES)
-    block(a, b, tall, wide);
+ALWAYS_INLINE void zero_sums(void) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+}
+/* below: the rows of the second tile of a's panel; row: bytes from row to row. */
+ALWAYS_INLINE void load_sums(const float *c, const float *below, int64_t row, bool tall, bool wide) {
+  _tile_loadd(0, c, row);
+  if (wide) _tile_loadd(1, c + TILE, row);
+  if (tall) _tile_loadd(2, below, row);
+  if (tall && wide) _tile_loadd(3, below + TILE, row);
+}
+ALWAYS_INLINE void store_sums(float *c, float *below, int64_t row, bool tall, bool wide) {
   _tile_stored(0, c, row);
   if (wide) _tile_stored(1, c + TILE, row);
   if (tall) _tile_stored(2, below, row);
   if (tall && wide) _tile_stored(3, below + TILE, row);
+}
+
+ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, int64_t blocks, bool add,
+                                  bool tall, bool wide, int parts, block_multiplier *block) {
+  const int64_t row = c_row * (int64_t)sizeof(float);
+  float *below = c + TILE * c_row;
+  if (add) load_sums(c, below, row, tall, wide);
+  else zero_sums();
+  for (int64_t q = 0; q < blocks; q++, a += 2 * parts * TILE_BYTES, b += 2 * parts * TILE_BYTES)
+    block(a, b, tall, wide);
+  store_sums(c, below, row, tall, wide);
 }
 
 /* `multiply` of situ__panels whose elements are the sum of so many parts: for each 32 of them a panel has two tiles of

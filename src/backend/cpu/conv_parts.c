@@ -1,0 +1,306 @@
+/* Convolution at strides 1 and 2 by tile registers, each f32 in three parts of bf16, without unfolding: a block of
+   padded images is split into parts once, and each element of the kernel multiplies the same planes, shifted
+   (conv_shifted.c says more). Tasks are panels of outputs times pieces of images: bands of rows, or several images.
+   Each sum runs along the channels and the kernel in one order. Numbers that do not have three parts are left to
+   another algorithm.
+   SPDX-License-Identifier: MIT */
+#include "conv_parts.h"
+#include "conv.h"
+#include "isa.h"
+#include "slots.h"
+#include "unfold.h"
+
+#include "base/pool.h"
+#include "base/size.h"
+#include "device/device.h"
+
+#include <string.h>
+
+#ifdef SITU_HAVE_ISA_AMX
+extern const situ__parts_kernels situ__parts_kernels_amx;
+
+enum {
+  LANES = SITU__PARTS_LANES,
+  PANEL = SITU__PARTS_OUTPUTS,
+  NONE = SITU__PARTS_TAPS - 1,
+  PARTS = 3,
+  COLUMNS = 1024,  /* of a task, for which a panel of weights is packed */
+  BLOCK = 1 << 20, /* bytes of pairs, so that they stay in the L2 cache */
+  STEPS = 64,      /* of a panel, for the same reason */
+  TASK = 1 << 20,  /* minimum multiply-adds of a chunk of tasks */
+  SPLIT = 1 << 12, /* minimum floats of a chunk of planes */
+  LEAST = 1 << 20, /* multiply-adds below which splitting does not pay */
+  FEW = 32,        /* outputs below which it does not */
+  PADDING = 8      /* of a side, beyond the size of the image */
+};
+
+typedef struct conv {
+  const situ__conv *g;
+  const situ__unfold_kernels *unfold;
+  const float *x, *bias; /* the images that are read: channels, height x width */
+  float *y;              /* the result: outputs, out_height x out_width */
+  int64_t channels, outputs, height, width, out_height, out_width, padding[2];
+  bool turned;
+  int64_t stride, phases; /* planes of a channel: 1, or 4 at stride 2 */
+  int64_t ld, reach;      /* floats of a padded row; how many rows a window needs after its first */
+  int64_t group, groups;  /* channels whose 16 planes of pairs are multiplied together */
+  int steps;              /* of a group */
+  situ__parts_step step[SITU__PARTS_TAPS];
+  int64_t *at;                          /* of each step of a panel: bytes from its first pairs */
+  int64_t depth;                        /* groups of a panel */
+  int64_t band, bands, columns;         /* rows of a piece; columns of their sums */
+  int64_t plane, row, part, piece;      /* floats of a phase; bytes of a plane of pairs, of a part, of a piece */
+  int64_t pieces, batch, block;         /* in all; of a task; that are split together */
+  int64_t first, here, batches, panels; /* the block: its first piece, how many it has; its tasks */
+  char *pairs;
+  situ__slots slots;
+  bool odd; /* a number did not have three parts */
+} conv;
+
+static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
+
+/* ---- pairs ---- */
+
+/* The padded rows of a piece in one channel. */
+static void fill_plane(const conv *c, int64_t piece, int64_t channel, float *to) {
+  const int64_t image = piece / c->bands, row = piece % c->bands * c->band * c->stride - c->padding[0],
+                rows = c->band + c->reach;
+  const float *x = c->x + (image * c->channels + channel) * c->height * c->width;
+  if (c->stride == 1)
+    c->unfold->pad(&(situ__pad){ .channels = 1,
+                                 .height = c->height,
+                                 .width = c->width,
+                                 .row = row,
+                                 .rows = rows,
+                                 .left = c->padding[1],
+                                 .ld = c->ld },
+                   x, to);
+  else
+    c->unfold->split(&(situ__split){ .height = c->height,
+                                     .width = c->width,
+                                     .row = row,
+                                     .left = c->padding[1],
+                                     .rows = rows,
+                                     .line = c->ld,
+                                     .size = c->plane,
+                                     .first = c->phases == 1 },
+                     x, to);
+  for (int64_t p = 0; p < c->phases; p++)
+    memset(to + p * c->plane + rows * c->ld, 0, (size_t)(c->plane - rows * c->ld) * sizeof *to);
+}
+
+/* Planes of pairs: 16 for each group in each piece. */
+static void split_planes(int64_t begin, int64_t end, void *payload) {
+  conv *c = payload;
+  float *low = situ__slots_take(&c->slots), *high = low + c->row / 4 + LANES;
+  const bool apart = c->group > LANES;
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t pair = i % (c->groups * LANES), piece = i / (c->groups * LANES);
+    const int64_t channel = pair / LANES * c->group + pair % LANES;
+    const situ__parts_plane plane = { .low = low,
+                                      .high = apart ? high : low + c->g->window->dilation[1],
+                                      .count = c->phases * c->plane,
+                                      .next = c->part,
+                                      .to = c->pairs + piece * c->piece + pair * c->row };
+    fill_plane(c, c->first + piece, channel, low);
+    if (apart) fill_plane(c, c->first + piece, channel + LANES, high);
+    else memset(low + c->plane, 0, LANES * sizeof *low);
+    if (!situ__parts_kernels_amx.pair(&plane)) __atomic_store_n(&c->odd, true, __ATOMIC_RELAXED);
+  }
+  situ__slots_give(&c->slots, low);
+}
+
+/* ---- products ---- */
+
+static bool pack_weights(const conv *c, int64_t panel, int64_t group, int64_t groups, char *to) {
+  const int64_t taps = c->g->window->kernel[0] * c->g->window->kernel[1], first = panel * PANEL;
+  const int64_t next_output = taps * (c->turned ? 1 : c->channels), next_channel = taps * (c->turned ? c->outputs : 1);
+  return situ__parts_kernels_amx.pack(&(situ__parts_weights){
+      .w = (const float *)(const void *)c->g->w + first * next_output + group * c->group * next_channel,
+      .outputs = situ__min_i64(PANEL, c->outputs - first),
+      .next_output = next_output,
+      .groups = groups,
+      .group = c->group,
+      .next_channel = next_channel,
+      .taps = (int)taps,
+      .steps = c->steps,
+      .turned = c->turned,
+      .step = c->step,
+      .to = to });
+}
+
+static void finish_piece(const conv *c, int64_t piece, int64_t output, const float *sums) {
+  const int64_t image = piece / c->bands, row = piece % c->bands * c->band;
+  situ__parts_kernels_amx.finish(
+      &(situ__parts_rows){ .sums = sums,
+                           .y = c->y + ((image * c->outputs + output) * c->out_height + row) * c->out_width,
+                           .bias = c->bias ? c->bias[output] : 0,
+                           .rows = situ__min_i64(c->band, c->out_height - row),
+                           .width = c->out_width,
+                           .line = c->ld,
+                           .relu = c->g->relu });
+}
+
+/* Returns false for weights that do not have three parts. */
+static bool run_task(const conv *c, int64_t task, char *weights) {
+  const int64_t panel = task / c->batches, first = task % c->batches * c->batch,
+                last = situ__min_i64(first + c->batch, c->here), row = c->batch * c->columns;
+  float *sums = (float *)(void *)(weights + c->depth * c->steps * SITU__PARTS_BYTES);
+  const int64_t outputs = situ__min_i64(PANEL, c->outputs - panel * PANEL);
+  for (int64_t group = 0; group < c->groups; group += c->depth) {
+    const int64_t groups = situ__min_i64(c->depth, c->groups - group);
+    if (!pack_weights(c, panel, group, groups, weights)) return false;
+    for (int64_t i = first; i < last; i++)
+      situ__parts_kernels_amx.multiply(
+          &(situ__parts_product){ .weights = weights,
+                                  .pairs = c->pairs + i * c->piece + group * LANES * c->row,
+                                  .at = c->at,
+                                  .steps = groups * c->steps,
+                                  .row = c->row,
+                                  .part = c->part,
+                                  .sums = sums + (i - first) * c->columns,
+                                  .sums_row = row,
+                                  .columns = c->columns,
+                                  .tall = outputs > LANES,
+                                  .add = group > 0 });
+  }
+  for (int64_t i = first; i < last; i++)
+    for (int64_t o = 0; o < outputs; o++)
+      finish_piece(c, c->first + i, panel * PANEL + o, sums + o * row + (i - first) * c->columns);
+  return true;
+}
+
+static void run_tasks(int64_t begin, int64_t end, void *payload) {
+  conv *c = payload;
+  char *slot = situ__slots_take(&c->slots);
+  for (int64_t task = begin; task < end && !__atomic_load_n(&c->odd, __ATOMIC_RELAXED); task++)
+    if (!run_task(c, task, slot)) __atomic_store_n(&c->odd, true, __ATOMIC_RELAXED);
+  situ__slots_give(&c->slots, slot);
+}
+
+/* ---- splitting the work ---- */
+
+/* Without 32 channels in a group, elements of the kernel are paired: those of a row, two by two. */
+static void set_steps(conv *c) {
+  const situ_window *w = c->g->window;
+  const int64_t odd = c->stride - 1;
+  const bool apart = c->group > LANES;
+  for (int64_t group = 0, *at = c->at; group < c->depth; group++) {
+    c->steps = 0;
+    for (int64_t kh = 0; kh < w->kernel[0]; kh++)
+      for (int64_t kw = 0; kw < w->kernel[1]; kw += apart ? 1 : 2) {
+        const int64_t row = kh * w->dilation[0], column = kw * w->dilation[1];
+        const int tap = (int)(kh * w->kernel[1] + kw);
+        c->step[c->steps++] = (situ__parts_step){ .low = tap,
+                                                  .high = apart                   ? tap + SITU__PARTS_TAPS
+                                                          : kw + 1 < w->kernel[1] ? tap + 1
+                                                                                  : NONE };
+        *at++ = group * LANES * c->row +
+                4 * (((row & odd) * 2 + (column & odd)) * c->plane + (row >> odd) * c->ld + (column >> odd));
+      }
+  }
+}
+
+/* The geometry of the pass: the data's gradient is the convolution of that of the result, by turned weights. */
+static conv describe(const situ__conv *g) {
+  const bool forward = g->pass == SITU_CONV_FORWARD;
+  const situ_window *w = g->window;
+  conv c = { .g = g,
+             .unfold = situ__unfold_kernels_for(SITU_F32),
+             .x = (const float *)(const void *)(forward ? g->x : g->y),
+             .y = (float *)(void *)(forward ? g->y : g->x),
+             .bias = (const float *)(const void *)g->bias,
+             .channels = forward ? g->channels : g->outputs,
+             .outputs = forward ? g->outputs : g->channels,
+             .height = forward ? g->height : g->out_height,
+             .width = forward ? g->width : g->out_width,
+             .out_height = forward ? g->out_height : g->height,
+             .out_width = forward ? g->out_width : g->width,
+             .turned = !forward,
+             .stride = w->stride[0],
+             .phases = w->stride[0] == 1 || w->kernel[0] * w->kernel[1] == 1 ? 1 : 4 };
+  for (int d = 0; d < 2; d++)
+    c.padding[d] = forward ? w->padding[d] : w->dilation[d] * (w->kernel[d] - 1) - w->padding[d];
+  c.reach = w->dilation[0] * (w->kernel[0] - 1) / c.stride;
+  c.ld = c.out_width + w->dilation[1] * (w->kernel[1] - 1) / c.stride;
+  if (c.stride == 1) c.ld = c.width + 2 * c.padding[1];
+  c.group = c.channels % (2 * LANES) ? LANES : 2 * LANES;
+  c.groups = c.channels / c.group;
+  return c;
+}
+
+static void split_work(conv *c) {
+  const situ_window *w = c->g->window;
+  const int64_t fit = situ__min_i64(c->out_height, situ__max_i64(1, COLUMNS / c->ld));
+  c->bands = situ__ceil_div(c->out_height, fit);
+  c->band = situ__ceil_div(c->out_height, c->bands);
+  c->bands = situ__ceil_div(c->out_height, c->band);
+  c->columns = rounded((c->band - 1) * c->ld + c->out_width, LANES);
+  c->plane = rounded((c->band + c->reach) * c->ld + LANES, LANES);
+  /* An odd number of lines: planes a power of two apart evict each other from the cache. */
+  c->row = c->phases * c->plane * 4;
+  if (c->row / 64 % 2 == 0) c->row += 64;
+  c->part = c->groups * LANES * c->row;
+  c->piece = PARTS * c->part;
+  c->pieces = c->g->images * c->bands;
+  c->batch = situ__min_i64(c->pieces, situ__max_i64(1, COLUMNS / c->columns));
+  c->block = situ__min_i64(c->pieces, situ__max_i64(1, BLOCK / c->piece / c->batch) * c->batch);
+  c->panels = situ__ceil_div(c->outputs, PANEL);
+  c->steps = (int)(w->kernel[0] * (c->group > LANES ? w->kernel[1] : situ__ceil_div(w->kernel[1], 2)));
+  c->depth = situ__min_i64(c->groups, situ__max_i64(1, STEPS / c->steps));
+}
+
+/* False for other strides, few channels or outputs, little work, and padding that would outgrow the image. */
+static bool suits(const situ__conv *g) {
+  const situ_window *w = g->window;
+  const bool back = g->pass == SITU_CONV_GRAD_DATA;
+  const int64_t taps = w->kernel[0] * w->kernel[1];
+  if (situ__cpu_isa() != SITU__ISA_AMX || g->dtype != SITU_F32 || g->last || g->groups != 1) return false;
+  if (g->pass == SITU_CONV_GRAD_WEIGHT || w->stride[0] != w->stride[1] || w->stride[0] > (back ? 1 : 2)) return false;
+  if (taps >= SITU__PARTS_TAPS || (taps == 1 && w->stride[0] == 1)) return false;
+  const conv c = describe(g);
+  for (int d = 0; d < 2; d++)
+    if (c.padding[d] < 0 || c.padding[d] > (d ? c.width : c.height) + PADDING) return false;
+  if (c.channels % LANES || c.outputs < FEW) return false;
+  if (c.group == LANES && (c.stride > 1 || w->kernel[1] == 1 || w->dilation[1] > LANES)) return false;
+  return (double)(g->images * c.outputs * c.channels) * (double)(taps * c.out_height * c.out_width) >= LEAST;
+}
+
+/* A block of pieces after the other. */
+static void run_blocks(conv *c) {
+  const double cost = (double)(c->batch * c->columns * PANEL) * (double)(c->groups * c->steps * 2 * LANES);
+  const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK / cost));
+  for (c->first = 0; c->first < c->pieces && !c->odd; c->first += c->block) {
+    c->here = situ__min_i64(c->block, c->pieces - c->first);
+    c->batches = situ__ceil_div(c->here, c->batch);
+    situ__parallel(c->here * c->groups * LANES, situ__max_i64(1, SPLIT / (c->row / 4)), split_planes, c);
+    if (!c->odd) situ__parallel(c->panels * c->batches, grain, run_tasks, c);
+  }
+}
+
+bool situ__conv_parts(const situ__conv *g, situ_status *status) {
+  static const situ_device cpu = { .kind = SITU_CPU };
+  if (!suits(g)) return false;
+  conv c = describe(g);
+  split_work(&c);
+  const size_t offsets = (size_t)rounded(c.depth * c.steps, 8) * sizeof *c.at,
+               bytes = offsets + (size_t)(c.block * c.piece);
+  const int64_t planes = 2 * (c.row + 4 * LANES),
+                panel = c.depth * c.steps * SITU__PARTS_BYTES + 4 * (PANEL * c.batch * c.columns + LANES);
+  *status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.at);
+  if (*status != SITU_OK) return true;
+  c.pairs = (char *)c.at + offsets;
+  set_steps(&c);
+  *status = situ__slots_open(&c.slots, "conv", (size_t)situ__max_i64(planes, panel),
+                             situ__max_i64(c.block * c.groups * LANES, c.panels * situ__ceil_div(c.block, c.batch)));
+  if (*status == SITU_OK) run_blocks(&c);
+  situ__slots_close(&c.slots);
+  situ__memory_free(cpu, c.at, bytes);
+  return !c.odd;
+}
+#else
+bool situ__conv_parts(const situ__conv *g, situ_status *status) {
+  (void)g, (void)status;
+  return false;
+}
+#endif

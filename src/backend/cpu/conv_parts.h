@@ -1,0 +1,66 @@
+/* Kernels of convolution by tile registers (AMX): f32 in three parts of bf16 (isa_amx/parts.h). A product of tiles
+   takes 16 pairs of numbers, and a pair is what two channels have in one place, or one channel in two places.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BACKEND_CPU_CONV_PARTS_H
+#define SITU_BACKEND_CPU_CONV_PARTS_H
+
+#include "cpu.h"
+
+enum {
+  SITU__PARTS_LANES = 16,      /* floats of a vector, pairs of a step, rows or columns of a tile */
+  SITU__PARTS_OUTPUTS = 32,    /* of a panel of weights */
+  SITU__PARTS_TAPS = 64,       /* the most elements of a kernel */
+  SITU__PARTS_BYTES = 6 * 1024 /* of a step in a panel */
+};
+
+/* Pairs of two planes: element i of both is a pair in each part, of which the second and third are `next` bytes after
+   the one before. count: a multiple of 16. */
+typedef struct situ__parts_plane {
+  const float *low, *high;
+  int64_t count, next;
+  char *to;
+} situ__parts_plane;
+
+/* Elements of the kernel whose pairs are multiplied in a step; high: of the same channels, or of the 16 that follow if
+   SITU__PARTS_TAPS is added; none: SITU__PARTS_TAPS - 1. */
+typedef struct situ__parts_step {
+  int low, high;
+} situ__parts_step;
+
+/* A panel: the weights of up to 32 outputs for some groups of channels, each of which has `steps` steps. */
+typedef struct situ__parts_weights {
+  const float *w; /* of the first channel and output */
+  int64_t outputs, next_output, groups, group, next_channel;
+  int taps, steps;
+  bool turned; /* element k of the kernel is the last but k */
+  const situ__parts_step *step;
+  char *to;
+} situ__parts_weights;
+
+/* sums [outputs, columns] = (add: +) weights times shifted planes of pairs. */
+typedef struct situ__parts_product {
+  const char *weights, *pairs;
+  const int64_t *at;        /* of each step: bytes from `pairs` to its first pair */
+  int64_t steps, row, part; /* row, part: bytes between planes of pairs, between parts */
+  float *sums;
+  int64_t sums_row, columns; /* a multiple of 16 */
+  bool tall, add;            /* tall: more than 16 outputs */
+} situ__parts_product;
+
+/* y = sums + bias, or relu of it: rows of one output. */
+typedef struct situ__parts_rows {
+  const float *sums;
+  float *y, bias;
+  int64_t rows, width, line; /* line: from row to row of sums */
+  bool relu;
+} situ__parts_rows;
+
+typedef struct situ__parts_kernels {
+  /* The first two return false if a number does not have three parts. */
+  bool (*pair)(const situ__parts_plane *call);
+  bool (*pack)(const situ__parts_weights *call);
+  void (*multiply)(const situ__parts_product *call);
+  void (*finish)(const situ__parts_rows *call);
+} situ__parts_kernels;
+
+#endif

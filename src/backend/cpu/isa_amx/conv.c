@@ -1,0 +1,88 @@
+/* Convolution by tile registers: a tile of b is 16 planes of pairs, 16 places wide, and read where they lie.
+   SPDX-License-Identifier: MIT */
+#include "backend/cpu/conv_parts.h"
+#include "backend/cpu/isa_amx/parts.h"
+
+enum { TAPS = SITU__PARTS_TAPS };
+
+static bool pair(const situ__parts_plane *p) {
+  magnitudes seen = no_magnitudes();
+  for (int64_t i = 0; i < p->count; i += TILE)
+    store_parts(&seen, F32(load)(p->low + i), F32(load)(p->high + i), p->to + i * 4, p->next);
+  return has_parts(&seen);
+}
+
+/* tap[k]: element k of 16 channels. */
+ALWAYS_INLINE void load_taps(const situ__parts_weights *p, const float *w, vec_f32 tap[TAPS]) {
+  if (p->next_channel == 1) {
+    tap[0] = F32(load)(w);
+    return;
+  }
+  for (int k = 0; k < p->taps; k += TILE) {
+    const int count = p->taps - k < TILE ? p->taps - k : TILE;
+    vec_f32 square[TILE];
+    UNROLL for (int i = 0; i < TILE; i++) square[i] = F32(load_some)(w + i * p->next_channel + k, count);
+    FN(transpose)(square);
+    for (int i = 0; i < count; i++) tap[p->turned ? p->taps - 1 - k - i : k + i] = square[i];
+  }
+}
+
+static bool pack(const situ__parts_weights *p) {
+  vec_f32 tap[2 * TAPS];
+  magnitudes seen = no_magnitudes();
+  tap[TAPS - 1] = (vec_f32){ 0 };
+  if (p->outputs < WIDTH) memset(p->to, 0, (size_t)(p->groups * p->steps * BLOCK_BYTES));
+  for (int64_t o = 0; o < p->outputs; o++)
+    for (int64_t g = 0; g < p->groups; g++) {
+      const float *w = p->w + o * p->next_output + g * p->group * p->next_channel;
+      for (int64_t c = 0; c < p->group; c += TILE) load_taps(p, w + c * p->next_channel, tap + c / TILE * TAPS);
+      char *to = p->to + g * p->steps * BLOCK_BYTES + o / TILE * TILE_BYTES + o % TILE * 64;
+      for (int s = 0; s < p->steps; s++)
+        store_parts(&seen, tap[p->step[s].low], tap[p->step[s].high], to + s * BLOCK_BYTES, 2 * TILE_BYTES);
+    }
+  return has_parts(&seen);
+}
+
+ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column, bool tall, bool wide) {
+  part_tiles a = { p->weights, 64, TILE_BYTES, 2 * TILE_BYTES }, b = { .row = p->row, .second = 64, .part = p->part };
+  const int64_t row = p->sums_row * (int64_t)sizeof(float);
+  const char *pairs = p->pairs + column * 4;
+  float *c = p->sums + column, *below = c + TILE * p->sums_row;
+  if (p->add) load_sums(c, below, row, tall, wide);
+  else zero_sums();
+  for (int64_t s = 0; s < p->steps; s++, a.first += BLOCK_BYTES) {
+    b.first = pairs + p->at[s];
+    multiply_three_parts(&a, &b, tall, wide);
+  }
+  store_sums(c, below, row, tall, wide);
+}
+
+static void multiply(const situ__parts_product *p) {
+  _tile_loadconfig(&layout);
+  for (int64_t column = 0; column < p->columns; column += WIDTH) {
+    const bool wide = p->columns - column > TILE;
+    if (p->tall && wide) multiply_shifted(p, column, true, true);
+    else if (p->tall) multiply_shifted(p, column, true, false);
+    else if (wide) multiply_shifted(p, column, false, true);
+    else multiply_shifted(p, column, false, false);
+  }
+  _tile_release();
+}
+
+ALWAYS_INLINE void finish_rows(const situ__parts_rows *p, bool relu) {
+  const vec_f32 bias = F32(splat)(p->bias);
+  const float *from = p->sums;
+  float *to = p->y;
+  for (int64_t row = 0; row < p->rows; row++, from += p->line, to += p->width)
+    for (int64_t i = 0; i < p->width; i += TILE) {
+      const vec_f32 y = F32(load)(from + i) + bias;
+      const int64_t left = p->width - i;
+      F32(store_some)(to + i, relu ? F32(relu)(y) : y, left < TILE ? (int)left : TILE);
+    }
+}
+static void finish(const situ__parts_rows *p) {
+  if (p->relu) finish_rows(p, true);
+  else finish_rows(p, false);
+}
+
+const situ__parts_kernels situ__parts_kernels_amx = { pair, pack, multiply, finish };
