@@ -165,6 +165,12 @@ static bool is_last(const situ_tensor *t) {
   return !t->view.contiguous && t->view.ndim == 4 && situ__is_format(&t->view, SITU_CHANNELS_LAST);
 }
 
+/* What a call has besides its operands. */
+typedef struct conv_params {
+  situ_conv_options options;
+  const situ_tensor *factor; /* the weight as SITU_VERB_FACTOR laid it out, or NULL */
+} conv_params;
+
 /* One pass, all of whose images are channels_last, or none; the weight is row-major. */
 typedef struct conv_pass {
   const situ_op *op;
@@ -172,6 +178,7 @@ typedef struct conv_pass {
   situ_conv_pass pass;
   const situ_window *window;
   bool relu; /* of the result */
+  const situ_tensor *factor;
 } conv_pass;
 
 /* b: the weight, or, for its gradient, an image. */
@@ -180,9 +187,10 @@ static situ_work work_of(const conv_pass *p, situ_tensor *const in[3], const sit
   return (situ_work){ .verb = SITU_VERB_CONV,
                       .op = p->pass,
                       .compute = situ_dtype_of(out),
-                      .ins = 3,
+                      .ins = p->factor ? 4 : 3,
                       .outs = 1,
-                      .in = { four(in[0], spatial, &desc[0]), four(in[1], spatial, &desc[1]), situ_desc(in[2]) },
+                      .in = { four(in[0], spatial, &desc[0]), four(in[1], spatial, &desc[1]), situ_desc(in[2]),
+                              p->factor ? situ_desc(p->factor) : NULL },
                       .out = { four((situ_tensor *)(uintptr_t)out, spatial, &desc[2]) },
                       .window = p->window };
 }
@@ -234,7 +242,7 @@ static bool launch(const conv_pass *p, situ_tensor *a, situ_tensor *b, situ_tens
 /* A gradient of the operand's shape, channels_last as that of the result; zeros if `a` has no elements. */
 static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pass pass, const situ_window *w,
                              situ_tensor *a, situ_tensor *b) {
-  const conv_pass p = { g->op, g->device, pass, w, false };
+  const conv_pass p = { .op = g->op, .device = g->device, .pass = pass, .window = w };
   const situ_options o = { .dtype = g->dtype[operand],
                            .device = g->device,
                            .memory_format = operand == 0 && is_last(g->grad[0]) ? SITU_CHANNELS_LAST : 0 };
@@ -258,10 +266,10 @@ static situ_tensor *bias_gradient(const situ_grad_call *g) {
 
 static bool conv_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
-  const situ_conv_options *o = c->params;
-  const situ_window w = window_of(c->op, o, &weight);
-  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_FORWARD, &w, o->relu }, c->in[0], c->in[1], c->in[2],
-                c->out[0]);
+  const conv_params *p = c->params;
+  const situ_window w = window_of(c->op, &p->options, &weight);
+  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_FORWARD, &w, p->options.relu, p->factor }, c->in[0], c->in[1],
+                c->in[2], c->out[0]);
 }
 
 static bool conv_backward(situ_grad_call *g) {
@@ -275,8 +283,8 @@ static bool conv_backward(situ_grad_call *g) {
 static bool transposed_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const situ_window w = window_of(c->op, c->params, &weight);
-  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_GRAD_DATA, &w, false }, c->in[0], c->in[1], c->in[2],
-                c->out[0]);
+  const conv_pass p = { .op = c->op, .device = c->device, .pass = SITU_CONV_GRAD_DATA, .window = &w };
+  return launch(&p, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
 
 /* The bias is not a factor. */
@@ -305,20 +313,21 @@ static bool conv_mend(situ_call *c) {
 }
 
 static situ_tensor *run(const situ_op *op, situ_tensor *x, situ_tensor *weight, situ_tensor *bias,
-                        const situ_conv_options *options) {
+                        const situ_conv_options *options, const situ_tensor *factor) {
+  conv_params p = { .factor = factor };
+  if (options) p.options = *options;
   /* Only where values are computed and nothing else is relu part of the call, which so needs no gradient for it. */
-  if (options && options->relu && op->infer == conv_infer && !situ_is_plain()) {
-    situ_conv_options plain = *options;
-    plain.relu = false;
-    situ_tensor *y = run(op, x, weight, bias, &plain);
+  if (!situ_is_plain()) p.factor = NULL;
+  if (p.options.relu && op->infer == conv_infer && !situ_is_plain()) {
+    p.options.relu = false;
+    situ_tensor *y = run(op, x, weight, bias, &p.options, NULL);
     return y ? situ_relu(y) : NULL;
   }
-  if (!options || !options->same || op->infer == transposed_infer)
-    return situ_op_run3(op, x, weight, bias, options ? options : &(situ_conv_options){ 0 });
+  if (!p.options.same || op->infer == transposed_infer) return situ_op_run3(op, x, weight, bias, &p);
   if (!situ__need(op->name, "input", x) || !situ__need(op->name, "weight", weight)) return NULL;
   const char *called_before = situ__call_as(op->name, "");
-  situ_conv_options o = *options;
-  situ_tensor *y = situ__conv_same(op->name, op->code, &x, weight, &o) ? situ_op_run3(op, x, weight, bias, &o) : NULL;
+  situ_tensor *y =
+      situ__conv_same(op->name, op->code, &x, weight, &p.options) ? situ_op_run3(op, x, weight, bias, &p) : NULL;
   situ__call_end(&called_before);
   return y;
 }
@@ -358,7 +367,7 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
                    .save = SITU_SAVE(0) | SITU_SAVE(1),                                                             \
                    .code = dims,                                                                                    \
                    .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                                                    \
-                   .params_size = sizeof(situ_conv_options),                                                        \
+                   .params_size = sizeof(conv_params),                                                              \
                    .infer = kind##_infer,                                                                           \
                    .forward = kind##_forward,                                                                       \
                    .batched = batched,                                                                              \
@@ -368,9 +377,57 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
                    .backward_recorded = backward_recorded };                                                        \
   situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,                                \
                          const situ_conv_options *options) {                                                        \
-    return run(&id##_op, input, weight, bias, options);                                                             \
+    return run(&id##_op, input, weight, bias, options, NULL);                                                       \
   }
 CONV(conv1d, 1, conv)
 CONV(conv2d, 2, conv)
 CONV(conv_transpose1d, 1, transposed)
 CONV(conv_transpose2d, 2, transposed)
+
+/* ---- weights that are laid out before ---- */
+
+/* The size of a weight's factor; 0: it has none. */
+static int64_t factor_bytes(const situ_view_desc *weight) {
+  if (weight->ndim != 4 || !weight->contiguous) return 0;
+  return situ_conv_factor_bytes(weight->size[0], weight->size[1], (int64_t[]){ weight->size[2], weight->size[3] });
+}
+
+bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, situ_tensor **factor) {
+  const char *op = "conv2d_lay_out";
+  if (!situ__given(op, "factor", factor)) return false;
+  *factor = NULL;
+  if (!situ__need(op, "weight", weight)) return false;
+  const situ_view_desc *v = situ_desc(weight);
+  const int64_t bytes = factor_bytes(v);
+  if (bytes == 0) return true;
+  const situ_call c = { .op = &conv2d_op };
+  const situ_shape shape = situ__shape(v);
+  const situ_device device = situ_device_of(weight);
+  situ_window w;
+  bool offered;
+  if (!read_window(&c, options ? options : &(situ_conv_options){ 0 }, &shape, &w)) return false;
+  situ_work work = { .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)v->dtype, .ins = 1, .in = { v }, .window = &w };
+  if (situ__offers(op, device, &work, &offered) != SITU_OK) return false;
+  if (!offered) return true;
+  *factor = situ_empty(SITU_SHAPE(bytes), &(situ_options){ .dtype = SITU_U8, .device = device });
+  if (!*factor) return false;
+  work.outs = 1;
+  work.out[0] = situ_desc(*factor);
+  return situ_launch(op, device, &work);
+}
+
+situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                            const situ_conv_options *options, situ_tensor *factor) {
+  const char *op = "conv2d_by";
+  if (factor) {
+    if (!situ__need(op, "weight", weight) || !situ__need(op, "factor", factor)) return NULL;
+    const situ_view_desc *f = situ_desc(factor);
+    const int64_t bytes = factor_bytes(situ_desc(weight));
+    if (f->dtype != SITU_U8 || !f->contiguous || f->ndim != 1 || bytes == 0 || f->numel != bytes ||
+        !situ_device_equal(situ_device_of(factor), situ_device_of(weight))) {
+      situ__fail(SITU_E_ARG, op, "factor is not what conv2d_lay_out made of the weight");
+      return NULL;
+    }
+  }
+  return run(&conv2d_op, input, weight, bias, options, factor);
+}

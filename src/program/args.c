@@ -2,6 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "program/program.h"
+#include "situ/sys/op.h"
+#include "situ/sys/plain.h"
 
 static const situ__value *value_of(const situ__op_call *c, const situ__arg *a) { return &c->value[a->integer]; }
 
@@ -105,4 +107,15 @@ bool situ__call_trains(const situ__op_call *c) {
 void *situ__call_refuse(const situ__op_call *c, const char *what) {
   situ__fail(SITU_E_UNSUPPORTED, c->node->row->target, "%s", what);
   return NULL;
+}
+
+/* ---- convolutions ---- */
+
+situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                               const situ_conv_options *options) {
+  situ_tensor *factor = c->stash ? *c->stash : NULL;
+  if (c->stash && !c->stashed &&
+      (!situ_conv2d_lay_out(weight, options, &factor) || (factor && !situ_set(c->stash, factor))))
+    return NULL;
+  return situ_conv2d_by(input, weight, bias, options, factor);
 }

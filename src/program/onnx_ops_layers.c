@@ -107,6 +107,7 @@ static situ_tensor *convolve(situ__op_call *c, bool relu) {
                                 .groups = situ__arg_int(c, 8),
                                 .relu = relu };
   if (!w.even) x = pad_windows(x, &w, NULL, 0);
+  if (w.dims == 2) return situ__call_conv2d(c, x, weight, situ__arg_tensor(c, 2), &o);
   return plain[w.dims - 1](x, weight, situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_conv(situ__op_call *c) { return convolve(c, false); }
@@ -359,7 +360,9 @@ static situ_tensor *run_col2im(situ__op_call *c) {
 #define CONV "t X, t W, t? B, " WINDOWS ", i group=1"
 #define POOL "t X, s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I kernel_shape, I? pads, I? strides"
 
-const situ__op_row situ__onnx_conv_relu = { .target = "conv_relu", .parameters = CONV, .run = run_conv_relu };
+const situ__op_row situ__onnx_conv_relu = {
+  .target = "conv_relu", .parameters = CONV, .stash = 1, .run = run_conv_relu
+};
 
 static const situ__op_row rows[] = {
   { .target = "Gemm",
@@ -369,7 +372,7 @@ static const situ__op_row rows[] = {
   { .target = "MatMul", .parameters = "t A, t B", .inputs = 2, .binary = situ_matmul },
   { .target = "Einsum", .parameters = "T Inputs, s equation", .inputs = 1, .run = run_einsum },
   { .target = "Det", .parameters = "t X", .inputs = 1, .unary = situ_linalg_det },
-  { .target = "Conv", .parameters = CONV, .inputs = 3, .run = run_conv },
+  { .target = "Conv", .parameters = CONV, .inputs = 3, .stash = 1, .run = run_conv },
   { .target = "ConvTranspose",
     .parameters = "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape",
     .inputs = 3,

@@ -36,7 +36,8 @@ static situ_tensor *run_einsum(situ__op_call *c) {
 typedef situ_tensor *convolution(situ_tensor *, situ_tensor *, situ_tensor *, const situ_conv_options *);
 
 static situ_tensor *convolve(situ__op_call *c, convolution *conv, const situ_conv_options *o) {
-  return conv(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), o);
+  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);
+  return conv == situ_conv2d ? situ__call_conv2d(c, x, weight, bias, o) : conv(x, weight, bias, o);
 }
 static situ_conv_options conv_options(const situ__op_call *c) {
   return (situ_conv_options){ .stride = situ__arg_dims(c, 3),
@@ -270,16 +271,17 @@ static const situ__op_row rows[] = {
   { .target = "einsum.default", .parameters = "s equation, T tensors, _ path", .run = run_einsum },
 
   { .target = "conv1d.default", .parameters = CONV, .run = run_conv1d },
-  { .target = "conv2d.default", .parameters = CONV, .run = run_conv2d },
+  { .target = "conv2d.default", .parameters = CONV, .stash = 1, .run = run_conv2d },
   { .target = "conv3d.default", .parameters = CONV, .run = run_conv3d },
   { .target = "conv1d.padding", .parameters = CONV_NAMED, .run = run_conv1d_named },
-  { .target = "conv2d.padding", .parameters = CONV_NAMED, .run = run_conv2d_named },
+  { .target = "conv2d.padding", .parameters = CONV_NAMED, .stash = 1, .run = run_conv2d_named },
   { .target = "conv_transpose1d.default", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose1d },
   { .target = "conv_transpose2d.input", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose2d },
   { .target = "conv_transpose3d.input", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose3d },
   { .target = "convolution.default",
     .parameters =
         "t input, t weight, t? bias, I stride, I padding, I dilation, b transposed, I output_padding, i groups",
+    .stash = 1,
     .run = run_convolution },
 
   { .target = "max_pool1d.default", .parameters = MAX_POOL, .run = run_max_pool1d },

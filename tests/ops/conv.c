@@ -1,5 +1,9 @@
 /* Convolutions through the API: values, gradients, refusals.
    SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "situ/sys/plain.h"
 #include "support/test.h"
 
 static void values(void **state) {
@@ -163,8 +167,70 @@ static void relu_with_gradients(void **state) {
                  "conv_transpose2d", "relu");
 }
 
+static bool same_bits(situ_tensor *a, situ_tensor *b) {
+  const size_t size = (size_t)situ_numel(a) * sizeof(float);
+  float *x = malloc(size), *y = malloc(size);
+  assert_true(x && y && situ_numel(a) == situ_numel(b));
+  assert_int_equal(situ_copy_to_host(a, x, size), SITU_OK);
+  assert_int_equal(situ_copy_to_host(b, y, size), SITU_OK);
+  const bool same = memcmp(x, y, size) == 0;
+  free(x), free(y);
+  return same;
+}
+
+static situ_tensor *random_f32(situ_shape shape) { return situ_to_dtype(test_random(shape, -1, 1, false), SITU_F32); }
+
+/* A weight that was laid out gives the same bits, whatever is in it. */
+static void weights_laid_out_before(void **state) {
+  static const struct {
+    int64_t images, in, out, size, kernel, stride, padding;
+  } shape[] = { { 2, 32, 40, 14, 3, 1, 1 }, { 3, 16, 33, 15, 3, 1, 1 }, { 1, 64, 32, 21, 3, 2, 1 },
+                { 5, 64, 72, 19, 1, 2, 0 }, { 1, 96, 64, 11, 7, 1, 3 }, { 1, 5, 3, 6, 3, 1, 1 } };
+  static const double scale[] = { 1, 0x1p-115, INFINITY };
+  (void)state;
+  for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+    for (size_t k = 0; k < sizeof scale / sizeof *scale; k++) {
+      situ_scope scope;
+      situ_scope_begin_no_grad(&scope);
+      situ_tensor *factor, *x = random_f32(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size));
+      situ_tensor *w = random_f32(SITU_SHAPE(shape[i].out, shape[i].in, shape[i].kernel, shape[i].kernel));
+      w = situ_mul_scalar(w, scale[k]);
+      const situ_conv_options o = { .stride = SITU_DIMS(shape[i].stride), .padding = SITU_DIMS(shape[i].padding) };
+      assert_true(situ_conv2d_lay_out(w, &o, &factor));
+      if (!same_bits(situ_conv2d_by(x, w, NULL, &o, factor), situ_conv2d(x, w, NULL, &o)))
+        fail_msg("shape %zu, weights times %g", i, scale[k]);
+      assert_int_equal(situ_scope_end(&scope), SITU_OK);
+    }
+}
+
+/* What was made of other values is used where ops compute values alone, and nowhere else. */
+static void laid_out_weights_and_gradients(void **state) {
+  situ_tensor *factor, *x = random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = random_f32(SITU_SHAPE(32, 32, 3, 3)),
+                       *other = situ_mul_scalar(w, 2);
+  situ_scope scope;
+  (void)state;
+  assert_true(situ_conv2d_lay_out(w, NULL, &factor));
+  situ_requires_grad_(other, true);
+  situ_tensor *y = situ_conv2d_by(x, other, NULL, NULL, factor);
+  assert_true(same_bits(y, situ_conv2d(x, other, NULL, NULL)));
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  assert_non_null(situ_grad(other));
+  situ_scope_begin_no_grad(&scope);
+  y = situ_conv2d_by(x, other, NULL, NULL, factor);
+  assert_true(same_bits(y, situ_conv2d(x, factor ? w : other, NULL, NULL)));
+  expect_refused(situ_conv2d_by(x, w, NULL, NULL, x), SITU_E_ARG, "conv2d_by", "factor");
+  expect_refused(situ_conv2d_by(x, NULL, NULL, NULL, x), SITU_E_ARG, "conv2d_by", "weight");
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values),   TEST(a_view_and_an_empty_batch), TEST(gradients),
-                                      TEST(refusals), TEST(relu_in_the_same_pass),     TEST(relu_with_gradients) };
+  const struct CMUnitTest tests[] = { TEST(values),
+                                      TEST(a_view_and_an_empty_batch),
+                                      TEST(gradients),
+                                      TEST(refusals),
+                                      TEST(relu_in_the_same_pass),
+                                      TEST(relu_with_gradients),
+                                      TEST(weights_laid_out_before),
+                                      TEST(laid_out_weights_and_gradients) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

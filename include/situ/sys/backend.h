@@ -95,10 +95,12 @@ typedef enum situ_verb {
       result of FACTOR for b; y = scalar[0] a b + scalar[1] bias. */
   SITU_VERB_MATMUL,
   /** Lays out the second factor of many products: in b [k, n]; integer[0]: rows of the first factor; out u8
-      [situ_factor_bytes(k, n)]. Optional, where `offers` says so: products do without it. */
+      [situ_factor_bytes(k, n)]. With a window: the weight of many convolutions, in w [O, C, kh, kw]; out u8
+      [situ_conv_factor_bytes(O, C, kernel)]. Optional, where `offers` says so: products do without it. */
   SITU_VERB_FACTOR,
   /** op: situ_conv_pass; window: geometry; 4-D (N, C, H, W); images may be channels_last where `offers` says so;
-      integer[0] not 0: relu of the result of a forward pass, where `offers` says so. */
+      integer[0] not 0: relu of the result of a forward pass, where `offers` says so; in[3] of a forward pass: the
+      result of FACTOR for w, or absent. */
   SITU_VERB_CONV,
   /** op: situ_pool_pass; window: geometry; always 4-D. */
   SITU_VERB_POOL,
@@ -432,6 +434,16 @@ static inline unsigned situ_optimizer_states(situ_optimizer_rule rule, const sit
 static inline int64_t situ_factor_bytes(int64_t k, int64_t n) {
   const int64_t most = INT64_C(1) << 29;
   return k < 0 || n < 0 || k > most || n > most ? 0 : 64 + 6 * ((k + 31) / 32 * 32) * ((n + 31) / 32 * 32);
+}
+/** The same for the weight of a convolution: with an even number of columns in each kernel, unless the channels are a
+    multiple of 32. */
+static inline int64_t situ_conv_factor_bytes(int64_t outputs, int64_t channels, const int64_t kernel[2]) {
+  const int64_t most = INT64_C(1) << 15;
+  if (!kernel || channels < 0 || channels > most || kernel[0] < 0 || kernel[0] > most || kernel[1] < 0 ||
+      kernel[1] > most)
+    return 0;
+  const int64_t columns = channels % 32 ? (kernel[1] + 1) / 2 * 2 : kernel[1];
+  return situ_factor_bytes((channels + 15) / 16 * 16 * kernel[0] * columns, outputs);
 }
 /** NAdam's momentum factor of a step, in torch's formula: Dozat's with 0.96. 0 for NULL. */
 static inline double situ_optimizer_nadam_mu(const situ_optimizer_params *params, int64_t step) {

@@ -3,6 +3,7 @@
 #ifndef SITU_SYS_PLAIN_H
 #define SITU_SYS_PLAIN_H
 
+#include "../ops/nn.h"
 #include "backend.h"
 
 SITU_BEGIN
@@ -14,6 +15,14 @@ SITU_BEGIN
 /** Whether ops that this thread calls compute values now, and nothing else: gradients are off, and there are no
     tangents, samples of situ_func_vmap, autocast, dry run or graph that is being recorded. */
 SITU_API bool situ_is_plain(void);
+
+/** The weight [O, C, kh, kw] of many calls of situ_conv2d with these options (may be NULL), as its device multiplies it
+    fastest, in *factor: u8, for as long as the weight keeps its values; NULL: as it is. Returns false after recording
+    an error. */
+SITU_API bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, situ_tensor **factor);
+/** situ_conv2d with what situ_conv2d_lay_out made of the weight, or NULL; it is used where situ_is_plain. */
+SITU_API situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                                     const situ_conv_options *options, situ_tensor *factor);
 
 SITU_END
 #endif

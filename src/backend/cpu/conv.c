@@ -63,6 +63,7 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
     situ__conv c = describe(work, role);
     c.x = situ__cpu_data(role[0]), c.w = situ__cpu_data(role[1]), c.y = situ__cpu_data(role[2]);
     c.bias = role[3] ? situ__cpu_data(role[3]) : NULL;
+    c.factor = work->ins > 3 && work->in[3] ? situ__cpu_data(work->in[3]) : NULL;
     status = run_conv(&c);
   }
   if (status == SITU_OK) situ__operand_write(&result);
@@ -71,4 +72,29 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
   situ__operand_close(&extra);
   situ__operand_close(&result);
   return status;
+}
+
+/* ---- weights that are laid out before ---- */
+
+static situ__conv factor_of(const situ_work *work) {
+  const situ_view_desc *w = work->in[0];
+  const int64_t groups = work->window->groups;
+  return (situ__conv){ .pass = SITU_CONV_FORWARD,
+                       .window = work->window,
+                       .dtype = (situ_dtype)w->dtype,
+                       .w = w->storage ? situ__cpu_data(w) : NULL,
+                       .groups = groups,
+                       .channels = w->size[1],
+                       .outputs = w->size[0] / groups };
+}
+
+situ_status situ__cpu_offers_conv_factor(const situ_work *work) {
+  const situ__conv c = factor_of(work);
+  return situ__conv_parts_offers_factor(&c) ? SITU_OK : SITU_E_UNSUPPORTED;
+}
+
+situ_status situ__cpu_conv_factor(const situ_work *work) {
+  const situ__conv c = factor_of(work);
+  situ__conv_parts_factor(&c, situ__cpu_data(work->out[0]));
+  return SITU_OK;
 }

@@ -14,6 +14,7 @@ typedef struct situ__conv {
   situ_dtype dtype;
   bool last, relu;        /* relu: of the result, forward */
   char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
+  const char *factor;     /* w as situ__conv_parts_factor laid it out, or NULL */
   int64_t images, groups, channels, outputs, height, width, out_height, out_width;
 } situ__conv;
 
@@ -68,6 +69,10 @@ bool situ__conv_winograd(const situ__conv *geometry, situ_status *status);
 /* The same passes at stride 1, and forward at stride 2, by tile registers (AMX): F32. Returns false if it does not
    suit, or if a number does not have three parts of bf16; then the result's values are not those of the convolution. */
 bool situ__conv_parts(const situ__conv *geometry, situ_status *status);
+/* Lays out the weights of forward passes with this window, into situ_conv_factor_bytes, if that is `offered`: x and y
+   are not looked at. */
+bool situ__conv_parts_offers_factor(const situ__conv *geometry);
+void situ__conv_parts_factor(const situ__conv *geometry, char *to);
 /* By oneDNN, several images at a time: F32. Returns false, having done nothing, if oneDNN has no implementation or no
    faster one. */
 bool situ__conv_blocked(const situ__conv *geometry, situ_status *status);

@@ -30,6 +30,7 @@ enum {
   TASK = 1 << 20,  /* minimum multiply-adds of a chunk of tasks */
   SPLIT = 1 << 12, /* minimum floats of a chunk of planes */
   LEAST = 1 << 20, /* multiply-adds below which splitting does not pay */
+  HEAD = 64,       /* bytes before panels that are laid out before: the first one is 1 if they can be multiplied */
   FEW = 32,        /* outputs below which it does not */
   PADDING = 8      /* of a side, beyond the size of the image */
 };
@@ -141,15 +142,23 @@ static void finish_piece(const conv *c, int64_t piece, int64_t output, const flo
                            .relu = c->g->relu });
 }
 
+/* The panel's weights for some groups, which are laid out already, or packed into `to`; NULL: they do not have three
+   parts. */
+static const char *find_weights(const conv *c, int64_t panel, int64_t group, int64_t groups, char *to) {
+  if (c->g->factor) return c->g->factor + HEAD + (panel * c->groups + group) * c->steps * SITU__PARTS_BYTES;
+  return pack_weights(c, panel, group, groups, to) ? to : NULL;
+}
+
 /* Returns false for weights that do not have three parts. */
-static bool run_task(const conv *c, int64_t task, char *weights) {
+static bool run_task(const conv *c, int64_t task, char *slot) {
   const int64_t panel = task / c->batches, first = task % c->batches * c->batch,
                 last = situ__min_i64(first + c->batch, c->here), row = c->batch * c->columns;
-  float *sums = (float *)(void *)(weights + c->depth * c->steps * SITU__PARTS_BYTES);
+  float *sums = (float *)(void *)(slot + c->depth * c->steps * SITU__PARTS_BYTES);
   const int64_t outputs = situ__min_i64(PANEL, c->outputs - panel * PANEL);
   for (int64_t group = 0; group < c->groups; group += c->depth) {
     const int64_t groups = situ__min_i64(c->depth, c->groups - group);
-    if (!pack_weights(c, panel, group, groups, weights)) return false;
+    const char *weights = find_weights(c, panel, group, groups, slot);
+    if (!weights) return false;
     for (int64_t i = first; i < last; i++)
       situ__parts_kernels_amx.multiply(
           &(situ__parts_product){ .weights = weights,
@@ -183,21 +192,24 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
 /* Without 32 channels in a group, elements of the kernel are paired: those of a row, two by two. */
 static void set_steps(conv *c) {
   const situ_window *w = c->g->window;
-  const int64_t odd = c->stride - 1;
   const bool apart = c->group > LANES;
-  for (int64_t group = 0, *at = c->at; group < c->depth; group++) {
-    c->steps = 0;
-    for (int64_t kh = 0; kh < w->kernel[0]; kh++)
-      for (int64_t kw = 0; kw < w->kernel[1]; kw += apart ? 1 : 2) {
-        const int64_t row = kh * w->dilation[0], column = kw * w->dilation[1];
-        const int tap = (int)(kh * w->kernel[1] + kw);
-        c->step[c->steps++] = (situ__parts_step){ .low = tap,
-                                                  .high = apart                   ? tap + SITU__PARTS_TAPS
-                                                          : kw + 1 < w->kernel[1] ? tap + 1
-                                                                                  : NONE };
-        *at++ = group * LANES * c->row +
-                4 * (((row & odd) * 2 + (column & odd)) * c->plane + (row >> odd) * c->ld + (column >> odd));
-      }
+  for (int64_t kh = 0; kh < w->kernel[0]; kh++)
+    for (int64_t kw = 0; kw < w->kernel[1]; kw += apart ? 1 : 2) {
+      const int tap = (int)(kh * w->kernel[1] + kw);
+      c->step[c->steps++] = (situ__parts_step){ .low = tap,
+                                                .high = apart                   ? tap + SITU__PARTS_TAPS
+                                                        : kw + 1 < w->kernel[1] ? tap + 1
+                                                                                : NONE };
+    }
+}
+
+static void set_offsets(const conv *c) {
+  const situ_window *w = c->g->window;
+  const int64_t odd = c->stride - 1;
+  for (int64_t i = 0; i < c->depth * c->steps; i++) {
+    const int64_t tap = c->step[i % c->steps].low, row = tap / w->kernel[1] * w->dilation[0],
+                  column = tap % w->kernel[1] * w->dilation[1], phase = (row & odd) * 2 + (column & odd);
+    c->at[i] = i / c->steps * LANES * c->row + 4 * (phase * c->plane + (row >> odd) * c->ld + (column >> odd));
   }
 }
 
@@ -226,11 +238,11 @@ static conv describe(const situ__conv *g) {
   if (c.stride == 1) c.ld = c.width + 2 * c.padding[1];
   c.group = c.channels % (2 * LANES) ? LANES : 2 * LANES;
   c.groups = c.channels / c.group;
+  c.panels = situ__ceil_div(c.outputs, PANEL);
   return c;
 }
 
 static void split_work(conv *c) {
-  const situ_window *w = c->g->window;
   const int64_t fit = situ__min_i64(c->out_height, situ__max_i64(1, COLUMNS / c->ld));
   c->bands = situ__ceil_div(c->out_height, fit);
   c->band = situ__ceil_div(c->out_height, c->bands);
@@ -245,24 +257,29 @@ static void split_work(conv *c) {
   c->pieces = c->g->images * c->bands;
   c->batch = situ__min_i64(c->pieces, situ__max_i64(1, COLUMNS / c->columns));
   c->block = situ__min_i64(c->pieces, situ__max_i64(1, BLOCK / c->piece / c->batch) * c->batch);
-  c->panels = situ__ceil_div(c->outputs, PANEL);
-  c->steps = (int)(w->kernel[0] * (c->group > LANES ? w->kernel[1] : situ__ceil_div(w->kernel[1], 2)));
+  set_steps(c);
   c->depth = situ__min_i64(c->groups, situ__max_i64(1, STEPS / c->steps));
 }
 
-/* False for other strides, few channels or outputs, little work, and padding that would outgrow the image. */
-static bool suits(const situ__conv *g) {
+/* False for other strides, few channels or outputs. */
+static bool suits_weights(const situ__conv *g) {
   const situ_window *w = g->window;
-  const bool back = g->pass == SITU_CONV_GRAD_DATA;
-  const int64_t taps = w->kernel[0] * w->kernel[1];
-  if (situ__cpu_isa() != SITU__ISA_AMX || g->dtype != SITU_F32 || g->last || g->groups != 1) return false;
-  if (g->pass == SITU_CONV_GRAD_WEIGHT || w->stride[0] != w->stride[1] || w->stride[0] > (back ? 1 : 2)) return false;
-  if (taps >= SITU__PARTS_TAPS || (taps == 1 && w->stride[0] == 1)) return false;
+  const bool forward = g->pass == SITU_CONV_FORWARD;
+  const int64_t taps = w->kernel[0] * w->kernel[1], channels = forward ? g->channels : g->outputs,
+                outputs = forward ? g->outputs : g->channels;
+  if (situ__cpu_isa() != SITU__ISA_AMX || g->dtype != SITU_F32 || g->groups != 1) return false;
+  if (g->pass == SITU_CONV_GRAD_WEIGHT || w->stride[0] != w->stride[1] || w->stride[0] > 1 + forward) return false;
+  if (taps >= SITU__PARTS_TAPS || (taps == 1 && w->stride[0] == 1) || channels % LANES || outputs < FEW) return false;
+  return channels % (2 * LANES) == 0 || (w->stride[0] == 1 && w->kernel[1] > 1 && w->dilation[1] <= LANES);
+}
+
+/* Nor for little work, and padding that would outgrow the image. */
+static bool suits(const situ__conv *g) {
+  if (g->last || !suits_weights(g) || (g->factor && !*g->factor)) return false;
   const conv c = describe(g);
   for (int d = 0; d < 2; d++)
     if (c.padding[d] < 0 || c.padding[d] > (d ? c.width : c.height) + PADDING) return false;
-  if (c.channels % LANES || c.outputs < FEW) return false;
-  if (c.group == LANES && (c.stride > 1 || w->kernel[1] == 1 || w->dilation[1] > LANES)) return false;
+  const int64_t taps = g->window->kernel[0] * g->window->kernel[1];
   return (double)(g->images * c.outputs * c.channels) * (double)(taps * c.out_height * c.out_width) >= LEAST;
 }
 
@@ -290,7 +307,7 @@ bool situ__conv_parts(const situ__conv *g, situ_status *status) {
   *status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.at);
   if (*status != SITU_OK) return true;
   c.pairs = (char *)c.at + offsets;
-  set_steps(&c);
+  set_offsets(&c);
   *status = situ__slots_open(&c.slots, "conv", (size_t)situ__max_i64(planes, panel),
                              situ__max_i64(c.block * c.groups * LANES, c.panels * situ__ceil_div(c.block, c.batch)));
   if (*status == SITU_OK) run_blocks(&c);
@@ -298,7 +315,35 @@ bool situ__conv_parts(const situ__conv *g, situ_status *status) {
   situ__memory_free(cpu, c.at, bytes);
   return !c.odd;
 }
+/* ---- weights that are laid out before ---- */
+
+typedef struct laying {
+  conv c;
+  char *to;
+} laying;
+
+static void lay_out_panels(int64_t begin, int64_t end, void *payload) {
+  laying *l = payload;
+  const int64_t panel = l->c.groups * l->c.steps * SITU__PARTS_BYTES;
+  for (int64_t i = begin; i < end; i++)
+    if (!pack_weights(&l->c, i, 0, l->c.groups, l->to + HEAD + i * panel))
+      __atomic_store_n(&l->c.odd, true, __ATOMIC_RELAXED);
+}
+
+bool situ__conv_parts_offers_factor(const situ__conv *g) { return suits_weights(g); }
+
+void situ__conv_parts_factor(const situ__conv *g, char *to) {
+  laying l = { .c = describe(g), .to = to };
+  set_steps(&l.c);
+  situ__parallel(l.c.panels, 1, lay_out_panels, &l);
+  *to = !l.c.odd;
+}
 #else
+bool situ__conv_parts_offers_factor(const situ__conv *g) {
+  (void)g;
+  return false;
+}
+void situ__conv_parts_factor(const situ__conv *g, char *to) { (void)g, (void)to; }
 bool situ__conv_parts(const situ__conv *g, situ_status *status) {
   (void)g, (void)status;
   return false;

@@ -312,12 +312,14 @@ static situ__matmul factor_of(const situ_work *w) {
 }
 
 situ_status situ__cpu_offers_factor(const situ_work *w) {
+  if (w->window) return situ__cpu_offers_conv_factor(w);
   const situ__matmul p = factor_of(w);
   return situ__packed_offers_factor(&p) ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
 situ_status situ__cpu_factor(int index, const situ_work *w) {
   (void)index;
+  if (w->window) return situ__cpu_conv_factor(w);
   situ__matmul p = factor_of(w);
   return situ__packed_factor(&p, situ__cpu_data(w->out[0]));
 }
