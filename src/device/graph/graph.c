@@ -63,8 +63,8 @@ static const situ_view_desc **item_operand(situ_optimizer_item *item, int k) {
   return k == 0 ? &item->param : k == 1 ? &item->grad : &item->state[k - 2];
 }
 
-/* Copies the list and the parameters of an optimiser's step; its views go to `view`. */
-static void copy_step(situ__graph_work *kept, situ_view_desc *view) {
+/* Copies the list and the parameters of an optimiser's step; its views go to `view`. Returns where they end. */
+static situ_view_desc *copy_step(situ__graph_work *kept, situ_view_desc *view) {
   const int64_t count = kept->work.list_count;
   kept->list = (situ_optimizer_item *)(view + ITEM * count);
   for (int64_t i = 0; i < count; i++) {
@@ -74,6 +74,7 @@ static void copy_step(situ__graph_work *kept, situ_view_desc *view) {
   kept->params = *kept->work.params;
   kept->work.list = kept->list;
   kept->work.params = &kept->params;
+  return view;
 }
 
 situ__graph_work *situ__graph_take(const char *op, situ_device device, const situ_work *work) {
@@ -96,7 +97,8 @@ situ__graph_work *situ__graph_take(const char *op, situ_device device, const sit
   }
   situ_view_desc *rest = copy_operands(kept->work.in, work->ins, kept->view);
   rest = copy_operands(kept->work.out, work->outs, rest);
-  if (items) copy_step(kept, rest);
+  if (items) rest = copy_step(kept, rest);
+  kept->views = (size_t)(rest - kept->view);
   if (situ__graph_bind(op, g, kept) != SITU_OK) return situ__free(kept), NULL;
   g->scratch.used = 0;
   if (g->device.kind == SITU_CPU) situ__scratch_now = &g->scratch;
@@ -126,6 +128,7 @@ void situ__graph_keep(situ__graph_work *kept) {
   for (int i = 0; i < kept->work.outs; i++) add_place(g, kept->work.out[i], true);
   for (int64_t i = 0; i < kept->work.list_count; i++)
     for (int k = 0; k < ITEM; k++) add_place(g, *item_operand(&kept->list[i], k), k != 1);
+  kept->number = g->length;
   kept->next = NULL;
   *g->last = kept;
   g->last = &kept->next;
@@ -292,6 +295,8 @@ static situ_status finish(situ_graph *g) {
   const char *op = "graph_capture_end";
   situ_status status = situ__device_usable(op, g->device);
   if (status == SITU_OK) status = check_places(op, g, g->places);
+  situ__graph_mark_temporaries(g);
+  if (status == SITU_OK) status = situ__graph_reuse(g);
   if (status == SITU_OK) status = situ__graph_plan(g);
   if (status == SITU_OK) status = reserve_scratch(g);
   return status == SITU_OK ? build_spans(g) : status;

@@ -33,6 +33,8 @@ struct situ__graph_work {
   situ_window window;
   situ_optimizer_params params;
   situ_optimizer_item *list; /* behind the views */
+  size_t number;             /* of the work before it when it was recorded */
+  size_t views;
   situ_view_desc view[];
 };
 
@@ -93,7 +95,14 @@ situ_status situ__graph_enter(const situ__graph_work *k, bool *skip);
 void situ__graph_ended(situ_graph *g, bool ran);
 void situ__graph_free_values(situ_graph *g);
 
-/* ---- memory (plan.c) ---- */
+/* ---- memory (plan.c, reuse.c) ---- */
+/* Notes which places only the graph uses. */
+void situ__graph_mark_temporaries(situ_graph *g);
+/* Returns the index of a storage's place. Call before situ__graph_plan, which sorts the places otherwise. */
+size_t situ__graph_find(const situ_graph *g, const situ_storage *storage);
+/* Lets results take over the memory of temporaries that nothing reads afterwards, and drops copies that are left with
+   nothing to do. */
+situ_status situ__graph_reuse(situ_graph *g);
 /* Moves memory that only the graph uses into one block, where what is not needed at the same time shares bytes. The
    others are the first g->shared places afterwards. */
 situ_status situ__graph_plan(situ_graph *g);

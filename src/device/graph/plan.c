@@ -77,10 +77,14 @@ static situ_status plan_temporaries(situ_graph *g) {
   return block ? SITU_OK : situ_error();
 }
 
+void situ__graph_mark_temporaries(situ_graph *g) {
+  if (!situ__backend(g->device)->addressable) return;
+  for (size_t i = 0; i < g->places; i++) g->place[i].temporary = is_temporary(&g->place[i]);
+}
+
 situ_status situ__graph_plan(situ_graph *g) {
   g->shared = g->places;
-  if (!g->places || !situ__backend(g->device)->addressable) return SITU_OK;
-  for (size_t i = 0; i < g->places; i++) g->place[i].temporary = is_temporary(&g->place[i]);
+  if (!g->places) return SITU_OK;
   qsort(g->place, g->places, sizeof *g->place, by_kind_and_size);
   while (g->shared && g->place[g->shared - 1].temporary) g->shared--;
   return g->shared < g->places ? plan_temporaries(g) : SITU_OK;

@@ -1,0 +1,112 @@
+/* Results that take over the memory of an operand which nothing reads afterwards: an element-wise function then writes
+   over it, and a copy of it is left out.
+   SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "device/graph/parts.h"
+
+/* into[i]: the place whose memory place i has become; i: its own. */
+typedef struct reuse {
+  situ_graph *g;
+  size_t *into;
+} reuse;
+
+size_t situ__graph_find(const situ_graph *g, const situ_storage *storage) {
+  size_t low = 0, high = g->places;
+  while (high - low > 1) {
+    const size_t middle = low + (high - low) / 2;
+    if (g->place[middle].storage > storage) high = middle;
+    else low = middle;
+  }
+  return low;
+}
+
+static size_t place_of(const reuse *r, const situ_view_desc *v) {
+  size_t i = situ__graph_find(r->g, v->storage);
+  while (r->into[i] != i) i = r->into[i] = r->into[r->into[i]];
+  return i;
+}
+
+static bool is_elementwise(const situ_work *w) {
+  switch (w->verb) {
+  case SITU_VERB_COPY:
+  case SITU_VERB_UNARY:
+  case SITU_VERB_UNARY_GRAD:
+  case SITU_VERB_BINARY:
+  case SITU_VERB_TERNARY: return w->outs == 1 && w->out[0];
+  default: return false;
+  }
+}
+
+/* All elements of its storage, in their order. */
+static bool is_whole(const situ_view_desc *v, size_t bytes) {
+  return v->contiguous && v->offset == 0 && (size_t)v->numel * situ__dtypes[v->dtype].size == bytes;
+}
+
+/* Whether the result of k, which is in memory that k is the first to use, may be in that of operand x. */
+static bool may_take_over(const reuse *r, const situ__graph_work *k, const situ_view_desc *x) {
+  const situ_view_desc *y = k->work.out[0];
+  const size_t from = place_of(r, x), to = place_of(r, y);
+  const situ__graph_place *dies = &r->g->place[from], *born = &r->g->place[to];
+  if (!dies->temporary || dies->last != k->number || born->first != k->number) return false;
+  if (from == to || dies->storage->bytes != born->storage->bytes || x->dtype != y->dtype) return false;
+  if (!is_whole(y, born->storage->bytes)) return false;
+  for (int i = 0; i < k->work.ins; i++) {
+    const situ_view_desc *each = k->work.in[i];
+    if (each && place_of(r, each) == from && !is_whole(each, dies->storage->bytes)) return false;
+  }
+  return true;
+}
+
+/* All that was in x's memory is in y's from now on. */
+static void merge(const reuse *r, const situ_view_desc *x, const situ_view_desc *y) {
+  const size_t from = place_of(r, x), to = place_of(r, y);
+  r->g->place[to].first = r->g->place[from].first;
+  r->into[from] = to;
+}
+
+/* Returns whether the work is still needed. */
+static bool take_over(const reuse *r, const situ__graph_work *k) {
+  if (!is_elementwise(&k->work) || k->values) return true; /* values: it may be skipped */
+  for (int i = 0; i < k->work.ins; i++) {
+    const situ_view_desc *x = k->work.in[i];
+    if (!x || !may_take_over(r, k, x)) continue;
+    merge(r, x, k->work.out[0]);
+    return k->work.verb != SITU_VERB_COPY;
+  }
+  return true;
+}
+
+static void drop_work(situ_graph *g, situ__graph_work **link) {
+  situ__graph_work *k = *link;
+  *link = k->next;
+  situ__free(k);
+  g->length--;
+}
+
+static void drop_places(const reuse *r) {
+  situ_graph *g = r->g;
+  size_t kept = 0;
+  for (size_t i = 0; i < g->places; i++) {
+    if (r->into[i] == i) g->place[kept++] = g->place[i];
+    else situ__storage_release(g->place[i].storage);
+  }
+  g->places = kept;
+}
+
+situ_status situ__graph_reuse(situ_graph *g) {
+  const size_t bytes = g->places * sizeof(size_t);
+  reuse r = { g, situ__alloc(bytes) };
+  if (!r.into) return situ__no_memory("graph_capture_end", bytes);
+  for (size_t i = 0; i < g->places; i++) r.into[i] = i;
+  for (situ__graph_work **link = &g->first; *link;) {
+    if (take_over(&r, *link)) link = &(*link)->next;
+    else drop_work(g, link);
+  }
+  for (situ__graph_work *k = g->first; k; k = k->next)
+    for (size_t i = 0; i < k->views; i++) k->view[i].storage = g->place[place_of(&r, &k->view[i])].storage;
+  drop_places(&r);
+  situ__free(r.into);
+  return SITU_OK;
+}
