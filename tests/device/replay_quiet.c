@@ -73,8 +73,9 @@ static void take_step(training *t) {
   expect_ok(situ_backward(situ_cross_entropy(h, t->classes, NULL), NULL));
   expect_ok(situ_optim_clip_grad_norm_(t->optim, 1, 2, NULL));
   expect_ok(situ_optim_step(t->optim));
-  situ_tensor *product = situ_matmul(situ_cumsum(t->big, 0), t->big); /* packs more than 1 MiB */
-  assert_non_null(situ_copy_(t->big, situ_softmax(product, 1)));      /* as large in each step */
+  situ_tensor *product = situ_matmul(situ_cumsum(t->big, 0), t->big);              /* packs more than 1 MiB */
+  assert_non_null(situ_copy_(t->big, situ_softmax(product, 1)));                   /* as large in each step */
+  assert_non_null(situ_add(situ_sin(t->big), situ_mul(t->big, situ_neg(t->big)))); /* runs tile by tile */
   assert_non_null(situ_argmax(t->big, &(situ_reduce_options){ .dim = SITU_DIMS(1) }));
   expect_ok(situ_scope_end(&s));
 }

@@ -90,6 +90,7 @@ situ__graph_work *situ__graph_take(const char *op, situ_device device, const sit
     return NULL;
   }
   kept->op = op;
+  kept->tiles.count = 0;
   kept->work = *work;
   if (work->window) {
     kept->window = *work->window;
@@ -245,6 +246,11 @@ static situ_status run_pieces(situ_graph *g, const situ_backend *backend, const 
   situ_status status = SITU_OK;
   for (const situ__graph_work *k = span->first; k != span->end && status == SITU_OK; k = k->next) {
     bool skip = false;
+    if (k->tiles.count) {
+      status = situ__graph_run_group(k, backend);
+      for (size_t n = k->tiles.count; n > 1; n--) k = k->next;
+      continue;
+    }
     if (k->values && k->values->section) status = situ__graph_enter(k, &skip);
     if (status == SITU_OK && !skip) status = run_piece(g, backend, k);
   }
@@ -297,6 +303,7 @@ static situ_status finish(situ_graph *g) {
   if (status == SITU_OK) status = check_places(op, g, g->places);
   situ__graph_mark_temporaries(g);
   if (status == SITU_OK) status = situ__graph_reuse(g);
+  if (status == SITU_OK) situ__graph_fuse(g);
   if (status == SITU_OK) status = situ__graph_plan(g);
   if (status == SITU_OK) status = reserve_scratch(g);
   return status == SITU_OK ? build_spans(g) : status;

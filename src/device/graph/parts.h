@@ -23,6 +23,13 @@ typedef struct situ__graph_values {
   bool decided, skipped;                   /* of a section, in this replay */
 } situ__graph_values;
 
+/* A group of element-wise work that runs tile by tile; units: indices of the outermost dimension, each of `unit`
+   elements, `step` of them in a tile. */
+typedef struct situ__graph_tiles {
+  size_t count; /* of pieces, from the one that has this on; 0: it runs alone */
+  int64_t units, unit, step;
+} situ__graph_tiles;
+
 struct situ__graph_work {
   situ__graph_work *next;
   const char *op;
@@ -33,7 +40,8 @@ struct situ__graph_work {
   situ_window window;
   situ_optimizer_params params;
   situ_optimizer_item *list; /* behind the views */
-  size_t number;             /* of the work before it when it was recorded */
+  situ__graph_tiles tiles;
+  size_t number; /* of the work before it when it was recorded */
   size_t views;
   situ_view_desc view[];
 };
@@ -45,6 +53,7 @@ typedef struct situ__graph_place {
   bool written;
   bool made;          /* by this thread since the recording began, and written first */
   bool temporary;     /* only the graph uses it */
+  bool local;         /* only a group uses it, and needs no memory of the graph's */
   size_t first, last; /* numbers of the work that uses it first and last */
 } situ__graph_place;
 
@@ -80,6 +89,17 @@ SITU_COLD situ_status situ__graph_refuse(const char *op, const char *what, const
 /* Whether a replay takes values of this work anew. */
 static inline bool situ__graph_is_live(const situ__graph_work *k) { return k->values || k->stream >= 0; }
 
+static inline bool situ__graph_is_elementwise(const situ_work *w) {
+  switch (w->verb) {
+  case SITU_VERB_COPY:
+  case SITU_VERB_UNARY:
+  case SITU_VERB_UNARY_GRAD:
+  case SITU_VERB_BINARY:
+  case SITU_VERB_TERNARY: return w->outs == 1 && w->out[0];
+  default: return false;
+  }
+}
+
 /* ---- host values (values.c) ---- */
 /* Notes the default generator's state. Returns false if memory runs out. */
 bool situ__graph_open_streams(situ_graph *g);
@@ -103,6 +123,11 @@ size_t situ__graph_find(const situ_graph *g, const situ_storage *storage);
 /* Lets results take over the memory of temporaries that nothing reads afterwards, and drops copies that are left with
    nothing to do. */
 situ_status situ__graph_reuse(situ_graph *g);
+
+/* ---- groups (fuse.c) ---- */
+/* Finds element-wise work that can run tile by tile. */
+void situ__graph_fuse(situ_graph *g);
+situ_status situ__graph_run_group(const situ__graph_work *first, const situ_backend *backend);
 /* Moves memory that only the graph uses into one block, where what is not needed at the same time shares bytes. The
    others are the first g->shared places afterwards. */
 situ_status situ__graph_plan(situ_graph *g);

@@ -28,17 +28,6 @@ static size_t place_of(const reuse *r, const situ_view_desc *v) {
   return i;
 }
 
-static bool is_elementwise(const situ_work *w) {
-  switch (w->verb) {
-  case SITU_VERB_COPY:
-  case SITU_VERB_UNARY:
-  case SITU_VERB_UNARY_GRAD:
-  case SITU_VERB_BINARY:
-  case SITU_VERB_TERNARY: return w->outs == 1 && w->out[0];
-  default: return false;
-  }
-}
-
 /* All elements of its storage, in their order. */
 static bool is_whole(const situ_view_desc *v, size_t bytes) {
   return v->contiguous && v->offset == 0 && (size_t)v->numel * situ__dtypes[v->dtype].size == bytes;
@@ -68,7 +57,7 @@ static void merge(const reuse *r, const situ_view_desc *x, const situ_view_desc 
 
 /* Returns whether the work is still needed. */
 static bool take_over(const reuse *r, const situ__graph_work *k) {
-  if (!is_elementwise(&k->work) || k->values) return true; /* values: it may be skipped */
+  if (!situ__graph_is_elementwise(&k->work) || k->values) return true; /* values: it may be skipped */
   for (int i = 0; i < k->work.ins; i++) {
     const situ_view_desc *x = k->work.in[i];
     if (!x || !may_take_over(r, k, x)) continue;
