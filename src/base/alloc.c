@@ -71,7 +71,7 @@ SITU__THREAD_LOCAL situ__scratch *situ__scratch_now;
 void *situ__scratch_take(size_t bytes) {
   enum { ALIGNMENT = 64 };
   situ__scratch *s = situ__scratch_now;
-  const size_t at = s->used, size = (bytes / ALIGNMENT + 1) * ALIGNMENT;
+  const size_t at = s->used, size = ((bytes ? bytes - 1 : 0) / ALIGNMENT + 1) * ALIGNMENT;
   s->used = size > SIZE_MAX - at ? SIZE_MAX : at + size;
   return s->used <= s->bytes ? s->memory + at : NULL;
 }

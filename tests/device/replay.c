@@ -229,106 +229,6 @@ static void replays_are_steps(void **state) {
     if (test_takes(i, 4)) compare(&variants[i]);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
-
-static int64_t used(void) {
-  situ_device_properties p;
-  expect_ok(situ_device_info(there(), &p));
-  return (int64_t)p.memory_used;
-}
-
-enum { MANY = 1 << 16, BYTES = 4 * MANY };
-
-static situ_tensor *chain(situ_tensor *x) {
-  for (int k = 0; k < 10; k++) {
-    situ_scope s;
-    situ_scope_begin_no_grad(&s);
-    x = situ_scope_return(&s, situ_mul_scalar(situ_sin(x), 1.5));
-  }
-  return x;
-}
-
-/* Ten pairs of calls write one after the other over the result's memory. */
-static void a_chain_needs_its_result_alone(void **state) {
-  (void)state;
-  if (there().kind == SITU_OPENCL) skip(); /* whose memory has no addresses */
-  situ_tensor *x = situ_retain(situ_rand(SITU_SHAPE(MANY), &(situ_options){ .device = there() }));
-  const int64_t before = used();
-  situ_scope s;
-  situ_scope_begin(&s);
-  expect_ok(situ_graph_capture_begin(there()));
-  situ_tensor *y = situ_retain(chain(x));
-  expect_ok(situ_scope_end(&s));
-  assert_true(used() - before > 3 * BYTES);
-  situ_graph *graph = situ_graph_capture_end();
-  assert_non_null(graph);
-  assert_int_equal(used() - before, BYTES);
-  for (int k = 0; k < 2; k++) {
-    assert_non_null(situ_add_scalar_(x, 1));
-    expect_ok(situ_graph_replay(graph));
-    situ_scope_begin(&s);
-    expect_same(y, chain(x), 0, 0);
-    expect_ok(situ_scope_end(&s));
-  }
-  situ_graph_free(graph);
-  assert_int_equal(used() - before, BYTES);
-  situ_release(y);
-  situ_release(x);
-}
-
-typedef struct peak {
-  situ_nn_module *model;
-  situ_tensor *x;
-  int64_t most;
-} peak;
-
-static situ_tensor *look(situ_tensor *grad, void *payload) {
-  int64_t *most = payload;
-  if (grad && used() > *most) *most = used();
-  return NULL;
-}
-
-/* Eight layers wide enough that activations are most of the memory. */
-static void deep_step(peak *p) {
-  situ_scope s;
-  situ_scope_begin(&s);
-  situ_nn_zero_grad(p->model);
-  situ_tensor *h = p->x;
-  for (int k = 0; k < 8; k++) {
-    h = situ_gelu(situ_nn_forward(situ_nn_at(p->model, k), h), SITU_GELU_NONE);
-    if (p->most) expect_ok(situ_register_hook(h, look, &p->most));
-  }
-  expect_ok(situ_backward(situ_sum(h, NULL), NULL));
-  expect_ok(situ_scope_end(&s));
-}
-
-static void a_graph_needs_less_than_the_calls(void **state) {
-  (void)state;
-  if (there().kind == SITU_OPENCL) skip();
-  const situ_nn_linear_options at = { .device = there() };
-  peak p = { .most = 1 };
-  p.model = situ_nn_sequential(situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at),
-                               situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at),
-                               situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at));
-  p.x = situ_retain(situ_rand(SITU_SHAPE(512, 32), &(situ_options){ .device = there() }));
-  const int64_t before = used();
-  deep_step(&p);
-  const int64_t eager = p.most - before;
-  p.most = 0;
-  situ_nn_zero_grad(p.model);
-  expect_ok(situ_graph_capture_begin(there()));
-  deep_step(&p);
-  situ_graph *graph = situ_graph_capture_end();
-  assert_non_null(graph);
-  const int64_t graphed = used() - before;
-  print_message("calls: %lld KiB at their peak, the graph: %lld KiB\n", (long long)eager >> 10,
-                (long long)graphed >> 10);
-  assert_true(graphed <= eager);
-  situ_graph_free(graph);
-  situ_release(p.x);
-  situ_nn_free(p.model);
-}
-
 /* ---- what changes between replays ---------------------------------------------------------------- */
 
 static void state_that_was_replaced_is_refused(void **state) {
@@ -509,8 +409,6 @@ static void a_paused_thread_begins_no_other_graph(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(replays_are_steps),
-    PAIR_TEST(a_chain_needs_its_result_alone),
-    PAIR_TEST(a_graph_needs_less_than_the_calls),
     PAIR_TEST(state_that_was_replaced_is_refused),
     PAIR_TEST(the_optimiser_may_be_freed_first),
     PAIR_TEST(casts_are_made_again),

@@ -63,12 +63,6 @@ static bool is_near(const situ_view_desc *v) {
   return last == 0 || last == 1;
 }
 
-/* Memory that no other storage can be a part of. */
-static bool is_plain(const situ_view_desc *v) {
-  const uint32_t special = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_SAMPLE | SITU_STORAGE_BLOCKS;
-  return !(v->storage->flags & special);
-}
-
 /* Element i of both is at one place, or will be after the same cut. */
 static bool is_same_range(const situ_view_desc *a, const situ_view_desc *b) {
   if (a->offset != b->offset || a->dtype != b->dtype || a->numel != b->numel) return false;
@@ -95,7 +89,7 @@ static bool may_join(const situ__graph_work *first, const situ__graph_work *k, i
   if (own != 1 && unit != 1 && own != unit) return false;
   for (size_t i = 0; i < k->views; i++) {
     const situ_view_desc *v = &k->view[i];
-    if (!is_plain(v) || (own != 1 && !is_near(v))) return false;
+    if (!situ__graph_is_plain(v->storage) || (own != 1 && !is_near(v))) return false;
     for (const situ__graph_work *earlier = first; earlier != k; earlier = earlier->next)
       if (!may_interleave(earlier, v, y)) return false;
   }
@@ -139,7 +133,8 @@ static void settle_places(situ_graph *g, situ__graph_work *first, size_t from, s
   const situ__graph_tiles *t = &first->tiles;
   size_t used = 0;
   situ__graph_work *k = first;
-  for (size_t n = 0; n < t->count; n++, k = k->next)
+  for (size_t n = 0; n < t->count; n++, k = k->next) {
+    k->scratch.bytes = 0;
     for (size_t i = 0; i < k->views; i++) {
       situ_view_desc *v = &k->view[i];
       if (!v->storage) continue;
@@ -153,6 +148,7 @@ static void settle_places(situ_graph *g, situ__graph_work *first, size_t from, s
         p->last = to;
       }
     }
+  }
 }
 
 static void drop_local_places(situ_graph *g) {

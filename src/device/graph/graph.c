@@ -106,29 +106,36 @@ situ__graph_work *situ__graph_take(const char *op, situ_device device, const sit
   return kept;
 }
 
-static void count_scratch(situ_graph *g) {
-  situ__scratch_now = NULL;
-  if (g->scratch.used > g->wanted) g->wanted = g->scratch.used;
-}
-
-static void add_place(situ_graph *g, const situ_view_desc *v, bool written) {
+static void add_place(situ_graph *g, const situ__graph_work *kept, const situ_view_desc *v, bool written) {
   if (!v) return;
   situ__storage_retain(v->storage);
   g->place[g->places++] = (situ__graph_place){ .storage = v->storage,
                                                .data = v->storage->data,
                                                .written = written,
+                                               .skippable = kept->values && kept->values->section,
                                                .made = written && situ__storage_since(v->storage, g->newest),
                                                .first = g->length,
                                                .last = g->length };
 }
 
+/* Whether a result is set as a whole, whatever it was before. */
+static bool sets_all(const situ_work *w, int out) {
+  if (w->verb == SITU_VERB_SCATTER || (w->verb == SITU_VERB_COPY && out > 0)) return false;
+  return situ__graph_is_whole(w->out[out]);
+}
+
 void situ__graph_keep(situ__graph_work *kept) {
   situ_graph *g = situ__graph_recording;
-  count_scratch(g);
-  for (int i = 0; i < kept->work.ins; i++) add_place(g, kept->work.in[i], false);
-  for (int i = 0; i < kept->work.outs; i++) add_place(g, kept->work.out[i], true);
-  for (int64_t i = 0; i < kept->work.list_count; i++)
-    for (int k = 0; k < ITEM; k++) add_place(g, *item_operand(&kept->list[i], k), k != 1);
+  const situ_work *w = &kept->work;
+  situ__scratch_now = NULL;
+  kept->scratch = (situ__scratch){ .bytes = g->scratch.used };
+  for (int i = 0; i < w->ins; i++) add_place(g, kept, w->in[i], false);
+  for (int i = 0; i < w->outs; i++) {
+    add_place(g, kept, w->out[i], true);
+    if (w->out[i]) g->place[g->places - 1].set = sets_all(w, i);
+  }
+  for (int64_t i = 0; i < w->list_count; i++)
+    for (int k = 0; k < ITEM; k++) add_place(g, kept, *item_operand(&kept->list[i], k), k != 1);
   kept->number = g->length;
   kept->next = NULL;
   *g->last = kept;
@@ -137,7 +144,7 @@ void situ__graph_keep(situ__graph_work *kept) {
 }
 
 void situ__graph_drop(situ__graph_work *kept) {
-  if (kept) count_scratch(situ__graph_recording);
+  if (kept) situ__scratch_now = NULL;
   situ__free(kept);
 }
 
@@ -222,6 +229,7 @@ static void gather_places(situ_graph *g) {
     situ__graph_place *last = count ? &g->place[count - 1] : NULL;
     if (last && last->storage == g->place[i].storage) {
       last->written = last->written || g->place[i].written;
+      last->skippable = last->skippable || g->place[i].skippable;
       last->last = g->place[i].last;
       situ__storage_release(g->place[i].storage);
     } else {
@@ -231,11 +239,11 @@ static void gather_places(situ_graph *g) {
   g->places = count;
 }
 
-static situ_status run_piece(situ_graph *g, const situ_backend *backend, const situ__graph_work *k) {
+static situ_status run_piece(const situ_graph *g, const situ_backend *backend, const situ__graph_work *k) {
   const char *outer = situ__now.running;
   situ__now.running = k->op;
-  g->scratch.used = 0;
-  situ__scratch_now = g->reserve ? &g->scratch : NULL;
+  situ__scratch scratch = k->scratch;
+  situ__scratch_now = scratch.bytes ? &scratch : NULL;
   const situ_status status = backend->kernel[k->work.verb](g->device.index, &k->work);
   situ__scratch_now = NULL;
   situ__now.running = outer;
@@ -290,13 +298,6 @@ static situ_status build_spans(situ_graph *g) {
   return status;
 }
 
-static situ_status reserve_scratch(situ_graph *g) {
-  if (!g->wanted) return SITU_OK;
-  g->reserve = situ__storage_new("graph_capture_end", g->device, g->wanted);
-  if (g->reserve) g->scratch = (situ__scratch){ .memory = g->reserve->data, .bytes = g->wanted };
-  return g->reserve ? SITU_OK : situ_error();
-}
-
 static situ_status finish(situ_graph *g) {
   const char *op = "graph_capture_end";
   situ_status status = situ__device_usable(op, g->device);
@@ -305,7 +306,6 @@ static situ_status finish(situ_graph *g) {
   if (status == SITU_OK) status = situ__graph_reuse(g);
   if (status == SITU_OK) situ__graph_fuse(g);
   if (status == SITU_OK) status = situ__graph_plan(g);
-  if (status == SITU_OK) status = reserve_scratch(g);
   return status == SITU_OK ? build_spans(g) : status;
 }
 
@@ -391,7 +391,7 @@ void situ_graph_free(situ_graph *g) {
   }
   for (size_t i = 0; i < g->places; i++) situ__storage_release(g->place[i].storage);
   situ__free(g->place);
-  situ__storage_release(g->reserve);
+  situ__storage_release(g->block);
   situ__graph_free_values(g);
   situ__handle_free(g, sizeof *g, NULL);
 }

@@ -41,7 +41,8 @@ struct situ__graph_work {
   situ_optimizer_params params;
   situ_optimizer_item *list; /* behind the views */
   situ__graph_tiles tiles;
-  size_t number; /* of the work before it when it was recorded */
+  situ__scratch scratch; /* of its kernel */
+  size_t number;         /* of the work before it when it was recorded */
   size_t views;
   situ_view_desc view[];
 };
@@ -52,6 +53,8 @@ typedef struct situ__graph_place {
   const void *data;
   bool written;
   bool made;          /* by this thread since the recording began, and written first */
+  bool set;           /* the first work that uses it sets all of it, and does not read it */
+  bool skippable;     /* a replay may leave out work that uses it */
   bool temporary;     /* only the graph uses it */
   bool local;         /* only a group uses it, and needs no memory of the graph's */
   size_t first, last; /* numbers of the work that uses it first and last */
@@ -74,9 +77,8 @@ struct situ_graph {
   situ__graph_place *place; /* during recording: one for each operand; then the memory of others first */
   size_t places, capacity;
   size_t shared;         /* number of places whose memory others may see */
-  situ__scratch scratch; /* of kernels on the cpu; while it is recorded, without memory: it counts what they want */
-  size_t wanted;         /* the most that a kernel wanted */
-  situ_storage *reserve; /* the memory of scratch; NULL: none is wanted */
+  situ__scratch scratch; /* without memory: counts what a kernel on the cpu wants while it is recorded */
+  situ_storage *block;   /* memory of temporaries, and of kernels' scratch; NULL: none is needed */
   situ__graph_span *span;
   size_t spans;
   situ__graph_stream *stream; /* the first one is that of the default generator */
@@ -89,6 +91,15 @@ SITU_COLD situ_status situ__graph_refuse(const char *op, const char *what, const
 /* Whether a replay takes values of this work anew. */
 static inline bool situ__graph_is_live(const situ__graph_work *k) { return k->values || k->stream >= 0; }
 
+/* Memory of its own, which no other storage is a part of when the recording ends. */
+static inline bool situ__graph_is_plain(const situ_storage *s) {
+  const uint32_t special = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_SAMPLE | SITU_STORAGE_BLOCKS;
+  return s->bytes && !(s->flags & special);
+}
+/* All elements of its storage, in their order. */
+static inline bool situ__graph_is_whole(const situ_view_desc *v) {
+  return v->contiguous && v->offset == 0 && (size_t)v->numel * situ__dtypes[v->dtype].size == v->storage->bytes;
+}
 static inline bool situ__graph_is_elementwise(const situ_work *w) {
   switch (w->verb) {
   case SITU_VERB_COPY:

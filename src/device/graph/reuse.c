@@ -28,11 +28,6 @@ static size_t place_of(const reuse *r, const situ_view_desc *v) {
   return i;
 }
 
-/* All elements of its storage, in their order. */
-static bool is_whole(const situ_view_desc *v, size_t bytes) {
-  return v->contiguous && v->offset == 0 && (size_t)v->numel * situ__dtypes[v->dtype].size == bytes;
-}
-
 /* Whether the result of k, which is in memory that k is the first to use, may be in that of operand x. */
 static bool may_take_over(const reuse *r, const situ__graph_work *k, const situ_view_desc *x) {
   const situ_view_desc *y = k->work.out[0];
@@ -40,10 +35,10 @@ static bool may_take_over(const reuse *r, const situ__graph_work *k, const situ_
   const situ__graph_place *dies = &r->g->place[from], *born = &r->g->place[to];
   if (!dies->temporary || dies->last != k->number || born->first != k->number) return false;
   if (from == to || dies->storage->bytes != born->storage->bytes || x->dtype != y->dtype) return false;
-  if (!is_whole(y, born->storage->bytes)) return false;
+  if (!situ__graph_is_whole(y)) return false;
   for (int i = 0; i < k->work.ins; i++) {
     const situ_view_desc *each = k->work.in[i];
-    if (each && place_of(r, each) == from && !is_whole(each, dies->storage->bytes)) return false;
+    if (each && place_of(r, each) == from && !situ__graph_is_whole(each)) return false;
   }
   return true;
 }
@@ -52,6 +47,7 @@ static bool may_take_over(const reuse *r, const situ__graph_work *k, const situ_
 static void merge(const reuse *r, const situ_view_desc *x, const situ_view_desc *y) {
   const size_t from = place_of(r, x), to = place_of(r, y);
   r->g->place[to].first = r->g->place[from].first;
+  r->g->place[to].set = r->g->place[from].set;
   r->into[from] = to;
 }
 

@@ -1,0 +1,167 @@
+/* What a graph needs: less than the calls, since what is not needed at the same time shares memory.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 opencl:0 */
+#include "situ/sys/graph.h"
+#include "support/pairs.h"
+
+static int64_t used(void) {
+  situ_device_properties p;
+  expect_ok(situ_device_info(there(), &p));
+  return (int64_t)p.memory_used;
+}
+
+enum { MANY = 1 << 16, BYTES = 4 * MANY };
+
+static situ_tensor *chain(situ_tensor *x) {
+  for (int k = 0; k < 10; k++) {
+    situ_scope s;
+    situ_scope_begin_no_grad(&s);
+    x = situ_scope_return(&s, situ_mul_scalar(situ_sin(x), 1.5));
+  }
+  return x;
+}
+
+/* Ten pairs of calls write one after the other over the result's memory. */
+static void a_chain_needs_its_result_alone(void **state) {
+  (void)state;
+  if (there().kind == SITU_OPENCL) skip(); /* whose memory has no addresses */
+  situ_tensor *x = situ_retain(situ_rand(SITU_SHAPE(MANY), &(situ_options){ .device = there() }));
+  const int64_t before = used();
+  situ_scope s;
+  situ_scope_begin(&s);
+  expect_ok(situ_graph_capture_begin(there()));
+  situ_tensor *y = situ_retain(chain(x));
+  expect_ok(situ_scope_end(&s));
+  assert_true(used() - before > 3 * BYTES);
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  assert_int_equal(used() - before, BYTES);
+  for (int k = 0; k < 2; k++) {
+    assert_non_null(situ_add_scalar_(x, 1));
+    expect_ok(situ_graph_replay(graph));
+    situ_scope_begin(&s);
+    expect_same(y, chain(x), 0, 0);
+    expect_ok(situ_scope_end(&s));
+  }
+  situ_graph_free(graph);
+  assert_int_equal(used() - before, BYTES);
+  situ_release(y);
+  situ_release(x);
+}
+
+/* The softmax is not needed any more when the result is written, and lies in its memory until then. */
+static void results_lend_their_memory_until_they_are_written(void **state) {
+  (void)state;
+  if (there().kind == SITU_OPENCL) skip();
+  situ_tensor *x = situ_retain(situ_rand(SITU_SHAPE(MANY), &(situ_options){ .device = there() })), *y[2];
+  const int64_t before = used();
+  situ_graph *graph = NULL;
+  for (int k = 0; k < 2; k++) {
+    situ_scope s;
+    situ_scope_begin(&s);
+    if (k == 0) expect_ok(situ_graph_capture_begin(there()));
+    y[k] = situ_retain(situ_mul(x, situ_sum(situ_softmax(x, 0), NULL)));
+    expect_ok(situ_scope_end(&s));
+    if (k == 0) assert_non_null(graph = situ_graph_capture_end());
+    if (k == 0) assert_in_range(used() - before, BYTES, BYTES + 256);
+    if (k == 0) assert_non_null(situ_add_scalar_(x, 1));
+  }
+  expect_ok(situ_graph_replay(graph));
+  expect_same(y[0], y[1], 0, 0);
+  situ_graph_free(graph);
+  for (int k = 0; k < 2; k++) situ_release(y[k]);
+  situ_release(x);
+}
+
+static situ_status skip_if_set(void *payload, bool *skip) {
+  *skip = *(bool *)payload;
+  return SITU_OK;
+}
+
+/* What a replay may leave out keeps its old value then, so nothing else lies in its memory before. */
+static void skipped_results_keep_their_values(void **state) {
+  (void)state;
+  bool skips = false;
+  situ_tensor *x = situ_ones(SITU_SHAPE(64), &(situ_options){ .device = there() });
+  situ_tensor *ones = situ_clone(x);
+  expect_ok(situ_graph_capture_begin(there()));
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *total = situ_retain(situ_sum(situ_softmax(situ_mul(x, x), 0), NULL));
+  expect_ok(situ_graph_values_begin(&(situ_graph_values){ .payload = &skips, .decide = skip_if_set }));
+  situ_tensor *y = situ_scope_return(&s, situ_mul(x, total));
+  situ_graph_values_end();
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  expect_ok(situ_graph_replay(graph));
+  expect_same(y, ones, 1e-6, 0);
+  skips = true;
+  assert_non_null(situ_mul_scalar_(x, 2));
+  expect_ok(situ_graph_replay(graph));
+  expect_same(y, ones, 1e-6, 0);
+  situ_graph_free(graph);
+  situ_release(total);
+}
+
+typedef struct peak {
+  situ_nn_module *model;
+  situ_tensor *x;
+  int64_t most;
+} peak;
+
+static situ_tensor *look(situ_tensor *grad, void *payload) {
+  int64_t *most = payload;
+  if (grad && used() > *most) *most = used();
+  return NULL;
+}
+
+/* Eight layers wide enough that activations are most of the memory. */
+static void deep_step(peak *p) {
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_nn_zero_grad(p->model);
+  situ_tensor *h = p->x;
+  for (int k = 0; k < 8; k++) {
+    h = situ_gelu(situ_nn_forward(situ_nn_at(p->model, k), h), SITU_GELU_NONE);
+    if (p->most) expect_ok(situ_register_hook(h, look, &p->most));
+  }
+  expect_ok(situ_backward(situ_sum(h, NULL), NULL));
+  expect_ok(situ_scope_end(&s));
+}
+
+static void a_graph_needs_less_than_the_calls(void **state) {
+  (void)state;
+  if (there().kind == SITU_OPENCL) skip();
+  const situ_nn_linear_options at = { .device = there() };
+  peak p = { .most = 1 };
+  p.model = situ_nn_sequential(situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at),
+                               situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at),
+                               situ_nn_linear(32, 32, &at), situ_nn_linear(32, 32, &at));
+  p.x = situ_retain(situ_rand(SITU_SHAPE(512, 32), &(situ_options){ .device = there() }));
+  const int64_t before = used();
+  deep_step(&p);
+  const int64_t eager = p.most - before;
+  p.most = 0;
+  situ_nn_zero_grad(p.model);
+  expect_ok(situ_graph_capture_begin(there()));
+  deep_step(&p);
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  const int64_t graphed = used() - before;
+  print_message("calls: %lld KiB at their peak, the graph: %lld KiB\n", (long long)eager >> 10,
+                (long long)graphed >> 10);
+  assert_true(graphed <= eager);
+  situ_graph_free(graph);
+  situ_release(p.x);
+  situ_nn_free(p.model);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    PAIR_TEST(a_chain_needs_its_result_alone),
+    PAIR_TEST(results_lend_their_memory_until_they_are_written),
+    PAIR_TEST(skipped_results_keep_their_values),
+    PAIR_TEST(a_graph_needs_less_than_the_calls),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
