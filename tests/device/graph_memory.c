@@ -103,6 +103,73 @@ static void skipped_results_keep_their_values(void **state) {
   situ_release(total);
 }
 
+typedef enum change { NEVER, BEFORE, AFTERWARDS } change;
+
+/* t is needed before and after the softmax of eight times as much, and could be computed again then, as from is there;
+   but not if that has changed since. */
+static situ_tensor *needed_later(situ_tensor *x, change when) {
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *from = situ_softmax(x, 0), *t = situ_sin(from), *early = situ_sum(t, NULL);
+  if (when == BEFORE) assert_non_null(situ_mul_scalar_(from, 2));
+  situ_tensor *large = situ_contiguous(situ_expand(x, SITU_SHAPE(8, MANY)));
+  situ_tensor *total = situ_sum(situ_softmax(large, 1), NULL);
+  if (when == AFTERWARDS) assert_non_null(situ_mul_scalar_(from, 2));
+  t = situ_mul(t, early);
+  from = situ_mul(from, total);
+  return situ_scope_return(&s, situ_sum(situ_add(t, from), NULL));
+}
+
+static void what_is_needed_later_is_computed_again(void **state) {
+  (void)state;
+  if (there().kind == SITU_OPENCL) skip();
+  int64_t needs[AFTERWARDS + 1];
+  situ_tensor *x = situ_retain(situ_rand(SITU_SHAPE(MANY), &(situ_options){ .device = there() }));
+  for (change when = NEVER; when <= AFTERWARDS; when++) {
+    const int64_t before = used();
+    expect_ok(situ_graph_capture_begin(there()));
+    situ_tensor *y = situ_retain(needed_later(x, when));
+    situ_graph *graph = situ_graph_capture_end();
+    assert_non_null(graph);
+    needs[when] = used() - before;
+    assert_non_null(situ_add_scalar_(x, 1));
+    expect_ok(situ_graph_replay(graph));
+    expect_same(y, needed_later(x, when), 0, 0);
+    situ_graph_free(graph);
+    situ_release(y);
+  }
+  assert_in_range(needs[BEFORE] - needs[NEVER], BYTES - 256, BYTES);
+  assert_in_range(needs[AFTERWARDS] - needs[NEVER], BYTES - 256, BYTES);
+  situ_release(x);
+}
+
+/* Nothing reads it before the softmax, so it is computed after that. */
+static situ_tensor *computed_early(situ_tensor *x) {
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *t = situ_cumsum(x, 0), *large = situ_contiguous(situ_expand(x, SITU_SHAPE(8, MANY)));
+  situ_tensor *total = situ_sum(situ_softmax(large, 1), NULL);
+  return situ_scope_return(&s, situ_mul(situ_sum(t, NULL), total));
+}
+
+static void what_is_needed_later_is_computed_later(void **state) {
+  (void)state;
+  if (there().kind == SITU_OPENCL) skip();
+  situ_tensor *x = situ_retain(situ_rand(SITU_SHAPE(MANY), &(situ_options){ .device = there() }));
+  const int64_t before = used();
+  expect_ok(situ_graph_capture_begin(there()));
+  situ_tensor *y = situ_retain(computed_early(x));
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  assert_in_range(used() - before, 16 * BYTES, 16 * BYTES + 512);
+  assert_non_null(situ_add_scalar_(x, 1));
+  expect_ok(situ_graph_replay(graph));
+  expect_same(y, computed_early(x), 0, 0);
+  situ_graph_free(graph);
+  situ_release(y);
+  situ_release(x);
+}
+
 typedef struct peak {
   situ_nn_module *model;
   situ_tensor *x;
@@ -150,7 +217,7 @@ static void a_graph_needs_less_than_the_calls(void **state) {
   const int64_t graphed = used() - before;
   print_message("calls: %lld KiB at their peak, the graph: %lld KiB\n", (long long)eager >> 10,
                 (long long)graphed >> 10);
-  assert_true(graphed <= eager);
+  assert_true(10 * graphed <= 7 * eager);
   situ_graph_free(graph);
   situ_release(p.x);
   situ_nn_free(p.model);
@@ -158,10 +225,9 @@ static void a_graph_needs_less_than_the_calls(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    PAIR_TEST(a_chain_needs_its_result_alone),
-    PAIR_TEST(results_lend_their_memory_until_they_are_written),
-    PAIR_TEST(skipped_results_keep_their_values),
-    PAIR_TEST(a_graph_needs_less_than_the_calls),
+    PAIR_TEST(a_chain_needs_its_result_alone),         PAIR_TEST(results_lend_their_memory_until_they_are_written),
+    PAIR_TEST(skipped_results_keep_their_values),      PAIR_TEST(what_is_needed_later_is_computed_again),
+    PAIR_TEST(what_is_needed_later_is_computed_later), PAIR_TEST(a_graph_needs_less_than_the_calls),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

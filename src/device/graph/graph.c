@@ -38,7 +38,7 @@ static situ_status check_repeatable(const char *op, situ_device device, const si
   return SITU_OK;
 }
 
-static bool reserve_places(situ_graph *g, size_t more) {
+bool situ__graph_reserve_places(situ_graph *g, size_t more) {
   if (g->capacity - g->places >= more) return true;
   size_t capacity = 2 * g->capacity + more + 4 * SITU_WORK_MAX;
   situ__graph_place *larger = situ__realloc(g->place, capacity * sizeof *larger);
@@ -84,7 +84,7 @@ situ__graph_work *situ__graph_take(const char *op, situ_device device, const sit
   const size_t bytes = sizeof(situ__graph_work) + (operands + ITEM * items) * sizeof(situ_view_desc) +
                        items * sizeof(situ_optimizer_item);
   situ__graph_work *kept = situ__alloc(bytes);
-  if (!kept || !reserve_places(g, operands + ITEM * items)) {
+  if (!kept || !situ__graph_reserve_places(g, operands + ITEM * items)) {
     situ__free(kept);
     (void)situ__no_memory(op, bytes);
     return NULL;
@@ -114,8 +114,8 @@ static void add_place(situ_graph *g, const situ__graph_work *kept, const situ_vi
                                                .written = written,
                                                .skippable = kept->values && kept->values->section,
                                                .made = written && situ__storage_since(v->storage, g->newest),
-                                               .first = g->length,
-                                               .last = g->length };
+                                               .first = 2 * g->length,
+                                               .last = 2 * g->length };
 }
 
 /* Whether a result is set as a whole, whatever it was before. */
@@ -136,7 +136,7 @@ void situ__graph_keep(situ__graph_work *kept) {
   }
   for (int64_t i = 0; i < w->list_count; i++)
     for (int k = 0; k < ITEM; k++) add_place(g, kept, *item_operand(&kept->list[i], k), k != 1);
-  kept->number = g->length;
+  kept->number = 2 * g->length;
   kept->next = NULL;
   *g->last = kept;
   g->last = &kept->next;
@@ -302,8 +302,10 @@ static situ_status finish(situ_graph *g) {
   const char *op = "graph_capture_end";
   situ_status status = situ__device_usable(op, g->device);
   if (status == SITU_OK) status = check_places(op, g, g->places);
+  g->recorded = g->length;
   situ__graph_mark_temporaries(g);
   if (status == SITU_OK) status = situ__graph_reuse(g);
+  if (status == SITU_OK) status = situ__graph_lower_peak(g);
   if (status == SITU_OK) situ__graph_fuse(g);
   if (status == SITU_OK) status = situ__graph_plan(g);
   return status == SITU_OK ? build_spans(g) : status;

@@ -57,7 +57,7 @@ typedef struct situ__graph_place {
   bool skippable;     /* a replay may leave out work that uses it */
   bool temporary;     /* only the graph uses it */
   bool local;         /* only a group uses it, and needs no memory of the graph's */
-  size_t first, last; /* numbers of the work that uses it first and last */
+  size_t first, last; /* times of the work that uses it first and last */
 } situ__graph_place;
 
 /* Work that the backend runs as one object, or piece by piece: its host values change. */
@@ -73,7 +73,7 @@ struct situ_graph {
   uint64_t errors; /* the thread's error count at the beginning */
   uint64_t newest; /* the thread's newest storage at the beginning */
   situ__graph_work *first, **last;
-  size_t length;
+  size_t length, recorded;  /* pieces of work, and those that were recorded */
   situ__graph_place *place; /* during recording: one for each operand; then the memory of others first */
   size_t places, capacity;
   size_t shared;         /* number of places whose memory others may see */
@@ -99,6 +99,14 @@ static inline bool situ__graph_is_plain(const situ_storage *s) {
 /* All elements of its storage, in their order. */
 static inline bool situ__graph_is_whole(const situ_view_desc *v) {
   return v->contiguous && v->offset == 0 && (size_t)v->numel * situ__dtypes[v->dtype].size == v->storage->bytes;
+}
+/* Whether v, one of k's views, is written. */
+static inline bool situ__graph_writes(const situ__graph_work *k, const situ_view_desc *v) {
+  for (int i = 0; i < k->work.ins; i++)
+    if (k->work.in[i] == v) return false;
+  for (int64_t i = 0; i < k->work.list_count; i++)
+    if (k->list[i].grad == v) return false;
+  return true;
 }
 static inline bool situ__graph_is_elementwise(const situ_work *w) {
   switch (w->verb) {
@@ -134,6 +142,10 @@ size_t situ__graph_find(const situ_graph *g, const situ_storage *storage);
 /* Lets results take over the memory of temporaries that nothing reads afterwards, and drops copies that are left with
    nothing to do. */
 situ_status situ__graph_reuse(situ_graph *g);
+
+/* Computes results later, or again, where that lowers the most memory that the graph needs at a time (peak.c). */
+situ_status situ__graph_lower_peak(situ_graph *g);
+bool situ__graph_reserve_places(situ_graph *g, size_t more);
 
 /* ---- groups (fuse.c) ---- */
 /* Finds element-wise work that can run tile by tile. */

@@ -70,7 +70,7 @@ static bool put_into_result(const situ_graph *g, plan *p, piece *own) {
   for (size_t i = 0; i < g->shared; i++) {
     const situ__graph_place *r = &g->place[i];
     if (!r->made || !r->set || r->skippable || r->first <= own->last || !situ__graph_is_plain(r->storage)) continue;
-    if (best && best->first <= r->first) continue;
+    if (own->bytes > r->storage->bytes || (best && best->first <= r->first)) continue;
     const size_t at = lowest_offset(p, own, r->storage);
     if (at + own->bytes <= r->storage->bytes) best = r, best_at = at;
   }
