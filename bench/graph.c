@@ -1,5 +1,7 @@
 /* Training steps as calls, and as a graph's replay, on $SITU_BENCH_DEVICE (default: cpu): forward, backward, clipping,
-   dropout and the optimiser's step. Both take turns; the time of each step is kept, so that percentiles can be told.
+   dropout and the optimiser's step; and a chain of element-wise calls. Both take turns, in processor time on the cpu;
+   the time of each step on the clock is kept, so that percentiles can be told. The memory of the graph is beside the
+   most that the calls need at a time.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -44,6 +46,12 @@ static situ_tensor *next_characters(const job *j) {
   return situ_cross_entropy(situ_reshape(scores, SITU_SHAPE(-1, characters.vocabulary)), j->target, NULL);
 }
 
+/* Fourteen operands and results of 4 MiB call by call, three tile by tile. */
+static situ_tensor *chain(const job *j) {
+  situ_tensor *d = situ_sub(j->x, j->target);
+  return situ_add(situ_mul(d, d), situ_mul_scalar(situ_abs(d), 0.5));
+}
+
 static job jobs[] = {
   { .name = "tiny MLP (10-16-1), SGD",
     .model = tiny_mlp,
@@ -73,10 +81,23 @@ static job jobs[] = {
     .clip = true,
     .rows = 16,
     .in = 64 },
+  { .name = "5 functions of 1 Mi elements",
+    .loss = chain,
+    .must = 2,
+    .must_cuda = 1,
+    .steps = 10,
+    .rows = 1024,
+    .in = 1024 },
 };
 
 static void prepare(job *j) {
   const situ_options whole = { .dtype = SITU_I64 };
+  if (!j->model) {
+    j->x = situ_randn(SITU_SHAPE(j->rows, j->in), NULL);
+    j->target = situ_randn(SITU_SHAPE(j->rows, j->in), NULL);
+    need(situ_error());
+    return;
+  }
   j->net = j->model();
   need(situ_error());
   j->o = j->optim(situ_nn_parameters(j->net), &(situ_optim_options){ .lr = 1e-3 });
@@ -91,6 +112,13 @@ static void prepare(job *j) {
 
 static void take_step(const job *j) {
   situ_scope s;
+  if (!j->model) {
+    static situ_tensor *result;
+    situ_scope_begin_no_grad(&s);
+    need(situ_set(&result, j->loss(j)) ? SITU_OK : situ_error());
+    need(situ_scope_end(&s));
+    return;
+  }
   situ_scope_begin(&s);
   need(situ_optim_zero_grad(j->o, true));
   need(situ_backward(j->loss(j), NULL));
@@ -101,9 +129,12 @@ static void take_step(const job *j) {
 
 /* ---- measuring ---- */
 
+/* Of the cpu's work alone, so that other programs on the machine count less. */
+static double time_of(situ_device device) { return device.kind == SITU_CPU ? processor_seconds() : seconds(); }
+
 /* Seconds of each step, the device waited for only at the end; what they took together is returned. */
 static double time_steps(const job *j, situ_graph *graph, situ_device device, double *each) {
-  const double begin = seconds();
+  const double begin = time_of(device);
   for (int k = 0; k < j->steps; k++) {
     const double before = seconds();
     if (graph) need(situ_graph_replay(graph));
@@ -111,7 +142,7 @@ static double time_steps(const job *j, situ_graph *graph, situ_device device, do
     each[k] = seconds() - before;
   }
   need(situ_synchronize(device));
-  return (seconds() - begin) / j->steps;
+  return (time_of(device) - begin) / j->steps;
 }
 
 static void tell_percentiles(const char *what, double *each, int count) {
@@ -120,10 +151,26 @@ static void tell_percentiles(const char *what, double *each, int count) {
          1e6 * each[count * 9 / 10], 1e6 * each[count * 99 / 100], 1e6 * each[count - 1]);
 }
 
+/* ---- the most memory at a time: each allocation of the library comes by here (-Wl,--wrap) ---- */
+
 static int64_t memory_used(situ_device device) {
   situ_device_properties p;
   need(situ_device_info(device, &p));
   return (int64_t)p.memory_used;
+}
+
+static int64_t most;
+static bool counts;
+situ_status __real_situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
+situ_status __wrap_situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
+situ_status __wrap_situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data) {
+  const situ_status status = __real_situ__memory_alloc(op, device, bytes, data);
+  if (counts && memory_used(device) > most) most = memory_used(device);
+  return status;
+}
+
+static void zero_grad(const job *j) {
+  if (j->model) need(situ_optim_zero_grad(j->o, true));
 }
 
 static void measure(job *j, situ_device device) {
@@ -131,14 +178,20 @@ static void measure(job *j, situ_device device) {
   double of_calls[ROUNDS], of_replays[ROUNDS], ratio[ROUNDS];
   prepare(j);
   take_step(j);
-  need(situ_optim_zero_grad(j->o, true));
+  zero_grad(j);
   const int64_t before = memory_used(device);
+  most = 0;
+  counts = true;
+  take_step(j);
+  counts = false;
+  const int64_t calls_need = most - before;
+  zero_grad(j);
   need(situ_graph_capture_begin(device));
   take_step(j);
   situ_graph *graph = situ_graph_capture_end();
   need(graph ? SITU_OK : situ_error());
-  printf("     %s: %zu pieces of work, %.1f KiB of memory\n", j->name, situ_graph_length(graph),
-         (double)(memory_used(device) - before) / 1024);
+  printf("     %s: %zu pieces of work, %.1f KiB of memory, the calls %.1f KiB\n", j->name, situ_graph_length(graph),
+         (double)(memory_used(device) - before) / 1024, (double)calls_need / 1024);
   (void)time_steps(j, NULL, device, calls);
   (void)time_steps(j, graph, device, replays);
   for (int r = 0; r < ROUNDS; r++) {
@@ -154,6 +207,7 @@ static void measure(job *j, situ_device device) {
   tell_percentiles("calls", calls, ROUNDS * j->steps);
   tell_percentiles("replays", replays, ROUNDS * j->steps);
   situ_graph_free(graph);
+  if (!j->model) return;
   situ_optim_free(j->o);
   situ_nn_free(j->net);
 }

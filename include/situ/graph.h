@@ -31,14 +31,16 @@ SITU_API SITU_CHECKED situ_status situ_graph_capture_begin(situ_device device);
 /** Whether this thread captures a graph (torch.cuda.is_current_stream_capturing). */
 SITU_API bool situ_graph_is_capturing(void);
 /** Ends capture. Memory that the program does not hold any more is the graph's alone: what is not needed at the same
-    time shares it, so end inner scopes before. The caller frees the graph: situ_graph_free. NULL if an error happened
-    since the begin, if no work was launched (SITU_E_STATE), or if the device could not make the graph; nothing is kept
-    then. */
+    time shares it, so end inner scopes before. Until a replay writes a result, it may use its memory for that as well.
+    Copies may be left out, and cheap work done again where that saves memory; on the CPU, element-wise work that
+    follows each other runs as one. Bits are those of the calls. The caller frees the graph: situ_graph_free. NULL if
+    an error happened since the begin, if no work was launched (SITU_E_STATE), or if the device could not make the
+    graph; nothing is kept then. */
 SITU_API situ_graph *situ_graph_capture_end(void);
-/** Queues the captured work again; its outputs count as written. On error nothing was queued, unless the device failed.
-    */
+/** Queues the captured work again; its outputs count as written. On error nothing was queued, unless the device failed:
+    then what the graph writes holds no values that mean anything. */
 SITU_API SITU_CHECKED situ_status situ_graph_replay(situ_graph *graph);
-/** Number of launches in it; 0 for NULL. */
+/** Number of launches in it, which can differ from the number of calls' launches; 0 for NULL. */
 SITU_API size_t situ_graph_length(const situ_graph *graph);
 /** Frees the graph after its queued work is done. NULL is fine. */
 SITU_API void situ_graph_free(situ_graph *graph);

@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "device/graph/parts.h"
 
-/* What is known of a place. */
+/* How a place is used until the peak, and after it. */
 typedef struct fact {
   situ__graph_work *only;  /* the work that writes it until the peak; NULL: none, or several */
   size_t writes;           /* how many do */
