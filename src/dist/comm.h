@@ -16,7 +16,8 @@ typedef struct situ__comm_header {
   int32_t status;  /* SITU_OK: a call; else its sender has given up, and `text` says why */
   int32_t culprit; /* of a failure: the rank that caused it; -1: unknown */
   int32_t op, reduction, dtype, peer;
-  int64_t number; /* collectives begun so far on this communicator; 0 for SEND and RECEIVE */
+  int64_t number; /* collectives begun so far on this communicator; 0 for SEND and RECEIVE. Of a rank that has given up:
+                     the last one that has ended there, with all before it */
   int64_t count, step;
   char name[SITU__COMM_NAME];
   char text[320];
@@ -66,11 +67,14 @@ struct situ_comm {
   void *state;
   int rank, size;
   double deadline;
-  int64_t number;                   /* collectives begun */
+  int64_t number, posted;           /* collectives opened; whose headers have been sent */
   situ__peer *peers;                /* per rank; its own is unused */
   situ_comm_request *first, **last; /* calls that have begun, in order, until they end */
   bool held;                        /* a backward exchanges gradients: calls of the program would be out of order */
   bool divides;                     /* a model is divided over its ranks, which have different values */
+  situ__comm_header *words;         /* of the first rank that has given up, until this one does; borrowed of a peer */
+  int speaker;                      /* that rank */
+  int64_t owed;                     /* the last collective that has ended on a rank that has given up */
   situ_status failed;               /* SITU_OK, or why it refuses calls */
   int culprit;
   char text[SITU__COMM_TEXT]; /* of that failure */

@@ -36,13 +36,21 @@ static void give_up(situ_comm *c, situ_comm_request *r) {
   r->stage = SITU__COMM_FAILED;
 }
 
+/* The last collective that has ended here, with all before it. */
+static int64_t last_ended(const situ_comm *c) {
+  for (const situ_comm_request *r = c->first; r; r = r->later)
+    if (r->header->number && r->stage < SITU__COMM_DONE) return r->header->number - 1;
+  return c->posted;
+}
+
 /* Sends words to all peers and gives them a moment to leave. */
-static void tell_peers(situ_comm *c) {
+static void tell_peers(situ_comm *c, int64_t ended) {
   situ__comm_header *words = situ__calloc(1, sizeof *words);
   void **sending = situ__calloc((size_t)c->size, sizeof *sending);
   bool freed = true;
   if (words && sending) {
-    *words = (situ__comm_header){ .magic = SITU__COMM_MAGIC, .status = c->failed, .culprit = c->culprit };
+    *words =
+        (situ__comm_header){ .magic = SITU__COMM_MAGIC, .status = c->failed, .culprit = c->culprit, .number = ended };
     (void)snprintf(words->text, sizeof words->text, "%.319s", c->text);
     situ_comm_report report;
     for (int i = 0; i < c->size; i++) {
@@ -77,11 +85,12 @@ void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *
   va_end(args);
   c->failed = status;
   c->culprit = culprit;
+  const int64_t ended = last_ended(c);
   for (situ_comm_request *r = c->first; r; r = r->later)
     if (r->stage < SITU__COMM_DONE) give_up(c, r);
   c->first = NULL;
   c->last = &c->first;
-  tell_peers(c);
+  tell_peers(c, ended);
 }
 
 /* The engine's words about a call. */
@@ -200,7 +209,7 @@ static bool has_ended(const situ_comm *c, void **transfer) {
   return good && !*transfer;
 }
 
-/* A rank that gives up may have ended earlier calls, for which the others need nothing more of it. */
+/* Calls that have ended by now, though no rank needs them to. */
 static void end_earlier_calls(situ_comm *c) {
   for (situ_comm_request *r = c->first; r; r = r->later) {
     if (r->stage != SITU__COMM_VALUES) continue;
@@ -210,13 +219,29 @@ static void end_earlier_calls(situ_comm *c) {
   }
 }
 
-/* Its words, when a rank has given up. The text names the call already. */
-static void hear_failure(situ_comm *c, int peer, const situ__comm_header *h) {
+/* A rank has given up. What it has ended, this rank ends first: else two ranks would be in different steps, or one would
+   never have begun. Nothing more is needed of the rank for it, because no call ends before all have come to it. */
+static void hear_failure(situ_comm *c, int peer, situ__comm_header *h) {
+  c->peers[peer].heard = true;
+  if (h->number > c->owed) c->owed = h->number;
+  if (c->words) return;
+  c->words = h;
+  c->speaker = peer;
+}
+
+static bool owes_a_call(const situ_comm *c) {
+  for (const situ_comm_request *r = c->first; r; r = r->later)
+    if (r->header->number && r->header->number <= c->owed && r->stage < SITU__COMM_DONE) return true;
+  return false;
+}
+
+/* Gives up, too. The text of the words names the call already. */
+static void follow_words(situ_comm *c) {
+  const situ__comm_header *h = c->words;
   char who[48] = "";
   end_earlier_calls(c);
-  if (!strstr(h->text, " gave up")) (void)snprintf(who, sizeof who, "rank %d gave up: ", peer);
+  if (!strstr(h->text, " gave up")) (void)snprintf(who, sizeof who, "rank %d gave up: ", c->speaker);
   situ__comm_fail(c, h->status == SITU_E_TIMEOUT ? SITU_E_TIMEOUT : SITU_E_COMM, h->culprit, "%s%.319s", who, h->text);
-  c->peers[peer].heard = true;
   if (h->status == SITU_E_TIMEOUT && h->culprit < 0) name_silent_ranks(c);
 }
 
@@ -243,6 +268,7 @@ static void receive_headers(situ_comm *c) {
 /* ---- calls ---- */
 
 void situ__comm_post(situ_comm *c, situ_comm_request *r) {
+  if (r->header->number) c->posted = r->header->number;
   *c->last = r;
   c->last = &r->later;
   situ_comm_report report = { .rank = -1 };
@@ -321,11 +347,19 @@ static void progress_call(situ_comm *c, situ_comm_request *r, bool *collectives_
   *collectives_wait |= !pair && r->stage < SITU__COMM_VALUES;
 }
 
+static void progress_calls(situ_comm *c) {
+  bool collectives_wait = false;
+  for (int i = 0; i < c->size; i++) c->peers[i].claimed = false;
+  for (situ_comm_request *r = c->first; r && !c->failed; r = r->later) {
+    if (c->words && r->header->number > c->owed) break;
+    progress_call(c, r, &collectives_wait);
+  }
+}
+
 void situ__comm_progress(situ_comm *c) {
   if (!c->failed) receive_headers(c);
-  for (int i = 0; i < c->size; i++) c->peers[i].claimed = false;
-  bool collectives_wait = false;
-  for (situ_comm_request *r = c->first; r && !c->failed; r = r->later) progress_call(c, r, &collectives_wait);
+  if (!c->words || owes_a_call(c)) progress_calls(c);
+  if (!c->failed && c->words && !owes_a_call(c)) follow_words(c);
   if (c->failed) return;
   for (situ_comm_request **at = &c->first; *at;) {
     if ((*at)->stage == SITU__COMM_DONE) *at = (*at)->later;
@@ -356,7 +390,8 @@ void situ__comm_await(situ_comm *c, situ_comm_request *r) {
     const bool late = situ__seconds() > until;
     situ__comm_progress(c);
     if (r->stage >= SITU__COMM_DONE) break;
-    if (late) time_out(c, r);
+    if (late && c->words) follow_words(c);
+    else if (late) time_out(c, r);
     else pause_polling(turn);
   }
 }

@@ -39,6 +39,11 @@ situ_comm_sim *situ_comm_sim_new(int size, const situ_comm_sim_options *options)
   return w;
 }
 
+void situ__comm_sim_free_meeting(situ__sim_meeting *m) {
+  situ__free(m->values);
+  situ__free(m);
+}
+
 static void free_world(situ_comm_sim *w) {
   while (w->messages) {
     situ__sim_message *next = w->messages->next;
@@ -47,7 +52,7 @@ static void free_world(situ_comm_sim *w) {
   }
   while (w->meetings) {
     situ__sim_meeting *next = w->meetings->next;
-    situ__free(w->meetings);
+    situ__comm_sim_free_meeting(w->meetings);
     w->meetings = next;
   }
   (void)pthread_mutex_destroy(&w->lock);

@@ -21,9 +21,10 @@ typedef struct situ__sim_message {
 typedef struct situ__sim_meeting {
   struct situ__sim_meeting *next;
   int64_t number;
-  int came, left; /* ranks that have begun it; that have ended it or given it up */
-  bool broken;    /* a rank has given it up, or its part was lost: it never ends */
+  int left;    /* ranks that have ended it or given it up */
+  bool broken; /* a rank has given it up, or its part was lost: it never ends */
   bool done;
+  void *values; /* of a broadcast, once its root has come: a copy, because each rank ends it without the others */
   double ready;
   bool here[SITU_COMM_SIM_MAX];
   situ_comm_transfer transfer[SITU_COMM_SIM_MAX];
@@ -73,7 +74,8 @@ extern const situ_comm_engine situ__comm_sim_engine;
 /* Seconds by which a transfer is delayed: the same for the same seed, rank and number. */
 double situ__comm_sim_delay(const situ_comm_sim *w, int rank, int64_t number);
 void situ__comm_sim_release(situ_comm_sim *w);
-/* Moves the values of a collective between the ranks' memories, once all have come. */
+void situ__comm_sim_free_meeting(situ__sim_meeting *m);
+/* Moves the values of a collective but broadcast between the ranks' memories, once all have come. */
 void situ__comm_sim_move(const situ__sim_meeting *m, int size);
 
 #endif

@@ -50,6 +50,15 @@ static int64_t bytes_sent(const situ_comm_sim *w, const situ_comm_transfer *t) {
   return t->send ? t->count * (blocks ? w->size : 1) * (int64_t)situ_dtype_size(t->dtype) : 0;
 }
 
+/* The root of a broadcast may leave before the others come, as in MPI. */
+static bool copy_values(situ__sim_meeting *m, int rank, const situ_comm_transfer *t) {
+  const size_t bytes = (size_t)t->count * situ_dtype_size(t->dtype);
+  if (t->op != SITU_COMM_BROADCAST || t->peer != rank) return true;
+  if (!(m->values = situ__alloc(bytes + 1))) return false;
+  if (bytes) memcpy(m->values, t->send, bytes);
+  return true;
+}
+
 static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_comm_transfer *t, bool lost) {
   const int64_t number = w->rank[rank].collectives;
   situ__sim_meeting *m = w->meetings;
@@ -60,6 +69,7 @@ static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_co
     m->next = w->meetings;
     w->meetings = m;
   }
+  if (!copy_values(m, rank, t)) return NULL;
   w->rank[rank].collectives++;
   w->rank[rank].bytes += bytes_sent(w, t);
   const double ready = arrival(w, rank);
@@ -67,7 +77,6 @@ static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_co
   m->transfer[rank] = *t;
   m->here[rank] = true;
   m->broken |= lost;
-  m->came++;
   return m;
 }
 
@@ -145,26 +154,38 @@ static void leave_meeting(situ_comm_sim *w, situ__sim_meeting *m) {
   situ__sim_meeting **at = &w->meetings;
   while (*at != m) at = &(*at)->next;
   *at = m->next;
-  situ__free(m);
+  situ__comm_sim_free_meeting(m);
 }
 
-/* Before its end: the memory of this rank may be freed, so the values never move. */
+/* Before its end: the memory of this rank may be freed, so the values never move, but those that were copied. */
 static void quit_meeting(situ_comm_sim *w, situ__sim_meeting *m) {
-  m->broken = true;
+  m->broken |= !m->values;
   leave_meeting(w, m);
+}
+
+/* Whether a rank must have come before another one can end the meeting. */
+static bool is_needed(const situ_comm_transfer *t, int rank) { return t->op != SITU_COMM_BROADCAST || t->peer == rank; }
+
+static void move_values(const situ_comm_sim *w, const situ__sim_meeting *m, const situ_comm_transfer *t) {
+  const size_t bytes = (size_t)t->count * situ_dtype_size(t->dtype);
+  if (t->op != SITU_COMM_BROADCAST && !m->done) situ__comm_sim_move(m, w->size);
+  if (t->op == SITU_COMM_BROADCAST && bytes) memcpy(t->receive, m->values, bytes);
 }
 
 static situ_status end_meeting(situ__sim_end *end, situ__sim_transfer *t, bool *done, situ_comm_report *report) {
   situ_comm_sim *w = end->world;
   situ__sim_meeting *m = t->meeting;
-  for (int i = 0; !m->done && i < w->size; i++)
-    if (!m->here[i] && fate_of(w, i)) {
-      quit_meeting(w, m);
-      return lost_rank(report, i, fate_of(w, i));
-    }
-  if (m->came < w->size || (m->broken && !m->done)) return SITU_OK;
+  bool waits = t->lost || (m->broken && !m->done);
+  for (int i = 0; !m->done && i < w->size; i++) {
+    if (m->here[i] || !is_needed(&t->what, i)) continue;
+    waits = true;
+    if (!fate_of(w, i)) continue;
+    quit_meeting(w, m);
+    return lost_rank(report, i, fate_of(w, i));
+  }
+  if (waits) return SITU_OK;
   if (m->ready > 0 && m->ready > situ__seconds()) return SITU_OK;
-  if (!m->done) situ__comm_sim_move(m, w->size);
+  move_values(w, m, &t->what);
   m->done = *done = true;
   leave_meeting(w, m);
   return SITU_OK;

@@ -43,9 +43,6 @@ static void move_block(const situ__sim_meeting *m, int from, int to) {
   switch (target->op) {
   case SITU_COMM_ALL_GATHER: memcpy(receive + (size_t)from * bytes, send, bytes); break;
   case SITU_COMM_ALL_TO_ALL: memcpy(receive + (size_t)from * bytes, send + (size_t)to * bytes, bytes); break;
-  case SITU_COMM_BROADCAST:
-    if (from == target->peer) memcpy(receive, send, bytes);
-    break;
   case SITU_COMM_REDUCE_SCATTER:
   case SITU_COMM_ALL_REDUCE:
     if (target->op == SITU_COMM_REDUCE_SCATTER) send += (size_t)to * bytes;

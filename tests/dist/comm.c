@@ -140,6 +140,48 @@ static void schedules_of_delays_change_nothing(void **state) {
   }
 }
 
+/* ---- calls that have ended elsewhere ---- */
+
+/* One thread steps three ranks. Rank 1 ends a call that rank 2 has not looked at since, and gives up: rank 2 finds the
+   words behind the header, and ends that call before it fails. The next call ends nowhere. */
+static void a_call_that_has_ended_on_a_rank_ends_on_all(void **state) {
+  (void)state;
+  enum { SIZE = 3, CALLS = 2 };
+  situ_comm_sim *world = situ_comm_sim_new(SIZE, NULL);
+  situ_comm *comm[SIZE];
+  situ_comm_request *request[SIZE][CALLS];
+  int64_t value[SIZE][CALLS];
+  bool done = false;
+  for (int r = 0; r < SIZE; r++) assert_non_null(comm[r] = situ_comm_sim_rank(world, r, NULL));
+  for (int k = 0; k < CALLS; k++)
+    for (int r = 0; r < SIZE; r++) {
+      value[r][k] = 10 * r + k + 5;
+      const situ_comm_call call = { .op = SITU_COMM_BROADCAST,
+                                    .dtype = SITU_I64,
+                                    .count = 1,
+                                    .send = &value[r][k],
+                                    .receive = &value[r][k],
+                                    .peer = k ? 2 : 0,
+                                    .name = k ? "second" : "first" };
+      assert_int_equal(situ_comm_begin(comm[r], &call, &request[r][k]), SITU_OK);
+    }
+  for (int r = 0; r < 2; r++)
+    for (int turn = 0; turn < 3; turn++) assert_int_equal(situ_comm_test(request[r][0], &done), SITU_OK);
+  assert_true(done);
+  situ_comm_abort(comm[1], "it has had enough");
+  assert_int_equal(situ_comm_wait(request[2][0]), SITU_OK);
+  assert_int_equal(value[2][0], 5);
+  assert_int_equal(situ_comm_wait(request[0][0]), SITU_OK);
+  for (int r = 0; r < SIZE; r++) {
+    assert_int_equal(situ_comm_wait(request[r][1]), SITU_E_COMM);
+    expect_error(SITU_E_COMM, "comm_wait", "rank 1 gave up: it has had enough");
+    assert_int_equal(value[r][1], 10 * r + 6);
+    situ_comm_free(comm[r]);
+  }
+  assert_int_equal(situ_comm_wait(request[1][0]), SITU_OK);
+  situ_comm_sim_free(world);
+}
+
 /* ---- calls that do not match ---- */
 
 static const situ_comm_call agreed = {
@@ -319,6 +361,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(every_op_has_its_values),
     TEST(schedules_of_delays_change_nothing),
+    TEST(a_call_that_has_ended_on_a_rank_ends_on_all),
     TEST(mismatches_are_refused_on_every_rank),
     TEST(a_failure_ends_every_rank_in_time),
     TEST(an_abort_is_heard),

@@ -191,7 +191,6 @@ static void report_drill(const training *t, const char *how, int step, double se
 
 /* Rank 1's forward fails, and its program ends: the others must not wait for their deadline. */
 static void fail_in_forward(training *t, double deadline) {
-  (void)usleep(300000); /* else another rank may hear of it before it has started, and has no step to report */
   if (situ_nn_forward(t->model, situ_zeros(SITU_SHAPE(1, 1), NULL))) exit(1);
   end_training(t);
   (void)usleep((useconds_t)((deadline + 4) * 1e6));
