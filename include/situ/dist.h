@@ -117,6 +117,38 @@ SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *co
     a group to it. When either is freed, ddp gives whole gradients again. */
 SITU_API situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
                                              const situ_optim_options *options);
+/** What is gathered as one in stage 3. */
+typedef struct situ_dist_zero3_options {
+  const char *const *units; /**< paths of modules in ddp's, in which '*' is any one part of a path: "layers.*". Each is
+                                 gathered with all of its parts, as torch's fully_shard of it; a module in no unit is one
+                                 by itself, with the parameters that it owns. NULL: every module that owns parameters */
+  int64_t unit_count;
+} situ_dist_zero3_options;
+/** Stage 3 of ZeRO (torch's fully_shard, reshard_after_forward=True): situ_dist_zero2_new, and of the parameters, too, a
+    rank keeps what its optimiser owns, and no more. For a model that does not fit on a rank: a rank has 1 / R of
+    parameters, gradients and state, and whole parameters of the units that compute. Bits are those of one rank.
+
+    All ranks gather a unit's parameters before its forward, free them behind it, gather them again before its backward,
+    and free them when its gradients are complete. So forward and backward are collective calls: all ranks run the same
+    modules in the same order, in evaluation, too, and use the same parameters in the last micro-batch of a step. Each
+    has as many micro-batches: their number must be a multiple of R (SITU_E_ARG). A forward that fails cannot be
+    repeated, because other ranks are further: situ_dist_ddp_free, or situ_comm_abort, tells them.
+
+    A parameter that no unit holds has its shape, dtype and device, and no memory: all reads, writes and moves of it are
+    refused (SITU_E_STATE, with its name), as when a module uses parameters of a part that it does not call: make it a
+    unit. situ_dist_zero_unshard makes them whole. A parameter that shares its memory with others is SITU_E_UNSUPPORTED,
+    so is a ddp with .check_every. units may be NULL. Other errors as of situ_dist_zero2_new. Free it behind
+    situ_dist_zero_unshard, or the parameters stay without memory. */
+SITU_API situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp,
+                                             const situ_dist_zero3_options *units, situ_dist_make_optim make,
+                                             const situ_optim_options *options);
+/** torch's FSDPModule.unshard(): gathers all parameters of stage 3, which stay whole until situ_dist_zero_reshard or the
+    next step. A collective call. For state dicts, and to write parameters: what has been written by then, the same on
+    all ranks, is kept (torch's summon_full_params). In other stages parameters are whole. SITU_E_STATE: the ddp has been
+    freed. */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_unshard(situ_dist_zero *zero);
+/** torch's FSDPModule.reshard(): parameters are in parts again. Not a collective call. */
+SITU_API SITU_CHECKED situ_status situ_dist_zero_reshard(situ_dist_zero *zero);
 /** torch's add_param_group: a group with its own hyperparameters, zero fields being those of situ_dist_zero_new. A
     collective call; takes ownership of the tree. Each group is divided among the ranks by itself. Errors as of
     situ_dist_zero_new; SITU_E_ARG: a parameter that a group has. */
@@ -124,7 +156,7 @@ SITU_API SITU_CHECKED situ_status situ_dist_zero_add_param_group(situ_dist_zero 
                                                                  const situ_optim_options *options);
 /** A step of all parameters that have a gradient, which must be the same on all ranks (situ_dist_ddp_new): this rank
     steps its elements, then each rank sends its own to all. Parameters have the bits of `make`'s optimiser over all of
-    them, for any number of ranks. A collective call. On an error of this rank's step nothing has changed here, and the
+    them, for any number of ranks. A collective call; in stage 3 nothing is sent. On an error of this rank's step nothing has changed here, and the
     other ranks return SITU_E_COMM; their own elements and state may be those after the step: load a checkpoint. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_step(situ_dist_zero *zero);
 /** situ_nn_utils_clip_grad_norm_ of all parameters, where ranks have parts of the gradients or the whole ones. A

@@ -23,7 +23,7 @@ static situ_status check_range(const char *op, const situ_storage *storage, size
   const situ_backend *backend = situ__backend(storage->device);
   if (!backend || backend->no_memory)
     return situ__fail(SITU_E_UNSUPPORTED, op, "a tensor on %s has no values", situ_device_name(storage->device, name));
-  if (__builtin_expect(storage->flags & SITU_STORAGE_SAMPLE, 0))
+  if (__builtin_expect(storage->flags & SITU__STORAGE_NOWHERE, 0))
     return situ__refuse_sample(op, (situ_storage *)storage);
   if (at > storage->bytes || bytes > storage->bytes - at)
     return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes, storage->bytes);

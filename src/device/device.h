@@ -59,6 +59,12 @@ const situ_backend *situ__module_open(const char *name, situ_device_kind kind, c
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
 /* Returns a storage on foreign host memory; on failure calls release and returns NULL. */
 situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload);
+/* Flags of storages without memory of their own, which is neither read nor written. */
+enum { SITU__STORAGE_NOWHERE = SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY };
+/* Frees the storage's memory, which is elsewhere as `where` says; and gives it memory again, that of `source`, whose
+   values are away then. Owners, version and links stay. Neither can fail. */
+void situ__storage_leave(situ_storage *storage, const char *where);
+void situ__storage_return(situ_storage *storage, situ_storage *source);
 /* A storage that stands for one sample of other memory, of which its maker keeps account in `payload`. */
 situ_storage *situ__storage_sample(const char *op, situ_device device, size_t bytes);
 /* Frees the storage's memory: it stands for one sample from now on. */

@@ -123,6 +123,24 @@ void situ__storage_become_sample(situ_storage *storage, void (*release)(void *),
   free_memory(&old);
 }
 
+void situ__storage_leave(situ_storage *storage, const char *where) {
+  situ_storage old = *storage;
+  storage->data = NULL;
+  storage->release = NULL;
+  storage->payload = (void *)(uintptr_t)where;
+  storage->flags = SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN;
+  free_memory(&old);
+}
+
+void situ__storage_return(situ_storage *storage, situ_storage *source) {
+  storage->flags = source->flags & SITU_STORAGE_UNWRITTEN;
+  storage->data = source->data;
+  storage->payload = NULL;
+  source->data = NULL;
+  source->payload = (void *)(uintptr_t) "another tensor has got it";
+  source->flags = SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN;
+}
+
 void situ__storage_release(situ_storage *storage) {
   if (!storage) return;
   /* A single owner, the usual case, needs no atomic decrement. */

@@ -240,11 +240,14 @@ static const situ_view_desc *item_operand(const situ_optimizer_item *item, int k
 SITU_COLD situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) {
   situ__described d = { "an operand", "" };
   situ__device_up.describe_storage(storage, &d);
+  if (storage->flags & SITU_STORAGE_AWAY)
+    return situ__fail(SITU_E_STATE, op, "%s has no memory now: %s%s", d.what, (const char *)storage->payload, d.where);
   return situ__fail(SITU_E_STATE, op, "%s holds no value yet: nothing was written since it was made%s", d.what,
                     d.where);
 }
 
 situ_status situ__refuse_sample(const char *op, situ_storage *storage) {
+  if (storage->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(op, storage);
   situ__described d = { "an operand", "" };
   situ__device_up.describe_storage(storage, &d);
   return situ__fail(SITU_E_UNSUPPORTED, op,
@@ -254,9 +257,9 @@ situ_status situ__refuse_sample(const char *op, situ_storage *storage) {
 
 /* True where there is nothing to be read. */
 static inline bool is_unwritten(const situ_view_desc *v) {
-  return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & (SITU_STORAGE_UNWRITTEN | SITU_STORAGE_SAMPLE);
+  return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & (SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE);
 }
-static inline bool is_sample(const situ_view_desc *v) { return v->storage->flags & SITU_STORAGE_SAMPLE; }
+static inline bool is_sample(const situ_view_desc *v) { return v->storage->flags & SITU__STORAGE_NOWHERE; }
 
 static inline bool adds_to_output(const situ_work *work) {
   return work->verb == SITU_VERB_SCATTER && work->op & SITU_INDEX_ADD;

@@ -141,6 +141,14 @@ situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, s
   situ_tree_free(parameters);
   return none("dist_zero2_new");
 }
+situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp, const situ_dist_zero3_options *units,
+                                    situ_dist_make_optim make, const situ_optim_options *options) {
+  (void)ddp, (void)units, (void)make, (void)options;
+  situ_tree_free(parameters);
+  return none("dist_zero3_new");
+}
+situ_status situ_dist_zero_unshard(situ_dist_zero *zero) { return (void)zero, refuse("dist_zero_unshard"); }
+situ_status situ_dist_zero_reshard(situ_dist_zero *zero) { return (void)zero, refuse("dist_zero_reshard"); }
 situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
                                            const situ_optim_options *options) {
   (void)zero, (void)options;

@@ -20,7 +20,8 @@ static int64_t bucket_limit(const situ_dist_ddp *d) {
 static bool has_space(const situ__dist_bucket *b, const situ_dist_ddp *d, const situ__dist_item *item, int64_t limit) {
   const situ_tensor *first = d->items[b->items[0]].tensor;
   const int64_t size = (int64_t)situ_dtype_size(b->dtype);
-  return b->of_buffers == item->is_buffer && b->group == item->group && b->dtype == situ_dtype_of(item->tensor) &&
+  return b->of_buffers == item->is_buffer && b->group == item->group && b->unit == item->unit &&
+         b->dtype == situ_dtype_of(item->tensor) &&
          situ_device_equal(situ_device_of(first), situ_device_of(item->tensor)) &&
          (b->numel + item->numel) * size <= limit;
 }
@@ -34,7 +35,9 @@ static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *it
     d->bucket_capacity = capacity;
   }
   situ__dist_bucket *b = &d->buckets[d->bucket_count];
-  *b = (situ__dist_bucket){ .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer, .group = item->group };
+  *b = (situ__dist_bucket){
+    .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer, .group = item->group, .unit = item->unit
+  };
   const bool compressed = d->options.compress && !item->is_buffer && situ_dtype_size(b->dtype) > 2;
   b->wire = compressed ? d->options.compress : b->dtype;
   if (!(b->items = situ__alloc((size_t)d->item_count * sizeof *b->items))) return NULL;

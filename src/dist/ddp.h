@@ -18,6 +18,7 @@ typedef struct situ__dist_item {
   bool prior_in_parts;   /* the ranks have it in parts */
   bool used;             /* in this step: it has got a gradient, or its values have changed */
   int group;             /* of the optimiser that keeps its gradient in parts; -1: none */
+  int unit;              /* of the optimiser that keeps its values in parts: a bucket has those of one */
   int64_t bucket;        /* its index; -1: none */
   int64_t offset, numel; /* in its bucket */
   situ_tensor *arrived;  /* in the backward that ends this rank's part of a step: its gradient; owned */
@@ -42,7 +43,7 @@ typedef struct situ__dist_bucket {
   int64_t arrived;        /* number of items that have `arrived` */
   situ_dtype dtype, wire; /* of the tensors; of the sums and of what ranks exchange */
   bool of_buffers;
-  int group;
+  int group, unit;
   int64_t before;     /* elements of its group in the buckets before it */
   situ_tensor *share; /* of a bucket in parts, at the end of a step: this rank's part of the average; owned */
   situ__dist_node nodes[SITU__DIST_DEPTH]; /* of this rank's micro-batches so far, in order */
@@ -69,6 +70,7 @@ struct situ_dist_ddp {
   int64_t position;            /* how many of these have ended */
   int64_t step;
   int64_t pre_hook;
+  bool lockstep;                 /* parameters are gathered meanwhile: the order of all calls is that of the graph */
   bool no_sync, unsynced;        /* unsynced: some .grad holds gradients of passes without synchronisation */
   bool begun;                    /* a forward of the next micro-batch has begun */
   bool queued;                   /* in a pass: its end has been asked for */
@@ -135,6 +137,8 @@ bool situ__zero_commit_gradients(const situ_dist_zero *z);
 void situ__zero_drop_gradients(const situ_dist_zero *z);
 /* ddp is about to be freed. */
 void situ__zero_forget_ddp(situ_dist_zero *z);
+/* The index of a parameter's item; -1: it is not ddp's. */
+int64_t situ__zero_find_item(situ_dist_ddp *d, const situ_tensor *parameter);
 
 /* ---- gradient scalers (scaler.c) ---- */
 

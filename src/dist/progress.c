@@ -219,8 +219,8 @@ static void end_earlier_calls(situ_comm *c) {
   }
 }
 
-/* A rank has given up. What it has ended, this rank ends first: else two ranks would be in different steps, or one would
-   never have begun. Nothing more is needed of the rank for it, because no call ends before all have come to it. */
+/* A rank has given up. This rank first ends the calls that have ended there: else they would be in different steps, or
+   this one would never have begun. They need nothing more of that rank, because no call ends before all have come. */
 static void hear_failure(situ_comm *c, int peer, situ__comm_header *h) {
   c->peers[peer].heard = true;
   if (h->number > c->owed) c->owed = h->number;

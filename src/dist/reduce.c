@@ -267,7 +267,7 @@ static bool begin_calls(const char *op, situ_dist_ddp *d, bool wait) {
       if ((!wait && !add_arrivals(op, d, b)) || !send_parts(op, d, b, &x->plan, j)) return false;
       x->parts++;
     } else {
-      if (!wait && j->parts->stage < SITU__COMM_DONE) break;
+      if (!wait && !d->lockstep && j->parts->stage < SITU__COMM_DONE) break;
       if (!situ__comm_finish(op, j->parts) || !use_parts(op, d, b, &x->plan, j)) return false;
       x->wholes++;
     }

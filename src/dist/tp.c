@@ -211,8 +211,7 @@ static bool divide_layer(division *d, const char *path, situ_nn_module *owner, c
 
 /* ---- the plan ---- */
 
-/* '*' in the pattern is any one part of the path. */
-static bool matches(const char *pattern, const char *path) {
+bool situ__dist_path_matches(const char *pattern, const char *path) {
   while (*pattern && *path) {
     if (*pattern == '*' && (pattern[1] == '.' || !pattern[1])) {
       pattern++;
@@ -232,7 +231,7 @@ static situ_status look(const situ_nn_visit *at, void *payload) {
     if (slot->kind != SITU_NN_CHILD) continue;
     (void)snprintf(path, sizeof path, "%s%s%s", at->path, *at->path ? "." : "", slot->name);
     for (int64_t k = 0; k < d->rows; k++) {
-      if (!matches(d->plan[k].path, path)) continue;
+      if (!situ__dist_path_matches(d->plan[k].path, path)) continue;
       if (row) return situ__fail(SITU_E_ARG, op, "'%s' and '%s' both name %s", row->path, d->plan[k].path, path);
       row = &d->plan[k];
       d->used[k] = true;

@@ -24,6 +24,8 @@ struct situ_dist_tp {
 static inline bool situ__tp_given(const char *op, const situ_dist_tp *tp) {
   return situ__valid(op, "tp", tp, SITU__A_TP);
 }
+/* Whether a path matches a pattern, in which '*' is any one part of the path. */
+bool situ__dist_path_matches(const char *pattern, const char *path);
 /* The shard whose part t is; NULL: t is whole. */
 const situ__tp_shard *situ__tp_find(const situ_dist_tp *tp, const situ_tensor *t);
 /* This rank's part of such a tensor, in memory of its own. NULL after recording an error. */

@@ -59,8 +59,12 @@ bool situ__zero_add_part(situ_dist_zero *z, situ__zero_part part) {
     z->parts = larger;
     z->part_capacity = capacity;
   }
-  part.values = situ__zero_elements(situ_tree_tensor_at(z->parameters, part.parameter), part.from, part.count);
-  if (!situ_retain(part.values)) return false;
+  const bool apart = z->shards != NULL;
+  part.values = apart && part.rank != z->comm->rank
+                    ? NULL
+                    : situ__zero_elements(situ_tree_tensor_at(z->parameters, part.parameter), part.from, part.count);
+  if (apart && part.values) part.values = situ_clone(part.values);
+  if (!situ_retain(part.values) && (!apart || part.rank == z->comm->rank)) return false;
   z->parts[z->part_count++] = part;
   return true;
 }
@@ -162,10 +166,10 @@ static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group,
   z->parameters = all;
   const bool divided =
       ends && (z->parts_gradients ? situ__zero_divide_buckets(op, z, first) : divide(z, first, all_elements(z, group)));
-  if (divided && make_group(z, part, make, options)) {
+  if (divided && (!z->shards || situ__zero_prepare_shards(op, z)) && make_group(z, part, make, options)) {
     z->group_ends[z->group_count++] = situ_tree_count(all);
     situ_tree_free(before);
-    return true;
+    return !z->shards || situ__zero_scatter(op, z);
   }
   while (z->part_count > part) situ_release(z->parts[--z->part_count].values);
   if (z->parts_gradients) situ__zero_undo_divide(z);
@@ -180,7 +184,8 @@ static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *gr
                           const situ_optim_options *options) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const bool good = situ__zero_knows(op, z, group) && can_divide(op, z, group, make) && same_parameters(op, z, group) &&
+  const bool good = situ__zero_knows(op, z, group) && can_divide(op, z, group, make) &&
+                    situ__zero_can_shard(op, z, group) && same_parameters(op, z, group) &&
                     add_group(op, z, group, make, options);
   return situ_scope_end(&s) == SITU_OK && good;
 }
@@ -192,11 +197,13 @@ static void free_zero(situ_dist_zero *z) {
   situ__free(z->parts);
   situ__free(z->group_ends);
   situ_tree_free(z->parameters);
+  situ__free(z->shards);
   situ__handle_free(z, sizeof *z, NULL);
 }
 
-/* `with` has the communicator (NULL: an error has been recorded), and ddp in stage 2. */
-static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dist_zero with, situ_dist_make_optim make,
+/* `with` has the communicator (NULL: an error has been recorded), and ddp in stages 2 and 3; units: in stage 3. */
+static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dist_zero with,
+                                 const situ_dist_zero3_options *units, situ_dist_make_optim make,
                                  const situ_optim_options *options) {
   situ_tree *flat = with.comm ? situ_tree_flatten(parameters) : NULL;
   situ_tree_free(parameters);
@@ -209,7 +216,7 @@ static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dis
     z->ddp = with.ddp;
     z->parts_gradients = with.ddp != NULL;
   }
-  if (z && !agree_and_add(op, z, flat, make, options)) {
+  if (z && !((!units || situ__zero_begin_shards(op, z, units)) && agree_and_add(op, z, flat, make, options))) {
     free_zero(z);
     z = NULL;
   }
@@ -222,7 +229,7 @@ situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_
   SITU__MADE_OF_OPS(new_op);
   const bool good = situ__comm_given(new_op, comm) && situ__comm_replicates(new_op, comm);
   const situ_dist_zero with = { .comm = good ? comm : NULL };
-  return make_zero(new_op, parameters, with, make, options);
+  return make_zero(new_op, parameters, with, NULL, make, options);
 }
 
 situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
@@ -231,7 +238,17 @@ situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, s
   SITU__MADE_OF_OPS(op);
   const bool given = situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp);
   const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
-  return make_zero(op, parameters, with, make, options);
+  return make_zero(op, parameters, with, NULL, make, options);
+}
+
+situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp, const situ_dist_zero3_options *units,
+                                    situ_dist_make_optim make, const situ_optim_options *options) {
+  static const char op[] = "dist_zero3_new";
+  static const situ_dist_zero3_options defaults;
+  SITU__MADE_OF_OPS(op);
+  const bool given = situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp);
+  const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
+  return make_zero(op, parameters, with, units ? units : &defaults, make, options);
 }
 
 situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
@@ -339,12 +356,14 @@ static bool can_step(const situ_dist_zero *z) {
 }
 
 situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale) {
-  if (!can_step(z)) return situ_error();
+  if (!can_step(z) || (z->shards && !situ__zero_scatter(step_op, z))) return situ_error();
   if (!step_own(z, grad_scale)) {
     situ_comm_abort(z->comm, situ_error_message());
     return situ_error();
   }
-  return exchange(z);
+  if (!z->shards) return exchange(z);
+  situ__zero_note_step(z); /* parts are exchanged when a unit needs them */
+  return SITU_OK;
 }
 
 situ_status situ_dist_zero_step(situ_dist_zero *zero) {

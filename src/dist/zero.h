@@ -11,17 +11,20 @@ typedef struct situ__zero_part {
   int group, rank;
   int64_t own;         /* its number among the parts of its rank, which is that in its optimiser */
   int64_t item;        /* stage 2: the parameter's index among the items of ddp */
-  situ_tensor *values; /* a view of the parameter's memory; owned */
+  situ_tensor *values; /* a view of the parameter's memory; owned. Stage 3: this rank's own alone, others NULL */
 } situ__zero_part;
+
+typedef struct situ__zero_shards situ__zero_shards; /* zero_shards.c */
 
 struct situ_dist_zero {
   uint32_t head;
   situ_comm *comm;
-  bool parts_gradients;   /* stage 2 */
-  situ_dist_ddp *ddp;     /* stage 2: what averages the gradients; NULL: it has been freed */
-  situ_tree *parameters;  /* a flat dict */
-  situ_optim *optim;      /* over this rank's parts */
-  situ__zero_part *parts; /* in the order of parameters */
+  bool parts_gradients;      /* stage 2 */
+  situ_dist_ddp *ddp;        /* stage 2: what averages the gradients; NULL: it has been freed */
+  situ__zero_shards *shards; /* stage 3: parameters in parts; NULL: they are whole */
+  situ_tree *parameters;     /* a flat dict */
+  situ_optim *optim;         /* over this rank's parts */
+  situ__zero_part *parts;    /* in the order of parameters */
   int64_t part_count, part_capacity;
   int64_t *group_ends; /* of each parameter group, the number of the parameter behind its last one */
   int group_count;
@@ -55,13 +58,29 @@ situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale);
 /* Whether ddp can keep gradients in parts for an optimiser that is about to be made. Returns false after recording. */
 bool situ__zero_can_join(const char *op, const situ_dist_ddp *d);
 /* The optimiser is about to be freed: gradients are whole again. */
-void situ__zero_forget_parts(const situ_dist_zero *z);
+void situ__zero_forget_parts(situ_dist_zero *z);
 /* Whether ddp can give parts of the gradients of a new group, in stage 2. Returns false after recording an error. */
 bool situ__zero_knows(const char *op, const situ_dist_zero *z, const situ_tree *group);
 /* Whether ranks own parts of it: in stage 2 not of one that does not require a gradient. */
 bool situ__zero_is_divided(const situ_dist_zero *z, const situ_tensor *parameter);
 bool situ__zero_divide_buckets(const char *op, situ_dist_zero *z, int64_t first);
 void situ__zero_undo_divide(const situ_dist_zero *z);
+
+/* ---- parameters in parts: stage 3 (zero_shards.c) ---- */
+
+/* Divides ddp's module into units, before its first group. Returns false after recording an error. */
+bool situ__zero_begin_shards(const char *op, situ_dist_zero *z, const situ_dist_zero3_options *options);
+/* Whether the parameters of a group can be in parts. Returns false after recording an error. */
+bool situ__zero_can_shard(const char *op, const situ_dist_zero *z, const situ_tree *group);
+/* Behind the division of a group: has hooks and memory ready. Returns false after recording an error. */
+bool situ__zero_prepare_shards(const char *op, situ_dist_zero *z);
+/* Frees what this rank does not own of parameters that no unit holds now, and writes back what the program has changed
+   of the others. Returns false after recording an error. */
+bool situ__zero_scatter(const char *op, const situ_dist_zero *z);
+/* The parameters have other values. */
+void situ__zero_note_step(const situ_dist_zero *z);
+/* Hooks end; parameters stay as they are. */
+void situ__zero_end_shards(situ_dist_zero *z);
 
 /* ---- state (zero_state.c) ---- */
 

@@ -39,7 +39,9 @@ situ_tensor *situ__zero_gradient_at(const void *zero, int64_t i) {
   const int64_t part = i - situ_tree_count(z->parameters);
   if (part < 0) return situ_grad(situ_tree_tensor_at(z->parameters, i));
   const situ__zero_part *p = &z->parts[part];
-  return situ_grad_is_in_parts(situ_tree_tensor_at(z->parameters, p->parameter)) ? situ_grad(p->values) : NULL;
+  return p->rank == z->comm->rank && situ_grad_is_in_parts(situ_tree_tensor_at(z->parameters, p->parameter))
+             ? situ_grad(p->values)
+             : NULL;
 }
 
 static bool scale_gradients(const situ_dist_zero *z, double norm, double max_norm) {

@@ -24,7 +24,7 @@ bool situ__zero_can_join(const char *op, const situ_dist_ddp *d) {
 
 /* Begins where the last search ended: optimisers list parameters in the module's order, which is the reverse of the
    items', so that a search of all of them looks at each item once. */
-static int64_t find_item(situ_dist_ddp *d, const situ_tensor *parameter) {
+int64_t situ__zero_find_item(situ_dist_ddp *d, const situ_tensor *parameter) {
   for (int64_t n = 1; n <= d->parameter_count; n++) {
     const int64_t i = (d->found - n + d->parameter_count) % d->parameter_count;
     if (d->items[i].tensor == parameter) return d->found = i;
@@ -36,7 +36,7 @@ bool situ__zero_knows(const char *op, const situ_dist_zero *z, const situ_tree *
   if (!z->parts_gradients) return true;
   if (!z->ddp) return situ__fail(SITU_E_STATE, op, "the ddp that averages the gradients has been freed") == SITU_OK;
   for (int64_t i = 0; i < situ_tree_count(group); i++)
-    if (find_item(z->ddp, situ_tree_tensor_at(group, i)) < 0)
+    if (situ__zero_find_item(z->ddp, situ_tree_tensor_at(group, i)) < 0)
       return situ__fail(SITU_E_ARG, op, "%.90s is not a parameter of the module whose gradients ddp averages",
                         situ_tree_key(group, i)) == SITU_OK;
   return is_idle(op, z->ddp);
@@ -44,7 +44,7 @@ bool situ__zero_knows(const char *op, const situ_dist_zero *z, const situ_tree *
 
 bool situ__zero_is_divided(const situ_dist_zero *z, const situ_tensor *parameter) {
   if (!z->ddp) return true;
-  const int64_t item = find_item(z->ddp, parameter);
+  const int64_t item = situ__zero_find_item(z->ddp, parameter);
   return item >= 0 && z->ddp->items[item].in_bucket;
 }
 
@@ -54,7 +54,7 @@ static bool group_items(const char *op, const situ_dist_zero *z, int64_t first) 
   for (int64_t i = 0; i < d->item_count; i++)
     if (d->items[i].group >= z->group_count) d->items[i].group = -1; /* of a group that was refused */
   for (int64_t i = first; i < situ_tree_count(z->parameters); i++)
-    d->items[find_item(d, situ_tree_tensor_at(z->parameters, i))].group = z->group_count;
+    d->items[situ__zero_find_item(d, situ_tree_tensor_at(z->parameters, i))].group = z->group_count;
   return situ__dist_fill_buckets(op, d);
 }
 
@@ -62,7 +62,7 @@ static bool group_items(const char *op, const situ_dist_zero *z, int64_t first) 
    no bucket and no parts. */
 static bool divide_parameter(situ_dist_zero *z, int64_t parameter, int64_t *own) {
   situ_dist_ddp *d = z->ddp;
-  const int64_t index = find_item(d, situ_tree_tensor_at(z->parameters, parameter));
+  const int64_t index = situ__zero_find_item(d, situ_tree_tensor_at(z->parameters, parameter));
   const situ__dist_item *item = &d->items[index];
   for (int rank = 0; item->bucket >= 0 && rank < z->comm->size; rank++) {
     const situ__dist_bucket *b = &d->buckets[item->bucket];
@@ -105,9 +105,11 @@ static void leave_ddp(situ_dist_ddp *d) {
                     d->comm->rank);
   d->zero = NULL;
   d->parted_groups = 0;
+  d->lockstep = false;
 }
 
-void situ__zero_forget_parts(const situ_dist_zero *z) {
+void situ__zero_forget_parts(situ_dist_zero *z) {
+  situ__zero_end_shards(z);
   if (z->ddp && z->ddp->zero == z) leave_ddp(z->ddp);
   situ__zero_drop_gradients(z);
   for (int64_t i = 0; z->parameters && i < situ_tree_count(z->parameters); i++) {
@@ -116,7 +118,10 @@ void situ__zero_forget_parts(const situ_dist_zero *z) {
   }
 }
 
-void situ__zero_forget_ddp(situ_dist_zero *z) { z->ddp = NULL; }
+void situ__zero_forget_ddp(situ_dist_zero *z) {
+  situ__zero_end_shards(z);
+  z->ddp = NULL;
+}
 
 /* ---- gradients ---- */
 
@@ -142,7 +147,8 @@ bool situ__zero_prepare_gradients(const situ_dist_zero *z) {
 bool situ__zero_commit_gradients(const situ_dist_zero *z) {
   const situ_dist_ddp *d = z->ddp;
   for (int64_t k = 0; k < z->part_count; k++)
-    if (!d->items[z->parts[k].item].used) SITU_IGNORE(situ_set_grad(z->parts[k].values, NULL));
+    if (is_mine(z, &z->parts[k]) && !d->items[z->parts[k].item].used)
+      SITU_IGNORE(situ_set_grad(z->parts[k].values, NULL));
   for (int64_t i = 0; i < d->parameter_count; i++) {
     const situ__dist_item *item = &d->items[i];
     if (item->used && item->bucket >= 0 && situ__dist_in_parts(d, &d->buckets[item->bucket]) &&
@@ -153,5 +159,6 @@ bool situ__zero_commit_gradients(const situ_dist_zero *z) {
 }
 
 void situ__zero_drop_gradients(const situ_dist_zero *z) {
-  for (int64_t k = 0; k < z->part_count; k++) SITU_IGNORE(situ_set_grad(z->parts[k].values, NULL));
+  for (int64_t k = 0; k < z->part_count; k++)
+    if (is_mine(z, &z->parts[k])) SITU_IGNORE(situ_set_grad(z->parts[k].values, NULL));
 }

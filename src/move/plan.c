@@ -236,6 +236,7 @@ situ_status situ_move_plan_check(const situ_move_plan *m) {
       return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again",
                         label_of(u->tensor));
     if (!u->moves) continue;
+    if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(m->op, u->storage);
     if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
       return situ__fail(
           SITU_E_STATE, m->op,

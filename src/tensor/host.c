@@ -259,7 +259,7 @@ void *situ_data_ptr(situ_tensor *t) {
     return NULL;
   }
   const uint32_t flags = __atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED);
-  if (flags & SITU_STORAGE_SAMPLE) return (void)situ__refuse_sample("data_ptr", t->view.storage), NULL;
+  if (flags & SITU__STORAGE_NOWHERE) return (void)situ__refuse_sample("data_ptr", t->view.storage), NULL;
   /* The host may write through the pointer at any time, so count the values as written from now on. Values that are
      written already are not touched: other threads may read them. */
   if (flags & SITU_STORAGE_UNWRITTEN)

@@ -15,8 +15,10 @@ typedef struct divided {
   const dist_kind *kind;
   situ_dist_make_optim make;
   situ_optim_options options;
-  bool groups;     /* vectors are a group of their own, with other options */
-  bool parts;      /* each rank keeps its parts of the gradients: stage 2 */
+  bool groups; /* vectors are a group of their own, with other options */
+  bool parts;  /* each rank keeps its parts of the gradients: stage 2 */
+  bool shards; /* and of the parameters: stage 3 */
+  situ_dist_zero3_options units;
   double max_norm; /* gradients are clipped; 0: they are not */
   situ_dist_ddp_options ddp;
   int from, to;     /* steps */
@@ -55,8 +57,9 @@ static const situ_optim_options of_vectors = { .lr = 0.02, .zero = SITU_OPTIM_ZE
 
 static inline situ_dist_zero *zero_of(const divided *t, situ_nn_module *model, situ_comm *comm, situ_dist_ddp *ddp) {
   situ_tree *first = t->groups ? dist_group(model, false) : situ_nn_parameters(model);
-  situ_dist_zero *zero = t->parts ? situ_dist_zero2_new(first, ddp, t->make, &t->options)
-                                  : situ_dist_zero_new(first, comm, t->make, &t->options);
+  situ_dist_zero *zero = t->shards  ? situ_dist_zero3_new(first, ddp, &t->units, t->make, &t->options)
+                         : t->parts ? situ_dist_zero2_new(first, ddp, t->make, &t->options)
+                                    : situ_dist_zero_new(first, comm, t->make, &t->options);
   if (zero && t->groups && situ_dist_zero_add_param_group(zero, dist_group(model, true), &of_vectors) != SITU_OK) {
     situ_dist_zero_free(zero);
     zero = NULL;
@@ -76,6 +79,7 @@ static inline void train_rank(world_rank *self) {
     situ_tree *state = situ_dist_zero_state_dict(zero, t->keeper);
     if (self->rank == t->keeper) t->end = state;
     else situ_tree_free(state);
+    SITU_IGNORE(situ_dist_zero_unshard(zero));
   }
   situ_dist_zero_free(zero);
   situ_dist_ddp_free(ddp);

@@ -53,7 +53,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "tree_append tree_put", "list dict", API_CHAIN },
     { "tree_append tree_put", "item", API_TAKEN },
     { "tree_free tree_set", "tree", API_TAKEN },
-    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group dist_zero_new dist_zero2_new dist_zero_add_param_group",
+    { "optim_sgd optim_adam optim_adamw optim_rmsprop optim_adagrad optim_adadelta optim_adamax optim_nadam optim_radam optim_rprop optim_asgd optim_lion optim_adafactor optim_muon optim_lbfgs optim_add_param_group dist_zero_new dist_zero2_new dist_zero3_new dist_zero_add_param_group",
       "parameters", API_TAKEN },
     { "tensor_dataset", "tensors", API_TAKEN },
     { "nn_append nn_put", "container", API_CHAIN },
@@ -179,7 +179,7 @@ static situ_tree *tree(api_world *w, const char *name) {
     t = situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w)));
   else if (api_is(api_name(w), "func_functional_call func_functional_call_tree"))
     t = situ_tree_put(situ_tree_dict(), "weight", situ_tree_tensor(plain(w)));
-  else if (api_is(api_name(w), "dist_zero2_new")) t = situ_nn_parameters(api_trained(w));
+  else if (api_is(api_name(w), "dist_zero2_new dist_zero3_new")) t = situ_nn_parameters(api_trained(w));
   else if (api_is(api_name(w), "nn_lora_load_state_dict")) t = situ_tree_dict();
   else if (api_is(api_name(w), "dist_tp_load_state_dict")) t = situ_nn_state_dict(api_container(w));
   else if (api_is(api_name(w), "tree_value")) t = situ_tree_tensor(plain(w));
@@ -382,6 +382,13 @@ static situ_tensor *blocks(const api_world *w) {
                                &(situ_options){ .device = w->device });
 }
 
+/* A tensor whose memory situ_release_memory has freed. */
+static situ_tensor *away(api_world *w) {
+  situ_tensor *t = plain(w);
+  if (situ_release_memory("test", t, "elsewhere") != SITU_OK) fail_msg("%s", situ_error_message());
+  return t;
+}
+
 static situ_tensor *tensor(api_world *w, const char *name) {
   const char *f = api_name(w);
   if (api_is(
@@ -397,6 +404,7 @@ static situ_tensor *tensor(api_world *w, const char *name) {
   if (api_is(f, "nn_utils_rnn_pack_padded_sequence") && strcmp(name, "lengths") == 0) return ones(w, 2);
   if (api_is(f, "take_memory") && strcmp(name, "meta") == 0)
     return situ_empty(SITU_SHAPE(2, 2), &(situ_options){ .device = { SITU_META, 0 } });
+  if (api_is(f, "return_memory") && strcmp(name, "t") == 0) return away(w);
   if (api_is(f, "dequantize block_linear block_embedding block_type_of block_shape") &&
       api_is(name, strcmp(f, "dequantize") == 0 ? "input" : "weight t"))
     return api_note(w, blocks(w));

@@ -93,7 +93,7 @@ static inline bool situ__graph_is_live(const situ__graph_work *k) { return k->va
 
 /* Memory of its own, which no other storage is a part of when the recording ends. */
 static inline bool situ__graph_is_plain(const situ_storage *s) {
-  const uint32_t special = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_SAMPLE | SITU_STORAGE_BLOCKS;
+  const uint32_t special = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU__STORAGE_NOWHERE | SITU_STORAGE_BLOCKS;
   return s->bytes && !(s->flags & special);
 }
 /* All elements of its storage, in their order. */
