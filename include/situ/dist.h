@@ -117,15 +117,16 @@ SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *co
     a group to it. When either is freed, ddp gives whole gradients again. */
 SITU_API situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
                                              const situ_optim_options *options);
-/** What is gathered as one in stage 3. */
+/** The units of stage 3: modules whose parameters are gathered together. */
 typedef struct situ_dist_zero3_options {
-  const char *const *units; /**< paths of modules in ddp's, in which '*' is any one part of a path: "layers.*". Each is
-                                 gathered with all of its parts, as torch's fully_shard of it; a module in no unit is one
-                                 by itself, with the parameters that it owns. NULL: every module that owns parameters */
+  /** Paths of modules in ddp's, in which '*' is any one part of a path: "layers.*". Each is gathered with all of its
+      parts, as torch's fully_shard of it; a module in no unit is one by itself, with the parameters that it owns. NULL:
+      every module that owns parameters. */
+  const char *const *units;
   int64_t unit_count;
 } situ_dist_zero3_options;
-/** Stage 3 of ZeRO (torch's fully_shard, reshard_after_forward=True): situ_dist_zero2_new, and of the parameters, too, a
-    rank keeps what its optimiser owns, and no more. For a model that does not fit on a rank: a rank has 1 / R of
+/** Stage 3 of ZeRO (torch's fully_shard, reshard_after_forward=True): situ_dist_zero2_new, and of the parameters, too,
+    a rank keeps what its optimiser owns, and no more. For a model that does not fit on a rank: a rank has 1 / R of
     parameters, gradients and state, and whole parameters of the units that compute. Bits are those of one rank.
 
     All ranks gather a unit's parameters before its forward, free them behind it, gather them again before its backward,
@@ -142,10 +143,10 @@ typedef struct situ_dist_zero3_options {
 SITU_API situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp,
                                              const situ_dist_zero3_options *units, situ_dist_make_optim make,
                                              const situ_optim_options *options);
-/** torch's FSDPModule.unshard(): gathers all parameters of stage 3, which stay whole until situ_dist_zero_reshard or the
-    next step. A collective call. For state dicts, and to write parameters: what has been written by then, the same on
-    all ranks, is kept (torch's summon_full_params). In other stages parameters are whole. SITU_E_STATE: the ddp has been
-    freed. */
+/** torch's FSDPModule.unshard(): gathers all parameters of stage 3, which stay whole until situ_dist_zero_reshard or
+    the next step. A collective call. For state dicts, and to write parameters: what has been written by then, the same
+    on all ranks, is kept (torch's summon_full_params). In other stages parameters are whole. SITU_E_STATE: the ddp has
+    been freed. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_unshard(situ_dist_zero *zero);
 /** torch's FSDPModule.reshard(): parameters are in parts again. Not a collective call. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_reshard(situ_dist_zero *zero);
@@ -156,8 +157,9 @@ SITU_API SITU_CHECKED situ_status situ_dist_zero_add_param_group(situ_dist_zero 
                                                                  const situ_optim_options *options);
 /** A step of all parameters that have a gradient, which must be the same on all ranks (situ_dist_ddp_new): this rank
     steps its elements, then each rank sends its own to all. Parameters have the bits of `make`'s optimiser over all of
-    them, for any number of ranks. A collective call; in stage 3 nothing is sent. On an error of this rank's step nothing has changed here, and the
-    other ranks return SITU_E_COMM; their own elements and state may be those after the step: load a checkpoint. */
+    them, for any number of ranks. A collective call; in stage 3 nothing is sent. On an error of this rank's step
+    nothing has changed here, and the other ranks return SITU_E_COMM; their own elements and state may be those after
+    the step: load a checkpoint. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_step(situ_dist_zero *zero);
 /** situ_nn_utils_clip_grad_norm_ of all parameters, where ranks have parts of the gradients or the whole ones. A
     collective call. The powers of all elements are added exactly, and rounded at the end: the norm and the clipped
@@ -203,12 +205,12 @@ typedef struct situ_dist_checkpoint {
 
 /** torch.distributed.checkpoint.save: saves a checkpoint as files in `directory`, which all ranks see; makes it if it
     does not exist. A collective call. Each rank writes one safetensors file: 1 / R of the elements of what all ranks
-    have alike, its part of `zero`, and its generators. Then rank 0 replaces "manifest.safetensors", which names these
-    files, and deletes those of the set before. A reader has the old set or the new one, whole, wherever the ranks stop.
-    On an error of any rank all ranks return it, with the rank and the file, and the old set is as it was. SITU_E_COMM:
-    the ranks' names, dtypes or shapes differ. SITU_E_STATE: in the middle of a step of `ddp`. SITU_E_UNSUPPORTED:
-    quantised blocks. options: metadata goes into the manifest; max_shard_bytes must be 0 (SITU_E_ARG); *replaced is set
-    on all ranks. */
+    have alike, its part of `zero` (in stage 3 of the parameters, too, which are in parts again), and its generators.
+    Then rank 0 replaces "manifest.safetensors", which names these files, and deletes those of the set before. A reader
+    has the old set or the new one, whole, wherever the ranks stop. On an error of any rank all ranks return it, with
+    the rank and the file, and the old set is as it was. SITU_E_COMM: the ranks' names, dtypes or shapes differ.
+    SITU_E_STATE: in the middle of a step of `ddp`. SITU_E_UNSUPPORTED: quantised blocks. options: metadata goes into
+    the manifest; max_shard_bytes must be 0 (SITU_E_ARG); *replaced is set on all ranks. */
 SITU_API SITU_CHECKED situ_status situ_dist_checkpoint_save(const char *directory, situ_comm *comm,
                                                             const situ_dist_checkpoint *checkpoint,
                                                             const situ_save_options *options);
@@ -216,8 +218,8 @@ SITU_API SITU_CHECKED situ_status situ_dist_checkpoint_save(const char *director
     and step, on any number of ranks; of N ranks that saved, rank r gets the generators of rank r modulo N. A collective
     call. NULL fields are skipped; a part that the checkpoint lacks is SITU_E_FORMAT. Each rank reads what it needs from
     the files of all, and everything is checked before anything changes: on an error of any rank all ranks return it,
-    with the rank and the file, and nothing has changed. (If a device fails in the last copies, that rank alone has not
-    changed; the communicator then refuses further calls.) */
+    with the rank and the file, and nothing has changed. Parameters in parts (stage 3) are whole during the load. (If a
+    device fails in the last copies, that rank alone has not changed; the communicator then refuses further calls.) */
 SITU_API SITU_CHECKED situ_status situ_dist_checkpoint_load(const char *directory, situ_comm *comm,
                                                             situ_dist_checkpoint *checkpoint,
                                                             const situ_load_options *options);

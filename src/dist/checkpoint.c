@@ -198,10 +198,12 @@ static bool load_set(meeting *m, const char *directory, situ_dist_checkpoint *c,
   situ__dist_loading loading = { 0 };
   question q = { .m = m };
   const bool opened = open_set(m, &set, directory, c, options);
-  const bool loaded = opened && situ__dist_load_prepare(&loading, &set, m->comm, c) &&
-                      (c->model ? situ_nn_load_when(c->model, loading.model, NULL, ask, &q) : ask(&q)) == SITU_OK;
+  const bool whole = opened && (!c->zero || situ_dist_zero_unshard(c->zero) == SITU_OK);
+  bool loaded = whole && situ__dist_load_prepare(&loading, &set, m->comm, c) &&
+                (c->model ? situ_nn_load_when(c->model, loading.model, NULL, ask, &q) : ask(&q)) == SITU_OK;
   if (opened && !q.asked) SITU_IGNORE((int)agree(m, loading_call, false));
-  if (q.agreed && !loaded) situ_comm_abort(m->comm, situ_error_message()); /* a device has failed */
+  if (whole && c->zero) loaded = situ_dist_zero_reshard(c->zero) == SITU_OK && loaded; /* keeps what was loaded */
+  if (q.agreed && !loaded) situ_comm_abort(m->comm, situ_error_message());             /* a device has failed */
   situ__dist_load_end(&loading, c, loaded);
   situ__set_close(&set);
   return loaded;

@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "dist/checkpoint.h"
 #include "situ/blocks.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 static situ_tree *integers(const int64_t *values, int64_t count) {
   const situ_options options = { .dtype = SITU_I64, .device = { .kind = SITU_CPU } };
@@ -30,7 +32,8 @@ static situ_tree *common_state(const situ_dist_checkpoint *c, const situ_tree *o
                        situ_tree_put(situ_tree_dict(), "param_groups", situ__zero_groups(c->zero, own)));
 }
 
-/* Sets the number of elements, and a hash of the layout. Returns false after recording an error. */
+/* Sets the number of elements of whole tensors, and a hash of the layout of all. Returns false after recording an
+   error. */
 static bool measure(const char *op, const situ_tree *flat, int64_t *total, uint64_t *layout) {
   situ__text text = { 0 };
   bool good = true;
@@ -43,7 +46,7 @@ static bool measure(const char *op, const situ_tree *flat, int64_t *total, uint6
     if (situ_block_type_of(t))
       good = situ__fail(SITU_E_UNSUPPORTED, op, "%.200s has quantised blocks, whose elements cannot be divided",
                         situ_tree_key(flat, i)) == SITU_OK;
-    *total += situ_numel(t);
+    if (!situ_memory_is_away(t)) *total += situ_numel(t);
   }
   if (good && text.failed) good = situ__no_memory(op, text.length) == SITU_OK;
   *layout = good ? situ__dist_hash(text.data, text.length) : 0;
@@ -51,15 +54,32 @@ static bool measure(const char *op, const situ_tree *flat, int64_t *total, uint6
   return good;
 }
 
-/* Of the elements of all tensors in order, each rank has its share; empty tensors are rank 0's. */
-static bool put_common(const char *op, const situ_comm *comm, const situ_tree *flat, situ_tree **file,
-                       uint64_t *layout) {
+/* A parameter in parts: this rank's are its pieces. */
+static bool put_shards(const situ_dist_zero *z, const char *name, const situ_tensor *t, situ_tree **file) {
+  for (int64_t k = 0; k < z->part_count; k++) {
+    const situ__zero_part *p = &z->parts[k];
+    const situ_tensor *whole = situ_tree_tensor_at(z->parameters, p->parameter);
+    if (p->rank != z->comm->rank || situ_desc(whole)->storage != situ_desc(t)->storage) continue;
+    if (!situ__piece_put(file, name, situ_shape_of(t), p->from, situ__zero_elements(p->values, 0, p->count)))
+      return false;
+  }
+  return true;
+}
+
+/* Of the elements of all whole tensors in order, each rank has its share; empty tensors are rank 0's. zero: may be
+   NULL. */
+static bool put_common(const char *op, const situ_comm *comm, const situ_dist_zero *zero, const situ_tree *flat,
+                       situ_tree **file, uint64_t *layout) {
   int64_t total, begin = 0;
   if (!measure(op, flat, &total, layout)) return false;
   const int64_t first = situ__dist_first(total, comm->rank, comm->size),
                 last = situ__dist_first(total, comm->rank + 1, comm->size);
   for (int64_t i = 0; i < situ_tree_count(flat); i++) {
     situ_tensor *t = situ_tree_tensor_at(flat, i);
+    if (zero && zero->shards && situ_memory_is_away(t)) {
+      if (!put_shards(zero, situ_tree_key(flat, i), t, file)) return false;
+      continue;
+    }
     const int64_t end = begin + situ_numel(t), from = situ__max_i64(begin, first), to = situ__min_i64(end, last);
     const bool mine = begin == end ? comm->rank == 0 : from < to;
     const int64_t at = begin == end ? 0 : from - begin, count = begin == end ? 0 : to - from;
@@ -111,10 +131,11 @@ static bool put_parts(const situ_dist_zero *z, const situ_tree *own, situ_tree *
 
 situ_tree *situ__dist_own_pieces(const char *op, const situ_comm *comm, const situ_dist_checkpoint *c,
                                  uint64_t *layout) {
+  if (c->zero && c->zero->shards && !situ__zero_scatter(op, c->zero)) return NULL;
   situ_tree *own = c->zero ? situ_optim_state_dict(c->zero->optim) : NULL;
   situ_tree *all = !c->zero || own ? common_state(c, own) : NULL, *flat = all ? situ_tree_flatten(all) : NULL;
   situ_tree *file = flat ? situ_tree_dict() : NULL;
-  const bool good = file && put_common(op, comm, flat, &file, layout) &&
+  const bool good = file && put_common(op, comm, c->zero, flat, &file, layout) &&
                     put_generator(comm, "default_generator", situ_get_rng_state(), &file) &&
                     (!c->generator || put_generator(comm, "generator", *c->generator, &file)) &&
                     (!own || put_parts(c->zero, own, &file));

@@ -59,7 +59,9 @@ if [ "$drills" -gt 0 ]; then
   while [ "$done" -lt "$drills" ]; do
     for how in kill stop mismatch abort forward; do
       [ "$done" -lt "$drills" ] || break
-      run_drill $((2 + done / 5 % 3)) "$how" $((done / 5 % 7)) $((done % 3))
+      ranks=$((2 + done / 5 % 3)) stage=$((done % 4))
+      case $ranks-$stage in 3-3) ranks=4 ;; esac # each rank has as many of the 4 micro-batches
+      run_drill "$ranks" "$how" $((done / 5 % 7)) "$stage"
       done=$((done + 1))
     done
   done
@@ -90,4 +92,6 @@ run_drill 3 abort 2 2
 run_drill 3 forward 1 1
 run_drill 3 stop 1 2
 run_drill 3 kill 2 0
+run_drill 2 forward 1 3
+run_drill 4 kill 2 3
 cat result.0

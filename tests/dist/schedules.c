@@ -55,6 +55,7 @@ static void train_by_schedule(world_rank *self) {
   if (t->stage == 0) optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
   if (t->stage == 1) zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
   if (t->stage == 2) zero = situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_adamw, NULL);
+  if (t->stage == 3) zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_adamw, NULL);
   MUST(optim || zero);
   for (int64_t step = 0; step < STEPS; step++) {
     for (int64_t k = situ_dist_ddp_micro_batches(ddp); k > 0; k--) {
@@ -64,6 +65,7 @@ static void train_by_schedule(world_rank *self) {
     pause_sometimes(&random);
     MUST(step_once(t, optim, zero) == SITU_OK);
   }
+  MUST(!zero || situ_dist_zero_unshard(zero) == SITU_OK);
 out:
   situ_dist_zero_free(zero);
   situ_optim_free(optim);
@@ -83,12 +85,13 @@ static void run_schedule(schedule *t, int number) {
 
 static schedule draw_schedule(uint64_t *random) {
   schedule t = { .kind = &dist_kinds[next(random) % DIST_KINDS], .size = 2 + (int)(next(random) % 3) };
-  t.stage = (int)(next(random) % 3);
+  t.stage = (int)(next(random) % 4);
   t.clips = t.stage > 0 && next(random) % 2;
   t.ddp.micro_batches = LEAST + (int64_t)(next(random) % TOTALS);
+  if (t.stage == 3) t.ddp.micro_batches = t.size == 3 ? 6 : 4; /* each rank has as many */
   t.ddp.compress = next(random) % 3 == 0 ? SITU_BF16 : SITU_DTYPE_DEFAULT;
   t.ddp.bucket_bytes = 1 + (int64_t)(next(random) % 2000);
-  t.ddp.check_every = next(random) % 2;
+  t.ddp.check_every = next(random) % 2 && t.stage < 3;
   t.seed = next(random);
   t.messages = (situ_comm_sim_options){ .seed = next(random), .max_delay = 1e-6 * (double)(next(random) % 300) };
   return t;

@@ -39,7 +39,7 @@ enum {
   SITU_STORAGE_SLICE = 4u,      /**< part of the memory of another storage, `payload`, to which it has a reference */
   SITU_STORAGE_FOREIGN = 2u,    /**< memory of the caller: release, if not NULL, is called instead of free */
   SITU_STORAGE_SAMPLE = 8u,     /**< in situ_func_vmap: one sample of memory that `payload` knows; no memory itself */
-  SITU_STORAGE_AWAY = 16u,      /**< no memory now (situ_release_memory): `payload` is text that says where its values are */
+  SITU_STORAGE_AWAY = 16u,      /**< no memory now (situ_release_memory): `payload` says where the values are */
   SITU_STORAGE_BLOCKS = 0xff00u /**< its bytes are quantised blocks: a situ_block_type, 8 bits to the left */
 };
 

@@ -64,8 +64,8 @@ SITU_API SITU_CHECKED situ_status situ_take_memory(const char *op, situ_tensor *
     version stay, and all reads, writes and moves are refused (SITU_E_STATE) with its name and `where`, static text
     ("its values are in parts"). SITU_E_STATE: it is away already. */
 SITU_API SITU_CHECKED situ_status situ_release_memory(const char *op, situ_tensor *t, const char *where);
-/** Gives such a tensor the memory of `values`, of its size and on its device, whose own values are away then. No version
-    changes: saved values of a recorded call are valid again. */
+/** Gives such a tensor the memory of `values`, of its size and on its device, whose own values are away then. No
+    version changes: saved values of a recorded call are valid again. */
 SITU_API SITU_CHECKED situ_status situ_return_memory(const char *op, situ_tensor *t, situ_tensor *values);
 /** Whether situ_release_memory has freed the memory of t. */
 SITU_API bool situ_memory_is_away(const situ_tensor *t);

@@ -51,6 +51,7 @@ typedef struct training {
   situ_optim *optim;
   situ_dist_ddp *ddp;
   situ_dist_zero *zero; /* in place of optim, where the state is divided */
+  int stage;            /* of ZeRO */
 } training;
 
 /* Rank 0's first values are the same in every world. stage: of ZeRO; 0: every rank has an optimiser of all
@@ -58,6 +59,7 @@ typedef struct training {
 static bool begin_training(training *t, const dist_kind *kind, situ_comm *comm, int stage) {
   situ_manual_seed(77 + (uint64_t)situ_comm_rank(comm));
   t->kind = kind;
+  t->stage = stage;
   t->model = kind->make();
   t->optim = situ_optim_adamw(situ_nn_parameters(t->model), NULL);
   const situ_dist_ddp_options options = { .micro_batches = MICRO_BATCHES,
@@ -68,7 +70,8 @@ static bool begin_training(training *t, const dist_kind *kind, situ_comm *comm, 
   situ_tree *parameters = t->ddp && stage ? situ_nn_parameters(t->model) : NULL;
   t->zero = !parameters  ? NULL
             : stage == 1 ? situ_dist_zero_new(parameters, comm, situ_optim_adamw, NULL)
-                         : situ_dist_zero2_new(parameters, t->ddp, situ_optim_adamw, NULL);
+            : stage == 2 ? situ_dist_zero2_new(parameters, t->ddp, situ_optim_adamw, NULL)
+                         : situ_dist_zero3_new(parameters, t->ddp, NULL, situ_optim_adamw, NULL);
   return t->ddp && t->optim && (t->zero || !stage);
 }
 
@@ -88,33 +91,60 @@ static situ_status train_step(training *t) {
   return t->zero ? situ_dist_zero_zero_grad(t->zero) : situ_optim_zero_grad(t->optim, true);
 }
 
-static uint64_t train(const dist_kind *kind, situ_comm *comm, int steps, int stage) {
+/* Whether parts of parameters, called "0.weight[0:48]", are those of the model. */
+static bool parts_are(const situ_optim *parts, situ_nn_module *whole) {
+  bool same = true;
+  for (int64_t i = 0; same && i < situ_optim_count(parts); i++) {
+    const char *name;
+    char path[96];
+    int64_t from = 0;
+    situ_tensor *part = situ_optim_param(parts, i, &name);
+    const char *range = strrchr(name, '[');
+    (void)snprintf(path, sizeof path, "%.*s", (int)(range - name), name);
+    from = strtoll(range + 1, NULL, 10);
+    situ_tensor *t = situ_detach(situ_nn_get_tensor(whole, path));
+    t = situ_narrow(situ_reshape(t, SITU_SHAPE(situ_numel(t))), 0, from, situ_numel(part));
+    same = situ_equal(situ_detach(part), t, &same) == SITU_OK && same;
+  }
+  return same;
+}
+
+/* parts: NULL, or the optimiser of this rank's parts, which must be those of the model at the end; else the hash
+   is 0. */
+static uint64_t train(const dist_kind *kind, situ_comm *comm, int steps, int stage, const situ_optim *parts) {
   training t;
   bool good = begin_training(&t, kind, comm, stage);
   for (int i = 0; good && i < steps; i++) good = train_step(&t) == SITU_OK;
+  if (good && t.zero) good = situ_dist_zero_unshard(t.zero) == SITU_OK;
+  if (good && parts) good = parts_are(parts, t.model);
   const uint64_t hash = good ? hash_of(t.model) : 0;
   end_training(&t);
   return hash;
 }
 
 /* Without MPI, on one rank. */
-static uint64_t train_alone(const dist_kind *kind, int steps) {
+static uint64_t train_alone(const dist_kind *kind, int steps, const situ_optim *parts) {
   situ_comm_sim *world = situ_comm_sim_new(1, NULL);
   situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
-  const uint64_t hash = train(kind, comm, steps, 0);
+  const uint64_t hash = train(kind, comm, steps, 0, parts);
   situ_comm_free(comm);
   situ_comm_sim_free(world);
   return hash;
 }
 
 static bool train_all(situ_comm *comm) {
-  static const int stages[] = { 1, 2, 0, 2 };
+  static const struct {
+    const dist_kind *kind;
+    int stage;
+  } runs[] = { { &dist_kinds[0], 1 }, { &dist_kinds[1], 2 }, { &dist_kinds[2], 0 },
+               { &dropout_kind, 2 },  { &dropout_kind, 3 },  { &dist_kinds[2], 3 } };
   bool good = true;
-  for (int k = 0; k <= DIST_KINDS; k++) {
-    const dist_kind *kind = k < DIST_KINDS ? &dist_kinds[k] : &dropout_kind;
-    const uint64_t got = train(kind, comm, STEPS, stages[k]), want = train_alone(kind, STEPS);
+  for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+    const dist_kind *kind = runs[k].kind;
+    const uint64_t got = train(kind, comm, STEPS, runs[k].stage, NULL), want = train_alone(kind, STEPS, NULL);
     good = good && got && got == want;
-    fprintf(result, "%s %016llx%s\n", kind->name, (unsigned long long)got, got == want ? "" : ": other bits");
+    fprintf(result, "%s %d %016llx%s\n", kind->name, runs[k].stage, (unsigned long long)got,
+            got == want ? "" : ": other bits");
   }
   return good;
 }
@@ -130,7 +160,7 @@ static bool train_half(situ_comm *comm, bool first) {
   good = good && (first || situ_dist_checkpoint_load("checkpoint", comm, &state, NULL) == SITU_OK);
   for (int i = 0; good && i < STEPS / 2; i++) good = train_step(&t) == SITU_OK;
   if (first) good = good && situ_dist_checkpoint_save("checkpoint", comm, &state, NULL) == SITU_OK;
-  else good = good && hash_of(t.model) == train_alone(&dropout_kind, STEPS);
+  else good = good && hash_of(t.model) == train_alone(&dropout_kind, STEPS, NULL);
   if (!good) fprintf(result, "%s\n", situ_error_message());
   end_training(&t);
   return good;
@@ -179,7 +209,9 @@ static void lose_rank(const char *how, double deadline) {
 static void report_drill(const training *t, const char *how, int step, double seconds, double deadline) {
   const situ_status status = situ_error();
   const bool named = strstr(situ_error_message(), "step") != NULL;
-  const bool kept = hash_of(t->model) == train_alone(t->kind, step);
+  const bool in_parts = t->stage == 3;
+  const uint64_t want = train_alone(t->kind, step, in_parts ? situ_dist_zero_optim(t->zero) : NULL);
+  const bool kept = in_parts ? want != 0 : hash_of(t->model) == want;
   const bool at_once = strcmp(how, "forward") == 0;
   const bool good =
       (status == SITU_E_COMM || (status == SITU_E_TIMEOUT && !at_once)) && named && kept && seconds < deadline + 3;
