@@ -25,6 +25,8 @@ static void ranks_are_refused(void **state) {
   expect_absent("dist_zero_new");
   assert_null(situ_dist_zero2_new(situ_nn_parameters(m), NULL, situ_optim_sgd, NULL));
   expect_absent("dist_zero2_new");
+  assert_null(situ_dist_zero3_new(situ_nn_parameters(m), NULL, NULL, situ_optim_sgd, NULL));
+  expect_absent("dist_zero3_new");
   assert_int_equal(situ_dist_zero_add_param_group(NULL, situ_nn_parameters(m), NULL), SITU_E_UNSUPPORTED);
   expect_absent("dist_zero_add_param_group");
   assert_int_equal(situ_dist_checkpoint_save("x", NULL, &(situ_dist_checkpoint){ .model = m }, NULL),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "dist/divided.h"
+#include "situ/sys/alloc.h"
 #include "situ/sys/sim.h"
 
 /* ---- bits ---- */
@@ -56,6 +57,43 @@ static void the_bits_of_one_optimiser(void **state) {
   }
 }
 
+static situ_nn_module *make_deep(void) {
+  const situ_nn_transformer_options options = { .dim_feedforward = 16, .batch_first = true, .no_dropout = true };
+  situ_nn_module *layer = situ_nn_transformer_encoder_layer(8, 2, &options);
+  return situ_nn_sequential(situ_nn_transformer_encoder(layer, 3, NULL), situ_nn_flatten(1, -1),
+                            situ_nn_linear(40, 3, NULL));
+}
+static situ_nn_module *make_frozen(void) {
+  situ_nn_module *m = dist_mlp();
+  SITU_IGNORE(!situ_requires_grad_(situ_nn_get_tensor(m, "0.weight"), false));
+  return m;
+}
+static const dist_kind others[] = { { "layers as units", make_deep, { 3, { DIST_BATCH, 5, 8 } } },
+                                    { "a frozen weight", make_frozen, { 2, { DIST_BATCH, 6 } } } };
+
+/* Layers of a transformer as units; a parameter without a gradient, which stays whole. */
+static void units_of_layers_and_frozen_parameters(void **state) {
+  (void)state;
+  static const char *const layers[] = { "0.layers.*" };
+  for (int k = 0; k < 2; k++)
+    for (int size = 1; size <= 4; size *= 2) {
+      divided t = { .kind = &others[k], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .shards = true, .to = 4 };
+      if (k == 0) t.units = (situ_dist_zero3_options){ layers, 1 };
+      situ_tree *state_of_all;
+      int64_t bytes;
+      situ_nn_module *alone = train_alone(&t, &state_of_all, &bytes);
+      for (int i = 0; i < size; i++) t.model[i] = model_of(t.kind);
+      run_world(&t, size);
+      for (int i = 0; i < size; i++) {
+        expect_equal_models(t.model[i], alone, t.kind->name, size);
+        situ_nn_free(t.model[i]);
+      }
+      situ_tree_free(state_of_all);
+      situ_tree_free(t.end);
+      situ_nn_free(alone);
+    }
+}
+
 /* Clipped training is that of stage 2, whose norm does not depend on the division. */
 static void clipping(void **state) {
   (void)state;
@@ -88,6 +126,17 @@ static void clipping(void **state) {
 typedef struct model_of_rank {
   situ_nn_module *model[WORLD_MOST];
 } model_of_rank;
+
+static void run_two_ranks(void (*run)(world_rank *)) {
+  model_of_rank t;
+  world_rank ranks[WORLD_MOST];
+  for (int r = 0; r < 2; r++) t.model[r] = model_of(&dist_kinds[0]);
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, run, &t, 20);
+  for (int r = 0; r < 2; r++) {
+    expect_rank_ok(&ranks[r]);
+    situ_nn_free(t.model[r]);
+  }
+}
 
 static bool is_refused(bool failed, const char *says) {
   const bool good = failed && situ_error() == SITU_E_STATE && strstr(situ_error_message(), says);
@@ -145,14 +194,7 @@ out:
 
 static void a_parameter_in_parts_is_refused_by_name(void **state) {
   (void)state;
-  model_of_rank t;
-  world_rank ranks[WORLD_MOST];
-  for (int r = 0; r < 2; r++) t.model[r] = model_of(&dist_kinds[0]);
-  world_run(situ_comm_sim_new(2, NULL), ranks, 2, use_parts, &t, 20);
-  for (int r = 0; r < 2; r++) {
-    expect_rank_ok(&ranks[r]);
-    situ_nn_free(t.model[r]);
-  }
+  run_two_ranks(use_parts);
 }
 
 /* A graph that outlives the optimiser is refused. */
@@ -187,16 +229,30 @@ out:
   situ_dist_ddp_free(ddp);
 }
 
+/* A step changes parameters, in parts, too: what a graph has saved of them before is refused. */
+static void step_between(world_rank *self) {
+  situ_nn_module *m = ((model_of_rank *)self->payload)->model[self->rank];
+  situ_dist_zero *zero = NULL;
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() }), *kept;
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
+  MUST(ddp && (zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, NULL)));
+  MUST((kept = situ_nn_forward(m, x)));
+  MUST(situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL) == SITU_OK);
+  MUST(situ_dist_zero_step(zero) == SITU_OK && situ_dist_zero_zero_grad(zero) == SITU_OK);
+  MUST(is_refused(situ_backward(situ_sum(kept, NULL), NULL) != SITU_OK, "was changed in place since"));
+out:
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+}
+
+static void a_graph_from_before_a_step_is_refused(void **state) {
+  (void)state;
+  run_two_ranks(step_between);
+}
+
 static void what_cannot_be_in_parts(void **state) {
   (void)state;
-  model_of_rank t;
-  world_rank ranks[WORLD_MOST];
-  for (int r = 0; r < 2; r++) t.model[r] = model_of(&dist_kinds[0]);
-  world_run(situ_comm_sim_new(2, NULL), ranks, 2, make_wrongly, &t, 20);
-  for (int r = 0; r < 2; r++) {
-    expect_rank_ok(&ranks[r]);
-    situ_nn_free(t.model[r]);
-  }
+  run_two_ranks(make_wrongly);
 }
 
 /* ---- memory ---- */
@@ -301,7 +357,8 @@ typedef struct losing {
   const dist_kind *kind;
   situ_comm_sim_fault fault;
   int rank, size, steps;
-  int64_t nth; /* of its transfers; 0: none is lost */
+  int64_t nth;         /* of its transfers; 0: none is lost */
+  uint64_t allocation; /* in place of a rank: one that fails; 0: none */
   situ_nn_module *model[WORLD_MOST];
   situ_tree *parts[WORLD_MOST]; /* this rank's, after the last step that it has finished */
   int done[WORLD_MOST];
@@ -317,6 +374,7 @@ static void lose_a_rank(world_rank *self) {
                                           &(situ_optim_options){ .lr = 0.1 })));
   MUST(situ_comm_barrier(self->comm, "step 0 begins") == SITU_OK);
   if (self->rank == t->rank && t->nth) MUST(situ_comm_sim_fail(self->world, self->rank, t->fault, t->nth) == SITU_OK);
+  if (self->rank == t->rank && t->allocation) situ_fail_allocation(t->allocation, false);
   for (int step = 0; step < t->steps; step++) {
     for (int64_t k = 0; k < situ_dist_ddp_micro_batches(ddp); k++)
       MUST(dist_micro_batch(t->kind, m, test_device(), step * MICRO_BATCHES + situ_dist_ddp_micro_batch(ddp)) ==
@@ -345,6 +403,7 @@ static void run_losing(losing *t, world_rank *ranks) {
     t->done[r] = 0;
   }
   world_run(situ_comm_sim_new(t->size, NULL), ranks, t->size, lose_a_rank, t, t->fault == SITU_COMM_SIM_DIE ? 20 : 0.3);
+  situ_fail_allocation(0, false);
 }
 static void end_losing(losing *t) {
   for (int r = 0; r < t->size; r++) {
@@ -389,14 +448,39 @@ static void a_lost_rank_leaves_parts_as_before_the_step(void **state) {
   assert_true(ended >= 20);
 }
 
+/* Wherever memory ends, all ranks end, none with parts of half a step. */
+static void a_rank_without_memory_leaves_parts_as_before_the_step(void **state) {
+  (void)state;
+  int ended = 0;
+  for (int drill = 0; drill < 30; drill++) {
+    losing t = { .kind = &dist_kinds[drill % 2 ? 2 : 0], .size = drill % 3 ? 2 : 4, .steps = STEPS };
+    world_rank ranks[WORLD_MOST];
+    t.rank = drill % t.size;
+    t.allocation = 1 + (uint64_t)drill * 67 % 1500;
+    run_losing(&t, ranks);
+    for (int r = 0; r < t.size; r++) {
+      if (ranks[r].status == SITU_OK) continue;
+      ended++;
+      if (ranks[r].status != SITU_E_COMM && ranks[r].status != SITU_E_NOMEM)
+        fail_msg("drill %d, rank %d: %s", drill, r, ranks[r].message);
+      if (t.parts[r]) expect_parts(&t, r);
+    }
+    end_losing(&t);
+  }
+  assert_true(ended >= 30);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(the_bits_of_one_optimiser),
+    TEST(units_of_layers_and_frozen_parameters),
     TEST(clipping),
     TEST(a_parameter_in_parts_is_refused_by_name),
     TEST(what_cannot_be_in_parts),
+    TEST(a_graph_from_before_a_step_is_refused),
     TEST(a_rank_has_its_part_and_one_unit),
     TEST(a_lost_rank_leaves_parts_as_before_the_step),
+    TEST(a_rank_without_memory_leaves_parts_as_before_the_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
