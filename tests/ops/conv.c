@@ -184,8 +184,8 @@ static situ_tensor *random_f32(situ_shape shape) { return situ_to_dtype(test_ran
 static void weights_laid_out_before(void **state) {
   static const struct {
     int64_t images, in, out, size, kernel, stride, padding;
-  } shape[] = { { 2, 32, 40, 14, 3, 1, 1 }, { 3, 16, 33, 15, 3, 1, 1 }, { 1, 64, 32, 21, 3, 2, 1 },
-                { 5, 64, 72, 19, 1, 2, 0 }, { 1, 96, 64, 11, 7, 1, 3 }, { 1, 5, 3, 6, 3, 1, 1 } };
+  } shape[] = { { 2, 128, 40, 14, 3, 1, 1 }, { 3, 32, 33, 15, 5, 1, 1 }, { 1, 64, 32, 21, 3, 2, 1 },
+                { 5, 64, 72, 19, 1, 2, 0 },  { 1, 96, 64, 11, 7, 1, 3 }, { 1, 5, 3, 6, 3, 1, 1 } };
   static const double scale[] = { 1, 0x1p-115, INFINITY };
   (void)state;
   for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
@@ -205,7 +205,7 @@ static void weights_laid_out_before(void **state) {
 
 /* What was made of other values is used where ops compute values alone, and nowhere else. */
 static void laid_out_weights_and_gradients(void **state) {
-  situ_tensor *factor, *x = random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = random_f32(SITU_SHAPE(32, 32, 3, 3)),
+  situ_tensor *factor, *x = random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = random_f32(SITU_SHAPE(32, 32, 5, 5)),
                        *other = situ_mul_scalar(w, 2);
   situ_scope scope;
   (void)state;

@@ -78,9 +78,9 @@ static int make_convolutions(void **state) {
   situ_scope scope;
   (void)state;
   situ_scope_begin_no_grad(&scope);
-  situ_nn_conv_options padded = { .padding = SITU_DIMS(1) };
-  situ_nn_module *m = situ_nn_sequential(situ_nn_conv2d(32, 32, SITU_DIMS(3), &padded), situ_nn_relu(),
-                                         situ_nn_conv2d(32, 32, SITU_DIMS(3), &padded));
+  situ_nn_conv_options padded = { .padding = SITU_DIMS(2) };
+  situ_nn_module *m = situ_nn_sequential(situ_nn_conv2d(32, 32, SITU_DIMS(5), &padded), situ_nn_relu(),
+                                         situ_nn_conv2d(32, 32, SITU_DIMS(5), &padded));
   inputs = situ_tree_append(situ_tree_list(), situ_tree_tensor(situ_randn(SITU_SHAPE(1, 32, 11, 11), NULL)));
   program = situ_export(m, inputs);
   situ_nn_free(m);

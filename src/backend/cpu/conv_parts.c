@@ -21,8 +21,8 @@ extern const situ__parts_kernels situ__parts_kernels_amx;
 
 enum {
   LANES = SITU__PARTS_LANES,
+  GROUP = 2 * LANES, /* channels whose 16 planes of pairs are multiplied together */
   PANEL = SITU__PARTS_OUTPUTS,
-  NONE = SITU__PARTS_TAPS - 1,
   PARTS = 3,
   COLUMNS = 1024,  /* of a task, for which a panel of weights is packed */
   BLOCK = 1 << 20, /* bytes of pairs, so that they stay in the L2 cache */
@@ -32,6 +32,7 @@ enum {
   LEAST = 1 << 20, /* multiply-adds below which splitting does not pay */
   HEAD = 64,       /* bytes before panels that are laid out before: the first one is 1 if they can be multiplied */
   FEW = 32,        /* outputs below which it does not */
+  MANY = 128,      /* channels from which 3 x 3 at stride 1 is not left to Winograd's transforms */
   PADDING = 8      /* of a side, beyond the size of the image */
 };
 
@@ -42,11 +43,9 @@ typedef struct conv {
   float *y;              /* the result: outputs, out_height x out_width */
   int64_t channels, outputs, height, width, out_height, out_width, padding[2];
   bool turned;
-  int64_t stride, phases; /* planes of a channel: 1, or 4 at stride 2 */
-  int64_t ld, reach;      /* floats of a padded row; how many rows a window needs after its first */
-  int64_t group, groups;  /* channels whose 16 planes of pairs are multiplied together */
-  int steps;              /* of a group */
-  situ__parts_step step[SITU__PARTS_TAPS];
+  int64_t stride, phases;               /* planes of a channel: 1, or 4 at stride 2 */
+  int64_t ld, reach;                    /* floats of a padded row; how many rows a window needs after its first */
+  int64_t groups, taps;                 /* of 32 channels; elements of the kernel */
   int64_t *at;                          /* of each step of a panel: bytes from its first pairs */
   int64_t depth;                        /* groups of a panel */
   int64_t band, bands, columns;         /* rows of a piece; columns of their sums */
@@ -94,18 +93,16 @@ static void fill_plane(const conv *c, int64_t piece, int64_t channel, float *to)
 static void split_planes(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
   float *low = situ__slots_take(&c->slots), *high = low + c->row / 4 + LANES;
-  const bool apart = c->group > LANES;
   for (int64_t i = begin; i < end; i++) {
     const int64_t pair = i % (c->groups * LANES), piece = i / (c->groups * LANES);
-    const int64_t channel = pair / LANES * c->group + pair % LANES;
+    const int64_t channel = pair / LANES * GROUP + pair % LANES;
     const situ__parts_plane plane = { .low = low,
-                                      .high = apart ? high : low + c->g->window->dilation[1],
+                                      .high = high,
                                       .count = c->phases * c->plane,
                                       .next = c->part,
                                       .to = c->pairs + piece * c->piece + pair * c->row };
     fill_plane(c, c->first + piece, channel, low);
-    if (apart) fill_plane(c, c->first + piece, channel + LANES, high);
-    else memset(low + c->plane, 0, LANES * sizeof *low);
+    fill_plane(c, c->first + piece, channel + LANES, high);
     if (!situ__parts_kernels_amx.pair(&plane)) __atomic_store_n(&c->odd, true, __ATOMIC_RELAXED);
   }
   situ__slots_give(&c->slots, low);
@@ -114,20 +111,17 @@ static void split_planes(int64_t begin, int64_t end, void *payload) {
 /* ---- products ---- */
 
 static bool pack_weights(const conv *c, int64_t panel, int64_t group, int64_t groups, char *to) {
-  const int64_t taps = c->g->window->kernel[0] * c->g->window->kernel[1], first = panel * PANEL;
-  const int64_t next_output = taps * (c->turned ? 1 : c->channels), next_channel = taps * (c->turned ? c->outputs : 1);
-  return situ__parts_kernels_amx.pack(&(situ__parts_weights){
-      .w = (const float *)(const void *)c->g->w + first * next_output + group * c->group * next_channel,
-      .outputs = situ__min_i64(PANEL, c->outputs - first),
-      .next_output = next_output,
-      .groups = groups,
-      .group = c->group,
-      .next_channel = next_channel,
-      .taps = (int)taps,
-      .steps = c->steps,
-      .turned = c->turned,
-      .step = c->step,
-      .to = to });
+  const int64_t first = panel * PANEL, next_output = c->taps * (c->turned ? 1 : c->channels),
+                next_channel = c->taps * (c->turned ? c->outputs : 1);
+  const float *w = (const float *)(const void *)c->g->w + first * next_output + group * GROUP * next_channel;
+  return situ__parts_kernels_amx.pack(&(situ__parts_weights){ .w = w,
+                                                              .outputs = situ__min_i64(PANEL, c->outputs - first),
+                                                              .next_output = next_output,
+                                                              .groups = groups,
+                                                              .next_channel = next_channel,
+                                                              .taps = (int)c->taps,
+                                                              .turned = c->turned,
+                                                              .to = to });
 }
 
 static void finish_piece(const conv *c, int64_t piece, int64_t output, const float *sums) {
@@ -145,7 +139,7 @@ static void finish_piece(const conv *c, int64_t piece, int64_t output, const flo
 /* The panel's weights for some groups, which are laid out already, or packed into `to`; NULL: they do not have three
    parts. */
 static const char *find_weights(const conv *c, int64_t panel, int64_t group, int64_t groups, char *to) {
-  if (c->g->factor) return c->g->factor + HEAD + (panel * c->groups + group) * c->steps * SITU__PARTS_BYTES;
+  if (c->g->factor) return c->g->factor + HEAD + (panel * c->groups + group) * c->taps * SITU__PARTS_BYTES;
   return pack_weights(c, panel, group, groups, to) ? to : NULL;
 }
 
@@ -153,7 +147,7 @@ static const char *find_weights(const conv *c, int64_t panel, int64_t group, int
 static bool run_task(const conv *c, int64_t task, char *slot) {
   const int64_t panel = task / c->batches, first = task % c->batches * c->batch,
                 last = situ__min_i64(first + c->batch, c->here), row = c->batch * c->columns;
-  float *sums = (float *)(void *)(slot + c->depth * c->steps * SITU__PARTS_BYTES);
+  float *sums = (float *)(void *)(slot + c->depth * c->taps * SITU__PARTS_BYTES);
   const int64_t outputs = situ__min_i64(PANEL, c->outputs - panel * PANEL);
   for (int64_t group = 0; group < c->groups; group += c->depth) {
     const int64_t groups = situ__min_i64(c->depth, c->groups - group);
@@ -164,7 +158,7 @@ static bool run_task(const conv *c, int64_t task, char *slot) {
           &(situ__parts_product){ .weights = weights,
                                   .pairs = c->pairs + i * c->piece + group * LANES * c->row,
                                   .at = c->at,
-                                  .steps = groups * c->steps,
+                                  .steps = groups * c->taps,
                                   .row = c->row,
                                   .part = c->part,
                                   .sums = sums + (i - first) * c->columns,
@@ -189,27 +183,13 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
 
 /* ---- splitting the work ---- */
 
-/* Without 32 channels in a group, elements of the kernel are paired: those of a row, two by two. */
-static void set_steps(conv *c) {
-  const situ_window *w = c->g->window;
-  const bool apart = c->group > LANES;
-  for (int64_t kh = 0; kh < w->kernel[0]; kh++)
-    for (int64_t kw = 0; kw < w->kernel[1]; kw += apart ? 1 : 2) {
-      const int tap = (int)(kh * w->kernel[1] + kw);
-      c->step[c->steps++] = (situ__parts_step){ .low = tap,
-                                                .high = apart                   ? tap + SITU__PARTS_TAPS
-                                                        : kw + 1 < w->kernel[1] ? tap + 1
-                                                                                : NONE };
-    }
-}
-
 static void set_offsets(const conv *c) {
   const situ_window *w = c->g->window;
   const int64_t odd = c->stride - 1;
-  for (int64_t i = 0; i < c->depth * c->steps; i++) {
-    const int64_t tap = c->step[i % c->steps].low, row = tap / w->kernel[1] * w->dilation[0],
+  for (int64_t i = 0; i < c->depth * c->taps; i++) {
+    const int64_t tap = i % c->taps, row = tap / w->kernel[1] * w->dilation[0],
                   column = tap % w->kernel[1] * w->dilation[1], phase = (row & odd) * 2 + (column & odd);
-    c->at[i] = i / c->steps * LANES * c->row + 4 * (phase * c->plane + (row >> odd) * c->ld + (column >> odd));
+    c->at[i] = i / c->taps * LANES * c->row + 4 * (phase * c->plane + (row >> odd) * c->ld + (column >> odd));
   }
 }
 
@@ -236,8 +216,8 @@ static conv describe(const situ__conv *g) {
   c.reach = w->dilation[0] * (w->kernel[0] - 1) / c.stride;
   c.ld = c.out_width + w->dilation[1] * (w->kernel[1] - 1) / c.stride;
   if (c.stride == 1) c.ld = c.width + 2 * c.padding[1];
-  c.group = c.channels % (2 * LANES) ? LANES : 2 * LANES;
-  c.groups = c.channels / c.group;
+  c.groups = c.channels / GROUP;
+  c.taps = w->kernel[0] * w->kernel[1];
   c.panels = situ__ceil_div(c.outputs, PANEL);
   return c;
 }
@@ -257,11 +237,10 @@ static void split_work(conv *c) {
   c->pieces = c->g->images * c->bands;
   c->batch = situ__min_i64(c->pieces, situ__max_i64(1, COLUMNS / c->columns));
   c->block = situ__min_i64(c->pieces, situ__max_i64(1, BLOCK / c->piece / c->batch) * c->batch);
-  set_steps(c);
-  c->depth = situ__min_i64(c->groups, situ__max_i64(1, STEPS / c->steps));
+  c->depth = situ__min_i64(c->groups, situ__max_i64(1, STEPS / c->taps));
 }
 
-/* False for other strides, few channels or outputs. */
+/* False for other strides, few channels or outputs, and where Winograd's transforms are faster. */
 static bool suits_weights(const situ__conv *g) {
   const situ_window *w = g->window;
   const bool forward = g->pass == SITU_CONV_FORWARD;
@@ -269,8 +248,8 @@ static bool suits_weights(const situ__conv *g) {
                 outputs = forward ? g->outputs : g->channels;
   if (situ__cpu_isa() != SITU__ISA_AMX || g->dtype != SITU_F32 || g->groups != 1) return false;
   if (g->pass == SITU_CONV_GRAD_WEIGHT || w->stride[0] != w->stride[1] || w->stride[0] > 1 + forward) return false;
-  if (taps >= SITU__PARTS_TAPS || (taps == 1 && w->stride[0] == 1) || channels % LANES || outputs < FEW) return false;
-  return channels % (2 * LANES) == 0 || (w->stride[0] == 1 && w->kernel[1] > 1 && w->dilation[1] <= LANES);
+  if (w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == 1 && channels < MANY) return false;
+  return taps <= SITU__PARTS_TAPS && (taps > 1 || w->stride[0] == 2) && channels % GROUP == 0 && outputs >= FEW;
 }
 
 /* Nor for little work, and padding that would outgrow the image. */
@@ -279,13 +258,12 @@ static bool suits(const situ__conv *g) {
   const conv c = describe(g);
   for (int d = 0; d < 2; d++)
     if (c.padding[d] < 0 || c.padding[d] > (d ? c.width : c.height) + PADDING) return false;
-  const int64_t taps = g->window->kernel[0] * g->window->kernel[1];
-  return (double)(g->images * c.outputs * c.channels) * (double)(taps * c.out_height * c.out_width) >= LEAST;
+  return (double)(g->images * c.outputs * c.channels) * (double)(c.taps * c.out_height * c.out_width) >= LEAST;
 }
 
 /* A block of pieces after the other. */
 static void run_blocks(conv *c) {
-  const double cost = (double)(c->batch * c->columns * PANEL) * (double)(c->groups * c->steps * 2 * LANES);
+  const double cost = (double)(c->batch * c->columns * PANEL) * (double)(c->groups * c->taps * GROUP);
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK / cost));
   for (c->first = 0; c->first < c->pieces && !c->odd; c->first += c->block) {
     c->here = situ__min_i64(c->block, c->pieces - c->first);
@@ -300,10 +278,10 @@ bool situ__conv_parts(const situ__conv *g, situ_status *status) {
   if (!suits(g)) return false;
   conv c = describe(g);
   split_work(&c);
-  const size_t offsets = (size_t)rounded(c.depth * c.steps, 8) * sizeof *c.at,
+  const size_t offsets = (size_t)rounded(c.depth * c.taps, 8) * sizeof *c.at,
                bytes = offsets + (size_t)(c.block * c.piece);
   const int64_t planes = 2 * (c.row + 4 * LANES),
-                panel = c.depth * c.steps * SITU__PARTS_BYTES + 4 * (PANEL * c.batch * c.columns + LANES);
+                panel = c.depth * c.taps * SITU__PARTS_BYTES + 4 * (PANEL * c.batch * c.columns + LANES);
   *status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.at);
   if (*status != SITU_OK) return true;
   c.pairs = (char *)c.at + offsets;
@@ -324,7 +302,7 @@ typedef struct laying {
 
 static void lay_out_panels(int64_t begin, int64_t end, void *payload) {
   laying *l = payload;
-  const int64_t panel = l->c.groups * l->c.steps * SITU__PARTS_BYTES;
+  const int64_t panel = l->c.groups * l->c.taps * SITU__PARTS_BYTES;
   for (int64_t i = begin; i < end; i++)
     if (!pack_weights(&l->c, i, 0, l->c.groups, l->to + HEAD + i * panel))
       __atomic_store_n(&l->c.odd, true, __ATOMIC_RELAXED);
@@ -334,7 +312,6 @@ bool situ__conv_parts_offers_factor(const situ__conv *g) { return suits_weights(
 
 void situ__conv_parts_factor(const situ__conv *g, char *to) {
   laying l = { .c = describe(g), .to = to };
-  set_steps(&l.c);
   situ__parallel(l.c.panels, 1, lay_out_panels, &l);
   *to = !l.c.odd;
 }

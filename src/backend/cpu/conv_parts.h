@@ -1,5 +1,5 @@
 /* Kernels of convolution by tile registers (AMX): f32 in three parts of bf16 (isa_amx/parts.h). A product of tiles
-   takes 16 pairs of numbers, and a pair is what two channels have in one place, or one channel in two places.
+   takes 16 pairs of numbers; a pair is what two channels that are 16 apart have in one place.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_CONV_PARTS_H
 #define SITU_BACKEND_CPU_CONV_PARTS_H
@@ -21,19 +21,12 @@ typedef struct situ__parts_plane {
   char *to;
 } situ__parts_plane;
 
-/* Elements of the kernel whose pairs are multiplied in a step; high: of the same channels, or of the 16 that follow if
-   SITU__PARTS_TAPS is added; none: SITU__PARTS_TAPS - 1. */
-typedef struct situ__parts_step {
-  int low, high;
-} situ__parts_step;
-
-/* A panel: the weights of up to 32 outputs for some groups of channels, each of which has `steps` steps. */
+/* A panel: the weights of up to 32 outputs for some groups of 32 channels. */
 typedef struct situ__parts_weights {
   const float *w; /* of the first channel and output */
-  int64_t outputs, next_output, groups, group, next_channel;
-  int taps, steps;
+  int64_t outputs, next_output, groups, next_channel;
+  int taps;    /* elements of the kernel, each of which is a step of a group */
   bool turned; /* element k of the kernel is the last but k */
-  const situ__parts_step *step;
   char *to;
 } situ__parts_weights;
 

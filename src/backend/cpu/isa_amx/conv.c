@@ -28,17 +28,16 @@ ALWAYS_INLINE void load_taps(const situ__parts_weights *p, const float *w, vec_f
 }
 
 static bool pack(const situ__parts_weights *p) {
-  vec_f32 tap[2 * TAPS];
+  vec_f32 low[TAPS], high[TAPS];
   magnitudes seen = no_magnitudes();
-  tap[TAPS - 1] = (vec_f32){ 0 };
-  if (p->outputs < WIDTH) memset(p->to, 0, (size_t)(p->groups * p->steps * BLOCK_BYTES));
+  if (p->outputs < WIDTH) memset(p->to, 0, (size_t)(p->groups * p->taps * BLOCK_BYTES));
   for (int64_t o = 0; o < p->outputs; o++)
     for (int64_t g = 0; g < p->groups; g++) {
-      const float *w = p->w + o * p->next_output + g * p->group * p->next_channel;
-      for (int64_t c = 0; c < p->group; c += TILE) load_taps(p, w + c * p->next_channel, tap + c / TILE * TAPS);
-      char *to = p->to + g * p->steps * BLOCK_BYTES + o / TILE * TILE_BYTES + o % TILE * 64;
-      for (int s = 0; s < p->steps; s++)
-        store_parts(&seen, tap[p->step[s].low], tap[p->step[s].high], to + s * BLOCK_BYTES, 2 * TILE_BYTES);
+      const float *w = p->w + o * p->next_output + g * DEPTH * p->next_channel;
+      char *to = p->to + g * p->taps * BLOCK_BYTES + o / TILE * TILE_BYTES + o % TILE * 64;
+      load_taps(p, w, low);
+      load_taps(p, w + TILE * p->next_channel, high);
+      for (int k = 0; k < p->taps; k++) store_parts(&seen, low[k], high[k], to + k * BLOCK_BYTES, 2 * TILE_BYTES);
     }
   return has_parts(&seen);
 }
