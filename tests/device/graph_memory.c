@@ -1,6 +1,7 @@
 /* What a graph needs: less than the calls, since what is not needed at the same time shares memory.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
+#include "situ/sys/alloc.h"
 #include "situ/sys/graph.h"
 #include "support/pairs.h"
 
@@ -170,6 +171,32 @@ static void what_is_needed_later_is_computed_later(void **state) {
   situ_release(x);
 }
 
+/* Each allocation of the end fails once: there is an error and no graph then, and nothing is left. */
+static void an_end_without_memory_leaves_nothing(void **state) {
+  (void)state;
+  if (there().kind != SITU_CPU) skip();
+  situ_tensor *x = situ_retain(situ_rand(SITU_SHAPE(MANY), NULL));
+  const int64_t before = used();
+  int failures = 0;
+  for (long nth = 1;; nth++) {
+    situ_scope s;
+    situ_scope_begin(&s);
+    expect_ok(situ_graph_capture_begin(there()));
+    assert_non_null(needed_later(x, NEVER));
+    situ_fail_allocation(nth, false);
+    situ_graph *graph = situ_graph_capture_end();
+    situ_fail_allocation(0, false);
+    assert_int_equal(situ_scope_end(&s), graph ? SITU_OK : SITU_E_NOMEM);
+    situ_graph_free(graph);
+    assert_int_equal(used(), before);
+    if (graph) break;
+    expect_error(SITU_E_NOMEM, "graph_capture_end", "");
+    failures++;
+  }
+  assert_true(failures > 6);
+  situ_release(x);
+}
+
 typedef struct peak {
   situ_nn_module *model;
   situ_tensor *x;
@@ -227,7 +254,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(a_chain_needs_its_result_alone),         PAIR_TEST(results_lend_their_memory_until_they_are_written),
     PAIR_TEST(skipped_results_keep_their_values),      PAIR_TEST(what_is_needed_later_is_computed_again),
-    PAIR_TEST(what_is_needed_later_is_computed_later), PAIR_TEST(a_graph_needs_less_than_the_calls),
+    PAIR_TEST(what_is_needed_later_is_computed_later), PAIR_TEST(an_end_without_memory_leaves_nothing),
+    PAIR_TEST(a_graph_needs_less_than_the_calls),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
