@@ -1,5 +1,6 @@
 # Data parallel training: steps of examples/06_char_gpt.c on one rank, on two ranks over MPI, and of the same model on
-# two processes of PyTorch's DistributedDataParallel over gloo; one thread each, taking turns. Medians of rounds.
+# two processes of PyTorch's DistributedDataParallel over gloo; one thread each, taking turns. Medians of rounds. Then
+# two ranks with gradients in parts, with parameters in parts, and with layers in parts, beside one rank.
 # Usage: ranks.py LIBSITU.SO [ROUNDS [STEPS]]
 # SPDX-License-Identifier: MIT
 import json
@@ -98,7 +99,8 @@ def main():
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
     steps = int(sys.argv[3]) if len(sys.argv) > 3 else 60
     mpicc, mpirun = find_mpi()
-    seen = {"plain": [], "ranks": [], "torch": []}
+    divided = ("zero2", "zero3", "layers")
+    seen = {"plain": [], "ranks": [], "torch": []} | {how: [] for how in divided}
     with tempfile.TemporaryDirectory() as work:
         program, at = work + "/gpt", os.path.dirname(library)
         subprocess.run([mpicc, "-std=c17", "-O2", "-D_GNU_SOURCE", "-Dmain=main_of_the_example",
@@ -108,10 +110,15 @@ def main():
             seen["plain"].append(run_situ(mpirun, program, 1, steps, "plain"))
             seen["ranks"].append(run_situ(mpirun, program, 2, steps))
             seen["torch"].append(run_torch(steps, work, i))
+            for how in divided:
+                seen[how].append(run_situ(mpirun, program, 2, steps, how))
     for k, what in enumerate(("clock", "processor")):
         one, two, theirs = (statistics.median(r[k] for r in seen[who]) for who in ("plain", "ranks", "torch"))
         print(f"{what:9}  1 rank {1e3 * one:6.2f} ms, 2 ranks {1e3 * two:6.2f} ms ({two / one:.2f} of it), "
               f"PyTorch's DDP {1e3 * theirs:6.2f} ms ({two / theirs:.2f} of it)")
+        for how in divided:
+            took = statistics.median(r[k] for r in seen[how])
+            print(f"{what:9}  2 ranks, {how:6} {1e3 * took:6.2f} ms ({took / one:.2f} of 1 rank)")
         print(json.dumps({"name": f"ranks {what}", "one": one, "two": two, "torch": theirs}))
 
 
