@@ -1,5 +1,7 @@
 /* The arguments of a call while the program runs. Their types were checked when the program was loaded.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "base/fail.h"
 #include "program/program.h"
 #include "situ/sys/op.h"
@@ -97,6 +99,13 @@ situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n) {
 situ_tensor *situ__arg_cast(const situ__op_call *c, int k) {
   const situ_dtype dtype = situ__arg_dtype(c, k);
   return dtype ? situ_to_dtype(situ__arg_tensor(c, 0), dtype) : situ__arg_tensor(c, 0);
+}
+
+situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count) {
+  if (count < 0) return NULL;
+  if (count != c->node->outs) return situ__call_refuse(c, "gives another number of pieces than in the file");
+  if (count > 1) memcpy(c->also, piece + 1, (size_t)(count - 1) * sizeof *piece);
+  return piece[0];
 }
 
 bool situ__call_trains(const situ__op_call *c) {

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "program/program.h"
+#include "program/rows.h"
 #include "situ/autograd.h"
 
 /* ---- arithmetic ---- */
@@ -148,12 +149,8 @@ static situ_tensor *run_type_as(situ__op_call *c) {
 static situ_tensor *same(situ_tensor *x) { return x; }
 static situ_tensor *detach(situ_tensor *x) { return situ_detach(x); }
 
-#define UNARY(name) \
-  { .target = #name ".default", .parameters = "t self", .unary = situ_##name }
 #define WRITES(name) \
   { .target = #name "_.default", .parameters = "t self", .unary = situ_##name, .in_place = true }
-#define PAIR(name, function) \
-  { .target = name, .parameters = "t self, x other", .binary = function }
 #define WITH_SCALAR(name, function) \
   { .target = name, .parameters = "t self, x other", .binary = function, .scalar = function##_scalar }
 

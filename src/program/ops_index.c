@@ -1,5 +1,7 @@
 /* ATen's indexing, and the grouped product of mixtures of experts.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "program/program.h"
 
 static situ_tensor *run_index(situ__op_call *c) {
@@ -36,6 +38,47 @@ static situ_tensor *run_index_add(situ__op_call *c) {
   return situ_index_add(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3),
                         situ__arg_number(c, 4));
 }
+static situ_tensor *run_index_copy(situ__op_call *c) {
+  return situ_index_copy(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3));
+}
+static situ_tensor *run_index_fill(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *index = situ__arg_tensor(c, 2);
+  const int dim = situ__arg_dim(c, 1);
+  if (!situ__arg_is_tensor(c, 3)) return situ_index_fill(x, dim, index, situ__arg_number(c, 3));
+  situ_shape shape = situ_shape_of(x);
+  if (shape.ndim) shape.dim[dim < 0 ? dim + shape.ndim : dim] = situ_numel(index);
+  return situ_index_copy(x, dim, index, situ_expand(situ_to_dtype(situ__arg_tensor(c, 3), situ_dtype_of(x)), shape));
+}
+static situ_tensor *run_take(situ__op_call *c) { return situ_take(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1)); }
+static situ_tensor *run_take_along_dim(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *index = situ__arg_tensor(c, 1);
+  if (situ__arg_given(c, 2)) return situ_take_along_dim(x, index, situ__arg_dim(c, 2));
+  return situ_gather(situ_reshape(x, SITU_SHAPE(-1)), 0, situ_reshape(index, SITU_SHAPE(-1)));
+}
+static situ_tensor *run_put(situ__op_call *c) {
+  return situ_put(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), situ__arg_flag(c, 3));
+}
+static situ_tensor *run_masked_scatter(situ__op_call *c) {
+  return situ_masked_scatter(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2));
+}
+
+/* Arguments: self, dim, index, src, reduce, include_self. */
+typedef situ_tensor *scattering(situ_tensor *, int, situ_tensor *, situ_tensor *, situ_scatter_reduction, bool);
+static situ_tensor *scatter_by(situ__op_call *c, scattering *fn) {
+  static const char *const names[] = { "sum", "prod", "mean", "amax", "amin", "add", "multiply" };
+  static const situ_scatter_reduction means[] = { SITU_SCATTER_SUM,  SITU_SCATTER_PROD, SITU_SCATTER_MEAN,
+                                                  SITU_SCATTER_AMAX, SITU_SCATTER_AMIN, SITU_SCATTER_SUM,
+                                                  SITU_SCATTER_PROD };
+  situ_tensor *x = situ__arg_tensor(c, 0), *index = situ__arg_tensor(c, 2);
+  situ_tensor *src = situ__arg_is_tensor(c, 3) ? situ__arg_tensor(c, 3)
+                                               : situ_new_full(x, situ_shape_of(index), situ__arg_number(c, 3), NULL);
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+    if (strcmp(names[k], situ__arg_text(c, 4)) == 0)
+      return fn(x, situ__arg_dim(c, 1), index, src, means[k], situ__arg_flag(c, 5));
+  return situ__call_refuse(c, "has a reduction that situ does not know");
+}
+static situ_tensor *run_scatter_reduce(situ__op_call *c) { return scatter_by(c, situ_scatter_reduce); }
+static situ_tensor *run_index_reduce(situ__op_call *c) { return scatter_by(c, situ_index_reduce); }
 static situ_tensor *run_one_hot(situ__op_call *c) { return situ_one_hot(situ__arg_tensor(c, 0), situ__arg_int(c, 1)); }
 
 /* Rows up to end[e] of input [n, k] by weight[e] of [experts, k, m]. Waits for the device. */
@@ -78,6 +121,25 @@ static const situ__op_row rows[] = {
     .parameters = "t self, i dim, t index, t source, *n alpha=1",
     .run = run_index_add,
     .in_place = true },
+  { .target = "scatter.reduce",
+    .parameters = "t self, i dim, t index, t src, *s reduce, b whole=1",
+    .run = run_scatter_reduce },
+  { .target = "scatter.value_reduce",
+    .parameters = "t self, i dim, t index, n value, *s reduce, b whole=1",
+    .run = run_scatter_reduce },
+  { .target = "scatter_reduce.two",
+    .parameters = "t self, i dim, t index, t src, s reduce, *b include_self=1",
+    .run = run_scatter_reduce },
+  { .target = "index_reduce.default",
+    .parameters = "t self, i dim, t index, t source, s reduce, *b include_self=1",
+    .run = run_index_reduce },
+  { .target = "index_copy.default", .parameters = "t self, i dim, t index, t source", .run = run_index_copy },
+  { .target = "index_fill.int_Scalar", .parameters = "t self, i dim, t index, n value", .run = run_index_fill },
+  { .target = "index_fill.int_Tensor", .parameters = "t self, i dim, t index, t value", .run = run_index_fill },
+  { .target = "take.default", .parameters = "t self, t index", .run = run_take },
+  { .target = "take_along_dim.default", .parameters = "t self, t indices, i? dim", .run = run_take_along_dim },
+  { .target = "put.default", .parameters = "t self, t index, t source, b accumulate=0", .run = run_put },
+  { .target = "masked_scatter.default", .parameters = "t self, t mask, t source", .run = run_masked_scatter },
   { .target = "one_hot.default", .parameters = "t self, i num_classes=-1", .run = run_one_hot },
   { .target = "torch.ops.transformers.grouped_mm_fallback.default",
     .parameters = "t input, t weight, t offs",

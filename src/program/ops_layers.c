@@ -1,29 +1,13 @@
 /* ATen's layers: products, convolutions, pooling, norms, attention, upsampling.
    SPDX-License-Identifier: MIT */
-#include <float.h>
 #include <string.h>
 
 #include "program/program.h"
-
-/* 0 means torch's default in situ's options, and 0 in a file. */
-static double nonzero(double value) { return value == 0 ? DBL_MIN : value; }
 
 /* ---- products ---- */
 
 static situ_tensor *run_linear(situ__op_call *c) {
   return situ_linear(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2));
-}
-static situ_addmm_options factors(const situ__op_call *c) {
-  const double beta = situ__arg_number(c, 3), alpha = situ__arg_number(c, 4);
-  return (situ_addmm_options){ .beta = beta, .alpha = alpha, .zero_beta = beta == 0, .zero_alpha = alpha == 0 };
-}
-static situ_tensor *run_addmm(situ__op_call *c) {
-  const situ_addmm_options o = factors(c);
-  return situ_addmm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
-}
-static situ_tensor *run_baddbmm(situ__op_call *c) {
-  const situ_addmm_options o = factors(c);
-  return situ_baddbmm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];
@@ -63,6 +47,7 @@ static situ_tensor *run_conv_named(situ__op_call *c, convolution *conv) {
 }
 static situ_tensor *run_conv1d_named(situ__op_call *c) { return run_conv_named(c, situ_conv1d); }
 static situ_tensor *run_conv2d_named(situ__op_call *c) { return run_conv_named(c, situ_conv2d); }
+static situ_tensor *run_conv3d_named(situ__op_call *c) { return run_conv_named(c, situ_conv3d); }
 
 /* Transposed: output_padding and groups come before dilation. */
 static situ_tensor *run_conv_transpose(situ__op_call *c, convolution *conv) {
@@ -103,11 +88,15 @@ static situ_pool_options max_options(const situ__op_call *c) {
 }
 static situ_tensor *run_max_pool1d(situ__op_call *c) {
   const situ_pool_options o = max_options(c);
-  return situ_max_pool1d(situ__arg_tensor(c, 0), &o, NULL);
+  return situ_max_pool1d(situ__arg_tensor(c, 0), &o, situ__call_result(c, 1));
 }
 static situ_tensor *run_max_pool2d(situ__op_call *c) {
   const situ_pool_options o = max_options(c);
-  return situ_max_pool2d(situ__arg_tensor(c, 0), &o, c->node->outs > 1 ? c->also : NULL);
+  return situ_max_pool2d(situ__arg_tensor(c, 0), &o, situ__call_result(c, 1));
+}
+static situ_tensor *run_max_pool3d(situ__op_call *c) {
+  const situ_pool_options o = max_options(c);
+  return situ_max_pool3d(situ__arg_tensor(c, 0), &o, situ__call_result(c, 1));
 }
 static situ_pool_options avg_options(const situ__op_call *c) {
   return (situ_pool_options){ .kernel = situ__arg_dims(c, 1),
@@ -125,14 +114,27 @@ static situ_tensor *run_avg_pool2d(situ__op_call *c) {
   const situ_pool_options o = avg_options(c);
   return situ_avg_pool2d(situ__arg_tensor(c, 0), &o);
 }
+static situ_tensor *run_avg_pool3d(situ__op_call *c) {
+  const situ_pool_options o = avg_options(c);
+  return situ_avg_pool3d(situ__arg_tensor(c, 0), &o);
+}
 static situ_tensor *run_adaptive_avg_pool1d(situ__op_call *c) {
   return situ_adaptive_avg_pool1d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1).dim[0]);
 }
 static situ_tensor *run_adaptive_avg_pool2d(situ__op_call *c) {
   return situ_adaptive_avg_pool2d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1));
 }
+static situ_tensor *run_adaptive_avg_pool3d(situ__op_call *c) {
+  return situ_adaptive_avg_pool3d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1));
+}
+static situ_tensor *run_adaptive_max_pool1d(situ__op_call *c) {
+  return situ_adaptive_max_pool1d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1).dim[0], situ__call_result(c, 1));
+}
 static situ_tensor *run_adaptive_max_pool2d(situ__op_call *c) {
-  return situ_adaptive_max_pool2d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), c->node->outs > 1 ? c->also : NULL);
+  return situ_adaptive_max_pool2d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__call_result(c, 1));
+}
+static situ_tensor *run_adaptive_max_pool3d(situ__op_call *c) {
+  return situ_adaptive_max_pool3d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__call_result(c, 1));
 }
 
 /* ---- norms ---- */
@@ -141,44 +143,44 @@ static situ_tensor *run_adaptive_max_pool2d(situ__op_call *c) {
 static situ_tensor *run_batch_norm(situ__op_call *c) {
   const situ_batch_norm_options o = { .training =
                                           situ__arg_flag(c, 5) && (situ__call_trains(c) || !situ__arg_given(c, 3)),
-                                      .momentum = nonzero(situ__arg_number(c, 6)),
-                                      .eps = nonzero(situ__arg_number(c, 7)) };
+                                      .momentum = situ__nonzero(situ__arg_number(c, 6)),
+                                      .eps = situ__nonzero(situ__arg_number(c, 7)) };
   return situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4), situ__arg_tensor(c, 1),
                          situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_batch_norm_eval(situ__op_call *c) {
-  const situ_batch_norm_options o = { .momentum = nonzero(situ__arg_number(c, 5)),
-                                      .eps = nonzero(situ__arg_number(c, 6)) };
+  const situ_batch_norm_options o = { .momentum = situ__nonzero(situ__arg_number(c, 5)),
+                                      .eps = situ__nonzero(situ__arg_number(c, 6)) };
   return situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4), situ__arg_tensor(c, 1),
                          situ__arg_tensor(c, 2), &o);
 }
 /* What instance norm decomposes into. */
 static situ_tensor *run_batch_norm_of_batch(situ__op_call *c) {
-  const situ_batch_norm_options o = { .training = true, .eps = nonzero(situ__arg_number(c, 5)) };
+  const situ_batch_norm_options o = { .training = true, .eps = situ__nonzero(situ__arg_number(c, 5)) };
   return situ_batch_norm(situ__arg_tensor(c, 0), NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_instance_norm(situ__op_call *c) {
   const situ_instance_norm_options o = { .no_input_stats = !situ__arg_flag(c, 5),
-                                         .momentum = nonzero(situ__arg_number(c, 6)),
-                                         .eps = nonzero(situ__arg_number(c, 7)) };
+                                         .momentum = situ__nonzero(situ__arg_number(c, 6)),
+                                         .eps = situ__nonzero(situ__arg_number(c, 7)) };
   return situ_instance_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4),
                             situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_layer_norm(situ__op_call *c) {
   return situ_layer_norm(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3),
-                         nonzero(situ__arg_number(c, 4)));
+                         situ__nonzero(situ__arg_number(c, 4)));
 }
 static situ_tensor *run_group_norm(situ__op_call *c) {
   return situ_group_norm(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3),
-                         nonzero(situ__arg_number(c, 4)));
+                         situ__nonzero(situ__arg_number(c, 4)));
 }
 static situ_tensor *run_native_group_norm(situ__op_call *c) {
   return situ_group_norm(situ__arg_tensor(c, 0), situ__arg_int(c, 6), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2),
-                         nonzero(situ__arg_number(c, 7)));
+                         situ__nonzero(situ__arg_number(c, 7)));
 }
 static situ_tensor *run_rms_norm(situ__op_call *c) {
   return situ_rms_norm(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_tensor(c, 2),
-                       situ__arg_given(c, 3) ? nonzero(situ__arg_number(c, 3)) : 0);
+                       situ__arg_given(c, 3) ? situ__nonzero(situ__arg_number(c, 3)) : 0);
 }
 /* g v / |v|, with a norm for each index of dim. */
 static situ_tensor *run_weight_norm(situ__op_call *c) {
@@ -196,6 +198,12 @@ static situ_tensor *run_softmax(situ__op_call *c) { return situ_softmax(situ__ar
 static situ_tensor *run_log_softmax(situ__op_call *c) {
   return situ_log_softmax(situ__arg_cast(c, 2), situ__arg_dim(c, 1));
 }
+/* 0 where all that it is of is masked by -inf. */
+static situ_tensor *run_safe_softmax(situ__op_call *c) {
+  situ_tensor *x = situ__arg_cast(c, 2);
+  const situ_reduce_options along = { .dim = SITU_SHAPE(situ__arg_dim(c, 1)), .keepdim = true };
+  return situ_masked_fill(situ_softmax(x, situ__arg_dim(c, 1)), situ_all(situ_isneginf(x), &along), 0);
+}
 /* half_to_float: the cast of CUDA's kernels. */
 static situ_tensor *run_softmax_core(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
@@ -209,12 +217,24 @@ static situ_tensor *run_dropout(situ__op_call *c) {
   const bool on = situ__arg_flag(c, 2) && situ__call_trains(c);
   return situ_dropout(situ__arg_tensor(c, 0), situ__arg_number(c, 1), on, NULL);
 }
+/* Whole channels are dropped: one factor for each, of the first two dimensions. */
+static situ_tensor *run_feature_dropout(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  if (!situ__arg_flag(c, 2) || !situ__call_trains(c)) return x;
+  situ_shape shape = situ_shape_of(x);
+  for (int d = 2; d < shape.ndim; d++) shape.dim[d] = 1;
+  return situ_mul(x, situ_dropout(situ_new_ones(x, shape, NULL), situ__arg_number(c, 1), true, NULL));
+}
+static situ_tensor *run_alpha_dropout(situ__op_call *c) {
+  if (!situ__arg_flag(c, 2) || !situ__call_trains(c)) return situ__arg_tensor(c, 0);
+  return situ__call_refuse(c, "drops with SELU's mean and variance, which situ lacks in training");
+}
 static situ_tensor *run_attention(situ__op_call *c) {
   const double p = situ__arg_number(c, 4);
   const situ_attention_options o = { .attn_mask = situ__arg_tensor(c, 3),
                                      .dropout_p = p > 0 && situ__call_trains(c) ? p : 0,
                                      .is_causal = situ__arg_flag(c, 5),
-                                     .scale = situ__arg_given(c, 6) ? nonzero(situ__arg_number(c, 6)) : 0,
+                                     .scale = situ__arg_given(c, 6) ? situ__nonzero(situ__arg_number(c, 6)) : 0,
                                      .enable_gqa = situ__arg_flag(c, 7) };
   return situ_scaled_dot_product_attention(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
@@ -225,24 +245,20 @@ static situ_tensor *run_embedding(situ__op_call *c) {
                                      .scale_grad_by_freq = situ__arg_flag(c, 3) };
   return situ_embedding(situ__arg_tensor(c, 1), situ__arg_tensor(c, 0), &o);
 }
-
-/* ---- upsampling ---- */
-
-static situ_tensor *upsample(situ__op_call *c, situ_interpolate_mode mode, int scales, bool align_corners) {
-  situ_interpolate_options o = { .mode = mode, .align_corners = align_corners };
-  if (situ__arg_given(c, 1)) o.size = situ__arg_dims(c, 1);
-  else situ__arg_numbers(c, scales, o.scale_factor, 3);
-  return situ_interpolate(situ__arg_tensor(c, 0), &o);
-}
-static situ_tensor *run_nearest(situ__op_call *c) { return upsample(c, SITU_INTERPOLATE_NEAREST, 2, false); }
-static situ_tensor *run_linear1d(situ__op_call *c) {
-  return upsample(c, SITU_INTERPOLATE_LINEAR, 3, situ__arg_flag(c, 2));
-}
-static situ_tensor *run_bilinear(situ__op_call *c) {
-  return upsample(c, SITU_INTERPOLATE_BILINEAR, 3, situ__arg_flag(c, 2));
-}
-static situ_tensor *run_bicubic(situ__op_call *c) {
-  return upsample(c, SITU_INTERPOLATE_BICUBIC, 3, situ__arg_flag(c, 2));
+/* The bags' sizes and places, torch's further results, are backward's. */
+static situ_tensor *run_embedding_bag(situ__op_call *c) {
+  static const situ_embedding_bag_mode modes[] = { SITU_EMBEDDING_BAG_SUM, SITU_EMBEDDING_BAG_MEAN,
+                                                   SITU_EMBEDDING_BAG_MAX };
+  const int64_t mode = situ__arg_int(c, 4);
+  if (mode < 0 || mode > 2) return situ__call_refuse(c, "has a mode that situ does not know");
+  const situ_embedding_bag_options o = { .offsets = situ__arg_tensor(c, 2),
+                                         .scale_grad_by_freq = situ__arg_flag(c, 3),
+                                         .mode = modes[mode],
+                                         .per_sample_weights = situ__arg_tensor(c, 6),
+                                         .include_last_offset = situ__arg_flag(c, 7),
+                                         .has_padding_idx = situ__arg_given(c, 8) && situ__arg_int(c, 8) >= 0,
+                                         .padding_idx = situ__arg_given(c, 8) ? situ__arg_int(c, 8) : 0 };
+  return situ_embedding_bag(situ__arg_tensor(c, 1), situ__arg_tensor(c, 0), &o);
 }
 
 #define PRODUCT(name) \
@@ -253,9 +269,11 @@ static situ_tensor *run_bicubic(situ__op_call *c) {
 #define MAX_POOL "t self, I kernel_size, I? stride, I? padding, I? dilation, b ceil_mode=0"
 #define AVG_POOL \
   "t self, I kernel_size, I? stride, I? padding, b ceil_mode=0, b count_include_pad=1, i? divisor_override"
+#define BAG                                                                                             \
+  "t weight, t indices, t offsets, b scale_grad_by_freq=0, i mode=0, _ sparse, t? per_sample_weights, " \
+  "b include_last_offset=0, i? padding_idx"
 #define BATCH_NORM \
   "t input, t? weight, t? bias, t? running_mean, t? running_var, b training, n momentum, n eps, _ cudnn_enabled"
-#define SIZES "t input, I? output_size, b align_corners, F? scale_factors"
 
 static const situ__op_row rows[] = {
   { .target = "linear.default", .parameters = "t input, t weight, t? bias", .run = run_linear },
@@ -264,10 +282,6 @@ static const situ__op_row rows[] = {
   { .target = "bmm.default", .parameters = "t self, t mat2", .binary = situ_bmm },
   { .target = "mv.default", .parameters = "t self, t vec", .binary = situ_mv },
   { .target = "dot.default", .parameters = "t self, t tensor", .binary = situ_dot },
-  { .target = "addmm.default", .parameters = "t self, t mat1, t mat2, *n beta=1, *n alpha=1", .run = run_addmm },
-  { .target = "baddbmm.default",
-    .parameters = "t self, t batch1, t batch2, *n beta=1, *n alpha=1",
-    .run = run_baddbmm },
   { .target = "einsum.default", .parameters = "s equation, T tensors, _ path", .run = run_einsum },
 
   { .target = "conv1d.default", .parameters = CONV, .run = run_conv1d },
@@ -275,6 +289,7 @@ static const situ__op_row rows[] = {
   { .target = "conv3d.default", .parameters = CONV, .run = run_conv3d },
   { .target = "conv1d.padding", .parameters = CONV_NAMED, .run = run_conv1d_named },
   { .target = "conv2d.padding", .parameters = CONV_NAMED, .stash = 1, .run = run_conv2d_named },
+  { .target = "conv3d.padding", .parameters = CONV_NAMED, .run = run_conv3d_named },
   { .target = "conv_transpose1d.default", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose1d },
   { .target = "conv_transpose2d.input", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose2d },
   { .target = "conv_transpose3d.input", .parameters = CONV_TRANSPOSE, .run = run_conv_transpose3d },
@@ -286,16 +301,30 @@ static const situ__op_row rows[] = {
 
   { .target = "max_pool1d.default", .parameters = MAX_POOL, .run = run_max_pool1d },
   { .target = "max_pool2d.default", .parameters = MAX_POOL, .run = run_max_pool2d },
+  { .target = "max_pool3d.default", .parameters = MAX_POOL, .run = run_max_pool3d },
+  { .target = "max_pool1d_with_indices.default", .parameters = MAX_POOL, .results = 2, .run = run_max_pool1d },
   { .target = "max_pool2d_with_indices.default", .parameters = MAX_POOL, .results = 2, .run = run_max_pool2d },
+  { .target = "max_pool3d_with_indices.default", .parameters = MAX_POOL, .results = 2, .run = run_max_pool3d },
   { .target = "avg_pool1d.default", .parameters = AVG_POOL, .run = run_avg_pool1d },
   { .target = "avg_pool2d.default", .parameters = AVG_POOL, .run = run_avg_pool2d },
+  { .target = "avg_pool3d.default", .parameters = AVG_POOL, .run = run_avg_pool3d },
   { .target = "adaptive_avg_pool1d.default", .parameters = "t self, I output_size", .run = run_adaptive_avg_pool1d },
   { .target = "adaptive_avg_pool2d.default", .parameters = "t self, I output_size", .run = run_adaptive_avg_pool2d },
   { .target = "_adaptive_avg_pool2d.default", .parameters = "t self, I output_size", .run = run_adaptive_avg_pool2d },
+  { .target = "adaptive_avg_pool3d.default", .parameters = "t self, I output_size", .run = run_adaptive_avg_pool3d },
+  { .target = "_adaptive_avg_pool3d.default", .parameters = "t self, I output_size", .run = run_adaptive_avg_pool3d },
+  { .target = "adaptive_max_pool1d.default",
+    .parameters = "t self, I output_size",
+    .results = 2,
+    .run = run_adaptive_max_pool1d },
   { .target = "adaptive_max_pool2d.default",
     .parameters = "t self, I output_size",
     .results = 2,
     .run = run_adaptive_max_pool2d },
+  { .target = "adaptive_max_pool3d.default",
+    .parameters = "t self, I output_size",
+    .results = 2,
+    .run = run_adaptive_max_pool3d },
 
   { .target = "batch_norm.default", .parameters = BATCH_NORM, .run = run_batch_norm },
   { .target = "_native_batch_norm_legit.default", .parameters = BATCH_NORM, .results = 3, .run = run_batch_norm },
@@ -330,9 +359,15 @@ static const situ__op_row rows[] = {
 
   { .target = "softmax.int", .parameters = "t self, i dim, d? dtype", .run = run_softmax },
   { .target = "log_softmax.int", .parameters = "t self, i dim, d? dtype", .run = run_log_softmax },
+  { .target = "_safe_softmax.default", .parameters = "t self, i dim, d? dtype", .run = run_safe_softmax },
+  { .target = "special_softmax.default", .parameters = "t self, i dim, d? dtype", .run = run_softmax },
+  { .target = "special_log_softmax.default", .parameters = "t self, i dim, *d? dtype", .run = run_log_softmax },
   { .target = "_softmax.default", .parameters = "t self, i dim, b half_to_float", .run = run_softmax_core },
   { .target = "_log_softmax.default", .parameters = "t self, i dim, b half_to_float", .run = run_log_softmax_core },
   { .target = "dropout.default", .parameters = "t input, n p, b train", .run = run_dropout },
+  { .target = "feature_dropout.default", .parameters = "t input, n p, b train", .run = run_feature_dropout },
+  { .target = "alpha_dropout.default", .parameters = "t input, n p, b train", .run = run_alpha_dropout },
+  { .target = "feature_alpha_dropout.default", .parameters = "t input, n p, b train", .run = run_alpha_dropout },
   { .target = "dropout_.default", .parameters = "t self, n p, b train", .run = run_dropout, .in_place = true },
   { .target = "scaled_dot_product_attention.default",
     .parameters = "t query, t key, t value, t? attn_mask, n dropout_p=0, b is_causal=0, *n? scale, *b enable_gqa=0",
@@ -340,13 +375,9 @@ static const situ__op_row rows[] = {
   { .target = "embedding.default",
     .parameters = "t weight, t indices, i padding_idx=-1, b scale_grad_by_freq=0, _ sparse",
     .run = run_embedding },
+  { .target = "embedding_bag.default", .parameters = BAG, .results = 4, .run = run_embedding_bag },
+  { .target = "embedding_bag.padding_idx", .parameters = BAG, .results = 4, .run = run_embedding_bag },
   { .target = "prelu.default", .parameters = "t self, t weight", .binary = situ_prelu },
   { .target = "_prelu_kernel.default", .parameters = "t self, t weight", .binary = situ_prelu },
-
-  { .target = "upsample_nearest1d.vec", .parameters = "t input, I? output_size, F? scale_factors", .run = run_nearest },
-  { .target = "upsample_nearest2d.vec", .parameters = "t input, I? output_size, F? scale_factors", .run = run_nearest },
-  { .target = "upsample_linear1d.vec", .parameters = SIZES, .run = run_linear1d },
-  { .target = "upsample_bilinear2d.vec", .parameters = SIZES, .run = run_bilinear },
-  { .target = "upsample_bicubic2d.vec", .parameters = SIZES, .run = run_bicubic },
 };
 const situ__op_family situ__layers_family = { rows, sizeof rows / sizeof *rows };

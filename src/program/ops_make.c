@@ -62,9 +62,110 @@ static situ_tensor *run_new_full(situ__op_call *c) {
                        &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
 }
 
+/* ---- places, steps and windows ---- */
+
+static situ_tensor *run_eye(situ__op_call *c) {
+  return situ_eye(situ__arg_int(c, 0), situ__arg_int(c, 2), &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
+}
+/* Arguments: start, end, steps, dtype, base. */
+static bool read_ends(situ__op_call *c, double end[2]) {
+  for (int k = 0; k < 2; k++)
+    if (situ__arg_host_numbers(c, k, &end[k], 1) != 1) return false;
+  return true;
+}
+static situ_tensor *run_linspace(situ__op_call *c) {
+  double end[2];
+  const situ_options o = { .dtype = situ__arg_dtype(c, 3) };
+  return read_ends(c, end) ? situ_linspace(end[0], end[1], situ__arg_int(c, 2), &o) : NULL;
+}
+static situ_tensor *run_logspace(situ__op_call *c) {
+  double end[2];
+  const situ_options o = { .dtype = situ__arg_dtype(c, 3) };
+  return read_ends(c, end) ? situ_logspace(end[0], end[1], situ__arg_int(c, 2), situ__arg_number(c, 4), &o) : NULL;
+}
+typedef situ_tensor *indices(int64_t, int64_t, int64_t, const situ_options *);
+static situ_tensor *make_indices(situ__op_call *c, indices *fn) {
+  const situ_dtype dtype = situ__arg_dtype(c, 3);
+  return fn(situ__arg_int(c, 0), situ__arg_int(c, 1), situ__arg_int(c, 2),
+            &(situ_options){ .dtype = dtype ? dtype : SITU_I64 });
+}
+static situ_tensor *run_tril_indices(situ__op_call *c) { return make_indices(c, situ_tril_indices); }
+static situ_tensor *run_triu_indices(situ__op_call *c) { return make_indices(c, situ_triu_indices); }
+
+/* Arguments: window_length, periodic, dtype, then numbers of the window. */
+typedef situ_tensor *window(int64_t, bool, const situ_options *);
+static situ_tensor *make_window(situ__op_call *c, window *fn) {
+  return fn(situ__arg_int(c, 0), situ__arg_flag(c, 1), &(situ_options){ .dtype = situ__arg_dtype(c, 2) });
+}
+static situ_tensor *run_hann(situ__op_call *c) { return make_window(c, situ_hann_window); }
+static situ_tensor *run_blackman(situ__op_call *c) { return make_window(c, situ_blackman_window); }
+static situ_tensor *run_bartlett(situ__op_call *c) { return make_window(c, situ_bartlett_window); }
+static situ_tensor *run_hamming(situ__op_call *c) {
+  return situ_hamming_window(situ__arg_int(c, 0), situ__arg_flag(c, 1), situ__arg_number(c, 3), situ__arg_number(c, 4),
+                             &(situ_options){ .dtype = situ__arg_dtype(c, 2) });
+}
+static situ_tensor *run_kaiser(situ__op_call *c) {
+  return situ_kaiser_window(situ__arg_int(c, 0), situ__arg_flag(c, 1), situ__arg_number(c, 3),
+                            &(situ_options){ .dtype = situ__arg_dtype(c, 2) });
+}
+
+/* ---- drawn ---- */
+
+/* Arguments: low, high, size, dtype. */
+static situ_tensor *run_randint(situ__op_call *c) {
+  const situ_dtype dtype = situ__arg_dtype(c, 3);
+  return situ_randint(situ__arg_int(c, 0), situ__arg_int(c, 1), situ__arg_dims(c, 2),
+                      &(situ_options){ .dtype = dtype ? dtype : SITU_I64 });
+}
+static situ_tensor *run_randint_like(situ__op_call *c) {
+  return situ_randint_like(situ__arg_tensor(c, 0), situ__arg_int(c, 2), situ__arg_int(c, 3),
+                           &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
+}
+static situ_tensor *run_randperm(situ__op_call *c) {
+  const situ_dtype dtype = situ__arg_dtype(c, 1);
+  return situ_randperm(situ__arg_int(c, 0), &(situ_options){ .dtype = dtype ? dtype : SITU_I64 });
+}
+static situ_tensor *run_bernoulli(situ__op_call *c) { return situ_bernoulli(situ__arg_tensor(c, 0), NULL); }
+static situ_tensor *run_bernoulli_p(situ__op_call *c) {
+  return situ_bernoulli_(situ_clone(situ__arg_tensor(c, 0)), situ__arg_number(c, 1), NULL);
+}
+static situ_tensor *run_bernoulli_(situ__op_call *c) {
+  return situ_bernoulli_(situ__arg_tensor(c, 0), situ__arg_number(c, 1), NULL);
+}
+static situ_tensor *run_multinomial(situ__op_call *c) {
+  return situ_multinomial(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_flag(c, 2), NULL);
+}
+static situ_tensor *run_uniform_(situ__op_call *c) {
+  return situ_uniform_(situ__arg_tensor(c, 0), situ__arg_number(c, 1), situ__arg_number(c, 2), NULL);
+}
+static situ_tensor *run_normal_(situ__op_call *c) {
+  return situ_normal_(situ__arg_tensor(c, 0), situ__arg_number(c, 1), situ__arg_number(c, 2), NULL);
+}
+static situ_tensor *run_exponential_(situ__op_call *c) {
+  return situ_exponential_(situ__arg_tensor(c, 0), situ__arg_number(c, 1), NULL);
+}
+/* Arguments: mean, std, of which one is a tensor. */
+static situ_tensor *run_normal(situ__op_call *c) {
+  situ_tensor *mean = situ__arg_is_tensor(c, 0) ? situ__arg_tensor(c, 0) : NULL;
+  situ_tensor *std = situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1) : NULL;
+  situ_tensor *both[2] = { mean ? mean : std, std ? std : mean };
+  if (situ_broadcast_tensors(both, 2, both) != SITU_OK) return NULL;
+  situ_tensor *y = situ_randn_like(both[0], NULL);
+  y = std ? situ_mul(y, std) : situ_mul_scalar(y, situ__arg_number(c, 1));
+  return mean ? situ_add(y, mean) : situ_add_scalar(y, situ__arg_number(c, 0));
+}
+static situ_tensor *run_normal_of_size(situ__op_call *c) {
+  situ_tensor *y = situ_randn(situ__arg_dims(c, 2), &(situ_options){ .dtype = situ__arg_dtype(c, 3) });
+  return situ_add_scalar(situ_mul_scalar(y, situ__arg_number(c, 1)), situ__arg_number(c, 0));
+}
+
 #define WHERE "d? dtype, _ layout, _ device, _ pin_memory"
 #define LIKE "t self, d? dtype, _ layout, _ device, _ pin_memory, _ memory_format"
 #define NEW "t self, d? dtype, I size, _ layout, _ device, _ pin_memory"
+#define LOGSPACE "h start, h end, i steps, d? dtype, n base=10, _ layout, _ device, _ pin_memory"
+#define HAMMING "i window_length, b periodic=1, d? dtype, n alpha=0.54, n beta=0.46, _ layout, _ device, _ pin_memory"
+#define KAISER "i window_length, b periodic=1, d? dtype, n beta=12, _ layout, _ device, _ pin_memory"
+#define RANDINT_LIKE "t self, d? dtype, i low=0, i high, _ layout, _ device, _ pin_memory, _ memory_format"
 
 static const situ__op_row rows[] = {
   { .target = "arange.default", .parameters = "n start=0, n end, n step=1, " WHERE, .run = run_arange },
@@ -95,5 +196,54 @@ static const situ__op_row rows[] = {
   { .target = "new_full.default",
     .parameters = "t self, d? dtype, I size, n fill_value, _ layout, _ device, _ pin_memory",
     .run = run_new_full },
+
+  { .target = "eye.default", .parameters = "i n, d? dtype, i m=-1, _ layout, _ device, _ pin_memory", .run = run_eye },
+  { .target = "eye.m", .parameters = "i n, d? dtype, i m, _ layout, _ device, _ pin_memory", .run = run_eye },
+  { .target = "linspace.default", .parameters = "h start, h end, i steps, " WHERE, .run = run_linspace },
+  { .target = "linspace.Tensor_Tensor", .parameters = "h start, h end, i steps, " WHERE, .run = run_linspace },
+  { .target = "linspace.Tensor_Scalar", .parameters = "h start, h end, i steps, " WHERE, .run = run_linspace },
+  { .target = "linspace.Scalar_Tensor", .parameters = "h start, h end, i steps, " WHERE, .run = run_linspace },
+  { .target = "logspace.default", .parameters = LOGSPACE, .run = run_logspace },
+  { .target = "logspace.Tensor_Tensor", .parameters = LOGSPACE, .run = run_logspace },
+  { .target = "logspace.Tensor_Scalar", .parameters = LOGSPACE, .run = run_logspace },
+  { .target = "logspace.Scalar_Tensor", .parameters = LOGSPACE, .run = run_logspace },
+  { .target = "tril_indices.default", .parameters = "i row, i col, i offset=0, " WHERE, .run = run_tril_indices },
+  { .target = "triu_indices.default", .parameters = "i row, i col, i offset=0, " WHERE, .run = run_triu_indices },
+  { .target = "empty_strided.default", .parameters = "I size, " WHERE ", _ stride", .run = run_zeros },
+  { .target = "new_empty_strided.default", .parameters = NEW ", _ stride", .run = run_new_zeros },
+  { .target = "hann_window.default", .parameters = "i window_length, b periodic=1, " WHERE, .run = run_hann },
+  { .target = "hann_window.periodic", .parameters = "i window_length, b periodic=1, " WHERE, .run = run_hann },
+  { .target = "blackman_window.default", .parameters = "i window_length, b periodic=1, " WHERE, .run = run_blackman },
+  { .target = "blackman_window.periodic", .parameters = "i window_length, b periodic=1, " WHERE, .run = run_blackman },
+  { .target = "bartlett_window.default", .parameters = "i window_length, b periodic=1, " WHERE, .run = run_bartlett },
+  { .target = "bartlett_window.periodic", .parameters = "i window_length, b periodic=1, " WHERE, .run = run_bartlett },
+  { .target = "hamming_window.default", .parameters = HAMMING, .run = run_hamming },
+  { .target = "hamming_window.periodic", .parameters = HAMMING, .run = run_hamming },
+  { .target = "hamming_window.periodic_alpha", .parameters = HAMMING, .run = run_hamming },
+  { .target = "hamming_window.periodic_alpha_beta", .parameters = HAMMING, .run = run_hamming },
+  { .target = "kaiser_window.default", .parameters = KAISER, .run = run_kaiser },
+  { .target = "kaiser_window.periodic", .parameters = KAISER, .run = run_kaiser },
+  { .target = "kaiser_window.beta", .parameters = KAISER, .run = run_kaiser },
+
+  { .target = "randint.default", .parameters = "i low=0, i high, I size, " WHERE, .run = run_randint },
+  { .target = "randint.low", .parameters = "i low, i high, I size, " WHERE, .run = run_randint },
+  { .target = "randint_like.default", .parameters = RANDINT_LIKE, .run = run_randint_like },
+  { .target = "randint_like.low_dtype", .parameters = RANDINT_LIKE, .run = run_randint_like },
+  { .target = "randperm.default", .parameters = "i n, " WHERE, .run = run_randperm },
+  { .target = "bernoulli.default", .parameters = "t self, _ generator", .run = run_bernoulli },
+  { .target = "bernoulli.p", .parameters = "t self, n p, _ generator", .run = run_bernoulli_p },
+  { .target = "bernoulli_.float", .parameters = "t self, n p=0.5, _ generator", .run = run_bernoulli_ },
+  { .target = "multinomial.default",
+    .parameters = "t self, i num_samples, b replacement=0, _ generator",
+    .run = run_multinomial },
+  { .target = "uniform_.default", .parameters = "t self, n from=0, n to=1, _ generator", .run = run_uniform_ },
+  { .target = "normal_.default", .parameters = "t self, n mean=0, n std=1, _ generator", .run = run_normal_ },
+  { .target = "exponential_.default", .parameters = "t self, n lambd=1, _ generator", .run = run_exponential_ },
+  { .target = "normal.Tensor_Tensor", .parameters = "t mean, t std, _ generator", .run = run_normal },
+  { .target = "normal.Tensor_float", .parameters = "t mean, n std=1, _ generator", .run = run_normal },
+  { .target = "normal.float_Tensor", .parameters = "n mean, t std, _ generator", .run = run_normal },
+  { .target = "normal.float_float",
+    .parameters = "n mean, n std, I size, " WHERE ", _ generator",
+    .run = run_normal_of_size },
 };
 const situ__op_family situ__make_family = { rows, sizeof rows / sizeof *rows };

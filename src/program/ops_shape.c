@@ -1,8 +1,9 @@
-/* ATen's views, joins and rearrangements.
+/* ATen's views and rearrangements.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "program/program.h"
+#include "program/rows.h"
 
 /* torch's view is a reshape here: layouts of results may differ from torch's. */
 static situ_tensor *run_reshape(situ__op_call *c) { return situ_reshape(situ__arg_tensor(c, 0), situ__arg_dims(c, 1)); }
@@ -71,54 +72,44 @@ static situ_tensor *run_as_strided(situ__op_call *c) {
   return situ_as_strided(x, situ__arg_dims(c, 1), situ__arg_dims(c, 2),
                          situ__arg_given(c, 3) ? situ__arg_int(c, 3) : situ_storage_offset(x));
 }
+/* Windows of `size` elements of a dimension, `step` apart, which become the last dimension. A copy: windows overlap,
+   and the gradient of each counts. */
+static situ_tensor *run_unfold(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const int rank = situ_dim(x), dim = situ__arg_dim(c, 1) < 0 ? situ__arg_dim(c, 1) + rank : situ__arg_dim(c, 1);
+  const int64_t size = situ__arg_int(c, 2), step = situ__arg_int(c, 3);
+  if (rank == 0) return situ_narrow(situ_reshape(x, SITU_SHAPE(1)), 0, 0, size);
+  if (dim < 0 || dim >= rank || size < 1 || size > situ_size(x, dim) || step < 1)
+    return situ__call_refuse(c, "has windows that do not fit in");
+  const int64_t count = (situ_size(x, dim) - size) / step + 1;
+  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(x) };
+  situ_tensor *begins = situ_arange(0, (double)(count * step), (double)step, &whole);
+  situ_tensor *places = situ_add(situ_unsqueeze(begins, 1), situ_arange(0, (double)size, 1, &whole));
+  situ_tensor *y = situ_index_select(x, dim, situ_reshape(places, SITU_SHAPE(-1)));
+  return situ_movedim(situ_unflatten(y, dim, SITU_SHAPE(count, size)), SITU_SHAPE(dim + 1), SITU_SHAPE(-1));
+}
+/* Sums what expand would repeat. */
+static situ_tensor *run_sum_to_size(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_shape size = situ__arg_dims(c, 1), from = situ_shape_of(x);
+  situ_reduce_options o = { .keepdim = true };
+  if (size.ndim > from.ndim) return situ__call_refuse(c, "has fewer dimensions than its size");
+  const int more = from.ndim - size.ndim;
+  for (int d = 0; d < from.ndim; d++)
+    if (d < more || size.dim[d - more] != from.dim[d]) o.dim.dim[o.dim.ndim++] = d;
+  return situ_reshape(o.dim.ndim ? situ_sum(x, &o) : x, size);
+}
+static situ_tensor *ravel(situ_tensor *x) { return situ_reshape(x, SITU_SHAPE(-1)); }
+static situ_tensor *transposed(situ_tensor *x) { return situ_dim(x) < 2 ? x : situ_transpose(x, -2, -1); }
+static situ_tensor *run_select_scatter(situ__op_call *c) {
+  return situ_select_scatter(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_dim(c, 2), situ__arg_int(c, 3));
+}
+static situ_tensor *run_diagonal_scatter(situ__op_call *c) {
+  return situ_diagonal_scatter(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_int(c, 2), situ__arg_dim(c, 3),
+                               situ__arg_dim(c, 4));
+}
 static situ_tensor *run_diagonal(situ__op_call *c) {
   return situ_diagonal(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_dim(c, 2), situ__arg_dim(c, 3));
-}
-
-/* ---- joins ---- */
-
-static situ_tensor *run_cat(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, list);
-  /* torch leaves out tensors of shape [0]. */
-  int kept = 0;
-  for (int i = 0; i < count; i++)
-    if (situ_dim(list[i]) != 1 || situ_numel(list[i]) != 0) list[kept++] = list[i];
-  return situ_cat(list, kept ? kept : count, situ__arg_dim(c, 1));
-}
-static situ_tensor *run_stack(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  return situ_stack(list, situ__arg_tensors(c, 0, list), situ__arg_dim(c, 1));
-}
-
-/* ---- pieces ---- */
-
-/* Hands over the pieces, which must be as many as the file says. */
-static situ_tensor *give_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count) {
-  if (count < 0) return NULL;
-  if (count != c->node->outs) return situ__call_refuse(c, "gives another number of pieces than in the file");
-  if (count > 1) memcpy(c->also, piece + 1, (size_t)(count - 1) * sizeof *piece);
-  return piece[0];
-}
-static situ_tensor *run_split(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return give_pieces(
-      c, piece, situ_split(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
-}
-static situ_tensor *run_split_sizes(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return give_pieces(
-      c, piece,
-      situ_split_sizes(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
-}
-static situ_tensor *run_chunk(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return give_pieces(
-      c, piece, situ_chunk(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
-}
-static situ_tensor *run_unbind(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return give_pieces(c, piece, situ_unbind(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), piece, SITU__LIST_MAX));
 }
 
 /* ---- copies ---- */
@@ -133,11 +124,29 @@ static situ_tensor *run_roll(situ__op_call *c) {
 static situ_tensor *run_flip(situ__op_call *c) { return situ_flip(situ__arg_tensor(c, 0), situ__arg_dims(c, 1)); }
 static situ_tensor *run_tril(situ__op_call *c) { return situ_tril(situ__arg_tensor(c, 0), situ__arg_int(c, 1)); }
 static situ_tensor *run_triu(situ__op_call *c) { return situ_triu(situ__arg_tensor(c, 0), situ__arg_int(c, 1)); }
-static situ_tensor *run_pixel_shuffle(situ__op_call *c) {
-  return situ_pixel_shuffle(situ__arg_tensor(c, 0), situ__arg_int(c, 1));
+static situ_tensor *run_tile(situ__op_call *c) { return situ_tile(situ__arg_tensor(c, 0), situ__arg_dims(c, 1)); }
+static situ_tensor *run_repeat_by_tensor(situ__op_call *c) {
+  return situ_repeat_interleave_tensor(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_dims(c, 2));
 }
-static situ_tensor *run_pixel_unshuffle(situ__op_call *c) {
-  return situ_pixel_unshuffle(situ__arg_tensor(c, 0), situ__arg_int(c, 1));
+/* Each of 0, 1, ... as often as its number says. */
+static situ_tensor *run_repeat_of_places(situ__op_call *c) {
+  situ_tensor *repeats = situ__arg_tensor(c, 0);
+  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(repeats) };
+  return situ_repeat_interleave_tensor(situ_arange(0, (double)situ_size(repeats, 0), 1, &whole), repeats, SITU_SCALAR);
+}
+static situ_tensor *run_rot90(situ__op_call *c) {
+  return situ_rot90(situ__arg_tensor(c, 0), situ__arg_int(c, 1),
+                    situ__arg_given(c, 2) ? situ__arg_dims(c, 2) : SITU_SHAPE(0, 1));
+}
+static situ_tensor *run_diag(situ__op_call *c) { return situ_diag(situ__arg_tensor(c, 0), situ__arg_int(c, 1)); }
+static situ_tensor *run_diagflat(situ__op_call *c) {
+  return situ_diag(situ_reshape(situ__arg_tensor(c, 0), SITU_SHAPE(-1)), situ__arg_int(c, 1));
+}
+static situ_tensor *run_diag_embed(situ__op_call *c) {
+  return situ_diag_embed(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_dim(c, 2), situ__arg_dim(c, 3));
+}
+static situ_tensor *run_combinations(situ__op_call *c) {
+  return situ_combinations(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), situ__arg_flag(c, 2));
 }
 static situ_tensor *run_pad(situ__op_call *c) {
   static const char *const names[] = { "constant", "reflect", "replicate", "circular" };
@@ -145,8 +154,14 @@ static situ_tensor *run_pad(situ__op_call *c) {
   int k = 0;
   while (k < 4 && strcmp(mode, names[k]) != 0) k++;
   if (k == 4) return situ__call_refuse(c, "has a padding mode that situ does not know");
-  return situ_pad(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), (situ_pad_mode)k,
-                  situ__arg_given(c, 2) ? situ__arg_number(c, 2) : 0);
+  int64_t list[SITU__LIST_MAX];
+  int count = situ__arg_host_ints(c, 1, list, SITU__LIST_MAX);
+  /* A situ_shape holds those of the last four dimensions. */
+  while (count > SITU_MAX_DIMS && list[count - 1] == 0 && list[count - 2] == 0) count -= 2;
+  if (count > SITU_MAX_DIMS) return situ__call_refuse(c, "pads before the last four dimensions");
+  situ_shape pad = { .ndim = count };
+  memcpy(pad.dim, list, (size_t)count * sizeof *list);
+  return situ_pad(situ__arg_tensor(c, 0), pad, (situ_pad_mode)k, situ__arg_given(c, 2) ? situ__arg_number(c, 2) : 0);
 }
 
 static const situ__op_row rows[] = {
@@ -166,6 +181,7 @@ static const situ__op_row rows[] = {
   { .target = "movedim.int", .parameters = "t self, I source, I destination", .run = run_movedim },
   { .target = "movedim.intlist", .parameters = "t self, I source, I destination", .run = run_movedim },
   { .target = "expand.default", .parameters = "t self, I size, _ implicit", .run = run_expand },
+  { .target = "broadcast_to.default", .parameters = "t self, I size", .run = run_expand },
   { .target = "expand_as.default", .parameters = "t self, t other", .run = run_expand_as },
   { .target = "unsqueeze.default", .parameters = "t self, i dim", .run = run_unsqueeze },
   { .target = "squeeze.default", .parameters = "t self", .unary = squeeze_all },
@@ -181,37 +197,44 @@ static const situ__op_row rows[] = {
     .parameters = "t self, I size, I stride, i? storage_offset",
     .run = run_as_strided },
   { .target = "diagonal.default", .parameters = "t self, i offset=0, i dim1=0, i dim2=1", .run = run_diagonal },
-  { .target = "cat.default", .parameters = "T tensors, i dim=0", .run = run_cat },
-  { .target = "concat.default", .parameters = "T tensors, i dim=0", .run = run_cat },
-  { .target = "stack.default", .parameters = "T tensors, i dim=0", .run = run_stack },
-  { .target = "split.Tensor",
-    .parameters = "t self, i split_size, i dim=0",
-    .results = SITU__RESULTS_LIST,
-    .run = run_split },
-  { .target = "split_with_sizes.default",
-    .parameters = "t self, I split_sizes, i dim=0",
-    .results = SITU__RESULTS_LIST,
-    .run = run_split_sizes },
-  { .target = "split.sizes",
-    .parameters = "t self, I split_size, i dim=0",
-    .results = SITU__RESULTS_LIST,
-    .run = run_split_sizes },
-  { .target = "chunk.default",
-    .parameters = "t self, i chunks, i dim=0",
-    .results = SITU__RESULTS_LIST,
-    .run = run_chunk },
-  { .target = "unbind.int", .parameters = "t self, i dim=0", .results = SITU__RESULTS_LIST, .run = run_unbind },
+  { .target = "linalg_diagonal.default",
+    .parameters = "t A, *i offset=0, *i dim1=-2, *i dim2=-1",
+    .run = run_diagonal },
+  { .target = "diagonal_scatter.default",
+    .parameters = "t self, t src, i offset=0, i dim1=0, i dim2=1",
+    .run = run_diagonal_scatter },
+  { .target = "select_scatter.default", .parameters = "t self, t src, i dim, i index", .run = run_select_scatter },
+  { .target = "diag.default", .parameters = "t self, i diagonal=0", .run = run_diag },
+  { .target = "diagflat.default", .parameters = "t self, i offset=0", .run = run_diagflat },
+  { .target = "diag_embed.default", .parameters = "t self, i offset=0, i dim1=-2, i dim2=-1", .run = run_diag_embed },
+  { .target = "unfold.default", .parameters = "t self, i dimension, i size, i step", .run = run_unfold },
+  { .target = "sum_to_size.default", .parameters = "t self, I size", .run = run_sum_to_size },
+  { .target = "ravel.default", .parameters = "t self", .unary = ravel },
+  { .target = "mT.default", .parameters = "t self", .unary = transposed },
+  { .target = "mH.default", .parameters = "t self", .unary = transposed },
+  { .target = "matrix_H.default", .parameters = "t self", .unary = transposed },
+  { .target = "adjoint.default", .parameters = "t self", .unary = transposed },
+  UNARY(atleast_1d),
+  UNARY(atleast_2d),
+  UNARY(atleast_3d),
+  { .target = "tile.default", .parameters = "t self, I dims", .run = run_tile },
+  { .target = "combinations.default", .parameters = "t self, i r=2, b with_replacement=0", .run = run_combinations },
   { .target = "repeat.default", .parameters = "t self, I repeats", .run = run_repeat },
   { .target = "repeat_interleave.self_int",
     .parameters = "t self, i repeats, I? dim, _ output_size",
     .run = run_repeat_interleave },
+  { .target = "repeat_interleave.self_Tensor",
+    .parameters = "t self, t repeats, I? dim, _ output_size",
+    .run = run_repeat_by_tensor },
+  { .target = "repeat_interleave.Tensor", .parameters = "t repeats, _ output_size", .run = run_repeat_of_places },
   { .target = "roll.default", .parameters = "t self, I shifts, I? dims", .run = run_roll },
+  UNARY(fliplr),
+  UNARY(flipud),
+  { .target = "rot90.default", .parameters = "t self, i k=1, I? dims", .run = run_rot90 },
   { .target = "flip.default", .parameters = "t self, I dims", .run = run_flip },
   { .target = "tril.default", .parameters = "t self, i diagonal=0", .run = run_tril },
   { .target = "triu.default", .parameters = "t self, i diagonal=0", .run = run_triu },
-  { .target = "pixel_shuffle.default", .parameters = "t self, i upscale_factor", .run = run_pixel_shuffle },
-  { .target = "pixel_unshuffle.default", .parameters = "t self, i downscale_factor", .run = run_pixel_unshuffle },
-  { .target = "pad.default", .parameters = "t self, I pad, n? value, s? mode", .run = run_pad },
-  { .target = "constant_pad_nd.default", .parameters = "t self, I pad, n? value, s? mode", .run = run_pad },
+  { .target = "pad.default", .parameters = "t self, h pad, n? value, s? mode", .run = run_pad },
+  { .target = "constant_pad_nd.default", .parameters = "t self, h pad, n? value, s? mode", .run = run_pad },
 };
 const situ__op_family situ__shape_family = { rows, sizeof rows / sizeof *rows };

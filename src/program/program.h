@@ -3,6 +3,8 @@
 #ifndef SITU_PROGRAM_PROGRAM_H
 #define SITU_PROGRAM_PROGRAM_H
 
+#include <float.h>
+
 #include "situ/nn.h"
 
 typedef struct situ__op_call situ__op_call;
@@ -66,6 +68,7 @@ typedef struct situ__op_row {
   situ_tensor *(*scalar)(situ_tensor *input, double other);       /* if it is a number */
   bool (*size)(situ__op_call *call, int64_t *out);                /* gives an int or a bool */
   bool in_place; /* the functions are not: run on a copy of the first argument, which gets their result */
+  bool copies;   /* the functions give views: the results are copies of them */
   /* ONNX: the first parameters, which are inputs by their order; the others, and inputs that once were, are attributes
      by name. */
   int inputs;
@@ -82,8 +85,9 @@ typedef struct situ__op_family {
   const situ__op_row *row;
   int count;
 } situ__op_family;
-extern const situ__op_family situ__elementwise_family, situ__shape_family, situ__layers_family, situ__recurrent_family,
-    situ__reduce_family, situ__index_family, situ__make_family, situ__size_family;
+extern const situ__op_family situ__elementwise_family, situ__special_family, situ__shape_family, situ__join_family,
+    situ__layers_family, situ__image_family, situ__recurrent_family, situ__reduce_family, situ__order_family,
+    situ__index_family, situ__make_family, situ__linalg_family, situ__loss_family, situ__size_family;
 /* The row of "linear.default"; NULL: there is none. */
 const situ__op_row *situ__op_row_of(const char *target);
 
@@ -195,6 +199,10 @@ typedef struct situ__program {
   int32_t sources, stashes;
 } situ__program;
 
+/* The row of any overload: that of situ__op_row_of, of another name for it ("multiply.Tensor"), or made of that of
+   "mul.Scalar" for "mul_.Scalar", of "view.default" for "view_copy.default". NULL: there is none. */
+const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target);
+
 /* A module that runs the program, in construction (situ_nn_done ends it). Takes over the program. NULL on error. */
 situ_nn_module *situ__program_module(situ__program *program, const char *name);
 /* A part that holds parameters and children, and prints as `name`. */
@@ -250,6 +258,14 @@ static inline const char *situ__arg_text(const situ__op_call *c, int k) {
 situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n);
 /* The first argument, cast to the dtype at k, if there is one. */
 situ_tensor *situ__arg_cast(const situ__op_call *c, int k);
+/* Where result k, from 1 on, goes; NULL: the call has not so many. */
+static inline situ_tensor **situ__call_result(const situ__op_call *c, int k) {
+  return k < c->node->outs ? &c->also[k - 1] : NULL;
+}
+/* Hands over tensors of a list, which must be as many as the file says; `count` below 0: after an error. */
+situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count);
+/* 0 means torch's default in situ's options, and 0 in a file. */
+static inline double situ__nonzero(double value) { return value == 0 ? DBL_MIN : value; }
 /* Options of tensors that the call makes: dtype, and the device of its results. */
 static inline situ_options situ__call_options(const situ__op_call *c, situ_dtype dtype) {
   return (situ_options){ .dtype = dtype,

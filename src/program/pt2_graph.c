@@ -241,7 +241,7 @@ static bool read_call(situ__pt2 *f, const situ__json_item *item, situ__names *na
   }
   if (!read_outputs(f, names, situ__json_get(item, "outputs"), n)) return false;
   situ__text why = { 0 };
-  n->row = situ__op_row_of(target);
+  n->row = situ__op_row_for(&f->program->arena, target);
   if (!n->row) situ__lacks_note(&f->lacks, target, name, "", n);
   else if (!situ__bind_args(&f->program->arena, n->row, given, count, &n->arg, &why) ||
            !check_results(n, &why, f->program))

@@ -145,6 +145,11 @@ static situ_tensor *run_function(situ__op_call *c) {
 }
 
 static situ_tensor *run_row(situ__op_call *c) {
+  if (c->node->row->copies) {
+    situ_tensor *first = run_function(c);
+    for (int k = 1; first && k < c->node->outs; k++) c->also[k - 1] = situ_clone(c->also[k - 1]);
+    return first ? situ_clone(first) : NULL;
+  }
   if (!c->node->row->in_place) return run_function(c);
   situ_tensor *target = situ__arg_tensor(c, 0);
   /* Of the copy, so that backward has the values before. */
