@@ -151,6 +151,16 @@ static int64_t sums_row(const work *w) {
   return row + (row / 16 % 2 == 0 ? 16 : 0);
 }
 
+/* Sums of f32 begin with beta bias where the result is written apart, as where it is not, so that an element's bits do
+   not depend on that. */
+static void start_sums(const situ__matmul *p, const char *bias, float *sums, int64_t row, int64_t m, int64_t n) {
+  for (int64_t i = 0; i < m; i++) {
+    float *to = sums + i * row;
+    situ__cpu_convert()->load[p->g.dtype][SITU__F32](bias + i * p->bias_row * p->elem, p->bias_col * p->elem, n, to);
+    for (int64_t j = 0; p->beta != 1 && j < n; j++) to[j] *= (float)p->beta;
+  }
+}
+
 /* Few rows: a as f32 is all that is converted before. */
 static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *slot, float *sums, int64_t row) {
   const situ__gemm *g = &w->p->g;
@@ -183,8 +193,10 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
   situ__gemm g = p->g;
   g.m = m, g.n = n;
   g.c = (char *)g.c + (w->at.c + i * g.c_row + j) * p->elem;
+  const bool begins = bias && apart && with->whole && g.alpha == 1;
   if (bias && !apart) situ__matmul_start(p, bias, &g);
   char *const rows = slot + w->strip, *const panel = rows + w->rows, *const sums = apart ? panel + w->panel : g.c;
+  if (begins) start_sums(p, bias, (float *)(void *)sums, w->sums_row, m, n);
   situ__tile t = { .a_row = w->in_place ? g.a_row : 1,
                    .a_col = w->in_place ? 1 : with->rows,
                    .c_row = apart ? w->sums_row : g.c_row,
@@ -195,7 +207,7 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
     t.k = situ__min_i64(w->depth, g.k - k0);
     t.a = w->in_place ? w->a.data + (i * g.a_row + k0) * p->elem : w->late_a ? rows : panels_at(w, &w->a, i, k0);
     if (w->late_a && !pack_lanes(w, &w->a, i, m, k0, t.k, rows, slot)) return false;
-    t.add = k0 > 0 || (!apart && g.add);
+    t.add = k0 > 0 || begins || (!apart && g.add);
     for (int64_t q = 0; q < n; q += with->columns) {
       t.columns = situ__min_i64(with->columns, n - q);
       t.b = w->late_b ? panel : panels_at(w, &w->b, j + q, k0);
@@ -205,7 +217,7 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
       with->multiply(&t, m);
     }
   }
-  if (apart) round_tile(w, (const float *)(void *)sums, t.c_row, bias, g.c, m, n);
+  if (apart) round_tile(w, (const float *)(void *)sums, t.c_row, begins ? NULL : bias, g.c, m, n);
   return true;
 }
 
@@ -233,7 +245,7 @@ static bool are_few(const situ__matmul *p) {
 static bool is_direct(const situ__matmul *p, const situ__panels *with) {
   const situ__gemm *g = &p->g;
   if (p->elem == 2 || with->whole == 0) return p->elem != 2;
-  return g->m % with->whole == 0 && g->n % with->whole == 0 && g->k <= 2 * with->depth && g->alpha == 1 && !p->bias;
+  return g->m % with->whole == 0 && g->n % with->whole == 0 && g->k <= 2 * with->depth && g->alpha == 1;
 }
 
 static work work_of(situ__matmul *p, const situ__panels *with) {

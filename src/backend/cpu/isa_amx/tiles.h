@@ -48,11 +48,13 @@ ALWAYS_INLINE void store_sums(float *c, float *below, int64_t row, bool tall, bo
   if (tall && wide) _tile_stored(3, below + TILE, row);
 }
 
-ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, int64_t blocks, bool add,
-                                  bool tall, bool wide, int parts, block_multiplier *block) {
+/* from: what is added to, with rows from_row apart, 0 for one row; NULL: nothing. */
+ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, const float *from,
+                                  int64_t from_row, int64_t blocks, bool tall, bool wide, int parts,
+                                  block_multiplier *block) {
   const int64_t row = c_row * (int64_t)sizeof(float);
   float *below = c + TILE * c_row;
-  if (add) load_sums(c, below, row, tall, wide);
+  if (from) load_sums(from, from + TILE * from_row, from_row * (int64_t)sizeof(float), tall, wide);
   else zero_sums();
   for (int64_t q = 0; q < blocks; q++, a += 2 * parts * TILE_BYTES, b += 2 * parts * TILE_BYTES)
     block(a, b, tall, wide);
@@ -63,15 +65,18 @@ ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_
    first parts, then two of second ones, and so on. */
 ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts, block_multiplier *block) {
   const int64_t blocks = (t->k + DEPTH - 1) / DEPTH, panel = blocks * 2 * parts * TILE_BYTES, c_row = t->c_row;
+  const int64_t from_row = t->from ? t->from_row : c_row;
   const char *a = t->a, *b = t->b;
   float *c = t->c;
+  const float *from = !t->add ? NULL : t->from ? t->from : c;
   _tile_loadconfig(&layout);
   for (int64_t i = 0; i < rows; i += WIDTH, a += panel, c += WIDTH * c_row) {
     const bool tall = rows - i > TILE, wide = t->columns > TILE;
-    if (tall && wide) multiply_panel(a, b, c, c_row, blocks, t->add, true, true, parts, block);
-    else if (tall) multiply_panel(a, b, c, c_row, blocks, t->add, true, false, parts, block);
-    else if (wide) multiply_panel(a, b, c, c_row, blocks, t->add, false, true, parts, block);
-    else multiply_panel(a, b, c, c_row, blocks, t->add, false, false, parts, block);
+    if (tall && wide) multiply_panel(a, b, c, c_row, from, from_row, blocks, true, true, parts, block);
+    else if (tall) multiply_panel(a, b, c, c_row, from, from_row, blocks, true, false, parts, block);
+    else if (wide) multiply_panel(a, b, c, c_row, from, from_row, blocks, false, true, parts, block);
+    else multiply_panel(a, b, c, c_row, from, from_row, blocks, false, false, parts, block);
+    if (from) from += WIDTH * from_row;
   }
   _tile_release();
 }
