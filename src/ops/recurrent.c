@@ -269,7 +269,7 @@ static bool gru_forward(situ_call *c) {
 /* Gradients of one call: those of the products of all steps, and of a step's h and c. */
 typedef struct back {
   steps s;
-  situ_tensor *up;     /* of y, contiguous */
+  situ_tensor *up;     /* of y */
   situ_tensor *before; /* of gates, for each step */
   situ_tensor *hidden; /* GRU: of the product with h, for each step; else `before` */
   laid_out weight;     /* weight_hh */
@@ -281,7 +281,7 @@ static bool begin_backward(situ_grad_call *g, back *b) {
   situ_tensor *y = g->out[Y];
   const situ_options like = { .dtype = situ_dtype_of(y), .device = g->device };
   *b = (back){ .s = { g->op->name, g->device, g->shape[GATES].dim[0], p->reverse, true },
-               .up = g->grad[Y] ? situ_contiguous(g->grad[Y]) : situ_zeros_like(y, NULL),
+               .up = g->grad[Y] ? g->grad[Y] : situ_zeros_like(y, NULL),
                .before = situ_empty(g->shape[GATES], &like),
                .dh = situ_zeros(g->shape[HX], &like) };
   b->hidden = b->before;
@@ -385,13 +385,13 @@ static bool lstm_backward(situ_grad_call *g) {
   if (!begin_backward(g, &b) || !cx || (projects && (!shown || !all))) return false;
   b.dc =
       g->grad[C_N] ? situ_clone_memory_format(g->grad[C_N], SITU_CONTIGUOUS_FORMAT) : situ_zeros(g->shape[CX], &like);
-  if (!b.dc) return false;
+  const situ_view_desc last = at(situ_desc(b.up), time_of(&b.s, b.s.count - 1)), dh = *situ_desc(b.dh);
+  if (!b.dc || !copy_step(&b, &last, &dh)) return false;
   for (int64_t k = b.s.count - 1; k >= 0; k--) {
     const int64_t t = time_of(&b.s, k);
     const situ_view_desc gated = at(situ_desc(g->out[GATED]), t), now = at(situ_desc(g->out[CELLS]), t),
-                         before = at(situ_desc(b.before), t), last = at(situ_desc(b.up), t),
-                         past = k ? at(situ_desc(g->out[CELLS]), time_of(&b.s, k - 1)) : *situ_desc(cx),
-                         dh = k == b.s.count - 1 ? last : *situ_desc(b.dh);
+                         before = at(situ_desc(b.before), t),
+                         past = k ? at(situ_desc(g->out[CELLS]), time_of(&b.s, k - 1)) : *situ_desc(cx);
     situ_view_desc dm, kept;
     if (projects && (kept = at(situ_desc(all), t), !copy_step(&b, &dh, &kept))) return false;
     if (!before_projection(g, &b, &dh, shown, &dm) ||
@@ -409,6 +409,7 @@ static bool gru_backward(situ_grad_call *g) {
   if (g->grad[GRU_GATED]) return situ__gru_recorded(g);
   situ_tensor *hx = situ_contiguous(g->in[HX]);
   if (!begin_backward(g, &b) || !hx || !(b.hidden = situ_empty_like(b.before, NULL))) return false;
+  if (!(b.up = situ_contiguous(b.up))) return false;
   situ_tensor *carried = situ_empty_like(b.dh, NULL);
   if (!carried) return false;
   for (int64_t k = b.s.count - 1; k >= 0; k--) {
