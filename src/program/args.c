@@ -49,7 +49,7 @@ situ_shape situ__arg_dims(const situ__op_call *c, int k) {
 
 int situ__arg_numbers(const situ__op_call *c, int k, double *out, int capacity) {
   const situ__arg *a = &c->arg[k];
-  const int count = a->kind == SITU__ARG_LIST && a->count < capacity ? a->count : 0;
+  const int count = a->kind == SITU__ARG_LIST && a->count <= capacity ? a->count : 0;
   for (int i = 0; i < count; i++) out[i] = number_of(c, &a->list[i]);
   return count;
 }

@@ -160,8 +160,9 @@ static situ_tensor *run_batch_norm_of_batch(situ__op_call *c) {
   return situ_batch_norm(situ__arg_tensor(c, 0), NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_instance_norm(situ__op_call *c) {
+  /* Without running statistics torch takes any momentum. */
   const situ_instance_norm_options o = { .no_input_stats = !situ__arg_flag(c, 5),
-                                         .momentum = situ__nonzero(situ__arg_number(c, 6)),
+                                         .momentum = situ__arg_given(c, 3) ? situ__nonzero(situ__arg_number(c, 6)) : 0,
                                          .eps = situ__nonzero(situ__arg_number(c, 7)) };
   return situ_instance_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4),
                             situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);

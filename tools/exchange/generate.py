@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
   pip install 'torch==2.15.*' transformers torchvision safetensors
   python3 tools/exchange/generate.py               the committed files: tests/program/data
   python3 tools/exchange/generate.py --all DIR     all models of models.py
+  python3 tools/exchange/generate.py --more DIR    those of more_models.py
   python3 tools/exchange/generate.py --only bert,gpt2 DIR
   python3 tools/exchange/generate.py --all --core DIR     the same after run_decompositions(), as core-NAME
   python3 tools/exchange/generate.py --onnx [--all DIR]   NAME.onnx, beside the NAME.safetensors of the above (needs
@@ -33,6 +34,7 @@ from safetensors.torch import save_file  # noqa: E402
 from torch.utils import _pytree  # noqa: E402
 
 import models  # noqa: E402
+import more_models  # noqa: E402
 
 STEPS = 20
 CORE = "core-"
@@ -138,6 +140,7 @@ def generate_onnx(name, directory):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--more", action="store_true")
     parser.add_argument("--core", action="store_true")
     parser.add_argument("--onnx", action="store_true")
     parser.add_argument("--old", action="store_true")
@@ -145,8 +148,8 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("directory", nargs="?", default=os.path.join(here, "..", "..", "tests", "program", "data"))
     options = parser.parse_args()
-    names = options.only.split(",") if options.only else models.LISTED if options.all else models.COMMITTED_ONNX if options.onnx else models.COMMITTED
-    core = names if options.core else [] if options.all or options.only or options.onnx else models.COMMITTED_CORE
+    names = options.only.split(",") if options.only else more_models.MORE if options.more else models.LISTED if options.all else models.COMMITTED_ONNX if options.onnx else models.COMMITTED
+    core = names if options.core else [] if options.all or options.more or options.only or options.onnx else models.COMMITTED_CORE
     names = ([] if options.core else names) + [CORE + name for name in core]
     if options.old:
         names = [OLD + name for name in models.COMMITTED_OLD]
