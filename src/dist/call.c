@@ -93,6 +93,18 @@ situ_status situ_comm_run(situ_comm *comm, const situ_comm_call *call) {
   return situ__comm_call(op, comm, call);
 }
 
+bool situ__comm_gather(const char *op, situ_comm *c, const char *name, int64_t step, const void *mine, void *all,
+                       size_t bytes) {
+  const situ_comm_call call = { .op = SITU_COMM_ALL_GATHER,
+                                .dtype = SITU_U8,
+                                .count = (int64_t)bytes,
+                                .send = mine,
+                                .receive = all,
+                                .name = name,
+                                .step = step };
+  return situ__comm_call(op, c, &call) == SITU_OK;
+}
+
 bool situ__comm_all_ready(const char *op, situ_comm *c, const char *words, situ_status status) {
   const int64_t mine = words ? c->size - c->rank : 0;
   int64_t first = 0;

@@ -35,13 +35,7 @@ typedef struct meeting {
 static agreement agree(meeting *m, const char *name, bool good) {
   m->mine.status = good ? SITU_OK : situ_error();
   (void)snprintf(m->mine.why, sizeof m->mine.why, "%s", good ? "" : situ_error_message());
-  const situ_comm_call call = { .op = SITU_COMM_ALL_GATHER,
-                                .dtype = SITU_U8,
-                                .count = sizeof m->mine,
-                                .send = &m->mine,
-                                .receive = m->all,
-                                .name = name };
-  if (situ__comm_call(m->op, m->comm, &call) != SITU_OK) {
+  if (!situ__comm_gather(m->op, m->comm, name, 0, &m->mine, m->all, sizeof m->mine)) {
     situ_comm_abort(m->comm, situ_error_message());
     return LOST;
   }

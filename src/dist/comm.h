@@ -136,6 +136,9 @@ void situ__comm_close(situ_comm_request *r);
 
 /* A call of the library for these values; op names it in messages. */
 situ_status situ__comm_call(const char *op, situ_comm *c, const situ_comm_call *call);
+/* All ranks' `bytes` bytes, one behind the other. */
+bool situ__comm_gather(const char *op, situ_comm *c, const char *name, int64_t step, const void *mine, void *all,
+                       size_t bytes);
 enum { SITU__COMM_WORDS = 256 }; /* of a rank's error that the others hear */
 /* Tells all ranks whether this one is ready; `words`: why it is not, NULL: it is. Returns whether all are; else it has
    recorded, as `status`, the words of the first that is not, but on ranks with words of their own. A collective call,

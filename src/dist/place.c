@@ -82,12 +82,9 @@ int64_t situ_dist_plan_to_string(situ_nn_module *m, situ_comm *comm, const situ_
   prospect mine = { .words = "" }, *all = situ__alloc((size_t)comm->size * sizeof *all);
   if (!all) situ__no_memory(op, (size_t)comm->size * sizeof *all);
   const bool planned = all && plan_own(m, options, &mine);
-  const situ_comm_call call = {
-    .op = SITU_COMM_ALL_GATHER, .dtype = SITU_U8, .count = sizeof mine, .send = &mine, .receive = all, .name = op
-  };
   int64_t length = -1;
   if (situ__comm_all_ready(op, comm, planned ? NULL : situ_error_message(), SITU_E_COMM) &&
-      situ__comm_call(op, comm, &call) == SITU_OK) {
+      situ__comm_gather(op, comm, op, 0, &mine, all, sizeof mine)) {
     situ__text text = { 0 };
     describe(&text, all, comm->size);
     for (int r = 0; plans && r < comm->size; r++) plans[r] = all[r].plan;

@@ -87,24 +87,17 @@ static situ_snapshot *join(const char *op, const situ_comm *c, const parcel *par
   return s;
 }
 
-static bool gather(const char *op, situ_comm *c, const void *mine, void *all, size_t bytes) {
-  const situ_comm_call call = {
-    .op = SITU_COMM_ALL_GATHER, .dtype = SITU_U8, .count = (int64_t)bytes, .send = mine, .receive = all, .name = op
-  };
-  return situ__comm_call(op, c, &call) == SITU_OK;
-}
-
 /* Parcels differ in size: all travel in rows as long as the longest. parcels: of all ranks. */
 static situ_snapshot *exchange(const char *op, situ_comm *c, const char *mine, const parcel *own, parcel *parcels) {
   size_t row = 0;
-  if (!gather(op, c, own, parcels, sizeof *own)) return NULL;
+  if (!situ__comm_gather(op, c, op, 0, own, parcels, sizeof *own)) return NULL;
   for (int r = 0; r < c->size; r++)
     if (size_of(&parcels[r]) > row) row = size_of(&parcels[r]);
   char *padded = situ__calloc(row + 1, 1), *all = situ__alloc((size_t)c->size * row + 1);
   if (!padded || !all) situ__no_memory(op, (size_t)c->size * row);
   else memcpy(padded, mine, size_of(own));
   const bool ready = situ__comm_all_ready(op, c, padded && all ? NULL : situ_error_message(), SITU_E_COMM);
-  situ_snapshot *s = ready && gather(op, c, padded, all, row) ? join(op, c, parcels, all, row) : NULL;
+  situ_snapshot *s = ready && situ__comm_gather(op, c, op, 0, padded, all, row) ? join(op, c, parcels, all, row) : NULL;
   situ__free(padded);
   situ__free(all);
   return s;

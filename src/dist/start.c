@@ -29,25 +29,13 @@ static void describe_item(const situ__dist_item *item, char text[TEXT]) {
                  situ_dtype_name(situ_dtype_of(item->tensor)), situ_shape_text(&shape, size));
 }
 
-static bool gather_bytes(const char *op, situ_dist_ddp *d, const char *name, const void *mine, void *all,
-                         int64_t bytes) {
-  const situ_comm_call call = { .op = SITU_COMM_ALL_GATHER,
-                                .dtype = SITU_U8,
-                                .count = bytes,
-                                .send = mine,
-                                .receive = all,
-                                .name = name,
-                                .step = d->step };
-  return situ__comm_call(op, d->comm, &call) == SITU_OK;
-}
-
 /* Exchanges a hash of each item. Sets the first item whose hash is not that of rank 0 on some rank; -1: none. */
 static bool find_difference(const char *op, situ_dist_ddp *d, const char *name, const uint64_t *mine, int64_t *item,
                             int *rank) {
   const size_t bytes = (size_t)d->item_count * sizeof *mine;
   uint64_t *all = situ__alloc(bytes * (size_t)d->comm->size + 1);
   if (!all) return situ__no_memory(op, bytes * (size_t)d->comm->size), false;
-  const bool good = gather_bytes(op, d, name, mine, all, (int64_t)bytes);
+  const bool good = situ__comm_gather(op, d->comm, name, d->step, mine, all, bytes);
   *item = -1;
   for (int64_t i = 0; good && i < d->item_count && *item < 0; i++)
     for (int r = 1; r < d->comm->size && *item < 0; r++)
@@ -59,7 +47,7 @@ static bool find_difference(const char *op, situ_dist_ddp *d, const char *name, 
 static bool same_count(const char *op, situ_dist_ddp *d) {
   int64_t *all = situ__alloc((size_t)d->comm->size * sizeof *all);
   if (!all) return situ__no_memory(op, (size_t)d->comm->size * sizeof *all), false;
-  bool good = gather_bytes(op, d, "number of tensors", &d->item_count, all, sizeof *all);
+  bool good = situ__comm_gather(op, d->comm, "number of tensors", d->step, &d->item_count, all, sizeof *all);
   for (int r = 1; good && r < d->comm->size; r++)
     if (all[r] != all[0])
       good = situ__fail(SITU_E_COMM, op,
@@ -74,7 +62,7 @@ static bool report_layout(const char *op, situ_dist_ddp *d, int64_t item, int ra
   if (!all) return situ__no_memory(op, (size_t)d->comm->size * TEXT), false;
   memset(mine, 0, sizeof mine);
   describe_item(&d->items[item], mine);
-  if (gather_bytes(op, d, "what differs", mine, all, TEXT))
+  if (situ__comm_gather(op, d->comm, "what differs", d->step, mine, all, TEXT))
     situ__fail(SITU_E_COMM, op, "the modules of the ranks differ: rank 0 has %.191s, rank %d %.191s", all, rank,
                all + (size_t)rank * TEXT);
   situ__free(all);

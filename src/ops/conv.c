@@ -402,18 +402,10 @@ bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, 
   if (bytes == 0) return true;
   const situ_call c = { .op = &conv2d_op };
   const situ_shape shape = situ__shape(v);
-  const situ_device device = situ_device_of(weight);
   situ_window w;
-  bool offered;
   if (!read_window(&c, options ? options : &(situ_conv_options){ 0 }, &shape, &w)) return false;
   situ_work work = { .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)v->dtype, .ins = 1, .in = { v }, .window = &w };
-  if (situ__offers(op, device, &work, &offered) != SITU_OK) return false;
-  if (!offered) return true;
-  *factor = situ_empty(SITU_SHAPE(bytes), &(situ_options){ .dtype = SITU_U8, .device = device });
-  if (!*factor) return false;
-  work.outs = 1;
-  work.out[0] = situ_desc(*factor);
-  return situ_launch(op, device, &work);
+  return situ__make_factor(op, situ_device_of(weight), &work, bytes, factor);
 }
 
 situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,

@@ -53,22 +53,24 @@ bool situ__product(const char *op, situ_device device, const situ_view_desc *a, 
   return situ__product_by(op, device, a, b, NULL, bias, y, alpha, beta);
 }
 
+bool situ__make_factor(const char *op, situ_device device, situ_work *work, int64_t bytes, situ_tensor **factor) {
+  bool offered;
+  *factor = NULL;
+  if (bytes == 0) return true;
+  if (situ__offers(op, device, work, &offered) != SITU_OK) return false;
+  if (!offered) return true;
+  *factor = situ_empty(SITU_SHAPE(bytes), &(situ_options){ .dtype = SITU_U8, .device = device });
+  if (!*factor) return false;
+  work->outs = 1;
+  work->out[0] = situ_desc(*factor);
+  return situ_launch(op, device, work);
+}
 bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows,
                           situ_tensor **factor) {
   situ_work work = {
     .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b }, .integer = { rows }
   };
-  bool offered;
-  const int64_t bytes = situ_factor_bytes(b->size[0], b->size[1]);
-  *factor = NULL;
-  if (bytes == 0) return true;
-  if (situ__offers(op, device, &work, &offered) != SITU_OK) return false;
-  if (!offered) return true;
-  *factor = situ_empty(SITU_SHAPE(bytes), &(situ_options){ .dtype = SITU_U8, .device = device });
-  if (!*factor) return false;
-  work.outs = 1;
-  work.out[0] = situ_desc(*factor);
-  return situ_launch(op, device, &work);
+  return situ__make_factor(op, device, &work, situ_factor_bytes(b->size[0], b->size[1]), factor);
 }
 static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
                     const situ_view_desc *y, double alpha, double beta) {

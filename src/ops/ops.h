@@ -25,6 +25,9 @@ bool situ__launch_elementwise(const char *op, situ_device device, const situ_wor
    y. */
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta);
+/* Runs `work`, a SITU_VERB_FACTOR without its result, into *factor of so many bytes; NULL: there are none, or the
+   device does not offer it. Returns false after recording an error. */
+bool situ__make_factor(const char *op, situ_device device, situ_work *work, int64_t bytes, situ_tensor **factor);
 /* b, [k, n], the second factor of many products with matrices of so many rows, as the device multiplies it fastest, in
    *factor; NULL: as it is. Returns false after recording an error. */
 bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows,

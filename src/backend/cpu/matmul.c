@@ -101,17 +101,16 @@ static void describe(situ__matmul *p, const situ_work *w, const situ_view_desc *
 
 /* ---- running it ---- */
 
-/* Sets [0, m) x [0, n) at c to beta bias. */
-static void fill_bias(const situ__matmul *p, const char *bias, char *c, int64_t m, int64_t n) {
-  const int64_t row = p->bias_row, col = p->bias_col, c_row = p->g.c_row;
+void situ__matmul_bias(const situ__matmul *p, const char *bias, void *c, int64_t c_row, int64_t m, int64_t n) {
+  const int64_t row = p->bias_row, col = p->bias_col;
   if (p->g.dtype == SITU_F64) {
     const double *from = (const double *)bias;
-    double *to = (double *)c;
+    double *to = c;
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < n; j++) to[i * c_row + j] = p->beta * from[i * row + j * col];
   } else {
     const float *from = (const float *)bias, beta = (float)p->beta;
-    float *to = (float *)c;
+    float *to = c;
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < n; j++) to[i * c_row + j] = beta * from[i * row + j * col];
   }
@@ -123,7 +122,7 @@ void situ__matmul_start(const situ__matmul *p, const char *bias, situ__gemm *g) 
     g->from = bias;
     g->from_row = p->bias_row;
   } else {
-    fill_bias(p, bias, g->c, g->m, g->n);
+    situ__matmul_bias(p, bias, g->c, p->g.c_row, g->m, g->n);
   }
 }
 

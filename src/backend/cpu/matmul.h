@@ -38,6 +38,8 @@ typedef struct situ__tiling {
 int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *tiling);
 /* Offsets of an item of the batch, in elements. */
 situ__steps situ__matmul_item(const situ__matmul *p, int64_t item);
+/* Writes beta bias, in f32 or f64, to m rows of c, which are c_row apart. */
+void situ__matmul_bias(const situ__matmul *p, const char *bias, void *c, int64_t c_row, int64_t m, int64_t n);
 /* g, a part of the product in f32 or f64, starts from beta bias: it reads rows of the bias itself, else c is set
    first. */
 void situ__matmul_start(const situ__matmul *p, const char *bias, situ__gemm *g);

@@ -151,16 +151,6 @@ static int64_t sums_row(const work *w) {
   return row + (row / 16 % 2 == 0 ? 16 : 0);
 }
 
-/* Sums of f32 begin with beta bias where the result is written apart, as where it is not, so that an element's bits do
-   not depend on that. */
-static void start_sums(const situ__matmul *p, const char *bias, float *sums, int64_t row, int64_t m, int64_t n) {
-  for (int64_t i = 0; i < m; i++) {
-    float *to = sums + i * row;
-    situ__cpu_convert()->load[p->g.dtype][SITU__F32](bias + i * p->bias_row * p->elem, p->bias_col * p->elem, n, to);
-    for (int64_t j = 0; p->beta != 1 && j < n; j++) to[j] *= (float)p->beta;
-  }
-}
-
 /* Few rows: a as f32 is all that is converted before. */
 static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *slot, float *sums, int64_t row) {
   const situ__gemm *g = &w->p->g;
@@ -193,10 +183,11 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
   situ__gemm g = p->g;
   g.m = m, g.n = n;
   g.c = (char *)g.c + (w->at.c + i * g.c_row + j) * p->elem;
+  /* As where the result is not apart, so that an element's bits do not depend on that. */
   const bool begins = bias && apart && with->whole && g.alpha == 1;
   if (bias && !apart) situ__matmul_start(p, bias, &g);
   char *const rows = slot + w->strip, *const panel = rows + w->rows, *const sums = apart ? panel + w->panel : g.c;
-  if (begins) start_sums(p, bias, (float *)(void *)sums, w->sums_row, m, n);
+  if (begins) situ__matmul_bias(p, bias, sums, w->sums_row, m, n);
   situ__tile t = { .a_row = w->in_place ? g.a_row : 1,
                    .a_col = w->in_place ? 1 : with->rows,
                    .c_row = apart ? w->sums_row : g.c_row,
