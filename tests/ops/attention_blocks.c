@@ -91,9 +91,10 @@ static void each_mask(const problem *p, situ_dtype dtype, double tolerance) {
 
 static void as_with_all_weights(void **state) {
   (void)state;
-  static const problem problems[] = { { 5, 67, 4, 3, 2, 2 },    { 1, 300, 16, 16, 4, 2 }, { 3, 65, 1, 1, 1, 1 },
-                                      { 40, 70, 80, 24, 2, 1 }, { 130, 20, 3, 64, 2, 2 }, { 130, 90, 3, 64, 2, 2 },
-                                      { 70, 400, 16, 8, 4, 1 } };
+  /* The last one and that of 400 keys are multiplied by tile registers where there are any. */
+  static const problem problems[] = { { 5, 67, 4, 3, 2, 2 },    { 1, 300, 16, 16, 4, 2 },  { 3, 65, 1, 1, 1, 1 },
+                                      { 40, 70, 80, 24, 2, 1 }, { 130, 20, 3, 64, 2, 2 },  { 70, 400, 44, 24, 4, 1 },
+                                      { 130, 90, 3, 64, 2, 2 }, { 544, 260, 33, 48, 1, 1 } };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
     if (test_takes(i, 2)) each_mask(&problems[i], SITU_F64, 1e-12);
     if (test_takes(i + 1, 2)) each_mask(&problems[i], SITU_F32, 3e-6);
@@ -105,6 +106,46 @@ static void in_16_bits(void **state) {
   static const problem p = { 33, 70, 20, 16, 4, 2 };
   each_mask(&p, SITU_BF16, 0.02);
   each_mask(&p, SITU_F16, 0.003);
+}
+
+/* Tile registers refuse numbers that have no three parts: a block of keys, or the queries, that have some are multiplied by
+   vectors, beside blocks that are not. */
+static void of_any_magnitude(void **state) {
+  (void)state;
+  enum { L = 48, S = 600, E = 40 };
+  situ_tensor *x[3] = { operand(SITU_SHAPE(2, 1, L, E), SITU_F32), operand(SITU_SHAPE(2, 1, S, E), SITU_F32),
+                        operand(SITU_SHAPE(2, 1, S, E), SITU_F32) };
+  for (int which = 0; which < 3; which++) {
+    situ_tensor *in[3], *want;
+    for (int i = 0; i < 3; i++) in[i] = situ_to_dtype(situ_clone(x[i]), SITU_F32);
+    situ_tensor *row = situ_select(situ_select(in[which], 0, 0), 1, 20);
+    assert_non_null(situ_fill_(situ_narrow(row, 1, 3, 1), 1e-36));
+    want = situ_scaled_dot_product_attention(situ_to_dtype(in[0], SITU_F64), situ_to_dtype(in[1], SITU_F64),
+                                             situ_to_dtype(in[2], SITU_F64), NULL);
+    expect_same(situ_to_dtype(situ_scaled_dot_product_attention(in[0], in[1], in[2], NULL), SITU_F64), want, 3e-6,
+                3e-6);
+    assert_non_null(situ_fill_(situ_narrow(row, 1, 3, 1), NAN));
+    situ_tensor *nan = situ_isnan(situ_scaled_dot_product_attention(in[0], in[1], in[2], NULL));
+    double count;
+    assert_int_equal(situ_item(situ_sum(nan, NULL), &count), SITU_OK);
+    /* of one query; of all features of the item; of one */
+    assert_int_equal((int)count, which == 0 ? E : which == 1 ? L * E : L);
+  }
+}
+
+/* Scores so far apart that weights come near the smallest f32. */
+static void far_apart(void **state) {
+  (void)state;
+  for (double scale = 1; scale < 100; scale *= 3) {
+    situ_tensor *x[3];
+    for (int i = 0; i < 3; i++) x[i] = operand(SITU_SHAPE(1, 1, 300, 48), SITU_F32);
+    const situ_attention_options o = { .scale = scale };
+    situ_tensor *want = situ_scaled_dot_product_attention(x[0], x[1], x[2], &o);
+    for (int i = 0; i < 3; i++) x[i] = situ_to_dtype(x[i], SITU_F32);
+    const double tolerance = 3e-6 * (1 + scale);
+    expect_same(situ_to_dtype(situ_scaled_dot_product_attention(x[0], x[1], x[2], &o), SITU_F64), want, tolerance,
+                tolerance);
+  }
 }
 
 /* Operands of any strides: heads between the tokens, features apart. */
@@ -148,10 +189,11 @@ static void groups_are_heads(void **state) {
 /* Units do not depend on the number of threads, so bits do not. */
 static void one_thread_or_three(void **state) {
   (void)state;
-  situ_tensor *x[3] = { test_random(SITU_SHAPE(2, 4, 150, 8), -1, 1, false),
-                        test_random(SITU_SHAPE(2, 2, 150, 8), -1, 1, false),
-                        test_random(SITU_SHAPE(2, 2, 150, 8), -1, 1, false) };
-  situ_tensor *up = test_random(SITU_SHAPE(2, 4, 150, 8), -1, 1, false), *one[4], *three[4];
+  enum { S = 300, E = 40 };
+  situ_tensor *x[3] = { test_random(SITU_SHAPE(2, 4, S, E), -1, 1, false),
+                        test_random(SITU_SHAPE(2, 2, S, E), -1, 1, false),
+                        test_random(SITU_SHAPE(2, 2, S, E), -1, 1, false) };
+  situ_tensor *up = test_random(SITU_SHAPE(2, 4, S, E), -1, 1, false), *one[4], *three[4];
   const situ_attention_options o = { .is_causal = true, .dropout_p = 0.2, .enable_gqa = true };
   const int before = situ_get_num_threads();
   assert_int_equal(situ_set_num_threads(1), SITU_OK);
@@ -187,7 +229,8 @@ static void memory_is_linear(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(as_with_all_weights), TEST(in_16_bits),          TEST(strided),
-                                      TEST(groups_are_heads),    TEST(one_thread_or_three), TEST(memory_is_linear) };
+  const struct CMUnitTest tests[] = { TEST(as_with_all_weights), TEST(in_16_bits),      TEST(strided),
+                                      TEST(of_any_magnitude),    TEST(far_apart),       TEST(groups_are_heads),
+                                      TEST(one_thread_or_three), TEST(memory_is_linear) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,9 @@ typedef struct situ__attention_rows {
   void (*mask)(bool choice, const void *mask, int64_t count, void *scores);
   /* x becomes x / keep with probability keep, else 0; one word for each element. */
   void (*drop)(const uint32_t *words, double keep, int64_t count, void *x);
+  /* y = scale x; y contiguous rows, y_ld apart. */
+  void (*scaled)(int64_t rows, int64_t width, const void *x, int64_t x_row, int64_t x_col, double scale, void *y,
+                 int64_t y_ld);
   /* y[r] = a[r] . b[r] */
   void (*dots)(int64_t rows, int64_t width, const void *a, int64_t a_ld, const void *b, int64_t b_ld, void *y);
 } situ__attention_rows;

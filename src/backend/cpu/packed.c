@@ -40,6 +40,11 @@ static const situ__panels *panels_for(situ_dtype dtype) {
   return vectors_for(dtype);
 }
 
+const situ__panels *situ__panels_of_tiles(void) {
+  const situ__panels *panels = panels_for(SITU_F32);
+  return panels->whole ? panels : NULL;
+}
+
 /* One factor: its lanes are the rows of a or the columns of b. */
 typedef struct factor {
   const char *data;

@@ -27,6 +27,9 @@ typedef struct situ__panels {
   void (*multiply)(const situ__tile *t, int64_t rows);
 } situ__panels;
 
+/* Those of f32 for tile registers; NULL where the processor has none. */
+const situ__panels *situ__panels_of_tiles(void);
+
 /* b alone, whose product's sizes p has, laid out for products by panels (SITU_VERB_FACTOR): whether that pays, and into
    situ_factor_bytes. A factor that these kernels cannot multiply is marked so. */
 bool situ__packed_offers_factor(const situ__matmul *p);

@@ -106,7 +106,7 @@ static double exp_total_f64(double *x, double centre, int64_t count) {
 #define KERNELS(t)                                                                                        \
   {                                                                                                       \
     .soften = soften_##t, .finish = finish_##t, .weigh = weigh_##t, .slope = slope_##t, .mask = mask_##t, \
-    .drop = drop_##t, .dots = dots_##t                                                                    \
+    .drop = drop_##t, .scaled = scaled_##t, .dots = dots_##t                                              \
   }
 const situ__attention_lanes
     SITU__ISA_NAME(situ__attention_lanes) = { .lane = { [SITU__F32] = KERNELS(f32), [SITU__F64] = KERNELS(f64) } };

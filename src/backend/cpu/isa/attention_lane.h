@@ -78,6 +78,17 @@ static void LANE(drop)(const uint32_t *words, double keep, int64_t count, void *
   for (int64_t i = 0; i < count; i++) x[i] = uniform_f32(words[i], 24) < least ? x[i] * factor : 0;
 }
 
+static void LANE(scaled)(int64_t rows, int64_t width, const void *x_, int64_t x_row, int64_t x_col, double scale,
+                         void *y_, int64_t y_ld) {
+  const T factor = (T)scale, *x = x_;
+  T *y = y_;
+  for (int64_t r = 0; r < rows; r++, x += x_row, y += y_ld)
+    if (x_col == 1)
+      for (int64_t i = 0; i < width; i++) y[i] = x[i] * factor;
+    else
+      for (int64_t i = 0; i < width; i++) y[i] = x[i * x_col] * factor;
+}
+
 static void LANE(dots)(int64_t rows, int64_t width, const void *a_, int64_t a_ld, const void *b_, int64_t b_ld,
                        void *y_) {
   enum { PART = 64 };
