@@ -1,5 +1,5 @@
-/* Attention over blocks of keys: what its forward pass (attention.c) and its gradients (attention_grad.c) share. Scores
-   exist for one block of queries and one of keys at a time, in f32 or f64.
+/* Attention over blocks of keys: what its forward pass (attention.c) and its gradients (attention_grad.c) share
+   (attention_parts.c). Scores exist for one block of queries and one of keys at a time, in f32 or f64.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ATTENTION_H
 #define SITU_BACKEND_CPU_ATTENTION_H
@@ -83,6 +83,9 @@ void situ__attention_pack(const situ__attention *p, const situ__matrix *m, int64
 int64_t situ__panels_size(const situ__attention *p, int64_t columns, int64_t depth);
 /* n columns rounded up to whole vectors. */
 int64_t situ__whole_vectors(const situ__attention *p, int64_t n);
+
+/* So few queries do not pay for packed keys, if their features are many: dot products. */
+enum { SITU__FEW_QUERIES = 4 };
 
 /* A factor of a product: row and column strides, or row 0 and the number of columns that were packed into panels. */
 typedef struct situ__factor {
