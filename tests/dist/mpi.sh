@@ -23,7 +23,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 lib=$(dirname "$library")
-for program in train layers; do
+for program in train layers place; do
   "$mpicc" -std=c17 -O2 -Wall -Wextra -Werror -D_DEFAULT_SOURCE -I "$source/include" -I "$source/tests" \
     "$source/tests/dist/mpi/$program.c" -o "$work/$program" -L "$lib" -Wl,-rpath,"$lib" -lsitu -lm
 done
@@ -72,6 +72,7 @@ fi
 for ranks in 1 2 4; do
   run_ranks "$ranks" layers
   echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"
+  SITU_SIM=2 run_ranks "$ranks" place
   run_ranks "$ranks" train ops
   run_ranks "$ranks" train train
   echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"

@@ -7,12 +7,12 @@
 #include "situ/amp.h"
 #include "situ/parallel.h"
 
-enum { STEPS = 8 };
+enum { STEPS = 8, STAGES = 4 };
 
 /* What each rank's scaler did. */
 typedef struct scaled {
   training t;
-  int stage;     /* 0: every rank has an optimiser of all parameters; else the stage of ZeRO */
+  int stage;     /* below STAGES; 0: every rank has an optimiser of all parameters; else the stage of ZeRO */
   bool unscales; /* and clips, before each step */
   bool stepped[WORLD_MOST][STEPS];
   double scale[WORLD_MOST][STEPS]; /* behind the step */
@@ -62,8 +62,9 @@ static situ_status scaled_step(scaled *all, const world_rank *self, situ_dist_dd
 
 static situ_dist_zero *zero_of(const scaled *all, const world_rank *self, situ_dist_ddp *ddp) {
   situ_tree *parameters = situ_nn_parameters(all->t.model[self->rank]);
-  return all->stage == 2 ? situ_dist_zero2_new(parameters, ddp, situ_optim_adamw, NULL)
-                         : situ_dist_zero_new(parameters, self->comm, situ_optim_adamw, NULL);
+  return all->stage == 3   ? situ_dist_zero3_new(parameters, ddp, NULL, situ_optim_adamw, NULL)
+         : all->stage == 2 ? situ_dist_zero2_new(parameters, ddp, situ_optim_adamw, NULL)
+                           : situ_dist_zero_new(parameters, self->comm, situ_optim_adamw, NULL);
 }
 
 static void train_scaled(world_rank *self) {
@@ -74,6 +75,7 @@ static void train_scaled(world_rank *self) {
   situ_dist_zero *zero = NULL;
   MUST(scaler && ddp && (!all->stage || (zero = zero_of(all, self, ddp))));
   for (int i = 0; i < STEPS; i++) MUST(scaled_step(all, self, ddp, zero, scaler) == SITU_OK);
+  if (zero) MUST(situ_dist_zero_unshard(zero) == SITU_OK);
 out:
   situ_dist_zero_free(zero);
   situ_dist_ddp_free(ddp);
@@ -96,7 +98,7 @@ static void expect_same_steps(bool unscales, int first_stage) {
   for (size_t k = 0; k < DIST_KINDS;
        k += 2) { /* batch norm would keep the overflow in its statistics, as torch's does */
     bits want = { 0 };
-    for (int i = 0; i < 3 * (3 - first_stage); i++) {
+    for (int i = 0; i < 3 * (STAGES - first_stage); i++) {
       const int size = 1 << i % 3;
       scaled all = { .t = { .options = { .bucket_bytes = 600 } }, .stage = first_stage + i / 3, .unscales = unscales };
       world_rank ranks[WORLD_MOST];

@@ -68,14 +68,22 @@ static situ_nn_module *make_frozen(void) {
   SITU_IGNORE(!situ_requires_grad_(situ_nn_get_tensor(m, "0.weight"), false));
   return m;
 }
+static situ_nn_module *make_tied(void) {
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(6, 6, NULL), situ_nn_tanh(), situ_nn_linear(6, 6, NULL),
+                                         situ_nn_tanh(), situ_nn_linear(6, 3, NULL));
+  situ_nn_add_tensor(situ_nn_get_submodule(m, "2"), "weight", NULL, situ_nn_get_tensor(m, "0.weight"),
+                     SITU_NN_PARAMETER);
+  return m;
+}
 static const dist_kind others[] = { { "layers as units", make_deep, { 3, { DIST_BATCH, 5, 8 } } },
-                                    { "a frozen weight", make_frozen, { 2, { DIST_BATCH, 6 } } } };
+                                    { "a frozen weight", make_frozen, { 2, { DIST_BATCH, 6 } } },
+                                    { "a weight of two units", make_tied, { 2, { DIST_BATCH, 6 } } } };
 
-/* Layers of a transformer as units; a parameter without a gradient, which stays whole. */
-static void units_of_layers_and_frozen_parameters(void **state) {
+/* Layers of a transformer as units; a parameter without a gradient, which stays whole; one that two units have. */
+static void units_of_layers_and_frozen_and_tied_parameters(void **state) {
   (void)state;
   static const char *const layers[] = { "0.layers.*" };
-  for (int k = 0; k < 2; k++)
+  for (size_t k = 0; k < sizeof others / sizeof *others; k++)
     for (int size = 1; size <= 4; size *= 2) {
       divided t = { .kind = &others[k], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .shards = true, .to = 4 };
       if (k == 0) t.units = (situ_dist_zero3_options){ layers, 1 };
@@ -473,7 +481,7 @@ static void a_rank_without_memory_leaves_parts_as_before_the_step(void **state) 
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(the_bits_of_one_optimiser),
-    TEST(units_of_layers_and_frozen_parameters),
+    TEST(units_of_layers_and_frozen_and_tied_parameters),
     TEST(clipping),
     TEST(a_parameter_in_parts_is_refused_by_name),
     TEST(what_cannot_be_in_parts),
