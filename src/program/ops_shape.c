@@ -148,6 +148,21 @@ static situ_tensor *run_diag_embed(situ__op_call *c) {
 static situ_tensor *run_combinations(situ__op_call *c) {
   return situ_combinations(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), situ__arg_flag(c, 2));
 }
+
+/* Constant padding of the dimensions before the last four, which a situ_shape does not hold beside those: these dimensions
+   come last meanwhile. */
+static situ_tensor *pad_first(situ_tensor *x, const int64_t *list, int count, double value) {
+  enum { LAST = SITU_MAX_DIMS / 2 };
+  const int first = situ_dim(x) - LAST;
+  situ_shape turned = { .ndim = LAST + first }, back = turned, pad = { .ndim = count };
+  for (int d = 0; d < turned.ndim; d++) {
+    turned.dim[d] = d < LAST ? first + d : d - LAST;
+    back.dim[d] = d < first ? LAST + d : d - first;
+  }
+  memcpy(pad.dim, list, (size_t)count * sizeof *list);
+  return situ_permute(situ_pad(situ_permute(x, turned), pad, SITU_PAD_CONSTANT, value), back);
+}
+
 static situ_tensor *run_pad(situ__op_call *c) {
   static const char *const names[] = { "constant", "reflect", "replicate", "circular" };
   const char *mode = situ__arg_given(c, 3) ? situ__arg_text(c, 3) : names[0];
@@ -156,12 +171,16 @@ static situ_tensor *run_pad(situ__op_call *c) {
   if (k == 4) return situ__call_refuse(c, "has a padding mode that situ does not know");
   int64_t list[SITU__LIST_MAX];
   int count = situ__arg_host_ints(c, 1, list, SITU__LIST_MAX);
-  /* A situ_shape holds those of the last four dimensions. */
   while (count > SITU_MAX_DIMS && list[count - 1] == 0 && list[count - 2] == 0) count -= 2;
-  if (count > SITU_MAX_DIMS) return situ__call_refuse(c, "pads before the last four dimensions");
-  situ_shape pad = { .ndim = count };
-  memcpy(pad.dim, list, (size_t)count * sizeof *list);
-  return situ_pad(situ__arg_tensor(c, 0), pad, (situ_pad_mode)k, situ__arg_given(c, 2) ? situ__arg_number(c, 2) : 0);
+  const int first = count > SITU_MAX_DIMS ? count - SITU_MAX_DIMS : 0;
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  if (first && (k != SITU_PAD_CONSTANT || count % 2 != 0 || count > 2 * situ_dim(x)))
+    return situ__call_refuse(c, "pads before the last four dimensions");
+  situ_shape pad = { .ndim = count - first };
+  memcpy(pad.dim, list, (size_t)pad.ndim * sizeof *list);
+  const double value = situ__arg_given(c, 2) ? situ__arg_number(c, 2) : 0;
+  x = situ_pad(x, pad, (situ_pad_mode)k, value);
+  return first ? pad_first(x, list + SITU_MAX_DIMS, first, value) : x;
 }
 
 static const situ__op_row rows[] = {
