@@ -124,8 +124,14 @@ static int64_t farthest(situ_pad_mode mode, int64_t size) {
                                      : 0;
 }
 
-/* Borders are computed from the uncropped x; cropping follows. */
+/* As in torch, a circle is closed after cropping; the other modes' borders are computed from the uncropped x. */
 static situ_tensor *pad_dim(situ_tensor *x, int d, int64_t before, int64_t after, situ_pad_mode mode) {
+  const int64_t whole = situ_size(x, d);
+  if (mode == SITU_PAD_CIRCULAR && (before < 0 || after < 0) && can_crop(whole, before, after)) {
+    const int64_t first = situ__max_i64(-before, 0), kept = whole - first + situ__min_i64(after, 0);
+    x = situ_narrow(x, d, first, kept);
+    before = situ__max_i64(before, 0), after = situ__max_i64(after, 0);
+  }
   const int64_t size = situ_size(x, d), most = farthest(mode, size);
   if (before > most || after > most) {
     situ__fail(SITU_E_ARG, "pad", "borders %lld and %lld at dimension %d, of size %lld: this mode takes up to %lld",
