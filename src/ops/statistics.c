@@ -50,6 +50,7 @@ situ_tensor *situ_diff(situ_tensor *x, int64_t n, int dim) {
   if (!situ__need("diff", "input", x) || !situ_wrap_dim("diff", dim, x->view.ndim, &d)) return NULL;
   if (!x->view.ndim) return situ__fail(SITU_E_ARG, "diff", "input is 0-dim, must have at least 1 dimension"), NULL;
   if (n < 0) return situ__fail(SITU_E_ARG, "diff", "n is %lld, must be at least 0", (long long)n), NULL;
+  if (n == 0) return situ_clone(x);
   if (n >= x->view.size[d]) return situ_narrow(x, d, 0, 0);
   for (; x && n; n--) {
     const int64_t rest = x->view.size[d] - 1;

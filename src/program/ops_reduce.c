@@ -67,13 +67,14 @@ static situ_tensor *run_logcumsumexp(situ__op_call *c) {
 }
 static situ_tensor *run_cumprod(situ__op_call *c) { return situ_cumprod(situ__arg_cast(c, 2), situ__arg_dim(c, 1)); }
 
-/* Differences after prepend and append were joined on. */
+/* Differences after prepend and append were joined on; none of 0 differences. */
 static situ_tensor *run_diff(situ__op_call *c) {
+  const bool joins = situ__arg_int(c, 1) != 0;
   situ_tensor *list[3];
   int count = 0;
-  if (situ__arg_given(c, 3)) list[count++] = situ__arg_tensor(c, 3);
+  if (joins && situ__arg_given(c, 3)) list[count++] = situ__arg_tensor(c, 3);
   list[count++] = situ__arg_tensor(c, 0);
-  if (situ__arg_given(c, 4)) list[count++] = situ__arg_tensor(c, 4);
+  if (joins && situ__arg_given(c, 4)) list[count++] = situ__arg_tensor(c, 4);
   return situ_diff(count > 1 ? situ_cat(list, count, situ__arg_dim(c, 2)) : list[0], situ__arg_int(c, 1),
                    situ__arg_dim(c, 2));
 }

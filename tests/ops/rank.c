@@ -67,6 +67,8 @@ static void refusals(void **state) {
   expect_refused(situ_quantile(x, 1.5, NULL, SITU_QUANTILE_LINEAR), SITU_E_ARG, "quantile", "1.5");
   expect_refused(situ_quantile(TI64(SITU_SHAPE(1), 1), 0, NULL, SITU_QUANTILE_LINEAR), SITU_E_DTYPE, "quantile",
                  "input");
+  assert_non_null(situ_fill_(situ_diff(x, 0, 0), 7)); /* a copy, as in torch */
+  expect_exact(x, SITU_SHAPE(2, 2), 1, 2, 3, 4);
   expect_refused(situ_diff(T32(SITU_SCALAR, 1), 1, 0), SITU_E_ARG, "diff", "0-dim");
   expect_refused(situ_cdist(x, T32(SITU_SHAPE(2), 1, 2), 2), SITU_E_SHAPE, "cdist", "x2 1");
   expect_refused(situ_renorm(x, 0, 0, 1), SITU_E_ARG, "renorm", "p 0");

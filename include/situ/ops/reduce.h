@@ -134,7 +134,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_var_mean(situ_tensor *input, double corr
 /** situ_std; *mean (may be NULL) gets situ_mean. */
 SITU_API SITU_CHECKED situ_tensor *situ_std_mean(situ_tensor *input, double correction,
                                                  const situ_reduce_options *options, situ_tensor **mean);
-/** Differences of neighbours along dim, n times; bool: which differ. torch's defaults are 1 and -1. */
+/** Differences of neighbours along dim, n times (0: a copy); bool: which differ. torch's defaults are 1 and -1. */
 SITU_API SITU_CHECKED situ_tensor *situ_diff(situ_tensor *input, int64_t n, int dim);
 /** p-norm of the difference of each row of x1 [..., P, M] and each of x2 [..., R, M]: [..., P, R], in one piece of
     memory of P R M elements. One floating dtype; torch's default p is 2. */
