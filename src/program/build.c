@@ -64,6 +64,15 @@ int situ__op_row_args(const situ__op_row *row) {
   return count;
 }
 
+/* Whether a value is used by other nodes than the one that gives it, or as a result. */
+static uint32_t wanted_results(const situ__program_node *n, int32_t number, const int32_t *last) {
+  enum { MOST = 8 * sizeof n->wanted };
+  uint32_t wanted = n->outs > (int32_t)MOST ? UINT32_MAX : 0;
+  for (int32_t i = 0; i < n->outs && n->outs <= (int32_t)MOST; i++)
+    wanted |= (uint32_t)(n->out[i] >= 0 && last[n->out[i]] != number) << i;
+  return wanted;
+}
+
 bool situ__program_find_last_uses(situ__program *p) {
   int32_t *last = situ__alloc(((size_t)p->values + 1) * sizeof *last);
   int32_t *list = situ__arena_take(&p->arena, (size_t)p->values, sizeof *list);
@@ -82,6 +91,7 @@ bool situ__program_find_last_uses(situ__program *p) {
     if (last[v] >= 0) p->node[last[v]].lasts++;
   int32_t *at = list;
   for (int32_t n = 0; fine && n < p->nodes; n++) {
+    p->node[n].wanted = wanted_results(&p->node[n], n, last);
     p->node[n].last = at;
     at += p->node[n].lasts;
     next[n] = 0;

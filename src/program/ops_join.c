@@ -106,8 +106,9 @@ static situ_tensor *run_dsplit_indices(situ__op_call *c) { return split_into(c, 
 
 /* The places of what is not 0, dimension by dimension. */
 static situ_tensor *run_where(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return situ__call_pieces(c, piece, situ_unbind(situ_nonzero(situ__arg_tensor(c, 0)), 1, piece, SITU__LIST_MAX));
+  situ_tensor *piece[SITU__LIST_MAX], *x = situ__arg_tensor(c, 0);
+  if (!situ_dim(x)) x = situ_reshape(x, SITU_SHAPE(1)); /* which has a place, too */
+  return situ__call_pieces(c, piece, situ_unbind(situ_nonzero(x), 1, piece, SITU__LIST_MAX));
 }
 
 #define LISTED(name, text, function) \

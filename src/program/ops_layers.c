@@ -88,15 +88,15 @@ static situ_pool_options max_options(const situ__op_call *c) {
 }
 static situ_tensor *run_max_pool1d(situ__op_call *c) {
   const situ_pool_options o = max_options(c);
-  return situ_max_pool1d(situ__arg_tensor(c, 0), &o, situ__call_result(c, 1));
+  return situ_max_pool1d(situ__arg_tensor(c, 0), &o, situ__call_wanted(c, 1));
 }
 static situ_tensor *run_max_pool2d(situ__op_call *c) {
   const situ_pool_options o = max_options(c);
-  return situ_max_pool2d(situ__arg_tensor(c, 0), &o, situ__call_result(c, 1));
+  return situ_max_pool2d(situ__arg_tensor(c, 0), &o, situ__call_wanted(c, 1));
 }
 static situ_tensor *run_max_pool3d(situ__op_call *c) {
   const situ_pool_options o = max_options(c);
-  return situ_max_pool3d(situ__arg_tensor(c, 0), &o, situ__call_result(c, 1));
+  return situ_max_pool3d(situ__arg_tensor(c, 0), &o, situ__call_wanted(c, 1));
 }
 static situ_pool_options avg_options(const situ__op_call *c) {
   return (situ_pool_options){ .kernel = situ__arg_dims(c, 1),
@@ -128,36 +128,61 @@ static situ_tensor *run_adaptive_avg_pool3d(situ__op_call *c) {
   return situ_adaptive_avg_pool3d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1));
 }
 static situ_tensor *run_adaptive_max_pool1d(situ__op_call *c) {
-  return situ_adaptive_max_pool1d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1).dim[0], situ__call_result(c, 1));
+  return situ_adaptive_max_pool1d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1).dim[0], situ__call_wanted(c, 1));
 }
 static situ_tensor *run_adaptive_max_pool2d(situ__op_call *c) {
-  return situ_adaptive_max_pool2d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__call_result(c, 1));
+  return situ_adaptive_max_pool2d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__call_wanted(c, 1));
 }
 static situ_tensor *run_adaptive_max_pool3d(situ__op_call *c) {
-  return situ_adaptive_max_pool3d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__call_result(c, 1));
+  return situ_adaptive_max_pool3d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__call_wanted(c, 1));
 }
 
 /* ---- norms ---- */
+
+/* The further results of a norm, where the program uses them: x's mean over dims, and 1 / sqrt(variance + eps). */
+static situ_tensor *with_statistics(situ__op_call *c, situ_tensor *y, situ_tensor *x, const situ_reduce_options *over,
+                                    double eps) {
+  situ_tensor **mean = situ__call_wanted(c, 1), **rstd = situ__call_wanted(c, 2), *m;
+  if (!y || (!mean && !rstd)) return y;
+  situ_tensor *variance = situ_var_mean(x, 0, over, &m), *r = situ_rsqrt(situ_add_scalar(variance, eps));
+  if (mean) *mean = m;
+  if (rstd) *rstd = r;
+  return r ? y : NULL;
+}
+/* Of batch norm, over all dimensions but the second; in evaluation they are empty. */
+static situ_tensor *with_batch_statistics(situ__op_call *c, situ_tensor *y, bool training, double eps) {
+  situ_tensor *x = situ__arg_tensor(c, 0), **further[] = { situ__call_wanted(c, 1), situ__call_wanted(c, 2) };
+  situ_reduce_options over = { 0 };
+  for (int d = 0; y && d < situ_dim(x); d++)
+    if (d != 1) over.dim.dim[over.dim.ndim++] = d;
+  if (training) return with_statistics(c, y, x, &over, eps);
+  for (int k = 0; y && k < 2; k++)
+    if (further[k] && !(*further[k] = situ_new_zeros(x, SITU_SHAPE(0), NULL))) return NULL;
+  return y;
+}
 
 /* Exported in training mode, a norm trains as its module does. */
 static situ_tensor *run_batch_norm(situ__op_call *c) {
   const situ_batch_norm_options o = { .training =
                                           situ__arg_flag(c, 5) && (situ__call_trains(c) || !situ__arg_given(c, 3)),
-                                      .momentum = situ__nonzero(situ__arg_number(c, 6)),
+                                      .momentum = situ__arg_flag(c, 5) ? situ__nonzero(situ__arg_number(c, 6)) : 0,
                                       .eps = situ__nonzero(situ__arg_number(c, 7)) };
-  return situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4), situ__arg_tensor(c, 1),
-                         situ__arg_tensor(c, 2), &o);
+  situ_tensor *y = situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4),
+                                   situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+  return with_batch_statistics(c, y, o.training, o.eps);
 }
 static situ_tensor *run_batch_norm_eval(situ__op_call *c) {
-  const situ_batch_norm_options o = { .momentum = situ__nonzero(situ__arg_number(c, 5)),
-                                      .eps = situ__nonzero(situ__arg_number(c, 6)) };
-  return situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4), situ__arg_tensor(c, 1),
-                         situ__arg_tensor(c, 2), &o);
+  const situ_batch_norm_options o = { .eps = situ__nonzero(situ__arg_number(c, 6)) };
+  situ_tensor *y = situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4),
+                                   situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+  return with_batch_statistics(c, y, false, o.eps);
 }
 /* What instance norm decomposes into. */
 static situ_tensor *run_batch_norm_of_batch(situ__op_call *c) {
   const situ_batch_norm_options o = { .training = true, .eps = situ__nonzero(situ__arg_number(c, 5)) };
-  return situ_batch_norm(situ__arg_tensor(c, 0), NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+  situ_tensor *y =
+      situ_batch_norm(situ__arg_tensor(c, 0), NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+  return with_batch_statistics(c, y, true, o.eps);
 }
 static situ_tensor *run_instance_norm(situ__op_call *c) {
   /* Without running statistics torch takes any momentum. */
@@ -168,16 +193,26 @@ static situ_tensor *run_instance_norm(situ__op_call *c) {
                             situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_layer_norm(situ__op_call *c) {
-  return situ_layer_norm(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3),
-                         situ__nonzero(situ__arg_number(c, 4)));
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const double eps = situ__nonzero(situ__arg_number(c, 4));
+  const situ_shape last = situ__arg_dims(c, 1);
+  situ_reduce_options over = { .keepdim = true };
+  for (int d = situ_dim(x) - last.ndim; d >= 0 && d < situ_dim(x); d++) over.dim.dim[over.dim.ndim++] = d;
+  situ_tensor *y = situ_layer_norm(x, last, situ__arg_tensor(c, 2), situ__arg_tensor(c, 3), eps);
+  return with_statistics(c, y, x, &over, eps);
 }
 static situ_tensor *run_group_norm(situ__op_call *c) {
   return situ_group_norm(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3),
                          situ__nonzero(situ__arg_number(c, 4)));
 }
 static situ_tensor *run_native_group_norm(situ__op_call *c) {
-  return situ_group_norm(situ__arg_tensor(c, 0), situ__arg_int(c, 6), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2),
-                         situ__nonzero(situ__arg_number(c, 7)));
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const int64_t groups = situ__arg_int(c, 6);
+  const double eps = situ__nonzero(situ__arg_number(c, 7));
+  situ_tensor *y = situ_group_norm(x, groups, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), eps);
+  if (!y || (!situ__call_wanted(c, 1) && !situ__call_wanted(c, 2))) return y;
+  x = situ_reshape(x, SITU_SHAPE(situ_size(x, 0), groups, -1));
+  return with_statistics(c, y, x, &(situ_reduce_options){ .dim = SITU_DIMS(2) }, eps);
 }
 static situ_tensor *run_rms_norm(situ__op_call *c) {
   return situ_rms_norm(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_tensor(c, 2),
@@ -246,6 +281,12 @@ static situ_tensor *run_embedding(situ__op_call *c) {
                                      .scale_grad_by_freq = situ__arg_flag(c, 3) };
   return situ_embedding(situ__arg_tensor(c, 1), situ__arg_tensor(c, 0), &o);
 }
+/* The rows of the indices, in a copy, which the row's first argument then gets. */
+static situ_tensor *run_embedding_renorm(situ__op_call *c) {
+  situ_tensor *weight = situ__arg_tensor(c, 0);
+  const situ_embedding_options o = { .max_norm = situ__arg_number(c, 2), .norm_type = situ__arg_number(c, 3) };
+  return situ_embedding(situ__arg_tensor(c, 1), weight, &o) ? weight : NULL;
+}
 /* The bags' sizes and places, torch's further results, are backward's. */
 static situ_tensor *run_embedding_bag(situ__op_call *c) {
   static const situ_embedding_bag_mode modes[] = { SITU_EMBEDDING_BAG_SUM, SITU_EMBEDDING_BAG_MEAN,
@@ -257,7 +298,7 @@ static situ_tensor *run_embedding_bag(situ__op_call *c) {
                                          .mode = modes[mode],
                                          .per_sample_weights = situ__arg_tensor(c, 6),
                                          .include_last_offset = situ__arg_flag(c, 7),
-                                         .has_padding_idx = situ__arg_given(c, 8) && situ__arg_int(c, 8) >= 0,
+                                         .has_padding_idx = situ__arg_given(c, 8),
                                          .padding_idx = situ__arg_given(c, 8) ? situ__arg_int(c, 8) : 0 };
   return situ_embedding_bag(situ__arg_tensor(c, 1), situ__arg_tensor(c, 0), &o);
 }
@@ -376,6 +417,10 @@ static const situ__op_row rows[] = {
   { .target = "embedding.default",
     .parameters = "t weight, t indices, i padding_idx=-1, b scale_grad_by_freq=0, _ sparse",
     .run = run_embedding },
+  { .target = "embedding_renorm_.default",
+    .parameters = "t self, t indices, n max_norm, n norm_type",
+    .run = run_embedding_renorm,
+    .in_place = true },
   { .target = "embedding_bag.default", .parameters = BAG, .results = 4, .run = run_embedding_bag },
   { .target = "embedding_bag.padding_idx", .parameters = BAG, .results = 4, .run = run_embedding_bag },
   { .target = "prelu.default", .parameters = "t self, t weight", .binary = situ_prelu },

@@ -92,7 +92,8 @@ static situ_tensor *run_unique_dim(situ__op_call *c) {
   return situ_unique_dim(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), situ__call_result(c, 1), situ__call_result(c, 2));
 }
 static situ_tensor *run_unique_consecutive(situ__op_call *c) {
-  if (situ__arg_given(c, 1)) return situ__call_refuse(c, "compares slices, where situ compares elements");
+  if (situ__arg_given(c, 1) && situ_dim(situ__arg_tensor(c, 0)) != 1)
+    return situ__call_refuse(c, "compares slices, where situ compares elements");
   return situ_unique_consecutive(situ__arg_tensor(c, 0), situ__call_result(c, 1), situ__call_result(c, 2));
 }
 static situ_tensor *run_bincount(situ__op_call *c) {

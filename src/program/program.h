@@ -114,6 +114,7 @@ typedef struct situ__program_node {
   const situ__arg *arg; /* one for each of the row's parameters */
   const int32_t *out;   /* numbers of the values that it gives */
   int32_t outs;
+  uint32_t wanted;     /* bit i: result i is used; 0: not known; of a list that has more, all are */
   const int32_t *last; /* values that are not used after this node */
   int32_t lasts;
   bool no_grad;       /* it was in a torch.no_grad block */
@@ -261,6 +262,10 @@ situ_tensor *situ__arg_cast(const situ__op_call *c, int k);
 /* Where result k, from 1 on, goes; NULL: the call has not so many. */
 static inline situ_tensor **situ__call_result(const situ__op_call *c, int k) {
   return k < c->node->outs ? &c->also[k - 1] : NULL;
+}
+/* The same, NULL also if the program does not use it. */
+static inline situ_tensor **situ__call_wanted(const situ__op_call *c, int k) {
+  return !c->node->wanted || c->node->wanted >> k & 1 ? situ__call_result(c, k) : NULL;
 }
 /* Hands over tensors of a list, which must be as many as the file says; `count` below 0: after an error. */
 situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count);

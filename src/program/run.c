@@ -162,6 +162,8 @@ static bool keep_results(situ__op_call *c, situ_tensor *first) {
   const situ__program_node *n = c->node;
   for (int i = 0; i < n->outs; i++) {
     situ_tensor *t = i ? c->also[i - 1] : first;
+    if (i && !t && i < 32 && n->wanted >> i & 1)
+      return situ__call_refuse(c, "has a second result or more, which situ does not compute"), false;
     if (n->out[i] < 0 || (i && !t)) continue; /* statistics of a decomposed norm have no use but backward */
     if (t ? !set_value(&c->value[n->out[i]], t) : n->row->results != SITU__RESULTS_NONE)
       return t ? false : situ__null(op, "result"), false;
@@ -185,7 +187,9 @@ bool situ__program_run_node(situ__op_call *c) {
   situ_scope scope;
   if (n->no_grad) situ_scope_begin_no_grad(&scope);
   else situ_scope_begin(&scope);
+  const bool clean = situ_error() == SITU_OK;
   situ_tensor *first = run_row(c);
+  if (!first && clean && situ_error() == SITU_OK) situ__null(op, n->row->target);
   const bool kept = first && keep_results(c, first);
   return situ_scope_end(&scope) == SITU_OK && kept;
 }

@@ -251,6 +251,7 @@ static void refusals(void **state) {
   expect_refused(situ_exp_(whole), SITU_E_DTYPE, "exp_", "");
   expect_refused(situ_add_scalar_(whole, 0.5), SITU_E_DTYPE, "", "");
   expect_refused(situ_mul_scalar_(whole, INFINITY), SITU_E_DTYPE, "", "inf");
+  expect_refused(situ_logit(T32(SITU_SHAPE(1), 0.55), 0.6), SITU_E_ARG, "logit", "at most 0.5");
   expect_refused(situ_remainder_scalar(whole, 0), SITU_E_ARG, "", "division by zero");
   expect_refused(situ_pow_scalar(whole, -1), SITU_E_ARG, "pow_scalar", "negative");
   expect_exact(situ_clamp(whole, NAN, 1), SITU_SHAPE(2), NAN, NAN);

@@ -26,5 +26,5 @@ SITU_EXPORT_DIR=$work/torch SITU_TEST_ROOT=$1/tests "$2/test_program_onnx_writte
 "$python" "$1/tools/exchange/check_onnx.py" "$work/torch" "$1/tests/program/data"
 # At least so many ops of PyTorch's database agree, and none differs.
 if [ -x "$2/../cli/situ" ]; then
-  "$python" "$1/tools/exchange/op_calls.py" "$2/../cli/situ" --samples 1 --expect 500
+  "$python" "$1/tools/exchange/op_calls.py" "$2/../cli/situ" --samples 4 --expect 500
 fi

@@ -53,6 +53,7 @@ class Call(torch.nn.Module):
 def samples(op, count):
     dtype = torch.float32 if torch.float32 in op.dtypes else torch.int64
     every = list(op.sample_inputs("cpu", dtype, requires_grad=False)) if dtype in op.dtypes else []
+    every = [s for s in every if not s.kwargs.get("dropout_p")]  # draws other numbers
     return every[::max(1, len(every) // count)][:count]
 
 

@@ -79,8 +79,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_polygamma(int64_t n, situ_tensor *input)
 SITU_API SITU_CHECKED situ_tensor *situ_i0(situ_tensor *input);
 /** sin(pi input) / (pi input), 1 at 0. */
 SITU_API SITU_CHECKED situ_tensor *situ_sinc(situ_tensor *input);
-/** log(input / (1 - input)), input raised to eps and lowered to 1 - eps; with eps 0, torch's default, it is NaN outside
-    of [0, 1]. */
+/** log(input / (1 - input)), input raised to eps (at most 0.5) and lowered to 1 - eps; with eps 0, torch's default, it
+    is NaN outside of [0, 1]. */
 SITU_API SITU_CHECKED situ_tensor *situ_logit(situ_tensor *input, double eps);
 /** Hyperbolic tangent. */
 SITU_API SITU_CHECKED situ_tensor *situ_tanh(situ_tensor *input);
