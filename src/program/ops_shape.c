@@ -149,8 +149,8 @@ static situ_tensor *run_combinations(situ__op_call *c) {
   return situ_combinations(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), situ__arg_flag(c, 2));
 }
 
-/* Constant padding of the dimensions before the last four, which a situ_shape does not hold beside those: these dimensions
-   come last meanwhile. */
+/* Constant padding of the dimensions before the last four, which a situ_shape does not hold beside those: they come
+   last meanwhile. */
 static situ_tensor *pad_first(situ_tensor *x, const int64_t *list, int count, double value) {
   enum { LAST = SITU_MAX_DIMS / 2 };
   const int first = situ_dim(x) - LAST;
