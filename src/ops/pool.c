@@ -75,6 +75,8 @@ static bool windows_infer(situ_call *c) {
       return situ_refuse(c, SITU_E_OVERFLOW,
                          "kernel, stride or dilation is too large: the size does not fit in 63 bits");
     span -= w.stride[d] + 1;
+    /* The last window of ceil_mode may reach beyond the end, and be the only one. */
+    if (p->o.ceil_mode && span > -w.stride[d]) span = situ__max_i64(span, 0);
     if (span < 0)
       return situ_refuse(c, SITU_E_SHAPE, "the window covers %lld elements, the padded input has %lld",
                          (long long)covered + 1, (long long)(x + 2 * w.padding[d]));

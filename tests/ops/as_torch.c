@@ -229,6 +229,29 @@ static void every_border(void **state) {
   }
 }
 
+/* More places than windows, of a kernel of one element; a window that is larger than the line, with ceil_mode. */
+static void windows_and_places(void **state) {
+  (void)state;
+  for (int f64 = 0; f64 < 2; f64++) {
+    const situ_dtype dtype = f64 ? SITU_F64 : SITU_F32;
+    situ_tensor *x = situ_reshape(situ_arange(1, 5, 1, HERE(.dtype = dtype)), SITU_SHAPE(1, 1, 2, 2));
+    situ_tensor *one = situ_ones(SITU_SHAPE(1, 1, 1, 1), HERE(.dtype = dtype));
+    const situ_conv_options more = { .output_padding = SITU_DIMS(1, 1), .dilation = SITU_DIMS(2) };
+    situ_requires_grad_(x, true);
+    situ_tensor *y = situ_conv_transpose2d(x, one, NULL, &more);
+    expect_exact(y, SITU_SHAPE(1, 1, 3, 3), 1, 2, 0, 3, 4, 0, 0, 0, 0);
+    situ_tensor *up = situ_reshape(situ_arange(1, 10, 1, HERE(.dtype = dtype)), SITU_SHAPE(1, 1, 3, 3));
+    assert_int_equal(situ_backward(y, &(situ_backward_options){ .gradient = up }), SITU_OK);
+    expect_exact(situ_grad(x), SITU_SHAPE(1, 1, 2, 2), 1, 2, 4, 5);
+    const situ_pool_options large = { .kernel = SITU_DIMS(3), .stride = SITU_DIMS(2), .ceil_mode = true };
+    expect_exact(situ_max_pool2d(situ_detach(x), &large, NULL), SITU_SHAPE(1, 1, 1, 1), 4);
+    expect_exact(situ_avg_pool2d(situ_detach(x), &large), SITU_SHAPE(1, 1, 1, 1), 2.5);
+  }
+  const situ_pool_options large = { .kernel = SITU_DIMS(3), .stride = SITU_DIMS(2) };
+  expect_refused(situ_max_pool2d(T32(SITU_SHAPE(1, 2, 2), 1, 2, 3, 4), &large, NULL), SITU_E_SHAPE, "max_pool2d",
+                 "covers 3");
+}
+
 static void borders_that_crop(void **state) {
   (void)state;
   situ_tensor *x = situ_reshape(situ_arange(0, 6, 1, HERE(.dtype = SITU_F32)), SITU_SHAPE(1, 6));
@@ -376,6 +399,7 @@ int main(void) {
     TEST(clamp_at_its_bounds),
     TEST(linspace_of_whole_numbers),
     TEST(every_border),
+    TEST(windows_and_places),
     TEST(borders_that_crop),
     TEST(std_of_large_and_small),
     TEST(norms_of_16_bits),

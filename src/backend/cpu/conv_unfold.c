@@ -302,7 +302,9 @@ situ_status situ__conv_unfold(const situ__conv *geometry) {
   c->windows = c->g.out_height * c->g.out_width;
   c->taps = w->kernel[0] * w->kernel[1];
   c->depth = c->g.channels * c->taps;
-  c->plain = c->taps == 1 && w->stride[0] == 1 && w->stride[1] == 1 && w->padding[0] == 0 && w->padding[1] == 0;
+  /* A transposed convolution's result may have more places than windows: output_padding. */
+  c->plain = c->taps == 1 && w->stride[0] == 1 && w->stride[1] == 1 && w->padding[0] == 0 && w->padding[1] == 0 &&
+             c->g.height == c->g.out_height && c->g.width == c->g.out_width;
   const int64_t tasks = split_work(c);
   const double cost = (double)(c->g.images * c->g.groups * c->g.outputs) * (double)(c->windows * c->depth) + 1;
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Draws calls with random sizes and options, runs each by libsitu.so and by PyTorch, and compares values and gradients.
+SPDX-License-Identifier: MIT
+
+  python3 tools/golden/draw.py LIBSITU.SO [--count N] [--seed S] [--only max_pool2d,fold]
+
+What one side refuses and the other computes is counted and, with --only, printed; values that differ are an error. A
+call's options come from a few values each, among them those at the edge of what is allowed: that is where a library of
+this kind is wrong without saying so."""
+import argparse
+import collections
+import ctypes as C
+import random
+import sys
+
+import torch
+
+import drawn
+from drawn import FAMILIES, Backward, P, Refused, by, here, there
+
+# Of equal elements any may be the one that is picked, and get the gradient.
+TIES = ("picked", "quantile", "sorted_")
+
+
+def message():
+    return C.cast(drawn.lib.situ_error_message, C.CFUNCTYPE(C.c_char_p))().decode()
+
+
+def compare_gradients(wanted, leaves, y, handles, tolerance):
+    if not wanted.requires_grad:
+        return
+    up = torch.randn(wanted.shape, dtype=wanted.dtype)
+    try:
+        theirs = torch.autograd.grad(wanted, leaves, up, allow_unused=True)
+    except RuntimeError:
+        return  # torch has no derivative
+    if drawn.lib.situ_backward(y, by(Backward(gradient=there(up)))):
+        raise Refused("backward: " + message())
+    for handle, leaf, their in zip(handles, leaves, theirs):
+        found = drawn.lib.situ_grad(handle)
+        own = here(P(found), leaf.dtype) if found else torch.zeros_like(leaf)
+        their = torch.zeros_like(leaf) if their is None else their
+        torch.testing.assert_close(own, their, rtol=10 * tolerance, atol=10 * tolerance * scale(their), equal_nan=True)
+
+
+def scale(t):
+    """The size of what is finite: sums that cancel are as exact as their terms."""
+    finite = t[t.isfinite()].abs() if t.is_floating_point() else t
+    return 1 + (finite.max().item() if finite.numel() and t.is_floating_point() else 0)
+
+
+def compare(tensors, theirs, ours, ties):
+    """same, tied, DIFFERS, "only torch", "only situ" or neither; and what it was."""
+    tolerance = 1e-9 if drawn.dtype == torch.float64 else 3e-5
+    leaves = [t.clone().requires_grad_() for t in tensors if t.is_floating_point()]
+    given = iter(leaves)
+    try:
+        wanted, why = theirs(*[next(given) if t.is_floating_point() else t for t in tensors]), ""
+    except (RuntimeError, ValueError, IndexError) as problem:
+        wanted, why = None, str(problem)
+    scope, what = (C.c_char * 64)(), "value"
+    drawn.lib.situ_scope_begin(scope)
+    try:
+        handles = [there(t, t.is_floating_point()) for t in tensors]
+        y = ours(*handles)
+        if wanted is None:
+            return "only situ", why
+        distinct = not ties or all(leaf.unique().numel() == leaf.numel() for leaf in leaves)
+        if not distinct and not wanted.is_floating_point():
+            return "tied", ""
+        value = wanted.detach()
+        torch.testing.assert_close(here(y, value.dtype), value, rtol=tolerance, atol=tolerance * scale(value),
+                                   equal_nan=True)
+        what = "gradient"
+        # A NaN spreads in the gradient by the way that it is computed.
+        if distinct and all(leaf.isfinite().all() for leaf in leaves):
+            compare_gradients(wanted, leaves, y, [h for h, t in zip(handles, tensors) if t.is_floating_point()], tolerance)
+    except AssertionError as problem:
+        return "DIFFERS", f"{what}: {problem}"
+    except Refused as problem:
+        return ("neither", "") if wanted is None else ("only torch", str(problem))
+    finally:
+        drawn.lib.situ_scope_end(scope)
+        drawn.lib.situ_error_clear()
+    return "same", ""
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    parser.add_argument("--count", type=int, default=200, help="calls of each family")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--single", action="store_true", help="f32, which has other kernels than f64")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    drawn.lib = C.CDLL(options.library)
+    drawn.lib.situ_error_mode(1)  # SITU_ERROR_QUIET
+    drawn.lib.situ_grad.restype = P
+    drawn.dtype = torch.float32 if options.single else torch.float64
+    total = collections.Counter()
+    for name, draw in FAMILIES.items():
+        if options.only and name not in options.only.split(","):
+            continue
+        seen, shown = collections.Counter(), set()
+        for k in range(options.count):
+            random.seed(options.seed * 1000003 + k)
+            torch.manual_seed(options.seed * 1000003 + k)
+            kind, why = compare(*draw(), name in TIES)
+            seen[kind] += 1
+            wanted = kind == "DIFFERS" or (options.only and kind.startswith("only"))
+            if wanted and why[:40] not in shown and len(shown) < 8:
+                shown.add(why[:40])
+                print(f"{name}, draw {k}: {kind}: {' '.join(why.split())[:300]}")
+        total += seen
+        print(f"{name:20s}", "  ".join(f"{kind} {count}" for kind, count in sorted(seen.items())), flush=True)
+    print("all                 ", "  ".join(f"{kind} {count}" for kind, count in sorted(total.items())))
+    return 1 if total["DIFFERS"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
