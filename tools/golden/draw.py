@@ -91,11 +91,15 @@ def main():
     parser.add_argument("--count", type=int, default=200, help="calls of each family")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--single", action="store_true", help="f32, which has other kernels than f64")
+    parser.add_argument("--device", default="cpu", help="as situ_dev names it")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     drawn.lib = C.CDLL(options.library)
     drawn.lib.situ_error_mode(1)  # SITU_ERROR_QUIET
     drawn.lib.situ_grad.restype = P
+    drawn.lib.situ_dev.restype = C.c_uint32  # a struct of two u16
+    where = drawn.lib.situ_dev(options.device.encode())
+    drawn.device = (C.c_uint16 * 2)(where & 0xffff, where >> 16)
     drawn.dtype = torch.float32 if options.single else torch.float64
     total = collections.Counter()
     for name, draw in FAMILIES.items():

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 lib = None
 dtype = torch.float64  # of what is drawn
+device = (1, 0)  # of situ's tensors: kind and index
 DTYPES = {torch.bool: 1, torch.uint8: 2, torch.int64: 6, torch.float32: 9, torch.float64: 10}
 
 
@@ -67,7 +68,7 @@ def call(name, *args):
 
 def there(t, gradient=False):
     t = t.detach().contiguous()
-    o = Options(dtype=DTYPES[t.dtype], requires_grad=gradient)
+    o = Options(dtype=DTYPES[t.dtype], device=device, requires_grad=gradient)
     return call("from_host", P(t.data_ptr()), C.c_size_t(t.numel() * t.element_size()), shape(*t.shape), by(o))
 
 
