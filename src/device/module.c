@@ -14,6 +14,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "device/depot.h"
+#include "situ/sys/comm_device.h"
 #include "situ/sys/module.h"
 
 /* Allocates whole block sizes, because a module frees by the block's size. */
@@ -44,6 +45,18 @@ static const situ_host host = {
   .matmul_precision = situ_get_float32_matmul_precision,
   .reference = run_reference,
 };
+
+static const situ_comm_device_engine *comm_engines[SITU_DEVICE_KINDS];
+
+const situ_comm_device_engine *situ_comm_device_engine_of(situ_device device) {
+  static const char op[] = "comm_device_engine_of";
+  char name[SITU_DEVICE_NAME_MAX];
+  if (!situ__device_resolve(op, device, &device)) return NULL;
+  if (comm_engines[device.kind]) return comm_engines[device.kind];
+  (void)situ__fail(SITU_E_UNSUPPORTED, op, "no engine carries memory of %s between ranks: cuda devices have NCCL",
+                   situ_device_name(device, name));
+  return NULL;
+}
 
 /* Writes the path of the file that contains this code, from /proc/self/maps: always absolute. dladdr returns argv[0]
    in a static program, which its caller chooses, and relative paths after LD_LIBRARY_PATH. "": unknown. */
@@ -98,6 +111,8 @@ static const situ_backend *open_file(const char *path, const char *name, situ_de
   if (backend && backend->abi == SITU_BACKEND_ABI && backend->size == sizeof *backend && backend->kind == kind &&
       (!start || start(&host))) {
     situ__site_add_module(backend);
+    const situ_comm_device_engine *engine = dlsym(module, "situ_module_comm_engine");
+    if (engine && engine->size == sizeof *engine) comm_engines[kind] = engine;
     return backend;
   }
   (void)snprintf(why, size, backend ? "%s was made for another version of situ" : "%s has no situ_module_backend",

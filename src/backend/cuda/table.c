@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 situ__cuda_table situ__cuda;
 
@@ -35,6 +36,8 @@ static void *open_library(const char *file, char *why, size_t size) {
   static const char *const places[] = { "", "/usr/local/cuda/lib64", "/opt/cuda/lib64" };
   void *library = NULL;
   for (size_t k = 0; !library && k < sizeof places / sizeof *places; k++) library = open_in(places[k], file, why, size);
+  const size_t length = strlen(why);
+  if (!library) (void)snprintf(why + length, size - length, ", nor in %s and %s", places[1], places[2]);
   return library;
 }
 

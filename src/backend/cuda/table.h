@@ -10,18 +10,18 @@
 
 /* Functions of libcudart; the types are those of the toolkit's header. */
 /* clang-format off */
-#define SITU__CUDART(ROW)                                                                       \
-  ROW(RuntimeGetVersion) ROW(DriverGetVersion) ROW(GetDeviceCount) ROW(GetDeviceProperties)     \
-  ROW(DeviceGetAttribute) ROW(SetDevice) ROW(GetLastError) ROW(GetErrorName)                    \
-  ROW(GetErrorString) ROW(StreamCreateWithFlags) ROW(StreamDestroy) ROW(StreamSynchronize)      \
-  ROW(StreamWaitEvent) ROW(EventCreateWithFlags) ROW(EventDestroy) ROW(EventRecord)             \
-  ROW(EventSynchronize) ROW(Malloc) ROW(Free) ROW(MemPoolCreate) ROW(MemPoolDestroy)            \
-  ROW(MemPoolSetAttribute) ROW(MemPoolTrimTo) ROW(MemPoolSetAccess) ROW(MallocFromPoolAsync)    \
-  ROW(FreeAsync) ROW(HostAlloc) ROW(FreeHost) ROW(PointerGetAttributes) ROW(MemcpyAsync)        \
-  ROW(MemcpyPeerAsync) ROW(MemsetAsync) ROW(DeviceCanAccessPeer) ROW(DeviceEnablePeerAccess)    \
-  ROW(LibraryLoadData) ROW(LibraryGetKernel) ROW(LaunchKernel) ROW(StreamBeginCapture)          \
-  ROW(StreamEndCapture) ROW(GraphInstantiate) ROW(GraphLaunch) ROW(GraphExecDestroy)            \
-  ROW(GraphDestroy)
+#define SITU__CUDART(ROW)                                                                     \
+  ROW(RuntimeGetVersion) ROW(DriverGetVersion) ROW(GetDeviceCount) ROW(GetDeviceProperties)   \
+  ROW(DeviceGetAttribute) ROW(SetDevice) ROW(GetLastError) ROW(GetErrorName)                  \
+  ROW(GetErrorString) ROW(StreamCreateWithFlags) ROW(StreamDestroy) ROW(StreamSynchronize)    \
+  ROW(StreamWaitEvent) ROW(EventCreateWithFlags) ROW(EventDestroy) ROW(EventRecord)           \
+  ROW(EventSynchronize) ROW(EventQuery) ROW(StreamQuery) ROW(Malloc) ROW(Free)                \
+  ROW(MemPoolCreate) ROW(MemPoolDestroy) ROW(MemPoolSetAttribute) ROW(MemPoolTrimTo)          \
+  ROW(MemPoolSetAccess) ROW(MallocFromPoolAsync) ROW(FreeAsync) ROW(HostAlloc) ROW(FreeHost)  \
+  ROW(PointerGetAttributes) ROW(MemcpyAsync) ROW(MemcpyPeerAsync) ROW(MemsetAsync)            \
+  ROW(DeviceCanAccessPeer) ROW(DeviceEnablePeerAccess) ROW(LibraryLoadData)                   \
+  ROW(LibraryGetKernel) ROW(LaunchKernel) ROW(StreamBeginCapture) ROW(StreamEndCapture)       \
+  ROW(GraphInstantiate) ROW(GraphLaunch) ROW(GraphExecDestroy) ROW(GraphDestroy)
 /* clang-format on */
 
 typedef struct situ__cuda_table {

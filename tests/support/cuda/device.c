@@ -3,11 +3,17 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "support/cuda/double.h"
 
 static cuda_double state = {
-  .devices = 2, .driver = CUDART_VERSION, .runtime = CUDART_VERSION, .pools = true, .budget = (size_t)1 << 30
+  .devices = 2,
+  .driver = CUDART_VERSION,
+  .runtime = CUDART_VERSION,
+  .pools = true,
+  .budget = (size_t)1 << 30,
+  .nccl_version = 22809,
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cudaError_t stuck[CUDA_DOUBLE_DEVICES];
@@ -42,6 +48,12 @@ cudaError_t double_end(cudaError_t error) {
   if (error) last = error;
   pthread_mutex_unlock(&lock);
   return error;
+}
+
+void double_pause(void) {
+  pthread_mutex_unlock(&lock);
+  (void)nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+  pthread_mutex_lock(&lock);
 }
 
 /* ---- devices -------------------------------------------------------------------------------- */

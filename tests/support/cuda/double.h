@@ -22,6 +22,11 @@ typedef enum cuda_double_peers {
   CUDA_DOUBLE_PEERS_GARBLED /* they say that they can, and then one byte of what arrives is wrong */
 } cuda_double_peers;
 
+typedef enum cuda_double_nccl {
+  CUDA_DOUBLE_NCCL_HANGS, /* it never ends */
+  CUDA_DOUBLE_NCCL_FAILS, /* nor does it, and NCCL says so */
+} cuda_double_nccl;
+
 /* What is there; to be set before the backend looks (peers and budget: at any time). */
 typedef struct cuda_double {
   int devices, driver, runtime; /* driver: the CUDA version that it knows; 0: there is none */
@@ -43,6 +48,11 @@ typedef struct cuda_double {
   int break_device;
   long break_nth;
   cudaError_t break_error;
+  int nccl_version;
+  /* What happens to the nth transfer from now on that NCCL enqueues on this device. */
+  int nccl_device;
+  long nccl_nth;
+  cuda_double_nccl nccl_fault;
   /* Counted. */
   long calls;   /* of functions that can fail */
   long failed;  /* of them, as asked for */
@@ -52,12 +62,14 @@ typedef struct cuda_double {
   long pending;              /* tasks that nobody has waited for */
   long heuristics, products; /* of cuBLASLt: algorithms asked for, products queued */
   long lists, solved;        /* of cuDNN: engines asked for, problems queued */
+  long carried;              /* by NCCL: transfers */
   /* What is alive now. Memory that was freed behind queued work lives until that has run. */
   long blocks, pinned, streams, events, pools_open, libraries;
   long graphs;             /* captured or made */
   long replays;            /* launched */
   long described, started; /* descriptors of cuBLASLt and cuDNN, handles of cuBLASLt */
   long handles;            /* of cuDNN */
+  long ranks;              /* communicators of NCCL */
   size_t bytes[CUDA_DOUBLE_DEVICES];
   long (*orphans)(void); /* descriptors of cuDNN that no plan needs; NULL: it was not opened */
 } cuda_double;
@@ -70,6 +82,8 @@ CUDA_DOUBLE_API cuda_double *cuda_double_state(void);
 cudaError_t double_begin(const char *name);
 cudaError_t double_end(cudaError_t error);
 int double_device(void); /* this thread's */
+/* Lets other threads in for a moment. */
+void double_pause(void);
 /* From now on every call on this device fails. */
 void double_stick(int device, cudaError_t error);
 cudaError_t double_stuck(int device);
@@ -122,8 +136,9 @@ typedef struct double_task {
   double_block *block;
   const char *kernel;
   unsigned groups, lanes;
-  void *argument[32];                /* of a kernel: behind the task itself */
-  void (*call)(const void *payload); /* of a CALL, whose payload lies behind the task */
+  void *argument[32];                 /* of a kernel: behind the task itself */
+  void (*call)(const void *payload);  /* of a CALL, whose payload lies behind the task */
+  bool (*ready)(const void *payload); /* of a CALL: whether it can be run now; NULL: always */
 } double_task;
 int double_stream_device(cudaStream_t stream);
 /* A task with `more` bytes behind it, queued. */

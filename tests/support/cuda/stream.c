@@ -43,7 +43,16 @@ double_task *double_queue(cudaStream_t stream, double_task_kind kind, size_t mor
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-static void run_first(struct CUstream_st *stream);
+static bool run_first(struct CUstream_st *stream);
+
+/* It waits for what another thread has to bring. */
+static bool is_blocked(double_task *task) {
+  if (task->kind == DOUBLE_CALL) return task->ready && !task->ready(task + 1);
+  if (task->kind != DOUBLE_WAIT) return false;
+  while (task->event->done < task->ticket)
+    if (!run_first(task->recorded_in)) return true;
+  return false;
+}
 
 /* A device that an error sticks to does nothing any more, but lets go of what it was given. */
 static void run(struct CUstream_st *stream, double_task *task) {
@@ -65,7 +74,6 @@ static void run(struct CUstream_st *stream, double_task *task) {
     forget(task->event);
     break;
   case DOUBLE_WAIT:
-    while (task->event->done < task->ticket) run_first(task->recorded_in);
     task->event->pending--;
     forget(task->event);
     break;
@@ -77,17 +85,20 @@ static void run(struct CUstream_st *stream, double_task *task) {
   }
 }
 
-static void run_first(struct CUstream_st *stream) {
+static bool run_first(struct CUstream_st *stream) {
   double_task *task = stream->first;
+  if (is_blocked(task)) return false;
   stream->first = task->next;
   if (!stream->first) stream->last = &stream->first;
   cuda_double_state()->pending--;
   run(stream, task);
   free(task);
+  return true;
 }
 
 void double_run_all(cudaStream_t stream) {
-  while (stream->first) run_first(stream);
+  while (stream->first)
+    if (!run_first(stream)) double_pause();
 }
 
 void double_run_device(int device) {
@@ -178,8 +189,22 @@ CUDA_DOUBLE_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stre
 
 CUDA_DOUBLE_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   BEGIN("cudaEventSynchronize");
-  while (event->done < event->recorded) run_first(event->stream);
+  while (event->done < event->recorded)
+    if (!run_first(event->stream)) double_pause();
   return double_end(event->stream ? double_stuck(event->stream->device) : cudaSuccess);
+}
+
+/* Asking is a chance for one task: what nobody asks for stays as lazy as ever. */
+CUDA_DOUBLE_API cudaError_t cudaEventQuery(cudaEvent_t event) {
+  BEGIN("cudaEventQuery");
+  if (event->done < event->recorded) (void)run_first(event->stream);
+  return double_end(event->done < event->recorded ? cudaErrorNotReady : cudaSuccess);
+}
+
+CUDA_DOUBLE_API cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  BEGIN("cudaStreamQuery");
+  if (stream->first) (void)run_first(stream);
+  return double_end(stream->first ? cudaErrorNotReady : cudaSuccess);
 }
 
 /* ---- copies --------------------------------------------------------------------------------- */
