@@ -18,6 +18,7 @@
 #include "io.h"
 #include "ledger.h"
 #include "media.h"
+#include "nccl.h"
 #include "nn.h"
 #include "ops.h"
 #include "optim.h"

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "situ/dist.h"
+#include "situ/nccl.h"
 #include "situ/parallel.h"
 #include "situ/sys/comm_sim.h"
 
@@ -53,6 +54,12 @@ situ_status situ_comm_barrier(situ_comm *comm, const char *name) {
 void situ_comm_abort(situ_comm *comm, const char *why) { (void)comm, (void)why, (void)refuse("comm_abort"); }
 void situ_comm_free(situ_comm *comm) {
   if (comm) (void)refuse("comm_free");
+}
+
+/* ---- situ/nccl.h ---- */
+
+situ_status situ_comm_use_nccl(situ_comm *comm, situ_device device) {
+  return (void)comm, (void)device, refuse("comm_use_nccl");
 }
 
 /* ---- situ/dist/place.h ---- */

@@ -1,4 +1,4 @@
-/* The public calls of a communicator: on host memory, and on tensors through host memory.
+/* The public calls of a communicator: on host memory, and on tensors.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +15,9 @@ static bool is_request(const char *op, const situ_comm_request *r) {
 
 /* ---- on host memory ---- */
 
-static situ_comm_request *open_call(const char *op, situ_comm *c, const situ_comm_call *call) {
-  if (!c->held) return situ__comm_open(op, c, call);
+static situ_comm_request *open_call(const char *op, situ_comm *c, const situ_comm_call *call,
+                                    const situ__comm_way *way) {
+  if (!c->held) return situ__comm_open_for(op, c, call, way);
   situ__fail(
       SITU_E_STATE, op,
       "a backward exchanges gradients over this communicator: give hooks and layers one of their own, or make this "
@@ -25,7 +26,7 @@ static situ_comm_request *open_call(const char *op, situ_comm *c, const situ_com
 }
 
 static situ_comm_request *begin_call(const char *op, situ_comm *c, const situ_comm_call *call) {
-  situ_comm_request *r = open_call(op, c, call);
+  situ_comm_request *r = open_call(op, c, call, &c->host);
   if (!r) return NULL;
   if ((r->sent && !call->send) || (r->received && !call->receive)) {
     situ__fail(SITU_E_ARG, op, "%s of %" PRId64 " elements without memory for what it %s", situ_comm_op_name(call->op),
@@ -138,9 +139,9 @@ bool situ__comm_all_ready(const char *op, situ_comm *c, const char *words, situ_
 /* A call whose values are t's. Returns the request when it has ended, with what has arrived; NULL after recording an
    error. */
 static situ_comm_request *carry(const char *op, situ_comm *c, situ_tensor *t, const situ_comm_call *call) {
-  situ_comm_request *r = open_call(op, c, call);
+  situ_comm_request *r = open_call(op, c, call, situ__comm_way_of(c, call, t));
   if (!r) return NULL;
-  const bool filled = !r->sent || situ_copy_to_host(t, situ__comm_outgoing(r), r->sent) == SITU_OK;
+  const bool filled = situ__comm_fill(r, t);
   if (filled) situ__comm_post(c, r);
   else situ__comm_fail(c, SITU_E_COMM, c->rank, "rank %d gave up: %.159s", c->rank, situ_error_message());
   if (filled && situ__comm_finish(op, r)) return r;
@@ -161,9 +162,9 @@ static situ_status carry_in_place(const char *op, situ_comm *c, situ_tensor *t, 
   call.count = situ_numel(t);
   situ_comm_request *r = carry(op, c, t, &call);
   if (!r) return situ_error();
-  const situ_status status = r->received ? situ_copy_from_host(t, situ__comm_arrived(r), r->received) : SITU_OK;
+  const bool written = situ__comm_write(r, 0, t);
   situ__comm_close(r);
-  return status;
+  return written ? SITU_OK : situ_error();
 }
 
 /* Carries t, and returns what arrives in a new tensor of this shape. */
@@ -173,8 +174,7 @@ static situ_tensor *carry_apart(const char *op, situ_comm *c, situ_tensor *t, si
   call.dtype = situ_dtype_of(t);
   situ_comm_request *r = carry(op, c, t, &call);
   if (!r) return NULL;
-  situ_tensor *out = situ_from_host(situ__comm_arrived(r), r->received, shape,
-                                    &(situ_options){ .dtype = call.dtype, .device = situ_device_of(t) });
+  situ_tensor *out = situ__comm_result(r, 0, shape, situ_device_of(t));
   situ__comm_close(r);
   return out;
 }

@@ -15,7 +15,7 @@ static const char itself[] = "this communicator";
 static void free_peers(situ_comm *c) {
   for (int i = 0; c->peers && i < c->size; i++) {
     situ__peer *p = &c->peers[i];
-    if (!p->incoming || c->engine->abandon(c->state, p->incoming)) situ__free(p->next);
+    if (!p->incoming || c->host.engine->abandon(c->host.state, p->incoming)) situ__free(p->next);
     situ__free(p->inbox);
   }
   situ__free(c->peers);
@@ -24,7 +24,8 @@ static void free_peers(situ_comm *c) {
 static void release_comm(situ_comm *c) {
   if (--c->refs > 0) return;
   free_peers(c);
-  c->engine->release(c->state, c->failed != SITU_OK);
+  if (c->direct.engine) c->direct.engine->release(c->direct.state, c->failed != SITU_OK);
+  c->host.engine->release(c->host.state, c->failed != SITU_OK);
   situ__handle_free(c, sizeof *c, NULL);
 }
 
@@ -54,8 +55,7 @@ situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, 
     return NULL;
   }
   c->refs = 1;
-  c->engine = engine;
-  c->state = state;
+  c->host = (situ__comm_way){ engine, state };
   c->rank = rank;
   c->size = size;
   c->deadline = deadline;
@@ -134,8 +134,12 @@ static bool valid_call(const char *op, const situ_comm *c, const situ_comm_call 
 }
 
 static void free_request(situ_comm_request *r) {
-  situ__free((void *)(uintptr_t)r->transfer.send);
-  situ__free(r->transfer.receive);
+  if (!situ__comm_is_direct(r)) {
+    situ__free((void *)(uintptr_t)r->transfer.send);
+    situ__free(r->transfer.receive);
+  }
+  situ_drop(&r->source);
+  situ_drop(&r->target);
   situ__free(r->header);
   situ__free(r->sending);
   situ__free(r->answered);
@@ -143,13 +147,15 @@ static void free_request(situ_comm_request *r) {
 }
 
 static bool allocate_request(const char *op, const situ_comm *c, situ_comm_request *r) {
+  const bool direct = situ__comm_is_direct(r); /* then values are tensors (direct.c) */
   r->header = situ__calloc(1, sizeof *r->header);
   r->sending = situ__calloc((size_t)c->size, sizeof *r->sending);
   r->answered = situ__calloc((size_t)c->size, sizeof *r->answered);
-  r->transfer.send = r->sent ? situ__alloc(r->sent) : NULL;
-  r->transfer.receive = r->received ? situ__alloc(r->received) : NULL;
-  if (r->header && r->sending && r->answered && (!r->sent || r->transfer.send) && (!r->received || r->transfer.receive))
-    return true;
+  r->transfer.send = r->sent && !direct ? situ__alloc(r->sent) : NULL;
+  r->transfer.receive = r->received && !direct ? situ__alloc(r->received) : NULL;
+  if (r->header && r->sending && r->answered && (direct || !r->sent || r->transfer.send) &&
+      (direct || !r->received || r->transfer.receive))
+    return !direct || situ__comm_make_target(r);
   situ__no_memory(op, r->sent + r->received);
   return false;
 }
@@ -165,6 +171,7 @@ static void fill_request(situ_comm *c, situ_comm_request *r, const situ_comm_cal
   h->number = pair ? 0 : ++c->number;
   h->count = call->op == SITU_COMM_BARRIER ? 0 : call->count;
   h->step = call->step;
+  h->direct = situ__comm_is_direct(r);
   (void)snprintf(h->name, sizeof h->name, "%.63s", call->name ? call->name : "");
   for (int i = 0; i < c->size; i++) {
     r->answered[i] = i == c->rank || (pair && i != call->peer);
@@ -173,6 +180,11 @@ static void fill_request(situ_comm *c, situ_comm_request *r, const situ_comm_cal
 }
 
 situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm_call *call) {
+  return situ__comm_open_for(op, c, call, &c->host);
+}
+
+situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
+                                       const situ__comm_way *way) {
   const situ_dtype dtype = call->dtype ? call->dtype : SITU_F32;
   if (!valid_call(op, c, call, dtype)) return NULL;
   if (c->failed) return situ__comm_failure(op, c), NULL;
@@ -184,6 +196,8 @@ situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm
            NULL;
   situ_comm_request *r = situ__handle_new(SITU__A_COMM_REQUEST, sizeof *r);
   if (!r) return situ__no_memory(op, sizeof *r), NULL;
+  r->comm = c;
+  r->way = way;
   r->sent = (size_t)(sends * size);
   r->received = (size_t)(receives * size);
   r->transfer = (situ_comm_transfer){ call->op, call->reduction, dtype, call->count, NULL, NULL, call->peer, 2 };
@@ -192,7 +206,6 @@ situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm
     return NULL;
   }
   fill_request(c, r, call);
-  r->comm = c;
   c->refs++;
   return r;
 }

@@ -6,7 +6,7 @@
 #include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
-#include "situ/sys/comm.h"
+#include "situ/sys/comm_device.h"
 
 enum { SITU__COMM_NAME = 64, SITU__COMM_TEXT = 512, SITU__COMM_RANKS = 4096 };
 
@@ -19,6 +19,7 @@ typedef struct situ__comm_header {
   int64_t number; /* collectives begun so far on this communicator; 0 for SEND and RECEIVE. Of a rank that has given up:
                      the last one that has ended there, with all before it */
   int64_t count, step;
+  int32_t direct; /* its values are carried by the devices' engine */
   char name[SITU__COMM_NAME];
   char text[320];
 } situ__comm_header;
@@ -44,6 +45,12 @@ typedef enum situ__comm_stage {
   SITU__COMM_FAILED
 } situ__comm_stage;
 
+/* An engine with its state. */
+typedef struct situ__comm_way {
+  const situ_comm_engine *engine; /* NULL: there is none */
+  void *state;
+} situ__comm_way;
+
 struct situ_comm_request {
   uint32_t head;
   situ_comm *comm; /* referenced */
@@ -56,15 +63,19 @@ struct situ_comm_request {
   void **sending;            /* per rank: the engine's request for the header; NULL: done */
   bool *answered;            /* per rank: it has come to this call, or need not */
   int awaited;               /* ranks that have not */
-  void *values;              /* the engine's request */
+  const situ__comm_way *way; /* of the values: host memory, or that of a device */
+  void *values;              /* that engine's request */
+  /* On a device: what is sent, and a tensor of its own for what arrives; owned. transfer has their addresses. */
+  situ_tensor *source, *target;
 };
 
 struct situ_comm {
   uint32_t head;
   int32_t refs; /* the program's, until situ_comm_free, and one for each request */
   situ__alone alone;
-  const situ_comm_engine *engine;
-  void *state;
+  situ__comm_way host, direct; /* headers and host memory; memory of `device` (situ_comm_use_nccl) */
+  const situ_comm_device_engine *device_engine;
+  situ_device device;
   int rank, size;
   double deadline;
   int64_t number, posted;           /* collectives opened; whose headers have been sent */
@@ -80,6 +91,7 @@ struct situ_comm {
   char text[SITU__COMM_TEXT]; /* of that failure */
 };
 
+static inline bool situ__comm_is_direct(const situ_comm_request *r) { return r->way == &r->comm->direct; }
 static inline bool situ__comm_given(const char *op, const situ_comm *c) {
   return situ__valid(op, "comm", c, SITU__A_COMM);
 }
@@ -100,7 +112,7 @@ static inline int64_t situ__dist_first(int64_t total, int rank, int size) {
 
 /* ---- headers (header.c) ---- */
 
-enum { SITU__COMM_MAGIC = 0x53430001 };
+enum { SITU__COMM_MAGIC = 0x53430002 };
 /* Compares a peer's header with this rank's. Returns true if both are of one call, else false with `text` filled. */
 bool situ__comm_match(const situ__comm_header *mine, const situ__comm_header *its, int rank, int peer,
                       char text[SITU__COMM_TEXT]);
@@ -133,6 +145,29 @@ static inline void *situ__comm_arrived(situ_comm_request *r) { return r->transfe
 bool situ__comm_finish(const char *op, situ_comm_request *r);
 /* NULL is fine. */
 void situ__comm_close(situ_comm_request *r);
+
+/* ---- calls whose values are tensors (direct.c) ---- */
+
+/* The way for the values of a call on this device: its engine, or host memory; and for those of t. */
+const situ__comm_way *situ__comm_way_on(const situ_comm *c, const situ_comm_call *call, situ_device device);
+const situ__comm_way *situ__comm_way_of(const situ_comm *c, const situ_comm_call *call, const situ_tensor *t);
+/* situ__comm_open for that way. */
+situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
+                                       const situ__comm_way *way);
+/* For the direct way: the memory that values arrive in. Returns false after recording an error. */
+bool situ__comm_make_target(situ_comm_request *r);
+/* Gives the request t's values to send: copies them to the host, or keeps t, or a contiguous copy of it, on its device.
+   Returns false after recording an error, as all that follow. */
+bool situ__comm_fill(situ_comm_request *r, situ_tensor *t);
+/* The same piece by piece: all zeros at first (without it, undefined), then t's values from element `at` on. */
+bool situ__comm_clear(situ_comm_request *r);
+bool situ__comm_put(situ_comm_request *r, int64_t at, situ_tensor *t);
+/* The values that have arrived, from element `at` on: a 1-D tensor on their own memory, of the host or of the device,
+   which lives as long as the request; and a tensor of this shape on a device, with memory of its own. */
+situ_tensor *situ__comm_part(const situ_comm_request *r, int64_t at, int64_t count);
+situ_tensor *situ__comm_result(const situ_comm_request *r, int64_t at, situ_shape shape, situ_device device);
+/* Writes the values that have arrived, from element `at` on, into t. */
+bool situ__comm_write(const situ_comm_request *r, int64_t at, situ_tensor *t);
 
 /* A call of the library for these values; op names it in messages. */
 situ_status situ__comm_call(const char *op, situ_comm *c, const situ_comm_call *call);

@@ -26,12 +26,19 @@ static void pause_polling(int turn) {
 
 situ_status situ__comm_failure(const char *op, const situ_comm *c) { return situ__fail(c->failed, op, "%s", c->text); }
 
-/* Ends a call whose values may still be on their way: memory that the engine may touch is never freed. */
+/* Memory that the engine may still touch is never freed. */
+static void abandon_values(situ_comm_request *r) {
+  if (!r->values || r->way->engine->abandon(r->way->state, r->values)) return;
+  r->transfer.send = r->transfer.receive = NULL;
+  r->source = r->target = NULL;
+}
+
+/* Ends a call whose values may still be on their way. */
 static void give_up(situ_comm *c, situ_comm_request *r) {
   for (int i = 0; i < c->size; i++)
-    if (r->sending[i] && !c->engine->abandon(c->state, r->sending[i])) r->header = NULL;
+    if (r->sending[i] && !c->host.engine->abandon(c->host.state, r->sending[i])) r->header = NULL;
   memset(r->sending, 0, (size_t)c->size * sizeof *r->sending);
-  if (r->values && !c->engine->abandon(c->state, r->values)) r->transfer.send = r->transfer.receive = NULL;
+  abandon_values(r);
   r->values = NULL;
   r->stage = SITU__COMM_FAILED;
 }
@@ -57,7 +64,7 @@ static void tell_peers(situ_comm *c, int64_t ended) {
       const situ_comm_transfer t = {
         .op = SITU_COMM_SEND, .dtype = SITU_U8, .count = sizeof *words, .send = words, .peer = i, .tag = HEADER_TAG
       };
-      if (i != c->rank && c->engine->begin(c->state, &t, &sending[i], &report) != SITU_OK) sending[i] = NULL;
+      if (i != c->rank && c->host.engine->begin(c->host.state, &t, &sending[i], &report) != SITU_OK) sending[i] = NULL;
     }
     const double until = situ__seconds() + FAREWELL_TIME;
     bool left = true;
@@ -65,13 +72,14 @@ static void tell_peers(situ_comm *c, int64_t ended) {
       left = false;
       for (int i = 0; i < c->size; i++) {
         bool done = false;
-        if (sending[i] && (c->engine->test(c->state, sending[i], &done, &report) != SITU_OK || done)) sending[i] = NULL;
+        if (sending[i] && (c->host.engine->test(c->host.state, sending[i], &done, &report) != SITU_OK || done))
+          sending[i] = NULL;
         left |= sending[i] != NULL;
       }
       if (left) pause_polling(turn);
     }
     for (int i = 0; i < c->size; i++)
-      if (sending[i]) freed &= c->engine->abandon(c->state, sending[i]);
+      if (sending[i]) freed &= c->host.engine->abandon(c->host.state, sending[i]);
   }
   situ__free(sending);
   if (freed) situ__free(words);
@@ -113,7 +121,7 @@ static bool expect_header(situ_comm *c, int peer, situ_comm_report *report) {
                                  .receive = p->next,
                                  .peer = peer,
                                  .tag = HEADER_TAG };
-  if (c->engine->begin(c->state, &t, &p->incoming, report) == SITU_OK) return true;
+  if (c->host.engine->begin(c->host.state, &t, &p->incoming, report) == SITU_OK) return true;
   p->incoming = NULL;
   return false;
 }
@@ -183,7 +191,7 @@ static void listen_for_answers(situ_comm *c) {
       bool done = false;
       situ_comm_report report;
       if (!p->silent || !p->incoming) continue;
-      if (c->engine->test(c->state, p->incoming, &done, &report) != SITU_OK) p->incoming = NULL;
+      if (c->host.engine->test(c->host.state, p->incoming, &done, &report) != SITU_OK) p->incoming = NULL;
       else if (done) p->incoming = NULL, p->silent = false;
       left |= p->silent && p->incoming;
     }
@@ -201,10 +209,10 @@ static void name_silent_ranks(situ_comm *c) {
 }
 
 /* Whether a transfer has ended; *transfer becomes NULL when the engine has freed it. */
-static bool has_ended(const situ_comm *c, void **transfer) {
+static bool has_ended(const situ__comm_way *way, void **transfer) {
   bool done = false;
   situ_comm_report report;
-  const bool good = !*transfer || c->engine->test(c->state, *transfer, &done, &report) == SITU_OK;
+  const bool good = !*transfer || way->engine->test(way->state, *transfer, &done, &report) == SITU_OK;
   if (!good || done) *transfer = NULL;
   return good && !*transfer;
 }
@@ -213,8 +221,8 @@ static bool has_ended(const situ_comm *c, void **transfer) {
 static void end_earlier_calls(situ_comm *c) {
   for (situ_comm_request *r = c->first; r; r = r->later) {
     if (r->stage != SITU__COMM_VALUES) continue;
-    bool ended = has_ended(c, &r->values);
-    for (int i = 0; i < c->size; i++) ended = has_ended(c, &r->sending[i]) && ended;
+    bool ended = has_ended(r->way, &r->values);
+    for (int i = 0; i < c->size; i++) ended = has_ended(&c->host, &r->sending[i]) && ended;
     if (ended) r->stage = SITU__COMM_DONE;
   }
 }
@@ -251,7 +259,7 @@ static void receive_headers(situ_comm *c) {
     bool done = true;
     while (p->incoming && done && !c->failed) {
       p->report.rank = -1;
-      if (c->engine->test(c->state, p->incoming, &done, &p->report) != SITU_OK) {
+      if (c->host.engine->test(c->host.state, p->incoming, &done, &p->report) != SITU_OK) {
         p->incoming = NULL;
         p->lost = true; /* it may have ended in order, and no call may need it any more */
       } else if (done) {
@@ -280,7 +288,7 @@ void situ__comm_post(situ_comm *c, situ_comm_request *r) {
                                    .send = r->header,
                                    .peer = i,
                                    .tag = HEADER_TAG };
-    const situ_status status = c->engine->begin(c->state, &t, &r->sending[i], &report);
+    const situ_status status = c->host.engine->begin(c->host.state, &t, &r->sending[i], &report);
     if (status == SITU_OK) continue;
     r->sending[i] = NULL;
     fail_by_engine(c, status, &report, r, i);
@@ -308,7 +316,7 @@ static void read_headers(situ_comm *c, situ_comm_request *r) {
 
 static void begin_values(situ_comm *c, situ_comm_request *r) {
   situ_comm_report report = { .rank = -1 };
-  const situ_status status = c->engine->begin(c->state, &r->transfer, &r->values, &report);
+  const situ_status status = r->way->engine->begin(r->way->state, &r->transfer, &r->values, &report);
   if (status == SITU_OK) {
     r->stage = SITU__COMM_VALUES;
     return;
@@ -318,10 +326,10 @@ static void begin_values(situ_comm *c, situ_comm_request *r) {
 }
 
 /* Returns the engine's request, or NULL once it is done. */
-static void *test_transfer(situ_comm *c, situ_comm_request *r, void *transfer, int peer) {
+static void *test_transfer(situ_comm *c, situ_comm_request *r, const situ__comm_way *way, void *transfer, int peer) {
   bool done = false;
   situ_comm_report report = { .rank = -1 };
-  const situ_status status = transfer ? c->engine->test(c->state, transfer, &done, &report) : SITU_OK;
+  const situ_status status = way->engine->test(way->state, transfer, &done, &report);
   if (status == SITU_OK) return done ? NULL : transfer;
   if (transfer == r->values) r->values = NULL;
   else r->sending[peer] = NULL;
@@ -337,12 +345,13 @@ static bool has_left(const situ_comm *c, const situ_comm_request *r) {
 }
 
 static void progress_call(situ_comm *c, situ_comm_request *r, bool *collectives_wait) {
-  const bool pair = situ__comm_is_pair(r->transfer.op);
+  /* A device carries its transfers one behind the other, so there pairs keep their place, too. */
+  const bool pair = situ__comm_is_pair(r->transfer.op) && !situ__comm_is_direct(r);
   for (int i = 0; i < c->size && !c->failed; i++)
-    if (r->sending[i]) r->sending[i] = test_transfer(c, r, r->sending[i], i);
+    if (r->sending[i]) r->sending[i] = test_transfer(c, r, &c->host, r->sending[i], i);
   if (r->stage == SITU__COMM_HEADERS) read_headers(c, r);
   if (r->stage == SITU__COMM_READY && !c->failed && (pair || !*collectives_wait)) begin_values(c, r);
-  if (r->stage == SITU__COMM_VALUES && !c->failed && r->values) r->values = test_transfer(c, r, r->values, -1);
+  if (r->stage == SITU__COMM_VALUES && !c->failed && r->values) r->values = test_transfer(c, r, r->way, r->values, -1);
   if (r->stage == SITU__COMM_VALUES && !c->failed && !r->values && has_left(c, r)) r->stage = SITU__COMM_DONE;
   *collectives_wait |= !pair && r->stage < SITU__COMM_VALUES;
 }

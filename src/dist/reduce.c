@@ -91,18 +91,18 @@ static int64_t part_length(const situ_dist_ddp *d, const situ__dist_bucket *b) {
 /* Each rank's part of each node, in its place; parts may be short, or empty. most: the number of nodes of a rank. */
 static bool fill_parts(const situ_dist_ddp *d, const situ__dist_bucket *b, int most, situ_comm_request *r) {
   const int64_t part = part_length(d, b);
-  const size_t size = situ_dtype_size(b->wire);
-  char *out = situ__comm_outgoing(r);
+  const bool gaps = b->node_count < most || b->numel < part * d->comm->size;
+  if (gaps && !situ__comm_clear(r)) return false;
   for (int rank = 0; rank < d->comm->size; rank++) {
-    const int64_t from = situ__dist_share_begin(d, b, rank), to = situ__dist_share_begin(d, b, rank + 1);
-    for (int k = 0; k < most; k++, out += (size_t)part * size) {
-      const size_t bytes = k < b->node_count ? (size_t)(to - from) * size : 0;
-      if (bytes && situ_copy_to_host(situ_narrow(b->nodes[k].sum, 0, from, to - from), out, bytes) != SITU_OK)
-        return false;
-      memset(out + bytes, 0, (size_t)part * size - bytes);
-    }
+    const int64_t from = situ__dist_share_begin(d, b, rank), count = situ__dist_share_begin(d, b, rank + 1) - from;
+    for (int k = 0; count && k < b->node_count; k++)
+      if (!situ__comm_put(r, (rank * most + k) * part, situ_narrow(b->nodes[k].sum, 0, from, count))) return false;
   }
   return true;
+}
+
+static situ_device device_of(const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  return situ_device_of(d->items[b->items[0]].tensor);
 }
 
 static bool is_fast(const situ_dist_ddp *d, const situ__dist_bucket *b) {
@@ -130,10 +130,10 @@ static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket
   const int most = fast ? 1 : p->most;
   situ_comm_call call = { .op = op_of(d, b), .dtype = b->wire, .name = j->name, .step = d->step };
   call.count = call.op == SITU_COMM_ALL_REDUCE ? b->numel : most * part_length(d, b);
-  if ((fast && !join_nodes(b)) || !(j->parts = situ__comm_open(op, d->comm, &call))) return false;
-  if (call.op == SITU_COMM_ALL_REDUCE
-          ? situ_copy_to_host(b->nodes[0].sum, situ__comm_outgoing(j->parts), j->parts->sent) != SITU_OK
-          : !fill_parts(d, b, most, j->parts))
+  if (fast && !join_nodes(b)) return false;
+  j->parts = situ__comm_open_for(op, d->comm, &call, situ__comm_way_on(d->comm, &call, device_of(d, b)));
+  if (!j->parts) return false;
+  if (call.op == SITU_COMM_ALL_REDUCE ? !situ__comm_fill(j->parts, b->nodes[0].sum) : !fill_parts(d, b, most, j->parts))
     return false;
   situ__comm_post(d->comm, j->parts);
   situ__dist_drop_nodes(b);
@@ -145,19 +145,17 @@ static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket
 /* This rank's part of all nodes, as it has arrived. */
 typedef struct arrived {
   const plan *p;
-  char *values;
+  const situ_comm_request *values;
   int64_t part;
-  situ_dtype dtype;
   int next; /* the node that comes next in the order of the tree */
 } arrived;
 
 static situ_tensor *sum_node(arrived *a, int64_t lo, int64_t hi) {
   const plan *p = a->p;
   if (p->nodes[a->next][0] == lo && p->nodes[a->next][1] == hi) {
-    const size_t bytes = (size_t)a->part * situ_dtype_size(a->dtype);
-    const size_t at = (size_t)p->rank[a->next] * (size_t)p->most + (size_t)p->place[a->next];
+    const int64_t at = (int64_t)p->rank[a->next] * p->most + p->place[a->next];
     a->next++;
-    return situ_view_host(a->values + at * bytes, bytes, SITU_SHAPE(a->part), &(situ_options){ .dtype = a->dtype });
+    return situ__comm_part(a->values, at * a->part, a->part);
   }
   const int64_t mid = situ__dist_split(lo, hi);
   situ_tensor *left = sum_node(a, lo, mid);
@@ -171,10 +169,8 @@ static situ_tensor *own_dtype(const situ__dist_bucket *b, situ_tensor *average) 
 
 /* This rank's part of the average, of part_length elements. */
 static situ_tensor *average_part(const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, const journey *j) {
-  arrived a = { .p = p, .values = situ__comm_arrived(j->parts), .part = part_length(d, b), .dtype = b->wire };
-  situ_tensor *sum = is_fast(d, b) ? situ_view_host(a.values, j->parts->received, SITU_SHAPE(a.part),
-                                                    &(situ_options){ .dtype = b->wire })
-                                   : sum_node(&a, 0, d->total);
+  arrived a = { .p = p, .values = j->parts, .part = part_length(d, b) };
+  situ_tensor *sum = is_fast(d, b) ? situ__comm_part(j->parts, 0, a.part) : sum_node(&a, 0, d->total);
   return situ_div_scalar(sum, (double)d->total);
 }
 
@@ -182,7 +178,7 @@ static situ_tensor *average_part(const situ_dist_ddp *d, const situ__dist_bucket
 static bool keep_share(const situ_dist_ddp *d, situ__dist_bucket *b, situ_tensor *average) {
   const int rank = d->comm->rank;
   const int64_t from = situ__dist_share_begin(d, b, rank), to = situ__dist_share_begin(d, b, rank + 1);
-  situ_tensor *share = situ_to(situ_narrow(average, 0, 0, to - from), situ_device_of(d->items[b->items[0]].tensor));
+  situ_tensor *share = situ_to(situ_narrow(average, 0, 0, to - from), device_of(d, b));
   share = own_dtype(b, share);
   if (share) situ_set_role(share, SITU_ROLE_GRADIENT);
   return situ_set(&b->share, share);
@@ -194,8 +190,8 @@ static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bu
   const situ_comm_call call = {
     .op = SITU_COMM_ALL_GATHER, .dtype = b->wire, .count = part_length(d, b), .name = j->name, .step = d->step
   };
-  j->whole = situ__comm_open(op, d->comm, &call);
-  if (!j->whole || situ_copy_to_host(average, situ__comm_outgoing(j->whole), j->whole->sent) != SITU_OK) return false;
+  j->whole = situ__comm_open_for(op, d->comm, &call, j->parts->way);
+  if (!j->whole || !situ__comm_fill(j->whole, average)) return false;
   situ__comm_post(d->comm, j->whole);
   return true;
 }
@@ -234,10 +230,7 @@ situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item
     return own_dtype(b, situ_div_scalar(sum, (double)d->total));
   }
   const journey *j = &d->exchange->journeys[item->bucket];
-  const size_t size = situ_dtype_size(b->wire);
-  const char *values = situ__comm_arrived(j->whole ? j->whole : j->parts);
-  situ_tensor *t = situ_from_host(values + (size_t)item->offset * size, (size_t)item->numel * size, shape,
-                                  &(situ_options){ .dtype = b->wire, .device = situ_device_of(item->tensor) });
+  situ_tensor *t = situ__comm_result(j->whole ? j->whole : j->parts, item->offset, shape, situ_device_of(item->tensor));
   return own_dtype(b, j->whole ? t : situ_div_scalar(t, (double)d->total));
 }
 

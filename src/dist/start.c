@@ -119,18 +119,15 @@ static bool carry_values(const char *op, situ_dist_ddp *d, situ_comm_request **r
     const situ_comm_call call = {
       .op = SITU_COMM_BROADCAST, .dtype = situ_dtype_of(item->tensor), .count = item->numel, .name = item->name
     };
-    situ_comm_request *r = requests[i] = situ__comm_open(op, d->comm, &call);
-    if (!r || (r->sent && situ_copy_to_host(item->tensor, situ__comm_outgoing(r), r->sent) != SITU_OK)) return false;
+    const situ__comm_way *way = situ__comm_way_of(d->comm, &call, item->tensor);
+    situ_comm_request *r = requests[i] = situ__comm_open_for(op, d->comm, &call, way);
+    if (!r || !situ__comm_fill(r, item->tensor)) return false;
     situ__comm_post(d->comm, r);
   }
   for (int64_t i = 0; i < d->item_count; i++)
     if (!situ__comm_finish(op, requests[i])) return false;
-  for (int64_t i = 0; i < d->item_count; i++) {
-    situ_comm_request *r = requests[i];
-    if (r->received && d->comm->rank != 0 &&
-        situ_copy_from_host(d->items[i].tensor, situ__comm_arrived(r), r->received) != SITU_OK)
-      return false;
-  }
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (d->comm->rank != 0 && !situ__comm_write(requests[i], 0, d->items[i].tensor)) return false;
   return true;
 }
 

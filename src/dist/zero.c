@@ -289,7 +289,7 @@ static bool step_own(const situ_dist_zero *z, double grad_scale) {
   return situ_scope_end(&s) == SITU_OK && good && dropped;
 }
 
-/* Parts on their way at once: their memory on the host is bounded, and each wait serves several. */
+/* Parts on their way at once: their memory is bounded, and each wait serves several. */
 enum { IN_FLIGHT = 8 };
 typedef struct flight {
   const situ__zero_part *part;
@@ -303,10 +303,8 @@ static bool send_part(const situ_dist_zero *z, const situ__zero_part *p, flight 
                                 .count = p->count,
                                 .peer = p->rank,
                                 .name = situ_tree_key(z->parameters, p->parameter) };
-  *f = (flight){ p, situ__comm_open(step_op, z->comm, &call) };
-  if (!f->request ||
-      (f->request->sent && situ_copy_to_host(p->values, situ__comm_outgoing(f->request), f->request->sent) != SITU_OK))
-    return false;
+  *f = (flight){ p, situ__comm_open_for(step_op, z->comm, &call, situ__comm_way_of(z->comm, &call, p->values)) };
+  if (!f->request || !situ__comm_fill(f->request, p->values)) return false;
   situ__comm_post(z->comm, f->request);
   return true;
 }
@@ -314,8 +312,7 @@ static bool send_part(const situ_dist_zero *z, const situ__zero_part *p, flight 
 static bool receive_part(const situ_dist_zero *z, flight *f) {
   situ_comm_request *r = f->request;
   const bool good = !r || (situ__comm_finish(step_op, r) &&
-                           (f->part->rank == z->comm->rank ||
-                            situ_copy_from_host(f->part->values, situ__comm_arrived(r), r->received) == SITU_OK));
+                           (f->part->rank == z->comm->rank || situ__comm_write(r, 0, f->part->values)));
   situ__comm_close(r);
   f->request = NULL;
   return good;

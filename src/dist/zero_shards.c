@@ -100,37 +100,32 @@ static bool is_part_of(const situ_dist_zero *z, int64_t k, int64_t item) {
 
 /* This rank's parts of the bucket. */
 static bool fill_own(const situ_dist_zero *z, const situ__dist_bucket *b, situ_comm_request *r) {
-  const size_t size = situ_dtype_size(b->dtype);
-  char *out = situ__comm_outgoing(r);
-  memset(out, 0, r->sent);
+  if (!situ__comm_clear(r)) return false;
   for (int64_t i = 0; i < b->count; i++)
     for (int64_t k = z->shards->parts[b->items[i]]; is_part_of(z, k, b->items[i]); k++) {
       const situ__zero_part *p = &z->parts[k];
       if (p->rank != z->comm->rank) continue;
-      if (situ_copy_to_host(p->values, out + (size_t)place_of(z->ddp, b, p) * size, (size_t)p->count * size) != SITU_OK)
-        return false;
+      if (!situ__comm_put(r, place_of(z->ddp, b, p), p->values)) return false;
     }
   return true;
 }
 
 /* A whole parameter of what has arrived: `each` elements of a rank. NULL after recording an error. */
-static situ_tensor *join_parts(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t item, const char *arrived,
-                               int64_t each) {
+static situ_tensor *join_parts(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t item,
+                               const situ_comm_request *arrived, int64_t each) {
   const situ__dist_item *at = &z->ddp->items[item];
-  const size_t size = situ_dtype_size(b->dtype);
   const situ_options like = { .dtype = b->dtype, .device = situ_device_of(at->tensor) };
   situ_tensor *whole = situ_empty(situ_shape_of(at->tensor), &like);
   for (int64_t k = z->shards->parts[item]; whole && is_part_of(z, k, item); k++) {
     const situ__zero_part *p = &z->parts[k];
-    const char *from = arrived + (size_t)(p->rank * each + place_of(z->ddp, b, p)) * size;
     situ_tensor *to = situ__zero_elements(whole, p->from, p->count);
-    if (!to || situ_copy_from_host(to, from, (size_t)p->count * size) != SITU_OK) return NULL;
+    if (!to || !situ__comm_write(arrived, p->rank * each + place_of(z->ddp, b, p), to)) return NULL;
   }
   return whole;
 }
 
 static bool use_arrivals(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b, situ_tensor **whole,
-                         const char *arrived, int64_t each) {
+                         const situ_comm_request *arrived, int64_t each) {
   for (int64_t i = 0; i < b->count; i++)
     if (!(whole[i] = join_parts(z, b, b->items[i], arrived, each))) return false;
   for (int64_t i = 0; i < b->count; i++) {
@@ -150,11 +145,12 @@ static bool exchange_bucket(const char *op, const situ_dist_zero *z, const situ_
                                 .count = situ__ceil_div(b->numel, z->comm->size),
                                 .name = d->items[b->items[0]].name,
                                 .step = d->step };
-  situ_comm_request *r = situ__comm_open(op, z->comm, &call);
+  const situ_device device = situ_device_of(d->items[b->items[0]].tensor);
+  situ_comm_request *r = situ__comm_open_for(op, z->comm, &call, situ__comm_way_on(z->comm, &call, device));
   bool good = r && fill_own(z, b, r);
   if (good) {
     situ__comm_post(z->comm, r);
-    good = situ__comm_finish(op, r) && use_arrivals(op, z, b, whole, situ__comm_arrived(r), call.count);
+    good = situ__comm_finish(op, r) && use_arrivals(op, z, b, whole, r, call.count);
   }
   if (!good) situ__dist_give_up(d);
   situ__comm_close(r);

@@ -56,7 +56,7 @@ static const char no_valid_call[] =
     "situ_batch_each situ_batch_run situ_autograd_graph_saved_tensors_hooks_end situ_autograd_queue_callback situ_take_ready_grad "
     "situ_comm_send situ_comm_receive situ_comm_refuse";
 /* Linear algebra is refused, whatever it is given, by a device without LAPACK; but powers are products. Images are by a
-   build without their library. */
+   build without their library, and NCCL by other devices than CUDA's. */
 static bool is_refused(const char *function) {
 #ifndef SITU_HAVE_PNG
   if (api_is(function, "situ_decode_image situ_read_image situ_write_png")) return true;
@@ -64,6 +64,7 @@ static bool is_refused(const char *function) {
 #ifndef SITU_HAVE_JPEG
   if (api_is(function, "situ_write_jpeg")) return true;
 #endif
+  if (test_device().kind != SITU_CUDA && api_is(function, "situ_comm_use_nccl situ_comm_device_engine_of")) return true;
   return !situ_device_has(test_device(), SITU_VERB_LINALG) &&
          (!strncmp(function, "situ_linalg_", 12) ||
           api_is(function, "situ_cholesky_solve situ_cholesky_inverse situ_logdet"));
