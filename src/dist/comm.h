@@ -19,7 +19,7 @@ typedef struct situ__comm_header {
   int64_t number; /* collectives begun so far on this communicator; 0 for SEND and RECEIVE. Of a rank that has given up:
                      the last one that has ended there, with all before it */
   int64_t count, step;
-  int32_t direct; /* its values are carried by the devices' engine */
+  int32_t direct; /* its sender's values may stay on their device: they do if those of all ranks may */
   char name[SITU__COMM_NAME];
   char text[320];
 } situ__comm_header;
@@ -64,6 +64,7 @@ struct situ_comm_request {
   bool *answered;            /* per rank: it has come to this call, or need not */
   int awaited;               /* ranks that have not */
   const situ__comm_way *way; /* of the values: host memory, or that of a device */
+  bool mixed;                /* some rank's values are elsewhere: those of all go through the host */
   void *values;              /* that engine's request */
   /* On a device: what is sent, and a tensor of its own for what arrives; owned. transfer has their addresses. */
   situ_tensor *source, *target;
@@ -156,6 +157,8 @@ situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_
                                        const situ__comm_way *way);
 /* For the direct way: the memory that values arrive in. Returns false after recording an error. */
 bool situ__comm_make_target(situ_comm_request *r);
+/* The values go through the host after all. Returns false after recording an error. */
+bool situ__comm_leave_device(situ_comm_request *r);
 /* Gives the request t's values to send: copies them to the host, or keeps t, or a contiguous copy of it, on its device.
    Returns false after recording an error, as all that follow. */
 bool situ__comm_fill(situ_comm_request *r, situ_tensor *t);

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "dist/comm.h"
 #include "situ/graph.h"
 #include "situ/nccl.h"
@@ -65,6 +66,23 @@ static bool set_source(situ_comm_request *r, situ_tensor *t) {
   if (!situ_set(&r->source, t)) return false;
   r->transfer.send = address_of(r->source);
   return true;
+}
+
+bool situ__comm_leave_device(situ_comm_request *r) {
+  void *send = r->sent ? situ__alloc(r->sent) : NULL, *receive = r->received ? situ__alloc(r->received) : NULL;
+  const bool made = (!r->sent || send) && (!r->received || receive);
+  if (!made) situ__no_memory("comm", r->sent + r->received);
+  if (made && (!r->sent || situ_copy_to_host(r->source, send, r->sent) == SITU_OK)) {
+    situ_drop(&r->source);
+    situ_drop(&r->target);
+    r->transfer.send = send;
+    r->transfer.receive = receive;
+    r->way = &r->comm->host;
+    return true;
+  }
+  situ__free(send);
+  situ__free(receive);
+  return false;
 }
 
 /* ---- values that are sent -------------------------------------------------------------------- */

@@ -309,6 +309,7 @@ static void read_headers(situ_comm *c, situ_comm_request *r) {
     take_header(p, &its);
     r->answered[i] = true;
     r->awaited--;
+    r->mixed |= !its.direct && situ__comm_is_direct(r);
     if (!situ__comm_match(r->header, &its, c->rank, i, text)) situ__comm_fail(c, SITU_E_COMM, i, "%s", text);
   }
   if (!c->failed && r->awaited == 0) r->stage = SITU__COMM_READY;
@@ -316,6 +317,10 @@ static void read_headers(situ_comm *c, situ_comm_request *r) {
 
 static void begin_values(situ_comm *c, situ_comm_request *r) {
   situ_comm_report report = { .rank = -1 };
+  if (r->mixed && !situ__comm_leave_device(r)) {
+    situ__comm_fail(c, SITU_E_COMM, c->rank, "rank %d gave up: %.159s", c->rank, situ_error_message());
+    return;
+  }
   const situ_status status = r->way->engine->begin(r->way->state, &r->transfer, &r->values, &report);
   if (status == SITU_OK) {
     r->stage = SITU__COMM_VALUES;

@@ -7,7 +7,7 @@
 
 #include "backend/cuda/nccl.h"
 #include "dist/must.h"
-#include "dist/world.h"
+#include "dist/world.h" /* its ranks do not join by themselves here: SITU_TEST_DEVICE is the cpu */
 #include "situ/situ.h"
 #include "support/cuda/child.h"
 #include "support/cuda/double.h"
@@ -186,39 +186,79 @@ static void every_op_has_its_values(void **state) {
 
 /* ---- calls that do not match ------------------------------------------------------------------ */
 
+static const struct {
+  int64_t count; /* rank 1's */
+  bool broadcasts;
+  const char *name, *says;
+} mismatches[] = { { 3, false, "loss", "3 x f32" },
+                   { 2, false, "accuracy", "\"accuracy\"" },
+                   { 2, true, "loss", "broadcast \"loss\"" } };
+
 static void disagree(world_rank *self) {
-  const int kind = *(const int *)self->payload;
+  const size_t kind = self->rank == 1 ? *(const size_t *)self->payload : SIZE_MAX;
   const situ_options options = on_device(self);
   MUST(situ_comm_use_nccl(self->comm, own_device(self)) == SITU_OK);
-  situ_tensor *t = situ_ones(SITU_SHAPE(kind == 0 && self->rank == 1 ? 3 : 2),
-                             kind == 1 && self->rank == 1 ? &(situ_options){ .device = situ_dev("cpu") } : &options);
-  const char *name = kind == 2 && self->rank == 1 ? "accuracy" : "loss";
-  if (kind == 3 && self->rank == 1) MUST(situ_comm_broadcast(self->comm, t, 0, name) != SITU_OK);
+  situ_tensor *t = situ_ones(SITU_SHAPE(self->rank == 1 ? mismatches[kind].count : 2), &options);
+  const char *name = self->rank == 1 ? mismatches[kind].name : "loss";
+  if (self->rank == 1 && mismatches[kind].broadcasts) MUST(situ_comm_broadcast(self->comm, t, 0, name) != SITU_OK);
   else MUST(situ_comm_all_reduce(self->comm, t, SITU_COMM_SUM, name) != SITU_OK);
   double got[3];
-  const situ_status status = situ_error();
   char text[1024];
   (void)snprintf(text, sizeof text, "%s", situ_error_message());
   situ_error_clear();
   test_read(t, got);
-  (void)situ_comm_refuse(got[0] == 1 && got[1] == 1 ? status : SITU_E_STATE, "test", text);
+  (void)situ_comm_refuse(got[0] == 1 && got[1] == 1 ? SITU_E_COMM : SITU_E_STATE, "test", text);
 out:;
 }
 
 static void mismatches_are_refused(void **state) {
   (void)state;
-  static const char *const says[] = { "3 x f32", "rank 1 in all_reduce \"loss\"", "\"accuracy\"", "broadcast" };
-  for (int kind = 0; kind < 4; kind++) {
+  for (size_t kind = 0; kind < sizeof mismatches / sizeof *mismatches; kind++) {
     world_rank ranks[WORLD_MOST];
     const double begin = now();
     world_run(situ_comm_sim_new(3, NULL), ranks, 3, disagree, &kind, 20);
     assert_true(now() - begin < 10);
     for (int i = 0; i < 3; i++)
       if (ranks[i].status != SITU_E_COMM || !strstr(ranks[i].message, "do not match") ||
-          !strstr(ranks[i].message, "by NCCL") || !strstr(ranks[i].message, says[kind]))
-        fail_msg("kind %d, rank %d: %s", kind, i, ranks[i].message);
+          !strstr(ranks[i].message, mismatches[kind].says))
+        fail_msg("kind %zu, rank %d: %s", kind, i, ranks[i].message);
     assert_int_equal(cuda_double_state()->ranks, 0);
   }
+}
+
+/* ---- tensors elsewhere ------------------------------------------------------------------------ */
+
+/* Rank 1's tensor is on the host, so that all ranks' values go through it: the others' ledgers count them. */
+static void give_one_from_the_host(world_rank *self) {
+  const situ_options on_host = { .device = situ_dev("cpu") }, own = on_device(self);
+  const bool elsewhere = self->rank == 1;
+  const int n = self->size;
+  situ_ledger ledger;
+  MUST(situ_comm_use_nccl(self->comm, own_device(self)) == SITU_OK);
+  for (int k = 0; k < 3; k++) { /* between calls that stay on the devices */
+    const bool mixed = k == 1;
+    situ_tensor *t = situ_full(SITU_SHAPE(4), self->rank + k, mixed && elsewhere ? &on_host : &own);
+    double got[4];
+    situ_ledger_begin(&ledger);
+    MUST(situ_comm_all_reduce(self->comm, t, SITU_COMM_SUM, "somewhere") == SITU_OK);
+    MUST(situ_ledger_total(&ledger).bytes == (mixed && !elsewhere ? 32 : 0));
+    MUST(situ_ledger_end(&ledger) == SITU_OK);
+    test_read(t, got);
+    MUST(got[0] == n * (n - 1) / 2 + k * n && got[3] == got[0]);
+  }
+  situ_tensor *t = situ_full(SITU_SHAPE(4), 7, &own), *into = situ_empty(SITU_SHAPE(4), elsewhere ? &on_host : &own);
+  double got[4];
+  if (self->rank == 0) MUST(situ_comm_send(self->comm, t, 1, "pair") == SITU_OK);
+  if (self->rank == 1) MUST(situ_comm_receive(self->comm, into, 0, "pair") == SITU_OK);
+  if (self->rank == 1) test_read(into, got);
+  MUST(!elsewhere || (got[0] == 7 && got[3] == 7));
+out:;
+}
+static void a_tensor_elsewhere_is_staged(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  world_run(situ_comm_sim_new(3, NULL), ranks, 3, give_one_from_the_host, NULL, 20);
+  for (int i = 0; i < 3; i++) expect_rank_ok(&ranks[i]);
 }
 
 /* ---- failures --------------------------------------------------------------------------------- */
@@ -325,6 +365,7 @@ int main(void) {
     TEST(old_version),
     TEST(every_op_has_its_values),
     TEST(mismatches_are_refused),
+    TEST(a_tensor_elsewhere_is_staged),
     TEST(transfers_that_hang_or_fail),
     TEST(a_rank_is_lost),
     TEST(two_ranks_on_one_device),

@@ -1,6 +1,6 @@
 /* Data parallel training: the same bits for any number of ranks, refusals, and what a lost rank leaves behind.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 cuda:0 */
 #include "situ/dist.h"
 
 #include "dist/training.h"
@@ -10,7 +10,7 @@ static void the_number_of_ranks_does_not_change_a_bit(void **state) {
   for (size_t k = 0; k < DIST_KINDS; k++) {
     bits want = { 0 };
     for (int size = 1; size <= 4; size *= 2) {
-      training t = { .steps = 200, .options = { .bucket_bytes = 600, .check_every = 50 } };
+      training t = { .steps = test_is_slow() ? 6 : 200, .options = { .bucket_bytes = 600, .check_every = 50 } };
       world_rank ranks[WORLD_MOST];
       begin_training(&t, &dist_kinds[k], size);
       bits before = bits_of(t.model[0]);
@@ -137,7 +137,7 @@ static bool weight_grad_is(situ_nn_module *m, const char *path, double first) {
 }
 
 static void use_one_head(world_rank *self) {
-  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   ((two_heads *)m)->use_b = self->rank == 1;
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
   MUST(ddp);
@@ -175,7 +175,7 @@ static void unused_parameters_and_no_sync(void **state) {
   for (int r = 0; r < 2; r++) {
     expect_rank_ok(&ranks[r]);
     /* The hooks are gone. */
-    situ_nn_zero_grad(m[r]);
+    situ_nn_zero_grad(at_home(m[r]));
     situ_tensor *x = T32(SITU_SHAPE(1, 2), 8, 1);
     assert_int_equal(situ_backward(situ_sum(situ_nn_forward(m[r], x), NULL), NULL), SITU_OK);
     assert_true(weight_grad_is(m[r], r ? "b.weight" : "a.weight", 8));
@@ -187,7 +187,7 @@ static void unused_parameters_and_no_sync(void **state) {
 
 static void start_only(world_rank *self) {
   training *t = self->payload;
-  situ_dist_ddp_free(situ_dist_ddp_new(t->model[self->rank], self->comm, &t->options));
+  situ_dist_ddp_free(situ_dist_ddp_new(at_home(t->model[self->rank]), self->comm, &t->options));
 }
 
 static void models_that_differ_are_told_where(void **state) {
@@ -217,7 +217,7 @@ static void models_that_differ_are_told_where(void **state) {
 /* Rank 1's weights change behind the library's back in the middle of training. */
 static void diverge(world_rank *self) {
   training *t = self->payload;
-  situ_nn_module *m = t->model[self->rank];
+  situ_nn_module *m = at_home(t->model[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &t->options);
   MUST(ddp);
   MUST(train_step(t, m, t->optim[self->rank], ddp) == SITU_OK);
@@ -252,7 +252,7 @@ static void weights_that_diverge_are_found(void **state) {
 /* A rank whose memory runs out at the end of a step tells the others why. */
 static void fail_on_rank_1(world_rank *self) {
   training *t = self->payload;
-  situ_dist_ddp *ddp = situ_dist_ddp_new(t->model[self->rank], self->comm, &t->options);
+  situ_dist_ddp *ddp = situ_dist_ddp_new(at_home(t->model[self->rank]), self->comm, &t->options);
   if (ddp && self->rank == 1) situ_comm_abort(self->comm, "out of memory for the batch");
   if (ddp) SITU_IGNORE(train_step(t, t->model[self->rank], t->optim[self->rank], ddp));
   situ_dist_ddp_free(ddp);

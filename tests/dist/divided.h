@@ -69,7 +69,7 @@ static inline situ_dist_zero *zero_of(const divided *t, situ_nn_module *model, s
 
 static inline void train_rank(world_rank *self) {
   divided *t = self->payload;
-  situ_nn_module *model = t->model[self->rank];
+  situ_nn_module *model = at_home(t->model[self->rank]);
   situ_dist_ddp_options options = t->ddp;
   options.micro_batches = MICRO_BATCHES;
   situ_dist_ddp *ddp = situ_dist_ddp_new(model, self->comm, &options);

@@ -1,6 +1,6 @@
 /* Tensor parallel training: collectives with a derivative, and layers in parts that compute what whole ones do.
    SPDX-License-Identifier: MIT */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 cuda:0 */
 #include <math.h>
 
 #include "situ/parallel.h"
@@ -141,7 +141,7 @@ static void train_whole(tp_run *run, situ_nn_module *m) {
 
 static void train_parts(world_rank *self) {
   tp_run *run = self->payload;
-  situ_nn_module *m = run->model[self->rank];
+  situ_nn_module *m = at_home(run->model[self->rank]);
   situ_optim *optim = NULL;
   situ_dist_parallel plan[GPT_ROWS];
   memcpy(plan, gpt_plan, sizeof plan);
@@ -427,7 +427,7 @@ static void a_failed_division_leaves_the_module_whole(void **state) {
 
 static void lose_rank_1(world_rank *self) {
   tp_run *run = self->payload;
-  situ_dist_tp *tp = situ_dist_tp_new(run->model[self->rank], self->comm, gpt_plan, GPT_ROWS);
+  situ_dist_tp *tp = situ_dist_tp_new(at_home(run->model[self->rank]), self->comm, gpt_plan, GPT_ROWS);
   MUST(tp);
   if (self->rank == 1) situ_comm_abort(self->comm, "no memory");
   situ_tensor *y;
@@ -451,7 +451,7 @@ static void a_lost_rank_is_named(void **state) {
 /* Ranks 0 and 1, 2 and 3 divide a model; 0 and 2, 1 and 3 have the same part. */
 static void train_both_ways(world_rank *self) {
   tp_run *run = self->payload;
-  situ_nn_module *m = run->model[self->rank];
+  situ_nn_module *m = at_home(run->model[self->rank]);
   situ_dist_tp *tp = situ_dist_tp_new(m, run->parts[self->rank], gpt_plan, GPT_ROWS);
   situ_dist_ddp *ddp = NULL;
   situ_optim *optim = NULL;

@@ -34,7 +34,7 @@ static inline situ_status train_step(const training *t, situ_nn_module *model, s
 
 static inline void train_rank(world_rank *self) {
   training *t = self->payload;
-  situ_dist_ddp *ddp = situ_dist_ddp_new(t->model[self->rank], self->comm, &t->options);
+  situ_dist_ddp *ddp = situ_dist_ddp_new(at_home(t->model[self->rank]), self->comm, &t->options);
   for (int i = 0; ddp && i < t->steps; i++) {
     if (train_step(t, t->model[self->rank], t->optim[self->rank], ddp) != SITU_OK) break;
     t->done[self->rank]++;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "situ/nccl.h"
 #include "situ/nn.h"
 #include "situ/sys/comm_sim.h"
 #include "support/test.h"
@@ -24,11 +25,24 @@ typedef struct world_rank {
 
 enum { WORLD_MOST = 8 };
 
+/* On CUDA each rank has a device of its own, and NCCL between them, where there are as many. */
+static bool world_begin(world_rank *self) {
+  if (test_device().kind != SITU_CUDA || situ_device_count("cuda") < self->size) return true;
+  test_use_device(self->rank);
+  return situ_comm_use_nccl(self->comm, test_device()) == SITU_OK;
+}
+
+/* A rank's module, on its device. */
+static inline situ_nn_module *at_home(situ_nn_module *m) {
+  SITU_IGNORE(situ_nn_to(m, test_device()));
+  return m;
+}
+
 static void *world_thread(void *argument) {
   world_rank *self = argument;
   situ_scope scope;
   situ_scope_begin(&scope);
-  self->run(self);
+  if (world_begin(self)) self->run(self);
   self->status = situ_error();
   (void)snprintf(self->message, sizeof self->message, "%s", situ_error_message());
   situ_error_clear();

@@ -1,6 +1,6 @@
 /* An optimiser whose state is divided among ranks: the bits of one optimiser, for any number of ranks; its share of the
    memory; its state as one dict, which other numbers of ranks load; what it refuses. */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 cuda:0 */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -147,7 +147,7 @@ static situ_status step_by_ones(situ_nn_module *m, situ_dist_zero *zero) {
 
 /* Rank 1's state is moved away: its step is refused, and the other rank hears why. */
 static void lose_state(world_rank *self) {
-  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
   if (zero && step_by_ones(m, zero) == SITU_OK) {
     if (self->rank == 1)
@@ -158,7 +158,7 @@ static void lose_state(world_rank *self) {
 }
 /* Rank 1 casts its model: its elements are no longer those of rank 0. */
 static void cast_model(world_rank *self) {
-  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL);
   if (zero && self->rank == 1) SITU_IGNORE(situ_nn_to_dtype(m, SITU_F64));
   if (zero) SITU_IGNORE(step_by_ones(m, zero));
@@ -182,7 +182,7 @@ static void a_step_that_fails_is_heard(void **state) {
 /* Rank 0 has begun to send several parts when no other rank has come to the exchange. */
 static atomic_bool counted;
 static void come_late(world_rank *self) {
-  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
   situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
   MUST(ddp && zero && dist_micro_batch(&dist_kinds[0], m, test_device(), self->rank) == SITU_OK);
@@ -217,7 +217,7 @@ static situ_tensor *step_in_hook(situ_tensor *grad, void *payload) {
   return situ_dist_zero_step(payload) == SITU_OK ? grad : NULL;
 }
 static void step_meanwhile(world_rank *self) {
-  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &(situ_dist_ddp_options){ .bucket_bytes = 1 });
   situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
   situ_tensor *last = situ_nn_get_tensor(m, "0.weight");
@@ -264,7 +264,7 @@ static void a_state_of_other_parameters_is_refused(void **state) {
 
 /* A group that is refused leaves the optimiser as it was: all ranks step on. */
 static void refuse_groups(world_rank *self) {
-  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   static const char *const says[] = { "0.weight is in a parameter group already", "1 elements, and each of 2 ranks",
                                       "lr is -1" };
   situ_dist_zero *zero = situ_dist_zero_new(dist_group(m, false), self->comm, situ_optim_sgd, NULL);

@@ -1,5 +1,5 @@
 /* Gradients in parts: who has which, what reads whole ones, clipping, and what is refused. Their bits: zero.c. */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 cuda:0 */
 #include <math.h>
 #include <stdlib.h>
 
@@ -115,7 +115,7 @@ static bool refused(situ_status status, const char *says) {
 
 /* Whatever needs a whole gradient says that there is none; what drops gradients drops them all. */
 static void read_whole_gradients(world_rank *self) {
-  situ_nn_module *m = ((two_ranks *)self->payload)->model[self->rank];
+  situ_nn_module *m = at_home(((two_ranks *)self->payload)->model[self->rank]);
   static const char says[] = "the ranks keep the gradient of ";
   situ_tree *parameters = situ_nn_parameters(m);
   situ_tensor *w = situ_nn_get_tensor(m, "0.weight");
@@ -225,7 +225,7 @@ static situ_tree *without_rest(situ_nn_module *m) {
   return some;
 }
 static void use_heads(world_rank *self) {
-  situ_nn_module *m = ((two_ranks *)self->payload)->model[self->rank];
+  situ_nn_module *m = at_home(((two_ranks *)self->payload)->model[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
   situ_dist_zero *zero = ddp ? situ_dist_zero2_new(without_rest(m), ddp, situ_optim_adamw, NULL) : NULL;
   situ_tree *state = NULL;
@@ -258,7 +258,7 @@ static void parameters_that_are_not_used_or_not_divided(void **state) {
 /* ---- what is refused ---- */
 
 static void try_what_is_refused(world_rank *self) {
-  situ_nn_module *m = ((two_ranks *)self->payload)->model[self->rank];
+  situ_nn_module *m = at_home(((two_ranks *)self->payload)->model[self->rank]);
   situ_tensor *foreign = situ_zeros(SITU_SHAPE(9), &(situ_options){ .device = test_device(), .requires_grad = true });
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &(situ_dist_ddp_options){ .micro_batches = 2 * self->size });
   situ_dist_zero *zero = NULL;
@@ -309,7 +309,7 @@ static void what_cannot_be_kept_in_parts_is_refused(void **state) {
 
 /* The last rank gives up before its backward: nothing of the step is left on the others, whole or in parts. */
 static void give_up(world_rank *self) {
-  situ_nn_module *m = ((two_ranks *)self->payload)->model[self->rank];
+  situ_nn_module *m = at_home(((two_ranks *)self->payload)->model[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
   situ_dist_zero *zero = ddp ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, NULL) : NULL;
   if (zero && self->rank == self->size - 1) situ_comm_abort(self->comm, "no memory for this batch");

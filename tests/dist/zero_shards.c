@@ -1,5 +1,5 @@
 /* Parameters in parts: the bits of one optimiser, what a rank has of them, what is refused while they are in parts. */
-/* test-devices: cpu sim:0 */
+/* test-devices: cpu sim:0 cuda:0 */
 #include <stdlib.h>
 
 #include "dist/divided.h"
@@ -160,7 +160,7 @@ static situ_tensor *copy_leaf(situ_tensor *t, void *payload) {
 /* Reads, writes and moves name the parameter and say what to do. What is written while it is whole is kept. */
 static void use_parts(world_rank *self) {
   static const char says[] = "0.weight` ([16, 6] f32) has no memory now: its values are in parts on the ranks";
-  situ_nn_module *m = ((model_of_rank *)self->payload)->model[self->rank];
+  situ_nn_module *m = at_home(((model_of_rank *)self->payload)->model[self->rank]);
   situ_dist_zero *zero = NULL;
   situ_tree *whole = NULL;
   float values[16 * 6], after[16 * 6];
@@ -207,7 +207,7 @@ static void a_parameter_in_parts_is_refused_by_name(void **state) {
 
 /* A graph that outlives the optimiser is refused. */
 static void make_wrongly(world_rank *self) {
-  situ_nn_module *m = ((model_of_rank *)self->payload)->model[self->rank];
+  situ_nn_module *m = at_home(((model_of_rank *)self->payload)->model[self->rank]);
   static const char *const nothing[] = { "layers.*" };
   situ_dist_zero *zero = NULL;
   situ_tensor *y;
@@ -239,7 +239,7 @@ out:
 
 /* A step changes parameters, in parts, too: what a graph has saved of them before is refused. */
 static void step_between(world_rank *self) {
-  situ_nn_module *m = ((model_of_rank *)self->payload)->model[self->rank];
+  situ_nn_module *m = at_home(((model_of_rank *)self->payload)->model[self->rank]);
   situ_dist_zero *zero = NULL;
   situ_tensor *x = situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() }), *kept;
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
@@ -374,7 +374,7 @@ typedef struct losing {
 
 static void lose_a_rank(world_rank *self) {
   losing *t = self->payload;
-  situ_nn_module *m = t->model[self->rank];
+  situ_nn_module *m = at_home(t->model[self->rank]);
   situ_dist_zero *zero = NULL;
   const situ_dist_ddp_options options = { .micro_batches = MICRO_BATCHES, .bucket_bytes = 300 };
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &options);

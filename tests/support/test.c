@@ -11,6 +11,7 @@
 #include "support/last_words.h"
 
 static situ_scope scope;
+static _Thread_local int own_index = -1;
 static int64_t live_tensors, live_bytes;
 
 situ_device test_device(void) {
@@ -22,8 +23,11 @@ situ_device test_device(void) {
     print_message("skipped: %s\n", situ_device_status("opencl"));
     exit(77);
   }
+  if (own_index >= 0) device.index = (uint16_t)own_index;
   return device;
 }
+
+void test_use_device(int index) { own_index = index; }
 
 situ_device test_device_at(int index) {
   situ_device device = { test_device().kind, (uint16_t)index };

@@ -17,6 +17,8 @@
 
 /* The device named by SITU_TEST_DEVICE (default cpu). */
 situ_device test_device(void);
+/* From now on test_device is number `index` of its kind on this thread: a rank's own. */
+void test_use_device(int index);
 /* Number `index` of its kind, for tests that need two of them. */
 situ_device test_device_at(int index);
 

@@ -277,11 +277,7 @@ static void release(void *state, bool failed) {
     m->comm = NULL;
   }
   abort_all(m);
-  situ__cuda_device *d = situ__cuda_enter_open(m->index);
-  if (d) {
-    if (m->stream) (void)situ__cuda.StreamDestroy(m->stream);
-    (void)situ__cuda_leave(d, SITU_OK);
-  }
+  if (m->stream) (void)situ__cuda.StreamDestroy(m->stream);
   situ__host->free(m);
 }
 

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,6 +20,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cudaError_t stuck[CUDA_DOUBLE_DEVICES];
 static _Thread_local int current;
 static _Thread_local cudaError_t last;
+
+/* For tests that do not know the double. */
+__attribute__((constructor)) static void read_settings(void) {
+  const char *devices = getenv("SITU_CUDA_DOUBLE_DEVICES");
+  if (devices) state.devices = atoi(devices);
+}
 
 cuda_double *cuda_double_state(void) { return &state; }
 int double_device(void) { return current; }
