@@ -87,12 +87,13 @@ static int op_of(situ_comm_reduction reduction) {
 static int exchange(const member *m, const situ_comm_transfer *t, size_t bytes) {
   const situ__nccl_table *n = m->nccl;
   int result = n->GroupStart();
+  if (result != SITU__NCCL_SUCCESS) return result;
   for (int r = 0; r < m->size && result == SITU__NCCL_SUCCESS; r++) {
     result = n->Send((const char *)t->send + (size_t)r * bytes, bytes, SITU__NCCL_UINT8, r, m->comm, m->stream);
     if (result == SITU__NCCL_SUCCESS)
       result = n->Recv((char *)t->receive + (size_t)r * bytes, bytes, SITU__NCCL_UINT8, r, m->comm, m->stream);
   }
-  const int ended = n->GroupEnd(); /* also after a failure */
+  const int ended = n->GroupEnd(); /* also behind a failure */
   return result == SITU__NCCL_SUCCESS ? ended : result;
 }
 

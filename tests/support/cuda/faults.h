@@ -66,7 +66,10 @@ static inline void faults_look(faults *f, situ_status status, situ_device device
 static inline bool faults_run(void (*body)(void *), faults *f, const faults *clean) {
   *f = (faults){ .nth = f->nth, .error = f->error, .sticky = f->sticky };
   if (in_child(body, f) != 0) fail_msg("call %ld failed with error %d", f->nth, (int)f->error);
-  for (int k = 0; clean && k < FAULTS_ALIVE; k++) assert_true(f->alive[k] <= clean->alive[k]);
+  for (int k = 0; clean && k < FAULTS_ALIVE; k++)
+    if (f->alive[k] > clean->alive[k])
+      fail_msg("call %ld failed with error %d: %ld of kind %d are alive, not %ld", f->nth, (int)f->error, f->alive[k],
+               k, clean->alive[k]);
   return f->hit;
 }
 

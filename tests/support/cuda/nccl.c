@@ -398,15 +398,16 @@ static void stop(rank *r) {
   r->aborted = true;
   cuda_double_state()->ranks--;
 }
+/* Fail, if they are to, after they have done their work: who destroys can do nothing about it. */
 API int ncclCommDestroy(rank *comm) {
-  BEGIN_NCCL();
+  const cudaError_t asked = double_begin(__func__);
   if (!comm->finalized || comm->sets) mistake("destroyed in the middle of a transfer");
   stop(comm);
-  return end(SUCCESS);
+  return end(meaning(asked));
 }
 API int ncclCommAbort(rank *comm) {
-  BEGIN_NCCL();
+  const cudaError_t asked = double_begin(__func__);
   if (comm->aborted) mistake("aborted twice");
   stop(comm);
-  return end(SUCCESS);
+  return end(meaning(asked));
 }

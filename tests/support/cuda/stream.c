@@ -122,15 +122,16 @@ CUDA_DOUBLE_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigne
   return double_end(cudaSuccess);
 }
 
+/* Fails, if it is to, after it has done its work: who destroys can do nothing about it. */
 CUDA_DOUBLE_API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  BEGIN("cudaStreamDestroy");
+  const cudaError_t asked = double_begin("cudaStreamDestroy");
   double_run_all(stream);
   struct CUstream_st **link = &streams;
   while (*link != stream) link = &(*link)->next;
   *link = stream->next;
   free(stream);
   cuda_double_state()->streams--;
-  return double_end(cudaSuccess);
+  return double_end(asked ? asked : double_stuck(double_device()));
 }
 
 CUDA_DOUBLE_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -167,11 +168,11 @@ CUDA_DOUBLE_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned 
 }
 
 CUDA_DOUBLE_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  BEGIN("cudaEventDestroy");
+  const cudaError_t asked = double_begin("cudaEventDestroy");
   event->destroyed = true;
   forget(event);
   cuda_double_state()->events--;
-  return double_end(cudaSuccess);
+  return double_end(asked ? asked : double_stuck(double_device()));
 }
 
 CUDA_DOUBLE_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
