@@ -200,9 +200,9 @@ static bool is_divided(const char *name) {
 
 /* What is not divided has the same bits on all ranks, without having been sent. */
 static void expect_equal_replicas(const tp_run *run, int size) {
-  situ_tree *first = situ_nn_parameters(run->model[0]);
+  situ_tree *first = situ_nn_parameters(at_home(run->model[0]));
   for (int r = 1; r < size; r++) {
-    situ_tree *other = situ_nn_parameters(run->model[r]);
+    situ_tree *other = situ_nn_parameters(at_home(run->model[r]));
     for (int64_t i = 0; i < situ_tree_count(first); i++) {
       bool equal;
       situ_tensor *a = situ_detach(situ_tree_tensor_at(first, i)), *b = situ_detach(situ_tree_tensor_at(other, i));
@@ -281,7 +281,7 @@ static situ_nn_module *make_tied(void) {
 }
 
 static void divide_tied(world_rank *self) {
-  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   const situ_dist_parallel both[] = { { "words", SITU_DIST_ROWWISE, false }, { "head", SITU_DIST_COLWISE, true } },
                            other[] = { { "words", SITU_DIST_COLWISE, true }, { "head", SITU_DIST_COLWISE, true } };
   situ_dist_tp *tp = NULL;
@@ -314,7 +314,7 @@ static void shared_tensors_stay_shared(void **state) {
   situ_tensor *x = situ_to(TEST_TENSOR(SITU_I64, SITU_SHAPE(4), 0, 5, 6, 11), test_device());
   assert_int_equal(situ_backward(situ_sum(situ_square(situ_nn_forward(whole, x)), NULL), NULL), SITU_OK);
   situ_tensor *parts[2] = { situ_detach(situ_grad(situ_nn_get_tensor(m[0], "words.weight"))),
-                            situ_detach(situ_grad(situ_nn_get_tensor(m[1], "words.weight"))) };
+                            situ_detach(situ_grad(situ_nn_get_tensor(at_home(m[1]), "words.weight"))) };
   expect_same(situ_cat(parts, 2, 0), situ_detach(situ_grad(situ_nn_get_tensor(whole, "words.weight"))), 1e-5, 1e-5);
   situ_nn_free(whole);
   for (int r = 0; r < 2; r++) situ_nn_free(m[r]);
@@ -332,7 +332,7 @@ static bool refuses(world_rank *self, situ_nn_module *m, situ_dist_parallel row,
 }
 
 static void refuse_plans(world_rank *self) {
-  situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   const situ_dist_parallel twice[] = { { "0", SITU_DIST_COLWISE, false }, { "*", SITU_DIST_COLWISE, false } };
   situ_dist_ddp *ddp = NULL;
   situ_dist_tp *tp = NULL;

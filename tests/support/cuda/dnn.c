@@ -160,8 +160,9 @@ API cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type
 
 /* Fails, if it is to, after it has done its work: who destroys can do nothing about it. */
 API cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  const cudaError_t asked = double_begin(__func__);
   dnn_descriptor *d = alive(descriptor), **link = &all;
-  if (!d) return CUDNN_STATUS_BAD_PARAM;
+  if (!d) return end(CUDNN_STATUS_BAD_PARAM);
   while (*link != d) link = &(*link)->next;
   *link = d->next;
   beside_destroy(d);
@@ -172,8 +173,7 @@ API cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descrip
   }
   free(d);
   cuda_double_state()->described--;
-  BEGIN_DNN(__func__);
-  return end(CUDNN_STATUS_SUCCESS);
+  return asked ? meaning(double_end(asked)) : end(CUDNN_STATUS_SUCCESS);
 }
 
 static bool is_operation(int type) {

@@ -1,5 +1,5 @@
 /* NCCL without a GPU, for tests: built as libnccl.so.2 beside the double's runtime, and queued on its streams. Ranks are
-   threads of one process, each with a device of its own. It enqueues a transfer when it is polled the second time, refuses
+   threads of one process, each with a device of its own. It enqueues a transfer when it is polled the fourth time, refuses
    what the real one refuses (addresses outside of the device's memory, a second transfer while it enqueues one, two ranks
    on one device), and adds up from the last rank to the first. Transfers that do not match end the test.
    SPDX-License-Identifier: MIT */
@@ -236,7 +236,7 @@ static void apply_schedule(rank *r, set *s) {
   if (state->nccl_fault == CUDA_DOUBLE_NCCL_FAILS) r->broken = REMOTE_ERROR;
 }
 
-/* NCCL has it, and enqueues it when it is polled the second time. */
+/* NCCL has it, and enqueues it when it is polled the fourth time. */
 static result hand_over(set *s, cudaStream_t stream) {
   rank *r = s->rank;
   if (r->enqueuing || r->world->joined < r->world->size || r->broken || r->finalized) {
@@ -375,7 +375,7 @@ API int ncclCommGetAsyncError(rank *comm, int *is) {
   result now = comm->broken;
   if (!now && comm->world->twice) now = INVALID_USAGE;
   if (!now && comm->world->joined < comm->world->size) now = IN_PROGRESS;
-  if (!now && comm->enqueuing) now = ++comm->polls < 2 ? IN_PROGRESS : enqueue(comm);
+  if (!now && comm->enqueuing) now = ++comm->polls < 4 ? IN_PROGRESS : enqueue(comm);
   *is = (int)now;
   return end(SUCCESS);
 }
