@@ -398,7 +398,7 @@ static void a_failed_division_leaves_the_module_whole(void **state) {
   gpt_batch(0, &x, &y);
   const situ_tensor *want = situ_detach(situ_nn_forward(m, x));
   int points = 0;
-  for (uint64_t nth = 1; nth < 3000; nth++) {
+  for (uint64_t nth = 1; nth < 3000; nth = (uint64_t)test_next_fault((long)nth)) {
     situ_comm_sim *world = situ_comm_sim_new(1, NULL);
     situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
     situ_fail_allocation(nth, false);
@@ -420,7 +420,7 @@ static void a_failed_division_leaves_the_module_whole(void **state) {
     situ_comm_sim_free(world);
     if (tp) break;
   }
-  if (points < 60) fail_msg("%d points", points);
+  if (points < (test_is_slow() ? 12 : 60)) fail_msg("%d points", points);
   situ_tree_free(before);
   situ_nn_free(m);
 }

@@ -8,32 +8,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-
-static const char *const joining = "comm_use_nccl";
-
-typedef enum stage { WAITING, ENQUEUING, RUNNING } stage;
-
-typedef struct flight {
-  struct flight *next; /* among those that wait */
-  situ_comm_transfer what;
-  stage stage;
-  cudaEvent_t before, after; /* the device's work when it began; its own end */
-} flight;
-
-/* The engine's state: a rank. */
-typedef struct member {
-  int index, rank, size;
-  const situ__nccl_table *nccl;
-  situ__nccl_comm *comm; /* NULL: aborted */
-  cudaStream_t stream;
-  flight *waiting, **last;
-  flight *enqueuing; /* NCCL is at it; NULL: at none */
-} member;
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static situ_status report_nccl(const member *m, const char *call, int result, situ_comm_report *report) {
+situ_status situ__nccl_report(const situ__nccl_member *m, const char *call, int result, situ_comm_report *report) {
   const char *more = m->nccl->GetLastError(m->comm);
   report->rank = -1;
   (void)snprintf(report->text, sizeof report->text, "rank %d, cuda:%d: %s: %.64s%s%.48s", m->rank, m->index, call,
@@ -42,7 +20,7 @@ static situ_status report_nccl(const member *m, const char *call, int result, si
 }
 
 /* What CUDA refuses is reported by the communicator; all but a lack of memory has lost the device as well. */
-static situ_status report_cuda(situ__cuda_device *d, const member *m, const char *call, cudaError_t error,
+static situ_status report_cuda(situ__cuda_device *d, const situ__nccl_member *m, const char *call, cudaError_t error,
                                situ_comm_report *report) {
   report->rank = -1;
   (void)snprintf(report->text, sizeof report->text, "rank %d, cuda:%d: %s: %.64s", m->rank, m->index, call,
@@ -52,7 +30,7 @@ static situ_status report_cuda(situ__cuda_device *d, const member *m, const char
   return error == cudaErrorMemoryAllocation ? SITU_E_NOMEM : SITU_E_COMM;
 }
 
-static situ__cuda_device *enter(const member *m, situ_comm_report *report) {
+static situ__cuda_device *enter(const situ__nccl_member *m, situ_comm_report *report) {
   situ__cuda_device *d = situ__cuda_enter_open(m->index);
   if (d) return d;
   report->rank = -1;
@@ -84,7 +62,7 @@ static int op_of(situ_comm_reduction reduction) {
 }
 
 /* Of NCCL 2.28 and later alone there is one call for it. */
-static int exchange(const member *m, const situ_comm_transfer *t, size_t bytes) {
+static int exchange(const situ__nccl_member *m, const situ_comm_transfer *t, size_t bytes) {
   const situ__nccl_table *n = m->nccl;
   int result = n->GroupStart();
   if (result != SITU__NCCL_SUCCESS) return result;
@@ -97,7 +75,7 @@ static int exchange(const member *m, const situ_comm_transfer *t, size_t bytes) 
   return result == SITU__NCCL_SUCCESS ? ended : result;
 }
 
-static int start(const member *m, const situ_comm_transfer *t, const char **call) {
+static int start(const situ__nccl_member *m, const situ_comm_transfer *t, const char **call) {
   const situ__nccl_table *n = m->nccl;
   const size_t count = (size_t)t->count, bytes = count * situ__lower_size(t->dtype);
   const int type = type_of(t->dtype), op = op_of(t->reduction);
@@ -128,18 +106,9 @@ static int start(const member *m, const situ_comm_transfer *t, const char **call
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
-enum { PATIENCE = 1000 }; /* milliseconds in which NCCL's kernels see that they are aborted, and the ranks leave */
-
-static void pause_a_millisecond(void) { (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL); }
-
-static void abort_all(member *m) {
-  if (m->comm) (void)m->nccl->CommAbort(m->comm);
-  m->comm = NULL;
-}
-
 /* Whether nothing of this rank's is at work any more. */
-static bool is_quiet(const member *m) {
-  for (int k = 0; k < PATIENCE; k++) {
+static bool is_quiet(const situ__nccl_member *m) {
+  for (int k = 0; k < SITU__NCCL_PATIENCE; k++) {
     situ__cuda_device *d = situ__cuda_enter_open(m->index);
     if (!d) return true; /* its memory is lost with it */
     const cudaError_t error = situ__cuda.StreamQuery(m->stream);
@@ -147,48 +116,49 @@ static bool is_quiet(const member *m) {
     else if (error != cudaSuccess) situ__cuda_lose(d, "cudaStreamQuery", error);
     (void)situ__cuda_leave(d, SITU_OK);
     if (error != cudaErrorNotReady) return true;
-    pause_a_millisecond();
+    situ__nccl_pause();
   }
   return false;
 }
 
 /* Behind an error the library frees the memory of the transfer, so nothing may be using it. */
-static void stop(situ__cuda_device *d, member *m) {
-  abort_all(m);
+static void stop(situ__cuda_device *d, situ__nccl_member *m) {
+  situ__nccl_abort(m);
   if (!is_quiet(m)) situ__cuda_lose(d, "ncclCommAbort", cudaErrorNotReady);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
 /* NCCL has enqueued the last one: what marks its end goes behind it, and the next one may begin. */
-static situ_status advance(situ__cuda_device *d, member *m, situ_comm_report *report) {
+static situ_status advance(situ__cuda_device *d, situ__nccl_member *m, situ_comm_report *report) {
   for (;;) {
     int state = SITU__NCCL_SUCCESS, result = m->nccl->CommGetAsyncError(m->comm, &state);
     const char *call = "ncclCommGetAsyncError";
     if (result == SITU__NCCL_SUCCESS) result = state;
     if (result == SITU__NCCL_IN_PROGRESS) return SITU_OK;
-    if (result != SITU__NCCL_SUCCESS) return report_nccl(m, call, result, report);
+    if (result != SITU__NCCL_SUCCESS) return situ__nccl_report(m, call, result, report);
     if (m->enqueuing) {
       const cudaError_t error = situ__cuda.EventRecord(m->enqueuing->after, m->stream);
       if (error != cudaSuccess) return report_cuda(d, m, "cudaEventRecord", error, report);
-      m->enqueuing->stage = RUNNING;
+      m->enqueuing->stage = SITU__NCCL_RUNNING;
       m->enqueuing = NULL;
     }
-    flight *f = m->waiting;
+    situ__nccl_flight *f = m->waiting;
     if (!f) return SITU_OK;
     if (!(m->waiting = f->next)) m->last = &m->waiting;
-    f->stage = ENQUEUING;
+    f->stage = SITU__NCCL_ENQUEUING;
     m->enqueuing = f;
     const cudaError_t error = situ__cuda.StreamWaitEvent(m->stream, f->before, 0);
     if (error != cudaSuccess) return report_cuda(d, m, "cudaStreamWaitEvent", error, report);
     result = start(m, &f->what, &call);
-    if (result != SITU__NCCL_SUCCESS && result != SITU__NCCL_IN_PROGRESS) return report_nccl(m, call, result, report);
+    if (result != SITU__NCCL_SUCCESS && result != SITU__NCCL_IN_PROGRESS)
+      return situ__nccl_report(m, call, result, report);
   }
 }
 
 /* Its device is entered, or lost. */
-static void free_flight(member *m, flight *f) {
-  flight **at = &m->waiting;
+static void free_flight(situ__nccl_member *m, situ__nccl_flight *f) {
+  situ__nccl_flight **at = &m->waiting;
   while (*at && *at != f) at = &(*at)->next;
   if (*at) *at = f->next;
   for (m->last = &m->waiting; *m->last;) m->last = &(*m->last)->next;
@@ -198,7 +168,7 @@ static void free_flight(member *m, flight *f) {
   situ__host->free(f);
 }
 
-static cudaError_t make_events(situ__cuda_device *d, flight *f) {
+static cudaError_t make_events(situ__cuda_device *d, situ__nccl_flight *f) {
   cudaError_t error = situ__cuda.EventCreateWithFlags(&f->before, cudaEventDisableTiming);
   if (error != cudaSuccess) f->before = NULL;
   else error = situ__cuda.EventCreateWithFlags(&f->after, cudaEventDisableTiming);
@@ -207,13 +177,13 @@ static cudaError_t make_events(situ__cuda_device *d, flight *f) {
 }
 
 static situ_status begin(void *state, const situ_comm_transfer *what, void **request, situ_comm_report *report) {
-  member *m = state;
+  situ__nccl_member *m = state;
   situ__cuda_device *d = enter(m, report);
-  flight *f = d ? situ__host->alloc(sizeof *f) : NULL;
+  situ__nccl_flight *f = d ? situ__host->alloc(sizeof *f) : NULL;
   situ_status status = SITU_OK;
   if (!d) return SITU_E_COMM;
   if (!f) return situ__cuda_leave(d, report_cuda(d, m, "a transfer", cudaErrorMemoryAllocation, report));
-  *f = (flight){ .what = *what };
+  *f = (situ__nccl_flight){ .what = *what };
   const cudaError_t error = make_events(d, f);
   if (error != cudaSuccess) {
     status = report_cuda(d, m, "cudaEventRecord", error, report);
@@ -232,12 +202,12 @@ static situ_status begin(void *state, const situ_comm_transfer *what, void **req
 }
 
 static situ_status test(void *state, void *request, bool *done, situ_comm_report *report) {
-  member *m = state;
-  flight *f = request;
+  situ__nccl_member *m = state;
+  situ__nccl_flight *f = request;
   *done = false;
   situ__cuda_device *d = enter(m, report);
   situ_status status = d ? advance(d, m, report) : SITU_E_COMM;
-  if (status == SITU_OK && f->stage == RUNNING) {
+  if (status == SITU_OK && f->stage == SITU__NCCL_RUNNING) {
     const cudaError_t error = situ__cuda.EventQuery(f->after);
     *done = error == cudaSuccess;
     if (error == cudaErrorNotReady) (void)situ__cuda.GetLastError();
@@ -248,92 +218,22 @@ static situ_status test(void *state, void *request, bool *done, situ_comm_report
   return d ? situ__cuda_leave(d, status) : status;
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the slots -------------------------------------------------------------------------------- */
 
 static bool abandon(void *state, void *request) {
-  member *m = state;
-  abort_all(m);
-  const bool quiet = ((flight *)request)->stage == WAITING || is_quiet(m);
+  situ__nccl_member *m = state;
+  situ__nccl_abort(m);
+  const bool quiet = ((situ__nccl_flight *)request)->stage == SITU__NCCL_WAITING || is_quiet(m);
   situ__cuda_device *d = situ__cuda_enter_open(m->index);
   free_flight(m, request);
   if (d) (void)situ__cuda_leave(d, SITU_OK);
   return quiet;
 }
 
-/* ncclCommDestroy alone could wait for a rank that never comes to it. */
-static bool finalize(const member *m) {
-  int state = SITU__NCCL_IN_PROGRESS, result = m->nccl->CommFinalize(m->comm);
-  if (result != SITU__NCCL_SUCCESS && result != SITU__NCCL_IN_PROGRESS) return false;
-  for (int k = 0; k < PATIENCE && state == SITU__NCCL_IN_PROGRESS; k++) {
-    if (m->nccl->CommGetAsyncError(m->comm, &state) != SITU__NCCL_SUCCESS) return false;
-    if (state == SITU__NCCL_IN_PROGRESS) pause_a_millisecond();
-  }
-  return state == SITU__NCCL_SUCCESS;
-}
-
-static void release(void *state, bool failed) {
-  member *m = state;
-  if (m->comm && !failed && finalize(m)) {
-    (void)m->nccl->CommDestroy(m->comm);
-    m->comm = NULL;
-  }
-  abort_all(m);
-  if (m->stream) (void)situ__cuda.StreamDestroy(m->stream);
-  situ__host->free(m);
-}
-
-/* ---- joining --------------------------------------------------------------------------------- */
-
-static situ_status identify(int index, unsigned char id[SITU_COMM_ID]) {
-  const situ__nccl_table *n = situ__nccl_open(joining);
-  situ__nccl_id made;
-  if (!n) return SITU_E_UNSUPPORTED;
-  if (!id) return SITU_OK;
-  const int result = n->GetUniqueId(&made);
-  if (result != SITU__NCCL_SUCCESS)
-    return situ__host->fail(SITU_E_COMM, joining, "cuda:%d: ncclGetUniqueId: %s", index, n->GetErrorString(result));
-  memcpy(id, made.bytes, sizeof made.bytes);
-  return SITU_OK;
-}
-
-/* On the device, which is entered. */
-static situ_status connect(situ__cuda_device *d, member *m, const unsigned char *id) {
-  situ__nccl_config config = { sizeof config, (unsigned)SITU__NCCL_MAGIC, SITU__NCCL_LEAST, 0, SITU__NCCL_UNSET };
-  situ__nccl_id known;
-  situ_comm_report report;
-  memcpy(known.bytes, id, sizeof known.bytes);
-  const cudaError_t error = situ__cuda.StreamCreateWithFlags(&m->stream, cudaStreamNonBlocking);
-  if (error != cudaSuccess) {
-    m->stream = NULL;
-    return situ__cuda_fail(d, joining, "cudaStreamCreateWithFlags", error);
-  }
-  const int result = m->nccl->CommInitRankConfig(&m->comm, m->size, known, m->rank, &config);
-  if (result == SITU__NCCL_SUCCESS || result == SITU__NCCL_IN_PROGRESS) return SITU_OK;
-  (void)report_nccl(m, "ncclCommInitRankConfig", result, &report);
-  m->comm = NULL;
-  return situ__host->fail(SITU_E_COMM, joining, "%s", report.text);
-}
-
-static situ_status join(int index, const unsigned char id[SITU_COMM_ID], int rank, int size, void **state) {
-  const situ__nccl_table *n = situ__nccl_open(joining);
-  situ_status status = SITU_E_UNSUPPORTED;
-  situ__cuda_device *d = n ? situ__cuda_enter(index, joining, &status) : NULL;
-  if (!d) return status;
-  member *m = situ__host->alloc(sizeof *m);
-  if (!m) return situ__cuda_leave(d, situ__host->fail(SITU_E_NOMEM, joining, "no memory for a rank"));
-  *m = (member){ .index = index, .rank = rank, .size = size, .nccl = n };
-  m->last = &m->waiting;
-  status = connect(d, m, id);
-  (void)situ__cuda_leave(d, status);
-  if (status == SITU_OK) *state = m;
-  else release(m, true);
-  return status;
-}
-
 const situ_comm_device_engine situ_module_comm_engine = {
   .size = sizeof situ_module_comm_engine,
-  .engine = { "nccl", begin, test, abandon, release },
+  .engine = { "nccl", begin, test, abandon, situ__nccl_release },
   .carries = carries,
-  .identify = identify,
-  .join = join,
+  .identify = situ__nccl_identify,
+  .join = situ__nccl_join,
 };

@@ -63,7 +63,41 @@ typedef struct situ__nccl_table {
 #undef ROW
 } situ__nccl_table;
 
-/* Opens libnccl.so.2 at the first call. Returns NULL after recording an error of op, which says what is missing. */
+/* ---- a rank: the engine's state -------------------------------------------------------------- */
+
+typedef enum situ__nccl_stage { SITU__NCCL_WAITING, SITU__NCCL_ENQUEUING, SITU__NCCL_RUNNING } situ__nccl_stage;
+
+typedef struct situ__nccl_flight {
+  struct situ__nccl_flight *next; /* among those that wait */
+  situ_comm_transfer what;
+  situ__nccl_stage stage;
+  cudaEvent_t before, after; /* the device's work when it began; its own end */
+} situ__nccl_flight;
+
+typedef struct situ__nccl_member {
+  int index, rank, size;
+  const situ__nccl_table *nccl;
+  situ__nccl_comm *comm; /* NULL: aborted */
+  cudaStream_t stream;
+  situ__nccl_flight *waiting, **last;
+  situ__nccl_flight *enqueuing; /* NCCL is at it; NULL: at none */
+} situ__nccl_member;
+
+enum { SITU__NCCL_PATIENCE = 1000 }; /* milliseconds in which NCCL's kernels see an abort, and the ranks leave */
+
+/* NCCL's words for a call that it has refused. Returns SITU_E_COMM. (nccl.c) */
+situ_status situ__nccl_report(const situ__nccl_member *m, const char *call, int result, situ_comm_report *report);
+
+/* Slots of the engine (nccl_join.c). */
+situ_status situ__nccl_identify(int index, unsigned char id[SITU_COMM_ID]);
+situ_status situ__nccl_join(int index, const unsigned char id[SITU_COMM_ID], int rank, int size, void **state);
+void situ__nccl_release(void *state, bool failed);
+/* All transfers end, whatever they have done. */
+void situ__nccl_abort(situ__nccl_member *m);
+void situ__nccl_pause(void);
+
+/* Opens libnccl.so.2 at the first call. Returns NULL after recording an error of op, which says what is missing.
+   (nccl_open.c) */
 const situ__nccl_table *situ__nccl_open(const char *op);
 
 #endif
