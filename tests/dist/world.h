@@ -25,9 +25,9 @@ typedef struct world_rank {
 
 enum { WORLD_MOST = 8 };
 
-/* On CUDA each rank has a device of its own, and NCCL between them, where there are as many. */
+/* On CUDA several ranks have a device each, and NCCL between them, where there are as many. */
 static bool world_begin(world_rank *self) {
-  if (test_device().kind != SITU_CUDA || situ_device_count("cuda") < self->size) return true;
+  if (test_device().kind != SITU_CUDA || self->size < 2 || situ_device_count("cuda") < self->size) return true;
   test_use_device(self->rank);
   return situ_comm_use_nccl(self->comm, test_device()) == SITU_OK;
 }
