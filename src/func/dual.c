@@ -120,7 +120,6 @@ static bool through_backward(const situ_call *c, situ_tensor *const *tangent, si
   if (!situ__recorded_backward(&g)) return false;
   for (int i = 0; i < c->ins; i++) {
     if (!wants[i] || !dx[i] || !(dx[i] = situ__fit_gradient(op->name, dx[i], &shape[i], dtype[i]))) continue;
-    if (!dx[i]->requires_grad) continue;
     situ_tensor *part = situ_sum(situ_mul(dx[i], tangent[i]), NULL);
     sum = sum ? situ_add(sum, part) : part;
   }

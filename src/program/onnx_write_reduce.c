@@ -120,7 +120,7 @@ static bool put_sorted(situ__onnx_writer *w, const char *out[2]) {
 static const char *write_sort(situ__onnx_writer *w) {
   const char *out[2] = { NULL };
   if (!put_sorted(w, out)) return NULL;
-  if (w->node->outs > 1) w->result[0] = out[1];
+  w->result[0] = out[1];
   return out[0];
 }
 static const char *write_argsort(situ__onnx_writer *w) {
@@ -130,7 +130,7 @@ static const char *write_argsort(situ__onnx_writer *w) {
 static const char *write_topk(situ__onnx_writer *w) {
   const char *out[2] = { NULL }, *count = situ__onnx_sizes(w, 1);
   if (!put_top(w, count, situ__arg_int(&w->call, 2), situ__arg_flag(&w->call, 3), out)) return NULL;
-  if (w->node->outs > 1) w->result[0] = out[1];
+  w->result[0] = out[1];
   return out[0];
 }
 

@@ -376,6 +376,20 @@ static void expanded_and_reversed_views(void **state) {
   view_free(x);
 }
 
+/* One element, seen more often than f32 counts one by one. */
+static void counts_have_all_digits(void **state) {
+  (void)state;
+  enum { MANY = (1 << 24) + 1 };
+  test_view *x = view_new(SITU_F32, SITU_SHAPE(1), VIEW_ROWS);
+  view_random(x, 3, 1, 2);
+  x->d.size[0] = x->d.numel = MANY;
+  x->d.stride[0] = 0;
+  x->d.contiguous = false;
+  test_view *y = run(SITU_REDUCE_COUNT, 0, x, 1, SITU_I64, VIEW_ROWS);
+  assert_int_equal(*(int64_t *)y->storage.data, MANY);
+  view_free(x), view_free(y);
+}
+
 int main(void) {
   situ_error_mode(SITU_ERROR_QUIET);
   const struct CMUnitTest tests[] = {
@@ -389,6 +403,7 @@ int main(void) {
     cmocka_unit_test(nothing_to_reduce),
     cmocka_unit_test(whole_numbers_wrap_and_keep_all_digits),
     cmocka_unit_test(expanded_and_reversed_views),
+    cmocka_unit_test(counts_have_all_digits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,9 @@ static void row_94_other_calls(void **state) {
   situ_call sizes = { .op = *ops, .ins = 2, .in = (situ_tensor *[]){ situ_ones(SITU_SHAPE(2, 2), HERE(0)), NULL } };
   for (int operand = -1; operand < 3; operand++) /* one that is there, in a dimension that it lacks */
     for (int dim = operand ? 0 : 2; dim < 4; dim += 3) assert_false(situ_mend_size(&sizes, operand, dim, 4));
+  situ_batch_call part = { .op = *ops };
+  expect_refused(situ_batch_run(NULL, sizes.in, NULL) ? sizes.in[0] : NULL, SITU_E_ARG, "batch_run", "`call` is NULL");
+  expect_refused(situ_batch_run(&part, sizes.in, NULL) ? sizes.in[0] : NULL, SITU_E_ARG, "batch_run", "not complete");
   double value = 42;
   for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
     situ_tensor *t = none[k];

@@ -392,6 +392,9 @@ static void subsets_and_splits(void **state) {
   part = situ_subset(held_back, NULL, 0);
   assert_int_equal(situ_dataset_length(part), 0);
   situ_dataset_free(part);
+  assert_null(situ_subset(held_back, NULL, 2));
+  assert_int_equal(situ_error(), SITU_E_ARG);
+  situ_error_clear();
   assert_null(situ_subset(held_back, picked, -1));
   assert_int_equal(situ_error(), SITU_E_ARG);
   situ_error_clear();

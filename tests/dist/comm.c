@@ -3,10 +3,12 @@
 #include "situ/comm.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <time.h>
 
 #include "dist/world.h"
 #include "situ/situ.h"
+#include "situ/sys/comm.h"
 
 static double now(void) {
   struct timespec t;
@@ -327,6 +329,85 @@ static void who_is_late_is_named(void **state) {
   }
 }
 
+/* ---- an engine from elsewhere ---- */
+
+/* Whose transfers never end; one that fails waits until another thread has tried to use the communicator. */
+typedef struct engine_state {
+  pthread_barrier_t inside, go_on;
+  situ_comm *comm;
+  situ_status status;
+  bool fails;
+  int released;
+} engine_state;
+
+static situ_status begin_or_fail(void *state, const situ_comm_transfer *transfer, void **request,
+                                 situ_comm_report *report) {
+  engine_state *e = state;
+  (void)transfer;
+  *request = state;
+  if (!e->fails) return SITU_OK;
+  e->fails = false;
+  pthread_barrier_wait(&e->inside);
+  pthread_barrier_wait(&e->go_on);
+  *report = (situ_comm_report){ .rank = 1, .text = "the cable is out" };
+  return SITU_E_COMM;
+}
+static situ_status never_done(void *state, void *request, bool *done, situ_comm_report *report) {
+  (void)state, (void)request, (void)report;
+  *done = false;
+  return SITU_OK;
+}
+static bool abandon_nothing(void *state, void *request) { return (void)state, (void)request, true; }
+static void note_release(void *state, bool failed) {
+  (void)failed;
+  ((engine_state *)state)->released++;
+}
+static const situ_comm_engine broken = {
+  .name = "broken", .begin = begin_or_fail, .test = never_done, .abandon = abandon_nothing, .release = note_release
+};
+static const situ_comm_call only_barrier = { .op = SITU_COMM_BARRIER, .name = "door" };
+
+static void *use_engine(void *payload) {
+  engine_state *e = payload;
+  e->status = situ_comm_run(e->comm, &only_barrier);
+  return NULL;
+}
+
+static void one_thread_at_a_time(void **state) {
+  (void)state;
+  engine_state e = { .status = SITU_OK };
+  pthread_t thread;
+  pthread_barrier_init(&e.inside, NULL, 2);
+  pthread_barrier_init(&e.go_on, NULL, 2);
+  e.comm = situ_comm_new(&broken, &e, 0, 2, &(situ_comm_options){ .deadline = 2 });
+  e.fails = true;
+  assert_int_equal(pthread_create(&thread, NULL, use_engine, &e), 0);
+  pthread_barrier_wait(&e.inside);
+  assert_int_equal(situ_comm_run(e.comm, &only_barrier), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "comm_run", "this communicator");
+  pthread_barrier_wait(&e.go_on);
+  pthread_join(thread, NULL);
+  assert_int_equal(e.status, SITU_E_COMM);
+  situ_comm_free(e.comm);
+  assert_int_equal(e.released, 1);
+  pthread_barrier_destroy(&e.inside);
+  pthread_barrier_destroy(&e.go_on);
+}
+
+static void bad_engines(void **state) {
+  (void)state;
+  engine_state e = { .status = SITU_OK };
+  situ_comm_engine part = broken;
+  part.abandon = NULL;
+  expect_refused(situ_comm_new(NULL, &e, 0, 1, NULL), SITU_E_ARG, "comm_new", "engine");
+  expect_refused(situ_comm_new(&part, &e, 0, 1, NULL), SITU_E_ARG, "comm_new", "lacks a name or a function");
+  assert_int_equal(e.released, 0);
+  expect_refused(situ_comm_new(&broken, &e, 2, 2, NULL), SITU_E_ARG, "comm_new", "rank 2 of 2 ranks");
+  expect_refused(situ_comm_new(&broken, &e, -1, 2, NULL), SITU_E_ARG, "comm_new", "rank -1 of 2 ranks");
+  expect_refused(situ_comm_new(&broken, &e, 0, 0, NULL), SITU_E_ARG, "comm_new", "rank 0 of 0 ranks");
+  assert_int_equal(e.released, 3);
+}
+
 /* ---- arguments ---- */
 
 static void bad_arguments(void **state) {
@@ -366,6 +447,8 @@ int main(void) {
     TEST(a_failure_ends_every_rank_in_time),
     TEST(an_abort_is_heard),
     TEST(who_is_late_is_named),
+    TEST(one_thread_at_a_time),
+    TEST(bad_engines),
     TEST(bad_arguments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,6 +203,14 @@ static void models_that_differ_are_told_where(void **state) {
       fail_msg("%s", ranks[r].message);
   }
   situ_nn_free(t.model[1]);
+  t.model[1] = situ_nn_linear(6, 16, NULL);
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, start_only, &t, 20);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(ranks[r].status, SITU_E_COMM);
+    if (!strstr(ranks[r].message, "the module has 4 parameters and buffers on rank 0, 2 on rank 1"))
+      fail_msg("%s", ranks[r].message);
+  }
+  situ_nn_free(t.model[1]);
   t.model[1] = dist_mlp();
   t.options.no_broadcast = true;
   world_run(situ_comm_sim_new(2, NULL), ranks, 2, start_only, &t, 20);
@@ -247,6 +255,29 @@ static void weights_that_diverge_are_found(void **state) {
   end_training(&t, 3);
 }
 
+/* A forward to evaluate belongs to no micro-batch: it does not begin one at the seed. */
+static void evaluation_leaves_the_generator(void **state) {
+  (void)state;
+  situ_comm_sim *world = situ_comm_sim_new(1, NULL);
+  situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
+  situ_nn_module *m = dist_mlp();
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, comm, &(situ_dist_ddp_options){ .seed = 5 });
+  situ_tensor *x = situ_to(situ_zeros(SITU_SHAPE(2, 6), NULL), situ_device_of(situ_nn_get_tensor(m, "0.weight"))),
+              *drawn[2];
+  for (int k = 0; k < 2; k++) {
+    situ_manual_seed(3);
+    if (k) assert_non_null(situ_nn_forward(situ_nn_eval(m), x));
+    drawn[k] = situ_rand(SITU_SHAPE(4), NULL);
+  }
+  bool equal = false;
+  assert_int_equal(situ_equal(drawn[0], drawn[1], &equal), SITU_OK);
+  assert_true(equal);
+  situ_dist_ddp_free(ddp);
+  situ_nn_free(m);
+  situ_comm_free(comm);
+  situ_comm_sim_free(world);
+}
+
 /* ---- failures ---- */
 
 /* A rank whose memory runs out at the end of a step tells the others why. */
@@ -280,6 +311,7 @@ int main(void) {
     TEST(unused_parameters_and_no_sync),
     TEST(weights_that_diverge_are_found),
     TEST(models_that_differ_are_told_where),
+    TEST(evaluation_leaves_the_generator),
     TEST(a_rank_that_gives_up_ends_the_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

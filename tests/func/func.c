@@ -97,6 +97,19 @@ static void writes_in_place(void **state) {
   expect_close(grad, SITU_SHAPE(2), 1e-12, 0, 2 * a * exp(b), second + 2 * b * (1 - third * third));
 }
 
+/* The sign of a number has no tangent, so what it is written to has none either. */
+static situ_tensor *signed_ones(situ_tensor *const *in, int count, void *payload) {
+  (void)count, (void)payload;
+  situ_tensor *sign = situ_ones_like(in[0], NULL);
+  return situ_copysign_(sign, in[0]) ? situ_mul(sign, in[0]) : NULL;
+}
+static void what_is_written_without_a_tangent_has_none(void **state) {
+  (void)state;
+  situ_tensor *x = row(0.3, -0.7), *v = row(1, 2), *along;
+  expect_close(situ_func_jvp(signed_ones, NULL, 1, &x, &v, &along), SITU_SHAPE(2), 1e-12, 0, 0.3, 0.7);
+  expect_close(along, SITU_SHAPE(2), 1e-12, 0, 1, -2);
+}
+
 static situ_tensor *through_module(situ_tensor *const *in, int count, void *payload) {
   (void)count;
   return situ_nn_forward(payload, in[0]);
@@ -196,6 +209,7 @@ int main(void) {
     TEST(hessians),
     TEST(tangents_are_differentiable),
     TEST(writes_in_place),
+    TEST(what_is_written_without_a_tangent_has_none),
     TEST(modules),
     TEST(refusals),
   };

@@ -1,6 +1,9 @@
 /* Modules print as torch 1.13 prints them (repr), character by character.
    SPDX-License-Identifier: MIT */
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/modules.h"
 
@@ -155,6 +158,25 @@ static void trees_are_indented(void **state) {
 }
 
 /* Nothing is written behind the buffer, whatever its size. */
+/* A sanitizer sees if the text is kept. */
+static void prints_to_standard_output(void **state) {
+  (void)state;
+  char text[64] = "";
+  situ_nn_module *m = situ_nn_linear(2, 3, NULL);
+  fflush(stdout);
+  const int saved = dup(STDOUT_FILENO), file = open("printed", O_RDWR | O_CREAT | O_TRUNC, 0600);
+  assert_true(saved >= 0 && file >= 0);
+  dup2(file, STDOUT_FILENO);
+  situ_nn_print(m);
+  fflush(stdout);
+  dup2(saved, STDOUT_FILENO);
+  assert_true(pread(file, text, sizeof text - 1, 0) > 0);
+  close(file);
+  close(saved);
+  assert_string_equal(text, "Linear(in_features=2, out_features=3, bias=True)\n");
+  situ_nn_free(m);
+}
+
 static void texts_end_within_their_buffer(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_relu();
@@ -170,7 +192,8 @@ static void texts_end_within_their_buffer(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(leaves), MODULE_TEST(texts_end_within_their_buffer),
-                                      MODULE_TEST(numbers_are_pythons), MODULE_TEST(trees_are_indented) };
+  const struct CMUnitTest tests[] = { MODULE_TEST(leaves), MODULE_TEST(prints_to_standard_output),
+                                      TEST(texts_end_within_their_buffer), MODULE_TEST(numbers_are_pythons),
+                                      MODULE_TEST(trees_are_indented) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "situ/gguf.h"
 #include "support/test.h"
+#include "support/views.h"
 
 static const char *const types[] = { "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K" };
 enum { TYPES = 5 };
@@ -106,6 +107,14 @@ static void embedding(void **state) {
   expect_refused(situ_block_embedding(TI64(SITU_SHAPE(1), 6), load("Q8_0", "")), SITU_E_INDEX, "block_embedding", "6");
 }
 
+static void every_instruction_set(void **state) {
+  for (int isa = -1; view_next_isa(&isa);) {
+    values(state);
+    linear(state);
+    embedding(state);
+  }
+}
+
 /* What copies blocks copies their type; rows can be selected. */
 static void copies(void **state) {
   (void)state;
@@ -161,7 +170,6 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values),    TEST(linear), TEST(gradients),
-                                      TEST(embedding), TEST(copies), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(every_instruction_set), TEST(gradients), TEST(copies), TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

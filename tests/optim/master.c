@@ -203,6 +203,12 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(situ_optimizer_step(SITU_RULE_SGD, &params, &row[i].list, 1), row[i].status);
     expect_error(row[i].status, "sgd", row[i].part);
   }
+  assert_int_equal(situ_optimizer_check((situ_optimizer_rule)99, &row[0].list, 1), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optimizer_step", "no such rule");
+  assert_int_equal(situ_optimizer_check(SITU_RULE_SGD, &row[0].list, -1), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optimizer_step", "no parameters");
+  assert_int_equal(situ_optimizer_check(SITU_RULE_SGD, NULL, 1), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "optimizer_step", "no parameters");
   expect_exact(p, SITU_SHAPE(2), 1, 1);
 }
 

@@ -4,6 +4,7 @@
 
 #include "situ/nn.h"
 #include "situ/optim.h"
+#include "situ/sys/op.h"
 #include "support/pairs.h"
 
 static situ_nn_module *small_net(void) {
@@ -42,6 +43,29 @@ static void whole_dtypes_and_none_are_refused(void **state) {
   expect_error(SITU_E_DTYPE, "nn_to_dtype", "whole numbers stay what they are");
   assert_int_equal(situ_nn_to_dtype(net, SITU_DTYPE_DEFAULT), SITU_E_DTYPE);
   expect_error(SITU_E_DTYPE, "nn_to_dtype", "no dtype");
+  situ_nn_free(net);
+}
+
+/* An op of a program's own: the bits of f32 as whole numbers, in the same memory. */
+static bool infer_bits(situ_call *c) {
+  c->view = *situ_desc(c->in[0]);
+  c->view.dtype = SITU_I32;
+  return true;
+}
+static const situ_op bits_op = {
+  .name = "bits", .operand = { { "input", 0 } }, .flags = SITU_OP_VIEW | SITU_OP_NO_GRAD, .infer = infer_bits
+};
+
+static void what_is_seen_in_two_dtypes_is_not_cast(void **state) {
+  (void)state;
+  situ_nn_module *net = small_net();
+  situ_tensor *w = situ_nn_get_tensor(net, "2.weight"), *bits = situ_op_run1(&bits_op, situ_detach(w), NULL);
+  assert_int_equal(situ_dtype_of(bits), SITU_I32);
+  assert_int_equal(situ_nn_to_dtype(net, SITU_F64), SITU_E_DTYPE);
+  expect_error(SITU_E_DTYPE, "nn_to_dtype", "2.weight is seen as f32 and as i32: it cannot be cast");
+  assert_int_equal(situ_dtype_of(w), SITU_F32);
+  expect_ok(situ_nn_to(net, there()));
+  expect_on(bits, there());
   situ_nn_free(net);
 }
 
@@ -372,6 +396,7 @@ static void a_late_child_of_a_spread_module_stays(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = { PAIR_TEST(floating_tensors_are_cast_and_counters_are_not),
                                       PAIR_TEST(whole_dtypes_and_none_are_refused),
+                                      PAIR_TEST(what_is_seen_in_two_dtypes_is_not_cast),
                                       PAIR_TEST(values_that_would_become_infinite_are_named),
                                       PAIR_TEST(large_storages_are_cast_a_part_at_a_time),
                                       PAIR_TEST(a_device_without_a_dtype_is_refused_before_anything_moves),

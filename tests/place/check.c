@@ -6,6 +6,7 @@
 #include "situ/nn.h"
 #include "situ/place.h"
 #include "situ/policy.h"
+#include "situ/sys/alloc.h"
 #include "situ/sys/sim.h"
 #include "support/test.h"
 
@@ -77,6 +78,29 @@ static void a_good_model_has_edges_and_loads_only(void **state) {
   assert_true(r.loads[0].peak >= r.loads[0].parameters + 4 * 32 * 784);
   assert_int_equal(situ_place_check(&m->base, in, NULL, NULL), SITU_OK);
   situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
+/* Whichever allocation fails, an edge that a report has is whole. */
+static void edges_are_whole_without_memory(void **state) {
+  (void)state;
+  net *m = make(64, SITU_F32);
+  situ_tree *in = batch(test_device_at(0));
+  situ_fail_allocation(0, false);
+  assert_int_equal(situ_place_check(&m->base, in, NULL, NULL), SITU_OK);
+  const uint64_t most = situ_allocation_count();
+  for (uint64_t nth = 1; nth <= most; nth++) {
+    situ_place_report r;
+    situ_fail_allocation(nth, false);
+    const situ_status status = situ_place_check(&m->base, in, NULL, &r);
+    situ_fail_allocation(0, false);
+    situ_error_clear();
+    if (status != SITU_OK) continue;
+    assert_int_equal(r.edge_count, 2);
+    for (int64_t i = 0; i < r.edge_count; i++) assert_true(r.edges[i].from && r.edges[i].to);
+    situ_place_report_free(&r);
+  }
   situ_tree_free(in);
   situ_nn_free(&m->base);
 }
@@ -385,6 +409,7 @@ int main(void) {
     TEST(a_module_that_cannot_be_cloned_is_run_itself),
     TEST(bad_arguments_are_refused),
     TEST(a_good_model_has_edges_and_loads_only),
+    TEST(edges_are_whole_without_memory),
     TEST(all_mistakes_are_found_in_one_go),
     TEST(who_looks_at_values_is_told),
     TEST(what_a_device_cannot_do_is_found),

@@ -170,6 +170,9 @@ static void a_model_on_three_devices(void **state) {
   assert_non_null(strstr(svg, "Shared, drawn once: 3 = 0"));
   assert_non_null(strstr(svg, "1.3.0.weight\nparameter f32 [16, 8]\n512 B (512 bytes, 7.7 %)\nsim:1</title>"));
   assert_non_null(strstr(svg, "prefers-color-scheme:dark"));
+  int labels = 0; /* the bytes of each copy, beside its arrow */
+  for (const char *at = svg; (at = strstr(at, "<rect class=\"p\"")); at++) labels++;
+  assert_int_equal(labels, 6);
   /* The same colour for all boxes on one device, another for those on another. */
   assert_string_equal(box_of("1.0", boxes)->class, "g1");
   assert_string_equal(box_of("1.3", boxes)->class, "g2");
@@ -203,6 +206,27 @@ static void tiny_parts_are_gathered(void **state) {
               __builtin_fabs(attribute(ground, "y") + attribute(ground, "height") / 2 - (from[1] + to[1]) / 2) < 0.1);
   assert_non_null(strstr(svg, "The smallest are drawn larger than they are."));
   situ_nn_free(m);
+}
+
+/* A group of small parts on each of as many devices as a snapshot can have. */
+static void groups_on_all_devices(void **state) {
+  (void)state;
+  enum { PLACES = 256 };
+  static char path[PLACES][16];
+  static situ_place_entry list[PLACES];
+  for (int i = 0; i < PLACES; i++) {
+    (void)snprintf(path[i], sizeof path[i], i ? "small.%d" : "large", i);
+    list[i] = (situ_place_entry){ .path = path[i],
+                                  .role = SITU_PLACE_PARAMETER,
+                                  .type = "u8",
+                                  .device = { i ? SITU_CUDA : SITU_CPU, (uint16_t)i },
+                                  .shape = SITU_SHAPE(4),
+                                  .bytes = i ? 4 : 1 << 30 };
+  }
+  list[0].device.index = 0;
+  situ_snapshot *s = situ_snapshot_of(list, PLACES);
+  must(situ_snapshot_svg(s, "p.svg", &(situ_place_svg_options){ .width = 2000, .height = 6000 }));
+  situ_snapshot_free(s);
 }
 
 /* Trees of all sorts: the numbers come from a small generator, the same ones on every run. */
@@ -321,15 +345,11 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    DRAW_TEST(squares_as_in_the_paper),
-    DRAW_TEST(areas_are_bytes),
-    DRAW_TEST(a_model_on_three_devices),
-    DRAW_TEST(tiny_parts_are_gathered),
-    DRAW_TEST(no_layout_goes_wrong),
-    DRAW_TEST(names_cannot_leave_their_text),
-    DRAW_TEST(numbers_are_shown_with_what_they_count),
-    DRAW_TEST(bad_wishes_are_refused),
-    DRAW_TEST(every_allocation_may_fail),
+    DRAW_TEST(squares_as_in_the_paper),       DRAW_TEST(areas_are_bytes),
+    DRAW_TEST(a_model_on_three_devices),      DRAW_TEST(tiny_parts_are_gathered),
+    DRAW_TEST(groups_on_all_devices),         DRAW_TEST(no_layout_goes_wrong),
+    DRAW_TEST(names_cannot_leave_their_text), DRAW_TEST(numbers_are_shown_with_what_they_count),
+    DRAW_TEST(bad_wishes_are_refused),        DRAW_TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,6 +247,44 @@ static void resize_takes_the_lower_neighbour(void **state) {
   assert_true(y[0] == 1 && y[1] == 1 && y[2] == 1 && y[3] == 2); /* at 0.75 the lower one is the first */
 }
 
+/* The module that a node belongs to is left out if the exporter's text does not say it. */
+static void scopes_that_say_nothing_are_ignored(void **state) {
+  (void)state;
+  static const char *const scopes[] = { "", "[]", "['', 'encoder", ",", "['a',]", "[x," };
+  for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+    message graph = { .length = 0 }, node = { .length = 0 }, entry = { .length = 0 };
+    put_text(&entry, 1, "pkg.torch.onnx.name_scopes");
+    put_text(&entry, 2, scopes[i]);
+    put_text(&node, 1, "x");
+    put_text(&node, 2, "y");
+    put_text(&node, 4, "Neg");
+    put_message(&node, 9, &entry);
+    put_message(&graph, NODE, &node);
+    float y[2];
+    assert_int_equal(situ_copy_to_host(result_of(&graph, 1), y, sizeof y), SITU_OK);
+    assert_true(y[0] == -1 && y[1] == -2);
+  }
+}
+
+static void a_range_of_nothing_is_refused(void **state) {
+  (void)state;
+  message graph = { .length = 0 }, node = { .length = 0 };
+  put_floats(&graph, "none", 1, 0, NULL);
+  put_floats(&graph, "one", 0, 1, (const float[1]){ 1 });
+  put_value(&graph, INPUT, "x");
+  put_value(&graph, OUTPUT, "y");
+  static const char *const in[] = { "none", "one", "one" };
+  for (int i = 0; i < 3; i++) put_text(&node, 1, in[i]);
+  put_text(&node, 2, "r");
+  put_text(&node, 4, "Range");
+  put_message(&graph, NODE, &node);
+  put_node(&graph, "Add", "x", "r", "y", NULL);
+  situ_nn_module *m = load_graph(&graph, 17);
+  if (m) assert_null(situ_nn_forward(m, situ_zeros(SITU_SHAPE(1, 2), NULL)));
+  expect_refused(NULL, SITU_E_UNSUPPORTED, "start, limit or delta");
+  situ_nn_free(m);
+}
+
 static void lists_what_it_lacks(void **state) {
   (void)state;
   message graph = { .length = 0 };
@@ -451,6 +489,8 @@ int main(void) {
     cmocka_unit_test_setup_teardown(expand_adds_dimensions_in_front, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(cumsum_of_no_rows, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(resize_takes_the_lower_neighbour, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(scopes_that_say_nothing_are_ignored, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_range_of_nothing_is_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(lists_what_it_lacks, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_malformed_messages, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_huge_sizes, open_scope, close_scope),
