@@ -108,7 +108,6 @@ static void delay(search *s, size_t place) {
   p->first = moved->number = moved->next->number - 1;
   count_bytes(s, p, p->first, p->last, true);
   s->used[p->first] += moved->scratch.bytes;
-  s->fact[place].next = NULL;
 }
 
 /* ---- computing it again ---- */
@@ -160,7 +159,6 @@ static bool close_gap(search *s, size_t place) {
   if (!storage) return situ__free(copy), false;
   count_bytes(s, p, f.before + 1, last, false);
   p->last = f.before;
-  s->fact[place].next = NULL;
   if (!insert_place(s, storage, first, last)) return situ__free(copy), situ__storage_release(storage), false;
   copy->number = first;
   s->used[first] += copy->scratch.bytes;
