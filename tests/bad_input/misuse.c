@@ -103,6 +103,8 @@ static void refuses(const situ_op *op, int ins, int bad, int kind) {
   expect_error(SITU_E_ARG, name, schema(op, bad)->name);
   assert_null(situ_op_run(op, in, 0, room, outs));
   expect_error(SITU_E_ARG, op->name, "0 operands");
+  assert_null(situ_op_run_(op, in, 0, room));
+  expect_error(SITU_E_ARG, op->name, "0 operands");
   SITU_IGNORE(situ_scope_end(&s));
 }
 
@@ -132,6 +134,11 @@ static void row_94_other_calls(void **state) {
   situ_batch_call part = { .op = *ops };
   expect_refused(situ_batch_run(NULL, sizes.in, NULL) ? sizes.in[0] : NULL, SITU_E_ARG, "batch_run", "`call` is NULL");
   expect_refused(situ_batch_run(&part, sizes.in, NULL) ? sizes.in[0] : NULL, SITU_E_ARG, "batch_run", "not complete");
+  for (int k = 0; k < 4; k++) {
+    const int count = k % 2 ? SITU_WORK_MAX + 1 : -1;
+    const situ_work work = { .verb = SITU_VERB_COPY, .ins = k < 2 ? count : 1, .outs = k < 2 ? 1 : count };
+    expect_refused(situ_launch("raw", HERE(0)->device, &work) ? sizes.in[0] : NULL, SITU_E_ARG, "raw", "work of ");
+  }
   double value = 42;
   for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
     situ_tensor *t = none[k];

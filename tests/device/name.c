@@ -219,6 +219,20 @@ static void info(void **state) {
   assert_int_equal(situ_device_info(situ_dev("cpu"), NULL), SITU_E_ARG);
 }
 
+/* The processor has the name that the system gives it, if it gives one. */
+static void the_processors_name(void **state) {
+  (void)state;
+  char line[256] = "", want[256] = "";
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  while (f && !*want && fgets(line, sizeof line, f)) (void)sscanf(line, "model name : %255[^\n]", want);
+  if (f) (void)fclose(f);
+  situ_device_properties p;
+  assert_int_equal(situ_device_info((situ_device){ SITU_CPU, 0 }, &p), SITU_OK);
+  want[sizeof p.name - 1] = '\0';
+  if (*want) assert_string_equal(p.name, want);
+  else assert_true(*p.name);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(accepted, fresh),
@@ -229,6 +243,7 @@ int main(void) {
     cmocka_unit_test_setup(absent_device_says_why, fresh),
     cmocka_unit_test_setup(default_device, fresh),
     cmocka_unit_test_setup(info, fresh),
+    cmocka_unit_test_setup(the_processors_name, fresh),
   };
   return cmocka_run_group_tests_name("device/name", tests, NULL, NULL);
 }

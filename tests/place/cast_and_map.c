@@ -4,6 +4,7 @@
 
 #include "situ/nn.h"
 #include "situ/optim.h"
+#include "situ/sys/alloc.h"
 #include "situ/sys/op.h"
 #include "support/pairs.h"
 
@@ -220,6 +221,7 @@ static void a_map_that_is_none_is_refused(void **state) {
                 { "0=gpu", "gpu" },
                 { "0=sim:77", "sim:77" },
                 { "encoder.*=cpu", "matches no module" },
+                { "1.run=cpu", "matches no module" }, /* which is not the whole of 1.running_mean */
                 { "*=cpu,0=cpu", "an earlier pattern" } };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     assert_int_equal(situ_nn_to_map(net, wrong[i].map), SITU_E_ARG);
@@ -356,6 +358,16 @@ static void a_tree_keeps_its_form_its_aliases_and_its_sharing(void **state) {
   expect_exact(situ_to(v, here()), SITU_SHAPE(4, 3), 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11);
   situ_tree *again = situ_tree_to(moved, there());
   assert_ptr_equal(situ_tree_get(again, "view"), v);
+  situ_fail_allocation(0, false);
+  situ_tree_free(situ_tree_to(tree, there()));
+  for (uint64_t nth = situ_allocation_count(); nth > 0; nth--) {
+    situ_fail_allocation(nth, false);
+    situ_tree *none = situ_tree_to(tree, there());
+    situ_fail_allocation(0, false);
+    assert_int_equal(situ_error(), none ? SITU_OK : SITU_E_NOMEM);
+    situ_error_clear();
+    situ_tree_free(none);
+  }
   situ_tree_free(again);
   situ_tree_free(moved);
   situ_tree_free(tree);

@@ -56,6 +56,17 @@ static void a_pointer_to_an_owner_is_no_part(void **state) {
   situ_nn_free(root);
 }
 
+/* What is there twice is told once, with what helps. */
+static void a_part_without_values_is_told_once(void **state) {
+  (void)state;
+  situ_nn_module *bare = situ_nn_linear(2, 2, &(situ_nn_linear_options){ .device = situ_dev("meta") });
+  situ_nn_module *m = situ_nn_sequential(bare, situ_nn_linear(2, 2, NULL), situ_nn_retain(bare));
+  assert_int_equal(situ_place_lint(m, NULL), SITU_E_STATE);
+  assert_non_null(strstr(situ_error_message(), "2 findings\n"));
+  expect_error(SITU_E_STATE, "place_lint", "fix: if (situ_nn_to(m, situ_dev(\"cpu\")) != SITU_OK)");
+  situ_nn_free(m);
+}
+
 static void hear(const situ_lint_finding *f, void *payload) {
   int *heard = payload;
   heard[f->kind]++;
@@ -277,6 +288,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(a_line_asserts_it),
     MODULE_TEST(a_pointer_to_an_owner_is_no_part),
+    MODULE_TEST(a_part_without_values_is_told_once),
     MODULE_TEST(what_counts_is_up_to_the_caller),
     MODULE_TEST(it_can_be_read),
     MODULE_TEST(bad_arguments_are_refused),

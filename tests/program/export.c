@@ -123,6 +123,7 @@ static situ_tensor *attention(situ_tensor *x) {
   return situ_add(situ_scaled_dot_product_attention(q, q, q, &masked),
                   situ_scaled_dot_product_attention(q, q, q, &causal));
 }
+static situ_tensor *differences(situ_tensor *x) { return situ_diff(x, 2, 1); }
 static situ_tensor *whole_numbers(situ_tensor *x) {
   situ_tensor *n = situ_to_dtype(situ_mul_scalar(x, 10), SITU_I64);
   n = situ_remainder_scalar(situ_add_scalar(situ_mul_scalar(n, 3), 1), 7);
@@ -234,7 +235,7 @@ static situ_nn_module *tied(void) {
   static situ_nn_module *make_##name(void) { return make(name); }
 /* clang-format off */
 OF(arithmetic) OF(choices) OF(pieces) OF(stacked) OF(reductions) OF(ordered) OF(indices) OF(made_inside) OF(in_place)
-OF(buffer_of_steps) OF(products) OF(attention) OF(whole_numbers) OF(padded) OF(normed) OF(functions)
+OF(buffer_of_steps) OF(products) OF(attention) OF(differences) OF(whole_numbers) OF(padded) OF(normed) OF(functions)
     /* clang-format on */
 
     typedef enum kind {
@@ -282,6 +283,7 @@ static const row table[] = {
   { "buffer_of_steps", make_buffer_of_steps, { 2, { 4, 6 } }, REAL },
   { "products", make_products, { 2, { 4, 6 } }, REAL },
   { "attention", make_attention, { 2, { 4, 6 } }, REAL },
+  { "differences", make_differences, { 2, { 4, 6 } }, REAL },
   { "whole_numbers", make_whole_numbers, { 2, { 4, 6 } }, REAL },
   { "padded", make_padded, { 2, { 4, 6 } }, REAL },
   { "normed", make_normed, { 2, { 4, 6 } }, REAL },
@@ -418,8 +420,31 @@ static void programs_give_the_same(void **state) {
   print_message("%d modules\n", ROWS);
 }
 
+/* One number for each image is a mean of any size; several are products with what averages. */
+static void a_mean_is_written_as_one(void **state) {
+  (void)state;
+  static char bytes[1 << 14];
+  for (int size = 1; size <= 2; size++) {
+    situ_nn_module *m = situ_nn_adaptive_avg_pool2d(SITU_SHAPE(size, size));
+    situ_tree *inputs = SITU_TREE(situ_ones(SITU_SHAPE(1, 2, 4, 4), NULL));
+    situ_nn_module *program = situ_export(m, inputs);
+    const situ_status status = situ_onnx_export(program, "mean.onnx", NULL);
+    FILE *f = status == SITU_OK ? fopen("mean.onnx", "rb") : NULL;
+    const size_t length = f ? fread(bytes, 1, sizeof bytes, f) : 0;
+    if (f) fclose(f);
+    assert_int_equal(length && memmem(bytes, length, "ReduceMean", 10), length && size == 1);
+    assert_int_equal(length && memmem(bytes, length, "MatMul", 6), length && size == 2);
+    situ_error_clear();
+    situ_nn_free(program);
+    situ_tree_free(inputs);
+    situ_nn_free(m);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(programs_give_the_same, open_scope,
-                                                                      close_scope) };
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(programs_give_the_same, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_mean_is_written_as_one, open_scope, close_scope),
+  };
   return cmocka_run_group_tests_name("program/export", tests, NULL, NULL);
 }

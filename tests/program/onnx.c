@@ -185,14 +185,16 @@ static void put_floats(message *graph, const char *name, int dims, int64_t size,
   put_text(&t, 8, name);
   put_message(graph, INITIALIZER, &t);
 }
-static void put_whole(message *graph, const char *name, unsigned char value) {
+static void put_wholes(message *graph, const char *name, const unsigned char *values, size_t count) {
   message t = { .length = 0 };
-  put_int(&t, 1, 1);
+  put_int(&t, 1, count);
   put_int(&t, 2, 7);
-  put_bytes(&t, 7, &value, 1); /* int64_data, packed */
+  put_bytes(&t, 7, values, count); /* int64_data, packed */
   put_text(&t, 8, name);
   put_message(graph, INITIALIZER, &t);
 }
+
+static void put_whole(message *graph, const char *name, unsigned char value) { put_wholes(graph, name, &value, 1); }
 
 /* The result for an x of so many rows of 1, 2; frees nothing of the scope's. */
 static situ_tensor *result_of(message *graph, int64_t rows) {
@@ -245,6 +247,44 @@ static void resize_takes_the_lower_neighbour(void **state) {
   float y[4];
   assert_int_equal(situ_copy_to_host(result_of(&graph, 1), y, sizeof y), SITU_OK);
   assert_true(y[0] == 1 && y[1] == 1 && y[2] == 1 && y[3] == 2); /* at 0.75 the lower one is the first */
+}
+
+static void unsqueezes_to_all_dimensions(void **state) {
+  (void)state;
+  message graph = { .length = 0 };
+  put_wholes(&graph, "axes", (const unsigned char[6]){ 0, 1, 2, 3, 4, 5 }, 6);
+  put_node(&graph, "Unsqueeze", "x", "axes", "wide", NULL);
+  put_node(&graph, "Neg", "wide", NULL, "y", NULL);
+  situ_tensor *y = result_of(&graph, 1);
+  assert_true(situ_dim(y) == SITU_MAX_DIMS && situ_size(y, 7) == 2);
+}
+
+static void two_values_of_one_name_are_refused(void **state) {
+  (void)state;
+  static const char *const names[] = { "x", "y" };
+  for (int k = 0; k < 2; k++) {
+    message graph = graph_of("Neg", NULL);
+    put_node(&graph, "Abs", "y", NULL, names[k], NULL);
+    char text[32];
+    (void)snprintf(text, sizeof text, "has two values '%s'", names[k]);
+    expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, text);
+  }
+}
+
+/* Each row with a scale of its own. */
+static void quantises_along_the_first_axis(void **state) {
+  (void)state;
+  message graph = { .length = 0 }, axis = { .length = 0 };
+  put_text(&axis, 1, "axis");
+  put_int(&axis, 3, 0);
+  put_int(&axis, 20, 2);
+  put_floats(&graph, "scale", 1, 2, (const float[2]){ 1, 0.5 });
+  put_node(&graph, "Transpose", "x", NULL, "rows", NULL);
+  put_node(&graph, "QuantizeLinear", "rows", "scale", "q", &axis);
+  put_node(&graph, "DequantizeLinear", "q", "scale", "y", &axis);
+  float y[2];
+  assert_int_equal(situ_copy_to_host(result_of(&graph, 1), y, sizeof y), SITU_OK);
+  assert_true(y[0] == 1 && y[1] == 2);
 }
 
 /* The module that a node belongs to is left out if the exporter's text does not say it. */
@@ -489,6 +529,9 @@ int main(void) {
     cmocka_unit_test_setup_teardown(expand_adds_dimensions_in_front, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(cumsum_of_no_rows, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(resize_takes_the_lower_neighbour, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(unsqueezes_to_all_dimensions, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(two_values_of_one_name_are_refused, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(quantises_along_the_first_axis, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(scopes_that_say_nothing_are_ignored, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_range_of_nothing_is_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(lists_what_it_lacks, open_scope, close_scope),

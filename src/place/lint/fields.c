@@ -18,7 +18,6 @@ static bool has(const situ_nn_module *m, const void *part, int depth) {
   if (m == part) return true;
   for (int64_t i = 0; i < m->count && depth < 256; i++) {
     const situ_nn_slot *slot = &m->slots[i];
-    if (slot->held == part) return true;
     if (slot->kind == SITU_NN_CHILD && has(slot->held, part, depth + 1)) return true;
   }
   return false;
