@@ -134,6 +134,9 @@ static void row_94_other_calls(void **state) {
   situ_batch_call part = { .op = *ops };
   expect_refused(situ_batch_run(NULL, sizes.in, NULL) ? sizes.in[0] : NULL, SITU_E_ARG, "batch_run", "`call` is NULL");
   expect_refused(situ_batch_run(&part, sizes.in, NULL) ? sizes.in[0] : NULL, SITU_E_ARG, "batch_run", "not complete");
+  situ_export_trace none_added = { .paused = true };
+  expect_refused(situ_export_call(&none_added, "relu.default", "t", sizes.in[0]) ? sizes.in[0] : NULL, SITU_E_ARG,
+                 "export_call", "add_call");
   for (int k = 0; k < 4; k++) {
     const int count = k % 2 ? SITU_WORK_MAX + 1 : -1;
     const situ_work work = { .verb = SITU_VERB_COPY, .ins = k < 2 ? count : 1, .outs = k < 2 ? 1 : count };

@@ -50,6 +50,7 @@ static void a_device_map_gets_copies(void **state) {
   assert_int_equal(r.fix_count, 2);
   assert_int_equal(r.fixes[0].action, SITU_FIX_POLICY);
   assert_true(r.fixes[0].device_to_device && !r.fixes[0].host_to_device);
+  assert_non_null(strstr(r.fix, "{ .device_to_device = SITU_POLICY_COPY }"));
   assert_int_equal(r.fixes[1].action, SITU_FIX_NN_TO);
   assert_int_equal(r.fixes[1].choice, 1);
   assert_null(strstr(r.fix, "situ_to("));

@@ -273,6 +273,10 @@ static void bad_facts_are_refused(void **state) {
   situ_device device = { SITU_SIM, 1 };
   static const char *const names[] = { "",        "cpu:1", "cpu:0",   "gpu",        "cuda:",  "cuda:01",
                                        "cuda:-1", "CPU",   "cuda:0 ", "cuda:99999", "default" };
+  assert_int_equal(situ_place_device(NULL, &device), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "place_device", "`name` is NULL");
+  assert_int_equal(situ_place_device("cpu", NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "place_device", "`out` is NULL");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (situ_place_device(names[i], &device) != SITU_E_ARG) fail_msg("'%s' was read", names[i]);
     expect_error(SITU_E_ARG, "place_device", names[i]);
