@@ -131,7 +131,33 @@ static void a_step_that_failed_is_done_again(void **state) {
   assert_true(points > 100);
 }
 
+/* A sum over what was broadcast, and a loss that keeps the classes' weights beside its work. */
+static void without_memory_there_is_an_error(void **state) {
+  (void)state;
+  const situ_options here = { .device = test_device() };
+  situ_tensor *x = situ_rand(SITU_SHAPE(TOKENS, CLASSES), &here), *weight = situ_ones(SITU_SHAPE(CLASSES), &here);
+  situ_tensor *bias = situ_requires_grad_(situ_rand(SITU_SHAPE(CLASSES), &here), true);
+  situ_tensor *target = situ_to(situ_zeros(SITU_SHAPE(TOKENS), &(situ_options){ .dtype = SITU_I64 }), test_device());
+  uint64_t most = 0; /* allocations if none fails */
+  int refused = 0;
+  for (uint64_t nth = 0; nth <= most; nth++) {
+    situ_scope s;
+    situ_scope_begin(&s);
+    situ_fail_allocation(nth, false);
+    situ_tensor *y = situ_cross_entropy(situ_add(x, bias), target, &(situ_cross_entropy_options){ .weight = weight });
+    const situ_status status = y ? situ_backward(y, NULL) : situ_error();
+    if (nth == 0) most = situ_allocation_count();
+    situ_fail_allocation(0, false);
+    assert_true(status == SITU_OK || (nth && status == SITU_E_NOMEM));
+    refused += status != SITU_OK;
+    situ_error_clear();
+    SITU_IGNORE(situ_set_grad(bias, NULL));
+    SITU_IGNORE(situ_scope_end(&s));
+  }
+  assert_true(refused > 3);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(a_step_that_failed_is_done_again) };
+  const struct CMUnitTest tests[] = { TEST(a_step_that_failed_is_done_again), TEST(without_memory_there_is_an_error) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
