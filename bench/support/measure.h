@@ -3,6 +3,7 @@
 #ifndef SITU_BENCH_MEASURE_H
 #define SITU_BENCH_MEASURE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,23 @@ static inline double processor_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Seconds for which threads of this process were ready and had no core: what other programs add to the time on the
+   clock. 0 where Linux does not tell. */
+static inline double waited_seconds(void) {
+  DIR *tasks = opendir("/proc/self/task");
+  double nanoseconds = 0;
+  for (struct dirent *task; tasks && (task = readdir(tasks));) {
+    char path[300], line[128];
+    (void)snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
+    FILE *file = fopen(path, "r");
+    if (!file) continue;
+    if (fgets(line, sizeof line, file)) nanoseconds += strtod(line + strcspn(line, " "), NULL);
+    (void)fclose(file);
+  }
+  if (tasks) (void)closedir(tasks);
+  return 1e-9 * nanoseconds;
 }
 
 /* Resident bytes of this process: "VmRSS" are those of now, "VmHWM" the most since forget_peak. */
@@ -74,13 +92,33 @@ static inline situ_device bench_device(situ_device_properties *p) {
   return device;
 }
 
-/* ratio, of those that are measured; at_most: less is better. */
+/* Moves the values of the quieter half of the rounds, by `waited`, to the front, and returns their number. */
+static inline int keep_quiet(double *values, const double *waited, int count) {
+  double sorted[256];
+  int kept = 0;
+  memcpy(sorted, waited, sizeof *sorted * (size_t)count);
+  const double most = median(sorted, count);
+  for (int r = 0; r < count; r++)
+    if (waited[r] <= most) values[kept++] = values[r];
+  return kept;
+}
+
+/* The median and quartiles of `count` ratios, which are sorted; at_most: less is better. */
+static inline void tell_rounds(const char *goal, const char *what, const char *ours, const char *theirs, double *ratios,
+                               int count, double must, bool at_most) {
+  const double ratio = median(ratios, count);
+  printf("%-4s %-42s %14s %14s %8.2f  must %s %-5g %s\n", goal, what, ours, theirs, ratio, at_most ? "<=" : ">=", must,
+         (at_most ? ratio <= must : ratio >= must) ? "met" : "NOT MET");
+  printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"low\": %.3f, \"high\": %.3f, \"must\": %g, "
+         "\"at_most\": %s}\n",
+         goal, what, ratio, ratios[count / 4], ratios[3 * count / 4], must, at_most ? "true" : "false");
+  (void)fflush(stdout);
+}
+
+/* One ratio. */
 static inline void tell(const char *goal, const char *what, const char *ours, const char *theirs, double ratio,
                         double must, bool at_most) {
-  printf("%-4s %-30s %14s %14s %8.2f  must %s %-5g %s\n", goal, what, ours, theirs, ratio, at_most ? "<=" : ">=", must,
-         (at_most ? ratio <= must : ratio >= must) ? "met" : "NOT MET");
-  printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"must\": %g}\n", goal, what, ratio, must);
-  (void)fflush(stdout);
+  tell_rounds(goal, what, ours, theirs, &ratio, 1, must, at_most);
 }
 
 /* The host's cost of an op: only the calls are timed, without waiting, and the queue is drained between rounds. */

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Rewrites the part of docs/performance.md between its two marks from what a run of the benchmarks has printed.
+
+usage: bench/performance.py LOG         bench/run.sh without names leaves LOG beside the programs
+       bench/performance.py --machine   prints the line of JSON that tells of this machine, with which a LOG begins
+SPDX-License-Identifier: MIT
+"""
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+GOALS = {
+    "H1": "small work beside libtorch",
+    "H2": "single ops",
+    "H3": "products in f32, and f64",
+    "H4": "products in bf16 and f16",
+    "H5": "attention",
+    "H6": "training steps",
+    "H7": "inference beside onnxruntime",
+    "H8": "replays beside calls",
+    "H9": "fused AdamW",
+    "H10": "modules cast and copied",
+    "H11": "files",
+    "H12": "cost of a parameter, 20,000 beside 100",
+    "H13": "from the start of a process to a result",
+    "H14": "two threads and a busy neighbour",
+    "H15": "two threads beside one",
+}
+FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16")
+BEGIN, END = "<!-- made by bench/performance.py -->", "<!-- end of what is made -->"
+
+
+def machine():
+    """What lscpu says, versions of the peers, and the load that other programs are."""
+    said = dict(line.split(":", 1) for line in subprocess.run(["lscpu"], capture_output=True, text=True).stdout.splitlines()
+                if ":" in line)
+    said = {key.strip(): value.strip() for key, value in said.items()}
+    versions = {}
+    for name in ("torch", "onnxruntime", "safetensors"):
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    return {"machine": {"cpu": said.get("Model name", "?"), "cores": os.cpu_count(),
+                        "caches": {level: said[f"{level} cache"] for level in ("L1d", "L2", "L3") if f"{level} cache" in said},
+                        "flags": [flag for flag in FLAGS if flag in said.get("Flags", "").split()],
+                        "kernel": os.uname().release, "load": os.getloadavg()[0], "versions": versions,
+                        "date": datetime.date.today().isoformat()}}
+
+
+def met(line):
+    return line["ratio"] <= line["must"] if line.get("at_most") else line["ratio"] >= line["must"]
+
+
+def number(value):
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def seen(line):
+    """The figure, bold where the goal is missed, and the quartiles of the rounds."""
+    spread = f" [{number(line['low'])} to {number(line['high'])}]" if "low" in line else ""
+    return (number(line["ratio"]) if met(line) else f"**{number(line['ratio'])}**") + spread
+
+
+def must(line):
+    return f"at {'most' if line.get('at_most') else 'least'} {line['must']:g}"
+
+
+def distance(line):
+    """Above 1: missed, and by which factor."""
+    ratio = max(line["ratio"], 1e-9)
+    return ratio / line["must"] if line.get("at_most") else line["must"] / ratio
+
+
+def summary(lines):
+    yield "| goal | what | must | lines, of them met | geometric mean | farthest from its goal |"
+    yield "|---|---|---|---|---|---|"
+    for goal, what in GOALS.items():
+        of = [line for line in lines if line["goal"] == goal]
+        if not of:
+            yield f"| {goal} | {what} | | not measured | | |"
+            continue
+        least = sorted({must(line) for line in of})
+        mean = math.exp(statistics.mean(math.log(max(line["ratio"], 1e-9)) for line in of))
+        last = max(of, key=distance)
+        yield (f"| {goal} | {what} | {'; '.join(least)} | {len(of)}, {sum(map(met, of))} | {number(mean)} | "
+               f"{last['what']}: {seen(last)} |")
+
+
+def tables(log):
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    about = next((line["machine"] for line in lines if "machine" in line), None)
+    lines = [line for line in lines if line.get("goal") in GOALS]
+    yield BEGIN
+    yield ""
+    if about:
+        yield (f"Run of {about['date']}: {about['cpu']}, {about['cores']} cores, caches "
+               + ", ".join(f"{level} {size}" for level, size in about["caches"].items())
+               + f"; {', '.join(about['flags'])}; Linux {about['kernel']}; "
+               + ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+               + f". Load when it began: {about['load']:.1f}"
+               + (", so the machine was **busy**." if about["load"] > 0.5 else "."))
+    yield ""
+    yield from summary(lines)
+    yield ""
+    ops = sorted((line for line in lines if line["goal"] == "H2"), key=lambda line: line["ratio"])
+    if ops:
+        yield (f"Of the {len(ops)} jobs of H2 {sum(line['ratio'] < 1 for line in ops)} are below 1.0 and "
+               f"{sum(line['ratio'] < 0.9 for line in ops)} below 0.9. The ten worst:")
+        yield ""
+        yield "| job | PyTorch's time / situ's |"
+        yield "|---|---|"
+        for line in ops[:10]:
+            yield f"| {line['what']} | {seen(line)} |"
+        yield ""
+    yield "All lines of the other goals, with the quartiles of their rounds:"
+    yield ""
+    yield "| goal | what | must | seen |"
+    yield "|---|---|---|---|"
+    for line in sorted(lines, key=lambda line: int(line["goal"][1:])):
+        if line["goal"] != "H2":
+            busy = f", threads waited for {100 * line['waited']:.0f} %" if line.get("waited", 0) > 0.05 else ""
+            yield f"| {line['goal']} | {line['what']} | {must(line)} | {seen(line)}{busy} |"
+    yield ""
+    yield END
+
+
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
+if sys.argv[1] == "--machine":
+    print(json.dumps(machine()), flush=True)
+    sys.exit()
+page = pathlib.Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+before, _, rest = page.read_text().partition(BEGIN)
+_, _, after = rest.partition(END)
+if not after:
+    sys.exit(f"{page} lacks the marks between which the tables go")
+page.write_text(before + "\n".join(tables(pathlib.Path(sys.argv[1]).read_text())) + after)
