@@ -190,8 +190,9 @@ static void measure(job *j, situ_device device) {
   take_step(j);
   situ_graph *graph = situ_graph_capture_end();
   need(graph ? SITU_OK : situ_error());
+  const double held = (double)(memory_used(device) - before);
   printf("     %s: %zu pieces of work, %.1f KiB of memory, the calls %.1f KiB\n", j->name, situ_graph_length(graph),
-         (double)(memory_used(device) - before) / 1024, (double)calls_need / 1024);
+         held / 1024, (double)calls_need / 1024);
   (void)time_steps(j, NULL, device, calls);
   (void)time_steps(j, graph, device, replays);
   for (int r = 0; r < ROUNDS; r++) {
@@ -199,11 +200,13 @@ static void measure(job *j, situ_device device) {
     of_replays[r] = time_steps(j, graph, device, replays + r * j->steps);
     ratio[r] = of_calls[r] / of_replays[r];
   }
-  char ours[32], theirs[32];
+  char ours[32], theirs[32], what[64];
   (void)snprintf(ours, sizeof ours, "%.1f us", 1e6 * median(of_replays, ROUNDS));
   (void)snprintf(theirs, sizeof theirs, "calls %.1f us", 1e6 * median(of_calls, ROUNDS));
   tell(device.kind == SITU_CUDA ? "cuda" : "H8", j->name, ours, theirs, median(ratio, ROUNDS),
        device.kind == SITU_CUDA ? j->must_cuda : j->must, false);
+  (void)snprintf(what, sizeof what, "%s, memory", j->name);
+  if (device.kind == SITU_CPU) tell("H8", what, "", "", held / (double)calls_need, 0.7, true);
   tell_percentiles("calls", calls, ROUNDS * j->steps);
   tell_percentiles("replays", replays, ROUNDS * j->steps);
   situ_graph_free(graph);

@@ -96,7 +96,7 @@ def summary(lines):
 def tables(log):
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     about = next((line["machine"] for line in lines if "machine" in line), None)
-    lines = [line for line in lines if line.get("goal") in GOALS]
+    lines = list({(line["goal"], line["what"]): line for line in lines if line.get("goal") in GOALS}.values())
     yield BEGIN
     yield ""
     if about:

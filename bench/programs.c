@@ -1,7 +1,7 @@
-/* Programs that bench/torch/programs.py has beside onnxruntime: programs MODEL INPUT.npy... Inputs are in the program's
-   order. Each line of input is a number of calls; the answer is the processor time of one, in seconds. The line "save"
-   writes the results to out.0.npy, out.1.npy, ... With --load MODEL it prints the processor time of loading, in
-   seconds, and by how many KiB the peak of memory grew.
+/* Programs that bench/torch/programs.py has beside onnxruntime: programs MODEL INPUT.npy... OUT. Inputs are in the
+   program's order. Each line of input is a number of calls; the answer is the processor time of one, in seconds. The
+   line "save" writes the results to OUT.0.npy, OUT.1.npy, ... With --load MODEL it prints the processor time of
+   loading, in seconds, and by how many KiB the peak of memory grew.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,11 +9,12 @@
 
 #include "support/measure.h"
 
+static const char *prefix;
 static situ_status save_result(const char *path, situ_tensor *t, void *payload) {
   int *count = payload;
-  char name[32];
+  char name[4096];
   (void)path;
-  (void)snprintf(name, sizeof name, "out.%d.npy", (*count)++);
+  (void)snprintf(name, sizeof name, "%s.%d.npy", prefix, (*count)++);
   return situ_npy_save(name, t, NULL);
 }
 
@@ -66,11 +67,12 @@ static int time_loading(const char *path) {
 int main(int argc, char **argv) {
   char line[64];
   if (argc == 3 && strcmp(argv[1], "--load") == 0) return time_loading(argv[2]);
-  if (argc < 2) return fprintf(stderr, "usage: programs MODEL INPUT.npy...\n"), 2;
+  if (argc < 3) return fprintf(stderr, "usage: programs MODEL INPUT.npy... OUT\n"), 2;
+  prefix = argv[argc - 1];
   situ_nn_module *program = situ_nn_eval(situ_export_load(argv[1], &(situ_load_options){ .map = true }));
   need(situ_error());
   situ_tree *in = situ_tree_list();
-  for (int i = 2; i < argc; i++) in = situ_tree_append(in, situ_tree_tensor(situ_npy_load(argv[i], NULL)));
+  for (int i = 2; i < argc - 1; i++) in = situ_tree_append(in, situ_tree_tensor(situ_npy_load(argv[i], NULL)));
   need(situ_error());
   while (fgets(line, sizeof line, stdin)) {
     if (strncmp(line, "save", 4) == 0) save(program, in);

@@ -1,31 +1,20 @@
-# Attention beside PyTorch's, f32, one thread, taking turns. Processor time, medians; peaks of resident memory.
-# Usage: attention.py LIBSITU.SO [ROUNDS]     (bench/attention is looked for beside the library)
+# Attention of bench/attention.c beside PyTorch's, f32, one thread, taking turns. Processor time, medians; the most by
+# which resident memory grew. H5: the time, and the memory beside PyTorch's.
+# Usage: attention.py LIBSITU.SO [TOKENS...]     (128, 1024, 4096; $SITU_BENCH_BATCH: the batch of 4096)
 # SPDX-License-Identifier: MIT
 import ctypes
 import json
 import os
-import statistics
-import subprocess
 import sys
 import time
 
 import torch
 import torch.nn.functional as F
+from support.turns import Server, in_turn, say
 
 torch.set_num_threads(1)
-rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-program = os.path.join(os.path.dirname(sys.argv[1]), "bench", "attention")
-situ = subprocess.Popen([program, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+situ = Server(sys.argv[1], "attention")
 kept = {}
-
-
-def ours(job):
-    situ.stdin.write(" ".join(map(str, job)) + "\n")
-    situ.stdin.flush()
-    answer = situ.stdout.readline().split()
-    if not answer:
-        sys.exit(f"bench/attention: {job} failed")
-    return tuple(map(float, answer))
 
 
 def memory(what):
@@ -33,18 +22,24 @@ def memory(what):
         return 1024 * next(int(line.split()[1]) for line in status if line.startswith(what))
 
 
-def theirs(job):
-    shape, causal, backward = job[:4], bool(job[4]), bool(job[5])
-    if shape not in kept:
+def operands(batch, heads, tokens, features, kind):
+    key = batch, tokens, kind == "gqa"
+    if key not in kept:
         kept.clear()
-        kept[shape] = [torch.randn(shape, requires_grad=k < 3) for k in range(4)]
-    *x, up = kept[shape]
+        shapes = [(batch, heads // 4 if kind == "gqa" and k in (1, 2) else heads, tokens, features) for k in range(4)]
+        kept[key] = [torch.randn(shape, requires_grad=k < 3) for k, shape in enumerate(shapes)] + [torch.randn(tokens, tokens)]
+    return kept[key]
+
+
+def theirs(batch, heads, tokens, features, kind, backward):
+    *x, up, mask = operands(batch, heads, tokens, features, kind)
     ctypes.CDLL(None).malloc_trim(0)  # else memory of the last call serves this one
     with open("/proc/self/clear_refs", "w") as refs:
         refs.write("5")
     there, begin = memory("VmRSS"), time.process_time()
-    with torch.set_grad_enabled(backward):
-        y = F.scaled_dot_product_attention(*x, is_causal=causal)
+    with torch.set_grad_enabled(bool(backward)):
+        y = F.scaled_dot_product_attention(*x, attn_mask=mask if kind == "mask" else None, is_causal=kind == "causal",
+                                           dropout_p=0.1 if kind == "dropout" else 0, enable_gqa=kind == "gqa")
     if backward:
         y.backward(up)
     taken, peak = time.process_time() - begin, memory("VmHWM")
@@ -53,25 +48,18 @@ def theirs(job):
     return taken, peak - there
 
 
-def measure(job):
-    times, bytes_ = [], []
-    for k in range(rounds + 1):
-        both = ours(job), theirs(job)
-        if k:  # the first one warms up
-            times.append([b[0] for b in both])
-            bytes_.append([b[1] for b in both])
-    mine, other = (statistics.median(t[k] for t in times) for k in (0, 1))
-    held = [max(b[k] for b in bytes_) / 2**20 for k in (0, 1)]
-    ratio = statistics.median(b / a for a, b in times)
-    what = "x".join(map(str, job[:4])) + (" causal" if job[4] else "") + (" forward+backward" if job[5] else " forward")
-    print(f"{what:42s} situ {1e3 * mine:9.2f} ms {held[0]:7.1f} MiB   torch {1e3 * other:9.2f} ms {held[1]:7.1f} MiB   {ratio:5.2f}x")
-    print(json.dumps({"goal": "H5", "what": what, "ratio": ratio, "must": 1.2, "situ_mib": held[0], "torch_mib": held[1], "torch": torch.__version__}))
-    sys.stdout.flush()
-
-
-for tokens, batch in ((128, 8), (1024, 8), (4096, int(os.environ.get("SITU_BENCH_BATCH", "8")))):
-    for causal in (0, 1):
+for tokens, batch in ((128, 8), (1024, 2), (4096, int(os.environ.get("SITU_BENCH_BATCH", "1")))):
+    if sys.argv[2:] and str(tokens) not in sys.argv[2:]:
+        continue
+    for kind in ("plain", "causal", "mask", "dropout", "gqa"):
         for backward in (0, 1):
-            measure((batch, 12, tokens, 64, causal, backward))
-situ.stdin.close()
-situ.wait()
+            job = (batch, 12, tokens, 64, kind, backward)
+            pairs = in_turn(lambda: situ.ask(*job), lambda: theirs(*job), 15, 4, 3)
+            what = f"{batch}x12x{tokens}x64 {kind}" + (" f+b" if backward else "")
+            say("H5", what, [(a[0], b[0]) for a, b in pairs], 1.2)
+            held = [round(max(pair[k][1] for pair in pairs) / 2**20, 1) for k in (0, 1)]
+            print(f"     memory: situ {held[0]:.1f} MiB, torch {held[1]:.1f} MiB")
+            # Less than a MiB is what both sides' caches do.
+            print(json.dumps({"goal": "H5", "what": what + ", memory", "ratio": max(held[0], 1) / max(held[1], 1), "must": 1,
+                              "at_most": True, "situ_mib": held[0], "torch_mib": held[1]}), flush=True)
+situ.end()

@@ -59,7 +59,10 @@ inline void measure(const goal &g) {
   double result = median(ratio);
   std::printf("%-4s %-44s %10.0f ns %12.0f ns %9.1fx  must %gx  %s\n", g.id, g.what, 1e9 * median(ours),
               1e9 * median(theirs), result, g.must, result >= g.must ? "met" : "NOT MET");
-  std::printf("{\"goal\": \"%s\", \"ratio\": %.2f, \"must\": %g}\n", g.id, result, g.must);
+  std::sort(ratio.begin(), ratio.end());
+  std::printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"low\": %.3f, \"high\": %.3f, "
+              "\"must\": %g}\n",
+              g.id, g.what, result, ratio[rounds / 4], ratio[3 * rounds / 4], g.must);
   std::fflush(stdout);
 }
 

@@ -1,17 +1,17 @@
-# Moving modules beside Python's torch, in one interleaved run: .to(float16) of a model of 1,000 small parameters, and of one
-# of 256 MB. Wall time, medians; both sides with the threads that they take by themselves.
+# Modules moved to f16 and copied beside Python's torch, taking turns: a model of 1,000 small parameters, and one of
+# 256 MiB. Wall time, medians; both sides with the threads that they take by themselves. H10.
 # Usage: move.py LIBSITU.SO
 # SPDX-License-Identifier: MIT
+import copy
 import ctypes
-import json
-import statistics
 import sys
 import time
 
 import torch
+from support.turns import in_turn, say
 
 situ = ctypes.CDLL(sys.argv[1])
-for name in ("situ_nn_module_list_of", "situ_nn_linear", "situ_nn_embedding", "situ_nn_append"):
+for name in ("situ_nn_module_list_of", "situ_nn_linear", "situ_nn_embedding", "situ_nn_append", "situ_nn_clone"):
     getattr(situ, name).restype = ctypes.c_void_p
 situ.situ_error_message.restype = ctypes.c_char_p
 F16 = 7  # situ_dtype
@@ -46,7 +46,7 @@ def their_large():
     return torch.nn.Embedding(8192, 8192)
 
 
-def our_time(make):
+def our_cast(make):
     model = make()
     begin = time.perf_counter()
     status = situ.situ_nn_to_dtype(model, F16)
@@ -57,24 +57,29 @@ def our_time(make):
     return seconds
 
 
-def their_time(make):
+def their_cast(make):
     model = make()
     begin = time.perf_counter()
     model.to(torch.float16)
     return time.perf_counter() - begin
 
 
-def measure(what, must, ours, theirs, rounds):
-    times = []
-    for k in range(rounds + 2):
-        both = our_time(ours), their_time(theirs)
-        if k >= 2:  # the first ones warm up
-            times.append(both)
-    ratio = statistics.median(b / a for a, b in times)
-    mine, other = (statistics.median(t[k] for t in times) for k in (0, 1))
-    print(f"{what:44s} situ {1e6 * mine:10.1f} us   torch {1e6 * other:10.1f} us   {ratio:7.1f}x   (must {must}x)")
-    print(json.dumps({"what": what, "situ_us": 1e6 * mine, "torch_us": 1e6 * other, "ratio": ratio, "must": must, "torch": torch.__version__}))
+def our_copy(model):
+    """With the freeing of the copy, as theirs."""
+    begin = time.perf_counter()
+    situ.situ_nn_free(pointer(situ.situ_nn_clone(model)))
+    return time.perf_counter() - begin
 
 
-measure("1,000 small parameters, .to(float16)", 100, our_small, their_small, 31)
-measure("one parameter of 256 MB, .to(float16)", 2.5, our_large, their_large, 9)
+def their_copy(model):
+    begin = time.perf_counter()
+    copy.deepcopy(model)
+    return time.perf_counter() - begin
+
+
+sizes = (("1,000 small parameters", our_small, their_small, 100, 200, 31), ("256 MiB", our_large, their_large, 3, 5, 9))
+for what, ours, theirs, cast, clone, rounds in sizes:
+    say("H10", f"{what}, .to(float16)", in_turn(lambda: our_cast(ours), lambda: their_cast(theirs), rounds, 20), cast)
+    models = ours(), theirs()
+    say("H10", f"{what}, copied", in_turn(lambda: our_copy(models[0]), lambda: their_copy(models[1]), rounds, 20), clone)
+    situ.situ_nn_free(models[0])

@@ -1,6 +1,6 @@
 # ONNX programs beside onnxruntime, one thread, f32, taking turns. Processor time, medians of the rounds. Loading: the
 # processor time and the growth of the peak of resident memory of one process that loads the model (situ maps it).
-# Usage: programs.py LIBSITU.SO [ROUNDS [NAME...]]     (bench/programs is looked for beside the library)
+# H7, with random weights. Usage: programs.py LIBSITU.SO [ROUNDS [NAME...]]     (bench/programs is looked for beside the library)
 # SPDX-License-Identifier: MIT
 import json
 import os
@@ -10,6 +10,8 @@ import sys
 import tempfile
 import time
 import warnings
+
+from support.turns import Server, in_turn, say
 
 try:
     import numpy as np
@@ -22,6 +24,7 @@ from torch import nn
 
 warnings.simplefilter("ignore")
 torch.manual_seed(0)
+os.environ["SITU_NUM_THREADS"] = "1"
 program = os.path.abspath(os.path.join(os.path.dirname(sys.argv[1]), "bench", "programs"))
 rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
 asked = sys.argv[3:]
@@ -50,13 +53,18 @@ def resnet():
     return torchvision.models.resnet18()
 
 
-def bert():
+def efficientnet():
+    import torchvision
+    return torchvision.models.efficientnet_b0()
+
+
+def bert(**sizes):
     from transformers import BertConfig, BertModel
 
     class Hidden(nn.Module):
         def __init__(self):
             super().__init__()
-            self.net = BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=False)
+            self.net = BertModel(BertConfig(attn_implementation="eager", **sizes), add_pooling_layer=False)
 
         def forward(self, ids):
             return self.net(ids, attention_mask=torch.ones_like(ids)).last_hidden_state
@@ -64,15 +72,22 @@ def bert():
     return Hidden()
 
 
+def minilm():
+    """all-MiniLM-L6, with random weights."""
+    return bert(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+
+
 def images(*shape):
     return lambda batch: torch.randn(batch, *shape)
 
 
 jobs = {
-    "mlp": (mlp, images(64), (1, 8, 32)),
-    "lstm": (Lstm, images(32, 32), (1, 8, 32)),
-    "cnn": (cnn, images(1, 28, 28), (1, 8, 32)),
-    "resnet18": (resnet, images(3, 224, 224), (1,)),
+    "mlp": (mlp, images(64), (1, 32)),
+    "lstm": (Lstm, images(32, 32), (1, 32)),
+    "cnn": (cnn, images(1, 28, 28), (1, 32)),
+    "minilm": (minilm, lambda batch: torch.randint(0, 30000, (batch, 128)), (1, 4, 8, 32)),
+    "resnet18": (resnet, images(3, 224, 224), (1, 16)),
+    "efficientnet_b0": (efficientnet, images(3, 224, 224), (1,)),
     "bert_base": (bert, lambda batch: torch.randint(0, 30000, (batch, 128)), (1,)),
 }
 
@@ -80,22 +95,6 @@ jobs = {
 def export(make, inputs, path):
     with torch.no_grad():
         torch.onnx.export(make().eval(), (inputs,), path, dynamo=True, verbose=False)
-
-
-class Situ:
-    def __init__(self, path, directory, names):
-        environment = dict(os.environ, SITU_NUM_THREADS="1")
-        self.process = subprocess.Popen([program, path, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, cwd=directory, env=environment)
-
-    def ask(self, line):
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-        return float(self.process.stdout.readline())
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def open_runtime(path):
@@ -126,12 +125,11 @@ print(time.process_time() - began, peak() - before)
 
 def compare_loading(name, path):
     """Seconds and KiB of a process that loads the model, for both."""
-    environment = dict(os.environ, SITU_NUM_THREADS="1")
     commands = {"onnxruntime": [sys.executable, "-c", LOAD_RUNTIME, path], "situ": [program, "--load", path]}
     seen = {who: [] for who in commands}
     for _ in range(5):
         for who, command in commands.items():
-            seconds, kib = subprocess.run(command, env=environment, capture_output=True, text=True).stdout.split()
+            seconds, kib = subprocess.run(command, capture_output=True, text=True).stdout.split()
             seen[who].append((float(seconds), int(kib)))
     middle = {who: [statistics.median(s[k] for s in seen[who]) for k in (0, 1)] for who in seen}
     print(f"{name:10} loading     " + "   ".join(f"{who} {1e3 * t:8.1f} ms, {kib / 1024:7.1f} MiB"
@@ -148,20 +146,14 @@ def compare(name, make, inputs, batch, directory):
         compare_loading(name, path)
     session = open_runtime(path)
     feed = {session.get_inputs()[0].name: inputs.numpy()}
-    situ = Situ(path, directory, ["in.npy"])
+    situ = Server(sys.argv[1], "programs", path, os.path.join(directory, "in.npy"), os.path.join(directory, "out"))
     situ.ask("save")
     want, got = session.run(None, feed)[0], np.load(os.path.join(directory, "out.0.npy"))
     error = float(np.abs(want - got).max() / np.abs(want).max())
-    once = max(situ.ask(3), time_runtime(session, feed, 3))
-    calls = max(1, int(0.05 / once))
-    pairs = [(time_runtime(session, feed, calls), situ.ask(calls)) for _ in range(rounds)]
+    calls = max(1, int(0.05 / max(situ.ask(3)[0], time_runtime(session, feed, 3))))
+    pairs = in_turn(lambda: situ.ask(calls)[0], lambda: time_runtime(session, feed, calls), rounds, 6, 5)
     situ.end()
-    theirs, ours = (statistics.median(p[k] for p in pairs) for k in (0, 1))
-    ratio = statistics.median(p[0] / p[1] for p in pairs)
-    print(f"{name:10} batch {batch:3}   onnxruntime {1e6 * theirs:10.1f} us   situ {1e6 * ours:10.1f} us   "
-          f"ratio {ratio:5.2f}   error {error:.1e}", flush=True)
-    print(json.dumps({"program": name, "batch": batch, "onnxruntime_s": theirs, "situ_s": ours, "ratio": ratio,
-                      "error": error}), flush=True)
+    say("H7", f"{name}, batch {batch}", pairs, 1, "onnxruntime", error=error)
 
 
 print("onnxruntime", onnxruntime.__version__)

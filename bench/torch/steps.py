@@ -1,6 +1,7 @@
 # Training steps of bench/support/steps.c beside PyTorch's at its best, taking turns: processor time on one thread, the
 # clock on two, where only rounds count in which no thread waited long for a core. H6 and H9.
-# Usage: steps.py LIBSITU.SO [--compiled] [NAME...]     (NAME: only these jobs; --compiled: beside torch.compile)
+# Beside torch.compile too (one thread), where it can: it needs a C++ compiler.
+# Usage: steps.py LIBSITU.SO [--eager] [NAME...]     (NAME: only these jobs; --eager: without torch.compile)
 # SPDX-License-Identifier: MIT
 import sys
 import time
@@ -12,8 +13,7 @@ from support.turns import Server, in_turn, say, waited
 from torch import nn
 
 torch.manual_seed(1)
-compiled = "--compiled" in sys.argv
-asked = [word for word in sys.argv[2:] if word != "--compiled"]
+asked = [word for word in sys.argv[2:] if word != "--eager"]
 
 
 def mlp():
@@ -81,7 +81,7 @@ jobs = {
 
 
 class Training:
-    def __init__(self, name, channels_last):
+    def __init__(self, name, channels_last, compiled):
         model, optim, shape, symbols, targets, self.clip = jobs[name][:6]
         self.net = model()
         self.run = self.net
@@ -114,34 +114,38 @@ class Training:
         return (time.process_time() - used) / steps, taken / steps, (waited() - before) / taken
 
 
-def best(name):
+def best(name, compiled):
     """PyTorch's faster layout of images."""
-    both = [Training(name, last) for last in ((False, True) if name in ("lenet", "resnet18") else (False,))]
+    both = [Training(name, last, compiled) for last in ((False, True) if name in ("lenet", "resnet18") else (False,))]
     for t in both:
         t.measure(2)
     return min(both, key=lambda t: min(t.measure(2)[0] for _ in range(3)))
 
 
+def compare(name, threads, theirs, must, peer):
+    torch.set_num_threads(threads)
+    theirs.measure(1)
+    steps = max(1, int(0.03 / theirs.measure(1)[1]))
+    rounds = in_turn(lambda: situ.ask(name, threads, steps), lambda: theirs.measure(steps), 21, 6, 5)
+    # Waiting is what a busy machine adds to the clock: the quieter half of the rounds, on two threads.
+    by_wait = sorted(rounds, key=lambda pair: max(pair[0][2], pair[1][2]))
+    kept = rounds if threads == 1 else by_wait[:max(5, len(rounds) // 2)]
+    say(jobs[name][6], f"{name} step, {threads}T" + (", compiled" if peer == "compile" else ""),
+        [(a[threads - 1], b[threads - 1]) for a, b in kept], must, peer,
+        **({} if threads == 1 else {"waited": round(max(kept[-1][0][2], kept[-1][1][2]), 4)}))
+
+
 situ = Server(sys.argv[1], "steps")
 for name in asked or jobs:
-    goal, must = jobs[name][6:]
-    if compiled and goal != "H6":
-        continue
     torch.set_num_threads(1)
-    try:
-        theirs = best(name)
-    except Exception as error:  # inductor's, of many kinds
-        print(f"{name}: SKIPPED: {str(error).splitlines()[0]}")
-        continue
-    for threads in (1, 2) if goal == "H6" and not compiled else (1,):
-        torch.set_num_threads(threads)
-        theirs.measure(1)
-        steps = max(1, int(0.03 / theirs.measure(1)[0]))
-        rounds = in_turn(lambda: situ.ask(name, threads, steps), lambda: theirs.measure(steps), 21, 6)
-        # Waiting is what a busy machine adds to the clock: the quieter half of the rounds, on two threads.
-        by_wait = sorted(rounds, key=lambda pair: max(pair[0][2], pair[1][2]))
-        kept = rounds if threads == 1 else by_wait[:max(5, len(rounds) // 2)]
-        say(goal, f"{name} step, {threads}T" + (", compiled" if compiled else ""),
-            [(a[threads - 1], b[threads - 1]) for a, b in kept], 1 if compiled else must,
-            peer="compile" if compiled else "torch", waited=round(max(kept[-1][0][2], kept[-1][1][2]), 4))
+    theirs = best(name, False)
+    for threads in (1, 2) if jobs[name][6] == "H6" else (1,):
+        compare(name, threads, theirs, jobs[name][7], "torch")
+for name in asked or jobs:
+    if jobs[name][6] == "H6" and "--eager" not in sys.argv:
+        torch.set_num_threads(1)
+        try:
+            compare(name, 1, best(name, True), 1, "compile")
+        except Exception as error:  # inductor's, of many kinds
+            print(f"{name}: SKIPPED: {str(error).splitlines()[0]}")
 situ.end()
