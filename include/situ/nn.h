@@ -75,6 +75,8 @@ struct situ_nn_module {
   const situ_nn_type *type;
   situ_nn_slot *slots; /* in order of registration */
   int64_t count;
+  int64_t children;            /* slots that are modules */
+  struct situ_nn_index *index; /* of the slots' names; NULL: none */
   struct situ_nn_hooks *hooks; /* NULL: none */
   struct situ_nn_build *build; /* between situ_nn_alloc and situ_nn_done */
   situ_nn_stray *strays;       /* NULL: none */

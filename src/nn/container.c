@@ -43,10 +43,8 @@ situ_nn_module *situ_nn_module_list_of(int64_t count, situ_nn_module *const *mod
 situ_nn_module *situ_nn_module_dict(void) { return situ_nn_done(situ_nn_alloc(&dict_type)); }
 
 int64_t situ_nn_len(const situ_nn_module *container) {
-  int64_t count = 0;
-  if (container && !situ__nn_given("nn_len", "container", container)) return -1;
-  for (int64_t i = 0; container && i < container->count; i++) count += situ__nn_is_child(&container->slots[i]);
-  return count;
+  if (!container) return 0;
+  return situ__nn_given("nn_len", "container", container) ? container->children : -1;
 }
 
 /* Adds to a container; on failure frees both. */
@@ -82,6 +80,7 @@ situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name, situ_nn
 situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i) {
   if (!situ__nn_given("nn_at", "container", container)) return NULL;
   int64_t count = situ_nn_len(container), left = i < 0 ? i + count : i;
+  if (count == container->count && left >= 0 && left < count) return container->slots[left].held;
   for (int64_t k = 0; k < container->count && left >= 0; k++)
     if (situ__nn_is_child(&container->slots[k]) && left-- == 0) return container->slots[k].held;
   situ__fail(SITU_E_INDEX, "nn_at", "module %" PRId64 " of %" PRId64 " in %s", i, count, container->type->name);

@@ -9,7 +9,7 @@
 
 static situ_device first_device(const situ_nn_module *m, int depth) {
   const int64_t count = situ__nn_count(m);
-  for (int64_t i = 0; i < count; i++)
+  for (int64_t i = 0; i < count && m->children < count; i++)
     if (!situ__nn_is_child(&m->slots[i])) return situ_device_of(m->slots[i].held);
   for (int64_t i = 0; i < count && depth < SITU__NN_DEPTH; i++) {
     if (!situ__nn_is_child(&m->slots[i])) continue;

@@ -229,6 +229,7 @@ static void destroy(situ_nn_module *m) {
       situ__free(slot->name);
     }
     situ__free(m->slots);
+    situ__nn_index_drop(m);
     situ__free(m->strays);
     if (m->hooks) situ__free(m->hooks->list);
     situ__free(m->hooks);
@@ -286,12 +287,6 @@ const char *situ_nn_name(const situ_nn_module *m) {
 
 /* ---- registration ---- */
 
-situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name) {
-  for (int64_t i = 0; i < m->count; i++)
-    if (strcmp(m->slots[i].name, name) == 0) return &m->slots[i];
-  return NULL;
-}
-
 bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind, size_t offset,
                        void *held) {
   char *copy = situ__strdup(name);
@@ -307,7 +302,9 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
   if (slots) {
     if (m->slots != slots) m->slots = slots;
     slots[m->count] = (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
+    m->children += kind == SITU_NN_CHILD;
     __atomic_store_n(&m->count, m->count + 1, __ATOMIC_RELEASE);
+    situ__nn_index_last(m);
   }
   situ__nn_unlock();
   if (slots) count_owner(kind, held, 1);
@@ -321,7 +318,9 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
   situ_nn_slot *slots = m->slots;
   int64_t count = m->count;
   __atomic_store_n(&m->count, 0, __ATOMIC_RELEASE);
+  situ__nn_index_drop(m);
   m->slots = NULL;
+  m->children = 0;
   __atomic_store_n(&m->pending, true, __ATOMIC_RELEASE);
   __atomic_store_n(&m->type, lazy, __ATOMIC_RELEASE);
   situ__nn_unlock();
@@ -339,7 +338,9 @@ void situ__nn_remove_slot(situ_nn_module *m, const char *name) {
   situ_nn_slot *slot = situ__nn_find(m, name), old = *slot;
   const int64_t after = m->count - (slot - m->slots) - 1;
   memmove(slot, slot + 1, (size_t)after * sizeof *slot);
+  m->children -= situ__nn_is_child(&old);
   __atomic_store_n(&m->count, m->count - 1, __ATOMIC_RELEASE);
+  situ__nn_index_drop(m); /* the next part that is added makes it anew */
   situ__nn_unlock();
   count_owner(old.kind, old.held, -1);
   if (situ__nn_is_child(&old)) situ__nn_let_go(old.held);
@@ -364,6 +365,7 @@ static bool put_part(const char *op, situ_nn_module *m, const char *name, void *
     bool tensor = !situ__nn_is_child(&old);
     if (!tensor && !situ__nn_claim_to_free(op, old.held, &claim)) return false;
     situ__nn_lock();
+    m->children += (kind == SITU_NN_CHILD) - !tensor;
     *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? serial(old.held) : 0 };
     situ__nn_unlock();
     count_owner(kind, part, 1);

@@ -94,7 +94,12 @@ void situ__nn_enlist(situ_nn_module *m);
    caller still owns held. */
 bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind, size_t offset,
                        void *held);
+/* ---- parts by name (index.c) ---- */
+/* NULL: m has no such part. */
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
+/* After a slot was added. Where memory runs out there is no index, and situ__nn_find compares one by one. */
+void situ__nn_index_last(situ_nn_module *m);
+void situ__nn_index_drop(situ_nn_module *m);
 
 /* A part that is added under a path (path.c). */
 typedef struct situ__nn_addition {

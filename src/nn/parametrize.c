@@ -89,6 +89,7 @@ situ_nn_module *situ__nn_stand_in(situ_nn_module *m) {
                             .type = m->type,
                             .slots = m->slots,
                             .count = m->count,
+                            .children = m->children,
                             .name = m->name,
                             .home = m->home,
                             .training = m->training,

@@ -1,5 +1,7 @@
 /* Sequential, ModuleList, ModuleDict.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
 #include "support/modules.h"
 
 static void sequential_runs_in_order(void **state) {
@@ -49,11 +51,56 @@ static void dicts_find_by_name(void **state) {
   situ_nn_free(named);
 }
 
+/* From 16 parts on they are found by a hash index. */
+static void many_parts_are_found_by_name(void **state) {
+  (void)state;
+  enum { PARTS = 300 };
+  situ_nn_module *m = situ_nn_module_dict(), *part[PARTS];
+  char name[16];
+  for (int k = 0; k < PARTS; k++) {
+    (void)snprintf(name, sizeof name, "part%d", 7 * k);
+    m = situ_nn_put(m, name, part[k] = k % 2 ? situ_nn_relu() : situ_nn_tanh());
+    assert_ptr_equal(situ_nn_at(m, k), part[k]);
+  }
+  assert_int_equal(situ_nn_len(m), PARTS);
+  for (int k = 0; k < PARTS; k++) {
+    (void)snprintf(name, sizeof name, "part%d", 7 * k);
+    assert_ptr_equal(situ_nn_get(m, name), part[k]);
+  }
+  expect_refused(situ_nn_get(m, "part1"), SITU_E_ARG, "nn_get", "part1");
+  assert_non_null(situ_nn_add_tensor(m, "part7", NULL, T32(SITU_SHAPE(1), 1), SITU_NN_PARAMETER));
+  assert_int_equal(situ_nn_len(m), PARTS - 1); /* a tensor took the place of a module */
+  assert_ptr_equal(situ_nn_at(m, 1), part[2]);
+  expect_refused(situ_nn_put(m, "part2093", situ_nn_relu()), SITU_E_ARG, "nn_put", "already");
+}
+
+static void the_index_follows_removals(void **state) {
+  (void)state;
+  enum { PARTS = 40 };
+  situ_nn_module *m = situ_nn_linear(1, 1, NULL), *part[PARTS];
+  char name[16];
+  for (int k = 0; k < PARTS; k++) {
+    (void)snprintf(name, sizeof name, "part%d", k);
+    part[k] = situ_nn_add_child(m, name, NULL, situ_nn_relu());
+  }
+  for (int round = 0; round < 2; round++) { /* takes weight away, adds it again at the end, and takes its list away */
+    assert_non_null(situ_nn_utils_register_parametrization(m, "weight", situ_nn_relu()));
+    if (round) assert_non_null(situ_nn_utils_remove_parametrizations(m, "weight", false));
+    for (int k = 0; k < PARTS; k++) {
+      (void)snprintf(name, sizeof name, "part%d", k);
+      assert_ptr_equal(situ_nn_get_submodule(m, name), part[k]);
+    }
+  }
+  assert_int_equal(situ_nn_len(m), PARTS);
+  assert_non_null(situ_nn_get_tensor(m, "weight"));
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-    MODULE_TEST(sequential_runs_in_order),
-    MODULE_TEST(a_missing_module_frees_the_others),
-    MODULE_TEST(dicts_find_by_name),
+    MODULE_TEST(sequential_runs_in_order),   MODULE_TEST(a_missing_module_frees_the_others),
+    MODULE_TEST(dicts_find_by_name),         MODULE_TEST(many_parts_are_found_by_name),
+    MODULE_TEST(the_index_follows_removals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
