@@ -14,6 +14,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import textwrap
 
 GOALS = {
     "H1": "small work beside libtorch",
@@ -100,12 +101,12 @@ def tables(log):
     yield BEGIN
     yield ""
     if about:
-        yield (f"Run of {about['date']}: {about['cpu']}, {about['cores']} cores, caches "
+        yield from textwrap.wrap(f"Run of {about['date']}: {about['cpu']}, {about['cores']} cores, caches "
                + ", ".join(f"{level} {size}" for level, size in about["caches"].items())
                + f"; {', '.join(about['flags'])}; Linux {about['kernel']}; "
                + ", ".join(f"{name} {version}" for name, version in about["versions"].items())
                + f". Load when it began: {about['load']:.1f}"
-               + (", so the machine was **busy**." if about["load"] > 0.5 else "."))
+               + (", so the machine was **busy**." if about["load"] > 0.5 else "."), 120)
     yield ""
     yield from summary(lines)
     yield ""

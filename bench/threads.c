@@ -58,7 +58,7 @@ static double time_of(void (*call)(int threads), int threads, double *waited) {
   double taken;
   do {
     situ_scope s;
-    situ_scope_begin_no_grad(&s);
+    situ_scope_begin(&s);
     call(threads);
     need(situ_scope_end(&s));
     calls++;
