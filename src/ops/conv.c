@@ -6,6 +6,13 @@
 #include "ops/ops.h"
 #include "situ/sys/plain.h"
 
+/* What a call has besides its operands. */
+typedef struct conv_params {
+  situ_conv_options options;
+  const situ_tensor *factor; /* the weight as SITU_VERB_FACTOR laid it out, or NULL */
+  bool halved;               /* the result has the maxima of 2 x 2 results */
+} conv_params;
+
 /* ---- the window, from options where zero means torch's default ---- */
 
 /* The list's value for dimension d of `spatial`; a single value holds for all dimensions. */
@@ -103,12 +110,11 @@ static void set_format(situ_call *c) {
     }
 }
 
-static bool conv_infer(situ_call *c) {
+/* Checks the operands; sets the window and the result's shape before maxima are taken. */
+static bool infer_results(situ_call *c, situ_window *window) {
   situ_window w;
-  const situ_conv_options *o = c->params;
-  if (o->output_padding.ndim)
-    return situ_refuse(c, SITU_E_ARG, "output_padding is given: only transposed convolutions have it");
   if (!check_shapes(c, false, &w)) return false;
+  *window = w;
   for (int d = 2 - c->op->code; d < 2; d++) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], padded, covered;
     if (!situ__mul_i64(w.padding[d], 2, &padded) || !situ__add_i64(padded, *size, &padded) || !reach(&w, d, &covered))
@@ -118,7 +124,21 @@ static bool conv_infer(situ_call *c) {
                          (long long)covered, (long long)padded);
     *size = (padded - covered) / w.stride[d] + 1;
   }
-  set_format(c);
+  return true;
+}
+
+static bool conv_infer(situ_call *c) {
+  const conv_params *p = c->params;
+  situ_window w;
+  if (p->options.output_padding.ndim)
+    return situ_refuse(c, SITU_E_ARG, "output_padding is given: only transposed convolutions have it");
+  if (!infer_results(c, &w)) return false;
+  if (!p->halved) return set_format(c), true;
+  for (int d = c->shape[0].ndim - 2; d < c->shape[0].ndim; d++) {
+    if (c->shape[0].dim[d] < 2)
+      return situ_refuse(c, SITU_E_SHAPE, "max_pool of 2 x 2: results have size 1 at dimension %d", d);
+    c->shape[0].dim[d] /= 2;
+  }
   return true;
 }
 
@@ -164,12 +184,6 @@ static const situ_view_desc *four(situ_tensor *t, int spatial, situ_view_desc *d
 static bool is_last(const situ_tensor *t) {
   return !t->view.contiguous && t->view.ndim == 4 && situ__is_format(&t->view, SITU_CHANNELS_LAST);
 }
-
-/* What a call has besides its operands. */
-typedef struct conv_params {
-  situ_conv_options options;
-  const situ_tensor *factor; /* the weight as SITU_VERB_FACTOR laid it out, or NULL */
-} conv_params;
 
 /* One pass, all of whose images are channels_last, or none; the weight is row-major. */
 typedef struct conv_pass {
@@ -239,6 +253,35 @@ static bool launch(const conv_pass *p, situ_tensor *a, situ_tensor *b, situ_tens
          situ__copy_values(p->op->name, situ_desc(rows), situ_desc(out));
 }
 
+/* Maxima of 2 x 2 results: in one launch if the device offers it, else of results in scratch memory. */
+static bool launch_halved(const conv_pass *p, situ_call *c) {
+  static const situ_window pool = { .kernel = { 2, 2 }, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 1 };
+  situ_tensor *in[3] = { situ_contiguous(c->in[0]), situ_contiguous(c->in[1]),
+                         c->in[2] ? situ_contiguous(c->in[2]) : NULL };
+  situ_view_desc desc[3], whole;
+  situ_call results = *c;
+  situ_window w;
+  bool offered;
+  if (!in[0] || !in[1] || !in[2] != !c->in[2]) return false;
+  situ_work work = work_of(p, in, c->out[0], desc);
+  work.integer[0] = p->relu;
+  work.integer[1] = 1;
+  if (situ__offers(p->op->name, p->device, &work, &offered) != SITU_OK) return false;
+  if (offered) return situ_launch(p->op->name, p->device, &work);
+  if (!infer_results(&results, &w)) return false;
+  situ_tensor *y = situ_op_new(p->op->name, results.shape[0], situ_dtype_of(c->out[0]), p->device);
+  return y && launch(p, in[0], in[1], in[2], y) &&
+         situ_launch(p->op->name, p->device,
+                     &(situ_work){ .verb = SITU_VERB_POOL,
+                                   .op = SITU_POOL_MAX,
+                                   .compute = situ_dtype_of(y),
+                                   .ins = 1,
+                                   .outs = 1,
+                                   .in = { four(y, 2, &whole) },
+                                   .out = { work.out[0] },
+                                   .window = &pool });
+}
+
 /* A gradient of the operand's shape, channels_last as that of the result; zeros if `a` has no elements. */
 static situ_tensor *gradient(const situ_grad_call *g, int operand, situ_conv_pass pass, const situ_window *w,
                              situ_tensor *a, situ_tensor *b) {
@@ -268,8 +311,8 @@ static bool conv_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const conv_params *p = c->params;
   const situ_window w = window_of(c->op, &p->options, &weight);
-  return launch(&(conv_pass){ c->op, c->device, SITU_CONV_FORWARD, &w, p->options.relu, p->factor }, c->in[0], c->in[1],
-                c->in[2], c->out[0]);
+  const conv_pass pass = { c->op, c->device, SITU_CONV_FORWARD, &w, p->options.relu, p->factor };
+  return p->halved ? launch_halved(&pass, c) : launch(&pass, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
 
 static bool conv_backward(situ_grad_call *g) {
@@ -313,15 +356,18 @@ static bool conv_mend(situ_call *c) {
 }
 
 static situ_tensor *run(const situ_op *op, situ_tensor *x, situ_tensor *weight, situ_tensor *bias,
-                        const situ_conv_options *options, const situ_tensor *factor) {
-  conv_params p = { .factor = factor };
-  if (options) p.options = *options;
-  /* Only where values are computed and nothing else is relu part of the call, which so needs no gradient for it. */
-  if (!situ_is_plain()) p.factor = NULL;
-  if (p.options.relu && op->infer == conv_infer && !situ_is_plain()) {
-    p.options.relu = false;
-    situ_tensor *y = run(op, x, weight, bias, &p.options, NULL);
-    return y ? situ_relu(y) : NULL;
+                        const conv_params *params) {
+  conv_params p = *params;
+  /* Only where values are computed and nothing else are relu and maxima part of the call, which so needs no gradients
+     for them. */
+  if (!situ_is_plain()) {
+    p = (conv_params){ .options = p.options };
+    if (op->infer == conv_infer) p.options.relu = false;
+    if (params->halved || p.options.relu != params->options.relu) {
+      situ_tensor *y = run(op, x, weight, bias, &p);
+      if (y && params->options.relu) y = situ_relu(y);
+      return y && params->halved ? situ_max_pool2d(y, &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL) : y;
+    }
   }
   if (!p.options.same || op->infer == transposed_infer) return situ_op_run3(op, x, weight, bias, &p);
   if (!situ__need(op->name, "input", x) || !situ__need(op->name, "weight", weight)) return NULL;
@@ -359,6 +405,8 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
                           bias, &stride, &padding, &more, groups, &dilation);
 }
 
+static const situ_conv_options no_options;
+
 #define CONV(id, dims, kind)                                                                                        \
   SITU_OP(                                                                                                          \
       id##_op) = { .name = #id,                                                                                     \
@@ -377,7 +425,7 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
                    .backward_recorded = backward_recorded };                                                        \
   situ_tensor *situ_##id(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,                                \
                          const situ_conv_options *options) {                                                        \
-    return run(&id##_op, input, weight, bias, options, NULL);                                                       \
+    return run(&id##_op, input, weight, bias, &(conv_params){ .options = options ? *options : no_options });        \
   }
 CONV(conv1d, 1, conv)
 CONV(conv2d, 2, conv)
@@ -403,13 +451,13 @@ bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, 
   const situ_call c = { .op = &conv2d_op };
   const situ_shape shape = situ__shape(v);
   situ_window w;
-  if (!read_window(&c, options ? options : &(situ_conv_options){ 0 }, &shape, &w)) return false;
+  if (!read_window(&c, options ? options : &no_options, &shape, &w)) return false;
   situ_work work = { .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)v->dtype, .ins = 1, .in = { v }, .window = &w };
   return situ__make_factor(op, situ_device_of(weight), &work, bytes, factor);
 }
 
 situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
-                            const situ_conv_options *options, situ_tensor *factor) {
+                            const situ_conv_options *options, situ_tensor *factor, bool max_pool) {
   const char *op = "conv2d_by";
   if (factor) {
     if (!situ__need(op, "weight", weight) || !situ__need(op, "factor", factor)) return NULL;
@@ -421,5 +469,6 @@ situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor
       return NULL;
     }
   }
-  return run(&conv2d_op, input, weight, bias, options, factor);
+  return run(&conv2d_op, input, weight, bias,
+             &(conv_params){ .options = options ? *options : no_options, .factor = factor, .halved = max_pool });
 }

@@ -121,10 +121,10 @@ void *situ__call_refuse(const situ__op_call *c, const char *what) {
 /* ---- convolutions ---- */
 
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
-                               const situ_conv_options *options) {
+                               const situ_conv_options *options, bool max_pool) {
   situ_tensor *factor = c->stash ? *c->stash : NULL;
   if (c->stash && !c->stashed &&
       (!situ_conv2d_lay_out(weight, options, &factor) || (factor && !situ_set(c->stash, factor))))
     return NULL;
-  return situ_conv2d_by(input, weight, bias, options, factor);
+  return situ_conv2d_by(input, weight, bias, options, factor, max_pool);
 }

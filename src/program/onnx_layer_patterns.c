@@ -219,10 +219,31 @@ bool situ__match_attention(situ__match *m, const situ__program_node *end) {
 
 /* ---- convolution ---- */
 
+/* Whether a list of integers, or nothing, is `wanted` for both dimensions. */
+static bool is_both(situ__match *m, const situ__arg *a, int64_t wanted, bool absent) {
+  int64_t given[4];
+  if (a->kind == SITU__ARG_NONE) return absent;
+  const int count = situ__match_integers(m, a, given, 4);
+  for (int i = 0; i < count; i++)
+    if (given[i] != wanted) return false;
+  return count == 2 || count == 4;
+}
+
+/* Arguments of MaxPool: X, auto_pad, dilations, kernel_shape, pads, strides, ceil_mode, storage_order. */
+static bool is_halving(situ__match *m, const situ__program_node *n) {
+  const char *pad = n->arg[1].kind == SITU__ARG_TEXT ? n->arg[1].text : "";
+  return is_op(n, "MaxPool") && n->outs == 1 && *pad != 'S' && is_both(m, &n->arg[2], 1, true) &&
+         is_both(m, &n->arg[3], 2, false) && is_both(m, &n->arg[4], 0, true) && is_both(m, &n->arg[5], 2, false) &&
+         !n->arg[6].integer;
+}
+
 bool situ__match_conv(situ__match *m, const situ__program_node *end) {
   m->nodes = 0;
-  const situ__program_node *conv = is_op(end, "Relu") ? situ__match_node(m, &end->arg[0], "Conv", 1) : NULL;
-  m->row = &situ__onnx_conv_relu;
+  const bool halved = is_halving(m, end);
+  const situ__program_node *relu = halved ? situ__match_node(m, &end->arg[0], "Relu", 1) : end;
+  if (!relu || !is_op(relu, "Relu")) return false;
+  const situ__program_node *conv = situ__match_node(m, &relu->arg[0], "Conv", 1);
+  m->row = halved ? &situ__onnx_conv_relu_pool : &situ__onnx_conv_relu;
   if (conv) memcpy(m->arg, conv->arg, sizeof m->arg);
   return conv != NULL;
 }

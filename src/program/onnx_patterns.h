@@ -46,7 +46,7 @@ bool situ__match_conv(situ__match *m, const situ__program_node *end);
 /* softmax(query key scale + mask) value: the call of situ__match_attention. Arguments: query, key (transposed), value,
    mask, scale, the axis of softmax. */
 extern const situ__op_row situ__onnx_attend;
-/* Conv and Relu: the call of situ__match_conv, with the arguments of Conv. */
-extern const situ__op_row situ__onnx_conv_relu;
+/* Conv and Relu, and MaxPool of 2 x 2: the calls of situ__match_conv, with the arguments of Conv. */
+extern const situ__op_row situ__onnx_conv_relu, situ__onnx_conv_relu_pool;
 
 #endif

@@ -227,9 +227,9 @@ struct situ__op_call {
 };
 enum { SITU__STASH = 8 };
 
-/* situ_conv2d whose weight, the call's second argument, is laid out once: for rows with a stash of 1. */
+/* situ_conv2d_by, whose weight, the call's second argument, is laid out once: for rows with a stash of 1. */
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
-                               const situ_conv_options *options);
+                               const situ_conv_options *options, bool max_pool);
 
 /* Arguments by their place in the row's parameters. */
 bool situ__arg_given(const situ__op_call *c, int k); /* false: None */

@@ -168,14 +168,80 @@ static void relu_with_gradients(void **state) {
 }
 
 static bool same_bits(situ_tensor *a, situ_tensor *b) {
-  const size_t size = (size_t)situ_numel(a) * sizeof(float);
-  float *x = malloc(size), *y = malloc(size);
+  const size_t size = (size_t)situ_numel(a) * situ_dtype_size(situ_dtype_of(a));
+  unsigned char *x = malloc(size), *y = malloc(size);
   assert_true(x && y && situ_numel(a) == situ_numel(b));
   assert_int_equal(situ_copy_to_host(a, x, size), SITU_OK);
   assert_int_equal(situ_copy_to_host(b, y, size), SITU_OK);
   const bool same = memcmp(x, y, size) == 0;
   free(x), free(y);
   return same;
+}
+
+static situ_tensor *maxima_of(situ_tensor *y) {
+  return situ_max_pool2d(y, &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL);
+}
+
+/* The same bits as max pooling of the result, signs of zeros and NaN included, whether the device can or not. */
+static void maxima_in_the_same_pass(void **state) {
+  static const struct {
+    int64_t images, in, out, size, kernel, padding, dilation, groups;
+  } shape[] = { { 2, 1, 16, 28, 3, 1, 1, 1 },   { 3, 16, 32, 14, 3, 1, 1, 1 }, { 1, 6, 48, 11, 5, 2, 1, 1 },
+                { 1, 3, 64, 70, 3, 0, 1, 1 },   { 2, 8, 96, 9, 3, 2, 2, 2 },   { 1, 2, 16, 4, 3, 0, 1, 1 },
+                { 5, 1, 16, 37, 9, 4, 1, 1 },   { 1, 4, 20, 8, 3, 1, 1, 1 },   { 2, 40, 32, 10, 3, 1, 1, 1 },
+                { 1, 31, 160, 200, 3, 1, 1, 1 } };
+  static const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_BF16, SITU_I64 };
+  (void)state;
+  for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+    for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes * 4; k++) {
+      situ_scope scope;
+      situ_scope_begin_no_grad(&scope);
+      const situ_dtype dtype = dtypes[k / 4];
+      const bool relu = k % 2, last = k / 2 % 2;
+      if (shape[i].size > 100 && dtype != SITU_F32) break;
+      const double range = dtype == SITU_I64 ? 5 : 1;
+      situ_tensor *x =
+          test_random(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size), -range, range, false);
+      situ_tensor *w =
+          test_random(SITU_SHAPE(shape[i].out, shape[i].in / shape[i].groups, shape[i].kernel, shape[i].kernel), -range,
+                      range, false);
+      situ_tensor *b = test_random(SITU_SHAPE(shape[i].out), -range, range, false);
+      x = situ_to_dtype(x, dtype), w = situ_to_dtype(w, dtype), b = situ_to_dtype(b, dtype);
+      situ_tensor *plain = x; /* the result is row-major, and so are its sums */
+      if (last) x = situ_contiguous_memory_format(x, SITU_CHANNELS_LAST);
+      const situ_conv_options o = { .padding = SITU_DIMS(shape[i].padding),
+                                    .dilation = SITU_DIMS(shape[i].dilation),
+                                    .groups = shape[i].groups,
+                                    .relu = relu };
+      situ_tensor *bias = i % 2 ? b : NULL;
+      if (!same_bits(situ_conv2d_by(x, w, bias, &o, NULL, true), maxima_of(situ_conv2d(plain, w, bias, &o))))
+        fail_msg("shape %zu of %s, relu %d, last %d", i, situ_dtype_name(dtype), relu, last);
+      if (dtype == SITU_F32) { /* products below the least number are zeros of either sign; a row of NaN */
+        situ_tensor *from = situ_mul_scalar(plain, 1e-30), *tap = situ_zeros_like(w, NULL);
+        situ_fill_(situ_select(situ_select(situ_flatten(from, 0, 1), 0, 0), 0, 3), NAN);
+        situ_fill_(situ_select(situ_select(tap, 2, shape[i].kernel - 1), 2, shape[i].kernel - 1), 1e-30);
+        if (!same_bits(situ_conv2d_by(from, tap, NULL, &o, NULL, true), maxima_of(situ_conv2d(from, tap, NULL, &o))))
+          fail_msg("shape %zu, zeros and NaN, relu %d", i, relu);
+      }
+      assert_int_equal(situ_scope_end(&scope), SITU_OK);
+    }
+}
+
+/* One image without a dimension for it, gradients, and results that are too small. */
+static void maxima_elsewhere(void **state) {
+  situ_tensor *x = T32(SITU_SHAPE(1, 2, 3), -1, 2, 3, 4, -5, 6), *w = T32(SITU_SHAPE(1, 1, 1, 1), -1);
+  const situ_conv_options o = { .relu = true };
+  situ_scope scope;
+  (void)state;
+  situ_scope_begin_no_grad(&scope);
+  expect_exact(situ_conv2d_by(x, w, NULL, &o, NULL, true), SITU_SHAPE(1, 1, 1), 5);
+  expect_refused(situ_conv2d_by(situ_slice(x, 1, 0, 1, 1), w, NULL, &o, NULL, true), SITU_E_SHAPE, "conv2d", "2 x 2");
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  situ_requires_grad_(x, true);
+  situ_tensor *y = situ_conv2d_by(x, w, NULL, &o, NULL, true);
+  expect_exact(y, SITU_SHAPE(1, 1, 1), 5);
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  expect_exact(situ_grad(x), SITU_SHAPE(1, 2, 3), 0, 0, 0, 0, -1, 0);
 }
 
 static situ_tensor *random_f32(situ_shape shape) { return situ_to_dtype(test_random(shape, -1, 1, false), SITU_F32); }
@@ -197,7 +263,7 @@ static void weights_laid_out_before(void **state) {
       w = situ_mul_scalar(w, scale[k]);
       const situ_conv_options o = { .stride = SITU_DIMS(shape[i].stride), .padding = SITU_DIMS(shape[i].padding) };
       assert_true(situ_conv2d_lay_out(w, &o, &factor));
-      if (!same_bits(situ_conv2d_by(x, w, NULL, &o, factor), situ_conv2d(x, w, NULL, &o)))
+      if (!same_bits(situ_conv2d_by(x, w, NULL, &o, factor, false), situ_conv2d(x, w, NULL, &o)))
         fail_msg("shape %zu, weights times %g", i, scale[k]);
       assert_int_equal(situ_scope_end(&scope), SITU_OK);
     }
@@ -211,15 +277,15 @@ static void laid_out_weights_and_gradients(void **state) {
   (void)state;
   assert_true(situ_conv2d_lay_out(w, NULL, &factor));
   situ_requires_grad_(other, true);
-  situ_tensor *y = situ_conv2d_by(x, other, NULL, NULL, factor);
+  situ_tensor *y = situ_conv2d_by(x, other, NULL, NULL, factor, false);
   assert_true(same_bits(y, situ_conv2d(x, other, NULL, NULL)));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   assert_non_null(situ_grad(other));
   situ_scope_begin_no_grad(&scope);
-  y = situ_conv2d_by(x, other, NULL, NULL, factor);
+  y = situ_conv2d_by(x, other, NULL, NULL, factor, false);
   assert_true(same_bits(y, situ_conv2d(x, factor ? w : other, NULL, NULL)));
-  expect_refused(situ_conv2d_by(x, w, NULL, NULL, x), SITU_E_ARG, "conv2d_by", "factor");
-  expect_refused(situ_conv2d_by(x, NULL, NULL, NULL, x), SITU_E_ARG, "conv2d_by", "weight");
+  expect_refused(situ_conv2d_by(x, w, NULL, NULL, x, false), SITU_E_ARG, "conv2d_by", "factor");
+  expect_refused(situ_conv2d_by(x, NULL, NULL, NULL, x, false), SITU_E_ARG, "conv2d_by", "weight");
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
 
@@ -230,6 +296,8 @@ int main(void) {
                                       TEST(refusals),
                                       TEST(relu_in_the_same_pass),
                                       TEST(relu_with_gradients),
+                                      TEST(maxima_in_the_same_pass),
+                                      TEST(maxima_elsewhere),
                                       TEST(weights_laid_out_before),
                                       TEST(laid_out_weights_and_gradients) };
   return cmocka_run_group_tests(tests, NULL, NULL);

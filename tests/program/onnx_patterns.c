@@ -110,7 +110,7 @@ static void put_attribute(situ__protobuf_writer *node, const char *word) {
   situ__protobuf_writer a = { 0 };
   char name[16];
   const char *value = strchr(word, '=') + 1;
-  const bool list = strncmp(word, "axis", 4) != 0;
+  const bool list = strncmp(word, "axis", 4) != 0 && strncmp(word, "ceil", 4) != 0;
   (void)snprintf(name, sizeof name, "%.*s", (int)(value - word) - 1, word);
   situ__protobuf_put_text(&a, 1, name);
   for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -248,6 +248,21 @@ static const pattern patterns[] = {
   { "Conv q w3x2x3x3 w3 pads=1,1,1,1 > a; Relu a > y", 16, "conv_relu", 1 },
   { "Conv q w3x2x3x3 strides=2,2 > a; Relu a > b; Neg b > y", 16, "conv_relu", 2 },
   { "Conv q w3x2x3x3 pads=1,1,1,1 > a; Relu a > b; Add a b > y", 16, NULL, 0 }, /* used twice */
+  { "Conv q w3x2x3x3 w3 pads=1,1,1,1 > a; Relu a > b; MaxPool b kernel_shape=2,2 strides=2,2 > y", 16, "conv_relu_pool",
+    1 },
+  { "Conv q w3x2x3x3 pads=1,1,1,1 > a; Relu a > b; MaxPool b dilations=1,1 kernel_shape=2,2 pads=0,0,0,0 strides=2,2 "
+    "ceil_mode=0 > y",
+    16, "conv_relu_pool", 1 },
+  { "Conv q w3x2x3x3 > a; Relu a > b; MaxPool b kernel_shape=2,2 > y", 16, "conv_relu", 2 }, /* at stride 1 */
+  { "Conv q w3x2x3x3 > a; Relu a > b; MaxPool b kernel_shape=2,2 strides=2,1 > y", 16, "conv_relu", 2 },
+  { "Conv q w3x2x3x3 > a; Relu a > b; MaxPool b kernel_shape=3,2 strides=2,2 > y", 16, "conv_relu", 2 },
+  { "Conv q w3x2x3x3 > a; Relu a > b; MaxPool b kernel_shape=2,2 strides=2,2 pads=1,1,1,1 > y", 16, "conv_relu", 2 },
+  { "Conv q w3x2x3x3 > a; Relu a > b; MaxPool b kernel_shape=2,2 strides=2,2 dilations=1,2 > y", 16, "conv_relu", 2 },
+  { "Conv q w3x2x3x3 > a; Relu a > b; MaxPool b kernel_shape=2,2 strides=2,2 ceil_mode=1 > y", 16, "conv_relu", 2 },
+  { "Conv q w3x2x3x3 pads=1,1,1,1 > a; MaxPool a kernel_shape=2,2 strides=2,2 > y", 16, NULL, 0 }, /* without ReLU */
+  { "Conv q w3x2x3x3 pads=1,1,1,1 > a; Relu a > b; MaxPool b kernel_shape=2,2 strides=2,2 > c; "
+    "MaxPool b kernel_shape=2,2 strides=2,2 > d; Add c d > y",
+    16, "conv_relu", 4 }, /* used twice */
 
   { SCORES "Softmax b axis=-1 > c; MatMul c v > y", 16, "attention", 2 },
   { SCORES "Softmax b axis=3 > c; MatMul c v > y", 16, "attention", 2 },
@@ -273,7 +288,7 @@ static void gives_the_same(void **state) {
     situ_scope_begin_no_grad(&scope);
     situ_nn_module *m = load(p->graph, p->opset, false, &in), *apart = load(p->graph, p->opset, true, &again);
     const int fused = count_calls(m, "Gelu") + count_calls(m, "LayerNormalization") + count_calls(m, "attention") +
-                      count_calls(m, "conv_relu");
+                      count_calls(m, "conv_relu") + count_calls(m, "conv_relu_pool");
     if (fused != (p->call != NULL) || (p->call && count_calls(m, p->call) != 1))
       fail_msg("%s has %d calls instead of %s", p->graph, fused, p->call ? p->call : "its nodes");
     if (p->call && count_calls(m, NULL) != p->calls) fail_msg("%s has %d calls", p->graph, count_calls(m, NULL));

@@ -20,9 +20,11 @@ SITU_API bool situ_is_plain(void);
     fastest, in *factor: u8, for as long as the weight keeps its values; NULL: as it is. Returns false after recording
     an error. */
 SITU_API bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, situ_tensor **factor);
-/** situ_conv2d with what situ_conv2d_lay_out made of the weight, or NULL; it is used where situ_is_plain. */
+/** situ_conv2d with what situ_conv2d_lay_out made of the weight, or NULL; it is used where situ_is_plain. max_pool:
+    situ_max_pool2d of that with a kernel of 2, in the same pass where situ_is_plain and the device can; its sizes are
+    those of the results, halved. */
 SITU_API situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
-                                     const situ_conv_options *options, situ_tensor *factor);
+                                     const situ_conv_options *options, situ_tensor *factor, bool max_pool);
 
 SITU_END
 #endif

@@ -7,19 +7,21 @@
 static situ__conv describe(const situ_work *work, const situ_view_desc *const operand[4]) {
   const situ_view_desc *x = operand[0], *y = operand[2];
   const int64_t groups = work->window->groups;
+  const bool forward = work->op == SITU_CONV_FORWARD, halved = forward && work->integer[1];
   return (situ__conv){ .pass = (situ_conv_pass)work->op,
                        .window = work->window,
                        .dtype = (situ_dtype)x->dtype,
                        .last = !x->contiguous || !y->contiguous,
-                       .relu = work->op == SITU_CONV_FORWARD && work->integer[0],
+                       .relu = forward && work->integer[0],
+                       .halved = halved,
                        .images = x->size[0],
                        .groups = groups,
                        .channels = x->size[1] / groups,
                        .outputs = y->size[1] / groups,
                        .height = x->size[2],
                        .width = x->size[3],
-                       .out_height = y->size[2],
-                       .out_width = y->size[3] };
+                       .out_height = y->size[2] << halved,
+                       .out_width = y->size[3] << halved };
 }
 
 /* x, w and y among the two operands and the result, for each pass. */
@@ -35,11 +37,13 @@ situ_status situ__cpu_offers_conv(const situ_work *work) {
   find_roles(work->op, work->in[0], work->in[1], work->out[0], role);
   const situ__conv c = describe(work, role);
   const bool relu = !c.relu || situ__cpu_lane(c.dtype) != SITU__I64;
-  return relu && (!c.last || situ__conv_suits_blocked(&c)) ? SITU_OK : SITU_E_UNSUPPORTED;
+  const bool can = c.halved ? situ__conv_suits_halved(&c) : !c.last || situ__conv_suits_blocked(&c);
+  return relu && can ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
 static situ_status run_conv(const situ__conv *c) {
   situ_status status = SITU_OK;
+  if (c->halved) return situ__conv_shifted(c, &status) ? status : SITU_E_UNSUPPORTED;
   if (c->dtype == SITU_I64 && !c->last) situ__conv_whole(c);
   else if (!situ__conv_parts(c, &status) && !situ__conv_winograd(c, &status) && !situ__conv_blocked(c, &status) &&
            (c->last || !situ__conv_shifted(c, &status)))

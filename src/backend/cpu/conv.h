@@ -13,6 +13,7 @@ typedef struct situ__conv {
   const situ_window *window;
   situ_dtype dtype;
   bool last, relu;        /* relu: of the result, forward */
+  bool halved;            /* y has the maxima of 2 x 2 results; out_height and out_width are those of the results */
   char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
   const char *factor;     /* w as situ__conv_parts_factor laid it out, or NULL */
   int64_t images, groups, channels, outputs, height, width, out_height, out_width;
@@ -40,12 +41,31 @@ typedef struct situ__conv_tile {
 } situ__conv_tile;
 typedef void (*situ__conv_tile_fn)(const situ__conv_tile *tile);
 
+/* The maxima of 2 x 2 results: an even number of rows of windows, and of these in each, with a panel of outputs in the
+   lanes of 1 or 2 vectors. */
+typedef struct situ__conv_maxima {
+  int64_t k;               /* rows of the matrix */
+  const void *w;           /* [k, outputs of a panel] */
+  const void *x;           /* padded images, at the first window */
+  const int64_t *at;       /* where each row of the matrix begins, in elements after x */
+  int64_t ld, rows, width; /* elements of a padded row; windows */
+  const void *bias;        /* of the panel, or NULL */
+  void *sums;              /* scratch: of all windows in the panel */
+  void *y;                 /* a row of maxima for each output, y_row elements apart */
+  int64_t y_row;
+  int vectors;
+  bool relu;
+} situ__conv_maxima;
+
 /* The kernels of one instruction set for f32 or f64: tiles of 1 to 4 vectors and 1, 2, 4, 6 and 8 rows. Those that need
    more registers than there are, are NULL. */
 enum { SITU__CONV_WIDTHS = 4, SITU__CONV_HEIGHTS = 5 };
 typedef struct situ__conv_kernels {
   int lanes; /* elements of a vector */
   situ__conv_tile_fn tile[SITU__CONV_WIDTHS][SITU__CONV_HEIGHTS];
+  void (*maxima)(const situ__conv_maxima *call); /* or NULL */
+  /* w: a row of k elements for each output of a panel */
+  void (*maxima_weights)(const void *w, int64_t k, int vectors, void *panel);
 } situ__conv_kernels;
 
 /* The kernels for this processor. */
@@ -63,6 +83,8 @@ situ_status situ__conv_unfold(const situ__conv *geometry);
 /* Forward at strides 1 and 2, as a product with shifted images: F32 and F64. Returns false, having done nothing, if it
    does not suit. */
 bool situ__conv_shifted(const situ__conv *geometry, situ_status *status);
+/* Whether it can give the maxima of 2 x 2 results, where the results themselves would be its own. */
+bool situ__conv_suits_halved(const situ__conv *geometry);
 /* Forward and the data's gradient of 3 x 3 at stride 1, by Winograd's transforms: F32. Returns false if it does not
    suit, or if a result is not finite; then its values are not those of the convolution. */
 bool situ__conv_winograd(const situ__conv *geometry, situ_status *status);

@@ -20,7 +20,9 @@ enum {
   TASK = 1 << 20,  /* minimum multiply-adds of a task */
   LEAST_ROWS = 48, /* outputs that are not split further */
   PADDING = 8,     /* of a side, beyond the size of the image */
-  FEW = 4          /* outputs of a group below which tiles are too low */
+  FEW = 4,         /* outputs of a group below which tiles are too low */
+  CHUNK = 256,     /* windows of a panel of outputs whose sums stay in the L1 cache until maxima are taken */
+  OTHERS = 32      /* channels from which another algorithm may be chosen */
 };
 
 typedef struct conv {
@@ -38,6 +40,9 @@ typedef struct conv {
   int64_t *offset[2];
   situ__conv_lanes *mask[2];
   size_t padded; /* bytes of a slot; sums follow if the matrix has more rows than a block */
+  int64_t panel; /* of maxima: outputs in the lanes of vectors; else 0 */
+  int64_t chunk; /* rows of windows whose maxima are taken together */
+  char *panels;  /* the weights: [panels, depth, panel] */
   situ__slots slots;
 } conv;
 
@@ -99,6 +104,47 @@ static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lane
   }
 }
 
+/* ---- maxima of results, with outputs in the lanes ---- */
+
+/* Elements of y for so many windows. */
+static int64_t results(const conv *c, int64_t windows) { return c->g->halved ? windows / 4 : windows; }
+
+static void find_maxima(const conv *c, const situ__conv_tile *t, int64_t first, int64_t outputs, int64_t rows) {
+  for (int64_t m = 0; m < outputs; m += c->panel)
+    for (int64_t row = 0; row < rows; row += c->chunk) {
+      const int64_t to = m * t->y_row + results(c, row * c->g->out_width);
+      c->tiles->maxima(&(situ__conv_maxima){ .k = c->depth,
+                                             .w = c->panels + (first + m) * c->depth * c->elem,
+                                             .x = (const char *)t->x + row * c->ld * c->elem,
+                                             .at = t->at,
+                                             .ld = c->ld,
+                                             .rows = situ__min_i64(c->chunk, rows - row),
+                                             .width = c->g->out_width,
+                                             .bias = t->bias ? (const char *)t->bias + m * c->elem : NULL,
+                                             .sums = t->sums,
+                                             .y = (char *)t->y + (size_t)(to * c->elem),
+                                             .y_row = t->y_row,
+                                             .vectors = (int)(c->panel / c->tiles->lanes),
+                                             .relu = t->relu });
+    }
+}
+
+static void lay_out_panels(int64_t begin, int64_t end, void *payload) {
+  const conv *c = payload;
+  const int64_t bytes = c->panel * c->depth * c->elem;
+  for (int64_t i = begin; i < end; i++)
+    c->tiles->maxima_weights(c->g->w + i * bytes, c->depth, (int)(c->panel / c->tiles->lanes), c->panels + i * bytes);
+}
+
+/* Outputs of a panel; 0: maxima of results are not offered. */
+static int64_t panel_of(const situ__conv *g, const situ__conv_kernels *tiles) {
+  const int64_t depth = g->channels * g->window->kernel[0] * g->window->kernel[1], lanes = tiles->lanes;
+  if (!tiles->maxima || g->window->stride[0] != 1 || g->outputs % lanes || depth > BLOCK_K) return 0;
+  return g->outputs % (2 * lanes) ? lanes : 2 * lanes;
+}
+
+/* ---- tasks ---- */
+
 /* The planes of the windows' rows [row, row + rows). */
 static void pad_image(const conv *c, int64_t image, int64_t row, int64_t rows, char *padded) {
   const situ__conv *g = c->g;
@@ -133,9 +179,10 @@ static void run_task(const conv *c, int64_t task, char *padded) {
   const int64_t split = task % c->splits, band = task / c->splits % c->bands, image = task / c->splits / c->bands;
   const int64_t rows = band_rows(c, band), first = image % g->groups * g->outputs + split * c->split,
                 outputs = situ__min_i64(c->split, g->outputs - split * c->split),
-                out_plane = g->out_height * g->out_width;
+                out_plane = results(c, g->out_height * g->out_width);
   const int last = rows < c->band;
-  const int64_t to = (image / g->groups * g->groups * g->outputs + first) * out_plane + band * c->band * g->out_width;
+  const int64_t to =
+      (image / g->groups * g->groups * g->outputs + first) * out_plane + results(c, band * c->band * g->out_width);
   const situ__conv_tile whole = { .w = g->w + first * c->depth * c->elem,
                                   .w_row = c->depth,
                                   .x = padded,
@@ -147,7 +194,8 @@ static void run_task(const conv *c, int64_t task, char *padded) {
                                   .y_row = out_plane,
                                   .relu = g->relu };
   pad_image(c, image, band * c->band, rows, padded);
-  multiply(c, whole, c->mask[last], outputs, (rows - 1) * c->ld + g->out_width);
+  if (c->panel) find_maxima(c, &whole, first, outputs, rows);
+  else multiply(c, whole, c->mask[last], outputs, (rows - 1) * c->ld + g->out_width);
 }
 
 static void run_tasks(int64_t begin, int64_t end, void *payload) {
@@ -163,6 +211,12 @@ static bool suits(const situ__conv *g) {
   const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1;
   if (w->padding[0] > g->height + PADDING || w->padding[1] > g->width + PADDING) return false;
   return g->pass == SITU_CONV_FORWARD && w->stride[0] == w->stride[1] && w->stride[0] <= 2 && !one && g->outputs >= FEW;
+}
+
+bool situ__conv_suits_halved(const situ__conv *g) {
+  const bool real = g->dtype == SITU_F32 || g->dtype == SITU_F64;
+  return real && !g->last && suits(g) && g->groups * g->channels < OTHERS &&
+         panel_of(g, situ__conv_kernels_for(g->dtype)) > 0;
 }
 
 static size_t rounded(int64_t elements, int64_t elem) { return (size_t)(elements * elem + 63) / 64 * 64; }
@@ -197,10 +251,13 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   c.ld = c.step == 1 ? g->width + 2 * w->padding[1] : g->out_width + w->dilation[1] * (w->kernel[1] - 1) / 2;
   const int64_t fit = situ__max_i64(1, BAND / (g->channels * c.ld) - c.reach), images = g->images * g->groups;
   c.bands = situ__ceil_div(g->out_height, situ__min_i64(fit, g->out_height));
+  c.panel = g->halved ? panel_of(g, c.tiles) : 0;
   c.band = situ__ceil_div(g->out_height, c.bands);
+  if (c.panel) c.band = situ__ceil_div(c.band, 2) * 2;
   c.bands = situ__ceil_div(g->out_height, c.band);
-  c.split = situ__ceil_div(g->outputs, situ__ceil_div(TASKS, images * c.bands));
-  c.split = situ__min_i64(g->outputs, situ__max_i64(c.split, LEAST_ROWS));
+  c.split = situ__max_i64(situ__ceil_div(g->outputs, situ__ceil_div(TASKS, images * c.bands)), LEAST_ROWS);
+  if (c.panel) c.split = situ__ceil_div(c.split, c.panel) * c.panel;
+  c.split = situ__min_i64(g->outputs, c.split);
   c.splits = situ__ceil_div(g->outputs, c.split);
   c.tallest = situ__conv_tallest(c.tiles, g->outputs);
   c.widest = situ__conv_widest(c.tiles, c.tallest);
@@ -211,15 +268,20 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   const int64_t tasks = images * c.bands * c.splits;
   const double cost = (double)(images * g->outputs) * (double)(g->out_height * g->out_width * c.depth) + 1;
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));
-  const size_t sums = c.depth > BLOCK_K ? rounded(c.split * c.sums, c.elem) : 0;
-  const size_t tables = set_tables(&c, NULL);
+  c.chunk = situ__max_i64(2, CHUNK / g->out_width / 2 * 2);
+  const size_t sums = c.panel             ? rounded(c.chunk * g->out_width * c.panel, c.elem)
+                      : c.depth > BLOCK_K ? rounded(c.split * c.sums, c.elem)
+                                          : 0;
+  const size_t tables = set_tables(&c, NULL), panels = c.panel ? rounded(g->groups * g->outputs * c.depth, c.elem) : 0;
   char *memory;
-  *status = situ__memory_alloc("conv", cpu, tables, (void **)&memory);
+  *status = situ__memory_alloc("conv", cpu, panels + tables, (void **)&memory);
   if (*status != SITU_OK) return true;
-  set_tables(&c, memory);
+  c.panels = memory;
+  set_tables(&c, memory + panels);
+  if (c.panel) situ__parallel(g->groups * g->outputs / c.panel, 1, lay_out_panels, &c);
   *status = situ__slots_open(&c.slots, "conv", c.padded + sums, situ__ceil_div(tasks, grain));
   if (*status == SITU_OK) situ__parallel(tasks, grain, run_tasks, &c);
   situ__slots_close(&c.slots);
-  situ__memory_free(cpu, memory, tables);
+  situ__memory_free(cpu, memory, panels + tables);
   return true;
 }

@@ -12,7 +12,8 @@ static bool is_contiguous(const situ_work *work) {
 }
 
 situ_status situ__lower_offers(int index, const situ_work *work) {
-  if (work->verb == SITU_VERB_CONV) return is_contiguous(work) && !work->integer[0] ? SITU_OK : SITU_E_UNSUPPORTED;
+  const bool more = work->integer[0] || work->integer[1];
+  if (work->verb == SITU_VERB_CONV) return is_contiguous(work) && !more ? SITU_OK : SITU_E_UNSUPPORTED;
   if (work->verb == SITU_VERB_BLOCKS && work->op == SITU_BLOCKS_LINEAR) return SITU_E_UNSUPPORTED;
   return work->verb == SITU_VERB_ATTENTION ? situ__lower_offers_attention(index, work) : SITU_OK;
 }

@@ -64,7 +64,8 @@ static double of_conv(const situ_work *work) {
   const bool of_weight = work->op == SITU_CONV_GRAD_WEIGHT;
   const situ_view_desc *y = work->op == SITU_CONV_FORWARD ? work->out[0] : work->in[of_weight ? 1 : 0],
                        *w = of_weight ? work->out[0] : work->in[1];
-  return 2 * all(y) * all(w) / (double)w->size[0];
+  const double windows = all(y) * (work->op == SITU_CONV_FORWARD && work->integer[1] ? 4 : 1);
+  return 2 * windows * all(w) / (double)w->size[0];
 }
 
 /* 5 n log2 n for each line of n complex numbers, half of it where one side is real (Cooley and Tukey's count). */

@@ -2,14 +2,24 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/conv.h"
 #include "backend/cpu/isa/simd.h"
+#include "base/size.h"
 
-/* The lanes of a mask, moved to the first ones. */
+/* compress: the lanes of a mask, moved to the first ones. larger: as max pooling takes v after `most`: NaN wins, else
+   the first of equals, which is the instruction's second operand. */
 #if defined(__AVX512F__)
 ALWAYS_INLINE vec_f32 F32(compress)(vec_f32 v, uint32_t mask) {
   return (vec_f32)_mm512_maskz_compress_ps((__mmask16)mask, (__m512)v);
 }
+ALWAYS_INLINE vec_f32 F32(larger)(vec_f32 v, vec_f32 most) {
+  const __mmask16 number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_ORD_Q);
+  return (vec_f32)_mm512_mask_max_ps((__m512)v, number, (__m512)v, (__m512)most);
+}
 ALWAYS_INLINE vec_f64 F64(compress)(vec_f64 v, uint32_t mask) {
   return (vec_f64)_mm512_maskz_compress_pd((__mmask8)mask, (__m512d)v);
+}
+ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
+  const __mmask8 number = _mm512_cmp_pd_mask((__m512d)v, (__m512d)v, _CMP_ORD_Q);
+  return (vec_f64)_mm512_mask_max_pd((__m512d)v, number, (__m512d)v, (__m512d)most);
 }
 #endif
 
@@ -17,6 +27,13 @@ ALWAYS_INLINE vec_f64 F64(compress)(vec_f64 v, uint32_t mask) {
 #define LANES ((int)(VECTOR / sizeof(float)))
 #define real float
 #define vec vec_f32
+#if VECTOR == 64
+#define picks picks_f32
+#define LANE_NUMBERS NUMBERS_F32
+#include "conv_maxima.h"
+#undef picks
+#undef LANE_NUMBERS
+#endif
 #include "conv_tiles.h"
 #undef FN
 #undef LANES
@@ -27,4 +44,11 @@ ALWAYS_INLINE vec_f64 F64(compress)(vec_f64 v, uint32_t mask) {
 #define LANES ((int)(VECTOR / sizeof(double)))
 #define real double
 #define vec vec_f64
+#if VECTOR == 64
+#define picks picks_f64
+#define LANE_NUMBERS NUMBERS_F64
+#include "conv_maxima.h"
+#undef picks
+#undef LANE_NUMBERS
+#endif
 #include "conv_tiles.h"
