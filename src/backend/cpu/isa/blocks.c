@@ -76,17 +76,20 @@ ALWAYS_INLINE vec_f32 low_bits(picks_f32 v) {
 #else
 ALWAYS_INLINE vec_f32 low_bits(picks_f32 v) { return floats_of(v & 15); }
 #endif
-ALWAYS_INLINE vec_f32 broadcast_lanes(float v) { return (vec_f32){ 0 } + v; }
 ALWAYS_INLINE float add_lanes(vec_f32 v) {
   float sum = 0;
   for (int l = 0; l < LANES; l++) sum += v[l];
   return sum;
 }
 
-/* Asks for the memory after next, which a row's strided reads alone ask for too late. */
-enum { AHEAD = 2048 };
+/* Asks for memory that a row's strided reads alone ask for too late: far ahead into the L2 cache, as the L1 cache has
+   too few misses at a time to wait for memory, then from there. */
+enum { NEAR = 768, FAR = 3072 };
 ALWAYS_INLINE void fetch_ahead(const unsigned char *b, int bytes) {
-  for (int at = 0; at < bytes; at += 64) __builtin_prefetch((const void *)((uintptr_t)b + AHEAD + (uintptr_t)at));
+  for (int at = 0; at < bytes; at += 64) {
+    __builtin_prefetch((const void *)((uintptr_t)b + NEAR + (uintptr_t)at), 0, 3);
+    __builtin_prefetch((const void *)((uintptr_t)b + FAR + (uintptr_t)at), 0, 2);
+  }
 }
 
 static float dot_Q8_0(const unsigned char *b, int64_t count, const float *x, const float *sums) {
@@ -98,7 +101,7 @@ static float dot_Q8_0(const unsigned char *b, int64_t count, const float *x, con
     UNROLL
     for (int s = 0; s < STEPS; s++)
       group = F32(fma_vec)(floats_of(load_signed(b + 2 + s * LANES)), F32(load)(x + s * LANES), group);
-    all = F32(fma_vec)(broadcast_lanes(load_half(b)), group, all);
+    all = F32(fma_vec)(F32(splat)(load_half(b)), group, all);
   }
   return add_lanes(all);
 }
@@ -117,7 +120,7 @@ static float dot_Q4_0(const unsigned char *b, int64_t count, const float *x, con
       group = F32(fma_vec)(low_bits(both), F32(load)(x + s * LANES), group);
       group = F32(fma_vec)(floats_of(both >> 4), F32(load)(x + 16 + s * LANES), group);
     }
-    all = F32(fma_vec)(broadcast_lanes(scale), group, all);
+    all = F32(fma_vec)(F32(splat)(scale), group, all);
     excess += scale * sums[i];
   }
   return add_lanes(all) - 8 * excess;
@@ -245,8 +248,8 @@ static float dot_Q4_K(const unsigned char *b, int64_t count, const float *x, con
         low = F32(fma_vec)(floats_of(both & 15), F32(load)(x + g * 32 + s * LANES), low);
         high = F32(fma_vec)(floats_of(both >> 4), F32(load)(x + g * 32 + 32 + s * LANES), high);
       }
-      all = F32(fma_vec)(broadcast_lanes(scale[g]), low, all);
-      all = F32(fma_vec)(broadcast_lanes(scale[g + 1]), high, all);
+      all = F32(fma_vec)(F32(splat)(scale[g]), low, all);
+      all = F32(fma_vec)(F32(splat)(scale[g + 1]), high, all);
     }
   }
   return add_lanes(all) - add_eight(&least);
@@ -273,8 +276,8 @@ static float dot_Q5_K(const unsigned char *b, int64_t count, const float *x, con
         high = F32(fma_vec)(floats_of(both >> 4 | (fifth[s] >> 1 & 16)), F32(load)(x + g * 32 + 32 + s * LANES), high);
         fifth[s] >>= 2;
       }
-      all = F32(fma_vec)(broadcast_lanes(scale[g]), low, all);
-      all = F32(fma_vec)(broadcast_lanes(scale[g + 1]), high, all);
+      all = F32(fma_vec)(F32(splat)(scale[g]), low, all);
+      all = F32(fma_vec)(F32(splat)(scale[g + 1]), high, all);
     }
   }
   return add_lanes(all) - add_eight(&least);
@@ -305,7 +308,7 @@ static float dot_Q6_K(const unsigned char *b, int64_t count, const float *x, con
       UNROLL
       for (int r = 0; r < 4; r++) {
         const signed char scale = (signed char)b[192 + 8 * (h / 2) + 2 * r + h % 2];
-        all = F32(fma_vec)(broadcast_lanes(d * (float)scale), group[r], all);
+        all = F32(fma_vec)(F32(splat)(d * (float)scale), group[r], all);
       }
     }
   }
