@@ -16,5 +16,6 @@ static inline int64_t situ__min_i64(int64_t a, int64_t b) { return a < b ? a : b
 static inline int64_t situ__max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Rounds up; a >= 0, b > 0. */
 static inline int64_t situ__ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+static inline int64_t situ__round_up(int64_t a, int64_t unit) { return situ__ceil_div(a, unit) * unit; }
 
 #endif

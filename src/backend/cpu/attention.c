@@ -27,8 +27,6 @@ enum {
   SHORT = 64           /* keys, for which ops keep all weights */
 };
 
-static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
-
 /* ---- a unit: some queries of one head ---- */
 
 typedef struct plan {
@@ -47,7 +45,7 @@ typedef struct buffers {
 
 /* Bytes of panels of so many lanes, of which all but the last are whole. */
 static int64_t panels_bytes(const plan *t, int64_t lanes, int64_t k) {
-  return rounded(lanes, t->tiles->rows) * rounded(k, t->tiles->unit) * t->tiles->bytes;
+  return situ__round_up(lanes, t->tiles->rows) * situ__round_up(k, t->tiles->unit) * t->tiles->bytes;
 }
 
 static size_t lay_out(const plan *t, char *memory, buffers *r) {
@@ -239,12 +237,12 @@ situ_status situ__cpu_attention(int index, const situ_work *work) {
   t.rows = t.tiles ? TILED_ROWS : ROWS;
   const int64_t most = t.tiles ? TILED_QUERIES : QUERIES, few = t.tiles ? FEW_TILED : FEW_QUERIES;
   const bool many = p->heads * situ__ceil_div(p->l, most) >= UNITS;
-  t.queries = rounded(situ__ceil_div(p->l, situ__ceil_div(p->l, many ? most : few)), t.rows);
+  t.queries = situ__round_up(situ__ceil_div(p->l, situ__ceil_div(p->l, many ? most : few)), t.rows);
   /* Tile registers write whole squares. */
   t.direct = situ__cpu_native((situ_dtype)work->out[0]->dtype, p->lane) &&
              (!t.tiles || (p->l % t.tiles->whole == 0 && p->v_width % t.tiles->whole == 0));
   t.y_row = t.direct ? p->v_width : situ__whole_vectors(p, p->v_width);
-  t.keys = situ__max_i64(64, situ__min_i64(rounded(situ__min_i64(p->s, KEYS), 64), FEATURES / widest / 64 * 64));
+  t.keys = situ__max_i64(64, situ__min_i64(situ__round_up(situ__min_i64(p->s, KEYS), 64), FEATURES / widest / 64 * 64));
   t.blocks = situ__ceil_div(p->l, t.queries);
   const double cost = (double)t.queries * (double)p->s * (double)(p->e + p->v_width);
   buffers none;

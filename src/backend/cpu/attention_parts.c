@@ -17,8 +17,7 @@ enum {
   CHUNK = 1 << 20 /* multiply-adds: below it, waking a thread costs more than it saves */
 };
 
-static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
-int64_t situ__whole_vectors(const situ__attention *p, int64_t n) { return rounded(n, p->gemm->lanes); }
+int64_t situ__whole_vectors(const situ__attention *p, int64_t n) { return situ__round_up(n, p->gemm->lanes); }
 int64_t situ__panels_size(const situ__attention *p, int64_t columns, int64_t depth) {
   return situ__whole_vectors(p, columns) * depth;
 }
@@ -153,7 +152,7 @@ void situ__attention_drop(const situ__attention *p, const situ__scores *s, const
 
 void *situ__carve(char *memory, size_t *used, int64_t bytes) {
   void *part = memory ? memory + *used : NULL;
-  *used += (size_t)rounded(bytes, 64);
+  *used += (size_t)situ__round_up(bytes, 64);
   return part;
 }
 

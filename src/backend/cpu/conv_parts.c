@@ -57,8 +57,6 @@ typedef struct conv {
   bool odd; /* a number did not have three parts */
 } conv;
 
-static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
-
 /* ---- pairs ---- */
 
 /* The padded rows of a piece in one channel. */
@@ -227,8 +225,8 @@ static void split_work(conv *c) {
   c->bands = situ__ceil_div(c->out_height, fit);
   c->band = situ__ceil_div(c->out_height, c->bands);
   c->bands = situ__ceil_div(c->out_height, c->band);
-  c->columns = rounded((c->band - 1) * c->ld + c->out_width, LANES);
-  c->plane = rounded((c->band + c->reach) * c->ld + LANES, LANES);
+  c->columns = situ__round_up((c->band - 1) * c->ld + c->out_width, LANES);
+  c->plane = situ__round_up((c->band + c->reach) * c->ld + LANES, LANES);
   /* An odd number of lines: planes a power of two apart evict each other from the cache. */
   c->row = c->phases * c->plane * 4;
   if (c->row / 64 % 2 == 0) c->row += 64;
@@ -278,7 +276,7 @@ bool situ__conv_parts(const situ__conv *g, situ_status *status) {
   if (!suits(g)) return false;
   conv c = describe(g);
   split_work(&c);
-  const size_t offsets = (size_t)rounded(c.depth * c.taps, 8) * sizeof *c.at,
+  const size_t offsets = (size_t)situ__round_up(c.depth * c.taps, 8) * sizeof *c.at,
                bytes = offsets + (size_t)(c.block * c.piece);
   const int64_t planes = 2 * (c.row + 4 * LANES),
                 panel = c.depth * c.taps * SITU__PARTS_BYTES + 4 * (PANEL * c.batch * c.columns + LANES);

@@ -170,8 +170,6 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
 
 /* ---- splitting the work ---- */
 
-static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
-
 /* Blocks of whole images, or bands of one. */
 static void split_places(conv *c) {
   const int64_t plane = c->rows * c->line;
@@ -191,17 +189,17 @@ static int64_t split_work(conv *c) {
   split_places(c);
   const int64_t tasks = c->g->groups * c->blocks * c->bands;
   c->split = situ__max_i64(LEAST_ROWS, situ__ceil_div(c->outputs, situ__ceil_div(TASKS, tasks)));
-  c->split = situ__min_i64(c->outputs, rounded(c->split, STEP));
+  c->split = situ__min_i64(c->outputs, situ__round_up(c->split, STEP));
   c->splits = situ__ceil_div(c->outputs, c->split);
   /* An odd number of lines: rows of a power of two evict each other from the cache. */
-  c->row = rounded(c->images * c->band * c->line + lanes, 16);
+  c->row = situ__round_up(c->images * c->band * c->line + lanes, 16);
   if (c->row / 16 % 2 == 0) c->row += 16;
   c->part = situ__min_i64(c->split, situ__max_i64(STEP, SUMS / SITU__WINOGRAD / c->row / STEP * STEP));
   c->next_x = c->channels * c->row + 16;
   c->next_sums = c->part * c->row + 16;
-  c->size_phase = rounded((c->band + 1) * c->line + 2 * lanes, 16);
+  c->size_phase = situ__round_up((c->band + 1) * c->line + 2 * lanes, 16);
   c->phase = 4 * c->size_phase;
-  c->size_scratch = rounded(2 * c->band * c->line + 2 * lanes, 16);
+  c->size_scratch = situ__round_up(2 * c->band * c->line + 2 * lanes, 16);
   c->scratch = 2 * c->size_scratch;
   return tasks * c->splits;
 }
@@ -247,7 +245,7 @@ bool situ__conv_winograd(const situ__conv *g, situ_status *status) {
   if (!suits(g)) return false;
   conv c = describe(g);
   const int64_t tasks = split_work(&c), weights = g->groups * c.outputs * c.channels;
-  const size_t offsets = (size_t)rounded(c.channels, 8) * sizeof *c.offset,
+  const size_t offsets = (size_t)situ__round_up(c.channels, 8) * sizeof *c.offset,
                bytes = offsets + (size_t)(SITU__WINOGRAD * weights) * sizeof *c.u;
   const double cost = (double)(g->images * c.rows * c.line) * (double)(SITU__WINOGRAD * weights);
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));

@@ -60,14 +60,12 @@ static plan plan_of(const situ__gemm *g) {
   return p;
 }
 
-static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
-
 /* Elements of scratch for a block of b: all of its panels, or only the last one, which is not a whole tile. */
 static int64_t b_scratch(const situ__gemm *g, const plan *p) {
-  return p->kc * rounded(p->pack_b ? situ__min_i64(g->n, BLOCK_N) : g->n % p->widest, p->kernels->lanes);
+  return p->kc * situ__round_up(p->pack_b ? situ__min_i64(g->n, BLOCK_N) : g->n % p->widest, p->kernels->lanes);
 }
 static int64_t a_scratch(const situ__gemm *g, const plan *p) {
-  return p->pack_a ? p->kc * rounded(situ__min_i64(g->m, BLOCK_M), SITU__SLIVER) : 0;
+  return p->pack_a ? p->kc * situ__round_up(situ__min_i64(g->m, BLOCK_M), SITU__SLIVER) : 0;
 }
 
 static size_t scratch_of(const situ__gemm *g, const plan *p) {
@@ -125,7 +123,7 @@ static int64_t tile_width(const plan *p, int64_t left) {
   const int64_t lanes = p->kernels->lanes;
   int64_t vectors = p->widest / lanes;
   while (vectors > p->kernels->wide && left < vectors * lanes) vectors /= 2;
-  return situ__min_i64(vectors * lanes, rounded(left, lanes));
+  return situ__min_i64(vectors * lanes, situ__round_up(left, lanes));
 }
 
 static void run_block(const situ__gemm *g, const plan *p, const block *at, size_t elem) {

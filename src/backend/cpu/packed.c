@@ -68,8 +68,7 @@ typedef struct work {
   size_t strip, rows, panel, sums; /* bytes of the parts of a slot: for conversions, of a, of b, of c */
 } work;
 
-static int64_t rounded(int64_t n, int64_t unit) { return situ__ceil_div(n, unit) * unit; }
-static size_t lines(int64_t bytes) { return (size_t)rounded(bytes, 64); }
+static size_t lines(int64_t bytes) { return (size_t)situ__round_up(bytes, 64); }
 
 /* ---- packing ---- */
 
@@ -90,7 +89,7 @@ static bool pack_part(const work *w, const factor *f, int64_t lane, int64_t lane
 /* The same for any number of lanes, from the first of a panel on. */
 static bool pack_lanes(const work *w, const factor *f, int64_t lane, int64_t lanes, int64_t k0, int64_t k, char *to,
                        char *strip) {
-  const int64_t most = GROUP / f->width * f->width, bytes = rounded(k, w->with->unit) * w->with->bytes;
+  const int64_t most = GROUP / f->width * f->width, bytes = situ__round_up(k, w->with->unit) * w->with->bytes;
   bool good = true;
   for (int64_t i = 0; i < lanes && good; i += most)
     good = pack_part(w, f, lane + i, situ__min_i64(most, lanes - i), k0, k, to + i * bytes, strip);
@@ -99,8 +98,8 @@ static bool pack_lanes(const work *w, const factor *f, int64_t lane, int64_t lan
 
 /* Address of the panels from `lane` on, which is the first of a panel, of the block of k at k0. */
 static char *panels_at(const work *w, const factor *f, int64_t lane, int64_t k0) {
-  const int64_t k = rounded(situ__min_i64(w->depth, w->p->g.k - k0), w->with->unit);
-  return f->panels + (k0 * rounded(f->lanes, f->width) + lane * k) * w->with->bytes;
+  const int64_t k = situ__round_up(situ__min_i64(w->depth, w->p->g.k - k0), w->with->unit);
+  return f->panels + (k0 * situ__round_up(f->lanes, f->width) + lane * k) * w->with->bytes;
 }
 
 static int64_t groups(const work *w, const factor *f) {
@@ -152,7 +151,7 @@ static void round_tile(const work *w, const float *sums, int64_t row, const char
 
 /* Floats between rows of sums: an odd number of lines, as rows of a power of two evict each other from the cache. */
 static int64_t sums_row(const work *w) {
-  const int64_t row = rounded(w->p->tile_n, w->with->columns);
+  const int64_t row = situ__round_up(w->p->tile_n, w->with->columns);
   return row + (row / 16 % 2 == 0 ? 16 : 0);
 }
 
@@ -229,7 +228,7 @@ static void multiply_tiles(int64_t begin, int64_t end, void *payload) {
 
 static int64_t factor_bytes(const work *w, const factor *f) {
   if (f == &w->a ? w->in_place || w->few || w->late_a : w->late_b || f->panels) return 0;
-  return rounded(f->lanes, f->width) * rounded(w->p->g.k, w->with->unit) * w->with->bytes;
+  return situ__round_up(f->lanes, f->width) * situ__round_up(w->p->g.k, w->with->unit) * w->with->bytes;
 }
 
 static bool are_few(const situ__matmul *p) {
@@ -251,17 +250,17 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   w.b = (factor){ .lane = g->b_col, .step = g->b_row, .lanes = g->n, .width = with->columns, .pack = with->pack_b };
   w.in_place = with->in_place && g->a_col == 1 && with->dtype == g->dtype;
   const int64_t depth = !p->factor && g->k <= 2 * with->shallow ? with->shallow : with->depth;
-  w.depth = rounded(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
+  w.depth = situ__round_up(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
   w.few = are_few(p);
   w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
   if (with->whole && p->factor && *p->factor) w.b.panels = (char *)(uintptr_t)p->factor + FACTOR_HEAD;
   w.late_b = p->tiles_m == 1 && !w.b.panels;
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
   else if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
-  if (w.late_a) w.rows = lines(rounded(p->tile_m, with->rows) * w.depth * with->bytes);
+  if (w.late_a) w.rows = lines(situ__round_up(p->tile_m, with->rows) * w.depth * with->bytes);
   if (w.late_b) w.panel = lines(with->columns * w.depth * with->bytes);
   w.sums_row = sums_row(&w);
-  if (!is_direct(p, with)) w.sums = lines(rounded(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
+  if (!is_direct(p, with)) w.sums = lines(situ__round_up(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
   return w;
 }
 
