@@ -42,19 +42,16 @@ static void load(void) {
 #undef ROW
   };
   enum { COUNT = sizeof name / sizeof *name, LEAST = 90800 }; /* LEAST: the first version with device descriptors */
-  union {
-    void *slot[COUNT];
-    situ__dnn_table table;
-  } found;
-  _Static_assert(sizeof found.slot == sizeof found.table, "a row is a pointer");
+  situ__dnn_table found;
+  _Static_assert(sizeof name == sizeof found, "a row is a pointer");
   char why[512], note[640];
-  loaded = situ__cuda_bind("libcudnn.so.9", name, found.slot, COUNT, why, sizeof why);
-  if (loaded && found.table.GetVersion() < LEAST) {
-    (void)snprintf(why, sizeof why, "version %zu is older than 9.8", found.table.GetVersion());
+  loaded = situ__cuda_bind("libcudnn.so.9", name, COUNT, &found, why, sizeof why);
+  if (loaded && found.GetVersion() < LEAST) {
+    (void)snprintf(why, sizeof why, "version %zu is older than 9.8", found.GetVersion());
     loaded = false;
   }
   if (loaded) {
-    situ__cudnn = found.table;
+    situ__cudnn = found;
     return;
   }
   (void)snprintf(note, sizeof note, "no cuDNN: convolutions take kernels of situ's own (%s)", why);

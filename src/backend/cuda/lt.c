@@ -42,17 +42,10 @@ static void load(void) {
 #undef ROW
   };
   enum { COUNT = sizeof name / sizeof *name };
-  union {
-    void *slot[COUNT];
-    situ__lt_table table;
-  } found;
-  _Static_assert(sizeof found.slot == sizeof found.table, "a row is a pointer");
+  _Static_assert(sizeof name == sizeof situ__cublaslt, "a row is a pointer");
   char why[512], note[640];
-  loaded = situ__cuda_bind("libcublasLt.so.13", name, found.slot, COUNT, why, sizeof why);
-  if (loaded) {
-    situ__cublaslt = found.table;
-    return;
-  }
+  loaded = situ__cuda_bind("libcublasLt.so.13", name, COUNT, &situ__cublaslt, why, sizeof why);
+  if (loaded) return;
   (void)snprintf(note, sizeof note, "no cuBLASLt: matrix products take kernels of situ's own (%s)", why);
   situ__cuda_note(note);
 }

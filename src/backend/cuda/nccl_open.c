@@ -15,19 +15,16 @@ static void load(void) {
 #undef ROW
   };
   enum { COUNT = sizeof name / sizeof *name };
-  union {
-    void *slot[COUNT];
-    situ__nccl_table table;
-  } found;
-  _Static_assert(sizeof found.slot == sizeof found.table, "a row is a pointer");
+  situ__nccl_table found;
+  _Static_assert(sizeof name == sizeof found, "a row is a pointer");
   int version = 0;
-  loaded = situ__cuda_bind("libnccl.so.2", name, found.slot, COUNT, why, sizeof why);
+  loaded = situ__cuda_bind("libnccl.so.2", name, COUNT, &found, why, sizeof why);
   if (!loaded) return;
-  const int result = found.table.GetVersion(&version);
+  const int result = found.GetVersion(&version);
   loaded = result == SITU__NCCL_SUCCESS && version >= SITU__NCCL_LEAST;
-  if (loaded) table = found.table;
+  if (loaded) table = found;
   else if (result != SITU__NCCL_SUCCESS)
-    (void)snprintf(why, sizeof why, "ncclGetVersion: %s", found.table.GetErrorString(result));
+    (void)snprintf(why, sizeof why, "ncclGetVersion: %s", found.GetErrorString(result));
   else /* its versions are numbered in another way before 2.9: 2804 */
     (void)snprintf(why, sizeof why, "version code %d is older than that of 2.14 (%d)", version, SITU__NCCL_LEAST);
 }

@@ -41,7 +41,7 @@ static void *open_library(const char *file, char *why, size_t size) {
   return library;
 }
 
-bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why, size_t size) {
+bool situ__cuda_bind(const char *file, const char *const *name, int count, void *table, char *why, size_t size) {
   void *library = open_library(file, why, size);
   if (!library) return false;
   for (int k = 0; k < count; k++) {
@@ -50,7 +50,10 @@ bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int
     (void)dlclose(library);
     return false;
   }
-  for (int k = 0; k < count; k++) slot[k] = dlsym(library, name[k]);
+  for (int k = 0; k < count; k++) {
+    void *function = dlsym(library, name[k]);
+    memcpy((char *)table + (size_t)k * sizeof function, &function, sizeof function);
+  }
   return true;
 }
 
@@ -61,19 +64,14 @@ bool situ__cuda_open(char *why, size_t size) {
 #undef ROW
   };
   enum { COUNT = sizeof name / sizeof *name };
-  union { /* where dlsym exists, a struct of function pointers has the layout of a pointer array */
-    void *slot[COUNT];
-    situ__cuda_table table;
-  } found;
-  _Static_assert(sizeof found.slot == sizeof found.table, "a row is a pointer");
+  _Static_assert(sizeof name == sizeof situ__cuda, "a row is a pointer");
   char reason[256];
-  if (!situ__cuda_bind("libcudart.so.13", name, found.slot, COUNT, reason, sizeof reason)) {
+  if (!situ__cuda_bind("libcudart.so.13", name, COUNT, &situ__cuda, reason, sizeof reason)) {
     (void)snprintf(why, size,
                    "the CUDA runtime cannot be used: %s (install the CUDA 13 runtime, or set "
                    "SITU_CUDA_PATH to the directory that it is in)",
                    reason);
     return false;
   }
-  situ__cuda = found.table;
   return true;
 }

@@ -36,9 +36,9 @@ extern situ__cuda_table situ__cuda;
 /* Opens the runtime and fills the table. Returns false with the reason in `why`, in one line. */
 bool situ__cuda_open(char *why, size_t size);
 
-/* Opens a library of the toolkit and looks up `count` names in it; for situ__cuda_open and for optional libraries. If
-   $SITU_CUDA_PATH (an absolute directory) is set, looks only there. Returns false with the reason in `why`; no slot is
-   filled then. */
-bool situ__cuda_bind(const char *file, const char *const *name, void **slot, int count, char *why, size_t size);
+/* Opens a library of the toolkit and looks up `count` names in it; for situ__cuda_open and for optional libraries.
+   table: a struct of as many function pointers. If $SITU_CUDA_PATH (an absolute directory) is set, looks only there.
+   Returns false with the reason in `why`; nothing is written to the table then. */
+bool situ__cuda_bind(const char *file, const char *const *name, int count, void *table, char *why, size_t size);
 
 #endif
