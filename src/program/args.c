@@ -91,6 +91,12 @@ int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capac
   return situ__arg_numbers(c, k, out, capacity);
 }
 
+bool situ__arg_host_number(const situ__op_call *c, int k, double *out, const char *lacks) {
+  const int count = situ__arg_host_numbers(c, k, out, 1);
+  if (count == 0) situ__call_refuse(c, lacks);
+  return count > 0;
+}
+
 situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n) {
   situ_tensor *t = situ__arg_tensor(c, k);
   return is_real(&c->arg[n]) && !situ_dtype_is_floating(situ_dtype_of(t)) ? situ_to_dtype(t, SITU_F32) : t;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/problem.h"
+#include "base/size.h"
 #include "program/derive.h"
 
 static const char op[] = "export_load";
@@ -64,12 +65,12 @@ int situ__op_row_args(const situ__op_row *row) {
   return count;
 }
 
-/* Whether a value is used by other nodes than the one that gives it, or as a result. */
+/* The results that other nodes use, or that are results of the program. */
 static uint32_t wanted_results(const situ__program_node *n, int32_t number, const int32_t *last) {
-  enum { MOST = 8 * sizeof n->wanted };
-  uint32_t wanted = n->outs > (int32_t)MOST ? UINT32_MAX : 0;
-  for (int32_t i = 0; i < n->outs && n->outs <= (int32_t)MOST; i++)
-    wanted |= (uint32_t)(n->out[i] >= 0 && last[n->out[i]] != number) << i;
+  enum { LAST = 8 * sizeof n->wanted - 1 };
+  uint32_t wanted = 0;
+  for (int32_t i = 0; i < n->outs; i++)
+    wanted |= (uint32_t)(n->out[i] >= 0 && last[n->out[i]] != number) << situ__min_i64(i, LAST);
   return wanted;
 }
 

@@ -13,15 +13,11 @@ static situ_tensor *run_constant_of_shape(situ__op_call *c) {
   return value ? situ_expand(situ_reshape(value, SITU_SCALAR), shape) : situ_zeros(shape, &o);
 }
 
-static bool read_number(situ__op_call *c, int k, double *out) {
-  const int count = situ__arg_host_numbers(c, k, out, 1);
-  if (count == 0) situ__call_refuse(c, "has no value as start, limit or delta");
-  return count > 0;
-}
-
 static situ_tensor *run_range(situ__op_call *c) {
   double start, limit, delta;
-  if (!read_number(c, 0, &start) || !read_number(c, 1, &limit) || !read_number(c, 2, &delta)) return NULL;
+  double *const number[] = { &start, &limit, &delta };
+  for (int k = 0; k < 3; k++)
+    if (!situ__arg_host_number(c, k, number[k], "has no value as start, limit or delta")) return NULL;
   const situ_options o = situ__call_options(c, situ_dtype_of(situ__arg_tensor(c, 0)));
   if (delta == 0 || !isfinite(delta)) return situ__call_refuse(c, "has a delta that is 0 or not finite");
   if ((limit - start) / delta <= 0) return situ_empty(SITU_SHAPE(0), &o);

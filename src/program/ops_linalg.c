@@ -144,10 +144,9 @@ static situ_tensor *run_slogdet(situ__op_call *c) {
 typedef situ_tensor *ranked(situ_tensor *, const situ_linalg_tolerance *);
 static situ_tensor *rank(situ__op_call *c, ranked *fn) {
   double tolerance[2] = { 0, 0 };
-  for (int k = 0; k < 2; k++) {
-    const int count = situ__arg_given(c, k + 1) ? situ__arg_host_numbers(c, k + 1, &tolerance[k], 1) : 1;
-    if (count != 1) return count ? NULL : situ__call_refuse(c, "has a tolerance without a value");
-  }
+  for (int k = 0; k < 2; k++)
+    if (situ__arg_given(c, k + 1) && !situ__arg_host_number(c, k + 1, &tolerance[k], "has a tolerance without a value"))
+      return NULL;
   const situ_linalg_tolerance o = { .atol = tolerance[0], .rtol = tolerance[1], .hermitian = situ__arg_flag(c, 3) };
   return fn(situ__arg_tensor(c, 0), &o);
 }

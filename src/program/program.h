@@ -114,7 +114,7 @@ typedef struct situ__program_node {
   const situ__arg *arg; /* one for each of the row's parameters */
   const int32_t *out;   /* numbers of the values that it gives */
   int32_t outs;
-  uint32_t wanted;     /* bit i: result i is used; 0: not known; of a list that has more, all are */
+  uint32_t wanted;     /* bit i: result i is used, the last bit: any from there on; 0 before the program is whole */
   const int32_t *last; /* values that are not used after this node */
   int32_t lasts;
   bool no_grad;       /* it was in a torch.no_grad block */
@@ -246,6 +246,8 @@ int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST
    `capacity`, or -1 after recording an error. None has none. */
 int situ__arg_host_ints(const situ__op_call *c, int k, int64_t *out, int capacity);
 int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capacity);
+/* The one number of such an argument. Returns false after recording an error: `lacks`, if it has none. */
+bool situ__arg_host_number(const situ__op_call *c, int k, double *out, const char *lacks);
 
 static inline int situ__arg_dim(const situ__op_call *c, int k) { return (int)situ__arg_int(c, k); }
 static inline bool situ__arg_flag(const situ__op_call *c, int k) { return situ__arg_int(c, k) != 0; }
@@ -263,9 +265,13 @@ situ_tensor *situ__arg_cast(const situ__op_call *c, int k);
 static inline situ_tensor **situ__call_result(const situ__op_call *c, int k) {
   return k < c->node->outs ? &c->also[k - 1] : NULL;
 }
+static inline bool situ__node_wants(const situ__program_node *n, int k) {
+  enum { LAST = 8 * sizeof n->wanted - 1 };
+  return n->wanted >> (k < (int)LAST ? k : (int)LAST) & 1;
+}
 /* The same, NULL also if the program does not use it. */
 static inline situ_tensor **situ__call_wanted(const situ__op_call *c, int k) {
-  return !c->node->wanted || c->node->wanted >> k & 1 ? situ__call_result(c, k) : NULL;
+  return situ__node_wants(c->node, k) ? situ__call_result(c, k) : NULL;
 }
 /* Hands over tensors of a list, which must be as many as the file says; `count` below 0: after an error. */
 situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count);

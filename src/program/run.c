@@ -162,7 +162,7 @@ static bool keep_results(situ__op_call *c, situ_tensor *first) {
   const situ__program_node *n = c->node;
   for (int i = 0; i < n->outs; i++) {
     situ_tensor *t = i ? c->also[i - 1] : first;
-    if (i && !t && i < 32 && n->wanted >> i & 1)
+    if (i && !t && situ__node_wants(n, i))
       return situ__call_refuse(c, "has a second result or more, which situ does not compute"), false;
     if (n->out[i] < 0 || (i && !t)) continue; /* statistics of a decomposed norm have no use but backward */
     if (t ? !set_value(&c->value[n->out[i]], t) : n->row->results != SITU__RESULTS_NONE)
