@@ -123,8 +123,8 @@ situ_tensor *situ__comm_part(const situ_comm_request *r, int64_t at, int64_t cou
 }
 
 situ_tensor *situ__comm_result(const situ_comm_request *r, int64_t at, situ_shape shape, situ_device device) {
-  int64_t count = 1;
-  for (int i = 0; i < shape.ndim; i++) count *= shape.dim[i];
+  int64_t count;
+  if (!situ_shape_numel("comm", &shape, &count)) return NULL;
   const size_t size = situ_dtype_size(r->transfer.dtype);
   if (!r->target)
     return situ_from_host((char *)r->transfer.receive + (size_t)at * size, (size_t)count * size, shape,

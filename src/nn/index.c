@@ -1,5 +1,6 @@
 /* A hash index of a module's parts by name. Without it a container of 20,000 parts compares each new name with all of
-   them: 20 us a part. SPDX-License-Identifier: MIT */
+   them: 20 us a part.
+   SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "base/alloc.h"

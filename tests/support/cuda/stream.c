@@ -195,7 +195,7 @@ CUDA_DOUBLE_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return double_end(event->stream ? double_stuck(event->stream->device) : cudaSuccess);
 }
 
-/* Asking is a chance for one task: what nobody asks for stays as lazy as ever. */
+/* Each query runs one queued task, so that polling makes progress. */
 CUDA_DOUBLE_API cudaError_t cudaEventQuery(cudaEvent_t event) {
   BEGIN("cudaEventQuery");
   if (event->done < event->recorded) (void)run_first(event->stream);
