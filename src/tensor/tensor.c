@@ -126,6 +126,17 @@ static void quarantine_tensor(situ_tensor *t) {
   situ__handle_free_tensor(t);
 }
 
+/* Bytes of the view's elements in dtype. Fails from 2^63 on, for views of less memory too: no product of a caller
+   overflows. */
+static bool count_bytes(const char *op, const situ_view_desc *v, situ_dtype dtype, size_t *bytes) {
+  if (situ__mul_size((size_t)v->numel, situ__dtype_size(dtype), bytes) && *bytes <= INT64_MAX) return true;
+  char text[SITU_SHAPE_TEXT];
+  const situ_shape shape = situ__shape(v);
+  situ__fail(SITU_E_OVERFLOW, op, "shape %s of %s has more than 2^63 bytes", situ_shape_text(&shape, text),
+             situ_dtype_name(dtype));
+  return false;
+}
+
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device) {
   if (!situ__dtype_valid(dtype)) {
     situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)dtype);
@@ -134,14 +145,7 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
   situ_tensor *t = allocate_tensor(op, situ__call_site());
   if (!t) return NULL;
   size_t bytes;
-  if (!situ__desc_rows(op, shape, &t->view)) {
-    discard_tensor(t);
-    return NULL;
-  }
-  if (!situ__mul_size((size_t)t->view.numel, situ_dtype_size(dtype), &bytes) || bytes > INT64_MAX) {
-    char text[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_OVERFLOW, op, "shape %s of %s has more than 2^63 bytes", situ_shape_text(shape, text),
-               situ_dtype_name(dtype));
+  if (!situ__desc_rows(op, shape, &t->view) || !count_bytes(op, &t->view, dtype, &bytes)) {
     discard_tensor(t);
     return NULL;
   }
@@ -158,10 +162,7 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
 
 situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype) {
   size_t bytes;
-  if (!situ__mul_size((size_t)v->numel, situ_dtype_size(dtype), &bytes) || bytes > INT64_MAX) { /* a wider dtype */
-    situ_shape shape = situ__shape(v);
-    return situ__tensor_new(op, &shape, dtype, v->storage->device);
-  }
+  if (!count_bytes(op, v, dtype, &bytes)) return NULL; /* a wider dtype */
   situ_tensor *t = allocate_tensor(op, situ__call_site());
   if (!t) return NULL;
   t->view = *v;
@@ -195,6 +196,8 @@ situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view, void
 }
 
 situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view) {
+  size_t bytes;
+  if (!count_bytes(op, view, (situ_dtype)view->dtype, &bytes)) return NULL;
   return situ__scope_own(op, situ__tensor_alias(op, view, situ__call_site()));
 }
 

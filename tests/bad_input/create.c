@@ -40,6 +40,11 @@ static void rows_2_and_3_sizes_that_wrap(void **state) {
   }
   expect_refused(situ_empty(SITU_SHAPE(HUGE_SIZE / 2), HERE(.dtype = SITU_F64)), SITU_E_OVERFLOW, "empty",
                  "of f64 has more than 2^63 bytes");
+  /* nor does a view of one element claim more */
+  situ_tensor *one = situ_ones(SITU_SHAPE(1), HERE(.dtype = SITU_F32));
+  expect_refused(situ_expand(one, SITU_SHAPE(2, HUGE_SIZE / 4)), SITU_E_OVERFLOW, "expand",
+                 "[2, 1152921504606846976] of f32 has more than 2^63 bytes");
+  assert_int_equal(situ_numel(situ_expand(one, SITU_SHAPE(HUGE_SIZE / 4))), HUGE_SIZE / 4);
 }
 
 static void row_4_more_than_the_device_has(void **state) {
