@@ -91,10 +91,13 @@ static void each_mask(const problem *p, situ_dtype dtype, double tolerance) {
 
 static void as_with_all_weights(void **state) {
   (void)state;
-  /* The last one and that of 400 keys are multiplied by tile registers where there are any. */
-  static const problem problems[] = { { 5, 67, 4, 3, 2, 2 },    { 1, 300, 16, 16, 4, 2 },  { 3, 65, 1, 1, 1, 1 },
-                                      { 40, 70, 80, 24, 2, 1 }, { 130, 20, 3, 64, 2, 2 },  { 70, 400, 44, 24, 4, 1 },
-                                      { 130, 90, 3, 64, 2, 2 }, { 544, 260, 33, 48, 1, 1 } };
+  /* Those of 260, 400 and 520 keys are multiplied by tile registers where there are any, the last one's gradients too,
+     but for its last queries. */
+  static const problem problems[] = {
+    { 5, 67, 4, 3, 2, 2 },    { 1, 300, 16, 16, 4, 2 },   { 3, 65, 1, 1, 1, 1 },
+    { 40, 70, 80, 24, 2, 1 }, { 130, 20, 3, 64, 2, 2 },   { 70, 400, 44, 24, 4, 1 },
+    { 130, 90, 3, 64, 2, 2 }, { 544, 260, 33, 48, 1, 1 }, { 164, 520, 32, 48, 4, 2 }
+  };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
     if (test_takes(i, 2)) each_mask(&problems[i], SITU_F64, 1e-12);
     if (test_takes(i + 1, 2)) each_mask(&problems[i], SITU_F32, 3e-6);
@@ -108,28 +111,41 @@ static void in_16_bits(void **state) {
   each_mask(&p, SITU_F16, 0.003);
 }
 
+/* Result and gradients of one head in f32 are those in f64. */
+static void as_in_f64(situ_tensor *const *x, const situ_attention_options *o, situ_tensor *up, double tolerance) {
+  situ_tensor *got[4], *want[4];
+  differentiate(x, SITU_F32, *o, up, got);
+  differentiate(x, SITU_F64, *o, up, want);
+  for (int i = 0; i < 4; i++) expect_same(situ_to_dtype(got[i], SITU_F64), want[i], tolerance, tolerance);
+}
+
 /* Tile registers refuse numbers that have no three parts: a block of keys, or the queries, that have some are multiplied by
    vectors, beside blocks that are not. */
 static void of_any_magnitude(void **state) {
   (void)state;
-  enum { L = 48, S = 600, E = 40 };
-  situ_tensor *x[3] = { operand(SITU_SHAPE(2, 1, L, E), SITU_F32), operand(SITU_SHAPE(2, 1, S, E), SITU_F32),
-                        operand(SITU_SHAPE(2, 1, S, E), SITU_F32) };
-  for (int which = 0; which < 3; which++) {
-    situ_tensor *in[3], *want;
-    for (int i = 0; i < 3; i++) in[i] = situ_to_dtype(situ_clone(x[i]), SITU_F32);
-    situ_tensor *row = situ_select(situ_select(in[which], 0, 0), 1, 20);
-    assert_non_null(situ_fill_(situ_narrow(row, 1, 3, 1), 1e-36));
-    want = situ_scaled_dot_product_attention(situ_to_dtype(in[0], SITU_F64), situ_to_dtype(in[1], SITU_F64),
-                                             situ_to_dtype(in[2], SITU_F64), NULL);
-    expect_same(situ_to_dtype(situ_scaled_dot_product_attention(in[0], in[1], in[2], NULL), SITU_F64), want, 3e-6,
-                3e-6);
-    assert_non_null(situ_fill_(situ_narrow(row, 1, 3, 1), NAN));
-    situ_tensor *nan = situ_isnan(situ_scaled_dot_product_attention(in[0], in[1], in[2], NULL));
-    double count;
-    assert_int_equal(situ_item(situ_sum(nan, NULL), &count), SITU_OK);
-    /* of one query; of all features of the item; of one */
-    assert_int_equal((int)count, which == 0 ? E : which == 1 ? L * E : L);
+  enum { L = 80, S = 600, E = 48 };
+  situ_tensor *x[4] = { operand(SITU_SHAPE(2, 1, L, E), SITU_F32), operand(SITU_SHAPE(2, 1, S, E), SITU_F32),
+                        operand(SITU_SHAPE(2, 1, S, E), SITU_F32), operand(SITU_SHAPE(2, 1, L, E), SITU_F32) };
+  const situ_attention_options o = { .scale = 0 };
+  for (int which = 0; which < 4; which++) {
+    situ_tensor *in[4];
+    for (int i = 0; i < 4; i++) in[i] = situ_clone(x[i]);
+    situ_tensor *few = situ_narrow(situ_select(situ_select(in[which], 0, 0), 1, 20), 1, 3, 1);
+    assert_non_null(situ_fill_(few, 1e-36));
+    as_in_f64(in, &o, in[3], 1e-5);
+    assert_non_null(situ_fill_(few, NAN));
+    /* Of one query; of all features of the item; of one. A gradient's reaches its query and the item's keys. */
+    static const int results[] = { E, L * E, L, 0 };
+    static const int gradients[][3] = {
+      { E, S * E, S * E }, { L * E, S * E, S * E }, { L * E, S * E, 0 }, { E, S * E, S }
+    };
+    situ_tensor *got[4];
+    differentiate(in, SITU_F32, o, in[3], got);
+    for (int i = 0; i < 4; i++) {
+      double count;
+      assert_int_equal(situ_item(situ_sum(situ_isnan(got[i]), NULL), &count), SITU_OK);
+      assert_int_equal((int)count, i ? gradients[which][i - 1] : results[which]);
+    }
   }
 }
 
@@ -137,14 +153,9 @@ static void of_any_magnitude(void **state) {
 static void far_apart(void **state) {
   (void)state;
   for (double scale = 1; scale < 100; scale *= 3) {
-    situ_tensor *x[3];
-    for (int i = 0; i < 3; i++) x[i] = operand(SITU_SHAPE(1, 1, 300, 48), SITU_F32);
-    const situ_attention_options o = { .scale = scale };
-    situ_tensor *want = situ_scaled_dot_product_attention(x[0], x[1], x[2], &o);
-    for (int i = 0; i < 3; i++) x[i] = situ_to_dtype(x[i], SITU_F32);
-    const double tolerance = 3e-6 * (1 + scale);
-    expect_same(situ_to_dtype(situ_scaled_dot_product_attention(x[0], x[1], x[2], &o), SITU_F64), want, tolerance,
-                tolerance);
+    situ_tensor *x[4];
+    for (int i = 0; i < 4; i++) x[i] = operand(SITU_SHAPE(1, 1, 300, 48), SITU_F32);
+    as_in_f64(x, &(situ_attention_options){ .scale = scale }, x[3], 3e-6 * (1 + scale) * 8);
   }
 }
 

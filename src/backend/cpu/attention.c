@@ -4,7 +4,6 @@
 #include "attention.h"
 #include "convert.h"
 #include "fold.h"
-#include "packed.h"
 
 #include "base/size.h"
 
@@ -21,9 +20,6 @@ enum {
   TILED_ROWS = 32,     /* the same by tile registers */
   KEYS = 256,          /* of a block; fewer where features are many */
   FEATURES = 64 * 256, /* keys * features of a block */
-  LEAST_TILED = 32,    /* queries from which tile registers pay, */
-  LEAST_KEYS = 256,    /* keys, */
-  LEAST_WIDTH = 64,    /* and features of a key and a value together */
   SHORT = 64           /* keys, for which ops keep all weights */
 };
 
@@ -43,11 +39,6 @@ typedef struct buffers {
   uint32_t *words;
 } buffers;
 
-/* Bytes of panels of so many lanes, of which all but the last are whole. */
-static int64_t panels_bytes(const plan *t, int64_t lanes, int64_t k) {
-  return situ__round_up(lanes, t->tiles->rows) * situ__round_up(k, t->tiles->unit) * t->tiles->bytes;
-}
-
 static size_t lay_out(const plan *t, char *memory, buffers *r) {
   const situ__attention *p = &t->p;
   const int64_t elem = p->elem, e = situ__whole_vectors(p, p->e), v = situ__whole_vectors(p, p->v_width);
@@ -63,10 +54,10 @@ static size_t lay_out(const plan *t, char *memory, buffers *r) {
   r->row = situ__carve(memory, &used, t->keys * elem);
   r->words = situ__carve(memory, &used, (t->keys + 8) * (int64_t)sizeof(uint32_t));
   if (!t->tiles) return used;
-  r->q_tiles = situ__carve(memory, &used, panels_bytes(t, t->queries, p->e));
-  r->k_tiles = situ__carve(memory, &used, panels_bytes(t, t->keys, p->e));
-  r->v_tiles = situ__carve(memory, &used, panels_bytes(t, p->v_width, t->keys));
-  r->weights = situ__carve(memory, &used, panels_bytes(t, t->rows, t->keys));
+  r->q_tiles = situ__carve(memory, &used, situ__tiles_bytes(t->tiles, t->queries, p->e));
+  r->k_tiles = situ__carve(memory, &used, situ__tiles_bytes(t->tiles, t->keys, p->e));
+  r->v_tiles = situ__carve(memory, &used, situ__tiles_bytes(t->tiles, p->v_width, t->keys));
+  r->weights = situ__carve(memory, &used, situ__tiles_bytes(t->tiles, t->rows, t->keys));
   return used;
 }
 
@@ -92,7 +83,8 @@ static void tile_queries(unit *u) {
     rows = situ__min_i64(u->t->rows, u->rows - i);
     p->rows->scaled(rows, p->e, u->q.data + i * u->q.row * p->elem, u->q.row, u->q.col, p->work->scalar[0],
                     u->r->scores, ld);
-    u->q_tiled = tiles->pack_a(u->r->q_tiles + panels_bytes(u->t, i, p->e), u->r->scores, ld, 1, rows, p->e);
+    u->q_tiled =
+        tiles->pack_a(u->r->q_tiles + situ__tiles_bytes(u->t->tiles, i, p->e), u->r->scores, ld, 1, rows, p->e);
   }
 }
 
@@ -104,25 +96,6 @@ static void tile_keys(unit *u, const situ__matrix *k, const situ__matrix *v) {
              tiles->pack_b(u->r->v_tiles, v->data, v->col, v->row, p->v_width, u->n);
 }
 
-/* c [rows, n] (+)= a b, of panels. */
-static void multiply_tiles(const plan *t, int64_t rows, int64_t n, int64_t k, int64_t b_k, const char *a, const char *b,
-                           bool add, void *c, int64_t c_row) {
-  const int64_t wide = t->tiles->columns;
-  for (int64_t j = 0; j < n; j += wide) {
-    const situ__tile tile = { .k = k,
-                              .columns = situ__min_i64(wide, n - j),
-                              .a = a,
-                              .b = b + panels_bytes(t, j, b_k),
-                              .c = (float *)c + j,
-                              .a_row = 1,
-                              .a_col = t->tiles->rows,
-                              .c_row = c_row,
-                              .alpha = 1,
-                              .add = add };
-    t->tiles->multiply(&tile, rows);
-  }
-}
-
 /* ---- its products ---- */
 
 /* Scores of the queries from i on. */
@@ -132,8 +105,8 @@ static void score(const unit *u, int64_t i, const situ__scores *s, const situ__m
   const situ__matrix q = situ__attention_rows_from(p, &u->q, i);
   if (!u->tiled) situ__attention_score(p, s, &q, k, u->n, r->panels);
   else
-    multiply_tiles(u->t, s->rows, s->columns, p->e, p->e, r->q_tiles + panels_bytes(u->t, i, p->e), r->k_tiles, false,
-                   s->data, s->ld);
+    situ__attention_multiply(u->t->tiles, s->rows, s->columns, p->e, p->e,
+                             r->q_tiles + situ__tiles_bytes(u->t->tiles, i, p->e), r->k_tiles, false, s->data, s->ld);
 }
 
 /* Adds values by their weights s to y. A weight that is not 0 but below 2^-100 has no three parts. */
@@ -141,7 +114,8 @@ static void add_values(const unit *u, const situ__scores *s, const situ__matrix 
   const plan *t = u->t;
   const situ__attention *p = &t->p;
   if (u->tiled && t->tiles->pack_a(u->r->weights, s->data, s->ld, 1, s->rows, s->columns))
-    multiply_tiles(t, s->rows, p->v_width, s->columns, u->n, u->r->weights, u->r->v_tiles, add, y, t->y_row);
+    situ__attention_multiply(t->tiles, s->rows, p->v_width, s->columns, u->n, u->r->weights, u->r->v_tiles, add, y,
+                             t->y_row);
   else
     situ__attention_product(p, s->rows, p->v_width, s->columns, (situ__factor){ s->data, s->ld, 1 },
                             (situ__factor){ v->data, v->row, 1 }, 1, add, y, t->y_row);
@@ -231,9 +205,7 @@ situ_status situ__cpu_attention(int index, const situ_work *work) {
   plan t = { .p = situ__attention_of(work, work->ins > 3 ? work->in[3] : NULL) };
   const situ__attention *p = &t.p;
   const int64_t widest = situ__max_i64(p->e, p->v_width);
-  const bool tiled =
-      p->lane == SITU__F32 && p->l >= LEAST_TILED && p->s >= LEAST_KEYS && p->e + p->v_width >= LEAST_WIDTH;
-  t.tiles = tiled ? situ__panels_of_tiles() : NULL;
+  t.tiles = situ__attention_tiles(p);
   t.rows = t.tiles ? TILED_ROWS : ROWS;
   const int64_t most = t.tiles ? TILED_QUERIES : QUERIES, few = t.tiles ? FEW_TILED : FEW_QUERIES;
   const bool many = p->heads * situ__ceil_div(p->l, most) >= UNITS;

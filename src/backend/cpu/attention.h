@@ -6,6 +6,7 @@
 
 #include "gemm.h"
 #include "isa.h"
+#include "packed.h"
 
 /* ---- rows of scores (isa/attention.c) ---- */
 
@@ -95,6 +96,18 @@ typedef struct situ__factor {
 /* c [m, n] (+)= alpha a [m, k] b, with b in panels or of padded rows; n may be less than what was packed. */
 void situ__attention_product(const situ__attention *p, int64_t m, int64_t n, int64_t k, situ__factor a, situ__factor b,
                              double alpha, bool add, void *c, int64_t c_row);
+
+/* ---- products by tile registers ---- */
+
+/* The kernels, where the processor has them and sizes pay, else NULL: products by vectors. */
+const situ__panels *situ__attention_tiles(const situ__attention *p);
+/* Bytes of panels of so many lanes, of which all but the last are whole. */
+int64_t situ__tiles_bytes(const situ__panels *tiles, int64_t lanes, int64_t k);
+/* c [rows, n] (+)= a b, of panels; those of b were packed with b_k elements of a lane. c has whole squares. */
+void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n, int64_t k, int64_t b_k, const char *a,
+                              const char *b, bool add, void *c, int64_t c_row);
+
+/* ---- scores ---- */
 
 /* The matrix from row `first` on. */
 static inline situ__matrix situ__attention_rows_from(const situ__attention *p, const situ__matrix *m, int64_t first) {

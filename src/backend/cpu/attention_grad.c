@@ -1,6 +1,6 @@
 /* The gradients of attention: weights are computed again from the logsumexp of each row, for one block of keys and one
    of queries at a time (Dao, arXiv:2307.08691). With weights p, their dropout p', scores z, delta = sum(dy y):
-   dv = p'^T dy, dz = p (dropout(dy v^T) - delta), dq = scale dz k, dk = scale dz^T q.
+   dv = p'^T dy, dz = p (dropout(dy v^T) - delta), dq = scale (dz k), dk = dz^T (scale q).
    SPDX-License-Identifier: MIT */
 #include "attention.h"
 #include "convert.h"
@@ -12,8 +12,10 @@
 
 /* Measured on cores with 32 KiB and 1 MiB of cache; see bench/. */
 enum {
-  QUERIES = 66,        /* of a block: whole register tiles */
-  KEYS = 128,          /* of a block; fewer where features are many */
+  QUERIES = 66,       /* of a block: whole register tiles */
+  KEYS = 128,         /* of a block; fewer where features are many */
+  TILED_QUERIES = 64, /* the same by tile registers */
+  TILED_KEYS = 256,
   FEATURES = 64 * 256, /* keys * features of a block */
   PAD = 16,            /* elements between rows of scores: a column is in several sets of the cache */
   CHUNK = 1 << 20      /* multiply-adds: below it, waking a thread costs more than it saves */
@@ -24,13 +26,17 @@ enum {
 typedef struct plan {
   situ__attention p;
   const situ_view_desc *y, *stats, *g, *dq, *dk, *dv;
-  int64_t keys, ld, shared; /* keys of a block; row of scores; heads of a unit */
-  bool direct;              /* dq is added up in place */
+  const situ__panels *tiles;         /* for products by tile registers; NULL: by vectors */
+  int64_t queries, keys, ld, shared; /* of a block; row of scores; heads of a unit */
+  bool direct;                       /* dq is added up in place */
 } plan;
 
 typedef struct buffers {
   void *k, *v, *k_panels, *v_panels, *q, *g, *weights, *slopes, *dk, *dv, *dq, *delta, *row;
   uint32_t *words;
+  void *scaled; /* queries */
+  /* Panels for tile registers. Lanes are keys or queries; across: their features. */
+  char *k_tiles, *v_tiles, *k_across, *q_tiles, *g_tiles, *q_across, *g_across, *scores;
 } buffers;
 
 static size_t lay_out(const plan *t, char *memory, buffers *r) {
@@ -41,16 +47,27 @@ static size_t lay_out(const plan *t, char *memory, buffers *r) {
   r->v = situ__carve(memory, &used, t->keys * v);
   r->k_panels = situ__carve(memory, &used, situ__panels_size(p, t->keys, p->e) * elem);
   r->v_panels = situ__carve(memory, &used, situ__panels_size(p, t->keys, p->v_width) * elem);
-  r->q = situ__carve(memory, &used, QUERIES * e);
-  r->g = situ__carve(memory, &used, QUERIES * v);
-  r->weights = situ__carve(memory, &used, QUERIES * t->ld * elem);
-  r->slopes = situ__carve(memory, &used, QUERIES * t->ld * elem);
+  r->q = situ__carve(memory, &used, t->queries * e);
+  r->g = situ__carve(memory, &used, t->queries * v);
+  r->weights = situ__carve(memory, &used, t->queries * t->ld * elem);
+  r->slopes = situ__carve(memory, &used, t->queries * t->ld * elem);
   r->dk = situ__carve(memory, &used, t->keys * p->e * elem);
   r->dv = situ__carve(memory, &used, t->keys * p->v_width * elem);
   r->dq = situ__carve(memory, &used, t->direct ? 0 : t->shared * p->l * p->e * elem);
   r->delta = situ__carve(memory, &used, t->shared * p->l * elem);
   r->row = situ__carve(memory, &used, t->ld * elem);
   r->words = situ__carve(memory, &used, (t->keys + 8) * (int64_t)sizeof(uint32_t));
+  const situ__panels *tiles = t->tiles;
+  if (!tiles) return used;
+  r->scaled = situ__carve(memory, &used, t->queries * e);
+  r->k_tiles = situ__carve(memory, &used, situ__tiles_bytes(tiles, t->keys, p->e));
+  r->v_tiles = situ__carve(memory, &used, situ__tiles_bytes(tiles, t->keys, p->v_width));
+  r->k_across = situ__carve(memory, &used, situ__tiles_bytes(tiles, p->e, t->keys));
+  r->q_tiles = situ__carve(memory, &used, situ__tiles_bytes(tiles, t->queries, p->e));
+  r->g_tiles = situ__carve(memory, &used, situ__tiles_bytes(tiles, t->queries, p->v_width));
+  r->q_across = situ__carve(memory, &used, situ__tiles_bytes(tiles, p->e, t->queries));
+  r->g_across = situ__carve(memory, &used, situ__tiles_bytes(tiles, p->v_width, t->queries));
+  r->scores = situ__carve(memory, &used, situ__tiles_bytes(tiles, t->keys, t->queries));
   return used;
 }
 
@@ -74,7 +91,8 @@ typedef struct block {
   const plan *t;
   const buffers *r;
   int64_t j, n; /* keys */
-  situ__matrix k;
+  situ__matrix k, v;
+  bool tiled; /* panels for tile registers hold them */
 } block;
 
 /* One head's part of a unit. */
@@ -84,42 +102,106 @@ typedef struct part {
   char *dq, *delta, *stats;
 } part;
 
+/* Some queries of a part, and what the block's keys give them. */
+typedef struct queries {
+  const part *a;
+  int64_t i;
+  situ__matrix q, g;
+  situ__scores s;
+  bool tiled;
+} queries;
+
 static char *after(void *data, int64_t elements, const situ__attention *p) { return (char *)data + elements * p->elem; }
 
-/* Weights, in r->weights, and the gradients of the scores, in r->slopes, of some queries. */
-static void differentiate(const block *b, const part *a, int64_t i, const situ__scores *s, const situ__matrix *q,
-                          const situ__matrix *g) {
+/* The block's keys and values for both kinds of products: a number that tile registers do not multiply may appear in
+   any operand. */
+static void pack_keys(block *b) {
   const situ__attention *p = &b->t->p;
   const buffers *r = b->r;
-  const situ__scores_place at = { &a->head, i, b->j, r->row, r->words };
-  situ__attention_score(p, s, q, &b->k, b->n, r->k_panels);
+  const situ__panels *tiles = b->t->tiles;
+  situ__attention_pack_keys(p, &b->k, b->n, r->k_panels);
+  situ__attention_pack(p, &b->v, b->n, r->v_panels);
+  if (!tiles) return;
+  b->tiled = tiles->pack_b(r->k_tiles, b->k.data, b->k.row, 1, b->n, p->e) &&
+             tiles->pack_b(r->k_across, b->k.data, 1, b->k.row, p->e, b->n) &&
+             tiles->pack_b(r->v_tiles, b->v.data, b->v.row, b->v.col, b->n, p->v_width);
+}
+
+/* Queries, scaled as the forward pass does, so that scores have its bits, and gradients, in panels. */
+static bool tile_rows(const block *b, const queries *w) {
+  const situ__attention *p = &b->t->p;
+  const buffers *r = b->r;
+  const situ__panels *tiles = b->t->tiles;
+  const int64_t count = w->s.rows;
+  if (!b->tiled) return false;
+  p->rows->scaled(count, p->e, w->q.data, w->q.row, 1, p->work->scalar[0], r->scaled, p->e);
+  return tiles->pack_a(r->q_tiles, r->scaled, p->e, 1, count, p->e) &&
+         tiles->pack_b(r->q_across, r->scaled, 1, p->e, p->e, count) &&
+         tiles->pack_a(r->g_tiles, w->g.data, w->g.row, 1, count, p->v_width) &&
+         tiles->pack_b(r->g_across, w->g.data, 1, w->g.row, p->v_width, count);
+}
+
+/* Weights, in r->weights, and the gradients of the scores, in r->slopes. */
+static void differentiate(const block *b, const queries *w) {
+  const situ__attention *p = &b->t->p;
+  const buffers *r = b->r;
+  const situ__scores *s = &w->s;
+  const situ__scores_place at = { &w->a->head, w->i, b->j, r->row, r->words };
+  if (w->tiled) {
+    const situ__panels *tiles = b->t->tiles;
+    situ__attention_multiply(tiles, s->rows, s->columns, p->e, p->e, r->q_tiles, r->k_tiles, false, s->data, s->ld);
+    situ__attention_multiply(tiles, s->rows, s->columns, p->v_width, p->v_width, r->g_tiles, r->v_tiles, false,
+                             r->slopes, s->ld);
+  } else {
+    situ__attention_score(p, s, &w->q, &b->k, b->n, r->k_panels);
+    situ__attention_product(p, s->rows, s->columns, p->v_width, (situ__factor){ w->g.data, w->g.row, w->g.col },
+                            (situ__factor){ r->v_panels, 0, b->n }, 1, false, r->slopes, s->ld);
+  }
   situ__attention_mask(p, s, &at);
-  p->rows->weigh(s, a->stats + i * p->elem);
-  situ__attention_product(p, s->rows, s->columns, p->v_width, (situ__factor){ g->data, g->row, g->col },
-                          (situ__factor){ r->v_panels, 0, b->n }, 1, false, r->slopes, s->ld);
+  p->rows->weigh(s, w->a->stats + w->i * p->elem);
   situ__attention_drop(p, s, &at, r->slopes);
-  p->rows->slope(s, r->slopes, a->delta + i * p->elem);
+  p->rows->slope(s, r->slopes, w->a->delta + w->i * p->elem);
   situ__attention_drop(p, s, &at, s->data);
 }
 
-/* Adds what queries [i, i + rows) of a head give to dq, and to the block's dk and dv. */
-static void absorb(const block *b, const part *a, int64_t i, int64_t rows) {
+/* A factor of what is added up: rows of a matrix, and the panels that hold it with so many elements of a lane. */
+typedef struct addend {
+  const situ__matrix *rows;
+  const char *tiles;
+  int64_t k;
+  double scale; /* which the panels include */
+} addend;
+
+/* c [m, x's columns] += scale a x, where a [m, k] are scores. A number below 2^-100 has no three parts. */
+static void add_product(const block *b, bool tiled, int64_t m, int64_t k, situ__factor a, addend x, void *c) {
+  const situ__panels *tiles = b->t->tiles;
+  const int64_t n = x.rows->columns;
+  if (tiled && tiles->pack_a(b->r->scores, a.data, a.row, a.col, m, k))
+    situ__attention_multiply(tiles, m, n, k, x.k, b->r->scores, x.tiles, true, c, n);
+  else
+    situ__attention_product(&b->t->p, m, n, k, a, (situ__factor){ x.rows->data, x.rows->row, 1 }, x.scale, true, c, n);
+}
+
+/* Adds what queries [i, i + count) of a head give to dq, and to the block's dk and dv. */
+static void absorb(const block *b, const part *a, int64_t i, int64_t count) {
   const situ__attention *p = &b->t->p;
   const buffers *r = b->r;
-  const int64_t sees = p->causal ? i + 1 - b->j : b->n, columns = situ__min_i64(b->n, sees + (rows - 1) * p->causal),
+  const int64_t sees = p->causal ? i + 1 - b->j : b->n, columns = situ__min_i64(b->n, sees + (count - 1) * p->causal),
                 ld = b->t->ld;
   if (columns <= 0) return;
-  const situ__scores s = { r->weights, rows, columns, ld, sees, p->causal };
-  const situ__matrix q = situ__attention_stage(p, &a->q, i, rows, true, r->q),
-                     g = situ__attention_stage(p, &a->g, i, rows, true, r->g);
-  const double scale = p->work->scalar[0];
-  differentiate(b, a, i, &s, &q, &g);
-  situ__attention_product(p, columns, p->v_width, rows, (situ__factor){ r->weights, 1, ld },
-                          (situ__factor){ g.data, g.row, 1 }, 1, true, r->dv, p->v_width);
-  situ__attention_product(p, columns, p->e, rows, (situ__factor){ r->slopes, 1, ld },
-                          (situ__factor){ q.data, q.row, 1 }, scale, true, r->dk, p->e);
-  situ__attention_product(p, rows, p->e, columns, (situ__factor){ r->slopes, ld, 1 },
-                          (situ__factor){ b->k.data, b->k.row, 1 }, scale, true, a->dq + i * p->e * p->elem, p->e);
+  queries w = { .a = a, .i = i, .s = { r->weights, count, columns, ld, sees, p->causal } };
+  w.q = situ__attention_stage(p, &a->q, i, count, true, r->q);
+  w.g = situ__attention_stage(p, &a->g, i, count, true, r->g);
+  w.tiled = tile_rows(b, &w);
+  differentiate(b, &w);
+  add_product(b, w.tiled, columns, count, (situ__factor){ r->weights, 1, ld }, (addend){ &w.g, r->g_across, count, 1 },
+              r->dv);
+  add_product(b, w.tiled, columns, count, (situ__factor){ r->slopes, 1, ld },
+              (addend){ &w.q, r->q_across, count, p->work->scalar[0] }, r->dk);
+  /* Tile registers write whole squares. */
+  const bool whole = w.tiled && count % b->t->tiles->whole == 0;
+  add_product(b, whole, count, columns, (situ__factor){ r->slopes, ld, 1 }, (addend){ &b->k, r->k_across, b->n, 1 },
+              a->dq + i * p->e * p->elem);
 }
 
 /* ---- a unit ---- */
@@ -140,7 +222,7 @@ static void begin_part(const plan *t, const buffers *r, const part *a) {
   const situ__attention *p = &t->p;
   const situ__matrix y = situ__matrix_of(t->y, &a->head);
   for (int64_t i = 0, rows; i < p->l; i += rows) {
-    rows = situ__min_i64(p->l - i, situ__min_i64(QUERIES, t->keys));
+    rows = situ__min_i64(p->l - i, situ__min_i64(t->queries, t->keys));
     const situ__matrix g = situ__attention_stage(p, &a->g, i, rows, true, r->g),
                        x = situ__attention_stage(p, &y, i, rows, true, r->v);
     p->rows->dots(rows, p->v_width, g.data, g.row, x.data, x.row, a->delta + i * p->elem);
@@ -158,17 +240,16 @@ static void run_block(const plan *t, const buffers *r, int64_t number, int64_t j
   const situ__attention *p = &t->p;
   const situ__head head = head_of(t, number, 0);
   const situ__matrix k = situ__matrix_of(p->k, &head), v = situ__matrix_of(p->v, &head);
-  block b = { t, r, j, situ__min_i64(t->keys, p->s - j), { 0 } };
+  block b = { .t = t, .r = r, .j = j, .n = situ__min_i64(t->keys, p->s - j) };
   b.k = situ__attention_stage(p, &k, j, b.n, true, r->k);
-  const situ__matrix values = situ__attention_stage(p, &v, j, b.n, false, r->v);
-  situ__attention_pack_keys(p, &b.k, b.n, r->k_panels);
-  situ__attention_pack(p, &values, b.n, r->v_panels);
+  b.v = situ__attention_stage(p, &v, j, b.n, false, r->v);
+  pack_keys(&b);
   memset(r->dk, 0, (size_t)(b.n * p->e * p->elem));
   memset(r->dv, 0, (size_t)(b.n * p->v_width * p->elem));
   for (int64_t of = 0; of < t->shared; of++) {
     const part a = part_of(t, r, number, of);
-    const int64_t first = p->causal ? j / QUERIES * QUERIES : 0;
-    for (int64_t i = first; i < p->l; i += QUERIES) absorb(&b, &a, i, situ__min_i64(QUERIES, p->l - i));
+    const int64_t first = p->causal ? j / t->queries * t->queries : 0;
+    for (int64_t i = first; i < p->l; i += t->queries) absorb(&b, &a, i, situ__min_i64(t->queries, p->l - i));
   }
   store(p, t->dk, (number * p->s + j) * p->e, b.n * p->e, r->dk);
   store(p, t->dv, (number * p->s + j) * p->v_width, b.n * p->v_width, r->dv);
@@ -184,9 +265,10 @@ static void run_unit(const void *plan_, char *memory, int64_t number) {
     begin_part(t, &r, &a);
   }
   for (int64_t j = 0; j < p->s; j += t->keys) run_block(t, &r, number, j);
-  for (int64_t of = 0; of < t->shared && !t->direct; of++) {
+  for (int64_t of = 0; of < t->shared; of++) {
     const part a = part_of(t, &r, number, of);
-    store(p, t->dq, a.head.number * p->l * p->e, p->l * p->e, a.dq);
+    p->rows->scaled(p->l, p->e, a.dq, p->e, 1, p->work->scalar[0], a.dq, p->e);
+    if (!t->direct) store(p, t->dq, a.head.number * p->l * p->e, p->l * p->e, a.dq);
   }
 }
 
@@ -202,8 +284,14 @@ situ_status situ__cpu_attention_grad(const situ_work *work) {
   int64_t units = 1;
   for (int d = 0; d < p->k->ndim - 2; d++) units *= p->k->size[d];
   t.shared = p->heads / units;
-  t.keys = situ__max_i64(64, situ__min_i64(situ__ceil_div(situ__min_i64(p->s, KEYS), 64) * 64,
-                                           FEATURES / situ__max_i64(p->e, p->v_width) / 64 * 64));
+  t.tiles = situ__attention_tiles(p);
+  if (t.tiles && /* whose squares are whole in dk and dv */
+      (p->e % t.tiles->whole != 0 || p->v_width % t.tiles->whole != 0))
+    t.tiles = NULL;
+  t.queries = t.tiles ? TILED_QUERIES : QUERIES;
+  const int64_t most = situ__min_i64(p->s, t.tiles ? TILED_KEYS : KEYS);
+  t.keys =
+      situ__max_i64(64, situ__min_i64(situ__round_up(most, 64), FEATURES / situ__max_i64(p->e, p->v_width) / 64 * 64));
   t.ld = t.keys + PAD;
   t.direct = situ__cpu_native((situ_dtype)t.dq->dtype, p->lane);
   const double cost = 2.5 * (double)(t.shared * p->l) * (double)p->s * (double)(p->e + p->v_width);

@@ -13,8 +13,12 @@
 #include <string.h>
 
 enum {
-  LONG = 32,      /* features from which few queries are multiplied by dot products */
-  CHUNK = 1 << 20 /* multiply-adds: below it, waking a thread costs more than it saves */
+  LONG = 32,       /* features from which few queries are multiplied by dot products */
+  CHUNK = 1 << 20, /* multiply-adds: below it, waking a thread costs more than it saves */
+  /* From which tile registers pay: */
+  LEAST_TILED = 32, /* queries, */
+  LEAST_KEYS = 256, /* keys, */
+  LEAST_WIDTH = 64  /* features of a key and a value together */
 };
 
 int64_t situ__whole_vectors(const situ__attention *p, int64_t n) { return situ__round_up(n, p->gemm->lanes); }
@@ -95,6 +99,34 @@ void situ__attention_product(const situ__attention *p, int64_t m, int64_t n, int
                            .alpha = alpha,
                            .add = add };
     situ__gemm_panel(p->gemm, t, m, width, (size_t)p->elem);
+  }
+}
+
+const situ__panels *situ__attention_tiles(const situ__attention *p) {
+  const bool pays =
+      p->lane == SITU__F32 && p->l >= LEAST_TILED && p->s >= LEAST_KEYS && p->e + p->v_width >= LEAST_WIDTH;
+  return pays ? situ__panels_of_tiles() : NULL;
+}
+
+int64_t situ__tiles_bytes(const situ__panels *tiles, int64_t lanes, int64_t k) {
+  return situ__round_up(lanes, tiles->rows) * situ__round_up(k, tiles->unit) * tiles->bytes;
+}
+
+void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n, int64_t k, int64_t b_k, const char *a,
+                              const char *b, bool add, void *c, int64_t c_row) {
+  const int64_t wide = tiles->columns;
+  for (int64_t j = 0; j < n; j += wide) {
+    const situ__tile t = { .k = k,
+                           .columns = situ__min_i64(wide, n - j),
+                           .a = a,
+                           .b = b + situ__tiles_bytes(tiles, j, b_k),
+                           .c = (float *)c + j,
+                           .a_row = 1,
+                           .a_col = tiles->rows,
+                           .c_row = c_row,
+                           .alpha = 1,
+                           .add = add };
+    tiles->multiply(&t, rows);
   }
 }
 
