@@ -66,6 +66,7 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
     find_roles(work->op, a.view, b.view, result.view, role);
     situ__conv c = describe(work, role);
     c.x = situ__cpu_data(role[0]), c.w = situ__cpu_data(role[1]), c.y = situ__cpu_data(role[2]);
+    c.narrow = work->in[0]->dtype == SITU_BF16 && work->in[1]->dtype == SITU_BF16;
     c.bias = role[3] ? situ__cpu_data(role[3]) : NULL;
     c.factor = work->ins > 3 && work->in[3] ? situ__cpu_data(work->in[3]) : NULL;
     status = run_conv(&c);

@@ -13,6 +13,7 @@ typedef struct situ__conv {
   const situ_window *window;
   situ_dtype dtype;
   bool last, relu;        /* relu: of the result, forward */
+  bool narrow;            /* dtype is F32, and x, w and y of BF16 before they were converted */
   bool halved;            /* y has the maxima of 2 x 2 results; out_height and out_width are those of the results */
   char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
   const char *factor;     /* w as situ__conv_parts_factor laid it out, or NULL */
@@ -89,7 +90,8 @@ bool situ__conv_suits_halved(const situ__conv *geometry);
    suit, or if a result is not finite; then its values are not those of the convolution. */
 bool situ__conv_winograd(const situ__conv *geometry, situ_status *status);
 /* The same passes at stride 1, and forward at stride 2, by tile registers (AMX): F32. Returns false if it does not
-   suit, or if a number does not have three parts of bf16; then the result's values are not those of the convolution. */
+   suit, or if a number does not have three parts of bf16 and was none; then the result's values are not those of the
+   convolution. */
 bool situ__conv_parts(const situ__conv *geometry, situ_status *status);
 /* Lays out the weights of forward passes with this window, into situ_conv_factor_bytes, if that is `offered`: x and y
    are not looked at. */

@@ -1,8 +1,8 @@
-/* Convolution at strides 1 and 2 by tile registers, each f32 in three parts of bf16, without unfolding: a block of
-   padded images is split into parts once, and each element of the kernel multiplies the same planes, shifted
-   (conv_shifted.c says more). Tasks are panels of outputs times pieces of images: bands of rows, or several images.
-   Each sum runs along the channels and the kernel in one order. Numbers that do not have three parts are left to
-   another algorithm.
+/* Convolution at strides 1 and 2 by tile registers, each f32 in three parts of bf16 (in one, where it was bf16),
+   without unfolding: a block of padded images is split into parts once, and each element of the kernel multiplies the
+   same planes, shifted (conv_shifted.c says more). Tasks are panels of outputs times pieces of images: bands of rows,
+   or several images. Each sum runs along the channels and the kernel in one order. Numbers that do not have three parts
+   are left to another algorithm.
    SPDX-License-Identifier: MIT */
 #include "conv_parts.h"
 #include "conv.h"
@@ -17,13 +17,12 @@
 #include <string.h>
 
 #ifdef SITU_HAVE_ISA_AMX
-extern const situ__parts_kernels situ__parts_kernels_amx;
+extern const situ__parts_kernels situ__parts_kernels_f32, situ__parts_kernels_bf16;
 
 enum {
   LANES = SITU__PARTS_LANES,
   GROUP = 2 * LANES, /* channels whose 16 planes of pairs are multiplied together */
   PANEL = SITU__PARTS_OUTPUTS,
-  PARTS = 3,
   COLUMNS = 1024,  /* of a task, for which a panel of weights is packed */
   BLOCK = 1 << 20, /* bytes of pairs, so that they stay in the L2 cache */
   STEPS = 64,      /* of a panel, for the same reason */
@@ -38,6 +37,7 @@ enum {
 
 typedef struct conv {
   const situ__conv *g;
+  const situ__parts_kernels *kernels;
   const situ__unfold_kernels *unfold;
   const float *x, *bias; /* the images that are read: channels, height x width */
   float *y;              /* the result: outputs, out_height x out_width */
@@ -47,7 +47,7 @@ typedef struct conv {
   int64_t ld, reach;                    /* floats of a padded row; how many rows a window needs after its first */
   int64_t groups, taps;                 /* of 32 channels; elements of the kernel */
   int64_t *at;                          /* of each step of a panel: bytes from its first pairs */
-  int64_t depth;                        /* groups of a panel */
+  int64_t step, depth;                  /* bytes of a step, and groups, of a panel */
   int64_t band, bands, columns;         /* rows of a piece; columns of their sums */
   int64_t plane, row, part, piece;      /* floats of a phase; bytes of a plane of pairs, of a part, of a piece */
   int64_t pieces, batch, block;         /* in all; of a task; that are split together */
@@ -101,7 +101,7 @@ static void split_planes(int64_t begin, int64_t end, void *payload) {
                                       .to = c->pairs + piece * c->piece + pair * c->row };
     fill_plane(c, c->first + piece, channel, low);
     fill_plane(c, c->first + piece, channel + LANES, high);
-    if (!situ__parts_kernels_amx.pair(&plane)) __atomic_store_n(&c->odd, true, __ATOMIC_RELAXED);
+    if (!c->kernels->pair(&plane)) __atomic_store_n(&c->odd, true, __ATOMIC_RELAXED);
   }
   situ__slots_give(&c->slots, low);
 }
@@ -112,19 +112,19 @@ static bool pack_weights(const conv *c, int64_t panel, int64_t group, int64_t gr
   const int64_t first = panel * PANEL, next_output = c->taps * (c->turned ? 1 : c->channels),
                 next_channel = c->taps * (c->turned ? c->outputs : 1);
   const float *w = (const float *)(const void *)c->g->w + first * next_output + group * GROUP * next_channel;
-  return situ__parts_kernels_amx.pack(&(situ__parts_weights){ .w = w,
-                                                              .outputs = situ__min_i64(PANEL, c->outputs - first),
-                                                              .next_output = next_output,
-                                                              .groups = groups,
-                                                              .next_channel = next_channel,
-                                                              .taps = (int)c->taps,
-                                                              .turned = c->turned,
-                                                              .to = to });
+  return c->kernels->pack(&(situ__parts_weights){ .w = w,
+                                                  .outputs = situ__min_i64(PANEL, c->outputs - first),
+                                                  .next_output = next_output,
+                                                  .groups = groups,
+                                                  .next_channel = next_channel,
+                                                  .taps = (int)c->taps,
+                                                  .turned = c->turned,
+                                                  .to = to });
 }
 
 static void finish_piece(const conv *c, int64_t piece, int64_t output, const float *sums) {
   const int64_t image = piece / c->bands, row = piece % c->bands * c->band;
-  situ__parts_kernels_amx.finish(
+  c->kernels->finish(
       &(situ__parts_rows){ .sums = sums,
                            .y = c->y + ((image * c->outputs + output) * c->out_height + row) * c->out_width,
                            .bias = c->bias ? c->bias[output] : 0,
@@ -137,7 +137,7 @@ static void finish_piece(const conv *c, int64_t piece, int64_t output, const flo
 /* The panel's weights for some groups, which are laid out already, or packed into `to`; NULL: they do not have three
    parts. */
 static const char *find_weights(const conv *c, int64_t panel, int64_t group, int64_t groups, char *to) {
-  if (c->g->factor) return c->g->factor + HEAD + (panel * c->groups + group) * c->taps * SITU__PARTS_BYTES;
+  if (c->g->factor) return c->g->factor + HEAD + (panel * c->groups + group) * c->taps * c->step;
   return pack_weights(c, panel, group, groups, to) ? to : NULL;
 }
 
@@ -145,25 +145,24 @@ static const char *find_weights(const conv *c, int64_t panel, int64_t group, int
 static bool run_task(const conv *c, int64_t task, char *slot) {
   const int64_t panel = task / c->batches, first = task % c->batches * c->batch,
                 last = situ__min_i64(first + c->batch, c->here), row = c->batch * c->columns;
-  float *sums = (float *)(void *)(slot + c->depth * c->taps * SITU__PARTS_BYTES);
+  float *sums = (float *)(void *)(slot + c->depth * c->taps * c->step);
   const int64_t outputs = situ__min_i64(PANEL, c->outputs - panel * PANEL);
   for (int64_t group = 0; group < c->groups; group += c->depth) {
     const int64_t groups = situ__min_i64(c->depth, c->groups - group);
     const char *weights = find_weights(c, panel, group, groups, slot);
     if (!weights) return false;
     for (int64_t i = first; i < last; i++)
-      situ__parts_kernels_amx.multiply(
-          &(situ__parts_product){ .weights = weights,
-                                  .pairs = c->pairs + i * c->piece + group * LANES * c->row,
-                                  .at = c->at,
-                                  .steps = groups * c->taps,
-                                  .row = c->row,
-                                  .part = c->part,
-                                  .sums = sums + (i - first) * c->columns,
-                                  .sums_row = row,
-                                  .columns = c->columns,
-                                  .tall = outputs > LANES,
-                                  .add = group > 0 });
+      c->kernels->multiply(&(situ__parts_product){ .weights = weights,
+                                                   .pairs = c->pairs + i * c->piece + group * LANES * c->row,
+                                                   .at = c->at,
+                                                   .steps = groups * c->taps,
+                                                   .row = c->row,
+                                                   .part = c->part,
+                                                   .sums = sums + (i - first) * c->columns,
+                                                   .sums_row = row,
+                                                   .columns = c->columns,
+                                                   .tall = outputs > LANES,
+                                                   .add = group > 0 });
   }
   for (int64_t i = first; i < last; i++)
     for (int64_t o = 0; o < outputs; o++)
@@ -196,6 +195,7 @@ static conv describe(const situ__conv *g) {
   const bool forward = g->pass == SITU_CONV_FORWARD;
   const situ_window *w = g->window;
   conv c = { .g = g,
+             .kernels = g->narrow ? &situ__parts_kernels_bf16 : &situ__parts_kernels_f32,
              .unfold = situ__unfold_kernels_for(SITU_F32),
              .x = (const float *)(const void *)(forward ? g->x : g->y),
              .y = (float *)(void *)(forward ? g->y : g->x),
@@ -216,6 +216,7 @@ static conv describe(const situ__conv *g) {
   if (c.stride == 1) c.ld = c.width + 2 * c.padding[1];
   c.groups = c.channels / GROUP;
   c.taps = w->kernel[0] * w->kernel[1];
+  c.step = c.kernels->parts * SITU__PARTS_BYTES;
   c.panels = situ__ceil_div(c.outputs, PANEL);
   return c;
 }
@@ -231,7 +232,7 @@ static void split_work(conv *c) {
   c->row = c->phases * c->plane * 4;
   if (c->row / 64 % 2 == 0) c->row += 64;
   c->part = c->groups * LANES * c->row;
-  c->piece = PARTS * c->part;
+  c->piece = c->kernels->parts * c->part;
   c->pieces = c->g->images * c->bands;
   c->batch = situ__min_i64(c->pieces, situ__max_i64(1, COLUMNS / c->columns));
   c->block = situ__min_i64(c->pieces, situ__max_i64(1, BLOCK / c->piece / c->batch) * c->batch);
@@ -246,7 +247,8 @@ static bool suits_weights(const situ__conv *g) {
                 outputs = forward ? g->outputs : g->channels;
   if (situ__cpu_isa() != SITU__ISA_AMX || g->dtype != SITU_F32 || g->groups != 1) return false;
   if (g->pass == SITU_CONV_GRAD_WEIGHT || w->stride[0] != w->stride[1] || w->stride[0] > 1 + forward) return false;
-  if (w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == 1 && channels < MANY) return false;
+  const bool winograd = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == 1 && channels < MANY;
+  if (winograd && !g->narrow) return false;
   return taps <= SITU__PARTS_TAPS && (taps > 1 || w->stride[0] == 2) && channels % GROUP == 0 && outputs >= FEW;
 }
 
@@ -279,7 +281,7 @@ bool situ__conv_parts(const situ__conv *g, situ_status *status) {
   const size_t offsets = (size_t)situ__round_up(c.depth * c.taps, 8) * sizeof *c.at,
                bytes = offsets + (size_t)(c.block * c.piece);
   const int64_t planes = 2 * (c.row + 4 * LANES),
-                panel = c.depth * c.taps * SITU__PARTS_BYTES + 4 * (PANEL * c.batch * c.columns + LANES);
+                panel = c.depth * c.taps * c.step + 4 * (PANEL * c.batch * c.columns + LANES);
   *status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.at);
   if (*status != SITU_OK) return true;
   c.pairs = (char *)c.at + offsets;
@@ -300,7 +302,7 @@ typedef struct laying {
 
 static void lay_out_panels(int64_t begin, int64_t end, void *payload) {
   laying *l = payload;
-  const int64_t panel = l->c.groups * l->c.taps * SITU__PARTS_BYTES;
+  const int64_t panel = l->c.groups * l->c.taps * l->c.step;
   for (int64_t i = begin; i < end; i++)
     if (!pack_weights(&l->c, i, 0, l->c.groups, l->to + HEAD + i * panel))
       __atomic_store_n(&l->c.odd, true, __ATOMIC_RELAXED);

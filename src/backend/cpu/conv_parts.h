@@ -1,5 +1,6 @@
-/* Kernels of convolution by tile registers (AMX): f32 in three parts of bf16 (isa_amx/parts.h). A product of tiles
-   takes 16 pairs of numbers; a pair is what two channels that are 16 apart have in one place.
+/* Kernels of convolution by tile registers (AMX): f32 in three parts of bf16 (isa_amx/parts.h), or in one those that
+   were bf16. A product of tiles takes 16 pairs of numbers; a pair is what two channels that are 16 apart have in one
+   place.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_CONV_PARTS_H
 #define SITU_BACKEND_CPU_CONV_PARTS_H
@@ -10,7 +11,7 @@ enum {
   SITU__PARTS_LANES = 16,      /* floats of a vector, pairs of a step, rows or columns of a tile */
   SITU__PARTS_OUTPUTS = 32,    /* of a panel of weights */
   SITU__PARTS_TAPS = 64,       /* the most elements of a kernel */
-  SITU__PARTS_BYTES = 6 * 1024 /* of a step in a panel */
+  SITU__PARTS_BYTES = 2 * 1024 /* of a step in a panel, for each part */
 };
 
 /* Pairs of two planes: element i of both is a pair in each part, of which the second and third are `next` bytes after
@@ -49,6 +50,7 @@ typedef struct situ__parts_rows {
 } situ__parts_rows;
 
 typedef struct situ__parts_kernels {
+  int parts;
   /* The first two return false if a number does not have three parts. */
   bool (*pair)(const situ__parts_plane *call);
   bool (*pack)(const situ__parts_weights *call);

@@ -5,10 +5,16 @@
 
 enum { TAPS = SITU__PARTS_TAPS };
 
-static bool pair(const situ__parts_plane *p) {
+/* parts is 3, or 1 for numbers that are bf16 already, of which any will do. */
+ALWAYS_INLINE void store_pairs(int parts, magnitudes *seen, vec_f32 low, vec_f32 high, char *to, int64_t next) {
+  if (parts == 1) _mm512_store_si512(to, paired((__m512)low, (__m512)high));
+  else store_parts(seen, low, high, to, next);
+}
+
+ALWAYS_INLINE bool pair_parts(const situ__parts_plane *p, int parts) {
   magnitudes seen = no_magnitudes();
   for (int64_t i = 0; i < p->count; i += TILE)
-    store_parts(&seen, F32(load)(p->low + i), F32(load)(p->high + i), p->to + i * 4, p->next);
+    store_pairs(parts, &seen, F32(load)(p->low + i), F32(load)(p->high + i), p->to + i * 4, p->next);
   return has_parts(&seen);
 }
 
@@ -27,43 +33,45 @@ ALWAYS_INLINE void load_taps(const situ__parts_weights *p, const float *w, vec_f
   }
 }
 
-static bool pack(const situ__parts_weights *p) {
+ALWAYS_INLINE bool pack_parts(const situ__parts_weights *p, int parts) {
+  const int64_t step = parts * 2 * TILE_BYTES;
   vec_f32 low[TAPS], high[TAPS];
   magnitudes seen = no_magnitudes();
-  if (p->outputs < WIDTH) memset(p->to, 0, (size_t)(p->groups * p->taps * BLOCK_BYTES));
+  if (p->outputs < WIDTH) memset(p->to, 0, (size_t)(p->groups * p->taps * step));
   for (int64_t o = 0; o < p->outputs; o++)
     for (int64_t g = 0; g < p->groups; g++) {
       const float *w = p->w + o * p->next_output + g * DEPTH * p->next_channel;
-      char *to = p->to + g * p->taps * BLOCK_BYTES + o / TILE * TILE_BYTES + o % TILE * 64;
+      char *to = p->to + g * p->taps * step + o / TILE * TILE_BYTES + o % TILE * 64;
       load_taps(p, w, low);
       load_taps(p, w + TILE * p->next_channel, high);
-      for (int k = 0; k < p->taps; k++) store_parts(&seen, low[k], high[k], to + k * BLOCK_BYTES, 2 * TILE_BYTES);
+      for (int k = 0; k < p->taps; k++) store_pairs(parts, &seen, low[k], high[k], to + k * step, 2 * TILE_BYTES);
     }
   return has_parts(&seen);
 }
 
-ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column, bool tall, bool wide) {
+ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column, int parts, bool tall, bool wide) {
   part_tiles a = { p->weights, 64, TILE_BYTES, 2 * TILE_BYTES }, b = { .row = p->row, .second = 64, .part = p->part };
   const int64_t row = p->sums_row * (int64_t)sizeof(float);
   const char *pairs = p->pairs + column * 4;
   float *c = p->sums + column, *below = c + TILE * p->sums_row;
   if (p->add) load_sums(c, below, row, tall, wide);
   else zero_sums();
-  for (int64_t s = 0; s < p->steps; s++, a.first += BLOCK_BYTES) {
+  for (int64_t s = 0; s < p->steps; s++, a.first += parts * 2 * TILE_BYTES) {
     b.first = pairs + p->at[s];
-    multiply_three_parts(&a, &b, tall, wide);
+    if (parts == 1) multiply_one_part(&a, &b, tall, wide);
+    else multiply_three_parts(&a, &b, tall, wide);
   }
   store_sums(c, below, row, tall, wide);
 }
 
-static void multiply(const situ__parts_product *p) {
+ALWAYS_INLINE void multiply_planes(const situ__parts_product *p, int parts) {
   _tile_loadconfig(&layout);
   for (int64_t column = 0; column < p->columns; column += WIDTH) {
     const bool wide = p->columns - column > TILE;
-    if (p->tall && wide) multiply_shifted(p, column, true, true);
-    else if (p->tall) multiply_shifted(p, column, true, false);
-    else if (wide) multiply_shifted(p, column, false, true);
-    else multiply_shifted(p, column, false, false);
+    if (p->tall && wide) multiply_shifted(p, column, parts, true, true);
+    else if (p->tall) multiply_shifted(p, column, parts, true, false);
+    else if (wide) multiply_shifted(p, column, parts, false, true);
+    else multiply_shifted(p, column, parts, false, false);
   }
   _tile_release();
 }
@@ -84,4 +92,12 @@ static void finish(const situ__parts_rows *p) {
   else finish_rows(p, false);
 }
 
-const situ__parts_kernels situ__parts_kernels_amx = { pair, pack, multiply, finish };
+static bool pair_f32(const situ__parts_plane *p) { return pair_parts(p, PARTS); }
+static bool pack_f32(const situ__parts_weights *p) { return pack_parts(p, PARTS); }
+static void multiply_f32(const situ__parts_product *p) { multiply_planes(p, PARTS); }
+const situ__parts_kernels situ__parts_kernels_f32 = { PARTS, pair_f32, pack_f32, multiply_f32, finish };
+
+static bool pair_bf16(const situ__parts_plane *p) { return pair_parts(p, 1); }
+static bool pack_bf16(const situ__parts_weights *p) { return pack_parts(p, 1); }
+static void multiply_bf16(const situ__parts_product *p) { multiply_planes(p, 1); }
+const situ__parts_kernels situ__parts_kernels_bf16 = { 1, pair_bf16, pack_bf16, multiply_bf16, finish };

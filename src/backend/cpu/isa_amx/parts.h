@@ -78,6 +78,12 @@ ALWAYS_INLINE void multiply_loaded(bool tall, bool wide) {
   if (tall && wide) _tile_dpbf16ps(3, 5, 7);
 }
 
+ALWAYS_INLINE void multiply_one_part(const part_tiles *a, const part_tiles *b, bool tall, bool wide) {
+  load_a(a, 0, tall);
+  load_b(b, 0, wide);
+  multiply_loaded(tall, wide);
+}
+
 /* The six products of parts that are above 2^-24 of the whole, the small ones first; each loads one side anew. */
 ALWAYS_INLINE void multiply_three_parts(const part_tiles *a, const part_tiles *b, bool tall, bool wide) {
   static const struct { int a, b; } order[] = { { 0, 2 }, { 0, 1 }, { 1, 1 }, { 1, 0 }, { 2, 0 }, { 0, 0 } };
