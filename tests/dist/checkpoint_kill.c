@@ -142,7 +142,7 @@ static void survives_being_killed(void **state) {
   }
   print_message("%d kills, %lld sets saved, %d killed in the middle of one: the set whole each time\n", kills,
                 (long long)saved, torn);
-  assert_true(torn > kills / 20);
+  assert_true(torn > 0); /* few where a save is slow, as under ThreadSanitizer: then most die before it writes */
   /* The next save deletes what they left, now that it is old. */
   world_rank ranks[WORLD_MOST];
   world_run(situ_comm_sim_new(SET_RANKS, NULL), ranks, SET_RANKS, save_once, NULL, 60);
