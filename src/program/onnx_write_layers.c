@@ -185,12 +185,15 @@ static const char *write_adaptive_avg_pool(situ__onnx_writer *w) {
 
 /* ---- attention, embedding ---- */
 
-/* The heads of key or value as often as those of query. */
-static const char *repeat_heads(situ__onnx_writer *w, int k, const situ_shape *query) {
-  const situ__inferred *x = situ__onnx_about(w, k);
+/* The heads of key or value as often as those of query. The call has been tried on these sizes: there are heads, and
+   one dimension more is possible where they differ. */
+static const char *repeat_heads(situ__onnx_writer *w, int k) {
+  const situ__inferred *x = situ__onnx_about(w, k), *query = situ__onnx_about(w, 0);
   const int rank = x->size.ndim, at = rank - 3;
-  if (at < 0 || rank == SITU_MAX_DIMS || !situ__onnx_is_fixed(w, x)) return NULL;
-  const int64_t times = query->dim[query->ndim - 3] / x->size.dim[at];
+  const int64_t heads = query->size.dim[query->size.ndim - 3];
+  if (heads < 0) return situ__onnx_is_fixed(w, query), NULL;
+  if (!situ__onnx_is_fixed(w, x)) return NULL;
+  const int64_t times = heads / x->size.dim[at];
   situ_shape wide = { .ndim = rank + 1 }, repeats = { .ndim = rank + 1 }, whole = x->size;
   if (times == 1) return situ__onnx_arg(w, k);
   for (int d = 0; d <= rank; d++) {
@@ -215,8 +218,8 @@ static const char *write_attention(situ__onnx_writer *w) {
   if (situ__arg_number(&w->call, 4) > 0 && situ__call_trains(&w->call)) return situ__onnx_lacks(w, "drops out");
   if (width < 1) return situ__onnx_is_fixed(w, query), NULL;
   const double scale = situ__arg_given(&w->call, 6) ? situ__arg_number(&w->call, 6) : 1 / sqrt((double)width);
-  const char *key = grouped ? repeat_heads(w, 1, &query->size) : situ__onnx_arg(w, 1);
-  const char *value = grouped ? repeat_heads(w, 2, &query->size) : situ__onnx_arg(w, 2);
+  const char *key = grouped ? repeat_heads(w, 1) : situ__onnx_arg(w, 1);
+  const char *value = grouped ? repeat_heads(w, 2) : situ__onnx_arg(w, 2);
   const char *scores = situ__onnx_put2(w, "MatMul", situ__onnx_put2(w, "Mul", self(w), number(w, scale)),
                                        transposed(w, key, rank_of(w, 1)));
   const char *seen = situ__arg_flag(&w->call, 5) ? causal_mask(w, scores)

@@ -171,6 +171,87 @@ static void weights_go_to_a_file_of_their_own(void **state) {
   situ_nn_free(m);
 }
 
+/* ---- single calls ---- */
+
+/* A program of PyTorch's, a multilayer perceptron of f32 [n, 6], with other calls for its last three: they make `linear_2`
+   of `linear_1`, which is [n, 16], and of `p_2_weight`, which is [16, 16]. */
+static situ_nn_module *program_with(const char *calls) {
+  static char bytes[64 << 10];
+  const char *root = getenv("SITU_TEST_ROOT");
+  char path[512];
+  (void)snprintf(path, sizeof path, "%s/program/data/mlp.pt2", root ? root : ".");
+  FILE *f = fopen(path, "rb");
+  assert_non_null(f);
+  const size_t size = fread(bytes, 1, sizeof bytes, f);
+  assert_int_equal(fclose(f), 0);
+  static const char first[] = "{\"target\": \"torch.ops.aten.tanh.default\"";
+  char *from = memmem(bytes, size, first, sizeof first - 1);
+  char *to = from ? memmem(from, size - (size_t)(from - bytes), "], \"tensor_values\"", 18) : NULL;
+  assert_true(to && strlen(calls) <= (size_t)(to - from));
+  memset(from, ' ', (size_t)(to - from));
+  memcpy(from, calls, strlen(calls));
+  f = fopen("changed.pt2", "wb");
+  assert_non_null(f);
+  assert_true(fwrite(bytes, 1, size, f) == size);
+  assert_int_equal(fclose(f), 0);
+  situ_nn_module *program = situ_export_load("changed.pt2", NULL);
+  if (!program) fail_msg("%s", situ_error_message());
+  return program;
+}
+#define TENSOR(as, name) "{\"name\": \"" as "\", \"arg\": {\"as_tensor\": {\"name\": \"" name "\"}}, \"kind\": 1}"
+#define VALUE(as, kind, value) "{\"name\": \"" as "\", \"arg\": {\"as_" kind "\": " value "}, \"kind\": 1}"
+#define CALL(target, inputs, output)                                                                     \
+  "{\"target\": \"torch.ops.aten." target "\", \"inputs\": [" inputs "], \"outputs\": [{\"as_tensor\": " \
+  "{\"name\": \"" output "\"}}], \"metadata\": {}, \"name\": \"" output "\"}"
+#define VIEW(of, sizes, output) CALL("view.default", TENSOR("self", of) ", " VALUE("size", "ints", sizes), output)
+
+static void expect_call(const char *calls) {
+  situ_nn_module *program = situ_nn_eval(program_with(calls));
+  expect_file(program, "call.onnx", NULL, situ_randn(SITU_SHAPE(5, 6), NULL));
+  situ_nn_free(program);
+}
+static void expect_lack(const char *calls, const char *says) {
+  situ_nn_module *program = situ_nn_eval(program_with(calls));
+  assert_int_equal(situ_onnx_export(program, "never.onnx", NULL), SITU_E_UNSUPPORTED);
+  if (!strstr(situ_error_message(), says)) fail_msg("%s", situ_error_message());
+  situ_error_clear();
+  situ_nn_free(program);
+}
+
+#define DIFF(times)                                                                                            \
+  CALL("diff.default", TENSOR("self", "linear_1") ", " VALUE("n", "int", times) ", " VALUE("dim", "int", "1"), \
+       "linear_2")
+
+static void a_difference_is_written_as_so_many(void **state) {
+  (void)state;
+  expect_call(DIFF("2"));
+  expect_call(DIFF("64")); /* of nothing */
+  expect_lack(DIFF("65"), "diff.default");
+}
+
+#define ATTENTION                                                                                                      \
+  CALL(                                                                                                                \
+      "scaled_dot_product_attention.default",                                                                          \
+      TENSOR("query", "q") ", " TENSOR("key", "k") ", " TENSOR("value", "k") ", " VALUE("enable_gqa", "bool", "true"), \
+      "a")
+/* Of weights, which are those of the last layer then. */
+#define LAYER(q, k)                                                                         \
+  VIEW("p_2_weight", q, "q")                                                                \
+  ", " VIEW("p_2_weight", k, "k") ", " ATTENTION ", " VIEW("a", "[16, 16]", "w") ", " CALL( \
+      "linear.default", TENSOR("input", "linear_1") ", " TENSOR("weight", "w"), "linear_2")
+
+static void heads_are_repeated(void **state) {
+  (void)state;
+  expect_call(LAYER("[4, 4, 16]", "[2, 8, 16]"));
+  expect_call(LAYER("[4, 4, 16]", "[4, 4, 16]"));
+  expect_call(LAYER("[2, 4, 2, 16]", "[2, 2, 4, 16]"));
+  expect_call(LAYER("[1, 1, 1, 1, 1, 4, 4, 16]", "[1, 1, 1, 1, 1, 4, 4, 16]"));
+  expect_call(LAYER("[1, 1, 1, 1, 4, 4, 16]", "[1, 1, 1, 1, 2, 8, 16]"));
+  static const char free_heads[] = VIEW("linear_1", "[-1, 1, 16]", "q") ", " VIEW(
+      "p_2_weight", "[1, 16, 16]", "k") ", " ATTENTION ", " VIEW("a", "[-1, 16]", "linear_2");
+  expect_lack(free_heads, "needs sizes that do not depend on the inputs'");
+}
+
 /* ---- refusals ---- */
 
 static situ_tensor *products(situ_nn_module *self, situ_tensor *x) {
@@ -207,6 +288,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(programs_of_torch_agree, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(weights_go_to_a_file_of_their_own, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_difference_is_written_as_so_many, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(heads_are_repeated, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(calls_without_a_form_are_listed, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(training_is_refused, open_scope, close_scope),
   };
