@@ -161,6 +161,7 @@ typedef struct shaping {
   situ__pt2 *f;
   const situ__arg *leaf;
   int32_t leaves, taken;
+  bool failed; /* memory has run out */
 } shaping;
 
 static situ__program_out *add_out(situ__program *p, situ_tree_kind kind, const char *key) {
@@ -169,16 +170,17 @@ static situ__program_out *add_out(situ__program *p, situ_tree_kind kind, const c
   return o;
 }
 
-/* The keys of a dict: its context is a JSON list of them. NULL: it is a list. */
-static situ__json_item *read_keys(situ__pt2 *f, const situ__json_item *spec, uint32_t count) {
+/* The keys of a dict: its context is a JSON list of them. NULL: it is a list, or memory has run out. */
+static situ__json_item *read_keys(shaping *s, const situ__json_item *spec, uint32_t count) {
   static const char *const lists[] = { "builtins.list", "builtins.tuple", "collections.deque" };
   const char *context = situ__pt2_string(situ__json_get(spec, "context"));
   const char *type = situ__pt2_string(situ__json_get(spec, "type"));
   situ__problem problem;
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     if (strcmp(type, lists[i]) == 0) return NULL;
-  char *text = situ__arena_text(&f->program->arena, context, strlen(context));
+  char *text = situ__arena_text(&s->f->program->arena, context, strlen(context));
   situ__json_item *keys = text ? situ__json_tree(text, strlen(text), &problem) : NULL;
+  s->failed = s->failed || !text || (!keys && problem.status == SITU_E_NOMEM);
   bool fits = keys && keys->kind == SITU__JSON_ARRAY && keys->count == count;
   for (EACH_MEMBER(m, keys)) fits = fits && m->kind == SITU__JSON_STRING;
   if (fits) return keys;
@@ -199,12 +201,13 @@ static bool shape_results(shaping *s, const situ__json_item *spec, const char *k
     o->leaf = s->leaf[s->taken++];
     return true;
   }
-  situ__json_item *keys = read_keys(s->f, spec, count);
+  situ__json_item *keys = read_keys(s, spec, count);
   add_out(p, keys ? SITU_TREE_DICT : SITU_TREE_LIST, key)->count = (int32_t)count;
   const situ__json_item *next = keys ? keys + 1 : NULL;
   bool fine = true;
   for (EACH_MEMBER(m, children)) {
     const char *name = keys ? keep_text(s->f, next->text) : NULL;
+    s->failed = s->failed || (keys && !name);
     fine = fine && shape_results(s, m, name);
     if (keys) next++;
   }
@@ -229,10 +232,11 @@ static bool arrange_results(situ__pt2 *f, const situ__json_item *model, const si
   if (!text || !p->out) return situ__pt2_no_memory();
   situ__problem problem;
   situ__json_item *tree = situ__json_tree(text, strlen(text), &problem);
-  shaping s = { f, leaf, leaves, 0 };
+  shaping s = { .f = f, .leaf = leaf, .leaves = leaves, .failed = !tree && problem.status == SITU_E_NOMEM };
   const bool shaped = tree && tree->kind == SITU__JSON_ARRAY && tree->count == 2 &&
                       shape_results(&s, tree + 1 + tree[1].size, NULL) && s.taken == leaves;
   situ__free(tree);
+  if (s.failed) return situ__pt2_no_memory();
   if (shaped) return true;
   p->outs = 0;
   if (leaves != 1) add_out(p, SITU_TREE_LIST, NULL)->count = leaves;

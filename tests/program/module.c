@@ -14,7 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
+#include "program/pt2.h"
 #include "situ/situ.h"
 #include "situ/sys/alloc.h"
 
@@ -242,6 +244,30 @@ static void refuses_elu_with_a_scale(void **state) {
   }
 }
 
+/* A dropout of the file, which does nothing, becomes a call on a list of tensors. */
+static void lists_give_lists(void **state) {
+  (void)state;
+  static const char before[] =
+      "dropout.default\", \"inputs\": [{\"name\": \"input\", \"arg\": {\"as_tensor\": {\"name\": "
+      "\"tanh\"}}, \"kind\": 1}, {\"name\": \"p\", \"arg\": {\"as_float\": 0.1}, \"kind\": 1}, "
+      "{\"name\": \"train\", \"arg\": {\"as_bool\": false}, \"kind\": 1}], \"outputs\": [{\"as_tensor\": {\"name\": "
+      "\"dropout\"}}]";
+  static const char call[] =
+      "atleast_1d.Sequence\", \"inputs\": [{\"name\": \"tensors\", \"arg\": {\"as_tensors\": [{\"name\": \"tanh\"}]}, "
+      "\"kind\": 1}], \"outputs\": [{\"as_tensors\": [{\"name\": \"dropout\"}]}]";
+  char after[sizeof before];
+  (void)snprintf(after, sizeof after, "%-*s", (int)sizeof before - 1, call);
+  read_program("mlp");
+  situ_nn_module *m = load(NULL);
+  situ_tensor *y = situ_nn_forward(m, input(4));
+  situ_nn_free(m);
+  replace(before, after);
+  m = load(NULL);
+  if (!m) fail_msg("%s", situ_error_message());
+  expect_equal(situ_nn_forward(m, input(4)), y, true);
+  situ_nn_free(m);
+}
+
 /* Every allocation of loading and running fails in turn: there is a result, or an error. */
 static void memory_ends(void **state) {
   (void)state;
@@ -265,6 +291,40 @@ static void memory_ends(void **state) {
     situ_tree_free(in);
     situ_nn_free(m);
     SITU_IGNORE(situ_scope_end(&inner));
+  }
+}
+
+/* Every allocation of reading the results fails in turn: they have the structure of the module's own, or there is an
+   error. The structure is a text that takes more than a block of the program's memory. */
+static void memory_ends_in_results(void **state) {
+  (void)state;
+  static const char begin[] = "{\"graph_module\": {\"signature\": {\"output_specs\": [{\"user_output\": {\"arg\": "
+                              "{\"as_int\": 7}}}]}, \"module_call_graph\": [{\"signature\": {\"out_spec\": \"",
+                    end[] =
+                        "[1, {\\\"type\\\": \\\"builtins.dict\\\", \\\"context\\\": \\\"[\\\\\\\"a key\\\\\\\"]\\\", "
+                        "\\\"children_spec\\\": [{\\\"type\\\": null, \\\"children_spec\\\": []}]}]\"}}]}}";
+  static char text[40 << 10];
+  bool whole = false;
+  for (uint64_t nth = 1; !whole; nth++) {
+    const int length = snprintf(text, sizeof text, "%s%20000s%s", begin, "", end);
+    situ__problem problem;
+    situ__json_item *model = situ__json_tree(text, (size_t)length, &problem);
+    situ__pt2 f = { .path = "results", .program = situ__program_new("results") };
+    assert_true(model && f.program);
+    situ_fail_allocation(nth, false);
+    whole = situ__pt2_read_results(&f, model);
+    situ_fail_allocation(0, false);
+    if (whole) {
+      assert_int_equal(f.program->outs, 2);
+      assert_int_equal(f.program->out[0].kind, SITU_TREE_DICT);
+      assert_string_equal(f.program->out[1].key, "a key");
+      assert_true(f.program->out[1].leaf.integer == 7);
+    } else {
+      expect_error(SITU_E_NOMEM, "");
+      assert_true(nth < 100);
+    }
+    situ__program_free(f.program);
+    situ__free(model);
   }
 }
 
@@ -366,7 +426,9 @@ int main(void) {
     TEST(lists_what_it_lacks),
     TEST(refuses_other_files),
     TEST(refuses_elu_with_a_scale),
+    TEST(lists_give_lists),
     TEST(memory_ends),
+    TEST(memory_ends_in_results),
     TEST(refuses_damaged_weights),
     TEST(says_where_a_call_failed),
     TEST(maps_only_on_demand),
