@@ -14,36 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "program/message.h"
 #include "situ/situ.h"
 
-/* ---- a writer of protobuf ---- */
-
-typedef struct message {
-  unsigned char data[4096];
-  size_t length;
-} message;
-
-static void put_varint(message *m, uint64_t value) {
-  do {
-    m->data[m->length++] = (unsigned char)((value & 127) | (value > 127 ? 128 : 0));
-    value >>= 7;
-  } while (value);
-}
-static void put_int(message *m, uint32_t field, uint64_t value) {
-  put_varint(m, field << 3);
-  put_varint(m, value);
-}
-static void put_bytes(message *m, uint32_t field, const void *data, size_t length) {
-  put_varint(m, field << 3 | 2);
-  put_varint(m, length);
-  assert_true(m->length + length <= sizeof m->data);
-  if (length) memcpy(m->data + m->length, data, length);
-  m->length += length;
-}
-static void put_text(message *m, uint32_t field, const char *text) { put_bytes(m, field, text, strlen(text)); }
-static void put_message(message *m, uint32_t field, const message *inner) {
-  put_bytes(m, field, inner->data, inner->length);
-}
+/* ---- models ---- */
 
 /* Fields of GraphProto. */
 enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
@@ -249,6 +223,54 @@ static void resize_takes_the_lower_neighbour(void **state) {
   assert_true(y[0] == 1 && y[1] == 1 && y[2] == 1 && y[3] == 2); /* at 0.75 the lower one is the first */
 }
 
+/* An operator of constants is computed when the model is loaded, but not one that draws numbers. */
+static void numbers_are_drawn_in_every_call(void **state) {
+  (void)state;
+  enum { ROWS = 64 };
+  static const struct {
+    const char *op, *in[3], *attribute;
+    unsigned char value;
+  } draws[] = { { "RandomUniformLike", { "w" }, NULL, 0 },
+                { "RandomNormalLike", { "w" }, NULL, 0 },
+                { "Bernoulli", { "w" }, NULL, 0 },
+                { "Multinomial", { "w" }, "sample_size", 16 },
+                { "Dropout", { "w", "", "yes" }, NULL, 0 } };
+  float w[ROWS];
+  situ_manual_seed(3);
+  for (int i = 0; i < ROWS; i++) w[i] = 0.5f;
+  for (size_t k = 0; k < sizeof draws / sizeof *draws; k++) {
+    message graph = { .length = 0 }, node = { .length = 0 }, attribute = { .length = 0 }, yes = { .length = 0 };
+    put_value(&graph, INPUT, "x");
+    put_value(&graph, OUTPUT, "y");
+    put_floats(&graph, "w", 2, ROWS, w);
+    put_int(&yes, 2, 9);
+    put_bytes(&yes, 9, "\1", 1);
+    put_text(&yes, 8, "yes");
+    put_message(&graph, INITIALIZER, &yes);
+    for (int i = 0; i < 3 && draws[k].in[i]; i++) put_text(&node, 1, draws[k].in[i]);
+    put_text(&node, 2, "drawn");
+    put_text(&node, 4, draws[k].op);
+    if (draws[k].attribute) {
+      put_text(&attribute, 1, draws[k].attribute);
+      put_int(&attribute, 3, draws[k].value);
+      put_int(&attribute, 20, 2);
+      put_message(&node, 5, &attribute);
+    }
+    put_message(&graph, NODE, &node);
+    put_node(&graph, "ReduceMax", "x", NULL, "one", NULL);
+    put_node(&graph, "Mul", "one", "drawn", "y", NULL);
+    situ_nn_module *m = load_graph(&graph, 17);
+    if (!m) fail_msg("%s", situ_error_message());
+    situ_tensor *x = situ_ones(SITU_SHAPE(1, 2), NULL), *y[2];
+    for (int i = 0; i < 2; i++)
+      if (!(y[i] = situ_nn_forward(m, x))) fail_msg("%s: %s", draws[k].op, situ_error_message());
+    bool equal = true;
+    assert_int_equal(situ_equal(y[0], y[1], &equal), SITU_OK);
+    if (equal) fail_msg("%s gives the same numbers twice", draws[k].op);
+    situ_nn_free(m);
+  }
+}
+
 static void unsqueezes_to_all_dimensions(void **state) {
   (void)state;
   message graph = { .length = 0 };
@@ -401,6 +423,30 @@ static void refuses_inputs_of_many_dimensions(void **state) {
   }
 }
 
+/* A size of nine names, of which eight are what an input of eight dimensions can have: the last is not compared with
+   that of the other size. */
+static void a_size_has_a_name_too_many(void **state) {
+  (void)state;
+  message dim[2] = { { .length = 0 } }, shape = { .length = 0 }, tensor = { .length = 0 }, type = { .length = 0 };
+  message value = { .length = 0 }, graph = { .length = 0 };
+  for (int i = 0; i < SITU_MAX_DIMS; i++) put_text(&dim[0], 2, (char[]){ (char)('a' + i), 0 });
+  put_text(&dim[0], 2, "last");
+  put_text(&dim[1], 2, "last");
+  for (int d = 0; d < 2; d++) put_message(&shape, 1, &dim[d]);
+  put_int(&tensor, 1, 1);
+  put_message(&tensor, 2, &shape);
+  put_message(&type, 1, &tensor);
+  put_text(&value, 1, "x");
+  put_message(&value, 2, &type);
+  put_message(&graph, INPUT, &value);
+  put_value(&graph, OUTPUT, "y");
+  put_node(&graph, "Relu", "x", NULL, "y", NULL);
+  situ_nn_module *m = load_graph(&graph, 17);
+  assert_non_null(m);
+  assert_non_null(situ_nn_forward(m, situ_zeros(SITU_SHAPE(2, 3), NULL)));
+  situ_nn_free(m);
+}
+
 /* What torch writes as the scopes of a node, and what it does not: then the node has none. */
 static void reads_scopes_of_nodes(void **state) {
   (void)state;
@@ -529,6 +575,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(expand_adds_dimensions_in_front, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(cumsum_of_no_rows, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(resize_takes_the_lower_neighbour, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(numbers_are_drawn_in_every_call, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(unsqueezes_to_all_dimensions, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(two_values_of_one_name_are_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(quantises_along_the_first_axis, open_scope, close_scope),
@@ -538,6 +585,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(refuses_malformed_messages, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_huge_sizes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_inputs_of_many_dimensions, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_size_has_a_name_too_many, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(reads_scopes_of_nodes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_cycles_and_doubles, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_deep_nesting, open_scope, close_scope),

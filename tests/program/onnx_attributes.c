@@ -13,36 +13,10 @@
 #include <string.h>
 
 #include "program/bind.h"
+#include "program/message.h"
 #include "situ/situ.h"
 
 /* ---- a model of one node ---- */
-
-typedef struct message {
-  unsigned char bytes[4096];
-  size_t length;
-} message;
-
-static void put_byte(message *m, int byte) {
-  assert_true(m->length < sizeof m->bytes);
-  m->bytes[m->length++] = (unsigned char)byte;
-}
-static void put_varint(message *m, uint64_t value) {
-  for (; value >= 128; value >>= 7) put_byte(m, (int)(value & 127) | 128);
-  put_byte(m, (int)value);
-}
-static void put_int(message *m, int field, uint64_t value) {
-  put_varint(m, (uint64_t)field << 3);
-  put_varint(m, value);
-}
-static void put_bytes(message *m, int field, const void *bytes, size_t length) {
-  put_varint(m, (uint64_t)field << 3 | 2);
-  put_varint(m, length);
-  assert_true(m->length + length <= sizeof m->bytes);
-  memcpy(m->bytes + m->length, bytes, length);
-  m->length += length;
-}
-static void put_text(message *m, int field, const char *text) { put_bytes(m, field, text, strlen(text)); }
-static void put_message(message *m, int field, const message *part) { put_bytes(m, field, part->bytes, part->length); }
 
 /* A node of the row's operator, with an input for each of its tensors and one attribute: a text, or the number 1. */
 static void put_node(message *graph, const situ__op_row *row, const char *attribute, const char *text) {
@@ -75,7 +49,7 @@ static void write_model(const char *path, const situ__op_row *row, const char *a
   put_message(&model, 8, &opset);
   FILE *f = fopen(path, "wb");
   assert_non_null(f);
-  assert_int_equal(fwrite(model.bytes, 1, model.length, f), model.length);
+  assert_int_equal(fwrite(model.data, 1, model.length, f), model.length);
   fclose(f);
 }
 
