@@ -4,6 +4,7 @@
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/size.h"
 #include "dist/pipeline.h"
@@ -65,7 +66,7 @@ enum { KIND = 2 + SITU_MAX_DIMS };
 
 static bool carry_kind(const situ_dist_pipeline *p, int peer, bool send, situ__pipe_kind *kind) {
   int64_t words[KIND] = { kind->dtype, kind->shape.ndim };
-  for (int i = 0; i < kind->shape.ndim; i++) words[2 + i] = kind->shape.dim[i];
+  memcpy(words + 2, kind->shape.dim, sizeof kind->shape.dim);
   const situ_comm_call call = { .op = send ? SITU_COMM_SEND : SITU_COMM_RECEIVE,
                                 .dtype = SITU_I64,
                                 .count = KIND,
@@ -78,7 +79,7 @@ static bool carry_kind(const situ_dist_pipeline *p, int peer, bool send, situ__p
   if (words[1] < 0 || words[1] > SITU_MAX_DIMS)
     return situ__fail(SITU_E_COMM, op, "rank %d: activations of %" PRId64 " dimensions", peer, words[1]) == SITU_OK;
   *kind = (situ__pipe_kind){ .dtype = (situ_dtype)words[0], .shape.ndim = (int)words[1] };
-  for (int i = 0; i < kind->shape.ndim; i++) kind->shape.dim[i] = words[2 + i];
+  memcpy(kind->shape.dim, words + 2, sizeof kind->shape.dim);
   return true;
 }
 

@@ -205,12 +205,8 @@ static situ_tree *part_of_state(const situ_dist_zero *z, const situ__zero_part *
   for (int64_t i = 0; dict && i < situ_tree_count(whole); i++) {
     const char *name = situ_tree_key(whole, i);
     situ_tensor *t = situ_tree_tensor_at(whole, i);
-    if (!situ__zero_fits(load_op, z, p, name, situ_numel(t))) {
-      situ_tree_free(dict);
-      dict = NULL;
-      break;
-    }
-    if (!situ__zero_is_number(name)) t = situ__zero_elements(t, p->from, p->count);
+    if (!situ__zero_fits(load_op, z, p, name, situ_numel(t))) t = NULL;
+    else if (!situ__zero_is_number(name)) t = situ__zero_elements(t, p->from, p->count);
     dict = situ_tree_put(dict, name, situ_tree_tensor(t));
   }
   situ_tree_free(whole);

@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
+#include "dist/set.h"
 #include "dist/sets.h"
 #include "situ/sys/alloc.h"
 
@@ -250,6 +252,31 @@ static void allocations_fail(void **state) {
   }
 }
 
+/* In the call that replaces a manifest, with metadata of the caller's: it is replaced, or it is as before. */
+static void every_allocation_of_a_manifest_fails(void **state) {
+  (void)state;
+  const situ_metadata note = { "note", "mine" };
+  situ_replaced replaced;
+  const situ_save_options options = { .metadata = &note, .metadata_count = 1, .replaced = &replaced };
+  situ__set_id id;
+  int refused = 0;
+  empty_directory();
+  save_value(1);
+  situ__free(situ__set_read_manifest("test", DIRECTORY, &id));
+  for (uint64_t nth = 1;; nth++) {
+    situ_fail_allocation(nth, false);
+    const situ_status status = situ__set_commit("test", DIRECTORY, id, &options);
+    const bool last = situ_allocation_count() < nth;
+    situ_fail_allocation(0, false);
+    if (status != SITU_OK) expect_error(SITU_E_NOMEM, "", "");
+    assert_int_equal(replaced, status == SITU_OK ? SITU_REPLACED : SITU_NOT_REPLACED);
+    refused += status != SITU_OK;
+    if (last) break;
+  }
+  assert_true(refused > 10);
+  assert_int_equal(value_found(), 1);
+}
+
 /* ---- loading ---- */
 
 static void every_system_call_of_a_load_fails(void **state) {
@@ -324,7 +351,33 @@ static void edit(const char *path, const char *before) {
   fclose(f);
 }
 
-typedef enum damage { GONE, SHORT, VALUES, HEADER, MIXED, NO_MANIFEST, EDITED, PLAIN, OTHER_WIDTH, DAMAGES } damage;
+/* A set of one rank, whole, that has nothing but its progress: three integers in a set that was saved. */
+static void write_progress(situ_dtype dtype, int64_t count) {
+  const situ__set_id id = { situ__set_new_tag(), 1 };
+  situ_tree *file = situ_tree_dict();
+  char *path = situ__set_file("test", DIRECTORY, id, 0);
+  assert_true(situ__piece_put(&file, "run.progress", SITU_SHAPE(count), 0,
+                              situ_ones(SITU_SHAPE(count), &(situ_options){ .dtype = dtype })));
+  assert_int_equal(situ_save(path, file, NULL), SITU_OK);
+  assert_int_equal(situ__set_commit("test", DIRECTORY, id, &(situ_save_options){ 0 }), SITU_OK);
+  situ__free(path);
+  situ_tree_free(file);
+}
+
+typedef enum damage {
+  GONE,
+  SHORT,
+  VALUES,
+  HEADER,
+  MIXED,
+  NO_MANIFEST,
+  EDITED,
+  PLAIN,
+  OTHER_WIDTH,
+  REAL_PROGRESS,
+  LONG_PROGRESS,
+  DAMAGES
+} damage;
 
 static void do_damage(damage what) {
   char path[512], other[512];
@@ -349,6 +402,8 @@ static void do_damage(damage what) {
     situ_tree_free(tree);
     break;
   }
+  case REAL_PROGRESS: write_progress(SITU_F64, 3); break;
+  case LONG_PROGRESS: write_progress(SITU_I64, 4); break;
   default: break;
   }
 }
@@ -367,7 +422,9 @@ static void damage_is_told_and_changes_nothing(void **state) {
     [NO_MANIFEST] = { SITU_E_IO, "manifest.safetensors" },
     [EDITED] = { SITU_E_FORMAT, "manifest.safetensors" },
     [PLAIN] = { SITU_E_FORMAT, "is not the manifest of a sharded checkpoint" },
-    [OTHER_WIDTH] = { SITU_E_SHAPE, "0.weight" }
+    [OTHER_WIDTH] = { SITU_E_SHAPE, "0.weight" },
+    [REAL_PROGRESS] = { SITU_E_FORMAT, "the checkpoint has no progress" },
+    [LONG_PROGRESS] = { SITU_E_FORMAT, "the checkpoint has no progress" }
   };
   for (damage what = 0; what < DAMAGES; what++) {
     world_rank ranks[WORLD_MOST];
@@ -443,8 +500,13 @@ static void what_does_not_fit_is_told_by_rank(void **state) {
 int main(void) {
   install_calls();
   const struct CMUnitTest tests[] = {
-    TEST(every_system_call_of_a_save_fails), TEST(a_rank_dies_while_saving),  TEST(allocations_fail),
-    TEST(every_system_call_of_a_load_fails), TEST(a_rank_dies_while_loading), TEST(damage_is_told_and_changes_nothing),
+    TEST(every_system_call_of_a_save_fails),
+    TEST(a_rank_dies_while_saving),
+    TEST(allocations_fail),
+    TEST(every_allocation_of_a_manifest_fails),
+    TEST(every_system_call_of_a_load_fails),
+    TEST(a_rank_dies_while_loading),
+    TEST(damage_is_told_and_changes_nothing),
     TEST(what_does_not_fit_is_told_by_rank),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,6 +120,7 @@ static void every_node_and_the_average_are_rounded(void **state) {
 
 typedef struct carried {
   situ_dist_ddp_options options;
+  situ_dtype dtype;
   bool parts;
   int64_t elements, tensors, bytes[WORLD_MOST], read[WORLD_MOST], written[WORLD_MOST];
 } carried;
@@ -127,12 +128,13 @@ typedef struct carried {
 /* Of one step of two micro-batches: given to collectives; copied from and to the device. */
 static void carry_one_step(world_rank *self) {
   carried *t = self->payload;
-  situ_nn_module *m = situ_nn_linear(64, 32, &(situ_nn_linear_options){ .device = test_device() });
+  const situ_options like = { .dtype = t->dtype, .device = test_device() };
+  situ_nn_module *m = situ_nn_linear(64, 32, &(situ_nn_linear_options){ .dtype = t->dtype, .device = test_device() });
   situ_dist_zero *zero = NULL;
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &t->options);
   situ_ledger l = { 0 };
   MUST(ddp && (!t->parts || (zero = situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, NULL))));
-  situ_tensor *x = situ_ones(SITU_SHAPE(3, 64), &(situ_options){ .device = test_device() });
+  situ_tensor *x = situ_ones(SITU_SHAPE(3, 64), &like);
   situ_tensor *loss = situ_sum(situ_nn_forward(m, x), NULL);
   t->bytes[self->rank] = -situ_comm_sim_bytes(self->world, self->rank);
   situ_ledger_begin(&l);
@@ -149,13 +151,22 @@ out:
 
 static void half_of_the_bytes(void **state) {
   (void)state;
-  enum { ELEMENTS = 64 * 32 + 32, TENSORS = 2, RANKS = 4 };
-  for (int i = 0; i < 4; i++) {
-    carried t = { .options = { .compress = i % 2 ? SITU_BF16 : 0 }, .parts = i / 2 };
+  enum { ELEMENTS = 64 * 32 + 32, TENSORS = 2, RANKS = 4, KINDS = 3 };
+  static const struct {
+    situ_dtype dtype, compress;
+    int64_t size;
+  } kinds[KINDS] = { { SITU_F32, 0, 4 }, { SITU_F32, SITU_BF16, 2 }, { SITU_F64, 0, 8 } };
+  for (int i = 0; i < 4 * KINDS; i++) {
+    const int64_t size = kinds[i % KINDS].size;
+    carried t = { .options = { .compress = kinds[i % KINDS].compress, .fast = i / KINDS % 2 },
+                  .dtype = kinds[i % KINDS].dtype,
+                  .parts = i / KINDS / 2 };
     world_rank ranks[WORLD_MOST];
     world_run(situ_comm_sim_new(RANKS, NULL), ranks, RANKS, carry_one_step, &t, 20);
-    /* All elements to the others, and back one part of the sums; and a byte a tensor at the end of the step. */
-    const int64_t size = i % 2 ? 2 : 4, parts = ELEMENTS * size + (t.parts ? 0 : ELEMENTS / RANKS * size);
+    /* All elements to the others, and back one part of the sums, which an engine that adds has itself; engines do not add
+       bf16. And a byte a tensor at the end of the step. */
+    const bool adds = t.options.fast && !t.options.compress;
+    const int64_t parts = ELEMENTS * size + (t.parts || adds ? 0 : ELEMENTS / RANKS * size);
     for (int r = 0; r < RANKS; r++) {
       expect_rank_ok(&ranks[r]);
       assert_int_equal(t.bytes[r], parts + TENSORS);

@@ -264,6 +264,8 @@ typedef struct refusal {
   int64_t micro_batches[2];
   bool no_loss, whole_numbers;
   int64_t rows;
+  situ_dtype dtype; /* of the second micro-batch; SITU_DTYPE_DEFAULT: that of the first */
+  int64_t width;    /* of the second micro-batch; 0: that of the first */
 } refusal;
 
 static situ_tensor *count_values(situ_nn_module *self, situ_tensor *x) {
@@ -273,6 +275,19 @@ static situ_tensor *count_values(situ_nn_module *self, situ_tensor *x) {
 static const situ_nn_type counting_type = { .name = "Counting",
                                             .size = sizeof(situ_nn_module),
                                             .forward = count_values };
+/* A stage whose second result is of another kind. */
+typedef struct changing {
+  situ_nn_module base;
+  const refusal *how;
+  int calls;
+} changing;
+static situ_tensor *change(situ_nn_module *self, situ_tensor *x) {
+  changing *c = (changing *)self;
+  if (!c->calls++) return x;
+  if (c->how->width) x = situ_narrow(x, 1, 0, c->how->width);
+  return situ_to_dtype(x, c->how->dtype ? c->how->dtype : SITU_F32);
+}
+static const situ_nn_type changing_type = { .name = "Changing", .size = sizeof(changing), .forward = change };
 static situ_tensor *sum_up(situ_tensor *output, situ_tensor *target, void *payload) {
   return target && payload ? NULL : situ_sum(output, NULL);
 }
@@ -282,8 +297,13 @@ static void refuse_step(world_rank *self) {
   const int r = self->rank;
   const situ_dist_pipeline_options options = { .micro_batches = f->micro_batches[r],
                                                .loss = f->no_loss ? NULL : sum_up };
-  situ_nn_module *m =
-      f->whole_numbers && r == 0 ? situ_nn_done(situ_nn_alloc(&counting_type)) : situ_nn_linear(2, 2, NULL);
+  situ_nn_module *m = NULL;
+  if (r == 0 && f->whole_numbers) m = situ_nn_done(situ_nn_alloc(&counting_type));
+  else if (r == 0 && (f->dtype || f->width)) {
+    changing *c = situ_nn_alloc(&changing_type);
+    c->how = f;
+    m = situ_nn_done(c);
+  } else m = situ_nn_linear(2, 2, NULL);
   situ_dist_pipeline *pipeline = situ_dist_pipeline_new(m, self->comm, &options);
   if (pipeline)
     SITU_IGNORE(situ_dist_pipeline_step(pipeline, r == 0 ? situ_ones(SITU_SHAPE(f->rows, 2), NULL) : NULL, NULL, NULL));
@@ -306,6 +326,10 @@ static void what_cannot_be_is_refused_on_all_ranks(void **state) {
                  "rank 1 has the last stage: options.loss is needed");
   expect_refusal((refusal){ { 2, 2 }, .rows = 4, .whole_numbers = true }, "the stage of rank 0 gives i64");
   expect_refusal((refusal){ { -1, -1 }, .rows = 4 }, "micro_batches is -1");
+  expect_refusal((refusal){ { 2, 2 }, .rows = 4, .dtype = SITU_F64 },
+                 "the stage makes f64 [2, 2] of micro-batch 1, and made f32 [2, 2] of the first");
+  expect_refusal((refusal){ { 2, 2 }, .rows = 4, .width = 1 },
+                 "the stage makes f32 [2, 1] of micro-batch 1, and made f32 [2, 2] of the first");
 }
 
 /* ---- with data parallel training ---- */

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "situ/dist.h"
+#include "situ/sys/sim.h"
 
 #include "dist/training.h"
 
@@ -16,6 +17,7 @@ typedef struct batches {
   situ_tensor *x, *weights; /* of the loss, so that no gradient is uniform */
   situ_tensor *y[WORLD_MOST], *dx[WORLD_MOST];
   situ_comm_sim *second;
+  uint64_t nth; /* of what a device does, what loses it */
 } batches;
 
 enum { CHANNELS = 3 };
@@ -241,6 +243,39 @@ static void a_lost_rank_is_named(void **state) {
   }
 }
 
+/* Rank 1 loses its device in its backward. */
+static void fail_in_backward(world_rank *self) {
+  batches *b = self->payload;
+  situ_nn_module *m = b->norm[self->rank];
+  const situ_options here = { .device = situ_dev(self->rank == 1 ? "sim:1" : "cpu") };
+  MUST(situ_nn_to(m, here.device) == SITU_OK && situ_nn_convert_sync_batchnorm(m, self->comm));
+  situ_tensor *loss = situ_sum(situ_square(situ_nn_forward(m, situ_randn(SITU_SHAPE(4, CHANNELS), &here))), NULL);
+  MUST(loss && situ_synchronize(here.device) == SITU_OK);
+  if (self->rank == 1) MUST(situ_sim_fail(1, SITU_SIM_LOST, b->nth, true) == SITU_OK);
+  MUST(situ_backward(loss, NULL) == SITU_OK);
+  MUST(situ_comm_barrier(self->comm, "behind it") == SITU_OK);
+out:;
+}
+/* What fails in the layer's backward is told to the other ranks, from its first work to its last. */
+static void a_backward_that_fails_on_one_rank_is_heard(void **state) {
+  (void)state;
+  int heard = 0;
+  assert_int_equal(situ_sim_create(2), SITU_OK);
+  for (uint64_t nth = 1;; nth++) {
+    batches b = { .nth = nth };
+    world_rank ranks[WORLD_MOST];
+    for (int r = 0; r < 3; r++) b.norm[r] = situ_nn_batch_norm1d(CHANNELS, NULL);
+    world_run(situ_comm_sim_new(3, NULL), ranks, 3, fail_in_backward, &b, 20);
+    assert_int_equal(situ_sim_reset(1), SITU_OK);
+    for (int r = 0; r < 3; r++) situ_nn_free(b.norm[r]);
+    if (ranks[1].status == SITU_OK) break;
+    const bool told = strstr(ranks[0].message, "rank 1 gave up: ") != NULL;
+    if (heard && !told) fail_msg("work %d: %s: %s", (int)nth, ranks[1].message, ranks[0].message);
+    heard += told;
+  }
+  assert_true(heard > 5);
+}
+
 /* Ranks that are in other layers, and a batch without variance. */
 static void disagree(world_rank *self) {
   batches *b = self->payload;
@@ -312,9 +347,13 @@ static void layers_keep_what_they_have(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(statistics_are_those_of_all_ranks), TEST(training_is_that_of_one_large_batch),
-    TEST(ddps_communicator_is_refused),      TEST(a_lost_rank_is_named),
-    TEST(what_cannot_be_is_refused),         TEST(layers_keep_what_they_have),
+    TEST(statistics_are_those_of_all_ranks),
+    TEST(training_is_that_of_one_large_batch),
+    TEST(ddps_communicator_is_refused),
+    TEST(a_lost_rank_is_named),
+    TEST(a_backward_that_fails_on_one_rank_is_heard),
+    TEST(what_cannot_be_is_refused),
+    TEST(layers_keep_what_they_have),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

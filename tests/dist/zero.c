@@ -252,6 +252,26 @@ static void load_what_does_not_fit(world_rank *self) {
   situ_optim_free(other);
 }
 
+/* A state of a parameter that has other elements: of the right groups, with a momentum of 3 elements. */
+static void load_other_elements(world_rank *self) {
+  situ_nn_module *m = self->payload;
+  const situ_optim_options options = { .lr = 0.1, .momentum = 0.9 };
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, &options);
+  situ_tree *state = zero && step_by_ones(m, zero) == SITU_OK ? situ_dist_zero_state_dict(zero, 0) : NULL;
+  situ_tree *flat = state ? situ_tree_flatten(state) : NULL, *other = situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(flat); i++) {
+    const char *key = situ_tree_key(flat, i);
+    const bool changed = !strcmp(key, "state.0.momentum_buffer");
+    other = situ_tree_put(other, key,
+                          situ_tree_tensor(changed ? situ_zeros(SITU_SHAPE(3), NULL) : situ_tree_tensor_at(flat, i)));
+  }
+  if (flat) SITU_IGNORE(situ_dist_zero_load_state_dict(zero, other));
+  situ_tree_free(other);
+  situ_tree_free(flat);
+  situ_tree_free(state);
+  situ_dist_zero_free(zero);
+}
+
 static void a_state_of_other_parameters_is_refused(void **state) {
   (void)state;
   world_rank ranks[WORLD_MOST];
@@ -259,6 +279,10 @@ static void a_state_of_other_parameters_is_refused(void **state) {
   world_run(situ_comm_sim_new(1, NULL), ranks, 1, load_what_does_not_fit, m, 5);
   assert_int_equal(ranks[0].status, SITU_E_ARG);
   assert_non_null(strstr(ranks[0].message, "group 0 has 1 parameters in the state, must have 4"));
+  world_run(situ_comm_sim_new(1, NULL), ranks, 1, load_other_elements, m, 5);
+  assert_int_equal(ranks[0].status, SITU_E_SHAPE);
+  if (!strstr(ranks[0].message, "state.0.momentum_buffer has 3 elements, its parameter 0.weight has"))
+    fail_msg("%s", ranks[0].message);
   situ_nn_free(m);
 }
 
