@@ -41,7 +41,7 @@ static bool find_device(situ_call *c) {
   return true;
 }
 
-bool situ__explain_devices(const situ_call *c) { return situ__explain(c, SITU_E_DEVICE, 0, "device mismatch"); }
+bool situ__explain_devices(const situ_call *c) { return situ__explain(c, SITU_E_DEVICE, false, "device mismatch"); }
 
 bool situ__accepts(unsigned accept, situ_dtype dtype) {
   unsigned kinds = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
@@ -73,7 +73,7 @@ static bool check_blocks(const situ_call *c) {
     const situ_operand *o = operand_at(c->op, i);
     const situ_block_type type = c->in[i] ? situ__blocks_of(&c->in[i]->view) : SITU_BLOCK_NONE;
     if (type && !(o->accept & SITU_BLOCKS))
-      return situ__explain(c, SITU_E_DTYPE, 1u << (i & 31),
+      return situ__explain(c, SITU_E_DTYPE, true,
                            "%s holds %s blocks, not numbers: situ_dequantize(%s) gives their values", o->name,
                            situ__block(type)->name, o->name);
   }
@@ -82,24 +82,20 @@ static bool check_blocks(const situ_call *c) {
 
 static bool check_dtype(const situ_call *c) {
   int leader = -1, unlike = -1, first = -1;
-  unsigned wrong = 0;
   for (int i = 0; i < c->ins; i++) {
     if (!c->in[i]) continue;
     const situ_operand *o = operand_at(c->op, i);
-    if (!situ__accepts(o->accept, dtype_of(c, i))) {
-      wrong |= 1u << (i & 31);
-      if (first < 0) first = i;
-    }
+    if (first < 0 && !situ__accepts(o->accept, dtype_of(c, i))) first = i;
     if (!(o->accept & SITU_SAME)) continue;
     if (leader < 0) leader = i;
     else if (unlike < 0 && dtype_of(c, i) != dtype_of(c, leader)) unlike = i;
   }
-  if (wrong) {
+  if (first >= 0) {
     const situ_operand *o = operand_at(c->op, first);
-    return situ__explain(c, SITU_E_DTYPE, wrong, "%s is %s, must be %s", o->name, situ_dtype_name(dtype_of(c, first)),
+    return situ__explain(c, SITU_E_DTYPE, true, "%s is %s, must be %s", o->name, situ_dtype_name(dtype_of(c, first)),
                          describe_accepted(o->accept));
   }
-  return unlike < 0 || situ__explain(c, SITU_E_DTYPE, 0, "%s is %s, %s is %s: they must be equal",
+  return unlike < 0 || situ__explain(c, SITU_E_DTYPE, false, "%s is %s, %s is %s: they must be equal",
                                      operand_at(c->op, unlike)->name, situ_dtype_name(dtype_of(c, unlike)),
                                      operand_at(c->op, leader)->name, situ_dtype_name(dtype_of(c, leader)));
 }

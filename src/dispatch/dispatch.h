@@ -105,9 +105,9 @@ bool situ__recorded_backward(situ_grad_call *call);
 situ__node *situ__op_node(const situ_op *op, situ_tensor *const *in, int ins, const void *params,
                           situ_tensor *const *out);
 
-/* explain.c: records a mismatch of operands, with a table of all of them. odd: bit mask of the operands at fault; 0:
-   those that differ from the majority. */
-bool situ__explain(const situ_call *call, situ_status status, unsigned odd, const char *fmt, ...)
+/* explain.c: records a mismatch of operands, with a table of all of them. refused: those that the schema does not
+   accept are at fault; else those that differ from the majority. */
+bool situ__explain(const situ_call *call, situ_status status, bool refused, const char *fmt, ...)
     SITU_PRINTF(4, 5) SITU_COLD;
 
 /* fit.c: returns a gradient in its operand's shape and dtype: broadcast dimensions summed, cast back. The scope owns

@@ -29,17 +29,27 @@ static const situ_operand *schema_of(const situ_call *c, int i) {
   return &c->op->operand[c->op->flags & SITU_OP_VARIADIC ? 0 : i];
 }
 
-/* If there are more operands than rows, shows the first few and those that differ from the majority. */
-static bool is_shown(const situ_call *c, situ_status status, int like, int i) {
+/* Whether an operand is at fault by itself, whatever the others are: the op takes no such dtype, or no blocks. */
+static bool is_refused(const situ_call *c, int i) {
+  const situ_view_desc *v = &c->in[i]->view;
+  const unsigned accept = schema_of(c, i)->accept;
+  return !situ__accepts(accept, (situ_dtype)v->dtype) || (situ__blocks_of(v) && !(accept & SITU_BLOCKS));
+}
+
+/* If there are more operands than rows, shows the first few, those at fault, and `like`: the first of the majority, or
+   -1. */
+static bool is_shown(const situ__refusal *r, int like, int i) {
+  const situ_call *c = r->call;
   if (c->ins <= SITU__SHOWN || i < SITU__SHOWN / 4 || i == like) return true;
-  return status == SITU_E_DEVICE && situ__vote_key(c, SITU__BY_DEVICE, i) != situ__vote_key(c, SITU__BY_DEVICE, like);
+  if (r->refused) return is_refused(c, i);
+  return like >= 0 && situ__vote_key(c, by_of(r->status), i) != situ__vote_key(c, by_of(r->status), like);
 }
 
 static void collect_rows(situ__refusal *r, int like) {
   const situ_call *c = r->call;
   for (int i = 0; i < c->ins; i++) {
     if (!situ__alive(c->in[i])) continue;
-    if (r->count == SITU__SHOWN || !is_shown(c, r->status, like, i)) {
+    if (r->count == SITU__SHOWN || !is_shown(r, like, i)) {
       r->more++;
       continue;
     }
@@ -97,21 +107,19 @@ static void open_text(situ__refusal *r, const char *headline) {
   SITU__APPEND(r->text, "%s%s%s", headline, *r->site ? "   at " : "", r->site);
 }
 
-/* odd: bit mask of the operands at fault; 0: find them, if the error is a mismatch. */
-static void explain_refusal(const situ_call *c, situ_status status, unsigned odd, bool mismatch, const char *name,
+/* mismatch: operands are at fault, each by itself if `refused`, or because they differ. */
+static void explain_refusal(const situ_call *c, situ_status status, bool refused, bool mismatch, const char *name,
                             const char *headline) {
-  situ__refusal r = { .call = c, .status = status, .like = -1 };
+  situ__refusal r = { .call = c, .status = status, .like = -1, .refused = refused, .decided = refused };
   situ_dtype want = SITU_DTYPE_DEFAULT;
-  situ__majority by = { .like = -1 };
-  if (mismatch && !odd) by = situ__vote(c, by_of(status));
+  const situ__majority by = mismatch ? situ__vote(c, by_of(status)) : (situ__majority){ .like = -1 };
   collect_rows(&r, by.like);
   open_text(&r, headline);
-  for (int i = 0; odd && i < r.count; i++) {
-    r.row[i].odd = r.row[i].index < 32 && odd >> r.row[i].index & 1;
+  for (int i = 0; refused && i < r.count; i++) {
+    r.row[i].odd = is_refused(c, r.row[i].index);
     if (r.row[i].odd && !want) want = situ__acceptable(r.row[i].accept);
-    r.decided = true;
   }
-  if (mismatch && !odd) mark_odd(&r, by);
+  if (mismatch && !refused) mark_odd(&r, by);
   situ__describe_rows(&r);
   if (mismatch) situ__propose(&r, want);
   (void)send_report(&r, name);
@@ -145,7 +153,7 @@ situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blam
   return send_report(&r, name);
 }
 
-bool situ__explain(const situ_call *c, situ_status status, unsigned odd, const char *fmt, ...) {
+bool situ__explain(const situ_call *c, situ_status status, bool refused, const char *fmt, ...) {
   char name[SITU__OP_NAME], text[512], headline[600];
   va_list args;
   va_start(args, fmt);
@@ -154,7 +162,7 @@ bool situ__explain(const situ_call *c, situ_status status, unsigned odd, const c
   situ__error_name(c->op->name, name);
   if (status == SITU_E_DEVICE) snprintf(headline, sizeof headline, "%s in %s", text, name);
   else snprintf(headline, sizeof headline, "%s: %s", name, text);
-  if (situ_error() == SITU_OK && !situ__trying) explain_refusal(c, status, odd, true, name, headline);
+  if (situ_error() == SITU_OK && !situ__trying) explain_refusal(c, status, refused, true, name, headline);
   else situ__fail(status, c->op->name, "%s", headline); /* later errors are only counted */
   return false;
 }
@@ -165,7 +173,7 @@ bool situ__explain_error(situ_status status, const char *name, const char *text)
   char headline[2048];
   snprintf(headline, sizeof headline, "%s: %s", name, text);
   if (status == SITU_E_SHAPE || status == SITU_E_DTYPE) {
-    explain_refusal(c, status, 0, false, name, headline);
+    explain_refusal(c, status, false, false, name, headline);
     return true;
   }
   situ_explanation modules = { .count = 0 };

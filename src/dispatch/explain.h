@@ -45,6 +45,7 @@ typedef struct situ__refusal {
   situ_error_operand list[SITU__SHOWN];
   situ_explanation modules;
   int like;     /* a row that has the device or dtype that the odd ones should have; -1: none */
+  bool refused; /* operands are at fault by themselves, not because they differ */
   bool decided; /* the vote was not a draw */
   situ_error_fix fixes[2 * SITU__FIXES];
   char code[2 * SITU__FIXES][2 * SITU_PATH_TEXT + 100];

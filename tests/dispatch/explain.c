@@ -298,6 +298,21 @@ static void many_operands(void **state) {
   EXPECT_PARTS("and 34 more", "odd ones out: tensors[20], tensors[37]",
                "tensors[37] = situ_to(tensors[37], situ_dev(\"cpu\"));");
   situ_error_clear();
+  /* Dtypes, too: one that is not that of most, and one that is refused whatever the others have. */
+  situ_tensor *square = situ_ones(SITU_SHAPE(2, 2), NULL);
+  for (int i = 0; i < 40; i++) list[i] = i == 17 ? situ_to_dtype(square, SITU_F64) : square;
+  assert_null(situ_linalg_multi_dot(list, 40));
+  assert_string_equal(report().odd, "tensors[17]");
+  assert_int_equal(report().count, 5);
+  EXPECT_PARTS("tensors[17] = situ_to_dtype(tensors[17], SITU_F32);");
+  situ_error_clear();
+  for (int i = 0; i < 40; i++)
+    list[i] = i == 33 ? situ_to_dtype(square, SITU_BOOL) : i < 6 ? situ_to_dtype(square, SITU_F64) : square;
+  assert_null(situ_linalg_multi_dot(list, 40));
+  assert_string_equal(report().odd, "tensors[33]");
+  assert_int_equal(report().count, 6); /* four, that of most, and the odd one */
+  assert_string_equal(report().operands[4].operand, "tensors[6]");
+  situ_error_clear();
 }
 
 static void shapes_and_dtypes(void **state) {
