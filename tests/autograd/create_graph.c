@@ -175,6 +175,25 @@ static void ops_without_a_recorded_backward_are_refused(void **state) {
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
 }
 
+/* A backward that fails without an error of its own, as it may not, has failed in a recorded pass as well. */
+static bool give_up(situ_grad_call *g) {
+  (void)g;
+  return false;
+}
+static bool record_linear(situ_grad_call *g) { return situ_backward_linear(g, 1); }
+static void a_linear_backward_that_fails_is_told(void **state) {
+  (void)state;
+  static const situ_op op = { .name = "mute",
+                              .operand = { { "input", SITU_FLOATING } },
+                              .infer = infer_same,
+                              .forward = copy_forward,
+                              .backward = give_up,
+                              .backward_recorded = record_linear };
+  situ_tensor *x = leaf(1, 2), *y = situ_op_run1(&op, x, NULL), *g;
+  assert_int_equal(situ_autograd_grad(situ_sum(y, NULL), 1, &x, &g, &create), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "mute", "backward failed");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(a_gradient_takes_part_in_a_loss),
@@ -188,6 +207,7 @@ int main(void) {
     TEST(functions_of_recorded_calls),
     TEST(functions_of_other_code_are_refused),
     TEST(ops_without_a_recorded_backward_are_refused),
+    TEST(a_linear_backward_that_fails_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,17 @@ static const found *box_of(const char *text, int boxes) {
   return NULL;
 }
 
+/* The ends of the next arrow at or behind `at`. Returns what follows it; NULL: there is none. */
+static const char *next_arrow(const char *at, situ__rect *from, situ__rect *to) {
+  static const char begin[] = "<path class=\"o\" d=\"";
+  *from = *to = (situ__rect){ 0 };
+  at = strstr(at, begin);
+  if (!at) return NULL;
+  at += sizeof begin - 1;
+  assert_int_equal(sscanf(at, "M%lf %lfL%lf %lf", &from->x, &from->y, &to->x, &to->y), 4);
+  return at;
+}
+
 /* ---- layouts --------------------------------------------------------------------------------- */
 
 /* The example of the paper: 6 6 4 3 2 2 1 in 6 x 4, with its aspect ratios. */
@@ -198,14 +209,62 @@ static void tiny_parts_are_gathered(void **state) {
   assert_true(box_of("40 small parts", boxes)->at.w > 10);
   /* The copy between two gatherings has an arrow, and its bytes are beside the middle: only headers of boxes move them. */
   assert_non_null(strstr(svg, "<circle"));
-  const char *line = strstr(svg, "<path class=\"o\" d=\"M"), *ground = strstr(svg, "<rect class=\"p\"");
-  double from[2], to[2];
-  assert_int_equal(
-      line ? sscanf(line, "<path class=\"o\" d=\"M%lf %lfL%lf %lf", &from[0], &from[1], &to[0], &to[1]) : 0, 4);
+  const char *ground = strstr(svg, "<rect class=\"p\"");
+  situ__rect from, to;
+  assert_non_null(next_arrow(svg, &from, &to));
   assert_true(ground &&
-              __builtin_fabs(attribute(ground, "y") + attribute(ground, "height") / 2 - (from[1] + to[1]) / 2) < 0.1);
+              __builtin_fabs(attribute(ground, "y") + attribute(ground, "height") / 2 - (from.y + to.y) / 2) < 0.1);
   assert_non_null(strstr(svg, "The smallest are drawn larger than they are."));
+  /* An arrow of a part with a box of its own begins there, not at the gathering on its device. */
+  const situ_place_edge own = edge_of("0", "61", situ_dev("cpu"), situ_dev("sim:0"), 4096);
+  must(situ_place_svg(m, "p.svg", &(situ_place_svg_options){ .edges = &own, .edge_count = 1 }));
+  boxes = check_picture(1200, 800);
+  assert_non_null(next_arrow(svg, &from, &to));
+  assert_true(within(from, box_of("0", boxes)->at) && within(to, box_of("40 small parts", boxes)->at));
   situ_nn_free(m);
+}
+
+/* A copy to the outside leaves the map at the edge that is nearest to its box. */
+static void arrows_leave_by_the_nearest_edge(void **state) {
+  (void)state;
+  enum { PARTS = 16 };
+  static const char *const sides[] = { "left", "right", "top", "bottom" };
+  char path[PARTS][8];
+  situ_place_entry list[PARTS];
+  situ_place_edge edges[PARTS];
+  const situ_device cpu = situ_dev("cpu"), meta = situ_dev("meta");
+  for (int i = 0; i < PARTS; i++) {
+    (void)snprintf(path[i], sizeof path[i], "p%d", i);
+    list[i] = (situ_place_entry){
+      .path = path[i], .role = SITU_PLACE_PARAMETER, .type = "f32", .device = cpu, .shape = SITU_SHAPE(4), .bytes = 4096
+    };
+    edges[i] = edge_of(path[i], NULL, cpu, meta, 4096);
+  }
+  situ_snapshot *s = situ_snapshot_of(list, PARTS);
+  must(situ_snapshot_svg(s, "p.svg", &(situ_place_svg_options){ .edges = edges, .edge_count = PARTS }));
+  const int boxes = check_picture(1200, 800);
+  double end[4] = { 1e9, -1e9, 1e9, -1e9 }; /* of the map: the least and the largest x, then y */
+  for (int i = 0; i < PARTS; i++) {
+    const situ__rect r = box_of(path[i], boxes)->at;
+    end[0] = r.x < end[0] ? r.x : end[0], end[1] = r.x + r.w > end[1] ? r.x + r.w : end[1];
+    end[2] = r.y < end[2] ? r.y : end[2], end[3] = r.y + r.h > end[3] ? r.y + r.h : end[3];
+  }
+  int used[4] = { 0 };
+  const char *at = svg;
+  for (int i = 0; i < PARTS; i++) {
+    situ__rect from, to;
+    assert_non_null(at = next_arrow(at, &from, &to));
+    const situ__rect r = box_of(path[i], boxes)->at;
+    assert_true(within(from, r));
+    const double far[4] = { r.x - end[0], end[1] - r.x - r.w, r.y - end[2], end[3] - r.y - r.h };
+    const int side = to.x < end[0] ? 0 : to.x > end[1] ? 1 : to.y < end[2] ? 2 : 3;
+    assert_true(side < 3 || to.y > end[3]);
+    used[side]++;
+    for (int k = 0; k < 4; k++)
+      if (far[k] < far[side] - 1) fail_msg("the arrow of %s leaves on the %s, not %s", path[i], sides[side], sides[k]);
+  }
+  for (int k = 0; k < 4; k++) assert_true(used[k] > 0);
+  situ_snapshot_free(s);
 }
 
 /* A group of small parts on each of as many devices as a snapshot can have. */
@@ -345,11 +404,17 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    DRAW_TEST(squares_as_in_the_paper),       DRAW_TEST(areas_are_bytes),
-    DRAW_TEST(a_model_on_three_devices),      DRAW_TEST(tiny_parts_are_gathered),
-    DRAW_TEST(groups_on_all_devices),         DRAW_TEST(no_layout_goes_wrong),
-    DRAW_TEST(names_cannot_leave_their_text), DRAW_TEST(numbers_are_shown_with_what_they_count),
-    DRAW_TEST(bad_wishes_are_refused),        DRAW_TEST(every_allocation_may_fail),
+    DRAW_TEST(squares_as_in_the_paper),
+    DRAW_TEST(areas_are_bytes),
+    DRAW_TEST(a_model_on_three_devices),
+    DRAW_TEST(tiny_parts_are_gathered),
+    DRAW_TEST(arrows_leave_by_the_nearest_edge),
+    DRAW_TEST(groups_on_all_devices),
+    DRAW_TEST(no_layout_goes_wrong),
+    DRAW_TEST(names_cannot_leave_their_text),
+    DRAW_TEST(numbers_are_shown_with_what_they_count),
+    DRAW_TEST(bad_wishes_are_refused),
+    DRAW_TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
