@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "situ/device.h"
+#include "situ/sys/alloc.h"
 #include "situ/sys/plain.h"
 #include "support/test.h"
 
@@ -269,6 +271,22 @@ static void weights_laid_out_before(void **state) {
     }
 }
 
+/* Without memory for what an algorithm needs beside its operands there is an error, and nothing is lost. */
+static void memory_ends(void **state) {
+  situ_tensor *x = random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = random_f32(SITU_SHAPE(32, 32, 5, 5));
+  situ_tensor *want = situ_conv2d(x, w, NULL, NULL), *got = NULL;
+  (void)state;
+  for (uint64_t nth = 1; !got; nth++) {
+    assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+    situ_fail_allocation(nth, true);
+    got = situ_conv2d(x, w, NULL, NULL);
+    situ_fail_allocation(0, false);
+    if (!got) expect_error(SITU_E_NOMEM, "", "");
+    assert_true(nth < 1000);
+  }
+  assert_true(same_bits(got, want));
+}
+
 /* What was made of other values is used where ops compute values alone, and nowhere else. */
 static void laid_out_weights_and_gradients(void **state) {
   situ_tensor *factor, *x = random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = random_f32(SITU_SHAPE(32, 32, 5, 5)),
@@ -299,6 +317,7 @@ int main(void) {
                                       TEST(maxima_in_the_same_pass),
                                       TEST(maxima_elsewhere),
                                       TEST(weights_laid_out_before),
-                                      TEST(laid_out_weights_and_gradients) };
+                                      TEST(laid_out_weights_and_gradients),
+                                      TEST(memory_ends) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,9 @@ static void drop_work(situ_graph *g, situ__graph_work **link) {
   g->length--;
 }
 
-static void drop_places(const reuse *r) {
+/* Drops places that are others now, and cuts their array to what is left: a graph lives long. Returns false if memory
+   runs out. */
+static bool drop_places(const reuse *r) {
   situ_graph *g = r->g;
   size_t kept = 0;
   for (size_t i = 0; i < g->places; i++) {
@@ -78,6 +80,11 @@ static void drop_places(const reuse *r) {
     else situ__storage_release(g->place[i].storage);
   }
   g->places = kept;
+  situ__graph_place *shorter = situ__realloc(g->place, kept * sizeof *shorter);
+  if (!shorter) return false;
+  g->place = shorter;
+  g->capacity = kept;
+  return true;
 }
 
 situ_status situ__graph_reuse(situ_graph *g) {
@@ -91,7 +98,7 @@ situ_status situ__graph_reuse(situ_graph *g) {
   }
   for (situ__graph_work *k = g->first; k; k = k->next)
     for (size_t i = 0; i < k->views; i++) k->view[i].storage = g->place[place_of(&r, &k->view[i])].storage;
-  drop_places(&r);
+  const bool good = drop_places(&r);
   situ__free(r.into);
-  return SITU_OK;
+  return good ? SITU_OK : situ__no_memory("graph_capture_end", g->places * sizeof *g->place);
 }
