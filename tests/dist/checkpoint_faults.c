@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -277,6 +278,29 @@ static void every_allocation_of_a_manifest_fails(void **state) {
   assert_int_equal(value_found(), 1);
 }
 
+static time_t age; /* that all files seem to have, in seconds */
+static int aged_fstatat(int dir, const char *path, struct stat *out, int flags) {
+  const int status = real.fstatat(dir, path, out, flags);
+  out->st_mtime = time(NULL) - age;
+  return status;
+}
+/* A save that was killed may have left files, which another may still write to until they are an hour old. */
+static void what_is_left_is_deleted_after_an_hour(void **state) {
+  (void)state;
+  static const char left[] = DIRECTORY "/rank-00000-of-00001-00000001.safetensors";
+  empty_directory();
+  save_value(1);
+  situ__sys.fstatat = aged_fstatat;
+  for (age = 3590; age <= 3600; age += 10) {
+    FILE *f = fopen(left, "wb");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+    save_value(1);
+    assert_int_equal(access(left, F_OK), age < 3600 ? 0 : -1);
+  }
+  situ__sys.fstatat = real.fstatat;
+}
+
 /* ---- loading ---- */
 
 static void every_system_call_of_a_load_fails(void **state) {
@@ -504,6 +528,7 @@ int main(void) {
     TEST(a_rank_dies_while_saving),
     TEST(allocations_fail),
     TEST(every_allocation_of_a_manifest_fails),
+    TEST(what_is_left_is_deleted_after_an_hour),
     TEST(every_system_call_of_a_load_fails),
     TEST(a_rank_dies_while_loading),
     TEST(damage_is_told_and_changes_nothing),

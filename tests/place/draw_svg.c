@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "place/draw/picture.h"
 #include "support/draw_model.h"
 
@@ -147,6 +148,17 @@ static void squares_as_in_the_paper(void **state) {
     assert_true(__builtin_fabs(part[i].x - want[i].x) < 1e-9 && __builtin_fabs(part[i].y - want[i].y) < 1e-9);
     assert_true(__builtin_fabs(part[i].w - want[i].w) < 1e-9 && __builtin_fabs(part[i].h - want[i].h) < 1e-9);
   }
+}
+
+/* Texts may touch: a rectangle is taken where it has an inside in common with another. */
+static void edges_are_not_taken(void **state) {
+  (void)state;
+  situ__picture p = { .op = "test" };
+  assert_true(situ__take(&p, (situ__rect){ 10, 10, 4, 2 }));
+  assert_true(situ__is_taken(&p, (situ__rect){ 13, 11, 4, 2 }) && situ__is_taken(&p, (situ__rect){ 7, 9, 4, 2 }));
+  assert_false(situ__is_taken(&p, (situ__rect){ 14, 10, 4, 2 }) || situ__is_taken(&p, (situ__rect){ 6, 10, 4, 2 }));
+  assert_false(situ__is_taken(&p, (situ__rect){ 10, 12, 4, 2 }) || situ__is_taken(&p, (situ__rect){ 10, 8, 4, 2 }));
+  situ__free(p.taken);
 }
 
 static void areas_are_bytes(void **state) {
@@ -404,6 +416,7 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+    DRAW_TEST(edges_are_not_taken),
     DRAW_TEST(squares_as_in_the_paper),
     DRAW_TEST(areas_are_bytes),
     DRAW_TEST(a_model_on_three_devices),
