@@ -44,7 +44,7 @@ static void rows_27_and_28_shapes_and_devices(void **state) {
     expect_refused(floats[i].f(a, away), SITU_E_DEVICE, floats[i].name, "sim:1");
     expect_refused(floats[i].f(away, a), SITU_E_DEVICE, floats[i].name, "device mismatch");
   }
-  situ_tensor *endless = situ_expand(b, SITU_SHAPE(INT64_MAX / 2, 2));
+  situ_tensor *endless = situ_expand(situ_to_dtype(b, SITU_U8), SITU_SHAPE(INT64_MAX / 2, 2));
   expect_refused(situ_add(endless, situ_zeros(SITU_SHAPE(2, 1, 1), HERE(0))), SITU_E_OVERFLOW, "add", "2^63");
   expect_refused(situ_where(situ_eq(a, a), a, b), SITU_E_SHAPE, "where", "do not broadcast");
   expect_refused(situ_where(a, a, a), SITU_E_DTYPE, "where", "condition is f32, must be bool");

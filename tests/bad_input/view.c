@@ -148,7 +148,7 @@ static void row_24_joining(void **state) {
   expect_refused(STACK(0, x, line), SITU_E_SHAPE, "stack", "tensor 1 is [3], the first is [2, 3]");
   expect_refused(STACK(4, x, x), SITU_E_ARG, "stack", "dimension 4");
   expect_refused(STACK(0, x, away), SITU_E_DEVICE, "", "meta");
-  situ_tensor *endless = situ_expand(T32(SITU_SHAPE(1), 1), SITU_SHAPE(INT64_MAX / 2 + 1));
+  situ_tensor *endless = situ_expand(situ_to_dtype(T32(SITU_SHAPE(1), 1), SITU_U8), SITU_SHAPE(INT64_MAX / 2 + 1));
   expect_refused(CAT(0, endless, endless), SITU_E_OVERFLOW, "cat", "2^63");
 }
 
