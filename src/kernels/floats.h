@@ -37,7 +37,7 @@ DEVICE T FN(power)(T x, T p) {
 }
 
 /* Standard normal distribution: P(X < x), its density, and the inner function of GELU's tanh approximation. */
-DEVICE T FN(normal_cdf)(T x) { return (1 + erf(x * (T)0.70710678118654752440)) * (T)0.5; }
+DEVICE T FN(normal_cdf)(T x) { return NORMAL_CDF(x); }
 DEVICE T FN(normal_pdf)(T x) { return exp(x * x * (T)-0.5) * (T)0.39894228040143267794; }
 DEVICE T FN(gelu_inner)(T x) { return (T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x); }
 DEVICE T FN(gelu_tanh_slope)(T x) {

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/elementwise.h"
+#include "kernels/half.h"
 #include "support/views.h"
 
 /* ---- the sets that this build and this processor have ---- */
@@ -115,7 +116,7 @@ static const expectation table[] = {
   { SITU_UNARY_erf, "erf", erfl, -4, 4, 1.5, 4, 0 },
   { SITU_UNARY_sigmoid, "sigmoid", x_sigmoid, -30, 30, 4, 4, 0 },
   { SITU_UNARY_silu, "silu", x_silu, -30, 30, 4, 4, 0x1p-110 },
-  { SITU_UNARY_gelu, "gelu", x_gelu, -5, 5, 4, 4, 1 },
+  { SITU_UNARY_gelu, "gelu", x_gelu, -5, 5, 1.5, 4, 1 },
   { SITU_UNARY_gelu_tanh, "gelu_tanh", x_gelu_tanh, -5, 5, 4, 4, 1 },
   { SITU_UNARY_softplus, "softplus", x_softplus, -30, 30, 4, 4, 0 },
   { SITU_UNARY_elu, "elu", x_elu, -20, 20, 4, 4, 0 },
@@ -218,8 +219,7 @@ static void library_functions_are_accurate(void **state) {
 }
 
 /* Of each f32 with --all, else of each 4,099th. */
-static void erf_of_every_number(void **state) {
-  (void)state;
+static void check_every_number(int op, double (*exact)(double), double near) {
   static float x[SAMPLES], y[SAMPLES];
   isa set[3];
   const int n = sets(set);
@@ -230,11 +230,49 @@ static void erf_of_every_number(void **state) {
       memcpy(&x[i], &bits, sizeof bits);
     }
     for (int s = 0; s < n; s++) {
-      set[s].unary->row[SITU__F32][SITU_UNARY_erf](y, (const void *[]){ x }, 0, SAMPLES, (const float[4]){ 0 });
+      set[s].unary->row[SITU__F32][op](y, (const void *[]){ x }, 0, SAMPLES, (const float[4]){ 0 });
       for (int i = 0; i < SAMPLES; i++) {
-        const double off = ulps(y[i], erf((double)x[i]), 0, 24, -125);
-        if (!(off <= 1.5)) fail_msg("erf of %.9g on %s: %.2f ULP", x[i], set[s].name, off);
+        const double off = ulps(y[i], exact((double)x[i]), near, 24, -125);
+        if (!(off <= 1.5)) fail_msg("unary %d of %.9g on %s: %.2f ULP", op, x[i], set[s].name, off);
       }
+    }
+  }
+}
+
+static double exact_gelu(double x) { return x * erfc(-x * 0.70710678118654752440) / 2; }
+
+static void erf_of_every_number(void **state) {
+  (void)state;
+  check_every_number(SITU_UNARY_erf, erf, 0);
+}
+static void gelu_of_every_number(void **state) {
+  (void)state;
+  check_every_number(SITU_UNARY_gelu, exact_gelu, 1);
+}
+
+/* Of all f16 and bf16, rounded to the same dtype. Below -10 bf16's tail goes to 0 sooner than it should. */
+static void gelu_of_every_16_bits(void **state) {
+  (void)state;
+  enum { ALL = 65536 };
+  static float x[2][ALL], y[2][ALL];
+  isa set[3];
+  const int n = sets(set);
+  for (int i = 0; i < ALL; i++) {
+    x[0][i] = situ__f16_to_f32((uint16_t)i);
+    x[1][i] = situ__bf16_to_f32((uint16_t)i);
+  }
+  for (int s = 0; s < n; s++) {
+    for (int k = 0; k < 2; k++)
+      set[s].unary->row_16[SITU_UNARY_gelu](y[k], (const void *[]){ x[k] }, 0, ALL, (const float[4]){ 0 });
+    for (int i = 0; i < ALL; i++) {
+      const double want_f16 = exact_gelu((double)x[0][i]), want_bf16 = exact_gelu((double)x[1][i]);
+      const float f16 = situ__f16_to_f32(situ__f32_to_f16(y[0][i]));
+      const float bf16 = situ__bf16_to_f32(situ__f32_to_bf16(y[1][i]));
+      if (!(fabs(want_f16) > 65504 ? f16 == x[0][i] : ulps(f16, want_f16, 0, 11, -13) <= 0.55))
+        fail_msg("gelu of %g in f16 on %s: %.9g, want %.9g", x[0][i], set[s].name, f16, want_f16);
+      if (!(x[1][i] < -10 && isfinite(x[1][i]) ? bf16 <= 0 && bf16 >= 1.01 * want_bf16
+                                               : ulps(bf16, want_bf16, 0, 8, -125) <= (x[1][i] < -5 ? 0.9 : 0.51)))
+        fail_msg("gelu of %g in bf16 on %s: %.9g, want %.9g", x[1][i], set[s].name, bf16, want_bf16);
     }
   }
 }
@@ -354,6 +392,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(library_functions_are_accurate),
     cmocka_unit_test(erf_of_every_number),
+    cmocka_unit_test(gelu_of_every_number),
+    cmocka_unit_test(gelu_of_every_16_bits),
     cmocka_unit_test(pow_is_accurate),
     cmocka_unit_test(arithmetic_has_the_same_bits_everywhere),
     cmocka_unit_test(a_value_does_not_depend_on_its_place),

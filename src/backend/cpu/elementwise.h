@@ -11,9 +11,10 @@
    compute type. */
 typedef void (*situ__row)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p);
 
-/* Tables by compute type and op code; NULL where the type lacks that formula. They are in isa/. */
+/* Tables by compute type and op code; NULL where the type lacks that formula. row_16: rows of f32 that cost less, for
+   results of 16 bits; NULL where there is none besides row's. They are in isa/. */
 typedef struct situ__unary_rows {
-  const situ__row *row[3], *grad[3];
+  const situ__row *row[3], *row_16, *grad[3];
 } situ__unary_rows;
 typedef struct situ__binary_rows {
   const situ__row *row[3];

@@ -23,12 +23,15 @@ static const trait traits[SITU_UNARIES] = {
 situ_status situ__cpu_unary(int index, const situ_work *work) {
   (void)index;
   situ__lane lane = situ__cpu_lane(work->compute);
-  situ__row row = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows)->row[lane][work->op];
+  const situ__unary_rows *rows = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows);
+  situ__row row = rows->row[lane][work->op];
   if (!row) return SITU_E_UNSUPPORTED;
   bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
   if (lane == SITU__I64 && divides && work->scalar[0] == 0)
     return situ__fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
   uint8_t native = situ__cpu_native(work->compute);
+  if (lane == SITU__F32 && situ__cpu_size(work->out[0]->dtype) == 2 && rows->row_16[work->op])
+    row = rows->row_16[work->op];
   return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
       .lane = lane,

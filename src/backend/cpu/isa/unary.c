@@ -10,19 +10,20 @@
 
 /* WIDTH: elements of the widest vector, a multiple of all others. */
 #define FLOATING
+#define T double
+#define TNAME f64
+#define WIDTH 8
+#include "backend/cpu/isa/unary_lane.h"
+
+#define FLOATING
+#define ROWS_16
 #define T float
 #define TNAME f32
 #define WIDTH 16
 #undef erf
+#undef NORMAL_CDF
 #define erf(x) situ__erf_f32(x)
-#include "backend/cpu/isa/unary_lane.h"
-#undef erf
-#define erf(x) (erf)(x) /* the C library's, of double */
-
-#define FLOATING
-#define T double
-#define TNAME f64
-#define WIDTH 8
+#define NORMAL_CDF(x) situ__normal_cdf_f32(x)
 #include "backend/cpu/isa/unary_lane.h"
 
 #define T int64_t
@@ -31,5 +32,6 @@
 
 const situ__unary_rows SITU__ISA_NAME(situ__unary_rows) = {
   .row = { rows_f32, rows_f64, rows_i64 },
+  .row_16 = rows_16_f32,
   .grad = { grads_f32, grads_f64, NULL },
 };

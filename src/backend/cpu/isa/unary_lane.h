@@ -1,6 +1,6 @@
 /* Functions of unary.h for one compute type, T. unary.c includes this once for each type, between definitions of T,
    TNAME and WIDTH, with FLOATING where T is a floating type. Defines the tables rows_T and, for floating types,
-   grads_T.
+   grads_T; with ROWS_16, rows_16_T too.
    SPDX-License-Identifier: MIT */
 
 /* A loop over a row. Parameters are read once, before it. */
@@ -118,6 +118,11 @@ static const situ__row FN(grads)[SITU_UNARIES] = {
 };
 #endif
 
+#ifdef ROWS_16
+PADDED(gelu_16, x *situ__normal_cdf_16(x))
+static const situ__row FN(rows_16)[SITU_UNARIES] = { [SITU_UNARY_gelu] = FN(gelu_16) };
+#endif
+
 #undef LOOP
 #undef PLAIN
 #undef PADDED
@@ -128,3 +133,4 @@ static const situ__row FN(grads)[SITU_UNARIES] = {
 #undef TNAME
 #undef WIDTH
 #undef FLOATING
+#undef ROWS_16
