@@ -219,6 +219,30 @@ static void large_reductions(void **state) {
       }
 }
 
+/* Numbers of 16 bits that follow each other are summed where they are, by some instruction sets: with the bits of those
+   that do not, which are converted to f32 first. */
+static void halves_as_f32(void **state) {
+  (void)state;
+  const int64_t sizes[] = { 1025, 2049, 2176, 2240, 5000, 70001 };
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+      const situ_dtype dtype = bf16 ? SITU_BF16 : SITU_F16;
+      test_view *x = view_new(dtype, SITU_SHAPE(3, sizes[s]), VIEW_ROWS),
+                *apart = view_new(dtype, SITU_SHAPE(3, sizes[s]), VIEW_GAPS);
+      view_random(x, s, -1, 1), view_random(apart, s, -1, 1);
+      test_view *a = run(SITU_REDUCE_SUM, 0, x, 2, SITU_F32, VIEW_ROWS),
+                *b = run(SITU_REDUCE_SUM, 0, apart, 2, SITU_F32, VIEW_ROWS);
+      assert_true(view_same(a, b));
+      view_free(x), view_free(apart), view_free(a), view_free(b);
+      x = view_new(dtype, SITU_SHAPE(sizes[s]), VIEW_ROWS);
+      view_random(x, s, -1, 1);
+      check(SITU_REDUCE_SUM, 0, x, 1, dtype);
+      view_set(x, sizes[s] - 1, NAN);
+      check(SITU_REDUCE_MEAN, 0, x, 1, dtype);
+      view_free(x);
+    }
+}
+
 /* Many outputs of several segments: against the same sum in f64 by the other direction's plain loop. */
 static void columns_of_a_large_matrix(void **state) {
   (void)state;
@@ -395,6 +419,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_op_dtype_and_layout),
     cmocka_unit_test(large_reductions),
+    cmocka_unit_test(halves_as_f32),
     cmocka_unit_test(columns_of_a_large_matrix),
     cmocka_unit_test(same_bits_for_any_number_of_threads),
     cmocka_unit_test(better_than_a_plain_loop),

@@ -28,8 +28,10 @@ typedef enum situ__fold_map {
   SITU__MAP_POWER
 } situ__fold_map;
 
-/* maximum elements of a call with a map, of MOMENTS or of LOGSUM, which need a copy */
-enum { SITU__FOLD_BLOCK = 2048 };
+enum {
+  SITU__FOLD_BLOCK = 2048, /* maximum elements of a call with a map, of MOMENTS or of LOGSUM, which need a copy */
+  SITU__FOLD_RUN = 128     /* minimum numbers of a run for sum_16 */
+};
 
 /* `groups` consecutive blocks, each of `rows` rows, `ld` elements apart, of `width` elements. Each column of each block
    is reduced separately. More than one group requires ld == width. */
@@ -41,6 +43,8 @@ typedef struct situ__fold_block {
 typedef struct situ__fold_kernels {
   /* Overwrites a[groups * width] (and b, if the fold has it). */
   void (*fold)(situ__fold fold, situ__fold_map map, double p, const situ__fold_block *block, void *a, void *b);
+  /* The bits of fold's sum of one run of numbers of 16 bits (bf16, or f16), without a copy in f32; NULL: there is none. */
+  float (*sum_16)(bool bf16, const uint16_t *x, int64_t count);
   /* Merges (c, d), `count` states of m elements each, into (a, b) of n elements each. */
   void (*merge)(situ__fold fold, int64_t count, void *a, void *b, int64_t n, const void *c, const void *d, int64_t m);
   /* Index of the first v in x[count] (v NaN: the first NaN); count if there is none. */

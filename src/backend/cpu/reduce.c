@@ -26,6 +26,7 @@ typedef struct plan {
   int outer_dims;
   int64_t outer, rows, width;
   bool direct; /* blocks are read in place, rows ld apart, `run` rows at a time */
+  bool halves; /* sums of contiguous numbers of 16 bits */
   int64_t ld, run;
   int64_t tile, tiles, segment, segments, group;
   char *a, *b; /* states of [outer, segments, width], if there are several segments */
@@ -110,6 +111,9 @@ static void arrange(plan *p) {
   bool native = situ__cpu_native((situ_dtype)x->dtype, p->how->lane);
   p->run = rows && !width ? p->x.size[last] : p->rows;
   p->direct = native && (last < 0 || p->x.stride[last] == 1) && width <= 1 && (rows <= 1 || (!width && p->run >= RUN));
+  p->halves = p->kernels->sum_16 && p->how->fold == SITU__FOLD_SUM && p->how->map == SITU__MAP_NONE && !width &&
+              p->x.contiguous && situ__dtype_size((situ_dtype)x->dtype) == sizeof(uint16_t) &&
+              situ_dtype_is_floating((situ_dtype)x->dtype);
   p->ld = !width ? 1 : rows ? p->x.stride[last - 1] : p->width;
 }
 
@@ -154,6 +158,18 @@ static void small_blocks(int64_t begin, int64_t end, void *payload) {
   }
 }
 
+/* The state of some rows of a tile of columns. */
+static void fold_rows(const plan *p, int64_t outer, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                      void *buffer, void *a, void *b) {
+  if (p->halves && rows >= SITU__FOLD_RUN) {
+    const char *x = situ__cpu_data(&p->x) + (outer * p->rows + row) * (int64_t)sizeof(uint16_t);
+    *(float *)a = p->kernels->sum_16(p->x.dtype == SITU_BF16, (const uint16_t *)(const void *)x, rows);
+    return;
+  }
+  const situ__fold_block k = block_at(p, outer, row, rows, column, columns, buffer);
+  p->kernels->fold(p->how->fold, p->how->map, p->how->p, &k, a, b);
+}
+
 /* Unit u: one segment of the rows of one tile of columns of one outer block. */
 static void large_blocks(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
@@ -174,9 +190,8 @@ static void large_blocks(int64_t begin, int64_t end, void *payload) {
     for (int64_t r = row, rows; r < last; r += rows) {
       rows = situ__min_i64(step, last - r);
       if (p->direct) rows = situ__min_i64(rows, p->run - r % p->run);
-      situ__fold_block k = block_at(p, o, r, rows, column, columns, (char *)buffer);
       bool first = r == row;
-      p->kernels->fold(how->fold, how->map, how->p, &k, first ? to_a : a, first ? to_b : b);
+      fold_rows(p, o, r, rows, column, columns, buffer, first ? to_a : a, first ? to_b : b);
       if (!first) p->kernels->merge(how->fold, columns, to_a, to_b, r - row, a, b, rows);
     }
     if (p->segments == 1) deliver(p, o * p->width + column, columns, to_a, to_b);
