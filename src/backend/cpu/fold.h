@@ -43,7 +43,7 @@ typedef struct situ__fold_block {
 typedef struct situ__fold_kernels {
   /* Overwrites a[groups * width] (and b, if the fold has it). */
   void (*fold)(situ__fold fold, situ__fold_map map, double p, const situ__fold_block *block, void *a, void *b);
-  /* The bits of fold's sum of one run of numbers of 16 bits (bf16, or f16), without a copy in f32; NULL: there is none. */
+  /* fold's sum, of one run of numbers of 16 bits (bf16, or f16), without a copy in f32; NULL: there is none. */
   float (*sum_16)(bool bf16, const uint16_t *x, int64_t count);
   /* Merges (c, d), `count` states of m elements each, into (a, b) of n elements each. */
   void (*merge)(situ__fold fold, int64_t count, void *a, void *b, int64_t n, const void *c, const void *d, int64_t m);
