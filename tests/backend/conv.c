@@ -199,6 +199,9 @@ static const shape shapes[] = {
   { 2, 1, 32, 32, 14, 14, { 3, 3 }, { 1, 1 }, { 2, 2 }, { 2, 2 } },
   { 2, 1, 32, 32, 14, 14, { 3, 3 }, { 1, 1 }, { 4, 4 }, { 1, 1 } },
   { 2, 1, 32, 32, 28, 28, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+  /* Groups of one channel, of one image. */
+  { 1, 40, 1, 1, 7, 7, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
+  { 1, 33, 1, 1, 14, 15, { 5, 5 }, { 2, 2 }, { 2, 2 }, { 1, 1 } },
   /* Stride 2 by even and odd rows and columns: of one image, as several are oneDNN's. */
   { 1, 1, 4, 6, 15, 18, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
   { 1, 2, 5, 9, 17, 16, { 5, 4 }, { 2, 2 }, { 2, 1 }, { 1, 1 } },
@@ -217,7 +220,7 @@ static const shape shapes[] = {
   { 3, 1, 32, 49, 19, 30, { 4, 2 }, { 2, 2 }, { 1, 0 }, { 1, 3 } },
   { 7, 1, 64, 80, 17, 14, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes, FIRST_OF_CPU = 24, FIRST_OF_TILES = 42 };
+enum { SHAPES = sizeof shapes / sizeof *shapes, FIRST_OF_CPU = 24, FIRST_OF_TILES = 44 };
 
 static void every_shape_and_pass(void **state) {
   (void)state;

@@ -210,7 +210,8 @@ static bool suits(const situ__conv *g) {
   const situ_window *w = g->window;
   const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1;
   if (w->padding[0] > g->height + PADDING || w->padding[1] > g->width + PADDING) return false;
-  return g->pass == SITU_CONV_FORWARD && w->stride[0] == w->stride[1] && w->stride[0] <= 2 && !one && g->outputs >= FEW;
+  return g->pass == SITU_CONV_FORWARD && w->stride[0] == w->stride[1] && w->stride[0] <= 2 && !one &&
+         (g->outputs >= FEW || g->channels == 1);
 }
 
 bool situ__conv_suits_halved(const situ__conv *g) {
