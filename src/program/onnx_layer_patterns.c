@@ -1,4 +1,4 @@
-/* GELU, layer norm and attention, as torch's exporters write them, and convolution with ReLU.
+/* GELU, SiLU, layer norm and attention, as torch's exporters write them, and convolution with ReLU.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -88,6 +88,22 @@ bool situ__match_gelu(situ__match *m, const situ__program_node *end) {
         return true;
       }
     }
+  }
+  return false;
+}
+
+/* ---- SiLU ---- */
+
+/* x sigmoid(x). */
+bool situ__match_silu(situ__match *m, const situ__program_node *end) {
+  m->row = row_of("Swish");
+  for (int side = 0; side < 2 && is_op(end, "Mul"); side++) {
+    m->nodes = 0;
+    const situ__program_node *gate = situ__match_node(m, &end->arg[side], "Sigmoid", 1);
+    if (!gate || !situ__match_same(&gate->arg[0], &end->arg[1 - side])) continue;
+    m->arg[0] = gate->arg[0];
+    m->arg[1] = (situ__arg){ .kind = SITU__ARG_FLOAT, .real = 1 };
+    return true;
   }
   return false;
 }

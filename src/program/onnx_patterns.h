@@ -1,5 +1,5 @@
-/* Patterns of nodes that stand for one call: exporters write GELU, layer norm and attention as their arithmetic. A
-   pattern is replaced only where nothing else uses the values inside it.
+/* Patterns of nodes that stand for one call: exporters write GELU, SiLU, layer norm and attention as their arithmetic.
+   A pattern is replaced only where nothing else uses the values inside it.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PROGRAM_ONNX_PATTERNS_H
 #define SITU_PROGRAM_ONNX_PATTERNS_H
@@ -39,6 +39,7 @@ int situ__match_integers(situ__match *m, const situ__arg *a, int64_t *out, int c
 
 /* The patterns: whether one ends at a node. */
 bool situ__match_gelu(situ__match *m, const situ__program_node *end);
+bool situ__match_silu(situ__match *m, const situ__program_node *end);
 bool situ__match_norm(situ__match *m, const situ__program_node *end);
 bool situ__match_attention(situ__match *m, const situ__program_node *end);
 bool situ__match_conv(situ__match *m, const situ__program_node *end);

@@ -217,6 +217,12 @@ static const pattern patterns[] = {
   { "Pow x 2 > p; " TANH "Mul 0.5 f > g; Mul x g > y", 16, NULL, 0 }, /* x^2 */
   { "Pow z 3 > p; " TANH "Mul 0.5 f > g; Mul x g > y", 16, NULL, 0 }, /* z^3 */
 
+  { "Sigmoid x > a; Mul x a > y", 16, "Swish", 1 },
+  { "Neg z > x; Sigmoid x > a; Mul a x > b; Neg b > y", 16, "Swish", 3 },
+  { "Sigmoid z > a; Mul x a > y", 16, NULL, 0 },              /* of another */
+  { "Sigmoid x > a; Mul x a > b; Add a b > y", 16, NULL, 0 }, /* used twice */
+  { "Sigmoid x > a; Mul a a > y", 16, NULL, 0 },
+
   { NORM "f; Mul f w8 > g; Add g w8 > y", 18, "LayerNormalization", 1 },
   { NORM "f; Mul w8 f > g; Add w8 g > y", 18, "LayerNormalization", 1 },
   { NORM "f; Mul f w8 > y", 18, "LayerNormalization", 1 },
@@ -287,12 +293,12 @@ static void gives_the_same(void **state) {
     situ_scope scope;
     situ_scope_begin_no_grad(&scope);
     situ_nn_module *m = load(p->graph, p->opset, false, &in), *apart = load(p->graph, p->opset, true, &again);
-    const int fused = count_calls(m, "Gelu") + count_calls(m, "LayerNormalization") + count_calls(m, "attention") +
-                      count_calls(m, "conv_relu") + count_calls(m, "conv_relu_pool");
+    const int fused = count_calls(m, "Gelu") + count_calls(m, "Swish") + count_calls(m, "LayerNormalization") +
+                      count_calls(m, "attention") + count_calls(m, "conv_relu") + count_calls(m, "conv_relu_pool");
     if (fused != (p->call != NULL) || (p->call && count_calls(m, p->call) != 1))
       fail_msg("%s has %d calls instead of %s", p->graph, fused, p->call ? p->call : "its nodes");
     if (p->call && count_calls(m, NULL) != p->calls) fail_msg("%s has %d calls", p->graph, count_calls(m, NULL));
-    assert_int_equal(count_calls(apart, "Gelu") + count_calls(apart, "attention"), 0);
+    assert_int_equal(count_calls(apart, "Gelu") + count_calls(apart, "Swish") + count_calls(apart, "attention"), 0);
     situ_tree *got = situ_nn_call(m, in), *want = situ_nn_call(apart, again);
     if (!got || !want) fail_msg("%s: %s", p->graph, situ_error_message());
     const double d = distance(situ_tree_value(got), situ_tree_get(want, "y"));
