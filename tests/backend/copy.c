@@ -35,7 +35,8 @@ typedef struct format {
 } format;
 static const format formats[] = { { SITU_F16, 5, 10 }, { SITU_BF16, 8, 7 } };
 
-static const situ__convert *sets[3];
+enum { LONG = 40 }; /* more numbers than any set converts together */
+static const situ__convert *sets[4];
 static int set_count;
 
 static void find_sets(void) {
@@ -45,6 +46,9 @@ static void find_sets(void) {
 #endif
 #ifdef SITU_HAVE_ISA_V4
   if (situ__cpu_isa() >= SITU__ISA_V4) sets[set_count++] = &situ__convert_v4;
+#endif
+#ifdef SITU_HAVE_ISA_BF16
+  if (situ__cpu_isa() >= SITU__ISA_BF16) sets[set_count++] = &situ__convert_bf16;
 #endif
 }
 
@@ -85,12 +89,12 @@ static void halves_round_to_nearest_even(void **state) {
         double high = i + 1 == infinite ? 2 * low - decode((uint16_t)(i - 1), fmt->exponent_bits, fmt->fraction_bits)
                                         : decode((uint16_t)(i + 1), fmt->exponent_bits, fmt->fraction_bits);
         float middle = (float)((low + high) / 2);
-        float x[16] = { middle,     nextafterf(middle, 0), nextafterf(middle, INFINITY), -middle,
-                        (float)low, -nextafterf(middle, 0) };
+        float x[LONG] = { middle,     nextafterf(middle, 0), nextafterf(middle, INFINITY), -middle,
+                          (float)low, -nextafterf(middle, 0) };
         const int even = i % 2 ? i + 1 : i;
         const int want[6] = { even, i, i + 1, even | 0x8000, i, i | 0x8000 };
-        uint16_t y[16];
-        sets[s]->store[SITU__F32][fmt->dtype](x, 16, y, 2);
+        uint16_t y[LONG];
+        sets[s]->store[SITU__F32][fmt->dtype](x, LONG, y, 2);
         for (int j = 0; j < 6; j++)
           if (y[j] != want[j])
             fail_msg("set %d, dtype %d: %.9g is 0x%04x, want 0x%04x", s, fmt->dtype, x[j], y[j], want[j]);
@@ -103,15 +107,15 @@ static void nan_stays_nan(void **state) {
   (void)state;
   const uint32_t bits[] = { 0x7f800001, 0x7fffffff, 0xff800001, 0xffffffff,
                             0x7fc00000, 0x7f80ffff, 0x7fffffff, 0x7f801000 };
-  float x[16];
-  for (int i = 0; i < 16; i++) memcpy(&x[i], &bits[i % 8], sizeof *x);
+  float x[LONG];
+  for (int i = 0; i < LONG; i++) memcpy(&x[i], &bits[i % 8], sizeof *x);
   for (int s = 0; s < set_count; s++)
     for (int k = 0; k < 2; k++)
       for (int gap = 1; gap < 3; gap++) {
         const format *fmt = &formats[k];
-        uint16_t y[32];
-        sets[s]->store[SITU__F32][fmt->dtype](x, 16, y, 2 * gap);
-        for (int i = 0; i < 16; i++) assert_true(isnan(decode(y[i * gap], fmt->exponent_bits, fmt->fraction_bits)));
+        uint16_t y[2 * LONG];
+        sets[s]->store[SITU__F32][fmt->dtype](x, LONG, y, 2 * gap);
+        for (int i = 0; i < LONG; i++) assert_true(isnan(decode(y[i * gap], fmt->exponent_bits, fmt->fraction_bits)));
       }
 }
 

@@ -1,4 +1,5 @@
-/* Conversions between dtypes and compute types, compiled for every instruction set (isa/convert.c).
+/* Conversions between dtypes and compute types, compiled for every instruction set, and for AVX512_BF16
+   (isa/convert.c).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_CONVERT_H
 #define SITU_BACKEND_CPU_CONVERT_H
@@ -19,7 +20,17 @@ typedef struct situ__convert {
 
 SITU__ISA_DECLARE(situ__convert, situ__convert);
 
-static inline const situ__convert *situ__cpu_convert(void) { return SITU__ISA_PICK(situ__cpu_isa(), situ__convert); }
+#ifdef SITU_HAVE_ISA_BF16
+extern const situ__convert situ__convert_bf16;
+#endif
+
+static inline const situ__convert *situ__cpu_convert(void) {
+  const situ__isa isa = situ__cpu_isa();
+#ifdef SITU_HAVE_ISA_BF16
+  if (isa >= SITU__ISA_BF16) return &situ__convert_bf16;
+#endif
+  return SITU__ISA_PICK(isa, situ__convert);
+}
 
 /* A cast from one dtype to another (copy.c). */
 typedef struct situ__cast {

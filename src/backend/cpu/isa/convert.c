@@ -84,7 +84,9 @@ STORES(i64, int64_t, f32_to_i64(v), f64_to_i64(v), v)
 STORE(plain_f32_as_f16, float, uint16_t, to_f16(v))
 STORE(store_f64_as_f16, double, uint16_t, to_f16((float)v))
 STORE(store_i64_as_f16, int64_t, uint16_t, to_f16((float)v))
-STORES(bf16, uint16_t, to_bf16(v), to_bf16((float)v), to_bf16((float)v))
+STORE(plain_f32_as_bf16, float, uint16_t, to_bf16(v))
+STORE(store_f64_as_bf16, double, uint16_t, to_bf16((float)v))
+STORE(store_i64_as_bf16, int64_t, uint16_t, to_bf16((float)v))
 STORES(f32, float, v, v, v)
 STORES(f64, double, v, v, v)
 
@@ -109,6 +111,22 @@ static void store_f32_as_f16(const void *src, int64_t count, void *dst, int64_t 
                        _mm256_cvtps_ph(_mm256_loadu_ps((const float *)src + done), _MM_FROUND_TO_NEAREST_INT));
 #endif
   plain_f32_as_f16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
+}
+
+/* Uses the processor's rounding, which has the same bits but for subnormal numbers, that it takes as 0, and NaN. */
+static void store_f32_as_bf16(const void *src, int64_t count, void *dst, int64_t stride) {
+  int64_t done = 0;
+#ifdef __AVX512BF16__
+  enum { LANES = 16, QUIET = 0x01, SUBNORMAL = 0x20, SIGNALLING = 0x80, OTHERS = QUIET | SUBNORMAL | SIGNALLING };
+  const float *s = src;
+  for (uint16_t *d = dst; stride == 2 && done + 2 * LANES <= count; done += 2 * LANES) {
+    const __m512 low = _mm512_loadu_ps(s + done), high = _mm512_loadu_ps(s + done + LANES);
+    if (_mm512_fpclass_ps_mask(low, OTHERS) | _mm512_fpclass_ps_mask(high, OTHERS))
+      plain_f32_as_bf16(s + done, 2 * LANES, d + done, stride);
+    else _mm512_storeu_si512(d + done, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+  }
+#endif
+  plain_f32_as_bf16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }
 
 /* Infinity has all ones in the exponent and zeros in the fraction, with either sign. */
