@@ -111,9 +111,9 @@ static void arrange(plan *p) {
   bool native = situ__cpu_native((situ_dtype)x->dtype, p->how->lane);
   p->run = rows && !width ? p->x.size[last] : p->rows;
   p->direct = native && (last < 0 || p->x.stride[last] == 1) && width <= 1 && (rows <= 1 || (!width && p->run >= RUN));
-  p->halves = p->kernels->sum_16 && p->how->fold == SITU__FOLD_SUM && p->how->map == SITU__MAP_NONE && !width &&
-              p->x.contiguous && situ__dtype_size((situ_dtype)x->dtype) == sizeof(uint16_t) &&
-              situ_dtype_is_floating((situ_dtype)x->dtype);
+  const bool half = x->dtype == SITU_F16 || x->dtype == SITU_BF16;
+  p->halves = half && p->kernels->sum_16 && p->how->fold == SITU__FOLD_SUM && p->how->map == SITU__MAP_NONE && !width &&
+              p->x.contiguous;
   p->ld = !width ? 1 : rows ? p->x.stride[last - 1] : p->width;
 }
 
