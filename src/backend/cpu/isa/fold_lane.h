@@ -96,17 +96,19 @@ ALWAYS_INLINE void LANE(centred_runs)(bool square, const situ__fold_block *k, co
   }
 }
 
-/* Sum of exp(x - centre) of a run of WIDE elements or more, without storing the terms. */
-ALWAYS_INLINE T LANE(exp_total)(const T *restrict x, int64_t count, T centre) {
+ALWAYS_INLINE T LANE(centred_term)(bool square, T d) { return square ? d * d : EXP(d); }
+
+/* Sum of these of a run of WIDE elements or more, without storing the terms; from 2 * WIDE on with the bits of run. */
+ALWAYS_INLINE T LANE(centred_total)(bool square, const T *restrict x, int64_t count, T centre) {
   T sum[WIDE] = { 0 };
   int64_t i = 0;
   while (i + WIDE <= count) {
     T part[WIDE] = { 0 };
     for (int64_t last = i + 16 * WIDE; i < last && i + WIDE <= count; i += WIDE)
-      for (int j = 0; j < WIDE; j++) part[j] += EXP(x[i + j] - centre);
+      for (int j = 0; j < WIDE; j++) part[j] += LANE(centred_term)(square, x[i + j] - centre);
     for (int j = 0; j < WIDE; j++) sum[j] += part[j];
   }
-  for (int j = 0; i < count; i++, j++) sum[j] += EXP(x[i] - centre);
+  for (int j = 0; i < count; i++, j++) sum[j] += LANE(centred_term)(square, x[i] - centre);
   return LANE(run)(SITU__FOLD_SUM, sum, WIDE);
 }
 
@@ -122,8 +124,11 @@ static void LANE(around)(situ__fold f, const situ__fold_block *k, T *a, T *b) {
     centre[j] = moments ? a[j] : LANE(finite)(a[j]);
   }
   bool runs = k->width == 1 && k->ld == 1;
-  if (runs && !moments && k->rows >= WIDE) {
-    for (int64_t g = 0; g < k->groups; g++) b[g] = LANE(exp_total)((const T *)k->x + g * k->rows, k->rows, centre[g]);
+  if (runs && k->rows >= (moments ? 2 * WIDE : WIDE)) {
+    const T *x = k->x;
+    for (int64_t g = 0; g < k->groups; g++, x += k->rows)
+      b[g] = moments ? LANE(centred_total)(true, x, k->rows, centre[g])
+                     : LANE(centred_total)(false, x, k->rows, centre[g]);
     return;
   }
   if (runs && moments) LANE(centred_runs)(true, k, centre, copy);
