@@ -200,7 +200,7 @@ static void maxima_in_the_same_pass(void **state) {
       situ_scope_begin_no_grad(&scope);
       const situ_dtype dtype = dtypes[k / 4];
       const bool relu = k % 2, last = k / 2 % 2;
-      if (shape[i].size > 100 && dtype != SITU_F32) break;
+      if (shape[i].size > 100 && (dtype != SITU_F32 || test_device().kind != SITU_CPU)) break; /* the cpu's bands */
       const double range = dtype == SITU_I64 ? 5 : 1;
       situ_tensor *x =
           test_random(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size), -range, range, false);
