@@ -159,7 +159,7 @@ static void check(situ_dtype dtype, const shape *s, int pass, bool bias) {
   drop(&p);
 }
 
-/* Kernels of every parity, larger than the plane with padding, strides that leave a rest, dilation, groups, 1 x 1; the last
+/* For every device. Kernels of every parity, larger than the plane with padding, strides that leave a rest, dilation, groups, 1 x 1; the last
    ones need several bands, tasks and partial sums. */
 static const shape shapes[] = {
   { 1, 1, 1, 1, 1, 1, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
@@ -186,7 +186,11 @@ static const shape shapes[] = {
   { 1, 1, 1, 2, 84, 84, { 5, 5 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
   { 12, 1, 8, 12, 20, 20, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
   { 37, 2, 3, 5, 4, 4, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-  /* FIRST_OF_CPU: the cpu's algorithms. Winograd's: odd and even sizes, every padding, groups, images in blocks, bands of an image, parts of the outputs; and
+};
+
+/* For the cpu's algorithms; of them other devices take some. */
+static const shape cpu_shapes[] = {
+  /* Winograd's: odd and even sizes, every padding, groups, images in blocks, bands of an image, parts of the outputs; and
      what it leaves to others. */
   { 2, 1, 32, 33, 13, 18, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
   { 1, 1, 33, 32, 21, 15, { 3, 3 }, { 1, 1 }, { 0, 2 }, { 1, 1 } },
@@ -210,7 +214,10 @@ static const shape shapes[] = {
   { 1, 1, 6, 7, 9, 11, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
   { 1, 1, 6, 7, 8, 36, { 1, 1 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
   { 1, 1, 48, 60, 41, 64, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
-  /* FIRST_OF_TILES: by tile registers: panels of outputs, blocks of images, bands, parts of the channels, dilation, strides. */
+};
+
+/* By tile registers: panels of outputs, blocks of images, bands, parts of the channels, dilation, strides. */
+static const shape tile_shapes[] = {
   { 3, 1, 128, 128, 7, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
   { 2, 1, 64, 40, 30, 17, { 3, 2 }, { 1, 1 }, { 1, 2 }, { 2, 3 } },
   { 14, 1, 32, 32, 30, 30, { 2, 2 }, { 1, 1 }, { 0, 1 }, { 1, 1 } },
@@ -220,18 +227,25 @@ static const shape shapes[] = {
   { 3, 1, 32, 49, 19, 30, { 4, 2 }, { 2, 2 }, { 1, 0 }, { 1, 3 } },
   { 7, 1, 64, 80, 17, 14, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes, FIRST_OF_CPU = 24, FIRST_OF_TILES = 44 };
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+/* Each n-th of all passes of the shapes, with and without a bias. */
+static void check_passes(const shape *s, int count, int n) {
+  for (int i = 0; i < count; i++)
+    for (int pass = 0; pass < 3; pass++)
+      for (int bias = 0; bias <= (pass != SITU_CONV_GRAD_WEIGHT); bias++) {
+        if ((i + pass + bias) % n) continue;
+        check(SITU_F32, &s[i], pass, bias);
+        check(SITU_F64, &s[i], pass, bias);
+      }
+}
 
 static void every_shape_and_pass(void **state) {
   (void)state;
-  const bool all = test_device().kind == SITU_CPU;
-  for (int i = 0; i < SHAPES; i++)
-    for (int pass = 0; pass < 3; pass++)
-      for (int bias = 0; bias <= (pass != SITU_CONV_GRAD_WEIGHT); bias++) {
-        if (!all && i >= FIRST_OF_CPU && (i + pass + bias) % 4) continue;
-        check(SITU_F32, &shapes[i], pass, bias);
-        check(SITU_F64, &shapes[i], pass, bias);
-      }
+  const int n = test_device().kind == SITU_CPU ? 1 : 4;
+  check_passes(shapes, COUNT(shapes), 1);
+  check_passes(cpu_shapes, COUNT(cpu_shapes), n);
+  check_passes(tile_shapes, COUNT(tile_shapes), n);
 }
 
 /* Windows that are laid out as columns are of some images at a time. */
@@ -255,9 +269,10 @@ static void every_dtype(void **state) {
 static void bf16_by_tiles(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
-  for (int i = FIRST_OF_CPU; i < SHAPES; i++)
-    for (int pass = 0; pass < 2; pass++)
-      if ((i + pass) % 2 == 0 || i >= FIRST_OF_TILES) check(SITU_BF16, &shapes[i], pass, i % 2);
+  for (int pass = 0; pass < 2; pass++) {
+    for (int i = pass; i < COUNT(cpu_shapes); i += 2) check(SITU_BF16, &cpu_shapes[i], pass, i % 2);
+    for (int i = 0; i < COUNT(tile_shapes); i++) check(SITU_BF16, &tile_shapes[i], pass, i % 2);
+  }
 }
 
 /* What the transposed layer asks for with an output padding: rows of x that no window sees. */

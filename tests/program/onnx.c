@@ -401,22 +401,27 @@ static void refuses_huge_sizes(void **state) {
   expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "of 0 values");
 }
 
+/* y = relu(x), where x is f32 of a shape. */
+static situ_nn_module *load_relu_of(const message *shape) {
+  message tensor = { .length = 0 }, type = { .length = 0 }, value = { .length = 0 }, graph = { .length = 0 };
+  put_int(&tensor, 1, 1);
+  put_message(&tensor, 2, shape);
+  put_message(&type, 1, &tensor);
+  put_text(&value, 1, "x");
+  put_message(&value, 2, &type);
+  put_message(&graph, INPUT, &value);
+  put_value(&graph, OUTPUT, "y");
+  put_node(&graph, "Relu", "x", NULL, "y", NULL);
+  return load_graph(&graph, 17);
+}
+
 static void refuses_inputs_of_many_dimensions(void **state) {
   (void)state;
   for (int dims = SITU_MAX_DIMS; dims <= SITU_MAX_DIMS + 1; dims++) {
-    message dim = { .length = 0 }, shape = { .length = 0 }, tensor = { .length = 0 }, type = { .length = 0 };
-    message value = { .length = 0 }, graph = { .length = 0 };
+    message dim = { .length = 0 }, shape = { .length = 0 };
     put_int(&dim, 1, 1);
     for (int d = 0; d < dims; d++) put_message(&shape, 1, &dim);
-    put_int(&tensor, 1, 1);
-    put_message(&tensor, 2, &shape);
-    put_message(&type, 1, &tensor);
-    put_text(&value, 1, "x");
-    put_message(&value, 2, &type);
-    put_message(&graph, INPUT, &value);
-    put_value(&graph, OUTPUT, "y");
-    put_node(&graph, "Relu", "x", NULL, "y", NULL);
-    situ_nn_module *m = load_graph(&graph, 17);
+    situ_nn_module *m = load_relu_of(&shape);
     if (dims > SITU_MAX_DIMS) expect_refused(m, SITU_E_LIMIT, "an input 'x' of more than 8 dimensions");
     else assert_non_null(m);
     situ_nn_free(m);
@@ -427,21 +432,12 @@ static void refuses_inputs_of_many_dimensions(void **state) {
    that of the other size. */
 static void a_size_has_a_name_too_many(void **state) {
   (void)state;
-  message dim[2] = { { .length = 0 } }, shape = { .length = 0 }, tensor = { .length = 0 }, type = { .length = 0 };
-  message value = { .length = 0 }, graph = { .length = 0 };
+  message dim[2] = { { .length = 0 } }, shape = { .length = 0 };
   for (int i = 0; i < SITU_MAX_DIMS; i++) put_text(&dim[0], 2, (char[]){ (char)('a' + i), 0 });
   put_text(&dim[0], 2, "last");
   put_text(&dim[1], 2, "last");
   for (int d = 0; d < 2; d++) put_message(&shape, 1, &dim[d]);
-  put_int(&tensor, 1, 1);
-  put_message(&tensor, 2, &shape);
-  put_message(&type, 1, &tensor);
-  put_text(&value, 1, "x");
-  put_message(&value, 2, &type);
-  put_message(&graph, INPUT, &value);
-  put_value(&graph, OUTPUT, "y");
-  put_node(&graph, "Relu", "x", NULL, "y", NULL);
-  situ_nn_module *m = load_graph(&graph, 17);
+  situ_nn_module *m = load_relu_of(&shape);
   assert_non_null(m);
   assert_non_null(situ_nn_forward(m, situ_zeros(SITU_SHAPE(2, 3), NULL)));
   situ_nn_free(m);

@@ -83,8 +83,7 @@ static void tile_queries(unit *u) {
     rows = situ__min_i64(u->t->rows, u->rows - i);
     p->rows->scaled(rows, p->e, u->q.data + i * u->q.row * p->elem, u->q.row, u->q.col, p->work->scalar[0],
                     u->r->scores, ld);
-    u->q_tiled =
-        tiles->pack_a(u->r->q_tiles + situ__tiles_bytes(u->t->tiles, i, p->e), u->r->scores, ld, 1, rows, p->e);
+    u->q_tiled = tiles->pack_a(u->r->q_tiles + situ__tiles_bytes(tiles, i, p->e), u->r->scores, ld, 1, rows, p->e);
   }
 }
 
@@ -102,11 +101,12 @@ static void tile_keys(unit *u, const situ__matrix *k, const situ__matrix *v) {
 static void score(const unit *u, int64_t i, const situ__scores *s, const situ__matrix *k) {
   const situ__attention *p = &u->t->p;
   const buffers *r = u->r;
+  const situ__panels *tiles = u->t->tiles;
   const situ__matrix q = situ__attention_rows_from(p, &u->q, i);
   if (!u->tiled) situ__attention_score(p, s, &q, k, u->n, r->panels);
   else
-    situ__attention_multiply(u->t->tiles, s->rows, s->columns, p->e, p->e,
-                             r->q_tiles + situ__tiles_bytes(u->t->tiles, i, p->e), r->k_tiles, false, s->data, s->ld);
+    situ__attention_multiply(tiles, s->rows, s->columns, p->e, p->e, r->q_tiles + situ__tiles_bytes(tiles, i, p->e),
+                             r->k_tiles, false, s->data, s->ld);
 }
 
 /* Adds values by their weights s to y. A weight that is not 0 but below 2^-100 has no three parts. */

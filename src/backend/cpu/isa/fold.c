@@ -51,7 +51,8 @@ ALWAYS_INLINE __m512 number_16(bool bf16, const uint16_t *x) {
 /* run_f32 with a conversion: as there, 16 rows of WIDE numbers are added up before they join the sum. */
 ALWAYS_INLINE float run_16(bool bf16, const uint16_t *x, int64_t count) {
   enum { LANES = 16, VECTORS = WIDE / LANES };
-  float sum[WIDE] = { 0 };
+  _Static_assert(SITU__FOLD_RUN == 2 * WIDE, "the least run that run_f32 sums so");
+  float sum[WIDE];
   __m512 all[VECTORS] = { 0 };
   const int64_t rows = count / WIDE;
   for (int64_t r = 0; r < rows; r += 16) {
