@@ -19,6 +19,7 @@ typedef struct plan {
   const situ_view_desc *g, *x, *y;
   situ__lane lane;
   size_t size;
+  bool in_place; /* no operand needs a conversion */
   const situ__row_kernels *kernels;
   int64_t batch, channels, inner, pieces, piece; /* piece: the part of the batch that is summed at once */
   int64_t weights, group; /* number of weights, which repeat; adjacent channels of one mean and variance */
@@ -44,11 +45,11 @@ static void store_value(const situ_view_desc *v, int64_t c, double x) {
   if (v) situ__cpu_store(v, c, 1, SITU__F64, &x);
 }
 
-/* Pointer to elements [first, + count) of v: in place, or converted into buffer. */
-static const char *elements(const plan *p, const situ_view_desc *v, int64_t first, int64_t count, void *buffer) {
-  if (situ__cpu_native((situ_dtype)v->dtype, p->lane)) return situ__cpu_data(v) + first * (int64_t)p->size;
-  situ__cpu_load(v, first, count, p->lane, buffer);
-  return buffer;
+static bool native(const plan *p, const situ_view_desc *v) {
+  return !v || situ__cpu_native((situ_dtype)v->dtype, p->lane);
+}
+static char *at_element(const plan *p, const situ_view_desc *v, int64_t first) {
+  return situ__cpu_data(v) + first * (int64_t)p->size;
 }
 
 /* Called for up to SITU__FOLD_BLOCK elements of one channel (with S == 1: of adjacent channels). */
@@ -62,21 +63,25 @@ static void each_run(const plan *p, int64_t n, int64_t channel, int64_t channels
 
 /* ---- forward ---- */
 
+static void normalise_run(const plan *p, const void *g, const void *x, int64_t count, int64_t channel, void *y) {
+  const size_t at = (size_t)channel * p->size;
+  const bool each = p->inner == 1;
+  if (g) p->kernels->affine_grad(each, g, x, count, p->mean + at, p->factor + at, p->shift + at, p->c + at, y);
+  else p->kernels->affine(each, x, count, p->mean + at, p->factor + at, p->shift + at, y);
+}
+static SITU__OWN_FRAME void normalise_converted(const plan *p, int64_t first, int64_t count, int64_t channel) {
+  double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK], y[SITU__FOLD_BLOCK];
+  if (p->g) situ__cpu_load(p->g, first, count, p->lane, g);
+  situ__cpu_load(p->x, first, count, p->lane, x);
+  normalise_run(p, p->g ? g : NULL, x, count, channel, y);
+  situ__cpu_store(p->y, first, count, p->lane, y);
+}
 static void normalise(const plan *p, int64_t first, int64_t count, int64_t channel, void *payload) {
-  double in[SITU__FOLD_BLOCK], out[SITU__FOLD_BLOCK];
-  size_t at = (size_t)channel * p->size;
-  bool native = situ__cpu_native((situ_dtype)p->y->dtype, p->lane);
-  const char *x = elements(p, p->x, first, count, in);
-  void *y = native ? situ__cpu_data(p->y) + first * (int64_t)p->size : (char *)out;
-  if (!p->g) {
-    p->kernels->affine(p->inner == 1, x, count, p->mean + at, p->factor + at, p->shift + at, y);
-  } else {
-    double gradient[SITU__FOLD_BLOCK];
-    const char *g = elements(p, p->g, first, count, gradient);
-    p->kernels->affine_grad(p->inner == 1, g, x, count, p->mean + at, p->factor + at, p->shift + at, p->c + at, y);
-  }
-  if (!native) situ__cpu_store(p->y, first, count, p->lane, y);
   (void)payload;
+  if (p->in_place)
+    normalise_run(p, p->g ? at_element(p, p->g, first) : NULL, at_element(p, p->x, first), count, channel,
+                  at_element(p, p->y, first));
+  else normalise_converted(p, first, count, channel);
 }
 
 /* Unit: one batch item and one channel, or all channels of `repeat` items if S == 1. */
@@ -195,12 +200,20 @@ static void update_running(const plan *p, const situ_work *work) {
 
 /* ---- backward ---- */
 
-static void add_sums(const plan *p, int64_t first, int64_t count, int64_t channel, void *payload) {
+static void add_sums_of(const plan *p, const void *g, const void *x, int64_t count, int64_t channel, char *sums) {
+  const size_t at = (size_t)channel * p->size;
+  p->kernels->sums(p->inner == 1, g, x, count, p->mean + at, sums + at, sums + (size_t)p->channels * p->size + at);
+}
+static SITU__OWN_FRAME void add_sums_converted(const plan *p, int64_t first, int64_t count, int64_t channel,
+                                               char *sums) {
   double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK];
-  size_t at = (size_t)channel * p->size;
-  char *sums = payload;
-  p->kernels->sums(p->inner == 1, elements(p, p->g, first, count, g), elements(p, p->x, first, count, x), count,
-                   p->mean + at, sums + at, sums + (size_t)p->channels * p->size + at);
+  situ__cpu_load(p->g, first, count, p->lane, g);
+  situ__cpu_load(p->x, first, count, p->lane, x);
+  add_sums_of(p, g, x, count, channel, sums);
+}
+static void add_sums(const plan *p, int64_t first, int64_t count, int64_t channel, void *payload) {
+  if (p->in_place) add_sums_of(p, at_element(p, p->g, first), at_element(p, p->x, first), count, channel, payload);
+  else add_sums_converted(p, first, count, channel, payload);
 }
 
 /* Unit: a piece of the batch, of one channel or of all. */
@@ -269,6 +282,7 @@ static situ_status begin(plan *p, const situ_work *work, const char *op, bool ba
   if (p->lane == SITU__I64)
     return situ__fail(SITU_E_DTYPE, op, "%s has no norm", situ__dtype_name((situ_dtype)p->x->dtype));
   p->size = situ__lane_size(p->lane);
+  p->in_place = native(p, p->g) && native(p, p->x) && native(p, p->y);
   p->kernels = situ__row_kernels_for(p->lane);
   p->batch = p->x->size[0], p->channels = p->weights = p->x->size[1], p->inner = p->x->size[2];
   return SITU_OK;

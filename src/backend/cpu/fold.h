@@ -5,6 +5,10 @@
 
 #include "isa.h"
 
+/* Of a function with arrays of kilobytes on its stack, each page of which is touched at each call (the compiler guards
+   against a stack that runs into other memory): its callers, which often do without it, would do so too. */
+#define SITU__OWN_FRAME __attribute__((noinline))
+
 /* The state that is kept for the elements seen so far: one value (a), or two (a and b).
    TOP: the maximum, where the caller detects NaN otherwise: it may or may not be the result.
    MOMENTS: a is the mean, b the sum of squared deviations from it.

@@ -114,51 +114,58 @@ ALWAYS_INLINE T LANE(centred_total)(bool square, const T *restrict x, int64_t co
 
 ALWAYS_INLINE T LANE(finite)(T max) { return max - max == 0 || IS_NAN(max) ? max : 0; }
 
-/* Two passes over a block in L1: the centre, then the sum relative to it. */
-static void LANE(around)(situ__fold f, const situ__fold_block *k, T *a, T *b) {
-  bool moments = f == SITU__FOLD_MOMENTS;
+/* Two passes over a block in L1: the centre, which is in a but for infinite ones, then the sum relative to it. */
+ALWAYS_INLINE void LANE(around_runs)(bool square, const situ__fold_block *k, const T *a, T *b) {
+  const T *x = k->x;
+  for (int64_t g = 0; g < k->groups; g++, x += k->rows)
+    b[g] = LANE(centred_total)(square, x, k->rows, square ? a[g] : LANE(finite)(a[g]));
+}
+static SITU__OWN_FRAME void LANE(around_copied)(bool square, const situ__fold_block *k, const T *a, T *b) {
   T centre[SITU__FOLD_BLOCK], copy[SITU__FOLD_BLOCK];
-  LANE(plain)(moments ? SITU__FOLD_SUM : SITU__FOLD_TOP, k, a);
-  for (int64_t j = 0; j < k->groups * k->width; j++) {
-    if (moments) a[j] /= (T)k->rows;
-    centre[j] = moments ? a[j] : LANE(finite)(a[j]);
-  }
-  bool runs = k->width == 1 && k->ld == 1;
-  if (runs && k->rows >= (moments ? 2 * WIDE : WIDE)) {
-    const T *x = k->x;
-    for (int64_t g = 0; g < k->groups; g++, x += k->rows)
-      b[g] = moments ? LANE(centred_total)(true, x, k->rows, centre[g])
-                     : LANE(centred_total)(false, x, k->rows, centre[g]);
-    return;
-  }
-  if (runs && moments) LANE(centred_runs)(true, k, centre, copy);
+  for (int64_t j = 0; j < k->groups * k->width; j++) centre[j] = square ? a[j] : LANE(finite)(a[j]);
+  const bool runs = k->width == 1 && k->ld == 1;
+  if (runs && square) LANE(centred_runs)(true, k, centre, copy);
   else if (runs) LANE(centred_runs)(false, k, centre, copy);
-  else if (moments) LANE(centred)(true, k, centre, copy);
+  else if (square) LANE(centred)(true, k, centre, copy);
   else LANE(centred)(false, k, centre, copy);
   situ__fold_block copied = *k;
   copied.x = copy;
   copied.ld = k->width;
   LANE(plain)(SITU__FOLD_SUM, &copied, b);
 }
+static void LANE(around)(situ__fold f, const situ__fold_block *k, T *a, T *b) {
+  const bool moments = f == SITU__FOLD_MOMENTS, runs = k->width == 1 && k->ld == 1;
+  LANE(plain)(moments ? SITU__FOLD_SUM : SITU__FOLD_TOP, k, a);
+  for (int64_t j = 0; moments && j < k->groups * k->width; j++) a[j] /= (T)k->rows;
+  if (!runs || k->rows < (moments ? 2 * WIDE : WIDE)) LANE(around_copied)(moments, k, a, b);
+  else if (moments) LANE(around_runs)(true, k, a, b);
+  else LANE(around_runs)(false, k, a, b);
+}
 #endif
 
-static void LANE(fold)(situ__fold f, situ__fold_map map, double p, const situ__fold_block *block, void *a, void *b) {
-  T copy[SITU__FOLD_BLOCK];
-  situ__fold_block k = *block;
-  if (map != SITU__MAP_NONE) {
-    LANE(map)(map, p, block, copy);
-    k.x = copy;
-    k.ld = k.width;
-  }
+static void LANE(fold_plain)(situ__fold f, const situ__fold_block *k, void *a, void *b) {
 #ifdef FLOATING
   if (f >= SITU__FOLD_MOMENTS) {
-    LANE(around)(f, &k, a, b);
+    LANE(around)(f, k, a, b);
     return;
   }
 #else
   (void)b;
 #endif
-  LANE(plain)(f, &k, a);
+  LANE(plain)(f, k, a);
+}
+static SITU__OWN_FRAME void LANE(fold_mapped)(situ__fold f, situ__fold_map map, double p, const situ__fold_block *block,
+                                              void *a, void *b) {
+  T copy[SITU__FOLD_BLOCK];
+  LANE(map)(map, p, block, copy);
+  situ__fold_block k = *block;
+  k.x = copy;
+  k.ld = k.width;
+  LANE(fold_plain)(f, &k, a, b);
+}
+static void LANE(fold)(situ__fold f, situ__fold_map map, double p, const situ__fold_block *block, void *a, void *b) {
+  if (map == SITU__MAP_NONE) LANE(fold_plain)(f, block, a, b);
+  else LANE(fold_mapped)(f, map, p, block, a, b);
 }
 
 static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t n, const void *c_, const void *d_,
