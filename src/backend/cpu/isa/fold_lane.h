@@ -98,14 +98,18 @@ ALWAYS_INLINE void LANE(centred_runs)(bool square, const situ__fold_block *k, co
 
 ALWAYS_INLINE T LANE(centred_term)(bool square, T d) { return square ? d * d : EXP(d); }
 
-/* Sum of these of a run of WIDE elements or more, without storing the terms; from 2 * WIDE on with the bits of run. */
+/* Sum of these of a run of WIDE elements or more, without storing the terms; from 2 * WIDE on with the bits of run. The
+   run is in the L1 cache, and what lies behind it is often next: memory brings it meanwhile. */
 ALWAYS_INLINE T LANE(centred_total)(bool square, const T *restrict x, int64_t count, T centre) {
   T sum[WIDE] = { 0 };
   int64_t i = 0;
   while (i + WIDE <= count) {
     T part[WIDE] = { 0 };
-    for (int64_t last = i + 16 * WIDE; i < last && i + WIDE <= count; i += WIDE)
+    for (int64_t last = i + 16 * WIDE; i < last && i + WIDE <= count; i += WIDE) {
+      for (int j = 0; j < WIDE; j += 64 / (int)sizeof(T))
+        __builtin_prefetch((const char *)(x + i + j) + (size_t)count * sizeof(T));
       for (int j = 0; j < WIDE; j++) part[j] += LANE(centred_term)(square, x[i + j] - centre);
+    }
     for (int j = 0; j < WIDE; j++) sum[j] += part[j];
   }
   for (int j = 0; i < count; i++, j++) sum[j] += LANE(centred_term)(square, x[i] - centre);
