@@ -12,6 +12,7 @@ static inline double situ__reduce_of_nothing(const situ_work *work) {
   case SITU_REDUCE_PROD:
   case SITU_REDUCE_ALL: return 1;
   case SITU_REDUCE_MEAN:
+  case SITU_REDUCE_MEAN_SQUARE:
   case SITU_REDUCE_VAR:
   case SITU_REDUCE_STD: return NAN;
   case SITU_REDUCE_LOGSUMEXP: return -INFINITY;

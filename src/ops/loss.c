@@ -58,8 +58,9 @@ bool situ__equal_shapes(const char *op, const char *name, const situ_tensor *x, 
 situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
   SITU__MADE_OF_OPS("mse_loss");
   if (!pair("mse_loss", &input, &target) || !any_floating("mse_loss", input, target)) return NULL;
-  return situ__reduce_loss("mse_loss", situ_square(situ_sub(numbers(input, target), numbers(target, input))),
-                           reduction);
+  situ_tensor *d = situ_sub(numbers(input, target), numbers(target, input));
+  if (reduction == SITU_REDUCTION_MEAN) return situ__mean_square(d);
+  return situ__reduce_loss("mse_loss", situ_square(d), reduction);
 }
 
 situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {

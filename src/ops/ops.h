@@ -66,6 +66,8 @@ static inline situ_dtype situ__wide(situ_dtype dtype) {
 }
 /* x, or if it has an integer dtype x in f32. NULL stays NULL. */
 situ_tensor *situ__floating(situ_tensor *x);
+/* The mean of the squares of all elements, in the dtype of x, which is floating. */
+situ_tensor *situ__mean_square(situ_tensor *x);
 /* A scope in which values change without a derivative that sees it, neither gradient nor tangent. end returns false
    after an error inside. */
 typedef struct situ__unseen {

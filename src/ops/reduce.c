@@ -119,6 +119,12 @@ static bool mean_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_expand(situ_div_scalar(spread(g, g->grad[0]), (double)count_of(g)), g->shape[0])) != NULL;
 }
 
+/* d mean(x^2) / dx = 2 x / n */
+static bool mean_square_backward(situ_grad_call *g) {
+  const double n = (double)count_of(g);
+  return (g->dx[0] = situ_mul(g->in[0], spread(g, situ_mul_scalar(g->grad[0], 2 / n)))) != NULL;
+}
+
 /* Products of halves: no division, in any order of derivative. */
 static situ_tensor *prod_composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
   (void)result;
@@ -215,6 +221,9 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
   switch (c->op->code) {
   case SITU_REDUCE_SUM: return situ_export_call(t, "sum.dim_IntList", "tIbd", x, &dims, keepdim, p->dtype);
   case SITU_REDUCE_MEAN: return situ_export_call(t, "mean.dim", "tIbd", x, &dims, keepdim, p->dtype);
+  case SITU_REDUCE_MEAN_SQUARE:
+    return situ_export_call(t, "square.default", "t", x) &&
+           situ_export_call(t, "mean.dim", "^Ibd", &dims, keepdim, p->dtype);
   case SITU_REDUCE_MIN: return situ_export_call(t, "amin.default", "tIb", x, &dims, keepdim);
   case SITU_REDUCE_MAX: return situ_export_call(t, "amax.default", "tIb", x, &dims, keepdim);
   case SITU_REDUCE_VAR: return situ_export_call(t, "var.correction", "tInb", x, &dims, p->scalar, keepdim);
@@ -259,6 +268,7 @@ REDUCE(mean, SITU_REDUCE_MEAN, infer_float, mean_backward, 0, SITU_OP_LINEAR)
 CASTING(prod, SITU_REDUCE_PROD, infer_sum, prod_backward, X, 0, SITU_CAST_F32, SITU_CAST_F32)
 REDUCE(var, SITU_REDUCE_VAR, infer_float, var_backward, X, 0)
 REDUCE(std, SITU_REDUCE_STD, infer_float, std_backward, X | Y, 0)
+REDUCE(mean_square, SITU_REDUCE_MEAN_SQUARE, infer_float, mean_square_backward, X, 0)
 REDUCE(amin, SITU_REDUCE_MIN, infer_extreme, extreme_backward, X | Y, 0)
 REDUCE(amax, SITU_REDUCE_MAX, infer_extreme, extreme_backward, X | Y, 0)
 REDUCE(all, SITU_REDUCE_ALL, infer_test, NULL, 0, SITU_OP_NO_GRAD)
@@ -293,6 +303,8 @@ static situ_tensor *run_reduction(const situ_op *op, situ_tensor *x, double scal
 /* clang-format off */
 PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any)
 /* clang-format on */
+
+situ_tensor *situ__mean_square(situ_tensor *x) { return run_reduction(&mean_square_op, x, 0, NULL); }
 
 /* Integers give f32, as for exp and log. */
 situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {

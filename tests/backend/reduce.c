@@ -11,8 +11,8 @@
 #include "support/test.h"
 #include "support/views.h"
 
-static const char *const op_name[SITU_REDUCES] = { "sum", "mean", "prod", "min",  "max",       "all",
-                                                   "any", "var",  "std",  "norm", "logsumexp", "count" };
+static const char *const op_name[SITU_REDUCES] = { "sum", "mean", "prod", "min",       "max",         "all",  "any",
+                                                   "var", "std",  "norm", "logsumexp", "mean square", "count" };
 
 /* ---- the reference: one output at a time, in more digits than the lane has ---- */
 
@@ -29,7 +29,7 @@ static void add(total *t, double x) {
 static double total_of(const total *t) { return (double)t->finite + t->others; }
 
 typedef struct reference {
-  total sum, absolute, power, exponentials;
+  total sum, absolute, squares, power, exponentials;
   double product, least, greatest, count, n;
 } reference;
 
@@ -44,6 +44,7 @@ static double expected(int op, double p, const double *values, int64_t n, double
     add(&r.sum, v);
     r.product *= v;
     add(&r.absolute, fabs(v));
+    add(&r.squares, v * v);
     if (op == SITU_REDUCE_NORM) add(&r.power, pow(fabs(v), p));
     r.count += v != 0;
     if (more(r.greatest, v)) r.greatest = v;
@@ -51,18 +52,19 @@ static double expected(int op, double p, const double *values, int64_t n, double
     if (more(-least_abs, -fabs(v))) least_abs = fabs(v);
     if (more(greatest_abs, fabs(v))) greatest_abs = fabs(v);
   }
-  total squares = { 0 };
+  total deviations = { 0 };
   double sum = total_of(&r.sum), mean = isfinite(sum) ? (double)(r.sum.finite / r.n) : sum;
   double max = isinf(r.greatest) ? 0 : r.greatest;
   for (int64_t i = 0; i < n; i++) {
-    add(&squares, (values[i] - mean) * (values[i] - mean));
+    add(&deviations, (values[i] - mean) * (values[i] - mean));
     if (op == SITU_REDUCE_LOGSUMEXP) add(&r.exponentials, exp(values[i] - max));
   }
-  double var = total_of(&squares) / fmax(0, r.n - p), absolute = total_of(&r.absolute), power = total_of(&r.power);
+  double var = total_of(&deviations) / fmax(0, r.n - p), absolute = total_of(&r.absolute), power = total_of(&r.power);
   *scale = 0;
   switch (op) {
   case SITU_REDUCE_SUM: *scale = absolute; return sum;
   case SITU_REDUCE_MEAN: *scale = absolute / r.n; return mean;
+  case SITU_REDUCE_MEAN_SQUARE: return *scale = total_of(&r.squares) / r.n;
   case SITU_REDUCE_PROD: *scale = fabs(r.product) * r.n; return r.product;
   case SITU_REDUCE_MIN: return r.least;
   case SITU_REDUCE_MAX: return r.greatest;
@@ -148,7 +150,7 @@ static situ_dtype result_dtype(int op, situ_dtype x) {
 
 static bool needs_floating(int op) {
   return op == SITU_REDUCE_MEAN || op == SITU_REDUCE_VAR || op == SITU_REDUCE_STD || op == SITU_REDUCE_NORM ||
-         op == SITU_REDUCE_LOGSUMEXP;
+         op == SITU_REDUCE_LOGSUMEXP || op == SITU_REDUCE_MEAN_SQUARE;
 }
 
 /* Where cases take long, a dtype has one layout of each shape, not the same one as the next shape, and, but for f32, a
@@ -196,8 +198,8 @@ static void large_reductions(void **state) {
                                 SITU_SHAPE(5000, 40),   SITU_SHAPE(70000, 3),   SITU_SHAPE(3, 70000),
                                 SITU_SHAPE(6, 200, 70), SITU_SHAPE(3, 2, 20000) };
   const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_F16, SITU_I32 };
-  const int ops[] = { SITU_REDUCE_SUM,       SITU_REDUCE_MAX,  SITU_REDUCE_VAR,
-                      SITU_REDUCE_LOGSUMEXP, SITU_REDUCE_NORM, SITU_REDUCE_COUNT };
+  const int ops[] = { SITU_REDUCE_SUM,  SITU_REDUCE_MAX,   SITU_REDUCE_VAR,        SITU_REDUCE_LOGSUMEXP,
+                      SITU_REDUCE_NORM, SITU_REDUCE_COUNT, SITU_REDUCE_MEAN_SQUARE };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
       for (int layout = 0; layout < VIEW_LAYOUTS; layout++) {
@@ -352,7 +354,7 @@ static void var_far_from_zero(void **state) {
 static void nothing_to_reduce(void **state) {
   (void)state;
   test_view *x = view_new(SITU_F32, SITU_SHAPE(3, 0), VIEW_ROWS);
-  const double want[SITU_REDUCES] = { 0, NAN, 1, 0, 0, 1, 0, NAN, NAN, 0, -INFINITY, 0 };
+  const double want[SITU_REDUCES] = { 0, NAN, 1, 0, 0, 1, 0, NAN, NAN, 0, -INFINITY, NAN, 0 };
   for (int op = 0; op < SITU_REDUCES; op++) {
     if (op == SITU_REDUCE_MIN || op == SITU_REDUCE_MAX) continue;
     test_view *y = run(op, 2, x, 2, result_dtype(op, SITU_F32), VIEW_ROWS);

@@ -188,6 +188,31 @@ static void norm_gradients(void **state) {
   }
 }
 
+static situ_tensor *by_layer_norm(situ_tensor *const *in, const void *p) {
+  const int64_t groups = ((const norm_call *)p)->groups;
+  const situ_shape shape = situ_shape_of(in[0]), channel = SITU_SHAPE(shape.dim[1], 1);
+  const int64_t width = situ_numel(in[0]) / shape.dim[0] / groups;
+  situ_tensor *rows = situ_reshape(in[0], SITU_SHAPE(shape.dim[0], groups, width));
+  situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, 0), shape);
+  return situ_add(situ_mul(y, situ_reshape(in[1], channel)), situ_reshape(in[2], channel));
+}
+
+/* The cpu backend reads groups that fit into a cache once, larger ones twice: in both directions at 20,000 elements of a
+   channel, in neither at 80,000. */
+static void large_groups(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) return;
+  for (int64_t size = 20000; size <= 80000; size += 20000) {
+    norm_call call = { .groups = 2 };
+    situ_tensor *in[] = { G(2, 4, size), G(4), G(4) }, *up = R(2, 4, size), *got[3], *want[3];
+    situ_tensor *y = do_group(in, &call), *z = by_layer_norm(in, &call);
+    expect_same(y, z, 1e-9, 1e-9);
+    assert_int_equal(situ_autograd_grad(situ_sum(situ_mul(y, up), NULL), 3, in, got, NULL), SITU_OK);
+    assert_int_equal(situ_autograd_grad(situ_sum(situ_mul(z, up), NULL), 3, in, want, NULL), SITU_OK);
+    for (int k = 0; k < 3; k++) expect_same(got[k], want[k], 1e-9, 1e-9);
+  }
+}
+
 /* Rows 45 and 46. */
 static void norm_refusals(void **state) {
   (void)state;
@@ -216,6 +241,6 @@ static void norm_refusals(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(softmax_values),   TEST(softmax_gradients),  TEST(dropout),
                                       TEST(norms_as_defined), TEST(running_statistics), TEST(norm_gradients),
-                                      TEST(norm_refusals) };
+                                      TEST(large_groups),     TEST(norm_refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,6 +230,7 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(mean, mean, "x", SUMS, SUMS, situ_mean(t[0], NULL))                                                                \
   _(mean_2, mean, "m", SUMS, SUMS, situ_mean(t[0], ALONG(0)))                                                          \
   _(mean_3, mean, "m", SUMS, SUMS, situ_mean(t[0], ALONG(-1)))                                                         \
+  _(mse_loss, mean_square, "xx", SUMS, SUMS, situ_mse_loss(t[0], t[1], SITU_REDUCTION_MEAN))                           \
   _(prod, prod, "x", SUMS, SUMS, situ_prod(t[0], NULL))                                                                \
   _(prod_2, prod, "m", SUMS, SUMS, situ_prod(t[0], ALONG(0)))                                                          \
   _(prod_3, prod, "m", SUMS, SUMS, situ_prod(t[0], ALONG(-1)))                                                         \

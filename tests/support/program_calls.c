@@ -91,6 +91,7 @@ RUN(run_glu) {
 }
 /* The slope is the mean of the other. */
 RUN(run_prelu) { return (void)c, situ_prelu(in[0], situ_mean(in[1], NULL)); }
+RUN(run_mse_loss) { return (void)c, situ_mse_loss(in[0], in[1], SITU_REDUCTION_MEAN); }
 RUN(run_mean) { return (void)c, situ_mean(in[0], NULL); }
 RUN(run_softmax) {
   if (!situ_dim(in[0])) return NULL;
@@ -455,6 +456,7 @@ const program_kind program_kinds[] = {
   MAKES(linalg_matrix_norm, 1, PROGRAM_SAVES | PROGRAM_PART),
   MAKES(sum, 1, 0),
   MAKES(mean, 1, 0),
+  MAKES(mse_loss, 2, PROGRAM_SAVES),
   MAKES(softmax, 1, PROGRAM_SAVES),
   MAKES(cumsum, 1, 0),
   MAKES(logcumsumexp, 1, PROGRAM_SAVES),

@@ -197,7 +197,8 @@ typedef enum situ_reduce {
   SITU_REDUCE_STD,
   SITU_REDUCE_NORM,
   SITU_REDUCE_LOGSUMEXP,
-  SITU_REDUCE_COUNT, /**< number of elements that are not 0, as i64 */
+  SITU_REDUCE_MEAN_SQUARE, /**< the mean of squares */
+  SITU_REDUCE_COUNT,       /**< number of elements that are not 0, as i64 */
   SITU_REDUCES
 } situ_reduce;
 

@@ -25,7 +25,8 @@ typedef struct plan {
   int64_t weights, group; /* number of weights, which repeat; adjacent channels of one mean and variance */
   int64_t repeat;         /* with S == 1: rows that are normalised in one call, each by its own copy of the vectors */
   char *mean, *rstd, *factor, *shift, *c;
-  char *sums; /* [pieces][sum, dot][channels] */
+  char *sums;      /* of g and of g (x - mean): [pieces][sum, dot][channels] */
+  char *sum, *dot; /* of all pieces: [channels] each, one behind the other */
 } plan;
 
 static double get_value(const plan *p, const char *v, int64_t i) {
@@ -216,61 +217,91 @@ static void add_sums(const plan *p, int64_t first, int64_t count, int64_t channe
   else add_sums_converted(p, first, count, channel, payload);
 }
 
+static void add_piece(const plan *p, int64_t k, int64_t channel, int64_t channels) {
+  const int64_t last = situ__min_i64((k + 1) * p->piece, p->batch);
+  char *sums = p->sums + 2 * (size_t)(k * p->channels) * p->size;
+  for (int64_t n = k * p->piece; n < last; n++) each_run(p, n, channel, channels, add_sums, sums);
+}
+
 /* Unit: a piece of the batch, of one channel or of all. */
 static void sum_units(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
-  int64_t channels = p->inner == 1 ? p->channels : 1, units = p->channels / channels;
-  for (int64_t u = begin; u < end; u++) {
-    int64_t k = u / units, c = u % units, last = situ__min_i64((k + 1) * p->piece, p->batch);
-    char *sums = p->sums + 2 * (size_t)(k * p->channels) * p->size;
-    for (int64_t n = k * p->piece; n < last; n++) each_run(p, n, c, channels, add_sums, sums);
+  const int64_t channels = p->inner == 1 ? p->channels : 1, units = p->channels / channels;
+  for (int64_t u = begin; u < end; u++) add_piece(p, u / units, u % units, channels);
+}
+
+/* Adds up the pieces' sums of g and of g (x - mean): of some columns of [sum, dot][channels]. */
+static void add_pieces(const plan *p, int64_t column, int64_t columns) {
+  const size_t at = (size_t)column * p->size;
+  const situ__fold_block k = { p->sums + at, 1, p->pieces, columns, 2 * p->channels };
+  situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, p->sum + at, NULL);
+}
+
+/* dx = factor g - mean(factor g) - (x - mean) rstd^2 mean(factor g (x - mean)); with fixed statistics, factor g. */
+static void set_group_gradient(const plan *p, const situ_work *work, bool fixed, int64_t k) {
+  const double n = (double)(p->batch * p->group * p->inner), rstd = given(work->in[3], k, 1);
+  double s = 0, d = 0;
+  for (int64_t c = k * p->group; c < (k + 1) * p->group; c++) {
+    const double factor = rstd * given(work->in[4], c % p->weights, 1);
+    s += factor * get_value(p, p->sum, c);
+    d += factor * rstd * rstd * get_value(p, p->dot, c);
+    put_value(p, p->factor, c, factor);
+  }
+  for (int64_t c = k * p->group; c < (k + 1) * p->group; c++) {
+    put_value(p, p->shift, c, fixed ? 0 : d / n);
+    put_value(p, p->c, c, fixed ? 0 : s / n);
   }
 }
 
-/* What the sums of g and of g (x - mean) over each channel give. */
-static void set_gradients(const plan *p, const situ_work *work, bool fixed, const char *sum, const char *dot) {
-  const double n = (double)(p->batch * p->group * p->inner);
-  for (int64_t k = 0; k < p->channels / p->group; k++) {
-    const double rstd = given(work->in[3], k, 1);
-    double s = 0, d = 0;
-    for (int64_t c = k * p->group; c < (k + 1) * p->group; c++) {
-      const double factor = rstd * given(work->in[4], c % p->weights, 1);
-      s += factor * get_value(p, sum, c);
-      d += factor * rstd * rstd * get_value(p, dot, c);
-      put_value(p, p->factor, c, factor);
-    }
-    /* dx = factor g - mean(factor g) - (x - mean) rstd^2 mean(factor g (x - mean)); with fixed statistics, factor g. */
-    for (int64_t c = k * p->group; c < (k + 1) * p->group; c++) {
-      put_value(p, p->shift, c, fixed ? 0 : d / n);
-      put_value(p, p->c, c, fixed ? 0 : s / n);
-    }
-  }
+static void set_weight_gradients(const plan *p, const situ_work *work) {
   for (int64_t w = 0; w < p->weights; w++) {
     double s = 0, d = 0;
     for (int64_t c = w; c < p->channels; c += p->weights) {
-      s += get_value(p, sum, c);
-      d += get_value(p, dot, c) * given(work->in[3], c / p->group, 1);
+      s += get_value(p, p->sum, c);
+      d += get_value(p, p->dot, c) * given(work->in[3], c / p->group, 1);
     }
     store_value(work->out[1], w, d);
     store_value(work->out[2], w, s);
   }
 }
 
+static void backward_groups(int64_t begin, int64_t end, void *payload) {
+  const some_groups *s = payload;
+  const plan *p = s->p;
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t first = k * p->group, last = first + p->group;
+    for (int64_t i = 0; i < p->pieces; i++)
+      for (int64_t c = first; c < last; c++) add_piece(p, i, c, 1);
+    add_pieces(p, first, p->group);
+    add_pieces(p, p->channels + first, p->group);
+    set_group_gradient(p, s->work, false, k);
+    for (int64_t n = 0; n < p->batch; n++)
+      for (int64_t c = first; c < last; c++) each_run(p, n, c, 1, normalise, NULL);
+  }
+}
+
+/* Groups whose gradients and elements fit into a core's cache are read once, as in forward. */
 static situ_status backward(plan *p, const situ_work *work, bool fixed) {
-  int64_t length = situ__max_i64(1, p->inner == 1 ? p->channels : p->inner);
+  const int64_t groups = p->channels / p->group, width = p->batch * p->group * p->inner;
+  const int64_t length = situ__max_i64(1, p->inner == 1 ? p->channels : p->inner);
   p->piece = situ__max_i64(1, PIECE / length);
   p->pieces = situ__max_i64(1, situ__ceil_div(p->batch, p->piece));
   size_t row = (size_t)p->channels * p->size, bytes = (2 * (size_t)p->pieces + 2) * row;
   p->sums = situ__calloc(bytes, 1);
   if (!p->sums) return situ__no_memory("batch_norm", bytes);
+  p->sum = p->sums + 2 * (size_t)p->pieces * row, p->dot = p->sum + row;
   for (int64_t c = 0; c < p->channels; c++) put_value(p, p->mean, c, given(work->in[2], c / p->group, 0));
-  situ__parallel(p->pieces * p->channels / (p->inner == 1 ? p->channels : 1),
-                 situ__max_i64(1, GRAIN / (p->piece * length)), sum_units, p);
-  situ__fold_block k = { p->sums, 1, p->pieces, 2 * p->channels, 2 * p->channels };
-  char *sum = p->sums + 2 * (size_t)p->pieces * row, *dot = sum + row;
-  situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, sum, NULL);
-  set_gradients(p, work, fixed, sum, dot);
-  if (p->y) write_all(p);
+  if (!fixed && p->y && p->inner > 1 && p->x->numel && 2 * width <= CACHED) {
+    some_groups s = { p, work, SITU_OK };
+    situ__parallel(groups, situ__max_i64(1, GRAIN / width), backward_groups, &s);
+  } else {
+    situ__parallel(p->pieces * p->channels / (p->inner == 1 ? p->channels : 1),
+                   situ__max_i64(1, GRAIN / (p->piece * length)), sum_units, p);
+    add_pieces(p, 0, 2 * p->channels);
+    for (int64_t k = 0; k < groups; k++) set_group_gradient(p, work, fixed, k);
+    if (p->y) write_all(p);
+  }
+  set_weight_gradients(p, work);
   situ__free(p->sums);
   return SITU_OK;
 }

@@ -292,6 +292,7 @@ static void choose_norm(situ__reduction *r) {
 static void choose_reduction(const situ_work *work, situ__reduction *r) {
   switch ((situ_reduce)work->op) {
   case SITU_REDUCE_MEAN: r->finish = finish_mean; break;
+  case SITU_REDUCE_MEAN_SQUARE: r->map = SITU__MAP_SQUARE, r->finish = finish_mean; break;
   case SITU_REDUCE_PROD: r->fold = SITU__FOLD_PROD; break;
   case SITU_REDUCE_MIN: r->fold = SITU__FOLD_MIN; break;
   case SITU_REDUCE_MAX: r->fold = SITU__FOLD_MAX; break;

@@ -31,6 +31,7 @@ static recipe recipe_of(const situ_work *work) {
     [SITU_REDUCE_VAR] = { FOLD_MOMENTS, MAP_NONE, FINISH_VAR },
     [SITU_REDUCE_STD] = { FOLD_MOMENTS, MAP_NONE, FINISH_STD },
     [SITU_REDUCE_COUNT] = { FOLD_SUM, MAP_NONZERO, FINISH_NONE },
+    [SITU_REDUCE_MEAN_SQUARE] = { FOLD_SUM, MAP_SQUARE, FINISH_MEAN },
     [SITU_REDUCE_LOGSUMEXP] = { FOLD_LOGSUM, MAP_NONE, FINISH_LOGSUM },
   };
   return work->op == SITU_REDUCE_NORM ? norm_recipe(work->scalar[0]) : of[work->op];

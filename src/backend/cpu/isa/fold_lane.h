@@ -147,6 +147,17 @@ static void LANE(around)(situ__fold f, const situ__fold_block *k, T *a, T *b) {
 }
 #endif
 
+#ifdef FLOATING
+/* Squares need no copy if each column is a run: they are those of differences from 0. */
+ALWAYS_INLINE bool LANE(long_runs)(const situ__fold_block *k) {
+  return k->width == 1 && k->ld == 1 && k->rows >= 2 * WIDE;
+}
+static void LANE(squares)(const situ__fold_block *k, T *a) {
+  const T *x = k->x;
+  for (int64_t g = 0; g < k->groups; g++, x += k->rows) a[g] = LANE(centred_total)(true, x, k->rows, 0);
+}
+#endif
+
 static void LANE(fold_plain)(situ__fold f, const situ__fold_block *k, void *a, void *b) {
 #ifdef FLOATING
   if (f >= SITU__FOLD_MOMENTS) {
@@ -169,6 +180,9 @@ static SITU__OWN_FRAME void LANE(fold_mapped)(situ__fold f, situ__fold_map map, 
 }
 static void LANE(fold)(situ__fold f, situ__fold_map map, double p, const situ__fold_block *block, void *a, void *b) {
   if (map == SITU__MAP_NONE) LANE(fold_plain)(f, block, a, b);
+#ifdef FLOATING
+  else if (map == SITU__MAP_SQUARE && f == SITU__FOLD_SUM && LANE(long_runs)(block)) LANE(squares)(block, a);
+#endif
   else LANE(fold_mapped)(f, map, p, block, a, b);
 }
 

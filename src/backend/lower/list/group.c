@@ -30,16 +30,18 @@ static void ask_reduce(int op, double p, int compute, int x, int y) {
 #undef REDUCE
 }
 
-/* Tests give bool, counts i64, norms a floating dtype, as do means, deviations and logsumexp. */
+/* Tests give bool, counts i64, norms a floating dtype, as do means, deviations and logsumexp. Means of squares keep their
+   operand's. */
 void situ__list_reduce(void) {
   static const double p[] = { 0, 1, 2, 3, INFINITY, -INFINITY };
   for (int op = 0; op < SITU_REDUCES; op++) {
     const bool floating = op == SITU_REDUCE_MEAN || op == SITU_REDUCE_VAR || op == SITU_REDUCE_STD ||
-                          op == SITU_REDUCE_LOGSUMEXP || op == SITU_REDUCE_NORM;
+                          op == SITU_REDUCE_LOGSUMEXP || op == SITU_REDUCE_NORM || op == SITU_REDUCE_MEAN_SQUARE;
     for (int x = ALL; x < SITU_DTYPES; x++)
       for (int y = floating ? FLOATS : ALL; y < SITU_DTYPES; y++) {
         const bool test = op == SITU_REDUCE_ALL || op == SITU_REDUCE_ANY, counts = op == SITU_REDUCE_COUNT;
-        if ((test && y != SITU_BOOL) || (counts && y != SITU_I64)) continue;
+        if ((test && y != SITU_BOOL) || (counts && y != SITU_I64) || (op == SITU_REDUCE_MEAN_SQUARE && y != x))
+          continue;
         const int compute = test || counts ? x : y;
         for (int k = 0; k < (op == SITU_REDUCE_NORM ? 6 : 1); k++) ask_reduce(op, p[k], compute, x, y);
       }
