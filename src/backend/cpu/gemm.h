@@ -17,6 +17,11 @@ typedef struct situ__tile {
   bool add;         /* add to c instead of overwriting it */
   const void *from; /* with add: add to these rows instead of those of c, and write to c; NULL: of c */
   int64_t from_row;
+  /* Panels that offer it (situ__panels.rounds): the sums are complete, and go there, rounded to bf16, instead of to c;
+     before that `bias` is added to each row, NULL for none. */
+  uint16_t *rounded;
+  int64_t rounded_row;
+  const float *bias;
 } situ__tile;
 typedef void (*situ__tile_fn)(const situ__tile *tile);
 

@@ -13,6 +13,7 @@
 enum {
   GROUP = 128,      /* lanes that are packed together; whole panels */
   LEAST = 1 << 15,  /* cost from which packing pays for 16 bits */
+  APART = 4096,     /* bytes between rows of a result from which on they evict each other from the cache */
   FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one is 1 if they can be multiplied */
   FACTOR_M = 16,
   FACTOR_N = 64 /* sizes from which they pay */
@@ -189,15 +190,21 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
   g.c = (char *)g.c + (w->at.c + i * g.c_row + j) * p->elem;
   /* As where the result is not apart, so that an element's bits do not depend on that. */
   const bool begins = bias && apart && with->whole && g.alpha == 1;
+  /* Panel by panel, each of which has its sums together. */
+  const bool each = !bias || (p->bias_row == 0 && p->beta == 1 && n <= SITU__BLOCK); /* row gets the same */
+  const bool rounds = apart && with->rounds && g.alpha == 1 && each && !w->few && g.c_row * p->elem < APART;
+  float addend[SITU__BLOCK];
+  if (rounds && bias) situ__cpu_convert()->load[g.dtype][SITU__F32](bias, p->bias_col * p->elem, n, addend);
   if (bias && !apart) situ__matmul_start(p, bias, &g);
   char *const rows = slot + w->strip, *const panel = rows + w->rows, *const sums = apart ? panel + w->panel : g.c;
   if (begins) situ__matmul_bias(p, bias, sums, w->sums_row, m, n);
+  const int64_t row = apart ? w->sums_row : g.c_row;
   situ__tile t = { .a_row = w->in_place ? g.a_row : 1,
                    .a_col = w->in_place ? 1 : with->rows,
-                   .c_row = apart ? w->sums_row : g.c_row,
+                   .c_row = rounds ? with->columns : row,
                    .alpha = apart ? 1 : g.alpha,
                    .from_row = g.from_row };
-  if (w->few) multiply_few(w, m, n, j, slot, (float *)(void *)sums, t.c_row);
+  if (w->few) multiply_few(w, m, n, j, slot, (float *)(void *)sums, row);
   for (int64_t k0 = 0; k0 < g.k && !w->few; k0 += w->depth) {
     t.k = situ__min_i64(w->depth, g.k - k0);
     t.a = w->in_place ? w->a.data + (i * g.a_row + k0) * p->elem : w->late_a ? rows : panels_at(w, &w->a, i, k0);
@@ -207,12 +214,16 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
       t.columns = situ__min_i64(with->columns, n - q);
       t.b = w->late_b ? panel : panels_at(w, &w->b, j + q, k0);
       if (w->late_b && !pack_part(w, &w->b, j + q, t.columns, k0, t.k, panel, slot)) return false;
-      t.c = sums + q * column;
+      t.c = sums + (rounds ? situ__round_up(m, with->rows) * q : q) * column;
       t.from = k0 == 0 && g.from && !apart ? (const char *)g.from + q * column : NULL;
+      if (rounds && k0 + t.k == g.k) {
+        t.rounded = (uint16_t *)(void *)g.c + q, t.rounded_row = g.c_row;
+        t.bias = bias ? addend + q : NULL;
+      }
       with->multiply(&t, m);
     }
   }
-  if (apart) round_tile(w, (const float *)(void *)sums, t.c_row, begins ? NULL : bias, g.c, m, n);
+  if (apart && !rounds) round_tile(w, (const float *)(void *)sums, row, begins ? NULL : bias, g.c, m, n);
   return true;
 }
 

@@ -18,6 +18,7 @@ typedef struct situ__panels {
   int64_t least_m, least_n, least_k; /* and sizes */
   bool in_place;                     /* rows of a that are contiguous along k need not be packed */
   bool finite;                       /* factors must be finite: packing returns false for others */
+  bool rounds;                       /* `multiply` can write bf16 (situ__tile.rounded) */
   int whole; /* c is f32, written in squares of so many rows and columns; 0: of any size, in the dtype of the sums */
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);

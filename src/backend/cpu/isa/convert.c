@@ -8,6 +8,9 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
+#ifdef __AVX512BF16__
+#include "backend/cpu/isa/round_bf16.h"
+#endif
 
 #include "kernels/convert.h"
 
@@ -113,18 +116,13 @@ static void store_f32_as_f16(const void *src, int64_t count, void *dst, int64_t 
   plain_f32_as_f16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }
 
-/* Uses the processor's rounding, which has the same bits but for subnormal numbers, that it takes as 0, and NaN. */
+/* Uses the processor's rounding, where it has one. */
 static void store_f32_as_bf16(const void *src, int64_t count, void *dst, int64_t stride) {
   int64_t done = 0;
 #ifdef __AVX512BF16__
-  enum { LANES = 16, QUIET = 0x01, SUBNORMAL = 0x20, SIGNALLING = 0x80, OTHERS = QUIET | SUBNORMAL | SIGNALLING };
   const float *s = src;
-  for (uint16_t *d = dst; stride == 2 && done + 2 * LANES <= count; done += 2 * LANES) {
-    const __m512 low = _mm512_loadu_ps(s + done), high = _mm512_loadu_ps(s + done + LANES);
-    if (_mm512_fpclass_ps_mask(low, OTHERS) | _mm512_fpclass_ps_mask(high, OTHERS))
-      plain_f32_as_bf16(s + done, 2 * LANES, d + done, stride);
-    else _mm512_storeu_si512(d + done, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-  }
+  for (uint16_t *d = dst; stride == 2 && done + 32 <= count; done += 32)
+    round_32(_mm512_loadu_ps(s + done), _mm512_loadu_ps(s + done + 16), d + done);
 #endif
   plain_f32_as_bf16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }

@@ -64,8 +64,11 @@ PACK(pack_columns_apart, false, 2)
 
 /* ---- multiplication ---- */
 
-ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool wide) {
-  _tile_loadd(4, a, 64);
+/* streamed: panels of a and of b are too large for the L1 cache together: those of a, each of which is read once for a
+   panel of b, leave it alone. */
+ALWAYS_INLINE void multiply(const char *a, const char *b, bool tall, bool wide, bool streamed) {
+  if (streamed) _tile_stream_loadd(4, a, 64);
+  else _tile_loadd(4, a, 64);
   _tile_loadd(6, b, 64);
   _tile_dpbf16ps(0, 4, 6);
   if (wide) {
@@ -73,9 +76,16 @@ ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool 
     _tile_dpbf16ps(1, 4, 7);
   }
   if (!tall) return;
-  _tile_loadd(5, a + TILE_BYTES, 64);
+  if (streamed) _tile_stream_loadd(5, a + TILE_BYTES, 64);
+  else _tile_loadd(5, a + TILE_BYTES, 64);
   _tile_dpbf16ps(2, 5, 6);
   if (wide) _tile_dpbf16ps(3, 5, 7);
+}
+ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool wide) {
+  multiply(a, b, tall, wide, false);
+}
+ALWAYS_INLINE void multiply_streamed(const char *a, const char *b, bool tall, bool wide) {
+  multiply(a, b, tall, wide, true);
 }
 
 /* The four products of two parts each. */
@@ -84,14 +94,17 @@ ALWAYS_INLINE void multiply_two_parts(const char *a, const char *b, bool tall, b
     for (int j = 0; j < 2; j++) multiply_block(a + i * 2 * TILE_BYTES, b + j * 2 * TILE_BYTES, tall, wide);
 }
 
-static void multiply_bf16(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, 1, multiply_block); }
+static void multiply_bf16(const situ__tile *t, int64_t rows) {
+  if (t->k > 256) multiply_panels(t, rows, 1, multiply_streamed);
+  else multiply_panels(t, rows, 1, multiply_block);
+}
 static void multiply_f16(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, 2, multiply_two_parts); }
 
 const situ__panels situ__panels_bf16_amx = { .dtype = SITU_BF16,
                                              .rows = WIDTH,
                                              .columns = WIDTH,
                                              .unit = DEPTH,
-                                             .depth = 256,
+                                             .depth = 512,
                                              .bytes = 2,
                                              .tiling = { .tile_m = 512,
                                                          .tile_n = 512,
@@ -101,6 +114,7 @@ const situ__panels situ__panels_bf16_amx = { .dtype = SITU_BF16,
                                                          .unit_n = WIDTH,
                                                          .tasks = 16,
                                                          .pace = 8 },
+                                             .rounds = true,
                                              .pack_a = pack_rows,
                                              .pack_b = pack_columns,
                                              .multiply = multiply_bf16 };

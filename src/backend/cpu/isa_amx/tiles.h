@@ -5,6 +5,7 @@
 #define SITU_BACKEND_CPU_ISA_AMX_TILES_H
 
 #include "backend/cpu/isa/pairs.h"
+#include "backend/cpu/isa/round_bf16.h"
 #include "backend/cpu/packed.h"
 
 enum { TILE_BYTES = 1024, WIDTH = 2 * TILE };
@@ -61,22 +62,41 @@ ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_
   store_sums(c, below, row, tall, wide);
 }
 
+/* The sums of up to WIDTH rows, rounded to where t says. */
+ALWAYS_INLINE void round_sums(float sums[WIDTH][WIDTH], const situ__tile *t, uint16_t *to, int64_t rows) {
+  for (int64_t i = 0; i < rows; i++, to += t->rounded_row) {
+    if (t->columns >= WIDTH) {
+      __m512 low = _mm512_load_ps(sums[i]), high = _mm512_load_ps(sums[i] + TILE);
+      if (t->bias) {
+        low = _mm512_add_ps(low, _mm512_loadu_ps(t->bias));
+        high = _mm512_add_ps(high, _mm512_loadu_ps(t->bias + TILE));
+      }
+      round_32(low, high, to);
+    } else {
+      for (int64_t j = 0; j < t->columns; j++) to[j] = situ__f32_to_bf16(sums[i][j] + (t->bias ? t->bias[j] : 0));
+    }
+  }
+}
+
 /* `multiply` of situ__panels whose elements are the sum of so many parts: for each 32 of them a panel has two tiles of
-   first parts, then two of second ones, and so on. */
+   first parts, then two of second ones, and so on. Sums that are rounded stay in the L1 cache until then. */
 ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts, block_multiplier *block) {
-  const int64_t blocks = (t->k + DEPTH - 1) / DEPTH, panel = blocks * 2 * parts * TILE_BYTES, c_row = t->c_row;
-  const int64_t from_row = t->from ? t->from_row : c_row;
+  const int64_t blocks = (t->k + DEPTH - 1) / DEPTH, panel = blocks * 2 * parts * TILE_BYTES;
+  const int64_t from_row = t->from ? t->from_row : t->c_row, c_row = t->rounded ? WIDTH : t->c_row;
+  _Alignas(64) float sums[WIDTH][WIDTH];
   const char *a = t->a, *b = t->b;
-  float *c = t->c;
-  const float *from = !t->add ? NULL : t->from ? t->from : c;
+  float *c = t->rounded ? sums[0] : t->c;
+  const float *from = !t->add ? NULL : t->from ? t->from : t->c;
   _tile_loadconfig(&layout);
-  for (int64_t i = 0; i < rows; i += WIDTH, a += panel, c += WIDTH * c_row) {
+  for (int64_t i = 0; i < rows; i += WIDTH, a += panel) {
     const bool tall = rows - i > TILE, wide = t->columns > TILE;
     if (tall && wide) multiply_panel(a, b, c, c_row, from, from_row, blocks, true, true, parts, block);
     else if (tall) multiply_panel(a, b, c, c_row, from, from_row, blocks, true, false, parts, block);
     else if (wide) multiply_panel(a, b, c, c_row, from, from_row, blocks, false, true, parts, block);
     else multiply_panel(a, b, c, c_row, from, from_row, blocks, false, false, parts, block);
     if (from) from += WIDTH * from_row;
+    if (!t->rounded) c += WIDTH * c_row;
+    else round_sums(sums, t, t->rounded + i * t->rounded_row, rows - i < WIDTH ? rows - i : WIDTH);
   }
   _tile_release();
 }
