@@ -45,8 +45,8 @@ SITU_API situ_shape situ_block_shape(const situ_tensor *t);
     differentiable: blocks are constants. */
 SITU_API SITU_CHECKED situ_tensor *situ_dequantize(situ_tensor *input);
 /** situ_linear with a weight of blocks of [rows, columns]: input [.., columns], bias [rows] or NULL, of one floating
-    dtype, that of the result [.., rows]. Computed in f32 (f64 for f64). Input and bias have
-    gradients, the weight has none. */
+    dtype, that of the result [.., rows]. Computed in f32 (f64 for f64); on processors with AVX512_VNNI the
+    input is rounded to 2^-23 of the largest of each 32 numbers. Input and bias have gradients, the weight has none. */
 SITU_API SITU_CHECKED situ_tensor *situ_block_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias);
 /** situ_embedding with a weight of blocks of [rows, columns]: input i64 or i32, the result f32 [.., columns]. No
     gradient. */

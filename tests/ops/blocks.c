@@ -1,6 +1,7 @@
 /* Quantised weights: the gguf package's values bit for bit, linear and embedding, and that no op takes blocks for numbers.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,11 +108,96 @@ static void embedding(void **state) {
   expect_refused(situ_block_embedding(TI64(SITU_SHAPE(1), 6), load("Q8_0", "")), SITU_E_INDEX, "block_embedding", "6");
 }
 
+/* Blocks of random bytes whose f16 scales are below 1. */
+static situ_tensor *random_blocks(situ_block_type type, int64_t rows, int64_t columns) {
+  const int64_t bytes = rows * (columns / situ_block_elements(type)) * situ_block_bytes(type);
+  unsigned char *data = malloc((size_t)bytes);
+  const int size = (int)situ_block_bytes(type), scale = type == SITU_BLOCK_Q6_K ? 208 : 0;
+  uint32_t word = (uint32_t)columns;
+  for (int64_t i = 0; i < bytes; i++) {
+    word = word * 1664525 + 1013904223;
+    data[i] = (unsigned char)(word >> 24);
+    const int at = (int)(i % size) - scale;
+    if (at == 1 || (at == 3 && (type == SITU_BLOCK_Q4_K || type == SITU_BLOCK_Q5_K))) data[i] = data[i] % 16 + 0x28;
+  }
+  situ_tensor *w = situ_blocks_from_host(data, (size_t)bytes, &SITU_SHAPE(rows, columns), type,
+                                         &(situ_options){ .device = test_device() });
+  free(data);
+  assert_non_null(w);
+  return w;
+}
+
+/* The largest of x[32]. */
+static double largest(const float *x) {
+  double most = 0;
+  for (int k = 0; k < 32; k++) most = fmax(most, fabs(x[k]));
+  return most;
+}
+
+/* Errors of linear in f32 beside f64: the largest of all rows, in 2^-24 of what it would be if each element of x were as
+   large as the largest of its 32, which share a step where x is multiplied in digits. factor: of x. */
+static double worst_error(situ_block_type type, int64_t columns, double factor, bool far) {
+  enum { ROWS = 40, MOST = 1024 };
+  float numbers[ROWS * MOST], x[MOST], y[ROWS];
+  situ_tensor *w = random_blocks(type, ROWS, columns), *input = test_random(SITU_SHAPE(1, columns), -1, 1, false);
+  input = situ_to_dtype(situ_mul_scalar(input, factor), SITU_F32);
+  if (far) assert_non_null(situ_mul_scalar_(situ_narrow(input, 1, columns / 2, 1), 1000));
+  const size_t row = (size_t)columns * sizeof(float);
+  assert_int_equal(situ_copy_to_host(situ_dequantize(w), numbers, ROWS * row), SITU_OK);
+  assert_int_equal(situ_copy_to_host(input, x, row), SITU_OK);
+  assert_int_equal(situ_copy_to_host(situ_block_linear(input, w, NULL), y, sizeof y), SITU_OK);
+  double worst = 0;
+  for (int r = 0; r < ROWS; r++) {
+    double exact = 0, size = 0;
+    for (int64_t k = 0; k < columns; k++) {
+      const double term = (double)numbers[r * columns + k] * x[k];
+      exact += term, size += fabs((double)numbers[r * columns + k]) * largest(x + k / 32 * 32);
+    }
+    worst = fmax(worst, fabs(y[r] - exact) / size * 0x1p24);
+  }
+  return worst;
+}
+
+/* Rows of any number of blocks; numbers that digits of bytes cannot hold, and one that is far larger than the others. */
+static void exact_to_rounding(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) return;
+  const int64_t columns[] = { 32, 64, 96, 160, 256, 512, 1024 };
+  const double factors[] = { 1, 1e-25, 1e25 };
+  for (int type = SITU_BLOCK_Q8_0; type < SITU_BLOCK_TYPES; type++)
+    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+      for (int k = 0; k < 3; k++)
+        for (int far = 0; far < 2; far++) {
+          if (columns[c] % situ_block_elements(type)) continue;
+          const double error = worst_error(type, columns[c], factors[k], far);
+          if (!(error < 3))
+            fail_msg("%s, %lld columns, times %g: %g", situ_block_name(type), (long long)columns[c], factors[k], error);
+        }
+}
+
+/* Infinity and NaN in x make the results that they make with the values. */
+static void not_finite(void **state) {
+  (void)state;
+  const float special[] = { INFINITY, -INFINITY, NAN };
+  for (int type = SITU_BLOCK_Q8_0; type < SITU_BLOCK_TYPES; type++)
+    for (int k = 0; k < 3; k++) {
+      situ_tensor *w = random_blocks(type, 8, 512),
+                  *x = situ_to_dtype(test_random(SITU_SHAPE(2, 512), 0.5, 1, false), SITU_F32);
+      assert_non_null(situ_fill_(situ_narrow(situ_narrow(x, 0, 1, 1), 1, 300, 1), special[k]));
+      float y[16], z[16];
+      assert_int_equal(situ_copy_to_host(situ_block_linear(x, w, NULL), y, sizeof y), SITU_OK);
+      assert_int_equal(situ_copy_to_host(situ_linear(x, situ_dequantize(w), NULL), z, sizeof z), SITU_OK);
+      for (int i = 0; i < 16; i++) assert_true(isfinite(y[i]) == (i < 8) && isfinite(z[i]) == (i < 8));
+    }
+}
+
 static void every_instruction_set(void **state) {
   for (int isa = -1; view_next_isa(&isa);) {
     values(state);
     linear(state);
     embedding(state);
+    exact_to_rounding(state);
+    not_finite(state);
   }
 }
 

@@ -14,6 +14,7 @@ typedef struct job {
   int64_t bytes, count; /* of a row: bytes and blocks */
   int64_t rows, columns, x_rows;
   const float *x, *sums, *bias;
+  char *arranged; /* x; NULL: as it is */
   float *y;
 } job;
 
@@ -41,10 +42,20 @@ static void run_linear(int64_t begin, int64_t end, void *payload) {
   const int64_t groups = j->columns / SITU__BLOCK_GROUP;
   for (int64_t row = begin; row < end; row++)
     for (int64_t m = 0; m < j->x_rows; m++) {
-      const float dot =
-          j->kernels->dot[j->type](j->blocks + row * j->bytes, j->count, j->x + m * j->columns, j->sums + m * groups);
+      const void *x = j->arranged ? (const void *)(j->arranged + m * situ__block_arranged(j->columns))
+                                  : (const void *)(j->x + m * j->columns);
+      const float dot = j->kernels->dot[j->type](j->blocks + row * j->bytes, j->count, x, j->sums + m * groups);
       j->y[m * j->rows + row] = j->bias ? dot + j->bias[row] : dot;
     }
+}
+
+/* Returns false if the kernels cannot take a row of x. */
+static bool arrange(job *j, char *to) {
+  bool (*const arrange_row)(const float *, int64_t, void *) = j->kernels->arrange[j->type];
+  j->arranged = arrange_row ? to : NULL;
+  for (int64_t m = 0; m < j->x_rows && arrange_row; m++)
+    if (!arrange_row(j->x + m * j->columns, j->count, to + m * situ__block_arranged(j->columns))) return false;
+  return true;
 }
 
 static situ_status multiply(const situ_work *work) {
@@ -53,21 +64,23 @@ static situ_status multiply(const situ_work *work) {
   j.x = (const float *)(void *)situ__cpu_data(x);
   j.x_rows = x->size[0];
   j.bias = bias ? (const float *)(void *)situ__cpu_data(bias) : NULL;
+  const situ__block_kernels *const any = j.kernels, *const digits = situ__block_kernels_in_digits(j.type);
   const int64_t groups = j.x_rows * j.columns / SITU__BLOCK_GROUP;
-  const bool arranged = j.kernels->arrange[j.type] != NULL;
+  const size_t head = (size_t)situ__round_up(groups * (int64_t)sizeof(float), 64),
+               bytes = head + (size_t)(j.x_rows * situ__block_arranged(j.columns));
   situ__slots scratch;
-  const size_t numbers = (size_t)groups + (arranged ? (size_t)(j.x_rows * j.columns) : 0);
-  const situ_status status = situ__slots_open(&scratch, "block_linear", numbers * sizeof(float), 1);
+  const situ_status status = situ__slots_open(&scratch, "block_linear", bytes, 1);
   if (status != SITU_OK) return status;
-  float *sums = situ__slots_take(&scratch);
-  j.kernels->sums(j.x, groups, sums);
-  j.sums = sums;
-  if (arranged) {
-    j.kernels->arrange[j.type](j.x, j.x_rows * j.count, sums + groups);
-    j.x = sums + groups;
+  char *memory = situ__slots_take(&scratch);
+  j.sums = (const float *)(void *)memory;
+  any->sums(j.x, groups, (float *)(void *)memory);
+  if (digits) j.kernels = digits;
+  if (!arrange(&j, memory + head)) {
+    j.kernels = any;
+    (void)arrange(&j, memory + head);
   }
   situ__parallel(j.rows, grain_of(&j), run_linear, &j);
-  situ__slots_give(&scratch, sums);
+  situ__slots_give(&scratch, memory);
   situ__slots_close(&scratch);
   return SITU_OK;
 }

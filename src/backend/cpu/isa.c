@@ -20,8 +20,10 @@ static bool has_v3_extras(void) {
   return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & bit_LZCNT);
 }
 
+/* Every processor with AVX512_BF16 has AVX512_VNNI, but a hypervisor may hide it. */
 static bool has_bf16(void) {
   unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(c & 1u << 11)) return false;
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
 }
 

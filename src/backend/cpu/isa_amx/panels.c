@@ -66,7 +66,7 @@ PACK(pack_columns_apart, false, 2)
 
 /* streamed: panels of a and of b are too large for the L1 cache together: those of a, each of which is read once for a
    panel of b, leave it alone. */
-ALWAYS_INLINE void multiply(const char *a, const char *b, bool tall, bool wide, bool streamed) {
+ALWAYS_INLINE void tile_products(const char *a, const char *b, bool tall, bool wide, bool streamed) {
   if (streamed) _tile_stream_loadd(4, a, 64);
   else _tile_loadd(4, a, 64);
   _tile_loadd(6, b, 64);
@@ -82,10 +82,10 @@ ALWAYS_INLINE void multiply(const char *a, const char *b, bool tall, bool wide, 
   if (wide) _tile_dpbf16ps(3, 5, 7);
 }
 ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool wide) {
-  multiply(a, b, tall, wide, false);
+  tile_products(a, b, tall, wide, false);
 }
 ALWAYS_INLINE void multiply_streamed(const char *a, const char *b, bool tall, bool wide) {
-  multiply(a, b, tall, wide, true);
+  tile_products(a, b, tall, wide, true);
 }
 
 /* The four products of two parts each. */

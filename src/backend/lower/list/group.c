@@ -30,8 +30,8 @@ static void ask_reduce(int op, double p, int compute, int x, int y) {
 #undef REDUCE
 }
 
-/* Tests give bool, counts i64, norms a floating dtype, as do means, deviations and logsumexp. Means of squares keep their
-   operand's. */
+/* Tests give bool, counts i64, norms a floating dtype, as do means, deviations and logsumexp. Means of squares keep
+   their operand's. */
 void situ__list_reduce(void) {
   static const double p[] = { 0, 1, 2, 3, INFINITY, -INFINITY };
   for (int op = 0; op < SITU_REDUCES; op++) {
