@@ -17,6 +17,8 @@
     if (x_step == 0 && y_step == sizeof(T)) {                                                \
       const T value = *(const T *)x;                                                         \
       for (int64_t i = 0; i < n; i++) ((T *)y)[i] = value;                                   \
+    } else if (x_step == -(int64_t)sizeof(T) && y_step == sizeof(T)) {                       \
+      for (int64_t i = 0; i < n; i++) ((T *)y)[i] = ((const T *)x)[-i];                      \
     } else {                                                                                 \
       for (int64_t i = 0; i < n; i++) *(T *)(y + i * y_step) = *(const T *)(x + i * x_step); \
     }                                                                                        \
@@ -128,10 +130,12 @@ static void transpose(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-/* Copies if y's rows are contiguous and x is contiguous along another dimension. Returns false otherwise. */
+/* Copies if y's rows are contiguous and x is contiguous along another dimension. Returns false otherwise, and for rows
+   of one number each, as in the gradient of a sum over rows: unless they are short, they are filled as fast. */
 static bool transposed(const situ__loop *loop, int64_t size) {
   const int row = loop->ndim - 1;
   if (loop->stride[0][row] != size || loop->stride[1][row] == size) return false;
+  if (loop->stride[1][row] == 0 && loop->size[row] >= TILE) return false;
   for (int d = 0; d < row; d++) {
     if (loop->stride[1][d] != size) continue;
     planes p = { loop, size, situ__ceil_div(loop->size[d], TILE), d };
