@@ -86,8 +86,8 @@ static double scale(const char *what, void (*call)(int threads), double must) {
   return median(ratio, kept);
 }
 
-/* Two threads' time with a neighbour that computes / one thread's without. Once both run, it takes the system some 20 ms
-   to give the neighbour and the second thread one core, and the first thread the other: that is not counted. */
+/* Two threads' time with a neighbour that computes / one thread's without. Once both run, it takes the system some 20
+   ms to give the neighbour and the second thread one core, and the first thread the other: that is not counted. */
 static void beside_neighbour(const char *what, void (*call)(int threads)) {
   double ratio[ROUNDS], waited[ROUNDS], two = 0, unused;
   char ours[32], theirs[32];
