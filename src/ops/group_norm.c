@@ -149,7 +149,7 @@ static bool good_shapes(situ_tensor *const *in, int64_t groups) {
       return false;
     }
   const int64_t width = channels / groups * situ__planes(&shape).dim[2];
-  if (width && (width > 1 || shape.dim[0] > 1)) return true;
+  if (width && (width > 1 || shape.dim[0] != 1)) return true;
   char text[SITU_SHAPE_TEXT];
   situ__fail(SITU_E_SHAPE, op, "input is %s: %s to take a mean and a variance of", situ_shape_text(&shape, text),
              width ? "one value in a group is not enough" : "a group has no values");

@@ -310,6 +310,7 @@ static void norms_of_16_bits(void **state) {
   expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 0, 1), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE,
                  "group_norm", "no values");
   assert_int_equal(situ_numel(situ_group_norm(situ_zeros(SITU_SHAPE(0, 4, 3), HERE(0)), 2, NULL, NULL, 0)), 0);
+  assert_int_equal(situ_numel(situ_group_norm(situ_zeros(SITU_SHAPE(0, 4), HERE(0)), 4, NULL, NULL, 0)), 0);
 }
 
 /* ---- indices, shapes, products ---- */
