@@ -138,7 +138,9 @@ static bool run_once(inference *f) {
 }
 
 static bool explain(const inference *f) {
-  if (f->problem.data) situ__fail(f->status, f->op, "the program does not run without values: %s", f->problem.data);
+  if (f->status != SITU_OK)
+    situ__fail(f->status, f->op, "the program does not run without values: %s",
+               f->problem.data ? f->problem.data : "no memory to say why");
   else if (situ_error() == SITU_OK)
     situ__fail(SITU_E_UNSUPPORTED, f->op, "the program's values have other numbers of dimensions with other sizes");
   return false;

@@ -211,7 +211,7 @@ static situ_tensor *run_native_group_norm(situ__op_call *c) {
   const double eps = situ__nonzero(situ__arg_number(c, 7));
   situ_tensor *y = situ_group_norm(x, groups, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), eps);
   if (!y || (!situ__call_wanted(c, 1) && !situ__call_wanted(c, 2))) return y;
-  x = situ_reshape(x, SITU_SHAPE(situ_size(x, 0), groups, -1));
+  x = situ_unflatten(situ_flatten(x, 1, -1), 1, SITU_SHAPE(groups, -1)); /* a batch may be empty */
   return with_statistics(c, y, x, &(situ_reduce_options){ .dim = SITU_DIMS(2) }, eps);
 }
 static situ_tensor *run_rms_norm(situ__op_call *c) {

@@ -244,28 +244,89 @@ static void refuses_elu_with_a_scale(void **state) {
   }
 }
 
-/* A dropout of the file, which does nothing, becomes a call on a list of tensors. */
-static void lists_give_lists(void **state) {
-  (void)state;
+/* mlp, with another call in place of its dropout, which does nothing. */
+static situ_nn_module *with_call(const char *call) {
   static const char before[] =
       "dropout.default\", \"inputs\": [{\"name\": \"input\", \"arg\": {\"as_tensor\": {\"name\": "
       "\"tanh\"}}, \"kind\": 1}, {\"name\": \"p\", \"arg\": {\"as_float\": 0.1}, \"kind\": 1}, "
       "{\"name\": \"train\", \"arg\": {\"as_bool\": false}, \"kind\": 1}], \"outputs\": [{\"as_tensor\": {\"name\": "
-      "\"dropout\"}}]";
-  static const char call[] =
-      "atleast_1d.Sequence\", \"inputs\": [{\"name\": \"tensors\", \"arg\": {\"as_tensors\": [{\"name\": \"tanh\"}]}, "
-      "\"kind\": 1}], \"outputs\": [{\"as_tensors\": [{\"name\": \"dropout\"}]}]";
+      "\"dropout\"}}], \"metadata\": {\"stack_trace\": \"File \\\"dropout.py\\\", line 73, in forward\\n    return "
+      "F.dropout(input, self.p, self.training, self.inplace)\", ";
   char after[sizeof before];
-  (void)snprintf(after, sizeof after, "%-*s", (int)sizeof before - 1, call);
+  assert_true(snprintf(after, sizeof after, "%s, \"metadata\": {%-*s", call,
+                       (int)(sizeof before - sizeof ", \"metadata\": {" - strlen(call)), "") < (int)sizeof after);
+  read_program("mlp");
+  replace(before, after);
+  situ_nn_module *m = load(NULL);
+  if (!m) fail_msg("%s", situ_error_message());
+  return m;
+}
+#define TANH "{\"as_tensor\": {\"name\": \"tanh\"}}"
+#define GIVES_DROPOUT "\"outputs\": [{\"as_tensor\": {\"name\": \"dropout\"}}]"
+
+static void lists_give_lists(void **state) {
+  (void)state;
   read_program("mlp");
   situ_nn_module *m = load(NULL);
   situ_tensor *y = situ_nn_forward(m, input(4));
   situ_nn_free(m);
-  replace(before, after);
-  m = load(NULL);
-  if (!m) fail_msg("%s", situ_error_message());
+  m = with_call("atleast_1d.Sequence\", \"inputs\": [{\"name\": \"tensors\", \"arg\": {\"as_tensors\": [{\"name\": "
+                "\"tanh\"}]}}], \"outputs\": [{\"as_tensors\": [{\"name\": \"dropout\"}]}]");
   expect_equal(situ_nn_forward(m, input(4)), y, true);
   situ_nn_free(m);
+}
+
+/* Only what has the shape [0] fits everything. */
+static void joins_leave_out_nothing_else(void **state) {
+  (void)state;
+  static const char *const with[] = { "p_2_bias", "input" };
+  for (int i = 0; i < 2; i++) {
+    char call[256];
+    (void)snprintf(call, sizeof call,
+                   "cat.default\", \"inputs\": [{\"name\": \"tensors\", \"arg\": {\"as_tensors\": [{\"name\": "
+                   "\"p_2_weight\"}, {\"name\": \"%s\"}]}}], " GIVES_DROPOUT,
+                   with[i]);
+    situ_nn_module *m = with_call(call);
+    assert_null(situ_nn_forward(m, input(0)));
+    expect_error(SITU_E_SHAPE, "cat.default");
+    situ_nn_free(m);
+  }
+}
+
+/* With so large a tolerance every matrix is taken for 0. */
+static void ranks_have_tolerances(void **state) {
+  (void)state;
+  situ_nn_module *m = with_call("linalg_pinv.atol_rtol_float\", \"inputs\": [{\"name\": \"self\", \"arg\": " TANH
+                                "}, {\"name\": \"atol\", \"arg\": {\"as_float\": 1e9}}], " GIVES_DROPOUT);
+  situ_tensor *bias = situ_nn_get_tensor(m, "5.bias");
+  expect_equal(situ_nn_forward(m, input(16)), situ_expand(bias, SITU_SHAPE(16, 3)), true);
+  situ_nn_free(m);
+}
+
+/* The mean of groups of one element is the elements; there are statistics of an empty batch, too. */
+static void group_norms_have_statistics(void **state) {
+  (void)state;
+  static const char *const results[] = { "dropout", "mean" };
+  read_program("mlp");
+  situ_nn_module *m = load(NULL);
+  situ_tensor *y = situ_nn_forward(m, input(4));
+  situ_nn_free(m);
+  for (int i = 0; i < 2; i++) {
+    char call[640];
+    (void)snprintf(call, sizeof call,
+                   "native_group_norm.default\",\"inputs\":[{\"name\":\"input\",\"arg\":" TANH
+                   "},{\"name\":\"N\",\"arg\":{\"as_int\":4}},{\"name\":\"C\",\"arg\":{\"as_int\":16}},"
+                   "{\"name\":\"HxW\",\"arg\":{\"as_int\":1}},{\"name\":\"group\",\"arg\":{\"as_int\":16}},"
+                   "{\"name\":\"eps\",\"arg\":{\"as_float\":1}}],\"outputs\":[{\"as_tensor\":{\"name\":\"%s\"}},"
+                   "{\"as_tensor\":{\"name\":\"%s\"}},{\"as_tensor\":{\"name\":\"rstd\"}}]",
+                   results[i], results[!i]);
+    m = with_call(call);
+    expect_equal(situ_nn_forward(m, input(4)), y, i == 1);
+    situ_tensor *none = situ_nn_forward(m, input(0));
+    if (!none) fail_msg("%s", situ_error_message());
+    assert_int_equal(situ_size(none, 0), 0);
+    situ_nn_free(m);
+  }
 }
 
 /* Every allocation of loading and running fails in turn: there is a result, or an error. */
@@ -427,6 +488,9 @@ int main(void) {
     TEST(refuses_other_files),
     TEST(refuses_elu_with_a_scale),
     TEST(lists_give_lists),
+    TEST(joins_leave_out_nothing_else),
+    TEST(ranks_have_tolerances),
+    TEST(group_norms_have_statistics),
     TEST(memory_ends),
     TEST(memory_ends_in_results),
     TEST(refuses_damaged_weights),

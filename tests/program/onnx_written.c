@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "situ/situ.h"
+#include "situ/sys/alloc.h"
 #include "situ/sys/shape.h"
 
 static situ_scope scope;
@@ -284,6 +285,29 @@ static void training_is_refused(void **state) {
   situ_nn_free(m);
 }
 
+/* Every allocation fails in turn, alone or with all after it: there is a file, or an error. */
+static void memory_ends(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_linear(6, 3, NULL), *program = program_of(m, situ_ones(SITU_SHAPE(2, 6), NULL));
+  for (int way = 0; way < 4; way++) {
+    const situ_onnx_export_options o = { .external_data = way & 1 };
+    situ_status status = SITU_E_NOMEM;
+    for (uint64_t nth = 1; status != SITU_OK; nth++) {
+      situ_fail_allocation(nth, way & 2);
+      status = situ_onnx_export(program, "scarce.onnx", &o);
+      situ_fail_allocation(0, false);
+      FILE *f = fopen("scarce.onnx", "rb");
+      if (status != situ_error() || (status != SITU_OK && (f || status != SITU_E_NOMEM)) || nth > 10000)
+        fail_msg("allocation %d: %s", (int)nth, situ_error_message());
+      if (f) assert_int_equal(fclose(f), 0);
+      situ_error_clear();
+    }
+    assert_int_equal(remove("scarce.onnx"), 0);
+  }
+  situ_nn_free(program);
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(programs_of_torch_agree, open_scope, close_scope),
@@ -292,6 +316,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(heads_are_repeated, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(calls_without_a_form_are_listed, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(training_is_refused, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(memory_ends, open_scope, close_scope),
   };
   return cmocka_run_group_tests_name("program/onnx_written", tests, NULL, NULL);
 }
