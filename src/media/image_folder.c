@@ -59,10 +59,8 @@ static void free_names(names *n) {
 static char *join(const char *directory, const char *name) {
   situ__text text = { 0 };
   situ__text_add(&text, "%s%s%s", directory, *directory ? "/" : "", name);
-  if (!text.failed) return text.data;
-  situ__no_memory(op, text.length);
-  situ__text_free(&text);
-  return NULL;
+  if (text.failed) situ__no_memory(op, text.length);
+  return text.data; /* NULL if that failed: nothing was added before */
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }

@@ -334,6 +334,20 @@ static void refuses_made_files(void **state) {
   }
 }
 
+/* A key that goes on for longer than any header may; the file has no blocks for it. */
+static void refuses_endless_headers(void **state) {
+  (void)state;
+  const int64_t most = (int64_t)512 << 20;
+  draft d = head(0, 1);
+  put(&d, (uint64_t)most, 8);
+  write_bytes("endless.gguf", d.bytes, d.length);
+  assert_int_equal(truncate("endless.gguf", (off_t)(2 * most)), 0);
+  assert_null(situ_gguf_open("endless.gguf", NULL));
+  assert_non_null(strstr(situ_error_message(), "a header of more than 536870912 bytes"));
+  refused(SITU_E_LIMIT);
+  assert_int_equal(unlink("endless.gguf"), 0);
+}
+
 /* Every allocation and every call to the system fails once. */
 static void survives_failed_allocations(void **state) {
   (void)state;
@@ -377,9 +391,9 @@ static void names_of_hugging_face(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
-    T(opens_as_any_file),           T(reads_metadata),          T(reads_tensors),
-    T(refuses_every_truncation),    T(refuses_patched_headers), T(refuses_made_files),
-    T(survives_failed_allocations), T(names_of_hugging_face),
+    T(opens_as_any_file),       T(reads_metadata),     T(reads_tensors),           T(refuses_every_truncation),
+    T(refuses_patched_headers), T(refuses_made_files), T(refuses_endless_headers), T(survives_failed_allocations),
+    T(names_of_hugging_face),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

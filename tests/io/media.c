@@ -158,6 +158,12 @@ static void bad_jpeg(void **state) {
   expect_refused(situ_decode_image(data, bytes, SITU_IMAGE_GRAY, test_device()), SITU_E_FORMAT, "decode_image",
                  "which do not fit");
   free(data);
+  data = load(seed("image/gray.jpg"), &bytes);
+  for (size_t i = 0; i + 1 < bytes; i++)
+    if (data[i] == 0xFF && data[i + 1] == 0xC0) data[i + 1] = 0xC9; /* a frame whose code is arithmetic */
+  expect_refused(situ_decode_image(data, bytes, SITU_IMAGE_GRAY, test_device()), SITU_E_UNSUPPORTED, "decode_image",
+                 "arithmetic coding");
+  free(data);
 }
 
 static void bad_image_arguments(void **state) {
@@ -294,6 +300,12 @@ static situ_tensor *halved(situ_tensor *t, void *payload) {
   return situ_mul_scalar(situ_to_dtype(t, SITU_F32), *(double *)payload);
 }
 
+static situ_tensor *never(situ_tensor *t, void *payload) {
+  (void)payload;
+  fail_msg("called on %s", t ? "an image" : "NULL");
+  return t;
+}
+
 static void folders(void **state) {
   (void)state;
   NEEDS_PNG;
@@ -327,8 +339,40 @@ static void folders(void **state) {
   situ_dataset_free(other);
 }
 
+/* Images are opened when they are asked for; without a transform they are as they were read. */
+static void folders_of_many_images(void **state) {
+  (void)state;
+  enum { IMAGES = 100 };
+  char path[64];
+  (void)mkdir("many", 0777);
+  (void)mkdir("many/class", 0777);
+  for (int i = 0; i < IMAGES; i++) {
+    (void)snprintf(path, sizeof path, "many/class/%03d.png", i);
+    store(path, "", 0);
+  }
+  situ_dataset *set = situ_image_folder("many", &(situ_image_folder_options){ .transform = never });
+  assert_int_equal(situ_dataset_length(set), IMAGES);
+  assert_null(situ_dataset_get(set, 7));
+  expect_error(SITU_E_FORMAT, "read_image", "007.png");
+  situ_dataset_free(set);
+  NEEDS_PNG;
+  situ_tensor *x = situ_full(SITU_SHAPE(3, 2, 2), 9, &(situ_options){ .dtype = SITU_U8 });
+  assert_int_equal(situ_write_png(x, "many/class/000.png", 6), SITU_OK);
+  set = situ_image_folder("many", NULL);
+  situ_tree *sample = situ_dataset_get(set, 0);
+  if (!sample) fail_msg("%s", situ_error_message());
+  expect_same(situ_tree_tensor_at(sample, 0), x, 0, 0);
+  situ_tree_free(sample);
+  situ_dataset_free(set);
+}
+
 static void bad_folders(void **state) {
   (void)state;
+  char path[80] = "deep";
+  for (size_t at = 4; at < 4 + 2 * 34; memcpy(path + at, "/d", 3), at += 2) (void)mkdir(path, 0777);
+  (void)mkdir(path, 0777);
+  store("deep/d/1.png", "", 0);
+  expect_refused(situ_image_folder("deep", NULL), SITU_E_LIMIT, "image_folder", "more than 32 directories");
   (void)mkdir("empty", 0777);
   (void)mkdir("half", 0777);
   (void)mkdir("half/class", 0777);
@@ -349,6 +393,7 @@ int main(void) {
                                       TEST(wav_round_trip),
                                       TEST(bad_wav),
                                       TEST(folders),
+                                      TEST(folders_of_many_images),
                                       TEST(bad_folders) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

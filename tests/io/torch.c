@@ -143,17 +143,20 @@ static void refuses_other_formats(void **state) {
 
 static const uint8_t storage[24];
 
-/* An archive of a pickle and a storage of six floats. */
-static void write_archive(const char *name, const void *pickle, size_t bytes) {
+/* An archive of a pickle and a storage of six floats. order: what it says of the order of bytes. */
+static void write_archive_of(const char *name, const char *order, const void *pickle, size_t bytes) {
   uint8_t *block = malloc(bytes + 1024);
   assert_non_null(block);
   zip_memory w = { .data = block };
   zip_memory_add(&w, "a/data.pkl", pickle, bytes);
-  zip_memory_add(&w, "a/byteorder", "little", 6);
+  zip_memory_add(&w, "a/byteorder", order, strlen(order));
   zip_memory_add(&w, "a/data/0", storage, sizeof storage);
   zip_memory_end(&w);
   write_bytes(name, block, w.length);
   free(block);
+}
+static void write_archive(const char *name, const void *pickle, size_t bytes) {
+  write_archive_of(name, "little", pickle, bytes);
 }
 
 #define STORAGE(key, count) \
@@ -294,6 +297,23 @@ static void refuses_what_is_hostile(void **state) {
   situ_tree_free(tree);
 }
 
+/* A line's end, and blanks, may follow the word; nothing else may. */
+static void reads_the_order_of_bytes(void **state) {
+  (void)state;
+  static const char good[] = "\200\002" TENSOR(SIX, LAYOUT) ".";
+  static const char *const orders[] = { "little\n", "little\r\n", "little ", "littles", "little\nx", "litt", "big" };
+  for (int i = 0; i < 7; i++) {
+    write_archive_of("order.pt", orders[i], good, sizeof good - 1);
+    if (i >= 3) {
+      refuse_file("order.pt", SITU_E_UNSUPPORTED, "little-endian");
+      continue;
+    }
+    situ_tree *tree = situ_load("order.pt", NULL);
+    if (!tree) fail_msg("\"%s\": %s", orders[i], situ_error_message());
+    situ_tree_free(tree);
+  }
+}
+
 /* Lists in lists, so many levels deep. */
 static void write_levels(size_t levels) {
   char *pickle = malloc(2 * levels + 2);
@@ -383,6 +403,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(shares_storages, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_other_formats, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_what_is_hostile, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(reads_the_order_of_bytes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_recursion, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_every_prefix, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(any_byte_may_be_wrong, open_scope, close_scope),
