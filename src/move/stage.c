@@ -86,7 +86,6 @@ static bool read_counts(const situ_move_plan *m, counts *c) {
 /* ---- casts ---- */
 
 static bool can_compute(situ_device device, const situ_move_unit *u) {
-  if (device.kind == SITU_CPU) return true;
   situ_device_properties has;
   if (situ_device_info(device, &has) != SITU_OK) return false;
   return !has.dtypes || (has.dtypes >> u->from_dtype & has.dtypes >> u->to_dtype & 1);

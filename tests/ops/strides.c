@@ -314,6 +314,19 @@ static void training_gives_the_same(void **state) {
   }
 }
 
+static void no_format_changes_nothing(void **state) {
+  (void)state;
+  situ_nn_module *m = small_cnn();
+  situ_tensor *weight_ = situ_nn_get_tensor(m, "4.weight");
+  assert_int_equal(situ_nn_to_memory_format(m, SITU_CHANNELS_LAST), SITU_OK);
+  assert_int_equal(situ_nn_to_memory_format(m, SITU_PRESERVE_FORMAT), SITU_OK);
+  assert_int_equal(situ_nn_to_memory_format(m, SITU_MEMORY_FORMAT_DEFAULT), SITU_OK);
+  assert_true(situ_is_contiguous_memory_format(weight_, SITU_CHANNELS_LAST));
+  assert_int_equal(situ_nn_to_memory_format(m, SITU_CONTIGUOUS_FORMAT), SITU_OK);
+  assert_true(situ_is_contiguous(weight_));
+  situ_nn_free(m);
+}
+
 /* Work that fails in a device's queue is known before the old memory is given back. */
 static void a_late_failure_keeps_the_format(void **state) {
   (void)state;
@@ -350,6 +363,7 @@ int main(void) {
                                       TEST(recipes_of_meta_keep_values),
                                       TEST(writes_in_place_keep_the_order),
                                       TEST(training_gives_the_same),
+                                      TEST(no_format_changes_nothing),
                                       TEST(a_late_failure_keeps_the_format),
                                       TEST(a_viewed_parameter_keeps_its_format) };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,6 +121,27 @@ static void casts_from_several_dtypes(void **state) {
   for (int i = 0; i < COUNT; i++) expect_exact(list[i].tensor, SITU_SHAPE(3), 1.5 + i, 1.5 + i, 1.5 + i);
 }
 
+/* Memory is given up, and given away, by the tensor that has it for itself alone. */
+static void memory_is_given_up_whole(void **state) {
+  (void)state;
+  const char *op = "give", *alone = "does not have memory for itself alone";
+  situ_tensor *t = situ_ones(SITU_SHAPE(4, 3), NULL), *other = situ_full(SITU_SHAPE(4, 3), 2, NULL);
+  situ_tensor *parts[] = { situ_narrow(t, 0, 0, 2), situ_narrow(t, 0, 2, 2), situ_narrow(t, 1, 0, 2),
+                           situ_expand(situ_narrow(t, 0, 0, 1), SITU_SHAPE(4, 3)),
+                           situ_ones(SITU_SHAPE(2), &(situ_options){ .device = situ_dev("meta") }) };
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    assert_int_equal(situ_release_memory(op, parts[i], "elsewhere"), SITU_E_UNSUPPORTED);
+    expect_error(SITU_E_UNSUPPORTED, op, alone);
+  }
+  expect_ok(situ_release_memory(op, t, "elsewhere"));
+  assert_true(situ_memory_is_away(t));
+  assert_int_equal(situ_return_memory(op, t, parts[4]), SITU_E_UNSUPPORTED);
+  expect_error(SITU_E_UNSUPPORTED, op, alone);
+  expect_ok(situ_return_memory(op, t, other));
+  assert_false(situ_memory_is_away(t));
+  expect_same(t, situ_full(SITU_SHAPE(4, 3), 2, NULL), 0, 0);
+}
+
 /* What a dry run has made may move in it, whatever the number of storages. */
 static void a_dry_run_moves_its_own(void **state) {
   (void)state;
@@ -173,6 +194,7 @@ int main(void) {
                                       PAIR_TEST(a_failed_move_changes_nothing),
                                       PAIR_TEST(a_move_of_two_models_is_one),
                                       PAIR_TEST(casts_from_several_dtypes),
+                                      PAIR_TEST(memory_is_given_up_whole),
                                       PAIR_TEST(a_dry_run_moves_its_own),
                                       PAIR_TEST(a_dry_run_knows_what_fits) };
   return cmocka_run_group_tests(tests, NULL, NULL);
