@@ -24,7 +24,6 @@ void situ__view_fix(situ_tensor *view, situ__view_kind kind) {
 
 void situ__view_settle(situ_tensor *view) {
   situ_tensor *base = view->base;
-  if (!base || view->requires_grad || base->requires_grad) return;
   view->base = NULL;
   view->view_kind = SITU__VIEW_FREE;
   situ_release(base);

@@ -21,7 +21,7 @@ typedef enum situ__view_kind {
 void situ__view_link(situ_tensor *view, situ_tensor *of, situ__view_kind kind);
 /* Raises the kind of a view. */
 void situ__view_fix(situ_tensor *view, situ__view_kind kind);
-/* Makes a view of a tensor that no caller has a base of its own, unless one of them has a history. */
+/* Makes a view of a tensor that no caller has a base of its own. */
 void situ__view_settle(situ_tensor *view);
 
 /* Returns true if t's history is that of an earlier value. */

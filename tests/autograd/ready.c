@@ -76,6 +76,19 @@ static void a_leaf_is_told_when_nothing_more_adds_to_it(void **state) {
   forget(&d);
 }
 
+/* The leaf that the pass comes to first has its last use behind that of another. */
+static void a_leaf_that_waits_is_told_in_its_turn(void **state) {
+  (void)state;
+  diary d;
+  begin(&d);
+  situ_tensor *c = situ_exp(d.leaf[2]), *bc = situ_mul(c, d.leaf[1]);
+  assert_int_equal(situ_register_hook(c, between, &d), SITU_OK);
+  situ_tensor *y = situ_mul(situ_mul(bc, d.leaf[0]), d.leaf[1]);
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  assert_string_equal(d.text, "ab.c");
+  forget(&d);
+}
+
 static situ_tensor *times(situ_tensor *const *in, int count, void *payload) {
   (void)count;
   return situ_mul(in[0], situ_mul(payload, payload));
@@ -232,6 +245,7 @@ static void a_gradient_that_is_kept_in_parts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(a_leaf_is_told_when_nothing_more_adds_to_it),
+    TEST(a_leaf_that_waits_is_told_in_its_turn),
     TEST(recomputed_stretches_are_waited_for),
     TEST(gradients_that_may_change_come_last),
     TEST(asked_gradients_are_not_told),
