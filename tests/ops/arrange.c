@@ -75,6 +75,10 @@ static void joins(void **state) {
   expect_refused(situ_vstack(rows, 0), SITU_E_ARG, "vstack", "at least one");
   assert_int_equal(situ_meshgrid((situ_tensor *[]){ matrix() }, 1, SITU_INDEXING_IJ, out), SITU_E_SHAPE);
   expect_error(SITU_E_SHAPE, "meshgrid", "0 or 1");
+  situ_tensor *many[SITU_MAX_DIMS + 1], *results[SITU_MAX_DIMS + 1];
+  for (int i = 0; i <= SITU_MAX_DIMS; i++) many[i] = T32(SITU_SHAPE(1), 0);
+  assert_int_equal(situ_meshgrid(many, SITU_MAX_DIMS + 1, SITU_INDEXING_IJ, results), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "meshgrid", "9 tensors");
 }
 
 static void contractions(void **state) {

@@ -57,6 +57,16 @@ static void regions(void **state) {
                0, 0);
 }
 
+/* Which images boxes name is not known: there are no values. */
+static void regions_without_values(void **state) {
+  (void)state;
+  const situ_options there = { .device = situ_dev("meta") };
+  situ_tensor *boxes = situ_zeros(SITU_SHAPE(3, 5), &there);
+  situ_tensor *y = situ_roi_align(situ_zeros(SITU_SHAPE(2, 1, 3, 4), &there), boxes, SITU_DIMS(2), 1, 2, false);
+  const situ_shape shape = situ_shape_of(y);
+  assert_true(situ_shape_equal(&shape, &SITU_SHAPE(3, 1, 2, 2)));
+}
+
 static situ_tensor *f_align(situ_tensor *const *in, void *o) {
   return situ_roi_align(in[0], in[1], SITU_DIMS(2, 3), 0.5, *(int *)o, *(int *)o > 0);
 }
@@ -86,6 +96,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(suppression), TEST(chains), TEST(regions), TEST(gradients), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(suppression), TEST(chains),  TEST(regions), TEST(regions_without_values),
+                                      TEST(gradients),   TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,8 @@ static void refusals(void **state) {
   (void)state;
   situ_tensor *x = situ_zeros(SITU_SHAPE(1, 1, 3, 3, 3), &(situ_options){ .device = test_device() });
   expect_refused(situ_max_pool1d(x, POOL(.kernel = SITU_DIMS(2)), NULL), SITU_E_SHAPE, "max_pool1d", "[C, L]");
+  expect_refused(situ_max_pool1d(situ_reshape(x, SITU_SHAPE(1, 27)), POOL(.kernel = SITU_DIMS(2, 2)), NULL), SITU_E_ARG,
+                 "max_pool1d", "kernel has 2");
   expect_refused(situ_max_pool3d(x, POOL(.kernel = SITU_DIMS(2, 2)), NULL), SITU_E_ARG, "max_pool3d", "kernel has 2");
   expect_refused(situ_max_pool3d(x, NULL, NULL), SITU_E_ARG, "max_pool3d", "kernel has 0");
   expect_refused(situ_avg_pool3d(x, POOL(.kernel = SITU_DIMS(5))), SITU_E_SHAPE, "avg_pool3d", "covers");

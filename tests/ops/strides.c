@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "situ/sys/op.h"
 #include "situ/sys/sim.h"
 #include "support/test.h"
 
@@ -153,6 +154,25 @@ static void strides_are_torchs(void **state) {
 }
 
 /* ---- memory formats ---- */
+
+static bool fill(situ_call *c) {
+  return situ_launch(c->op->name, c->device,
+                     &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ_desc(c->out[0]) } });
+}
+/* An op of a program's own may have more operands than any of the library's: then results are contiguous. */
+static void many_operands_have_no_order(void **state) {
+  (void)state;
+  enum { MANY = 100 };
+  static const situ_op op = { .name = "of_many",
+                              .operand = { { "tensors", SITU_SAME } },
+                              .flags = SITU_OP_VARIADIC | SITU_OP_NO_GRAD,
+                              .infer = situ_infer_broadcast,
+                              .forward = fill };
+  situ_tensor *in[MANY];
+  for (int i = 0; i < MANY; i++) in[i] = situ_transpose(situ_ones(SITU_SHAPE(3, 2), HERE(0)), 0, 1);
+  assert_false(situ_is_contiguous(situ_op_run(&op, in, 2, NULL, NULL)));
+  assert_true(situ_is_contiguous(situ_op_run(&op, in, MANY, NULL, NULL)));
+}
 
 static void formats_of_new_tensors(void **state) {
   (void)state;
@@ -356,6 +376,7 @@ static void a_viewed_parameter_keeps_its_format(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(strides_are_torchs),
+                                      TEST(many_operands_have_no_order),
                                       TEST(formats_of_new_tensors),
                                       TEST(wrong_formats_are_refused),
                                       TEST(random_numbers_do_not_depend_on_strides),
