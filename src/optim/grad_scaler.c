@@ -250,6 +250,13 @@ static int gather(const situ_grad_scaler_source *source, int64_t most, situ_tens
   return count;
 }
 
+static bool divide(situ_grad_scaler *s, situ_tensor **grad, int count) {
+  bool good = begin_live_scale(s);
+  for (int i = 0; good && i < count; i++) good = situ_mul_scalar_(grad[i], 1 / s->scale) != NULL;
+  situ_graph_values_end();
+  return good;
+}
+
 /* unscale: gradients are divided by the scale. */
 static bool check(const char *op, const situ_grad_scaler_source *source, situ_grad_scaler *s, bool unscale, seen *k) {
   bool *finite = &k->finite;
@@ -271,9 +278,7 @@ static bool check(const char *op, const situ_grad_scaler_source *source, situ_gr
   }
   good = good && look(list, count, finite, &k->largest);
   if (source->agree) good = source->agree(source->payload, good, finite) == SITU_OK && good;
-  good = good && (!unscale || begin_live_scale(s));
-  for (int i = 0; good && unscale && i < count; i++) good = situ_mul_scalar_(grad[i], 1 / s->scale) != NULL;
-  if (good && unscale) situ_graph_values_end();
+  good = good && (!unscale || divide(s, grad, count));
   situ__free(grad);
   return good;
 }

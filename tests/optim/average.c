@@ -5,6 +5,7 @@
 
 #include "situ/optim.h"
 #include "situ/place.h"
+#include "situ/sys/alloc.h"
 #include "support/modules.h"
 
 static situ_nn_module *model(void) { return situ_nn_linear(1, 1, &(situ_nn_linear_options){ HERE }); }
@@ -118,8 +119,27 @@ static void refuses_what_does_not_fit(void **state) {
   situ_nn_free(m);
 }
 
+/* Wherever memory ends, there is an error and no average. */
+static void without_memory(void **state) {
+  (void)state;
+  situ_nn_module *m = model(), *mean;
+  uint64_t nth = 0;
+  do {
+    situ_error_clear();
+    assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
+    situ_fail_allocation(++nth, false);
+    mean = situ_optim_averaged_model(m, NULL);
+    situ_fail_allocation(0, false);
+    assert_int_equal(situ_error(), mean ? SITU_OK : SITU_E_NOMEM);
+  } while (!mean);
+  assert_true(nth > 10);
+  situ_nn_free(mean);
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { MODULE_TEST(follows_torch), MODULE_TEST(moves_and_loads_as_a_module),
-                                      MODULE_TEST(buffers_too), MODULE_TEST(refuses_what_does_not_fit) };
+                                      MODULE_TEST(buffers_too), MODULE_TEST(refuses_what_does_not_fit),
+                                      MODULE_TEST(without_memory) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

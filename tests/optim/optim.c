@@ -162,6 +162,20 @@ static void parameters_without_a_gradient_are_left_alone(void **state) {
   situ_optim_free(o);
 }
 
+/* Its state lies as it does. */
+static void a_parameter_may_be_a_view(void **state) {
+  (void)state;
+  situ_tensor *whole = T32(SITU_SHAPE(2, 2, 3), 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6);
+  situ_tensor *p = situ_requires_grad_(situ_transpose(situ_select(whole, 0, 1), 0, 1), true);
+  situ_optim *o = situ_optim_sgd(named("p", p), &(situ_optim_options){ .lr = 1, .momentum = 0.5 });
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(3, 2), 1, 0, 0, 2, 0, 0)), SITU_OK);
+    assert_int_equal(situ_optim_step(o), SITU_OK);
+  }
+  expect_exact(whole, SITU_SHAPE(2, 2, 3), 0, 0, 0, 0, 0, 0, -1.5, 2, 3, 4, 0, 6);
+  situ_optim_free(o);
+}
+
 static void gradients_may_be_views(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2), *wide = T32(SITU_SHAPE(2, 2), 1, 10, 2, 20);
@@ -306,6 +320,7 @@ int main(void) {
     TEST(bad_parameters_are_refused),
     TEST(steps_follow_the_formulas),
     TEST(parameters_without_a_gradient_are_left_alone),
+    TEST(a_parameter_may_be_a_view),
     TEST(gradients_may_be_views),
     TEST(stepping_counts_as_a_write),
     TEST(all_or_nothing_over_groups),

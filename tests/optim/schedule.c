@@ -188,6 +188,13 @@ static void resumes_exactly(void **state) {
   situ_optim_free(other);
 }
 
+static void no_milestones(void **state) {
+  (void)state;
+  static const double want[] = { 0.1, 0.1, 0.1 };
+  situ_optim *o = sgd();
+  expect_rates(o, situ_lr_scheduler_multi_step_lr(o, NULL, 0, 0.5), NULL, SITU_OPTIM_LR, COUNT(want), want);
+}
+
 static void arguments_out_of_range(void **state) {
   (void)state;
   situ_optim *o = sgd();
@@ -368,6 +375,7 @@ int main(void) {
     TEST(one_cycle_lr),
     TEST(one_cycle_in_three_phases),
     TEST(a_cycle_ends),
+    TEST(no_milestones),
     TEST(arguments_out_of_range),
     TEST(the_optimiser_is_freed_first),
     TEST(resumes_exactly),
