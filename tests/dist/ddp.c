@@ -183,6 +183,38 @@ static void unused_parameters_and_no_sync(void **state) {
   }
 }
 
+/* ---- several dtypes ---- */
+
+static situ_tensor *both_heads(situ_nn_module *self, situ_tensor *x) {
+  two_heads *m = (two_heads *)self;
+  return situ_add(situ_nn_forward(m->a, x), situ_nn_forward(m->b, situ_to_dtype(x, SITU_F64)));
+}
+static const situ_nn_type two_dtypes_type = { .name = "TwoDtypes", .size = sizeof(two_heads), .forward = both_heads };
+
+/* Gradients that another dtype would round, next to each other in the order of buckets. */
+static void use_two_dtypes(world_rank *self) {
+  two_heads *m = situ_nn_alloc(&two_dtypes_type);
+  situ_nn_child(m, a, situ_nn_linear(2, 1, NULL));
+  situ_nn_child(m, b, situ_nn_linear(2, 1, &(situ_nn_linear_options){ .dtype = SITU_F64 }));
+  situ_nn_module *model = situ_nn_done(m);
+  situ_dist_ddp *ddp = situ_dist_ddp_new(at_home(model), self->comm, NULL);
+  MUST(ddp);
+  situ_tensor *x = T32(SITU_SHAPE(1, 2), 2.0 + 2 * self->rank, 1), *y = situ_nn_forward(model, x);
+  MUST(situ_backward(situ_sum(situ_mul_scalar(y, 1 + 0x1p-40), NULL), NULL) == SITU_OK);
+  MUST(weight_grad_is(model, "a.weight", 3) && weight_grad_is(model, "b.weight", 3 + 3 * 0x1p-40));
+  MUST(situ_dtype_of(situ_grad(situ_nn_get_tensor(model, "a.bias"))) == SITU_F32);
+out:
+  situ_dist_ddp_free(ddp);
+  situ_nn_free(model);
+}
+
+static void parameters_of_two_dtypes(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, use_two_dtypes, NULL, 20);
+  for (int r = 0; r < 2; r++) expect_rank_ok(&ranks[r]);
+}
+
 /* ---- ranks that differ ---- */
 
 static void start_only(world_rank *self) {
@@ -309,6 +341,7 @@ int main(void) {
     TEST(averages_are_those_of_one_large_batch),
     TEST(the_engines_order_is_close),
     TEST(unused_parameters_and_no_sync),
+    TEST(parameters_of_two_dtypes),
     TEST(weights_that_diverge_are_found),
     TEST(models_that_differ_are_told_where),
     TEST(evaluation_leaves_the_generator),

@@ -151,6 +151,9 @@ static void bad_calls_are_refused(void **state) {
   assert_int_equal(situ_comm_use_nccl(other, (situ_device){ SITU_CUDA, 63 }), SITU_E_ARG);
   expect_error(SITU_E_ARG, "", "cuda:63 is not there");
   assert_int_equal(situ_comm_barrier(other, "it still works"), SITU_OK);
+  assert_null(situ_add(NULL, NULL)); /* an error from before is not this call's */
+  assert_int_equal(situ_comm_use_nccl(other, test_device()), SITU_OK);
+  situ_error_clear();
   situ_comm_free(other);
 }
 

@@ -258,6 +258,41 @@ static void a_graph_from_before_a_step_is_refused(void **state) {
   run_two_ranks(step_between);
 }
 
+typedef struct attempt {
+  situ_nn_module *model;
+  uint64_t nth;
+  bool made;
+} attempt;
+static void begin_without_memory(world_rank *self) {
+  attempt *a = self->payload;
+  situ_dist_zero *zero = NULL;
+  situ_dist_ddp *ddp = situ_dist_ddp_new(a->model, self->comm, NULL);
+  MUST(ddp && situ_empty_cache(test_device()) == SITU_OK);
+  situ_fail_allocation(a->nth, false);
+  zero = situ_dist_zero3_new(situ_nn_parameters(a->model), ddp, NULL, situ_optim_sgd, NULL);
+  situ_fail_allocation(0, false);
+  a->made = zero != NULL;
+  MUST(situ_error() == (zero ? SITU_OK : SITU_E_NOMEM));
+  situ_error_clear();
+out:
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+}
+
+/* Wherever memory ends, there is an error, and no optimiser. */
+static void memory_ends_while_it_is_made(void **state) {
+  (void)state;
+  attempt a = { .nth = 0 };
+  world_rank self;
+  while (!a.made) {
+    a = (attempt){ .model = model_of(&dist_kinds[0]), .nth = a.nth + 1 };
+    world_run(situ_comm_sim_new(1, NULL), &self, 1, begin_without_memory, &a, 20);
+    expect_rank_ok(&self);
+    situ_nn_free(a.model);
+  }
+  assert_true(a.nth > 50);
+}
+
 static void what_cannot_be_in_parts(void **state) {
   (void)state;
   run_two_ranks(make_wrongly);
@@ -485,6 +520,7 @@ int main(void) {
     TEST(clipping),
     TEST(a_parameter_in_parts_is_refused_by_name),
     TEST(what_cannot_be_in_parts),
+    TEST(memory_ends_while_it_is_made),
     TEST(a_graph_from_before_a_step_is_refused),
     TEST(a_rank_has_its_part_and_one_unit),
     TEST(a_lost_rank_leaves_parts_as_before_the_step),
