@@ -169,6 +169,21 @@ static void what_cannot_be_repeated_is_refused(void **state) {
   situ_optim_free(o);
 }
 
+/* Numbers were drawn from a generator that was seeded meanwhile, but what is recorded is not made of them. */
+static void what_is_not_random_does_not_ask_for_the_draw(void **state) {
+  (void)state;
+  situ_tensor *x = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4);
+  situ_manual_seed(3);
+  expect_ok(situ_graph_capture_begin(there()));
+  situ_manual_seed(4);
+  (void)situ_generator_draw(NULL);
+  assert_non_null(situ_scaled_dot_product_attention(x, x, x, NULL));
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  expect_ok(situ_graph_replay(graph));
+  situ_graph_free(graph);
+}
+
 static void what_moved_is_named(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 2, NULL);
@@ -225,6 +240,7 @@ int main(void) {
     PAIR_TEST(it_reads_and_writes_the_memory_it_was_recorded_with),
     PAIR_TEST(a_replay_is_a_write),
     PAIR_TEST(what_cannot_be_repeated_is_refused),
+    PAIR_TEST(what_is_not_random_does_not_ask_for_the_draw),
     PAIR_TEST(what_moved_is_named),
     PAIR_TEST(a_cast_in_between_is_refused),
     PAIR_TEST(misuse),

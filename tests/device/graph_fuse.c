@@ -75,6 +75,10 @@ static situ_tensor *reshaped(const operands *o) {
   situ_tensor *t = situ_reshape(situ_add(o->x, o->row), SITU_SHAPE(WIDTH, ROWS));
   return situ_neg(situ_add(t, situ_reshape(o->column, SITU_SHAPE(ROWS))));
 }
+/* A row is too long for a tile, so tiles are cut from all elements as if they were one. */
+static situ_tensor *long_rows(const operands *o) {
+  return situ_neg(situ_relu(situ_reshape(o->x, SITU_SHAPE(2, NUMEL / 2))));
+}
 static situ_tensor *small(const operands *o) { return situ_neg(situ_mul(o->row, situ_sin(o->row))); }
 static situ_tensor *long_chain(const operands *o) {
   situ_tensor *y = o->x;
@@ -103,6 +107,7 @@ static const struct {
   { "of halves", of_halves, { 4 }, 0 },
   { "of tests", of_tests, { 4 }, 0 },
   { "reshaped", reshaped, { 2 }, 0 },
+  { "long rows", long_rows, { 2 }, 0 },
   { "widens", widens, { 3 }, -1 },
   { "small", small, { 0 }, 1 },
   { "long chain", long_chain, { 8, 7 }, 2 },

@@ -1,6 +1,8 @@
 /* What a graph needs: less than the calls, since what is not needed at the same time shares memory.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
+#include <pthread.h>
+
 #include "situ/sys/alloc.h"
 #include "situ/sys/graph.h"
 #include "support/pairs.h"
@@ -74,6 +76,59 @@ static void results_lend_their_memory_until_they_are_written(void **state) {
   situ_release(x);
 }
 
+/* The numbers in f64 lie where the places will be, which are the second result of one piece of work. */
+static void second_results_lend_their_memory_as_well(void **state) {
+  (void)state;
+  if (there().kind == SITU_OPENCL) skip();
+  situ_tensor *x = situ_retain(situ_rand(SITU_SHAPE(2, MANY), &(situ_options){ .device = there() })), *y[2], *places[2];
+  const int64_t before = used();
+  situ_graph *graph = NULL;
+  for (int k = 0; k < 2; k++) {
+    situ_scope s;
+    situ_scope_begin_no_grad(&s);
+    if (k == 0) expect_ok(situ_graph_capture_begin(there()));
+    y[k] = situ_retain(situ_sum(situ_to_dtype(situ_select(x, 0, 0), SITU_F64), NULL));
+    assert_non_null(situ_max_dim(x, 0, false, &places[k]));
+    situ_retain(places[k]);
+    expect_ok(situ_scope_end(&s));
+    if (k == 0) assert_non_null(graph = situ_graph_capture_end());
+    if (k == 0) assert_in_range(used() - before, 2 * BYTES, 3 * BYTES + 512);
+    if (k == 0) assert_non_null(situ_neg_(x));
+  }
+  expect_ok(situ_graph_replay(graph));
+  expect_same(y[0], y[1], 0, 0);
+  expect_same(places[0], places[1], 0, 0);
+  situ_graph_free(graph);
+  for (int k = 0; k < 2; k++) situ_release(y[k]), situ_release(places[k]);
+  situ_release(x);
+}
+
+static void *make_threes(void *payload) {
+  situ_tensor **t = payload;
+  *t = situ_full(SITU_SHAPE(64), 3, &(situ_options){ .device = there() });
+  return NULL;
+}
+
+/* Not all of it is written again by a replay, which knows nothing of what the other thread did. */
+static void what_another_thread_made_keeps_its_values(void **state) {
+  (void)state;
+  situ_tensor *t = NULL;
+  pthread_t other;
+  situ_scope s;
+  expect_ok(situ_graph_capture_begin(there()));
+  situ_scope_begin_no_grad(&s);
+  assert_int_equal(pthread_create(&other, NULL, make_threes, &t), 0);
+  assert_int_equal(pthread_join(other, NULL), 0);
+  assert_non_null(situ_fill_(situ_narrow(t, 0, 0, 32), 1));
+  situ_tensor *total = situ_scope_return(&s, situ_sum(t, NULL));
+  situ_release(t);
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  expect_ok(situ_graph_replay(graph));
+  expect_exact(total, SITU_SCALAR, 32 * 1 + 32 * 3);
+  situ_graph_free(graph);
+}
+
 static situ_status skip_if_set(void *payload, bool *skip) {
   *skip = *(bool *)payload;
   return SITU_OK;
@@ -144,14 +199,16 @@ static void what_is_needed_later_is_computed_again(void **state) {
   situ_release(x);
 }
 
-/* Nothing reads it before the softmax, so it is computed after that. weight: may be NULL; a linear layer has no bias. */
+/* Nothing reads it before the softmax, so it is computed after that. weight: may be NULL; a linear layer has no bias.
+   What came before takes ten times as much, but not sixteen as the softmax and its operand do. */
 static situ_tensor *computed_early(situ_tensor *x, situ_tensor *weight) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
+  situ_tensor *before = situ_sum(situ_contiguous(situ_expand(x, SITU_SHAPE(10, MANY))), NULL);
   situ_tensor *t = weight ? situ_linear(situ_reshape(x, SITU_SHAPE(MANY / 8, 8)), weight, NULL) : situ_cumsum(x, 0);
   situ_tensor *large = situ_contiguous(situ_expand(x, SITU_SHAPE(8, MANY)));
   situ_tensor *total = situ_sum(situ_softmax(large, 1), NULL);
-  return situ_scope_return(&s, situ_mul(situ_sum(t, NULL), total));
+  return situ_scope_return(&s, situ_mul(situ_sum(t, NULL), situ_mul(total, before)));
 }
 
 static void what_is_needed_later_is_computed_later(void **state) {
@@ -322,6 +379,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(a_chain_needs_its_result_alone),
     PAIR_TEST(results_lend_their_memory_until_they_are_written),
+    PAIR_TEST(second_results_lend_their_memory_as_well),
+    PAIR_TEST(what_another_thread_made_keeps_its_values),
     PAIR_TEST(skipped_results_keep_their_values),
     PAIR_TEST(what_is_needed_later_is_computed_again),
     PAIR_TEST(what_is_needed_later_is_computed_later),

@@ -125,6 +125,31 @@ static void a_kernel_that_is_not_there_is_named(void **state) {
   situ__storage_release(y.storage);
 }
 
+/* A kernel that follows no strides meets none; a convolution may get images whose channels come last. */
+static void strides_are_refused_where_none_are_followed(void **state) {
+  (void)state;
+  situ_view_desc x = row_new(meta), y = row_new(meta), w = row_new(meta);
+  x.contiguous = false;
+  x.ndim = 2;
+  x.size[0] = 4, x.size[1] = 2;
+  x.stride[0] = 1, x.stride[1] = 4;
+  situ_work work = { .verb = SITU_VERB_SOFTMAX, .ins = 1, .in = { &x }, .outs = 1, .out = { &y } };
+  assert_int_equal(situ__run("softmax", meta, &work), SITU_E_UNSUPPORTED);
+  assert_non_null(strstr(situ_error_message(), "operand 0 of softmax is not contiguous"));
+  situ_error_clear();
+  assert_int_equal(y.storage->version, 0);
+  work = (situ_work){ .verb = SITU_VERB_CONV, .ins = 2, .in = { &x, &w }, .outs = 1, .out = { &y } };
+  assert_int_equal(situ__run("conv", meta, &work), SITU_E_UNSUPPORTED);
+  situ_error_clear();
+  x.ndim = 4;
+  for (int d = 0; d < 4; d++) x.size[d] = d ? 2 : 1, x.stride[d] = (int64_t[]){ 8, 1, 4, 2 }[d];
+  assert_int_equal(situ__run("conv", meta, &work), SITU_OK);
+  x.stride[2] = 2, x.stride[3] = 4;
+  assert_int_equal(situ__run("conv", meta, &work), SITU_E_UNSUPPORTED);
+  situ_storage *all[] = { x.storage, y.storage, w.storage };
+  for (int i = 0; i < 3; i++) situ__storage_release(all[i]);
+}
+
 static void waiting(void **state) {
   (void)state;
   const situ_device all[] = { cpu, sim, meta, { 0 } };
@@ -184,6 +209,7 @@ int main(void) {
     cmocka_unit_test_setup(empty_outputs_reach_no_kernel, fresh),
     cmocka_unit_test_setup(unsupported_says_who_can, fresh),
     cmocka_unit_test_setup(a_kernel_that_is_not_there_is_named, fresh),
+    cmocka_unit_test_setup(strides_are_refused_where_none_are_followed, fresh),
     cmocka_unit_test_setup(waiting, fresh),
     cmocka_unit_test_setup(verbs, fresh),
     cmocka_unit_test_setup(lost_is_for_good, fresh),
