@@ -101,16 +101,6 @@ void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *
   tell_peers(c, ended);
 }
 
-/* The engine's words about a call. */
-static void fail_by_engine(situ_comm *c, situ_status status, const situ_comm_report *report, const situ_comm_request *r,
-                           int peer) {
-  char call[SITU__COMM_NAME * 3], who[48] = "";
-  const int culprit = report->rank >= 0 ? report->rank : peer;
-  situ__comm_call_text(r->header, call);
-  if (culprit >= 0 && status == SITU_E_COMM) (void)snprintf(who, sizeof who, "rank %d is lost: ", culprit);
-  situ__comm_fail(c, status, culprit, "%s: %s%.159s", call, who, report->text);
-}
-
 /* ---- headers ---- */
 
 static bool expect_header(situ_comm *c, int peer, situ_comm_report *report) {
@@ -271,6 +261,23 @@ static void receive_headers(situ_comm *c) {
       }
     }
   }
+}
+
+/* The engine's words about a call; but if a rank has told why it gives up, meanwhile, before it was lost, its own. */
+static void fail_by_engine(situ_comm *c, situ_status status, const situ_comm_report *report, situ_comm_request *r,
+                           int peer) {
+  char call[SITU__COMM_NAME * 3], who[48] = "";
+  const int culprit = report->rank >= 0 ? report->rank : peer;
+  if (status == SITU_E_COMM) receive_headers(c);
+  if (c->failed) return;
+  if (c->words) {
+    r->stage = SITU__COMM_HEADERS; /* else it would pass for one that has ended */
+    follow_words(c);
+    return;
+  }
+  situ__comm_call_text(r->header, call);
+  if (culprit >= 0 && status == SITU_E_COMM) (void)snprintf(who, sizeof who, "rank %d is lost: ", culprit);
+  situ__comm_fail(c, status, culprit, "%s: %s%.159s", call, who, report->text);
 }
 
 /* ---- calls ---- */
