@@ -92,12 +92,12 @@ static bool arrange_Q6_K(const float *x, int64_t count, void *to) {
 
 /* ---- dot ---- */
 
-/* Sums of four products each of bytes with one or two vectors of x. */
-ALWAYS_INLINE __m512i digit_products(__m512i low, const chunk *x, int part) {
+/* Sums of four products each: of bytes with a part of x. */
+ALWAYS_INLINE __m512i digit_products(__m512i bytes, const chunk *x, int part) {
   __m512i sum = _mm512_setzero_si512();
   UNROLL
   for (int d = 0; d < DIGITS; d++)
-    sum = _mm512_dpbusd_epi32(d ? _mm512_slli_epi32(sum, 8) : sum, low, _mm512_load_si512(x->digit[part][d]));
+    sum = _mm512_dpbusd_epi32(d ? _mm512_slli_epi32(sum, 8) : sum, bytes, _mm512_load_si512(x->digit[part][d]));
   return sum;
 }
 
