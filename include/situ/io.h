@@ -35,7 +35,7 @@ typedef struct situ_save_options {
       file. */
   int64_t max_shard_bytes;
   /** Do not fsync: after a kill of the process the old or the new file is still complete, after a power failure maybe
-      not. */
+      not. A full disk is then found while writing, not before. */
   bool no_sync;
   situ_replaced *replaced; /**< gets the state of the target; may be NULL */
 } situ_save_options;

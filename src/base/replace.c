@@ -92,7 +92,7 @@ situ_status situ__replace_begin(situ__replace *r, const char *op, const char *pa
     situ__replace_sweep(r->dir, r->name);
     /* While the file is being written, only those may read it who may read the old one. */
     if (open_new(r, exists ? 0600 : 0666) == SITU_OK && (!exists || keep_mode(r, &old) == SITU_OK))
-      reserve_bytes(r, bytes);
+      if (sync) reserve_bytes(r, bytes);
   }
   if (r->status != SITU_OK) situ__replace_abandon(r);
   return r->status;

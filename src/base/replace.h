@@ -18,8 +18,8 @@ typedef struct situ__replace {
   char temp[256]; /* the new file's name in dir */
 } situ__replace;
 
-/* Opens the new file and reserves `bytes`, so that a full disk is reported before anything is written. sync: fsync.
-   path must outlive r. */
+/* Opens the new file. sync: fsync, and `bytes` are reserved first, so that a full disk is reported before anything is
+   written; else by the write that finds it full. path must outlive r. */
 situ_status situ__replace_begin(situ__replace *r, const char *op, const char *path, int64_t bytes, bool sync);
 /* Appends bytes. */
 situ_status situ__replace_write(situ__replace *r, const void *data, size_t bytes);

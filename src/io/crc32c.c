@@ -1,4 +1,6 @@
-/* CRC-32C: eight bytes per step with tables, or three streams at once with the SSE 4.2 instruction.
+/* CRC-32C: eight bytes per step with tables, three streams at once with the SSE 4.2 instruction, or 256 bytes at a time
+   by products of polynomials (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+   Instruction", Intel 2009, in vectors of four).
    SPDX-License-Identifier: MIT */
 #include "io/crc32c.h"
 
@@ -6,13 +8,16 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 enum { LANE = 4096 }; /* bytes of each of the three streams */
+#define POLYNOMIAL 0x82F63B78u
+enum { LANES = 4, VECTOR = 64, BLOCK = LANES * VECTOR }; /* bytes that products take at a time */
 
 static uint32_t table[8][256]; /* [k][b]: byte b followed by k zero bytes */
 static uint32_t shift[4][256]; /* [k][b]: byte k of a checksum, advanced by LANE zero bytes */
+static uint64_t ahead[2][2];   /* [0: a block, 1: a vector]: what moves both halves of 16 bytes on by as much */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* `raw` is the checksum without the inversions at both ends, so it is linear. */
@@ -26,10 +31,17 @@ static uint32_t raw_portable(uint32_t raw, const unsigned char *p, size_t bytes)
   return raw;
 }
 
+/* x^n mod the polynomial, the highest power in the lowest bit; shifted, as a product of two such numbers is. */
+static uint64_t power(int n) {
+  uint32_t raw = (uint32_t)1 << 31;
+  for (int i = 0; i < n; i++) raw = raw >> 1 ^ (raw & 1 ? POLYNOMIAL : 0);
+  return (uint64_t)raw << 1;
+}
+
 static void make_tables(void) {
   for (uint32_t b = 0; b < 256; b++) {
     uint32_t raw = b;
-    for (int i = 0; i < 8; i++) raw = raw >> 1 ^ (raw & 1 ? 0x82F63B78u : 0);
+    for (int i = 0; i < 8; i++) raw = raw >> 1 ^ (raw & 1 ? POLYNOMIAL : 0);
     table[0][b] = raw;
   }
   for (int k = 1; k < 8; k++)
@@ -39,6 +51,11 @@ static void make_tables(void) {
     uint32_t moved = raw_portable((uint32_t)1 << bit, zeros, LANE);
     for (int b = 0; b < 256; b++)
       if (b >> (bit % 8) & 1) shift[bit / 8][b] ^= moved;
+  }
+  for (int k = 0; k < 2; k++) {
+    const int bits = 8 * (k ? VECTOR : BLOCK);
+    ahead[k][0] = power(bits + 32);
+    ahead[k][1] = power(bits - 32);
   }
 }
 
@@ -72,12 +89,37 @@ __attribute__((target("sse4.2"))) static uint32_t raw_sse42(uint32_t raw, const 
   for (; bytes > 0; p++, bytes--) raw = _mm_crc32_u8(raw, *p);
   return raw;
 }
+
+#define WIDE __attribute__((target("avx512f,pclmul,vpclmulqdq,sse4.2")))
+
+/* `next` with each 16 bytes of v added as many bytes earlier as `by` was made for. */
+WIDE static inline __m512i move_vector(__m512i v, __m512i by, __m512i next) {
+  const __m512i low = _mm512_clmulepi64_epi128(v, by, 0x00), high = _mm512_clmulepi64_epi128(v, by, 0x11);
+  return _mm512_ternarylogic_epi64(low, high, next, 0x96); /* exclusive or */
+}
+
+/* Of at least BLOCK bytes: what is left of all blocks is 64 bytes with the checksum of the blocks. */
+WIDE static uint32_t raw_wide(uint32_t raw, const unsigned char *p, size_t bytes) {
+  __m512i v[LANES];
+  for (int k = 0; k < LANES; k++) v[k] = _mm512_loadu_si512(p + k * VECTOR);
+  v[0] = _mm512_xor_si512(v[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)raw)));
+  __m512i by = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)ahead[0]));
+  for (p += BLOCK, bytes -= BLOCK; bytes >= BLOCK; p += BLOCK, bytes -= BLOCK)
+    for (int k = 0; k < LANES; k++) v[k] = move_vector(v[k], by, _mm512_loadu_si512(p + k * VECTOR));
+  by = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)ahead[1]));
+  for (int k = 1; k < LANES; k++) v[0] = move_vector(v[0], by, v[k]);
+  unsigned char left[VECTOR];
+  _mm512_storeu_si512(left, v[0]);
+  return raw_sse42(raw_sse42(0, left, VECTOR), p, bytes);
+}
 #endif
 
 uint32_t situ__crc32c(uint32_t crc, const void *data, size_t bytes) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2")) {
     pthread_once(&once, make_tables);
+    if (bytes >= BLOCK && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f"))
+      return ~raw_wide(~crc, data, bytes);
     return ~raw_sse42(~crc, data, bytes);
   }
 #endif

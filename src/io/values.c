@@ -2,16 +2,20 @@
    SPDX-License-Identifier: MIT */
 #include "io/values.h"
 
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/problem.h"
+#include "base/stream.h"
 #include "io/crc32c.h"
 #include "situ/ops.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/plain.h"
 
 /* Bytes per read or write: the piece is still in the cache when its checksum is computed. */
-#define PIECE ((size_t)256 << 10)
+#define PIECE ((size_t)128 << 10)
+/* A tensor of as many bytes goes through a buffer in the cache, so that its own memory is only written. */
+#define STREAMED ((size_t)1 << 20)
 /* Bytes per piece of a tensor that is read to another device: large enough for the copy to run at full speed. */
 #define PART ((size_t)16 << 20)
 
@@ -50,12 +54,18 @@ static situ_tensor *read_part(const situ__source *source, const char *name, int6
   char *data = situ_data_ptr(t);
   if (!t || situ_numel(t) == 0) return t;
   size_t bytes = (size_t)situ_numel(t) * situ_dtype_size(dtype);
-  for (size_t at = 0; at < bytes; at += PIECE) {
+  char *buffer = bytes >= STREAMED ? situ__alloc(PIECE) : NULL;
+  situ_status status = SITU_OK;
+  for (size_t at = 0; at < bytes && status == SITU_OK; at += PIECE) {
     size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
-    if (situ__file_read(source->op, source->path, source->fd, data + at, piece, offset + (int64_t)at) != SITU_OK)
-      return NULL;
-    if (sum) *sum = situ__crc32c(*sum, data + at, piece);
+    char *to = buffer ? buffer : data + at;
+    status = situ__file_read(source->op, source->path, source->fd, to, piece, offset + (int64_t)at);
+    if (status == SITU_OK && sum) *sum = situ__crc32c(*sum, to, piece);
+    if (status == SITU_OK && buffer) situ__stream(data + at, buffer, (int64_t)piece);
   }
+  if (buffer) situ__stream_end();
+  situ__free(buffer);
+  if (status != SITU_OK) return NULL;
   situ__values_hide(t);
   return check_bools(source, name, data, bytes, dtype) ? t : NULL;
 }
@@ -135,8 +145,8 @@ situ_status situ__values_write(situ__replace *r, const void *data, size_t bytes,
   uint32_t crc = 0;
   for (size_t at = 0; at < bytes && r->status == SITU_OK; at += PIECE) {
     size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
-    if (sum) crc = situ__crc32c(crc, from + at, piece);
     situ__replace_write(r, from + at, piece);
+    if (sum) crc = situ__crc32c(crc, from + at, piece);
   }
   if (sum) *sum = crc;
   return r->status;

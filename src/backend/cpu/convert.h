@@ -44,11 +44,4 @@ situ__cast situ__cpu_cast_of(situ_dtype x, situ_dtype y, int64_t *lost);
 /* A situ__loop_fn: data[0] = cast(data[1]). payload: a situ__cast. */
 void situ__cpu_cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload);
 
-/* Non-temporal stores are not ordered with others: this orders them before all later stores. */
-static inline void situ__stream_end(void) {
-#ifdef __SSE__
-  __builtin_ia32_sfence();
-#endif
-}
-
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/pool.h"
 #include "base/size.h"
+#include "base/stream.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "elementwise.h"
 
 #include "base/size.h"
+#include "base/stream.h"
 #include "convert.h"
 #include "device/device.h"
 #include "loop.h"

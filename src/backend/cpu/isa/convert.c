@@ -1,6 +1,7 @@
 /* Converts rows of any dtype to a compute type and back. Compiled once for each instruction set.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/convert.h"
+#include "base/stream.h"
 #include "kernels/dialect.h"
 #include "kernels/half.h"
 
@@ -145,28 +146,6 @@ INFINITE(infinite_bf16, uint16_t, 0xff00u)
 INFINITE(infinite_f32, uint32_t, 0xff000000u)
 INFINITE(infinite_f64, uint64_t, 0xffe0000000000000u)
 
-static void store_past_cache(void *dst, const void *src, int64_t bytes) {
-  char *d = dst;
-  const char *s = src;
-#ifdef __SSE2__
-  int64_t head = (int64_t)(-(uintptr_t)d & 63);
-  if (head > bytes) head = bytes;
-  memcpy(d, s, (size_t)head);
-  d += head, s += head, bytes -= head;
-  for (; bytes >= 64; d += 64, s += 64, bytes -= 64) {
-#if defined(__AVX512F__)
-    _mm512_stream_si512((void *)d, _mm512_loadu_si512(s));
-#elif defined(__AVX__)
-    for (int k = 0; k < 64; k += 32)
-      _mm256_stream_si256((__m256i *)(d + k), _mm256_loadu_si256((const __m256i *)(s + k)));
-#else
-    for (int k = 0; k < 64; k += 16) _mm_stream_si128((__m128i *)(d + k), _mm_loadu_si128((const __m128i *)(s + k)));
-#endif
-  }
-#endif
-  memcpy(d, s, (size_t)bytes);
-}
-
 #define LOAD_ROW(name) \
   { load_##name##_as_f32, load_##name##_as_f64, load_##name##_as_i64 }
 #define STORE_ROW(lane)                                                                                           \
@@ -187,5 +166,5 @@ const situ__convert SITU__ISA_NAME(situ__convert) = {
   .store = { STORE_ROW(f32), STORE_ROW(f64), STORE_ROW(i64) },
   .infinite = { [SITU_F16] = infinite_f16, [SITU_BF16] = infinite_bf16, [SITU_F32] = infinite_f32,
                 [SITU_F64] = infinite_f64 },
-  .stream = store_past_cache,
+  .stream = situ__stream,
 };
