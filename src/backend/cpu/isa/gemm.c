@@ -8,10 +8,9 @@
 /* Rows of a block of dot products that fills a vector. */
 #define DOT_ROWS (LANES >= 8 ? LANES / 4 : 1)
 
-/* A tile of packed factors, and the depth of a block of them. */
+/* A tile of packed factors. */
 #define PANEL_ROWS SITU__SLIVER
 #define PANEL_VECTORS WIDE
-#define PANEL_DEPTH 384
 
 /* Where the rows of b are, and how many rows of a panel to fetch ahead. */
 typedef enum tile_layout { IN_ROWS, IN_PANEL } tile_layout;
@@ -23,6 +22,9 @@ enum { AHEAD = 8 };
 #define real float
 #define vec vec_f32
 #define picks picks_f32
+/* The depth of a block of packed factors, and the columns of b that a task multiplies. */
+#define PANEL_DEPTH 384
+#define TASK_COLUMNS 512
 #include "gemm_tiles.h"
 #include "gemm_panels.h"
 #undef FN
@@ -31,6 +33,8 @@ enum { AHEAD = 8 };
 #undef real
 #undef vec
 #undef picks
+#undef PANEL_DEPTH
+#undef TASK_COLUMNS
 
 #define FN F64
 #define LANES ((int)(VECTOR / sizeof(double)))
@@ -38,5 +42,7 @@ enum { AHEAD = 8 };
 #define real double
 #define vec vec_f64
 #define picks picks_f64
+#define PANEL_DEPTH 512
+#define TASK_COLUMNS 256
 #include "gemm_tiles.h"
 #include "gemm_panels.h"

@@ -62,7 +62,7 @@ const situ__panels FN(situ__panels) = { .dtype = sizeof(real) == 4 ? SITU_F32 : 
                                         .depth = PANEL_DEPTH,
                                         .bytes = sizeof(real),
                                         .tiling = { .tile_m = 252,
-                                                    .tile_n = 512,
+                                                    .tile_n = TASK_COLUMNS,
                                                     .least_m = 48,
                                                     .least_n = 64,
                                                     .unit_m = PANEL_ROWS,
