@@ -18,9 +18,10 @@ typedef struct situ__tile {
   const void *from; /* with add: add to these rows instead of those of c, and write to c; NULL: of c */
   int64_t from_row;
   /* Panels that offer it (situ__panels.rounds): the sums are complete, and go there, rounded to bf16, instead of to c;
-     before that `bias` is added to each row, NULL for none. */
+     before that `bias` is added to each row, NULL for none. past_cache: whole lines of 64 bytes go to memory alone. */
   uint16_t *rounded;
   int64_t rounded_row;
+  bool past_cache;
   const float *bias;
 } situ__tile;
 typedef void (*situ__tile_fn)(const situ__tile *tile);

@@ -8,12 +8,16 @@
 #include "base/fail.h"
 #include "base/pool.h"
 #include "base/size.h"
+#include "base/stream.h"
 #include "device/device.h"
 
 enum {
-  GROUP = 128,      /* lanes that are packed together; whole panels */
-  LEAST = 1 << 15,  /* cost from which packing pays for 16 bits */
-  APART = 4096,     /* bytes between rows of a result from which on they evict each other from the cache */
+  GROUP = 128,     /* lanes that are packed together; whole panels */
+  LEAST = 1 << 15, /* cost from which packing pays for 16 bits */
+  APART = 4096,    /* bytes between rows from which on they evict each other from the cache, */
+  WAYS = 8,        /* if they are more than so many */
+  LARGE = 4 << 20, /* bytes of a result that would leave no cache to the factors */
+  LINE = 64,
   FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one is 1 if they can be multiplied */
   FACTOR_M = 16,
   FACTOR_N = 64 /* sizes from which they pay */
@@ -62,6 +66,7 @@ typedef struct work {
   int64_t first;                   /* item of run_small */
   bool few;                        /* rows: nothing is packed */
   bool in_place;                   /* a is not packed */
+  bool past_cache;                 /* c is large, and whole lines */
   bool late_a, late_b;             /* packed by the tiles, each its part, as no other tile reads that */
   int64_t depth;                   /* of a block of k */
   bool special;                    /* a factor was not finite */
@@ -192,7 +197,8 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
   const bool begins = bias && apart && with->whole && g.alpha == 1;
   /* Panel by panel, each of which has its sums together. */
   const bool each = !bias || (p->bias_row == 0 && p->beta == 1 && n <= SITU__BLOCK); /* row gets the same */
-  const bool rounds = apart && with->rounds && g.alpha == 1 && each && !w->few && g.c_row * p->elem < APART;
+  const bool rounds =
+      apart && with->rounds && g.alpha == 1 && each && !w->few && (w->past_cache || g.c_row * p->elem < APART);
   float addend[SITU__BLOCK];
   if (rounds && bias) situ__cpu_convert()->load[g.dtype][SITU__F32](bias, p->bias_col * p->elem, n, addend);
   if (bias && !apart) situ__matmul_start(p, bias, &g);
@@ -203,7 +209,8 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
                    .a_col = w->in_place ? 1 : with->rows,
                    .c_row = rounds ? with->columns : row,
                    .alpha = apart ? 1 : g.alpha,
-                   .from_row = g.from_row };
+                   .from_row = g.from_row,
+                   .past_cache = w->past_cache };
   if (w->few) multiply_few(w, m, n, j, slot, (float *)(void *)sums, row);
   for (int64_t k0 = 0; k0 < g.k && !w->few; k0 += w->depth) {
     t.k = situ__min_i64(w->depth, g.k - k0);
@@ -223,6 +230,7 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
       with->multiply(&t, m);
     }
   }
+  if (w->past_cache) situ__stream_end();
   if (apart && !rounds) round_tile(w, (const float *)(void *)sums, row, begins ? NULL : bias, g.c, m, n);
   return true;
 }
@@ -242,6 +250,15 @@ static int64_t factor_bytes(const work *w, const factor *f) {
   return situ__round_up(f->lanes, f->width) * situ__round_up(w->p->g.k, w->with->unit) * w->with->bytes;
 }
 
+/* A tile that reads more rows than a set of the L1 cache holds reads packed ones where they share sets. */
+static bool stays_in_place(const situ__matmul *p, const situ__panels *with) {
+  const situ__gemm *g = &p->g;
+  const int64_t row = g->a_row * p->elem;
+  const bool clash = with->in_place > WAYS && row >= APART && row % (APART / 2) == 0;
+  return with->in_place && g->m % with->in_place == 0 && g->k % with->in_place == 0 && g->a_col == 1 &&
+         with->dtype == g->dtype && !clash;
+}
+
 static bool are_few(const situ__matmul *p) {
   return p->elem == 2 && p->g.m <= SITU__THIN_ROWS && (p->g.b_row == 1 || p->g.b_col == 1);
 }
@@ -259,7 +276,8 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   work w = { .p = p, .with = with };
   w.a = (factor){ .lane = g->a_row, .step = g->a_col, .lanes = g->m, .width = with->rows, .pack = with->pack_a };
   w.b = (factor){ .lane = g->b_col, .step = g->b_row, .lanes = g->n, .width = with->columns, .pack = with->pack_b };
-  w.in_place = with->in_place && g->a_col == 1 && with->dtype == g->dtype;
+  w.in_place = stays_in_place(p, with);
+  w.past_cache = g->m * g->n * p->elem >= LARGE && (uintptr_t)g->c % LINE == 0 && g->c_row * p->elem % LINE == 0;
   const int64_t depth = !p->factor && g->k <= 2 * with->shallow ? with->shallow : with->depth;
   w.depth = situ__round_up(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
   w.few = are_few(p);

@@ -16,10 +16,10 @@ typedef struct situ__panels {
   situ__tiling tiling;
   double least;                      /* of f32 and f64: cost (situ__matmul_cost) from which packing pays, */
   int64_t least_m, least_n, least_k; /* and sizes */
-  bool in_place;                     /* rows of a that are contiguous along k need not be packed */
-  bool finite;                       /* factors must be finite: packing returns false for others */
-  bool rounds;                       /* `multiply` can write bf16 (situ__tile.rounded) */
-  int whole; /* c is f32, written in squares of so many rows and columns; 0: of any size, in the dtype of the sums */
+  int in_place; /* contiguous rows of a are not packed if m and k are multiples of this; 0: never */
+  bool finite;  /* factors must be finite: packing returns false for others */
+  bool rounds;  /* `multiply` can write bf16 (situ__tile.rounded) */
+  int whole;    /* c is f32, written in squares of so many rows and columns; 0: of any size, in the dtype of the sums */
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
   bool (*pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);

@@ -71,7 +71,7 @@ const situ__panels FN(situ__panels) = { .dtype = sizeof(real) == 4 ? SITU_F32 : 
                                                     .pace = 1 },
                                         .least = 14 << 20,
                                         .least_m = 32,
-                                        .in_place = true,
+                                        .in_place = 1,
                                         .pack_a = FN(pack_a),
                                         .pack_b = FN(pack_b),
                                         .multiply = FN(multiply) };

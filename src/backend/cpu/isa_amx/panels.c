@@ -66,9 +66,9 @@ PACK(pack_columns_apart, false, 2)
 
 /* streamed: panels of a and of b are too large for the L1 cache together: those of a, each of which is read once for a
    panel of b, leave it alone. */
-ALWAYS_INLINE void tile_products(const char *a, const char *b, bool tall, bool wide, bool streamed) {
-  if (streamed) _tile_stream_loadd(4, a, 64);
-  else _tile_loadd(4, a, 64);
+ALWAYS_INLINE void tile_products(const char *a, int64_t row, const char *b, bool tall, bool wide, bool streamed) {
+  if (streamed) _tile_stream_loadd(4, a, row);
+  else _tile_loadd(4, a, row);
   _tile_loadd(6, b, 64);
   _tile_dpbf16ps(0, 4, 6);
   if (wide) {
@@ -76,22 +76,22 @@ ALWAYS_INLINE void tile_products(const char *a, const char *b, bool tall, bool w
     _tile_dpbf16ps(1, 4, 7);
   }
   if (!tall) return;
-  if (streamed) _tile_stream_loadd(5, a + TILE_BYTES, 64);
-  else _tile_loadd(5, a + TILE_BYTES, 64);
+  if (streamed) _tile_stream_loadd(5, a + TILE * row, row);
+  else _tile_loadd(5, a + TILE * row, row);
   _tile_dpbf16ps(2, 5, 6);
   if (wide) _tile_dpbf16ps(3, 5, 7);
 }
-ALWAYS_INLINE void multiply_block(const char *a, const char *b, bool tall, bool wide) {
-  tile_products(a, b, tall, wide, false);
+ALWAYS_INLINE void multiply_block(const char *a, int64_t row, const char *b, bool tall, bool wide) {
+  tile_products(a, row, b, tall, wide, false);
 }
-ALWAYS_INLINE void multiply_streamed(const char *a, const char *b, bool tall, bool wide) {
-  tile_products(a, b, tall, wide, true);
+ALWAYS_INLINE void multiply_streamed(const char *a, int64_t row, const char *b, bool tall, bool wide) {
+  tile_products(a, row, b, tall, wide, true);
 }
 
 /* The four products of two parts each. */
-ALWAYS_INLINE void multiply_two_parts(const char *a, const char *b, bool tall, bool wide) {
+ALWAYS_INLINE void multiply_two_parts(const char *a, int64_t row, const char *b, bool tall, bool wide) {
   for (int i = 0; i < 2; i++)
-    for (int j = 0; j < 2; j++) multiply_block(a + i * 2 * TILE_BYTES, b + j * 2 * TILE_BYTES, tall, wide);
+    for (int j = 0; j < 2; j++) multiply_block(a + i * 2 * TILE_BYTES, row, b + j * 2 * TILE_BYTES, tall, wide);
 }
 
 static void multiply_bf16(const situ__tile *t, int64_t rows) {
@@ -114,6 +114,7 @@ const situ__panels situ__panels_bf16_amx = { .dtype = SITU_BF16,
                                                          .unit_n = WIDTH,
                                                          .tasks = 16,
                                                          .pace = 8 },
+                                             .in_place = WIDTH,
                                              .rounds = true,
                                              .pack_a = pack_rows,
                                              .pack_b = pack_columns,

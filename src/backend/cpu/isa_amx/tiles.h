@@ -26,8 +26,8 @@ static const tiles layout = { .palette = 1,
                               .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
 
 /* Adds the products of 32 elements of a panel of a and of one of b to the sums, tiles 0 to 3; 4 and 5 are for tiles of
-   a, 6 and 7 for those of b. tall, wide: the second tile of a's panel, of b's, is needed. */
-typedef void block_multiplier(const char *a, const char *b, bool tall, bool wide);
+   a, 6 and 7 for those of b. row: bytes between rows of a. tall, wide: the second tile of a, of b is needed. */
+typedef void block_multiplier(const char *a, int64_t row, const char *b, bool tall, bool wide);
 
 ALWAYS_INLINE void zero_sums(void) {
   _tile_zero(0);
@@ -49,16 +49,20 @@ ALWAYS_INLINE void store_sums(float *c, float *below, int64_t row, bool tall, bo
   if (tall && wide) _tile_stored(3, below + TILE, row);
 }
 
+/* Bytes from a row of a to the next, from a block of DEPTH elements, from a panel. */
+typedef struct steps_of_a {
+  int64_t row, next, panel;
+} steps_of_a;
+
 /* from: what is added to, with rows from_row apart, 0 for one row; NULL: nothing. */
-ALWAYS_INLINE void multiply_panel(const char *a, const char *b, float *c, int64_t c_row, const float *from,
-                                  int64_t from_row, int64_t blocks, bool tall, bool wide, int parts,
+ALWAYS_INLINE void multiply_panel(const char *a, steps_of_a by, const char *b, float *c, int64_t c_row,
+                                  const float *from, int64_t from_row, int64_t blocks, bool tall, bool wide, int parts,
                                   block_multiplier *block) {
   const int64_t row = c_row * (int64_t)sizeof(float);
   float *below = c + TILE * c_row;
   if (from) load_sums(from, from + TILE * from_row, from_row * (int64_t)sizeof(float), tall, wide);
   else zero_sums();
-  for (int64_t q = 0; q < blocks; q++, a += 2 * parts * TILE_BYTES, b += 2 * parts * TILE_BYTES)
-    block(a, b, tall, wide);
+  for (int64_t q = 0; q < blocks; q++, a += by.next, b += 2 * parts * TILE_BYTES) block(a, by.row, b, tall, wide);
   store_sums(c, below, row, tall, wide);
 }
 
@@ -71,7 +75,8 @@ ALWAYS_INLINE void round_sums(float sums[WIDTH][WIDTH], const situ__tile *t, uin
         low = _mm512_add_ps(low, _mm512_loadu_ps(t->bias));
         high = _mm512_add_ps(high, _mm512_loadu_ps(t->bias + TILE));
       }
-      round_32(low, high, to);
+      if (t->past_cache) _mm512_stream_si512((void *)to, rounded_32(low, high));
+      else round_32(low, high, to);
     } else {
       for (int64_t j = 0; j < t->columns; j++) to[j] = situ__f32_to_bf16(sums[i][j] + (t->bias ? t->bias[j] : 0));
     }
@@ -81,19 +86,21 @@ ALWAYS_INLINE void round_sums(float sums[WIDTH][WIDTH], const situ__tile *t, uin
 /* `multiply` of situ__panels whose elements are the sum of so many parts: for each 32 of them a panel has two tiles of
    first parts, then two of second ones, and so on. Sums that are rounded stay in the L1 cache until then. */
 ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts, block_multiplier *block) {
-  const int64_t blocks = (t->k + DEPTH - 1) / DEPTH, panel = blocks * 2 * parts * TILE_BYTES;
+  const int64_t blocks = (t->k + DEPTH - 1) / DEPTH, a_row = 2 * t->a_row;
+  const steps_of_a packed = { 64, 2 * parts * TILE_BYTES, blocks * 2 * parts * TILE_BYTES },
+                   in_place = { a_row, 2 * DEPTH, WIDTH * a_row }, by = t->a_col == 1 ? in_place : packed;
   const int64_t from_row = t->from ? t->from_row : t->c_row, c_row = t->rounded ? WIDTH : t->c_row;
   _Alignas(64) float sums[WIDTH][WIDTH];
   const char *a = t->a, *b = t->b;
   float *c = t->rounded ? sums[0] : t->c;
   const float *from = !t->add ? NULL : t->from ? t->from : t->c;
   _tile_loadconfig(&layout);
-  for (int64_t i = 0; i < rows; i += WIDTH, a += panel) {
+  for (int64_t i = 0; i < rows; i += WIDTH, a += by.panel) {
     const bool tall = rows - i > TILE, wide = t->columns > TILE;
-    if (tall && wide) multiply_panel(a, b, c, c_row, from, from_row, blocks, true, true, parts, block);
-    else if (tall) multiply_panel(a, b, c, c_row, from, from_row, blocks, true, false, parts, block);
-    else if (wide) multiply_panel(a, b, c, c_row, from, from_row, blocks, false, true, parts, block);
-    else multiply_panel(a, b, c, c_row, from, from_row, blocks, false, false, parts, block);
+    if (tall && wide) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, true, true, parts, block);
+    else if (tall) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, true, false, parts, block);
+    else if (wide) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, false, true, parts, block);
+    else multiply_panel(a, by, b, c, c_row, from, from_row, blocks, false, false, parts, block);
     if (from) from += WIDTH * from_row;
     if (!t->rounded) c += WIDTH * c_row;
     else round_sums(sums, t, t->rounded + i * t->rounded_row, rows - i < WIDTH ? rows - i : WIDTH);
