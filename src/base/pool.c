@@ -8,19 +8,17 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/fork.h"
 #include "base/size.h"
 #include "base/thread.h"
 
-enum {
-  THREADS_MAX = 256,
-  /* A waiting thread spins for some microseconds, then yields the core for some tens of microseconds, then sleeps:
-     waking a sleeper costs more than most loops of a small network, and spinning without yielding was 3 to 30 times
-     slower beside one busy process. */
-  SPINS = 256,
-  YIELDS = 128
-};
+enum { THREADS_MAX = 256, SPINS = 256 };
+/* A waiting thread spins for some microseconds, then yields the core until so many seconds are over, then sleeps: to
+   wake a sleeper takes 20 us of the thread that does it in a virtual machine, which is more than most loops of a small
+   network, and spinning without yielding was 3 to 30 times slower beside one busy process. */
+#define PATIENCE 1e-3
 
 /* The job. `ticket` holds its number in the high half and the number of untaken chunks in the low half. A
    compare-and-swap of both takes a chunk, so a worker that comes late to a finished job cannot take a chunk of the
@@ -54,11 +52,12 @@ static void pause_cpu(void) {
 #endif
 }
 
-/* Waits a little before the i-th retry. Returns false when the thread should sleep instead. */
-static bool look_again(int i) {
-  if (i >= SPINS) (void)sched_yield();
-  else pause_cpu();
-  return i < SPINS + YIELDS;
+/* Waits a little before the i-th retry. Returns false when the thread should sleep instead. *until is for the next. */
+static bool look_again(int i, double *until) {
+  if (i < SPINS) return pause_cpu(), true;
+  if (i == SPINS) *until = situ__seconds() + PATIENCE;
+  (void)sched_yield();
+  return situ__seconds() < *until;
 }
 
 static uint32_t count_untaken(uint64_t word) { return (uint32_t)word; }
@@ -90,8 +89,8 @@ static void run_chunks(void (**started)(void)) {
 static void *run_worker(void *unused) {
   (void)unused;
   void (*started)(void) = NULL;
-  for (;;) {
-    for (int i = 0; count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i); i++) {}
+  for (double until;;) {
+    for (int i = 0; count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i, &until); i++) {}
     if (count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
       pthread_mutex_lock(&lock);
       /* Count this sleeper before its last look at the ticket; the owner writes the ticket before it looks for
@@ -168,10 +167,11 @@ void situ__pool_on_worker_start(void (*start)(void)) { __atomic_store_n(&on_star
 /* ---- the loop ---- */
 
 static void wait_for_chunks(void) {
+  double until;
   int i = 0;
   do {
     if (__atomic_load_n(&unfinished, __ATOMIC_ACQUIRE) == 0) return;
-  } while (look_again(i++));
+  } while (look_again(i++, &until));
   pthread_mutex_lock(&lock);
   __atomic_store_n(&owner_sleeps, true, __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&unfinished, __ATOMIC_SEQ_CST) != 0) pthread_cond_wait(&work_done, &lock);
