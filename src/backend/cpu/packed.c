@@ -13,6 +13,7 @@
 
 enum {
   GROUP = 128,     /* lanes that are packed together; whole panels */
+  PART = 128,      /* elements along k, where there is one panel */
   LEAST = 1 << 15, /* cost from which packing pays for 16 bits */
   APART = 4096,    /* bytes between rows from which on they evict each other from the cache, */
   WAYS = 8,        /* if they are more than so many */
@@ -108,15 +109,25 @@ static char *panels_at(const work *w, const factor *f, int64_t lane, int64_t k0)
   return f->panels + (k0 * situ__round_up(f->lanes, f->width) + lane * k) * w->with->bytes;
 }
 
+/* What is packed together: so many lanes of a block of k, or a part of the block of one panel, if there are no more. */
+static int64_t lanes_of_group(const factor *f) { return f->lanes <= f->width ? f->width : GROUP / f->width * f->width; }
+static int64_t part_of_block(const work *w, const factor *f) {
+  return f->lanes <= f->width ? situ__min_i64(w->depth, situ__round_up(PART, w->with->unit)) : w->depth;
+}
+
 static int64_t groups(const work *w, const factor *f) {
-  return f->panels ? situ__ceil_div(f->lanes, GROUP / f->width * f->width) * situ__ceil_div(w->p->g.k, w->depth) : 0;
+  if (!f->panels) return 0;
+  return situ__ceil_div(f->lanes, lanes_of_group(f)) * situ__ceil_div(w->p->g.k, w->depth) *
+         situ__ceil_div(w->depth, part_of_block(w, f));
 }
 
 static void pack_group(work *w, const factor *f, int64_t group, char *slot) {
-  const int64_t most = GROUP / f->width * f->width, across = situ__ceil_div(f->lanes, most);
-  const int64_t lane = group % across * most, k0 = group / across * w->depth;
-  const int64_t lanes = situ__min_i64(most, f->lanes - lane), k = situ__min_i64(w->depth, w->p->g.k - k0);
-  if (!pack_part(w, f, lane, lanes, k0, k, panels_at(w, f, lane, k0), slot))
+  const int64_t most = lanes_of_group(f), across = situ__ceil_div(f->lanes, most), lane = group % across * most;
+  const int64_t part = part_of_block(w, f), parts = situ__ceil_div(w->depth, part);
+  const int64_t k0 = group / across / parts * w->depth, at = group / across % parts * part;
+  const int64_t k = situ__min_i64(part, situ__min_i64(w->depth, w->p->g.k - k0) - at);
+  char *to = panels_at(w, f, lane, k0) + at * f->width * w->with->bytes;
+  if (k > 0 && !pack_part(w, f, lane, situ__min_i64(most, f->lanes - lane), k0 + at, k, to, slot))
     __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
 }
 
