@@ -48,7 +48,7 @@ DEVICE T FN(gelu_tanh_slope)(T x) {
 
 /* Takes exp of nonpositive arguments only: exp(-x) would overflow where the result is merely small. */
 DEVICE T FN(logistic)(T x) {
-  T e = exp(-fabs(x));
+  T e = EXP_BELOW(-fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
 DEVICE T FN(silu_slope)(T x) {

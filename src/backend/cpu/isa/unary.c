@@ -22,8 +22,10 @@
 #define WIDTH 16
 #undef erf
 #undef NORMAL_CDF
+#undef EXP_BELOW
 #define erf(x) situ__erf_f32(x)
 #define NORMAL_CDF(x) situ__normal_cdf_f32(x)
+#define EXP_BELOW(x) situ__exp_below_f32(x)
 #include "backend/cpu/isa/unary_lane.h"
 
 #define T int64_t
