@@ -132,6 +132,10 @@ static bool conv_infer(situ_call *c) {
   situ_window w;
   if (p->options.output_padding.ndim)
     return situ_refuse(c, SITU_E_ARG, "output_padding is given: only transposed convolutions have it");
+  if ((unsigned)p->options.activation > SITU_ACTIVATION_SILU)
+    return situ_refuse(c, SITU_E_ARG, "activation is %d, must be one of situ_activation", (int)p->options.activation);
+  if (p->options.activation > SITU_ACTIVATION_RELU && !situ_dtype_is_floating((situ_dtype)situ__desc(c->in[0])->dtype))
+    return situ_refuse(c, SITU_E_DTYPE, "activation is given: it needs floating dtypes");
   if (!infer_results(c, &w)) return false;
   if (!p->halved) return set_format(c), true;
   for (int d = c->shape[0].ndim - 2; d < c->shape[0].ndim; d++) {
@@ -145,8 +149,9 @@ static bool conv_infer(situ_call *c) {
 static bool transposed_infer(situ_call *c) {
   const situ_conv_options *o = c->params;
   situ_window w;
-  if (o->same || o->relu)
-    return situ_refuse(c, SITU_E_ARG, "%s is given: transposed convolutions do not have it", o->same ? "same" : "relu");
+  if (o->same || o->activation)
+    return situ_refuse(c, SITU_E_ARG, "%s is given: transposed convolutions do not have it",
+                       o->same ? "same" : "activation");
   if (!check_shapes(c, true, &w)) return false;
   for (int d = 2 - c->op->code; d < 2; d++) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], extra = 0, covered, spread, padded;
@@ -191,7 +196,7 @@ typedef struct conv_pass {
   situ_device device;
   situ_conv_pass pass;
   const situ_window *window;
-  bool relu; /* of the result */
+  situ_activation activation; /* of the result */
   const situ_tensor *factor;
 } conv_pass;
 
@@ -209,21 +214,26 @@ static situ_work work_of(const conv_pass *p, situ_tensor *const in[3], const sit
                       .window = p->window };
 }
 
+/* y = f(y). */
+static bool launch_unary(const conv_pass *p, const situ_view_desc *y) {
+  return situ_launch(p->op->name, p->device,
+                     &(situ_work){ .verb = SITU_VERB_UNARY,
+                                   .op = situ__activation_unary(p->activation),
+                                   .compute = (situ_dtype)y->dtype,
+                                   .ins = 1,
+                                   .outs = 1,
+                                   .in = { y },
+                                   .out = { y } });
+}
+
 /* In one launch if the device offers it, else in two. */
-static bool launch_relu(const conv_pass *p, const situ_work *conv) {
+static bool launch_activated(const conv_pass *p, const situ_work *conv) {
   situ_work work = *conv;
   bool offered;
-  work.integer[0] = 1;
+  work.integer[0] = situ__activation_unary(p->activation);
   if (situ__offers(p->op->name, p->device, &work, &offered) != SITU_OK) return false;
   if (offered) return situ_launch(p->op->name, p->device, &work);
-  return situ_launch(p->op->name, p->device, conv) && situ_launch(p->op->name, p->device,
-                                                                  &(situ_work){ .verb = SITU_VERB_UNARY,
-                                                                                .op = SITU_UNARY_relu,
-                                                                                .compute = conv->compute,
-                                                                                .ins = 1,
-                                                                                .outs = 1,
-                                                                                .in = { conv->out[0] },
-                                                                                .out = { conv->out[0] } });
+  return situ_launch(p->op->name, p->device, conv) && launch_unary(p, conv->out[0]);
 }
 
 /* With images in this format; out has it already. */
@@ -237,7 +247,7 @@ static bool launch_as(const conv_pass *p, situ_memory_format format, situ_tensor
   if (!in[0] || !in[1] || !in[2] != !given[2]) return false;
   const situ_work work = work_of(p, in, out, desc);
   if (format == SITU_CHANNELS_LAST && !(*taken = situ__takes_channels_last(p->device, &work))) return true;
-  return p->relu ? launch_relu(p, &work) : situ_launch(p->op->name, p->device, &work);
+  return p->activation ? launch_activated(p, &work) : situ_launch(p->op->name, p->device, &work);
 }
 
 /* Images that are channels_last are computed with as they are where the device can, else by row-major copies. */
@@ -264,7 +274,7 @@ static bool launch_halved(const conv_pass *p, situ_call *c) {
   bool offered;
   if (!in[0] || !in[1] || !in[2] != !c->in[2]) return false;
   situ_work work = work_of(p, in, c->out[0], desc);
-  work.integer[0] = p->relu;
+  work.integer[0] = p->activation ? situ__activation_unary(p->activation) : 0;
   work.integer[1] = 1;
   if (situ__offers(p->op->name, p->device, &work, &offered) != SITU_OK) return false;
   if (offered) return situ_launch(p->op->name, p->device, &work);
@@ -311,7 +321,7 @@ static bool conv_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const conv_params *p = c->params;
   const situ_window w = window_of(c->op, &p->options, &weight);
-  const conv_pass pass = { c->op, c->device, SITU_CONV_FORWARD, &w, p->options.relu, p->factor };
+  const conv_pass pass = { c->op, c->device, SITU_CONV_FORWARD, &w, p->options.activation, p->factor };
   return p->halved ? launch_halved(&pass, c) : launch(&pass, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
 
@@ -355,17 +365,28 @@ static bool conv_mend(situ_call *c) {
   return situ_mend_size(c, 0, x->ndim - spatial - 1, channels);
 }
 
+static situ_tensor *activate(situ_tensor *x, situ_activation activation) {
+  switch (activation) {
+  case SITU_ACTIVATION_RELU: return situ_relu(x);
+  case SITU_ACTIVATION_GELU_TANH: return situ_gelu(x, SITU_GELU_TANH);
+  case SITU_ACTIVATION_GELU: return situ_gelu(x, SITU_GELU_NONE);
+  case SITU_ACTIVATION_SILU: return situ_silu(x);
+  case SITU_ACTIVATION_NONE: break;
+  }
+  return x;
+}
+
 static situ_tensor *run(const situ_op *op, situ_tensor *x, situ_tensor *weight, situ_tensor *bias,
                         const conv_params *params) {
   conv_params p = *params;
-  /* Only where values are computed and nothing else are relu and maxima part of the call, which so needs no gradients
-     for them. */
-  if (!situ_is_plain()) {
+  /* Only where values are computed and nothing else are activation and maxima part of the call, which so needs no
+     gradients for them. */
+  if (!situ_is_plain() && op->infer == conv_infer && (unsigned)p.options.activation <= SITU_ACTIVATION_SILU) {
     p = (conv_params){ .options = p.options };
-    if (op->infer == conv_infer) p.options.relu = false;
-    if (params->halved || p.options.relu != params->options.relu) {
+    p.options.activation = SITU_ACTIVATION_NONE;
+    if (params->halved || params->options.activation) {
       situ_tensor *y = run(op, x, weight, bias, &p);
-      if (y && params->options.relu) y = situ_relu(y);
+      if (params->options.activation) y = activate(y, params->options.activation);
       return y && params->halved ? situ_max_pool2d(y, &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL) : y;
     }
   }

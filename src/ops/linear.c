@@ -13,12 +13,14 @@ typedef struct linear_params {
   situ_activation activation;
 } linear_params;
 
-static int unary_of(const linear_params *p) {
-  static const int all[] = { [SITU_ACTIVATION_RELU] = SITU_UNARY_relu,
-                             [SITU_ACTIVATION_GELU_TANH] = SITU_UNARY_gelu_tanh,
-                             [SITU_ACTIVATION_GELU] = SITU_UNARY_gelu,
-                             [SITU_ACTIVATION_SILU] = SITU_UNARY_silu };
-  return all[p->activation];
+static int unary_of(const linear_params *p) { return situ__activation_unary(p->activation); }
+
+situ_unary situ__activation_unary(situ_activation activation) {
+  static const situ_unary all[] = { [SITU_ACTIVATION_RELU] = SITU_UNARY_relu,
+                                    [SITU_ACTIVATION_GELU_TANH] = SITU_UNARY_gelu_tanh,
+                                    [SITU_ACTIVATION_GELU] = SITU_UNARY_gelu,
+                                    [SITU_ACTIVATION_SILU] = SITU_UNARY_silu };
+  return all[activation];
 }
 
 /* ---- shapes ---- */

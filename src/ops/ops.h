@@ -125,6 +125,8 @@ bool situ__mul_backward(situ_grad_call *g);
 situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_tensor *value, situ_tensor *grad);
 /* The op of a row of kernels/unary.h. */
 const situ_op *situ__unary_row(situ_unary code);
+/* The function of one that is not SITU_ACTIVATION_NONE. */
+situ_unary situ__activation_unary(situ_activation activation);
 static inline bool situ__is_unary(const situ_op *op) {
   return (unsigned)op->code < SITU_UNARIES && situ__unary_row((situ_unary)op->code) == op;
 }

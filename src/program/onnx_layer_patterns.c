@@ -1,4 +1,4 @@
-/* GELU, SiLU, layer norm and attention, as torch's exporters write them, and convolution with ReLU.
+/* GELU, SiLU, layer norm and attention, as torch's exporters write them, and convolution with ReLU or SiLU.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -256,10 +256,14 @@ static bool is_halving(situ__match *m, const situ__program_node *n) {
 bool situ__match_conv(situ__match *m, const situ__program_node *end) {
   m->nodes = 0;
   const bool halved = is_halving(m, end);
-  const situ__program_node *relu = halved ? situ__match_node(m, &end->arg[0], "Relu", 1) : end;
-  if (!relu || !is_op(relu, "Relu")) return false;
-  const situ__program_node *conv = situ__match_node(m, &relu->arg[0], "Conv", 1);
-  m->row = halved ? &situ__onnx_conv_relu_pool : &situ__onnx_conv_relu;
+  const situ__program_node *relu = halved ? situ__match_node(m, &end->arg[0], "Relu", 1) : end, *conv = NULL;
+  if (relu && is_op(relu, "Relu")) {
+    conv = situ__match_node(m, &relu->arg[0], "Conv", 1);
+    m->row = halved ? &situ__onnx_conv_relu_pool : &situ__onnx_conv_relu;
+  } else if (!halved && situ__match_silu(m, end)) {
+    conv = situ__match_node(m, &m->arg[0], "Conv", 2);
+    m->row = &situ__onnx_conv_silu;
+  }
   if (conv) memcpy(m->arg, conv->arg, sizeof m->arg);
   return conv != NULL;
 }

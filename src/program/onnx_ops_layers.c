@@ -97,7 +97,7 @@ static convolution *const plain[] = { situ_conv1d, situ_conv2d, situ_conv3d };
 static convolution *const transposed[] = { situ_conv_transpose1d, situ_conv_transpose2d, situ_conv_transpose3d };
 
 /* Arguments: X, W, B, auto_pad, dilations, kernel_shape, pads, strides, group. */
-static situ_tensor *convolve(situ__op_call *c, bool relu, bool max_pool) {
+static situ_tensor *convolve(situ__op_call *c, situ_activation activation, bool max_pool) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
   windows w;
   if (!read_windows(c, 3, x, spatial_of(weight), &w)) return NULL;
@@ -105,14 +105,15 @@ static situ_tensor *convolve(situ__op_call *c, bool relu, bool max_pool) {
                                 .dilation = w.dilation,
                                 .padding = w.even ? padding_of(&w) : SITU_SCALAR,
                                 .groups = situ__arg_int(c, 8),
-                                .relu = relu };
+                                .activation = activation };
   if (!w.even) x = pad_windows(x, &w, NULL, 0);
   if (w.dims == 2) return situ__call_conv2d(c, x, weight, situ__arg_tensor(c, 2), &o, max_pool);
   return plain[w.dims - 1](x, weight, situ__arg_tensor(c, 2), &o);
 }
-static situ_tensor *run_conv(situ__op_call *c) { return convolve(c, false, false); }
-static situ_tensor *run_conv_relu(situ__op_call *c) { return convolve(c, true, false); }
-static situ_tensor *run_conv_relu_pool(situ__op_call *c) { return convolve(c, true, true); }
+static situ_tensor *run_conv(situ__op_call *c) { return convolve(c, SITU_ACTIVATION_NONE, false); }
+static situ_tensor *run_conv_relu(situ__op_call *c) { return convolve(c, SITU_ACTIVATION_RELU, false); }
+static situ_tensor *run_conv_relu_pool(situ__op_call *c) { return convolve(c, SITU_ACTIVATION_RELU, true); }
+static situ_tensor *run_conv_silu(situ__op_call *c) { return convolve(c, SITU_ACTIVATION_SILU, false); }
 
 /* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those
    of the shapes, with which situ compares the offsets. */
@@ -363,6 +364,9 @@ static situ_tensor *run_col2im(situ__op_call *c) {
 
 const situ__op_row situ__onnx_conv_relu = {
   .target = "conv_relu", .parameters = CONV, .stash = 1, .run = run_conv_relu
+};
+const situ__op_row situ__onnx_conv_silu = {
+  .target = "conv_silu", .parameters = CONV, .stash = 1, .run = run_conv_silu
 };
 const situ__op_row situ__onnx_conv_relu_pool = {
   .target = "conv_relu_pool", .parameters = CONV, .stash = 1, .run = run_conv_relu_pool

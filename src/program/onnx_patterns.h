@@ -48,6 +48,6 @@ bool situ__match_conv(situ__match *m, const situ__program_node *end);
    mask, scale, the axis of softmax. */
 extern const situ__op_row situ__onnx_attend;
 /* Conv and Relu, and MaxPool of 2 x 2: the calls of situ__match_conv, with the arguments of Conv. */
-extern const situ__op_row situ__onnx_conv_relu, situ__onnx_conv_relu_pool;
+extern const situ__op_row situ__onnx_conv_relu, situ__onnx_conv_relu_pool, situ__onnx_conv_silu;
 
 #endif

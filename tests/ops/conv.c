@@ -119,31 +119,49 @@ static void refusals(void **state) {
   expect_refused(situ_conv_transpose2d(x, w, NULL, NULL), SITU_E_SHAPE, "conv_transpose2d", "channels");
 }
 
-/* The same bits as relu of the result, whichever way the device convolves; a NaN stays. */
-static void relu_in_the_same_pass(void **state) {
+static situ_tensor *activated(situ_tensor *y, situ_activation activation) {
+  switch (activation) {
+  case SITU_ACTIVATION_RELU: return situ_relu(y);
+  case SITU_ACTIVATION_GELU_TANH: return situ_gelu(y, SITU_GELU_TANH);
+  case SITU_ACTIVATION_GELU: return situ_gelu(y, SITU_GELU_NONE);
+  case SITU_ACTIVATION_SILU: return situ_silu(y);
+  case SITU_ACTIVATION_NONE: break;
+  }
+  return y;
+}
+
+/* The same bits as the function of the result, whichever way the device convolves; a NaN stays. */
+static void activations_in_the_same_pass(void **state) {
   static const struct {
-    int64_t images, in, out, size, kernel, stride, padding;
-  } shape[] = { { 2, 1, 16, 28, 3, 1, 1 },  { 1, 16, 13, 9, 3, 1, 1 }, { 1, 70, 8, 7, 3, 1, 0 },
-                { 1, 5, 3, 6, 3, 1, 1 },    { 1, 8, 24, 12, 3, 2, 1 }, { 1, 4, 20, 5, 1, 1, 0 },
-                { 3, 64, 64, 12, 3, 1, 1 }, { 4, 8, 8, 14, 5, 2, 2 } };
+    int64_t images, in, out, size, kernel, stride, padding, groups;
+  } shape[] = { { 2, 1, 16, 28, 3, 1, 1, 1 },  { 1, 16, 13, 9, 3, 1, 1, 1 }, { 1, 70, 8, 7, 3, 1, 0, 1 },
+                { 1, 5, 3, 6, 3, 1, 1, 1 },    { 1, 8, 24, 12, 3, 2, 1, 1 }, { 1, 4, 20, 5, 1, 1, 0, 1 },
+                { 3, 64, 64, 12, 3, 1, 1, 1 }, { 4, 8, 8, 14, 5, 2, 2, 1 },  { 2, 8, 8, 21, 5, 1, 2, 8 },
+                { 2, 72, 96, 21, 1, 1, 0, 1 }, { 1, 8, 100, 60, 1, 1, 0, 1 } };
   static const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_F16, SITU_BF16, SITU_I64 };
   (void)state;
   for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
     for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++)
-      for (int last = 0; last < 2; last++) {
+      for (int way = 0; way < 2 * SITU_ACTIVATION_SILU; way++) {
+        const bool last = way % 2;
+        const situ_activation activation = (situ_activation)(way / 2 + 1);
+        if (dtypes[k] == SITU_I64 && activation != SITU_ACTIVATION_RELU) break;
         situ_scope scope;
         situ_scope_begin_no_grad(&scope);
         const double range = dtypes[k] == SITU_I64 ? 5 : 1;
         situ_tensor *x =
             test_random(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size), -range, range, false);
         situ_tensor *w =
-            test_random(SITU_SHAPE(shape[i].out, shape[i].in, shape[i].kernel, shape[i].kernel), -range, range, false);
+            test_random(SITU_SHAPE(shape[i].out, shape[i].in / shape[i].groups, shape[i].kernel, shape[i].kernel),
+                        -range, range, false);
         situ_tensor *b = test_random(SITU_SHAPE(shape[i].out), -range, range, false);
         x = situ_to_dtype(x, dtypes[k]), w = situ_to_dtype(w, dtypes[k]), b = situ_to_dtype(b, dtypes[k]);
         if (last) x = situ_contiguous_memory_format(x, SITU_CHANNELS_LAST);
-        situ_conv_options o = { .stride = SITU_DIMS(shape[i].stride), .padding = SITU_DIMS(shape[i].padding) };
-        situ_tensor *bias = i % 2 ? b : NULL, *want = situ_relu(situ_conv2d(x, w, bias, &o));
-        o.relu = true;
+        situ_conv_options o = { .stride = SITU_DIMS(shape[i].stride),
+                                .padding = SITU_DIMS(shape[i].padding),
+                                .groups = shape[i].groups };
+        situ_tensor *bias = i % 2 ? b : NULL, *want = activated(situ_conv2d(x, w, bias, &o), activation);
+        o.activation = activation;
         situ_tensor *got = situ_conv2d(x, w, bias, &o);
         bool same = false, stays = dtypes[k] == SITU_I64;
         assert_int_equal(situ_equal(got, want, &same), SITU_OK);
@@ -151,7 +169,8 @@ static void relu_in_the_same_pass(void **state) {
           situ_tensor *nan = situ_full_like(got, NAN, NULL), *from = situ_full_like(x, NAN, NULL);
           assert_int_equal(situ_allclose(situ_conv2d(from, w, bias, &o), nan, 0, 0, true, &stays), SITU_OK);
         }
-        if (!same || !stays) fail_msg("shape %zu of %s, last %d", i, situ_dtype_name(dtypes[k]), last);
+        if (!same || !stays)
+          fail_msg("shape %zu of %s, activation %d, last %d", i, situ_dtype_name(dtypes[k]), (int)activation, last);
         assert_int_equal(situ_scope_end(&scope), SITU_OK);
       }
 }
@@ -161,12 +180,14 @@ static void relu_with_gradients(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(1, 1, 1, 3), -1, 2, 3), *w = T32(SITU_SHAPE(1, 1, 1, 1), 1);
   situ_requires_grad_(x, true);
-  situ_tensor *y = situ_conv2d(x, w, NULL, &(situ_conv_options){ .relu = true });
+  situ_tensor *y = situ_conv2d(x, w, NULL, &(situ_conv_options){ .activation = SITU_ACTIVATION_RELU });
   expect_exact(y, SITU_SHAPE(1, 1, 1, 3), 0, 2, 3);
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   expect_exact(situ_grad(x), SITU_SHAPE(1, 1, 1, 3), 0, 1, 1);
-  expect_refused(situ_conv_transpose2d(x, w, NULL, &(situ_conv_options){ .relu = true }), SITU_E_ARG,
-                 "conv_transpose2d", "relu");
+  expect_refused(situ_conv_transpose2d(x, w, NULL, &(situ_conv_options){ .activation = SITU_ACTIVATION_RELU }),
+                 SITU_E_ARG, "conv_transpose2d", "activation");
+  expect_refused(situ_conv2d(x, w, NULL, &(situ_conv_options){ .activation = (situ_activation)99 }), SITU_E_ARG,
+                 "conv2d", "activation is 99");
 }
 
 static bool same_bits(situ_tensor *a, situ_tensor *b) {
@@ -214,7 +235,7 @@ static void maxima_in_the_same_pass(void **state) {
       const situ_conv_options o = { .padding = SITU_DIMS(shape[i].padding),
                                     .dilation = SITU_DIMS(shape[i].dilation),
                                     .groups = shape[i].groups,
-                                    .relu = relu };
+                                    .activation = relu ? SITU_ACTIVATION_RELU : SITU_ACTIVATION_NONE };
       situ_tensor *bias = i % 2 ? b : NULL;
       if (!same_bits(situ_conv2d_by(x, w, bias, &o, NULL, true), maxima_of(situ_conv2d(plain, w, bias, &o))))
         fail_msg("shape %zu of %s, relu %d, last %d", i, situ_dtype_name(dtype), relu, last);
@@ -232,12 +253,15 @@ static void maxima_in_the_same_pass(void **state) {
 /* One image without a dimension for it, gradients, and results that are too small. */
 static void maxima_elsewhere(void **state) {
   situ_tensor *x = T32(SITU_SHAPE(1, 2, 3), -1, 2, 3, 4, -5, 6), *w = T32(SITU_SHAPE(1, 1, 1, 1), -1);
-  const situ_conv_options o = { .relu = true };
+  const situ_conv_options o = { .activation = SITU_ACTIVATION_RELU };
   situ_scope scope;
   (void)state;
   situ_scope_begin_no_grad(&scope);
   expect_exact(situ_conv2d_by(x, w, NULL, &o, NULL, true), SITU_SHAPE(1, 1, 1), 5);
   expect_refused(situ_conv2d_by(situ_slice(x, 1, 0, 1, 1), w, NULL, &o, NULL, true), SITU_E_SHAPE, "conv2d", "2 x 2");
+  expect_refused(situ_conv2d(situ_to_dtype(x, SITU_I64), situ_to_dtype(w, SITU_I64), NULL,
+                             &(situ_conv_options){ .activation = SITU_ACTIVATION_SILU }),
+                 SITU_E_DTYPE, "conv2d", "floating");
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
   situ_requires_grad_(x, true);
   situ_tensor *y = situ_conv2d_by(x, w, NULL, &o, NULL, true);
@@ -253,7 +277,8 @@ static void weights_laid_out_before(void **state) {
   static const struct {
     int64_t images, in, out, size, kernel, stride, padding;
   } shape[] = { { 2, 128, 40, 14, 3, 1, 1 }, { 3, 32, 33, 15, 5, 1, 1 }, { 1, 64, 32, 21, 3, 2, 1 },
-                { 5, 64, 72, 19, 1, 2, 0 },  { 1, 96, 64, 11, 7, 1, 3 }, { 1, 5, 3, 6, 3, 1, 1 } };
+                { 5, 64, 72, 19, 1, 2, 0 },  { 1, 96, 64, 11, 7, 1, 3 }, { 1, 5, 3, 6, 3, 1, 1 },
+                { 2, 80, 100, 7, 1, 1, 0 } };
   static const double scale[] = { 1, 0x1p-115, INFINITY };
   (void)state;
   for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
@@ -312,7 +337,7 @@ int main(void) {
                                       TEST(a_view_and_an_empty_batch),
                                       TEST(gradients),
                                       TEST(refusals),
-                                      TEST(relu_in_the_same_pass),
+                                      TEST(activations_in_the_same_pass),
                                       TEST(relu_with_gradients),
                                       TEST(maxima_in_the_same_pass),
                                       TEST(maxima_elsewhere),

@@ -11,12 +11,12 @@ static void convolutions(void **state) {
   (void)state;
   situ_tensor *line = R(1, 4, 9), *image = R(1, 4, 7, 7), *w1 = R(4, 4, 3), *w2 = R(4, 4, 3, 3);
 #define BASE { 0 }
-#define CONV(call)                                                 \
-  FIELD(situ_conv_options, GIVES(call), .stride = SITU_DIMS(2));   \
-  FIELD(situ_conv_options, GIVES(call), .padding = SITU_DIMS(1));  \
-  FIELD(situ_conv_options, GIVES(call), .dilation = SITU_DIMS(2)); \
-  FIELD(situ_conv_options, GIVES(call), .groups = 2);              \
-  FIELD(situ_conv_options, GIVES(call), .relu = true);             \
+#define CONV(call)                                                           \
+  FIELD(situ_conv_options, GIVES(call), .stride = SITU_DIMS(2));             \
+  FIELD(situ_conv_options, GIVES(call), .padding = SITU_DIMS(1));            \
+  FIELD(situ_conv_options, GIVES(call), .dilation = SITU_DIMS(2));           \
+  FIELD(situ_conv_options, GIVES(call), .groups = 2);                        \
+  FIELD(situ_conv_options, GIVES(call), .activation = SITU_ACTIVATION_RELU); \
   FIELD(situ_conv_options, GIVES(call), .output_padding = SITU_DIMS(1))
   CONV(situ_conv1d(line, w1, NULL, o));
   CONV(situ_conv2d(image, w2, NULL, o));

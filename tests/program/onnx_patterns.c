@@ -269,6 +269,9 @@ static const pattern patterns[] = {
   { "Conv q w3x2x3x3 pads=1,1,1,1 > a; Relu a > b; MaxPool b kernel_shape=2,2 strides=2,2 > c; "
     "MaxPool b kernel_shape=2,2 strides=2,2 > d; Add c d > y",
     16, "conv_relu", 4 }, /* used twice */
+  { "Conv q w3x2x3x3 w3 pads=1,1,1,1 > a; Sigmoid a > b; Mul a b > y", 16, "conv_silu", 1 },
+  { "Conv q w3x2x3x3 strides=2,2 > a; Sigmoid a > b; Mul b a > c; Neg c > y", 16, "conv_silu", 2 },
+  { "Conv q w3x2x3x3 > a; Sigmoid a > b; Mul a b > c; Add a c > y", 16, "Swish", 3 }, /* used once more */
 
   { SCORES "Softmax b axis=-1 > c; MatMul c v > y", 16, "attention", 2 },
   { SCORES "Softmax b axis=3 > c; MatMul c v > y", 16, "attention", 2 },
@@ -294,7 +297,8 @@ static void gives_the_same(void **state) {
     situ_scope_begin_no_grad(&scope);
     situ_nn_module *m = load(p->graph, p->opset, false, &in), *apart = load(p->graph, p->opset, true, &again);
     const int fused = count_calls(m, "Gelu") + count_calls(m, "Swish") + count_calls(m, "LayerNormalization") +
-                      count_calls(m, "attention") + count_calls(m, "conv_relu") + count_calls(m, "conv_relu_pool");
+                      count_calls(m, "attention") + count_calls(m, "conv_relu") + count_calls(m, "conv_relu_pool") +
+                      count_calls(m, "conv_silu");
     if (fused != (p->call != NULL) || (p->call && count_calls(m, p->call) != 1))
       fail_msg("%s has %d calls instead of %s", p->graph, fused, p->call ? p->call : "its nodes");
     if (p->call && count_calls(m, NULL) != p->calls) fail_msg("%s has %d calls", p->graph, count_calls(m, NULL));

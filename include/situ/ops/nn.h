@@ -3,7 +3,7 @@
 #ifndef SITU_OPS_NN_H
 #define SITU_OPS_NN_H
 
-#include "../tensor.h"
+#include "linalg.h"
 
 SITU_BEGIN
 
@@ -14,7 +14,8 @@ typedef struct situ_conv_options {
   int64_t groups;                       /**< 0: 1 */
   situ_shape output_padding;            /**< transposed only */
   bool same;                            /**< torch's padding="same": the result has the input's sizes; stride 1 */
-  bool relu; /**< relu of the result, in the same pass where gradients are off and the device can; not transposed */
+  situ_activation activation; /**< of the result, in the same pass where gradients are off and the device can; not
+                                   transposed */
 } situ_conv_options;
 /** input [N, C, L] (or [C, L]), weight [O, C/groups, k], bias [O] or NULL: [N, O, L']. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv1d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,

@@ -100,9 +100,9 @@ typedef enum situ_verb {
       [situ_conv_factor_bytes(O, C, kernel)]. Optional, where `offers` says so: products do without it. */
   SITU_VERB_FACTOR,
   /** op: situ_conv_pass; window: geometry; 4-D (N, C, H, W); images may be channels_last where `offers` says so;
-      integer[0] not 0: relu of the result of a forward pass, and then integer[1] not 0: the maxima of its 2 x 2
-      windows (an odd last row or column is left out), where `offers` says so; in[3] of a forward pass: the result of
-      FACTOR for w, or absent. */
+      integer[0] not 0: f = SITU_UNARY_relu, _gelu_tanh, _gelu or _silu of the result of a forward pass, and then
+      integer[1] not 0: the maxima of its 2 x 2 windows (an odd last row or column is left out), where `offers` says so;
+      in[3] of a forward pass: the result of FACTOR for w, or absent. */
   SITU_VERB_CONV,
   /** op: situ_pool_pass; window: geometry; always 4-D. */
   SITU_VERB_POOL,

@@ -3,6 +3,20 @@
 #include "conv.h"
 #include "operand.h"
 
+/* NULL: none, or relu, which is not a pass of its own. */
+static situ__row activation_of(const situ_work *work, situ_dtype dtype) {
+  const situ__unary_rows *rows = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows);
+  const int64_t code = work->integer[0];
+  return code && code != SITU_UNARY_relu ? rows->row[situ__cpu_lane(dtype)][code] : NULL;
+}
+
+void situ__conv_activate(const situ__conv *c, char *y, int64_t rows, int64_t count, int64_t row) {
+  static const double none[4] = { 0 };
+  const int64_t next = row * situ__cpu_size(c->dtype);
+  if (row == count) count *= rows, rows = rows > 0;
+  for (int64_t i = 0; i < rows && c->activation; i++, y += next) c->activation(y, &(const void *){ y }, 0, count, none);
+}
+
 /* operand: x, w, y, bias. Their storages are not read. */
 static situ__conv describe(const situ_work *work, const situ_view_desc *const operand[4]) {
   const situ_view_desc *x = operand[0], *y = operand[2];
@@ -12,7 +26,8 @@ static situ__conv describe(const situ_work *work, const situ_view_desc *const op
                        .window = work->window,
                        .dtype = (situ_dtype)x->dtype,
                        .last = !x->contiguous || !y->contiguous,
-                       .relu = forward && work->integer[0],
+                       .relu = forward && work->integer[0] == SITU_UNARY_relu,
+                       .activation = forward ? activation_of(work, (situ_dtype)x->dtype) : NULL,
                        .halved = halved,
                        .images = x->size[0],
                        .groups = groups,
@@ -37,16 +52,18 @@ situ_status situ__cpu_offers_conv(const situ_work *work) {
   find_roles(work->op, work->in[0], work->in[1], work->out[0], role);
   const situ__conv c = describe(work, role);
   const bool relu = !c.relu || situ__cpu_lane(c.dtype) != SITU__I64;
-  const bool can = c.halved ? situ__conv_suits_halved(&c) : !c.last || situ__conv_suits_blocked(&c);
-  return relu && can ? SITU_OK : SITU_E_UNSUPPORTED;
+  /* 16 bits are rounded before another activation than relu, as if it were a call of its own. */
+  const bool other = c.relu || !work->integer[0] || c.dtype == SITU_F32 || c.dtype == SITU_F64;
+  const bool can = c.halved ? !c.activation && situ__conv_suits_halved(&c) : !c.last || situ__conv_suits_blocked(&c);
+  return relu && other && can ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
 static situ_status run_conv(const situ__conv *c) {
   situ_status status = SITU_OK;
   if (c->halved) return situ__conv_shifted(c, &status) ? status : SITU_E_UNSUPPORTED;
   if (c->dtype == SITU_I64 && !c->last) situ__conv_whole(c);
-  else if (!situ__conv_parts(c, &status) && !situ__conv_winograd(c, &status) && !situ__conv_blocked(c, &status) &&
-           (c->last || !situ__conv_shifted(c, &status)))
+  else if (!situ__conv_planes(c) && !situ__conv_parts(c, &status) && !situ__conv_winograd(c, &status) &&
+           !situ__conv_blocked(c, &status) && (c->last || !situ__conv_shifted(c, &status)))
     status = c->last ? SITU_E_UNSUPPORTED : situ__conv_unfold(c);
   return status;
 }

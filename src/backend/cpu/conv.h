@@ -4,6 +4,7 @@
 #define SITU_BACKEND_CPU_CONV_H
 
 #include "cpu.h"
+#include "elementwise.h"
 
 /* x [images, groups * channels, height, width], w [groups * outputs, channels, kernel], y [images, groups * outputs,
    out_height, out_width], all without gaps and of one dtype. The pass says which of them is the result. last: x and y
@@ -12,7 +13,9 @@ typedef struct situ__conv {
   situ_conv_pass pass;
   const situ_window *window;
   situ_dtype dtype;
-  bool last, relu;        /* relu: of the result, forward */
+  bool last;
+  bool relu;              /* of the result, forward */
+  situ__row activation;   /* another function of the result, or NULL */
   bool narrow;            /* dtype is F32, and x, w and y of BF16 before they were converted */
   bool halved;            /* y has the maxima of 2 x 2 results; out_height and out_width are those of the results */
   char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
@@ -58,15 +61,25 @@ typedef struct situ__conv_maxima {
   bool relu;
 } situ__conv_maxima;
 
+/* A plane of results from a plane of the image and a kernel of taps x taps, f32. */
+typedef struct situ__conv_plane {
+  const float *x, *w, *bias; /* bias: one, or NULL */
+  float *y;
+  int64_t height, width, out_height, out_width, padding[2];
+  bool relu;
+} situ__conv_plane;
+typedef void (*situ__conv_plane_fn)(const situ__conv_plane *call);
+
 /* The kernels of one instruction set for f32 or f64: tiles of 1 to 4 vectors and 1, 2, 4, 6 and 8 rows. Those that need
    more registers than there are, are NULL. */
-enum { SITU__CONV_WIDTHS = 4, SITU__CONV_HEIGHTS = 5 };
+enum { SITU__CONV_WIDTHS = 4, SITU__CONV_HEIGHTS = 5, SITU__CONV_PLANES = 3 };
 typedef struct situ__conv_kernels {
   int lanes; /* elements of a vector */
   situ__conv_tile_fn tile[SITU__CONV_WIDTHS][SITU__CONV_HEIGHTS];
   void (*maxima)(const situ__conv_maxima *call); /* or NULL */
   /* w: a row of k elements for each output of a panel */
   void (*maxima_weights)(const void *w, int64_t k, int vectors, void *panel);
+  situ__conv_plane_fn plane[SITU__CONV_PLANES][2]; /* of 3, 5 and 7 taps, at stride 1 and 2; or NULL */
 } situ__conv_kernels;
 
 /* The kernels for this processor. */
@@ -78,6 +91,11 @@ int situ__conv_widest(const situ__conv_kernels *kernels, int tallest);
    and is changed: a copy would wait for what was just written in parts. */
 void situ__conv_panel(const situ__conv_kernels *kernels, situ__conv_tile *t, int vectors, int64_t outputs, int tallest,
                       int64_t elem);
+
+/* Forward, plane by plane, where a group has one channel (depthwise): F32. Returns false if it does not suit. */
+bool situ__conv_planes(const situ__conv *geometry);
+/* Applies the activation, which is not relu, to rows of `count` results, `row` elements apart. */
+void situ__conv_activate(const situ__conv *geometry, char *y, int64_t rows, int64_t count, int64_t row);
 
 /* im2col and a matrix product: F32 and F64. */
 situ_status situ__conv_unfold(const situ__conv *geometry);

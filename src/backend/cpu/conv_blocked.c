@@ -72,6 +72,7 @@ static void finish_images(const situ__conv *g, char *to, int64_t images, bool ou
 /* Forward, or gradient of x: maps images of one to images of the other. */
 static bool map_images(const conv *c, int64_t first, char *scratch) {
   const bool forward = c->g->pass == SITU_CONV_FORWARD;
+  const int64_t plane = c->g->out_height * c->g->out_width;
   const size_t bytes = situ__dnnl_bytes(c->d, SITU__DNNL_RESULT);
   bool good = true;
   char *to = image(c->g, forward, first);
@@ -82,6 +83,7 @@ static bool map_images(const conv *c, int64_t first, char *scratch) {
   good = good && situ__dnnl_run(c->d, operand, scratch + rounded(bytes)) &&
          (!bytes || situ__dnnl_arrange(c->d, SITU__DNNL_RESULT, scratch, to));
   if (good && (c->g->bias || c->g->relu)) finish_images(c->g, to, c->batch, forward);
+  if (good) situ__conv_activate(c->g, to, 1, c->batch * c->g->groups * c->g->outputs * plane, 0);
   return good;
 }
 

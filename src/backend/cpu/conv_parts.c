@@ -31,6 +31,8 @@ enum {
   LEAST = 1 << 20, /* multiply-adds below which splitting does not pay */
   HEAD = 64,       /* bytes before panels that are laid out before: the first one is 1 if they can be multiplied */
   FEW = 32,        /* outputs below which it does not */
+  FEW_ONES = 64,   /* channels, and outputs, below which products of 1 x 1 are too few beside storing sums */
+  MANY_ONES = 96,  /* and beside splitting */
   MANY = 128,      /* channels from which 3 x 3 at stride 1 is not left to Winograd's transforms */
   PADDING = 8      /* of a side, beyond the size of the image */
 };
@@ -42,7 +44,7 @@ typedef struct conv {
   const float *x, *bias; /* the images that are read: channels, height x width */
   float *y;              /* the result: outputs, out_height x out_width */
   int64_t channels, outputs, height, width, out_height, out_width, padding[2];
-  bool turned;
+  bool turned, plain;                   /* plain: 1 x 1 at stride 1, which reads planes where they are */
   int64_t stride, phases;               /* planes of a channel: 1, or 4 at stride 2 */
   int64_t ld, reach;                    /* floats of a padded row; how many rows a window needs after its first */
   int64_t groups, taps;                 /* of 32 channels; elements of the kernel */
@@ -87,6 +89,15 @@ static void fill_plane(const conv *c, int64_t piece, int64_t channel, float *to)
     memset(to + p * c->plane + rows * c->ld, 0, (size_t)(c->plane - rows * c->ld) * sizeof *to);
 }
 
+/* A piece in one channel: padded in `memory`, or where it is; zeros for a channel that completes the last group. */
+static const float *plane_at(const conv *c, int64_t piece, int64_t channel, float *memory) {
+  const int64_t image = piece / c->bands, row = piece % c->bands * c->band;
+  if (channel >= c->channels) return memset(memory, 0, (size_t)c->row);
+  if (c->plain) return c->x + ((image * c->channels + channel) * c->height + row) * c->width;
+  fill_plane(c, piece, channel, memory);
+  return memory;
+}
+
 /* Planes of pairs: 16 for each group in each piece. */
 static void split_planes(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
@@ -94,13 +105,12 @@ static void split_planes(int64_t begin, int64_t end, void *payload) {
   for (int64_t i = begin; i < end; i++) {
     const int64_t pair = i % (c->groups * LANES), piece = i / (c->groups * LANES);
     const int64_t channel = pair / LANES * GROUP + pair % LANES;
-    const situ__parts_plane plane = { .low = low,
-                                      .high = high,
-                                      .count = c->phases * c->plane,
+    const int64_t rows = situ__min_i64(c->band, c->height - (c->first + piece) % c->bands * c->band);
+    const situ__parts_plane plane = { .low = plane_at(c, c->first + piece, channel, low),
+                                      .high = plane_at(c, c->first + piece, channel + LANES, high),
+                                      .count = c->plain ? rows * c->width : c->phases * c->plane,
                                       .next = c->part,
                                       .to = c->pairs + piece * c->piece + pair * c->row };
-    fill_plane(c, c->first + piece, channel, low);
-    fill_plane(c, c->first + piece, channel + LANES, high);
     if (!c->kernels->pair(&plane)) __atomic_store_n(&c->odd, true, __ATOMIC_RELAXED);
   }
   situ__slots_give(&c->slots, low);
@@ -112,26 +122,39 @@ static bool pack_weights(const conv *c, int64_t panel, int64_t group, int64_t gr
   const int64_t first = panel * PANEL, next_output = c->taps * (c->turned ? 1 : c->channels),
                 next_channel = c->taps * (c->turned ? c->outputs : 1);
   const float *w = (const float *)(const void *)c->g->w + first * next_output + group * GROUP * next_channel;
-  return c->kernels->pack(&(situ__parts_weights){ .w = w,
-                                                  .outputs = situ__min_i64(PANEL, c->outputs - first),
-                                                  .next_output = next_output,
-                                                  .groups = groups,
-                                                  .next_channel = next_channel,
-                                                  .taps = (int)c->taps,
-                                                  .turned = c->turned,
-                                                  .to = to });
+  return c->kernels->pack(
+      &(situ__parts_weights){ .w = w,
+                              .outputs = situ__min_i64(PANEL, c->outputs - first),
+                              .next_output = next_output,
+                              .channels = situ__min_i64(groups * GROUP, c->channels - group * GROUP),
+                              .next_channel = next_channel,
+                              .taps = (int)c->taps,
+                              .turned = c->turned,
+                              .to = to });
+}
+
+/* Results of a piece, from its first row of the output on. */
+static float *results(const conv *c, int64_t piece, int64_t output) {
+  return c->y + ((piece / c->bands * c->outputs + output) * c->out_height + piece % c->bands * c->band) * c->out_width;
+}
+static int64_t result_rows(const conv *c, int64_t piece) {
+  return situ__min_i64(c->band, c->out_height - piece % c->bands * c->band);
 }
 
 static void finish_piece(const conv *c, int64_t piece, int64_t output, const float *sums) {
-  const int64_t image = piece / c->bands, row = piece % c->bands * c->band;
-  c->kernels->finish(
-      &(situ__parts_rows){ .sums = sums,
-                           .y = c->y + ((image * c->outputs + output) * c->out_height + row) * c->out_width,
-                           .bias = c->bias ? c->bias[output] : 0,
-                           .rows = situ__min_i64(c->band, c->out_height - row),
-                           .width = c->out_width,
-                           .line = c->ld,
-                           .relu = c->g->relu });
+  const int64_t rows = result_rows(c, piece);
+  c->kernels->finish(&(situ__parts_rows){ .sums = sums,
+                                          .y = results(c, piece, output),
+                                          .bias = c->bias ? c->bias[output] : 0,
+                                          .rows = c->plain ? 1 : rows,
+                                          .width = c->plain ? rows * c->out_width : c->out_width,
+                                          .line = c->ld,
+                                          .relu = c->g->relu });
+}
+
+static void activate_piece(const conv *c, int64_t piece, int64_t output, int64_t outputs) {
+  situ__conv_activate(c->g, (char *)results(c, piece, output), outputs, result_rows(c, piece) * c->out_width,
+                      c->out_height * c->out_width);
 }
 
 /* The panel's weights for some groups, which are laid out already, or packed into `to`; NULL: they do not have three
@@ -167,6 +190,7 @@ static bool run_task(const conv *c, int64_t task, char *slot) {
   for (int64_t i = first; i < last; i++)
     for (int64_t o = 0; o < outputs; o++)
       finish_piece(c, c->first + i, panel * PANEL + o, sums + o * row + (i - first) * c->columns);
+  for (int64_t i = first; i < last; i++) activate_piece(c, c->first + i, panel * PANEL, outputs);
   return true;
 }
 
@@ -214,8 +238,9 @@ static conv describe(const situ__conv *g) {
   c.reach = w->dilation[0] * (w->kernel[0] - 1) / c.stride;
   c.ld = c.out_width + w->dilation[1] * (w->kernel[1] - 1) / c.stride;
   if (c.stride == 1) c.ld = c.width + 2 * c.padding[1];
-  c.groups = c.channels / GROUP;
+  c.groups = situ__ceil_div(c.channels, GROUP);
   c.taps = w->kernel[0] * w->kernel[1];
+  c.plain = c.taps == 1 && c.stride == 1 && c.padding[0] == 0 && c.padding[1] == 0;
   c.step = c.kernels->parts * SITU__PARTS_BYTES;
   c.panels = situ__ceil_div(c.outputs, PANEL);
   return c;
@@ -249,7 +274,11 @@ static bool suits_weights(const situ__conv *g) {
   if (g->pass == SITU_CONV_GRAD_WEIGHT || w->stride[0] != w->stride[1] || w->stride[0] > 1 + forward) return false;
   const bool winograd = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == 1 && channels < MANY;
   if (winograd && !g->narrow) return false;
-  return taps <= SITU__PARTS_TAPS && (taps > 1 || w->stride[0] == 2) && channels % GROUP == 0 && outputs >= FEW;
+  /* Planes of 1 x 1 are not copied, so that a last group of zeros costs less. */
+  const bool plain = taps == 1 && w->stride[0] == 1 && w->padding[0] == 0 && w->padding[1] == 0 && forward;
+  const int64_t whole = situ__round_up(channels, GROUP);
+  if (plain) return channels >= FEW_ONES && outputs >= MANY_ONES && 3 * whole <= 4 * channels;
+  return taps <= SITU__PARTS_TAPS && outputs >= FEW && whole == channels && (taps > 1 || w->stride[0] == 2);
 }
 
 /* Nor for little work, and padding that would outgrow the image. */

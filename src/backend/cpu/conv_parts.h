@@ -15,19 +15,19 @@ enum {
 };
 
 /* Pairs of two planes: element i of both is a pair in each part, of which the second and third are `next` bytes after
-   the one before. count: a multiple of 16. */
+   the one before. Whole vectors of pairs are written. */
 typedef struct situ__parts_plane {
   const float *low, *high;
   int64_t count, next;
   char *to;
 } situ__parts_plane;
 
-/* A panel: the weights of up to 32 outputs for some groups of 32 channels. */
+/* A panel: the weights of up to 32 outputs for some channels, in groups of 32. */
 typedef struct situ__parts_weights {
-  const float *w; /* of the first channel and output */
-  int64_t outputs, next_output, groups, next_channel;
-  int taps;    /* elements of the kernel, each of which is a step of a group */
-  bool turned; /* element k of the kernel is the last but k */
+  const float *w;                                       /* of the first channel and output */
+  int64_t outputs, next_output, channels, next_channel; /* the last group of channels may have fewer than 32 */
+  int taps;                                             /* elements of the kernel, each of which is a step of a group */
+  bool turned;                                          /* element k of the kernel is the last but k */
   char *to;
 } situ__parts_weights;
 

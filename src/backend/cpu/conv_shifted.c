@@ -196,6 +196,7 @@ static void run_task(const conv *c, int64_t task, char *padded) {
   pad_image(c, image, band * c->band, rows, padded);
   if (c->panel) find_maxima(c, &whole, first, outputs, rows);
   else multiply(c, whole, c->mask[last], outputs, (rows - 1) * c->ld + g->out_width);
+  situ__conv_activate(g, whole.y, outputs, rows * g->out_width, out_plane);
 }
 
 static void run_tasks(int64_t begin, int64_t end, void *payload) {

@@ -127,6 +127,7 @@ static void forward(int64_t begin, int64_t end, void *payload) {
     for (int64_t o = 0; o < outputs && c->g.bias; o++) fill(c, at(g.c, o * c->windows, c->elem), first + o, g.n);
     run_gemm(c, &g, slot);
     if (c->g.relu) apply_relu(c, g.c, outputs, g.n, c->windows);
+    situ__conv_activate(&c->g, g.c, outputs, g.n, c->windows);
   }
   situ__slots_give(&c->slots, slot);
 }
@@ -245,9 +246,12 @@ static int64_t piece(int64_t count, int64_t pieces, int64_t least) {
   return situ__min_i64(count, situ__max_i64(situ__ceil_div(count, pieces), least));
 }
 
-/* Bands whose columns, of `channels` channels, fit in the cache. */
+/* Bands whose columns, of `channels` channels, fit in the cache; of 1 x 1 the results, if a function is applied to
+   them. */
 static void split_bands(conv *c, int64_t channels) {
-  const int64_t fit = c->plain ? c->g.out_height : situ__max_i64(1, COLUMNS / (channels * c->taps * c->g.out_width));
+  const int64_t depth = c->plain ? c->g.outputs : channels * c->taps;
+  const bool whole = c->plain && !c->g.activation;
+  const int64_t fit = whole ? c->g.out_height : situ__max_i64(1, COLUMNS / (depth * c->g.out_width));
   c->bands = situ__ceil_div(c->g.out_height, situ__min_i64(fit, c->g.out_height));
   c->band = situ__ceil_div(c->g.out_height, c->bands);
   c->bands = situ__ceil_div(c->g.out_height, c->band);

@@ -133,6 +133,7 @@ static bool transform_output(const conv *c, const block *b, int64_t first, int64
                                           .bias = c->bias ? c->bias[first + o] : 0,
                                           .relu = c->g->relu };
       finite = c->kernels->output(&out) && finite;
+      situ__conv_activate(c->g, (char *)out.y, 1, out.height * out.width, 0);
     }
   return finite;
 }

@@ -33,12 +33,15 @@ ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
 #include "conv_maxima.h"
 #undef picks
 #undef LANE_NUMBERS
+#include "conv_planes.h"
+#define PLANES .plane = { { plane_3_1, plane_3_2 }, { plane_5_1, plane_5_2 }, { plane_7_1, plane_7_2 } },
 #endif
 #include "conv_tiles.h"
 #undef FN
 #undef LANES
 #undef real
 #undef vec
+#undef PLANES
 
 #define FN F64
 #define LANES ((int)(VECTOR / sizeof(double)))
@@ -50,5 +53,6 @@ ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
 #include "conv_maxima.h"
 #undef picks
 #undef LANE_NUMBERS
+#define PLANES
 #endif
 #include "conv_tiles.h"

@@ -80,6 +80,7 @@ const situ__conv_kernels FN(situ__conv_kernels) = {
 #if VECTOR == 64
   .maxima = FN(maxima),
   .maxima_weights = FN(maxima_weights),
+  PLANES
 #endif
 #else
   .tile = { { NAMES(1), FN(conv_tile_6x1), FN(conv_tile_8x1) }, { NAMES(2), FN(conv_tile_6x2) } },

@@ -3,7 +3,7 @@
 #include "backend/cpu/conv_parts.h"
 #include "backend/cpu/isa_amx/parts.h"
 
-enum { TAPS = SITU__PARTS_TAPS };
+enum { TAPS = SITU__PARTS_TAPS, AHEAD = 2 };
 
 /* parts is 3, or 1 for numbers that are bf16 already, of which any will do. */
 ALWAYS_INLINE void store_pairs(int parts, magnitudes *seen, vec_f32 low, vec_f32 high, char *to, int64_t next) {
@@ -13,37 +13,46 @@ ALWAYS_INLINE void store_pairs(int parts, magnitudes *seen, vec_f32 low, vec_f32
 
 ALWAYS_INLINE bool pair_parts(const situ__parts_plane *p, int parts) {
   magnitudes seen = no_magnitudes();
-  for (int64_t i = 0; i < p->count; i += TILE)
+  const int64_t whole = p->count / TILE * TILE;
+  for (int64_t i = 0; i < whole; i += TILE)
     store_pairs(parts, &seen, F32(load)(p->low + i), F32(load)(p->high + i), p->to + i * 4, p->next);
+  const int rest = (int)(p->count - whole);
+  if (rest)
+    store_pairs(parts, &seen, F32(load_some)(p->low + whole, rest), F32(load_some)(p->high + whole, rest),
+                p->to + whole * 4, p->next);
   return has_parts(&seen);
 }
 
-/* tap[k]: element k of 16 channels. */
-ALWAYS_INLINE void load_taps(const situ__parts_weights *p, const float *w, vec_f32 tap[TAPS]) {
+/* tap[k]: element k of the 16 channels from `channel` on, of which there may be fewer. */
+ALWAYS_INLINE void load_taps(const situ__parts_weights *p, const float *w, int64_t channel, vec_f32 tap[TAPS]) {
+  const int64_t left = p->channels - channel;
+  const int channels = left > TILE ? TILE : left > 0 ? (int)left : 0;
+  w += channel * p->next_channel;
   if (p->next_channel == 1) {
-    tap[0] = F32(load)(w);
+    tap[0] = F32(load_some)(w, channels);
     return;
   }
   for (int k = 0; k < p->taps; k += TILE) {
     const int count = p->taps - k < TILE ? p->taps - k : TILE;
     vec_f32 square[TILE];
-    UNROLL for (int i = 0; i < TILE; i++) square[i] = F32(load_some)(w + i * p->next_channel + k, count);
+    UNROLL for (int i = 0; i < TILE; i++) square[i] =
+        F32(load_some)(w + (i < channels ? i * p->next_channel + k : 0), i < channels ? count : 0);
     FN(transpose)(square);
     for (int i = 0; i < count; i++) tap[p->turned ? p->taps - 1 - k - i : k + i] = square[i];
   }
 }
 
 ALWAYS_INLINE bool pack_parts(const situ__parts_weights *p, int parts) {
-  const int64_t step = parts * 2 * TILE_BYTES;
+  const int64_t step = parts * 2 * TILE_BYTES, groups = (p->channels + DEPTH - 1) / DEPTH;
   vec_f32 low[TAPS], high[TAPS];
   magnitudes seen = no_magnitudes();
-  if (p->outputs < WIDTH) memset(p->to, 0, (size_t)(p->groups * p->taps * step));
+  if (p->outputs < WIDTH) memset(p->to, 0, (size_t)(groups * p->taps * step));
   for (int64_t o = 0; o < p->outputs; o++)
-    for (int64_t g = 0; g < p->groups; g++) {
-      const float *w = p->w + o * p->next_output + g * DEPTH * p->next_channel;
+    for (int64_t g = 0; g < groups; g++) {
+      const float *w = p->w + o * p->next_output;
       char *to = p->to + g * p->taps * step + o / TILE * TILE_BYTES + o % TILE * 64;
-      load_taps(p, w, low);
-      load_taps(p, w + TILE * p->next_channel, high);
+      load_taps(p, w, g * DEPTH, low);
+      load_taps(p, w, g * DEPTH + TILE, high);
       for (int k = 0; k < p->taps; k++) store_pairs(parts, &seen, low[k], high[k], to + k * step, 2 * TILE_BYTES);
     }
   return has_parts(&seen);
@@ -58,6 +67,9 @@ ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column
   else zero_sums();
   for (int64_t s = 0; s < p->steps; s++, a.first += parts * 2 * TILE_BYTES) {
     b.first = pairs + p->at[s];
+    if (column == 0) /* later columns find the weights in the cache */
+      for (int i = 0; i < parts * 2 * TILE_BYTES; i += 64)
+        _mm_prefetch(a.first + AHEAD * parts * 2 * TILE_BYTES + i, _MM_HINT_T1);
     if (parts == 1) multiply_one_part(&a, &b, tall, wide);
     else multiply_three_parts(&a, &b, tall, wide);
   }
