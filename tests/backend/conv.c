@@ -234,8 +234,17 @@ static const shape tile_shapes[] = {
   { 7, 1, 64, 80, 17, 14, { 1, 1 }, { 2, 2 }, { 0, 0 }, { 1, 1 } },
   /* 1 x 1, whose planes are read where they are: groups of channels that are not whole, bands. */
   { 3, 1, 80, 100, 7, 7, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
-  { 1, 1, 113, 96, 39, 40, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+  { 1, 1, 113, 96, 27, 40, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
   { 2, 1, 65, 128, 5, 9, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+};
+
+/* The weight's gradient by tile registers: groups of images and of channels that are not whole, blocks, strides, windows
+   without an element of the kernel. */
+static const shape weight_shapes[] = {
+  { 33, 1, 40, 50, 6, 7, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 24, 1, 33, 32, 20, 18, { 3, 3 }, { 1, 1 }, { 1, 0 }, { 1, 1 } },
+  { 31, 1, 32, 34, 9, 12, { 3, 4 }, { 2, 3 }, { 1, 2 }, { 2, 1 } },
+  { 26, 1, 35, 32, 3, 4, { 5, 5 }, { 1, 2 }, { 4, 3 }, { 1, 1 } },
 };
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
@@ -256,6 +265,7 @@ static void every_shape_and_pass(void **state) {
   check_passes(shapes, COUNT(shapes), 1);
   check_passes(cpu_shapes, COUNT(cpu_shapes), n);
   check_passes(tile_shapes, COUNT(tile_shapes), n);
+  for (int i = 0; i < COUNT(weight_shapes); i++) check(SITU_F32, &weight_shapes[i], SITU_CONV_GRAD_WEIGHT, false);
 }
 
 /* Windows that are laid out as columns are of some images at a time. */
@@ -349,22 +359,25 @@ static void large_values_do_not_overflow(void **state) {
   drop(&p);
 }
 
-/* Numbers whose parts would be subnormal keep their digits, among the data and among the weights. */
+/* Numbers whose parts would be subnormal keep their digits, whichever operand has them. */
 static void small_values_are_not_lost(void **state) {
   (void)state;
-  const shape s = { 1, 1, 32, 32, 16, 16, { 5, 5 }, { 1, 1 }, { 1, 1 }, { 1, 1 } };
-  for (int small = X; small <= W; small++) {
-    problem p = make(SITU_F32, &s, SITU_CONV_FORWARD);
-    const int64_t count = p.v[Y]->d.numel;
-    for (int64_t i = 0; i < p.v[small]->d.numel; i++) view_set(p.v[small], i, ldexp(view_get(p.v[small], i), -115));
-    double *sum = calloc((size_t)count, sizeof *sum), *size = calloc((size_t)count, sizeof *size);
-    assert_true(sum && size);
-    const int64_t terms = reference(&p, SITU_CONV_FORWARD, sum, size);
-    assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
-    compare(&p, SITU_CONV_FORWARD, false, sum, size, terms);
-    free(sum), free(size);
-    drop(&p);
-  }
+  static const shape shapes[] = { { 1, 1, 32, 32, 16, 16, { 5, 5 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                                  { 24, 1, 32, 32, 9, 8, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+  for (int last = 0; last < 2; last++)
+    for (int of = 0; of < 2; of++) {
+      const int pass = last ? SITU_CONV_GRAD_WEIGHT : SITU_CONV_FORWARD, small = !of ? X : last ? Y : W;
+      problem p = make(SITU_F32, &shapes[last], pass);
+      const int64_t count = p.v[result_of(pass)]->d.numel;
+      for (int64_t i = 0; i < p.v[small]->d.numel; i++) view_set(p.v[small], i, ldexp(view_get(p.v[small], i), -115));
+      double *sum = calloc((size_t)count, sizeof *sum), *size = calloc((size_t)count, sizeof *size);
+      assert_true(sum && size);
+      const int64_t terms = reference(&p, pass, sum, size);
+      assert_int_equal(run(&p, pass, false), SITU_OK);
+      compare(&p, pass, false, sum, size, terms);
+      free(sum), free(size);
+      drop(&p);
+    }
 }
 
 /* The sum over the channels of the largest |x| of a tile of 4 x 4 times the sum of the window's |weights|. */
@@ -423,7 +436,8 @@ static void operands_at_the_end_of_memory(void **state) {
                                 { 1, 1, 32, 32, 14, 19, { 3, 4 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                                 { 1, 1, 82, 97, 19, 29, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
                                 { 1, 3, 1, 1, 19, 43, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
-                                { 1, 3, 1, 1, 18, 43, { 3, 3 }, { 2, 2 }, { 1, 0 }, { 1, 1 } } };
+                                { 1, 3, 1, 1, 18, 43, { 3, 3 }, { 2, 2 }, { 1, 0 }, { 1, 1 } },
+                                { 27, 1, 34, 33, 5, 7, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
   const size_t wall = 1 << 19; /* more than an operand */
   char *memory[3];
   for (int i = 0; i < 3; i++) {
@@ -433,7 +447,7 @@ static void operands_at_the_end_of_memory(void **state) {
   }
   for (int isa = -1; view_next_isa(&isa);)
     for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
-      for (int pass = SITU_CONV_FORWARD; pass <= SITU_CONV_GRAD_DATA; pass++) {
+      for (int pass = SITU_CONV_FORWARD; pass <= SITU_CONV_GRAD_WEIGHT; pass++) {
         problem p = make(SITU_F32, &ends[k], pass);
         void *before[3];
         for (int i = X; i <= Y; i++) {
@@ -460,7 +474,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
                           { 9, 1, 64, 80, 30, 30, { 3, 2 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                           { 1, 1, 48, 70, 64, 64, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
                           { 4, 64, 1, 1, 40, 40, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
-                          { 2, 1, 112, 192, 28, 28, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } } };
+                          { 2, 1, 112, 192, 28, 28, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
+                          { 40, 1, 64, 70, 12, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int f64 = 0; f64 < 2; f64++) {

@@ -111,6 +111,8 @@ bool situ__conv_winograd(const situ__conv *geometry, situ_status *status);
    suit, or if a number does not have three parts of bf16 and was none; then the result's values are not those of the
    convolution. */
 bool situ__conv_parts(const situ__conv *geometry, situ_status *status);
+/* The weight's gradient of many images by tile registers: F32. As situ__conv_parts. */
+bool situ__conv_weights(const situ__conv *geometry, situ_status *status);
 /* Lays out the weights of forward passes with this window, into situ_conv_factor_bytes, if that is `offered`: x and y
    are not looked at. */
 bool situ__conv_parts_offers_factor(const situ__conv *geometry);

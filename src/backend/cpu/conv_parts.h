@@ -49,6 +49,37 @@ typedef struct situ__parts_rows {
   bool relu;
 } situ__parts_rows;
 
+/* For the weight's gradient (conv_weights.c). 16 lanes of low and of high in `count` places, turned: in each place a
+   row of pairs in each part, of which the second and third are 2 KiB after the one before. */
+typedef struct situ__parts_turned {
+  const float *low, *high; /* lane 0 in the first place; places follow each other */
+  int64_t lane;            /* from lane to lane */
+  int64_t lows, highs;     /* lanes that there are; the others are 0 */
+  int64_t count, step;     /* step: bytes from place to place */
+  char *to;
+} situ__parts_turned;
+
+/* Places that follow each other, in a panel of outputs and in one of channels. */
+typedef struct situ__parts_run {
+  const char *a, *b;
+  int64_t count;
+} situ__parts_run;
+
+/* sums [32 outputs, 32 channels] = (add: +) the products of the places of all runs. */
+typedef struct situ__parts_sum {
+  const situ__parts_run *run;
+  int64_t runs, a_step, b_step; /* steps: bytes from place to place */
+  float *sums;
+  bool add;
+} situ__parts_sum;
+
+/* w [outputs, channels, taps] = sums [taps, 32, 32]. */
+typedef struct situ__parts_unpack {
+  const float *sums;
+  int64_t taps, outputs, channels, next_output;
+  float *w;
+} situ__parts_unpack;
+
 typedef struct situ__parts_kernels {
   int parts;
   /* The first two return false if a number does not have three parts. */
@@ -56,6 +87,10 @@ typedef struct situ__parts_kernels {
   bool (*pack)(const situ__parts_weights *call);
   void (*multiply)(const situ__parts_product *call);
   void (*finish)(const situ__parts_rows *call);
+  /* Of three parts only; turn returns as the first two do. */
+  bool (*turn)(const situ__parts_turned *call);
+  void (*sum)(const situ__parts_sum *call);
+  void (*unpack)(const situ__parts_unpack *call);
 } situ__parts_kernels;
 
 #endif

@@ -6,7 +6,10 @@
 #include "base/pool.h"
 #include "base/size.h"
 
-enum { TASK = 1 << 20 }; /* minimum multiply-adds of a chunk of planes */
+enum {
+  TASK = 1 << 20, /* minimum multiply-adds of a chunk of planes */
+  MANY = 4        /* outputs of a channel from which those of a tile share what it loads */
+};
 
 typedef struct conv {
   const situ__conv *g;
@@ -40,6 +43,7 @@ static situ__conv_plane_fn find(const situ__conv *g) {
   const situ_window *w = g->window;
   const int64_t size = w->kernel[0], stride = w->stride[0];
   if (g->pass != SITU_CONV_FORWARD || g->dtype != SITU_F32 || g->channels != 1 || g->last || g->halved) return NULL;
+  if (g->outputs >= MANY) return NULL;
   if (size != w->kernel[1] || stride != w->stride[1] || w->dilation[0] != 1 || w->dilation[1] != 1) return NULL;
   if (size % 2 == 0 || size < 3 || size > 7 || stride > 2) return NULL;
   return situ__conv_kernels_for(SITU_F32)->plane[size / 2 - 1][stride - 1];

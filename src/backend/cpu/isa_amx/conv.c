@@ -104,12 +104,69 @@ static void finish(const situ__parts_rows *p) {
   else finish_rows(p, false);
 }
 
+/* ---- the weight's gradient ---- */
+
+static bool turn(const situ__parts_turned *p) {
+  magnitudes seen = no_magnitudes();
+  for (int64_t at = 0; at < p->count; at += TILE) {
+    const int count = p->count - at < TILE ? (int)(p->count - at) : TILE;
+    vec_f32 low[TILE], high[TILE];
+    UNROLL for (int i = 0; i < TILE; i++) {
+      low[i] = i < p->lows ? F32(load_some)(p->low + i * p->lane + at, count) : (vec_f32){ 0 };
+      high[i] = i < p->highs ? F32(load_some)(p->high + i * p->lane + at, count) : (vec_f32){ 0 };
+    }
+    FN(transpose)(low);
+    FN(transpose)(high);
+    for (int i = 0; i < count; i++) store_parts(&seen, low[i], high[i], p->to + (at + i) * p->step, 2 * TILE_BYTES);
+  }
+  return has_parts(&seen);
+}
+
+static void sum_places(const situ__parts_sum *p) {
+  const int64_t row = WIDTH * (int64_t)sizeof(float);
+  float *below = p->sums + TILE * WIDTH;
+  _tile_loadconfig(&layout);
+  if (p->add) load_sums(p->sums, below, row, true, true);
+  else zero_sums();
+  for (int64_t r = 0; r < p->runs; r++) {
+    part_tiles a = { p->run[r].a, 64, TILE_BYTES, 2 * TILE_BYTES }, b = { p->run[r].b, 64, TILE_BYTES, 2 * TILE_BYTES };
+    for (int64_t i = 0; i < p->run[r].count; i++, a.first += p->a_step, b.first += p->b_step)
+      multiply_three_parts(&a, &b, true, true);
+  }
+  store_sums(p->sums, below, row, true, true);
+  _tile_release();
+}
+
+static void unpack(const situ__parts_unpack *p) {
+  for (int64_t o = 0; o < p->outputs; o++)
+    for (int64_t c = 0; c < p->channels; c += TILE)
+      for (int64_t k = 0; k < p->taps; k += TILE) {
+        const int count = p->taps - k < TILE ? (int)(p->taps - k) : TILE;
+        const float *from = p->sums + (k * WIDTH + o) * WIDTH + c;
+        vec_f32 square[TILE];
+        UNROLL for (int i = 0; i < TILE; i++) square[i] =
+            i < count ? F32(load)(from + i * WIDTH * WIDTH) : (vec_f32){ 0 };
+        FN(transpose)(square);
+        for (int64_t i = 0; i < TILE && c + i < p->channels; i++)
+          F32(store_some)(p->w + o * p->next_output + (c + i) * p->taps + k, square[i], count);
+      }
+}
+
 static bool pair_f32(const situ__parts_plane *p) { return pair_parts(p, PARTS); }
 static bool pack_f32(const situ__parts_weights *p) { return pack_parts(p, PARTS); }
 static void multiply_f32(const situ__parts_product *p) { multiply_planes(p, PARTS); }
-const situ__parts_kernels situ__parts_kernels_f32 = { PARTS, pair_f32, pack_f32, multiply_f32, finish };
+const situ__parts_kernels situ__parts_kernels_f32 = { .parts = PARTS,
+                                                      .pair = pair_f32,
+                                                      .pack = pack_f32,
+                                                      .multiply = multiply_f32,
+                                                      .finish = finish,
+                                                      .turn = turn,
+                                                      .sum = sum_places,
+                                                      .unpack = unpack };
 
 static bool pair_bf16(const situ__parts_plane *p) { return pair_parts(p, 1); }
 static bool pack_bf16(const situ__parts_weights *p) { return pack_parts(p, 1); }
 static void multiply_bf16(const situ__parts_product *p) { multiply_planes(p, 1); }
-const situ__parts_kernels situ__parts_kernels_bf16 = { 1, pair_bf16, pack_bf16, multiply_bf16, finish };
+const situ__parts_kernels situ__parts_kernels_bf16 = {
+  .parts = 1, .pair = pair_bf16, .pack = pack_bf16, .multiply = multiply_bf16, .finish = finish
+};
