@@ -8,10 +8,11 @@
 #include "support/steps.h"
 
 static void answer(training *t, int steps) {
-  const double begin = seconds(), used = processor_seconds(), before = waited_seconds();
+  const double before = waited_seconds(); /* reads files, which is not part of a step */
+  const double begin = seconds(), used = processor_seconds();
   for (int k = 0; k < steps; k++) training_step(t);
-  const double taken = seconds() - begin;
-  printf("%.9f %.9f %.4f\n", (processor_seconds() - used) / steps, taken / steps, (waited_seconds() - before) / taken);
+  const double spent = processor_seconds() - used, taken = seconds() - begin;
+  printf("%.9f %.9f %.4f\n", spent / steps, taken / steps, (waited_seconds() - before) / taken);
   (void)fflush(stdout);
 }
 

@@ -3,6 +3,7 @@
 # Beside torch.compile too (one thread), where it can: it needs a C++ compiler.
 # Usage: steps.py LIBSITU.SO [--eager] [NAME...]     (NAME: only these jobs; --eager: without torch.compile)
 # SPDX-License-Identifier: MIT
+import functools
 import sys
 import time
 
@@ -107,11 +108,12 @@ class Training:
 
     def measure(self, steps):
         """A step's processor seconds, seconds on the clock, and the share of these that threads waited for a core."""
-        begin, used, before = time.perf_counter(), time.process_time(), waited()
+        before = waited()  # reads files, which is not part of a step
+        begin, used = time.perf_counter(), time.process_time()
         for _ in range(steps):
             self.step()
-        taken = time.perf_counter() - begin
-        return (time.process_time() - used) / steps, taken / steps, (waited() - before) / taken
+        spent, taken = time.process_time() - used, time.perf_counter() - begin
+        return spent / steps, taken / steps, (waited() - before) / taken
 
 
 def best(name, compiled):
@@ -124,9 +126,10 @@ def best(name, compiled):
 
 def compare(name, threads, theirs, must, peer):
     torch.set_num_threads(threads)
-    theirs.measure(1)
-    steps = max(1, int(0.03 / theirs.measure(1)[1]))
-    rounds = in_turn(lambda: situ.ask(name, threads, steps), lambda: theirs.measure(steps), 21, 6, 5)
+    sides = (lambda steps: situ.ask(name, threads, steps)), theirs.measure
+    # Each side runs for 30 ms, of which the caches that the other one has filled take a small part.
+    ours, theirs = (functools.partial(side, max(1, int(0.03 / min(side(3)[1] for _ in range(2))))) for side in sides)
+    rounds = in_turn(ours, theirs, 21, 6, 5)
     # Waiting is what a busy machine adds to the clock: the quieter half of the rounds, on two threads.
     by_wait = sorted(rounds, key=lambda pair: max(pair[0][2], pair[1][2]))
     kept = rounds if threads == 1 else by_wait[:max(5, len(rounds) // 2)]

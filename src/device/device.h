@@ -187,8 +187,15 @@ situ_status situ__device_failed(const char *op, situ_device device, situ_status 
 bool situ__device_lost(situ_device device);
 /* For a device that works again (a simulated one after a reset). */
 void situ__device_found(situ_device device);
-/* Counts a write: bumps the version, clears the unwritten flag. */
-void situ__storage_wrote(situ_storage *storage);
+/* Counts a write: bumps the version, clears the unwritten flag. The increment need not be atomic: concurrent writes to
+   one tensor are a data race of the program. */
+static inline void situ__storage_wrote(situ_storage *storage) {
+  const uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
+  __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
+  const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
+  if (flags & SITU_STORAGE_UNWRITTEN)
+    __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+}
 
 /* ---- recipes (recipe.c): recorded work of storages on meta, replayed on another device ---- */
 /* Returns true if the values of a storage on meta can be computed elsewhere. A storage on meta is unwritten, or has a

@@ -159,13 +159,4 @@ void situ__storage_release(situ_storage *storage) {
   situ__small_free(storage, sizeof *storage);
 }
 
-/* The increment need not be atomic: concurrent writes to one tensor are a data race of the program. */
-void situ__storage_wrote(situ_storage *storage) {
-  uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
-  __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
-  uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
-  if (flags & SITU_STORAGE_UNWRITTEN)
-    __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
-}
-
 int64_t situ_live_bytes(void) { return situ__memory_used() + __atomic_load_n(&foreign, __ATOMIC_RELAXED); }

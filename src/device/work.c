@@ -306,13 +306,13 @@ static situ_status refuse_elsewhere(const char *op, situ_device device, const si
 /* ---- the check of all operands ---- */
 
 static inline bool is_odd(const situ_view_desc *v, situ_device device) {
-  return v && (is_elsewhere(v, device) || is_unwritten(v));
+  return v && (is_elsewhere(v, device) | is_unwritten(v));
 }
 
 static __attribute__((noinline)) bool has_odd_item(situ_device device, const situ_work *work) {
   bool odd = false;
   for (const situ_optimizer_item *x = work->list; x < work->list + work->list_count; x++) {
-    odd |= is_odd(x->param, device) || is_odd(x->grad, device);
+    odd |= is_odd(x->param, device) | is_odd(x->grad, device);
     for (int k = 0; k < ITEM - 2; k++) odd |= is_odd(x->state[k], device);
   }
   return odd;

@@ -69,6 +69,26 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
   return true;
 }
 
+/* As agrees, for the usual tensor, which is row-major. */
+static inline bool is_like(const situ_tensor *t, const situ_view_desc *param) {
+  if (!situ__alive(t)) return false;
+  const situ_view_desc *v = &t->view;
+  return (v->contiguous & (v->dtype == param->dtype) & (v->numel == param->numel)) &&
+         situ__same_device(v->storage->device, param->storage->device) && situ__same_sizes(v, param);
+}
+
+/* One pass for the usual item, which has all of the `needed` states (bit 1 << k: state[k]) and no master: true only if
+   check_item would find nothing. */
+static inline bool is_ready(const situ_optimizer_tensors *x, unsigned needed) {
+  if (x->master || !situ__alive(x->param)) return false;
+  const situ_view_desc *param = &x->param->view;
+  if (!param->contiguous || !situ__dtype_is_floating((situ_dtype)param->dtype) || !is_like(x->grad, param))
+    return false;
+  for (int k = 0; k < 3; k++)
+    if (x->state[k] ? !is_like(x->state[k], param) : needed >> k & 1) return false;
+  return true;
+}
+
 static bool flush_items(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
                         const situ_optimizer_item *items, int64_t count, situ_device device) {
   const situ_work work = {
@@ -78,16 +98,18 @@ static bool flush_items(const char *op, situ_optimizer_rule rule, const situ_opt
 }
 
 /* Launches the items on one device in batches, without allocating: once the checks have passed, only the device
-   itself can fail. */
+   itself can fail. Adds the number of items on the device to *found. */
 static bool launch_items(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
-                         const situ_optimizer_tensors *list, int64_t count, situ_device device) {
-  enum { MANY = 128 };
+                         const situ_optimizer_tensors *list, int64_t count, situ_device device, int64_t *found) {
+  enum { MANY = 64 }; /* what a GPU takes in a launch; on the host their structs stay in L1 from pass to pass */
   situ_optimizer_item items[MANY];
   int64_t here = 0;
   bool good = true;
   for (int64_t i = 0; i < count && good; i++) {
     const situ_optimizer_tensors *x = &list[i];
-    if (!situ__same_device(x->param->view.storage->device, device) || !x->param->view.numel) continue;
+    if (!situ__same_device(x->param->view.storage->device, device)) continue;
+    ++*found;
+    if (!x->param->view.numel) continue;
     items[here++] =
         (situ_optimizer_item){ .param = &x->param->view,
                                .grad = &x->grad->view,
@@ -106,18 +128,20 @@ situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_
   if ((unsigned)rule >= SITU_RULES || count < 0 || (!list && count))
     return situ__fail(SITU_E_ARG, "optimizer_step", "no such rule, or no parameters");
   for (int64_t i = 0; i < count; i++)
-    if (!check_item(rules[rule], &list[i])) return situ_error();
+    if (!is_ready(&list[i], 0) && !check_item(rules[rule], &list[i])) return situ_error();
   return SITU_OK;
 }
 
+/* Launches each device at its first parameter. */
 static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *params, const situ_optimizer_tensors *list,
                      int64_t count) {
   bool good = true;
-  for (int64_t i = 0; good && i < count; i++) { /* launch each device once, at its first parameter */
-    situ_device device = list[i].param->view.storage->device;
+  int64_t found = 0;
+  for (int64_t i = 0; good && found < count; i++) {
+    const situ_device device = list[i].param->view.storage->device;
     bool seen = false;
     for (int64_t k = 0; !seen && k < i; k++) seen = situ__same_device(list[k].param->view.storage->device, device);
-    if (!seen) good = launch_items(rules[rule], rule, params, list, count, device);
+    if (!seen) good = launch_items(rules[rule], rule, params, list, count, device, &found);
   }
   return good;
 }
@@ -157,22 +181,46 @@ static bool step_masters(situ_optimizer_rule rule, const situ_optimizer_params *
   return good;
 }
 
-static situ_status check_states(situ_optimizer_rule rule, const situ_optimizer_params *params,
-                                const situ_optimizer_tensors *list, int64_t count) {
-  const unsigned needed = situ_optimizer_states(rule, params);
-  for (int64_t i = 0; i < count; i++)
-    for (int k = 0; k < 3; k++)
-      if (needed >> k & 1 && !situ__given(rules[rule], "state", list[i].state[k])) return situ_error();
+static bool has_states(const char *op, const situ_optimizer_tensors *x, unsigned needed) {
+  for (int k = 0; k < 3; k++)
+    if (needed >> k & 1 && !situ__given(op, "state", x->state[k])) return false;
+  return true;
+}
+
+static bool check_list(situ_optimizer_rule rule, const situ_optimizer_list *l, int index,
+                       const situ_optimizer_caller *caller) {
+  if (l->count < 0 || (!l->list && l->count)) return situ_optimizer_check(rule, l->list, l->count) == SITU_OK;
+  const unsigned needed = situ_optimizer_states(rule, &l->params);
+  for (int64_t i = 0; i < l->count; i++) {
+    if (is_ready(&l->list[i], needed)) continue;
+    if (caller && caller->complete && !caller->complete(index, i, caller->payload)) return false;
+    if (!check_item(rules[rule], &l->list[i]) || !has_states(rules[rule], &l->list[i], needed)) return false;
+  }
+  return true;
+}
+
+static bool step_list(situ_optimizer_rule rule, const situ_optimizer_list *l) {
+  bool masters = false;
+  for (int64_t i = 0; i < l->count; i++) masters |= l->list[i].master != NULL;
+  return (masters ? step_masters : step_all)(rule, &l->params, l->list, l->count);
+}
+
+situ_status situ_optimizer_step_lists(situ_optimizer_rule rule, const situ_optimizer_list *lists, int count,
+                                      const situ_optimizer_caller *caller) {
+  if ((unsigned)rule >= SITU_RULES || count < 0 || (!lists && count)) return situ_optimizer_check(rule, NULL, -1);
+  for (int l = 0; l < count; l++)
+    if (!check_list(rule, &lists[l], l, caller)) return situ_error();
+  for (int l = 0; l < count; l++) {
+    if (caller && caller->begin && !caller->begin(l, caller->payload)) return situ_error();
+    const bool good = step_list(rule, &lists[l]);
+    if (caller && caller->end) caller->end(l, good, caller->payload);
+    if (!good) return situ_error();
+  }
   return SITU_OK;
 }
 
 situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
                                 const situ_optimizer_tensors *list, int64_t count) {
   if (!params) return situ__null("optimizer_step", "params");
-  situ_status status = situ_optimizer_check(rule, list, count);
-  if (status == SITU_OK) status = check_states(rule, params, list, count);
-  if (status != SITU_OK) return status;
-  bool masters = false;
-  for (int64_t i = 0; i < count; i++) masters |= list[i].master != NULL;
-  return (masters ? step_masters : step_all)(rule, params, list, count) ? SITU_OK : situ_error();
+  return situ_optimizer_step_lists(rule, &(situ_optimizer_list){ *params, list, count }, 1, NULL);
 }

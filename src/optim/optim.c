@@ -297,7 +297,9 @@ static bool grow(situ_optim *o, int64_t count) {
   if (registered) o->registered = registered;
   void *groups = situ__realloc(o->groups, (size_t)(o->group_count + 1) * sizeof *o->groups);
   if (groups) o->groups = groups;
-  return items && active && names && registered && groups;
+  void *lists = situ__realloc(o->lists, (size_t)(o->group_count + 1) * sizeof *o->lists);
+  if (lists) o->lists = lists;
+  return items && active && names && registered && groups && lists;
 }
 
 static situ_status add_group(situ_optim *o, const situ_tree *flat, const double *value) {
@@ -448,6 +450,7 @@ void situ__optim_let_go(situ_optim *o) {
   situ__free(o->names);
   situ__free(o->registered);
   situ__free(o->groups);
+  situ__free(o->lists);
   situ__handle_free(o, sizeof *o, situ__optim_op(o));
 }
 

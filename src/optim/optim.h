@@ -29,6 +29,7 @@ struct situ_optim {
   int group_count;
   situ_optimizer_tensors *items;  /* parameter, state and step count; gradients are looked up at each step */
   situ_optimizer_tensors *active; /* buffer for those that have a gradient in this step */
+  situ_optimizer_list *lists;     /* buffer for the step of each group */
   char **names;
   bool *registered; /* for each parameter: a module has registered it since it was added */
   int64_t count;

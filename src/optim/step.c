@@ -74,8 +74,9 @@ static double first_value(const situ_optim *o, const double *value, int k) {
 
 /* True if both lie in the same order; sizes are equal. Of other sizes: true. */
 static bool lie_alike(const situ_tensor *a, const situ_tensor *b) {
+  if (situ_is_contiguous(a) && situ_is_contiguous(b)) return true;
   const situ_shape x = situ_shape_of(a), y = situ_shape_of(b);
-  if ((situ_is_contiguous(a) && situ_is_contiguous(b)) || !situ_shape_equal(&x, &y)) return true;
+  if (!situ_shape_equal(&x, &y)) return true;
   for (int d = 0; d < x.ndim; d++)
     if (x.dim[d] > 1 && situ_stride(a, d) != situ_stride(b, d)) return false;
   return true;
@@ -170,21 +171,34 @@ bool situ__optim_gradient(const char *op, const situ_tensor *param, const char *
   return false;
 }
 
-/* Collects the items of a group that have a gradient, ready for the kernel. Returns -1 after recording an error. */
+/* Makes what the step of an item lacks, and brings its gradient into its order. Returns false after recording an
+   error. */
+static bool make_ready(situ_optim *o, const situ__group *group, int64_t i, situ_optimizer_tensors *a) {
+  const bool paused = situ_graph_pause(); /* a replay must not make state again */
+  const bool ready = ready_state(o, i, group->value);
+  if (paused) situ_graph_resume();
+  situ_tensor *grad = ready ? situ__optim_aligned(o->items[i].param, a->grad) : NULL;
+  for (int k = 0; k < 3; k++) a->state[k] = o->items[i].state[k];
+  a->master = o->items[i].master;
+  a->grad = grad;
+  return grad != NULL;
+}
+
+/* Collects the items of a group that have a gradient. A kernel's step asks for what they lack (complete), except for
+   masters, of which it does not know. Returns -1 after recording an error. */
 static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_tensors *active) {
+  const bool ready_now = (int)o->rule >= SITU_RULES || group->value[SITU_OPTIM_MASTER_WEIGHTS] != 0;
   int64_t found = 0;
   for (int64_t i = group->first; i < group->first + group->count; i++) {
-    if (!situ__optim_is_in_use(o, i)) return -1;
+    if (situ_is_registered(o->items[i].param)) o->registered[i] = true;
+    else if (!situ__optim_is_in_use(o, i)) return -1;
     situ_tensor *grad;
     if (!situ__optim_gradient("optim_step", o->items[i].param, o->names[i], &grad)) return -1;
     if (!grad) continue;
-    const bool paused = situ_graph_pause(); /* a replay must not make state again */
-    const bool ready = ready_state(o, i, group->value);
-    if (paused) situ_graph_resume();
-    if (!ready || !(grad = situ__optim_aligned(o->items[i].param, grad))) return -1;
     situ_optimizer_tensors *a = &active[found++];
     *a = o->items[i];
     a->grad = grad;
+    if (ready_now && !make_ready(o, group, i, a)) return -1;
     situ__optim_count(o, group, a);
   }
   return found;
@@ -192,12 +206,13 @@ static int64_t gather(situ_optim *o, const situ__group *group, situ_optimizer_te
 
 static void count_steps(situ_optim *o, const situ__group *group, const situ_optimizer_tensors *active) {
   int64_t k = 0;
-  for (int64_t i = group->first; i < group->first + group->count && k < group->active; i++)
-    if (o->items[i].param == active[k].param) {
-      o->items[i].mu_product = active[k].mu_product;
-      o->items[i].step = active[k++].step;
-      o->items[i].version = situ_version_of(o->items[i].param);
-    }
+  for (int64_t i = group->first; i < group->first + group->count && k < group->active; i++) {
+    situ_optimizer_tensors *item = &o->items[i];
+    if (item->param != active[k].param) continue;
+    item->mu_product = active[k].mu_product;
+    item->step = active[k++].step;
+    if (item->master) item->version = situ_version_of(item->param);
+  }
 }
 
 static situ_status refuse_capture(const situ_optim *o) {
@@ -207,42 +222,57 @@ static situ_status refuse_capture(const situ_optim *o) {
                     situ__optim_op(o));
 }
 
-static situ_status step_group(situ_optim *o, int g, double grad_scale, const situ_optimizer_tensors *active) {
-  const situ__group *group = &o->groups[g];
-  const situ_optimizer_params params = situ__optim_params(group, grad_scale);
-  const bool captured = situ_graph_is_capturing();
-  if (captured && situ__optim_capture(o, g, grad_scale, active) != SITU_OK) return situ_error();
-  const situ_status status = situ_optimizer_step(o->rule, &params, active, group->active);
-  if (captured) situ_graph_values_end();
+/* A step by a kernel, of all groups or none. */
+typedef struct stepping {
+  situ_optim *o;
+  double grad_scale;
+  int64_t next; /* no parameter before this one is asked for again */
+  bool captured;
+} stepping;
+
+static bool complete(int g, int64_t item, void *payload) {
+  stepping *s = payload;
+  situ_optim *o = s->o;
+  situ_optimizer_tensors *a = &o->active[o->lists[g].list - o->active + item];
+  while (o->items[s->next].param != a->param) s->next++;
+  return make_ready(o, &o->groups[g], s->next, a);
+}
+
+static bool begin(int g, void *payload) {
+  stepping *s = payload;
+  s->captured = situ_graph_is_capturing();
+  return !s->captured || situ__optim_capture(s->o, g, s->grad_scale, s->o->lists[g].list) == SITU_OK;
+}
+
+static void end(int g, bool done, void *payload) {
+  const stepping *s = payload;
+  if (s->captured) situ_graph_values_end();
+  if (done) count_steps(s->o, &s->o->groups[g], s->o->lists[g].list);
+}
+
+static situ_status step_by_kernel(situ_optim *o, double grad_scale) {
+  stepping s = { .o = o, .grad_scale = grad_scale };
+  const situ_optimizer_caller caller = { complete, begin, end, &s };
+  return situ_optimizer_step_lists(o->rule, o->lists, o->group_count, &caller);
+}
+
+static situ_status step_by_ops(situ_optim *o, double grad_scale) {
+  if (situ_graph_is_capturing()) return refuse_capture(o);
+  const situ_status status = situ__optim_step_composed(o, grad_scale);
+  for (int g = 0; g < o->group_count && status == SITU_OK; g++) count_steps(o, &o->groups[g], o->lists[g].list);
   return status;
 }
 
 static situ_status step(situ_optim *o, double grad_scale) {
   int64_t total = 0;
-  situ_status status = SITU_OK;
   for (int g = 0; g < o->group_count; g++) {
-    o->groups[g].active = gather(o, &o->groups[g], o->active + total);
-    if (o->groups[g].active < 0) return situ_error();
-    total += o->groups[g].active;
+    situ__group *group = &o->groups[g];
+    group->active = gather(o, group, o->active + total);
+    if (group->active < 0) return situ_error();
+    o->lists[g] = (situ_optimizer_list){ situ__optim_params(group, grad_scale), o->active + total, group->active };
+    total += group->active;
   }
-  if ((int)o->rule >= SITU_RULES) {
-    if (situ_graph_is_capturing()) return refuse_capture(o);
-    status = situ__optim_step_composed(o, grad_scale);
-    const situ_optimizer_tensors *done = o->active;
-    for (int g = 0; g < o->group_count && status == SITU_OK; done += o->groups[g++].active)
-      count_steps(o, &o->groups[g], done);
-    return status;
-  }
-  /* Checks all groups before it changes the first one. */
-  if (o->group_count > 1) status = situ_optimizer_check(o->rule, o->active, total);
-  const situ_optimizer_tensors *active = o->active;
-  for (int g = 0; g < o->group_count && status == SITU_OK; g++) {
-    const situ__group *group = &o->groups[g];
-    status = step_group(o, g, grad_scale, active);
-    if (status == SITU_OK) count_steps(o, group, active);
-    active += group->active;
-  }
-  return status;
+  return (int)o->rule < SITU_RULES ? step_by_kernel(o, grad_scale) : step_by_ops(o, grad_scale);
 }
 
 static bool is_lbfgs(const situ_optim *o) { return (int)o->rule == SITU__RULE_LBFGS; }

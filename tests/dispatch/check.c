@@ -118,6 +118,46 @@ static void every_op_refuses_every_foreign_operand(void **state) {
 
 /* ---- calls that are in no table ---- */
 
+static bool never(int list, int64_t item, void *payload) {
+  (void)list, (void)item;
+  ++*(int *)payload;
+  return true;
+}
+
+/* What is wrong with one of an item's tensors is found in each of them, and its caller is asked for it first; nothing
+   is asked for a good item. */
+static void an_item_is_ready_or_not(void **state) {
+  (void)state;
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 3), NULL),
+              *wide = situ_ones(SITU_SHAPE(2, 3), &(situ_options){ .dtype = SITU_F64 }),
+              *far = situ_ones(SITU_SHAPE(2, 3), &(situ_options){ .device = situ_dev("sim:0") }),
+              *turned = situ_transpose(situ_ones(SITU_SHAPE(3, 2), NULL), 0, 1), *flat = situ_ones(SITU_SHAPE(6), NULL),
+              *other = situ_ones(SITU_SHAPE(3, 2), NULL),
+              *whole = situ_ones(SITU_SHAPE(2, 3), &(situ_options){ .dtype = SITU_I64 });
+  situ_tensor *const bad[] = { wide, far, turned, flat, other, whole, NULL };
+  int asked = 0;
+  const situ_optimizer_caller caller = { .complete = never, .payload = &asked };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (int at = 0; at < 4; at++) {
+      situ_tensor *of[4] = { x, situ_ones_like(x, NULL), situ_ones_like(x, NULL), situ_ones_like(x, NULL) };
+      of[at] = bad[i];
+      const situ_optimizer_tensors good = { .param = situ_ones_like(x, NULL),
+                                            .grad = situ_ones_like(x, NULL),
+                                            .state = { situ_ones_like(x, NULL), situ_ones_like(x, NULL) } },
+                                   item = { .param = of[0], .grad = of[1], .state = { of[2], of[3] } };
+      const situ_optimizer_list lists[] = { { { .lr = 1 }, &good, 1 }, { { .lr = 1 }, &item, 1 } };
+      asked = 0;
+      assert_int_not_equal(situ_optimizer_step_lists(SITU_RULE_ADAM, lists, 2, &caller), SITU_OK);
+      assert_int_equal(asked, 1);
+      situ_error_clear();
+      expect_exact(good.param, SITU_SHAPE(2, 3), 1, 1, 1, 1, 1, 1);
+    }
+  const situ_optimizer_tensors integers = { .param = whole, .grad = whole, .state = { whole, whole } };
+  assert_int_equal(situ_optimizer_step(SITU_RULE_ADAM, &(situ_optimizer_params){ .lr = 1 }, &integers, 1),
+                   SITU_E_DTYPE);
+  expect_error(SITU_E_DTYPE, "adam", "only floating");
+}
+
 /* What takes tensors and is no op: a gradient that is set, one that is given to backward, a step's gradient and state. */
 static void calls_beside_the_table_refuse_too(void **state) {
   (void)state;
@@ -216,7 +256,10 @@ static void the_order_of_the_check(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(every_op_refuses_every_foreign_operand),
-                                      TEST(calls_beside_the_table_refuse_too), TEST(the_odd_one_out),
-                                      TEST(the_explanation), TEST(the_order_of_the_check) };
+                                      TEST(an_item_is_ready_or_not),
+                                      TEST(calls_beside_the_table_refuse_too),
+                                      TEST(the_odd_one_out),
+                                      TEST(the_explanation),
+                                      TEST(the_order_of_the_check) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "situ/nn.h"
 #include "situ/place.h"
 #include "situ/sys/alloc.h"
+#include "situ/sys/move.h"
 #include "situ/sys/tensor.h"
 #include "support/test.h"
 
@@ -214,6 +215,53 @@ static void all_or_nothing_over_groups(void **state) {
   situ_optim_free(o);
 }
 
+/* A later parameter of a group stops the first one too, after steps that found nothing to refuse. */
+static void all_or_nothing_in_a_group(void **state) {
+  (void)state;
+  situ_tensor *a = leaf(1, 1), *b = leaf(2, 2);
+  situ_optim *o = situ_optim_adamw(situ_tree_put(named("a", a), "b", situ_tree_tensor(b)), NULL);
+  give(a, 1, 1), give(b, 1, 1);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  situ_tensor *before = situ_clone(situ_detach(a));
+  situ_tensor *mean = situ_optim_state(o, 1, 0, NULL);
+  bool sim = test_device().kind == SITU_SIM;
+  assert_int_equal(situ_to_(mean, sim ? (situ_device){ .kind = SITU_CPU } : situ_dev("sim:0")), SITU_OK);
+  assert_int_equal(situ_optim_step(o), SITU_E_DEVICE);
+  expect_error(SITU_E_DEVICE, "adamw", "the state of a parameter is f32 [2] on");
+  expect_exact(situ_sub(a, before), SITU_SHAPE(2), 0, 0);
+  situ_optim_free(o);
+}
+
+/* Steps after the first take the quick way, which must see a gradient that is gone, another one, and a parameter that
+   has other strides or another dtype; the numbers are those of an optimiser of one step each. */
+static void a_step_sees_what_has_changed(void **state) {
+  (void)state;
+  const situ_optim_options options = { .lr = 1, .momentum = 0.5 };
+  situ_tensor *four = situ_reshape(T32(SITU_SHAPE(4), 1, 2, 3, 4), SITU_SHAPE(1, 2, 1, 2));
+  situ_tensor *a = leaf(1, 1), *b = situ_requires_grad_(situ_zeros_like(four, NULL), true);
+  situ_nn_module *m = situ_nn_module_dict();
+  assert_non_null(situ_nn_add_tensor(m, "a", NULL, a, SITU_NN_PARAMETER));
+  situ_optim *o = situ_optim_sgd(situ_tree_put(named("a", a), "b", situ_tree_tensor(b)), &options);
+  give(a, 1, 2);
+  assert_int_equal(situ_set_grad(b, four), SITU_OK);
+  for (int k = 0; k < 2; k++) assert_int_equal(situ_optim_step(o), SITU_OK);
+  expect_exact(a, SITU_SHAPE(2), -1.5, -4);
+  assert_int_equal(situ_set_grad(a, NULL), SITU_OK);
+  assert_int_equal(situ_relayout("relayout", &b, 1, SITU_CHANNELS_LAST), SITU_OK);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  expect_exact(a, SITU_SHAPE(2), -1.5, -4);
+  expect_exact(b, SITU_SHAPE(1, 2, 1, 2), -4.25, -8.5, -12.75, -17);
+  give(a, 2, 2);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  expect_exact(a, SITU_SHAPE(2), -4.25, -7.5);
+  assert_int_equal(situ_nn_to_dtype(m, SITU_F16), SITU_OK);
+  assert_int_equal(situ_optim_step(o), SITU_OK);
+  expect_exact(a, SITU_SHAPE(2), -7.625, -11.25);
+  assert_int_equal(situ_dtype_of(situ_optim_state(o, 0, 0, NULL)), SITU_F16);
+  situ_optim_free(o);
+  situ_nn_free(m);
+}
+
 /* A parameter that nobody else holds: its module is gone, or has replaced it. PyTorch steps on in
    silence. */
 static void orphans_are_refused(void **state) {
@@ -324,6 +372,8 @@ int main(void) {
     TEST(gradients_may_be_views),
     TEST(stepping_counts_as_a_write),
     TEST(all_or_nothing_over_groups),
+    TEST(all_or_nothing_in_a_group),
+    TEST(a_step_sees_what_has_changed),
     TEST(orphans_are_refused),
     TEST(the_state_follows_its_parameter),
     TEST(survives_a_lack_of_memory),

@@ -21,9 +21,29 @@ typedef struct situ_optimizer_tensors {
 SITU_API SITU_CHECKED situ_status situ_optimizer_step(situ_optimizer_rule rule, const situ_optimizer_params *params,
                                                       const situ_optimizer_tensors *list, int64_t count);
 
-/** The checks of situ_optimizer_step, for callers that make several steps, all or none. */
+/** The checks of situ_optimizer_step. */
 SITU_API SITU_CHECKED situ_status situ_optimizer_check(situ_optimizer_rule rule, const situ_optimizer_tensors *list,
                                                        int64_t count);
+
+/** A list of parameters with hyperparameters of its own. */
+typedef struct situ_optimizer_list {
+  situ_optimizer_params params;
+  const situ_optimizer_tensors *list;
+  int64_t count;
+} situ_optimizer_list;
+/** What the caller of situ_optimizer_step_lists does meanwhile; NULL: nothing. */
+typedef struct situ_optimizer_caller {
+  /** An item without a state that the rule needs, with a master, or that does not have one dtype, shape and device and
+      is not row-major: may change that item before it is checked. Called for each, in order. Returns false after
+      recording an error. */
+  bool (*complete)(int list, int64_t item, void *payload);
+  bool (*begin)(int list, void *payload); /**< before the step of a list; false after recording an error */
+  void (*end)(int list, bool done, void *payload);
+  void *payload;
+} situ_optimizer_caller;
+/** Steps of several lists, all or none: all items are checked before the first one changes. */
+SITU_API SITU_CHECKED situ_status situ_optimizer_step_lists(situ_optimizer_rule rule, const situ_optimizer_list *lists,
+                                                            int count, const situ_optimizer_caller *caller);
 
 SITU_END
 #endif

@@ -5,16 +5,6 @@
 
 char situ__cpu_nothing[1] __attribute__((aligned(64)));
 
-situ__lane situ__cpu_lane(situ_dtype dtype) {
-  switch (dtype) {
-  case SITU_F16:
-  case SITU_BF16:
-  case SITU_F32: return SITU__F32;
-  case SITU_F64: return SITU__F64;
-  default: return SITU__I64;
-  }
-}
-
 size_t situ__lane_size(situ__lane lane) { return lane == SITU__F32 ? 4 : 8; }
 
 void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__lane lane, void *dst) {

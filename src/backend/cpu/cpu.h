@@ -55,7 +55,10 @@ enum { SITU__BLOCK = 1024 };     /* elements of a block: 8 KiB of doubles */
 enum { SITU__BLOCKS_ROWS = 16 }; /* rows of x of a linear with quantised blocks that has no product of its own */
 
 /* f16, bf16, f32 -> F32; f64 -> F64; bool and the integers -> I64. */
-situ__lane situ__cpu_lane(situ_dtype dtype);
+static inline situ__lane situ__cpu_lane(situ_dtype dtype) {
+  if (!situ__dtype_is_floating(dtype)) return SITU__I64;
+  return dtype == SITU_F64 ? SITU__F64 : SITU__F32;
+}
 size_t situ__lane_size(situ__lane lane);
 
 /* Converts elements [first, first + count) of v, in row-major order of its sizes, to the compute type. */

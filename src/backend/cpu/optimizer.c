@@ -8,14 +8,8 @@
 
 enum { STATES = 3 };
 
-static void prepare(situ__step *s, const situ_optimizer_item *item) {
-  s->first = item->step <= 1;
-  s->constants = situ__constants_of(s->rule, s->params, item);
-}
-
 /* Half precision: converts a block at a time to f32 and back. */
-static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dtype dtype, int64_t n, char *p,
-                         const char *g, void *const *state) {
+static void apply_halves(const situ__step *s, situ_dtype dtype, int64_t n, char *p, const char *g, void *const *state) {
   float block[2 + STATES][SITU__BLOCK];
   void *wide[STATES];
   const int64_t size = 2;
@@ -27,7 +21,7 @@ static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dty
       wide[k] = state[k] ? block[2 + k] : NULL;
       if (state[k]) situ__cpu_widen((char *)state[k] + at * size, dtype, m, SITU__F32, block[2 + k]);
     }
-    rules->apply[SITU__F32](s, m, block[0], block[1], wide);
+    s->loop(s, m, block[0], block[1], wide);
     situ__cpu_narrow(block[0], SITU__F32, m, dtype, p + at * size);
     for (int k = 0; k < STATES; k++)
       if (state[k]) situ__cpu_narrow(block[2 + k], SITU__F32, m, dtype, (char *)state[k] + at * size);
@@ -35,22 +29,32 @@ static void apply_halves(const situ__rules *rules, const situ__step *s, situ_dty
 }
 
 /* Steps elements [begin, end) of one parameter. */
-static void apply(const situ__rules *rules, const situ__step *s, const situ_optimizer_item *item, int64_t begin,
-                  int64_t end) {
+static void apply(const situ__step *s, const situ_optimizer_item *item, int64_t begin, int64_t end) {
   situ_dtype dtype = (situ_dtype)item->param->dtype;
   const int64_t at = begin * situ__cpu_size(dtype);
   char *p = situ__cpu_data(item->param) + at;
   void *state[STATES];
   const char *g = situ__cpu_data(item->grad) + at;
   for (int k = 0; k < STATES; k++) state[k] = item->state[k] ? situ__cpu_data(item->state[k]) + at : NULL;
-  if (dtype == SITU_F16 || dtype == SITU_BF16) apply_halves(rules, s, dtype, end - begin, p, g, state);
-  else rules->apply[situ__cpu_lane(dtype)](s, end - begin, p, g, state);
+  if (dtype == SITU_F16 || dtype == SITU_BF16) apply_halves(s, dtype, end - begin, p, g, state);
+  else s->loop(s, end - begin, p, g, state);
 }
 
 typedef struct pass {
   const situ_work *work;
   const situ__rules *rules;
 } pass;
+
+static void prepare(const situ__rules *rules, situ__step *s, const situ_optimizer_item *item) {
+  s->first = item->step <= 1;
+  s->constants = situ__constants_of(s->rule, s->params, item);
+  rules->prepare[situ__cpu_lane((situ_dtype)item->param->dtype)](s);
+}
+
+/* Whether two parameters are stepped by the same loop with the same constants. */
+static inline bool is_alike(const situ_optimizer_item *a, const situ_optimizer_item *b) {
+  return a->param->dtype == b->param->dtype && a->step == b->step && a->mu_product == b->mu_product;
+}
 
 /* Steps elements [begin, end) of all parameters' concatenation. */
 static void step_elements(int64_t begin, int64_t end, void *payload) {
@@ -65,9 +69,9 @@ static void step_elements(int64_t begin, int64_t end, void *payload) {
     const situ_optimizer_item *item = &work->list[i];
     int64_t last = first + item->param->numel;
     if (last > begin) {
-      if (!prepared || item->step != prepared->step || item->mu_product != prepared->mu_product) prepare(&s, item);
+      if (!prepared || !is_alike(item, prepared)) prepare(p->rules, &s, item);
       prepared = item;
-      apply(p->rules, &s, item, situ__max_i64(begin, first) - first, situ__min_i64(end, last) - first);
+      apply(&s, item, situ__max_i64(begin, first) - first, situ__min_i64(end, last) - first);
     }
     first = last;
   }

@@ -7,7 +7,7 @@
 
 #include "kernels/adam.h"
 
-/* Constants of one step: the hyperparameters, and values derived from them and the step count. */
+/* One step: the hyperparameters, and what is derived from them and the step count. */
 typedef struct situ__step {
   situ_optimizer_rule rule;
   const situ_optimizer_params *params;
@@ -15,12 +15,14 @@ typedef struct situ__step {
   situ__step_constants constants;
   bool decoupled; /* weight decay */
   bool first;     /* the parameter's first step */
+  /* Steps n elements of parameter, gradient and states, in the compute type; states that the rule does not use are not
+     touched. prepare sets it and what it reads, once for all parameters of a dtype and a number of steps. */
+  void (*loop)(const struct situ__step *step, int64_t n, void *param, const void *grad, void *const *state);
+  char of_loop[24 * sizeof(double)];
 } situ__step;
 
-/* n elements of parameter, gradient and states, in the compute type; states that the rule does not use are not
-   touched. */
 typedef struct situ__rules {
-  void (*apply[2])(const situ__step *step, int64_t n, void *param, const void *grad, void *const *state);
+  void (*prepare[2])(situ__step *step);
 } situ__rules;
 
 SITU__ISA_DECLARE(situ__rules, situ__rules);

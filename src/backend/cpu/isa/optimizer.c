@@ -1,5 +1,7 @@
 /* Loops over the optimisers' rules. Compiled once for each instruction set, with the same bits in all.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "backend/cpu/isa/loops.h"
 #include "backend/cpu/optimizer.h"
 #include "kernels/dialect.h"
@@ -12,4 +14,4 @@
 #define TNAME f64
 #include "backend/cpu/isa/optimizer_lane.h"
 
-const situ__rules SITU__ISA_NAME(situ__rules) = { { apply_f32, apply_f64 } };
+const situ__rules SITU__ISA_NAME(situ__rules) = { { prepare_f32, prepare_f64 } };
