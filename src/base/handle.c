@@ -158,8 +158,8 @@ void situ__handle_free(void *handle, size_t size, const char *text) {
   if (!handle) return;
   dead *d = handle;
   const situ__handle_kind kind = d->head & 0xffff;
-  char which[SMALLEST - SITU__DEAD_HEAD];
-  (void)snprintf(which, sizeof which, "%s", text ? text : ""); /* text may point into the object */
+  char which[SMALLEST - SITU__DEAD_HEAD] = ""; /* text may point into the object */
+  if (text) memcpy(which, text, strnlen(text, sizeof which - 1));
   size = padded_size(size);
   memset(d, 0, size);
   memcpy(d->text, which, sizeof which);

@@ -113,6 +113,10 @@ static bool collect_units(situ_move_plan *m, const situ_move_request *list, int6
       return false;
   }
   for (int64_t i = 0; i < m->count; i++) {
+    if (i + SITU__MOVE_AHEAD < m->count) {
+      situ__move_fetch(m->unit[i + SITU__MOVE_AHEAD].storage);
+      __builtin_prefetch(m->unit[i + SITU__MOVE_AHEAD / 2].storage->links);
+    }
     if (!m->unit[i].handles && !look_at_handles(m, i)) return false;
     if (m->unit[i].storage->links && !situ__each_follower(m->unit[i].storage, add_follower, &(along){ m, i }))
       return false;
@@ -154,7 +158,10 @@ situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *lis
   m->gradients = gradients;
   pthread_mutex_lock(&marking);
   bool good = collect_units(m, list, count);
-  for (int64_t i = 0; i < m->count; i++) m->unit[i].storage->mark = 0;
+  for (int64_t i = 0; i < m->count; i++) {
+    if (i + SITU__MOVE_AHEAD < m->count) __builtin_prefetch(m->unit[i + SITU__MOVE_AHEAD].storage, 1);
+    m->unit[i].storage->mark = 0;
+  }
   pthread_mutex_unlock(&marking);
   if (good) return m;
   situ_move_plan_free(m);
@@ -232,6 +239,7 @@ situ_status situ_move_plan_check(const situ_move_plan *m) {
   for (int64_t i = 0; i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
     const situ_storage *s = u->storage;
+    if (i + SITU__MOVE_AHEAD < m->count) __builtin_prefetch(u[SITU__MOVE_AHEAD].storage);
     if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
       return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again",
                         label_of(u->tensor));
@@ -328,8 +336,10 @@ situ_status situ_move_plan_run_agreed(situ_move_plan *m, bool lossy, bool (*agre
   const uint64_t before = situ__error_count();
   if (agree && !agree(payload)) return not_agreed(m, before);
   void *site = situ__call_site();
-  for (int64_t i = 0; i < m->count; i++)
+  for (int64_t i = 0; i < m->count; i++) {
+    if (i + SITU__MOVE_AHEAD < m->count) situ__move_fetch(m->unit[i + SITU__MOVE_AHEAD].storage);
     if (m->unit[i].moves) commit_unit(m, &m->unit[i], site);
+  }
   return SITU_OK;
 }
 

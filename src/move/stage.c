@@ -85,11 +85,16 @@ static bool read_counts(const situ_move_plan *m, counts *c) {
 
 /* ---- casts ---- */
 
-static bool can_compute(situ_device device, const situ_move_unit *u) {
+/* The dtypes that the device computes with. It may ask the system, so a batch asks once. */
+static uint32_t dtypes_of(situ_device device) {
   situ_device_properties has;
-  if (situ_device_info(device, &has) != SITU_OK) return false;
-  return !has.dtypes || (has.dtypes >> u->from_dtype & has.dtypes >> u->to_dtype & 1);
+  if (situ_device_info(device, &has) != SITU_OK) return 0;
+  return has.dtypes ? has.dtypes : UINT32_MAX;
 }
+static bool has_both(uint32_t dtypes, const situ_move_unit *u) {
+  return dtypes >> u->from_dtype & dtypes >> u->to_dtype & 1;
+}
+static bool can_compute(situ_device device, const situ_move_unit *u) { return has_both(dtypes_of(device), u); }
 
 static SITU_COLD bool no_room_to_cast(const situ_move_plan *m, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
@@ -227,10 +232,12 @@ static bool pack_batch(const situ_move_plan *m, counts *c, situ_storage *whole, 
     }
     return situ__run(m->op, whole->device, &work) == SITU_OK;
   }
-  for (int64_t i = 0; i < count; i++)
+  for (int64_t i = 0; i < count; i++) {
+    if (i + SITU__MOVE_AHEAD < count) __builtin_prefetch(item[i + SITU__MOVE_AHEAD].storage->data);
     if (!cast_values(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / situ_dtype_size(item[i].as)),
                      item[i].storage, 0, item[i].numel))
       return false;
+  }
   return true;
 }
 
@@ -277,9 +284,11 @@ static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_i
   size_t bytes = 0;
   int64_t count = 0;
   bool narrow = false;
+  const uint32_t dtypes = dtypes_of(from);
   for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL; i++) {
     const situ_move_unit *u = &m->unit[i];
-    if (!travels_with(u, from, to) || (situ__move_casts(u) && !can_compute(from, u))) continue;
+    if (i + SITU__MOVE_AHEAD < m->count) __builtin_prefetch(u[SITU__MOVE_AHEAD].storage);
+    if (!travels_with(u, from, to) || (situ__move_casts(u) && !has_both(dtypes, u))) continue;
     const size_t step = alignment(u), at = (bytes + step - 1) & ~(step - 1);
     item[count++] = (situ_pack_item){ .storage = u->storage,
                                       .numel = count_values(u),

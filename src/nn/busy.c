@@ -11,6 +11,7 @@ static bool each(const situ_nn_module *m, situ__mark_visitor *visit, bool owned,
   if (!visit(mark_of(m))) return false;
   for (int64_t i = 0; i < m->count && depth < SITU__NN_DEPTH; i++) {
     const situ_nn_slot *slot = &m->slots[i];
+    situ__nn_look_ahead(m, i);
     if (!situ__nn_is_child(slot)) {
       if (!owned && !visit(&situ_desc(slot->held)->storage->busy)) return false;
       continue;

@@ -234,9 +234,11 @@ static void destroy(situ_nn_module *m) {
     if (m->hooks) situ__free(m->hooks->list);
     situ__free(m->hooks);
     char text[64];
-    (void)snprintf(text, sizeof text, "%s%s%s", m->type->name, m->name ? " " : "", m->name ? m->name : "");
-    situ__free(m->name);
-    situ__handle_free(m, m->type->size, text);
+    if (m->name) (void)snprintf(text, sizeof text, "%s %s", m->type->name, m->name);
+    const situ_nn_type *type = m->type;
+    char *name = m->name;
+    situ__handle_free(m, type->size, name ? text : type->name);
+    situ__free(name);
     m = next;
   }
 }

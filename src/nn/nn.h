@@ -9,6 +9,7 @@
 #include "situ/nn.h"
 #include "situ/sys/explain.h"
 #include "situ/sys/load.h"
+#include "situ/sys/shape.h"
 
 /* Maximum depth of a tree of modules, so that walking it cannot overflow the stack. */
 enum { SITU__NN_DEPTH = 256 };
@@ -47,6 +48,30 @@ static inline const void *situ__nn_code(const situ_nn_type *type) {
 }
 static inline bool situ__nn_pending(const situ_nn_module *m) { return __atomic_load_n(&m->pending, __ATOMIC_ACQUIRE); }
 static inline int64_t situ__nn_count(const situ_nn_module *m) { return __atomic_load_n(&m->count, __ATOMIC_ACQUIRE); }
+
+/* Prefetches what a loop over m's slots meets some steps after slot i: parts are far apart in memory, and a child's
+   tensor is three addresses away. Modules with few parts are left alone. */
+static inline void situ__nn_look_ahead(const situ_nn_module *m, int64_t i) {
+  enum { PART = 8, SLOTS = 6, TENSORS = 4, STORAGES = 2, MOST = 2 };
+  const situ_nn_slot *slot = m->slots + i;
+  if (i + PART >= m->count) return;
+  __builtin_prefetch(slot[PART].held);
+  __builtin_prefetch((const char *)slot[PART].held + 64);
+  if (!situ__nn_is_child(&slot[TENSORS])) {
+    __builtin_prefetch(situ_desc(slot[TENSORS].held)->storage);
+    return;
+  }
+  if (situ__nn_is_child(&slot[SLOTS])) __builtin_prefetch(((const situ_nn_module *)slot[SLOTS].held)->slots);
+  const situ_nn_module *child = slot[TENSORS].held;
+  for (int64_t k = 0; k < MOST && k < situ__nn_count(child); k++) {
+    __builtin_prefetch(child->slots[k].held);
+    __builtin_prefetch((const char *)child->slots[k].held + 64);
+  }
+  if (!situ__nn_is_child(&slot[STORAGES])) return;
+  child = slot[STORAGES].held;
+  for (int64_t k = 0; k < MOST && k < situ__nn_count(child); k++)
+    if (!situ__nn_is_child(&child->slots[k])) __builtin_prefetch(situ_desc(child->slots[k].held)->storage);
+}
 
 /* A module that runs on this thread, for error explanations (explain.c). */
 typedef struct situ__nn_frame {

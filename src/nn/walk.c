@@ -7,8 +7,6 @@
 #include "base/text.h"
 #include "nn/nn.h"
 
-enum { AHEAD = 4 };
-
 typedef struct walker {
   unsigned which;
   situ_nn_visitor visit;
@@ -64,7 +62,7 @@ static situ_status walk(walker *w, situ_nn_module *m, situ_nn_slot *own, int dep
     for (int64_t i = 0; i < situ__nn_count(m) && status == SITU_OK; i++) {
       situ_nn_slot *slot = &m->slots[i];
       if (!(slot->kind & kinds)) continue;
-      if (i + AHEAD < count) __builtin_prefetch(slot[AHEAD].held); /* parts are far apart in memory */
+      situ__nn_look_ahead(m, i);
       size_t length = push(w, slot->name);
       if (situ__nn_is_child(slot)) {
         status = walk(w, slot->held, slot, depth + 1);
