@@ -17,16 +17,23 @@ static bool clone_grad(situ_tensor *to, const situ_tensor *from) {
   return grad && situ_set_grad(to, grad) == SITU_OK;
 }
 
+/* Whether more than one slot may hold it, of this module or another: only then can the copy meet it again. */
+static bool is_shared_tensor(const situ_tensor *t) {
+  return __atomic_load_n(&situ_desc(t)->storage->slots, __ATOMIC_RELAXED) != 1;
+}
+static bool is_shared_module(const situ_nn_module *m) { return __atomic_load_n(&m->parents, __ATOMIC_RELAXED) != 1; }
+
 /* Returns a reference for the caller, also for a shared tensor that the map already contains. */
 static situ_tensor *clone_tensor(situ__map *made, situ_tensor *t) {
-  situ_tensor *copy = situ__map_get(made, t);
+  const bool shared = is_shared_tensor(t);
+  situ_tensor *copy = shared ? situ__map_get(made, t) : NULL;
   if (copy) return situ_retain(copy);
   copy = situ_clone(t);
   if (!copy || !situ_set_name(copy, situ_name(t))) return NULL;
   situ_set_role(copy, situ_role_of(t));
   if (situ_requires_grad(t) && !situ_requires_grad_(copy, true)) return NULL;
   if (!clone_grad(copy, t)) return NULL;
-  if (!situ__map_put(made, t, copy)) return situ__no_memory(op, sizeof(void *)), NULL;
+  if (shared && !situ__map_put(made, t, copy)) return situ__no_memory(op, sizeof(void *)), NULL;
   return situ_retain(copy);
 }
 
@@ -72,7 +79,8 @@ static situ_nn_module *clone_struct(const situ_nn_module *m) {
 }
 
 static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
-  situ_nn_module *copy = situ__map_get(made, m);
+  const bool shared = is_shared_module(m);
+  situ_nn_module *copy = shared ? situ__map_get(made, m) : NULL;
   if (copy) return situ_nn_retain(copy);
   if (depth > SITU__NN_DEPTH || (m->type->release && !m->type->copy)) {
     situ__fail(SITU_E_UNSUPPORTED, op, "%s: %s", m->type->name,
@@ -85,6 +93,7 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
   bool ok = clone_hooks(copy, m);
   for (int64_t i = 0; i < m->count && ok; i++) {
     const situ_nn_slot *slot = &m->slots[i];
+    situ__nn_look_ahead(m, i);
     bool child = situ__nn_is_child(slot);
     void *part = child ? (void *)clone(made, slot->held, depth + 1) : (void *)clone_tensor(made, slot->held);
     ok = part && situ__nn_add_slot(op, copy, slot->name, slot->kind, slot->offset, part);
@@ -93,7 +102,7 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
     if (!ok && !child) situ_release(part);
   }
   situ__nn_show_originals(copy);
-  if (ok && situ__map_put(made, m, copy)) return copy;
+  if (ok && (!shared || situ__map_put(made, m, copy))) return copy;
   if (ok) situ__no_memory(op, sizeof(void *));
   situ_nn_free(copy);
   return NULL;

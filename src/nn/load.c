@@ -78,8 +78,13 @@ static bool may_fail(const situ__nn_part *list, int64_t count) {
 
 /* Waits for the devices of all tensors, so that their errors are known. */
 static bool settle(const situ__nn_part *list, int64_t count) {
-  for (int64_t i = 0; i < count; i++)
-    if (situ_synchronize(situ_device_of(list[i].staged ? list[i].staged : list[i].to)) != SITU_OK) return false;
+  situ_device done = { 0 };
+  for (int64_t i = 0; i < count; i++) {
+    const situ_device device = situ_device_of(list[i].staged ? list[i].staged : list[i].to);
+    if (situ_device_equal(device, done)) continue;
+    if (situ_synchronize(device) != SITU_OK) return false;
+    done = device;
+  }
   return true;
 }
 
@@ -121,8 +126,8 @@ static void restore(situ__nn_part *list, int64_t count) {
 /* A gradient that is still on meta belongs to values that never existed, that of adopted memory to other values. */
 static void drop_gradients(const situ__nn_part *list, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    situ_tensor *grad = situ_grad(list[i].to);
-    if (list[i].taken && grad && (list[i].adopts || on_meta(grad))) SITU_IGNORE(situ_set_grad(list[i].to, NULL));
+    situ_tensor *grad = list[i].taken ? situ_grad(list[i].to) : NULL;
+    if (grad && (list[i].adopts || on_meta(grad))) SITU_IGNORE(situ_set_grad(list[i].to, NULL));
   }
 }
 

@@ -217,6 +217,7 @@ static void destroy(situ_nn_module *m) {
     if (m->type->release) m->type->release(m);
     for (int64_t i = 0; i < m->count; i++) {
       situ_nn_slot *slot = &m->slots[i];
+      situ__nn_look_ahead(m, i);
       count_owner(slot->kind, slot->held, -1);
       if (!situ__nn_is_child(slot)) {
         situ_release(slot->held);

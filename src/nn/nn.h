@@ -126,6 +126,9 @@ situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
 void situ__nn_index_last(situ_nn_module *m);
 void situ__nn_index_drop(situ_nn_module *m);
 
+/* Refuses a visited module that is still lazy (walk.c). */
+situ_status situ__nn_has_parameters(const char *op, const situ_nn_visit *at);
+
 /* A part that is added under a path (path.c). */
 typedef struct situ__nn_addition {
   situ_nn_module *child; /* NULL: a tensor */

@@ -1,6 +1,7 @@
 /* Loads a state dict: compares everything first, then copies (load.c).
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -16,9 +17,15 @@ enum { PAIRS = 6 };
 
 typedef struct loading {
   const situ_nn_load_options *options;
-  const situ_tree *state; /* flat dicts */
+  const situ_tree *state; /* a flat dict */
   situ__nn_wait wait;
-  situ_tree *own;
+  situ__nn_part *list; /* the module's tensors */
+  int64_t count, capacity;
+  int64_t next;        /* entry of the state that is likely the next tensor's: both usually have one order */
+  int64_t found;       /* entries of the state that the module has */
+  bool meta;           /* some tensors are on meta */
+  bool valueless;      /* a tensor of the state has no values, or one that it lacks has none that are known */
+  situ_device adopted; /* of a state's tensor whose memory is taken over; {0}: none */
   struct woken *woken; /* lazy modules that the load has woken */
   situ__text missing, unexpected, mismatch;
   situ_blamed pair[2 * PAIRS]; /* the first mismatches: the module's tensor, the state's */
@@ -41,7 +48,7 @@ static const char *format_of(const situ_tensor *t) {
   return blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(t));
 }
 
-static void compare_one(loading *l, const char *path, const situ_tensor *to, const situ_tensor *from) {
+static void compare_tensors(loading *l, const char *path, const situ_tensor *to, const situ_tensor *from) {
   situ_shape a = situ_shape_of(to), b = situ_shape_of(from);
   char has[SITU_SHAPE_TEXT], needs[SITU_SHAPE_TEXT], detail[2 * SITU_SHAPE_TEXT + 64];
   const bool number = a.ndim == 0 && b.ndim == 1 && b.dim[0] == 1; /* torch accepts this as a number */
@@ -57,17 +64,65 @@ static void compare_one(loading *l, const char *path, const situ_tensor *to, con
   l->pairs++;
 }
 
-static void compare(loading *l) {
-  for (int64_t i = 0; i < situ_tree_count(l->own); i++) {
-    const char *path = situ_tree_key(l->own, i);
-    const situ_tree *from = situ_tree_find(l->state, path);
-    if (from) compare_one(l, path, situ_tree_tensor_at(l->own, i), situ_tree_value(from));
-    else report(l, SITU_NN_LOAD_MISSING, path, "");
+static bool adopts(const loading *l, const situ_tensor *from) {
+  const situ_nn_load_options *o = l->options;
+  return o->assign && (!o->device.kind || situ_device_equal(o->device, situ_device_of(from)));
+}
+
+/* The tensor of the state at a path; NULL: none. */
+static situ_tensor *find_value(loading *l, const char *path) {
+  const situ_tree *from;
+  if (l->next < situ_tree_count(l->state) && strcmp(situ_tree_key(l->state, l->next), path) == 0)
+    from = situ_tree_at(l->state, l->next++);
+  else from = situ_tree_find(l->state, path);
+  l->found += from != NULL;
+  return from ? situ_tree_value(from) : NULL;
+}
+
+static situ_status add_part(loading *l, const situ__nn_part *part) {
+  if (l->count == l->capacity) {
+    const int64_t capacity = l->capacity ? 2 * l->capacity : 64;
+    situ__nn_part *list = situ__realloc(l->list, (size_t)capacity * sizeof *list);
+    if (!list) return situ__no_memory(op, (size_t)capacity * sizeof *list);
+    l->list = list;
+    l->capacity = capacity;
   }
-  for (int64_t i = 0; i < situ_tree_count(l->state); i++) {
+  l->list[l->count++] = *part;
+  return SITU_OK;
+}
+
+/* Saved tensors get values from the state; a buffer that is not saved, and is on meta, from its recipe. */
+static situ_status compare_one(const situ_nn_visit *at, void *payload) {
+  loading *l = payload;
+  situ_tensor *to = at->tensor;
+  if (!to) return situ__nn_has_parameters(op, at);
+  const bool on_meta = situ_device_of(to).kind == SITU_META;
+  if (at->slot->kind == SITU_NN_TRANSIENT) {
+    if (!on_meta) return SITU_OK;
+    l->meta |= situ_has_values(to);
+    l->valueless |= !situ_has_values(to) && !l->options->not_strict;
+    return situ_has_values(to) ? add_part(l, &(situ__nn_part){ .to = to, .from = to }) : SITU_OK;
+  }
+  situ_tensor *from = find_value(l, at->path);
+  if (!from) return report(l, SITU_NN_LOAD_MISSING, at->path, ""), SITU_OK;
+  compare_tensors(l, at->path, to, from);
+  const bool adopt = adopts(l, from);
+  if (adopt) l->adopted = situ_device_of(from);
+  l->meta |= on_meta;
+  l->valueless |= !situ_has_values(from);
+  return add_part(l, &(situ__nn_part){ .to = to, .from = from, .adopts = adopt });
+}
+
+/* What the state has and the module has not. */
+static bool compare_rest(loading *l, situ_nn_module *m) {
+  if (l->found == situ_tree_count(l->state)) return true;
+  situ_tree *own = situ_nn_state_dict(m);
+  for (int64_t i = 0; own && i < situ_tree_count(l->state); i++) {
     const char *path = situ_tree_key(l->state, i);
-    if (!situ_tree_find(l->own, path)) report(l, SITU_NN_LOAD_UNEXPECTED, path, "");
+    if (!situ_tree_find(own, path)) report(l, SITU_NN_LOAD_UNEXPECTED, path, "");
   }
+  situ_tree_free(own);
+  return own != NULL;
 }
 
 static situ_status refuse(const loading *l, const situ_nn_module *m) {
@@ -140,58 +195,35 @@ static void settle_woken(loading *l, bool failed) {
 
 /* ---- the whole load ---- */
 
-typedef struct gathering {
-  loading *loading;
-  situ__nn_part *list;
-  int64_t count;
-  bool meta;           /* some tensors are on meta */
-  situ_device adopted; /* of a state's tensor whose memory is taken over; {0}: none */
-} gathering;
-
-static bool adopts(const loading *l, const situ_tensor *from) {
-  const situ_nn_load_options *o = l->options;
-  return o->assign && (!o->device.kind || situ_device_equal(o->device, situ_device_of(from)));
-}
-
-/* Saved tensors get values from the state; a buffer that is not saved, and is on meta, from its recipe. */
-static situ_status gather(const situ_nn_visit *at, void *payload) {
-  gathering *g = payload;
-  if (at->slot->kind != SITU_NN_TRANSIENT) {
-    const situ_tree *from = situ_tree_find(g->loading->state, at->path);
-    bool meta = from && situ_device_of(at->tensor).kind == SITU_META;
-    if (from && !situ_has_values(situ_tree_value(from)))
-      return situ__fail(SITU_E_STATE, op, "%s: the state's holds no values", at->path);
-    situ_tensor *value = from ? situ_tree_value(from) : NULL;
-    const bool adopt = value && adopts(g->loading, value);
-    if (adopt) g->adopted = situ_device_of(value);
-    if (g->list) g->list[g->count] = (situ__nn_part){ .to = at->tensor, .from = value, .adopts = adopt };
-    g->meta = g->meta || meta;
-    g->count++;
-  } else if (situ_device_of(at->tensor).kind == SITU_META && situ_has_values(at->tensor)) {
-    if (g->list) g->list[g->count] = (situ__nn_part){ .to = at->tensor, .from = at->tensor };
-    g->meta = true;
-    g->count++;
-  } else if (situ_device_of(at->tensor).kind == SITU_META && !g->loading->options->not_strict) {
+/* Refuses the first tensor without values. */
+static situ_status find_valueless(const situ_nn_visit *at, void *payload) {
+  const loading *l = payload;
+  if (at->slot->kind == SITU_NN_TRANSIENT) {
+    if (situ_device_of(at->tensor).kind != SITU_META || situ_has_values(at->tensor) || l->options->not_strict)
+      return SITU_OK;
     return situ__fail(
         SITU_E_STATE, op,
         "%s is on meta, is not saved, and its values are unknown: make it on a device, or with its values", at->path);
   }
-  return SITU_OK;
+  const situ_tree *from = situ_tree_find(l->state, at->path);
+  if (!from || situ_has_values(situ_tree_value(from))) return SITU_OK;
+  return situ__fail(SITU_E_STATE, op, "%s: the state's holds no values", at->path);
 }
 
 static situ_status load(loading *l, situ_nn_module *m) {
-  gathering g = { .loading = l };
   situ_device home = { 0 };
-  situ_status status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, gather, &g);
-  if (status != SITU_OK || (g.meta && !find_home(l, m, g.adopted, &home))) return situ_error();
-  g.list = situ__calloc((size_t)g.count + 1, sizeof *g.list);
-  if (!g.list) return situ__no_memory(op, (size_t)g.count * sizeof *g.list);
-  g.count = 0;
-  status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, gather, &g);
-  if (status == SITU_OK && !situ__nn_write(g.list, g.count, home, l->options->assign, l->wait)) status = situ_error();
-  situ__free(g.list);
-  if (status == SITU_OK && g.meta) status = situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &home);
-  return status;
+  if (l->valueless && situ_nn_walk(m, SITU_NN_VISIT_TENSORS, find_valueless, l) != SITU_OK) return situ_error();
+  if (l->meta && !find_home(l, m, l->adopted, &home)) return situ_error();
+  if (!situ__nn_write(l->list, l->count, home, l->options->assign, l->wait)) return situ_error();
+  return l->meta ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &home) : SITU_OK;
+}
+
+/* Whether the state is a dict of tensors, which need not be flattened. */
+static bool is_flat(const situ_tree *state) {
+  bool flat = situ_tree_kind_of(state) == SITU_TREE_DICT;
+  for (int64_t i = 0; flat && i < situ_tree_count(state); i++)
+    flat = situ_tree_kind_of(situ_tree_at(state, i)) == SITU_TREE_TENSOR;
+  return flat;
 }
 
 /* Compares the module with the state; with `write` also copies the values. */
@@ -203,21 +235,20 @@ static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, c
   if (!situ__nn_given(op, "module", m) || !situ__valid(op, "state", state, SITU__A_TREE)) return situ_error();
   if (!situ__nn_claim(op, m, &claim)) return situ_error();
   options = options ? options : &strict;
-  situ_tree *flat = situ__nn_rename(situ_tree_flatten(state), options);
-  loading l = { .options = options, .state = flat, .wait = wait };
-  situ_status status = flat ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, wake, &l) : situ_error();
-  if (status == SITU_OK && !(l.own = situ_nn_state_dict(m))) status = situ_error();
-  if (status == SITU_OK) {
-    compare(&l);
-    status = refuse(&l, m);
-  }
+  const bool as_it_is = !options->rename_count && is_flat(state);
+  situ_tree *flat = as_it_is ? NULL : situ__nn_rename(situ_tree_flatten(state), options);
+  loading l = { .options = options, .state = as_it_is ? state : flat, .wait = wait };
+  situ_status status = l.state ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, wake, &l) : situ_error();
+  if (status == SITU_OK) status = situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_TENSORS, compare_one, &l);
+  if (status == SITU_OK && !compare_rest(&l, m)) status = situ_error();
+  if (status == SITU_OK) status = refuse(&l, m);
   if (status == SITU_OK && write) status = load(&l, m);
   settle_woken(&l, status != SITU_OK || !write);
   situ__text_free(&l.missing);
   situ__text_free(&l.unexpected);
   situ__text_free(&l.mismatch);
   situ_tree_free(flat);
-  situ_tree_free(l.own);
+  situ__free(l.list);
   return status;
 }
 

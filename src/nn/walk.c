@@ -101,15 +101,19 @@ typedef struct collecting {
   situ_tree *dict;
 } collecting;
 
+situ_status situ__nn_has_parameters(const char *op, const situ_nn_visit *at) {
+  if (!situ__nn_pending(at->module)) return SITU_OK;
+  return situ__fail(SITU_E_STATE, op, "%s%s%s has no parameters yet: it makes them from its first input", at->path,
+                    *at->path ? ", a " : "this ", at->module->type->name);
+}
+
 static situ_status collect_one(const situ_nn_visit *at, void *payload) {
   collecting *c = payload;
   if (at->tensor) {
     c->dict = situ_tree_put(c->dict, at->path, situ_tree_tensor(at->tensor));
     return c->dict ? SITU_OK : situ_error();
   }
-  if (!situ__nn_pending(at->module)) return SITU_OK;
-  return situ__fail(SITU_E_STATE, c->op, "%s%s%s has no parameters yet: it makes them from its first input", at->path,
-                    *at->path ? ", a " : "this ", at->module->type->name);
+  return situ__nn_has_parameters(c->op, at);
 }
 
 static situ_tree *collect(const char *op, situ_nn_module *m, unsigned which) {
