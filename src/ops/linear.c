@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 #include "ops/samples.h"
+#include "situ/sys/plain.h"
 
 enum { INPUT, WEIGHT, BIAS };
 enum { RESULT, BEFORE }; /* BEFORE: the activation's input, where its gradient needs it; absent for relu */
@@ -251,6 +252,60 @@ situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *b
   if (situ__alive(weight) && weight->view.ndim == 1) return of_vector(input, weight, bias);
   return situ_op_run3(&linear_op, input, weight, bias, NULL);
 }
+
+/* ---- weights that are laid out before ---- */
+
+typedef struct by_params {
+  const situ_tensor *factor;
+} by_params;
+
+static bool rows_by(situ_call *c, const situ_view_desc *x) {
+  const by_params *p = c->params;
+  situ_view_desc rows, to, across;
+  const situ_view_desc *w = situ__desc(c->in[WEIGHT]), *b = situ__desc(c->in[BIAS]), *y = situ__desc(c->out[RESULT]);
+  const int64_t count = y->numel / w->size[0];
+  return situ__product_by(c->op->name, c->device, rows_of(x, count, &rows), situ__transposed(w, &across), p->factor, b,
+                          rows_of(y, count, &to), 1, b ? 1 : 0);
+}
+static bool forward_by(situ_call *c) { return situ_numel(c->out[RESULT]) == 0 || on_rows(c, rows_by); }
+
+/* Runs where values are computed and nothing else, so it is linear to everybody. */
+static const situ_op by_op = {
+  .name = "linear",
+  .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } },
+  .flags = SITU_OP_PRODUCT,
+  .params_size = sizeof(by_params),
+  .infer = infer,
+  .forward = forward_by
+};
+
+bool situ_linear_lay_out(situ_tensor *weight, int64_t rows, situ_tensor **factor) {
+  const char *op = "linear_lay_out";
+  if (!situ__given(op, "factor", factor)) return false;
+  *factor = NULL;
+  if (!situ__need(op, "weight", weight)) return false;
+  situ_view_desc across;
+  const situ_view_desc *w = situ_desc(weight);
+  return w->ndim != 2 ||
+         situ__lay_out_factor(op, situ_device_of(weight), situ__transposed(w, &across), rows, true, factor);
+}
+
+situ_tensor *situ_linear_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_tensor *factor) {
+  const char *op = "linear_by";
+  if (!factor) return situ_linear(input, weight, bias);
+  if (!situ__need(op, "weight", weight) || !situ__need(op, "factor", factor)) return NULL;
+  const situ_view_desc *w = situ_desc(weight), *f = situ_desc(factor);
+  const int64_t bytes = w->ndim == 2 ? situ_factor_bytes(w->size[1], w->size[0]) : 0;
+  if (f->dtype != SITU_U8 || !f->contiguous || f->ndim != 1 || bytes == 0 || f->numel != bytes ||
+      !situ_device_equal(situ_device_of(factor), situ_device_of(weight))) {
+    situ__fail(SITU_E_ARG, op, "factor is not what linear_lay_out made of the weight");
+    return NULL;
+  }
+  if (!situ_is_plain()) return situ_linear(input, weight, bias);
+  return situ_op_run3(&by_op, input, weight, bias, &(by_params){ factor });
+}
+
+/* ---- linear and an activation ---- */
 
 enum { FLOATS = SITU_FLOATING | SITU_SAME };
 static bool activation_traced(const situ_call *c, situ_export_trace *t) {

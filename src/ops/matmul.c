@@ -65,10 +65,10 @@ bool situ__make_factor(const char *op, situ_device device, situ_work *work, int6
   work->out[0] = situ_desc(*factor);
   return situ_launch(op, device, work);
 }
-bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows,
+bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
                           situ_tensor **factor) {
   situ_work work = {
-    .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b }, .integer = { rows }
+    .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b }, .integer = { rows, same }
   };
   return situ__make_factor(op, device, &work, situ_factor_bytes(b->size[0], b->size[1]), factor);
 }

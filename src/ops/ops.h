@@ -29,8 +29,9 @@ bool situ__product(const char *op, situ_device device, const situ_view_desc *a, 
    device does not offer it. Returns false after recording an error. */
 bool situ__make_factor(const char *op, situ_device device, situ_work *work, int64_t bytes, situ_tensor **factor);
 /* b, [k, n], the second factor of many products with matrices of so many rows, as the device multiplies it fastest, in
-   *factor; NULL: as it is. Returns false after recording an error. */
-bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows,
+   *factor; NULL: as it is. same: only if products have the same bits without it. Returns false after recording an
+   error. */
+bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
                           situ_tensor **factor);
 /* situ__product of a b with its factor, which may be NULL. */
 bool situ__product_by(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,

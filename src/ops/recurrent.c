@@ -81,7 +81,7 @@ typedef struct laid_out {
 static bool lay_out(const steps *s, situ_tensor *weight, int64_t rows, laid_out *w) {
   *w = (laid_out){ .weight = weight };
   if (!weight || s->count <= FEW_STEPS || s->device.kind == SITU_META) return weight != NULL;
-  if (!situ__lay_out_factor(s->op, s->device, situ_desc(weight), rows, &w->factor)) return false;
+  if (!situ__lay_out_factor(s->op, s->device, situ_desc(weight), rows, false, &w->factor)) return false;
   if (w->factor) return true;
   if (wants_panels(s, situ_desc(weight), rows))
     w->weight = situ_contiguous(situ_permute(situ_unflatten(weight, 1, SITU_SHAPE(-1, PANEL)), SITU_DIMS(1, 0, 2)));

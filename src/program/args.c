@@ -124,7 +124,14 @@ void *situ__call_refuse(const situ__op_call *c, const char *what) {
   return NULL;
 }
 
-/* ---- convolutions ---- */
+/* ---- weights that are laid out once ---- */
+
+bool situ__call_factor(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor **factor) {
+  *factor = c->stash ? *c->stash : NULL;
+  if (!c->stash || c->stashed || situ_dim(input) < 1 || !situ_numel(input)) return true;
+  return situ_linear_lay_out(weight, situ_numel(input) / situ_size(input, -1), factor) &&
+         (!*factor || situ_set(c->stash, *factor));
+}
 
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                const situ_conv_options *options, bool max_pool) {

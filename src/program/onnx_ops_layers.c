@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "program/onnx_patterns.h"
+#include "situ/sys/plain.h"
 
 /* ---- products ---- */
 
@@ -14,12 +15,22 @@ static situ_tensor *run_gemm(situ__op_call *c) {
   const double alpha = situ__arg_number(c, 3), beta = situ__arg_number(c, 4);
   const bool linear = alpha == 1 && beta == 1 && situ__arg_flag(c, 6) && (!bias || situ_dim(bias) == 1);
   if (situ__arg_flag(c, 5)) a = situ_transpose(a, 0, 1);
-  if (linear && (!bias || situ_numel(bias) == situ_size(b, 0))) return situ_linear(a, b, bias);
+  situ_tensor *factor;
+  if (linear && (!bias || situ_numel(bias) == situ_size(b, 0)))
+    return situ__call_factor(c, a, b, &factor) ? situ_linear_by(a, b, bias, factor) : NULL;
   if (situ__arg_flag(c, 6)) b = situ_transpose(b, 0, 1);
   situ_tensor *y = situ_matmul(a, b);
   if (alpha != 1) y = situ_mul_scalar(y, alpha);
   if (!bias || beta == 0) return y;
   return situ_add(y, beta == 1 ? bias : situ_mul_scalar(bias, beta));
+}
+/* By a weight it is a linear layer without a bias. */
+static situ_tensor *run_matmul(situ__op_call *c) {
+  situ_tensor *a = situ__arg_tensor(c, 0), *b = situ__arg_tensor(c, 1), *factor;
+  if (!c->stash || situ_dim(a) < 2 || situ_dim(b) != 2 || situ_size(a, -1) != situ_size(b, 0)) return situ_matmul(a, b);
+  situ_tensor *weight = situ_transpose(b, 0, 1);
+  if (!weight || !situ__call_factor(c, a, weight, &factor)) return NULL;
+  return factor ? situ_linear_by(a, weight, NULL, factor) : situ_matmul(a, b);
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];
@@ -376,8 +387,9 @@ static const situ__op_row rows[] = {
   { .target = "Gemm",
     .parameters = "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0",
     .inputs = 3,
+    .stash = 1,
     .run = run_gemm },
-  { .target = "MatMul", .parameters = "t A, t B", .inputs = 2, .binary = situ_matmul },
+  { .target = "MatMul", .parameters = "t A, t B", .inputs = 2, .stash = 1, .run = run_matmul },
   { .target = "Einsum", .parameters = "T Inputs, s equation", .inputs = 1, .run = run_einsum },
   { .target = "Det", .parameters = "t X", .inputs = 1, .unary = situ_linalg_det },
   { .target = "Conv", .parameters = CONV, .inputs = 3, .stash = 1, .run = run_conv },

@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "program/program.h"
+#include "situ/sys/plain.h"
 
 /* ---- products ---- */
 
 static situ_tensor *run_linear(situ__op_call *c) {
-  return situ_linear(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2));
+  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *factor;
+  return situ__call_factor(c, x, weight, &factor) ? situ_linear_by(x, weight, situ__arg_tensor(c, 2), factor) : NULL;
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];
@@ -318,7 +320,7 @@ static situ_tensor *run_embedding_bag(situ__op_call *c) {
   "t input, t? weight, t? bias, t? running_mean, t? running_var, b training, n momentum, n eps, _ cudnn_enabled"
 
 static const situ__op_row rows[] = {
-  { .target = "linear.default", .parameters = "t input, t weight, t? bias", .run = run_linear },
+  { .target = "linear.default", .parameters = "t input, t weight, t? bias", .stash = 1, .run = run_linear },
   PRODUCT(matmul),
   { .target = "mm.default", .parameters = "t self, t mat2", .binary = situ_mm },
   { .target = "bmm.default", .parameters = "t self, t mat2", .binary = situ_bmm },

@@ -1,7 +1,10 @@
 /* Linear layers with an activation: values, what they are composed of, gradients, refusals.
    SPDX-License-Identifier: MIT */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "situ/sys/plain.h"
 #include "support/test.h"
 
 enum { ACTIVATIONS = SITU_ACTIVATION_SILU + 1 }; /* NONE among them */
@@ -120,8 +123,66 @@ static void refusals(void **state) {
                  "");
 }
 
+/* ---- weights that are laid out before ---- */
+
+static situ_tensor *random_f32(situ_shape shape) { return situ_to_dtype(test_random(shape, -1, 1, false), SITU_F32); }
+
+static bool same_bits(situ_tensor *a, situ_tensor *b) {
+  const size_t bytes = (size_t)situ_numel(a) * sizeof(float);
+  float *x = malloc(bytes), *y = malloc(bytes);
+  assert_int_equal(situ_copy_to_host(a, x, bytes), SITU_OK);
+  assert_int_equal(situ_copy_to_host(b, y, bytes), SITU_OK);
+  const bool same = memcmp(x, y, bytes) == 0;
+  free(x), free(y);
+  return same;
+}
+
+/* For the rows that it was laid out for, more and fewer; and whatever is in it. */
+static void weights_laid_out_before(void **state) {
+  static const int64_t shape[][3] = { { 128, 768, 96 }, { 200, 100, 130 }, { 96, 1100, 256 }, { 24, 512, 512 } };
+  static const double scale[] = { 1, 0x1p-115, INFINITY };
+  (void)state;
+  for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+    for (size_t k = 0; k < sizeof scale / sizeof *scale; k++)
+      for (int64_t rows = 1; rows <= 400; rows = 3 * rows + 5) {
+        situ_scope scope;
+        situ_scope_begin_no_grad(&scope);
+        situ_tensor *factor, *w = situ_mul_scalar(random_f32(SITU_SHAPE(shape[i][2], shape[i][1])), scale[k]);
+        situ_tensor *x = random_f32(SITU_SHAPE(1, rows, shape[i][1])), *b = random_f32(SITU_SHAPE(shape[i][2]));
+        assert_true(situ_linear_lay_out(w, shape[i][0], &factor));
+        if (!same_bits(situ_linear_by(x, w, rows % 2 ? b : NULL, factor), situ_linear(x, w, rows % 2 ? b : NULL)))
+          fail_msg("shape %zu, weights times %g, %d rows", i, scale[k], (int)rows);
+        assert_int_equal(situ_scope_end(&scope), SITU_OK);
+      }
+}
+
+/* What was made of other values is used where ops compute values alone, and nowhere else. */
+static void laid_out_weights_and_gradients(void **state) {
+  situ_tensor *factor, *x = random_f32(SITU_SHAPE(96, 256)), *w = random_f32(SITU_SHAPE(256, 256)),
+                       *other = situ_mul_scalar(w, 2);
+  situ_scope scope;
+  (void)state;
+  assert_true(situ_linear_lay_out(w, 96, &factor));
+  situ_requires_grad_(other, true);
+  situ_tensor *y = situ_linear_by(x, other, NULL, factor);
+  assert_true(same_bits(y, situ_linear(x, other, NULL)));
+  assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+  assert_non_null(situ_grad(other));
+  situ_scope_begin_no_grad(&scope);
+  y = situ_linear_by(x, other, NULL, factor);
+  assert_true(same_bits(y, situ_linear(x, factor ? w : other, NULL)));
+  expect_refused(situ_linear_by(x, w, NULL, x), SITU_E_ARG, "linear_by", "factor");
+  expect_refused(situ_linear_by(x, NULL, NULL, x), SITU_E_ARG, "linear_by", "weight");
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(values), TEST(as_composed), TEST(gradients), TEST(gradients_as_composed),
-                                      TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(values),
+                                      TEST(as_composed),
+                                      TEST(gradients),
+                                      TEST(gradients_as_composed),
+                                      TEST(refusals),
+                                      TEST(weights_laid_out_before),
+                                      TEST(laid_out_weights_and_gradients) };
   return cmocka_run_group_tests_name("ops/linear", tests, NULL, NULL);
 }

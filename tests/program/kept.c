@@ -87,6 +87,18 @@ static int make_convolutions(void **state) {
   return situ_scope_end(&scope) == SITU_OK && program && inputs ? 0 : 1;
 }
 
+/* And of layers that are products (situ_linear_lay_out). */
+static int make_products(void **state) {
+  situ_scope scope;
+  (void)state;
+  situ_scope_begin_no_grad(&scope);
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(256, 96, NULL), situ_nn_relu(), situ_nn_linear(96, 40, NULL));
+  inputs = situ_tree_append(situ_tree_list(), situ_tree_tensor(situ_randn(SITU_SHAPE(3, 32, 256), NULL)));
+  program = situ_export(m, inputs);
+  situ_nn_free(m);
+  return situ_scope_end(&scope) == SITU_OK && program && inputs ? 0 : 1;
+}
+
 static int free_program(void **state) {
   (void)state;
   situ_tree_free(inputs);
@@ -174,7 +186,8 @@ static void gradients_flow(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = { cmocka_unit_test(never_stale), cmocka_unit_test(gradients_flow) };
-  const struct CMUnitTest convolutions[] = { cmocka_unit_test(never_stale) };
+  const struct CMUnitTest weights[] = { cmocka_unit_test(never_stale) };
   const int failed = cmocka_run_group_tests(tests, load_program, free_program);
-  return failed + cmocka_run_group_tests(convolutions, make_convolutions, free_program);
+  return failed + cmocka_run_group_tests(weights, make_convolutions, free_program) +
+         cmocka_run_group_tests(weights, make_products, free_program);
 }

@@ -88,11 +88,12 @@ static const struct row {
   { "gru_layer", "weight_hh", SITU_F32, { 2, { 6, 2 } } },
   { "gru_layer", "bias_hh", SITU_F32, { 1, { 6 } } },
 
-  { "conv1d conv2d conv2d_by conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear linear_activation", "bias", SITU_F32,
+  { "conv1d conv2d conv2d_by conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear linear_by linear_activation", "bias", SITU_F32,
     { 1, { 2 } } },
   { "conv1d conv_transpose1d", "weight", SITU_F32, { 3, { 2, 2, 3 } } },
   { "conv1d conv_transpose1d", NULL, SITU_F32, { 3, { 1, 2, 5 } } },
   { "conv2d_by", "factor", SITU_U8, { 1, { 36928 } } },
+  { "linear_by", "factor", SITU_U8, { 1, { 6208 } } },
   { "conv2d conv2d_by conv2d_lay_out conv_transpose2d", "weight", SITU_F32, { 4, { 2, 2, 3, 3 } } },
   { "conv2d conv2d_by conv2d_lay_out conv_transpose2d", NULL, SITU_F32, { 4, { 1, 2, 5, 5 } } },
   { "conv3d conv_transpose3d", "weight", SITU_F32, { 5, { 2, 2, 2, 2, 2 } } },

@@ -301,6 +301,7 @@ static situ__matmul factor_of(const situ_work *w) {
   const situ_view_desc *b = w->in[0];
   return (situ__matmul){ .elem = situ__cpu_size(b->dtype),
                          .items = 1,
+                         .same = w->integer[1] != 0,
                          .g = { .dtype = (situ_dtype)b->dtype,
                                 .m = w->integer[0],
                                 .n = b->size[1],

@@ -18,6 +18,7 @@ typedef struct situ__matmul {
   const char *bias;
   int64_t bias_row, bias_col;
   const char *factor; /* b laid out by situ__packed_factor; NULL: not */
+  bool same;          /* to lay out: only for products that have the same bits without it */
   double beta;
   int dims;
   int64_t items, tile_m, tile_n, tiles_m, tiles_n; /* a task is a tile of an item's c */

@@ -19,10 +19,13 @@ enum {
   WAYS = 8,        /* if they are more than so many */
   LARGE = 4 << 20, /* bytes of a result that would leave no cache to the factors */
   LINE = 64,
-  FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one is 1 if they can be multiplied */
+  FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one says when they are used */
   FACTOR_M = 16,
   FACTOR_N = 64 /* sizes from which they pay */
 };
+
+/* Panels that are laid out before: these kernels cannot multiply them; they do where they would without, too; always. */
+enum { NEVER, SAME, ALWAYS };
 
 SITU__ISA_DECLARE(situ__panels, situ__panels_f32);
 SITU__ISA_DECLARE(situ__panels, situ__panels_f64);
@@ -367,7 +370,7 @@ static bool pays(const situ__matmul *p, const situ__panels *with) {
   const int64_t m = p->g.m, n = p->g.n, k = p->g.k;
   const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
   if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
-  if (with->whole && p->factor && *p->factor) return true;
+  if (with->whole && p->factor && *p->factor == ALWAYS) return true;
   return cost >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
@@ -389,15 +392,16 @@ bool situ__packed_run(situ__matmul *p, situ_status *status) {
 
 bool situ__packed_offers_factor(const situ__matmul *p) {
   const situ__panels *with = p->g.dtype == SITU_F32 ? panels_for(SITU_F32) : NULL;
-  return with && with->whole && p->g.m >= FACTOR_M && p->g.n >= FACTOR_N && p->g.k >= with->least_k;
+  if (!with || !with->whole) return false;
+  return p->same ? pays(p, with) : p->g.m >= FACTOR_M && p->g.n >= FACTOR_N && p->g.k >= with->least_k;
 }
 
 situ_status situ__packed_factor(situ__matmul *p, void *to) {
-  *(char *)to = true;
+  *(char *)to = p->same ? SAME : ALWAYS;
   p->factor = to;
   work w = work_of(p, panels_for(p->g.dtype));
   w.b.data = p->g.b;
   situ__parallel(groups(&w, &w.b), 1, pack_groups, &w);
-  *(char *)to = !w.special;
+  if (w.special) *(char *)to = NEVER;
   return SITU_OK;
 }
