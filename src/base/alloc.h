@@ -45,9 +45,10 @@ void situ__small_trim(void);
    cache. */
 extern bool situ__alloc_watched;
 bool situ__alloc_count(void);
-static inline bool situ__alloc_refused(void) {
-  return __builtin_expect(__atomic_load_n(&situ__alloc_watched, __ATOMIC_RELAXED), 0) && situ__alloc_count();
+static inline bool situ__alloc_is_watched(void) {
+  return __builtin_expect(__atomic_load_n(&situ__alloc_watched, __ATOMIC_RELAXED), 0);
 }
+static inline bool situ__alloc_refused(void) { return situ__alloc_is_watched() && situ__alloc_count(); }
 
 /* Poisons memory in a free list, so that AddressSanitizer reports a use after free. */
 #if defined(__SANITIZE_ADDRESS__)

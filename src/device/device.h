@@ -102,6 +102,12 @@ void situ__unlink(situ_storage *storage);
    out, it frees the cache once and retries. */
 situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
 void situ__memory_free(situ_device device, void *data, size_t bytes);
+/* A storage of the host that this thread has freed, with `data` for so many bytes; its other fields are old. NULL if
+   it keeps none of that size. Never fails, so it keeps away while failures of allocations are asked for. */
+situ_storage *situ__memory_reuse(situ_device device, size_t bytes);
+/* Keeps a storage that was freed, with its own memory, for situ__memory_reuse. Returns false, with nothing done, if it
+   does not keep such ones. */
+bool situ__memory_keep(situ_storage *storage);
 /* Frees unused cached memory: all of a device's cache; of the host's, the shared blocks and this thread's lists. */
 void situ__memory_trim(situ_device device);
 /* Bytes in live storages, and bytes cached for reuse. While other threads allocate and free, one half of a change may

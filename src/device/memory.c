@@ -21,12 +21,17 @@ typedef struct block {
   struct block *next;
 } block;
 
+/* Most freed storages that a thread keeps with their blocks: enough for a training step. */
+enum { KEEP_STORAGES = 1024 };
+
 typedef struct cache {
   block *first[SITU__BLOCK_SMALL];
-  int64_t used;               /* bytes allocated minus bytes freed by this thread; may be negative */
-  int64_t kept, share;        /* bytes in the lists, and their current limit */
-  int64_t tensors;            /* tensors created minus freed by this thread; may be negative */
-  struct cache *next, **link; /* list of all threads' caches */
+  situ_storage *storage[SITU__BLOCK_SMALL]; /* freed ones, linked by `payload`, each with its block */
+  uint32_t storages;                        /* their number */
+  int64_t used;                             /* bytes allocated minus bytes freed by this thread; may be negative */
+  int64_t kept, share;                      /* bytes in the lists, and their current limit */
+  int64_t tensors;                          /* tensors created minus freed by this thread; may be negative */
+  struct cache *next, **link;               /* list of all threads' caches */
 } cache;
 
 static SITU__THREAD_LOCAL cache *mine;
@@ -43,9 +48,28 @@ static inline void add_count(int64_t *counter, int64_t change) {
   __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + change, __ATOMIC_RELAXED);
 }
 
+static inline situ_storage *pop_storage(cache *c, unsigned number, size_t size) {
+  situ_storage *s = c->storage[number];
+  if (!s) return NULL;
+  SITU__UNPOISON(s, sizeof *s);
+  SITU__UNPOISON(s->data, size);
+  c->storage[number] = s->payload;
+  c->storages--;
+  add_count(&c->kept, -(int64_t)size);
+  return s;
+}
+
+/* The block of a freed storage, which is freed altogether. */
+static __attribute__((noinline)) void *pop_storage_block(cache *c, unsigned number, size_t size) {
+  situ_storage *s = pop_storage(c, number, size);
+  void *data = s ? s->data : NULL;
+  situ__small_free(s, sizeof *s);
+  return data;
+}
+
 static inline void *pop_block(cache *c, unsigned number, size_t size) {
   block *b = c->first[number];
-  if (!b) return NULL;
+  if (!b) return pop_storage_block(c, number, size);
   SITU__UNPOISON(b, size);
   c->first[number] = b->next;
   add_count(&c->kept, -(int64_t)size);
@@ -283,6 +307,41 @@ void situ__memory_free(situ_device device, void *data, size_t bytes) {
   situ__depot *depot = situ__depot_of(device); /* exists: the block came from it */
   if (situ__device_lost(device)) situ__depot_return(depot, size, data);
   else situ__depot_put(depot, number, size, data);
+}
+
+/* ---- storages that are freed and made again ---- */
+
+/* Blocks up to 1 MiB are in the lists; 0 bytes wrap. */
+static inline bool is_listed(const cache *c, situ_device device, size_t bytes) {
+  return c && device.kind == SITU_CPU && bytes - 1 < (size_t)1 << 20 && !situ__scratch_now;
+}
+
+situ_storage *situ__memory_reuse(situ_device device, size_t bytes) {
+  cache *c = mine;
+  if (!is_listed(c, device, bytes) || situ__alloc_is_watched()) return NULL;
+  size_t size;
+  const unsigned number = situ__block_number(bytes, &size);
+  situ_storage *s = pop_storage(c, number, size);
+  if (!s) return NULL;
+  SITU__POISON((char *)s->data + bytes, size - bytes);
+  add_count(&c->used, (int64_t)bytes);
+  return s;
+}
+
+bool situ__memory_keep(situ_storage *s) {
+  cache *c = mine;
+  size_t size;
+  if (!s->data || !is_listed(c, s->device, s->bytes) || c->storages == KEEP_STORAGES) return false;
+  const unsigned number = situ__block_number(s->bytes, &size);
+  if (c->kept + (int64_t)size > c->share && !reserve_list(c, size)) return false;
+  add_count(&c->used, -(int64_t)s->bytes);
+  s->payload = c->storage[number];
+  c->storage[number] = s;
+  c->storages++;
+  add_count(&c->kept, (int64_t)size);
+  SITU__POISON(s->data, size);
+  SITU__POISON(&s->bytes, offsetof(situ_storage, payload) - offsetof(situ_storage, bytes));
+  return true;
 }
 
 void situ__memory_trim(situ_device device) {

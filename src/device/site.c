@@ -77,7 +77,7 @@ void situ__site_add_module(const void *symbol) {
   if (module_count < SITU_DEVICE_KINDS && dl_iterate_phdr(note_module, &t)) modules[module_count++] = t;
 }
 
-static bool in_module(uintptr_t address) {
+static SITU_COLD __attribute__((noinline)) bool in_module(uintptr_t address) {
   for (unsigned i = 0; i < module_count; i++)
     if (address >= modules[i].first && address < modules[i].past) return true;
   return false;
@@ -99,7 +99,7 @@ void *situ__call_site(void) {
   const uintptr_t first = first_byte, size = past_last - first;
   for (int depth = 0; depth < 256; depth++) {
     uintptr_t back = (uintptr_t)frame[1];
-    if (back - first >= size && !in_module(back))
+    if (back - first >= size && (!module_count || !in_module(back)))
       return frame[1] == situ__origin.outside ? situ__origin.site : frame[1];
     frame = frame[0];
   }

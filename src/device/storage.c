@@ -26,18 +26,25 @@ bool situ__storage_since(const situ_storage *storage, uint64_t newest) {
   return storage->serial > newest && (its == (newest - 1) / MANY || its == (serial - 1) / MANY);
 }
 
-situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes) {
-  if (situ__is_dry()) return situ__dry_storage(op, device, bytes, next_serial());
+/* A storage of which only `data` is set. */
+static __attribute__((noinline)) situ_storage *allocate_storage(const char *op, situ_device device, size_t bytes) {
   situ_storage *storage = situ__small_alloc(sizeof *storage);
   if (!storage) {
     (void)situ__no_memory(op, sizeof *storage);
     return NULL;
   }
-  void *data;
-  if (situ__memory_alloc(op, device, bytes, &data) != SITU_OK) {
+  if (situ__memory_alloc(op, device, bytes, &storage->data) != SITU_OK) {
     situ__small_free(storage, sizeof *storage);
     return NULL;
   }
+  return storage;
+}
+
+situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes) {
+  if (situ__is_dry()) return situ__dry_storage(op, device, bytes, next_serial());
+  situ_storage *storage = situ__memory_reuse(device, bytes);
+  if (!storage && !(storage = allocate_storage(op, device, bytes))) return NULL;
+  void *data = storage->data;
   *storage = (situ_storage){
     .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1, .serial = next_serial()
   };
@@ -141,12 +148,17 @@ void situ__storage_return(situ_storage *storage, situ_storage *source) {
   source->flags = SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN;
 }
 
+/* Flags of storages whose memory is not a block of their own, or whose end is reported. */
+enum { NOT_PLAIN = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_SAMPLE | SITU_STORAGE_VOID };
+
 void situ__storage_release(situ_storage *storage) {
   if (!storage) return;
   /* A single owner, the usual case, needs no atomic decrement. */
   if (__atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) != 1 &&
       __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
     return;
+  const bool plain = !(storage->flags & NOT_PLAIN) && !storage->links && !storage->recipe;
+  if (plain && situ__memory_keep(storage)) return;
   if (storage->links) situ__unlink(storage);
   if (storage->recipe) situ__recipe_release(storage->recipe);
   if (__builtin_expect(situ__is_void(storage), 0)) {

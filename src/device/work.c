@@ -52,6 +52,7 @@ const char *situ__verb_name(situ_verb verb) {
 /* ---- lost devices ------------------------------------------------------------------------- */
 
 static bool lost[SITU_DEVICE_KINDS][SITU__DEVICES_MAX];
+static bool some_lost; /* one ever was: until then, no launch looks for its own */
 
 static bool *lost_flag(situ_device device) {
   return device.kind < SITU_DEVICE_KINDS && device.index < SITU__DEVICES_MAX ? &lost[device.kind][device.index] : NULL;
@@ -59,7 +60,8 @@ static bool *lost_flag(situ_device device) {
 
 bool situ__device_lost(situ_device device) {
   const bool *flag = lost_flag(device);
-  return flag && __atomic_load_n(flag, __ATOMIC_RELAXED);
+  return __builtin_expect(__atomic_load_n(&some_lost, __ATOMIC_ACQUIRE), 0) && flag &&
+         __atomic_load_n(flag, __ATOMIC_RELAXED);
 }
 
 void situ__device_found(situ_device device) {
@@ -89,6 +91,7 @@ situ_status situ__device_failed(const char *op, situ_device device, situ_status 
   if (status == SITU_E_LOST) {
     bool *flag = lost_flag(device);
     if (flag) __atomic_store_n(flag, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&some_lost, true, __ATOMIC_RELEASE);
   }
   if (situ__error_count() != before) return status; /* the backend has recorded the details */
   if (status == SITU_E_LOST) return refuse_unusable(op, device);
@@ -318,9 +321,11 @@ static __attribute__((noinline)) bool has_odd_item(situ_device device, const sit
   return odd;
 }
 
-/* One pass for the usual work: true only if all operands are on the device and hold values. */
+/* One pass for the usual work: true only if all operands are on the device and hold values. A scatter may read its
+   output, which is for the other check to find: `op` beside `verb` would be one load of what two stores have just
+   written, and wait for them. */
 static inline bool is_plainly_good(situ_device device, const situ_work *work) {
-  bool odd = adds_to_output(work) || (work->list_count && has_odd_item(device, work));
+  bool odd = work->verb == SITU_VERB_SCATTER || (work->list_count && has_odd_item(device, work));
   for (int i = 0; i < work->ins; i++) odd |= is_odd(work->in[i], device);
   for (int i = 0; i < work->outs; i++)
     odd |= work->out[i] && (is_elsewhere(work->out[i], device) || is_sample(work->out[i]));

@@ -432,10 +432,8 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
   c.in_place = false;
   c.compute = SITU_DTYPE_DEFAULT;
   c.like = NULL;
-  for (int k = 0; k < c.outs; k++) {
-    c.out[k] = NULL;
-    c.dtype[k] = SITU_DTYPE_DEFAULT;
-  }
+  memset(c.out, 0, sizeof c.out); /* all: a loop over those that there are would be a call */
+  memset(c.dtype, 0, sizeof c.dtype);
   bool good = situ__setting.autocast ? run_cast(&c) : situ__is_dry() ? run_dry(&c) : run_modal(&c);
   for (int k = 0; outs && k < c.outs; k++) outs[k] = good ? c.out[k] : NULL;
   return good ? c.out[0] : NULL;

@@ -98,13 +98,13 @@ static bool product_infer(situ_call *c) {
   if (a->ndim < 2 || b->ndim < 2)
     return situ_refuse(c, SITU_E_SHAPE, "needs operands of at least 2 dimensions, got %d and %d", a->ndim, b->ndim);
   if (a->size[a->ndim - 1] != b->size[b->ndim - 2]) return differ(c, a, b, a->size[a->ndim - 1], b->size[b->ndim - 2]);
-  situ_shape batch = situ__shape(a), other = situ__shape(b);
-  batch.ndim -= 2;
+  situ_shape *y = &c->shape[0], other = situ__shape(b);
+  *y = situ__shape(a);
+  y->ndim -= 2;
   other.ndim -= 2;
-  if (!situ_shape_broadcast(c->op->name, &batch, &other)) return false;
-  batch.dim[batch.ndim++] = a->size[a->ndim - 2];
-  batch.dim[batch.ndim++] = b->size[b->ndim - 1];
-  c->shape[0] = batch;
+  if (y->ndim + other.ndim > 0 && !situ_shape_broadcast(c->op->name, y, &other)) return false;
+  y->dim[y->ndim++] = a->size[a->ndim - 2];
+  y->dim[y->ndim++] = b->size[b->ndim - 1];
   c->dtype[0] = (situ_dtype)a->dtype;
   return true;
 }

@@ -57,18 +57,22 @@ bool situ_shape_equal(const situ_shape *a, const situ_shape *b) {
 
 bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b) {
   if (!check_rank(op, a) || !check_rank(op, b)) return false;
-  situ_shape out = { .ndim = a->ndim > b->ndim ? a->ndim : b->ndim };
-  for (int d = 1; d <= out.ndim; d++) {
-    int64_t x = d <= a->ndim ? a->dim[a->ndim - d] : 1, y = d <= b->ndim ? b->dim[b->ndim - d] : 1;
+  const int own = a->ndim, ndim = own > b->ndim ? own : b->ndim;
+  for (int d = 1; d <= own && d <= b->ndim; d++) {
+    const int64_t x = a->dim[own - d], y = b->dim[b->ndim - d];
     if (x != y && x != 1 && y != 1) {
       char left[SITU_SHAPE_TEXT], right[SITU_SHAPE_TEXT];
       situ__fail(SITU_E_SHAPE, op, "%s and %s do not broadcast: sizes %lld and %lld differ at dimension -%d",
                  situ_shape_text(a, left), situ_shape_text(b, right), (long long)x, (long long)y, d);
       return false;
     }
-    out.dim[out.ndim - d] = x == 1 ? y : x;
   }
-  *a = out;
+  /* In place, as a copy of what was just written in parts would wait for the stores. */
+  for (int d = 1; d <= ndim; d++) {
+    const int64_t x = d <= own ? a->dim[own - d] : 1, y = d <= b->ndim ? b->dim[b->ndim - d] : 1;
+    a->dim[ndim - d] = x == 1 ? y : x;
+  }
+  a->ndim = ndim;
   return true;
 }
 

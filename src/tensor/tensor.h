@@ -137,10 +137,8 @@ static inline bool situ__same_order(const situ_view_desc *a, const situ_view_des
 
 /* ---- shapes (shape.c) ---- */
 static inline situ_shape situ__shape(const situ_view_desc *v) {
-  situ_shape s;
-  s.ndim = v->ndim;
-  memcpy(s.dim, v->size, sizeof s.dim); /* two moves for all of it are faster than a loop over ndim */
-  return s;
+  const int64_t *n = v->size;
+  return (situ_shape){ .ndim = v->ndim, .dim = { n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7] } };
 }
 static inline bool situ__same_sizes(const situ_view_desc *a, const situ_view_desc *b) {
   if (a->ndim != b->ndim) return false;

@@ -49,14 +49,20 @@ situ_status situ__cpu_binary(int index, const situ_work *work) {
   if (!row) return SITU_E_UNSUPPORTED;
   const char *division_name = lane == SITU__I64 ? division(work->op) : NULL;
   if (division_name && has_zero(work->in[1])) return situ__fail(SITU_E_ARG, division_name, "division by zero");
-  uint8_t native = situ__cpu_native(work->compute);
+  const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
+  const uint8_t native = situ__cpu_native(work->compute), result = is_test(work->op) ? SITU_BOOL : native;
+  const int64_t n = y->numel;
+  if (situ__in_place(y, result, n) && situ__in_place(a, native, n) && situ__in_place(b, native, n)) {
+    row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, 0, n, NULL);
+    return SITU_OK;
+  }
   return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
       .lane = lane,
       .compute = (uint8_t)work->compute,
       .ins = 2,
       .takes_splat = true,
-      .native = { is_test(work->op) ? SITU_BOOL : native, native, native },
-      .view = { work->out[0], work->in[0], work->in[1] },
+      .native = { result, native, native },
+      .view = { y, a, b },
   });
 }

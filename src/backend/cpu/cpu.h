@@ -56,8 +56,7 @@ enum { SITU__BLOCKS_ROWS = 16 }; /* rows of x of a linear with quantised blocks 
 
 /* f16, bf16, f32 -> F32; f64 -> F64; bool and the integers -> I64. */
 static inline situ__lane situ__cpu_lane(situ_dtype dtype) {
-  if (!situ__dtype_is_floating(dtype)) return SITU__I64;
-  return dtype == SITU_F64 ? SITU__F64 : SITU__F32;
+  return dtype < SITU_F16 ? SITU__I64 : dtype == SITU_F64 ? SITU__F64 : SITU__F32;
 }
 size_t situ__lane_size(situ__lane lane);
 

@@ -202,11 +202,11 @@ static __attribute__((noinline)) situ_status walk(const situ__row_call *given) {
 
 situ_status situ__cpu_elementwise(const situ__row_call *call) {
   int64_t n = call->view[0]->numel;
-  bool plain = n <= SITU__GRAIN;
+  bool plain = true;
   const void *x[OPERANDS - 1];
   for (int k = 0; k <= call->ins; k++) {
     const situ_view_desc *v = call->view[k];
-    plain = plain && v->contiguous && v->dtype == call->native[k] && v->numel == n;
+    plain = plain && situ__in_place(v, call->native[k], n);
     if (k) x[k - 1] = situ__cpu_data(v);
   }
   if (!plain) { return walk(call); }

@@ -5,6 +5,7 @@
 #define SITU_BACKEND_CPU_ELEMENTWISE_H
 
 #include "isa.h"
+#include "loop.h"
 
 /* y[i] = f(x[0][i], x[1][i], ...) for i < n, all contiguous, in the compute type; y may be one of x. Bit k of splat:
    x[k] is one value for the whole row (rows of two operands only, and only one of them). p: the parameters, in the
@@ -43,6 +44,11 @@ typedef struct situ__row_call {
 static inline uint8_t situ__cpu_native(situ_dtype compute) {
   bool lane = compute == SITU_F32 || compute == SITU_F64 || compute == SITU_I64;
   return lane ? (uint8_t)compute : SITU_DTYPE_DEFAULT;
+}
+
+/* Whether a row uses all of v as it is, in one call for n elements. */
+static inline bool situ__in_place(const situ_view_desc *v, uint8_t native, int64_t n) {
+  return n <= SITU__GRAIN && v->numel == n && v->dtype == native && v->contiguous;
 }
 
 /* Runs the call, on the thread pool if it is large. Fails only if memory for a copy of an operand cannot be

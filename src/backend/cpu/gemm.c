@@ -24,7 +24,9 @@ enum {
   PACK_A_K = 768,   /* a transposed a is packed if its columns would evict each other from the cache */
   DOTS_K = 14,      /* dot products are faster than packing b for m < k / 14 */
   DOTS_TINY = 1024, /* and for products of few elements */
-  STACK = 8192      /* bytes of scratch on the stack */
+  EDGE_M = 24,      /* few rows: columns of b that are not a whole vector are read in place, not packed */
+  STACK = 8192,     /* bytes of scratch on the stack */
+  SLIVERS = 3       /* place of SITU__SLIVER in SITU__TILE_ROWS */
 };
 
 SITU__ISA_DECLARE(situ__gemm_kernels, situ__gemm_f32);
@@ -35,12 +37,22 @@ const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype) {
   return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__gemm_f64) : SITU__ISA_PICK(isa, situ__gemm_f32);
 }
 
+/* Numbers of lanes, and of vectors of the widest tiles, are powers of two: nothing here divides, as a division takes as
+   long as many a small product. */
 typedef struct plan {
   const situ__gemm_kernels *kernels;
-  int64_t widest; /* columns of the widest tile */
+  int64_t widest; /* vectors of the widest tile */
   int64_t kc;     /* depth of a block */
   bool dots, pack_a, pack_b;
+  bool edges; /* the last columns of b, fewer than a vector, are read in place by tiles of their own */
 } plan;
+
+static inline int64_t whole_vectors(const situ__gemm_kernels *kernels, int64_t columns) {
+  return columns >> __builtin_ctz((unsigned)kernels->lanes);
+}
+static inline int64_t round_to_vectors(const situ__gemm_kernels *kernels, int64_t columns) {
+  return (columns + kernels->lanes - 1) & -(int64_t)kernels->lanes;
+}
 
 /* Whether rows of b share so few sets of the L1 cache that a panel of them does not stay there. */
 static bool clashes(const situ__gemm *g) {
@@ -49,12 +61,13 @@ static bool clashes(const situ__gemm *g) {
 
 static plan plan_of(const situ__gemm *g) {
   plan p = { .kernels = situ__gemm_kernels_for(g->dtype) };
-  p.widest = p.kernels->wide * p.kernels->lanes;
+  p.widest = p.kernels->wide;
   p.dots = g->a_col == 1 && g->b_row == 1 &&
            (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < p.kernels->lanes && g->k >= 256));
   p.pack_a = g->a_col != 1 && g->k >= PACK_A_K;
   p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B) || (g->m >= CLASH_M && clashes(g));
-  if (g->m < 4) p.widest = (g->m == 1 ? 8 : 4) * p.kernels->lanes;
+  p.edges = g->m <= EDGE_M && !p.pack_b && p.kernels->edge[0];
+  if (g->m < 4) p.widest = g->m == 1 ? 8 : 4;
   const int64_t most = p.pack_b || g->m > THIN_M || g->k * g->n <= NEAR ? BLOCK_K : THIN_K;
   p.kc = g->k <= most ? g->k : situ__ceil_div(g->k, situ__ceil_div(g->k, most));
   return p;
@@ -62,7 +75,9 @@ static plan plan_of(const situ__gemm *g) {
 
 /* Elements of scratch for a block of b: all of its panels, or only the last one, which is not a whole tile. */
 static int64_t b_scratch(const situ__gemm *g, const plan *p) {
-  return p->kc * situ__round_up(p->pack_b ? situ__min_i64(g->n, BLOCK_N) : g->n % p->widest, p->kernels->lanes);
+  if (p->edges) return 0;
+  const int64_t columns = p->pack_b ? situ__min_i64(g->n, BLOCK_N) : g->n & (p->widest * p->kernels->lanes - 1);
+  return p->kc * round_to_vectors(p->kernels, columns);
 }
 static int64_t a_scratch(const situ__gemm *g, const plan *p) {
   return p->pack_a ? p->kc * situ__round_up(situ__min_i64(g->m, BLOCK_M), SITU__SLIVER) : 0;
@@ -80,16 +95,13 @@ size_t situ__gemm_scratch(const situ__gemm *g) {
 
 /* a that is packed in slivers is read sliver by sliver. The tile is not copied: wide loads of what was just written in
    parts wait for the stores, which took a quarter of a product of one row. */
-static inline void panel(const situ__gemm_kernels *kernels, situ__tile *t, int64_t rows, bool slivers, int64_t width,
-                         size_t elem) {
-  static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
-  const int64_t vectors = width / kernels->lanes;
-  const situ__tile_fn *tiles = kernels->tile[vectors - 1];
+static inline void panel(const situ__tile_fn *tiles, situ__tile *t, int64_t rows, bool slivers, size_t elem) {
+  static const int height[SITU__TILE_HEIGHTS] = SITU__TILE_ROWS;
   const char *a = t->a, *from = t->from;
   char *c = t->c;
-  int h = slivers || !tiles[SITU__TILE_HEIGHTS - 1] ? SITU__TILE_HEIGHTS - 2 : SITU__TILE_HEIGHTS - 1;
+  int h = slivers ? SLIVERS : SITU__TILE_HEIGHTS - 1;
   for (int64_t i = 0; i < rows; i += height[h]) {
-    while (height[h] > rows - i) h--;
+    while (height[h] > rows - i || !tiles[h]) h--;
     /* 4 and 4 rows are as many sums as hide the latency of one, 2 are not. */
     if (rows - i == SITU__SLIVER + 2 && !slivers && height[h] == SITU__SLIVER) h--;
     const int64_t at = slivers ? i / SITU__SLIVER * SITU__SLIVER * t->k + i % SITU__SLIVER : i * t->a_row;
@@ -102,7 +114,7 @@ static inline void panel(const situ__gemm_kernels *kernels, situ__tile *t, int64
 }
 
 void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem) {
-  panel(kernels, &t, rows, false, width, elem);
+  panel(kernels->tile[whole_vectors(kernels, width) - 1], &t, rows, false, elem);
 }
 
 /* Position of a block, and its scratch. */
@@ -118,15 +130,19 @@ static void pack_a(const situ__gemm *g, const plan *p, const block *at, const ch
   }
 }
 
-/* Columns of the next tile, whole vectors, if `left` are left. Wide tiles of few rows are 4 and 8 vectors wide. */
-static int64_t tile_width(const plan *p, int64_t left) {
-  const int64_t lanes = p->kernels->lanes;
-  int64_t vectors = p->widest / lanes;
-  while (vectors > p->kernels->wide && left < vectors * lanes) vectors /= 2;
-  return situ__min_i64(vectors * lanes, situ__round_up(left, lanes));
+/* Vectors of the next tile, if `left` columns are left. Wide tiles of few rows are 4 and 8 vectors wide. */
+static inline int64_t tile_vectors(const plan *p, int64_t left) {
+  const situ__gemm_kernels *kernels = p->kernels;
+  const int64_t whole = whole_vectors(kernels, left);
+  int64_t vectors = p->widest;
+  while (vectors > kernels->wide && vectors > whole) vectors /= 2;
+  if (vectors <= whole) return vectors;
+  return p->edges ? situ__max_i64(1, whole) : whole_vectors(kernels, round_to_vectors(kernels, left));
 }
 
-static void run_block(const situ__gemm *g, const plan *p, const block *at, size_t elem) {
+/* packs: a constant wherever this is inlined; false for a block of which nothing is packed. */
+static inline __attribute__((always_inline)) void run_block(const situ__gemm *g, const plan *p, const block *at,
+                                                            size_t elem, bool packs) {
   const char *a = (const char *)g->a + (at->m * g->a_row + at->k * g->a_col) * (int64_t)elem;
   char *next = at->packed_b;
   situ__tile t = { .k = at->kc,
@@ -137,7 +153,8 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
                    .alpha = g->alpha,
                    .add = g->add || at->k > 0,
                    .from_row = g->from_row };
-  if (p->pack_a) {
+  const bool slivers = packs && p->pack_a;
+  if (slivers) {
     pack_a(g, p, at, a, elem);
     t.a = at->packed_a;
     t.a_row = 1;
@@ -145,11 +162,13 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
   }
   for (int64_t j = 0, width; j < at->nc; j += width) {
     const char *b = (const char *)g->b + (at->k * g->b_row + (at->n + j) * g->b_col) * (int64_t)elem;
-    width = tile_width(p, at->nc - j);
+    const int64_t vectors = tile_vectors(p, at->nc - j);
+    width = vectors * p->kernels->lanes;
     t.columns = situ__min_i64(width, at->nc - j);
+    const bool edge = (!packs || p->edges) && t.columns < width;
     t.c = (char *)g->c + (size_t)(at->m * g->c_row + at->n + j) * elem;
     if (g->from && at->k == 0) t.from = (const char *)g->from + (at->m * g->from_row + at->n + j) * (int64_t)elem;
-    if (p->pack_b || t.columns < width) {
+    if (packs && (p->pack_b || (t.columns < width && !edge))) {
       if (at->m == 0) p->kernels->pack(next, width, b, g->b_col, g->b_row, t.columns, at->kc);
       t.b = next;
       t.b_row = width;
@@ -158,7 +177,7 @@ static void run_block(const situ__gemm *g, const plan *p, const block *at, size_
       t.b = b;
       t.b_row = g->b_row;
     }
-    panel(p->kernels, &t, at->mc, p->pack_a, width, elem);
+    panel(edge ? p->kernels->edge : p->kernels->tile[vectors - 1], &t, at->mc, slivers, elem);
   }
 }
 
@@ -185,7 +204,7 @@ static void run_blocks(const situ__gemm *g, const plan *p, char *memory, size_t 
       at.kc = situ__min_i64(p->kc, g->k - at.k);
       for (at.m = 0; at.m < g->m; at.m += BLOCK_M) {
         at.mc = situ__min_i64(BLOCK_M, g->m - at.m);
-        run_block(g, p, &at, elem);
+        run_block(g, p, &at, elem, true);
       }
     }
   }
@@ -196,8 +215,10 @@ static __attribute__((noinline)) void run_blocks_on_stack(const situ__gemm *g, c
   run_blocks(g, p, stack, elem);
 }
 
+static inline size_t elem_of(const situ__gemm *g) { return g->dtype == SITU_F64 ? sizeof(double) : sizeof(float); }
+
 static void run_plan(const situ__gemm *g, const plan *p, void *scratch) {
-  const size_t elem = g->dtype == SITU_F64 ? sizeof(double) : sizeof(float);
+  const size_t elem = elem_of(g);
   if (g->k == 0) {
     for (int64_t i = 0; i < g->m; i++) {
       char *c = (char *)g->c + (size_t)(i * g->c_row) * elem;
@@ -218,8 +239,19 @@ void situ__gemm_run(const situ__gemm *g, void *scratch) {
   run_plan(g, &p, scratch);
 }
 
+/* Whether one block is all of it, of which nothing is packed. */
+static inline bool is_one_block(const situ__gemm *g, const plan *p) {
+  const bool whole = (g->n & (p->kernels->lanes - 1)) == 0;
+  return !(p->dots | p->pack_a | p->pack_b) && (whole || p->edges) && g->k == p->kc && g->k > 0 && g->m <= BLOCK_M &&
+         g->n <= BLOCK_N;
+}
+
 bool situ__gemm_small(const situ__gemm *g) {
   const plan p = plan_of(g);
+  if (is_one_block(g, &p)) {
+    run_block(g, &p, &(block){ .kc = g->k, .nc = g->n, .mc = g->m }, elem_of(g), false);
+    return true;
+  }
   const bool fits = scratch_of(g, &p) == 0;
   if (fits) run_plan(g, &p, NULL);
   return fits;

@@ -26,14 +26,18 @@ typedef struct situ__tile {
 } situ__tile;
 typedef void (*situ__tile_fn)(const situ__tile *tile);
 
-/* The kernels of one instruction set for f32 or f64. Tiles are 1 to `wide` vectors wide and 1, 2, 4, 6 or 12 rows high
-   (12 only the narrower ones); one of 1 row is 4 or 8 vectors wide as well, one of 2 rows 4, as fewer sums would wait
-   for each other. Those that do not exist are NULL. */
-enum { SITU__TILE_WIDTHS = 8, SITU__TILE_HEIGHTS = 5, SITU__SLIVER = 6 };
+/* The kernels of one instruction set for f32 or f64. Tiles are 1 to `wide` vectors wide and 1, 2, 4, 6, 8 or 12 rows
+   high (8 and 12 only the narrower ones); one of 1 row is 4 or 8 vectors wide as well, one of 2 rows 4, as fewer sums
+   would wait for each other. Those that do not exist are NULL. */
+enum { SITU__TILE_WIDTHS = 8, SITU__TILE_HEIGHTS = 6, SITU__SLIVER = 6 };
+#define SITU__TILE_ROWS \
+  { 1, 2, 4, SITU__SLIVER, 8, 2 * SITU__SLIVER }
 typedef struct situ__gemm_kernels {
   int lanes; /* elements of a vector */
   int wide;  /* vectors of the widest tile: 2, or 4 if there are enough registers */
   situ__tile_fn tile[SITU__TILE_WIDTHS][SITU__TILE_HEIGHTS];
+  /* One vector wide, of whose columns only `columns` of b are read: NULL where no instruction loads a part of one. */
+  situ__tile_fn edge[SITU__TILE_HEIGHTS];
   /* Packs `lanes` rows of a, or columns of b, into dst [k][width]; lanes up to width are zeroed. lane and step: strides
      between lanes and along k. */
   void (*pack)(void *dst, int64_t width, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);

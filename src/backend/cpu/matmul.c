@@ -55,47 +55,55 @@ static bool wants_transpose(const situ_view_desc *y) {
   return row == 1 && (col != 1 || y->size[y->ndim - 1] == 1);
 }
 
-static void describe(situ__matmul *p, const situ_work *w, const situ_view_desc *a, const situ_view_desc *b,
-                     const situ_view_desc *bias, const situ_view_desc *y) {
+/* The operands of the product that is computed, c = a b or c^T = b^T a^T, and the dimensions that are its rows and its
+   columns. */
+typedef struct sides {
+  const situ_view_desc *a, *b, *bias, *y;
+  int row, col;
+} sides;
+
+static inline sides sides_of(const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
+                             const situ_view_desc *y) {
   const int r = y->ndim - 2, c = y->ndim - 1;
+  return wants_transpose(y) ? (sides){ b, a, bias, y, c, r } : (sides){ a, b, bias, y, r, c };
+}
+
+/* The product of the first item of the batch. */
+static inline void set_gemm(situ__gemm *g, const situ_work *w, const sides *s) {
+  const situ_view_desc *a = s->a, *b = s->b, *y = s->y;
+  g->dtype = (situ_dtype)y->dtype;
+  g->m = y->size[s->row];
+  g->n = y->size[s->col];
+  g->k = a->size[s->col];
+  g->a = situ__cpu_data(a);
+  g->b = situ__cpu_data(b);
+  g->c = situ__cpu_data(y);
+  g->a_row = a->stride[s->row];
+  g->a_col = a->stride[s->col];
+  g->b_row = b->stride[s->row];
+  g->b_col = b->stride[s->col];
+  g->c_row = y->stride[s->row];
+  g->alpha = w->scalar[0];
+  g->add = s->bias != NULL;
+  g->from = NULL;
+  g->from_row = 0;
+}
+
+static void describe(situ__matmul *p, const situ_work *w, const sides *s) {
+  const situ_view_desc *bias = s->bias;
   memset(p, 0, offsetof(situ__matmul, batch));
-  p->elem = situ__cpu_size(y->dtype);
+  set_gemm(&p->g, w, s);
+  p->elem = situ__cpu_size(s->y->dtype);
   p->beta = w->scalar[1];
   p->items = 1;
   if (bias) {
     p->bias = situ__cpu_data(bias);
-    p->bias_row = bias->stride[r];
-    p->bias_col = bias->stride[c];
+    p->bias_row = bias->stride[s->row];
+    p->bias_col = bias->stride[s->col];
   }
-  p->g = (situ__gemm){ .dtype = (situ_dtype)y->dtype,
-                       .m = y->size[r],
-                       .n = y->size[c],
-                       .k = a->size[c],
-                       .a = situ__cpu_data(a),
-                       .b = situ__cpu_data(b),
-                       .c = situ__cpu_data(y),
-                       .a_row = a->stride[r],
-                       .a_col = a->stride[c],
-                       .b_row = b->stride[r],
-                       .b_col = b->stride[c],
-                       .c_row = y->stride[r],
-                       .alpha = w->scalar[0],
-                       .add = bias != NULL };
-  for (int d = 0; d < r; d++)
-    add_dim(p, (situ__steps){ y->size[d], a->stride[d], b->stride[d], y->stride[d], bias ? bias->stride[d] : 0 });
-  if (wants_transpose(y)) {
-    const situ__gemm g = p->g;
-    const int64_t bias_row = p->bias_row;
-    p->g.m = g.n, p->g.n = g.m;
-    p->g.a = g.b, p->g.a_row = g.b_col, p->g.a_col = g.b_row;
-    p->g.b = g.a, p->g.b_row = g.a_col, p->g.b_col = g.a_row;
-    p->g.c_row = y->stride[c];
-    p->bias_row = p->bias_col, p->bias_col = bias_row;
-    for (int d = 0; d < p->dims; d++) {
-      const int64_t step_a = p->batch[d].a;
-      p->batch[d].a = p->batch[d].b, p->batch[d].b = step_a;
-    }
-  }
+  for (int d = 0; d < s->y->ndim - 2; d++)
+    add_dim(p, (situ__steps){ s->y->size[d], s->a->stride[d], s->b->stride[d], s->y->stride[d],
+                              bias ? bias->stride[d] : 0 });
   fold_rows(p);
 }
 
@@ -207,9 +215,9 @@ static situ_status run_split(situ__matmul *p, int64_t grain) {
 static situ_status run_product(situ__matmul *p) {
   /* A small product is done before other threads would wake. */
   if (p->items == 1 && situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k) <= SMALL) {
-    situ__gemm g = p->g;
-    if (p->bias) situ__matmul_start(p, p->bias, &g);
-    if (situ__gemm_small(&g)) return SITU_OK;
+    if (p->bias) situ__matmul_start(p, p->bias, &p->g);
+    if (situ__gemm_small(&p->g)) return SITU_OK;
+    p->g.from = NULL;
   }
   static const situ__tiling tiling = { TILE_M, TILE_N, LEAST_M, LEAST_N, 12, LEAST_N, TASKS, 1 };
   situ_status status = SITU_OK;
@@ -244,8 +252,9 @@ static void whole_rows(int64_t begin, int64_t end, void *payload) {
 
 static situ_status run_direct(const situ_work *w, const situ_view_desc *a, const situ_view_desc *b,
                               const situ_view_desc *bias, const situ_view_desc *y) {
+  const sides s = sides_of(a, b, bias, y);
   situ__matmul p;
-  describe(&p, w, a, b, bias, y);
+  describe(&p, w, &s);
   if (w->ins > 3 && w->in[3] && p.items == 1 && p.g.b == situ__cpu_data(b)) p.factor = situ__cpu_data(w->in[3]);
   if (y->dtype != SITU_I64) return run_product(&p);
   situ__parallel(p.items * p.g.m, situ__max_i64(1, SMALL / (p.g.n * p.g.k + 1)), whole_rows, &p);
@@ -259,9 +268,25 @@ static bool run_halves(const situ_work *w, const situ_view_desc *bias, situ_stat
   if (w->compute != SITU_BF16 && w->compute != SITU_F16) return false;
   if (a->dtype != w->compute || b->dtype != w->compute || y->dtype != w->compute) return false;
   if (bias && bias->dtype != w->compute) return false;
+  const sides s = sides_of(a, b, bias, y);
   situ__matmul p;
-  describe(&p, w, a, b, bias, y);
+  describe(&p, w, &s);
   return situ__packed_run(&p, status);
+}
+
+/* A small product of two matrices is done before it would be described. Returns false, with nothing done, for others,
+   and for a bias that is not added as it is. */
+static inline bool run_at_once(const situ_work *w, const situ_view_desc *bias) {
+  const sides s = sides_of(w->in[0], w->in[1], bias, w->out[0]);
+  situ__gemm g;
+  set_gemm(&g, w, &s);
+  if (situ__matmul_cost((double)g.m, (double)g.n, (double)g.k) > SMALL) return false;
+  if (bias) {
+    if (w->scalar[1] != 1 || bias->stride[s.col] != 1) return false;
+    g.from = situ__cpu_data(bias);
+    g.from_row = bias->stride[s.row];
+  }
+  return situ__gemm_small(&g);
 }
 
 /* Copies operands whose dtype or layout the product cannot use, then runs it. */
@@ -291,6 +316,7 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
   const bool same =
       w->in[0]->dtype == dtype && w->in[1]->dtype == dtype && y->dtype == dtype && (!bias || bias->dtype == dtype);
   situ_status status = SITU_OK;
+  if (same && ordered && y->ndim == 2 && dtype != SITU_I64 && run_at_once(w, bias)) return SITU_OK;
   if (ordered && run_halves(w, bias, &status)) return status;
   return same && ordered ? run_direct(w, w->in[0], w->in[1], bias, y) : run_copies(w, bias, dtype, ordered);
 }

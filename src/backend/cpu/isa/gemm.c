@@ -12,8 +12,9 @@
 #define PANEL_ROWS SITU__SLIVER
 #define PANEL_VECTORS WIDE
 
-/* Where the rows of b are, and how many rows of a panel to fetch ahead. */
-typedef enum tile_layout { IN_ROWS, IN_PANEL } tile_layout;
+/* Where the rows of b are: apart, and in a tile that is one vector wide with fewer columns than it has; or in a panel,
+   of which so many rows are fetched ahead. */
+typedef enum tile_layout { IN_ROWS, IN_EDGE, IN_PANEL } tile_layout;
 enum { AHEAD = 8 };
 
 #define FN F32

@@ -29,7 +29,7 @@ static bool FN(pack_b)(void *dst, const void *src, int64_t lane, int64_t step, i
 
 /* A tile at the lower or the right edge: of fewer vectors, some rows after others. */
 static __attribute__((noinline)) void FN(multiply_edge)(situ__tile t, int64_t rows) {
-  static const int height[SITU__TILE_HEIGHTS] = { 1, 2, 4, SITU__SLIVER, 2 * SITU__SLIVER };
+  static const int height[SITU__TILE_HEIGHTS] = SITU__TILE_ROWS;
   const situ__tile_fn *tile = FN(situ__gemm).tile[(t.columns + LANES - 1) / LANES - 1];
   int h = SITU__TILE_HEIGHTS - 1;
   for (int64_t i = 0; i < rows; i += height[h]) {

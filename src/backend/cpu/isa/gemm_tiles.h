@@ -15,12 +15,12 @@ static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec 
   }
 }
 
-/* rows, vectors and layout are constants wherever this is inlined, so that the compiler keeps sum[] in registers. Rows
-   of b are b_row apart, or in a panel, which is fetched ahead. */
+/* rows, vectors and layout are constants wherever this is inlined, so that the compiler keeps sum[] in registers. */
 ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_layout layout) {
   const real *a = t->a, *b = t->b;
   real *c = t->c;
   const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
+  const int last = (int)t->columns; /* IN_EDGE, which is one vector wide */
   vec sum[12][8];
   UNROLL for (int i = 0; i < rows; i++) {
     UNROLL for (int v = 0; v < vectors; v++) {
@@ -31,7 +31,7 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
   for (int64_t p = 0; p < k; p++) {
     vec row[8];
     UNROLL for (int v = 0; v < vectors; v++) {
-      row[v] = FN(load)(b + v * LANES);
+      row[v] = layout == IN_EDGE ? FN(load_some)(b, last) : FN(load)(b + v * LANES);
       if (layout == IN_PANEL) __builtin_prefetch(b + AHEAD * vectors * LANES + v * LANES);
     }
     UNROLL for (int i = 0; i < rows; i++) {
@@ -42,9 +42,14 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
     b += b_row;
   }
   const vec alpha = FN(splat)((real)t->alpha);
-  if (t->columns >= vectors * LANES) {
-    const real *from = t->from ? t->from : c;
-    const int64_t from_row = t->from ? t->from_row : c_row;
+  const real *from = t->from ? t->from : c;
+  const int64_t from_row = t->from ? t->from_row : c_row;
+  if (layout == IN_EDGE) {
+    UNROLL for (int i = 0; i < rows; i++) {
+      const vec value = alpha * sum[i][0];
+      FN(store_some)(c + i * c_row, t->add ? FN(load_some)(from + i * from_row, last) + value : value, last);
+    }
+  } else if (t->columns >= vectors * LANES) {
     UNROLL for (int i = 0; i < rows; i++) {
       UNROLL for (int v = 0; v < vectors; v++) {
         const vec value = alpha * sum[i][v];
@@ -63,18 +68,26 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
 #define TILE(rows, vectors) \
   static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors, IN_ROWS); }
 /* clang-format off */
-TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(12, 1)
+TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(8, 1) TILE(12, 1)
 TILE(1, 2) TILE(2, 2) TILE(4, 2) TILE(6, 2)
 TILE(1, 4) TILE(2, 4) TILE(1, 8)
 /* clang-format on */
 #if WIDE == 4
     /* clang-format off */
-TILE(12, 2)
+TILE(8, 2) TILE(12, 2)
 TILE(1, 3) TILE(2, 3) TILE(4, 3) TILE(6, 3)
 TILE(4, 4) TILE(6, 4)
 /* clang-format on */
 #endif
 #undef TILE
+#if defined(__AVX2__)
+#define EDGE(rows) \
+  static void FN(edge_##rows)(const situ__tile *t) { FN(tile)(t, rows, 1, IN_EDGE); }
+    /* clang-format off */
+EDGE(1) EDGE(2) EDGE(4) EDGE(6) EDGE(8) EDGE(12)
+/* clang-format on */
+#undef EDGE
+#endif
 
 #include "transpose.h"
 
@@ -223,9 +236,12 @@ const situ__gemm_kernels FN(situ__gemm) = {
   .wide = WIDE,
   .pack = FN(pack),
   .dots = FN(dots),
-  .tile = { { FN(tile_1x1), FN(tile_2x1), FN(tile_4x1), FN(tile_6x1), FN(tile_12x1) },
+#if defined(__AVX2__)
+  .edge = { FN(edge_1), FN(edge_2), FN(edge_4), FN(edge_6), FN(edge_8), FN(edge_12) },
+#endif
+  .tile = { { FN(tile_1x1), FN(tile_2x1), FN(tile_4x1), FN(tile_6x1), FN(tile_8x1), FN(tile_12x1) },
 #if WIDE == 4
-            { FN(tile_1x2), FN(tile_2x2), FN(tile_4x2), FN(tile_6x2), FN(tile_12x2) },
+            { FN(tile_1x2), FN(tile_2x2), FN(tile_4x2), FN(tile_6x2), FN(tile_8x2), FN(tile_12x2) },
             { FN(tile_1x3), FN(tile_2x3), FN(tile_4x3), FN(tile_6x3) },
             { FN(tile_1x4), FN(tile_2x4), FN(tile_4x4), FN(tile_6x4) },
 #else

@@ -167,8 +167,13 @@ ALWAYS_INLINE void F32(store_some)(float *p, vec_f32 v, int count) {
   }
   if (count & 1) memcpy(p, &part, 4);
 }
+ALWAYS_INLINE vec_f64 F64(load_some)(const double *p, int count) {
+  static const int64_t mask[8] = { -1, -1, -1, -1 };
+  return (vec_f64)_mm256_maskload_pd(p, _mm256_loadu_si256((const __m256i *)(const void *)(mask + 4 - count)));
+}
 #else
 LOAD_SOME(float, vec_f32, F32)
+LOAD_SOME(double, vec_f64, F64)
 STORE_SOME(float, vec_f32, F32)
 ALWAYS_INLINE vec_f32 F32(load_between)(const float *p, int first, int last) {
   vec_f32 v = { 0 };
@@ -178,7 +183,6 @@ ALWAYS_INLINE vec_f32 F32(load_between)(const float *p, int first, int last) {
   return v;
 }
 #endif
-LOAD_SOME(double, vec_f64, F64)
 STORE_SOME(double, vec_f64, F64)
 LOAD_SOME(int64_t, picks_f64, I64)
 STORE_SOME(int64_t, picks_f64, I64)
