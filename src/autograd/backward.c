@@ -10,6 +10,7 @@
 #include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/refs.h"
 #include "device/profile/profile.h"
 #include "situ/sys/shape.h"
 
@@ -398,7 +399,7 @@ static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_
   p.asked = asked;
   /* t owns the graph, and a hook may release t. */
   situ__node *root = t->node;
-  if (root) __atomic_fetch_add(&root->refs, 1, __ATOMIC_RELAXED);
+  if (root) situ__refs_add(&root->refs);
   bool good = !asked || situ__asked_find(asked, op, t);
   if (good && (!asked || asked->reached)) good = walk_graph(&p, asked, t, o.gradient);
   good = situ__leaves_callbacks(&p) && good;

@@ -6,6 +6,7 @@
 #include "autograd/view.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/refs.h"
 #include "situ/sys/grad.h"
 #include "situ/sys/shape.h"
 
@@ -48,7 +49,7 @@ static situ_status add_hook(const char *op, situ__hook **list, situ__hook hook) 
 }
 
 void situ__meta_release(situ__meta *m) {
-  if (!m || __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!m || !situ__refs_drop(&m->refs)) return;
   situ_release(m->grad);
   situ_release(m->tangent);
   free_hooks(m->hooks);

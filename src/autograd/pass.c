@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/refs.h"
 
 void situ__pass_begin(situ__pass *p, const char *op, bool retain_graph) {
   p->op = op;
@@ -185,7 +186,7 @@ situ_tensor **situ__pass_leaf(situ__pass *p, const situ_tensor *leaf) { return &
 
 bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad) {
   if (!reserve_element(p, (void **)&p->sink, p->few_sinks, &p->sink_capacity, p->sinks, sizeof *p->sink)) return false;
-  __atomic_fetch_add(&meta->refs, 1, __ATOMIC_RELAXED);
+  situ__refs_add(&meta->refs);
   p->sink[p->sinks++] = (situ__sink){ .meta = meta, .grad = situ_retain(grad) };
   return true;
 }
@@ -199,7 +200,7 @@ bool situ__pass_follow(situ__pass *p, situ_tensor *t, situ_tensor *grad) {
     p->made_capacity = capacity;
   }
   if (p->asked && !situ__asked_extend(p->asked, p->op, t->node)) return false;
-  __atomic_fetch_add(&t->node->refs, 1, __ATOMIC_RELAXED);
+  situ__refs_add(&t->node->refs);
   p->made[p->made_count++] = t->node;
   return situ__pass_add_node(p, t->node, t->node_result, situ_retain(grad));
 }

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/refs.h"
 
 /* What holds a tangent in this thread's forward mode, so that its end finds all. */
 static SITU__THREAD_LOCAL struct {
@@ -60,7 +61,7 @@ bool situ__tangent_set(const char *op, situ_tensor *t, situ_tensor *tangent) {
   situ__meta *m = situ__meta_of(op, t);
   if (!m || !reserve(op)) return false;
   if (!m->tangent) {
-    __atomic_fetch_add(&m->refs, 1, __ATOMIC_RELAXED);
+    situ__refs_add(&m->refs);
     known.meta[known.count++] = m;
   }
   return situ_set(&m->tangent, tangent);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/refs.h"
 #include "base/thread.h"
 #include "device/profile/profile.h"
 #include "situ/sys/op.h"
@@ -67,7 +68,7 @@ static situ__node *node_new(const situ__record *r) {
   n->outs = r->outs;
   n->in = (situ__operand *)(n + 1);
   n->out = (situ__result *)(n->in + n->ins);
-  memset(n->out, 0, (size_t)n->outs * sizeof *n->out);
+  for (int k = 0; k < n->outs; k++) n->out[k] = (situ__result){ 0 };
   n->params = (void *)r->params;
   n->release = r->release;
   if (r->params_size) {
@@ -108,7 +109,7 @@ static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
   o->dtype = (situ_dtype)t->view.dtype;
   o->shape = situ__shape(&t->view);
   if (t->requires_grad && t->node) {
-    __atomic_fetch_add(&t->node->refs, 1, __ATOMIC_RELAXED);
+    situ__refs_add(&t->node->refs);
     o->node = t->node;
     o->result = t->node_result;
     situ__tape_follow(o->node);
@@ -165,7 +166,7 @@ void situ__tape_cancel(situ__node *n) {
 void situ__tape_connect(situ__node *node, int i, situ__node *n, int k) {
   situ__operand *o = &node->in[i];
   situ__node *before = o->node;
-  __atomic_fetch_add(&n->refs, 1, __ATOMIC_RELAXED);
+  situ__refs_add(&n->refs);
   o->node = n;
   o->result = k;
   situ__node_release(before);
@@ -241,7 +242,7 @@ static situ_tensor *with_history(const char *op, situ_tensor *saved, situ__node 
     *good = false;
     return NULL;
   }
-  __atomic_fetch_add(&node->refs, 1, __ATOMIC_RELAXED);
+  situ__refs_add(&node->refs);
   t->node = node;
   t->node_result = result;
   t->requires_grad = true;
@@ -279,19 +280,21 @@ situ_tensor *situ__tape_stand_in(situ_tensor *t) {
 void situ__node_clear(situ__node *n) {
   for (int i = 0; i < n->ins; i++) {
     situ__operand *o = &n->in[i];
-    if (o->saved != o->leaf) situ_release(o->saved);
+    if (o->saved && o->saved != o->leaf) situ_release(o->saved);
     o->saved = NULL;
   }
-  for (int k = 0; k < n->outs; k++) situ_drop(&n->out[k].saved);
+  for (int k = 0; k < n->outs; k++)
+    if (n->out[k].saved) situ_drop(&n->out[k].saved);
 }
 
 static void destroy_node(situ__node *n) {
   situ__node_clear(n);
   for (int i = 0; i < n->ins; i++) {
-    situ__node_release(n->in[i].node);
-    situ_release(n->in[i].leaf);
+    if (n->in[i].node) situ__node_release(n->in[i].node);
+    if (n->in[i].leaf) situ_release(n->in[i].leaf);
   }
-  for (int k = 0; k < n->outs; k++) situ__meta_release(n->out[k].meta);
+  for (int k = 0; k < n->outs; k++)
+    if (n->out[k].meta) situ__meta_release(n->out[k].meta);
   if (n->release) n->release(n->params);
   situ__free(n->origin);
   situ__small_free(n, n->size);
@@ -303,9 +306,7 @@ static SITU__THREAD_LOCAL situ__node *doomed;
 static SITU__THREAD_LOCAL bool draining;
 
 void situ__node_release(situ__node *n) {
-  if (!n) return;
-  /* A single owner needs no atomic decrement. */
-  if (__atomic_load_n(&n->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&n->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!n || !situ__refs_drop(&n->refs)) return;
   n->next = doomed;
   doomed = n;
   if (draining) return;

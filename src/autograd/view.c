@@ -5,11 +5,12 @@
 #include <pthread.h>
 
 #include "base/fail.h"
+#include "base/refs.h"
 
 void situ__view_link(situ_tensor *view, situ_tensor *of, situ__view_kind kind) {
   situ_tensor *base = of->base ? of->base : of;
   if (view->view.dtype < SITU_F16 || view->base) return;
-  __atomic_fetch_add(&base->refs, 1, __ATOMIC_RELAXED);
+  situ__refs_add(&base->refs);
   view->base = base;
   view->rebased = base->rebased;
   if (of->base && of->view_kind > kind) kind = (situ__view_kind)of->view_kind;

@@ -3,9 +3,9 @@
 #include "base/busy.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include "base/fail.h"
+#include "base/refs.h"
 #include "base/thread.h"
 
 /* What a thread uses, innermost first. The thread itself holds `lock` for a moment, and so does a claim that scans
@@ -24,11 +24,6 @@ static situ__claim *claims; /* without the lock, test only for NULL */
 static uint64_t begun;      /* number of claims so far, which is the number of the newest */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void lock_uses(thread_uses *t) {
-  while (__atomic_exchange_n(&t->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
-}
-static void unlock_uses(thread_uses *t) { __atomic_store_n(&t->lock, 0, __ATOMIC_RELEASE); }
 
 static void unlink_claim(situ__claim *c) {
   __atomic_store_n(c->link, c->next, __ATOMIC_RELEASE);
@@ -104,9 +99,9 @@ static bool take_mark(uint64_t *mark) {
 /* ---- uses ---- */
 
 static void pop_use(void) {
-  lock_uses(&mine);
+  situ__spin_lock(&mine.lock);
   mine.first = mine.first->outer;
-  unlock_uses(&mine);
+  situ__spin_unlock(&mine.lock);
 }
 
 /* A thread that moves a module walks it, too: the marks of its own claims need not be looked at. */
@@ -129,9 +124,9 @@ static SITU_COLD bool is_admitted(const situ__use *use) {
 bool situ__use_begin(situ__use *use, situ__marks *marks, const void *object) {
   if (__builtin_expect(!mine.number, 0)) enlist();
   *use = (situ__use){ marks, object, mine.first };
-  lock_uses(&mine);
+  situ__spin_lock(&mine.lock);
   mine.first = use;
-  unlock_uses(&mine);
+  situ__spin_unlock(&mine.lock);
   return __builtin_expect(!__atomic_load_n(&claims, __ATOMIC_ACQUIRE), 1) || is_admitted(use);
 }
 
@@ -144,9 +139,9 @@ static bool used_elsewhere(void) {
   bool used = false;
   for (thread_uses *t = threads; t && !used; t = t->next) {
     if (t == &mine) continue;
-    lock_uses(t);
+    situ__spin_lock(&t->lock);
     for (const situ__use *u = t->first; u && !used; u = u->outer) used = !u->marks(u->object, is_not_mine);
-    unlock_uses(t);
+    situ__spin_unlock(&t->lock);
   }
   return used;
 }

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/refs.h"
 #include "base/thread.h"
 #include "device/dry.h"
 #include "situ/scope.h"
@@ -83,7 +84,7 @@ situ_storage *situ__storage_sample(const char *op, situ_device device, size_t by
   return storage;
 }
 
-void situ__storage_retain(situ_storage *storage) { (void)__atomic_add_fetch(&storage->refs, 1, __ATOMIC_RELAXED); }
+void situ__storage_retain(situ_storage *storage) { situ__refs_add(&storage->refs); }
 
 static void free_memory(situ_storage *storage) {
   if (storage->flags & SITU_STORAGE_FOREIGN) {
@@ -152,11 +153,7 @@ void situ__storage_return(situ_storage *storage, situ_storage *source) {
 enum { NOT_PLAIN = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_SAMPLE | SITU_STORAGE_VOID };
 
 void situ__storage_release(situ_storage *storage) {
-  if (!storage) return;
-  /* A single owner, the usual case, needs no atomic decrement. */
-  if (__atomic_load_n(&storage->refs, __ATOMIC_ACQUIRE) != 1 &&
-      __atomic_sub_fetch(&storage->refs, 1, __ATOMIC_ACQ_REL) != 0)
-    return;
+  if (!storage || !situ__refs_drop(&storage->refs)) return;
   const bool plain = !(storage->flags & NOT_PLAIN) && !storage->links && !storage->recipe;
   if (plain && situ__memory_keep(storage)) return;
   if (storage->links) situ__unlink(storage);

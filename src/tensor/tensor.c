@@ -1,8 +1,8 @@
 /* Tensors: create, share, free, query.
    SPDX-License-Identifier: MIT */
+#include "base/refs.h"
 #include "tensor/tensor.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,18 +34,12 @@ static situ_tensor *allocate_tensor(const char *op, void *site) {
 
 /* ---- the handles of a storage ---- */
 
-static void lock_handles(situ_storage *s) {
-  while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
-}
-
-static void unlock_handles(situ_storage *s) { __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE); }
-
 situ_tensor *situ__handles_begin(situ_storage *s) {
-  lock_handles(s);
+  situ__spin_lock(&s->lock);
   return s->handles;
 }
 
-void situ__handles_end(situ_storage *s) { unlock_handles(s); }
+void situ__handles_end(situ_storage *s) { situ__spin_unlock(&s->lock); }
 
 /* Ranks a tensor as the description of its storage: parameters and buffers first, then tensors with a name. */
 static int rank_tensor(const situ_tensor *t) {
@@ -70,22 +64,22 @@ uint8_t situ__storage_subject(situ_storage *s, char *name, size_t size) {
 
 static void enlist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
-  lock_handles(s);
+  situ__spin_lock(&s->lock);
   t->next_handle = s->handles;
   if (s->handles) s->handles->prev_handle = t;
   s->handles = t;
-  unlock_handles(s);
+  situ__spin_unlock(&s->lock);
 }
 
 /* If t is the only owner of its storage, no other thread can reach the list, now or later. */
 static void delist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
   if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1) return;
-  lock_handles(s);
+  situ__spin_lock(&s->lock);
   if (t->prev_handle) t->prev_handle->next_handle = t->next_handle;
   else s->handles = t->next_handle;
   if (t->next_handle) t->next_handle->prev_handle = t->prev_handle;
-  unlock_handles(s);
+  situ__spin_unlock(&s->lock);
 }
 
 /* Frees a tensor that was not completed, without quarantine: the program has not seen it. */
@@ -204,14 +198,13 @@ situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view) {
 situ_tensor *situ_retain(situ_tensor *t) {
   if (!t) return NULL;
   if (!situ__need("retain", "tensor", t)) return NULL;
-  __atomic_fetch_add(&t->refs, 1, __ATOMIC_RELAXED);
+  situ__refs_add(&t->refs);
   return t;
 }
 
 void situ_release(situ_tensor *t) {
   if (!t || !situ__need("release", "tensor", t)) return;
-  /* A single owner, the usual case, needs no atomic decrement. */
-  if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&t->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (!situ__refs_drop(&t->refs)) return;
   delist(t); /* first, because readers of the list expect complete tensors */
   if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__tensor_up.release_history(t);
   quarantine_tensor(t);
