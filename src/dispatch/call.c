@@ -282,9 +282,8 @@ static bool lose_results(const situ_call *c) {
   return true;
 }
 
-static bool run_op(situ_call *c) {
+static __attribute__((noinline)) bool run_composed(situ_call *c) {
   const situ_op *op = c->op;
-  if (!(op->flags & SITU_OP_COMPOSED)) return op->forward(c);
   const char *outer = situ__call_as(op->name, "");
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -293,6 +292,9 @@ static bool run_op(situ_call *c) {
   SITU_IGNORE(situ_scope_end(&s));
   situ__call_end(&outer);
   return good;
+}
+static inline bool run_op(situ_call *c) {
+  return c->op->flags & SITU_OP_COMPOSED ? run_composed(c) : c->op->forward(c);
 }
 
 /* SITU_OP_ROWS: forward writes contiguous results, which are copied to those of another order. */

@@ -37,7 +37,7 @@ bool situ__product_by(const char *op, situ_device device, const situ_view_desc *
                       const situ_tensor *factor, const situ_view_desc *bias, const situ_view_desc *y, double alpha,
                       double beta) {
   situ_view_desc desc_a, desc_b, desc_bias;
-  return situ_launch(
+  return situ__launch(
       op, device,
       &(situ_work){ .verb = SITU_VERB_MATMUL,
                     .compute = (situ_dtype)y->dtype,

@@ -4,9 +4,15 @@
 #define SITU_OPS_INTERNAL_H
 
 #include "base/fail.h"
+#include "device/dry.h"
 #include "dispatch/dispatch.h"
 #include "situ/ops.h"
 #include "situ/sys/op.h"
+
+/* situ_launch for work of the library's own, which is well-formed and has operands. */
+static inline bool situ__launch(const char *op, situ_device device, const situ_work *work) {
+  return situ__is_dry() ? situ_launch(op, device, work) : situ__run(op, device, work) == SITU_OK;
+}
 
 /* Runs one element-wise verb on a call's broadcast operands, into out[0]. */
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars);

@@ -59,15 +59,18 @@ static bool clashes(const situ__gemm *g) {
   return g->b_row * (int64_t)situ__dtype_size(g->dtype) % CLASH == 0 && g->k >= CLASH_K;
 }
 
+static inline int64_t widest_of(const situ__gemm *g, const situ__gemm_kernels *kernels) {
+  return g->m >= 4 ? kernels->wide : g->m == 1 ? 8 : 4;
+}
+
 static plan plan_of(const situ__gemm *g) {
   plan p = { .kernels = situ__gemm_kernels_for(g->dtype) };
-  p.widest = p.kernels->wide;
+  p.widest = widest_of(g, p.kernels);
   p.dots = g->a_col == 1 && g->b_row == 1 &&
            (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < p.kernels->lanes && g->k >= 256));
   p.pack_a = g->a_col != 1 && g->k >= PACK_A_K;
   p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B) || (g->m >= CLASH_M && clashes(g));
   p.edges = g->m <= EDGE_M && !p.pack_b && p.kernels->edge[0];
-  if (g->m < 4) p.widest = g->m == 1 ? 8 : 4;
   const int64_t most = p.pack_b || g->m > THIN_M || g->k * g->n <= NEAR ? BLOCK_K : THIN_K;
   p.kc = g->k <= most ? g->k : situ__ceil_div(g->k, situ__ceil_div(g->k, most));
   return p;
@@ -239,19 +242,21 @@ void situ__gemm_run(const situ__gemm *g, void *scratch) {
   run_plan(g, &p, scratch);
 }
 
-/* Whether one block is all of it, of which nothing is packed. */
-static inline bool is_one_block(const situ__gemm *g, const plan *p) {
-  const bool whole = (g->n & (p->kernels->lanes - 1)) == 0;
-  return !(p->dots | p->pack_a | p->pack_b) && (whole || p->edges) && g->k == p->kc && g->k > 0 && g->m <= BLOCK_M &&
-         g->n <= BLOCK_N;
+/* Whether the plan would be one block of which nothing is packed: for few rows, from few elements of b. */
+static inline bool is_one_block(const situ__gemm *g, const situ__gemm_kernels *kernels) {
+  const bool whole = (g->n & (kernels->lanes - 1)) == 0;
+  return g->b_col == 1 && g->b_row != 1 && g->m <= EDGE_M && g->n <= BLOCK_N && g->k > 0 && g->k < CLASH_K &&
+         g->k * g->n <= NEAR && (whole || kernels->edge[0]);
 }
 
 bool situ__gemm_small(const situ__gemm *g) {
-  const plan p = plan_of(g);
-  if (is_one_block(g, &p)) {
-    run_block(g, &p, &(block){ .kc = g->k, .nc = g->n, .mc = g->m }, elem_of(g), false);
+  const situ__gemm_kernels *kernels = situ__gemm_kernels_for(g->dtype);
+  if (is_one_block(g, kernels)) {
+    const plan at_once = { .kernels = kernels, .widest = widest_of(g, kernels), .kc = g->k, .edges = kernels->edge[0] };
+    run_block(g, &at_once, &(block){ .kc = g->k, .nc = g->n, .mc = g->m }, elem_of(g), false);
     return true;
   }
+  const plan p = plan_of(g);
   const bool fits = scratch_of(g, &p) == 0;
   if (fits) run_plan(g, &p, NULL);
   return fits;

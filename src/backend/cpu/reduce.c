@@ -217,6 +217,11 @@ static void merge_segments(int64_t begin, int64_t end, void *payload) {
 situ_status situ__reduce(const situ__reduction *how) {
   plan p = { .how = how, .kernels = situ__fold_kernels_for(how->lane), .size = situ__lane_size(how->lane) };
   arrange(&p);
+  if (p.outer * p.rows * p.width <= SITU__FOLD_BLOCK) {
+    p.group = p.outer;
+    small_blocks(0, 1, &p);
+    return SITU_OK;
+  }
   if (p.rows * p.width <= SITU__FOLD_BLOCK) {
     p.group = SITU__FOLD_BLOCK / (p.rows * p.width);
     int64_t grain = situ__max_i64(1, GRAIN / (p.group * p.rows * p.width));

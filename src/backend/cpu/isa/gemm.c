@@ -17,6 +17,9 @@
 typedef enum tile_layout { IN_ROWS, IN_EDGE, IN_PANEL } tile_layout;
 enum { AHEAD = 8 };
 
+/* Keeps the compiler from keeping, in registers that the loop needs, what is computed from x before it. */
+#define RECOMPUTE(x) __asm__("" : "+r"(x))
+
 #define FN F32
 #define LANES ((int)(VECTOR / sizeof(float)))
 #define LANE_NUMBERS NUMBERS_F32

@@ -17,9 +17,12 @@ static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec 
 
 /* rows, vectors and layout are constants wherever this is inlined, so that the compiler keeps sum[] in registers. */
 ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_layout layout) {
-  const real *a = t->a, *b = t->b;
+  const real *a[4], *b = t->b;
   real *c = t->c;
-  const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
+  int64_t c_row = t->c_row;
+  const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row, k = t->k;
+  /* Three rows have one address: a row more, or two, is part of the instruction. */
+  UNROLL for (int i = 0; i < rows; i += 3) a[i / 3] = (const real *)t->a + i * a_row;
   const int last = (int)t->columns; /* IN_EDGE, which is one vector wide */
   vec sum[12][8];
   UNROLL for (int i = 0; i < rows; i++) {
@@ -35,25 +38,31 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
       if (layout == IN_PANEL) __builtin_prefetch(b + AHEAD * vectors * LANES + v * LANES);
     }
     UNROLL for (int i = 0; i < rows; i++) {
-      const vec x = FN(splat)(a[i * a_row]);
+      const vec x = FN(splat)(a[i / 3][i % 3 * a_row]);
       UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = FN(fma_vec)(x, row[v], sum[i][v]);
     }
-    a += a_col;
+    UNROLL for (int i = 0; i < rows; i += 3) {
+      a[i / 3] += a_col;
+      RECOMPUTE(a[i / 3]);
+    }
     b += b_row;
   }
+  RECOMPUTE(c);
+  RECOMPUTE(c_row);
   const vec alpha = FN(splat)((real)t->alpha);
+  const bool add = t->add;
   const real *from = t->from ? t->from : c;
   const int64_t from_row = t->from ? t->from_row : c_row;
   if (layout == IN_EDGE) {
     UNROLL for (int i = 0; i < rows; i++) {
       const vec value = alpha * sum[i][0];
-      FN(store_some)(c + i * c_row, t->add ? FN(load_some)(from + i * from_row, last) + value : value, last);
+      FN(store_some)(c + i * c_row, add ? FN(load_some)(from + i * from_row, last) + value : value, last);
     }
   } else if (t->columns >= vectors * LANES) {
     UNROLL for (int i = 0; i < rows; i++) {
       UNROLL for (int v = 0; v < vectors; v++) {
         const vec value = alpha * sum[i][v];
-        FN(store)(c + i * c_row + v * LANES, t->add ? FN(load)(from + i * from_row + v * LANES) + value : value);
+        FN(store)(c + i * c_row + v * LANES, add ? FN(load)(from + i * from_row + v * LANES) + value : value);
       }
     }
   } else {
