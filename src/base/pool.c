@@ -190,10 +190,12 @@ static void run_in_order(int64_t count, int64_t grain, situ__range_fn fn, void *
 void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *payload) {
   if (count <= 0) return;
   if (grain < 1) grain = 1;
-  if (grain > count) grain = count;
+  if (count <= grain) {
+    fn(0, count, payload);
+    return;
+  }
   int64_t chunks = situ__ceil_div(count, grain);
-  if (chunks == 1 || chunks > UINT32_MAX || situ__pool_threads() == 1 || situ__forked() ||
-      pthread_mutex_trylock(&owner) != 0) {
+  if (chunks > UINT32_MAX || situ__pool_threads() == 1 || situ__forked() || pthread_mutex_trylock(&owner) != 0) {
     run_in_order(count, grain, fn, payload);
     return;
   }

@@ -162,6 +162,18 @@ static situ_tensor *grad_input(situ_tensor *up, situ_tensor *weight) {
   return vector ? situ_linear(up, situ_transpose(weight, 0, 1), NULL) : situ_matmul(up, weight);
 }
 
+/* rows^T x. A call that is looked at by nothing makes no view. */
+static situ_tensor *grad_weight(const situ_grad_call *g, situ_tensor *rows, situ_tensor *x) {
+  if (!situ_is_plain() || situ__forward_mode == SITU__FORWARD_TRACED || g->device.kind == SITU_META)
+    return situ_mm(situ_transpose(rows, 0, 1), x);
+  situ_view_desc across;
+  situ_tensor *dw = situ_op_new(g->op->name, g->shape[WEIGHT], situ_dtype_of(rows), g->device);
+  return dw && situ__product(g->op->name, g->device, situ__transposed(situ_desc(rows), &across), situ_desc(x), NULL,
+                             situ_desc(dw), 1, 0)
+             ? dw
+             : NULL;
+}
+
 /* up: the gradient of input weight^T + bias. */
 static bool back(situ_grad_call *g, situ_tensor *up) {
   bool done = false;
@@ -170,7 +182,7 @@ static bool back(situ_grad_call *g, situ_tensor *up) {
   situ_tensor *rows = as_rows(up);
   if (!rows) return false;
   if (g->wants[WEIGHT] && !situ__recording() && !together(g, rows, as_rows(g->in[INPUT]), &done)) return false;
-  return done || (GRAD(g, WEIGHT, situ_mm(situ_transpose(rows, 0, 1), as_rows(g->in[INPUT]))) &&
+  return done || (GRAD(g, WEIGHT, grad_weight(g, rows, as_rows(g->in[INPUT]))) &&
                   GRAD(g, BIAS, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) })));
 }
 static bool backward(situ_grad_call *g) { return back(g, g->grad[RESULT]); }
