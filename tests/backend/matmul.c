@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/pool.h"
 #include "device/device.h"
@@ -228,6 +230,56 @@ static void rows_that_overlap(void **state) {
       check(&a, b, NULL, y, 1, 0);
       view_free(series), view_free(b), view_free(y);
     }
+}
+
+/* Moves v's elements to the end of a page, behind which no memory is; NULL after the test: unmapped. */
+static void *to_end_of_page(test_view *v) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = v->storage.bytes;
+  char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(pages, MAP_FAILED);
+  assert_true(bytes <= page);
+  assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+  memcpy(pages + page - bytes, v->storage.data, bytes);
+  v->storage.data = pages + page - bytes;
+  return pages;
+}
+
+/* Products of few rows read columns that are not a whole vector in place, those of many rows pack them: the bits are
+   the same, also of what is added to, and nothing behind b is read. */
+static void few_rows_have_the_bits_of_many(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) skip();
+  enum { MANY = 40 };
+  for (int isa = -1; view_next_isa(&isa);)
+    for (int64_t n = 2; n <= 37; n++)
+      for (int wide = 0; wide < 2; wide++) {
+        const situ_dtype dtype = wide ? SITU_F64 : SITU_F32;
+        const int64_t k = 1 + n % 11;
+        test_view *a = view_new(dtype, SITU_SHAPE(MANY, k), VIEW_ROWS),
+                  *b = view_new(dtype, SITU_SHAPE(k, n), VIEW_ROWS),
+                  *bias = view_new(dtype, SITU_SHAPE(1, n), VIEW_ROWS),
+                  *y = view_new(dtype, SITU_SHAPE(MANY, n), VIEW_ROWS);
+        fill(a, 1), fill(b, 2), fill(bias, 3);
+        expand(bias, &y->d);
+        b->storage.bytes = (size_t)(k * n) * (wide ? sizeof(double) : sizeof(float));
+        void *own = b->storage.data, *pages = to_end_of_page(b);
+        for (int adds = 0; adds < 2; adds++) {
+          assert_int_equal(run(a, b, adds ? bias : NULL, y, 1, adds), SITU_OK);
+          for (int64_t m = 1; m <= 25; m++) {
+            const test_view of_a = part_of(a, MANY - m, 0, m, k), want = part_of(y, MANY - m, 0, m, n);
+            test_view *got = view_new(dtype, SITU_SHAPE(m, n), VIEW_ROWS), add = *bias;
+            add.d.size[0] = m, add.d.numel = m * n;
+            assert_int_equal(run(&of_a, b, adds ? &add : NULL, got, 1, adds), SITU_OK);
+            if (!view_same(&want, got))
+              fail_msg("instruction set %d, %s, %lld x %lld x %lld, %d: other bits than in %d rows", isa,
+                       situ_dtype_name(dtype), (long long)m, (long long)n, (long long)k, adds, MANY);
+            view_free(got);
+          }
+        }
+        b->storage.data = own;
+        munmap(pages, 2 * (size_t)sysconf(_SC_PAGESIZE));
+        view_free(a), view_free(b), view_free(bias), view_free(y);
+      }
 }
 
 /* Infinities, NaN, the largest and the smallest numbers in one item of a batch, whose other items are plain. */
@@ -473,6 +525,7 @@ int main(void) {
     cmocka_unit_test(on_every_instruction_set),
     cmocka_unit_test(parts_have_the_bits_of_the_whole),
     cmocka_unit_test(rows_that_overlap),
+    cmocka_unit_test(few_rows_have_the_bits_of_many),
     cmocka_unit_test(special_values_in_one_item),
     cmocka_unit_test(sizes_far_apart),
     cmocka_unit_test(a_factor_that_is_laid_out_before),

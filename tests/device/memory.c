@@ -87,6 +87,60 @@ static void reuses(void **state) {
   }
 }
 
+static int64_t cached(void) {
+  int64_t used, kept;
+  situ__memory_stats(cpu, &used, &kept);
+  return kept;
+}
+
+/* A freed storage stays with its block for the next one of its size; nothing of it is left but that. Its block serves
+   others too, it counts as cached, and it is given back with the rest. */
+static void storages_are_made_again(void **state) {
+  (void)state;
+  situ_storage *first = situ__storage_new("test", cpu, 100);
+  void *const data = first->data;
+  const uint64_t serial = first->serial;
+  situ__storage_wrote(first);
+  first->mark = 7, first->slots = 2, first->moved_by = "test";
+  const int64_t used = situ__memory_used(), kept = cached();
+  situ__storage_release(first);
+  assert_int_equal(situ__memory_used(), used - 100);
+  assert_int_equal(cached(), kept + 128);
+  situ_storage *second = situ__storage_new("test", cpu, 128);
+  assert_ptr_equal(second, first);
+  assert_ptr_equal(second->data, data);
+  assert_int_equal(second->bytes, 128);
+  assert_true(second->serial > serial);
+  assert_int_equal(second->flags, SITU_STORAGE_UNWRITTEN);
+  assert_int_equal(second->refs, 1);
+  assert_int_equal(second->version, 0);
+  assert_int_equal(second->mark | second->slots, 0);
+  assert_null(second->moved_by);
+  assert_null(second->payload);
+  assert_null(second->handles);
+  assert_int_equal(situ__memory_used(), used + 28);
+  situ__storage_release(second);
+  void *block = take(cpu, 128);
+  assert_ptr_equal(block, data);
+  situ__memory_free(cpu, block, 128);
+  situ__storage_release(situ__storage_new("test", cpu, 5000));
+  assert_int_equal(situ_empty_cache(cpu), SITU_OK);
+  assert_int_equal(cached(), 0);
+}
+
+/* An allocation that is to fail does so where a freed storage is kept. */
+static void kept_storages_do_not_hide_failures(void **state) {
+  (void)state;
+  for (uint64_t nth = 1; nth <= 2; nth++) {
+    situ__storage_release(situ__storage_new("test", cpu, 64));
+    situ_fail_allocation(nth, false);
+    assert_null(situ__storage_new("test", cpu, 64));
+    situ_fail_allocation(0, false);
+    assert_int_equal(situ_error(), SITU_E_NOMEM);
+    situ_error_clear();
+  }
+}
+
 static void large_blocks_are_aligned(void **state) {
   (void)state;
   void *data = take(cpu, (size_t)5 << 20);
@@ -318,6 +372,8 @@ int main(void) {
     cmocka_unit_test_setup(sizes, fresh),
     cmocka_unit_test_setup(no_overlap, fresh),
     cmocka_unit_test_setup(reuses, fresh),
+    cmocka_unit_test_setup(storages_are_made_again, fresh),
+    cmocka_unit_test_setup(kept_storages_do_not_hide_failures, fresh),
     cmocka_unit_test_setup(large_blocks_are_aligned, fresh),
     cmocka_unit_test_setup(statistics, fresh),
     cmocka_unit_test_setup(storage, fresh),
