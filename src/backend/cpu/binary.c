@@ -42,6 +42,13 @@ static bool has_zero(const situ_view_desc *v) {
   return false;
 }
 
+/* Whether all elements of v are one that a row can read. */
+static bool is_one_value(const situ_view_desc *v, uint8_t native) {
+  for (int d = 0; d < v->ndim; d++)
+    if (v->size[d] != 1 && v->stride[d] != 0) return false;
+  return v->dtype == native;
+}
+
 situ_status situ__cpu_binary(int index, const situ_work *work) {
   (void)index;
   situ__lane lane = situ__cpu_lane(work->compute);
@@ -52,8 +59,11 @@ situ_status situ__cpu_binary(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
   const uint8_t native = situ__cpu_native(work->compute), result = is_test(work->op) ? SITU_BOOL : native;
   const int64_t n = y->numel;
-  if (situ__in_place(y, result, n) && situ__in_place(a, native, n) && situ__in_place(b, native, n)) {
-    row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, 0, n, NULL);
+  const bool whole_a = situ__in_place(a, native, n), whole_b = situ__in_place(b, native, n);
+  const uint32_t splat = whole_a && whole_b ? 0 : whole_a ? 2 : 1;
+  if (situ__in_place(y, result, n) && (whole_a || whole_b) &&
+      (splat == 0 || is_one_value(splat == 1 ? a : b, native))) {
+    row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, splat, n, NULL);
     return SITU_OK;
   }
   return situ__cpu_elementwise(&(situ__row_call){
