@@ -3,7 +3,7 @@
 #include "backend/cpu/conv_parts.h"
 #include "backend/cpu/isa_amx/parts.h"
 
-enum { TAPS = SITU__PARTS_TAPS, AHEAD = 2 };
+enum { TAPS = SITU__PARTS_TAPS };
 
 /* parts is 3, or 1 for numbers that are bf16 already, of which any will do. */
 ALWAYS_INLINE void store_pairs(int parts, magnitudes *seen, vec_f32 low, vec_f32 high, char *to, int64_t next) {
@@ -67,9 +67,6 @@ ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column
   else zero_sums();
   for (int64_t s = 0; s < p->steps; s++, a.first += parts * 2 * TILE_BYTES) {
     b.first = pairs + p->at[s];
-    if (column == 0) /* later columns find the weights in the cache */
-      for (int i = 0; i < parts * 2 * TILE_BYTES; i += 64)
-        _mm_prefetch(a.first + AHEAD * parts * 2 * TILE_BYTES + i, _MM_HINT_T1);
     if (parts == 1) multiply_one_part(&a, &b, tall, wide);
     else multiply_three_parts(&a, &b, tall, wide);
   }
