@@ -212,6 +212,9 @@ static const shape cpu_shapes[] = {
   { 1, 2, 1, 1, 5, 3, { 5, 5 }, { 1, 1 }, { 4, 6 }, { 1, 1 } },
   { 3, 2, 1, 3, 17, 20, { 7, 7 }, { 1, 1 }, { 3, 3 }, { 1, 1 } },
   { 1, 5, 1, 1, 36, 34, { 7, 7 }, { 2, 2 }, { 3, 2 }, { 1, 1 } },
+  /* The data's gradient of groups by turned weights: an uneven kernel with dilation, more padding than it has. */
+  { 2, 3, 5, 7, 12, 9, { 2, 3 }, { 1, 1 }, { 1, 3 }, { 2, 1 } },
+  { 1, 2, 4, 5, 6, 7, { 2, 2 }, { 1, 1 }, { 2, 0 }, { 1, 1 } },
   /* Stride 2 by even and odd rows and columns: of one image, as several are oneDNN's. */
   { 1, 1, 4, 6, 15, 18, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
   { 1, 2, 5, 9, 17, 16, { 5, 4 }, { 2, 2 }, { 2, 1 }, { 1, 1 } },

@@ -102,6 +102,10 @@ situ_status situ__conv_unfold(const situ__conv *geometry);
 /* Forward at strides 1 and 2, as a product with shifted images: F32 and F64. Returns false, having done nothing, if it
    does not suit. */
 bool situ__conv_shifted(const situ__conv *geometry, situ_status *status);
+bool situ__conv_suits_shifted(const situ__conv *geometry);
+/* The data's gradient of groups at stride 1 by those two: F32 and F64. Returns false, having done nothing, if it does
+   not suit. */
+bool situ__conv_turned(const situ__conv *geometry, situ_status *status);
 /* Whether it can give the maxima of 2 x 2 results, where the results themselves would be its own. */
 bool situ__conv_suits_halved(const situ__conv *geometry);
 /* Forward and the data's gradient of 3 x 3 at stride 1, by Winograd's transforms: F32. Returns false if it does not

@@ -207,7 +207,7 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
 }
 
 /* False for other strides, few outputs, and padding that would outgrow the image. */
-static bool suits(const situ__conv *g) {
+bool situ__conv_suits_shifted(const situ__conv *g) {
   const situ_window *w = g->window;
   const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1;
   if (w->padding[0] > g->height + PADDING || w->padding[1] > g->width + PADDING) return false;
@@ -217,7 +217,7 @@ static bool suits(const situ__conv *g) {
 
 bool situ__conv_suits_halved(const situ__conv *g) {
   const bool real = g->dtype == SITU_F32 || g->dtype == SITU_F64;
-  return real && !g->last && suits(g) && g->groups * g->channels < OTHERS &&
+  return real && !g->last && situ__conv_suits_shifted(g) && g->groups * g->channels < OTHERS &&
          panel_of(g, situ__conv_kernels_for(g->dtype)) > 0;
 }
 
@@ -241,7 +241,7 @@ static size_t set_tables(conv *c, char *memory) {
 bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   static const situ_device cpu = { .kind = SITU_CPU };
   const situ_window *w = g->window;
-  if (!suits(g)) return false;
+  if (!situ__conv_suits_shifted(g)) return false;
   conv c = { .g = g,
              .tiles = situ__conv_kernels_for(g->dtype),
              .kernels = situ__unfold_kernels_for(g->dtype),
