@@ -281,7 +281,7 @@ static bool rows_by(situ_call *c, const situ_view_desc *x) {
 }
 static bool forward_by(situ_call *c) { return situ_numel(c->out[RESULT]) == 0 || on_rows(c, rows_by); }
 
-/* Runs where values are computed and nothing else, so it is linear to everybody. */
+/* Runs where values are computed and nothing else: it needs no gradient, and has the name of linear. */
 static const situ_op by_op = {
   .name = "linear",
   .operand = { { "input", NUMBERS }, { "weight", NUMBERS }, { "bias", NUMBERS | SITU_OPTIONAL } },

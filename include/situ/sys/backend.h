@@ -96,8 +96,9 @@ typedef enum situ_verb {
       result of FACTOR for b; y = scalar[0] a b + scalar[1] bias. */
   SITU_VERB_MATMUL,
   /** Lays out the second factor of many products: in b [k, n]; integer[0]: rows of the first factor; integer[1] not 0:
-      only for products that have the same bits without it; out u8 [situ_factor_bytes(k, n)]. With a window: the weight of many convolutions, in w [O, C, kh, kw]; out u8
-      [situ_conv_factor_bytes(O, C, kernel)]. Optional, where `offers` says so: products do without it. */
+      only for products that have the same bits without it; out u8 [situ_factor_bytes(k, n)]. With a window: the weight
+      of many convolutions, in w [O, C, kh, kw]; out u8 [situ_conv_factor_bytes(O, C, kernel)]. Optional, where `offers`
+      says so: products do without it. */
   SITU_VERB_FACTOR,
   /** op: situ_conv_pass; window: geometry; 4-D (N, C, H, W); images may be channels_last where `offers` says so;
       integer[0] not 0: f = SITU_UNARY_relu, _gelu_tanh, _gelu or _silu of the result of a forward pass, and then

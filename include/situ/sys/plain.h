@@ -28,8 +28,8 @@ SITU_API situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, si
 /** The weight [out, in] of many calls of situ_linear on so many rows, as its device multiplies it fastest, in *factor:
     u8, for as long as the weight keeps its values; NULL: as it is. Returns false after recording an error. */
 SITU_API bool situ_linear_lay_out(situ_tensor *weight, int64_t rows, situ_tensor **factor);
-/** situ_linear with what situ_linear_lay_out made of the weight, or NULL; it is used where situ_is_plain, for any number
-    of rows with the same bits. */
+/** situ_linear with what situ_linear_lay_out made of the weight, or NULL: the same bits, for any number of rows. It is
+    used where situ_is_plain. */
 SITU_API situ_tensor *situ_linear_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_tensor *factor);
 
 SITU_END

@@ -24,7 +24,7 @@ enum {
   FACTOR_N = 64 /* sizes from which they pay */
 };
 
-/* Panels that are laid out before: these kernels cannot multiply them; they do where they would without, too; always. */
+/* When panels that are laid out before are used: if these kernels can multiply them, where they would without, too. */
 enum { NEVER, SAME, ALWAYS };
 
 SITU__ISA_DECLARE(situ__panels, situ__panels_f32);
@@ -112,7 +112,7 @@ static char *panels_at(const work *w, const factor *f, int64_t lane, int64_t k0)
   return f->panels + (k0 * situ__round_up(f->lanes, f->width) + lane * k) * w->with->bytes;
 }
 
-/* What is packed together: so many lanes of a block of k, or a part of the block of one panel, if there are no more. */
+/* Lanes of a block of k that are packed together; if there is one panel, parts of its block are packed apart. */
 static int64_t lanes_of_group(const factor *f) { return f->lanes <= f->width ? f->width : GROUP / f->width * f->width; }
 static int64_t part_of_block(const work *w, const factor *f) {
   return f->lanes <= f->width ? situ__min_i64(w->depth, situ__round_up(PART, w->with->unit)) : w->depth;
