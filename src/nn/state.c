@@ -29,6 +29,7 @@ typedef struct loading {
   struct woken *woken; /* lazy modules that the load has woken */
   situ__text missing, unexpected, mismatch;
   situ_blamed pair[2 * PAIRS]; /* the first mismatches: the module's tensor, the state's */
+  char *path[PAIRS];           /* of each pair: the walk's own text ends with it */
   int pairs;
 } loading;
 
@@ -59,8 +60,9 @@ static void compare_tensors(loading *l, const char *path, const situ_tensor *to,
            format_of(from), situ_shape_text(&a, needs), format_of(to));
   report(l, SITU_NN_LOAD_MISMATCH, path, detail);
   if (l->pairs == PAIRS) return;
-  l->pair[2 * l->pairs] = (situ_blamed){ .operand = "module", .tensor = to, .name = path };
-  l->pair[2 * l->pairs + 1] = (situ_blamed){ .operand = "state", .tensor = from, .name = path, .odd = true };
+  const char *kept = l->path[l->pairs] = situ__strdup(path);
+  l->pair[2 * l->pairs] = (situ_blamed){ .operand = "module", .tensor = to, .name = kept };
+  l->pair[2 * l->pairs + 1] = (situ_blamed){ .operand = "state", .tensor = from, .name = kept, .odd = true };
   l->pairs++;
 }
 
@@ -247,6 +249,7 @@ static situ_status compare_and_load(situ_nn_module *m, const situ_tree *state, c
   situ__text_free(&l.missing);
   situ__text_free(&l.unexpected);
   situ__text_free(&l.mismatch);
+  for (int i = 0; i < l.pairs; i++) situ__free(l.path[i]);
   situ_tree_free(flat);
   situ__free(l.list);
   return status;
