@@ -53,7 +53,7 @@ typedef enum situ_nn_kind {
 
 /** One registered part. The module owns `held`; the field, if there is one, points to it for the module's code. */
 typedef struct situ_nn_slot {
-  char *name;
+  char *name; /**< owned by the library; a clone's slots share it */
   situ_nn_kind kind;
   size_t offset; /**< of the field in the module's struct; 0: no field (containers) */
   void *held;    /**< a situ_nn_module or a situ_tensor */

@@ -64,7 +64,7 @@ static situ_tensor *shell_of(const char *op, const situ_tensor *t, packed *p) {
   if (shell) {
     storage->release = release_packed;
     storage->payload = p;
-    if (t->name) shell->name = situ__strdup(t->name); /* for messages only */
+    shell->name = situ__share_text(t->name); /* for messages only */
   }
   situ__storage_release(storage);
   return shell;

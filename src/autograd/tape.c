@@ -82,7 +82,7 @@ static situ__node *node_new(const situ__record *r) {
    neither now nor after it was written in place. */
 static situ_tensor *alias_value(const char *op, const situ_tensor *t) {
   situ_tensor *copy = situ__tensor_alias(op, &t->view, t->created_at);
-  if (copy && t->name) copy->name = situ__strdup(t->name); /* for messages only */
+  if (copy) copy->name = situ__share_text(t->name); /* for messages only */
   return copy;
 }
 

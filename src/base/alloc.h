@@ -13,6 +13,11 @@ void *situ__realloc(void *old, size_t bytes);        /* old stays valid on failu
 void *situ__aligned(size_t alignment, size_t bytes); /* free with situ__free; 2 MiB: on huge pages where possible */
 void situ__free(void *memory);
 char *situ__strdup(const char *text);
+/* A text with several owners: the parts of a copied module have the names of those that they are copies of. NULL in:
+   NULL out. */
+char *situ__shared_text(const char *text); /* a copy, with one owner; NULL when memory runs out */
+char *situ__share_text(char *shared);      /* one owner more */
+void situ__drop_text(char *shared);        /* the last owner frees it */
 /* For error records and caches: situ_fail_allocation neither counts nor fails it, so that the n-th allocation is the
    same one whether or not an error was recorded before. */
 void *situ__alloc_uncounted(size_t bytes);

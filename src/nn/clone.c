@@ -29,7 +29,7 @@ static situ_tensor *clone_tensor(situ__map *made, situ_tensor *t) {
   situ_tensor *copy = shared ? situ__map_get(made, t) : NULL;
   if (copy) return situ_retain(copy);
   copy = situ_clone(t);
-  if (!copy || !situ_set_name(copy, situ_name(t))) return NULL;
+  if (!copy || !situ_share_name(copy, t)) return NULL;
   situ_set_role(copy, situ_role_of(t));
   if (situ_requires_grad(t) && !situ_requires_grad_(copy, true)) return NULL;
   if (!clone_grad(copy, t)) return NULL;
@@ -96,7 +96,7 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
     situ__nn_look_ahead(m, i);
     bool child = situ__nn_is_child(slot);
     void *part = child ? (void *)clone(made, slot->held, depth + 1) : (void *)clone_tensor(made, slot->held);
-    ok = part && situ__nn_add_slot(op, copy, slot->name, slot->kind, slot->offset, part);
+    ok = part && situ__nn_add_slot(op, copy, situ__share_text(slot->name), slot->kind, slot->offset, part);
     if (ok && slot->offset) memcpy((char *)copy + slot->offset, &part, sizeof part);
     if (!ok && child) situ_nn_free(part);
     if (!ok && !child) situ_release(part);

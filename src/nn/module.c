@@ -227,7 +227,7 @@ static void destroy(situ_nn_module *m) {
         child->older = next;
         next = child;
       }
-      situ__free(slot->name);
+      situ__drop_text(slot->name);
     }
     situ__free(m->slots);
     situ__nn_index_drop(m);
@@ -290,10 +290,8 @@ const char *situ_nn_name(const situ_nn_module *m) {
 
 /* ---- registration ---- */
 
-bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind, size_t offset,
-                       void *held) {
-  char *copy = situ__strdup(name);
-  if (!copy) return situ__no_memory(op, strlen(name) + 1), false;
+bool situ__nn_add_slot(const char *op, situ_nn_module *m, char *name, situ_nn_kind kind, size_t offset, void *held) {
+  if (!name) return situ__no_memory(op, 1), false;
   situ__nn_lock();
   /* Capacity doubles: from FEW on, the array is full when the count is a power of two. A lazy module, which other
      threads may read while it gets its parts, has no more than FEW. */
@@ -304,7 +302,7 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
     slots = situ__realloc(m->slots, capacity * sizeof *slots);
   if (slots) {
     if (m->slots != slots) m->slots = slots;
-    slots[m->count] = (situ_nn_slot){ .name = copy, .kind = kind, .offset = offset, .held = held };
+    slots[m->count] = (situ_nn_slot){ .name = name, .kind = kind, .offset = offset, .held = held };
     m->children += kind == SITU_NN_CHILD;
     __atomic_store_n(&m->count, m->count + 1, __ATOMIC_RELEASE);
     situ__nn_index_last(m);
@@ -312,7 +310,7 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ
   situ__nn_unlock();
   if (slots) count_owner(kind, held, 1);
   if (slots) return true;
-  situ__free(copy);
+  situ__drop_text(name);
   return situ__no_memory(op, capacity * sizeof *slots), false;
 }
 
@@ -331,7 +329,7 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
     if (slots[i].offset) memset((char *)m + slots[i].offset, 0, sizeof(void *));
     situ_count_slot(slots[i].held, -1);
     situ_release(slots[i].held);
-    situ__free(slots[i].name);
+    situ__drop_text(slots[i].name);
   }
   situ__free(slots);
 }
@@ -348,7 +346,7 @@ void situ__nn_remove_slot(situ_nn_module *m, const char *name) {
   count_owner(old.kind, old.held, -1);
   if (situ__nn_is_child(&old)) situ__nn_let_go(old.held);
   else situ_release(old.held);
-  situ__free(old.name);
+  situ__drop_text(old.name);
 }
 
 /* Registers a part under a name, replacing an earlier one. On failure the caller still owns the part. */
@@ -375,7 +373,7 @@ static bool put_part(const char *op, situ_nn_module *m, const char *name, void *
     count_owner(old.kind, old.held, -1);
     if (tensor) situ_release(old.held);
     else situ__nn_let_go(old.held);
-  } else if (!situ__nn_add_slot(op, m, name, kind, offset, part)) {
+  } else if (!situ__nn_add_slot(op, m, situ__shared_text(name), kind, offset, part)) {
     return false;
   }
   /* The field may have any pointer type. */

@@ -115,10 +115,9 @@ bool situ__nn_claim_to_free(const char *op, const situ_nn_module *m, situ__claim
 
 /* Adds a module to the list of live ones (module.c). */
 void situ__nn_enlist(situ_nn_module *m);
-/* Appends a slot that takes over held. Returns false after recording under op that memory is not available; then the
-   caller still owns held. */
-bool situ__nn_add_slot(const char *op, situ_nn_module *m, const char *name, situ_nn_kind kind, size_t offset,
-                       void *held);
+/* Appends a slot that takes over held, and name, a shared text (base/alloc.h; NULL: no memory was left for it). Returns
+   false after recording under op that memory is not available; then the caller still owns held. */
+bool situ__nn_add_slot(const char *op, situ_nn_module *m, char *name, situ_nn_kind kind, size_t offset, void *held);
 /* ---- parts by name (index.c) ---- */
 /* NULL: m has no such part. */
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);

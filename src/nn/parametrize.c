@@ -236,7 +236,8 @@ static bool remove_list(const char *op, situ_nn_module *m, const char *name, lis
   situ_nn_module *lists = lists_of(m);
   char old[256];
   snprintf(old, sizeof old, "%s", situ_name(own));
-  if (!situ_set_name(own, name) || !situ__nn_add_slot(op, m, name, from->kind, l->offset, own)) return false;
+  if (!situ_set_name(own, name) || !situ__nn_add_slot(op, m, situ__shared_text(name), from->kind, l->offset, own))
+    return false;
   situ_retain(own);
   if (value && !situ_copy_(own, value)) {
     situ__nn_remove_slot(m, name);

@@ -112,7 +112,7 @@ static void quarantine_tensor(situ_tensor *t) {
   situ_storage *s = t->view.storage;
   memcpy(&t->refs, &s->device, sizeof s->device);
   situ__storage_release(s);
-  situ__free(t->name);
+  situ__drop_text(t->name);
   situ__count_tensor(-1);
   poison_range(&t->node, &t->view.dtype);
   poison_range(t->view.stride, &t->created_at);
@@ -269,13 +269,21 @@ const char *situ_name(const situ_tensor *t) { return check_optional("name", t) &
 situ_tensor *situ_set_name(situ_tensor *t, const char *name) {
   if (!situ__need("set_name", "input", t)) return NULL;
   char *copy = NULL;
-  if (name && *name && !(copy = situ__strdup(name))) {
+  if (name && *name && !(copy = situ__shared_text(name))) {
     situ__no_memory("set_name", strlen(name) + 1);
     return NULL;
   }
-  situ__free(t->name);
+  situ__drop_text(t->name);
   t->name = copy;
   return t;
+}
+
+bool situ_share_name(situ_tensor *t, const situ_tensor *from) {
+  if (!situ__need("share_name", "input", t) || !situ__need("share_name", "from", from)) return false;
+  char *name = situ__share_text(from->name);
+  situ__drop_text(t->name);
+  t->name = name;
+  return true;
 }
 
 void situ_set_role(situ_tensor *t, situ_role role) {

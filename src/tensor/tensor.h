@@ -28,7 +28,7 @@ struct situ_tensor {   /* the hottest fields first, next to each other */
   situ_tensor *base;       /* of a differentiable view: owns the tensor whose memory it shares, itself not a view */
   situ_view_desc view;
   void *created_at;                       /* return address of the call that made it */
-  char *name;                             /* NULL: unnamed */
+  char *name;                             /* a shared text (base/alloc.h); NULL: unnamed */
   situ_tensor *next_handle, *prev_handle; /* list of the tensors on one storage: see situ__handles_begin */
 };
 

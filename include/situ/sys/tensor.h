@@ -34,6 +34,8 @@ typedef enum situ_role {
   SITU_ROLE_GRADIENT,
   SITU_ROLE_OPTIMIZER
 } situ_role;
+/** Gives a tensor the name of another one, without a copy of the text. Returns false after recording an error. */
+SITU_API bool situ_share_name(situ_tensor *t, const situ_tensor *from);
 /** Sets the role of a tensor. */
 SITU_API void situ_set_role(situ_tensor *t, situ_role role);
 /** The role of a tensor; SITU_ROLE_TENSOR by default. */
