@@ -110,31 +110,6 @@ char *situ__strdup(const char *text) {
   return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
-typedef struct shared_text {
-  int32_t owners;
-  char text[];
-} shared_text;
-
-static shared_text *shared_of(char *text) { return (shared_text *)(void *)(text - offsetof(shared_text, text)); }
-
-char *situ__shared_text(const char *text) {
-  if (!text) return NULL;
-  const size_t bytes = strlen(text) + 1;
-  shared_text *made = situ__alloc(sizeof *made + bytes);
-  if (!made) return NULL;
-  made->owners = 1;
-  return memcpy(made->text, text, bytes);
-}
-
-char *situ__share_text(char *shared) {
-  if (shared) (void)__atomic_add_fetch(&shared_of(shared)->owners, 1, __ATOMIC_RELAXED);
-  return shared;
-}
-
-void situ__drop_text(char *shared) {
-  if (shared && __atomic_sub_fetch(&shared_of(shared)->owners, 1, __ATOMIC_ACQ_REL) == 0) situ__free(shared_of(shared));
-}
-
 /* ---- small objects ------------------------------------------------------------------------ */
 
 enum {
@@ -205,6 +180,31 @@ void situ__small_free(void *memory, size_t size) {
   l->first[class] = back;
   l->count[class]++;
   SITU__POISON(back + 1, (class + 1) * STEP - sizeof *back); /* LeakSanitizer must be able to read the link */
+}
+
+typedef struct shared_text {
+  int32_t owners;
+  char text[];
+} shared_text;
+
+static shared_text *shared_of(char *text) { return (shared_text *)(void *)(text - offsetof(shared_text, text)); }
+
+char *situ__shared_text(const char *text) {
+  if (!text) return NULL;
+  const size_t bytes = strlen(text) + 1;
+  shared_text *made = situ__small_alloc(sizeof *made + bytes);
+  if (!made) return NULL;
+  made->owners = 1;
+  return memcpy(made->text, text, bytes);
+}
+
+char *situ__share_text(char *shared) {
+  if (shared) (void)__atomic_add_fetch(&shared_of(shared)->owners, 1, __ATOMIC_RELAXED);
+  return shared;
+}
+
+void situ__drop_text(char *shared) {
+  if (shared && __atomic_sub_fetch(&shared_of(shared)->owners, 1, __ATOMIC_ACQ_REL) == 0) situ__free(shared_of(shared));
 }
 
 void situ__small_trim(void) {
