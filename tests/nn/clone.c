@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "situ/sys/tensor.h"
 #include "support/modules.h"
 
 typedef struct tied {
@@ -102,6 +103,25 @@ static void gradients_frozen_parameters_and_hooks_come_along(void **state) {
   situ_nn_free(copy);
 }
 
+/* A copy has the names of the original, each of which lives as long as either has it. */
+static void names_are_shared_and_still_ones_own(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(2, 1, &(situ_nn_linear_options){ .device = test_device() }));
+  situ_nn_module *copy = situ_nn_clone(m), *third = situ_nn_clone(copy);
+  assert_non_null(situ_set_name(situ_nn_get_tensor(copy, "0.bias"), "mine"));
+  assert_non_null(situ_set_name(situ_nn_get_tensor(third, "0.bias"), NULL));
+  assert_string_equal(situ_name(situ_nn_get_tensor(m, "0.bias")), "0.bias");
+  assert_string_equal(situ_name(situ_nn_get_tensor(third, "0.bias")), "");
+  situ_nn_free(m);
+  situ_nn_free(third);
+  assert_string_equal(situ_name(situ_nn_get_tensor(copy, "0.bias")), "mine");
+  assert_string_equal(situ_name(situ_nn_get_tensor(copy, "0.weight")), "0.weight");
+  situ_tensor *t = situ_nn_get_tensor(copy, "0.weight");
+  assert_true(situ_share_name(t, t)); /* the name's only owner */
+  assert_string_equal(situ_name(t), "0.weight");
+  situ_nn_free(copy);
+}
+
 static void shared_modules_stay_shared(void **state) {
   (void)state;
   situ_nn_module *shared = situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE });
@@ -141,8 +161,11 @@ static void a_shared_part_of_a_copy_has_all_its_owners(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    MODULE_TEST(shares_nothing_with_the_original), MODULE_TEST(gradients_frozen_parameters_and_hooks_come_along),
-    MODULE_TEST(shared_modules_stay_shared),       MODULE_TEST(a_shared_part_of_a_copy_has_all_its_owners),
+    MODULE_TEST(shares_nothing_with_the_original),
+    MODULE_TEST(gradients_frozen_parameters_and_hooks_come_along),
+    MODULE_TEST(names_are_shared_and_still_ones_own),
+    MODULE_TEST(shared_modules_stay_shared),
+    MODULE_TEST(a_shared_part_of_a_copy_has_all_its_owners),
     MODULE_TEST(what_cannot_be_copied_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
