@@ -5,6 +5,7 @@
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "situ/sys/backend.h"
 #include "support/gpt2.h"
 #include "support/measure.h"
 
@@ -161,12 +162,23 @@ static int64_t memory_used(situ_device device) {
 
 static int64_t most;
 static bool counts;
+static void note_memory(situ_device device) {
+  if (counts && memory_used(device) > most) most = memory_used(device);
+}
+
 situ_status __real_situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
 situ_status __wrap_situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
 situ_status __wrap_situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data) {
   const situ_status status = __real_situ__memory_alloc(op, device, bytes, data);
-  if (counts && memory_used(device) > most) most = memory_used(device);
+  note_memory(device);
   return status;
+}
+situ_storage *__real_situ__memory_reuse(situ_device device, size_t bytes);
+situ_storage *__wrap_situ__memory_reuse(situ_device device, size_t bytes);
+situ_storage *__wrap_situ__memory_reuse(situ_device device, size_t bytes) {
+  situ_storage *storage = __real_situ__memory_reuse(device, bytes);
+  note_memory(device);
+  return storage;
 }
 
 static void zero_grad(const job *j) {
