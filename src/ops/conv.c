@@ -480,16 +480,9 @@ bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, 
 situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                             const situ_conv_options *options, situ_tensor *factor, bool max_pool) {
   const char *op = "conv2d_by";
-  if (factor) {
-    if (!situ__need(op, "weight", weight) || !situ__need(op, "factor", factor)) return NULL;
-    const situ_view_desc *f = situ_desc(factor);
-    const int64_t bytes = factor_bytes(situ_desc(weight));
-    if (f->dtype != SITU_U8 || !f->contiguous || f->ndim != 1 || bytes == 0 || f->numel != bytes ||
-        !situ_device_equal(situ_device_of(factor), situ_device_of(weight))) {
-      situ__fail(SITU_E_ARG, op, "factor is not what conv2d_lay_out made of the weight");
-      return NULL;
-    }
-  }
+  if (factor && (!situ__need(op, "weight", weight) ||
+                 !situ__is_factor(op, "conv2d_lay_out", factor, weight, factor_bytes(situ_desc(weight)))))
+    return NULL;
   return run(&conv2d_op, input, weight, bias,
              &(conv_params){ .options = options ? *options : no_options, .factor = factor, .halved = max_pool });
 }

@@ -14,6 +14,11 @@ typedef struct linear_params {
   situ_activation activation;
 } linear_params;
 
+/* Of a call with a weight that is laid out before. */
+typedef struct by_params {
+  const situ_tensor *factor;
+} by_params;
+
 static int unary_of(const linear_params *p) { return situ__activation_unary(p->activation); }
 
 situ_unary situ__activation_unary(situ_activation activation) {
@@ -73,17 +78,19 @@ static const situ_view_desc *rows_of(const situ_view_desc *v, int64_t count, sit
   return v->ndim == 2 ? v : situ_desc_reshape(v, SITU_SHAPE(count, v->size[v->ndim - 1]), desc);
 }
 
-static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_view_desc *y) {
+/* factor: what situ_linear_lay_out made of the weight, or NULL. */
+static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_tensor *factor, const situ_view_desc *y) {
   situ_view_desc across;
   const situ_view_desc *b = situ__desc(c->in[BIAS]);
-  return situ__product(c->op->name, c->device, x, situ__transposed(situ__desc(c->in[WEIGHT]), &across), b, y, 1,
-                       b ? 1 : 0);
+  return situ__product_by(c->op->name, c->device, x, situ__transposed(situ__desc(c->in[WEIGHT]), &across), factor, b, y,
+                          1, b ? 1 : 0);
 }
 
 static bool plain_rows(situ_call *c, const situ_view_desc *x) {
+  const by_params *p = c->params;
   situ_view_desc rows, to;
   const int64_t count = situ__desc(c->out[RESULT])->numel / situ__desc(c->in[WEIGHT])->size[0];
-  return multiply(c, rows_of(x, count, &rows), rows_of(situ__desc(c->out[RESULT]), count, &to));
+  return multiply(c, rows_of(x, count, &rows), p ? p->factor : NULL, rows_of(situ__desc(c->out[RESULT]), count, &to));
 }
 
 static bool activated_rows(situ_call *c, const situ_view_desc *x) {
@@ -104,14 +111,14 @@ static bool activated_rows(situ_call *c, const situ_view_desc *x) {
   if (situ__offers(c->op->name, c->device, &whole, &offered) != SITU_OK) return false;
   if (offered) return situ_launch(c->op->name, c->device, &whole);
   const situ_view_desc *from = kept ? kept : y;
-  return multiply(c, whole.in[INPUT], from) && situ_launch(c->op->name, c->device,
-                                                           &(situ_work){ .verb = SITU_VERB_UNARY,
-                                                                         .op = unary_of(p),
-                                                                         .compute = (situ_dtype)y->dtype,
-                                                                         .ins = 1,
-                                                                         .outs = 1,
-                                                                         .in = { from },
-                                                                         .out = { y } });
+  return multiply(c, whole.in[INPUT], NULL, from) && situ_launch(c->op->name, c->device,
+                                                                 &(situ_work){ .verb = SITU_VERB_UNARY,
+                                                                               .op = unary_of(p),
+                                                                               .compute = (situ_dtype)y->dtype,
+                                                                               .ins = 1,
+                                                                               .outs = 1,
+                                                                               .in = { from },
+                                                                               .out = { y } });
 }
 
 /* Copies an input that is neither a matrix nor contiguous, which needs a scope; others are used in place. */
@@ -267,20 +274,6 @@ situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *b
 
 /* ---- weights that are laid out before ---- */
 
-typedef struct by_params {
-  const situ_tensor *factor;
-} by_params;
-
-static bool rows_by(situ_call *c, const situ_view_desc *x) {
-  const by_params *p = c->params;
-  situ_view_desc rows, to, across;
-  const situ_view_desc *w = situ__desc(c->in[WEIGHT]), *b = situ__desc(c->in[BIAS]), *y = situ__desc(c->out[RESULT]);
-  const int64_t count = y->numel / w->size[0];
-  return situ__product_by(c->op->name, c->device, rows_of(x, count, &rows), situ__transposed(w, &across), p->factor, b,
-                          rows_of(y, count, &to), 1, b ? 1 : 0);
-}
-static bool forward_by(situ_call *c) { return situ_numel(c->out[RESULT]) == 0 || on_rows(c, rows_by); }
-
 /* Runs where values are computed and nothing else: it needs no gradient, and has the name of linear. */
 static const situ_op by_op = {
   .name = "linear",
@@ -288,7 +281,7 @@ static const situ_op by_op = {
   .flags = SITU_OP_PRODUCT,
   .params_size = sizeof(by_params),
   .infer = infer,
-  .forward = forward_by
+  .forward = forward
 };
 
 bool situ_linear_lay_out(situ_tensor *weight, int64_t rows, situ_tensor **factor) {
@@ -305,14 +298,10 @@ bool situ_linear_lay_out(situ_tensor *weight, int64_t rows, situ_tensor **factor
 situ_tensor *situ_linear_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_tensor *factor) {
   const char *op = "linear_by";
   if (!factor) return situ_linear(input, weight, bias);
-  if (!situ__need(op, "weight", weight) || !situ__need(op, "factor", factor)) return NULL;
-  const situ_view_desc *w = situ_desc(weight), *f = situ_desc(factor);
+  if (!situ__need(op, "weight", weight)) return NULL;
+  const situ_view_desc *w = situ_desc(weight);
   const int64_t bytes = w->ndim == 2 ? situ_factor_bytes(w->size[1], w->size[0]) : 0;
-  if (f->dtype != SITU_U8 || !f->contiguous || f->ndim != 1 || bytes == 0 || f->numel != bytes ||
-      !situ_device_equal(situ_device_of(factor), situ_device_of(weight))) {
-    situ__fail(SITU_E_ARG, op, "factor is not what linear_lay_out made of the weight");
-    return NULL;
-  }
+  if (!situ__is_factor(op, "linear_lay_out", factor, weight, bytes)) return NULL;
   if (!situ_is_plain()) return situ_linear(input, weight, bias);
   return situ_op_run3(&by_op, input, weight, bias, &(by_params){ factor });
 }

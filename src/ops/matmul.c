@@ -65,6 +65,16 @@ bool situ__make_factor(const char *op, situ_device device, situ_work *work, int6
   work->out[0] = situ_desc(*factor);
   return situ_launch(op, device, work);
 }
+bool situ__is_factor(const char *op, const char *maker, const situ_tensor *factor, const situ_tensor *weight,
+                     int64_t bytes) {
+  if (!situ__need(op, "factor", factor)) return false;
+  const situ_view_desc *f = situ_desc(factor);
+  if (f->dtype == SITU_U8 && f->contiguous && f->ndim == 1 && bytes != 0 && f->numel == bytes &&
+      situ_device_equal(situ_device_of(factor), situ_device_of(weight)))
+    return true;
+  situ__fail(SITU_E_ARG, op, "factor is not what %s made of the weight", maker);
+  return false;
+}
 bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
                           situ_tensor **factor) {
   situ_work work = {

@@ -34,6 +34,10 @@ bool situ__product(const char *op, situ_device device, const situ_view_desc *a, 
 /* Runs `work`, a SITU_VERB_FACTOR without its result, into *factor of so many bytes; NULL: there are none, or the
    device does not offer it. Returns false after recording an error. */
 bool situ__make_factor(const char *op, situ_device device, situ_work *work, int64_t bytes, situ_tensor **factor);
+/* Whether `factor` can be what `maker` made of the weight: on its device, of so many bytes (0: it makes nothing of it).
+   Records an error if not. */
+bool situ__is_factor(const char *op, const char *maker, const situ_tensor *factor, const situ_tensor *weight,
+                     int64_t bytes);
 /* b, [k, n], the second factor of many products with matrices of so many rows, as the device multiplies it fastest, in
    *factor; NULL: as it is. same: only if products have the same bits without it. Returns false after recording an
    error. */

@@ -1,8 +1,5 @@
 /* Convolutions through the API: values, gradients, refusals.
    SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-#include <string.h>
-
 #include "situ/device.h"
 #include "situ/sys/alloc.h"
 #include "situ/sys/plain.h"
@@ -119,17 +116,6 @@ static void refusals(void **state) {
   expect_refused(situ_conv_transpose2d(x, w, NULL, NULL), SITU_E_SHAPE, "conv_transpose2d", "channels");
 }
 
-static situ_tensor *activated(situ_tensor *y, situ_activation activation) {
-  switch (activation) {
-  case SITU_ACTIVATION_RELU: return situ_relu(y);
-  case SITU_ACTIVATION_GELU_TANH: return situ_gelu(y, SITU_GELU_TANH);
-  case SITU_ACTIVATION_GELU: return situ_gelu(y, SITU_GELU_NONE);
-  case SITU_ACTIVATION_SILU: return situ_silu(y);
-  case SITU_ACTIVATION_NONE: break;
-  }
-  return y;
-}
-
 /* The same bits as the function of the result, whichever way the device convolves; a NaN stays. */
 static void activations_in_the_same_pass(void **state) {
   static const struct {
@@ -160,7 +146,7 @@ static void activations_in_the_same_pass(void **state) {
         situ_conv_options o = { .stride = SITU_DIMS(shape[i].stride),
                                 .padding = SITU_DIMS(shape[i].padding),
                                 .groups = shape[i].groups };
-        situ_tensor *bias = i % 2 ? b : NULL, *want = activated(situ_conv2d(x, w, bias, &o), activation);
+        situ_tensor *bias = i % 2 ? b : NULL, *want = test_activated(situ_conv2d(x, w, bias, &o), activation);
         o.activation = activation;
         situ_tensor *got = situ_conv2d(x, w, bias, &o);
         bool same = false, stays = dtypes[k] == SITU_I64;
@@ -188,17 +174,6 @@ static void relu_with_gradients(void **state) {
                  SITU_E_ARG, "conv_transpose2d", "activation");
   expect_refused(situ_conv2d(x, w, NULL, &(situ_conv_options){ .activation = (situ_activation)99 }), SITU_E_ARG,
                  "conv2d", "activation is 99");
-}
-
-static bool same_bits(situ_tensor *a, situ_tensor *b) {
-  const size_t size = (size_t)situ_numel(a) * situ_dtype_size(situ_dtype_of(a));
-  unsigned char *x = malloc(size), *y = malloc(size);
-  assert_true(x && y && situ_numel(a) == situ_numel(b));
-  assert_int_equal(situ_copy_to_host(a, x, size), SITU_OK);
-  assert_int_equal(situ_copy_to_host(b, y, size), SITU_OK);
-  const bool same = memcmp(x, y, size) == 0;
-  free(x), free(y);
-  return same;
 }
 
 static situ_tensor *maxima_of(situ_tensor *y) {
@@ -237,13 +212,14 @@ static void maxima_in_the_same_pass(void **state) {
                                     .groups = shape[i].groups,
                                     .activation = relu ? SITU_ACTIVATION_RELU : SITU_ACTIVATION_NONE };
       situ_tensor *bias = i % 2 ? b : NULL;
-      if (!same_bits(situ_conv2d_by(x, w, bias, &o, NULL, true), maxima_of(situ_conv2d(plain, w, bias, &o))))
+      if (!test_same_bits(situ_conv2d_by(x, w, bias, &o, NULL, true), maxima_of(situ_conv2d(plain, w, bias, &o))))
         fail_msg("shape %zu of %s, relu %d, last %d", i, situ_dtype_name(dtype), relu, last);
       if (dtype == SITU_F32) { /* products below the least number are zeros of either sign; a row of NaN */
         situ_tensor *from = situ_mul_scalar(plain, 1e-30), *tap = situ_zeros_like(w, NULL);
         situ_fill_(situ_select(situ_select(situ_flatten(from, 0, 1), 0, 0), 0, 3), NAN);
         situ_fill_(situ_select(situ_select(tap, 2, shape[i].kernel - 1), 2, shape[i].kernel - 1), 1e-30);
-        if (!same_bits(situ_conv2d_by(from, tap, NULL, &o, NULL, true), maxima_of(situ_conv2d(from, tap, NULL, &o))))
+        if (!test_same_bits(situ_conv2d_by(from, tap, NULL, &o, NULL, true),
+                            maxima_of(situ_conv2d(from, tap, NULL, &o))))
           fail_msg("shape %zu, zeros and NaN, relu %d", i, relu);
       }
       assert_int_equal(situ_scope_end(&scope), SITU_OK);
@@ -270,8 +246,6 @@ static void maxima_elsewhere(void **state) {
   expect_exact(situ_grad(x), SITU_SHAPE(1, 2, 3), 0, 0, 0, 0, -1, 0);
 }
 
-static situ_tensor *random_f32(situ_shape shape) { return situ_to_dtype(test_random(shape, -1, 1, false), SITU_F32); }
-
 /* A weight that was laid out gives the same bits, whatever is in it. */
 static void weights_laid_out_before(void **state) {
   static const struct {
@@ -285,12 +259,12 @@ static void weights_laid_out_before(void **state) {
     for (size_t k = 0; k < sizeof scale / sizeof *scale; k++) {
       situ_scope scope;
       situ_scope_begin_no_grad(&scope);
-      situ_tensor *factor, *x = random_f32(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size));
-      situ_tensor *w = random_f32(SITU_SHAPE(shape[i].out, shape[i].in, shape[i].kernel, shape[i].kernel));
+      situ_tensor *factor, *x = test_random_f32(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size));
+      situ_tensor *w = test_random_f32(SITU_SHAPE(shape[i].out, shape[i].in, shape[i].kernel, shape[i].kernel));
       w = situ_mul_scalar(w, scale[k]);
       const situ_conv_options o = { .stride = SITU_DIMS(shape[i].stride), .padding = SITU_DIMS(shape[i].padding) };
       assert_true(situ_conv2d_lay_out(w, &o, &factor));
-      if (!same_bits(situ_conv2d_by(x, w, NULL, &o, factor, false), situ_conv2d(x, w, NULL, &o)))
+      if (!test_same_bits(situ_conv2d_by(x, w, NULL, &o, factor, false), situ_conv2d(x, w, NULL, &o)))
         fail_msg("shape %zu, weights times %g", i, scale[k]);
       assert_int_equal(situ_scope_end(&scope), SITU_OK);
     }
@@ -298,7 +272,7 @@ static void weights_laid_out_before(void **state) {
 
 /* Without memory for what an algorithm needs beside its operands there is an error, and nothing is lost. */
 static void memory_ends(void **state) {
-  situ_tensor *x = random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = random_f32(SITU_SHAPE(32, 32, 5, 5));
+  situ_tensor *x = test_random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = test_random_f32(SITU_SHAPE(32, 32, 5, 5));
   situ_tensor *want = situ_conv2d(x, w, NULL, NULL), *got = NULL;
   (void)state;
   for (uint64_t nth = 1; !got; nth++) {
@@ -309,24 +283,24 @@ static void memory_ends(void **state) {
     if (!got) expect_error(SITU_E_NOMEM, "", "");
     assert_true(nth < 1000);
   }
-  assert_true(same_bits(got, want));
+  assert_true(test_same_bits(got, want));
 }
 
 /* What was made of other values is used where ops compute values alone, and nowhere else. */
 static void laid_out_weights_and_gradients(void **state) {
-  situ_tensor *factor, *x = random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = random_f32(SITU_SHAPE(32, 32, 5, 5)),
+  situ_tensor *factor, *x = test_random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = test_random_f32(SITU_SHAPE(32, 32, 5, 5)),
                        *other = situ_mul_scalar(w, 2);
   situ_scope scope;
   (void)state;
   assert_true(situ_conv2d_lay_out(w, NULL, &factor));
   situ_requires_grad_(other, true);
   situ_tensor *y = situ_conv2d_by(x, other, NULL, NULL, factor, false);
-  assert_true(same_bits(y, situ_conv2d(x, other, NULL, NULL)));
+  assert_true(test_same_bits(y, situ_conv2d(x, other, NULL, NULL)));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   assert_non_null(situ_grad(other));
   situ_scope_begin_no_grad(&scope);
   y = situ_conv2d_by(x, other, NULL, NULL, factor, false);
-  assert_true(same_bits(y, situ_conv2d(x, factor ? w : other, NULL, NULL)));
+  assert_true(test_same_bits(y, situ_conv2d(x, factor ? w : other, NULL, NULL)));
   expect_refused(situ_conv2d_by(x, w, NULL, NULL, x, false), SITU_E_ARG, "conv2d_by", "factor");
   expect_refused(situ_conv2d_by(x, NULL, NULL, NULL, x, false), SITU_E_ARG, "conv2d_by", "weight");
   assert_int_equal(situ_scope_end(&scope), SITU_OK);

@@ -1,8 +1,6 @@
 /* Linear layers with an activation: values, what they are composed of, gradients, refusals.
    SPDX-License-Identifier: MIT */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "situ/sys/plain.h"
 #include "support/test.h"
@@ -10,15 +8,7 @@
 enum { ACTIVATIONS = SITU_ACTIVATION_SILU + 1 }; /* NONE among them */
 
 static situ_tensor *composed(situ_tensor *x, situ_tensor *w, situ_tensor *b, situ_activation activation) {
-  situ_tensor *y = situ_linear(x, w, b);
-  switch (activation) {
-  case SITU_ACTIVATION_RELU: return situ_relu(y);
-  case SITU_ACTIVATION_GELU_TANH: return situ_gelu(y, SITU_GELU_TANH);
-  case SITU_ACTIVATION_GELU: return situ_gelu(y, SITU_GELU_NONE);
-  case SITU_ACTIVATION_SILU: return situ_silu(y);
-  case SITU_ACTIVATION_NONE: break;
-  }
-  return y;
+  return test_activated(situ_linear(x, w, b), activation);
 }
 
 static void values(void **state) {
@@ -125,18 +115,6 @@ static void refusals(void **state) {
 
 /* ---- weights that are laid out before ---- */
 
-static situ_tensor *random_f32(situ_shape shape) { return situ_to_dtype(test_random(shape, -1, 1, false), SITU_F32); }
-
-static bool same_bits(situ_tensor *a, situ_tensor *b) {
-  const size_t bytes = (size_t)situ_numel(a) * sizeof(float);
-  float *x = malloc(bytes), *y = malloc(bytes);
-  assert_int_equal(situ_copy_to_host(a, x, bytes), SITU_OK);
-  assert_int_equal(situ_copy_to_host(b, y, bytes), SITU_OK);
-  const bool same = memcmp(x, y, bytes) == 0;
-  free(x), free(y);
-  return same;
-}
-
 /* For the rows that it was laid out for, more and fewer; and whatever is in it. */
 static void weights_laid_out_before(void **state) {
   static const int64_t shape[][3] = { { 128, 768, 96 }, { 200, 100, 130 }, { 96, 1100, 256 }, { 24, 512, 512 } };
@@ -147,10 +125,11 @@ static void weights_laid_out_before(void **state) {
       for (int64_t rows = 1; rows <= 400; rows = 3 * rows + 5) {
         situ_scope scope;
         situ_scope_begin_no_grad(&scope);
-        situ_tensor *factor, *w = situ_mul_scalar(random_f32(SITU_SHAPE(shape[i][2], shape[i][1])), scale[k]);
-        situ_tensor *x = random_f32(SITU_SHAPE(1, rows, shape[i][1])), *b = random_f32(SITU_SHAPE(shape[i][2]));
+        situ_tensor *factor, *w = situ_mul_scalar(test_random_f32(SITU_SHAPE(shape[i][2], shape[i][1])), scale[k]);
+        situ_tensor *x = test_random_f32(SITU_SHAPE(1, rows, shape[i][1])),
+                    *b = test_random_f32(SITU_SHAPE(shape[i][2]));
         assert_true(situ_linear_lay_out(w, shape[i][0], &factor));
-        if (!same_bits(situ_linear_by(x, w, rows % 2 ? b : NULL, factor), situ_linear(x, w, rows % 2 ? b : NULL)))
+        if (!test_same_bits(situ_linear_by(x, w, rows % 2 ? b : NULL, factor), situ_linear(x, w, rows % 2 ? b : NULL)))
           fail_msg("shape %zu, weights times %g, %d rows", i, scale[k], (int)rows);
         assert_int_equal(situ_scope_end(&scope), SITU_OK);
       }
@@ -158,19 +137,19 @@ static void weights_laid_out_before(void **state) {
 
 /* What was made of other values is used where ops compute values alone, and nowhere else. */
 static void laid_out_weights_and_gradients(void **state) {
-  situ_tensor *factor, *x = random_f32(SITU_SHAPE(96, 256)), *w = random_f32(SITU_SHAPE(256, 256)),
+  situ_tensor *factor, *x = test_random_f32(SITU_SHAPE(96, 256)), *w = test_random_f32(SITU_SHAPE(256, 256)),
                        *other = situ_mul_scalar(w, 2);
   situ_scope scope;
   (void)state;
   assert_true(situ_linear_lay_out(w, 96, &factor));
   situ_requires_grad_(other, true);
   situ_tensor *y = situ_linear_by(x, other, NULL, factor);
-  assert_true(same_bits(y, situ_linear(x, other, NULL)));
+  assert_true(test_same_bits(y, situ_linear(x, other, NULL)));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   assert_non_null(situ_grad(other));
   situ_scope_begin_no_grad(&scope);
   y = situ_linear_by(x, other, NULL, factor);
-  assert_true(same_bits(y, situ_linear(x, factor ? w : other, NULL)));
+  assert_true(test_same_bits(y, situ_linear(x, factor ? w : other, NULL)));
   expect_refused(situ_linear_by(x, w, NULL, x), SITU_E_ARG, "linear_by", "factor");
   expect_refused(situ_linear_by(x, NULL, NULL, x), SITU_E_ARG, "linear_by", "weight");
   assert_int_equal(situ_scope_end(&scope), SITU_OK);

@@ -124,6 +124,30 @@ situ_tensor *test_random(situ_shape shape, double low, double high, bool grad) {
   return grad ? situ_requires_grad_(t, true) : t;
 }
 
+situ_tensor *test_activated(situ_tensor *y, situ_activation activation) {
+  switch (activation) {
+  case SITU_ACTIVATION_RELU: return situ_relu(y);
+  case SITU_ACTIVATION_GELU_TANH: return situ_gelu(y, SITU_GELU_TANH);
+  case SITU_ACTIVATION_GELU: return situ_gelu(y, SITU_GELU_NONE);
+  case SITU_ACTIVATION_SILU: return situ_silu(y);
+  case SITU_ACTIVATION_NONE: break;
+  }
+  return y;
+}
+
+bool test_same_bits(situ_tensor *a, situ_tensor *b) {
+  const size_t size = (size_t)situ_numel(a) * situ_dtype_size(situ_dtype_of(a));
+  unsigned char *x = malloc(size), *y = malloc(size);
+  assert_true(x && y && situ_numel(a) == situ_numel(b));
+  assert_int_equal(situ_copy_to_host(a, x, size), SITU_OK);
+  assert_int_equal(situ_copy_to_host(b, y, size), SITU_OK);
+  const bool same = memcmp(x, y, size) == 0;
+  free(x), free(y);
+  return same;
+}
+
+situ_tensor *test_random_f32(situ_shape shape) { return situ_to_dtype(test_random(shape, -1, 1, false), SITU_F32); }
+
 void test_read(situ_tensor *t, double *out) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);

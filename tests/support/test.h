@@ -58,6 +58,11 @@ situ_tensor *test_tensor_of(situ_dtype dtype, situ_shape shape, const double *va
 #define TBOOL(shape, ...) TEST_TENSOR(SITU_BOOL, shape, __VA_ARGS__)
 /* Pseudo-random f64 values in [low, high), the same on every run; a leaf that requires a gradient if `grad`. */
 situ_tensor *test_random(situ_shape shape, double low, double high, bool grad);
+situ_tensor *test_random_f32(situ_shape shape); /* from -1 to 1, without a gradient */
+/* The function of y that an activation is, by a call of its own. */
+situ_tensor *test_activated(situ_tensor *y, situ_activation activation);
+/* Whether both hold the same bytes. */
+bool test_same_bits(situ_tensor *a, situ_tensor *b);
 
 /* All values as doubles, row by row, into out (which has room for numel). */
 void test_read(situ_tensor *t, double *out);
