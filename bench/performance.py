@@ -95,9 +95,9 @@ def summary(lines):
 
 
 def tables(log):
-    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    about = next((line["machine"] for line in lines if "machine" in line), None)
-    lines = list({(line["goal"], line["what"]): line for line in lines if line.get("goal") in GOALS}.values())
+    said = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    about = next((line["machine"] for line in said if "machine" in line), None)
+    lines = list({(line["goal"], line["what"]): line for line in said if line.get("goal") in GOALS}.values())
     yield BEGIN
     yield ""
     if about:
@@ -107,6 +107,11 @@ def tables(log):
                + ", ".join(f"{name} {version}" for name, version in about["versions"].items())
                + f". Load when it began: {about['load']:.1f}"
                + (", so the machine was **busy**." if about["load"] > 0.5 else "."), 120)
+    counted = [line for line in said if "rounds" in line]
+    if counted:
+        rounds, quiet = (sum(line[key] for line in counted) for key in ("rounds", "quiet"))
+        yield ""
+        yield f"Of {rounds} rounds in turn with PyTorch or onnxruntime the core was quiet in {quiet}, which count."
     yield ""
     yield from summary(lines)
     yield ""

@@ -129,7 +129,7 @@ def compare(name, threads, theirs, must, peer):
     sides = (lambda steps: situ.ask(name, threads, steps)), theirs.measure
     # Each side runs for 30 ms, of which the caches that the other one has filled take a small part.
     ours, theirs = (functools.partial(side, max(1, int(0.03 / min(side(3)[1] for _ in range(2))))) for side in sides)
-    rounds = in_turn(ours, theirs, 21, 6, 5)
+    rounds = in_turn(ours, theirs, 21, 6, 5, threads)
     # Waiting is what a busy machine adds to the clock: the quieter half of the rounds, on two threads.
     by_wait = sorted(rounds, key=lambda pair: max(pair[0][2], pair[1][2]))
     kept = rounds if threads == 1 else by_wait[:max(5, len(rounds) // 2)]

@@ -1,6 +1,8 @@
 # What the scripts beside PyTorch share: a program of situ's as a server, both sides in turn, and lines that say what was
 # seen. A line of a goal is JSON: goal, what, ratio (a median), low and high (its quartiles), must, and other figures.
+# Rounds count in which the core was quiet: shared machines have cores whose other hyperthread belongs to somebody else.
 # SPDX-License-Identifier: MIT
+import atexit
 import glob
 import json
 import math
@@ -13,12 +15,14 @@ import time
 
 class Server:
     """`bench/NAME serve` beside the library: a line of words is answered by a line of numbers."""
+    started = []  # their process ids
 
     def __init__(self, library, name, *arguments):
         path = os.path.join(os.path.dirname(library), "bench", name)
         self.name = name
         self.process = subprocess.Popen([path, *(arguments or ["serve"])], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
+        Server.started.append(self.process.pid)
 
     def ask(self, *words):
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
@@ -31,6 +35,7 @@ class Server:
     def end(self):
         self.process.stdin.close()
         self.process.wait()
+        Server.started.remove(self.process.pid)
 
 
 def waited():
@@ -50,13 +55,67 @@ def processor_time(call, calls):
     return (time.process_time() - begin) / calls
 
 
-def in_turn(ours, theirs, rounds=21, most=1.5, least=7):
-    """Pairs (ours(), theirs()): `rounds` of them, or as many as `most` seconds allow, but `least`. The first warms up."""
+QUIET = 1.25  # of the least time of slowness(), up to which a core counts as quiet; a busy hyperthread takes 1.5
+LONGER = 3  # times the seconds of a job, for which quiet rounds are waited for
+CORES = sorted(os.sched_getaffinity(0))
+least_time = math.inf
+counted = {"rounds": 0, "quiet": 0}
+atexit.register(lambda: print(json.dumps(counted), flush=True))
+
+
+def slowness():
+    """Time of some Python on this core / the least that was seen: what shares the core's units, caches and clock adds to
+    it, hyperthreads of other machines among them, which no count of processes shows."""
+    global least_time
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        for _ in range(3000):
+            pass
+        times.append(time.perf_counter() - begin)
+    least_time = min(least_time, *times)
+    return min(times) / least_time
+
+
+def run_on(cores):
+    """Moves the threads of both sides to these cores."""
+    for process in ["self", *Server.started]:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            os.sched_setaffinity(int(thread), cores)
+
+
+def quieter_core():
+    seen = {}
+    for core in CORES:
+        run_on({core})
+        seen[core] = slowness()
+    return min(seen, key=seen.get)
+
+
+for _ in range(100):  # until both cores were probably seen when they were quiet
+    quieter_core()
+
+
+def in_turn(ours, theirs, rounds=21, most=1.5, least=7, threads=1):
+    """Pairs (ours(), theirs()): of `rounds` quiet rounds, or of as many as `most` seconds allow, but `least`. Where a
+    machine is too busy for that, the `least` quietest ones. The first round warms up. One thread: both on one core."""
+    run_on({quieter_core()} if threads == 1 else CORES)
     ours(), theirs()
-    pairs, begin = [], time.monotonic()
-    while len(pairs) < rounds and (len(pairs) < least or time.monotonic() - begin < most):
-        pairs.append((ours(), theirs()))
-    return pairs
+    seen, quiet, begin = [], 0, time.monotonic()
+    while quiet < rounds:
+        before = slowness()
+        pair = ours(), theirs()
+        seen.append((max(before, slowness()), pair))
+        quiet = sum(slow <= QUIET for slow, _ in seen)
+        spent = time.monotonic() - begin
+        if len(seen) >= least and spent > (most if quiet >= least else LONGER * most):
+            break
+        if threads == 1 and seen[-1][0] > QUIET:
+            run_on({quieter_core()})
+    counted["rounds"] += len(seen)
+    counted["quiet"] += quiet
+    seen.sort(key=lambda round: round[0])
+    return [pair for _, pair in seen[:max(least, quiet)]]
 
 
 def say(goal, what, pairs, must, peer="torch", at_most=False, **more):
