@@ -1,6 +1,6 @@
 # What the scripts beside PyTorch share: a program of situ's as a server, both sides in turn, and lines that say what was
 # seen. A line of a goal is JSON: goal, what, ratio (a median), low and high (its quartiles), must, and other figures.
-# Rounds count in which the core was quiet: shared machines have cores whose other hyperthread belongs to somebody else.
+# Rounds count in which the core was quiet: shared machines have cores whose other hyperthread belongs to another program.
 # SPDX-License-Identifier: MIT
 import atexit
 import glob
