@@ -13,6 +13,7 @@ enum {
   TILE = 512,      /* columns that are reduced together: their states stay in L1 */
   SEGMENT = 32768, /* elements of a piece of work */
   RUN = 256,       /* contiguous elements that justify a call of their own, without a copy */
+  UNCOPIED = 8,    /* times the elements of a call, if none is copied */
   GRAIN = 16384    /* elements below which a second thread costs more than it saves */
 };
 
@@ -223,7 +224,9 @@ situ_status situ__reduce(const situ__reduction *how) {
     return SITU_OK;
   }
   if (p.rows * p.width <= SITU__FOLD_BLOCK) {
-    p.group = SITU__FOLD_BLOCK / (p.rows * p.width);
+    const bool in_place = p.direct && p.x.contiguous && how->map == SITU__MAP_NONE && how->fold < SITU__FOLD_MOMENTS;
+    p.group = (in_place ? UNCOPIED : 1) * SITU__FOLD_BLOCK / (p.rows * p.width);
+    p.group = situ__min_i64(p.group, SITU__FOLD_BLOCK / p.width);
     int64_t grain = situ__max_i64(1, GRAIN / (p.group * p.rows * p.width));
     situ__parallel(situ__ceil_div(p.outer, p.group), grain, small_blocks, &p);
     return SITU_OK;

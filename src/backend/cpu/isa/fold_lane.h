@@ -186,6 +186,10 @@ static void LANE(fold)(situ__fold f, situ__fold_map map, double p, const situ__f
   else LANE(fold_mapped)(f, map, p, block, a, b);
 }
 
+/* The kind is dispatched once. */
+ALWAYS_INLINE void LANE(join)(situ__fold f, int64_t count, T *restrict a, const T *restrict c) {
+  for (int64_t j = 0; j < count; j++) a[j] = LANE(step)(f, a[j], c[j]);
+}
 static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t n, const void *c_, const void *d_,
                         int64_t m) {
   T *a = a_;
@@ -217,7 +221,13 @@ static void LANE(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t
 #else
   (void)b_, (void)d_, (void)n, (void)m;
 #endif
-  for (int64_t j = 0; j < count; j++) a[j] = LANE(step)(f, a[j], c[j]);
+  switch (f) {
+  case SITU__FOLD_PROD: LANE(join)(SITU__FOLD_PROD, count, a, c); break;
+  case SITU__FOLD_MIN: LANE(join)(SITU__FOLD_MIN, count, a, c); break;
+  case SITU__FOLD_MAX: LANE(join)(SITU__FOLD_MAX, count, a, c); break;
+  case SITU__FOLD_TOP: LANE(join)(SITU__FOLD_TOP, count, a, c); break;
+  default: LANE(join)(SITU__FOLD_SUM, count, a, c);
+  }
 }
 
 static int64_t LANE(find)(const void *x_, int64_t count, const void *v_) {
