@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/scan.h"
 #include "base/pool.h"
 #include "support/test.h"
 #include "support/views.h"
@@ -249,6 +250,39 @@ static void same_bits_for_any_number_of_threads(void **state) {
   view_free(x), view_free(one), view_free(many);
 }
 
+/* Each instruction set adds up in the same order; so do blocks of a view with gaps, and the sum that writes over x. */
+static void running_sums_have_the_same_bits_everywhere(void **state) {
+  (void)state;
+  if (!on_cpu()) skip();
+  enum { ROWS = 3, SIZE = 2 * 16384 + 77 };
+  const situ__scans *sets[3] = { &situ__scans_base };
+  int count = 1;
+#ifdef SITU_HAVE_ISA_V3
+  if (situ__cpu_isa() >= SITU__ISA_V3) sets[count++] = &situ__scans_v3;
+#endif
+#ifdef SITU_HAVE_ISA_V4
+  if (situ__cpu_isa() >= SITU__ISA_V4) sets[count++] = &situ__scans_v4;
+#endif
+  const situ_shape shape = SITU_SHAPE(ROWS, SIZE);
+  test_view *x = view_new(SITU_F32, shape, VIEW_ROWS), *y = view_new(SITU_F32, shape, VIEW_ROWS),
+            *apart = view_new(SITU_F32, shape, VIEW_GAPS), *sums = view_new(SITU_F32, shape, VIEW_GAPS);
+  view_random(x, 6, -1e6, 1e6);
+  for (int64_t i = 0; i < x->d.numel; i++) view_set(apart, i, view_get(x, i));
+  assert_int_equal(call(SITU_VERB_SCAN, 0, 1, x, y, NULL), SITU_OK);
+  assert_int_equal(call(SITU_VERB_SCAN, 0, 1, apart, sums, NULL), SITU_OK);
+  assert_true(view_same(y, sums));
+  static float each[2][SIZE];
+  for (int64_t n = 1; n < SIZE; n += n < 40 ? 1 : 4001)
+    for (int s = 0; s < count; s++) {
+      const double total = sets[s]->sums(x->storage.data, each[s > 0], n, 0.5);
+      assert_true(total == sets[0]->sums(x->storage.data, NULL, n, 0.5));
+      assert_memory_equal(each[0], each[s > 0], (size_t)n * sizeof(float));
+    }
+  assert_int_equal(call(SITU_VERB_SCAN, 0, 1, x, x, NULL), SITU_OK);
+  assert_true(view_same(x, y));
+  view_free(x), view_free(y), view_free(apart), view_free(sums);
+}
+
 static void nonzero(void **state) {
   (void)state;
   const situ_shape shapes[] = { SITU_SCALAR, SITU_SHAPE(40), SITU_SHAPE(200, 300), SITU_SHAPE(5, 7, 900) };
@@ -299,6 +333,7 @@ int main(void) {
     cmocka_unit_test(one_extreme_anywhere),
     cmocka_unit_test(all_digits_of_whole_numbers),
     cmocka_unit_test(running_sums_lose_nothing),
+    cmocka_unit_test(running_sums_have_the_same_bits_everywhere),
     cmocka_unit_test(same_bits_for_any_number_of_threads),
     cmocka_unit_test(nonzero),
     cmocka_unit_test(nonzero_of_something_else),

@@ -2,6 +2,7 @@
    element adds.
    SPDX-License-Identifier: MIT */
 #include "fold.h"
+#include "scan.h"
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/pool.h"
@@ -22,6 +23,7 @@ typedef union sum {
 typedef struct plan {
   const situ_view_desc *x, *y;
   bool real, product;
+  double (*sums_f32)(const float *x, float *y, int64_t count, double total); /* for sums of f32; else NULL */
   situ__lines lines;
   int64_t chunks;
   sum *before; /* the total before each chunk, if a line has several */
@@ -49,6 +51,18 @@ static sum scan_block(const plan *p, sum total, sum *block, int64_t count) {
   return (sum){ .whole = whole };
 }
 
+/* The same of a block of f32, in place where memory is contiguous. */
+static double sum_block(const plan *p, int64_t first, int64_t count, double total, bool write) {
+  float block[SITU__BLOCK], *y = block;
+  const float *x = block;
+  if (p->x->contiguous) x = (const float *)(const void *)situ__cpu_data(p->x) + first;
+  else situ__cpu_load(p->x, first, count, SITU__F32, block);
+  if (write && p->y->contiguous) y = (float *)(void *)situ__cpu_data(p->y) + first;
+  total = p->sums_f32(x, write ? y : NULL, count, total);
+  if (write && !p->y->contiguous) situ__cpu_store(p->y, first, count, SITU__F32, block);
+  return total;
+}
+
 /* Unit: one chunk of one line; writes its running totals (`write`), or only the last. */
 static void chunk(const plan *p, int64_t u, sum *total, bool write) {
   int64_t at = u % p->chunks * CHUNK, last = situ__min_i64(at + CHUNK, p->lines.size),
@@ -56,6 +70,10 @@ static void chunk(const plan *p, int64_t u, sum *total, bool write) {
   sum block[SITU__BLOCK];
   for (int64_t count; at < last; at += count) {
     count = situ__min_i64(SITU__BLOCK, last - at);
+    if (p->sums_f32) {
+      total->real = sum_block(p, line + at, count, total->real, write);
+      continue;
+    }
     situ__cpu_load(p->x, line + at, count, lane(p), block);
     *total = scan_block(p, *total, block, count);
     if (write) situ__cpu_store(p->y, line + at, count, lane(p), block);
@@ -86,7 +104,7 @@ static void real_lines(const plan *p, int64_t first) {
 static void along_lines(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   int64_t u = begin;
-  for (; p->real && !p->before && u + WAYS <= end; u += WAYS) real_lines(p, u);
+  for (; p->real && !p->sums_f32 && !p->before && u + WAYS <= end; u += WAYS) real_lines(p, u);
   for (; u < end; u++) {
     sum total = p->before ? p->before[u] : identity(p);
     chunk(p, u, &total, true);
@@ -130,6 +148,8 @@ situ_status situ__cpu_scan(int index, const situ_work *work) {
   if (work->op == SITU_SCAN_PROD_GRAD) return situ__cpu_scan_grad(work);
   plan p = { .x = work->in[0], .y = work->out[0], .product = work->op == SITU_SCAN_PROD };
   p.real = situ__dtype_is_floating((situ_dtype)p.y->dtype);
+  if (!p.product && p.x->dtype == SITU_F32 && p.y->dtype == SITU_F32)
+    p.sums_f32 = SITU__ISA_PICK(situ__cpu_isa(), situ__scans)->sums;
   p.lines = situ__lines_of(p.x, work->integer[0]);
   if (p.lines.inner > 1) {
     int64_t width = situ__min_i64(p.lines.inner, SITU__BLOCK);
