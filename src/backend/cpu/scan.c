@@ -21,9 +21,9 @@ typedef union sum {
 } sum;
 
 typedef struct plan {
+  double (*sums_f32)(const float *x, float *y, int64_t count, double total); /* for sums of f32; else NULL */
   const situ_view_desc *x, *y;
   bool real, product;
-  double (*sums_f32)(const float *x, float *y, int64_t count, double total); /* for sums of f32; else NULL */
   situ__lines lines;
   int64_t chunks;
   sum *before; /* the total before each chunk, if a line has several */
