@@ -115,6 +115,7 @@ int64_t situ__tiles_bytes(const situ__panels *tiles, int64_t lanes, int64_t k) {
 void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n, int64_t k, int64_t b_k, const char *a,
                               const char *b, bool add, void *c, int64_t c_row) {
   const int64_t wide = tiles->columns;
+  situ__panels_begin(tiles);
   for (int64_t j = 0; j < n; j += wide) {
     const situ__tile t = { .k = k,
                            .columns = situ__min_i64(wide, n - j),
@@ -128,6 +129,7 @@ void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n
                            .add = add };
     tiles->multiply(&t, rows);
   }
+  situ__panels_end(tiles);
 }
 
 /* So few queries do not pay for packed keys. Forward and backward agree, so that weights add up to 1 in both. */

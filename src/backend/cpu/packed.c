@@ -252,8 +252,10 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
 static void multiply_tiles(int64_t begin, int64_t end, void *payload) {
   work *w = payload;
   char *slot = situ__slots_take(&w->p->slots);
+  situ__panels_begin(w->with);
   for (int64_t tile = begin; tile < end; tile++)
     if (!multiply_tile(w, tile, slot)) __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
+  situ__panels_end(w->with);
   situ__slots_give(&w->p->slots, slot);
 }
 
@@ -318,10 +320,12 @@ static void run_items(int64_t begin, int64_t end, void *payload) {
   work w = *(const work *)payload;
   char *slot = situ__slots_take(&w.p->slots);
   bool good = true;
+  situ__panels_begin(w.with);
   for (int64_t item = begin; item < end && good; item++) {
     at_item(&w, w.first + item);
     good = multiply_tile(&w, 0, slot);
   }
+  situ__panels_end(w.with);
   situ__slots_give(&w.p->slots, slot);
   if (!good) __atomic_store_n(&((work *)payload)->special, true, __ATOMIC_RELAXED);
 }

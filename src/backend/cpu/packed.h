@@ -26,7 +26,17 @@ typedef struct situ__panels {
   /* Multiplies panels of a (a_row is 1, a_col the rows of a panel) or its rows in place (a_col is 1), `rows` rows
      together, with one panel of b. For factors of 16 bits c is f32, and whole tiles of it are written. */
   void (*multiply)(const situ__tile *t, int64_t rows);
+  /* Around calls of multiply, on their thread: tile registers are set up and given up, which takes as long as some
+     products. NULL: there is nothing to do. */
+  void (*begin)(void), (*end)(void);
 } situ__panels;
+
+static inline void situ__panels_begin(const situ__panels *panels) {
+  if (panels->begin) panels->begin();
+}
+static inline void situ__panels_end(const situ__panels *panels) {
+  if (panels->end) panels->end();
+}
 
 /* Those of f32 for tile registers; NULL where the processor has none. */
 const situ__panels *situ__panels_of_tiles(void);

@@ -74,7 +74,7 @@ ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column
 }
 
 ALWAYS_INLINE void multiply_planes(const situ__parts_product *p, int parts) {
-  _tile_loadconfig(&layout);
+  begin_tiles();
   for (int64_t column = 0; column < p->columns; column += WIDTH) {
     const bool wide = p->columns - column > TILE;
     if (p->tall && wide) multiply_shifted(p, column, parts, true, true);
@@ -82,7 +82,7 @@ ALWAYS_INLINE void multiply_planes(const situ__parts_product *p, int parts) {
     else if (wide) multiply_shifted(p, column, parts, false, true);
     else multiply_shifted(p, column, parts, false, false);
   }
-  _tile_release();
+  end_tiles();
 }
 
 ALWAYS_INLINE void finish_rows(const situ__parts_rows *p, bool relu) {
@@ -122,7 +122,7 @@ static bool turn(const situ__parts_turned *p) {
 static void sum_places(const situ__parts_sum *p) {
   const int64_t row = WIDTH * (int64_t)sizeof(float);
   float *below = p->sums + TILE * WIDTH;
-  _tile_loadconfig(&layout);
+  begin_tiles();
   if (p->add) load_sums(p->sums, below, row, true, true);
   else zero_sums();
   for (int64_t r = 0; r < p->runs; r++) {
@@ -131,7 +131,7 @@ static void sum_places(const situ__parts_sum *p) {
       multiply_three_parts(&a, &b, true, true);
   }
   store_sums(p->sums, below, row, true, true);
-  _tile_release();
+  end_tiles();
 }
 
 static void unpack(const situ__parts_unpack *p) {

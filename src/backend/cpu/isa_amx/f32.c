@@ -94,4 +94,6 @@ const situ__panels situ__panels_f32_amx = { .dtype = SITU_F32,
                                             .whole = TILE,
                                             .pack_a = pack_rows,
                                             .pack_b = pack_columns,
-                                            .multiply = multiply };
+                                            .multiply = multiply,
+                                            .begin = begin_tiles,
+                                            .end = end_tiles };

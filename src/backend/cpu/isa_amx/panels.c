@@ -118,7 +118,9 @@ const situ__panels situ__panels_bf16_amx = { .dtype = SITU_BF16,
                                              .rounds = true,
                                              .pack_a = pack_rows,
                                              .pack_b = pack_columns,
-                                             .multiply = multiply_bf16 };
+                                             .multiply = multiply_bf16,
+                                             .begin = begin_tiles,
+                                             .end = end_tiles };
 const situ__panels situ__panels_f16_amx = { .dtype = SITU_F16,
                                             .rows = WIDTH,
                                             .columns = WIDTH,
@@ -137,4 +139,6 @@ const situ__panels situ__panels_f16_amx = { .dtype = SITU_F16,
                                             .finite = true,
                                             .pack_a = pack_rows_apart,
                                             .pack_b = pack_columns_apart,
-                                            .multiply = multiply_f16 };
+                                            .multiply = multiply_f16,
+                                            .begin = begin_tiles,
+                                            .end = end_tiles };

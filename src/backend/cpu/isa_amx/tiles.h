@@ -25,6 +25,10 @@ static const tiles layout = { .palette = 1,
                               .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
                               .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
 
+/* situ__panels.begin and end. */
+static inline void begin_tiles(void) { _tile_loadconfig(&layout); }
+static inline void end_tiles(void) { _tile_release(); }
+
 /* Adds the products of 32 elements of a panel of a and of one of b to the sums, tiles 0 to 3; 4 and 5 are for tiles of
    a, 6 and 7 for those of b. row: bytes between rows of a. tall, wide: the second tile of a, of b is needed. */
 typedef void block_multiplier(const char *a, int64_t row, const char *b, bool tall, bool wide);
@@ -94,7 +98,6 @@ ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts,
   const char *a = t->a, *b = t->b;
   float *c = t->rounded ? sums[0] : t->c;
   const float *from = !t->add ? NULL : t->from ? t->from : t->c;
-  _tile_loadconfig(&layout);
   for (int64_t i = 0; i < rows; i += WIDTH, a += by.panel) {
     const bool tall = rows - i > TILE, wide = t->columns > TILE;
     if (tall && wide) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, true, true, parts, block);
@@ -105,7 +108,6 @@ ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts,
     if (!t->rounded) c += WIDTH * c_row;
     else round_sums(sums, t, t->rounded + i * t->rounded_row, rows - i < WIDTH ? rows - i : WIDTH);
   }
-  _tile_release();
 }
 
 #endif
