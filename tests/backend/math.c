@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/elementwise.h"
+#include "backend/cpu/isa/exp.h"
 #include "kernels/half.h"
 #include "support/views.h"
 
@@ -218,8 +219,8 @@ static void library_functions_are_accurate(void **state) {
     for (int s = 0; s < n; s++) check(&set[s], &table[k]);
 }
 
-/* Of each f32 with --all, else of each 4,099th. */
-static void check_every_number(int op, double (*exact)(double), double near) {
+/* Of each f32 with --all, else of each 4,099th: at most so many units in the last place. */
+static void check_every_number(int op, double (*exact)(double), double near, double most) {
   static float x[SAMPLES], y[SAMPLES];
   isa set[3];
   const int n = sets(set);
@@ -233,7 +234,7 @@ static void check_every_number(int op, double (*exact)(double), double near) {
       set[s].unary->row[SITU__F32][op](y, (const void *[]){ x }, 0, SAMPLES, (const float[4]){ 0 });
       for (int i = 0; i < SAMPLES; i++) {
         const double off = ulps(y[i], exact((double)x[i]), near, 24, -125);
-        if (!(off <= 1.5)) fail_msg("unary %d of %.9g on %s: %.2f ULP", op, x[i], set[s].name, off);
+        if (!(off <= most)) fail_msg("unary %d of %.9g on %s: %.2f ULP", op, x[i], set[s].name, off);
       }
     }
   }
@@ -243,11 +244,38 @@ static double exact_gelu(double x) { return x * erfc(-x * 0.70710678118654752440
 
 static void erf_of_every_number(void **state) {
   (void)state;
-  check_every_number(SITU_UNARY_erf, erf, 0);
+  check_every_number(SITU_UNARY_erf, erf, 0, 1.5);
 }
 static void gelu_of_every_number(void **state) {
   (void)state;
-  check_every_number(SITU_UNARY_gelu, exact_gelu, 1);
+  check_every_number(SITU_UNARY_gelu, exact_gelu, 1, 1.5);
+}
+
+static double exact_sigmoid(double x) { return x > 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
+static double exact_silu(double x) { return x == -INFINITY ? NAN : x * exact_sigmoid(x); }
+
+static void sigmoid_of_every_number(void **state) {
+  (void)state;
+  check_every_number(SITU_UNARY_sigmoid, exact_sigmoid, 0, 3);
+}
+static void silu_of_every_number(void **state) {
+  (void)state;
+  check_every_number(SITU_UNARY_silu, exact_silu, 0x1p-110, 3);
+}
+
+/* The exp of softmax's sums, which has results from 2^-126 on, as it is without fused multiplication and addition. */
+static void exp_of_every_number(void **state) {
+  (void)state;
+  const uint64_t step = getenv("SITU_TEST_ALL") ? 1 : 61;
+  for (uint64_t at = 0; at <= UINT32_MAX; at += step) {
+    const uint32_t bits = (uint32_t)at;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    const float y = situ__exp_f32(x);
+    assert_true(!(x < -87) || y == 0);
+    const double off = x < -87 ? 0 : ulps(y, exp((double)x), 0, 24, -125);
+    if (!(off <= 1)) fail_msg("exp of %.9g: %.2f ULP", x, off);
+  }
 }
 
 /* Of all f16 and bf16, rounded to the same dtype. Below -10 bf16's tail goes to 0 sooner than it should. */
@@ -393,6 +421,9 @@ int main(void) {
     cmocka_unit_test(library_functions_are_accurate),
     cmocka_unit_test(erf_of_every_number),
     cmocka_unit_test(gelu_of_every_number),
+    cmocka_unit_test(sigmoid_of_every_number),
+    cmocka_unit_test(silu_of_every_number),
+    cmocka_unit_test(exp_of_every_number),
     cmocka_unit_test(gelu_of_every_16_bits),
     cmocka_unit_test(pow_is_accurate),
     cmocka_unit_test(arithmetic_has_the_same_bits_everywhere),
