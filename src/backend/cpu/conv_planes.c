@@ -8,7 +8,8 @@
 
 enum {
   TASK = 1 << 20, /* minimum multiply-adds of a chunk of planes */
-  MANY = 4        /* outputs of a channel from which those of a tile share what it loads */
+  MANY = 4,       /* outputs of a channel from which those of a tile share what it loads */
+  FEW = 1 << 11   /* results that are activated together, as their ends take as long as whole vectors */
 };
 
 typedef struct conv {
@@ -22,19 +23,23 @@ static void run_planes(int64_t begin, int64_t end, void *payload) {
   const situ_window *w = g->window;
   const int64_t taps = w->kernel[0] * w->kernel[1], in = g->height * g->width, out = g->out_height * g->out_width;
   const float *const bias = (const float *)(const void *)g->bias;
+  float *const y = (float *)(void *)g->y;
+  int64_t activated = begin;
   for (int64_t i = begin; i < end; i++) {
     const int64_t output = i % (g->groups * g->outputs);
     c->run(&(situ__conv_plane){ .x = (const float *)(const void *)g->x + i / g->outputs * in,
                                 .w = (const float *)(const void *)g->w + output * taps,
                                 .bias = bias ? bias + output : NULL,
-                                .y = (float *)(void *)g->y + i * out,
+                                .y = y + i * out,
                                 .height = g->height,
                                 .width = g->width,
                                 .out_height = g->out_height,
                                 .out_width = g->out_width,
                                 .padding = { w->padding[0], w->padding[1] },
                                 .relu = g->relu });
-    situ__conv_activate(g, (char *)((float *)(void *)g->y + i * out), 1, out, out);
+    if ((i + 1 - activated) * out < FEW && i + 1 < end) continue;
+    situ__conv_activate(g, (char *)(y + activated * out), i + 1 - activated, out, out);
+    activated = i + 1;
   }
 }
 
