@@ -133,11 +133,21 @@ bool situ__call_factor(const situ__op_call *c, situ_tensor *input, situ_tensor *
          (!*factor || situ_set(c->stash, *factor));
 }
 
+/* Whether the weight can be multiplied by the gate instead of one image, which is larger: another rounding. */
+static bool scales_weight(situ_tensor *input, situ_tensor *weight, situ_tensor *gate) {
+  if (!situ_is_plain() || situ_dim(input) != 4 || situ_dim(gate) != 4 || situ_size(input, 0) != 1) return false;
+  const int64_t channels = situ_size(weight, 1); /* of a group */
+  return situ_size(input, 1) == channels && situ_size(gate, 1) == channels && situ_numel(gate) == channels &&
+         2 * situ_numel(weight) <= situ_numel(input);
+}
+
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
-                               const situ_conv_options *options, bool max_pool) {
+                               situ_tensor *gate, const situ_conv_options *options, bool max_pool) {
   situ_tensor *factor = c->stash ? *c->stash : NULL;
   if (c->stash && !c->stashed &&
       (!situ_conv2d_lay_out(weight, options, &factor) || (factor && !situ_set(c->stash, factor))))
     return NULL;
+  if (gate && !factor && scales_weight(input, weight, gate)) weight = situ_mul(gate, weight);
+  else if (gate) input = situ_mul(gate, input);
   return situ_conv2d_by(input, weight, bias, options, factor, max_pool);
 }

@@ -1,4 +1,5 @@
-/* GELU, SiLU, layer norm and attention, as torch's exporters write them, and convolution with ReLU or SiLU.
+/* GELU, SiLU, layer norm and attention, as torch's exporters write them, and convolution with ReLU or SiLU, or of what
+   a sigmoid gates.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -253,6 +254,25 @@ static bool is_halving(situ__match *m, const situ__program_node *n) {
          !n->arg[6].integer;
 }
 
+/* Conv of sigmoid(v) * x, where v is not x: squeeze and excitation. Whether the gate has a number for each channel is
+   known when the call runs. */
+static bool match_gated(situ__match *m, const situ__program_node *conv) {
+  const situ__program_node *mul = is_op(conv, "Conv") ? situ__match_node(m, &conv->arg[0], "Mul", 1) : NULL;
+  for (int k = 0; mul && k < 2; k++) {
+    const situ__arg *gate = &mul->arg[k], *x = &mul->arg[1 - k];
+    const int32_t maker = gate->kind == SITU__ARG_VALUE ? m->maker[gate->integer] : -1;
+    const situ__program_node *n = maker >= 0 ? &m->program->node[maker] : NULL;
+    if (!n || !(is_op(n, "Sigmoid") || is_op(n, "HardSigmoid")) || situ__match_same(&n->arg[0], x)) continue;
+    const int count = situ__op_row_args(conv->row);
+    memcpy(m->arg, conv->arg, (size_t)count * sizeof *m->arg);
+    m->arg[0] = *x;
+    m->arg[count] = *gate;
+    m->row = &situ__onnx_conv_gated;
+    return true;
+  }
+  return false;
+}
+
 bool situ__match_conv(situ__match *m, const situ__program_node *end) {
   m->nodes = 0;
   const bool halved = is_halving(m, end);
@@ -264,6 +284,7 @@ bool situ__match_conv(situ__match *m, const situ__program_node *end) {
     conv = situ__match_node(m, &m->arg[0], "Conv", 2);
     m->row = &situ__onnx_conv_silu;
   }
-  if (conv) memcpy(m->arg, conv->arg, sizeof m->arg);
-  return conv != NULL;
+  if (!conv) return m->nodes = 0, match_gated(m, end);
+  memcpy(m->arg, conv->arg, (size_t)situ__op_row_args(conv->row) * sizeof *m->arg);
+  return true;
 }

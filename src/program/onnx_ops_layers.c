@@ -107,8 +107,8 @@ typedef situ_tensor *convolution(situ_tensor *, situ_tensor *, situ_tensor *, co
 static convolution *const plain[] = { situ_conv1d, situ_conv2d, situ_conv3d };
 static convolution *const transposed[] = { situ_conv_transpose1d, situ_conv_transpose2d, situ_conv_transpose3d };
 
-/* Arguments: X, W, B, auto_pad, dilations, kernel_shape, pads, strides, group. */
-static situ_tensor *convolve(situ__op_call *c, situ_activation activation, bool max_pool) {
+/* Arguments: X, W, B, auto_pad, dilations, kernel_shape, pads, strides, group; the gate may be NULL. */
+static situ_tensor *convolve(situ__op_call *c, situ_tensor *gate, situ_activation activation, bool max_pool) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
   windows w;
   if (!read_windows(c, 3, x, spatial_of(weight), &w)) return NULL;
@@ -117,14 +117,18 @@ static situ_tensor *convolve(situ__op_call *c, situ_activation activation, bool 
                                 .padding = w.even ? padding_of(&w) : SITU_SCALAR,
                                 .groups = situ__arg_int(c, 8),
                                 .activation = activation };
+  if (gate && (w.dims != 2 || !w.even)) x = situ_mul(gate, x), gate = NULL;
   if (!w.even) x = pad_windows(x, &w, NULL, 0);
-  if (w.dims == 2) return situ__call_conv2d(c, x, weight, situ__arg_tensor(c, 2), &o, max_pool);
+  if (w.dims == 2) return situ__call_conv2d(c, x, weight, situ__arg_tensor(c, 2), gate, &o, max_pool);
   return plain[w.dims - 1](x, weight, situ__arg_tensor(c, 2), &o);
 }
-static situ_tensor *run_conv(situ__op_call *c) { return convolve(c, SITU_ACTIVATION_NONE, false); }
-static situ_tensor *run_conv_relu(situ__op_call *c) { return convolve(c, SITU_ACTIVATION_RELU, false); }
-static situ_tensor *run_conv_relu_pool(situ__op_call *c) { return convolve(c, SITU_ACTIVATION_RELU, true); }
-static situ_tensor *run_conv_silu(situ__op_call *c) { return convolve(c, SITU_ACTIVATION_SILU, false); }
+static situ_tensor *run_conv(situ__op_call *c) { return convolve(c, NULL, SITU_ACTIVATION_NONE, false); }
+static situ_tensor *run_conv_relu(situ__op_call *c) { return convolve(c, NULL, SITU_ACTIVATION_RELU, false); }
+static situ_tensor *run_conv_relu_pool(situ__op_call *c) { return convolve(c, NULL, SITU_ACTIVATION_RELU, true); }
+static situ_tensor *run_conv_silu(situ__op_call *c) { return convolve(c, NULL, SITU_ACTIVATION_SILU, false); }
+static situ_tensor *run_conv_gated(situ__op_call *c) {
+  return convolve(c, situ__arg_tensor(c, 9), SITU_ACTIVATION_NONE, false);
+}
 
 /* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those
    of the shapes, with which situ compares the offsets. */
@@ -378,6 +382,9 @@ const situ__op_row situ__onnx_conv_relu = {
 };
 const situ__op_row situ__onnx_conv_silu = {
   .target = "conv_silu", .parameters = CONV, .stash = 1, .run = run_conv_silu
+};
+const situ__op_row situ__onnx_conv_gated = {
+  .target = "conv_gated", .parameters = CONV ", t gate", .stash = 1, .run = run_conv_gated
 };
 const situ__op_row situ__onnx_conv_relu_pool = {
   .target = "conv_relu_pool", .parameters = CONV, .stash = 1, .run = run_conv_relu_pool

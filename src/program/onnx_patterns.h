@@ -7,7 +7,7 @@
 #include "program/onnx.h"
 
 /* Most nodes of a pattern, and arguments of its call. */
-enum { SITU__PATTERN_NODES = 16, SITU__PATTERN_ARGS = 9 };
+enum { SITU__PATTERN_NODES = 16, SITU__PATTERN_ARGS = 10 };
 
 /* A place where a pattern may end, and what was found of it. */
 typedef struct situ__match {
@@ -47,7 +47,8 @@ bool situ__match_conv(situ__match *m, const situ__program_node *end);
 /* softmax(query key scale + mask) value: the call of situ__match_attention. Arguments: query, key (transposed), value,
    mask, scale, the axis of softmax. */
 extern const situ__op_row situ__onnx_attend;
-/* Conv and Relu, and MaxPool of 2 x 2: the calls of situ__match_conv, with the arguments of Conv. */
-extern const situ__op_row situ__onnx_conv_relu, situ__onnx_conv_relu_pool, situ__onnx_conv_silu;
+/* Conv and Relu, and MaxPool of 2 x 2: the calls of situ__match_conv, with the arguments of Conv. Of gate * X; the gate
+   is the last argument. */
+extern const situ__op_row situ__onnx_conv_relu, situ__onnx_conv_relu_pool, situ__onnx_conv_silu, situ__onnx_conv_gated;
 
 #endif

@@ -23,7 +23,7 @@ typedef situ_tensor *convolution(situ_tensor *, situ_tensor *, situ_tensor *, co
 
 static situ_tensor *convolve(situ__op_call *c, convolution *conv, const situ_conv_options *o) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);
-  return conv == situ_conv2d ? situ__call_conv2d(c, x, weight, bias, o, false) : conv(x, weight, bias, o);
+  return conv == situ_conv2d ? situ__call_conv2d(c, x, weight, bias, NULL, o, false) : conv(x, weight, bias, o);
 }
 static situ_conv_options conv_options(const situ__op_call *c) {
   return (situ_conv_options){ .stride = situ__arg_dims(c, 3),

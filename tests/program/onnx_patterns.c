@@ -26,7 +26,8 @@ static const struct {
   char letter;
   int64_t size[5];
 } inputs[] = { { 'x', { 2, 5, 8 } },    { 'z', { 2, 5, 8 } },    { 'q', { 2, 2, 5, 8 } }, { 't', { 2, 2, 8, 6 } },
-               { 'k', { 2, 6, 2, 8 } }, { 'v', { 2, 2, 6, 8 } }, { 'm', { 5, 6 } },       { 'n', { 3, 1, 1, 5, 6 } } };
+               { 'k', { 2, 6, 2, 8 } }, { 'v', { 2, 2, 6, 8 } }, { 'm', { 5, 6 } },       { 'n', { 3, 1, 1, 5, 6 } },
+               { 'X', { 1, 2, 5, 8 } }, { 'G', { 1, 2, 1, 1 } }, { 'H', { 2, 2, 1, 1 } } };
 enum { INPUTS = sizeof inputs / sizeof *inputs, NAMES = 64, LINE = 512 };
 
 typedef struct graph {
@@ -273,6 +274,18 @@ static const pattern patterns[] = {
   { "Conv q w3x2x3x3 strides=2,2 > a; Sigmoid a > b; Mul b a > c; Neg c > y", 16, "conv_silu", 2 },
   { "Conv q w3x2x3x3 > a; Sigmoid a > b; Mul a b > c; Add a c > y", 16, "Swish", 3 }, /* used once more */
 
+  { "Sigmoid G > a; Mul a X > b; Conv b w3x2x1x1 w3 > y", 16, "conv_gated", 2 },
+  { "HardSigmoid G > a; Mul X a > b; Conv b w3x2x3x3 pads=1,1,1,1 strides=2,2 > c; Neg c > y", 16, "conv_gated", 3 },
+  { "Sigmoid G > a; Mul a X > b; Conv b w3x2x1x1 pads=0,0,1,1 > y", 16, "conv_gated", 2 }, /* padded on one side */
+  { "Sigmoid G > a; Mul a X > b; Conv b w8x2x2x2 > y", 16, "conv_gated", 2 },              /* a large weight */
+  { "Sigmoid H > a; Mul a q > b; Conv b w3x2x1x1 > y", 16, "conv_gated", 2 },              /* two images */
+  { "Sigmoid H > a; Mul a X > b; Conv b w3x2x1x1 > y", 16, "conv_gated", 2 }, /* and one that becomes two */
+  { "Sigmoid q > a; Mul a X > b; Conv b w3x2x1x1 > y", 16, "conv_gated", 2 }, /* a gate for each element */
+  { "Sigmoid q > a; Mul a q > b; Conv b w3x2x1x1 > y", 16, "Swish", 2 },
+  { "Sigmoid G > a; Mul a X > b; Conv b w3x2x1x1 > c; Relu c > y", 16, "conv_relu", 3 },
+  { "Sigmoid G > a; Mul a X > b; Conv b w2x2x1x1 > c; Add b c > y", 16, NULL, 0 }, /* used twice */
+  { "Neg G > a; Mul a X > b; Conv b w3x2x1x1 > y", 16, NULL, 0 },                  /* not a sigmoid */
+
   { SCORES "Softmax b axis=-1 > c; MatMul c v > y", 16, "attention", 2 },
   { SCORES "Softmax b axis=3 > c; MatMul c v > y", 16, "attention", 2 },
   { SCORES "Add b m > d; Softmax d axis=-1 > c; MatMul c v > y", 16, "attention", 2 },
@@ -298,7 +311,7 @@ static void gives_the_same(void **state) {
     situ_nn_module *m = load(p->graph, p->opset, false, &in), *apart = load(p->graph, p->opset, true, &again);
     const int fused = count_calls(m, "Gelu") + count_calls(m, "Swish") + count_calls(m, "LayerNormalization") +
                       count_calls(m, "attention") + count_calls(m, "conv_relu") + count_calls(m, "conv_relu_pool") +
-                      count_calls(m, "conv_silu");
+                      count_calls(m, "conv_silu") + count_calls(m, "conv_gated");
     if (fused != (p->call != NULL) || (p->call && count_calls(m, p->call) != 1))
       fail_msg("%s has %d calls instead of %s", p->graph, fused, p->call ? p->call : "its nodes");
     if (p->call && count_calls(m, NULL) != p->calls) fail_msg("%s has %d calls", p->graph, count_calls(m, NULL));
