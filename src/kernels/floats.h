@@ -47,10 +47,9 @@ DEVICE T FN(gelu_tanh_slope)(T x) {
 }
 
 /* Takes exp of nonpositive arguments only: exp(-x) would overflow where the result is merely small. */
-DEVICE T FN(logistic)(T x) {
-  T e = EXP_BELOW(-fabs(x));
-  return (x < 0 ? e : 1) / (1 + e);
-}
+DEVICE T FN(logistic_power)(T x) { return EXP_BELOW(-fabs(x)); }
+DEVICE T FN(logistic_by)(T x, T e) { return (x < 0 ? e : 1) / (1 + e); }
+DEVICE T FN(logistic)(T x) { return FN(logistic_by)(x, FN(logistic_power)(x)); }
 DEVICE T FN(silu_slope)(T x) {
   T s = FN(logistic)(x);
   return s * (1 + x * (1 - s));

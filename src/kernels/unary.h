@@ -8,10 +8,15 @@
    MATH(name, y, whole y, dx, uses) the same, with calls of library functions
    WHOLE(name, whole y)             integers only
    TEST(name, y, whole y)           y is bool
+   STEPS(name, e, f, dx, uses)      FLOAT whose y is f(x, e), for loops that compute e of many elements first
 
    x is the element, y = f(x), g the incoming gradient, p0 to p2 the call's parameters; `uses` says whether dx reads x
    or y, and which dtypes torch takes and gives where that is not the rule (dialect.h). The including file defines the
-   six macros; this file undefines them at its end. The names are those of SITU_UNARY_NAMES. */
+   first six macros, and may define STEPS; this file undefines them at its end. The names are those of
+   SITU_UNARY_NAMES. */
+#ifndef STEPS
+#define STEPS(name, e, f, dx, uses) FLOAT(name, f(x, e), dx, uses)
+#endif
 /* clang-format would parse a * b as a declaration. */
 /* clang-format off */
 
@@ -54,14 +59,14 @@ WIDE(logit, log(FN(smaller)(FN(larger)(x, p0), p1) / (1 - FN(smaller)(FN(larger)
      x < p0 || x > p1 ? 0 : x < 0 || x > 1 ? NAN : g / (x * (1 - x)), USES_X)
 
 FLOAT(tanh, tanh(x), g * (1 - y * y), USES_Y)
-FLOAT(sigmoid, FN(logistic)(x), g * (1 - y) * y, USES_Y)
+STEPS(sigmoid, FN(logistic_power)(x), FN(logistic_by), g * (1 - y) * y, USES_Y)
 BOTH(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, y <= 0 ? 0 : g, USES_Y | OF_NUMBERS)
 FLOAT(leaky_relu, x > 0 ? x : x * p0, x > 0 ? g : g * p0, USES_X | OF_FLOATS)
 /* alpha, input's scale, result's scale: p0 is alpha times p2 */
 FLOAT(elu, x <= 0 ? expm1(x * p1) * p0 : x * p2, x <= 0 ? g * p0 * p1 * exp(x * p1) : g * p2, USES_X | OF_FLOATS)
 FLOAT(gelu, x * FN(normal_cdf)(x), g * (FN(normal_cdf)(x) + x * FN(normal_pdf)(x)), USES_X | OF_FLOATS)
 FLOAT(gelu_tanh, (T)0.5 * x * (1 + tanh(FN(gelu_inner)(x))), g * FN(gelu_tanh_slope)(x), USES_X | OF_FLOATS)
-FLOAT(silu, x * FN(logistic)(x), g * FN(silu_slope)(x), USES_X | OF_FLOATS)
+STEPS(silu, FN(logistic_power)(x), x * FN(logistic_by), g * FN(silu_slope)(x), USES_X | OF_FLOATS)
 FLOAT(quick_gelu, x * FN(logistic)((T)1.702 * x), g * FN(silu_slope)((T)1.702 * x), USES_X | OF_FLOATS)
 FLOAT(mish, x * tanh(log1p(exp(x))), g * FN(mish_slope)(x), USES_X | OF_FLOATS)
 FLOAT(hardswish, x * FN(smaller)(FN(larger)(x + 3, 0), 6) / 6, x <= -3 ? 0 : x >= 3 ? g : g * (x / 3 + (T)0.5),
@@ -117,3 +122,4 @@ TEST(ge_scalar, x >= p0, x >= p0)
 #undef MATH
 #undef WHOLE
 #undef TEST
+#undef STEPS

@@ -8,6 +8,8 @@
 #include "kernels/dialect.h"
 #include "kernels/whole.h"
 
+enum { PIECE = 64 }; /* elements of a row whose steps are done one after the other */
+
 /* WIDTH: elements of the widest vector, a multiple of all others. */
 #define FLOATING
 #define T double

@@ -23,10 +23,31 @@
     FN(name##_loop)(x[0], y, n, p);                                                               \
   }
 
+/* Two loops over each piece of a row: in one, a long formula waits for itself, as the processor sees less than two
+   elements ahead. */
+#define LOOP_STEPS(name, first, second)                                                                      \
+  ALWAYS_INLINE void FN(name##_piece)(const T *px, T *py, int64_t n) {                                       \
+    T between[PIECE];                                                                                        \
+    INDEPENDENT                                                                                              \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+      const T x = px[i];                                                                                     \
+      between[i] = first;                                                                                    \
+    }                                                                                                        \
+    INDEPENDENT                                                                                              \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+      const T x = px[i];                                                                                     \
+      py[i] = second(x, between[i]);                                                                         \
+    }                                                                                                        \
+  }                                                                                                          \
+  ALWAYS_INLINE void FN(name##_loop)(const T *px, T *py, int64_t n, const T *p) {                            \
+    (void)p;                                                                                                 \
+    for (; n >= PIECE; n -= PIECE, px += PIECE, py += PIECE) FN(name##_piece)(px, py, PIECE); /* unrolled */ \
+    FN(name##_piece)(px, py, n);                                                                             \
+  }
+
 /* The end of the row is padded to a whole vector: this is faster than one call for each element, and an element's value
    does not depend on its position in a row. */
-#define PADDED(name, value)                                                                       \
-  LOOP(name, T, value)                                                                            \
+#define PADDED_ROW(name)                                                                          \
   static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
     (void)splat;                                                                                  \
     int64_t whole = n - n % WIDTH, rest = n - whole;                                              \
@@ -37,6 +58,7 @@
     FN(name##_loop)(end, end, WIDTH, p);                                                          \
     memcpy((T *)y + whole, end, (size_t)rest * sizeof(T));                                        \
   }
+#define PADDED(name, value) LOOP(name, T, value) PADDED_ROW(name)
 
 /* Gradients: operands are x, y and g. Those that a formula does not use may be any readable memory. */
 #define GRADIENT_LOOP(name, value)                                                                               \
@@ -80,6 +102,10 @@
 #define MATH(name, y_, whole, dx, uses) FLOAT(name, y_, dx, uses)
 #define WHOLE(name, whole)
 #define TEST(name, y_, whole) PLAIN(name, uint8_t, y_)
+#define STEPS(name, first, second, dx, uses) \
+  LOOP_STEPS(name, first, second)            \
+  PADDED_ROW(name)                           \
+  PADDED_GRADIENT(name, dx)
 #else
 #define FLOAT(name, y_, dx, uses)
 #define BOTH(name, y_, whole, dx, uses) PLAIN(name, T, whole)
@@ -125,6 +151,8 @@ static const situ__row FN(rows_16)[SITU_UNARIES] = { [SITU_UNARY_gelu] = FN(gelu
 
 #undef LOOP
 #undef PLAIN
+#undef LOOP_STEPS
+#undef PADDED_ROW
 #undef PADDED
 #undef GRADIENT_LOOP
 #undef PLAIN_GRADIENT
