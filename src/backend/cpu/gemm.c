@@ -17,16 +17,17 @@ enum {
   THIN_K = 32,    /* few rows: b is read once, so it is read in long runs */
   NEAR = 1 << 15, /* unless it has so few elements that it stays in the cache */
   PACK_B_M = 128,
-  PACK_B = 16384,   /* rows, and elements of b, from which packing a contiguous b pays */
-  CLASH = 1024,     /* bytes between rows of b that evict each other from the cache: */
-  CLASH_K = 128,    /* from so many rows on, */
-  CLASH_M = 20,     /* packing pays for so many rows of a */
-  PACK_A_K = 768,   /* a transposed a is packed if its columns would evict each other from the cache */
-  DOTS_K = 14,      /* dot products are faster than packing b for m < k / 14 */
-  DOTS_TINY = 1024, /* and for products of few elements */
-  EDGE_M = 24,      /* few rows: columns of b that are not a whole vector are read in place, not packed */
-  STACK = 8192,     /* bytes of scratch on the stack */
-  SLIVERS = 3       /* place of SITU__SLIVER in SITU__TILE_ROWS */
+  PACK_B = 16384,           /* rows, and elements of b, from which packing a contiguous b pays */
+  CLASH = 1024,             /* bytes between rows of b that evict each other from the cache: */
+  CLASH_K = 128,            /* from so many rows on, */
+  CLASH_M = 20,             /* packing pays for so many rows of a */
+  PACK_A_K = 768,           /* a transposed a is packed if its columns would evict each other from the cache */
+  DOTS_K = 14,              /* dot products are faster than packing b for m < k / 14 */
+  DOTS_TINY = 1024,         /* and for products of few elements */
+  EDGE_M = 24,              /* few rows: columns of b that are not a whole vector are read in place, not packed */
+  STACK = 8192,             /* bytes of scratch on the stack */
+  SLIVERS = 3,              /* place of SITU__SLIVER in SITU__TILE_ROWS */
+  MOST_M = 2 * SITU__SLIVER /* rows of the highest tiles */
 };
 
 SITU__ISA_DECLARE(situ__gemm_kernels, situ__gemm_f32);
@@ -107,6 +108,8 @@ static inline void panel(const situ__tile_fn *tiles, situ__tile *t, int64_t rows
     while (height[h] > rows - i || !tiles[h]) h--;
     /* 4 and 4 rows are as many sums as hide the latency of one, 2 are not. */
     if (rows - i == SITU__SLIVER + 2 && !slivers && height[h] == SITU__SLIVER) h--;
+    /* Nor are the 2 to 4 that 12 leave of so many: 8 are first. */
+    if (rows - i >= MOST_M + 2 && rows - i <= MOST_M + 4 && height[h] == MOST_M) h--;
     const int64_t at = slivers ? i / SITU__SLIVER * SITU__SLIVER * t->k + i % SITU__SLIVER : i * t->a_row;
     t->a = a + at * (int64_t)elem;
     t->c = c + (size_t)(i * t->c_row) * elem;
