@@ -73,8 +73,9 @@ static bool check_item(const char *op, const situ_optimizer_tensors *x) {
 static inline bool is_like(const situ_tensor *t, const situ_view_desc *param) {
   if (!situ__alive(t)) return false;
   const situ_view_desc *v = &t->view;
-  return (v->contiguous & (v->dtype == param->dtype) & (v->numel == param->numel)) &&
-         situ__same_device(v->storage->device, param->storage->device) && situ__same_sizes(v, param);
+  return (v->contiguous & (v->dtype == param->dtype) & (v->ndim == param->ndim) & (v->numel == param->numel)) &&
+         situ__same_device(v->storage->device, param->storage->device) &&
+         (param->ndim <= 1 || situ__same_sizes(v, param));
 }
 
 /* One pass for the usual item, which has all of the `needed` states (bit 1 << k: state[k]) and no master: true only if
@@ -82,8 +83,7 @@ static inline bool is_like(const situ_tensor *t, const situ_view_desc *param) {
 static inline bool is_ready(const situ_optimizer_tensors *x, unsigned needed) {
   if (x->master || !situ__alive(x->param)) return false;
   const situ_view_desc *param = &x->param->view;
-  if (!param->contiguous || !situ__dtype_is_floating((situ_dtype)param->dtype) || !is_like(x->grad, param))
-    return false;
+  if (!param->contiguous || param->dtype < SITU_F16 || !is_like(x->grad, param)) return false;
   for (int k = 0; k < 3; k++)
     if (x->state[k] ? !is_like(x->state[k], param) : needed >> k & 1) return false;
   return true;
