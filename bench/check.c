@@ -50,7 +50,7 @@ static double time_of_check(const situ_op *op, situ_tensor *const *in, bool plai
   double begin = seconds();
   int good = 0;
   for (int i = 0; i < CALLS; i++) {
-    good += plain ? situ__plain_pair(op, in) : situ__check(&call);
+    good += plain ? situ__plain_pair(op, in[0], in[1]) : situ__check(&call);
     __asm__ volatile("" ::: "memory"); /* each time anew */
   }
   return good == CALLS ? (seconds() - begin) / CALLS : 0;

@@ -203,8 +203,8 @@ char *situ__share_text(char *shared) {
   return shared;
 }
 
-void situ__drop_text(char *shared) {
-  if (shared && __atomic_sub_fetch(&shared_of(shared)->owners, 1, __ATOMIC_ACQ_REL) == 0) situ__free(shared_of(shared));
+void situ__drop_given(char *shared) {
+  if (__atomic_sub_fetch(&shared_of(shared)->owners, 1, __ATOMIC_ACQ_REL) == 0) situ__free(shared_of(shared));
 }
 
 void situ__small_trim(void) {

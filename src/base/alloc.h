@@ -17,7 +17,11 @@ char *situ__strdup(const char *text);
    NULL out. */
 char *situ__shared_text(const char *text); /* a copy, with one owner; NULL when memory runs out */
 char *situ__share_text(char *shared);      /* one owner more */
-void situ__drop_text(char *shared);        /* the last owner frees it */
+void situ__drop_given(char *shared);
+/* The last owner frees it. */
+static inline void situ__drop_text(char *shared) {
+  if (shared) situ__drop_given(shared);
+}
 /* For error records and caches: situ_fail_allocation neither counts nor fails it, so that the n-th allocation is the
    same one whether or not an error was recorded before. */
 void *situ__alloc_uncounted(size_t bytes);

@@ -14,8 +14,9 @@
 enum { SITU__DEVICES_MAX = 64 };
 
 /* ---- registry (registry.c, name.c) ---- */
-/* Returns the backend of a kind; NULL if this build has none. Takes no lock after the first call. */
-const situ_backend *situ__backend(situ_device device);
+/* The single exported symbol of each backend. sim copies cpu's slots, so it is filled on first use. */
+extern const situ_backend situ__cpu_backend, situ__meta_backend; /* for src/wiring.c */
+const situ_backend *situ__sim_backend(void);
 /* Compared as one number: every launch asks it for each operand. */
 static inline bool situ__same_device(situ_device a, situ_device b) {
   uint32_t x, y;
@@ -43,9 +44,6 @@ static inline unsigned situ__autocast_of(uint32_t autocast, unsigned kind) { ret
 bool situ__unstated_forbidden(void);
 /* "cpu", "cuda", ...; NULL if the number is not a kind. */
 const char *situ__kind_name(unsigned kind);
-/* The single exported symbol of each backend. sim copies cpu's slots, so it is filled on first use. */
-extern const situ_backend situ__cpu_backend, situ__meta_backend; /* for src/wiring.c */
-const situ_backend *situ__sim_backend(void);
 
 /* ---- modules (module.c): backends in shared libraries, opened at run time ---- */
 /* Opens <library's directory>/situ/<abi>/libsitu-<name>.so, or the same file in $SITU_MODULE_DIR (an absolute path,
@@ -153,6 +151,10 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
    tensor), that the slot exists (UNSUPPORTED names op, dtype, device, and the devices that can do it), that the
    process is not a forked child, and that the device is not lost. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work);
+/* The same for y = a op b (SITU_VERB_BINARY) where all are of one dtype and device, not meta, and y is new and has
+   elements: what that leaves to check is asked at once. */
+situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, const situ_view_desc *b,
+                           const situ_view_desc *y);
 /* Records an error: the values of the storage were never written. */
 situ_status situ__refuse_unwritten(const char *op, situ_storage *storage);
 typedef struct situ__described {
@@ -175,6 +177,11 @@ typedef struct situ__device_upcalls {
   const situ_backend *(*sim)(void);
 } situ__device_upcalls;
 extern const situ__device_upcalls situ__device_up;
+/* Returns the backend of a kind; NULL if this build has none. Takes no lock after the first call (registry.c). */
+const situ_backend *situ__backend_opened(situ_device device);
+static inline const situ_backend *situ__backend(situ_device device) {
+  return device.kind == SITU_CPU ? situ__device_up.cpu : situ__backend_opened(device);
+}
 bool situ__has_verb(situ_device device, situ_verb verb);
 /* Whether the device's convolution takes these operands, some of which are channels_last: backends without `offers` get
    contiguous ones. */

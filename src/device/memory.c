@@ -328,12 +328,7 @@ situ_storage *situ__memory_reuse(situ_device device, size_t bytes) {
   return s;
 }
 
-bool situ__memory_keep(situ_storage *s) {
-  cache *c = mine;
-  size_t size;
-  if (!s->data || !is_listed(c, s->device, s->bytes) || c->storages == KEEP_STORAGES) return false;
-  const unsigned number = situ__block_number(s->bytes, &size);
-  if (c->kept + (int64_t)size > c->share && !reserve_list(c, size)) return false;
+static inline bool push_storage(cache *c, unsigned number, size_t size, situ_storage *s) {
   add_count(&c->used, -(int64_t)s->bytes);
   s->payload = c->storage[number];
   c->storage[number] = s;
@@ -342,6 +337,19 @@ bool situ__memory_keep(situ_storage *s) {
   SITU__POISON(s->data, size);
   SITU__POISON(&s->bytes, offsetof(situ_storage, payload) - offsetof(situ_storage, bytes));
   return true;
+}
+
+/* Not inlined, to keep the common path short. */
+static __attribute__((noinline)) bool push_reserved(cache *c, unsigned number, size_t size, situ_storage *s) {
+  return reserve_list(c, size) && push_storage(c, number, size, s);
+}
+
+bool situ__memory_keep(situ_storage *s) {
+  cache *c = mine;
+  size_t size;
+  if (!s->data || !is_listed(c, s->device, s->bytes) || c->storages == KEEP_STORAGES) return false;
+  const unsigned number = situ__block_number(s->bytes, &size);
+  return c->kept + (int64_t)size <= c->share ? push_storage(c, number, size, s) : push_reserved(c, number, size, s);
 }
 
 void situ__memory_trim(situ_device device) {

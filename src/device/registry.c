@@ -20,7 +20,7 @@ static void open_backends(void) {
         situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, missing[kind], sizeof missing[kind]);
 }
 
-const situ_backend *situ__backend(situ_device device) {
+const situ_backend *situ__backend_opened(situ_device device) {
   if (device.kind == SITU_CPU) return situ__device_up.cpu;
   if (device.kind >= SITU_DEVICE_KINDS) return NULL;
   (void)pthread_once(&once, open_backends);

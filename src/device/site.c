@@ -94,8 +94,8 @@ void *situ__call_site(void) {
   tell_own_text();
   if (first_byte == past_last) return NULL;
   /* Every function of the library keeps a frame pointer (cmake/flags.cmake), and the walk stops at the first caller
-     outside the library, so it follows no foreign frame. */
-  void *const *frame = __builtin_frame_address(0);
+     outside the library, so it follows no foreign frame. It begins in the caller, which is the library's. */
+  void *const *frame = *(void *const *)__builtin_frame_address(0);
   const uintptr_t first = first_byte, size = past_last - first;
   for (int depth = 0; depth < 256; depth++) {
     uintptr_t back = (uintptr_t)frame[1];

@@ -45,10 +45,14 @@ situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes
   if (situ__is_dry()) return situ__dry_storage(op, device, bytes, next_serial());
   situ_storage *storage = situ__memory_reuse(device, bytes);
   if (!storage && !(storage = allocate_storage(op, device, bytes))) return NULL;
-  void *data = storage->data;
-  *storage = (situ_storage){
-    .data = data, .bytes = bytes, .device = device, .flags = SITU_STORAGE_UNWRITTEN, .refs = 1, .serial = next_serial()
-  };
+  /* In two parts, since gcc clears a whole one in a loop. */
+  memset(&storage->version, 0, offsetof(situ_storage, refs) - offsetof(situ_storage, version));
+  memset(&storage->handles, 0, sizeof *storage - offsetof(situ_storage, handles));
+  storage->bytes = bytes;
+  storage->device = device;
+  storage->flags = SITU_STORAGE_UNWRITTEN;
+  storage->refs = 1;
+  storage->serial = next_serial();
   return storage;
 }
 

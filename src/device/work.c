@@ -421,6 +421,13 @@ static __attribute__((noinline)) situ_status check_rows(const char *op, const si
   return SITU_OK;
 }
 
+/* Whether a launch of this thread may be more than a call of a kernel. */
+static inline bool is_unusual(void) {
+  const bool unusual = (situ__dry != NULL) | (situ__graph_recording != NULL) | (situ__profiling != NULL) |
+                       situ__forked() | __atomic_load_n(&some_lost, __ATOMIC_ACQUIRE);
+  return __builtin_expect(unusual, 0);
+}
+
 /* The one door to kernels. */
 situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
   if (situ__is_dry()) return dry_run(op, device, work);
@@ -438,6 +445,23 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
   }
   wrote_outputs(work);
   return SITU_OK;
+}
+
+/* Its side door. */
+situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, const situ_view_desc *b,
+                           const situ_view_desc *y) {
+  const situ_work work = { .verb = SITU_VERB_BINARY,
+                           .op = code,
+                           .compute = (situ_dtype)a->dtype,
+                           .ins = 2,
+                           .outs = 1,
+                           .in = { a, b },
+                           .out = { y } };
+  const situ_device device = y->storage->device;
+  if (__builtin_expect(is_unwritten(a) | is_unwritten(b), 0) || is_unusual()) return situ__run(op, device, &work);
+  const situ_status status = run_kernel(op, device, situ__backend(device), &work);
+  if (status == SITU_OK) situ__storage_wrote(y->storage);
+  return status;
 }
 
 situ_status situ_synchronize(situ_device device) {

@@ -400,17 +400,10 @@ static SITU_COLD __attribute__((noinline)) bool run_cast(situ_call *c) {
   return situ__autocast_run(c, situ__is_dry() ? run_dry : run_modal);
 }
 
-static situ_tensor *run_pair(const situ_op *op, const situ_view_desc *a, const situ_view_desc *b) {
-  situ_tensor *y = situ__tensor_like(op->name, a, (situ_dtype)a->dtype);
-  if (!y) return NULL;
-  const situ_work work = { .verb = SITU_VERB_BINARY,
-                           .op = op->code,
-                           .compute = (situ_dtype)a->dtype,
-                           .ins = 2,
-                           .outs = 1,
-                           .in = { a, b },
-                           .out = { &y->view } };
-  return situ__run(op->name, a->storage->device, &work) == SITU_OK ? y : NULL;
+situ_tensor *situ__run_two(const situ_op *op, situ_tensor *a, situ_tensor *b) {
+  if (!situ__plain_pair(op, a, b)) return situ_op_run2(op, a, b, NULL);
+  situ_tensor *y = situ__tensor_like(op->name, &a->view, (situ_dtype)a->view.dtype);
+  return y && situ__run_pair(op->name, op->code, &a->view, &b->view, &y->view) == SITU_OK ? y : NULL;
 }
 
 /* Checks the arguments that the operand check relies on. */
@@ -424,7 +417,6 @@ static inline bool call_given(const situ_op *op, situ_tensor *const *in, int ins
 
 situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, const void *params, situ_tensor **outs) {
   if (!call_given(op, in, ins, params)) return NULL;
-  if (ins == 2 && !outs && situ__plain_pair(op, in)) return run_pair(op, &in[0]->view, &in[1]->view);
   situ_call c;
   c.op = op;
   c.ins = ins;

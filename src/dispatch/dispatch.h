@@ -59,8 +59,7 @@ situ_status situ__blame(situ_status status, const char *op, const situ_blamed *l
 /* The fast path, for the commonest small call: two floating tensors of equal dtype, device and sizes, with nothing to
    record. Tests all conditions in one step; any doubt takes the general path. In the header so that bench/check.c
    times this code. */
-static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
-  const situ_tensor *a = in[0], *b = in[1];
+static inline bool situ__plain_pair(const situ_op *op, const situ_tensor *a, const situ_tensor *b) {
   if (!(op->flags & SITU_OP_PAIR) || !situ__alive(a) || !situ__alive(b)) return false;
   const situ_view_desc *x = &a->view, *y = &b->view;
   if (x->dtype != y->dtype || x->dtype < SITU_F16 || !x->contiguous || !y->contiguous || !x->numel ||
@@ -71,6 +70,8 @@ static inline bool situ__plain_pair(const situ_op *op, situ_tensor *const *in) {
   if (situ__forward_mode & 1 || situ__sampling) return false; /* ON, or TRACED */
   return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
 }
+/* call.c: situ_op_run2 by that path where it can be taken. */
+situ_tensor *situ__run_two(const situ_op *op, situ_tensor *a, situ_tensor *b);
 
 /* infer.c: gives the results of a call of element-wise work, whose shape is inferred, the order of strides that torch
    gives them. Operands that are all contiguous give contiguous results, without this. */

@@ -149,7 +149,7 @@ BITS(and) BITS(or) BITS(xor)
 /* clang-format on */
 
 #define PUBLIC(id) \
-  situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&id##_op, a, b, NULL); }
+  situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ__run_two(&id##_op, a, b); }
 /* clang-format off */
 PUBLIC(add) PUBLIC(sub) PUBLIC(mul) PUBLIC(div) PUBLIC(pow) PUBLIC(fmod) PUBLIC(remainder)
 PUBLIC(maximum) PUBLIC(minimum)

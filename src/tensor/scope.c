@@ -192,12 +192,21 @@ static bool own_tensor(frame *f, situ_tensor *t) {
   return true;
 }
 
-situ_tensor *situ__scope_own(const char *op, situ_tensor *t) {
-  if (t && !own_tensor(mine.top, t)) {
+/* Not inlined, to keep the common path short. */
+static __attribute__((noinline)) situ_tensor *own_more(const char *op, situ_tensor *t) {
+  if (!own_tensor(mine.top, t)) {
     situ_release(t);
     situ__no_memory(op, 2 * mine.top->capacity * sizeof(void *));
     return NULL;
   }
+  return t;
+}
+
+situ_tensor *situ__scope_own(const char *op, situ_tensor *t) {
+  frame *f = mine.top;
+  if (!f || !t) return t;
+  if (__builtin_expect(f->count == f->capacity, 0)) return own_more(op, t);
+  f->owned[f->count++] = t;
   return t;
 }
 

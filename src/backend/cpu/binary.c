@@ -49,30 +49,37 @@ static bool is_one_value(const situ_view_desc *v, uint8_t native) {
   return v->dtype == native;
 }
 
+/* One operand is read as one value, or not all are used as they are. */
+static __attribute__((noinline)) situ_status run_other(const situ__row_call *call) {
+  const situ_view_desc *y = call->view[0], *a = call->view[1], *b = call->view[2];
+  const uint8_t native = call->native[1];
+  const bool whole_a = situ__in_place(a, native, y->numel), whole_b = situ__in_place(b, native, y->numel);
+  if (!situ__in_place(y, call->native[0], y->numel) || whole_a == whole_b || !is_one_value(whole_a ? b : a, native))
+    return situ__cpu_elementwise(call);
+  call->row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, whole_a ? 2 : 1, y->numel,
+            NULL);
+  return SITU_OK;
+}
+
 situ_status situ__cpu_binary(int index, const situ_work *work) {
   (void)index;
-  situ__lane lane = situ__cpu_lane(work->compute);
-  situ__row row = SITU__ISA_PICK(situ__cpu_isa(), situ__binary_rows)->row[lane][work->op];
+  const situ__lane lane = situ__cpu_lane(work->compute);
+  const situ__isa isa = situ__cpu_isa();
+  const situ__row row = SITU__ISA_PICK(isa, situ__binary_rows)->row[lane][work->op];
   if (!row) return SITU_E_UNSUPPORTED;
   const char *division_name = lane == SITU__I64 ? division(work->op) : NULL;
   if (division_name && has_zero(work->in[1])) return situ__fail(SITU_E_ARG, division_name, "division by zero");
   const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
   const uint8_t native = situ__cpu_native(work->compute), result = is_test(work->op) ? SITU_BOOL : native;
   const int64_t n = y->numel;
-  const bool whole_a = situ__in_place(a, native, n), whole_b = situ__in_place(b, native, n);
-  const uint32_t splat = whole_a && whole_b ? 0 : whole_a ? 2 : 1;
-  if (situ__in_place(y, result, n) && (whole_a || whole_b) &&
-      (splat == 0 || is_one_value(splat == 1 ? a : b, native))) {
-    row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, splat, n, NULL);
-    return SITU_OK;
-  }
-  return situ__cpu_elementwise(&(situ__row_call){
-      .row = row,
-      .lane = lane,
-      .compute = (uint8_t)work->compute,
-      .ins = 2,
-      .takes_splat = true,
-      .native = { result, native, native },
-      .view = { y, a, b },
-  });
+  if (!situ__in_place(y, result, n) || !situ__in_place(a, native, n) || !situ__in_place(b, native, n))
+    return run_other(&(situ__row_call){ .row = row,
+                                        .lane = lane,
+                                        .compute = (uint8_t)work->compute,
+                                        .ins = 2,
+                                        .takes_splat = true,
+                                        .native = { result, native, native },
+                                        .view = { y, a, b } });
+  row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, 0, n, NULL);
+  return SITU_OK;
 }

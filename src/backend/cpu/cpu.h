@@ -90,7 +90,7 @@ situ__isa situ__cpu_isa_choose(void);
 extern int situ__cpu_isa_chosen;
 static inline situ__isa situ__cpu_isa(void) {
   const int chosen = __atomic_load_n(&situ__cpu_isa_chosen, __ATOMIC_RELAXED);
-  return chosen ? (situ__isa)(chosen - 1) : situ__cpu_isa_choose();
+  return __builtin_expect(chosen, 1) ? (situ__isa)(chosen - 1) : situ__cpu_isa_choose();
 }
 
 #endif
