@@ -87,6 +87,8 @@ const situ__conv_kernels *situ__conv_kernels_for(situ_dtype dtype);
 /* The number of the tallest tile to use for so many outputs, and the most vectors of a tile of that height. */
 int situ__conv_tallest(const situ__conv_kernels *kernels, int64_t outputs);
 int situ__conv_widest(const situ__conv_kernels *kernels, int tallest);
+/* The number of the tile of `vectors` vectors for the first of so many outputs, and its rows. */
+int situ__conv_next(const situ__conv_kernels *kernels, int vectors, int64_t outputs, int tallest, int *rows);
 /* Runs tiles of `vectors` vectors for so many outputs, one below the other. t is the first one,
    and is changed: a copy would wait for what was just written in parts. */
 void situ__conv_panel(const situ__conv_kernels *kernels, situ__conv_tile *t, int vectors, int64_t outputs, int tallest,
@@ -121,11 +123,20 @@ bool situ__conv_weights(const situ__conv *geometry, situ_status *status);
    are not looked at. */
 bool situ__conv_parts_offers_factor(const situ__conv *geometry);
 void situ__conv_parts_factor(const situ__conv *geometry, char *to);
+/* Forward at stride 1 with an image in each lane of a vector: F32 and F64. Returns false, having done nothing, if it
+   does not suit: few images, or layers that are left to other algorithms. */
+bool situ__conv_images(const situ__conv *geometry, situ_status *status);
+/* The weight's gradient in the same way, where oneDNN's blocks of channels would be padding. */
+bool situ__conv_image_weights(const situ__conv *geometry, situ_status *status);
 /* By oneDNN, several images at a time: F32. Returns false, having done nothing, if oneDNN has no implementation or no
    faster one. */
 bool situ__conv_blocked(const situ__conv *geometry, situ_status *status);
+/* Whether no more than a fifth of its blocks of channels is padding. */
+bool situ__conv_fills_blocks(const situ__conv *geometry);
 /* Whether it would return true. */
 bool situ__conv_suits_blocked(const situ__conv *geometry);
+/* to = the sum of so many parts of `count` elements, in order: F32 and F64. */
+void situ__conv_add_parts(situ_dtype dtype, const char *part, int64_t parts, int64_t count, char *to);
 /* Direct loops, exact: I64. */
 void situ__conv_whole(const situ__conv *geometry);
 

@@ -18,8 +18,10 @@ enum {
   SUM_WINDOWS = 1024, /* the same for batches that have their own sums */
   SMALL = 1 << 18,    /* multiply-adds below which reordering costs too much */
   FEW_IN = 3,
-  FEW_OUT = 6,  /* channels below which blocked layouts are mostly padding */
-  FEW_ONES = 48 /* channels below which shifting, which needs stride 1, is as fast */
+  FEW_OUT = 6,   /* channels below which blocked layouts are mostly padding */
+  FEW_ONES = 48, /* channels below which shifting, which needs stride 1, is as fast */
+  CHANNELS = 16, /* of a block */
+  FIRST = 4      /* channels of an image, for which oneDNN has other kernels */
 };
 
 typedef struct conv {
@@ -148,6 +150,11 @@ static situ_status run_batches(conv *c) {
   situ__slots_close(&c->slots);
   if (bytes) situ__memory_free(cpu, c->fixed, bytes);
   return c->failed ? situ__fail(SITU_E_NOMEM, "conv", "oneDNN could not run the convolution: out of memory") : status;
+}
+
+bool situ__conv_fills_blocks(const situ__conv *g) {
+  const int64_t in = g->channels <= FIRST ? CHANNELS : g->channels, out = g->outputs;
+  return g->groups == 1 && 5 * in * out >= 4 * situ__round_up(in, CHANNELS) * situ__round_up(out, CHANNELS);
 }
 
 /* False where shifting or unfolding is as fast or faster: few channels, 1 x 1, one image, little work. */

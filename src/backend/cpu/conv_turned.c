@@ -1,5 +1,5 @@
-/* The data's gradient of groups at stride 1: the convolution of that of the result by turned weights. Without groups
-   other algorithms are as fast.
+/* The data's gradient at stride 1: the convolution of that of the result by turned weights. Where channels fill
+   oneDNN's blocks, other algorithms are as fast.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
 
@@ -10,17 +10,19 @@ enum { MANY = 64 }; /* channels of a group that fill oneDNN's layouts */
 
 /* w [groups, outputs, channels, taps] as [groups, channels, outputs, taps], the last tap first. */
 static void turn_weights(const situ__conv *g, char *to) {
-  const int64_t taps = g->window->kernel[0] * g->window->kernel[1];
-  for (int64_t i = 0; i < g->groups * g->channels * g->outputs * taps; i++) {
-    const int64_t tap = i % taps, output = i / taps % g->outputs, channel = i / taps / g->outputs % g->channels,
-                  group = i / taps / g->outputs / g->channels;
-    const int64_t from = ((group * g->outputs + output) * g->channels + channel) * taps + taps - 1 - tap;
-    if (g->dtype == SITU_F64) ((double *)(void *)to)[i] = ((const double *)(const void *)g->w)[from];
-    else ((float *)(void *)to)[i] = ((const float *)(const void *)g->w)[from];
-  }
+  const int64_t taps = g->window->kernel[0] * g->window->kernel[1], rows = g->groups * g->channels;
+  int64_t at = 0;
+  for (int64_t row = 0; row < rows; row++)
+    for (int64_t output = 0; output < g->outputs; output++) {
+      const int64_t from = ((row / g->channels * g->outputs + output) * g->channels + row % g->channels + 1) * taps - 1;
+      for (int64_t tap = 0; tap < taps; tap++, at++) {
+        if (g->dtype == SITU_F64) ((double *)(void *)to)[at] = ((const double *)(const void *)g->w)[from - tap];
+        else ((float *)(void *)to)[at] = ((const float *)(const void *)g->w)[from - tap];
+      }
+    }
 }
 
-/* False for one group, larger strides, and rows or columns of x that no window sees. */
+/* False for larger strides, rows or columns of x that no window sees, and where oneDNN is as fast. */
 static bool describe(const situ__conv *g, situ_window *w, situ__conv *turned) {
   if (g->pass != SITU_CONV_GRAD_DATA || g->last || (g->dtype != SITU_F32 && g->dtype != SITU_F64)) return false;
   *w = *g->window;
@@ -34,7 +36,7 @@ static bool describe(const situ__conv *g, situ_window *w, situ__conv *turned) {
   turned->pass = SITU_CONV_FORWARD, turned->window = w;
   turned->x = g->y, turned->channels = g->outputs, turned->height = g->out_height, turned->width = g->out_width;
   turned->y = g->x, turned->outputs = g->channels, turned->out_height = g->height, turned->out_width = g->width;
-  return g->groups > 1 && g->channels < MANY;
+  return g->channels < MANY && !situ__conv_fills_blocks(g);
 }
 
 bool situ__conv_turned(const situ__conv *g, situ_status *status) {
@@ -47,7 +49,8 @@ bool situ__conv_turned(const situ__conv *g, situ_status *status) {
   *status = situ__memory_alloc("conv", cpu, bytes, (void **)&turned.w);
   if (*status != SITU_OK) return true;
   turn_weights(g, turned.w);
-  const bool done = situ__conv_planes(&turned) || situ__conv_shifted(&turned, status);
+  const bool done =
+      situ__conv_planes(&turned) || situ__conv_images(&turned, status) || situ__conv_shifted(&turned, status);
   situ__memory_free(cpu, turned.w, bytes);
   return done;
 }

@@ -221,24 +221,6 @@ static void grad_weight(int64_t begin, int64_t end, void *payload) {
   situ__slots_give(&c->slots, slot);
 }
 
-static void add_parts(int64_t begin, int64_t end, void *payload) {
-  const conv *c = payload;
-  const int64_t count = c->g.groups * c->g.outputs * c->depth;
-  if (c->g.dtype == SITU_F64) {
-    const double *from = (const double *)(void *)c->partial;
-    double *to = (double *)(void *)c->g.w;
-    for (int64_t i = begin; i < end; i++) to[i] = from[i];
-    for (int64_t part = 1; part < c->parts; part++)
-      for (int64_t i = begin; i < end; i++) to[i] += from[part * count + i];
-  } else {
-    const float *from = (const float *)(void *)c->partial;
-    float *to = (float *)(void *)c->g.w;
-    for (int64_t i = begin; i < end; i++) to[i] = from[i];
-    for (int64_t part = 1; part < c->parts; part++)
-      for (int64_t i = begin; i < end; i++) to[i] += from[part * count + i];
-  }
-}
-
 /* ---- splitting the work ---- */
 
 /* Size of at least `pieces` equal pieces of count, each at least `least`. */
@@ -322,7 +304,8 @@ situ_status situ__conv_unfold(const situ__conv *geometry) {
   if (status == SITU_OK) situ__parallel(tasks, grain, task[c->g.pass], c);
   situ__slots_close(&c->slots);
   if (!partial) return status;
-  if (status == SITU_OK) situ__parallel(c->g.groups * c->g.outputs * c->depth, 1 << 14, add_parts, c);
+  if (status == SITU_OK)
+    situ__conv_add_parts(c->g.dtype, c->partial, c->parts, c->g.groups * c->g.outputs * c->depth, c->g.w);
   situ__memory_free(cpu, c->partial, partial);
   return status;
 }
