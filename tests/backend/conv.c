@@ -259,6 +259,15 @@ static const shape tile_shapes[] = {
   { 2, 1, 65, 128, 5, 9, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
 };
 
+/* The same of many small images, in the lanes of tiles: lanes without one, more than fill them, parts of the channels,
+   strides, dilation, windows without an element of the kernel. */
+static const shape place_shapes[] = {
+  { 33, 1, 128, 128, 4, 3, { 3, 3 }, { 1, 1 }, { 1, 2 }, { 1, 1 } },
+  { 25, 1, 64, 34, 9, 6, { 5, 4 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
+  { 24, 1, 64, 33, 8, 11, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+  { 30, 1, 64, 64, 3, 6, { 3, 2 }, { 1, 1 }, { 4, 3 }, { 2, 3 } },
+};
+
 /* The weight's gradient by tile registers: groups of images and of channels that are not whole, blocks, strides, windows
    without an element of the kernel. */
 static const shape weight_shapes[] = {
@@ -288,6 +297,7 @@ static void every_shape_and_pass(void **state) {
   check_passes(cpu_shapes, COUNT(cpu_shapes), n);
   check_passes(image_shapes, COUNT(image_shapes), n);
   check_passes(tile_shapes, COUNT(tile_shapes), n);
+  check_passes(place_shapes, COUNT(place_shapes), n);
   for (int i = 0; i < COUNT(weight_shapes); i++) check(SITU_F32, &weight_shapes[i], SITU_CONV_GRAD_WEIGHT, PLAIN);
 }
 
@@ -345,7 +355,8 @@ static void nan_stays_in_its_windows(void **state) {
   const shape shapes[] = { { 2, 1, 2, 20, 9, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                            { 16, 1, 20, 20, 9, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                            { 2, 1, 32, 32, 16, 16, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-                           { 2, 1, 128, 128, 9, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+                           { 2, 1, 128, 128, 9, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                           { 24, 1, 128, 32, 9, 9, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
   for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
     for (int pass = SITU_CONV_FORWARD; pass <= SITU_CONV_GRAD_DATA; pass++)
       for (int special = 0; special < 4; special++) {
@@ -462,6 +473,7 @@ static void operands_at_the_end_of_memory(void **state) {
                                 { 1, 3, 1, 1, 19, 43, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
                                 { 1, 3, 1, 1, 18, 43, { 3, 3 }, { 2, 2 }, { 1, 0 }, { 1, 1 } },
                                 { 13, 1, 6, 18, 9, 9, { 5, 4 }, { 1, 1 }, { 1, 2 }, { 1, 1 } },
+                                { 25, 1, 32, 35, 5, 7, { 3, 4 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
                                 { 27, 1, 34, 33, 5, 7, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
   const size_t wall = 1 << 19; /* more than an operand */
   char *memory[3];
@@ -500,7 +512,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
                           { 1, 1, 48, 70, 64, 64, { 3, 3 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
                           { 4, 64, 1, 1, 40, 40, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
                           { 2, 1, 112, 192, 28, 28, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
-                          { 40, 1, 64, 70, 12, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+                          { 40, 1, 64, 70, 12, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                          { 32, 1, 128, 72, 4, 5, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int f64 = 0; f64 < 2; f64++) {

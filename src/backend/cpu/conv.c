@@ -62,8 +62,8 @@ static situ_status run_conv(const situ__conv *c) {
   situ_status status = SITU_OK;
   if (c->halved) return situ__conv_shifted(c, &status) ? status : SITU_E_UNSUPPORTED;
   if (c->dtype == SITU_I64 && !c->last) situ__conv_whole(c);
-  else if (!situ__conv_planes(c) && !situ__conv_parts(c, &status) && !situ__conv_weights(c, &status) &&
-           !situ__conv_winograd(c, &status) && !situ__conv_turned(c, &status) &&
+  else if (!situ__conv_planes(c) && !situ__conv_places(c, &status) && !situ__conv_parts(c, &status) &&
+           !situ__conv_weights(c, &status) && !situ__conv_winograd(c, &status) && !situ__conv_turned(c, &status) &&
            !situ__conv_image_weights(c, &status) && !situ__conv_blocked(c, &status) && !situ__conv_images(c, &status) &&
            (c->last || !situ__conv_shifted(c, &status)))
     status = c->last ? SITU_E_UNSUPPORTED : situ__conv_unfold(c);

@@ -117,6 +117,12 @@ bool situ__conv_winograd(const situ__conv *geometry, situ_status *status);
    suit, or if a number does not have three parts of bf16 and was none; then the result's values are not those of the
    convolution. */
 bool situ__conv_parts(const situ__conv *geometry, situ_status *status);
+bool situ__conv_suits_parts(const situ__conv *geometry);
+/* The panel of weights for some groups of channels, as it was laid out before, or packed into `to`; NULL: they do not
+   have three parts. */
+const char *situ__conv_parts_panel(const situ__conv *geometry, int64_t panel, int64_t group, int64_t groups, char *to);
+/* Forward and the data's gradient at stride 1 of many small images by tile registers: F32. As situ__conv_parts. */
+bool situ__conv_places(const situ__conv *geometry, situ_status *status);
 /* The weight's gradient of many images by tile registers: F32. As situ__conv_parts. */
 bool situ__conv_weights(const situ__conv *geometry, situ_status *status);
 /* Lays out the weights of forward passes with this window, into situ_conv_factor_bytes, if that is `offered`: x and y

@@ -44,7 +44,7 @@ typedef struct conv {
   const float *x, *bias; /* the images that are read: channels, height x width */
   float *y;              /* the result: outputs, out_height x out_width */
   int64_t channels, outputs, height, width, out_height, out_width, padding[2];
-  bool turned, plain;                   /* plain: 1 x 1 at stride 1, which reads planes where they are */
+  bool plain;                           /* 1 x 1 at stride 1, which reads planes where they are */
   int64_t stride, phases;               /* planes of a channel: 1, or 4 at stride 2 */
   int64_t ld, reach;                    /* floats of a padded row; how many rows a window needs after its first */
   int64_t groups, taps;                 /* of 32 channels; elements of the kernel */
@@ -118,19 +118,29 @@ static void split_planes(int64_t begin, int64_t end, void *payload) {
 
 /* ---- products ---- */
 
-static bool pack_weights(const conv *c, int64_t panel, int64_t group, int64_t groups, char *to) {
-  const int64_t first = panel * PANEL, next_output = c->taps * (c->turned ? 1 : c->channels),
-                next_channel = c->taps * (c->turned ? c->outputs : 1);
-  const float *w = (const float *)(const void *)c->g->w + first * next_output + group * GROUP * next_channel;
-  return c->kernels->pack(
-      &(situ__parts_weights){ .w = w,
-                              .outputs = situ__min_i64(PANEL, c->outputs - first),
-                              .next_output = next_output,
-                              .channels = situ__min_i64(groups * GROUP, c->channels - group * GROUP),
-                              .next_channel = next_channel,
-                              .taps = (int)c->taps,
-                              .turned = c->turned,
-                              .to = to });
+static const situ__parts_kernels *kernels_for(const situ__conv *g) {
+  return g->narrow ? &situ__parts_kernels_bf16 : &situ__parts_kernels_f32;
+}
+
+const char *situ__conv_parts_panel(const situ__conv *g, int64_t panel, int64_t group, int64_t groups, char *to) {
+  const bool turned = g->pass == SITU_CONV_GRAD_DATA;
+  const int64_t taps = g->window->kernel[0] * g->window->kernel[1], first = panel * PANEL,
+                channels = turned ? g->outputs : g->channels, outputs = turned ? g->channels : g->outputs,
+                next_output = taps * (turned ? 1 : channels), next_channel = taps * (turned ? outputs : 1);
+  const situ__parts_kernels *kernels = kernels_for(g);
+  if (g->factor)
+    return g->factor + HEAD +
+           (panel * situ__ceil_div(channels, GROUP) + group) * taps * kernels->parts * SITU__PARTS_BYTES;
+  const situ__parts_weights weights = { .w = (const float *)(const void *)g->w + first * next_output +
+                                             group * GROUP * next_channel,
+                                        .outputs = situ__min_i64(PANEL, outputs - first),
+                                        .next_output = next_output,
+                                        .channels = situ__min_i64(groups * GROUP, channels - group * GROUP),
+                                        .next_channel = next_channel,
+                                        .taps = (int)taps,
+                                        .turned = turned,
+                                        .to = to };
+  return kernels->pack(&weights) ? to : NULL;
 }
 
 /* Results of a piece, from its first row of the output on. */
@@ -157,13 +167,6 @@ static void activate_piece(const conv *c, int64_t piece, int64_t output, int64_t
                       c->out_height * c->out_width);
 }
 
-/* The panel's weights for some groups, which are laid out already, or packed into `to`; NULL: they do not have three
-   parts. */
-static const char *find_weights(const conv *c, int64_t panel, int64_t group, int64_t groups, char *to) {
-  if (c->g->factor) return c->g->factor + HEAD + (panel * c->groups + group) * c->taps * c->step;
-  return pack_weights(c, panel, group, groups, to) ? to : NULL;
-}
-
 /* Returns false for weights that do not have three parts. */
 static bool run_task(const conv *c, int64_t task, char *slot) {
   const int64_t panel = task / c->batches, first = task % c->batches * c->batch,
@@ -172,7 +175,7 @@ static bool run_task(const conv *c, int64_t task, char *slot) {
   const int64_t outputs = situ__min_i64(PANEL, c->outputs - panel * PANEL);
   for (int64_t group = 0; group < c->groups; group += c->depth) {
     const int64_t groups = situ__min_i64(c->depth, c->groups - group);
-    const char *weights = find_weights(c, panel, group, groups, slot);
+    const char *weights = situ__conv_parts_panel(c->g, panel, group, groups, slot);
     if (!weights) return false;
     for (int64_t i = first; i < last; i++)
       c->kernels->multiply(&(situ__parts_product){ .weights = weights,
@@ -219,7 +222,7 @@ static conv describe(const situ__conv *g) {
   const bool forward = g->pass == SITU_CONV_FORWARD;
   const situ_window *w = g->window;
   conv c = { .g = g,
-             .kernels = g->narrow ? &situ__parts_kernels_bf16 : &situ__parts_kernels_f32,
+             .kernels = kernels_for(g),
              .unfold = situ__unfold_kernels_for(SITU_F32),
              .x = (const float *)(const void *)(forward ? g->x : g->y),
              .y = (float *)(void *)(forward ? g->y : g->x),
@@ -230,7 +233,6 @@ static conv describe(const situ__conv *g) {
              .width = forward ? g->width : g->out_width,
              .out_height = forward ? g->out_height : g->height,
              .out_width = forward ? g->out_width : g->width,
-             .turned = !forward,
              .stride = w->stride[0],
              .phases = w->stride[0] == 1 || w->kernel[0] * w->kernel[1] == 1 ? 1 : 4 };
   for (int d = 0; d < 2; d++)
@@ -282,7 +284,7 @@ static bool suits_weights(const situ__conv *g) {
 }
 
 /* Nor for little work, and padding that would outgrow the image. */
-static bool suits(const situ__conv *g) {
+bool situ__conv_suits_parts(const situ__conv *g) {
   if (g->last || !suits_weights(g) || (g->factor && !*g->factor)) return false;
   const conv c = describe(g);
   for (int d = 0; d < 2; d++)
@@ -304,7 +306,7 @@ static void run_blocks(conv *c) {
 
 bool situ__conv_parts(const situ__conv *g, situ_status *status) {
   static const situ_device cpu = { .kind = SITU_CPU };
-  if (!suits(g)) return false;
+  if (!situ__conv_suits_parts(g)) return false;
   conv c = describe(g);
   split_work(&c);
   const size_t offsets = (size_t)situ__round_up(c.depth * c.taps, 8) * sizeof *c.at,
@@ -333,7 +335,7 @@ static void lay_out_panels(int64_t begin, int64_t end, void *payload) {
   laying *l = payload;
   const int64_t panel = l->c.groups * l->c.taps * l->c.step;
   for (int64_t i = begin; i < end; i++)
-    if (!pack_weights(&l->c, i, 0, l->c.groups, l->to + HEAD + i * panel))
+    if (!situ__conv_parts_panel(l->c.g, i, 0, l->c.groups, l->to + HEAD + i * panel))
       __atomic_store_n(&l->c.odd, true, __ATOMIC_RELAXED);
 }
 

@@ -73,11 +73,13 @@ typedef struct situ__parts_sum {
   bool add;
 } situ__parts_sum;
 
-/* w [outputs, channels, taps] = sums [taps, 32, 32]. */
+/* to [outputs, lanes, places] = sums [places, 32, 32], plus bias of the output, or relu of that; rows of places are
+   next_output and next_lane floats apart. */
 typedef struct situ__parts_unpack {
-  const float *sums;
-  int64_t taps, outputs, channels, next_output;
-  float *w;
+  const float *sums, *bias; /* bias: or NULL */
+  int64_t places, outputs, lanes, next_output, next_lane;
+  float *to;
+  bool relu;
 } situ__parts_unpack;
 
 typedef struct situ__parts_kernels {

@@ -134,11 +134,12 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
     if (!c->last) continue;
     c->kernels->unpack(
         &(situ__parts_unpack){ .sums = sums,
-                               .taps = c->taps,
+                               .places = c->taps,
                                .outputs = situ__min_i64(PANEL, g->outputs - output),
-                               .channels = situ__min_i64(PANEL, g->channels - channel),
+                               .lanes = situ__min_i64(PANEL, g->channels - channel),
                                .next_output = g->channels * c->taps,
-                               .w = (float *)(void *)g->w + (output * g->channels + channel) * c->taps });
+                               .next_lane = c->taps,
+                               .to = (float *)(void *)g->w + (output * g->channels + channel) * c->taps });
   }
 }
 

@@ -135,18 +135,22 @@ static void sum_places(const situ__parts_sum *p) {
 }
 
 static void unpack(const situ__parts_unpack *p) {
-  for (int64_t o = 0; o < p->outputs; o++)
-    for (int64_t c = 0; c < p->channels; c += TILE)
-      for (int64_t k = 0; k < p->taps; k += TILE) {
-        const int count = p->taps - k < TILE ? (int)(p->taps - k) : TILE;
-        const float *from = p->sums + (k * WIDTH + o) * WIDTH + c;
+  for (int64_t o = 0; o < p->outputs; o++) {
+    const vec_f32 bias = F32(splat)(p->bias ? p->bias[o] : 0);
+    for (int64_t l = 0; l < p->lanes; l += TILE)
+      for (int64_t k = 0; k < p->places; k += TILE) {
+        const int count = p->places - k < TILE ? (int)(p->places - k) : TILE;
+        const float *from = p->sums + (k * WIDTH + o) * WIDTH + l;
         vec_f32 square[TILE];
-        UNROLL for (int i = 0; i < TILE; i++) square[i] =
-            i < count ? F32(load)(from + i * WIDTH * WIDTH) : (vec_f32){ 0 };
+        UNROLL for (int i = 0; i < TILE; i++) {
+          const vec_f32 sum = i < count ? F32(load)(from + i * WIDTH * WIDTH) + bias : (vec_f32){ 0 };
+          square[i] = p->relu ? F32(relu)(sum) : sum;
+        }
         FN(transpose)(square);
-        for (int64_t i = 0; i < TILE && c + i < p->channels; i++)
-          F32(store_some)(p->w + o * p->next_output + (c + i) * p->taps + k, square[i], count);
+        for (int64_t i = 0; i < TILE && l + i < p->lanes; i++)
+          F32(store_some)(p->to + o * p->next_output + (l + i) * p->next_lane + k, square[i], count);
       }
+  }
 }
 
 static bool pair_f32(const situ__parts_plane *p) { return pair_parts(p, PARTS); }
