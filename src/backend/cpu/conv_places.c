@@ -61,15 +61,15 @@ static void turn_images(int64_t begin, int64_t end, void *payload) {
     const int64_t pair = i % LANES, half = i / LANES % 2, group = i / LANES / 2;
     const int64_t first = half * LANES, images = situ__max_i64(0, situ__min_i64(LANES, c->images - first));
     const float *from = c->x + (c->image + first) * image + ((c->group + group) * GROUP + pair) * plane;
-    note(c, c->kernels->turn(
-                &(situ__parts_turned){ .low = from,
-                                       .high = from + LANES * plane,
-                                       .lane = image,
-                                       .lows = images,
-                                       .highs = images,
-                                       .count = plane,
-                                       .step = c->place,
-                                       .to = c->turned + group * plane * c->place + half * 1024 + pair * 64 }));
+    note(c, c->kernels->turn(&(situ__parts_turned){ .low = from,
+                                                    .high = from + LANES * plane,
+                                                    .lane = image,
+                                                    .lows = images,
+                                                    .highs = images,
+                                                    .count = plane,
+                                                    .step = c->place,
+                                                    .to = c->turned + group * plane * c->place +
+                                                          half * SITU__PARTS_BYTES / 2 + pair * 64 }));
   }
 }
 
