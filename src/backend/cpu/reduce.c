@@ -137,6 +137,11 @@ static situ__fold_block block_at(const plan *p, int64_t outer, int64_t row, int6
   return k;
 }
 
+/* Whether blocks are folded where they are, of any size. */
+static bool copies_nothing(const plan *p) {
+  return p->direct && p->how->map == SITU__MAP_NONE && p->how->fold < SITU__FOLD_MOMENTS;
+}
+
 static void deliver(const plan *p, int64_t first, int64_t count, void *a, void *b) {
   if (p->how->finish) p->how->finish(p->how, p->rows, count, a, b);
   situ__cpu_store(&p->y, first, count, p->how->lane, a);
@@ -176,8 +181,7 @@ static void large_blocks(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   const situ__reduction *how = p->how;
   double buffer[SITU__FOLD_BLOCK], sum_a[TILE], sum_b[TILE], a[TILE], b[TILE];
-  bool in_place = p->direct && how->map == SITU__MAP_NONE && how->fold < SITU__FOLD_MOMENTS;
-  int64_t step = in_place ? p->segment : SITU__FOLD_BLOCK / p->tile;
+  int64_t step = copies_nothing(p) ? p->segment : SITU__FOLD_BLOCK / p->tile;
   for (int64_t u = begin; u < end; u++) {
     int64_t s = u % p->segments, t = u / p->segments % p->tiles, o = u / p->segments / p->tiles;
     int64_t column = t * p->tile, columns = situ__min_i64(p->tile, p->width - column);
@@ -224,8 +228,7 @@ situ_status situ__reduce(const situ__reduction *how) {
     return SITU_OK;
   }
   if (p.rows * p.width <= SITU__FOLD_BLOCK) {
-    const bool in_place = p.direct && p.x.contiguous && how->map == SITU__MAP_NONE && how->fold < SITU__FOLD_MOMENTS;
-    p.group = (in_place ? UNCOPIED : 1) * SITU__FOLD_BLOCK / (p.rows * p.width);
+    p.group = (p.x.contiguous && copies_nothing(&p) ? UNCOPIED : 1) * SITU__FOLD_BLOCK / (p.rows * p.width);
     p.group = situ__min_i64(p.group, SITU__FOLD_BLOCK / p.width);
     int64_t grain = situ__max_i64(1, GRAIN / (p.group * p.rows * p.width));
     situ__parallel(situ__ceil_div(p.outer, p.group), grain, small_blocks, &p);
