@@ -76,6 +76,7 @@ endif()
 
 # The CUDA module is made with the toolkit's headers and links nothing of it (src/backend/cuda/table.h).
 if(SITU_HAVE_CUDA)
+  find_package(CUDAToolkit REQUIRED QUIET) # here again: what it sets for cmake/features.cmake ends with a function there
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.c)
   if(NOT SITU_CUDNN_INCLUDE)
     list(FILTER sources EXCLUDE REGEX "/(dnn|conv|attention)\\.c$")

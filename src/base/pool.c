@@ -89,7 +89,7 @@ static void run_chunks(void (**started)(void)) {
 static void *run_worker(void *unused) {
   (void)unused;
   void (*started)(void) = NULL;
-  for (double until;;) {
+  for (double until = 0;;) {
     for (int i = 0; count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i, &until); i++) {}
     if (count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
       pthread_mutex_lock(&lock);
@@ -167,7 +167,7 @@ void situ__pool_on_worker_start(void (*start)(void)) { __atomic_store_n(&on_star
 /* ---- the loop ---- */
 
 static void wait_for_chunks(void) {
-  double until;
+  double until = 0;
   int i = 0;
   do {
     if (__atomic_load_n(&unfinished, __ATOMIC_ACQUIRE) == 0) return;
