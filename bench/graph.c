@@ -1,15 +1,16 @@
 /* Training steps as calls, and as a graph's replay, on $SITU_BENCH_DEVICE (default: cpu): forward, backward, clipping,
-   dropout and the optimiser's step; and a chain of element-wise calls. Both take turns, in processor time on the cpu;
-   the time of each step on the clock is kept, so that percentiles can be told. The memory of the graph is beside the
-   most that the calls need at a time.
+   dropout and the optimiser's step; and a chain of element-wise calls. Both take turns, on the cpu in processor time of
+   one thread; the time of each step on the clock is kept, so that percentiles can be told. The memory of the graph is
+   beside the most that the calls need at a time.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "situ/sys/backend.h"
 #include "support/gpt2.h"
 #include "support/measure.h"
+#include "support/rounds.h"
 
-enum { ROUNDS = 21, STEPS_MAX = 400 };
+enum { STEPS_MAX = 400 };
 
 typedef struct job {
   const char *name;
@@ -186,8 +187,8 @@ static void zero_grad(const job *j) {
 }
 
 static void measure(job *j, situ_device device) {
-  static double calls[ROUNDS * STEPS_MAX], replays[ROUNDS * STEPS_MAX];
-  double of_calls[ROUNDS], of_replays[ROUNDS], ratio[ROUNDS];
+  static double calls[ROUNDS_MAX * STEPS_MAX], replays[ROUNDS_MAX * STEPS_MAX]; /* seconds of each */
+  double of_calls[ROUNDS_MAX], of_replays[ROUNDS_MAX], ratio[ROUNDS_MAX];
   prepare(j);
   take_step(j);
   zero_grad(j);
@@ -207,20 +208,21 @@ static void measure(job *j, situ_device device) {
          held / 1024, (double)calls_need / 1024);
   (void)time_steps(j, NULL, device, calls);
   (void)time_steps(j, graph, device, replays);
-  for (int r = 0; r < ROUNDS; r++) {
-    of_calls[r] = time_steps(j, NULL, device, calls + r * j->steps);
-    of_replays[r] = time_steps(j, graph, device, replays + r * j->steps);
-    ratio[r] = of_calls[r] / of_replays[r];
+  rounds r = { .wanted = 21, .threads = device.kind == SITU_CPU };
+  while (next_round(&r)) {
+    of_calls[r.now] = time_steps(j, NULL, device, calls + r.now * j->steps);
+    of_replays[r.now] = time_steps(j, graph, device, replays + r.now * j->steps);
+    ratio[r.now] = of_calls[r.now] / of_replays[r.now];
   }
   char ours[32], theirs[32], what[64];
-  (void)snprintf(ours, sizeof ours, "%.1f us", 1e6 * median(of_replays, ROUNDS));
-  (void)snprintf(theirs, sizeof theirs, "calls %.1f us", 1e6 * median(of_calls, ROUNDS));
-  tell(device.kind == SITU_CUDA ? "cuda" : "H8", j->name, ours, theirs, median(ratio, ROUNDS),
-       device.kind == SITU_CUDA ? j->must_cuda : j->must, false);
+  (void)snprintf(ours, sizeof ours, "%.1f us", 1e6 * median(of_replays, keep_quiet(&r, of_replays)));
+  (void)snprintf(theirs, sizeof theirs, "calls %.1f us", 1e6 * median(of_calls, keep_quiet(&r, of_calls)));
+  tell_rounds(device.kind == SITU_CUDA ? "cuda" : "H8", j->name, ours, theirs, ratio, keep_quiet(&r, ratio),
+              device.kind == SITU_CUDA ? j->must_cuda : j->must, false);
   (void)snprintf(what, sizeof what, "%s, memory", j->name);
   if (device.kind == SITU_CPU) tell("H8", what, "", "", held / (double)calls_need, 0.7, true);
-  tell_percentiles("calls", calls, ROUNDS * j->steps);
-  tell_percentiles("replays", replays, ROUNDS * j->steps);
+  tell_percentiles("calls", calls, r.count * j->steps);
+  tell_percentiles("replays", replays, r.count * j->steps);
   situ_graph_free(graph);
   if (!j->model) return;
   situ_optim_free(j->o);
@@ -235,6 +237,7 @@ int main(void) {
     return 0;
   }
   need(situ_set_default_device(device));
+  need(situ_set_num_threads(1));
   for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
     situ_scope s;
     situ_scope_begin(&s);

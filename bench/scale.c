@@ -1,12 +1,14 @@
 /* Cost of a parameter in a module of 20,000 of them beside 200 modules of 100, which touch as much memory: what grows
-   faster than its module shows here. Processor time of one thread, medians. H12.
+   faster than its module shows here. Processor time of one thread, medians of rounds on a quiet core.
+   H12.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "situ/sys/sim.h"
 #include "support/measure.h"
+#include "support/rounds.h"
 
-enum { FEW = 100, MANY = 20000, MODULES = MANY / FEW, ROUNDS = 15, WIDTH = 4 };
+enum { FEW = 100, MANY = 20000, MODULES = MANY / FEW, WIDTH = 4 };
 
 /* `count` modules of `size` parameters each, with an optimiser and a copy of the state. */
 typedef struct sample {
@@ -92,18 +94,19 @@ int main(void) {
   fill(&few);
   fill(&many);
   for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-    double ratio[ROUNDS], of_few[ROUNDS], of_many[ROUNDS];
+    double ratio[ROUNDS_MAX], of_few[ROUNDS_MAX], of_many[ROUNDS_MAX];
     char ours[32], theirs[32];
-    for (int r = -1; r < ROUNDS; r++) {
-      const double a = time_of(&jobs[j], &few), b = time_of(&jobs[j], &many);
-      if (r < 0) continue; /* warms up */
-      of_few[r] = a;
-      of_many[r] = b;
-      ratio[r] = b / a;
+    (void)time_of(&jobs[j], &few);
+    (void)time_of(&jobs[j], &many);
+    rounds r = { .wanted = 15, .threads = 1 };
+    while (next_round(&r)) {
+      of_few[r.now] = time_of(&jobs[j], &few);
+      of_many[r.now] = time_of(&jobs[j], &many);
+      ratio[r.now] = of_many[r.now] / of_few[r.now];
     }
-    (void)snprintf(ours, sizeof ours, "%.1f ns", 1e9 * median(of_many, ROUNDS));
-    (void)snprintf(theirs, sizeof theirs, "%.1f ns", 1e9 * median(of_few, ROUNDS));
-    tell_rounds("H12", jobs[j].name, ours, theirs, ratio, ROUNDS, 1.5, true);
+    (void)snprintf(ours, sizeof ours, "%.1f ns", 1e9 * median(of_many, keep_quiet(&r, of_many)));
+    (void)snprintf(theirs, sizeof theirs, "%.1f ns", 1e9 * median(of_few, keep_quiet(&r, of_few)));
+    tell_rounds("H12", jobs[j].name, ours, theirs, ratio, keep_quiet(&r, ratio), 1.5, true);
   }
   return situ_scope_end(&s) != SITU_OK;
 }

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "support/measure.h"
+#include "support/rounds.h"
 
-enum { ROUNDS = 41 };
 extern char **environ;
 
 static situ_nn_module *mlp(void) {
@@ -55,7 +55,7 @@ static double start(char *program, char *path, double *waited) {
 
 int main(int argc, char **argv) {
   char path[] = "/tmp/situ-start-XXXXXX", ours[32];
-  double each[ROUNDS], waited[ROUNDS];
+  double each[ROUNDS_MAX], list[ROUNDS_MAX], waited;
   if (argc == 2) return give_result(argv[1]);
   const int file = mkstemp(path);
   if (file < 0) return 1;
@@ -63,9 +63,12 @@ int main(int argc, char **argv) {
   situ_nn_module *net = mlp();
   situ_tree *state = situ_nn_state_dict(net);
   need(situ_save(path, state, NULL));
-  for (int r = 0; r < ROUNDS; r++) each[r] = start(argv[0], path, &waited[r]);
-  const int kept = keep_quiet(each, waited, ROUNDS);
-  double list[ROUNDS];
+  rounds r = { .wanted = 41, .threads = 1 };
+  while (next_round(&r)) {
+    each[r.now] = start(argv[0], path, &waited);
+    r.waited = 1e3 * waited / each[r.now];
+  }
+  const int kept = keep_quiet(&r, each);
   memcpy(list, each, sizeof list);
   (void)snprintf(ours, sizeof ours, "%.2f ms", median(list, kept));
   tell_rounds("H13", "start to first result of an MLP, ms", ours, "", each, kept, 10, true);

@@ -1,6 +1,6 @@
 /* Two threads beside one, by the clock: the speed-up of products, convolution, attention, element-wise work and
    training steps, beside that of memcpy (H15); and what two threads lose where another program keeps one of two cores
-   busy (H14). Of the rounds the quieter half counts, in which threads waited least for a core.
+   busy (H14). Rounds count in which both cores were quiet and threads hardly waited for one.
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <signal.h>
@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "support/measure.h"
+#include "support/rounds.h"
 #include "support/steps.h"
 
-enum { ROUNDS = 21 };
+enum { ROUNDS = 21, CORES = 2 };
 #define COPIED ((size_t)64 << 20)
 
 static situ_tensor *matrix, *image, *kernel, *head, *large;
@@ -70,18 +71,19 @@ static double time_of(void (*call)(int threads), int threads, double *waited) {
 
 /* The median of one thread's time / two threads'. must: the least one. */
 static double scale(const char *what, void (*call)(int threads), double must) {
-  double one[ROUNDS], two[ROUNDS], ratio[ROUNDS], waited[ROUNDS], other;
+  double one[ROUNDS_MAX], two[ROUNDS_MAX], ratio[ROUNDS_MAX], waited[2];
   char ours[32], theirs[32];
-  (void)time_of(call, 2, &other);
-  for (int r = 0; r < ROUNDS; r++) {
-    one[r] = time_of(call, 1, &waited[r]);
-    two[r] = time_of(call, 2, &other);
-    ratio[r] = one[r] / two[r];
-    if (other > waited[r]) waited[r] = other;
+  (void)time_of(call, 2, waited);
+  rounds r = { .wanted = ROUNDS, .threads = CORES };
+  while (next_round(&r)) {
+    one[r.now] = time_of(call, 1, &waited[0]);
+    two[r.now] = time_of(call, 2, &waited[1]);
+    ratio[r.now] = one[r.now] / two[r.now];
+    r.waited = waited[0] > waited[1] ? waited[0] : waited[1];
   }
-  const int kept = keep_quiet(ratio, waited, ROUNDS);
-  (void)snprintf(ours, sizeof ours, "%.2f ms", 1e3 * median(two, ROUNDS));
-  (void)snprintf(theirs, sizeof theirs, "1T %.2f ms", 1e3 * median(one, ROUNDS));
+  const int kept = keep_quiet(&r, ratio);
+  (void)snprintf(ours, sizeof ours, "%.2f ms", 1e3 * median(two, keep_quiet(&r, two)));
+  (void)snprintf(theirs, sizeof theirs, "1T %.2f ms", 1e3 * median(one, keep_quiet(&r, one)));
   if (must > 0) tell_rounds("H15", what, ours, theirs, ratio, kept, must, false);
   return median(ratio, kept);
 }
@@ -89,24 +91,24 @@ static double scale(const char *what, void (*call)(int threads), double must) {
 /* Two threads' time with a neighbour that computes / one thread's without. Once both run, it takes the system some 20
    ms to give the neighbour and the second thread one core, and the first thread the other: that is not counted. */
 static void beside_neighbour(const char *what, void (*call)(int threads)) {
-  double ratio[ROUNDS], waited[ROUNDS], two = 0, unused;
+  double ratio[ROUNDS_MAX], two = 0, alone = 0, unused;
   char ours[32], theirs[32];
-  for (int r = 0; r < ROUNDS; r++) {
-    const double alone = time_of(call, 1, &waited[r]);
+  rounds r = { .wanted = ROUNDS, .threads = CORES };
+  while (next_round(&r)) {
+    alone = time_of(call, 1, &r.waited);
     const pid_t neighbour = fork();
     if (neighbour < 0) exit(1);
     if (neighbour == 0)
       for (volatile unsigned long k = 0;;) k = k + 1;
     (void)time_of(call, 2, &unused);
     two = time_of(call, 2, &unused);
-    ratio[r] = two / alone;
+    ratio[r.now] = two / alone;
     (void)kill(neighbour, SIGKILL);
     (void)waitpid(neighbour, NULL, 0);
-    if (r + 1 < ROUNDS) continue;
-    (void)snprintf(ours, sizeof ours, "%.2f ms", 1e3 * two);
-    (void)snprintf(theirs, sizeof theirs, "1T %.2f ms", 1e3 * alone);
   }
-  tell_rounds("H14", what, ours, theirs, ratio, keep_quiet(ratio, waited, ROUNDS), 1.3, true);
+  (void)snprintf(ours, sizeof ours, "%.2f ms", 1e3 * two);
+  (void)snprintf(theirs, sizeof theirs, "1T %.2f ms", 1e3 * alone);
+  tell_rounds("H14", what, ours, theirs, ratio, keep_quiet(&r, ratio), 1.3, true);
 }
 
 int main(void) {

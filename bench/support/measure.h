@@ -92,17 +92,6 @@ static inline situ_device bench_device(situ_device_properties *p) {
   return device;
 }
 
-/* Moves the values of the quieter half of the rounds, by `waited`, to the front, and returns their number. */
-static inline int keep_quiet(double *values, const double *waited, int count) {
-  double sorted[256];
-  int kept = 0;
-  memcpy(sorted, waited, sizeof *sorted * (size_t)count);
-  const double most = median(sorted, count);
-  for (int r = 0; r < count; r++)
-    if (waited[r] <= most) values[kept++] = values[r];
-  return kept;
-}
-
 /* The median and quartiles of `count` ratios, which are sorted; at_most: less is better. */
 static inline void tell_rounds(const char *goal, const char *what, const char *ours, const char *theirs, double *ratios,
                                int count, double must, bool at_most) {

@@ -84,12 +84,27 @@ def run_on(cores):
             os.sched_setaffinity(int(thread), cores)
 
 
-def quieter_core():
+def look():
+    """The slowness of each core."""
     seen = {}
     for core in CORES:
         run_on({core})
         seen[core] = slowness()
+    return seen
+
+
+def quieter_core():
+    seen = look()
     return min(seen, key=seen.get)
+
+
+def slowness_of(threads):
+    """With one thread of the core it is on, else of the slowest one, and all are theirs again."""
+    if threads == 1:
+        return slowness()
+    worst = max(look().values())
+    run_on(CORES)
+    return worst
 
 
 for _ in range(100):  # until both cores were probably seen when they were quiet
@@ -103,9 +118,9 @@ def in_turn(ours, theirs, rounds=21, most=1.5, least=7, threads=1):
     ours(), theirs()
     seen, quiet, begin = [], 0, time.monotonic()
     while quiet < rounds:
-        before = slowness()
+        before = slowness_of(threads)
         pair = ours(), theirs()
-        seen.append((max(before, slowness()), pair))
+        seen.append((max(before, slowness_of(threads)), pair))
         quiet = sum(slow <= QUIET for slow, _ in seen)
         spent = time.monotonic() - begin
         if len(seen) >= least and spent > (most if quiet >= least else LONGER * most):
