@@ -14,21 +14,25 @@
 #include "base/size.h"
 #include "base/thread.h"
 
-enum { THREADS_MAX = 256, SPINS = 256 };
+enum { THREADS_MAX = 256, SPINS = 256, LINE = 64 /* bytes of the cache's */ };
 /* A waiting thread spins for some microseconds, then yields the core until so many seconds are over, then sleeps: to
    wake a sleeper takes 20 us of the thread that does it in a virtual machine, which is more than most loops of a small
    network, and spinning without yielding was 3 to 30 times slower beside one busy process. */
 #define PATIENCE 1e-3
 
-/* The job. `ticket` holds its number in the high half and the number of untaken chunks in the low half. A
-   compare-and-swap of both takes a chunk, so a worker that comes late to a finished job cannot take a chunk of the
-   next one. Workers read the other fields only after taking a chunk, while they cannot change. */
-static uint64_t ticket;
-static struct {
+/* The job. Each thread begins with a share of its chunks that follow each other, the same part of every job: what it
+   wrote in one is in its core's cache when it reads that in the next. Then it takes what is left of other shares. The
+   word of a share holds the job's number in the high half and the number of untaken chunks in the low half. A
+   compare-and-swap of both takes a chunk, so a worker that comes late to a finished job cannot take a chunk of the next
+   one. Workers read the other fields only after taking a chunk, while they cannot change. */
+static struct { _Alignas(LINE) uint64_t word; } share[THREADS_MAX];
+_Alignas(LINE) static uint64_t number; /* of the job, written last; idle threads look at its line all the time */
+_Alignas(LINE) static struct {
   situ__range_fn fn;
   void *payload;
   int64_t count, grain, chunks;
 } job;
+static int shares;         /* of the job; those behind have no untaken chunk */
 static int64_t unfinished; /* chunks that are not finished */
 static void (*on_start)(void);
 
@@ -62,17 +66,20 @@ static bool look_again(int i, double *until) {
 
 static uint32_t count_untaken(uint64_t word) { return (uint32_t)word; }
 
-/* Takes and runs chunks until all are taken. */
-static void run_chunks(void (**started)(void)) {
-  uint64_t word = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
+static int64_t share_begin(int s, int of) { return job.chunks / of * s + job.chunks % of * s / of; }
+
+/* Takes and runs chunks of a share until all are taken. */
+static void run_share(int s, void (**started)(void)) {
+  uint64_t word = __atomic_load_n(&share[s].word, __ATOMIC_ACQUIRE);
   while (count_untaken(word) != 0) {
-    if (!__atomic_compare_exchange_n(&ticket, &word, word - 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) continue;
+    if (!__atomic_compare_exchange_n(&share[s].word, &word, word - 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
+      continue;
     if (started) {
       void (*start)(void) = __atomic_load_n(&on_start, __ATOMIC_ACQUIRE);
       if (start && start != *started) start();
       *started = start;
     }
-    int64_t begin = (job.chunks - count_untaken(word)) * job.grain;
+    int64_t begin = (share_begin(s + 1, __atomic_load_n(&shares, __ATOMIC_RELAXED)) - count_untaken(word)) * job.grain;
     int64_t end = begin > job.count - job.grain ? job.count : begin + job.grain;
     inside = true;
     job.fn(begin, end, job.payload);
@@ -82,28 +89,34 @@ static void run_chunks(void (**started)(void)) {
       pthread_cond_signal(&work_done);
       pthread_mutex_unlock(&lock);
     }
-    word = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
+    word = __atomic_load_n(&share[s].word, __ATOMIC_ACQUIRE);
   }
 }
 
-static void *run_worker(void *unused) {
-  (void)unused;
+/* self: the caller's number among the threads; 0 is the owner. */
+static void run_chunks(int self, void (**started)(void)) {
+  const int count = __atomic_load_n(&shares, __ATOMIC_RELAXED);
+  for (int k = 0; k < count; k++) run_share((self + k) % count, started);
+}
+
+static void *run_worker(void *self) {
   void (*started)(void) = NULL;
+  uint64_t seen = 0; /* number of the last job that was looked at */
   for (double until = 0;;) {
-    for (int i = 0; count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0 && look_again(i, &until); i++) {}
-    if (count_untaken(__atomic_load_n(&ticket, __ATOMIC_RELAXED)) == 0) {
+    for (int i = 0; __atomic_load_n(&number, __ATOMIC_RELAXED) == seen && look_again(i, &until); i++) {}
+    if (__atomic_load_n(&number, __ATOMIC_RELAXED) == seen) {
       pthread_mutex_lock(&lock);
-      /* Count this sleeper before its last look at the ticket; the owner writes the ticket before it looks for
+      /* Count this sleeper before its last look at the number; the owner writes the number before it looks for
          sleepers. So one of the two sees the other. */
       __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
-      while (!stopping && count_untaken(__atomic_load_n(&ticket, __ATOMIC_SEQ_CST)) == 0)
-        pthread_cond_wait(&work_there, &lock);
+      while (!stopping && __atomic_load_n(&number, __ATOMIC_SEQ_CST) == seen) pthread_cond_wait(&work_there, &lock);
       __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
       bool stop = stopping;
       pthread_mutex_unlock(&lock);
       if (stop) return NULL;
     }
-    run_chunks(&started);
+    seen = __atomic_load_n(&number, __ATOMIC_ACQUIRE);
+    run_chunks((int)(intptr_t)self, &started);
   }
 }
 
@@ -131,7 +144,9 @@ static void start_workers(void) {
   sigset_t all, before;
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
-  while (workers < threads - 1 && pthread_create(&worker[workers], NULL, run_worker, NULL) == 0) workers++;
+  while (workers < threads - 1 &&
+         pthread_create(&worker[workers], NULL, run_worker, (void *)(intptr_t)(workers + 1)) == 0)
+    workers++;
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -205,9 +220,14 @@ void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *paylo
   job.count = count;
   job.grain = grain;
   job.chunks = chunks;
+  const int of = (int)situ__min_i64(situ__pool_threads(), chunks);
+  __atomic_store_n(&shares, of, __ATOMIC_RELAXED);
   __atomic_store_n(&unfinished, chunks, __ATOMIC_RELAXED);
-  uint64_t number = (__atomic_load_n(&ticket, __ATOMIC_RELAXED) >> 32) + 1;
-  __atomic_store_n(&ticket, number << 32 | (uint64_t)chunks, __ATOMIC_SEQ_CST);
+  for (int s = 0; s < of; s++) {
+    const uint64_t untaken = (uint64_t)(share_begin(s + 1, of) - share_begin(s, of));
+    __atomic_store_n(&share[s].word, (number + 1) << 32 | untaken, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&number, number + 1, __ATOMIC_SEQ_CST);
   int asleep = __atomic_load_n(&sleepers, __ATOMIC_SEQ_CST);
   if (asleep > 0) {
     pthread_mutex_lock(&lock);
@@ -218,7 +238,7 @@ void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *paylo
     }
     pthread_mutex_unlock(&lock);
   }
-  run_chunks(NULL);
+  run_chunks(0, NULL);
   wait_for_chunks();
   pthread_mutex_unlock(&owner);
 }

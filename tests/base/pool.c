@@ -124,6 +124,36 @@ static void wait_a_moment(int64_t begin, int64_t end, void *payload) {
   nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 }
 
+/* Four chunks that wait for each other, so that each is another thread's. */
+typedef struct {
+  int begun;
+  pthread_t thread[4];
+} meeting;
+
+static void meet(int64_t begin, int64_t end, void *payload) {
+  meeting *m = payload;
+  (void)end;
+  m->thread[begin] = pthread_self();
+  __atomic_add_fetch(&m->begun, 1, __ATOMIC_SEQ_CST);
+  const time_t late = time(NULL) + 60;
+  while (__atomic_load_n(&m->begun, __ATOMIC_SEQ_CST) < 4 && time(NULL) < late) (void)sched_yield();
+}
+
+/* What a thread wrote in one loop is in its core's cache for the same part of the next. */
+static void same_thread_same_part(void **state) {
+  (void)state;
+  meeting first = { 0 };
+  assert_true(situ__pool_set_threads(4));
+  situ__parallel(4, 1, meet, &first);
+  assert_int_equal(first.begun, 4);
+  assert_true(pthread_equal(first.thread[0], pthread_self()));
+  for (int k = 0; k < 100; k++) {
+    meeting next = { 0 };
+    situ__parallel(4, 1, meet, &next);
+    for (int t = 0; t < 4; t++) assert_true(pthread_equal(next.thread[t], first.thread[t]));
+  }
+}
+
 static void several_threads_work(void **state) {
   (void)state;
   pthread_t by[8];
@@ -299,6 +329,7 @@ int main(void) {
     cmocka_unit_test(largest_counts),
     cmocka_unit_test(same_bits_for_any_number_of_threads),
     cmocka_unit_test(several_threads_work),
+    cmocka_unit_test(same_thread_same_part),
     cmocka_unit_test(nested_loops_run_in_place),
     cmocka_unit_test(callers_at_once),
     cmocka_unit_test(after_a_sleep),

@@ -147,8 +147,9 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
   situ__matmul *p = payload;
   void *scratch = situ__slots_take(&p->slots);
   for (int64_t task = begin; task < end; task++) {
-    const int64_t tiles = p->tiles_m * p->tiles_n, i = task % tiles / p->tiles_n * p->tile_m,
-                  j = task % p->tiles_n * p->tile_n;
+    const int64_t tiles = p->tiles_m * p->tiles_n;
+    int64_t i, j;
+    situ__matmul_tile(p, task % tiles, &i, &j);
     const situ__steps at = situ__matmul_item(p, task / tiles);
     situ__gemm g = p->g;
     g.m = situ__min_i64(p->tile_m, p->g.m - i);

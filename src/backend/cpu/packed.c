@@ -199,7 +199,8 @@ static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *s
 static bool multiply_tile(const work *w, int64_t tile, char *slot) {
   const situ__matmul *p = w->p;
   const situ__panels *with = w->with;
-  const int64_t i = tile / p->tiles_n * p->tile_m, j = tile % p->tiles_n * p->tile_n;
+  int64_t i, j;
+  situ__matmul_tile(p, tile, &i, &j);
   const int64_t m = situ__min_i64(p->tile_m, p->g.m - i), n = situ__min_i64(p->tile_n, p->g.n - j);
   const int64_t column = with->dtype == SITU_F64 ? sizeof(double) : sizeof(float);
   const bool apart = w->sums > 0;
