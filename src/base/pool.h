@@ -12,8 +12,8 @@ typedef void (*situ__range_fn)(int64_t begin, int64_t end, void *payload);
 /* Calls fn for each chunk [k*grain, min((k+1)*grain, count)), on the pool's threads and this one, and waits. A single
    chunk, a single thread, a nested call and a forked child run here, in order. Chunks never depend on the number of
    threads. A thread begins with its share of neighbouring chunks, the same part of each loop, and then helps with those
-   of others: chunks that cost alike should follow each other. Idle workers spin for some microseconds, then sleep. If two threads call at once, the second runs its own
-   chunks itself instead of waiting. */
+   of others: chunks that cost alike should follow each other. Idle workers spin for some microseconds, then sleep. If
+   two threads call at once, the second runs its own chunks itself instead of waiting. */
 void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *payload);
 
 int situ__pool_threads(void);

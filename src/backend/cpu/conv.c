@@ -17,6 +17,23 @@ void situ__conv_activate(const situ__conv *c, char *y, int64_t rows, int64_t cou
   for (int64_t i = 0; i < rows && c->activation; i++, y += next) c->activation(y, &(const void *){ y }, 0, count, none);
 }
 
+situ__conv_sides situ__conv_sides_of(const situ__conv *g) {
+  const bool forward = g->pass == SITU_CONV_FORWARD;
+  const situ_window *w = g->window;
+  situ__conv_sides s = { .x = (const float *)(const void *)(forward ? g->x : g->y),
+                         .bias = (const float *)(const void *)g->bias,
+                         .y = (float *)(void *)(forward ? g->y : g->x),
+                         .channels = forward ? g->channels : g->outputs,
+                         .outputs = forward ? g->outputs : g->channels,
+                         .height = forward ? g->height : g->out_height,
+                         .width = forward ? g->width : g->out_width,
+                         .out_height = forward ? g->out_height : g->height,
+                         .out_width = forward ? g->out_width : g->width };
+  for (int d = 0; d < 2; d++)
+    s.padding[d] = forward ? w->padding[d] : w->dilation[d] * (w->kernel[d] - 1) - w->padding[d];
+  return s;
+}
+
 /* operand: x, w, y, bias. Their storages are not read. */
 static situ__conv describe(const situ_work *work, const situ_view_desc *const operand[4]) {
   const situ_view_desc *x = operand[0], *y = operand[2];

@@ -23,6 +23,15 @@ typedef struct situ__conv {
   int64_t images, groups, channels, outputs, height, width, out_height, out_width;
 } situ__conv;
 
+/* What forward or the data's gradient at stride 1 reads and writes, in f32: the gradient is a convolution of y with the
+   kernel turned around. padding: of what is read. */
+typedef struct situ__conv_sides {
+  const float *x, *bias; /* what is read: `channels` of a group, height x width */
+  float *y;              /* the result: `outputs` of a group, out_height x out_width */
+  int64_t channels, outputs, height, width, out_height, out_width, padding[2];
+} situ__conv_sides;
+situ__conv_sides situ__conv_sides_of(const situ__conv *geometry);
+
 /* Which lanes of a vector of sums are windows, and where the first of them is in the plane of results. */
 typedef struct situ__conv_lanes {
   int32_t at;

@@ -41,9 +41,7 @@ typedef struct conv {
   const situ__conv *g;
   const situ__parts_kernels *kernels;
   const situ__unfold_kernels *unfold;
-  const float *x, *bias; /* the images that are read: channels, height x width */
-  float *y;              /* the result: outputs, out_height x out_width */
-  int64_t channels, outputs, height, width, out_height, out_width, padding[2];
+  situ__conv_sides s;
   bool plain;                           /* 1 x 1 at stride 1, which reads planes where they are */
   int64_t stride, phases;               /* planes of a channel: 1, or 4 at stride 2 */
   int64_t ld, reach;                    /* floats of a padded row; how many rows a window needs after its first */
@@ -63,23 +61,23 @@ typedef struct conv {
 
 /* The padded rows of a piece in one channel. */
 static void fill_plane(const conv *c, int64_t piece, int64_t channel, float *to) {
-  const int64_t image = piece / c->bands, row = piece % c->bands * c->band * c->stride - c->padding[0],
+  const int64_t image = piece / c->bands, row = piece % c->bands * c->band * c->stride - c->s.padding[0],
                 rows = c->band + c->reach;
-  const float *x = c->x + (image * c->channels + channel) * c->height * c->width;
+  const float *x = c->s.x + (image * c->s.channels + channel) * c->s.height * c->s.width;
   if (c->stride == 1)
     c->unfold->pad(&(situ__pad){ .channels = 1,
-                                 .height = c->height,
-                                 .width = c->width,
+                                 .height = c->s.height,
+                                 .width = c->s.width,
                                  .row = row,
                                  .rows = rows,
-                                 .left = c->padding[1],
+                                 .left = c->s.padding[1],
                                  .ld = c->ld },
                    x, to);
   else
-    c->unfold->split(&(situ__split){ .height = c->height,
-                                     .width = c->width,
+    c->unfold->split(&(situ__split){ .height = c->s.height,
+                                     .width = c->s.width,
                                      .row = row,
-                                     .left = c->padding[1],
+                                     .left = c->s.padding[1],
                                      .rows = rows,
                                      .line = c->ld,
                                      .size = c->plane,
@@ -92,8 +90,8 @@ static void fill_plane(const conv *c, int64_t piece, int64_t channel, float *to)
 /* A piece in one channel: padded in `memory`, or where it is; zeros for a channel that completes the last group. */
 static const float *plane_at(const conv *c, int64_t piece, int64_t channel, float *memory) {
   const int64_t image = piece / c->bands, row = piece % c->bands * c->band;
-  if (channel >= c->channels) return memset(memory, 0, (size_t)c->row);
-  if (c->plain) return c->x + ((image * c->channels + channel) * c->height + row) * c->width;
+  if (channel >= c->s.channels) return memset(memory, 0, (size_t)c->row);
+  if (c->plain) return c->s.x + ((image * c->s.channels + channel) * c->s.height + row) * c->s.width;
   fill_plane(c, piece, channel, memory);
   return memory;
 }
@@ -105,10 +103,10 @@ static void split_planes(int64_t begin, int64_t end, void *payload) {
   for (int64_t i = begin; i < end; i++) {
     const int64_t pair = i % (c->groups * LANES), piece = i / (c->groups * LANES);
     const int64_t channel = pair / LANES * GROUP + pair % LANES;
-    const int64_t rows = situ__min_i64(c->band, c->height - (c->first + piece) % c->bands * c->band);
+    const int64_t rows = situ__min_i64(c->band, c->s.height - (c->first + piece) % c->bands * c->band);
     const situ__parts_plane plane = { .low = plane_at(c, c->first + piece, channel, low),
                                       .high = plane_at(c, c->first + piece, channel + LANES, high),
-                                      .count = c->plain ? rows * c->width : c->phases * c->plane,
+                                      .count = c->plain ? rows * c->s.width : c->phases * c->plane,
                                       .next = c->part,
                                       .to = c->pairs + piece * c->piece + pair * c->row };
     if (!c->kernels->pair(&plane)) __atomic_store_n(&c->odd, true, __ATOMIC_RELAXED);
@@ -145,26 +143,27 @@ const char *situ__conv_parts_panel(const situ__conv *g, int64_t panel, int64_t g
 
 /* Results of a piece, from its first row of the output on. */
 static float *results(const conv *c, int64_t piece, int64_t output) {
-  return c->y + ((piece / c->bands * c->outputs + output) * c->out_height + piece % c->bands * c->band) * c->out_width;
+  return c->s.y +
+         ((piece / c->bands * c->s.outputs + output) * c->s.out_height + piece % c->bands * c->band) * c->s.out_width;
 }
 static int64_t result_rows(const conv *c, int64_t piece) {
-  return situ__min_i64(c->band, c->out_height - piece % c->bands * c->band);
+  return situ__min_i64(c->band, c->s.out_height - piece % c->bands * c->band);
 }
 
 static void finish_piece(const conv *c, int64_t piece, int64_t output, const float *sums) {
   const int64_t rows = result_rows(c, piece);
   c->kernels->finish(&(situ__parts_rows){ .sums = sums,
                                           .y = results(c, piece, output),
-                                          .bias = c->bias ? c->bias[output] : 0,
+                                          .bias = c->s.bias ? c->s.bias[output] : 0,
                                           .rows = c->plain ? 1 : rows,
-                                          .width = c->plain ? rows * c->out_width : c->out_width,
+                                          .width = c->plain ? rows * c->s.out_width : c->s.out_width,
                                           .line = c->ld,
                                           .relu = c->g->relu });
 }
 
 static void activate_piece(const conv *c, int64_t piece, int64_t output, int64_t outputs) {
-  situ__conv_activate(c->g, (char *)results(c, piece, output), outputs, result_rows(c, piece) * c->out_width,
-                      c->out_height * c->out_width);
+  situ__conv_activate(c->g, (char *)results(c, piece, output), outputs, result_rows(c, piece) * c->s.out_width,
+                      c->s.out_height * c->s.out_width);
 }
 
 /* Returns false for weights that do not have three parts. */
@@ -172,7 +171,7 @@ static bool run_task(const conv *c, int64_t task, char *slot) {
   const int64_t panel = task / c->batches, first = task % c->batches * c->batch,
                 last = situ__min_i64(first + c->batch, c->here), row = c->batch * c->columns;
   float *sums = (float *)(void *)(slot + c->depth * c->taps * c->step);
-  const int64_t outputs = situ__min_i64(PANEL, c->outputs - panel * PANEL);
+  const int64_t outputs = situ__min_i64(PANEL, c->s.outputs - panel * PANEL);
   for (int64_t group = 0; group < c->groups; group += c->depth) {
     const int64_t groups = situ__min_i64(c->depth, c->groups - group);
     const char *weights = situ__conv_parts_panel(c->g, panel, group, groups, slot);
@@ -219,41 +218,30 @@ static void set_offsets(const conv *c) {
 
 /* The geometry of the pass: the data's gradient is the convolution of that of the result, by turned weights. */
 static conv describe(const situ__conv *g) {
-  const bool forward = g->pass == SITU_CONV_FORWARD;
   const situ_window *w = g->window;
   conv c = { .g = g,
              .kernels = kernels_for(g),
              .unfold = situ__unfold_kernels_for(SITU_F32),
-             .x = (const float *)(const void *)(forward ? g->x : g->y),
-             .y = (float *)(void *)(forward ? g->y : g->x),
-             .bias = (const float *)(const void *)g->bias,
-             .channels = forward ? g->channels : g->outputs,
-             .outputs = forward ? g->outputs : g->channels,
-             .height = forward ? g->height : g->out_height,
-             .width = forward ? g->width : g->out_width,
-             .out_height = forward ? g->out_height : g->height,
-             .out_width = forward ? g->out_width : g->width,
+             .s = situ__conv_sides_of(g),
              .stride = w->stride[0],
              .phases = w->stride[0] == 1 || w->kernel[0] * w->kernel[1] == 1 ? 1 : 4 };
-  for (int d = 0; d < 2; d++)
-    c.padding[d] = forward ? w->padding[d] : w->dilation[d] * (w->kernel[d] - 1) - w->padding[d];
   c.reach = w->dilation[0] * (w->kernel[0] - 1) / c.stride;
-  c.ld = c.out_width + w->dilation[1] * (w->kernel[1] - 1) / c.stride;
-  if (c.stride == 1) c.ld = c.width + 2 * c.padding[1];
-  c.groups = situ__ceil_div(c.channels, GROUP);
+  c.ld = c.s.out_width + w->dilation[1] * (w->kernel[1] - 1) / c.stride;
+  if (c.stride == 1) c.ld = c.s.width + 2 * c.s.padding[1];
+  c.groups = situ__ceil_div(c.s.channels, GROUP);
   c.taps = w->kernel[0] * w->kernel[1];
-  c.plain = c.taps == 1 && c.stride == 1 && c.padding[0] == 0 && c.padding[1] == 0;
+  c.plain = c.taps == 1 && c.stride == 1 && c.s.padding[0] == 0 && c.s.padding[1] == 0;
   c.step = c.kernels->parts * SITU__PARTS_BYTES;
-  c.panels = situ__ceil_div(c.outputs, PANEL);
+  c.panels = situ__ceil_div(c.s.outputs, PANEL);
   return c;
 }
 
 static void split_work(conv *c) {
-  const int64_t fit = situ__min_i64(c->out_height, situ__max_i64(1, COLUMNS / c->ld));
-  c->bands = situ__ceil_div(c->out_height, fit);
-  c->band = situ__ceil_div(c->out_height, c->bands);
-  c->bands = situ__ceil_div(c->out_height, c->band);
-  c->columns = situ__round_up((c->band - 1) * c->ld + c->out_width, LANES);
+  const int64_t fit = situ__min_i64(c->s.out_height, situ__max_i64(1, COLUMNS / c->ld));
+  c->bands = situ__ceil_div(c->s.out_height, fit);
+  c->band = situ__ceil_div(c->s.out_height, c->bands);
+  c->bands = situ__ceil_div(c->s.out_height, c->band);
+  c->columns = situ__round_up((c->band - 1) * c->ld + c->s.out_width, LANES);
   c->plane = situ__round_up((c->band + c->reach) * c->ld + LANES, LANES);
   /* An odd number of lines: planes a power of two apart evict each other from the cache. */
   c->row = c->phases * c->plane * 4;
@@ -288,8 +276,8 @@ bool situ__conv_suits_parts(const situ__conv *g) {
   if (g->last || !suits_weights(g) || (g->factor && !*g->factor)) return false;
   const conv c = describe(g);
   for (int d = 0; d < 2; d++)
-    if (c.padding[d] < 0 || c.padding[d] > (d ? c.width : c.height) + PADDING) return false;
-  return (double)(g->images * c.outputs * c.channels) * (double)(c.taps * c.out_height * c.out_width) >= LEAST;
+    if (c.s.padding[d] < 0 || c.s.padding[d] > (d ? c.s.width : c.s.height) + PADDING) return false;
+  return (double)(g->images * c.s.outputs * c.s.channels) * (double)(c.taps * c.s.out_height * c.s.out_width) >= LEAST;
 }
 
 /* A block of pieces after the other. */

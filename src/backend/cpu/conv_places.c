@@ -35,9 +35,7 @@ enum {
 typedef struct conv {
   const situ__conv *g;
   const situ__parts_kernels *kernels;
-  const float *x, *bias; /* the images that are read: channels, height x width */
-  float *y;              /* the result: outputs, out_height x out_width */
-  int64_t channels, outputs, height, width, out_height, out_width, padding[2];
+  situ__conv_sides s;
   int64_t place, taps;         /* bytes of a place in a group, or of a step of weights; elements of the kernel */
   int64_t panels, band, bands; /* of outputs; rows of a task */
   int64_t groups, depth;       /* of channels: in all, and those that are turned together */
@@ -56,11 +54,11 @@ static void note(conv *c, bool good) {
 /* Pairs of channels, each of which is a row of both tiles of a place. */
 static void turn_images(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
-  const int64_t plane = c->height * c->width, image = c->channels * plane;
+  const int64_t plane = c->s.height * c->s.width, image = c->s.channels * plane;
   for (int64_t i = begin; i < end; i++) {
     const int64_t pair = i % LANES, half = i / LANES % 2, group = i / LANES / 2;
     const int64_t first = half * LANES, images = situ__max_i64(0, situ__min_i64(LANES, c->images - first));
-    const float *from = c->x + (c->image + first) * image + ((c->group + group) * GROUP + pair) * plane;
+    const float *from = c->s.x + (c->image + first) * image + ((c->group + group) * GROUP + pair) * plane;
     note(c, c->kernels->turn(&(situ__parts_turned){ .low = from,
                                                     .high = from + LANES * plane,
                                                     .lane = image,
@@ -76,7 +74,7 @@ static void turn_images(int64_t begin, int64_t end, void *payload) {
 /* The elements of the kernel that are in the image, in one direction: [*begin, *end). */
 static void find_taps(const conv *c, int d, int64_t window, int64_t *begin, int64_t *end) {
   const situ_window *w = c->g->window;
-  const int64_t at = window * w->stride[d] - c->padding[d], size = d ? c->width : c->height;
+  const int64_t at = window * w->stride[d] - c->s.padding[d], size = d ? c->s.width : c->s.height;
   *begin = situ__min_i64(w->kernel[d], situ__ceil_div(situ__max_i64(0, -at), w->dilation[d]));
   *end = at >= size ? *begin : situ__min_i64(w->kernel[d], situ__ceil_div(size - at, w->dilation[d]));
   *end = situ__max_i64(*begin, *end);
@@ -88,31 +86,31 @@ static int64_t find_runs(const conv *c, int64_t row, int64_t column, const char 
   int64_t top, bottom, left, right, runs = 0;
   find_taps(c, 0, row, &top, &bottom);
   find_taps(c, 1, column, &left, &right);
-  const int64_t across = column * w->stride[1] - c->padding[1] + left * w->dilation[1];
+  const int64_t across = column * w->stride[1] - c->s.padding[1] + left * w->dilation[1];
   for (int64_t group = 0; group < c->here && left < right; group++)
     for (int64_t kh = top; kh < bottom; kh++) {
-      const int64_t down = row * w->stride[0] - c->padding[0] + kh * w->dilation[0];
+      const int64_t down = row * w->stride[0] - c->s.padding[0] + kh * w->dilation[0];
       run[runs++] = (situ__parts_run){ .a = weights + (group * c->taps + kh * w->kernel[1] + left) * c->place,
-                                       .b = c->turned + ((group * c->height + down) * c->width + across) * c->place,
+                                       .b = c->turned + ((group * c->s.height + down) * c->s.width + across) * c->place,
                                        .count = right - left };
     }
   return runs;
 }
 
 static void store_rows(const conv *c, int64_t panel, int64_t first, int64_t places, const float *sums) {
-  const int64_t plane = c->out_height * c->out_width, outputs = situ__min_i64(PANEL, c->outputs - panel * PANEL);
-  float *y = c->y + (c->image * c->outputs + panel * PANEL) * plane + first;
+  const int64_t plane = c->s.out_height * c->s.out_width, outputs = situ__min_i64(PANEL, c->s.outputs - panel * PANEL);
+  float *y = c->s.y + (c->image * c->s.outputs + panel * PANEL) * plane + first;
   c->kernels->unpack(&(situ__parts_unpack){ .sums = sums,
-                                            .bias = c->bias ? c->bias + panel * PANEL : NULL,
+                                            .bias = c->s.bias ? c->s.bias + panel * PANEL : NULL,
                                             .places = places,
                                             .outputs = outputs,
                                             .lanes = c->images,
                                             .next_output = plane,
-                                            .next_lane = c->outputs * plane,
+                                            .next_lane = c->s.outputs * plane,
                                             .to = y,
                                             .relu = c->g->relu });
   for (int64_t i = 0; i < c->images; i++)
-    situ__conv_activate(c->g, (char *)(y + i * c->outputs * plane), outputs, places, plane);
+    situ__conv_activate(c->g, (char *)(y + i * c->s.outputs * plane), outputs, places, plane);
 }
 
 static void run_tasks(int64_t begin, int64_t end, void *payload) {
@@ -120,14 +118,14 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
   char *slot = situ__slots_take(&c->slots);
   situ__parts_run run[STEPS];
   for (int64_t task = begin; task < end; task++) {
-    const int64_t panel = task / c->bands, first = task % c->bands * c->band * c->out_width,
-                  last = situ__min_i64(c->out_height, (task % c->bands + 1) * c->band) * c->out_width;
-    float *sums = c->sums + panel * c->out_height * c->out_width * SQUARE;
+    const int64_t panel = task / c->bands, first = task % c->bands * c->band * c->s.out_width,
+                  last = situ__min_i64(c->s.out_height, (task % c->bands + 1) * c->band) * c->s.out_width;
+    float *sums = c->sums + panel * c->s.out_height * c->s.out_width * SQUARE;
     const char *weights = situ__conv_parts_panel(c->g, panel, c->group, c->here, slot);
     note(c, weights);
     for (int64_t i = first; i < last && weights; i++)
       c->kernels->sum(&(situ__parts_sum){ .run = run,
-                                          .runs = find_runs(c, i / c->out_width, i % c->out_width, weights, run),
+                                          .runs = find_runs(c, i / c->s.out_width, i % c->s.out_width, weights, run),
                                           .a_step = c->place,
                                           .b_step = c->g->window->dilation[1] * c->place,
                                           .sums = sums + i * SQUARE,
@@ -142,29 +140,18 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
 
 /* The geometry of the pass: the data's gradient is the convolution of that of the result, by turned weights. */
 static conv describe(const situ__conv *g) {
-  const bool forward = g->pass == SITU_CONV_FORWARD;
   const situ_window *w = g->window;
   conv c = { .g = g,
              .kernels = &situ__parts_kernels_f32,
-             .x = (const float *)(const void *)(forward ? g->x : g->y),
-             .y = (float *)(void *)(forward ? g->y : g->x),
-             .bias = (const float *)(const void *)g->bias,
-             .channels = forward ? g->channels : g->outputs,
-             .outputs = forward ? g->outputs : g->channels,
-             .height = forward ? g->height : g->out_height,
-             .width = forward ? g->width : g->out_width,
-             .out_height = forward ? g->out_height : g->height,
-             .out_width = forward ? g->out_width : g->width,
+             .s = situ__conv_sides_of(g),
              .place = situ__parts_kernels_f32.parts * SITU__PARTS_BYTES,
              .taps = w->kernel[0] * w->kernel[1] };
-  for (int d = 0; d < 2; d++)
-    c.padding[d] = forward ? w->padding[d] : w->dilation[d] * (w->kernel[d] - 1) - w->padding[d];
-  c.groups = c.channels / GROUP;
-  c.panels = situ__ceil_div(c.outputs, PANEL);
-  const int64_t fit = situ__min_i64(STEPS / c.taps, BLOCK / (c.height * c.width * c.place));
+  c.groups = c.s.channels / GROUP;
+  c.panels = situ__ceil_div(c.s.outputs, PANEL);
+  const int64_t fit = situ__min_i64(STEPS / c.taps, BLOCK / (c.s.height * c.s.width * c.place));
   c.depth = situ__min_i64(c.groups, situ__max_i64(1, fit));
-  c.band = situ__max_i64(FEW_ROWS, situ__ceil_div(c.out_height, situ__ceil_div(TASKS, c.panels)));
-  c.bands = situ__ceil_div(c.out_height, c.band);
+  c.band = situ__max_i64(FEW_ROWS, situ__ceil_div(c.s.out_height, situ__ceil_div(TASKS, c.panels)));
+  c.bands = situ__ceil_div(c.s.out_height, c.band);
   return c;
 }
 
@@ -174,16 +161,16 @@ static bool suits(const situ__conv *g) {
   if (g->narrow || g->images < FEW_IMAGES || !situ__conv_suits_parts(g)) return false;
   if ((forward ? g->channels : g->outputs) % GROUP != 0) return false;
   const conv c = describe(g);
-  return c.taps > 1 && c.height * c.width <= MOST_PLACES && c.out_height * c.out_width <= MOST_PLACES &&
-         (double)(g->images * c.outputs * c.channels) * (double)(c.taps * c.out_height * c.out_width) >= LEAST;
+  return c.taps > 1 && c.s.height * c.s.width <= MOST_PLACES && c.s.out_height * c.s.out_width <= MOST_PLACES &&
+         (double)(g->images * c.s.outputs * c.s.channels) * (double)(c.taps * c.s.out_height * c.s.out_width) >= LEAST;
 }
 
 bool situ__conv_places(const situ__conv *g, situ_status *status) {
   static const situ_device cpu = { .kind = SITU_CPU };
   if (!suits(g)) return false;
   conv c = describe(g);
-  const int64_t of_turned = c.depth * c.height * c.width * c.place,
-                of_sums = c.panels * c.out_height * c.out_width * SQUARE * (int64_t)sizeof(float);
+  const int64_t of_turned = c.depth * c.s.height * c.s.width * c.place,
+                of_sums = c.panels * c.s.out_height * c.s.out_width * SQUARE * (int64_t)sizeof(float);
   *status = situ__memory_alloc("conv", cpu, (size_t)(of_turned + of_sums), (void **)&c.turned);
   if (*status != SITU_OK) return true;
   c.sums = (float *)(void *)(c.turned + of_turned);

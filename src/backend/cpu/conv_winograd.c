@@ -34,10 +34,9 @@ typedef struct conv {
   const situ__unfold_kernels *unfold;
   const situ__conv_kernels *tiles;
   int tallest, widest;
-  const float *x, *bias; /* the images that are read: `channels` of a group, height x width */
-  int64_t *offset;       /* of each channel's places in a block */
-  float *y, *u;          /* the result: `outputs` of a group, out_height x out_width; transformed weights */
-  int64_t channels, outputs, height, width, out_height, out_width, padding[2];
+  situ__conv_sides s;
+  int64_t *offset;                /* of each channel's places in a block */
+  float *u;                       /* transformed weights */
   int64_t line, rows;             /* places of a row of tiles; rows of tiles of a plane */
   int64_t images, band;           /* of a block: images, if they fit whole, or else rows of tiles of one */
   int64_t blocks, bands;          /* in the batch, in an image */
@@ -56,14 +55,14 @@ static void transform_weights(int64_t begin, int64_t end, void *payload) {
   const bool turned = c->g->pass == SITU_CONV_GRAD_DATA;
   const float *w = (const float *)(const void *)c->g->w;
   for (int64_t o = begin; o < end; o++) {
-    const int64_t group = o / c->outputs, output = o % c->outputs;
-    c->kernels->weight(
-        &(situ__winograd_weight){ .w = w + 9 * (turned ? group * c->channels * c->outputs + output : o * c->channels),
-                                  .step = 9 * (turned ? c->outputs : 1),
-                                  .channels = c->channels,
-                                  .turned = turned,
-                                  .to = c->u + o * c->channels,
-                                  .next = c->g->groups * c->outputs * c->channels });
+    const int64_t group = o / c->s.outputs, output = o % c->s.outputs;
+    c->kernels->weight(&(situ__winograd_weight){
+        .w = w + 9 * (turned ? group * c->s.channels * c->s.outputs + output : o * c->s.channels),
+        .step = 9 * (turned ? c->s.outputs : 1),
+        .channels = c->s.channels,
+        .turned = turned,
+        .to = c->u + o * c->s.channels,
+        .next = c->g->groups * c->s.outputs * c->s.channels });
   }
 }
 
@@ -75,17 +74,17 @@ typedef struct block {
 } block;
 
 static void transform_input(const conv *c, const block *b) {
-  const situ__split split = { .height = c->height,
-                              .width = c->width,
-                              .row = 2 * b->row - c->padding[0],
-                              .left = c->padding[1],
+  const situ__split split = { .height = c->s.height,
+                              .width = c->s.width,
+                              .row = 2 * b->row - c->s.padding[0],
+                              .left = c->s.padding[1],
                               .rows = b->rows + 1,
                               .line = c->line,
                               .size = c->size_phase };
-  for (int64_t channel = 0; channel < c->channels; channel++)
+  for (int64_t channel = 0; channel < c->s.channels; channel++)
     for (int64_t i = 0; i < b->images; i++) {
-      const int64_t plane = ((b->image + i) * c->g->groups + b->group) * c->channels + channel;
-      c->unfold->split(&split, c->x + plane * c->height * c->width, b->phase);
+      const int64_t plane = ((b->image + i) * c->g->groups + b->group) * c->s.channels + channel;
+      c->unfold->split(&split, c->s.x + plane * c->s.height * c->s.width, b->phase);
       c->kernels->input(&(situ__winograd_input){ .phase = b->phase,
                                                  .size = c->size_phase,
                                                  .line = c->line,
@@ -101,10 +100,10 @@ static void multiply(const conv *c, const block *b, int64_t first, int64_t count
   for (int k = 0; k < SITU__WINOGRAD; k++)
     for (int64_t j = 0, width; j < vectors; j += width) {
       width = situ__ceil_div(vectors - j, situ__ceil_div(vectors - j, c->widest)); /* tiles of about the same width */
-      for (int64_t depth = 0; depth < c->channels; depth += BLOCK_K) {
-        situ__conv_tile t = { .k = situ__min_i64(BLOCK_K, c->channels - depth),
-                              .w = c->u + (k * c->g->groups * c->outputs + first) * c->channels + depth,
-                              .w_row = c->channels,
+      for (int64_t depth = 0; depth < c->s.channels; depth += BLOCK_K) {
+        situ__conv_tile t = { .k = situ__min_i64(BLOCK_K, c->s.channels - depth),
+                              .w = c->u + (k * c->g->groups * c->s.outputs + first) * c->s.channels + depth,
+                              .w_row = c->s.channels,
                               .x = b->tiles + k * c->next_x + j * lanes,
                               .at = c->offset + depth,
                               .sums = b->sums + k * c->next_sums + j * lanes,
@@ -116,7 +115,7 @@ static void multiply(const conv *c, const block *b, int64_t first, int64_t count
 }
 
 static bool transform_output(const conv *c, const block *b, int64_t first, int64_t count) {
-  const int64_t plane = c->out_height * c->out_width, all = c->g->groups * c->outputs;
+  const int64_t plane = c->s.out_height * c->s.out_width, all = c->g->groups * c->s.outputs;
   bool finite = true;
   for (int64_t o = 0; o < count; o++)
     for (int64_t i = 0; i < b->images; i++) {
@@ -126,11 +125,11 @@ static bool transform_output(const conv *c, const block *b, int64_t first, int64
                                           .size = c->size_scratch,
                                           .line = c->line,
                                           .rows = b->rows,
-                                          .y = c->y + ((b->image + i) * all + first + o) * plane +
-                                               2 * b->row * c->out_width,
-                                          .width = c->out_width,
-                                          .height = situ__min_i64(2 * b->rows, c->out_height - 2 * b->row),
-                                          .bias = c->bias ? c->bias[first + o] : 0,
+                                          .y = c->s.y + ((b->image + i) * all + first + o) * plane +
+                                               2 * b->row * c->s.out_width,
+                                          .width = c->s.out_width,
+                                          .height = situ__min_i64(2 * b->rows, c->s.out_height - 2 * b->row),
+                                          .bias = c->s.bias ? c->s.bias[first + o] : 0,
                                           .relu = c->g->relu };
       finite = c->kernels->output(&out) && finite;
       situ__conv_activate(c->g, (char *)out.y, 1, out.height * out.width, 0);
@@ -150,13 +149,13 @@ static bool run_task(const conv *c, int64_t task, float *slot) {
   b.scratch = b.phase + c->phase;
   b.tiles = b.scratch + c->scratch;
   b.sums = b.tiles + SITU__WINOGRAD * c->next_x;
-  const int64_t first = split * c->split, last = situ__min_i64(first + c->split, c->outputs);
+  const int64_t first = split * c->split, last = situ__min_i64(first + c->split, c->s.outputs);
   bool finite = true;
   transform_input(c, &b);
   for (int64_t o = first; o < last && finite; o += c->part) {
     const int64_t count = situ__min_i64(c->part, last - o);
-    multiply(c, &b, b.group * c->outputs + o, count);
-    finite = transform_output(c, &b, b.group * c->outputs + o, count);
+    multiply(c, &b, b.group * c->s.outputs + o, count);
+    finite = transform_output(c, &b, b.group * c->s.outputs + o, count);
   }
   return finite;
 }
@@ -174,7 +173,7 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
 /* Blocks of whole images, or bands of one. */
 static void split_places(conv *c) {
   const int64_t plane = c->rows * c->line;
-  const int64_t most = situ__min_i64(MOST, situ__max_i64(LEAST, INPUT / SITU__WINOGRAD / c->channels));
+  const int64_t most = situ__min_i64(MOST, situ__max_i64(LEAST, INPUT / SITU__WINOGRAD / c->s.channels));
   const int64_t fit = situ__min_i64(c->rows, situ__max_i64(1, most / c->line));
   c->bands = situ__ceil_div(c->rows, fit);
   c->band = situ__ceil_div(c->rows, c->bands);
@@ -189,14 +188,14 @@ static int64_t split_work(conv *c) {
   const int64_t lanes = c->kernels->lanes;
   split_places(c);
   const int64_t tasks = c->g->groups * c->blocks * c->bands;
-  c->split = situ__max_i64(LEAST_ROWS, situ__ceil_div(c->outputs, situ__ceil_div(TASKS, tasks)));
-  c->split = situ__min_i64(c->outputs, situ__round_up(c->split, STEP));
-  c->splits = situ__ceil_div(c->outputs, c->split);
+  c->split = situ__max_i64(LEAST_ROWS, situ__ceil_div(c->s.outputs, situ__ceil_div(TASKS, tasks)));
+  c->split = situ__min_i64(c->s.outputs, situ__round_up(c->split, STEP));
+  c->splits = situ__ceil_div(c->s.outputs, c->split);
   /* An odd number of lines: rows of a power of two evict each other from the cache. */
   c->row = situ__round_up(c->images * c->band * c->line + lanes, 16);
   if (c->row / 16 % 2 == 0) c->row += 16;
   c->part = situ__min_i64(c->split, situ__max_i64(STEP, SUMS / SITU__WINOGRAD / c->row / STEP * STEP));
-  c->next_x = c->channels * c->row + 16;
+  c->next_x = c->s.channels * c->row + 16;
   c->next_sums = c->part * c->row + 16;
   c->size_phase = situ__round_up((c->band + 1) * c->line + 2 * lanes, 16);
   c->phase = 4 * c->size_phase;
@@ -207,25 +206,15 @@ static int64_t split_work(conv *c) {
 
 /* The geometry of the pass: the data's gradient is the convolution of that of the result, by turned weights. */
 static conv describe(const situ__conv *g) {
-  const bool forward = g->pass == SITU_CONV_FORWARD;
   conv c = { .g = g,
              .kernels = SITU__ISA_PICK(situ__cpu_isa(), situ__winograd_kernels),
              .unfold = situ__unfold_kernels_for(SITU_F32),
              .tiles = situ__conv_kernels_for(SITU_F32),
-             .x = (const float *)(const void *)(forward ? g->x : g->y),
-             .y = (float *)(void *)(forward ? g->y : g->x),
-             .bias = (const float *)(const void *)g->bias,
-             .channels = forward ? g->channels : g->outputs,
-             .outputs = forward ? g->outputs : g->channels,
-             .height = forward ? g->height : g->out_height,
-             .width = forward ? g->width : g->out_width,
-             .out_height = forward ? g->out_height : g->height,
-             .out_width = forward ? g->out_width : g->width };
-  c.tallest = situ__conv_tallest(c.tiles, c.outputs);
+             .s = situ__conv_sides_of(g) };
+  c.tallest = situ__conv_tallest(c.tiles, c.s.outputs);
   c.widest = situ__conv_widest(c.tiles, c.tallest);
-  for (int d = 0; d < 2; d++) c.padding[d] = forward ? g->window->padding[d] : 2 - g->window->padding[d];
-  c.line = situ__ceil_div(c.out_width, 2) + 1;
-  c.rows = situ__ceil_div(c.out_height, 2);
+  c.line = situ__ceil_div(c.s.out_width, 2) + 1;
+  c.rows = situ__ceil_div(c.s.out_height, 2);
   return c;
 }
 
@@ -238,15 +227,15 @@ static bool suits(const situ__conv *g) {
     if (w->kernel[d] != 3 || w->stride[d] != 1 || w->dilation[d] != 1 || w->padding[d] > 2) return false;
   if (g->channels < FEW || g->outputs < FEW || g->images * g->out_height * g->out_width < 4 * FEW_TILES) return false;
   const conv c = describe(g);
-  return c.line <= MOST && 5 * SITU__WINOGRAD * c.rows * c.line <= 3 * 9 * c.out_height * c.out_width;
+  return c.line <= MOST && 5 * SITU__WINOGRAD * c.rows * c.line <= 3 * 9 * c.s.out_height * c.s.out_width;
 }
 
 bool situ__conv_winograd(const situ__conv *g, situ_status *status) {
   static const situ_device cpu = { .kind = SITU_CPU };
   if (!suits(g)) return false;
   conv c = describe(g);
-  const int64_t tasks = split_work(&c), weights = g->groups * c.outputs * c.channels;
-  const size_t offsets = (size_t)situ__round_up(c.channels, 8) * sizeof *c.offset,
+  const int64_t tasks = split_work(&c), weights = g->groups * c.s.outputs * c.s.channels;
+  const size_t offsets = (size_t)situ__round_up(c.s.channels, 8) * sizeof *c.offset,
                bytes = offsets + (size_t)(SITU__WINOGRAD * weights) * sizeof *c.u;
   const double cost = (double)(g->images * c.rows * c.line) * (double)(SITU__WINOGRAD * weights);
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));
@@ -254,10 +243,10 @@ bool situ__conv_winograd(const situ__conv *g, situ_status *status) {
   *status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.offset);
   if (*status != SITU_OK) return true;
   c.u = (float *)(void *)((char *)c.offset + offsets);
-  for (int64_t i = 0; i < c.channels; i++) c.offset[i] = i * c.row;
+  for (int64_t i = 0; i < c.s.channels; i++) c.offset[i] = i * c.row;
   *status = situ__slots_open(&c.slots, "conv", (size_t)slot * sizeof(float), situ__ceil_div(tasks, grain));
   if (*status == SITU_OK) {
-    situ__parallel(g->groups * c.outputs, situ__max_i64(1, (1 << 12) / c.channels), transform_weights, &c);
+    situ__parallel(g->groups * c.s.outputs, situ__max_i64(1, (1 << 12) / c.s.channels), transform_weights, &c);
     situ__parallel(tasks, grain, run_tasks, &c);
   }
   situ__slots_close(&c.slots);

@@ -37,8 +37,8 @@ typedef struct situ__tiling {
 } situ__tiling;
 /* Sets the tiles; returns the number of tasks for each chunk. */
 int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *tiling);
-/* First row and column of a tile of c. Tiles follow each other down the longer side: a thread's share of them is a part of
-   that side, and is as much work as the next one's. */
+/* First row and column of a tile of c. Tiles follow each other down the longer side: a thread's share of them is a part
+   of that side, and is as much work as the next one's. */
 static inline void situ__matmul_tile(const situ__matmul *p, int64_t tile, int64_t *i, int64_t *j) {
   const bool wide = p->g.n > p->g.m;
   *i = (wide ? tile % p->tiles_m : tile / p->tiles_n) * p->tile_m;
