@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/slab.h"
 #include "base/thread.h"
 
 enum { HUGE_PAGE = 2 << 20 };
@@ -97,6 +98,10 @@ void *situ__realloc(void *old, size_t bytes) {
 
 void *situ__aligned(size_t alignment, size_t bytes) {
   if (situ__alloc_refused()) return NULL;
+  return situ__aligned_uncounted(alignment, bytes);
+}
+
+void *situ__aligned_uncounted(size_t alignment, size_t bytes) {
   return hook.allocate(bytes ? bytes : 1, alignment, hook.payload);
 }
 
@@ -113,8 +118,8 @@ char *situ__strdup(const char *text) {
 /* ---- small objects ------------------------------------------------------------------------ */
 
 enum {
-  STEP = 64,
-  LARGEST = 1024,
+  STEP = SITU__SLAB_STEP,
+  LARGEST = SITU__SLAB_LARGEST,
   CLASSES = LARGEST / STEP,
   KEEP = 1024 /* objects of a class in one thread: enough for a training step */
 };
@@ -131,6 +136,15 @@ static SITU__THREAD_LOCAL lists *mine;
 static SITU__THREAD_LOCAL bool ended; /* thread_exit has run: keep nothing */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* AddressSanitizer sees each object as an allocation. */
+#ifdef SITU__ASAN
+static void *make_object(size_t class) { return situ__aligned_uncounted(STEP, (class + 1) * STEP); }
+static void drop_object(void *memory) { situ__free(memory); }
+#else
+static void *make_object(size_t class) { return situ__slab_take((class + 1) * STEP); }
+static void drop_object(void *memory) { situ__slab_give(memory); }
+#endif
 
 static void thread_exit(void *memory) {
   (void)memory;
@@ -164,15 +178,19 @@ void *situ__small_alloc(size_t size) {
     l->count[class]--;
     return found;
   }
-  return situ__alloc_uncounted((class + 1) * STEP);
+  return make_object(class);
 }
 
 void situ__small_free(void *memory, size_t size) {
   if (!memory) return;
   size_t class = (size - 1) / STEP;
   lists *l = mine;
-  if (size == 0 || size > LARGEST || (!l && !(l = open_lists())) || l->count[class] >= KEEP) {
+  if (size == 0 || size > LARGEST) {
     situ__free(memory);
+    return;
+  }
+  if ((!l && !(l = open_lists())) || l->count[class] >= KEEP) {
+    drop_object(memory);
     return;
   }
   object *back = memory;
@@ -204,7 +222,8 @@ char *situ__share_text(char *shared) {
 }
 
 void situ__drop_given(char *shared) {
-  if (__atomic_sub_fetch(&shared_of(shared)->owners, 1, __ATOMIC_ACQ_REL) == 0) situ__free(shared_of(shared));
+  shared_text *t = shared_of(shared);
+  if (__atomic_sub_fetch(&t->owners, 1, __ATOMIC_ACQ_REL) == 0) situ__small_free(t, sizeof *t + strlen(shared) + 1);
 }
 
 void situ__small_trim(void) {
@@ -214,7 +233,7 @@ void situ__small_trim(void) {
     for (object *next, *o = l->first[class]; o; o = next) {
       next = o->next;
       SITU__UNPOISON(o, (class + 1) * STEP);
-      situ__free(o);
+      drop_object(o);
     }
     l->first[class] = NULL;
     l->count[class] = 0;

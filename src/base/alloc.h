@@ -25,6 +25,7 @@ static inline void situ__drop_text(char *shared) {
 /* For error records and caches: situ_fail_allocation neither counts nor fails it, so that the n-th allocation is the
    same one whether or not an error was recorded before. */
 void *situ__alloc_uncounted(size_t bytes);
+void *situ__aligned_uncounted(size_t alignment, size_t bytes);
 
 /* Memory for what a kernel allocates and frees again before it returns, so that a graph's replay calls no allocator.
    While a thread has one, situ__alloc and situ__calloc serve from it what fits, and situ__free of such memory does
@@ -43,8 +44,8 @@ static inline bool situ__scratch_owns(const void *memory) {
 }
 
 /* Small objects of one size that are allocated and freed often (tensors, tape nodes): thread-local free lists over
-   situ__alloc, one class per 64 bytes up to 1 KiB; larger sizes go to situ__alloc. Pass the same size to both
-   functions. */
+   slabs, one class per 64 bytes up to 1 KiB, which begin at cache lines; larger sizes go to situ__alloc. Pass the same
+   size to both functions. */
 void *situ__small_alloc(size_t size);
 void situ__small_free(void *object, size_t size);
 /* Frees the memory in this thread's free lists. */

@@ -24,6 +24,7 @@ static situ_tensor *allocate_tensor(const char *op, void *site) {
   }
   memset(t, 0, offsetof(situ_tensor, view));
   t->name = NULL;
+  t->base = NULL;
   t->next_handle = t->prev_handle = NULL;
   t->head = SITU__LIVE(SITU__A_TENSOR);
   t->refs = 1;

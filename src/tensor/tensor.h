@@ -14,7 +14,7 @@
 struct situ__node; /* floor 3: the autograd node that produced a tensor */
 struct situ__meta; /* floor 3: gradient and hooks */
 
-struct situ_tensor {   /* the hottest fields first, next to each other */
+struct situ_tensor {   /* the hottest fields first, up to the view's dtype on one cache line */
   uint32_t head;       /* SITU__LIVE(SITU__A_TENSOR) */
   uint8_t role;        /* a situ_role */
   bool requires_grad;  /* a leaf that requires a gradient, or the result of a recorded call */
@@ -25,10 +25,10 @@ struct situ_tensor {   /* the hottest fields first, next to each other */
   int64_t refs;        /* atomic; of a freed tensor: its device */
   struct situ__node *node; /* NULL for a leaf */
   struct situ__meta *meta; /* NULL without a gradient or hook */
-  situ_tensor *base;       /* of a differentiable view: owns the tensor whose memory it shares, itself not a view */
   situ_view_desc view;
-  void *created_at;                       /* return address of the call that made it */
-  char *name;                             /* a shared text (base/alloc.h); NULL: unnamed */
+  void *created_at;  /* return address of the call that made it */
+  char *name;        /* a shared text (base/alloc.h); NULL: unnamed */
+  situ_tensor *base; /* of a differentiable view: owns the tensor whose memory it shares, itself not a view */
   situ_tensor *next_handle, *prev_handle; /* list of the tensors on one storage: see situ__handles_begin */
 };
 

@@ -118,13 +118,44 @@ static void lists_reuse(void **state) {
   situ__small_free(large, 5000);
 }
 
+/* More of each size than a thread keeps, so that some come from pieces and go back to them, by another thread, too. */
+enum { MANY = 1500 };
+static unsigned char *many[MANY];
+
+static void *free_half(void *size) {
+  for (int i = 0; i < MANY; i += 2) situ__small_free(many[i], *(const size_t *)size);
+  return NULL;
+}
+
+static void small_objects_are_on_lines(void **state) {
+  (void)state;
+  for (size_t size = 1; size <= 1024; size += 93) {
+    for (int round = 0; round < 2; round++) {
+      for (int i = round; i < MANY; i += round + 1) {
+        many[i] = situ__small_alloc(size);
+        assert_non_null(many[i]);
+        assert_int_equal((uintptr_t)many[i] % 64, 0);
+        memset(many[i], i % 251, size);
+      }
+      for (int i = 0; i < MANY; i++)
+        for (size_t k = 0; (!round || i % 2) && k < size; k++) assert_int_equal(many[i][k], i % 251);
+      pthread_t thread;
+      if (round == 0) assert_int_equal(pthread_create(&thread, NULL, free_half, &size), 0);
+      if (round == 0) assert_int_equal(pthread_join(thread, NULL), 0);
+      for (int i = 1; i < MANY; i += 2) situ__small_free(many[i], size);
+    }
+  }
+  situ__small_trim();
+}
+
 /* ---- the hook ---- */
 
 static int64_t held;
 
 static void *counted_allocate(size_t bytes, size_t alignment, void *payload) {
   assert_ptr_equal(payload, &held);
-  void *memory = aligned_alloc(alignment ? alignment : 64, (bytes + 63) / 64 * 64);
+  const size_t step = alignment ? alignment : 64;
+  void *memory = aligned_alloc(step, (bytes + step - 1) / step * step);
   if (memory) __atomic_add_fetch(&held, 1, __ATOMIC_RELAXED);
   return memory;
 }
@@ -179,6 +210,7 @@ int main(void) {
     cmocka_unit_test(sticky_fails_on),
     cmocka_unit_test(lists_can_fail),
     cmocka_unit_test(lists_reuse),
+    cmocka_unit_test(small_objects_are_on_lines),
     cmocka_unit_test(hook_sees_everything),
   };
   return cmocka_run_group_tests_name("base/alloc", tests, NULL, NULL);

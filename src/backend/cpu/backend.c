@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20, LARGE = 64 << 10, CACHE_LINE = 64 };
+enum { HUGE_PAGE = 2 << 20, LARGE = 64 << 10, SMALL = 1 << 10, CACHE_LINE = 64 };
 
 static int count(const char **reason) {
   *reason = "always there";
@@ -67,7 +67,7 @@ static situ_status allocate(int index, size_t bytes, void **data) {
      here. */
   uint64_t most = bytes >> 30 ? physical() : 0;
   if (most && bytes > most) return SITU_E_NOMEM;
-  *data = situ__aligned(bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE, bytes);
+  *data = bytes <= SMALL ? situ__small_alloc(bytes) : situ__aligned(bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE, bytes);
   return *data ? SITU_OK : SITU_E_NOMEM;
 }
 
@@ -77,7 +77,8 @@ static void release(int index, void *data, size_t bytes) {
   (void)index;
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), head = -(uintptr_t)data & (page - 1);
   if (bytes >= LARGE) (void)madvise((char *)data + head, (bytes - head) & ~(page - 1), MADV_DONTNEED);
-  situ__free(data);
+  if (bytes <= SMALL) situ__small_free(data, bytes);
+  else situ__free(data);
 }
 
 static situ_status copy_in(int index, void *data, size_t at, const void *host, size_t bytes) {

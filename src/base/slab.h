@@ -1,0 +1,16 @@
+/* Small objects of one size, cut from pieces of 16 KiB: they begin at cache lines, and those that are made one after
+   another lie one after another.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_BASE_SLAB_H
+#define SITU_BASE_SLAB_H
+
+#include <stddef.h>
+
+enum { SITU__SLAB_STEP = 64, SITU__SLAB_LARGEST = 1024 };
+
+/* size: a multiple of SITU__SLAB_STEP up to SITU__SLAB_LARGEST. NULL when memory runs out. Not counted by
+   situ_fail_allocation. */
+void *situ__slab_take(size_t size);
+void situ__slab_give(void *object);
+
+#endif
