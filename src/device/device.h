@@ -91,6 +91,8 @@ situ_storage *situ__leader(const situ_storage *storage);
    did. */
 bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *follower, void *payload),
                          void *payload);
+/* Whether a follower may have followers itself; for a visit. */
+bool situ__leads(const situ_storage *follower);
 /* For a storage that is being freed: its followers stay where they are. */
 void situ__unlink(situ_storage *storage);
 

@@ -66,6 +66,8 @@ bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage 
   return good;
 }
 
+bool situ__leads(const situ_storage *follower) { return follower->links->first != NULL; }
+
 void situ__unlink(situ_storage *s) {
   pthread_mutex_lock(&lock);
   leave(s);

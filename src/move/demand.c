@@ -14,14 +14,16 @@ typedef struct rehearsal {
   int refused; /* index of the last device that had no memory; -1: none */
 } rehearsal;
 
-static situ__demand *demand_of(situ__demands *demands, situ_device device) {
+static situ__demand *find_demand(const situ__demands *demands, situ_device device) {
   for (int i = 0; i < demands->count; i++)
     if (situ__move_same(demands->list[i].device, device)) return &demands->list[i];
   return NULL;
 }
 
-/* Adds a device at its first allocation, when staging has not used any of its memory yet. */
-static situ__demand *add_demand(situ__demands *demands, situ_device device) {
+/* The memory that is available is asked for when staging has not used any of it yet. */
+situ__demand *situ__move_demand_on(situ__demands *demands, situ_device device) {
+  situ__demand *n = find_demand(demands, device);
+  if (n) return n;
   if (demands->count == demands->capacity) {
     int capacity = demands->capacity ? 2 * demands->capacity : 4;
     situ__demand *more = situ__realloc(demands->list, (size_t)capacity * sizeof *more);
@@ -29,7 +31,7 @@ static situ__demand *add_demand(situ__demands *demands, situ_device device) {
     demands->list = more;
     demands->capacity = capacity;
   }
-  situ__demand *n = &demands->list[demands->count++];
+  n = &demands->list[demands->count++];
   *n = (situ__demand){ .device = device, .available = situ__memory_available(device) };
   return n;
 }
@@ -37,8 +39,8 @@ static situ__demand *add_demand(situ__demands *demands, situ_device device) {
 static bool has_memory(situ_dry *dry, situ_device device, size_t bytes) {
   rehearsal *r = (rehearsal *)dry;
   if (device.kind == SITU_META) return true;
-  situ__demand *n = demand_of(r->demands, device);
-  if (!n && !(n = add_demand(r->demands, device))) return false;
+  situ__demand *n = situ__move_demand_on(r->demands, device);
+  if (!n) return false;
   const uint64_t block = situ__memory_block(bytes);
   if (n->full || (block <= n->available && n->now <= n->available - block)) return true;
   r->refused = (int)(n - r->demands->list);
@@ -46,7 +48,7 @@ static bool has_memory(situ_dry *dry, situ_device device, size_t bytes) {
 }
 
 static void add_made(situ_dry *dry, situ_storage *storage) {
-  situ__demand *n = demand_of(((rehearsal *)dry)->demands, storage->device);
+  situ__demand *n = find_demand(((rehearsal *)dry)->demands, storage->device);
   if (!n) return;
   n->now += situ__memory_block(storage->bytes);
   if (n->now > n->peak) n->peak = n->now;
@@ -54,7 +56,7 @@ static void add_made(situ_dry *dry, situ_storage *storage) {
 
 static void subtract_freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes) {
   (void)storage;
-  situ__demand *n = demand_of(((rehearsal *)dry)->demands, device);
+  situ__demand *n = find_demand(((rehearsal *)dry)->demands, device);
   if (n) n->now -= situ__memory_block(bytes);
 }
 
@@ -94,23 +96,24 @@ bool situ__move_demands(const situ_move_plan *m, situ__demands *demands) {
   }
 }
 
-bool situ__move_fits_easily(const situ_move_plan *m) {
-  enum { BUFFERS = 3 * SITU__MOVE_STAGE, EACH = 512 };
-  const uint64_t beside = BUFFERS + 4 * (uint64_t)m->count * sizeof(int64_t);
-  situ_device done[8] = { { 0 } };
-  int devices = 0;
-  for (int64_t i = 0; i < m->count; i++) {
-    const situ_device to = m->unit[i].to;
-    bool seen = !m->unit[i].moves || to.kind == SITU_META;
-    for (int k = 0; k < devices && !seen; k++) seen = situ__move_same(done[k], to);
-    if (seen) continue;
-    if (devices == (int)(sizeof done / sizeof *done)) return false;
-    done[devices++] = to;
-    uint64_t bytes = beside;
-    for (int64_t k = i; k < m->count; k++)
-      if (m->unit[k].moves && situ__move_same(m->unit[k].to, to))
-        bytes += m->unit[k].bytes_after + m->unit[k].bytes_after / 2 + EACH;
-    if (m->unit[i].from.kind == SITU_META || bytes > situ__memory_available(to)) return false;
+/* ---- a bound, which is enough for most moves ---- */
+
+bool situ__move_add_unit(situ__demands *demands, const situ_move_unit *u) {
+  enum { EACH = 512 };
+  if (u->from.kind != SITU_CPU && !situ__move_same(u->from, u->to) && !situ__move_demand_on(demands, u->from))
+    return false;
+  situ__demand *n = u->to.kind == SITU_META ? NULL : situ__move_demand_on(demands, u->to);
+  if (!n) return u->to.kind == SITU_META;
+  n->dtypes |= 1u << u->to_dtype;
+  n->roughly += u->bytes_after + u->bytes_after / 2 + EACH;
+  return true;
+}
+
+bool situ__move_fits_easily(const situ_move_plan *m, const situ__demands *demands) {
+  const uint64_t beside = 3 * SITU__MOVE_STAGE + 4 * (uint64_t)m->count * sizeof(int64_t);
+  for (int i = 0; i < demands->count; i++) {
+    const situ__demand *n = &demands->list[i];
+    if (n->device.kind == SITU_META || (n->roughly && n->roughly + beside > n->available)) return false;
   }
   return situ__memory_available((situ_device){ SITU_CPU, 0 }) > beside;
 }

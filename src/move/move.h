@@ -8,7 +8,8 @@
 
 enum {
   SITU__MOVE_SMALL = 64 << 10, /* maximum bytes of storages that share a transfer */
-  SITU__MOVE_STAGE = 4 << 20   /* maximum bytes per transfer, and size of its buffer */
+  SITU__MOVE_MANY = 1024,    /* maximum number of them: their structs are in the L2 cache until they have the memory */
+  SITU__MOVE_STAGE = 4 << 20 /* maximum bytes per transfer, and size of its buffer */
 };
 
 struct situ_move_plan {
@@ -17,6 +18,8 @@ struct situ_move_plan {
   situ_move_unit *unit;
   int64_t count, capacity;
   bool gradients; /* gradients move too */
+  bool staged;    /* units may have destinations */
+  bool lossy;     /* a unit has lost values */
 };
 
 static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dtype != u->to_dtype; }
@@ -36,9 +39,11 @@ static inline bool situ__move_has_values(const situ_storage *s) {
   return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN);
 }
 
-/* demand.c: the memory that staging needs on a device, found by staging in a dry run. */
+/* demand.c: what a move asks of a device. The exact memory that staging needs is found by staging in a dry run. */
 typedef struct situ__demand {
   situ_device device;
+  uint32_t dtypes;               /* set of those that come there */
+  uint64_t roughly;              /* more bytes than staging needs there; 0: nothing comes there */
   uint64_t available, now, peak; /* bytes of blocks: allocatable; allocated by the move; its peak */
   bool full;                     /* it has too little memory for the move: from there on the limit is ignored */
 } situ__demand;
@@ -46,10 +51,15 @@ typedef struct situ__demands {
   situ__demand *list;
   int count, capacity;
 } situ__demands;
-/* Returns false after recording an error. Free demands.list with situ__free in either case. */
+/* The demand on a device, which is added at its first use; NULL when memory runs out. Free demands.list with
+   situ__free. */
+situ__demand *situ__move_demand_on(situ__demands *demands, situ_device device);
+/* Adds what a unit that moves asks of its devices, but for the exact memory. Returns false when memory runs out. */
+bool situ__move_add_unit(situ__demands *demands, const situ_move_unit *u);
+/* Finds the exact memory. Returns false after recording an error. Free demands.list in either case. */
 bool situ__move_demands(const situ_move_plan *m, situ__demands *demands);
 /* Returns true if all devices clearly have enough memory, so that no exact figures are needed. */
-bool situ__move_fits_easily(const situ_move_plan *m);
+bool situ__move_fits_easily(const situ_move_plan *m, const situ__demands *demands);
 
 /* situ_move_plan_new, with or without the gradients of the listed tensors. Other threads may change gradients, unless
    this thread has the tensors for itself (base/busy.h). */

@@ -11,7 +11,8 @@
 #include "base/text.h"
 #include "device/dry.h"
 
-/* Planning marks storages with the number of their unit, so only one move is planned at a time. */
+/* Planning marks storages with the number of their unit, so only one move is planned at a time. The marks are left: one
+   counts only if the unit that it names has this storage. */
 static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- plan: which storages ---- */
@@ -43,7 +44,8 @@ static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_de
   situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;
   if (!to.kind) to = s->device;
   if (!dtype || now < SITU_F16) dtype = now;
-  if (s->mark) return reason != SITU_MOVE_LISTED || check_agreement(m, &m->unit[s->mark - 1], t, to, dtype);
+  const situ_move_unit *old = s->mark - 1 < (uint64_t)m->count ? &m->unit[s->mark - 1] : NULL;
+  if (old && old->storage == s) return reason != SITU_MOVE_LISTED || check_agreement(m, old, t, to, dtype);
   if (m->count == m->capacity) {
     int64_t capacity = 2 * m->capacity;
     situ_move_unit *unit = situ__realloc(m->unit, (size_t)capacity * sizeof *unit);
@@ -56,6 +58,7 @@ static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_de
   *u = (situ_move_unit){ .storage = s,
                          .tensor = t,
                          .reason = (uint8_t)reason,
+                         .leads = s->links && (reason != SITU_MOVE_FOLLOWER || situ__leads(s)),
                          .from = s->device,
                          .to = to,
                          .from_dtype = (uint8_t)now,
@@ -113,13 +116,14 @@ static bool collect_units(situ_move_plan *m, const situ_move_request *list, int6
       return false;
   }
   for (int64_t i = 0; i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (u->handles && !u->leads) continue;
     if (i + SITU__MOVE_AHEAD < m->count) {
-      situ__move_fetch(m->unit[i + SITU__MOVE_AHEAD].storage);
-      __builtin_prefetch(m->unit[i + SITU__MOVE_AHEAD / 2].storage->links);
+      situ__move_fetch(u[SITU__MOVE_AHEAD].storage);
+      __builtin_prefetch(u[SITU__MOVE_AHEAD / 2].storage->links);
     }
-    if (!m->unit[i].handles && !look_at_handles(m, i)) return false;
-    if (m->unit[i].storage->links && !situ__each_follower(m->unit[i].storage, add_follower, &(along){ m, i }))
-      return false;
+    if (!u->handles && !look_at_handles(m, i)) return false;
+    if (m->unit[i].leads && !situ__each_follower(m->unit[i].storage, add_follower, &(along){ m, i })) return false;
   }
   return true;
 }
@@ -158,10 +162,6 @@ situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *lis
   m->gradients = gradients;
   pthread_mutex_lock(&marking);
   bool good = collect_units(m, list, count);
-  for (int64_t i = 0; i < m->count; i++) {
-    if (i + SITU__MOVE_AHEAD < m->count) __builtin_prefetch(m->unit[i + SITU__MOVE_AHEAD].storage, 1);
-    m->unit[i].storage->mark = 0;
-  }
   pthread_mutex_unlock(&marking);
   if (good) return m;
   situ_move_plan_free(m);
@@ -192,26 +192,25 @@ uint64_t situ_move_plan_peak(const situ_move_plan *m) { return situ_move_plan_pe
 
 void situ_move_plan_free(situ_move_plan *m) {
   if (!m || !is_move("moving_free", m)) return;
-  for (int64_t i = 0; i < m->count; i++) situ__storage_release(m->unit[i].destination);
+  for (int64_t i = 0; m->staged && i < m->count; i++) situ__storage_release(m->unit[i].destination);
   situ__free(m->unit);
   situ__handle_free(m, sizeof *m, m->op);
 }
 
 /* ---- check: is it possible? ---- */
 
-static bool check_dtypes(const situ_move_plan *m, situ_device device) {
+static bool check_dtypes(const situ_move_plan *m, const situ__demand *n) {
   situ_device_properties has;
-  if (situ_device_info(device, &has) != SITU_OK) return false;
   char name[SITU_DEVICE_NAME_MAX];
-  for (int64_t i = 0; has.dtypes && i < m->count; i++) {
-    const situ_move_unit *u = &m->unit[i];
-    if (!u->moves || !situ__move_same(u->to, device) || has.dtypes >> u->to_dtype & 1) continue;
-    situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", label_of(u->tensor),
-               situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(device, name),
-               situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
-    return false;
-  }
-  return true;
+  if (!n->dtypes) return true;
+  if (situ_device_info(n->device, &has) != SITU_OK) return false;
+  if (!has.dtypes || !(n->dtypes & ~has.dtypes)) return true;
+  const situ_move_unit *u = m->unit;
+  while (!u->moves || !situ__move_same(u->to, n->device) || has.dtypes >> u->to_dtype & 1) u++;
+  situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", label_of(u->tensor),
+             situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(n->device, name),
+             situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
+  return false;
 }
 
 static bool refuse_memory(const situ_move_plan *m, const situ__demand *n) {
@@ -224,51 +223,57 @@ static bool refuse_memory(const situ_move_plan *m, const situ__demand *n) {
   return false;
 }
 
-static bool check_memory(const situ_move_plan *m) {
+static bool check_memory(const situ_move_plan *m, const situ__demands *roughly) {
   situ__demands demands = { 0 };
-  bool good = situ__move_fits_easily(m) || situ__move_demands(m, &demands);
+  bool good = situ__move_fits_easily(m, roughly) || situ__move_demands(m, &demands);
   for (int i = 0; good && i < demands.count; i++)
     if (demands.list[i].full) good = refuse_memory(m, &demands.list[i]);
   situ__free(demands.list);
   return good;
 }
 
+static bool check_unit(const situ_move_plan *m, const situ_move_unit *u, situ__demands *demands) {
+  situ_storage *s = u->storage;
+  if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
+    return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again",
+                      label_of(u->tensor)) == SITU_OK;
+  if (!u->moves) return true;
+  if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(m->op, s) == SITU_OK;
+  if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
+    return situ__fail(SITU_E_STATE, m->op,
+                      "%s is on meta, and its values are unknown: load a state dict into it, or initialise it on the "
+                      "other device",
+                      label_of(u->tensor)) == SITU_OK;
+  if (situ__move_add_unit(demands, u)) return true;
+  return situ__no_memory(m->op, sizeof *demands->list) == SITU_OK;
+}
+
+/* demands: of all devices that the move uses. */
+static situ_status check(const situ_move_plan *m, situ__demands *demands) {
+  bool good = true;
+  for (int64_t i = 0; i < m->count && good; i++) {
+    if (i + SITU__MOVE_AHEAD < m->count) __builtin_prefetch(m->unit[i + SITU__MOVE_AHEAD].storage);
+    good = check_unit(m, &m->unit[i], demands);
+  }
+  for (int i = 0; i < demands->count && good; i++) good = check_dtypes(m, &demands->list[i]);
+  return good && check_memory(m, demands) ? SITU_OK : situ_error();
+}
+
 situ_status situ_move_plan_check(const situ_move_plan *m) {
   if (!is_move("moving_check", m)) return situ_error();
-  situ_device seen = { 0 };
-  for (int64_t i = 0; i < m->count; i++) {
-    const situ_move_unit *u = &m->unit[i];
-    const situ_storage *s = u->storage;
-    if (i + SITU__MOVE_AHEAD < m->count) __builtin_prefetch(u[SITU__MOVE_AHEAD].storage);
-    if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
-      return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again",
-                        label_of(u->tensor));
-    if (!u->moves) continue;
-    if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(m->op, u->storage);
-    if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
-      return situ__fail(
-          SITU_E_STATE, m->op,
-          "%s is on meta, and its values are unknown: load a state dict into it, or initialise it on the other device",
-          label_of(u->tensor));
-    if (u->to.kind == SITU_META || situ__move_same(seen, u->to)) continue;
-    if (!check_dtypes(m, u->to)) return situ_error();
-    seen = u->to;
-  }
-  return check_memory(m) ? SITU_OK : situ_error();
+  situ__demands demands = { 0 };
+  const situ_status status = check(m, &demands);
+  situ__free(demands.list);
+  return status;
 }
 
 /* ---- make: stage, then commit ---- */
 
 /* Errors of queued work must be reported before any old memory is freed. */
-static bool synchronize_devices(const situ_move_plan *m) {
-  situ_device seen[2] = { { 0 }, { 0 } };
-  for (int64_t i = 0; i < m->count; i++) {
-    const situ_device both[2] = { m->unit[i].from, m->unit[i].to };
-    for (int k = 0; k < 2 && m->unit[i].moves; k++) {
-      if (both[k].kind == SITU_CPU || both[k].kind == SITU_META || situ__move_same(both[k], seen[k])) continue;
-      if (situ_synchronize(both[k]) != SITU_OK) return false;
-      seen[k] = both[k];
-    }
+static bool synchronize_devices(const situ__demands *demands) {
+  for (int i = 0; i < demands->count; i++) {
+    const situ_device device = demands->list[i].device;
+    if (device.kind != SITU_CPU && device.kind != SITU_META && situ_synchronize(device) != SITU_OK) return false;
   }
   return true;
 }
@@ -276,13 +281,13 @@ static bool synchronize_devices(const situ_move_plan *m) {
 static bool nothing_lost(const situ_move_plan *m) {
   int64_t tensors = 0;
   situ__text text = { 0 };
+  if (!m->lossy) return true;
   for (int64_t i = 0; i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
     if (!u->values_lost) continue;
     if (tensors++ < 8)
       situ__text_add(&text, "%s%lld of %s", tensors > 1 ? ", " : "", (long long)u->values_lost, label_of(u->tensor));
   }
-  if (!tensors) return true;
   situ__fail(SITU_E_OVERFLOW, m->op,
              "finite values would become infinite: %s%s; nothing was moved (say .lossy = true if that is meant)",
              text.data ? text.data : "", tensors > 8 ? ", and others" : "");
@@ -305,7 +310,8 @@ static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) 
   situ_storage *s = u->storage;
   bool unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
   situ__storage_replace(s, u->destination, u->at, u->bytes_after, u->shared);
-  if (u->shared) u->destination = NULL; /* the storage holds this reference now */
+  if (!u->shared) situ__storage_release(u->destination); /* else the storage holds this reference now */
+  u->destination = NULL;
   s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
   s->moved_at = site;
   s->moved_by = m->op;
@@ -328,19 +334,30 @@ static situ_status not_agreed(const situ_move_plan *m, uint64_t before) {
   return situ__fail(SITU_E_STATE, m->op, "was not agreed to; nothing was moved");
 }
 
-situ_status situ_move_plan_run_agreed(situ_move_plan *m, bool lossy, bool (*agree)(void *payload), void *payload) {
-  situ_status status = situ_move_plan_check(m);
-  if (status != SITU_OK) return status;
-  if (!may_move(m)) return situ_error();
-  if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !synchronize_devices(m)) return situ_error();
+static situ_status make(situ_move_plan *m, const situ__demands *demands, bool lossy, bool (*agree)(void *payload),
+                        void *payload) {
+  if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !synchronize_devices(demands)) return situ_error();
   const uint64_t before = situ__error_count();
   if (agree && !agree(payload)) return not_agreed(m, before);
   void *site = situ__call_site();
   for (int64_t i = 0; i < m->count; i++) {
-    if (i + SITU__MOVE_AHEAD < m->count) situ__move_fetch(m->unit[i + SITU__MOVE_AHEAD].storage);
+    if (i + SITU__MOVE_AHEAD < m->count) {
+      situ__move_fetch(m->unit[i + SITU__MOVE_AHEAD].storage);
+      __builtin_prefetch(m->unit[i + SITU__MOVE_AHEAD].tensor, 1);
+    }
     if (m->unit[i].moves) commit_unit(m, &m->unit[i], site);
   }
+  m->staged = false;
   return SITU_OK;
+}
+
+situ_status situ_move_plan_run_agreed(situ_move_plan *m, bool lossy, bool (*agree)(void *payload), void *payload) {
+  if (!is_move("moving_check", m)) return situ_error();
+  situ__demands demands = { 0 };
+  situ_status status = check(m, &demands);
+  if (status == SITU_OK) status = may_move(m) ? make(m, &demands, lossy, agree, payload) : situ_error();
+  situ__free(demands.list);
+  return status;
 }
 
 situ_status situ_move_plan_run(situ_move_plan *m, bool lossy) {

@@ -69,7 +69,7 @@ static bool make_counts(const situ_move_plan *m, counts *c, situ_device device) 
   return situ__run(m->op, device, &zero) == SITU_OK;
 }
 
-static bool read_counts(const situ_move_plan *m, counts *c) {
+static bool read_counts(situ_move_plan *m, counts *c) {
   if (situ__is_dry()) return true;
   size_t bytes = (size_t)m->count * sizeof(int64_t);
   int64_t *found = c->devices ? situ__alloc(bytes) : NULL;
@@ -77,7 +77,11 @@ static bool read_counts(const situ_move_plan *m, counts *c) {
   bool good = true;
   for (int k = 0; k < c->devices && good; k++) {
     good = situ__copy_to_host(m->op, c->list[k], 0, found, bytes, SITU__COPY_INTERNAL) == SITU_OK;
-    for (int64_t i = 0; good && i < m->count; i++) m->unit[i].values_lost += found[i];
+    for (int64_t i = 0; good && i < m->count; i++) {
+      if (!found[i]) continue;
+      m->unit[i].values_lost += found[i];
+      m->lossy = true;
+    }
   }
   situ__free(found);
   return good;
@@ -285,7 +289,8 @@ static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_i
   int64_t count = 0;
   bool narrow = false;
   const uint32_t dtypes = dtypes_of(from);
-  for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL; i++) {
+  for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL && count < SITU__MOVE_MANY;
+       i++) {
     const situ_move_unit *u = &m->unit[i];
     if (i + SITU__MOVE_AHEAD < m->count) __builtin_prefetch(u[SITU__MOVE_AHEAD].storage);
     if (!travels_with(u, from, to) || (situ__move_casts(u) && !has_both(dtypes, u))) continue;
@@ -325,9 +330,11 @@ static bool is_batched(const situ_move_unit *u) {
 }
 
 bool situ__move_stage(situ_move_plan *m) {
-  situ_pack_item *item = situ__alloc((size_t)m->count * sizeof *item + 1);
-  if (!item) return situ__no_memory(m->op, (size_t)m->count * sizeof *item), false;
+  const size_t items = m->count < SITU__MOVE_MANY ? (size_t)m->count : SITU__MOVE_MANY;
+  situ_pack_item *item = situ__alloc(items * sizeof *item + 1);
+  if (!item) return situ__no_memory(m->op, items * sizeof *item), false;
   counts c = { .devices = 0 };
+  m->staged = true;
   bool good = true;
   for (int64_t i = 0; good && i < m->count; i++) {
     situ_move_unit *u = &m->unit[i];

@@ -121,6 +121,34 @@ static void casts_from_several_dtypes(void **state) {
   for (int i = 0; i < COUNT; i++) expect_exact(list[i].tensor, SITU_SHAPE(3), 1.5 + i, 1.5 + i, 1.5 + i);
 }
 
+/* More than travel together, listed twice, and planned again in another order: storages keep the marks of the first plan.
+   One value that would be lost, far behind, keeps all where they are. */
+static void many_small_ones(void **state) {
+  (void)state;
+  enum { COUNT = 2500 };
+  static situ_move_request list[2 * COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    situ_tensor *t = situ_full(SITU_SHAPE(3), i, NULL);
+    list[i] = list[2 * COUNT - 1 - i] = (situ_move_request){ t, there(), SITU_DTYPE_DEFAULT };
+  }
+  for (int round = 0; round < 2; round++) {
+    situ_move_plan *plan = situ_move_plan_new("to", list + round * COUNT, (2 - round) * COUNT);
+    int64_t units;
+    assert_non_null(situ_move_plan_units(plan, &units));
+    assert_int_equal(units, COUNT);
+    assert_int_equal(situ_move_plan_run(plan, false), SITU_OK);
+    situ_move_plan_free(plan);
+    for (int i = 0; i < COUNT; i++) expect_exact(list[i].tensor, SITU_SHAPE(3), i, i, i);
+    for (int i = 0; i < 2 * COUNT; i++) list[i].to = here();
+  }
+  for (int i = 0; i < COUNT; i++) list[i].dtype = SITU_F16;
+  situ_fill_(list[COUNT - 3].tensor, 1e6);
+  situ_move_plan *plan = situ_move_plan_new("to", list, COUNT);
+  expect_refused(situ_move_plan_run(plan, false) == SITU_OK ? plan : NULL, SITU_E_OVERFLOW, "to", "nothing was moved");
+  for (int i = 0; i < COUNT; i++) assert_int_equal(situ_dtype_of(list[i].tensor), SITU_F32);
+  situ_move_plan_free(plan);
+}
+
 /* Memory is given up, and given away, by the tensor that has it for itself alone. */
 static void memory_is_given_up_whole(void **state) {
   (void)state;
@@ -194,6 +222,7 @@ int main(void) {
                                       PAIR_TEST(a_failed_move_changes_nothing),
                                       PAIR_TEST(a_move_of_two_models_is_one),
                                       PAIR_TEST(casts_from_several_dtypes),
+                                      PAIR_TEST(many_small_ones),
                                       PAIR_TEST(memory_is_given_up_whole),
                                       PAIR_TEST(a_dry_run_moves_its_own),
                                       PAIR_TEST(a_dry_run_knows_what_fits) };

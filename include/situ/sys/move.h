@@ -32,6 +32,7 @@ typedef struct situ_move_unit {
   uint8_t reason;               /**< a situ_move_reason */
   bool moves;                   /**< false: it has the device and dtype already */
   bool shared;                  /**< private: the new memory contains other storages too */
+  bool leads;                   /**< private: it may have followers */
   int32_t handles;              /**< number of tensors on it, which move along */
   uint64_t bytes, bytes_after;
   int64_t values_lost;       /**< finite values out of to_dtype's range, set after the cast */
