@@ -318,6 +318,27 @@ static void triangles(void **state) {
         }
 }
 
+/* Results larger than the caches go past them, in pieces that begin and end inside lines. */
+static void large_casts(void **state) {
+  (void)state;
+  const int64_t n = (17 << 20) + 13, odd[] = { 3, 4096, 9 << 20, n - 1 };
+  test_view *x = view_new(SITU_F32, SITU_SHAPE(n), VIEW_ROWS), *y = view_new(SITU_F16, SITU_SHAPE(n), VIEW_ROWS);
+  int64_t lost = 0;
+  situ_storage counter = { .data = &lost, .bytes = sizeof lost, .device = { SITU_CPU, 0 } };
+  const situ_view_desc one = { .storage = &counter, .dtype = SITU_I64, .contiguous = true, .numel = 1 };
+  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 2, .in = { &x->d }, .out = { &y->d, &one } };
+  float *from = x->storage.data;
+  for (int64_t i = 0; i < n; i++) from[i] = (float)(i % 2039);
+  for (int i = 0; i < COUNT(odd); i++) from[odd[i]] = i == 1 ? INFINITY : i == 2 ? -1e30f : 65520;
+  assert_int_equal(situ__cpu_copy(0, &work), SITU_OK);
+  assert_int_equal(lost, 3);
+  const uint16_t *to = y->storage.data;
+  for (int64_t i = 0; i < n; i++)
+    if (to[i] != situ__f32_to_f16(from[i])) fail_msg("element %d: %x", (int)i, to[i]);
+  view_free(x);
+  view_free(y);
+}
+
 int main(void) {
   find_sets();
   const struct CMUnitTest tests[] = {
@@ -330,6 +351,7 @@ int main(void) {
     cmocka_unit_test(fill),
     cmocka_unit_test(ranges),
     cmocka_unit_test(triangles),
+    cmocka_unit_test(large_casts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,23 +82,32 @@ static void convert_row(const situ__cast *c, char *const *data, const int64_t *s
   }
 }
 
-/* Converts a row and counts the new infinities while it is in L1. */
-static void count_row(const situ__cast *c, char *const *data, const int64_t *stride, int64_t count) {
+/* Converts a row by pieces, which are in L1 when new infinities are counted in them, and when they go on from `piece`
+   past the caches (NULL: they stay where they are). */
+enum { PIECE = 4 * SITU__BLOCK };
+static void cast_pieces(const situ__cast *c, char *const *data, const int64_t *stride, int64_t count, char *piece) {
   int64_t lost = 0;
-  for (int64_t at = 0; at < count; at += 4 * SITU__BLOCK) {
-    int64_t n = situ__min_i64(4 * SITU__BLOCK, count - at);
-    char *const here[2] = { data[0] + at * stride[0], data[1] + at * stride[1] };
+  for (int64_t at = 0; at < count; at += PIECE) {
+    int64_t n = situ__min_i64(PIECE, count - at);
+    char *y = data[0] + at * stride[0], *const here[2] = { piece ? piece : y, data[1] + at * stride[1] };
     convert_row(c, here, stride, n);
-    int64_t infinite = c->convert->infinite[c->y](here[0], stride[0], n);
+    int64_t infinite = c->lost ? c->convert->infinite[c->y](here[0], stride[0], n) : 0;
     if (infinite) lost += infinite - c->convert->infinite[c->x](here[1], stride[1], n);
+    if (piece) c->convert->stream(y, piece, n * stride[0]);
   }
   if (lost) (void)__atomic_fetch_add(c->lost, lost, __ATOMIC_RELAXED);
 }
 
 void situ__cpu_cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
   const situ__cast *c = payload;
-  if (c->lost) count_row(c, data, stride, count);
+  if (c->lost) cast_pieces(c, data, stride, count, NULL);
   else convert_row(c, data, stride, count);
+}
+
+static void stream_cast_row(char *const *data, const int64_t *stride, int64_t count, void *payload) {
+  _Alignas(64) char piece[PIECE * 8];
+  cast_pieces(payload, data, stride, count, piece);
+  situ__stream_end();
 }
 
 situ_status situ__cpu_copy(int index, const situ_work *work) {
@@ -112,13 +121,13 @@ situ_status situ__cpu_copy(int index, const situ_work *work) {
   }
   situ__loop loop;
   situ__loop_init(&loop, 2, view);
-  bool plain = dtype == view[1]->dtype && view[0]->contiguous && view[1]->contiguous;
-  if (plain && loop.numel * size >= STREAM_BYTES) {
+  const bool large = loop.numel * size >= STREAM_BYTES && view[0]->contiguous;
+  if (large && dtype == view[1]->dtype && view[1]->contiguous) {
     situ__loop_run(&loop, stream_row, NULL);
   } else if (dtype != view[1]->dtype) {
     int64_t *lost = work->outs > 1 && work->out[1] ? (int64_t *)(void *)situ__cpu_data(work->out[1]) : NULL;
     situ__cast c = situ__cpu_cast_of((situ_dtype)view[1]->dtype, (situ_dtype)dtype, lost);
-    situ__loop_run(&loop, situ__cpu_cast_row, &c);
+    situ__loop_run(&loop, large ? stream_cast_row : situ__cpu_cast_row, &c);
   } else if (!situ__cpu_transpose(&loop, size)) {
     situ__loop_run(&loop, move_row, &size);
   }
