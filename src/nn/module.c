@@ -441,7 +441,9 @@ typedef struct naming {
 static situ_status name_tensor(const situ_nn_visit *at, void *payload) {
   naming *n = payload;
   n->path.length = 0;
-  situ__text_add(&n->path, "%s.%s", n->child, at->path);
+  situ__text_append(&n->path, n->child, strlen(n->child)); /* a format takes 100 ns */
+  situ__text_append(&n->path, ".", 1);
+  situ__text_append(&n->path, at->path, strlen(at->path));
   if (n->path.failed) return situ__no_memory("nn_add_child", n->path.capacity);
   return situ_set_name(at->tensor, n->path.data) ? SITU_OK : situ_error();
 }
