@@ -10,8 +10,8 @@
 #include "base/size.h"
 
 enum {
-  LONGEST = 1024,       /* commands; a full queue makes the next launch run it */
-  MOST_BYTES = 64 << 20 /* of host values waiting to be copied in */
+  LONGEST = 1024,      /* commands; a full queue makes the next launch run it */
+  MOST_BYTES = 1 << 20 /* of host values waiting to be copied in: memory for more would be new pages each time */
 };
 
 struct situ__sim_command {
@@ -195,8 +195,8 @@ static void run_work(situ__sim *sim, const situ__sim_command *command) {
     situ__errors own;
     situ__errors_aside(&own);
     status = cpu->kernel[verb](0, &command->work);
-    if (situ__errors_back(&own, text, sizeof text) == SITU_OK)
-      (void)snprintf(text, sizeof text, "%s", situ_status_name(status));
+    const situ_status told = situ__errors_back(&own, text, sizeof text);
+    if (told == SITU_OK && status != SITU_OK) (void)snprintf(text, sizeof text, "%s", situ_status_name(status));
   }
   if (status == SITU_OK || sim->late != SITU_OK) return;
   sim->late = status;
