@@ -64,11 +64,15 @@ static inline int64_t widest_of(const situ__gemm *g, const situ__gemm_kernels *k
   return g->m >= 4 ? kernels->wide : g->m == 1 ? 8 : 4;
 }
 
+static inline bool takes_dots(const situ__gemm *g, const situ__gemm_kernels *kernels) {
+  return g->a_col == 1 && g->b_row == 1 &&
+         (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < kernels->lanes && g->k >= 256));
+}
+
 static plan plan_of(const situ__gemm *g) {
   plan p = { .kernels = situ__gemm_kernels_for(g->dtype) };
   p.widest = widest_of(g, p.kernels);
-  p.dots = g->a_col == 1 && g->b_row == 1 &&
-           (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < p.kernels->lanes && g->k >= 256));
+  p.dots = takes_dots(g, p.kernels);
   p.pack_a = g->a_col != 1 && g->k >= PACK_A_K;
   p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B) || (g->m >= CLASH_M && clashes(g));
   p.edges = g->m <= EDGE_M && !p.pack_b && p.kernels->edge[0];
@@ -187,7 +191,7 @@ static inline __attribute__((always_inline)) void run_block(const situ__gemm *g,
   }
 }
 
-static void run_dots(const situ__gemm *g, const plan *p) {
+static void run_dots(const situ__gemm *g, const situ__gemm_kernels *kernels) {
   const situ__tile t = { .k = g->k,
                          .a = g->a,
                          .b = g->b,
@@ -199,7 +203,7 @@ static void run_dots(const situ__gemm *g, const plan *p) {
                          .add = g->add,
                          .from = g->from,
                          .from_row = g->from_row };
-  p->kernels->dots(&t, g->m, g->n, g->b_col);
+  kernels->dots(&t, g->m, g->n, g->b_col);
 }
 
 static void run_blocks(const situ__gemm *g, const plan *p, char *memory, size_t elem) {
@@ -232,7 +236,7 @@ static void run_plan(const situ__gemm *g, const plan *p, void *scratch) {
       else if (g->from) memcpy(c, (const char *)g->from + i * g->from_row * (int64_t)elem, (size_t)g->n * elem);
     }
   } else if (p->dots) {
-    run_dots(g, p);
+    run_dots(g, p->kernels);
   } else if (scratch) {
     run_blocks(g, p, scratch, elem);
   } else {
@@ -257,6 +261,10 @@ bool situ__gemm_small(const situ__gemm *g) {
   if (is_one_block(g, kernels)) {
     const plan at_once = { .kernels = kernels, .widest = widest_of(g, kernels), .kc = g->k, .edges = kernels->edge[0] };
     run_block(g, &at_once, &(block){ .kc = g->k, .nc = g->n, .mc = g->m }, elem_of(g), false);
+    return true;
+  }
+  if (g->k > 0 && takes_dots(g, kernels)) {
+    run_dots(g, kernels);
     return true;
   }
   const plan p = plan_of(g);

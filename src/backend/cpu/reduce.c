@@ -14,6 +14,7 @@ enum {
   SEGMENT = 32768, /* elements of a piece of work */
   RUN = 256,       /* contiguous elements that justify a call of their own, without a copy */
   UNCOPIED = 8,    /* times the elements of a call, if none is copied */
+  FEW = 128,       /* elements whose buffers are in one page */
   GRAIN = 16384    /* elements below which a second thread costs more than it saves */
 };
 
@@ -125,7 +126,7 @@ static situ__fold_block block_at(const plan *p, int64_t outer, int64_t row, int6
   int64_t at = (outer * p->rows + row) * p->width + column;
   if (p->direct) {
     int64_t offset = 0;
-    for (int d = p->x.ndim - 1; d >= 0; at /= p->x.size[d--]) offset += at % p->x.size[d] * p->x.stride[d];
+    for (int d = p->x.ndim - 1; at && d >= 0; at /= p->x.size[d--]) offset += at % p->x.size[d] * p->x.stride[d];
     k.x = situ__cpu_data(&p->x) + offset * (int64_t)p->size;
     k.ld = p->ld;
   } else if (columns == p->width) {
@@ -148,10 +149,8 @@ static void deliver(const plan *p, int64_t first, int64_t count, void *a, void *
   if (p->how->y2) situ__cpu_store(&p->y2, first, count, p->how->lane, b);
 }
 
-/* Outer blocks that fit into L1, several at a time. */
-static void small_blocks(int64_t begin, int64_t end, void *payload) {
-  const plan *p = payload;
-  double buffer[SITU__FOLD_BLOCK], a[SITU__FOLD_BLOCK], b[SITU__FOLD_BLOCK];
+/* Groups of outer blocks; buffer, a and b have space for the elements of one. */
+static inline void fold_groups(const plan *p, int64_t begin, int64_t end, double *buffer, double *a, double *b) {
   for (int64_t g = begin; g < end; g++) {
     int64_t first = g * p->group, count = situ__min_i64(p->group, p->outer - first);
     situ__fold_block k = { buffer, count, p->rows, p->width, p->width };
@@ -162,6 +161,18 @@ static void small_blocks(int64_t begin, int64_t end, void *payload) {
     p->kernels->fold(p->how->fold, p->how->map, p->how->p, &k, a, b);
     deliver(p, first * p->width, count * p->width, a, b);
   }
+}
+
+/* Outer blocks that fit into L1, several at a time. */
+static void small_blocks(int64_t begin, int64_t end, void *payload) {
+  double buffer[SITU__FOLD_BLOCK], a[SITU__FOLD_BLOCK], b[SITU__FOLD_BLOCK];
+  fold_groups(payload, begin, end, buffer, a, b);
+}
+
+/* So few elements that touching the pages of those buffers would take longer than folding them. */
+static void few_blocks(const plan *p) {
+  double buffer[FEW], a[FEW], b[FEW];
+  fold_groups(p, 0, 1, buffer, a, b);
 }
 
 /* The state of some rows of a tile of columns. */
@@ -224,7 +235,8 @@ situ_status situ__reduce(const situ__reduction *how) {
   arrange(&p);
   if (p.outer * p.rows * p.width <= SITU__FOLD_BLOCK) {
     p.group = p.outer;
-    small_blocks(0, 1, &p);
+    if (p.outer * p.rows * p.width <= FEW) few_blocks(&p);
+    else small_blocks(0, 1, &p);
     return SITU_OK;
   }
   if (p.rows * p.width <= SITU__FOLD_BLOCK) {

@@ -17,6 +17,8 @@
 typedef enum tile_layout { IN_ROWS, IN_EDGE, IN_PANEL } tile_layout;
 enum { AHEAD = 8 };
 
+enum { BESIDE = 4 }; /* columns whose dot products are computed together */
+
 /* Keeps the compiler from keeping, in registers that the loop needs, what is computed from x before it. */
 #define RECOMPUTE(x) __asm__("" : "+r"(x))
 

@@ -192,19 +192,35 @@ static void FN(dot_block)(const situ__tile *t, int64_t b_col, int64_t m, int64_t
 }
 static void FN(dot_row)(const situ__tile *t, int64_t b_col, int64_t n) { FN(dot)(t, b_col, 1, n, 1, LANES); }
 
+/* Dot products of one row and up to BESIDE columns, side by side, so that none waits for its own last addition. The
+   compiler must not make vectors of the loop: their lanes would be taken apart, to be added in the loop's order. */
+ALWAYS_INLINE void FN(dots_beside)(const situ__tile *t, const real *a, const real *b, int64_t b_col, real *c,
+                                   const real *from, int columns) {
+  const real *at[BESIDE];
+  real sum[BESIDE] = { 0 };
+  UNROLL for (int j = 0; j < columns; j++) {
+    at[j] = b + j * b_col;
+    RECOMPUTE(at[j]);
+  }
+  for (int64_t p = 0, k = t->k; p < k; p++) {
+    RECOMPUTE(p);
+    UNROLL for (int j = 0; j < columns; j++) sum[j] += a[p] * at[j][p];
+  }
+  UNROLL for (int j = 0; j < columns; j++) {
+    const real value = sum[j] * (real)t->alpha;
+    c[j] = t->add ? from[j] + value : value;
+  }
+}
+
 /* So few elements that summing vector lanes would cost more than it saves. */
 static void FN(dots_few)(const situ__tile *t, int64_t m, int64_t n, int64_t b_col) {
   for (int64_t i = 0; i < m; i++) {
-    const real *a = (const real *)t->a + i * t->a_row;
+    const real *a = (const real *)t->a + i * t->a_row, *b = t->b;
     real *c = (real *)t->c + i * t->c_row;
     const real *from = t->from ? (const real *)t->from + i * t->from_row : c;
-    for (int64_t j = 0; j < n; j++) {
-      const real *b = (const real *)t->b + j * b_col;
-      real sum = 0;
-      for (int64_t p = 0; p < t->k; p++) sum += a[p] * b[p];
-      sum *= (real)t->alpha;
-      c[j] = t->add ? from[j] + sum : sum;
-    }
+    int64_t j = 0;
+    for (; j + BESIDE <= n; j += BESIDE) FN(dots_beside)(t, a, b + j * b_col, b_col, c + j, from + j, BESIDE);
+    for (; j < n; j++) FN(dots_beside)(t, a, b + j * b_col, b_col, c + j, from + j, 1);
   }
 }
 
