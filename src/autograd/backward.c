@@ -18,10 +18,10 @@
 
 /* Of t's dtype, device and order of strides. */
 static situ_tensor *fresh_like(const char *op, const situ_tensor *t) {
+  if (t->view.contiguous) return situ__tensor_like(op, &t->view, (situ_dtype)t->view.dtype);
   situ_view_desc layout = t->view;
   const situ_view_desc *of = &t->view;
-  if (layout.contiguous || !situ__order_strides(&layout, &of, 1))
-    SITU_IGNORE(situ__format_strides(&layout, SITU_CONTIGUOUS_FORMAT));
+  if (!situ__order_strides(&layout, &of, 1)) SITU_IGNORE(situ__format_strides(&layout, SITU_CONTIGUOUS_FORMAT));
   return situ__tensor_strided(op, &layout, (situ_dtype)t->view.dtype, t->view.storage->device);
 }
 
@@ -38,8 +38,8 @@ bool situ__exclusive(const situ_tensor *t) { return t->view.contiguous && is_alo
 /* Otherwise something was moved or cast between forward and backward, which is an error. */
 bool situ__takes_gradient(const char *op, const situ_tensor *at, const char *what, const situ_tensor *grad) {
   situ_device here = at->view.storage->device, there = grad->view.storage->device;
-  const char *name = *situ_name(at) ? situ_name(at) : what;
   if (situ__same_device(here, there) && at->view.dtype == grad->view.dtype) return true;
+  const char *name = *situ_name(at) ? situ_name(at) : what;
   if (situ__same_device(here, there)) {
     situ__fail(SITU_E_DTYPE, op,
                "%s is %s, but a gradient for it arrived as %s: was it cast between forward and backward?", name,
@@ -193,14 +193,18 @@ static bool refuse_saved(const situ__pass *p, const situ__node *n, const situ_te
   return false;
 }
 
-/* Returns true if a saved value has neither changed nor moved: backward kernels use it as it is. dtype: the one that
-   was saved; SITU_DTYPE_DEFAULT: unknown. */
-static bool check_saved(const situ__pass *p, const situ__node *n, const situ_tensor *saved, uint32_t version,
-                        situ_device device, situ_dtype dtype, const char *what, int i) {
+/* Returns true if a saved value has neither changed nor moved: backward kernels use it as it is. */
+static inline bool is_as_saved(const situ_tensor *saved, uint32_t version, situ_device device) {
   if (!saved) return true;
   const situ_storage *s = saved->view.storage;
-  uint32_t now = __atomic_load_n(&s->version, __ATOMIC_RELAXED);
-  if (now == version && situ__same_device(s->device, device)) return true;
+  return __atomic_load_n(&s->version, __ATOMIC_RELAXED) == version && situ__same_device(s->device, device);
+}
+
+/* dtype: the one that was saved; SITU_DTYPE_DEFAULT: unknown. */
+static SITU_COLD bool refuse_changed(const situ__pass *p, const situ__node *n, const situ_tensor *saved,
+                                     uint32_t version, situ_device device, situ_dtype dtype, const char *what, int i) {
+  const situ_storage *s = saved->view.storage;
+  const uint32_t now = __atomic_load_n(&s->version, __ATOMIC_RELAXED);
   situ_shape shape = situ__shape(&saved->view);
   char size[SITU_SHAPE_TEXT], site[256], which[512], by[320] = "", text[1024], a[SITU_DEVICE_NAME_MAX],
                                                      b[SITU_DEVICE_NAME_MAX];
@@ -228,12 +232,16 @@ static bool check_node(const situ__pass *p, const situ__node *n) {
     situ__fail(SITU_E_UNSUPPORTED, p->op, "%s cannot be differentiated, but a gradient reached it", n->name);
     return false;
   }
-  for (int i = 0; i < n->ins; i++)
-    if (!check_saved(p, n, n->in[i].saved, n->in[i].version, n->in[i].device, n->in[i].dtype, "operand", i))
-      return false;
-  for (int k = 0; k < n->outs; k++)
-    if (!check_saved(p, n, n->out[k].saved, n->out[k].version, n->out[k].device, SITU_DTYPE_DEFAULT, "result", k))
-      return false;
+  for (int i = 0; i < n->ins; i++) {
+    const situ__operand *o = &n->in[i];
+    if (!is_as_saved(o->saved, o->version, o->device))
+      return refuse_changed(p, n, o->saved, o->version, o->device, o->dtype, "operand", i);
+  }
+  for (int k = 0; k < n->outs; k++) {
+    const situ__result *r = &n->out[k];
+    if (!is_as_saved(r->saved, r->version, r->device))
+      return refuse_changed(p, n, r->saved, r->version, r->device, SITU_DTYPE_DEFAULT, "result", k);
+  }
   return true;
 }
 
@@ -241,6 +249,10 @@ static bool check_node(const situ__pass *p, const situ__node *n) {
 static bool enter_node(const situ__pass *p, situ__node *n) {
   if (!n->saves) return true;
   int32_t state = __atomic_load_n(&n->state, __ATOMIC_RELAXED), next;
+  if (state == SITU__NODE_IDLE && !p->retain_graph && situ__one_thread()) {
+    __atomic_store_n(&n->state, SITU__NODE_TAKEN, __ATOMIC_RELAXED); /* as counts in base/refs.h */
+    return true;
+  }
   do {
     if (state == SITU__NODE_FREED) {
       situ__fail(SITU_E_STATE, p->op,

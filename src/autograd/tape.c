@@ -68,7 +68,6 @@ static situ__node *node_new(const situ__record *r) {
   n->outs = r->outs;
   n->in = (situ__operand *)(n + 1);
   n->out = (situ__result *)(n->in + n->ins);
-  for (int k = 0; k < n->outs; k++) n->out[k] = (situ__result){ 0 };
   n->params = (void *)r->params;
   n->release = r->release;
   if (r->params_size) {
@@ -133,6 +132,7 @@ static situ__meta *fresh_meta(const char *op) {
 /* Hooks and gradient of a tensor belong to its value before a write in place; only retain_grad stays, as in torch. */
 static bool prepare_result(situ__node *n, int k, const situ__record *r) {
   const situ_tensor *t = r->out[k];
+  n->out[k] = (situ__result){ 0 };
   if (!t) return true;
   if (t->meta && t->meta->retain) {
     if (!(n->out[k].meta = fresh_meta(r->name))) return false;
@@ -147,9 +147,8 @@ situ__node *situ__tape_prepare(const situ__record *r) {
   situ__node *n = node_new(r);
   if (!n) return NULL;
   bool good = true;
-  const int ins = n->ins;
-  for (n->ins = 0; good && n->ins < ins;) good = prepare_operand(n, n->ins++, r);
-  for (int k = 0; good && k < n->outs; k++) good = prepare_result(n, k, r);
+  for (n->ins = 0; good && n->ins < r->ins;) good = prepare_operand(n, n->ins++, r);
+  for (n->outs = 0; good && n->outs < r->outs;) good = prepare_result(n, n->outs++, r);
   n->sequence = ++clock;
   n->module = situ__is_profiled() ? situ__profile_module() : 0;
   if (good && situ__anomaly.detects) good = (n->origin = situ__anomaly_origin(r->name)) != NULL;
@@ -180,8 +179,8 @@ static void note_version(const situ_tensor *saved, uint32_t *version, situ_devic
 /* Makes t result k of n. */
 static void attach_result(situ__node *n, int k, situ_tensor *t) {
   situ__meta *before = t->meta, *m = n->out[k].meta;
-  situ__node_release(t->node); /* in place: the operand's edge keeps the earlier node alive */
-  n->refs++;                   /* not atomic: no other thread knows n yet */
+  if (t->node) situ__node_release(t->node); /* in place: the operand's edge keeps the earlier node alive */
+  n->refs++;                                /* not atomic: no other thread knows n yet */
   t->node = n;
   t->node_result = k;
   t->requires_grad = true;
@@ -211,14 +210,14 @@ static bool pack_saved(situ__node *n) {
 }
 
 bool situ__tape_attach(situ__node *n, situ_tensor *const *out) {
-  for (int i = 0; i < n->ins; i++)
-    if (n->in[i].saved) note_version(n->in[i].saved, &n->in[i].version, &n->in[i].device);
+  for (situ__operand *o = n->in, *past = o + n->ins; o < past; o++)
+    if (o->saved) note_version(o->saved, &o->version, &o->device);
   for (int k = 0; k < n->outs; k++) {
     if (!out[k]) continue;
     if (n->out[k].saved) n->out[k].version = __atomic_load_n(&out[k]->view.storage->version, __ATOMIC_RELAXED);
     n->out[k].device = out[k]->view.storage->device;
     if (!n->device.kind) n->device = n->out[k].device;
-    if (situ_dtype_is_floating((situ_dtype)out[k]->view.dtype)) attach_result(n, k, out[k]);
+    if (situ__dtype_is_floating((situ_dtype)out[k]->view.dtype)) attach_result(n, k, out[k]);
   }
   const bool good = !situ__saved_hooks || !n->saves || pack_saved(n);
   if (n->refs > 1) n->refs--;
@@ -277,24 +276,34 @@ situ_tensor *situ__tape_stand_in(situ_tensor *t) {
   return situ__tape_attach(n, &own) ? own : NULL;
 }
 
+static inline void drop_operand(const situ__operand *o) {
+  if (o->saved && o->saved != o->leaf) situ_release(o->saved);
+}
+static inline void drop_result(const situ__result *r) {
+  if (r->saved) situ_release(r->saved);
+}
+
 void situ__node_clear(situ__node *n) {
-  for (int i = 0; i < n->ins; i++) {
-    situ__operand *o = &n->in[i];
-    if (o->saved && o->saved != o->leaf) situ_release(o->saved);
+  for (situ__operand *o = n->in; o < n->in + n->ins; o++) {
+    drop_operand(o);
     o->saved = NULL;
   }
-  for (int k = 0; k < n->outs; k++)
-    if (n->out[k].saved) situ_drop(&n->out[k].saved);
+  for (situ__result *r = n->out; r < n->out + n->outs; r++) {
+    drop_result(r);
+    r->saved = NULL;
+  }
 }
 
 static void destroy_node(situ__node *n) {
-  situ__node_clear(n);
-  for (int i = 0; i < n->ins; i++) {
-    if (n->in[i].node) situ__node_release(n->in[i].node);
-    if (n->in[i].leaf) situ_release(n->in[i].leaf);
+  for (const situ__operand *o = n->in, *past = o + n->ins; o < past; o++) {
+    drop_operand(o);
+    if (o->node) situ__node_release(o->node);
+    if (o->leaf) situ_release(o->leaf);
   }
-  for (int k = 0; k < n->outs; k++)
-    if (n->out[k].meta) situ__meta_release(n->out[k].meta);
+  for (const situ__result *r = n->out, *past = r + n->outs; r < past; r++) {
+    drop_result(r);
+    if (r->meta) situ__meta_release(r->meta);
+  }
   if (n->release) n->release(n->params);
   situ__free(n->origin);
   situ__small_free(n, n->size);
