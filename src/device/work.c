@@ -59,9 +59,9 @@ static bool *lost_flag(situ_device device) {
 }
 
 bool situ__device_lost(situ_device device) {
+  if (__builtin_expect(!__atomic_load_n(&some_lost, __ATOMIC_ACQUIRE), 1)) return false;
   const bool *flag = lost_flag(device);
-  return __builtin_expect(__atomic_load_n(&some_lost, __ATOMIC_ACQUIRE), 0) && flag &&
-         __atomic_load_n(flag, __ATOMIC_RELAXED);
+  return flag && __atomic_load_n(flag, __ATOMIC_RELAXED);
 }
 
 void situ__device_found(situ_device device) {
@@ -325,11 +325,12 @@ static __attribute__((noinline)) bool has_odd_item(situ_device device, const sit
    output, which is for the other check to find: `op` beside `verb` would be one load of what two stores have just
    written, and wait for them. */
 static inline bool is_plainly_good(situ_device device, const situ_work *work) {
-  bool odd = work->verb == SITU_VERB_SCATTER || (work->list_count && has_odd_item(device, work));
-  for (int i = 0; i < work->ins; i++) odd |= is_odd(work->in[i], device);
-  for (int i = 0; i < work->outs; i++)
-    odd |= work->out[i] && (is_elsewhere(work->out[i], device) || is_sample(work->out[i]));
-  return !odd;
+  if (work->verb == SITU_VERB_SCATTER || (work->list_count && has_odd_item(device, work))) return false;
+  for (const situ_view_desc *const *v = work->in, *const *past = v + work->ins; v < past; v++)
+    if (is_odd(*v, device)) return false;
+  for (const situ_view_desc *const *v = work->out, *const *past = v + work->outs; v < past; v++)
+    if (*v && (is_elsewhere(*v, device) || is_sample(*v))) return false;
+  return true;
 }
 
 static const situ_view_desc *find_sample(const situ_work *work) {

@@ -73,9 +73,11 @@ static bool mend(situ_call *c) {
 
 /* ---- forward ---- */
 
-/* A matrix whose rows are the last dimension of v, which must be a matrix or contiguous. */
-static const situ_view_desc *rows_of(const situ_view_desc *v, int64_t count, situ_view_desc *desc) {
-  return v->ndim == 2 ? v : situ_desc_reshape(v, SITU_SHAPE(count, v->size[v->ndim - 1]), desc);
+/* A matrix whose rows are the last dimension of v, which must be a matrix or contiguous. It has as many rows as y, the
+   result, which has elements. */
+static const situ_view_desc *rows_of(const situ_view_desc *v, const situ_view_desc *y, situ_view_desc *desc) {
+  if (v->ndim == 2) return v;
+  return situ_desc_reshape(v, SITU_SHAPE(y->numel / y->size[y->ndim - 1], v->size[v->ndim - 1]), desc);
 }
 
 /* factor: what situ_linear_lay_out made of the weight, or NULL. */
@@ -89,22 +91,21 @@ static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_ten
 static bool plain_rows(situ_call *c, const situ_view_desc *x) {
   const by_params *p = c->params;
   situ_view_desc rows, to;
-  const int64_t count = situ__desc(c->out[RESULT])->numel / situ__desc(c->in[WEIGHT])->size[0];
-  return multiply(c, rows_of(x, count, &rows), p ? p->factor : NULL, rows_of(situ__desc(c->out[RESULT]), count, &to));
+  const situ_view_desc *y = situ__desc(c->out[RESULT]);
+  return multiply(c, rows_of(x, y, &rows), p ? p->factor : NULL, rows_of(y, y, &to));
 }
 
 static bool activated_rows(situ_call *c, const situ_view_desc *x) {
   const linear_params *p = c->params;
   situ_view_desc rows, to, before;
-  const int64_t count = situ__desc(c->out[RESULT])->numel / situ__desc(c->in[WEIGHT])->size[0];
-  const situ_view_desc *y = rows_of(situ__desc(c->out[RESULT]), count, &to),
-                       *kept = c->out[BEFORE] ? rows_of(situ__desc(c->out[BEFORE]), count, &before) : NULL;
+  const situ_view_desc *result = situ__desc(c->out[RESULT]), *y = rows_of(result, result, &to),
+                       *kept = c->out[BEFORE] ? rows_of(situ__desc(c->out[BEFORE]), result, &before) : NULL;
   const situ_work whole = { .verb = SITU_VERB_LINEAR,
                             .op = SITU_LINEAR,
                             .compute = (situ_dtype)y->dtype,
                             .ins = 3,
                             .outs = 2,
-                            .in = { rows_of(x, count, &rows), situ__desc(c->in[WEIGHT]), situ__desc(c->in[BIAS]) },
+                            .in = { rows_of(x, result, &rows), situ__desc(c->in[WEIGHT]), situ__desc(c->in[BIAS]) },
                             .out = { y, kept },
                             .integer = { unary_of(p) } };
   bool offered;
