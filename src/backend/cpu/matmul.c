@@ -165,6 +165,12 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
 
 static int64_t halved(int64_t n, int64_t unit) { return situ__ceil_div(situ__ceil_div(n, 2), unit) * unit; }
 
+/* Tiles of at most `most`, all but the last of one size and that not much smaller. */
+static int64_t even_tile(int64_t size, int64_t most, int64_t unit) {
+  const int64_t tile = situ__ceil_div(size, situ__ceil_div(size, most));
+  return situ__min_i64(size, situ__round_up(tile, unit));
+}
+
 int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *t) {
   const double item = situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k) / t->pace;
   int64_t grain = 1;
@@ -175,8 +181,8 @@ int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *t) {
   } else if (item <= TASK) {
     grain = situ__max_i64(1, (int64_t)(SMALL / item));
   } else {
-    p->tile_m = situ__min_i64(p->g.m, t->tile_m);
-    p->tile_n = situ__min_i64(p->g.n, t->tile_n);
+    p->tile_m = even_tile(p->g.m, t->tile_m, t->unit_m);
+    p->tile_n = even_tile(p->g.n, t->tile_n, t->unit_n);
     while (situ__ceil_div(p->g.m, p->tile_m) * situ__ceil_div(p->g.n, p->tile_n) * p->items < t->tasks &&
            situ__matmul_cost((double)p->tile_m, (double)p->tile_n, (double)p->g.k) / t->pace > TASK) {
       if (p->tile_n >= p->tile_m && p->tile_n > t->least_n) p->tile_n = halved(p->tile_n, t->unit_n);

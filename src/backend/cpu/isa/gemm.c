@@ -13,9 +13,9 @@
 #define PANEL_VECTORS WIDE
 
 /* Where the rows of b are: apart, and in a tile that is one vector wide with fewer columns than it has; or in a panel,
-   of which so many rows are fetched ahead. */
+   whose tiles each ask for a 32nd of the next one. */
 typedef enum tile_layout { IN_ROWS, IN_EDGE, IN_PANEL } tile_layout;
-enum { AHEAD = 8 };
+enum { PANEL_SHARE = PANEL_VECTORS * VECTOR / 32 }; /* bytes of that for each of the k elements */
 
 enum { BESIDE = 4 }; /* columns whose dot products are computed together */
 
@@ -28,8 +28,9 @@ enum { BESIDE = 4 }; /* columns whose dot products are computed together */
 #define real float
 #define vec vec_f32
 #define picks picks_f32
-/* The depth of a block of packed factors, and the columns of b that a task multiplies. */
+/* The depth of a block of packed factors, and the rows of a and columns of b that a task multiplies. */
 #define PANEL_DEPTH 384
+#define TASK_ROWS 252
 #define TASK_COLUMNS 512
 #include "gemm_tiles.h"
 #include "gemm_panels.h"
@@ -40,6 +41,7 @@ enum { BESIDE = 4 }; /* columns whose dot products are computed together */
 #undef vec
 #undef picks
 #undef PANEL_DEPTH
+#undef TASK_ROWS
 #undef TASK_COLUMNS
 
 #define FN F64
@@ -49,6 +51,8 @@ enum { BESIDE = 4 }; /* columns whose dot products are computed together */
 #define vec vec_f64
 #define picks picks_f64
 #define PANEL_DEPTH 512
+/* Rows in place that are a power of two apart have half of the L2 cache's sets, or fewer. */
+#define TASK_ROWS 174
 #define TASK_COLUMNS 256
 #include "gemm_tiles.h"
 #include "gemm_panels.h"

@@ -45,10 +45,12 @@ static void FN(multiply)(const situ__tile *first, int64_t rows) {
   situ__tile t = *first;
   const int64_t next = PANEL_ROWS * (t.a_col == 1 ? t.a_row : t.k);
   t.b_row = PANEL_VECTORS * LANES;
+  uintptr_t ahead = (uintptr_t)t.b + (uintptr_t)(t.k * t.b_row) * sizeof(real);
   for (int64_t i = 0; i < rows; i += PANEL_ROWS) {
     if (rows - i >= PANEL_ROWS && t.columns > (PANEL_VECTORS - 1) * LANES)
-      FN(tile)(&t, PANEL_ROWS, PANEL_VECTORS, IN_PANEL);
+      FN(tile)(&t, PANEL_ROWS, PANEL_VECTORS, IN_PANEL, ahead);
     else FN(multiply_edge)(t, rows - i < PANEL_ROWS ? rows - i : PANEL_ROWS);
+    ahead += (uintptr_t)(t.k * PANEL_SHARE);
     t.a = (const real *)t.a + next;
     t.c = (real *)t.c + PANEL_ROWS * t.c_row;
     if (t.from) t.from = (const real *)t.from + PANEL_ROWS * t.from_row;
@@ -61,7 +63,7 @@ const situ__panels FN(situ__panels) = { .dtype = sizeof(real) == 4 ? SITU_F32 : 
                                         .unit = 1,
                                         .depth = PANEL_DEPTH,
                                         .bytes = sizeof(real),
-                                        .tiling = { .tile_m = 252,
+                                        .tiling = { .tile_m = TASK_ROWS,
                                                     .tile_n = TASK_COLUMNS,
                                                     .least_m = 48,
                                                     .least_n = 64,
