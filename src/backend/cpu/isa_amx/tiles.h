@@ -58,15 +58,36 @@ typedef struct steps_of_a {
   int64_t row, next, panel;
 } steps_of_a;
 
+/* Addresses that memory is asked for while a panel of a is multiplied, step by step: a part of the next panel of b,
+   into the L2 cache, and the rows of the result that are rounded next; 0: nothing. */
+typedef struct ahead {
+  uintptr_t b, c, c_row;
+} ahead;
+enum { LINES = 4, SHARES = 2 * TILE_BYTES / 64 / LINES }; /* of b for each step; panels of a that ask for all of it */
+
+ALWAYS_INLINE void ask_ahead(const ahead *of, int64_t step) {
+  if (of->b) {
+    UNROLL for (int i = 0; i < LINES; i++)
+        __builtin_prefetch((const void *)(of->b + (uintptr_t)(step * LINES + i) * 64), 0, 2);
+  }
+  if (!of->c || step >= TILE) return;
+  const uintptr_t c = of->c + (uintptr_t)(2 * step) * of->c_row;
+  __builtin_prefetch((const void *)c, 1);
+  __builtin_prefetch((const void *)(c + of->c_row), 1);
+}
+
 /* from: what is added to, with rows from_row apart, 0 for one row; NULL: nothing. */
 ALWAYS_INLINE void multiply_panel(const char *a, steps_of_a by, const char *b, float *c, int64_t c_row,
                                   const float *from, int64_t from_row, int64_t blocks, bool tall, bool wide, int parts,
-                                  block_multiplier *block) {
+                                  block_multiplier *block, const ahead *next) {
   const int64_t row = c_row * (int64_t)sizeof(float);
   float *below = c + TILE * c_row;
   if (from) load_sums(from, from + TILE * from_row, from_row * (int64_t)sizeof(float), tall, wide);
   else zero_sums();
-  for (int64_t q = 0; q < blocks; q++, a += by.next, b += 2 * parts * TILE_BYTES) block(a, by.row, b, tall, wide);
+  for (int64_t q = 0; q < blocks; q++, a += by.next, b += 2 * parts * TILE_BYTES) {
+    ask_ahead(next, q);
+    block(a, by.row, b, tall, wide);
+  }
   store_sums(c, below, row, tall, wide);
 }
 
@@ -98,12 +119,16 @@ ALWAYS_INLINE void multiply_panels(const situ__tile *t, int64_t rows, int parts,
   const char *a = t->a, *b = t->b;
   float *c = t->rounded ? sums[0] : t->c;
   const float *from = !t->add ? NULL : t->from ? t->from : t->c;
+  ahead next = { .c_row = 2 * (uintptr_t)t->rounded_row };
+  if (parts == 1 && rows >= SHARES * WIDTH) next.b = (uintptr_t)b + (uintptr_t)(blocks * 2 * TILE_BYTES);
   for (int64_t i = 0; i < rows; i += WIDTH, a += by.panel) {
+    if (t->rounded && !t->past_cache) next.c = (uintptr_t)(t->rounded + i * t->rounded_row);
     const bool tall = rows - i > TILE, wide = t->columns > TILE;
-    if (tall && wide) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, true, true, parts, block);
-    else if (tall) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, true, false, parts, block);
-    else if (wide) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, false, true, parts, block);
-    else multiply_panel(a, by, b, c, c_row, from, from_row, blocks, false, false, parts, block);
+    if (tall && wide) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, true, true, parts, block, &next);
+    else if (tall) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, true, false, parts, block, &next);
+    else if (wide) multiply_panel(a, by, b, c, c_row, from, from_row, blocks, false, true, parts, block, &next);
+    else multiply_panel(a, by, b, c, c_row, from, from_row, blocks, false, false, parts, block, &next);
+    if (next.b) next.b += (uintptr_t)(blocks * LINES * 64);
     if (from) from += WIDTH * from_row;
     if (!t->rounded) c += WIDTH * c_row;
     else round_sums(sums, t, t->rounded + i * t->rounded_row, rows - i < WIDTH ? rows - i : WIDTH);
