@@ -68,10 +68,10 @@ static uint32_t count_untaken(uint64_t word) { return (uint32_t)word; }
 
 static int64_t share_begin(int s, int of) { return job.chunks / of * s + job.chunks % of * s / of; }
 
-/* Takes and runs chunks of a share until all are taken. */
-static void run_share(int s, void (**started)(void)) {
+/* Takes and runs chunks of this job's share until all are taken: a late thread begins the next job with its own. */
+static void run_share(uint64_t of_job, int s, void (**started)(void)) {
   uint64_t word = __atomic_load_n(&share[s].word, __ATOMIC_ACQUIRE);
-  while (count_untaken(word) != 0) {
+  while (count_untaken(word) != 0 && word >> 32 == (uint32_t)of_job) {
     if (!__atomic_compare_exchange_n(&share[s].word, &word, word - 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
       continue;
     if (started) {
@@ -94,9 +94,9 @@ static void run_share(int s, void (**started)(void)) {
 }
 
 /* self: the caller's number among the threads; 0 is the owner. */
-static void run_chunks(int self, void (**started)(void)) {
+static void run_chunks(uint64_t of_job, int self, void (**started)(void)) {
   const int count = __atomic_load_n(&shares, __ATOMIC_RELAXED);
-  for (int k = 0; k < count; k++) run_share((self + k) % count, started);
+  for (int k = 0; k < count; k++) run_share(of_job, (self + k) % count, started);
 }
 
 static void *run_worker(void *self) {
@@ -116,7 +116,7 @@ static void *run_worker(void *self) {
       if (stop) return NULL;
     }
     seen = __atomic_load_n(&number, __ATOMIC_ACQUIRE);
-    run_chunks((int)(intptr_t)self, &started);
+    run_chunks(seen, (int)(intptr_t)self, &started);
   }
 }
 
@@ -238,7 +238,7 @@ void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *paylo
     }
     pthread_mutex_unlock(&lock);
   }
-  run_chunks(0, NULL);
+  run_chunks(number, 0, NULL);
   wait_for_chunks();
   pthread_mutex_unlock(&owner);
 }

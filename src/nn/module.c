@@ -303,7 +303,7 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, char *name, situ_nn_ki
   if (slots) {
     if (m->slots != slots) m->slots = slots;
     slots[m->count] = (situ_nn_slot){ .name = name, .kind = kind, .offset = offset, .held = held };
-    m->children += kind == SITU_NN_CHILD;
+    if (kind == SITU_NN_CHILD) m->children++; /* not written for a lazy module's parameters */
     __atomic_store_n(&m->count, m->count + 1, __ATOMIC_RELEASE);
     situ__nn_index_last(m);
   }
