@@ -308,12 +308,13 @@ static situ_status refuse_elsewhere(const char *op, situ_device device, const si
 
 /* ---- the check of all operands ---- */
 
-static inline bool is_odd(const situ_view_desc *v, situ_device device) {
-  return v && (is_elsewhere(v, device) | is_unwritten(v));
+/* int: sums of these are without branches. */
+static inline int is_odd(const situ_view_desc *v, situ_device device) {
+  return v && ((int)is_elsewhere(v, device) | (int)is_unwritten(v));
 }
 
 static __attribute__((noinline)) bool has_odd_item(situ_device device, const situ_work *work) {
-  bool odd = false;
+  int odd = 0;
   for (const situ_optimizer_item *x = work->list; x < work->list + work->list_count; x++) {
     odd |= is_odd(x->param, device) | is_odd(x->grad, device);
     for (int k = 0; k < ITEM - 2; k++) odd |= is_odd(x->state[k], device);
@@ -424,8 +425,8 @@ static __attribute__((noinline)) situ_status check_rows(const char *op, const si
 
 /* Whether a launch of this thread may be more than a call of a kernel. */
 static inline bool is_unusual(void) {
-  const bool unusual = (situ__dry != NULL) | (situ__graph_recording != NULL) | (situ__profiling != NULL) |
-                       situ__forked() | __atomic_load_n(&some_lost, __ATOMIC_ACQUIRE);
+  const int unusual = (situ__dry != NULL) | (situ__graph_recording != NULL) | (situ__profiling != NULL) |
+                      (int)situ__forked() | (int)__atomic_load_n(&some_lost, __ATOMIC_ACQUIRE);
   return __builtin_expect(unusual, 0);
 }
 
@@ -459,7 +460,8 @@ situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, co
                            .in = { a, b },
                            .out = { y } };
   const situ_device device = y->storage->device;
-  if (__builtin_expect(is_unwritten(a) | is_unwritten(b), 0) || is_unusual()) return situ__run(op, device, &work);
+  if (__builtin_expect((int)is_unwritten(a) | (int)is_unwritten(b), 0) || is_unusual())
+    return situ__run(op, device, &work);
   const situ_status status = run_kernel(op, device, situ__backend(device), &work);
   if (status == SITU_OK) situ__storage_wrote(y->storage);
   return status;
