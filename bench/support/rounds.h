@@ -19,9 +19,9 @@ extern "C" {
 enum { ROUNDS_MAX = 128 };
 
 typedef struct rounds {
-  int wanted;  /* quiet ones, at most ROUNDS_MAX */
-  int threads; /* 1: each round runs on the core that is quieter then; 2: all cores must be quiet; 0: none is asked */
-  int now;     /* number of this round, from 0 on */
+  int wanted;    /* quiet ones, at most ROUNDS_MAX */
+  int threads;   /* 1: each round runs on the core that is quieter then; 2: all cores must be quiet; 0: none is asked */
+  int now;       /* number of this round, from 0 on */
   double waited; /* set by the caller in a round: the share of its time in which threads had no core */
   int count, quiet;
   double before, end;      /* slowness before this round; when to give up, in seconds */

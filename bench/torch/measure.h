@@ -62,9 +62,10 @@ inline void measure(const goal &g) {
   const int kept = keep_quiet(&r, ratio);
   keep_quiet(&r, ours);
   keep_quiet(&r, theirs);
-  double result = median({ratio, ratio + kept});
-  std::printf("%-4s %-44s %10.0f ns %12.0f ns %9.1fx  must %gx  %s\n", g.id, g.what, 1e9 * median({ours, ours + kept}),
-              1e9 * median({theirs, theirs + kept}), result, g.must, result >= g.must ? "met" : "NOT MET");
+  double result = median({ ratio, ratio + kept });
+  std::printf("%-4s %-44s %10.0f ns %12.0f ns %9.1fx  must %gx  %s\n", g.id, g.what,
+              1e9 * median({ ours, ours + kept }), 1e9 * median({ theirs, theirs + kept }), result, g.must,
+              result >= g.must ? "met" : "NOT MET");
   std::sort(ratio, ratio + kept);
   std::printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"low\": %.3f, \"high\": %.3f, "
               "\"must\": %g}\n",
