@@ -111,7 +111,7 @@ def tables(log):
     if counted:
         rounds, quiet = (sum(line[key] for line in counted) for key in ("rounds", "quiet"))
         yield ""
-        yield f"Of {rounds} rounds in turn with PyTorch or onnxruntime the core was quiet in {quiet}, which count."
+        yield f"Of {rounds} rounds the cores were quiet in {quiet}, which count."
     yield ""
     yield from summary(lines)
     yield ""
