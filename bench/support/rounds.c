@@ -4,10 +4,8 @@
 
 #include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "measure.h"
 
 #define QUIET 1.25 /* of the least time of the loop, up to which a core counts as quiet; a busy hyperthread takes 1.5 */
 #define PATIENCE 20 /* seconds for which quiet rounds are waited for */
@@ -16,18 +14,12 @@ enum { LEAST = 7, CALIBRATIONS = 100 };
 static double least_time = 1;        /* of the loop, on any core, in seconds */
 static int all_rounds, quiet_rounds; /* of this process */
 
-static double seconds_now(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Time of the loop on this core / the least that was seen. Four chains fill the units that a hyperthread would use. */
 static double slowness(void) {
   double least = 1;
   for (int k = 0; k < 3; k++) {
     uint64_t a = 1, b = 2, c = 3, d = 4;
-    const double begin = seconds_now();
+    const double begin = seconds();
     for (int i = 0; i < 20000; i++) {
       a = (a << 1) ^ (a >> 3);
       b = (b << 1) ^ (b >> 3);
@@ -35,7 +27,7 @@ static double slowness(void) {
       d = (d << 1) ^ (d >> 3);
       __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
     }
-    const double taken = seconds_now() - begin;
+    const double taken = seconds() - begin;
     if (taken < least) least = taken;
   }
   if (least < least_time) least_time = least;
@@ -89,7 +81,7 @@ static void end_round(rounds *r) {
 }
 
 static bool is_over(const rounds *r) {
-  return r->quiet == r->wanted || r->count == ROUNDS_MAX || (r->count >= LEAST && seconds_now() > r->end);
+  return r->quiet == r->wanted || r->count == ROUNDS_MAX || (r->count >= LEAST && seconds() > r->end);
 }
 
 bool next_round(rounds *r) {
@@ -97,7 +89,7 @@ bool next_round(rounds *r) {
   if (first) {
     if (!all_rounds && r->threads) (void)atexit(tell_rounds_counted);
     for (int k = 0; k < CALIBRATIONS; k++) (void)look(r->threads); /* until each core was probably once quiet */
-    r->end = seconds_now() + PATIENCE;
+    r->end = seconds() + PATIENCE;
   } else {
     end_round(r);
   }
@@ -107,11 +99,6 @@ bool next_round(rounds *r) {
   r->before = stays ? slowness() : look(r->threads);
   r->waited = 0;
   return true;
-}
-
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
 }
 
 int keep_quiet(const rounds *r, double *values) {

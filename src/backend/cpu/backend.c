@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/slab.h"
 #include "device/device.h"
 #include "situ_config.h"
 
@@ -13,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20, LARGE = 64 << 10, SMALL = 1 << 10, CACHE_LINE = 64 };
+enum { HUGE_PAGE = 2 << 20, LARGE = 64 << 10, SMALL = SITU__SLAB_LARGEST, CACHE_LINE = 64 };
 
 static int count(const char **reason) {
   *reason = "always there";
