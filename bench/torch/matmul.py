@@ -13,7 +13,8 @@ torch.set_num_threads(1)
 torch.set_grad_enabled(False)
 dtypes = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 jobs = ([("f32", n, n, n, kind) for n in (64, 128, 256, 512, 1024, 2048) for kind in ("NN", "NT", "TN")]
-        + [("f32", *shape, "LB") for shape in ((64, 784, 256), (128, 768, 768), (512, 768, 3072), (1024, 256, 1024))]
+        + [("f32", *shape, "LB") for shape in ((32, 1024, 256), (64, 784, 256), (64, 512, 512), (128, 768, 768),
+                                               (512, 768, 3072), (1024, 64, 256), (1024, 256, 1024))]
         + [("f64", n, n, n, "NN") for n in (64, 256, 1024)]
         + [(t, n, n, n, kind) for t in ("bf16", "f16") for n in (128, 256, 512, 1024, 2048) for kind in ("NN", "NT", "TN")])
 

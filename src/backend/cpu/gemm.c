@@ -13,20 +13,16 @@ enum {
   BLOCK_K = 384,
   BLOCK_M = 192,
   BLOCK_N = 512, /* a block of a and one of b stay in the L2 cache */
+  PLACE_K = 128, /* where b is read in place: its rows in a tile stay in the L1 cache, or are near */
   THIN_M = 4,
   THIN_K = 32,    /* few rows: b is read once, so it is read in long runs */
   NEAR = 1 << 15, /* unless it has so few elements that it stays in the cache */
   PACK_B_M = 128,
   PACK_B = 16384,           /* rows, and elements of b, from which packing a contiguous b pays */
-  CLASH = 1024,             /* bytes between rows of b that evict each other from the cache: */
-  CLASH_K = 128,            /* from so many rows on, */
-  CLASH_M = 20,             /* packing pays for so many rows of a */
-  PACK_A_K = 768,           /* a transposed a is packed if its columns would evict each other from the cache */
   DOTS_K = 14,              /* dot products are faster than packing b for m < k / 14 */
   DOTS_TINY = 1024,         /* and for products of few elements */
   EDGE_M = 24,              /* few rows: columns of b that are not a whole vector are read in place, not packed */
   STACK = 8192,             /* bytes of scratch on the stack */
-  SLIVERS = 3,              /* place of SITU__SLIVER in SITU__TILE_ROWS */
   MOST_M = 2 * SITU__SLIVER /* rows of the highest tiles */
 };
 
@@ -44,7 +40,7 @@ typedef struct plan {
   const situ__gemm_kernels *kernels;
   int64_t widest; /* vectors of the widest tile */
   int64_t kc;     /* depth of a block */
-  bool dots, pack_a, pack_b;
+  bool dots, pack_b;
   bool edges; /* the last columns of b, fewer than a vector, are read in place by tiles of their own */
 } plan;
 
@@ -53,11 +49,6 @@ static inline int64_t whole_vectors(const situ__gemm_kernels *kernels, int64_t c
 }
 static inline int64_t round_to_vectors(const situ__gemm_kernels *kernels, int64_t columns) {
   return (columns + kernels->lanes - 1) & -(int64_t)kernels->lanes;
-}
-
-/* Whether rows of b share so few sets of the L1 cache that a panel of them does not stay there. */
-static bool clashes(const situ__gemm *g) {
-  return g->b_row * (int64_t)situ__dtype_size(g->dtype) % CLASH == 0 && g->k >= CLASH_K;
 }
 
 static inline int64_t widest_of(const situ__gemm *g, const situ__gemm_kernels *kernels) {
@@ -73,10 +64,9 @@ static plan plan_of(const situ__gemm *g) {
   plan p = { .kernels = situ__gemm_kernels_for(g->dtype) };
   p.widest = widest_of(g, p.kernels);
   p.dots = takes_dots(g, p.kernels);
-  p.pack_a = g->a_col != 1 && g->k >= PACK_A_K;
-  p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B) || (g->m >= CLASH_M && clashes(g));
+  p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B);
   p.edges = g->m <= EDGE_M && !p.pack_b && p.kernels->edge[0];
-  const int64_t most = p.pack_b || g->m > THIN_M || g->k * g->n <= NEAR ? BLOCK_K : THIN_K;
+  const int64_t most = p.pack_b ? BLOCK_K : g->m > THIN_M ? PLACE_K : g->k * g->n <= NEAR ? BLOCK_K : THIN_K;
   p.kc = g->k <= most ? g->k : situ__ceil_div(g->k, situ__ceil_div(g->k, most));
   return p;
 }
@@ -87,13 +77,10 @@ static int64_t b_scratch(const situ__gemm *g, const plan *p) {
   const int64_t columns = p->pack_b ? situ__min_i64(g->n, BLOCK_N) : g->n & (p->widest * p->kernels->lanes - 1);
   return p->kc * round_to_vectors(p->kernels, columns);
 }
-static int64_t a_scratch(const situ__gemm *g, const plan *p) {
-  return p->pack_a ? p->kc * situ__round_up(situ__min_i64(g->m, BLOCK_M), SITU__SLIVER) : 0;
-}
 
 static size_t scratch_of(const situ__gemm *g, const plan *p) {
   if (p->dots) return 0;
-  const size_t bytes = (size_t)(b_scratch(g, p) + a_scratch(g, p)) * situ__dtype_size(g->dtype);
+  const size_t bytes = (size_t)b_scratch(g, p) * situ__dtype_size(g->dtype);
   return bytes <= STACK ? 0 : bytes;
 }
 size_t situ__gemm_scratch(const situ__gemm *g) {
@@ -101,21 +88,20 @@ size_t situ__gemm_scratch(const situ__gemm *g) {
   return scratch_of(g, &p);
 }
 
-/* a that is packed in slivers is read sliver by sliver. The tile is not copied: wide loads of what was just written in
-   parts wait for the stores, which took a quarter of a product of one row. */
-static inline void panel(const situ__tile_fn *tiles, situ__tile *t, int64_t rows, bool slivers, size_t elem) {
+/* The tile is not copied: wide loads of what was just written in parts wait for the stores, which took a quarter of a
+   product of one row. */
+static inline void panel(const situ__tile_fn *tiles, situ__tile *t, int64_t rows, size_t elem) {
   static const int height[SITU__TILE_HEIGHTS] = SITU__TILE_ROWS;
   const char *a = t->a, *from = t->from;
   char *c = t->c;
-  int h = slivers ? SLIVERS : SITU__TILE_HEIGHTS - 1;
+  int h = SITU__TILE_HEIGHTS - 1;
   for (int64_t i = 0; i < rows; i += height[h]) {
     while (height[h] > rows - i || !tiles[h]) h--;
     /* 4 and 4 rows are as many sums as hide the latency of one, 2 are not. */
-    if (rows - i == SITU__SLIVER + 2 && !slivers && height[h] == SITU__SLIVER) h--;
+    if (rows - i == SITU__SLIVER + 2 && height[h] == SITU__SLIVER) h--;
     /* Nor are the 2 to 4 that 12 leave of so many: 8 are first. */
     if (rows - i >= MOST_M + 2 && rows - i <= MOST_M + 4 && height[h] == MOST_M) h--;
-    const int64_t at = slivers ? i / SITU__SLIVER * SITU__SLIVER * t->k + i % SITU__SLIVER : i * t->a_row;
-    t->a = a + at * (int64_t)elem;
+    t->a = a + i * t->a_row * (int64_t)elem;
     t->c = c + (size_t)(i * t->c_row) * elem;
     if (from) t->from = from + i * t->from_row * (int64_t)elem;
     tiles[h](t);
@@ -124,21 +110,14 @@ static inline void panel(const situ__tile_fn *tiles, situ__tile *t, int64_t rows
 }
 
 void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem) {
-  panel(kernels->tile[whole_vectors(kernels, width) - 1], &t, rows, false, elem);
+  panel(kernels->tile[whole_vectors(kernels, width) - 1], &t, rows, elem);
 }
 
 /* Position of a block, and its scratch. */
 typedef struct block {
   int64_t k, kc, n, nc, m, mc; /* first index and count along each dimension */
-  char *packed_a, *packed_b;
+  char *packed_b;
 } block;
-
-static void pack_a(const situ__gemm *g, const plan *p, const block *at, const char *a, size_t elem) {
-  for (int64_t i = 0; i < at->mc; i += SITU__SLIVER) {
-    p->kernels->pack(at->packed_a + (size_t)(i * at->kc) * elem, SITU__SLIVER, a + i * g->a_row * (int64_t)elem,
-                     g->a_row, g->a_col, situ__min_i64(SITU__SLIVER, at->mc - i), at->kc);
-  }
-}
 
 /* Vectors of the next tile, if `left` columns are left. Wide tiles of few rows are 4 and 8 vectors wide. */
 static inline int64_t tile_vectors(const plan *p, int64_t left) {
@@ -153,23 +132,15 @@ static inline int64_t tile_vectors(const plan *p, int64_t left) {
 /* packs: a constant wherever this is inlined; false for a block of which nothing is packed. */
 static inline __attribute__((always_inline)) void run_block(const situ__gemm *g, const plan *p, const block *at,
                                                             size_t elem, bool packs) {
-  const char *a = (const char *)g->a + (at->m * g->a_row + at->k * g->a_col) * (int64_t)elem;
   char *next = at->packed_b;
   situ__tile t = { .k = at->kc,
-                   .a = a,
+                   .a = (const char *)g->a + (at->m * g->a_row + at->k * g->a_col) * (int64_t)elem,
                    .a_row = g->a_row,
                    .a_col = g->a_col,
                    .c_row = g->c_row,
                    .alpha = g->alpha,
                    .add = g->add || at->k > 0,
                    .from_row = g->from_row };
-  const bool slivers = packs && p->pack_a;
-  if (slivers) {
-    pack_a(g, p, at, a, elem);
-    t.a = at->packed_a;
-    t.a_row = 1;
-    t.a_col = SITU__SLIVER;
-  }
   for (int64_t j = 0, width; j < at->nc; j += width) {
     const char *b = (const char *)g->b + (at->k * g->b_row + (at->n + j) * g->b_col) * (int64_t)elem;
     const int64_t vectors = tile_vectors(p, at->nc - j);
@@ -187,7 +158,7 @@ static inline __attribute__((always_inline)) void run_block(const situ__gemm *g,
       t.b = b;
       t.b_row = g->b_row;
     }
-    panel(edge ? p->kernels->edge : p->kernels->tile[vectors - 1], &t, at->mc, slivers, elem);
+    panel(edge ? p->kernels->edge : p->kernels->tile[vectors - 1], &t, at->mc, elem);
   }
 }
 
@@ -207,7 +178,7 @@ static void run_dots(const situ__gemm *g, const situ__gemm_kernels *kernels) {
 }
 
 static void run_blocks(const situ__gemm *g, const plan *p, char *memory, size_t elem) {
-  block at = { .packed_b = memory, .packed_a = memory + (size_t)b_scratch(g, p) * elem };
+  block at = { .packed_b = memory };
   for (at.n = 0; at.n < g->n; at.n += BLOCK_N) {
     at.nc = situ__min_i64(BLOCK_N, g->n - at.n);
     for (at.k = 0; at.k < g->k; at.k += p->kc) {
@@ -252,7 +223,7 @@ void situ__gemm_run(const situ__gemm *g, void *scratch) {
 /* Whether the plan would be one block of which nothing is packed: for few rows, from few elements of b. */
 static inline bool is_one_block(const situ__gemm *g, const situ__gemm_kernels *kernels) {
   const bool whole = (g->n & (kernels->lanes - 1)) == 0;
-  return g->b_col == 1 && g->b_row != 1 && g->m <= EDGE_M && g->n <= BLOCK_N && g->k > 0 && g->k < CLASH_K &&
+  return g->b_col == 1 && g->b_row != 1 && g->m <= EDGE_M && g->n <= BLOCK_N && g->k > 0 && g->k <= PLACE_K &&
          g->k * g->n <= NEAR && (whole || kernels->edge[0]);
 }
 

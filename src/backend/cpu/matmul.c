@@ -13,7 +13,7 @@
 enum {
   TILE_M = 252,
   TILE_N = 512, /* the largest part of c for one task: whole register tiles */
-  LEAST_M = 48,
+  LEAST_M = 80,
   LEAST_N = 64,    /* parts of c that are not split further */
   TASKS = 16,      /* to split a large problem into: work for several threads */
   SMALL = 1 << 20, /* situ__matmul_cost() below which one thread computes the product */

@@ -17,6 +17,8 @@ enum {
   LEAST = 1 << 15, /* cost from which packing pays for 16 bits */
   APART = 4096,    /* bytes between rows from which on they evict each other from the cache, */
   WAYS = 8,        /* if they are more than so many */
+  FEW = 80,        /* rows, for which an element of b is read seldom; or columns, and one of a */
+  NEAR = 2 << 20,  /* bytes of a that stay in the L2 cache */
   LARGE = 4 << 20, /* bytes of a result that would leave no cache to the factors */
   LINE = 64,
   FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one says when they are used */
@@ -371,11 +373,18 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   return status;
 }
 
+/* Whether vectors can read a factor in place, and read its elements too seldom to pack it. */
+static bool is_read_in_place(const situ__matmul *p) {
+  const situ__gemm *g = &p->g;
+  return (g->m < FEW && g->b_col == 1) || (g->n < FEW && g->a_col != 1 && g->m * g->k * p->elem <= NEAR);
+}
+
 static bool pays(const situ__matmul *p, const situ__panels *with) {
   const int64_t m = p->g.m, n = p->g.n, k = p->g.k;
   const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
   if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
   if (with->whole && p->factor && *p->factor == ALWAYS) return true;
+  if (!with->whole && is_read_in_place(p)) return false;
   return cost >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
