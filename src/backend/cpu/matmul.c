@@ -17,7 +17,7 @@ enum {
   LEAST_N = 64,    /* parts of c that are not split further */
   TASKS = 16,      /* to split a large problem into: work for several threads */
   SMALL = 1 << 20, /* situ__matmul_cost() below which one thread computes the product */
-  TASK = 1 << 21   /* minimum situ__matmul_cost() of a task */
+  TASK = 1 << 20   /* minimum situ__matmul_cost() of a task */
 };
 
 /* ---- describing the problem ---- */
