@@ -20,6 +20,7 @@ enum {
   FEW = 80,        /* rows, for which an element of b is read seldom; or columns, and one of a */
   NEAR = 2 << 20,  /* bytes of a that stay in the L2 cache */
   LARGE = 4 << 20, /* bytes of a result that would leave no cache to the factors */
+  NARROW = 320,    /* columns of b of which half a block's depth stays in the L2 cache beside a tile's part of a */
   LINE = 64,
   FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one says when they are used */
   FACTOR_M = 16,
@@ -74,7 +75,10 @@ typedef struct work {
   bool in_place;                   /* a is not packed */
   bool past_cache;                 /* c is large, and whole lines */
   bool late_a, late_b;             /* packed by the tiles, each its part, as no other tile reads that */
+  bool laid_out;                   /* b, before */
+  bool narrow;                     /* b: all tiles multiply one of its blocks, and then the next one */
   int64_t depth;                   /* of a block of k */
+  int64_t k_begin, k_end;          /* whole blocks that are packed and multiplied now */
   bool special;                    /* a factor was not finite */
   int64_t sums_row;                /* floats between rows of sums */
   size_t strip, rows, panel, sums; /* bytes of the parts of a slot: for conversions, of a, of b, of c */
@@ -120,16 +124,17 @@ static int64_t part_of_block(const work *w, const factor *f) {
   return f->lanes <= f->width ? situ__min_i64(w->depth, situ__round_up(PART, w->with->unit)) : w->depth;
 }
 
+/* Of the blocks from k_begin to k_end. */
 static int64_t groups(const work *w, const factor *f) {
   if (!f->panels) return 0;
-  return situ__ceil_div(f->lanes, lanes_of_group(f)) * situ__ceil_div(w->p->g.k, w->depth) *
+  return situ__ceil_div(f->lanes, lanes_of_group(f)) * situ__ceil_div(w->k_end - w->k_begin, w->depth) *
          situ__ceil_div(w->depth, part_of_block(w, f));
 }
 
 static void pack_group(work *w, const factor *f, int64_t group, char *slot) {
   const int64_t most = lanes_of_group(f), across = situ__ceil_div(f->lanes, most), lane = group % across * most;
   const int64_t part = part_of_block(w, f), parts = situ__ceil_div(w->depth, part);
-  const int64_t k0 = group / across / parts * w->depth, at = group / across % parts * part;
+  const int64_t k0 = w->k_begin + group / across / parts * w->depth, at = group / across % parts * part;
   const int64_t k = situ__min_i64(part, situ__min_i64(w->depth, w->p->g.k - k0) - at);
   char *to = panels_at(w, f, lane, k0) + at * f->width * w->with->bytes;
   if (k > 0 && !pack_part(w, f, lane, situ__min_i64(most, f->lanes - lane), k0 + at, k, to, slot))
@@ -218,7 +223,7 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
       apart && with->rounds && g.alpha == 1 && each && !w->few && (w->past_cache || g.c_row * p->elem < APART);
   float addend[SITU__BLOCK];
   if (rounds && bias) situ__cpu_convert()->load[g.dtype][SITU__F32](bias, p->bias_col * p->elem, n, addend);
-  if (bias && !apart) situ__matmul_start(p, bias, &g);
+  if (bias && !apart && w->k_begin == 0) situ__matmul_start(p, bias, &g);
   char *const rows = slot + w->strip, *const panel = rows + w->rows, *const sums = apart ? panel + w->panel : g.c;
   if (begins) situ__matmul_bias(p, bias, sums, w->sums_row, m, n);
   const int64_t row = apart ? w->sums_row : g.c_row;
@@ -229,8 +234,8 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
                    .from_row = g.from_row,
                    .past_cache = w->past_cache };
   if (w->few) multiply_few(w, m, n, j, slot, (float *)(void *)sums, row);
-  for (int64_t k0 = 0; k0 < g.k && !w->few; k0 += w->depth) {
-    t.k = situ__min_i64(w->depth, g.k - k0);
+  for (int64_t k0 = w->k_begin; k0 < w->k_end && !w->few; k0 += w->depth) {
+    t.k = situ__min_i64(w->depth, w->k_end - k0);
     t.a = w->in_place ? w->a.data + (i * g.a_row + k0) * p->elem : w->late_a ? rows : panels_at(w, &w->a, i, k0);
     if (w->late_a && !pack_lanes(w, &w->a, i, m, k0, t.k, rows, slot)) return false;
     t.add = k0 > 0 || begins || (!apart && g.add);
@@ -284,31 +289,36 @@ static bool are_few(const situ__matmul *p) {
 
 /* Whether kernels write the result itself. Squares are added to in at most two blocks of k there, as rows of the result
    may evict each other from the cache. */
-static bool is_direct(const situ__matmul *p, const situ__panels *with) {
-  const situ__gemm *g = &p->g;
-  if (p->elem == 2 || with->whole == 0) return p->elem != 2;
-  return g->m % with->whole == 0 && g->n % with->whole == 0 && g->k <= 2 * with->depth && g->alpha == 1;
+static bool is_direct(const work *w) {
+  const situ__gemm *g = &w->p->g;
+  const int whole = w->with->whole;
+  if (w->p->elem == 2 || whole == 0) return w->p->elem != 2;
+  return g->m % whole == 0 && g->n % whole == 0 && g->alpha == 1 &&
+         (g->k <= 2 * w->with->depth || (w->narrow && g->c_row * w->p->elem < APART));
 }
 
 static work work_of(situ__matmul *p, const situ__panels *with) {
   const situ__gemm *g = &p->g;
-  work w = { .p = p, .with = with };
+  work w = { .p = p, .with = with, .k_end = g->k };
   w.a = (factor){ .lane = g->a_row, .step = g->a_col, .lanes = g->m, .width = with->rows, .pack = with->pack_a };
   w.b = (factor){ .lane = g->b_col, .step = g->b_row, .lanes = g->n, .width = with->columns, .pack = with->pack_b };
   w.in_place = stays_in_place(p, with);
   w.past_cache = g->m * g->n * p->elem >= LARGE && (uintptr_t)g->c % LINE == 0 && g->c_row * p->elem % LINE == 0;
-  const int64_t depth = !p->factor && g->k <= 2 * with->shallow ? with->shallow : with->depth;
-  w.depth = situ__round_up(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
   w.few = are_few(p);
   w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
-  if (with->whole && p->factor && *p->factor) w.b.panels = (char *)(uintptr_t)p->factor + FACTOR_HEAD;
+  w.narrow = with->whole && w.late_a && !p->factor && g->n <= NARROW;
+  const bool shallow = !p->factor && g->k <= 2 * with->shallow;
+  const int64_t depth = shallow ? with->shallow : w.narrow ? with->depth / 2 : with->depth;
+  w.depth = situ__round_up(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
+  w.laid_out = with->whole && p->factor && *p->factor;
+  if (w.laid_out) w.b.panels = (char *)(uintptr_t)p->factor + FACTOR_HEAD;
   w.late_b = p->tiles_m == 1 && !w.b.panels;
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
   else if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
   if (w.late_a) w.rows = lines(situ__round_up(p->tile_m, with->rows) * w.depth * with->bytes);
   if (w.late_b) w.panel = lines(with->columns * w.depth * with->bytes);
   w.sums_row = sums_row(&w);
-  if (!is_direct(p, with)) w.sums = lines(situ__round_up(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
+  if (!is_direct(&w)) w.sums = lines(situ__round_up(p->tile_m, with->rows) * w.sums_row * (int64_t)sizeof(float));
   return w;
 }
 
@@ -346,8 +356,19 @@ static situ_status run_small(situ__matmul *p, const situ__panels *with, int64_t 
   return SITU_OK;
 }
 
-/* Items of several tiles: all threads pack one, then all multiply. Stops at an item whose factors the kernels cannot
-   multiply, and sets *special; *done is the number of items that are done. */
+/* One item: all threads pack, then all multiply. Sums that are apart are kept for one tile only, which then goes
+   through all blocks of k. */
+static void run_item(work *w) {
+  const int64_t k = w->p->g.k, step = w->narrow && !w->sums ? w->depth : k;
+  for (w->k_begin = 0; w->k_begin < k && !w->special; w->k_begin += step) {
+    w->k_end = situ__min_i64(w->k_begin + step, k);
+    situ__parallel(groups(w, &w->a) + (w->laid_out ? 0 : groups(w, &w->b)), 1, pack_groups, w);
+    if (!w->special) situ__parallel(w->p->tiles_m * w->p->tiles_n, 1, multiply_tiles, w);
+  }
+}
+
+/* Items of several tiles. Stops at an item whose factors the kernels cannot multiply, and sets *special; *done is the
+   number of items that are done. */
 static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t *done, bool *special) {
   static const situ_device cpu = { .kind = SITU_CPU };
   work w = work_of(p, with);
@@ -358,13 +379,11 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   if (status != SITU_OK) return status;
   if (of_a) w.a.panels = memory;
   if (of_b) w.b.panels = memory + of_a;
-  const int64_t packs = groups(&w, &w.a) + (of_b ? groups(&w, &w.b) : 0);
+  const int64_t packs = groups(&w, &w.a) + (w.laid_out ? 0 : groups(&w, &w.b));
   status = situ__slots_open(&p->slots, "matmul", w.strip + w.rows + w.panel + w.sums, tiles > packs ? tiles : packs);
   for (; status == SITU_OK && *done < p->items; ++*done) {
     at_item(&w, *done);
-    situ__parallel(packs, 1, pack_groups, &w);
-    if (w.special) break;
-    situ__parallel(tiles, 1, multiply_tiles, &w);
+    run_item(&w);
     if (w.special) break;
   }
   if (status == SITU_OK) situ__slots_close(&p->slots);

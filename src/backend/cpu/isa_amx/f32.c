@@ -10,8 +10,9 @@ ALWAYS_INLINE __mmask16 first_16(int64_t count) {
 }
 
 /* Loads a square of up to 16 lanes and 16 elements of each; what is missing is 0. Vectors are elements of all lanes if
-   those follow each other in memory (in_rows), else they are lanes, whose squares of the next panel are asked for: runs
-   are so short that a processor does not see them coming, and weights come from memory. */
+   those follow each other in memory (in_rows), else they are lanes. The square that the same vectors come from next is
+   asked for, that of the next panel or, in rows, of the next block: runs are so short that a processor does not see it
+   coming, and weights come from memory. */
 ALWAYS_INLINE void load_square(vec_f32 square[TILE], const float *src, int64_t lane, int64_t step, int64_t lanes,
                                int64_t k, bool in_rows) {
   float strip[TILE * TILE];
@@ -24,7 +25,7 @@ ALWAYS_INLINE void load_square(vec_f32 square[TILE], const float *src, int64_t l
   const __mmask16 some = first_16(in_rows ? lanes : k);
   const int64_t rows = in_rows ? k : lanes, row = in_rows ? step : lane;
   UNROLL for (int i = 0; i < TILE; i++) {
-    if (!in_rows) __builtin_prefetch(src + i * row + WIDTH * lane, 0, 2);
+    __builtin_prefetch(src + (i + WIDTH) * row, 0, 2);
     square[i] = (vec_f32)_mm512_maskz_loadu_ps(i < rows ? some : (__mmask16)0, src + i * row);
   }
 }
