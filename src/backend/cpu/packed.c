@@ -24,7 +24,8 @@ enum {
   LINE = 64,
   FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one says when they are used */
   FACTOR_M = 16,
-  FACTOR_N = 64 /* sizes from which they pay */
+  FACTOR_N = 64,   /* sizes from which they pay */
+  FACTOR_TILE = 64 /* columns of a tile: small ones pack nothing twice, and are shared evenly */
 };
 
 /* When panels that are laid out before are used: if these kernels can multiply them, where they would without, too. */
@@ -76,6 +77,7 @@ typedef struct work {
   bool past_cache;                 /* c is large, and whole lines */
   bool late_a, late_b;             /* packed by the tiles, each its part, as no other tile reads that */
   bool laid_out;                   /* b, before */
+  bool backwards;                  /* tiles are multiplied from the last to the first */
   bool narrow;                     /* b: all tiles multiply one of its blocks, and then the next one */
   int64_t depth;                   /* of a block of k */
   int64_t k_begin, k_end;          /* whole blocks that are packed and multiplied now */
@@ -261,8 +263,10 @@ static void multiply_tiles(int64_t begin, int64_t end, void *payload) {
   work *w = payload;
   char *slot = situ__slots_take(&w->p->slots);
   situ__panels_begin(w->with);
+  const int64_t last = w->p->tiles_m * w->p->tiles_n - 1;
   for (int64_t tile = begin; tile < end; tile++)
-    if (!multiply_tile(w, tile, slot)) __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
+    if (!multiply_tile(w, w->backwards ? last - tile : tile, slot))
+      __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
   situ__panels_end(w->with);
   situ__slots_give(&w->p->slots, slot);
 }
@@ -367,11 +371,20 @@ static void run_item(work *w) {
   }
 }
 
+/* Steps of a recurrent layer multiply the same factor again and again: with tiles from either end in turn, one thread
+   finds in its cache what it read last. Several threads keep their parts of the factor. */
+static bool is_turn_to_go_back(void) {
+  static SITU__THREAD_LOCAL bool turn;
+  turn = !turn;
+  return turn && situ__pool_threads() == 1;
+}
+
 /* Items of several tiles. Stops at an item whose factors the kernels cannot multiply, and sets *special; *done is the
    number of items that are done. */
 static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t *done, bool *special) {
   static const situ_device cpu = { .kind = SITU_CPU };
   work w = work_of(p, with);
+  if (w.laid_out) w.backwards = is_turn_to_go_back();
   const int64_t tiles = p->tiles_m * p->tiles_n;
   const size_t of_a = (size_t)factor_bytes(&w, &w.a), of_b = (size_t)factor_bytes(&w, &w.b);
   char *memory;
@@ -407,13 +420,23 @@ static bool pays(const situ__matmul *p, const situ__panels *with) {
   return cost >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
+/* Sets the tiles; returns the number of items for each chunk. */
+static int64_t split(situ__matmul *p, const situ__panels *with) {
+  const int64_t grain = situ__matmul_split(p, &with->tiling);
+  if (with->whole && p->factor && *p->factor && p->tiles_n > 1 && p->tiles_m == 1) {
+    p->tile_n = FACTOR_TILE;
+    p->tiles_n = situ__ceil_div(p->g.n, p->tile_n);
+  }
+  return grain;
+}
+
 bool situ__packed_run(situ__matmul *p, situ_status *status) {
   const situ__panels *with = are_few(p) ? vectors_for(SITU_F32) : panels_for(p->g.dtype);
   if (!pays(p, with)) with = vectors_for(p->g.dtype);
   if (!pays(p, with)) return false;
   int64_t done = 0;
   for (bool special = true; special; with = vectors_for(SITU_F32)) {
-    const int64_t grain = situ__matmul_split(p, &with->tiling);
+    const int64_t grain = split(p, with);
     if (p->tiles_m * p->tiles_n > 1) *status = run_large(p, with, &done, &special);
     else *status = run_small(p, with, done, grain, &special);
     if (*status != SITU_OK) break;
