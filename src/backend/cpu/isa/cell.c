@@ -19,6 +19,9 @@
 #undef tanh
 #undef erf
 #include "kernels/branchless.h"
+/* Of logistic functions: a power of less than 2^-126 counts as that. */
+#undef EXP_BELOW
+#define EXP_BELOW(x) exp_near((x) < -87 ? -87 : (x))
 #endif
 
 #define T float
