@@ -274,6 +274,7 @@ typedef struct back {
   situ_tensor *hidden; /* GRU: of the product with h, for each step; else `before` */
   laid_out weight;     /* weight_hh */
   situ_tensor *dh, *dc;
+  bool wants_first; /* dh of the state before the first step */
 } back;
 
 static bool begin_backward(situ_grad_call *g, back *b) {
@@ -283,7 +284,8 @@ static bool begin_backward(situ_grad_call *g, back *b) {
   *b = (back){ .s = { g->op->name, g->device, g->shape[GATES].dim[0], p->reverse, true },
                .up = g->grad[Y] ? g->grad[Y] : situ_zeros_like(y, NULL),
                .before = situ_empty(g->shape[GATES], &like),
-               .dh = situ_zeros(g->shape[HX], &like) };
+               .dh = situ_zeros(g->shape[HX], &like),
+               .wants_first = g->wants[HX] };
   b->hidden = b->before;
   return b->up && b->before && b->dh && lay_out(&b->s, g->in[WEIGHT_HH], g->shape[HX].dim[0], &b->weight);
 }
@@ -321,8 +323,10 @@ static bool end_backward(situ_grad_call *g, back *b) {
          GRAD(g, WEIGHT_HH, weight_gradient(b, b->hidden, g->in[HX], g->out[Y]));
 }
 
-/* dh of the step before k: the gradient of its y, if it has one, and what step k's product gives. */
+/* dh of the step before k: the gradient of its y, if it has one, and what step k's product gives. The state before the
+   first step mostly needs none. */
 static bool step_back(const back *b, int64_t k) {
+  if (k == 0 && !b->wants_first) return true;
   const situ_view_desc before = at(situ_desc(b->before), time_of(&b->s, k));
   if (k == 0) return multiply_by(&b->s, &before, &b->weight, NULL, situ_desc(b->dh));
   const situ_view_desc up = at(situ_desc(b->up), time_of(&b->s, k - 1));
@@ -419,7 +423,7 @@ static bool gru_backward(situ_grad_call *g) {
                          past = k ? at(situ_desc(g->out[Y]), time_of(&b.s, k - 1)) : *situ_desc(hx);
     if (!run_cell(&b.s, SITU_CELL_GRU_GRAD, VIEWS(&gated, &past, situ_desc(b.dh), &up),
                   VIEWS(&before, &hidden, situ_desc(carried))) ||
-        !multiply_by(&b.s, &hidden, &b.weight, situ_desc(carried), situ_desc(b.dh)))
+        ((k > 0 || b.wants_first) && !multiply_by(&b.s, &hidden, &b.weight, situ_desc(carried), situ_desc(b.dh))))
       return false;
   }
   return end_backward(g, &b) && GRAD(g, BIAS_HH, situ_sum(b.hidden, &(situ_reduce_options){ .dim = SITU_DIMS(0, 1) }));
