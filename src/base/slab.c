@@ -1,4 +1,5 @@
-/* Slabs of small objects. A slab is aligned to its size, so that an object's address tells which one it is from.
+/* Slabs of small objects. A slab is aligned to its size, so that an object's address tells which one it is from. It
+   keeps account of its free places itself: a list through the objects would wait for each one to come from memory.
    SPDX-License-Identifier: MIT */
 #include "base/slab.h"
 
@@ -10,17 +11,15 @@
 enum {
   PIECE = 16 << 10,
   REST = 64, /* left over, so that the allocator's own words and the next piece follow without a gap */
-  CLASSES = SITU__SLAB_LARGEST / SITU__SLAB_STEP
+  CLASSES = SITU__SLAB_LARGEST / SITU__SLAB_STEP,
+  WORDS = PIECE / SITU__SLAB_STEP / 64
 };
-
-typedef struct object {
-  struct object *next;
-} object;
 
 typedef struct slab {
   struct slab *next, **link; /* list of those of its size with free places */
-  object *given;             /* back */
-  uint32_t size, cut, out;   /* of an object; objects cut off so far, and those that are not here */
+  uint32_t size;             /* of an object */
+  uint16_t places, room;     /* for so many objects; those of them that are free, */
+  uint64_t free[WORDS];      /* each of which has a bit here */
 } slab;
 _Static_assert(sizeof(slab) <= SITU__SLAB_STEP, "the first object's place");
 
@@ -32,8 +31,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void before_fork(void) { situ__spin_lock(&lock); }
 static void after_fork(void) { situ__spin_unlock(&lock); }
 static void watch_forks(void) { (void)pthread_atfork(before_fork, after_fork, after_fork); }
-
-static uint32_t most_of(uint32_t size) { return (PIECE - REST - SITU__SLAB_STEP) / size; }
 
 static slab **list_of(uint32_t size) { return &roomy[size / SITU__SLAB_STEP - 1]; }
 
@@ -53,17 +50,21 @@ static slab *open_slab(uint32_t size) {
   (void)pthread_once(&once, watch_forks);
   slab *s = situ__aligned_uncounted(PIECE, PIECE - REST);
   if (!s) return NULL;
-  *s = (slab){ .size = size };
+  const uint16_t places = (uint16_t)((PIECE - REST - SITU__SLAB_STEP) / size);
+  *s = (slab){ .size = size, .places = places, .room = places };
+  for (unsigned i = 0; i < places; i++) s->free[i / 64] |= UINT64_C(1) << i % 64;
   link_slab(s);
   return s;
 }
 
+/* The first free place: those that are taken one after another follow each other in memory. */
 static void *take(slab *s) {
-  object *found = s->given;
-  if (found) s->given = found->next;
-  else found = (object *)(void *)((char *)s + SITU__SLAB_STEP + (size_t)s->cut++ * s->size);
-  if (++s->out == most_of(s->size)) unlink_slab(s);
-  return found;
+  size_t word = 0;
+  while (!s->free[word]) word++;
+  const size_t place = 64 * word + (size_t)__builtin_ctzll(s->free[word]);
+  s->free[word] &= s->free[word] - 1;
+  if (--s->room == 0) unlink_slab(s);
+  return (char *)s + SITU__SLAB_STEP + place * s->size;
 }
 
 void *situ__slab_take(size_t size) {
@@ -76,13 +77,13 @@ void *situ__slab_take(size_t size) {
 }
 
 void situ__slab_give(void *given) {
-  slab *s = (slab *)(void *)((char *)given - ((uintptr_t)given & (PIECE - 1)));
-  object *o = given;
+  const uint32_t at = (uintptr_t)given & (PIECE - 1);
+  slab *s = (slab *)(void *)((char *)given - at);
+  const uint32_t place = (at - SITU__SLAB_STEP) / s->size;
   situ__spin_lock(&lock);
-  if (s->out-- == most_of(s->size)) link_slab(s);
-  o->next = s->given;
-  s->given = o;
-  const bool empty = s->out == 0;
+  if (s->room++ == 0) link_slab(s);
+  s->free[place / 64] |= UINT64_C(1) << place % 64;
+  const bool empty = s->room == s->places;
   if (empty) unlink_slab(s);
   situ__spin_unlock(&lock);
   if (empty) situ__free(s);
