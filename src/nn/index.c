@@ -6,41 +6,55 @@
 #include "base/alloc.h"
 #include "nn/nn.h"
 
+/* With the name's hash: slots and names of others, which are far apart in memory, are not looked at. */
+typedef struct place {
+  uint32_t hash, slot; /* slot: from 1; 0: empty */
+} place;
+
 struct situ_nn_index {
-  size_t size;      /* a power of two, at least twice the number of parts */
-  int64_t places[]; /* of slots, from 1; 0: empty */
+  size_t size; /* a power of two, at least 4/3 of the number of parts */
+  place places[];
 };
 
 enum { FEW = 16 }; /* parts that are found as fast without an index; a lazy module has fewer */
 
 /* FNV-1a */
-static size_t hash_of(const char *name) {
+static uint32_t hash_of(const char *name) {
   uint64_t h = 14695981039346656037u;
   for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
-  return (size_t)(h ^ (h >> 32));
+  return (uint32_t)(h ^ (h >> 32));
 }
 
-/* Where the name is, or where it would be. */
-static int64_t *place_of(const situ_nn_module *m, const char *name) {
-  const size_t mask = m->index->size - 1;
-  size_t at = hash_of(name) & mask;
-  while (m->index->places[at] && strcmp(m->slots[m->index->places[at] - 1].name, name) != 0) at = (at + 1) & mask;
-  return &m->index->places[at];
+/* A name that is not there yet. */
+static void insert(struct situ_nn_index *index, place p) {
+  const size_t mask = index->size - 1;
+  size_t at = p.hash & mask;
+  while (index->places[at].slot) at = (at + 1) & mask;
+  index->places[at] = p;
+}
+
+/* The place of slot i. */
+static place place_of(const situ_nn_module *m, int64_t i) {
+  return (place){ hash_of(m->slots[i].name), (uint32_t)i + 1 };
+}
+
+/* Another index of the parts before the last one, with space for at least half as many more. */
+static void grow(situ_nn_module *m) {
+  size_t size = FEW;
+  while (size < 2 * (size_t)m->count) size *= 2;
+  struct situ_nn_index *old = m->index;
+  m->index = m->count <= UINT32_MAX ? situ__calloc(1, sizeof *old + size * sizeof *old->places) : NULL;
+  if (m->index) m->index->size = size;
+  for (size_t at = 0; m->index && old && at < old->size; at++)
+    if (old->places[at].slot) insert(m->index, old->places[at]);
+  for (int64_t i = 0; m->index && !old && i < m->count - 1; i++) insert(m->index, place_of(m, i));
+  situ__free(old);
 }
 
 void situ__nn_index_last(situ_nn_module *m) {
   if (m->count < FEW) return;
-  int64_t first = m->count - 1;
-  if (!m->index || m->index->size < 2 * (size_t)m->count) {
-    size_t size = FEW;
-    while (size < 4 * (size_t)m->count) size *= 2;
-    situ__nn_index_drop(m);
-    m->index = situ__calloc(1, sizeof *m->index + size * sizeof *m->index->places);
-    if (!m->index) return;
-    m->index->size = size;
-    first = 0;
-  }
-  for (int64_t i = first; i < m->count; i++) *place_of(m, m->slots[i].name) = i + 1;
+  if (!m->index || m->index->size / 4 * 3 < (size_t)m->count) grow(m);
+  if (m->index) insert(m->index, place_of(m, m->count - 1));
 }
 
 void situ__nn_index_drop(situ_nn_module *m) {
@@ -48,11 +62,19 @@ void situ__nn_index_drop(situ_nn_module *m) {
   m->index = NULL;
 }
 
-situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name) {
-  if (m->index) {
-    const int64_t place = *place_of(m, name);
-    return place ? &m->slots[place - 1] : NULL;
+/* Only the names with its hash are compared. */
+static situ_nn_slot *find_indexed(const situ_nn_module *m, const char *name) {
+  const struct situ_nn_index *index = m->index;
+  const uint32_t hash = hash_of(name);
+  for (size_t at = hash;; at++) {
+    const place *p = &index->places[at & (index->size - 1)];
+    if (!p->slot) return NULL;
+    if (p->hash == hash && strcmp(m->slots[p->slot - 1].name, name) == 0) return &m->slots[p->slot - 1];
   }
+}
+
+situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name) {
+  if (m->index) return find_indexed(m, name);
   for (int64_t i = 0; i < m->count; i++)
     if (strcmp(m->slots[i].name, name) == 0) return &m->slots[i];
   return NULL;
