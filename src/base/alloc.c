@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/refs.h"
 #include "base/slab.h"
 #include "base/thread.h"
 
@@ -201,14 +202,24 @@ void situ__small_free(void *memory, size_t size) {
 }
 
 typedef struct shared_text {
-  int32_t owners;
+  int64_t owners;
   char text[];
 } shared_text;
 
+/* The names of most parameters: never freed, so their owners are not counted. */
+enum { FOREVER = -1 };
+static struct {
+  int64_t owners;
+  char text[8];
+} common[] = { { FOREVER, "weight" }, { FOREVER, "bias" } };
+
 static shared_text *shared_of(char *text) { return (shared_text *)(void *)(text - offsetof(shared_text, text)); }
+static bool is_counted(shared_text *t) { return __atomic_load_n(&t->owners, __ATOMIC_RELAXED) != FOREVER; }
 
 char *situ__shared_text(const char *text) {
   if (!text) return NULL;
+  for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+    if (strcmp(text, common[i].text) == 0) return common[i].text;
   const size_t bytes = strlen(text) + 1;
   shared_text *made = situ__small_alloc(sizeof *made + bytes);
   if (!made) return NULL;
@@ -217,13 +228,13 @@ char *situ__shared_text(const char *text) {
 }
 
 char *situ__share_text(char *shared) {
-  if (shared) (void)__atomic_add_fetch(&shared_of(shared)->owners, 1, __ATOMIC_RELAXED);
+  if (shared && is_counted(shared_of(shared))) situ__refs_add(&shared_of(shared)->owners);
   return shared;
 }
 
 void situ__drop_given(char *shared) {
   shared_text *t = shared_of(shared);
-  if (__atomic_sub_fetch(&t->owners, 1, __ATOMIC_ACQ_REL) == 0) situ__small_free(t, sizeof *t + strlen(shared) + 1);
+  if (is_counted(t) && situ__refs_drop(&t->owners)) situ__small_free(t, sizeof *t + strlen(shared) + 1);
 }
 
 void situ__small_trim(void) {

@@ -127,6 +127,19 @@ static void *free_half(void *size) {
   return NULL;
 }
 
+static void common_names_are_never_freed(void **state) {
+  (void)state;
+  char *weight = situ__shared_text("weight"), *other = situ__shared_text("weights");
+  assert_ptr_equal(weight, situ__share_text(weight));
+  for (int k = 0; k < 3; k++) situ__drop_text(weight);
+  assert_string_equal(weight, "weight");
+  assert_ptr_equal(weight, situ__shared_text("weight"));
+  assert_ptr_equal(other, situ__share_text(other));
+  situ__drop_text(other);
+  assert_string_equal(other, "weights");
+  situ__drop_text(other);
+}
+
 static void small_objects_are_on_lines(void **state) {
   (void)state;
   for (size_t size = 1; size <= 1024; size += 93) {
@@ -210,6 +223,7 @@ int main(void) {
     cmocka_unit_test(sticky_fails_on),
     cmocka_unit_test(lists_can_fail),
     cmocka_unit_test(lists_reuse),
+    cmocka_unit_test(common_names_are_never_freed),
     cmocka_unit_test(small_objects_are_on_lines),
     cmocka_unit_test(hook_sees_everything),
   };
