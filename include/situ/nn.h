@@ -74,7 +74,7 @@ struct situ_nn_module {
   int32_t refs;
   const situ_nn_type *type;
   situ_nn_slot *slots; /* in order of registration */
-  int64_t count;
+  int64_t count, capacity;
   int64_t children;            /* slots that are modules */
   struct situ_nn_index *index; /* of the slots' names; NULL: none */
   struct situ_nn_hooks *hooks; /* NULL: none */

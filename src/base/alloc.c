@@ -201,6 +201,15 @@ void situ__small_free(void *memory, size_t size) {
   SITU__POISON(back + 1, (class + 1) * STEP - sizeof *back); /* LeakSanitizer must be able to read the link */
 }
 
+void *situ__small_grow(void *old, size_t old_size, size_t size) {
+  if (old_size > LARGEST) return situ__realloc(old, size);
+  void *grown = situ__small_alloc(size);
+  if (!grown || !old) return grown;
+  memcpy(grown, old, old_size);
+  situ__small_free(old, old_size);
+  return grown;
+}
+
 typedef struct shared_text {
   int64_t owners;
   char text[];

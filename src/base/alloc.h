@@ -48,6 +48,8 @@ static inline bool situ__scratch_owns(const void *memory) {
    size to both functions. */
 void *situ__small_alloc(size_t size);
 void situ__small_free(void *object, size_t size);
+/* A larger one with the same content; NULL with nothing done when memory runs out. old may be NULL, of size 0. */
+void *situ__small_grow(void *old, size_t old_size, size_t size);
 /* Frees the memory in this thread's free lists. */
 void situ__small_trim(void);
 

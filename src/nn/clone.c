@@ -23,18 +23,31 @@ static bool is_shared_tensor(const situ_tensor *t) {
 }
 static bool is_shared_module(const situ_nn_module *m) { return __atomic_load_n(&m->parents, __ATOMIC_RELAXED) != 1; }
 
-/* Returns a reference for the caller, also for a shared tensor that the map already contains. */
-static situ_tensor *clone_tensor(situ__map *made, situ_tensor *t) {
+/* A copy that is being made. No other thread knows its parts yet: they are counted without locks, and become part of
+   the list of live modules at once. */
+typedef struct cloning {
+  situ__map made; /* copies of parts that the copy may meet again */
+  situ_nn_module *first, *last;
+  int64_t count;
+} cloning;
+
+static void enlist(cloning *c) {
+  if (c->count) situ__nn_enlist(c->first, c->last, c->count);
+  c->count = 0;
+}
+
+/* Returns a reference for the caller, also for a shared tensor that was copied already. */
+static situ_tensor *clone_tensor(cloning *c, situ_tensor *t) {
   const bool shared = is_shared_tensor(t);
-  situ_tensor *copy = shared ? situ__map_get(made, t) : NULL;
+  situ_tensor *copy = shared ? situ__map_get(&c->made, t) : NULL;
   if (copy) return situ_retain(copy);
-  copy = situ_clone(t);
-  if (!copy || !situ_share_name(copy, t)) return NULL;
-  situ_set_role(copy, situ_role_of(t));
-  if (situ_requires_grad(t) && !situ_requires_grad_(copy, true)) return NULL;
-  if (!clone_grad(copy, t)) return NULL;
-  if (shared && !situ__map_put(made, t, copy)) return situ__no_memory(op, sizeof(void *)), NULL;
-  return situ_retain(copy);
+  copy = situ_duplicate(t);
+  if (!copy) return NULL;
+  const bool good = clone_grad(copy, t);
+  if (good && (!shared || situ__map_put(&c->made, t, copy))) return copy;
+  if (good) situ__no_memory(op, sizeof(void *));
+  situ_release(copy);
+  return NULL;
 }
 
 static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
@@ -54,7 +67,7 @@ static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
 }
 
 /* Copies the struct with its unregistered fields; registered parts follow. */
-static situ_nn_module *clone_struct(const situ_nn_module *m) {
+static situ_nn_module *clone_struct(cloning *c, const situ_nn_module *m) {
   situ_nn_module *copy = situ__handle_new(SITU__A_MODULE, m->type->size);
   if (!copy) return situ__no_memory(op, m->type->size), NULL;
   copy->type = m->type;
@@ -74,13 +87,40 @@ static situ_nn_module *clone_struct(const situ_nn_module *m) {
     situ__handle_free(copy, m->type->size, m->type->name);
     return NULL;
   }
-  situ__nn_enlist(copy);
+  copy->older = c->count ? c->first : NULL;
+  if (c->count) c->first->newer = copy;
+  else c->last = copy;
+  c->first = copy;
+  c->count++;
   return copy;
 }
 
-static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
+static situ_nn_module *clone(cloning *c, situ_nn_module *m, int depth);
+
+static bool clone_parts(cloning *c, situ_nn_module *copy, const situ_nn_module *m, int depth) {
+  if (!situ__nn_reserve(copy, m->count)) return situ__no_memory(op, (size_t)m->count * sizeof *m->slots), false;
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_nn_slot *slot = &m->slots[i];
+    situ__nn_look_ahead(m, i);
+    __builtin_prefetch(slot->name, 1);
+    const bool child = situ__nn_is_child(slot);
+    void *part = child ? (void *)clone(c, slot->held, depth + 1) : (void *)clone_tensor(c, slot->held);
+    if (!part) return false;
+    if (child) ((situ_nn_module *)part)->parents++;
+    else situ_desc(part)->storage->slots++;
+    copy->children += child;
+    copy->slots[copy->count++] = (situ_nn_slot){
+      .name = situ__share_text(slot->name), .kind = slot->kind, .offset = slot->offset, .held = part
+    };
+    if (slot->offset) memcpy((char *)copy + slot->offset, &part, sizeof part);
+  }
+  situ__nn_index_copy(copy, m);
+  return true;
+}
+
+static situ_nn_module *clone(cloning *c, situ_nn_module *m, int depth) {
   const bool shared = is_shared_module(m);
-  situ_nn_module *copy = shared ? situ__map_get(made, m) : NULL;
+  situ_nn_module *copy = shared ? situ__map_get(&c->made, m) : NULL;
   if (copy) return situ_nn_retain(copy);
   if (depth > SITU__NN_DEPTH || (m->type->release && !m->type->copy)) {
     situ__fail(SITU_E_UNSUPPORTED, op, "%s: %s", m->type->name,
@@ -88,22 +128,13 @@ static situ_nn_module *clone(situ__map *made, situ_nn_module *m, int depth) {
                                       : "its type frees something, but does not say how to copy it");
     return NULL;
   }
-  copy = clone_struct(m);
+  copy = clone_struct(c, m);
   if (!copy) return NULL;
-  bool ok = clone_hooks(copy, m);
-  for (int64_t i = 0; i < m->count && ok; i++) {
-    const situ_nn_slot *slot = &m->slots[i];
-    situ__nn_look_ahead(m, i);
-    bool child = situ__nn_is_child(slot);
-    void *part = child ? (void *)clone(made, slot->held, depth + 1) : (void *)clone_tensor(made, slot->held);
-    ok = part && situ__nn_add_slot(op, copy, situ__share_text(slot->name), slot->kind, slot->offset, part);
-    if (ok && slot->offset) memcpy((char *)copy + slot->offset, &part, sizeof part);
-    if (!ok && child) situ_nn_free(part);
-    if (!ok && !child) situ_release(part);
-  }
+  const bool good = clone_hooks(copy, m) && clone_parts(c, copy, m, depth);
   situ__nn_show_originals(copy);
-  if (ok && (!shared || situ__map_put(made, m, copy))) return copy;
-  if (ok) situ__no_memory(op, sizeof(void *));
+  if (good && (!shared || situ__map_put(&c->made, m, copy))) return copy;
+  if (good) situ__no_memory(op, sizeof(void *));
+  enlist(c);
   situ_nn_free(copy);
   return NULL;
 }
@@ -113,11 +144,12 @@ situ_nn_module *situ_nn_clone(situ_nn_module *m) {
   if (!situ__nn_given(op, "module", m)) return NULL;
   SITU__CLAIM(claim); /* gradients are copied, too, and a concurrent backward would change them */
   if (!situ__nn_claim(op, m, &claim)) return NULL;
-  situ__map made = { 0 };
+  cloning c = { .count = 0 };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_nn_module *copy = clone(&made, m, 0);
+  situ_nn_module *copy = clone(&c, m, 0);
   SITU_IGNORE(situ_scope_end(&scope));
-  situ__map_free(&made);
+  enlist(&c);
+  situ__map_free(&c.made);
   return copy;
 }

@@ -62,6 +62,13 @@ void situ__nn_index_drop(situ_nn_module *m) {
   m->index = NULL;
 }
 
+void situ__nn_index_copy(situ_nn_module *copy, const situ_nn_module *m) {
+  if (!m->index) return;
+  const size_t bytes = sizeof *m->index + m->index->size * sizeof *m->index->places;
+  copy->index = situ__alloc(bytes);
+  if (copy->index) memcpy(copy->index, m->index, bytes);
+}
+
 /* Only the names with its hash are compared. */
 static situ_nn_slot *find_indexed(const situ_nn_module *m, const char *name) {
   const struct situ_nn_index *index = m->index;

@@ -21,24 +21,22 @@ void situ__nn_lock(void) { pthread_mutex_lock(&lock); }
 void situ__nn_unlock(void) { pthread_mutex_unlock(&lock); }
 const situ_nn_module *situ__nn_newest(void) { return newest; }
 
-void situ__nn_enlist(situ_nn_module *m) {
+void situ__nn_enlist(situ_nn_module *first, situ_nn_module *last, int64_t count) {
   situ_explain_modules(&situ__nn_lore); /* errors can describe modules once there is one */
   pthread_mutex_lock(&lock);
-  m->newer = NULL;
-  m->older = newest;
-  if (newest) newest->newer = m;
-  newest = m;
-  live++;
+  last->older = newest;
+  if (newest) newest->newer = last;
+  newest = first;
+  live += count;
   pthread_mutex_unlock(&lock);
 }
 
+/* Within the lock. */
 static void delist(situ_nn_module *m) {
-  pthread_mutex_lock(&lock);
   if (m->older) m->older->newer = m->newer;
   if (m->newer) m->newer->older = m->older;
   else newest = m->older;
   live--;
-  pthread_mutex_unlock(&lock);
 }
 
 int64_t situ_nn_live_modules(void) {
@@ -75,7 +73,7 @@ void *situ_nn_alloc(const situ_nn_type *type) {
   m->refs = 1;
   m->training = true;
   m->build = build;
-  situ__nn_enlist(m);
+  situ__nn_enlist(m, m, 1);
   situ_scope_begin(&build->scope);
   return m;
 }
@@ -207,29 +205,65 @@ static bool is_owned_outside(const char *op, const situ_nn_module *m, const char
   return false;
 }
 
+static void free_slots(situ_nn_slot *slots, int64_t capacity) {
+  situ__small_free(slots, (size_t)capacity * sizeof *slots);
+}
+
+/* Lets go of m's children. Those without another owner are no longer live, and are put before `next`, the modules that
+   are to be freed after m. */
+static situ_nn_module *orphan(const situ_nn_module *m, situ_nn_module *next) {
+  enum { AHEAD = 8 };
+  situ__nn_lock();
+  for (int64_t i = 0; i < m->count; i++) {
+    situ_nn_module *child = m->slots[i].held;
+    if (i + AHEAD < m->count) __builtin_prefetch(m->slots[i + AHEAD].held, 1);
+    if (!situ__nn_is_child(&m->slots[i])) continue;
+    count_owner(SITU_NN_CHILD, child, -1);
+    if (!last_owner(child)) continue;
+    delist(child);
+    child->older = next;
+    next = child;
+  }
+  situ__nn_unlock();
+  return next;
+}
+
+/* Prefetches what the next modules to be freed, linked by `older`, are made of, which is far apart in memory: each
+   time what the last time's addresses lead to. */
+static void look_ahead(const situ_nn_module *next) {
+  enum { MOST = 2 };
+  const situ_nn_module *second = next ? next->older : NULL, *third = second ? second->older : NULL;
+  if (!third) return;
+  __builtin_prefetch(third->older);
+  __builtin_prefetch(third->slots);
+  for (int64_t k = 0; k < MOST && k < second->count; k++) {
+    __builtin_prefetch(second->slots[k].name);
+    __builtin_prefetch(second->slots[k].held);
+  }
+  for (int64_t k = 0; k < MOST && k < next->count; k++)
+    if (!situ__nn_is_child(&next->slots[k])) __builtin_prefetch(situ_desc(next->slots[k].held)->storage);
+}
+
 static void destroy(situ_nn_module *m) {
   /* Modules to free are linked by `older` instead of recursion, so that deep nesting cannot overflow the stack. */
+  situ__nn_lock();
   delist(m);
+  situ__nn_unlock();
   m->older = NULL;
   while (m) {
-    situ_nn_module *next = m->older;
     end_build(m);
     if (m->type->release) m->type->release(m);
+    situ_nn_module *const next = m->children ? orphan(m, m->older) : m->older;
+    look_ahead(next);
     for (int64_t i = 0; i < m->count; i++) {
-      situ_nn_slot *slot = &m->slots[i];
-      situ__nn_look_ahead(m, i);
-      count_owner(slot->kind, slot->held, -1);
+      const situ_nn_slot *slot = &m->slots[i];
       if (!situ__nn_is_child(slot)) {
+        situ_count_slot(slot->held, -1);
         situ_release(slot->held);
-      } else if (last_owner(slot->held)) {
-        situ_nn_module *child = slot->held;
-        delist(child);
-        child->older = next;
-        next = child;
       }
       situ__drop_text(slot->name);
     }
-    situ__free(m->slots);
+    free_slots(m->slots, m->capacity);
     situ__nn_index_drop(m);
     situ__free(m->strays);
     if (m->hooks) situ__free(m->hooks->list);
@@ -290,37 +324,42 @@ const char *situ_nn_name(const situ_nn_module *m) {
 
 /* ---- registration ---- */
 
+bool situ__nn_reserve(situ_nn_module *m, int64_t capacity) {
+  if (capacity <= m->capacity) return true;
+  const size_t each = sizeof *m->slots;
+  situ_nn_slot *slots = situ__small_grow(m->slots, (size_t)m->capacity * each, (size_t)capacity * each);
+  if (!slots) return false;
+  m->slots = slots;
+  m->capacity = capacity;
+  return true;
+}
+
 bool situ__nn_add_slot(const char *op, situ_nn_module *m, char *name, situ_nn_kind kind, size_t offset, void *held) {
+  enum { FEW = 4 }; /* a lazy module, which other threads may read while it gets its parts, has no more */
   if (!name) return situ__no_memory(op, 1), false;
   situ__nn_lock();
-  /* Capacity doubles: from FEW on, the array is full when the count is a power of two. A lazy module, which other
-     threads may read while it gets its parts, has no more than FEW. */
-  enum { FEW = 4 };
-  size_t capacity = m->count ? 2 * (size_t)m->count : FEW;
-  situ_nn_slot *slots = m->slots;
-  if (m->count == 0 || (m->count >= FEW && (m->count & (m->count - 1)) == 0))
-    slots = situ__realloc(m->slots, capacity * sizeof *slots);
-  if (slots) {
-    if (m->slots != slots) m->slots = slots;
-    slots[m->count] = (situ_nn_slot){ .name = name, .kind = kind, .offset = offset, .held = held };
+  const bool space = m->count < m->capacity || situ__nn_reserve(m, m->count ? 2 * m->count : FEW);
+  if (space) {
+    m->slots[m->count] = (situ_nn_slot){ .name = name, .kind = kind, .offset = offset, .held = held };
     if (kind == SITU_NN_CHILD) m->children++; /* not written for a lazy module's parameters */
     __atomic_store_n(&m->count, m->count + 1, __ATOMIC_RELEASE);
     situ__nn_index_last(m);
   }
   situ__nn_unlock();
-  if (slots) count_owner(kind, held, 1);
-  if (slots) return true;
+  if (space) count_owner(kind, held, 1);
+  if (space) return true;
   situ__drop_text(name);
-  return situ__no_memory(op, capacity * sizeof *slots), false;
+  return situ__no_memory(op, (size_t)m->count * sizeof *m->slots), false;
 }
 
 void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
   situ__nn_lock();
   situ_nn_slot *slots = m->slots;
-  int64_t count = m->count;
+  const int64_t count = m->count, capacity = m->capacity;
   __atomic_store_n(&m->count, 0, __ATOMIC_RELEASE);
   situ__nn_index_drop(m);
   m->slots = NULL;
+  m->capacity = 0;
   m->children = 0;
   __atomic_store_n(&m->pending, true, __ATOMIC_RELEASE);
   __atomic_store_n(&m->type, lazy, __ATOMIC_RELEASE);
@@ -331,7 +370,7 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
     situ_release(slots[i].held);
     situ__drop_text(slots[i].name);
   }
-  situ__free(slots);
+  free_slots(slots, capacity);
 }
 
 void situ__nn_remove_slot(situ_nn_module *m, const char *name) {

@@ -113,8 +113,11 @@ bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim
 /* For releasing m, if that frees m and the parts that only it owns. */
 bool situ__nn_claim_to_free(const char *op, const situ_nn_module *m, situ__claim *claim);
 
-/* Adds a module to the list of live ones (module.c). */
-void situ__nn_enlist(situ_nn_module *m);
+/* Adds so many modules, linked by `older` and `newer`, to the list of live ones (module.c). */
+void situ__nn_enlist(situ_nn_module *first, situ_nn_module *last, int64_t count);
+/* Makes space for so many slots; locked, or in a module that no other thread knows. Returns false, without recording an
+   error, when memory runs out (module.c). */
+bool situ__nn_reserve(situ_nn_module *m, int64_t capacity);
 /* Appends a slot that takes over held, and name, a shared text (base/alloc.h; NULL: no memory was left for it). Returns
    false after recording under op that memory is not available; then the caller still owns held. */
 bool situ__nn_add_slot(const char *op, situ_nn_module *m, char *name, situ_nn_kind kind, size_t offset, void *held);
@@ -124,6 +127,8 @@ situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
 /* After a slot was added. Where memory runs out there is no index, and situ__nn_find compares one by one. */
 void situ__nn_index_last(situ_nn_module *m);
 void situ__nn_index_drop(situ_nn_module *m);
+/* For a copy with the same slots, which has no index. */
+void situ__nn_index_copy(situ_nn_module *copy, const situ_nn_module *m);
 
 /* Refuses a visited module that is still lazy (walk.c). */
 situ_status situ__nn_has_parameters(const char *op, const situ_nn_visit *at);

@@ -1,7 +1,11 @@
 /* Copies: clone, contiguous, casts, memory formats, copy_, and transfers between devices.
    SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
 #include "base/fail.h"
+#include "base/fork.h"
+#include "device/profile/profile.h"
 #include "ops/ops.h"
+#include "situ/sys/plain.h"
 
 /* ---- clone, to_dtype: a copy in a given dtype and memory format ---- */
 
@@ -73,6 +77,37 @@ static bool may_have(const char *op, const situ_tensor *x, situ_memory_format fo
 situ_tensor *situ_clone(situ_tensor *x) {
   return situ__need("clone", "input", x) ? clone_as(x, SITU_PRESERVE_FORMAT) : NULL;
 }
+
+/* Whether a copy is no more than new memory and a few bytes of the host, beside which the call of an op takes long. */
+static bool is_plainly_copied(const situ_tensor *t) {
+  enum { MOST = 64 << 10 };
+  const uint32_t odd = SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE | SITU_STORAGE_BLOCKS;
+  const situ_storage *s = t->view.storage;
+  return situ_is_plain() && !situ__is_profiled() && !situ__forked() && s->device.kind == SITU_CPU && s->bytes <= MOST &&
+         t->view.numel && t->view.contiguous && !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & odd);
+}
+
+static situ_tensor *copy_plainly(const char *op, const situ_view_desc *v) {
+  situ_tensor *copy = situ__tensor_apart(op, v, (situ_dtype)v->dtype);
+  if (!copy) return NULL;
+  situ_storage *to = copy->view.storage;
+  memcpy(to->data, (const char *)v->storage->data + (size_t)v->offset * situ_dtype_size((situ_dtype)v->dtype),
+         to->bytes);
+  situ__storage_wrote(to);
+  return copy;
+}
+
+situ_tensor *situ_duplicate(situ_tensor *t) {
+  if (!situ__need("clone", "input", t)) return NULL;
+  __builtin_prefetch(t->name, 1); /* its owners are counted there at the end */
+  situ_tensor *copy = is_plainly_copied(t) ? copy_plainly("clone", &t->view) : situ_retain(situ_clone(t));
+  if (!copy) return NULL;
+  copy->name = situ__share_text(t->name);
+  copy->role = t->role;
+  copy->requires_grad = t->requires_grad;
+  return copy;
+}
+
 situ_tensor *situ_clone_memory_format(situ_tensor *x, situ_memory_format format) {
   SITU__MADE_OF_OPS("clone_memory_format");
   return may_have("clone_memory_format", x, format) ? clone_as(x, format) : NULL;

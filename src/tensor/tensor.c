@@ -155,7 +155,7 @@ situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtyp
   return situ__scope_own(op, t);
 }
 
-situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype) {
+situ_tensor *situ__tensor_apart(const char *op, const situ_view_desc *v, situ_dtype dtype) {
   size_t bytes;
   if (!count_bytes(op, v, dtype, &bytes)) return NULL; /* a wider dtype */
   situ_tensor *t = allocate_tensor(op, situ__call_site());
@@ -169,7 +169,11 @@ situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dty
     return NULL;
   }
   t->view.storage->handles = t;
-  return situ__scope_own(op, t);
+  return t;
+}
+
+situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype) {
+  return situ__scope_own(op, situ__tensor_apart(op, v, dtype));
 }
 
 situ_tensor *situ__tensor_strided(const char *op, const situ_view_desc *layout, situ_dtype dtype, situ_device device) {

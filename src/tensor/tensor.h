@@ -46,6 +46,8 @@ static inline bool situ__need(const char *op, const char *operand, const situ_te
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device);
 /* A tensor with its own storage, with v's device, sizes and strides; v must be dense. */
 situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype);
+/* The same, but the caller owns the reference instead of a scope. */
+situ_tensor *situ__tensor_apart(const char *op, const situ_view_desc *v, situ_dtype dtype);
 /* A tensor with its own storage, with the sizes and strides of `layout`, which is dense; its storage is not read. */
 situ_tensor *situ__tensor_strided(const char *op, const situ_view_desc *layout, situ_dtype dtype, situ_device device);
 /* A tensor on view->storage, of which it becomes an owner. */

@@ -127,6 +127,23 @@ static void *free_half(void *size) {
   return NULL;
 }
 
+static void small_objects_grow(void **state) {
+  (void)state;
+  static const size_t sizes[] = { 40, 60, 1000, 1025, 9000 };
+  unsigned char *object = situ__small_grow(NULL, 0, sizes[0]);
+  assert_non_null(object);
+  for (int k = 0; k < 4; k++) {
+    memset(object, k + 1, sizes[k]);
+    situ_fail_allocation(1, true);
+    assert_null(situ__small_grow(object, sizes[k], sizes[k + 1]));
+    situ_fail_allocation(0, false);
+    object = situ__small_grow(object, sizes[k], sizes[k + 1]);
+    assert_non_null(object);
+    for (size_t i = 0; i < sizes[k]; i++) assert_int_equal(object[i], k + 1);
+  }
+  situ__small_free(object, sizes[4]);
+}
+
 static void common_names_are_never_freed(void **state) {
   (void)state;
   char *weight = situ__shared_text("weight"), *other = situ__shared_text("weights");
@@ -223,6 +240,7 @@ int main(void) {
     cmocka_unit_test(sticky_fails_on),
     cmocka_unit_test(lists_can_fail),
     cmocka_unit_test(lists_reuse),
+    cmocka_unit_test(small_objects_grow),
     cmocka_unit_test(common_names_are_never_freed),
     cmocka_unit_test(small_objects_are_on_lines),
     cmocka_unit_test(hook_sees_everything),

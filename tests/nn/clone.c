@@ -1,5 +1,6 @@
 /* Deep copies: nothing shared with the original, everything shared inside kept.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +160,65 @@ static void a_shared_part_of_a_copy_has_all_its_owners(void **state) {
   situ_nn_free(m);
 }
 
+/* Whatever was copied before the part that cannot be. */
+static void a_copy_that_fails_leaves_nothing(void **state) {
+  (void)state;
+  released = 0;
+  tied *failing = make(&failing_type);
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE }),
+                                         situ_nn_sequential(situ_nn_linear(2, 1, NULL), &failing->base));
+  const int64_t modules = situ_nn_live_modules(), tensors = situ_live_tensors();
+  expect_refused(situ_nn_clone(m), SITU_E_IO, "nn_clone", "Failing: its type's copy failed");
+  assert_int_equal(situ_nn_live_modules(), modules);
+  assert_int_equal(situ_live_tensors(), tensors);
+  situ_nn_free(m);
+  assert_int_equal(released, 1);
+}
+
+static void all_parts_of_a_copy_are_live_and_have_their_names(void **state) {
+  (void)state;
+  enum { PARTS = 20 }; /* so many are found by an index */
+  char name[24];
+  situ_nn_module *m = situ_nn_sequential_of(0, NULL);
+  for (int i = 0; i < PARTS; i++) situ_nn_append(m, situ_nn_linear(2, 1, NULL));
+  const int64_t modules = situ_nn_live_modules();
+  situ_nn_module *copy = situ_nn_clone(m);
+  assert_int_equal(situ_nn_live_modules(), modules + PARTS + 1);
+  assert_non_null(situ_nn_append(copy, situ_nn_linear(2, 1, NULL)));
+  assert_int_equal(situ_nn_len(m), PARTS);
+  situ_nn_free(m);
+  for (int i = 0; i <= PARTS; i++) {
+    (void)snprintf(name, sizeof name, "%d", i);
+    assert_ptr_equal(situ_nn_get(copy, name), situ_nn_at(copy, i));
+    assert_true(situ_nn_is_module(situ_nn_at(copy, i)));
+    assert_int_equal(situ_owners(situ_nn_get_tensor(situ_nn_at(copy, i), "weight")), 1);
+  }
+  situ_nn_free(copy);
+  assert_int_equal(situ_nn_live_modules(), modules - PARTS - 1);
+}
+
+/* Of a view its own values are copied, of strides their order is kept, and nothing is copied that is not there. */
+static void views_empty_and_unwritten_tensors(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_module_dict(), *copy;
+  situ_tensor *x = T32(SITU_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
+  assert_non_null(situ_nn_add_tensor(m, "row", NULL, situ_narrow(x, 0, 1, 1), SITU_NN_BUFFER));
+  assert_non_null(situ_nn_add_tensor(m, "turned", NULL, situ_transpose(x, 0, 1), SITU_NN_BUFFER));
+  assert_non_null(situ_nn_add_tensor(m, "none", NULL, situ_zeros(SITU_SHAPE(0, 2), NULL), SITU_NN_PARAMETER));
+  copy = situ_nn_clone(m);
+  assert_non_null(copy);
+  expect_exact(situ_nn_get_tensor(copy, "row"), SITU_SHAPE(1, 3), 3, 4, 5);
+  expect_exact(situ_nn_get_tensor(copy, "turned"), SITU_SHAPE(3, 2), 0, 3, 1, 4, 2, 5);
+  assert_int_equal(situ_stride(situ_nn_get_tensor(copy, "turned"), 0), 1);
+  assert_int_equal(situ_size(situ_nn_get_tensor(copy, "none"), 1), 2);
+  assert_true(situ_requires_grad(situ_nn_get_tensor(copy, "none")));
+  assert_int_equal(situ_role_of(situ_nn_get_tensor(copy, "row")), SITU_ROLE_BUFFER);
+  situ_nn_free(copy);
+  assert_non_null(situ_nn_add_tensor(m, "later", NULL, situ_empty(SITU_SHAPE(2), NULL), SITU_NN_BUFFER));
+  expect_refused(situ_nn_clone(m), SITU_E_STATE, "nn_clone", "holds no value yet");
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(shares_nothing_with_the_original),
@@ -167,6 +227,9 @@ int main(void) {
     MODULE_TEST(shared_modules_stay_shared),
     MODULE_TEST(a_shared_part_of_a_copy_has_all_its_owners),
     MODULE_TEST(what_cannot_be_copied_is_refused),
+    MODULE_TEST(a_copy_that_fails_leaves_nothing),
+    MODULE_TEST(all_parts_of_a_copy_are_live_and_have_their_names),
+    MODULE_TEST(views_empty_and_unwritten_tensors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
