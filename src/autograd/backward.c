@@ -123,6 +123,7 @@ static bool choose_layout(const situ_tensor *grad, const situ_tensor *leaf, situ
 }
 
 situ_tensor *situ__owned_copy(const char *op, situ_tensor *grad, const situ_tensor *leaf, bool recorded) {
+  if (grad->view.contiguous && (!leaf || leaf->view.contiguous) && is_alone(grad)) return grad;
   situ_view_desc layout;
   if (choose_layout(grad, leaf, &layout) && is_alone(grad)) return grad;
   situ_scope s;
@@ -235,7 +236,7 @@ static bool check_node(const situ__pass *p, const situ__node *n) {
   for (int i = 0; i < n->ins; i++) {
     const situ__operand *o = &n->in[i];
     if (!is_as_saved(o->saved, o->version, o->device))
-      return refuse_changed(p, n, o->saved, o->version, o->device, o->dtype, "operand", i);
+      return refuse_changed(p, n, o->saved, o->version, o->device, n->dtype[i], "operand", i);
   }
   for (int k = 0; k < n->outs; k++) {
     const situ__result *r = &n->out[k];
@@ -327,7 +328,8 @@ static bool run_node(situ__pass *p, situ__node *n, situ_tensor *const *grad, con
   situ_scope_begin(&s);
   bool good = run_backward(p, n, grad, wants, dx);
   if (__builtin_expect(good && situ__anomaly.checks_nan, 0)) good = situ__anomaly_check(p->op, n, dx);
-  for (int i = 0; i < n->ins; i++) dx[i] = good && wants[i] ? situ_retain(dx[i]) : NULL;
+  for (int i = 0; i < n->ins; i++)
+    if ((dx[i] = good && wants[i] ? dx[i] : NULL)) situ__refs_add(&dx[i]->refs);
   SITU_IGNORE(situ_scope_end(&s));
   leave_node(p, n, good);
   for (int i = 0; i < n->ins; i++) {

@@ -6,14 +6,14 @@
 #include "base/fail.h"
 #include "situ/sys/shape.h"
 
-static bool check_gradient(const char *name, const situ__operand *o, int i, const situ_tensor *g) {
+static bool check_gradient(const char *name, const situ__node *n, int i, const situ_tensor *g) {
   if (!situ__need(name, "grad_in", g)) return false;
   situ_shape got = situ__shape(&g->view);
-  if (situ_shape_equal(&got, &o->shape) && (situ_dtype)g->view.dtype == o->dtype) return true;
+  if (situ_shape_equal(&got, &n->shape[i]) && (situ_dtype)g->view.dtype == n->dtype[i]) return true;
   char want[SITU_SHAPE_TEXT], have[SITU_SHAPE_TEXT];
   situ__fail(SITU_E_ARG, name, "backward returned %s %s as the gradient of operand %d, which is %s %s",
-             situ_dtype_name((situ_dtype)g->view.dtype), situ_shape_text(&got, have), i, situ_dtype_name(o->dtype),
-             situ_shape_text(&o->shape, want));
+             situ_dtype_name((situ_dtype)g->view.dtype), situ_shape_text(&got, have), i, situ_dtype_name(n->dtype[i]),
+             situ_shape_text(&n->shape[i], want));
   return false;
 }
 
@@ -56,7 +56,7 @@ static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor
       situ__fail(SITU_E_ARG, f->name, "backward left no gradient for operand %d, which requires one", i);
       return false;
     }
-    if (!check_gradient(f->name, &n->in[i], i, dx[i]) || !check_history(f->name, i, dx[i])) return false;
+    if (!check_gradient(f->name, n, i, dx[i]) || !check_history(f->name, i, dx[i])) return false;
   }
   return true;
 }

@@ -98,9 +98,9 @@ bool situ__leaves_told(situ__pass *p) {
 /* Runs the hooks of a leaf, and gives the gradient its own memory. */
 static bool complete_sink(const situ__pass *p, situ__sink *s, situ_tensor **grad) {
   if (s->leaf) {
-    if (!situ__takes_gradient(p->op, s->leaf, "a leaf", *grad) ||
-        !situ__run_hooks(p->op, situ__meta_now(s->leaf), grad) ||
-        !situ__takes_gradient(p->op, s->leaf, "a leaf", *grad))
+    const situ__meta *m = situ__meta_now(s->leaf);
+    if (!situ__takes_gradient(p->op, s->leaf, "a leaf", *grad)) return false;
+    if (m && m->hooks && (!situ__run_hooks(p->op, m, grad) || !situ__takes_gradient(p->op, s->leaf, "a leaf", *grad)))
       return false;
     s->grad = *grad;
     *grad = NULL;

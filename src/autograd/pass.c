@@ -217,7 +217,7 @@ situ_tensor *situ__collected(situ__pass *p, const situ__node *n, int i) {
   if (!key || p->create_graph) return NULL;
   const situ__slot *s = look_up(p->slot, p->bits, key);
   situ_tensor *sum = s->grads ? s->grads[o->result] : s->grad;
-  return may_write(sum, o->dtype, n->device) ? sum : NULL;
+  return may_write(sum, n->dtype[i], n->device) ? sum : NULL;
 }
 
 /* ---- marks ---- */

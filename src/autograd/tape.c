@@ -46,32 +46,34 @@ bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int i
   return false;
 }
 
-static size_t node_size(int ins, int outs, size_t params) {
-  return sizeof(situ__node) + (size_t)ins * sizeof(situ__operand) + (size_t)outs * sizeof(situ__result) +
-         (params + 15) / 16 * 16;
-}
+static inline size_t rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 static situ__node *node_new(const situ__record *r) {
-  size_t size = node_size(r->ins, r->outs, r->params_size);
+  const size_t ins = (size_t)r->ins, outs = (size_t)r->outs,
+               head = rounded(sizeof(situ__node) + outs * sizeof(situ__result) +
+                              ins * (sizeof(situ__operand) + sizeof(situ_shape) + sizeof(situ_dtype))),
+               size = head + rounded(r->params_size);
   situ__node *n = situ__small_alloc(size);
   if (!n) {
     situ__no_memory(r->name, size);
     return NULL;
   }
-  memset(n, 0, sizeof *n);
-  n->size = size;
-  n->refs = 1;
-  n->name = r->name;
-  n->backward = r->backward;
-  n->owner = r->owner;
-  n->ins = r->ins;
-  n->outs = r->outs;
-  n->in = (situ__operand *)(n + 1);
-  n->out = (situ__result *)(n->in + n->ins);
-  n->params = (void *)r->params;
-  n->release = r->release;
+  situ__operand *in = (situ__operand *)(n + 1);
+  situ__result *out = (situ__result *)(in + ins);
+  situ_shape *shape = (situ_shape *)(out + outs);
+  *n = (situ__node){ .refs = 1,
+                     .name = r->name,
+                     .backward = r->backward,
+                     .owner = r->owner,
+                     .params = (void *)(uintptr_t)r->params,
+                     .release = r->release,
+                     .size = size,
+                     .in = in,
+                     .out = out,
+                     .shape = shape,
+                     .dtype = (situ_dtype *)(shape + ins) };
   if (r->params_size) {
-    n->params = n->out + n->outs;
+    n->params = (char *)n + head;
     memcpy(n->params, r->params, r->params_size);
   }
   return n;
@@ -81,15 +83,15 @@ static situ__node *node_new(const situ__record *r) {
    neither now nor after it was written in place. */
 static situ_tensor *alias_value(const char *op, const situ_tensor *t) {
   situ_tensor *copy = situ__tensor_alias(op, &t->view, t->created_at);
-  if (copy) copy->name = situ__share_text(t->name); /* for messages only */
+  if (copy && t->name) copy->name = situ__share_text(t->name); /* for messages only */
   return copy;
 }
 
 /* A leaf that requires a gradient, and a view of one, cannot be written in place while recording, so they are saved
    themselves. */
-static situ_tensor *save_value(const char *op, situ_tensor *t) {
+static bool is_of_leaf(const situ_tensor *t) {
   const situ_tensor *base = t->base ? t->base : t;
-  return base->requires_grad && !base->node ? situ_retain(t) : alias_value(op, t);
+  return base->requires_grad && !base->node;
 }
 
 /* For an operand that is written in place, returns the copy of its earlier values. */
@@ -105,21 +107,24 @@ static bool prepare_operand(situ__node *n, int i, const situ__record *r) {
   o->node = NULL;
   o->leaf = o->saved = NULL;
   if (!t) return true;
-  o->dtype = (situ_dtype)t->view.dtype;
-  o->shape = situ__shape(&t->view);
+  n->dtype[i] = (situ_dtype)t->view.dtype;
+  n->shape[i] = situ__shape(&t->view);
   if (t->requires_grad && t->node) {
     situ__refs_add(&t->node->refs);
     o->node = t->node;
     o->result = t->node_result;
     situ__tape_follow(o->node);
   } else if (t->requires_grad) {
-    o->leaf = situ_retain(t);
+    situ__refs_add(&t->refs);
+    o->leaf = t;
   }
   if (!(r->save & SITU_SAVE(i < SITU_OPERANDS ? i : 0))) return true;
   n->saves = true;
-  o->saved = save_value(r->name, value_before(r, t));
-  if (o->saved && o->saved == o->leaf) situ_release(o->saved); /* hold only one reference */
-  return o->saved != NULL;
+  situ_tensor *value = value_before(r, t);
+  if (!is_of_leaf(value)) return (o->saved = alias_value(r->name, value)) != NULL;
+  if (value != o->leaf) situ__refs_add(&value->refs);
+  o->saved = value;
+  return true;
 }
 
 static situ__meta *fresh_meta(const char *op) {
@@ -147,8 +152,11 @@ situ__node *situ__tape_prepare(const situ__record *r) {
   situ__node *n = node_new(r);
   if (!n) return NULL;
   bool good = true;
-  for (n->ins = 0; good && n->ins < r->ins;) good = prepare_operand(n, n->ins++, r);
-  for (n->outs = 0; good && n->outs < r->outs;) good = prepare_result(n, n->outs++, r);
+  int i = 0, k = 0;
+  while (good && i < r->ins) good = prepare_operand(n, i++, r);
+  while (good && k < r->outs) good = prepare_result(n, k++, r);
+  n->ins = i;
+  n->outs = k;
   n->sequence = ++clock;
   n->module = situ__is_profiled() ? situ__profile_module() : 0;
   if (good && situ__anomaly.detects) good = (n->origin = situ__anomaly_origin(r->name)) != NULL;
@@ -305,7 +313,7 @@ static void destroy_node(situ__node *n) {
     if (r->meta) situ__meta_release(r->meta);
   }
   if (n->release) n->release(n->params);
-  situ__free(n->origin);
+  if (n->origin) situ__free(n->origin);
   situ__small_free(n, n->size);
 }
 

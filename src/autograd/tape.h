@@ -17,9 +17,7 @@ typedef struct situ__operand {
   int32_t result;     /* index among node's results */
   uint32_t version;   /* version of the saved value when it was saved */
   situ_tensor *saved; /* owned, unless it is the leaf itself; NULL: not saved */
-  situ_dtype dtype;
   situ_device device; /* device of the saved value when it was saved */
-  situ_shape shape;
 } situ__operand;
 
 typedef struct situ__result {
@@ -48,13 +46,15 @@ struct situ__node {
   struct situ__origin_of_call *origin; /* while anomalies are detected: where it was recorded; owned */
   situ__node *next;                    /* list of nodes to free */
   situ_device device;
-  size_t size; /* of the allocation: operands, results and params follow the node */
+  size_t size; /* of the allocation: what the pointers below point to, and params, follow the node */
   int ins, outs;
   int32_t state;   /* guards the saved values; atomic */
   bool saves;      /* at least one value was saved */
   uint16_t module; /* while a profile is recorded: where it was recorded (situ__profile_module); else 0 */
   situ__operand *in;
   situ__result *out;
+  situ_shape *shape; /* of the operands, with dtype: backward gets these arrays as they are */
+  situ_dtype *dtype;
 };
 
 typedef struct situ__hook {

@@ -56,21 +56,11 @@ static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *cons
                         situ_tensor **dx) {
   enum { FEW = SITU_OPERANDS };
   const situ_op *op = n->owner;
-  situ_tensor *few_in[FEW], **in = few_in, *out[SITU_RESULTS];
-  situ_shape few_shapes[FEW], *shape = few_shapes;
-  situ_dtype few_dtypes[FEW], *dtype = few_dtypes;
-  if (n->ins > FEW) {
-    const size_t each = sizeof *in + sizeof *shape + sizeof *dtype;
-    if (!(shape = situ__alloc((size_t)n->ins * each))) return situ__no_memory(op->name, (size_t)n->ins * each), false;
-    in = (situ_tensor **)(shape + n->ins);
-    dtype = (situ_dtype *)(in + n->ins);
-  }
+  situ_tensor *few[FEW], **in = few, *out[SITU_RESULTS];
+  const size_t bytes = (size_t)n->ins * sizeof *in;
+  if (n->ins > FEW && !(in = situ__alloc(bytes))) return situ__no_memory(op->name, bytes), false;
   bool good = true;
-  for (int i = 0; i < n->ins; i++) {
-    in[i] = n->in[i].saved ? situ__saved_operand(n, i, &good) : NULL;
-    shape[i] = n->in[i].shape;
-    dtype[i] = n->in[i].dtype;
-  }
+  for (int i = 0; i < n->ins; i++) in[i] = n->in[i].saved ? situ__saved_operand(n, i, &good) : NULL;
   for (int k = 0; k < n->outs; k++) out[k] = n->out[k].saved ? situ__saved_result(n, k, &good) : NULL;
   good = good && run_backward(&(situ_grad_call){ .op = op,
                                                  .ins = n->ins,
@@ -82,10 +72,10 @@ static bool op_backward(situ__pass *pass, const situ__node *n, situ_tensor *cons
                                                  .grad = grad,
                                                  .dx = dx,
                                                  .wants = wants,
-                                                 .shape = shape,
-                                                 .dtype = dtype,
+                                                 .shape = n->shape,
+                                                 .dtype = n->dtype,
                                                  .node = &(situ__place){ pass, n } });
-  if (shape != few_shapes) situ__free(shape);
+  if (in != few) situ__free(in);
   return good;
 }
 

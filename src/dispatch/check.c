@@ -123,8 +123,7 @@ static bool is_plainly_good(situ_call *c) {
     const situ_tensor *t = c->in[i];
     if (!op->operand[i].name) return false;
     if (!t && accept & SITU_OPTIONAL) continue;
-    if (!situ__alive(t) || t->view.storage->device.kind != device.kind || t->view.storage->device.index != device.index)
-      return false;
+    if (!situ__alive(t) || !situ__same_device(t->view.storage->device, device)) return false;
     const unsigned asked = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
     if (asked && !(asked & kinds[t->view.dtype])) return false;
     if (accept & SITU_SAME && t->view.dtype != dtype) return false;

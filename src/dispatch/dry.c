@@ -60,7 +60,7 @@ static bool likely_backward(situ__pass *pass, const situ__node *n, situ_tensor *
     const situ__operand *o = &n->in[i];
     if (!wants[i]) continue;
     const situ_device device = o->leaf ? o->leaf->view.storage->device : o->node->device;
-    dx[i] = situ__tensor_new(n->name, &o->shape, o->dtype, device);
+    dx[i] = situ__tensor_new(n->name, &n->shape[i], n->dtype[i], device);
     if (!dx[i]) return false;
     situ__storage_wrote(dx[i]->view.storage);
   }
