@@ -19,10 +19,12 @@ static situ_device first_device(const situ_nn_module *m, int depth) {
   return (situ_device){ 0 };
 }
 
-situ_device situ_nn_home(const situ_nn_module *m) {
-  if (!m || !situ__nn_given("nn_home", "module", m)) return (situ_device){ 0 };
-  situ_device found = first_device(m, 0);
+static inline situ_device home_of(const situ_nn_module *m) {
+  const situ_device found = first_device(m, 0);
   return found.kind == SITU_DEVICE_DEFAULT ? m->home : found;
+}
+situ_device situ_nn_home(const situ_nn_module *m) {
+  return m && situ__nn_given("nn_home", "module", m) ? home_of(m) : (situ_device){ 0 };
 }
 
 /* ---- a call ---- */
@@ -67,7 +69,7 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
   set_site(f, situ__nn_type(m), site);
   if ((f->scoped = scoped)) situ_scope_begin(&f->scope);
   f->moved = false;
-  situ_device home = situ_nn_home(m), now = situ_get_default_device();
+  situ_device home = home_of(m), now = situ_get_default_device();
   bool same = home.kind == now.kind && home.index == now.index;
   /* If the policy requires an explicit device, the home counts as one, even if it is the default device. */
   if (home.kind == SITU_DEVICE_DEFAULT || (same && situ_get_policy().unstated == SITU_UNSTATED_ALLOW)) return true;

@@ -88,7 +88,7 @@ static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_ten
                           1, b ? 1 : 0);
 }
 
-static bool plain_rows(situ_call *c, const situ_view_desc *x) {
+static inline bool plain_rows(situ_call *c, const situ_view_desc *x) {
   const by_params *p = c->params;
   situ_view_desc rows, to;
   const situ_view_desc *y = situ__desc(c->out[RESULT]);
@@ -122,16 +122,19 @@ static bool activated_rows(situ_call *c, const situ_view_desc *x) {
                                                                                .out = { y } });
 }
 
-/* Copies an input that is neither a matrix nor contiguous, which needs a scope; others are used in place. */
-static bool on_rows(situ_call *c, bool (*of_rows)(situ_call *, const situ_view_desc *)) {
-  const situ_view_desc *x = situ__desc(c->in[INPUT]);
-  if (x->ndim == 2 || x->contiguous) return of_rows(c, x);
+/* Copies an input that is neither a matrix nor contiguous, which needs a scope. */
+static __attribute__((noinline)) bool on_copy(situ_call *c, bool (*of_rows)(situ_call *, const situ_view_desc *)) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *copy = situ_contiguous(c->in[INPUT]);
   const bool good = copy && of_rows(c, situ_desc(copy));
   SITU_IGNORE(situ_scope_end(&s));
   return good;
+}
+/* Others are used in place. */
+static inline bool on_rows(situ_call *c, bool (*of_rows)(situ_call *, const situ_view_desc *)) {
+  const situ_view_desc *x = situ__desc(c->in[INPUT]);
+  return x->ndim == 2 || x->contiguous ? of_rows(c, x) : on_copy(c, of_rows);
 }
 static bool forward(situ_call *c) { return on_rows(c, plain_rows); }
 static bool activation_forward(situ_call *c) { return situ_numel(c->out[RESULT]) == 0 || on_rows(c, activated_rows); }
@@ -164,34 +167,45 @@ static bool together(situ_grad_call *g, situ_tensor *rows, situ_tensor *x, bool 
   return situ_launch(g->op->name, g->device, &work);
 }
 
+/* Whether nothing looks at the calls that a gradient is made of: then it needs no views for them. */
+static bool is_unseen(const situ_grad_call *g) {
+  return situ_is_plain() && situ__forward_mode != SITU__FORWARD_TRACED && g->device.kind != SITU_META;
+}
+
+/* a b in a new tensor of operand i's shape. */
+static situ_tensor *product_for(const situ_grad_call *g, int i, const situ_view_desc *a, const situ_tensor *b) {
+  situ_tensor *dx = situ__tensor_new(g->op->name, &g->shape[i], (situ_dtype)a->dtype, g->device);
+  return dx && situ__product(g->op->name, g->device, a, situ_desc(b), NULL, situ_desc(dx), 1, 0) ? dx : NULL;
+}
+
 /* A recorded vector times a matrix is one call of linear; situ_matmul makes views for it. */
-static situ_tensor *grad_input(situ_tensor *up, situ_tensor *weight) {
+static situ_tensor *grad_input(const situ_grad_call *g, situ_tensor *up, situ_tensor *weight) {
+  if (situ_dim(up) == 2 && is_unseen(g)) return product_for(g, INPUT, situ_desc(up), weight);
   const bool vector = situ_dim(up) == 1 && situ__recording();
   return vector ? situ_linear(up, situ_transpose(weight, 0, 1), NULL) : situ_matmul(up, weight);
 }
 
-/* rows^T x. A call that is looked at by nothing makes no view. */
+/* rows^T x. */
 static situ_tensor *grad_weight(const situ_grad_call *g, situ_tensor *rows, situ_tensor *x) {
-  if (!situ_is_plain() || situ__forward_mode == SITU__FORWARD_TRACED || g->device.kind == SITU_META)
-    return situ_mm(situ_transpose(rows, 0, 1), x);
   situ_view_desc across;
-  situ_tensor *dw = situ_op_new(g->op->name, g->shape[WEIGHT], situ_dtype_of(rows), g->device);
-  return dw && situ__product(g->op->name, g->device, situ__transposed(situ_desc(rows), &across), situ_desc(x), NULL,
-                             situ_desc(dw), 1, 0)
-             ? dw
-             : NULL;
+  return is_unseen(g) ? product_for(g, WEIGHT, situ__transposed(situ_desc(rows), &across), x)
+                      : situ_mm(situ_transpose(rows, 0, 1), x);
+}
+
+/* The sum of the rows, which is taken of a gradient that has more dimensions than its operand. */
+static situ_tensor *grad_bias(const situ_grad_call *g, situ_tensor *rows) {
+  return is_unseen(g) ? rows : situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) });
 }
 
 /* up: the gradient of input weight^T + bias. */
 static bool back(situ_grad_call *g, situ_tensor *up) {
   bool done = false;
-  if (!GRAD(g, INPUT, grad_input(up, g->in[WEIGHT]))) return false;
+  if (!GRAD(g, INPUT, grad_input(g, up, g->in[WEIGHT]))) return false;
   if (!g->wants[WEIGHT] && !g->wants[BIAS]) return true;
   situ_tensor *rows = as_rows(up);
   if (!rows) return false;
   if (g->wants[WEIGHT] && !situ__recording() && !together(g, rows, as_rows(g->in[INPUT]), &done)) return false;
-  return done || (GRAD(g, WEIGHT, grad_weight(g, rows, as_rows(g->in[INPUT]))) &&
-                  GRAD(g, BIAS, situ_sum(rows, &(situ_reduce_options){ .dim = SITU_DIMS(0) })));
+  return done || (GRAD(g, WEIGHT, grad_weight(g, rows, as_rows(g->in[INPUT]))) && GRAD(g, BIAS, grad_bias(g, rows)));
 }
 static bool backward(situ_grad_call *g) { return back(g, g->grad[RESULT]); }
 

@@ -33,6 +33,22 @@ static const situ_view_desc *batched(const situ_view_desc *v, const situ_view_de
   return situ_desc_expand(v, &to, desc);
 }
 
+/* The bias in y's sizes; the usual one is a vector that each row of a matrix gets. */
+static inline const situ_view_desc *spread_bias(const situ_view_desc *bias, const situ_view_desc *y,
+                                                situ_view_desc *desc) {
+  if (y->ndim != 2 || bias->ndim != 1 || bias->size[0] != y->size[1]) return situ_desc_expand(bias, y, desc);
+  memcpy(desc, y, offsetof(situ_view_desc, size));
+  desc->storage = bias->storage;
+  desc->offset = bias->offset;
+  desc->dtype = bias->dtype;
+  desc->contiguous = false; /* as for a transposed one */
+  desc->size[0] = y->size[0];
+  desc->size[1] = y->size[1];
+  desc->stride[0] = 0;
+  desc->stride[1] = bias->stride[0];
+  return desc;
+}
+
 bool situ__product_by(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                       const situ_tensor *factor, const situ_view_desc *bias, const situ_view_desc *y, double alpha,
                       double beta) {
@@ -44,7 +60,7 @@ bool situ__product_by(const char *op, situ_device device, const situ_view_desc *
                     .ins = factor ? 4 : 3,
                     .outs = 1,
                     .in = { batched(a, y, &desc_a), batched(b, y, &desc_b),
-                            bias ? situ_desc_expand(bias, y, &desc_bias) : NULL, factor ? situ_desc(factor) : NULL },
+                            bias ? spread_bias(bias, y, &desc_bias) : NULL, factor ? situ_desc(factor) : NULL },
                     .out = { y },
                     .scalar = { alpha, beta } });
 }

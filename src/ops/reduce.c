@@ -90,21 +90,22 @@ static bool forward(situ_call *c) {
   situ_view_desc desc;
   situ_shape shape = situ__shape(x);
   const situ_view_desc *y = situ_desc_reshape(situ__desc(c->out[0]), kept(&shape, p->mask), &desc);
-  return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_REDUCE,
-                                   .op = c->op->code,
-                                   .compute = c->compute,
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { x },
-                                   .out = { y },
-                                   .scalar = { p->scalar } });
+  return situ__launch(c->op->name, c->device,
+                      &(situ_work){ .verb = SITU_VERB_REDUCE,
+                                    .op = c->op->code,
+                                    .compute = c->compute,
+                                    .ins = 1,
+                                    .outs = 1,
+                                    .in = { x },
+                                    .out = { y },
+                                    .scalar = { p->scalar } });
 }
 
-/* ---- backward: t, a result or its gradient, gets the operand's rank, so that it broadcasts to the operand ---- */
+/* ---- backward: t, a result or its gradient, broadcasts to the operand ---- */
 
 static situ_tensor *spread(const situ_grad_call *g, situ_tensor *t) {
   const reduce_params *p = g->params;
+  if (t && (!t->view.ndim || t->view.ndim == g->shape[0].ndim)) return t; /* one value, or with keepdim */
   return situ_reshape(t, kept(&g->shape[0], p->mask));
 }
 static int64_t count_of(const situ_grad_call *g) {

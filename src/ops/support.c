@@ -38,11 +38,11 @@ static __attribute__((noinline)) bool launch_sorted(const char *op, situ_device 
   work.out[0] = permuted(given->out[0], order, &desc[3]);
   for (int i = 0; i < work.ins; i++)
     if (given->in[i]) work.in[i] = permuted(given->in[i], order, &desc[i]);
-  return situ_launch(op, device, &work);
+  return situ__launch(op, device, &work);
 }
 
 bool situ__launch_elementwise(const char *op, situ_device device, const situ_work *work) {
-  return work->out[0]->contiguous ? situ_launch(op, device, work) : launch_sorted(op, device, work);
+  return work->out[0]->contiguous ? situ__launch(op, device, work) : launch_sorted(op, device, work);
 }
 
 bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar, int scalars) {

@@ -17,7 +17,7 @@
 situ_optimizer_params situ__optim_params(const situ__group *group, double grad_scale) {
   situ_optimizer_params params = { .grad_scale = grad_scale };
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
-    if (situ__optim_fields[f].param == SITU__NO_PARAM) continue;
+    if (group->value[f] == 0 || situ__optim_fields[f].param == SITU__NO_PARAM) continue;
     char *at = (char *)&params + situ__optim_fields[f].param;
     bool flag = group->value[f] != 0;
     if (situ__optim_fields[f].flag) memcpy(at, &flag, sizeof flag);
