@@ -109,29 +109,43 @@ static void describe(situ__matmul *p, const situ_work *w, const sides *s) {
 
 /* ---- running it ---- */
 
-void situ__matmul_bias(const situ__matmul *p, const char *bias, void *c, int64_t c_row, int64_t m, int64_t n) {
-  const int64_t row = p->bias_row, col = p->bias_col;
-  if (p->g.dtype == SITU_F64) {
-    const double *from = (const double *)bias;
+/* What a product starts from: beta times elements that are so far apart. */
+typedef struct start {
+  const void *bias;
+  int64_t row, col;
+  double beta;
+} start;
+
+static void set_rows(const start *s, situ_dtype dtype, void *c, int64_t c_row, int64_t m, int64_t n) {
+  const int64_t row = s->row, col = s->col;
+  if (dtype == SITU_F64) {
+    const double *from = s->bias;
     double *to = c;
     for (int64_t i = 0; i < m; i++)
-      for (int64_t j = 0; j < n; j++) to[i * c_row + j] = p->beta * from[i * row + j * col];
+      for (int64_t j = 0; j < n; j++) to[i * c_row + j] = s->beta * from[i * row + j * col];
   } else {
-    const float *from = (const float *)bias, beta = (float)p->beta;
+    const float *from = s->bias, beta = (float)s->beta;
     float *to = c;
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < n; j++) to[i * c_row + j] = beta * from[i * row + j * col];
   }
 }
 
-/* The product g starts from beta bias: it reads rows of the bias itself, else c is set first. */
-void situ__matmul_start(const situ__matmul *p, const char *bias, situ__gemm *g) {
-  if (p->beta == 1 && p->bias_col == 1) {
-    g->from = bias;
-    g->from_row = p->bias_row;
+/* g reads rows of the bias itself, else c is set first. */
+static inline void start_from(const start *s, situ__gemm *g) {
+  if (s->beta == 1 && s->col == 1) {
+    g->from = s->bias;
+    g->from_row = s->row;
   } else {
-    situ__matmul_bias(p, bias, g->c, p->g.c_row, g->m, g->n);
+    set_rows(s, g->dtype, g->c, g->c_row, g->m, g->n);
   }
+}
+
+void situ__matmul_bias(const situ__matmul *p, const char *bias, void *c, int64_t c_row, int64_t m, int64_t n) {
+  set_rows(&(start){ bias, p->bias_row, p->bias_col, p->beta }, p->g.dtype, c, c_row, m, n);
+}
+void situ__matmul_start(const situ__matmul *p, const char *bias, situ__gemm *g) {
+  start_from(&(start){ bias, p->bias_row, p->bias_col, p->beta }, g);
 }
 
 situ__steps situ__matmul_item(const situ__matmul *p, int64_t item) {
@@ -281,18 +295,14 @@ static bool run_halves(const situ_work *w, const situ_view_desc *bias, situ_stat
   return situ__packed_run(&p, status);
 }
 
-/* A small product of two matrices is done before it would be described. Returns false, with nothing done, for others,
-   and for a bias that is not added as it is. */
+/* A small product of two matrices is done before it would be described. Returns false for others, which have at most
+   been started. */
 static inline bool run_at_once(const situ_work *w, const situ_view_desc *bias) {
   const sides s = sides_of(w->in[0], w->in[1], bias, w->out[0]);
   situ__gemm g;
   set_gemm(&g, w, &s);
   if (situ__matmul_cost((double)g.m, (double)g.n, (double)g.k) > SMALL) return false;
-  if (bias) {
-    if (w->scalar[1] != 1 || bias->stride[s.col] != 1) return false;
-    g.from = situ__cpu_data(bias);
-    g.from_row = bias->stride[s.row];
-  }
+  if (bias) start_from(&(start){ situ__cpu_data(bias), bias->stride[s.row], bias->stride[s.col], w->scalar[1] }, &g);
   return situ__gemm_small(&g);
 }
 

@@ -8,6 +8,7 @@
 #include "device/nothing.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
   TILE = 512,      /* columns that are reduced together: their states stay in L1 */
@@ -94,8 +95,8 @@ static void arrange(plan *p) {
   axis axes[SITU_MAX_DIMS];
   int n = sorted_axes(x, y, axes), inner = n;
   while (inner > 0 && !axes[inner - 1].reduced) inner--;
-  p->x = *x;
-  p->y = *y;
+  memcpy(&p->x, x, offsetof(situ_view_desc, size));
+  memcpy(&p->y, y, offsetof(situ_view_desc, size));
   p->x.ndim = p->y.ndim = 0;
   p->outer = p->rows = p->width = 1;
   p->outer_dims = append(p, axes, inner, false, &p->outer);
@@ -231,7 +232,11 @@ static void merge_segments(int64_t begin, int64_t end, void *payload) {
 }
 
 situ_status situ__reduce(const situ__reduction *how) {
-  plan p = { .how = how, .kernels = situ__fold_kernels_for(how->lane), .size = situ__lane_size(how->lane) };
+  plan p; /* set in parts: clearing its views would take longer than a small sum */
+  p.how = how;
+  p.kernels = situ__fold_kernels_for(how->lane);
+  p.size = situ__lane_size(how->lane);
+  p.a = p.b = NULL;
   arrange(&p);
   if (p.outer * p.rows * p.width <= SITU__FOLD_BLOCK) {
     p.group = p.outer;

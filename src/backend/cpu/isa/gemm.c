@@ -22,6 +22,13 @@ enum { BESIDE = 4 }; /* columns whose dot products are computed together */
 /* Keeps the compiler from keeping, in registers that the loop needs, what is computed from x before it. */
 #define RECOMPUTE(x) __asm__("" : "+r"(x))
 
+/* fma_vec of one number. */
+#if defined(__FP_FAST_FMAF) && defined(__FP_FAST_FMA)
+#define FMA_ONE(a, b, c) _Generic(c, float : __builtin_fmaf, double : __builtin_fma)(a, b, c)
+#else
+#define FMA_ONE(a, b, c) ((a) * (b) + (c))
+#endif
+
 #define FN F32
 #define LANES ((int)(VECTOR / sizeof(float)))
 #define LANE_NUMBERS NUMBERS_F32

@@ -205,7 +205,7 @@ ALWAYS_INLINE void FN(dots_beside)(const situ__tile *t, const real *a, const rea
   }
   for (int64_t p = 0, k = t->k; p < k; p++) {
     RECOMPUTE(p);
-    UNROLL for (int j = 0; j < columns; j++) sum[j] += a[p] * at[j][p];
+    UNROLL for (int j = 0; j < columns; j++) sum[j] = FMA_ONE(a[p], at[j][p], sum[j]);
   }
   UNROLL for (int j = 0; j < columns; j++) {
     const real value = sum[j] * (real)t->alpha;
