@@ -169,7 +169,7 @@ static void end_what_began(api_world *w, void *result, bool failed) {
   }
   if (api_is(f, "comm_begin") && !failed) SITU_IGNORE(situ_comm_wait(**(situ_comm_request ***)w->argument[2]));
   if (api_is(f, "nn_alloc") && !failed) situ_nn_free(situ_nn_done(*(void **)result));
-  if (api_is(f, "retain") && !failed) situ_release(*(situ_tensor **)result);
+  if (api_is(f, "retain duplicate") && !failed) situ_release(*(situ_tensor **)result);
   if (api_is(f, "place_check") && !failed) situ_place_report_free(*(void **)w->argument[3]);
   SITU_IGNORE(situ_set_default_device((situ_device){ 0 }));
   const situ_device limited[] = { w->device, { SITU_CPU, 0 }, { SITU_SIM, 0 }, { SITU_SIM, 1 } };
