@@ -32,10 +32,10 @@ static void print_device_json(const char *name, const situ_device_properties *p)
   printf("]}");
 }
 
-static void print_device(const char *name, const situ_device_properties *p) {
+static void print_device(const char *name, const situ_device_properties *p, int width) {
   char total[32];
   printf("%-9s ", name);
-  cli_print_text(p->name, 40);
+  cli_print_text(p->name, width);
   printf(" %10s  ", p->memory_total ? cli_bytes(p->memory_total, total) : "-");
   print_dtypes(p->dtypes, "", " ");
   if (*p->driver) {
@@ -46,8 +46,22 @@ static void print_device(const char *name, const situ_device_properties *p) {
   putchar('\n');
 }
 
-/* All devices of one kind. Returns how many were printed, or -1 on error. */
-static int print_kind(const struct kind *k, bool json, int before) {
+/* The columns of the longest name of a device; a driver may give a long one. */
+static int width_of_names(void) {
+  int width = 4; /* "NAME" */
+  for (int k = 0; k < KINDS; k++)
+    for (int i = 0, count = situ_device_count(kinds[k].name); i < count; i++) {
+      const situ_device device = { .kind = (uint16_t)kinds[k].kind, .index = (uint16_t)i };
+      situ_device_properties properties;
+      if (situ_device_info(device, &properties) == SITU_OK && cli_width(properties.name) > width)
+        width = cli_width(properties.name);
+    }
+  return width;
+}
+
+/* All devices of one kind, as JSON after `before` others or as lines whose names take `width` columns. Returns how many
+   were printed, or -1 on error. */
+static int print_kind(const struct kind *k, bool json, int before, int width) {
   int count = situ_device_count(k->name);
   for (int i = 0; i < count; i++) {
     const situ_device device = { .kind = (uint16_t)k->kind, .index = (uint16_t)i };
@@ -56,7 +70,7 @@ static int print_kind(const struct kind *k, bool json, int before) {
     if (situ_device_info(device, &properties) != SITU_OK) return -1;
     situ_device_name(device, name);
     if (!json) {
-      print_device(name, &properties);
+      print_device(name, &properties, width);
       continue;
     }
     printf("%s", before + i ? ",\n " : "");
@@ -66,13 +80,13 @@ static int print_kind(const struct kind *k, bool json, int before) {
 }
 
 int cli_devices(const cli_options *options) {
-  char heading[128];
-  int printed = 0;
-  snprintf(heading, sizeof heading, "%-9s %-40s %10s  %s", "DEVICE", "NAME", "MEMORY", "DTYPES");
+  char heading[192];
+  int printed = 0, width = width_of_names();
+  snprintf(heading, sizeof heading, "%-9s %-*s %10s  %s", "DEVICE", width, "NAME", "MEMORY", "DTYPES");
   if (options->json) printf("{\"devices\": [");
   else cli_print_heading(heading);
   for (int k = 0; k < KINDS; k++) {
-    int count = print_kind(&kinds[k], options->json, printed);
+    int count = print_kind(&kinds[k], options->json, printed, width);
     if (count < 0) return cli_failed();
     printed += count;
   }

@@ -105,11 +105,25 @@ static void prints_json(void **state) {
   }
 }
 
+/* Whether the dtypes of each device begin below their heading, however long a driver's name for it is. */
+static bool has_straight_columns(void) {
+  const char *heading = strstr(output, "DTYPES");
+  if (!heading) return false;
+  const long column = heading - output;
+  for (const char *dtypes = heading; (dtypes = strstr(dtypes + 1, "bool "));) {
+    const char *line = dtypes;
+    while (line[-1] != '\n') line--;
+    if (dtypes - line != column) return false;
+  }
+  return true;
+}
+
 static void lists_devices(void **state) {
   (void)state;
   unsetenv("SITU_SIM");
   assert_int_equal(run("devices"), 0);
   says("cpu  ");
+  assert_true(has_straight_columns());
   says("sim       not available: ");
   setenv("SITU_SIM", "2", 1);
   assert_int_equal(run("devices"), 0);
