@@ -26,7 +26,10 @@ SITU_EXPORT_DIR=$work/torch SITU_TEST_ROOT=$1/tests "$2/test_program_onnx_writte
 "$python" "$1/tools/exchange/check_onnx.py" "$work/torch" "$1/tests/program/data"
 # Calls with random sizes and options.
 "$python" "$1/tools/golden/draw.py" "$2/../libsitu.so" --count 60
-"$python" "$1/tools/golden/draw.py" "$2/../libsitu.so" --count 60 --single
+"$python" "$1/tools/golden/draw.py" "$2/../libsitu.so" --count 60 --dtype f32
+for dtype in bf16 f16; do
+  "$python" "$1/tools/golden/draw.py" "$2/../libsitu.so" --count 30 --dtype $dtype
+done
 # At least so many ops of PyTorch's database agree, and none differs.
 if [ -x "$2/../cli/situ" ]; then
   "$python" "$1/tools/exchange/op_calls.py" "$2/../cli/situ" --samples 4 --expect 500

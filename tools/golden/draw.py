@@ -2,11 +2,11 @@
 """Draws calls with random sizes and options, runs each by libsitu.so and by PyTorch, and compares values and gradients.
 SPDX-License-Identifier: MIT
 
-  python3 tools/golden/draw.py LIBSITU.SO [--count N] [--seed S] [--only max_pool2d,fold]
+  python3 tools/golden/draw.py LIBSITU.SO [--count N] [--seed S] [--dtype f32] [--only max_pool2d,fold]
 
 What one side refuses and the other computes is counted and, with --only, printed; values that differ are an error. A
 call's options come from a few values each, among them those at the edge of what is allowed: that is where a library of
-this kind is wrong without saying so."""
+this kind is wrong without saying so. In f16 and bf16 PyTorch computes in f32, from the rounded operands."""
 import argparse
 import collections
 import ctypes as C
@@ -16,6 +16,7 @@ import sys
 import torch
 
 import drawn
+import drawn_sizes
 import drawn_training  # noqa: F401, its families
 from drawn import FAMILIES, Backward, P, Refused, by, here, there
 
@@ -23,25 +24,38 @@ from drawn import FAMILIES, Backward, P, Refused, by, here, there
 TIES = ("picked", "quantile", "sorted_")
 # torch keeps ASGD's eta and NAdam's mu_product in f32.
 LOOSER = {"optimisers": 1e-6}
+# By which a value may be off, beside the largest of its tensor and 1; a gradient by ten times as much.
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 3e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+NAMED = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def message():
     return C.cast(drawn.lib.situ_error_message, C.CFUNCTYPE(C.c_char_p))().decode()
 
 
+def reckoned():
+    """What PyTorch computes in."""
+    return torch.float32 if drawn.dtype in (torch.float16, torch.bfloat16) else drawn.dtype
+
+
+def ours_of(dtype):
+    """situ's dtype where PyTorch has this one."""
+    return drawn.dtype if dtype == reckoned() else dtype
+
+
 def compare_gradients(wanted, leaves, y, handles, tolerance):
     if not wanted.requires_grad:
         return
-    up = torch.randn(wanted.shape, dtype=wanted.dtype)
+    up = torch.randn(wanted.shape, dtype=wanted.dtype).to(ours_of(wanted.dtype))
     try:
-        theirs = torch.autograd.grad(wanted, leaves, up, allow_unused=True)
+        theirs = torch.autograd.grad(wanted, leaves, up.to(wanted.dtype), allow_unused=True)
     except RuntimeError:
         return  # torch has no derivative
     if drawn.lib.situ_backward(y, by(Backward(gradient=there(up)))):
         raise Refused("backward: " + message())
     for handle, leaf, their in zip(handles, leaves, theirs):
         found = drawn.lib.situ_grad(handle)
-        own = here(P(found), leaf.dtype) if found else torch.zeros_like(leaf)
+        own = here(P(found), ours_of(leaf.dtype)).to(leaf.dtype) if found else torch.zeros_like(leaf)
         their = torch.zeros_like(leaf) if their is None else their
         torch.testing.assert_close(own, their, rtol=10 * tolerance, atol=10 * tolerance * scale(their), equal_nan=True)
 
@@ -54,8 +68,8 @@ def scale(t):
 
 def compare(tensors, theirs, ours, name):
     """same, tied, DIFFERS, "only torch", "only situ" or neither; and what it was."""
-    tolerance = max(1e-9 if drawn.dtype == torch.float64 else 3e-5, LOOSER.get(name, 0))
-    leaves = [t.clone().requires_grad_() for t in tensors if t.is_floating_point()]
+    tolerance = max(TOLERANCE[drawn.dtype], LOOSER.get(name, 0))
+    leaves = [t.to(reckoned(), copy=True).requires_grad_() for t in tensors if t.is_floating_point()]
     given = iter(leaves)
     try:
         wanted, why = theirs(*[next(given) if t.is_floating_point() else t for t in tensors]), ""
@@ -72,8 +86,8 @@ def compare(tensors, theirs, ours, name):
         if not distinct and not wanted.is_floating_point():
             return "tied", ""
         value = wanted.detach()
-        torch.testing.assert_close(here(y, value.dtype), value, rtol=tolerance, atol=tolerance * scale(value),
-                                   equal_nan=True)
+        own = here(y, ours_of(value.dtype)).to(value.dtype)
+        torch.testing.assert_close(own, value, rtol=tolerance, atol=tolerance * scale(value), equal_nan=True)
         what = "gradient"
         # A NaN spreads in the gradient by the way that it is computed.
         if distinct and all(leaf.isfinite().all() for leaf in leaves):
@@ -93,7 +107,7 @@ def main():
     parser.add_argument("library")
     parser.add_argument("--count", type=int, default=200, help="calls of each family")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--single", action="store_true", help="f32, which has other kernels than f64")
+    parser.add_argument("--dtype", choices=NAMED, default="f64", help="f16 and bf16: families of drawn_sizes.py")
     parser.add_argument("--device", default="cpu", help="as situ_dev names it")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
@@ -103,10 +117,12 @@ def main():
     drawn.lib.situ_dev.restype = C.c_uint32  # a struct of two u16
     where = drawn.lib.situ_dev(options.device.encode())
     drawn.device = (C.c_uint16 * 2)(where & 0xffff, where >> 16)
-    drawn.dtype = torch.float32 if options.single else torch.float64
+    drawn.dtype = NAMED[options.dtype]
     total = collections.Counter()
     for name, draw in FAMILIES.items():
         if options.only and name not in options.only.split(","):
+            continue
+        if drawn.dtype != reckoned() and draw.__module__ != drawn_sizes.__name__:
             continue
         seen, shown = collections.Counter(), set()
         for k in range(options.count):

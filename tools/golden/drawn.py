@@ -9,7 +9,8 @@ import torch.nn.functional as F
 lib = None
 dtype = torch.float64  # of what is drawn
 device = (1, 0)  # of situ's tensors: kind and index
-DTYPES = {torch.bool: 1, torch.uint8: 2, torch.int64: 6, torch.float32: 9, torch.float64: 10}
+DTYPES = {torch.bool: 1, torch.uint8: 2, torch.int64: 6, torch.float16: 7, torch.bfloat16: 8, torch.float32: 9,
+          torch.float64: 10}
 
 
 class Shape(C.Structure):
@@ -29,7 +30,7 @@ P, I64, F64, BOOL, INT = C.c_void_p, C.c_int64, C.c_double, C.c_bool, C.c_int
 Pool = struct(("kernel", Shape), ("stride", Shape), ("padding", Shape), ("dilation", Shape), ("ceil_mode", BOOL),
               ("exclude_pad", BOOL), ("divisor_override", I64))
 Conv = struct(("stride", Shape), ("padding", Shape), ("dilation", Shape), ("groups", I64), ("output_padding", Shape),
-              ("same", BOOL), ("relu", BOOL))
+              ("same", BOOL), ("activation", INT))
 Interpolate = struct(("size", Shape), ("scale_factor", F64 * 3), ("mode", INT), ("align_corners", BOOL),
                      ("recompute", BOOL), ("antialias", BOOL))
 Grid = struct(("mode", INT), ("padding", INT), ("align_corners", BOOL))

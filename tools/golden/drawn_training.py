@@ -72,7 +72,7 @@ def activations():
 @family
 def attention():
     b, groups = random.randint(1, 2), pick(1, 2)
-    e, v = (pick(random.randint(1, 9), random.randint(10, 50), 32, 48) for _ in range(2))  # whole tiles among them
+    e, v = (pick(random.randint(1, 9), random.randint(10, 50), 32, 48, 64, 128) for _ in range(2))  # whole tiles among them
     heads = groups * pick(1, 2, 3)
     l, s = pick(random.randint(1, 40), random.randint(60, 140)), pick(random.randint(1, 40), random.randint(60, 600))
     scale = pick(None, 0.5, 2.0)
