@@ -1,5 +1,7 @@
 /* Moving modules: everything follows, or nothing moves. */
 /* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
+#include <math.h>
+
 #include "situ/sys/alloc.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/move.h"
@@ -149,6 +151,38 @@ static void many_small_ones(void **state) {
   situ_move_plan_free(plan);
 }
 
+/* The end of a row is cast by other instructions than the rest. Of infinite values those count that were finite. */
+static void rows_of_all_lengths_are_cast(void **state) {
+  (void)state;
+  enum { MOST = 40 };
+  situ_move_request list[MOST];
+  situ_tensor *want[MOST];
+  int64_t lost[MOST] = { 0 }, units;
+  for (int n = 1; n <= MOST; n++) {
+    float x[MOST];
+    for (int i = 0; i < n; i++) x[i] = 0.1f * (float)i - 1e-7f;
+    x[n - 1] = -1e6f;
+    x[n / 2] = 65520; /* the least that is rounded to infinity */
+    x[0] = n % 2 ? 65519 : INFINITY;
+    for (int i = 0; i < n; i++) lost[n - 1] += isfinite(x[i]) && fabsf(x[i]) >= 65520;
+    situ_tensor *t = situ_from_host(x, (size_t)n * sizeof *x, SITU_SHAPE(n), NULL);
+    want[n - 1] = situ_to_dtype(t, SITU_F16);
+    list[n - 1] = (situ_move_request){ t, here(), SITU_F16 };
+  }
+  situ_move_plan *plan = situ_move_plan_new("to", list, MOST);
+  expect_ok(situ_move_plan_run(plan, true));
+  const situ_move_unit *unit = situ_move_plan_units(plan, &units);
+  assert_int_equal(units, MOST);
+  for (int n = 1; n <= MOST; n++) {
+    uint16_t got[MOST], good[MOST];
+    expect_ok(situ_copy_to_host(list[n - 1].tensor, got, (size_t)n * sizeof *got));
+    expect_ok(situ_copy_to_host(want[n - 1], good, (size_t)n * sizeof *good));
+    assert_memory_equal(got, good, (size_t)n * sizeof *got);
+    assert_int_equal(unit[n - 1].values_lost, lost[n - 1]);
+  }
+  situ_move_plan_free(plan);
+}
+
 /* Memory is given up, and given away, by the tensor that has it for itself alone. */
 static void memory_is_given_up_whole(void **state) {
   (void)state;
@@ -223,6 +257,7 @@ int main(void) {
                                       PAIR_TEST(a_move_of_two_models_is_one),
                                       PAIR_TEST(casts_from_several_dtypes),
                                       PAIR_TEST(many_small_ones),
+                                      PAIR_TEST(rows_of_all_lengths_are_cast),
                                       PAIR_TEST(memory_is_given_up_whole),
                                       PAIR_TEST(a_dry_run_moves_its_own),
                                       PAIR_TEST(a_dry_run_knows_what_fits) };

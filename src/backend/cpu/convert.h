@@ -14,6 +14,8 @@ typedef struct situ__convert {
   void (*store[SITU__LANES][SITU_DTYPES])(const void *src, int64_t count, void *dst, int64_t stride);
   /* Counts the infinite values of a row of f16, bf16, f32 or f64. */
   int64_t (*infinite[SITU_DTYPES])(const void *src, int64_t stride, int64_t count);
+  /* Casts a contiguous row. Returns true if values of it are infinite then. */
+  bool (*f16_of_f32)(const void *src, int64_t count, void *dst);
   /* Copies with non-temporal stores; call situ__stream_end() after the last. */
   void (*stream)(void *dst, const void *src, int64_t bytes);
 } situ__convert;

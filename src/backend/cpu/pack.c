@@ -13,7 +13,13 @@ typedef struct packing {
   const situ_pack_item *item;
   char *whole;
   int64_t *lost; /* NULL: not requested */
+  const situ__convert *convert;
 } packing;
+
+/* The usual item in one pass. Returns false for others, and if values became infinite: then they are to be counted. */
+static bool pack_f16(const packing *p, const situ_pack_item *item, const char *x, char *y) {
+  return item->dtype == SITU_F32 && item->as == SITU_F16 && !p->convert->f16_of_f32(x, item->numel, y);
+}
 
 static void pack(int64_t begin, int64_t end, void *payload) {
   const packing *p = payload;
@@ -27,6 +33,7 @@ static void pack(int64_t begin, int64_t end, void *payload) {
       memcpy(y, x, (size_t)(item->numel * situ__cpu_size((uint8_t)item->as)));
       continue;
     }
+    if (pack_f16(p, item, x, y)) continue;
     /* Most items have the same pair of dtypes. */
     if (cast.x != item->dtype || cast.y != item->as) cast = situ__cpu_cast_of(item->dtype, item->as, NULL);
     cast.lost = p->lost ? &p->lost[item->count] : NULL;
@@ -38,7 +45,7 @@ static void pack(int64_t begin, int64_t end, void *payload) {
 situ_status situ__cpu_pack(int index, const situ_work *work) {
   (void)index;
   packing p = { work->pack, situ__cpu_data(work->out[0]),
-                work->outs > 1 ? (int64_t *)situ__cpu_data(work->out[1]) : NULL };
+                work->outs > 1 ? (int64_t *)situ__cpu_data(work->out[1]) : NULL, situ__cpu_convert() };
   /* A chunk has as many items of average size as justify a thread. */
   enum { WORTH_A_THREAD = 1 << 20 };
   int64_t bytes = work->out[0]->numel, each = situ__max_i64(1, bytes / situ__max_i64(1, work->pack_count));

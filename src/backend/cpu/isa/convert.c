@@ -161,6 +161,27 @@ INFINITE(infinite_bf16, uint16_t, 0xff00u)
 INFINITE(infinite_f32, uint32_t, 0xff000000u)
 INFINITE(infinite_f64, uint64_t, 0xffe0000000000000u)
 
+/* The usual cast of small parameters in one pass, with its end by a mask. */
+static bool f16_of_f32(const void *src, int64_t count, void *dst) {
+#ifdef __AVX512F__
+  const float *x = src;
+  uint16_t *y = dst;
+  __mmask16 infinite = 0;
+  for (int64_t at = 0; at < count; at += 16) {
+    const __mmask16 some = count - at < 16 ? (__mmask16)((1u << (count - at)) - 1) : (__mmask16)0xffff;
+    const __m256i half = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(some, x + at), _MM_FROUND_TO_NEAREST_INT);
+    const __m512i wide = _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 17);
+    infinite |= _mm512_cmpeq_epi32_mask(wide, _mm512_set1_epi32((int)0xf8000000u));
+    if (some == 0xffff) _mm256_storeu_si256((__m256i *)(y + at), half);
+    else _mm512_mask_cvtepi32_storeu_epi16(y + at, some, _mm512_cvtepu16_epi32(half));
+  }
+  return infinite;
+#else
+  store_f32_as_f16(src, count, dst, sizeof(uint16_t));
+  return infinite_f16(dst, sizeof(uint16_t), count);
+#endif
+}
+
 #define LOAD_ROW(name) \
   { load_##name##_as_f32, load_##name##_as_f64, load_##name##_as_i64 }
 #define STORE_ROW(lane)                                                                                           \
@@ -181,5 +202,6 @@ const situ__convert SITU__ISA_NAME(situ__convert) = {
   .store = { STORE_ROW(f32), STORE_ROW(f64), STORE_ROW(i64) },
   .infinite = { [SITU_F16] = infinite_f16, [SITU_BF16] = infinite_bf16, [SITU_F32] = infinite_f32,
                 [SITU_F64] = infinite_f64 },
+  .f16_of_f32 = f16_of_f32,
   .stream = situ__stream,
 };
