@@ -102,8 +102,11 @@ bool situ__move_add_unit(situ__demands *demands, const situ_move_unit *u) {
   enum { EACH = 512 };
   if (u->from.kind != SITU_CPU && !situ__move_same(u->from, u->to) && !situ__move_demand_on(demands, u->from))
     return false;
-  situ__demand *n = u->to.kind == SITU_META ? NULL : situ__move_demand_on(demands, u->to);
-  if (!n) return u->to.kind == SITU_META;
+  if (u->to.kind == SITU_META) return true;
+  situ__demand *n = demands->count && situ__move_same(demands->list->device, u->to)
+                        ? demands->list
+                        : situ__move_demand_on(demands, u->to);
+  if (!n) return false;
   n->dtypes |= 1u << u->to_dtype;
   n->roughly += u->bytes_after + u->bytes_after / 2 + EACH;
   return true;

@@ -21,10 +21,10 @@ static bool is_move(const char *op, const situ_move_plan *m) { return situ__vali
 
 static const char *label_of(const situ_tensor *t) { return t && *situ_name(t) ? situ_name(t) : "a tensor"; }
 
-/* Returns false after recording an error if two requests for one storage differ. */
-static bool check_agreement(const situ_move_plan *m, const situ_move_unit *u, const situ_tensor *t, situ_device to,
-                            situ_dtype dtype) {
-  if (u->reason != SITU_MOVE_LISTED || (situ__move_same(u->to, to) && u->to_dtype == dtype)) return true;
+/* Returns false after recording that two requests for one storage differ. */
+static SITU_COLD __attribute__((noinline)) bool refuse_disagreement(const situ_move_plan *m, const situ_move_unit *u,
+                                                                    const situ_tensor *t, situ_device to,
+                                                                    situ_dtype dtype) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   bool one = u->tensor == t;
   situ__fail(SITU_E_ARG, m->op,
@@ -45,7 +45,9 @@ static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_de
   if (!to.kind) to = s->device;
   if (!dtype || now < SITU_F16) dtype = now;
   const situ_move_unit *old = s->mark - 1 < (uint64_t)m->count ? &m->unit[s->mark - 1] : NULL;
-  if (old && old->storage == s) return reason != SITU_MOVE_LISTED || check_agreement(m, old, t, to, dtype);
+  if (old && old->storage == s)
+    return reason != SITU_MOVE_LISTED || old->reason != SITU_MOVE_LISTED ||
+           (situ__move_same(old->to, to) && old->to_dtype == dtype) || refuse_disagreement(m, old, t, to, dtype);
   if (m->count == m->capacity) {
     int64_t capacity = 2 * m->capacity;
     situ_move_unit *unit = situ__realloc(m->unit, (size_t)capacity * sizeof *unit);
@@ -131,12 +133,15 @@ static bool collect_units(situ_move_plan *m, const situ_move_request *list, int6
 /* Returns false after recording an error if a request is invalid. */
 static bool check_requests(const char *op, const situ_move_request *list, int64_t count) {
   situ_device there = { 0 };
+  situ_dtype last = SITU_DTYPE_DEFAULT; /* found good */
   for (int64_t i = 0; i < count; i++) {
     const situ_move_request *w = &list[i];
     if (i + SITU__MOVE_AHEAD < count) situ__move_fetch(w[SITU__MOVE_AHEAD].tensor);
     if (!situ__alive(w->tensor)) return situ__need(op, "tensor", w->tensor);
     if (w->to.kind && !situ__move_same(w->to, there) && !situ__device_resolve(op, w->to, &there)) return false;
-    if (!w->dtype || situ_dtype_is_floating(w->dtype)) continue;
+    if (w->dtype == last || !w->dtype) continue;
+    last = w->dtype;
+    if (situ_dtype_is_floating(last)) continue;
     situ__fail(SITU_E_DTYPE, op, "%s: only a floating dtype can be asked for; whole numbers stay what they are",
                situ__dtype_valid(w->dtype) ? situ_dtype_name(w->dtype) : "no dtype");
     return false;
@@ -317,7 +322,8 @@ static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) 
   s->moved_by = m->op;
   if (!situ__move_casts(u)) return;
   set_dtype(s, u->to_dtype);
-  __atomic_fetch_add(&s->version, 1, __ATOMIC_RELAXED); /* the values changed: a backward that saved them must fail */
+  /* The values changed: a backward that saved them must fail. No other thread writes to what moves. */
+  __atomic_store_n(&s->version, __atomic_load_n(&s->version, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
 /* A dry run must not move storages that existed before it. */

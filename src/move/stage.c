@@ -8,12 +8,9 @@
 #include "device/dry.h"
 #include "move/move.h"
 
-/* Alignment of a small storage in shared memory: a cache line, or the strictest alignment of any device. If it is
-   unpacked into its own memory afterwards, its element size. */
-static size_t alignment(const situ_move_unit *u) {
-  if (!situ__backend(u->to)->addressable) return situ__move_size(u->to_dtype);
-  return u->to.kind == SITU_CPU ? 64 : 256;
-}
+/* Alignment of small storages in shared memory: a cache line, or the strictest alignment of any device; 0 if they are
+   unpacked into their own memory afterwards: their element sizes. */
+static size_t alignment(situ_device to) { return !situ__backend(to)->addressable ? 0 : to.kind == SITU_CPU ? 64 : 256; }
 static int64_t count_values(const situ_move_unit *u) { return (int64_t)(u->bytes >> situ__move_shift(u->from_dtype)); }
 
 /* `count` elements of a storage from element `first` on, as a 1-d view. */
@@ -289,12 +286,13 @@ static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_i
   int64_t count = 0;
   bool narrow = false;
   const uint32_t dtypes = dtypes_of(from);
+  const size_t aligned = alignment(to);
   for (int64_t i = first; i < m->count && bytes <= SITU__MOVE_STAGE - SITU__MOVE_SMALL && count < SITU__MOVE_MANY;
        i++) {
     const situ_move_unit *u = &m->unit[i];
     if (i + SITU__MOVE_AHEAD < m->count) __builtin_prefetch(u[SITU__MOVE_AHEAD].storage);
     if (!travels_with(u, from, to) || (situ__move_casts(u) && !has_both(dtypes, u))) continue;
-    const size_t step = alignment(u), at = (bytes + step - 1) & ~(step - 1);
+    const size_t step = aligned ? aligned : situ__move_size(u->to_dtype), at = (bytes + step - 1) & ~(step - 1);
     item[count++] = (situ_pack_item){ .storage = u->storage,
                                       .numel = count_values(u),
                                       .at = at,
