@@ -80,7 +80,10 @@ static situ_nn_module *clone_struct(cloning *c, const situ_nn_module *m) {
   for (int64_t i = 0; i < m->count; i++)
     if (m->slots[i].offset) memset((char *)copy + m->slots[i].offset, 0, sizeof(void *));
   const uint64_t errors = situ__error_count();
+  void *const site = situ__origin.within;
+  situ__origin.within = NULL; /* what the type's own code makes has lines of its own */
   const situ_status status = m->type->copy ? m->type->copy(copy, m) : SITU_OK;
+  situ__origin.within = site;
   if (status != SITU_OK) {
     if (situ__error_count() == errors)
       situ__fail(status, op, "%s: its type's copy failed without an error", m->type->name);
@@ -144,11 +147,15 @@ situ_nn_module *situ_nn_clone(situ_nn_module *m) {
   if (!situ__nn_given(op, "module", m)) return NULL;
   SITU__CLAIM(claim); /* gradients are copied, too, and a concurrent backward would change them */
   if (!situ__nn_claim(op, m, &claim)) return NULL;
+  void *const outer = situ__origin.within, *const site = __builtin_return_address(0);
+  /* All tensors of the copy are made at the program's call, which is looked up once. */
+  if (!outer && !situ__base_up.own_code(site)) situ__origin.within = site;
   cloning c = { .count = 0 };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_nn_module *copy = clone(&c, m, 0);
   SITU_IGNORE(situ_scope_end(&scope));
+  situ__origin.within = outer;
   enlist(&c);
   situ__map_free(&c.made);
   return copy;

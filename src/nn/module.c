@@ -176,10 +176,22 @@ static bool runs(const situ_nn_module *m) {
   return outermost != NULL;
 }
 
-static bool last_owner(situ_nn_module *m) { return __atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) == 0 && !runs(m); }
+/* A module with one owner is counted without locked instructions, since only that owner counts then. */
+static bool has_one_owner(const situ_nn_module *m) { return __atomic_load_n(&m->refs, __ATOMIC_ACQUIRE) == 1; }
+static void add_count(int32_t *count, int by, bool alone) {
+  if (alone) __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+  else __atomic_fetch_add(count, by, __ATOMIC_RELAXED);
+}
+
+static bool last_owner(situ_nn_module *m) {
+  if (has_one_owner(m)) __atomic_store_n(&m->refs, 0, __ATOMIC_RELAXED);
+  else if (__atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL) != 0) return false;
+  return !runs(m);
+}
 
 static void count_owner(situ_nn_kind kind, void *part, int by) {
-  if (kind == SITU_NN_CHILD) __atomic_fetch_add(&((situ_nn_module *)part)->parents, by, __ATOMIC_RELAXED);
+  situ_nn_module *child = part;
+  if (kind == SITU_NN_CHILD) add_count(&child->parents, by, by < 0 && has_one_owner(child));
   else situ_count_slot(part, by);
 }
 
@@ -244,6 +256,15 @@ static void look_ahead(const situ_nn_module *next) {
     if (!situ__nn_is_child(&next->slots[k])) __builtin_prefetch(situ_desc(next->slots[k].held)->storage);
 }
 
+/* No other thread counts the slots of a tensor that is freed with this one. */
+static void empty_slot(situ_tensor *t) {
+  situ_storage *s = situ_desc(t)->storage;
+  if (situ_owners(t) == 1 && __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1)
+    __atomic_store_n(&s->slots, __atomic_load_n(&s->slots, __ATOMIC_RELAXED) - 1, __ATOMIC_RELAXED);
+  else situ_count_slot(t, -1);
+  situ_release(t);
+}
+
 static void destroy(situ_nn_module *m) {
   /* Modules to free are linked by `older` instead of recursion, so that deep nesting cannot overflow the stack. */
   situ__nn_lock();
@@ -257,10 +278,7 @@ static void destroy(situ_nn_module *m) {
     look_ahead(next);
     for (int64_t i = 0; i < m->count; i++) {
       const situ_nn_slot *slot = &m->slots[i];
-      if (!situ__nn_is_child(slot)) {
-        situ_count_slot(slot->held, -1);
-        situ_release(slot->held);
-      }
+      if (!situ__nn_is_child(slot)) empty_slot(slot->held);
       situ__drop_text(slot->name);
     }
     free_slots(m->slots, m->capacity);

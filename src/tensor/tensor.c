@@ -302,4 +302,10 @@ int64_t situ_owners(const situ_tensor *t) {
   return check_optional("owners", t) ? __atomic_load_n(&t->refs, __ATOMIC_RELAXED) : 0;
 }
 
-const situ_view_desc *situ_desc(const situ_tensor *t) { return check_optional("desc", t) ? &t->view : NULL; }
+static SITU_COLD __attribute__((noinline)) const situ_view_desc *refuse_desc(const situ_tensor *t) {
+  return check_optional("desc", t) ? &t->view : NULL;
+}
+/* Walks of modules call it for each tensor: without a stack frame for the refusal. */
+const situ_view_desc *situ_desc(const situ_tensor *t) {
+  return __builtin_expect(situ__alive(t), 1) ? &t->view : refuse_desc(t);
+}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "situ/sys/explain.h"
 #include "situ/sys/tensor.h"
 #include "support/modules.h"
 
@@ -19,6 +20,7 @@ static situ_tensor *tied_forward(situ_nn_module *self, situ_tensor *x) {
   return situ_linear(x, ((tied *)self)->weight, NULL);
 }
 static int copied, released;
+static situ_facts made_by_copy;
 static void tied_release(situ_nn_module *self) {
   free(((tied *)self)->note);
   released++;
@@ -28,6 +30,7 @@ static situ_status tied_copy(situ_nn_module *copy, const situ_nn_module *self) {
   ((tied *)copy)->note = malloc(20);
   memcpy(((tied *)copy)->note, ((const tied *)self)->note, 20);
   copied++;
+  assert_true(situ_facts_of("clone", situ_zeros(SITU_SHAPE(1), NULL), &made_by_copy));
   return SITU_OK;
 }
 static situ_status no_copy(situ_nn_module *copy, const situ_nn_module *self) {
@@ -52,6 +55,19 @@ static tied *make(const situ_nn_type *type) {
   m->note = calloc(1, 20);
   m->number = 42;
   return (tied *)situ_nn_done(m);
+}
+
+static void is_made_at_the_line_of_the_call(void **state) {
+  (void)state;
+  tied *m = make(&tied_type), *copy = (tied *)situ_nn_clone((situ_nn_module *)m);
+  situ_facts weight, bias;
+  assert_true(situ_facts_of("clone", copy->weight, &weight));
+  assert_true(situ_facts_of("clone", situ_nn_get_tensor(copy->fc, "bias"), &bias));
+  situ_nn_free((situ_nn_module *)m);
+  situ_nn_free((situ_nn_module *)copy);
+  if (!*weight.created) skip(); /* linked into the program without a section of its own */
+  assert_string_equal(weight.created, bias.created);
+  assert_string_not_equal(weight.created, made_by_copy.created); /* which has a line of its own */
 }
 
 static void shares_nothing_with_the_original(void **state) {
@@ -221,6 +237,7 @@ static void views_empty_and_unwritten_tensors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+    MODULE_TEST(is_made_at_the_line_of_the_call),
     MODULE_TEST(shares_nothing_with_the_original),
     MODULE_TEST(gradients_frozen_parameters_and_hooks_come_along),
     MODULE_TEST(names_are_shared_and_still_ones_own),
