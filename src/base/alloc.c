@@ -177,6 +177,7 @@ void *situ__small_alloc(size_t size) {
     SITU__UNPOISON(found, (class + 1) * STEP);
     l->first[class] = found->next;
     l->count[class]--;
+    __builtin_prefetch(found->next, 1); /* for the next call, which reads it */
     return found;
   }
   return make_object(class);
