@@ -98,17 +98,27 @@ bool situ__move_demands(const situ_move_plan *m, situ__demands *demands) {
 
 /* ---- a bound, which is enough for most moves ---- */
 
-bool situ__move_add_unit(situ__demands *demands, const situ_move_unit *u) {
+/* Adds what comes to a device to its demand. */
+static inline void add_target(situ__demand *n, const situ_move_unit *u) {
   enum { EACH = 512 };
+  n->dtypes |= 1u << u->to_dtype;
+  n->roughly += u->bytes_after + u->bytes_after / 2 + EACH;
+}
+
+static __attribute__((noinline)) bool add_other_devices(situ__demands *demands, const situ_move_unit *u) {
   if (u->from.kind != SITU_CPU && !situ__move_same(u->from, u->to) && !situ__move_demand_on(demands, u->from))
     return false;
   if (u->to.kind == SITU_META) return true;
-  situ__demand *n = demands->count && situ__move_same(demands->list->device, u->to)
-                        ? demands->list
-                        : situ__move_demand_on(demands, u->to);
-  if (!n) return false;
-  n->dtypes |= 1u << u->to_dtype;
-  n->roughly += u->bytes_after + u->bytes_after / 2 + EACH;
+  situ__demand *n = situ__move_demand_on(demands, u->to);
+  if (n) add_target(n, u);
+  return n != NULL;
+}
+
+bool situ__move_add_unit(situ__demands *demands, const situ_move_unit *u) {
+  const bool within = u->from.kind == SITU_CPU || situ__move_same(u->from, u->to);
+  if (!within || !demands->count || !situ__move_same(demands->list->device, u->to))
+    return add_other_devices(demands, u);
+  add_target(demands->list, u);
   return true;
 }
 

@@ -3,6 +3,8 @@
 #ifndef SITU_DISPATCH_MOVE_H
 #define SITU_DISPATCH_MOVE_H
 
+#include <string.h>
+
 #include "autograd/tape.h"
 #include "situ/sys/move.h"
 
@@ -24,7 +26,7 @@ struct situ_move_plan {
 
 static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dtype != u->to_dtype; }
 /* Inline, because a move calls these for many storages. */
-static inline bool situ__move_same(situ_device a, situ_device b) { return a.kind == b.kind && a.index == b.index; }
+static inline bool situ__move_same(situ_device a, situ_device b) { return memcmp(&a, &b, sizeof a) == 0; }
 /* Sizes are powers of two: returns the shift. */
 static inline int situ__move_shift(unsigned dtype) { return situ__dtypes[dtype].shift; }
 /* Prefetches what the loop reads a few steps later: a model's tensors are far apart in memory. */
