@@ -149,17 +149,18 @@ void situ__attention_score(const situ__attention *p, const situ__scores *s, cons
                             (situ__factor){ panels, 0, n }, scale, false, s->data, s->ld);
     return;
   }
-  const situ__tile t = { .k = p->e,
-                         .a = q->data,
-                         .a_row = q->row,
-                         .a_col = 1,
-                         .b = k->data,
-                         .b_row = 1,
-                         .c = s->data,
-                         .c_row = s->ld,
-                         .columns = s->columns,
-                         .alpha = scale };
-  p->gemm->dots(&t, s->rows, s->columns, k->row);
+  p->gemm->dots(&(situ__gemm){ .m = s->rows,
+                               .n = s->columns,
+                               .k = p->e,
+                               .a = q->data,
+                               .b = k->data,
+                               .c = s->data,
+                               .a_row = q->row,
+                               .a_col = 1,
+                               .b_row = 1,
+                               .b_col = k->row,
+                               .c_row = s->ld,
+                               .alpha = scale });
 }
 
 void situ__attention_mask(const situ__attention *p, const situ__scores *s, const situ__scores_place *at) {

@@ -162,21 +162,6 @@ static inline __attribute__((always_inline)) void run_block(const situ__gemm *g,
   }
 }
 
-static void run_dots(const situ__gemm *g, const situ__gemm_kernels *kernels) {
-  const situ__tile t = { .k = g->k,
-                         .a = g->a,
-                         .b = g->b,
-                         .c = g->c,
-                         .a_row = g->a_row,
-                         .a_col = 1,
-                         .c_row = g->c_row,
-                         .alpha = g->alpha,
-                         .add = g->add,
-                         .from = g->from,
-                         .from_row = g->from_row };
-  kernels->dots(&t, g->m, g->n, g->b_col);
-}
-
 static void run_blocks(const situ__gemm *g, const plan *p, char *memory, size_t elem) {
   block at = { .packed_b = memory };
   for (at.n = 0; at.n < g->n; at.n += BLOCK_N) {
@@ -207,7 +192,7 @@ static void run_plan(const situ__gemm *g, const plan *p, void *scratch) {
       else if (g->from) memcpy(c, (const char *)g->from + i * g->from_row * (int64_t)elem, (size_t)g->n * elem);
     }
   } else if (p->dots) {
-    run_dots(g, p->kernels);
+    p->kernels->dots(g);
   } else if (scratch) {
     run_blocks(g, p, scratch, elem);
   } else {
@@ -235,7 +220,7 @@ bool situ__gemm_small(const situ__gemm *g) {
     return true;
   }
   if (g->k > 0 && takes_dots(g, kernels)) {
-    run_dots(g, kernels);
+    kernels->dots(g);
     return true;
   }
   const plan p = plan_of(g);

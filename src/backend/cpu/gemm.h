@@ -26,6 +26,19 @@ typedef struct situ__tile {
 } situ__tile;
 typedef void (*situ__tile_fn)(const situ__tile *tile);
 
+/* c [m, n] (+)= alpha a [m, k] b [k, n], on one thread. The columns of c are contiguous; k may be 0. */
+typedef struct situ__gemm {
+  situ_dtype dtype; /* F32 or F64 */
+  int64_t m, n, k;
+  const void *a, *b;
+  void *c;
+  int64_t a_row, a_col, b_row, b_col, c_row;
+  double alpha;
+  bool add;
+  const void *from; /* with add: what is added to, instead of c; its columns are contiguous, its rows from_row apart */
+  int64_t from_row;
+} situ__gemm;
+
 /* The kernels of one instruction set for f32 or f64. Tiles are 1 to `wide` vectors wide and 1, 2, 4, 6, 8 or 12 rows
    high (8 and 12 only the narrower ones); one of 1 row is 4 or 8 vectors wide as well, one of 2 rows 4, as fewer sums
    would wait for each other. Those that do not exist are NULL. */
@@ -41,8 +54,8 @@ typedef struct situ__gemm_kernels {
   /* Packs `lanes` rows of a, or columns of b, into dst [k][width]; lanes up to width are zeroed. lane and step: strides
      between lanes and along k. */
   void (*pack)(void *dst, int64_t width, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
-  /* c [m, n] (+)= alpha a b where both are contiguous along k (a_col and b_row are 1): dot products. */
-  void (*dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col);
+  /* A product whose factors are both contiguous along k (a_col and b_row are 1): dot products. */
+  void (*dots)(const situ__gemm *g);
 } situ__gemm_kernels;
 /* dtype F32 or F64; the kernels for this processor. */
 const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype);
@@ -51,18 +64,6 @@ const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype);
    and the addresses of the first row of a and of c. */
 void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem);
 
-/* c [m, n] (+)= alpha a [m, k] b [k, n], on one thread. The columns of c are contiguous; k may be 0. */
-typedef struct situ__gemm {
-  situ_dtype dtype; /* F32 or F64 */
-  int64_t m, n, k;
-  const void *a, *b;
-  void *c;
-  int64_t a_row, a_col, b_row, b_col, c_row;
-  double alpha;
-  bool add;
-  const void *from; /* with add: what is added to, instead of c; its columns are contiguous, its rows from_row apart */
-  int64_t from_row;
-} situ__gemm;
 /* Bytes of scratch that a product needs, 64-byte aligned; 0 for small ones. */
 size_t situ__gemm_scratch(const situ__gemm *g);
 void situ__gemm_run(const situ__gemm *g, void *scratch);

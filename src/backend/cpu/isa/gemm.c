@@ -17,7 +17,7 @@
 typedef enum tile_layout { IN_ROWS, IN_EDGE, IN_PANEL } tile_layout;
 enum { PANEL_SHARE = PANEL_VECTORS * VECTOR / 32 }; /* bytes of that for each of the k elements */
 
-enum { BESIDE = 4 }; /* columns whose dot products are computed together */
+enum { BESIDE = 6 }; /* columns whose dot products are computed together */
 
 /* Keeps the compiler from keeping, in registers that the loop needs, what is computed from x before it. */
 #define RECOMPUTE(x) __asm__("" : "+r"(x))

@@ -149,11 +149,11 @@ static void FN(pack)(void *dst, int64_t width, const void *src, int64_t lane, in
 
 /* Dot products along k, a vector at a time, of rows x columns = LANES pairs: one transposition sums all of them.
    Missing rows and columns repeat the last one, and are not stored. */
-ALWAYS_INLINE void FN(dot)(const situ__tile *t, int64_t b_col, int64_t m, int64_t n, int rows, int columns) {
+ALWAYS_INLINE void FN(dot)(const situ__gemm *t, int64_t m, int64_t n, int rows, int columns) {
   const real *a[LANES], *b[LANES];
   vec sum[LANES];
   UNROLL for (int i = 0; i < rows; i++) a[i] = (const real *)t->a + (i < m ? i : m - 1) * t->a_row;
-  UNROLL for (int j = 0; j < columns; j++) b[j] = (const real *)t->b + (j < n ? j : n - 1) * b_col;
+  UNROLL for (int j = 0; j < columns; j++) b[j] = (const real *)t->b + (j < n ? j : n - 1) * t->b_col;
   UNROLL for (int l = 0; l < LANES; l++) sum[l] = (vec){ 0 };
   const int64_t whole = t->k - t->k % LANES;
   for (int64_t p = 0; p < whole; p += LANES) {
@@ -188,19 +188,17 @@ ALWAYS_INLINE void FN(dot)(const situ__tile *t, int64_t b_col, int64_t m, int64_
   }
 }
 
-static void FN(dot_block)(const situ__tile *t, int64_t b_col, int64_t m, int64_t n) {
-  FN(dot)(t, b_col, m, n, DOT_ROWS, LANES / DOT_ROWS);
-}
-static void FN(dot_row)(const situ__tile *t, int64_t b_col, int64_t n) { FN(dot)(t, b_col, 1, n, 1, LANES); }
+static void FN(dot_block)(const situ__gemm *t, int64_t m, int64_t n) { FN(dot)(t, m, n, DOT_ROWS, LANES / DOT_ROWS); }
+static void FN(dot_row)(const situ__gemm *t, int64_t n) { FN(dot)(t, 1, n, 1, LANES); }
 
 /* Dot products of one row and up to BESIDE columns, side by side, so that none waits for its own last addition. The
    compiler must not make vectors of the loop: their lanes would be taken apart, to be added in the loop's order. */
-ALWAYS_INLINE void FN(dots_beside)(const situ__tile *t, const real *a, const real *b, int64_t b_col, real *c,
-                                   const real *from, int columns) {
+ALWAYS_INLINE void FN(dots_beside)(const situ__gemm *t, const real *a, const real *b, real *c, const real *from,
+                                   int columns) {
   const real *at[BESIDE];
   real sum[BESIDE] = { 0 };
   UNROLL for (int j = 0; j < columns; j++) {
-    at[j] = b + j * b_col;
+    at[j] = b + j * t->b_col;
     RECOMPUTE(at[j]);
   }
   for (int64_t p = 0, k = t->k; p < k; p++) {
@@ -214,25 +212,35 @@ ALWAYS_INLINE void FN(dots_beside)(const situ__tile *t, const real *a, const rea
 }
 
 /* So few elements that summing vector lanes would cost more than it saves. */
-static void FN(dots_few)(const situ__tile *t, int64_t m, int64_t n, int64_t b_col) {
-  for (int64_t i = 0; i < m; i++) {
+static void FN(dots_few)(const situ__gemm *t) {
+  for (int64_t i = 0; i < t->m; i++) {
     const real *a = (const real *)t->a + i * t->a_row, *b = t->b;
     real *c = (real *)t->c + i * t->c_row;
     const real *from = t->from ? (const real *)t->from + i * t->from_row : c;
-    int64_t j = 0;
-    for (; j + BESIDE <= n; j += BESIDE) FN(dots_beside)(t, a, b + j * b_col, b_col, c + j, from + j, BESIDE);
-    for (; j < n; j++) FN(dots_beside)(t, a, b + j * b_col, b_col, c + j, from + j, 1);
+    int64_t left = t->n;
+    for (int columns; left > 0; left -= columns, b += columns * t->b_col, c += columns, from += columns) {
+      columns = left > BESIDE ? BESIDE : (int)left;
+      switch (columns) {
+      case 1: FN(dots_beside)(t, a, b, c, from, 1); break;
+      case 2: FN(dots_beside)(t, a, b, c, from, 2); break;
+      case 3: FN(dots_beside)(t, a, b, c, from, 3); break;
+      case 4: FN(dots_beside)(t, a, b, c, from, 4); break;
+      case 5: FN(dots_beside)(t, a, b, c, from, 5); break;
+      default: FN(dots_beside)(t, a, b, c, from, BESIDE);
+      }
+    }
   }
 }
 
 /* LANES columns at a time, so that their part of b is read from memory once. */
-static void FN(dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col) {
+static void FN(dots)(const situ__gemm *call) {
   enum { ROWS = DOT_ROWS, COLUMNS = LANES / DOT_ROWS, FEW = 128 };
+  const int64_t m = call->m, n = call->n, b_col = call->b_col;
   if (m * n * call->k <= FEW) {
-    FN(dots_few)(call, m, n, b_col);
+    FN(dots_few)(call);
     return;
   }
-  situ__tile t = *call;
+  situ__gemm t = *call;
   for (int64_t j = 0; j < n; j += LANES) {
     const int64_t columns = n - j < LANES ? n - j : LANES;
     int64_t i = 0;
@@ -243,14 +251,14 @@ static void FN(dots)(const situ__tile *call, int64_t m, int64_t n, int64_t b_col
       if (call->from) t.from = (const real *)call->from + i * call->from_row + j;
       if (m - i >= ROWS) {
         for (int64_t q = 0; q < columns; q += COLUMNS) {
-          FN(dot_block)(&t, b_col, ROWS, columns - q);
+          FN(dot_block)(&t, ROWS, columns - q);
           t.b = (const real *)t.b + COLUMNS * b_col;
           t.c = (real *)t.c + COLUMNS;
           if (t.from) t.from = (const real *)t.from + COLUMNS;
         }
         i += ROWS;
       } else {
-        FN(dot_row)(&t, b_col, columns);
+        FN(dot_row)(&t, columns);
         i++;
       }
     }
