@@ -56,19 +56,23 @@ bool situ__explain_error(situ_status status, const char *op, const char *text);
 void situ__explain_module(char *buffer, size_t size);
 situ_status situ__blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
 
-/* The fast path, for the commonest small call: two floating tensors of equal dtype, device and sizes, with nothing to
-   record. Tests all conditions in one step; any doubt takes the general path. In the header so that bench/check.c
-   times this code. */
+/* The fast paths, for the commonest small calls: two floating tensors of equal dtype and device, with nothing to
+   record. They test all conditions in one step; any doubt takes the general path. In the header so that bench/check.c
+   times this code. This is the part that they share. */
+static inline bool situ__plain_two(const situ_tensor *a, const situ_tensor *b) {
+  const situ_device here = a->view.storage->device, there = b->view.storage->device;
+  if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
+  if (situ__forward_mode & 1 || situ__sampling) return false; /* ON, or TRACED */
+  return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
+}
+/* An element-wise op and operands of equal sizes. */
 static inline bool situ__plain_pair(const situ_op *op, const situ_tensor *a, const situ_tensor *b) {
   if (!(op->flags & SITU_OP_PAIR) || !situ__alive(a) || !situ__alive(b)) return false;
   const situ_view_desc *x = &a->view, *y = &b->view;
   if (x->dtype != y->dtype || x->dtype < SITU_F16 || !x->contiguous || !y->contiguous || !x->numel ||
       !situ__same_sizes(x, y))
     return false;
-  const situ_device here = x->storage->device, there = y->storage->device;
-  if (here.kind != there.kind || here.index != there.index || here.kind == SITU_META) return false;
-  if (situ__forward_mode & 1 || situ__sampling) return false; /* ON, or TRACED */
-  return !(a->requires_grad | b->requires_grad | a->first_order | b->first_order) || !situ__recording();
+  return situ__plain_two(a, b);
 }
 /* call.c: situ_op_run2 by that path where it can be taken. */
 situ_tensor *situ__run_two(const situ_op *op, situ_tensor *a, situ_tensor *b);

@@ -201,7 +201,29 @@ PRODUCT(matmul, "input", "other", product_infer)
 PRODUCT(mm, "input", "mat2", mm_infer)
 PRODUCT(bmm, "input", "mat2", bmm_infer)
 
-situ_tensor *situ_mm(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&mm_op, a, b, NULL); }
+/* Two matrices with values on the processor, whose kernels refuse no floating dtype: an error that shows the operands
+   is for the general path. */
+static inline bool are_plain(const situ_tensor *a, const situ_tensor *b) {
+  if (!situ__alive(a) || !situ__alive(b)) return false;
+  const situ_view_desc *x = &a->view, *y = &b->view;
+  if (x->ndim != 2 || y->ndim != 2 || x->dtype != y->dtype || x->dtype < SITU_F16 || x->size[1] != y->size[0] ||
+      !x->numel || !y->numel)
+    return false;
+  const uint32_t odd = (x->storage->flags | y->storage->flags) & (SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE);
+  return !odd && x->storage->device.kind == SITU_CPU && !situ__setting.autocast && !situ__is_dry() &&
+         situ__plain_two(a, b);
+}
+
+static inline situ_tensor *run_matrices(const situ_op *op, situ_tensor *a, situ_tensor *b) {
+  if (!are_plain(a, b)) return situ_op_run2(op, a, b, NULL);
+  const situ_view_desc *x = &a->view, *y = &b->view;
+  const situ_shape shape = SITU_SHAPE(x->size[0], y->size[1]);
+  const situ_device device = x->storage->device;
+  situ_tensor *c = situ__tensor_new(op->name, &shape, (situ_dtype)x->dtype, device);
+  return c && situ__product(op->name, device, x, y, NULL, &c->view, 1, 0) ? c : NULL;
+}
+
+situ_tensor *situ_mm(situ_tensor *a, situ_tensor *b) { return run_matrices(&mm_op, a, b); }
 situ_tensor *situ_bmm(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&bmm_op, a, b, NULL); }
 
 /* Vectors become matrices of one row or one column. */
@@ -215,7 +237,7 @@ situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b) {
   if (left == 1 && right == 1) return situ_dot(a, b);
   if (left == 1) return situ_squeeze(situ_matmul(situ_unsqueeze(a, 0), b), SITU_DIMS(-2));
   if (right == 1) return situ_squeeze(situ_matmul(a, situ_unsqueeze(b, 1)), SITU_DIMS(-1));
-  return situ_op_run2(&matmul_op, a, b, NULL);
+  return run_matrices(&matmul_op, a, b);
 }
 
 /* ---- mv, dot, outer ---- */
