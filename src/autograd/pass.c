@@ -37,8 +37,11 @@ static void empty_slot(situ__slot *s) {
 }
 
 void situ__pass_end(situ__pass *p) {
-  for (size_t i = 0; p->used && i < (size_t)1 << p->bits; i++)
-    if (p->slot[i].key) empty_slot(&p->slot[i]);
+  for (size_t i = 0; p->used && i < (size_t)1 << p->bits; i++) {
+    if (!p->slot[i].key) continue;
+    empty_slot(&p->slot[i]);
+    p->used--;
+  }
   for (size_t i = 0; i < p->sinks; i++) {
     situ_release(p->sink[i].leaf);
     situ__meta_release(p->sink[i].meta);
