@@ -283,14 +283,6 @@ situ_tensor *situ_set_name(situ_tensor *t, const char *name) {
   return t;
 }
 
-bool situ_share_name(situ_tensor *t, const situ_tensor *from) {
-  if (!situ__need("share_name", "input", t) || !situ__need("share_name", "from", from)) return false;
-  char *name = situ__share_text(from->name);
-  situ__drop_text(t->name);
-  t->name = name;
-  return true;
-}
-
 void situ_set_role(situ_tensor *t, situ_role role) {
   if (check_optional("set_role", t)) t->role = (uint8_t)role;
 }

@@ -34,8 +34,6 @@ typedef enum situ_role {
   SITU_ROLE_GRADIENT,
   SITU_ROLE_OPTIMIZER
 } situ_role;
-/** Gives a tensor the name of another one, without a copy of the text. Returns false after recording an error. */
-SITU_API bool situ_share_name(situ_tensor *t, const situ_tensor *from);
 /** situ_clone of a tensor for a copy of its module, with its name, its role and requires_grad. No gradients may
     be recorded meanwhile. The caller owns the single reference instead of a scope. NULL after recording an error. */
 SITU_API situ_tensor *situ_duplicate(situ_tensor *t);
