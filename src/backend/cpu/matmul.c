@@ -12,9 +12,8 @@
 
 enum {
   TILE_M = 252,
-  TILE_N = 512, /* the largest part of c for one task: whole register tiles */
-  LEAST_M = 80,
-  LEAST_N = 64,    /* parts of c that are not split further */
+  TILE_N = 512,    /* the largest part of c for one task: whole register tiles */
+  LEAST_N = 64,    /* columns of c that are not split further */
   TASKS = 16,      /* to split a large problem into: work for several threads */
   SMALL = 1 << 20, /* situ__matmul_cost() below which one thread computes the product */
   TASK = 1 << 20   /* minimum situ__matmul_cost() of a task */
@@ -207,6 +206,10 @@ int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *t) {
   }
   p->tiles_m = situ__ceil_div(p->g.m, p->tile_m);
   p->tiles_n = situ__ceil_div(p->g.n, p->tile_n);
+  if (t->beside_n && p->tiles_m == 1 && p->tiles_n > 1) {
+    p->tile_n = t->beside_n;
+    p->tiles_n = situ__ceil_div(p->g.n, p->tile_n);
+  }
   return grain;
 }
 
@@ -240,7 +243,7 @@ static situ_status run_product(situ__matmul *p) {
     if (situ__gemm_small(&p->g)) return SITU_OK;
     p->g.from = NULL;
   }
-  static const situ__tiling tiling = { TILE_M, TILE_N, LEAST_M, LEAST_N, 12, LEAST_N, TASKS, 1 };
+  static const situ__tiling tiling = { TILE_M, TILE_N, SITU__FEW, LEAST_N, 12, LEAST_N, TASKS, 1, 0 };
   situ_status status = SITU_OK;
   if (situ__packed_run(p, &status)) return status;
   return run_split(p, situ__matmul_split(p, &tiling));

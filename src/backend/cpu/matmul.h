@@ -29,11 +29,17 @@ typedef struct situ__matmul {
 /* Estimated cost of [m, k] x [k, n]: multiply-adds plus memory traffic. */
 static inline double situ__matmul_cost(double m, double n, double k) { return m * n * k + 4 * (m * k + k * n + m * n); }
 
+/* Rows for which an element of b is read so seldom that it is not packed, or columns, and one of a. Parts of c are not
+   split to fewer rows, as each would pack a transposed b. */
+enum { SITU__FEW = 80 };
+
 /* How to split: the largest tiles, those that are not split further for the sake of `tasks`, and what their sizes are
-   multiples of; pace: multiply-adds in the time of one in f32. */
+   multiples of; pace: multiply-adds in the time of one in f32; beside_n: columns of tiles that all lie beside each
+   other, 0: as of others. */
 typedef struct situ__tiling {
   int64_t tile_m, tile_n, least_m, least_n, unit_m, unit_n, tasks;
   double pace;
+  int64_t beside_n;
 } situ__tiling;
 /* Sets the tiles; returns the number of tasks for each chunk. */
 int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *tiling);

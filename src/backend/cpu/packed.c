@@ -17,7 +17,6 @@ enum {
   LEAST = 1 << 15, /* cost from which packing pays for 16 bits */
   APART = 4096,    /* bytes between rows from which on they evict each other from the cache, */
   WAYS = 8,        /* if they are more than so many */
-  FEW = 80,        /* rows, for which an element of b is read seldom; or columns, and one of a */
   NEAR = 2 << 20,  /* bytes of a that stay in the L2 cache */
   LARGE = 4 << 20, /* bytes of a result that would leave no cache to the factors */
   NARROW = 320,    /* columns of b of which half a block's depth stays in the L2 cache beside a tile's part of a */
@@ -132,6 +131,9 @@ static int64_t groups(const work *w, const factor *f) {
   return situ__ceil_div(f->lanes, lanes_of_group(f)) * situ__ceil_div(w->k_end - w->k_begin, w->depth) *
          situ__ceil_div(w->depth, part_of_block(w, f));
 }
+
+/* Of both factors. */
+static int64_t all_groups(const work *w) { return groups(w, &w->a) + (w->laid_out ? 0 : groups(w, &w->b)); }
 
 static void pack_group(work *w, const factor *f, int64_t group, char *slot) {
   const int64_t most = lanes_of_group(f), across = situ__ceil_div(f->lanes, most), lane = group % across * most;
@@ -301,6 +303,11 @@ static bool is_direct(const work *w) {
          (g->k <= 2 * w->with->depth || (w->narrow && g->c_row * w->p->elem < APART));
 }
 
+/* Of b, for these kernels. */
+static int when_laid_out(const situ__matmul *p, const situ__panels *with) {
+  return with->whole && p->factor ? *p->factor : NEVER;
+}
+
 static work work_of(situ__matmul *p, const situ__panels *with) {
   const situ__gemm *g = &p->g;
   work w = { .p = p, .with = with, .k_end = g->k };
@@ -314,7 +321,7 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   const bool shallow = !p->factor && g->k <= 2 * with->shallow;
   const int64_t depth = shallow ? with->shallow : w.narrow ? with->depth / 2 : with->depth;
   w.depth = situ__round_up(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
-  w.laid_out = with->whole && p->factor && *p->factor;
+  w.laid_out = when_laid_out(p, with) != NEVER;
   if (w.laid_out) w.b.panels = (char *)(uintptr_t)p->factor + FACTOR_HEAD;
   w.late_b = p->tiles_m == 1 && !w.b.panels;
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
@@ -366,7 +373,7 @@ static void run_item(work *w) {
   const int64_t k = w->p->g.k, step = w->narrow && !w->sums ? w->depth : k;
   for (w->k_begin = 0; w->k_begin < k && !w->special; w->k_begin += step) {
     w->k_end = situ__min_i64(w->k_begin + step, k);
-    situ__parallel(groups(w, &w->a) + (w->laid_out ? 0 : groups(w, &w->b)), 1, pack_groups, w);
+    situ__parallel(all_groups(w), 1, pack_groups, w);
     if (!w->special) situ__parallel(w->p->tiles_m * w->p->tiles_n, 1, multiply_tiles, w);
   }
 }
@@ -392,7 +399,7 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   if (status != SITU_OK) return status;
   if (of_a) w.a.panels = memory;
   if (of_b) w.b.panels = memory + of_a;
-  const int64_t packs = groups(&w, &w.a) + (w.laid_out ? 0 : groups(&w, &w.b));
+  const int64_t packs = all_groups(&w);
   status = situ__slots_open(&p->slots, "matmul", w.strip + w.rows + w.panel + w.sums, tiles > packs ? tiles : packs);
   for (; status == SITU_OK && *done < p->items; ++*done) {
     at_item(&w, *done);
@@ -408,26 +415,23 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
 /* Whether vectors can read a factor in place, and read its elements too seldom to pack it. */
 static bool is_read_in_place(const situ__matmul *p) {
   const situ__gemm *g = &p->g;
-  return (g->m < FEW && g->b_col == 1) || (g->n < FEW && g->a_col != 1 && g->m * g->k * p->elem <= NEAR);
+  return (g->m < SITU__FEW && g->b_col == 1) || (g->n < SITU__FEW && g->a_col != 1 && g->m * g->k * p->elem <= NEAR);
 }
 
 static bool pays(const situ__matmul *p, const situ__panels *with) {
   const int64_t m = p->g.m, n = p->g.n, k = p->g.k;
   const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
   if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
-  if (with->whole && p->factor && *p->factor == ALWAYS) return true;
+  if (when_laid_out(p, with) == ALWAYS) return true;
   if (!with->whole && is_read_in_place(p)) return false;
   return cost >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
 /* Sets the tiles; returns the number of items for each chunk. */
 static int64_t split(situ__matmul *p, const situ__panels *with) {
-  const int64_t grain = situ__matmul_split(p, &with->tiling);
-  if (with->whole && p->factor && *p->factor && p->tiles_n > 1 && p->tiles_m == 1) {
-    p->tile_n = FACTOR_TILE;
-    p->tiles_n = situ__ceil_div(p->g.n, p->tile_n);
-  }
-  return grain;
+  situ__tiling tiling = with->tiling;
+  if (when_laid_out(p, with) != NEVER) tiling.beside_n = FACTOR_TILE;
+  return situ__matmul_split(p, &tiling);
 }
 
 bool situ__packed_run(situ__matmul *p, situ_status *status) {

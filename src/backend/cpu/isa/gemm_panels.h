@@ -65,7 +65,7 @@ const situ__panels FN(situ__panels) = { .dtype = sizeof(real) == 4 ? SITU_F32 : 
                                         .bytes = sizeof(real),
                                         .tiling = { .tile_m = TASK_ROWS,
                                                     .tile_n = TASK_COLUMNS,
-                                                    .least_m = 80,
+                                                    .least_m = SITU__FEW,
                                                     .least_n = 64,
                                                     .unit_m = PANEL_ROWS,
                                                     .unit_n = PANEL_VECTORS * LANES,
