@@ -171,6 +171,22 @@ static void on_every_instruction_set(void **state) {
         }
 }
 
+/* a^T b of few sums: of many terms, whose parts are added up, and narrow ones, which are computed across. */
+static const int64_t gradients[][3] = { { 70, 90, 1024 },  { 200, 10, 300 }, { 130, 33, 1100 }, { 150, 16, 1028 },
+                                        { 128, 3, 1027 },  { 64, 65, 1536 }, { 257, 48, 1024 }, { 40, 300, 1200 },
+                                        { 1100, 16, 260 }, { 2048, 8, 128 } };
+
+static void gradients_of_small_weights(void **state) {
+  (void)state;
+  for (int isa = -1; view_next_isa(&isa);)
+    for (size_t s = 0; s < sizeof gradients / sizeof *gradients; s++) {
+      const int64_t *size = gradients[s];
+      check_2d(SITU_F32, size[0], size[1], size[2], VIEW_COLUMNS, VIEW_ROWS, VIEW_ROWS);
+      if (test_takes(s + (size_t)(isa + 1), 3))
+        check_2d(SITU_F64, size[0], size[1], size[2], VIEW_COLUMNS, VIEW_ROWS, VIEW_ROWS);
+    }
+}
+
 /* v without its first rows and columns, and without what is past `rows` and `columns`. */
 static test_view part_of(const test_view *v, int64_t row, int64_t column, int64_t rows, int64_t columns) {
   test_view part = *v;
@@ -487,32 +503,37 @@ static void bool_is_refused(void **state) {
   view_free(a), view_free(y);
 }
 
+static void same_bits(situ_dtype dtype, const int64_t *size, int64_t count, view_layout la, view_layout lb) {
+  const int64_t m = size[0], n = size[1], k = size[2];
+  test_view *a = view_new(dtype, SITU_SHAPE(count, m, k), la), *b = view_new(dtype, SITU_SHAPE(count, k, n), lb);
+  test_view *one = view_new(dtype, SITU_SHAPE(count, m, n), VIEW_ROWS);
+  test_view *many = view_new(dtype, SITU_SHAPE(count, m, n), VIEW_ROWS);
+  fill(a, (uint64_t)m), fill(b, (uint64_t)dtype);
+  situ__pool_set_threads(1);
+  assert_int_equal(run(a, b, NULL, one, 1, 0), SITU_OK);
+  for (int threads = 2; threads <= test_most_threads(); threads += 1 + (threads > 3)) {
+    situ__pool_set_threads(threads);
+    assert_int_equal(run(a, b, NULL, many, 1, 0), SITU_OK);
+    if (!view_same(one, many))
+      fail_msg("%s, %lld items [%lld, %lld] of %lld: bits differ on %d threads", situ_dtype_name(dtype),
+               (long long)count, (long long)m, (long long)n, (long long)k, threads);
+  }
+  view_free(a), view_free(b), view_free(one), view_free(many);
+}
+
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
   const int before = situ__pool_threads();
-  const int64_t shapes[][4] = { { 1, 400, 300, 200 }, { 1, 64, 128, 784 },  { 1, 1, 2000, 1000 }, { 50, 40, 50, 60 },
-                                { 1, 1024, 10, 300 }, { 1, 530, 700, 800 }, { 1, 320, 96, 1100 } };
+  const int64_t shapes[][4] = { { 400, 300, 200, 1 }, { 64, 128, 784, 1 },  { 1, 2000, 1000, 1 }, { 40, 50, 60, 50 },
+                                { 1024, 10, 300, 1 }, { 530, 700, 800, 1 }, { 320, 96, 1100, 1 } };
   const situ_dtype dtypes[] = { SITU_F32, SITU_F64, SITU_BF16, SITU_F16, SITU_I32 };
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
-      for (int layout = VIEW_ROWS; layout <= VIEW_COLUMNS; layout++) {
-        if (!test_takes(s + t + (size_t)layout, 2)) continue;
-        const int64_t count = shapes[s][0], m = shapes[s][1], n = shapes[s][2], k = shapes[s][3];
-        test_view *a = view_new(dtypes[t], SITU_SHAPE(count, m, k), VIEW_ROWS),
-                  *b = view_new(dtypes[t], SITU_SHAPE(count, k, n), layout);
-        test_view *one = view_new(dtypes[t], SITU_SHAPE(count, m, n), VIEW_ROWS);
-        test_view *many = view_new(dtypes[t], SITU_SHAPE(count, m, n), VIEW_ROWS);
-        fill(a, s), fill(b, t);
-        situ__pool_set_threads(1);
-        assert_int_equal(run(a, b, NULL, one, 1, 0), SITU_OK);
-        for (int threads = 2; threads <= test_most_threads(); threads += 1 + (threads > 3)) {
-          situ__pool_set_threads(threads);
-          assert_int_equal(run(a, b, NULL, many, 1, 0), SITU_OK);
-          if (!view_same(one, many))
-            fail_msg("%s, shape %zu: bits differ on %d threads", situ_dtype_name(dtypes[t]), s, threads);
-        }
-        view_free(a), view_free(b), view_free(one), view_free(many);
-      }
+      for (int layout = VIEW_ROWS; layout <= VIEW_COLUMNS; layout++)
+        if (test_takes(s + t + (size_t)layout, 2)) same_bits(dtypes[t], shapes[s], shapes[s][3], VIEW_ROWS, layout);
+  for (size_t s = 0; s < sizeof gradients / sizeof *gradients; s++)
+    for (int wide = 0; wide < 2; wide++)
+      same_bits(wide ? SITU_F64 : SITU_F32, gradients[s], 1, VIEW_COLUMNS, VIEW_ROWS);
   situ__pool_set_threads(before);
 }
 
@@ -523,6 +544,7 @@ int main(void) {
     cmocka_unit_test(every_dtype_and_layout),
     cmocka_unit_test(large_shapes),
     cmocka_unit_test(on_every_instruction_set),
+    cmocka_unit_test(gradients_of_small_weights),
     cmocka_unit_test(parts_have_the_bits_of_the_whole),
     cmocka_unit_test(rows_that_overlap),
     cmocka_unit_test(few_rows_have_the_bits_of_many),

@@ -221,8 +221,9 @@ static situ__gemm tile_of(const situ__matmul *p, bool lower, bool right) {
   return g;
 }
 
-static situ_status run_split(situ__matmul *p, int64_t grain) {
-  const int64_t tasks = p->items * p->tiles_m * p->tiles_n;
+situ_status situ__matmul_run(situ__matmul *p) {
+  static const situ__tiling tiling = { TILE_M, TILE_N, SITU__FEW, LEAST_N, 12, LEAST_N, TASKS, 1, 0 };
+  const int64_t grain = situ__matmul_split(p, &tiling), tasks = p->items * p->tiles_m * p->tiles_n;
   size_t most = 0;
   for (int edge = 0; edge < 4; edge++) {
     const situ__gemm g = tile_of(p, edge & 1, edge >> 1);
@@ -243,10 +244,9 @@ static situ_status run_product(situ__matmul *p) {
     if (situ__gemm_small(&p->g)) return SITU_OK;
     p->g.from = NULL;
   }
-  static const situ__tiling tiling = { TILE_M, TILE_N, SITU__FEW, LEAST_N, 12, LEAST_N, TASKS, 1, 0 };
   situ_status status = SITU_OK;
-  if (situ__packed_run(p, &status)) return status;
-  return run_split(p, situ__matmul_split(p, &tiling));
+  if (situ__apart_run(p, &status) || situ__packed_run(p, &status)) return status;
+  return situ__matmul_run(p);
 }
 
 /* ---- integers: exact, wrapping as their dtype does ---- */

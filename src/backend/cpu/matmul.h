@@ -58,4 +58,10 @@ void situ__matmul_bias(const situ__matmul *p, const char *bias, void *c, int64_t
    first. */
 void situ__matmul_start(const situ__matmul *p, const char *bias, situ__gemm *g);
 
+/* Runs it by tiles that read both factors as they are, or pack their own parts of them. */
+situ_status situ__matmul_run(situ__matmul *p);
+/* Runs the gradient of a small weight by tiles whose results are added up, or turned. Returns false, with nothing done,
+   for other products; else *status says how it went. */
+bool situ__apart_run(situ__matmul *p, situ_status *status);
+
 #endif

@@ -412,8 +412,7 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   return status;
 }
 
-/* Whether vectors can read a factor in place, and read its elements too seldom to pack it. */
-static bool is_read_in_place(const situ__matmul *p) {
+bool situ__packed_is_in_place(const situ__matmul *p) {
   const situ__gemm *g = &p->g;
   return (g->m < SITU__FEW && g->b_col == 1) || (g->n < SITU__FEW && g->a_col != 1 && g->m * g->k * p->elem <= NEAR);
 }
@@ -423,7 +422,7 @@ static bool pays(const situ__matmul *p, const situ__panels *with) {
   const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
   if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
   if (when_laid_out(p, with) == ALWAYS) return true;
-  if (!with->whole && is_read_in_place(p)) return false;
+  if (!with->whole && situ__packed_is_in_place(p)) return false;
   return cost >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
