@@ -81,7 +81,8 @@ static int print_kind(const struct kind *k, bool json, int before, int width) {
 
 int cli_devices(const cli_options *options) {
   char heading[192];
-  int printed = 0, width = width_of_names();
+  int printed = 0;
+  const int width = options->json ? 0 : width_of_names();
   snprintf(heading, sizeof heading, "%-9s %-*s %10s  %s", "DEVICE", width, "NAME", "MEMORY", "DTYPES");
   if (options->json) printf("{\"devices\": [");
   else cli_print_heading(heading);

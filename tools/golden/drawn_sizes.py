@@ -7,10 +7,9 @@ import random
 import torch
 import torch.nn.functional as F
 
-import drawn
-from drawn import BOOL, F64, I64, INT, P, Conv, Pool, Reduce, by, call, family, pick, real, shape, struct, there
+from drawn import BOOL, F64, I64, INT, P, Conv, Pool, Reduce, by, call, family, pick, real, shape, struct
+from drawn_training import BatchNorm
 
-BatchNorm = struct(("training", BOOL), ("momentum", F64), ("eps", F64))
 Recurrent = struct(("reverse", BOOL), ("relu", BOOL), ("c_n", P))
 MOST = 1 << 24  # multiplications of one product
 
