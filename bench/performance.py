@@ -64,9 +64,10 @@ def number(value):
 
 
 def seen(line):
-    """The figure, bold where the goal is missed, and the quartiles of the rounds."""
+    """The figure, bold where the goal is missed, the quartiles of the rounds, and whether too few of them were quiet."""
     spread = f" [{number(line['low'])} to {number(line['high'])}]" if "low" in line else ""
-    return (number(line["ratio"]) if met(line) else f"**{number(line['ratio'])}**") + spread
+    busy = ", disturbed" if line.get("disturbed") else ""
+    return (number(line["ratio"]) if met(line) else f"**{number(line['ratio'])}**") + spread + busy
 
 
 def must(line):
@@ -111,7 +112,7 @@ def tables(log):
     if counted:
         rounds, quiet = (sum(line[key] for line in counted) for key in ("rounds", "quiet"))
         yield ""
-        yield f"Of {rounds} rounds the cores were quiet in {quiet}, which count."
+        yield f"Of {rounds} rounds the cores were quiet in {quiet}, which count. Lines that had too few of these are disturbed."
     yield ""
     yield from summary(lines)
     yield ""

@@ -97,6 +97,8 @@ bool next_round(rounds *r) {
   const bool stays = r->threads == 1 && !first && r->slow[r->now] <= QUIET;
   r->now = r->count;
   r->before = stays ? slowness() : look(r->threads);
+  /* A busy moment is not spent on a round that would not count. */
+  while (r->before > QUIET && seconds() < r->end) r->before = look(r->threads);
   r->waited = 0;
   return true;
 }

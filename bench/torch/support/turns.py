@@ -56,10 +56,11 @@ def processor_time(call, calls):
 
 
 QUIET = 1.25  # of the least time of slowness(), up to which a core counts as quiet; a busy hyperthread takes 1.5
-LONGER = 3  # times the seconds of a job, for which quiet rounds are waited for
+PATIENCE = 10  # seconds of a line, for which quiet rounds are waited for
 CORES = sorted(os.sched_getaffinity(0))
 least_time = math.inf
 counted = {"rounds": 0, "quiet": 0}
+last = {"disturbed": False}  # of the rounds that say() tells of next, too few were quiet
 atexit.register(lambda: print(json.dumps(counted), flush=True))
 
 
@@ -107,6 +108,17 @@ def slowness_of(threads):
     return worst
 
 
+def wait_for_quiet(threads, end):
+    """Waits until the cores are quiet, with one thread the one it is on then, or until the time `end`. Returns their
+    slowness. A busy moment is not spent on a round that would not count."""
+    slow = slowness_of(threads)
+    while slow > QUIET and time.monotonic() < end:
+        if threads == 1:
+            run_on({quieter_core()})
+        slow = slowness_of(threads)
+    return slow
+
+
 for _ in range(100):  # until both cores were probably seen when they were quiet
     quieter_core()
 
@@ -117,18 +129,17 @@ def in_turn(ours, theirs, rounds=21, most=1.5, least=7, threads=1):
     run_on({quieter_core()} if threads == 1 else CORES)
     ours(), theirs()
     seen, quiet, begin = [], 0, time.monotonic()
+    end = begin + max(most, PATIENCE)
     while quiet < rounds:
-        before = slowness_of(threads)
+        before = wait_for_quiet(threads, end)
         pair = ours(), theirs()
         seen.append((max(before, slowness_of(threads)), pair))
         quiet = sum(slow <= QUIET for slow, _ in seen)
-        spent = time.monotonic() - begin
-        if len(seen) >= least and spent > (most if quiet >= least else LONGER * most):
+        if len(seen) >= least and time.monotonic() > (begin + most if quiet >= least else end):
             break
-        if threads == 1 and seen[-1][0] > QUIET:
-            run_on({quieter_core()})
     counted["rounds"] += len(seen)
     counted["quiet"] += quiet
+    last["disturbed"] = quiet < least
     seen.sort(key=lambda round: round[0])
     return [pair for _, pair in seen[:max(least, quiet)]]
 
@@ -142,6 +153,8 @@ def say(goal, what, pairs, must, peer="torch", at_most=False, **more):
     print(f"{goal:4s} {what:42s} situ {1e6 * mine:12.2f} us   {peer} {1e6 * other:12.2f} us   {ratio:7.2f}x   "
           f"must {'<=' if at_most else '>='} {must:g}")
     low, high = ratios[len(ratios) // 4], ratios[(3 * len(ratios)) // 4]
+    if last["disturbed"]:
+        more["disturbed"] = True
     print(json.dumps({"goal": goal, "what": what, "ratio": round(ratio, 4), "low": round(low, 4), "high": round(high, 4),
                       "must": must, "at_most": at_most, "situ_s": mine, "peer": peer, "peer_s": other, **more}), flush=True)
     return ratio
