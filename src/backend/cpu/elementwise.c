@@ -17,7 +17,11 @@ enum {
      caches. */
   STREAM_BYTES = 32 << 20,
   ACROSS_BYTES = 512 << 10, /* smaller operands stay in the cache while they are read repeatedly */
-  CACHE_LINE = 64
+  CACHE_LINE = 64,
+  /* Elements of a block: so few that the processor loads the next one from memory while it still computes. */
+  PIECE = 384,
+  APART =
+      320 /* bytes between blocks, so that stores to one and loads of another differ in the low 12 bits of address */
 };
 
 /* Parameters in the compute type. */
@@ -74,7 +78,7 @@ static void fetch(const state *s, int k, const char *src, int64_t stride, int64_
   s->convert->load[dtype][call->lane](src, stride, n, block);
   /* A wider operand (a 0-dim f32 with f16 tensors, an i64 with i32) is first rounded to the compute dtype. */
   if (dtype != compute && !situ__cpu_native((situ_dtype)compute)) {
-    char rounded[SITU__BLOCK * 4];
+    char rounded[PIECE * 4];
     situ__cpu_narrow(block, call->lane, n, (situ_dtype)compute, rounded);
     situ__cpu_widen(rounded, (situ_dtype)compute, n, call->lane, block);
   }
@@ -90,10 +94,10 @@ static void store_block(const state *s, char *dst, int64_t stride, int64_t n, co
 static void run_blocks(char *const *data, const int64_t *stride, int64_t count, void *payload) {
   const state *s = payload;
   const situ__row_call *call = s->call;
-  _Alignas(64) char block[OPERANDS][SITU__BLOCK * 8];
+  _Alignas(64) char block[OPERANDS][PIECE * 8 + APART];
   const void *x[OPERANDS - 1];
-  for (int64_t at = 0; at < count; at += SITU__BLOCK) {
-    int64_t n = situ__min_i64(SITU__BLOCK, count - at);
+  for (int64_t at = 0; at < count; at += PIECE) {
+    int64_t n = situ__min_i64(PIECE, count - at);
     for (int k = 1; k <= call->ins; k++) {
       const char *src = data[k] + at * stride[k];
       x[k - 1] = s->way[k] == PLAIN
