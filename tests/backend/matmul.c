@@ -389,7 +389,7 @@ static void a_factor_that_is_laid_out_before(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
   const int64_t shapes[][3] = {
-    { 200, 330, 150 }, { 100, 140, 90 }, { 96, 700, 257 }, { 32, 128, 1400 }, { 17, 65, 70 }
+    { 200, 330, 150 }, { 192, 140, 90 }, { 96, 700, 257 }, { 32, 128, 1400 }, { 17, 65, 70 }
   };
   for (int isa = -1; view_next_isa(&isa);)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)

@@ -417,13 +417,20 @@ bool situ__packed_is_in_place(const situ__matmul *p) {
   return (g->m < SITU__FEW && g->b_col == 1) || (g->n < SITU__FEW && g->a_col != 1 && g->m * g->k * p->elem <= NEAR);
 }
 
+/* What kernels of whole squares multiply, which is more than the product, costs of vectors' time. */
+static double cost_of_whole(const situ__matmul *p, const situ__panels *with) {
+  if (!with->whole) return 0;
+  const int64_t m = situ__round_up(p->g.m, with->whole), n = situ__round_up(p->g.n, with->whole);
+  return situ__matmul_cost((double)m, (double)n, (double)situ__round_up(p->g.k, with->unit)) / with->gain;
+}
+
 static bool pays(const situ__matmul *p, const situ__panels *with) {
   const int64_t m = p->g.m, n = p->g.n, k = p->g.k;
   const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
   if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
   if (when_laid_out(p, with) == ALWAYS) return true;
   if (!with->whole && situ__packed_is_in_place(p)) return false;
-  return cost >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
+  return cost - cost_of_whole(p, with) >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
 /* Sets the tiles; returns the number of items for each chunk. */

@@ -14,12 +14,13 @@ typedef struct situ__panels {
   int shallow;       /* blocks of so many, whose panels stay in the L1 cache, are faster where two suffice; 0: never */
   int bytes;         /* of an element in a panel */
   situ__tiling tiling;
-  double least;                      /* of f32 and f64: cost (situ__matmul_cost) from which packing pays, */
+  double least;                      /* of f32 and f64: cost (situ__matmul_cost) that must be won for packing to pay, */
   int64_t least_m, least_n, least_k; /* and sizes */
   int in_place; /* contiguous rows of a are not packed if m and k are multiples of this; 0: never */
   bool finite;  /* factors must be finite: packing returns false for others */
   bool rounds;  /* `multiply` can write bf16 (situ__tile.rounded) */
   int whole;    /* c is f32, written in squares of so many rows and columns; 0: of any size, in the dtype of the sums */
+  double gain;  /* with `whole`: multiply-adds in the time of one of vectors, in products of this size */
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
   bool (*pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);

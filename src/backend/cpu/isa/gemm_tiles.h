@@ -27,12 +27,12 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
   const int last = (int)t->columns; /* IN_EDGE, which is one vector wide */
   vec sum[12][8];
   UNROLL for (int i = 0; i < rows; i++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      sum[i][v] = (vec){ 0 };
-      __builtin_prefetch(c + i * c_row + v * LANES, 1);
-    }
+    UNROLL for (int v = 0; v < vectors; v++) { sum[i][v] = (vec){ 0 }; }
   }
   for (int64_t p = 0; p < k; p++) {
+    if (p < rows) { /* row by row: at once, they would keep the lines of a waiting */
+      UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(c + p * c_row + v * LANES, 1);
+    }
     vec row[8];
     UNROLL for (int v = 0; v < vectors; v++) {
       row[v] = layout == IN_EDGE ? FN(load_some)(b, last) : FN(load)(b + v * LANES);
