@@ -245,10 +245,8 @@ static void halves_as_f32(void **state) {
     }
 }
 
-/* Many outputs of several segments: against the same sum in f64 by the other direction's plain loop. */
-static void columns_of_a_large_matrix(void **state) {
-  (void)state;
-  const int64_t rows = 3000, columns = 700;
+/* Many outputs of several segments: against sums in f64. */
+static void sums_of_a_large_matrix(int64_t rows, int64_t columns) {
   test_view *x = view_new(SITU_F32, SITU_SHAPE(rows, columns), VIEW_ROWS);
   view_random(x, 3, 0, 1);
   test_view *down = run(SITU_REDUCE_SUM, 0, x, 1, SITU_F32, VIEW_ROWS),
@@ -267,11 +265,20 @@ static void columns_of_a_large_matrix(void **state) {
   view_free(x), view_free(down), view_free(across);
 }
 
+/* With small tiles and segments, and with large ones, the last of which are parts. */
+static void columns_of_a_large_matrix(void **state) {
+  (void)state;
+  sums_of_a_large_matrix(3000, 700);
+  if (test_device().kind == SITU_CPU) sums_of_a_large_matrix(1000, 1500); /* elsewhere there is one size of tiles */
+}
+
 static void same_bits_for_any_number_of_threads(void **state) {
   (void)state;
   int before = situ__pool_threads();
-  const situ_shape shapes[] = { SITU_SHAPE(1000003), SITU_SHAPE(3000, 700), SITU_SHAPE(50, 400, 90) };
-  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+  const situ_shape shapes[] = { SITU_SHAPE(1000003), SITU_SHAPE(3000, 700), SITU_SHAPE(50, 400, 90),
+                                SITU_SHAPE(1000, 1500) };
+  const size_t count = sizeof shapes / sizeof *shapes - (test_device().kind != SITU_CPU);
+  for (size_t s = 0; s < count; s++) {
     test_view *x = view_new(SITU_F32, shapes[s], VIEW_ROWS);
     view_random(x, s + 30, -1, 1);
     for (int op = 0; op < SITU_REDUCES; op++)

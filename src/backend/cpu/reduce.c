@@ -11,12 +11,15 @@
 #include <string.h>
 
 enum {
-  TILE = 512,      /* columns that are reduced together: their states stay in L1 */
-  SEGMENT = 32768, /* elements of a piece of work */
-  RUN = 256,       /* contiguous elements that justify a call of their own, without a copy */
-  UNCOPIED = 8,    /* times the elements of a call, if none is copied */
-  FEW = 128,       /* elements whose buffers are in one page */
-  GRAIN = 16384    /* elements below which a second thread costs more than it saves */
+  TILE = 1024,             /* columns of large blocks that are reduced together: their states stay in L1; */
+  SMALL_TILE = 512,        /* of others, whose elements may be copied */
+  SEGMENT = 1 << 15,       /* elements of a piece of work, */
+  LARGE_SEGMENT = 1 << 17, /* where columns have so many that all threads get several: memory is read in longer runs */
+  LARGE = 8 * LARGE_SEGMENT,
+  RUN = 256,    /* contiguous elements that justify a call of their own, without a copy */
+  UNCOPIED = 8, /* times the elements of a call, if none is copied */
+  FEW = 128,    /* elements whose buffers are in one page */
+  GRAIN = 16384 /* elements below which a second thread costs more than it saves */
 };
 
 /* x viewed as [outer, rows, width]: each column of each outer block is reduced separately. Dimensions are in the order
@@ -251,9 +254,10 @@ situ_status situ__reduce(const situ__reduction *how) {
     situ__parallel(situ__ceil_div(p.outer, p.group), grain, small_blocks, &p);
     return SITU_OK;
   }
-  p.tile = situ__min_i64(p.width, TILE);
+  const bool large = p.width >= TILE && p.outer * p.rows * p.width >= LARGE && copies_nothing(&p);
+  p.tile = situ__min_i64(p.width, large ? TILE : SMALL_TILE);
   p.tiles = situ__ceil_div(p.width, p.tile);
-  p.segment = SEGMENT / p.tile;
+  p.segment = (large ? LARGE_SEGMENT : SEGMENT) / p.tile;
   p.segments = situ__ceil_div(p.rows, p.segment);
   if (p.segments > 1) {
     size_t bytes = (size_t)(p.outer * p.segments * p.width) * p.size;
