@@ -161,7 +161,8 @@ static inline double F64_BITS(U64 bits) { return (union { U64 u; double f; }){ b
 #endif
 /* The cpu has its own of f32: exp of x <= 0, and P(X < x) of a standard normal X. */
 #define EXP_BELOW(x) exp(x)
-#define NORMAL_CDF(x) ((1 + erf((x) * (T)0.70710678118654752440)) * (T)0.5)
+#define NORMAL_POWER(x) erf((x) * (T)0.70710678118654752440)
+#define NORMAL_BY(x, e) ((void)(x), (1 + (e)) * (T)0.5)
 
 #define ALIGNED(bytes) __attribute__((aligned(bytes)))
 

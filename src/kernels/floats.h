@@ -36,8 +36,11 @@ DEVICE T FN(power)(T x, T p) {
   return pow(x, p);
 }
 
-/* Standard normal distribution: P(X < x), its density, and the inner function of GELU's tanh approximation. */
-DEVICE T FN(normal_cdf)(T x) { return NORMAL_CDF(x); }
+/* Standard normal distribution: P(X < x), in two steps; its density, and the inner function of GELU's tanh
+   approximation. */
+DEVICE T FN(normal_power)(T x) { return NORMAL_POWER(x); }
+DEVICE T FN(normal_by)(T x, T e) { return NORMAL_BY(x, e); }
+DEVICE T FN(normal_cdf)(T x) { return FN(normal_by)(x, FN(normal_power)(x)); }
 DEVICE T FN(normal_pdf)(T x) { return exp(x * x * (T)-0.5) * (T)0.39894228040143267794; }
 DEVICE T FN(gelu_inner)(T x) { return (T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x); }
 DEVICE T FN(gelu_tanh_slope)(T x) {

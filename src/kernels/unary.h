@@ -64,7 +64,7 @@ BOTH(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, y <= 0 ? 0 : g, USES_Y | OF_NUMBERS)
 FLOAT(leaky_relu, x > 0 ? x : x * p0, x > 0 ? g : g * p0, USES_X | OF_FLOATS)
 /* alpha, input's scale, result's scale: p0 is alpha times p2 */
 FLOAT(elu, x <= 0 ? expm1(x * p1) * p0 : x * p2, x <= 0 ? g * p0 * p1 * exp(x * p1) : g * p2, USES_X | OF_FLOATS)
-FLOAT(gelu, x * FN(normal_cdf)(x), g * (FN(normal_cdf)(x) + x * FN(normal_pdf)(x)), USES_X | OF_FLOATS)
+STEPS(gelu, FN(normal_power)(x), x * FN(normal_by), g * (FN(normal_cdf)(x) + x * FN(normal_pdf)(x)), USES_X | OF_FLOATS)
 FLOAT(gelu_tanh, (T)0.5 * x * (1 + tanh(FN(gelu_inner)(x))), g * FN(gelu_tanh_slope)(x), USES_X | OF_FLOATS)
 STEPS(silu, FN(logistic_power)(x), x * FN(logistic_by), g * FN(silu_slope)(x), USES_X | OF_FLOATS)
 FLOAT(quick_gelu, x * FN(logistic)((T)1.702 * x), g * FN(silu_slope)((T)1.702 * x), USES_X | OF_FLOATS)

@@ -39,7 +39,7 @@ ALWAYS_INLINE float situ__normal_side(float x, float shifted, float p) {
 /* x times it is within 1.2 units in the last place of the larger of 1 and the product (1.3 without FMA), and within 2.3
    ULP for x > 0. The fit is of degree 10 on [0, 7], the tail's relative error there at most 2^-11; beyond, e falls
    faster than it should. */
-ALWAYS_INLINE float situ__normal_cdf_f32(float x) {
+ALWAYS_INLINE float situ__normal_power_f32(float x) {
   const float t = __builtin_fabsf(x);
   float e = MULTIPLY_ADD(-0x1.e7a586p-26f, t, 0x1.cb8bb0p-21f);
   e = MULTIPLY_ADD(e, t, -0x1.704af6p-17f);
@@ -50,7 +50,9 @@ ALWAYS_INLINE float situ__normal_cdf_f32(float x) {
   e = MULTIPLY_ADD(e, t, -0x1.adb0a0p-5f);
   e = MULTIPLY_ADD(e, t, -0x1.d63cd4p-2f);
   e = MULTIPLY_ADD(e, t, -0x1.26aeccp+0f) * t;
-  e = e > -126.0f ? e : -126.0f; /* NaN, too */
+  return e > -126.0f ? e : -126.0f; /* NaN, too */
+}
+ALWAYS_INLINE float situ__normal_by_f32(float x, float e) {
   const float shifted = e + ROUND_HALF_POWER, r = e - (shifted - ROUND_HALF_POWER);
   float p = MULTIPLY_ADD(0x1.41fbbep-13f, r, 0x1.5f3e54p-10f);
   p = MULTIPLY_ADD(p, r, 0x1.3b2d4cp-7f);

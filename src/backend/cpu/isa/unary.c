@@ -23,10 +23,12 @@ enum { PIECE = 64 }; /* elements of a row whose steps are done one after the oth
 #define TNAME f32
 #define WIDTH 16
 #undef erf
-#undef NORMAL_CDF
+#undef NORMAL_POWER
+#undef NORMAL_BY
 #undef EXP_BELOW
 #define erf(x) situ__erf_f32(x)
-#define NORMAL_CDF(x) situ__normal_cdf_f32(x)
+#define NORMAL_POWER(x) situ__normal_power_f32(x)
+#define NORMAL_BY(x, e) situ__normal_by_f32(x, e)
 #define EXP_BELOW(x) situ__exp_below_f32(x)
 #include "backend/cpu/isa/unary_lane.h"
 
