@@ -20,8 +20,8 @@ enum {
   CACHE_LINE = 64,
   /* Elements of a block: so few that the processor loads the next one from memory while it still computes. */
   PIECE = 384,
-  APART =
-      320 /* bytes between blocks, so that stores to one and loads of another differ in the low 12 bits of address */
+  /* Bytes between blocks: stores to one and loads of another differ in the low 12 bits of their addresses. */
+  APART = 320
 };
 
 /* Parameters in the compute type. */

@@ -36,9 +36,9 @@ ALWAYS_INLINE float situ__normal_side(float x, float shifted, float p) {
   return x < 0 ? tail : 1 - tail;
 }
 
-/* x times it is within 1.2 units in the last place of the larger of 1 and the product (1.3 without FMA), and within 2.3
-   ULP for x > 0. The fit is of degree 10 on [0, 7], the tail's relative error there at most 2^-11; beyond, e falls
-   faster than it should. */
+/* P(X < x) in two steps: e, and the rest. x times it is within 1.2 units in the last place of the larger of 1 and
+   the product (1.3 without FMA), and within 2.3 ULP for x > 0. The fit is of degree 10 on [0, 7], the tail's relative
+   error there at most 2^-11; beyond, e falls faster than it should. */
 ALWAYS_INLINE float situ__normal_power_f32(float x) {
   const float t = __builtin_fabsf(x);
   float e = MULTIPLY_ADD(-0x1.e7a586p-26f, t, 0x1.cb8bb0p-21f);

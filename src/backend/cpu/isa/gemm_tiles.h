@@ -30,7 +30,7 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
     UNROLL for (int v = 0; v < vectors; v++) { sum[i][v] = (vec){ 0 }; }
   }
   for (int64_t p = 0; p < k; p++) {
-    if (p < rows) { /* row by row: at once, they would keep the lines of a waiting */
+    if (p < rows) { /* lines of c, row by row: all at once would delay those of a */
       UNROLL for (int v = 0; v < vectors; v++) __builtin_prefetch(c + p * c_row + v * LANES, 1);
     }
     vec row[8];
