@@ -160,6 +160,37 @@ static void far_apart(void **state) {
   }
 }
 
+/* Later keys have larger scores, so that sums until then are scaled: seldom, or in every block. */
+static void rising(void **state) {
+  (void)state;
+  enum { L = 70, S = 800, E = 32 };
+  for (double rise = 1; rise < 200; rise *= 5) {
+    situ_tensor *x[4] = { situ_abs(operand(SITU_SHAPE(2, L, E), SITU_F32)),
+                          situ_abs(operand(SITU_SHAPE(2, S, E), SITU_F32)), operand(SITU_SHAPE(2, S, E), SITU_F32),
+                          operand(SITU_SHAPE(2, L, E), SITU_F32) };
+    situ_tensor *place = situ_arange(0, S, 1, &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+    x[1] = situ_mul(x[1], situ_unsqueeze(situ_mul_scalar(place, rise / S), 1));
+    as_in_f64(x, &(situ_attention_options){ .scale = 0.2 }, x[3], 1e-5 * (1 + rise));
+  }
+}
+
+/* A value so large that the smallest weight counts, which has no three parts. */
+static void a_small_weight(void **state) {
+  (void)state;
+  enum { L = 64, S = 300, E = 32, AT = 7 };
+  for (double score = -40; score > -87; score -= 5) {
+    const situ_options of = { .dtype = SITU_F32, .device = test_device() },
+                       f64 = { .dtype = SITU_F64, .device = test_device() };
+    situ_tensor *q = situ_ones(SITU_SHAPE(L, E), &of), *k = situ_zeros(SITU_SHAPE(S, E), &of),
+                *v = situ_zeros(SITU_SHAPE(S, E), &of);
+    situ_fill_(situ_narrow(situ_select(k, 0, AT), 0, 0, 1), score);
+    situ_fill_(situ_select(v, 0, AT), 1e30);
+    situ_tensor *y = situ_scaled_dot_product_attention(q, k, v, &(situ_attention_options){ .scale = 1 });
+    const double want = exp(score) / (S - 1 + exp(score)) * 1e30;
+    expect_same(situ_to_dtype(situ_div_scalar(y, want), SITU_F64), situ_ones(SITU_SHAPE(L, E), &f64), 0, 3e-6);
+  }
+}
+
 /* Operands of any strides: heads between the tokens, features apart. */
 static void strided(void **state) {
   (void)state;
@@ -241,8 +272,9 @@ static void memory_is_linear(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(as_with_all_weights), TEST(in_16_bits),      TEST(strided),
-                                      TEST(of_any_magnitude),    TEST(far_apart),       TEST(groups_are_heads),
-                                      TEST(one_thread_or_three), TEST(memory_is_linear) };
+  const struct CMUnitTest tests[] = {
+    TEST(as_with_all_weights), TEST(in_16_bits), TEST(strided),        TEST(of_any_magnitude),    TEST(far_apart),
+    TEST(groups_are_heads),    TEST(rising),     TEST(a_small_weight), TEST(one_thread_or_three), TEST(memory_is_linear)
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

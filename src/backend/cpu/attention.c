@@ -27,15 +27,16 @@ enum {
 
 typedef struct plan {
   situ__attention p;
-  const situ__panels *tiles;           /* for products by tile registers; NULL: by vectors */
-  int64_t queries, keys, blocks, rows; /* of a unit; of a block; units of a head; queries together */
-  bool direct;                         /* sums are added up in the result */
-  int64_t y_row;                       /* elements between their rows */
+  const situ__panels *tiles;            /* for products by tile registers; NULL: by vectors */
+  const situ__attention_beside *beside; /* goes with tiles */
+  int64_t queries, keys, blocks, rows;  /* of a unit; of a block; units of a head; queries together */
+  bool direct;                          /* sums are added up in the result */
+  int64_t y_row;                        /* elements between their rows */
 } plan;
 
 typedef struct buffers {
   void *q, *k, *panels, *v, *scores, *y, *most, *total, *row;
-  char *q_tiles, *k_tiles, *v_tiles, *weights; /* panels for tile registers */
+  char *q_tiles, *k_tiles, *v_tiles, *weights; /* panels for tile registers; weights: two, as of scores */
   uint32_t *words;
 } buffers;
 
@@ -47,7 +48,8 @@ static size_t lay_out(const plan *t, char *memory, buffers *r) {
   r->k = situ__carve(memory, &used, t->keys * e * elem);
   r->panels = situ__carve(memory, &used, situ__panels_size(p, t->keys, p->e) * elem);
   r->v = situ__carve(memory, &used, t->keys * v * elem);
-  r->scores = situ__carve(memory, &used, t->rows * situ__max_i64(t->keys, t->tiles ? e : 0) * elem);
+  r->scores =
+      situ__carve(memory, &used, (t->tiles ? 2 : 1) * t->rows * situ__max_i64(t->keys, t->tiles ? e : 0) * elem);
   r->y = situ__carve(memory, &used, t->direct ? 0 : t->queries * v * elem);
   r->most = situ__carve(memory, &used, t->queries * elem);
   r->total = situ__carve(memory, &used, t->queries * elem);
@@ -57,7 +59,7 @@ static size_t lay_out(const plan *t, char *memory, buffers *r) {
   r->q_tiles = situ__carve(memory, &used, situ__tiles_bytes(t->tiles, t->queries, p->e));
   r->k_tiles = situ__carve(memory, &used, situ__tiles_bytes(t->tiles, t->keys, p->e));
   r->v_tiles = situ__carve(memory, &used, situ__tiles_bytes(t->tiles, p->v_width, t->keys));
-  r->weights = situ__carve(memory, &used, situ__tiles_bytes(t->tiles, t->rows, t->keys));
+  r->weights = situ__carve(memory, &used, 2 * situ__tiles_bytes(t->tiles, t->rows, t->keys));
   return used;
 }
 
@@ -68,10 +70,10 @@ typedef struct unit {
   int64_t first, rows, n; /* queries; keys of the block */
   situ__matrix q, k, v;
   char *y;
-  bool q_tiled, tiled; /* panels of q hold it; those of the block too */
+  bool q_tiled; /* panels hold q */
 } unit;
 
-/* ---- its products by tile registers ---- */
+/* ---- its panels for tile registers ---- */
 
 /* scale q, in panels. Sets q_tiled, false if numbers are there that tile registers do not multiply. */
 static void tile_queries(unit *u) {
@@ -87,50 +89,110 @@ static void tile_queries(unit *u) {
   }
 }
 
-/* The block's keys and values, in panels. Sets tiled. */
-static void tile_keys(unit *u, const situ__matrix *k, const situ__matrix *v) {
+/* The block's keys and values, in panels. */
+static bool tile_keys(const unit *u, const situ__matrix *k, const situ__matrix *v) {
   const situ__attention *p = &u->t->p;
   const situ__panels *tiles = u->t->tiles;
-  u->tiled = u->q_tiled && tiles->pack_b(u->r->k_tiles, k->data, k->row, k->col, u->n, p->e) &&
-             tiles->pack_b(u->r->v_tiles, v->data, v->col, v->row, p->v_width, u->n);
+  return tiles->pack_b(u->r->k_tiles, k->data, k->row, k->col, u->n, p->e) &&
+         tiles->pack_b(u->r->v_tiles, v->data, v->col, v->row, p->v_width, u->n);
 }
 
-/* ---- its products ---- */
+/* ---- a block of keys by tile registers ---- */
 
-/* Scores of the queries from i on. */
-static void score(const unit *u, int64_t i, const situ__scores *s, const situ__matrix *k) {
-  const situ__attention *p = &u->t->p;
-  const buffers *r = u->r;
-  const situ__panels *tiles = u->t->tiles;
-  const situ__matrix q = situ__attention_rows_from(p, &u->q, i);
-  if (!u->tiled) situ__attention_score(p, s, &q, k, u->n, r->panels);
-  else
-    situ__attention_multiply(tiles, s->rows, s->columns, p->e, p->e, r->q_tiles + situ__tiles_bytes(tiles, i, p->e),
-                             r->k_tiles, false, s->data, s->ld);
-}
+/* Some queries on their way: their scores, which become weights, with which values are added up. */
+typedef struct step {
+  situ__weighing w;
+  situ__scores_place at;
+  char *y;
+  bool packed; /* panels hold the weights */
+} step;
 
-/* Adds values by their weights s to y. A weight that is not 0 but below 2^-100 has no three parts. */
-static void add_values(const unit *u, const situ__scores *s, const situ__matrix *v, bool add, void *y) {
+/* The step of the queries from i on, in one of two buffers. */
+static step step_of(const unit *u, int64_t i, int64_t j, int64_t half) {
   const plan *t = u->t;
   const situ__attention *p = &t->p;
-  if (u->tiled && t->tiles->pack_a(u->r->weights, s->data, s->ld, 1, s->rows, s->columns))
-    situ__attention_multiply(t->tiles, s->rows, p->v_width, s->columns, u->n, u->r->weights, u->r->v_tiles, add, y,
-                             t->y_row);
-  else
-    situ__attention_product(p, s->rows, p->v_width, s->columns, (situ__factor){ s->data, s->ld, 1 },
-                            (situ__factor){ v->data, v->row, 1 }, 1, add, y, t->y_row);
+  const buffers *r = u->r;
+  const int64_t rows = situ__min_i64(t->rows, u->rows - i), sees = p->causal ? u->first + i + 1 - j : u->n,
+                columns = situ__min_i64(u->n, sees + (rows - 1) * p->causal);
+  float *scores = (float *)r->scores + half * t->rows * t->keys;
+  step s = { .at = { &u->head, u->first + i, j, r->row, r->words }, .y = u->y + i * t->y_row * p->elem };
+  s.w = (situ__weighing){ .s = { scores, rows, columns, t->keys, sees, p->causal },
+                          .panels = r->weights + half * situ__tiles_bytes(t->tiles, t->rows, t->keys),
+                          .centre = (float *)r->most + i,
+                          .total = (float *)r->total + i,
+                          .y = (float *)(void *)s.y,
+                          .width = p->v_width,
+                          .y_ld = t->y_row,
+                          .first = j == 0 };
+  return s;
 }
 
-/* Adds the keys from j on to the sums of all queries of the unit that see some of them. */
-static void absorb(unit *u, int64_t j) {
-  const int64_t n = u->n;
+/* Computes the step's scores, and weighs a part of those of the step before. */
+static void begin_step(const unit *u, int64_t i, step *s, situ__weighing *beside) {
+  const situ__attention *p = &u->t->p;
+  const situ__scores *x = &s->w.s;
+  situ__attention_multiply(u->t->tiles, x->rows, x->columns, p->e, p->e,
+                           u->r->q_tiles + situ__tiles_bytes(u->t->tiles, i, p->e), u->r->k_tiles, false, x->data,
+                           x->ld, beside);
+  situ__attention_mask(p, x, &s->at);
+  u->t->beside->begin(&s->w);
+}
+
+/* Ends the weights. Those of which dropout takes some are not weighed beside products. */
+static void weigh_step(const unit *u, step *s) {
+  const situ__attention *p = &u->t->p;
+  const situ__scores *x = &s->w.s;
+  if (p->keep == 1) {
+    s->packed = u->t->beside->finish(&s->w);
+    return;
+  }
+  p->rows->soften(x, s->w.first, s->w.centre, s->w.total, s->y, p->v_width, u->t->y_row);
+  situ__attention_drop(p, x, &s->at, x->data);
+  s->packed = u->t->tiles->pack_a(s->w.panels, x->data, x->ld, 1, x->rows, x->columns);
+}
+
+/* Adds values by the step's weights to y, and weighs a part of the scores of the step after. */
+static void end_step(const unit *u, const step *s, const situ__matrix *v, situ__weighing *beside) {
+  const situ__attention *p = &u->t->p;
+  const situ__scores *x = &s->w.s;
+  const bool add = !s->w.first;
+  if (s->packed)
+    situ__attention_multiply(u->t->tiles, x->rows, p->v_width, x->columns, u->n, s->w.panels, u->r->v_tiles, add, s->y,
+                             u->t->y_row, beside);
+  else
+    situ__attention_product(p, x->rows, p->v_width, x->columns, (situ__factor){ x->data, x->ld, 1 },
+                            (situ__factor){ v->data, v->row, 1 }, 1, add, s->y, u->t->y_row);
+}
+
+/* Three steps are on their way: values are added up for one and scores computed for another, which keeps the tile
+   registers busy, while vectors weigh the scores of the one between them. */
+static void absorb_by_tiles(const unit *u, int64_t j, const situ__matrix *v) {
+  const plan *t = u->t;
+  const situ__attention *p = &t->p;
+  const int64_t first = p->causal ? situ__max_i64(0, j - u->first) / t->rows : 0,
+                end = situ__ceil_div(u->rows, t->rows);
+  step steps[2];
+  situ__panels_begin(t->tiles);
+  for (int64_t k = first; k < end + 2; k++) {
+    step *outer = &steps[k % 2], *inner = k > first && k <= end ? &steps[(k + 1) % 2] : NULL;
+    situ__weighing *beside = inner && p->keep == 1 ? &inner->w : NULL;
+    if (k >= first + 2) end_step(u, outer, v, beside);
+    if (k < end) {
+      *outer = step_of(u, k * t->rows, j, k % 2);
+      begin_step(u, k * t->rows, outer, beside);
+    }
+    if (inner) weigh_step(u, inner);
+  }
+  situ__panels_end(t->tiles);
+}
+
+/* ---- a block of keys ---- */
+
+static void absorb_by_vectors(const unit *u, int64_t j, const situ__matrix *k, const situ__matrix *v) {
   const situ__attention *p = &u->t->p;
   const buffers *r = u->r;
-  const situ__matrix k = situ__attention_stage(p, &u->k, j, n, false, r->k),
-                     v = situ__attention_stage(p, &u->v, j, n, true, r->v);
-  const int64_t ld = u->t->keys, y_row = u->t->y_row;
-  tile_keys(u, &k, &v);
-  if (!u->tiled) situ__attention_pack_keys(p, &k, n, r->panels);
+  const int64_t n = u->n, ld = u->t->keys, y_row = u->t->y_row;
+  situ__attention_pack_keys(p, k, n, r->panels);
   for (int64_t i = 0, rows; i < u->rows; i += rows) {
     rows = situ__min_i64(u->t->rows, u->rows - i);
     const int64_t sees = p->causal ? u->first + i + 1 - j : n,
@@ -138,13 +200,24 @@ static void absorb(unit *u, int64_t j) {
     if (columns <= 0) continue;
     const situ__scores s = { r->scores, rows, columns, ld, sees, p->causal };
     const situ__scores_place at = { &u->head, u->first + i, j, r->row, r->words };
+    const situ__matrix q = situ__attention_rows_from(p, &u->q, i);
     char *y = u->y + i * y_row * p->elem;
-    score(u, i, &s, &k);
+    situ__attention_score(p, &s, &q, k, n, r->panels);
     situ__attention_mask(p, &s, &at);
     p->rows->soften(&s, j == 0, (char *)r->most + i * p->elem, (char *)r->total + i * p->elem, y, p->v_width, y_row);
     situ__attention_drop(p, &s, &at, s.data);
-    add_values(u, &s, &v, j > 0, y);
+    situ__attention_product(p, rows, p->v_width, columns, (situ__factor){ s.data, ld, 1 },
+                            (situ__factor){ v->data, v->row, 1 }, 1, j > 0, y, y_row);
   }
+}
+
+/* Adds the keys from j on to the sums of all queries of the unit that see some of them. */
+static void absorb(const unit *u, int64_t j) {
+  const situ__attention *p = &u->t->p;
+  const situ__matrix k = situ__attention_stage(p, &u->k, j, u->n, false, u->r->k),
+                     v = situ__attention_stage(p, &u->v, j, u->n, true, u->r->v);
+  if (u->q_tiled && tile_keys(u, &k, &v)) absorb_by_tiles(u, j, &v);
+  else absorb_by_vectors(u, j, &k, &v);
 }
 
 /* Where the unit's first row of the result is. */
@@ -206,6 +279,7 @@ situ_status situ__cpu_attention(int index, const situ_work *work) {
   const situ__attention *p = &t.p;
   const int64_t widest = situ__max_i64(p->e, p->v_width);
   t.tiles = situ__attention_tiles(p);
+  t.beside = situ__attention_beside_tiles();
   t.rows = t.tiles ? TILED_ROWS : ROWS;
   const int64_t most = t.tiles ? TILED_QUERIES : QUERIES, few = t.tiles ? FEW_TILED : FEW_QUERIES;
   const bool many = p->heads * situ__ceil_div(p->l, most) >= UNITS;

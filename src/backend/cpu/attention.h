@@ -103,9 +103,39 @@ void situ__attention_product(const situ__attention *p, int64_t m, int64_t n, int
 const situ__panels *situ__attention_tiles(const situ__attention *p);
 /* Bytes of panels of so many lanes, of which all but the last are whole. */
 int64_t situ__tiles_bytes(const situ__panels *tiles, int64_t lanes, int64_t k);
-/* c [rows, n] (+)= a b, of panels; those of b were packed with b_k elements of a lane. c has whole squares. */
+
+/* Scores that become weights a few at a time, in rows and in panels of a: `soften` of situ__attention_rows in f32, but
+   that a row's centre, which its weights are relative to, need not be the largest score until now. */
+typedef struct situ__weighing {
+  situ__scores s; /* up to a panel's rows */
+  char *panels;
+  float *centre, *total, *y; /* of the first row, as in soften */
+  int64_t width, y_ld;
+  bool first;
+  /* What the kernels keep: the next row; of all weights until now. */
+  int64_t row;
+  bool split;
+  _Alignas(64) float least[16];
+} situ__weighing;
+
+/* Products by tile registers, between which vectors weigh scores of other queries. */
+typedef struct situ__attention_beside {
+  void (*begin)(situ__weighing *w);
+  /* `multiply` of situ__panels for up to a panel's rows, and a part of w. */
+  void (*multiply)(const situ__tile *t, int64_t rows, situ__weighing *w);
+  /* Weighs the other scores. Returns false if panels do not hold the weights: some are not finite, or below 2^-100 and
+     not 0. */
+  bool (*finish)(situ__weighing *w);
+} situ__attention_beside;
+
+/* The kernels that go with situ__attention_tiles. */
+const situ__attention_beside *situ__attention_beside_tiles(void);
+
+/* c [rows, n] (+)= a b, of panels; those of b were packed with b_k elements of a lane. c has whole squares. Called
+   between situ__panels_begin and situ__panels_end. beside: is
+   weighed in part meanwhile, where rows are those of one panel; may be NULL. */
 void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n, int64_t k, int64_t b_k, const char *a,
-                              const char *b, bool add, void *c, int64_t c_row);
+                              const char *b, bool add, void *c, int64_t c_row, situ__weighing *beside);
 
 /* ---- scores ---- */
 

@@ -149,9 +149,12 @@ static void differentiate(const block *b, const queries *w) {
   const situ__scores_place at = { &w->a->head, w->i, b->j, r->row, r->words };
   if (w->tiled) {
     const situ__panels *tiles = b->t->tiles;
-    situ__attention_multiply(tiles, s->rows, s->columns, p->e, p->e, r->q_tiles, r->k_tiles, false, s->data, s->ld);
+    situ__panels_begin(tiles);
+    situ__attention_multiply(tiles, s->rows, s->columns, p->e, p->e, r->q_tiles, r->k_tiles, false, s->data, s->ld,
+                             NULL);
     situ__attention_multiply(tiles, s->rows, s->columns, p->v_width, p->v_width, r->g_tiles, r->v_tiles, false,
-                             r->slopes, s->ld);
+                             r->slopes, s->ld, NULL);
+    situ__panels_end(tiles);
   } else {
     situ__attention_score(p, s, &w->q, &b->k, b->n, r->k_panels);
     situ__attention_product(p, s->rows, s->columns, p->v_width, (situ__factor){ w->g.data, w->g.row, w->g.col },
@@ -176,10 +179,13 @@ typedef struct addend {
 static void add_product(const block *b, bool tiled, int64_t m, int64_t k, situ__factor a, addend x, void *c) {
   const situ__panels *tiles = b->t->tiles;
   const int64_t n = x.rows->columns;
-  if (tiled && tiles->pack_a(b->r->scores, a.data, a.row, a.col, m, k))
-    situ__attention_multiply(tiles, m, n, k, x.k, b->r->scores, x.tiles, true, c, n);
-  else
+  if (tiled && tiles->pack_a(b->r->scores, a.data, a.row, a.col, m, k)) {
+    situ__panels_begin(tiles);
+    situ__attention_multiply(tiles, m, n, k, x.k, b->r->scores, x.tiles, true, c, n, NULL);
+    situ__panels_end(tiles);
+  } else {
     situ__attention_product(&b->t->p, m, n, k, a, (situ__factor){ x.rows->data, x.rows->row, 1 }, x.scale, true, c, n);
+  }
 }
 
 /* Adds what queries [i, i + count) of a head give to dq, and to the block's dk and dv. */

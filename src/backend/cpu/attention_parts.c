@@ -108,14 +108,20 @@ const situ__panels *situ__attention_tiles(const situ__attention *p) {
   return pays ? situ__panels_of_tiles() : NULL;
 }
 
+#ifdef SITU_HAVE_ISA_AMX
+extern const situ__attention_beside situ__attention_beside_amx;
+const situ__attention_beside *situ__attention_beside_tiles(void) { return &situ__attention_beside_amx; }
+#else
+const situ__attention_beside *situ__attention_beside_tiles(void) { return NULL; }
+#endif
+
 int64_t situ__tiles_bytes(const situ__panels *tiles, int64_t lanes, int64_t k) {
   return situ__round_up(lanes, tiles->rows) * situ__round_up(k, tiles->unit) * tiles->bytes;
 }
 
 void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n, int64_t k, int64_t b_k, const char *a,
-                              const char *b, bool add, void *c, int64_t c_row) {
+                              const char *b, bool add, void *c, int64_t c_row, situ__weighing *beside) {
   const int64_t wide = tiles->columns;
-  situ__panels_begin(tiles);
   for (int64_t j = 0; j < n; j += wide) {
     const situ__tile t = { .k = k,
                            .columns = situ__min_i64(wide, n - j),
@@ -127,9 +133,9 @@ void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n
                            .c_row = c_row,
                            .alpha = 1,
                            .add = add };
-    tiles->multiply(&t, rows);
+    if (beside) situ__attention_beside_tiles()->multiply(&t, rows, beside);
+    else tiles->multiply(&t, rows);
   }
-  situ__panels_end(tiles);
 }
 
 /* So few queries do not pay for packed keys. Forward and backward agree, so that weights add up to 1 in both. */

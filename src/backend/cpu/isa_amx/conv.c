@@ -68,7 +68,7 @@ ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column
   for (int64_t s = 0; s < p->steps; s++, a.first += parts * 2 * TILE_BYTES) {
     b.first = pairs + p->at[s];
     if (parts == 1) multiply_one_part(&a, &b, tall, wide);
-    else multiply_three_parts(&a, &b, tall, wide);
+    else multiply_three_parts(&a, &b, tall, wide, NULL, NULL);
   }
   store_sums(c, below, row, tall, wide);
 }
@@ -128,7 +128,7 @@ static void sum_places(const situ__parts_sum *p) {
   for (int64_t r = 0; r < p->runs; r++) {
     part_tiles a = { p->run[r].a, 64, TILE_BYTES, 2 * TILE_BYTES }, b = { p->run[r].b, 64, TILE_BYTES, 2 * TILE_BYTES };
     for (int64_t i = 0; i < p->run[r].count; i++, a.first += p->a_step, b.first += p->b_step)
-      multiply_three_parts(&a, &b, true, true);
+      multiply_three_parts(&a, &b, true, true, NULL, NULL);
   }
   store_sums(p->sums, below, row, true, true);
   end_tiles();

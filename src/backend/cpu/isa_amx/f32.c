@@ -67,7 +67,8 @@ static bool pack_columns(void *dst, const void *src, int64_t lane, int64_t step,
 
 ALWAYS_INLINE void multiply_block(const char *a, int64_t row, const char *b, bool tall, bool wide) {
   enum { NEXT = 2 * TILE_BYTES };
-  multiply_three_parts(&(part_tiles){ a, row, TILE * row, NEXT }, &(part_tiles){ b, 64, TILE_BYTES, NEXT }, tall, wide);
+  multiply_three_parts(&(part_tiles){ a, row, TILE * row, NEXT }, &(part_tiles){ b, 64, TILE_BYTES, NEXT }, tall, wide,
+                       NULL, NULL);
 }
 
 static void multiply(const situ__tile *t, int64_t rows) { multiply_panels(t, rows, PARTS, multiply_block); }

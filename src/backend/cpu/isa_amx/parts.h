@@ -44,13 +44,16 @@ ALWAYS_INLINE __m512i paired(__m512 low, __m512 high) {
 }
 
 /* Stores the pairs of each part, `next` bytes after those of the one before. */
-ALWAYS_INLINE void store_parts(magnitudes *seen, vec_f32 low, vec_f32 high, char *to, int64_t next) {
+ALWAYS_INLINE void store_split(vec_f32 low, vec_f32 high, char *to, int64_t next) {
   __m512 x[PARTS], y[PARTS];
-  note_magnitudes(seen, (__m512)low);
-  note_magnitudes(seen, (__m512)high);
   split_f32((__m512)low, x);
   split_f32((__m512)high, y);
   UNROLL for (int p = 0; p < PARTS; p++) _mm512_store_si512(to + p * next, paired(x[p], y[p]));
+}
+ALWAYS_INLINE void store_parts(magnitudes *seen, vec_f32 low, vec_f32 high, char *to, int64_t next) {
+  note_magnitudes(seen, (__m512)low);
+  note_magnitudes(seen, (__m512)high);
+  store_split(low, high, to, next);
 }
 
 /* ---- multiplication ---- */
@@ -84,13 +87,20 @@ ALWAYS_INLINE void multiply_one_part(const part_tiles *a, const part_tiles *b, b
   multiply_loaded(tall, wide);
 }
 
-/* The six products of parts that are above 2^-24 of the whole, the small ones first; each loads one side anew. */
-ALWAYS_INLINE void multiply_three_parts(const part_tiles *a, const part_tiles *b, bool tall, bool wide) {
+/* Work of vectors after product `number` of the six. */
+typedef struct company company;
+typedef void vector_work(company *of, int number);
+
+/* The six products of parts that are above 2^-24 of the whole, the small ones first; each loads one side anew. beside:
+   may be NULL. */
+ALWAYS_INLINE void multiply_three_parts(const part_tiles *a, const part_tiles *b, bool tall, bool wide,
+                                        vector_work *beside, company *of) {
   static const struct { int a, b; } order[] = { { 0, 2 }, { 0, 1 }, { 1, 1 }, { 1, 0 }, { 2, 0 }, { 0, 0 } };
   UNROLL for (int i = 0; i < 6; i++) {
     if (i == 0 || order[i].a != order[i - 1].a) load_a(a, order[i].a, tall);
     if (i == 0 || order[i].b != order[i - 1].b) load_b(b, order[i].b, wide);
     multiply_loaded(tall, wide);
+    if (beside) beside(of, i);
   }
 }
 
