@@ -129,7 +129,7 @@ def in_turn(ours, theirs, rounds=21, most=1.5, least=7, threads=1):
     run_on({quieter_core()} if threads == 1 else CORES)
     ours(), theirs()
     seen, quiet, begin = [], 0, time.monotonic()
-    end = begin + max(most, PATIENCE)
+    end = begin + max(3 * most, PATIENCE)
     while quiet < rounds:
         before = wait_for_quiet(threads, end)
         pair = ours(), theirs()
