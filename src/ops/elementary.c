@@ -57,13 +57,16 @@ static bool are_two(const char *op, situ_tensor *a, situ_tensor *b, unsigned acc
 }
 /* a where b is NaN. */
 static situ_tensor *unless_nan(situ_tensor *b, situ_tensor *a) { return situ_where(situ_isnan(b), a, b); }
+/* Of two NaN the gradient is the first operand's, as in PyTorch. */
 situ_tensor *situ_fmax(situ_tensor *a, situ_tensor *b) {
   SITU__MADE_OF_OPS("fmax");
-  return are_two("fmax", a, b, 0) ? situ_maximum(unless_nan(a, b), unless_nan(b, a)) : NULL;
+  if (!are_two("fmax", a, b, 0)) return NULL;
+  return situ_where(situ_isnan(b), a, situ_maximum(unless_nan(a, b), b));
 }
 situ_tensor *situ_fmin(situ_tensor *a, situ_tensor *b) {
   SITU__MADE_OF_OPS("fmin");
-  return are_two("fmin", a, b, 0) ? situ_minimum(unless_nan(a, b), unless_nan(b, a)) : NULL;
+  if (!are_two("fmin", a, b, 0)) return NULL;
+  return situ_where(situ_isnan(b), a, situ_minimum(unless_nan(a, b), b));
 }
 
 situ_tensor *situ_float_power(situ_tensor *a, situ_tensor *b) {

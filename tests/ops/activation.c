@@ -68,6 +68,19 @@ static void gradients_of_several(void **state) {
   gradcheck(ldexp_of, NULL, random_of(SITU_SHAPE(2, 3)), random_of(SITU_SHAPE(3)));
 }
 
+/* Of two NaN the first one has the gradient. */
+static void nan_and_nan(void **state) {
+  (void)state;
+  for (int which = 0; which < 2; which++) {
+    situ_tensor *in[2];
+    for (int k = 0; k < 2; k++) in[k] = situ_requires_grad_(T32(SITU_SHAPE(2), k ? 1 : NAN, NAN), true);
+    situ_tensor *y = which ? situ_fmin(in[0], in[1]) : situ_fmax(in[0], in[1]);
+    assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
+    expect_values(situ_grad(in[0]), SITU_SHAPE(2), 0, 1);
+    expect_values(situ_grad(in[1]), SITU_SHAPE(2), 1, 0);
+  }
+}
+
 static void refusals(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *whole = TI64(SITU_SHAPE(2), 1, 2),
@@ -99,6 +112,7 @@ static void refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(gradients),     TEST(a_slope_reads_what_it_scales), TEST(tails),
-                                      TEST(whole_numbers), TEST(gradients_of_several),         TEST(refusals) };
+                                      TEST(whole_numbers), TEST(gradients_of_several),         TEST(nan_and_nan),
+                                      TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

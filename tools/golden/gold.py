@@ -63,7 +63,7 @@ def raw_bytes(flat):
         return b""
     if flat.dtype == torch.bfloat16:
         flat = flat.view(torch.int16)
-    return flat.numpy().tobytes()
+    return flat.numpy(force=True).tobytes()  # force: PyTorch's tensors of zeros without memory
 
 
 def footprint(t):
