@@ -27,11 +27,11 @@ enum {
 
 typedef struct plan {
   situ__attention p;
-  const situ__panels *tiles;            /* for products by tile registers; NULL: by vectors */
-  const situ__attention_beside *beside; /* goes with tiles */
-  int64_t queries, keys, blocks, rows;  /* of a unit; of a block; units of a head; queries together */
-  bool direct;                          /* sums are added up in the result */
-  int64_t y_row;                        /* elements between their rows */
+  const situ__panels *tiles;              /* for products by tile registers; NULL: by vectors */
+  const situ__attention_weigher *weigher; /* goes with tiles */
+  int64_t queries, keys, blocks, rows;    /* of a unit; of a block; units of a head; queries together */
+  bool direct;                            /* sums are added up in the result */
+  int64_t y_row;                          /* elements between their rows */
 } plan;
 
 typedef struct buffers {
@@ -133,9 +133,9 @@ static void begin_step(const unit *u, int64_t i, step *s, situ__weighing *beside
   const situ__scores *x = &s->w.s;
   situ__attention_multiply(u->t->tiles, x->rows, x->columns, p->e, p->e,
                            u->r->q_tiles + situ__tiles_bytes(u->t->tiles, i, p->e), u->r->k_tiles, false, x->data,
-                           x->ld, beside);
+                           x->ld, (situ__beside){ .weigh = beside });
   situ__attention_mask(p, x, &s->at);
-  u->t->beside->begin(&s->w);
+  u->t->weigher->begin(&s->w);
 }
 
 /* Ends the weights. Those of which dropout takes some are not weighed beside products. */
@@ -143,7 +143,7 @@ static void weigh_step(const unit *u, step *s) {
   const situ__attention *p = &u->t->p;
   const situ__scores *x = &s->w.s;
   if (p->keep == 1) {
-    s->packed = u->t->beside->finish(&s->w);
+    s->packed = u->t->weigher->finish(&s->w);
     return;
   }
   p->rows->soften(x, s->w.first, s->w.centre, s->w.total, s->y, p->v_width, u->t->y_row);
@@ -158,7 +158,7 @@ static void end_step(const unit *u, const step *s, const situ__matrix *v, situ__
   const bool add = !s->w.first;
   if (s->packed)
     situ__attention_multiply(u->t->tiles, x->rows, p->v_width, x->columns, u->n, s->w.panels, u->r->v_tiles, add, s->y,
-                             u->t->y_row, beside);
+                             u->t->y_row, (situ__beside){ .weigh = beside });
   else
     situ__attention_product(p, x->rows, p->v_width, x->columns, (situ__factor){ x->data, x->ld, 1 },
                             (situ__factor){ v->data, v->row, 1 }, 1, add, s->y, u->t->y_row);
@@ -279,7 +279,7 @@ situ_status situ__cpu_attention(int index, const situ_work *work) {
   const situ__attention *p = &t.p;
   const int64_t widest = situ__max_i64(p->e, p->v_width);
   t.tiles = situ__attention_tiles(p);
-  t.beside = situ__attention_beside_tiles();
+  t.weigher = situ__attention_weigher_of_tiles();
   t.rows = t.tiles ? TILED_ROWS : ROWS;
   const int64_t most = t.tiles ? TILED_QUERIES : QUERIES, few = t.tiles ? FEW_TILED : FEW_QUERIES;
   const bool many = p->heads * situ__ceil_div(p->l, most) >= UNITS;

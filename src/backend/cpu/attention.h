@@ -118,24 +118,43 @@ typedef struct situ__weighing {
   _Alignas(64) float least[16];
 } situ__weighing;
 
-/* Products by tile registers, between which vectors weigh scores of other queries. */
-typedef struct situ__attention_beside {
+/* Lanes that are packed a few at a time: `pack_a` of situ__panels. lane or step is 1. */
+typedef struct situ__side_packing {
+  char *to;
+  const float *from;
+  int64_t lane, step, lanes, k;
+  int64_t square; /* the next one; the kernels keep it, and the magnitudes until now */
+  _Alignas(64) uint32_t least[16], most[16];
+} situ__side_packing;
+
+/* Products by tile registers, between which vectors weigh scores, or pack lanes. begin is called before. multiply is
+   that of situ__panels with panels of a, and does a part of the work, finish the rest of it; this returns false if
+   panels do not hold all numbers: some are not finite, or not 0 and so small that they have no three parts. */
+typedef struct situ__attention_weigher {
   void (*begin)(situ__weighing *w);
-  /* `multiply` of situ__panels for up to a panel's rows, and a part of w. */
   void (*multiply)(const situ__tile *t, int64_t rows, situ__weighing *w);
-  /* Weighs the other scores. Returns false if panels do not hold the weights: some are not finite, or below 2^-100 and
-     not 0. */
   bool (*finish)(situ__weighing *w);
-} situ__attention_beside;
+} situ__attention_weigher;
+typedef struct situ__attention_packer {
+  void (*begin)(situ__side_packing *p);
+  void (*multiply)(const situ__tile *t, int64_t rows, situ__side_packing *p);
+  bool (*finish)(situ__side_packing *p);
+} situ__attention_packer;
 
 /* The kernels that go with situ__attention_tiles. */
-const situ__attention_beside *situ__attention_beside_tiles(void);
+const situ__attention_weigher *situ__attention_weigher_of_tiles(void);
+const situ__attention_packer *situ__attention_packer_of_tiles(void);
+
+/* Work beside a product: one of these, or none. */
+typedef struct situ__beside {
+  situ__weighing *weigh;
+  situ__side_packing *pack;
+} situ__beside;
 
 /* c [rows, n] (+)= a b, of panels; those of b were packed with b_k elements of a lane. c has whole squares. Called
-   between situ__panels_begin and situ__panels_end. beside: is
-   weighed in part meanwhile, where rows are those of one panel; may be NULL. */
+   between situ__panels_begin and situ__panels_end. */
 void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n, int64_t k, int64_t b_k, const char *a,
-                              const char *b, bool add, void *c, int64_t c_row, situ__weighing *beside);
+                              const char *b, bool add, void *c, int64_t c_row, situ__beside beside);
 
 /* ---- scores ---- */
 

@@ -26,9 +26,10 @@ enum {
 typedef struct plan {
   situ__attention p;
   const situ_view_desc *y, *stats, *g, *dq, *dk, *dv;
-  const situ__panels *tiles;         /* for products by tile registers; NULL: by vectors */
-  int64_t queries, keys, ld, shared; /* of a block; row of scores; heads of a unit */
-  bool direct;                       /* dq is added up in place */
+  const situ__panels *tiles;            /* for products by tile registers; NULL: by vectors */
+  const situ__attention_packer *packer; /* goes with tiles */
+  int64_t queries, keys, ld, shared;    /* of a block; row of scores; heads of a unit */
+  bool direct;                          /* dq is added up in place */
 } plan;
 
 typedef struct buffers {
@@ -36,7 +37,8 @@ typedef struct buffers {
   uint32_t *words;
   void *scaled; /* queries */
   /* Panels for tile registers. Lanes are keys or queries; across: their features. */
-  char *k_tiles, *v_tiles, *k_across, *q_tiles, *g_tiles, *q_across, *g_across, *scores;
+  char *k_tiles, *v_tiles, *k_across, *q_tiles, *g_tiles, *q_across, *g_across;
+  char *scores[2]; /* weights or slopes: one is multiplied while the next is packed */
 } buffers;
 
 static size_t lay_out(const plan *t, char *memory, buffers *r) {
@@ -67,7 +69,7 @@ static size_t lay_out(const plan *t, char *memory, buffers *r) {
   r->g_tiles = situ__carve(memory, &used, situ__tiles_bytes(tiles, t->queries, p->v_width));
   r->q_across = situ__carve(memory, &used, situ__tiles_bytes(tiles, p->e, t->queries));
   r->g_across = situ__carve(memory, &used, situ__tiles_bytes(tiles, p->v_width, t->queries));
-  r->scores = situ__carve(memory, &used, situ__tiles_bytes(tiles, t->keys, t->queries));
+  for (int i = 0; i < 2; i++) r->scores[i] = situ__carve(memory, &used, situ__tiles_bytes(tiles, t->keys, t->queries));
   return used;
 }
 
@@ -108,10 +110,12 @@ typedef struct queries {
   int64_t i;
   situ__matrix q, g;
   situ__scores s;
-  bool tiled;
+  situ__scores_place at;
 } queries;
 
 static char *after(void *data, int64_t elements, const situ__attention *p) { return (char *)data + elements * p->elem; }
+
+static char *dq_of(const block *b, const queries *w) { return after(w->a->dq, w->i * b->t->p.e, &b->t->p); }
 
 /* The block's keys and values for both kinds of products: a number that tile registers do not multiply may appear in
    any operand. */
@@ -141,51 +145,96 @@ static bool tile_rows(const block *b, const queries *w) {
          tiles->pack_b(r->g_across, w->g.data, 1, w->g.row, p->v_width, count);
 }
 
+/* ---- queries by vectors ---- */
+
 /* Weights, in r->weights, and the gradients of the scores, in r->slopes. */
 static void differentiate(const block *b, const queries *w) {
   const situ__attention *p = &b->t->p;
   const buffers *r = b->r;
   const situ__scores *s = &w->s;
-  const situ__scores_place at = { &w->a->head, w->i, b->j, r->row, r->words };
-  if (w->tiled) {
-    const situ__panels *tiles = b->t->tiles;
-    situ__panels_begin(tiles);
-    situ__attention_multiply(tiles, s->rows, s->columns, p->e, p->e, r->q_tiles, r->k_tiles, false, s->data, s->ld,
-                             NULL);
-    situ__attention_multiply(tiles, s->rows, s->columns, p->v_width, p->v_width, r->g_tiles, r->v_tiles, false,
-                             r->slopes, s->ld, NULL);
-    situ__panels_end(tiles);
-  } else {
-    situ__attention_score(p, s, &w->q, &b->k, b->n, r->k_panels);
-    situ__attention_product(p, s->rows, s->columns, p->v_width, (situ__factor){ w->g.data, w->g.row, w->g.col },
-                            (situ__factor){ r->v_panels, 0, b->n }, 1, false, r->slopes, s->ld);
-  }
-  situ__attention_mask(p, s, &at);
+  situ__attention_score(p, s, &w->q, &b->k, b->n, r->k_panels);
+  situ__attention_product(p, s->rows, s->columns, p->v_width, (situ__factor){ w->g.data, w->g.row, w->g.col },
+                          (situ__factor){ r->v_panels, 0, b->n }, 1, false, r->slopes, s->ld);
+  situ__attention_mask(p, s, &w->at);
   p->rows->weigh(s, w->a->stats + w->i * p->elem);
-  situ__attention_drop(p, s, &at, r->slopes);
+  situ__attention_drop(p, s, &w->at, r->slopes);
   p->rows->slope(s, r->slopes, w->a->delta + w->i * p->elem);
-  situ__attention_drop(p, s, &at, s->data);
+  situ__attention_drop(p, s, &w->at, s->data);
 }
 
-/* A factor of what is added up: rows of a matrix, and the panels that hold it with so many elements of a lane. */
-typedef struct addend {
-  const situ__matrix *rows;
-  const char *tiles;
-  int64_t k;
-  double scale; /* which the panels include */
-} addend;
+/* c [m, x's columns] += scale a x */
+static void add_product(const block *b, int64_t m, int64_t k, situ__factor a, const situ__matrix *x, double scale,
+                        void *c) {
+  situ__attention_product(&b->t->p, m, x->columns, k, a, (situ__factor){ x->data, x->row, 1 }, scale, true, c,
+                          x->columns);
+}
 
-/* c [m, x's columns] += scale a x, where a [m, k] are scores. A number below 2^-100 has no three parts. */
-static void add_product(const block *b, bool tiled, int64_t m, int64_t k, situ__factor a, addend x, void *c) {
-  const situ__panels *tiles = b->t->tiles;
-  const int64_t n = x.rows->columns;
-  if (tiled && tiles->pack_a(b->r->scores, a.data, a.row, a.col, m, k)) {
-    situ__panels_begin(tiles);
-    situ__attention_multiply(tiles, m, n, k, x.k, b->r->scores, x.tiles, true, c, n, NULL);
-    situ__panels_end(tiles);
-  } else {
-    situ__attention_product(&b->t->p, m, n, k, a, (situ__factor){ x.rows->data, x.rows->row, 1 }, x.scale, true, c, n);
-  }
+/* Scores as a factor: turned, or as they are. */
+static situ__factor down(const block *b, const void *scores) { return (situ__factor){ scores, 1, b->t->ld }; }
+static situ__factor along(const block *b, const void *scores) { return (situ__factor){ scores, b->t->ld, 1 }; }
+static void add_dv(const block *b, const queries *w) {
+  add_product(b, w->s.columns, w->s.rows, down(b, b->r->weights), &w->g, 1, b->r->dv);
+}
+static void add_dk(const block *b, const queries *w) {
+  add_product(b, w->s.columns, w->s.rows, down(b, b->r->slopes), &w->q, b->t->p.work->scalar[0], b->r->dk);
+}
+static void add_dq(const block *b, const queries *w) {
+  add_product(b, w->s.rows, w->s.columns, along(b, b->r->slopes), &b->k, 1, dq_of(b, w));
+}
+
+static void absorb_by_vectors(const block *b, const queries *w) {
+  differentiate(b, w);
+  add_dv(b, w);
+  add_dk(b, w);
+  add_dq(b, w);
+}
+
+/* ---- queries by tile registers ---- */
+
+static void multiply(const block *b, int64_t m, int64_t n, int64_t k, int64_t b_k, const char *a, const char *x,
+                     bool add, void *c, int64_t c_row, situ__side_packing *beside) {
+  situ__attention_multiply(b->t->tiles, m, n, k, b_k, a, x, add, c, c_row, (situ__beside){ .pack = beside });
+}
+
+/* Begins to pack scores, as they are or turned. */
+static situ__side_packing packing_of(const block *b, situ__factor a, int64_t lanes, int64_t k, int half) {
+  situ__side_packing x = {
+    .to = b->r->scores[half], .from = a.data, .lane = a.row, .step = a.col, .lanes = lanes, .k = k
+  };
+  b->t->packer->begin(&x);
+  return x;
+}
+
+/* Scores are packed for a product while the one before is multiplied. Where panels cannot hold them, which a number
+   below 2^-100 suffices for, vectors multiply; what would have been packed beside is packed then. Tile registers write
+   whole squares. */
+static void absorb_by_tiles(const block *b, const queries *w) {
+  const situ__attention *p = &b->t->p;
+  const buffers *r = b->r;
+  const situ__scores *s = &w->s;
+  const situ__attention_packer *packer = b->t->packer;
+  const int64_t m = s->rows, n = s->columns, e = p->e, v = p->v_width;
+  const bool drops = p->keep != 1;
+  situ__panels_begin(b->t->tiles);
+  multiply(b, m, n, e, e, r->q_tiles, r->k_tiles, false, s->data, s->ld, NULL);
+  situ__attention_mask(p, s, &w->at);
+  p->rows->weigh(s, w->a->stats + w->i * p->elem);
+  situ__side_packing weights = packing_of(b, down(b, r->weights), n, m, 0);
+  multiply(b, m, n, v, v, r->g_tiles, r->v_tiles, false, r->slopes, s->ld, drops ? NULL : &weights);
+  situ__attention_drop(p, s, &w->at, r->slopes);
+  p->rows->slope(s, r->slopes, w->a->delta + w->i * p->elem);
+  situ__attention_drop(p, s, &w->at, s->data);
+  const bool weighs = packer->finish(&weights);
+  situ__side_packing turned = packing_of(b, down(b, r->slopes), n, m, 1);
+  if (weighs) multiply(b, n, v, m, m, weights.to, r->g_across, true, r->dv, v, &turned);
+  else add_dv(b, w);
+  const bool turns = packer->finish(&turned), whole = m % b->t->tiles->whole == 0;
+  situ__side_packing slopes = packing_of(b, along(b, r->slopes), m, n, 0);
+  if (turns) multiply(b, n, e, m, m, turned.to, r->q_across, true, r->dk, e, whole ? &slopes : NULL);
+  else add_dk(b, w);
+  if (whole && packer->finish(&slopes)) multiply(b, m, e, n, b->n, slopes.to, r->k_across, true, dq_of(b, w), e, NULL);
+  else add_dq(b, w);
+  situ__panels_end(b->t->tiles);
 }
 
 /* Adds what queries [i, i + count) of a head give to dq, and to the block's dk and dv. */
@@ -195,19 +244,14 @@ static void absorb(const block *b, const part *a, int64_t i, int64_t count) {
   const int64_t sees = p->causal ? i + 1 - b->j : b->n, columns = situ__min_i64(b->n, sees + (count - 1) * p->causal),
                 ld = b->t->ld;
   if (columns <= 0) return;
-  queries w = { .a = a, .i = i, .s = { r->weights, count, columns, ld, sees, p->causal } };
+  queries w = { .a = a,
+                .i = i,
+                .s = { r->weights, count, columns, ld, sees, p->causal },
+                .at = { &a->head, i, b->j, r->row, r->words } };
   w.q = situ__attention_stage(p, &a->q, i, count, true, r->q);
   w.g = situ__attention_stage(p, &a->g, i, count, true, r->g);
-  w.tiled = tile_rows(b, &w);
-  differentiate(b, &w);
-  add_product(b, w.tiled, columns, count, (situ__factor){ r->weights, 1, ld }, (addend){ &w.g, r->g_across, count, 1 },
-              r->dv);
-  add_product(b, w.tiled, columns, count, (situ__factor){ r->slopes, 1, ld },
-              (addend){ &w.q, r->q_across, count, p->work->scalar[0] }, r->dk);
-  /* Tile registers write whole squares. */
-  const bool whole = w.tiled && count % b->t->tiles->whole == 0;
-  add_product(b, whole, count, columns, (situ__factor){ r->slopes, ld, 1 }, (addend){ &b->k, r->k_across, b->n, 1 },
-              a->dq + i * p->e * p->elem);
+  if (tile_rows(b, &w)) absorb_by_tiles(b, &w);
+  else absorb_by_vectors(b, &w);
 }
 
 /* ---- a unit ---- */
@@ -294,6 +338,7 @@ situ_status situ__cpu_attention_grad(const situ_work *work) {
   if (t.tiles && /* whose squares are whole in dk and dv */
       (p->e % t.tiles->whole != 0 || p->v_width % t.tiles->whole != 0))
     t.tiles = NULL;
+  t.packer = situ__attention_packer_of_tiles();
   t.queries = t.tiles ? TILED_QUERIES : QUERIES;
   const int64_t most = situ__min_i64(p->s, t.tiles ? TILED_KEYS : KEYS);
   t.keys =

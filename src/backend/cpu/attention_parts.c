@@ -109,10 +109,13 @@ const situ__panels *situ__attention_tiles(const situ__attention *p) {
 }
 
 #ifdef SITU_HAVE_ISA_AMX
-extern const situ__attention_beside situ__attention_beside_amx;
-const situ__attention_beside *situ__attention_beside_tiles(void) { return &situ__attention_beside_amx; }
+extern const situ__attention_weigher situ__attention_weigher_amx;
+extern const situ__attention_packer situ__attention_packer_amx;
+const situ__attention_weigher *situ__attention_weigher_of_tiles(void) { return &situ__attention_weigher_amx; }
+const situ__attention_packer *situ__attention_packer_of_tiles(void) { return &situ__attention_packer_amx; }
 #else
-const situ__attention_beside *situ__attention_beside_tiles(void) { return NULL; }
+const situ__attention_weigher *situ__attention_weigher_of_tiles(void) { return NULL; }
+const situ__attention_packer *situ__attention_packer_of_tiles(void) { return NULL; }
 #endif
 
 int64_t situ__tiles_bytes(const situ__panels *tiles, int64_t lanes, int64_t k) {
@@ -120,7 +123,7 @@ int64_t situ__tiles_bytes(const situ__panels *tiles, int64_t lanes, int64_t k) {
 }
 
 void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n, int64_t k, int64_t b_k, const char *a,
-                              const char *b, bool add, void *c, int64_t c_row, situ__weighing *beside) {
+                              const char *b, bool add, void *c, int64_t c_row, situ__beside beside) {
   const int64_t wide = tiles->columns;
   for (int64_t j = 0; j < n; j += wide) {
     const situ__tile t = { .k = k,
@@ -133,7 +136,8 @@ void situ__attention_multiply(const situ__panels *tiles, int64_t rows, int64_t n
                            .c_row = c_row,
                            .alpha = 1,
                            .add = add };
-    if (beside) situ__attention_beside_tiles()->multiply(&t, rows, beside);
+    if (beside.weigh) situ__attention_weigher_of_tiles()->multiply(&t, rows, beside.weigh);
+    else if (beside.pack) situ__attention_packer_of_tiles()->multiply(&t, rows, beside.pack);
     else tiles->multiply(&t, rows);
   }
 }

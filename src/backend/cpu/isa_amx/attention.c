@@ -4,7 +4,7 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/isa/exp.h"
 #include "backend/cpu/isa/score_lanes.h"
-#include "backend/cpu/isa_amx/parts.h"
+#include "backend/cpu/isa_amx/beside.h"
 
 #include <math.h>
 
@@ -97,36 +97,23 @@ static bool finish(situ__weighing *w) {
   return w->split && _mm512_reduce_min_ps(_mm512_load_ps(w->least)) >= LEAST;
 }
 
-/* What vectors do after product number k of a block: a row takes as long as the block, and the next one's centre is
-   found before it is needed. */
-typedef struct company {
+/* A row takes as long as a block of products, and the next one's centre is found before it is needed. */
+struct company {
   situ__weighing *w;
   row r;
-} company;
-ALWAYS_INLINE void weigh_between(company *c, int k) {
+};
+ALWAYS_INLINE void take_weighing(company *c) { c->r = take_row(c->w); }
+ALWAYS_INLINE void weigh_between(company *c, int number) {
   weigh_pairs(&c->r);
-  if (k % 3 == 0) weigh_pairs(&c->r);
-  if (k == 3 && c->w->row + 1 < c->w->s.rows) begin_row(c->w, c->w->row + 1);
+  if (number % 3 == 0) weigh_pairs(&c->r);
+  if (number == 3 && c->w->row + 1 < c->w->s.rows) begin_row(c->w, c->w->row + 1);
 }
-
-ALWAYS_INLINE void multiply_beside(const situ__tile *t, bool tall, bool wide, situ__weighing *w) {
-  const int64_t line = t->c_row * (int64_t)sizeof(float);
-  float *c = t->c, *below = c + TILE * t->c_row;
-  part_tiles a = { t->a, 64, TILE_BYTES, 2 * TILE_BYTES }, b = { t->b, 64, TILE_BYTES, 2 * TILE_BYTES };
-  if (t->add) load_sums(c, below, line, tall, wide);
-  else zero_sums();
-  for (int64_t k = 0; k < t->k; k += DEPTH, a.first += BLOCK_BYTES, b.first += BLOCK_BYTES) {
-    company beside = { w, take_row(w) };
-    multiply_three_parts(&a, &b, tall, wide, weigh_between, &beside);
-    give_row(w, &beside.r);
-  }
-  store_sums(c, below, line, tall, wide);
-}
+ALWAYS_INLINE void give_weighing(company *c) { give_row(c->w, &c->r); }
 
 static void multiply(const situ__tile *t, int64_t rows, situ__weighing *w) {
-  const bool tall = rows > TILE, wide = t->columns > TILE;
-  if (tall && wide) multiply_beside(t, true, true, w);
-  else multiply_beside(t, tall, wide, w);
+  static const side_work work = { take_weighing, weigh_between, give_weighing };
+  company with = { .w = w };
+  multiply_beside(t, rows, &work, &with);
 }
 
-const situ__attention_beside situ__attention_beside_amx = { .begin = begin, .finish = finish, .multiply = multiply };
+const situ__attention_weigher situ__attention_weigher_amx = { begin, multiply, finish };

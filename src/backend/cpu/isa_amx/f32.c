@@ -5,31 +5,6 @@
 
 /* ---- packing ---- */
 
-ALWAYS_INLINE __mmask16 first_16(int64_t count) {
-  return (__mmask16)(count >= 16 ? 0xffff : count > 0 ? (1 << count) - 1 : 0);
-}
-
-/* Loads a square of up to 16 lanes and 16 elements of each; what is missing is 0. Vectors are elements of all lanes if
-   those follow each other in memory (in_rows), else they are lanes. The square that the same vectors come from next is
-   asked for, that of the next panel or, in rows, of the next block: runs are so short that a processor does not see it
-   coming, and weights come from memory. */
-ALWAYS_INLINE void load_square(vec_f32 square[TILE], const float *src, int64_t lane, int64_t step, int64_t lanes,
-                               int64_t k, bool in_rows) {
-  float strip[TILE * TILE];
-  if (!in_rows && step != 1) {
-    memset(strip, 0, sizeof strip);
-    for (int64_t i = 0; i < TILE && i < lanes; i++)
-      for (int64_t p = 0; p < TILE && p < k; p++) strip[i * TILE + p] = src[i * lane + p * step];
-    src = strip, lane = TILE;
-  }
-  const __mmask16 some = first_16(in_rows ? lanes : k);
-  const int64_t rows = in_rows ? k : lanes, row = in_rows ? step : lane;
-  UNROLL for (int i = 0; i < TILE; i++) {
-    __builtin_prefetch(src + (i + WIDTH) * row, 0, 2);
-    square[i] = (vec_f32)_mm512_maskz_loadu_ps(i < rows ? some : (__mmask16)0, src + i * row);
-  }
-}
-
 /* Packs one tile of each part for each 16 lanes and 32 elements; lanes last if they follow each other, so that memory
    is read in order. The elements of a pair are 16 apart. */
 ALWAYS_INLINE bool pack_tiles(char *to, const float *src, int64_t lane, int64_t step, int64_t lanes, int64_t k,

@@ -1,0 +1,83 @@
+/* Packing beside products by tile registers: a square of 16 lanes and 32 elements takes as long as a block of products.
+   SPDX-License-Identifier: MIT */
+#include "backend/cpu/attention.h"
+#include "backend/cpu/isa_amx/beside.h"
+
+struct company {
+  situ__side_packing *p;
+  vec_f32 low[TILE], high[TILE];
+  char *to; /* of the square; NULL: there is none */
+  const float *from;
+  int64_t lanes, elements; /* that are left from the square on */
+  magnitudes seen;
+};
+
+/* Lanes that follow each other come last, so that memory is read in order. */
+static bool in_rows(const situ__side_packing *p) { return p->lane == 1 && p->step != 1; }
+static int64_t blocks_of(const situ__side_packing *p) { return (p->k + DEPTH - 1) / DEPTH; }
+static int64_t squares_of(const situ__side_packing *p) { return blocks_of(p) * ((p->lanes + WIDTH - 1) / WIDTH * 2); }
+
+ALWAYS_INLINE void take_square(company *c) {
+  situ__side_packing *p = c->p;
+  c->to = NULL;
+  if (p->square >= squares_of(p)) return;
+  const int64_t blocks = blocks_of(p), across = squares_of(p) / blocks, at = p->square++;
+  const int64_t t = in_rows(p) ? at % across : at / blocks, q = in_rows(p) ? at / across : at % blocks;
+  c->to = p->to + t / 2 * blocks * BLOCK_BYTES + q * BLOCK_BYTES + t % 2 * TILE_BYTES;
+  c->from = p->from + t * TILE * p->lane + q * DEPTH * p->step;
+  c->lanes = p->lanes - t * TILE, c->elements = p->k - q * DEPTH;
+  c->seen = (magnitudes){ _mm512_load_si512(p->least), _mm512_load_si512(p->most) };
+}
+
+ALWAYS_INLINE void load_half(const company *c, vec_f32 half[TILE], int64_t first) {
+  const situ__side_packing *p = c->p;
+  if (in_rows(p)) {
+    load_square(half, c->from + first * p->step, 1, p->step, c->lanes, c->elements - first, true);
+    FN(transpose)(half);
+  } else {
+    load_square(half, c->from + first, p->lane, 1, c->lanes, c->elements - first, false);
+  }
+}
+
+ALWAYS_INLINE void pack_between(company *c, int number) {
+  if (!c->to) return;
+  if (number == 0) load_half(c, c->low, 0);
+  if (number == 1) load_half(c, c->high, TILE);
+  if (number < 2) return;
+  UNROLL for (int i = 0; i < 4; i++) {
+    const int lane = 4 * (number - 2) + i;
+    store_parts(&c->seen, c->low[lane], c->high[lane], c->to + lane * 64, 2 * TILE_BYTES);
+  }
+}
+
+ALWAYS_INLINE void give_square(company *c) {
+  if (!c->to) return;
+  _mm512_store_si512(c->p->least, c->seen.least);
+  _mm512_store_si512(c->p->most, c->seen.most);
+}
+
+static void begin(situ__side_packing *p) {
+  const magnitudes none = no_magnitudes();
+  p->square = 0;
+  _mm512_store_si512(p->least, none.least);
+  _mm512_store_si512(p->most, none.most);
+}
+
+static void multiply(const situ__tile *t, int64_t rows, situ__side_packing *p) {
+  static const side_work work = { take_square, pack_between, give_square };
+  company with = { .p = p };
+  multiply_beside(t, rows, &work, &with);
+}
+
+static bool finish(situ__side_packing *p) {
+  company with = { .p = p };
+  while (p->square < squares_of(p)) {
+    take_square(&with);
+    UNROLL for (int number = 0; number < 6; number++) pack_between(&with, number);
+    give_square(&with);
+  }
+  const magnitudes seen = { _mm512_load_si512(p->least), _mm512_load_si512(p->most) };
+  return has_parts(&seen);
+}
+
+const situ__attention_packer situ__attention_packer_amx = { begin, multiply, finish };
