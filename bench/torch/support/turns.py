@@ -3,6 +3,7 @@
 # Rounds count in which the core was quiet: shared machines have cores whose other hyperthread belongs to another program.
 # SPDX-License-Identifier: MIT
 import atexit
+import contextlib
 import glob
 import json
 import math
@@ -82,7 +83,8 @@ def run_on(cores):
     """Moves the threads of both sides to these cores."""
     for process in ["self", *Server.started]:
         for thread in os.listdir(f"/proc/{process}/task"):
-            os.sched_setaffinity(int(thread), cores)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.sched_setaffinity(int(thread), cores)
 
 
 def look():
