@@ -135,7 +135,7 @@ static void begin_step(const unit *u, int64_t i, step *s, situ__weighing *beside
                            u->r->q_tiles + situ__tiles_bytes(u->t->tiles, i, p->e), u->r->k_tiles, false, x->data,
                            x->ld, (situ__beside){ .weigh = beside });
   situ__attention_mask(p, x, &s->at);
-  u->t->weigher->begin(&s->w);
+  if (p->keep == 1) u->t->weigher->begin(&s->w);
 }
 
 /* Ends the weights. Those of which dropout takes some are not weighed beside products. */
