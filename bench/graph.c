@@ -218,7 +218,7 @@ static void measure(job *j, situ_device device) {
   (void)snprintf(ours, sizeof ours, "%.1f us", 1e6 * median(of_replays, keep_quiet(&r, of_replays)));
   (void)snprintf(theirs, sizeof theirs, "calls %.1f us", 1e6 * median(of_calls, keep_quiet(&r, of_calls)));
   tell_rounds(device.kind == SITU_CUDA ? "cuda" : "H8", j->name, ours, theirs, ratio, keep_quiet(&r, ratio),
-              device.kind == SITU_CUDA ? j->must_cuda : j->must, false);
+              was_disturbed(&r), device.kind == SITU_CUDA ? j->must_cuda : j->must, false);
   (void)snprintf(what, sizeof what, "%s, memory", j->name);
   if (device.kind == SITU_CPU) tell("H8", what, "", "", held / (double)calls_need, 0.7, true);
   tell_percentiles("calls", calls, r.count * j->steps);

@@ -106,7 +106,7 @@ int main(void) {
     }
     (void)snprintf(ours, sizeof ours, "%.1f ns", 1e9 * median(of_many, keep_quiet(&r, of_many)));
     (void)snprintf(theirs, sizeof theirs, "%.1f ns", 1e9 * median(of_few, keep_quiet(&r, of_few)));
-    tell_rounds("H12", jobs[j].name, ours, theirs, ratio, keep_quiet(&r, ratio), 1.5, true);
+    tell_rounds("H12", jobs[j].name, ours, theirs, ratio, keep_quiet(&r, ratio), was_disturbed(&r), 1.5, true);
   }
   return situ_scope_end(&s) != SITU_OK;
 }

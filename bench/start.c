@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
   const int kept = keep_quiet(&r, each);
   memcpy(list, each, sizeof list);
   (void)snprintf(ours, sizeof ours, "%.2f ms", median(list, kept));
-  tell_rounds("H13", "start to first result of an MLP, ms", ours, "", each, kept, 10, true);
+  tell_rounds("H13", "start to first result of an MLP, ms", ours, "", each, kept, was_disturbed(&r), 10, true);
   situ_tree_free(state);
   situ_nn_free(net);
   (void)unlink(path);

@@ -84,7 +84,7 @@ static double scale(const char *what, void (*call)(int threads), double must) {
   const int kept = keep_quiet(&r, ratio);
   (void)snprintf(ours, sizeof ours, "%.2f ms", 1e3 * median(two, keep_quiet(&r, two)));
   (void)snprintf(theirs, sizeof theirs, "1T %.2f ms", 1e3 * median(one, keep_quiet(&r, one)));
-  if (must > 0) tell_rounds("H15", what, ours, theirs, ratio, kept, must, false);
+  if (must > 0) tell_rounds("H15", what, ours, theirs, ratio, kept, was_disturbed(&r), must, false);
   return median(ratio, kept);
 }
 
@@ -108,7 +108,7 @@ static void beside_neighbour(const char *what, void (*call)(int threads)) {
   }
   (void)snprintf(ours, sizeof ours, "%.2f ms", 1e3 * two);
   (void)snprintf(theirs, sizeof theirs, "1T %.2f ms", 1e3 * alone);
-  tell_rounds("H14", what, ours, theirs, ratio, keep_quiet(&r, ratio), 1.3, true);
+  tell_rounds("H14", what, ours, theirs, ratio, keep_quiet(&r, ratio), was_disturbed(&r), 1.3, true);
 }
 
 int main(void) {

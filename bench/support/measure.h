@@ -92,22 +92,23 @@ static inline situ_device bench_device(situ_device_properties *p) {
   return device;
 }
 
-/* The median and quartiles of `count` ratios, which are sorted; at_most: less is better. */
+/* The median and quartiles of `count` ratios, which are sorted; disturbed: of rounds.h; at_most: less is better. */
 static inline void tell_rounds(const char *goal, const char *what, const char *ours, const char *theirs, double *ratios,
-                               int count, double must, bool at_most) {
+                               int count, bool disturbed, double must, bool at_most) {
   const double ratio = median(ratios, count);
   printf("%-4s %-42s %14s %14s %8.2f  must %s %-5g %s\n", goal, what, ours, theirs, ratio, at_most ? "<=" : ">=", must,
          (at_most ? ratio <= must : ratio >= must) ? "met" : "NOT MET");
   printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"low\": %.3f, \"high\": %.3f, \"must\": %g, "
-         "\"at_most\": %s}\n",
-         goal, what, ratio, ratios[count / 4], ratios[3 * count / 4], must, at_most ? "true" : "false");
+         "\"at_most\": %s%s}\n",
+         goal, what, ratio, ratios[count / 4], ratios[3 * count / 4], must, at_most ? "true" : "false",
+         disturbed ? ", \"disturbed\": true" : "");
   (void)fflush(stdout);
 }
 
 /* One ratio. */
 static inline void tell(const char *goal, const char *what, const char *ours, const char *theirs, double ratio,
                         double must, bool at_most) {
-  tell_rounds(goal, what, ours, theirs, &ratio, 1, must, at_most);
+  tell_rounds(goal, what, ours, theirs, &ratio, 1, false, must, at_most);
 }
 
 /* The host's cost of an op: only the calls are timed, without waiting, and the queue is drained between rounds. */

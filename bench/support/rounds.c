@@ -103,6 +103,8 @@ bool next_round(rounds *r) {
   return true;
 }
 
+bool was_disturbed(const rounds *r) { return r->quiet < LEAST; }
+
 int keep_quiet(const rounds *r, double *values) {
   double sorted[ROUNDS_MAX], most = QUIET;
   int kept = 0;

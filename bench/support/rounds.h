@@ -36,6 +36,9 @@ bool next_round(rounds *r);
    where fewer were quiet. */
 int keep_quiet(const rounds *r, double *values);
 
+/* Whether fewer than seven were quiet: what such rounds say is marked so. */
+bool was_disturbed(const rounds *r);
+
 #ifdef __cplusplus
 }
 #endif

@@ -68,8 +68,9 @@ inline void measure(const goal &g) {
               result >= g.must ? "met" : "NOT MET");
   std::sort(ratio, ratio + kept);
   std::printf("{\"goal\": \"%s\", \"what\": \"%s\", \"ratio\": %.3f, \"low\": %.3f, \"high\": %.3f, "
-              "\"must\": %g}\n",
-              g.id, g.what, result, ratio[kept / 4], ratio[3 * kept / 4], g.must);
+              "\"must\": %g%s}\n",
+              g.id, g.what, result, ratio[kept / 4], ratio[3 * kept / 4], g.must,
+              was_disturbed(&r) ? ", \"disturbed\": true" : "");
   std::fflush(stdout);
 }
 
