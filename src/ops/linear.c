@@ -202,10 +202,10 @@ static bool back(situ_grad_call *g, situ_tensor *up) {
   bool done = false;
   if (!GRAD(g, INPUT, grad_input(g, up, g->in[WEIGHT]))) return false;
   if (!g->wants[WEIGHT] && !g->wants[BIAS]) return true;
-  situ_tensor *rows = as_rows(up);
-  if (!rows) return false;
-  if (g->wants[WEIGHT] && !situ__recording() && !together(g, rows, as_rows(g->in[INPUT]), &done)) return false;
-  return done || (GRAD(g, WEIGHT, grad_weight(g, rows, as_rows(g->in[INPUT]))) && GRAD(g, BIAS, grad_bias(g, rows)));
+  situ_tensor *rows = as_rows(up), *x = g->wants[WEIGHT] ? as_rows(g->in[INPUT]) : NULL;
+  if (!rows || (g->wants[WEIGHT] && !x)) return false;
+  if (g->wants[WEIGHT] && !situ__recording() && !together(g, rows, x, &done)) return false;
+  return done || (GRAD(g, WEIGHT, grad_weight(g, rows, x)) && GRAD(g, BIAS, grad_bias(g, rows)));
 }
 static bool backward(situ_grad_call *g) { return back(g, g->grad[RESULT]); }
 
