@@ -63,12 +63,12 @@ DEVICE double split_f64(double u, I32 *k) {
    run again on what is not below n (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Its
    rounds mix by the finaliser of MurmurHash3 (Appleby). */
 enum { SHUFFLE_ROUNDS = 8 };
-typedef struct shuffle {
+typedef struct drawn_order {
   U32 key[SHUFFLE_ROUNDS];
   int low, high; /* bits of the halves, 1 to 32 */
-} shuffle;
-DEVICE shuffle shuffle_of(U64 n, U64 offset, U64 seed) {
-  shuffle s;
+} drawn_order;
+DEVICE drawn_order drawn_order_of(U64 n, U64 offset, U64 seed) {
+  drawn_order s;
   int bits = 2;
   while ((n - 1) >> bits) bits++;
   s.low = bits / 2;
@@ -83,7 +83,7 @@ DEVICE U32 mixed(U32 x, U32 key) {
   x = (x ^ x >> 13) * 0xc2b2ae35u;
   return x ^ x >> 16;
 }
-DEVICE U64 shuffled_once(const shuffle s, U64 i) {
+DEVICE U64 shuffled_once(const drawn_order s, U64 i) {
   U32 a = (U32)(i >> s.low), b = (U32)i & 0xffffffffu >> (32 - s.low);
   for (int k = 0; k < SHUFFLE_ROUNDS; k += 2) {
     a ^= mixed(b, s.key[k]) & 0xffffffffu >> (32 - s.high);

@@ -60,7 +60,7 @@ static bool embedding_backward(situ_grad_call *g) {
   situ_tensor *index = situ_reshape(g->in[0], SITU_SHAPE(-1)),
               *up = situ_reshape(g->grad[0], SITU_SHAPE(situ_numel(g->in[0]), table.dim[1]));
   if (p->padding >= 0) up = situ_masked_fill(up, situ_unsqueeze(situ_eq_scalar(index, (double)p->padding), 1), 0);
-  if (p->by_frequency) up = divided_by_frequency(up, index, table.dim[0]);
+  if (p->by_frequency && table.dim[1]) up = divided_by_frequency(up, index, table.dim[0]);
   situ_tensor *sum = situ_grad_collected(g, 1);
   if (!sum && up)
     sum = g->dx[1] = situ_zeros(table, &(situ_options){ .dtype = situ_dtype_of(up), .device = g->device });

@@ -323,6 +323,8 @@ situ_tensor *situ_index_put_(situ_tensor *x, situ_tensor *const *indices, int co
   SITU__MADE_OF_OPS("index_put_");
   put to = { .p = { .op = "index_put_" } };
   if (!prepare(&to, x, indices, count, values)) return NULL;
+  /* An index that x is itself, or a part of it, is read before it is written over, whatever its values are. */
+  if (to.flat->view.storage == x->view.storage && !(to.flat = situ_clone(to.flat))) return NULL;
   if (!mergeable(&to.p, x)) return situ_copy_(x, put_copy(&to, x, accumulate));
   situ_tensor *lines = lines_of(&to.p, x);
   lines = accumulate ? situ_index_add_(lines, to.p.first, to.flat, to.values, 1)

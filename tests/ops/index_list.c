@@ -78,6 +78,17 @@ static void writing(void **state) {
                  "values");
 }
 
+/* The same with indices below 0, of which others are made, and without. */
+static void an_index_that_is_written(void **state) {
+  (void)state;
+  situ_tensor *values = TI64(SITU_SHAPE(3), 5, 6, 7);
+  for (int below = 0; below < 2; below++) {
+    situ_tensor *x = TI64(SITU_SHAPE(3), 1, below ? -3 : 0, 2);
+    assert_ptr_equal(x, situ_index_put_(x, LIST(x), values, false));
+    expect_exact(x, SITU_SHAPE(3), 6, 5, 7);
+  }
+}
+
 static void along_a_dimension(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *at = TI64(SITU_SHAPE(2), 2, 0);
@@ -168,7 +179,9 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(reading),   TEST(masks),       TEST(writing), TEST(along_a_dimension),
-                                      TEST(gradients), TEST(bad_indices), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(reading),           TEST(masks),
+                                      TEST(writing),           TEST(an_index_that_is_written),
+                                      TEST(along_a_dimension), TEST(gradients),
+                                      TEST(bad_indices),       TEST(refusals) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

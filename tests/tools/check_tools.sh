@@ -238,6 +238,8 @@ TEXT
     printf 'static int %s(const char *name, const char *other) {\n  return name && other && strlen(name) < strlen(other) ? 1 : 0;\n}\n' $name
   done | split -l 3 - src/base/part && mv src/base/partaa src/base/one.c && mv src/base/partab src/base/two.c
   fails check_names src/base/one.c:1: "a function that is written twice"
+  tree && mkdir -p src/kernels/flat && printf 'DEVICE I64 shuffle(I64 i) {\n  return i;\n}\n' >src/kernels/flat/draw.h
+  fails check_names src/kernels/flat/draw.h:1: "a kernel's function with the name of one of OpenCL C"
 fi
 
 [ "$failed" -eq 0 ] && echo "each broken rule was seen"

@@ -66,7 +66,7 @@ DEVICE T normal(block *b, const parameters *q, I64 i) {
 #elif OP == 4
 #define DRAWN (I64) words(&b, &q, i)
 #else
-DEVICE I64 permuted(const shuffle s, U64 i, U64 n) {
+DEVICE I64 permuted(const drawn_order s, U64 i, U64 n) {
   do { i = shuffled_once(s, i); } while (i >= n);
   return (I64)i;
 }
@@ -92,7 +92,7 @@ FLAT run(GLOBAL MEMORY(D0) *y
 #endif
 ) {
 #if OP == 5
-  const shuffle s = shuffle_of((U64)q.numel, q.offset, q.seed);
+  const drawn_order s = drawn_order_of((U64)q.numel, q.offset, q.seed);
 #else
   block b = { ~(U64)0, 0, 0, 0, 0 };
 #endif

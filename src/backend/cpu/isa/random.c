@@ -40,7 +40,7 @@ static void integers(uint64_t *y, int64_t count, uint64_t low, uint64_t range) {
 
 /* About half of the elements, at most, are not below n after a run: those run again, together. */
 static void permutation(uint64_t *y, int64_t first, int64_t count, uint64_t n, uint64_t seed, uint64_t offset) {
-  const shuffle s = shuffle_of(n, offset, seed);
+  const drawn_order s = drawn_order_of(n, offset, seed);
   uint64_t again[SITU__BLOCK];
   int64_t at[SITU__BLOCK], left = 0;
   INDEPENDENT
