@@ -62,8 +62,17 @@ static bool compares_with_f64(const call *c) {
   return any;
 }
 
+/* The places on a device share its memory: for each call there is MOST_MEMORY beside what all of them hold. */
+static void make_room(situ_device device) {
+  situ_device_properties p;
+  if (situ_device_info(device, &p) != SITU_OK ||
+      situ_set_memory_limit(device, (int64_t)(p.memory_reserved - p.memory_cached) + MOST_MEMORY) != SITU_OK)
+    wrong("the memory of cpu and sim:0 cannot be limited (is SITU_SIM=1 set?)");
+}
+
 static void run_wide(const call *c, const outcome *f32) {
   place wide = { .device = situ_dev("cpu"), .wide = true };
+  make_room(wide.device);
   const operands with = make_operands(c, &wide);
   outcome o = run_call(c, &wide, &with, 0, 0);
   calls.wide++;
@@ -71,14 +80,8 @@ static void run_wide(const call *c, const outcome *f32) {
   forget(&o);
 }
 
-static void limit_memory(const char *device, int64_t bytes) {
-  if (situ_set_memory_limit(situ_dev(device), bytes) != SITU_OK)
-    wrong("the memory of cpu and sim:0 cannot be limited (is SITU_SIM=1 set?)");
-}
-
-/* With twice the memory: what the undisturbed chain holds is there too. */
 static void run_failing(const call *c, place *p, int number, const outcome *good) {
-  limit_memory("cpu", 2 * (int64_t)MOST_MEMORY);
+  make_room(p->device);
   const operands with = make_operands(c, p);
   outcome before = { .status = SITU_OK };
   keep_operands(c, &with, &before);
@@ -95,13 +98,11 @@ static void run_failing(const call *c, place *p, int number, const outcome *good
     }
   }
   compare_bits(good, &o, "an undisturbed call and one after a failed allocation");
-  limit_memory("cpu", MOST_MEMORY);
   forget(&before);
   forget(&o);
 }
 
-/* What a view of more elements than there is memory was made of may fill the
-   memory of cpu, which is the others' too. */
+/* A call that one of them had no memory for is not compared. */
 static bool leaves_memory(const outcome *o) {
   return o->status != SITU_E_NOMEM && (!o->result || situ_numel(o->result) <= MOST_MEMORY);
 }
@@ -109,6 +110,8 @@ static bool leaves_memory(const outcome *o) {
 /* False: what follows would start from different results. */
 static bool run_everywhere(const call *c, places *at, int number) {
   at->cpu.retain = at->sim.retain = !c->last;
+  make_room(at->cpu.device);
+  make_room(at->sim.device);
   const operands on_cpu = make_operands(c, &at->cpu), on_sim = make_operands(c, &at->sim);
   outcome cpu = run_call(c, &at->cpu, &on_cpu, number, 0), sim = run_call(c, &at->sim, &on_sim, number, 0);
   calls.cpu++;
@@ -141,8 +144,6 @@ static void run_chain(source s) {
 
 static void begin(void) {
   situ_error_mode(SITU_ERROR_QUIET);
-  limit_memory("cpu", MOST_MEMORY);
-  limit_memory("sim:0", MOST_MEMORY);
   saying = getenv("SITU_FUZZ_SAY") != NULL;
   (void)atexit(say_counts);
 }

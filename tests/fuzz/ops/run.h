@@ -24,7 +24,7 @@ enum { OPERAND = 2, GRADIENT = OPERAND + PARITY_OPERANDS, TENSORS = GRADIENT + P
 enum {
   MOST_KEPT = 1 << 16,    /* elements; a larger tensor is not read, nor differentiated */
   MOST_CHAINED = 1 << 12, /* elements, also of a dimension; no call goes on from a larger result */
-  MOST_MEMORY = 1 << 26   /* bytes of each device, so that what takes more is SITU_E_NOMEM */
+  MOST_MEMORY = 1 << 26   /* bytes of one call, so that what takes more is SITU_E_NOMEM */
 };
 
 /* A tensor read out; data is NULL where there was none, or where it is too large. */
