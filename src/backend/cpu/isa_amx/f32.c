@@ -5,27 +5,20 @@
 
 /* ---- packing ---- */
 
-/* Packs one tile of each part for each 16 lanes and 32 elements; lanes last if they follow each other, so that memory
-   is read in order. The elements of a pair are 16 apart. */
+/* Packs one tile of each part for each square. The elements of a pair are 16 apart. */
 ALWAYS_INLINE bool pack_tiles(char *to, const float *src, int64_t lane, int64_t step, int64_t lanes, int64_t k,
                               bool by_lane) {
-  const int64_t blocks = (k + DEPTH - 1) / DEPTH, across = (lanes + WIDTH - 1) / WIDTH * 2;
-  const bool in_rows = lane == 1 && step != 1;
+  const squares all = squares_of(lane, step, lanes, k);
   magnitudes seen = no_magnitudes();
-  for (int64_t at = 0; at < blocks * across; at++) {
-    const int64_t t = in_rows ? at % across : at / blocks, q = in_rows ? at / across : at % blocks;
-    const int64_t some = lanes - t * TILE, left = k - q * DEPTH;
+  for (int64_t at = 0; at < count_squares(&all); at++) {
+    const square_place place = square_at(&all, at);
+    const int64_t t = place.lanes, q = place.block;
     const float *from = src + t * TILE * lane + q * DEPTH * step;
     vec_f32 low[TILE], high[TILE];
-    if (in_rows) {
-      load_square(low, from, 1, step, some, left, true);
-      load_square(high, from + TILE * step, 1, step, some, left - TILE, true);
-    } else {
-      load_square(low, from, lane, step, some, left, false);
-      load_square(high, from + TILE * step, lane, step, some, left - TILE, false);
-    }
-    if (in_rows == by_lane) FN(transpose)(low), FN(transpose)(high);
-    char *block = to + t / 2 * blocks * BLOCK_BYTES + q * BLOCK_BYTES + t % 2 * TILE_BYTES;
+    load_half(low, from, lane, step, lanes - t * TILE, k - q * DEPTH, all.in_rows);
+    load_half(high, from + TILE * step, lane, step, lanes - t * TILE, k - q * DEPTH - TILE, all.in_rows);
+    if (all.in_rows == by_lane) FN(transpose)(low), FN(transpose)(high);
+    char *block = to + (t / 2 * all.blocks + q) * BLOCK_BYTES + t % 2 * TILE_BYTES;
     UNROLL for (int i = 0; i < TILE; i++) store_parts(&seen, low[i], high[i], block + i * 64, 2 * TILE_BYTES);
   }
   return has_parts(&seen);

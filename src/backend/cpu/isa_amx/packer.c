@@ -12,37 +12,32 @@ struct company {
   magnitudes seen;
 };
 
-/* Lanes that follow each other come last, so that memory is read in order. */
-static bool in_rows(const situ__side_packing *p) { return p->lane == 1 && p->step != 1; }
-static int64_t blocks_of(const situ__side_packing *p) { return (p->k + DEPTH - 1) / DEPTH; }
-static int64_t squares_of(const situ__side_packing *p) { return blocks_of(p) * ((p->lanes + WIDTH - 1) / WIDTH * 2); }
+ALWAYS_INLINE squares all_of(const situ__side_packing *p) { return squares_of(p->lane, p->step, p->lanes, p->k); }
 
 ALWAYS_INLINE void take_square(company *c) {
   situ__side_packing *p = c->p;
+  const squares all = all_of(p);
   c->to = NULL;
-  if (p->square >= squares_of(p)) return;
-  const int64_t blocks = blocks_of(p), across = squares_of(p) / blocks, at = p->square++;
-  const int64_t t = in_rows(p) ? at % across : at / blocks, q = in_rows(p) ? at / across : at % blocks;
-  c->to = p->to + t / 2 * blocks * BLOCK_BYTES + q * BLOCK_BYTES + t % 2 * TILE_BYTES;
+  if (p->square >= count_squares(&all)) return;
+  const square_place place = square_at(&all, p->square++);
+  const int64_t t = place.lanes, q = place.block;
+  c->to = p->to + (t / 2 * all.blocks + q) * BLOCK_BYTES + t % 2 * TILE_BYTES;
   c->from = p->from + t * TILE * p->lane + q * DEPTH * p->step;
   c->lanes = p->lanes - t * TILE, c->elements = p->k - q * DEPTH;
   c->seen = (magnitudes){ _mm512_load_si512(p->least), _mm512_load_si512(p->most) };
 }
 
-ALWAYS_INLINE void load_half(const company *c, vec_f32 half[TILE], int64_t first) {
+ALWAYS_INLINE void pack_half(const company *c, vec_f32 half[TILE], int64_t first) {
   const situ__side_packing *p = c->p;
-  if (in_rows(p)) {
-    load_square(half, c->from + first * p->step, 1, p->step, c->lanes, c->elements - first, true);
-    FN(transpose)(half);
-  } else {
-    load_square(half, c->from + first, p->lane, 1, c->lanes, c->elements - first, false);
-  }
+  const squares all = all_of(p);
+  load_half(half, c->from + first * p->step, p->lane, p->step, c->lanes, c->elements - first, all.in_rows);
+  if (all.in_rows) FN(transpose)(half);
 }
 
 ALWAYS_INLINE void pack_between(company *c, int number) {
   if (!c->to) return;
-  if (number == 0) load_half(c, c->low, 0);
-  if (number == 1) load_half(c, c->high, TILE);
+  if (number == 0) pack_half(c, c->low, 0);
+  if (number == 1) pack_half(c, c->high, TILE);
   if (number < 2) return;
   UNROLL for (int i = 0; i < 4; i++) {
     const int lane = 4 * (number - 2) + i;
@@ -71,7 +66,8 @@ static void multiply(const situ__tile *t, int64_t rows, situ__side_packing *p) {
 
 static bool finish(situ__side_packing *p) {
   company with = { .p = p };
-  while (p->square < squares_of(p)) {
+  const squares all = all_of(p);
+  while (p->square < count_squares(&all)) {
     take_square(&with);
     UNROLL for (int number = 0; number < 6; number++) pack_between(&with, number);
     give_square(&with);

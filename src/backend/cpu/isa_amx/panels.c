@@ -29,19 +29,18 @@ static bool is_finite(const vec_f32 tile[TILE]) {
   return special == 0;
 }
 
-/* Packs one tile for each 16 lanes and 32 elements; lanes last if they follow each other, so that memory is read in
-   order. */
+/* Packs one tile for each square. */
 ALWAYS_INLINE bool pack_tiles(char *to, const uint16_t *src, int64_t lane, int64_t step, int64_t lanes, int64_t k,
                               bool by_lane, int parts) {
-  const int64_t blocks = (k + DEPTH - 1) / DEPTH, across = (lanes + WIDTH - 1) / WIDTH * 2;
-  const int64_t panel = blocks * 2 * parts * TILE_BYTES;
-  const bool in_rows = lane == 1 && step != 1;
+  const squares all = squares_of(lane, step, lanes, k);
+  const int64_t panel = all.blocks * 2 * parts * TILE_BYTES;
   bool finite = true;
-  for (int64_t at = 0; at < blocks * across; at++) {
-    const int64_t t = in_rows ? at % across : at / blocks, q = in_rows ? at / across : at % blocks;
+  for (int64_t at = 0; at < count_squares(&all); at++) {
+    const square_place place = square_at(&all, at);
+    const int64_t t = place.lanes, q = place.block;
     vec_f32 tile[TILE], low[TILE];
-    load_tile(tile, src + t * TILE * lane + q * DEPTH * step, lane, step, lanes - t * TILE, k - q * DEPTH, in_rows);
-    if (in_rows == by_lane) FN(transpose)(tile);
+    load_tile(tile, src + t * TILE * lane + q * DEPTH * step, lane, step, lanes - t * TILE, k - q * DEPTH, all.in_rows);
+    if (all.in_rows == by_lane) FN(transpose)(tile);
     char *block = to + t / 2 * panel + (q * 2 * parts + t % 2) * TILE_BYTES;
     if (parts == 2) {
       finite = finite && is_finite(tile);

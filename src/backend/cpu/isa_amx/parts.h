@@ -83,6 +83,13 @@ ALWAYS_INLINE void load_square(vec_f32 square[TILE], const float *src, int64_t l
   }
 }
 
+/* Half of a square of 16 lanes and 32 elements. */
+ALWAYS_INLINE void load_half(vec_f32 half[TILE], const float *src, int64_t lane, int64_t step, int64_t lanes, int64_t k,
+                             bool in_rows) {
+  if (in_rows) load_square(half, src, 1, step, lanes, k, true);
+  else load_square(half, src, lane, step, lanes, k, false);
+}
+
 /* ---- multiplication ---- */
 
 /* Two tiles of each part side by side: bytes between rows, from one to the other, from part to part. */

@@ -14,6 +14,25 @@ ALWAYS_INLINE void store_tile(char *to, const vec_f32 tile[TILE]) {
   UNROLL for (int i = 0; i < TILE; i++) _mm512_store_ps(to + i * 64, (__m512)tile[i]);
 }
 
+/* The squares of 16 lanes and 32 elements that panels are packed of, two side by side in each panel. Those of other
+   lanes come next if lanes follow each other, so that memory is read in order. */
+typedef struct squares {
+  bool in_rows;
+  int64_t blocks, across; /* of elements, of lanes */
+} squares;
+ALWAYS_INLINE squares squares_of(int64_t lane, int64_t step, int64_t lanes, int64_t k) {
+  return (squares){ lane == 1 && step != 1, (k + DEPTH - 1) / DEPTH, (lanes + WIDTH - 1) / WIDTH * 2 };
+}
+ALWAYS_INLINE int64_t count_squares(const squares *s) { return s->blocks * s->across; }
+/* Of square `at`: its first lane is lanes * TILE, its first element block * DEPTH. */
+typedef struct square_place {
+  int64_t lanes, block;
+} square_place;
+ALWAYS_INLINE square_place square_at(const squares *s, int64_t at) {
+  return s->in_rows ? (square_place){ at % s->across, at / s->across }
+                    : (square_place){ at / s->blocks, at % s->blocks };
+}
+
 /* The layout that the processor defines (palette 1): 8 tiles of 16 rows of 64 bytes. */
 typedef struct tiles {
   uint8_t palette, start, reserved[14];
