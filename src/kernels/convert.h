@@ -4,7 +4,7 @@
 #define SITU_KERNELS_CONVERT_H
 
 #define SATURATE(name, T, F, low, high, limit) \
-  DEVICE T name(F x) { return x != x ? 0 : x <= (F)(low) ? (low) : x >= (F)(limit) ? (high) : (T)x; }
+  DEVICE T name(F x) { return (T)(x != x ? 0 : x <= (F)(low) ? (low) : x >= (F)(limit) ? (high) : (T)x); }
 #define LEAST_I32 (-2147483647 - 1)
 #define LEAST_I64 ((I64)-0x7fffffffffffffff - 1)
 #define MOST_I64 ((I64)0x7fffffffffffffff)

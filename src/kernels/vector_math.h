@@ -2,7 +2,8 @@
    SPDX-License-Identifier: MIT
 
    glibc has them in libmvec but declares them only under -ffast-math. They handle IEEE's special values correctly, with
-   at most 4 ULP of error. Other compilers and libraries call the ordinary functions. */
+   at most 4 ULP of error. Other compilers and libraries call the ordinary functions, or, of f32, those of branchless.h
+   (unary.c). */
 #ifndef SITU_KERNELS_VECTOR_MATH_H
 #define SITU_KERNELS_VECTOR_MATH_H
 
@@ -22,6 +23,7 @@ SITU__VECTOR float(powf)(float x, float y);
 SITU__VECTOR double(pow)(double x, double y);
 #endif
 #if __GLIBC_PREREQ(2, 35)
+#define SITU__VECTOR_LIBRARY 1 /* all that a table needs */
 SITU__VECTOR_1(expm1)
 SITU__VECTOR_1(log1p)
 SITU__VECTOR_1(log2)

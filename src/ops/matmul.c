@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/size.h"
 #include "ops/ops.h"
 #include "ops/samples.h"
 
@@ -93,9 +94,12 @@ bool situ__is_factor(const char *op, const char *maker, const situ_tensor *facto
 }
 bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
                           situ_tensor **factor) {
-  situ_work work = {
-    .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b }, .integer = { rows, same }
-  };
+  const int64_t most = 1 << 24; /* for more rows it is laid out as for so many */
+  situ_work work = { .verb = SITU_VERB_FACTOR,
+                     .compute = (situ_dtype)b->dtype,
+                     .ins = 1,
+                     .in = { b },
+                     .integer = { situ__min_i64(rows, most), same } };
   return situ__make_factor(op, device, &work, situ_factor_bytes(b->size[0], b->size[1]), factor);
 }
 static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,

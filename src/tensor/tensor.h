@@ -158,8 +158,9 @@ static inline bool situ__same_place(const situ_view_desc *a, const situ_view_des
 /* First and last element of v in its storage. Returns false if v is empty. */
 static inline bool situ__desc_range(const situ_view_desc *v, int64_t *first, int64_t *last) {
   *first = *last = v->offset;
+  if (!v->numel) return false; /* its sizes may be any */
   for (int d = 0; d < v->ndim; d++) *(v->stride[d] < 0 ? first : last) += (v->size[d] - 1) * v->stride[d];
-  return v->numel > 0;
+  return true;
 }
 
 #endif

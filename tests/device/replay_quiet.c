@@ -22,11 +22,11 @@
 #endif
 
 static __thread long allocations = -1, locks = -1; /* -1: not counted */
+#ifndef SANITIZED
 static void count(long *calls) {
   if (*calls >= 0) ++*calls;
 }
 
-#ifndef SANITIZED
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t number, size_t bytes);
 void *__libc_realloc(void *old, size_t bytes);

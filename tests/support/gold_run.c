@@ -99,7 +99,7 @@ static void call_op(gold_call *call) {
 
 /* A view looks where torch's view looks. */
 static bool check_view(const gold_call *call, int i, char *message, size_t size) {
-  char name[16];
+  char name[24];
   snprintf(name, sizeof name, "view.%d", i);
   const gold_attr *view = gold_find(call->c, name);
   if (!view) { return true; }

@@ -54,7 +54,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_index(situ_tensor *input, situ_tensor *c
     values are added, to one place as often as it is named; otherwise the last of several counts. */
 SITU_API SITU_CHECKED situ_tensor *situ_index_put(situ_tensor *input, situ_tensor *const *indices, int count,
                                                   situ_tensor *values, bool accumulate);
-/** situ_index_put in place; returns input. */
+/** situ_index_put in place; returns input. An index that shares input's memory is read before it is written. */
 SITU_API situ_tensor *situ_index_put_(situ_tensor *input, situ_tensor *const *indices, int count, situ_tensor *values,
                                       bool accumulate);
 

@@ -9,15 +9,20 @@
 
 /* WIDTH: elements of the widest vector, a multiple of all others. */
 #define FLOATING
-#define T float
-#define TNAME f32
-#define WIDTH 16
-#include "backend/cpu/isa/binary_lane.h"
-
-#define FLOATING
 #define T double
 #define TNAME f64
 #define WIDTH 8
+#include "backend/cpu/isa/binary_lane.h"
+
+/* As in unary.c. */
+#if defined(SITU__FUSED) && !defined(SITU__VECTOR_LIBRARY)
+#include "backend/cpu/isa/branchless.h"
+#endif
+
+#define FLOATING
+#define T float
+#define TNAME f32
+#define WIDTH 16
 #include "backend/cpu/isa/binary_lane.h"
 
 #define T int64_t

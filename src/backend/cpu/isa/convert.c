@@ -148,7 +148,7 @@ static void store_f32_as_bf16(const void *src, int64_t count, void *dst, int64_t
     if (stride == sizeof(T)) {                                                                        \
       const T *s = src;                                                                               \
       T any = 0;                                                                                      \
-      for (int64_t i = 0; i < count; i++) any |= (T)(s[i] << 1) == (shifted);                         \
+      for (int64_t i = 0; i < count; i++) any = (T)(any | ((T)(s[i] << 1) == (shifted)));             \
       for (int64_t i = 0; any && i < count; i++) found += (T)(s[i] << 1) == (shifted);                \
     } else {                                                                                          \
       const char *s = src;                                                                            \
@@ -171,7 +171,7 @@ static bool f16_of_f32(const void *src, int64_t count, void *dst) {
     const __mmask16 some = count - at < 16 ? (__mmask16)((1u << (count - at)) - 1) : (__mmask16)0xffff;
     const __m256i half = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(some, x + at), _MM_FROUND_TO_NEAREST_INT);
     const __m512i wide = _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 17);
-    infinite |= _mm512_cmpeq_epi32_mask(wide, _mm512_set1_epi32((int)0xf8000000u));
+    infinite = _kor_mask16(infinite, _mm512_cmpeq_epi32_mask(wide, _mm512_set1_epi32((int)0xf8000000u)));
     if (some == 0xffff) _mm256_storeu_si256((__m256i *)(y + at), half);
     else _mm512_mask_cvtepi32_storeu_epi16(y + at, some, _mm512_cvtepu16_epi32(half));
   }

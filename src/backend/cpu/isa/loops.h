@@ -5,6 +5,10 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+#if defined(__FMA__) || defined(__FP_FAST_FMAF)
+#define SITU__FUSED 1 /* fma is an instruction */
+#endif
+
 /* Tells the compiler that iterations are independent, also where the result overwrites an operand: without it, an
    in-place call takes the scalar loop that compilers keep for overlapping memory. */
 #if defined(__clang__)

@@ -17,6 +17,11 @@ enum { PIECE = 64 }; /* elements of a row whose steps are done one after the oth
 #define WIDTH 8
 #include "backend/cpu/isa/unary_lane.h"
 
+/* Loops over the C library's functions are vectors only where it has those. */
+#if defined(SITU__FUSED) && !defined(SITU__VECTOR_LIBRARY)
+#include "backend/cpu/isa/branchless.h"
+#endif
+
 #define FLOATING
 #define ROWS_16
 #define T float
