@@ -60,8 +60,9 @@ OF_F32(expm1) {
 /* x = 2^n (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)]. Subnormal numbers are scaled up first. */
 OF_F32(log) {
   const bool small = x < 0x1p-126f;
-  const int bits = as_int(small ? x * 0x1p23f : x), n = (bits - 0x3f3504f3) >> 23;
-  const float f = as_float(bits - (int)((unsigned)n << 23)) - 1, e = (float)(small ? n - 23 : n), z = f * f;
+  const unsigned bits = (unsigned)as_int(small ? x * 0x1p23f : x);
+  const int n = (int)(bits - 0x3f3504f3u) >> 23;
+  const float f = as_float(bits - ((unsigned)n << 23)) - 1, e = (float)(small ? n - 23 : n), z = f * f;
   const float p = POLY_7(f, -0.0763422549f, 0.127614677f, -0.131602332f, 0.142017767f, -0.16623354f, 0.200012267f,
                          -0.250008225f, 0.333333313f);
   const float y = f + fma(p * f, z, fma(e, LN2_LOW, -0.5f * z)) + e * LN2_HIGH;

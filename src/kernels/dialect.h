@@ -159,8 +159,10 @@ static inline double F64_BITS(U64 bits) { return (union { U64 u; double f; }){ b
 #ifndef LOG_GAMMA
 #define LOG_GAMMA(x) lgamma(x)
 #endif
-/* The cpu has its own of f32: exp of x <= 0, and P(X < x) of a standard normal X. */
+/* The cpu has its own of f32: exp of x <= 0, P(X < x) of a standard normal X, and in some builds sin and cos. */
 #define EXP_BELOW(x) exp(x)
+#define SIN(x) sin(x)
+#define COS(x) cos(x)
 #define NORMAL_POWER(x) erf((x) * (T)0.70710678118654752440)
 #define NORMAL_BY(x, e) ((void)(x), (1 + (e)) * (T)0.5)
 

@@ -9,13 +9,17 @@
    WHOLE(name, whole y)             integers only
    TEST(name, y, whole y)           y is bool
    STEPS(name, e, f, dx, uses)      FLOAT whose y is f(x, e), for loops that compute e of many elements first
+   NEAR(name, y, dx, uses)          FLOAT of SIN or COS, for loops without far arguments
 
    x is the element, y = f(x), g the incoming gradient, p0 to p2 the call's parameters; `uses` says whether dx reads x
    or y, and which dtypes torch takes and gives where that is not the rule (dialect.h). The including file defines the
-   first six macros, and may define STEPS; this file undefines them at its end. The names are those of
+   first six macros, and may define STEPS and NEAR; this file undefines them at its end. The names are those of
    SITU_UNARY_NAMES. */
 #ifndef STEPS
 #define STEPS(name, e, f, dx, uses) FLOAT(name, f(x, e), dx, uses)
+#endif
+#ifndef NEAR
+#define NEAR(name, y, dx, uses) FLOAT(name, y, dx, uses)
 #endif
 /* clang-format would parse a * b as a declaration. */
 /* clang-format off */
@@ -33,8 +37,8 @@ FLOAT(expm1, expm1(x), g * (y + 1), USES_Y | IN_F32)
 FLOAT(log, log(x), g / x, USES_X | IN_F32)
 FLOAT(log1p, log1p(x), g / (x + 1), USES_X | IN_F32)
 FLOAT(log2, log2(x), g / (x * (T)0.69314718055994530942), USES_X | IN_F32)
-FLOAT(sin, sin(x), g * cos(x), USES_X)
-FLOAT(cos, cos(x), -g * sin(x), USES_X)
+NEAR(sin, SIN(x), g * COS(x), USES_X)
+NEAR(cos, COS(x), -g * SIN(x), USES_X)
 FLOAT(erf, erf(x), g * (T)1.12837916709551257390 * exp(-x * x), USES_X)
 WIDE(tan, tan(x), g * (1 + y * y), USES_Y | IN_F32)
 WIDE(asin, asin(x), g / sqrt(1 - x * x), USES_X | IN_F32)
@@ -123,3 +127,4 @@ TEST(ge_scalar, x >= p0, x >= p0)
 #undef WHOLE
 #undef TEST
 #undef STEPS
+#undef NEAR

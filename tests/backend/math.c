@@ -346,7 +346,7 @@ static void arithmetic_has_the_same_bits_everywhere(void **state) {
 static void a_value_does_not_depend_on_its_place(void **state) {
   (void)state;
   enum { N = 67 };
-  static float x32[SAMPLES], whole_32[N];
+  static float x32[SAMPLES], whole_32[N], slopes[N];
   static double x64[SAMPLES], whole_64[N];
   const float p32[4] = { 1.5f, 20 };
   const double p64[4] = { 1.5, 20 };
@@ -360,7 +360,9 @@ static void a_value_does_not_depend_on_its_place(void **state) {
       bool test = op == SITU_UNARY_isnan || op == SITU_UNARY_isinf || op == SITU_UNARY_logical_not ||
                   op >= SITU_UNARY_eq_scalar;
       if (!row || test) continue;
+      const situ__row slope = set[s].unary->grad[SITU__F32][op];
       row(whole_32, (const void *[]){ x32 }, 0, N, p32);
+      if (slope) slope(slopes, (const void *[]){ x32, whole_32, x32 + N }, 0, N, p32);
       wide(whole_64, (const void *[]){ x64 }, 0, N, p64);
       for (int at = 0; at < N; at++)
         for (int length = 1; at + length <= N; length += 13) {
@@ -368,8 +370,11 @@ static void a_value_does_not_depend_on_its_place(void **state) {
           double y64[N];
           row(y32, (const void *[]){ x32 + at }, 0, length, p32);
           wide(y64, (const void *[]){ x64 + at }, 0, length, p64);
+          float dx[N];
+          if (slope) slope(dx, (const void *[]){ x32 + at, whole_32 + at, x32 + N + at }, 0, length, p32);
           for (int i = 0; i < length; i++)
-            if (!same_f32(y32[i], whole_32[at + i]) || !same_f64(y64[i], whole_64[at + i]))
+            if (!same_f32(y32[i], whole_32[at + i]) || !same_f64(y64[i], whole_64[at + i]) ||
+                (slope && !same_f32(dx[i], slopes[at + i])))
               fail_msg("unary %d on %s: element %d of %d alone, %d in the row", op, set[s].name, i, length, at + i);
         }
     }

@@ -20,6 +20,12 @@ enum { PIECE = 64 }; /* elements of a row whose steps are done one after the oth
 /* Loops over the C library's functions are vectors only where it has those. */
 #if defined(SITU__FUSED) && !defined(SITU__VECTOR_LIBRARY)
 #include "backend/cpu/isa/branchless.h"
+#include "backend/cpu/isa/sine.h"
+#define OWN_SINE
+#undef SIN
+#undef COS
+#define SIN(x) (far ? sin(x) : sin_near(x))
+#define COS(x) (far ? cos(x) : cos_near(x))
 #endif
 
 #define FLOATING

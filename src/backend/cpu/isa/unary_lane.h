@@ -80,8 +80,7 @@
     FN(name##_grad_loop)(in[0], in[1], in[2], dx, n, p);                                                   \
   }
 
-#define PADDED_GRADIENT(name, value)                                                                       \
-  GRADIENT_LOOP(name, value)                                                                               \
+#define PADDED_GRADIENT_ROW(name)                                                                          \
   static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, const void *p) { \
     (void)splat;                                                                                           \
     int64_t whole = n - n % WIDTH, rest = n - whole;                                                       \
@@ -92,6 +91,45 @@
     FN(name##_grad_loop)(end[0], end[1], end[2], end[0], WIDTH, p);                                        \
     memcpy((T *)dx + whole, end[0], (size_t)rest * sizeof(T));                                             \
   }
+#define PADDED_GRADIENT(name, value) GRADIENT_LOOP(name, value) PADDED_GRADIENT_ROW(name)
+
+/* SIN and COS ask for `far`. Where nothing in a piece is far, its loop becomes vectors; a value is the same in both. */
+#ifdef OWN_SINE
+#define NEAR_VALUE(is_far, value) \
+  const T x = px[i], g = pg[i];   \
+  const bool far = is_far;        \
+  (void)g, (void)far;             \
+  py[i] = value
+#define NEAR_LOOP(name, value)                                                                                 \
+  ALWAYS_INLINE void FN(name##_piece)(const T *px, const T *pg, T *py, int64_t n) {                            \
+    bool any = false;                                                                                          \
+    for (int64_t i = 0; i < n; i++) any |= IS_FAR(px[i]);                                                      \
+    if (any) {                                                                                                 \
+      for (int64_t i = 0; i < n; i++) { NEAR_VALUE(IS_FAR(x), value); }                                        \
+      return;                                                                                                  \
+    }                                                                                                          \
+    INDEPENDENT                                                                                                \
+    for (int64_t i = 0; i < n; i++) { NEAR_VALUE(false, value); }                                              \
+  }                                                                                                            \
+  ALWAYS_INLINE void FN(name##_pieces)(const T *px, const T *pg, T *py, int64_t n) {                           \
+    for (; n >= PIECE; n -= PIECE, px += PIECE, pg += PIECE, py += PIECE) FN(name##_piece)(px, pg, py, PIECE); \
+    FN(name##_piece)(px, pg, py, n);                                                                           \
+  }
+/* Gradients read x and g alone; without g, x stands for it. */
+#define NEAR(name, y_, dx, uses)                                                                                 \
+  NEAR_LOOP(name, y_)                                                                                            \
+  ALWAYS_INLINE void FN(name##_loop)(const T *px, T *py, int64_t n, const T *p) {                                \
+    (void)p;                                                                                                     \
+    FN(name##_pieces)(px, px, py, n);                                                                            \
+  }                                                                                                              \
+  PADDED_ROW(name)                                                                                               \
+  NEAR_LOOP(name##_grad, dx)                                                                                     \
+  ALWAYS_INLINE void FN(name##_grad_loop)(const T *px, const T *py, const T *pg, T *pd, int64_t n, const T *p) { \
+    (void)py, (void)p;                                                                                           \
+    FN(name##_grad_pieces)(px, pg, pd, n);                                                                       \
+  }                                                                                                              \
+  PADDED_GRADIENT_ROW(name)
+#endif
 
 #ifdef FLOATING
 #include "kernels/floats.h"
@@ -156,7 +194,11 @@ static const situ__row FN(rows_16)[SITU_UNARIES] = { [SITU_UNARY_gelu] = FN(gelu
 #undef PADDED
 #undef GRADIENT_LOOP
 #undef PLAIN_GRADIENT
+#undef PADDED_GRADIENT_ROW
 #undef PADDED_GRADIENT
+#undef NEAR_VALUE
+#undef NEAR_LOOP
+#undef OWN_SINE
 #undef T
 #undef TNAME
 #undef WIDTH
