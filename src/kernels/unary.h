@@ -19,7 +19,7 @@
 #define STEPS(name, e, f, dx, uses) FLOAT(name, f(x, e), dx, uses)
 #endif
 #ifndef NEAR
-#define NEAR(name, y, dx, uses) FLOAT(name, y, dx, uses)
+#define NEAR FLOAT /* a name is not expanded on the way: some drivers define cos */
 #endif
 /* clang-format would parse a * b as a declaration. */
 /* clang-format off */
