@@ -1,7 +1,8 @@
 /* f32 functions without branches, for OpenCL on CPUs: compilers vectorise loops over them, which they do not over most
-   of the driver's own functions (PoCL's erf: 60 ns an element). The cpu's recurrent cells use them too, where there are
-   fused multiply-adds: inline they are faster than calls of the C library. OF_F32 is defined there. Error at most 2.5
-   ULP, NaN and Inf as in C; the polynomials were fitted for this file.
+   of the driver's own functions (PoCL's erf: 60 ns an element). The cpu uses them too, where there are fused
+   multiply-adds (isa/branchless.h, which defines OF_F32): in recurrent cells, as inline they are faster than calls of
+   the C library, and in rows where that has no vectors. Error at most 2.5 ULP, NaN and Inf as in C. The polynomials
+   were fitted for this file.
    SPDX-License-Identifier: MIT */
 #ifdef OF_F32
 #define OF_F64(name)
