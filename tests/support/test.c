@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/checked.h"
 #include "support/last_words.h"
@@ -40,7 +41,9 @@ situ_device test_device_at(int index) {
 
 void test_compile_quickly(void) {
   const bool as_users = getenv("SITU_TEST_ALL") || getenv("SITU_TEST_AS_USED") || getenv("SITU_OPENCL_OPTIONS");
-  if (!as_users) setenv("SITU_OPENCL_OPTIONS", "-cl-opt-disable", 0);
+  if (as_users) return;
+  if (gettid() != getpid()) fail_msg("%s", "setenv beside another thread's getenv crashes: call this before");
+  setenv("SITU_OPENCL_OPTIONS", "-cl-opt-disable", 0);
 }
 
 #ifdef __SANITIZE_ADDRESS__
@@ -66,6 +69,7 @@ int test_most_threads(void) { return test_device().kind == SITU_CPU ? 8 : 2; }
 int test_begin(void **state) {
   (void)state;
   last_words_begin();
+  test_compile_quickly();
   situ_error_mode(SITU_ERROR_QUIET);
   situ_error_clear();
   situ_manual_seed(1);

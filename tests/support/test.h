@@ -23,7 +23,7 @@ void test_use_device(int index);
 situ_device test_device_at(int index);
 
 /* Has OpenCL's driver compile without optimising, which takes half of the time; with SITU_TEST_ALL or SITU_TEST_AS_USED, as
-   for users. To be called before the device is touched, as test_device does. */
+   for users. To be called before the device is touched and before there are threads, as test_begin and test_device do. */
 void test_compile_quickly(void);
 
 /* Returns true where a case takes long: on OpenCL, whose driver compiles each kernel, on CUDA's double, and under
