@@ -87,13 +87,26 @@ static situ_status run_conv(const situ__conv *c) {
   return status;
 }
 
+/* Of bf16, without conversions. Returns false, with nothing done, if it does not suit. */
+static bool run_pairs(const situ_work *work, const situ_view_desc *bias, situ_status *status) {
+  const situ_view_desc *role[4] = { NULL };
+  find_roles(work->op, work->in[0], work->in[1], work->out[0], role);
+  for (int i = 0; i < 3; i++)
+    if (role[i]->dtype != SITU_BF16 || !role[i]->contiguous) return false;
+  situ__conv c = describe(work, role);
+  c.x = situ__cpu_data(role[0]), c.w = situ__cpu_data(role[1]), c.y = situ__cpu_data(role[2]);
+  return situ__conv_pairs(&c, bias, status);
+}
+
 situ_status situ__cpu_conv(int index, const situ_work *work) {
   (void)index;
   const char *op = "conv";
   const situ_dtype dtype = situ__cpu_lane_dtype(work->compute);
   const situ_view_desc *bias = work->op != SITU_CONV_GRAD_WEIGHT && work->ins > 2 ? work->in[2] : NULL;
+  situ_status status = SITU_OK;
+  if (run_pairs(work, bias, &status)) return status;
   situ__cpu_operand a = { 0 }, b = { 0 }, extra = { 0 }, result = { 0 };
-  situ_status status = situ__operand_in(&a, op, work->in[0], dtype);
+  status = situ__operand_in(&a, op, work->in[0], dtype);
   if (status == SITU_OK) status = situ__operand_in(&b, op, work->in[1], dtype);
   if (status == SITU_OK) status = situ__operand_in(&extra, op, bias, dtype);
   if (status == SITU_OK) status = situ__operand_out(&result, op, work->out[0], dtype, true);

@@ -21,6 +21,9 @@ typedef struct situ__conv {
   char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
   const char *factor;     /* w as situ__conv_parts_factor laid it out, or NULL */
   int64_t images, groups, channels, outputs, height, width, out_height, out_width;
+  /* If not 0, elements are pairs of bf16 of two channels, and x has so many channels of single ones, y the results in
+     bf16: dtype is F32, whose size pairs have, as the bias is. */
+  int64_t singles;
 } situ__conv;
 
 /* What forward or the data's gradient at stride 1 reads and writes, in f32: the gradient is a convolution of y with the
@@ -83,16 +86,20 @@ typedef void (*situ__conv_plane_fn)(const situ__conv_plane *call);
    more registers than there are, are NULL. */
 enum { SITU__CONV_WIDTHS = 4, SITU__CONV_HEIGHTS = 5, SITU__CONV_PLANES = 3 };
 typedef struct situ__conv_kernels {
-  int lanes; /* elements of a vector */
+  int lanes, y_size; /* elements of a vector; bytes of an element of y */
   situ__conv_tile_fn tile[SITU__CONV_WIDTHS][SITU__CONV_HEIGHTS];
   void (*maxima)(const situ__conv_maxima *call); /* or NULL */
   /* w: a row of k elements for each output of a panel */
   void (*maxima_weights)(const void *w, int64_t k, int vectors, void *panel);
   situ__conv_plane_fn plane[SITU__CONV_PLANES][2]; /* of 3, 5 and 7 taps, at stride 1 and 2; or NULL */
+  /* Of pairs: to[i] = even[i], odd[i], which is 0 if odd is NULL. */
+  void (*pair)(const uint16_t *even, const uint16_t *odd, int64_t count, uint32_t *to);
 } situ__conv_kernels;
 
 /* The kernels for this processor. */
 const situ__conv_kernels *situ__conv_kernels_for(situ_dtype dtype);
+/* Those that multiply pairs of bf16, if this processor has them; else NULL. */
+const situ__conv_kernels *situ__conv_kernels_of_pairs(void);
 /* The number of the tallest tile to use for so many outputs, and the most vectors of a tile of that height. */
 int situ__conv_tallest(const situ__conv_kernels *kernels, int64_t outputs);
 int situ__conv_widest(const situ__conv_kernels *kernels, int tallest);
@@ -110,13 +117,19 @@ void situ__conv_activate(const situ__conv *geometry, char *y, int64_t rows, int6
 
 /* im2col and a matrix product: F32 and F64. */
 situ_status situ__conv_unfold(const situ__conv *geometry);
-/* Forward at strides 1 and 2, as a product with shifted images: F32 and F64. Returns false, having done nothing, if it
-   does not suit. */
+/* Forward at strides 1 and 2, as a product with shifted images: F32, F64, and pairs of bf16. Returns false, having done
+   nothing, if it does not suit. */
 bool situ__conv_shifted(const situ__conv *geometry, situ_status *status);
 bool situ__conv_suits_shifted(const situ__conv *geometry);
 /* The data's gradient of groups at stride 1 by those two: F32 and F64. Returns false, having done nothing, if it does
    not suit. */
 bool situ__conv_turned(const situ__conv *geometry, situ_status *status);
+/* Forward at strides 1 and 2 and the data's gradient at stride 1, BF16, by the instruction that adds two products of
+   bf16 to an f32. bias: NULL, or of any dtype. Returns false, having done nothing, if it does not suit. */
+bool situ__conv_pairs(const situ__conv *geometry, const situ_view_desc *bias, situ_status *status);
+/* The data's gradient at stride 1 as a convolution of that of the result by turned weights, all but the weights.
+   Returns false for larger strides, and for rows or columns of x that no window sees. */
+bool situ__conv_turn(const situ__conv *geometry, situ_window *window, situ__conv *turned);
 /* Whether it can give the maxima of 2 x 2 results, where the results themselves would be its own. */
 bool situ__conv_suits_halved(const situ__conv *geometry);
 /* Forward and the data's gradient of 3 x 3 at stride 1, by Winograd's transforms: F32. Returns false if it does not

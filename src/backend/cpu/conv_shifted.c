@@ -39,7 +39,8 @@ typedef struct conv {
   /* Offsets and lanes for the rows of a band, and for those of the last one. */
   int64_t *offset[2];
   situ__conv_lanes *mask[2];
-  size_t padded; /* bytes of a slot; sums follow if the matrix has more rows than a block */
+  size_t padded; /* bytes of a slot; sums follow if the matrix has more rows than a block, */
+  size_t pairs;  /* then the image's rows, if its elements are pairs: where those are */
   int64_t panel; /* of maxima: outputs in the lanes of vectors; else 0 */
   int64_t chunk; /* rows of windows whose maxima are taken together */
   char *panels;  /* the weights: [panels, depth, panel] */
@@ -96,7 +97,7 @@ static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lane
         t.add = k > 0;
         t.sums = (char *)whole.sums + (size_t)((m * c->sums + j) * c->elem);
         t.bias = whole.bias && k == 0 ? (const char *)whole.bias + m * c->elem : NULL;
-        t.y = complete ? (char *)whole.y + (size_t)(m * whole.y_row * c->elem) : NULL;
+        t.y = complete ? (char *)whole.y + (size_t)(m * whole.y_row * c->tiles->y_size) : NULL;
         t.lanes = lanes + j / c->tiles->lanes;
         situ__conv_panel(c->tiles, &t, vectors, situ__min_i64(BLOCK_M, outputs - m), c->tallest, c->elem);
       }
@@ -145,33 +146,56 @@ static int64_t panel_of(const situ__conv *g, const situ__conv_kernels *tiles) {
 
 /* ---- tasks ---- */
 
+/* The channels of an image, from row `top` on: `height` rows of each, one channel after the other. */
+typedef struct planes {
+  const char *x;
+  int64_t top, height;
+} planes;
+
+/* Pairs of channels, of those rows of the image that are among `rows` from `first` on. */
+static planes pair_channels(const conv *c, int64_t image, int64_t first, int64_t rows, char *to) {
+  const situ__conv *g = c->g;
+  const int64_t size = g->height * g->width, top = situ__min_i64(situ__max_i64(first, 0), g->height);
+  const planes p = { to, top, situ__max_i64(0, situ__min_i64(first + rows, g->height) - top) };
+  const uint16_t *x = (const uint16_t *)(const void *)g->x + image * g->singles * size + top * g->width;
+  const int64_t count = p.height * g->width;
+  for (int64_t i = 0; i < g->channels; i++, x += 2 * size)
+    c->tiles->pair(x, 2 * i + 1 < g->singles ? x + size : NULL, count, (uint32_t *)(void *)to + i * count);
+  return p;
+}
+
+/* Rows of a padded image that are read for so many rows of results. */
+static int64_t rows_read(const conv *c, int64_t rows) { return (rows + c->reach) * c->step; }
+
 /* The planes of the windows' rows [row, row + rows). */
 static void pad_image(const conv *c, int64_t image, int64_t row, int64_t rows, char *padded) {
   const situ__conv *g = c->g;
-  const int64_t size = g->height * g->width, plane = plane_of(c, rows), before = g->window->padding[1],
+  const int64_t plane = plane_of(c, rows), before = g->window->padding[1],
                 first = row * c->step - g->window->padding[0];
-  const char *x = g->x + image * g->channels * size * c->elem;
+  planes p = { g->x + image * g->channels * g->height * g->width * c->elem, 0, g->height };
+  if (g->singles) p = pair_channels(c, image, first, rows_read(c, rows), padded + c->pairs);
   if (c->step == 1) {
     const situ__pad pad = { .channels = g->channels,
-                            .height = g->height,
+                            .height = p.height,
                             .width = g->width,
-                            .row = first,
+                            .row = first - p.top,
                             .rows = rows + c->reach,
                             .left = before,
                             .ld = c->ld };
-    c->kernels->pad(&pad, x, padded);
+    c->kernels->pad(&pad, p.x, padded);
     return;
   }
-  const situ__split split = { .height = g->height,
+  const situ__split split = { .height = p.height,
                               .width = g->width,
-                              .row = first,
+                              .row = first - p.top,
                               .left = before,
                               .rows = rows + c->reach,
                               .line = c->ld,
                               .size = plane,
                               .first = c->planes == 1 };
   for (int64_t channel = 0; channel < g->channels; channel++)
-    c->kernels->split(&split, x + channel * size * c->elem, padded + (size_t)(channel * c->planes * plane * c->elem));
+    c->kernels->split(&split, p.x + channel * p.height * g->width * c->elem,
+                      padded + (size_t)(channel * c->planes * plane * c->elem));
 }
 
 static void run_task(const conv *c, int64_t task, char *padded) {
@@ -190,7 +214,7 @@ static void run_task(const conv *c, int64_t task, char *padded) {
                                   .sums = padded + c->padded,
                                   .sums_row = c->sums,
                                   .bias = g->bias ? g->bias + first * c->elem : NULL,
-                                  .y = g->y + to * c->elem,
+                                  .y = g->y + to * c->tiles->y_size,
                                   .y_row = out_plane,
                                   .relu = g->relu };
   pad_image(c, image, band * c->band, rows, padded);
@@ -211,7 +235,7 @@ bool situ__conv_suits_shifted(const situ__conv *g) {
   const situ_window *w = g->window;
   const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1;
   if (w->padding[0] > g->height + PADDING || w->padding[1] > g->width + PADDING) return false;
-  return g->pass == SITU_CONV_FORWARD && w->stride[0] == w->stride[1] && w->stride[0] <= 2 && !one &&
+  return g->pass == SITU_CONV_FORWARD && w->stride[0] == w->stride[1] && w->stride[0] <= 2 && (!one || g->singles) &&
          (g->outputs >= FEW || g->channels == 1);
 }
 
@@ -243,7 +267,7 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   const situ_window *w = g->window;
   if (!situ__conv_suits_shifted(g)) return false;
   conv c = { .g = g,
-             .tiles = situ__conv_kernels_for(g->dtype),
+             .tiles = g->singles ? situ__conv_kernels_of_pairs() : situ__conv_kernels_for(g->dtype),
              .kernels = situ__unfold_kernels_for(g->dtype),
              .elem = situ__cpu_size(g->dtype),
              .depth = g->channels * w->kernel[0] * w->kernel[1],
@@ -281,7 +305,10 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   c.panels = memory;
   set_tables(&c, memory + panels);
   if (c.panel) situ__parallel(g->groups * g->outputs / c.panel, 1, lay_out_panels, &c);
-  *status = situ__slots_open(&c.slots, "conv", c.padded + sums, situ__ceil_div(tasks, grain));
+  const int64_t paired_rows = situ__min_i64(g->height, rows_read(&c, c.band));
+  const size_t paired = g->singles ? rounded(g->channels * paired_rows * g->width, c.elem) : 0;
+  c.pairs = c.padded + sums;
+  *status = situ__slots_open(&c.slots, "conv", c.padded + sums + paired, situ__ceil_div(tasks, grain));
   if (*status == SITU_OK) situ__parallel(tasks, grain, run_tasks, &c);
   situ__slots_close(&c.slots);
   situ__memory_free(cpu, memory, panels + tables);

@@ -10,9 +10,17 @@ static const int height[SITU__CONV_HEIGHTS] = { 1, 2, 4, 6, 8 };
 
 SITU__ISA_DECLARE(situ__conv_kernels, situ__conv_kernels_f32);
 SITU__ISA_DECLARE(situ__conv_kernels, situ__conv_kernels_f64);
+extern const situ__conv_kernels situ__conv_kernels_pairs;
 const situ__conv_kernels *situ__conv_kernels_for(situ_dtype dtype) {
   const situ__isa isa = situ__cpu_isa();
   return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__conv_kernels_f64) : SITU__ISA_PICK(isa, situ__conv_kernels_f32);
+}
+
+const situ__conv_kernels *situ__conv_kernels_of_pairs(void) {
+#ifdef SITU_HAVE_ISA_BF16
+  if (situ__cpu_isa() == SITU__ISA_BF16) return &situ__conv_kernels_pairs;
+#endif
+  return NULL;
 }
 
 int situ__conv_tallest(const situ__conv_kernels *kernels, int64_t outputs) {
@@ -43,7 +51,7 @@ void situ__conv_panel(const situ__conv_kernels *kernels, situ__conv_tile *t, int
     t->w = (const char *)t->w + rows * t->w_row * elem;
     t->sums = (char *)t->sums + (size_t)(rows * t->sums_row * elem);
     if (t->bias) t->bias = (const char *)t->bias + rows * elem;
-    if (t->y) t->y = (char *)t->y + (size_t)(rows * t->y_row * elem);
+    if (t->y) t->y = (char *)t->y + (size_t)(rows * t->y_row * kernels->y_size);
   }
 }
 

@@ -22,9 +22,8 @@ static void turn_weights(const situ__conv *g, char *to) {
     }
 }
 
-/* False for larger strides, rows or columns of x that no window sees, and where oneDNN is as fast. */
-static bool describe(const situ__conv *g, situ_window *w, situ__conv *turned) {
-  if (g->pass != SITU_CONV_GRAD_DATA || g->last || (g->dtype != SITU_F32 && g->dtype != SITU_F64)) return false;
+bool situ__conv_turn(const situ__conv *g, situ_window *w, situ__conv *turned) {
+  if (g->pass != SITU_CONV_GRAD_DATA || g->last) return false;
   *w = *g->window;
   const int64_t size[] = { g->height, g->width }, windows[] = { g->out_height, g->out_width };
   for (int d = 0; d < 2; d++) {
@@ -36,7 +35,13 @@ static bool describe(const situ__conv *g, situ_window *w, situ__conv *turned) {
   turned->pass = SITU_CONV_FORWARD, turned->window = w;
   turned->x = g->y, turned->channels = g->outputs, turned->height = g->out_height, turned->width = g->out_width;
   turned->y = g->x, turned->outputs = g->channels, turned->out_height = g->height, turned->out_width = g->width;
-  return g->channels < MANY && !situ__conv_fills_blocks(g);
+  return true;
+}
+
+/* False where oneDNN is as fast, too. */
+static bool describe(const situ__conv *g, situ_window *w, situ__conv *turned) {
+  const bool real = g->dtype == SITU_F32 || g->dtype == SITU_F64;
+  return real && g->channels < MANY && situ__conv_turn(g, w, turned) && !situ__conv_fills_blocks(g);
 }
 
 bool situ__conv_turned(const situ__conv *g, situ_status *status) {

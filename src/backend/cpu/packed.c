@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include "packed.h"
 #include "convert.h"
+#include "move.h"
 #include "thin.h"
 
 #include "base/fail.h"
@@ -186,24 +187,40 @@ static int64_t sums_row(const work *w) {
   return row + (row / 16 % 2 == 0 ? 16 : 0);
 }
 
-/* Few rows: a as f32 is all that is converted before. */
+typedef void thin_product(const situ__thin *t);
+
+/* Of bf16 as it is, if this processor has instructions for that; else NULL. */
+static thin_product *thin_dots(const situ__gemm *g) {
+#ifdef SITU_HAVE_ISA_BF16
+  if (situ__cpu_isa() >= SITU__ISA_BF16 && g->dtype == SITU_BF16 && g->b_row == 1) return situ__thin_dots;
+#endif
+  (void)g;
+  return NULL;
+}
+
+/* Few rows: a is all that is copied before, as f32 but for products of bf16. */
 static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *slot, float *sums, int64_t row) {
   const situ__gemm *g = &w->p->g;
   const situ__thin_kernels *thin = SITU__ISA_PICK(situ__cpu_isa(), situ__thin_kernels);
-  float *a = (float *)(void *)slot;
-  for (int64_t i = 0; i < m; i++)
-    situ__cpu_convert()->load[g->dtype][SITU__F32](w->a.data + i * g->a_row * w->p->elem, g->a_col * w->p->elem, g->k,
-                                                   a + i * g->k);
+  thin_product *const dots = thin_dots(g);
+  const int64_t elem = w->p->elem;
+  for (int64_t i = 0; i < m; i++) {
+    const char *from = w->a.data + i * g->a_row * elem;
+    if (dots) situ__cpu_move(elem, slot + i * g->k * elem, elem, from, g->a_col * elem, g->k);
+    else
+      situ__cpu_convert()->load[g->dtype][SITU__F32](from, g->a_col * elem, g->k,
+                                                     slot + i * g->k * (int64_t)sizeof(float));
+  }
   const situ__thin t = { .m = m,
                          .n = n,
                          .k = g->k,
-                         .a = a,
+                         .a = slot,
                          .b = (const uint16_t *)(const void *)w->b.data + j * g->b_col,
                          .lane = g->b_col,
                          .step = g->b_row,
                          .c = sums,
                          .c_row = row };
-  (g->dtype == SITU_BF16 ? thin->bf16 : thin->f16)(&t);
+  (dots ? dots : g->dtype == SITU_BF16 ? thin->bf16 : thin->f16)(&t);
 }
 
 /* Returns false if a factor that is packed here cannot be multiplied by these kernels. */

@@ -5,11 +5,11 @@
 
 #include "isa.h"
 
-/* c [m, n] = a [m, k] b [k, n]: a is contiguous f32; lane and step are b's strides along n and k, one of which is 1. */
+/* c [m, n] = a [m, k] b [k, n]: a is contiguous; lane and step are b's strides along n and k, one of which is 1. */
 enum { SITU__THIN_ROWS = 4 };
 typedef struct situ__thin {
   int64_t m, n, k; /* m is at most THIN_ROWS, k at least 1 */
-  const float *a;
+  const void *a;   /* f32; for situ__thin_dots bf16 */
   const uint16_t *b;
   int64_t lane, step;
   float *c;
@@ -21,5 +21,9 @@ typedef struct situ__thin_kernels {
   void (*f16)(const situ__thin *t);
 } situ__thin_kernels;
 SITU__ISA_DECLARE(situ__thin_kernels, situ__thin_kernels);
+
+/* Of bf16, whose columns of b are contiguous (step is 1), by the instruction that adds two products of bf16 to an f32.
+   Exists with SITU_HAVE_ISA_BF16. */
+void situ__thin_dots(const situ__thin *t);
 
 #endif

@@ -4,18 +4,12 @@
 #include "backend/cpu/isa/simd.h"
 #include "base/size.h"
 
-/* compress: the lanes of a mask, moved to the first ones. larger: as max pooling takes v after `most`: NaN wins, else
+/* larger: as max pooling takes v after `most`: NaN wins, else
    the first of equals, which is the instruction's second operand. */
 #if defined(__AVX512F__)
-ALWAYS_INLINE vec_f32 F32(compress)(vec_f32 v, uint32_t mask) {
-  return (vec_f32)_mm512_maskz_compress_ps((__mmask16)mask, (__m512)v);
-}
 ALWAYS_INLINE vec_f32 F32(larger)(vec_f32 v, vec_f32 most) {
   const __mmask16 number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_ORD_Q);
   return (vec_f32)_mm512_mask_max_ps((__m512)v, number, (__m512)v, (__m512)most);
-}
-ALWAYS_INLINE vec_f64 F64(compress)(vec_f64 v, uint32_t mask) {
-  return (vec_f64)_mm512_maskz_compress_pd((__mmask8)mask, (__m512d)v);
 }
 ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
   const __mmask8 number = _mm512_cmp_pd_mask((__m512d)v, (__m512d)v, _CMP_ORD_Q);
@@ -23,9 +17,20 @@ ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
 }
 #endif
 
+#define MULTIPLY_ADD FN(fma_vec)
+#define GIVE FN(store)
+#define GIVE_SOME FN(store_some)
+#define KERNELS FN(situ__conv_kernels)
+#if VECTOR == 64
+#define OTHERS .maxima = FN(maxima), .maxima_weights = FN(maxima_weights), PLANES
+#else
+#define OTHERS
+#endif
+
 #define FN F32
 #define LANES ((int)(VECTOR / sizeof(float)))
 #define real float
+#define result float
 #define vec vec_f32
 #if VECTOR == 64
 #define picks picks_f32
@@ -40,12 +45,14 @@ ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
 #undef FN
 #undef LANES
 #undef real
+#undef result
 #undef vec
 #undef PLANES
 
 #define FN F64
 #define LANES ((int)(VECTOR / sizeof(double)))
 #define real double
+#define result double
 #define vec vec_f64
 #if VECTOR == 64
 #define picks picks_f64

@@ -1,11 +1,12 @@
-/* Register tiles of a convolution for one element type: included by conv.c with `real`, `vec`, LANES and FN.
+/* Register tiles of a convolution for one element type: included with `real`, `vec`, LANES and FN; `result`, the type
+   of results, with GIVE(to, v) and GIVE_SOME(to, v, count) that store them; and MULTIPLY_ADD(weight, row, sum).
    SPDX-License-Identifier: MIT */
 
 /* Stores the windows among a vector's lanes, which follow each other in the result. */
-ALWAYS_INLINE void FN(put)(real *to, vec v, const situ__conv_lanes *l) {
+ALWAYS_INLINE void FN(put)(result *to, vec v, const situ__conv_lanes *l) {
 #if defined(__AVX512F__)
   const bool first = !(l->mask & (l->mask + 1)); /* the others follow them */
-  FN(store_some)(to, first ? v : FN(compress)(v, l->mask), l->count);
+  GIVE_SOME(to, first ? v : FN(compress)(v, l->mask), l->count);
 #else
   for (int i = 0; i < LANES; i++)
     if (l->mask >> i & 1) *to++ = v[i];
@@ -15,10 +16,10 @@ ALWAYS_INLINE void FN(put)(real *to, vec v, const situ__conv_lanes *l) {
 /* The last pass over the sums: whole and relu are constants where this is inlined, as are rows and vectors. */
 ALWAYS_INLINE void FN(finish)(const situ__conv_tile *t, const vec *sum, int rows, int v, bool whole, bool relu) {
   const situ__conv_lanes *l = &t->lanes[v];
-  real *to = (real *)t->y + l->at;
+  result *to = (result *)t->y + l->at;
   UNROLL for (int i = 0; i < rows; i++) {
     const vec value = relu ? FN(relu)(sum[i * 4]) : sum[i * 4];
-    if (whole) FN(store)(to + i * t->y_row, value);
+    if (whole) GIVE(to + i * t->y_row, value);
     else FN(put)(to + i * t->y_row, value, l);
   }
 }
@@ -37,7 +38,7 @@ ALWAYS_INLINE void FN(conv_tile)(const situ__conv_tile *t, int rows, int vectors
     UNROLL for (int v = 0; v < vectors; v++) row[v] = FN(load)(x + at[p] + v * LANES);
     UNROLL for (int i = 0; i < rows; i++) {
       const vec weight = FN(splat)(w[i * w_row + p]);
-      UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = FN(fma_vec)(weight, row[v], sum[i][v]);
+      UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = MULTIPLY_ADD(weight, row[v], sum[i][v]);
     }
   }
   if (t->add) {
@@ -70,18 +71,15 @@ TILES(1) TILES(2) TILE(6, 1) TILE(6, 2) TILE(8, 1)
 TILES(3) TILES(4) TILE(6, 3) TILE(6, 4) TILE(8, 2) TILE(8, 3)
 #endif
 
-const situ__conv_kernels FN(situ__conv_kernels) = {
+const situ__conv_kernels KERNELS = {
   .lanes = LANES,
+  .y_size = sizeof(result),
 #if WIDE == 4
   .tile = { { NAMES(1), FN(conv_tile_6x1), FN(conv_tile_8x1) },
             { NAMES(2), FN(conv_tile_6x2), FN(conv_tile_8x2) },
             { NAMES(3), FN(conv_tile_6x3), FN(conv_tile_8x3) },
             { NAMES(4), FN(conv_tile_6x4) } },
-#if VECTOR == 64
-  .maxima = FN(maxima),
-  .maxima_weights = FN(maxima_weights),
-  PLANES
-#endif
+  OTHERS
 #else
   .tile = { { NAMES(1), FN(conv_tile_6x1), FN(conv_tile_8x1) }, { NAMES(2), FN(conv_tile_6x2) } },
 #endif

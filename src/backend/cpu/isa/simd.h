@@ -116,6 +116,13 @@ ALWAYS_INLINE vec_f64 F64(load_some)(const double *p, int count) {
 ALWAYS_INLINE void F64(store_some)(double *p, vec_f64 v, int count) {
   _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)v);
 }
+/* The lanes of a mask, moved to the first ones. */
+ALWAYS_INLINE vec_f32 F32(compress)(vec_f32 v, uint32_t mask) {
+  return (vec_f32)_mm512_maskz_compress_ps((__mmask16)mask, (__m512)v);
+}
+ALWAYS_INLINE vec_f64 F64(compress)(vec_f64 v, uint32_t mask) {
+  return (vec_f64)_mm512_maskz_compress_pd((__mmask8)mask, (__m512d)v);
+}
 ALWAYS_INLINE picks_f64 I64(load_some)(const int64_t *p, int count) {
   return (picks_f64)_mm512_maskz_loadu_epi64((__mmask8)((1u << count) - 1), p);
 }

@@ -64,6 +64,7 @@ ALWAYS_INLINE float add_lanes(vec_f32 v) {
 
 /* Columns of b are contiguous along k: dot products of a column with all rows, two columns side by side. */
 ALWAYS_INLINE void multiply_columns(const situ__thin *t, int rows, bool bf16) {
+  const float *from = t->a;
   for (int64_t j = 0; j < t->n; j += 2) {
     const uint16_t *one = t->b + j * t->lane, *two = j + 1 < t->n ? one + t->lane : one;
     vec_f32 sum[SITU__THIN_ROWS][2] = { { { 0 } } };
@@ -71,7 +72,7 @@ ALWAYS_INLINE void multiply_columns(const situ__thin *t, int rows, bool bf16) {
       const int64_t left = t->k - p;
       const vec_f32 x = widen_lanes(one + p, left, bf16), y = widen_lanes(two + p, left, bf16);
       UNROLL for (int i = 0; i < rows; i++) {
-        const vec_f32 a = F32(load_some)(t->a + i * t->k + p, left < LANES ? (int)left : LANES);
+        const vec_f32 a = F32(load_some)(from + i * t->k + p, left < LANES ? (int)left : LANES);
         sum[i][0] = F32(fma_vec)(a, x, sum[i][0]);
         sum[i][1] = F32(fma_vec)(a, y, sum[i][1]);
       }
@@ -85,6 +86,7 @@ ALWAYS_INLINE void multiply_columns(const situ__thin *t, int rows, bool bf16) {
 
 /* Rows of b are contiguous: each is added to the rows of c, 4 vectors of them at a time. */
 ALWAYS_INLINE void multiply_rows(const situ__thin *t, int rows, bool bf16) {
+  const float *a = t->a;
   for (int64_t k0 = 0; k0 < t->k; k0 += DEPTH) {
     const int64_t depth = t->k - k0 < DEPTH ? t->k - k0 : DEPTH;
     for (int64_t j = 0; j < t->n; j += 4 * LANES) {
@@ -100,7 +102,7 @@ ALWAYS_INLINE void multiply_rows(const situ__thin *t, int rows, bool bf16) {
         UNROLL for (int v = 0; v < 4; v++) {
           const int64_t left = t->n - j - v * LANES;
           const vec_f32 x = widen_lanes(t->b + p * t->step + j + v * LANES, left < 0 ? 0 : left, bf16);
-          UNROLL for (int i = 0; i < rows; i++) sum[i][v] = F32(fma_vec)(F32(splat)(t->a[i * t->k + p]), x, sum[i][v]);
+          UNROLL for (int i = 0; i < rows; i++) sum[i][v] = F32(fma_vec)(F32(splat)(a[i * t->k + p]), x, sum[i][v]);
         }
       }
       UNROLL for (int i = 0; i < rows; i++) {
