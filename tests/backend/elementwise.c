@@ -285,8 +285,8 @@ static void broadcasting(void **state) {
   const situ_shape full = SITU_SHAPE(4, 3, 70),
                    small[] = { SITU_SCALAR,         SITU_SHAPE(70),       SITU_SHAPE(3, 1),
                                SITU_SHAPE(4, 1, 1), SITU_SHAPE(1, 3, 70), SITU_SHAPE(4, 3, 70) };
-  const situ_dtype types[] = { SITU_F32, SITU_BF16, SITU_I64, SITU_I16 };
-  for (size_t t = 0; t < 4; t++)
+  const situ_dtype types[] = { SITU_F32, SITU_BF16, SITU_F16, SITU_I64, SITU_I16 };
+  for (size_t t = 0; t < 5; t++)
     for (size_t i = 0; i < 6; i++)
       for (size_t k = 0; k < 6; k++)
         for (int l = 0; l < 3; l++) {
@@ -348,8 +348,8 @@ static void three_operands(void **state) {
 /* The result over an operand: the same as beside it. */
 static void in_place(void **state) {
   (void)state;
-  const situ_dtype types[] = { SITU_F32, SITU_F64, SITU_BF16, SITU_I64, SITU_I8 };
-  for (size_t t = 0; t < 5; t++)
+  const situ_dtype types[] = { SITU_F32, SITU_F64, SITU_BF16, SITU_F16, SITU_I64, SITU_I8 };
+  for (size_t t = 0; t < 6; t++)
     for (int l = 0; l < 3; l++)
       for (int over = 0; over < 3; over++) {
         const situ_shape shape = SITU_SHAPE(9, 131);
@@ -395,10 +395,63 @@ static void mixed_dtypes(void **state) {
   view_free(half);
 }
 
+/* Every f16 `times` over, wrapped. */
+static test_view *all_halves(view_layout layout, uint16_t times) {
+  enum { COUNT = 65536 + 5 };
+  test_view *v = view_new(SITU_F16, SITU_SHAPE(COUNT), layout),
+            *rows = view_new(SITU_F16, SITU_SHAPE(COUNT), VIEW_ROWS);
+  for (int i = 0; i < COUNT; i++) ((uint16_t *)rows->storage.data)[i] = (uint16_t)(i * times);
+  for (int i = 0; i < COUNT; i++) view_set(v, i, view_get(rows, i));
+  view_free(rows);
+  return v;
+}
+
+static void expect_same_numbers(const test_view *a, const test_view *b, const char *name) {
+  for (int64_t i = 0; i < a->d.numel; i++) {
+    const double x = view_get(a, i), y = view_get(b, i);
+    if (x != y ? !(isnan(x) && isnan(y)) : signbit(x) != signbit(y))
+      fail_msg("%s, element %d: %.9g in a row, %.9g with gaps", name, (int)i, x, y);
+  }
+}
+
+/* f16 without gaps has rows of its own: for every f16 what rows of f32 give, which take those with gaps. */
+static void halves(void **state) {
+  (void)state;
+  const double p[4] = { 0.5, 2, -3 };
+  test_view *a[2], *b[2], *y[2];
+  for (int l = 0; l < 2; l++) {
+    a[l] = all_halves(l ? VIEW_GAPS : VIEW_ROWS, 1), b[l] = all_halves(l ? VIEW_GAPS : VIEW_ROWS, 40503);
+    y[l] = view_new(SITU_F16, SITU_SHAPE(a[l]->d.numel), l ? VIEW_GAPS : VIEW_ROWS);
+  }
+  test_view *one = view_new(SITU_F16, SITU_SHAPE(1), VIEW_ROWS), wide = repeated(one, SITU_SHAPE(a[0]->d.numel));
+  view_set(one, 0, -1.25);
+  for (int isa = -1; view_next_isa(&isa);) {
+    for (int op = 0; op < SITU_UNARIES; op++) {
+      if (unary_is_test(op) || op == SITU_UNARY_bitwise_not || op == SITU_UNARY_polygamma || op == SITU_UNARY_i0)
+        continue;
+      for (int l = 0; l < 2; l++) assert_int_equal(call(situ__cpu_unary, op, SITU_F16, p, y[l], 1, IN(a[l])), SITU_OK);
+      expect_same_numbers(y[0], y[1], unary_name[op]);
+    }
+    for (int op = 0; op < SITU_BINARIES; op++) {
+      if (binary_is_test(op) || (op >= SITU_BINARY_bitwise_and && op <= SITU_BINARY_lcm)) continue;
+      for (int which = 0; which < 3; which++) { /* which of the operands is one number */
+        for (int l = 0; l < 2; l++)
+          assert_int_equal(call(situ__cpu_binary, op, SITU_F16, NULL, y[l], 2,
+                                IN(which == 1 ? &wide : a[l], which == 2 ? &wide : b[l])),
+                           SITU_OK);
+        expect_same_numbers(y[0], y[1], binary_name[op]);
+      }
+    }
+  }
+  for (int l = 0; l < 2; l++) view_free(a[l]), view_free(b[l]), view_free(y[l]);
+  view_free(one);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(unary_functions), cmocka_unit_test(binary_functions), cmocka_unit_test(broadcasting),
     cmocka_unit_test(three_operands),  cmocka_unit_test(in_place),         cmocka_unit_test(mixed_dtypes),
+    cmocka_unit_test(halves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

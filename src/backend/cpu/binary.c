@@ -74,6 +74,7 @@ situ_status situ__cpu_binary(int index, const situ_work *work) {
   const int64_t n = y->numel;
   if (!situ__in_place(y, result, n) || !situ__in_place(a, native, n) || !situ__in_place(b, native, n))
     return run_other(&(situ__row_call){ .row = row,
+                                        .half = SITU__ISA_PICK(isa, situ__half_rows)->binary[work->op],
                                         .lane = lane,
                                         .compute = (uint8_t)work->compute,
                                         .ins = 2,

@@ -164,7 +164,33 @@ static situ_status straighten(straight *s, const situ_view_desc *v, const situ_v
 
 /* ---- dispatch ---- */
 
-static void run_loop(const situ__row_call *call, const situ__loop *loop) {
+/* The call by its row of f16, if all operands are; else the call itself. */
+static const situ__row_call *in_halves(const situ__row_call *call, situ__row_call *half) {
+  if (!call->half || call->compute != SITU_F16) return call;
+  *half = *call;
+  half->row = call->half;
+  for (int k = 0; k <= call->ins; k++) {
+    if (call->view[k]->dtype != SITU_F16) return call;
+    half->native[k] = SITU_F16;
+  }
+  return half;
+}
+
+/* Whether all rows can be used in place, or as one value. */
+static bool suits(const situ__row_call *call, const situ__loop *loop) {
+  bool splat = false;
+  for (int k = 0; k <= call->ins; k++) {
+    const int64_t stride = loop->stride[k][loop->ndim - 1];
+    const bool one = k && stride == 0 && call->takes_splat && !splat;
+    splat = splat || one;
+    if (!one && way_of(call, k, stride) != PLAIN) return false;
+  }
+  return true;
+}
+
+static void run_loop(const situ__row_call *given, const situ__loop *loop) {
+  situ__row_call half;
+  const situ__row_call *halves = in_halves(given, &half), *call = suits(halves, loop) ? halves : given;
   state s = { .call = call, .convert = situ__cpu_convert() };
   convert_params(call, &s.p);
   bool plain = true;
@@ -204,7 +230,9 @@ static __attribute__((noinline)) situ_status walk(const situ__row_call *given) {
   return status;
 }
 
-situ_status situ__cpu_elementwise(const situ__row_call *call) {
+situ_status situ__cpu_elementwise(const situ__row_call *given) {
+  situ__row_call half;
+  const situ__row_call *call = in_halves(given, &half);
   int64_t n = call->view[0]->numel;
   bool plain = true;
   const void *x[OPERANDS - 1];
@@ -213,7 +241,7 @@ situ_status situ__cpu_elementwise(const situ__row_call *call) {
     plain = plain && situ__in_place(v, call->native[k], n);
     if (k) x[k - 1] = situ__cpu_data(v);
   }
-  if (!plain) { return walk(call); }
+  if (!plain) return walk(given);
   params p;
   if (call->p) convert_params(call, &p);
   call->row(situ__cpu_data(call->view[0]), x, 0, n, &p);

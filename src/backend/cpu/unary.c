@@ -23,7 +23,8 @@ static const trait traits[SITU_UNARIES] = {
 situ_status situ__cpu_unary(int index, const situ_work *work) {
   (void)index;
   situ__lane lane = situ__cpu_lane(work->compute);
-  const situ__unary_rows *rows = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows);
+  const situ__isa isa = situ__cpu_isa();
+  const situ__unary_rows *rows = SITU__ISA_PICK(isa, situ__unary_rows);
   situ__row row = rows->row[lane][work->op];
   if (!row) return SITU_E_UNSUPPORTED;
   bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
@@ -34,6 +35,7 @@ situ_status situ__cpu_unary(int index, const situ_work *work) {
     row = rows->row_16[work->op];
   return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
+      .half = SITU__ISA_PICK(isa, situ__half_rows)->unary[work->op],
       .lane = lane,
       .compute = (uint8_t)work->compute,
       .ins = 1,
