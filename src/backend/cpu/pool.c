@@ -83,6 +83,18 @@ static int64_t line_of(const situ__plane *p) {
   return line <= 4 * p->width ? line : 0;
 }
 
+/* The average of each whole plane. */
+static situ_status run_mean(const situ_work *work) {
+  const situ_view_desc *x = work->in[0];
+  return situ__cpu_reduce(0, &(situ_work){ .verb = SITU_VERB_REDUCE,
+                                           .op = SITU_REDUCE_MEAN,
+                                           .compute = (situ_dtype)x->dtype,
+                                           .ins = 1,
+                                           .outs = 1,
+                                           .in = { x },
+                                           .out = { work->out[0] } });
+}
+
 situ_status situ__cpu_pool(int index, const situ_work *work) {
   (void)index;
   const bool back =
@@ -98,6 +110,7 @@ situ_status situ__cpu_pool(int index, const situ_work *work) {
                 .lane = situ__cpu_lane((situ_dtype)x->dtype) };
   p.kernels = kernels_for(p.lane);
   if (!p.kernels->adaptive && work->op >= SITU_POOL_ADAPTIVE_AVG) return SITU_E_UNSUPPORTED;
+  if (work->op == SITU_POOL_ADAPTIVE_AVG && y->size[2] * y->size[3] == 1 && x->numel > 0) return run_mean(work);
   p.native = x->dtype == SITU_F32 || x->dtype == SITU_F64 || x->dtype == SITU_I64;
   p.plane = (situ__plane){
     .window = work->window, .height = x->size[2], .width = x->size[3], .out_height = y->size[2], .out_width = y->size[3]

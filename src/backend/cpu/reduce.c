@@ -167,16 +167,23 @@ static inline void fold_groups(const plan *p, int64_t begin, int64_t end, double
   }
 }
 
-/* Outer blocks that fit into L1, several at a time. */
-static void small_blocks(int64_t begin, int64_t end, void *payload) {
+static SITU__OWN_FRAME void copied_blocks(const plan *p, int64_t begin, int64_t end) {
   double buffer[SITU__FOLD_BLOCK], a[SITU__FOLD_BLOCK], b[SITU__FOLD_BLOCK];
-  fold_groups(payload, begin, end, buffer, a, b);
+  fold_groups(p, begin, end, buffer, a, b);
 }
 
-/* So few elements that touching the pages of those buffers would take longer than folding them. */
-static void few_blocks(const plan *p) {
+/* Outer blocks that fit into L1, several at a time. Touching the pages of buffers takes time: where nothing is copied
+   and results are few, or all elements are, there are small ones. */
+static void small_blocks(int64_t begin, int64_t end, void *payload) {
+  const plan *p = payload;
+  const int64_t results = p->group * p->width;
+  const bool in_place = p->x.contiguous && copies_nothing(p);
+  if (results > FEW || (!in_place && results * p->rows > FEW)) {
+    copied_blocks(p, begin, end);
+    return;
+  }
   double buffer[FEW], a[FEW], b[FEW];
-  fold_groups(p, 0, 1, buffer, a, b);
+  fold_groups(p, begin, end, buffer, a, b);
 }
 
 /* The state of some rows of a tile of columns. */
@@ -243,8 +250,7 @@ situ_status situ__reduce(const situ__reduction *how) {
   arrange(&p);
   if (p.outer * p.rows * p.width <= SITU__FOLD_BLOCK) {
     p.group = p.outer;
-    if (p.outer * p.rows * p.width <= FEW) few_blocks(&p);
-    else small_blocks(0, 1, &p);
+    small_blocks(0, 1, &p);
     return SITU_OK;
   }
   if (p.rows * p.width <= SITU__FOLD_BLOCK) {

@@ -42,16 +42,26 @@ ALWAYS_INLINE void LANE(near_columns)(situ__fold f, const T *restrict x, int64_t
   }
 }
 
+/* Constants wherever this is inlined, so that the compiler keeps partial results in registers. */
+ALWAYS_INLINE void LANE(halve)(situ__fold f, T *partial, int half) {
+  ROLLED for (int j = 0; j < half; j++) partial[j] = LANE(step)(f, partial[j], partial[j + half]);
+}
+ALWAYS_INLINE T LANE(combined)(situ__fold f, T partial[WIDE]) {
+  _Static_assert(WIDE == 64, "the halves");
+  LANE(halve)(f, partial, 32);
+  LANE(halve)(f, partial, 16);
+  LANE(halve)(f, partial, 8);
+  LANE(halve)(f, partial, 4);
+  LANE(halve)(f, partial, 2);
+  return LANE(step)(f, partial[0], partial[1]);
+}
+
 /* Reduces a long run: WIDE partial results, which are combined by halves at the end. */
 ALWAYS_INLINE T LANE(run)(situ__fold f, const T *restrict x, int64_t count) {
   T sum[WIDE];
   LANE(near_columns)(f, x, count / WIDE, WIDE, sum);
   for (int64_t i = count / WIDE * WIDE, j = 0; i < count; i++, j++) sum[j] = LANE(step)(f, sum[j], x[i]);
-  for (int half = WIDE / 2; half >= 8; half /= 2)
-    for (int j = 0; j < half; j++) sum[j] = LANE(step)(f, sum[j], sum[j + half]);
-  T a = LANE(step)(f, LANE(step)(f, sum[0], sum[4]), LANE(step)(f, sum[2], sum[6]));
-  T b = LANE(step)(f, LANE(step)(f, sum[1], sum[5]), LANE(step)(f, sum[3], sum[7]));
-  return LANE(step)(f, a, b);
+  return LANE(combined)(f, sum);
 }
 
 /* A short run: eight partial results in registers (a vector type, as an array would go through memory). */

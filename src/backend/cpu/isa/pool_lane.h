@@ -78,28 +78,14 @@ static real FN(row_sum)(const real *x, int64_t count) {
   return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-/* Whole rows are one run. */
-static real FN(run_sum)(const real *x, int64_t count) {
-  enum { SUMS = 32 };
-  real sum[SUMS] = { 0 };
-  int64_t i = 0;
-  for (; i + SUMS <= count; i += SUMS)
-    for (int l = 0; l < SUMS; l++) sum[l] += x[i + l];
-  for (int l = 0; i < count; i++, l++) sum[l] += x[i];
-  for (int half = SUMS / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; l++) sum[l] += sum[l + half];
-  return sum[0];
-}
-
 static void FN(adaptive)(const situ__plane *p, const void *large, void *small) {
   real *y = small;
   for (int64_t oh = 0; oh < p->out_height; oh++) {
     const span v = part_of(p->height, p->out_height, oh);
     for (int64_t ow = 0; ow < p->out_width; ow++) {
       const span h = part_of(p->width, p->out_width, ow);
-      const bool full = h.last - h.first == p->width;
-      real sum = full ? FN(run_sum)((const real *)large + v.first * p->width, (v.last - v.first) * p->width) : 0;
-      for (int64_t row = v.first; row < v.last && !full; row++)
+      real sum = 0;
+      for (int64_t row = v.first; row < v.last; row++)
         sum += FN(row_sum)((const real *)large + row * p->width + h.first, h.last - h.first);
       *y++ = sum / (real)((v.last - v.first) * (h.last - h.first));
     }

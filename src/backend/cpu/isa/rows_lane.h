@@ -176,11 +176,30 @@ static void LANE(sums_each)(const T *restrict g, const T *restrict x, int64_t co
     dot[i] += g[i] * (x[i] - mean[i]);
   }
 }
+/* Bits are those of run over g and over the products, which are not stored. */
+ALWAYS_INLINE void LANE(long_sums)(const T *restrict g, const T *restrict x, int64_t count, T mean, T *restrict sum,
+                                   T *restrict dot) {
+  T sums[WIDE], dots[WIDE];
+  const int64_t rows = count / WIDE;
+  for (int64_t r = 0; r < rows; r += 16) {
+    T s[WIDE], d[WIDE];
+    for (int j = 0; j < WIDE; j++) s[j] = g[r * WIDE + j], d[j] = g[r * WIDE + j] * (x[r * WIDE + j] - mean);
+    for (int64_t i = r + 1; i < r + 16 && i < rows; i++)
+      for (int j = 0; j < WIDE; j++) s[j] += g[i * WIDE + j], d[j] += g[i * WIDE + j] * (x[i * WIDE + j] - mean);
+    for (int j = 0; j < WIDE; j++) sums[j] = r ? sums[j] + s[j] : s[j], dots[j] = r ? dots[j] + d[j] : d[j];
+  }
+  for (int64_t i = rows * WIDE, j = 0; i < count; i++, j++) sums[j] += g[i], dots[j] += g[i] * (x[i] - mean);
+  *sum += LANE(run)(SITU__FOLD_SUM, sums, WIDE);
+  *dot += LANE(run)(SITU__FOLD_SUM, dots, WIDE);
+}
 static void LANE(sums_run)(const T *restrict g, const T *restrict x, int64_t count, T mean, T *restrict sum,
                            T *restrict dot) {
-  T products[SITU__FOLD_BLOCK];
-  products[0] = g[0] * (x[0] - mean);
-  for (int64_t i = 1; i < count; i++) products[i] = g[i] * (x[i] - mean);
+  T products[2 * WIDE];
+  if (count >= 2 * WIDE) {
+    LANE(long_sums)(g, x, count, mean, sum, dot);
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) products[i] = g[i] * (x[i] - mean);
   *sum += LANE(total)(SITU__FOLD_SUM, g, count);
   *dot += LANE(total)(SITU__FOLD_SUM, products, count);
 }
