@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Rewrites the part of docs/performance.md between its two marks from what a run of the benchmarks has printed.
+"""Rewrites the part of docs/performance.md between the two marks of a processor from what a run of the benchmarks on it has
+printed; adds that part at the end, if the processor is new.
 
 usage: bench/performance.py LOG         bench/run.sh without names leaves LOG beside the programs
        bench/performance.py --machine   prints the line of JSON that tells of this machine, with which a LOG begins
@@ -34,7 +35,7 @@ GOALS = {
     "H15": "two threads beside one",
 }
 FLAGS = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16")
-BEGIN, END = "<!-- made by bench/performance.py -->", "<!-- end of what is made -->"
+BEGIN, END = "<!-- made by bench/performance.py on {} -->", "<!-- end of what is made -->"
 
 
 def machine():
@@ -99,7 +100,7 @@ def tables(log):
     said = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     about = next((line["machine"] for line in said if "machine" in line), None)
     lines = list({(line["goal"], line["what"]): line for line in said if line.get("goal") in GOALS}.values())
-    yield BEGIN
+    yield BEGIN.format(about["cpu"] if about else "?")
     yield ""
     if about:
         yield from textwrap.wrap(f"Run of {about['date']}: {about['cpu']}, {about['cores']} cores, caches "
@@ -144,8 +145,9 @@ if sys.argv[1] == "--machine":
     print(json.dumps(machine()), flush=True)
     sys.exit()
 page = pathlib.Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-before, _, rest = page.read_text().partition(BEGIN)
-_, _, after = rest.partition(END)
-if not after:
-    sys.exit(f"{page} lacks the marks between which the tables go")
-page.write_text(before + "\n".join(tables(pathlib.Path(sys.argv[1]).read_text())) + after)
+made = list(tables(pathlib.Path(sys.argv[1]).read_text()))
+before, begin, rest = page.read_text().partition(made[0])
+_, end, after = rest.partition(END)
+if begin and not end:
+    sys.exit(f"{page} lacks the mark behind the tables of {made[0]}")
+page.write_text(before + ("" if begin else "\n") + "\n".join(made) + (after or "\n"))

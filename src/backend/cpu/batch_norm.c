@@ -71,7 +71,7 @@ static void normalise_run(const plan *p, const void *g, const void *x, int64_t c
   else p->kernels->affine(each, x, count, p->mean + at, p->factor + at, p->shift + at, y);
 }
 static SITU__OWN_FRAME void normalise_converted(const plan *p, int64_t first, int64_t count, int64_t channel) {
-  double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK], y[SITU__FOLD_BLOCK];
+  _Alignas(64) double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK], y[SITU__FOLD_BLOCK];
   if (p->g) situ__cpu_load(p->g, first, count, p->lane, g);
   situ__cpu_load(p->x, first, count, p->lane, x);
   normalise_run(p, p->g ? g : NULL, x, count, channel, y);
@@ -207,7 +207,7 @@ static void add_sums_of(const plan *p, const void *g, const void *x, int64_t cou
 }
 static SITU__OWN_FRAME void add_sums_converted(const plan *p, int64_t first, int64_t count, int64_t channel,
                                                char *sums) {
-  double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK];
+  _Alignas(64) double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK];
   situ__cpu_load(p->g, first, count, p->lane, g);
   situ__cpu_load(p->x, first, count, p->lane, x);
   add_sums_of(p, g, x, count, channel, sums);

@@ -13,8 +13,9 @@ enum {
   GRAIN = 8192,
   PARTS = 64,
   ON_STACK = 1024,
-  /* elements of padding between rows of scratch: rows a multiple of 4 KiB apart map to the same cache sets */
-  APART = 40
+  LINE = 64,
+  /* bytes of padding between rows of scratch: rows a multiple of 4 KiB apart map to the same cache sets */
+  APART = 5 * LINE
 };
 
 typedef struct plan {
@@ -75,8 +76,8 @@ static void parts(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   /* Three rows for part_rows, if it converts, and two for the gradient. */
   size_t row = p->row, bytes = p->gradient || !native(p, p->work->in[0]) ? 5 * row : 0;
-  double stack[5 * (ON_STACK + APART)];
-  char *scratch = bytes <= sizeof stack ? (char *)stack : situ__alloc(bytes);
+  _Alignas(LINE) char stack[5 * (ON_STACK * sizeof(double) + APART)];
+  char *scratch = bytes <= sizeof stack ? stack : situ__alloc(bytes);
   if (!scratch) {
     atomic_store(&p->no_memory, true);
     return;
@@ -96,7 +97,7 @@ static void parts(int64_t begin, int64_t end, void *payload) {
     }
     part_rows(p, &n, k * p->chunk, situ__min_i64(p->chunk, p->rows - k * p->chunk), scratch);
   }
-  if (scratch != (char *)stack) situ__free(scratch);
+  if (scratch != stack) situ__free(scratch);
 }
 
 /* Sums `count` parts of a parameter's gradient, which are two rows apart, into `to`; scratch holds one row. */
@@ -132,7 +133,7 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
   if (p.gradient) p.chunk = situ__max_i64(p.chunk, situ__ceil_div(p.rows, PARTS));
   int64_t count = situ__max_i64(1, situ__ceil_div(p.rows, p.chunk)); /* with no rows, one part writes gradients of 0 */
   const situ_view_desc *w = work->in[weight], *b = !p.gradient && p.centred ? work->in[2] : NULL;
-  size_t row = p.row = ((size_t)p.width + APART) * p.size,
+  size_t row = p.row = (size_t)situ__round_up(p.width * (int64_t)p.size, LINE) + APART,
          vectors = (w && !native(&p, w) ? row : 0) + (b && !native(&p, b) ? row : 0);
   size_t sums = p.gradient ? 2 * (size_t)count * row : 0, bytes = vectors + (sums ? sums + row : 0);
   char *memory = bytes ? situ__alloc(bytes) : NULL, *scratch = memory;

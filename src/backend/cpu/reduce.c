@@ -168,7 +168,7 @@ static inline void fold_groups(const plan *p, int64_t begin, int64_t end, double
 }
 
 static SITU__OWN_FRAME void copied_blocks(const plan *p, int64_t begin, int64_t end) {
-  double buffer[SITU__FOLD_BLOCK], a[SITU__FOLD_BLOCK], b[SITU__FOLD_BLOCK];
+  _Alignas(64) double buffer[SITU__FOLD_BLOCK], a[SITU__FOLD_BLOCK], b[SITU__FOLD_BLOCK];
   fold_groups(p, begin, end, buffer, a, b);
 }
 
@@ -202,7 +202,7 @@ static void fold_rows(const plan *p, int64_t outer, int64_t row, int64_t rows, i
 static void large_blocks(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   const situ__reduction *how = p->how;
-  double buffer[SITU__FOLD_BLOCK], sum_a[TILE], sum_b[TILE], a[TILE], b[TILE];
+  _Alignas(64) double buffer[SITU__FOLD_BLOCK], sum_a[TILE], sum_b[TILE], a[TILE], b[TILE];
   int64_t step = copies_nothing(p) ? p->segment : SITU__FOLD_BLOCK / p->tile;
   for (int64_t u = begin; u < end; u++) {
     int64_t s = u % p->segments, t = u / p->segments % p->tiles, o = u / p->segments / p->tiles;
