@@ -19,8 +19,8 @@
 
 enum { PROGRAMS = 7, WRONG = 100 };
 
-/* Uses programs [from, to). Its exit code: how many were compiled. */
-static int use(int from, int to) {
+/* Uses programs [from, to). Returns the exit code: how many were compiled. */
+static int use_programs(int from, int to) {
   situ_tensor *(*const call[PROGRAMS])(situ_tensor *) = { situ_neg,  situ_abs,   situ_square, situ_floor,
                                                           situ_ceil, situ_trunc, situ_sign };
   static const float value[] = { -1.5f, 2.25f },
@@ -34,6 +34,13 @@ static int use(int from, int to) {
     return WRONG;
   }
   return (int)shim_calls("clCreateProgramWithSource");
+}
+
+static int use(int from, int to) {
+  situ_scope all;
+  situ_scope_begin(&all);
+  const int code = use_programs(from, to);
+  return situ_scope_end(&all) == SITU_OK ? code : WRONG;
 }
 
 /* A file in order, but for what the driver will say of it. */
