@@ -268,6 +268,13 @@ static const shape place_shapes[] = {
   { 30, 1, 64, 64, 3, 6, { 3, 2 }, { 1, 1 }, { 4, 3 }, { 2, 3 } },
 };
 
+/* By pairs of bf16: bands of an odd number of channels, at both strides, of either pass. */
+static const shape pair_shapes[] = {
+  { 2, 1, 33, 8, 70, 61, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+  { 1, 1, 35, 9, 75, 120, { 3, 2 }, { 2, 2 }, { 1, 1 }, { 1, 1 } },
+  { 1, 2, 9, 33, 70, 61, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+};
+
 /* The weight's gradient by tile registers: groups of images and of channels that are not whole, blocks, strides, windows
    without an element of the kernel. */
 static const shape weight_shapes[] = {
@@ -318,13 +325,15 @@ static void every_dtype(void **state) {
           check(dtypes[t], &shapes[i], pass, pass != SITU_CONV_GRAD_WEIGHT && i % 2 ? BIASED : PLAIN);
 }
 
-/* bf16 is one part for tile registers, which have no other algorithm for it: those of Winograd's shapes, too. */
+/* bf16 is one part for tile registers, which have no other algorithm for it: those of Winograd's shapes, too. Without
+   them it is multiplied in pairs. */
 static void bf16_by_tiles(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
   for (int pass = 0; pass < 2; pass++) {
     for (int i = pass; i < COUNT(cpu_shapes); i += 2) check(SITU_BF16, &cpu_shapes[i], pass, i % 2 ? BIASED : PLAIN);
     for (int i = 0; i < COUNT(tile_shapes); i++) check(SITU_BF16, &tile_shapes[i], pass, i % 2 ? BIASED : PLAIN);
+    for (int i = 0; i < COUNT(pair_shapes); i++) check(SITU_BF16, &pair_shapes[i], pass, i % 2 ? BIASED : PLAIN);
   }
 }
 

@@ -159,8 +159,9 @@ static planes pair_channels(const conv *c, int64_t image, int64_t first, int64_t
   const planes p = { to, top, situ__max_i64(0, situ__min_i64(first + rows, g->height) - top) };
   const uint16_t *x = (const uint16_t *)(const void *)g->x + image * g->singles * size + top * g->width;
   const int64_t count = p.height * g->width;
-  for (int64_t i = 0; i < g->channels; i++, x += 2 * size)
-    c->tiles->pair(x, 2 * i + 1 < g->singles ? x + size : NULL, count, (uint32_t *)(void *)to + i * count);
+  for (int64_t i = 0; i < g->channels; i++)
+    c->tiles->pair(x + 2 * i * size, 2 * i + 1 < g->singles ? x + (2 * i + 1) * size : NULL, count,
+                   (uint32_t *)(void *)to + i * count);
   return p;
 }
 
@@ -172,8 +173,8 @@ static void pad_image(const conv *c, int64_t image, int64_t row, int64_t rows, c
   const situ__conv *g = c->g;
   const int64_t plane = plane_of(c, rows), before = g->window->padding[1],
                 first = row * c->step - g->window->padding[0];
-  planes p = { g->x + image * g->channels * g->height * g->width * c->elem, 0, g->height };
-  if (g->singles) p = pair_channels(c, image, first, rows_read(c, rows), padded + c->pairs);
+  const planes p = g->singles ? pair_channels(c, image, first, rows_read(c, rows), padded + c->pairs)
+                              : (planes){ g->x + image * g->channels * g->height * g->width * c->elem, 0, g->height };
   if (c->step == 1) {
     const situ__pad pad = { .channels = g->channels,
                             .height = p.height,
