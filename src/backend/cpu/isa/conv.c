@@ -4,8 +4,8 @@
 #include "backend/cpu/isa/simd.h"
 #include "base/size.h"
 
-/* larger: as max pooling takes v after `most`: NaN wins, else
-   the first of equals, which is the instruction's second operand. */
+/* larger: as max pooling takes v after `most`: NaN wins, else the first of equals, which is the instruction's second
+   operand. */
 #if defined(__AVX512F__)
 ALWAYS_INLINE vec_f32 F32(larger)(vec_f32 v, vec_f32 most) {
   const __mmask16 number = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_ORD_Q);

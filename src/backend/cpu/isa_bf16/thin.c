@@ -2,11 +2,9 @@
    the instruction that adds two products of bf16 to an f32 (AVX512_BF16).
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/thin.h"
-#include "backend/cpu/isa/simd.h"
+#include "backend/cpu/isa/pairs.h"
 
-#include <immintrin.h>
-
-enum { COLUMNS = 4, DEPTH = 32 };
+enum { COLUMNS = 4 };
 
 ALWAYS_INLINE __m512bh pairs_at(const uint16_t *p, __mmask32 some) {
   return (__m512bh)_mm512_maskz_loadu_epi16(some, p);
@@ -20,8 +18,7 @@ ALWAYS_INLINE void multiply_rows(const situ__thin *t, int rows) {
     __m512 sum[SITU__THIN_ROWS][COLUMNS];
     UNROLL for (int i = 0; i < rows; i++) { UNROLL for (int v = 0; v < COLUMNS; v++) sum[i][v] = _mm512_setzero_ps(); }
     for (int64_t p = 0; p < t->k; p += DEPTH) {
-      const int64_t left = t->k - p;
-      const __mmask32 some = left < DEPTH ? (1u << left) - 1 : ~0u;
+      const __mmask32 some = first(t->k - p);
       __m512bh x[COLUMNS];
       UNROLL for (int v = 0; v < COLUMNS; v++) x[v] = pairs_at(column[v] + p, some);
       UNROLL for (int i = 0; i < rows; i++) {
