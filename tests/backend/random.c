@@ -60,6 +60,21 @@ static void published_vectors(void **state) {
     }
 }
 
+/* Blocks that are computed together are those that are computed one at a time, also where a counter's low half wraps. */
+static void blocks_together(void **state) {
+  (void)state;
+  enum { COUNT = 19 };
+  const uint64_t first = 0x7fffffffb, offset = 0x123456789abcdef0, seed = 0xfedcba9876543210;
+  for (int s = 0; s < set_count; s++) {
+    uint32_t together[4 * COUNT], one[4];
+    sets[s]->words(together, (int64_t)first, COUNT, seed, offset);
+    for (int k = 0; k < COUNT; k++) {
+      sets[0]->words(one, (int64_t)first + k, 1, seed, offset);
+      assert_memory_equal(together + 4 * k, one, sizeof one);
+    }
+  }
+}
+
 static void every_instruction_set_has_the_same_bits(void **state) {
   (void)state;
   enum { N = 4096 };
@@ -292,6 +307,7 @@ int main(void) {
   find_sets();
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(published_vectors),
+    cmocka_unit_test(blocks_together),
     cmocka_unit_test(every_instruction_set_has_the_same_bits),
     cmocka_unit_test(bits_are_kept),
     cmocka_unit_test(elements_are_drawn_by_index),

@@ -37,15 +37,15 @@ typedef struct piece {
 static void draw_words(const piece *p, uint32_t *w) {
   p->rows->words(w, p->first / 4, situ__ceil_div(p->n, 4), p->work->seed, p->work->offset);
 }
-static void draw_pairs(const piece *p, uint64_t *pair) {
-  p->rows->pairs(pair, p->first / 2, situ__ceil_div(p->n, 2), p->work->seed, p->work->offset);
+static void draw_pairs(const piece *p, draws *y) {
+  p->rows->words(y->word, p->first / 2, situ__ceil_div(p->n, 2), p->work->seed, p->work->offset);
 }
 
 static situ__lane uniform(const piece *p, draws *y) {
   const double low = p->work->scalar[0], range = p->work->scalar[1] - low;
   situ_dtype dtype = (situ_dtype)p->work->out[0]->dtype;
   if (dtype == SITU_F64) {
-    draw_pairs(p, y->pair);
+    draw_pairs(p, y);
     for (int64_t i = 0; i < p->n; i++) y->f64[i] = low + uniform_f64(y->pair[i]) * range;
     return SITU__F64;
   }
@@ -60,7 +60,7 @@ static situ__lane normal(const piece *p, draws *y) {
   const double mean = p->work->scalar[0], deviation = p->work->scalar[1];
   draws raw;
   if (p->work->out[0]->dtype == SITU_F64) {
-    draw_pairs(p, raw.pair);
+    draw_pairs(p, &raw);
     p->rows->normal_64(raw.pair, situ__ceil_div(p->n, 2), y->f64);
     for (int64_t i = 0; i < p->n; i++) y->f64[i] = mean + y->f64[i] * deviation;
     return SITU__F64;
@@ -81,7 +81,7 @@ static situ__lane bernoulli(const piece *p, draws *y) {
   if (chance && chance->dtype == SITU_F64) {
     double limit[SITU__BLOCK];
     situ__cpu_load(chance, p->first, p->n, SITU__F64, limit);
-    draw_pairs(p, y->pair);
+    draw_pairs(p, y);
     for (int64_t i = 0; i < p->n; i++) check_chance(p, i, limit[i]);
     for (int64_t i = 0; i < p->n; i++) y->i64[i] = uniform_f64(y->pair[i]) < limit[i];
     return SITU__I64;
@@ -98,13 +98,13 @@ static situ__lane bernoulli(const piece *p, draws *y) {
 
 static situ__lane integer(const piece *p, draws *y) {
   const uint64_t low = (uint64_t)p->work->integer[0], range = (uint64_t)p->work->integer[1] - low;
-  draw_pairs(p, y->pair);
+  draw_pairs(p, y);
   p->rows->integers(y->pair, p->n, low, range);
   return SITU__I64;
 }
 
 static situ__lane raw(const piece *p, draws *y) {
-  draw_pairs(p, y->pair);
+  draw_pairs(p, y);
   return SITU__I64;
 }
 

@@ -6,10 +6,9 @@
 #include "isa.h"
 
 typedef struct situ__random_rows {
-  /* `count` Philox blocks of four words each, from counter (first, offset) on. */
+  /* `count` Philox blocks of four words each, from counter (first, offset) on. Numbers of 64 bits are two words, the
+     low one first. */
   void (*words)(uint32_t *w, int64_t first, int64_t count, uint64_t seed, uint64_t offset);
-  /* Two words a number, the low one first: two numbers of each block. */
-  void (*pairs)(uint64_t *pair, int64_t first, int64_t count, uint64_t seed, uint64_t offset);
   /* Each number becomes one in [low, low + range). */
   void (*integers)(uint64_t *y, int64_t count, uint64_t low, uint64_t range);
   /* Elements from `first` on of the permutation of [0, n) that (seed, offset) is the number of. At most SITU__BLOCK. */
