@@ -188,7 +188,7 @@ static bool scatter_verb(situ_call *c, int mode) {
                                                                   situ__ranked(situ__desc(c->in[2]), &src) },
                                                           .out = { situ__ranked(situ__desc(c->out[0]), &y) },
                                                           .scalar = { p->alpha },
-                                                          .integer = { p->dim } });
+                                                          .integer = { p->dim, !c->in_place } });
 }
 
 /* A dimension of size 0 has no valid index. Checked here, as the kernel, which checks the values, is not run for an

@@ -161,6 +161,16 @@ static void bad_indices(void **state) {
     expect_index(situ_scatter_(x, 0, two, test_random(SITU_SHAPE(1, 2), 5, 6, false)), text[i]);
     expect_same(x, kept, 0, 0);
   }
+  /* Far behind good ones: a new result may have been begun, x may not. */
+  situ_tensor *many = situ_zeros(SITU_SHAPE(40000), &(situ_options){ .device = test_device(), .dtype = SITU_I64 }),
+              *x = test_random(SITU_SHAPE(3), 0, 1, false), *src = test_random(SITU_SHAPE(40000), 1, 2, false),
+              *kept = situ_clone(x);
+  (void)situ_fill_(situ_select(many, 0, 39998), 3);
+  expect_index(situ_scatter_add(x, 0, many, src), "index 3 at [39998]");
+  expect_index(situ_index_add(x, 0, many, src, 1), "index 3 at [39998]");
+  expect_index(situ_scatter_add_(x, 0, many, src), "index 3 at [39998]");
+  expect_index(situ_index_add_(x, 0, many, src, 1), "index 3 at [39998]");
+  expect_same(x, kept, 0, 0);
 }
 
 /* Rows 58, 61 and 62, and shapes. */

@@ -88,7 +88,8 @@ typedef enum situ_verb {
   SITU_VERB_SORT,
   /** in x, index; out y; along integer[0]; op: situ_index_mode. */
   SITU_VERB_GATHER,
-  /** in index, src; into out y along integer[0]; op: situ_index_mode | SITU_INDEX_ADD; scalar[0] alpha. */
+  /** in index, src; into out y along integer[0]; op: situ_index_mode | SITU_INDEX_ADD; scalar[0] alpha. integer[1]: y
+      is discarded if an index is out of range; 0: all are checked before y is written. */
   SITU_VERB_SCATTER,
   /** in x; out i64 [count, ndim], allocated with the right size, in row-major order. */
   SITU_VERB_NONZERO,

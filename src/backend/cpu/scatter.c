@@ -1,5 +1,6 @@
-/* Writes or adds by index. Elements that are named several times take their values in the order of the index, on one
-   thread: threads share the other dimensions.
+/* Writes or adds by index, all of which is checked before anything is written, unless the result is discarded then.
+   Elements that are named several times take their values in the order of the index, on one thread: threads share the
+   other dimensions.
    SPDX-License-Identifier: MIT */
 #include "index.h"
 #include "base/alloc.h"
@@ -7,6 +8,7 @@
 #include "base/pool.h"
 #include "base/size.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 enum { GRAIN = 16384, STRIP = 256 }; /* STRIP: adjacent elements that one thread processes */
@@ -21,6 +23,8 @@ typedef struct plan {
   int64_t along;               /* stride in y from one index to the next */
   int64_t outer, count, inner; /* src as [outer, count, inner], where count is its size at dim */
   int64_t strips;
+  int64_t bound; /* of indices that are checked just before their use; 0: they were before */
+  atomic_bool bad;
 } plan;
 
 /* Stores or adds v[i] to y[at[i] * along]; without `at`, to y[i]. */
@@ -49,6 +53,14 @@ static void take_in(const plan *p, int64_t base, const int64_t *at, int64_t alon
   }
 }
 
+/* Elements [first, + count) of the index, in place or in buffer; NULL if one of them is out of range. */
+static const int64_t *indices(plan *p, int64_t first, int64_t count, int64_t *buffer) {
+  const int64_t *index = situ__index_block(p->index, first, count, buffer);
+  if (!p->bound || !situ__index_outside(index, count, p->bound)) return index;
+  atomic_store(&p->bad, true);
+  return NULL;
+}
+
 /* Elements [first, + count) of src in the compute type: in place, or converted into buffer. */
 static const void *values(const plan *p, int64_t first, int64_t count, void *buffer) {
   const situ_view_desc *v = p->src;
@@ -66,23 +78,25 @@ static int64_t place(const plan *p, int first, int end, int64_t i) {
 }
 
 /* Single elements along the last dimension, or slices of one element. */
-static void along_last(const plan *p, int64_t outer) {
+static void along_last(plan *p, int64_t outer) {
   int64_t base = place(p, 0, p->dim, outer), index[SITU__BLOCK];
   double buffer[SITU__BLOCK];
   for (int64_t i = 0, count; i < p->count; i += count) {
     count = situ__min_i64(SITU__BLOCK, p->count - i);
-    const int64_t *at = situ__index_block(p->index, (p->slices ? 0 : outer * p->count) + i, count, index);
+    const int64_t *at = indices(p, (p->slices ? 0 : outer * p->count) + i, count, index);
+    if (!at) return;
     take_in(p, base, at, p->along, values(p, outer * p->count + i, count, buffer), count);
   }
 }
 
 /* A strip of each slice; y's elements are as contiguous as src's. */
-static void slices(const plan *p, int64_t outer, int64_t first, int64_t columns) {
+static void slices(plan *p, int64_t outer, int64_t first, int64_t columns) {
   int64_t base = place(p, 0, p->dim, outer) + first, index[SITU__BLOCK];
   double buffer[STRIP];
   for (int64_t i = 0, count; i < p->count; i += count) {
     count = situ__min_i64(SITU__BLOCK, p->count - i);
-    const int64_t *at = situ__index_block(p->index, i, count, index);
+    const int64_t *at = indices(p, i, count, index);
+    if (!at) return;
     for (int64_t k = 0; k < count; k++) {
       const void *v = values(p, (outer * p->count + i + k) * p->inner + first, columns, buffer);
       take_in(p, base + at[k] * p->along, NULL, 0, v, columns);
@@ -91,20 +105,21 @@ static void slices(const plan *p, int64_t outer, int64_t first, int64_t columns)
 }
 
 /* A strip of inner elements, each with its own index. */
-static void elements(const plan *p, int64_t outer, int64_t first, int64_t columns) {
+static void elements(plan *p, int64_t outer, int64_t first, int64_t columns) {
   int64_t base = place(p, 0, p->dim, outer), beside[STRIP], at[STRIP], buffer[STRIP];
   double v[STRIP];
   for (int64_t j = 0; j < columns; j++) beside[j] = place(p, p->dim + 1, p->src->ndim, first + j);
   for (int64_t i = 0; i < p->count; i++) {
     int64_t from = (outer * p->count + i) * p->inner + first;
-    const int64_t *index = situ__index_block(p->index, from, columns, buffer);
+    const int64_t *index = indices(p, from, columns, buffer);
+    if (!index) return;
     for (int64_t j = 0; j < columns; j++) at[j] = beside[j] + index[j] * p->along;
     take_in(p, base, at, 1, values(p, from, columns, v), columns);
   }
 }
 
 static void scatter(int64_t begin, int64_t end, void *payload) {
-  const plan *p = payload;
+  plan *p = payload;
   for (int64_t u = begin; u < end; u++) {
     int64_t outer = u / p->strips, first = u % p->strips * STRIP;
     if (p->inner == 1) along_last(p, outer);
@@ -141,7 +156,8 @@ situ_status situ__cpu_scatter(int index, const situ_work *work) {
   char what[64];
   int64_t bound = y->ndim ? y->size[p.dim] : 1;
   (void)snprintf(what, sizeof what, "dimension %d, whose size is %lld", p.dim, (long long)bound);
-  situ_status status = situ__check_index("scatter", p.index, bound, NULL, what);
+  if (work->integer[1] && p.src->numel) p.bound = bound;
+  situ_status status = p.bound ? SITU_OK : situ__check_index("scatter", p.index, bound, NULL, what);
   if (status != SITU_OK || !p.src->numel) return status;
 
   situ_storage memory = { 0 };
@@ -163,5 +179,5 @@ situ_status situ__cpu_scatter(int index, const situ_work *work) {
   if (unit) situ__parallel(p.outer * p.strips, situ__max_i64(1, GRAIN / unit), scatter, &p);
   if (copied) situ__cpu_store(y, 0, y->numel, p.lane, memory.data);
   situ__free(memory.data);
-  return SITU_OK;
+  return atomic_load(&p.bad) ? situ__refuse_index("scatter", p.index, bound, NULL, what) : SITU_OK;
 }
