@@ -395,11 +395,10 @@ static void mixed_dtypes(void **state) {
   view_free(half);
 }
 
-/* Every f16 `times` over, wrapped. */
-static test_view *all_halves(view_layout layout, uint16_t times) {
+/* Every number of 16 bits, `times` over, wrapped. */
+static test_view *all_halves(situ_dtype dtype, view_layout layout, uint16_t times) {
   enum { COUNT = 65536 + 5 };
-  test_view *v = view_new(SITU_F16, SITU_SHAPE(COUNT), layout),
-            *rows = view_new(SITU_F16, SITU_SHAPE(COUNT), VIEW_ROWS);
+  test_view *v = view_new(dtype, SITU_SHAPE(COUNT), layout), *rows = view_new(dtype, SITU_SHAPE(COUNT), VIEW_ROWS);
   for (int i = 0; i < COUNT; i++) ((uint16_t *)rows->storage.data)[i] = (uint16_t)(i * times);
   for (int i = 0; i < COUNT; i++) view_set(v, i, view_get(rows, i));
   view_free(rows);
@@ -414,29 +413,29 @@ static void expect_same_numbers(const test_view *a, const test_view *b, const ch
   }
 }
 
-/* f16 without gaps has rows of its own: for every f16 what rows of f32 give, which take those with gaps. */
-static void halves(void **state) {
-  (void)state;
+/* f16 and bf16 without gaps have rows of their own: for every number what rows of f32 give, which take those with
+   gaps. */
+static void halves_of(situ_dtype dtype) {
   const double p[4] = { 0.5, 2, -3 };
   test_view *a[2], *b[2], *y[2];
   for (int l = 0; l < 2; l++) {
-    a[l] = all_halves(l ? VIEW_GAPS : VIEW_ROWS, 1), b[l] = all_halves(l ? VIEW_GAPS : VIEW_ROWS, 40503);
-    y[l] = view_new(SITU_F16, SITU_SHAPE(a[l]->d.numel), l ? VIEW_GAPS : VIEW_ROWS);
+    a[l] = all_halves(dtype, l ? VIEW_GAPS : VIEW_ROWS, 1), b[l] = all_halves(dtype, l ? VIEW_GAPS : VIEW_ROWS, 40503);
+    y[l] = view_new(dtype, SITU_SHAPE(a[l]->d.numel), l ? VIEW_GAPS : VIEW_ROWS);
   }
-  test_view *one = view_new(SITU_F16, SITU_SHAPE(1), VIEW_ROWS), wide = repeated(one, SITU_SHAPE(a[0]->d.numel));
+  test_view *one = view_new(dtype, SITU_SHAPE(1), VIEW_ROWS), wide = repeated(one, SITU_SHAPE(a[0]->d.numel));
   view_set(one, 0, -1.25);
   for (int isa = -1; view_next_isa(&isa);) {
     for (int op = 0; op < SITU_UNARIES; op++) {
       if (unary_is_test(op) || op == SITU_UNARY_bitwise_not || op == SITU_UNARY_polygamma || op == SITU_UNARY_i0)
         continue;
-      for (int l = 0; l < 2; l++) assert_int_equal(call(situ__cpu_unary, op, SITU_F16, p, y[l], 1, IN(a[l])), SITU_OK);
+      for (int l = 0; l < 2; l++) assert_int_equal(call(situ__cpu_unary, op, dtype, p, y[l], 1, IN(a[l])), SITU_OK);
       expect_same_numbers(y[0], y[1], unary_name[op]);
     }
     for (int op = 0; op < SITU_BINARIES; op++) {
       if (binary_is_test(op) || (op >= SITU_BINARY_bitwise_and && op <= SITU_BINARY_lcm)) continue;
       for (int which = 0; which < 3; which++) { /* which of the operands is one number */
         for (int l = 0; l < 2; l++)
-          assert_int_equal(call(situ__cpu_binary, op, SITU_F16, NULL, y[l], 2,
+          assert_int_equal(call(situ__cpu_binary, op, dtype, NULL, y[l], 2,
                                 IN(which == 1 ? &wide : a[l], which == 2 ? &wide : b[l])),
                            SITU_OK);
         expect_same_numbers(y[0], y[1], binary_name[op]);
@@ -445,6 +444,11 @@ static void halves(void **state) {
   }
   for (int l = 0; l < 2; l++) view_free(a[l]), view_free(b[l]), view_free(y[l]);
   view_free(one);
+}
+static void halves(void **state) {
+  (void)state;
+  halves_of(SITU_F16);
+  halves_of(SITU_BF16);
 }
 
 int main(void) {

@@ -164,14 +164,14 @@ static situ_status straighten(straight *s, const situ_view_desc *v, const situ_v
 
 /* ---- dispatch ---- */
 
-/* The call by its row of f16, if all operands are; else the call itself. */
+/* The call by its row of f16 or bf16, if all operands are; else the call itself. */
 static const situ__row_call *in_halves(const situ__row_call *call, situ__row_call *half) {
-  if (!call->half || call->compute != SITU_F16) return call;
+  if (!call->half || (call->compute != SITU_F16 && call->compute != SITU_BF16)) return call;
   *half = *call;
   half->row = call->half;
   for (int k = 0; k <= call->ins; k++) {
-    if (call->view[k]->dtype != SITU_F16) return call;
-    half->native[k] = SITU_F16;
+    if (call->view[k]->dtype != call->compute) return call;
+    half->native[k] = call->compute;
   }
   return half;
 }

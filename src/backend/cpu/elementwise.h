@@ -23,9 +23,9 @@ typedef struct situ__binary_rows {
 typedef struct situ__ternary_rows {
   const situ__row *row[3];
 } situ__ternary_rows;
-/* Rows of f16, for operands and results of f16 alone; NULL where blocks of f32 are as fast. */
+/* By op code, rows for operands and results of f16 alone, and of bf16 alone; NULL where blocks of f32 are as fast. */
 typedef struct situ__half_rows {
-  const situ__row *binary, *unary;
+  const situ__row (*binary)[2], (*unary)[2];
 } situ__half_rows;
 SITU__ISA_DECLARE(situ__half_rows, situ__half_rows);
 SITU__ISA_DECLARE(situ__unary_rows, situ__unary_rows);
@@ -35,7 +35,7 @@ SITU__ISA_DECLARE(situ__ternary_rows, situ__ternary_rows);
 /* One element-wise call. view[0] is y, the others are x; native[k] is the dtype that the row can use in place; bool:
    the row can use no other dtype. */
 typedef struct situ__row_call {
-  situ__row row, half; /* half: the same for operands of f16 alone, or NULL */
+  situ__row row, half; /* half: the same for operands of `compute` alone, if that is f16 or bf16; or NULL */
   situ__lane lane;
   uint8_t compute; /* the dtype that operands are rounded to first */
   uint8_t ins;

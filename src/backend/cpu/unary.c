@@ -35,7 +35,7 @@ situ_status situ__cpu_unary(int index, const situ_work *work) {
     row = rows->row_16[work->op];
   return situ__cpu_elementwise(&(situ__row_call){
       .row = row,
-      .half = SITU__ISA_PICK(isa, situ__half_rows)->unary[work->op],
+      .half = SITU__ISA_PICK(isa, situ__half_rows)->unary[work->op][work->compute == SITU_BF16],
       .lane = lane,
       .compute = (uint8_t)work->compute,
       .ins = 1,

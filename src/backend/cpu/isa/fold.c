@@ -42,26 +42,33 @@
 #include "backend/cpu/isa/fold_steps.h"
 #include "backend/cpu/isa/fold_lane.h"
 
+#if defined(__AVX2__) && defined(__F16C__)
+/* A vector's lanes of f32 from as many numbers of 16 bits. */
+ALWAYS_INLINE vec_f32 number_16(bool bf16, const uint16_t *x) {
 #if defined(__AVX512F__)
-ALWAYS_INLINE __m512 number_16(bool bf16, const uint16_t *x) {
   const __m256i bits = _mm256_loadu_si256((const void *)x);
-  return bf16 ? _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16)) : _mm512_cvtph_ps(bits);
+  return (vec_f32)(bf16 ? _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))
+                        : _mm512_cvtph_ps(bits));
+#else
+  const __m128i bits = _mm_loadu_si128((const void *)x);
+  return (vec_f32)(bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
+                        : _mm256_cvtph_ps(bits));
+#endif
 }
 
 /* run_f32 with a conversion: as there, 16 rows of WIDE numbers are added up before they join the sum. */
 ALWAYS_INLINE float run_16(bool bf16, const uint16_t *x, int64_t count) {
-  enum { LANES = 16, VECTORS = WIDE / LANES };
+  enum { LANES = VECTOR / 4, VECTORS = WIDE / LANES };
   _Static_assert(SITU__FOLD_RUN == 2 * WIDE, "the least run that run_f32 sums so");
   float sum[WIDE];
-  __m512 all[VECTORS] = { 0 };
+  vec_f32 all[VECTORS] = { 0 };
   const int64_t rows = count / WIDE;
   for (int64_t r = 0; r < rows; r += 16) {
-    __m512 part[VECTORS];
+    vec_f32 part[VECTORS];
     UNROLL for (int v = 0; v < VECTORS; v++) part[v] = number_16(bf16, x + r * WIDE + v * LANES);
     for (int64_t i = r + 1; i < r + 16 && i < rows; i++)
-      UNROLL for (int v = 0; v < VECTORS; v++) part[v] =
-          _mm512_add_ps(part[v], number_16(bf16, x + i * WIDE + v * LANES));
-    UNROLL for (int v = 0; v < VECTORS; v++) all[v] = r ? _mm512_add_ps(all[v], part[v]) : part[v];
+      UNROLL for (int v = 0; v < VECTORS; v++) part[v] += number_16(bf16, x + i * WIDE + v * LANES);
+    UNROLL for (int v = 0; v < VECTORS; v++) all[v] = r ? all[v] + part[v] : part[v];
   }
   memcpy(sum, all, sizeof sum);
   const int64_t left = count - rows * WIDE;

@@ -1,5 +1,5 @@
-/* Rows of f16 without blocks of f32 between: functions that take less time than these blocks. Compiled once for each
-   instruction set; tables are empty where no instruction converts f16.
+/* Rows of f16 and of bf16 without blocks of f32 between: functions that take less time than these blocks. Compiled once
+   for each instruction set; tables are empty where no instruction converts f16.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -18,57 +18,96 @@
 
 enum { LANES = 16 }; /* elements that are converted, and are in registers, at a time */
 
-ALWAYS_INLINE void widen_16(const uint16_t *x, int64_t count, float *y) {
-  uint16_t some[LANES];
-  if (count < LANES) {
-    memset(some, 0, sizeof some);
-    x = memcpy(some, x, (size_t)count * sizeof *x);
-  }
 #if defined(__AVX512F__)
-  _mm512_storeu_ps(y, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)x)));
-#else
-  for (int half = 0; half < LANES; half += 8)
-    _mm256_storeu_ps(y + half, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + half))));
-#endif
+ALWAYS_INLINE void widen_16(bool bf16, const uint16_t *x, float *y) {
+  const __m256i bits = _mm256_loadu_si256((const void *)x);
+  _mm512_storeu_ps(y, bf16 ? _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))
+                           : _mm512_cvtph_ps(bits));
 }
-
-ALWAYS_INLINE void narrow_16(const float *x, int64_t count, uint16_t *y) {
-  uint16_t some[LANES], *to = count < LANES ? some : y;
-#if defined(__AVX512F__)
-  _mm256_storeu_si256((void *)to, _mm512_cvtps_ph(_mm512_loadu_ps(x), _MM_FROUND_TO_NEAREST_INT));
+/* situ__f32_to_bf16, in lanes of 32 bits. */
+ALWAYS_INLINE __m512i nearest_bf16(__m512 x) {
+  const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16),
+                odd = _mm512_and_si512(high, _mm512_set1_epi32(1)),
+                sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+  return _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), high,
+                              _mm512_set1_epi32(0x40));
+}
+ALWAYS_INLINE void narrow_16(bool bf16, const float *from, uint16_t *y) {
+  const __m512 x = _mm512_loadu_ps(from);
+  _mm256_storeu_si256((void *)y,
+                      bf16 ? _mm512_cvtepi32_epi16(nearest_bf16(x)) : _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
 #else
-  for (int half = 0; half < LANES; half += 8)
-    _mm_storeu_si128((void *)(to + half), _mm256_cvtps_ph(_mm256_loadu_ps(x + half), _MM_FROUND_TO_NEAREST_INT));
+ALWAYS_INLINE void widen_16(bool bf16, const uint16_t *x, float *y) {
+  for (int half = 0; half < LANES; half += 8) {
+    const __m128i bits = _mm_loadu_si128((const void *)(x + half));
+    _mm256_storeu_ps(y + half, bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
+                                    : _mm256_cvtph_ps(bits));
+  }
+}
+/* situ__f32_to_bf16, in lanes of 32 bits. */
+ALWAYS_INLINE __m256i nearest_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16),
+                odd = _mm256_and_si256(high, _mm256_set1_epi32(1)),
+                sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd),
+                nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  return _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+ALWAYS_INLINE void narrow_16(bool bf16, const float *from, uint16_t *y) {
+  const __m256 low = _mm256_loadu_ps(from), high = _mm256_loadu_ps(from + 8);
+  if (bf16) {
+    const __m256i both =
+        _mm256_packus_epi32(nearest_bf16(low), nearest_bf16(high)); /* within 128 bits: quarters 0 2 1 3 */
+    _mm256_storeu_si256((void *)y, _mm256_permute4x64_epi64(both, 0xd8));
+  } else {
+    _mm_storeu_si128((void *)y, _mm256_cvtps_ph(low, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((void *)(y + 8), _mm256_cvtps_ph(high, _MM_FROUND_TO_NEAREST_INT));
+  }
+}
 #endif
+
+/* The first `count` of LANES. */
+ALWAYS_INLINE void widen_some(bool bf16, const uint16_t *x, int64_t count, float *y) {
+  uint16_t some[LANES] = { 0 };
+  if (count < LANES) x = memcpy(some, x, (size_t)count * sizeof *x);
+  widen_16(bf16, x, y);
+}
+ALWAYS_INLINE void narrow_some(bool bf16, const float *x, int64_t count, uint16_t *y) {
+  uint16_t some[LANES];
+  narrow_16(bf16, x, count < LANES ? some : y);
   if (count < LANES) memcpy(y, some, (size_t)count * sizeof *y);
 }
 
 /* ---- of two tensors ---- */
 
 #define ROW(name, value)                                                                                            \
-  ALWAYS_INLINE void name##_step(const float *pa, const float *pb, int64_t count, uint16_t *py) {                   \
+  ALWAYS_INLINE void name##_step(bool bf16, const float *pa, const float *pb, int64_t count, uint16_t *py) {        \
     float y[LANES];                                                                                                 \
     ROLLED for (int i = 0; i < LANES; i++) {                                                                        \
       const float a = pa[i], b = pb[i];                                                                             \
       y[i] = value;                                                                                                 \
     }                                                                                                               \
-    narrow_16(y, count, py);                                                                                        \
+    narrow_some(bf16, y, count, py);                                                                                \
   }                                                                                                                 \
-  ALWAYS_INLINE void name##_loop(const uint16_t *pa, const uint16_t *pb, uint32_t splat, int64_t n, uint16_t *py) { \
+  ALWAYS_INLINE void name##_loop(bool bf16, const void *const *x, uint32_t splat, int64_t n, uint16_t *py) {        \
+    const uint16_t *pa = x[0], *pb = x[1], *one = splat == 1 ? pa : pb;                                             \
     float a[LANES], b[LANES];                                                                                       \
-    for (int i = 0; i < LANES && splat; i++) a[i] = b[i] = situ__f16_to_f32(splat == 1 ? *pa : *pb);                \
+    for (int i = 0; i < LANES && splat; i++) a[i] = b[i] = bf16 ? situ__bf16_to_f32(*one) : situ__f16_to_f32(*one); \
     for (int64_t at = 0; at < n; at += LANES) {                                                                     \
       const int64_t count = n - at < LANES ? n - at : LANES;                                                        \
-      if (splat != 1) widen_16(pa + at, count, a);                                                                  \
-      if (splat != 2) widen_16(pb + at, count, b);                                                                  \
-      name##_step(a, b, count, py + at);                                                                            \
+      if (splat != 1) widen_some(bf16, pa + at, count, a);                                                          \
+      if (splat != 2) widen_some(bf16, pb + at, count, b);                                                          \
+      name##_step(bf16, a, b, count, py + at);                                                                      \
     }                                                                                                               \
   }                                                                                                                 \
-  static void name##_two(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) {                 \
-    (void)p;                                                                                                        \
-    if (splat == 0) name##_loop(x[0], x[1], 0, n, y);                                                               \
-    else if (splat == 1) name##_loop(x[0], x[1], 1, n, y);                                                          \
-    else name##_loop(x[0], x[1], 2, n, y);                                                                          \
+  TWO(name, f16, false)                                                                                             \
+  TWO(name, bf16, true)
+#define TWO(name, dtype, bf16)                                                                                \
+  static void name##_##dtype##_two(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
+    (void)p;                                                                                                  \
+    if (splat == 0) name##_loop(bf16, x, 0, n, y);                                                            \
+    else if (splat == 1) name##_loop(bf16, x, 1, n, y);                                                       \
+    else name##_loop(bf16, x, 2, n, y);                                                                       \
   }
 #define FLOAT(name, value) ROW(name, value)
 #define BOTH(name, value, whole) ROW(name, value)
@@ -78,8 +117,8 @@ ALWAYS_INLINE void narrow_16(const float *x, int64_t count, uint16_t *y) {
 #define TEST(name, value)
 #include "kernels/binary.h"
 
-static const situ__row binaries[SITU_BINARIES] = {
-#define FLOAT(name, value) [SITU_BINARY_##name] = name##_two,
+static const situ__row binaries[SITU_BINARIES][2] = {
+#define FLOAT(name, value) [SITU_BINARY_##name] = { name##_f16_two, name##_bf16_two },
 #define BOTH(name, value, whole) FLOAT(name, )
 #define WIDE(name, value)
 #define MATH(name, value, whole)
@@ -91,21 +130,28 @@ static const situ__row binaries[SITU_BINARIES] = {
 /* ---- of one tensor ---- */
 
 #undef ROW
-#define ROW(name, value)                                                                             \
-  static void name##_one(void *y, const void *const *in, uint32_t splat, int64_t n, const void *p) { \
-    const float p0 = ((const float *)p)[0], p1 = ((const float *)p)[1], p2 = ((const float *)p)[2];  \
-    (void)splat, (void)p0, (void)p1, (void)p2;                                                       \
-    for (int64_t at = 0; at < n; at += LANES) {                                                      \
-      const int64_t count = n - at < LANES ? n - at : LANES;                                         \
-      float from[LANES], to[LANES];                                                                  \
-      widen_16((const uint16_t *)in[0] + at, count, from);                                           \
-      ROLLED for (int i = 0; i < LANES; i++) {                                                       \
-        const float x = from[i];                                                                     \
-        (void)x;                                                                                     \
-        to[i] = (float)(value);                                                                      \
-      }                                                                                              \
-      narrow_16(to, count, (uint16_t *)y + at);                                                      \
-    }                                                                                                \
+#define ROW(name, value)                                                                                 \
+  ALWAYS_INLINE void name##_run(bool bf16, const uint16_t *in, int64_t n, const float *p, uint16_t *y) { \
+    const float p0 = p[0], p1 = p[1], p2 = p[2];                                                         \
+    (void)p0, (void)p1, (void)p2;                                                                        \
+    for (int64_t at = 0; at < n; at += LANES) {                                                          \
+      const int64_t count = n - at < LANES ? n - at : LANES;                                             \
+      float from[LANES], to[LANES];                                                                      \
+      widen_some(bf16, in + at, count, from);                                                            \
+      ROLLED for (int i = 0; i < LANES; i++) {                                                           \
+        const float x = from[i];                                                                         \
+        (void)x;                                                                                         \
+        to[i] = (float)(value);                                                                          \
+      }                                                                                                  \
+      narrow_some(bf16, to, count, y + at);                                                              \
+    }                                                                                                    \
+  }                                                                                                      \
+  ONE(name, f16, false)                                                                                  \
+  ONE(name, bf16, true)
+#define ONE(name, dtype, bf16)                                                                                 \
+  static void name##_##dtype##_one(void *y, const void *const *in, uint32_t splat, int64_t n, const void *p) { \
+    (void)splat;                                                                                               \
+    name##_run(bf16, in[0], n, p, y);                                                                          \
   }
 #define BOTH(name, value, whole, dx, uses) ROW(name, value)
 #define FLOAT(name, value, dx, uses)
@@ -115,8 +161,8 @@ static const situ__row binaries[SITU_BINARIES] = {
 #define TEST(name, value, whole)
 #include "kernels/unary.h"
 
-static const situ__row unaries[SITU_UNARIES] = {
-#define BOTH(name, value, whole, dx, uses) [SITU_UNARY_##name] = name##_one,
+static const situ__row unaries[SITU_UNARIES][2] = {
+#define BOTH(name, value, whole, dx, uses) [SITU_UNARY_##name] = { name##_f16_one, name##_bf16_one },
 #define FLOAT(name, value, dx, uses)
 #define WIDE FLOAT
 #define MATH(name, value, whole, dx, uses)
@@ -125,7 +171,7 @@ static const situ__row unaries[SITU_UNARIES] = {
 #include "kernels/unary.h"
 };
 #else
-static const situ__row binaries[SITU_BINARIES], unaries[SITU_UNARIES];
+static const situ__row binaries[SITU_BINARIES][2], unaries[SITU_UNARIES][2];
 #endif
 
 const situ__half_rows SITU__ISA_NAME(situ__half_rows) = { binaries, unaries };
