@@ -121,10 +121,25 @@ static void nan_stays_nan(void **state) {
 
 /* ---- floats to whole numbers ---- */
 
+/* x[at] among small numbers, which are converted together where it allows that. */
+static void expect_saturated(situ_dtype from, situ_dtype to, double low, double high, double x, int at) {
+  test_view *a = view_new(from, SITU_SHAPE(LONG), VIEW_ROWS), *y = view_new(to, SITU_SHAPE(LONG), VIEW_ROWS);
+  for (int i = 0; i < LONG; i++) view_set(a, i, i == at ? x : 1.75 * i - 20);
+  situ_work work = { .ins = 1, .outs = 1, .in = { &a->d }, .out = { &y->d } };
+  assert_int_equal(situ__cpu_copy(0, &work), SITU_OK);
+  for (int i = 0; i < LONG; i++) {
+    double v = view_get(a, i), want = isnan(v) ? 0 : fmin(fmax(trunc(v), low), high);
+    if (view_get(y, i) != want) fail_msg("%g as %s is %g, want %g", v, situ_dtype_name(to), view_get(y, i), want);
+  }
+  view_free(a);
+  view_free(y);
+}
+
 static void floats_truncate_and_saturate(void **state) {
   (void)state;
-  const double x[] = { NAN,   INFINITY, -INFINITY, 300.9, -1.9,   3e9,          -3e9, 1e19,
-                       -1e19, 0.9,      -0.9,      127.5, -128.5, 2147483647.0, 40000 };
+  const double x[] = { NAN,    INFINITY, -INFINITY,  300.9,       -1.9,         3e9,          -3e9,
+                       1e19,   -1e19,    0.9,        -0.9,        127.5,        -128.5,       40000,
+                       0x1p31, -0x1p31,  2147483520, -2147483520, 2147483647.0, -2147483904.0 };
   static const struct {
     situ_dtype dtype;
     double low, high;
@@ -135,21 +150,13 @@ static void floats_truncate_and_saturate(void **state) {
     { SITU_I32, INT32_MIN, INT32_MAX },
     { SITU_I64, (double)INT64_MIN, (double)INT64_MAX },
   };
-  for (int r = 0; r < COUNT(ranges); r++)
-    for (int from = 0; from < 2; from++) {
-      test_view *a = view_new(from ? SITU_F64 : SITU_F32, SITU_SHAPE(COUNT(x)), VIEW_ROWS);
-      test_view *y = view_new(ranges[r].dtype, SITU_SHAPE(COUNT(x)), VIEW_ROWS);
-      for (int i = 0; i < COUNT(x); i++) view_set(a, i, x[i]);
-      situ_work work = { .ins = 1, .outs = 1, .in = { &a->d }, .out = { &y->d } };
-      assert_int_equal(situ__cpu_copy(0, &work), SITU_OK);
-      for (int i = 0; i < COUNT(x); i++) {
-        double v = view_get(a, i), want = isnan(v) ? 0 : fmin(fmax(trunc(v), ranges[r].low), ranges[r].high);
-        if (view_get(y, i) != want)
-          fail_msg("%g as %s is %g, want %g", v, situ_dtype_name(ranges[r].dtype), view_get(y, i), want);
-      }
-      view_free(a);
-      view_free(y);
-    }
+  for (int isa = -1; view_next_isa(&isa);)
+    for (int r = 0; r < COUNT(ranges); r++)
+      for (int k = 0; k < COUNT(x); k++)
+        for (int at = 0; at < LONG; at++) {
+          expect_saturated(SITU_F32, ranges[r].dtype, ranges[r].low, ranges[r].high, x[k], at);
+          expect_saturated(SITU_F64, ranges[r].dtype, ranges[r].low, ranges[r].high, x[k], at);
+        }
 }
 
 /* ---- copies ---- */

@@ -84,7 +84,9 @@ STORES(u8, uint8_t, f32_to_u8(v), f64_to_u8(v), v)
 STORES(i8, int8_t, f32_to_i8(v), f64_to_i8(v), v)
 STORES(i16, int16_t, f32_to_i16(v), f64_to_i16(v), v)
 STORES(i32, int32_t, f32_to_i32(v), f64_to_i32(v), v)
-STORES(i64, int64_t, f32_to_i64(v), f64_to_i64(v), v)
+STORE(plain_f32_as_i64, float, int64_t, f32_to_i64(v))
+STORE(store_f64_as_i64, double, int64_t, f64_to_i64(v))
+STORE(store_i64_as_i64, int64_t, int64_t, v)
 STORE(plain_f32_as_f16, float, uint16_t, to_f16(v))
 STORE(store_f64_as_f16, double, uint16_t, to_f16((float)v))
 STORE(store_i64_as_f16, int64_t, uint16_t, to_f16((float)v))
@@ -138,6 +140,25 @@ static void store_f32_as_bf16(const void *src, int64_t count, void *dst, int64_t
     round_32(_mm512_loadu_ps(s + done), _mm512_loadu_ps(s + done + 16), d + done);
 #endif
   plain_f32_as_bf16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
+}
+
+/* By way of i32 for eight numbers within its range, where no instruction converts to 64 bits. */
+static void store_f32_as_i64(const void *src, int64_t count, void *dst, int64_t stride) {
+  int64_t done = 0;
+#if defined(__AVX2__) && !defined(__AVX512DQ__)
+  const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff)), limit = _mm256_set1_ps(0x1p31f);
+  for (__m256i *d = dst; stride == 8 && done + 8 <= count; done += 8, d += 2) {
+    const __m256 x = _mm256_loadu_ps((const float *)src + done);
+    if (_mm256_movemask_ps(_mm256_cmp_ps(_mm256_and_ps(x, size), limit, _CMP_LT_OQ)) == 0xff) {
+      const __m256i whole = _mm256_cvttps_epi32(x);
+      _mm256_storeu_si256(d, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(whole)));
+      _mm256_storeu_si256(d + 1, _mm256_cvtepi32_epi64(_mm256_extracti128_si256(whole, 1)));
+    } else {
+      plain_f32_as_i64((const float *)src + done, 8, d, stride);
+    }
+  }
+#endif
+  plain_f32_as_i64((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }
 
 /* Infinity has all ones in the exponent and zeros in the fraction, with either sign. Rows without any are the usual
