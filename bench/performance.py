@@ -100,7 +100,8 @@ def tables(log):
     said = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     about = next((line["machine"] for line in said if "machine" in line), None)
     lines = list({(line["goal"], line["what"]): line for line in said if line.get("goal") in GOALS}.values())
-    yield BEGIN.format(about["cpu"] if about else "?")
+    # Virtual machines hide models, so the last of the flags tells processors of one name apart.
+    yield BEGIN.format(f"{about['cpu']} with {about['flags'][-1]}" if about and about["flags"] else "?")
     yield ""
     if about:
         yield from textwrap.wrap(f"Run of {about['date']}: {about['cpu']}, {about['cores']} cores, caches "

@@ -56,8 +56,8 @@ ALWAYS_INLINE __m256i nearest_bf16(__m256 x) {
 ALWAYS_INLINE void narrow_16(bool bf16, const float *from, uint16_t *y) {
   const __m256 low = _mm256_loadu_ps(from), high = _mm256_loadu_ps(from + 8);
   if (bf16) {
-    const __m256i both =
-        _mm256_packus_epi32(nearest_bf16(low), nearest_bf16(high)); /* within 128 bits: quarters 0 2 1 3 */
+    /* Packed within 128 bits: quarters 0 2 1 3. */
+    const __m256i both = _mm256_packus_epi32(nearest_bf16(low), nearest_bf16(high));
     _mm256_storeu_si256((void *)y, _mm256_permute4x64_epi64(both, 0xd8));
   } else {
     _mm_storeu_si128((void *)y, _mm256_cvtps_ph(low, _MM_FROUND_TO_NEAREST_INT));
