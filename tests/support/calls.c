@@ -277,7 +277,7 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(index_put, index_add, "ris", SUMS, SUMS, situ_index_put(t[0], &t[1], 1, t[2], true))                               \
   _(embedding, embedding, "ir", SAME, SUMS, situ_embedding(t[0], t[1], NULL))                                          \
   _(dequantize, dequantize, "x", SAME, NO_GRAD, situ_dequantize(blocks_for(t[0], 3)))                                  \
-  _(block_linear, block_linear, "x", SUMS, SUMS, situ_block_linear(repeated(t[0]), blocks_for(t[0], 5), NULL))         \
+  _(block_linear, block_linear, "x", SUMS, CHAIN, situ_block_linear(repeated(t[0]), blocks_for(t[0], 5), NULL))        \
   _(block_embedding, block_embedding, "i", SAME, NO_GRAD, situ_block_embedding(t[0], blocks_for(t[0], 2048)))          \
   _(embedding_limited, embedding, "ir", MATH, SUMS,                                                                    \
     situ_embedding(t[0], situ_clone(t[1]), &(situ_embedding_options){ .max_norm = 0.5, .scale_grad_by_freq = true }))  \
