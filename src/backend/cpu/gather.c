@@ -6,7 +6,6 @@
 #include "base/pool.h"
 #include "base/size.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,11 +91,8 @@ static void copy_slices(int64_t begin, int64_t end, void *payload) {
   for (int64_t u = begin, count; u < end; u += count) {
     int64_t outer = u / p->picked, i = u % p->picked, from = 0, to = 0;
     count = situ__min_i64(SITU__BLOCK, situ__min_i64(p->picked - i, end - u));
-    const int64_t *index = situ__index_block(p->index, i, count, block);
-    if (situ__index_outside(index, count, p->bound)) {
-      atomic_store(&p->bad, true);
-      return;
-    }
+    const int64_t *index = situ__index_checked(p->index, i, count, p->bound, &p->bad, block);
+    if (!index) return;
     for (int d = p->dim - 1; d >= 0; outer /= p->x->size[d--]) {
       from += outer % p->x->size[d] * p->x->stride[d];
       to += outer % p->x->size[d] * p->y->stride[d];
@@ -126,11 +122,8 @@ static void pick_elements(int64_t begin, int64_t end, void *payload) {
       to += rest % y->size[d] * y->stride[d];
       if (d != p->dim) from += rest % y->size[d] * x->stride[d];
     }
-    const int64_t *index = situ__index_block(p->index, at, count, block);
-    if (situ__index_outside(index, count, p->bound)) {
-      atomic_store(&p->bad, true);
-      return;
-    }
+    const int64_t *index = situ__index_checked(p->index, at, count, p->bound, &p->bad, block);
+    if (!index) return;
     pick(situ__cpu_data(y) + to * (int64_t)p->size, to_step, situ__cpu_data(x) + from * (int64_t)p->size, step, along,
          index, count, p->size);
   }

@@ -5,7 +5,6 @@
 #include "base/pool.h"
 #include "base/size.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,12 +24,21 @@ const int64_t *situ__index_block(const situ_view_desc *index, int64_t first, int
   return buffer;
 }
 
-bool situ__index_outside(const int64_t *index, int64_t count, int64_t bound) {
+/* True if any of them is outside 0..bound-1. */
+static bool outside(const int64_t *index, int64_t count, int64_t bound) {
   /* The sign of an index or of its distance to the last one: all sets of instructions subtract vectors of 64 bits, but
      not all compare them. */
   uint64_t signs = 0;
   for (int64_t i = 0; i < count; i++) signs |= (uint64_t)index[i] | ((uint64_t)(bound - 1) - (uint64_t)index[i]);
   return signs >> 63;
+}
+
+const int64_t *situ__index_checked(const situ_view_desc *index, int64_t first, int64_t count, int64_t bound,
+                                   atomic_bool *bad, int64_t *buffer) {
+  const int64_t *block = situ__index_block(index, first, count, buffer);
+  if (!outside(block, count, bound)) return block;
+  atomic_store(bad, true);
+  return NULL;
 }
 
 static void check_elements(int64_t begin, int64_t end, void *payload) {
@@ -40,7 +48,7 @@ static void check_elements(int64_t begin, int64_t end, void *payload) {
     count = situ__min_i64(SITU__BLOCK, last - at);
     const int64_t *index = situ__index_block(c->index, at, count, block);
     int bad = 0;
-    if (!c->allowed) bad = situ__index_outside(index, count, c->bound);
+    if (!c->allowed) bad = outside(index, count, c->bound);
     else
       for (int64_t i = 0; i < count; i++) bad |= ((uint64_t)index[i] >= (uint64_t)c->bound) & (index[i] != *c->allowed);
     if (bad) atomic_store(&c->bad, true);

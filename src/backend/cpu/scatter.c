@@ -8,7 +8,6 @@
 #include "base/pool.h"
 #include "base/size.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 
 enum { GRAIN = 16384, STRIP = 256 }; /* STRIP: adjacent elements that one thread processes */
@@ -55,10 +54,8 @@ static void take_in(const plan *p, int64_t base, const int64_t *at, int64_t alon
 
 /* Elements [first, + count) of the index, in place or in buffer; NULL if one of them is out of range. */
 static const int64_t *indices(plan *p, int64_t first, int64_t count, int64_t *buffer) {
-  const int64_t *index = situ__index_block(p->index, first, count, buffer);
-  if (!p->bound || !situ__index_outside(index, count, p->bound)) return index;
-  atomic_store(&p->bad, true);
-  return NULL;
+  return p->bound ? situ__index_checked(p->index, first, count, p->bound, &p->bad, buffer)
+                  : situ__index_block(p->index, first, count, buffer);
 }
 
 /* Elements [first, + count) of src in the compute type: in place, or converted into buffer. */

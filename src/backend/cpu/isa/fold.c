@@ -3,6 +3,7 @@
 #include "backend/cpu/fold.h"
 #include "backend/cpu/isa/exp.h"
 #include "backend/cpu/isa/simd.h"
+#include "backend/cpu/isa/widen.h"
 #include "kernels/half.h"
 #include "kernels/vector_math.h"
 
@@ -43,19 +44,6 @@
 #include "backend/cpu/isa/fold_lane.h"
 
 #if defined(__AVX2__) && defined(__F16C__)
-/* A vector's lanes of f32 from as many numbers of 16 bits. */
-ALWAYS_INLINE vec_f32 number_16(bool bf16, const uint16_t *x) {
-#if defined(__AVX512F__)
-  const __m256i bits = _mm256_loadu_si256((const void *)x);
-  return (vec_f32)(bf16 ? _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))
-                        : _mm512_cvtph_ps(bits));
-#else
-  const __m128i bits = _mm_loadu_si128((const void *)x);
-  return (vec_f32)(bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
-                        : _mm256_cvtph_ps(bits));
-#endif
-}
-
 /* run_f32 with a conversion: as there, 16 rows of WIDE numbers are added up before they join the sum. */
 ALWAYS_INLINE float run_16(bool bf16, const uint16_t *x, int64_t count) {
   enum { LANES = VECTOR / 4, VECTORS = WIDE / LANES };

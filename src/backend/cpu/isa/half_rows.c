@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "backend/cpu/elementwise.h"
-#include "backend/cpu/isa/loops.h"
+#include "backend/cpu/isa/widen.h"
 #include "kernels/dialect.h"
 #include "kernels/half.h"
 #include "kernels/whole.h"
 
-#if defined(__F16C__)
-#include <immintrin.h>
+#undef WIDE /* of a tile; here of the tables */
+
+#if defined(__AVX2__) && defined(__F16C__)
 
 #define T float
 #define TNAME f32
@@ -18,12 +19,10 @@
 
 enum { LANES = 16 }; /* elements that are converted, and are in registers, at a time */
 
-#if defined(__AVX512F__)
 ALWAYS_INLINE void widen_16(bool bf16, const uint16_t *x, float *y) {
-  const __m256i bits = _mm256_loadu_si256((const void *)x);
-  _mm512_storeu_ps(y, bf16 ? _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))
-                           : _mm512_cvtph_ps(bits));
+  for (int at = 0; at < LANES; at += VECTOR / 4) F32(store)(y + at, number_16(bf16, x + at));
 }
+#if defined(__AVX512F__)
 /* situ__f32_to_bf16, in lanes of 32 bits. */
 ALWAYS_INLINE __m512i nearest_bf16(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16),
@@ -38,13 +37,6 @@ ALWAYS_INLINE void narrow_16(bool bf16, const float *from, uint16_t *y) {
                       bf16 ? _mm512_cvtepi32_epi16(nearest_bf16(x)) : _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 #else
-ALWAYS_INLINE void widen_16(bool bf16, const uint16_t *x, float *y) {
-  for (int half = 0; half < LANES; half += 8) {
-    const __m128i bits = _mm_loadu_si128((const void *)(x + half));
-    _mm256_storeu_ps(y + half, bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
-                                    : _mm256_cvtph_ps(bits));
-  }
-}
 /* situ__f32_to_bf16, in lanes of 32 bits. */
 ALWAYS_INLINE __m256i nearest_bf16(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16),
