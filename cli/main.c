@@ -8,39 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: situ COMMAND [OPTION]...\n"
-    "\n"
-    "  situ devices [--json]         list devices, and why others are not available\n"
-    "  situ inspect FILE [OPTION]... list the tensors of a safetensors file, its index or a .npy file; the inputs,\n"
-    "                                results, operators and tensors of a program (.pt2, .onnx)\n"
-    "       --json                   print JSON\n"
-    "       --verify                 read all values and compare the checksums\n"
-    "       --lenient                accept bytes after the last tensor\n"
-    "  situ plan FILE --memory LIST  assign its tensors to devices with limits, or find the memory that a program\n"
-    "                                needs:\n"
-    "                                --memory cuda:0=8GiB,cpu=32GiB\n"
-    "       --tie A=B,...            A is another name of tensor B, for a file with two copies\n"
-    "       --svg OUT                draw the plan, too\n"
-    "       --shape NAME=8,128       shape of a program's input; without it free sizes are the smallest\n"
-    "       --json                   print JSON\n"
-    "  situ run MODEL [OPTION]...    run a program (.pt2, .onnx) on arrays of .npy files\n"
-    "       --input NAME=FILE.npy    an input, by its name, or in the order of the program without NAME=\n"
-    "       --output DIR             write each result to DIR/NAME.npy\n"
-    "       --device DEVICE          compute there (cpu)\n"
-    "       --bench                  measure the latency, too\n"
-    "       --profile                tell the time of each op in a second run\n"
-    "       --trace FILE.json        write that run as a trace, for chrome://tracing or ui.perfetto.dev\n"
-    "       --json                   print JSON\n"
-    "  situ convert FROM TO          write another format, by the names' endings\n"
-    "       --shape NAME=8,128       as for plan, where the target fixes the sizes of inputs\n"
-    "       --json                   print JSON\n"
-    "  situ version                  print the version of the library\n"
-    "  situ help                     print this text\n"
-    "\n"
-    "Exit status: 0 on success, 1 if a file or device is bad, 2 for wrong usage.\n"
-    "No colours if NO_COLOR is set. More: man situ\n";
-
 static int wrong(const char *what, const char *which) {
   fprintf(stderr, "situ: %s%s%s%s (try: situ help)\n", what, which ? " '" : "", which ? which : "", which ? "'" : "");
   return CLI_USAGE;
@@ -52,28 +19,69 @@ static int version(const cli_options *options) {
   return CLI_OK;
 }
 
-static int help(const cli_options *options) {
-  (void)options;
-  printf("%s", usage);
-  return CLI_OK;
-}
+static int help(const cli_options *options);
 
 enum { DEVICES = 1, INSPECT = 2, PLAN = 4, RUN = 8, CONVERT = 16 };
 
 static const struct command {
-  const char *name, *alias;
+  const char *name, *alias, *short_alias;
   int (*run)(const cli_options *options);
   unsigned bit; /* of it in an option's commands */
+  const char *usage;
 } commands[] = {
-  { "devices", NULL, cli_devices, DEVICES },
-  { "inspect", NULL, cli_inspect, INSPECT },
-  { "plan", NULL, cli_plan, PLAN },
-  { "run", NULL, cli_run, RUN },
-  { "convert", NULL, cli_convert, CONVERT },
-  { "version", "--version", version, 0 },
-  { "help", "--help", help, 0 },
+  { "devices", NULL, NULL, cli_devices, DEVICES,
+    "  situ devices [--json]         list devices, and why others are not available\n" },
+  { "inspect", NULL, NULL, cli_inspect, INSPECT,
+    "  situ inspect FILE [OPTION]... list the tensors of a safetensors file, its index or a .npy file; the inputs,\n"
+    "                                results, operators and tensors of a program (.pt2, .onnx)\n"
+    "       --json                   print JSON\n"
+    "       --verify                 read all values and compare the checksums\n"
+    "       --lenient                accept bytes after the last tensor\n" },
+  { "plan", NULL, NULL, cli_plan, PLAN,
+    "  situ plan FILE --memory LIST  assign its tensors to devices with limits, or find the memory that a program\n"
+    "                                needs:\n"
+    "                                --memory cuda:0=8GiB,cpu=32GiB\n"
+    "       --tie A=B,...            A is another name of tensor B, for a file with two copies\n"
+    "       --svg OUT                draw the plan, too\n"
+    "       --shape NAME=8,128       shape of a program's input; without it free sizes are the smallest\n"
+    "       --lenient                accept bytes after the last tensor\n"
+    "       --json                   print JSON\n" },
+  { "run", NULL, NULL, cli_run, RUN,
+    "  situ run MODEL [OPTION]...    run a program (.pt2, .onnx) on arrays of .npy files\n"
+    "       --input NAME=FILE.npy    an input, by its name, or in the order of the program without NAME=\n"
+    "       --output DIR             write each result to DIR/NAME.npy\n"
+    "       --device DEVICE          compute there (cpu)\n"
+    "       --bench                  measure the latency, too\n"
+    "       --profile                tell the time of each op in a second run\n"
+    "       --trace FILE.json        write that run as a trace, for chrome://tracing or ui.perfetto.dev\n"
+    "       --json                   print JSON\n" },
+  { "convert", NULL, NULL, cli_convert, CONVERT,
+    "  situ convert FROM TO          write another format, by the names' endings\n"
+    "       --shape NAME=8,128       as for plan, where the target fixes the sizes of inputs\n"
+    "       --json                   print JSON\n" },
+  { "version", "--version", "-V", version, 0, "  situ version                  print the version of the library\n" },
+  { "help", "--help", "-h", help, 0,
+    "  situ help                     print this text; situ COMMAND --help: that of one command\n" },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* only: the command whose usage is printed; NULL: all of them. */
+static void print_usage(FILE *out, const struct command *only) {
+  fprintf(out, "usage: situ %s [OPTION]...\n\n", only ? only->name : "COMMAND");
+  for (int i = 0; i < COMMANDS; i++)
+    if (!only || only == &commands[i]) fputs(commands[i].usage, out);
+  fputs("\nExit status: 0 on success, 1 if a file or device is bad, 2 for wrong usage.\n"
+        "No colours if NO_COLOR is set. More: man situ\n",
+        out);
+}
+
+static int help(const cli_options *options) {
+  (void)options;
+  print_usage(stdout, NULL);
+  return CLI_OK;
+}
+
+static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
 
 /* Where the values of options are. */
 typedef enum kind { FLAG, VALUE, LIST } kind;
@@ -153,21 +161,31 @@ static int read_options(const struct command *command, int argc, char **argv, cl
   return CLI_OK;
 }
 
+static bool is_named(const struct command *command, const char *word) {
+  if (strcmp(word, command->name) == 0) return true;
+  return command->alias && (strcmp(word, command->alias) == 0 || strcmp(word, command->short_alias) == 0);
+}
+
+/* What the command does with the words after it. */
+static int run_command(const struct command *command, int argc, char **argv) {
+  for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+    if (asks_for_help(argv[i])) return print_usage(stdout, command), CLI_OK;
+  cli_options options = { 0 };
+  const int result = read_options(command, argc, argv, &options);
+  return result == CLI_OK ? command->run(&options) : result;
+}
+
 int main(int argc, char **argv) {
   situ_error_mode(SITU_ERROR_QUIET);
   if (argc < 2) {
-    fprintf(stderr, "%s", usage);
+    print_usage(stderr, NULL);
     return CLI_USAGE;
   }
   const struct command *command = NULL;
   for (int i = 0; i < COMMANDS; i++)
-    if (strcmp(argv[1], commands[i].name) == 0 || (commands[i].alias && strcmp(argv[1], commands[i].alias) == 0))
-      command = &commands[i];
+    if (is_named(&commands[i], argv[1])) command = &commands[i];
   if (!command) return wrong("unknown command", argv[1]);
-  cli_options options = { 0 };
-  int result = read_options(command, argc - 2, argv + 2, &options);
-  if (result != CLI_OK) return result;
-  result = command->run(&options);
+  const int result = run_command(command, argc - 2, argv + 2);
   /* A write error of stdout, such as a full disk, must fail. */
   if (fflush(stdout) != 0 || ferror(stdout)) {
     fprintf(stderr, "situ: cannot write: %s\n", strerror(errno));

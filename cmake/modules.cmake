@@ -4,6 +4,9 @@
 
 set(situ_module_dir situ/${PROJECT_VERSION_MAJOR})
 
+# What is installed, to build no more than that.
+add_custom_target(installed DEPENDS situ)
+
 # situ_module(name sources...): the target situ_<name>, libsitu-<name>.so.
 function(situ_module name)
   add_library(situ_${name} MODULE ${ARGN})
@@ -17,6 +20,7 @@ function(situ_module name)
   if(NOT SITU_SANITIZE)
     target_link_options(situ_${name} PRIVATE -Wl,--no-undefined)
   endif()
+  add_dependencies(installed situ_${name})
   install(TARGETS situ_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${situ_module_dir})
 endfunction()
 

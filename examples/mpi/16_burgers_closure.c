@@ -3,7 +3,8 @@
    there, so a small network learns it in every step, from the simulation's own memory. From half of the time on a
    coarse solution uses the network, and is compared with one that does not.
 
-     mpicc -std=c17 -O2 16_burgers_closure.c -lsitu -lm -o burgers_closure && mpirun -n 2 ./burgers_closure
+     mpicc -std=c17 -O2 examples/mpi/16_burgers_closure.c -o burgers_closure $(pkg-config --cflags --libs situ) -lm
+     mpirun -n 2 ./burgers_closure
 
    The network learns from four blocks of the domain, whichever rank has them: 1, 2 and 4 ranks print the same.
    SPDX-License-Identifier: MIT */

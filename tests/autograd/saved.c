@@ -8,6 +8,7 @@
 
 /* ---- hooks for saved tensors ---- */
 
+/* Static in each test: the fixture frees the graph, which releases what is saved, after the test has returned. */
 typedef struct store {
   int packed, unpacked, released;
   situ_tensor *wrong; /* unpacked instead */
@@ -38,7 +39,8 @@ static situ_tensor *loss_of(situ_tensor *x, situ_tensor *w) {
 
 static void values_are_packed(void **state) {
   (void)state;
-  store s = { 0 };
+  static store s;
+  s = (store){ 0 };
   const situ_saved_tensors_hooks hooks = { pack, unpack, release, &s };
   situ_tensor *x = test_random(SITU_SHAPE(7), -1, 1, false), *w = test_random(SITU_SHAPE(7), -1, 1, true), *plain,
               *other;
@@ -57,7 +59,8 @@ static void values_are_packed(void **state) {
 
 static void second_derivatives_reach_through(void **state) {
   (void)state;
-  store s = { 0 };
+  static store s;
+  s = (store){ 0 };
   const situ_saved_tensors_hooks hooks = { pack, unpack, release, &s };
   situ_tensor *x = test_random(SITU_SHAPE(5), -1, 1, false), *w = test_random(SITU_SHAPE(5), -1, 1, true), *g[2],
               *second[2];
@@ -74,7 +77,8 @@ static void second_derivatives_reach_through(void **state) {
 
 static void a_write_in_place_does_not_reach_a_packed_copy(void **state) {
   (void)state;
-  store s = { 0 };
+  static store s;
+  s = (store){ 0 };
   const situ_saved_tensors_hooks hooks = { pack, unpack, release, &s };
   situ_tensor *x = T64(SITU_SHAPE(2), 1, 2), *w = situ_requires_grad_(T64(SITU_SHAPE(2), 3, 4), true), *grad;
   assert_int_equal(situ_autograd_graph_saved_tensors_hooks_begin(&hooks), SITU_OK);
@@ -87,7 +91,8 @@ static void a_write_in_place_does_not_reach_a_packed_copy(void **state) {
 
 static void what_hooks_do_wrong_is_named(void **state) {
   (void)state;
-  store s = { .wrong = T64(SITU_SHAPE(1), 1) };
+  static store s;
+  s = (store){ .wrong = T64(SITU_SHAPE(1), 1) };
   const situ_saved_tensors_hooks hooks = { pack, unpack, release, &s };
   situ_tensor *x = T64(SITU_SHAPE(2), 1, 2), *w = situ_requires_grad_(T64(SITU_SHAPE(2), 3, 4), true), *grad;
   assert_int_equal(situ_autograd_graph_saved_tensors_hooks_begin(&hooks), SITU_OK);

@@ -399,7 +399,7 @@ static void mixed_dtypes(void **state) {
 static test_view *all_halves(situ_dtype dtype, view_layout layout, uint16_t times) {
   enum { COUNT = 65536 + 5 };
   test_view *v = view_new(dtype, SITU_SHAPE(COUNT), layout), *rows = view_new(dtype, SITU_SHAPE(COUNT), VIEW_ROWS);
-  for (int i = 0; i < COUNT; i++) ((uint16_t *)rows->storage.data)[i] = (uint16_t)(i * times);
+  for (int i = 0; i < COUNT; i++) ((uint16_t *)rows->storage.data)[i] = (uint16_t)((uint32_t)i * times);
   for (int i = 0; i < COUNT; i++) view_set(v, i, view_get(rows, i));
   view_free(rows);
   return v;

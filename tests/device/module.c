@@ -123,12 +123,14 @@ static bool copy_set_uid(const char *to) {
   return good && chown(to, ITS_USER, ITS_USER) == 0 && chmod(to, 04755) == 0;
 }
 
-/* Whether it tries to open the module beside it. */
-static bool opens_module_of(unsigned user, unsigned mode) {
-  char reason[512] = "";
-  assert_int_equal(chown("set/situ/0/libsitu-trap.so", user, user), 0);
-  assert_int_equal(chmod("set/situ/0/libsitu-trap.so", mode), 0);
-  FILE *said = popen("ASAN_OPTIONS=detect_leaks=0 exec set/test_device_module --look", "r");
+/* Whether the copy in this directory tries to open the module beside it. */
+static bool opens_module_of(const char *directory, unsigned user, unsigned mode) {
+  char reason[512] = "", module[64], command[128];
+  snprintf(module, sizeof module, "%s/situ/0/libsitu-trap.so", directory);
+  snprintf(command, sizeof command, "ASAN_OPTIONS=detect_leaks=0 exec %s/test_device_module --look", directory);
+  assert_int_equal(chown(module, user, user), 0);
+  assert_int_equal(chmod(module, mode), 0);
+  FILE *said = popen(command, "r");
   assert_non_null(said);
   reason[fread(reason, 1, sizeof reason - 1, said)] = 0;
   if (pclose(said) != 0) skip(); /* it cannot be run here: a file system without set-uid programs */
@@ -139,19 +141,29 @@ static bool opens_module_of(unsigned user, unsigned mode) {
 
 static void a_set_uid_program_opens_its_own(void **state) {
   (void)state;
-  (void)mkdir("set", 0755);
-  (void)mkdir("set/situ", 0755);
-  (void)mkdir("set/situ/0", 0755);
-  write_file("set/situ/0/libsitu-trap.so", "trap");
-  if (geteuid() != 0 || !copy_set_uid("set/test_device_module")) skip();
+  /* Not in the build, which may lie below a directory that its user cannot enter. */
+  char directory[] = "/tmp/situ-set-XXXXXX", path[sizeof directory + 32];
+  if (geteuid() != 0 || !mkdtemp(directory) || chmod(directory, 0755) != 0) skip();
+  static const char *const parts[] = { "/situ", "/situ/0", "/situ/0/libsitu-trap.so", "/test_device_module" };
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s%s", directory, parts[i]);
+    assert_int_equal(mkdir(path, 0755), 0);
+  }
+  snprintf(path, sizeof path, "%s%s", directory, parts[2]);
+  write_file(path, "trap");
+  snprintf(path, sizeof path, "%s%s", directory, parts[3]);
+  if (!copy_set_uid(path)) skip();
   assert_int_equal(unsetenv("SITU_MODULE_DIR"), 0);
-  assert_true(opens_module_of(ITS_USER, 0644));
-  assert_true(opens_module_of(0, 0644));
-  assert_false(opens_module_of(OTHER_USER, 0644));
-  assert_false(opens_module_of(ITS_USER, 0664));
-  assert_false(opens_module_of(0, 0646));
-  assert_int_equal(unlink("set/situ/0/libsitu-trap.so"), 0);
-  assert_int_equal(unlink("set/test_device_module"), 0);
+  assert_true(opens_module_of(directory, ITS_USER, 0644));
+  assert_true(opens_module_of(directory, 0, 0644));
+  assert_false(opens_module_of(directory, OTHER_USER, 0644));
+  assert_false(opens_module_of(directory, ITS_USER, 0664));
+  assert_false(opens_module_of(directory, 0, 0646));
+  for (int i = 3; i >= 0; i--) {
+    snprintf(path, sizeof path, "%s%s", directory, parts[i]);
+    assert_int_equal(remove(path), 0);
+  }
+  assert_int_equal(rmdir(directory), 0);
 }
 
 static int look(void) {

@@ -2,9 +2,9 @@
 # Installs the build into a directory that it was not configured for, moves it, and uses it from there as strangers would:
 # through pkg-config, through find_package, and as the program.
 # SPDX-License-Identifier: MIT
-# usage: install.sh CMAKE GENERATOR BUILD_DIRECTORY C_COMPILER
+# usage: install.sh CMAKE GENERATOR BUILD_DIRECTORY C_COMPILER SOURCE_DIRECTORY
 set -eu
-cmake=$1 generator=$2 build=$3 cc=$4
+cmake=$1 generator=$2 build=$3 cc=$4 source=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -55,6 +55,20 @@ if command -v pkg-config >/dev/null; then
   # shellcheck disable=SC2046 # flags are words
   "$cc" -std=c17 "$work/consumer/main.c" -o "$work/consumer/plain" $(pkg-config --cflags --libs situ)
   expect pkg-config "$(LD_LIBRARY_PATH=$lib "$work/consumer/plain")"
+
+  # Every example by the command in its comment, or in that of the header which all include.
+  cd "$source"
+  for example in examples/*.c examples/mpi/*.c; do
+    name=${example##*/} name=${name%.c}
+    case $example in examples/mpi/*) said=$example from=${name} compiler=mpicc ;; *) said=examples/device.h from=01_tensor compiler=cc ;; esac
+    command -v $compiler >/dev/null || continue
+    command=$(sed -n "s|^ *\($compiler .*pkg-config.*\)|\1|p" "$said" | sed "s| &&.*||; s|$from\.c|$name.c|; s|-o [^ ]*|-o $work/$name|")
+    [ -n "$command" ] || { echo "$said does not say how $example is compiled" >&2; exit 1; }
+    sh -eu -c "$command" || { echo "failed: $command" >&2; exit 1; }
+  done
+  LD_LIBRARY_PATH=$lib "$work/01_tensor" >/dev/null
+  LD_LIBRARY_PATH=$lib "$work/14_finetune_pt2" >/dev/null
+  echo "examples: ok"
 fi
 
 if [ -x "$prefix/bin/situ" ]; then

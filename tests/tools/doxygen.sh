@@ -9,4 +9,4 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 cd "$1"
 { cat docs/Doxyfile; echo "OUTPUT_DIRECTORY = $work"; } | doxygen -
-[ -f "$work/html/index.html" ]
+[ -f "$work/doxygen/index.html" ]

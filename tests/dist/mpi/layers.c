@@ -108,7 +108,7 @@ static situ_tensor *square_loss(situ_tensor *output, situ_tensor *target, void *
 static situ_nn_module *make_stage(int from, int to) {
   situ_nn_module *m = situ_nn_sequential_of(0, NULL);
   for (int i = from; i < to; i++) {
-    char name[8];
+    char name[16];
     (void)snprintf(name, sizeof name, "%d", i);
     situ_manual_seed(80 + (uint64_t)i);
     situ_nn_module *layer = situ_nn_linear(WIDTH, WIDTH, &(situ_nn_linear_options){ .dtype = SITU_F64 });
