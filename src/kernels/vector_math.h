@@ -7,7 +7,7 @@
 #ifndef SITU_KERNELS_VECTOR_MATH_H
 #define SITU_KERNELS_VECTOR_MATH_H
 
-#include <tgmath.h>
+#include "generic_math.h"
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
 #define SITU__VECTOR __attribute__((simd("notinbranch"), const, nothrow))

@@ -13,7 +13,7 @@
 enum {
   FEW = 48, /* up to this many, insertion sort is faster than counting bytes */
   GRAIN = 4096,
-  HUGE = 2 << 20, /* bytes of a huge page */
+  HUGE_PAGE = 2 << 20, /* bytes of a huge page */
   LARGE = 1 << 16,
   PART_BITS = 11,
   PARTS = 1 << PART_BITS
@@ -224,7 +224,7 @@ static void sort_lines(int64_t begin, int64_t end, void *payload) {
   size_t size = situ__dtype_size((situ_dtype)p->x->dtype), inner = (size_t)p->lines.inner, n = (size_t)p->lines.size;
   /* Every pass over the bytes reaches 256 places at once, which small pages slow down. */
   item *items =
-      2 * n * sizeof(item) < HUGE ? situ__alloc(2 * n * sizeof(item)) : situ__aligned(HUGE, 2 * n * sizeof(item));
+      2 * n * sizeof(item) < HUGE_PAGE ? situ__alloc(2 * n * sizeof(item)) : situ__aligned(HUGE_PAGE, 2 * n * sizeof(item));
   if (!items) {
     atomic_store(&p->no_memory, true);
     return;
