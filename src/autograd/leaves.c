@@ -1,10 +1,10 @@
 /* The leaves of a pass: when their gradients are complete, the hooks that see them, and .grad.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 
 #include "autograd/pass.h"
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "situ/sys/grad.h"
 
 /* ---- calls that hooks queue ---- */
@@ -53,7 +53,7 @@ bool situ__leaves_callbacks(situ__pass *p) {
 }
 
 /* Two passes may end at once: they must not add to, replace or read the same gradient concurrently. */
-static pthread_mutex_t committing = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex committing = SITU__MUTEX_INIT;
 
 /* ---- hooks that see a leaf ---- */
 
@@ -75,9 +75,9 @@ static bool tell_hooks(situ__pass *p, const situ__hook *list, situ_tensor *leaf,
 
 /* Tells the leaf's gradient of now: hooks after accumulation may have changed it. */
 static bool tell_committed(situ__pass *p, const situ__meta *m, situ_tensor *leaf) {
-  pthread_mutex_lock(&committing);
+  situ__mutex_lock(&committing);
   situ_tensor *grad = situ_retain(m->grad);
-  pthread_mutex_unlock(&committing);
+  situ__mutex_unlock(&committing);
   const bool good = !grad || tell_hooks(p, m->ready, leaf, grad);
   situ_release(grad);
   return good;
@@ -218,7 +218,7 @@ static bool commit_sinks(situ__pass *p) {
   for (size_t i = 0; i < p->sinks; i++)
     if (p->sink[i].leaf && p->sink[i].grad && situ__is_sample(p->sink[i].grad) && !situ__is_sample(p->sink[i].leaf))
       return refuse_samples(p->op, p->sink[i].leaf);
-  pthread_mutex_lock(&committing);
+  situ__mutex_lock(&committing);
   for (size_t i = 0; good && i < p->sinks; i++) {
     situ__sink *s = &p->sink[i];
     const situ__meta *m = s->leaf ? situ__meta_of(p->op, s->leaf) : s->meta;
@@ -233,7 +233,7 @@ static bool commit_sinks(situ__pass *p) {
     m->in_parts = false;
     s->grad = before;
   }
-  pthread_mutex_unlock(&committing);
+  situ__mutex_unlock(&committing);
   return good;
 }
 

@@ -2,9 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "autograd/view.h"
 
-#include <pthread.h>
-
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "base/refs.h"
 
 void situ__view_link(situ_tensor *view, situ_tensor *of, situ__view_kind kind) {
@@ -49,18 +48,18 @@ static bool refuse_kind(const char *op, const situ_tensor *t, const char *what) 
 }
 
 /* Guards situ__view_refresh: several threads may use one view. */
-static pthread_mutex_t refreshing = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex refreshing = SITU__MUTEX_INIT;
 
 bool situ__view_refresh(const char *op, situ_tensor *t) {
   if (t->view_kind > SITU__VIEW_ONE_OF) return refuse_kind(op, t, "is used after its base was written in place");
   bool good = true;
-  pthread_mutex_lock(&refreshing);
+  situ__mutex_lock(&refreshing);
   if (situ__view_is_stale(t)) {
     situ__node *n = situ__autograd_up.node_of_view(t);
     good = n && situ__tape_attach(n, &t);
     if (n) __atomic_store_n(&t->rebased, t->base->rebased, __ATOMIC_RELEASE);
   }
-  pthread_mutex_unlock(&refreshing);
+  situ__mutex_unlock(&refreshing);
   return good;
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "base/refs.h"
 #include "base/thread.h"
 
@@ -18,7 +19,7 @@ typedef struct thread_uses {
 } thread_uses;
 
 static SITU__THREAD_LOCAL thread_uses mine;
-static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER; /* guards all marks and the list */
+static situ__mutex claiming = SITU__MUTEX_INIT; /* guards all marks and the list */
 static thread_uses *threads;
 static situ__claim *claims; /* without the lock, test only for NULL */
 static uint64_t begun;      /* number of claims so far, which is the number of the newest */
@@ -34,15 +35,13 @@ static void unlink_claim(situ__claim *c) {
 
 static void delist(void *unused) {
   (void)unused;
-  pthread_mutex_lock(&claiming);
+  situ__mutex_lock(&claiming);
   *mine.link = mine.next;
   if (mine.next) mine.next->link = mine.link;
   mine.number = 0;
-  pthread_mutex_unlock(&claiming);
+  situ__mutex_unlock(&claiming);
 }
 
-static void before_fork(void) { pthread_mutex_lock(&claiming); }
-static void in_parent(void) { pthread_mutex_unlock(&claiming); }
 /* The other threads, and their calls, exist only in the parent. */
 static void in_child(void) {
   threads = mine.number ? &mine : NULL;
@@ -52,12 +51,11 @@ static void in_child(void) {
     next = c->next;
     if (c->thread != mine.number) unlink_claim(c);
   }
-  pthread_mutex_unlock(&claiming);
 }
 
 static void install_handlers(void) {
   (void)pthread_key_create(&at_exit, delist);
-  (void)pthread_atfork(before_fork, in_parent, in_child);
+  (void)pthread_atfork(NULL, NULL, in_child);
 }
 
 /* The list points into thread-local memory, so a thread whose exit cannot be observed is not listed. */
@@ -65,13 +63,13 @@ static SITU_COLD void enlist(void) {
   static uint32_t numbers;
   (void)pthread_once(&once, install_handlers);
   if (pthread_setspecific(at_exit, &mine) != 0) return;
-  pthread_mutex_lock(&claiming);
+  situ__mutex_lock(&claiming);
   mine.number = ++numbers;
   mine.next = threads;
   mine.link = &threads;
   if (threads) threads->link = &mine.next;
   threads = &mine;
-  pthread_mutex_unlock(&claiming);
+  situ__mutex_unlock(&claiming);
 }
 
 /* ---- marks: 0, or the number of a claim, which may have ended ---- */
@@ -112,9 +110,9 @@ static bool only_mine(void) {
 }
 
 static SITU_COLD bool is_admitted(const situ__use *use) {
-  pthread_mutex_lock(&claiming);
+  situ__mutex_lock(&claiming);
   bool good = only_mine() || use->marks(use->object, is_free);
-  pthread_mutex_unlock(&claiming);
+  situ__mutex_unlock(&claiming);
   if (!good) pop_use();
   return good;
 }
@@ -155,7 +153,7 @@ static void link_claim(situ__claim *c) {
 
 bool situ__claim_begin(situ__claim *claim, situ__marks *marks, const void *object) {
   if (!mine.number) enlist();
-  pthread_mutex_lock(&claiming);
+  situ__mutex_lock(&claiming);
   *claim = (situ__claim){ .number = ++begun, .thread = mine.number };
   bool good = marks(object, take_mark);
   if (good) {
@@ -165,16 +163,16 @@ bool situ__claim_begin(situ__claim *claim, situ__marks *marks, const void *objec
       good = false;
     }
   }
-  pthread_mutex_unlock(&claiming);
+  situ__mutex_unlock(&claiming);
   if (!good) *claim = (situ__claim){ 0 };
   return good;
 }
 
 void situ__claim_end(situ__claim *claim) {
   if (!claim->number) return;
-  pthread_mutex_lock(&claiming);
+  situ__mutex_lock(&claiming);
   unlink_claim(claim);
-  pthread_mutex_unlock(&claiming);
+  situ__mutex_unlock(&claiming);
   *claim = (situ__claim){ 0 };
 }
 

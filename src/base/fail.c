@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -31,7 +32,7 @@ SITU__THREAD_LOCAL situ__doing situ__now;
 SITU__THREAD_LOCAL situ__thread_origin situ__origin;
 
 static int policy = SITU_ERROR_LOG;
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex log_lock = SITU__MUTEX_INIT;
 static situ_log_fn log_to;
 static void *log_payload;
 
@@ -49,10 +50,10 @@ const char *situ_status_name(situ_status status) {
 /* ---- the log ------------------------------------------------------------------------------ */
 
 static void log_line(const char *message) {
-  pthread_mutex_lock(&log_lock);
+  situ__mutex_lock(&log_lock);
   situ_log_fn to = log_to;
   void *payload = log_payload;
-  pthread_mutex_unlock(&log_lock);
+  situ__mutex_unlock(&log_lock);
   if (to) {
     to(message, payload);
   } else {
@@ -61,10 +62,10 @@ static void log_line(const char *message) {
 }
 
 void situ_error_log(situ_log_fn log, void *payload) {
-  pthread_mutex_lock(&log_lock);
+  situ__mutex_lock(&log_lock);
   log_to = log;
   log_payload = payload;
-  pthread_mutex_unlock(&log_lock);
+  situ__mutex_unlock(&log_lock);
 }
 
 void situ__log(const char *fmt, ...) {

@@ -1,13 +1,96 @@
-/* Remembers, in a forked child, that threads and devices exist only in the parent.
+/* Forks: the child has each lock free, and remembers that threads and devices exist only in the parent.
    SPDX-License-Identifier: MIT */
 #include "base/fork.h"
 
 #include <pthread.h>
+#include <sched.h>
+
+#include "base/mutex.h"
+#include "base/slab.h"
+
+/* How often a fork that has some of the locks asks for one more, before it gives all back: its holder may wait for one
+   of them. */
+enum { PATIENCE = 1000 };
 
 bool situ__fork_happened;
+static bool guarded;
+SITU__THREAD_LOCAL char situ__mutex_self;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex *all;
 
-static void in_child(void) { __atomic_store_n(&situ__fork_happened, true, __ATOMIC_RELAXED); }
-static void install_handler(void) { (void)pthread_atfork(NULL, NULL, in_child); }
+/* A lock that the forking thread holds already (it forks in a callback) stays its own, in the child, too. */
+static bool take(situ__mutex *m) {
+  if (__atomic_load_n(&m->holder, __ATOMIC_RELAXED) == &situ__mutex_self) return true;
+  for (int i = 0; i < PATIENCE; i++) {
+    if (pthread_mutex_trylock(&m->lock) == 0) return m->held_by_fork = true;
+    (void)sched_yield();
+  }
+  return false;
+}
 
-void situ__fork_guard(void) { (void)pthread_once(&once, install_handler); }
+static void give_back(void) {
+  for (situ__mutex *m = all; m; m = m->next)
+    if (m->held_by_fork) {
+      m->held_by_fork = false;
+      (void)pthread_mutex_unlock(&m->lock);
+    }
+  (void)pthread_mutex_unlock(&listing);
+}
+
+static bool take_all(void) {
+  (void)pthread_mutex_lock(&listing);
+  for (situ__mutex *m = all; m; m = m->next)
+    if (!take(m)) return give_back(), false;
+  return true;
+}
+
+static void before_fork(void) {
+  while (!take_all()) (void)sched_yield();
+  situ__slab_lock(); /* last: its holder waits for none of the others */
+}
+
+static void in_parent(void) {
+  situ__slab_unlock();
+  give_back();
+}
+
+static void in_child(void) {
+  in_parent();
+  __atomic_store_n(&situ__fork_happened, guarded, __ATOMIC_RELAXED);
+}
+
+static void watch(void) { (void)pthread_atfork(before_fork, in_parent, in_child); }
+
+void situ__fork_watch(void) { (void)pthread_once(&once, watch); }
+
+void situ__fork_guard(void) {
+  situ__fork_watch();
+  __atomic_store_n(&guarded, true, __ATOMIC_RELAXED);
+}
+
+void situ__mutex_list(situ__mutex *m) {
+  situ__fork_watch();
+  (void)pthread_mutex_lock(&listing);
+  if (!m->listed) {
+    m->next = all;
+    m->link = &all;
+    if (all) all->link = &m->next;
+    all = m;
+    __atomic_store_n(&m->listed, true, __ATOMIC_RELEASE);
+  }
+  (void)pthread_mutex_unlock(&listing);
+}
+
+void situ__mutex_init(situ__mutex *m) {
+  *m = (situ__mutex)SITU__MUTEX_INIT;
+  situ__mutex_list(m);
+}
+
+void situ__mutex_destroy(situ__mutex *m) {
+  (void)pthread_mutex_lock(&listing);
+  *m->link = m->next;
+  if (m->next) m->next->link = m->link;
+  (void)pthread_mutex_unlock(&listing);
+  (void)pthread_mutex_destroy(&m->lock);
+}

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/fork.h"
+#include "base/mutex.h"
 #include "base/thread.h"
 
 enum {
@@ -62,23 +63,15 @@ static void give_back(dead *d) {
   situ__small_free(d, size);
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 static queue shared[SITU__HANDLE_KINDS];
-
-/* Returns false in a forked child if a thread of the parent held the lock, which then stays locked. */
-static bool lock_shared(void) {
-  return (situ__forked() ? pthread_mutex_trylock(&lock) : pthread_mutex_lock(&lock)) == 0;
-}
 
 static void share_dead(dead *d, situ__handle_kind kind) {
   queue over = { 0 };
-  if (!lock_shared()) {
-    give_back(d);
-    return;
-  }
+  situ__mutex_lock(&lock);
   push_dead(&shared[kind], d);
   for (dead *old; (old = pop_oldest(&shared[kind], HELD, BYTES));) push_dead(&over, old);
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   for (dead *old; (old = pop_oldest(&over, 0, 0));) give_back(old);
 }
 
@@ -173,9 +166,9 @@ void situ__handles_trim(void) {
   for (dead *d; (d = pop_oldest(&mine, 0, 0));) give_back(d);
   for (int kind = 1; kind < SITU__HANDLE_KINDS; kind++) {
     queue all = { 0 };
-    if (!lock_shared()) return;
+    situ__mutex_lock(&lock);
     for (dead *d; (d = pop_oldest(&shared[kind], 0, 0));) push_dead(&all, d);
-    pthread_mutex_unlock(&lock);
+    situ__mutex_unlock(&lock);
     for (dead *d; (d = pop_oldest(&all, 0, 0));) give_back(d);
   }
 }

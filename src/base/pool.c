@@ -1,5 +1,6 @@
 /* The thread pool: one job at a time; idle threads take the next chunk of it.
    SPDX-License-Identifier: MIT */
+#include "base/mutex.h"
 #include "base/pool.h"
 
 #include <errno.h>
@@ -36,8 +37,8 @@ static int shares;         /* of the job; those behind have no untaken chunk */
 static int64_t unfinished; /* chunks that are not finished */
 static void (*on_start)(void);
 
-static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the thread whose job it is */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  /* only for the two conditions */
+static situ__mutex owner = SITU__MUTEX_INIT; /* held by the thread whose job it is */
+static situ__mutex lock = SITU__MUTEX_INIT;  /* only for the two conditions */
 static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
 static int sleepers; /* workers that wait for work_there */
 static bool owner_sleeps;
@@ -85,9 +86,9 @@ static void run_share(uint64_t of_job, int s, void (**started)(void)) {
     job.fn(begin, end, job.payload);
     inside = false;
     if (__atomic_sub_fetch(&unfinished, 1, __ATOMIC_SEQ_CST) == 0 && __atomic_load_n(&owner_sleeps, __ATOMIC_SEQ_CST)) {
-      pthread_mutex_lock(&lock);
+      situ__mutex_lock(&lock);
       pthread_cond_signal(&work_done);
-      pthread_mutex_unlock(&lock);
+      situ__mutex_unlock(&lock);
     }
     word = __atomic_load_n(&share[s].word, __ATOMIC_ACQUIRE);
   }
@@ -105,14 +106,14 @@ static void *run_worker(void *self) {
   for (double until = 0;;) {
     for (int i = 0; __atomic_load_n(&number, __ATOMIC_RELAXED) == seen && look_again(i, &until); i++) {}
     if (__atomic_load_n(&number, __ATOMIC_RELAXED) == seen) {
-      pthread_mutex_lock(&lock);
+      situ__mutex_lock(&lock);
       /* Count this sleeper before its last look at the number; the owner writes the number before it looks for
          sleepers. So one of the two sees the other. */
       __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
-      while (!stopping && __atomic_load_n(&number, __ATOMIC_SEQ_CST) == seen) pthread_cond_wait(&work_there, &lock);
+      while (!stopping && __atomic_load_n(&number, __ATOMIC_SEQ_CST) == seen) situ__mutex_wait(&lock, &work_there);
       __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
       bool stop = stopping;
-      pthread_mutex_unlock(&lock);
+      situ__mutex_unlock(&lock);
       if (stop) return NULL;
     }
     seen = __atomic_load_n(&number, __ATOMIC_ACQUIRE);
@@ -151,10 +152,10 @@ static void start_workers(void) {
 }
 
 static void stop_workers(void) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   stopping = true;
   pthread_cond_broadcast(&work_there);
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   for (; workers > 0; workers--) pthread_join(worker[workers - 1], NULL);
   stopping = false;
 }
@@ -170,10 +171,10 @@ int situ__pool_threads(void) {
 
 bool situ__pool_set_threads(int count) {
   if (count < 1 || count > THREADS_MAX || inside || situ__forked()) return false;
-  pthread_mutex_lock(&owner);
+  situ__mutex_lock(&owner);
   if (count - 1 < workers) stop_workers();
   __atomic_store_n(&threads, count, __ATOMIC_RELAXED);
-  pthread_mutex_unlock(&owner);
+  situ__mutex_unlock(&owner);
   return true;
 }
 
@@ -187,11 +188,11 @@ static void wait_for_chunks(void) {
   do {
     if (__atomic_load_n(&unfinished, __ATOMIC_ACQUIRE) == 0) return;
   } while (look_again(i++, &until));
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   __atomic_store_n(&owner_sleeps, true, __ATOMIC_SEQ_CST);
-  while (__atomic_load_n(&unfinished, __ATOMIC_SEQ_CST) != 0) pthread_cond_wait(&work_done, &lock);
+  while (__atomic_load_n(&unfinished, __ATOMIC_SEQ_CST) != 0) situ__mutex_wait(&lock, &work_done);
   __atomic_store_n(&owner_sleeps, false, __ATOMIC_SEQ_CST);
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }
 
 static void run_in_order(int64_t count, int64_t grain, situ__range_fn fn, void *payload) {
@@ -210,7 +211,7 @@ void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *paylo
     return;
   }
   int64_t chunks = situ__ceil_div(count, grain);
-  if (chunks > UINT32_MAX || situ__pool_threads() == 1 || situ__forked() || pthread_mutex_trylock(&owner) != 0) {
+  if (chunks > UINT32_MAX || situ__pool_threads() == 1 || situ__forked() || !situ__mutex_trylock(&owner)) {
     run_in_order(count, grain, fn, payload);
     return;
   }
@@ -230,15 +231,15 @@ void situ__parallel(int64_t count, int64_t grain, situ__range_fn fn, void *paylo
   __atomic_store_n(&number, number + 1, __ATOMIC_SEQ_CST);
   int asleep = __atomic_load_n(&sleepers, __ATOMIC_SEQ_CST);
   if (asleep > 0) {
-    pthread_mutex_lock(&lock);
+    situ__mutex_lock(&lock);
     if (chunks - 1 >= asleep) {
       pthread_cond_broadcast(&work_there);
     } else {
       for (int64_t i = 0; i < chunks - 1; i++) pthread_cond_signal(&work_there);
     }
-    pthread_mutex_unlock(&lock);
+    situ__mutex_unlock(&lock);
   }
   run_chunks(number, 0, NULL);
   wait_for_chunks();
-  pthread_mutex_unlock(&owner);
+  situ__mutex_unlock(&owner);
 }

@@ -3,9 +3,8 @@
    SPDX-License-Identifier: MIT */
 #include "base/slab.h"
 
-#include <pthread.h>
-
 #include "base/alloc.h"
+#include "base/fork.h"
 #include "base/refs.h"
 
 enum {
@@ -25,12 +24,9 @@ _Static_assert(sizeof(slab) <= SITU__SLAB_STEP, "the first object's place");
 
 static uint32_t lock; /* guards all slabs */
 static slab *roomy[CLASSES];
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A child may go on to allocate, so the lock is not held across a fork. */
-static void before_fork(void) { situ__spin_lock(&lock); }
-static void after_fork(void) { situ__spin_unlock(&lock); }
-static void watch_forks(void) { (void)pthread_atfork(before_fork, after_fork, after_fork); }
+void situ__slab_lock(void) { situ__spin_lock(&lock); }
+void situ__slab_unlock(void) { situ__spin_unlock(&lock); }
 
 static slab **list_of(uint32_t size) { return &roomy[size / SITU__SLAB_STEP - 1]; }
 
@@ -47,7 +43,7 @@ static void unlink_slab(slab *s) {
 }
 
 static slab *open_slab(uint32_t size) {
-  (void)pthread_once(&once, watch_forks);
+  situ__fork_watch();
   slab *s = situ__aligned_uncounted(PIECE, PIECE - REST);
   if (!s) return NULL;
   const uint16_t places = (uint16_t)((PIECE - REST - SITU__SLAB_STEP) / size);

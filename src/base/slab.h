@@ -13,4 +13,8 @@ enum { SITU__SLAB_STEP = 64, SITU__SLAB_LARGEST = 1024 };
 void *situ__slab_take(size_t size);
 void situ__slab_give(void *object);
 
+/* Around a fork (fork.c). */
+void situ__slab_lock(void);
+void situ__slab_unlock(void);
+
 #endif

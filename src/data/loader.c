@@ -8,6 +8,7 @@
 #include "base/busy.h"
 #include "base/fail.h"
 #include "base/fork.h"
+#include "base/mutex.h"
 #include "base/size.h"
 #include "data/sampler.h"
 #include "situ/ops.h"
@@ -35,7 +36,7 @@ struct situ_data_loader {
   void *made_at;      /* return address of the call that created it: errors of workers name this line */
 
   /* Batch b waits in ring[b % ahead]. The lock guards all fields below. */
-  pthread_mutex_t lock;
+  situ__mutex lock;
   pthread_cond_t work, ready;
   pthread_t *threads;
   int workers; /* started */
@@ -101,14 +102,14 @@ static void *run_worker(void *payload) {
   situ_data_loader *l = payload;
   situ__origin = (situ__thread_origin){ __builtin_return_address(0), l->made_at, NULL };
   SITU_IGNORE(situ_set_default_device(l->home));
-  pthread_mutex_lock(&l->lock);
+  situ__mutex_lock(&l->lock);
   for (;;) {
-    while (!l->stop && !may_claim(l)) pthread_cond_wait(&l->work, &l->lock);
+    while (!l->stop && !may_claim(l)) situ__mutex_wait(&l->lock, &l->work);
     if (l->stop) break;
     int64_t number = l->claimed++;
     slot *s = &l->ring[number % l->ahead];
     l->busy++;
-    pthread_mutex_unlock(&l->lock);
+    situ__mutex_unlock(&l->lock);
 
     /* Other threads do not read s before it is full. The caller gets the error when it takes the batch. */
     situ__errors own;
@@ -117,12 +118,12 @@ static void *run_worker(void *payload) {
     s->status = situ__errors_back(&own, s->message, sizeof s->message);
     if (s->batch) s->status = SITU_OK;
 
-    pthread_mutex_lock(&l->lock);
+    situ__mutex_lock(&l->lock);
     s->full = true;
     l->busy--;
     pthread_cond_signal(&l->ready);
   }
-  pthread_mutex_unlock(&l->lock);
+  situ__mutex_unlock(&l->lock);
   return NULL;
 }
 
@@ -162,7 +163,7 @@ static bool begin_epoch(situ_data_loader *l) {
 /* Waits for the workers to finish their batches, and discards all batches. */
 static void end_epoch(situ_data_loader *l) {
   l->running = false;
-  while (l->busy > 0) pthread_cond_wait(&l->ready, &l->lock);
+  while (l->busy > 0) situ__mutex_wait(&l->lock, &l->ready);
   for (int64_t i = 0; l->workers > 0 && i < l->ahead; i++) {
     situ_tree_free(l->ring[i].batch);
     l->ring[i].batch = NULL;
@@ -173,7 +174,7 @@ static void end_epoch(situ_data_loader *l) {
 /* Takes the next batch from the workers. The caller holds the lock. */
 static situ_tree *take_batch(situ_data_loader *l) {
   slot *s = &l->ring[l->taken % l->ahead];
-  while (!s->full) pthread_cond_wait(&l->ready, &l->lock);
+  while (!s->full) situ__mutex_wait(&l->lock, &l->ready);
   situ_tree *batch = s->batch;
   if (!batch) situ__fail(s->status, op, "a worker could not make batch %lld: %s", (long long)l->taken, s->message);
   s->batch = NULL;
@@ -191,7 +192,7 @@ const situ_tree *situ_data_loader_next(situ_data_loader *l) {
   if (!in) return NULL;
   situ_tree_free(l->current);
   l->current = NULL;
-  pthread_mutex_lock(&l->lock);
+  situ__mutex_lock(&l->lock);
   bool on = l->running || begin_epoch(l);
   if (on && l->taken < l->batches) {
     l->current = l->workers > 0 ? take_batch(l) : make_batch(l, l->taken);
@@ -199,7 +200,7 @@ const situ_tree *situ_data_loader_next(situ_data_loader *l) {
     pthread_cond_signal(&l->work);
   }
   if (!l->current) end_epoch(l);
-  pthread_mutex_unlock(&l->lock);
+  situ__mutex_unlock(&l->lock);
   return l->current;
 }
 
@@ -254,7 +255,7 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_lo
   l->process = getpid();
   l->home = situ_get_default_device();
   l->made_at = __builtin_return_address(0);
-  pthread_mutex_init(&l->lock, NULL);
+  situ__mutex_init(&l->lock);
   pthread_cond_init(&l->work, NULL);
   pthread_cond_init(&l->ready, NULL);
   l->order = situ__calloc((size_t)samples + 1, sizeof *l->order);
@@ -269,15 +270,15 @@ void situ_data_loader_free(situ_data_loader *l) {
   if (!l || !is_loader(l) || !situ__alone_begin(&l->alone, "data_loader_free", "this loader")) return;
   /* A forked child has no workers, and the lock may stay locked forever. */
   if (l->process == getpid()) {
-    pthread_mutex_lock(&l->lock);
+    situ__mutex_lock(&l->lock);
     l->stop = true;
     end_epoch(l);
     pthread_cond_broadcast(&l->work);
-    pthread_mutex_unlock(&l->lock);
+    situ__mutex_unlock(&l->lock);
     for (int i = 0; i < l->workers; i++) pthread_join(l->threads[i], NULL);
     pthread_cond_destroy(&l->ready);
     pthread_cond_destroy(&l->work);
-    pthread_mutex_destroy(&l->lock);
+    situ__mutex_destroy(&l->lock);
   }
   situ_tree_free(l->current);
   situ__free(l->threads);

@@ -7,9 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/fork.h"
+#include "base/mutex.h"
 
 static situ__depot *depots[SITU_DEVICE_KINDS][SITU__DEVICES_MAX];
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex opening = SITU__MUTEX_INIT;
 
 /* Memory and swap of the host. malloc promises more than that (overcommit), and the kernel then kills a process that
    uses it. */
@@ -28,7 +29,7 @@ static situ__depot *open_depot(situ_device device) {
   depot->device = device;
   depot->total = device.kind == SITU_CPU ? host_total() : SIZE_MAX;
   depot->limit = SIZE_MAX;
-  (void)pthread_mutex_init(&depot->lock, NULL);
+  situ__mutex_init(&depot->lock);
   return depot;
 }
 
@@ -41,26 +42,12 @@ situ__depot *situ__depot_of(situ_device device) {
   situ__depot **slot = &depots[device.kind][device.index];
   situ__depot *found = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
   if (found) return found;
-  pthread_mutex_lock(&opening);
+  situ__mutex_lock(&opening);
   found = *slot;
   if (!found && (found = open_depot(device))) __atomic_store_n(slot, found, __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&opening);
+  situ__mutex_unlock(&opening);
   return found;
 }
-
-/* ---- forks: a child may keep using host memory, so no lock may be held across a fork ---- */
-
-static void before_fork(void) {
-  pthread_mutex_lock(&opening);
-  if (depots[SITU_CPU][0]) pthread_mutex_lock(&depots[SITU_CPU][0]->lock);
-}
-
-static void after_fork(void) {
-  if (depots[SITU_CPU][0]) pthread_mutex_unlock(&depots[SITU_CPU][0]->lock);
-  pthread_mutex_unlock(&opening);
-}
-
-void situ__depot_watch_forks(void) { (void)pthread_atfork(before_fork, after_fork, after_fork); }
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
@@ -127,9 +114,9 @@ static void free_excess(situ__depot *depot) {
   situ__bin *bin;
   while ((bin = find_oldest(depot)) != NULL && (!is_within_bound(depot, 0) || is_idle(depot, bin))) {
     situ__kept block = remove_from(depot, bin, 0);
-    pthread_mutex_unlock(&depot->lock);
+    situ__mutex_unlock(&depot->lock);
     free_block(depot->device, block.data, block.size);
-    pthread_mutex_lock(&depot->lock);
+    situ__mutex_lock(&depot->lock);
   }
   depot->crowded = false;
 }
@@ -152,7 +139,7 @@ static void hand_out(situ__depot *depot, size_t size) {
 void *situ__depot_take(situ__depot *depot, unsigned number, size_t size) {
   void *data = NULL;
   situ__bin *bin = &depot->bin[number];
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   uint32_t i = bin->count;
   while (i && bin->block[i - 1].size != size) i--;
   if (i) {
@@ -160,29 +147,29 @@ void *situ__depot_take(situ__depot *depot, unsigned number, size_t size) {
     depot->out += size;
     hand_out(depot, size);
   }
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   return data;
 }
 
 bool situ__depot_reserve(situ__depot *depot, size_t size) {
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   bool fits = size <= byte_limit(depot) && depot->out <= byte_limit(depot) - size;
   if (fits) depot->out += size;
   if (fits && !is_within_bound(depot, 0)) free_excess(depot);
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   return fits;
 }
 
 void situ__depot_reserved(situ__depot *depot, size_t size, bool had) {
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   if (had) hand_out(depot, size);
   else depot->out -= size;
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
 }
 
 void situ__depot_put(situ__depot *depot, unsigned number, size_t size, void *data) {
   situ__bin *bin = &depot->bin[number];
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   depot->out -= size;
   bool fits = is_within_bound(depot, size);
   bool keep = fits && (bin->count < bin->capacity || grow_bin(bin));
@@ -191,7 +178,7 @@ void situ__depot_put(situ__depot *depot, unsigned number, size_t size, void *dat
     bin->block[bin->count++] = (situ__kept){ data, size, depot->epoch };
     depot->kept += size;
   }
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   if (!keep) free_block(depot->device, data, size);
 }
 
@@ -204,11 +191,11 @@ void situ__depot_return(situ__depot *depot, size_t size, void *data) {
 bool situ__depot_empty(situ__depot *depot) {
   bool any = false;
   for (unsigned number = 0; number < SITU__BLOCK_BINS; number++) {
-    pthread_mutex_lock(&depot->lock);
+    situ__mutex_lock(&depot->lock);
     situ__bin bin = depot->bin[number];
     depot->bin[number] = (situ__bin){ 0 };
     for (uint32_t i = 0; i < bin.count; i++) depot->kept -= bin.block[i].size;
-    pthread_mutex_unlock(&depot->lock);
+    situ__mutex_unlock(&depot->lock);
     for (uint32_t i = 0; i < bin.count; i++) free_block(depot->device, bin.block[i].data, bin.block[i].size);
     any |= bin.count > 0;
     situ__free(bin.block);
@@ -217,14 +204,14 @@ bool situ__depot_empty(situ__depot *depot) {
 }
 
 void situ__depot_forget(situ__depot *depot) {
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   depot->highest = depot->before = depot->out;
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
 }
 
 void situ__depot_limit(situ__depot *depot, size_t bytes) {
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   depot->limit = bytes;
   free_excess(depot);
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
 }

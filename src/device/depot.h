@@ -3,8 +3,7 @@
 #ifndef SITU_DEVICE_DEPOT_H
 #define SITU_DEVICE_DEPOT_H
 
-#include <pthread.h>
-
+#include "base/mutex.h"
 #include "device/device.h"
 
 /* Block sizes are numbered: multiples of 64 up to 1 KiB, then eight sizes per power of two, so that rounding wastes
@@ -62,7 +61,7 @@ typedef struct situ__bin {
    last one; an epoch ends when several times that amount was handed out. With the lists of all threads (memory.c) and
    the loss to rounding, held memory is at most 3/2 of the peak of bytes in storages + 64 MiB. */
 typedef struct situ__depot {
-  pthread_mutex_t lock;
+  situ__mutex lock;
   situ_device device;
   situ__bin bin[SITU__BLOCK_BINS];
   size_t kept;            /* bytes in the bins */
@@ -97,7 +96,5 @@ bool situ__depot_empty(situ__depot *depot);
 void situ__depot_forget(situ__depot *depot);
 /* Sets the upper bound on out + kept. */
 void situ__depot_limit(situ__depot *depot, size_t bytes);
-/* Registers fork handlers, so that the host's locks are free in a forked child. Call once. */
-void situ__depot_watch_forks(void);
 
 #endif

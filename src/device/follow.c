@@ -1,9 +1,9 @@
 /* Followers: storages that move with another one, as an optimiser's state moves with its parameter.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "device/device.h"
 
 /* A node of a tree with sibling lists. Only storages with a leader or followers have one. */
@@ -11,7 +11,7 @@ struct situ_storage_links {
   situ_storage *leader, *first, *next, *prev;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 
 static struct situ_storage_links *links_of(situ_storage *s) {
   if (!s->links) s->links = situ__calloc(1, sizeof *s->links);
@@ -29,7 +29,7 @@ static void leave(situ_storage *s) {
 
 bool situ__follow(const char *op, situ_storage *s, situ_storage *leader) {
   bool good = true;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   for (const situ_storage *up = leader; up && good; up = up->links ? up->links->leader : NULL) good = up != s;
   if (!good) {
     situ__fail(SITU_E_ARG, op, "two tensors would follow each other");
@@ -46,33 +46,33 @@ bool situ__follow(const char *op, situ_storage *s, situ_storage *leader) {
       up->first = s;
     }
   }
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return good;
 }
 
 situ_storage *situ__leader(const situ_storage *s) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   situ_storage *leader = s->links ? s->links->leader : NULL;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return leader;
 }
 
 bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *, void *), void *payload) {
   bool good = true;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   for (situ_storage *s = leader->links ? leader->links->first : NULL; s && good; s = s->links->next)
     good = visit(s, payload);
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return good;
 }
 
 bool situ__leads(const situ_storage *follower) { return follower->links->first != NULL; }
 
 void situ__unlink(situ_storage *s) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   leave(s);
   while (s->links->first) leave(s->links->first);
   situ__free(s->links);
   s->links = NULL;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }

@@ -126,22 +126,19 @@ static void thread_exit(void *memory) {
   situ__depot *depot = situ__depot_of(host);
   (void)empty_lists(c, true);
   (void)__atomic_sub_fetch(&shares, c->share, __ATOMIC_RELAXED);
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   depot->used += c->used;
   (void)__atomic_add_fetch(&tensors, c->tensors, __ATOMIC_RELAXED);
   *c->link = c->next;
   if (c->next) c->next->link = c->link;
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   situ__free(c);
   mine = NULL;
   situ__tensor_counter = NULL;
   ended = true;
 }
 
-static void install_handlers(void) {
-  (void)pthread_key_create(&at_exit, thread_exit);
-  situ__depot_watch_forks();
-}
+static void install_handlers(void) { (void)pthread_key_create(&at_exit, thread_exit); }
 
 static cache *open_cache(void) {
   if (ended) return NULL;
@@ -150,12 +147,12 @@ static cache *open_cache(void) {
   cache *c = depot ? situ__alloc_uncounted(sizeof *c) : NULL;
   if (!c) return NULL;
   memset(c, 0, sizeof *c);
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   c->next = threads;
   c->link = &threads;
   if (threads) threads->link = &c->next;
   threads = c;
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   (void)pthread_setspecific(at_exit, c);
   situ__tensor_counter = &c->tensors;
   return mine = c;
@@ -171,31 +168,31 @@ static void count_used(situ_device device, int64_t bytes) {
   }
   situ__depot *depot = situ__depot_of(device);
   if (!depot) return;
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   depot->used += bytes;
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
 }
 
 void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached) {
   *used = *cached = 0;
   situ__depot *depot = situ__depot_of(device);
   if (!depot) return;
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   *used = depot->used;
   *cached = (int64_t)depot->kept;
   for (cache *c = device.kind == SITU_CPU ? threads : NULL; c; c = c->next) {
     *used += __atomic_load_n(&c->used, __ATOMIC_RELAXED);
     *cached += __atomic_load_n(&c->kept, __ATOMIC_RELAXED);
   }
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
 }
 
 size_t situ__memory_reserved(situ_device device) {
   situ__depot *depot = situ__depot_of(device);
   if (!depot) return 0;
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   size_t held = depot->out + depot->kept;
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   return held;
 }
 
@@ -208,10 +205,10 @@ void situ__count_first_tensor(int64_t change) {
 int64_t situ__tensors_alive(void) {
   situ__depot *depot = situ__depot_of(host);
   if (!depot) return 0;
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   int64_t total = __atomic_load_n(&tensors, __ATOMIC_RELAXED);
   for (const cache *c = threads; c; c = c->next) total += __atomic_load_n(&c->tensors, __ATOMIC_RELAXED);
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   return total;
 }
 
@@ -372,9 +369,9 @@ void situ__memory_trim(situ_device device) {
 size_t situ__memory_limit(situ_device device) {
   situ__depot *depot = situ__depot_of(device);
   if (!depot) return SIZE_MAX;
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   size_t limit = depot->limit;
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   return limit;
 }
 
@@ -384,9 +381,9 @@ size_t situ__memory_available(situ_device device) {
   situ_device_properties has = { 0 };
   if (!depot || !backend || backend->no_memory) return SIZE_MAX;
   bool known = device.kind != SITU_CPU && backend->info && backend->info(device.index, &has) == SITU_OK;
-  pthread_mutex_lock(&depot->lock);
+  situ__mutex_lock(&depot->lock);
   size_t most = depot->total < depot->limit ? depot->total : depot->limit, out = depot->out;
-  pthread_mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&depot->lock);
   if (known && has.memory_total < most) most = (size_t)has.memory_total;
   if (device.kind == SITU_CPU && mine) out -= (size_t)mine->kept;
   return most > out ? most - out : 0;

@@ -3,13 +3,13 @@
    SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "device/device.h"
 #include "situ_config.h"
 
@@ -116,7 +116,7 @@ typedef struct line {
   int number;
 } line;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 static Dwfl *tables;
 static line seen[64]; /* Finding a function's name walks all symbols of the program: milliseconds in a large one. */
 
@@ -159,13 +159,13 @@ static line find_line(Dwarf_Addr address) {
 static bool source_text(void *call, char *buffer, size_t size) {
   const uintptr_t address = (uintptr_t)call;
   /* Do not wait if the tables are in use (in a forked child possibly forever): fall back to symbols. */
-  if (pthread_mutex_trylock(&lock) != 0) return false;
+  if (!situ__mutex_trylock(&lock)) return false;
   line *l = &seen[address % (sizeof seen / sizeof *seen)];
   if (l->address != address) *l = find_line(address);
   const bool known = l->path != NULL;
   if (known)
     (void)snprintf(buffer, size, l->function ? "%s:%d in %s" : "%s:%d", short_path(l->path), l->number, l->function);
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return known;
 }
 #else

@@ -1,11 +1,11 @@
 /* A call whose operands are on several devices: depending on the thread's policy, an explained error, or the operands
    are copied to one device.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/map.h"
+#include "base/mutex.h"
 #include "dispatch/explain.h"
 #include "situ/policy.h"
 
@@ -55,12 +55,12 @@ static int find_strictest(const situ_call *c, situ_device target) {
 }
 
 bool situ__is_new(const void *about) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static situ__mutex lock = SITU__MUTEX_INIT;
   static situ__map told;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   bool fresh = !situ__map_get(&told, about);
   if (fresh) (void)situ__map_put(&told, about, &told); /* if memory runs out, it may warn twice */
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return fresh;
 }
 

@@ -32,7 +32,7 @@ situ_comm_sim *situ_comm_sim_new(int size, const situ_comm_sim_options *options)
            NULL;
   situ_comm_sim *w = situ__handle_new(SITU__A_COMM_WORLD, sizeof *w);
   if (!w) return situ__no_memory(op, sizeof *w), NULL;
-  (void)pthread_mutex_init(&w->lock, NULL);
+  situ__mutex_init(&w->lock);
   w->refs = 1;
   w->size = size;
   if (options) w->options = *options;
@@ -55,22 +55,22 @@ static void free_world(situ_comm_sim *w) {
     situ__comm_sim_free_meeting(w->meetings);
     w->meetings = next;
   }
-  (void)pthread_mutex_destroy(&w->lock);
+  situ__mutex_destroy(&w->lock);
   situ__handle_free(w, sizeof *w, NULL);
 }
 
 void situ__comm_sim_release(situ_comm_sim *w) {
-  pthread_mutex_lock(&w->lock);
+  situ__mutex_lock(&w->lock);
   const bool last = --w->refs == 0;
-  pthread_mutex_unlock(&w->lock);
+  situ__mutex_unlock(&w->lock);
   if (last) free_world(w);
 }
 
 void situ_comm_sim_free(situ_comm_sim *world) {
   if (!world || !is_world("comm_sim_free", world)) return;
-  pthread_mutex_lock(&world->lock);
+  situ__mutex_lock(&world->lock);
   const bool used = world->refs > 1;
-  pthread_mutex_unlock(&world->lock);
+  situ__mutex_unlock(&world->lock);
   if (used) situ__handle_close(world);
   situ__comm_sim_release(world);
 }
@@ -85,28 +85,28 @@ situ_status situ_comm_sim_fail(situ_comm_sim *world, int rank, situ_comm_sim_fau
   if (!is_world(op, world) || !is_rank(op, world, rank)) return situ_error();
   if ((unsigned)fault >= SITU_COMM_SIM_FAULTS || nth < 1)
     return situ__fail(SITU_E_ARG, op, "fault %d of transfer %" PRId64 " from now: at least 1", (int)fault, nth);
-  pthread_mutex_lock(&world->lock);
+  situ__mutex_lock(&world->lock);
   world->rank[rank].fault = fault;
   world->rank[rank].fault_at = nth > INT64_MAX - world->rank[rank].begun ? 0 : world->rank[rank].begun + nth;
-  pthread_mutex_unlock(&world->lock);
+  situ__mutex_unlock(&world->lock);
   return SITU_OK;
 }
 
 int64_t situ_comm_sim_transfers(situ_comm_sim *world, int rank) {
   static const char op[] = "comm_sim_transfers";
   if (!is_world(op, world) || !is_rank(op, world, rank)) return -1;
-  pthread_mutex_lock(&world->lock);
+  situ__mutex_lock(&world->lock);
   const int64_t begun = world->rank[rank].begun;
-  pthread_mutex_unlock(&world->lock);
+  situ__mutex_unlock(&world->lock);
   return begun;
 }
 
 int64_t situ_comm_sim_bytes(situ_comm_sim *world, int rank) {
   static const char op[] = "comm_sim_bytes";
   if (!is_world(op, world) || !is_rank(op, world, rank)) return -1;
-  pthread_mutex_lock(&world->lock);
+  situ__mutex_lock(&world->lock);
   const int64_t bytes = world->rank[rank].bytes;
-  pthread_mutex_unlock(&world->lock);
+  situ__mutex_unlock(&world->lock);
   return bytes;
 }
 
@@ -116,13 +116,13 @@ situ_comm *situ_comm_sim_rank(situ_comm_sim *world, int rank, const situ_comm_op
   situ__sim_end *end = situ__calloc(1, sizeof *end);
   if (!end) return situ__no_memory(op, sizeof *end), NULL;
   *end = (situ__sim_end){ world, rank };
-  pthread_mutex_lock(&world->lock);
+  situ__mutex_lock(&world->lock);
   const bool taken = world->rank[rank].state != SITU__SIM_ABSENT;
   if (!taken) {
     world->rank[rank].state = SITU__SIM_HERE;
     world->refs++;
   }
-  pthread_mutex_unlock(&world->lock);
+  situ__mutex_unlock(&world->lock);
   if (!taken) return situ_comm_new(&situ__comm_sim_engine, end, rank, world->size, options);
   situ__free(end);
   return situ__fail(SITU_E_STATE, op, "rank %d has, or had, a communicator: make another world", rank), NULL;

@@ -3,8 +3,7 @@
 #ifndef SITU_DIST_SIM_H
 #define SITU_DIST_SIM_H
 
-#include <pthread.h>
-
+#include "base/mutex.h"
 #include "situ/sys/comm_sim.h"
 
 /* A message on its way, with its bytes. */
@@ -48,8 +47,8 @@ typedef enum situ__sim_state {
 
 struct situ_comm_sim {
   uint32_t head;
-  int32_t refs;         /* the program's, and one for each communicator */
-  pthread_mutex_t lock; /* guards all that follows, and the memory of collectives */
+  int32_t refs;     /* the program's, and one for each communicator */
+  situ__mutex lock; /* guards all that follows, and the memory of collectives */
   int size;
   situ_comm_sim_options options;
   situ__sim_message *messages; /* in the order in which they were sent */

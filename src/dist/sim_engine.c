@@ -110,9 +110,9 @@ static situ_status begin(void *state, const situ_comm_transfer *what, void **req
   situ_status status = SITU_E_NOMEM;
   if (t) {
     t->what = *what;
-    pthread_mutex_lock(&end->world->lock);
+    situ__mutex_lock(&end->world->lock);
     status = begin_locked(end, t, report);
-    pthread_mutex_unlock(&end->world->lock);
+    situ__mutex_unlock(&end->world->lock);
   } else {
     report->rank = -1;
     (void)snprintf(report->text, sizeof report->text, "out of memory");
@@ -207,10 +207,10 @@ static situ_status test_locked(situ__sim_end *end, situ__sim_transfer *t, bool *
 static situ_status test(void *state, void *request, bool *done, situ_comm_report *report) {
   situ__sim_end *end = state;
   *done = false;
-  pthread_mutex_lock(&end->world->lock);
+  situ__mutex_lock(&end->world->lock);
   const situ_status status = test_locked(end, request, done, report);
   if (*done || status != SITU_OK) forget_receive(end->world, end->rank, request);
-  pthread_mutex_unlock(&end->world->lock);
+  situ__mutex_unlock(&end->world->lock);
   if (*done || status != SITU_OK) situ__free(request);
   return status;
 }
@@ -218,10 +218,10 @@ static situ_status test(void *state, void *request, bool *done, situ_comm_report
 static bool abandon(void *state, void *request) {
   situ__sim_end *end = state;
   situ__sim_transfer *t = request;
-  pthread_mutex_lock(&end->world->lock);
+  situ__mutex_lock(&end->world->lock);
   if (t->meeting) quit_meeting(end->world, t->meeting);
   forget_receive(end->world, end->rank, t);
-  pthread_mutex_unlock(&end->world->lock);
+  situ__mutex_unlock(&end->world->lock);
   situ__free(t);
   return true;
 }
@@ -229,9 +229,9 @@ static bool abandon(void *state, void *request) {
 static void release(void *state, bool failed) {
   situ__sim_end *end = state;
   (void)failed;
-  pthread_mutex_lock(&end->world->lock);
+  situ__mutex_lock(&end->world->lock);
   if (end->world->rank[end->rank].state != SITU__SIM_DEAD) end->world->rank[end->rank].state = SITU__SIM_LEFT;
-  pthread_mutex_unlock(&end->world->lock);
+  situ__mutex_unlock(&end->world->lock);
   situ__comm_sim_release(end->world);
   situ__free(end);
 }

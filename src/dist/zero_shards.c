@@ -2,10 +2,10 @@
    them whole while it computes: buckets are gathered before its forward and its backward, and freed behind them.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/mutex.h"
 #include "base/size.h"
 #include "dist/tp.h"
 #include "dist/zero.h"
@@ -55,33 +55,33 @@ struct situ__zero_shards {
 
 /* ---- all that live ---- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 static situ__zero_shards *all;
 
 static void add_to_all(situ__zero_shards *s) {
   static uintptr_t ids = 1;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   s->id = ids;
   ids += (uintptr_t)s->unit_count;
   s->next = all;
   all = s;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }
 
 static void remove_from_all(const situ__zero_shards *s) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   situ__zero_shards **at = &all;
   while (*at && *at != s) at = &(*at)->next;
   if (*at) *at = s->next;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }
 
 static unit *unit_of(uintptr_t id) {
   unit *found = NULL;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   for (situ__zero_shards *s = all; s && !found; s = s->next)
     if (id >= s->id && id - s->id < (uintptr_t)s->unit_count) found = &s->units[id - s->id];
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return found;
 }
 

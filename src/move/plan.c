@@ -3,17 +3,16 @@
    SPDX-License-Identifier: MIT */
 #include "move/move.h"
 
-#include <pthread.h>
-
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/handle.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "device/dry.h"
 
 /* Planning marks storages with the number of their unit, so only one move is planned at a time. The marks are left: one
    counts only if the unit that it names has this storage. */
-static pthread_mutex_t marking = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex marking = SITU__MUTEX_INIT;
 
 /* ---- plan: which storages ---- */
 
@@ -168,9 +167,9 @@ situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *lis
   m->unit = unit;
   m->capacity = capacity;
   m->gradients = gradients;
-  pthread_mutex_lock(&marking);
+  situ__mutex_lock(&marking);
   bool good = collect_units(m, list, count);
-  pthread_mutex_unlock(&marking);
+  situ__mutex_unlock(&marking);
   if (good) return m;
   situ_move_plan_free(m);
   return NULL;

@@ -2,10 +2,10 @@
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "nn/nn.h"
 #include "situ/random.h"
 #include "situ/sys/layers.h"
@@ -127,10 +127,10 @@ static situ_tensor *wake_and_forward(situ_nn_module *self, situ_tensor *x) {
 
 /* If several threads make the first forward concurrently, one creates the parameters. */
 static situ_tensor *lazy_forward(situ_nn_module *self, situ_tensor *x) {
-  static pthread_mutex_t waking = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_lock(&waking);
+  static situ__mutex waking = SITU__MUTEX_INIT;
+  situ__mutex_lock(&waking);
   situ_tensor *y = situ__nn_pending(self) ? wake_and_forward(self, x) : linear_forward(self, x);
-  pthread_mutex_unlock(&waking);
+  situ__mutex_unlock(&waking);
   return y;
 }
 

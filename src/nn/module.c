@@ -1,11 +1,11 @@
 /* Modules: creation, registration of parts, sharing, release.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "nn/nn.h"
 #include "situ/sys/shape.h"
@@ -13,22 +13,22 @@
 
 /* ---- list of live modules ---- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 static situ_nn_module *newest;
 static int64_t live;
 
-void situ__nn_lock(void) { pthread_mutex_lock(&lock); }
-void situ__nn_unlock(void) { pthread_mutex_unlock(&lock); }
+void situ__nn_lock(void) { situ__mutex_lock(&lock); }
+void situ__nn_unlock(void) { situ__mutex_unlock(&lock); }
 const situ_nn_module *situ__nn_newest(void) { return newest; }
 
 void situ__nn_enlist(situ_nn_module *first, situ_nn_module *last, int64_t count) {
   situ_explain_modules(&situ__nn_lore); /* errors can describe modules once there is one */
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   last->older = newest;
   if (newest) newest->newer = last;
   newest = first;
   live += count;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }
 
 /* Within the lock. */
@@ -40,17 +40,17 @@ static void delist(situ_nn_module *m) {
 }
 
 int64_t situ_nn_live_modules(void) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   int64_t count = live;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return count;
 }
 
 bool situ_nn_is_module(const void *pointer) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   const situ_nn_module *m = newest;
   while (m && m != pointer) m = m->older;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return m != NULL;
 }
 

@@ -1,16 +1,16 @@
 /* Optimisers and other threads: see base/busy.h.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 #include <sched.h>
 
 #include "optim/optim.h"
+#include "base/mutex.h"
 #include "situ/sys/shape.h"
 
 /* Guards each optimiser's list of parameters, which a claim or a use on another thread may walk at any time. */
-static pthread_mutex_t list = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex list = SITU__MUTEX_INIT;
 
-void situ__optim_lock(void) { pthread_mutex_lock(&list); }
-void situ__optim_unlock(void) { pthread_mutex_unlock(&list); }
+void situ__optim_lock(void) { situ__mutex_lock(&list); }
+void situ__optim_unlock(void) { situ__mutex_unlock(&list); }
 
 static bool own_mark(const void *object, situ__mark_visitor *visit) {
   const situ_optim *o = object;

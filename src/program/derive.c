@@ -2,10 +2,10 @@
    SPDX-License-Identifier: MIT */
 #include "program/derive.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/mutex.h"
 #include "program/build.h"
 #include "situ/sys/op.h"
 #include "situ/sys/plain.h"
@@ -127,7 +127,7 @@ static bool is_same(const source *a, const source *b) {
 /* ---- what a module keeps ---- */
 
 struct situ__derived {
-  pthread_mutex_t lock;
+  situ__mutex lock;
   int32_t tensors; /* 0: nothing is kept */
   situ_tensor **tensor;
   source *source;
@@ -142,7 +142,7 @@ static void drop_tensors(situ_tensor **tensor, int32_t count) {
 
 situ__derived *situ__derived_new(void) {
   situ__derived *d = situ__calloc(1, sizeof *d);
-  if (d) pthread_mutex_init(&d->lock, NULL);
+  if (d) situ__mutex_init(&d->lock);
   return d;
 }
 
@@ -150,7 +150,7 @@ void situ__derived_free(situ__derived *d) {
   if (!d) return;
   drop_tensors(d->tensor, d->tensors);
   situ__free(d->source);
-  pthread_mutex_destroy(&d->lock);
+  situ__mutex_destroy(&d->lock);
   situ__free(d);
 }
 
@@ -159,12 +159,12 @@ void situ__derived_free(situ__derived *d) {
 static void take_kept(situ__deriving *r, situ__value *value) {
   const situ__program *p = r->program;
   situ__derived *d = r->derived;
-  pthread_mutex_lock(&d->lock);
+  situ__mutex_lock(&d->lock);
   bool hit = d->tensors > 0;
   for (int32_t i = 0; i < p->sources && hit; i++) hit = is_same(&d->source[i], &r->source[i]);
   for (int32_t i = 0; i < d->tensors && hit; i++)
     if (d->tensor[i]) hit = situ_set(&r->tensor[i], d->tensor[i]);
-  pthread_mutex_unlock(&d->lock);
+  situ__mutex_unlock(&d->lock);
   for (int32_t i = 0; i < p->kepts && hit; i++) hit = situ_set(&value[p->kept[i]].tensor, r->tensor[i]);
   r->hit = hit;
 }
@@ -212,10 +212,10 @@ void situ__deriving_end(situ__deriving *r, situ_nn_module *root, bool good) {
   int32_t olds = count;
   source *old_source = r->source;
   if (good && !r->hit && is_current(r, root)) {
-    pthread_mutex_lock(&d->lock);
+    situ__mutex_lock(&d->lock);
     old = d->tensor, olds = d->tensors, old_source = d->source;
     d->tensor = r->tensor, d->tensors = count, d->source = r->source;
-    pthread_mutex_unlock(&d->lock);
+    situ__mutex_unlock(&d->lock);
   }
   drop_tensors(old, olds);
   situ__free(old_source);

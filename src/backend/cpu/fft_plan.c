@@ -1,13 +1,13 @@
 /* Plans of Fourier transforms: how a length is transformed, its tables, and a cache of the plans of recent calls.
    SPDX-License-Identifier: MIT */
 #include "fft.h"
+#include "base/mutex.h"
 #include "isa.h"
 
 #include "base/alloc.h"
 #include "base/size.h"
 #include "kernels/dialect.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #define T double
@@ -185,7 +185,7 @@ static situ__fft_plan *new_plan(int64_t n, int64_t lanes, situ_dtype dtype) {
 enum { CACHED = 16 };
 static situ__fft *cache[CACHED];
 static uint64_t moment;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 
 static void destroy(situ__fft *f) {
   if (!f) return;
@@ -210,7 +210,7 @@ static situ__fft *make(int op, int64_t length, situ_dtype dtype, bool alone) {
 situ__fft *situ__fft_open(int op, int64_t length, situ_dtype dtype, bool few) {
   const bool alone = few || length > LONGEST;
   situ__fft *f = NULL;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   int slot = -1; /* a free one, or else the least recently used */
   for (int i = 0; i < CACHED && !f; i++) {
     situ__fft *at = cache[i];
@@ -224,15 +224,15 @@ situ__fft *situ__fft_open(int op, int64_t length, situ_dtype dtype, bool few) {
     cache[slot] = f;
   }
   if (f) f->users++, f->used = ++moment;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return f;
 }
 
 void situ__fft_close(situ__fft *f) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   f->users--;
   bool cached = false;
   for (int i = 0; i < CACHED; i++) cached |= cache[i] == f;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   if (!cached) destroy(f); /* every entry was in use when it was made */
 }

@@ -223,8 +223,8 @@ static void sort_lines(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
   size_t size = situ__dtype_size((situ_dtype)p->x->dtype), inner = (size_t)p->lines.inner, n = (size_t)p->lines.size;
   /* Every pass over the bytes reaches 256 places at once, which small pages slow down. */
-  item *items =
-      2 * n * sizeof(item) < HUGE_PAGE ? situ__alloc(2 * n * sizeof(item)) : situ__aligned(HUGE_PAGE, 2 * n * sizeof(item));
+  item *items = 2 * n * sizeof(item) < HUGE_PAGE ? situ__alloc(2 * n * sizeof(item))
+                                                 : situ__aligned(HUGE_PAGE, 2 * n * sizeof(item));
   if (!items) {
     atomic_store(&p->no_memory, true);
     return;

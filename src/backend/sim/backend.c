@@ -23,11 +23,11 @@ void situ__sim_grow(int count) {
 
 situ__sim *situ__sim_lock(int index) {
   if (index < 0 || index >= situ__sim_count()) return NULL;
-  pthread_mutex_lock(&sims[index].lock);
+  situ__mutex_lock(&sims[index].lock);
   return &sims[index];
 }
 
-void situ__sim_unlock(situ__sim *sim) { pthread_mutex_unlock(&sim->lock); }
+void situ__sim_unlock(situ__sim *sim) { situ__mutex_unlock(&sim->lock); }
 
 /* Counts one operation of a kind; returns true if this one must fail. */
 static bool strikes(situ__sim *sim, situ_sim_fault which) {
@@ -181,7 +181,7 @@ static void open_sim(void) {
   for (int i = 0; i < SITU_SIM_MAX; i++) {
     sims[i].index = i;
     sims[i].stats.budget = SITU__SIM_BUDGET;
-    (void)pthread_mutex_init(&sims[i].lock, NULL);
+    situ__mutex_init(&sims[i].lock);
   }
   backend = (situ_backend){
     .abi = SITU_BACKEND_ABI,

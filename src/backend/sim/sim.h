@@ -3,9 +3,8 @@
 #ifndef SITU_BACKEND_SIM_H
 #define SITU_BACKEND_SIM_H
 
-#include <pthread.h>
-
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "device/device.h"
 #include "situ/sys/sim.h"
 
@@ -45,7 +44,7 @@ typedef struct situ__sim_fault {
 } situ__sim_fault;
 
 typedef struct situ__sim {
-  pthread_mutex_t lock; /* guards all members below */
+  situ__mutex lock; /* guards all members below */
   int index;
   situ__sim_arena arena;
   situ__sim_command *first, **last;

@@ -1,18 +1,18 @@
 /* The ledger of copies between memories: exact sums, per thread and for all threads, and details of the newest copies
    while a ledger is open.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/fork.h"
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "device/device.h"
 
 enum { KEPT = 65536 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 static int open_ledgers; /* of all threads */
 static int for_everyone; /* those of them that record the copies of all threads */
 static situ_transfers everyone[SITU_DIRECTIONS];
@@ -73,13 +73,13 @@ void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
   t.version = __atomic_load_n(&about->version, __ATOMIC_RELAXED);
   t.role = situ__device_up.storage_subject(about, t.tensor, sizeof t.tensor);
   add_transfer(&mine.sum[way], t.bytes);
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   add_transfer(&everyone[way], t.bytes);
   bool reserved = reserve_entry();
   if (reserved) ring[next % capacity] = t;
   next++;
   if (!reserved) oldest = next;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }
 
 /* ---- begin and end ---- */
@@ -97,7 +97,7 @@ void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) 
   if (options) l->all_threads = options->all_threads, l->none = options->none;
   l->open = true;
   l->others = mine.others;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   for (int way = 0; way < SITU_DIRECTIONS; way++) l->sum[way] = l->all_threads ? everyone[way] : mine.sum[way];
   l->first = next;
   l->depth = ++mine.depth;
@@ -106,7 +106,7 @@ void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) 
     mine.others++;
     (void)__atomic_add_fetch(&for_everyone, 1, __ATOMIC_RELAXED);
   }
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }
 
 /* An ended ledger is usable: it keeps its sums. */
@@ -120,7 +120,7 @@ bool situ__ledger_usable(const char *op, const situ_ledger *l) {
 
 /* Closes l, and those inside it that were not ended. */
 static void close_from(const situ_ledger *l) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   open_ledgers -= (int)(mine.depth - l->depth + 1);
   (void)__atomic_sub_fetch(&for_everyone, (int)(mine.others - l->others), __ATOMIC_RELAXED);
   mine.depth = l->depth - 1;
@@ -131,7 +131,7 @@ static void close_from(const situ_ledger *l) {
     capacity = 0;
     oldest = next;
   }
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }
 
 situ_status situ_ledger_end(situ_ledger *l) {
@@ -154,9 +154,9 @@ situ_transfers situ_ledger_sum(const situ_ledger *l, situ_direction way) {
     return (situ_transfers){ 0 };
   }
   if (!l->open) return l->sum[way];
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   situ_transfers all = l->all_threads ? everyone[way] : mine.sum[way];
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return (situ_transfers){ all.count - l->sum[way].count, all.bytes - l->sum[way].bytes };
 }
 
@@ -174,11 +174,11 @@ bool situ__ledger_entries(const char *op, const situ_ledger *l, situ__transfer *
   *list = NULL;
   *count = 0;
   if (!l->open) return true;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   uint64_t from = l->first > oldest ? l->first : oldest, most = next - from;
   if (most) *list = situ__alloc_uncounted(most * sizeof **list);
   for (uint64_t n = from; *list && n < next; n++)
     if (l->all_threads || ring[n % capacity].thread == &mine) (*list)[(*count)++] = ring[n % capacity];
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return !most || *list || (situ__no_memory(op, most * sizeof **list), false);
 }

@@ -1,6 +1,5 @@
 /* Profiles: each launch, copy and replay of a thread, with its time.
    SPDX-License-Identifier: MIT */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/handle.h"
+#include "base/mutex.h"
 #include "base/names.h"
 #include "device/device.h"
 #include "device/profile/profile.h"
@@ -19,7 +19,7 @@ SITU__THREAD_LOCAL situ_profile *situ__profiling;
    for the rest of the process; there are as many as there are ops and modules. */
 
 enum { TEXTS = 65535 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 static situ__names numbers;
 static char **texts; /* texts[number - 1] */
 static int32_t text_count, text_capacity;
@@ -49,18 +49,18 @@ static int32_t add_text(const char *text) {
 /* Returns 0 for "", and if the text has no place, which fails the profile. */
 static uint16_t number_of(situ_profile *p, const char *text) {
   if (!*text) return 0;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   int32_t number = situ__names_get(&numbers, text);
   if (number < 0) number = add_text(text);
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   if (number <= 0) p->failed = true;
   return number > 0 ? (uint16_t)number : 0;
 }
 
 const char *situ__profile_text(uint16_t number) {
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   const char *text = number ? texts[number - 1] : "";
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return text;
 }
 
