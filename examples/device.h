@@ -1,5 +1,5 @@
-/* Every example takes `--device D` (cpu, sim:0, opencl:0, cuda:0): where it computes. An installed situ builds each, at the
-   root of the tree, where their data is:
+/* Every example takes `--device D` (cpu, sim:0, opencl:0, cuda:0): where it computes. An installed situ builds each, at
+   the root of the tree, where their data is:
 
      cc -std=c17 -g examples/01_tensor.c -o 01_tensor $(pkg-config --cflags --libs situ) -lm && ./01_tensor
 

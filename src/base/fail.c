@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/format.h"
 #include "base/mutex.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -72,7 +73,7 @@ void situ__log(const char *fmt, ...) {
   char said[6144], line[sizeof said]; /* an explanation and a comment on it */
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(said, sizeof said, fmt, args);
+  (void)situ__vformat(said, sizeof said, fmt, args);
   va_end(args);
   situ__utf8_printable(said, line, sizeof line);
   log_line(line);
@@ -236,7 +237,7 @@ static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, cons
   if (situ__errors_now.status != SITU_OK || explaining) return;
   char name[SITU__OP_NAME], said[sizeof situ__errors_now.record->message], text[sizeof said];
   situ__error_name(op, name);
-  (void)vsnprintf(said, sizeof said, fmt, args);
+  (void)situ__vformat(said, sizeof said, fmt, args);
   situ__utf8_printable(said, text, sizeof text);
   if (try_explain(status, name, text)) return;
   error_record *record = begin_record(status, name);
@@ -274,7 +275,7 @@ void situ__error_add(const char *fmt, ...) {
   error_record *record = situ__errors_now.status != SITU_OK ? situ__errors_now.record : NULL;
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(said, sizeof said, fmt, args);
+  (void)situ__vformat(said, sizeof said, fmt, args);
   va_end(args);
   situ__utf8_printable(said, line, sizeof line);
   if (!record || explaining) return;

@@ -1,6 +1,7 @@
 /* Errors in the content of a file.
    SPDX-License-Identifier: MIT */
 #include "base/problem.h"
+#include "base/format.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 bool situ__problem_set(situ__problem *problem, situ_status status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  vsnprintf(problem->text, sizeof problem->text, fmt, args);
+  situ__vformat(problem->text, sizeof problem->text, fmt, args);
   va_end(args);
   problem->status = status;
   return false;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/format.h"
 
 /* Reserves count more bytes and the NUL. Returns false when memory runs out; then nothing more is added. */
 static bool reserve_bytes(situ__text *text, size_t count) {
@@ -42,14 +43,14 @@ void situ__text_add(situ__text *text, const char *fmt, ...) {
   va_list args, again;
   va_start(args, fmt);
   va_copy(again, args);
-  int length = vsnprintf(small, sizeof small, fmt, args);
+  int length = situ__vformat(small, sizeof small, fmt, args);
   va_end(args);
   if (length < 0) {
     text->failed = true;
   } else if ((size_t)length < sizeof small) {
     situ__text_append(text, small, (size_t)length);
   } else if (reserve_bytes(text, (size_t)length)) {
-    (void)vsnprintf(text->data + text->length, (size_t)length + 1, fmt, again);
+    (void)situ__vformat(text->data + text->length, (size_t)length + 1, fmt, again);
     text->length += (size_t)length;
   }
   va_end(again);
@@ -105,7 +106,7 @@ const char *situ__bytes_text(uint64_t bytes, char out[SITU__BYTES_TEXT]) {
   double value = (double)bytes;
   int u = 0;
   for (; value >= 1024 && u < 6; u++) value /= 1024;
-  (void)snprintf(out, SITU__BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
+  (void)situ__format(out, SITU__BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
   return out;
 }
 

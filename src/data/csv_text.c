@@ -4,10 +4,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/format.h"
 
 /* ---- lines and fields ------------------------------------------------------------------------ */
 
@@ -109,7 +110,7 @@ static double beyond(situ_dtype dtype) {
   return dtype == SITU_F16 ? 65520.0 : dtype == SITU_BF16 ? 0x1.FFp127 : dtype == SITU_F32 ? 0x1.FFFFFFp127 : INFINITY;
 }
 
-static bool read_float(const char *at, const char *end, situ_dtype dtype, locale_t c, double *out) {
+static bool read_float(const char *at, const char *end, situ_dtype dtype, double *out) {
   int64_t whole;
   if (end - at <= 15 && *at != '-' && read_integer(at, end, &whole)) {
     *out = (double)whole; /* exact, and the usual case; excludes "-0" */
@@ -117,7 +118,7 @@ static bool read_float(const char *at, const char *end, situ_dtype dtype, locale
     if (!is_number(at, end)) return false;
     char *stop;
     errno = 0;
-    *out = strtod_l(at, &stop, c);
+    *out = situ__strtod(at, &stop);
     if (stop != end || (errno == ERANGE && isinf(*out))) return false;
   }
   return !(isfinite(*out) && fabs(*out) >= beyond(dtype));
@@ -135,13 +136,13 @@ static bool integer_fits(int64_t value, situ_dtype dtype) {
 }
 
 /* Reads one field, without the blanks around it. */
-static bool read_value(const char *at, const char *end, situ_dtype dtype, locale_t c, char *out) {
+static bool read_value(const char *at, const char *end, situ_dtype dtype, char *out) {
   while (at < end && (*at == ' ' || *at == '\t')) at++;
   while (end > at && (end[-1] == ' ' || end[-1] == '\t')) end--;
   if (at == end) return false;
   if (situ_dtype_is_floating(dtype)) {
     double value;
-    if (!read_float(at, end, dtype, c, &value)) return false;
+    if (!read_float(at, end, dtype, &value)) return false;
     float narrow = (float)value;
     if (dtype == SITU_F64) memcpy(out, &value, sizeof value);
     else memcpy(out, &narrow, sizeof narrow);
@@ -165,9 +166,6 @@ static bool bad_field(const lines *l, int64_t column, const char *at, const char
 }
 
 bool situ__csv_read(const situ__csv *csv, situ_dtype dtype, void *out, situ__problem *problem) {
-  /* The host's locale may use a decimal comma. */
-  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (!c) return situ__problem_set(problem, SITU_E_NOMEM, "no memory for a locale");
   size_t step = dtype == SITU_F64               ? sizeof(double)
                 : situ_dtype_is_floating(dtype) ? sizeof(float)
                                                 : situ_dtype_size(dtype);
@@ -178,10 +176,9 @@ bool situ__csv_read(const situ__csv *csv, situ_dtype dtype, void *out, situ__pro
     for (int64_t column = 0; fine && column < csv->columns; column++, to += step) {
       const char *found = memchr(at, csv->delimiter, (size_t)(l.line_end - at));
       const char *end = found ? found : l.line_end;
-      fine = read_value(at, end, dtype, c, to) || bad_field(&l, column, at, end, dtype, problem);
+      fine = read_value(at, end, dtype, to) || bad_field(&l, column, at, end, dtype, problem);
       at = end + 1;
     }
   }
-  freelocale(c);
   return fine;
 }

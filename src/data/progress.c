@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/format.h"
 
 /* Seconds between redraws: enough for the eye, and slow terminals cannot do more. */
 #define REDRAW 0.1
@@ -51,9 +52,9 @@ static void tail_text(const situ_progress *bar, double elapsed, char *out, size_
   bool slow = rate > 0 && rate < 1;
   if (bar->total > 0) snprintf(count, sizeof count, "%lld/%lld", (long long)bar->done, (long long)bar->total);
   else snprintf(count, sizeof count, "%lld", (long long)bar->done);
-  snprintf(out, size, "%s [%s%s%s, %.3g %s%s%s]%s%s", count, clock_text(elapsed, spent), bar->total > 0 ? "<" : "",
-           bar->total > 0 ? clock_text(remaining, left) : "", slow ? 1 / rate : rate, slow ? "s/" : "", bar->unit,
-           slow ? "" : "/s", *bar->note ? " " : "", bar->note);
+  situ__format(out, size, "%s [%s%s%s, %.3g %s%s%s]%s%s", count, clock_text(elapsed, spent), bar->total > 0 ? "<" : "",
+               bar->total > 0 ? clock_text(remaining, left) : "", slow ? 1 / rate : rate, slow ? "s/" : "", bar->unit,
+               slow ? "" : "/s", *bar->note ? " " : "", bar->note);
 }
 
 /* Returns the number of columns of a text: its UTF-8 characters. */
@@ -141,7 +142,7 @@ void situ_progress_note(situ_progress *bar, const char *fmt, ...) {
   if (!bar || !fmt) return;
   va_list args;
   va_start(args, fmt);
-  vsnprintf(bar->note, sizeof bar->note, fmt, args);
+  situ__vformat(bar->note, sizeof bar->note, fmt, args);
   va_end(args);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/fail.h"
+#include "base/format.h"
 #include "dispatch/explain.h"
 
 static const situ_module_lore *lore;
@@ -132,7 +133,7 @@ situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blam
   va_list args;
   if (!fmt) fmt = "";
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  situ__vformat(text, sizeof text, fmt, args);
   va_end(args);
   snprintf(headline, sizeof headline, "%s: %s", situ__error_name(op, name), text);
   if (situ_error() != SITU_OK) return situ__fail(status, op, "%s", text); /* later errors are only counted */
@@ -157,7 +158,7 @@ bool situ__explain(const situ_call *c, situ_status status, bool refused, const c
   char name[SITU__OP_NAME], text[512], headline[600];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  situ__vformat(text, sizeof text, fmt, args);
   va_end(args);
   situ__error_name(c->op->name, name);
   if (status == SITU_E_DEVICE) snprintf(headline, sizeof headline, "%s in %s", text, name);
@@ -204,7 +205,7 @@ bool situ_refuse(const situ_call *c, situ_status status, const char *fmt, ...) {
   va_list args;
   if (!fmt) fmt = "";
   va_start(args, fmt);
-  vsnprintf(message, sizeof message, fmt, args);
+  situ__vformat(message, sizeof message, fmt, args);
   va_end(args);
   situ__fail(status, c ? c->op->name : "refuse", "%s", message);
   return false;
@@ -215,7 +216,7 @@ situ_status situ_fail(situ_status status, const char *op, const char *fmt, ...) 
   va_list args;
   if (!fmt) fmt = "";
   va_start(args, fmt);
-  vsnprintf(message, sizeof message, fmt, args);
+  situ__vformat(message, sizeof message, fmt, args);
   va_end(args);
   return situ__fail(status, op, "%s", message);
 }

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "dispatch/explain.h"
+#include "base/format.h"
 
 void situ__append(char *text, size_t size, const char *fmt, ...) {
   size_t length = strlen(text);
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(text + length, size - length, fmt, args);
+  (void)situ__vformat(text + length, size - length, fmt, args);
   va_end(args);
 }
 

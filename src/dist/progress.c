@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/format.h"
 #include "dist/comm.h"
 
 enum { HEADER_TAG = 1, VALUES_TAG = 2 };
@@ -89,7 +90,7 @@ void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *
   if (c->failed) return;
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(c->text, sizeof c->text, fmt, args);
+  (void)situ__vformat(c->text, sizeof c->text, fmt, args);
   va_end(args);
   c->failed = status;
   c->culprit = culprit;

@@ -2,12 +2,12 @@
    SPDX-License-Identifier: MIT */
 #include "io/json_tree.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/format.h"
 
 typedef struct builder {
   situ__json json;
@@ -15,7 +15,6 @@ typedef struct builder {
   size_t count, capacity;
   size_t open[SITU__JSON_DEPTH]; /* the containers that are open */
   int depth;
-  locale_t c; /* the host's locale may use a decimal comma */
   situ__problem *problem;
 } builder;
 
@@ -68,7 +67,7 @@ static bool read_real(builder *b, double *out) {
   if (b->json.length >= sizeof digits) return bad_json(b, "has a number of more than 63 digits");
   memcpy(digits, b->json.text, b->json.length);
   digits[b->json.length] = '\0';
-  *out = strtod_l(digits, NULL, b->c);
+  *out = situ__strtod(digits, NULL);
   return isfinite(*out) || bad_json(b, "has a number that no double holds");
 }
 
@@ -105,12 +104,9 @@ static bool build(builder *b) {
 }
 
 situ__json_item *situ__json_tree(char *text, size_t length, situ__problem *problem) {
-  builder b = { .problem = problem, .c = newlocale(LC_ALL_MASK, "C", (locale_t)0) };
-  bool fine = b.c || situ__problem_set(problem, SITU_E_NOMEM, "has no memory for a locale");
+  builder b = { .problem = problem };
   situ__json_begin(&b.json, text, length);
-  fine = fine && build(&b);
-  if (b.c) freelocale(b.c);
-  if (fine) return b.item;
+  if (build(&b)) return b.item;
   situ__free(b.item);
   return NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/format.h"
 #include "base/text.h"
 #include "io/header.h"
 #include "io/torch.h"
@@ -48,8 +49,8 @@ static bool add_shown(lister *l, const situ__pickle_value *v, size_t *at) {
   case SITU__PICKLE_BOOL: (void)snprintf(digits, sizeof digits, "%s", v->integer ? "true" : "false"); break;
   case SITU__PICKLE_INTEGER: (void)snprintf(digits, sizeof digits, "%" PRId64, v->integer); break;
   default: /* 17 digits are enough for each double, and 15 for those that were written by hand */
-    (void)snprintf(digits, sizeof digits, "%.15g", v->real);
-    if (strtod(digits, NULL) != v->real) (void)snprintf(digits, sizeof digits, "%.17g", v->real);
+    (void)situ__format(digits, sizeof digits, "%.15g", v->real);
+    if (situ__strtod(digits, NULL) != v->real) (void)situ__format(digits, sizeof digits, "%.17g", v->real);
   }
   return add_text(l, digits, strlen(digits), at);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/format.h"
 #include "base/text.h"
 #include "nn/nn.h"
 
@@ -65,12 +66,12 @@ void situ_nn_print(situ_nn_module *m) {
 const char *situ__nn_number(double value, char buffer[SITU__NUMBER]) {
   /* The shortest text that parses to the same number. */
   for (int digits = 1; digits <= 17; digits++) {
-    snprintf(buffer, SITU__NUMBER, "%.*g", digits, value);
-    if (strtod(buffer, NULL) == value) break;
+    situ__format(buffer, SITU__NUMBER, "%.*g", digits, value);
+    if (situ__strtod(buffer, NULL) == value) break;
   }
   const char *e = strchr(buffer, 'e');
   if (value > -1e16 && value < 1e16 && ((e && e[1] == '+') || !strpbrk(buffer, ".en")))
-    snprintf(buffer, SITU__NUMBER, "%.1f", value);
+    situ__format(buffer, SITU__NUMBER, "%.1f", value);
   return buffer;
 }
 

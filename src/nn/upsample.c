@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "nn/nn.h"
+#include "base/format.h"
 
 typedef struct upsample {
   situ_nn_module base;
@@ -16,7 +17,7 @@ static situ_tensor *upsample_forward(situ_nn_module *self, situ_tensor *x) {
 
 /* Python's repr of a float. */
 static int factor(char *buffer, size_t size, double value) {
-  return snprintf(buffer, size, value == (double)(int64_t)value ? "%.1f" : "%.9g", value);
+  return situ__format(buffer, size, value == (double)(int64_t)value ? "%.1f" : "%.9g", value);
 }
 
 static int upsample_repr(const situ_nn_module *self, char *buffer, size_t size) {

@@ -2,10 +2,10 @@
    SPDX-License-Identifier: MIT */
 #include "program/bind.h"
 
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/format.h"
 #include "base/problem.h"
 
 /* A parameter, parsed from the text of a row. */
@@ -123,18 +123,10 @@ static const char *type_name(char type) {
   return name[strchr(types, type) - types];
 }
 
-/* Rows are written as C is, whatever the program's locale. */
-static double read_number(const char *text) {
-  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  const double value = strtod_l(text, NULL, c);
-  freelocale(c);
-  return value;
-}
-
 /* What an absent argument means. */
 static bool fill_absent(const parameter *p, situ__arg *out, situ__text *problem) {
   if (p->otherwise) {
-    const double value = read_number(p->otherwise);
+    const double value = situ__strtod(p->otherwise, NULL);
     const bool whole = (p->type == 'i' || p->type == 'I' || p->type == 'b') || value == (double)(int64_t)value;
     *out = whole ? (situ__arg){ .kind = SITU__ARG_INT, .integer = (int64_t)value }
                  : (situ__arg){ .kind = SITU__ARG_FLOAT, .real = value };

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/format.h"
 
 static const char op[] = "export_load";
 
@@ -21,7 +22,7 @@ bool situ__onnx_bad(const situ__onnx *f, situ_status status, const char *fmt, ..
   char text[1024];
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(text, sizeof text, fmt, args);
+  (void)situ__vformat(text, sizeof text, fmt, args);
   va_end(args);
   situ__fail(status, op, "%s: %s", f->path, text);
   return false;

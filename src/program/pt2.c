@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/format.h"
 
 const char situ__pt2_op[] = "export_load";
 
@@ -20,7 +21,7 @@ bool situ__pt2_bad(const situ__pt2 *f, situ_status status, const char *fmt, ...)
   char text[1024];
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(text, sizeof text, fmt, args);
+  (void)situ__vformat(text, sizeof text, fmt, args);
   va_end(args);
   situ__fail(status, situ__pt2_op, "%s: %s", f->path, text);
   return false;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "program/bind.h"
+#include "base/format.h"
 #include "program/pt2_write.h"
 
 /* ---- small values ---- */
@@ -32,15 +33,12 @@ void situ__pt2_write_meta(situ__text *json, const situ__value_meta *meta) {
   situ__text_add(json, ", \"storage_offset\": {\"as_int\": 0}, \"layout\": 7}");
 }
 
-/* Digits as in C, whatever the program's locale. */
 static void write_real(situ__text *json, double value) {
   char digits[32];
   if (isnan(value)) situ__text_add(json, "\"NaN\"");
   else if (isinf(value)) situ__text_add(json, value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
   else {
-    (void)snprintf(digits, sizeof digits, "%.17g", value);
-    for (char *c = digits; *c; c++)
-      if (!strchr("0123456789+-e", *c)) *c = '.';
+    (void)situ__format(digits, sizeof digits, "%.17g", value);
     situ__text_add(json, "%s%s", digits, strpbrk(digits, ".e") ? "" : ".0");
   }
 }

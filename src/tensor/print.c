@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/format.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "tensor/tensor.h"
@@ -28,9 +29,9 @@ static void format_value(const printer *p, double x, char out[64]) {
   else if (!p->floating) snprintf(out, 64, "%lld", (long long)x);
   else if (isnan(x)) snprintf(out, 64, "nan");
   else if (isinf(x)) snprintf(out, 64, x < 0 ? "-inf" : "inf");
-  else if (p->scientific) snprintf(out, 64, "%.*e", DIGITS, x);
-  else if (p->whole) snprintf(out, 64, "%.0f.", x);
-  else snprintf(out, 64, "%.*f", DIGITS, x);
+  else if (p->scientific) situ__format(out, 64, "%.*e", DIGITS, x);
+  else if (p->whole) situ__format(out, 64, "%.0f.", x);
+  else situ__format(out, 64, "%.*f", DIGITS, x);
 }
 
 /* torch's rule: whole numbers are printed as "2.", others with four digits; scientific if the largest is over 1000

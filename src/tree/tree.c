@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/format.h"
 #include "base/handle.h"
 
 enum { MAX_LEVELS = 64, LINEAR = 8 /* largest dict that is searched linearly */ };
@@ -252,7 +253,7 @@ situ_tensor *situ_tree_getf(const situ_tree *dict, const char *fmt, ...) {
   char key[1024];
   va_list args;
   va_start(args, fmt);
-  const int length = vsnprintf(key, sizeof key, fmt, args);
+  const int length = situ__vformat(key, sizeof key, fmt, args);
   va_end(args);
   if (length >= 0 && (size_t)length < sizeof key) return get(op, dict, key);
   situ__fail(SITU_E_ARG, op, "a key of %d bytes, at most %zu are taken", length, sizeof key - 1);

@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -188,15 +187,6 @@ static void does_not_trust_the_first_row(void **state) {
   refused(SITU_E_FORMAT, "line 2");
 }
 
-static void the_hosts_locale_does_not_matter(void **state) {
-  (void)state;
-  if (!setlocale(LC_NUMERIC, "de_DE.UTF-8")) skip();
-  double value;
-  assert_int_equal(situ_item(csv("1.5\n", NULL), &value), SITU_OK);
-  setlocale(LC_NUMERIC, "C");
-  assert_true(value == 1.5);
-}
-
 static void puts_it_on_a_device(void **state) {
   (void)state;
   situ_device sim = situ_dev("sim:0");
@@ -273,16 +263,9 @@ static void refuses_bad_idx(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
-    T(reads_numbers),
-    T(reads_layouts),
-    T(keeps_integers_exact),
-    T(halves_are_rounded),
-    T(refuses_bad_text),
-    T(does_not_trust_the_first_row),
-    T(the_hosts_locale_does_not_matter),
-    T(puts_it_on_a_device),
-    T(reads_idx),
-    T(refuses_bad_idx),
+    T(reads_numbers),       T(reads_layouts),    T(keeps_integers_exact),
+    T(halves_are_rounded),  T(refuses_bad_text), T(does_not_trust_the_first_row),
+    T(puts_it_on_a_device), T(reads_idx),        T(refuses_bad_idx),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/format.h"
 #include "device/device.h"
 #include "device/profile/profile.h"
 
@@ -109,7 +110,7 @@ static const char *time_text(double seconds, char out[TIME_TEXT]) {
   } units[] = { { 1, "s" }, { 1e-3, "ms" }, { 1e-6, "us" } };
   size_t k = 0;
   while (k < 2 && seconds < units[k].of) k++;
-  (void)snprintf(out, TIME_TEXT, "%.3g %s", seconds / units[k].of, units[k].name);
+  (void)situ__format(out, TIME_TEXT, "%.3g %s", seconds / units[k].of, units[k].name);
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/busy.h"
 #include "base/fail.h"
+#include "base/format.h"
 #include "base/handle.h"
 #include "situ/sys/move.h"
 
@@ -121,7 +122,7 @@ bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity sever
   char text[2 * SITU__LINT_TEXT];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  situ__vformat(text, sizeof text, fmt, args);
   va_end(args);
   if (tensor && !situ__map_put(&l->told, tensor, (void *)tensor)) return situ__no_memory(l->op, sizeof(void *)), false;
   l->ignored = l->options->ignore >> kind & 1;
@@ -150,7 +151,7 @@ bool situ__lint_fix(situ__lint *l, const char *fmt, ...) {
   char text[SITU__LINT_TEXT];
   va_list args;
   va_start(args, fmt);
-  vsnprintf(text, sizeof text, fmt, args);
+  situ__vformat(text, sizeof text, fmt, args);
   va_end(args);
   char *copy = situ__strdup(text);
   if (!copy) return situ__no_memory(l->op, sizeof text), false;
