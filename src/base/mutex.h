@@ -1,6 +1,6 @@
 /* The library's locks, all in one list: a fork takes each, so that its child finds each free and what it guards whole.
-   Threads may take them in any order that does not deadlock. Modules have locks of their own: their devices are refused in
-   a child (fork.h).
+   Threads may take them in any order that does not deadlock. Modules have locks of their own: their devices are refused
+   in a child (fork.h).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_MUTEX_H
 #define SITU_BASE_MUTEX_H
