@@ -42,7 +42,7 @@ typedef struct situ_shape {
 
 #ifdef __cplusplus
 extern "C++" template <typename... N> constexpr situ_shape situ_shape_of_(N... n) {
-  return situ_shape{ (int)sizeof...(n), { (int64_t)n... } };
+  return situ_shape{ static_cast<int>(sizeof...(n)), { static_cast<int64_t>(n)... } };
 }
 #define SITU_SHAPE(...) situ_shape_of_(__VA_ARGS__)
 #define SITU_SCALAR (situ_shape_of_())

@@ -6,7 +6,7 @@ set -eu
 std=$1 include=$2
 shift 2
 case $std in
-  c++*) language=c++ strict= ;;
+  c++*) language=c++ strict=-Wold-style-cast ;;
   *)    language=c strict=-Wstrict-prototypes ;;
 esac
 
@@ -21,5 +21,9 @@ for header in $(cd "$include" && find situ -name '*.h' ! -path situ/mpi.h | sort
       bad=$((bad + 1))
     }
 done
+# What macros and templates of theirs make in the program that uses them.
+# shellcheck disable=SC2086
+printf '#include <situ/situ.h>\nsitu_shape f(situ_shape *n) { *n = SITU_SCALAR; return n->ndim ? SITU_DIMS(1) : SITU_SHAPE(2, 3); }\n' |
+  "$@" -x "$language" -std="$std" -pedantic -Wall -Wextra -Werror ${strict#-Wstrict-prototypes} -fsyntax-only -I "$include" - || bad=$((bad + 1))
 echo "$count headers as $std, $bad bad"
 [ "$count" -gt 0 ] && [ "$bad" -eq 0 ]

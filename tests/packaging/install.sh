@@ -49,6 +49,19 @@ version=$(sed -n 's/.*define SITU_VERSION_STRING "\(.*\)".*/\1/p' "$prefix/inclu
   { cat "$work/cmake.log"; exit 1; }
 expect find_package "$("$work/consumer/build/consumer")"
 
+# As a subproject of a host that joins its sources into few: situ's stay apart.
+mkdir "$work/host"
+printf 'cmake_minimum_required(VERSION 3.20)\nproject(host C)\nset(CMAKE_UNITY_BUILD ON)\nadd_subdirectory(%s situ EXCLUDE_FROM_ALL)\n' \
+  "$source" >"$work/host/CMakeLists.txt"
+"$cmake" -G "$generator" -S "$work/host" -B "$work/host/build" -DCMAKE_C_COMPILER="$cc" -DSITU_CUDA=OFF >"$work/cmake.log" 2>&1 ||
+  { cat "$work/cmake.log"; exit 1; }
+grep -q 'src/base/alloc.c' "$work/host/build/compile_commands.json"
+if grep -q 'unity_0' "$work/host/build/compile_commands.json"; then
+  echo "CMAKE_UNITY_BUILD joins situ's sources" >&2
+  exit 1
+fi
+echo "unity build: ok"
+
 if command -v pkg-config >/dev/null; then
   PKG_CONFIG_PATH=$lib/pkgconfig
   export PKG_CONFIG_PATH
