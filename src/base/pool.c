@@ -3,6 +3,7 @@
 #include "base/mutex.h"
 #include "base/pool.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,6 +21,10 @@ enum { THREADS_MAX = 256, SPINS = 256, LINE = 64 /* bytes of the cache's */ };
    wake a sleeper takes 20 us of the thread that does it in a virtual machine, which is more than most loops of a small
    network, and spinning without yielding was 3 to 30 times slower beside one busy process. */
 #define PATIENCE 1e-3
+/* Where the program has GNU's OpenMP a thread sleeps at once: that library's idle threads spin, and two pools that spin
+   for one set of cores take more than their sum (docs/threads.md). */
+static int spins = SPINS;
+static double patience = PATIENCE;
 
 /* The job. Each thread begins with a share of its chunks that follow each other, the same part of every job: what it
    wrote in one is in its core's cache when it reads that in the next. Then it takes what is left of other shares. The
@@ -59,8 +64,8 @@ static void pause_cpu(void) {
 
 /* Waits a little before the i-th retry. Returns false when the thread should sleep instead. *until is for the next. */
 static bool look_again(int i, double *until) {
-  if (i < SPINS) return pause_cpu(), true;
-  if (i == SPINS) *until = situ__seconds() + PATIENCE;
+  if (i < spins) return pause_cpu(), true;
+  if (i == spins) *until = situ__seconds() + patience;
   (void)sched_yield();
   return situ__seconds() < *until;
 }
@@ -142,6 +147,7 @@ static int default_threads(void) {
    not an error. */
 static void start_workers(void) {
   situ__fork_guard();
+  if (dlsym(RTLD_DEFAULT, "GOMP_parallel")) spins = 0, patience = 0;
   sigset_t all, before;
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;

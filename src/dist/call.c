@@ -10,7 +10,7 @@
 static const char itself[] = "this communicator";
 
 static bool is_request(const char *op, const situ_comm_request *r) {
-  return situ__valid(op, "request", r, SITU__A_COMM_REQUEST);
+  return situ__valid(op, "request", r, SITU__A_COMM_REQUEST) && situ__comm_is_here(op);
 }
 
 /* ---- on host memory ---- */

@@ -22,7 +22,7 @@ static void free_peers(situ_comm *c) {
 }
 
 static void release_comm(situ_comm *c) {
-  if (--c->refs > 0) return;
+  if (--c->refs > 0 || situ__forked()) return;
   free_peers(c);
   if (c->direct.engine) c->direct.engine->release(c->direct.state, c->failed != SITU_OK);
   c->host.engine->release(c->host.state, c->failed != SITU_OK);
@@ -54,6 +54,7 @@ situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, 
     engine->release(state, false);
     return NULL;
   }
+  situ__fork_guard();
   c->refs = 1;
   c->host = (situ__comm_way){ engine, state };
   c->rank = rank;
@@ -186,7 +187,7 @@ situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm
 situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
                                        const situ__comm_way *way) {
   const situ_dtype dtype = call->dtype ? call->dtype : SITU_F32;
-  if (!valid_call(op, c, call, dtype)) return NULL;
+  if (!situ__comm_is_here(op) || !valid_call(op, c, call, dtype)) return NULL;
   if (c->failed) return situ__comm_failure(op, c), NULL;
   int64_t sends = 0, receives = 0, bytes;
   const int64_t size = (int64_t)situ_dtype_size(dtype);

@@ -5,6 +5,7 @@
 
 #include "base/busy.h"
 #include "base/fail.h"
+#include "base/fork.h"
 #include "base/handle.h"
 #include "situ/sys/comm_device.h"
 
@@ -97,6 +98,14 @@ static inline bool situ__comm_given(const char *op, const situ_comm *c) {
   return situ__valid(op, "comm", c, SITU__A_COMM);
 }
 static inline bool situ__comm_is_pair(situ_comm_op op) { return op == SITU_COMM_SEND || op == SITU_COMM_RECEIVE; }
+
+/* Its peers know the process that made it. Returns false after recording an error in a child of that. */
+static inline bool situ__comm_is_here(const char *op) {
+  if (!situ__forked()) return true;
+  return situ__fail(SITU_E_STATE, op,
+                    "this process is the child of a fork; communicators stayed in the parent (exec, or fork before the "
+                    "first one is made)") == SITU_OK;
+}
 
 /* For what needs ranks that have the same. Returns false after recording an error. */
 static inline bool situ__comm_replicates(const char *op, const situ_comm *c) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "situ/situ.h"
+#include "situ/sys/comm_sim.h"
 #include "support/test.h"
 
 static bool stop;
@@ -134,8 +135,29 @@ static void in_the_log_function(void **state) {
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Its peers know the parent: refused in the child, whatever it would do. */
+static void with_a_communicator(void **state) {
+  (void)state;
+  situ_comm_sim *world = situ_comm_sim_new(1, NULL);
+  situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
+  assert_non_null(comm);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    (void)alarm(30);
+    const bool refused = situ_comm_barrier(comm, "fork") == SITU_E_STATE;
+    situ_comm_free(comm);
+    _exit(!refused);
+  }
+  int status = -1;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_int_equal(situ_comm_barrier(comm, "fork"), SITU_OK);
+  situ_comm_free(comm);
+  situ_comm_sim_free(world);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(beside_each_kind_of_work), TEST(beside_all_of_them),
-                                      TEST(in_the_log_function) };
+                                      TEST(in_the_log_function), TEST(with_a_communicator) };
   return cmocka_run_group_tests_name("host/fork", tests, NULL, NULL);
 }
