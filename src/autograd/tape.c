@@ -87,12 +87,10 @@ static situ_tensor *alias_value(const char *op, const situ_tensor *t) {
   return copy;
 }
 
+static bool is_leaf(const situ_tensor *t) { return t->requires_grad && !t->node; }
 /* A leaf that requires a gradient, and a view of one, cannot be written in place while recording, so they are saved
    themselves. */
-static bool is_of_leaf(const situ_tensor *t) {
-  const situ_tensor *base = t->base ? t->base : t;
-  return base->requires_grad && !base->node;
-}
+static bool is_of_leaf(const situ_tensor *t) { return is_leaf(t) || (t->base && is_leaf(t->base)); }
 
 /* For an operand that is written in place, returns the copy of its earlier values. */
 static situ_tensor *value_before(const situ__record *r, situ_tensor *t) {
@@ -256,11 +254,6 @@ static situ_tensor *with_history(const char *op, situ_tensor *saved, situ__node 
   return t;
 }
 
-situ_tensor *situ__saved_operand(const situ__node *n, int i, bool *good) {
-  const situ__operand *o = &n->in[i];
-  return with_history(n->name, value_of(n->name, o->saved, good), o->node, o->result, good);
-}
-
 situ_tensor *situ__saved_result(const situ__node *n, int k, bool *good) {
   const situ_tensor *saved = n->out[k].saved;
   situ__node *node = saved && situ_dtype_is_floating((situ_dtype)saved->view.dtype) ? (situ__node *)n : NULL;
@@ -274,14 +267,27 @@ static bool pass_on(situ__pass *pass, const situ__node *node, situ_tensor *const
   return true;
 }
 
-situ_tensor *situ__tape_stand_in(situ_tensor *t) {
+/* value as the result of a call on `of`, which hands on the gradient. */
+static situ_tensor *stand_in(const situ_view_desc *value, situ_tensor *of) {
   static const char name[] = "stand_in";
-  situ_tensor *own = situ__tensor_view(name, &t->view);
+  situ_tensor *own = situ__tensor_view(name, value);
   situ__node *n = own ? situ__tape_prepare(&(situ__record){
-                            .name = name, .backward = pass_on, .in = &t, .out = &own, .ins = 1, .outs = 1 })
+                            .name = name, .backward = pass_on, .in = &of, .out = &own, .ins = 1, .outs = 1 })
                       : NULL;
   if (!n) return NULL;
   return situ__tape_attach(n, &own) ? own : NULL;
+}
+
+situ_tensor *situ__tape_stand_in(situ_tensor *t) { return stand_in(&t->view, t); }
+
+situ_tensor *situ__saved_operand(const situ__node *n, int i, bool *good) {
+  const situ__operand *o = &n->in[i];
+  situ_tensor *saved = value_of(n->name, o->saved, good);
+  if (!o->leaf || !saved || saved == o->leaf || !situ__recording())
+    return with_history(n->name, saved, o->node, o->result, good);
+  saved = stand_in(&saved->view, o->leaf); /* a copy of the leaf's values has no history of its own */
+  *good = *good && saved;
+  return saved;
 }
 
 static inline void drop_operand(const situ__operand *o) {

@@ -26,6 +26,17 @@ static situ_tensor *tensor_of(const double *values, situ_shape shape) {
                         &(situ_options){ .dtype = SITU_F64, .device = test_device() });
 }
 
+/* The same as a leaf is laid out: of its own, or a view that shows part of other memory. */
+static situ_tensor *leaf_of(const double *values, situ_shape shape, program_layout layout) {
+  situ_tensor *x = tensor_of(values, shape), *const twice[2] = { x, x };
+  switch (layout) {
+  case PROGRAM_NARROWED: return situ_narrow(situ_cat(twice, 2, 0), 0, shape.dim[0], shape.dim[0]);
+  case PROGRAM_STRIDED: return situ_select(situ_stack(twice, 2, -1), -1, 1);
+  case PROGRAM_TRANSPOSED: return situ_transpose(situ_contiguous(situ_transpose(x, 0, -1)), 0, -1);
+  default: return x;
+  }
+}
+
 static bool read(situ_tensor *t, double *values) {
   return situ_copy_to_host(t, values, (size_t)situ_numel(t) * sizeof *values) == SITU_OK;
 }
@@ -101,7 +112,7 @@ static situ_tensor *differentiate(run *r, const program_call *c, int k, situ_ten
   if (r->mode == RECORDING) {
     if (situ_autograd_grad(loss, 1, &x, &g, &keep) != SITU_OK) return NULL;
     if (!g) r->grows = true; /* it does not depend on x: there is no gradient to go on with */
-    return g && read(g, r->asked[k]) ? g : NULL;
+    return g && read(g, r->asked[k]) ? situ_contiguous(g) : NULL; /* laid out as in the other modes */
   }
   return tensor_of(r->note[k].result, situ_shape_of(x));
 }
@@ -212,7 +223,7 @@ static bool run_calls(run *r) {
   program_model_begin(&m, p);
   r->failed_at = -1;
   for (int i = 0; i < p->leaves; i++) {
-    r->value[i] = tensor_of(r->leaf[i], p->shape[i]);
+    r->value[i] = leaf_of(r->leaf[i], p->shape[i], p->layout[i]);
     if (r->mode == RECORDING) r->value[i] = situ_requires_grad_(r->value[i], true);
   }
   for (int k = 0; k < p->calls; k++) {
@@ -331,11 +342,12 @@ bool program_make(program *p, uint64_t seed) {
     p->shape[i] = draw(&d.state, 3) ? SITU_SHAPE(1 + draw(&d.state, 3), 1 + draw(&d.state, 3))
                                     : SITU_SHAPE(1 + draw(&d.state, 4));
   if (p->leaves > 1 && draw(&d.state, 2)) p->shape[1] = p->shape[0];
+  for (int i = 0; i < p->leaves; i++) p->layout[i] = (program_layout)draw(&d.state, PROGRAM_LAYOUTS);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   set_leaves(&d.run);
   program_model_begin(&d.model, p);
-  for (int i = 0; i < p->leaves; i++) d.run.value[i] = tensor_of(d.run.leaf[i], p->shape[i]);
+  for (int i = 0; i < p->leaves; i++) d.run.value[i] = leaf_of(d.run.leaf[i], p->shape[i], p->layout[i]);
   draw_calls(&d);
   SITU_IGNORE(situ_scope_end(&s));
   situ_error_clear();
@@ -563,7 +575,8 @@ void program_print(const program *given) {
     for (int d = 0; d < p.shape[i].ndim; d++)
       (void)snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%d", d ? ", " : "",
                      (int)p.shape[i].dim[d]);
-    print_message("  situ_tensor *t%d = leaf(SITU_SHAPE(%s));  /*", i, shape);
+    const char *const layout[PROGRAM_LAYOUTS] = { "", "narrowed ", "strided ", "transposed " };
+    print_message("  situ_tensor *t%d = %sleaf(SITU_SHAPE(%s));  /*", i, layout[p.layout[i]], shape);
     for (int64_t j = 0; j < numel(p.shape[i]); j++) print_message(" %.4g", r.leaf[i][j]);
     print_message(" */\n");
   }

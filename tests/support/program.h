@@ -59,9 +59,19 @@ typedef struct program_call {
   char *text;               /* NULL, or room for what the parameters are */
 } program_call;
 
+/* What a leaf shows: memory of its own, or part of other memory, of which it is a view. */
+typedef enum program_layout {
+  PROGRAM_OWN,
+  PROGRAM_NARROWED,
+  PROGRAM_STRIDED,
+  PROGRAM_TRANSPOSED,
+  PROGRAM_LAYOUTS
+} program_layout;
+
 typedef struct program {
   uint64_t seed;
   int leaves, calls;
+  program_layout layout[PROGRAM_LEAVES];
   situ_shape shape[PROGRAM_LEAVES];
   program_call call[PROGRAM_CALLS];
 } program;

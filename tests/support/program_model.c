@@ -14,7 +14,8 @@ static const program_family *family_of(const program_model *m, int value) { retu
 void program_model_begin(program_model *m, const program *p) {
   memset(m, 0, sizeof *m);
   for (; m->values < p->leaves; m->values++)
-    m->value[m->values].family = add_family(m, (program_family){ .leaf = true, .memory = m->memories++ });
+    m->value[m->values].family = add_family(
+        m, (program_family){ .leaf = true, .leaf_view = p->layout[m->values] != PROGRAM_OWN, .memory = m->memories++ });
   m->fresh = -1;
 }
 
@@ -43,7 +44,7 @@ static void look_at_write(const program_model *m, const program_call *c, program
   if (s->recorded && shared_history(m, v->family)) s->forbidden = true;
   if (m->saved[f->memory] || v->spread || v->no_grad_part) s->risky = true;
   if (c->no_grad) return;
-  if (f->leaf) s->must_refuse = true;
+  if (f->leaf && !(f->leaf_view && v->no_grad_view && !s->recorded)) s->must_refuse = true;
   if ((v->no_grad_view || v->one_of) && (s->recorded || f->history)) s->must_refuse = true;
 }
 

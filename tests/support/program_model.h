@@ -8,6 +8,7 @@
 /* All views of one base, and the base: they have a history or have none together. detach begins a new one on the same memory. */
 typedef struct program_family {
   bool history, leaf, gradient; /* gradient: computed from one, where gradients are recorded */
+  bool leaf_view;               /* the leaf is a view: its base is a constant, and so is what a no_grad scope views */
   int memory, rebased, marked;  /* marked: how many writes put a gradient into the memory */
 } program_family;
 
