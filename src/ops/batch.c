@@ -55,16 +55,17 @@ static bool lift(lifted *l, const char *op, situ_tensor *const *in, int ins) {
 /* Ends what lift has begun, also if that has failed; the wholes of results become samples. */
 static bool lower(lifted *l, bool good, situ_tensor **out, int outs) {
   if (!l->level) return false;
+  const bool kept = good;
   for (int k = 0; k < outs; k++)
-    if (good && out[k]) situ_retain(out[k]);
+    if (kept && out[k]) situ_retain(out[k]);
   if (l->in != l->few) situ__free(l->in);
   const bool ended = situ_scope_end(&l->scope) == SITU_OK;
   situ__sampling = l->inner;
   situ__forward_mode = l->mode;
   for (int k = 0; k < outs; k++) {
-    situ_tensor *whole = good ? out[k] : NULL;
+    situ_tensor *whole = kept ? out[k] : NULL;
     out[k] = NULL;
-    if (whole && ended && !(out[k] = situ__sample_of(l->op, l->level, whole))) good = false;
+    if (whole && good && ended && !(out[k] = situ__sample_of(l->op, l->level, whole))) good = false;
     situ_release(whole);
   }
   return good && ended;

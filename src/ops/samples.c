@@ -100,6 +100,7 @@ bool situ__samples_shape(const char *op, const situ_shape *shape, int64_t count,
 }
 
 situ_tensor *situ__samples_repeat(const char *op, situ_tensor *t, int64_t count) {
+  if (!t) return NULL;
   const situ_shape one = situ__shape(&t->view);
   situ_shape shape;
   return situ__samples_shape(op, &one, count, &shape) ? situ_expand(t, shape) : NULL;

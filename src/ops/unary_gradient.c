@@ -212,7 +212,7 @@ static bool backward(situ__pass *pass, const situ__node *n, situ_tensor *const *
 
 situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_tensor *value, situ_tensor *grad) {
   const slope s = { op, { p[0], p[1], p[2], p[3] } };
-  situ_tensor *dx = launch(&s, value, grad);
+  situ_tensor *dx = grad ? launch(&s, value, grad) : NULL; /* the call that computes grad may have failed */
   if (!situ__recording() || !dx) return dx;
   if (value && !bends[op->code]) {
     situ__fail(SITU_E_UNSUPPORTED, op->name, "create_graph: no second derivative");
