@@ -155,7 +155,7 @@ bool situ__run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
     const uint64_t errors = situ__error_count();
     situ_scope_begin(&s);
     situ_tensor *changed = h->fn(*grad, h->payload);
-    bool good = situ__error_count() == errors;
+    bool good = situ__error_count() == errors && (!changed || situ__need(op, "what a hook returned", changed));
     if (good && changed && changed != *grad) {
       if (situ__same_sizes(&changed->view, &(*grad)->view) && changed->view.dtype == (*grad)->view.dtype)
         situ_set(grad, changed);
@@ -392,6 +392,20 @@ static bool walk_graph(situ__pass *p, const situ__asked *asked, situ_tensor *t, 
   return asked || situ__leaves_told(p);
 }
 
+/* Passes that run on this thread: each but the first in a hook, or a function's backward, of the one before. */
+static SITU__THREAD_LOCAL int nested;
+
+/* A hook that goes backward through its own tensor would nest passes until the stack is used up. */
+static bool may_nest(const char *op) {
+  enum { MOST = 60 }; /* as PyTorch's engine on one thread; a pass takes about 2 KiB of stack */
+  if (nested < MOST) return true;
+  situ__fail(SITU_E_STATE, op,
+             "%d backward passes run, each in a hook of the one before: does a hook go backward on a loss that its own "
+             "tensor leads to? Let it do so only once, or remove it (situ_remove_hooks) before",
+             nested);
+  return false;
+}
+
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
   situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
   o.create_graph |= situ__sampling != NULL; /* only recorded calls take samples */
@@ -402,7 +416,7 @@ static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_
   if (o.gradient && !situ__need(op, "gradient", o.gradient)) return situ_error();
   if (!t->requires_grad)
     return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient: no operand of what made it does");
-  if (!situ__view_fresh(op, t)) return situ_error();
+  if (!situ__view_fresh(op, t) || !may_nest(op)) return situ_error();
   const uint32_t autocast = situ__setting.autocast; /* the forward has chosen the dtypes */
   situ__setting.autocast = 0;
   situ_scope s;
@@ -414,9 +428,11 @@ static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_
   /* t owns the graph, and a hook may release t. */
   situ__node *root = t->node;
   if (root) situ__refs_add(&root->refs);
+  nested++;
   bool good = !asked || situ__asked_find(asked, op, t);
   if (good && (!asked || asked->reached)) good = walk_graph(&p, asked, t, o.gradient);
   good = situ__leaves_callbacks(&p) && good;
+  nested--;
   situ__pass_end(&p);
   situ__node_release(root);
   SITU_IGNORE(situ_scope_end(&s));
@@ -438,14 +454,15 @@ situ_status situ_backward(situ_tensor *t, const situ_backward_options *options) 
 situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *inputs, situ_tensor **grads,
                                const situ_backward_options *options) {
   const char *op = "autograd_grad";
-  if (!situ__need(op, "input", t)) return situ_error();
   if (count <= 0 || !inputs || !grads) return situ__fail(SITU_E_ARG, op, "no inputs to differentiate for");
+  if (!situ__apart(op, "inputs and grads", inputs, count, grads, count)) return situ_error();
+  for (int i = 0; i < count; i++) grads[i] = NULL;
+  if (!situ__need(op, "input", t)) return situ_error();
   for (int i = 0; i < count; i++) {
     if (!situ__need(op, "inputs", inputs[i])) return situ_error();
     if (!inputs[i]->requires_grad) return situ__fail(SITU_E_STATE, op, "inputs[%d] does not require a gradient", i);
     if (!situ__view_fresh(op, inputs[i])) return situ_error();
   }
-  for (int i = 0; i < count; i++) grads[i] = NULL;
   situ__asked asked = { .count = count, .inputs = inputs, .found = grads };
   situ_status status = run_pass(op, t, options, &asked);
   situ__asked_free(&asked);

@@ -77,8 +77,10 @@ static bool own_handles(const situ_function *f, situ_tensor *const *in, int ins,
 situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, int ins, situ_tensor **out, int outs,
                                 void *payload) {
   const char *name = f && f->name ? f->name : "function_apply";
+  const bool apart = situ__apart(name, "in and out", in, ins, out, outs);
   bool good = f && f->forward && ins > 0 && outs > 0 && in && out;
   if (!good) situ__fail(SITU_E_ARG, name, "a function needs a forward, operands and results");
+  good = good && apart;
   for (int i = 0; good && i < ins; i++) good = situ__need(name, "operand", in[i]);
   for (int k = 0; good && k < outs; k++) out[k] = NULL;
   bool recorded = false;
@@ -114,7 +116,7 @@ situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, 
   for (int k = 0; good && asks == SITU__TAPE_FIRST_ORDER && k < outs; k++)
     out[k]->first_order = situ_dtype_is_floating((situ_dtype)out[k]->view.dtype);
   if (!recorded && f && f->release) f->release(payload);
-  if (!good && out)
+  if (!good && out && apart)
     for (int k = 0; k < outs; k++) out[k] = NULL;
   return good ? SITU_OK : situ_error();
 }

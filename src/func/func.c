@@ -83,12 +83,14 @@ situ_tensor *situ__func_forward(const char *op, situ_func function, void *payloa
 situ_tensor *situ_func_jvp(situ_func function, void *payload, int count, situ_tensor *const *primals,
                            situ_tensor *const *tangents, situ_tensor **tangent) {
   const char *op = "func_jvp";
-  if (tangent) *tangent = NULL;
-  if (!situ__func_given(op, function, count, primals)) return NULL;
-  for (int i = 0; tangents && i < count; i++)
-    if (tangents[i] && (!situ__func_floating(op, count, primals, i) || !fits(op, "tangents", tangents[i], primals[i])))
-      return NULL;
-  return situ__func_forward(op, function, payload, count, primals, tangents, tangent);
+  situ_tensor *y = NULL, *along = NULL;
+  bool good = situ__func_given(op, function, count, primals);
+  for (int i = 0; good && tangents && i < count; i++)
+    good =
+        !tangents[i] || (situ__func_floating(op, count, primals, i) && fits(op, "tangents", tangents[i], primals[i]));
+  if (good) y = situ__func_forward(op, function, payload, count, primals, tangents, tangent ? &along : NULL);
+  if (tangent) *tangent = along; /* last: it may be among the primals or tangents */
+  return y;
 }
 
 /* ---- backward ---- */
@@ -138,6 +140,7 @@ situ_tensor *situ_func_vjp(situ_func function, void *payload, int count, situ_te
   situ_scope s;
   if (!situ__func_given(op, function, count, primals)) return NULL;
   if (!grads) return situ__null(op, "grads"), NULL;
+  if (!situ__apart(op, "primals and grads", primals, count, grads, count)) return NULL;
   for (int i = 0; i < count; i++) grads[i] = NULL;
   situ__scope_begin_as(&s, true);
   bool good = situ__func_leaves(op, count, primals, create_graph, own) &&

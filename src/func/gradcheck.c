@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "situ/func.h"
+#include "func/function.h"
 #include "situ/ops.h"
 #include "situ/random.h"
 #include "situ/sys/shape.h"
@@ -58,7 +58,7 @@ static situ_tensor *weights_like(const situ_tensor *y) {
 }
 
 static situ_tensor *weighed(const check *c, situ_tensor *const *in) {
-  situ_tensor *y = c->function(in, c->count, c->payload);
+  situ_tensor *y = situ__func_value(c->op, c->function, c->payload, c->count, in);
   return y ? situ_sum(situ_mul(y, c->weight), NULL) : NULL;
 }
 
@@ -125,9 +125,9 @@ static bool run_check(check *c) {
   situ_tensor *grads[MOST + 1], *y;
   situ_scope s;
   situ__scope_begin_as(&s, false);
-  bool good = (y = c->function(c->inputs, c->count, c->payload)) && (c->weight = weights_like(y)) &&
+  bool good = (y = situ__func_value(c->op, c->function, c->payload, c->count, c->inputs)) &&
+              (c->weight = weights_like(y)) &&
               situ_func_vjp(c->function, c->payload, c->count, c->inputs, c->weight, false, grads);
-  if (!good && situ_error() == SITU_OK) situ__fail(SITU_E_STATE, c->op, "the function returned no tensor");
   for (int i = 0; good && i < c->count; i++)
     if (c->inputs[i]->requires_grad) good = check_input(c, i, situ_contiguous(grads[i]));
   return situ_scope_end(&s) == SITU_OK && good;
@@ -162,9 +162,8 @@ situ_status situ_autograd_gradgradcheck(situ_func function, void *payload, int c
   situ_scope s;
   situ__scope_begin_as(&s, false);
   memcpy(all, inputs, (size_t)count * sizeof *all);
-  bool good = (y = function(inputs, count, payload)) && (all[count] = weights_like(y)) &&
+  bool good = (y = situ__func_value(c.op, function, payload, count, inputs)) && (all[count] = weights_like(y)) &&
               (all[count] = situ_requires_grad_(situ_detach(all[count]), true));
-  if (!good && situ_error() == SITU_OK) situ__fail(SITU_E_STATE, c.op, "the function returned no tensor");
   check second = { .op = c.op, .function = gradients_of, .payload = &c, .count = count + 1, .inputs = all, .o = c.o };
   good = good && run_check(&second);
   return situ_scope_end(&s) == SITU_OK && good ? SITU_OK : situ_error();

@@ -121,6 +121,7 @@ static bool run(const mapped *m, situ_func_many function, void *payload, situ_te
     return false;
   }
   if (!m->in || !out) return situ__null(m->op, m->in ? "out" : "in"), false;
+  if (!situ__apart(m->op, "in and out", m->in, m->count, out, outs)) return false;
   for (int k = 0; k < outs; k++) out[k] = NULL;
   const int64_t samples = samples_of(m);
   if (samples < 0) return false;
@@ -162,7 +163,7 @@ static situ_status run_single(situ_tensor *const *in, int count, situ_tensor **o
 situ_tensor *situ_func_vmap(situ_func function, void *payload, int count, situ_tensor *const *in, const int *in_dims,
                             int out_dim) {
   const char *op = "func_vmap";
-  situ_tensor *out;
+  situ_tensor *out = NULL;
   if (!function) return situ__null(op, "function"), NULL;
   single s = { function, payload };
   return run(&(mapped){ op, count, in, in_dims, out_dim }, run_single, &s, &out, 1) ? out : NULL;

@@ -69,6 +69,7 @@ situ_status situ_broadcast_tensors(situ_tensor *const *tensors, int count, situ_
                                   .flags = SITU_OP_VARIADIC };
   if (!situ__some(op, tensors, count) || !situ__together(&schema, tensors, count)) return situ_error();
   if (!situ__given(op, "out", out)) return situ_error();
+  if (out != tensors && !situ__apart(op, "tensors and out", tensors, count, out, count)) return situ_error();
   situ_shape all = { 0 };
   for (int i = 0; i < count; i++) {
     const situ_shape own = situ__shape(&tensors[i]->view);
@@ -88,6 +89,7 @@ static situ_status check_axes(situ_tensor *const *tensors, int count, situ_tenso
                                   .flags = SITU_OP_VARIADIC };
   if (!situ__some(op, tensors, count) || !situ__together(&schema, tensors, count)) return situ_error();
   if (!out) return situ__fail(SITU_E_ARG, op, "out is NULL");
+  if (out != tensors && !situ__apart(op, "tensors and out", tensors, count, out, count)) return situ_error();
   if (count > SITU_MAX_DIMS)
     return situ__fail(SITU_E_ARG, op, "%d tensors: a result has at most %d dimensions", count, SITU_MAX_DIMS);
   for (int i = 0; i < count; i++) {

@@ -200,6 +200,13 @@ situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view) {
   return situ__scope_own(op, situ__tensor_alias(op, view, situ__call_site()));
 }
 
+bool situ__apart(const char *op, const char *names, situ_tensor *const *in, int ins, situ_tensor *const *out,
+                 int outs) {
+  if (!in || !out || in + ins <= out || out + outs <= in) return true;
+  situ__fail(SITU_E_ALIAS, op, "the arrays %s overlap: pass another array for the results", names);
+  return false;
+}
+
 situ_tensor *situ_retain(situ_tensor *t) {
   if (!t) return NULL;
   if (!situ__need("retain", "tensor", t)) return NULL;

@@ -41,6 +41,10 @@ static inline bool situ__need(const char *op, const char *operand, const situ_te
   return situ__valid(op, operand, t, SITU__A_TENSOR);
 }
 
+/* Returns false after recording an error if the array of a call's results overlaps that of its operands; names: of
+   both. */
+bool situ__apart(const char *op, const char *names, situ_tensor *const *in, int ins, situ_tensor *const *out, int outs);
+
 /* ---- creating tensors (tensor.c): the innermost scope owns the result's single reference ---- */
 /* A row-major tensor with its own storage. */
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device);
