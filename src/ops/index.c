@@ -21,17 +21,22 @@ static situ_tensor *sum_of(situ_grad_call *g, int operand) {
 
 /* ---- index_select: rows along a dimension ---- */
 
+/* An index of one dimension; of a 0-dim input one element. */
+static bool check_index(const situ_call *c) {
+  const situ_view_desc *x = situ__desc(c->in[0]), *index = situ__desc(c->in[1]);
+  if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
+  return x->ndim || index->numel == 1 ||
+         situ_refuse(c, SITU_E_SHAPE, "index has %lld elements: input is 0-dim, which takes exactly one",
+                     (long long)index->numel);
+}
+
 static bool rows_infer(situ_call *c) {
   if (situ__blocks_of(situ__desc(c->in[0])) && ((const index_params *)c->params)->dim == situ__desc(c->in[0])->ndim - 1)
     return situ_refuse(c, SITU_E_DTYPE, "input holds blocks along its last dimension: whole rows can be selected");
   const index_params *p = c->params;
-  const situ_view_desc *index = situ__desc(c->in[1]);
-  if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
+  if (!check_index(c)) return false;
   situ_infer_like(c);
-  if (c->shape[0].ndim) c->shape[0].dim[p->dim] = index->numel;
-  else if (index->numel != 1)
-    return situ_refuse(c, SITU_E_SHAPE, "index has %lld elements: input is 0-dim, which takes exactly one",
-                       (long long)index->numel);
+  if (c->shape[0].ndim) c->shape[0].dim[p->dim] = situ__desc(c->in[1])->numel;
   return true;
 }
 
@@ -232,7 +237,7 @@ static bool scatter_add_backward(situ_grad_call *g) { return GRAD(g, 0, g->grad[
 static bool index_add_infer(situ_call *c) {
   const index_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]), *index = situ__desc(c->in[1]), *src = situ__desc(c->in[2]);
-  if (index->ndim > 1) return situ_refuse(c, SITU_E_SHAPE, "index has %d dimensions, must have 1", index->ndim);
+  if (!check_index(c)) return false;
   bool good = x->ndim == src->ndim;
   for (int d = 0; good && d < x->ndim; d++) good = src->size[d] == (d == p->dim ? index->numel : x->size[d]);
   if (!good) {
@@ -336,9 +341,13 @@ static situ_tensor *index_fill(const char *op, situ_tensor *x, int dim, situ_ten
                                bool in_place) {
   index_params p = { 0 };
   if (!params_for(op, x, dim, &p) || !situ__need(op, "index", index)) return NULL;
+  if (!x->view.ndim) { /* as of one element, which any number of indices may name */
+    situ_tensor *line = index_fill(op, situ_reshape(x, SITU_SHAPE(1)), 0, index, value, in_place);
+    return !line ? NULL : in_place ? x : situ_reshape(line, SITU_SCALAR);
+  }
   situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = index->view.storage->device };
   situ_shape shape = situ__shape(&x->view);
-  if (shape.ndim) shape.dim[p.dim] = index->view.numel;
+  shape.dim[p.dim] = index->view.numel;
   situ_tensor *src = situ_expand(situ_full(SITU_SCALAR, value, &like), shape);
   return src ? place(&index_copy_op, x, dim, index, src, 1, in_place) : NULL;
 }

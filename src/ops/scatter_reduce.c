@@ -219,6 +219,11 @@ static situ_tensor *index_reduce(const char *op, situ_tensor *const *in, reduce_
                situ_shape_text(&own, a), situ_shape_text(&want, b));
     return NULL;
   }
+  if (!want.ndim && index->numel != 1) {
+    situ__fail(SITU_E_SHAPE, op, "index has %lld elements: input is 0-dim, which takes exactly one",
+               (long long)index->numel);
+    return NULL;
+  }
   situ_tensor *places = situ_expand(situ_reshape(in[1], line), want);
   return places ? scatter_reduce(op, (situ_tensor *[]){ in[0], places, in[2] }, p, in_place) : NULL;
 }

@@ -86,7 +86,91 @@ static void refusals(void **state) {
   expect_exact(situ_masked_scatter(x, situ_gt_scalar(x, 1), two), SITU_SHAPE(3), 1, 4, 5);
 }
 
+/* ---- shapes: what PyTorch 2.15 takes of 0-dim tensors and of one dimension ---- */
+
+enum { LINE = 4 };
+typedef struct shapes {
+  int x, index, src; /* dimensions: 0 or 1 */
+  int64_t n, m;      /* elements of index and of src */
+} shapes;
+
+/* The same rank, a source for each index, and one index of a 0-dim tensor. */
+static bool rows_fit(const shapes *s) { return s->x == s->src && s->m == s->n && (s->x || s->n == 1); }
+/* A 0-dim tensor counts as one of one element. */
+static bool elements_fit(const shapes *s) { return s->n <= s->m; }
+static bool any_fits(const shapes *s) { return s->n >= 0; }
+static bool select_fits(const shapes *s) { return s->x || s->n == 1; }
+
+#define PLACED(id, ...)                                                      \
+  static situ_tensor *id(situ_tensor *x, situ_tensor *i, situ_tensor *src) { \
+    return (void)src, situ_##id(x, 0, i, __VA_ARGS__);                       \
+  }
+PLACED(index_add, src, 2)
+PLACED(index_add_, src, 2)
+PLACED(index_copy, src)
+PLACED(index_copy_, src)
+PLACED(index_fill, 5)
+PLACED(index_fill_, 5)
+PLACED(index_reduce, src, SITU_SCATTER_PROD, true)
+PLACED(index_reduce_, src, SITU_SCATTER_AMAX, true)
+PLACED(scatter, src)
+PLACED(scatter_, src)
+PLACED(scatter_value, 5)
+PLACED(scatter_add, src)
+PLACED(scatter_add_, src)
+PLACED(scatter_reduce, src, SITU_SCATTER_SUM, true)
+PLACED(scatter_reduce_, src, SITU_SCATTER_AMIN, true)
+static situ_tensor *index_select(situ_tensor *x, situ_tensor *i, situ_tensor *src) {
+  return (void)src, situ_index_select(x, 0, i);
+}
+
+static void shapes_without_a_dimension(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    situ_tensor *(*run)(situ_tensor *x, situ_tensor *index, situ_tensor *src);
+    bool (*fits)(const shapes *s);
+  } calls[] = { { "index_add", index_add, rows_fit },
+                { "index_add_", index_add_, rows_fit },
+                { "index_copy", index_copy, rows_fit },
+                { "index_copy_", index_copy_, rows_fit },
+                { "index_reduce", index_reduce, rows_fit },
+                { "index_reduce_", index_reduce_, rows_fit },
+                { "index_fill", index_fill, any_fits },
+                { "index_fill_", index_fill_, any_fits },
+                { "scatter", scatter, elements_fit },
+                { "scatter_", scatter_, elements_fit },
+                { "scatter_add", scatter_add, elements_fit },
+                { "scatter_add_", scatter_add_, elements_fit },
+                { "scatter_reduce", scatter_reduce, elements_fit },
+                { "scatter_reduce_", scatter_reduce_, elements_fit },
+                { "scatter_value", scatter_value, any_fits },
+                { "index_select", index_select, select_fits } };
+  const double zeros[LINE] = { 0 }, ones[LINE] = { 1, 1, 1, 1 };
+  for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
+    for (int bits = 0; bits < 2 * 5 * 5; bits++) {
+      shapes s = { .x = bits % 2, .n = bits / 2 % 5 - 1, .m = bits / 10 - 1 };
+      s.index = s.n >= 0, s.src = s.m >= 0;
+      if (!s.index) s.n = 1;
+      if (!s.src) s.m = 1;
+      situ_tensor *x = test_tensor(SITU_F32, s.x ? SITU_SHAPE(LINE) : SITU_SCALAR, ones),
+                  *index = test_tensor(SITU_I64, s.index ? SITU_SHAPE(s.n) : SITU_SCALAR, zeros),
+                  *src = test_tensor(SITU_F32, s.src ? SITU_SHAPE(s.m) : SITU_SCALAR, ones);
+      const situ_tensor *y = calls[k].run(x, index, src);
+      if ((y != NULL) != calls[k].fits(&s))
+        fail_msg("%s of %d-dim x, index of %d (%d-dim), src of %d (%d-dim): %s", calls[k].name, s.x, (int)s.n, s.index,
+                 (int)s.m, s.src, y ? "taken" : situ_error_message());
+      if (!y) expect_error(SITU_E_SHAPE, "", "");
+    }
+  situ_tensor *one = T32(SITU_SCALAR, 1);
+  expect_exact(situ_index_fill(one, 0, TI64(SITU_SHAPE(3), 0, 0, 0), 5), SITU_SCALAR, 5);
+  expect_exact(situ_index_fill_(one, 0, TI64(SITU_SHAPE(3), 0, 0, 0), 5), SITU_SCALAR, 5);
+  expect_exact(one, SITU_SCALAR, 5);
+  expect_index(situ_index_fill(one, 0, TI64(SITU_SHAPE(2), 0, 1), 5));
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(gradients), TEST(long_runs), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(gradients), TEST(long_runs), TEST(refusals),
+                                      TEST(shapes_without_a_dimension) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
