@@ -65,12 +65,11 @@ situ_tensor *situ_binary_cross_entropy(situ_tensor *input, situ_tensor *target, 
 
 /* ---- Poisson ---- */
 
-/* t log t - t + log(2 pi t) / 2 where t > 1, else 0. Numbers that are left out are 1 on the way: their logarithms would
-   make the gradient NaN. */
+/* t log t - t + log(2 pi t) / 2 where t > 1, else 0; at 0 its gradient is NaN, as PyTorch's. */
 static situ_tensor *log_factorial(situ_tensor *t) {
-  situ_tensor *small = situ_le_scalar(t, 1), *n = situ_masked_fill(t, small, 1), *log = situ_log(n);
-  situ_tensor *sum = situ_add_scalar(situ_add(situ_sub(situ_mul(n, log), n), situ_mul_scalar(log, 0.5)), HALF_LOG_2_PI);
-  return situ_masked_fill(sum, small, 0);
+  situ_tensor *log = situ_log(t);
+  situ_tensor *sum = situ_add_scalar(situ_add(situ_sub(situ_mul(t, log), t), situ_mul_scalar(log, 0.5)), HALF_LOG_2_PI);
+  return situ_masked_fill(sum, situ_le_scalar(t, 1), 0);
 }
 
 situ_tensor *situ_poisson_nll_loss(situ_tensor *input, situ_tensor *target, bool log_input, bool full, double eps,

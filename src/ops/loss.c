@@ -140,7 +140,7 @@ situ_tensor *situ_binary_cross_entropy_with_logits(situ_tensor *input, situ_tens
   return situ__reduce_loss(op, weight ? situ_mul(each, weight) : each, reduction);
 }
 
-/* t (log t - x), 0 where t is 0. */
+/* t log t - t x, the first term 0 where t is 0, with a gradient of NaN there: it has no limit. */
 situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction, bool log_target) {
   SITU__MADE_OF_OPS("kl_div");
   const char *op = "kl_div";
@@ -151,9 +151,7 @@ situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduct
   if (log_target) {
     each = situ_mul(situ_exp(target), situ_sub(target, input));
   } else {
-    situ_tensor *zero = situ_eq_scalar(target, 0);
-    situ_tensor *entropy = situ_mul(target, situ_log(situ_masked_fill(target, zero, 1)));
-    each = situ_sub(entropy, situ_mul(target, input));
+    each = situ_sub(situ_xlogy(target, target), situ_mul(target, input));
   }
   if (!each) return NULL;
   if (reduction != SITU_KL_BATCHMEAN) return situ__reduce_loss(op, each, (situ_reduction)reduction);

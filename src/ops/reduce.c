@@ -192,6 +192,18 @@ static bool extreme_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_mul(shared(g, g->in[0]), spread(g, g->grad[0]))) != NULL;
 }
 
+/* sign(x) |x|^(p - 1) / y^(p - 1). x and y are divided by y's value first, a constant that changes no derivative:
+   otherwise the power of a tiny element is infinite for p < 1, that of a huge one for p > 2. */
+static situ_tensor *power_slope(situ_tensor *x, situ_tensor *y, double p) {
+  situ_tensor *none = situ_eq_scalar(y, 0), *size = situ_masked_fill(y, none, 1);
+  situ_tensor *unit = situ_detach(situ_masked_fill(size, situ_isinf(size), 1));
+  situ_tensor *part = situ_div(x, unit), *whole = situ_pow_scalar(situ_div(size, unit), 1 - p);
+  if (p > 2) part = situ_mul(part, situ_pow_scalar(situ_abs(part), p - 2));
+  else
+    part = situ_mul(situ_sign(x), situ_masked_fill(situ_pow_scalar(situ_abs(part), p - 1), situ_eq_scalar(x, 0), 0));
+  return situ_masked_fill(situ_mul(part, whole), none, 0);
+}
+
 static bool norm_backward(situ_grad_call *g) {
   double power = ((const reduce_params *)g->params)->scalar;
   situ_tensor *x = g->in[0], *y = spread(g, g->out[0]), *up = spread(g, g->grad[0]), *slope;
@@ -199,10 +211,7 @@ static bool norm_backward(situ_grad_call *g) {
   else if (power == 1) slope = situ_sign(x);
   else if (isinf(power)) slope = situ_mul(situ_sign(x), shared(g, situ_abs(x)));
   else if (power == 2) slope = situ_masked_fill(situ_div(x, y), situ_eq_scalar(y, 0), 0);
-  else {
-    slope = situ_div(situ_mul(x, situ_pow_scalar(situ_abs(x), power - 2)), situ_pow_scalar(y, power - 1));
-    slope = situ_masked_fill(slope, situ_logical_or(situ_eq_scalar(y, 0), situ_eq_scalar(x, 0)), 0);
-  }
+  else slope = power_slope(x, y, power);
   return (g->dx[0] = situ_mul(slope, up)) != NULL;
 }
 
