@@ -71,16 +71,21 @@ static situ_tensor *negative_log(const batch *b, situ_tensor *a) {
   situ_tensor *last = column(situ_mul_scalar(b->target_lengths, 2)),
               *before = situ_clamp(situ_sub_scalar(last, 1), 0, INFINITY);
   situ_tensor *label = situ_masked_fill(situ_gather(a, 1, before), situ_eq_scalar(last, 0), NEVER);
-  situ_tensor *sum = situ_neg(situ_squeeze(situ_logaddexp(situ_gather(a, 1, last), label), SITU_DIMS(1)));
-  return situ_masked_fill(sum, situ_gt_scalar(sum, -NEVER / 2), INFINITY);
+  return situ_neg(situ_squeeze(situ_logaddexp(situ_gather(a, 1, last), label), SITU_DIMS(1)));
 }
 
-/* 0, whose gradient is exp(log_probs): as PyTorch's gradient, which is that of what log_softmax was given. */
-static situ_tensor *of_softmax(const batch *b, situ_tensor *loss) {
+/* Adds 0, whose gradient is exp(log_probs): as PyTorch's gradient, which is that of what log_softmax was given. A sample
+   without an alignment has -log(0), whose gradient is NaN for all of its steps; or, with zero_infinity, 0. */
+static situ_tensor *of_softmax(const batch *b, situ_tensor *loss, bool zero_infinity) {
+  const situ_reduce_options of_sample = { .dim = SITU_DIMS(0, 2) };
   situ_tensor *step = situ_reshape(situ_arange(0, (double)b->steps, 1, &b->whole), SITU_SHAPE(b->steps, 1, 1));
-  situ_tensor *inside = situ_lt(step, column(b->input_lengths)), *p = situ_exp(b->log_probs);
-  situ_tensor *zero = situ_mul(situ_sub(p, situ_detach(p)), situ_to_dtype(inside, b->number.dtype));
-  return situ_add(loss, situ_sum(zero, &(situ_reduce_options){ .dim = SITU_DIMS(0, 2) }));
+  situ_tensor *outside = situ_ge(step, column(b->input_lengths));
+  situ_tensor *p = situ_masked_fill(situ_exp(b->log_probs), outside, 0);
+  situ_tensor *never = situ_gt_scalar(loss, -NEVER / 2);
+  loss = situ_masked_fill(situ_add(loss, situ_sum(situ_sub(p, situ_detach(p)), &of_sample)), never, 0);
+  if (zero_infinity) return loss;
+  situ_tensor *none = situ_mul_scalar(situ_sum(p, &of_sample), 0);
+  return situ_sub(loss, situ_log(situ_masked_fill(none, situ_logical_not(never), 1)));
 }
 
 /* ---- operands ---- */
@@ -172,8 +177,7 @@ static bool prepare(batch *b, situ_tensor *const *in, int64_t blank) {
 static situ_tensor *loss_of(situ_tensor *const *in, const situ_ctc_loss_options *o) {
   batch b;
   if (!prepare(&b, in, o->blank)) return NULL;
-  situ_tensor *loss = of_softmax(&b, negative_log(&b, forward(&b, with_blanks(&b))));
-  if (o->zero_infinity) loss = situ_masked_fill(loss, situ_isinf(loss), 0);
+  situ_tensor *loss = of_softmax(&b, negative_log(&b, forward(&b, with_blanks(&b))), o->zero_infinity);
   if (loss && o->reduction == SITU_REDUCTION_MEAN)
     loss = situ_div(loss, situ_to_dtype(situ_clamp(b.target_lengths, 1, INFINITY), b.number.dtype));
   if (loss && in[0]->view.ndim == 2) loss = situ_reshape(loss, SITU_SCALAR);

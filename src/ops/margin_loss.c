@@ -1,5 +1,7 @@
 /* Losses with a margin: of pairs, of distances, of classes.
    SPDX-License-Identifier: MIT */
+#include <math.h>
+
 #include "base/fail.h"
 #include "ops/loss.h"
 
@@ -47,9 +49,19 @@ situ_tensor *situ_soft_margin_loss(situ_tensor *input, situ_tensor *target, situ
 situ_tensor *situ_multilabel_soft_margin_loss(situ_tensor *input, situ_tensor *target, situ_tensor *weight,
                                               situ_reduction reduction) {
   SITU__MADE_OF_OPS("multilabel_soft_margin_loss");
-  situ_tensor *each = situ_binary_cross_entropy_with_logits(input, target, weight, NULL, SITU_REDUCTION_NONE);
-  return situ__reduce_loss("multilabel_soft_margin_loss",
-                           situ_mean(each, &(situ_reduce_options){ .dim = SITU_DIMS(-1) }), reduction);
+  const char *op = "multilabel_soft_margin_loss";
+  static const situ_operand operands[] = { { "input", SITU_FLOATING },
+                                           { "target", SITU_FLOATING },
+                                           { "weight", SITU_OPTIONAL } };
+  situ_tensor *in[3] = { input, target, weight };
+  if (!situ__loss_operands(op, operands, in, 3) || !situ__equal_shapes(op, "target", in[1], "input", in[0]) ||
+      !situ__spreads_to(op, "weight", in[2], in[0]))
+    return NULL;
+  situ_tensor *yes = situ_mul(in[1], situ_logsigmoid(in[0]));
+  situ_tensor *no = situ_mul(situ_rsub_scalar(in[1], 1), situ_logsigmoid(situ_neg(in[0])));
+  situ_tensor *each = situ_neg(situ_add(yes, no));
+  if (in[2]) each = situ_mul(each, in[2]);
+  return situ__reduce_loss(op, situ_mean(each, &(situ_reduce_options){ .dim = SITU_DIMS(-1) }), reduction);
 }
 
 /* ---- of vectors ---- */
@@ -139,9 +151,9 @@ situ_tensor *situ_multi_margin_loss(situ_tensor *input, situ_tensor *target, con
   }
   if (!classes(op, &in[0], &in[1], in[2])) return NULL;
   situ_tensor *lead = situ_sub(in[0], situ_gather(in[0], 1, in[1]));
+  lead = situ_scatter_value(lead, 1, in[1], -INFINITY); /* before anything makes NaN of it where it is inf - inf */
   situ_tensor *over = situ_relu(situ_add_scalar(lead, o.margin != 0 ? o.margin : 1));
-  over = situ_scatter_value(o.p == 2 ? situ_square(over) : over, 1, in[1], 0);
-  situ_tensor *each = situ_mean(over, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
+  situ_tensor *each = situ_mean(o.p == 2 ? situ_square(over) : over, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
   if (in[2]) each = situ_mul(each, situ_index_select(in[2], 0, situ_reshape(in[1], SITU_SHAPE(-1))));
   return situ__reduce_loss(op, batched ? each : situ_squeeze(each, SITU_DIMS(0)), o.reduction);
 }
@@ -159,17 +171,14 @@ situ_tensor *situ_multilabel_margin_loss(situ_tensor *input, situ_tensor *target
     return situ__fail(SITU_E_SHAPE, op, "input has %d dimensions: [N, C] or [C]", in[0]->view.ndim), NULL;
   for (int k = 0; k < 2; k++)
     if (!in[k]->view.ndim && !(in[k] = situ_reshape(in[k], SITU_SHAPE(1)))) return NULL;
-  const situ_dtype dtype = situ_dtype_of(in[0]);
   situ_tensor *class = situ_to_dtype(in[1], SITU_I64), *listed = situ_to_dtype(situ_ge_scalar(class, 0), SITU_I64);
   listed = situ_cumprod(listed, -1); /* 1 up to the first -1 */
   class = situ_mul(class, listed);
   if (!class) return NULL;
   situ_tensor *is_target = situ_gt_scalar(situ_scatter_add(situ_zeros_like(class, NULL), -1, class, listed), 0);
-  situ_tensor *counts =
-      situ_mul(situ_unsqueeze(listed, -1), situ_unsqueeze(situ_to_dtype(situ_logical_not(is_target), SITU_I64), -2));
+  situ_tensor *counts = situ_logical_and(situ_unsqueeze(listed, -1), situ_unsqueeze(situ_logical_not(is_target), -2));
   situ_tensor *own = situ_unsqueeze(situ_gather(in[0], -1, class), -1), *other = situ_unsqueeze(in[0], -2);
-  situ_tensor *lag = situ_relu(situ_add_scalar(situ_sub(other, own), 1));
-  situ_tensor *each =
-      situ_sum(situ_mul(lag, situ_to_dtype(counts, dtype)), &(situ_reduce_options){ .dim = SITU_DIMS(-2, -1) });
+  situ_tensor *lag = situ_masked_fill(situ_sub(other, own), situ_logical_not(counts), -INFINITY);
+  situ_tensor *each = situ_sum(situ_relu(situ_add_scalar(lag, 1)), &(situ_reduce_options){ .dim = SITU_DIMS(-2, -1) });
   return situ__reduce_loss(op, situ_div_scalar(each, (double)situ_size(in[0], -1)), reduction);
 }

@@ -193,14 +193,15 @@ static bool extreme_backward(situ_grad_call *g) {
 }
 
 /* sign(x) |x|^(p - 1) / y^(p - 1). x and y are divided by y's value first, a constant that changes no derivative:
-   otherwise the power of a tiny element is infinite for p < 1, that of a huge one for p > 2. */
+   otherwise the power of a tiny element is infinite for p < 1, that of a huge one for p > 2. Between 0 and 2 not by more
+   than 1, so that no element becomes 0. */
 static situ_tensor *power_slope(situ_tensor *x, situ_tensor *y, double p) {
   situ_tensor *none = situ_eq_scalar(y, 0), *size = situ_masked_fill(y, none, 1);
   situ_tensor *unit = situ_detach(situ_masked_fill(size, situ_isinf(size), 1));
+  if (p > 0 && p < 2) unit = situ_clamp(unit, 0, 1);
   situ_tensor *part = situ_div(x, unit), *whole = situ_pow_scalar(situ_div(size, unit), 1 - p);
   if (p > 2) part = situ_mul(part, situ_pow_scalar(situ_abs(part), p - 2));
-  else
-    part = situ_mul(situ_sign(x), situ_masked_fill(situ_pow_scalar(situ_abs(part), p - 1), situ_eq_scalar(x, 0), 0));
+  else part = situ_mul(situ_sign(x), situ_masked_fill(situ_pow_scalar(situ_abs(part), p - 1), situ_eq_scalar(x, 0), 0));
   return situ_masked_fill(situ_mul(part, whole), none, 0);
 }
 

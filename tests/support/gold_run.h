@@ -69,6 +69,10 @@ int gold_tensors(const gold_call *call, const char *list, situ_tensor **out);
 /* {dtype and device} of a factory. */
 situ_options gold_options(const gold_call *call);
 
+/* Computes the second derivatives that a case of edges has as outputs. Returns false after recording an error. */
+bool gold_second(gold_call *call);
+bool gold_is_second(const gold_case *c, int output);
+
 /* ---- for programs of their own ---- */
 
 /* The device named by SITU_TEST_DEVICE. */

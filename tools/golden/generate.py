@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 import torch  # noqa: E402
 
 import decoders  # noqa: E402
+import edges  # noqa: E402
 import gold  # noqa: E402
 import layers  # noqa: E402
 import lbfgs  # noqa: E402
@@ -91,6 +92,8 @@ def main():
     out = options.full or os.path.join(here, "..", "..", "tests", "golden", "data")
     os.makedirs(out, exist_ok=True)
     makers = {f: lambda dropped, f=f: family_cases(f, options.full, dropped) for f in FAMILIES}
+    for family in edges.FAMILIES:
+        makers[family.__name__ + "_edges"] = lambda dropped, f=family: list(f())
     makers["layers"] = lambda dropped: layers.all_cases()
     makers["decoder"] = lambda dropped: decoders.all_cases()
     makers["parametrized"] = lambda dropped: parametrized.all_cases()
