@@ -27,8 +27,10 @@ static bool infer(situ_call *c) {
     return situ_refuse(c, SITU_E_ARG, "running_mean and running_var are needed when not training");
   if (!c->in[1] != !c->in[2]) return situ_refuse(c, SITU_E_ARG, "running_mean and running_var come together");
   for (int i = 1; i <= 2; i++)
-    if (c->in[i] && p->training && !situ__desc(c->in[i])->contiguous)
-      return situ_refuse(c, SITU_E_STATE, "%s is updated in place and must be contiguous", c->op->operand[i].name);
+    if (c->in[i] && p->training && situ__desc_overlaps(situ__desc(c->in[i])))
+      return situ_refuse(c, SITU_E_ALIAS,
+                         "%s is updated in place, but its elements share memory (expanded?); clone it first",
+                         c->op->operand[i].name);
   situ_infer_like(c);
   int64_t per_channel = x->size[1] ? x->numel / x->size[1] : 0;
   if (p->training && per_channel == 1)
@@ -58,30 +60,49 @@ static situ_memory_format format_of(const situ_view_desc *written) {
   return written->contiguous ? SITU_CONTIGUOUS_FORMAT : situ__suggest_format(written);
 }
 
+/* The vectors without gaps, for the kernels; those of the running statistics may be copies. */
+static bool dense_vectors(situ_tensor *const *in, situ_tensor **vector) {
+  for (int i = 1; i < 5; i++)
+    if (in[i] && !(vector[i] = situ_contiguous(in[i]))) return false;
+  return true;
+}
+
+static bool write_back(const situ_call *c, situ_tensor *const *vector) {
+  bool good = true;
+  for (int i = 1; good && i <= 2; i++) {
+    if (!vector[i] || vector[i] == c->in[i]) continue;
+    const situ_work work = {
+      .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(vector[i]) }, .out = { situ__desc(c->in[i]) }
+    };
+    good = situ_launch(c->op->name, c->device, &work);
+  }
+  return good;
+}
+
 /* The running variance is unbiased; in training the kernel updates both statistics. */
 static bool forward(situ_call *c) {
   const batch_norm_params *p = c->params;
   const situ_memory_format format = format_of(situ__desc(c->out[0]));
-  situ_tensor *x = situ_contiguous_memory_format(c->in[0], format),
-              *weight = c->in[3] ? situ_contiguous(c->in[3]) : NULL,
-              *bias = c->in[4] ? situ_contiguous(c->in[4]) : NULL;
-  if (!x || (c->in[3] && !weight) || (c->in[4] && !bias)) return false;
+  situ_tensor *x = situ_contiguous_memory_format(c->in[0], format), *vector[5] = { NULL };
+  if (!x || !dense_vectors(c->in, vector)) return false;
   if (!situ_desc(x)->numel) return true;
-  const situ_view_desc *mean = situ__desc(c->in[1]), *var = situ__desc(c->in[2]);
+  const situ_view_desc *mean = situ__desc(vector[1]), *var = situ__desc(vector[2]);
   situ_view_desc from, to;
   const situ_shape shape = planes_of(&c->shape[0], format);
-  return situ_launch(
-      c->op->name, c->device,
-      &(situ_work){ .verb = SITU_VERB_BATCH_NORM,
-                    .op = SITU_BATCH_NORM,
-                    .compute = c->dtype[0],
-                    .ins = 5,
-                    .outs = 5,
-                    .in = { planes(situ_desc(x), &shape, &from), situ_desc(weight), situ_desc(bias), mean, var },
-                    .out = { planes(situ__desc(c->out[0]), &shape, &to), situ__desc(c->out[1]), situ__desc(c->out[2]),
-                             p->training ? mean : NULL, p->training ? var : NULL },
-                    .scalar = { p->eps, p->momentum },
-                    .integer = { p->training } });
+  const bool good =
+      situ_launch(c->op->name, c->device,
+                  &(situ_work){ .verb = SITU_VERB_BATCH_NORM,
+                                .op = SITU_BATCH_NORM,
+                                .compute = c->dtype[0],
+                                .ins = 5,
+                                .outs = 5,
+                                .in = { planes(situ_desc(x), &shape, &from), situ__desc(vector[3]),
+                                        situ__desc(vector[4]), mean, var },
+                                .out = { planes(situ__desc(c->out[0]), &shape, &to), situ__desc(c->out[1]),
+                                         situ__desc(c->out[2]), p->training ? mean : NULL, p->training ? var : NULL },
+                                .scalar = { p->eps, p->momentum },
+                                .integer = { p->training } });
+  return good && (!p->training || write_back(c, vector));
 }
 
 static situ_tensor *like_operand(const situ_grad_call *g, int i, situ_memory_format format) {

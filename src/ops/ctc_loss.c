@@ -74,8 +74,8 @@ static situ_tensor *negative_log(const batch *b, situ_tensor *a) {
   return situ_neg(situ_squeeze(situ_logaddexp(situ_gather(a, 1, last), label), SITU_DIMS(1)));
 }
 
-/* Adds 0, whose gradient is exp(log_probs): as PyTorch's gradient, which is that of what log_softmax was given. A sample
-   without an alignment has -log(0), whose gradient is NaN for all of its steps; or, with zero_infinity, 0. */
+/* Adds 0, whose gradient is exp(log_probs): as PyTorch's gradient, which is that of what log_softmax was given. A
+   sample without an alignment has -log(0), whose gradient is NaN for all of its steps; or, with zero_infinity, 0. */
 static situ_tensor *of_softmax(const batch *b, situ_tensor *loss, bool zero_infinity) {
   const situ_reduce_options of_sample = { .dim = SITU_DIMS(0, 2) };
   situ_tensor *step = situ_reshape(situ_arange(0, (double)b->steps, 1, &b->whole), SITU_SHAPE(b->steps, 1, 1));

@@ -12,11 +12,26 @@ static bool each(situ_tensor *v, int64_t batch, situ_tensor **out) {
   return *out || !v;
 }
 
-/* The running value becomes the mean of what the instances made of it. */
-static bool update(situ_tensor *running, situ_tensor *each_one, int64_t batch) {
-  if (!running) return true;
-  situ_tensor *all = situ_reshape(each_one, SITU_SHAPE(batch, situ_numel(running)));
-  return situ_copy_(running, situ_mean(all, &(situ_reduce_options){ .dim = SITU_DIMS(0) })) != NULL;
+/* The running values become the means of what the instances made of them: both, or none. */
+static bool update(situ_tensor *const running[2], situ_tensor *const of_each[2], int64_t batch) {
+  situ_tensor *mean[2];
+  for (int k = 0; running[0] && k < 2; k++) {
+    situ_tensor *all = situ_reshape(of_each[k], SITU_SHAPE(batch, situ_numel(running[k])));
+    if (!(mean[k] = situ_mean(all, &(situ_reduce_options){ .dim = SITU_DIMS(0) }))) return false;
+  }
+  return !running[0] || (situ_copy_(running[0], mean[0]) && situ_copy_(running[1], mean[1]));
+}
+
+/* Returns false after recording an error if statistics that are to be updated show one element several times. */
+static bool can_update(const char *op, situ_tensor *const running[2]) {
+  for (int k = 0; k < 2; k++) {
+    if (!running[k] || !situ__desc_overlaps(&running[k]->view)) continue;
+    situ__fail(SITU_E_ALIAS, op,
+               "running_%s is updated in place, but its elements share memory (expanded?); clone it first",
+               k ? "var" : "mean");
+    return false;
+  }
+  return true;
 }
 
 situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean, situ_tensor *running_var,
@@ -49,14 +64,15 @@ situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean, s
     return NULL;
   }
   const int64_t batch = shape.dim[0];
+  situ_tensor *const running[2] = { running_mean, running_var };
+  if (!o.no_input_stats && !can_update(op, running)) return NULL;
   if (!input->view.numel) return situ_clone(input);
   for (int k = 0; k < 4; k++)
     if (!each(vector[k], batch, &vector[k])) return NULL;
   situ_tensor *y = situ_batch_norm(
       situ_reshape(input, SITU_SHAPE(1, batch * shape.dim[1], inner)), vector[0], vector[1], vector[2], vector[3],
       &(situ_batch_norm_options){ .training = !o.no_input_stats, .momentum = o.momentum, .eps = o.eps });
-  if (y && !o.no_input_stats && !(update(running_mean, vector[0], batch) && update(running_var, vector[1], batch)))
-    return NULL;
+  if (y && !o.no_input_stats && !update(running, vector, batch)) return NULL;
   return situ_reshape(y, shape);
 }
 

@@ -193,8 +193,8 @@ static bool extreme_backward(situ_grad_call *g) {
 }
 
 /* sign(x) |x|^(p - 1) / y^(p - 1). x and y are divided by y's value first, a constant that changes no derivative:
-   otherwise the power of a tiny element is infinite for p < 1, that of a huge one for p > 2. Between 0 and 2 not by more
-   than 1, so that no element becomes 0. */
+   otherwise the power of a tiny element is infinite for p < 1, that of a huge one for p > 2. Between 0 and 2 they are
+   not divided by more than 1, so that no element becomes 0. */
 static situ_tensor *power_slope(situ_tensor *x, situ_tensor *y, double p) {
   situ_tensor *none = situ_eq_scalar(y, 0), *size = situ_masked_fill(y, none, 1);
   situ_tensor *unit = situ_detach(situ_masked_fill(size, situ_isinf(size), 1));
