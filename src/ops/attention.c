@@ -249,7 +249,7 @@ static situ_tensor *mask_scores(const attention_params *p, situ_tensor *scores, 
 static situ_tensor *weights_by_calls(const attention_params *p, situ_tensor *const *in) {
   situ_tensor *scores = situ_mul_scalar(situ_matmul(in[QUERY], situ_transpose(in[KEY], -2, -1)), p->scale);
   if (!(scores = mask_scores(p, scores, in[MASK]))) return NULL;
-  if (!in[MASK]) return situ_softmax(scores, -1);
+  if (!in[MASK] || !situ_numel(scores)) return situ_softmax(scores, -1);
   situ_tensor *most = situ_amax(scores, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
   situ_tensor *blind = situ_eq_scalar(most, -INFINITY); /* a query that sees no key gets 0 */
   return situ_masked_fill(situ_softmax(situ_masked_fill(scores, blind, 0), -1), blind, 0);

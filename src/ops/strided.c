@@ -75,9 +75,12 @@ static bool has_rows(const place *p) {
   return true;
 }
 
-/* The part of an image that `p` shows; the image's element 0 is element `low` of the storage. */
+/* The part of an image that `p` shows; the image's element 0 is element `low` of the storage. A part without elements
+   may begin beyond an empty storage. */
 static situ_tensor *seen_in(situ_tensor *image, const place *p, int64_t low) {
-  return situ_as_strided(image, p->shape, p->strides, p->start - low + situ_storage_offset(image));
+  bool empty = false;
+  for (int d = 0; d < p->shape.ndim; d++) empty |= !p->shape.dim[d];
+  return situ_as_strided(image, p->shape, p->strides, (empty ? 0 : p->start - low) + situ_storage_offset(image));
 }
 
 static situ_options like(const situ_grad_call *g) {

@@ -1,7 +1,7 @@
 /* Functions that a program hands to the library: each that returns a tensor returns one that was freed, or none without an
    error; each that a backward pass calls goes backward on the loss of that pass. Arrays of results that overlap those of
-   operands. All are refused by an error, and no gradient changes.
-   test-devices: cpu sim:0 */
+   operands. All are refused by an error, and no gradient changes. */
+/* test-devices: cpu sim:0 */
 #include <stdio.h>
 
 #include "situ/situ.h"

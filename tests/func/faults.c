@@ -1,7 +1,7 @@
 /* Functions of functions where an allocation fails: for every op of the table, one of the ways to differentiate it or to
    map it over samples gives what it gives undisturbed, or no result and SITU_E_NOMEM.
-   SITU_TEST_ALL: every op in every way, at each of its allocations; else at some 24 of one way.
-   test-devices: cpu sim:0 */
+   SITU_TEST_ALL: every op in every way, at each of its allocations; else at some 24 of one way. */
+/* test-devices: cpu sim:0 */
 #include <stdlib.h>
 #include <string.h>
 

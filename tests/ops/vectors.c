@@ -1,6 +1,6 @@
 /* Vectors of one number for each channel or class (weights, biases, running statistics) as views with gaps, or expanded from
-   one number: values, gradients and what is written are those of contiguous ones.
-   test-devices: cpu sim:0 opencl:0 */
+   one number: values, gradients and what is written are those of contiguous ones. */
+/* test-devices: cpu sim:0 opencl:0 */
 #include <string.h>
 
 #include "support/test.h"
