@@ -37,7 +37,8 @@ typedef struct situ_backward_options {
 /** Adds dL/dx to the gradient of every leaf x that t depends on; on error no gradient changes. Frees the graph's saved
     tensors unless it is retained; after an error in the middle a graph that was not retained cannot be used again.
     Several threads may run backward through shared leaves at once: each .grad is the sum. They may share recorded calls
-    as well if all of them retain the graph; else one of them is refused (SITU_E_STATE). */
+    as well if all of them retain the graph; else one of them is refused (SITU_E_STATE). Hooks and functions may call
+    backward in turn, up to 60 deep (SITU_E_STATE): one that always goes backward on its own loss is refused. */
 SITU_API SITU_CHECKED situ_status situ_backward(situ_tensor *t, const situ_backward_options *options);
 /* Without create_graph, gradients (results of autograd_grad, .grad, arguments of hooks) have no history. A recorded op
    refuses them, and tensors computed from them while recording (SITU_E_UNSUPPORTED), because their own derivative would
@@ -45,8 +46,9 @@ SITU_API SITU_CHECKED situ_status situ_backward(situ_tensor *t, const situ_backw
    other: situ_set_grad(t, NULL), or an optimiser's zero_grad, frees both; situ_autograd_grad makes no such cycle. */
 
 /** torch.autograd.grad: the gradients of t with respect to `count` inputs, written to grads[] (each owned by the
-    innermost scope; NULL where t does not depend on the input; all NULL on error). No .grad changes. Runs, and frees,
-    only the part of the graph that leads to the inputs, with the hooks of that part. */
+    innermost scope; NULL where t does not depend on the input; all NULL on error). grads must not overlap inputs
+    (SITU_E_ALIAS, grads unchanged). No .grad changes. Runs, and frees, only the part of the graph that leads to the
+    inputs, with the hooks of that part. */
 SITU_API SITU_CHECKED situ_status situ_autograd_grad(situ_tensor *t, int count, situ_tensor *const *inputs,
                                                      situ_tensor **grads, const situ_backward_options *options);
 
@@ -120,7 +122,8 @@ typedef struct situ_function {
                           situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload);
   void (*release)(void *payload); /**< called once, when the recorded call is freed; may be NULL */
 } situ_function;
-/** Runs forward on in[] and records the call; out[] gets the results, owned by the innermost scope. */
+/** Runs forward on in[] and records the call; out[], which must not overlap in[] (SITU_E_ALIAS), gets the results, owned
+    by the innermost scope. */
 SITU_API SITU_CHECKED situ_status situ_function_apply(const situ_function *function, situ_tensor *const *in,
                                                       int count_in, situ_tensor **out, int count_out, void *payload);
 

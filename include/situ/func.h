@@ -25,7 +25,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_func_jvp(situ_func function, void *paylo
 /** torch.func.vjp: the function's result at the primals, and in grads[count] the cotangent times the Jacobian, which is
     the gradient of sum(cotangent * result) by each primal (zeros where the result does not depend on it). cotangent:
     of the result's shape; NULL for a result of one element: 1. With create_graph the gradients can be differentiated
-    again. */
+    again. grads must not overlap primals (SITU_E_ALIAS). */
 SITU_API SITU_CHECKED situ_tensor *situ_func_vjp(situ_func function, void *payload, int count,
                                                  situ_tensor *const *primals, situ_tensor *cotangent, bool create_graph,
                                                  situ_tensor **grads);
@@ -64,7 +64,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_func_vmap(situ_func function, void *payl
                                                   const int *in_dims, int out_dim);
 /** A function of `count` tensors with several results, which it writes to out[outs]. */
 typedef situ_status (*situ_func_many)(situ_tensor *const *in, int count, situ_tensor **out, int outs, void *payload);
-/** The same with several results. */
+/** The same with several results; out must not overlap in (SITU_E_ALIAS). */
 SITU_API SITU_CHECKED situ_status situ_func_vmap_many(situ_func_many function, void *payload, int count,
                                                       situ_tensor *const *in, const int *in_dims, int out_dim, int outs,
                                                       situ_tensor **out);

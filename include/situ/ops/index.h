@@ -21,7 +21,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_scatter(situ_tensor *input, int dim, sit
 SITU_API SITU_CHECKED situ_tensor *situ_scatter_value(situ_tensor *input, int dim, situ_tensor *index, double value);
 /** situ_scatter that adds src instead of writing it. */
 SITU_API SITU_CHECKED situ_tensor *situ_scatter_add(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);
-/** A copy of input with alpha * slices of src added at index (1-D) along dim. torch's default alpha is 1; 0 is 0. */
+/** A copy of input with alpha * slices of src added at index (1-D; of a 0-dim input one element) along dim. torch's
+    default alpha is 1; 0 is 0. */
 SITU_API SITU_CHECKED situ_tensor *situ_index_add(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src,
                                                   double alpha);
 /** situ_scatter in place; returns input. */
@@ -31,7 +32,8 @@ SITU_API situ_tensor *situ_scatter_add_(situ_tensor *input, int dim, situ_tensor
 /** situ_index_add in place; returns input. */
 SITU_API situ_tensor *situ_index_add_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src, double alpha);
 
-/** A copy of input with slices of src at index (1-D) along dim. Of several writes to one place the last counts. */
+/** A copy of input with slices of src at index (1-D; of a 0-dim input one element) along dim. Of several writes to one
+    place the last counts. */
 SITU_API SITU_CHECKED situ_tensor *situ_index_copy(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);
 /** situ_index_copy in place; returns input. */
 SITU_API situ_tensor *situ_index_copy_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src);

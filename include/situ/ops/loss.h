@@ -45,7 +45,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_binary_cross_entropy_with_logits(situ_te
 SITU_API SITU_CHECKED situ_tensor *situ_binary_cross_entropy(situ_tensor *input, situ_tensor *target,
                                                              situ_tensor *weight, situ_reduction reduction);
 /** Of a Poisson distribution: exp(input) - target * input, or input - target * log(input + eps) if not log_input. full
-    adds Stirling's approximation of log(target!) where target > 1. torch's defaults are true, false and 1e-8. */
+    adds Stirling's approximation of log(target!) where target > 1; its gradient by a target of 0 is NaN, as torch's.
+    torch's defaults are true, false and 1e-8. */
 SITU_API SITU_CHECKED situ_tensor *situ_poisson_nll_loss(situ_tensor *input, situ_tensor *target, bool log_input,
                                                          bool full, double eps, situ_reduction reduction);
 /** Of a normal distribution: (log var + (input - target)^2 / var) / 2, with var at least eps; full adds log(2 pi) / 2.
@@ -64,8 +65,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_margin_ranking_loss(situ_tensor *input1,
 /** log(1 + exp(-target * input)) without overflow; target is 1 or -1, and has input's shape. */
 SITU_API SITU_CHECKED situ_tensor *situ_soft_margin_loss(situ_tensor *input, situ_tensor *target,
                                                          situ_reduction reduction);
-/** Mean over the last dimension of binary_cross_entropy_with_logits: one value per sample. weight broadcasts to input,
-    or NULL. */
+/** Mean over the last dimension of -(target logsigmoid(input) + (1 - target) logsigmoid(-input)): one value per sample.
+    weight broadcasts to input, or NULL. */
 SITU_API SITU_CHECKED situ_tensor *situ_multilabel_soft_margin_loss(situ_tensor *input, situ_tensor *target,
                                                                     situ_tensor *weight, situ_reduction reduction);
 /** With c the cosine of rows input1 and input2, [N, D] or [D]: 1 - c where target ([N] or 0-dim) is 1, max(0, c -
@@ -98,7 +99,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_multi_margin_loss(situ_tensor *input, si
 
 typedef enum situ_kl_reduction { SITU_KL_MEAN = 0, SITU_KL_SUM, SITU_KL_NONE, SITU_KL_BATCHMEAN } situ_kl_reduction;
 /** target * (log target - input). input: log-probabilities; target: probabilities, or their logarithms if log_target.
-    */
+    Where a probability is 0, so is its part of the loss, and the gradient by it is NaN, as torch's. */
 SITU_API SITU_CHECKED situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduction reduction,
                                                bool log_target);
 
@@ -109,7 +110,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_multilabel_margin_loss(situ_tensor *inpu
 typedef struct situ_ctc_loss_options {
   int64_t blank; /**< the class that stands between labels; torch's default is 0 */
   situ_reduction reduction;
-  bool zero_infinity; /**< the loss of a sample whose targets do not fit into its steps is 0, not infinity */
+  bool zero_infinity; /**< the loss of a sample whose targets do not fit into its steps is 0, with a gradient of 0; else
+                           infinity, with one of NaN */
 } situ_ctc_loss_options;
 /** The negative logarithm of the probability of each sample's targets, over all ways to align them (connectionist
     temporal classification). log_probs: floating [T, N, C], or [T, C] for one sample, as log_softmax gives them;

@@ -191,8 +191,9 @@ typedef struct situ_batch_norm_options {
   double momentum; /**< weight of the new value; 0: torch's default 0.1 */
   double eps;      /**< 0: torch's default 1e-5 */
 } situ_batch_norm_options;
-/** input [N, C, ...]; the other four [C] or NULL (running statistics only when training). Training updates the running
-    statistics in place (Ioffe and Szegedy, arXiv:1502.03167). */
+/** input [N, C, ...]; the other four [C], of any strides, or NULL (running statistics only when training). Training
+    updates the running statistics in place, whose elements must not share memory then (SITU_E_ALIAS; Ioffe and Szegedy,
+    arXiv:1502.03167). */
 SITU_API SITU_CHECKED situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean,
                                                    situ_tensor *running_var, situ_tensor *weight, situ_tensor *bias,
                                                    const situ_batch_norm_options *options);
