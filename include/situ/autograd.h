@@ -122,8 +122,8 @@ typedef struct situ_function {
                           situ_tensor *const *grad_out, situ_tensor **grad_in, void *payload);
   void (*release)(void *payload); /**< called once, when the recorded call is freed; may be NULL */
 } situ_function;
-/** Runs forward on in[] and records the call; out[], which must not overlap in[] (SITU_E_ALIAS), gets the results, owned
-    by the innermost scope. */
+/** Runs forward on in[] and records the call; out[], which must not overlap in[] (SITU_E_ALIAS), gets the results,
+    owned by the innermost scope. */
 SITU_API SITU_CHECKED situ_status situ_function_apply(const situ_function *function, situ_tensor *const *in,
                                                       int count_in, situ_tensor **out, int count_out, void *payload);
 

@@ -58,8 +58,8 @@ typedef enum situ_indexing { SITU_INDEXING_IJ = 0, SITU_INDEXING_XY } situ_index
     (SITU_E_ALIAS). */
 SITU_API SITU_CHECKED situ_status situ_meshgrid(situ_tensor *const *tensors, int count, situ_indexing indexing,
                                                 situ_tensor **out);
-/** Sets out[i] to a view of tensors[i] expanded to the shape that all broadcast to. out has capacity for `count`; it may be
-    tensors, but not overlap it otherwise (SITU_E_ALIAS). */
+/** Sets out[i] to a view of tensors[i] expanded to the shape that all broadcast to. out has capacity for `count`; it
+    may be tensors, but not overlap it otherwise (SITU_E_ALIAS). */
 SITU_API SITU_CHECKED situ_status situ_broadcast_tensors(situ_tensor *const *tensors, int count, situ_tensor **out);
 /** All choices of r elements of input (1-D) in its order, as rows [count, r]; with_replacement: an element may be
     chosen again. torch's defaults are 2 and false. Memory grows with n^r. Waits for the device; on meta it is
