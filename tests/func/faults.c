@@ -153,7 +153,78 @@ static void every_op_without_memory(void **state) {
   assert_true(compared > 100 && points > 2000);
 }
 
+/* ---- checks of gradients, and modules as functions ---- */
+
+static situ_tensor *smooth(situ_tensor *const *in, int count, void *payload) {
+  (void)count, (void)payload;
+  return situ_sum(situ_mul(situ_sin(in[0]), situ_tanh(in[1])), NULL);
+}
+
+typedef struct scene {
+  situ_tensor *in[2];
+  situ_nn_module *module;
+} scene;
+
+static situ_status first_check(const scene *s) { return situ_autograd_gradcheck(smooth, NULL, 2, s->in, NULL); }
+static situ_status forward_check(const scene *s) {
+  return situ_autograd_gradcheck(smooth, NULL, 2, s->in, &(situ_gradcheck_options){ .check_forward_ad = true });
+}
+static situ_status second_check(const scene *s) { return situ_autograd_gradgradcheck(smooth, NULL, 2, s->in, NULL); }
+static situ_status call_of_module(const scene *s) {
+  situ_tree *own = situ_tree_dict();
+  situ_tensor *y = NULL;
+  if (situ_tree_put(own, "weight", situ_tree_tensor(situ_zeros(SITU_SHAPE(3, 3), NULL))))
+    y = situ_func_functional_call(s->module, own, situ_ones(SITU_SHAPE(2, 3), NULL), NULL);
+  situ_tree_free(own);
+  return y ? SITU_OK : situ_error();
+}
+static situ_status tree_of_module(const scene *s) {
+  situ_tree *own = situ_tree_dict(), *in = SITU_TREE(situ_ones(SITU_SHAPE(2, 3), NULL)), *y = NULL;
+  if (in && situ_tree_put(own, "bias", situ_tree_tensor(situ_zeros(SITU_SHAPE(3), NULL))))
+    y = situ_func_functional_call_tree(s->module, own, in, NULL);
+  situ_tree_free(own);
+  situ_tree_free(in);
+  const bool good = y != NULL;
+  situ_tree_free(y);
+  return good ? SITU_OK : situ_error();
+}
+
+static void checks_and_modules_without_memory(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    situ_status (*run)(const scene *s);
+  } calls[] = { { "gradcheck", first_check },
+                { "gradcheck, forward mode", forward_check },
+                { "gradgradcheck", second_check },
+                { "functional_call", call_of_module },
+                { "functional_call_tree", tree_of_module } };
+  scene s = { .in = { test_random(SITU_SHAPE(2), 0.5, 1.5, true), test_random(SITU_SHAPE(2), 0.5, 1.5, true) },
+              .module = situ_nn_linear(3, 3, NULL) };
+  int points = 0;
+  for (size_t c = 0; c < sizeof calls / sizeof *calls; c++)
+    for (uint64_t nth = 1, most = 1; nth <= most; nth += 1 + most / 200) {
+      const int64_t before = situ_live_tensors();
+      situ_scope scope;
+      situ_scope_begin(&scope);
+      situ_fail_allocation(nth == 1 ? 0 : nth - 1, false); /* the first run fails nowhere, and counts */
+      const situ_status status = calls[c].run(&s);
+      if (nth == 1) most = situ_allocation_count() + 1;
+      situ_fail_allocation(0, false);
+      if (status != SITU_OK && (nth == 1 || status != SITU_E_NOMEM))
+        fail_msg("%s, allocation %d: %s", calls[c].name, (int)nth - 1, situ_error_message());
+      points += status != SITU_OK;
+      situ_error_clear();
+      SITU_IGNORE(situ_scope_end(&scope));
+      if (situ_live_tensors() != before)
+        fail_msg("%s, allocation %d: %d tensors stay alive", calls[c].name, (int)nth - 1,
+                 (int)(situ_live_tensors() - before));
+    }
+  situ_nn_free(s.module);
+  assert_true(points > 100);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(every_op_without_memory) };
+  const struct CMUnitTest tests[] = { TEST(every_op_without_memory), TEST(checks_and_modules_without_memory) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
