@@ -94,7 +94,7 @@ static bool same_bits(situ_tensor *a, situ_tensor *b) { return a && b ? test_sam
 static bool check(const subject *s, int way, int *points) {
   situ_tensor *want[MOST_RESULTS] = { NULL };
   situ_fail_allocation(0, false);
-  const bool runs = ways[way].run(s, want);
+  const bool runs = ways[way].run(s, want) && situ_synchronize(test_device()) == SITU_OK;
   const uint64_t count = situ_allocation_count();
   situ_error_clear();
   if (!runs) return false; /* refused: without a second derivative, as an example */
@@ -105,7 +105,7 @@ static bool check(const subject *s, int way, int *points) {
     situ_scope scope;
     situ_scope_begin(&scope);
     situ_fail_allocation(nth, false);
-    const bool good = ways[way].run(s, got);
+    const bool good = ways[way].run(s, got) && situ_synchronize(test_device()) == SITU_OK; /* a queue may fail later */
     situ_fail_allocation(0, false);
     if (good ? situ_error() != SITU_OK : situ_error() != SITU_E_NOMEM)
       fail_msg("%s of %s, allocation %llu: %s", ways[way].name, s->row->op, (unsigned long long)nth,

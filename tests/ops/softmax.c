@@ -120,8 +120,13 @@ static void running_statistics(void **state) {
   assert_non_null(situ_batch_norm(x, mean, var, NULL, NULL, &train));
   situ_tensor *three = situ_ones(SITU_SHAPE(3, 2), &(situ_options){ .dtype = SITU_F64, .device = test_device() });
   situ_tensor *gaps = situ_select(three, 1, 0), *whole = T64(SITU_SHAPE(3), 1, 1, 1);
-  expect_refused(situ_batch_norm(situ_transpose(three, 0, 1), whole, gaps, NULL, NULL, &train), SITU_E_STATE,
-                 "batch_norm", "running_var is updated in place and must be contiguous");
+  situ_tensor *rows = T64(SITU_SHAPE(2, 3), 1, 2, 3, 1, 2, 3),
+              *shared = situ_expand(T64(SITU_SHAPE(1), 1), SITU_SHAPE(3));
+  expect_refused(situ_batch_norm(rows, whole, shared, NULL, NULL, &train), SITU_E_ALIAS, "batch_norm",
+                 "running_var is updated in place, but its elements share memory");
+  assert_non_null(situ_batch_norm(rows, whole, gaps, NULL, NULL, &train));
+  expect_exact(whole, SITU_SHAPE(3), 1, 1.5, 2);
+  expect_exact(three, SITU_SHAPE(3, 2), 0.5, 1, 0.5, 1, 0.5, 1);
   expect_values(mean, SITU_SHAPE(1), 6.5);
   expect_values(var, SITU_SHAPE(1), 10 + 7.0 / 3);
   expect_values(situ_batch_norm(x, mean, var, NULL, NULL, &eval), SITU_SHAPE(4, 1), -5.5 / sqrt(37.0 / 3),
