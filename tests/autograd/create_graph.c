@@ -92,6 +92,26 @@ static void writes_in_place_through_views(void **state) {
 }
 
 /* A constant gradient is a constant, also for the next derivative. */
+static situ_tensor *cubes(situ_tensor *const *in, int count, void *payload) {
+  (void)count, (void)payload;
+  return situ_mul(situ_mul(in[0], in[0]), in[0]);
+}
+
+/* What is saved of a leaf is a copy without history: in a recomputed stretch of a view, and where the memory that it
+   shares is written. */
+static void copies_of_leaves_keep_their_history(void **state) {
+  (void)state;
+  situ_tensor *x = situ_requires_grad_(situ_narrow(T64(SITU_SHAPE(4), 0, 1, 2, 3), 0, 1, 2), true);
+  situ_tensor *g = gradient(situ_sum(situ_recompute(cubes, NULL, 1, &x), NULL), x);
+  expect_exact(g, SITU_SHAPE(2), 3, 12);
+  expect_exact(gradient(situ_sum(g, NULL), x), SITU_SHAPE(2), 6, 12);
+  situ_tensor *y = situ_mul_scalar(leaf(1, 2), 2), *d = situ_requires_grad_(situ_detach(y), true);
+  assert_non_null(situ_mul_(y, d)); /* (2, 4) times d */
+  g = gradient(situ_sum(situ_square(y), NULL), d);
+  expect_exact(g, SITU_SHAPE(2), 16, 128);
+  expect_exact(gradient(situ_sum(g, NULL), d), SITU_SHAPE(2), 8, 32);
+}
+
 static void a_linear_function_has_a_constant_gradient(void **state) {
   (void)state;
   situ_tensor *x = leaf(1, 2), *g = gradient(situ_sum(situ_mul_scalar(x, 3), NULL), x);
@@ -202,6 +222,7 @@ int main(void) {
     TEST(gradients_of_leaves_have_a_history),
     TEST(hooks_are_recorded),
     TEST(writes_in_place_through_views),
+    TEST(copies_of_leaves_keep_their_history),
     TEST(a_linear_function_has_a_constant_gradient),
     TEST(a_gradient_without_a_history_is_still_refused),
     TEST(functions_of_recorded_calls),
