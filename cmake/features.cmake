@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # A part NAME leaves behind SITU_HAVE_NAME (for situ_config.h) and SITU_NAME_NOTE (for the summary). What the library links
-# is collected in the target situ_deps.
-
-include(CheckCSourceCompiles)
+# is collected in the target situ_deps: the C library's parts alone.
 
 add_library(situ_deps INTERFACE)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -38,15 +36,19 @@ function(situ_feature name purpose)
   endif()
 endfunction()
 
-# oneDNN's own CMake package insists on OpenCL headers, which no C user of it needs: look for the two files instead.
+# oneDNN and libjpeg are opened at run time (src/base/library.h), but their structs are those of their headers; LAPACK,
+# libpng and libdw are opened without any. The headers are for the one file that reads them: the others' command lines are
+# those of a build without it, so a compiler cache has them.
+function(situ_headers_for file directory)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${file} PROPERTIES COMPILE_OPTIONS "-isystem;${directory}")
+endfunction()
+
+# oneDNN's own CMake package insists on OpenCL headers, which no C user of it needs: look for the header instead.
 macro(situ_find_onednn)
   find_path(SITU_ONEDNN_INCLUDE dnnl.h PATH_SUFFIXES oneapi/dnnl)
-  find_library(SITU_ONEDNN_LIBRARY dnnl)
-  # Debian's oneDNN runs on libgomp, which must be told to use one thread in each of our own workers.
-  find_library(SITU_GOMP_LIBRARY NAMES gomp libgomp.so.1)
-  mark_as_advanced(SITU_ONEDNN_INCLUDE SITU_ONEDNN_LIBRARY SITU_GOMP_LIBRARY)
-  if(NOT SITU_ONEDNN_INCLUDE OR NOT SITU_ONEDNN_LIBRARY)
-    set(reason "dnnl.h or libdnnl not found (Debian: libdnnl-dev)")
+  mark_as_advanced(SITU_ONEDNN_INCLUDE)
+  if(NOT SITU_ONEDNN_INCLUDE)
+    set(reason "dnnl.h not found (Debian: libdnnl-dev)")
   else()
     set(version "")
     foreach(header oneapi/dnnl/dnnl_version.h dnnl_version.h)
@@ -56,88 +58,19 @@ macro(situ_find_onednn)
         list(JOIN lines "." version)
       endif()
     endforeach()
-    set(found "oneDNN ${version}")
-    # For the one file that reads it: the others' command lines are those of a build without it, so a compiler cache has them.
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cpu/dnnl.c PROPERTIES
-      COMPILE_OPTIONS "-isystem;${SITU_ONEDNN_INCLUDE}")
-    target_link_libraries(situ_deps INTERFACE ${SITU_ONEDNN_LIBRARY})
-    set(SITU_HAVE_GOMP 0 PARENT_SCOPE)
-    if(SITU_GOMP_LIBRARY)
-      set(SITU_HAVE_GOMP 1 PARENT_SCOPE)
-      target_link_libraries(situ_deps INTERFACE ${SITU_GOMP_LIBRARY})
-    endif()
-  endif()
-endmacro()
-
-# LAPACKE is a library of its own (the reference, Debian's) or a part of OpenBLAS. Only with 32-bit integers, as our row
-# swaps are.
-macro(situ_find_lapack)
-  find_path(SITU_LAPACK_INCLUDE lapacke.h PATH_SUFFIXES openblas)
-  find_library(SITU_LAPACKE_LIBRARY NAMES lapacke openblas)
-  mark_as_advanced(SITU_LAPACK_INCLUDE SITU_LAPACKE_LIBRARY)
-  set(reason "lapacke.h, LAPACKE's library or LAPACK not found (Debian: liblapacke-dev libopenblas-serial-dev)")
-  if(SITU_LAPACK_INCLUDE AND SITU_LAPACKE_LIBRARY)
-    find_package(LAPACK QUIET)
-    if(LAPACK_FOUND)
-      set(libraries ${SITU_LAPACKE_LIBRARY} ${LAPACK_LIBRARIES})
-      list(REMOVE_DUPLICATES libraries)
-      set(CMAKE_REQUIRED_INCLUDES ${SITU_LAPACK_INCLUDE})
-      set(CMAKE_REQUIRED_LIBRARIES ${libraries} m)
-      set(CMAKE_REQUIRED_QUIET ON)
-      check_c_source_compiles("#include <lapacke.h>
-        _Static_assert(sizeof(lapack_int) == 4, \"\");
-        void LAPACK_GLOBAL(dtrsm, DTRSM)(void);
-        int main(void) { LAPACK_GLOBAL(dtrsm, DTRSM)(); return (int)LAPACKE_dpotrf_work(0, 'L', 0, 0, 1); }"
-        SITU_LAPACK_WORKS)
-      mark_as_advanced(SITU_LAPACK_WORKS)
-      unset(CMAKE_REQUIRED_INCLUDES)
-      unset(CMAKE_REQUIRED_LIBRARIES)
-      unset(CMAKE_REQUIRED_QUIET)
-    endif()
-    if(SITU_LAPACK_WORKS)
-      list(GET LAPACK_LIBRARIES 0 found)
-      get_filename_component(found ${found} NAME)
-      set(found "LAPACKE with ${found}")
-      target_include_directories(situ_deps SYSTEM INTERFACE ${SITU_LAPACK_INCLUDE})
-      target_link_libraries(situ_deps INTERFACE ${libraries})
-    endif()
-  endif()
-endmacro()
-
-macro(situ_find_png)
-  find_package(PNG QUIET)
-  if(PNG_FOUND)
-    set(found "libpng ${PNG_VERSION_STRING}")
-    target_include_directories(situ_deps SYSTEM INTERFACE ${PNG_INCLUDE_DIRS})
-    target_link_libraries(situ_deps INTERFACE ${PNG_LIBRARIES})
-  else()
-    set(reason "png.h or libpng not found (Debian: libpng-dev)")
+    set(found "oneDNN ${version}, opened at run time")
+    situ_headers_for(backend/cpu/dnnl.c ${SITU_ONEDNN_INCLUDE})
   endif()
 endmacro()
 
 macro(situ_find_jpeg)
-  find_package(JPEG QUIET)
-  if(JPEG_FOUND)
-    set(found "libjpeg ${JPEG_VERSION}")
-    target_include_directories(situ_deps SYSTEM INTERFACE ${JPEG_INCLUDE_DIRS})
-    target_link_libraries(situ_deps INTERFACE ${JPEG_LIBRARIES})
+  find_path(SITU_JPEG_INCLUDE jpeglib.h)
+  mark_as_advanced(SITU_JPEG_INCLUDE)
+  if(SITU_JPEG_INCLUDE)
+    set(found "libjpeg, opened at run time")
+    situ_headers_for(io/jpeg.c ${SITU_JPEG_INCLUDE})
   else()
-    set(reason "jpeglib.h or libjpeg not found (Debian: libjpeg-dev)")
-  endif()
-endmacro()
-
-macro(situ_find_libdw)
-  find_path(SITU_LIBDW_INCLUDE elfutils/libdwfl.h)
-  find_library(SITU_LIBDW_LIBRARY dw)
-  mark_as_advanced(SITU_LIBDW_INCLUDE SITU_LIBDW_LIBRARY)
-  if(NOT SITU_LIBDW_INCLUDE OR NOT SITU_LIBDW_LIBRARY)
-    set(reason "elfutils/libdwfl.h or libdw not found (Debian: libdw-dev); errors name symbol + offset")
-  else()
-    file(STRINGS ${SITU_LIBDW_INCLUDE}/elfutils/version.h version REGEX "define _ELFUTILS_VERSION[ \t]")
-    string(REGEX REPLACE "[^0-9]*([0-9]+).*" "0.\\1" version "${version}")
-    set(found "elfutils ${version}")
-    target_include_directories(situ_deps SYSTEM INTERFACE ${SITU_LIBDW_INCLUDE})
-    target_link_libraries(situ_deps INTERFACE ${SITU_LIBDW_LIBRARY})
+    set(reason "jpeglib.h not found (Debian: libjpeg-dev)")
   endif()
 endmacro()
 
@@ -203,11 +136,8 @@ macro(situ_find_mpi)
   set(reason "neither mpicc.openmpi nor mpicc.mpich with its mpirun (Debian: libopenmpi-dev openmpi-bin, libmpich-dev mpich)")
 endmacro()
 
-situ_feature(ONEDNN "oneDNN for matmul and convolution")
-situ_feature(LAPACK "LAPACK for linear algebra")
-situ_feature(PNG "PNG files")
+situ_feature(ONEDNN "oneDNN for convolution")
 situ_feature(JPEG "JPEG files")
-situ_feature(LIBDW "source lines in error messages")
 situ_feature(OPENCL "the OpenCL backend")
 situ_feature(CUDA "the CUDA backend")
 situ_feature(MPI "tests of distributed training over MPI")

@@ -1,4 +1,4 @@
-# Installation: library, headers, pkg-config file, CMake package, man page. Everything is found relative to where it lies, so
+# Installation: library, headers, pkg-config file, CMake package, man page, licence. Everything is found relative to where it lies, so
 # that `cmake --install build --prefix ANYWHERE` works.
 # SPDX-License-Identifier: MIT
 include(CMakePackageConfigHelpers)
@@ -6,7 +6,9 @@ include(CMakePackageConfigHelpers)
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/situ)
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(TARGETS situ EXPORT situTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS situ EXPORT situTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT situTargets NAMESPACE situ:: DESTINATION ${cmake_dir})
 
@@ -19,6 +21,12 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/situConfig.cmake ${PROJECT_BINARY_
 
 file(RELATIVE_PATH SITU_PC_TO_PREFIX /${pc_dir} /)
 string(REGEX REPLACE "/$" "" SITU_PC_TO_PREFIX "${SITU_PC_TO_PREFIX}")
+# The library needs the C library alone, which libsitu.so links itself.
+set(SITU_PC_SYSTEM "")
+foreach(library ${situ_system})
+  string(REGEX REPLACE "^([a-z])" "-l\\1" library ${library})
+  string(APPEND SITU_PC_SYSTEM " ${library}")
+endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/situ.pc.in ${PROJECT_BINARY_DIR}/generated/situ.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/generated/situ.pc DESTINATION ${pc_dir})
 

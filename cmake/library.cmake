@@ -1,4 +1,5 @@
-# The library, compiled once and linked twice: libsitu.so for users, libsitu.a for the tests that look inside.
+# The library, compiled once and linked twice: libsitu.so (BUILD_SHARED_LIBS=OFF: libsitu.a) for users, libsitu_static.a for
+# the tests that look inside.
 # SPDX-License-Identifier: MIT
 
 file(GLOB_RECURSE situ_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
@@ -125,29 +126,48 @@ unset(CMAKE_REQUIRED_QUIET)
 
 configure_file(${PROJECT_SOURCE_DIR}/cmake/situ_config.h.in ${PROJECT_BINARY_DIR}/generated/situ_config.h)
 
-add_library(situ SHARED ${situ_parts})
+# situ_own_section(target): provenance tells the library's frames from the program's by address. Linked into a program, the
+# library's code is told apart by a section of its own; without objcopy a message leaves out the caller's line.
+function(situ_own_section target)
+  if(CMAKE_OBJCOPY)
+    set(rename "")
+    foreach(section .text .text.unlikely .text.hot .text.startup .text.exit)
+      list(APPEND rename --rename-section ${section}=situ_text)
+    endforeach()
+    add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_OBJCOPY} ${rename} $<TARGET_FILE:${target}> VERBATIM)
+  endif()
+endfunction()
+
+if(BUILD_SHARED_LIBS)
+  add_library(situ SHARED ${situ_parts})
+  set_target_properties(situ PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+  target_link_libraries(situ PRIVATE situ_flags situ_deps)
+  # Calls inside the library go straight to their function, not through the table that a program could override.
+  check_linker_flag(C -Wl,-Bsymbolic-functions SITU_LD_HAS_BSYMBOLIC)
+  mark_as_advanced(SITU_LD_HAS_BSYMBOLIC)
+  if(SITU_LD_HAS_BSYMBOLIC)
+    target_link_options(situ PRIVATE -Wl,-Bsymbolic-functions)
+  endif()
+  # Its threads, and what it asked to be called at their end, outlive a dlclose.
+  check_linker_flag(C -Wl,-z,nodelete SITU_LD_HAS_NODELETE)
+  mark_as_advanced(SITU_LD_HAS_NODELETE)
+  if(SITU_LD_HAS_NODELETE)
+    target_link_options(situ PRIVATE -Wl,-z,nodelete)
+  endif()
+  if(NOT SITU_SANITIZE MATCHES "address|thread" OR NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    # clang leaves the sanitizer's own symbols to be found in the program.
+    target_link_options(situ PRIVATE -Wl,--no-undefined)
+  endif()
+else()
+  add_library(situ STATIC ${situ_parts})
+  set(situ_system m ${CMAKE_DL_LIBS} -pthread) # what its programs link
+  target_link_libraries(situ INTERFACE ${situ_system})
+  situ_own_section(situ)
+endif()
 add_library(situ::situ ALIAS situ)
-set_target_properties(situ PROPERTIES
-  VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C INSTALL_RPATH_USE_LINK_PATH ON)
+set_target_properties(situ PROPERTIES LINKER_LANGUAGE C)
 target_include_directories(situ PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(situ PRIVATE situ_flags situ_deps)
-# Calls inside the library go straight to their function, not through the table that a program could override.
-check_linker_flag(C -Wl,-Bsymbolic-functions SITU_LD_HAS_BSYMBOLIC)
-mark_as_advanced(SITU_LD_HAS_BSYMBOLIC)
-if(SITU_LD_HAS_BSYMBOLIC)
-  target_link_options(situ PRIVATE -Wl,-Bsymbolic-functions)
-endif()
-# Its threads, and what it asked to be called at their end, outlive a dlclose.
-check_linker_flag(C -Wl,-z,nodelete SITU_LD_HAS_NODELETE)
-mark_as_advanced(SITU_LD_HAS_NODELETE)
-if(SITU_LD_HAS_NODELETE)
-  target_link_options(situ PRIVATE -Wl,-z,nodelete)
-endif()
-if(NOT SITU_SANITIZE MATCHES "address|thread" OR NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
-  # clang leaves the sanitizer's own symbols to be found in the program.
-  target_link_options(situ PRIVATE -Wl,--no-undefined)
-endif()
 
 add_library(situ_static STATIC EXCLUDE_FROM_ALL ${situ_parts})
 set_target_properties(situ_static PROPERTIES LINKER_LANGUAGE C)
@@ -155,12 +175,4 @@ target_compile_definitions(situ_static INTERFACE _GNU_SOURCE=)
 target_include_directories(situ_static INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(situ_static INTERFACE situ_deps)
-# Provenance tells the library's frames from the program's by address. Linked into a program, the library's code is told
-# apart by a section of its own; without objcopy a message leaves out the caller's line.
-if(CMAKE_OBJCOPY)
-  set(rename "")
-  foreach(section .text .text.unlikely .text.hot .text.startup .text.exit)
-    list(APPEND rename --rename-section ${section}=situ_text)
-  endforeach()
-  add_custom_command(TARGET situ_static POST_BUILD COMMAND ${CMAKE_OBJCOPY} ${rename} $<TARGET_FILE:situ_static> VERBATIM)
-endif()
+situ_own_section(situ_static)

@@ -7,7 +7,7 @@
 
 typedef struct situ__problem {
   situ_status status;
-  char text[256]; /* follows a path: "has no end" */
+  char text[512]; /* follows a path: "has no end" */
 } situ__problem;
 
 /* Always returns false, so that a parser can return its result. */

@@ -236,6 +236,9 @@ void *situ__call_site(void);
 void situ__site_add_module(const void *symbol);
 /* Returns true if this is an address in the library's own code. */
 bool situ__own_code(const void *address);
+/* Writes "train.c:12 in step" of the call at this address; returns false where no line table has it, or libdw is not
+   there. */
+bool situ__line_text(const void *call, char *buffer, size_t size);
 /* Writes "train.c:12 in step" where line tables are found (libdw), else "step+0x1f (program)"; "" for NULL. Returns
    buffer. */
 const char *situ__site_text(void *site, char *buffer, size_t size);

@@ -9,13 +9,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
-#include "base/mutex.h"
 #include "device/device.h"
-#include "situ_config.h"
-
-#ifdef SITU_HAVE_LIBDW
-#include <elfutils/libdwfl.h>
-#endif
 
 /* ---- the library's own code ---- */
 
@@ -109,72 +103,6 @@ void *situ__call_site(void) {
 
 /* ---- addresses as text ---- */
 
-#ifdef SITU_HAVE_LIBDW
-typedef struct line {
-  uintptr_t address;
-  const char *path, *function; /* of the tables */
-  int number;
-} line;
-
-static situ__mutex lock = SITU__MUTEX_INIT;
-static Dwfl *tables;
-static line seen[64]; /* Finding a function's name walks all symbols of the program: milliseconds in a large one. */
-
-static void open_tables(void) {
-  /* Searches debug information in the files themselves and under /usr/lib/debug, never on the network. */
-  static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
-                                            .find_debuginfo = dwfl_build_id_find_debuginfo };
-  memset(seen, 0, sizeof seen);
-  if (tables) dwfl_end(tables);
-  tables = dwfl_begin(&callbacks);
-  if (!tables) return;
-  if (dwfl_linux_proc_report(tables, getpid()) == 0 && dwfl_report_end(tables, NULL, NULL) == 0) return;
-  dwfl_end(tables);
-  tables = NULL;
-}
-
-/* Returns the path relative to the current directory, else its last component. */
-static const char *short_path(const char *path) {
-  char here[4096];
-  size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
-  if (*path != '/') return path;
-  if (length > 1 && strncmp(path, here, length) == 0 && path[length] == '/') return path + length + 1;
-  return strrchr(path, '/') + 1;
-}
-
-/* Looks the address up in the tables; .path is NULL where they have no line for it. */
-static line find_line(Dwarf_Addr address) {
-  line l = { .address = address };
-  Dwfl_Module *module = tables ? dwfl_addrmodule(tables, address) : NULL;
-  if (!module) { /* first use, or a library loaded since */
-    open_tables();
-    module = tables ? dwfl_addrmodule(tables, address) : NULL;
-  }
-  Dwfl_Line *found = module ? dwfl_module_getsrc(module, address) : NULL;
-  l.path = found ? dwfl_lineinfo(found, NULL, &l.number, NULL, NULL, NULL) : NULL;
-  l.function = module ? dwfl_module_addrname(module, address) : NULL;
-  return l;
-}
-
-static bool source_text(void *call, char *buffer, size_t size) {
-  const uintptr_t address = (uintptr_t)call;
-  /* Do not wait if the tables are in use (in a forked child possibly forever): fall back to symbols. */
-  if (!situ__mutex_trylock(&lock)) return false;
-  line *l = &seen[address % (sizeof seen / sizeof *seen)];
-  if (l->address != address) *l = find_line(address);
-  const bool known = l->path != NULL;
-  if (known)
-    (void)snprintf(buffer, size, l->function ? "%s:%d in %s" : "%s:%d", short_path(l->path), l->number, l->function);
-  situ__mutex_unlock(&lock);
-  return known;
-}
-#else
-static bool source_text(void *call, char *buffer, size_t size) {
-  (void)call, (void)buffer, (void)size;
-  return false;
-}
-#endif
-
 /* Symbol and offset; for a symbol that is not exported, program+offset, which addr2line accepts. */
 static void symbol_text(void *call, char *buffer, size_t size) {
   Dl_info info;
@@ -197,6 +125,6 @@ const char *situ__site_text(void *site, char *buffer, size_t size) {
   if (!site) return buffer;
   /* A return address points to the next instruction, often on the next line. */
   void *call = (char *)site - 1;
-  if (!source_text(call, buffer, size)) symbol_text(call, buffer, size);
+  if (!situ__line_text(call, buffer, size)) symbol_text(call, buffer, size);
   return buffer;
 }

@@ -3,7 +3,9 @@
    SPDX-License-Identifier: MIT */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "base/format.h"
 #include "dispatch/explain.h"
@@ -100,6 +102,15 @@ static situ_status send_report(situ__refusal *r, const char *name) {
                                                  .fix_count = r->fix_count });
 }
 
+/* Returns NULL when memory runs out: then an error has its text alone. */
+static situ__refusal *new_refusal(situ_status status) {
+  situ__refusal *r = situ__alloc_uncounted(sizeof *r);
+  if (!r) return NULL;
+  memset(r, 0, sizeof *r);
+  r->status = status, r->like = -1;
+  return r;
+}
+
 static void open_text(situ__refusal *r, const char *headline) {
   r->modules.operand = r->tensor;
   r->modules.count = r->count;
@@ -108,50 +119,58 @@ static void open_text(situ__refusal *r, const char *headline) {
   SITU__APPEND(r->text, "%s%s%s", headline, *r->site ? "   at " : "", r->site);
 }
 
-/* mismatch: operands are at fault, each by itself if `refused`, or because they differ. */
-static void explain_refusal(const situ_call *c, situ_status status, bool refused, bool mismatch, const char *name,
+/* mismatch: operands are at fault, each by itself if `refused`, or because they differ. Returns false when memory runs
+   out. */
+static bool explain_refusal(const situ_call *c, situ_status status, bool refused, bool mismatch, const char *name,
                             const char *headline) {
-  situ__refusal r = { .call = c, .status = status, .like = -1, .refused = refused, .decided = refused };
+  situ__refusal *r = new_refusal(status);
+  if (!r) return false;
+  r->call = c, r->refused = r->decided = refused;
   situ_dtype want = SITU_DTYPE_DEFAULT;
   const situ__majority by = mismatch ? situ__vote(c, by_of(status)) : (situ__majority){ .like = -1 };
-  collect_rows(&r, by.like);
-  open_text(&r, headline);
-  for (int i = 0; refused && i < r.count; i++) {
-    r.row[i].odd = is_refused(c, r.row[i].index);
-    if (r.row[i].odd && !want) want = situ__acceptable(r.row[i].accept);
+  collect_rows(r, by.like);
+  open_text(r, headline);
+  for (int i = 0; refused && i < r->count; i++) {
+    r->row[i].odd = is_refused(c, r->row[i].index);
+    if (r->row[i].odd && !want) want = situ__acceptable(r->row[i].accept);
   }
-  if (mismatch && !refused) mark_odd(&r, by);
-  situ__describe_rows(&r);
-  if (mismatch) situ__propose(&r, want);
-  (void)send_report(&r, name);
+  if (mismatch && !refused) mark_odd(r, by);
+  situ__describe_rows(r);
+  if (mismatch) situ__propose(r, want);
+  (void)send_report(r, name);
+  situ__free(r);
+  return true;
 }
 
 situ_status situ_fail_blamed(situ_status status, const char *op, const situ_blamed *list, int count, const char *fix,
                              const char *fmt, ...) {
   char name[SITU__OP_NAME], text[3000], headline[3100];
-  situ__refusal r = { .status = status, .like = -1, .decided = true };
   va_list args;
   if (!fmt) fmt = "";
   va_start(args, fmt);
   situ__vformat(text, sizeof text, fmt, args);
   va_end(args);
   snprintf(headline, sizeof headline, "%s: %s", situ__error_name(op, name), text);
-  if (situ_error() != SITU_OK) return situ__fail(status, op, "%s", text); /* later errors are only counted */
+  situ__refusal *r = situ_error() == SITU_OK ? new_refusal(status) : NULL; /* later errors are only counted */
+  if (!r) return situ__fail(status, op, "%s", text);
+  r->decided = true;
   for (int i = 0; list && i < count; i++) {
     if (!situ__alive(list[i].tensor)) continue;
-    if (r.count == SITU__SHOWN) {
-      r.more++;
+    if (r->count == SITU__SHOWN) {
+      r->more++;
       continue;
     }
-    situ__explained_row *row = &r.row[r.count];
+    situ__explained_row *row = &r->row[r->count];
     *row = (situ__explained_row){ .index = -1, .odd = list[i].odd, .name = list[i].name };
     snprintf(row->operand, sizeof row->operand, "%s", list[i].operand);
-    r.tensor[r.count++].tensor = list[i].tensor;
+    r->tensor[r->count++].tensor = list[i].tensor;
   }
-  open_text(&r, headline);
-  situ__describe_rows(&r);
-  SITU__APPEND(r.fix, "%s", fix ? fix : "");
-  return send_report(&r, name);
+  open_text(r, headline);
+  situ__describe_rows(r);
+  SITU__APPEND(r->fix, "%s", fix ? fix : "");
+  (void)send_report(r, name);
+  situ__free(r);
+  return status;
 }
 
 bool situ__explain(const situ_call *c, situ_status status, bool refused, const char *fmt, ...) {
@@ -163,8 +182,8 @@ bool situ__explain(const situ_call *c, situ_status status, bool refused, const c
   situ__error_name(c->op->name, name);
   if (status == SITU_E_DEVICE) snprintf(headline, sizeof headline, "%s in %s", text, name);
   else snprintf(headline, sizeof headline, "%s: %s", name, text);
-  if (situ_error() == SITU_OK && !situ__trying) explain_refusal(c, status, refused, true, name, headline);
-  else situ__fail(status, c->op->name, "%s", headline); /* later errors are only counted */
+  if (situ_error() != SITU_OK || situ__trying || !explain_refusal(c, status, refused, true, name, headline))
+    situ__fail(status, c->op->name, "%s", headline); /* later errors are only counted */
   return false;
 }
 
@@ -173,10 +192,7 @@ bool situ__explain_error(situ_status status, const char *name, const char *text)
   const situ_call *c = situ__now.call;
   char headline[2048];
   snprintf(headline, sizeof headline, "%s: %s", name, text);
-  if (status == SITU_E_SHAPE || status == SITU_E_DTYPE) {
-    explain_refusal(c, status, false, false, name, headline);
-    return true;
-  }
+  if (status == SITU_E_SHAPE || status == SITU_E_DTYPE) return explain_refusal(c, status, false, false, name, headline);
   situ_explanation modules = { .count = 0 };
   situ_explain_look(&modules);
   if (!*modules.module) return false;

@@ -35,7 +35,7 @@ typedef struct situ__choice {
   bool broken; /* no statement can be written for an operand */
 } situ__choice;
 
-/* About 40 KiB, on the stack. */
+/* About 70 KiB: not for the stack of a thread that has little. */
 typedef struct situ__refusal {
   const situ_call *call; /* NULL: not a call (situ_fail_blamed) */
   situ_status status;

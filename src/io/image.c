@@ -15,10 +15,10 @@
 /* ---- reading ---- */
 
 static bool check_codec(const situ__codec *codec, situ__problem *problem) {
-  return codec->decode ||
-         situ__problem_set(problem, SITU_E_UNSUPPORTED,
-                           "needs %s, which this build lacks: install it (Debian: %s) and build situ again",
-                           codec->library, codec->package);
+  if (codec->decode) return situ__library_need(codec->library, problem);
+  return situ__problem_set(problem, SITU_E_UNSUPPORTED,
+                           "is a JPEG file, and situ was built without jpeglib.h: install libjpeg's headers (Debian: "
+                           "libjpeg-dev), and build situ again");
 }
 
 static bool decode(const unsigned char *data, size_t bytes, situ_image_mode mode, situ__image *out,

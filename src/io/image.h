@@ -3,7 +3,7 @@
 #ifndef SITU_IO_IMAGE_H
 #define SITU_IO_IMAGE_H
 
-#include "base/problem.h"
+#include "base/library.h"
 #include "base/text.h"
 #include "situ/media.h"
 
@@ -15,8 +15,8 @@ typedef struct situ__image {
 
 /* A format. */
 typedef struct situ__codec {
-  const char *library, *package;
-  /* Decodes a whole file; on success the caller frees out->pixels by situ__free. NULL: this build lacks the library. */
+  situ__library *library; /* opened before decode and encode */
+  /* Decodes a whole file; on success the caller frees out->pixels by situ__free. NULL: this build lacks the format. */
   bool (*decode)(const unsigned char *data, size_t bytes, situ_image_mode mode, situ__image *out,
                  situ__problem *problem);
   /* Appends a whole file; how: level of compression, or quality. */

@@ -11,6 +11,46 @@
 #include <jpeglib.h>
 
 #include "base/alloc.h"
+#include "base/library.h"
+
+/* ---- libjpeg ---- */
+
+/* Structs are those of jpeglib.h; a library of another version or with other structs refuses to create its own. */
+#define FUNCTIONS(_)    \
+  _(CreateDecompress)   \
+  _(CreateCompress)     \
+  _(destroy_compress)   \
+  _(destroy_decompress) \
+  _(finish_compress)    \
+  _(finish_decompress)  \
+  _(mem_src)            \
+  _(read_header)        \
+  _(read_scanlines)     \
+  _(set_defaults)       \
+  _(set_quality)        \
+  _(start_compress)     \
+  _(start_decompress)   \
+  _(std_error)          \
+  _(write_scanlines)
+#define MEMBER(function) __typeof__(jpeg_##function) *function;
+static struct { FUNCTIONS(MEMBER) } lib;
+#define SYMBOL(function) { "jpeg_" #function, &lib.function },
+static const situ__symbol symbols[] = { FUNCTIONS(SYMBOL) };
+
+static situ__library library = { .name = "libjpeg",
+                                 .variable = "SITU_JPEG",
+                                 .package = "libjpeg62-turbo",
+#if JPEG_LIB_VERSION >= 80 && JPEG_LIB_VERSION < 90
+                                 .file = { "libjpeg.so.8" },
+#elif JPEG_LIB_VERSION >= 90
+                                 .file = { "libjpeg.so.9" },
+#else
+                                 .file = { "libjpeg.so.62" },
+#endif
+                                 .symbol = symbols,
+                                 .symbols = sizeof symbols / sizeof *symbols };
+
+/* ---- pictures ---- */
 
 /* A block of 8 x 8 pixels takes at least one bit of Huffman code, and some component has at least a quarter of the
    picture's blocks. A progressive file of more scans than these takes long for nothing. */
@@ -48,7 +88,7 @@ static void on_progress(j_common_ptr jpeg) {
 
 static void begin(session *s, situ__problem *problem) {
   s->problem = problem;
-  jpeg_std_error(&s->errors);
+  lib.std_error(&s->errors);
   s->errors.error_exit = on_error;
   s->errors.emit_message = on_message;
 }
@@ -73,12 +113,12 @@ static bool choose(struct jpeg_decompress_struct *jpeg, size_t bytes, situ_image
 static bool decode(session *s, struct jpeg_decompress_struct *jpeg, const unsigned char *data, size_t bytes,
                    situ_image_mode mode) {
   if (setjmp(s->end)) return false;
-  jpeg_create_decompress(jpeg);
+  lib.CreateDecompress(jpeg, JPEG_LIB_VERSION, sizeof *jpeg);
   jpeg->progress = &s->progress;
-  jpeg_mem_src(jpeg, data, bytes);
-  (void)jpeg_read_header(jpeg, TRUE);
+  lib.mem_src(jpeg, data, bytes);
+  (void)lib.read_header(jpeg, TRUE);
   if (!choose(jpeg, bytes, mode, s->problem)) return false;
-  jpeg_start_decompress(jpeg);
+  lib.start_decompress(jpeg);
   situ__image *m = &s->image;
   *m = (situ__image){ .height = jpeg->output_height, .width = jpeg->output_width, .channels = jpeg->output_components };
   const size_t row = (size_t)m->width * (size_t)m->channels;
@@ -86,9 +126,9 @@ static bool decode(session *s, struct jpeg_decompress_struct *jpeg, const unsign
   if (!m->pixels) return situ__problem_set(s->problem, SITU_E_NOMEM, "needs %zu bytes", row * (size_t)m->height);
   while (jpeg->output_scanline < jpeg->output_height) {
     JSAMPROW to = m->pixels + row * jpeg->output_scanline;
-    jpeg_read_scanlines(jpeg, &to, 1);
+    lib.read_scanlines(jpeg, &to, 1);
   }
-  jpeg_finish_decompress(jpeg);
+  lib.finish_decompress(jpeg);
   return true;
 }
 
@@ -98,7 +138,7 @@ static bool decode_file(const unsigned char *data, size_t bytes, situ_image_mode
   begin(&s, problem);
   struct jpeg_decompress_struct jpeg = { .err = &s.errors };
   const bool good = decode(&s, &jpeg, data, bytes, mode);
-  jpeg_destroy_decompress(&jpeg);
+  lib.destroy_decompress(&jpeg);
   if (good) *out = s.image;
   else situ__free(s.image.pixels);
   return good;
@@ -122,20 +162,20 @@ static void end_file(j_compress_ptr jpeg) {
 
 static bool encode(session *s, struct jpeg_compress_struct *jpeg, const situ__image *m, int quality) {
   if (setjmp(s->end)) return false;
-  jpeg_create_compress(jpeg);
+  lib.CreateCompress(jpeg, JPEG_LIB_VERSION, sizeof *jpeg);
   jpeg->dest = &s->to;
   jpeg->image_width = (JDIMENSION)m->width;
   jpeg->image_height = (JDIMENSION)m->height;
   jpeg->input_components = m->channels;
   jpeg->in_color_space = m->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  jpeg_set_defaults(jpeg);
-  jpeg_set_quality(jpeg, quality, TRUE);
-  jpeg_start_compress(jpeg, TRUE);
+  lib.set_defaults(jpeg);
+  lib.set_quality(jpeg, quality, TRUE);
+  lib.start_compress(jpeg, TRUE);
   while (jpeg->next_scanline < jpeg->image_height) {
     JSAMPROW from = m->pixels + (size_t)jpeg->next_scanline * (size_t)m->width * (size_t)m->channels;
-    jpeg_write_scanlines(jpeg, &from, 1);
+    lib.write_scanlines(jpeg, &from, 1);
   }
-  jpeg_finish_compress(jpeg);
+  lib.finish_compress(jpeg);
   return true;
 }
 
@@ -147,14 +187,14 @@ static bool encode_file(const situ__image *image, int quality, situ__text *out, 
   begin(&s, problem);
   struct jpeg_compress_struct jpeg = { .err = &s.errors };
   const bool good = encode(&s, &jpeg, image, quality);
-  jpeg_destroy_compress(&jpeg);
+  lib.destroy_compress(&jpeg);
   return good;
 }
 
-const situ__codec situ__jpeg = { "libjpeg", "libjpeg-dev", decode_file, encode_file };
+const situ__codec situ__jpeg = { &library, decode_file, encode_file };
 
 #else
 
-const situ__codec situ__jpeg = { .library = "libjpeg", .package = "libjpeg-dev" };
+const situ__codec situ__jpeg = { .library = NULL };
 
 #endif

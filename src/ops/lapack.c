@@ -22,13 +22,6 @@ static bool must_leave(situ_tensor *const *in, int ins, situ_device *home) {
 static const situ_device cpu = { SITU_CPU, 0 };
 
 static bool may_leave(const char *op, situ_device home) {
-  if (!situ_device_has(cpu, SITU_VERB_LINALG)) {
-    situ__fail(
-        SITU_E_UNSUPPORTED, op,
-        "this build of situ has no LAPACK: install LAPACKE (Debian: liblapacke-dev, libopenblas-serial-dev), then "
-        "configure and build situ again");
-    return false;
-  }
   const situ_policy policy = situ_get_policy();
   const int rule = policy.device_to_host < policy.host_to_device ? policy.device_to_host : policy.host_to_device;
   char name[SITU_DEVICE_NAME_MAX];

@@ -10,13 +10,10 @@
 #include <cmocka.h>
 
 #include "backend/cpu/dnnl.h"
-#include "situ_config.h"
 #include "support/views.h"
 
 static void needs_onednn(void) {
-#ifndef SITU_HAVE_ONEDNN
-  skip();
-#endif
+  if (!situ__dnnl_is_there()) skip();
 }
 
 typedef struct shape {

@@ -16,7 +16,7 @@
 #include "situ/data.h"
 #include "situ/ops.h"
 #include "situ/sys/alloc.h"
-#include "situ_config.h"
+#include "support/test.h"
 
 static situ_scope scope;
 static int64_t live_before;
@@ -258,11 +258,8 @@ static void tensors_of_workers_have_a_line_of_the_program(void **state) {
     const situ_tree *batch = situ_data_loader_next(loader);
     char place[256];
     situ_created_at(situ_tree_get(batch, "x"), place, sizeof place);
-#ifdef SITU_HAVE_LIBDW
-    if (!strstr(place, "loader.c:")) fail_msg("%d workers: %s", workers, place);
-#else
-    if (!strstr(place, "test_data_loader+0x")) fail_msg("%d workers: %s", workers, place);
-#endif
+    if (!strstr(place, test_has_lines() ? "loader.c:" : "test_data_loader+0x"))
+      fail_msg("%d workers: %s", workers, place);
     situ_data_loader_free(loader);
   }
   situ_dataset_free(set);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "situ_config.h"
 #include "support/modules.h"
 
 typedef struct probe {
@@ -251,9 +250,7 @@ static void expect_made_at(const situ_tensor *t, int line, const char *function)
    own, also inside a module of the library. */
 static void results_know_the_line_that_made_them(void **state) {
   (void)state;
-#ifndef SITU_HAVE_LIBDW
-  skip(); /* lines need debug information */
-#endif
+  if (!test_has_lines()) skip();
   situ_tensor *x = T32(SITU_SHAPE(1), 1);
   situ_nn_module *inner = situ_nn_sequential(situ_nn_relu(), situ_nn_done(situ_nn_alloc(&own_type))),
                  *outer = situ_nn_sequential(inner, situ_nn_relu());

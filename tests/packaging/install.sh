@@ -12,13 +12,15 @@ trap 'exit 1' HUP INT TERM
 "$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 mv "$work/first" "$work/moved"
 prefix=$work/moved
-lib=$(dirname "$(find "$prefix" -name libsitu.so)")
+lib=$(dirname "$(find "$prefix" -name libsitu.so -o -name libsitu.a)")
 
 if grep -rl "$work/first" "$prefix/include" "$lib/pkgconfig" "$lib/cmake"; then
   echo "the files above name the directory of the installation: they would break when it moves" >&2
   exit 1
 fi
-readelf -d "$lib/libsitu.so" | grep -q 'SONAME.*\[libsitu\.so\.0\]' || { echo "wrong soname" >&2; exit 1; }
+[ ! -e "$lib/libsitu.so" ] || readelf -d "$lib/libsitu.so" | grep -q 'SONAME.*\[libsitu\.so\.0\]' || { echo "wrong soname" >&2; exit 1; }
+
+cmp -s "$(find "$prefix/share/doc" -name LICENSE)" "$source/LICENSE" || { echo "LICENSE is not installed" >&2; exit 1; }
 
 mkdir "$work/consumer"
 cat >"$work/consumer/main.c" <<'C'
@@ -26,8 +28,12 @@ cat >"$work/consumer/main.c" <<'C'
 #include <stdio.h>
 
 int main(void) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  double sum = 0;
+  if (situ_item(situ_sum(situ_ones(SITU_SHAPE(2, 3), NULL), NULL), &sum) != SITU_OK || sum != 6) return 1;
   puts(situ_version());
-  return 0;
+  return situ_scope_end(&scope) != SITU_OK;
 }
 C
 cat >"$work/consumer/CMakeLists.txt" <<'CMAKE'

@@ -37,9 +37,10 @@ static void hear(const situ_lint_finding *f, void *payload) {
     h->others++;
     return;
   }
-  for (int i = 0; i < 4 && h->wanted->words[i]; i++)
-    if (!says(f, h->wanted->words[i])) {
-      print_error("%s: no \"%s\" in: %s: %s | %s\n", h->wanted->name, h->wanted->words[i], f->path, f->text, f->fix);
+  const char *word;
+  for (int i = 0; (word = mistake_word(h->wanted, i)); i++)
+    if (!says(f, word)) {
+      print_error("%s: no \"%s\" in: %s: %s | %s\n", h->wanted->name, word, f->path, f->text, f->fix);
       return;
     }
   h->count++;
@@ -71,8 +72,8 @@ static void the_lint_finds_each(void **state) {
 
 static bool tells(const mistake *m, const situ_place_finding *f) {
   if ((int)f->problem != m->kind) return false;
-  for (int i = 0; i < 4 && m->words[i]; i++) {
-    const char *word = m->words[i];
+  const char *word;
+  for (int i = 0; (word = mistake_word(m, i)); i++) {
     if (!strstr(f->op, word) && !strstr(f->module, word) && !strstr(f->tensor, word) && !strstr(f->text, word) &&
         !strstr(f->fix, word))
       return false;

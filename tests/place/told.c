@@ -2,14 +2,9 @@
    happened to it and where, and the table of the operands. */
 /* test-devices: sim:0 sim:1 */
 #include "situ/optim.h"
-#include "situ_config.h"
 #include "support/pairs.h"
 
-#ifdef SITU_HAVE_LIBDW
-#define PLACE "told.c:"
-#else
-#define PLACE "+0x"
-#endif
+#define PLACE (test_has_lines() ? "told.c:" : "+0x")
 
 static void expect_told(situ_status status, const char *const *parts, size_t count) {
   assert_int_equal(situ_error(), status);

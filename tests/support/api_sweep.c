@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/image.h"
 #include "support/api.h"
 #include "support/test.h"
 #include "situ/sys/op.h"
@@ -58,14 +59,12 @@ static const char no_valid_call[] =
 /* Linear algebra is refused, whatever it is given, by a device without LAPACK; but powers are products. Images are by a
    build without their library, and NCCL by other devices than CUDA's. */
 static bool is_refused(const char *function) {
-#ifndef SITU_HAVE_PNG
-  if (api_is(function, "situ_decode_image situ_read_image situ_write_png")) return true;
-#endif
-#ifndef SITU_HAVE_JPEG
-  if (api_is(function, "situ_write_jpeg")) return true;
-#endif
+  if (api_is(function, "situ_decode_image situ_read_image situ_write_png") && !situ__library_open(situ__png.library))
+    return true;
+  if (api_is(function, "situ_write_jpeg") && (!situ__jpeg.encode || !situ__library_open(situ__jpeg.library)))
+    return true;
   if (test_device().kind != SITU_CUDA && api_is(function, "situ_comm_use_nccl situ_comm_device_engine_of")) return true;
-  return !situ_device_has(test_device(), SITU_VERB_LINALG) &&
+  return !(test_has_lapack() && situ_device_has(test_device(), SITU_VERB_LINALG)) &&
          (!strncmp(function, "situ_linalg_", 12) ||
           api_is(function, "situ_cholesky_solve situ_cholesky_inverse situ_logdet"));
 }

@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "situ/policy.h"
-#include "situ_config.h"
 #include "support/late.h"
 
 static inline int begin(void **state) {
@@ -19,9 +18,7 @@ static inline int begin(void **state) {
 
 static inline void needs_lapack(void **state) {
   (void)state;
-#ifndef SITU_HAVE_LAPACK
-  skip();
-#endif
+  if (!test_has_lapack()) skip();
 }
 
 #define R(...) test_random(SITU_SHAPE(__VA_ARGS__), -1, 1, false)

@@ -5,15 +5,7 @@
 #define SITU_TEST_MISTAKES_H
 
 #include "situ/optim.h"
-#include "situ_config.h"
 #include "support/pairs.h"
-
-/* How a finding names a place in these tests: without libdw it can only say how far into the program. */
-#ifdef SITU_HAVE_LIBDW
-#define PLACE_IN(file) file
-#else
-#define PLACE_IN(file) "test_place_mistakes+0x"
-#endif
 
 /* What one mistake leaves behind: what is to be looked at, and what is to be freed. */
 typedef struct planted {
@@ -34,6 +26,12 @@ typedef struct mistake {
   int count;            /* the lint: findings of this kind; the preflight: mistakes; 0: one */
   const char *words[4]; /* in the finding's path, text or fix */
 } mistake;
+
+/* A word, or NULL behind the last. Without lines of source a finding can only say how far into the program a file is. */
+static inline const char *mistake_word(const mistake *m, int number) {
+  const char *word = number < 4 ? m->words[number] : NULL;
+  return word && strstr(word, ".c") && !test_has_lines() ? "test_place_mistakes+0x" : word;
+}
 
 extern const mistake lint_mistakes[], check_mistakes[];
 extern const int lint_mistake_count, check_mistake_count;

@@ -212,7 +212,7 @@ const mistake check_mistakes[] = {
     tensor_in_forward,
     SITU_PLACE_DEVICE,
     0,
-    { "add", PLACE_IN("mistakes_check.c") } },
+    { "add", "mistakes_check.c" } },
   { "an attribute stays behind", "000-ex3b", attribute_stays_behind, SITU_PLACE_DEVICE, 0, { "offset", "add" } },
   { "a list of layers stays behind", "S13; #1053", list_stays_behind, SITU_PLACE_DEVICE, 0, { "linear" } },
   { "a model is half moved", "S10", half_moved, SITU_PLACE_DEVICE, 0, { "fc2", "weight" } },

@@ -297,7 +297,7 @@ const mistake lint_mistakes[] = {
     derived_weight,
     SITU_LINT_TENSOR,
     0,
-    { "Net", "f32 [4, 4]", PLACE_IN("mistakes_lint.c") } },
+    { "Net", "f32 [4, 4]", "mistakes_lint.c" } },
   { "a module in a field nobody registered",
     "000-6; #59925",
     module_attribute,

@@ -1,7 +1,6 @@
 /* Calls of random programs: linear algebra, Fourier transforms, running sums.
    SPDX-License-Identifier: MIT */
 #include "situ/sys/op.h"
-#include "situ_config.h"
 #include "support/program_runs.h"
 
 #define RUN(id) PROGRAM_RUN(id)
@@ -10,14 +9,11 @@
 
 /* Positive definite, of good condition; NULL where no LAPACK is. */
 static situ_tensor *positive_of(situ_tensor *x) {
-#ifdef SITU_HAVE_LAPACK
-  if (situ_dim(x) != 2 || !situ_numel(x) || !situ_device_has(test_device(), SITU_VERB_LINALG)) return NULL;
+  if (!test_has_lapack() || situ_dim(x) != 2 || !situ_numel(x) || !situ_device_has(test_device(), SITU_VERB_LINALG))
+    return NULL;
   situ_tensor *t = situ_tanh(x);
   return situ_add(situ_matmul(t, situ_transpose(t, 0, 1)),
                   situ_eye(size(x, 0), size(x, 0), &(situ_options){ .dtype = SITU_F64, .device = test_device() }));
-#else
-  return (void)x, NULL;
-#endif
 }
 RUN(run_cholesky) {
   situ_tensor *a = positive_of(in[0]);

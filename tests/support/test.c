@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/cpu/lapack_library.h"
+#include "device/device.h"
 #include "support/checked.h"
 #include "support/last_words.h"
 
@@ -37,6 +39,12 @@ situ_device test_device_at(int index) {
     exit(77);
   }
   return device;
+}
+
+bool test_has_lapack(void) { return situ__library_open(&situ__lapack_library); }
+bool test_has_lines(void) {
+  char text[16];
+  return situ__line_text((const char *)(uintptr_t)test_has_lines + 1, text, sizeof text);
 }
 
 void test_compile_quickly(void) {

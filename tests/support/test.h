@@ -22,6 +22,10 @@ void test_use_device(int index);
 /* Number `index` of its kind, for tests that need two of them. */
 situ_device test_device_at(int index);
 
+/* Whether this machine has LAPACK, and libdw and this program lines of its source. */
+bool test_has_lapack(void);
+bool test_has_lines(void);
+
 /* Has OpenCL's driver compile without optimising, which takes half of the time; with SITU_TEST_ALL or SITU_TEST_AS_USED, as
    for users. To be called before the device is touched and before there are threads, as test_begin and test_device do. */
 void test_compile_quickly(void);

@@ -6,7 +6,6 @@
 #include "base/fail.h"
 #include "base/slab.h"
 #include "device/device.h"
-#include "situ_config.h"
 
 #include <stdio.h>
 #include <pthread.h>
@@ -136,9 +135,7 @@ const situ_backend situ__cpu_backend = {
     [SITU_VERB_POOL] = situ__cpu_pool,
     [SITU_VERB_RESAMPLE] = situ__cpu_resample,
     [SITU_VERB_FFT] = situ__cpu_fft,
-#ifdef SITU_HAVE_LAPACK
     [SITU_VERB_LINALG] = situ__cpu_linalg,
-#endif
     [SITU_VERB_SOFTMAX] = situ__cpu_softmax,
     [SITU_VERB_NORM] = situ__cpu_norm,
     [SITU_VERB_BATCH_NORM] = situ__cpu_batch_norm,

@@ -1,10 +1,11 @@
-/* The only file that calls oneDNN, version 2 or 3.
+/* The only file that calls oneDNN, version 2 or 3: that of the headers, opened when a convolution first asks for it.
    SPDX-License-Identifier: MIT */
 #include "dnnl.h"
 #include "situ_config.h"
 
 #ifndef SITU_HAVE_ONEDNN
 
+bool situ__dnnl_is_there(void) { return false; }
 situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images) { return (void)c, (void)images, NULL; }
 void situ__dnnl_close(situ__dnnl *d) { (void)d; }
 size_t situ__dnnl_bytes(const situ__dnnl *d, int operand) { return (void)d, (void)operand, 0; }
@@ -20,10 +21,86 @@ const char *situ__dnnl_name(const situ__dnnl *d) { return (void)d, ""; }
 #else
 
 #include "base/alloc.h"
+#include "base/library.h"
 
+#include <dlfcn.h>
 #include <dnnl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- the library ---- */
+
+/* Functions of both versions, of 3, and of 2. */
+#define COMMON(_)                       \
+  _(version)                            \
+  _(engine_create)                      \
+  _(memory_create)                      \
+  _(memory_desc_equal)                  \
+  _(memory_desc_get_size)               \
+  _(memory_destroy)                     \
+  _(primitive_attr_create)              \
+  _(primitive_attr_destroy)             \
+  _(primitive_attr_set_scratchpad_mode) \
+  _(primitive_create)                   \
+  _(primitive_desc_destroy)             \
+  _(primitive_desc_query)               \
+  _(primitive_desc_query_md)            \
+  _(primitive_destroy)                  \
+  _(primitive_execute)                  \
+  _(reorder_primitive_desc_create)      \
+  _(stream_create)                      \
+  _(stream_destroy)                     \
+  _(stream_wait)
+#if DNNL_VERSION_MAJOR >= 3
+#define FUNCTIONS(_)                                    \
+  _(convolution_backward_data_primitive_desc_create)    \
+  _(convolution_backward_weights_primitive_desc_create) \
+  _(convolution_forward_primitive_desc_create)          \
+  _(memory_desc_create_with_strides)                    \
+  _(memory_desc_create_with_tag)                        \
+  _(memory_desc_destroy)
+#define SONAME "libdnnl.so.3"
+#else
+#define FUNCTIONS(_)                                \
+  _(dilated_convolution_backward_data_desc_init)    \
+  _(dilated_convolution_backward_weights_desc_init) \
+  _(dilated_convolution_forward_desc_init)          \
+  _(memory_desc_init_by_strides)                    \
+  _(memory_desc_init_by_tag)                        \
+  _(primitive_desc_create)
+#define SONAME "libdnnl.so.2"
+#endif
+
+#define MEMBER(function) __typeof__(dnnl_##function) *function;
+static struct { COMMON(MEMBER) FUNCTIONS(MEMBER) } dnnl;
+#define SYMBOL(function) { "dnnl_" #function, &dnnl.function },
+static const situ__symbol symbols[] = { COMMON(SYMBOL) FUNCTIONS(SYMBOL) };
+
+/* Of the OpenMP that oneDNN runs on, or NULL. */
+static int (*get_threads)(void);
+static void (*set_threads)(int);
+
+static dnnl_engine_t engine;
+
+static bool start(void *handle, char *why, size_t size) {
+  const int major = dnnl.version()->major;
+  if (major != DNNL_VERSION_MAJOR)
+    return (void)snprintf(why, size, "it is version %d, and situ was built for %d", major, DNNL_VERSION_MAJOR), false;
+  *(void **)&get_threads = dlsym(handle, "omp_get_max_threads");
+  *(void **)&set_threads = get_threads ? dlsym(handle, "omp_set_num_threads") : NULL;
+  if (dnnl.engine_create(&engine, dnnl_cpu, 0) == dnnl_success) return true;
+  return (void)snprintf(why, size, "it knows no engine for this processor"), false;
+}
+
+static situ__library library = { .name = "oneDNN",
+                                 .variable = "SITU_ONEDNN",
+                                 .package = "libdnnl2 or libdnnl3",
+                                 .file = { SONAME },
+                                 .symbol = symbols,
+                                 .symbols = sizeof symbols / sizeof *symbols,
+                                 .accept = start };
+bool situ__dnnl_is_there(void) { return situ__library_open(&library); }
 
 /* ---- differences between versions: descriptors are values in 2 and handles in 3 ---- */
 
@@ -32,19 +109,19 @@ typedef const_dnnl_memory_desc_t layout; /* borrowed */
 static layout borrow(const dnnl_memory_desc_t *d) { return *d; }
 static bool make_layout(dnnl_memory_desc_t *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type,
                         const dnnl_dims_t strides) {
-  return (strides ? dnnl_memory_desc_create_with_strides(d, n, dims, type, strides)
-                  : dnnl_memory_desc_create_with_tag(d, n, dims, type, dnnl_format_tag_any)) == dnnl_success;
+  return (strides ? dnnl.memory_desc_create_with_strides(d, n, dims, type, strides)
+                  : dnnl.memory_desc_create_with_tag(d, n, dims, type, dnnl_format_tag_any)) == dnnl_success;
 }
 static void drop_layout(dnnl_memory_desc_t *d) {
-  if (*d) dnnl_memory_desc_destroy(*d);
+  if (*d) dnnl.memory_desc_destroy(*d);
 }
 #else
 typedef const dnnl_memory_desc_t *layout;
 static layout borrow(const dnnl_memory_desc_t *d) { return d; }
 static bool make_layout(dnnl_memory_desc_t *d, int n, const dnnl_dims_t dims, dnnl_data_type_t type,
                         const dnnl_dims_t strides) {
-  return (strides ? dnnl_memory_desc_init_by_strides(d, n, dims, type, strides)
-                  : dnnl_memory_desc_init_by_tag(d, n, dims, type, dnnl_format_tag_any)) == dnnl_success;
+  return (strides ? dnnl.memory_desc_init_by_strides(d, n, dims, type, strides)
+                  : dnnl.memory_desc_init_by_tag(d, n, dims, type, dnnl_format_tag_any)) == dnnl_success;
 }
 static void drop_layout(dnnl_memory_desc_t *d) { (void)d; }
 #endif
@@ -53,18 +130,14 @@ static void drop_layout(dnnl_memory_desc_t *d) { (void)d; }
 
 /* On OpenMP, oneDNN would start a team in each of our threads, and its splits would change sums. The caller's setting
    is restored. */
-#if DNNL_CPU_RUNTIME == DNNL_RUNTIME_OMP
-int omp_get_max_threads(void);
-void omp_set_num_threads(int);
 static int alone(void) {
-  int before = omp_get_max_threads();
-  return omp_set_num_threads(1), before;
+  const int before = get_threads ? get_threads() : 0;
+  if (set_threads) set_threads(1);
+  return before;
 }
-static void as_before(int threads) { omp_set_num_threads(threads); }
-#else
-static int alone(void) { return 0; }
-static void as_before(int threads) { (void)threads; }
-#endif
+static void as_before(int threads) {
+  if (set_threads) set_threads(threads);
+}
 
 /* ---- primitives ---- */
 
@@ -92,11 +165,6 @@ struct situ__dnnl {
   uint64_t used; /* time of last use, to evict the oldest */
 };
 
-static dnnl_engine_t engine;
-static bool engine_there;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static void start(void) { engine_there = dnnl_engine_create(&engine, dnnl_cpu, 0) == dnnl_success; }
-
 /* Describes an operand of plain layout; the primitive may want another one. */
 static bool add_operand(situ__dnnl *d, int which, int number, int n, const dnnl_dims_t dims, const dnnl_dims_t strides,
                         dnnl_data_type_t type) {
@@ -104,26 +172,26 @@ static bool add_operand(situ__dnnl *d, int which, int number, int n, const dnnl_
   return d->operand[which].made = make_layout(&d->operand[which].plain, n, dims, type, strides);
 }
 
-static size_t bytes_of(layout l) { return dnnl_memory_desc_get_size(l); }
+static size_t bytes_of(layout l) { return dnnl.memory_desc_get_size(l); }
 
 static dnnl_primitive_attr_t own_scratch(void) {
   dnnl_primitive_attr_t attr = NULL;
-  if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
-  if (dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success) return attr;
-  dnnl_primitive_attr_destroy(attr);
+  if (dnnl.primitive_attr_create(&attr) != dnnl_success) return NULL;
+  if (dnnl.primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success) return attr;
+  dnnl.primitive_attr_destroy(attr);
   return NULL;
 }
 
 static bool make_reorder(side *o, bool result, dnnl_primitive_attr_t attr) {
   const layout plain = borrow(&o->plain);
-  if (dnnl_memory_desc_equal(plain, o->wanted)) return true;
+  if (dnnl.memory_desc_equal(plain, o->wanted)) return true;
   dnnl_primitive_desc_t pd = NULL;
-  if (dnnl_reorder_primitive_desc_create(&pd, result ? o->wanted : plain, engine, result ? plain : o->wanted, engine,
+  if (dnnl.reorder_primitive_desc_create(&pd, result ? o->wanted : plain, engine, result ? plain : o->wanted, engine,
                                          attr) != dnnl_success)
     return false;
-  const bool made = bytes_of(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) == 0 &&
-                    dnnl_primitive_create(&o->reorder, pd) == dnnl_success;
-  dnnl_primitive_desc_destroy(pd);
+  const bool made = bytes_of(dnnl.primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)) == 0 &&
+                    dnnl.primitive_create(&o->reorder, pd) == dnnl_success;
+  dnnl.primitive_desc_destroy(pd);
   return made;
 }
 
@@ -131,26 +199,26 @@ static bool make_reorder(side *o, bool result, dnnl_primitive_attr_t attr) {
    ours. */
 static void finish(situ__dnnl *d, dnnl_primitive_attr_t attr) {
   const char *name = NULL;
-  bool good = dnnl_primitive_desc_query(d->descriptor, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success &&
+  bool good = dnnl.primitive_desc_query(d->descriptor, dnnl_query_impl_info_str, 0, (void *)&name) == dnnl_success &&
               !strstr(name, "ref");
   d->name = name;
   for (int i = 0; i < SITU__DNNL_OPERANDS && good; i++) {
     side *o = &d->operand[i];
     if (!o->number) continue;
-    o->wanted = dnnl_primitive_desc_query_md(d->descriptor, dnnl_query_exec_arg_md, o->number);
+    o->wanted = dnnl.primitive_desc_query_md(d->descriptor, dnnl_query_exec_arg_md, o->number);
     good = o->wanted && make_reorder(o, i == SITU__DNNL_RESULT, attr);
   }
-  d->scratch = dnnl_primitive_desc_query_md(d->descriptor, dnnl_query_scratchpad_md, 0);
-  if (good && dnnl_primitive_create(&d->primitive, d->descriptor) != dnnl_success) d->primitive = NULL;
+  d->scratch = dnnl.primitive_desc_query_md(d->descriptor, dnnl_query_scratchpad_md, 0);
+  if (good && dnnl.primitive_create(&d->primitive, d->descriptor) != dnnl_success) d->primitive = NULL;
 }
 
 static void destroy(situ__dnnl *d) {
   for (int i = 0; i < SITU__DNNL_OPERANDS; i++) {
     if (d->operand[i].made) drop_layout(&d->operand[i].plain);
-    if (d->operand[i].reorder) dnnl_primitive_destroy(d->operand[i].reorder);
+    if (d->operand[i].reorder) dnnl.primitive_destroy(d->operand[i].reorder);
   }
-  if (d->primitive) dnnl_primitive_destroy(d->primitive);
-  if (d->descriptor) dnnl_primitive_desc_destroy(d->descriptor);
+  if (d->primitive) dnnl.primitive_destroy(d->primitive);
+  if (d->descriptor) dnnl.primitive_desc_destroy(d->descriptor);
   situ__free(d);
 }
 
@@ -164,8 +232,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Finds the entry for the key, or adds one that `make` fills in. */
 static situ__dnnl *find(const key *of, bool (*make)(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *payload),
                         const void *payload) {
-  pthread_once(&once, start);
-  if (!engine_there) return NULL;
+  if (!situ__dnnl_is_there()) return NULL;
   pthread_mutex_lock(&lock);
   situ__dnnl *d = NULL;
   int slot = -1; /* a free one, or else the least recently used */
@@ -183,7 +250,7 @@ static situ__dnnl *find(const key *of, bool (*make)(situ__dnnl *d, dnnl_primitiv
     const int before = alone();
     dnnl_primitive_attr_t attr = own_scratch();
     if (attr && make(d, attr, payload)) finish(d, attr);
-    if (attr) dnnl_primitive_attr_destroy(attr);
+    if (attr) dnnl.primitive_attr_destroy(attr);
     as_before(before);
   }
   if (d && !d->primitive) d = NULL;
@@ -258,31 +325,31 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl_alg_kind_t direct = dnnl_convolution_direct;
   if (status == dnnl_success)
-    status = dnnl_convolution_forward_primitive_desc_create(&forward, engine, dnnl_forward_training, direct, x, k, NULL,
+    status = dnnl.convolution_forward_primitive_desc_create(&forward, engine, dnnl_forward_training, direct, x, k, NULL,
                                                             y, strides, dilates, before, after, attr);
   if (status == dnnl_success && c->pass == SITU_CONV_GRAD_DATA)
-    status = dnnl_convolution_backward_data_primitive_desc_create(&d->descriptor, engine, direct, x, k, y, strides,
+    status = dnnl.convolution_backward_data_primitive_desc_create(&d->descriptor, engine, direct, x, k, y, strides,
                                                                   dilates, before, after, forward, attr);
   if (status == dnnl_success && c->pass == SITU_CONV_GRAD_WEIGHT)
-    status = dnnl_convolution_backward_weights_primitive_desc_create(&d->descriptor, engine, direct, x, k, NULL, y,
+    status = dnnl.convolution_backward_weights_primitive_desc_create(&d->descriptor, engine, direct, x, k, NULL, y,
                                                                      strides, dilates, before, after, forward, attr);
 #else
   dnnl_convolution_desc_t plan;
   if (status == dnnl_success)
-    status = dnnl_dilated_convolution_forward_desc_init(&plan, dnnl_forward_training, dnnl_convolution_direct, &x, &k,
+    status = dnnl.dilated_convolution_forward_desc_init(&plan, dnnl_forward_training, dnnl_convolution_direct, &x, &k,
                                                         NULL, &y, strides, dilates, before, after);
-  if (status == dnnl_success) status = dnnl_primitive_desc_create(&forward, &plan, attr, engine, NULL);
+  if (status == dnnl_success) status = dnnl.primitive_desc_create(&forward, &plan, attr, engine, NULL);
   if (status == dnnl_success && c->pass != SITU_CONV_FORWARD) {
     status = c->pass == SITU_CONV_GRAD_DATA
-                 ? dnnl_dilated_convolution_backward_data_desc_init(&plan, dnnl_convolution_direct, &x, &k, &y, strides,
+                 ? dnnl.dilated_convolution_backward_data_desc_init(&plan, dnnl_convolution_direct, &x, &k, &y, strides,
                                                                     dilates, before, after)
-                 : dnnl_dilated_convolution_backward_weights_desc_init(&plan, dnnl_convolution_direct, &x, &k, NULL, &y,
+                 : dnnl.dilated_convolution_backward_weights_desc_init(&plan, dnnl_convolution_direct, &x, &k, NULL, &y,
                                                                        strides, dilates, before, after);
-    if (status == dnnl_success) status = dnnl_primitive_desc_create(&d->descriptor, &plan, attr, engine, forward);
+    if (status == dnnl_success) status = dnnl.primitive_desc_create(&d->descriptor, &plan, attr, engine, forward);
   }
 #endif
   if (c->pass == SITU_CONV_FORWARD) d->descriptor = forward;
-  else if (forward) dnnl_primitive_desc_destroy(forward);
+  else if (forward) dnnl.primitive_desc_destroy(forward);
   if (x_made) drop_layout(&x);
   if (y_made) drop_layout(&y);
   if (k_made) drop_layout(&k);
@@ -333,17 +400,17 @@ static bool execute(const_dnnl_primitive_t primitive, const argument *list, int 
   dnnl_exec_arg_t arg[SITU__DNNL_OPERANDS + 1];
   dnnl_stream_t stream = NULL;
   int made = 0;
-  bool good = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success;
+  bool good = dnnl.stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success;
   for (; good && made < count; made += good) {
     arg[made].arg = list[made].number;
-    good = dnnl_memory_create(&arg[made].memory, list[made].lies, engine, list[made].data) == dnnl_success;
+    good = dnnl.memory_create(&arg[made].memory, list[made].lies, engine, list[made].data) == dnnl_success;
   }
   const int before = alone();
-  good = good && dnnl_primitive_execute(primitive, stream, count, arg) == dnnl_success &&
-         dnnl_stream_wait(stream) == dnnl_success;
+  good = good && dnnl.primitive_execute(primitive, stream, count, arg) == dnnl_success &&
+         dnnl.stream_wait(stream) == dnnl_success;
   as_before(before);
-  while (made > 0) dnnl_memory_destroy(arg[--made].memory);
-  if (stream) dnnl_stream_destroy(stream);
+  while (made > 0) dnnl.memory_destroy(arg[--made].memory);
+  if (stream) dnnl.stream_destroy(stream);
   return good;
 }
 

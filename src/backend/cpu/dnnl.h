@@ -10,6 +10,8 @@
 typedef struct situ__dnnl situ__dnnl;
 enum { SITU__DNNL_RESULT = 2, SITU__DNNL_OPERANDS };
 
+/* Whether this build and this machine have oneDNN. */
+bool situ__dnnl_is_there(void);
 /* Returns a primitive, perhaps from the cache; close it after use. Returns NULL without an error if this build, this
    processor or oneDNN has no fast implementation. No size may be 0. */
 situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images); /* c's bias is ignored */

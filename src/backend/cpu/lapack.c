@@ -1,13 +1,9 @@
-/* Linear algebra: the only file that calls LAPACK, through LAPACKE's functions that neither check nor allocate.
+/* Linear algebra by LAPACK.
    Matrices are row-major here and column-major there, so that the same memory is the transposed matrix: passes ask for
    that one's factors where it saves a copy.
    SPDX-License-Identifier: MIT */
 #include "cpu.h"
-#include "situ_config.h"
 
-#ifdef SITU_HAVE_LAPACK
-
-#include <lapacke.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,6 +12,7 @@
 #include "base/fail.h"
 #include "base/pool.h"
 #include "base/size.h"
+#include "lapack_library.h"
 #include "slots.h"
 
 enum { NOT_FINITE = INT32_MIN /* beside LAPACK's answers */ };
@@ -45,9 +42,11 @@ static char *item_of(const situ_view_desc *v, int dims, int64_t item) {
 static lapack_int *ints_of(const job *j, void *memory) {
   return (lapack_int *)(void *)((char *)memory + j->reals * situ__cpu_size(j->work->in[0]->dtype));
 }
-/* The size of a workspace, for LAPACK. */
-static lapack_int room_of(int64_t count) { return (lapack_int)situ__min_i64(count, INT32_MAX); }
-static lapack_int lead(int64_t size) { return (lapack_int)situ__max_i64(1, size); }
+/* An argument of LAPACK: a pointer to a number, of a compound literal that lives as long as the block; the size of a
+   workspace; a leading dimension. */
+#define INT(number) (&(const lapack_int){ (lapack_int)(number) })
+#define room_of(count) INT(situ__min_i64(count, INT32_MAX))
+#define lead(size) INT(situ__max_i64(1, size))
 
 static int64_t rows_of(const situ_view_desc *v) { return v->size[v->ndim - 2]; }
 static int64_t columns_of(const situ_view_desc *v) { return v->size[v->ndim - 1]; }
@@ -75,13 +74,9 @@ static lapack_int read_pivots(const job *j, int64_t item, lapack_int *y) {
 
 #define FN(name) name##_f32
 #define real float
-#define LAPACK(name) LAPACKE_s##name##_work
+#define LAPACK situ__lapack_is.f32
 #define LOG logf
-#define TRSM LAPACK_GLOBAL(strsm, STRSM)
-#define GEMM LAPACK_GLOBAL(sgemm, SGEMM)
 #include "lapack_passes.h"
-#undef GEMM
-#undef TRSM
 #undef LOG
 #undef LAPACK
 #undef real
@@ -89,13 +84,9 @@ static lapack_int read_pivots(const job *j, int64_t item, lapack_int *y) {
 
 #define FN(name) name##_f64
 #define real double
-#define LAPACK(name) LAPACKE_d##name##_work
+#define LAPACK situ__lapack_is.f64
 #define LOG log
-#define TRSM LAPACK_GLOBAL(dtrsm, DTRSM)
-#define GEMM LAPACK_GLOBAL(dgemm, DGEMM)
 #include "lapack_passes.h"
-#undef GEMM
-#undef TRSM
 #undef LOG
 #undef LAPACK
 #undef real
@@ -143,17 +134,12 @@ static void note(job *j, int64_t item, lapack_int why) {
   pthread_mutex_unlock(&j->lock);
 }
 
-/* OpenBLAS without threads of its own (0; Debian: libopenblas0-serial) keeps state that calls on several threads share:
-   a tenth of triangular solutions on two threads were wrong by some last digits (0.3.21). Then one thread calls it at a
-   time. Missing in other libraries. */
-extern int openblas_get_parallel(void) __attribute__((weak));
-static bool takes_turns(void) { return openblas_get_parallel && openblas_get_parallel() == 0; }
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 static void run(int64_t begin, int64_t end, void *payload) {
   job *j = payload;
   const pass one = passes[j->work->op][j->work->in[0]->dtype == SITU_F64];
-  const bool alone = takes_turns();
+  const bool alone = situ__lapack_is.alone;
   void *memory = situ__slots_take(&j->slots);
   if (alone) pthread_mutex_lock(&turn);
   for (int64_t item = begin; item < end; item++) {
@@ -168,6 +154,11 @@ static situ_status report(const job *j) {
   char batch[64] = "";
   if (j->work->in[0]->ndim > 2)
     (void)snprintf(batch, sizeof batch, "(matrix %lld of the batch) ", (long long)j->failed);
+  if (j->why < 0 && j->why != NOT_FINITE)
+    return situ__fail(
+        SITU_E_UNSUPPORTED, "linalg",
+        "%sLAPACK refuses argument %d of its function: the library is not a usual one; name another by %s", batch,
+        -(int)j->why, situ__lapack_library.variable);
   switch ((situ_linalg_pass)j->work->op) {
   case SITU_LINALG_SVD:
   case SITU_LINALG_EIGH:
@@ -193,6 +184,9 @@ static situ_status report(const job *j) {
 
 situ_status situ__cpu_linalg(int index, const situ_work *work) {
   (void)index;
+  situ__problem problem;
+  if (!situ__library_need(&situ__lapack_library, &problem))
+    return situ__fail(problem.status, "linalg", "%s", problem.text);
   const situ_view_desc *a = work->in[0], *last = work->in[work->ins - 1];
   job j = { .work = work, .count = 1, .m = rows_of(a), .n = columns_of(a), .k = columns_of(last), .failed = -1 };
   for (int d = 0; d < a->ndim - 2; d++) j.count *= a->size[d];
@@ -210,5 +204,3 @@ situ_status situ__cpu_linalg(int index, const situ_work *work) {
   situ__slots_close(&j.slots);
   return j.failed < 0 ? SITU_OK : report(&j);
 }
-
-#endif

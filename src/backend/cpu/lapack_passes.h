@@ -1,15 +1,6 @@
 /* One pass for one matrix, for one dtype: included by lapack.c for each. A pass returns LAPACK's answer: 0 is success.
    SPDX-License-Identifier: MIT */
 
-/* BLAS's triangular solver; the lengths of its four words come last, as Fortran compilers pass them. */
-void TRSM(const char *side, const char *uplo, const char *trans, const char *diag, const lapack_int *m,
-          const lapack_int *n, const real *alpha, const real *a, const lapack_int *lda, real *b, const lapack_int *ldb,
-          size_t, size_t, size_t, size_t);
-
-void GEMM(const char *trans_a, const char *trans_b, const lapack_int *m, const lapack_int *n, const lapack_int *k,
-          const real *alpha, const real *a, const lapack_int *lda, const real *b, const lapack_int *ldb,
-          const real *beta, real *c, const lapack_int *ldc, size_t, size_t);
-
 /* y [rows, columns], its rows `step` apart, = x by strides. */
 static void FN(arrange)(const real *x, int64_t row, int64_t column, int64_t rows, int64_t columns, real *y,
                         int64_t step) {
@@ -42,7 +33,8 @@ static lapack_int FN(cholesky)(const job *j, int64_t item, void *memory) {
   const int64_t n = j->n;
   real *y = FN(out)(j, 0, 2, item);
   FN(copy)(j->work->in[0], item, y);
-  const lapack_int why = LAPACK(potrf)(LAPACK_COL_MAJOR, upper ? 'L' : 'U', (lapack_int)n, y, lead(n));
+  lapack_int why;
+  LAPACK.potrf(upper ? "L" : "U", INT(n), y, lead(n), &why, 1);
   for (int64_t i = 0; i < n; i++)
     memset(y + i * n + (upper ? 0 : i + 1), 0, (size_t)(upper ? i : n - 1 - i) * sizeof *y);
   return why;
@@ -69,9 +61,10 @@ static lapack_int FN(lu)(const job *j, int64_t item, void *memory) {
   real *y = FN(out)(j, 0, 2, item);
   lapack_int *swaps = (lapack_int *)(void *)item_of(j->work->out[1], 1, item);
   FN(copy_transposed)(j->work->in[0], item, y);
-  const lapack_int why = LAPACK(getrf)(LAPACK_COL_MAJOR, (lapack_int)j->m, (lapack_int)j->n, y, lead(j->m), swaps);
-  if (j->work->outs > 2) FN(determinant)(j, item, y, swaps);
-  return j->work->integer[0] ? why : 0;
+  lapack_int why;
+  LAPACK.getrf(INT(j->m), INT(j->n), y, lead(j->m), swaps, &why);
+  if (j->work->outs > 2 && why >= 0) FN(determinant)(j, item, y, swaps);
+  return j->work->integer[0] || why < 0 ? why : 0;
 }
 
 static lapack_int FN(lu_solve)(const job *j, int64_t item, void *memory) {
@@ -79,9 +72,10 @@ static lapack_int FN(lu_solve)(const job *j, int64_t item, void *memory) {
   const real *lu = (const real *)(void *)item_of(j->work->in[0], 2, item);
   const lapack_int *swaps = (const lapack_int *)(void *)item_of(j->work->in[1], 1, item);
   real *x = FN(out)(j, 0, 2, item);
+  lapack_int why;
   FN(copy_transposed)(j->work->in[2], item, x);
-  return LAPACK(getrs)(LAPACK_COL_MAJOR, j->work->integer[0] ? 'T' : 'N', (lapack_int)j->n, (lapack_int)j->k, lu,
-                       lead(j->n), swaps, x, lead(j->n));
+  LAPACK.getrs(j->work->integer[0] ? "T" : "N", INT(j->n), INT(j->k), lu, lead(j->n), swaps, x, lead(j->n), &why, 1);
+  return why;
 }
 
 /* sytrf leaves the upper triangle as it was. */
@@ -91,49 +85,51 @@ static lapack_int FN(ldl)(const job *j, int64_t item, void *memory) {
   lapack_int *pivots = (lapack_int *)(void *)item_of(j->work->out[1], 1, item),
              *info = (lapack_int *)(void *)item_of(j->work->out[2], 0, item);
   FN(copy_transposed)(j->work->in[0], item, y);
-  *info = LAPACK(sytrf)(LAPACK_COL_MAJOR, 'L', (lapack_int)n, y, lead(n), pivots, memory, room_of(j->reals));
+  LAPACK.sytrf("L", INT(n), y, lead(n), pivots, memory, room_of(j->reals), info, 1);
   for (int64_t k = 1; k < n; k++) memset(y + k * n, 0, (size_t)k * sizeof *y);
-  return j->work->integer[0] ? *info : 0;
+  return j->work->integer[0] || *info < 0 ? *info : 0;
 }
 
 static lapack_int FN(ldl_solve)(const job *j, int64_t item, void *memory) {
   const real *ld = (const real *)(void *)item_of(j->work->in[0], 2, item);
   real *x = FN(out)(j, 0, 2, item);
   lapack_int *pivots = ints_of(j, memory);
-  const lapack_int wrong = read_pivots(j, item, pivots);
-  if (wrong) return wrong;
+  lapack_int why = read_pivots(j, item, pivots);
+  if (why) return why;
   FN(copy_transposed)(j->work->in[2], item, x);
-  return LAPACK(sytrs)(LAPACK_COL_MAJOR, 'L', (lapack_int)j->n, (lapack_int)j->k, ld, lead(j->n), pivots, x,
-                       lead(j->n));
+  LAPACK.sytrs("L", INT(j->n), INT(j->k), ld, lead(j->n), pivots, x, lead(j->n), &why, 1);
+  return why;
 }
 
 /* The inverse of a^T is that of a, transposed: the same memory. */
 static lapack_int FN(inv)(const job *j, int64_t item, void *memory) {
-  const lapack_int n = (lapack_int)j->n;
+  const int64_t n = j->n;
   real *y = FN(out)(j, 0, 2, item), *work = memory;
   lapack_int *swaps = ints_of(j, memory);
   FN(copy)(j->work->in[0], item, y);
-  const lapack_int why = LAPACK(getrf)(LAPACK_COL_MAJOR, n, n, y, lead(n), swaps);
-  return why ? why : LAPACK(getri)(LAPACK_COL_MAJOR, n, y, lead(n), swaps, work, room_of(j->reals));
+  lapack_int why;
+  LAPACK.getrf(INT(n), INT(n), y, lead(n), swaps, &why);
+  if (!why) LAPACK.getri(INT(n), y, lead(n), swaps, work, room_of(j->reals), &why);
+  return why;
 }
 
 /* Reads the triangle where it lies, if its rows or its columns are without gaps. */
 static lapack_int FN(triangular)(const job *j, int64_t item, void *memory) {
   const situ_view_desc *a = j->work->in[0];
-  const lapack_int n = (lapack_int)j->n, k = (lapack_int)j->k;
+  const int64_t n = j->n;
   const real one = 1, *triangle = (const real *)(void *)item_of(a, 2, item);
   real *x = FN(out)(j, 0, 2, item);
   const int64_t row = row_step(a), column = column_step(a), most = INT32_MAX;
   const bool by_rows = column == 1 && row >= n && row <= most, by_columns = row == 1 && column >= n && column <= most;
-  lapack_int step = lead(by_rows ? row : by_columns ? column : n);
+  const int64_t step = by_rows ? row : by_columns ? column : n;
   if (!by_rows && !by_columns) {
     FN(copy_transposed)(a, item, memory);
     triangle = memory;
   }
   const bool upper = (j->work->integer[0] != 0) != by_rows;
   FN(copy_transposed)(j->work->in[1], item, x);
-  TRSM("L", upper ? "U" : "L", by_rows ? "T" : "N", j->work->integer[1] ? "U" : "N", &n, &k, &one, triangle, &step, x,
-       &(lapack_int){ lead(n) }, 1, 1, 1, 1);
+  LAPACK.trsm("L", upper ? "U" : "L", by_rows ? "T" : "N", j->work->integer[1] ? "U" : "N", INT(n), INT(j->k), &one,
+              triangle, lead(step), x, lead(n), 1, 1, 1, 1);
   return 0;
 }
 
@@ -141,16 +137,17 @@ static lapack_int FN(triangular)(const job *j, int64_t item, void *memory) {
 static lapack_int FN(qr)(const job *j, int64_t item, void *memory) {
   const int64_t m = j->m, n = j->n, least = situ__min_i64(m, n);
   real *c = memory, *tau = c + m * n, *work = tau + least, *q = FN(out)(j, 0, 2, item), *r = FN(out)(j, 1, 2, item);
-  const lapack_int size = room_of((m + n) * BLOCK);
+  const lapack_int *size = room_of((m + n) * BLOCK);
+  lapack_int why;
   FN(copy)(j->work->in[0], item, c);
-  lapack_int why = LAPACK(gelqf)(LAPACK_COL_MAJOR, (lapack_int)n, (lapack_int)m, c, lead(n), tau, work, size);
+  LAPACK.gelqf(INT(n), INT(m), c, lead(n), tau, work, size, &why);
   for (int64_t i = 0; i < rows_of(j->work->out[1]); i++)
     for (int64_t k = 0; k < n; k++) r[i * n + k] = k < i ? 0 : c[i * n + k];
   if (why || !q) return why;
   const int64_t width = columns_of(j->work->out[0]);
   FN(arrange)(c, n, 1, m, least, q, width);
-  return LAPACK(orglq)(LAPACK_COL_MAJOR, (lapack_int)width, (lapack_int)m, (lapack_int)least, q, lead(width), tau, work,
-                       size);
+  LAPACK.orglq(INT(width), INT(m), INT(least), q, lead(width), tau, work, size, &why);
+  return why;
 }
 
 static bool FN(is_finite)(const real *x, int64_t count) {
@@ -172,12 +169,11 @@ static lapack_int FN(svd)(const job *j, int64_t item, void *memory) {
   if (!least) return FN(identity)(u, m), FN(identity)(vt, n), 0;
   FN(copy)(j->work->in[0], item, c);
   if (!FN(is_finite)(c, m * n)) return NOT_FINITE;
-  return LAPACK(gesdd)(LAPACK_COL_MAJOR,
-                       !u                          ? 'N'
-                       : width == m && height == n ? 'A'
-                                                   : 'S',
-                       (lapack_int)n, (lapack_int)m, c, lead(n), s, vt ? vt : &none, lead(n), u ? u : &none,
-                       lead(width), work, room_of(j->reals - m * n), ints_of(j, memory));
+  const char *parts = !u ? "N" : width == m && height == n ? "A" : "S";
+  lapack_int why;
+  LAPACK.gesdd(parts, INT(n), INT(m), c, lead(n), s, vt ? vt : &none, lead(n), u ? u : &none, lead(width), work,
+               room_of(j->reals - m * n), ints_of(j, memory), &why, 1);
+  return why;
 }
 
 /* The symmetric memory has its triangles exchanged, and eigenvectors in its rows. */
@@ -186,23 +182,24 @@ static lapack_int FN(eigh)(const job *j, int64_t item, void *memory) {
   real *c = memory, *work = c + n * n, *vt = j->work->out[1] ? FN(out)(j, 1, 2, item) : c;
   FN(copy)(j->work->in[0], item, vt);
   if (!FN(is_finite)(vt, n * n)) return NOT_FINITE;
-  return LAPACK(syevd)(LAPACK_COL_MAJOR, vt == c ? 'N' : 'V', j->work->integer[0] ? 'L' : 'U', (lapack_int)n, vt,
-                       lead(n), FN(out)(j, 0, 1, item), work, room_of(j->reals - n * n), ints_of(j, memory),
-                       (lapack_int)j->ints);
+  lapack_int why;
+  LAPACK.syevd(vt == c ? "N" : "V", j->work->integer[0] ? "L" : "U", INT(n), vt, lead(n), FN(out)(j, 0, 1, item), work,
+               room_of(j->reals - n * n), ints_of(j, memory), room_of(j->ints), &why, 1, 1);
+  return why;
 }
 
 static lapack_int FN(lstsq)(const job *j, int64_t item, void *memory) {
   const int64_t m = j->m, n = j->n, k = j->k, tall = situ__max_i64(1, situ__max_i64(m, n));
   real *c = memory, *b = c + m * n, *work = b + tall * k;
-  lapack_int *pivots = ints_of(j, memory), rank = 0;
+  lapack_int *pivots = ints_of(j, memory), rank = 0, why;
+  const real least = (real)j->work->scalar[0];
   FN(copy_transposed)(j->work->in[0], item, c);
   if (!FN(is_finite)(c, m * n)) return NOT_FINITE;
   memset(b, 0, (size_t)(tall * k) * sizeof *b);
   memset(pivots, 0, (size_t)n * sizeof *pivots);
   FN(copy_columns)(j->work->in[1], item, b, tall);
-  const lapack_int why =
-      LAPACK(gelsy)(LAPACK_COL_MAJOR, (lapack_int)m, (lapack_int)n, (lapack_int)k, c, lead(m), b, (lapack_int)tall,
-                    pivots, (real)j->work->scalar[0], &rank, work, room_of(j->reals - m * n - tall * k));
+  LAPACK.gelsy(INT(m), INT(n), INT(k), c, lead(m), b, INT(tall), pivots, &least, &rank, work,
+               room_of(j->reals - m * n - tall * k), &why);
   if (m) FN(arrange)(b, tall, 1, k, n, FN(out)(j, 0, 2, item), n);
   else memset(FN(out)(j, 0, 2, item), 0, (size_t)(k * n) * sizeof *b);
   *(int64_t *)(void *)item_of(j->work->out[1], 0, item) = rank;
@@ -211,7 +208,7 @@ static lapack_int FN(lstsq)(const job *j, int64_t item, void *memory) {
 
 static void FN(product)(lapack_int n, const real *a, const real *b, real *y) {
   const real one = 1, zero = 0;
-  GEMM("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, y, &n, 1, 1);
+  LAPACK.gemm("N", "N", &n, &n, &n, &one, a, &n, b, &n, &zero, y, &n, 1, 1);
 }
 /* y = (c[0] I + c[1] a2 + c[2] a4 + c[3] a6) / c_0, with c_0 the first coefficient of all. */
 static void FN(even_terms)(int64_t n, const double c[4], const real *const power[3], real *y) {
@@ -272,11 +269,12 @@ static lapack_int FN(exponential)(const job *j, int64_t item, void *memory) {
   const int squarings = norm > most && isfinite(norm) ? (int)ceil(log2(norm / most)) : 0;
   for (int64_t i = 0; i < count; i++) a[i] = isfinite(norm) ? (real)ldexp((double)a[i], -squarings) : (real)NAN;
   FN(pade)(n, a, t + count, t, y);
-  lapack_int why = LAPACK(getrf)(LAPACK_COL_MAJOR, size, size, t, lead(n), swaps);
-  if (!why) why = LAPACK(getrs)(LAPACK_COL_MAJOR, 'N', size, size, t, lead(n), swaps, y, lead(n));
+  lapack_int why;
+  LAPACK.getrf(&size, &size, t, lead(n), swaps, &why);
+  if (!why) LAPACK.getrs("N", &size, &size, t, lead(n), swaps, y, lead(n), &why, 1);
   for (int k = 0; k < squarings; k++) {
     memcpy(t, y, (size_t)count * sizeof *t);
     FN(product)(size, t, t, y);
   }
-  return isfinite(norm) ? why : 0;
+  return isfinite(norm) || why < 0 ? why : 0;
 }
