@@ -1,7 +1,10 @@
 /* The check: every op of the table, every operand on a foreign device, and the explanation that comes of it. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "situ/io.h"
+#include "situ/nn.h"
 #include "situ/sys/op.h"
 #include "situ/sys/optimizer.h"
 #include "situ/sys/tensor.h"
@@ -86,6 +89,12 @@ static void refuse_one(const situ_op *op, int ins, int foreign, const corner *c,
   SITU_IGNORE(situ_scope_end(&s));
 }
 
+static int operands_of(const situ_op *op) {
+  int ins = 0;
+  while (ins < SITU_OPERANDS && op->operand[ins].name) ins++;
+  return op->flags & SITU_OP_VARIADIC ? 3 : ins;
+}
+
 static void every_op_refuses_every_foreign_operand(void **state) {
   (void)state;
   const situ_op *const *ops;
@@ -95,9 +104,7 @@ static void every_op_refuses_every_foreign_operand(void **state) {
   assert_true(count > 50);
   for (size_t k = 0; k < count; k++) {
     const situ_op *op = ops[k];
-    int ins = 0;
-    while (ins < SITU_OPERANDS && op->operand[ins].name) ins++;
-    if (op->flags & SITU_OP_VARIADIC) ins = 3;
+    const int ins = operands_of(op);
     if (ins < 2) continue;
     several++;
     operands += ins;
@@ -109,6 +116,47 @@ static void every_op_refuses_every_foreign_operand(void **state) {
   printf(
       "%zu ops, %zu of several tensors with %ld operands, %d pairs of devices: %ld mixed calls and %ld in place, all refused, no result\n",
       count, several, operands, corner_count(), refused.pure, refused.in_place);
+}
+
+/* ---- a thread of little stack ---- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { LITTLE = 1 << 20 }; /* frames are larger */
+#else
+enum { LITTLE = 48 << 10 };
+#endif
+
+static void *refuse_with_little(void *payload) {
+  const situ_op *const *ops;
+  const size_t count = situ_op_table(&ops);
+  for (size_t k = 0; k < count; k++)
+    if (operands_of(ops[k]) > 1) refuse_one(ops[k], operands_of(ops[k]), 1, &corners[0], 0, false, false, payload);
+  situ_scope s;
+  situ_scope_begin(&s);
+  double item;
+  SITU_IGNORE(situ_item(situ_ones(SITU_SHAPE(2), NULL), &item));
+  assert_null(situ_reshape(situ_ones(SITU_SHAPE(2, 3), NULL), SITU_SHAPE(5)));
+  situ_nn_module *layer = situ_nn_linear(3, 4, NULL);
+  assert_null(situ_nn_forward(layer, situ_ones(SITU_SHAPE(2, 5), NULL)));
+  situ_nn_free(layer);
+  assert_null(situ_npy_load("none.npy", NULL));
+  situ_error_clear();
+  SITU_IGNORE(situ_scope_end(&s));
+  return NULL;
+}
+
+/* The first refusal looks for a line of this file, for which libdw takes more stack than there is. */
+static void a_refusal_needs_little_stack(void **state) {
+  (void)state;
+  tally refused = { 0 };
+  pthread_attr_t how;
+  pthread_t thread;
+  assert_int_equal(pthread_attr_init(&how), 0);
+  assert_int_equal(pthread_attr_setstacksize(&how, LITTLE), 0);
+  assert_int_equal(pthread_create(&thread, &how, refuse_with_little, &refused), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  (void)pthread_attr_destroy(&how);
+  assert_true(refused.pure > 50);
 }
 
 /* ---- calls that are in no table ---- */
@@ -250,7 +298,8 @@ static void the_order_of_the_check(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(every_op_refuses_every_foreign_operand),
+  const struct CMUnitTest tests[] = { TEST(a_refusal_needs_little_stack),
+                                      TEST(every_op_refuses_every_foreign_operand),
                                       TEST(an_item_is_ready_or_not),
                                       TEST(calls_beside_the_table_refuse_too),
                                       TEST(the_odd_one_out),
