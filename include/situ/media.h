@@ -9,7 +9,8 @@
 
 SITU_BEGIN
 
-/* ---- images: PNG by libpng, JPEG by libjpeg; SITU_E_UNSUPPORTED in a build without them ---------- */
+/* ---- images: PNG by libpng, JPEG by libjpeg, which the first call opens (SITU_PNG and SITU_JPEG in the environment
+   name other files); SITU_E_UNSUPPORTED without them, and JPEG in a build without jpeglib.h ---- */
 
 /** torchvision.io.ImageReadMode. */
 typedef enum situ_image_mode {

@@ -14,7 +14,7 @@ trap 'exit 1' HUP INT TERM
   -DSITU_CUDA=OFF >"$work/log" 2>&1 && "$cmake" --build "$work/build" -j2 >>"$work/log" 2>&1 || { tail -n 40 "$work/log"; exit 1; }
 grep 'libsitu.a ' "$work/log" || { echo "configure does not say what a static library leaves out" >&2; exit 1; }
 ! find "$work/build" -name 'libsitu.so*' | grep . || exit 1
-"$(dirname "$0")/install.sh" "$cmake" "$generator" "$work/build" "$cc"
+"$(dirname "$0")/install.sh" "$cmake" "$generator" "$work/build" "$cc" "$root"
 
 cat >"$work/solve.c" <<'C'
 #include <situ/situ.h>

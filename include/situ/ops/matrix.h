@@ -1,7 +1,8 @@
 /* torch.linalg: factorizations, systems of linear equations, inverses and determinants. Matrices are the last two
-   dimensions, [..., n, n]; those before are a batch. f32 and f64. Computed by LAPACK on the CPU: a build without it
-   refuses them with SITU_E_UNSUPPORTED. Operands on a device of another kind are copied to the CPU, and results back,
-   if the thread's policy allows copies both ways (policy.h); else SITU_E_UNSUPPORTED.
+   dimensions, [..., n, n]; those before are a batch. f32 and f64. Computed by LAPACK on the CPU, which the first call
+   opens: libopenblas.so.0, liblapack.so.3, or the file that the environment's SITU_LAPACK names, with 32-bit integers;
+   without one SITU_E_UNSUPPORTED. Operands on a device of another kind are copied to the CPU, and results back, if the
+   thread's policy allows copies both ways (policy.h); else SITU_E_UNSUPPORTED.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_OPS_MATRIX_H
 #define SITU_OPS_MATRIX_H
