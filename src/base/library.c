@@ -93,8 +93,7 @@ static bool try_file(const situ__library *l, const char *file, objects *before, 
   if (fill(l, handle, deep, before, reason, sizeof reason) && (!l->accept || l->accept(handle, reason, sizeof reason)))
     return true;
   (void)snprintf(why, size, "%s: %s", file, reason);
-  (void)dlclose(handle);
-  return false;
+  return false; /* it stays open: its threads may not outlive their code */
 }
 
 static bool try_all(situ__library *l) {

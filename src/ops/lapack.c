@@ -21,6 +21,16 @@ static bool must_leave(situ_tensor *const *in, int ins, situ_device *home) {
 
 static const situ_device cpu = { SITU_CPU, 0 };
 
+/* False, after its backend recorded why, where no LAPACK can be opened on the machine: an error of this call, also on a
+   device that computes later. */
+static bool has_lapack(const char *op, situ_device where) {
+  SITU__MADE_OF_OPS(op);
+  const uint64_t before = situ__error_count();
+  bool there;
+  return situ__offers(op, where, &(situ_work){ .verb = SITU_VERB_LINALG }, &there) == SITU_OK &&
+         (there || situ__error_count() == before);
+}
+
 static bool may_leave(const char *op, situ_device home) {
   const situ_policy policy = situ_get_policy();
   const int rule = policy.device_to_host < policy.host_to_device ? policy.device_to_host : policy.host_to_device;
@@ -65,11 +75,12 @@ static bool run_here(const situ_op *op, situ_tensor *const *in, int ins, const v
 
 situ_tensor *situ__lapack_run(const situ_op *op, situ_tensor *const *in, int ins, const void *params,
                               situ_tensor **outs, int wanted) {
-  situ_device home;
+  situ_device home = cpu;
   situ_scope s;
   situ_scope_begin(&s);
-  bool good = must_leave(in, ins, &home) ? run_on_cpu(op, in, ins, params, home, outs, wanted)
-                                         : run_here(op, in, ins, params, outs, wanted);
+  const bool leave = must_leave(in, ins, &home);
+  bool good = has_lapack(op->name, leave ? cpu : home) && (leave ? run_on_cpu(op, in, ins, params, home, outs, wanted)
+                                                                 : run_here(op, in, ins, params, outs, wanted));
   for (int k = 0; good && k < wanted; k++)
     if (outs[k]) good = situ_escape(&s, outs[k]) != NULL;
   SITU_IGNORE(situ_scope_end(&s));

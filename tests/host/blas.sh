@@ -75,6 +75,8 @@ refused() { # refused WORDS COMMAND...
   fi
 }
 refused "would call .* of .*libdouble64.so instead of its own" env LD_PRELOAD=./libmalloc.so ./situ_first phys linked linked
+refused "would call .* of .*libdouble64.so instead of its own" env LD_PRELOAD="./libdouble64.so libopenblas.so.0 liblapack.so.3" \
+  ./opens_phys phys local linked
 run "an allocator, nothing else" env LD_PRELOAD=./libmalloc.so ./opens_phys situ local linked
 refused "its integers have 64 bits" env SITU_LAPACK=./libdouble64.so ./opens_phys phys local linked
 refused "it solves a known system wrongly" env SITU_LAPACK=./libdouble32.so ./opens_phys phys local linked

@@ -267,6 +267,7 @@ situ_status situ__cpu_offers(int index, const situ_work *work) {
   (void)index;
   if (work->verb == SITU_VERB_CONV) return situ__cpu_offers_conv(work);
   if (work->verb == SITU_VERB_FACTOR) return situ__cpu_offers_factor(work);
+  if (work->verb == SITU_VERB_LINALG) return situ__cpu_offers_linalg();
   const situ_view_desc *k = work->in[1];
   if (work->verb == SITU_VERB_BLOCKS) return work->out[0]->size[0] > SITU__BLOCKS_ROWS ? SITU_E_UNSUPPORTED : SITU_OK;
   return work->verb == SITU_VERB_ATTENTION && k->size[k->ndim - 2] <= SHORT ? SITU_E_UNSUPPORTED : SITU_OK;

@@ -42,6 +42,7 @@ situ_status situ__cpu_blocks(int index, const situ_work *work);
 situ_status situ__cpu_offers(int index, const situ_work *work);
 situ_status situ__cpu_offers_conv(const situ_work *work);
 situ_status situ__cpu_offers_factor(const situ_work *work);
+situ_status situ__cpu_offers_linalg(void); /* without LAPACK it records why */
 situ_status situ__cpu_offers_conv_factor(const situ_work *work);
 situ_status situ__cpu_conv_factor(const situ_work *work);
 situ_status situ__cpu_optimizer(int index, const situ_work *work);

@@ -182,11 +182,16 @@ static situ_status report(const job *j) {
   }
 }
 
+situ_status situ__cpu_offers_linalg(void) {
+  situ__problem problem;
+  if (situ__library_need(&situ__lapack_library, &problem)) return SITU_OK;
+  return situ__fail(problem.status, "linalg", "%s", problem.text);
+}
+
 situ_status situ__cpu_linalg(int index, const situ_work *work) {
   (void)index;
-  situ__problem problem;
-  if (!situ__library_need(&situ__lapack_library, &problem))
-    return situ__fail(problem.status, "linalg", "%s", problem.text);
+  const situ_status there = situ__cpu_offers_linalg();
+  if (there != SITU_OK) return there;
   const situ_view_desc *a = work->in[0], *last = work->in[work->ins - 1];
   job j = { .work = work, .count = 1, .m = rows_of(a), .n = columns_of(a), .k = columns_of(last), .failed = -1 };
   for (int d = 0; d < a->ndim - 2; d++) j.count *= a->size[d];
