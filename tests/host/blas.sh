@@ -1,8 +1,8 @@
 #!/bin/sh
 # A program that has a LAPACK of its own, with integers of 32 or 64 bits, in each order of linking and of use, and however
 # it opens the libraries: what it computes, and what situ computes, is as if each were alone. Then libraries that situ must
-# refuse. The program's LAPACK is a double (blas/double.c) and, where there is one, OpenBLAS with 64-bit integers: the
-# directory $SITU_TEST_BLAS64, or that of Debian's libopenblas64-0-serial.
+# refuse. The program's LAPACK is a double (blas/double.c) and, where there are such, OpenBLAS with 64-bit integers (in the
+# directory $SITU_TEST_BLAS64, or that of Debian's libopenblas64-serial-dev) and MKL's (in $SITU_TEST_MKL).
 # SPDX-License-Identifier: MIT
 # usage: blas.sh LIBSITU ROOT C_COMPILER
 set -eu
@@ -90,6 +90,13 @@ if [ -e "$blas64/libopenblas64.so" ]; then
   refused "its integers have 64 bits" env "SITU_LAPACK=$blas64/libopenblas64.so.0" ./opens_phys phys local linked
 else
   echo "SKIPPED in part: no libopenblas64.so (Debian: libopenblas64-serial-dev)"
+fi
+mkl=${SITU_TEST_MKL:-}
+if [ -e "$mkl/libmkl_intel_ilp64.so.3" ]; then
+  LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$mkl
+  programs "MKL of 64 bits" -DINT=int64_t "$mkl/libmkl_intel_ilp64.so.3" "$mkl/libmkl_sequential.so.3" "$mkl/libmkl_core.so.3"
+else
+  echo "SKIPPED in part: \$SITU_TEST_MKL names no directory of MKL (PyPI: mkl)"
 fi
 
 echo "$passed right, $failed wrong"
