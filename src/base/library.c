@@ -39,16 +39,21 @@ static int deep_flag(void) {
 typedef struct objects {
   uintptr_t base[MOST_OBJECTS];
   int count;
-  bool dynamic; /* the program has a loader: it was not linked with -static */
 } objects;
 
 static int note_object(struct dl_phdr_info *object, size_t size, void *payload) {
   (void)size;
   objects *o = payload;
-  for (int i = 0; o->count == 0 && i < object->dlpi_phnum; i++)
-    if (object->dlpi_phdr[i].p_type == PT_INTERP) o->dynamic = true;
   if (o->count < MOST_OBJECTS) o->base[o->count++] = object->dlpi_addr;
   return 0;
+}
+
+/* Of the program, which comes first: 1 if it has a loader, and was not linked with -static; else -1. */
+static int has_loader(struct dl_phdr_info *object, size_t size, void *payload) {
+  (void)size, (void)payload;
+  for (int i = 0; i < object->dlpi_phnum; i++)
+    if (object->dlpi_phdr[i].p_type == PT_INTERP) return 1;
+  return -1;
 }
 
 static bool was_there(const objects *before, uintptr_t base) {
@@ -84,9 +89,8 @@ static bool fill(const situ__library *l, void *handle, int deep, const objects *
 
 static bool try_file(const situ__library *l, const char *file, objects *before, char *why, size_t size) {
   const int deep = deep_flag();
-  before->count = 0, before->dynamic = false;
+  before->count = 0;
   dl_iterate_phdr(note_object, before);
-  if (!before->dynamic) return (void)snprintf(why, size, "this program is linked statically and opens none"), false;
   void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | deep);
   if (!handle) return (void)snprintf(why, size, "%s", dlerror()), false;
   char reason[256] = "";
@@ -98,6 +102,8 @@ static bool try_file(const situ__library *l, const char *file, objects *before, 
 
 static bool try_all(situ__library *l) {
   static objects before; /* under the lock: too large for a small stack */
+  if (dl_iterate_phdr(has_loader, NULL) < 0)
+    return (void)snprintf(l->why, sizeof l->why, "this program is linked statically and opens none"), false;
   const char *own = secure_getenv(l->variable);
   if (own && *own) return try_file(l, own, &before, l->why, sizeof l->why);
   for (int i = 0; i < (int)(sizeof l->file / sizeof *l->file) && l->file[i]; i++) {
