@@ -83,6 +83,11 @@ refused "it solves a known system wrongly" env SITU_LAPACK=./libdouble32.so ./op
 refused "libopenblas0-serial), or name its file by SITU_LAPACK; .*nowhere.so" env SITU_LAPACK=/nowhere.so ./opens_phys phys local linked
 refused "it has no strsm_" env SITU_LAPACK=libm.so.6 ./opens_phys phys local linked
 
+# A negative answer of any function is an error of the op.
+compile -DLIBRARY -fPIC -shared "$here/negative.c" -o libnegative.so
+compile "$here/negative.c" -o negative "-I$root/include" "$library"
+run "a LAPACK that refuses" env SITU_LAPACK=./libnegative.so ./negative
+
 blas64=${SITU_TEST_BLAS64:-$(dirname "$("$cc" -print-file-name=openblas64-serial/libopenblas64.so)")}
 if [ -e "$blas64/libopenblas64.so" ]; then
   LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$blas64
