@@ -5,15 +5,16 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutex.h"
+
 enum { UNTRIED, READY, MISSING, MOST_OBJECTS = 1024 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 
 /* ---- may it look into itself first? ---- */
 
@@ -118,13 +119,13 @@ static bool try_all(situ__library *l) {
 bool situ__library_open(situ__library *l) {
   int state = __atomic_load_n(&l->state, __ATOMIC_ACQUIRE);
   if (__builtin_expect(state != UNTRIED, 1)) return state == READY;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   state = l->state;
   if (state == UNTRIED) {
     state = try_all(l) ? READY : MISSING;
     __atomic_store_n(&l->state, state, __ATOMIC_RELEASE);
   }
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return state == READY;
 }
 

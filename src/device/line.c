@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/library.h"
+#include "base/mutex.h"
 #include "device/device.h"
 
 /* ---- libdw ---- */
@@ -62,7 +63,7 @@ typedef struct line {
   int number;
 } line;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 static Dwfl *tables;
 static line seen[64]; /* Finding a function's name walks all symbols of the program: milliseconds in a large one. */
 
@@ -138,7 +139,7 @@ bool situ__line_text(const void *call, char *buffer, size_t size) {
   const uintptr_t address = (uintptr_t)call;
   int cancel;
   /* Do not wait if the tables are in use (in a forked child possibly forever): fall back to symbols. */
-  if (!situ__library_open(&library) || pthread_mutex_trylock(&lock) != 0) return false;
+  if (!situ__library_open(&library) || !situ__mutex_trylock(&lock)) return false;
   (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* files and the thread are where a thread can end */
   line *l = &seen[address % (sizeof seen / sizeof *seen)];
   if (l->address != address) {
@@ -149,6 +150,6 @@ bool situ__line_text(const void *call, char *buffer, size_t size) {
   if (known)
     (void)snprintf(buffer, size, l->function ? "%s:%d in %s" : "%s:%d", short_path(l->path), l->number, l->function);
   (void)pthread_setcancelstate(cancel, NULL);
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return known;
 }

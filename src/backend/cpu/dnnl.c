@@ -22,10 +22,10 @@ const char *situ__dnnl_name(const situ__dnnl *d) { return (void)d, ""; }
 
 #include "base/alloc.h"
 #include "base/library.h"
+#include "base/mutex.h"
 
 #include <dlfcn.h>
 #include <dnnl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -227,13 +227,13 @@ static void destroy(situ__dnnl *d) {
 enum { CACHED = 256 };
 static situ__dnnl *cache[CACHED];
 static uint64_t moment;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex lock = SITU__MUTEX_INIT;
 
 /* Finds the entry for the key, or adds one that `make` fills in. */
 static situ__dnnl *find(const key *of, bool (*make)(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *payload),
                         const void *payload) {
   if (!situ__dnnl_is_there()) return NULL;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   situ__dnnl *d = NULL;
   int slot = -1; /* a free one, or else the least recently used */
   for (int i = 0; i < CACHED && !d; i++) {
@@ -255,15 +255,15 @@ static situ__dnnl *find(const key *of, bool (*make)(situ__dnnl *d, dnnl_primitiv
   }
   if (d && !d->primitive) d = NULL;
   if (d) d->users++, d->used = ++moment;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
   return d;
 }
 
 void situ__dnnl_close(situ__dnnl *d) {
   if (!d) return;
-  pthread_mutex_lock(&lock);
+  situ__mutex_lock(&lock);
   d->users--;
-  pthread_mutex_unlock(&lock);
+  situ__mutex_unlock(&lock);
 }
 
 /* ---- convolution ---- */

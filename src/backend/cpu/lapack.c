@@ -5,11 +5,11 @@
 #include "cpu.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/mutex.h"
 #include "base/pool.h"
 #include "base/size.h"
 #include "lapack_library.h"
@@ -24,7 +24,7 @@ typedef struct job {
   int64_t m, n, k;     /* in[0] is [.., m, n]; in[last] of a system of equations [.., n, k] */
   int64_t reals, ints; /* workspace for one matrix: numbers, then integers */
   situ__slots slots;
-  pthread_mutex_t lock;
+  situ__mutex lock;
   int64_t failed; /* the first matrix that failed, or -1 */
   lapack_int why; /* what LAPACK said */
 } job;
@@ -129,24 +129,24 @@ static double reals_of(const job *j) {
 }
 
 static void note(job *j, int64_t item, lapack_int why) {
-  pthread_mutex_lock(&j->lock);
+  situ__mutex_lock(&j->lock);
   if (j->failed < 0 || item < j->failed) j->failed = item, j->why = why;
-  pthread_mutex_unlock(&j->lock);
+  situ__mutex_unlock(&j->lock);
 }
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static situ__mutex turn = SITU__MUTEX_INIT;
 
 static void run(int64_t begin, int64_t end, void *payload) {
   job *j = payload;
   const pass one = passes[j->work->op][j->work->in[0]->dtype == SITU_F64];
   const bool alone = situ__lapack_is.alone;
   void *memory = situ__slots_take(&j->slots);
-  if (alone) pthread_mutex_lock(&turn);
+  if (alone) situ__mutex_lock(&turn);
   for (int64_t item = begin; item < end; item++) {
     const lapack_int why = one(j, item, memory);
     if (why) note(j, item, why);
   }
-  if (alone) pthread_mutex_unlock(&turn);
+  if (alone) situ__mutex_unlock(&turn);
   situ__slots_give(&j->slots, memory);
 }
 
@@ -203,9 +203,9 @@ situ_status situ__cpu_linalg(int index, const situ_work *work) {
   const size_t bytes = (size_t)(j.reals * situ__cpu_size(a->dtype)) + (size_t)j.ints * sizeof(lapack_int);
   const situ_status status = situ__slots_open(&j.slots, "linalg", bytes, situ__ceil_div(j.count, grain));
   if (status != SITU_OK) return status;
-  (void)pthread_mutex_init(&j.lock, NULL);
+  situ__mutex_init(&j.lock);
   situ__parallel(j.count, grain, run, &j);
-  (void)pthread_mutex_destroy(&j.lock);
+  situ__mutex_destroy(&j.lock);
   situ__slots_close(&j.slots);
   return j.failed < 0 ? SITU_OK : report(&j);
 }
