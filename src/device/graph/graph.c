@@ -77,14 +77,18 @@ static situ_view_desc *copy_step(situ__graph_work *kept, situ_view_desc *view) {
   return view;
 }
 
+static size_t count_operands(const situ_work *work) {
+  return (size_t)(work->ins + work->outs) + ITEM * (size_t)work->list_count;
+}
+
 situ__graph_work *situ__graph_take(const char *op, situ_device device, const situ_work *work) {
   situ_graph *g = situ__graph_recording;
   if (check_repeatable(op, device, work) != SITU_OK) return NULL;
-  const size_t operands = (size_t)(work->ins + work->outs), items = (size_t)work->list_count;
-  const size_t bytes = sizeof(situ__graph_work) + (operands + ITEM * items) * sizeof(situ_view_desc) +
-                       items * sizeof(situ_optimizer_item);
+  const size_t operands = count_operands(work), items = (size_t)work->list_count;
+  const size_t bytes =
+      sizeof(situ__graph_work) + operands * sizeof(situ_view_desc) + items * sizeof(situ_optimizer_item);
   situ__graph_work *kept = situ__alloc(bytes);
-  if (!kept || !situ__graph_reserve_places(g, operands + ITEM * items)) {
+  if (!kept || !situ__graph_reserve_places(g, g->taken + operands)) {
     situ__free(kept);
     (void)situ__no_memory(op, bytes);
     return NULL;
@@ -101,6 +105,7 @@ situ__graph_work *situ__graph_take(const char *op, situ_device device, const sit
   if (items) rest = copy_step(kept, rest);
   kept->views = (size_t)(rest - kept->view);
   if (situ__graph_bind(op, g, kept) != SITU_OK) return situ__free(kept), NULL;
+  g->taken += operands;
   g->scratch.used = 0;
   if (g->device.kind == SITU_CPU) situ__scratch_now = &g->scratch;
   return kept;
@@ -136,6 +141,7 @@ void situ__graph_keep(situ__graph_work *kept) {
   }
   for (int64_t i = 0; i < w->list_count; i++)
     for (int k = 0; k < ITEM; k++) add_place(g, kept, *item_operand(&kept->list[i], k), k != 1);
+  g->taken -= count_operands(w);
   kept->number = 2 * g->length;
   kept->next = NULL;
   *g->last = kept;
@@ -144,8 +150,17 @@ void situ__graph_keep(situ__graph_work *kept) {
 }
 
 void situ__graph_drop(situ__graph_work *kept) {
-  if (kept) situ__scratch_now = NULL;
+  if (!kept) return;
+  situ__scratch_now = NULL;
+  situ__graph_recording->taken -= count_operands(&kept->work);
   situ__free(kept);
+}
+
+bool situ__graph_made(const situ_storage *storage) {
+  const situ_graph *g = situ__graph_recording;
+  size_t i = 0;
+  while (i < g->places && g->place[i].storage != storage) i++;
+  return i < g->places && g->place[i].made;
 }
 
 situ_status situ_graph_capture_begin(situ_device device) {

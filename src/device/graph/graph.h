@@ -10,7 +10,8 @@
 /* The graph that this thread records; NULL: none, or it is paused. */
 extern SITU__THREAD_LOCAL situ_graph *situ__graph_recording;
 
-/* Copies a piece of work that is about to run. Returns NULL after recording an error of op: then it must not run. */
+/* Copies a piece of work that is about to run. Returns NULL after recording an error of op: then it must not run.
+   Several may be taken before the first of them is kept or dropped. */
 typedef struct situ__graph_work situ__graph_work;
 situ__graph_work *situ__graph_take(const char *op, situ_device device, const situ_work *work);
 /* Adds the work to the graph after it ran. Cannot fail. */
@@ -18,8 +19,13 @@ void situ__graph_keep(situ__graph_work *kept);
 /* Frees the copy of work that failed. */
 void situ__graph_drop(situ__graph_work *kept);
 
+/* Whether recorded work made the storage: each replay sets it anew. */
+bool situ__graph_made(const situ_storage *storage) SITU_COLD;
+
 /* Records an error: a replay does not repeat copies between memories. */
 situ_status situ__graph_refuse_copy(const char *op) SITU_COLD;
+/* Records an error: a replay could not repeat `what`; instead: what to do. */
+SITU_COLD situ_status situ__graph_refuse(const char *op, const char *what, const char *instead);
 
 /* This thread drew from a generator (NULL: the default one), which was in this state. A replay draws anew for the work
    that gets these numbers. Call only while a graph is recorded. */

@@ -76,6 +76,7 @@ struct situ_graph {
   size_t length, recorded;  /* pieces of work, and those that were recorded */
   situ__graph_place *place; /* during recording: one for each operand; then the memory of others first */
   size_t places, capacity;
+  size_t taken;          /* operands of work that was taken, and neither kept nor dropped so far */
   size_t shared;         /* number of places whose memory others may see */
   situ__scratch scratch; /* without memory: counts what a kernel on the cpu wants while it is recorded */
   situ_storage *block;   /* memory of temporaries, and of kernels' scratch; NULL: none is needed */
@@ -87,7 +88,6 @@ struct situ_graph {
   situ__graph_values *values, *current; /* current: those of work that is recorded now */
 };
 
-SITU_COLD situ_status situ__graph_refuse(const char *op, const char *what, const char *instead);
 /* Whether a replay takes values of this work anew. */
 static inline bool situ__graph_is_live(const situ__graph_work *k) { return k->values || k->stream >= 0; }
 

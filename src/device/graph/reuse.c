@@ -28,7 +28,8 @@ static size_t place_of(const reuse *r, const situ_view_desc *v) {
   return i;
 }
 
-/* Whether the result of k, which is in memory that k is the first to use, may be in that of operand x. */
+/* Whether the result of k, which is in memory that k is the first to use, may be in that of operand x. Not where k
+   reads its result's old value (an op in place): what makes x would write over that. */
 static bool may_take_over(const reuse *r, const situ__graph_work *k, const situ_view_desc *x) {
   const situ_view_desc *y = k->work.out[0];
   const size_t from = place_of(r, x), to = place_of(r, y);
@@ -38,7 +39,8 @@ static bool may_take_over(const reuse *r, const situ__graph_work *k, const situ_
   if (!situ__graph_is_whole(y)) return false;
   for (int i = 0; i < k->work.ins; i++) {
     const situ_view_desc *each = k->work.in[i];
-    if (each && place_of(r, each) == from && !situ__graph_is_whole(each)) return false;
+    const size_t place = each ? place_of(r, each) : SIZE_MAX;
+    if (place == to || (place == from && !situ__graph_is_whole(each))) return false;
   }
   return true;
 }
