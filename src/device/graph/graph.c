@@ -318,7 +318,7 @@ static situ_status finish(situ_graph *g) {
   situ_status status = situ__device_usable(op, g->device);
   if (status == SITU_OK) status = check_places(op, g, g->places);
   g->recorded = g->length;
-  situ__graph_mark_temporaries(g);
+  situ__graph_mark_places(g);
   if (status == SITU_OK) status = situ__graph_reuse(g);
   if (status == SITU_OK) status = situ__graph_lower_peak(g);
   if (status == SITU_OK) situ__graph_fuse(g);

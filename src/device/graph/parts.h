@@ -53,6 +53,7 @@ typedef struct situ__graph_place {
   const void *data;
   bool written;
   bool made;          /* by this thread since the recording began, and written first */
+  bool aliased;       /* another place has some of its memory: the program's, under several tensors */
   bool set;           /* the first work that uses it sets all of it, and does not read it */
   bool skippable;     /* a replay may leave out work that uses it */
   bool temporary;     /* only the graph uses it */
@@ -135,8 +136,8 @@ void situ__graph_ended(situ_graph *g, bool ran);
 void situ__graph_free_values(situ_graph *g);
 
 /* ---- memory (plan.c, reuse.c) ---- */
-/* Notes which places only the graph uses. */
-void situ__graph_mark_temporaries(situ_graph *g);
+/* Notes which places only the graph uses, and which have memory of others. */
+void situ__graph_mark_places(situ_graph *g);
 /* Returns the index of a storage's place. Call before situ__graph_plan, which sorts the places otherwise. */
 size_t situ__graph_find(const situ_graph *g, const situ_storage *storage);
 /* Lets results take over the memory of temporaries that nothing reads afterwards, and drops copies that are left with

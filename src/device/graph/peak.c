@@ -71,7 +71,8 @@ static bool operands_last(const search *s, const situ__graph_work *k, size_t unt
     const size_t at = place_of(s, k->work.in[i]);
     const situ__graph_place *p = &s->g->place[at];
     const fact *f = &s->fact[at];
-    if (!situ__graph_is_plain(p->storage) || f->written > k->number || f->overwritten < until) return false;
+    if (p->aliased || !situ__graph_is_plain(p->storage)) return false;
+    if (f->written > k->number || f->overwritten < until) return false;
     if (p->temporary && p->last < until) return false;
   }
   return true;

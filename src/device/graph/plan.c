@@ -14,9 +14,19 @@ static bool is_temporary(const situ__graph_place *p) {
   return p->made && situ__graph_is_plain(s) && !s->links && __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1;
 }
 
-void situ__graph_mark_temporaries(situ_graph *g) {
+static bool overlap(const situ_storage *a, const situ_storage *b) {
+  const char *first = a->data, *second = b->data;
+  return first < second + b->bytes && second < first + a->bytes;
+}
+
+void situ__graph_mark_places(situ_graph *g) {
   if (!situ__backend(g->device)->addressable) return;
-  for (size_t i = 0; i < g->places; i++) g->place[i].temporary = is_temporary(&g->place[i]);
+  for (situ__graph_place *p = g->place; p < g->place + g->places; p++) {
+    p->temporary = is_temporary(p);
+    if (!(p->storage->flags & SITU_STORAGE_FOREIGN)) continue;
+    for (situ__graph_place *q = g->place; q < g->place + g->places; q++)
+      if (q != p && (p->written || q->written) && overlap(p->storage, q->storage)) p->aliased = q->aliased = true;
+  }
 }
 
 /* Bytes that are needed from the first to the last of two times, in `host`, or in the graph's block if that is NULL. */
@@ -69,7 +79,8 @@ static bool put_into_result(const situ_graph *g, plan *p, piece *own) {
   size_t best_at = 0;
   for (size_t i = 0; i < g->shared; i++) {
     const situ__graph_place *r = &g->place[i];
-    if (!r->made || !r->set || r->skippable || r->first <= own->last || !situ__graph_is_plain(r->storage)) continue;
+    if (!r->made || !r->set || r->skippable || r->first <= own->last) continue;
+    if (r->aliased || !situ__graph_is_plain(r->storage)) continue;
     if (own->bytes > r->storage->bytes || (best && best->first <= r->first)) continue;
     const size_t at = lowest_offset(p, own, r->storage);
     if (at + own->bytes <= r->storage->bytes) best = r, best_at = at;

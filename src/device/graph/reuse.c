@@ -34,7 +34,7 @@ static bool may_take_over(const reuse *r, const situ__graph_work *k, const situ_
   const situ_view_desc *y = k->work.out[0];
   const size_t from = place_of(r, x), to = place_of(r, y);
   const situ__graph_place *dies = &r->g->place[from], *born = &r->g->place[to];
-  if (!dies->temporary || dies->last != k->number || born->first != k->number) return false;
+  if (!dies->temporary || dies->last != k->number || born->first != k->number || born->aliased) return false;
   if (from == to || dies->storage->bytes != born->storage->bytes || x->dtype != y->dtype) return false;
   if (!situ__graph_is_whole(y)) return false;
   for (int i = 0; i < k->work.ins; i++) {
