@@ -21,6 +21,8 @@ typedef struct situ_graph situ_graph;
     captured:
     - random numbers (dropout) are drawn anew by each replay, from the generators that they were drawn from, which must
       outlive the graph, and are those that the calls would have drawn next;
+    - situ_backward adds to the .grad of before the capture, in its memory, and makes one anew at each replay where
+      there was none. Between replays fill gradients with zeros: a replay whose gradients were dropped is an error;
     - situ_optim_step reads hyperparameters and counts steps at each replay; state that a first step makes is not
       captured. Not those of Adafactor, Muon and LBFGS, which are made of ops;
     - a gradient scaler, which must outlive the graph, reads its scale, skips the step and updates as its calls would.

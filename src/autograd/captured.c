@@ -1,57 +1,61 @@
 /* Gradients that a captured backward adds to. A replay swaps no handles, so the sum goes into the memory of the .grad
-   of before (torch's AccumulateGrad). All sums are captured before the first of them runs: running out of memory
-   changes no gradient.
+   of before (torch's AccumulateGrad). A copy of that, which no replay makes, is .grad if a sum fails.
    SPDX-License-Identifier: MIT */
 #include "autograd/pass.h"
 #include "base/fail.h"
 #include "device/graph/graph.h"
 #include "situ/sys/graph.h"
 
-static situ_work sum_into(const situ_tensor *before, const situ_tensor *grad) {
-  return (situ_work){ .verb = SITU_VERB_BINARY,
-                      .op = SITU_BINARY_add,
-                      .compute = (situ_dtype)before->view.dtype,
-                      .ins = 2,
-                      .outs = 1,
-                      .in = { &grad->view, &before->view },
-                      .out = { &before->view } };
-}
-
-bool situ__capture_sum(const situ__pass *p, situ__sink *s, situ_tensor *before) {
-  if (situ__recording()) {
-    if (situ__graph_made(before->view.storage)) return situ__accumulate(p->op, &s->grad, situ_retain(before));
-    situ__graph_refuse(p->op, "the sum with a .grad of before the capture under create_graph (it is another tensor)",
-                       "set that to NULL first, or take situ_autograd_grad");
-    return false;
-  }
-  if (!situ__takes_gradient(p->op, before, "a gradient", s->grad)) return false;
-  if (situ__desc_overlaps(&before->view)) {
-    situ__graph_refuse(p->op, "the sum with a .grad whose elements share memory", "set a contiguous one before");
-    return false;
-  }
-  const situ_work work = sum_into(before, s->grad);
-  return (s->sum = situ__graph_take(p->op, before->view.storage->device, &work)) != NULL;
-}
-
-/* Runs a sum, which is the sink's gradient then. */
-static bool run_sum(const situ__pass *p, situ__sink *s) {
-  situ_tensor *before = s->leaf ? s->leaf->meta->grad : s->meta->grad;
-  const situ_work work = sum_into(before, s->grad);
+static situ_tensor *copy_uncaptured(situ_tensor *t) {
+  situ_scope s;
   (void)situ_graph_pause();
-  const situ_status status = situ__run(p->op, before->view.storage->device, &work);
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *copy = situ_retain(situ__autograd_up.clone(t, SITU_PRESERVE_FORMAT));
+  SITU_IGNORE(situ_scope_end(&s));
   situ_graph_resume();
-  if (status != SITU_OK) return false;
-  situ__graph_keep(s->sum);
-  s->sum = NULL;
-  return situ_set(&s->grad, before);
+  return copy;
 }
 
-bool situ__run_captured_sums(situ__pass *p, bool good) {
-  for (situ__sink *s = p->sink; s < p->sink + p->sinks; s++) {
-    if (!s->sum) continue;
-    good = good && run_sum(p, s);
-    situ__graph_drop(s->sum);
-    s->sum = NULL;
+static bool refuse_sum(const situ__pass *p, const char *what, const char *instead) {
+  return situ__graph_refuse(p->op, what, instead), false;
+}
+
+static bool prepare_sum(const situ__pass *p, situ__sink *s) {
+  const situ__meta *m = s->leaf ? situ__meta_of(p->op, s->leaf) : s->meta;
+  if (!m || !m->grad || s->taken) return m;
+  if (situ__recording())
+    return situ__graph_made(m->grad->view.storage)
+               ? situ__accumulate(p->op, &s->grad, situ_retain(m->grad))
+               : refuse_sum(p, "the sum with a .grad of before under create_graph (it is another tensor)",
+                            "set that to NULL first, or take situ_autograd_grad");
+  if (!situ__takes_gradient(p->op, m->grad, "a gradient", s->grad)) return false;
+  if (situ__desc_overlaps(&m->grad->view))
+    return refuse_sum(p, "the sum with a .grad whose elements share memory", "set a contiguous one first");
+  return (s->before = copy_uncaptured(m->grad)) != NULL;
+}
+
+/* The sum is the sink's gradient then. */
+static bool run_sum(const situ__pass *p, situ__sink *s) {
+  situ_tensor *sum = s->leaf ? s->leaf->meta->grad : s->meta->grad;
+  const situ_work work = { .verb = SITU_VERB_BINARY,
+                           .op = SITU_BINARY_add,
+                           .compute = (situ_dtype)sum->view.dtype,
+                           .ins = 2,
+                           .outs = 1,
+                           .in = { &s->grad->view, &sum->view },
+                           .out = { &sum->view } };
+  return situ__run(p->op, sum->view.storage->device, &work) == SITU_OK && situ_set(&s->grad, sum);
+}
+
+bool situ__sum_captured(situ__pass *p) {
+  situ__sink *const first = p->sink, *const end = first + p->sinks;
+  bool good = true;
+  for (situ__sink *s = first; good && s < end; s++) good = prepare_sum(p, s);
+  for (situ__sink *s = first; good && s < end; s++) good = !s->before || run_sum(p, s);
+  for (situ__sink *s = first; s < end; s++) {
+    situ__meta *m = s->leaf ? s->leaf->meta : s->meta;
+    if (s->before && !good) situ_set(&m->grad, s->before);
+    situ_drop(&s->before);
   }
   return good;
 }

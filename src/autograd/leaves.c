@@ -213,11 +213,15 @@ static bool refuse_samples(const char *op, const situ_tensor *leaf) {
   return false;
 }
 
-static bool sum_sink(situ__pass *p, situ__sink *s) {
-  const situ__meta *m = s->leaf ? situ__meta_of(p->op, s->leaf) : s->meta;
-  if (!m || !m->grad || s->taken) return m;
-  if (__builtin_expect(situ__graph_recording != NULL, 0)) return situ__capture_sum(p, s, m->grad);
-  return situ__accumulate(p->op, &s->grad, situ_retain(m->grad));
+static bool sum_sinks(situ__pass *p) {
+  if (__builtin_expect(situ__graph_recording != NULL, 0)) return situ__sum_captured(p);
+  bool good = true;
+  for (size_t i = 0; good && i < p->sinks; i++) {
+    situ__sink *s = &p->sink[i];
+    const situ__meta *m = s->leaf ? situ__meta_of(p->op, s->leaf) : s->meta;
+    good = m && (!m->grad || s->taken || situ__accumulate(p->op, &s->grad, situ_retain(m->grad)));
+  }
+  return good;
 }
 
 static void commit_sink(situ__sink *s) {
@@ -226,17 +230,16 @@ static void commit_sink(situ__sink *s) {
   m->grad = s->grad;
   m->in_parts = false;
   s->grad = before;
+  if (__builtin_expect(situ__graph_recording != NULL, 0)) situ__graph_note_gradient(m->grad->view.storage);
 }
 
 /* Computes all sums first, in the memory of this pass's gradients; then swaps handles, which cannot fail. */
 static bool commit_sinks(situ__pass *p) {
-  bool good = true;
   for (size_t i = 0; i < p->sinks; i++)
     if (p->sink[i].leaf && p->sink[i].grad && situ__is_sample(p->sink[i].grad) && !situ__is_sample(p->sink[i].leaf))
       return refuse_samples(p->op, p->sink[i].leaf);
   situ__mutex_lock(&committing);
-  for (size_t i = 0; good && i < p->sinks; i++) good = sum_sink(p, &p->sink[i]);
-  if (__builtin_expect(situ__graph_recording != NULL, 0)) good = situ__run_captured_sums(p, good);
+  const bool good = sum_sinks(p);
   for (size_t i = 0; good && i < p->sinks; i++)
     if (!p->sink[i].taken) commit_sink(&p->sink[i]);
   situ__mutex_unlock(&committing);

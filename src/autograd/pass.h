@@ -17,12 +17,12 @@ typedef struct situ__slot {
 
 /* A .grad that the pass adds to after it has succeeded. */
 typedef struct situ__sink {
-  situ_tensor *leaf;            /* owned; its gradient is in its slot; or */
-  situ__meta *meta;             /* of a non-leaf that retains its gradient; owned */
-  situ_tensor *grad;            /* the gradient to add; owned; of a leaf: NULL until it is complete */
-  bool told;                    /* the ready hooks of the leaf have run */
-  bool taken;                   /* one of them has taken the gradient */
-  struct situ__graph_work *sum; /* captured, not run: the gradient added to .grad in place */
+  situ_tensor *leaf;   /* owned; its gradient is in its slot; or */
+  situ__meta *meta;    /* of a non-leaf that retains its gradient; owned */
+  situ_tensor *grad;   /* the gradient to add; owned; of a leaf: NULL until it is complete */
+  bool told;           /* the ready hooks of the leaf have run */
+  bool taken;          /* one of them has taken the gradient */
+  situ_tensor *before; /* in situ__sum_captured: a copy of the .grad of before; owned; NULL: nothing is added to it */
 } situ__sink;
 
 enum { SITU__FEW_SLOTS_LOG2 = 4, SITU__FEW_NODES = 16, SITU__FEW_SINKS = 8 };
@@ -81,11 +81,9 @@ bool situ__run_hooks(const char *op, const situ__meta *m, situ_tensor **grad);
    in any order. Takes over the reference. NULL after recording an error. */
 situ_tensor *situ__owned_copy(const char *op, situ_tensor *grad, const situ_tensor *leaf, bool recorded);
 
-/* While a graph is captured (captured.c): captures the sum of the sink's gradient and `before`, the .grad of so far,
-   into the memory of `before`. Returns false after recording an error. */
-bool situ__capture_sum(const situ__pass *p, situ__sink *s, situ_tensor *before);
-/* Runs the captured sums, or drops them if not `good`. Returns false if it was not, or after recording an error. */
-bool situ__run_captured_sums(situ__pass *p, bool good);
+/* While a graph is captured (captured.c): adds the gradients of the pass to those of before, in the memory of these. On
+   error no gradient has changed. Returns false after recording it. */
+bool situ__sum_captured(situ__pass *p);
 
 /* ---- leaves (leaves.c); the functions return false after recording an error ---- */
 

@@ -77,18 +77,14 @@ static situ_view_desc *copy_step(situ__graph_work *kept, situ_view_desc *view) {
   return view;
 }
 
-static size_t count_operands(const situ_work *work) {
-  return (size_t)(work->ins + work->outs) + ITEM * (size_t)work->list_count;
-}
-
 situ__graph_work *situ__graph_take(const char *op, situ_device device, const situ_work *work) {
   situ_graph *g = situ__graph_recording;
   if (check_repeatable(op, device, work) != SITU_OK) return NULL;
-  const size_t operands = count_operands(work), items = (size_t)work->list_count;
-  const size_t bytes =
-      sizeof(situ__graph_work) + operands * sizeof(situ_view_desc) + items * sizeof(situ_optimizer_item);
+  const size_t operands = (size_t)(work->ins + work->outs), items = (size_t)work->list_count;
+  const size_t bytes = sizeof(situ__graph_work) + (operands + ITEM * items) * sizeof(situ_view_desc) +
+                       items * sizeof(situ_optimizer_item);
   situ__graph_work *kept = situ__alloc(bytes);
-  if (!kept || !situ__graph_reserve_places(g, g->taken + operands)) {
+  if (!kept || !situ__graph_reserve_places(g, operands + ITEM * items)) {
     situ__free(kept);
     (void)situ__no_memory(op, bytes);
     return NULL;
@@ -105,7 +101,6 @@ situ__graph_work *situ__graph_take(const char *op, situ_device device, const sit
   if (items) rest = copy_step(kept, rest);
   kept->views = (size_t)(rest - kept->view);
   if (situ__graph_bind(op, g, kept) != SITU_OK) return situ__free(kept), NULL;
-  g->taken += operands;
   g->scratch.used = 0;
   if (g->device.kind == SITU_CPU) situ__scratch_now = &g->scratch;
   return kept;
@@ -141,7 +136,6 @@ void situ__graph_keep(situ__graph_work *kept) {
   }
   for (int64_t i = 0; i < w->list_count; i++)
     for (int k = 0; k < ITEM; k++) add_place(g, kept, *item_operand(&kept->list[i], k), k != 1);
-  g->taken -= count_operands(w);
   kept->number = 2 * g->length;
   kept->next = NULL;
   *g->last = kept;
@@ -150,9 +144,7 @@ void situ__graph_keep(situ__graph_work *kept) {
 }
 
 void situ__graph_drop(situ__graph_work *kept) {
-  if (!kept) return;
-  situ__scratch_now = NULL;
-  situ__graph_recording->taken -= count_operands(&kept->work);
+  if (kept) situ__scratch_now = NULL;
   situ__free(kept);
 }
 
@@ -161,6 +153,13 @@ bool situ__graph_made(const situ_storage *storage) {
   size_t i = 0;
   while (i < g->places && g->place[i].storage != storage) i++;
   return i < g->places && g->place[i].made;
+}
+
+void situ__graph_note_gradient(const situ_storage *storage) {
+  const situ_graph *g = situ__graph_recording;
+  size_t i = g->places;
+  while (i > 0 && g->place[i - 1].storage != storage) i--;
+  if (i) g->place[i - 1].gradient = true;
 }
 
 situ_status situ_graph_capture_begin(situ_device device) {
@@ -216,6 +215,14 @@ static SITU_COLD situ_status report_moved(const char *op, const situ_graph *g, s
                     d.what, d.where, situ_device_name(storage->device, now), situ_device_name(g->device, then));
 }
 
+static SITU_COLD situ_status report_dropped(const char *op, const situ_graph *g) {
+  char name[SITU_DEVICE_NAME_MAX];
+  return situ__fail(SITU_E_STATE, op,
+                    "the graph writes a gradient on %s that is the .grad of no tensor any more; between replays fill "
+                    "gradients with zeros (situ_optim_zero_grad with set_to_none false), or record the graph again",
+                    situ_device_name(g->device, name));
+}
+
 /* Returns an error if memory of the first `count` places has changed its address or device. */
 static situ_status check_places(const char *op, const situ_graph *g, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -235,6 +242,11 @@ static int by_storage_and_time(const void *a, const void *b) {
   return x->written - y->written;
 }
 
+/* Returns true if no tensor holds the gradient, which one was the .grad of. */
+static bool was_dropped(const situ__graph_place *p) {
+  return p->gradient && __atomic_load_n(&p->storage->refs, __ATOMIC_RELAXED) == 1;
+}
+
 /* Merges the places of each storage. */
 static void gather_places(situ_graph *g) {
   if (!g->places) return;
@@ -244,6 +256,7 @@ static void gather_places(situ_graph *g) {
     situ__graph_place *last = count ? &g->place[count - 1] : NULL;
     if (last && last->storage == g->place[i].storage) {
       last->written = last->written || g->place[i].written;
+      last->gradient = g->place[i].gradient || (last->gradient && !last->set);
       last->skippable = last->skippable || g->place[i].skippable;
       last->last = g->place[i].last;
       situ__storage_release(g->place[i].storage);
@@ -252,6 +265,7 @@ static void gather_places(situ_graph *g) {
     }
   }
   g->places = count;
+  for (situ__graph_place *p = g->place; p < g->place + count; p++) p->gradient = p->gradient && !was_dropped(p);
 }
 
 static situ_status run_piece(const situ_graph *g, const situ_backend *backend, const situ__graph_work *k) {
@@ -379,6 +393,8 @@ situ_status situ_graph_replay(situ_graph *g) {
   situ_status status = situ__device_usable(op, g->device);
   if (status != SITU_OK) return status;
   if ((status = check_places(op, g, g->shared)) != SITU_OK) return status;
+  for (size_t i = 0; i < g->shared; i++)
+    if (was_dropped(&g->place[i])) return report_dropped(op, g);
   if ((status = situ__graph_refresh(g)) != SITU_OK) return situ__graph_ended(g, false), status;
   uint64_t before = situ__error_count();
   if (situ__is_profiled()) situ__profile_start();

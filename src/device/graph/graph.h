@@ -10,8 +10,7 @@
 /* The graph that this thread records; NULL: none, or it is paused. */
 extern SITU__THREAD_LOCAL situ_graph *situ__graph_recording;
 
-/* Copies a piece of work that is about to run. Returns NULL after recording an error of op: then it must not run.
-   Several may be taken before the first of them is kept or dropped. */
+/* Copies a piece of work that is about to run. Returns NULL after recording an error of op: then it must not run. */
 typedef struct situ__graph_work situ__graph_work;
 situ__graph_work *situ__graph_take(const char *op, situ_device device, const situ_work *work);
 /* Adds the work to the graph after it ran. Cannot fail. */
@@ -21,6 +20,9 @@ void situ__graph_drop(situ__graph_work *kept);
 
 /* Whether recorded work made the storage: each replay sets it anew. */
 bool situ__graph_made(const situ_storage *storage) SITU_COLD;
+
+/* The storage is that of a .grad now. */
+void situ__graph_note_gradient(const situ_storage *storage) SITU_COLD;
 
 /* Records an error: a replay does not repeat copies between memories. */
 situ_status situ__graph_refuse_copy(const char *op) SITU_COLD;

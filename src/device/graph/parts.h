@@ -54,6 +54,7 @@ typedef struct situ__graph_place {
   bool written;
   bool made;          /* by this thread since the recording began, and written first */
   bool aliased;       /* another place has some of its memory: the program's, under several tensors */
+  bool gradient;      /* a .grad that is added to, or that nothing in the graph reads: it is for the program */
   bool set;           /* the first work that uses it sets all of it, and does not read it */
   bool skippable;     /* a replay may leave out work that uses it */
   bool temporary;     /* only the graph uses it */
@@ -77,7 +78,6 @@ struct situ_graph {
   size_t length, recorded;  /* pieces of work, and those that were recorded */
   situ__graph_place *place; /* during recording: one for each operand; then the memory of others first */
   size_t places, capacity;
-  size_t taken;          /* operands of work that was taken, and neither kept nor dropped so far */
   size_t shared;         /* number of places whose memory others may see */
   situ__scratch scratch; /* without memory: counts what a kernel on the cpu wants while it is recorded */
   situ_storage *block;   /* memory of temporaries, and of kernels' scratch; NULL: none is needed */
