@@ -348,10 +348,11 @@ typedef struct situ_averaged_model_options {
     and the buffer n_averaged. It is a module as any other: it moves, is saved and is freed as one. decay must be in
     0..1. Izmailov et al., arXiv:1803.05407. NULL on error. */
 SITU_API situ_nn_module *situ_optim_averaged_model(situ_nn_module *model, const situ_averaged_model_options *options);
-/** update_parameters: takes the parameters of `model` into the average; the first time copies them. They are copied to
-    the averages' devices. SITU_E_SHAPE if the tensors of the two modules differ in number or shape, SITU_E_ARG for a
-    module that situ_optim_averaged_model did not make; then nothing has changed. SITU_E_NOMEM may leave some averages
-    updated and n_averaged as it was: load a saved state before the next update. */
+/** update_parameters: takes the parameters of `model` into the average; the first time copies them. They are copied
+    to the averages' devices. In a captured step each replay takes them with the share of its own update and counts
+    it; `averaged` must outlive the graph. SITU_E_SHAPE if the tensors of the two modules differ in number or shape,
+    SITU_E_ARG for a module that situ_optim_averaged_model did not make; then nothing has changed. SITU_E_NOMEM may
+    leave some averages updated and n_averaged as it was: load a saved state before the next update. */
 SITU_API SITU_CHECKED situ_status situ_optim_update_parameters(situ_nn_module *averaged, situ_nn_module *model);
 
 SITU_END

@@ -6,6 +6,7 @@
 
 #include "base/fail.h"
 #include "nn/nn.h"
+#include "situ/graph.h"
 #include "situ/sys/layers.h"
 
 typedef struct batch_norm {
@@ -18,12 +19,22 @@ typedef struct batch_norm {
   void *payload;
 } batch_norm;
 
+static SITU_COLD situ_tensor *refuse_capture(const batch_norm *m) {
+  situ__fail(SITU_E_STATE, "nn_forward",
+             "%s averages its statistics over all batches, and a graph is being recorded: a replay could not count "
+             "them; give it a momentum instead of cumulative, or run it before or after",
+             m->base.type->name);
+  return NULL;
+}
+
 static situ_tensor *normalise_input(batch_norm *m, situ_tensor *x) {
   situ_nn_module *self = &m->base;
   double momentum = m->options.momentum;
   if (self->training && m->num_batches_tracked) {
+    const bool averages = m->options.cumulative || m->averages;
+    if (averages && situ_graph_is_capturing()) return refuse_capture(m);
     if (!situ_add_scalar_(m->num_batches_tracked, 1)) return NULL;
-    if (m->options.cumulative || m->averages) {
+    if (averages) {
       double batches;
       if (situ_item(m->num_batches_tracked, &batches) != SITU_OK) return NULL;
       momentum = 1 / batches;

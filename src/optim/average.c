@@ -2,10 +2,12 @@
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "optim/optim.h"
 #include "situ/nn.h"
 #include "situ/ops.h"
+#include "situ/sys/graph.h"
 #include "situ/sys/shape.h"
 
 typedef struct averaged_model {
@@ -92,37 +94,104 @@ static void close_pairs(pairs *p) {
   situ_tree_free(p->model);
 }
 
-/* The new average, in torch's formulas. share: 1 - decay, or 1 / (number of models). */
-static bool average(situ_tensor *mean, situ_tensor *value, double share) {
-  if (situ_dtype_is_floating(situ_dtype_of(mean))) return situ_lerp_scalar_(mean, value, share);
-  return situ_copy_(mean, situ_add(mean, situ_mul_scalar(situ_sub(value, mean), share)));
+static bool read_count(averaged_model *m) {
+  if (m->known && m->version == situ_version_of(m->n_averaged)) return true;
+  const bool paused = situ_graph_pause();
+  m->known = situ_item_i64(m->n_averaged, &m->count) == SITU_OK;
+  if (paused) situ_graph_resume();
+  m->version = situ_version_of(m->n_averaged);
+  return m->known;
+}
+/* The share of the model in the next average. */
+static double share_of(const averaged_model *m) {
+  return m->count == 0 ? 1 : m->options.decay > 0 ? 1 - m->options.decay : 1 / ((double)m->count + 1);
 }
 
-static bool update(const pairs *p, bool copy_only, double share) {
+/* ---- in graphs: each replay takes the share of its own update, and counts it ---- */
+
+typedef struct captured_update {
+  averaged_model *m;
+  double share; /* of this replay, */
+  bool counted; /* which m->count counts already */
+} captured_update;
+
+static situ_status refresh_share(void *payload, situ_work *work, situ_optimizer_params *params,
+                                 situ_optimizer_item *list) {
+  captured_update *u = payload;
+  (void)params, (void)list;
+  if (!situ__valid("graph_replay", "averaged", u->m, SITU__A_MODULE)) return situ_error();
+  if (!u->counted) {
+    if (!read_count(u->m)) return situ_error();
+    u->share = share_of(u->m);
+    u->counted = true;
+    u->m->count++;
+  }
+  if (work->verb == SITU_VERB_FILL || work->verb == SITU_VERB_UNARY) work->scalar[0] = u->share;
+  return SITU_OK;
+}
+static void update_ended(void *payload, situ_graph_outcome outcome) {
+  captured_update *u = payload;
+  if (u->counted && outcome == SITU_GRAPH_RAN) u->m->version = situ_version_of(u->m->n_averaged);
+  else if (u->counted) u->m->count--;
+  u->counted = false;
+}
+
+/* Sets *update to the one that is captured; NULL: none, or its replays have the share of now. */
+static bool begin_update(averaged_model *m, captured_update **update) {
+  *update = NULL;
+  if (!situ_graph_is_capturing() || (m->count > 0 && m->options.decay > 0)) return true;
+  captured_update *u = situ__calloc(1, sizeof *u);
+  if (!u) return situ__no_memory("optim_update_parameters", sizeof *u), false;
+  u->m = m;
+  const situ_graph_values values = { .payload = u, .ended = update_ended, .release = situ__free };
+  if (situ_graph_values_begin(&values) != SITU_OK) return false;
+  situ_graph_values_end();
+  *update = u;
+  return true;
+}
+
+/* ---- the new average, in torch's formulas ---- */
+
+static bool average(const averaged_model *m, captured_update *u, situ_tensor *mean, situ_tensor *value) {
+  const bool floating = situ_dtype_is_floating(situ_dtype_of(mean));
+  situ_tensor *change = floating ? NULL : situ_sub(value, mean);
+  if (u && situ_graph_values_begin(&(situ_graph_values){ .payload = u, .refresh = refresh_share }) != SITU_OK)
+    return false;
+  situ_tensor *done = floating ? situ_lerp_scalar_(mean, value, share_of(m)) : situ_mul_scalar(change, share_of(m));
+  if (u) situ_graph_values_end();
+  return floating ? done : situ_copy_(mean, situ_add(mean, done));
+}
+
+/* The first update, of which only a copy is left. No replay is the first. */
+static bool copy_first(const averaged_model *m, captured_update *u, situ_tensor *mean, situ_tensor *value) {
+  if (u && !average(m, u, mean, value)) return false;
+  const bool paused = situ_graph_pause();
+  const bool good = situ_copy_(mean, value);
+  if (paused) situ_graph_resume();
+  return good;
+}
+
+static bool update(const averaged_model *m, captured_update *u, const pairs *p, bool copy_only) {
   for (int64_t i = 0; i < p->count; i++) {
     situ_tensor *mean = situ_tree_tensor_at(p->averaged, i);
     situ_tensor *value = situ_to(situ_detach(situ_tree_tensor_at(p->model, i)), situ_device_of(mean));
     if (value && situ_dtype_of(value) != situ_dtype_of(mean)) value = situ_to_dtype(value, situ_dtype_of(mean));
-    if (!value || !(copy_only ? situ_copy_(mean, value) != NULL : average(mean, value, share))) return false;
+    if (!value) return false;
+    if (!(copy_only       ? situ_copy_(mean, value) != NULL
+          : m->count == 0 ? copy_first(m, u, mean, value)
+                          : average(m, u, mean, value)))
+      return false;
   }
   return true;
 }
 
-static bool read_count(averaged_model *m) {
-  if (m->known && m->version == situ_version_of(m->n_averaged)) return true;
-  return situ_item_i64(m->n_averaged, &m->count) == SITU_OK;
-}
-
 static bool take(averaged_model *m, const pairs *parameters, const pairs *buffers) {
-  if (!read_count(m)) return false;
-  const bool first = m->count == 0;
-  const double share = m->options.decay > 0 ? 1 - m->options.decay : 1 / ((double)m->count + 1);
-  if (!update(parameters, first, share) || !update(buffers, first || !m->options.use_buffers, share) ||
-      !situ_add_scalar_(m->n_averaged, 1))
+  captured_update *u;
+  if (!read_count(m) || !begin_update(m, &u) || !update(m, u, parameters, false) ||
+      !update(m, u, buffers, !m->options.use_buffers) || !situ_add_scalar_(m->n_averaged, 1))
     return false;
   m->count++;
   m->version = situ_version_of(m->n_averaged);
-  m->known = true;
   return true;
 }
 

@@ -1,8 +1,9 @@
 /* No option of a module is ignored: each field of each options struct, set to what is not its default, changes what the module
-   gives or is made of, or is refused.
+   gives or is made of, or is refused. Each of these modules, captured as a step, replays what its calls compute (support/captured.h).
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
 #include "situ/nn.h"
+#include "support/captured.h"
 #include "support/outcome.h"
 
 /* A module's forward and backward: its result, then its parameters, buffers and gradients. */
@@ -20,10 +21,13 @@ static outcome outcome_with(situ_nn_module *m, situ_tensor *y) {
   return o;
 }
 
-/* Runs a new module, training; frees it. */
+static int captures_refused;
+
+/* Runs a new module, training, also as a graph; frees it. */
 static outcome outcome_from(situ_nn_module *m, situ_tensor *x) {
   if (!m) return outcome_of(NULL);
   outcome o = outcome_with(m, situ_nn_forward(m, x));
+  if (!o.refused) captures_refused += captured_is_refused(m, x);
   situ_nn_free(m);
   return o;
 }
@@ -248,6 +252,6 @@ int main(void) {
     TEST(transformer),
   };
   const int failed_tests = cmocka_run_group_tests(tests, NULL, NULL);
-  print_message("%d fields of options\n", fields);
+  print_message("%d fields of options, %d modules refused by a capture\n", fields, captures_refused);
   return failed_tests;
 }

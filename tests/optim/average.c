@@ -3,6 +3,7 @@
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <math.h>
 
+#include "situ/graph.h"
 #include "situ/optim.h"
 #include "situ/place.h"
 #include "situ/sys/alloc.h"
@@ -137,9 +138,89 @@ static void without_memory(void **state) {
   situ_nn_free(m);
 }
 
+/* ---- in graphs ---- */
+
+typedef struct captured_case {
+  situ_averaged_model_options options;
+  situ_dtype dtype;
+  int first, updates; /* the step that is captured; updates in each */
+} captured_case;
+
+static void update_step(const captured_case *c, int step, bool replayed, situ_nn_module *m, situ_nn_module *mean) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *state = situ_nn_state_dict(m);
+  for (int64_t i = 0; i < situ_tree_count(state); i++)
+    assert_non_null(situ_fill_(situ_tree_tensor_at(state, i), 3 + (double)i + 0.3 * step * step));
+  situ_tree_free(state);
+  if (!replayed && step == c->first) assert_int_equal(situ_graph_capture_begin(test_device()), SITU_OK);
+  for (int k = 0; !replayed && k < c->updates; k++) assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
+static situ_nn_module *mean_of_steps(const captured_case *c, situ_nn_module *m, bool as_graph) {
+  enum { STEPS = 6 };
+  situ_nn_module *mean = situ_optim_averaged_model(m, &c->options);
+  const captured_case never = { .options = c->options, .first = -1, .updates = c->updates };
+  situ_graph *graph = NULL;
+  for (int step = 0; step < STEPS; step++) {
+    const bool replayed = graph && step < STEPS - 1; /* the last one is by calls again */
+    update_step(as_graph ? c : &never, step, replayed, m, mean);
+    if (as_graph && step == c->first) assert_non_null(graph = situ_graph_capture_end());
+    else if (replayed) assert_int_equal(situ_graph_replay(graph), SITU_OK);
+  }
+  situ_graph_free(graph);
+  return mean;
+}
+
+/* By bits those of the calls: a replay has the share of its own update. */
+static void averages_in_graphs(void **state) {
+  (void)state;
+  for (int i = 0; i < 48; i++) {
+    static const int first[] = { 0, 1, 3 };
+    const captured_case c = { { .decay = i % 2 ? 0.9 : 0, .use_buffers = i / 2 % 2 },
+                              .dtype = i / 4 % 2 ? SITU_BF16 : SITU_F32,
+                              .first = first[i / 8 % 3],
+                              .updates = 1 + i / 24 };
+    situ_nn_module *m = situ_nn_batch_norm1d(3, &(situ_nn_batch_norm_options){ HERE, .dtype = c.dtype });
+    situ_nn_module *calls = mean_of_steps(&c, m, false), *graph = mean_of_steps(&c, m, true);
+    situ_tree *a = situ_nn_state_dict(calls), *b = situ_nn_state_dict(graph);
+    for (int64_t k = 0; k < situ_tree_count(a); k++)
+      if (!test_same_bits(situ_tree_tensor_at(a, k), situ_tree_tensor_at(b, k)))
+        fail_msg("case %d: %s differs", i, situ_tree_key(a, k));
+    situ_tree_free(a), situ_tree_free(b);
+    situ_nn_free(calls), situ_nn_free(graph), situ_nn_free(m);
+  }
+}
+
+/* Neither a stale module nor a replay that fails counts an update. */
+static void replays_that_fail_count_no_update(void **state) {
+  (void)state;
+  situ_nn_module *m = model(), *mean = situ_optim_averaged_model(m, NULL), *other = situ_optim_averaged_model(m, NULL);
+  fill(m, 1);
+  assert_int_equal(situ_graph_capture_begin(test_device()), SITU_OK);
+  assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
+  assert_int_equal(situ_optim_update_parameters(other, m), SITU_OK);
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  situ_nn_free(other);
+  assert_int_equal(situ_graph_replay(graph), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "graph_replay", "averaged");
+  situ_graph_free(graph);
+  fill(m, 3);
+  assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
+  expect_average(mean, 2, 2);
+  situ_nn_free(mean);
+  situ_nn_free(m);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(follows_torch), MODULE_TEST(moves_and_loads_as_a_module),
-                                      MODULE_TEST(buffers_too), MODULE_TEST(refuses_what_does_not_fit),
-                                      MODULE_TEST(without_memory) };
+  const struct CMUnitTest tests[] = { MODULE_TEST(follows_torch),
+                                      MODULE_TEST(moves_and_loads_as_a_module),
+                                      MODULE_TEST(buffers_too),
+                                      MODULE_TEST(refuses_what_does_not_fit),
+                                      MODULE_TEST(without_memory),
+                                      MODULE_TEST(averages_in_graphs),
+                                      MODULE_TEST(replays_that_fail_count_no_update) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
