@@ -40,8 +40,10 @@ SITU_API SITU_CHECKED situ_nn_module *situ_export(situ_nn_module *m, const situ_
 SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, const char *path);
 
 typedef struct situ_onnx_export_options {
-  int opset;          /**< 18 to 23; 0: 18 */
-  bool external_data; /**< weights in a file of their own, PATH.data; always so from 2 GiB on */
+  int opset; /**< 18 to 23; 0: 18 */
+  /** Weights in a file of their own, PATH.data; always so from 2 GiB on. Where that is there it is PATH.data.1, and so
+      on up to 7, and the other is removed when the model is replaced: no model is ever beside the weights of another. */
+  bool external_data;
 } situ_onnx_export_options;
 /** torch.onnx.export: writes a program, which situ_export made or situ_export_load read from a .pt2 archive, to an ONNX
     model. Weights have their names in the state dict; sizes that depend on the inputs' have the names of the program's

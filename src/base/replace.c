@@ -149,6 +149,13 @@ situ_status situ__replace_end(situ__replace *r, bool *replaced) {
   return status;
 }
 
+situ_status situ__replace_end_if(situ__replace *r, bool good, uint64_t errors, bool *replaced) {
+  if (replaced) *replaced = false;
+  if (good && situ__error_count() == errors) return situ__replace_end(r, replaced);
+  situ__replace_abandon(r);
+  return situ_error();
+}
+
 situ_status situ__replace_by_text(const char *op, const char *path, const situ__text *text) {
   situ__replace r;
   if (text->failed) return situ__no_memory(op, text->capacity);

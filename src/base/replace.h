@@ -28,6 +28,9 @@ situ_status situ__replace_rewrite(situ__replace *r, const void *data, size_t byt
 /* Completes the replacement, or cleans up after an error. *replaced (may be NULL) tells whether the new file is in
    place. It can be true with a status other than SITU_OK: then a power cut may undo the replacement. */
 situ_status situ__replace_end(situ__replace *r, bool *replaced);
+/* The same if what was written is good and this thread recorded no error since it had recorded `errors`: what was
+   computed for the file may lack something then. Else cancels. */
+situ_status situ__replace_end_if(situ__replace *r, bool good, uint64_t errors, bool *replaced);
 /* Cancels, for an error that the caller has recorded. */
 void situ__replace_abandon(situ__replace *r);
 

@@ -58,7 +58,8 @@ static inline situ_storage *pop_storage(cache *c, unsigned number, size_t size) 
   add_count(&c->kept, -(int64_t)size);
   /* For the next call, which would wait for it to learn which one follows. */
   __builtin_prefetch(s->payload, 1);
-  __builtin_prefetch((char *)s->payload + offsetof(situ_storage, handles), 1);
+  /* As a number: the last one has no next, and NULL has no members. */
+  __builtin_prefetch((void *)((uintptr_t)s->payload + offsetof(situ_storage, handles)), 1);
   return s;
 }
 

@@ -10,6 +10,8 @@
 
 #include <jpeglib.h>
 
+#include <jerror.h>
+
 #include "base/alloc.h"
 #include "base/library.h"
 
@@ -72,7 +74,8 @@ static void on_error(j_common_ptr jpeg) {
   session *s = (session *)jpeg->err;
   char text[JMSG_LENGTH_MAX];
   s->errors.format_message(jpeg, text);
-  situ__problem_set(s->problem, SITU_E_FORMAT, "libjpeg: %s", text);
+  const bool no_memory = s->errors.msg_code == JERR_OUT_OF_MEMORY;
+  situ__problem_set(s->problem, no_memory ? SITU_E_NOMEM : SITU_E_FORMAT, "libjpeg: %s", text);
   longjmp(s->end, 1);
 }
 /* Damaged data are warnings to libjpeg, level -1. */

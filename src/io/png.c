@@ -44,6 +44,7 @@ typedef void moved(struct png *, unsigned char *, size_t);
   _(void, destroy_write_struct, (struct png **, struct info **))                                      \
   _(void *, get_error_ptr, (const struct png *))                                                      \
   _(void *, get_io_ptr, (const struct png *))                                                         \
+  _(void *, get_mem_ptr, (const struct png *))                                                        \
   _(unsigned char, get_bit_depth, OF)                                                                 \
   _(unsigned char, get_channels, OF)                                                                  \
   _(unsigned char, get_color_type, OF)                                                                \
@@ -107,15 +108,20 @@ typedef struct session {
   situ__text *out; /* encoding */
   situ__image image;
   unsigned char **rows;
+  bool no_memory; /* an allocation has failed: libpng tells of it as of any error, or goes on without */
 } session;
 
 static void on_error(struct png *png, const char *text) {
   session *s = lib.get_error_ptr(png);
-  situ__problem_set(s->problem, SITU_E_FORMAT, "libpng: %s", text);
+  situ__problem_set(s->problem, s->no_memory ? SITU_E_NOMEM : SITU_E_FORMAT, "libpng: %s", text);
   longjmp(s->end, 1);
 }
 static void on_warning(struct png *png, const char *text) { (void)png, (void)text; }
-static void *take(struct png *png, size_t bytes) { return (void)png, situ__alloc(bytes); }
+static void *take(struct png *png, size_t bytes) {
+  void *block = situ__alloc(bytes);
+  if (!block) ((session *)lib.get_mem_ptr(png))->no_memory = true;
+  return block;
+}
 static void give(struct png *png, void *block) { (void)png, situ__free(block); }
 
 static void read_bytes(struct png *png, unsigned char *to, size_t count) {
@@ -191,7 +197,7 @@ static bool decode(session *s, struct png *png, struct info *info, situ_image_mo
 static bool decode_file(const unsigned char *data, size_t bytes, situ_image_mode mode, situ__image *out,
                         situ__problem *problem) {
   session s = { .problem = problem, .data = data, .bytes = bytes };
-  struct png *png = lib.create_read_struct_2(lib.get_libpng_ver(NULL), &s, on_error, on_warning, NULL, take, give);
+  struct png *png = lib.create_read_struct_2(lib.get_libpng_ver(NULL), &s, on_error, on_warning, &s, take, give);
   struct info *info = png ? lib.create_info_struct(png) : NULL;
   const bool good =
       info ? decode(&s, png, info, mode) : situ__problem_set(problem, SITU_E_NOMEM, "libpng cannot begin to read it");
@@ -216,7 +222,7 @@ static bool encode(session *s, struct png *png, struct info *info, const situ__i
 
 static bool encode_file(const situ__image *image, int level, situ__text *out, situ__problem *problem) {
   session s = { .problem = problem, .out = out };
-  struct png *png = lib.create_write_struct_2(lib.get_libpng_ver(NULL), &s, on_error, on_warning, NULL, take, give);
+  struct png *png = lib.create_write_struct_2(lib.get_libpng_ver(NULL), &s, on_error, on_warning, &s, take, give);
   struct info *info = png ? lib.create_info_struct(png) : NULL;
   const bool good = info ? encode(&s, png, info, image, level)
                          : situ__problem_set(problem, SITU_E_NOMEM, "libpng cannot begin to write it");

@@ -133,12 +133,13 @@ static bool read_target(situ__op_call *c, const situ_shape *axes, const situ_sha
   }
   for (int i = 0; i < axes->ndim; i++) {
     const double of = (double)from->dim[axes->dim[i]];
-    if (sizes && strcmp(policy, "stretch") != 0) {
-      scale[i] = best;
-      size[i] = (int64_t)floor(best * of + 0.5);
-    }
-    if (!sizes) size[i] = (int64_t)floor(scale[i] * of);
-    if (!(scale[i] > 0) || size[i] < 1 || of < 1) return situ__call_refuse(c, "has a scale or a size below 1");
+    if (sizes && strcmp(policy, "stretch") != 0) scale[i] = best;
+    const double exact = !sizes                           ? floor(scale[i] * of)
+                         : strcmp(policy, "stretch") != 0 ? floor(best * of + 0.5)
+                                                          : (double)size[i];
+    if (!(scale[i] > 0) || !(exact >= 1) || of < 1) return situ__call_refuse(c, "has a scale or a size below 1");
+    if (exact >= 0x1p62) return situ__call_refuse(c, "has a scale or a size that is too large");
+    size[i] = (int64_t)exact;
   }
   return true;
 }

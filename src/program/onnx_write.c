@@ -2,12 +2,15 @@
    SPDX-License-Identifier: MIT */
 #include "program/onnx_write.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/handle.h"
 #include "base/replace.h"
 #include "program/module.h"
@@ -215,7 +218,9 @@ static bool write_model(situ__onnx_writer *w, situ__replace *file, const situ__p
     situ__protobuf_writer head = { 0 };
     put_weight(&head, &list[i], location);
     bytes += head.length + (location ? 0 : list[i].bytes);
+    const bool failed = head.failed;
     situ__protobuf_free(&head);
+    if (failed) return situ__no_memory(op, (size_t)bytes), false;
   }
   if (bytes > most_bytes)
     return situ__fail(SITU_E_LIMIT, op, "the model without its weights is larger than 2 GiB, protobuf's limit"), false;
@@ -244,33 +249,76 @@ static bool write_data(situ__replace *file, const weight *list, int32_t count) {
 }
 
 /* Writes a file of its own beside the model. */
-static bool write_external(const char *path, const weight *list, int32_t count) {
+static bool write_external(const situ__onnx_writer *w, const char *path, const weight *list, int32_t count) {
   situ__replace file;
   if (situ__replace_begin(&file, op, path, 0, true) != SITU_OK) return false;
-  if (write_data(&file, list, count)) return situ__replace_end(&file, NULL) == SITU_OK;
-  situ__replace_abandon(&file);
-  return false;
+  return situ__replace_end_if(&file, write_data(&file, list, count), w->errors, NULL) == SITU_OK;
+}
+
+/* Weights get a new file beside an old one, which goes when the new model is there: the old model must not be beside
+   new weights if this ends in between. */
+enum { DATA_NAMES = 8 };
+
+/* "PATH.data", or "PATH.data.1" and so on. */
+static void put_data_name(situ__text *name, const char *path, int k) {
+  name->length = 0;
+  situ__text_add(name, k ? "%s.data.%d" : "%s.data", path, k);
+}
+
+/* Names a file that is not there. Returns its number; -1 after recording an error. */
+static int choose_data_name(const char *path, situ__text *name) {
+  struct stat about;
+  for (int k = 0; k < DATA_NAMES; k++) {
+    put_data_name(name, path, k);
+    if (name->failed) return situ__no_memory(op, strlen(path)), -1;
+    if (situ__sys.fstatat(AT_FDCWD, name->data, &about, AT_SYMLINK_NOFOLLOW) == 0) continue;
+    if (errno == ENOENT) return k;
+    return situ__fail(SITU_E_IO, op, "%s: its attributes cannot be read: %s", name->data, strerror(errno)), -1;
+  }
+  return situ__fail(SITU_E_IO, op, "%s: all names of external data are in use; remove old ones", name->data), -1;
+}
+
+static void remove_other_data(const char *path, situ__text *name, int kept) {
+  for (int k = 0; k < DATA_NAMES; k++) {
+    if (k == kept) continue;
+    put_data_name(name, path, k);
+    if (!name->failed) SITU_IGNORE(situ__sys.unlinkat(AT_FDCWD, name->data, 0));
+  }
+}
+
+/* location: of external data, or NULL. w->replaced tells whether the model is in place, also after an error. */
+static bool write_model_file(situ__onnx_writer *w, const situ__protobuf_writer *graph, const char *path,
+                             const weight *list, int32_t count, const char *location) {
+  situ__replace file;
+  w->replaced = false;
+  if (situ__replace_begin(&file, op, path, 0, true) != SITU_OK) return false;
+  const bool good = write_model(w, &file, graph, list, count, location);
+  return situ__replace_end_if(&file, good, w->errors, &w->replaced) == SITU_OK;
+}
+
+static bool write_apart(situ__onnx_writer *w, const situ__protobuf_writer *graph, const char *path, const weight *list,
+                        int32_t count) {
+  situ__text data = { 0 };
+  const int number = choose_data_name(path, &data);
+  const char *slash = number < 0 ? NULL : strrchr(data.data, '/');
+  bool good = number >= 0 && write_external(w, data.data, list, count);
+  if (good) {
+    good = write_model_file(w, graph, path, list, count, slash ? slash + 1 : data.data);
+    if (good) remove_other_data(path, &data, number);
+    else if (!w->replaced) SITU_IGNORE(situ__sys.unlinkat(AT_FDCWD, data.data, 0));
+  }
+  situ__text_free(&data);
+  return good;
 }
 
 static bool write_files(situ__onnx_writer *w, const situ__protobuf_writer *graph, const char *path, bool external) {
   weight *list = situ__calloc((size_t)w->program->parts + 1, sizeof *list);
-  situ__text data = { 0 };
   int32_t count = 0;
   uint64_t total = 0;
-  situ__replace file;
   if (!list) return situ__no_memory(op, sizeof *list), false;
   bool good = list_weights(w, list, &count, &total);
-  external = external || total > most_bytes;
-  situ__text_add(&data, "%s.data", path);
-  if (good && data.failed) good = (situ__no_memory(op, strlen(path)), false);
-  good = good && (!external || write_external(data.data, list, count));
-  if (good && (good = situ__replace_begin(&file, op, path, 0, true) == SITU_OK)) {
-    const char *slash = strrchr(data.data, '/');
-    good = write_model(w, &file, graph, list, count, !external ? NULL : slash ? slash + 1 : data.data);
-    if (good) good = situ__replace_end(&file, NULL) == SITU_OK;
-    else situ__replace_abandon(&file);
-  }
-  situ__text_free(&data);
+  if (good && (external || total > most_bytes)) good = write_apart(w, graph, path, list, count);
+  else good = good && write_model_file(w, graph, path, list, count, NULL);
   situ__free(list);
   return good;
 }
@@ -333,7 +381,7 @@ situ_status situ_onnx_export(situ_nn_module *program, const char *path, const si
   if (is_of_onnx(p)) return situ__fail(SITU_E_UNSUPPORTED, op, "%s: was read from an ONNX model", program->type->name);
   if (opset < OLDEST || opset > NEWEST)
     return situ__fail(SITU_E_ARG, op, "opset is %d, must be %d..%d", opset, OLDEST, NEWEST);
-  situ__onnx_writer w = { .op = op, .program = p, .module = program, .opset = opset };
+  situ__onnx_writer w = { .op = op, .program = p, .module = program, .opset = opset, .errors = situ__error_count() };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   const bool good = write_program(&w, path, o->external_data);

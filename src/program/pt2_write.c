@@ -163,10 +163,9 @@ static bool write_file(situ__pt2_writer *w, const char *path) {
   situ__replace file;
   situ__zip_writer zip = { .file = &file };
   if (situ__replace_begin(&file, op, path, 0, true) != SITU_OK) return false;
-  if (write_archive(w, &zip, path)) return situ__replace_end(&file, NULL) == SITU_OK;
-  situ__free(zip.directory);
-  situ__replace_abandon(&file);
-  return false;
+  const bool good = write_archive(w, &zip, path);
+  if (!good) situ__free(zip.directory);
+  return situ__replace_end_if(&file, good, w->errors, NULL) == SITU_OK;
 }
 
 situ_status situ_export_save(situ_nn_module *program, const char *path) {
@@ -174,7 +173,7 @@ situ_status situ_export_save(situ_nn_module *program, const char *path) {
   const situ__program *p = situ__program_of(program);
   if (!p || !p->meta)
     return situ__fail(SITU_E_STATE, op, "%s: not a program that situ_export made; call it first", program->type->name);
-  situ__pt2_writer w = { .op = op, .program = p, .module = program };
+  situ__pt2_writer w = { .op = op, .program = p, .module = program, .errors = situ__error_count() };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   w.name = situ__calloc((size_t)p->values + 1, sizeof *w.name);

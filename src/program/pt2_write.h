@@ -15,6 +15,7 @@ typedef struct situ__pt2_writer {
   situ__names names; /* of values and nodes */
   situ__arena arena; /* of the names */
   situ__text json;
+  uint64_t errors; /* that this thread had recorded at the beginning */
 } situ__pt2_writer;
 
 /* A Python identifier that was not given before; NULL when memory runs out. */

@@ -182,12 +182,35 @@ static void leaves_new_files_of_others(void **state) {
   }
 }
 
+/* A process that is killed in a save and comes back under its own number removes what it left then. */
+static void removes_old_files_of_its_own_number(void **state) {
+  (void)state;
+  const time_t ages[] = { 7200, 60 }; /* the second may be a save that goes on */
+  char path[2][128];
+  for (int i = 0; i < 2; i++) {
+    snprintf(path[i], sizeof path[i], DIRECTORY "/.m.safetensors.tmp.%ld.0000000%d", (long)getpid(), i);
+    const int fd = open(path[i], O_WRONLY | O_CREAT, 0600);
+    const struct timespec then = { .tv_sec = time(NULL) - ages[i] };
+    assert_int_equal(futimens(fd, (const struct timespec[]){ then, then }), 0);
+    close(fd);
+  }
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tree *tree = generation(1);
+  assert_int_equal(situ_save(TARGET, tree, NULL), SITU_OK);
+  situ_tree_free(tree);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  assert_int_equal(access(path[0], F_OK), -1);
+  assert_int_equal(unlink(path[1]), 0);
+}
+
 int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "--save-for-ever") == 0) return save_for_ever(strtoll(argv[2], NULL, 10));
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return 77;
   self[length] = '\0';
   const struct CMUnitTest tests[] = { cmocka_unit_test(survives_being_killed),
-                                      cmocka_unit_test(leaves_new_files_of_others) };
+                                      cmocka_unit_test(leaves_new_files_of_others),
+                                      cmocka_unit_test(removes_old_files_of_its_own_number) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,8 @@ situ_status situ_snapshot_svg(const situ_snapshot *s, const char *path, const si
   double top = situ__put_head(&p, o.title, o.width);
   bool fine = put_map(&p, top, o.width, o.height, edge, o.edge_count);
   situ__text_add(&p.text, "</svg>\n");
-  situ_status status = fine ? situ__replace_by_text(op, path, &p.text) : situ_error();
+  /* An incomplete text ends the drawing without an error of its own. */
+  situ_status status = fine || p.text.failed ? situ__replace_by_text(op, path, &p.text) : situ_error();
   situ__text_free(&p.text);
   situ__free(p.box);
   situ__free(p.box_of);
