@@ -41,8 +41,8 @@ SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, cons
 
 typedef struct situ_onnx_export_options {
   int opset; /**< 18 to 23; 0: 18 */
-  /** Weights in a file of their own, PATH.data; always so from 2 GiB on. Where that is there it is PATH.data.1, and so
-      on up to 7, and the other is removed when the model is replaced: no model is ever beside the weights of another. */
+  /** Weights in a file of their own, PATH.data; always so from 2 GiB on. Where that is there it is PATH.data.1, and
+      so on up to 7, and the other is removed when the model is replaced: a model is never beside others' weights. */
   bool external_data;
 } situ_onnx_export_options;
 /** torch.onnx.export: writes a program, which situ_export made or situ_export_load read from a .pt2 archive, to an ONNX

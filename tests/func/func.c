@@ -201,6 +201,19 @@ static void directions_are_not_multiplied_nor_shared(void **state) {
   expect_values(w, SITU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6);
 }
 
+/* Goes on after a call that failed. */
+static situ_tensor *careless(situ_tensor *const *in, int count, void *payload) {
+  (void)count, (void)payload;
+  (void)situ_add(in[0], situ_ones(SITU_SHAPE(7), &(situ_options){ .dtype = SITU_F64, .device = test_device() }));
+  return situ_square(in[0]);
+}
+static void a_failed_call_within_gives_no_result(void **state) {
+  (void)state;
+  situ_tensor *x = row(0.3, -0.7), *grad = x;
+  expect_refused(situ_func_vjp(careless, NULL, 1, &x, row(1, 1), false, &grad), SITU_E_SHAPE, "add", "");
+  assert_null(grad);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(products_from_both_sides),
@@ -212,6 +225,7 @@ int main(void) {
     TEST(what_is_written_without_a_tangent_has_none),
     TEST(modules),
     TEST(refusals),
+    TEST(a_failed_call_within_gives_no_result),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,6 +170,20 @@ static void names(void **state) {
   situ_nn_free(m);
 }
 
+/* Each argument by its own name, not by that of a call within. */
+static void missing_arguments(void **state) {
+  (void)state;
+  situ_nn_module *m = mlp();
+  situ_tree *none = situ_tree_dict(), *inputs = SITU_TREE(input());
+  const char *const op = "func_functional_call";
+  expect_refused(situ_func_functional_call_tree(NULL, none, inputs, NULL), SITU_E_ARG, op, "module");
+  expect_refused(situ_func_functional_call_tree(m, NULL, inputs, NULL), SITU_E_ARG, op, "tensors");
+  expect_refused(situ_func_functional_call_tree(m, none, NULL, NULL), SITU_E_ARG, op, "inputs");
+  situ_tree_free(none);
+  situ_tree_free(inputs);
+  situ_nn_free(m);
+}
+
 /* The module is as it was after a call that fails, wherever memory runs out. */
 static void failures(void **state) {
   (void)state;
@@ -266,6 +280,7 @@ int main(void) {
                                       MODULE_TEST(tensors_of_the_module_itself),
                                       MODULE_TEST(buffers),
                                       MODULE_TEST(names),
+                                      MODULE_TEST(missing_arguments),
                                       MODULE_TEST(failures),
                                       MODULE_TEST(parametrized),
                                       MODULE_TEST(another_thread_is_refused),
