@@ -238,12 +238,14 @@ static SITU_PRINTF(3, 0) void fail_text(situ_status status, const char *op, cons
   char name[SITU__OP_NAME], said[sizeof situ__errors_now.record->message], text[sizeof said];
   situ__error_name(op, name);
   (void)situ__vformat(said, sizeof said, fmt, args);
+  situ__utf8_drop_cut(said, sizeof said);
   situ__utf8_printable(said, text, sizeof text);
   if (try_explain(status, name, text)) return;
   error_record *record = begin_record(status, name);
   if (record) {
     int length = *name ? snprintf(record->message, sizeof record->message, "%s: ", name) : 0;
     (void)snprintf(record->message + length, sizeof record->message - (size_t)length, "%s", text);
+    situ__utf8_drop_cut(record->message, sizeof record->message);
     if (muted != QUIET) record->site = situ__base_up.call_site();
   }
   finish_record(record);
@@ -277,10 +279,12 @@ void situ__error_add(const char *fmt, ...) {
   va_start(args, fmt);
   (void)situ__vformat(said, sizeof said, fmt, args);
   va_end(args);
+  situ__utf8_drop_cut(said, sizeof said);
   situ__utf8_printable(said, line, sizeof line);
   if (!record || explaining) return;
   const size_t length = strlen(message_of(record));
   (void)snprintf(record->message + length, sizeof record->message - length, "\n%s", line);
+  situ__utf8_drop_cut(record->message, sizeof record->message);
   if (muted == LOUD && __atomic_load_n(&policy, __ATOMIC_RELAXED) != SITU_ERROR_QUIET) log_line(line);
 }
 

@@ -7,24 +7,31 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 bool situ__problem_set(situ__problem *problem, situ_status status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
   situ__vformat(problem->text, sizeof problem->text, fmt, args);
   va_end(args);
+  situ__utf8_drop_cut(problem->text, sizeof problem->text);
   problem->status = status;
   return false;
 }
 
 const char *situ__shown(const char *name, char out[SITU__SHOWN_MAX]) {
-  size_t length = 0, most = SITU__SHOWN_MAX - 4;
-  for (; name[length] && length < most; length++) {
-    unsigned char c = (unsigned char)name[length];
-    out[length] = c < 0x20 || c == 0x7F ? '?' : name[length];
+  const size_t most = SITU__SHOWN_MAX - 4;
+  size_t length = 0, left = strlen(name);
+  while (left) {
+    const size_t bytes = situ__utf8_character(name, left), taken = bytes ? bytes : 1;
+    if (length + taken > most) break;
+    const bool hides = (unsigned char)*name < 0x20 || (bytes && !situ__utf8_is_printable(name, bytes));
+    memcpy(out + length, hides ? "?" : name, hides ? 1 : taken);
+    length += hides ? 1 : taken;
+    name += taken;
+    left -= taken;
   }
-  if (name[length]) {
-    /* Do not cut inside a UTF-8 character. */
-    while (length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80) length--;
+  if (left) {
     memcpy(out + length, "...", 3);
     length += 3;
   }

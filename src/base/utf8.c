@@ -63,6 +63,19 @@ static bool is_harmless(uint32_t code) {
          !(code >= 0x2066 && code <= 0x2069);
 }
 
+bool situ__utf8_is_printable(const char *text, size_t bytes) {
+  return is_harmless(code_of((const unsigned char *)text, bytes));
+}
+
+void situ__utf8_drop_cut(char *text, size_t size) {
+  const size_t length = strlen(text);
+  size_t at = length;
+  if (length + 1 < size) return;
+  while (at > 0 && length - at < 3 && ((unsigned char)text[at - 1] & 0xC0) == 0x80) at--;
+  if (at > 0 && (unsigned char)text[at - 1] >= 0xC0 && !situ__utf8_character(text + at - 1, length - at + 1))
+    text[at - 1] = 0;
+}
+
 void situ__utf8_printable(const char *text, char *out, size_t size) {
   size_t left = strlen(text), done = 0;
   while (left) {

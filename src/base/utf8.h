@@ -14,6 +14,10 @@ size_t situ__utf8_character(const char *text, size_t left);
    colour or reorder the rest of a line (control characters except newline and tab, bidirectional marks), and bytes
    that are not UTF-8. */
 void situ__utf8_printable(const char *text, char *out, size_t size);
+/* Whether the character, of `bytes` valid bytes, is written as it is by that. */
+bool situ__utf8_is_printable(const char *text, size_t bytes);
+/* Drops an incomplete character at the end of a text that fills its buffer of `size` bytes, where it was cut. */
+void situ__utf8_drop_cut(char *text, size_t size);
 /* Encodes one character (below 0x110000) and returns its size, 1 to 4. */
 size_t situ__utf8_encode(uint32_t code, char *out);
 

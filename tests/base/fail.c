@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/utf8.h"
 #include "situ/sys/op.h"
 
 static int logged;
@@ -306,6 +307,28 @@ static void set_aside(void **state) {
   assert_int_equal(logged, 2);
 }
 
+/* Wherever a message ends: after the text, behind the name of the op, and after what is added to it. */
+static void no_character_is_cut(void **state) {
+  (void)state;
+  static char text[16384], json[4 * sizeof text];
+  (void)situ_error_mode(SITU_ERROR_QUIET);
+  for (int shift = 0; shift < 8; shift++) {
+    memset(text, 'a', (size_t)shift);
+    for (size_t at = (size_t)shift; at + 4 < sizeof text; at += 3) memcpy(text + at, "\xE2\x82\xAC", 4);
+    for (int added = 0; added < 2; added++) {
+      (void)situ__fail(SITU_E_ARG, "an_op", "%s", added ? "short" : text);
+      for (int k = 0; added && k < 16; k++) situ__error_add("%s", text);
+      const char *message = situ_error_message();
+      assert_true(strlen(message) > 900);
+      assert_int_equal(situ__utf8_prefix(message, strlen(message)), strlen(message));
+      assert_null(strstr(message, "\\x")); /* no half of one either */
+      assert_in_range(situ_error_json(json, sizeof json), 900, sizeof json - 1);
+      assert_int_equal(situ__utf8_prefix(json, strlen(json)), strlen(json));
+      situ_error_clear();
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(no_error, fresh),
@@ -320,6 +343,7 @@ int main(void) {
     cmocka_unit_test_setup(set_aside, fresh),
     cmocka_unit_test_setup(as_json, fresh),
     cmocka_unit_test_setup(called_as, fresh),
+    cmocka_unit_test_setup(no_character_is_cut, fresh),
     cmocka_unit_test_setup(explained, fresh),
   };
   return cmocka_run_group_tests_name("base/fail", tests, NULL, NULL);

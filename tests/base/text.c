@@ -127,6 +127,12 @@ static void names_are_shown_in_part(void **state) {
   (void)state;
   char name[400], out[SITU__SHOWN_MAX];
   assert_string_equal(situ__shown("a\nb\177", out), "a?b?");
+  /* C1 (a terminal's CSI), a right-to-left override, an isolate; what is harmless stays. */
+  assert_string_equal(situ__shown("a\xC2\x9B"
+                                  "31m\xE2\x80\xAE"
+                                  "b\xE2\x81\xA6\xC3\xA9",
+                                  out),
+                      "a?31m?b?\xC3\xA9");
   for (int shift = 0; shift < 4; shift++) {
     size_t length = 0;
     for (int i = 0; i < shift; i++) name[length++] = 'x';
