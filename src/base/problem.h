@@ -14,8 +14,8 @@ typedef struct situ__problem {
 bool situ__problem_set(situ__problem *problem, situ_status status, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
 
 #define SITU__SHOWN_MAX 72
-/* Makes a name from a file printable: control characters and bidirectional marks become "?", long names are cut. Returns
-   out. */
+/* Makes a name from a file printable: control characters and bidirectional marks become "?", long names are cut.
+   Returns out. */
 const char *situ__shown(const char *name, char out[SITU__SHOWN_MAX]);
 
 #endif
