@@ -407,6 +407,7 @@ static bool may_nest(const char *op) {
 }
 
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {
+  SITU__DEFAULT_FPU;
   situ_backward_options o = options ? *options : (situ_backward_options){ 0 };
   o.create_graph |= situ__sampling != NULL; /* only recorded calls take samples */
   if (situ__forward_mode == SITU__FORWARD_ON)

@@ -3,6 +3,7 @@
 #ifndef SITU_BASE_FAIL_H
 #define SITU_BASE_FAIL_H
 
+#include "base/fpu.h"
 #include "base/thread.h"
 #include "situ/error.h"
 
@@ -52,6 +53,7 @@ static inline void situ__call_end(const char **outer) { situ__now.called = *oute
 /* Put first in a function that is made of other ops: their errors carry its name, unless it serves another one
    itself. */
 #define SITU__MADE_OF_OPS(name) \
+  SITU__DEFAULT_FPU;            \
   __attribute__((cleanup(situ__call_end), unused)) const char *called_before = situ__call_as(name, "")
 
 /* Returns the name that an error of op carries: that of the op that the program called, else of the op whose kernel

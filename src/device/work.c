@@ -430,8 +430,7 @@ static inline bool is_unusual(void) {
   return __builtin_expect(unusual, 0);
 }
 
-/* The one door to kernels. */
-situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
+static inline situ_status run(const char *op, situ_device device, const situ_work *work) {
   if (situ__is_dry()) return dry_run(op, device, work);
   situ_status status = SITU_OK;
   if (!is_plainly_good(device, work) && (status = check_operands(op, device, work)) != SITU_OK) return status;
@@ -449,6 +448,14 @@ situ_status situ__run(const char *op, situ_device device, const situ_work *work)
   return SITU_OK;
 }
 
+/* The one door to kernels. */
+situ_status situ__run(const char *op, situ_device device, const situ_work *work) {
+  const situ__fpu before = situ__fpu_enter();
+  const situ_status status = run(op, device, work);
+  situ__fpu_leave(before);
+  return status;
+}
+
 /* Its side door. */
 situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, const situ_view_desc *b,
                            const situ_view_desc *y) {
@@ -462,12 +469,15 @@ situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, co
   const situ_device device = y->storage->device;
   if (__builtin_expect((int)is_unwritten(a) | (int)is_unwritten(b), 0) || is_unusual())
     return situ__run(op, device, &work);
+  const situ__fpu before = situ__fpu_enter();
   const situ_status status = run_kernel(op, device, situ__backend(device), &work);
+  situ__fpu_leave(before);
   if (status == SITU_OK) situ__storage_wrote(y->storage);
   return status;
 }
 
 situ_status situ_synchronize(situ_device device) {
+  SITU__DEFAULT_FPU;
   const char *op = "synchronize";
   if (!situ__device_resolve(op, device, &device)) return situ_error();
   situ_status status = situ__device_usable(op, device);

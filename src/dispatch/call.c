@@ -273,6 +273,7 @@ static bool lose_results(const situ_call *c) {
 }
 
 static __attribute__((noinline)) bool run_composed(situ_call *c) {
+  SITU__DEFAULT_FPU;
   const situ_op *op = c->op;
   const char *outer = situ__call_as(op->name, "");
   situ_scope s;

@@ -32,8 +32,11 @@ DEVICE void philox(U64 index, U64 offset, U64 key, U32 *w0, U32 *w1, U32 *w2, U3
 DEVICE float uniform_f32(U32 word, int digits) {
   return (float)(I32)(word >> (32 - digits)) * F32_BITS((U32)(127 - digits) << 23);
 }
+/* low + u (high - low) is rounded, so that it may be high where numbers are coarse. */
+DEVICE float at_most_f32(float x, float most) { return x < most ? x : most; }
 #ifdef DIALECT_F64
 DEVICE double uniform_f64(U64 words) { return (double)(I64)(words >> 11) * 0x1p-53; }
+DEVICE double at_most_f64(double x, double most) { return x < most ? x : most; }
 #endif
 
 /* For normal numbers: converts a word to u in (0, 1], and one to an angle below a quarter turn (its top two bits count

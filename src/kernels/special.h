@@ -74,8 +74,25 @@ DEVICE T FN(zeta)(T s, T x) {
   return sum + pow(x, 1 - s) / (s - 1) + pow(x, -s) * ((T)0.5 + s / x * rest);
 }
 
+/* zeta(s, x) - zeta(s, x + d), for |d| < x: the same formulas, each power as a difference, which does not cancel. */
+DEVICE T FN(power_gap)(T p, T x, T d) { return -pow(x, -p) * expm1(-p * log1p(d / x)); }
+DEVICE T FN(zeta_gap)(T s, T x, T d) {
+  const T b[] = { (T)(1.0 / 12),       (T)(-1.0 / 720),     (T)(1.0 / 30240),
+                  (T)(-1.0 / 1209600), (T)(1.0 / 47900160), (T)(-691.0 / 1307674368000.0) };
+  T sum = 0, rising = s;
+  for (int k = 0; k < 10; k++) sum += FN(power_gap)(s, x + (T)k, d);
+  x += 10;
+  sum += FN(power_gap)(s - 1, x, d) / (s - 1) + FN(power_gap)(s, x, d) / 2;
+  for (int j = 1; j < 12; j += 2) {
+    sum += b[j / 2] * rising * FN(power_gap)(s + (T)j, x, d);
+    rising *= (s + (T)j) * (s + (T)(j + 1));
+  }
+  return sum;
+}
+
 /* The n-th derivative of digamma (Abramowitz and Stegun 6.4.10), n a whole number. For x < 0 the sum of the negative
-   terms is a difference of two sums of positive ones. At the poles the sign is that of x = 0. */
+   terms is a difference of two sums of positive ones; of an even n, halfway between two poles the rest is small. At the
+   poles the sign is that of x = 0. */
 DEVICE T FN(digamma_derivative)(T n, T x) {
   if (n == 0) return FN(digamma)(x);
   T factorial = 1, sum;
@@ -85,7 +102,9 @@ DEVICE T FN(digamma_derivative)(T n, T x) {
   else if (x > 0 || x != x) sum = FN(zeta)(n + 1, x);
   else {
     const T near = trunc(x) - x;
-    sum = FN(zeta)(n + 1, 1 - near) + sign * (FN(zeta)(n + 1, near) - FN(zeta)(n + 1, 1 - x));
+    if (sign < 0 && fabs(near - (T)0.5) < (T)0.25)
+      sum = FN(zeta_gap)(n + 1, 1 - near, 2 * near - 1) + FN(zeta)(n + 1, 1 - x);
+    else sum = FN(zeta)(n + 1, 1 - near) + sign * (FN(zeta)(n + 1, near) - FN(zeta)(n + 1, 1 - x));
   }
   return sign * factorial * sum;
 }

@@ -1,6 +1,8 @@
 /* Element-wise functions of two tensors beyond arithmetic: whole numbers, angles, logarithms. Each is a row of the
    formula table; 16 bits are computed in f32, and rounded once.
    SPDX-License-Identifier: MIT */
+#include <math.h>
+
 #include "base/fail.h"
 #include "ops/ops.h"
 
@@ -28,16 +30,24 @@ static bool infer_real(situ_call *c) {
   c->compute = situ__wide(c->dtype[0]);
   return true;
 }
-/* A neighbour in f32 is not one in 16 bits. */
-static bool infer_neighbour(situ_call *c) {
-  if (!infer_real(c)) return false;
-  if (c->compute != c->dtype[0])
-    return situ_refuse(c, SITU_E_DTYPE, "the result would be %s, of which only f32 and f64 have neighbours here; cast",
-                       situ_dtype_name(c->dtype[0]));
-  return true;
-}
 
 static bool forward(situ_call *c) { return situ__elementwise(c, SITU_VERB_BINARY, NULL, 0); }
+
+/* A neighbour in f32 is not one in 16 bits. Those are 2^-digits to 2^(1 - digits) of x away, or the smallest number:
+   1.25 times the lower bound is nearer to the neighbour than to x and to what is behind, and so is rounded to it. */
+static bool forward_neighbour(situ_call *c) {
+  if (c->compute == c->dtype[0]) return forward(c);
+  const double most = situ__dtype(c->dtype[0])->largest, least = c->dtype[0] == SITU_F16 ? 0x1p-24 : 0x1p-133;
+  situ_tensor *x = situ_to_dtype(c->in[0], c->dtype[0]), *to = situ_to_dtype(c->in[1], c->dtype[0]);
+  x = situ_to_dtype(x, SITU_F32), to = situ_to_dtype(to, SITU_F32);
+  situ_tensor *above = situ_gt(to, x), *below = situ_lt(to, x);
+  situ_tensor *way = situ_sub(situ_to_dtype(above, SITU_F32), situ_to_dtype(below, SITU_F32));
+  situ_tensor *step =
+      situ_clamp(situ_mul_scalar(situ_abs(x), 1.25 / situ__dtype(c->dtype[0])->exact), 0.75 * least, INFINITY);
+  situ_tensor *moved = situ_where(situ_isinf(x), situ_clamp(x, -most, most), situ_add(x, situ_mul(way, step)));
+  situ_tensor *y = situ_where(situ_logical_or(above, below), moved, situ_where(situ_isnan(x), x, to));
+  return y && situ__copy_values(c->op->name, &y->view, &c->out[0]->view);
+}
 
 /* ---- gradients; the tape sums what was broadcast ---- */
 
@@ -96,19 +106,19 @@ static bool binary_traced(const situ_call *c, situ_export_trace *t) { return sit
 /* ---- the ops ---- */
 
 enum { INPUT = SITU_SAVE(0), OTHER = SITU_SAVE(1), RESULT = SITU_SAVE_OUT(0) };
-#define OP(id, word, accept, rule, back, saves, flag, elsewhere)                \
-  SITU_OP(id##_op) = { .name = word,                                            \
-                       .operand = { { "input", accept }, { "other", accept } }, \
-                       .code = SITU_BINARY_##id,                                \
-                       .save = saves,                                           \
-                       .flags = flag,                                           \
-                       .autocast = { SITU_CAST_NOT, elsewhere },                \
-                       .infer = rule,                                           \
-                       .forward = forward,                                      \
-                       .batched = situ_batch_broadcast,                         \
-                       .traced = binary_traced,                                 \
-                       .mend = situ_mend_largest,                               \
-                       .backward = back,                                        \
+#define OP(id, word, accept, rule, back, saves, flag, elsewhere)                         \
+  SITU_OP(id##_op) = { .name = word,                                                     \
+                       .operand = { { "input", accept }, { "other", accept } },          \
+                       .code = SITU_BINARY_##id,                                         \
+                       .save = saves,                                                    \
+                       .flags = flag,                                                    \
+                       .autocast = { SITU_CAST_NOT, elsewhere },                         \
+                       .infer = rule,                                                    \
+                       .forward = (flag)&SITU_OP_COMPOSED ? forward_neighbour : forward, \
+                       .batched = situ_batch_broadcast,                                  \
+                       .traced = binary_traced,                                          \
+                       .mend = situ_mend_largest,                                        \
+                       .backward = back,                                                 \
                        .backward_recorded = back };
 #define WHOLE(id) \
   OP(id, #id, SITU_INTEGRAL | SITU_BOOLEAN, infer_whole, NULL, 0, SITU_OP_NO_GRAD, SITU_CAST_NOT) PUBLIC(id, id)
@@ -126,7 +136,7 @@ WHOLE(bitwise_left_shift) WHOLE(bitwise_right_shift) WHOLE(gcd) WHOLE(lcm)
                         REAL(logaddexp2, infer_real, INPUT | OTHER, SITU_CAST_NOT)
                             OP(xlog1py, "special_xlog1py", 0, infer_floating, xlog1py_backward, INPUT | OTHER, 0,
                                SITU_CAST_NOT) PUBLIC(xlog1py, special_xlog1py)
-OP(nextafter, "nextafter", 0, infer_neighbour, NULL, 0, 0, SITU_CAST_NOT)
+OP(nextafter, "nextafter", 0, infer_real, NULL, 0, SITU_OP_COMPOSED, SITU_CAST_NOT)
 PUBLIC(nextafter, nextafter)
 
 #define IN_PLACE(id)                                                   \

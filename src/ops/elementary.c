@@ -95,10 +95,8 @@ situ_tensor *situ_heaviside(situ_tensor *x, situ_tensor *values) {
 
 situ_tensor *situ_clamp_tensor(situ_tensor *x, situ_tensor *min, situ_tensor *max) {
   SITU__MADE_OF_OPS("clamp_tensor");
-  static const situ_op schema = {
-    .name = "clamp_tensor",
-    .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL }, { "min", SITU_OPTIONAL }, { "max", SITU_OPTIONAL } }
-  };
+  static const situ_op schema = { .name = "clamp_tensor",
+                                  .operand = { { "input", 0 }, { "min", SITU_OPTIONAL }, { "max", SITU_OPTIONAL } } };
   if (!situ__together(&schema, (situ_tensor *[]){ x, min, max }, 3)) return NULL;
   if (!min && !max) {
     situ__fail(SITU_E_ARG, "clamp_tensor", "min and max are NULL; at least one of them must be a tensor");

@@ -1,4 +1,4 @@
-/* interpolate: one pass along each spatial dimension, in f32 for the 16-bit dtypes. The gradient is the same passes
+/* interpolate: one pass along each spatial dimension, in f32 for the 16-bit dtypes and u8. The gradient is the same passes
    transposed, in reverse.
    SPDX-License-Identifier: MIT */
 #include <math.h>
@@ -26,7 +26,9 @@ typedef struct interpolate_params {
 
 static bool infer(situ_call *c) {
   const interpolate_params *p = c->params;
-  situ_infer_like(c);
+  if (!situ_infer_like(c)) return false;
+  if (!situ_dtype_is_floating(c->dtype[0]) && c->dtype[0] != SITU_U8)
+    return situ_refuse(c, SITU_E_DTYPE, "input is %s, must be floating or u8", situ_dtype_name(c->dtype[0]));
   for (int k = 0; k < p->passes; k++)
     c->shape[0].dim[p->pass[k].dim] = p->transposed ? p->pass[k].size : p->pass[k].out;
   return true;
@@ -53,6 +55,11 @@ static bool copied(const situ_call *c, situ_tensor *x, situ_tensor *y) {
       &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(x) }, .out = { situ_desc(y) } });
 }
 
+/* Each pass of u8 rounds, and what overshoots is cut, as in torch, whose weights are whole numbers: it may differ by 1. */
+static situ_tensor *round_to_u8(situ_tensor *x) {
+  return situ_clamp(situ_floor(situ_add_scalar(x, 0.5)), 0, UINT8_MAX);
+}
+
 static bool forward(situ_call *c) {
   const interpolate_params *p = c->params;
   const situ_dtype wide = c->dtype[0] == SITU_F64 ? SITU_F64 : SITU_F32;
@@ -64,6 +71,7 @@ static bool forward(situ_call *c) {
     situ_tensor *y =
         k == p->passes - 1 && wide == c->dtype[0] ? c->out[0] : situ_op_new(c->op->name, shape, wide, c->device);
     x = y && resample(c, s, x, y) ? y : NULL;
+    if (c->dtype[0] == SITU_U8) x = round_to_u8(x);
   }
   return x && (x == c->out[0] || copied(c, x, c->out[0]));
 }
@@ -99,7 +107,7 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
 
 SITU_OP(interpolate_op) = { .name = "interpolate",
                             .traced = traced,
-                            .operand = { { "input", SITU_FLOATING } },
+                            .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } },
                             .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR | SITU_OP_FORMAT | SITU_OP_ROWS,
                             .params_size = sizeof(interpolate_params),
                             .infer = infer,
@@ -143,6 +151,10 @@ static bool check(const situ_tensor *x, const situ_interpolate_options *o) {
                ((const char *[]){ "1 to 3 sizes", "1 size", "2 sizes", "3 sizes" })[modes[o->mode].spatial]);
     return false;
   }
+  const bool of_u8 = o->mode == SITU_INTERPOLATE_NEAREST || o->mode == SITU_INTERPOLATE_NEAREST_EXACT ||
+                     o->mode == SITU_INTERPOLATE_BILINEAR || o->mode == SITU_INTERPOLATE_BICUBIC;
+  if (x->view.dtype == SITU_U8 && !of_u8)
+    return refuse(SITU_E_DTYPE, "input is u8: modes linear, trilinear and area take floating dtypes");
   if (o->align_corners && !modes[o->mode].aligns)
     return refuse(SITU_E_ARG, "align_corners is given: only linear, bilinear, bicubic and trilinear have it");
   if (o->antialias && modes[o->mode].wide == SITU_RESAMPLE_RULES)
@@ -196,6 +208,12 @@ static void add_passes(interpolate_params *p, const pass *all, int spatial, bool
   }
 }
 
+/* Passes of u8 round: torch's order. */
+static void add_passes_of_u8(interpolate_params *p, const pass *all, int spatial) {
+  for (int d = spatial - 1; d >= 0; d--)
+    if (all[d].out != all[d].size || all[d].scale != 1) p->pass[p->passes++] = all[d];
+}
+
 situ_tensor *situ_interpolate(situ_tensor *input, const situ_interpolate_options *options) {
   static const situ_interpolate_options none;
   const situ_interpolate_options *o = options ? options : &none;
@@ -211,7 +229,11 @@ situ_tensor *situ_interpolate(situ_tensor *input, const situ_interpolate_options
     if (!target(o, d, size, &all[d].out, &factor)) return NULL;
     all[d].scale = scale_of(p.align, size, all[d].out, factor);
   }
-  add_passes(&p, all, spatial, false);
-  add_passes(&p, all, spatial, true);
+  if (input->view.dtype == SITU_U8) {
+    add_passes_of_u8(&p, all, spatial);
+  } else {
+    add_passes(&p, all, spatial, false);
+    add_passes(&p, all, spatial, true);
+  }
   return run(input, &p);
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "base/fail.h"
+#include "device/device.h"
+#include "dispatch/dispatch.h"
 #include "ops/loss.h"
 
 situ_tensor *situ__reduce_loss(const char *op, situ_tensor *each, situ_reduction reduction) {
@@ -45,6 +47,19 @@ static bool pair(const char *op, situ_tensor **input, situ_tensor **target) {
   return true;
 }
 
+/* As torch does, once for each place in the program: [n, 1] and [n] make [n, n], which is seldom meant. */
+static void warn_of_sizes(const char *op, const situ_tensor *input, const situ_tensor *target) {
+  if (__builtin_expect(situ__same_sizes(&input->view, &target->view), 1)) return;
+  const void *site = situ__call_site();
+  if (!situ__is_new(site ? site : op)) return;
+  const situ_shape x = situ__shape(&input->view), y = situ__shape(&target->view);
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  situ__log(
+      "%s: input is %s, target %s: they are broadcast, which likely gives a wrong loss; reshape one of them; this "
+      "line is not warned of again",
+      op, situ_shape_text(&x, a), situ_shape_text(&y, b));
+}
+
 bool situ__equal_shapes(const char *op, const char *name, const situ_tensor *x, const char *other_name,
                         const situ_tensor *other) {
   if (situ__same_sizes(&x->view, &other->view)) return true;
@@ -58,6 +73,7 @@ bool situ__equal_shapes(const char *op, const char *name, const situ_tensor *x, 
 situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
   SITU__MADE_OF_OPS("mse_loss");
   if (!pair("mse_loss", &input, &target) || !any_floating("mse_loss", input, target)) return NULL;
+  warn_of_sizes("mse_loss", input, target);
   situ_tensor *d = situ_sub(numbers(input, target), numbers(target, input));
   if (reduction == SITU_REDUCTION_MEAN) return situ__mean_square(d);
   return situ__reduce_loss("mse_loss", situ_square(d), reduction);
@@ -66,6 +82,7 @@ situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reducti
 situ_tensor *situ_l1_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
   SITU__MADE_OF_OPS("l1_loss");
   if (!pair("l1_loss", &input, &target)) return NULL;
+  warn_of_sizes("l1_loss", input, target);
   return situ__reduce_loss("l1_loss", situ_abs(situ_sub(input, target)), reduction);
 }
 
@@ -89,6 +106,7 @@ situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double
     return NULL;
   }
   if (beta == 0) return situ_l1_loss(numbers(input, target), numbers(target, input), reduction);
+  warn_of_sizes("smooth_l1_loss", input, target);
   return situ__reduce_loss("smooth_l1_loss", bent(input, target, beta, 1), reduction);
 }
 
@@ -99,6 +117,7 @@ situ_tensor *situ_huber_loss(situ_tensor *input, situ_tensor *target, double del
     situ__fail(SITU_E_ARG, "huber_loss", "delta is %g: must be positive and finite", delta);
     return NULL;
   }
+  warn_of_sizes("huber_loss", input, target);
   return situ__reduce_loss("huber_loss", bent(input, target, delta, delta), reduction);
 }
 

@@ -102,6 +102,7 @@ situ_tensor *situ_triplet_margin_loss(situ_tensor *anchor, situ_tensor *positive
   const double p = o.p != 0 ? o.p : 2, eps = o.eps != 0 ? o.eps : 1e-6, margin = o.margin != 0 ? o.margin : 1;
   situ_tensor *in[3] = { anchor, positive, negative };
   if (!situ__loss_operands(op, operands, in, 3)) return NULL;
+  if (!(margin > 0)) return situ__fail(SITU_E_ARG, op, "margin is %g, must be above 0", margin), NULL;
   if (in[0]->view.ndim != in[1]->view.ndim || in[0]->view.ndim != in[2]->view.ndim || !in[0]->view.ndim) {
     situ__fail(SITU_E_SHAPE, op, "anchor has %d dimensions, positive %d, negative %d: they must be equal, and not 0",
                in[0]->view.ndim, in[1]->view.ndim, in[2]->view.ndim);

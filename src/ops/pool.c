@@ -50,15 +50,15 @@ static situ_window window_of(const situ_op *op, const pool_params *p) {
 
 /* ---- shapes ---- */
 
-static bool check_input(situ_call *c) {
+static bool check_input(situ_call *c, bool needs_channels) {
   const situ_view_desc *x = situ__desc(c->in[0]);
   bool good = x->ndim == 3 || x->ndim == 4;
-  for (int d = x->ndim - 3; good && d < x->ndim; d++) good = x->size[d] > 0;
+  for (int d = x->ndim - 2 - needs_channels; good && d < x->ndim; d++) good = x->size[d] > 0;
   if (!good) {
     const situ_shape shape = situ__shape(x);
     char text[SITU_SHAPE_TEXT];
-    return situ_refuse(c, SITU_E_SHAPE, "input is %s, must be [N, C, H, W] or [C, H, W] without a 0 after N",
-                       situ_shape_text(&shape, text));
+    return situ_refuse(c, SITU_E_SHAPE, "input is %s, must be [N, C, H, W] or [C, H, W] without a 0 after %c",
+                       situ_shape_text(&shape, text), needs_channels ? 'N' : 'C');
   }
   return situ_infer_like(c);
 }
@@ -66,7 +66,7 @@ static bool check_input(situ_call *c) {
 static bool windows_infer(situ_call *c) {
   const pool_params *p = c->params;
   situ_window w;
-  if (!check_input(c) || !read_window(c, &p->o, &w)) return false;
+  if (!check_input(c, true) || !read_window(c, &p->o, &w)) return false;
   for (int d = 0; d < 2; d++) {
     int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], covered, span;
     const int64_t x = *size;
@@ -229,15 +229,15 @@ situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *option
 
 static bool adaptive_infer(situ_call *c) {
   const situ_shape *wanted = c->params;
-  if (!check_input(c)) return false;
+  if (!check_input(c, false)) return false;
   if (wanted->ndim < 1 || wanted->ndim > 2)
     return situ_refuse(c, SITU_E_ARG, "output_size has %d values, must have 1 or 2", wanted->ndim);
   for (int d = 0; d < 2; d++) {
     const int64_t size = wanted->dim[wanted->ndim == 1 ? 0 : d];
-    if (size < 1 && size != -1)
-      return situ_refuse(c, SITU_E_ARG, "output_size is %lld, must be positive, or -1 to keep the input's",
+    if (size < 0 && size != SITU_KEEP_SIZE)
+      return situ_refuse(c, SITU_E_ARG, "output_size is %lld, must not be negative; SITU_KEEP_SIZE is the input's size",
                          (long long)size);
-    if (size != -1) c->shape[0].dim[c->shape[0].ndim - 2 + d] = size;
+    if (size != SITU_KEEP_SIZE) c->shape[0].dim[c->shape[0].ndim - 2 + d] = size;
   }
   return true;
 }

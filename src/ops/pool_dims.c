@@ -10,7 +10,7 @@ static bool is_image(const char *op, const situ_tensor *x, int spatial) {
   if (!situ__need(op, "input", x)) return false;
   const int ndim = x->view.ndim;
   bool good = ndim == spatial + 1 || ndim == spatial + 2;
-  for (int d = ndim - spatial; good && d < ndim; d++) good = x->view.size[d] > 0;
+  for (int d = ndim - spatial - 1; good && d < ndim; d++) good = x->view.size[d] > 0;
   if (good) return true;
   const situ_shape shape = situ__shape(&x->view);
   char text[SITU_SHAPE_TEXT];
@@ -179,7 +179,8 @@ situ_tensor *situ_adaptive_avg_pool3d(situ_tensor *input, situ_shape output_size
       !has_entries("adaptive_avg_pool3d", "output_size", &output_size, 3, true))
     return NULL;
   situ_tensor *x = as_planes(wide(input)), *flat = x ? situ_adaptive_avg_pool2d(x, rest_of(output_size)) : NULL;
-  situ_tensor *y = as_volume(situ_adaptive_avg_pool2d(as_depths(flat), along(output_size, -1)), input, flat);
+  situ_tensor *y =
+      as_volume(situ_adaptive_avg_pool2d(as_depths(flat), along(output_size, SITU_KEEP_SIZE)), input, flat);
   return situ_to_dtype(y, (situ_dtype)input->view.dtype);
 }
 
@@ -226,9 +227,10 @@ static situ_tensor *adaptive_max(const char *op, situ_tensor *x, int spatial, si
   for (int d = 0; d < spatial; d++) {
     numel *= shape.dim[first + d];
     out[d] = sizes.dim[sizes.ndim == 1 ? 0 : d];
-    if (out[d] == -1) out[d] = shape.dim[first + d];
-    if (out[d] < 1 || out[d] > INT32_MAX) {
-      situ__fail(SITU_E_ARG, op, "output_size is %lld, must be positive, or -1 to keep the input's", (long long)out[d]);
+    if (out[d] == SITU_KEEP_SIZE) out[d] = shape.dim[first + d];
+    if (out[d] < 0 || out[d] > INT32_MAX) {
+      situ__fail(SITU_E_ARG, op, "output_size is %lld, must be 0 to 2^31 - 1; SITU_KEEP_SIZE is the input's size",
+                 (long long)out[d]);
       return NULL;
     }
   }
@@ -305,6 +307,11 @@ static situ_tensor *max_unpool(const char *op, situ_tensor *x, situ_tensor *indi
                   padding = o->padding.ndim ? o->padding.dim[o->padding.ndim == 1 ? 0 : d] : 0;
     int64_t *out = &shape.dim[first + d];
     from *= *out;
+    if (kernel < 1 || stride < 1) {
+      situ__fail(SITU_E_ARG, op, "kernel_size is %lld and stride %lld at spatial dimension %d: both must be positive",
+                 (long long)kernel, (long long)stride, d);
+      return NULL;
+    }
     if (size.ndim) *out = size.dim[d];
     else if (!situ__mul_i64(*out - 1, stride, out) || !situ__add_i64(*out, kernel, out) || padding > INT32_MAX ||
              padding < 0 || !situ__sub_i64(*out, 2 * padding, out))

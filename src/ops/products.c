@@ -26,12 +26,24 @@ static bool is_vector(const char *op, const char *name, const situ_tensor *x) {
          (situ__fail(SITU_E_SHAPE, op, "%s has %d dimensions, must have 1", name, x->view.ndim), false);
 }
 
+/* Of truth values, [n, m] in pairs: beta and input, or alpha and the pair. */
+static situ_tensor *addr_of_bool(situ_tensor *input, situ_tensor *pairs, const situ_addmm_options *o) {
+  const double beta = o && (o->beta != 0 || o->zero_beta) ? o->beta : 1,
+               alpha = o && (o->alpha != 0 || o->zero_alpha) ? o->alpha : 1;
+  if (!situ__is_whole(beta) || !situ__is_whole(alpha))
+    return situ__fail(SITU_E_ARG, "addr", "beta is %g and alpha %g: for bool both must be whole", beta, alpha), NULL;
+  if (beta == 0 && input) input = situ_zeros_like(input, NULL);
+  if (alpha == 0 && pairs) pairs = situ_zeros_like(pairs, NULL);
+  return pairs ? situ_logical_or(situ_expand(input, situ_shape_of(pairs)), pairs) : NULL;
+}
 situ_tensor *situ_addr(situ_tensor *input, situ_tensor *vec1, situ_tensor *vec2, const situ_addmm_options *o) {
   SITU__MADE_OF_OPS("addr");
   static const char *const names[3] = { "input", "vec1", "vec2" };
-  if (!agree("addr", names, NUMBERS, (situ_tensor *[]){ input, vec1, vec2 }, 3)) return NULL;
+  if (!agree("addr", names, NUMBERS | SITU_BOOLEAN, (situ_tensor *[]){ input, vec1, vec2 }, 3)) return NULL;
   if (!is_vector("addr", "vec1", vec1) || !is_vector("addr", "vec2", vec2)) return NULL;
-  return situ_addmm(input, situ_unsqueeze(vec1, 1), situ_unsqueeze(vec2, 0), o);
+  vec1 = situ_unsqueeze(vec1, 1), vec2 = situ_unsqueeze(vec2, 0);
+  if (input->view.dtype == SITU_BOOL) return addr_of_bool(input, situ_logical_and(vec1, vec2), o);
+  return situ_addmm(input, vec1, vec2, o);
 }
 situ_tensor *situ_addmv(situ_tensor *input, situ_tensor *mat, situ_tensor *vec, const situ_addmm_options *o) {
   SITU__MADE_OF_OPS("addmv");

@@ -13,12 +13,27 @@ typedef struct random_params {
   situ_generator draw;
 } random_params;
 
+/* Rounds to the dtype's next number towards -infinity. */
+static double round_down(double x, situ_dtype dtype) {
+  static const int least[SITU_DTYPES] = { [SITU_F16] = -24, [SITU_BF16] = -133, [SITU_F32] = -149, [SITU_F64] = -1074 };
+  int exponent, step;
+  frexp(x, &exponent);
+  step = exponent - ilogb(situ__dtype(dtype)->exact);
+  const double unit = ldexp(1, step > least[dtype] ? step : least[dtype]);
+  return floor(x / unit) * unit;
+}
+/* The largest number that a uniform draw gives: the last one below `high`, or `low` where none is between. */
+static double last_below(double low, double high, situ_dtype dtype) {
+  return fmax(low, round_down(nextafter(high, -INFINITY), dtype));
+}
+
 static situ_work work_of(const random_params *p, const situ_view_desc *y) {
+  const bool bounded = p->kind == SITU_RANDOM_UNIFORM;
   return (situ_work){ .verb = SITU_VERB_RANDOM,
                       .op = (int)p->kind,
                       .outs = 1,
                       .out = { y },
-                      .scalar = { p->a, p->b },
+                      .scalar = { p->a, p->b, bounded ? last_below(p->a, p->b, (situ_dtype)y->dtype) : 0 },
                       .integer = { p->low, p->high },
                       .seed = p->draw.seed,
                       .offset = p->draw.offset };
@@ -68,22 +83,43 @@ situ_tensor *situ__randn_as(situ_shape shape, const situ_options *o, const situ_
 }
 situ_tensor *situ_randn(situ_shape shape, const situ_options *o) { return situ__randn_as(shape, o, NULL); }
 
-static bool range(const char *op, int64_t low, int64_t high, situ_dtype dtype) {
-  if (low >= high) {
-    situ__fail(SITU_E_ARG, op, "no whole number is in [%lld, %lld)", (long long)low, (long long)high);
+/* Rounds to a multiple that the dtype has, towards -infinity. */
+static int64_t round_down_whole(int64_t value, situ_dtype dtype) {
+  const uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+  int cut = 0;
+  while (size >> cut >> ilogb(situ__dtype(dtype)->exact)) cut++;
+  return (int64_t)((uint64_t)value >> cut << cut);
+}
+
+/* Checks the range, and narrows it to whole numbers that the dtype has: rounding would leave it. */
+static bool range(const char *op, int64_t *low, int64_t *high, situ_dtype dtype) {
+  const bool floating = situ_dtype_is_floating(dtype);
+  int64_t first = *low, last = *high - (*high > INT64_MIN);
+  if (floating) {
+    last = round_down_whole(last, dtype);
+    if (round_down_whole(first, dtype) < first) first = -round_down_whole(-first, dtype);
+  }
+  if (*low >= *high || first > last) {
+    situ__fail(SITU_E_ARG, op, "no whole number%s%s is in [%lld, %lld)", floating ? " of " : "",
+               floating ? situ_dtype_name(dtype) : "", (long long)*low, (long long)*high);
     return false;
   }
-  if (situ_dtype_is_floating(dtype))
-    return situ__fits(op, (double)low, dtype) && situ__fits(op, (double)(high - 1), dtype);
-  const double most = situ__dtype(dtype)->exact, least = dtype == SITU_BOOL || dtype == SITU_U8 ? 0 : -most - 1;
-  if ((double)low >= least && (double)(high - 1) <= most) return true;
-  situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)low, (long long)high,
-             situ_dtype_name(dtype));
-  return false;
+  if (floating) {
+    if (!situ__fits(op, (double)first, dtype) || !situ__fits(op, (double)last, dtype)) return false;
+  } else {
+    const double most = situ__dtype(dtype)->exact, least = dtype == SITU_BOOL || dtype == SITU_U8 ? 0 : -most - 1;
+    if ((double)first < least || (double)last > most) {
+      situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)*low, (long long)*high,
+                 situ_dtype_name(dtype));
+      return false;
+    }
+  }
+  *low = first, *high = last + 1;
+  return true;
 }
 situ_tensor *situ__randint_as(int64_t low, int64_t high, situ_shape shape, const situ_options *o,
                               const situ_tensor *input) {
-  if (!range("randint", low, high, o && o->dtype ? o->dtype : SITU_I64)) return NULL;
+  if (!range("randint", &low, &high, o && o->dtype ? o->dtype : SITU_I64)) return NULL;
   const random_params p = { .kind = SITU_RANDOM_INTEGER, .low = low, .high = high };
   return make("randint", shape, SITU_I64, p, o, input);
 }

@@ -1,5 +1,7 @@
 /* Creates ranges that consist of other ops: logspace, and the indices of triangles.
    SPDX-License-Identifier: MIT */
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/size.h"
@@ -12,6 +14,10 @@ situ_tensor *situ_logspace(double start, double end, int64_t steps, double base,
   if (o.dtype == SITU_BOOL) {
     situ__fail(SITU_E_DTYPE, "logspace", "bool cannot hold a range; make it in an integer dtype and compare");
     return NULL;
+  }
+  if (situ_dtype_is_integer(o.dtype)) { /* as situ_linspace does */
+    if (!situ__fits("logspace", start, o.dtype) || !situ__fits("logspace", end, o.dtype)) return NULL;
+    start = trunc(start), end = trunc(end);
   }
   wide.dtype = situ_dtype_is_integer(o.dtype) || o.dtype == SITU_F64 ? SITU_F64 : SITU_F32;
   wide.requires_grad = false;

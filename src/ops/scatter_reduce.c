@@ -146,12 +146,12 @@ static bool backward(situ_grad_call *g) {
 }
 
 enum { NUMBERS = SITU_SAME | SITU_FLOATING | SITU_INTEGRAL };
-#define OPERANDS(src)                                               \
-  {                                                                 \
-    { "input", NUMBERS }, { "index", SITU_INDEX }, { src, NUMBERS } \
+#define OPERANDS(src, accept)                                     \
+  {                                                               \
+    { "input", accept }, { "index", SITU_INDEX }, { src, accept } \
   }
 SITU_OP(scatter_reduce_op) = { .name = "scatter_reduce",
-                               .operand = OPERANDS("src"),
+                               .operand = OPERANDS("src", NUMBERS | SITU_BOOLEAN),
                                .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2) | SITU_SAVE_OUT(0),
                                .flags = SITU_OP_COMPOSED,
                                .params_size = sizeof(reduce_params),
@@ -176,11 +176,20 @@ static bool is_reduction(const char *op, situ_scatter_reduction reduce) {
   return false;
 }
 
+/* The extreme that is the sum or product of truth values. Returns false after recording an error for their mean. */
+static bool as_extreme(const char *op, situ_scatter_reduction *reduce) {
+  if (*reduce == SITU_SCATTER_MEAN) return situ__fail(SITU_E_DTYPE, op, "bool has no mean; cast it first"), false;
+  if (*reduce == SITU_SCATTER_SUM) *reduce = SITU_SCATTER_AMAX;
+  if (*reduce == SITU_SCATTER_PROD) *reduce = SITU_SCATTER_AMIN;
+  return true;
+}
+
 /* In place the gradient reads a copy of what input was. */
 static situ_tensor *scatter_reduce(const char *op, situ_tensor *const *in, reduce_params p, bool in_place) {
-  const situ_op schema = { .name = op, .operand = OPERANDS("src") };
+  const situ_op schema = { .name = op, .operand = OPERANDS("src", NUMBERS | SITU_BOOLEAN) };
   if (!is_reduction(op, p.reduce) || !situ__together(&schema, in, 3) ||
-      !situ_wrap_dim(op, p.dim, in[0]->view.ndim, &p.dim))
+      !situ_wrap_dim(op, p.dim, in[0]->view.ndim, &p.dim) ||
+      (in[0]->view.dtype == SITU_BOOL && !as_extreme(op, &p.reduce)))
     return NULL;
   situ_tensor *x = in_place ? situ_clone(in[0]) : in[0];
   if (!x) return NULL;
@@ -205,7 +214,7 @@ situ_tensor *situ_scatter_reduce_(situ_tensor *x, int dim, situ_tensor *index, s
 
 /* index, of one dimension, as an index of scatter_reduce: the same for all elements of a slice. */
 static situ_tensor *index_reduce(const char *op, situ_tensor *const *in, reduce_params p, bool in_place) {
-  const situ_op schema = { .name = op, .operand = OPERANDS("source") };
+  const situ_op schema = { .name = op, .operand = OPERANDS("source", NUMBERS) };
   if (!is_reduction(op, p.reduce) || !situ__together(&schema, in, 3) ||
       !situ_wrap_dim(op, p.dim, in[0]->view.ndim, &p.dim))
     return NULL;

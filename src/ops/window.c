@@ -75,6 +75,8 @@ static situ_tensor *kaiser(const char *op, int64_t count, double beta, bool sym,
     situ__fail(SITU_E_ARG, op, "beta is %g, must be 0 to 700", beta);
     return NULL;
   }
+  enum { MOST_F32 = 88 }; /* f32 has I0 of this one */
+  if (beta > MOST_F32) w.wide.dtype = SITU_F64;
   situ_tensor *inside = situ_rsub_scalar(situ_square(places(&w, -1, 2 / w.span)), 1);
   situ_tensor *top = situ_i0(situ_mul_scalar(situ_sqrt(situ_clamp(inside, 0, INFINITY)), beta));
   return close_window(&w, situ_div(top, situ_i0(situ_full(SITU_SHAPE(1), beta, &w.wide))));

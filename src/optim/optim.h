@@ -31,6 +31,7 @@ struct situ_optim {
   situ_optimizer_tensors *active; /* buffer for those that have a gradient in this step */
   situ_optimizer_list *lists;     /* buffer for the step of each group */
   char **names;
+  bool stepped;     /* a step was made, so that a schedule may follow */
   bool *registered; /* for each parameter: a module has registered it since it was added */
   int64_t count;
   const double *live_scale;  /* what a captured step multiplies gradients by; NULL: what it is called with */

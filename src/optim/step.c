@@ -264,6 +264,7 @@ static situ_status step_by_ops(situ_optim *o, double grad_scale) {
 }
 
 static situ_status step(situ_optim *o, double grad_scale) {
+  SITU__DEFAULT_FPU;
   int64_t total = 0;
   for (int g = 0; g < o->group_count; g++) {
     situ__group *group = &o->groups[g];
@@ -272,6 +273,7 @@ static situ_status step(situ_optim *o, double grad_scale) {
     o->lists[g] = (situ_optimizer_list){ situ__optim_params(group, grad_scale), o->active + total, group->active };
     total += group->active;
   }
+  o->stepped = true;
   return (int)o->rule < SITU_RULES ? step_by_kernel(o, grad_scale) : step_by_ops(o, grad_scale);
 }
 
@@ -310,7 +312,7 @@ situ_status situ_optim_step_closure(situ_optim *o, situ_optim_closure closure, v
   if (is_lbfgs(o) && !situ__optim_claim(op, o, &claim)) return situ_error();
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED); /* the closure may free it */
   situ_status status;
-  if (is_lbfgs(o)) status = situ__lbfgs_step(o, closure, payload, loss);
+  if (is_lbfgs(o)) o->stepped = true, status = situ__lbfgs_step(o, closure, payload, loss);
   else status = situ__optim_evaluate(closure, payload, loss) ? situ_optim_step_scaled(o, 1) : situ_error();
   situ__optim_let_go(o);
   return status;

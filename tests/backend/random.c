@@ -29,9 +29,13 @@ static void find_sets(void) {
 static test_view *draw(int op, situ_dtype dtype, situ_shape shape, view_layout layout, double a, double b,
                        uint64_t seed, uint64_t offset, const test_view *chance) {
   test_view *y = view_new(dtype, shape, layout);
-  situ_work work = {
-    .op = op, .ins = chance != NULL, .outs = 1, .out = { &y->d }, .scalar = { a, b }, .seed = seed, .offset = offset
-  };
+  situ_work work = { .op = op,
+                     .ins = chance != NULL,
+                     .outs = 1,
+                     .out = { &y->d },
+                     .scalar = { a, b, op == SITU_RANDOM_UNIFORM ? nextafter(b, a) : 0 },
+                     .seed = seed,
+                     .offset = offset };
   if (op == SITU_RANDOM_INTEGER) {
     work.integer[0] = (int64_t)a;
     work.integer[1] = (int64_t)b;

@@ -1,6 +1,7 @@
-/* Draws by weights: how often each index comes, what never comes, refusals.
+/* Draws by weights: how often each index comes, what never comes, refusals. Draws within bounds: no number is outside.
    SPDX-License-Identifier: MIT */
 #include <math.h>
+#include <string.h>
 
 #include "situ/random.h"
 #include "support/test.h"
@@ -82,7 +83,93 @@ static void refusals(void **state) {
   REFUSED(situ_to_dtype(good, SITU_I64), 1, true, SITU_E_DTYPE, "i64");
 }
 
+/* ---- bounds: [low, high) in every dtype, at bounds a few of its steps apart, and wide ---- */
+
+static const struct {
+  situ_dtype dtype;
+  int digits, least; /* of the dtype; least: the exponent of its smallest number */
+} floats[] = { { SITU_F16, 11, -24 }, { SITU_BF16, 8, -133 }, { SITU_F32, 24, -149 }, { SITU_F64, 53, -1074 } };
+static const int steps[] = { 0, 1, 2, 3, 5, 7, 100, 1 << 20 };
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+/* Every element is in [low, high), or low where that is empty, and has the cpu's bits. */
+static void expect_within(situ_tensor *drawn, situ_tensor *on_cpu, double low, double high) {
+  static double x[MANY], want[MANY];
+  assert_int_equal(situ_copy_to_host(situ_to_dtype(drawn, SITU_F64), x, sizeof x), SITU_OK);
+  assert_int_equal(situ_copy_to_host(situ_to_dtype(on_cpu, SITU_F64), want, sizeof want), SITU_OK);
+  for (int i = 0; i < MANY; i++)
+    if (x[i] < low || (x[i] >= high && x[i] != low) || memcmp(&x[i], &want[i], sizeof *x) != 0)
+      fail_msg("%s in [%.17g, %.17g): %.17g, cpu %.17g", situ_dtype_name(situ_dtype_of(drawn)), low, high, x[i],
+               want[i]);
+}
+
+static void draw_uniform(situ_dtype dtype, double low, double high) {
+  situ_scope s;
+  situ_scope_begin(&s);
+  const situ_options here = { .dtype = dtype, .device = test_device() }, cpu = { .dtype = dtype };
+  situ_generator g = situ_generator_seeded(3), same = g;
+  double least; /* low as a number of the dtype */
+  assert_int_equal(situ_item(situ_full(SITU_SCALAR, low, &cpu), &least), SITU_OK);
+  expect_within(situ_uniform_(situ_empty(SITU_SHAPE(MANY), &here), low, high, &g),
+                situ_uniform_(situ_empty(SITU_SHAPE(MANY), &cpu), low, high, &same), least, high);
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+}
+
+static void uniform_stays_below_high(void **state) {
+  (void)state;
+  static const double lows[] = { 0, 1, -1, 1.5, 10, -10, 1000, -3e4, 6e-8, -6e-8, 1e-30, 1e30, 3e-45 };
+  for (int t = 0; t < COUNT(floats); t++) {
+    const situ_dtype dtype = floats[t].dtype;
+    const int digits = floats[t].digits, least = floats[t].least;
+    for (int k = 0; k < COUNT(lows); k++) {
+      const int exponent = lows[k] == 0 ? least : ilogb(lows[k]) + 1 - digits;
+      const double unit = ldexp(1, exponent > least ? exponent : least), low = rint(lows[k] / unit) * unit;
+      for (int n = 0; n < COUNT(steps) && (fabs(low) < 6e4 || dtype != SITU_F16); n++) {
+        const double high = low + steps[n] * unit;
+        if (fabs(high) > 6e4 && dtype == SITU_F16) continue;
+        draw_uniform(dtype, low, high);
+        draw_uniform(dtype, -high, -low);
+      }
+    }
+    draw_uniform(dtype, -1e4, 1e4);
+    draw_uniform(dtype, 0, 1);
+    draw_uniform(dtype, -0.0, 5e-324);
+  }
+}
+
+static void randint_stays_below_high(void **state) {
+  (void)state;
+  static const situ_dtype dtypes[] = { SITU_BOOL, SITU_U8,  SITU_I8,   SITU_I16, SITU_I32,
+                                       SITU_I64,  SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
+  /* clang-format off */
+  static const int64_t bounds[][2] = { { 0, 2 }, { 0, 300 }, { 0, 5000 }, { -5000, 5001 }, { 255, 260 }, { 257, 258 },
+    { 257, 301 }, { -301, -256 }, { -258, -257 }, { 2047, 2052 }, { 2049, 2050 }, { 65000, 65504 },
+    { 1 << 24, 1 << 25 }, { 16777217, 16777219 }, { -16777219, 16777219 }, { INT64_MIN, 0 }, { INT64_MIN, INT64_MAX },
+    { (1LL << 53) + 1, (1LL << 53) + 3 } };
+  /* clang-format on */
+  for (int t = 0; t < COUNT(dtypes); t++) {
+    int drawn = 0;
+    for (int k = 0; k < COUNT(bounds); k++) {
+      const int64_t low = bounds[k][0], high = bounds[k][1];
+      situ_generator g = situ_generator_seeded(4), same = g;
+      const situ_options here = { .dtype = dtypes[t], .device = test_device(), .generator = &g },
+                         cpu = { .dtype = dtypes[t], .generator = &same };
+      situ_scope s;
+      situ_scope_begin(&s);
+      situ_tensor *x = situ_randint(low, high, SITU_SHAPE(MANY), &here);
+      if (!x) expect_error(SITU_E_ARG, "randint", "");
+      else drawn++, expect_within(x, situ_randint(low, high, SITU_SHAPE(MANY), &cpu), (double)low, (double)high);
+      SITU_IGNORE(situ_scope_end(&s));
+    }
+    assert_int_not_equal(drawn, 0);
+  }
+  assert_non_null(situ_randint(257, 259, SITU_SHAPE(9), &(situ_options){ .dtype = SITU_BF16 }));
+  expect_refused(situ_randint(257, 258, SITU_SHAPE(9), &(situ_options){ .dtype = SITU_BF16 }), SITU_E_ARG, "randint",
+                 "no whole number of bf16");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(with_replacement), TEST(without_replacement), TEST(refusals) };
+  const struct CMUnitTest tests[] = { TEST(with_replacement), TEST(without_replacement), TEST(refusals),
+                                      TEST(uniform_stays_below_high), TEST(randint_stays_below_high) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

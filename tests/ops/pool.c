@@ -32,7 +32,7 @@ static void values(void **state) {
       situ_avg_pool2d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2), .padding = SITU_DIMS(1), .exclude_pad = true }),
       SITU_SHAPE(1, 1, 2, 3), 1, 2.5, 4, 7, 8.5, 10);
   expect_exact(situ_adaptive_avg_pool2d(x, SITU_DIMS(1)), SITU_SHAPE(1, 1, 1, 1), 6.5);
-  expect_exact(situ_adaptive_avg_pool2d(x, SITU_DIMS(-1, 2)), SITU_SHAPE(1, 1, 3, 2), 1.5, 3.5, 5.5, 7.5, 9.5, 11.5);
+  expect_exact(situ_adaptive_avg_pool2d(x, SITU_DIMS(SITU_KEEP_SIZE, 2)), SITU_SHAPE(1, 1, 3, 2), 1.5, 3.5, 5.5, 7.5, 9.5, 11.5);
   expect_exact(situ_adaptive_avg_pool2d(x, SITU_DIMS(2, 3)), SITU_SHAPE(1, 1, 2, 3), 3.5, 4.5, 5.5, 7.5, 8.5, 9.5);
 }
 

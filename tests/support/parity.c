@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "support/parity.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +152,16 @@ static void keep(outcome *o, int k, situ_tensor *t) {
   if (situ_copy_to_host(t, o->data[k], bytes) != SITU_OK) fail_msg("reading tensor %d: %s", k, situ_error_message());
 }
 
+static const parity_environment *environment; /* of calls; NULL: the default one */
+static bool environment_lost;
+static void enter(void) {
+  if (environment) environment->begin();
+}
+static void leave(void) {
+  if (environment && !environment->is_set()) environment_lost = true;
+  fesetenv(FE_DFL_ENV);
+}
+
 static outcome run(const parity_row *row, situ_dtype dtype, int at, const place *where) {
   situ_tensor *leaf[PARITY_OPERANDS] = { NULL }, *t[PARITY_OPERANDS] = { NULL }, *also = NULL;
   outcome o = { 0 };
@@ -159,7 +170,9 @@ static outcome run(const parity_row *row, situ_dtype dtype, int at, const place 
   for (int k = 0; row->operands[k]; k++)
     leaf[k] = make(row->operands[k], dtype, at, k, where, row->backward != NO_GRAD, &t[k]);
   situ_manual_seed(3);
+  enter();
   situ_tensor *y = row->call(t, &also);
+  leave();
   o.status = situ_error();
   if (y) {
     keep(&o, 0, y);
@@ -169,7 +182,9 @@ static outcome run(const parity_row *row, situ_dtype dtype, int at, const place 
   if (y && situ_requires_grad(y)) {
     situ_options near = { .dtype = situ_dtype_of(y), .device = situ_dev("cpu") };
     situ_tensor *seed = situ_to(situ_rand(situ_shape_of(y), &near), situ_device_of(y));
+    enter();
     o.status = situ_backward(y, &(situ_backward_options){ .gradient = seed });
+    leave();
     for (int k = 0; row->operands[k] && o.status == SITU_OK; k++)
       keep(&o, RESULTS + PARITY_OPERANDS + k, situ_grad(leaf[k]));
   }
@@ -300,6 +315,28 @@ int parity_layouts(const parity_row *row, situ_device device, situ_dtype dtype) 
       if (!good && v.failed++ < 3)
         print_error("%s %s, case %d, %s: %s\n", row->op, situ_dtype_name(dtype), at,
                     lay == LAST ? "channels last" : "columns", text);
+      forget(&got);
+    }
+    v.done += want.status == SITU_OK;
+    forget(&want);
+  }
+  return v.failed ? -1 : v.done;
+}
+
+int parity_in(const parity_row *row, situ_device device, situ_dtype dtype, const parity_environment *environments,
+              int count) {
+  const place here = { device, ROWS };
+  verdict v = { 0 };
+  for (int at = 0; at < CASES; at++) {
+    outcome want = run(row, dtype, at, &here);
+    for (int e = 0; e < count; e++) {
+      environment = &environments[e], environment_lost = false;
+      outcome got = run(row, dtype, at, &here);
+      environment = NULL;
+      char text[256] = "the environment is not what it was";
+      const bool good = !environment_lost && same_bits(&want, &got, text, sizeof text) && want.status == got.status;
+      if (!good && v.failed++ < 3)
+        print_error("%s %s, case %d, %s: %s\n", row->op, situ_dtype_name(dtype), at, environments[e].name, text);
       forget(&got);
     }
     v.done += want.status == SITU_OK;

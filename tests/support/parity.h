@@ -21,4 +21,16 @@ int parity_run(const parity_row *row, situ_device device, unsigned dtypes, bool 
    results must be the same, to the row's tolerance. Returns how many shapes were computed, -1 if anything differs. */
 int parity_layouts(const parity_row *row, situ_device device, situ_dtype dtype);
 
+/* A floating-point environment of the thread that calls. */
+typedef struct parity_environment {
+  const char *name;
+  void (*begin)(void);
+  bool (*is_set)(void);
+} parity_environment;
+/* Runs a row for each shape in the default environment, and so that its calls are made in each other one: the bits must
+   be the same, and the environment afterwards what it was. Returns how many shapes were computed, -1 if anything
+   differs. */
+int parity_in(const parity_row *row, situ_device device, situ_dtype dtype, const parity_environment *environments,
+              int count);
+
 #endif

@@ -121,7 +121,7 @@ SITU_API situ_nn_module *situ_nn_conv_transpose3d(int64_t in_channels, int64_t o
 SITU_API situ_nn_module *situ_nn_max_pool2d(situ_shape kernel_size, const situ_pool_options *options);
 /** AvgPool2d; options->kernel is not read. */
 SITU_API situ_nn_module *situ_nn_avg_pool2d(situ_shape kernel_size, const situ_pool_options *options);
-/** AdaptiveAvgPool2d; output_size: 1 or 2 sizes, -1 keeps the input's. */
+/** AdaptiveAvgPool2d; output_size: 1 or 2 sizes, or SITU_KEEP_SIZE. */
 SITU_API situ_nn_module *situ_nn_adaptive_avg_pool2d(situ_shape output_size);
 /** MaxPool1d on [N, C, L]; options->kernel is not read. */
 SITU_API situ_nn_module *situ_nn_max_pool1d(situ_shape kernel_size, const situ_pool_options *options);
@@ -133,13 +133,13 @@ SITU_API situ_nn_module *situ_nn_avg_pool1d(situ_shape kernel_size, const situ_p
 SITU_API situ_nn_module *situ_nn_avg_pool3d(situ_shape kernel_size, const situ_pool_options *options);
 /** AdaptiveAvgPool1d; output_size: 1 size. */
 SITU_API situ_nn_module *situ_nn_adaptive_avg_pool1d(situ_shape output_size);
-/** AdaptiveAvgPool3d; output_size: 1 or 3 sizes, -1 keeps the input's. */
+/** AdaptiveAvgPool3d; output_size: 1 or 3 sizes, or SITU_KEEP_SIZE. */
 SITU_API situ_nn_module *situ_nn_adaptive_avg_pool3d(situ_shape output_size);
 /** AdaptiveMaxPool1d; output_size: 1 size. */
 SITU_API situ_nn_module *situ_nn_adaptive_max_pool1d(situ_shape output_size);
-/** AdaptiveMaxPool2d; output_size: 1 or 2 sizes, -1 keeps the input's. */
+/** AdaptiveMaxPool2d; output_size: 1 or 2 sizes, or SITU_KEEP_SIZE. */
 SITU_API situ_nn_module *situ_nn_adaptive_max_pool2d(situ_shape output_size);
-/** AdaptiveMaxPool3d; output_size: 1 or 3 sizes, -1 keeps the input's. */
+/** AdaptiveMaxPool3d; output_size: 1 or 3 sizes, or SITU_KEEP_SIZE. */
 SITU_API situ_nn_module *situ_nn_adaptive_max_pool3d(situ_shape output_size);
 /** Upsample: situ_interpolate with these options. */
 SITU_API situ_nn_module *situ_nn_upsample(const situ_interpolate_options *options);

@@ -32,7 +32,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_minimum(situ_tensor *input, situ_tensor 
 SITU_API SITU_CHECKED situ_tensor *situ_fmax(situ_tensor *input, situ_tensor *other);
 /** The smaller, elementwise; where one is NaN the other. Equal elements share the gradient. */
 SITU_API SITU_CHECKED situ_tensor *situ_fmin(situ_tensor *input, situ_tensor *other);
-/** torch.clamp with tensors as bounds: min(max(input, min), max). min or max may be NULL, not both. bool is refused.
+/** torch.clamp with tensors as bounds: min(max(input, min), max). min or max may be NULL, not both.
     An element that equals its bound shares the gradient with it. */
 SITU_API SITU_CHECKED situ_tensor *situ_clamp_tensor(situ_tensor *input, situ_tensor *min, situ_tensor *max);
 /** input ** other, in f64 for all dtypes. */

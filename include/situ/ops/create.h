@@ -25,8 +25,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_scalar_tensor(double value, const situ_o
 SITU_API SITU_CHECKED situ_tensor *situ_arange(double start, double end, double step, const situ_options *options);
 /** `steps` values from start to end, both included. */
 SITU_API SITU_CHECKED situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *options);
-/** base to the powers of situ_linspace(start, end, steps); torch's default base is 10. Integer dtypes are computed in
-    f64. */
+/** base to the powers of situ_linspace(start, end, steps); torch's default base is 10. Of integer dtypes the
+    bounds lose their fractions first, and the powers are computed in f64. */
 SITU_API SITU_CHECKED situ_tensor *situ_logspace(double start, double end, int64_t steps, double base,
                                                  const situ_options *options);
 /** Row and column indices of the lower triangle of a row x col matrix, up to diagonal `offset`: [2, count]; i64 or i32.
@@ -42,7 +42,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_eye(int64_t n, int64_t m, const situ_opt
 SITU_API SITU_CHECKED situ_tensor *situ_rand(situ_shape shape, const situ_options *options);
 /** Standard normal; floating dtypes. */
 SITU_API SITU_CHECKED situ_tensor *situ_randn(situ_shape shape, const situ_options *options);
-/** Whole numbers in [low, high); default dtype i64. */
+/** Whole numbers in [low, high) that the dtype has; default dtype i64. SITU_E_ARG if it has none of them. */
 SITU_API SITU_CHECKED situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape,
                                                 const situ_options *options);
 /** 0..n-1 in a random order, the same on every device; default dtype i64. Of more than 1024 numbers, one of at most
@@ -94,7 +94,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_new_full(situ_tensor *input, situ_shape 
 SITU_API situ_tensor *situ_fill_(situ_tensor *input, double value);
 /** Writes 0. */
 SITU_API situ_tensor *situ_zero_(situ_tensor *input);
-/** Draws uniformly from [low, high); torch's defaults are 0 and 1. Floating dtypes. */
+/** Draws uniformly from [low, high), where low is rounded to the dtype; never high, unless both are one number of the
+    dtype. torch's defaults are 0 and 1. Floating dtypes. */
 SITU_API situ_tensor *situ_uniform_(situ_tensor *input, double low, double high, situ_generator *generator);
 /** Draws from a normal distribution; torch's defaults are mean 0 and std 1, and std 0 gives the mean. Floating dtypes.
     */

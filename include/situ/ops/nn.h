@@ -50,7 +50,9 @@ SITU_API SITU_CHECKED situ_tensor *situ_max_pool2d(situ_tensor *input, const sit
                                                    situ_tensor **indices);
 /** input [N, C, H, W] or [C, H, W]. */
 SITU_API SITU_CHECKED situ_tensor *situ_avg_pool2d(situ_tensor *input, const situ_pool_options *options);
-/** input [N, C, H, W] or [C, H, W]; output_size: 1 or 2 sizes, -1 keeps the input's. */
+/** In the output_size of adaptive pooling, torch's None: the input's size. */
+#define SITU_KEEP_SIZE INT64_MIN
+/** input [N, C, H, W] or [C, H, W]; output_size: 1 or 2 sizes, not negative, or SITU_KEEP_SIZE. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool2d(situ_tensor *input, situ_shape output_size);
 
 /** input [N, C, L] or [C, L]. */
@@ -65,15 +67,15 @@ SITU_API SITU_CHECKED situ_tensor *situ_avg_pool1d(situ_tensor *input, const sit
 SITU_API SITU_CHECKED situ_tensor *situ_avg_pool3d(situ_tensor *input, const situ_pool_options *options);
 /** input [N, C, L] or [C, L]. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool1d(situ_tensor *input, int64_t output_size);
-/** input [N, C, D, H, W] or [C, D, H, W]; output_size: 1 or 3 sizes, -1 keeps the input's. */
+/** input [N, C, D, H, W] or [C, D, H, W]; output_size: 1 or 3 sizes, or SITU_KEEP_SIZE. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_avg_pool3d(situ_tensor *input, situ_shape output_size);
 /** Maxima of equal parts. *indices (may be NULL) gets their indices in their line. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_max_pool1d(situ_tensor *input, int64_t output_size,
                                                             situ_tensor **indices);
-/** Maxima of equal parts; output_size: 1 or 2 sizes, -1 keeps the input's. *indices as in situ_max_pool2d. */
+/** Maxima of equal parts; output_size: 1 or 2 sizes, or SITU_KEEP_SIZE. *indices as in situ_max_pool2d. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_max_pool2d(situ_tensor *input, situ_shape output_size,
                                                             situ_tensor **indices);
-/** Maxima of equal parts; output_size: 1 or 3 sizes, -1 keeps the input's. *indices as in situ_max_pool3d. */
+/** Maxima of equal parts; output_size: 1 or 3 sizes, or SITU_KEEP_SIZE. *indices as in situ_max_pool3d. */
 SITU_API SITU_CHECKED situ_tensor *situ_adaptive_max_pool3d(situ_tensor *input, situ_shape output_size,
                                                             situ_tensor **indices);
 /** (sum of input^norm_type over each window)^(1 / norm_type) on [N, C, L] or [C, L]; no stride: the kernel's. */
@@ -114,7 +116,8 @@ typedef struct situ_interpolate_options {
   bool antialias;              /**< bilinear and bicubic */
 } situ_interpolate_options;
 /** input [N, C, L], [N, C, H, W] or [N, C, D, H, W], of another size; floating dtypes, in f32 inside for f16 and
-    bf16. */
+    bf16. u8 has the modes nearest, nearest-exact, bilinear and bicubic; each dimension rounds, and torch's values, from
+    weights that are whole numbers, differ by at most 1. */
 SITU_API SITU_CHECKED situ_tensor *situ_interpolate(situ_tensor *input, const situ_interpolate_options *options);
 
 typedef enum situ_grid_mode { SITU_GRID_BILINEAR, SITU_GRID_NEAREST, SITU_GRID_BICUBIC } situ_grid_mode;

@@ -211,7 +211,7 @@ typedef enum situ_scan_pass {
 } situ_scan_pass;
 
 typedef enum situ_random {
-  SITU_RANDOM_UNIFORM,     /**< scalar[0] + u (scalar[1] - scalar[0]), u in [0, 1) */
+  SITU_RANDOM_UNIFORM,     /**< scalar[0] + u (scalar[1] - scalar[0]), u in [0, 1), but at most scalar[2] */
   SITU_RANDOM_NORMAL,      /**< mean scalar[0], standard deviation scalar[1] */
   SITU_RANDOM_BERNOULLI,   /**< 1 with probability scalar[0], or in[0][i] where there is an input */
   SITU_RANDOM_INTEGER,     /**< integer[0] <= value < integer[1] */

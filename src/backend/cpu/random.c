@@ -42,17 +42,18 @@ static void draw_pairs(const piece *p, draws *y) {
 }
 
 static situ__lane uniform(const piece *p, draws *y) {
-  const double low = p->work->scalar[0], range = p->work->scalar[1] - low;
+  const double low = p->work->scalar[0], range = p->work->scalar[1] - low, most = p->work->scalar[2];
   situ_dtype dtype = (situ_dtype)p->work->out[0]->dtype;
   if (dtype == SITU_F64) {
     draw_pairs(p, y);
-    for (int64_t i = 0; i < p->n; i++) y->f64[i] = low + uniform_f64(y->pair[i]) * range;
+    for (int64_t i = 0; i < p->n; i++) y->f64[i] = at_most_f64(low + uniform_f64(y->pair[i]) * range, most);
     return SITU__F64;
   }
   const int digits = dtype == SITU_F16 ? 11 : dtype == SITU_BF16 ? 8 : 24;
-  const float low_32 = (float)low, range_32 = (float)range;
+  const float low_32 = (float)low, range_32 = (float)range, most_32 = (float)most;
   draw_words(p, y->word);
-  for (int64_t i = 0; i < p->n; i++) y->f32[i] = low_32 + uniform_f32(y->word[i], digits) * range_32;
+  for (int64_t i = 0; i < p->n; i++)
+    y->f32[i] = at_most_f32(low_32 + uniform_f32(y->word[i], digits) * range_32, most_32);
   return SITU__F32;
 }
 

@@ -3,6 +3,9 @@
    SPDX-License-Identifier: MIT */
 #include "fold.h"
 #include "scan.h"
+
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/pool.h"
@@ -11,7 +14,8 @@
 enum {
   CHUNK = 16384, /* elements of a line that one thread sums before the next chunk begins */
   GRAIN = 16384,
-  WAYS = 4 /* lines that are scanned at once */
+  WAYS = 4, /* lines that are scanned at once */
+  LANES = 8
 };
 
 /* A sum or product in the compute type: f64, or integers that wrap. */
@@ -26,7 +30,8 @@ typedef struct plan {
   bool real, product;
   situ__lines lines;
   int64_t chunks;
-  sum *before; /* the total before each chunk, if a line has several */
+  sum *before;   /* the total before each chunk, if a line has several */
+  double *error; /* of each of these, as a real sum has been rounded */
 } plan;
 
 static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
@@ -52,26 +57,53 @@ static sum scan_block(const plan *p, sum total, sum *block, int64_t count) {
 }
 
 /* The same of a block of f32, in place where memory is contiguous. */
-static double sum_block(const plan *p, int64_t first, int64_t count, double total, bool write) {
+static double sum_block(const plan *p, int64_t first, int64_t count, double total) {
   float block[SITU__BLOCK], *y = block;
   const float *x = block;
   if (p->x->contiguous) x = (const float *)(const void *)situ__cpu_data(p->x) + first;
   else situ__cpu_load(p->x, first, count, SITU__F32, block);
-  if (write && p->y->contiguous) y = (float *)(void *)situ__cpu_data(p->y) + first;
-  total = p->sums_f32(x, write ? y : NULL, count, total);
-  if (write && !p->y->contiguous) situ__cpu_store(p->y, first, count, SITU__F32, block);
+  if (p->y->contiguous) y = (float *)(void *)situ__cpu_data(p->y) + first;
+  total = p->sums_f32(x, y, count, total);
+  if (!p->y->contiguous) situ__cpu_store(p->y, first, count, SITU__F32, block);
   return total;
 }
 
+/* Adds x to a sum of two numbers, the second being what the first lost in rounding (Knuth, The Art of Computer
+   Programming 2, 4.2.2, theorem B). */
+static inline void add_exactly(double *total, double *error, double x) {
+  const double both = *total + x, part = both - *total;
+  *error += (*total - (both - part)) + (x - part);
+  *total = both;
+}
+
+/* The sum of a chunk of reals. Its error is kept: in the next chunk a large element may cancel one of the chunk before,
+   and leave what was rounded off beside it. */
+static void sum_chunk(const plan *p, int64_t first, int64_t count, double *total, double *error) {
+  const bool may_overflow = p->x->dtype == SITU_F64; /* a sum of every eighth element, where that of all does not */
+  double sums[LANES] = { 0 }, errors[LANES] = { 0 }, block[SITU__BLOCK];
+  for (int64_t at = 0, size; at < count; at += size) {
+    size = situ__min_i64(SITU__BLOCK, count - at);
+    situ__cpu_load(p->x, first + at, size, SITU__F64, block);
+    int64_t i = 0;
+    for (; !may_overflow && i + LANES <= size; i += LANES)
+      for (int l = 0; l < LANES; l++) add_exactly(&sums[l], &errors[l], block[i + l]);
+    for (; i < size; i++) add_exactly(&sums[0], &errors[0], block[i]);
+  }
+  for (int l = 0; l < LANES; l++) {
+    add_exactly(total, error, sums[l]);
+    *error += errors[l];
+  }
+}
+
 /* Unit: one chunk of one line; writes its running totals (`write`), or only the last. */
-static void chunk(const plan *p, int64_t u, sum *total, bool write) {
+static void scan_chunk(const plan *p, int64_t u, sum *total, bool write) {
   int64_t at = u % p->chunks * CHUNK, last = situ__min_i64(at + CHUNK, p->lines.size),
           line = u / p->chunks * p->lines.size;
   sum block[SITU__BLOCK];
   for (int64_t count; at < last; at += count) {
     count = situ__min_i64(SITU__BLOCK, last - at);
     if (p->sums_f32) {
-      total->real = sum_block(p, line + at, count, total->real, write);
+      total->real = sum_block(p, line + at, count, total->real);
       continue;
     }
     situ__cpu_load(p->x, line + at, count, lane(p), block);
@@ -83,8 +115,11 @@ static void chunk(const plan *p, int64_t u, sum *total, bool write) {
 static void totals(int64_t begin, int64_t end, void *payload) {
   const plan *p = payload;
   for (int64_t u = begin; u < end; u++) {
+    const int64_t at = u % p->chunks * CHUNK, line = u / p->chunks * p->lines.size;
     p->before[u] = identity(p);
-    chunk(p, u, &p->before[u], false);
+    if (p->error) p->error[u] = 0;
+    if (p->error) sum_chunk(p, line + at, situ__min_i64(CHUNK, p->lines.size - at), &p->before[u].real, &p->error[u]);
+    else scan_chunk(p, u, &p->before[u], false);
   }
 }
 
@@ -107,13 +142,22 @@ static void along_lines(int64_t begin, int64_t end, void *payload) {
   for (; p->real && !p->sums_f32 && !p->before && u + WAYS <= end; u += WAYS) real_lines(p, u);
   for (; u < end; u++) {
     sum total = p->before ? p->before[u] : identity(p);
-    chunk(p, u, &total, true);
+    scan_chunk(p, u, &total, true);
   }
 }
 
 /* Replaces each chunk's total by the total of those before it in its line. */
 static void shift(const plan *p) {
-  for (int64_t line = 0; line < p->lines.outer; line++) {
+  for (int64_t line = 0; p->error && line < p->lines.outer; line++) {
+    double total = 0, error = 0;
+    for (int64_t u = line * p->chunks; u < (line + 1) * p->chunks; u++) {
+      const double own = p->before[u].real;
+      p->before[u].real = isfinite(total) ? total + error : total;
+      add_exactly(&total, &error, own);
+      error += p->error[u];
+    }
+  }
+  for (int64_t line = 0; !p->error && line < p->lines.outer; line++) {
     sum so_far = identity(p), *of = p->before + line * p->chunks;
     for (int64_t c = 0; c < p->chunks; c++) {
       sum own = of[c];
@@ -160,8 +204,11 @@ situ_status situ__cpu_scan(int index, const situ_work *work) {
   p.chunks = situ__ceil_div(p.lines.size, CHUNK);
   int64_t units = p.lines.outer * p.chunks, grain = situ__max_i64(1, GRAIN / situ__min_i64(p.lines.size, CHUNK));
   if (p.chunks > 1) {
-    p.before = situ__alloc((size_t)units * sizeof(sum));
-    if (!p.before) return situ__no_memory("scan", (size_t)units * sizeof(sum));
+    const bool keeps_error = p.real && !p.product;
+    const size_t each = sizeof(sum) + (keeps_error ? sizeof(double) : 0);
+    p.before = situ__alloc((size_t)units * each);
+    if (!p.before) return situ__no_memory("scan", (size_t)units * each);
+    if (keeps_error) p.error = &p.before[units].real;
     situ__parallel(units, grain, totals, &p);
     shift(&p);
   }

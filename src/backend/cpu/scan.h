@@ -6,7 +6,7 @@
 #include "isa.h"
 
 typedef struct situ__scans {
-  /* Writes total + x[0], total + x[0] + x[1], ... to y, which may be x, or NULL. In f64. Returns the last one. */
+  /* Writes total + x[0], total + x[0] + x[1], ... to y, which may be x. In f64. Returns the last one. */
   double (*sums)(const float *x, float *y, int64_t count, double total);
 } situ__scans;
 SITU__ISA_DECLARE(situ__scans, situ__scans);

@@ -78,17 +78,18 @@ situ_status situ__lower_random(int index, const situ_work *work) {
              y->offset,  work->integer[0], (int64_t)((uint64_t)work->integer[1] - (uint64_t)work->integer[0]) };
   struct {
     uint64_t head[6];
-    double a, b;
+    double a, b, most;
   } f64;
   struct {
     uint64_t head[6];
-    float a, b;
+    float a, b, most;
   } f32;
   _Static_assert(sizeof head == sizeof f64.head, "the kernel reads them as one struct");
   const double a = work->scalar[0], b = work->op == SITU_RANDOM_UNIFORM ? work->scalar[1] - a : work->scalar[1];
   memcpy(f64.head, &head, sizeof head);
   memcpy(f32.head, &head, sizeof head);
-  f64.a = a, f64.b = b, f32.a = (float)a, f32.b = (float)b;
+  f64.a = a, f64.b = b, f64.most = work->scalar[2];
+  f32.a = (float)a, f32.b = (float)b, f32.most = (float)work->scalar[2];
   situ_dtype dtype = chance                              ? (situ_dtype)chance->dtype
                      : work->op == SITU_RANDOM_BERNOULLI ? SITU_F32
                                                          : (situ_dtype)y->dtype;

@@ -208,6 +208,7 @@ static void run_work(situ__sim *sim, const situ__sim_command *command) {
 }
 
 void situ__sim_run(situ__sim *sim) {
+  SITU__DEFAULT_FPU;
   while (sim->first) {
     situ__sim_command *command = sim->first;
     sim->first = command->next;

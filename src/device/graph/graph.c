@@ -384,6 +384,7 @@ static situ_status run_spans(situ_graph *g) {
 }
 
 situ_status situ_graph_replay(situ_graph *g) {
+  SITU__DEFAULT_FPU;
   const char *op = "graph_replay";
   if (!is_graph(op, g)) return situ_error();
   SITU__ALONE(in, &g->alone, op, "this graph");

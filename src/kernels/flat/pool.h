@@ -18,6 +18,12 @@ DEVICE I64 extent(const windows *c, int d, I64 at, I64 size) {
 DEVICE T divisor(const windows *c, I64 oh, I64 ow) {
   return c->divisor != 0 ? (T)c->divisor : (T)(extent(c, 0, oh, c->height) * extent(c, 1, ow, c->width));
 }
+/* A window's elements inside the plane along a dimension, of `size` elements: [first_in, past_in). */
+DEVICE I64 first_in(const windows *c, int d, I64 start) { return start < 0 ? CEIL_DIV(-start, c->dilation[d]) : 0; }
+DEVICE I64 past_in(const windows *c, int d, I64 start, I64 size) {
+  const I64 past = start < size ? CEIL_DIV(size - start, c->dilation[d]) : 0;
+  return past < c->window[d] ? past : c->window[d];
+}
 /* Integers have no -Inf, and division by -1 must not trap. */
 #if FLOATING
 #define LEAST (-INFINITY)
@@ -42,12 +48,10 @@ FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL I64 *index, CO
     const I64 top = oh * c.stride[0] - c.padding[0], left = ow * c.stride[1] - c.padding[1];
     T best = LEAST;
     /* The index if no element is greater than LEAST: the first element inside the plane. */
-    I64 at = (top < 0 ? top + CEIL_DIV(-top, c.dilation[0]) * c.dilation[0] : top) * c.width +
-             (left < 0 ? left + CEIL_DIV(-left, c.dilation[1]) * c.dilation[1] : left);
-    for (I64 kh = 0; kh < c.window[0]; kh++)
-      for (I64 kw = 0; kw < c.window[1]; kw++) {
+    I64 at = (top + first_in(&c, 0, top) * c.dilation[0]) * c.width + left + first_in(&c, 1, left) * c.dilation[1];
+    for (I64 kh = first_in(&c, 0, top); kh < past_in(&c, 0, top, c.height); kh++)
+      for (I64 kw = first_in(&c, 1, left); kw < past_in(&c, 1, left, c.width); kw++) {
         const I64 row = top + kh * c.dilation[0], column = left + kw * c.dilation[1];
-        if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
         const T v = LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
         const bool wins = v > best || v != v;
         best = wins ? v : best;
@@ -83,29 +87,30 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, GLOBAL cons
 #elif OP == 2
 FLAT run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, CONST_PARAM windows c) {
   EACH_CELL(i, plane, oh, ow, c.out_height, c.out_width) {
+    const I64 top = oh * c.stride[0] - c.padding[0], left = ow * c.stride[1] - c.padding[1];
     T sum = 0;
-    for (I64 kh = 0; kh < c.window[0]; kh++)
-      for (I64 kw = 0; kw < c.window[1]; kw++) {
-        const I64 row = oh * c.stride[0] - c.padding[0] + kh, column = ow * c.stride[1] - c.padding[1] + kw;
-        if (row >= 0 && row < c.height && column >= 0 && column < c.width)
-          sum += LOAD(D1, x[c.x + plane * LARGE + row * c.width + column]);
-      }
+    for (I64 kh = first_in(&c, 0, top); kh < past_in(&c, 0, top, c.height); kh++)
+      for (I64 kw = first_in(&c, 1, left); kw < past_in(&c, 1, left, c.width); kw++)
+        sum += LOAD(D1, x[c.x + plane * LARGE + (top + kh) * c.width + left + kw]);
     const T by = divisor(&c, oh, ow);
     sum = QUOTIENT(sum, by);
     y[c.y + i] = STORE(D0, sum);
   }
 }
 #elif OP == 3
+/* The windows that contain element `at` of the padded plane. */
+DEVICE I64 first_over(const windows *c, int d, I64 at) {
+  return at < c->window[d] ? 0 : (at - c->window[d]) / c->stride[d] + 1;
+}
+DEVICE I64 last_over(const windows *c, int d, I64 at, I64 count) {
+  return at / c->stride[d] < count ? at / c->stride[d] : count - 1;
+}
 FLAT run(GLOBAL MEMORY(D0) *dx, GLOBAL const MEMORY(D1) *g, CONST_PARAM windows c) {
   EACH_CELL(i, plane, row, column, c.height, c.width) {
+    const I64 down = row + c.padding[0], right = column + c.padding[1];
     T sum = 0;
-    for (I64 kh = 0; kh < c.window[0]; kh++)
-      for (I64 kw = 0; kw < c.window[1]; kw++) {
-        const I64 down = row + c.padding[0] - kh, right = column + c.padding[1] - kw;
-        const I64 oh = down / c.stride[0], ow = right / c.stride[1];
-        if (down < 0 || right < 0 || down % c.stride[0] || right % c.stride[1] || oh >= c.out_height ||
-            ow >= c.out_width)
-          continue;
+    for (I64 oh = last_over(&c, 0, down, c.out_height); oh >= first_over(&c, 0, down); oh--)
+      for (I64 ow = last_over(&c, 1, right, c.out_width); ow >= first_over(&c, 1, right); ow--) {
         const T by = divisor(&c, oh, ow);
         sum += QUOTIENT(LOAD(D1, g[c.y + plane * SMALL + oh * c.out_width + ow]), by);
       }

@@ -12,7 +12,7 @@ enum { UNIFORM, NORMAL, BERNOULLI, INTEGER, RAW, PERMUTATION };
 typedef struct parameters {
   U64 seed, offset;
   I64 numel, at, low, range;
-  T a, b;
+  T a, b, most;
 } parameters;
 
 /* The last block of words, as neighbouring elements share one. */
@@ -36,9 +36,9 @@ DEVICE U64 words(block *b, const parameters *q, I64 i) {
 
 #if OP == 0
 #if FLAGS
-#define DRAWN q.a + uniform_f32(word(&b, &q, i), FLAGS) * q.b
+#define DRAWN at_most_f32(q.a + uniform_f32(word(&b, &q, i), FLAGS) * q.b, q.most)
 #else
-#define DRAWN q.a + uniform_f64(words(&b, &q, i)) * q.b
+#define DRAWN at_most_f64(q.a + uniform_f64(words(&b, &q, i)) * q.b, q.most)
 #endif
 #elif OP == 1
 DEVICE T normal(block *b, const parameters *q, I64 i) {

@@ -22,8 +22,27 @@ static span span_of(const situ__plane *p, int64_t kw) {
   return s;
 }
 
+/* Advances *kw to the next column of an undilated kernel that some window reads from the plane: most of a kernel that is
+   wider than the plane lies outside. Returns false if there is none. */
+static bool find_span(const situ__plane *p, int64_t *kw, span *s) {
+  for (; *kw < p->window->kernel[1]; ++*kw) {
+    *s = span_of(p, *kw);
+    if (s->first < s->last) return true;
+    if (s->offset >= p->width) return false;
+    const int64_t before = situ__min_i64(s->first, p->out_width) - 1; /* the next window to reach the plane */
+    *kw -= s->offset + before * p->window->stride[1] + 1;
+  }
+  return false;
+}
+
 /* Number of a window's elements before the plane, along a dimension. */
 static int64_t outside(int64_t start, int64_t dilation) { return start < 0 ? situ__ceil_div(-start, dilation) : 0; }
+
+/* Rows of an undilated kernel that lie inside the plane. */
+static span rows_of(const situ__plane *p, int64_t oh) {
+  const int64_t top = oh * p->window->stride[0] - p->window->padding[0];
+  return (span){ .first = outside(top, 1), .last = situ__min_i64(p->window->kernel[0], p->height - top), .offset = top };
+}
 
 /* Place of a window's first element inside the plane: of its maximum, if none is greater than LOWEST. */
 static int64_t first_place(const situ__plane *p, int64_t oh, int64_t ow) {

@@ -29,39 +29,34 @@ static void FN(avg)(const situ__plane *p, const void *large, void *small) {
   real *y = small;
   for (int64_t oh = 0; oh < p->out_height; oh++, y += p->out_width) {
     for (int64_t i = 0; i < p->out_width; i++) y[i] = 0;
-    for (int64_t kh = 0; kh < w->kernel[0]; kh++) {
-      const int64_t row = oh * w->stride[0] - w->padding[0] + kh;
-      if (row < 0 || row >= p->height) continue;
-      for (int64_t kw = 0; kw < w->kernel[1]; kw++) {
-        const span s = span_of(p, kw);
-        const real *x = (const real *)large + row * p->width + s.offset;
+    const span rows = rows_of(p, oh);
+    span s;
+    for (int64_t kh = rows.first; kh < rows.last; kh++)
+      for (int64_t kw = 0; find_span(p, &kw, &s); kw++) {
+        const real *x = (const real *)large + (rows.offset + kh) * p->width + s.offset;
         if (w->stride[1] == 1) FN(sum_row)(x, 1, s.first, s.last, y);
         else if (w->stride[1] == 2) FN(sum_row)(x, 2, s.first, s.last, y);
         else FN(sum_row)(x, w->stride[1], s.first, s.last, y);
       }
-    }
     for (int64_t i = 0; i < p->out_width; i++) y[i] = QUOTIENT(y[i], (real)divisor(p, oh, i));
   }
 }
 
 static void FN(avg_grad)(const situ__plane *p, const void *small, void *large) {
-  const situ_window *w = p->window;
   const real *g = small;
   real *share = p->scratch;
-  const int64_t step = w->stride[1];
+  const int64_t step = p->window->stride[1];
   memset(large, 0, (size_t)(p->height * p->width) * sizeof(real));
   for (int64_t oh = 0; oh < p->out_height; oh++, g += p->out_width) {
     for (int64_t i = 0; i < p->out_width; i++) share[i] = QUOTIENT(g[i], (real)divisor(p, oh, i));
-    for (int64_t kh = 0; kh < w->kernel[0]; kh++) {
-      const int64_t row = oh * w->stride[0] - w->padding[0] + kh;
-      if (row < 0 || row >= p->height) continue;
-      for (int64_t kw = 0; kw < w->kernel[1]; kw++) {
-        const span s = span_of(p, kw);
-        real *dx = (real *)large + row * p->width + s.offset;
+    const span rows = rows_of(p, oh);
+    span s;
+    for (int64_t kh = rows.first; kh < rows.last; kh++)
+      for (int64_t kw = 0; find_span(p, &kw, &s); kw++) {
+        real *dx = (real *)large + (rows.offset + kh) * p->width + s.offset;
         INDEPENDENT
         for (int64_t i = s.first; i < s.last; i++) dx[i * step] = PLUS(dx[i * step], share[i]);
       }
-    }
   }
 }
 
