@@ -273,7 +273,6 @@ static bool lose_results(const situ_call *c) {
 }
 
 static __attribute__((noinline)) bool run_composed(situ_call *c) {
-  SITU__DEFAULT_FPU;
   const situ_op *op = c->op;
   const char *outer = situ__call_as(op->name, "");
   situ_scope s;
@@ -419,7 +418,9 @@ situ_tensor *situ_op_run(const situ_op *op, situ_tensor *const *in, int ins, con
   c.like = NULL;
   memset(c.out, 0, sizeof c.out); /* all: a loop over those that there are would be a call */
   memset(c.dtype, 0, sizeof c.dtype);
+  const situ__fpu fpu = situ__fpu_enter();
   bool good = situ__setting.autocast ? run_cast(&c) : situ__is_dry() ? run_dry(&c) : run_modal(&c);
+  situ__fpu_leave(fpu);
   for (int k = 0; outs && k < c.outs; k++) outs[k] = good ? c.out[k] : NULL;
   return good ? c.out[0] : NULL;
 }
@@ -428,7 +429,9 @@ situ_tensor *situ_op_run_(const situ_op *op, situ_tensor *const *in, int ins, co
   if (!call_given(op, in, ins, params)) return NULL;
   situ_call c = { .op = op, .ins = ins, .outs = 1, .in = in, .params = params, .in_place = true };
   const char *outer = situ__call_as(op->name, "_");
+  const situ__fpu fpu = situ__fpu_enter();
   bool good = situ__is_dry() ? run_dry(&c) : run_modal(&c);
+  situ__fpu_leave(fpu);
   situ__call_end(&outer);
   return good ? c.out[0] : NULL;
 }

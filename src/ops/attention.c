@@ -428,6 +428,7 @@ static situ_tensor *attend_in_groups(situ_tensor *query, situ_tensor *key, situ_
 
 situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key, situ_tensor *value,
                                                const situ_attention_options *options) {
+  SITU__DEFAULT_FPU;
   const situ_attention_options o = options ? *options : (situ_attention_options){ 0 };
   attention_params p = { .scale = o.scale, .keep = 1 - o.dropout_p, .causal = o.is_causal };
   const int64_t width = situ__alive(query) && query->view.ndim ? last(&query->view, 1) : 0;

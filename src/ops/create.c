@@ -162,6 +162,7 @@ static bool is_countable(const char *op, situ_dtype dtype) {
 }
 
 situ_tensor *situ_arange(double start, double end, double step, const situ_options *o) {
+  SITU__DEFAULT_FPU;
   const char *op = "arange";
   bool integers = start == trunc(start) && end == trunc(end) && step == trunc(step);
   if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0) {
@@ -192,6 +193,7 @@ static double cut(double bound, situ_dtype dtype) {
 }
 
 situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *o) {
+  SITU__DEFAULT_FPU;
   const char *op = "linspace";
   if (!isfinite(start) || !isfinite(end) || steps < 0) {
     situ__fail(SITU_E_ARG, op, "%lld steps from %g to %g: bounds must be finite and steps not negative",

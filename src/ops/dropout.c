@@ -69,6 +69,7 @@ SITU_OP(dropout_op) = { .name = "dropout",
                         .backward_recorded = backward };
 
 situ_tensor *situ__dropout_of(situ_tensor *x, double p, situ_generator draw) {
+  SITU__DEFAULT_FPU;
   return situ_op_run1(&dropout_op, x, &(dropout_params){ .keep = 1 - p, .draw = draw });
 }
 

@@ -225,6 +225,7 @@ FAMILY(hfft, ihfft, REAL_BACK, REAL)
 
 static situ_tensor *frequencies(const char *op, int64_t n, double d, int64_t first, int64_t count,
                                 const situ_options *options) {
+  SITU__DEFAULT_FPU;
   situ_options o = options ? *options : (situ_options){ 0 };
   if (!o.dtype) o.dtype = SITU_F32;
   if (n < 1 || n > INT64_C(1) << 53 || !isfinite(1 / ((double)n * d))) {

@@ -215,6 +215,7 @@ static void add_passes_of_u8(interpolate_params *p, const pass *all, int spatial
 }
 
 situ_tensor *situ_interpolate(situ_tensor *input, const situ_interpolate_options *options) {
+  SITU__DEFAULT_FPU;
   static const situ_interpolate_options none;
   const situ_interpolate_options *o = options ? options : &none;
   if (!situ__need("interpolate", "input", input) || !check(input, o)) return NULL;

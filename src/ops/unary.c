@@ -292,6 +292,7 @@ situ_tensor *situ_digamma(situ_tensor *x) {
   return run_row(&polygamma_op, x, 0, 0, 0);
 }
 situ_tensor *situ_logit(situ_tensor *x, double eps) {
+  SITU__DEFAULT_FPU;
   /* NaN, and beyond 0.5, where the bounds would be in the wrong order */
   if (!(eps <= 0.5)) return situ__fail(SITU_E_ARG, "logit", "eps is %g, must be at most 0.5", eps), NULL;
   return run_row(&logit_op, x, eps == 0 ? -INFINITY : eps, eps == 0 ? INFINITY : 1 - eps, 0);

@@ -12,7 +12,7 @@
 /* A recurrent weight whose powers do not grow, nor with them the last digits in which devices differ. */
 static situ_tensor *damped(situ_tensor *weight) {
   if (!situ_dtype_is_floating(situ_dtype_of(weight))) return weight;
-  return situ_mul_scalar(weight, 0.5 / sqrt((double)situ_size(weight, 1) + 1));
+  return situ_mul_scalar(weight, 1 / (double)(2 << (int)log2((double)situ_size(weight, 1) + 1) / 2));
 }
 
 /* Blocks of 32 columns on x's device, the same on each. */
