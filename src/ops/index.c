@@ -379,6 +379,11 @@ situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes) {
     situ__fail(SITU_E_DTYPE, op, "input is %s, must be i64 or i32", situ_dtype_name(dtype));
     return NULL;
   }
+  if (num_classes < -1) {
+    situ__fail(SITU_E_ARG, op, "num_classes is %lld, must be at least 0, or -1 for one more than the largest index",
+               (long long)num_classes);
+    return NULL;
+  }
   if (num_classes < 0) {
     if (!index->view.numel) {
       situ__fail(SITU_E_ARG, op, "no classes given, and no index to tell them from");

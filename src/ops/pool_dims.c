@@ -172,12 +172,28 @@ situ_tensor *situ_avg_pool3d(situ_tensor *input, const situ_pool_options *option
   return situ_to_dtype(y, (situ_dtype)input->view.dtype);
 }
 
+/* No element of x, in the sizes of a result that has none: `spatial` sizes of output_size behind those of x. */
+static situ_tensor *empty_of(situ_tensor *x, int spatial, situ_shape output_size) {
+  situ_shape shape = situ__shape(&x->view);
+  for (int d = 0; d < spatial; d++) {
+    const int64_t size = output_size.dim[output_size.ndim == 1 ? 0 : d];
+    if (size != SITU_KEEP_SIZE) shape.dim[shape.ndim - spatial + d] = size;
+  }
+  return situ_reshape(situ_narrow(x, -1, 0, 0), shape);
+}
+static bool has_zero(situ_shape sizes) {
+  bool found = false;
+  for (int d = 0; d < sizes.ndim; d++) found = found || sizes.dim[d] == 0;
+  return found;
+}
+
 situ_tensor *situ_adaptive_avg_pool3d(situ_tensor *input, situ_shape output_size) {
   SITU__MADE_OF_OPS("adaptive_avg_pool3d");
   if (!cast_to_f32("adaptive_avg_pool3d", &input) || !floats("adaptive_avg_pool3d", input) ||
       !is_image("adaptive_avg_pool3d", input, 3) ||
       !has_entries("adaptive_avg_pool3d", "output_size", &output_size, 3, true))
     return NULL;
+  if (has_zero(output_size)) return empty_of(input, 3, output_size);
   situ_tensor *x = as_planes(wide(input)), *flat = x ? situ_adaptive_avg_pool2d(x, rest_of(output_size)) : NULL;
   situ_tensor *y =
       as_volume(situ_adaptive_avg_pool2d(as_depths(flat), along(output_size, SITU_KEEP_SIZE)), input, flat);
@@ -239,6 +255,10 @@ static situ_tensor *adaptive_max(const char *op, situ_tensor *x, int spatial, si
   if (indices) {
     at = situ_arange(0, (double)numel, 1, &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(x) });
     if (!(at = situ_expand(situ_reshape(at, plane), shape))) return NULL;
+  }
+  if (has_zero(sizes)) {
+    if (indices && !(*indices = empty_of(at, spatial, sizes))) return NULL;
+    return empty_of(x, spatial, sizes);
   }
   situ_tensor *y = x;
   for (int d = spatial - 1; y && d >= 0; d--) y = max_of_parts(y, first + d, out[d], &at);

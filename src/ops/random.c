@@ -95,7 +95,8 @@ static int64_t round_down_whole(int64_t value, situ_dtype dtype) {
 static bool range(const char *op, int64_t *low, int64_t *high, situ_dtype dtype) {
   const bool floating = situ_dtype_is_floating(dtype);
   int64_t first = *low, last = *high - (*high > INT64_MIN);
-  if (floating) {
+  if (floating && *low < *high) {
+    if (!situ__fits(op, (double)first, dtype) || !situ__fits(op, (double)last, dtype)) return false;
     last = round_down_whole(last, dtype);
     if (round_down_whole(first, dtype) < first) first = -round_down_whole(-first, dtype);
   }
@@ -104,9 +105,7 @@ static bool range(const char *op, int64_t *low, int64_t *high, situ_dtype dtype)
                floating ? situ_dtype_name(dtype) : "", (long long)*low, (long long)*high);
     return false;
   }
-  if (floating) {
-    if (!situ__fits(op, (double)first, dtype) || !situ__fits(op, (double)last, dtype)) return false;
-  } else {
+  if (!floating) {
     const double most = situ__dtype(dtype)->exact, least = dtype == SITU_BOOL || dtype == SITU_U8 ? 0 : -most - 1;
     if ((double)first < least || (double)last > most) {
       situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)*low, (long long)*high,

@@ -221,7 +221,6 @@ typedef struct departure {
 } departure;
 #define INDICES "i32 indices are taken wherever i64 are"
 #define KERNEL "torch has no kernel for it; the result is what it is for other dtypes"
-#define NEIGHBOURS "f32 and f64 only: it is computed in f32, whose neighbours are not those of 16 bits"
 #define PROMOTED "the promoted dtype, as everywhere; torch gives the target's"
 static const departure departures[] = {
   { "all any", "", "u8", "bool", "bool for u8 too: torch's u8 is from before it had bool" },
@@ -231,7 +230,6 @@ static const departure departures[] = {
   { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "i8", "i8", KERNEL },
   { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "i16", "i16", KERNEL },
   { "avg_pool2d max_pool1d conv_transpose1d conv_transpose2d", "", "i32", "i32", KERNEL },
-  { "interpolate", "", "u8", "-", "images of u8 are cast first, so that rounding is the caller's" },
   { "linalg_vander linalg_householder_product ctc_loss pdist multilabel_margin_loss", "", "f16", "f16", KERNEL },
   { "linalg_vander linalg_householder_product ctc_loss pdist multilabel_margin_loss", "", "bf16", "bf16", KERNEL },
   { "max_pool1d", "", "i64", "i64", KERNEL },
@@ -240,15 +238,11 @@ static const departure departures[] = {
   { "avg_pool3d", "", "bf16", "bf16", KERNEL },
   { "one_hot", "", "i32", "i64", INDICES },
   { "take_along_dim_by cross_entropy_by nll_loss_by index_copy_by", "", "i32", "f32", INDICES },
-  { "addr", "", "bool", "-", "a factor is a number; torch's truth of a product is logical_and" },
   { "add_alpha", "", "bool", "i64", "alpha is a number: true + 2 true is 3" },
   { "where_by index_by", "", "u8", "-", "torch calls masks of u8 deprecated" },
   { "signal_windows_nuttall", "", "f16", "f16", KERNEL },
   { "signal_windows_nuttall", "", "bf16", "bf16", KERNEL },
   { "randperm_300 randperm_3000", "", "bf16", "-", "bf16 does not have these numbers: some would come twice" },
-  { "nextafter", "bool u8 i8 i16 i32 i64", "f16 bf16", "-", NEIGHBOURS },
-  { "nextafter", "f16", "bool u8 i8 i16 i32 i64 f16", "-", NEIGHBOURS },
-  { "nextafter", "bf16", "bool u8 i8 i16 i32 i64 bf16", "-", NEIGHBOURS },
   { "bce_mixed", "f64", "f16 bf16 f32", "f64", PROMOTED },
   { "bce_mixed", "f32", "f16 bf16", "f32", PROMOTED },
   { "bce_mixed", "f16", "bf16", "f32", PROMOTED },

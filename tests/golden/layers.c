@@ -96,7 +96,7 @@ static void pool(gold_call *c, situ_nn_module *(*make)(situ_shape, const situ_po
 }
 static void max_pool2d(gold_call *c) { pool(c, situ_nn_max_pool2d); }
 static void avg_pool2d(gold_call *c) { pool(c, situ_nn_avg_pool2d); }
-static void adaptive_avg_pool2d(gold_call *c) { layer(c, situ_nn_adaptive_avg_pool2d(gold_list(c, "output_size"))); }
+static void adaptive_avg_pool2d(gold_call *c) { layer(c, situ_nn_adaptive_avg_pool2d(gold_sizes(c))); }
 static void flatten(gold_call *c) {
   layer(c, situ_nn_flatten((int)gold_int(c, "start_dim", 1), (int)gold_int(c, "end_dim", -1)));
 }

@@ -40,9 +40,7 @@ static void avg_pool2d(gold_call *c) {
   c->out[0] = situ_avg_pool2d(c->in[0], &options);
 }
 
-static void adaptive_avg_pool2d(gold_call *c) {
-  c->out[0] = situ_adaptive_avg_pool2d(c->in[0], gold_list(c, "output_size"));
-}
+static void adaptive_avg_pool2d(gold_call *c) { c->out[0] = situ_adaptive_avg_pool2d(c->in[0], gold_sizes(c)); }
 
 static void batch_norm(gold_call *c) {
   situ_tensor *mean = gold_in(c, "running_mean"), *var = gold_in(c, "running_var");

@@ -78,7 +78,7 @@ static void refusals(void **state) {
                  "i64");
   expect_refused(situ_avg_pool1d(situ_select(x, 0, 0), POOL(.kernel = SITU_DIMS(2), .divisor_override = 3)),
                  SITU_E_SHAPE, "avg_pool1d", "input");
-  expect_refused(situ_adaptive_max_pool3d(x, SITU_DIMS(0), NULL), SITU_E_ARG, "adaptive_max_pool3d", "output_size");
+  expect_refused(situ_adaptive_max_pool3d(x, SITU_DIMS(-1), NULL), SITU_E_ARG, "adaptive_max_pool3d", "output_size");
   expect_refused(situ_conv3d(x, situ_select(x, 0, 0), NULL, NULL), SITU_E_SHAPE, "conv3d", "weight");
   expect_refused(situ_conv3d(x, x, NULL, &(situ_conv_options){ .same = true, .stride = SITU_DIMS(2) }), SITU_E_ARG,
                  "conv3d", "stride must be 1");

@@ -39,6 +39,13 @@ situ_shape gold_list(const gold_call *call, const char *name) {
   return out;
 }
 
+situ_shape gold_sizes(const gold_call *call) {
+  situ_shape sizes = gold_list(call, "output_size");
+  for (int d = 0; d < sizes.ndim; d++)
+    if (sizes.dim[d] == -1) sizes.dim[d] = SITU_KEEP_SIZE;
+  return sizes;
+}
+
 situ_dtype gold_dtype(const gold_call *call, const char *name) {
   return (situ_dtype)gold_int(call, name, SITU_DTYPE_DEFAULT);
 }

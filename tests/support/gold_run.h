@@ -63,6 +63,8 @@ bool gold_bool(const gold_call *call, const char *name, bool otherwise);
 const char *gold_word(const gold_call *call, const char *name, const char *otherwise);
 /* Also of one int; ndim 0 if it is not there. */
 situ_shape gold_list(const gold_call *call, const char *name);
+/* Of adaptive pooling: the files have -1 for None. */
+situ_shape gold_sizes(const gold_call *call);
 situ_dtype gold_dtype(const gold_call *call, const char *name);
 /* The inputs list.0, list.1, ...; returns how many. */
 int gold_tensors(const gold_call *call, const char *list, situ_tensor **out);
