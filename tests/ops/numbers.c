@@ -19,12 +19,14 @@ static double polygamma(int n, double at) {
   return (double)((n % 2 ? 1 : -1) * factorial * (sum + tail));
 }
 
-/* Near a zero the error of one step of x counts too. */
+/* An even derivative is small halfway between two poles, and its slope there large: an error of the distance from there
+   is allowed. */
 static void polygamma_of_negative_numbers(void **state) {
   (void)state;
   enum { MANY = 400 };
   static double x[MANY], got[MANY], want[MANY], slope[MANY];
   for (int i = 0; i < MANY; i++) x[i] = (double)(float)(-20 + i * 0.0513), x[i] += x[i] == trunc(x[i]) ? 0.25 : 0;
+  for (int i = 0; i < 60; i++) x[i] = -i / 3 - 0.5 + (i % 3) * 0x1p-12;
   for (int n = 1; n <= 6; n++) {
     for (int i = 0; i < MANY; i++) want[i] = polygamma(n, x[i]), slope[i] = polygamma(n + 1, x[i]);
     for (int wide = 0; wide < 2; wide++) {
@@ -32,8 +34,8 @@ static void polygamma_of_negative_numbers(void **state) {
       situ_tensor *y = situ_polygamma(n, test_tensor(wide ? SITU_F64 : SITU_F32, SITU_SHAPE(MANY), x));
       test_read(y, got);
       for (int i = 0; i < MANY; i++) {
-        if (fabs(got[i] - want[i]) >
-            eps * (200 * fabs(want[i]) + 4 * fabs(slope[i] * fmin(1, fabs(x[i] - rint(x[i]))))))
+        if (fabs(got[i] - want[i]) > eps * (200 * fabs(want[i]) + 4 * fabs(slope[i] * (x[i] - floor(x[i]) - 0.5))) +
+                                         0x1p-60 * fabs(slope[i])) /* the error of the series here */
           fail_msg("polygamma(%d, %.9g) of %s is %.9g, want %.9g", n, x[i], wide ? "f64" : "f32", got[i], want[i]);
       }
     }

@@ -1,6 +1,8 @@
 /* Learning-rate schedules against torch's rates, to the last bit; chained ones; state;
    refusals.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "situ/sys/alloc.h"
 #include "rates.h"
 
@@ -21,6 +23,28 @@ static void expect_rates(situ_optim *o, situ_lr_scheduler *a, situ_lr_scheduler 
   situ_lr_scheduler_free(b);
   situ_optim_free(o);
 }
+
+static void count_lines(const char *line, void *payload) {
+  if (strstr(line, "before its optimiser")) ++*(int *)payload;
+}
+/* In the order of torch before 1.1; the first test, as it is logged once. */
+static void a_step_before_the_optimisers_is_logged_once(void **state) {
+  (void)state;
+  int lines = 0;
+  situ_error_log(count_lines, &lines);
+  for (int k = 0; k < 4; k++) {
+    situ_optim *o = sgd();
+    situ_lr_scheduler *s = situ_lr_scheduler_step_lr(o, 3, 0.1);
+    if (k == 0) assert_int_equal(situ_optim_step(o), SITU_OK);
+    assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
+    assert_int_equal(lines, k > 0);
+    assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
+    situ_lr_scheduler_free(s);
+    situ_optim_free(o);
+  }
+  situ_error_log(NULL, NULL);
+}
+
 static void step_lr(void **state) {
   (void)state;
   static const double want[] = { 0.1,
@@ -366,6 +390,7 @@ static void the_optimiser_is_freed_first(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+    TEST(a_step_before_the_optimisers_is_logged_once),
     TEST(step_lr),
     TEST(cosine_annealing_lr),
     TEST(lambda_lr),
