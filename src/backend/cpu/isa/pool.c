@@ -41,7 +41,8 @@ static int64_t outside(int64_t start, int64_t dilation) { return start < 0 ? sit
 /* Rows of an undilated kernel that lie inside the plane. */
 static span rows_of(const situ__plane *p, int64_t oh) {
   const int64_t top = oh * p->window->stride[0] - p->window->padding[0];
-  return (span){ .first = outside(top, 1), .last = situ__min_i64(p->window->kernel[0], p->height - top), .offset = top };
+  return (
+      span){ .first = outside(top, 1), .last = situ__min_i64(p->window->kernel[0], p->height - top), .offset = top };
 }
 
 /* Place of a window's first element inside the plane: of its maximum, if none is greater than LOWEST. */
