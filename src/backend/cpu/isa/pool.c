@@ -22,8 +22,8 @@ static span span_of(const situ__plane *p, int64_t kw) {
   return s;
 }
 
-/* Advances *kw to the next column of an undilated kernel that some window reads from the plane: most of a kernel that is
-   wider than the plane lies outside. Returns false if there is none. */
+/* Advances *kw to the next column of an undilated kernel that some window reads from the plane: most columns of a kernel
+   that is wider than the plane lie outside. Returns false if there is none. */
 static bool find_span(const situ__plane *p, int64_t *kw, span *s) {
   for (; *kw < p->window->kernel[1]; ++*kw) {
     *s = span_of(p, *kw);
