@@ -1,7 +1,7 @@
-/* The floating-point environment that situ computes in: it rounds to nearest, keeps subnormal numbers and traps nothing.
-   A host program may have set another one (-ffast-math, fesetround, -ffpe-trap). Entries of situ set the default one for
-   as long as they run, and then the caller's again; threads of situ set it when they start. Flags of exceptions are not
-   kept apart.
+/* The floating-point environment that situ computes in: it rounds to nearest, keeps subnormal numbers and traps
+   nothing. A host program may have set another one (-ffast-math, fesetround, -ffpe-trap). Entries of situ set the
+   default one for as long as they run, and then the caller's again; threads of situ set it when they start. Flags of
+   exceptions are not kept apart.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BASE_FPU_H
 #define SITU_BASE_FPU_H

@@ -55,8 +55,8 @@ static bool copied(const situ_call *c, situ_tensor *x, situ_tensor *y) {
       &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(x) }, .out = { situ_desc(y) } });
 }
 
-/* Each pass of u8 rounds, and what overshoots is cut, as in torch, whose weights are whole numbers: values may differ by
-   1. */
+/* Each pass of u8 rounds, and what overshoots is cut, as in torch, whose weights are whole numbers: values may differ
+   by 1. */
 static situ_tensor *round_to_u8(situ_tensor *x) {
   return situ_clamp(situ_floor(situ_add_scalar(x, 0.5)), 0, UINT8_MAX);
 }

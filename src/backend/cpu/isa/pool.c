@@ -22,7 +22,7 @@ static span span_of(const situ__plane *p, int64_t kw) {
   return s;
 }
 
-/* Advances *kw to the next column of an undilated kernel that some window reads from the plane: most columns of a kernel
+/* Advances *kw to the next column of an undilated kernel that some window reads from the plane: most columns of one
    that is wider than the plane lie outside. Returns false if there is none. */
 static bool find_span(const situ__plane *p, int64_t *kw, span *s) {
   for (; *kw < p->window->kernel[1]; ++*kw) {
