@@ -9,7 +9,7 @@
 
 SITU_BEGIN
 
-/** An open GGUF file (version 3, little-endian). situ_load reads whole files of this format too. */
+/** An open GGUF file (version 2 or 3, little-endian). situ_load reads whole files of this format too. */
 typedef struct situ_gguf situ_gguf;
 
 /** Opens a file and checks its whole header against its size without reading data: counts, types, offsets, alignment,

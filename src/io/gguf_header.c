@@ -295,9 +295,9 @@ static bool read_tensors(reader *r, uint64_t count) {
 /* ---- the header ---- */
 
 static bool check_version(reader *r, uint64_t version) {
-  if (version == 3) return true;
+  if (version == 2 || version == 3) return true; /* the same layout */
   const char *what = version == 3u << 24 ? " of big-endian machines" : "";
-  return situ__problem_set(r->problem, SITU_E_UNSUPPORTED, "is GGUF of version %llu%s, must be 3",
+  return situ__problem_set(r->problem, SITU_E_UNSUPPORTED, "is GGUF of version %llu%s, must be 2 or 3",
                            (unsigned long long)(*what ? 3 : version), what);
 }
 

@@ -120,7 +120,7 @@ static void close_model(situ__onnx *f) {
   situ__free(f->known);
   situ__free(f->about);
   situ__free(f->part_of);
-  situ__names_free(&f->values);
+  situ__names_free(&f->scope.names);
   situ__lacks_free(&f->lacks);
   situ__program_free(f->program);
   situ__mapping_release(f->mapping);

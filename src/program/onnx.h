@@ -36,6 +36,12 @@ typedef struct situ__onnx_file {
   situ__mapping *mapping; /* NULL: values are read */
 } situ__onnx_file;
 
+/* The names of a graph's values. A branch of an If has a scope of its own. */
+typedef struct situ__onnx_scope {
+  situ__names names;
+  const struct situ__onnx_scope *outer; /* NULL: of the model's graph */
+} situ__onnx_scope;
+
 typedef struct situ__onnx {
   const char *path;
   situ_load_options options;
@@ -44,7 +50,7 @@ typedef struct situ__onnx {
   situ__mapping *mapping;
   situ__program *program;
   int64_t opset;
-  situ__names values;
+  situ__onnx_scope scope; /* of the graph that is being read */
   situ__onnx_value *about; /* of each value of the program */
   situ__value *known;      /* the tensors of constants, on the host, once they were needed */
   int32_t capacity;
@@ -112,6 +118,8 @@ bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf graph, int depth, int32
 /* Adds a node to the program, or computes its results if they are constants. */
 bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth);
 bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out);
+/* The value of a name in the innermost scope that has it; -1: there is none. */
+int32_t situ__onnx_find_value(const situ__onnx *f, const char *name);
 /* Sets *out to the value of v's copy on the module's device, or on the host. */
 bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out);
 bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out);

@@ -21,8 +21,18 @@ enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12, SPARSE = 15 }; /* Gra
 
 /* ---- values ---- */
 
+int32_t situ__onnx_find_value(const situ__onnx *f, const char *name) {
+  int32_t v = -1;
+  for (const situ__onnx_scope *s = &f->scope; s && v < 0; s = s->outer) v = situ__names_get(&s->names, name);
+  return v;
+}
+
 bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out) {
-  if (situ__names_get(&f->values, name) >= 0) return situ__onnx_bad(f, SITU_E_FORMAT, "has two values '%s'", name);
+  const bool own = situ__names_get(&f->scope.names, name) >= 0;
+  const int32_t before = own ? 0 : situ__onnx_find_value(f, name);
+  /* A branch may have the name of a value that the outer graph computes after it. */
+  if (own || (before >= 0 && f->about[before].ready))
+    return situ__onnx_bad(f, SITU_E_FORMAT, "has two values '%s'", name);
   if (!situ__program_add_value(f->program, SITU__VALUE_TENSOR, out)) return situ__onnx_no_memory();
   if (f->program->value_capacity != f->capacity) {
     const int32_t capacity = f->program->value_capacity;
@@ -35,7 +45,7 @@ bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out) {
     f->capacity = capacity;
   }
   f->about[*out] = (situ__onnx_value){ .name = name, .on_device = -1, .input = -1 };
-  return !*name || situ__names_put(&f->values, name, *out) || situ__onnx_no_memory();
+  return !*name || situ__names_put(&f->scope.names, name, *out) || situ__onnx_no_memory();
 }
 
 /* ---- initialisers ---- */
@@ -75,7 +85,8 @@ static bool read_dimension(situ__onnx *f, situ__protobuf m, struct situ__program
     if (field.number == PARAM && field.wire == SITU__PROTOBUF_BYTES && field.bytes.bytes) {
       const char *name = situ__onnx_text(f, &field.bytes);
       if (!name) return false;
-      out->symbol = add_symbol(f, name);
+      /* Exporters write "?" for a size of which nothing is known, so that two of them need not be equal. */
+      if (strcmp(name, "?") != 0) out->symbol = add_symbol(f, name);
     }
   }
   return !m.bad || situ__onnx_bad(f, SITU_E_FORMAT, "has a shape that is cut off");
@@ -123,7 +134,7 @@ static bool read_input(situ__onnx *f, situ__protobuf message) {
   int32_t v;
   bool tensor = false;
   if (!read_info(f, message, &name, &type)) return false;
-  if (situ__names_get(&f->values, name) >= 0) return true; /* an initialiser's default, which cannot be replaced */
+  if (situ__onnx_find_value(f, name) >= 0) return true; /* an initialiser's default, which cannot be replaced */
   situ__program *p = f->program;
   situ__program_input *in = &p->input[p->inputs];
   *in = (situ__program_input){ .name = name, .dims = -1 };
@@ -151,7 +162,7 @@ static bool read_values(situ__onnx *f, situ__protobuf message, uint32_t number, 
     *v = -1;
     if (!name) return false;
     if (number == 2 && *name && !situ__onnx_add_value(f, name, v)) return false;
-    if (number == 1 && *name && (*v = situ__names_get(&f->values, name)) < 0)
+    if (number == 1 && *name && (*v = situ__onnx_find_value(f, name)) < 0)
       return situ__onnx_bad(f, SITU_E_FORMAT, "uses a value '%s' before it is computed", name);
   }
   return true;
@@ -336,7 +347,7 @@ static bool read_results(situ__onnx *f, situ__protobuf message) {
   for (situ__protobuf_field field; situ__protobuf_next(&message, &field);) {
     if (field.number != OUTPUT || field.wire != SITU__PROTOBUF_BYTES) continue;
     if (!read_info(f, field.bytes, &name, &type)) return false;
-    int32_t v = situ__names_get(&f->values, name);
+    int32_t v = situ__onnx_find_value(f, name);
     if (v < 0 || !f->about[v].ready)
       return situ__onnx_bad(f, SITU_E_FORMAT, "gives '%s', which it does not compute", name);
     if (!situ__onnx_on_device(f, v, &v)) return false;
@@ -356,7 +367,7 @@ static bool find_results(situ__onnx *f, situ__protobuf message, int32_t *results
   for (situ__protobuf_field field; situ__protobuf_next(&message, &field);) {
     if (field.number != OUTPUT || field.wire != SITU__PROTOBUF_BYTES) continue;
     if (!read_info(f, field.bytes, &name, &type)) return false;
-    const int32_t v = situ__names_get(&f->values, name);
+    const int32_t v = situ__onnx_find_value(f, name);
     if (*count == most || v < 0 || !f->about[v].ready)
       return situ__onnx_bad(f, SITU_E_FORMAT, "has a branch whose result '%s' does not exist, or is one too many",
                             name);
@@ -365,11 +376,10 @@ static bool find_results(situ__onnx *f, situ__protobuf message, int32_t *results
   return true;
 }
 
-bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf message, int depth, int32_t *results, int32_t most,
-                           int32_t *count) {
+static bool read_graph(situ__onnx *f, situ__protobuf message, int depth, int32_t *results, int32_t most,
+                       int32_t *count) {
   graph g = { .inner = depth > 0 };
   const int32_t from = f->program->values;
-  if (depth > DEPTH) return situ__onnx_bad(f, SITU_E_LIMIT, "has graphs inside graphs, more than %d deep", DEPTH);
   if (!read_members(f, message, &g)) return false;
   mark_weights(f, &g);
   if (!place_parameters(f, from)) return false;
@@ -377,4 +387,17 @@ bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf message, int depth, int
     if (!situ__onnx_add_node(f, &g.node[n], depth)) return false;
   if (f->lacks.count) return true; /* the list says more than a missing result */
   return g.inner ? find_results(f, message, results, most, count) : read_results(f, message);
+}
+
+bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf message, int depth, int32_t *results, int32_t most,
+                           int32_t *count) {
+  if (depth > DEPTH) return situ__onnx_bad(f, SITU_E_LIMIT, "has graphs inside graphs, more than %d deep", DEPTH);
+  const situ__onnx_scope outer = f->scope;
+  if (depth > 0) f->scope = (situ__onnx_scope){ .outer = &outer };
+  const bool fine = read_graph(f, message, depth, results, most, count);
+  if (depth > 0) {
+    situ__names_free(&f->scope.names);
+    f->scope = outer;
+  }
+  return fine;
 }

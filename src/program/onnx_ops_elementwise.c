@@ -12,6 +12,10 @@
 static situ_tensor *divide(situ_tensor *a, situ_tensor *b) {
   return situ_dtype_is_floating(situ_dtype_of(a)) ? situ_div(a, b) : situ_div_mode(a, b, SITU_ROUND_TRUNC);
 }
+/* ONNX's sign of NaN is NaN; torch's is 0. */
+static situ_tensor *sign(situ_tensor *x) {
+  return situ_dtype_is_floating(situ_dtype_of(x)) ? situ_where(situ_isnan(x), x, situ_sign(x)) : situ_sign(x);
+}
 static situ_tensor *run_mod(situ__op_call *c) {
   situ_tensor *a = situ__arg_tensor(c, 0), *b = situ__arg_tensor(c, 1);
   return situ__arg_flag(c, 2) ? situ_fmod(a, b) : situ_remainder(a, b);
@@ -154,7 +158,7 @@ static const situ__op_row rows[] = {
   UNARY("Relu", situ_relu),
   UNARY_SHAPES("Round", situ_round),
   UNARY("Sigmoid", situ_sigmoid),
-  UNARY("Sign", situ_sign),
+  UNARY("Sign", sign),
   UNARY("Sin", situ_sin),
   UNARY("Sinh", situ_sinh),
   UNARY("Softplus", softplus),

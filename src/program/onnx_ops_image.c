@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "program/program.h"
 
-/* ---- Resize: along each dimension a matrix of weights, which rows of zeros and the outside are part of ---- */
+/* ---- Resize: along each dimension a sum of weighted elements ---- */
 
 typedef struct resize {
   const char *coordinates, *nearest; /* coordinate_transformation_mode, nearest_mode */
@@ -52,60 +52,107 @@ static int64_t nearest_to(const resize *r, double x) {
 }
 static int64_t clamp_place(int64_t at, int64_t size) { return at < 0 ? 0 : at < size ? at : size - 1; }
 
-/* A row of weights of one element of the result, which add up to 1. */
-static void fill_row(const resize *r, int64_t i, float *row) {
+/* What an element of the result is made of: at most `taps` elements of the input, each with its weight. */
+typedef struct weights {
+  int64_t taps;
+  int64_t *place; /* [taps, out]; those without a weight are 0 */
+  double *weight; /* they add up to 1 */
+} weights;
+
+/* The elements from which element i of the result is made, outside of the input too. */
+static void find_reach(const resize *r, int64_t i, int64_t *first, int64_t *last) {
   const double x = place_of(r, i), stretch = r->antialias && r->scale < 1 ? r->scale : 1;
-  double sum = 0;
-  if (r->mode == 'n') {
-    row[clamp_place(nearest_to(r, x), r->in)] = 1;
-    return;
-  }
   const double reach = (r->mode == 'l' ? 1 : 2) / stretch; /* a wider kernel, of the elements that are there */
-  const int64_t first = (int64_t)floor(x - reach), last = (int64_t)ceil(x + reach);
+  *first = r->mode == 'n' ? nearest_to(r, x) : (int64_t)floor(x - reach);
+  *last = r->mode == 'n' ? *first : (int64_t)ceil(x + reach);
+}
+
+/* What is beyond an edge counts as the edge, unless it is excluded. */
+static void fill_taps(const resize *r, int64_t i, const weights *out) {
+  const double x = place_of(r, i), stretch = r->antialias && r->scale < 1 ? r->scale : 1;
+  int64_t first, last, from;
+  double sum = 0;
+  find_reach(r, i, &first, &last);
+  from = clamp_place(first, r->in);
   for (int pass = 0; pass < 2; pass++)
     for (int64_t k = first; k <= last; k++) {
       if (r->exclude && (k < 0 || k >= r->in)) continue;
-      const double w = weight_at(r, (x - (double)k) * stretch);
+      const double w = r->mode == 'n' ? 1 : weight_at(r, (x - (double)k) * stretch);
+      const int64_t at = clamp_place(k, r->in), slot = (at - from) * r->out + i;
       if (pass == 0) sum += w;
-      else if (sum != 0) row[clamp_place(k, r->in)] += (float)(w / sum);
+      else if (sum != 0) out->weight[slot] += w / sum, out->place[slot] = at;
     }
 }
 
-/* x along dimension d. With a region, what is outside of it is a number. */
-static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
-  size_t elements;
-  const situ_dtype dtype = situ_dtype_of(x);
-  if (!situ__mul_size((size_t)r->in, (size_t)r->out, &elements) || elements > (size_t)1 << 28)
-    return situ__fail(SITU_E_LIMIT, "Resize", "needs a matrix of more than 2^28 weights"), NULL;
-  float *weight = situ__calloc(elements + 1, sizeof *weight),
-        *inside = situ__calloc((size_t)r->out + 1, sizeof *inside);
-  for (int64_t i = 0; weight && inside && i < r->out; i++) {
+/* The sum over the taps. An element without a weight is left out, so that its NaN or infinity stays where it is. */
+static situ_tensor *add_taps(situ_tensor *x, int d, const resize *r, const weights *of) {
+  const situ_device there = situ_device_of(x);
+  const situ_options cpu = { .dtype = SITU_I64, .device = { .kind = SITU_CPU } },
+                     real = { .dtype = SITU_F64, .device = { .kind = SITU_CPU } };
+  situ_shape along = { .ndim = situ_dim(x) };
+  situ_tensor *sum = NULL;
+  for (int k = 0; k < along.ndim; k++) along.dim[k] = k == d ? r->out : 1;
+  for (int64_t t = 0; t < of->taps; t++) {
+    const size_t at = (size_t)(t * r->out), count = (size_t)r->out;
+    situ_tensor *place = situ_from_host(of->place + at, count * sizeof *of->place, SITU_SHAPE(r->out), &cpu);
+    situ_tensor *part = situ_index_select(x, d, situ_to(place, there));
+    if (r->mode == 'n') return part;
+    situ_tensor *weight = situ_from_host(of->weight + at, count * sizeof *of->weight, along, &real);
+    weight = situ_to(situ_to_dtype(weight, situ_dtype_of(x)), there);
+    part = situ_where(situ_eq_scalar(weight, 0), situ_zeros_like(part, NULL), situ_mul(part, weight));
+    sum = sum ? situ_add(sum, part) : part;
+  }
+  return sum;
+}
+
+/* The region's outside is a number. */
+static situ_tensor *fill_outside(situ_tensor *y, int d, const resize *r) {
+  situ_shape shape = { .ndim = situ_dim(y) };
+  bool *inside = situ__calloc((size_t)r->out + 1, sizeof *inside);
+  if (!inside) return situ__no_memory("Resize", (size_t)r->out), NULL;
+  for (int k = 0; k < shape.ndim; k++) shape.dim[k] = k == d ? r->out : 1;
+  for (int64_t i = 0; i < r->out; i++) {
     const double at = place_of(r, i);
-    fill_row(r, i, weight + i * r->in);
     inside[i] = at >= 0 && at <= (double)(r->in - 1);
   }
-  const situ_device there = situ_device_of(x);
-  situ_tensor *y = NULL;
-  if (weight && inside) {
-    const bool whole = !situ_dtype_is_floating(dtype);
-    situ_tensor *matrix = situ_from_host(weight, elements * sizeof *weight, SITU_SHAPE(r->out, r->in), NULL);
-    matrix = situ_to_dtype(situ_to(matrix, there), whole ? SITU_F32 : dtype);
-    if (whole) x = situ_to_dtype(x, SITU_F32);
-    y = situ_movedim(situ_linear(situ_movedim(x, SITU_SHAPE(d), SITU_SHAPE(-1)), matrix, NULL), SITU_SHAPE(-1),
-                     SITU_SHAPE(d));
-    if (strcmp(r->coordinates, "tf_crop_and_resize") == 0) {
-      situ_shape shape = { .ndim = situ_dim(x) };
-      for (int k = 0; k < shape.ndim; k++) shape.dim[k] = k == d ? r->out : 1;
-      situ_tensor *mask = situ_from_host(inside, (size_t)r->out * sizeof *inside, shape, NULL);
-      mask = situ_gt_scalar(situ_to(mask, there), 0.5);
-      y = situ_where(mask, y, situ_full_like(y, r->outside, NULL));
-    }
-    if (whole) y = situ_to_dtype(y, dtype);
-  } else {
-    situ__no_memory("Resize", elements * sizeof *weight);
-  }
-  situ__free(weight);
+  const situ_options o = { .dtype = SITU_BOOL, .device = { .kind = SITU_CPU } };
+  situ_tensor *mask = situ_from_host(inside, (size_t)r->out, shape, &o);
   situ__free(inside);
+  return situ_where(situ_to(mask, situ_device_of(y)), y, situ_full_like(y, r->outside, NULL));
+}
+
+/* x along dimension d. Weighted sums are computed in f32 at least, of whole numbers in f64. */
+static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
+  const situ_dtype dtype = situ_dtype_of(x);
+  const bool weighted = r->mode != 'n', crops = strcmp(r->coordinates, "tf_crop_and_resize") == 0;
+  weights of = { .taps = 1 };
+  size_t elements;
+  if (r->in < 1 || r->out < 1) return situ__fail(SITU_E_UNSUPPORTED, "Resize", "has a size below 1"), NULL;
+  if (weighted && dtype == SITU_I64)
+    return situ__fail(SITU_E_UNSUPPORTED, "Resize", "computes no weighted sums of i64"), NULL;
+  for (int64_t i = 0; i < r->out; i++) {
+    int64_t first, last;
+    find_reach(r, i, &first, &last);
+    of.taps = situ__max_i64(of.taps, clamp_place(last, r->in) - clamp_place(first, r->in) + 1);
+  }
+  if (!situ__mul_size((size_t)of.taps, (size_t)r->out, &elements) || elements > (size_t)1 << 28)
+    return situ__fail(SITU_E_LIMIT, "Resize", "needs more than 2^28 weights"), NULL;
+  of.place = situ__calloc(elements, sizeof *of.place);
+  of.weight = situ__calloc(elements, sizeof *of.weight);
+  situ_tensor *y = NULL;
+  if (of.place && of.weight) {
+    for (int64_t i = 0; i < r->out; i++) fill_taps(r, i, &of);
+    const situ_dtype wide = !weighted                     ? dtype
+                            : situ_dtype_is_floating(dtype) ? (dtype == SITU_F64 ? SITU_F64 : SITU_F32)
+                                                            : SITU_F64;
+    y = add_taps(situ_to_dtype(x, wide), d, r, &of);
+    if (crops) y = fill_outside(y, d, r);
+    y = situ_to_dtype(y, dtype);
+  } else {
+    situ__no_memory("Resize", elements * sizeof *of.weight);
+  }
+  situ__free(of.place);
+  situ__free(of.weight);
   return y;
 }
 
@@ -127,19 +174,22 @@ static bool read_target(situ__op_call *c, const situ_shape *axes, const situ_sha
     return situ__call_refuse(c, "needs a scale or a size for each axis, and not both");
   double best = 0;
   for (int i = 0; i < axes->ndim && sizes; i++) {
-    const double each = (double)size[i] / (double)from->dim[axes->dim[i]];
+    const int64_t of = from->dim[axes->dim[i]];
+    const double each = of || size[i] ? (double)size[i] / (double)of : 1; /* an empty dimension stays so */
     if (i == 0 || (strcmp(policy, "not_smaller") == 0 ? each > best : each < best)) best = each;
     scale[i] = each;
   }
   for (int i = 0; i < axes->ndim; i++) {
     const double of = (double)from->dim[axes->dim[i]];
-    if (sizes && strcmp(policy, "stretch") != 0) scale[i] = best;
-    const double exact = !sizes                           ? floor(scale[i] * of)
-                         : strcmp(policy, "stretch") != 0 ? floor(best * of + 0.5)
-                                                          : (double)size[i];
-    if (!(scale[i] > 0) || !(exact >= 1) || of < 1) return situ__call_refuse(c, "has a scale or a size below 1");
-    if (exact >= 0x1p62) return situ__call_refuse(c, "has a scale or a size that is too large");
-    size[i] = (int64_t)exact;
+    const bool stretched = sizes && strcmp(policy, "stretch") == 0;
+    if (sizes && !stretched) scale[i] = best;
+    if (!stretched) {
+      const double exact = floor(sizes ? best * of + 0.5 : scale[i] * of);
+      if (exact >= 0x1p62) return situ__call_refuse(c, "has a scale or a size that is too large");
+      size[i] = exact >= 0 ? (int64_t)exact : -1;
+    }
+    if (of == 0 && size[i] == 0 && isfinite(scale[i])) scale[i] = 1;
+    else if (!(scale[i] > 0) || size[i] < 1 || of < 1) return situ__call_refuse(c, "has a scale or a size below 1");
   }
   return true;
 }

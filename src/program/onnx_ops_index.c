@@ -200,12 +200,15 @@ static situ_tensor *run_nms(situ__op_call *c) {
       situ__arg_host_numbers(c, 4, &least, 1) < 0)
     return NULL;
   const int64_t images = situ_size(scores, 0), classes = situ_size(scores, 1);
-  if (situ_dim(scores) != 3 || images * classes > SITU__LIST_MAX)
-    return situ__call_refuse(c, "has scores that are not [images, classes, boxes], or too many of them");
+  if (situ_dim(scores) != 3) return situ__call_refuse(c, "has scores that are not [images, classes, boxes]");
   int count = 0;
   piece[count++] = situ_empty(SITU_SHAPE(0, 3), &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(boxes) });
   for (int64_t i = 0; i < images && most > 0; i++)
-    for (int64_t k = 0; k < classes && count < SITU__LIST_MAX; k++) {
+    for (int64_t k = 0; k < classes; k++) {
+      if (count == SITU__LIST_MAX) {
+        piece[0] = situ_cat(piece, count, 0);
+        count = 1;
+      }
       situ_tensor *ordered = order_boxes(situ_select(boxes, 0, i), situ__arg_flag(c, 5));
       piece[count] = suppress(ordered, situ_select(situ_select(scores, 0, i), 0, k), most, iou,
                               situ__arg_given(c, 4) ? &least : NULL, i, k);

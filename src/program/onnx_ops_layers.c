@@ -107,17 +107,25 @@ typedef situ_tensor *convolution(situ_tensor *, situ_tensor *, situ_tensor *, co
 static convolution *const plain[] = { situ_conv1d, situ_conv2d, situ_conv3d };
 static convolution *const transposed[] = { situ_conv_transpose1d, situ_conv_transpose2d, situ_conv_transpose3d };
 
+/* Whether gate * x has x's sizes, and the gate a number for each channel, as situ__call_conv2d takes it. */
+static bool gates_channels(const situ_tensor *gate, const situ_tensor *x) {
+  const situ_shape g = situ_shape_of(gate), s = situ_shape_of(x);
+  return g.ndim == 4 && s.ndim == 4 && (g.dim[0] == 1 || g.dim[0] == s.dim[0]) && g.dim[1] == s.dim[1] &&
+         g.dim[2] == 1 && g.dim[3] == 1;
+}
+
 /* Arguments: X, W, B, auto_pad, dilations, kernel_shape, pads, strides, group; the gate may be NULL. */
 static situ_tensor *convolve(situ__op_call *c, situ_tensor *gate, situ_activation activation, bool max_pool) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
   windows w;
+  if (gate && !gates_channels(gate, x)) x = situ_mul(gate, x), gate = NULL;
   if (!read_windows(c, 3, x, spatial_of(weight), &w)) return NULL;
   const situ_conv_options o = { .stride = w.stride,
                                 .dilation = w.dilation,
                                 .padding = w.even ? padding_of(&w) : SITU_SCALAR,
                                 .groups = situ__arg_int(c, 8),
                                 .activation = activation };
-  if (gate && (w.dims != 2 || !w.even)) x = situ_mul(gate, x), gate = NULL;
+  if (gate && !w.even) x = situ_mul(gate, x), gate = NULL;
   if (!w.even) x = pad_windows(x, &w, NULL, 0);
   if (w.dims == 2) return situ__call_conv2d(c, x, weight, situ__arg_tensor(c, 2), gate, &o, max_pool);
   return plain[w.dims - 1](x, weight, situ__arg_tensor(c, 2), &o);

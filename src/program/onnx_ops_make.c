@@ -13,12 +13,34 @@ static situ_tensor *run_constant_of_shape(situ__op_call *c) {
   return value ? situ_expand(situ_reshape(value, SITU_SCALAR), shape) : situ_zeros(shape, &o);
 }
 
+/* start + i delta, which doubles do not hold. */
+static situ_tensor *range_of_integers(situ__op_call *c, const situ_options *o) {
+  int64_t number[3];
+  for (int k = 0; k < 3; k++) {
+    const int count = situ__arg_host_ints(c, k, &number[k], 1);
+    if (count < 1) return count == 0 ? situ__call_refuse(c, "has no value as start, limit or delta") : NULL;
+  }
+  const int64_t start = number[0], limit = number[1], delta = number[2];
+  if (delta == 0) return situ__call_refuse(c, "has a delta that is 0 or not finite");
+  /* A span of two numbers of 64 bits needs their unsigned difference. */
+  const uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+  const uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
+  const uint64_t elements = (delta > 0 ? limit <= start : limit >= start) ? 0 : (span - 1) / step + 1;
+  if (elements > (uint64_t)1 << 53) return situ__call_refuse(c, "gives more than 2^53 elements");
+  const situ_options wide = { .dtype = SITU_I64, .device = o->device };
+  situ_tensor *first = situ_from_host(&start, sizeof start, SITU_SCALAR, &wide),
+              *each = situ_from_host(&delta, sizeof delta, SITU_SCALAR, &wide),
+              *place = situ_arange(0, (double)elements, 1, &wide);
+  return situ_to_dtype(situ_add(situ_mul(place, each), first), o->dtype);
+}
+
 static situ_tensor *run_range(situ__op_call *c) {
   double start, limit, delta;
   double *const number[] = { &start, &limit, &delta };
+  const situ_options o = situ__call_options(c, situ_dtype_of(situ__arg_tensor(c, 0)));
+  if (situ_dtype_is_integer(o.dtype)) return range_of_integers(c, &o);
   for (int k = 0; k < 3; k++)
     if (!situ__arg_host_number(c, k, number[k], "has no value as start, limit or delta")) return NULL;
-  const situ_options o = situ__call_options(c, situ_dtype_of(situ__arg_tensor(c, 0)));
   if (delta == 0 || !isfinite(delta)) return situ__call_refuse(c, "has a delta that is 0 or not finite");
   if ((limit - start) / delta <= 0) return situ_empty(SITU_SHAPE(0), &o);
   return situ_arange(start, limit, delta, &o);

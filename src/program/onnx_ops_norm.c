@@ -15,12 +15,15 @@ static bool wants(const situ__op_call *c, int i) { return i < c->node->outs && c
 
 /* In training mode the results are also the running statistics: old * momentum + the batch's * (1 - momentum). */
 static situ_tensor *run_batch_norm(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0), *mean = situ__arg_tensor(c, 3), *var = situ__arg_tensor(c, 4);
+  situ_tensor *x = situ__arg_tensor(c, 0), *operand[4];
+  /* Computed ones may be expanded, which the kernel does not take. */
+  for (int k = 0; k < 4; k++) operand[k] = situ_contiguous(situ__arg_tensor(c, k + 1));
+  situ_tensor *mean = operand[2], *var = operand[3];
   const bool training = situ__arg_flag(c, 7);
   const double momentum = situ__arg_number(c, 6);
   const situ_batch_norm_options o = { .training = training, .eps = nonzero(situ__arg_number(c, 5)) };
-  situ_tensor *y = situ_batch_norm(x, training ? NULL : mean, training ? NULL : var, situ__arg_tensor(c, 1),
-                                   situ__arg_tensor(c, 2), &o);
+  situ_tensor *y =
+      situ_batch_norm(x, training ? NULL : mean, training ? NULL : var, operand[0], operand[1], &o);
   if (!training || !y || c->node->outs < 2) return y;
   situ_reduce_options r = { .dim = { .ndim = 0 } };
   for (int d = 0; d < situ_dim(x); d++)
@@ -70,9 +73,22 @@ static situ_tensor *run_rms_norm(situ__op_call *c) {
   if (same) return situ_rms_norm(x, dims, weight, eps);
   return situ_mul(situ_rms_norm(x, dims, NULL, eps), weight);
 }
+/* Of one element or none in each channel, for which torch refuses to normalise. */
+static situ_tensor *instance_norm_of_one(situ__op_call *c, situ_tensor *x, const situ_shape *size) {
+  situ_shape of_channels = { .ndim = size->ndim - 1, .dim = { size->dim[1] } }, one = SITU_SHAPE(1);
+  for (int d = 1; d < of_channels.ndim; d++) of_channels.dim[d] = 1;
+  situ_tensor *y = situ_layer_norm(situ_unsqueeze(x, -1), one, NULL, NULL, nonzero(situ__arg_number(c, 3)));
+  y = situ_mul(situ_squeeze(y, SITU_SHAPE(-1)), situ_reshape(situ__arg_tensor(c, 1), of_channels));
+  return situ_add(y, situ_reshape(situ__arg_tensor(c, 2), of_channels));
+}
 static situ_tensor *run_instance_norm(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_shape size = situ_shape_of(x);
+  int64_t plane = 1;
+  for (int d = 2; d < size.ndim; d++) plane *= size.dim[d];
+  if (size.ndim >= 3 && plane <= 1) return instance_norm_of_one(c, x, &size);
   const situ_instance_norm_options o = { .eps = nonzero(situ__arg_number(c, 3)) };
-  return situ_instance_norm(situ__arg_tensor(c, 0), NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+  return situ_instance_norm(x, NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *group_norm(situ__op_call *c, bool of_groups) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);

@@ -49,7 +49,24 @@ static situ_tensor *run_l2(situ__op_call *c) { return reduce_real(c, norm2); }
 static situ_tensor *run_log_sum(situ__op_call *c) { return reduce_real(c, log_sum); }
 static situ_tensor *run_log_sum_exp(situ__op_call *c) { return reduce_real(c, situ_logsumexp); }
 
-/* The extreme of no element is that of the dtype: joined on as one more element. */
+/* The extreme of no element: that of the dtype, in x's sizes with 1 instead of each reduced one. */
+static situ_tensor *extreme_of_none(const situ_tensor *x, const situ_reduce_options *o, bool largest) {
+  const situ_dtype dtype = situ_dtype_of(x);
+  const int bits = 8 * (int)situ_dtype_size(dtype);
+  const int64_t most = dtype == SITU_U8 ? UINT8_MAX : INT64_MAX >> (64 - bits), least = dtype == SITU_U8 ? 0 : -most - 1;
+  const double infinity = largest ? -(double)__builtin_inff() : (double)__builtin_inff();
+  const bool floating = situ_dtype_is_floating(dtype);
+  situ_shape shape = situ_shape_of(x);
+  for (int i = 0; i < o->dim.ndim; i++) {
+    const int64_t d = o->dim.dim[i] < 0 ? o->dim.dim[i] + shape.ndim : o->dim.dim[i];
+    if (d >= 0 && d < shape.ndim) shape.dim[d] = 1;
+  }
+  for (int d = 0; d < shape.ndim && o->dim.ndim == 0; d++) shape.dim[d] = 1;
+  const int64_t value = largest ? least : most;
+  const situ_options as = { .dtype = floating ? SITU_F64 : SITU_I64, .device = situ_device_of(x) };
+  const void *bytes = floating ? (const void *)&infinity : &value;
+  return situ_expand(situ_to_dtype(situ_from_host(bytes, 8, SITU_SCALAR, &as), dtype), shape);
+}
 static situ_tensor *reduce_extreme(situ__op_call *c, reduction *fn, bool largest) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   situ_reduce_options o = { .keepdim = false };
@@ -58,14 +75,8 @@ static situ_tensor *reduce_extreme(situ__op_call *c, reduction *fn, bool largest
   if (!read_options(c, &o, &none)) return NULL;
   if (none) return x;
   if (dtype == SITU_BOOL) return largest ? situ_any(x, &o) : situ_all(x, &o);
-  if (situ_numel(x) == 0 && situ_dtype_is_floating(dtype)) {
-    situ_shape shape = situ_shape_of(x);
-    for (int d = 0; d < shape.ndim; d++)
-      if (shape.dim[d] == 0) shape.dim[d] = 1;
-    x = situ_full(shape, largest ? -(double)__builtin_inff() : (double)__builtin_inff(),
-                  &(situ_options){ .dtype = dtype, .device = situ_device_of(x) });
-  }
-  return fn(x, &o);
+  if (situ_numel(x) == 0) x = extreme_of_none(x, &o, largest);
+  return x ? fn(x, &o) : NULL;
 }
 static situ_tensor *run_max(situ__op_call *c) { return reduce_extreme(c, situ_amax, true); }
 static situ_tensor *run_min(situ__op_call *c) { return reduce_extreme(c, situ_amin, false); }
