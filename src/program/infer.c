@@ -26,7 +26,7 @@ typedef struct inference {
 
 /* Sizes of the two runs: different for each symbol, and within its range. */
 static int64_t sample(const situ__program_symbol *s, int32_t number, int round) {
-  const int64_t wanted = (round ? 11 : 6) + 3 * number, least = s->least > 0 ? s->least : 1;
+  const int64_t wanted = round ? 11 + 5 * number : 6 + 3 * number, least = s->least > 0 ? s->least : 1;
   const int64_t size = wanted < least ? least + (round ? 2 : 1) + number : wanted;
   return size <= s->most ? size : s->most - (round && s->most > least);
 }

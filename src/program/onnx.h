@@ -36,6 +36,14 @@ typedef struct situ__onnx_file {
   situ__mapping *mapping; /* NULL: values are read */
 } situ__onnx_file;
 
+/* What the file says of a value: an entry of value_info, or an output. */
+typedef struct situ__onnx_declared {
+  int32_t value;
+  situ_dtype dtype; /* SITU_DTYPE_DEFAULT: not said */
+  int dims;         /* -1: not said */
+  int64_t size[SITU_MAX_DIMS], first[SITU_MAX_DIMS]; /* size -1: free; first: of the first run (onnx_declared.c) */
+} situ__onnx_declared;
+
 /* The names of a graph's values. A branch of an If has a scope of its own. */
 typedef struct situ__onnx_scope {
   situ__names names;
@@ -59,6 +67,8 @@ typedef struct situ__onnx {
   int32_t part_capacity;
   situ__onnx_file *file;
   int32_t files;
+  situ__onnx_declared *declared;
+  int32_t declareds, declared_capacity;
   situ__lacks lacks;
   int64_t budget; /* bytes that may be computed from constants when the file is loaded */
 } situ__onnx;
@@ -118,6 +128,8 @@ bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf graph, int depth, int32
 /* Adds a node to the program, or computes its results if they are constants. */
 bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth);
 bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out);
+/* Whether an operator draws numbers. */
+bool situ__onnx_draws(const char *op);
 /* The value of a name in the innermost scope that has it; -1: there is none. */
 int32_t situ__onnx_find_value(const situ__onnx *f, const char *name);
 /* Sets *out to the value of v's copy on the module's device, or on the host. */
@@ -125,6 +137,11 @@ bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out);
 bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out);
 /* The tensor of a constant, on the host; NULL after recording an error. */
 situ_tensor *situ__onnx_known(situ__onnx *f, int32_t v);
+
+/* Notes what the file says of a value. */
+bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input *about);
+/* Compares it with what is computed (onnx_declared.c). Returns false after recording an error that names the node. */
+bool situ__onnx_check_declared(situ__onnx *f);
 
 /* Replaces nodes that stand for one call together (onnx_patterns.c). */
 bool situ__onnx_match_patterns(situ__onnx *f);

@@ -17,7 +17,7 @@ typedef struct graph {
   bool inner; /* it stands in an attribute */
 } graph;
 
-enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12, SPARSE = 15 }; /* GraphProto */
+enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12, VALUE_INFO = 13, SPARSE = 15 }; /* GraphProto */
 
 /* ---- values ---- */
 
@@ -93,26 +93,37 @@ static bool read_dimension(situ__onnx *f, situ__protobuf m, struct situ__program
 }
 
 /* TypeProto.Tensor: a dtype, and a shape that may be absent. */
-static bool read_tensor_type(situ__onnx *f, situ__protobuf m, situ__program_input *in) {
+static bool read_tensor_type(situ__onnx *f, situ__protobuf m, situ__program_input *in, uint64_t *element) {
   enum { ELEMENT = 1, SHAPE = 2 };
-  uint64_t element = 0;
+  *element = 0;
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
-    if (field.number == ELEMENT && field.wire == SITU__PROTOBUF_VARINT) element = field.value;
+    if (field.number == ELEMENT && field.wire == SITU__PROTOBUF_VARINT) *element = field.value;
     if (field.number != SHAPE || field.wire != SITU__PROTOBUF_BYTES) continue;
     in->dims = 0;
     situ__protobuf shape = field.bytes;
     for (situ__protobuf_field dim; situ__protobuf_next(&shape, &dim);) {
       if (dim.number != 1 || dim.wire != SITU__PROTOBUF_BYTES) continue;
       if (in->dims == SITU_MAX_DIMS)
-        return situ__onnx_bad(f, SITU_E_LIMIT, "has an input '%s' of more than %d dimensions", in->name, SITU_MAX_DIMS);
+        return situ__onnx_bad(f, SITU_E_LIMIT, "has a value '%s' of more than %d dimensions", in->name, SITU_MAX_DIMS);
       if (!read_dimension(f, dim.bytes, &in->size[in->dims++])) return false;
     }
     if (shape.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has a shape that is cut off");
   }
-  in->dtype = situ__onnx_dtype(element);
-  if (m.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has a type that is cut off");
-  return in->dtype || situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' of dtype %s, which this library lacks",
-                                     in->name, situ__onnx_dtype_name(element));
+  in->dtype = situ__onnx_dtype(*element);
+  return !m.bad || situ__onnx_bad(f, SITU_E_FORMAT, "has a type that is cut off");
+}
+
+/* TypeProto. *tensor: whether it is that of a tensor. */
+static bool read_type(situ__onnx *f, situ__protobuf type, situ__program_input *in, bool *tensor, uint64_t *element) {
+  enum { TENSOR_TYPE = 1 };
+  *tensor = false;
+  for (situ__protobuf_field field; situ__protobuf_next(&type, &field);)
+    if (field.number == TENSOR_TYPE && field.wire == SITU__PROTOBUF_BYTES) {
+      *tensor = true;
+      if (!read_tensor_type(f, field.bytes, in, element)) return false;
+    }
+  *tensor = *tensor && !type.bad;
+  return true;
 }
 
 /* Reads a ValueInfoProto: the name and the type, which may be absent. */
@@ -128,27 +139,39 @@ static bool read_info(situ__onnx *f, situ__protobuf m, const char **name, situ__
 }
 
 static bool read_input(situ__onnx *f, situ__protobuf message) {
-  enum { TENSOR_TYPE = 1 };
   const char *name;
   situ__protobuf type;
   int32_t v;
-  bool tensor = false;
+  bool tensor;
+  uint64_t element;
   if (!read_info(f, message, &name, &type)) return false;
   if (situ__onnx_find_value(f, name) >= 0) return true; /* an initialiser's default, which cannot be replaced */
   situ__program *p = f->program;
   situ__program_input *in = &p->input[p->inputs];
   *in = (situ__program_input){ .name = name, .dims = -1 };
-  for (situ__protobuf_field field; situ__protobuf_next(&type, &field);)
-    if (field.number == TENSOR_TYPE && field.wire == SITU__PROTOBUF_BYTES) {
-      tensor = true;
-      if (!read_tensor_type(f, field.bytes, in)) return false;
-    }
-  if (!tensor || type.bad) return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' that is not a tensor", name);
+  if (!read_type(f, type, in, &tensor, &element)) return false;
+  if (!tensor) return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' that is not a tensor", name);
+  if (!in->dtype)
+    return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' of dtype %s, which this library lacks", name,
+                          situ__onnx_dtype_name(element));
   if (!situ__onnx_add_value(f, name, &v)) return false;
   f->about[v].ready = true;
   f->about[v].input = p->inputs++;
   in->value = v;
   return true;
+}
+
+/* An entry of value_info or an output, of a value that the graph has. */
+static bool read_declared(situ__onnx *f, situ__protobuf message) {
+  const char *name;
+  situ__protobuf type;
+  bool tensor;
+  uint64_t element;
+  if (!read_info(f, message, &name, &type)) return false;
+  const int32_t v = situ__names_get(&f->scope.names, name);
+  situ__program_input about = { .name = name, .dims = -1 };
+  if (v < 0 || f->about[v].input >= 0) return true;
+  return read_type(f, type, &about, &tensor, &element) && (!tensor || situ__onnx_declare(f, v, &about));
 }
 
 /* ---- nodes ---- */
@@ -385,6 +408,11 @@ static bool read_graph(situ__onnx *f, situ__protobuf message, int depth, int32_t
   if (!place_parameters(f, from)) return false;
   for (int32_t n = 0; n < g.nodes; n++)
     if (!situ__onnx_add_node(f, &g.node[n], depth)) return false;
+  situ__protobuf m = message;
+  for (situ__protobuf_field field; situ__protobuf_next(&m, &field);)
+    if ((field.number == VALUE_INFO || field.number == OUTPUT) && field.wire == SITU__PROTOBUF_BYTES &&
+        !read_declared(f, field.bytes))
+      return false;
   if (f->lacks.count) return true; /* the list says more than a missing result */
   return g.inner ? find_results(f, message, results, most, count) : read_results(f, message);
 }

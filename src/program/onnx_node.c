@@ -333,7 +333,7 @@ static bool fold(situ__onnx *f, call *c, bool *folded) {
   return *folded = true;
 }
 
-static bool is_random(const char *op) {
+bool situ__onnx_draws(const char *op) {
   return strncmp(op, "Random", 6) == 0 || strcmp(op, "Bernoulli") == 0 || strcmp(op, "Multinomial") == 0 ||
          strcmp(op, "Dropout") == 0;
 }
@@ -430,7 +430,7 @@ static bool add_call(situ__onnx *f, call *c) {
   for (const char *name; situ__op_parameter(c->made.row, c->args, &name, &(int){ 0 }); c->args++) continue;
   if (!each_value(f, c, count_value, &n)) return false;
   if (shape && !fold_shape(f, c, &folded)) return false;
-  if (!n.device && !n.host && !is_random(op) && !folded && !fold(f, c, &folded)) return false;
+  if (!n.device && !n.host && !situ__onnx_draws(op) && !folded && !fold(f, c, &folded)) return false;
   const bool host = shape || (!n.device && c->made.row->shapes);
   for (int32_t i = 0; i < c->made.outs; i++) {
     const int32_t v = c->made.out[i];

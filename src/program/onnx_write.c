@@ -124,6 +124,7 @@ static bool put_output(situ__onnx_writer *w, situ__protobuf_writer *graph, const
   const int32_t v = (int32_t)leaf->integer;
   const char *name = situ__onnx_new_name(w, stem), *from = situ__onnx_current(w, v);
   situ__protobuf_writer node = { 0 };
+  if (name && !from && !w->lacks.count) situ__fail(SITU_E_UNSUPPORTED, op, "result %s has no form in ONNX", stem);
   if (!name || !from) return false;
   situ__protobuf_put_text(&node, 1, from);
   situ__protobuf_put_text(&node, 2, name);

@@ -50,7 +50,8 @@ typedef struct situ__onnx_form {
   const char *target;
   const char *same; /* an operator of the same operands, in the result's dtype */
   const char *(*write)(situ__onnx_writer *w);
-  bool varies; /* it may have sizes as arguments that depend on the inputs' */
+  uint32_t varies; /* bit k: argument k may be, or have, a size that depends on the inputs' */
+  bool logical;    /* its result is bool, whatever its operands are */
 } situ__onnx_form;
 typedef struct situ__onnx_forms {
   const situ__onnx_form *form;
@@ -77,6 +78,8 @@ const char *situ__onnx_ints(situ__onnx_writer *w, const situ_shape *values);
 const char *situ__onnx_int(situ__onnx_writer *w, int64_t value);
 const char *situ__onnx_scalar(situ__onnx_writer *w, double value, situ_dtype dtype);
 const char *situ__onnx_constant(situ__onnx_writer *w, situ_dtype dtype, const situ_shape *shape, const void *values);
+/* The numbers that a dtype of whole numbers or bools holds. Returns false for i64 and floating ones. */
+bool situ__onnx_range_of(situ_dtype dtype, double *least, double *most);
 /* A name that no tensor has. */
 const char *situ__onnx_new_name(situ__onnx_writer *w, const char *stem);
 /* Notes why the call cannot be written, and returns NULL. */
@@ -87,7 +90,7 @@ int situ__onnx_number_of(situ_dtype dtype);
 
 /* The tensor of argument k as it is; NULL for None, and after an error. */
 const char *situ__onnx_arg(situ__onnx_writer *w, int k);
-/* Argument k, a tensor or a number, in a dtype. */
+/* Argument k, a tensor, a number or a size, in a dtype. */
 const char *situ__onnx_arg_as(situ__onnx_writer *w, int k, situ_dtype dtype);
 /* What the program has at argument k; of a None or a number: zeros. */
 const situ__inferred *situ__onnx_about(const situ__onnx_writer *w, int k);
@@ -99,8 +102,9 @@ int situ__onnx_items(const situ__onnx_writer *w, int k);
 bool situ__onnx_is_fixed(situ__onnx_writer *w, const situ__inferred *about);
 /* Dimension `dim` of a tensor, not negative. */
 int situ__onnx_dim(int64_t dim, int rank);
-/* The list of sizes at k, or the int, as a 1-D tensor, whether they vary or not. */
+/* The list of sizes at k, or the int, as a 1-D tensor, whether they vary or not; `otherwise` in the place of -1. */
 const char *situ__onnx_sizes(situ__onnx_writer *w, int k);
+const char *situ__onnx_sizes_or(situ__onnx_writer *w, int k, int64_t otherwise);
 /* x with the sizes of `to`. */
 const char *situ__onnx_reshape(situ__onnx_writer *w, const char *x, const situ__inferred *from,
                                const situ__inferred *to);

@@ -21,12 +21,6 @@ const situ__inferred *situ__onnx_about(const situ__onnx_writer *w, int k) {
   return is_tensor(a) ? &w->about[a->integer] : &none;
 }
 
-const char *situ__onnx_arg_as(situ__onnx_writer *w, int k, situ_dtype dtype) {
-  if (is_tensor(&w->node->arg[k]))
-    return situ__onnx_cast(w, situ__onnx_arg(w, k), situ__onnx_about(w, k)->dtype, dtype);
-  return situ__onnx_scalar(w, situ__arg_number(&w->call, k), dtype);
-}
-
 int situ__onnx_items(const situ__onnx_writer *w, int k) {
   return w->node->arg[k].kind == SITU__ARG_LIST ? w->node->arg[k].count : 0;
 }
@@ -61,20 +55,30 @@ static const char *one_size(situ__onnx_writer *w, const situ__arg *a) {
 }
 
 static bool varies(const situ__onnx_writer *w, const situ__arg *a) {
-  return a->kind == SITU__ARG_VALUE && w->about[a->integer].varies;
+  return a->kind == SITU__ARG_VALUE && a->of != SITU__VALUE_TENSOR && w->about[a->integer].varies;
 }
 
-const char *situ__onnx_sizes(situ__onnx_writer *w, int k) {
+const char *situ__onnx_sizes_or(situ__onnx_writer *w, int k, int64_t otherwise) {
   const situ__arg *a = &w->node->arg[k];
   if (a->kind != SITU__ARG_LIST) return one_size(w, a);
   bool known = true;
   for (int i = 0; i < a->count; i++) known = known && !varies(w, &a->list[i]);
-  const situ_shape sizes = situ__arg_dims(&w->call, k);
+  situ_shape sizes = situ__arg_dims(&w->call, k);
+  for (int i = 0; i < sizes.ndim; i++)
+    if (!varies(w, &a->list[i]) && sizes.dim[i] == -1) sizes.dim[i] = otherwise;
   if (known) return situ__onnx_ints(w, &sizes);
   const char *in[SITU_MAX_DIMS + 1] = { NULL };
   for (int i = 0; i < a->count && i < SITU_MAX_DIMS; i++)
-    if (!(in[i] = one_size(w, &a->list[i]))) return NULL;
+    if (!(in[i] = varies(w, &a->list[i]) ? one_size(w, &a->list[i]) : situ__onnx_int(w, sizes.dim[i]))) return NULL;
   return situ__onnx_put(w, "Concat", in, "axis:i", (int64_t)0);
+}
+const char *situ__onnx_sizes(situ__onnx_writer *w, int k) { return situ__onnx_sizes_or(w, k, -1); }
+
+const char *situ__onnx_arg_as(situ__onnx_writer *w, int k, situ_dtype dtype) {
+  const situ__arg *a = &w->node->arg[k];
+  if (is_tensor(a)) return situ__onnx_cast(w, situ__onnx_arg(w, k), situ__onnx_about(w, k)->dtype, dtype);
+  if (!varies(w, a)) return situ__onnx_scalar(w, situ__arg_number(&w->call, k), dtype);
+  return situ__onnx_cast(w, situ__onnx_reshape_to(w, one_size(w, a), SITU_SCALAR), SITU_I64, dtype);
 }
 
 const char *situ__onnx_reshape_to(situ__onnx_writer *w, const char *x, situ_shape shape) {

@@ -11,6 +11,10 @@
 static situ_dtype gives(const situ__onnx_writer *w) { return w->gives->dtype; }
 static const char *number(situ__onnx_writer *w, double value) { return situ__onnx_scalar(w, value, gives(w)); }
 static const char *self(situ__onnx_writer *w) { return situ__onnx_arg_as(w, 0, gives(w)); }
+static bool is_floating(const situ__onnx_writer *w) { return situ_dtype_is_floating(gives(w)); }
+static const char *choose(situ__onnx_writer *w, const char *condition, const char *yes, const char *no) {
+  return condition && yes && no ? situ__onnx_put(w, "Where", IN(condition, yes, no), "") : NULL;
+}
 
 /* ---- one operand ---- */
 
@@ -25,22 +29,55 @@ static const char *write_square(situ__onnx_writer *w) {
   const char *x = self(w);
   return situ__onnx_put2(w, "Mul", x, x);
 }
-static const char *write_trunc(situ__onnx_writer *w) {
-  const char *x = self(w);
+/* Toward 0. */
+static const char *truncated(situ__onnx_writer *w, const char *x) {
   return situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Sign", x),
                          situ__onnx_put1(w, "Floor", situ__onnx_put1(w, "Abs", x)));
+}
+static const char *write_trunc(situ__onnx_writer *w) { return is_floating(w) ? truncated(w, self(w)) : self(w); }
+/* ONNX rounds floating numbers only. */
+static const char *rounded(situ__onnx_writer *w, const char *type) {
+  return is_floating(w) ? situ__onnx_put1(w, type, self(w)) : self(w);
+}
+static const char *write_ceil(situ__onnx_writer *w) { return rounded(w, "Ceil"); }
+static const char *write_floor(situ__onnx_writer *w) { return rounded(w, "Floor"); }
+static const char *write_round(situ__onnx_writer *w) { return rounded(w, "Round"); }
+static const char *write_relu(situ__onnx_writer *w) {
+  return gives(w) == SITU_U8 ? self(w) : situ__onnx_put1(w, "Relu", self(w));
+}
+static const char *write_neg(situ__onnx_writer *w) {
+  return gives(w) == SITU_U8 ? situ__onnx_put2(w, "Sub", number(w, 0), self(w)) : situ__onnx_put1(w, "Neg", self(w));
+}
+/* Of NaN it is 0 for torch, NaN for ONNX. */
+static const char *write_sign(situ__onnx_writer *w) {
+  const char *x = self(w);
+  if (gives(w) == SITU_BOOL) return x;
+  const char *y = situ__onnx_put1(w, "Sign", x);
+  return is_floating(w) ? choose(w, situ__onnx_put1(w, "IsNaN", x), number(w, 0), y) : y;
 }
 static const char *write_erfc(situ__onnx_writer *w) {
   return situ__onnx_put2(w, "Sub", number(w, 1), situ__onnx_put1(w, "Erf", self(w)));
 }
 static const char *write_exp2(situ__onnx_writer *w) { return situ__onnx_put2(w, "Pow", number(w, 2), self(w)); }
-/* 2 exp(x/2) sinh(x/2), which is exact for small x, too. */
-static const char *write_expm1(situ__onnx_writer *w) {
-  const char *half = situ__onnx_put2(w, "Mul", self(w), number(w, 0.5)), *sinh = situ__onnx_put1(w, "Sinh", half);
-  return situ__onnx_put2(w, "Mul", situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Exp", half), sinh), number(w, 2));
+/* |x| < 1. */
+static const char *is_small(situ__onnx_writer *w, const char *x) {
+  return situ__onnx_put2(w, "Less", situ__onnx_put1(w, "Abs", x), number(w, 1));
 }
+/* Small x would vanish beside 1: 2 exp(x/2) sinh(x/2), whose factors are 0 and infinite for large ones. */
+static const char *expm1_of(situ__onnx_writer *w, const char *x) {
+  const char *half = situ__onnx_put2(w, "Mul", x, number(w, 0.5));
+  const char *small = situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Exp", half), situ__onnx_put1(w, "Sinh", half));
+  return choose(w, is_small(w, x), situ__onnx_put2(w, "Mul", small, number(w, 2)),
+                situ__onnx_put2(w, "Sub", situ__onnx_put1(w, "Exp", x), number(w, 1)));
+}
+static const char *write_expm1(situ__onnx_writer *w) { return expm1_of(w, self(w)); }
+/* log(u) x / (u - 1), where u = 1 + x is rounded; x itself, if u is 1 (Kahan). */
 static const char *write_log1p(situ__onnx_writer *w) {
-  return situ__onnx_put1(w, "Log", situ__onnx_put2(w, "Add", self(w), number(w, 1)));
+  const char *x = self(w), *one = number(w, 1), *u = situ__onnx_put2(w, "Add", x, one),
+             *log = situ__onnx_put1(w, "Log", u), *rest = situ__onnx_put2(w, "Sub", u, one),
+             *part = situ__onnx_put2(w, "Mul", log, situ__onnx_put2(w, "Div", x, rest));
+  const char *none = situ__onnx_put2(w, "Equal", u, one);
+  return choose(w, is_small(w, x), choose(w, none, x, part), log);
 }
 static const char *write_log2(situ__onnx_writer *w) {
   return situ__onnx_put2(w, "Div", situ__onnx_put1(w, "Log", self(w)), number(w, 0.69314718055994530942));
@@ -51,11 +88,15 @@ static const char *write_log10(situ__onnx_writer *w) {
 static const char *write_log_sigmoid(situ__onnx_writer *w) {
   return situ__onnx_put1(w, "Neg", situ__onnx_put1(w, "Softplus", situ__onnx_put1(w, "Neg", self(w))));
 }
-static const char *write_hardsigmoid(situ__onnx_writer *w) {
-  return situ__onnx_put(w, "HardSigmoid", IN(self(w)), "alpha:f beta:f", 1.0 / 6, 0.5);
-}
 static const char *clip(situ__onnx_writer *w, const char *x, const char *least, const char *most) {
   return x && least && most ? situ__onnx_put(w, "Clip", IN(x, least, most), "") : NULL;
+}
+/* Attributes are f32: what they say of f64 is written as arithmetic. */
+static bool is_wide(const situ__onnx_writer *w) { return gives(w) == SITU_F64; }
+static const char *write_hardsigmoid(situ__onnx_writer *w) {
+  if (!is_wide(w)) return situ__onnx_put(w, "HardSigmoid", IN(self(w)), "alpha:f beta:f", 1.0 / 6, 0.5);
+  const char *line = situ__onnx_put2(w, "Div", situ__onnx_put2(w, "Add", self(w), number(w, 3)), number(w, 6));
+  return clip(w, line, number(w, 0), number(w, 1));
 }
 static const char *write_relu6(situ__onnx_writer *w) { return clip(w, self(w), number(w, 0), number(w, 6)); }
 static const char *write_logical_not(situ__onnx_writer *w) {
@@ -64,17 +105,22 @@ static const char *write_logical_not(situ__onnx_writer *w) {
 static const char *write_bitwise_not(situ__onnx_writer *w) {
   return situ__onnx_put1(w, gives(w) == SITU_BOOL ? "Not" : "BitwiseNot", self(w));
 }
-static const char *write_isnan(situ__onnx_writer *w) { return situ__onnx_put1(w, "IsNaN", situ__onnx_arg(w, 0)); }
-static const char *write_isinf(situ__onnx_writer *w) { return situ__onnx_put1(w, "IsInf", situ__onnx_arg(w, 0)); }
+/* In a dtype whose infinities ONNX looks for: whole numbers have none. */
+static const char *as_wide(situ__onnx_writer *w) {
+  return situ__onnx_arg_as(w, 0, situ__onnx_about(w, 0)->dtype == SITU_F64 ? SITU_F64 : SITU_F32);
+}
+static const char *write_hardswish(situ__onnx_writer *w) {
+  return is_wide(w) ? situ__onnx_put2(w, "Mul", self(w), write_hardsigmoid(w)) : situ__onnx_put1(w, "HardSwish", self(w));
+}
+static const char *write_isnan(situ__onnx_writer *w) { return situ__onnx_put1(w, "IsNaN", as_wide(w)); }
+static const char *write_isinf(situ__onnx_writer *w) { return situ__onnx_put1(w, "IsInf", as_wide(w)); }
 static const char *write_isfinite(situ__onnx_writer *w) {
-  const char *x = situ__onnx_arg(w, 0);
+  const char *x = as_wide(w);
   return situ__onnx_put1(w, "Not",
                          situ__onnx_put2(w, "Or", situ__onnx_put1(w, "IsNaN", x), situ__onnx_put1(w, "IsInf", x)));
 }
 
 /* ---- two operands ---- */
-
-static bool is_floating(const situ__onnx_writer *w) { return situ_dtype_is_floating(gives(w)); }
 
 /* other, times alpha. */
 static const char *scaled_other(situ__onnx_writer *w) {
@@ -93,19 +139,46 @@ static const char *write_rsub(situ__onnx_writer *w) {
 static const char *write_mul(situ__onnx_writer *w) {
   return situ__onnx_put2(w, gives(w) == SITU_BOOL ? "And" : "Mul", self(w), situ__onnx_arg_as(w, 1, gives(w)));
 }
-/* Division that rounds down: of integers, Div is toward 0. */
+/* The remainder toward 0, and whether it is not 0 and has another sign than b: then the one that floors is b more. */
+static const char *remainder_of(situ__onnx_writer *w, const char *a, const char *b, const char **other) {
+  const char *zero = number(w, 0), *rest = a && b ? situ__onnx_put(w, "Mod", IN(a, b), "fmod:i", (int64_t)1) : NULL;
+  const char *apart = situ__onnx_put2(w, "Xor", situ__onnx_put2(w, "Less", rest, zero), situ__onnx_put2(w, "Less", b, zero));
+  const char *none = situ__onnx_put2(w, "Equal", rest, zero);
+  *other = situ__onnx_put2(w, "And", apart, none ? situ__onnx_put1(w, "Not", none) : NULL);
+  return *other ? rest : NULL;
+}
+/* Division that rounds down, as torch computes it, also of infinities and by 0. Of integers, Div is toward 0. */
 static const char *floor_of_quotient(situ__onnx_writer *w) {
-  const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w));
-  if (is_floating(w)) return situ__onnx_put1(w, "Floor", situ__onnx_put2(w, "Div", a, b));
+  const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w)), *other;
+  if (is_floating(w)) {
+    const char *rest = remainder_of(w, a, b, &other);
+    const char *whole = situ__onnx_put2(w, "Div", situ__onnx_put2(w, "Sub", a, rest), b);
+    whole = situ__onnx_put1(w, "Round", choose(w, other, situ__onnx_put2(w, "Sub", whole, number(w, 1)), whole));
+    return choose(w, situ__onnx_put2(w, "Equal", b, number(w, 0)), situ__onnx_put2(w, "Div", a, b), whole);
+  }
   return situ__onnx_put2(w, "Div", situ__onnx_put2(w, "Sub", a, situ__onnx_put2(w, "Mod", a, b)), b);
 }
 static const char *write_div_mode(situ__onnx_writer *w) {
   const char *mode = situ__arg_text(&w->call, 2);
   if (*mode == 'f') return floor_of_quotient(w);
   const char *quotient = situ__onnx_put2(w, "Div", self(w), situ__onnx_arg_as(w, 1, gives(w)));
-  if (*mode != 't' || !is_floating(w)) return quotient;
-  return situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Sign", quotient),
-                         situ__onnx_put1(w, "Floor", situ__onnx_put1(w, "Abs", quotient)));
+  return *mode == 't' && is_floating(w) ? truncated(w, quotient) : quotient;
+}
+static const char *extreme(situ__onnx_writer *w, const char *type, const char *of_bools) {
+  return situ__onnx_put2(w, gives(w) == SITU_BOOL ? of_bools : type, self(w), situ__onnx_arg_as(w, 1, gives(w)));
+}
+static const char *write_minimum(situ__onnx_writer *w) { return extreme(w, "Min", "And"); }
+static const char *write_maximum(situ__onnx_writer *w) { return extreme(w, "Max", "Or"); }
+/* Whole numbers by products, since runtimes compute their powers as floating ones. */
+static const char *write_pow(situ__onnx_writer *w) {
+  enum { MOST = 16 };
+  const situ__arg *power = &w->node->arg[1];
+  if (is_floating(w)) return situ__onnx_put2(w, "Pow", self(w), situ__onnx_arg_as(w, 1, gives(w)));
+  if (power->kind != SITU__ARG_INT || power->integer < 1 || power->integer > MOST || gives(w) == SITU_BOOL)
+    return situ__onnx_lacks(w, "raises whole numbers to a power that is not a number from 1 to 16");
+  const char *x = self(w), *y = x;
+  for (int64_t n = 1; n < power->integer; n++) y = situ__onnx_put2(w, "Mul", y, x);
+  return y;
 }
 static const char *write_fmod(situ__onnx_writer *w) {
   const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w));
@@ -113,26 +186,25 @@ static const char *write_fmod(situ__onnx_writer *w) {
 }
 static const char *write_remainder(situ__onnx_writer *w) {
   const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w));
+  const char *other;
   if (!is_floating(w)) return situ__onnx_put2(w, "Mod", a, b);
-  return situ__onnx_put2(w, "Sub", a,
-                         situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Floor", situ__onnx_put2(w, "Div", a, b)), b));
+  const char *rest = remainder_of(w, a, b, &other);
+  return choose(w, other, situ__onnx_put2(w, "Add", rest, b), rest);
 }
-/* By quadrants, of the arc tangent of y / x. */
+/* Whether x is negative, as -0 is too. */
+static const char *is_negative(situ__onnx_writer *w, const char *x) {
+  const char *zero = number(w, 0), *none = situ__onnx_put2(w, "Equal", x, zero);
+  return situ__onnx_put2(w, "Less", choose(w, none, situ__onnx_put2(w, "Div", number(w, 1), x), x), zero);
+}
+/* Of |y| / |x|, which is 1 for two infinities and 0 for two zeros, then turned to the quadrant. */
 static const char *write_atan2(situ__onnx_writer *w) {
   const char *y = self(w), *x = situ__onnx_arg_as(w, 1, gives(w)), *zero = number(w, 0);
-  const char *angle = situ__onnx_put1(w, "Atan", situ__onnx_put2(w, "Div", y, x)),
-             *below = situ__onnx_put2(w, "Less", y, zero);
-  if (!angle || !below) return NULL;
-  const char *turn = situ__onnx_put(w, "Where", IN(below, number(w, -M_PI), number(w, M_PI)), "");
-  const char *left = situ__onnx_put2(w, "Add", angle, turn), *above = situ__onnx_put2(w, "Greater", y, zero);
-  if (!left || !above) return NULL;
-  const char *half = situ__onnx_put(w, "Where", IN(above, number(w, M_PI_2), number(w, -M_PI_2)), "");
-  const char *none = situ__onnx_put2(w, "Equal", y, zero), *behind = situ__onnx_put2(w, "Less", x, zero),
-             *on_axis = situ__onnx_put2(w, "Equal", x, zero);
-  if (!half || !none || !behind || !on_axis) return NULL;
-  const char *axis = situ__onnx_put(w, "Where", IN(none, zero, half), "");
-  const char *sides = situ__onnx_put(w, "Where", IN(behind, left, angle), "");
-  return axis && sides ? situ__onnx_put(w, "Where", IN(on_axis, axis, sides), "") : NULL;
+  const char *up = situ__onnx_put1(w, "Abs", y), *along = situ__onnx_put1(w, "Abs", x);
+  const char *none = situ__onnx_put2(w, "Equal", up, zero), *same = situ__onnx_put2(w, "Equal", up, along);
+  const char *slope = choose(w, same, choose(w, none, zero, number(w, 1)), situ__onnx_put2(w, "Div", up, along));
+  const char *angle = situ__onnx_put1(w, "Atan", slope);
+  angle = choose(w, is_negative(w, x), situ__onnx_put2(w, "Sub", number(w, M_PI), angle), angle);
+  return choose(w, is_negative(w, y), angle ? situ__onnx_put1(w, "Neg", angle) : NULL, angle);
 }
 
 /* ---- comparisons and logic ---- */
@@ -144,7 +216,10 @@ static situ_dtype compared_in(const situ__onnx_writer *w, int i, int k) {
   const situ__inferred *a = situ__onnx_about(w, i), *b = situ__onnx_about(w, k);
   if (!b->dtype) {
     const bool real = w->node->arg[k].kind == SITU__ARG_FLOAT;
-    return real && category(a->dtype) < 2 ? SITU_F32 : a->dtype == SITU_BOOL ? SITU_I64 : a->dtype;
+    double least, most, value = situ__arg_number(&w->call, k);
+    if (category(a->dtype) == 2) return a->dtype;
+    if (real) return SITU_F32;
+    return situ__onnx_range_of(a->dtype, &least, &most) && value >= least && value <= most ? a->dtype : SITU_I64;
   }
   if (!a->dtype) return b->dtype;
   if (category(a->dtype) != category(b->dtype)) return category(a->dtype) > category(b->dtype) ? a->dtype : b->dtype;
@@ -154,7 +229,8 @@ static situ_dtype compared_in(const situ__onnx_writer *w, int i, int k) {
   return situ_dtype_size(a->dtype) > situ_dtype_size(b->dtype) ? a->dtype : b->dtype;
 }
 static const char *compare(situ__onnx_writer *w, const char *type) {
-  const situ_dtype dtype = compared_in(w, 0, 1);
+  situ_dtype dtype = compared_in(w, 0, 1);
+  if (dtype == SITU_BOOL) dtype = SITU_I32; /* ONNX has no order of bools */
   return situ__onnx_put2(w, type, situ__onnx_arg_as(w, 0, dtype), situ__onnx_arg_as(w, 1, dtype));
 }
 static const char *write_eq(situ__onnx_writer *w) { return compare(w, "Equal"); }
@@ -179,26 +255,27 @@ static const char *write_bitwise_xor(situ__onnx_writer *w) { return bits(w, "Xor
 
 /* ---- with numbers ---- */
 
-static const char *write_clamp(situ__onnx_writer *w) {
-  const bool least = situ__arg_given(&w->call, 1), most = situ__arg_given(&w->call, 2);
-  const char *x = self(w), *low = least ? situ__onnx_arg_as(w, 1, gives(w)) : "";
-  if (!x || !low || !most) return x && low ? situ__onnx_put(w, "Clip", IN(x, low), "") : NULL;
-  return clip(w, x, low, situ__onnx_arg_as(w, 2, gives(w)));
+/* The bound at k; of a whole number, the end of its dtype for one that is beyond it. */
+static const char *bound(situ__onnx_writer *w, int k) {
+  const situ__arg *a = &w->node->arg[k];
+  double least, most;
+  if (a->kind != SITU__ARG_FLOAT && a->kind != SITU__ARG_INT) return situ__onnx_arg_as(w, k, gives(w));
+  const double value = situ__arg_number(&w->call, k);
+  if (!situ__onnx_range_of(gives(w), &least, &most)) return number(w, value);
+  return number(w, value < least ? least : value > most ? most : value);
 }
-static const char *write_clamp_tensor(situ__onnx_writer *w) {
+/* Not Clip, which makes the largest number of an infinity. */
+static const char *clamp(situ__onnx_writer *w) {
   const char *x = self(w);
-  if (situ__arg_given(&w->call, 1)) x = situ__onnx_put2(w, "Max", x, situ__onnx_arg_as(w, 1, gives(w)));
-  return situ__arg_given(&w->call, 2) ? situ__onnx_put2(w, "Min", x, situ__onnx_arg_as(w, 2, gives(w))) : x;
+  if (situ__arg_given(&w->call, 1)) x = situ__onnx_put2(w, "Max", x, bound(w, 1));
+  return situ__arg_given(&w->call, 2) ? situ__onnx_put2(w, "Min", x, bound(w, 2)) : x;
 }
-static const char *write_clamp_min(situ__onnx_writer *w) {
-  return situ__onnx_put2(w, "Max", self(w), situ__onnx_arg_as(w, 1, gives(w)));
+static const char *write_clamp(situ__onnx_writer *w) {
+  const bool both = situ__arg_given(&w->call, 1) && situ__arg_given(&w->call, 2);
+  return both ? clip(w, self(w), bound(w, 1), bound(w, 2)) : clamp(w);
 }
-static const char *write_clamp_max(situ__onnx_writer *w) {
-  return situ__onnx_put2(w, "Min", self(w), situ__onnx_arg_as(w, 1, gives(w)));
-}
-static const char *write_hardtanh(situ__onnx_writer *w) {
-  return clip(w, self(w), situ__onnx_arg_as(w, 1, gives(w)), situ__onnx_arg_as(w, 2, gives(w)));
-}
+static const char *write_clamp_min(situ__onnx_writer *w) { return situ__onnx_put2(w, "Max", self(w), bound(w, 1)); }
+static const char *write_clamp_max(situ__onnx_writer *w) { return situ__onnx_put2(w, "Min", self(w), bound(w, 1)); }
 /* As torch rounds it: from the end that is nearer. */
 static const char *write_lerp(situ__onnx_writer *w) {
   const double weight = situ__arg_number(&w->call, 2);
@@ -215,7 +292,10 @@ static const char *add_combined(situ__onnx_writer *w, const char *type) {
 static const char *write_addcmul(situ__onnx_writer *w) { return add_combined(w, "Mul"); }
 static const char *write_addcdiv(situ__onnx_writer *w) { return add_combined(w, "Div"); }
 static const char *write_leaky_relu(situ__onnx_writer *w) {
-  return situ__onnx_put(w, "LeakyRelu", IN(self(w)), "alpha:f", situ__arg_number(&w->call, 1));
+  const double slope = situ__arg_number(&w->call, 1);
+  const char *x = self(w);
+  if (!is_wide(w)) return situ__onnx_put(w, "LeakyRelu", IN(x), "alpha:f", slope);
+  return choose(w, situ__onnx_put2(w, "Greater", x, number(w, 0)), x, situ__onnx_put2(w, "Mul", x, number(w, slope)));
 }
 static const char *write_softplus(situ__onnx_writer *w) {
   const double beta = situ__arg_number(&w->call, 1), threshold = situ__arg_number(&w->call, 2);
@@ -245,18 +325,32 @@ static const char *write_gelu(situ__onnx_writer *w) {
   return situ__onnx_put2(w, "Mul", situ__onnx_put2(w, "Mul", x, number(w, 0.5)),
                          situ__onnx_put2(w, "Add", inner, number(w, 1)));
 }
+/* x above 0, else alpha (exp(x / divisor) - 1). */
+static const char *bent(situ__onnx_writer *w, double alpha, double divisor) {
+  const char *x = self(w), *below = expm1_of(w, situ__onnx_put2(w, "Div", x, number(w, divisor)));
+  return choose(w, situ__onnx_put2(w, "Greater", x, number(w, 0)), x, situ__onnx_put2(w, "Mul", below, number(w, alpha)));
+}
 static const char *write_elu(situ__onnx_writer *w) {
-  const double scale = situ__arg_number(&w->call, 2);
+  const double alpha = situ__arg_number(&w->call, 1), scale = situ__arg_number(&w->call, 2);
   if (situ__arg_number(&w->call, 3) != 1) return NULL;
-  const char *y = situ__onnx_put(w, "Elu", IN(self(w)), "alpha:f", situ__arg_number(&w->call, 1));
+  const char *y = is_wide(w) ? bent(w, alpha, 1) : situ__onnx_put(w, "Elu", IN(self(w)), "alpha:f", alpha);
   return scale == 1 ? y : situ__onnx_put2(w, "Mul", y, number(w, scale));
 }
-static const char *write_celu(situ__onnx_writer *w) {
-  return situ__onnx_put(w, "Celu", IN(self(w)), "alpha:f", situ__arg_number(&w->call, 1));
+static const char *write_selu(situ__onnx_writer *w) {
+  if (!is_wide(w)) return situ__onnx_put1(w, "Selu", self(w));
+  return situ__onnx_put2(w, "Mul", bent(w, 1.6732632423543772848170429916717, 1),
+                         number(w, 1.0507009873554804934193349852946));
 }
+/* ONNX's Celu is of f32 only. */
+static const char *write_celu(situ__onnx_writer *w) {
+  const double alpha = situ__arg_number(&w->call, 1);
+  return gives(w) == SITU_F32 ? situ__onnx_put(w, "Celu", IN(self(w)), "alpha:f", alpha) : bent(w, alpha, alpha);
+}
+/* Not Shrink, which makes 0 of NaN. */
 static const char *shrink(situ__onnx_writer *w, bool soft) {
-  const double lambda = situ__arg_number(&w->call, 1);
-  return situ__onnx_put(w, "Shrink", IN(self(w)), "lambd:f bias:f", lambda, soft ? lambda : 0.0);
+  const char *lambda = number(w, situ__arg_number(&w->call, 1)), *x = self(w), *size = situ__onnx_put1(w, "Abs", x);
+  const char *beyond = soft ? situ__onnx_put2(w, "Sub", x, situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Sign", x), lambda)) : x;
+  return choose(w, situ__onnx_put2(w, "LessOrEqual", size, lambda), number(w, 0), beyond);
 }
 static const char *write_softshrink(situ__onnx_writer *w) { return shrink(w, true); }
 static const char *write_hardshrink(situ__onnx_writer *w) { return shrink(w, false); }
@@ -271,9 +365,6 @@ static const char *write_logit(situ__onnx_writer *w) {
 
 /* ---- choices and copies ---- */
 
-static const char *choose(situ__onnx_writer *w, const char *condition, const char *yes, const char *no) {
-  return condition && yes && no ? situ__onnx_put(w, "Where", IN(condition, yes, no), "") : NULL;
-}
 static const char *write_where(situ__onnx_writer *w) {
   return choose(w, situ__onnx_arg_as(w, 0, SITU_BOOL), situ__onnx_arg_as(w, 1, gives(w)),
                 situ__onnx_arg_as(w, 2, gives(w)));
@@ -294,6 +385,9 @@ static const char *write_copy(situ__onnx_writer *w) { return spread(w, situ__onn
 #define SAME(text, operator) \
   { .target = text, .same = operator }
 #define BOTH(text, function) FORM(text ".Tensor", function), FORM(text ".Scalar", function)
+#define LOGICAL(text, function) \
+  { .target = text, .write = function, .logical = true }
+#define COMPARE(text, function) LOGICAL(text ".Tensor", function), LOGICAL(text ".Scalar", function)
 
 static const situ__onnx_form forms[] = {
   SAME("abs.default", "Abs"),
@@ -303,22 +397,22 @@ static const situ__onnx_form forms[] = {
   SAME("asinh.default", "Asinh"),
   SAME("atan.default", "Atan"),
   SAME("atanh.default", "Atanh"),
-  SAME("ceil.default", "Ceil"),
+  FORM("ceil.default", write_ceil),
   SAME("cos.default", "Cos"),
   SAME("cosh.default", "Cosh"),
   SAME("erf.default", "Erf"),
   SAME("exp.default", "Exp"),
-  SAME("floor.default", "Floor"),
-  SAME("hardswish.default", "HardSwish"),
+  FORM("floor.default", write_floor),
+  FORM("hardswish.default", write_hardswish),
   SAME("log.default", "Log"),
   SAME("mish.default", "Mish"),
-  SAME("neg.default", "Neg"),
+  FORM("neg.default", write_neg),
   SAME("reciprocal.default", "Reciprocal"),
-  SAME("relu.default", "Relu"),
-  SAME("round.default", "Round"),
-  SAME("selu.default", "Selu"),
+  FORM("relu.default", write_relu),
+  FORM("round.default", write_round),
+  FORM("selu.default", write_selu),
   SAME("sigmoid.default", "Sigmoid"),
-  SAME("sign.default", "Sign"),
+  FORM("sign.default", write_sign),
   SAME("sin.default", "Sin"),
   SAME("sinh.default", "Sinh"),
   SAME("softsign.default", "Softsign"),
@@ -338,7 +432,7 @@ static const situ__onnx_form forms[] = {
   FORM("log_sigmoid.default", write_log_sigmoid),
   FORM("hardsigmoid.default", write_hardsigmoid),
   FORM("relu6.default", write_relu6),
-  FORM("logical_not.default", write_logical_not),
+  LOGICAL("logical_not.default", write_logical_not),
   FORM("bitwise_not.default", write_bitwise_not),
   FORM("isnan.default", write_isnan),
   FORM("isinf.default", write_isinf),
@@ -354,23 +448,23 @@ static const situ__onnx_form forms[] = {
   FORM("floor_divide.default", floor_of_quotient),
   BOTH("fmod", write_fmod),
   BOTH("remainder", write_remainder),
-  SAME("pow.Tensor_Scalar", "Pow"),
-  SAME("pow.Tensor_Tensor", "Pow"),
-  SAME("pow.Scalar", "Pow"),
-  SAME("min.other", "Min"),
-  SAME("max.other", "Max"),
-  SAME("minimum.default", "Min"),
-  SAME("maximum.default", "Max"),
+  FORM("pow.Tensor_Scalar", write_pow),
+  FORM("pow.Tensor_Tensor", write_pow),
+  FORM("pow.Scalar", write_pow),
+  FORM("min.other", write_minimum),
+  FORM("max.other", write_maximum),
+  FORM("minimum.default", write_minimum),
+  FORM("maximum.default", write_maximum),
   FORM("atan2.default", write_atan2),
-  BOTH("eq", write_eq),
-  BOTH("ne", write_ne),
-  BOTH("lt", write_lt),
-  BOTH("le", write_le),
-  BOTH("gt", write_gt),
-  BOTH("ge", write_ge),
-  FORM("logical_and.default", write_logical_and),
-  FORM("logical_or.default", write_logical_or),
-  FORM("logical_xor.default", write_logical_xor),
+  COMPARE("eq", write_eq),
+  COMPARE("ne", write_ne),
+  COMPARE("lt", write_lt),
+  COMPARE("le", write_le),
+  COMPARE("gt", write_gt),
+  COMPARE("ge", write_ge),
+  LOGICAL("logical_and.default", write_logical_and),
+  LOGICAL("logical_or.default", write_logical_or),
+  LOGICAL("logical_xor.default", write_logical_xor),
   FORM("__and__.Tensor", write_bitwise_and),
   FORM("__or__.Tensor", write_bitwise_or),
   FORM("__xor__.Tensor", write_bitwise_xor),
@@ -379,10 +473,10 @@ static const situ__onnx_form forms[] = {
   FORM("bitwise_xor.Tensor", write_bitwise_xor),
 
   FORM("clamp.default", write_clamp),
-  FORM("clamp.Tensor", write_clamp_tensor),
+  FORM("clamp.Tensor", clamp),
   FORM("clamp_min.default", write_clamp_min),
   FORM("clamp_max.default", write_clamp_max),
-  FORM("hardtanh.default", write_hardtanh),
+  FORM("hardtanh.default", write_clamp),
   FORM("lerp.Scalar", write_lerp),
   FORM("addcmul.default", write_addcmul),
   FORM("addcdiv.default", write_addcdiv),

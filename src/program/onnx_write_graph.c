@@ -46,7 +46,7 @@ static const char *size_operand(situ__onnx_writer *w, int k) {
 /* A size that depends on the inputs', as a 1-D tensor of one element; NULL for a call that no tensor needs. */
 static const char *write_size(situ__onnx_writer *w) {
   static const char *const pairs[][2] = {
-    { "_operator.add", "Add" }, { "_operator.sub", "Sub" }, { "_operator.mul", "Mul" }, { "_operator.floordiv", "Div" }
+    { "_operator.add", "Add" }, { "_operator.sub", "Sub" }, { "_operator.mul", "Mul" }, { "_operator.mod", "Mod" }
   };
   const char *target = w->node->row->target;
   if (strcmp(target, "sym_size.int") == 0) {
@@ -54,6 +54,10 @@ static const char *write_size(situ__onnx_writer *w) {
     return situ__onnx_put(w, "Shape", SITU__ONNX_IN(situ__onnx_arg(w, 0)), "start:i end:i", dim, dim + 1);
   }
   if (strcmp(target, "_operator.neg") == 0) return situ__onnx_put1(w, "Neg", size_operand(w, 0));
+  if (strcmp(target, "_operator.floordiv") == 0) { /* Div is toward 0 */
+    const char *a = size_operand(w, 0), *b = size_operand(w, 1);
+    return situ__onnx_put2(w, "Div", situ__onnx_put2(w, "Sub", a, situ__onnx_put2(w, "Mod", a, b)), b);
+  }
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
     if (strcmp(target, pairs[i][0]) == 0)
       return situ__onnx_put2(w, pairs[i][1], size_operand(w, 0), size_operand(w, 1));
@@ -61,17 +65,19 @@ static const char *write_size(situ__onnx_writer *w) {
 }
 
 static bool varies(const situ__onnx_writer *w, const situ__arg *a) {
-  if (a->kind == SITU__ARG_VALUE) return a->of != SITU__VALUE_TENSOR && w->about[a->integer].varies;
+  if (a->kind == SITU__ARG_VALUE)
+    return a->of == SITU__VALUE_FLOAT || (a->of != SITU__VALUE_TENSOR && w->about[a->integer].varies);
   for (int32_t i = 0; a->kind == SITU__ARG_LIST && i < a->count; i++)
     if (varies(w, &a->list[i])) return true;
   return false;
 }
 
-static bool has_varying_size(const situ__onnx_writer *w) {
+/* Whether an argument that the form takes as a constant is a size that varies. */
+static bool has_varying_size(const situ__onnx_writer *w, const situ__onnx_form *form) {
   const char *name;
   int length;
   for (int k = 0; situ__op_parameter(w->node->row, k, &name, &length); k++)
-    if (varies(w, &w->node->arg[k])) return true;
+    if (!(form->varies >> k & 1) && varies(w, &w->node->arg[k])) return true;
   return false;
 }
 
@@ -95,15 +101,37 @@ static void keep_result(situ__onnx_writer *w, int32_t v, const char *name) {
   if (w->about[v].storage) w->version[v] = w->memories[w->memory[v]].version;
 }
 
+/* A call in place computes in the dtype of the one that is not, and rounds what that gives. */
+static const char *write_in_place(situ__onnx_writer *w, const situ__onnx_form *form) {
+  const situ__inferred *before = w->gives;
+  situ__inferred wide = *before;
+  const char *name;
+  int length;
+  for (int k = 1; situ__op_parameter(w->node->row, k, &name, &length); k++) {
+    const situ__inferred *other = situ__onnx_about(w, k);
+    const bool more = other->dtype && (other->size.ndim || situ_dtype_is_floating(other->dtype));
+    if (more) wide.dtype = situ_promote_types(wide.dtype, other->dtype);
+  }
+  if (!situ_dtype_is_floating(before->dtype) || !situ_dtype_is_floating(wide.dtype)) wide.dtype = before->dtype;
+  w->gives = &wide;
+  const char *y = write_call(w, form);
+  w->gives = before;
+  return situ__onnx_cast(w, y, form->logical ? SITU_BOOL : wide.dtype, before->dtype);
+}
+
 static void write_node(situ__onnx_writer *w) {
   const situ__program_node *n = w->node;
+  if (n->counts && !situ__call_trains(&w->call)) { /* as situ__program_run_node skips it */
+    keep_result(w, n->out[0], situ__onnx_arg(w, 0));
+    return;
+  }
   const situ__onnx_form *form = find_form(n->row->target);
   const int before = w->lacks.count;
   const bool writes = is_in_place(n->row->target);
   const char *self = writes ? situ__onnx_arg(w, 0) : NULL, *y = NULL;
   if (!form) situ__onnx_lacks(w, "has no form in ONNX");
-  else if (!form->varies && has_varying_size(w)) situ__onnx_lacks(w, "has a size that depends on the inputs'");
-  else y = write_call(w, form);
+  else if (has_varying_size(w, form)) situ__onnx_lacks(w, "has a size that depends on the inputs'");
+  else y = writes && form != find_exactly(n->row->target) ? write_in_place(w, form) : write_call(w, form);
   if (y && writes && y != self && !situ__onnx_overwrite(w, (int32_t)n->arg[0].integer, y)) y = NULL;
   if (!y && !w->failed && w->lacks.count == before) situ__onnx_lacks(w, "with these arguments has no form in ONNX");
   for (int32_t i = 0; i < n->outs; i++) keep_result(w, n->out[i], i ? w->result[i - 1] : y);

@@ -211,6 +211,12 @@ static const char *causal_mask(situ__onnx_writer *w, const char *scores) {
   const char *seen = situ__onnx_put(w, "Trilu", IN(ones), "upper:i", (int64_t)0);
   return situ__onnx_cast(w, seen, w->gives->dtype, SITU_BOOL);
 }
+/* Of a query that sees no key the weights are 0, not NaN. */
+static const char *blank_masked(situ__onnx_writer *w, const char *scores, const char *weights) {
+  const char *most = situ__onnx_put(w, "ReduceMax", IN(scores, situ__onnx_int(w, -1)), "keepdims:i", (int64_t)1);
+  const char *none = situ__onnx_put2(w, "Equal", most, number(w, -INFINITY));
+  return none && weights ? situ__onnx_put(w, "Where", IN(none, number(w, 0), weights), "") : NULL;
+}
 static const char *write_attention(situ__onnx_writer *w) {
   const situ__inferred *query = situ__onnx_about(w, 0), *mask = situ__onnx_about(w, 3);
   const int64_t width = query->size.dim[query->size.ndim - 1];
@@ -227,7 +233,9 @@ static const char *write_attention(situ__onnx_writer *w) {
                                                  : NULL;
   if (seen) scores = situ__onnx_put(w, "Where", IN(seen, scores, number(w, -INFINITY)), "");
   else if (mask->dtype) scores = situ__onnx_put2(w, "Add", scores, situ__onnx_arg(w, 3));
-  return situ__onnx_put2(w, "MatMul", situ__onnx_put(w, "Softmax", IN(scores), "axis:i", (int64_t)-1), value);
+  const char *weights = situ__onnx_put(w, "Softmax", IN(scores), "axis:i", (int64_t)-1);
+  if (seen || mask->dtype) weights = blank_masked(w, scores, weights);
+  return situ__onnx_put2(w, "MatMul", weights, value);
 }
 static const char *write_embedding(situ__onnx_writer *w) {
   return situ__onnx_put2(w, "Gather", self(w), situ__onnx_arg(w, 1));
@@ -243,6 +251,7 @@ static const char *write_prelu(situ__onnx_writer *w) {
   situ_shape shape = { .ndim = rank > 1 ? rank - 1 : 1 };
   for (int d = 0; d < shape.ndim; d++) shape.dim[d] = 1;
   shape.dim[0] = -1;
+  if (rank == 0) slope = situ__onnx_reshape_to(w, slope, SITU_SCALAR);
   if (rank_of(w, 1) == 1 && rank > 2) slope = situ__onnx_reshape_to(w, slope, shape);
   return situ__onnx_put2(w, "PRelu", self(w), slope);
 }
@@ -279,7 +288,7 @@ static const char *resize(situ__onnx_writer *w, int scales_at, const char *place
                         -0.75);
 }
 static const char *resize_smoothly(situ__onnx_writer *w, const char *mode) {
-  return resize(w, 3, situ__arg_flag(&w->call, 2) ? "align_corners" : "pytorch_half_pixel", mode);
+  return resize(w, 3, situ__arg_flag(&w->call, 2) ? "align_corners" : "half_pixel", mode);
 }
 static const char *write_nearest(situ__onnx_writer *w) { return resize(w, 2, "asymmetric", "nearest"); }
 static const char *write_linear_resize(situ__onnx_writer *w) { return resize_smoothly(w, "linear"); }

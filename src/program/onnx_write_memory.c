@@ -79,11 +79,20 @@ const char *situ__onnx_current(situ__onnx_writer *w, int32_t v) {
   return w->name[v] = situ__onnx_gather_places(w, situ__onnx_reshape_to(w, w->name[m->root], SITU_SHAPE(-1)), about);
 }
 
+/* Notes that a parameter or buffer is written: the next run of a model would begin with what is stored. */
+static bool is_part(situ__onnx_writer *w, const situ__onnx_memory *m) {
+  const situ__program *p = w->program;
+  for (int32_t i = 0; i < p->parts; i++)
+    if (w->about[p->part[i].value].storage == m->storage)
+      return situ__onnx_lacks(w, "writes a buffer, which a model cannot keep for its next run"), true;
+  return false;
+}
+
 bool situ__onnx_overwrite(situ__onnx_writer *w, int32_t v, const char *name) {
   const situ__inferred *about = &w->about[v];
   situ__onnx_memory *m = &w->memories[w->memory[v]];
   const situ__inferred *root = &w->about[m->root];
-  if (!name) return false;
+  if (!name || is_part(w, m)) return false;
   if (!is_same_place(about, root)) {
     if (!is_whole(root)) return situ__onnx_lacks(w, "writes a part of memory that is not in row-major order"), false;
     if (!situ__onnx_is_fixed(w, about) || !situ__onnx_is_fixed(w, root)) return false;

@@ -146,6 +146,14 @@ const char *situ__onnx_ints(situ__onnx_writer *w, const situ_shape *values) {
 
 const char *situ__onnx_int(situ__onnx_writer *w, int64_t value) { return situ__onnx_ints(w, &SITU_SHAPE(value)); }
 
+bool situ__onnx_range_of(situ_dtype dtype, double *least, double *most) {
+  const int bits = dtype == SITU_BOOL ? 1 : 8 * (int)situ_dtype_size(dtype);
+  const bool below = situ_dtype_is_integer(dtype) && dtype != SITU_U8;
+  *most = (double)((UINT64_C(1) << (bits < 64 ? bits - below : 63)) - 1);
+  *least = below ? -*most - 1 : 0;
+  return dtype != SITU_I64 && !situ_dtype_is_floating(dtype);
+}
+
 /* Exact for the dtypes that a double holds; an integer beyond 2^53 is not a number of a call. */
 const char *situ__onnx_scalar(situ__onnx_writer *w, double value, situ_dtype dtype) {
   const situ_shape none = { 0 };

@@ -72,6 +72,8 @@ static const char *by_groups(situ__onnx_writer *w, int64_t groups, int weight_at
   const int64_t c = x->size.dim[1];
   situ_shape of_groups = SITU_SHAPE(groups), spread = { .ndim = x->size.ndim - 1 };
   if (c < 0) return situ__onnx_is_fixed(w, x), NULL;
+  for (int d = 0; d < x->size.ndim; d++)
+    if (x->size.dim[d] == 0) return situ__onnx_lacks(w, "normalises no element");
   for (int d = 0; d < spread.ndim; d++) spread.dim[d] = d ? 1 : c;
   const situ_shape grouped = SITU_SHAPE(0, groups, -1); /* 0: the size of x */
   const char *y = situ__onnx_put2(w, "Reshape", situ__onnx_arg(w, 0), situ__onnx_ints(w, &grouped));
@@ -121,7 +123,7 @@ static const situ__onnx_form forms[] = {
   FORM("layer_norm.default", write_layer_norm),
   FORM("native_layer_norm.default", write_layer_norm),
   FORM("group_norm.default", write_group_norm),
-  { .target = "native_group_norm.default", .write = write_native_group_norm, .varies = true },
+  { .target = "native_group_norm.default", .write = write_native_group_norm, .varies = 7U << 3 },
   FORM("rms_norm.default", write_rms_norm),
   FORM("_weight_norm.default", write_weight_norm),
 };

@@ -23,6 +23,13 @@ static const char *reduce(situ__onnx_writer *w, const char *type, const char *x,
   if (!rank_of(w)) return x;
   return situ__onnx_put(w, type, IN(x, situ__onnx_ints(w, axes)), "keepdims:i", (int64_t)keepdim);
 }
+/* Whether there is an element: of none, runtimes give what they like as the mean or the extreme. */
+static bool has_element(situ__onnx_writer *w, const situ_shape *axes) {
+  const situ__inferred *x = situ__onnx_about(w, 0);
+  for (int i = 0; i < axes->ndim && x->size.ndim; i++)
+    if (x->size.dim[axes->dim[i]] == 0) return situ__onnx_lacks(w, "reduces no element"), false;
+  return true;
+}
 static const char *along(situ__onnx_writer *w, const char *type) {
   const situ_shape axes = axes_of(w, true);
   return reduce(w, type, situ__onnx_arg_as(w, 0, w->gives->dtype), &axes, situ__arg_flag(&w->call, 2));
@@ -31,39 +38,51 @@ static const char *of_all(situ__onnx_writer *w, const char *type) {
   const situ_shape axes = axes_of(w, false);
   return reduce(w, type, situ__onnx_arg_as(w, 0, w->gives->dtype), &axes, false);
 }
+/* The mean or the extreme, of bools and i16 as i32: ONNX has neither. */
+static const char *of_some(situ__onnx_writer *w, const char *type, bool listed) {
+  const situ_shape axes = axes_of(w, listed);
+  const situ_dtype dtype = w->gives->dtype, as = dtype == SITU_BOOL || dtype == SITU_I16 ? SITU_I32 : dtype;
+  if (!has_element(w, &axes)) return NULL;
+  const char *y = reduce(w, type, situ__onnx_arg_as(w, 0, as), &axes, listed && situ__arg_flag(&w->call, 2));
+  return situ__onnx_cast(w, y, as, dtype);
+}
 static const char *write_sum(situ__onnx_writer *w) { return along(w, "ReduceSum"); }
-static const char *write_mean(situ__onnx_writer *w) { return along(w, "ReduceMean"); }
+static const char *write_mean(situ__onnx_writer *w) { return of_some(w, "ReduceMean", true); }
 static const char *write_prod(situ__onnx_writer *w) { return along(w, "ReduceProd"); }
-static const char *write_amax(situ__onnx_writer *w) { return along(w, "ReduceMax"); }
-static const char *write_amin(situ__onnx_writer *w) { return along(w, "ReduceMin"); }
+static const char *write_amax(situ__onnx_writer *w) { return of_some(w, "ReduceMax", true); }
+static const char *write_amin(situ__onnx_writer *w) { return of_some(w, "ReduceMin", true); }
 static const char *write_logsumexp(situ__onnx_writer *w) { return along(w, "ReduceLogSumExp"); }
 static const char *write_sum_all(situ__onnx_writer *w) { return of_all(w, "ReduceSum"); }
-static const char *write_mean_all(situ__onnx_writer *w) { return of_all(w, "ReduceMean"); }
-static const char *write_max_all(situ__onnx_writer *w) { return of_all(w, "ReduceMax"); }
-static const char *write_min_all(situ__onnx_writer *w) { return of_all(w, "ReduceMin"); }
+static const char *write_mean_all(situ__onnx_writer *w) { return of_some(w, "ReduceMean", false); }
+static const char *write_max_all(situ__onnx_writer *w) { return of_some(w, "ReduceMax", false); }
+static const char *write_min_all(situ__onnx_writer *w) { return of_some(w, "ReduceMin", false); }
 
-/* Of bools as integers. */
-static const char *reduce_bools(situ__onnx_writer *w, const char *type, bool listed) {
-  const char *x = situ__onnx_cast(w, situ__onnx_arg_as(w, 0, SITU_BOOL), SITU_BOOL, SITU_I32);
+/* Whether one is true: their number, which is 0 of none. */
+static const char *any_of(situ__onnx_writer *w, const char *bools, bool listed) {
   const situ_shape axes = axes_of(w, listed);
-  const char *y = reduce(w, type, x, &axes, listed && situ__arg_flag(&w->call, 2));
-  return situ__onnx_cast(w, y, SITU_I32, SITU_BOOL);
+  const char *x = situ__onnx_cast(w, bools, SITU_BOOL, SITU_I64);
+  return situ__onnx_cast(w, reduce(w, "ReduceSum", x, &axes, listed && situ__arg_flag(&w->call, 2)), SITU_I64, SITU_BOOL);
 }
-static const char *write_any(situ__onnx_writer *w) { return reduce_bools(w, "ReduceMax", true); }
-static const char *write_all(situ__onnx_writer *w) { return reduce_bools(w, "ReduceMin", true); }
-static const char *write_any_all(situ__onnx_writer *w) { return reduce_bools(w, "ReduceMax", false); }
-static const char *write_all_all(situ__onnx_writer *w) { return reduce_bools(w, "ReduceMin", false); }
+static const char *all_of(situ__onnx_writer *w, bool listed) {
+  const char *off = situ__onnx_put1(w, "Not", situ__onnx_arg_as(w, 0, SITU_BOOL)), *y = any_of(w, off, listed);
+  return y ? situ__onnx_put1(w, "Not", y) : NULL;
+}
+static const char *write_any(situ__onnx_writer *w) { return any_of(w, situ__onnx_arg_as(w, 0, SITU_BOOL), true); }
+static const char *write_all(situ__onnx_writer *w) { return all_of(w, true); }
+static const char *write_any_all(situ__onnx_writer *w) { return any_of(w, situ__onnx_arg_as(w, 0, SITU_BOOL), false); }
+static const char *write_all_all(situ__onnx_writer *w) { return all_of(w, false); }
 
 static const char *variance(situ__onnx_writer *w) {
   const situ__inferred *x = situ__onnx_about(w, 0);
   const situ_shape axes = axes_of(w, true);
+  const double correction = situ__arg_given(&w->call, 2) ? situ__arg_number(&w->call, 2) : 1;
   int64_t count = 1;
-  for (int d = 0; d < axes.ndim; d++) count *= x->size.dim[axes.dim[d]];
-  if (!situ__onnx_is_fixed(w, x)) return NULL;
+  for (int d = 0; d < axes.ndim && x->size.ndim; d++) count *= x->size.dim[axes.dim[d]];
+  if (!situ__onnx_is_fixed(w, x) || !has_element(w, &axes)) return NULL;
   const char *all = situ__onnx_arg(w, 0),
              *away = situ__onnx_put2(w, "Sub", all, reduce(w, "ReduceMean", all, &axes, true));
   const char *y = reduce(w, "ReduceSum", situ__onnx_put2(w, "Mul", away, away), &axes, situ__arg_flag(&w->call, 3));
-  return situ__onnx_put2(w, "Div", y, number(w, (double)count - situ__arg_number(&w->call, 2)));
+  return situ__onnx_put2(w, "Div", y, number(w, fmax(0, (double)count - correction)));
 }
 static const char *deviation(situ__onnx_writer *w) { return situ__onnx_put1(w, "Sqrt", variance(w)); }
 
@@ -75,11 +94,11 @@ static const char *write_norm(situ__onnx_writer *w) {
   if (given.ndim) axes = given;
   const bool keepdim = situ__arg_flag(&w->call, 3);
   const char *x = situ__onnx_arg_as(w, 0, w->gives->dtype), *size = situ__onnx_put1(w, "Abs", x);
+  if (p == 0 || (isinf(p) && !has_element(w, &axes))) return NULL;
   if (!rank_of(w)) return size;
   if (p == 1) return reduce(w, "ReduceL1", x, &axes, keepdim);
   if (p == 2) return reduce(w, "ReduceL2", x, &axes, keepdim);
   if (isinf(p)) return reduce(w, p > 0 ? "ReduceMax" : "ReduceMin", size, &axes, keepdim);
-  if (p == 0) return NULL;
   const char *sum = reduce(w, "ReduceSum", situ__onnx_put2(w, "Pow", size, number(w, p)), &axes, keepdim);
   return situ__onnx_put2(w, "Pow", sum, number(w, 1 / p));
 }
@@ -88,10 +107,14 @@ static const char *write_norm(situ__onnx_writer *w) {
 
 static const char *place_of(situ__onnx_writer *w, const char *type, bool keepdim) {
   const int rank = rank_of(w);
-  const char *x = situ__onnx_arg(w, 0);
+  const situ_dtype dtype = situ__onnx_about(w, 0)->dtype;
+  const char *x = situ__onnx_arg_as(w, 0, dtype == SITU_BOOL ? SITU_I32 : dtype); /* ONNX compares no bools */
   if (!situ__arg_given(&w->call, 1) || !rank) {
     const char *flat = situ__onnx_reshape_to(w, x, SITU_SHAPE(-1));
-    return situ__onnx_put(w, type, IN(flat), "axis:i keepdims:i", (int64_t)0, (int64_t)0);
+    const char *y = situ__onnx_put(w, type, IN(flat), "axis:i keepdims:i", (int64_t)0, (int64_t)0);
+    situ_shape one = { .ndim = keepdim ? rank : 0 };
+    for (int d = 0; d < one.ndim; d++) one.dim[d] = 1;
+    return one.ndim ? situ__onnx_reshape_to(w, y, one) : y;
   }
   const int64_t axis = situ__onnx_dim(situ__arg_int(&w->call, 1), rank);
   return situ__onnx_put(w, type, IN(x), "axis:i keepdims:i", axis, (int64_t)keepdim);
@@ -100,7 +123,7 @@ static const char *write_argmax(situ__onnx_writer *w) { return place_of(w, "ArgM
 static const char *write_argmin(situ__onnx_writer *w) { return place_of(w, "ArgMin", situ__arg_flag(&w->call, 2)); }
 static const char *value_and_place(situ__onnx_writer *w, const char *value, const char *place) {
   if (w->node->outs > 1) w->result[0] = place_of(w, place, situ__arg_flag(&w->call, 2));
-  return along(w, value);
+  return of_some(w, value, true);
 }
 static const char *write_max_dim(situ__onnx_writer *w) { return value_and_place(w, "ReduceMax", "ArgMax"); }
 static const char *write_min_dim(situ__onnx_writer *w) { return value_and_place(w, "ReduceMin", "ArgMin"); }
@@ -137,6 +160,7 @@ static const char *write_topk(situ__onnx_writer *w) {
 /* ---- along a dimension ---- */
 
 static const char *write_cumsum(situ__onnx_writer *w) {
+  if (!rank_of(w)) return situ__onnx_arg_as(w, 0, w->gives->dtype);
   const char *dim = situ__onnx_scalar(w, situ__onnx_dim(situ__arg_int(&w->call, 1), rank_of(w)), SITU_I64);
   return situ__onnx_put2(w, "CumSum", situ__onnx_arg_as(w, 0, w->gives->dtype), dim);
 }
@@ -149,9 +173,9 @@ static const char *write_diff(situ__onnx_writer *w) {
   const int64_t dim = situ__onnx_dim(situ__arg_int(&w->call, 2), rank_of(w));
   const char *in[4] = { NULL }, *x;
   int count = 0;
-  if (situ__arg_given(&w->call, 3)) in[count++] = situ__onnx_arg(w, 3);
-  in[count++] = situ__onnx_arg(w, 0);
-  if (situ__arg_given(&w->call, 4)) in[count++] = situ__onnx_arg(w, 4);
+  if (situ__arg_given(&w->call, 3)) in[count++] = situ__onnx_arg_as(w, 3, w->gives->dtype);
+  in[count++] = situ__onnx_arg_as(w, 0, w->gives->dtype);
+  if (situ__arg_given(&w->call, 4)) in[count++] = situ__onnx_arg_as(w, 4, w->gives->dtype);
   if (w->gives->dtype == SITU_BOOL || situ__arg_int(&w->call, 1) > MOST_TIMES) return NULL;
   x = count > 1 ? situ__onnx_put(w, "Concat", in, "axis:i", dim) : in[0];
   for (int64_t n = situ__arg_int(&w->call, 1); n > 0; n--)
@@ -189,7 +213,7 @@ static const situ__onnx_form forms[] = {
   FORM("sort.default", write_sort),
   FORM("sort.stable", write_sort),
   FORM("argsort.default", write_argsort),
-  { .target = "topk.default", .write = write_topk, .varies = true },
+  { .target = "topk.default", .write = write_topk, .varies = 1U << 1 },
   FORM("cumsum.default", write_cumsum),
   FORM("diff.default", write_diff),
 };

@@ -1,5 +1,6 @@
 /* ATen's views, joins and factories as ONNX operators.
    SPDX-License-Identifier: MIT */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -78,7 +79,7 @@ static const char *write_expand(situ__onnx_writer *w) {
   for (int d = 0; d < sizes.ndim; d++) {
     if (d >= more && from->size.dim[d - more] == sizes.dim[d] && from->other.dim[d - more] == to->other.dim[d])
       sizes.dim[d] = 1;
-    if (sizes.dim[d] < 0) return situ__onnx_put2(w, "Expand", self(w), situ__onnx_sizes(w, 1));
+    if (sizes.dim[d] < 0) return situ__onnx_put2(w, "Expand", self(w), situ__onnx_sizes_or(w, 1, 1));
   }
   return situ__onnx_put2(w, "Expand", self(w), situ__onnx_ints(w, &sizes));
 }
@@ -141,8 +142,9 @@ static const char *write_slice(situ__onnx_writer *w) {
                         IN(self(w), start, end, situ__onnx_int(w, dim_at(w, 1)), situ__onnx_int(w, int_at(w, 4))), "");
 }
 static const char *write_narrow(situ__onnx_writer *w) {
-  const int64_t start = int_at(w, 2);
-  return slice(w, self(w), dim_at(w, 1), (int64_t[]){ start, start + int_at(w, 3), 1 });
+  const int64_t start = int_at(w, 2), end = start + int_at(w, 3);
+  /* A start from the end: up to -0 is up to the end. */
+  return slice(w, self(w), dim_at(w, 1), (int64_t[]){ start, start < 0 && end == 0 ? INT64_MAX : end, 1 });
 }
 static const char *write_select(situ__onnx_writer *w) {
   const char *index = situ__onnx_scalar(w, (double)int_at(w, 2), SITU_I64);
@@ -162,12 +164,15 @@ static const char *write_roll(situ__onnx_writer *w) {
   const bool flat = dims.ndim == 0;
   const char *x = flat ? situ__onnx_reshape_to(w, self(w), SITU_SHAPE(-1)) : self(w);
   for (int i = 0; i < shifts.ndim; i++) {
-    const int64_t dim = flat ? 0 : situ__onnx_dim(dims.dim[i], about->size.ndim), size = about->size.dim[dim];
-    int64_t shift = shifts.dim[i];
-    if (size > 0 && !flat) shift = (shift % size + size) % size;
-    if (shift == 0 || size == 0) continue;
-    const char *end = slice(w, x, dim, (int64_t[]){ -shift, INT64_MAX, 1 });
-    x = situ__onnx_put(w, "Concat", IN(end, slice(w, x, dim, (int64_t[]){ 0, -shift, 1 })), "axis:i", dim);
+    const int64_t dim = flat ? 0 : situ__onnx_dim(dims.dim[i], about->size.ndim);
+    /* The elements that come to the end: -shift of a size, which varies or is 0. */
+    const char *size = situ__onnx_put(w, "Shape", IN(x), "start:i end:i", dim, dim + 1);
+    const char *at = situ__onnx_put2(w, "Mod", situ__onnx_int(w, -shifts.dim[i]),
+                                     situ__onnx_put2(w, "Max", size, situ__onnx_int(w, 1)));
+    const char *axis = situ__onnx_int(w, dim), *first = situ__onnx_int(w, 0), *last = situ__onnx_int(w, INT64_MAX);
+    if (!at) return NULL;
+    const char *start = situ__onnx_put(w, "Slice", IN(x, at, last, axis), "");
+    x = situ__onnx_put(w, "Concat", IN(start, situ__onnx_put(w, "Slice", IN(x, first, at, axis), "")), "axis:i", dim);
   }
   return flat ? situ__onnx_reshape(w, x, &(situ__inferred){ 0 }, w->gives) : x;
 }
@@ -280,30 +285,34 @@ static const char *filled(situ__onnx_writer *w, double value, const char *sizes)
 }
 static const char *write_zeros(situ__onnx_writer *w) { return filled(w, 0, situ__onnx_sizes(w, 0)); }
 static const char *write_ones(situ__onnx_writer *w) { return filled(w, 1, situ__onnx_sizes(w, 0)); }
-static const char *write_full(situ__onnx_writer *w) {
-  return filled(w, situ__arg_number(&w->call, 2), situ__onnx_sizes(w, 0));
+/* Filled with argument k, which may be a size. */
+static const char *filled_by(situ__onnx_writer *w, int k, const char *sizes) {
+  return situ__onnx_put2(w, "Expand", situ__onnx_arg_as(w, k, w->gives->dtype), sizes);
 }
+static const char *write_full(situ__onnx_writer *w) { return filled_by(w, 2, situ__onnx_sizes(w, 0)); }
 static const char *like(situ__onnx_writer *w, double value) {
   return filled(w, value, situ__onnx_put1(w, "Shape", self(w)));
 }
 static const char *write_zeros_like(situ__onnx_writer *w) { return like(w, 0); }
 static const char *write_ones_like(situ__onnx_writer *w) { return like(w, 1); }
-static const char *write_full_like(situ__onnx_writer *w) { return like(w, situ__arg_number(&w->call, 2)); }
+static const char *write_full_like(situ__onnx_writer *w) {
+  return filled_by(w, 2, situ__onnx_put1(w, "Shape", self(w)));
+}
 static const char *write_new_zeros(situ__onnx_writer *w) { return filled(w, 0, situ__onnx_sizes(w, 2)); }
 static const char *write_new_ones(situ__onnx_writer *w) { return filled(w, 1, situ__onnx_sizes(w, 2)); }
-static const char *write_new_full(situ__onnx_writer *w) {
-  return filled(w, situ__arg_number(&w->call, 3), situ__onnx_sizes(w, 2));
-}
+static const char *write_new_full(situ__onnx_writer *w) { return filled_by(w, 3, situ__onnx_sizes(w, 2)); }
 static const char *write_scalar_tensor(situ__onnx_writer *w) {
   return situ__onnx_scalar(w, situ__arg_number(&w->call, 0), w->gives->dtype);
 }
-/* An end that varies is a tensor of one element. */
+/* An end that varies is a tensor of one element. In f64 or i64, as torch counts the elements. */
 static const char *write_arange(situ__onnx_writer *w) {
-  const situ_dtype dtype = w->gives->dtype, as = situ_dtype_is_floating(dtype) ? dtype : SITU_I64;
+  const situ_dtype dtype = w->gives->dtype, as = situ_dtype_is_floating(dtype) ? SITU_F64 : SITU_I64;
   const char *in[4] = { NULL };
   for (int k = 0; k < 3; k++) {
     const situ__arg *a = &w->node->arg[k];
     const bool varies = a->kind == SITU__ARG_VALUE && w->about[a->integer].varies;
+    if (as == SITU_I64 && a->kind == SITU__ARG_FLOAT && a->real != trunc(a->real))
+      return situ__onnx_lacks(w, "gives whole numbers in steps that are not");
     in[k] = !varies ? situ__onnx_scalar(w, situ__arg_number(&w->call, k), as)
                     : situ__onnx_cast(w, situ__onnx_reshape_to(w, situ__onnx_sizes(w, k), SITU_SCALAR), SITU_I64, as);
   }
@@ -312,17 +321,19 @@ static const char *write_arange(situ__onnx_writer *w) {
 
 #define FORM(text, function) \
   { .target = text, .write = function }
-#define VARIES(text, function) \
-  { .target = text, .write = function, .varies = true }
+#define VARIES(text, function, places) \
+  { .target = text, .write = function, .varies = places }
+/* Arguments by their places. */
+#define AT(k) (1U << (k))
 
 static const situ__onnx_form forms[] = {
-  VARIES("view.default", write_view),
-  VARIES("_unsafe_view.default", write_view),
-  VARIES("reshape.default", write_view),
+  VARIES("view.default", write_view, AT(1)),
+  VARIES("_unsafe_view.default", write_view, AT(1)),
+  VARIES("reshape.default", write_view, AT(1)),
   FORM("view_as.default", write_reshape),
   FORM("reshape_as.default", write_reshape),
   FORM("flatten.using_ints", write_reshape),
-  VARIES("unflatten.int", write_reshape),
+  VARIES("unflatten.int", write_reshape, AT(2)),
   FORM("transpose.int", write_transpose),
   FORM("swapaxes.default", write_transpose),
   FORM("swapdims.default", write_transpose),
@@ -331,7 +342,7 @@ static const situ__onnx_form forms[] = {
   FORM("numpy_T.default", write_reversed),
   FORM("movedim.int", write_movedim),
   FORM("movedim.intlist", write_movedim),
-  VARIES("expand.default", write_expand),
+  VARIES("expand.default", write_expand, AT(1)),
   FORM("expand_as.default", write_expand_as),
   FORM("repeat.default", write_repeat),
   FORM("repeat_interleave.self_int", write_repeat_interleave),
@@ -339,7 +350,7 @@ static const situ__onnx_form forms[] = {
   FORM("squeeze.default", write_squeeze),
   FORM("squeeze.dim", write_squeeze),
   FORM("squeeze.dims", write_squeeze),
-  VARIES("slice.Tensor", write_slice),
+  VARIES("slice.Tensor", write_slice, AT(2) | AT(3)),
   FORM("narrow.default", write_narrow),
   FORM("select.int", write_select),
   FORM("as_strided.default", write_as_strided),
@@ -359,21 +370,21 @@ static const situ__onnx_form forms[] = {
   FORM("pixel_unshuffle.default", write_pixel_unshuffle),
   FORM("pad.default", write_pad),
   FORM("constant_pad_nd.default", write_pad),
-  VARIES("zeros.default", write_zeros),
-  VARIES("empty.memory_format", write_zeros),
-  VARIES("ones.default", write_ones),
-  VARIES("full.default", write_full),
+  VARIES("zeros.default", write_zeros, AT(0)),
+  VARIES("empty.memory_format", write_zeros, AT(0)),
+  VARIES("ones.default", write_ones, AT(0)),
+  VARIES("full.default", write_full, AT(0) | AT(2)),
   FORM("zeros_like.default", write_zeros_like),
   FORM("empty_like.default", write_zeros_like),
   FORM("ones_like.default", write_ones_like),
-  FORM("full_like.default", write_full_like),
-  VARIES("new_zeros.default", write_new_zeros),
-  VARIES("new_empty.default", write_new_zeros),
-  VARIES("new_ones.default", write_new_ones),
-  VARIES("new_full.default", write_new_full),
+  VARIES("full_like.default", write_full_like, AT(2)),
+  VARIES("new_zeros.default", write_new_zeros, AT(2)),
+  VARIES("new_empty.default", write_new_zeros, AT(2)),
+  VARIES("new_ones.default", write_new_ones, AT(2)),
+  VARIES("new_full.default", write_new_full, AT(2) | AT(3)),
   FORM("scalar_tensor.default", write_scalar_tensor),
-  VARIES("arange.default", write_arange),
-  VARIES("arange.start", write_arange),
-  VARIES("arange.start_step", write_arange),
+  VARIES("arange.default", write_arange, AT(0) | AT(1) | AT(2)),
+  VARIES("arange.start", write_arange, AT(0) | AT(1) | AT(2)),
+  VARIES("arange.start_step", write_arange, AT(0) | AT(1) | AT(2)),
 };
 const situ__onnx_forms situ__onnx_form_shape = { forms, sizeof forms / sizeof *forms };
