@@ -32,6 +32,15 @@ static bool put_meta(situ__value *to, situ_dtype dtype, situ_shape shape) {
   return t && situ_set(&to->tensor, t);
 }
 
+/* What cannot be is refused when the part is made. */
+static void put_part(situ__value *to, situ_dtype dtype, situ_shape shape) {
+  char message[64];
+  situ__errors own;
+  situ__errors_aside(&own);
+  if (dtype) SITU_IGNORE(put_meta(to, dtype, shape));
+  (void)situ__errors_back(&own, message, sizeof message);
+}
+
 /* Free sizes: other ones for each symbol and in each round, of which images can be halved some times. */
 static bool put_inputs(const situ__program *p, situ__value *value, int round) {
   for (int32_t i = 0; i < p->inputs; i++) {
@@ -53,10 +62,8 @@ static bool put_parts(situ__onnx *f, situ__value *value) {
     situ_tensor *known = f->known[v].tensor;
     situ__onnx_tensor t;
     if (!known && !situ__onnx_read_tensor(f, f->about[v].source, &t)) return false;
-    situ__value *to = &value[f->about[v].on_device];
-    /* A dtype that situ lacks is refused when the part is made. */
-    if ((known || t.dtype) && !put_meta(to, known ? situ_dtype_of(known) : t.dtype, known ? situ_shape_of(known) : t.shape))
-      return false;
+    put_part(&value[f->about[v].on_device], known ? situ_dtype_of(known) : t.dtype,
+             known ? situ_shape_of(known) : t.shape);
   }
   for (int32_t i = 0; i < p->constants; i++)
     if (!situ_set(&value[p->constant[i].value].tensor, p->constant[i].tensor)) return false;

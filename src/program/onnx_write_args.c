@@ -94,12 +94,13 @@ const char *situ__onnx_reshape(situ__onnx_writer *w, const char *x, const situ__
                                const situ__inferred *to) {
   situ_shape shape = to->size;
   bool leads = true, zero = false, rest = false;
+  for (int d = 0; d < shape.ndim; d++) zero |= shape.dim[d] == 0;
   for (int d = 0; d < shape.ndim; d++) {
     leads =
         leads && d < from->size.ndim && from->size.dim[d] == to->size.dim[d] && from->other.dim[d] == to->other.dim[d];
-    zero |= shape.dim[d] == 0;
     if (shape.dim[d] >= 0) continue;
-    if (leads && !zero) {
+    if (zero) return situ__onnx_lacks(w, "has no element, and a size that depends on the inputs'");
+    if (leads) {
       shape.dim[d] = 0;
     } else if (!rest) {
       rest = true;

@@ -307,8 +307,8 @@ static const char *write_softplus(situ__onnx_writer *w) {
   return beyond ? situ__onnx_put(w, "Where", IN(beyond, x, y), "") : NULL;
 }
 static const char *write_threshold(situ__onnx_writer *w) {
-  const char *x = self(w), *over = situ__onnx_put2(w, "Greater", x, situ__onnx_arg_as(w, 1, gives(w)));
-  return over ? situ__onnx_put(w, "Where", IN(over, x, situ__onnx_arg_as(w, 2, gives(w))), "") : NULL;
+  const char *x = self(w), *below = situ__onnx_put2(w, "LessOrEqual", x, situ__onnx_arg_as(w, 1, gives(w)));
+  return choose(w, below, situ__onnx_arg_as(w, 2, gives(w)), x);
 }
 /* Opset 20 has the operator. */
 static const char *write_gelu(situ__onnx_writer *w) {

@@ -137,7 +137,10 @@ static const char *write_index_add(situ__onnx_writer *w) {
 static const char *write_one_hot(situ__onnx_writer *w) {
   const int64_t values[2] = { 0, 1 }, classes = w->gives->size.dim[w->gives->size.ndim - 1];
   const char *pair = situ__onnx_constant(w, SITU_I64, &SITU_SHAPE(2), values);
-  return situ__onnx_put(w, "OneHot", IN(self(w), situ__onnx_int(w, classes), pair), "axis:i", (int64_t)-1);
+  const bool single = !rank_of(w); /* ONNX's indices have dimensions */
+  const char *index = single ? situ__onnx_reshape_to(w, self(w), SITU_SHAPE(1)) : self(w);
+  const char *y = situ__onnx_put(w, "OneHot", IN(index, situ__onnx_int(w, classes), pair), "axis:i", (int64_t)-1);
+  return single ? situ__onnx_reshape_to(w, y, SITU_SHAPE(classes)) : y;
 }
 
 #define FORM(text, function) \

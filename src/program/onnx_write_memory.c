@@ -79,11 +79,17 @@ const char *situ__onnx_current(situ__onnx_writer *w, int32_t v) {
   return w->name[v] = situ__onnx_gather_places(w, situ__onnx_reshape_to(w, w->name[m->root], SITU_SHAPE(-1)), about);
 }
 
+/* What forward made, and situ_export keeps as a constant: each run begins with it. */
+static bool is_lifted(const situ__program *p, int32_t part) {
+  static const char prefix[] = "lifted_tensor_";
+  return p->meta && strncmp(p->part[part].path, prefix, sizeof prefix - 1) == 0;
+}
+
 /* Notes that a parameter or buffer is written: the next run of a model would begin with what is stored. */
 static bool is_part(situ__onnx_writer *w, const situ__onnx_memory *m) {
   const situ__program *p = w->program;
   for (int32_t i = 0; i < p->parts; i++)
-    if (w->about[p->part[i].value].storage == m->storage)
+    if (w->about[p->part[i].value].storage == m->storage && !is_lifted(p, i))
       return situ__onnx_lacks(w, "writes a buffer, which a model cannot keep for its next run"), true;
   return false;
 }

@@ -30,13 +30,14 @@ static bool has_element(situ__onnx_writer *w, const situ_shape *axes) {
     if (x->size.dim[axes->dim[i]] == 0) return situ__onnx_lacks(w, "reduces no element"), false;
   return true;
 }
-static const char *along(situ__onnx_writer *w, const char *type) {
-  const situ_shape axes = axes_of(w, true);
-  return reduce(w, type, situ__onnx_arg_as(w, 0, w->gives->dtype), &axes, situ__arg_flag(&w->call, 2));
-}
-static const char *of_all(situ__onnx_writer *w, const char *type) {
-  const situ_shape axes = axes_of(w, false);
-  return reduce(w, type, situ__onnx_arg_as(w, 0, w->gives->dtype), &axes, false);
+/* The sum or product; ONNX has that of whole numbers in i32 and i64. */
+static const char *total(situ__onnx_writer *w, const char *type, bool listed) {
+  const situ_shape axes = axes_of(w, listed);
+  const situ_dtype dtype = w->gives->dtype;
+  const bool narrow = !situ_dtype_is_floating(dtype) && dtype != SITU_I32;
+  const char *x = situ__onnx_cast(w, situ__onnx_arg_as(w, 0, dtype), dtype, narrow ? SITU_I64 : dtype);
+  const char *y = reduce(w, type, x, &axes, listed && situ__arg_flag(&w->call, 2));
+  return situ__onnx_cast(w, y, narrow ? SITU_I64 : dtype, dtype);
 }
 /* The mean or the extreme, of bools and i16 as i32: ONNX has neither. */
 static const char *of_some(situ__onnx_writer *w, const char *type, bool listed) {
@@ -46,13 +47,13 @@ static const char *of_some(situ__onnx_writer *w, const char *type, bool listed) 
   const char *y = reduce(w, type, situ__onnx_arg_as(w, 0, as), &axes, listed && situ__arg_flag(&w->call, 2));
   return situ__onnx_cast(w, y, as, dtype);
 }
-static const char *write_sum(situ__onnx_writer *w) { return along(w, "ReduceSum"); }
+static const char *write_sum(situ__onnx_writer *w) { return total(w, "ReduceSum", true); }
 static const char *write_mean(situ__onnx_writer *w) { return of_some(w, "ReduceMean", true); }
-static const char *write_prod(situ__onnx_writer *w) { return along(w, "ReduceProd"); }
+static const char *write_prod(situ__onnx_writer *w) { return total(w, "ReduceProd", true); }
 static const char *write_amax(situ__onnx_writer *w) { return of_some(w, "ReduceMax", true); }
 static const char *write_amin(situ__onnx_writer *w) { return of_some(w, "ReduceMin", true); }
-static const char *write_logsumexp(situ__onnx_writer *w) { return along(w, "ReduceLogSumExp"); }
-static const char *write_sum_all(situ__onnx_writer *w) { return of_all(w, "ReduceSum"); }
+static const char *write_logsumexp(situ__onnx_writer *w) { return total(w, "ReduceLogSumExp", true); }
+static const char *write_sum_all(situ__onnx_writer *w) { return total(w, "ReduceSum", false); }
 static const char *write_mean_all(situ__onnx_writer *w) { return of_some(w, "ReduceMean", false); }
 static const char *write_max_all(situ__onnx_writer *w) { return of_some(w, "ReduceMax", false); }
 static const char *write_min_all(situ__onnx_writer *w) { return of_some(w, "ReduceMin", false); }

@@ -216,7 +216,7 @@ static void refuses_patched_headers(void **state) {
     situ_status status;
     const char *part;
   } patch[] = {
-    { VERSION, 4, 2, SITU_E_UNSUPPORTED, "version 2, must be 3" },
+    { VERSION, 4, 1, SITU_E_UNSUPPORTED, "version 1, must be 2 or 3" },
     { VERSION, 4, 3u << 24, SITU_E_UNSUPPORTED, "big-endian" },
     { TENSORS, 8, 1ull << 63, SITU_E_FORMAT, "more than it has bytes for" },
     { TENSORS, 8, UINT64_MAX, SITU_E_FORMAT, "more than it has bytes for" },
@@ -259,6 +259,17 @@ static void refuses_patched_headers(void **state) {
       d.bytes[patch[i].at + (size_t)k] = (unsigned char)(patch[i].value >> (8 * k));
     expect_bad(&d, patch[i].status, patch[i].part);
   }
+}
+
+static void reads_version_2(void **state) {
+  (void)state;
+  draft d = sound();
+  d.bytes[VERSION] = 2;
+  write_bytes("second.gguf", d.bytes, d.length);
+  situ_tree *tree = situ_load("second.gguf", NULL);
+  if (!tree) fail_msg("%s", situ_error_message());
+  assert_int_equal(situ_tree_count(tree), 1);
+  situ_tree_free(tree);
 }
 
 /* The head of a file of some tensors and items. */
@@ -392,7 +403,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
     T(opens_as_any_file),       T(reads_metadata),     T(reads_tensors),           T(refuses_every_truncation),
-    T(refuses_patched_headers), T(refuses_made_files), T(refuses_endless_headers), T(survives_failed_allocations),
+    T(refuses_patched_headers), T(reads_version_2), T(refuses_made_files), T(refuses_endless_headers), T(survives_failed_allocations),
     T(names_of_hugging_face),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,16 @@ static void put_value(message *graph, uint32_t field, const char *name) {
   put_message(graph, field, &value);
 }
 
+/* A float output of any sizes. */
+static void put_output(message *graph, const char *name) {
+  message tensor = { .length = 0 }, type = { .length = 0 }, value = { .length = 0 };
+  put_int(&tensor, 1, 1);
+  put_message(&type, 1, &tensor);
+  put_text(&value, 1, name);
+  put_message(&value, 2, &type);
+  put_message(graph, OUTPUT, &value);
+}
+
 static message float_tensor(const char *name, uint64_t size) {
   message t = { .length = 0 };
   put_int(&t, 1, size);
@@ -80,7 +90,7 @@ static situ_nn_module *load_graph(const message *graph, uint64_t opset) {
 static message graph_of(const char *op, const char *other) {
   message graph = { .length = 0 };
   put_value(&graph, INPUT, "x");
-  put_value(&graph, OUTPUT, "y");
+  put_output(&graph, "y");
   put_node(&graph, op, "x", other, "y", NULL);
   return graph;
 }
@@ -118,7 +128,7 @@ static void names_parameters_and_buffers(void **state) {
   const float weight[4] = { 1, 2, 3, 4 }, shift[2] = { 10, 20 };
   message graph = { .length = 0 }, w = { .length = 0 }, s = float_tensor("shift/1", 2);
   put_value(&graph, INPUT, "x");
-  put_value(&graph, OUTPUT, "y");
+  put_output(&graph, "y");
   put_int(&w, 1, 2);
   put_int(&w, 1, 2);
   put_int(&w, 2, 1);
@@ -174,7 +184,7 @@ static void put_whole(message *graph, const char *name, unsigned char value) { p
 static situ_tensor *result_of(message *graph, int64_t rows) {
   const float row[2] = { 1, 2 };
   put_value(graph, INPUT, "x");
-  put_value(graph, OUTPUT, "y");
+  put_output(graph, "y");
   situ_nn_module *m = load_graph(graph, 17);
   if (!m) fail_msg("%s", situ_error_message());
   situ_tensor *x = rows ? situ_from_host(row, sizeof row, SITU_SHAPE(1, 2), NULL) : situ_zeros(SITU_SHAPE(0, 2), NULL);
@@ -241,7 +251,7 @@ static void numbers_are_drawn_in_every_call(void **state) {
   for (size_t k = 0; k < sizeof draws / sizeof *draws; k++) {
     message graph = { .length = 0 }, node = { .length = 0 }, attribute = { .length = 0 }, yes = { .length = 0 };
     put_value(&graph, INPUT, "x");
-    put_value(&graph, OUTPUT, "y");
+    put_output(&graph, "y");
     put_floats(&graph, "w", 2, ROWS, w);
     put_int(&yes, 2, 9);
     put_bytes(&yes, 9, "\1", 1);
@@ -334,7 +344,7 @@ static void a_range_of_nothing_is_refused(void **state) {
   put_floats(&graph, "none", 1, 0, NULL);
   put_floats(&graph, "one", 0, 1, (const float[1]){ 1 });
   put_value(&graph, INPUT, "x");
-  put_value(&graph, OUTPUT, "y");
+  put_output(&graph, "y");
   static const char *const in[] = { "none", "one", "one" };
   for (int i = 0; i < 3; i++) put_text(&node, 1, in[i]);
   put_text(&node, 2, "r");
@@ -351,7 +361,7 @@ static void lists_what_it_lacks(void **state) {
   (void)state;
   message graph = { .length = 0 };
   put_value(&graph, INPUT, "x");
-  put_value(&graph, OUTPUT, "y");
+  put_output(&graph, "y");
   put_node(&graph, "Scan", "x", NULL, "z", NULL);
   put_node(&graph, "Loop", "z", NULL, "y", NULL);
   situ_nn_module *m = load_graph(&graph, 17);
@@ -410,7 +420,7 @@ static situ_nn_module *load_relu_of(const message *shape) {
   put_text(&value, 1, "x");
   put_message(&value, 2, &type);
   put_message(&graph, INPUT, &value);
-  put_value(&graph, OUTPUT, "y");
+  put_output(&graph, "y");
   put_node(&graph, "Relu", "x", NULL, "y", NULL);
   return load_graph(&graph, 17);
 }
@@ -422,7 +432,7 @@ static void refuses_inputs_of_many_dimensions(void **state) {
     put_int(&dim, 1, 1);
     for (int d = 0; d < dims; d++) put_message(&shape, 1, &dim);
     situ_nn_module *m = load_relu_of(&shape);
-    if (dims > SITU_MAX_DIMS) expect_refused(m, SITU_E_LIMIT, "an input 'x' of more than 8 dimensions");
+    if (dims > SITU_MAX_DIMS) expect_refused(m, SITU_E_LIMIT, "a value 'x' of more than 8 dimensions");
     else assert_non_null(m);
     situ_nn_free(m);
   }
@@ -450,7 +460,7 @@ static void reads_scopes_of_nodes(void **state) {
   for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
     message graph = { .length = 0 }, node = { .length = 0 }, entry = { .length = 0 };
     put_value(&graph, INPUT, "x");
-    put_value(&graph, OUTPUT, "y");
+    put_output(&graph, "y");
     put_text(&entry, 1, "pkg.torch.onnx.name_scopes");
     put_text(&entry, 2, scopes[i]);
     put_text(&node, 1, "x");
@@ -468,7 +478,7 @@ static void refuses_cycles_and_doubles(void **state) {
   (void)state;
   message graph = { .length = 0 };
   put_value(&graph, INPUT, "x");
-  put_value(&graph, OUTPUT, "y");
+  put_output(&graph, "y");
   put_node(&graph, "Add", "x", "b", "a", NULL);
   put_node(&graph, "Relu", "a", NULL, "b", NULL);
   expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "uses a value 'b' before it is computed");

@@ -28,7 +28,7 @@ import torch  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
 import drawn  # noqa: E402
-from drawn import P, Refused, call, here, there  # noqa: E402
+from drawn import Refused, call, here, there  # noqa: E402
 
 import written_calls  # noqa: E402
 
@@ -50,6 +50,13 @@ class Module(torch.nn.Module):
 
 # ---- situ ----
 
+def bind(library):
+    drawn.lib = C.CDLL(os.path.abspath(library))
+    drawn.lib.situ_error_mode(1)  # SITU_ERROR_QUIET
+    drawn.dtype = torch.float32
+    drawn.lib.situ_tree_count.restype = C.c_int64
+
+
 def message():
     text = C.cast(drawn.lib.situ_error_message, C.CFUNCTYPE(C.c_char_p))().decode()
     drawn.lib.situ_error_clear()
@@ -66,7 +73,6 @@ def compute(module, inputs):
     for value in inputs:
         tree = call("tree_append", tree, call("tree_tensor", there(value)))
     out = call("nn_call", module, tree)
-    lib.situ_tree_count.restype = C.c_int64
     count = lib.situ_tree_count(out)
     leaves = [call("tree_value", out)] if lib.situ_tree_kind_of(out) == 1 else [
         call("tree_tensor_at", out, C.c_int64(i)) for i in range(count)]
@@ -177,11 +183,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print what is refused, too")
     parser.add_argument("--keep", default="")
     options = parser.parse_args()
-    drawn.lib = C.CDLL(os.path.abspath(options.library))
-    drawn.lib.situ_error_mode(1)  # SITU_ERROR_QUIET
-    drawn.dtype = torch.float32
-    for name in ("situ_tree_tensor", "situ_tree_append", "situ_tree_list"):
-        getattr(drawn.lib, name).restype = P
+    bind(options.library)
     total, bad = collections.Counter(), 0
     names = written_calls.overloads() + list(written_calls.PROGRAMS)
     with tempfile.TemporaryDirectory() as work:
