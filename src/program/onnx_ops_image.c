@@ -127,7 +127,7 @@ static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
   const bool weighted = r->mode != 'n', crops = strcmp(r->coordinates, "tf_crop_and_resize") == 0;
   weights of = { .taps = 1 };
   size_t elements;
-  if (r->in < 1 || r->out < 1) return situ__fail(SITU_E_UNSUPPORTED, "Resize", "has a size below 1"), NULL;
+  if (r->out < 1) return situ_narrow(x, d, 0, 0);
   if (weighted && dtype == SITU_I64)
     return situ__fail(SITU_E_UNSUPPORTED, "Resize", "computes no weighted sums of i64"), NULL;
   for (int64_t i = 0; i < r->out; i++) {
@@ -147,6 +147,8 @@ static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
                                                             : SITU_F64;
     y = add_taps(situ_to_dtype(x, wide), d, r, &of);
     if (crops) y = fill_outside(y, d, r);
+    /* 0.3 * 3 + 0.7 * 3 is less than 3 by a rounding, which the cast would make 2. */
+    if (wide != dtype && wide == SITU_F64) y = situ_div_scalar(situ_round(situ_mul_scalar(y, 0x1p20)), 0x1p20);
     y = situ_to_dtype(y, dtype);
   } else {
     situ__no_memory("Resize", elements * sizeof *of.weight);
@@ -189,7 +191,7 @@ static bool read_target(situ__op_call *c, const situ_shape *axes, const situ_sha
       size[i] = exact >= 0 ? (int64_t)exact : -1;
     }
     if (of == 0 && size[i] == 0 && isfinite(scale[i])) scale[i] = 1;
-    else if (!(scale[i] > 0) || size[i] < 1 || of < 1) return situ__call_refuse(c, "has a scale or a size below 1");
+    else if (!(scale[i] >= 0) || size[i] < 0 || of < 1) return situ__call_refuse(c, "has a scale or a size below 0");
   }
   return true;
 }
@@ -203,6 +205,7 @@ static situ_tensor *interpolate(situ_tensor *x, const resize *r, const double *s
   if (scale[0] != 1 || scale[1] != 1 || !situ_dtype_is_floating(situ_dtype_of(x))) return NULL;
   if (r->antialias || r->exclude || (r->mode == 'n' ? !floors : !half && !corners)) return NULL;
   if (r->mode == 'c' && r->cubic != -0.75) return NULL;
+  if (!situ_numel(x) || size[2] < 1 || size[3] < 1) return NULL;
   for (int d = 2; d < 4; d++) /* by sizes situ computes the scale from them */
     if (fabs(scale[d] * (double)situ_size(x, d) - (double)size[d]) > 1e-6) return NULL;
   const situ_interpolate_options o = { .size = SITU_SHAPE(size[2], size[3]),

@@ -55,20 +55,34 @@ static const char *write_sign(situ__onnx_writer *w) {
   const char *y = situ__onnx_put1(w, "Sign", x);
   return is_floating(w) ? choose(w, situ__onnx_put1(w, "IsNaN", x), number(w, 0), y) : y;
 }
+/* 1 - erf(x) would keep nothing of a small result: t exp(p(t) - x^2), with t = 1 / (1 + |x| / 2), whose relative error is
+   below 1.2e-7 (Press et al., Numerical Recipes, 6.2); of -x it is 2 minus that. */
 static const char *write_erfc(situ__onnx_writer *w) {
-  return situ__onnx_put2(w, "Sub", number(w, 1), situ__onnx_put1(w, "Erf", self(w)));
+  static const double of_t[] = { 0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+                                 -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223 };
+  if (gives(w) == SITU_F64) return situ__onnx_lacks(w, "is of f64");
+  const char *x = self(w), *size = situ__onnx_put1(w, "Abs", x), *one = number(w, 1), *sum = number(w, of_t[0]);
+  const char *half = situ__onnx_put2(w, "Mul", size, number(w, 0.5)), *t = situ__onnx_put2(w, "Add", half, one);
+  if (!t) return NULL;
+  t = situ__onnx_put1(w, "Reciprocal", t);
+  for (size_t i = 1; i < sizeof of_t / sizeof *of_t; i++)
+    sum = situ__onnx_put2(w, "Add", situ__onnx_put2(w, "Mul", sum, t), number(w, of_t[i]));
+  const char *power = situ__onnx_put2(w, "Sub", sum, situ__onnx_put2(w, "Mul", x, x));
+  const char *y = situ__onnx_put2(w, "Mul", t, power ? situ__onnx_put1(w, "Exp", power) : NULL);
+  return choose(w, situ__onnx_put2(w, "Less", x, number(w, 0)), situ__onnx_put2(w, "Sub", number(w, 2), y), y);
 }
 static const char *write_exp2(situ__onnx_writer *w) { return situ__onnx_put2(w, "Pow", number(w, 2), self(w)); }
 /* |x| < 1. */
 static const char *is_small(situ__onnx_writer *w, const char *x) {
   return situ__onnx_put2(w, "Less", situ__onnx_put1(w, "Abs", x), number(w, 1));
 }
-/* Small x would vanish beside 1: 2 exp(x/2) sinh(x/2), whose factors are 0 and infinite for large ones. */
+/* Small x would vanish beside 1: (u - 1) x / log(u), where u = exp(x) is rounded; x itself, if u is 1 (Kahan). */
 static const char *expm1_of(situ__onnx_writer *w, const char *x) {
-  const char *half = situ__onnx_put2(w, "Mul", x, number(w, 0.5));
-  const char *small = situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Exp", half), situ__onnx_put1(w, "Sinh", half));
-  return choose(w, is_small(w, x), situ__onnx_put2(w, "Mul", small, number(w, 2)),
-                situ__onnx_put2(w, "Sub", situ__onnx_put1(w, "Exp", x), number(w, 1)));
+  const char *one = number(w, 1), *u = situ__onnx_put1(w, "Exp", x), *less = situ__onnx_put2(w, "Sub", u, one);
+  if (!less) return NULL;
+  const char *part = situ__onnx_put2(w, "Mul", less, situ__onnx_put2(w, "Div", x, situ__onnx_put1(w, "Log", u)));
+  const char *none = situ__onnx_put2(w, "Equal", u, one);
+  return choose(w, is_small(w, x), choose(w, none, x, part), less);
 }
 static const char *write_expm1(situ__onnx_writer *w) { return expm1_of(w, self(w)); }
 /* log(u) x / (u - 1), where u = 1 + x is rounded; x itself, if u is 1 (Kahan). */
@@ -138,6 +152,9 @@ static const char *write_rsub(situ__onnx_writer *w) {
 }
 static const char *write_mul(situ__onnx_writer *w) {
   return situ__onnx_put2(w, gives(w) == SITU_BOOL ? "And" : "Mul", self(w), situ__onnx_arg_as(w, 1, gives(w)));
+}
+static const char *write_div(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, "Div", self(w), situ__onnx_arg_as(w, 1, gives(w)));
 }
 /* The remainder toward 0, and whether it is not 0 and has another sign than b: then the one that floors is b more. */
 static const char *remainder_of(situ__onnx_writer *w, const char *a, const char *b, const char **other) {
@@ -216,10 +233,7 @@ static situ_dtype compared_in(const situ__onnx_writer *w, int i, int k) {
   const situ__inferred *a = situ__onnx_about(w, i), *b = situ__onnx_about(w, k);
   if (!b->dtype) {
     const bool real = w->node->arg[k].kind == SITU__ARG_FLOAT;
-    double least, most, value = situ__arg_number(&w->call, k);
-    if (category(a->dtype) == 2) return a->dtype;
-    if (real) return SITU_F32;
-    return situ__onnx_range_of(a->dtype, &least, &most) && value >= least && value <= most ? a->dtype : SITU_I64;
+    return real && category(a->dtype) < 2 ? SITU_F32 : a->dtype == SITU_BOOL ? SITU_I64 : a->dtype;
   }
   if (!a->dtype) return b->dtype;
   if (category(a->dtype) != category(b->dtype)) return category(a->dtype) > category(b->dtype) ? a->dtype : b->dtype;
@@ -266,9 +280,10 @@ static const char *bound(situ__onnx_writer *w, int k) {
 }
 /* Not Clip, which makes the largest number of an infinity. */
 static const char *clamp(situ__onnx_writer *w) {
+  const bool bools = gives(w) == SITU_BOOL;
   const char *x = self(w);
-  if (situ__arg_given(&w->call, 1)) x = situ__onnx_put2(w, "Max", x, bound(w, 1));
-  return situ__arg_given(&w->call, 2) ? situ__onnx_put2(w, "Min", x, bound(w, 2)) : x;
+  if (situ__arg_given(&w->call, 1)) x = situ__onnx_put2(w, bools ? "Or" : "Max", x, bound(w, 1));
+  return situ__arg_given(&w->call, 2) ? situ__onnx_put2(w, bools ? "And" : "Min", x, bound(w, 2)) : x;
 }
 static const char *write_clamp(situ__onnx_writer *w) {
   const bool both = situ__arg_given(&w->call, 1) && situ__arg_given(&w->call, 2);
@@ -280,7 +295,7 @@ static const char *write_clamp_max(situ__onnx_writer *w) { return situ__onnx_put
 static const char *write_lerp(situ__onnx_writer *w) {
   const double weight = situ__arg_number(&w->call, 2);
   const char *a = self(w), *b = situ__onnx_arg_as(w, 1, gives(w)), *span = situ__onnx_put2(w, "Sub", b, a);
-  if (weight < 0.5) return situ__onnx_put2(w, "Add", a, situ__onnx_put2(w, "Mul", span, number(w, weight)));
+  if (fabs(weight) < 0.5) return situ__onnx_put2(w, "Add", a, situ__onnx_put2(w, "Mul", span, number(w, weight)));
   return situ__onnx_put2(w, "Sub", b, situ__onnx_put2(w, "Mul", span, number(w, 1 - weight)));
 }
 static const char *add_combined(situ__onnx_writer *w, const char *type) {
@@ -336,15 +351,15 @@ static const char *write_elu(situ__onnx_writer *w) {
   const char *y = is_wide(w) ? bent(w, alpha, 1) : situ__onnx_put(w, "Elu", IN(self(w)), "alpha:f", alpha);
   return scale == 1 ? y : situ__onnx_put2(w, "Mul", y, number(w, scale));
 }
+/* Not Celu, which is of f32 only, and loses small x. */
+static const char *write_celu(situ__onnx_writer *w) {
+  const double alpha = situ__arg_number(&w->call, 1);
+  return bent(w, alpha, alpha);
+}
 static const char *write_selu(situ__onnx_writer *w) {
   if (!is_wide(w)) return situ__onnx_put1(w, "Selu", self(w));
   return situ__onnx_put2(w, "Mul", bent(w, 1.6732632423543772848170429916717, 1),
                          number(w, 1.0507009873554804934193349852946));
-}
-/* ONNX's Celu is of f32 only. */
-static const char *write_celu(situ__onnx_writer *w) {
-  const double alpha = situ__arg_number(&w->call, 1);
-  return gives(w) == SITU_F32 ? situ__onnx_put(w, "Celu", IN(self(w)), "alpha:f", alpha) : bent(w, alpha, alpha);
 }
 /* Not Shrink, which makes 0 of NaN. */
 static const char *shrink(situ__onnx_writer *w, bool soft) {
@@ -385,6 +400,9 @@ static const char *write_copy(situ__onnx_writer *w) { return spread(w, situ__onn
 #define SAME(text, operator) \
   { .target = text, .same = operator }
 #define BOTH(text, function) FORM(text ".Tensor", function), FORM(text ".Scalar", function)
+/* The second operand may be a size. */
+#define SIZED(text, function) \
+  { .target = text, .write = function, .varies = 1U << 1 }
 #define LOGICAL(text, function) \
   { .target = text, .write = function, .logical = true }
 #define COMPARE(text, function) LOGICAL(text ".Tensor", function), LOGICAL(text ".Scalar", function)
@@ -438,12 +456,15 @@ static const situ__onnx_form forms[] = {
   FORM("isinf.default", write_isinf),
   FORM("isfinite.default", write_isfinite),
 
-  BOTH("add", write_add),
-  BOTH("sub", write_sub),
+  SIZED("add.Tensor", write_add),
+  SIZED("add.Scalar", write_add),
+  SIZED("sub.Tensor", write_sub),
+  SIZED("sub.Scalar", write_sub),
   FORM("rsub.Scalar", write_rsub),
-  BOTH("mul", write_mul),
-  SAME("div.Tensor", "Div"),
-  SAME("div.Scalar", "Div"),
+  SIZED("mul.Tensor", write_mul),
+  SIZED("mul.Scalar", write_mul),
+  SIZED("div.Tensor", write_div),
+  SIZED("div.Scalar", write_div),
   FORM("div.Tensor_mode", write_div_mode),
   FORM("floor_divide.default", floor_of_quotient),
   BOTH("fmod", write_fmod),
@@ -496,7 +517,7 @@ static const situ__onnx_form forms[] = {
   FORM("where.Scalar", write_where),
   FORM("masked_fill.Scalar", write_masked_fill),
   FORM("masked_fill.Tensor", write_masked_fill),
-  FORM("fill_.Scalar", write_fill),
+  SIZED("fill_.Scalar", write_fill),
   FORM("zero_.default", write_zero),
   FORM("copy_.default", write_copy),
   FORM("to.dtype", self),

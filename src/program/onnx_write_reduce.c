@@ -174,6 +174,7 @@ static const char *write_diff(situ__onnx_writer *w) {
   const int64_t dim = situ__onnx_dim(situ__arg_int(&w->call, 2), rank_of(w));
   const char *in[4] = { NULL }, *x;
   int count = 0;
+  if (situ__arg_int(&w->call, 1) == 0) return situ__onnx_arg(w, 0); /* without what stands before or after it */
   if (situ__arg_given(&w->call, 3)) in[count++] = situ__onnx_arg_as(w, 3, w->gives->dtype);
   in[count++] = situ__onnx_arg_as(w, 0, w->gives->dtype);
   if (situ__arg_given(&w->call, 4)) in[count++] = situ__onnx_arg_as(w, 4, w->gives->dtype);

@@ -96,6 +96,7 @@ def differs(got, want, loose):
     half = want.dtype in (torch.float16, torch.bfloat16)
     finite = want[want.isfinite()].abs().double()
     scale = finite.max().item() if finite.numel() else 0
+    loose = 1 if half else loose
     rtol = 2e-3 if half else 1e-5 if want.dtype == torch.float32 else 1e-9
     if torch.allclose(got.double(), want.double(), rtol=rtol, atol=loose * rtol * min(scale, 1e6), equal_nan=True):
         return ""

@@ -27,7 +27,7 @@ def overloads():
     for path in sorted(glob.glob(os.path.join(HERE, "..", "..", "src", "program", "onnx_write_*.c"))):
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        for kind, name in re.findall(r'(?<!\w)(FORM|SAME|VARIES|LOGICAL|BOTH|COMPARE)\("([\w.]+)"|', text):
+        for kind, name in re.findall(r'(?<!\w)(FORM|SAME|SIZED|VARIES|LOGICAL|BOTH|COMPARE)\("([\w.]+)"|', text):
             names += [name + ".Tensor", name + ".Scalar"] if kind in ("BOTH", "COMPARE") else [name] if name else []
         names += re.findall(r'\.target = "([\w.]+)"', text)
     packets = [name.split(".") for name in names]
@@ -583,7 +583,7 @@ EXACT = re.compile(r"softmax|norm|conv|pool|linear|m[mv]\.|dot|einsum|attention|
 
 # Kernels that sum what they multiply by 0, or compare windows, have their own ideas of NaN and infinities; numbers that a
 # dtype does not hold are cast in any way.
-FINITE = re.compile(r"a?max|a?min|arg|sum|prod|norm|linalg_vector|conv|max_pool|avg_pool|_?adaptive|linear|m[mv]\.|dot|einsum|matmul|bmm|addmm|baddbmm|scaled_dot|upsample|"
+FINITE = re.compile(r"_?log_softmax|a?max|a?min|arg|sum|prod|norm|linalg_vector|conv|max_pool|avg_pool|_?adaptive|linear|m[mv]\.|dot|einsum|matmul|bmm|addmm|baddbmm|scaled_dot|upsample|"
                     r"batch_norm|_native|instance|layer_norm|native_|group|rms|_weight_norm|lstm|gru|rnn")
 
 
