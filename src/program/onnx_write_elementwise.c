@@ -99,8 +99,11 @@ static const char *write_log2(situ__onnx_writer *w) {
 static const char *write_log10(situ__onnx_writer *w) {
   return situ__onnx_put2(w, "Div", situ__onnx_put1(w, "Log", self(w)), number(w, 2.30258509299404568402));
 }
+/* min(x, 0) - log(exp(-|x|) + 1), in which nothing overflows. */
 static const char *write_log_sigmoid(situ__onnx_writer *w) {
-  return situ__onnx_put1(w, "Neg", situ__onnx_put1(w, "Softplus", situ__onnx_put1(w, "Neg", self(w))));
+  const char *x = self(w), *size = situ__onnx_put1(w, "Abs", x), *away = size ? situ__onnx_put1(w, "Neg", size) : NULL;
+  const char *sum = situ__onnx_put2(w, "Add", away ? situ__onnx_put1(w, "Exp", away) : NULL, number(w, 1));
+  return situ__onnx_put2(w, "Sub", situ__onnx_put2(w, "Min", x, number(w, 0)), sum ? situ__onnx_put1(w, "Log", sum) : NULL);
 }
 static const char *clip(situ__onnx_writer *w, const char *x, const char *least, const char *most) {
   return x && least && most ? situ__onnx_put(w, "Clip", IN(x, least, most), "") : NULL;

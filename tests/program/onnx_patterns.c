@@ -1,5 +1,6 @@
 /* GELU, layer norm and attention that an ONNX file has as their arithmetic become one call, with the values of the
-   arithmetic; what differs in a constant, an axis or a use is left alone.
+   arithmetic; what differs in a constant, an axis or a use is left alone. Also with other, drawn shapes of inputs and
+   constants: what runs without the one call runs with it, and gives the same.
    SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,6 +30,32 @@ static const struct {
                { 'k', { 2, 6, 2, 8 } }, { 'v', { 2, 2, 6, 8 } }, { 'm', { 5, 6 } },       { 'n', { 3, 1, 1, 5, 6 } },
                { 'X', { 1, 2, 5, 8 } }, { 'G', { 1, 2, 1, 1 } }, { 'H', { 2, 2, 1, 1 } } };
 enum { INPUTS = sizeof inputs / sizeof *inputs, NAMES = 64, LINE = 512 };
+
+/* Shapes are drawn while it is not 0: sizes become 1, dimensions are left out or added. */
+static uint64_t draws;
+
+static uint64_t draw(uint64_t below) {
+  draws = draws * 6364136223846793005u + 1442695040888963407u;
+  return (draws >> 33) % below;
+}
+
+static int draw_shape(int64_t *size, int dims) {
+  const uint64_t kind = draws && dims ? draw(7) : 0;
+  if (kind == 4) size[draw((uint64_t)dims)] = 1;
+  if (kind == 5) memmove(size, size + 1, (size_t)--dims * sizeof *size);
+  if (kind == 6 && dims < 5) {
+    memmove(size + 1, size, (size_t)dims++ * sizeof *size);
+    size[0] = 1;
+  }
+  return dims;
+}
+
+/* Of a number: 0-dim, vectors and more of one element, or one for each of two channels. */
+static int draw_number(int64_t *size, int dims) {
+  const int drawn = draws ? (int)draw(6) : 5;
+  size[0] = drawn == 4 ? 2 : 1;
+  return drawn == 5 ? dims : drawn == 4 ? 3 : drawn;
+}
 
 typedef struct graph {
   situ__protobuf_writer body;
@@ -82,25 +109,28 @@ static void put_initialiser(graph *g, const char *name, const int64_t *size, int
 
 static void put_operand(graph *g, const char *name) {
   float number[64];
-  int64_t size[4] = { 1, 1, 1, 1 }, whole;
+  int64_t size[5] = { 1, 1, 1, 1, 1 }, whole;
   if (!is_new(g, name)) return;
   if (*name == 'w') {
-    const int dims =
+    int dims =
         sscanf(name, "w%" SCNd64 "x%" SCNd64 "x%" SCNd64 "x%" SCNd64, &size[0], &size[1], &size[2], &size[3]);
     for (int i = 0; i < 64; i++) number[i] = (float)(i % 7 - 3) / 4 + (float)i / 64;
+    dims = draw_shape(size, dims);
     put_initialiser(g, name, size, dims, 1, number);
   } else if (*name == 'i') {
     whole = strtoll(name + 1, NULL, 10);
     put_initialiser(g, name, size, 1, 7, &whole);
   } else if (*name == '[' || (*name >= '0' && *name <= '9')) {
-    number[0] = strtof(name + (*name == '['), NULL);
-    put_initialiser(g, name, size, *name == '[', 1, number);
+    for (int i = 0; i < 2; i++) number[i] = strtof(name + (*name == '['), NULL);
+    const int dims = draw_number(size, *name == '[');
+    put_initialiser(g, name, size, dims, 1, number);
   } else {
     for (int i = 0; i < INPUTS; i++) {
       situ_shape shape = { .ndim = 0 };
       if (inputs[i].letter != *name) continue;
       while (shape.ndim < 5 && inputs[i].size[shape.ndim])
         shape.dim[shape.ndim] = inputs[i].size[shape.ndim], shape.ndim++;
+      shape.ndim = draw_shape(shape.dim, shape.ndim);
       put_value(g, 11, name, shape.dim, shape.ndim);
       g->in = situ_tree_put(g->in, name, situ_tree_tensor(situ_randn(shape, NULL)));
     }
@@ -141,8 +171,9 @@ static void put_line(graph *g, char *line) {
   put(&g->body, 1, &node);
 }
 
-/* Loads the graph whose last result is y. all: each result is one of the program's, so none is inside a pattern. */
-static situ_nn_module *load(const char *text, int opset, bool all, situ_tree **in) {
+/* Loads the graph whose last result is y. all: each result is one of the program's, so none is inside a pattern. NULL if
+   it is refused. */
+static situ_nn_module *load_drawn(const char *text, int opset, bool all, situ_tree **in) {
   graph g = { .all = all, .in = situ_tree_dict() };
   situ__protobuf_writer model = { 0 }, import = { 0 };
   char line[LINE];
@@ -163,7 +194,10 @@ static situ_nn_module *load(const char *text, int opset, bool all, situ_tree **i
   assert_int_equal(fclose(f), 0);
   situ__protobuf_free(&model);
   *in = g.in;
-  situ_nn_module *m = situ_export_load("patterns.onnx", NULL);
+  return situ_export_load("patterns.onnx", NULL);
+}
+static situ_nn_module *load(const char *text, int opset, bool all, situ_tree **in) {
+  situ_nn_module *m = load_drawn(text, opset, all, in);
   if (!m) fail_msg("%s: %s", text, situ_error_message());
   return m;
 }
@@ -330,6 +364,48 @@ static void gives_the_same(void **state) {
   }
 }
 
+/* Whether the graph of these draws runs without fusion. */
+static bool check_draw(const pattern *p, uint64_t seed) {
+  situ_tree *in = NULL, *again = NULL, *want = NULL, *got = NULL;
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  draws = seed;
+  situ_nn_module *apart = load_drawn(p->graph, p->opset, true, &again);
+  draws = seed;
+  if (apart) want = situ_nn_call(apart, again);
+  if (!want) situ_error_clear();
+  situ_nn_module *m = want ? load_drawn(p->graph, p->opset, false, &in) : NULL;
+  draws = 0;
+  if (m) got = situ_nn_call(m, in);
+  if (want && !got) fail_msg("%s, draw %" PRIu64 ": %s", p->graph, seed, situ_error_message());
+  situ_tensor *a = got ? situ_tree_value(got) : NULL, *b = want ? situ_tree_get(want, "y") : NULL;
+  bool close = !want;
+  const situ_shape x = situ_shape_of(a), y = situ_shape_of(b);
+  if (want && x.ndim == y.ndim) assert_int_equal(situ_allclose(a, b, 1e-4, 1e-5, true, &close), SITU_OK);
+  if (!close) fail_msg("%s, draw %" PRIu64 " differs", p->graph, seed);
+  const bool ran = want != NULL;
+  situ_tree_free(got);
+  situ_tree_free(want);
+  situ_tree_free(in);
+  situ_tree_free(again);
+  situ_nn_free(m);
+  situ_nn_free(apart);
+  situ_error_clear();
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  return ran;
+}
+static void gives_the_same_of_other_shapes(void **state) {
+  const uint64_t times = getenv("SITU_TEST_ALL") ? 400 : 8;
+  int ran = 0;
+  (void)state;
+  situ_error_mode(SITU_ERROR_QUIET);
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+    for (uint64_t seed = 1; seed <= times; seed++) ran += check_draw(&patterns[i], seed * 1000003 + i);
+  situ_error_mode(SITU_ERROR_LOG);
+  print_message("%d of %d drawn graphs run\n", ran, (int)(times * (sizeof patterns / sizeof *patterns)));
+  assert_true(ran > (int)(times * (sizeof patterns / sizeof *patterns)) / 4);
+}
+
 /* The parameters of a pattern stay the module's own, under their names, and get gradients; its constants are gone. */
 static void keeps_parameters(void **state) {
   (void)state;
@@ -349,6 +425,7 @@ static void keeps_parameters(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { cmocka_unit_test(gives_the_same), cmocka_unit_test(keeps_parameters) };
+  const struct CMUnitTest tests[] = { cmocka_unit_test(gives_the_same), cmocka_unit_test(gives_the_same_of_other_shapes),
+                                      cmocka_unit_test(keeps_parameters) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
