@@ -39,8 +39,8 @@ typedef struct situ__onnx_file {
 /* What the file says of a value: an entry of value_info, or an output. */
 typedef struct situ__onnx_declared {
   int32_t value;
-  situ_dtype dtype; /* SITU_DTYPE_DEFAULT: not said */
-  int dims;         /* -1: not said */
+  situ_dtype dtype;                                  /* SITU_DTYPE_DEFAULT: not said */
+  int dims;                                          /* -1: not said */
   int64_t size[SITU_MAX_DIMS], first[SITU_MAX_DIMS]; /* size -1: free; first: of the first run (onnx_declared.c) */
 } situ__onnx_declared;
 
@@ -58,7 +58,7 @@ typedef struct situ__onnx {
   situ__mapping *mapping;
   situ__program *program;
   int64_t opset;
-  situ__onnx_scope scope; /* of the graph that is being read */
+  situ__onnx_scope scope;  /* of the graph that is being read */
   situ__onnx_value *about; /* of each value of the program */
   situ__value *known;      /* the tensors of constants, on the host, once they were needed */
   int32_t capacity;

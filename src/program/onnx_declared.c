@@ -1,6 +1,5 @@
-/* Compares the dtypes and sizes that an ONNX file declares with those that are computed: the program runs on meta, twice
-   if inputs have free sizes. A node whose results depend on values that are not there is not compared, nor is what is
-   computed of it.
+/* Compares the dtypes and sizes that an ONNX file declares with those that are computed: the program runs on meta,
+   twice if inputs have free sizes. Results that depend on the values of tensors are not compared.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -117,8 +116,8 @@ static bool refuse(situ__onnx *f, const situ__onnx_declared *d, const situ_tenso
   situ__text_dims(&found, shape.dim, shape.ndim);
   situ__onnx_bad(f, SITU_E_FORMAT, "declares '%s' as %s, but %s%s%s%s computes %s %s", f->about[d->value].name,
                  said.failed ? "another" : said.data, maker ? maker->row->target : "what is constant",
-                 maker && *maker->site ? " (" : "", maker ? maker->site : "", maker && *maker->site ? ")" : "", situ_dtype_name(situ_dtype_of(t)),
-                 found.failed ? "" : found.data);
+                 maker && *maker->site ? " (" : "", maker ? maker->site : "", maker && *maker->site ? ")" : "",
+                 situ_dtype_name(situ_dtype_of(t)), found.failed ? "" : found.data);
   situ__text_free(&said);
   situ__text_free(&found);
   return false;

@@ -67,7 +67,7 @@ static void find_reach(const resize *r, int64_t i, int64_t *first, int64_t *last
   *last = r->mode == 'n' ? *first : (int64_t)ceil(x + reach);
 }
 
-/* What is beyond an edge counts as the edge, unless it is excluded. */
+/* Places beyond an edge count as the edge, unless they are excluded. */
 static void fill_taps(const resize *r, int64_t i, const weights *out) {
   const double x = place_of(r, i), stretch = r->antialias && r->scale < 1 ? r->scale : 1;
   int64_t first, last, from;
@@ -142,7 +142,7 @@ static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
   situ_tensor *y = NULL;
   if (of.place && of.weight) {
     for (int64_t i = 0; i < r->out; i++) fill_taps(r, i, &of);
-    const situ_dtype wide = !weighted                     ? dtype
+    const situ_dtype wide = !weighted                       ? dtype
                             : situ_dtype_is_floating(dtype) ? (dtype == SITU_F64 ? SITU_F64 : SITU_F32)
                                                             : SITU_F64;
     y = add_taps(situ_to_dtype(x, wide), d, r, &of);

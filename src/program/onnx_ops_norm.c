@@ -22,8 +22,7 @@ static situ_tensor *run_batch_norm(situ__op_call *c) {
   const bool training = situ__arg_flag(c, 7);
   const double momentum = situ__arg_number(c, 6);
   const situ_batch_norm_options o = { .training = training, .eps = nonzero(situ__arg_number(c, 5)) };
-  situ_tensor *y =
-      situ_batch_norm(x, training ? NULL : mean, training ? NULL : var, operand[0], operand[1], &o);
+  situ_tensor *y = situ_batch_norm(x, training ? NULL : mean, training ? NULL : var, operand[0], operand[1], &o);
   if (!training || !y || c->node->outs < 2) return y;
   situ_reduce_options r = { .dim = { .ndim = 0 } };
   for (int d = 0; d < situ_dim(x); d++)

@@ -53,7 +53,8 @@ static situ_tensor *run_log_sum_exp(situ__op_call *c) { return reduce_real(c, si
 static situ_tensor *extreme_of_none(const situ_tensor *x, const situ_reduce_options *o, bool largest) {
   const situ_dtype dtype = situ_dtype_of(x);
   const int bits = 8 * (int)situ_dtype_size(dtype);
-  const int64_t most = dtype == SITU_U8 ? UINT8_MAX : INT64_MAX >> (64 - bits), least = dtype == SITU_U8 ? 0 : -most - 1;
+  const int64_t most = dtype == SITU_U8 ? UINT8_MAX : INT64_MAX >> (64 - bits),
+                least = dtype == SITU_U8 ? 0 : -most - 1;
   const double infinity = largest ? -(double)__builtin_inff() : (double)__builtin_inff();
   const bool floating = situ_dtype_is_floating(dtype);
   situ_shape shape = situ_shape_of(x);

@@ -55,11 +55,11 @@ static const char *write_sign(situ__onnx_writer *w) {
   const char *y = situ__onnx_put1(w, "Sign", x);
   return is_floating(w) ? choose(w, situ__onnx_put1(w, "IsNaN", x), number(w, 0), y) : y;
 }
-/* 1 - erf(x) would keep nothing of a small result: t exp(p(t) - x^2), with t = 1 / (1 + |x| / 2), whose relative error is
-   below 1.2e-7 (Press et al., Numerical Recipes, 6.2); of -x it is 2 minus that. */
+/* 1 - erf(x) would keep nothing of a small result: t exp(p(t) - x^2), with t = 1 / (1 + |x| / 2), whose relative error
+   is below 1.2e-7 (Press et al., Numerical Recipes, 6.2); of -x it is 2 minus that. */
 static const char *write_erfc(situ__onnx_writer *w) {
-  static const double of_t[] = { 0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
-                                 -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223 };
+  static const double of_t[] = { 0.17087277,  -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+                                 -0.18628806, 0.09678418,  0.37409196, 1.00002368,  -1.26551223 };
   if (gives(w) == SITU_F64) return situ__onnx_lacks(w, "is of f64");
   const char *x = self(w), *size = situ__onnx_put1(w, "Abs", x), *one = number(w, 1), *sum = number(w, of_t[0]);
   const char *half = situ__onnx_put2(w, "Mul", size, number(w, 0.5)), *t = situ__onnx_put2(w, "Add", half, one);
@@ -103,7 +103,8 @@ static const char *write_log10(situ__onnx_writer *w) {
 static const char *write_log_sigmoid(situ__onnx_writer *w) {
   const char *x = self(w), *size = situ__onnx_put1(w, "Abs", x), *away = size ? situ__onnx_put1(w, "Neg", size) : NULL;
   const char *sum = situ__onnx_put2(w, "Add", away ? situ__onnx_put1(w, "Exp", away) : NULL, number(w, 1));
-  return situ__onnx_put2(w, "Sub", situ__onnx_put2(w, "Min", x, number(w, 0)), sum ? situ__onnx_put1(w, "Log", sum) : NULL);
+  return situ__onnx_put2(w, "Sub", situ__onnx_put2(w, "Min", x, number(w, 0)),
+                         sum ? situ__onnx_put1(w, "Log", sum) : NULL);
 }
 static const char *clip(situ__onnx_writer *w, const char *x, const char *least, const char *most) {
   return x && least && most ? situ__onnx_put(w, "Clip", IN(x, least, most), "") : NULL;
@@ -127,7 +128,8 @@ static const char *as_wide(situ__onnx_writer *w) {
   return situ__onnx_arg_as(w, 0, situ__onnx_about(w, 0)->dtype == SITU_F64 ? SITU_F64 : SITU_F32);
 }
 static const char *write_hardswish(situ__onnx_writer *w) {
-  return is_wide(w) ? situ__onnx_put2(w, "Mul", self(w), write_hardsigmoid(w)) : situ__onnx_put1(w, "HardSwish", self(w));
+  return is_wide(w) ? situ__onnx_put2(w, "Mul", self(w), write_hardsigmoid(w))
+                    : situ__onnx_put1(w, "HardSwish", self(w));
 }
 static const char *write_isnan(situ__onnx_writer *w) { return situ__onnx_put1(w, "IsNaN", as_wide(w)); }
 static const char *write_isinf(situ__onnx_writer *w) { return situ__onnx_put1(w, "IsInf", as_wide(w)); }
@@ -162,7 +164,8 @@ static const char *write_div(situ__onnx_writer *w) {
 /* The remainder toward 0, and whether it is not 0 and has another sign than b: then the one that floors is b more. */
 static const char *remainder_of(situ__onnx_writer *w, const char *a, const char *b, const char **other) {
   const char *zero = number(w, 0), *rest = a && b ? situ__onnx_put(w, "Mod", IN(a, b), "fmod:i", (int64_t)1) : NULL;
-  const char *apart = situ__onnx_put2(w, "Xor", situ__onnx_put2(w, "Less", rest, zero), situ__onnx_put2(w, "Less", b, zero));
+  const char *apart =
+      situ__onnx_put2(w, "Xor", situ__onnx_put2(w, "Less", rest, zero), situ__onnx_put2(w, "Less", b, zero));
   const char *none = situ__onnx_put2(w, "Equal", rest, zero);
   *other = situ__onnx_put2(w, "And", apart, none ? situ__onnx_put1(w, "Not", none) : NULL);
   return *other ? rest : NULL;
@@ -346,7 +349,8 @@ static const char *write_gelu(situ__onnx_writer *w) {
 /* x above 0, else alpha (exp(x / divisor) - 1). */
 static const char *bent(situ__onnx_writer *w, double alpha, double divisor) {
   const char *x = self(w), *below = expm1_of(w, situ__onnx_put2(w, "Div", x, number(w, divisor)));
-  return choose(w, situ__onnx_put2(w, "Greater", x, number(w, 0)), x, situ__onnx_put2(w, "Mul", below, number(w, alpha)));
+  return choose(w, situ__onnx_put2(w, "Greater", x, number(w, 0)), x,
+                situ__onnx_put2(w, "Mul", below, number(w, alpha)));
 }
 static const char *write_elu(situ__onnx_writer *w) {
   const double alpha = situ__arg_number(&w->call, 1), scale = situ__arg_number(&w->call, 2);
@@ -367,7 +371,8 @@ static const char *write_selu(situ__onnx_writer *w) {
 /* Not Shrink, which makes 0 of NaN. */
 static const char *shrink(situ__onnx_writer *w, bool soft) {
   const char *lambda = number(w, situ__arg_number(&w->call, 1)), *x = self(w), *size = situ__onnx_put1(w, "Abs", x);
-  const char *beyond = soft ? situ__onnx_put2(w, "Sub", x, situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Sign", x), lambda)) : x;
+  const char *beyond =
+      soft ? situ__onnx_put2(w, "Sub", x, situ__onnx_put2(w, "Mul", situ__onnx_put1(w, "Sign", x), lambda)) : x;
   return choose(w, situ__onnx_put2(w, "LessOrEqual", size, lambda), number(w, 0), beyond);
 }
 static const char *write_softshrink(situ__onnx_writer *w) { return shrink(w, true); }

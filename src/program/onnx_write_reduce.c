@@ -59,19 +59,22 @@ static const char *write_max_all(situ__onnx_writer *w) { return of_some(w, "Redu
 static const char *write_min_all(situ__onnx_writer *w) { return of_some(w, "ReduceMin", false); }
 
 /* Whether one is true: their number, which is 0 of none. */
-static const char *any_of(situ__onnx_writer *w, const char *bools, bool listed) {
+static const char *whether_any(situ__onnx_writer *w, const char *bools, bool listed) {
   const situ_shape axes = axes_of(w, listed);
   const char *x = situ__onnx_cast(w, bools, SITU_BOOL, SITU_I64);
-  return situ__onnx_cast(w, reduce(w, "ReduceSum", x, &axes, listed && situ__arg_flag(&w->call, 2)), SITU_I64, SITU_BOOL);
+  return situ__onnx_cast(w, reduce(w, "ReduceSum", x, &axes, listed && situ__arg_flag(&w->call, 2)), SITU_I64,
+                         SITU_BOOL);
 }
-static const char *all_of(situ__onnx_writer *w, bool listed) {
-  const char *off = situ__onnx_put1(w, "Not", situ__onnx_arg_as(w, 0, SITU_BOOL)), *y = any_of(w, off, listed);
+static const char *whether_all(situ__onnx_writer *w, bool listed) {
+  const char *off = situ__onnx_put1(w, "Not", situ__onnx_arg_as(w, 0, SITU_BOOL)), *y = whether_any(w, off, listed);
   return y ? situ__onnx_put1(w, "Not", y) : NULL;
 }
-static const char *write_any(situ__onnx_writer *w) { return any_of(w, situ__onnx_arg_as(w, 0, SITU_BOOL), true); }
-static const char *write_all(situ__onnx_writer *w) { return all_of(w, true); }
-static const char *write_any_all(situ__onnx_writer *w) { return any_of(w, situ__onnx_arg_as(w, 0, SITU_BOOL), false); }
-static const char *write_all_all(situ__onnx_writer *w) { return all_of(w, false); }
+static const char *write_any(situ__onnx_writer *w) { return whether_any(w, situ__onnx_arg_as(w, 0, SITU_BOOL), true); }
+static const char *write_all(situ__onnx_writer *w) { return whether_all(w, true); }
+static const char *write_any_all(situ__onnx_writer *w) {
+  return whether_any(w, situ__onnx_arg_as(w, 0, SITU_BOOL), false);
+}
+static const char *write_all_all(situ__onnx_writer *w) { return whether_all(w, false); }
 
 static const char *variance(situ__onnx_writer *w) {
   const situ__inferred *x = situ__onnx_about(w, 0);

@@ -402,9 +402,9 @@ static void names_of_hugging_face(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
-    T(opens_as_any_file),       T(reads_metadata),     T(reads_tensors),           T(refuses_every_truncation),
-    T(refuses_patched_headers), T(reads_version_2), T(refuses_made_files), T(refuses_endless_headers), T(survives_failed_allocations),
-    T(names_of_hugging_face),
+    T(opens_as_any_file),           T(reads_metadata),        T(reads_tensors),      T(refuses_every_truncation),
+    T(refuses_patched_headers),     T(reads_version_2),       T(refuses_made_files), T(refuses_endless_headers),
+    T(survives_failed_allocations), T(names_of_hugging_face),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,11 +52,10 @@ static void put_value(message *graph, uint32_t field, const char *name) {
 
 /* A float output of any sizes. */
 static void put_output(message *graph, const char *name) {
-  message tensor = { .length = 0 }, type = { .length = 0 }, value = { .length = 0 };
-  put_int(&tensor, 1, 1);
-  put_message(&type, 1, &tensor);
+  static const unsigned char type[] = { 0x0a, 0x02, 0x08, 0x01 };
+  message value = { .length = 0 };
   put_text(&value, 1, name);
-  put_message(&value, 2, &type);
+  put_bytes(&value, 2, type, sizeof type);
   put_message(graph, OUTPUT, &value);
 }
 

@@ -107,11 +107,10 @@ static bool is_close(situ_tensor *got, situ_tensor *want, char *why, size_t size
   bool close = false;
   got = situ_to(got, situ_dev("cpu"));
   const bool half = dtype == SITU_F16 || dtype == SITU_BF16;
-  const situ_status status =
-      situ_dtype_is_floating(dtype)
-          ? situ_allclose(situ_to_dtype(got, SITU_F64), situ_to_dtype(want, SITU_F64), half ? 1e-2 : 1e-3,
-                          half ? 1e-3 : 1e-6, true, &close)
-          : situ_equal(got, want, &close); /* a double does not hold each */
+  const situ_status status = situ_dtype_is_floating(dtype)
+                                 ? situ_allclose(situ_to_dtype(got, SITU_F64), situ_to_dtype(want, SITU_F64),
+                                                 half ? 1e-2 : 1e-3, half ? 1e-3 : 1e-6, true, &close)
+                                 : situ_equal(got, want, &close); /* a double does not hold each */
   if (status != SITU_OK) return false;
   if (!close) (void)snprintf(why, size, "other values");
   return close;

@@ -112,8 +112,7 @@ static void put_operand(graph *g, const char *name) {
   int64_t size[5] = { 1, 1, 1, 1, 1 }, whole;
   if (!is_new(g, name)) return;
   if (*name == 'w') {
-    int dims =
-        sscanf(name, "w%" SCNd64 "x%" SCNd64 "x%" SCNd64 "x%" SCNd64, &size[0], &size[1], &size[2], &size[3]);
+    int dims = sscanf(name, "w%" SCNd64 "x%" SCNd64 "x%" SCNd64 "x%" SCNd64, &size[0], &size[1], &size[2], &size[3]);
     for (int i = 0; i < 64; i++) number[i] = (float)(i % 7 - 3) / 4 + (float)i / 64;
     dims = draw_shape(size, dims);
     put_initialiser(g, name, size, dims, 1, number);
@@ -425,7 +424,8 @@ static void keeps_parameters(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { cmocka_unit_test(gives_the_same), cmocka_unit_test(gives_the_same_of_other_shapes),
+  const struct CMUnitTest tests[] = { cmocka_unit_test(gives_the_same),
+                                      cmocka_unit_test(gives_the_same_of_other_shapes),
                                       cmocka_unit_test(keeps_parameters) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,8 @@ static double distance(situ_tensor *got, situ_tensor *want) {
   if (!situ_dtype_is_floating(situ_dtype_of(want)))
     return situ_equal(got, want, &same) == SITU_OK && same ? 0 : INFINITY;
   situ_tensor *finite = situ_isfinite(want), *zero = situ_zeros_like(want, NULL);
-  if (situ_allclose(situ_where(finite, zero, got), situ_where(finite, zero, want), 0, 0, true, &same) != SITU_OK || !same)
+  if (situ_allclose(situ_where(finite, zero, got), situ_where(finite, zero, want), 0, 0, true, &same) != SITU_OK ||
+      !same)
     return INFINITY;
   got = situ_where(finite, got, zero);
   want = situ_where(finite, want, zero);

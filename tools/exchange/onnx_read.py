@@ -33,7 +33,7 @@ from onnx import TensorProto, helper  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 import onnx_nodes  # noqa: E402
-import written_calls  # noqa: E402
+import written_tensors  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
 import drawn  # noqa: E402
@@ -85,10 +85,10 @@ def without_sizes(model):
 
 def special(t, finite):
     if finite and t.dtype.is_floating_point:  # sums of large terms are what rounding makes of them
-        return written_calls.special(t.float(), finite).clamp(-8, 8).to(t.dtype)
+        return written_tensors.special(t.float(), finite).clamp(-8, 8).to(t.dtype)
     if t.dtype in (torch.float16, torch.bfloat16):
-        return written_calls.special(t.float(), finite).to(t.dtype)
-    return written_calls.special(t, finite)
+        return written_tensors.special(t.float(), finite).to(t.dtype)
+    return written_tensors.special(t, finite)
 
 
 def cut(tensors, host):
@@ -142,7 +142,7 @@ def own_case():
                       scalar(step, dtype)], {}
     if kind == "Pad":
         dtype = pick([torch.int64, torch.int32, torch.float32, torch.float64])
-        x = special(written_calls.tensor(pick([(3,), (2, 3), (0, 2), (1, 2, 3)]), dtype), False)
+        x = special(written_tensors.tensor(pick([(3,), (2, 3), (0, 2), (1, 2, 3)]), dtype), False)
         mode = pick(["constant", "constant", "edge", "reflect", "wrap"])
         pads = [pick([0, 1, 2, -1]) for _ in range(2 * x.dim())]
         value = scalar(large if dtype == torch.int64 else 2**24 + 1, dtype)
@@ -151,14 +151,14 @@ def own_case():
         dtype = pick([torch.float32, torch.float32, torch.float32, torch.int32, torch.uint8])
         shape = (pick([1, 1, 2]), pick([1, 2]), pick([1, 2, 4, 5]), pick([1, 2, 3]))
         mode = pick(["nearest", "nearest", "linear", "cubic"])
-        x = written_calls.tensor(shape, dtype)
+        x = written_tensors.tensor(shape, dtype)
         x = special(x, False) if mode == "nearest" or dtype.is_floating_point else x
         places = pick(["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"])
         attributes = {"mode": mode, "coordinate_transformation_mode": places}
         if mode == "nearest":
             attributes["nearest_mode"] = pick(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
         if mode == "cubic":
-            x, attributes["exclude_outside"] = written_calls.tensor(shape), pick([0, 1])
+            x, attributes["exclude_outside"] = written_tensors.tensor(shape), pick([0, 1])
         if random.random() < 0.5:
             return kind, [x, None, None, whole(shape[0], shape[1], pick([1, 2, 3, 7]), pick([1, 2, 5, 6]))], attributes
         scales = torch.tensor([1, 1, pick([1, 2, 0.5, 1.5, 3, 0.4]), pick([1, 2, 0.5, 1.7])], dtype=torch.float32)
@@ -169,23 +169,23 @@ def own_case():
         return kind, [whole(*pick([[2, 3], [0], [1]]))], {"value": onnx.numpy_helper.from_array(value.numpy())}
     if kind in ("ReduceMax", "ReduceMin", "ReduceMean"):
         dtype = pick([torch.float32, torch.int64, torch.int32, torch.uint8])
-        x = special(written_calls.tensor(pick([(0, 3), (3, 0), (2, 3), (2, 0, 3)]), dtype), True)
+        x = special(written_tensors.tensor(pick([(0, 3), (3, 0), (2, 3), (2, 0, 3)]), dtype), True)
         axes = pick([[0], [1], [0, 1], [-1]])
         return kind, [x, whole(*axes)], {"keepdims": pick([0, 1])}
     if kind == "InstanceNormalization":
-        x = written_calls.tensor((pick([1, 2, 0]), 2, pick([1, 1, 3]), pick([1, 2])))
-        return kind, [x, written_calls.tensor((2,)), written_calls.tensor((2,))], {}
+        x = written_tensors.tensor((pick([1, 2, 0]), 2, pick([1, 1, 3]), pick([1, 2])))
+        return kind, [x, written_tensors.tensor((2,)), written_tensors.tensor((2,))], {}
     if kind == "CumSum":
-        x = special(written_calls.tensor(pick([(3,), (0,), (2, 3)]), torch.int64), False)
+        x = special(written_tensors.tensor(pick([(3,), (0,), (2, 3)]), torch.int64), False)
         return kind, [x, scalar(0)], {"exclusive": pick([0, 1]), "reverse": pick([0, 1])}
     if kind == "Clip":
-        x = special(written_calls.tensor(pick([(3,), (0,), (2, 3)]), torch.int64), False)
+        x = special(written_tensors.tensor(pick([(3,), (0,), (2, 3)]), torch.int64), False)
         return kind, [x, scalar(2**53 - 3), scalar(2**53 + 1)], {}
     if kind == "Trilu":
-        return kind, [special(written_calls.tensor(pick([(3, 3), (0, 2), (2, 1, 3)])), False), scalar(pick([-2, 0, 1, 5]))], {
+        return kind, [special(written_tensors.tensor(pick([(3, 3), (0, 2), (2, 1, 3)])), False), scalar(pick([-2, 0, 1, 5]))], {
             "upper": pick([0, 1])}
-    x = special(written_calls.tensor((4, 2), torch.int64), False)
-    return kind, [x, whole(1, -2).reshape(2, 1), special(written_calls.tensor((2, 2), torch.int64), False)], {}
+    x = special(written_tensors.tensor((4, 2), torch.int64), False)
+    return kind, [x, whole(1, -2).reshape(2, 1), special(written_tensors.tensor((2, 2), torch.int64), False)], {}
 
 
 def own_model():

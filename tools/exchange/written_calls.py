@@ -1,5 +1,5 @@
-"""What onnx_written.py draws: arguments of the overloads that situ writes as ONNX, by their schemas and by families, and
-programs with sizes, writes in place and buffers. SPDX-License-Identifier: MIT"""
+"""What onnx_written.py draws: arguments of the overloads that situ writes as ONNX, by their schemas and by families.
+SPDX-License-Identifier: MIT"""
 import glob
 import os
 import random
@@ -7,18 +7,10 @@ import re
 
 import torch
 
+from written_programs import PROGRAMS
+from written_tensors import DTYPES, SHAPES, Fixed, pick, special, tensor
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-REAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, float("inf"), float("-inf"), float("nan"), 1e-30, -1e-10, 1e10, -1e4, 88.5,
-        -104.0, 2.0**24 + 2]
-WHOLE = {torch.int64: [2**53 + 1, -2**53 - 3, 2**62 + 1, 0, 1, -1, 7], torch.int32: [2**24 + 1, -2**30 + 1, 0, 1, -1, 7],
-         torch.int16: [32767, -32768, 0, 1, -1], torch.int8: [127, -128, 0, 1, -1], torch.uint8: [255, 128, 0, 1]}
-DTYPES = [torch.float32] * 9 + [torch.float64, torch.int64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
-                                torch.bool, torch.float16]
-SHAPES = [(), (1,), (5,), (0,), (2, 3), (3, 1), (1, 4), (0, 3), (2, 0), (2, 3, 4), (2, 1, 3), (1, 1, 1), (1, 2, 3, 2)]
-
-
-def pick(*values):
-    return random.choice(values)
 
 
 def overloads():
@@ -41,35 +33,6 @@ def overloads():
 def operator(name):
     packet, overload = name.split(".")
     return getattr(getattr(torch.ops.aten, packet), overload)
-
-
-# ---- tensors ----
-
-def tensor(shape, dtype=torch.float32, plain=False):
-    if dtype == torch.bool:
-        return torch.rand(shape) < 0.5
-    if not dtype.is_floating_point:
-        return torch.randint(0 if dtype == torch.uint8 else -9, 10, shape).to(dtype)
-    t = torch.randn(shape, dtype=torch.float64)
-    return (t if plain or random.random() < 0.6 else (t * 2).round() / 2).to(dtype)
-
-
-class Fixed:
-    """A tensor whose values have a meaning, such as indices."""
-    def __init__(self, t):
-        self.tensor = t
-
-
-def special(t, finite=False, divides=False):
-    if t.numel() == 0 or t.dtype == torch.bool:
-        return t.clone()
-    real = [v for v in REAL if abs(v) < 1e3] if finite else REAL
-    whole = [v for v in WHOLE.get(t.dtype, []) if (v or not divides) and not (finite and abs(v) > 2**40)]
-    values = torch.tensor(real if t.dtype.is_floating_point else whole, dtype=None if whole else torch.float64).to(t.dtype)
-    out = t.clone().contiguous()
-    places = torch.rand(out.shape) < pick(0.1, 0.5, 1.0)
-    out[places] = values[torch.randint(0, len(values), (int(places.sum()),))]
-    return out
 
 
 def grown(t, more):
@@ -230,8 +193,7 @@ def call_roll(name):
 
 
 def call_as_strided(name):
-    return [tensor((3, 4)), pick([2, 2], [3], [2, 3, 2]), pick([1, 2], [4, 1], [0, 1], [2])[:1] * 3][:2] + [
-        [1, 2, 3][:2]], {}
+    return [tensor((3, 4)), *pick(([2, 2], [1, 2]), ([3], [4]), ([2, 3], [0, 1]), ([2, 2], [4, 1]))], {}
 
 
 def call_cat(name):
@@ -489,8 +451,7 @@ def call_index_put(name):
 
 
 def call_index_select(name):
-    x = tensor(pick((4,), (4, 3)), pick(*DTYPES))
-    return [x, 0, Fixed(torch.randint(0, 4, pick((3,), (0,), ()))).tensor if False else Fixed(torch.randint(0, 4, pick((3,), (0,), ())))], {}
+    return [tensor(pick((4,), (4, 3)), pick(*DTYPES)), 0, Fixed(torch.randint(0, 4, pick((3,), (0,), ())))], {}
 
 
 def call_gather(name):
@@ -585,111 +546,6 @@ EXACT = re.compile(r"softmax|norm|conv|pool|linear|m[mv]\.|dot|einsum|attention|
 # dtype does not hold are cast in any way.
 FINITE = re.compile(r"_?log_softmax|a?max|a?min|arg|sum|prod|norm|linalg_vector|conv|max_pool|avg_pool|_?adaptive|linear|m[mv]\.|dot|einsum|matmul|bmm|addmm|baddbmm|scaled_dot|upsample|"
                     r"batch_norm|_native|instance|layer_norm|native_|group|rms|_weight_norm|lstm|gru|rnn")
-
-
-# ---- programs: (fn, maker of inputs of n rows, buffers) ----
-
-def rows(*more):
-    return lambda n: [tensor((n,) + more)]
-
-
-def write_buffer(change):
-    def fn(self, x):
-        change(self, x)
-        return self.c + x[:1] * 0
-    return fn, rows(4), {"c": torch.zeros(2, 4)}
-
-
-PROGRAMS = {
-    "size in full": lambda: (lambda x: torch.full((x.shape[0],), x.shape[0]), rows(), {}),
-    "size in full, half": lambda: (lambda x: torch.full((x.shape[0], 2), x.shape[0] // 2, dtype=torch.float32), rows(), {}),
-    "size in new_full": lambda: (lambda x: x.new_full((2,), x.shape[0]), rows(3), {}),
-    "size in full_like": lambda: (lambda x: torch.full_like(x, x.shape[0] + 1), rows(3), {}),
-    "size as a factor": lambda: (lambda x: x * x.shape[0], rows(3), {}),
-    "size as a term": lambda: (lambda x: x + x.shape[0], rows(3), {}),
-    "size as a divisor": lambda: (lambda x: x.sum(0) / x.shape[0], rows(3), {}),
-    "size as a root": lambda: (lambda x: x / x.shape[0] ** 0.5, rows(3), {}),
-    "size compared": lambda: (lambda x: x > x.shape[0], rows(3), {}),
-    "size as a bound": lambda: (lambda x: x.clamp(max=x.shape[0] - 3), rows(3), {}),
-    "size in where": lambda: (lambda x: torch.where(x > 0, x.shape[0], x), rows(3), {}),
-    "size as a fill": lambda: (lambda x: x.clone().fill_(x.shape[0]), rows(3), {}),
-    "size in masked_fill": lambda: (lambda x: x.masked_fill(x > 0, x.shape[0]), rows(3), {}),
-    "size in pad": lambda: (lambda x: torch.nn.functional.pad(x, (0, 1), value=x.shape[0]), rows(3), {}),
-    "size in alpha": lambda: (lambda x: torch.add(x, x, alpha=x.shape[0]), rows(3), {}),
-    "size in scalar_tensor": lambda: (lambda x: x[0] * torch.scalar_tensor(x.shape[0]), rows(3), {}),
-    "arange of a size": lambda: (lambda x: torch.arange(x.shape[0]) + x, rows(), {}),
-    "arange from a size": lambda: (lambda x: torch.arange(x.shape[0], 2 * x.shape[0], 2, dtype=torch.float32), rows(), {}),
-    "arange by a size": lambda: (lambda x: torch.arange(0, 40, x.shape[0]), rows(), {}),
-    "slice to half": lambda: (lambda x: x[: x.shape[0] // 2], rows(3), {}),
-    "slice from minus half": lambda: (lambda x: x[-(x.shape[0] // 2):], rows(3), {}),
-    "slice to a floored negative": lambda: (lambda x: x[: (1 - x.shape[0]) // 2], rows(3), {}),
-    "slice by remainder": lambda: (lambda x: x[: x.shape[0] % 3], rows(3), {}),
-    "view of a size": lambda: (lambda x: x.view(x.shape[0] * 2, 2), rows(4), {}),
-    "view of two sizes": lambda: (lambda x, y: (x[:, None] + y[None]).view(x.shape[0], y.shape[0], 1),
-                                  lambda n: [tensor((n,)), tensor((n + 2,))], {}),
-    "flatten of sizes": lambda: (lambda x: x.flatten(0, 1), rows(3, 4), {}),
-    "expand with -1": lambda: (lambda x, y: x.expand(y.shape[0], -1), lambda n: [tensor((1, 3)), tensor((n,))], {}),
-    "expand more with -1": lambda: (lambda x, y: x.expand(y.shape[0], 2, -1), lambda n: [tensor((2, 1)), tensor((n,))], {}),
-    "expand of a size": lambda: (lambda x: x[:, None].expand(-1, x.shape[0]), rows(), {}),
-    "narrow of a size": lambda: (lambda x: x.narrow(0, 1, x.shape[0] - 1), rows(3), {}),
-    "mean of a size": lambda: (lambda x: x.mean(0) + x.var(1, unbiased=False)[0], rows(3), {}),
-    "variance of a size": lambda: (lambda x: x.var(0), rows(3), {}),
-    "zeros of a size": lambda: (lambda x: torch.zeros(x.shape[0], 2) + x, rows(1), {}),
-    "ones of sizes": lambda: (lambda x: x.new_ones(x.shape[0] + 1, x.shape[0]), rows(1), {}),
-    "cat of sizes": lambda: (lambda x: torch.cat([x, x[:1], x]), rows(2), {}),
-    "attention of sizes": lambda: (lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True),
-                                   lambda n: [tensor((2, n, 4))], {}),
-    "repeat of a size": lambda: (lambda x: x.repeat(2, 1), rows(2), {}),
-    "repeat by a size": lambda: (lambda x: x[:1].repeat(x.shape[0], 1), rows(2), {}),
-    "roll of a size": lambda: (lambda x: x.roll(1, 0), rows(2), {}),
-    "roll of few": lambda: (lambda x: x.roll(9, 0), rows(2), {}),
-    "flip of a size": lambda: (lambda x: x.flip(0), rows(2), {}),
-    "tril of a size": lambda: (lambda x: torch.ones(x.shape[0], x.shape[0]).tril(), rows(), {}),
-    "size as topk": lambda: (lambda x: x.topk(x.shape[0] // 2, 0)[0], rows(), {}),
-    "split of a size": lambda: (lambda x: x.split(2, 0)[0], rows(2), {}),
-    "comparison in place": lambda: (lambda x: x.clone().gt_(0) + 1, rows(2), {}),
-    "equality in place": lambda: (lambda x: x.clone().eq_(x[0]) * 2, rows(2), {}),
-    "not in place": lambda: (lambda x: x.clone().logical_not_() + 0.5, rows(2), {}),
-    "write to a slice": lambda: (lambda x: _set(x.clone(), (slice(None), slice(0, 1)), 2.0), rows(3), {}),
-    "write to a strided view": lambda: (lambda x: _set(torch.zeros(4, 3) + x[0], (slice(None, None, 2),), 2.0), rows(3), {}),
-    "write through a transposed view": lambda: (lambda x: _through(torch.zeros(2, 3) + x[0]), rows(3), {}),
-    "write a column and read the whole": lambda: (lambda x: _column(torch.zeros(2, 3) + x[0]), rows(3), {}),
-    "buffer add_": lambda: write_buffer(lambda m, x: m.c.add_(1)),
-    "buffer copy_": lambda: write_buffer(lambda m, x: m.c.copy_(m.c + 1)),
-    "buffer slice": lambda: write_buffer(lambda m, x: m.c.__setitem__((slice(0, 1),), x[:1])),
-    "buffer element": lambda: write_buffer(lambda m, x: m.c.__setitem__((0, 1), 2.0)),
-    "buffer fill_": lambda: write_buffer(lambda m, x: m.c.fill_(3)),
-    "buffer zero_": lambda: write_buffer(lambda m, x: m.c.zero_()),
-    "buffer view add_": lambda: write_buffer(lambda m, x: m.c.view(8).add_(1)),
-    "buffer transposed mul_": lambda: write_buffer(lambda m, x: m.c.t().mul_(2)),
-    "buffer select add_": lambda: write_buffer(lambda m, x: m.c[0].add_(1)),
-    "buffer scatter_": lambda: write_buffer(lambda m, x: m.c.scatter_(0, torch.zeros(1, 4, dtype=torch.int64), x[:1])),
-    "buffer index_add_": lambda: write_buffer(lambda m, x: m.c.index_add_(0, torch.zeros(1, dtype=torch.int64), x[:1])),
-    "buffer index_put_": lambda: write_buffer(lambda m, x: m.c.index_put_((torch.tensor([0]),), x[:1])),
-    "buffer masked_fill_": lambda: write_buffer(lambda m, x: m.c.masked_fill_(x[:1] > 0, 1.0)),
-    "buffer gt_": lambda: write_buffer(lambda m, x: m.c.gt_(0)),
-    "buffer +=": lambda: write_buffer(lambda m, x: m.c.__iadd__(x[:1])),
-    "buffer lerp_": lambda: write_buffer(lambda m, x: m.c.lerp_(x[:1].expand(2, 4), 0.5)),
-    "buffer clamp_": lambda: write_buffer(lambda m, x: m.c.clamp_(1, 2)),
-    "buffer relu_": lambda: write_buffer(lambda m, x: m.c.relu_()),
-    "buffer detach add_": lambda: write_buffer(lambda m, x: m.c.detach().add_(1)),
-}
-
-
-def _set(x, where, value):
-    x[where] = value
-    return x
-
-
-def _through(x):
-    x.t()[0] = 5
-    return x + 1
-
-
-def _column(x):
-    column = x[:, 1]
-    column += 2
-    return x * column.sum()
 
 
 def draw_program(name, module):

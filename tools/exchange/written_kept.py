@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-import written_calls
+import written_programs
 
 INF, NAN = float("inf"), float("nan")
 REAL = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, INF, -INF, NAN, 1e-30, -1e-10, 1e10, -1e4, 88.5, -104.0, 3.0])
@@ -79,7 +79,7 @@ def sized():
 
 
 def refused():
-    for name in written_calls.PROGRAMS:
+    for name in written_programs.PROGRAMS:
         if name.startswith("buffer"):
             yield name
     yield "size as a bound"
@@ -116,13 +116,13 @@ def main(directory):
     for name, fn, first, second in kept():
         save(directory, name, Module(fn), first, second)
     for name in sized():
-        fn, maker, state = written_calls.PROGRAMS[name]()
+        fn, maker, state = written_programs.PROGRAMS[name]()
         inputs = maker(4)
         dynamic = tuple({d: torch.export.Dim.AUTO for d, (s, o) in enumerate(zip(a.shape, b.shape)) if s != o}
                         for a, b in zip(inputs, maker(5)))
         save(directory, name.replace(" ", "_").replace(",", ""), Module(fn, state), inputs, maker(7), (dynamic,))
     for number, name in enumerate(refused()):
-        fn, maker, state = written_calls.PROGRAMS[name]()
+        fn, maker, state = written_programs.PROGRAMS[name]()
         dynamic = None if state else ({0: torch.export.Dim.AUTO},)
         save(directory, f"refused_{number}_" + name.replace(" ", "_").replace("+=", "iadd"), Module(fn, state), maker(4), None,
              (dynamic,) if dynamic else None)
