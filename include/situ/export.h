@@ -23,7 +23,8 @@ SITU_BEGIN
     a dict by their names. Sizes, and what is computed from sizes and constants only, stay on the host; what depends on
     constants only is computed now. External data is read from files in the model's own directory or below it, through
     no symbolic link. Operators that this library lacks are SITU_E_UNSUPPORTED, with a list of their nodes, as is any
-    ONNX model in a build without SITU_ONNX. */
+    ONNX model in a build without SITU_ONNX. What the file declares of a node's result (value_info, outputs) is compared
+    with what is computed: another dtype, rank or fixed size is SITU_E_FORMAT. */
 SITU_API situ_nn_module *situ_export_load(const char *path, const situ_load_options *options);
 
 /** torch.export.export: makes a program of a module by one call of it without values: nothing is computed, moved or
@@ -47,11 +48,14 @@ typedef struct situ_onnx_export_options {
 } situ_onnx_export_options;
 /** torch.onnx.export: writes a program, which situ_export made or situ_export_load read from a .pt2 archive, to an ONNX
     model. Weights have their names in the state dict; sizes that depend on the inputs' have the names of the program's
-    symbols. Calls in place become calls that are not. The program is written in the mode that it is in: call
-    situ_nn_eval for inference. Files are replaced as a whole. options may be NULL.
+    symbols. Calls in place become calls that are not; what they write to an input, the caller does not see. The program
+    is written in the mode that it is in: call situ_nn_eval for inference. Files are replaced as a whole. options may be
+    NULL. Where ONNX does not say what comes of NaN or infinities (in products, pooling, norms, reductions), or of
+    numbers that a dtype does not hold, the model computes what its runtime does.
 
-    SITU_E_UNSUPPORTED, with a list, for calls that ONNX has no operators for; for a program that writes its buffers, or
-    was read from an ONNX model; and in a build without SITU_ONNX. SITU_E_STATE for a module that is not a program. */
+    SITU_E_UNSUPPORTED, with a list, for calls that ONNX has no operators for; for a program that writes a parameter or
+    buffer, or was read from an ONNX model; and in a build without SITU_ONNX. SITU_E_STATE for a module that is not a
+    program. */
 SITU_API SITU_CHECKED situ_status situ_onnx_export(situ_nn_module *program, const char *path,
                                                    const situ_onnx_export_options *options);
 

@@ -171,7 +171,7 @@ class Case:
                 what = differs(g, w, drawing.loose)
                 if what:
                     given = [t.flatten()[:8].tolist() for t in inputs]
-                    return self.verdict("DIFFERS", f"result {k} of {[list(t.shape) for t in inputs]} {given}: {what}")
+                    return self.verdict("DIFFERS", f"result {k} is {what} of {[list(t.shape) for t in inputs]} {given}")
         return verdict
 
 
@@ -200,7 +200,7 @@ def main():
                 seen[kind] += 1
                 loud = kind in ("DIFFERS",) or (options.list and kind not in ("agrees", "not exported"))
                 if loud:
-                    print(f"{name} {drawing.text}: {kind}: {' '.join(case.why.split())[:600]}", flush=True)
+                    print(f"{name} {drawing.text}: {kind}: {' '.join(case.why.split())[:900]}", flush=True)
                 if kind == "DIFFERS" and options.keep:
                     for end in ("pt2", "onnx"):
                         os.system(f"cp {work}/call.{end} {options.keep}/{name.replace('.', '_')}_{number}.{end}")

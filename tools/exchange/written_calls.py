@@ -542,9 +542,10 @@ EXACT = re.compile(r"softmax|norm|conv|pool|linear|m[mv]\.|dot|einsum|attention|
                    r"remainder|fmod|floor|matmul|bmm|sin|cos|tan|index_put|diff|tanh|sigmoid|asinh|acosh|atanh|hardswish")
 
 
+DIVIDES = r"div|floor_divide|fmod|remainder"  # by 0 there is no whole number
 # Kernels that sum what they multiply by 0, or compare windows, have their own ideas of NaN and infinities; numbers that a
 # dtype does not hold are cast in any way.
-FINITE = re.compile(r"_?log_softmax|a?max|a?min|arg|sum|prod|norm|linalg_vector|conv|max_pool|avg_pool|_?adaptive|linear|m[mv]\.|dot|einsum|matmul|bmm|addmm|baddbmm|scaled_dot|upsample|"
+FINITE = re.compile(r"type_as|_?log_softmax|a?max|a?min|arg|sum|prod|norm|linalg_vector|conv|max_pool|avg_pool|_?adaptive|linear|m[mv]\.|dot|einsum|matmul|bmm|addmm|baddbmm|scaled_dot|upsample|"
                     r"batch_norm|_native|instance|layer_norm|native_|group|rms|_weight_norm|lstm|gru|rnn")
 
 
@@ -578,6 +579,9 @@ def draw(name, module):
             return lambda tensors: [item(tensors) for item in items]
         return lambda tensors: value
 
+    if re.match(DIVIDES, plain):
+        args = args[:1] + [a.masked_fill(a == 0, 1) if isinstance(a, torch.Tensor) and not a.is_floating_point() else a
+                           for a in args[1:]]
     plan, named, op = [take(a) for a in args], {k: take(v) for k, v in kwargs.items()}, operator(name)
     in_place = op._schema.is_mutable
     text = ", ".join(f"{a.dtype} {list(a.shape)}" if isinstance(a, torch.Tensor) else str(a)
@@ -595,6 +599,6 @@ def draw(name, module):
     if random.random() < 0.3 and first.dim() and first.shape[0] > 1:
         n = torch.export.Dim("n", min=2)
         dynamic = (tuple({0: n} if t.dim() == first.dim() and t.shape[0] == first.shape[0] else {} for t in inputs),)
-    return Drawing(module(fn, {}), inputs, fixed, dynamic, f"({text} {kwargs or ''})", 1 if EXACT.search(plain) else 0,
+    return Drawing(module(fn, {}), inputs, fixed, dynamic, f"({text} {kwargs or ''})", 30 if plain.startswith("gru") else 1 if EXACT.search(plain) else 0,
                    finite=bool(FINITE.match(plain)) or any(t in str(kwargs) + text for t in ("int", "bool") if "to" in plain or "dtype" in kwargs),
-                   divides=bool(re.match(r"div|floor_divide|fmod|remainder", plain)))
+                   divides=bool(re.match(DIVIDES, plain)))
