@@ -99,6 +99,18 @@ static bool is_taken(const situ_nn_module *program, int64_t index, const char *n
   return false;
 }
 
+/* A name that no result has, for one whose own is taken: "output_3.npy". Says so. */
+static void rename_file(const situ_nn_module *program, int64_t index, const char *result, char name[NAME_SIZE]) {
+  char own[NAME_SIZE];
+  int64_t results = 0;
+  snprintf(own, sizeof own, "%s", name);
+  while (situ_export_result_at(program, results, NULL, 0) >= 0) results++;
+  int64_t number = index; /* by so many results further, so that no two are given the same */
+  do snprintf(name, NAME_SIZE, "output_%" PRId64 ".npy", number);
+  while (is_taken(program, results, name) && (number += results));
+  fprintf(stderr, "situ: result '%s' is named %s, since %s is another result's\n", result, name, own);
+}
+
 static situ_status write_result(const char *path, situ_tensor *t, void *payload) {
   writing *w = payload;
   const situ_shape shape = situ_shape_of(t);
@@ -106,8 +118,8 @@ static situ_status write_result(const char *path, situ_tensor *t, void *payload)
   (void)path;
   (void)situ_export_result_at(w->program, w->count, result, sizeof result);
   file_name(w->program, w->count, name);
-  if (is_taken(w->program, w->count, name)) snprintf(name, sizeof name, "output_%" PRId64 ".npy", w->count);
   const char *directory = w->options->output;
+  if (directory && is_taken(w->program, w->count, name)) rename_file(w->program, w->count, result, name);
   const int length = snprintf(file, sizeof file, "%s/%s", directory ? directory : "", name);
   if (directory && length >= (int)sizeof file) {
     fprintf(stderr, "situ: --output: the path is too long\n");

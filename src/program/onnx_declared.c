@@ -1,5 +1,5 @@
-/* Compares the dtypes and sizes that an ONNX file declares with those that are computed: the program runs on meta,
-   twice if inputs have free sizes. Results that depend on the values of tensors are not compared.
+/* Compares the dtypes and sizes that an ONNX file declares with those that are computed: the program runs on meta, and
+   once more, with other free sizes, if a size differs. Results that depend on the values of tensors are not compared.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -123,8 +123,9 @@ static bool refuse(situ__onnx *f, const situ__onnx_declared *d, const situ_tenso
   return false;
 }
 
-/* Sizes are compared in the last round, where they are those of the first one: others follow the inputs. */
-static bool compare(situ__onnx *f, const situ__value *value, int round, bool last) {
+/* A size that is another than the declared one in both rounds is refused; one that only the first has follows the
+   inputs. *doubt: whether the second round is needed for that. */
+static bool compare(situ__onnx *f, const situ__value *value, int round, bool *doubt) {
   for (int32_t i = 0; i < f->declareds; i++) {
     situ__onnx_declared *d = &f->declared[i];
     const situ_tensor *known = f->known[d->value].tensor, *t = known ? known : value[d->value].tensor;
@@ -132,35 +133,34 @@ static bool compare(situ__onnx *f, const situ__value *value, int round, bool las
     const situ_shape shape = situ_shape_of(t);
     bool fits = (!d->dtype || d->dtype == situ_dtype_of(t)) && (d->dims < 0 || d->dims == shape.ndim);
     for (int k = 0; fits && k < d->dims; k++) {
+      const bool other = d->size[k] >= 0 && d->size[k] != shape.dim[k];
       if (round == 0) d->first[k] = shape.dim[k];
-      if (last && d->size[k] >= 0 && d->first[k] == shape.dim[k]) fits = d->size[k] == shape.dim[k];
+      *doubt = *doubt || other;
+      fits = round == 0 || !other || d->first[k] != shape.dim[k];
     }
     if (!fits) return refuse(f, d, t);
   }
   return true;
 }
 
-static bool check_round(situ__onnx *f, int round, bool last) {
+static bool check_round(situ__onnx *f, int round, bool *doubt) {
   const situ__program *p = f->program;
   situ__value *value = situ__calloc((size_t)p->values + 1, sizeof *value);
   if (!value) return situ__onnx_no_memory();
   bool fine = put_inputs(p, value, round) && put_parts(f, value);
   for (int32_t i = 0; fine && i < p->nodes; i++) run_node(&p->node[i], value);
-  fine = fine && compare(f, value, round, last);
+  fine = fine && compare(f, value, round, doubt);
   for (int32_t v = 0; v < p->values; v++) situ_drop(&value[v].tensor);
   situ__free(value);
   return fine;
 }
 
 bool situ__onnx_check_declared(situ__onnx *f) {
-  const situ__program *p = f->program;
-  bool free_ = false;
   situ_setting before;
+  bool doubt = false;
   if (!f->declareds) return true;
-  for (int32_t i = 0; i < p->inputs; i++)
-    for (int d = 0; d < p->input[i].dims; d++) free_ = free_ || p->input[i].size[d].size < 0;
   if (situ_default_device_begin(&before, (situ_device){ .kind = SITU_META }) != SITU_OK) return false;
-  const bool fine = check_round(f, 0, !free_) && (!free_ || check_round(f, 1, true));
+  const bool fine = check_round(f, 0, &doubt) && (!doubt || check_round(f, 1, &doubt));
   situ_default_device_end(&before);
   return fine;
 }

@@ -41,3 +41,23 @@ def special(t, finite=False, divides=False):
     places = torch.rand(out.shape) < pick(0.1, 0.5, 1.0)
     out[places] = values[torch.randint(0, len(values), (int(places.sum()),))]
     return out
+
+
+def grown(t, more):
+    return torch.cat([t, t[:more]]) if t.shape[0] >= more else torch.cat([t] * (more + 1))
+
+
+class Drawing:
+    def __init__(self, module, inputs, fixed, dynamic, text, loose, makers=(), finite=False, divides=False):
+        self.finite, self.divides = finite, divides
+        self.module, self.inputs, self.fixed, self.dynamic = module, inputs, fixed, dynamic
+        self.text, self.loose, self.makers = text, loose, makers
+
+    def values(self):
+        yield self.inputs
+        for _ in range(2):
+            yield [t if k in self.fixed else special(t, self.finite, k and self.divides) for k, t in enumerate(self.inputs)]
+        for maker in self.makers:
+            yield maker()
+        if self.dynamic and not self.makers:
+            yield [grown(t, 1) if d else t for t, d in zip(self.inputs, self.dynamic[0])]
