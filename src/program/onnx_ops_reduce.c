@@ -1,5 +1,6 @@
 /* ONNX's reductions, scans, sorting and softmax.
    SPDX-License-Identifier: MIT */
+#include "base/fail.h"
 #include "program/program.h"
 
 typedef situ_tensor *reduction(situ_tensor *, const situ_reduce_options *);
@@ -24,7 +25,16 @@ static situ_tensor *reduce_as(situ__op_call *c, situ_tensor *x, reduction *fn, s
 }
 static situ_tensor *run_sum(situ__op_call *c) { return reduce_as(c, situ__arg_tensor(c, 0), situ_sum, SITU_I64); }
 static situ_tensor *run_prod(situ__op_call *c) { return reduce_as(c, situ__arg_tensor(c, 0), situ_prod, SITU_I64); }
-static situ_tensor *run_mean(situ__op_call *c) { return reduce_as(c, situ__arg_tensor(c, 0), situ_mean, SITU_F64); }
+/* Of whole numbers the mean is toward 0. */
+static situ_tensor *mean(situ_tensor *x, const situ_reduce_options *o) {
+  if (situ_dtype_is_floating(situ_dtype_of(x))) return situ_mean(x, o);
+  situ_tensor *sum = situ_sum(x, o);
+  const int64_t results = situ_numel(sum), count = results > 0 ? situ_numel(x) / results : 1;
+  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(x) };
+  if (count == 0) return situ__fail(SITU_E_SHAPE, "ReduceMean", "takes the mean of no whole number"), NULL;
+  return situ_div_mode(sum, situ_from_host(&count, sizeof count, SITU_SCALAR, &whole), SITU_ROUND_TRUNC);
+}
+static situ_tensor *run_mean(situ__op_call *c) { return reduce_as(c, situ__arg_tensor(c, 0), mean, SITU_I64); }
 static situ_tensor *run_l1(situ__op_call *c) {
   return reduce_as(c, situ_abs(situ__arg_tensor(c, 0)), situ_sum, SITU_I64);
 }

@@ -150,20 +150,25 @@ static const char *write_avg_pool(situ__onnx_writer *w) {
   return unbatched(w, spatial, y);
 }
 
-/* [from, to]: each output is the mean of its range of inputs. */
-static const char *averaging(situ__onnx_writer *w, int64_t from, int64_t to, bool back) {
-  const situ_dtype dtype = w->gives->dtype;
-  enum { MOST = 1 << 12 };
-  if (from > MOST || to > MOST) return situ__onnx_lacks(w, "has a size above 4096");
-  float *m = situ__calloc((size_t)(from * to) + 1, sizeof *m);
-  if (!m) return w->failed = true, NULL;
+/* x with dimension d as `to` means of ranges: not a product by weights, of which 0 times an infinity is NaN. */
+static const char *average_ranges(situ__onnx_writer *w, const char *x, int d, int64_t from, int64_t to) {
+  enum { MOST = 64 };
+  const char *part[MOST + 1] = { NULL };
+  if (from == to) return x;
+  if (to > MOST) return situ__onnx_lacks(w, "has more than 64 ranges of different sizes");
+  const char *axis = situ__onnx_int(w, d);
   for (int64_t o = 0; o < to; o++) {
-    const int64_t start = o * from / to, end = ((o + 1) * from + to - 1) / to;
-    for (int64_t i = start; i < end; i++) m[back ? o * from + i : i * to + o] = (float)(1.0 / (double)(end - start));
+    const char *start = situ__onnx_int(w, o * from / to), *end = situ__onnx_int(w, ((o + 1) * from + to - 1) / to);
+    part[o] = situ__onnx_put2(w, "ReduceMean", situ__onnx_put(w, "Slice", IN(x, start, end, axis), ""), axis);
+    if (!part[o]) return NULL;
   }
-  const char *name = situ__onnx_constant(w, SITU_F32, back ? &SITU_SHAPE(to, from) : &SITU_SHAPE(from, to), m);
-  situ__free(m);
-  return situ__onnx_cast(w, name, SITU_F32, dtype);
+  return to == 1 ? part[0] : situ__onnx_put(w, "Concat", part, "axis:i", (int64_t)d);
+}
+/* Ranges of one size are windows. */
+static const char *average_windows(situ__onnx_writer *w, const situ_shape *kernel) {
+  const char *y =
+      situ__onnx_put(w, "AveragePool", IN(batched(w, kernel->ndim)), "kernel_shape:I strides:I", kernel, kernel);
+  return unbatched(w, kernel->ndim, y);
 }
 static const char *write_adaptive_avg_pool(situ__onnx_writer *w) {
   const int spatial = spatial_of(w), rank = rank_of(w, 0);
@@ -178,9 +183,21 @@ static const char *write_adaptive_avg_pool(situ__onnx_writer *w) {
   if (one) return situ__onnx_put2(w, "ReduceMean", self(w), situ__onnx_ints(w, &axes));
   for (int d = rank - spatial; d < rank; d++)
     if (x->size.dim[d] < 0) return situ__onnx_is_fixed(w, x), NULL;
-  const char *y = situ__onnx_put2(w, "MatMul", self(w), averaging(w, x->size.dim[rank - 1], out->dim[rank - 1], false));
-  if (spatial == 1) return y;
-  return situ__onnx_put2(w, "MatMul", averaging(w, x->size.dim[rank - 2], out->dim[rank - 2], true), y);
+  situ_shape kernel = { .ndim = spatial };
+  bool even = true;
+  for (int d = 0; d < spatial; d++) {
+    const int64_t from = x->size.dim[axes.dim[d]], to = out->dim[axes.dim[d]];
+    if (from < 1 || to < 1) return situ__onnx_lacks(w, "has no element");
+    kernel.dim[d] = from / to;
+    even = even && from % to == 0;
+  }
+  if (even) return average_windows(w, &kernel);
+  const char *y = self(w);
+  for (int d = 0; d < spatial; d++) {
+    const int64_t axis = axes.dim[d];
+    y = average_ranges(w, y, (int)axis, x->size.dim[axis], out->dim[axis]);
+  }
+  return y;
 }
 
 /* ---- attention, embedding ---- */
@@ -231,8 +248,10 @@ static const char *write_attention(situ__onnx_writer *w) {
   const char *seen = situ__arg_flag(&w->call, 5) ? causal_mask(w, scores)
                      : mask->dtype == SITU_BOOL  ? situ__onnx_arg(w, 3)
                                                  : NULL;
-  if (seen) scores = situ__onnx_put(w, "Where", IN(seen, scores, number(w, -INFINITY)), "");
-  else if (mask->dtype) scores = situ__onnx_put2(w, "Add", scores, situ__onnx_arg(w, 3));
+  if (seen) { /* added, so that NaN of a key that is not seen stays NaN, as in torch */
+    const char *bias = situ__onnx_put(w, "Where", IN(seen, number(w, 0), number(w, -INFINITY)), "");
+    scores = situ__onnx_put2(w, "Add", scores, bias);
+  } else if (mask->dtype) scores = situ__onnx_put2(w, "Add", scores, situ__onnx_arg(w, 3));
   const char *weights = situ__onnx_put(w, "Softmax", IN(scores), "axis:i", (int64_t)-1);
   if (seen || mask->dtype) weights = blank_masked(w, scores, weights);
   return situ__onnx_put2(w, "MatMul", weights, value);

@@ -525,7 +525,7 @@ EXACT = re.compile(r"softmax|norm|conv|pool|linear|m[mv]\.|dot|einsum|attention|
 DIVIDES = r"div|floor_divide|fmod|remainder"  # by 0 there is no whole number
 # Kernels that sum what they multiply by 0, or compare windows, have their own ideas of NaN and infinities; numbers that a
 # dtype does not hold are cast in any way.
-FINITE = re.compile(r"type_as|_?log_softmax|a?max|a?min|arg|sum|prod|norm|linalg_vector|conv|max_pool|avg_pool|_?adaptive|linear|m[mv]\.|dot|einsum|matmul|bmm|addmm|baddbmm|scaled_dot|upsample|"
+FINITE = re.compile(r"type_as|_?log_softmax|a?max|a?min|arg|sum|prod|norm|linalg_vector|conv|max_pool|avg_pool|linear|m[mv]\.|dot|einsum|matmul|bmm|addmm|baddbmm|scaled_dot|upsample|"
                     r"batch_norm|_native|instance|layer_norm|native_|group|rms|_weight_norm|lstm|gru|rnn")
 
 

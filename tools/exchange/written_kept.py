@@ -56,6 +56,9 @@ def kept():
     yield "resized_to_one", lambda x: (
         F.interpolate(x, 1, mode="bilinear"), F.interpolate(x, (1, 3), mode="bicubic"), F.interpolate(x[0], 1, mode="linear"),
         F.interpolate(x, (1, 7), mode="bilinear", align_corners=True), F.interpolate(x, (1, 3))), [image], [image.flip(2)]
+    yield "one_infinity", lambda x: (F.adaptive_avg_pool2d(x, (2, 2)), F.adaptive_avg_pool2d(x, (3, 2)),
+                                     F.adaptive_avg_pool1d(x[0], 3)), [image.masked_fill(image == 225, INF)], [
+        image.masked_fill(image == 0, NAN)]
     q, mask = torch.randn(1, 2, 2, generator=torch.Generator().manual_seed(3)), torch.zeros(2, 2, dtype=torch.bool)
     yield "attention_with_masked_rows", lambda q, m, f: (
         F.scaled_dot_product_attention(q, q, q, m), F.scaled_dot_product_attention(q, q, q, f)), [
