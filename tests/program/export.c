@@ -420,7 +420,7 @@ static void programs_give_the_same(void **state) {
   print_message("%d modules\n", ROWS);
 }
 
-/* One number for each image is a mean of any size; several are products with what averages. */
+/* One number for each image is a mean of any size; several are windows. */
 static void a_mean_is_written_as_one(void **state) {
   (void)state;
   static char bytes[1 << 14];
