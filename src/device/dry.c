@@ -133,6 +133,14 @@ situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storag
   return SITU_OK;
 }
 
+bool situ_is_dry(void) { return situ__is_dry(); }
+
+situ_status situ_dry_refuse(const char *op) {
+  if (!situ__given("dry_refuse", "op", op)) return situ_error();
+  if (situ__is_dry()) return situ__dry_blind(op);
+  return situ__fail(SITU_E_STATE, "dry_refuse", "this thread is not in a dry run");
+}
+
 const char *situ_site_text(void *site, char *buffer, size_t size) {
   return situ__given("site_text", "buffer", buffer) ? situ__site_text(site, buffer, size) : "";
 }

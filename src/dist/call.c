@@ -17,7 +17,7 @@ static bool is_request(const char *op, const situ_comm_request *r) {
 
 static situ_comm_request *open_call(const char *op, situ_comm *c, const situ_comm_call *call,
                                     const situ__comm_way *way) {
-  if (!c->held) return situ__comm_open_for(op, c, call, way);
+  if (!c->held) return situ_is_dry() ? situ__comm_simulate(op, c, call) : situ__comm_open_for(op, c, call, way);
   situ__fail(
       SITU_E_STATE, op,
       "a backward exchanges gradients over this communicator: give hooks and layers one of their own, or make this "
@@ -35,6 +35,7 @@ static situ_comm_request *begin_call(const char *op, situ_comm *c, const situ_co
     situ__comm_close(r);
     return NULL;
   }
+  if (r->simulated) return r;
   r->receive = call->receive;
   if (r->sent) memcpy(situ__comm_outgoing(r), call->send, r->sent);
   situ__comm_post(c, r);
@@ -56,12 +57,13 @@ situ_status situ_comm_test(situ_comm_request *request, bool *done) {
   if (!is_request(op, request) || !situ__given(op, "done", done)) return situ_error();
   SITU__ALONE(in, &request->comm->alone, op, itself);
   if (!in) return situ_error();
-  if (request->stage < SITU__COMM_DONE) situ__comm_progress(request->comm);
+  if (request->stage < SITU__COMM_DONE && !situ_is_dry()) situ__comm_progress(request->comm);
   *done = request->stage >= SITU__COMM_DONE;
   return SITU_OK;
 }
 
 static situ_status end_call(const char *op, situ_comm_request *r) {
+  if (r->simulated) return r->received ? situ_dry_refuse(op) : SITU_OK;
   const bool good = situ__comm_finish(op, r);
   if (good && r->received) memcpy(r->receive, r->transfer.receive, r->received);
   return good ? SITU_OK : situ_error();
@@ -70,6 +72,7 @@ static situ_status end_call(const char *op, situ_comm_request *r) {
 situ_status situ_comm_wait(situ_comm_request *request) {
   static const char op[] = "comm_wait";
   if (!is_request(op, request)) return situ_error();
+  if (situ_is_dry() && !request->simulated) return situ_dry_refuse(op); /* it stays with the program */
   situ__alone *in = situ__alone_begin(&request->comm->alone, op, itself);
   if (!in) return situ_error();
   const situ_status status = end_call(op, request);
@@ -140,7 +143,7 @@ bool situ__comm_all_ready(const char *op, situ_comm *c, const char *words, situ_
    error. */
 static situ_comm_request *carry(const char *op, situ_comm *c, situ_tensor *t, const situ_comm_call *call) {
   situ_comm_request *r = open_call(op, c, call, situ__comm_way_of(c, call, t));
-  if (!r) return NULL;
+  if (!r || r->simulated) return r;
   const bool filled = situ__comm_fill(r, t);
   if (filled) situ__comm_post(c, r);
   else situ__comm_fail(c, SITU_E_COMM, c->rank, "rank %d gave up: %.159s", c->rank, situ_error_message());
@@ -153,6 +156,20 @@ static bool both_given(const char *op, const situ_comm *c, const situ_tensor *t)
   return situ__comm_given(op, c) && situ__valid(op, "t", t, SITU__A_TENSOR);
 }
 
+/* Writes what arrives into t; its values are unknown in a dry run. */
+static bool write_arrived(const situ_comm_request *r, situ_tensor *t) {
+  if (!r->simulated) return situ__comm_write(r, 0, t);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool good = !r->received || situ_zero_(t);
+  return situ_scope_end(&s) == SITU_OK && good;
+}
+
+static situ_tensor *arrived_apart(const situ_comm_request *r, situ_shape shape, situ_device device) {
+  const situ_options like = { .dtype = r->transfer.dtype, .device = device };
+  return r->simulated ? situ_zeros(shape, &like) : situ__comm_result(r, 0, shape, device);
+}
+
 /* Carries t, and writes what arrives into it. */
 static situ_status carry_in_place(const char *op, situ_comm *c, situ_tensor *t, situ_comm_call call) {
   if (!both_given(op, c, t)) return situ_error();
@@ -162,7 +179,7 @@ static situ_status carry_in_place(const char *op, situ_comm *c, situ_tensor *t, 
   call.count = situ_numel(t);
   situ_comm_request *r = carry(op, c, t, &call);
   if (!r) return situ_error();
-  const bool written = situ__comm_write(r, 0, t);
+  const bool written = write_arrived(r, t);
   situ__comm_close(r);
   return written ? SITU_OK : situ_error();
 }
@@ -174,7 +191,7 @@ static situ_tensor *carry_apart(const char *op, situ_comm *c, situ_tensor *t, si
   call.dtype = situ_dtype_of(t);
   situ_comm_request *r = carry(op, c, t, &call);
   if (!r) return NULL;
-  situ_tensor *out = situ__comm_result(r, 0, shape, situ_device_of(t));
+  situ_tensor *out = arrived_apart(r, shape, situ_device_of(t));
   situ__comm_close(r);
   return out;
 }

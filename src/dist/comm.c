@@ -148,7 +148,7 @@ static void free_request(situ_comm_request *r) {
 }
 
 static bool allocate_request(const char *op, const situ_comm *c, situ_comm_request *r) {
-  const bool direct = situ__comm_is_direct(r); /* then values are tensors (direct.c) */
+  const bool direct = situ__comm_is_direct(r) || r->simulated; /* values are tensors (direct.c), or there are none */
   r->header = situ__calloc(1, sizeof *r->header);
   r->sending = situ__calloc((size_t)c->size, sizeof *r->sending);
   r->answered = situ__calloc((size_t)c->size, sizeof *r->answered);
@@ -156,7 +156,7 @@ static bool allocate_request(const char *op, const situ_comm *c, situ_comm_reque
   r->transfer.receive = r->received && !direct ? situ__alloc(r->received) : NULL;
   if (r->header && r->sending && r->answered && (direct || !r->sent || r->transfer.send) &&
       (direct || !r->received || r->transfer.receive))
-    return !direct || situ__comm_make_target(r);
+    return !situ__comm_is_direct(r) || situ__comm_make_target(r);
   situ__no_memory(op, r->sent + r->received);
   return false;
 }
@@ -169,7 +169,7 @@ static void fill_request(situ_comm *c, situ_comm_request *r, const situ_comm_cal
   h->reduction = reduces(call->op) ? (int32_t)call->reduction : 0;
   h->dtype = r->transfer.dtype;
   h->peer = pair || call->op == SITU_COMM_BROADCAST ? call->peer : 0;
-  h->number = pair ? 0 : ++c->number;
+  h->number = pair || r->simulated ? 0 : ++c->number;
   h->count = call->op == SITU_COMM_BARRIER ? 0 : call->count;
   h->step = call->step;
   h->direct = situ__comm_is_direct(r);
@@ -184,8 +184,8 @@ situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm
   return situ__comm_open_for(op, c, call, &c->host);
 }
 
-situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
-                                       const situ__comm_way *way) {
+static situ_comm_request *open_request(const char *op, situ_comm *c, const situ_comm_call *call,
+                                       const situ__comm_way *way, bool simulated) {
   const situ_dtype dtype = call->dtype ? call->dtype : SITU_F32;
   if (!situ__comm_is_here(op) || !valid_call(op, c, call, dtype)) return NULL;
   if (c->failed) return situ__comm_failure(op, c), NULL;
@@ -199,6 +199,8 @@ situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_
   if (!r) return situ__no_memory(op, sizeof *r), NULL;
   r->comm = c;
   r->way = way;
+  r->simulated = simulated;
+  if (simulated) r->stage = SITU__COMM_DONE;
   r->sent = (size_t)(sends * size);
   r->received = (size_t)(receives * size);
   r->transfer = (situ_comm_transfer){ call->op, call->reduction, dtype, call->count, NULL, NULL, call->peer, 2 };
@@ -209,6 +211,15 @@ situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_
   fill_request(c, r, call);
   c->refs++;
   return r;
+}
+
+situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
+                                       const situ__comm_way *way) {
+  return situ_is_dry() ? (situ_dry_refuse(op), NULL) : open_request(op, c, call, way, false);
+}
+
+situ_comm_request *situ__comm_simulate(const char *op, situ_comm *c, const situ_comm_call *call) {
+  return open_request(op, c, call, &c->host, true);
 }
 
 void situ__comm_close(situ_comm_request *r) {

@@ -8,6 +8,7 @@
 #include "base/fork.h"
 #include "base/handle.h"
 #include "situ/sys/comm_device.h"
+#include "situ/sys/dry.h"
 
 enum { SITU__COMM_NAME = 64, SITU__COMM_TEXT = 512, SITU__COMM_RANKS = 4096 };
 
@@ -66,6 +67,7 @@ struct situ_comm_request {
   int awaited;               /* ranks that have not */
   const situ__comm_way *way; /* of the values: host memory, or that of a device */
   bool mixed;                /* some rank's values are elsewhere: those of all go through the host */
+  bool simulated;            /* of a dry run: nothing is sent, and what arrives has a shape only */
   void *values;              /* that engine's request */
   /* On a device: what is sent, and a tensor of its own for what arrives; owned. transfer has their addresses. */
   situ_tensor *source, *target;
@@ -139,7 +141,7 @@ void situ__comm_post(situ_comm *c, situ_comm_request *r);
 void situ__comm_progress(situ_comm *c);
 /* Waits until r is done or has failed. */
 void situ__comm_await(situ_comm *c, situ_comm_request *r);
-/* The communicator fails: all calls end, and the other ranks are told. culprit: -1 if unknown. */
+/* The communicator fails: all calls end, and the other ranks are told. culprit: -1 if unknown. Not in a dry run. */
 void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *fmt, ...) SITU_PRINTF(4, 5);
 /* Records why the communicator has failed. */
 situ_status situ__comm_failure(const char *op, const situ_comm *c);
@@ -148,6 +150,9 @@ situ_status situ__comm_failure(const char *op, const situ_comm *c);
 
 /* A request with memory for call.count elements, whose call.send and .receive are not used. NULL after recording. */
 situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm_call *call);
+/* In a dry run: the same checks, and a request that has ended. Nothing is sent, counted or received: it has no memory.
+   situ__comm_open is refused then, as is what is made of it. */
+situ_comm_request *situ__comm_simulate(const char *op, situ_comm *c, const situ_comm_call *call);
 /* The memory that is sent, and that values arrive in: NULL where the op has none. */
 static inline void *situ__comm_outgoing(situ_comm_request *r) { return (void *)(uintptr_t)r->transfer.send; }
 static inline void *situ__comm_arrived(situ_comm_request *r) { return r->transfer.receive; }

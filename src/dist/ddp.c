@@ -5,7 +5,9 @@
 #include "base/alloc.h"
 #include "dist/ddp.h"
 #include "situ/random.h"
+#include "situ/sys/dry.h"
 #include "situ/sys/grad.h"
+#include "situ/sys/layers.h"
 
 static const char new_op[] = "dist_ddp_new";
 static const char pass_op[] = "backward";
@@ -169,6 +171,7 @@ static bool begin_pass(situ_dist_ddp *d) {
 
 static situ_tensor *on_gradient(situ_tensor *grad, void *payload) {
   situ__dist_item *item = payload;
+  if (situ_is_dry()) return grad;
   item->prior_in_parts = situ_grad_is_in_parts(item->tensor);
   item->prior = item->prior_in_parts || situ_grad(item->tensor);
   return grad;
@@ -178,6 +181,7 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
   situ__dist_item *item = payload;
   situ_dist_ddp *d = item->ddp;
   (void)leaf;
+  if (situ_is_dry()) return SITU_OK;
   if (d->no_sync && !item->prior_in_parts) {
     d->unsynced = true;
     return SITU_OK;
@@ -243,7 +247,7 @@ static bool list_items(situ_dist_ddp *d) {
 }
 
 static bool add_hooks(situ_dist_ddp *d) {
-  if (situ_nn_register_forward_pre_hook(d->module, before_forward, d, &d->pre_hook) != SITU_OK) return false;
+  if (situ_nn_register_wrapper_hook(d->module, true, before_forward, d, &d->pre_hook) != SITU_OK) return false;
   for (int64_t i = 0; i < d->parameter_count; i++) {
     situ__dist_item *item = &d->items[i];
     if (item->in_bucket && (situ_register_hook(item->tensor, on_gradient, item) != SITU_OK ||

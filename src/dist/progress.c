@@ -87,7 +87,7 @@ static void tell_peers(situ_comm *c, int64_t ended) {
 }
 
 void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *fmt, ...) {
-  if (c->failed) return;
+  if (c->failed || situ_is_dry()) return;
   va_list args;
   va_start(args, fmt);
   (void)situ__vformat(c->text, sizeof c->text, fmt, args);

@@ -231,12 +231,25 @@ static const situ_function function = { op, forward, backward, release };
 
 /* ---- layers ---- */
 
+/* In a dry run: the checks and the results' shapes, without the other ranks. The statistics are of their batches too, so
+   that one value a channel here is enough. */
+static situ_tensor *simulate(const situ_nn_normalise_call *w) {
+  const situ_options like = { .dtype = statistics_dtype(w->input), .device = situ_device_of(w->input) };
+  situ_tensor *some = situ_zeros(SITU_SHAPE(situ_size(w->input, 1)), &like);
+  situ_tensor *y = situ_batch_norm(w->input, some, some, w->weight, w->bias, &(situ_batch_norm_options){ .eps = w->eps });
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool updated = !y || !w->running_mean || update_running(w, some, some);
+  return situ_scope_end(&s) == SITU_OK && updated ? y : NULL;
+}
+
 static situ_tensor *through(const situ_nn_normalise_call *w, void *payload) {
   situ_comm *comm = payload;
   if (!situ__comm_given(op, comm)) return NULL;
   if (comm->size == 1 || situ_device_of(w->input).kind == SITU_META)
     return situ_batch_norm(w->input, w->running_mean, w->running_var, w->weight, w->bias,
                            &(situ_batch_norm_options){ .training = true, .momentum = w->momentum, .eps = w->eps });
+  if (situ_is_dry()) return simulate(w);
   sync_call *s = situ__alloc(sizeof *s);
   if (!s) return situ__no_memory(op, sizeof *s), NULL;
   *s = (sync_call){ .comm = comm, .what = *w, .channels = situ_size(w->input, 1) };

@@ -9,6 +9,8 @@
 #include "base/size.h"
 #include "dist/tp.h"
 #include "dist/zero.h"
+#include "situ/sys/dry.h"
+#include "situ/sys/layers.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
@@ -298,6 +300,7 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
   const int64_t i = z->ddp->items[mark - z->shards->marks].bucket;
   holder *h = &z->shards->holders[i];
   (void)leaf, (void)grad;
+  if (situ_is_dry()) return SITU_OK;
   if (!z->shards->queued && situ_autograd_queue_callback(behind_pass, z) != SITU_OK) return situ_error();
   z->shards->queued = true;
   if (!h->backward || ++h->told < z->ddp->buckets[i].count) return SITU_OK;
@@ -399,8 +402,8 @@ static bool divide_units(division *v) {
 static bool watch_units(situ__zero_shards *s) {
   for (int i = 0; i < s->unit_count; i++) {
     unit *u = &s->units[i];
-    if (situ_nn_register_forward_pre_hook(u->module, before_forward, u, &u->before) != SITU_OK ||
-        situ_nn_register_forward_hook(u->module, behind_forward, u, &u->behind) != SITU_OK)
+    if (situ_nn_register_wrapper_hook(u->module, true, before_forward, u, &u->before) != SITU_OK ||
+        situ_nn_register_wrapper_hook(u->module, false, behind_forward, u, &u->behind) != SITU_OK)
       return false;
   }
   return true;
@@ -502,6 +505,7 @@ void situ__zero_end_shards(situ_dist_zero *z) {
 situ_status situ_dist_zero_unshard(situ_dist_zero *zero) {
   static const char op[] = "dist_zero_unshard";
   if (!situ__zero_given(op, zero)) return situ_error();
+  if (situ_is_dry()) return SITU_OK;
   if (!zero->shards) return SITU_OK;
   if (!zero->ddp) return situ__fail(SITU_E_STATE, op, "the ddp that averages the gradients has been freed");
   for (int64_t i = 0; i < zero->ddp->bucket_count; i++) {
@@ -516,6 +520,7 @@ situ_status situ_dist_zero_unshard(situ_dist_zero *zero) {
 situ_status situ_dist_zero_reshard(situ_dist_zero *zero) {
   static const char op[] = "dist_zero_reshard";
   if (!situ__zero_given(op, zero)) return situ_error();
+  if (situ_is_dry()) return SITU_OK;
   bool good = true;
   for (int64_t i = 0; zero->shards && zero->ddp && i < zero->ddp->bucket_count; i++) {
     zero->shards->holders[i].program = false;

@@ -50,6 +50,7 @@ static situ_tensor *clone_tensor(cloning *c, situ_tensor *t) {
   return NULL;
 }
 
+/* But those of objects that are bound to `from`. */
 static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
   if (!from->hooks) return true;
   situ__module_hook *list = situ__alloc((size_t)from->hooks->capacity * sizeof *list);
@@ -62,7 +63,9 @@ static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
   }
   *to->hooks = *from->hooks;
   to->hooks->list = list;
-  memcpy(list, from->hooks->list, (size_t)from->hooks->count * sizeof *list);
+  to->hooks->count = 0;
+  for (int64_t i = 0; i < from->hooks->count; i++)
+    if (!from->hooks->list[i].wraps) list[to->hooks->count++] = from->hooks->list[i];
   return true;
 }
 

@@ -4,6 +4,8 @@
 #include "base/fail.h"
 #include "nn/nn.h"
 #include "situ/policy.h"
+#include "situ/sys/dry.h"
+#include "situ/sys/layers.h"
 
 /* ---- home ---- */
 
@@ -120,6 +122,7 @@ static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_t
     situ__module_hook hook = m->hooks->list[i];
     if (hook.id <= last || hook.before != before) continue;
     last = hook.id;
+    if (hook.wraps && situ_is_dry()) continue;
     void *const within = situ__origin.within;
     situ__origin.within = NULL; /* a hook has lines of its own */
     situ_status status = hook.fn(m, inputs, output, hook.payload);
@@ -213,11 +216,11 @@ situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y)
 
 /* ---- hooks ---- */
 
-static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ_nn_hook fn, void *payload,
-                            int64_t *handle) {
+/* hook.id is set here. */
+static situ_status add_hook(const char *op, situ_nn_module *m, situ__module_hook hook, int64_t *handle) {
   SITU__CLAIM(claim);
   if (!situ__nn_given(op, "module", m)) return situ_error();
-  if (!fn) return situ__null(op, "hook");
+  if (!hook.fn) return situ__null(op, "hook");
   if (!situ__nn_change(op, m, &claim)) return situ_error();
   struct situ_nn_hooks *hooks = m->hooks ? m->hooks : situ__calloc(1, sizeof *hooks);
   if (!hooks) return situ__no_memory(op, sizeof *hooks);
@@ -229,18 +232,25 @@ static situ_status add_hook(const char *op, situ_nn_module *m, bool before, situ
     hooks->list = list;
     hooks->capacity = capacity;
   }
-  hooks->list[hooks->count++] = (situ__module_hook){ hooks->next, before, fn, payload };
-  if (handle) *handle = hooks->next;
-  hooks->next++;
+  hook.id = hooks->next++;
+  hooks->list[hooks->count++] = hook;
+  if (handle) *handle = hook.id;
   return SITU_OK;
 }
 
 situ_status situ_nn_register_forward_pre_hook(situ_nn_module *m, situ_nn_hook hook, void *payload, int64_t *handle) {
-  return add_hook("nn_register_forward_pre_hook", m, true, hook, payload, handle);
+  return add_hook("nn_register_forward_pre_hook", m,
+                  (situ__module_hook){ .before = true, .fn = hook, .payload = payload }, handle);
 }
 
 situ_status situ_nn_register_forward_hook(situ_nn_module *m, situ_nn_hook hook, void *payload, int64_t *handle) {
-  return add_hook("nn_register_forward_hook", m, false, hook, payload, handle);
+  return add_hook("nn_register_forward_hook", m, (situ__module_hook){ .fn = hook, .payload = payload }, handle);
+}
+
+situ_status situ_nn_register_wrapper_hook(situ_nn_module *m, bool before, situ_nn_hook hook, void *payload,
+                                          int64_t *handle) {
+  return add_hook("nn_register_wrapper_hook", m,
+                  (situ__module_hook){ .before = before, .wraps = true, .fn = hook, .payload = payload }, handle);
 }
 
 void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {

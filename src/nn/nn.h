@@ -22,7 +22,7 @@ struct situ_nn_build {
 
 typedef struct situ__module_hook {
   int64_t id;
-  bool before;
+  bool before, wraps; /* wraps: of an object that is bound to this module */
   situ_nn_hook fn;
   void *payload;
 } situ__module_hook;

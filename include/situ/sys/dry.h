@@ -51,6 +51,11 @@ SITU_API SITU_CHECKED situ_status situ_dry_begin(situ_dry *dry);
 /** Ends the dry run: storages that were made and are still alive are reported as freed, and are on meta from now on.
     Returns their number. */
 SITU_API int64_t situ_dry_end(situ_dry *dry);
+/** Whether this thread is in a dry run. Code that talks to other processes, or that keeps a record of calls, must then
+    do neither. */
+SITU_API bool situ_is_dry(void);
+/** For a call that needs values in a dry run: records that and reports it. Returns the error. */
+SITU_API situ_status situ_dry_refuse(const char *op);
 /** A pointer per storage of the run, for the recorder's use, initially NULL; the result is NULL for any other
     storage. */
 SITU_API void **situ_dry_note(const situ_storage *storage);
