@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "base/text.h"
 #include "nn/nn.h"
+#include "situ/sys/layers.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
@@ -455,31 +456,45 @@ static void *broken(situ_nn_module *m) {
   return NULL;
 }
 
-situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field, situ_tensor *tensor,
-                                situ_nn_kind kind) {
-  static const char op[] = "nn_add_tensor";
+/* Gives the tensor what a part has: its name, its role, the module's device. Returns false after recording an error. */
+static bool take_over(const char *op, situ_nn_module *m, const char *name, situ_tensor *tensor, bool parameter) {
+  return (!parameter || situ_requires_grad_(tensor, true)) && situ_set_name(tensor, name) &&
+         situ__nn_adopt_tensor(op, m, tensor);
+}
+
+/* shared: the tensor is another module's, and stays as it is. */
+static situ_tensor *add_tensor(const char *op, situ_nn_module *m, const char *name, situ_tensor **field,
+                               situ_tensor *tensor, situ_nn_kind kind, bool shared) {
   SITU__CLAIM(claim);
   bool parameter = kind == SITU_NN_PARAMETER;
   if (!situ__nn_given(op, "module", m) || !situ__valid(op, name ? name : "tensor", tensor, SITU__A_TENSOR))
     return broken(m);
-  if (!field && situ__nn_is_path(name))
-    return situ__nn_add_by_path(op, m, name, &(situ__nn_addition){ .tensor = tensor, .kind = kind }) ? tensor
-                                                                                                     : broken(m);
+  if (!field && situ__nn_is_path(name)) {
+    const situ__nn_addition part = { .tensor = tensor, .kind = kind, .shared = shared };
+    return situ__nn_add_by_path(op, m, name, &part) ? tensor : broken(m);
+  }
   if (!parameter && kind != SITU_NN_BUFFER && kind != SITU_NN_TRANSIENT) {
     situ__fail(SITU_E_ARG, op, "%s: a tensor is a parameter or a buffer", m->type->name);
     return broken(m);
   }
   if (!situ__nn_change(op, m, &claim)) return NULL;
-  if (!good_name(op, m, name) || (parameter && !situ_requires_grad_(tensor, true)) || !situ_set_name(tensor, name) ||
-      !situ__nn_adopt_tensor(op, m, tensor))
-    return broken(m);
+  if (!good_name(op, m, name) || (!shared && !take_over(op, m, name, tensor, parameter))) return broken(m);
   situ_retain(tensor);
   if (!put_part(op, m, name, field, kind, tensor)) {
     situ_release(tensor);
     return broken(m);
   }
-  situ_set_role(tensor, parameter ? SITU_ROLE_PARAMETER : SITU_ROLE_BUFFER);
+  if (!shared) situ_set_role(tensor, parameter ? SITU_ROLE_PARAMETER : SITU_ROLE_BUFFER);
   return tensor;
+}
+
+situ_tensor *situ_nn_add_tensor(situ_nn_module *m, const char *name, situ_tensor **field, situ_tensor *tensor,
+                                situ_nn_kind kind) {
+  return add_tensor("nn_add_tensor", m, name, field, tensor, kind, false);
+}
+
+situ_tensor *situ_nn_share_tensor(situ_nn_module *m, const char *name, situ_tensor *tensor, situ_nn_kind kind) {
+  return add_tensor("nn_share_tensor", m, name, NULL, tensor, kind, true);
 }
 
 /* True if part is m itself or inside m; also if the tree is too deep. */

@@ -138,6 +138,7 @@ typedef struct situ__nn_addition {
   situ_nn_module *child; /* NULL: a tensor */
   situ_tensor *tensor;
   situ_nn_kind kind;
+  bool shared; /* the tensor is another module's, and stays as it is */
 } situ__nn_addition;
 /* True for a name with dots. */
 bool situ__nn_is_path(const char *name);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "nn/nn.h"
+#include "situ/sys/layers.h"
 
 bool situ__nn_is_path(const char *name) { return name && strchr(name, '.'); }
 
@@ -18,6 +19,7 @@ static bool check_depth(const char *op, const char *path) {
    it, so that a failure leaves m as it was. */
 static bool add_below(const char *op, situ_nn_module *m, const char *path, const situ__nn_addition *part) {
   const char *dot = strchr(path, '.');
+  if (!dot && part->shared) return situ_nn_share_tensor(m, path, part->tensor, part->kind) != NULL;
   if (!dot && part->tensor) return situ_nn_add_tensor(m, path, NULL, part->tensor, part->kind) != NULL;
   if (!dot) return situ_nn_add_child(m, path, NULL, part->child) != NULL;
   char *name = situ__strdup(path);

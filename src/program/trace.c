@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "program/module.h"
+#include "situ/sys/layers.h"
 #include "situ/sys/tensor.h"
 #include "situ/tensor.h"
 
@@ -358,9 +359,7 @@ static situ_status copy_child(const situ_nn_visit *at, void *payload) {
 }
 static situ_status copy_tensor(const situ_nn_visit *at, void *payload) {
   const copying *c = payload;
-  const bool grad = situ_requires_grad(at->tensor);
-  if (!situ_nn_add_tensor(c->to, at->path, NULL, at->tensor, (situ_nn_kind)at->slot->kind)) return situ_error();
-  return grad == situ_requires_grad(at->tensor) || situ_requires_grad_(at->tensor, grad) ? SITU_OK : situ_error();
+  return situ_nn_share_tensor(c->to, at->path, at->tensor, (situ_nn_kind)at->slot->kind) ? SITU_OK : situ_error();
 }
 
 /* A module that runs the program with the parameters and buffers of the one that was traced. */

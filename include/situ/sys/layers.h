@@ -1,4 +1,4 @@
-/* Layers as those see them who compute a part of one, or one over several processes.
+/* Modules as the library's other parts see them: those that compute a part of a layer, or run a module without values.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_SYS_LAYERS_H
 #define SITU_SYS_LAYERS_H
@@ -39,9 +39,18 @@ SITU_API bool situ_nn_multihead_attention_keep(situ_nn_module *m, int64_t num_he
     run does not call it. payload is borrowed. */
 SITU_API SITU_CHECKED situ_status situ_nn_register_wrapper_hook(situ_nn_module *m, bool before, situ_nn_hook hook,
                                                                 void *payload, int64_t *handle);
-/** Registers a tensor that another module has, by name only: its name, role, device and requires_grad stay as they are.
-    Returns the tensor; NULL on error. */
+/** Registers a tensor that another module has, as situ_nn_add_tensor does without a field: but its own name, role, device
+    and requires_grad stay as they are. */
 SITU_API situ_tensor *situ_nn_share_tensor(situ_nn_module *m, const char *name, situ_tensor *tensor, situ_nn_kind kind);
+
+/** The unregistered fields of a module and its parts, as they were. */
+typedef struct situ_nn_fields situ_nn_fields;
+/** Before a dry run of m: remembers its unregistered fields, and holds the tensors and trees that they point to. own: m
+    is the program's module; else it is a copy, of which fields that a type's .copy made are left out. NULL on error. */
+SITU_API situ_nn_fields *situ_nn_keep_fields(situ_nn_module *m, bool own);
+/** Behind the scope of its calls, in the dry run: the fields are as before, and what the run has put there is released.
+    Memory of the program's own that a field points to is not looked at. Frees fields, which may be NULL. */
+SITU_API void situ_nn_put_back_fields(situ_nn_fields *fields);
 
 SITU_END
 #endif

@@ -32,7 +32,7 @@ typedef struct situ__preflight {
   bool failed;      /* out of memory: findings are incomplete */
 } situ__preflight;
 
-/* ---- check_note.c: recording ---- */
+/* ---- note.c: recording ---- */
 void situ__preflight_watch(situ__preflight *p);
 /* Adds a finding of the preflight itself; copies its strings, NULL is "". If the finding exists, counts it. */
 void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);

@@ -1,0 +1,162 @@
+/* Fields that a check puts back: tensors, trees and numbers that forward keeps in a module's struct and that are not
+   registered, such as a cache. A copy made without the type's .copy shares them with the original, and a module that
+   cannot be cloned runs itself.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/handle.h"
+#include "base/peek.h"
+#include "nn/nn.h"
+#include "situ/sys/dry.h"
+#include "situ/sys/layers.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
+
+static const char op[] = "nn_keep_fields";
+
+/* A word of a module's struct, or of an array that its struct points to. */
+typedef struct field {
+  void **at;
+  void *was;                /* the word before the run */
+  situ_tree *tree;          /* it is a tree: the copy that stands in for it; owned until the run replaces it */
+  int64_t owners;           /* it is a tensor: its owners, but for the reference that is held here; 0: it is not */
+  bool number;              /* it is not an address */
+  const situ_nn_module *of; /* the module whose struct it is in; NULL: an array's */
+  int64_t array;            /* the field that points to the array; -1: none */
+} field;
+
+struct situ_nn_fields {
+  field *list;
+  int64_t count, capacity;
+  bool own; /* the program's module runs, not a copy */
+};
+
+static bool is_registered(const situ_nn_module *m, const void *at) {
+  for (int64_t i = 0; i < m->count; i++)
+    if ((const char *)m + m->slots[i].offset == at) return true;
+  return false;
+}
+
+/* True if the word could be an object's address: most words are numbers, and a full check is slow. */
+static bool is_plausible(const void *word) {
+  const uintptr_t bits = (uintptr_t)word;
+  return bits >= 4096 && bits % sizeof(void *) == 0 && (uint64_t)bits >> 56 == 0;
+}
+/* True if no memory is there. Asked before the run too, which may free what an address points to. */
+static bool is_number(const void *word) {
+  char byte;
+  const uintptr_t bits = (uintptr_t)word;
+  return bits < 4096 || (uint64_t)bits >> 56 || (situ__can_peek() && !situ__peek(word, &byte, 1));
+}
+static bool is_tensor(const void *word) { return is_plausible(word) && situ_is_tensor(word); }
+static bool is_tree(const void *word) { return is_plausible(word) && situ__is(SITU__A_TREE, word); }
+
+/* ---- before the run ---- */
+
+/* Holds what the word points to. Returns false after recording that memory ran out. */
+static bool keep_word(situ_nn_fields *s, void **at, const situ_nn_module *of, int64_t array) {
+  if (s->count == s->capacity) {
+    const int64_t more = s->capacity ? 2 * s->capacity : 64;
+    field *larger = situ__realloc(s->list, (size_t)more * sizeof *larger);
+    if (!larger) return situ__no_memory(op, (size_t)more * sizeof *larger), false;
+    s->list = larger;
+    s->capacity = more;
+  }
+  field new = { .at = at, .was = *at, .of = of, .array = array };
+  if (is_tensor(*at)) {
+    new.owners = situ_owners(*at);
+    (void)situ_retain(*at);
+  } else if (is_tree(*at)) {
+    if (!(new.tree = situ_tree_copy(*at))) return false;
+    *at = new.tree;
+  } else {
+    new.number = s->own && is_number(*at);
+  }
+  s->list[s->count++] = new;
+  return true;
+}
+
+/* An array of tensors ends at the first word that is neither one nor NULL, or after a few NULLs. */
+static bool keep_array(situ_nn_fields *s) {
+  enum { LONGEST = 4096, GAP = 8 };
+  const int64_t array = s->count - 1;
+  void **const words = s->list[array].was, *word;
+  if (s->list[array].owners || s->list[array].tree || !is_plausible(words)) return true;
+  for (int64_t i = 0, empty = 0; i < LONGEST && empty < GAP && situ__peek(words + i, &word, sizeof word); i++) {
+    if (word && !is_tensor(word)) return true;
+    empty = word ? 0 : empty + 1;
+    if (!keep_word(s, words + i, NULL, array)) return false;
+  }
+  return true;
+}
+
+static situ_status keep_fields(const situ_nn_visit *at, void *payload) {
+  situ_nn_fields *s = payload;
+  situ_nn_module *m = at->module;
+  if (!s->own && m->type->copy) return SITU_OK; /* the copy has fields of its own */
+  for (size_t byte = sizeof *m; byte + sizeof(void *) <= m->type->size; byte += sizeof(void *)) {
+    void **word = (void **)((char *)m + byte);
+    if (!is_registered(m, word) && (!keep_word(s, word, m, -1) || !keep_array(s))) return situ_error();
+  }
+  return SITU_OK;
+}
+
+situ_nn_fields *situ_nn_keep_fields(situ_nn_module *m, bool own) {
+  situ_nn_fields *s = situ__nn_given(op, "module", m) ? situ__calloc(1, sizeof *s) : NULL;
+  if (!s) return situ_error() == SITU_OK ? (situ__no_memory(op, sizeof *s), NULL) : NULL;
+  s->own = own;
+  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_ONCE | SITU_NN_VISIT_UNNAMED, keep_fields, s) == SITU_OK)
+    return s;
+  situ_nn_put_back_fields(s);
+  return NULL;
+}
+
+/* ---- behind it ---- */
+
+static bool is_void(const situ_tensor *t) { return situ_desc(t)->storage->flags & SITU_STORAGE_VOID; }
+
+static situ_status find_void(const char *path, situ_tensor *t, void *found) {
+  (void)path;
+  if (is_void(t)) *(bool *)found = true;
+  return SITU_OK;
+}
+
+/* Releases what the run has made. */
+static bool drop_made(void *word) {
+  bool made = false;
+  if (is_tensor(word) && is_void(word)) return situ_release(word), true;
+  if (!is_tree(word) || situ_tree_each(word, find_void, &made) != SITU_OK || !made) return false;
+  return situ_tree_free(word), true;
+}
+
+/* A field that the run has registered is the module's. An array that it has freed or moved is gone. */
+static bool is_there(const situ_nn_fields *s, const field *f) {
+  void *word;
+  if (f->of) return !is_registered(f->of, f->at);
+  return *s->list[f->array].at == s->list[f->array].was && situ__peek(f->at, &word, sizeof word);
+}
+
+static void put_back(const situ_nn_fields *s, const field *f) {
+  const bool there = is_there(s, f);
+  void *const now = there ? *f->at : NULL;
+  const bool changed = !there || now != f->was;
+  if (f->tree) {
+    if (is_tree(f->tree)) situ_tree_free(f->tree);
+    else if (is_tree(now)) situ_tree_free(now);
+    if (there) *f->at = f->was;
+  } else if (f->owners) {
+    if (changed) (void)drop_made(now);
+    if (there) *f->at = f->was;
+    /* The field's own reference has gone with the old value, or the one held here is one too many. */
+    if (!changed || situ_owners(f->was) > f->owners) situ_release(f->was);
+  } else if (there && changed && (drop_made(now) || (f->number && is_number(now)))) {
+    *f->at = f->was;
+  }
+}
+
+void situ_nn_put_back_fields(situ_nn_fields *fields) {
+  if (!fields) return;
+  for (int64_t i = fields->count; i-- > 0;) put_back(fields, &fields->list[i]); /* also a tensor in two fields */
+  situ__free(fields->list);
+  situ__free(fields);
+}
