@@ -129,6 +129,7 @@ situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storag
                                .source = from,
                                .target = to };
   if (dry->copied && !situ_device_equal(copy.from, copy.to)) dry->copied(dry, &copy);
+  if (to && dry->loaded && !dry->depth) dry->loaded(dry, op, to);
   if (to && situ__is_void(to)) situ__storage_wrote(to);
   return SITU_OK;
 }

@@ -18,7 +18,7 @@ static const char op[] = "nn_keep_fields";
 typedef struct field {
   void **at;
   void *was;                /* the word before the run */
-  situ_tree *tree;          /* it is a tree: the copy that stands in for it; owned until the run replaces it */
+  situ_tree *tree;          /* it is a tree: a copy, in case the run frees or fills it; owned */
   int64_t owners;           /* it is a tensor: its owners, but for the reference that is held here; 0: it is not */
   bool number;              /* it is not an address */
   const situ_nn_module *of; /* the module whose struct it is in; NULL: an array's */
@@ -49,7 +49,10 @@ static bool is_number(const void *word) {
   return bits < 4096 || (uint64_t)bits >> 56 || (situ__can_peek() && !situ__peek(word, &byte, 1));
 }
 static bool is_tensor(const void *word) { return is_plausible(word) && situ_is_tensor(word); }
-static bool is_tree(const void *word) { return is_plausible(word) && situ__is(SITU__A_TREE, word); }
+static bool is_tree(const void *word) {
+  uint32_t head;
+  return is_plausible(word) && situ__peek(word, &head, sizeof head) && situ__is(SITU__A_TREE, &head);
+}
 
 /* ---- before the run ---- */
 
@@ -68,7 +71,6 @@ static bool keep_word(situ_nn_fields *s, void **at, const situ_nn_module *of, in
     (void)situ_retain(*at);
   } else if (is_tree(*at)) {
     if (!(new.tree = situ_tree_copy(*at))) return false;
-    *at = new.tree;
   } else {
     new.number = s->own && is_number(*at);
   }
@@ -121,12 +123,24 @@ static situ_status find_void(const char *path, situ_tensor *t, void *found) {
   return SITU_OK;
 }
 
+static bool is_made_tree(const void *word) {
+  bool made = false;
+  return is_tree(word) && situ_tree_each(word, find_void, &made) == SITU_OK && made;
+}
+
 /* Releases what the run has made. */
 static bool drop_made(void *word) {
-  bool made = false;
   if (is_tensor(word) && is_void(word)) return situ_release(word), true;
-  if (!is_tree(word) || situ_tree_each(word, find_void, &made) != SITU_OK || !made) return false;
-  return situ_tree_free(word), true;
+  return is_made_tree(word) && (situ_tree_free(word), true);
+}
+
+/* The tree itself, or its copy if the run has freed or filled it. */
+static situ_tree *old_tree(const field *f, void *now) {
+  const bool alive = is_tree(f->was);
+  if (now != f->was && !drop_made(now) && !alive && is_tree(now)) situ_tree_free(now); /* it has replaced the old one */
+  if (alive && !is_made_tree(f->was)) return situ_tree_free(f->tree), f->was;
+  if (alive) situ_tree_free(f->was);
+  return f->tree;
 }
 
 /* A field that the run has registered is the module's. An array that it has freed or moved is gone. */
@@ -141,9 +155,8 @@ static void put_back(const situ_nn_fields *s, const field *f) {
   void *const now = there ? *f->at : NULL;
   const bool changed = !there || now != f->was;
   if (f->tree) {
-    if (is_tree(f->tree)) situ_tree_free(f->tree);
-    else if (is_tree(now)) situ_tree_free(now);
-    if (there) *f->at = f->was;
+    situ_tree *tree = old_tree(f, now);
+    if (there) *f->at = tree;
   } else if (f->owners) {
     if (changed) (void)drop_made(now);
     if (there) *f->at = f->was;

@@ -85,20 +85,26 @@ bool situ__trace_end_node(situ__trace *t, const int32_t *value, int32_t values) 
 
 /* ---- constants ---- */
 
-static int32_t filled_by(const situ__trace *t, uint64_t serial) {
-  for (int32_t i = t->fills - 1; i >= 0; i--)
-    if (t->filled[i].serial == serial) return i;
-  return -1;
+/* Whether all writes to the tensor's storage are known, and the first one wrote all of it. */
+static bool is_filled(const situ__trace *t, const situ_tensor *tensor) {
+  const situ_view_desc *v = situ_desc(tensor);
+  bool whole = false;
+  for (int32_t i = 0; i < t->fills; i++) {
+    const situ__filled *f = &t->filled[i];
+    if (f->serial != v->storage->serial) continue;
+    if (!f->known || f->out.dtype != v->dtype) return false;
+    whole = whole || (size_t)f->out.numel * situ_dtype_size((situ_dtype)v->dtype) == v->storage->bytes;
+    if (!whole) return false;
+  }
+  return whole;
 }
 
 static int32_t add_constant(situ__trace *t, situ_tensor *tensor) {
-  const situ_storage *storage = situ_desc(tensor)->storage;
-  const bool is_void = storage->flags & SITU_STORAGE_VOID;
-  const int32_t filled = is_void ? filled_by(t, storage->serial) : -1;
-  if (is_void && filled < 0) {
-    situ__trace_lacks(
-        t, "a tensor",
-        "whose values the run does not know (drawn at random, or from host memory: register it as a buffer)");
+  const bool filled = situ_desc(tensor)->storage->flags & SITU_STORAGE_VOID;
+  if (filled && !is_filled(t, tensor)) {
+    situ__trace_lacks(t, "a tensor",
+                      "whose values the run does not know (never written, drawn at random, or from host memory: "
+                      "register it as a buffer)");
     return -1;
   }
   situ__constant *grown = grow(t, t->constant, t->constants, &t->constant_capacity, sizeof *grown);
@@ -127,15 +133,32 @@ int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor) {
 
 /* ---- the recorder ---- */
 
-static void on_launch(situ_dry *dry, const char *op, situ_device device, const situ_work *work) {
-  situ__trace *t = (situ__trace *)dry;
-  (void)op, (void)device;
-  if (dry->depth || work->ins || work->outs != 1 || !work->out[0] || work->verb == SITU_VERB_RANDOM) return;
+/* A write outside of an op's call; work NULL: from memory that the run does not know. */
+static void note_write(situ__trace *t, const char *op, const situ_storage *storage, const situ_work *work) {
+  if (situ__map_get(&t->newest, (const void *)(uintptr_t)storage->serial)) {
+    (void)situ__trace_lacks(t, op, "writes values that the run does not know to a tensor that it has used");
+    return;
+  }
+  if (!(storage->flags & SITU_STORAGE_VOID)) return; /* a constant later, as it is then */
   situ__filled *grown = grow(t, t->filled, t->fills, &t->fill_capacity, sizeof *grown);
   if (!grown) return;
   t->filled = grown;
-  t->filled[t->fills++] =
-      (situ__filled){ .serial = work->out[0]->storage->serial, .work = *work, .out = *work->out[0] };
+  t->filled[t->fills] = (situ__filled){ .serial = storage->serial };
+  situ__filled *f = &t->filled[t->fills++];
+  if (!work) return;
+  f->known = !work->ins && work->outs == 1 && work->verb != SITU_VERB_RANDOM;
+  f->work = *work;
+  f->out = *work->out[0];
+}
+
+static void on_launch(situ_dry *dry, const char *op, situ_device device, const situ_work *work) {
+  (void)device;
+  for (int k = 0; !dry->depth && k < work->outs; k++)
+    if (work->out[k]) note_write((situ__trace *)dry, op, work->out[k]->storage, k == 0 ? work : NULL);
+}
+
+static void on_load(situ_dry *dry, const char *op, const situ_storage *storage) {
+  note_write((situ__trace *)dry, op, storage, NULL);
 }
 
 static void on_error(situ_dry *dry) {
@@ -282,11 +305,12 @@ static bool take_results(situ__trace *t, const situ_tree *tree, const char *key)
 /* Returns false after noting why. */
 static bool run_dry(situ__trace *t, const situ_tree *inputs) {
   situ_scope scope;
-  t->base = (situ_export_trace){ .dry = { .called = on_call, .launched = on_launch, .found = on_error },
+  t->base = (situ_export_trace){ .dry = { .called = on_call, .launched = on_launch, .loaded = on_load, .found = on_error },
                                  .add_call = situ__trace_call };
   if (situ_export_trace_begin(&t->base) != SITU_OK) return false;
+  situ_nn_fields *fields = situ_nn_keep_fields(t->module, true);
   situ_scope_begin_no_grad(&scope);
-  situ_tree *out = situ_nn_call(t->module, inputs);
+  situ_tree *out = fields ? situ_nn_call(t->module, inputs) : NULL;
   situ_dry_tell(&t->base.dry);
   bool good = out && !t->problem.data;
   t->program->out =
@@ -295,6 +319,7 @@ static bool run_dry(situ__trace *t, const situ_tree *inputs) {
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&scope));
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
+  situ_nn_put_back_fields(fields);
   SITU_IGNORE(situ_export_trace_end(&t->base));
   return good;
 }
@@ -313,19 +338,20 @@ static bool explain(const situ__trace *t) {
 /* The values of a constant, on the module's device. */
 static situ_tensor *constant_tensor(const situ__trace *t, const situ__constant *k) {
   const situ_view_desc *v = situ_desc(k->tensor);
-  if (k->filled < 0) return situ_clone(k->tensor);
+  if (!k->filled) return situ_clone(k->tensor);
   situ_device home = situ_nn_home(t->module);
   if (!home.kind) home = situ_get_default_device();
-  const situ__filled *f = &t->filled[k->filled];
   const int64_t held = (int64_t)(v->storage->bytes / situ_dtype_size((situ_dtype)v->dtype));
   situ_tensor *whole = situ_op_new(t->op, SITU_SHAPE(held), (situ_dtype)v->dtype, home);
-  if (!whole) return NULL;
-  situ_work work = f->work;
-  situ_view_desc out = f->out;
-  out.storage = situ_desc(whole)->storage;
-  work.out[0] = &out;
-  if (!situ_launch(t->op, home, &work)) return NULL;
-  return situ_as_strided(whole, shape_of(v), strides_of(v), v->offset);
+  for (int32_t i = 0; whole && i < t->fills; i++) {
+    if (t->filled[i].serial != v->storage->serial) continue;
+    situ_work work = t->filled[i].work;
+    situ_view_desc out = t->filled[i].out;
+    out.storage = situ_desc(whole)->storage;
+    work.out[0] = &out;
+    if (!situ_launch(t->op, home, &work)) return NULL;
+  }
+  return whole ? situ_as_strided(whole, shape_of(v), strides_of(v), v->offset) : NULL;
 }
 
 static bool add_constants(situ__trace *t, situ_nn_module *m) {

@@ -16,10 +16,11 @@ typedef struct situ__traced {
   int32_t older; /* -1: none */
 } situ__traced;
 
-/* A storage that a factory filled during the run: its values are computed afterwards. */
+/* A write to a storage of the run outside of an op's call, as a factory makes: it is done afterwards. */
 typedef struct situ__filled {
   uint64_t serial;
-  situ_work work; /* without operands */
+  bool known;     /* a work without operands; else its values are not those of each run */
+  situ_work work;
   situ_view_desc out;
 } situ__filled;
 
@@ -27,7 +28,7 @@ typedef struct situ__filled {
 typedef struct situ__constant {
   situ_tensor *tensor; /* owned: what the calls read */
   int32_t value;
-  int32_t filled; /* -1: the tensor has values */
+  bool filled; /* by the writes of the run to its storage; else the tensor has values */
 } situ__constant;
 
 typedef struct situ__trace {

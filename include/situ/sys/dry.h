@@ -34,6 +34,8 @@ struct situ_dry {
   void (*freed)(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes);
   /** Returns whether there is memory for a storage; false makes the allocation fail with SITU_E_NOMEM. */
   bool (*has_memory)(situ_dry *dry, situ_device device, size_t bytes);
+  /** Memory outside of an op's call would have been copied to a storage: values that the run does not know. */
+  void (*loaded)(situ_dry *dry, const char *op, const situ_storage *storage);
   /** A call of an op has succeeded; not those that an op's forward makes. */
   void (*called)(situ_dry *dry, const struct situ_call *call);
   situ_device meta_is; /**< device that replaces meta for new storages; {0}: none */
