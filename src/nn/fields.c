@@ -14,12 +14,13 @@
 
 static const char op[] = "nn_keep_fields";
 
-/* A word of a module's struct, or of an array that its struct points to. */
+/* A word of a module's struct, or of an array that its struct points to; or a registered tensor or an input. */
 typedef struct field {
-  void **at;
-  void *was;                /* the word before the run */
-  situ_tree *tree;          /* it is a tree: a copy, in case the run frees or fills it; owned */
+  void **at;                /* NULL: a registered tensor or an input, which is not held */
+  void *was, *now;          /* the word before the run, and behind it if that is a tensor of the program's */
+  situ_tree *tree;          /* it is a tree: a copy, in case the run frees or fills it; in a copied struct it stands in */
   int64_t owners;           /* it is a tensor: its owners, but for the reference that is held here; 0: it is not */
+  bool held, changed;       /* it is a tensor that a reference is held to; the run has changed the word */
   bool number;              /* it is not an address */
   const situ_nn_module *of; /* the module whose struct it is in; NULL: an array's */
   int64_t array;            /* the field that points to the array; -1: none */
@@ -56,21 +57,27 @@ static bool is_tree(const void *word) {
 
 /* ---- before the run ---- */
 
-/* Holds what the word points to. Returns false after recording that memory ran out. */
+/* Returns false after recording that memory ran out. */
+static bool has_space(situ_nn_fields *s) {
+  if (s->count < s->capacity) return true;
+  const int64_t more = s->capacity ? 2 * s->capacity : 64;
+  field *larger = situ__realloc(s->list, (size_t)more * sizeof *larger);
+  if (!larger) return situ__no_memory(op, (size_t)more * sizeof *larger), false;
+  s->list = larger;
+  s->capacity = more;
+  return true;
+}
+
+/* Holds what the word points to. Returns false after recording an error. */
 static bool keep_word(situ_nn_fields *s, void **at, const situ_nn_module *of, int64_t array) {
-  if (s->count == s->capacity) {
-    const int64_t more = s->capacity ? 2 * s->capacity : 64;
-    field *larger = situ__realloc(s->list, (size_t)more * sizeof *larger);
-    if (!larger) return situ__no_memory(op, (size_t)more * sizeof *larger), false;
-    s->list = larger;
-    s->capacity = more;
-  }
+  if (!has_space(s)) return false;
   field new = { .at = at, .was = *at, .of = of, .array = array };
   if (is_tensor(*at)) {
     new.owners = situ_owners(*at);
-    (void)situ_retain(*at);
+    new.held = situ_retain(*at);
   } else if (is_tree(*at)) {
     if (!(new.tree = situ_tree_copy(*at))) return false;
+    if (!s->own) *at = new.tree;
   } else {
     new.number = s->own && is_number(*at);
   }
@@ -92,9 +99,18 @@ static bool keep_array(situ_nn_fields *s) {
   return true;
 }
 
+static situ_status note_tensor(const char *path, situ_tensor *t, void *payload) {
+  situ_nn_fields *s = payload;
+  (void)path;
+  if (!has_space(s)) return situ_error();
+  s->list[s->count++] = (field){ .was = t, .owners = situ_owners(t), .array = -1 };
+  return SITU_OK;
+}
+
 static situ_status keep_fields(const situ_nn_visit *at, void *payload) {
   situ_nn_fields *s = payload;
   situ_nn_module *m = at->module;
+  if (at->tensor) return note_tensor("", at->tensor, s);
   if (!s->own && m->type->copy) return SITU_OK; /* the copy has fields of its own */
   for (size_t byte = sizeof *m; byte + sizeof(void *) <= m->type->size; byte += sizeof(void *)) {
     void **word = (void **)((char *)m + byte);
@@ -103,11 +119,13 @@ static situ_status keep_fields(const situ_nn_visit *at, void *payload) {
   return SITU_OK;
 }
 
-situ_nn_fields *situ_nn_keep_fields(situ_nn_module *m, bool own) {
+situ_nn_fields *situ_nn_keep_fields(situ_nn_module *m, bool own, const situ_tree *inputs) {
   situ_nn_fields *s = situ__nn_given(op, "module", m) ? situ__calloc(1, sizeof *s) : NULL;
   if (!s) return situ_error() == SITU_OK ? (situ__no_memory(op, sizeof *s), NULL) : NULL;
   s->own = own;
-  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_ONCE | SITU_NN_VISIT_UNNAMED, keep_fields, s) == SITU_OK)
+  const unsigned which = SITU_NN_VISIT_MODULES | SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE | SITU_NN_VISIT_UNNAMED;
+  if (situ_nn_walk(m, which, keep_fields, s) == SITU_OK &&
+      (!inputs || situ_tree_each(inputs, note_tensor, s) == SITU_OK))
     return s;
   situ_nn_put_back_fields(s);
   return NULL;
@@ -128,19 +146,20 @@ static bool is_made_tree(const void *word) {
   return is_tree(word) && situ_tree_each(word, find_void, &made) == SITU_OK && made;
 }
 
-/* Releases what the run has made. */
+/* Frees a tensor or a tree of the run. Returns false if it is neither. */
 static bool drop_made(void *word) {
   if (is_tensor(word) && is_void(word)) return situ_release(word), true;
   return is_made_tree(word) && (situ_tree_free(word), true);
 }
 
-/* The tree itself, or its copy if the run has freed or filled it. */
-static situ_tree *old_tree(const field *f, void *now) {
-  const bool alive = is_tree(f->was);
-  if (now != f->was && !drop_made(now) && !alive && is_tree(now)) situ_tree_free(now); /* it has replaced the old one */
-  if (alive && !is_made_tree(f->was)) return situ_tree_free(f->tree), f->was;
-  if (alive) situ_tree_free(f->was);
-  return f->tree;
+/* What the field shows again: the tree itself, or its copy if the run has freed or filled it. */
+static situ_tree *old_tree(const situ_nn_fields *s, const field *f, void *now) {
+  situ_tree *shown = s->own ? f->was : f->tree;
+  const bool alive = is_tree(shown), good = s->own && alive && !is_made_tree(shown);
+  if (now != shown && !drop_made(now) && !alive && is_tree(now)) situ_tree_free(now); /* it has replaced the old one */
+  if (alive && !good) situ_tree_free(shown);
+  if (good) situ_tree_free(f->tree);
+  return good || !s->own ? f->was : f->tree;
 }
 
 /* A field that the run has registered is the module's. An array that it has freed or moved is gone. */
@@ -150,26 +169,55 @@ static bool is_there(const situ_nn_fields *s, const field *f) {
   return *s->list[f->array].at == s->list[f->array].was && situ__peek(f->at, &word, sizeof word);
 }
 
-static void put_back(const situ_nn_fields *s, const field *f) {
+/* Points the field to its old value, and lets go of what the run has made. */
+static void put_back(const situ_nn_fields *s, field *f) {
+  if (!f->at) return;
   const bool there = is_there(s, f);
-  void *const now = there ? *f->at : NULL;
-  const bool changed = !there || now != f->was;
+  void *now = there ? *f->at : NULL;
+  f->changed = !there || now != f->was;
+  if (!there) return;
   if (f->tree) {
-    situ_tree *tree = old_tree(f, now);
-    if (there) *f->at = tree;
-  } else if (f->owners) {
-    if (changed) (void)drop_made(now);
-    if (there) *f->at = f->was;
-    /* The field's own reference has gone with the old value, or the one held here is one too many. */
-    if (!changed || situ_owners(f->was) > f->owners) situ_release(f->was);
-  } else if (there && changed && (drop_made(now) || (f->number && is_number(now)))) {
+    *f->at = old_tree(s, f, now);
+  } else if (f->changed) {
+    if (drop_made(now)) now = NULL;
+    else if (is_tensor(now)) f->now = now;
+    else if (!f->owners && !(f->number && is_number(now))) return;
     *f->at = f->was;
   }
 }
 
+/* Whether the tensor has an owner more than before, and than what unchanged fields hold here. `known`: it is in the
+   list. */
+static bool has_surplus(const situ_nn_fields *s, const situ_tensor *t, bool *known) {
+  int64_t expected = 0;
+  *known = false;
+  for (int64_t i = 0; i < s->count; i++) {
+    const field *f = &s->list[i];
+    if (f->was != t || !f->owners) continue;
+    if (!*known) expected = f->owners;
+    *known = true;
+    expected += f->held && !f->changed;
+  }
+  return situ_owners(t) > expected;
+}
+
+/* Settles references, once all that the run has made is gone: a field owns what it points to, or borrows it. */
+static void settle(const situ_nn_fields *s, field *f) {
+  bool known;
+  if (f->now && is_tensor(f->now)) {
+    const bool surplus = has_surplus(s, f->now, &known);
+    /* Of other tensors, one that the field alone owns was made in the run. */
+    if (known ? surplus : situ_owners(f->now) == 1 && !situ_is_registered(f->now)) situ_release(f->now);
+  }
+  /* The field's own reference has gone with its old value, or the one held here is one too many. */
+  if (f->held && (!f->changed || has_surplus(s, f->was, &known))) situ_release(f->was);
+  f->held = false;
+}
+
 void situ_nn_put_back_fields(situ_nn_fields *fields) {
   if (!fields) return;
-  for (int64_t i = fields->count; i-- > 0;) put_back(fields, &fields->list[i]); /* also a tensor in two fields */
+  for (int64_t i = fields->count; i-- > 0;) put_back(fields, &fields->list[i]); /* arrays before what points to them */
+  for (int64_t i = fields->count; i-- > 0;) settle(fields, &fields->list[i]);
   situ__free(fields->list);
   situ__free(fields);
 }

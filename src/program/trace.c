@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "program/module.h"
-#include "situ/sys/layers.h"
 #include "situ/sys/tensor.h"
 #include "situ/tensor.h"
 
@@ -110,8 +109,10 @@ static int32_t add_constant(situ__trace *t, situ_tensor *tensor) {
   situ__constant *grown = grow(t, t->constant, t->constants, &t->constant_capacity, sizeof *grown);
   if (!grown) return -1;
   t->constant = grown;
-  const int32_t value = situ__trace_result(t, tensor, situ_desc(tensor));
-  if (value >= 0) t->constant[t->constants++] = (situ__constant){ situ_retain(tensor), value, filled };
+  situ_tensor *alias = situ_retain(situ_detach(tensor)); /* the tensor's owners stay as they are */
+  const int32_t value = alias ? situ__trace_result(t, tensor, situ_desc(tensor)) : -1;
+  if (value >= 0) t->constant[t->constants++] = (situ__constant){ alias, value, filled };
+  else situ_drop(&alias), t->failed = true;
   return value;
 }
 
@@ -308,9 +309,8 @@ static bool run_dry(situ__trace *t, const situ_tree *inputs) {
   t->base = (situ_export_trace){ .dry = { .called = on_call, .launched = on_launch, .loaded = on_load, .found = on_error },
                                  .add_call = situ__trace_call };
   if (situ_export_trace_begin(&t->base) != SITU_OK) return false;
-  situ_nn_fields *fields = situ_nn_keep_fields(t->module, true);
   situ_scope_begin_no_grad(&scope);
-  situ_tree *out = fields ? situ_nn_call(t->module, inputs) : NULL;
+  situ_tree *out = situ_nn_call(t->module, inputs);
   situ_dry_tell(&t->base.dry);
   bool good = out && !t->problem.data;
   t->program->out =
@@ -319,7 +319,8 @@ static bool run_dry(situ__trace *t, const situ_tree *inputs) {
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&scope));
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
-  situ_nn_put_back_fields(fields);
+  situ_nn_put_back_fields(t->fields);
+  t->fields = NULL;
   SITU_IGNORE(situ_export_trace_end(&t->base));
   return good;
 }
@@ -408,6 +409,7 @@ static situ_nn_module *build(situ__trace *t) {
 static void release(situ__trace *t) {
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
   for (int32_t i = 0; i < t->constants; i++) situ_drop(&t->constant[i].tensor);
+  situ_nn_put_back_fields(t->fields);
   situ__free(t->traced);
   situ__free(t->filled);
   situ__free(t->constant);
@@ -421,7 +423,9 @@ situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
   situ__trace t = { .op = "export", .module = m, .pending = -1 };
   if (!situ__valid(t.op, "module", m, SITU__A_MODULE) || !situ__valid(t.op, "inputs", inputs, SITU__A_TREE))
     return NULL;
-  if (!(t.program = situ__program_new("")) || !take_all(&t, inputs)) return release(&t), NULL;
+  if (!(t.fields = situ_nn_keep_fields(m, true, inputs)) || !(t.program = situ__program_new("")) ||
+      !take_all(&t, inputs))
+    return release(&t), NULL;
   situ_nn_module *program = run_dry(&t, inputs) && !t.lacks.count ? build(&t) : (explain(&t), NULL);
   release(&t);
   return program;

@@ -7,6 +7,7 @@
 #include "base/handle.h"
 #include "program/build.h"
 #include "situ/sys/dry.h"
+#include "situ/sys/layers.h"
 #include "situ/sys/op.h"
 
 /* A tensor whose value in the program is known. Tensors that share memory are one list. */
@@ -35,6 +36,7 @@ typedef struct situ__trace {
   situ_export_trace base; /* first: its callbacks get it */
   const char *op;
   situ_nn_module *module;
+  situ_nn_fields *fields; /* as they were before the run */
   situ__program *program;
   situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
   situ__traced *traced;

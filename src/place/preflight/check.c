@@ -202,7 +202,7 @@ static void run_module(situ__preflight *p, situ_nn_module *m, const situ_tree *i
 static void run_dry(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *o) {
   situ_nn_module *clone = runnable(p, m);
   if (!clone) return;
-  situ_nn_fields *fields = situ_nn_keep_fields(clone, clone == m);
+  situ_nn_fields *fields = situ_nn_keep_fields(clone, clone == m, NULL);
   if (fields) run_module(p, clone, inputs, o);
   else p->failed = true;
   situ_nn_put_back_fields(fields);
