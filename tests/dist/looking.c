@@ -20,6 +20,7 @@ typedef struct watch {
   int keeper;
   uint64_t seed;        /* of ddp */
   const look_row *look; /* NULL: none */
+  int only;             /* the rank that looks; -1: all do */
   situ_comm_sim *second;
   situ_nn_module *model[WORLD_MOST];
   char problem[WORLD_MOST][640];
@@ -112,12 +113,17 @@ static bool may_refuse(const training_rank *t) {
   return t->w->look->run == look_clone && (t->w->kind == ZERO3 || t->w->keeper == KEEPER_ALONE);
 }
 
+/* A part of a divided layer computes with those of the other ranks, in a copy too. */
+static bool is_collective(const watch *w) {
+  const bool divided = w->kind == TENSOR_PARALLEL || w->kind == ATTENTION_PARALLEL || w->kind == SYNC_BN;
+  return w->look->collective || (w->look->run == look_clone && divided);
+}
+
 static void take_look(training_rank *t, const char *when) {
   const look_row *look = t->w->look;
-  if (!look || t->in_look) return; /* hooks run in a check, too */
+  if (!look || t->in_look || (t->w->only >= 0 && t->w->only != t->self->rank)) return; /* hooks run in a check, too */
   t->in_look = true;
-  /* A part of a divided layer computes with those of the other ranks, in a copy too. */
-  const bool quiet = look->collective || (look->run == look_clone && t->tp);
+  const bool quiet = is_collective(t->w);
   char *before = describe(&t->watched, quiet), difference[480];
   if (!before) note(t, when, situ_error_message());
   else if (look->run(&t->scene) == SITU_OK) t->w->taken[t->self->rank]++;
@@ -250,9 +256,11 @@ static void look_at(wrapper kind, int size, uint64_t seed) {
       watch w = { .kind = kind, .keeper = keeper, .seed = seed, .look = &looks[i] };
       if (!is_in_turn(kind, size, i, keeper)) continue;
       if (kind == PIPELINE && looks[i].collective && size > 1) continue; /* stages run their hooks at other times */
+      w.only = is_collective(&w) ? -1 : (i + keeper) % (size + 1) - 1;
       train(&w, size, got);
       for (int r = 0; r < size; r++) {
-        if (!(w.taken[r] + w.refused[r])) fail_msg("%s: %s looked at nothing", wrapper_names[kind], looks[i].name);
+        if (!(w.taken[r] + w.refused[r]) && (w.only < 0 || w.only == r))
+          fail_msg("%s: %s looked at nothing", wrapper_names[kind], looks[i].name);
         expect_bits(got[r], want[r], looks[i].name, size);
         free(got[r].data);
       }

@@ -298,15 +298,17 @@ static inline situ_status look_profile(const scene *s) {
   situ_nn_free(other);
   return situ_error();
 }
-/* A copy to evaluate, or an average, which forwards beside the training. */
+/* A copy, which forwards beside the training, in its mode. What it draws is put back. */
 static inline situ_status look_clone(const scene *s) {
   situ_nn_module *copy = situ_nn_clone(s->model);
   if (!copy || s->keeper == KEEPER_SHARED) return situ_nn_free(copy), situ_error();
+  const situ_generator drawn = situ_get_rng_state();
   situ_scope no_grad;
   situ_scope_begin_no_grad(&no_grad);
-  situ_tree *out = situ_nn_call(situ_nn_eval(copy), s->inputs);
+  situ_tree *out = situ_nn_call(copy, s->inputs);
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&no_grad));
+  if (situ_get_rng_state().offset != drawn.offset) situ_set_rng_state(drawn);
   situ_nn_free(copy);
   return situ_error();
 }
