@@ -146,7 +146,12 @@ SITU_API situ_nn_module *situ_nn_retain(situ_nn_module *m);
     hook frees it, is freed at the end of its call. */
 SITU_API void situ_nn_free(situ_nn_module *m);
 /** A deep copy, with gradients and hooks; the caller owns it. A part that is registered twice is copied once. NULL on
-    error. */
+    error.
+
+    Of a module that a ddp or a ZeRO optimiser trains it is a plain module: it has the program's own hooks, but none of
+    theirs, and its calls concern no other rank (parameters in parts are refused: situ_dist_zero_unshard first). Layers
+    that compute over ranks, of situ_dist_tp_new and SyncBatchNorm, stay such layers: their calls are collective in the
+    copy too. */
 SITU_API situ_nn_module *situ_nn_clone(situ_nn_module *m);
 /** Names the outermost module, best by its C variable, so that messages say model.encoder.fc1.weight instead of
     MyModel.encoder.fc1.weight. The text is copied; NULL or "" removes the name. Returns m. */

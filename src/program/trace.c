@@ -134,13 +134,14 @@ int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor) {
 
 /* ---- the recorder ---- */
 
-/* A write outside of an op's call; work NULL: from memory that the run does not know. */
+/* A write outside of an op's call; work NULL: from memory that the run does not know. It is done afterwards if the
+   storage is the run's own and no call has used it before. */
 static void note_write(situ__trace *t, const char *op, const situ_storage *storage, const situ_work *work) {
-  if (situ__map_get(&t->newest, (const void *)(uintptr_t)storage->serial)) {
-    (void)situ__trace_lacks(t, op, "writes values that the run does not know to a tensor that it has used");
+  const bool used = situ__map_get(&t->newest, (const void *)(uintptr_t)storage->serial);
+  if (used || !(storage->flags & SITU_STORAGE_VOID)) {
+    (void)situ__trace_lacks(t, op, used ? "writes to a tensor that a call has used" : "writes to a tensor of the module");
     return;
   }
-  if (!(storage->flags & SITU_STORAGE_VOID)) return; /* a constant later, as it is then */
   situ__filled *grown = grow(t, t->filled, t->fills, &t->fill_capacity, sizeof *grown);
   if (!grown) return;
   t->filled = grown;
@@ -319,8 +320,6 @@ static bool run_dry(situ__trace *t, const situ_tree *inputs) {
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&scope));
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
-  situ_nn_put_back_fields(t->fields);
-  t->fields = NULL;
   SITU_IGNORE(situ_export_trace_end(&t->base));
   return good;
 }

@@ -74,8 +74,14 @@ typedef struct situ_place_check_options {
 /** Runs forward, and backward for all parameters, without memory and without computation, on inputs of which only
     shape, dtype and device matter (a tree of tensors, meta tensors too). Finds every mismatch of devices, shapes and
     dtypes, everything that a device does not support, and every copy between devices. After a wrong call the run
-    continues with the most likely result. Nothing changes: a copy of the module runs; its gradients and buffers, the
-    random number state and this thread's error stay as they are. Hooks are called.
+    continues with the most likely result. Nothing changes: a copy of the module runs, or the module itself if it cannot
+    be copied; its gradients, buffers and unregistered fields (tensors, trees and numbers in its struct, and arrays of
+    tensors), the random number state and this thread's error stay as they are. The program's hooks are called; those of
+    ddp and ZeRO are not.
+
+    Of a module that ranks train together, a rank may check its own at any time, also in the middle of a step: no other
+    rank hears of it. Collective calls are checked and give shapes; one whose values the host reads is reported as a
+    read of values. Parameters in parts count as whole.
 
     SITU_OK: the check was made, and *report has the findings; free it with situ_place_report_free. With report NULL,
     findings that are not notes are an error, SITU_E_STATE, whose message is the report. options may be NULL. */

@@ -49,7 +49,7 @@ typedef struct situ_nn_fields situ_nn_fields;
     is the program's module; else it is a copy, of which fields that a type's .copy made are left out. inputs: the
     program's tensors that the run gets; NULL: none. NULL on error. */
 SITU_API situ_nn_fields *situ_nn_keep_fields(situ_nn_module *m, bool own, const situ_tree *inputs);
-/** Behind the scope of its calls, in the dry run: the fields are as before, and what the run has put there is released.
+/** Behind the scope of its calls: the fields are as before, and what the run has put there is released.
     Memory of the program's own that a field points to is not looked at. Frees fields, which may be NULL. */
 SITU_API void situ_nn_put_back_fields(situ_nn_fields *fields);
 
