@@ -30,8 +30,8 @@ SITU_API situ_nn_module *situ_export_load(const char *path, const situ_load_opti
 /** torch.export.export: makes a program of a module by one call of it without values: nothing is computed, moved or
     drawn. The program is a module of the same children, parameters and buffers (the same tensors), which runs the calls
     that forward made, and can be written to a file (situ_export_save). It has the sizes of `inputs`, and the mode that
-    the module is in, training or eval. Inputs are named by their keys, by their tensors' names, or "input_0". The module
-    and its tensors stay as they are, with their names and requires_grad; hooks of ddp and ZeRO are not called.
+    the module is in, training or eval. Inputs are named by their keys, by their tensors' names, or "input_0". The
+    module and its tensors stay as they are, with their names and requires_grad; hooks of ddp and ZeRO are not called.
 
     SITU_E_UNSUPPORTED, with a list, for calls that torch.export has no form for; for a forward that reads values
     (situ_item), that writes an input in place, or that uses values of its own that are not constants: never written,

@@ -150,8 +150,8 @@ situ_status situ__comm_failure(const char *op, const situ_comm *c);
 
 /* A request with memory for call.count elements, whose call.send and .receive are not used. NULL after recording. */
 situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm_call *call);
-/* In a dry run: the same checks, and a request that has ended. Nothing is sent, counted or received: it has no memory.
-   situ__comm_open is refused then, as is what is made of it. */
+/* In a dry run: the same checks, and a request that has ended. Nothing is sent, counted or received, and it has no
+   memory. situ__comm_open and situ__comm_open_for are refused in a dry run. */
 situ_comm_request *situ__comm_simulate(const char *op, situ_comm *c, const situ_comm_call *call);
 /* The memory that is sent, and that values arrive in: NULL where the op has none. */
 static inline void *situ__comm_outgoing(situ_comm_request *r) { return (void *)(uintptr_t)r->transfer.send; }

@@ -231,12 +231,13 @@ static const situ_function function = { op, forward, backward, release };
 
 /* ---- layers ---- */
 
-/* In a dry run: the checks and the results' shapes, without the other ranks. The statistics are of their batches too, so
-   that one value a channel here is enough. */
+/* In a dry run: the checks and the results' shapes, without the other ranks. One value a channel is enough here, as the
+   statistics are of their batches too. */
 static situ_tensor *simulate(const situ_nn_normalise_call *w) {
   const situ_options like = { .dtype = statistics_dtype(w->input), .device = situ_device_of(w->input) };
   situ_tensor *some = situ_zeros(SITU_SHAPE(situ_size(w->input, 1)), &like);
-  situ_tensor *y = situ_batch_norm(w->input, some, some, w->weight, w->bias, &(situ_batch_norm_options){ .eps = w->eps });
+  situ_tensor *y =
+      situ_batch_norm(w->input, some, some, w->weight, w->bias, &(situ_batch_norm_options){ .eps = w->eps });
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   const bool updated = !y || !w->running_mean || update_running(w, some, some);

@@ -16,12 +16,12 @@ static const char op[] = "nn_keep_fields";
 
 /* A word of a module's struct, or of an array that its struct points to; or a registered tensor or an input. */
 typedef struct field {
-  void **at;                /* NULL: a registered tensor or an input, which is not held */
-  void *was, *now;          /* the word before the run, and behind it if that is a tensor of the program's */
-  situ_tree *tree;          /* it is a tree: a copy, in case the run frees or fills it; in a copied struct it stands in */
-  int64_t owners;           /* it is a tensor: its owners, but for the reference that is held here; 0: it is not */
-  bool held, changed;       /* it is a tensor that a reference is held to; the run has changed the word */
-  bool number;              /* it is not an address */
+  void **at;          /* NULL: a registered tensor or an input, which is not held */
+  void *was, *now;    /* the word before the run, and behind it if that is a tensor of the program's */
+  situ_tree *tree;    /* it is a tree: a copy, in case the run frees or fills it; in a copied struct it stands in */
+  int64_t owners;     /* it is a tensor: its owners, but for the reference that is held here; 0: it is not */
+  bool held, changed; /* it is a tensor that a reference is held to; the run has changed the word */
+  bool number;        /* it is not an address */
   const situ_nn_module *of; /* the module whose struct it is in; NULL: an array's */
   int64_t array;            /* the field that points to the array; -1: none */
 } field;
@@ -79,7 +79,7 @@ static bool keep_word(situ_nn_fields *s, void **at, const situ_nn_module *of, in
     if (!(new.tree = situ_tree_copy(*at))) return false;
     if (!s->own) *at = new.tree;
   } else {
-    new.number = s->own && is_number(*at);
+    new.number = s->own &&is_number(*at);
   }
   s->list[s->count++] = new;
   return true;

@@ -139,7 +139,8 @@ int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor) {
 static void note_write(situ__trace *t, const char *op, const situ_storage *storage, const situ_work *work) {
   const bool used = situ__map_get(&t->newest, (const void *)(uintptr_t)storage->serial);
   if (used || !(storage->flags & SITU_STORAGE_VOID)) {
-    (void)situ__trace_lacks(t, op, used ? "writes to a tensor that a call has used" : "writes to a tensor of the module");
+    (void)situ__trace_lacks(t, op,
+                            used ? "writes to a tensor that a call has used" : "writes to a tensor of the module");
     return;
   }
   situ__filled *grown = grow(t, t->filled, t->fills, &t->fill_capacity, sizeof *grown);
@@ -307,8 +308,9 @@ static bool take_results(situ__trace *t, const situ_tree *tree, const char *key)
 /* Returns false after noting why. */
 static bool run_dry(situ__trace *t, const situ_tree *inputs) {
   situ_scope scope;
-  t->base = (situ_export_trace){ .dry = { .called = on_call, .launched = on_launch, .loaded = on_load, .found = on_error },
-                                 .add_call = situ__trace_call };
+  t->base =
+      (situ_export_trace){ .dry = { .called = on_call, .launched = on_launch, .loaded = on_load, .found = on_error },
+                           .add_call = situ__trace_call };
   if (situ_export_trace_begin(&t->base) != SITU_OK) return false;
   situ_scope_begin_no_grad(&scope);
   situ_tree *out = situ_nn_call(t->module, inputs);

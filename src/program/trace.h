@@ -20,7 +20,7 @@ typedef struct situ__traced {
 /* A write to a storage of the run outside of an op's call, as a factory makes: it is done afterwards. */
 typedef struct situ__filled {
   uint64_t serial;
-  bool known;     /* a work without operands; else its values are not those of each run */
+  bool known; /* a work without operands; else its values are not those of each run */
   situ_work work;
   situ_view_desc out;
 } situ__filled;

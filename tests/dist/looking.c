@@ -10,8 +10,19 @@
 
 enum { STEPS = 2, WIDE = 16, ROWS = 4 };
 
-typedef enum wrapper { BARE, DDP, ZERO1, ZERO2, ZERO3, TENSOR_PARALLEL, ATTENTION_PARALLEL, SYNC_BN, PIPELINE, WRAPPERS } wrapper;
-static const char *const wrapper_names[] = { "no wrapper", "ddp",       "ZeRO-1",        "ZeRO-2",  "ZeRO-3",
+typedef enum wrapper {
+  BARE,
+  DDP,
+  ZERO1,
+  ZERO2,
+  ZERO3,
+  TENSOR_PARALLEL,
+  ATTENTION_PARALLEL,
+  SYNC_BN,
+  PIPELINE,
+  WRAPPERS
+} wrapper;
+static const char *const wrapper_names[] = { "no wrapper", "ddp",           "ZeRO-1",        "ZeRO-2",    "ZeRO-3",
                                              "a tp",       "a tp of heads", "SyncBatchNorm", "a pipeline" };
 
 /* Trainings of all ranks. */

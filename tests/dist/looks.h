@@ -127,10 +127,11 @@ static inline void describe_tensor(FILE *to, const char *what, situ_tensor *t) {
   const situ_shape shape = situ_shape_of(t);
   (void)fprintf(to, "%s: %p of %p \"%s\" %s %s role %d", what, (void *)t, (void *)v->storage, situ_name(t),
                 situ_device_name(situ_device_of(t), device), situ_dtype_name(situ_dtype_of(t)), (int)situ_role_of(t));
-  for (int d = 0; d < shape.ndim; d++) (void)fprintf(to, " %lld/%lld", (long long)shape.dim[d], (long long)v->stride[d]);
+  for (int d = 0; d < shape.ndim; d++)
+    (void)fprintf(to, " %lld/%lld", (long long)shape.dim[d], (long long)v->stride[d]);
   (void)fprintf(to, " requires_grad %d leaf %d version %u owners %lld flags %x slots %u away %d in_parts %d",
-                situ_requires_grad(t), situ_is_leaf(t), situ_version_of(t), (long long)situ_owners(t), v->storage->flags,
-                v->storage->slots, situ_memory_is_away(t), situ_grad_is_in_parts(t));
+                situ_requires_grad(t), situ_is_leaf(t), situ_version_of(t), (long long)situ_owners(t),
+                v->storage->flags, v->storage->slots, situ_memory_is_away(t), situ_grad_is_in_parts(t));
   if (!situ_memory_is_away(t)) (void)fprintf(to, " values %llx", (unsigned long long)hash_values(t));
   (void)fprintf(to, "\n");
 }
@@ -177,8 +178,7 @@ static inline char *describe(const watched *w, bool quiet) {
     (void)fprintf(to, "ddp: step %lld, micro-batch %lld\n", (long long)situ_dist_ddp_step(w->ddp),
                   (long long)situ_dist_ddp_micro_batch(w->ddp));
   for (int64_t i = 0; w->optim && i < situ_optim_count(w->optim); i++)
-    for (int k = 0; k < SITU_OPTIM_STATES; k++)
-      describe_tensor(to, "state", situ_optim_state(w->optim, i, k, NULL));
+    for (int k = 0; k < SITU_OPTIM_STATES; k++) describe_tensor(to, "state", situ_optim_state(w->optim, i, k, NULL));
   good = fclose(to) == 0 && good && situ_error() == SITU_OK;
   if (good) return text;
   free(text);
@@ -219,9 +219,7 @@ static inline situ_status look_check(const scene *s) { return check_with(s, NULL
 static inline situ_status look_check_backward(const scene *s) {
   return check_with(s, &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_ALWAYS });
 }
-static inline situ_status look_check_alone(const scene *s) {
-  return situ_place_check(s->model, s->inputs, NULL, NULL);
-}
+static inline situ_status look_check_alone(const scene *s) { return situ_place_check(s->model, s->inputs, NULL, NULL); }
 static inline situ_status text_of(int64_t length) { return length >= 0 ? SITU_OK : situ_error(); }
 static inline situ_status look_lint(const scene *s) {
   char text[WORDS];

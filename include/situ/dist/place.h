@@ -30,8 +30,9 @@ SITU_API int64_t situ_dist_plan_to_string(situ_nn_module *m, situ_comm *comm, co
     not, each of them whole. */
 SITU_API SITU_CHECKED situ_status situ_dist_to(situ_nn_module *m, situ_comm *comm, const situ_nn_to_options *options);
 
-/** situ_place_check on every rank, which then tell each other what they found. SITU_E_STATE on all of them if any rank found a mistake, with that rank; *report has
-    the own findings, also then (free it with situ_place_report_free; may be NULL). */
+/** situ_place_check on every rank; then they tell each other what they found. SITU_E_STATE on all of them if any rank
+    found a mistake, with that rank; *report has the own findings, also then (free it with situ_place_report_free; may
+    be NULL). */
 SITU_API SITU_CHECKED situ_status situ_dist_check(situ_nn_module *m, const situ_tree *inputs, situ_comm *comm,
                                                   const situ_place_check_options *options, situ_place_report *report);
 

@@ -34,13 +34,13 @@ SITU_API bool situ_nn_multihead_attention_read(const situ_nn_module *m, int64_t 
     Returns false if m is not one, or after recording an error. */
 SITU_API bool situ_nn_multihead_attention_keep(situ_nn_module *m, int64_t num_heads);
 
-/** Adds a hook before or after forward, as situ_nn_register_forward_pre_hook and situ_nn_register_forward_hook do, of an
-    object that is bound to m itself, such as one that averages its gradients. situ_nn_clone does not copy it, and a dry
-    run does not call it. payload is borrowed. */
+/** Adds a hook before or after forward, as situ_nn_register_forward_pre_hook and situ_nn_register_forward_hook do, of
+    an object that is bound to m itself, such as one that averages its gradients. situ_nn_clone does not copy it, and a
+    dry run does not call it. payload is borrowed. */
 SITU_API SITU_CHECKED situ_status situ_nn_register_wrapper_hook(situ_nn_module *m, bool before, situ_nn_hook hook,
                                                                 void *payload, int64_t *handle);
-/** Registers a tensor that another module has, as situ_nn_add_tensor does without a field: but its own name, role, device
-    and requires_grad stay as they are. */
+/** Registers a tensor that another module has, as situ_nn_add_tensor does without a field: but its own name, role,
+    device and requires_grad stay as they are. */
 SITU_API situ_tensor *situ_nn_share_tensor(situ_nn_module *m, const char *name, situ_tensor *tensor, situ_nn_kind kind);
 
 /** The unregistered fields of a module and its parts, as they were. */
