@@ -26,11 +26,11 @@ typedef struct field {
   int64_t array;            /* the field that points to the array; -1: none */
 } field;
 
-struct situ_nn_fields {
+typedef struct fields {
   field *list;
   int64_t count, capacity;
   bool own; /* the program's module runs, not a copy */
-};
+} fields;
 
 static bool is_registered(const situ_nn_module *m, const void *at) {
   for (int64_t i = 0; i < m->count; i++)
@@ -58,7 +58,7 @@ static bool is_tree(const void *word) {
 /* ---- before the run ---- */
 
 /* Returns false after recording that memory ran out. */
-static bool has_space(situ_nn_fields *s) {
+static bool has_space(fields *s) {
   if (s->count < s->capacity) return true;
   const int64_t more = s->capacity ? 2 * s->capacity : 64;
   field *larger = situ__realloc(s->list, (size_t)more * sizeof *larger);
@@ -69,7 +69,7 @@ static bool has_space(situ_nn_fields *s) {
 }
 
 /* Holds what the word points to. Returns false after recording an error. */
-static bool keep_word(situ_nn_fields *s, void **at, const situ_nn_module *of, int64_t array) {
+static bool keep_word(fields *s, void **at, const situ_nn_module *of, int64_t array) {
   if (!has_space(s)) return false;
   field new = { .at = at, .was = *at, .of = of, .array = array };
   if (is_tensor(*at)) {
@@ -86,7 +86,7 @@ static bool keep_word(situ_nn_fields *s, void **at, const situ_nn_module *of, in
 }
 
 /* An array of tensors ends at the first word that is neither one nor NULL, or after a few NULLs. */
-static bool keep_array(situ_nn_fields *s) {
+static bool keep_array(fields *s) {
   enum { LONGEST = 4096, GAP = 8 };
   const int64_t array = s->count - 1;
   void **const words = s->list[array].was, *word;
@@ -100,7 +100,7 @@ static bool keep_array(situ_nn_fields *s) {
 }
 
 static situ_status note_tensor(const char *path, situ_tensor *t, void *payload) {
-  situ_nn_fields *s = payload;
+  fields *s = payload;
   (void)path;
   if (!has_space(s)) return situ_error();
   s->list[s->count++] = (field){ .was = t, .owners = situ_owners(t), .array = -1 };
@@ -108,7 +108,7 @@ static situ_status note_tensor(const char *path, situ_tensor *t, void *payload) 
 }
 
 static situ_status keep_fields(const situ_nn_visit *at, void *payload) {
-  situ_nn_fields *s = payload;
+  fields *s = payload;
   situ_nn_module *m = at->module;
   if (at->tensor) return note_tensor("", at->tensor, s);
   if (!s->own && m->type->copy) return SITU_OK; /* the copy has fields of its own */
@@ -119,16 +119,10 @@ static situ_status keep_fields(const situ_nn_visit *at, void *payload) {
   return SITU_OK;
 }
 
-situ_nn_fields *situ_nn_keep_fields(situ_nn_module *m, bool own, const situ_tree *inputs) {
-  situ_nn_fields *s = situ__nn_given(op, "module", m) ? situ__calloc(1, sizeof *s) : NULL;
-  if (!s) return situ_error() == SITU_OK ? (situ__no_memory(op, sizeof *s), NULL) : NULL;
-  s->own = own;
+static bool keep_all(fields *s, situ_nn_module *m, const situ_tree *inputs) {
   const unsigned which = SITU_NN_VISIT_MODULES | SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE | SITU_NN_VISIT_UNNAMED;
-  if (situ_nn_walk(m, which, keep_fields, s) == SITU_OK &&
-      (!inputs || situ_tree_each(inputs, note_tensor, s) == SITU_OK))
-    return s;
-  situ_nn_put_back_fields(s);
-  return NULL;
+  return situ_nn_walk(m, which, keep_fields, s) == SITU_OK &&
+         (!inputs || situ_tree_each(inputs, note_tensor, s) == SITU_OK);
 }
 
 /* ---- behind it ---- */
@@ -153,7 +147,7 @@ static bool drop_made(void *word) {
 }
 
 /* What the field shows again: the tree itself, or its copy if the run has freed or filled it. */
-static situ_tree *old_tree(const situ_nn_fields *s, const field *f, void *now) {
+static situ_tree *old_tree(const fields *s, const field *f, void *now) {
   situ_tree *shown = s->own ? f->was : f->tree;
   const bool alive = is_tree(shown), good = s->own && alive && !is_made_tree(shown);
   if (now != shown && !drop_made(now) && !alive && is_tree(now)) situ_tree_free(now); /* it has replaced the old one */
@@ -163,14 +157,14 @@ static situ_tree *old_tree(const situ_nn_fields *s, const field *f, void *now) {
 }
 
 /* A field that the run has registered is the module's. An array that it has freed or moved is gone. */
-static bool is_there(const situ_nn_fields *s, const field *f) {
+static bool is_there(const fields *s, const field *f) {
   void *word;
   if (f->of) return !is_registered(f->of, f->at);
   return *s->list[f->array].at == s->list[f->array].was && situ__peek(f->at, &word, sizeof word);
 }
 
 /* Points the field to its old value, and lets go of what the run has made. */
-static void put_back(const situ_nn_fields *s, field *f) {
+static void put_back(const fields *s, field *f) {
   if (!f->at) return;
   const bool there = is_there(s, f);
   void *now = there ? *f->at : NULL;
@@ -188,7 +182,7 @@ static void put_back(const situ_nn_fields *s, field *f) {
 
 /* Whether the tensor has an owner more than before, and than what unchanged fields hold here. `known`: it is in the
    list. */
-static bool has_surplus(const situ_nn_fields *s, const situ_tensor *t, bool *known) {
+static bool has_surplus(const fields *s, const situ_tensor *t, bool *known) {
   int64_t expected = 0;
   *known = false;
   for (int64_t i = 0; i < s->count; i++) {
@@ -202,7 +196,7 @@ static bool has_surplus(const situ_nn_fields *s, const situ_tensor *t, bool *kno
 }
 
 /* Settles references, once all that the run has made is gone: a field owns what it points to, or borrows it. */
-static void settle(const situ_nn_fields *s, field *f) {
+static void settle(const fields *s, field *f) {
   bool known;
   if (f->now && is_tensor(f->now)) {
     const bool surplus = has_surplus(s, f->now, &known);
@@ -214,10 +208,16 @@ static void settle(const situ_nn_fields *s, field *f) {
   f->held = false;
 }
 
-void situ_nn_put_back_fields(situ_nn_fields *fields) {
-  if (!fields) return;
-  for (int64_t i = fields->count; i-- > 0;) put_back(fields, &fields->list[i]); /* arrays before what points to them */
-  for (int64_t i = fields->count; i-- > 0;) settle(fields, &fields->list[i]);
-  situ__free(fields->list);
-  situ__free(fields);
+bool situ_nn_keep_fields(situ_nn_module *m, bool own, const situ_tree *inputs, void (*run)(void *payload),
+                         void *payload) {
+  fields s = { .own = own };
+  if (!situ__nn_given(op, "module", m) || (inputs && !situ__valid(op, "inputs", inputs, SITU__A_TREE)) ||
+      !situ__given(op, "run", (const void *)(uintptr_t)run))
+    return false;
+  const bool kept = keep_all(&s, m, inputs);
+  if (kept) run(payload);
+  for (int64_t i = s.count; i-- > 0;) put_back(&s, &s.list[i]); /* arrays before what points to them */
+  for (int64_t i = s.count; i-- > 0;) settle(&s, &s.list[i]);
+  situ__free(s.list);
+  return kept;
 }

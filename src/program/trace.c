@@ -266,7 +266,8 @@ static situ_status count_leaf(const char *path, situ_tensor *tensor, void *paylo
   return SITU_OK;
 }
 
-static bool take_all(situ__trace *t, const situ_tree *inputs) {
+static bool take_all(situ__trace *t) {
+  const situ_tree *inputs = t->inputs;
   situ__program *p = t->program;
   int32_t parts = 0, leaves = 0;
   if (situ_nn_walk(t->module, SITU_NN_VISIT_TENSORS, count_part, &parts) != SITU_OK ||
@@ -306,14 +307,14 @@ static bool take_results(situ__trace *t, const situ_tree *tree, const char *key)
 /* ---- the run ---- */
 
 /* Returns false after noting why. */
-static bool run_dry(situ__trace *t, const situ_tree *inputs) {
+static bool run_dry(situ__trace *t) {
   situ_scope scope;
   t->base =
       (situ_export_trace){ .dry = { .called = on_call, .launched = on_launch, .loaded = on_load, .found = on_error },
                            .add_call = situ__trace_call };
   if (situ_export_trace_begin(&t->base) != SITU_OK) return false;
   situ_scope_begin_no_grad(&scope);
-  situ_tree *out = situ_nn_call(t->module, inputs);
+  situ_tree *out = situ_nn_call(t->module, t->inputs);
   situ_dry_tell(&t->base.dry);
   bool good = out && !t->problem.data;
   t->program->out =
@@ -410,7 +411,6 @@ static situ_nn_module *build(situ__trace *t) {
 static void release(situ__trace *t) {
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
   for (int32_t i = 0; i < t->constants; i++) situ_drop(&t->constant[i].tensor);
-  situ_nn_put_back_fields(t->fields);
   situ__free(t->traced);
   situ__free(t->filled);
   situ__free(t->constant);
@@ -420,14 +420,21 @@ static void release(situ__trace *t) {
   situ__program_free(t->program);
 }
 
+static void trace_module(void *payload) {
+  situ__trace *t = payload;
+  t->taken = take_all(t);
+  t->whole = t->taken && run_dry(t) && !t->lacks.count;
+}
+
 situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
-  situ__trace t = { .op = "export", .module = m, .pending = -1 };
+  situ__trace t = { .op = "export", .module = m, .inputs = inputs, .pending = -1 };
   if (!situ__valid(t.op, "module", m, SITU__A_MODULE) || !situ__valid(t.op, "inputs", inputs, SITU__A_TREE))
     return NULL;
-  if (!(t.fields = situ_nn_keep_fields(m, true, inputs)) || !(t.program = situ__program_new("")) ||
-      !take_all(&t, inputs))
-    return release(&t), NULL;
-  situ_nn_module *program = run_dry(&t, inputs) && !t.lacks.count ? build(&t) : (explain(&t), NULL);
+  situ_nn_module *program = NULL;
+  if ((t.program = situ__program_new("")) && situ_nn_keep_fields(m, true, inputs, trace_module, &t)) {
+    if (t.whole) program = build(&t);
+    else if (t.taken) (void)explain(&t);
+  }
   release(&t);
   return program;
 }

@@ -36,7 +36,8 @@ typedef struct situ__trace {
   situ_export_trace base; /* first: its callbacks get it */
   const char *op;
   situ_nn_module *module;
-  situ_nn_fields *fields; /* as they were before the run */
+  const situ_tree *inputs;
+  bool taken, whole; /* parts and inputs are in the program; all calls too */
   situ__program *program;
   situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
   situ__traced *traced;

@@ -179,20 +179,30 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   return p->report.finding_count > before || p->failed ? NULL : situ_nn_retain(m);
 }
 
+typedef struct call {
+  situ__preflight *p;
+  situ_nn_module *module;
+  const situ_tree *inputs;
+  const situ_place_check_options *options;
+} call;
+
 /* In a scope of its own: what forward keeps is alive behind it. */
-static void run_module(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs,
-                       const situ_place_check_options *o) {
+static void run_module(void *payload) {
+  const call *c = payload;
+  situ__preflight *p = c->p;
+  situ_nn_module *m = c->module;
   situ_scope scope;
   situ_scope_begin(&scope);
-  situ_device meant = o->device.kind ? o->device : situ_nn_home(m);
+  situ_device meant = c->options->device.kind ? c->options->device : situ_nn_home(m);
   if (!meant.kind) meant = situ_get_default_device();
-  situ_tree *in = situ_tree_map(inputs, stand_in, &meant);
+  situ_tree *in = situ_tree_map(c->inputs, stand_in, &meant);
   p->counting = true;
   situ_tree *out = in ? situ_nn_call(m, in) : NULL;
   situ_dry_tell(&p->dry);
   p->report.finished = out != NULL;
-  const bool training = o->backward == SITU_PLACE_BACKWARD_IN_TRAINING && m->training;
-  if (out && (training || o->backward == SITU_PLACE_BACKWARD_ALWAYS) && situ_is_grad_enabled()) backward(p, m, out);
+  const situ_place_backward when = c->options->backward;
+  const bool wanted = when == SITU_PLACE_BACKWARD_IN_TRAINING ? m->training : when == SITU_PLACE_BACKWARD_ALWAYS;
+  if (out && wanted && situ_is_grad_enabled()) backward(p, m, out);
   p->counting = false;
   situ_tree_free(out);
   situ_tree_free(in);
@@ -202,10 +212,8 @@ static void run_module(situ__preflight *p, situ_nn_module *m, const situ_tree *i
 static void run_dry(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *o) {
   situ_nn_module *clone = runnable(p, m);
   if (!clone) return;
-  situ_nn_fields *fields = situ_nn_keep_fields(clone, clone == m, NULL);
-  if (fields) run_module(p, clone, inputs, o);
-  else p->failed = true;
-  situ_nn_put_back_fields(fields);
+  call c = { p, clone, inputs, o };
+  if (!situ_nn_keep_fields(clone, clone == m, NULL, run_module, &c)) p->failed = true;
   if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK) p->failed = true;
   situ_nn_free(clone);
 }
