@@ -56,7 +56,8 @@ SITU_API int64_t situ_dry_end(situ_dry *dry);
 /** Whether this thread is in a dry run. Code that talks to other processes, or that keeps a record of calls, must then
     do neither. */
 SITU_API bool situ_is_dry(void);
-/** For a call that needs values in a dry run: records that and reports it. Returns the error. */
+/** For a call that needs values: in a dry run records and reports that there are none, and returns the error. SITU_OK
+    otherwise. */
 SITU_API situ_status situ_dry_refuse(const char *op);
 /** A pointer per storage of the run, for the recorder's use, initially NULL; the result is NULL for any other
     storage. */
