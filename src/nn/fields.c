@@ -129,16 +129,14 @@ static bool keep_all(fields *s, situ_nn_module *m, const situ_tree *inputs) {
 
 static bool is_void(const situ_tensor *t) { return situ_desc(t)->storage->flags & SITU_STORAGE_VOID; }
 
-static situ_status find_void(const char *path, situ_tensor *t, void *found) {
-  (void)path;
-  if (is_void(t)) *(bool *)found = true;
-  return SITU_OK;
+/* Without memory of its own. */
+static bool has_made(const situ_tree *tree) {
+  const situ_tensor *t = situ_tree_kind_of(tree) == SITU_TREE_TENSOR ? situ_tree_value(tree) : NULL;
+  bool made = t && is_void(t);
+  for (int64_t i = 0; !made && i < situ_tree_count(tree); i++) made = has_made(situ_tree_at(tree, i));
+  return made;
 }
-
-static bool is_made_tree(const void *word) {
-  bool made = false;
-  return is_tree(word) && situ_tree_each(word, find_void, &made) == SITU_OK && made;
-}
+static bool is_made_tree(const void *word) { return is_tree(word) && has_made(word); }
 
 /* Frees a tensor or a tree of the run. Returns false if it is neither. */
 static bool drop_made(void *word) {

@@ -61,8 +61,10 @@ static inline situ_status keeper_copy(situ_nn_module *copy, const situ_nn_module
   for (int i = 0; i < 2; i++) m->few[i] = situ_retain(from->few[i]);
   m->many = calloc(4, sizeof *m->many);
   for (int i = 0; m->many && i < 4; i++) m->many[i] = situ_retain(from->many[i]);
-  m->past = from->past ? situ_tree_copy(from->past) : NULL;
-  return m->many && !m->past == !from->past ? SITU_OK : SITU_E_NOMEM;
+  m->past = m->many && from->past ? situ_tree_copy(from->past) : NULL;
+  if (m->many && !m->past == !from->past) return SITU_OK;
+  keeper_release(copy);
+  return SITU_E_NOMEM;
 }
 
 /* SHARED: a copy has the fields of the original, and must not run beside it. ALONE: it cannot be copied. */
