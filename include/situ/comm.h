@@ -12,7 +12,8 @@ SITU_BEGIN
 /** A handle over an engine that carries bytes between ranks: MPI (situ/mpi.h), or threads (situ/sys/comm_sim.h). Before
     each call the ranks that take part exchange a header (op, dtype, count, root, name, step); if these differ, every
     rank is refused by name (SITU_E_COMM) and nothing has been transferred. After the first failure a communicator
-    refuses all further calls: the ranks may not be at the same call any more. */
+    refuses all further calls: the ranks may not be at the same call any more. In a check (situ_place_check) calls are
+    checked and nothing is sent: tensors have their shapes, and values in host memory are refused. */
 typedef struct situ_comm situ_comm;
 
 typedef enum situ_comm_op {

@@ -43,8 +43,8 @@ SITU_API SITU_CHECKED situ_status situ_nn_register_wrapper_hook(situ_nn_module *
     device and requires_grad stay as they are. */
 SITU_API situ_tensor *situ_nn_share_tensor(situ_nn_module *m, const char *name, situ_tensor *tensor, situ_nn_kind kind);
 
-/** Calls run(payload), which makes a dry run of m in a scope of its own, and leaves the unregistered fields of m and its
-    parts as they were: it holds the tensors and trees that they point to, and releases what the run has put there.
+/** Calls run(payload), which makes a dry run of m in a scope of its own, and leaves the unregistered fields of m and
+    its parts as they were: it holds the tensors and trees that they point to, and releases what the run has put there.
     Memory of the program's own that a field points to is not looked at, but for arrays of tensors. own: m is the
     program's module; else it is a copy, of which fields that a type's .copy made are left out. inputs: the program's
     tensors that the run gets; NULL: none. Returns false after recording an error; then nothing was run. */
