@@ -35,7 +35,8 @@ SITU_API situ_nn_module *situ_export_load(const char *path, const situ_load_opti
 
     SITU_E_UNSUPPORTED, with a list, for calls that torch.export has no form for; for a forward that reads values
     (situ_item), that writes an input in place, or that uses values of its own that are not constants: never written,
-    drawn at random, or copied from host memory. The caller frees the result; NULL on error. */
+    drawn at random, or copied from host memory. SITU_E_STATE for a lazy module before its first input. The caller frees
+    the result; NULL on error. */
 SITU_API SITU_CHECKED situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs);
 
 /** torch.export.save: writes a program that situ_export made to a .pt2 archive, as of PyTorch 2.15, which

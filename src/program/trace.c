@@ -420,6 +420,15 @@ static void release(situ__trace *t) {
   situ__program_free(t->program);
 }
 
+/* The run would make its parameters, without values. */
+static situ_status refuse_lazy(const situ_nn_visit *at, void *payload) {
+  const situ__trace *t = payload;
+  if (!at->module->pending) return SITU_OK;
+  return situ__fail(SITU_E_STATE, t->op,
+                    "%s is a %s that has no parameters before its first input: call the module once",
+                    *at->path ? at->path : "the module", at->module->type->name);
+}
+
 static void trace_module(void *payload) {
   situ__trace *t = payload;
   t->taken = take_all(t);
@@ -431,7 +440,8 @@ situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
   if (!situ__valid(t.op, "module", m, SITU__A_MODULE) || !situ__valid(t.op, "inputs", inputs, SITU__A_TREE))
     return NULL;
   situ_nn_module *program = NULL;
-  if ((t.program = situ__program_new("")) && situ_nn_keep_fields(m, true, inputs, trace_module, &t)) {
+  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, refuse_lazy, &t) == SITU_OK && (t.program = situ__program_new("")) &&
+      situ_nn_keep_fields(m, true, inputs, trace_module, &t)) {
     if (t.whole) program = build(&t);
     else if (t.taken) (void)explain(&t);
   }

@@ -96,6 +96,17 @@ static void numbers_that_are_drawn_in_forward_are_refused(void **state) {
   is_refused(make(&type), situ_ones(SITU_SHAPE(2, 3), NULL), SITU_E_UNSUPPORTED, "drawn at random", "add");
 }
 
+/* Its parameters would be the run's. */
+static void a_lazy_module_is_refused_and_stays_lazy(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_sequential(situ_nn_lazy_linear(2, NULL), situ_nn_relu());
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 3), NULL);
+  is_refused(situ_nn_retain(m), x, SITU_E_STATE, "LazyLinear", "first input");
+  situ_tensor *y = situ_nn_forward(m, x);
+  assert_true(y && situ_size(y, 1) == 2);
+  situ_nn_free(m);
+}
+
 static void errors_of_forward_are_reported(void **state) {
   (void)state;
   is_refused(situ_nn_linear(4, 2, NULL), situ_ones(SITU_SHAPE(2, 3), NULL), SITU_E_SHAPE, "forward fails", "linear");
@@ -129,6 +140,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(a_forward_that_reads_values_is_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_forward_that_writes_its_input_is_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(numbers_that_are_drawn_in_forward_are_refused, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_lazy_module_is_refused_and_stays_lazy, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(errors_of_forward_are_reported, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(only_programs_are_saved, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_failed_save_leaves_the_file, open_scope, close_scope),
