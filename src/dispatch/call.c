@@ -350,13 +350,15 @@ static bool run_steps(situ_call *c) {
   situ__verdict verdict = situ__examine(c);
   if (verdict != SITU__GOOD) return verdict == SITU__MIXED && situ__mixed(c, run_steps_or_casts);
   const unsigned asks = situ__tape_asks(c->in, c->ins);
-  const bool wanted = asks & SITU__TAPE_WANTED;
+  bool wanted = asks & SITU__TAPE_WANTED;
   if (asks && !may_record(c, asks)) return false;
   if (!op->infer(c)) return false;
   const bool samples = __builtin_expect(situ__sampling != NULL, 0) && takes_samples(c);
   if (c->in_place) {
     if (!check_in_place(c, wanted)) return false;
     c->out[0] = c->in[0];
+    /* A dry run leaves the history of the program's tensors alone. */
+    if (wanted && situ__is_dry()) wanted = situ__is_void(c->in[0]->view.storage);
   } else if (samples ? !situ__dispatch_up.run_samples(c) : !make_results(c)) {
     return false;
   }

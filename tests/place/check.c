@@ -403,6 +403,39 @@ static void bad_arguments_are_refused(void **state) {
   situ_nn_free(m);
 }
 
+/* ---- a module that cannot be copied, and writes a buffer of its own in place ---- */
+
+typedef struct sums {
+  situ_nn_module base;
+  situ_tensor *weight, *sum;
+} sums;
+static situ_tensor *sums_forward(situ_nn_module *self, situ_tensor *x) {
+  sums *m = (sums *)self;
+  situ_tensor *y = situ_mul(x, m->weight);
+  SITU_IGNORE(!situ_add_(situ_narrow(m->sum, 0, 0, 2), situ_narrow(y, 0, 0, 2)));
+  return situ_add_(m->sum, y) ? situ_add(y, m->sum) : NULL;
+}
+static void sums_release(situ_nn_module *self) { (void)self; }
+
+static void the_buffers_history_stays(void **state) {
+  static const situ_nn_type type = {
+    .name = "Sums", .size = sizeof(sums), .forward = sums_forward, .release = sums_release
+  };
+  (void)state;
+  sums *m = situ_nn_alloc(&type);
+  situ_nn_param(m, weight, situ_ones(SITU_SHAPE(3), NULL));
+  situ_nn_buffer(m, sum, situ_zeros(SITU_SHAPE(3), NULL));
+  assert_non_null(situ_nn_done(m));
+  situ_tree *in = situ_tree_tensor(situ_ones(SITU_SHAPE(3), NULL));
+  situ_place_report r;
+  assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
+  assert_int_equal(r.finding_count, 0);
+  assert_true(situ_is_leaf(m->sum) && !situ_requires_grad(m->sum) && situ_version_of(m->sum) == 1);
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(every_copy_has_its_modules),
@@ -416,6 +449,7 @@ int main(void) {
     TEST(what_runs_nothing_lacks_nothing),
     TEST(a_parameter_without_gradient_is_a_note),
     TEST(nothing_changes),
+    TEST(the_buffers_history_stays),
     TEST(a_model_too_large_for_any_memory_is_checked),
     TEST(what_is_kept_is_on_meta_afterwards),
   };
