@@ -68,24 +68,25 @@ static bool has_space(fields *s) {
   return true;
 }
 
-/* Holds what the word points to. Returns false after recording an error. */
-static bool keep_word(fields *s, void **at, const situ_nn_module *of, int64_t array) {
+/* Holds what the word at `at` points to. Returns false after recording an error. */
+static bool keep_word(fields *s, void **at, void *word, const situ_nn_module *of, int64_t array) {
   if (!has_space(s)) return false;
-  field new = { .at = at, .was = *at, .of = of, .array = array };
-  if (is_tensor(*at)) {
-    new.owners = situ_owners(*at);
-    new.held = situ_retain(*at);
-  } else if (is_tree(*at)) {
-    if (!(new.tree = situ_tree_copy(*at))) return false;
+  field new = { .at = at, .was = word, .of = of, .array = array };
+  if (is_tensor(word)) {
+    new.owners = situ_owners(word);
+    new.held = situ_retain(word);
+  } else if (is_tree(word)) {
+    if (!(new.tree = situ_tree_copy(word))) return false;
     if (!s->own) *at = new.tree;
-  } else {
-    new.number = s->own &&is_number(*at);
+  } else if (s->own && of) {
+    new.number = is_number(word);
   }
   s->list[s->count++] = new;
   return true;
 }
 
-/* An array of tensors ends at the first word that is neither one nor NULL, or after a few NULLs. */
+/* An array of tensors ends at the first word that is neither one nor NULL, or after a few NULLs. Its length is not
+   known, so words are peeked at. */
 static bool keep_array(fields *s) {
   enum { LONGEST = 4096, GAP = 8 };
   const int64_t array = s->count - 1;
@@ -94,7 +95,7 @@ static bool keep_array(fields *s) {
   for (int64_t i = 0, empty = 0; i < LONGEST && empty < GAP && situ__peek(words + i, &word, sizeof word); i++) {
     if (word && !is_tensor(word)) return true;
     empty = word ? 0 : empty + 1;
-    if (!keep_word(s, words + i, NULL, array)) return false;
+    if (!keep_word(s, words + i, word, NULL, array)) return false;
   }
   return true;
 }
@@ -114,7 +115,7 @@ static situ_status keep_fields(const situ_nn_visit *at, void *payload) {
   if (!s->own && m->type->copy) return SITU_OK; /* the copy has fields of its own */
   for (size_t byte = sizeof *m; byte + sizeof(void *) <= m->type->size; byte += sizeof(void *)) {
     void **word = (void **)((char *)m + byte);
-    if (!is_registered(m, word) && (!keep_word(s, word, m, -1) || !keep_array(s))) return situ_error();
+    if (!is_registered(m, word) && (!keep_word(s, word, *word, m, -1) || !keep_array(s))) return situ_error();
   }
   return SITU_OK;
 }
@@ -154,18 +155,18 @@ static situ_tree *old_tree(const fields *s, const field *f, void *now) {
   return good || !s->own ? f->was : f->tree;
 }
 
-/* A field that the run has registered is the module's. An array that it has freed or moved is gone. */
-static bool is_there(const fields *s, const field *f) {
-  void *word;
-  if (f->of) return !is_registered(f->of, f->at);
-  return *s->list[f->array].at == s->list[f->array].was && situ__peek(f->at, &word, sizeof word);
+/* Reads the word again. A field that the run has registered is the module's; an array that it has freed or moved is
+   gone. */
+static bool is_there(const fields *s, const field *f, void **word) {
+  if (f->of) return !is_registered(f->of, f->at) && (*word = *f->at, true);
+  return *s->list[f->array].at == s->list[f->array].was && situ__peek(f->at, word, sizeof *word);
 }
 
 /* Points the field to its old value, and lets go of what the run has made. */
 static void put_back(const fields *s, field *f) {
   if (!f->at) return;
-  const bool there = is_there(s, f);
-  void *now = there ? *f->at : NULL;
+  void *now = NULL;
+  const bool there = is_there(s, f, &now);
   f->changed = !there || now != f->was;
   if (!there) return;
   if (f->tree) {

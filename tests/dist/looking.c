@@ -251,9 +251,10 @@ static void train(watch *w, int size, bits *end) {
   }
 }
 
-/* One rank, and looks that do not run the module, see one kind of keeper of three, but with SITU_TEST_ALL. */
+/* All kinds of keepers have all looks that run them, by two ranks on the cpu; else one kind of three, but with
+   SITU_TEST_ALL. */
 static bool is_in_turn(wrapper kind, int size, int look, int keeper) {
-  if (size > 1 && looks[look].runs) return true;
+  if (size > 1 && looks[look].runs && test_device().kind == SITU_CPU) return true;
   return (look + (int)kind) % KEEPERS == keeper || getenv("SITU_TEST_ALL");
 }
 
