@@ -224,7 +224,10 @@ SITU_API SITU_CHECKED situ_status situ_optim_clip_grad_value_(situ_optim *o, dou
 
 /** A learning-rate schedule: changes the rates of an optimiser at each step. Several on one optimiser are chained, as
     in torch. Making one sets the rate of step 0. Numbers that are not finite are SITU_E_ARG, also results of a lambda;
-    then nothing has changed. */
+    then nothing has changed. A parameter group that situ_optim_add_param_group adds later is scheduled from the next
+    step on, by schedules that go on from the current rate; a step of one that needs a first rate (or factor) for it is
+    SITU_E_STATE, as in torch: LambdaLR, MultiplicativeLR, CosineAnnealingWarmRestarts, OneCycleLR, CyclicLR, SWALR,
+    CosineAnnealingLR where it turns, SequentialLR where a part begins. */
 typedef struct situ_lr_scheduler situ_lr_scheduler;
 
 /** lr *= gamma every step_size steps; torch's default gamma is 0.1. */
@@ -312,7 +315,8 @@ SITU_API situ_lr_scheduler *situ_lr_scheduler_reduce_lr_on_plateau(situ_optim *o
     and stays there; torch's default is 10 steps. */
 SITU_API situ_lr_scheduler *situ_lr_scheduler_swalr(situ_optim *o, double swa_lr, int64_t anneal_epochs, bool linear);
 
-/** SequentialLR: the i-th of `count` schedules from step milestones[i - 1] on, each starting anew from its first rate.
+/** SequentialLR: the i-th of `count` schedules from step milestones[i - 1] on, each starting anew from its first rate;
+    SWALR and MultiplicativeLR go on from the rate before, as in torch.
     The count - 1 milestones increase, and are copied. Takes ownership of the schedules, also when the call fails: only
     the new one can be stepped and freed. All must be of this optimiser; ReduceLROnPlateau cannot be one. */
 SITU_API situ_lr_scheduler *situ_lr_scheduler_sequential_lr(situ_optim *o, int64_t count,

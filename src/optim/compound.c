@@ -81,7 +81,9 @@ static bool sequential_advance(const situ_lr_scheduler *s, int64_t epoch, double
   const sequential *m = (const sequential *)s;
   const int64_t i = part_at(m, epoch);
   const situ_lr_scheduler *part = s->parts[i];
-  if (epoch == m->milestones[i]) value[SITU_OPTIM_LR] = i == 0 ? s->base[group] : part->base[group];
+  const bool begins = epoch == m->milestones[i];
+  if (begins && i > 0 && part->type->restart) return part->type->restart(part, value, group);
+  if (begins && !situ__schedule_base(i == 0 ? s : part, group, &value[SITU_OPTIM_LR])) return false;
   return part->type->advance(part, epoch - m->milestones[i], value, group);
 }
 

@@ -20,9 +20,11 @@ static bool cosine_advance(const situ_lr_scheduler *s, int64_t t, double *value,
   const cosine *m = (const cosine *)s;
   double t_max = (double)m->t_max, now = value[SITU_OPTIM_LR];
   if (t == 0) return true;
-  if ((t - 1 - m->t_max) % (2 * m->t_max) == 0)
-    value[SITU_OPTIM_LR] = now + (s->base[group] - m->eta_min) * (1 - cos(pi / t_max)) / 2;
-  else
+  if ((t - 1 - m->t_max) % (2 * m->t_max) == 0) {
+    double base;
+    if (!situ__schedule_base(s, group, &base)) return false;
+    value[SITU_OPTIM_LR] = now + (base - m->eta_min) * (1 - cos(pi / t_max)) / 2;
+  } else
     value[SITU_OPTIM_LR] =
         (1 + cos(pi * (double)t / t_max)) / (1 + cos(pi * (double)(t - 1) / t_max)) * (now - m->eta_min) + m->eta_min;
   return true;
@@ -56,12 +58,14 @@ typedef struct restarts {
 static bool restarts_advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
   const restarts *m = (const restarts *)s;
   int64_t t_cur = epoch, t_i = m->t_0;
+  double base;
+  if (!situ__schedule_base(s, group, &base)) return false;
   if (m->t_mult == 1) t_cur %= t_i;
   while (t_cur >= t_i) {
     t_cur -= t_i;
     t_i = t_i > INT64_MAX / m->t_mult ? INT64_MAX : t_i * m->t_mult;
   }
-  value[SITU_OPTIM_LR] = m->eta_min + (s->base[group] - m->eta_min) * (1 + cos(pi * (double)t_cur / (double)t_i)) / 2;
+  value[SITU_OPTIM_LR] = m->eta_min + (base - m->eta_min) * (1 + cos(pi * (double)t_cur / (double)t_i)) / 2;
   return true;
 }
 static const situ__schedule restarts_type = { .name = "lr_scheduler_cosine_annealing_warm_restarts",
@@ -103,13 +107,18 @@ static bool swalr_advance(const situ_lr_scheduler *s, int64_t epoch, double *val
   const double step = m->anneal_epochs == 0 ? fmax(1, (double)epoch) : (double)epoch;
   const double before = share_of(m, step - 1), now = share_of(m, step), lr = value[SITU_OPTIM_LR];
   const double initial = before == 1 ? m->swa_lr : (lr - before * m->swa_lr) / (1 - before);
-  (void)group;
+  double base;
+  if (!situ__schedule_base(s, group, &base)) return false; /* torch keeps swa_lr per group */
   value[SITU_OPTIM_LR] = m->swa_lr * now + initial * (1 - now);
   return true;
 }
-static const situ__schedule swalr_type = { .name = "lr_scheduler_swalr",
-                                           .size = sizeof(swalr),
-                                           .advance = swalr_advance };
+/* It goes on from the rate that the part before has come to. */
+static bool swalr_restart(const situ_lr_scheduler *s, double *value, int group) {
+  return swalr_advance(s, 0, value, group);
+}
+static const situ__schedule swalr_type = {
+  .name = "lr_scheduler_swalr", .size = sizeof(swalr), .advance = swalr_advance, .restart = swalr_restart
+};
 
 situ_lr_scheduler *situ_lr_scheduler_swalr(situ_optim *o, double swa_lr, int64_t anneal_epochs, bool linear) {
   if (!(swa_lr >= 0) || !isfinite(swa_lr) || anneal_epochs < 0)

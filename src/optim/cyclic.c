@@ -27,7 +27,9 @@ static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, in
   const double cycle = floor(1 + (double)epoch / m->total_size), x = 1 + (double)epoch / m->total_size - cycle;
   const double height = x <= m->step_ratio ? x / m->step_ratio : (x - 1) / (m->step_ratio - 1);
   const double factor = scale(o, cycle, (double)epoch);
-  value[SITU_OPTIM_LR] = s->base[group] + (o->max_lr - s->base[group]) * height * factor;
+  double base;
+  if (!situ__schedule_base(s, group, &base)) return false;
+  value[SITU_OPTIM_LR] = base + (o->max_lr - base) * height * factor;
   if (!o->keep_momentum)
     value[situ__schedule_momentum(s->o)] = o->max_momentum - (o->max_momentum - o->base_momentum) * height * factor;
   return true;

@@ -213,22 +213,32 @@ typedef struct lambda_lr {
 
 static bool lambda_advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
   const lambda_lr *m = (const lambda_lr *)s;
-  value[SITU_OPTIM_LR] = s->base[group] * m->lambda(epoch, m->payload);
+  double base;
+  if (!situ__schedule_base(s, group, &base)) return false;
+  value[SITU_OPTIM_LR] = base * m->lambda(epoch, m->payload);
   return true;
 }
 static const situ__schedule lambda_type = { .name = "lr_scheduler_lambda_lr",
                                             .size = sizeof(lambda_lr),
                                             .advance = lambda_advance };
 
-static bool multiplicative_advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
+static bool multiply(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
   const lambda_lr *m = (const lambda_lr *)s;
-  (void)group;
-  if (epoch != 0) value[SITU_OPTIM_LR] *= m->lambda(epoch, m->payload);
+  double base;
+  if (!situ__schedule_base(s, group, &base)) return false; /* torch has a lambda per group */
+  value[SITU_OPTIM_LR] *= m->lambda(epoch, m->payload);
   return true;
+}
+static bool multiplicative_advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
+  return epoch == 0 || multiply(s, epoch, value, group);
+}
+static bool multiplicative_restart(const situ_lr_scheduler *s, double *value, int group) {
+  return multiply(s, 0, value, group);
 }
 static const situ__schedule multiplicative_type = { .name = "lr_scheduler_multiplicative_lr",
                                                     .size = sizeof(lambda_lr),
-                                                    .advance = multiplicative_advance };
+                                                    .advance = multiplicative_advance,
+                                                    .restart = multiplicative_restart };
 
 static situ_lr_scheduler *make_lambda(const situ__schedule *type, situ_optim *o,
                                       double (*lambda)(int64_t step, void *payload), void *payload) {

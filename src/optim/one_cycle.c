@@ -32,7 +32,7 @@ static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, in
   const one_cycle *m = (const one_cycle *)s;
   double step = (double)epoch, start = 0;
   int i = 0;
-  (void)group;
+  if (!situ__schedule_base(s, group, &value[SITU_OPTIM_LR])) return false;
   if (epoch > m->total_steps) {
     situ__fail(SITU_E_STATE, s->type->name, "step %" PRId64 " of a cycle of %" PRId64, epoch, m->total_steps);
     return false;
@@ -45,9 +45,9 @@ static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, in
   return true;
 }
 
-static const situ__schedule type = { .name = "lr_scheduler_one_cycle_lr",
-                                     .size = sizeof(one_cycle),
-                                     .advance = advance };
+static const situ__schedule type = {
+  .name = "lr_scheduler_one_cycle_lr", .size = sizeof(one_cycle), .advance = advance, .sets_initial_lr = true
+};
 
 static double or_else(double value, double otherwise) { return value == 0 ? otherwise : value; }
 

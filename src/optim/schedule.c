@@ -29,7 +29,7 @@ void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o) {
   s->o = o;
   s->base = base;
   s->next = next;
-  s->count = o->group_count;
+  s->count = s->capacity = o->group_count;
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
   for (int g = 0; g < s->count; g++) {
     const situ__group *group = &o->groups[g];
@@ -48,14 +48,36 @@ static bool all_finite(const situ_lr_scheduler *s, int64_t epoch, int group) {
   return true;
 }
 
+bool situ__schedule_base(const situ_lr_scheduler *s, int group, double *base) {
+  if (group < s->count) return *base = s->base[group], true;
+  situ__fail(SITU_E_STATE, s->type->name,
+             "group %d was added after this scheduler was made, which has no first rate for it: make the scheduler "
+             "when all groups are added",
+             group);
+  return false;
+}
+
+/* Groups that were added since. Returns false after recording an error. */
+static bool grow_next(situ_lr_scheduler *s) {
+  const size_t bytes = (size_t)s->o->group_count * sizeof *s->next;
+  if (s->o->group_count <= s->capacity) return true;
+  void *larger = situ__realloc(s->next, bytes);
+  if (!larger) return situ__no_memory(s->type->name, bytes), false;
+  s->next = larger;
+  s->capacity = s->o->group_count;
+  return true;
+}
+
 /* Computes values for all groups before it changes the first one. */
 static bool set_rates(situ_lr_scheduler *s, int64_t epoch) {
   situ__group *groups = s->o->groups;
-  for (int g = 0; g < s->count; g++) {
+  const int count = s->o->group_count;
+  if (!grow_next(s)) return false;
+  for (int g = 0; g < count; g++) {
     memcpy(s->next[g], groups[g].value, sizeof s->next[g]);
     if (!s->type->advance(s, epoch, s->next[g], g) || !all_finite(s, epoch, g)) return false;
   }
-  for (int g = 0; g < s->count; g++) memcpy(groups[g].value, s->next[g], sizeof s->next[g]);
+  for (int g = 0; g < count; g++) memcpy(groups[g].value, s->next[g], sizeof s->next[g]);
   return true;
 }
 
@@ -65,8 +87,9 @@ situ_lr_scheduler *situ__schedule_start(situ_lr_scheduler *s) {
     return NULL;
   }
   for (int g = 0; g < s->count; g++) {
-    s->o->groups[g].initial_lr = s->base[g];
-    s->o->groups[g].has_initial_lr = true;
+    situ__group *group = &s->o->groups[g];
+    if (!group->has_initial_lr || s->type->sets_initial_lr) group->initial_lr = s->base[g];
+    group->has_initial_lr = true;
   }
   return s;
 }

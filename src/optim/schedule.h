@@ -11,6 +11,9 @@ typedef struct situ__schedule {
   /* Changes the values of a group in the step before to those of step `epoch`, and nothing else, so that a failed step
      changes nothing. Returns false after recording an error. */
   bool (*advance)(const situ_lr_scheduler *s, int64_t epoch, double *value, int group);
+  /* Where SequentialLR begins with it after another one: the value of that step. NULL: advance to step 0 from the first
+     rate. */
+  bool (*restart)(const situ_lr_scheduler *s, double *value, int group);
   /* The step to `epoch` succeeded; s->last_epoch is the step before. NULL: nothing to do. */
   void (*commit)(situ_lr_scheduler *s, int64_t epoch);
   void (*release)(situ_lr_scheduler *s); /* frees what the struct points to; NULL: nothing */
@@ -18,7 +21,8 @@ typedef struct situ__schedule {
      of these doubles. None may be NaN. */
   const char *const *saved;
   size_t saved_at;
-  bool takes_metrics; /* is stepped by situ_lr_scheduler_step_metrics only */
+  bool sets_initial_lr; /* the groups' initial rates, also where an earlier schedule has set them */
+  bool takes_metrics;   /* is stepped by situ_lr_scheduler_step_metrics only */
 } situ__schedule;
 
 struct situ_lr_scheduler {
@@ -27,10 +31,10 @@ struct situ_lr_scheduler {
   situ_optim *o;
   situ__alone alone;
   int64_t last_epoch;
-  double *base;                      /* initial rates, one for each group */
-  double (*next)[SITU_OPTIM_FIELDS]; /* scratch: the groups' next values */
-  int count;
-  situ_lr_scheduler **parts; /* owned schedules of SequentialLR and ChainedScheduler */
+  double *base;                      /* initial rates, one for each of the first `count` groups */
+  double (*next)[SITU_OPTIM_FIELDS]; /* scratch: the next values of `capacity` groups */
+  int count, capacity;               /* count: groups of the optimiser when the schedule was made */
+  situ_lr_scheduler **parts;         /* owned schedules of SequentialLR and ChainedScheduler */
   int64_t part_count;
   bool is_part; /* another schedule owns this one and steps it */
 };
@@ -45,6 +49,9 @@ static inline situ_optim_field situ__schedule_momentum(const situ_optim *o) {
 /* A zeroed schedule of type->size bytes that references o and stores the initial rates. Returns NULL after recording an
    error. */
 void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o);
+/* The first rate of a group. Returns false after recording that the group was added behind the schedule, which has none
+   for it: torch raises there. */
+bool situ__schedule_base(const situ_lr_scheduler *s, int group, double *base);
 /* Sets the rates of step 0 and returns s. If a value is not finite, records an error, frees s and returns NULL. */
 situ_lr_scheduler *situ__schedule_start(situ_lr_scheduler *s);
 /* Checks that the optimiser has the momentum of situ__schedule_momentum. If not, records an error, frees s and returns

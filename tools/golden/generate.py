@@ -27,6 +27,7 @@ import optimisers  # noqa: E402
 import parametrized  # noqa: E402
 import picks  # noqa: E402
 import recurrent  # noqa: E402
+import schedules  # noqa: E402
 import table_attention  # noqa: E402,F401  (adds its rows)
 import table_compound  # noqa: E402,F401  (adds its rows)
 import table_composed  # noqa: E402,F401  (adds its rows)
@@ -100,6 +101,7 @@ def main():
     makers["recurrent"] = lambda dropped: recurrent.all_cases()
     makers["optim"] = lambda dropped: optimisers.all_cases()
     makers["lbfgs"] = lambda dropped: lbfgs.all_cases()
+    makers["schedules"] = lambda dropped: schedules.all_cases()
     for family, maker in makers.items():
         if options.only not in (None, family):
             continue
