@@ -24,6 +24,7 @@ const situ__device_upcalls situ__device_up = {
   .storage_subject = situ__storage_subject,
   .running_module = situ__nn_running_path,
   .forget_casts = situ__forget_casts,
+  .swap_casts = situ__swap_casts,
   .advance_generator = situ__generator_advance,
   .cpu = &situ__cpu_backend,
   .meta = &situ__meta_backend,

@@ -133,11 +133,12 @@ typedef situ_tensor *(*situ_func)(situ_tensor *const *in, int count, void *paylo
 
 /** torch.utils.checkpoint: the function's result, without what backward needs of its inside: backward runs the function
     again, with the same random numbers (of the default generator) and settings, so that its gradients have the same
-    bits. Saves memory for one more forward. What the function reads besides in[], such as a module's parameters, gets
-    gradients as always; other tensors with a history must be in in[] (SITU_E_ARG). payload must stay valid until the
-    graph is freed. Values that it writes (running statistics) are written twice. Backward is refused by name if in[] or
-    a parameter has changed or moved since, or if the result has another shape. Where nothing is recorded it just runs.
-    NULL after recording an error; the innermost scope owns the result. */
+    bits (in autocast: those of calls that share no cast of a weight, .no_cache). Saves memory for one more forward.
+    What the function reads besides in[], such as a module's parameters, gets gradients as always; other tensors with a
+    history must be in in[] (SITU_E_ARG). payload must stay valid until the graph is freed. Values that it writes
+    (running statistics) are written twice. Backward is refused by name if in[] or a parameter has changed or moved
+    since, or if the result has another shape. Where nothing is recorded it just runs. NULL after recording an error;
+    the innermost scope owns the result. */
 SITU_API SITU_CHECKED situ_tensor *situ_recompute(situ_func function, void *payload, int count, situ_tensor *const *in);
 
 SITU_END

@@ -99,6 +99,17 @@ static situ_tensor *run_function(const char *op, const stretch *s, situ_tensor *
   return y && situ__error_count() == errors && situ__need(op, "result", y) ? y : NULL;
 }
 
+/* Runs it with autocast's cache to itself: a cast that was made outside of the stretch is a part of the graph there,
+   and one that was made inside has no place outside. */
+static situ_tensor *run_apart(const char *op, const stretch *s, situ_tensor *const *in) {
+  situ__map casts = { 0 };
+  situ__device_up.swap_casts(&casts);
+  situ_tensor *y = run_function(op, s, in);
+  situ__device_up.forget_casts();
+  situ__device_up.swap_casts(&casts);
+  return y;
+}
+
 /* Runs it as it ran at first: same random numbers, same settings. */
 static situ_tensor *run_again(const char *op, const stretch *s, situ_tensor *const *in) {
   const situ_generator random = situ_get_rng_state();
@@ -106,7 +117,7 @@ static situ_tensor *run_again(const char *op, const stretch *s, situ_tensor *con
   situ_set_rng_state(s->random);
   situ__setting = s->setting;
   situ__setting.depth = setting.depth + 1;
-  situ_tensor *y = run_function(op, s, in);
+  situ_tensor *y = run_apart(op, s, in);
   situ__setting_back(&setting);
   situ_set_rng_state(random);
   return y;
@@ -214,7 +225,7 @@ situ_tensor *situ_recompute(situ_func function, void *payload, int count, situ_t
   const uint64_t begin = situ__tape_now();
   situ_scope scope;
   situ_scope_begin(&scope);
-  situ_tensor *y = run_function(op, &s, in);
+  situ_tensor *y = run_apart(op, &s, in);
   if (y && y->requires_grad && y->node && y->node->sequence > begin) y = record(op, &s, in, begin, y);
   return situ_scope_return(&scope, y);
 }

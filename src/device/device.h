@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/map.h"
 #include "base/thread.h"
 #include "device/ledger/ledger.h"
 #include "situ/sys/backend.h"
@@ -173,6 +174,8 @@ typedef struct situ__device_upcalls {
   void (*running_module)(char *path, size_t size);
   /* Empties the cache of casts, at the end of the outermost autocast scope or on request. */
   void (*forget_casts)(void);
+  /* Exchanges this thread's cache of casts with *other. */
+  void (*swap_casts)(situ__map *other);
   /* Counts so many draws from a generator (NULL: the default one), and returns its state before. */
   situ_generator (*advance_generator)(situ_generator *generator, uint64_t draws);
   const situ_backend *cpu, *meta;

@@ -27,6 +27,12 @@ void situ__forget_casts(void) {
   situ__map_free(&cache);
 }
 
+void situ__swap_casts(situ__map *other) {
+  const situ__map mine = cache;
+  cache = *other;
+  *other = mine;
+}
+
 /* Caches what is used repeatedly: like torch, f32 leaves that require a gradient. */
 static bool worth_keeping(const situ_tensor *t, uint32_t autocast) {
   return !(autocast & SITU__AUTOCAST_NO_CACHE) && t->requires_grad && !t->node && t->view.dtype == SITU_F32;

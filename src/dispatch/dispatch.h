@@ -52,6 +52,7 @@ static inline bool situ__autocast(const situ_op *schema, situ_tensor **in, int i
 }
 /* Upcalls of the floors below (fail.h, device.h, tape.h). */
 void situ__forget_casts(void);
+void situ__swap_casts(situ__map *other);
 bool situ__explain_error(situ_status status, const char *op, const char *text);
 void situ__explain_module(char *buffer, size_t size);
 situ_status situ__blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);

@@ -94,6 +94,81 @@ static void gradients_have_the_same_bits(void **state) {
   model_free(&m);
 }
 
+/* ---- every order of a stretch, its scope of autocast, other uses of its module, and backward ---- */
+
+enum {
+  FIRST = 1,  /* a forward of the module before, in the scope */
+  TWICE = 2,  /* two stretches of the module */
+  INSIDE = 4, /* backward in the scope */
+  NO_CACHE = 8,
+  INPUT = 16, /* requires a gradient */
+  OWN = 32,   /* the stretch has a scope of its own inside */
+  NESTED = 64,
+  AGAIN = 128, /* the graph is retained, and backward run twice */
+  ORDERS = 256
+};
+typedef struct order {
+  one_layer layer;
+  int how;
+  bool recompute;
+  situ_autocast_options options;
+} order;
+
+static situ_tensor *run_inside(situ_tensor *const *in, int count, void *payload) {
+  order *o = payload;
+  situ_setting before;
+  if (!(o->how & OWN)) return run_layer(in, count, &o->layer);
+  assert_int_equal(situ_autocast_begin(&before, test_device(), &o->options), SITU_OK);
+  situ_tensor *y = run_layer(in, count, &o->layer);
+  situ_autocast_end(&before);
+  return y;
+}
+static situ_tensor *run_nested(situ_tensor *const *in, int count, void *payload) {
+  return situ_recompute(run_inside, payload, count, in);
+}
+static situ_tensor *run_stretch(order *o, situ_tensor *x) {
+  return o->recompute ? situ_recompute(o->how & NESTED ? run_nested : run_inside, o, 1, &x) : run_inside(&x, 1, o);
+}
+
+static bits run_order(model *m, int how, bool recompute) {
+  static bits b;
+  order o = { { m, 0 }, how, recompute, { .no_cache = how & NO_CACHE || !recompute } };
+  situ_setting cast;
+  situ_scope s;
+  situ_scope_begin(&s);
+  memset(&b, 0, sizeof b);
+  situ_manual_seed(5);
+  situ_tensor *x =
+      situ_rand(SITU_SHAPE(ROWS, WIDTH), &(situ_options){ .device = test_device(), .requires_grad = how & INPUT });
+  assert_int_equal(situ_autocast_begin(&cast, test_device(), &o.options), SITU_OK);
+  if (how & FIRST) assert_non_null(situ_nn_forward(m->layer[0], x));
+  situ_tensor *y = run_stretch(&o, x);
+  if (how & TWICE) y = run_stretch(&o, y);
+  situ_tensor *loss = situ_mean(situ_square(y), NULL);
+  if (!(how & INSIDE)) situ_autocast_end(&cast);
+  for (int pass = 0; pass < (how & AGAIN ? 2 : 1); pass++)
+    if (situ_backward(loss, &(situ_backward_options){ .retain_graph = how & AGAIN && !pass }) != SITU_OK)
+      fail_msg("order %d: %s", how, situ_error_message());
+  if (how & INSIDE) situ_autocast_end(&cast);
+  read_bits(loss, &b.loss);
+  if (how & INPUT) read_bits(situ_grad(x), b.x);
+  read_bits(situ_grad(weight(m, 0)), b.weight[0]);
+  situ_nn_zero_grad(m->layer[0]);
+  assert_int_equal(situ_scope_end(&s), SITU_OK);
+  return b;
+}
+
+/* Beside calls that share no cast: a shared one sums its gradients in 16 bits. */
+static void every_order_of_autocast(void **state) {
+  (void)state;
+  model m = model_new();
+  for (int how = 0; how < ORDERS; how++) {
+    const bits plain = run_order(&m, how, false), again = run_order(&m, how, true);
+    if (memcmp(&plain, &again, sizeof plain) != 0) fail_msg("order %d has other bits with recompute", how);
+  }
+  model_free(&m);
+}
+
 static void random_numbers_go_on_as_always(void **state) {
   (void)state;
   model m = model_new();
@@ -219,6 +294,7 @@ static void a_parameter_that_was_replaced_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(gradients_have_the_same_bits),
+    TEST(every_order_of_autocast),
     TEST(random_numbers_go_on_as_always),
     TEST(everything_is_found),
     TEST(stretches_nest),
