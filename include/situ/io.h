@@ -42,7 +42,8 @@ typedef struct situ_save_options {
 
 /** Writes a tree of tensors on any device (such as a module's state dict) into a safetensors file, each under its path
     in the tree ("encoder.fc1.weight") with a checksum (CRC-32C). An existing path keeps its permissions; a directory or
-    a symbolic link is refused. A tensor that is in the tree twice is written twice. */
+    a symbolic link is refused. A tensor that is in the tree twice is written twice. SITU_E_STATE, and the old file
+    stays: another thread changes a tensor meanwhile, by a step, say (docs/threads.md). */
 SITU_API SITU_CHECKED situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options);
 
 /* ---- loading ------------------------------------------------------------------------------ */
@@ -129,7 +130,7 @@ typedef struct situ_checkpoint {
 } situ_checkpoint;
 
 /** Saves a checkpoint as a safetensors file (or shards), with the model's tensors named "model.PATH": readable by other
-    programs. */
+    programs. It has one state of all parts; SITU_E_STATE, as of situ_save, while another thread changes one. */
 SITU_API SITU_CHECKED situ_status situ_checkpoint_save(const char *path, const situ_checkpoint *checkpoint,
                                                        const situ_save_options *options);
 /** Restores the objects that `checkpoint` points to, the default generator, epoch and step. NULL fields are skipped; a

@@ -3,6 +3,7 @@
 #include "base/busy.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include "base/fail.h"
 #include "base/mutex.h"
@@ -23,6 +24,7 @@ static situ__mutex claiming = SITU__MUTEX_INIT; /* guards all marks and the list
 static thread_uses *threads;
 static situ__claim *claims; /* without the lock, test only for NULL */
 static uint64_t begun;      /* number of claims so far, which is the number of the newest */
+static uint64_t writing;    /* locks of situ__write_begin that are held: storages share the 64 */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -47,6 +49,7 @@ static void in_child(void) {
   threads = mine.number ? &mine : NULL;
   mine.next = NULL;
   mine.link = &threads;
+  writing = 0;
   for (situ__claim *c = claims, *next; c; c = next) {
     next = c->next;
     if (c->thread != mine.number) unlink_claim(c);
@@ -174,6 +177,27 @@ void situ__claim_end(situ__claim *claim) {
   unlink_claim(claim);
   situ__mutex_unlock(&claiming);
   *claim = (situ__claim){ 0 };
+}
+
+/* ---- writes of what others read ---- */
+
+uint64_t situ__write_lock_of(const void *storage) {
+  return storage ? UINT64_C(1) << ((uintptr_t)storage >> 6) % 64 : 0;
+}
+
+/* All at once, so that two threads cannot each wait for the other. */
+void situ__write_begin(uint64_t locks) {
+  uint64_t held = 0;
+  if (!locks) return;
+  while (!__atomic_compare_exchange_n(&writing, &held, held | locks, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (held & locks) {
+      sched_yield();
+      held = __atomic_load_n(&writing, __ATOMIC_RELAXED) & ~locks;
+    }
+}
+
+void situ__write_end(uint64_t locks) {
+  if (locks) __atomic_fetch_and(&writing, ~locks, __ATOMIC_RELEASE);
 }
 
 /* ---- exclusive use ---- */

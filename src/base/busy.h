@@ -43,8 +43,17 @@ void situ__claim_end(situ__claim *claim);
 /* Declares a claim that ends with the block. */
 #define SITU__CLAIM(claim) __attribute__((cleanup(situ__claim_end))) situ__claim claim = { 0 }
 
-/* Visits the marks of a module, of its parts and of their storages (nn/busy.c): for the directories above nn. */
+/* Visits the marks of a module, of its parts and of their storages (nn/busy.c), or of an optimiser and its parameters
+   (optim/busy.c): for the directories above. */
 bool situ__module_marks(const void *module, situ__mark_visitor *visit);
+bool situ__optim_marks(const void *optim, situ__mark_visitor *visit);
+
+/* Forwards, which share a module, write its running statistics, and a save reads them. A write holds the locks of all
+   storages that it writes together, a reader that of the storage it reads. Waits for the other thread; so the holder of
+   a lock must neither run the program's code nor wait. Several locks are their sum by |. */
+uint64_t situ__write_lock_of(const void *storage);
+void situ__write_begin(uint64_t locks);
+void situ__write_end(uint64_t locks);
 
 /* For an object without parts that one thread at a time may use: a loader, a scheduler. Zeroed: not in use. */
 typedef struct situ__alone {

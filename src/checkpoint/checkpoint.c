@@ -1,5 +1,6 @@
 /* Checkpoints: the state of a whole training run as one tree of tensors.
    SPDX-License-Identifier: MIT */
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "situ/io.h"
@@ -40,15 +41,26 @@ static situ_tree *gather_state(const situ_checkpoint *c) {
   return all;
 }
 
+/* No step comes between the counts of steps and the values, which are read later. */
+static bool part_marks(const void *object, situ__mark_visitor *visit) {
+  const situ_checkpoint *c = object;
+  return (!c->model || situ__module_marks(c->model, visit)) &&
+         (!c->optimizer || situ__optim_marks(c->optimizer, visit));
+}
+
 situ_status situ_checkpoint_save(const char *path, const situ_checkpoint *checkpoint,
                                  const situ_save_options *options) {
   if (!good_parts("checkpoint_save", checkpoint)) return situ_error();
   situ_scope scope;
+  situ__use use;
+  if (!situ__use_begin(&use, part_marks, checkpoint))
+    return situ__busy("checkpoint_save", "the model or its optimizer"), situ_error();
   situ_scope_begin_no_grad(&scope);
   situ_tree *all = gather_state(checkpoint);
   situ_status status = all ? situ_save(path, all, options) : situ_error();
   situ_tree_free(all);
   situ_status ended = situ_scope_end(&scope);
+  situ__use_end();
   return status != SITU_OK ? status : ended;
 }
 

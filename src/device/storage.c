@@ -105,7 +105,13 @@ static void free_memory(situ_storage *storage) {
 
 void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t at, size_t bytes, bool shared) {
   const uint32_t whose = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE;
-  situ_storage old = *storage;
+  situ_storage old = { .data = storage->data, /* not all: other threads may look for relatives, and hold the lock */
+                       .bytes = storage->bytes,
+                       .device = storage->device,
+                       .flags = storage->flags,
+                       .recipe = storage->recipe,
+                       .release = storage->release,
+                       .payload = storage->payload };
   storage->device = source->device;
   storage->bytes = bytes;
   storage->release = NULL;

@@ -118,17 +118,27 @@ static bool write_set(meeting *m, const char *directory, const situ_tree *file, 
   return a == ALL_GOOD;
 }
 
+/* No step comes between the counts of steps and the values, which are read later. */
+static bool part_marks(const void *object, situ__mark_visitor *visit) {
+  const situ_dist_checkpoint *c = object;
+  const situ_optim *optim = c->zero ? c->zero->optim : c->optimizer;
+  return (!c->model || situ__module_marks(c->model, visit)) && (!optim || situ__optim_marks(optim, visit));
+}
+
 static bool save_set(meeting *m, const char *directory, const situ_dist_checkpoint *c, const situ_save_options *options,
                      situ_replaced *replaced) {
   situ_tree *file = NULL;
-  const bool begun = good_parts(save_op, directory, c) && good_options(options) &&
-                     (m->comm->rank || situ__set_make_directory(save_op, directory, !options->no_sync)) &&
+  situ__use use;
+  const bool used = good_parts(save_op, directory, c) && good_options(options) &&
+                    (situ__use_begin(&use, part_marks, c) || situ__busy(save_op, "the model or its optimizer"));
+  const bool begun = used && (m->comm->rank || situ__set_make_directory(save_op, directory, !options->no_sync)) &&
                      (file = situ__dist_own_pieces(save_op, m->comm, c, &m->mine.layout)) != NULL;
   m->mine.id = (situ__set_id){ situ__set_new_tag(), m->comm->size };
   bool good = agree(m, "start of a checkpoint", begun) == ALL_GOOD && same_layout(m);
   m->mine.id = m->all[0].id;
   good = good && write_set(m, directory, file, options, replaced);
   situ_tree_free(file);
+  if (used) situ__use_end();
   return good;
 }
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "dist/ddp.h"
 #include "situ/sys/layers.h"
+#include "situ/sys/shape.h"
 
 static const char op[] = "sync_batch_norm";
 
@@ -125,7 +126,12 @@ static bool update_running(const situ_nn_normalise_call *w, situ_tensor *mean, s
     if (!(next[i] = situ_add_alpha(situ_mul_scalar(running[i], 1 - w->momentum),
                                    situ_to_dtype(now[i], situ_dtype_of(running[i])), w->momentum)))
       return false;
-  return situ_copy_(running[0], next[0]) && situ_copy_(running[1], next[1]);
+  const uint64_t locks =
+      situ__write_lock_of(situ_desc(running[0])->storage) | situ__write_lock_of(situ_desc(running[1])->storage);
+  situ__write_begin(locks);
+  const bool good = situ_copy_(running[0], next[0]) && situ_copy_(running[1], next[1]);
+  situ__write_end(locks);
+  return good;
 }
 
 /* Statistics of the ranks together: mean, var and 1 / sqrt(var + eps), and the variance for the running one. */

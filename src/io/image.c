@@ -97,14 +97,18 @@ static situ_status write_image(const char *op, situ_tensor *input, const char *p
   situ__replace r;
   const void *data;
   size_t bytes;
+  situ__still still = { 0 };
   situ_tensor *rows = situ_permute(input, SITU_DIMS(1, 2, 0));
+  if (rows && !situ__still_begin(op, &still, situ__still_one, input, 1)) rows = NULL;
   situ_status status = rows ? situ__values_on_host(op, situ_name(input), rows, &data, &bytes) : situ_error();
   if (status == SITU_OK) {
     m.pixels = (unsigned char *)(uintptr_t)data;
     if (!check_codec(codec, &problem) || !codec->encode(&m, how, &text, &problem))
       status = situ__fail(problem.status, op, "%s: %s", path, problem.text);
     else if (text.failed) status = situ__no_memory(op, text.length);
+    else if (!situ__still_unchanged(op, &still)) status = situ_error();
   }
+  situ__still_end(&still);
   if (status == SITU_OK) status = situ__replace_begin(&r, op, path, (int64_t)text.length, true);
   if (status == SITU_OK) {
     situ__replace_write(&r, text.data, text.length);

@@ -102,6 +102,10 @@ situ_tensor *situ_npy_load(const char *path, const situ_load_options *options) {
 static bool make_header(const char *op, situ_tensor *t, situ__text *text) {
   const char *type = situ__npy_type(situ_dtype_of(t));
   situ_shape shape = situ_shape_of(t);
+  if (situ_block_type_of(t))
+    return situ__fail(SITU_E_UNSUPPORTED, op,
+                      "tensor holds %s blocks, which .npy does not have: save situ_dequantize's",
+                      situ_block_name(situ_block_type_of(t))) == SITU_OK;
   if (!type) {
     situ__fail(SITU_E_UNSUPPORTED, op, "NumPy has no %s: save situ_to_dtype(tensor, SITU_F32)",
                situ_dtype_name(situ_dtype_of(t)));
@@ -128,24 +132,25 @@ situ_status situ_npy_save(const char *path, situ_tensor *tensor, const situ_save
   if (!options) options = &defaults;
   if (options->replaced) *options->replaced = SITU_NOT_REPLACED;
   if (!path || !tensor) return situ__null(op, path ? "tensor" : "path");
-  if (situ_block_type_of(tensor))
-    return situ__fail(SITU_E_UNSUPPORTED, op,
-                      "tensor holds %s blocks, which .npy does not have: save situ_dequantize's",
-                      situ_block_name(situ_block_type_of(tensor)));
   situ__text text = { 0 };
   situ__replace r;
   situ_scope scope;
   const void *data;
   size_t bytes;
   situ_scope_begin_no_grad(&scope);
-  situ_status status = make_header(op, tensor, &text) ? SITU_OK : situ_error();
+  situ__still still = { 0 };
+  situ_status status = situ__still_begin(op, &still, situ__still_one, tensor, 1) && make_header(op, tensor, &text)
+                           ? SITU_OK
+                           : situ_error();
   if (status == SITU_OK) status = situ__values_on_host(op, situ_name(tensor), tensor, &data, &bytes);
   if (status == SITU_OK) status = situ__replace_begin(&r, op, path, (int64_t)(text.length + bytes), !options->no_sync);
   if (status == SITU_OK) {
     situ__replace_write(&r, text.data, text.length);
-    situ__values_write(&r, data, bytes, NULL);
-    status = situ__values_end(&r, options);
+    status = situ__values_write(&r, tensor, data, bytes, NULL);
+    if (status == SITU_OK) status = situ__values_end(&r, options, &still);
+    else situ__replace_abandon(&r);
   }
+  situ__still_end(&still);
   situ__text_free(&text);
   situ_status ended = situ_scope_end(&scope);
   return status != SITU_OK ? status : ended;

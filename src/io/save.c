@@ -175,12 +175,12 @@ static situ_status write_tensor(situ__replace *r, situ__saved *saved, uint32_t *
   size_t bytes;
   situ_scope_begin_no_grad(&scope);
   situ_status status = situ__values_on_host(r->op, saved->entry.name, saved->tensor, &data, &bytes);
-  if (status == SITU_OK) status = situ__values_write(r, data, bytes, sum);
+  if (status == SITU_OK) status = situ__values_write(r, saved->tensor, data, bytes, sum);
   situ_status ended = situ_scope_end(&scope);
   return status != SITU_OK ? status : ended;
 }
 
-static situ_status write_file(job *j, const char *path, const situ_save_options *options) {
+static situ_status write_file(job *j, const char *path, const situ_save_options *options, const situ__still *still) {
   situ__replace r;
   int64_t total;
   if (!situ__add_i64(j->data_bytes, (int64_t)j->text.length, &total))
@@ -198,15 +198,15 @@ static situ_status write_file(job *j, const char *path, const situ_save_options 
   write_hex(sums, situ__header_digest(&j->header, j->sum));
   for (int64_t i = 0; i < j->count; i++) write_hex(sums + 8 * (i + 1), j->sum[i]);
   situ__replace_rewrite(&r, sums, 8 * ((size_t)j->count + 1), (int64_t)j->sums_at);
-  return situ__values_end(&r, options);
+  return situ__values_end(&r, options, still);
 }
 
 situ_status situ__save_file(const char *op, const char *path, situ__saved *list, int64_t count,
-                            const situ_save_options *options) {
+                            const situ_save_options *options, const situ__still *still) {
   job j = { .op = op, .list = list, .count = count };
   j.header.metadata_count = options->metadata_count;
   bool fine = take_metadata(op, options, &j.header.metadata) && prepare_job(&j) && make_header(&j);
-  situ_status status = fine ? write_file(&j, path, options) : situ_error();
+  situ_status status = fine ? write_file(&j, path, options, still) : situ_error();
   situ__text_free(&j.text);
   situ__header_free(&j.header);
   situ__free(j.sum);
@@ -248,6 +248,11 @@ static bool add_blocks(const char *op, const situ__saved *list, int64_t count, s
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
+static situ_tensor *tensor_at(const void *flat, int64_t i, const char **name) {
+  *name = situ_tree_key(flat, i);
+  return situ_tree_tensor_at(flat, i);
+}
+
 situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_options *options) {
   SITU__MADE_OF_OPS("save");
   const char *op = "save";
@@ -264,6 +269,8 @@ situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_o
   int64_t count = situ_tree_count(flat);
   situ__saved *list = situ__calloc((size_t)count + 1, sizeof *list);
   situ_status status = list ? SITU_OK : situ__no_memory(op, ((size_t)count + 1) * sizeof *list);
+  situ__still still = { 0 };
+  if (status == SITU_OK && !situ__still_begin(op, &still, tensor_at, flat, count)) status = situ_error();
   for (int64_t i = 0; i < count && status == SITU_OK; i++)
     if (!fill_saved(op, situ_tree_key(flat, i), situ_tree_tensor_at(flat, i), &list[i])) status = situ_error();
   situ_save_options given = *options;
@@ -271,9 +278,10 @@ situ_status situ_save(const char *path, const situ_tree *tree, const situ_save_o
   situ__text keys = { 0 };
   if (status == SITU_OK && !add_blocks(op, list, count, &given, &metadata, &keys)) status = situ_error();
   if (status == SITU_OK) {
-    status = given.max_shard_bytes > 0 ? situ__save_shards(op, path, list, count, &given)
-                                       : situ__save_file(op, path, list, count, &given);
+    status = given.max_shard_bytes > 0 ? situ__save_shards(op, path, list, count, &given, &still)
+                                       : situ__save_file(op, path, list, count, &given, &still);
   }
+  situ__still_end(&still);
   situ__text_free(&keys);
   situ__free(metadata);
   situ__free(list);

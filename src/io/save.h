@@ -11,11 +11,13 @@ typedef struct situ__saved {
   situ_tensor *tensor;
 } situ__saved;
 
-/* Writes one file. Sorts list by name and sets its offsets. */
+struct situ__still;
+
+/* Writes one file. Sorts list by name and sets its offsets. still: all tensors of the save. */
 situ_status situ__save_file(const char *op, const char *path, situ__saved *list, int64_t count,
-                            const situ_save_options *options);
+                            const situ_save_options *options, const struct situ__still *still);
 /* Writes list to several files, and their index to path. */
 situ_status situ__save_shards(const char *op, const char *path, situ__saved *list, int64_t count,
-                              const situ_save_options *options);
+                              const situ_save_options *options, const struct situ__still *still);
 
 #endif

@@ -184,8 +184,8 @@ static void list_tensors(const plan *p, const situ__saved *list, int64_t count, 
   situ__free(lines);
 }
 
-static situ_status write_index(const plan *p, const situ__saved *list, int64_t count,
-                               const situ_save_options *options) {
+static situ_status write_index(const plan *p, const situ__saved *list, int64_t count, const situ_save_options *options,
+                               const situ__still *still) {
   situ__text text = { 0 };
   situ__replace r;
   list_tensors(p, list, count, &text);
@@ -193,14 +193,14 @@ static situ_status write_index(const plan *p, const situ__saved *list, int64_t c
                                    : situ__replace_begin(&r, p->op, p->path, (int64_t)text.length, !options->no_sync);
   if (status == SITU_OK) {
     situ__replace_write(&r, text.data, text.length);
-    status = situ__values_end(&r, options);
+    status = situ__values_end(&r, options, still);
   }
   situ__text_free(&text);
   return status;
 }
 
 situ_status situ__save_shards(const char *op, const char *path, situ__saved *list, int64_t count,
-                              const situ_save_options *options) {
+                              const situ_save_options *options, const situ__still *still) {
   plan p = { .op = op, .path = path };
   if (!situ__is_index(path))
     return situ__fail(SITU_E_ARG, op, "%s: the index of several files must end in .index.json", path);
@@ -215,12 +215,12 @@ situ_status situ__save_shards(const char *op, const char *path, situ__saved *lis
   for (; written < p.shards && status == SITU_OK; written++) {
     char *shard = shard_path(&p, written);
     int64_t first = p.begin[written];
-    status = shard ? situ__save_file(op, shard, list + first, p.begin[written + 1] - first, &one)
+    status = shard ? situ__save_file(op, shard, list + first, p.begin[written + 1] - first, &one, still)
                    : situ__no_memory(op, strlen(path) + 256);
     situ__free(shard);
   }
   one.replaced = &replaced;
-  if (status == SITU_OK) status = write_index(&p, list, count, &one);
+  if (status == SITU_OK) status = write_index(&p, list, count, &one, still);
   /* After SITU_REPLACED_NOT_DURABLE a power cut may bring the old index back: keep both sets of files. */
   if (replaced == SITU_NOT_REPLACED) remove_shards(&p, written);
   else if (replaced == SITU_REPLACED) remove_old(&p, &old), sweep_shards(&p);

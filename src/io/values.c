@@ -2,6 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "io/values.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
@@ -134,26 +136,40 @@ situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *
   if (__atomic_load_n(&view->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN)
     return situ__fail(SITU_E_STATE, op, "'%s' holds no value yet: nothing was written since it was made",
                       situ__shown(name, shown));
+  const uint64_t lock = situ__still_lock(t);
   t = situ_to(situ_contiguous(t), (situ_device){ .kind = SITU_CPU });
+  situ__write_end(lock);
   *data = situ_data_ptr(t);
   *bytes = (size_t)view->numel * situ_dtype_size(situ_dtype_of(t));
   return *data ? SITU_OK : situ_error();
 }
 
-situ_status situ__values_write(situ__replace *r, const void *data, size_t bytes, uint32_t *sum) {
+/* By a copy of each piece: the checksum is that of what is written, also if the program writes to t meanwhile. */
+situ_status situ__values_write(situ__replace *r, const situ_tensor *t, const void *data, size_t bytes, uint32_t *sum) {
   const char *from = data;
+  char few[1024], *buffer = bytes > sizeof few ? situ__alloc(bytes < PIECE ? bytes : PIECE) : few;
   uint32_t crc = 0;
+  if (!buffer) return situ__no_memory(r->op, bytes < PIECE ? bytes : PIECE);
   for (size_t at = 0; at < bytes && r->status == SITU_OK; at += PIECE) {
     size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
-    situ__replace_write(r, from + at, piece);
-    if (sum) crc = situ__crc32c(crc, from + at, piece);
+    const uint64_t lock = situ__still_lock(t);
+    memcpy(buffer, from + at, piece);
+    situ__write_end(lock);
+    situ__replace_write(r, buffer, piece);
+    if (sum) crc = situ__crc32c(crc, buffer, piece);
   }
+  if (buffer != few) situ__free(buffer);
   if (sum) *sum = crc;
   return r->status;
 }
 
-situ_status situ__values_end(situ__replace *r, const situ_save_options *options) {
+situ_status situ__values_end(situ__replace *r, const situ_save_options *options, const situ__still *still) {
   bool replaced;
+  if (r->status == SITU_OK && !situ__still_unchanged(r->op, still)) {
+    if (options->replaced) *options->replaced = SITU_NOT_REPLACED;
+    situ__replace_abandon(r);
+    return situ_error();
+  }
   situ_status status = situ__replace_end(r, &replaced);
   if (options->replaced)
     *options->replaced = !replaced ? SITU_NOT_REPLACED : status == SITU_OK ? SITU_REPLACED : SITU_REPLACED_NOT_DURABLE;

@@ -5,6 +5,7 @@
 
 #include "base/replace.h"
 #include "io/mapping.h"
+#include "io/still.h"
 #include "situ/io.h"
 
 /* The formats are little-endian, like all supported machines. */
@@ -28,10 +29,12 @@ situ_tensor *situ__values_load(const situ__source *source, const char *name, int
 /* Sets *data to the values of a tensor of any device and strides, row-major, in host memory that lives as long as the
    innermost scope; NULL for an empty tensor. */
 situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t, const void **data, size_t *bytes);
-/* Writes the values; sets *sum (may be NULL) to their checksum. */
-situ_status situ__values_write(situ__replace *r, const void *data, size_t bytes, uint32_t *sum);
-/* Ends the replacement of the file, and sets options->replaced if it is given. */
-situ_status situ__values_end(situ__replace *r, const situ_save_options *options);
+/* Writes t's values, which situ__values_on_host has found at `data`; sets *sum (may be NULL) to the checksum of what is
+   written. */
+situ_status situ__values_write(situ__replace *r, const situ_tensor *t, const void *data, size_t bytes, uint32_t *sum);
+/* Ends the replacement of the file, if what was read of `still` has stayed as it was, and sets options->replaced if it
+   is given. */
+situ_status situ__values_end(situ__replace *r, const situ_save_options *options, const situ__still *still);
 
 /* Ends the filling of a new tensor whose address (situ_data_ptr) the library alone has. */
 void situ__values_hide(situ_tensor *t);

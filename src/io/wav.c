@@ -145,8 +145,11 @@ situ_status situ_wav_save(const char *path, situ_tensor *src, int64_t sample_rat
   static const char op[] = "wav_save";
   SITU__MADE_OF_OPS("wav_save");
   situ__wav w;
-  if (!situ__given(op, "path", path) || !situ__given(op, "src", src) || !describe(op, src, sample_rate, bits, &w))
+  situ__still still = { 0 };
+  if (!situ__given(op, "path", path) || !situ__given(op, "src", src) ||
+      !situ__still_begin(op, &still, situ__still_one, src, 1))
     return situ_error();
+  if (!describe(op, src, sample_rate, bits, &w)) return situ__still_end(&still), situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ__replace r;
@@ -158,8 +161,11 @@ situ_status situ_wav_save(const char *path, situ_tensor *src, int64_t sample_rat
   if (status == SITU_OK) {
     make_header(file, &w);
     interleave(&w, situ_dtype_of(src), data, file + HEADER);
-    status = situ__replace_begin(&r, op, path, (int64_t)(HEADER + bytes + bytes % 2), true);
+    status = situ__still_unchanged(op, &still)
+                 ? situ__replace_begin(&r, op, path, (int64_t)(HEADER + bytes + bytes % 2), true)
+                 : situ_error();
   }
+  situ__still_end(&still);
   if (status == SITU_OK) {
     situ__replace_write(&r, file, HEADER + bytes + bytes % 2);
     status = situ__replace_end(&r, NULL);

@@ -1,7 +1,6 @@
 /* BatchNorm1d, BatchNorm2d, and SyncBatchNorm, which gets its statistics from src/dist.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 
 #include "base/fail.h"
@@ -19,27 +18,30 @@ typedef struct batch_norm {
   void *payload;
 } batch_norm;
 
-static SITU_COLD situ_tensor *refuse_capture(const batch_norm *m) {
+static SITU_COLD bool refuse_capture(const batch_norm *m) {
   situ__fail(SITU_E_STATE, "nn_forward",
              "%s averages its statistics over all batches, and a graph is being recorded: a replay could not count "
              "them; give it a momentum instead of cumulative, or run it before or after",
              m->base.type->name);
-  return NULL;
+  return false;
 }
 
-static situ_tensor *normalise_input(batch_norm *m, situ_tensor *x) {
-  situ_nn_module *self = &m->base;
-  double momentum = m->options.momentum;
-  if (self->training && m->num_batches_tracked) {
-    const bool averages = m->options.cumulative || m->averages;
-    if (averages && situ_graph_is_capturing()) return refuse_capture(m);
-    if (!situ_add_scalar_(m->num_batches_tracked, 1)) return NULL;
-    if (averages) {
-      double batches;
-      if (situ_item(m->num_batches_tracked, &batches) != SITU_OK) return NULL;
-      momentum = 1 / batches;
-    }
-  }
+/* Sets *momentum to that of this batch. Returns false after recording an error. */
+static bool count_batch(const batch_norm *m, double *momentum) {
+  double batches;
+  *momentum = m->options.momentum;
+  if (!m->base.training || !m->num_batches_tracked) return true;
+  const bool averages = m->options.cumulative || m->averages;
+  if (averages && situ_graph_is_capturing()) return refuse_capture(m);
+  if (!situ_add_scalar_(m->num_batches_tracked, 1)) return false;
+  if (!averages) return true;
+  if (situ_item(m->num_batches_tracked, &batches) != SITU_OK) return false;
+  *momentum = 1 / batches;
+  return true;
+}
+
+static situ_tensor *normalise_input(const batch_norm *m, situ_tensor *x, double momentum) {
+  const situ_nn_module *self = &m->base;
   if (self->training && m->normaliser)
     return m->normaliser(
         &(situ_nn_normalise_call){ x, m->running_mean, m->running_var, m->weight, m->bias, momentum, m->options.eps },
@@ -50,17 +52,19 @@ static situ_tensor *normalise_input(batch_norm *m, situ_tensor *x) {
                                                      .eps = m->options.eps });
 }
 
-static situ_tensor *batch_norm_forward(situ_nn_module *self, situ_tensor *x) {
-  /* Locks: one thread at a time updates running statistics. Not in the struct, as a clone would copy them, and by the
-     tensor, as a parametrized module runs on a copy of its struct. */
-  static uint32_t updating[64];
-  batch_norm *m = (batch_norm *)self;
-  /* Locks are shared by layers: a normaliser that waits for another thread's layer must not hold one. */
-  if (!self->training || !m->running_mean || m->normaliser) return normalise_input(m, x);
-  uint32_t *lock = &updating[(uintptr_t)m->running_mean / 64 % 64];
-  while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
-  situ_tensor *y = normalise_input(m, x);
-  __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+/* One thread at a time updates running statistics. */
+static situ_tensor *batch_norm_forward(const situ_nn_module *self, situ_tensor *x) {
+  const batch_norm *m = (const batch_norm *)self;
+  double momentum;
+  uint64_t locks =
+      self->training ? situ__nn_write_begin(3, m->running_mean, m->running_var, m->num_batches_tracked) : 0;
+  const bool counted = count_batch(m, &momentum);
+  if (m->normaliser) { /* it waits for other ranks, and must not hold a lock */
+    situ__write_end(locks);
+    locks = 0;
+  }
+  situ_tensor *y = counted ? normalise_input(m, x, momentum) : NULL;
+  situ__write_end(locks);
   return y;
 }
 

@@ -1,5 +1,7 @@
 /* Modules that several threads use: the marks that a call shares and a change claims (base/busy.h).
    SPDX-License-Identifier: MIT */
+#include <stdarg.h>
+
 #include "base/fail.h"
 #include "nn/nn.h"
 #include "situ/sys/shape.h"
@@ -54,6 +56,19 @@ bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim
            false;
   if (m->build || situ__nn_pending(m)) return true;
   return situ__claim_begin(claim, own_mark, m) || situ__busy(op, situ__nn_type(m)->name);
+}
+
+uint64_t situ__nn_write_begin(int count, ...) {
+  uint64_t locks = 0;
+  va_list list;
+  va_start(list, count);
+  for (int i = 0; i < count; i++) {
+    const situ_tensor *t = va_arg(list, situ_tensor *);
+    if (t) locks |= situ__write_lock_of(situ_desc(t)->storage);
+  }
+  va_end(list);
+  situ__write_begin(locks);
+  return locks;
 }
 
 bool situ__nn_claim_to_free(const char *op, const situ_nn_module *m, situ__claim *claim) {

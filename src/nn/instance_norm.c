@@ -23,10 +23,12 @@ static situ_tensor *forward(situ_nn_module *self, situ_tensor *x) {
     return NULL;
   }
   const bool tracked = m->running_mean != NULL;
+  const uint64_t locks = self->training ? situ__nn_write_begin(2, m->running_mean, m->running_var) : 0;
   situ_tensor *y = situ_instance_norm(
       ndim == m->ndim ? x : situ_unsqueeze(x, 0), m->running_mean, m->running_var, m->weight, m->bias,
       &(situ_instance_norm_options){
           .no_input_stats = tracked && !self->training, .momentum = m->options.momentum, .eps = m->options.eps });
+  situ__write_end(locks);
   return ndim == m->ndim ? y : situ_squeeze(y, SITU_DIMS(0));
 }
 

@@ -110,6 +110,8 @@ bool situ__nn_use(const char *op, const situ_nn_module *m, situ__use *use);
 bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim);
 /* For a change of m's own parts. No other thread knows a module that is being built. */
 bool situ__nn_change(const char *op, const situ_nn_module *m, situ__claim *claim);
+/* For a write of so many tensors, each may be NULL, of a module that runs. Returns the locks for situ__write_end. */
+uint64_t situ__nn_write_begin(int count, ...);
 /* For releasing m, if that frees m and the parts that only it owns. */
 bool situ__nn_claim_to_free(const char *op, const situ_nn_module *m, situ__claim *claim);
 

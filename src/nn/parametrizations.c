@@ -71,7 +71,9 @@ static bool iterate(spectral_norm *m, situ_tensor *weight, int64_t count) {
     u = situ_normalize(situ_mv(matrix, v), 2, 0, m->eps);
     v = situ_normalize(situ_mv(turned, u), 2, 0, m->eps);
   }
+  const uint64_t locks = situ__nn_write_begin(2, m->u, m->v);
   const bool good = turned && v && situ_copy_(m->u, u) && situ_copy_(m->v, v);
+  situ__write_end(locks);
   return situ_scope_end(&s) == SITU_OK && good;
 }
 

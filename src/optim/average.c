@@ -203,6 +203,8 @@ situ_status situ_optim_update_parameters(situ_nn_module *averaged, situ_nn_modul
   if (averaged->type != &type)
     return situ__fail(SITU_E_ARG, op, "averaged is a %s: make it by situ_optim_averaged_model", averaged->type->name);
   averaged_model *m = (averaged_model *)averaged;
+  SITU__CLAIM(claim);
+  if (!situ__claim_begin(&claim, situ__module_marks, averaged)) return situ__busy(op, "the average"), situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   pairs parameters = { 0 }, buffers = { 0 };

@@ -17,7 +17,7 @@ static bool own_mark(const void *object, situ__mark_visitor *visit) {
   return visit((uint64_t *)(uintptr_t)&o->busy);
 }
 
-static bool all_marks(const void *object, situ__mark_visitor *visit) {
+bool situ__optim_marks(const void *object, situ__mark_visitor *visit) {
   const situ_optim *o = object;
   bool good = own_mark(o, visit);
   situ__optim_lock();
@@ -27,15 +27,15 @@ static bool all_marks(const void *object, situ__mark_visitor *visit) {
 }
 
 bool situ__optim_use(const char *op, const situ_optim *o, situ__use *use) {
-  return situ__use_begin(use, all_marks, o) || situ__busy(op, "this optimiser, or one of its parameters,");
+  return situ__use_begin(use, situ__optim_marks, o) || situ__busy(op, "this optimiser, or one of its parameters,");
 }
 
 void situ__optim_await(const situ_optim *o, situ__use *use) {
-  while (!situ__use_begin(use, all_marks, o)) sched_yield();
+  while (!situ__use_begin(use, situ__optim_marks, o)) sched_yield();
 }
 
 bool situ__optim_claim(const char *op, const situ_optim *o, situ__claim *claim) {
-  return situ__claim_begin(claim, all_marks, o) || situ__busy(op, "this optimiser, or one of its parameters,");
+  return situ__claim_begin(claim, situ__optim_marks, o) || situ__busy(op, "this optimiser, or one of its parameters,");
 }
 
 bool situ__optim_change(const char *op, const situ_optim *o, situ__claim *claim) {

@@ -56,6 +56,15 @@ const situ__program *situ__program_of(const situ_nn_module *m) {
   return m->type->call == program_call ? ((const part *)m)->program : NULL;
 }
 
+static situ_tensor *part_at(const void *module, int64_t i, const char **name) {
+  *name = situ__program_of(module)->part[i].path;
+  return situ_nn_get_tensor((situ_nn_module *)(uintptr_t)module, *name);
+}
+
+bool situ__program_hold(const char *op, situ__still *still, situ_nn_module *m) {
+  return situ__still_begin(op, still, part_at, m, situ__program_of(m)->parts);
+}
+
 static part *new_part(const situ_nn_type *type, const char *name) {
   part *m = situ_nn_alloc(type);
   if (!m) return NULL;

@@ -3,6 +3,7 @@
 #ifndef SITU_PROGRAM_MODULE_H
 #define SITU_PROGRAM_MODULE_H
 
+#include "io/still.h"
 #include "program/derive.h"
 #include "program/program.h"
 
@@ -15,5 +16,7 @@ bool situ__program_run_node(situ__op_call *c);
 
 /* The program of a module that runs one; NULL for another module. */
 const situ__program *situ__program_of(const situ_nn_module *m);
+/* situ__still_begin of the parameters and buffers of such a module, which a model may have too. */
+bool situ__program_hold(const char *op, situ__still *still, situ_nn_module *m);
 
 #endif

@@ -188,8 +188,10 @@ static void put_weight(situ__protobuf_writer *out, const weight *k, const char *
 static bool write_values(situ__replace *file, const weight *k) {
   void *values = situ__alloc((size_t)k->bytes + 1);
   if (!values) return situ__no_memory(op, (size_t)k->bytes), false;
-  const bool good = situ_copy_to_host(k->tensor, values, (size_t)k->bytes) == SITU_OK &&
-                    situ__replace_write(file, values, (size_t)k->bytes) == SITU_OK;
+  const uint64_t lock = situ__still_lock(k->tensor);
+  const situ_status status = situ_copy_to_host(k->tensor, values, (size_t)k->bytes);
+  situ__write_end(lock);
+  const bool good = status == SITU_OK && situ__replace_write(file, values, (size_t)k->bytes) == SITU_OK;
   situ__free(values);
   return good;
 }
@@ -253,7 +255,8 @@ static bool write_data(situ__replace *file, const weight *list, int32_t count) {
 static bool write_external(const situ__onnx_writer *w, const char *path, const weight *list, int32_t count) {
   situ__replace file;
   if (situ__replace_begin(&file, op, path, 0, true) != SITU_OK) return false;
-  return situ__replace_end_if(&file, write_data(&file, list, count), w->errors, NULL) == SITU_OK;
+  return situ__replace_end_if(&file, write_data(&file, list, count) && situ__still_unchanged(op, w->still), w->errors,
+                              NULL) == SITU_OK;
 }
 
 /* Weights get a new file beside an old one, which goes when the new model is there: the old model must not be beside
@@ -293,7 +296,7 @@ static bool write_model_file(situ__onnx_writer *w, const situ__protobuf_writer *
   situ__replace file;
   w->replaced = false;
   if (situ__replace_begin(&file, op, path, 0, true) != SITU_OK) return false;
-  const bool good = write_model(w, &file, graph, list, count, location);
+  const bool good = write_model(w, &file, graph, list, count, location) && situ__still_unchanged(op, w->still);
   return situ__replace_end_if(&file, good, w->errors, &w->replaced) == SITU_OK;
 }
 
@@ -385,7 +388,10 @@ situ_status situ_onnx_export(situ_nn_module *program, const char *path, const si
   situ__onnx_writer w = { .op = op, .program = p, .module = program, .opset = opset, .errors = situ__error_count() };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  const bool good = write_program(&w, path, o->external_data);
+  situ__still still = { 0 };
+  w.still = &still;
+  const bool good = situ__program_hold(op, &still, program) && write_program(&w, path, o->external_data);
+  situ__still_end(&still);
   situ__names_free(&w.names);
   situ__arena_free(&w.arena);
   situ__protobuf_free(&w.nodes);

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "io/protobuf_write.h"
+#include "io/still.h"
 #include "program/bind.h"
 #include "program/build.h"
 #include "program/infer.h"
@@ -34,9 +35,10 @@ typedef struct situ__onnx_writer {
   situ__arena arena;
   situ__protobuf_writer nodes, constants; /* complete fields of the graph */
   situ__lacks lacks;
-  bool failed;     /* no memory */
-  bool replaced;   /* the file of the model */
-  uint64_t errors; /* that this thread had recorded at the beginning */
+  bool failed;              /* no memory */
+  bool replaced;            /* the file of the model */
+  uint64_t errors;          /* that this thread had recorded at the beginning */
+  const situ__still *still; /* the program's tensors, which must not change meanwhile */
   /* The call that is being written. */
   const situ__program_node *node;
   situ__op_call call;          /* for situ__arg_int and its kin; tensors are not there */

@@ -81,7 +81,10 @@ static bool write_values(situ__zip_writer *zip, const char *name, situ_tensor *t
   const size_t bytes = (size_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t));
   void *values = situ__alloc(bytes + 1);
   if (!values) return situ__no_memory(op, bytes), false;
-  const bool good = situ_copy_to_host(t, values, bytes) == SITU_OK && situ__zip_add(zip, name, values, bytes);
+  const uint64_t lock = situ__still_lock(t);
+  const situ_status status = situ_copy_to_host(t, values, bytes);
+  situ__write_end(lock);
+  const bool good = status == SITU_OK && situ__zip_add(zip, name, values, bytes);
   situ__free(values);
   return good;
 }
@@ -159,11 +162,11 @@ static bool write_archive(situ__pt2_writer *w, situ__zip_writer *zip, const char
          situ__zip_end(zip);
 }
 
-static bool write_file(situ__pt2_writer *w, const char *path) {
+static bool write_file(situ__pt2_writer *w, const char *path, const situ__still *still) {
   situ__replace file;
   situ__zip_writer zip = { .file = &file };
   if (situ__replace_begin(&file, op, path, 0, true) != SITU_OK) return false;
-  const bool good = write_archive(w, &zip, path);
+  const bool good = write_archive(w, &zip, path) && situ__still_unchanged(op, still);
   if (!good) situ__free(zip.directory);
   return situ__replace_end_if(&file, good, w->errors, NULL) == SITU_OK;
 }
@@ -180,7 +183,9 @@ situ_status situ_export_save(situ_nn_module *program, const char *path) {
   bool good = w.name != NULL || (situ__no_memory(op, (size_t)p->values * sizeof *w.name), false);
   good = good && name_values(&w);
   if (good && !situ__pt2_write_model(&w)) good = (situ__no_memory(op, w.json.length), false);
-  good = good && write_file(&w, path);
+  situ__still still = { 0 };
+  good = good && situ__program_hold(op, &still, program) && write_file(&w, path, &still);
+  situ__still_end(&still);
   situ__free(w.name);
   situ__names_free(&w.names);
   situ__text_free(&w.json);
