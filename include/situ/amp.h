@@ -74,7 +74,8 @@ SITU_API situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *l
 SITU_API SITU_CHECKED situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o);
 /** One step, unless a gradient is infinite or NaN; *stepped (may be NULL) gets whether it was made. Gradients are
     checked on their devices, and one value is read from each device. Without unscale_ the step's own kernel divides,
-    and the gradients stay scaled. Once for each update. */
+    and the gradients stay scaled. Once for each update. SITU_E_STATE if the scaler has never scaled a loss, whose
+    gradients it would divide. */
 SITU_API SITU_CHECKED situ_status situ_grad_scaler_step(situ_grad_scaler *s, situ_optim *o, bool *stepped);
 /** After the steps of all optimisers: the scale shrinks if a step was skipped, and grows after growth_interval steps
     that were not. new_scale, if not 0, sets it instead. */

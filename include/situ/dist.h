@@ -53,6 +53,12 @@ typedef struct situ_dist_ddp_options {
     their buffers back, and return SITU_E_COMM or SITU_E_TIMEOUT, unless they have finished the step; parameters and
     optimiser are as before the step.
 
+    The module may change between two steps: parts unfrozen, replaced, added, removed, adapted (LoRA), parametrized,
+    cast, moved, tied, the same on all ranks. The next forward in training mode takes it over, a collective call that
+    compares names, dtypes and shapes again, and gives what is new the values of rank 0. In the middle of a step, and
+    while an optimiser keeps gradients in parts (stages 2 and 3 of ZeRO), that forward is refused (SITU_E_STATE) with
+    the name of the first tensor that has changed. Freezing needs none of this.
+
     The module and the communicator must outlive the result. NULL on error. */
 SITU_API situ_dist_ddp *situ_dist_ddp_new(situ_nn_module *module, situ_comm *comm,
                                           const situ_dist_ddp_options *options);
@@ -66,8 +72,8 @@ SITU_API int64_t situ_dist_ddp_step(const situ_dist_ddp *ddp);
 /** torch's no_sync(): while on, gradients of a backward are added to .grad as without ddp; the next micro-batch
     includes them. SITU_E_STATE in the middle of a step. */
 SITU_API SITU_CHECKED situ_status situ_dist_ddp_no_sync(situ_dist_ddp *ddp, bool on);
-/** Compares the values of all parameters and buffers across ranks, by a hash of each. A collective call. SITU_E_COMM
-    names the first that differs, and a rank. */
+/** Compares the names, dtypes, shapes and values of all parameters and buffers that the module has now across ranks, by
+    a hash of each. A collective call. SITU_E_COMM names the first that differs, and a rank. */
 SITU_API SITU_CHECKED situ_status situ_dist_ddp_check(situ_dist_ddp *ddp);
 /** Removes the hooks from the module, which stays as it is. In the middle of a step, on a thread whose error has not
     been cleared, it also tells the other ranks that this one gives up, with that error. NULL is fine. */
@@ -114,7 +120,8 @@ SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *co
     situ_dist_zero_zero_grad. A whole gradient that the program sets is used as in stage 1.
 
     SITU_E_ARG: a parameter that is not ddp's. SITU_E_STATE: in the middle of a step, or ddp has such an optimiser: add
-    a group to it. When either is freed, ddp gives whole gradients again. */
+    a group to it. When either is freed, ddp gives whole gradients again. A module that has changed since, but for
+    freezing, is refused by its forward: free the optimiser, and make it anew. */
 SITU_API situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
                                              const situ_optim_options *options);
 /** The units of stage 3: modules whose parameters are gathered together. */
@@ -159,7 +166,8 @@ SITU_API SITU_CHECKED situ_status situ_dist_zero_add_param_group(situ_dist_zero 
     steps its elements, then each rank sends its own to all. Parameters have the bits of `make`'s optimiser over all of
     them, for any number of ranks. A collective call; in stage 3 nothing is sent. On an error of this rank's step
     nothing has changed here, and the other ranks return SITU_E_COMM; their own elements and state may be those after
-    the step: load a checkpoint. */
+    the step: load a checkpoint. SITU_E_STATE while another thread uses a parameter, as for a save: nothing has changed,
+    and the other ranks wait until this one calls again. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_step(situ_dist_zero *zero);
 /** situ_nn_utils_clip_grad_norm_ of all parameters, where ranks have parts of the gradients or the whole ones. A
     collective call. The powers of all elements are added exactly, and rounded at the end: the norm and the clipped

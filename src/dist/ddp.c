@@ -6,6 +6,7 @@
 #include "dist/ddp.h"
 #include "situ/random.h"
 #include "situ/sys/dry.h"
+#include "situ/sys/shape.h"
 #include "situ/sys/grad.h"
 #include "situ/sys/layers.h"
 
@@ -19,11 +20,20 @@ static bool is_ddp(const char *op, const situ_dist_ddp *d) { return situ__valid(
 static situ__dist_item *first_buffer(const situ_dist_ddp *d) { return d->items + d->parameter_count; }
 static situ__dist_item *end_of_items(const situ_dist_ddp *d) { return d->items + d->item_count; }
 
+/* A save on another thread may read it. */
+static bool write_buffer(const situ__dist_item *b, situ_tensor *value) {
+  const uint64_t lock = situ__write_lock_of(situ_desc(b->tensor)->storage);
+  situ__write_begin(lock);
+  const bool good = situ_copy_(b->tensor, value) != NULL;
+  situ__write_end(lock);
+  return good;
+}
+
 /* The first micro-batch of a step remembers the buffers, the others begin with what it remembered. */
 static bool begin_buffers(situ_dist_ddp *d) {
   for (situ__dist_item *b = first_buffer(d); b < end_of_items(d); b++) {
     if (d->position == 0 ? !situ_set(&b->before, situ_clone(situ_detach(b->tensor)))
-                         : situ_version_of(b->tensor) != b->version && !situ_copy_(b->tensor, b->before))
+                         : situ_version_of(b->tensor) != b->version && !write_buffer(b, b->before))
       return false;
     b->version = situ_version_of(b->tensor);
   }
@@ -35,6 +45,7 @@ static situ_status before_forward(situ_nn_module *m, situ_tree **inputs, situ_tr
   situ_dist_ddp *d = payload;
   (void)inputs, (void)output;
   if (!m->training || d->begun) return SITU_OK;
+  if (!situ__dist_keep_up("nn_forward", d, false)) return situ_error();
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   d->begun = begin_buffers(d);
@@ -92,7 +103,7 @@ static void end_step(situ_dist_ddp *d) {
 static void undo_step(situ_dist_ddp *d) {
   drop_gradients(d);
   for (situ__dist_item *b = first_buffer(d); b < end_of_items(d); b++)
-    if (b->before && situ_version_of(b->tensor) != b->version) SITU_IGNORE(!situ_copy_(b->tensor, b->before));
+    if (b->before && situ_version_of(b->tensor) != b->version) SITU_IGNORE(!write_buffer(b, b->before));
   end_step(d);
 }
 
@@ -109,8 +120,7 @@ static bool commit_items(situ_dist_ddp *d) {
   for (situ__dist_item *item = d->items; item < end_of_items(d); item++) {
     situ_tensor *value = item->in_bucket ? item->gradient : item->after;
     if (!item->used || !value) continue;
-    if (item->is_buffer ? !situ_copy_(item->tensor, value) : situ_set_grad(item->tensor, value) != SITU_OK)
-      return false;
+    if (item->is_buffer ? !write_buffer(item, value) : situ_set_grad(item->tensor, value) != SITU_OK) return false;
   }
   return !d->zero || situ__zero_commit_gradients(d->zero);
 }
@@ -134,7 +144,7 @@ static bool finish_step(situ_dist_ddp *d) {
 /* ---- the end of a backward pass ---- */
 
 static bool take_micro_batch(situ_dist_ddp *d) {
-  if (!end_buffers(d)) return false;
+  if (!end_buffers(d) || (!d->begun && !situ__dist_is_known(pass_op, d))) return false;
   for (int64_t i = 0; i < d->parameter_count; i++)
     d->items[i].used |= d->items[i].arrived || situ_grad(d->items[i].tensor);
   for (int64_t i = situ__dist_begun(d); i < d->bucket_count; i++)
@@ -206,48 +216,11 @@ static void free_ddp(situ_dist_ddp *d) {
   situ_nn_remove_hook(d->module, d->pre_hook);
   if (d->zero) situ__zero_forget_ddp(d->zero);
   if (d->items) end_step(d);
-  for (situ__dist_item *item = d->items; item && item < end_of_items(d); item++) {
-    if (item->tensor && !item->is_buffer) situ_remove_hooks(item->tensor, item);
-    situ_drop(&item->tensor);
-  }
-  situ__dist_free_buckets(d);
-  situ__free(d->items);
-  situ_tree_free(d->names);
-  situ_tree_free(d->buffer_names);
+  situ__dist_free_items(d);
   situ__handle_free(d, sizeof *d, NULL);
 }
 
-static void add_item(situ_dist_ddp *d, const situ_tree *from, int64_t i, bool is_buffer) {
-  situ_tensor *t = situ_tree_tensor_at(from, i);
-  const bool summed = is_buffer ? situ_dtype_is_floating(situ_dtype_of(t)) : situ_requires_grad(t);
-  d->items[d->item_count++] = (situ__dist_item){ .ddp = d,
-                                                 .tensor = situ_retain(t),
-                                                 .name = situ_tree_key(from, i),
-                                                 .is_buffer = is_buffer,
-                                                 .in_bucket = summed,
-                                                 .group = -1,
-                                                 .bucket = -1,
-                                                 .numel = situ_numel(t),
-                                                 .version = situ_version_of(t) };
-}
-
-/* Parameters in the order in which backward reaches them, nearly: the reverse of the module's. */
-static bool list_items(situ_dist_ddp *d) {
-  d->names = situ_nn_parameters(d->module);
-  d->buffer_names = d->names ? situ_nn_buffers(d->module) : NULL;
-  if (!d->buffer_names) return false;
-  const int64_t buffers = situ_tree_count(d->buffer_names);
-  d->parameter_count = situ_tree_count(d->names);
-  const size_t count = (size_t)(d->parameter_count + buffers);
-  if (!(d->items = situ__calloc(count + 1, sizeof *d->items)))
-    return situ__no_memory(new_op, (count + 1) * sizeof *d->items), false;
-  for (int64_t i = d->parameter_count; i-- > 0;) add_item(d, d->names, i, false);
-  for (int64_t i = 0; i < buffers; i++) add_item(d, d->buffer_names, i, true);
-  return true;
-}
-
-static bool add_hooks(situ_dist_ddp *d) {
-  if (situ_nn_register_wrapper_hook(d->module, true, before_forward, d, &d->pre_hook) != SITU_OK) return false;
+bool situ__dist_watch(const situ_dist_ddp *d) {
   for (int64_t i = 0; i < d->parameter_count; i++) {
     situ__dist_item *item = &d->items[i];
     if (item->in_bucket && (situ_register_hook(item->tensor, on_gradient, item) != SITU_OK ||
@@ -255,6 +228,11 @@ static bool add_hooks(situ_dist_ddp *d) {
       return false;
   }
   return true;
+}
+
+static bool add_hooks(situ_dist_ddp *d) {
+  return situ_nn_register_wrapper_hook(d->module, true, before_forward, d, &d->pre_hook) == SITU_OK &&
+         situ__dist_watch(d);
 }
 
 static bool set_options(situ_dist_ddp *d, const situ_dist_ddp_options *options) {
@@ -300,7 +278,8 @@ static bool same_options(situ_dist_ddp *d) {
 }
 
 static bool start_ddp(situ_dist_ddp *d, const situ_dist_ddp_options *options) {
-  if (!set_options(d, options) || !list_items(d) || !situ__dist_fill_buckets(new_op, d)) return false;
+  if (!set_options(d, options) || !situ__dist_list_items(new_op, d) || !situ__dist_fill_buckets(new_op, d))
+    return false;
   SITU__ALONE(in, &d->comm->alone, new_op, "this communicator");
   if (!in || !same_options(d) || !situ__dist_compare_layout(new_op, d)) return false;
   if (!(d->options.no_broadcast ? situ__dist_compare_values(new_op, d) : situ__dist_broadcast(new_op, d))) return false;
@@ -353,7 +332,11 @@ situ_status situ_dist_ddp_check(situ_dist_ddp *ddp) {
   static const char op[] = "dist_ddp_check";
   if (!is_ddp(op, ddp)) return situ_error();
   SITU__ALONE(in, &ddp->comm->alone, op, "this communicator");
-  return in && situ__dist_compare_values(op, ddp) ? SITU_OK : situ_error();
+  situ_dist_ddp now = { .module = ddp->module, .comm = ddp->comm, .step = ddp->step }; /* it may have changed since */
+  const bool same = in && situ__dist_list_items(op, &now) && situ__dist_compare_layout(op, &now) &&
+                    situ__dist_compare_values(op, &now);
+  situ__dist_free_items(&now);
+  return same ? SITU_OK : situ_error();
 }
 
 void situ_dist_ddp_free(situ_dist_ddp *ddp) {

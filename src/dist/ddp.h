@@ -13,6 +13,7 @@ typedef struct situ__dist_item {
   situ_tensor *tensor; /* owned */
   const char *name;    /* of ddp->names */
   bool is_buffer;
+  bool is_new;           /* ddp had no such tensor before: it gets the values of rank 0 */
   bool in_bucket;        /* parameters that require a gradient, and floating buffers */
   bool prior;            /* a parameter that had a gradient when this one arrived */
   bool prior_in_parts;   /* the ranks have it in parts */
@@ -21,6 +22,8 @@ typedef struct situ__dist_item {
   int unit;              /* of the optimiser that keeps its values in parts: a bucket has those of one */
   int64_t bucket;        /* its index; -1: none */
   int64_t offset, numel; /* in its bucket */
+  situ_dtype dtype;      /* both as they were when it was put there */
+  situ_device device;
   situ_tensor *arrived;  /* in the backward that ends this rank's part of a step: its gradient; owned */
   situ_tensor *before;   /* of a buffer: the values at the start of the step; owned */
   situ_tensor *after;    /* of a buffer that is not averaged: those after the first micro-batch; owned */
@@ -70,6 +73,7 @@ struct situ_dist_ddp {
   int64_t position;            /* how many of these have ended */
   int64_t step;
   int64_t pre_hook;
+  uint64_t seen;                 /* a hash of what the items depend on, of the module as it was looked at last */
   bool lockstep;                 /* parameters are gathered meanwhile: the order of all calls is that of the graph */
   bool no_sync, unsynced;        /* unsynced: some .grad holds gradients of passes without synchronisation */
   bool begun;                    /* a forward of the next micro-batch has begun */
@@ -78,6 +82,21 @@ struct situ_dist_ddp {
   uint64_t errors;               /* of this thread, when the first gradient of a pass was complete */
   situ__dist_exchange *exchange; /* of this step; NULL: it has not begun */
 };
+
+/* ---- the module's tensors (items.c) ---- */
+
+/* Lists the module's parameters and buffers. Returns false after recording an error. */
+bool situ__dist_list_items(const char *op, situ_dist_ddp *d);
+/* Removes the hooks of the items, and frees them and their buckets. */
+void situ__dist_free_items(situ_dist_ddp *d);
+/* Before a forward, and before an optimiser divides the gradients: if the module has other parameters or buffers than
+   ddp knows, ddp takes them over, a collective call; in the middle of a step, and of gradients in parts, it refuses.
+   exact: a parameter that is frozen counts, too. Returns false after recording an error. */
+bool situ__dist_keep_up(const char *op, situ_dist_ddp *d, bool exact);
+/* Behind a backward without such a forward: returns false after recording the name of a change. */
+bool situ__dist_is_known(const char *op, const situ_dist_ddp *d);
+/* Gives the items their hooks (ddp.c). Returns false after recording an error. */
+bool situ__dist_watch(const situ_dist_ddp *d);
 
 /* ---- the tree over micro-batches (tree.c) ---- */
 
@@ -142,8 +161,9 @@ int64_t situ__zero_find_item(situ_dist_ddp *d, const situ_tensor *parameter);
 
 /* ---- gradient scalers (scaler.c) ---- */
 
-/* Whether all ranks could look at their gradients (good), and whether those are finite. */
-situ_status situ__dist_agree_finite(situ_comm *comm, bool good, bool *finite);
+/* Whether all ranks could look at their gradients (good), whether those are finite, and whether one has scaled a
+   loss. */
+situ_status situ__dist_agree_finite(situ_comm *comm, bool good, bool *finite, bool *scaled);
 
 /* ---- the start (start.c) ---- */
 
@@ -152,7 +172,7 @@ uint64_t situ__dist_hash(const void *data, size_t bytes);
 bool situ__dist_compare_layout(const char *op, situ_dist_ddp *d);
 /* The same for values. */
 bool situ__dist_compare_values(const char *op, situ_dist_ddp *d);
-/* Gives all ranks the values of rank 0. */
+/* Gives all ranks rank 0's values of what is new. */
 bool situ__dist_broadcast(const char *op, situ_dist_ddp *d);
 /* Both for a module without gradients over ranks: what situ_dist_ddp_new does at the start (ddp.c). */
 bool situ__dist_equalise(situ_nn_module *module, situ_comm *comm);

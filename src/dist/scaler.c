@@ -4,18 +4,19 @@
 #include "situ/parallel.h"
 #include "situ/sys/grad_scaler.h"
 
-situ_status situ__dist_agree_finite(situ_comm *comm, bool good, bool *finite) {
+situ_status situ__dist_agree_finite(situ_comm *comm, bool good, bool *finite, bool *scaled) {
   static const char op[] = "grad_scaler";
-  int32_t all[2] = { good, good && *finite };
+  int32_t all[3] = { good, good && *finite, -(int32_t)*scaled }; /* the least of each */
   const situ_comm_call call = { .op = SITU_COMM_ALL_REDUCE,
                                 .reduction = SITU_COMM_MIN,
                                 .dtype = SITU_I32,
-                                .count = 2,
+                                .count = 3,
                                 .send = all,
                                 .receive = all,
                                 .name = "finite gradients" };
   SITU_TRY(situ__comm_call(op, comm, &call));
   *finite = all[1] != 0;
+  *scaled = all[2] != 0;
   if (all[0] || !good) return SITU_OK; /* this rank has recorded its own error */
   return situ__fail(SITU_E_COMM, op, "another rank could not look at its gradients");
 }
@@ -34,8 +35,8 @@ static situ_tensor *gradient_of(const void *payload, int64_t i) {
   const shared_source *s = payload;
   return s->own.gradient(s->own.payload, i);
 }
-static situ_status agree(const void *payload, bool good, bool *finite) {
-  return situ__dist_agree_finite(((const shared_source *)payload)->comm, good, finite);
+static situ_status agree(const void *payload, bool good, bool *finite, bool *scaled) {
+  return situ__dist_agree_finite(((const shared_source *)payload)->comm, good, finite, scaled);
 }
 static situ_status step(const void *payload, double grad_scale) {
   const shared_source *s = payload;

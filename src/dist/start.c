@@ -116,6 +116,7 @@ bool situ__dist_compare_values(const char *op, situ_dist_ddp *d) {
 static bool carry_values(const char *op, situ_dist_ddp *d, situ_comm_request **requests) {
   for (int64_t i = 0; i < d->item_count; i++) {
     const situ__dist_item *item = &d->items[i];
+    if (!item->is_new) continue;
     const situ_comm_call call = {
       .op = SITU_COMM_BROADCAST, .dtype = situ_dtype_of(item->tensor), .count = item->numel, .name = item->name
     };
@@ -125,9 +126,9 @@ static bool carry_values(const char *op, situ_dist_ddp *d, situ_comm_request **r
     situ__comm_post(d->comm, r);
   }
   for (int64_t i = 0; i < d->item_count; i++)
-    if (!situ__comm_finish(op, requests[i])) return false;
+    if (requests[i] && !situ__comm_finish(op, requests[i])) return false;
   for (int64_t i = 0; i < d->item_count; i++)
-    if (d->comm->rank != 0 && !situ__comm_write(requests[i], 0, d->items[i].tensor)) return false;
+    if (requests[i] && d->comm->rank != 0 && !situ__comm_write(requests[i], 0, d->items[i].tensor)) return false;
   return true;
 }
 
@@ -141,7 +142,8 @@ bool situ__dist_broadcast(const char *op, situ_dist_ddp *d) {
     situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up in the broadcast of the module: %.200s",
                     d->comm->rank, situ_error_message());
   SITU_IGNORE(situ_scope_end(&s));
-  for (int64_t i = 0; i < d->item_count; i++) situ__comm_close(requests[i]);
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (requests[i]) situ__comm_close(requests[i]);
   situ__free(requests);
   return good;
 }

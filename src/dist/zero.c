@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "situ/sys/grad.h"
 #include "situ/sys/grad_scaler.h"
+#include "situ/sys/shape.h"
 
 static const char new_op[] = "dist_zero_new";
 static const char add_op[] = "dist_zero_add_param_group";
@@ -236,7 +237,8 @@ situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, s
                                     const situ_optim_options *options) {
   static const char op[] = "dist_zero2_new";
   SITU__MADE_OF_OPS(op);
-  const bool given = situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp);
+  const bool given =
+      situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp) && situ__dist_keep_up(op, ddp, true);
   const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
   return make_zero(op, parameters, with, NULL, make, options);
 }
@@ -246,7 +248,8 @@ situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp, c
   static const char op[] = "dist_zero3_new";
   static const situ_dist_zero3_options defaults;
   SITU__MADE_OF_OPS(op);
-  const bool given = situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp);
+  const bool given =
+      situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp) && situ__dist_keep_up(op, ddp, true);
   const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
   return make_zero(op, parameters, with, units ? units : &defaults, make, options);
 }
@@ -352,7 +355,19 @@ static bool can_step(const situ_dist_zero *z) {
   return true;
 }
 
+/* Of all that a step writes, the elements of other ranks, too. */
+static bool all_marks(const void *object, situ__mark_visitor *visit) {
+  const situ_dist_zero *z = object;
+  bool good = situ__optim_marks(z->optim, visit);
+  for (int64_t k = 0; good && k < z->part_count; k++)
+    good = !z->parts[k].values || visit(&situ_desc(z->parts[k].values)->storage->busy);
+  return good;
+}
+
 situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale) {
+  SITU__CLAIM(claim);
+  /* The program can call again, and other ranks wait for it. */
+  if (!situ__claim_begin(&claim, all_marks, z)) return situ__busy(step_op, "a parameter"), situ_error();
   if (!can_step(z) || (z->shards && !situ__zero_scatter(step_op, z))) return situ_error();
   if (!step_own(z, grad_scale)) {
     situ_comm_abort(z->comm, situ_error_message());

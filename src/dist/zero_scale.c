@@ -10,12 +10,12 @@ static bool has_gradients(const situ_dist_zero *z) {
 }
 
 /* Whether all ranks could look at their gradients, and whether those are finite. */
-static situ_status agree(const void *payload, bool good, bool *finite) {
+static situ_status agree(const void *payload, bool good, bool *finite, bool *scaled) {
   static const char op[] = "grad_scaler";
   const situ_dist_zero *z = payload;
   if (!has_gradients(z)) /* so it is on all ranks */
     return situ__fail(SITU_E_STATE, op, "no parameter of the optimiser has a gradient; call backward first");
-  return situ__dist_agree_finite(z->comm, good, finite);
+  return situ__dist_agree_finite(z->comm, good, finite, scaled);
 }
 
 static situ_status step(const void *payload, double grad_scale) { return situ__zero_step(payload, grad_scale); }

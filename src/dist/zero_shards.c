@@ -402,9 +402,9 @@ static bool divide_units(division *v) {
 static bool watch_units(situ__zero_shards *s) {
   for (int i = 0; i < s->unit_count; i++) {
     unit *u = &s->units[i];
-    if (situ_nn_register_wrapper_hook(u->module, true, before_forward, u, &u->before) != SITU_OK ||
-        situ_nn_register_wrapper_hook(u->module, false, behind_forward, u, &u->behind) != SITU_OK)
-      return false;
+    if (situ_nn_register_wrapper_hook(u->module, true, before_forward, u, &u->before) != SITU_OK) return false;
+    SITU_IGNORE(!situ_nn_retain(u->module)); /* the program may replace it */
+    if (situ_nn_register_wrapper_hook(u->module, false, behind_forward, u, &u->behind) != SITU_OK) return false;
   }
   return true;
 }
@@ -486,8 +486,10 @@ void situ__zero_end_shards(situ_dist_zero *z) {
   if (!s || !z->ddp) return;
   remove_from_all(s);
   for (int i = 0; i < s->unit_count; i++) {
-    if (s->units[i].before >= 0) situ_nn_remove_hook(s->units[i].module, s->units[i].before);
     if (s->units[i].behind >= 0) situ_nn_remove_hook(s->units[i].module, s->units[i].behind);
+    if (s->units[i].before < 0) continue;
+    situ_nn_remove_hook(s->units[i].module, s->units[i].before);
+    situ_nn_free(s->units[i].module);
   }
   for (int64_t i = 0; s->marks && i < z->ddp->item_count; i++)
     if (s->marks[i]) situ_remove_hooks(z->ddp->items[i].tensor, &s->marks[i]);

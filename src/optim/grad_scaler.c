@@ -30,6 +30,7 @@ struct situ_grad_scaler {
   double scale, growth, backoff;
   int64_t interval, tracker; /* tracker: successful steps since the scale changed */
   bool disabled;
+  bool scaled; /* scale has been called: gradients have something to be divided by */
   seen *seen;
   int count, capacity;
 };
@@ -197,6 +198,7 @@ situ_tensor *situ_grad_scaler_scale(situ_grad_scaler *s, situ_tensor *loss) {
   SITU__ALONE(in, &s->alone, "grad_scaler_scale", itself);
   if (!in) return NULL;
   if (s->disabled) return loss;
+  s->scaled = true;
   if (!begin_live_scale(s)) return NULL;
   situ_tensor *scale =
       situ_full(SITU_SCALAR, s->scale, &(situ_options){ .dtype = SITU_F32, .device = situ_device_of(loss) });
@@ -277,7 +279,13 @@ static bool check(const char *op, const situ_grad_scaler_source *source, situ_gr
     list[i] = grad[i];
   }
   good = good && look(list, count, finite, &k->largest);
-  if (source->agree) good = source->agree(source->payload, good, finite) == SITU_OK && good;
+  bool scaled = s->scaled;
+  if (source->agree) good = source->agree(source->payload, good, finite, &scaled) == SITU_OK && good;
+  if (good && !scaled)
+    good = situ__fail(SITU_E_STATE, op,
+                      "this scaler has scaled no loss, and would divide gradients by %g; call situ_backward on "
+                      "situ_grad_scaler_scale(scaler, loss)",
+                      s->scale) == SITU_OK;
   good = good && (!unscale || divide(s, grad, count));
   situ__free(grad);
   return good;

@@ -175,20 +175,28 @@ static void an_infinite_element_of_one_part(void **state) {
   for (int r = 0; r < 4; r++) situ_nn_free(m[r]);
 }
 
-/* Ranks with gradients of their own, as of parts of a layer: rank 1 has an Inf in step 1. */
+/* Ranks with gradients of their own, as of parts of a layer: rank 1 has an Inf in step 1. As in a pipeline only one rank
+   has a loss to scale; without that, all refuse. */
 static void step_apart(world_rank *self) {
   situ_grad_scaler *scaler = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 8 });
   situ_nn_module *m = situ_nn_linear(2, 1, &(situ_nn_linear_options){ .device = test_device() });
   situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 0.1 });
+  bool stepped = true;
   MUST(scaler && optim);
+  MUST(situ_backward(situ_sum(situ_nn_forward(m, T32(SITU_SHAPE(1, 2), 1, 1)), NULL), NULL) == SITU_OK);
+  MUST(situ_dist_scaler_step(optim, self->comm, scaler, &stepped) == SITU_E_STATE && !stepped);
+  MUST(strstr(situ_error_message(), "has scaled no loss"));
+  situ_error_clear();
+  MUST(situ_optim_zero_grad(optim, true) == SITU_OK);
   for (int step = 0; step < 3; step++)
     for (int unscales = 0; unscales < 2; unscales++) {
       const double size = step == 1 && self->rank == 1 ? (double)INFINITY : 1.0 + self->rank;
-      bool stepped;
       double before[2], after[2];
       test_read(situ_detach(situ_nn_get_tensor(m, "weight")), before);
       situ_tensor *loss = situ_sum(situ_nn_forward(m, T32(SITU_SHAPE(1, 2), size, 1)), NULL);
-      MUST(situ_backward(situ_grad_scaler_scale(scaler, loss), NULL) == SITU_OK);
+      loss =
+          self->rank ? situ_mul_scalar(loss, situ_grad_scaler_get_scale(scaler)) : situ_grad_scaler_scale(scaler, loss);
+      MUST(situ_backward(loss, NULL) == SITU_OK);
       if (unscales) MUST(situ_dist_scaler_unscale_(optim, self->comm, scaler) == SITU_OK);
       MUST(situ_dist_scaler_step(optim, self->comm, scaler, &stepped) == SITU_OK);
       MUST(situ_grad_scaler_update(scaler, 0) == SITU_OK && situ_optim_zero_grad(optim, true) == SITU_OK);

@@ -23,6 +23,7 @@ static situ_optim *sgd(situ_tensor *p, double lr) {
 static situ_grad_scaler *scaler(double scale) {
   situ_grad_scaler *s = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = scale, .growth_interval = 2 });
   assert_non_null(s);
+  assert_non_null(situ_grad_scaler_scale(s, T32(SITU_SHAPE(1), 1))); /* gradients are given below, scaled */
   return s;
 }
 static void is_step(situ_grad_scaler *s, situ_optim *o, bool want) {
@@ -176,6 +177,35 @@ static void one_value_is_read_from_each_device(void **state) {
   situ_grad_scaler_free(s);
 }
 
+/* Gradients of the loss itself would be divided by 65536. A state that is loaded scales no loss either. */
+static void a_loss_must_be_scaled(void **state) {
+  (void)state;
+  situ_grad_scaler *s = situ_grad_scaler_new(NULL);
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = sgd(p, 1);
+  situ_tree *saved = situ_grad_scaler_state_dict(s);
+  give(p, 65536, 131072);
+  for (int loaded = 0; loaded < 2; loaded++) {
+    bool stepped = true;
+    assert_int_equal(situ_grad_scaler_step(s, o, &stepped), SITU_E_STATE);
+    expect_error(SITU_E_STATE, "grad_scaler_step", "would divide gradients by 65536");
+    assert_false(stepped);
+    assert_int_equal(situ_grad_scaler_unscale_(s, o), SITU_E_STATE);
+    expect_error(SITU_E_STATE, "grad_scaler_unscale_", "situ_grad_scaler_scale(scaler, loss)");
+    assert_int_equal(situ_grad_scaler_update(s, 0), SITU_E_STATE);
+    expect_error(SITU_E_STATE, "grad_scaler_update", "no gradients were looked at");
+    expect_values(situ_detach(p), SITU_SHAPE(2), 1, 2);
+    expect_values(situ_grad(p), SITU_SHAPE(2), 65536, 131072);
+    assert_int_equal(situ_grad_scaler_load_state_dict(s, saved), SITU_OK);
+  }
+  assert_non_null(situ_grad_scaler_scale(s, T32(SITU_SHAPE(1), 1)));
+  is_step(s, o, true);
+  expect_values(situ_detach(p), SITU_SHAPE(2), 0, 0);
+  situ_tree_free(saved);
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+}
+
 static void order_matters(void **state) {
   (void)state;
   situ_grad_scaler *s = scaler(2);
@@ -234,7 +264,7 @@ static void f16_gradients_are_divided_by_the_step(void **state) {
 
 static void it_is_saved_and_loaded(void **state) {
   (void)state;
-  situ_grad_scaler *s = scaler(8), *other = situ_grad_scaler_new(NULL);
+  situ_grad_scaler *s = scaler(8), *other = scaler(1);
   situ_tensor *p = leaf(1, 2);
   situ_optim *o = sgd(p, 1);
   give(p, 8, 8);
@@ -354,6 +384,7 @@ int main(void) {
     TEST(optimisers_are_looked_at_each_for_itself),
     TEST(many_optimisers_have_one_scaler),
     TEST(one_value_is_read_from_each_device),
+    TEST(a_loss_must_be_scaled),
     TEST(order_matters),
     TEST(f16_gradients_are_divided_by_the_step),
     TEST(it_is_saved_and_loaded),

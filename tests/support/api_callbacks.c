@@ -79,8 +79,8 @@ const situ_comm_engine api_idle_engine = { "idle", begin_nothing, test_nothing, 
 /* One rank of several, which has no gradient itself. */
 static int64_t count_one(const void *payload) { return payload ? 1 : 1; }
 static situ_tensor *no_gradient(const void *payload, int64_t i) { return payload && i ? NULL : NULL; }
-static situ_status agree_at_once(const void *payload, bool good, bool *finite) {
-  (void)payload, (void)good;
+static situ_status agree_at_once(const void *payload, bool good, bool *finite, bool *scaled) {
+  (void)payload, (void)good, (void)scaled;
   *finite = true;
   return SITU_OK;
 }

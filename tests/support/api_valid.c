@@ -31,6 +31,12 @@ static void free_tree(void *t) { situ_tree_free(t); }
 static void free_optim(void *o) { situ_optim_free(o); }
 static void free_scheduler(void *s) { situ_lr_scheduler_free(s); }
 static void free_scaler(void *s) { situ_grad_scaler_free(s); }
+/* One that has scaled a loss, as its steps want. */
+static situ_grad_scaler *new_scaler(void) {
+  situ_grad_scaler *s = situ_grad_scaler_new(NULL);
+  SITU_IGNORE(!situ_grad_scaler_scale(s, situ_ones(SITU_SCALAR, NULL)));
+  return s;
+}
 static void free_dataset(void *d) { situ_dataset_free(d); }
 static void free_sampler(void *s) { situ_sampler_free(s); }
 static void free_loader(void *l) { situ_data_loader_free(l); }
@@ -458,7 +464,7 @@ static void *object(api_world *w, const char *type, const char *name) {
                                : situ_lr_scheduler_step_lr(o, 1, 0.5);
     return api_own(w, s, free_scheduler, owner);
   }
-  if (IS(situ_grad_scaler)) return api_own(w, situ_grad_scaler_new(NULL), free_scaler, owner);
+  if (IS(situ_grad_scaler)) return api_own(w, new_scaler(), free_scaler, owner);
   if (IS(situ_dataset)) return dataset(w, owner);
   if (IS(situ_data_loader)) return api_own(w, situ_data_loader_new(dataset(w, API_KEPT), NULL), free_loader, owner);
   if (IS(situ_sampler)) return sampler(w, owner);

@@ -14,9 +14,10 @@ typedef struct situ_grad_scaler_source {
   int64_t (*count)(const void *payload);
   /** Returns the i-th of `count` gradients; NULL: there is none. */
   situ_tensor *(*gradient)(const void *payload, int64_t i);
-  /** Makes *finite false unless it is true on all ranks. Called also when this rank has failed: good is false. NULL:
-      there is one rank, which has a gradient. Any result but SITU_OK ends the call. */
-  situ_status (*agree)(const void *payload, bool good, bool *finite);
+  /** Makes *finite false unless it is true on all ranks, and *scaled true if it is on one: the last stage of a pipeline
+      alone has a loss to scale. Called also when this rank has failed: good is false. NULL: there is one rank, which
+      has a gradient. Any result but SITU_OK ends the call. */
+  situ_status (*agree)(const void *payload, bool good, bool *finite, bool *scaled);
   /** A step with gradients that are multiplied by grad_scale first. */
   situ_status (*step)(const void *payload, double grad_scale);
 } situ_grad_scaler_source;
