@@ -181,15 +181,14 @@ situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) {
   return situ_op_run2(&div_floor_op, a, b, NULL);
 }
 
-/* b times alpha; 1, the common case, costs nothing. Checks the operands first, so that errors name b, not the product.
+/* b times alpha, in the dtype of the sum; 1, the common case, costs nothing. Checks the operands first, so that errors name b, not the product.
    Refuses a fractional alpha if the sum must be an integer. */
 static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, double alpha) {
   static const situ_op schema = { .name = "add_alpha", .operand = { { "input", 0 }, { "other", 0 } } };
   if (alpha == 1 || !situ__alive(a) || !situ__alive(b)) return b;
   if (!situ__together(&schema, (situ_tensor *[]){ (situ_tensor *)a, b }, 2)) return NULL;
-  const bool whole =
-      !situ_dtype_is_floating((situ_dtype)a->view.dtype) && !situ_dtype_is_floating((situ_dtype)b->view.dtype);
-  if (!whole || situ__is_whole(alpha)) return situ_mul_scalar(b, alpha);
+  const situ_dtype sum = situ_result_type((situ_tensor *[]){ (situ_tensor *)a, b }, 2);
+  if (situ_dtype_is_floating(sum) || situ__is_whole(alpha)) return situ_mul_scalar(situ_to_dtype(b, sum), alpha);
   situ__fail(SITU_E_ARG, op, "alpha is %g, but input and other are whole numbers; cast one of them", alpha);
   return NULL;
 }

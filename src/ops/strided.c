@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "dispatch/dispatch.h"
 #include "ops/ops.h"
+#include "situ/sys/tensor.h"
 
 /* The layout of a tensor's elements in a storage. */
 typedef struct place {
@@ -148,6 +149,10 @@ situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape stride
   situ_tensor *y = situ_op_run1(&as_strided_op, x, &p);
   if (y && y->base && !is_inside(&y->view, &y->base->view)) situ__view_fix(y, SITU__VIEW_OUTSIDE);
   return y;
+}
+
+situ_tensor *situ_view_base(situ_tensor *t) {
+  return situ__need("view_base", "t", t) && t->base ? t->base : t;
 }
 
 /* ---- gradient nodes of views and bases ---- */

@@ -1,5 +1,6 @@
 /* The arguments of a call while the program runs. Their types were checked when the program was loaded.
    SPDX-License-Identifier: MIT */
+#include <math.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -21,8 +22,13 @@ static bool is_real(const situ__arg *a) {
   return a->kind == SITU__ARG_FLOAT || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_FLOAT);
 }
 
+/* A double holds all whole numbers up to this. */
+static const int64_t widest = INT64_C(1) << 53;
+
 static double number_of(const situ__op_call *c, const situ__arg *a) {
-  if (!is_real(a)) return (double)int_of(c, a);
+  const int64_t whole = is_real(a) ? 0 : int_of(c, a);
+  if (whole > widest || whole < -widest) return situ__call_refuse(c, "has a whole number beyond 2^53"), 0;
+  if (!is_real(a)) return (double)whole;
   return a->kind == SITU__ARG_VALUE ? value_of(c, a)->real : a->real;
 }
 
@@ -37,6 +43,40 @@ situ_tensor *situ__arg_tensor(const situ__op_call *c, int k) {
 }
 int64_t situ__arg_int(const situ__op_call *c, int k) { return int_of(c, &c->arg[k]); }
 double situ__arg_number(const situ__op_call *c, int k) { return number_of(c, &c->arg[k]); }
+
+bool situ__arg_is_wide(const situ__op_call *c, int k) {
+  const int64_t whole = is_real(&c->arg[k]) || c->arg[k].kind == SITU__ARG_NONE ? 0 : int_of(c, &c->arg[k]);
+  return whole > widest || whole < -widest;
+}
+
+bool situ__arg_is_whole(const situ__op_call *c, int k) { return !is_real(&c->arg[k]); }
+bool situ__arg_is_bool(const situ__op_call *c, int k) {
+  const situ__arg *a = &c->arg[k];
+  return a->kind == SITU__ARG_BOOL || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_BOOL);
+}
+
+situ_tensor *situ__arg_scalar(const situ__op_call *c, int k, situ_tensor *like) {
+  const situ__arg *a = &c->arg[k];
+  situ_dtype dtype = situ_dtype_of(like);
+  if (!situ_dtype_is_floating(dtype) && is_real(a)) dtype = situ__call_real(c);
+  else if (dtype == SITU_BOOL && !situ__arg_is_bool(c, k)) dtype = SITU_I64;
+  situ_options o = { .dtype = dtype, .device = situ_device_of(like) };
+  if (is_real(a)) return situ_full(SITU_SCALAR, number_of(c, a), &o);
+  int64_t whole = int_of(c, a);
+  if (situ_dtype_is_floating(dtype)) {
+    if (!situ__arg_is_wide(c, k)) return situ_full(SITU_SCALAR, (double)whole, &o);
+    o.dtype = SITU_I64;
+    return situ_to_dtype(situ_from_host(&whole, sizeof whole, SITU_SCALAR, &o), dtype);
+  }
+  if (dtype == SITU_BOOL) return situ_full(SITU_SCALAR, whole != 0, &o);
+  /* The low bytes of a little-endian number are the number that wraps. */
+  return situ_from_host(&whole, situ_dtype_size(dtype), SITU_SCALAR, &o);
+}
+
+double situ__arg_element(const situ__op_call *c, int k, situ_dtype dtype) {
+  const double value = situ__arg_number(c, k);
+  return dtype == SITU_BOOL ? value != 0 : situ_dtype_is_floating(dtype) ? value : trunc(value);
+}
 
 situ_shape situ__arg_dims(const situ__op_call *c, int k) {
   const situ__arg *a = &c->arg[k];
@@ -99,7 +139,7 @@ bool situ__arg_host_number(const situ__op_call *c, int k, double *out, const cha
 
 situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n) {
   situ_tensor *t = situ__arg_tensor(c, k);
-  return is_real(&c->arg[n]) && !situ_dtype_is_floating(situ_dtype_of(t)) ? situ_to_dtype(t, SITU_F32) : t;
+  return is_real(&c->arg[n]) && !situ_dtype_is_floating(situ_dtype_of(t)) ? situ_to_dtype(t, situ__call_real(c)) : t;
 }
 
 situ_tensor *situ__arg_cast(const situ__op_call *c, int k) {

@@ -8,63 +8,106 @@
 
 /* ---- arithmetic ---- */
 
+/* alpha * other, where other is a number. */
+static bool wraps_times(const situ__op_call *c, int64_t *out) {
+  for (int k = 1; k < 3; k++)
+    if (!situ__arg_is_whole(c, k)) return false;
+  *out = (int64_t)((uint64_t)situ__arg_int(c, 1) * (uint64_t)situ__arg_int(c, 2));
+  return true;
+}
+static situ_tensor *add_number(situ__op_call *c, situ_tensor *x, double sign) {
+  int64_t whole;
+  if (!wraps_times(c, &whole)) {
+    x = situ__arg_operand(c, 0, situ__arg_is_whole(c, 1) ? 2 : 1);
+    return situ_add_scalar(x, sign * (situ__arg_number(c, 2) * situ__arg_number(c, 1)));
+  }
+  const situ__arg product = { .kind = SITU__ARG_INT, .integer = whole };
+  const situ__op_call of = { .node = c->node, .arg = &product };
+  if (!situ__arg_is_wide(&of, 0)) return situ_add_scalar(x, sign * (double)whole);
+  return (sign < 0 ? situ_sub : situ_add)(x, situ__arg_scalar(&of, 0, x));
+}
+
 static situ_tensor *run_add(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  if (!situ__arg_is_tensor(c, 1)) return add_number(c, x, 1);
   const double alpha = situ__arg_number(c, 2);
-  if (!situ__arg_is_tensor(c, 1)) return situ_add_scalar(situ__arg_operand(c, 0, 1), alpha * situ__arg_number(c, 1));
-  situ_tensor *x = situ__arg_tensor(c, 0), *y = situ__arg_tensor(c, 1);
-  return alpha == 1 ? situ_add(x, y) : situ_add_alpha(x, y, alpha);
+  return alpha == 1 ? situ_add(x, situ__arg_tensor(c, 1)) : situ_add_alpha(x, situ__arg_tensor(c, 1), alpha);
 }
 
 static situ_tensor *run_sub(situ__op_call *c) {
+  if (!situ__arg_is_tensor(c, 1)) return add_number(c, situ__arg_tensor(c, 0), -1);
   const double alpha = situ__arg_number(c, 2);
-  if (!situ__arg_is_tensor(c, 1)) return situ_sub_scalar(situ__arg_operand(c, 0, 1), alpha * situ__arg_number(c, 1));
-  situ_tensor *x = situ__arg_tensor(c, 0), *y = situ__arg_tensor(c, 1);
+  situ_tensor *y = situ__arg_tensor(c, 1);
+  situ_tensor *x = situ__arg_is_tensor(c, 0) ? situ__arg_tensor(c, 0) : situ__arg_scalar(c, 0, y);
   return alpha == 1 ? situ_sub(x, y) : situ_sub_alpha(x, y, alpha);
 }
 
 static situ_tensor *run_add_(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
+  int64_t whole;
+  if (!situ__arg_is_tensor(c, 1)) {
+    if (!wraps_times(c, &whole)) return situ_add_scalar_(x, situ__arg_number(c, 2) * situ__arg_number(c, 1));
+    situ_tensor *y = add_number(c, x, 1);
+    return y ? situ_copy_(x, y) : NULL;
+  }
   const double alpha = situ__arg_number(c, 2);
-  if (!situ__arg_is_tensor(c, 1)) return situ_add_scalar_(x, alpha * situ__arg_number(c, 1));
   return alpha == 1 ? situ_add_(x, situ__arg_tensor(c, 1)) : situ_add_alpha_(x, situ__arg_tensor(c, 1), alpha);
 }
 
+/* other - alpha * self */
 static situ_tensor *run_rsub(situ__op_call *c) {
-  return situ_rsub_scalar(situ__arg_operand(c, 0, 1), situ__arg_number(c, 1));
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const double alpha = situ__arg_number(c, 2);
+  if (situ__arg_is_tensor(c, 1)) return situ_sub_alpha(situ__arg_tensor(c, 1), x, alpha);
+  if (alpha == 1 && !situ__arg_is_wide(c, 1)) return situ_rsub_scalar(situ__arg_operand(c, 0, 1), situ__arg_number(c, 1));
+  return situ_sub_alpha(situ__arg_scalar(c, 1, x), x, alpha);
 }
+
+/* Of the number that torch converts to the tensor's dtype before it computes: -3 is 253 beside u8. */
+typedef situ_tensor *binary(situ_tensor *, situ_tensor *);
+static situ_tensor *apply(situ__op_call *c, binary *fn) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  return fn(x, situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1) : situ__arg_scalar(c, 1, x));
+}
+static situ_tensor *run_fmod(situ__op_call *c) { return apply(c, situ_fmod); }
+static situ_tensor *run_remainder(situ__op_call *c) { return apply(c, situ_remainder); }
 
 static situ_tensor *run_scalar_pow(situ__op_call *c) {
-  return situ_scalar_pow(situ__arg_number(c, 0), situ__arg_operand(c, 1, 0));
-}
-
-static situ_tensor *scalar_of(situ__op_call *c, int k, situ_tensor *like) {
-  const bool real = c->arg[k].kind == SITU__ARG_FLOAT && !situ_dtype_is_floating(situ_dtype_of(like));
-  return situ_full(SITU_SCALAR, situ__arg_number(c, k),
-                   &(situ_options){ .dtype = real ? SITU_F32 : situ_dtype_of(like), .device = situ_device_of(like) });
+  situ_tensor *exponent = situ__arg_operand(c, 1, 0);
+  if (situ__arg_is_wide(c, 0)) return situ_pow(situ__arg_scalar(c, 0, exponent), exponent);
+  return situ_scalar_pow(situ__arg_number(c, 0), exponent);
 }
 
 static situ_tensor *run_div_mode(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
-  situ_tensor *y = situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1) : scalar_of(c, 1, x);
+  situ_tensor *y = situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1) : situ__arg_scalar(c, 1, x);
   const char *mode = situ__arg_text(c, 2);
   return situ_div_mode(x, y, *mode == 'f' ? SITU_ROUND_FLOOR : *mode == 't' ? SITU_ROUND_TRUNC : SITU_ROUND_NONE);
 }
 
-static situ_tensor *run_floor_divide(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0);
-  return situ_floor_divide(x, situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1) : scalar_of(c, 1, x));
-}
+static situ_tensor *run_floor_divide(situ__op_call *c) { return apply(c, situ_floor_divide); }
 
-static situ_tensor *run_clamp(situ__op_call *c) {
-  return situ_clamp(situ__arg_tensor(c, 0), situ__arg_given(c, 1) ? situ__arg_number(c, 1) : -INFINITY,
-                    situ__arg_given(c, 2) ? situ__arg_number(c, 2) : INFINITY);
+/* Bounds beyond 2^53, which are tensors. */
+static situ_tensor *clamp_wide(situ__op_call *c, int least, int most) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  return situ_clamp_tensor(x, least && situ__arg_given(c, least) ? situ__arg_scalar(c, least, x) : NULL,
+                           most && situ__arg_given(c, most) ? situ__arg_scalar(c, most, x) : NULL);
 }
-static situ_tensor *run_clamp_max(situ__op_call *c) {
-  return situ_clamp(situ__arg_tensor(c, 0), -INFINITY, situ__arg_number(c, 1));
+static situ_tensor *clamp(situ__op_call *c, int least, int most) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  double bound[2] = { -INFINITY, INFINITY };
+  const int at[2] = { least, most };
+  for (int i = 0; i < 2; i++) {
+    if (!at[i] || !situ__arg_given(c, at[i])) continue;
+    if (situ__arg_is_wide(c, at[i])) return clamp_wide(c, least, most);
+    bound[i] = situ__arg_number(c, at[i]);
+    x = situ_dtype_is_floating(situ_dtype_of(x)) ? x : situ__arg_operand(c, 0, at[i]);
+  }
+  return situ_clamp(x, bound[0], bound[1]);
 }
-static situ_tensor *run_clamp_min(situ__op_call *c) {
-  return situ_clamp(situ__arg_tensor(c, 0), situ__arg_number(c, 1), INFINITY);
-}
+static situ_tensor *run_clamp(situ__op_call *c) { return clamp(c, 1, 2); }
+static situ_tensor *run_clamp_max(situ__op_call *c) { return clamp(c, 0, 1); }
+static situ_tensor *run_clamp_min(situ__op_call *c) { return clamp(c, 1, 0); }
 static situ_tensor *run_clamp_tensor(situ__op_call *c) {
   return situ_clamp_tensor(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2));
 }
@@ -114,20 +157,44 @@ static situ_tensor *run_nan_to_num(situ__op_call *c) {
 
 /* ---- choices ---- */
 
+/* The dtype of two numbers as torch's. */
+static situ_dtype dtype_of_numbers(const situ__op_call *c, int a, int b) {
+  if (!situ__arg_is_whole(c, a) || !situ__arg_is_whole(c, b)) return situ__call_real(c);
+  return situ__arg_is_bool(c, a) && situ__arg_is_bool(c, b) ? SITU_BOOL : SITU_I64;
+}
 static situ_tensor *run_where(situ__op_call *c) {
-  situ_tensor *t[2] = { NULL, NULL };
+  situ_tensor *condition = situ__arg_tensor(c, 0), *t[2] = { NULL, NULL };
   for (int i = 0; i < 2; i++)
     if (situ__arg_is_tensor(c, i + 1)) t[i] = situ__arg_tensor(c, i + 1);
-  if (!t[0] && !t[1]) t[0] = situ_full(SITU_SCALAR, situ__arg_number(c, 1), NULL);
-  for (int i = 0; i < 2; i++)
-    if (!t[i]) t[i] = scalar_of(c, i + 1, t[1 - i]);
-  return situ_where(situ__arg_tensor(c, 0), t[0], t[1]);
+  situ_tensor *like = t[0] ? t[0] : t[1];
+  if (!like) like = situ_empty(SITU_SCALAR, &(situ_options){ .dtype = dtype_of_numbers(c, 1, 2),
+                                                             .device = situ_device_of(condition) });
+  for (int i = 0; i < 2 && like; i++)
+    if (!t[i]) t[i] = situ__arg_scalar(c, i + 1, like);
+  return situ_where(condition, t[0], t[1]);
+}
+
+/* The number at k for the elements of x. */
+static situ_tensor *element(situ__op_call *c, int k, situ_tensor *x) {
+  const situ_dtype dtype = situ_dtype_of(x);
+  if (situ__arg_is_wide(c, k)) return situ__arg_scalar(c, k, x);
+  return situ_full(SITU_SCALAR, situ__arg_element(c, k, dtype),
+                   &(situ_options){ .dtype = dtype, .device = situ_device_of(x) });
 }
 
 static situ_tensor *run_masked_fill(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *mask = situ__arg_tensor(c, 1);
-  if (!situ__arg_is_tensor(c, 2)) return situ_masked_fill(x, mask, situ__arg_number(c, 2));
+  if (!situ__arg_is_tensor(c, 2)) {
+    if (situ__arg_is_wide(c, 2)) return situ_where(mask, element(c, 2, x), x);
+    return situ_masked_fill(x, mask, situ__arg_element(c, 2, situ_dtype_of(x)));
+  }
   return situ_where(mask, situ_to_dtype(situ__arg_tensor(c, 2), situ_dtype_of(x)), x);
+}
+
+static situ_tensor *run_fill_(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  if (!situ__arg_is_wide(c, 1)) return situ_fill_(x, situ__arg_element(c, 1, situ_dtype_of(x)));
+  return situ_copy_(x, situ_expand(element(c, 1, x), situ_shape_of(x)));
 }
 
 /* ---- copies and casts; devices are the module's, whatever the file says ---- */
@@ -223,10 +290,11 @@ static const situ__op_row rows[] = {
   { .target = "add.Tensor", .parameters = "t self, x other, *n alpha=1", .run = run_add },
   { .target = "add.Scalar", .parameters = "t self, n other, n alpha=1", .run = run_add },
   { .target = "add_.Tensor", .parameters = "t self, x other, *n alpha=1", .run = run_add_ },
-  { .target = "sub.Tensor", .parameters = "t self, x other, *n alpha=1", .run = run_sub },
+  { .target = "sub.Tensor", .parameters = "x self, x other, *n alpha=1", .run = run_sub },
   { .target = "sub.Scalar", .parameters = "t self, n other, n alpha=1", .run = run_sub },
   { .target = "sub_.Tensor", .parameters = "t self, x other, *n alpha=1", .run = run_sub, .in_place = true },
-  { .target = "rsub.Scalar", .parameters = "t self, n other", .run = run_rsub },
+  { .target = "rsub.Scalar", .parameters = "t self, n other, n alpha=1", .run = run_rsub },
+  { .target = "rsub.Tensor", .parameters = "t self, t other, *n alpha=1", .run = run_rsub },
   WITH_SCALAR("mul.Tensor", situ_mul),
   WITH_SCALAR("mul.Scalar", situ_mul),
   WITH_SCALAR("div.Tensor", situ_div),
@@ -243,14 +311,15 @@ static const situ__op_row rows[] = {
   WITH_SCALAR("gt.Scalar", situ_gt),
   WITH_SCALAR("ge.Tensor", situ_ge),
   WITH_SCALAR("ge.Scalar", situ_ge),
-  WITH_SCALAR("fmod.Tensor", situ_fmod),
-  WITH_SCALAR("fmod.Scalar", situ_fmod),
-  WITH_SCALAR("remainder.Tensor", situ_remainder),
-  WITH_SCALAR("remainder.Scalar", situ_remainder),
+  { .target = "fmod.Tensor", .parameters = "t self, x other", .run = run_fmod },
+  { .target = "fmod.Scalar", .parameters = "t self, n other", .run = run_fmod },
+  { .target = "remainder.Tensor", .parameters = "t self, x other", .run = run_remainder },
+  { .target = "remainder.Scalar", .parameters = "t self, n other", .run = run_remainder },
   { .target = "mul_.Tensor", .parameters = "t self, x other", .binary = situ_mul_, .scalar = situ_mul_scalar_ },
   { .target = "div_.Tensor", .parameters = "t self, x other", .binary = situ_div_, .scalar = situ_div_scalar_ },
   { .target = "pow.Tensor_Scalar", .parameters = "t self, n exponent", .scalar = situ_pow_scalar },
   { .target = "pow.Tensor_Tensor", .parameters = "t self, t exponent", .binary = situ_pow },
+  { .target = "pow_.Scalar", .parameters = "t self, n exponent", .scalar = situ_pow_scalar, .in_place = true },
   { .target = "pow.Scalar", .parameters = "n self, t exponent", .run = run_scalar_pow },
   { .target = "div.Tensor_mode", .parameters = "t self, x other, *s? rounding_mode", .run = run_div_mode },
   { .target = "floor_divide.default", .parameters = "t self, x other", .run = run_floor_divide },
@@ -309,7 +378,7 @@ static const situ__op_row rows[] = {
     .parameters = "t self, t mask, n value",
     .run = run_masked_fill,
     .in_place = true },
-  { .target = "fill_.Scalar", .parameters = "t self, n value", .scalar = situ_fill_ },
+  { .target = "fill_.Scalar", .parameters = "t self, n value", .run = run_fill_ },
   { .target = "zero_.default", .parameters = "t self", .unary = situ_zero_ },
   { .target = "copy_.default", .parameters = "t self, t src, _ non_blocking", .binary = situ_copy_ },
 

@@ -24,7 +24,10 @@ static situ_tensor *compare_by(situ__op_call *c, loss_by *fn) {
   return fn(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_number(c, 3), reduction_of(c, 2));
 }
 static situ_tensor *run_smooth_l1(situ__op_call *c) { return compare_by(c, situ_smooth_l1_loss); }
-static situ_tensor *run_huber(situ__op_call *c) { return compare_by(c, situ_huber_loss); }
+/* In self's dtype, whatever the target's. */
+static situ_tensor *run_huber(situ__op_call *c) {
+  return situ_to_dtype(compare_by(c, situ_huber_loss), situ_dtype_of(situ__arg_tensor(c, 0)));
+}
 static situ_tensor *run_hinge_embedding(situ__op_call *c) { return compare_by(c, situ_hinge_embedding_loss); }
 
 /* Arguments: self, target, weight, reduction, ignore_index, label_smoothing. */

@@ -1,41 +1,60 @@
 /* ATen's factories. Tensors are made on the module's device, whatever the file says.
    SPDX-License-Identifier: MIT */
+#include "base/size.h"
 #include "program/program.h"
 
-static bool is_whole(const situ__op_call *c, int k) {
-  const situ__arg *a = &c->arg[k];
-  return a->kind != SITU__ARG_FLOAT && (a->kind != SITU__ARG_VALUE || a->of != SITU__VALUE_FLOAT);
+/* start + i * step for `count` elements, whatever their size. */
+static situ_tensor *arange_wide(situ__op_call *c) {
+  const int64_t start = situ__arg_int(c, 0), end = situ__arg_int(c, 1), step = situ__arg_int(c, 2);
+  int64_t length, sum;
+  const situ_options o = { .dtype = SITU_I64 };
+  if (step == 0 || !situ__sub_i64(end, start, &length) || !situ__add_i64(length, step > 0 ? step - 1 : step + 1, &sum))
+    return situ__call_refuse(c, "has a step of 0, or more than 2^63 steps");
+  const int64_t count = situ__max_i64(step > 0 ? sum / step : -sum / -step, 0);
+  situ_tensor *i = situ_arange(0, (double)count, 1, &o);
+  return i ? situ_add(situ_mul(i, situ__arg_scalar(c, 2, i)), situ__arg_scalar(c, 0, i)) : NULL;
 }
 
 /* Arguments: start, end, step, dtype. */
 static situ_tensor *run_arange(situ__op_call *c) {
   situ_dtype dtype = situ__arg_dtype(c, 3);
-  if (!dtype) dtype = is_whole(c, 0) && is_whole(c, 1) && is_whole(c, 2) ? SITU_I64 : SITU_F32;
+  bool whole = true, wide = false;
+  for (int k = 0; k < 3; k++) whole &= situ__arg_is_whole(c, k), wide |= situ__arg_is_wide(c, k);
+  if (!dtype) dtype = whole ? SITU_I64 : situ__call_real(c);
+  if (whole && wide && dtype == SITU_I64) return arange_wide(c);
   return situ_arange(situ__arg_number(c, 0), situ__arg_number(c, 1), situ__arg_number(c, 2),
                      &(situ_options){ .dtype = dtype });
 }
 
 /* The dtype of a number: torch derives it from the value. */
 static situ_dtype dtype_of_number(const situ__op_call *c, int k) {
-  if (c->arg[k].kind == SITU__ARG_BOOL) return SITU_BOOL;
-  return is_whole(c, k) ? SITU_I64 : SITU_F32;
+  if (situ__arg_is_bool(c, k)) return SITU_BOOL;
+  return situ__arg_is_whole(c, k) ? SITU_I64 : situ__call_real(c);
 }
 
 typedef situ_tensor *factory(situ_shape, const situ_options *);
 static situ_tensor *make(situ__op_call *c, factory *fn) {
-  return fn(situ__arg_dims(c, 0), &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
+  return fn(situ__arg_dims(c, 0), &(situ_options){ .dtype = situ__arg_dtype_or_real(c, 1) });
 }
 static situ_tensor *run_zeros(situ__op_call *c) { return make(c, situ_zeros); }
 static situ_tensor *run_ones(situ__op_call *c) { return make(c, situ_ones); }
 static situ_tensor *run_rand(situ__op_call *c) { return make(c, situ_rand); }
 static situ_tensor *run_randn(situ__op_call *c) { return make(c, situ_randn); }
+/* A tensor of the number at k, which the plain factory `fn` makes unless it is beyond 2^53. */
+static situ_tensor *fill_wide(situ__op_call *c, int k, situ_shape size, situ_options o) {
+  situ_tensor *like = situ_empty(SITU_SCALAR, &o);
+  return like ? situ_clone(situ_expand(situ__arg_scalar(c, k, like), size)) : NULL;
+}
 static situ_tensor *run_full(situ__op_call *c) {
-  const situ_dtype dtype = situ__arg_dtype(c, 1);
-  return situ_full(situ__arg_dims(c, 0), situ__arg_number(c, 2),
-                   &(situ_options){ .dtype = dtype ? dtype : dtype_of_number(c, 2) });
+  situ_options o = { .dtype = situ__arg_dtype(c, 1) };
+  if (!o.dtype) o.dtype = dtype_of_number(c, 2);
+  if (situ__arg_is_wide(c, 2)) return fill_wide(c, 2, situ__arg_dims(c, 0), o);
+  return situ_full(situ__arg_dims(c, 0), situ__arg_element(c, 2, o.dtype), &o);
 }
 static situ_tensor *run_scalar_tensor(situ__op_call *c) {
-  return situ_scalar_tensor(situ__arg_number(c, 0), &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
+  const situ_options o = { .dtype = situ__arg_dtype_or_real(c, 1) };
+  if (situ__arg_is_wide(c, 0)) return fill_wide(c, 0, SITU_SCALAR, o);
+  return situ_scalar_tensor(situ__arg_element(c, 0, o.dtype), &o);
 }
 
 typedef situ_tensor *like_factory(situ_tensor *, const situ_options *);
@@ -46,9 +65,16 @@ static situ_tensor *run_zeros_like(situ__op_call *c) { return make_like(c, situ_
 static situ_tensor *run_ones_like(situ__op_call *c) { return make_like(c, situ_ones_like); }
 static situ_tensor *run_rand_like(situ__op_call *c) { return make_like(c, situ_rand_like); }
 static situ_tensor *run_randn_like(situ__op_call *c) { return make_like(c, situ_randn_like); }
+/* The dtype at k, else that of x. */
+static situ_options options_like(situ__op_call *c, int k, situ_tensor *x) {
+  return (situ_options){ .dtype = situ__arg_given(c, k) ? situ__arg_dtype(c, k) : situ_dtype_of(x),
+                         .device = situ_device_of(x) };
+}
 static situ_tensor *run_full_like(situ__op_call *c) {
-  return situ_full_like(situ__arg_tensor(c, 0), situ__arg_number(c, 2),
-                        &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_options o = options_like(c, 1, x);
+  if (situ__arg_is_wide(c, 2)) return fill_wide(c, 2, situ_shape_of(x), o);
+  return situ_full_like(x, situ__arg_element(c, 2, o.dtype), &o);
 }
 
 typedef situ_tensor *new_factory(situ_tensor *, situ_shape, const situ_options *);
@@ -58,14 +84,16 @@ static situ_tensor *make_new(situ__op_call *c, new_factory *fn) {
 static situ_tensor *run_new_zeros(situ__op_call *c) { return make_new(c, situ_new_zeros); }
 static situ_tensor *run_new_ones(situ__op_call *c) { return make_new(c, situ_new_ones); }
 static situ_tensor *run_new_full(situ__op_call *c) {
-  return situ_new_full(situ__arg_tensor(c, 0), situ__arg_dims(c, 2), situ__arg_number(c, 3),
-                       &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_options o = options_like(c, 1, x);
+  if (situ__arg_is_wide(c, 3)) return fill_wide(c, 3, situ__arg_dims(c, 2), o);
+  return situ_new_full(x, situ__arg_dims(c, 2), situ__arg_element(c, 3, o.dtype), &o);
 }
 
 /* ---- places, steps and windows ---- */
 
 static situ_tensor *run_eye(situ__op_call *c) {
-  return situ_eye(situ__arg_int(c, 0), situ__arg_int(c, 2), &(situ_options){ .dtype = situ__arg_dtype(c, 1) });
+  return situ_eye(situ__arg_int(c, 0), situ__arg_int(c, 2), &(situ_options){ .dtype = situ__arg_dtype_or_real(c, 1) });
 }
 /* Arguments: start, end, steps, dtype, base. */
 static bool read_ends(situ__op_call *c, double end[2]) {
@@ -75,12 +103,12 @@ static bool read_ends(situ__op_call *c, double end[2]) {
 }
 static situ_tensor *run_linspace(situ__op_call *c) {
   double end[2];
-  const situ_options o = { .dtype = situ__arg_dtype(c, 3) };
+  const situ_options o = { .dtype = situ__arg_dtype_or_real(c, 3) };
   return read_ends(c, end) ? situ_linspace(end[0], end[1], situ__arg_int(c, 2), &o) : NULL;
 }
 static situ_tensor *run_logspace(situ__op_call *c) {
   double end[2];
-  const situ_options o = { .dtype = situ__arg_dtype(c, 3) };
+  const situ_options o = { .dtype = situ__arg_dtype_or_real(c, 3) };
   return read_ends(c, end) ? situ_logspace(end[0], end[1], situ__arg_int(c, 2), situ__arg_number(c, 4), &o) : NULL;
 }
 typedef situ_tensor *indices(int64_t, int64_t, int64_t, const situ_options *);
@@ -95,18 +123,18 @@ static situ_tensor *run_triu_indices(situ__op_call *c) { return make_indices(c, 
 /* Arguments: window_length, periodic, dtype, then numbers of the window. */
 typedef situ_tensor *window(int64_t, bool, const situ_options *);
 static situ_tensor *make_window(situ__op_call *c, window *fn) {
-  return fn(situ__arg_int(c, 0), situ__arg_flag(c, 1), &(situ_options){ .dtype = situ__arg_dtype(c, 2) });
+  return fn(situ__arg_int(c, 0), situ__arg_flag(c, 1), &(situ_options){ .dtype = situ__arg_dtype_or_real(c, 2) });
 }
 static situ_tensor *run_hann(situ__op_call *c) { return make_window(c, situ_hann_window); }
 static situ_tensor *run_blackman(situ__op_call *c) { return make_window(c, situ_blackman_window); }
 static situ_tensor *run_bartlett(situ__op_call *c) { return make_window(c, situ_bartlett_window); }
 static situ_tensor *run_hamming(situ__op_call *c) {
   return situ_hamming_window(situ__arg_int(c, 0), situ__arg_flag(c, 1), situ__arg_number(c, 3), situ__arg_number(c, 4),
-                             &(situ_options){ .dtype = situ__arg_dtype(c, 2) });
+                             &(situ_options){ .dtype = situ__arg_dtype_or_real(c, 2) });
 }
 static situ_tensor *run_kaiser(situ__op_call *c) {
   return situ_kaiser_window(situ__arg_int(c, 0), situ__arg_flag(c, 1), situ__arg_number(c, 3),
-                            &(situ_options){ .dtype = situ__arg_dtype(c, 2) });
+                            &(situ_options){ .dtype = situ__arg_dtype_or_real(c, 2) });
 }
 
 /* ---- drawn ---- */
@@ -155,7 +183,7 @@ static situ_tensor *run_normal(situ__op_call *c) {
   return mean ? situ_add(y, mean) : situ_add_scalar(y, situ__arg_number(c, 0));
 }
 static situ_tensor *run_normal_of_size(situ__op_call *c) {
-  situ_tensor *y = situ_randn(situ__arg_dims(c, 2), &(situ_options){ .dtype = situ__arg_dtype(c, 3) });
+  situ_tensor *y = situ_randn(situ__arg_dims(c, 2), &(situ_options){ .dtype = situ__arg_dtype_or_real(c, 3) });
   return situ_add_scalar(situ_mul_scalar(y, situ__arg_number(c, 1)), situ__arg_number(c, 0));
 }
 

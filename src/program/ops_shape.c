@@ -4,6 +4,7 @@
 
 #include "program/program.h"
 #include "program/rows.h"
+#include "situ/sys/tensor.h"
 
 /* torch's view is a reshape here: layouts of results may differ from torch's. */
 static situ_tensor *run_reshape(situ__op_call *c) { return situ_reshape(situ__arg_tensor(c, 0), situ__arg_dims(c, 1)); }
@@ -72,21 +73,25 @@ static situ_tensor *run_as_strided(situ__op_call *c) {
   return situ_as_strided(x, situ__arg_dims(c, 1), situ__arg_dims(c, 2),
                          situ__arg_given(c, 3) ? situ__arg_int(c, 3) : situ_storage_offset(x));
 }
-/* Windows of `size` elements of a dimension, `step` apart, which become the last dimension. A copy: windows overlap,
-   and the gradient of each counts. */
+/* Windows of `size` elements of a dimension, `step` apart, which become the last dimension: a view. */
 static situ_tensor *run_unfold(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const int rank = situ_dim(x), dim = situ__arg_dim(c, 1) < 0 ? situ__arg_dim(c, 1) + rank : situ__arg_dim(c, 1);
   const int64_t size = situ__arg_int(c, 2), step = situ__arg_int(c, 3);
   if (rank == 0) return situ_narrow(situ_reshape(x, SITU_SHAPE(1)), 0, 0, size);
-  if (dim < 0 || dim >= rank || size < 1 || size > situ_size(x, dim) || step < 1)
+  if (dim < 0 || dim >= rank || size < 0 || size > situ_size(x, dim) || step < 1)
     return situ__call_refuse(c, "has windows that do not fit in");
-  const int64_t count = (situ_size(x, dim) - size) / step + 1;
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(x) };
-  situ_tensor *begins = situ_arange(0, (double)(count * step), (double)step, &whole);
-  situ_tensor *places = situ_add(situ_unsqueeze(begins, 1), situ_arange(0, (double)size, 1, &whole));
-  situ_tensor *y = situ_index_select(x, dim, situ_reshape(places, SITU_SHAPE(-1)));
-  return situ_movedim(situ_unflatten(y, dim, SITU_SHAPE(count, size)), SITU_SHAPE(dim + 1), SITU_SHAPE(-1));
+  situ_shape sizes = situ_shape_of(x), strides = { .ndim = rank };
+  if (rank == SITU_MAX_DIMS) return situ__call_refuse(c, "would have more than 8 dimensions");
+  for (int d = 0; d < rank; d++) strides.dim[d] = situ_stride(x, d);
+  strides.dim[strides.ndim++] = strides.dim[dim];
+  strides.dim[dim] *= step;
+  sizes.dim[sizes.ndim++] = size;
+  sizes.dim[dim] = (sizes.dim[dim] - size) / step + 1;
+  /* Windows of windows: the gradient of an element that several show goes to the base at once. */
+  situ_tensor *base = situ_view_base(x);
+  return situ_as_strided(base && situ_dtype_of(base) == situ_dtype_of(x) ? base : x, sizes, strides,
+                         situ_storage_offset(x));
 }
 /* Sums what expand would repeat. */
 static situ_tensor *run_sum_to_size(situ__op_call *c) {

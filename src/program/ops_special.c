@@ -4,12 +4,8 @@
 #include "program/program.h"
 #include "program/rows.h"
 
-/* Whatever a number is as an argument, a tensor of the other's dtype: f32 for a fraction beside whole numbers. */
 static situ_tensor *other_of(const situ__op_call *c, int k, situ_tensor *like) {
-  if (situ__arg_is_tensor(c, k)) return situ__arg_tensor(c, k);
-  const bool real = c->arg[k].kind == SITU__ARG_FLOAT && !situ_dtype_is_floating(situ_dtype_of(like));
-  return situ_new_full(like, SITU_SCALAR, situ__arg_number(c, k),
-                       &(situ_options){ .dtype = real ? SITU_F32 : SITU_DTYPE_DEFAULT });
+  return situ__arg_is_tensor(c, k) ? situ__arg_tensor(c, k) : situ__arg_scalar(c, k, like);
 }
 typedef situ_tensor *binary(situ_tensor *, situ_tensor *);
 static situ_tensor *apply(situ__op_call *c, binary *fn) {
@@ -27,10 +23,6 @@ static situ_tensor *run_xlogy(situ__op_call *c) { return apply(c, situ_xlogy); }
 static situ_tensor *run_float_power(situ__op_call *c) {
   situ_tensor *x = situ_to_dtype(situ__arg_tensor(c, 0), SITU_F64);
   return situ_float_power(x, other_of(c, 1, x));
-}
-static situ_tensor *run_rsub(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0);
-  return situ_sub_alpha(other_of(c, 1, x), x, situ__arg_number(c, 2));
 }
 
 static situ_tensor *run_mvlgamma(situ__op_call *c) {
@@ -56,8 +48,10 @@ static situ_tensor *run_rrelu(situ__op_call *c) {
 }
 static situ_tensor *run_fill(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
-  if (!situ__arg_is_tensor(c, 1)) return situ_full_like(x, situ__arg_number(c, 1), NULL);
-  return situ_clone(situ_expand(situ_to_dtype(situ__arg_tensor(c, 1), situ_dtype_of(x)), situ_shape_of(x)));
+  situ_tensor *value = situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1) : NULL;
+  if (!value && !situ__arg_is_wide(c, 1)) return situ_full_like(x, situ__arg_element(c, 1, situ_dtype_of(x)), NULL);
+  if (!value) value = situ__arg_scalar(c, 1, x);
+  return situ_clone(situ_expand(situ_to_dtype(value, situ_dtype_of(x)), situ_shape_of(x)));
 }
 static situ_tensor *run_glu(situ__op_call *c) { return situ_glu(situ__arg_tensor(c, 0), situ__arg_dim(c, 1)); }
 
@@ -128,7 +122,6 @@ static const situ__op_row rows[] = {
   { .target = "bitwise_and.Scalar", .parameters = "t self, n other", .run = run_and },
   { .target = "bitwise_or.Scalar", .parameters = "t self, n other", .run = run_or },
   { .target = "bitwise_xor.Scalar", .parameters = "t self, n other", .run = run_xor },
-  { .target = "rsub.Tensor", .parameters = "t self, t other, *n alpha=1", .run = run_rsub },
 
   { .target = "mvlgamma.default", .parameters = "t self, i p", .run = run_mvlgamma },
   { .target = "polygamma.default", .parameters = "i n, t self", .run = run_polygamma },

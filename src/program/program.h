@@ -124,6 +124,7 @@ typedef struct situ__program_node {
   bool lasting;       /* its results depend on parts of the module and constants alone */
   int32_t stash;      /* number of its stash in the program, from 1 on; 0: none */
   bool host;          /* its results are on the host, whatever the module's device */
+  situ_dtype real;    /* torch's default dtype where it was exported; SITU_DTYPE_DEFAULT: f32 */
 } situ__program_node;
 
 typedef struct situ__program_input {
@@ -241,6 +242,15 @@ bool situ__arg_is_tensor(const situ__op_call *c, int k);
 situ_tensor *situ__arg_tensor(const situ__op_call *c, int k); /* NULL: None */
 int64_t situ__arg_int(const situ__op_call *c, int k);         /* and of bools */
 double situ__arg_number(const situ__op_call *c, int k);
+bool situ__arg_is_whole(const situ__op_call *c, int k); /* an int or a bool, absent too */
+bool situ__arg_is_bool(const situ__op_call *c, int k);
+/* Whether the number at k is a whole one that a double may not hold: situ__arg_number refuses it. */
+bool situ__arg_is_wide(const situ__op_call *c, int k);
+/* The number at k as a 0-dim tensor, exactly, on the device of `like`. Its dtype is that which torch converts a number
+   beside `like` to: whole numbers wrap, and a fraction beside whole numbers has the default dtype. */
+situ_tensor *situ__arg_scalar(const situ__op_call *c, int k, situ_tensor *like);
+/* The number at k for an element of a dtype: without its fraction for whole numbers, 0 or 1 for bools. */
+double situ__arg_element(const situ__op_call *c, int k, situ_dtype dtype);
 situ_shape situ__arg_dims(const situ__op_call *c, int k); /* None: no dimensions */
 /* Both return the length of a list, 0 for None. */
 int situ__arg_numbers(const situ__op_call *c, int k, double *out, int capacity);
@@ -281,6 +291,12 @@ static inline situ_tensor **situ__call_wanted(const situ__op_call *c, int k) {
 situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count);
 /* 0 means torch's default in situ's options, and 0 in a file. */
 static inline double situ__nonzero(double value) { return value == 0 ? DBL_MIN : value; }
+/* torch's default dtype where the program was exported: of fractions beside whole numbers, and of what is made without
+   a dtype. */
+static inline situ_dtype situ__call_real(const situ__op_call *c) { return c->node->real ? c->node->real : SITU_F32; }
+static inline situ_dtype situ__arg_dtype_or_real(const situ__op_call *c, int k) {
+  return situ__arg_given(c, k) ? (situ_dtype)c->arg[k].integer : situ__call_real(c);
+}
 /* Options of tensors that the call makes: dtype, and the device of its results. */
 static inline situ_options situ__call_options(const situ__op_call *c, situ_dtype dtype) {
   return (situ_options){ .dtype = dtype,

@@ -140,6 +140,10 @@ static situ_tensor *run_function(situ__op_call *c) {
   if (row->run) return row->run(c);
   if (row->unary) return row->unary(situ__arg_tensor(c, 0));
   if (situ__arg_is_tensor(c, 1) && row->binary) return row->binary(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1));
+  if (row->binary && situ__arg_is_wide(c, 1)) {
+    situ_tensor *x = situ__arg_tensor(c, 0);
+    return row->binary(x, situ__arg_scalar(c, 1, x));
+  }
   if (row->scalar) return row->scalar(situ__arg_operand(c, 0, 1), situ__arg_number(c, 1));
   return situ__call_refuse(c, "takes a tensor, not a number, as its second argument");
 }
@@ -228,6 +232,9 @@ static bool write_back(const situ__program *p, situ__value *value) {
 static situ_tree *number_leaf(int64_t value) {
   return situ_tree_tensor(situ_from_host(&value, sizeof value, SITU_SCALAR, &(situ_options){ .dtype = SITU_I64 }));
 }
+static situ_tree *real_leaf(double value) {
+  return situ_tree_tensor(situ_from_host(&value, sizeof value, SITU_SCALAR, &(situ_options){ .dtype = SITU_F64 }));
+}
 
 static situ_tree *leaf(const situ__arg *a, const situ__value *value) {
   switch (a->kind) {
@@ -236,6 +243,7 @@ static situ_tree *leaf(const situ__arg *a, const situ__value *value) {
                                        : number_leaf(value[a->integer].integer);
   case SITU__ARG_INT:
   case SITU__ARG_BOOL: return number_leaf(a->integer);
+  case SITU__ARG_FLOAT: return real_leaf(a->real);
   default: return situ_tree_none();
   }
 }

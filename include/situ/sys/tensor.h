@@ -54,6 +54,9 @@ SITU_API int64_t situ_owners(const situ_tensor *t);
     no longer. Ends when either storage is freed. Does not move anything now. */
 SITU_API SITU_CHECKED situ_status situ_follow(situ_tensor *t, situ_tensor *leader);
 
+/** The tensor whose memory a differentiable view shares, itself not a view; t if it is not such a view. Borrowed. */
+SITU_API situ_tensor *situ_view_base(situ_tensor *t);
+
 /** Whether the tensor has values; on meta, whether they can be computed on another device. True for an empty tensor. */
 SITU_API bool situ_has_values(const situ_tensor *t);
 
