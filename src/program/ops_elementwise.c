@@ -17,6 +17,8 @@ static bool wraps_times(const situ__op_call *c, int64_t *out) {
 }
 static situ_tensor *add_number(situ__op_call *c, situ_tensor *x, double sign) {
   int64_t whole;
+  if (situ__arg_is_bool(c, 1) && situ_dtype_of(x) == SITU_BOOL && sign > 0)
+    return situ_add(x, situ__arg_scalar(c, 1, x));
   if (!wraps_times(c, &whole)) {
     x = situ__arg_operand(c, 0, situ__arg_is_whole(c, 1) ? 2 : 1);
     return situ_add_scalar(x, sign * (situ__arg_number(c, 2) * situ__arg_number(c, 1)));
@@ -71,6 +73,10 @@ static situ_tensor *apply(situ__op_call *c, binary *fn) {
 }
 static situ_tensor *run_fmod(situ__op_call *c) { return apply(c, situ_fmod); }
 static situ_tensor *run_remainder(situ__op_call *c) { return apply(c, situ_remainder); }
+static situ_tensor *run_remainder_of(situ__op_call *c) {
+  situ_tensor *y = situ__arg_tensor(c, 1);
+  return situ_remainder(situ__arg_scalar(c, 0, y), y);
+}
 
 static situ_tensor *run_scalar_pow(situ__op_call *c) {
   situ_tensor *exponent = situ__arg_operand(c, 1, 0);
@@ -197,6 +203,10 @@ static situ_tensor *run_fill_(situ__op_call *c) {
   return situ_copy_(x, situ_expand(element(c, 1, x), situ_shape_of(x)));
 }
 
+static situ_tensor *run_copy_(situ__op_call *c) {
+  return situ__arg_is_tensor(c, 1) ? situ_copy_(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1)) : run_fill_(c);
+}
+
 /* ---- copies and casts; devices are the module's, whatever the file says ---- */
 
 static situ_tensor *run_to(situ__op_call *c) {
@@ -314,6 +324,7 @@ static const situ__op_row rows[] = {
   { .target = "fmod.Tensor", .parameters = "t self, x other", .run = run_fmod },
   { .target = "fmod.Scalar", .parameters = "t self, n other", .run = run_fmod },
   { .target = "remainder.Tensor", .parameters = "t self, x other", .run = run_remainder },
+  { .target = "remainder.Scalar_Tensor", .parameters = "n self, t other", .run = run_remainder_of },
   { .target = "remainder.Scalar", .parameters = "t self, n other", .run = run_remainder },
   { .target = "mul_.Tensor", .parameters = "t self, x other", .binary = situ_mul_, .scalar = situ_mul_scalar_ },
   { .target = "div_.Tensor", .parameters = "t self, x other", .binary = situ_div_, .scalar = situ_div_scalar_ },
@@ -380,7 +391,7 @@ static const situ__op_row rows[] = {
     .in_place = true },
   { .target = "fill_.Scalar", .parameters = "t self, n value", .run = run_fill_ },
   { .target = "zero_.default", .parameters = "t self", .unary = situ_zero_ },
-  { .target = "copy_.default", .parameters = "t self, t src, _ non_blocking", .binary = situ_copy_ },
+  { .target = "copy_.default", .parameters = "t self, x src, _ non_blocking", .run = run_copy_ },
 
   { .target = "to.dtype", .parameters = "t self, d dtype, b copy=0, _ non_blocking, _ memory_format", .run = run_to },
   { .target = "to.device",

@@ -8,6 +8,7 @@
 #include "situ/nn.h"
 
 typedef struct situ__op_call situ__op_call;
+typedef struct situ__declared situ__declared;
 
 /* ---- values and arguments ---- */
 
@@ -180,6 +181,9 @@ typedef struct situ__program {
   situ__value_kind *kind; /* of each value */
   situ__value_meta *meta; /* of each value of a traced program; NULL: of a file */
   int32_t values, value_capacity;
+  situ__declared *declared; /* of each of the first `declareds` values (declare.h); NULL: the file declares nothing */
+  int32_t declareds;
+  bool checks; /* each call compares what it computes with what is declared */
   situ__program_input *input;
   int32_t inputs;
   situ__program_symbol *symbol;

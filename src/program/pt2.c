@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -118,9 +119,10 @@ static bool read_program(situ__pt2 *f, const situ__json_item *model) {
   const situ__json_item *graph = situ__json_get(situ__json_get(model, "graph_module"), "graph");
   if (!graph) return situ__pt2_bad(f, SITU_E_FORMAT, "has no graph");
   if (!check_schema(f, model) || !situ__pt2_read_signature(f, model) ||
-      !situ__pt2_read_nodes(f, situ__json_get(graph, "nodes"), &f->values, false, 0) ||
-      !situ__lacks_check(&f->lacks, f->path) || !situ__pt2_read_results(f, model))
+      !situ__pt2_read_nodes(f, graph, &f->values, false, 0) || !situ__lacks_check(&f->lacks, f->path) ||
+      !situ__pt2_apply_default_dtype(f) || !situ__pt2_read_results(f, model))
     return false;
+  f->program->checks = getenv("SITU_CHECK_PROGRAMS") != NULL;
   if (!situ__program_find_last_uses(f->program)) return situ__pt2_no_memory();
   mark_counters(f->program);
   return true;
@@ -129,11 +131,13 @@ static bool read_program(situ__pt2 *f, const situ__json_item *model) {
 static situ_nn_module *read_module(situ__pt2 *f, const situ__json_item *model) {
   if (!read_program(f, model)) return NULL;
   const int32_t class = situ__names_get(&f->classes, "");
+  situ__program *p = f->program;
   situ_nn_module *m = situ__program_module(f->program, class >= 0 ? f->class_names[class] : "");
-  f->program = NULL;
-  if (!m) return NULL;
+  if (!m) return f->program = NULL, NULL;
   m->home = f->options.device;
-  if (!situ__pt2_build(f, m, model)) m->broken = true;
+  if (!situ__pt2_build(f, m, model) || !situ__program_check(situ__pt2_op, p, m, situ__pt2_takes_any_size(model)))
+    m->broken = true;
+  f->program = NULL;
   return situ_nn_done(m);
 }
 

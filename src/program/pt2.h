@@ -7,6 +7,7 @@
 #include "io/values.h"
 #include "io/zip.h"
 #include "program/build.h"
+#include "program/declare.h"
 
 typedef struct situ__pt2 {
   const char *path;
@@ -40,6 +41,10 @@ const char *situ__pt2_string(const situ__json_item *item); /* "" if it is not a 
 bool situ__pt2_read_signature(situ__pt2 *f, const situ__json_item *model);
 bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *graph, situ__names *names, bool no_grad, int depth);
 bool situ__pt2_read_results(situ__pt2 *f, const situ__json_item *model);
+/* What a graph declares of the values of `names` (pt2_declare.c). */
+bool situ__pt2_read_declared(situ__pt2 *f, const situ__json_item *graph, const situ__names *names);
+bool situ__pt2_takes_any_size(const situ__json_item *model);
+bool situ__pt2_apply_default_dtype(situ__pt2 *f);
 /* A new value under a name, which must be new. */
 bool situ__pt2_add_value(situ__pt2 *f, situ__names *names, const char *name, situ__value_kind kind, int32_t *out);
 bool situ__pt2_arg(situ__pt2 *f, const situ__names *names, const situ__json_item *item, situ__arg *out);

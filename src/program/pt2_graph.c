@@ -272,7 +272,7 @@ static bool read_block(situ__pt2 *f, const situ__json_item *item, const situ__js
     if (fine && arg.kind != SITU__ARG_VALUE) fine = situ__pt2_bad(f, SITU_E_FORMAT, "gives a block a constant");
     fine = fine && (situ__names_put(&inner, name, (int32_t)arg.integer) || situ__pt2_no_memory());
   }
-  fine = fine && situ__pt2_read_nodes(f, situ__json_get(graph, "nodes"), &inner, no_grad, depth + 1);
+  fine = fine && situ__pt2_read_nodes(f, graph, &inner, no_grad, depth + 1);
   const situ__json_item *result = results ? results + 1 : NULL;
   if (fine && (!results || !outputs || results->count < outputs->count))
     fine = situ__pt2_bad(f, SITU_E_FORMAT, "has a block of too few results");
@@ -322,8 +322,8 @@ static bool read_wrapped(situ__pt2 *f, const situ__json_item *item, situ__names 
   return fine;
 }
 
-bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *nodes, situ__names *names, bool no_grad, int depth) {
-  for (EACH_MEMBER(item, nodes)) {
+bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *graph, situ__names *names, bool no_grad, int depth) {
+  for (EACH_MEMBER(item, situ__json_get(graph, "nodes"))) {
     bool taken;
     if (!read_wrapped(f, item, names, no_grad, depth, &taken)) return false;
     if (taken) continue;
@@ -336,5 +336,5 @@ bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *nodes, situ__name
         !read_call(f, item, names, n))
       return false;
   }
-  return true;
+  return situ__pt2_read_declared(f, graph, names);
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/text.h"
+#include "program/declare.h"
 #include "program/module.h"
 
 static const char op[] = "nn_call";
@@ -135,12 +136,19 @@ static bool read_parts(const situ__program *p, situ_nn_module *root, situ__value
 
 /* ---- nodes ---- */
 
+/* Whether the number that is the second argument goes as a tensor: what a double does not hold, and a bool beside
+   bools, which stay bools. */
+static bool takes_tensor(const situ__op_call *c) {
+  return situ__arg_is_wide(c, 1) ||
+         (situ__arg_is_bool(c, 1) && situ_dtype_of(situ__arg_tensor(c, 0)) == SITU_BOOL);
+}
+
 static situ_tensor *run_function(situ__op_call *c) {
   const situ__op_row *row = c->node->row;
   if (row->run) return row->run(c);
   if (row->unary) return row->unary(situ__arg_tensor(c, 0));
   if (situ__arg_is_tensor(c, 1) && row->binary) return row->binary(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1));
-  if (row->binary && situ__arg_is_wide(c, 1)) {
+  if (row->binary && takes_tensor(c)) {
     situ_tensor *x = situ__arg_tensor(c, 0);
     return row->binary(x, situ__arg_scalar(c, 1, x));
   }
@@ -198,7 +206,13 @@ bool situ__program_run_node(situ__op_call *c) {
   return situ_scope_end(&scope) == SITU_OK && kept;
 }
 
-static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__deriving *kept, situ__value *value) {
+/* Whether the node runs as declared; `symbols` NULL: that was checked when the program was loaded. */
+static bool run_checked(situ__op_call *c, const situ__symbols *symbols) {
+  return situ__program_run_node(c) && (!symbols || situ__program_check_node(symbols, c->node, c->value));
+}
+
+static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__deriving *kept, situ__value *value,
+                      const situ__symbols *symbols) {
   const bool clean = situ_error() == SITU_OK;
   for (int i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
@@ -207,7 +221,7 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
     };
     if (kept->hit && n->lasting) {
       /* its results are there, or only other such nodes use them */
-    } else if (!situ__program_run_node(&c)) {
+    } else if (!run_checked(&c, symbols)) {
       if (clean)
         situ__error_add("  in %s%s, %s of %s%s%s", *n->module ? n->module : "the outermost module",
                         n->no_grad ? " (no_grad)" : "", n->row->target, p->path, *n->site ? ", from " : "", n->site);
@@ -262,20 +276,36 @@ static situ_tree *build(const situ__program *p, int32_t *at, const situ__value *
   return tree;
 }
 
+/* The sizes that the inputs give to symbols, for programs that check each call; s->value NULL: not this one. */
+static bool bind_symbols(const situ__program *p, const situ__value *value, situ__symbols *s) {
+  *s = (situ__symbols){ .program = p };
+  if (!p->checks) return true;
+  s->value = situ__alloc(((size_t)p->symbols + 1) * sizeof *s->value);
+  if (!s->value) return situ__no_memory(op, (size_t)p->symbols * sizeof *s->value), false;
+  for (int32_t i = 0; i < p->symbols; i++) s->value[i] = -1;
+  for (int32_t i = 0; i < p->inputs; i++)
+    for (int d = 0; d < p->input[i].dims; d++)
+      if (p->input[i].size[d].size < 0 && p->input[i].size[d].symbol >= 0)
+        s->value[p->input[i].size[d].symbol] = situ_size(value[p->input[i].value].tensor, d);
+  return true;
+}
+
 situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, situ__derived *derived,
                              const situ_tree *inputs) {
   situ__value *value = situ__calloc((size_t)p->values + 1, sizeof *value);
   if (!value) return situ__no_memory(op, (size_t)p->values * sizeof *value), NULL;
   int32_t at = 0;
   situ_tree *out = NULL;
-  if (read_inputs(p, inputs, value) && read_parts(p, root, value)) {
+  situ__symbols symbols = { 0 };
+  if (read_inputs(p, inputs, value) && read_parts(p, root, value) && bind_symbols(p, value, &symbols)) {
     situ__deriving kept;
     situ__deriving_begin(&kept, p, derived, value);
-    const bool good = run_nodes(p, root, &kept, value) && write_back(p, value);
+    const bool good = run_nodes(p, root, &kept, value, symbols.value ? &symbols : NULL) && write_back(p, value);
     if (good) out = build(p, &at, value);
     situ__deriving_end(&kept, root, good);
   }
   for (int i = 0; i < p->values; i++) situ_drop(&value[i].tensor);
+  situ__free(symbols.value);
   situ__free(value);
   return out;
 }

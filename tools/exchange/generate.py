@@ -19,7 +19,6 @@ allows), and the losses of 20 steps of SGD at `rate` on train.NAME: the sum of t
 outputs."""
 import argparse
 import os
-import re
 import sys
 import time
 import traceback
@@ -35,23 +34,13 @@ from torch.utils import _pytree  # noqa: E402
 
 import models  # noqa: E402
 import more_models  # noqa: E402
+from thin import thin  # noqa: E402
 
 STEPS = 20
 CORE = "core-"
 OLD = "torch" + ".".join(torch.__version__.split(".")[:2]) + "-"
 # Where a larger rate makes the losses jump, differences of rounding grow with them.
 RATES = {"tv.fcn_resnet50": 1e-6, "tv.resnet18": 3e-5}
-# A frame of a stack trace, whose path is of the machine that exports.
-FRAME = re.compile(r'File "[^"]*?([^"/]*)"')
-
-
-def thin(program):
-    """Drops what only makes the file larger: outer frames of stack traces, paths, sample inputs."""
-    for module in program.graph_module.modules():
-        for node in getattr(module, "graph", torch.fx.Graph()).nodes:
-            frames = node.meta.get("stack_trace", "").split("  File ")
-            node.meta["stack_trace"] = FRAME.sub(r'File "\1"', "  File " + frames[-1]).strip()
-    program._example_inputs = None
 
 
 def leaves(out):

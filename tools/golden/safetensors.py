@@ -6,14 +6,15 @@ import struct
 
 import torch
 
-NAMES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64", torch.uint8: "U8"}
+NAMES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64", torch.uint8: "U8", torch.bool: "BOOL",
+         torch.int8: "I8", torch.int16: "I16", torch.int32: "I32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
-def write(path, tensors, metadata):
+def write(path, tensors, metadata={}):
     header, body = {"__metadata__": {k: str(v) for k, v in metadata.items()}}, b""
     for name in sorted(tensors, key=lambda n: (-tensors[n].element_size(), n)):  # so that all are aligned
         t = tensors[name].detach().contiguous()
-        data = t.numpy().tobytes()
+        data = t.reshape(-1).view(torch.uint8).numpy().tobytes()
         header[name] = {
             "dtype": NAMES[t.dtype], "shape": list(t.shape),
             "data_offsets": [len(body), len(body) + len(data)]
