@@ -17,8 +17,12 @@ static situ_tensor *run_mean(situ__op_call *c) { return reduce(c, situ_mean, tru
 static situ_tensor *run_prod(situ__op_call *c) { return reduce(c, situ_prod, true); }
 static situ_tensor *run_amax(situ__op_call *c) { return reduce(c, situ_amax, false); }
 static situ_tensor *run_amin(situ__op_call *c) { return reduce(c, situ_amin, false); }
-static situ_tensor *run_any(situ__op_call *c) { return reduce(c, situ_any, false); }
-static situ_tensor *run_all(situ__op_call *c) { return reduce(c, situ_all, false); }
+/* Of u8 torch gives u8. */
+static situ_tensor *as_bytes(situ_tensor *y, situ_tensor *x) {
+  return y && situ_dtype_of(x) == SITU_U8 ? situ_to_dtype(y, SITU_U8) : y;
+}
+static situ_tensor *run_any(situ__op_call *c) { return as_bytes(reduce(c, situ_any, false), situ__arg_tensor(c, 0)); }
+static situ_tensor *run_all(situ__op_call *c) { return as_bytes(reduce(c, situ_all, false), situ__arg_tensor(c, 0)); }
 static situ_tensor *run_argmax(situ__op_call *c) { return reduce(c, situ_argmax, false); }
 static situ_tensor *run_argmin(situ__op_call *c) { return reduce(c, situ_argmin, false); }
 static situ_tensor *run_logsumexp(situ__op_call *c) { return reduce(c, situ_logsumexp, false); }
@@ -35,8 +39,8 @@ static situ_tensor *run_prod_all(situ__op_call *c) {
 }
 static situ_tensor *run_nansum(situ__op_call *c) { return reduce(c, situ_nansum, true); }
 static situ_tensor *run_nanmean(situ__op_call *c) { return reduce(c, situ_nanmean, true); }
-static situ_tensor *any_all(situ_tensor *x) { return situ_any(x, NULL); }
-static situ_tensor *all_all(situ_tensor *x) { return situ_all(x, NULL); }
+static situ_tensor *any_all(situ_tensor *x) { return as_bytes(situ_any(x, NULL), x); }
+static situ_tensor *all_all(situ_tensor *x) { return as_bytes(situ_all(x, NULL), x); }
 
 /* Arguments: self, dim, correction, keepdim. */
 static situ_tensor *run_var(situ__op_call *c) {

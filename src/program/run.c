@@ -136,11 +136,17 @@ static bool read_parts(const situ__program *p, situ_nn_module *root, situ__value
 
 /* ---- nodes ---- */
 
-/* Whether the number that is the second argument goes as a tensor: what a double does not hold, and a bool beside
-   bools, which stay bools. */
+/* Whether the number that is the second argument goes as a tensor: what a double does not hold, a bool beside bools,
+   which stay bools, and what wraps beside a narrow dtype; a quotient is a fraction. */
 static bool takes_tensor(const situ__op_call *c) {
-  return situ__arg_is_wide(c, 1) ||
-         (situ__arg_is_bool(c, 1) && situ_dtype_of(situ__arg_tensor(c, 0)) == SITU_BOOL);
+  if (!situ__arg_is_whole(c, 1)) return false;
+  const situ_dtype dtype = situ_dtype_of(situ__arg_tensor(c, 0));
+  const int64_t number = situ__arg_int(c, 1);
+  if (situ__arg_is_wide(c, 1)) return true;
+  if (dtype == SITU_BOOL) return situ__arg_is_bool(c, 1);
+  if (!situ_dtype_is_integer(dtype) || c->node->row->binary == situ_div || dtype == SITU_I64) return false;
+  const int bits = (int)(8 * situ_dtype_size(dtype)), least = dtype == SITU_U8 ? 0 : 1 - bits;
+  return number < (least ? -(INT64_C(1) << -least) : 0) || number >= INT64_C(1) << (least ? -least : bits);
 }
 
 static situ_tensor *run_function(situ__op_call *c) {

@@ -81,7 +81,7 @@ def numbers(s):
 @piece(3)
 def casts(s):
     x = s.any()
-    return pick(f"{x}.to(torch.{pick(*FLOATS)})", f"{x}.bool()", f"({x} * 1).clamp(0, 9).to(torch.{pick(*WHOLE)})", f"{x}.double()",
+    return pick(f"{x}.to(torch.{pick(*FLOATS)})", f"{x}.bool()", f"torch.nan_to_num({x} * 1).clamp(0, 9).to(torch.{pick(*WHOLE)})", f"{x}.double()",
                 f"{x}.type_as({s.any()}.float())", f"{x}.float()", f"torch.tensor({pick(0.1, 2, True, 0.3)}) + {x}", f"{x}.detach()", f"{x}.clone()",
                 f"{x} + torch.tensor([{pick('1', '0.5')}])")
 

@@ -35,6 +35,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch.utils import _pytree  # noqa: E402
 
 import drawn_pieces  # noqa: E402
+import program_kinds  # noqa: E402
 import safetensors  # noqa: E402, tools/golden/safetensors.py
 from thin import thin, thin_archive  # noqa: E402
 
@@ -187,6 +188,20 @@ def draw(number):
     return s, text, kind(s.layers).eval()
 
 
+def expression(number):
+    """The same for an expression of program_kinds.py: at first under a default of f32, then of f64."""
+    kinds = [(text, "float32") for text in program_kinds.NUMBERS + program_kinds.CONVERTED]
+    text, real = (kinds + [(text, "float64") for text in program_kinds.CONVERTED])[number]
+    torch.manual_seed(number)
+    torch.set_default_dtype(getattr(torch, real))
+    Source.deep, Source.round, Source.integer = False, False, torch.int64
+    statements = text.split("; ")
+    text = "\n".join(["def forward(self, x, i, b):", "    n, m = x.shape[0], 3"] + ["    " + line for line in statements[:-1]] + [f"    return {statements[-1]},"])
+    scope = dict(torch=torch, F=F, nn=nn)
+    exec(text, scope)
+    return Source(real, False), text, type("Drawn", (Drawn,), {"forward": scope["forward"]})([]).eval()
+
+
 def tensors_of(out):
     return [v if isinstance(v, torch.Tensor) else torch.tensor(v) for v in _pytree.tree_leaves(out)]
 
@@ -213,9 +228,9 @@ def call(module, given, gradients):
     return out, values
 
 
-def write(number, path, show=False):
+def write(number, path, show=False, make=draw):
     """Writes program and values; returns the text of the module, None if torch does not take it."""
-    source, text, module = draw(number)
+    source, text, module = make(number)
     try:
         if show:
             print(text, source.layers)
