@@ -98,6 +98,12 @@ static situ_tensor *areas(const char *op, situ_tensor *y, situ_tensor *x, double
 situ_tensor *situ_trapezoid(situ_tensor *y, situ_tensor *x, double dx, int dim) {
   SITU__MADE_OF_OPS("trapezoid");
   situ_tensor *twice = areas("trapezoid", y, x, dx, dim);
+  if (twice && !x && situ_size(y, dim) > 1) { /* as torch: an infinity at an end is NaN */
+    y = situ__floating(y);
+    situ_tensor *ends = situ_add(situ_select(y, dim, 0), situ_select(y, dim, -1));
+    situ_tensor *sum = situ_sum(y, &(situ_reduce_options){ .dim = SITU_DIMS(dim) });
+    return situ_mul_scalar(situ_sub(sum, situ_mul_scalar(ends, 0.5)), dx);
+  }
   return situ_div_scalar(situ_sum(twice, &(situ_reduce_options){ .dim = SITU_DIMS(dim) }), 2);
 }
 situ_tensor *situ_cumulative_trapezoid(situ_tensor *y, situ_tensor *x, double dx, int dim) {

@@ -178,7 +178,7 @@ bool situ__program_check_node(const situ__symbols *s, const situ__program_node *
   situ__text problem = { 0 };
   bool same = true;
   for (int32_t k = 0; k < n->outs && same; k++)
-    same = n->out[k] < 0 || situ__declared_holds(s, n->out[k], value, true, &problem);
+    same = n->out[k] < 0 || !situ__node_wants(n, k) || situ__declared_holds(s, n->out[k], value, true, &problem);
   if (!same) situ__fail(SITU_E_FORMAT, "export_load", "%s", problem.data ? problem.data : "no memory to say why");
   situ__text_free(&problem);
   return same;

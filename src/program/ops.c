@@ -1,5 +1,6 @@
 /* Finds the row of an ATen overload.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 
 #include "program/program.h"
@@ -120,8 +121,16 @@ const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
   const char *overload = target + length;
   if (!row) row = find_named(target, length, overload, name, sizeof name);
   if (row) return row;
-  const bool copies = ends_in(target, length, "_copy"), in_place = ends_in(target, length, "_");
-  if (copies || in_place) row = find_named(target, length - (copies ? 5 : 1), overload, name, sizeof name);
+  const bool copies = ends_in(target, length, "_copy");
+  const bool operator = strncmp(target, "__i", 3) == 0 && ends_in(target, length, "__"); /* "__iand__" is "__and__" */
+  const bool in_place = operator || ends_in(target, length, "_");
+  char plain[48];
+  if (operator && length < sizeof plain) {
+    (void)snprintf(plain, sizeof plain, "__%.*s", (int)length - 3, target + 3);
+    row = find_named(plain, length - 1, overload, name, sizeof name);
+  } else if (copies || in_place) {
+    row = find_named(target, length - (copies ? 5 : 1), overload, name, sizeof name);
+  }
   if (!row || row->results == SITU__RESULTS_NONE || (in_place && !keeps_shape(row))) return NULL;
   situ__op_row *made = situ__arena_take(arena, 1, sizeof *made);
   char *kept = situ__arena_text(arena, target, strlen(target));

@@ -29,9 +29,15 @@ static situ_tensor *add_number(situ__op_call *c, situ_tensor *x, double sign) {
   return (sign < 0 ? situ_sub : situ_add)(x, situ__arg_scalar(&of, 0, x));
 }
 
+/* The first argument, which may be a number if the second is a tensor. */
+static situ_tensor *first_of(situ__op_call *c) {
+  return c->self || situ__arg_is_tensor(c, 0) ? situ__arg_tensor(c, 0)
+                                              : situ__arg_scalar(c, 0, situ__arg_tensor(c, 1));
+}
+
 static situ_tensor *run_add(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0);
-  if (!situ__arg_is_tensor(c, 1)) return add_number(c, x, 1);
+  if (!situ__arg_is_tensor(c, 1)) return add_number(c, situ__arg_tensor(c, 0), 1);
+  situ_tensor *x = first_of(c);
   const double alpha = situ__arg_number(c, 2);
   return alpha == 1 ? situ_add(x, situ__arg_tensor(c, 1)) : situ_add_alpha(x, situ__arg_tensor(c, 1), alpha);
 }
@@ -39,8 +45,7 @@ static situ_tensor *run_add(situ__op_call *c) {
 static situ_tensor *run_sub(situ__op_call *c) {
   if (!situ__arg_is_tensor(c, 1)) return add_number(c, situ__arg_tensor(c, 0), -1);
   const double alpha = situ__arg_number(c, 2);
-  situ_tensor *y = situ__arg_tensor(c, 1);
-  situ_tensor *x = situ__arg_is_tensor(c, 0) ? situ__arg_tensor(c, 0) : situ__arg_scalar(c, 0, y);
+  situ_tensor *x = first_of(c), *y = situ__arg_tensor(c, 1);
   return alpha == 1 ? situ_sub(x, y) : situ_sub_alpha(x, y, alpha);
 }
 
@@ -68,15 +73,11 @@ static situ_tensor *run_rsub(situ__op_call *c) {
 /* Of the number that torch converts to the tensor's dtype before it computes: -3 is 253 beside u8. */
 typedef situ_tensor *binary(situ_tensor *, situ_tensor *);
 static situ_tensor *apply(situ__op_call *c, binary *fn) {
-  situ_tensor *x = situ__arg_tensor(c, 0);
+  situ_tensor *x = first_of(c);
   return fn(x, situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1) : situ__arg_scalar(c, 1, x));
 }
 static situ_tensor *run_fmod(situ__op_call *c) { return apply(c, situ_fmod); }
 static situ_tensor *run_remainder(situ__op_call *c) { return apply(c, situ_remainder); }
-static situ_tensor *run_remainder_of(situ__op_call *c) {
-  situ_tensor *y = situ__arg_tensor(c, 1);
-  return situ_remainder(situ__arg_scalar(c, 0, y), y);
-}
 
 static situ_tensor *run_scalar_pow(situ__op_call *c) {
   situ_tensor *exponent = situ__arg_operand(c, 1, 0);
@@ -229,7 +230,7 @@ static situ_tensor *detach(situ_tensor *x) { return situ_detach(x); }
 #define WRITES(name) \
   { .target = #name "_.default", .parameters = "t self", .unary = situ_##name, .in_place = true }
 #define WITH_SCALAR(name, function) \
-  { .target = name, .parameters = "t self, x other", .binary = function, .scalar = function##_scalar }
+  { .target = name, .parameters = "x self, x other", .binary = function, .scalar = function##_scalar }
 
 static const situ__op_row rows[] = {
   UNARY(abs),
@@ -297,7 +298,7 @@ static const situ__op_row rows[] = {
   WRITES(logical_not),
   { .target = "log_sigmoid.default", .parameters = "t self", .unary = situ_logsigmoid },
 
-  { .target = "add.Tensor", .parameters = "t self, x other, *n alpha=1", .run = run_add },
+  { .target = "add.Tensor", .parameters = "x self, x other, *n alpha=1", .run = run_add },
   { .target = "add.Scalar", .parameters = "t self, n other, n alpha=1", .run = run_add },
   { .target = "add_.Tensor", .parameters = "t self, x other, *n alpha=1", .run = run_add_ },
   { .target = "sub.Tensor", .parameters = "x self, x other, *n alpha=1", .run = run_sub },
@@ -324,16 +325,19 @@ static const situ__op_row rows[] = {
   { .target = "fmod.Tensor", .parameters = "t self, x other", .run = run_fmod },
   { .target = "fmod.Scalar", .parameters = "t self, n other", .run = run_fmod },
   { .target = "remainder.Tensor", .parameters = "t self, x other", .run = run_remainder },
-  { .target = "remainder.Scalar_Tensor", .parameters = "n self, t other", .run = run_remainder_of },
+  { .target = "remainder.Scalar_Tensor", .parameters = "n self, t other", .run = run_remainder },
   { .target = "remainder.Scalar", .parameters = "t self, n other", .run = run_remainder },
   { .target = "mul_.Tensor", .parameters = "t self, x other", .binary = situ_mul_, .scalar = situ_mul_scalar_ },
   { .target = "div_.Tensor", .parameters = "t self, x other", .binary = situ_div_, .scalar = situ_div_scalar_ },
   { .target = "pow.Tensor_Scalar", .parameters = "t self, n exponent", .scalar = situ_pow_scalar },
   { .target = "pow.Tensor_Tensor", .parameters = "t self, t exponent", .binary = situ_pow },
+  { .target = "pow_.Tensor", .parameters = "t self, t exponent", .binary = situ_pow_ },
   { .target = "pow_.Scalar", .parameters = "t self, n exponent", .scalar = situ_pow_scalar, .in_place = true },
   { .target = "pow.Scalar", .parameters = "n self, t exponent", .run = run_scalar_pow },
   { .target = "div.Tensor_mode", .parameters = "t self, x other, *s? rounding_mode", .run = run_div_mode },
-  { .target = "floor_divide.default", .parameters = "t self, x other", .run = run_floor_divide },
+  { .target = "floor_divide.default", .parameters = "x self, x other", .run = run_floor_divide },
+  { .target = "floor_divide.Scalar", .parameters = "t self, n other", .run = run_floor_divide },
+  { .target = "floor_divide_.Tensor", .parameters = "t self, x other", .run = run_floor_divide, .in_place = true },
   PAIR("min.other", situ_minimum),
   PAIR("max.other", situ_maximum),
   PAIR("minimum.default", situ_minimum),

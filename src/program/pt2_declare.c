@@ -79,7 +79,7 @@ static bool is_tensor(const situ__arg *a) { return a->kind == SITU__ARG_VALUE &&
 
 typedef struct uses {
   int tensors, floating; /* among the arguments */
-  bool fixed;            /* a dtype is an argument, or one tensor is a condition */
+  bool fixed, chooses;   /* a dtype is an argument; the first tensor is a condition */
 } uses;
 
 static void note_arg(const situ__program *p, const situ__arg *a, uses *u) {
@@ -96,7 +96,7 @@ static uses uses_of(const situ__program *p, const situ__program_node *n) {
     const char *name;
     int length;
     (void)situ__op_parameter(n->row, k, &name, &length);
-    u.fixed |= length == 9 && strncmp(name, "condition", 9) == 0;
+    u.chooses |= length == 9 && strncmp(name, "condition", 9) == 0;
     note_arg(p, &n->arg[k], &u);
   }
   return u;
@@ -176,7 +176,7 @@ bool situ__pt2_apply_default_dtype(situ__pt2 *f) {
     const uses u = uses_of(p, &n);
     const situ_dtype dtype = result_dtype(p, &n);
     n.real = situ_dtype_is_floating(dtype) ? dtype : real;
-    const bool casts = !u.fixed && u.tensors && !u.floating && situ_dtype_is_floating(dtype) && dtype != SITU_F32;
+    const bool casts = !u.fixed && !u.chooses && u.tensors && !u.floating && situ_dtype_is_floating(dtype) && dtype != SITU_F32;
     situ__program_node *same = casts ? NULL : situ__program_add_node(p);
     if (same) *same = n;
     fine = same || (casts ? append_cast(f, n, dtype) : situ__pt2_no_memory());

@@ -152,6 +152,10 @@ static bool takes_tensor(const situ__op_call *c) {
 static situ_tensor *run_function(situ__op_call *c) {
   const situ__op_row *row = c->node->row;
   if (row->run) return row->run(c);
+  if (row->binary && !c->self && !situ__arg_is_tensor(c, 0)) { /* a number comes first */
+    situ_tensor *y = situ__arg_tensor(c, 1);
+    return row->binary(situ__arg_scalar(c, 0, y), y);
+  }
   if (row->unary) return row->unary(situ__arg_tensor(c, 0));
   if (situ__arg_is_tensor(c, 1) && row->binary) return row->binary(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1));
   if (row->binary && takes_tensor(c)) {
@@ -171,9 +175,10 @@ static situ_tensor *run_row(situ__op_call *c) {
   if (!c->node->row->in_place) return run_function(c);
   situ_tensor *target = situ__arg_tensor(c, 0);
   /* Of the copy, so that backward has the values before. */
+  const bool clean = situ_error() == SITU_OK;
   c->self = situ_clone(target);
   situ_tensor *y = c->self ? run_function(c) : NULL;
-  return y ? situ_copy_(target, y) : NULL;
+  return y && (!clean || situ_error() == SITU_OK) ? situ_copy_(target, y) : NULL;
 }
 
 static bool keep_results(situ__op_call *c, situ_tensor *first) {

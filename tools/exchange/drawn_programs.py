@@ -3,6 +3,7 @@
 SPDX-License-Identifier: MIT
 
   python3 tools/exchange/drawn_programs.py TEST [--count N] [--seed S] [--keep DIR] [--show]
+  python3 tools/exchange/drawn_programs.py TEST --kinds     the expressions of program_kinds.py
 
 TEST is the test program of tests/program/drawn.c. Each module is some statements of drawn_pieces.py: arithmetic of all
 dtypes with promotion, sizes that are computed with, layers, writes in place and through views, buffers, in one of seven
@@ -10,8 +11,10 @@ under a default dtype of f64. Values, dtypes, buffers, inputs after the call and
 in the third with infinities, NaN and zeros of both signs among the inputs. Prints how many agree, are refused (by
 message), and DIFFER, whose files are left in --keep; the status is 1 if one differs.
 
-  python3 tools/exchange/drawn_programs.py --files NUMBER,NUMBER DIR   writes these programs as tests/program/drawn has
-                                                                        them"""
+  python3 tools/exchange/drawn_programs.py --files NUMBER,NUMBER DIR             writes these programs
+  python3 tools/exchange/drawn_programs.py --files --kinds 1+2+3,4 DIR          the same, of several expressions each
+
+The latter two wrote tests/program/drawn."""
 import argparse
 import collections
 import copy
@@ -42,6 +45,8 @@ from thin import thin, thin_archive  # noqa: E402
 logging.disable(logging.CRITICAL)
 torch.set_num_threads(1)
 SIZES = ((4, 3), (5, 2), (3, 6))  # n and m of the three calls
+KINDS = [(text, "float32") for text in program_kinds.NUMBERS + program_kinds.CONVERTED]
+KINDS += [(text, "float64") for text in program_kinds.CONVERTED]
 SPECIAL = (float("inf"), float("-inf"), float("nan"), 0.0, -0.0)
 
 
@@ -188,15 +193,17 @@ def draw(number):
     return s, text, kind(s.layers).eval()
 
 
-def expression(number):
-    """The same for an expression of program_kinds.py: at first under a default of f32, then of f64."""
-    kinds = [(text, "float32") for text in program_kinds.NUMBERS + program_kinds.CONVERTED]
-    text, real = (kinds + [(text, "float64") for text in program_kinds.CONVERTED])[number]
-    torch.manual_seed(number)
+def expressions(*numbers):
+    """The same for expressions of program_kinds.py: at first under a default of f32, then of f64."""
+    real = KINDS[numbers[0]][1]
+    torch.manual_seed(numbers[0])
     torch.set_default_dtype(getattr(torch, real))
     Source.deep, Source.round, Source.integer = False, False, torch.int64
-    statements = text.split("; ")
-    text = "\n".join(["def forward(self, x, i, b):", "    n, m = x.shape[0], 3"] + ["    " + line for line in statements[:-1]] + [f"    return {statements[-1]},"])
+    lines = ["n, m = x.shape[0], 3"]
+    for k, number in enumerate(numbers):
+        statements = KINDS[number][0].split("; ")
+        lines += statements[:-1] + [f"r{k} = {statements[-1]}"]
+    text = "def forward(self, x, i, b):\n    " + "\n    ".join(lines + ["return " + "".join(f"r{k}, " for k in range(len(numbers)))])
     scope = dict(torch=torch, F=F, nn=nn)
     exec(text, scope)
     return Source(real, False), text, type("Drawn", (Drawn,), {"forward": scope["forward"]})([]).eval()
@@ -230,7 +237,8 @@ def call(module, given, gradients):
 
 def write(number, path, show=False, make=draw):
     """Writes program and values; returns the text of the module, None if torch does not take it."""
-    source, text, module = make(number)
+    numbers = [int(n) for n in str(number).split("+")]
+    source, text, module = make(*numbers)
     try:
         if show:
             print(text, source.layers)
@@ -239,11 +247,12 @@ def write(number, path, show=False, make=draw):
         program = torch.export.export(copy.deepcopy(module), given, dynamic_shapes=(free, free, free), strict=False)
         again = program.module()
         values = {}
-        least = 3e-2 if "bfloat16" in text else 4e-3 if "float16" in text else 3e-5 if source.real == "float32" or "float" in text else 1e-9
+        exact = source.real == "float64" and not re.search("float|half", text)
+        least = 3e-2 if "bfloat16" in text else 4e-3 if re.search("float16|half", text) else 1e-9 if exact else 3e-5
         values["tolerance"] = torch.tensor(least)
         for k in range(len(SIZES)):
             given = make_inputs(source, k)
-            gradients = [k < 2 and "x" not in source.mutated and bool(k == 0 or number % 2), False, False]
+            gradients = [k < 2 and "x" not in source.mutated and bool(k == 0 or numbers[0] % 2), False, False]
             try:
                 theirs = tensors_of(copy.deepcopy(again)(*[t.clone() for t in given]))
                 out, found = call(module, given, gradients)
@@ -273,7 +282,7 @@ def write(number, path, show=False, make=draw):
 def run(test, directory):
     """A line "NAME: agrees", "NAME: refused: why" or "NAME: DIFFERS: where" for each program."""
     done = subprocess.run([test], capture_output=True, text=True, env=dict(os.environ, SITU_TEST_DRAWN=directory))
-    found = dict(re.findall(r"^(d\d+): (.*)$", done.stdout + done.stderr, re.M))
+    found = dict(re.findall(r"^([dk]\d+): (.*)$", done.stdout + done.stderr, re.M))
     for name in {f.split(".")[0] for f in os.listdir(directory)} - set(found):
         found[name] = f"DIFFERS: the test stopped with {done.returncode}"
     return found
@@ -282,7 +291,7 @@ def run(test, directory):
 def reason_of(what):
     """A message without what differs from program to program."""
     lacks = re.search(r"this library lacks: ([^,\n]*)", what)
-    return f"lacks {lacks[1]}" if lacks else re.sub(r"\d+", "N", re.sub(r"refused: |/\S*/d\d+\.pt2: ", "", what))[:90]
+    return f"lacks {lacks[1]}" if lacks else re.sub(r"\d+", "N", re.sub(r"refused: |/\S*/[dk]\d+\.pt2: ", "", what))[:90]
 
 
 def main():
@@ -291,23 +300,29 @@ def main():
     parser.add_argument("directory", nargs="?")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--keep")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--files", action="store_true")
     options = parser.parse_args()
+    make, name_of = (expressions, "k{}") if options.kinds else (draw, "d{}")
     if options.files:
         for number in options.test.split(","):
-            print(write(int(number), os.path.join(options.directory, f"d{number}"), options.show))
+            path = os.path.join(options.directory, name_of.format(number.split("+")[0]))
+            print(write(number, path, options.show, make))
         return 0
+    last = len(KINDS) if options.kinds else sys.maxsize
+    if options.kinds:
+        options.count = last
     classes, refused, tried = collections.Counter(), collections.Counter(), 0
     at = options.seed
-    while tried < options.count:
+    while tried < options.count and at < last:
         with tempfile.TemporaryDirectory() as work:
             texts = {}
-            while len(texts) < min(50, options.count - tried):
-                text = write(at, f"{work}/d{at}", options.show)
+            while len(texts) < min(50, options.count - tried) and at < last:
+                text = write(at, f"{work}/{name_of.format(at)}", options.show, make)
                 if text:
-                    texts[f"d{at}"] = text
+                    texts[name_of.format(at)] = text
                 at += 1
             tried += len(texts)
             for name, what in sorted(run(options.test, work).items()):
