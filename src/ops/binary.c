@@ -181,8 +181,8 @@ situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) {
   return situ_op_run2(&div_floor_op, a, b, NULL);
 }
 
-/* b times alpha, in the dtype of the sum; 1, the common case, costs nothing. Checks the operands first, so that errors name b, not the product.
-   Refuses a fractional alpha if the sum must be an integer. */
+/* b times alpha, in the dtype of the sum; 1, the common case, costs nothing. Checks the operands first, so that errors
+   name b, not the product. Refuses a fractional alpha if the sum must be an integer. */
 static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, double alpha) {
   static const situ_op schema = { .name = "add_alpha", .operand = { { "input", 0 }, { "other", 0 } } };
   if (alpha == 1 || !situ__alive(a) || !situ__alive(b)) return b;

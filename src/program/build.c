@@ -82,7 +82,7 @@ bool situ__program_find_last_uses(situ__program *p) {
   for (int32_t v = 0; fine && v < p->values; v++) last[v] = -1;
   for (int32_t n = 0; fine && n < p->nodes; n++) {
     const situ__program_node *node = &p->node[n];
-    for (int k = 0; k < situ__op_row_args(node->row); k++) use_value(last, &node->arg[k], n);
+    for (int k = situ__op_row_args(node->row); k-- > 0;) use_value(last, &node->arg[k], n);
     for (int32_t i = 0; i < node->outs; i++)
       if (node->out[i] >= 0) last[node->out[i]] = n;
   }

@@ -19,7 +19,8 @@ typedef struct checking {
   situ__value *value;
   bool *rough; /* of each value: its sizes depend on values that are not there */
   situ__text problem;
-  bool no_memory; /* it has run out */
+  bool misdeclared; /* a value is */
+  bool no_memory;   /* it has run out */
 } checking;
 
 static void on_error(situ_dry *dry) {
@@ -49,7 +50,7 @@ static void choose_symbols(checking *c, bool first) {
 
 /* ---- values ---- */
 
-/* What is declared of a value stands for it. */
+/* Makes a value of the declared dtype and sizes. */
 static bool stand_in(checking *c, int32_t v) {
   const situ__program *p = c->symbols.program;
   const situ__declared *d = v < p->declareds ? &p->declared[v] : NULL;
@@ -106,17 +107,19 @@ static bool is_undeclared(const situ__program *p, const situ__arg *a) {
 static void undeclare(checking *c, const situ__program_node *n) {
   situ__program *p = c->program;
   bool all = false;
-  for (int k = 0; k < situ__op_row_args(n->row); k++) all |= is_undeclared(p, &n->arg[k]);
+  for (int k = c->misdeclared ? situ__op_row_args(n->row) : 0; k-- > 0;) all |= is_undeclared(p, &n->arg[k]);
   for (int32_t k = 0; k < n->outs; k++)
-    if (n->out[k] >= 0 && n->out[k] < p->declareds && (all || is_misdeclared(c, n, k)))
+    if (n->out[k] >= 0 && n->out[k] < p->declareds && (all || is_misdeclared(c, n, k))) {
       p->declared[n->out[k]] = (situ__declared){ .misdeclared = true };
+      c->misdeclared = true;
+    }
 }
 
 /* Returns false if what is computed is not what is declared. */
 static bool check_node(checking *c, const situ__program_node *n) {
   situ__op_call call = { .node = n, .arg = n->arg, .value = c->value, .root = c->root };
   bool rough = false;
-  for (int k = 0; k < situ__op_row_args(n->row); k++) rough |= is_rough(c, &n->arg[k]);
+  for (int k = situ__op_row_args(n->row); k-- > 0;) rough |= is_rough(c, &n->arg[k]);
   const bool ran = situ__program_run_node(&call) && situ_error() == SITU_OK && !c->dry.findings;
   situ_dry_tell(&c->dry);
   c->dry.findings = 0;
@@ -125,7 +128,8 @@ static bool check_node(checking *c, const situ__program_node *n) {
     const int32_t v = n->out[k];
     if (v < 0) continue;
     c->rough[v] = rough;
-    if (ran && situ__node_wants(n, k) && !situ__declared_holds(&c->symbols, v, c->value, !rough, &c->problem)) return false;
+    if (ran && situ__node_wants(n, k) && !situ__declared_holds(&c->symbols, v, c->value, !rough, &c->problem))
+      return false;
     if (!ran) situ_drop(&c->value[v].tensor);
     if ((!ran || rough) && !stand_in(c, v)) return false;
     c->rough[v] |= rough;

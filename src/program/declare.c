@@ -84,15 +84,11 @@ static bool read_expression(reader *r, int64_t *out) {
   static const struct {
     const char *name;
     bool (*combine)(int64_t, int64_t, int64_t *);
-  } functions[] = { { "Add(", add },
-                    { "Mul(", mul },
-                    { "FloorDiv(", floor_divide },
-                    { "CleanDiv(", floor_divide },
-                    { "Mod(", modulo },
-                    { "PythonMod(", modulo },
-                    { "Max(", largest },
-                    { "Min(", smallest },
-                    { "Pow(", power } };
+  } functions[] = {
+    { "Add(", add },    { "Mul(", mul },          { "FloorDiv(", floor_divide }, { "CleanDiv(", floor_divide },
+    { "Mod(", modulo }, { "PythonMod(", modulo }, { "Max(", largest },           { "Min(", smallest },
+    { "Pow(", power }
+  };
   if (r->depth == DEPTH) return false;
   if (take(r, "Symbol('")) return read_symbol(r, out);
   if (take(r, "Integer(")) return read_integer(r, out);

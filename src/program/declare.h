@@ -1,4 +1,4 @@
-/* What a file declares of each value: its dtype and sizes. What is computed must have them.
+/* Declarations of a file: the dtype and sizes of each value. The program must compute values of these.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PROGRAM_DECLARE_H
 #define SITU_PROGRAM_DECLARE_H
@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "program/program.h"
 
-/* A size, or the value of an int: a number, or an expression of symbols, and its value when the program was exported. */
+/* A size, or the value of an int: a number, or an expression of symbols with its value when it was exported. */
 typedef struct situ__declared_size {
   const char *text; /* as SymPy's srepr writes it: "Add(Symbol('s0'), Integer(6))"; NULL: a number */
   int64_t value;    /* the number */

@@ -69,7 +69,7 @@ static const struct {
 
 static const situ__op_row *find(const situ__op_family *family, const char *target) {
   for (int i = 0; i < family->count; i++)
-    if (strcmp(family->row[i].target, target) == 0) return &family->row[i];
+    if (*family->row[i].target == *target && strcmp(family->row[i].target, target) == 0) return &family->row[i];
   return NULL;
 }
 
@@ -122,10 +122,10 @@ const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
   if (!row) row = find_named(target, length, overload, name, sizeof name);
   if (row) return row;
   const bool copies = ends_in(target, length, "_copy");
-  const bool operator = strncmp(target, "__i", 3) == 0 && ends_in(target, length, "__"); /* "__iand__" is "__and__" */
-  const bool in_place = operator || ends_in(target, length, "_");
+  const bool operator= strncmp(target, "__i", 3) == 0 && ends_in(target, length, "__"); /* "__iand__" is "__and__" */
+  const bool in_place = operator|| ends_in(target, length, "_");
   char plain[48];
-  if (operator && length < sizeof plain) {
+  if (operator&& length<sizeof plain) {
     (void)snprintf(plain, sizeof plain, "__%.*s", (int)length - 3, target + 3);
     row = find_named(plain, length - 1, overload, name, sizeof name);
   } else if (copies || in_place) {

@@ -31,8 +31,7 @@ static situ_tensor *add_number(situ__op_call *c, situ_tensor *x, double sign) {
 
 /* The first argument, which may be a number if the second is a tensor. */
 static situ_tensor *first_of(situ__op_call *c) {
-  return c->self || situ__arg_is_tensor(c, 0) ? situ__arg_tensor(c, 0)
-                                              : situ__arg_scalar(c, 0, situ__arg_tensor(c, 1));
+  return c->self || situ__arg_is_tensor(c, 0) ? situ__arg_tensor(c, 0) : situ__arg_scalar(c, 0, situ__arg_tensor(c, 1));
 }
 
 static situ_tensor *run_add(situ__op_call *c) {
@@ -66,7 +65,8 @@ static situ_tensor *run_rsub(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const double alpha = situ__arg_number(c, 2);
   if (situ__arg_is_tensor(c, 1)) return situ_sub_alpha(situ__arg_tensor(c, 1), x, alpha);
-  if (alpha == 1 && !situ__arg_is_wide(c, 1)) return situ_rsub_scalar(situ__arg_operand(c, 0, 1), situ__arg_number(c, 1));
+  if (alpha == 1 && !situ__arg_is_wide(c, 1))
+    return situ_rsub_scalar(situ__arg_operand(c, 0, 1), situ__arg_number(c, 1));
   return situ_sub_alpha(situ__arg_scalar(c, 1, x), x, alpha);
 }
 
@@ -174,8 +174,9 @@ static situ_tensor *run_where(situ__op_call *c) {
   for (int i = 0; i < 2; i++)
     if (situ__arg_is_tensor(c, i + 1)) t[i] = situ__arg_tensor(c, i + 1);
   situ_tensor *like = t[0] ? t[0] : t[1];
-  if (!like) like = situ_empty(SITU_SCALAR, &(situ_options){ .dtype = dtype_of_numbers(c, 1, 2),
-                                                             .device = situ_device_of(condition) });
+  if (!like)
+    like = situ_empty(SITU_SCALAR,
+                      &(situ_options){ .dtype = dtype_of_numbers(c, 1, 2), .device = situ_device_of(condition) });
   for (int i = 0; i < 2 && like; i++)
     if (!t[i]) t[i] = situ__arg_scalar(c, i + 1, like);
   return situ_where(condition, t[0], t[1]);

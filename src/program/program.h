@@ -250,8 +250,8 @@ bool situ__arg_is_whole(const situ__op_call *c, int k); /* an int or a bool, abs
 bool situ__arg_is_bool(const situ__op_call *c, int k);
 /* Whether the number at k is a whole one that a double may not hold: situ__arg_number refuses it. */
 bool situ__arg_is_wide(const situ__op_call *c, int k);
-/* The number at k as a 0-dim tensor, exactly, on the device of `like`. Its dtype is that which torch converts a number
-   beside `like` to: whole numbers wrap, and a fraction beside whole numbers has the default dtype. */
+/* The number at k as a 0-dim tensor on the device of `like`, of the dtype to which torch converts a number beside
+   `like`: whole numbers wrap, and a fraction beside whole numbers has the default dtype. */
 situ_tensor *situ__arg_scalar(const situ__op_call *c, int k, situ_tensor *like);
 /* The number at k for an element of a dtype: without its fraction for whole numbers, 0 or 1 for bools. */
 double situ__arg_element(const situ__op_call *c, int k, situ_dtype dtype);

@@ -24,8 +24,8 @@ static situ__declared *find_declared(const situ__pt2 *f, const situ__names *name
   return v >= 0 && v < f->program->declareds ? &f->program->declared[v] : NULL;
 }
 
-static bool declare(situ__pt2 *f, const situ__names *names, const situ__json_item *item,
-                    const situ__json_item *sizes, int32_t dims) {
+static bool declare(situ__pt2 *f, const situ__names *names, const situ__json_item *item, const situ__json_item *sizes,
+                    int32_t dims) {
   situ__declared *d = find_declared(f, names, item->key);
   if (!d || d->name) return true;
   const uint32_t count = dims < 0 ? 1 : sizes ? sizes->count : 0;
@@ -92,7 +92,7 @@ static void note_arg(const situ__program *p, const situ__arg *a, uses *u) {
 
 static uses uses_of(const situ__program *p, const situ__program_node *n) {
   uses u = { 0 };
-  for (int k = 0; k < situ__op_row_args(n->row); k++) {
+  for (int k = situ__op_row_args(n->row); k-- > 0;) {
     const char *name;
     int length;
     (void)situ__op_parameter(n->row, k, &name, &length);
@@ -163,9 +163,10 @@ bool situ__pt2_apply_default_dtype(situ__pt2 *f) {
   const int32_t count = p->nodes;
   situ_dtype real = SITU_DTYPE_DEFAULT;
   for (int32_t i = 0; i < count && !real; i++) {
-    const uses u = uses_of(p, &old[i]);
     const situ_dtype dtype = result_dtype(p, &old[i]);
-    if (!u.fixed && !u.floating && situ_dtype_is_floating(dtype) && dtype != SITU_F32) real = dtype;
+    if (!situ_dtype_is_floating(dtype) || dtype == SITU_F32) continue;
+    const uses u = uses_of(p, &old[i]);
+    if (!u.fixed && !u.floating) real = dtype;
   }
   if (!real) return true;
   p->node = NULL;
@@ -176,7 +177,8 @@ bool situ__pt2_apply_default_dtype(situ__pt2 *f) {
     const uses u = uses_of(p, &n);
     const situ_dtype dtype = result_dtype(p, &n);
     n.real = situ_dtype_is_floating(dtype) ? dtype : real;
-    const bool casts = !u.fixed && !u.chooses && u.tensors && !u.floating && situ_dtype_is_floating(dtype) && dtype != SITU_F32;
+    const bool casts =
+        !u.fixed && !u.chooses && u.tensors && !u.floating && situ_dtype_is_floating(dtype) && dtype != SITU_F32;
     situ__program_node *same = casts ? NULL : situ__program_add_node(p);
     if (same) *same = n;
     fine = same || (casts ? append_cast(f, n, dtype) : situ__pt2_no_memory());

@@ -61,7 +61,8 @@ static void redeclare(const char *name) {
   (void)snprintf(key, sizeof key, "\"%s\": {\"dtype\": ", name);
   char *at = (char *)find(bytes, key);
   if (!at) return;
-  char *dtype = at + strlen(key), *end = (char *)find(dtype, "\"requires_grad\""), *number = (char *)find(at, "as_int\": ");
+  char *dtype = at + strlen(key), *end = (char *)find(dtype, "\"requires_grad\""),
+       *number = (char *)find(at, "as_int\": ");
   refuses(dtype, *dtype == '7' ? '8' : '7', name);
   if (!number || number > end) return;
   number += strlen("as_int\": ");

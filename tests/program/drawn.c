@@ -98,8 +98,8 @@ static void compare(run *r, const char *kind, const char *name, situ_tensor *got
   else if (situ_dim(got) != situ_dim(want)) what = "has another number of dimensions";
   for (int d = 0; !what && d < situ_dim(want); d++)
     if (situ_size(got, d) != situ_size(want, d)) what = "has other sizes";
-  if (!what && !(situ_dtype_is_floating(situ_dtype_of(want)) ? same_reals(r, got, want, more)
-                                                               : same_integers(got, want)))
+  if (!what &&
+      !(situ_dtype_is_floating(situ_dtype_of(want)) ? same_reals(r, got, want, more) : same_integers(got, want)))
     what = "has other values";
   if (what) (void)snprintf(r->where, sizeof r->where, "%s %s %s at size %d", kind, name, what, r->size);
 }
