@@ -14,7 +14,7 @@ message), and DIFFER, whose files are left in --keep; the status is 1 if one dif
   python3 tools/exchange/drawn_programs.py --files NUMBER,NUMBER DIR             writes these programs
   python3 tools/exchange/drawn_programs.py --files --kinds 1+2+3,4 DIR          the same, of several expressions each
 
-The latter two wrote tests/program/drawn."""
+The latter two write files as tests/program/drawn has them."""
 import argparse
 import collections
 import copy
