@@ -12,6 +12,12 @@ SITU_BEGIN
     the module's device, and its children, parameters and buffers have the names of PyTorch's state dict. Inputs are a
     dict by name, or a list in the order of the file; each call checks their ranks, sizes and kinds of dtype.
 
+    The file declares the dtype and sizes of each value of the program. The program is run once without values, at the
+    sizes that it was exported with (and at others, where the file allows any): a value that would be computed with
+    another dtype or other sizes is SITU_E_FORMAT, with its name. With the environment variable SITU_CHECK_PROGRAMS each
+    call compares them, too: for tests, and not for a module that is cast. torch's default dtype where the program was
+    exported is what the file declares of calls that depend on it.
+
     Calls that the program has and this library lacks are SITU_E_UNSUPPORTED, with a list of them. A program that was
     exported in training mode follows the module's mode (dropout, batch norm); one that was exported in eval mode stays
     in it. Hooks run on the module itself, not on its children, whose calls are part of the program. Pickles in the

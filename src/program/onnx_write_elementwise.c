@@ -153,7 +153,9 @@ static const char *write_add(situ__onnx_writer *w) {
 }
 static const char *write_sub(situ__onnx_writer *w) { return situ__onnx_put2(w, "Sub", self(w), scaled_other(w)); }
 static const char *write_rsub(situ__onnx_writer *w) {
-  return situ__onnx_put2(w, "Sub", situ__onnx_arg_as(w, 1, gives(w)), self(w));
+  const double alpha = situ__arg_number(&w->call, 2);
+  const char *x = alpha == 1 ? self(w) : situ__onnx_put2(w, "Mul", self(w), number(w, alpha));
+  return situ__onnx_put2(w, "Sub", situ__onnx_arg_as(w, 1, gives(w)), x);
 }
 static const char *write_mul(situ__onnx_writer *w) {
   return situ__onnx_put2(w, gives(w) == SITU_BOOL ? "And" : "Mul", self(w), situ__onnx_arg_as(w, 1, gives(w)));
