@@ -140,8 +140,11 @@ static situ_tensor *run_hardtanh_(situ__op_call *c) {
 static situ_tensor *run_softplus(situ__op_call *c) {
   return situ_softplus(situ__arg_tensor(c, 0), situ__arg_number(c, 1), situ__arg_number(c, 2));
 }
+/* With x's layout, as in torch: of it depends whether a later reshape is a view. */
 static situ_tensor *run_threshold(situ__op_call *c) {
-  return situ_threshold(situ__arg_tensor(c, 0), situ__arg_number(c, 1), situ__arg_number(c, 2));
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_options o = { .dtype = situ_dtype_of(x), .device = situ_device_of(x) };
+  return situ_where(situ_le_scalar(x, situ__arg_number(c, 1)), situ_full(SITU_SCALAR, situ__arg_number(c, 2), &o), x);
 }
 static situ_tensor *run_gelu(situ__op_call *c) {
   return situ_gelu(situ__arg_tensor(c, 0), *situ__arg_text(c, 1) == 't' ? SITU_GELU_TANH : SITU_GELU_NONE);
