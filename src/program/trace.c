@@ -98,6 +98,13 @@ static bool is_filled(const situ__trace *t, const situ_tensor *tensor) {
   return whole;
 }
 
+/* What forward makes in each run anew, and writes to, must not keep what the run before wrote. */
+static int32_t add_copy(situ__trace *t, situ_tensor *tensor) {
+  if (!situ_export_call(&t->base, "clone.default", "t", tensor)) return -1;
+  const int32_t value = situ__trace_result(t, tensor, situ_desc(tensor));
+  return value >= 0 && situ__trace_end_node(t, &value, 1) ? value : -1;
+}
+
 static int32_t add_constant(situ__trace *t, situ_tensor *tensor) {
   const bool filled = situ_desc(tensor)->storage->flags & SITU_STORAGE_VOID;
   if (filled && !is_filled(t, tensor)) {
@@ -113,7 +120,13 @@ static int32_t add_constant(situ__trace *t, situ_tensor *tensor) {
   const int32_t value = alias ? situ__trace_result(t, tensor, situ_desc(tensor)) : -1;
   if (value >= 0) t->constant[t->constants++] = (situ__constant){ alias, value, filled };
   else situ_drop(&alias), t->failed = true;
-  return value;
+  return value >= 0 && filled && t->copies ? add_copy(t, tensor) : value;
+}
+
+static bool is_filled_constant(const situ__trace *t, const situ_tensor *tensor) {
+  for (int32_t i = 0; i < t->constants; i++)
+    if (t->constant[i].filled && key_of(t->constant[i].tensor) == key_of(tensor)) return true;
+  return false;
 }
 
 /* Whether two tensors of one storage have the same elements in the same order. */
@@ -204,6 +217,7 @@ static void on_call(situ_dry *dry, const situ_call *c) {
   t->call = c;
   t->pending = -1;
   const int32_t written = c->in_place ? situ__trace_value(t, c->in[0]) : -1;
+  t->writes = t->writes || (c->in_place && is_filled_constant(t, c->in[0]));
   const int before = t->lacks.count;
   bool good = !c->in_place || (written >= 0 && may_write(t, written));
   if (good && !c->op->traced) good = situ__trace_lacks(t, c->op->name, "has no form in torch.export");
@@ -436,15 +450,19 @@ static void trace_module(void *payload) {
 }
 
 situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
-  situ__trace t = { .op = "export", .module = m, .inputs = inputs, .pending = -1 };
-  if (!situ__valid(t.op, "module", m, SITU__A_MODULE) || !situ__valid(t.op, "inputs", inputs, SITU__A_TREE))
-    return NULL;
+  const char *op = "export";
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE)) return NULL;
   situ_nn_module *program = NULL;
-  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, refuse_lazy, &t) == SITU_OK && (t.program = situ__program_new("")) &&
-      situ_nn_keep_fields(m, true, inputs, trace_module, &t)) {
-    if (t.whole) program = build(&t);
-    else if (t.taken) (void)explain(&t);
+  for (bool copies = false, again = true; again; copies = true) {
+    situ__trace t = { .op = op, .module = m, .inputs = inputs, .pending = -1, .copies = copies };
+    again = false;
+    if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, refuse_lazy, &t) == SITU_OK && (t.program = situ__program_new("")) &&
+        situ_nn_keep_fields(m, true, inputs, trace_module, &t)) {
+      again = t.whole && t.writes && !copies;
+      if (t.whole && !again) program = build(&t);
+      else if (t.taken && !t.whole) (void)explain(&t);
+    }
+    release(&t);
   }
-  release(&t);
   return program;
 }

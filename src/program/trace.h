@@ -38,6 +38,8 @@ typedef struct situ__trace {
   situ_nn_module *module;
   const situ_tree *inputs;
   bool taken, whole; /* parts and inputs are in the program; all calls too */
+  bool copies;       /* each run begins with copies of filled constants, */
+  bool writes;       /* as a call writes to one */
   situ__program *program;
   situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
   situ__traced *traced;
