@@ -151,7 +151,10 @@ situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape stride
   return y;
 }
 
-situ_tensor *situ_view_base(situ_tensor *t) { return situ__need("view_base", "t", t) && t->base ? t->base : t; }
+situ_tensor *situ_view_base(situ_tensor *t) {
+  if (!situ__need("view_base", "t", t)) return NULL;
+  return t->base ? t->base : t;
+}
 
 /* ---- gradient nodes of views and bases ---- */
 

@@ -168,6 +168,10 @@ static bool strays(situ__lint *l, const situ__part *p) {
 
 bool situ__lint_fields(situ__lint *l) {
   bool good = true;
+  if (l->count && !situ__can_peek())
+    return situ__lint_add(l, SITU_LINT_TENSOR, SITU_LINT_NOTE, &l->parts[0], NULL, NULL,
+                          "fields were not searched for tensors: this system does not say what "
+                          "memory there is");
   for (int64_t i = 0; i < l->count && good; i++) {
     const situ__part *p = &l->parts[i];
     if (p->tensor || p->again) continue;
@@ -175,9 +179,5 @@ bool situ__lint_fields(situ__lint *l) {
       good = look_into(l, p, at);
     good = good && strays(l, p);
   }
-  if (good && l->count && !situ__can_peek())
-    return situ__lint_add(l, SITU_LINT_TENSOR, SITU_LINT_NOTE, &l->parts[0], NULL, NULL,
-                          "fields were not searched for tensors: this system does not say what "
-                          "memory there is");
   return good;
 }
