@@ -238,7 +238,6 @@ static const departure departures[] = {
   { "avg_pool3d", "", "bf16", "bf16", KERNEL },
   { "one_hot", "", "i32", "i64", INDICES },
   { "take_along_dim_by cross_entropy_by nll_loss_by index_copy_by", "", "i32", "f32", INDICES },
-  { "add_alpha", "", "bool", "i64", "alpha is a number: true + 2 true is 3" },
   { "where_by index_by", "", "u8", "-", "torch calls masks of u8 deprecated" },
   { "signal_windows_nuttall", "", "f16", "f16", KERNEL },
   { "signal_windows_nuttall", "", "bf16", "bf16", KERNEL },
