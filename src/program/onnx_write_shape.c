@@ -310,11 +310,9 @@ static const char *write_arange(situ__onnx_writer *w) {
   const char *in[4] = { NULL };
   for (int k = 0; k < 3; k++) {
     const situ__arg *a = &w->node->arg[k];
-    const bool varies = a->kind == SITU__ARG_VALUE && w->about[a->integer].varies;
     if (as == SITU_I64 && a->kind == SITU__ARG_FLOAT && a->real != trunc(a->real))
       return situ__onnx_lacks(w, "gives whole numbers in steps that are not");
-    in[k] = !varies ? situ__onnx_scalar(w, situ__arg_number(&w->call, k), as)
-                    : situ__onnx_cast(w, situ__onnx_reshape_to(w, situ__onnx_sizes(w, k), SITU_SCALAR), SITU_I64, as);
+    in[k] = situ__onnx_arg_as(w, k, as);
   }
   return situ__onnx_cast(w, situ__onnx_put(w, "Range", in, ""), as, dtype);
 }

@@ -15,6 +15,12 @@ static situ_tensor *arange_wide(situ__op_call *c) {
   return i ? situ_add(situ_mul(i, situ__arg_scalar(c, 2, i)), situ__arg_scalar(c, 0, i)) : NULL;
 }
 
+/* A floating result has the double of a whole number, as in torch. */
+static double bound_of(const situ__op_call *c, int k, situ_dtype dtype) {
+  return situ_dtype_is_floating(dtype) && situ__arg_is_whole(c, k) ? (double)situ__arg_int(c, k)
+                                                                   : situ__arg_number(c, k);
+}
+
 /* Arguments: start, end, step, dtype. */
 static situ_tensor *run_arange(situ__op_call *c) {
   situ_dtype dtype = situ__arg_dtype(c, 3);
@@ -22,7 +28,7 @@ static situ_tensor *run_arange(situ__op_call *c) {
   for (int k = 0; k < 3; k++) whole &= situ__arg_is_whole(c, k), wide |= situ__arg_is_wide(c, k);
   if (!dtype) dtype = whole ? SITU_I64 : situ__call_real(c);
   if (whole && wide && dtype == SITU_I64) return arange_wide(c);
-  return situ_arange(situ__arg_number(c, 0), situ__arg_number(c, 1), situ__arg_number(c, 2),
+  return situ_arange(bound_of(c, 0, dtype), bound_of(c, 1, dtype), bound_of(c, 2, dtype),
                      &(situ_options){ .dtype = dtype });
 }
 
