@@ -230,7 +230,7 @@ static void commit_sink(situ__sink *s) {
   m->grad = s->grad;
   m->in_parts = false;
   s->grad = before;
-  if (__builtin_expect(situ__graph_recording != NULL, 0)) situ__graph_note_gradient(m->grad->view.storage);
+  if (__builtin_expect(s->leaf && situ__graph_recording, 0)) situ__graph_note_gradient(m->grad->view.storage);
 }
 
 /* Computes all sums first, in the memory of this pass's gradients; then swaps handles, which cannot fail. */

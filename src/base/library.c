@@ -18,12 +18,14 @@ static situ__mutex lock = SITU__MUTEX_INIT;
 
 /* ---- may it look into itself first? ---- */
 
+#ifdef RTLD_DEEPBIND
 /* Where a symbol of the program lies; 0: it has none. */
 static uintptr_t home_of(const char *symbol) {
   const void *address = dlsym(RTLD_DEFAULT, symbol);
   Dl_info about;
   return address && dladdr(address, &about) ? (uintptr_t)about.dli_fbase : 0;
 }
+#endif
 
 /* A library that looks into itself first would free by libc's free what libc allocated by the program's malloc. So it
    is with sanitizers, which also end a process that asks for it. */

@@ -192,7 +192,8 @@ const situ_tree *situ_data_loader_next(situ_data_loader *l) {
   if (!in) return NULL;
   situ_tree_free(l->current);
   l->current = NULL;
-  situ__mutex_lock(&l->lock);
+  /* Without workers datasets and samplers run here: not under a lock, which a fork would wait for. */
+  if (l->workers > 0) situ__mutex_lock(&l->lock);
   bool on = l->running || begin_epoch(l);
   if (on && l->taken < l->batches) {
     l->current = l->workers > 0 ? take_batch(l) : make_batch(l, l->taken);
@@ -200,7 +201,7 @@ const situ_tree *situ_data_loader_next(situ_data_loader *l) {
     pthread_cond_signal(&l->work);
   }
   if (!l->current) end_epoch(l);
-  situ__mutex_unlock(&l->lock);
+  if (l->workers > 0) situ__mutex_unlock(&l->lock);
   return l->current;
 }
 
@@ -268,8 +269,7 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_lo
 
 void situ_data_loader_free(situ_data_loader *l) {
   if (!l || !is_loader(l) || !situ__alone_begin(&l->alone, "data_loader_free", "this loader")) return;
-  /* A forked child has no workers, and the lock may stay locked forever. */
-  if (l->process == getpid()) {
+  if (l->process == getpid()) { /* a forked child has no workers */
     situ__mutex_lock(&l->lock);
     l->stop = true;
     end_epoch(l);
@@ -278,8 +278,8 @@ void situ_data_loader_free(situ_data_loader *l) {
     for (int i = 0; i < l->workers; i++) pthread_join(l->threads[i], NULL);
     pthread_cond_destroy(&l->ready);
     pthread_cond_destroy(&l->work);
-    situ__mutex_destroy(&l->lock);
   }
+  situ__mutex_destroy(&l->lock);
   situ_tree_free(l->current);
   situ__free(l->threads);
   situ__free(l->ring);

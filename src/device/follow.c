@@ -31,12 +31,8 @@ bool situ__follow(const char *op, situ_storage *s, situ_storage *leader) {
   bool good = true;
   situ__mutex_lock(&lock);
   for (const situ_storage *up = leader; up && good; up = up->links ? up->links->leader : NULL) good = up != s;
-  if (!good) {
-    situ__fail(SITU_E_ARG, op, "two tensors would follow each other");
-  } else if (leader && (!links_of(s) || !links_of(leader))) {
-    situ__no_memory(op, sizeof *s->links);
-    good = false;
-  } else {
+  const bool memory = !good || !leader || (links_of(s) && links_of(leader));
+  if (good && memory) {
     leave(s);
     if (leader) {
       struct situ_storage_links *l = s->links, *up = leader->links;
@@ -47,7 +43,10 @@ bool situ__follow(const char *op, situ_storage *s, situ_storage *leader) {
     }
   }
   situ__mutex_unlock(&lock);
-  return good;
+  /* Errors call the program's log function, which must find no lock. */
+  if (!good) situ__fail(SITU_E_ARG, op, "two tensors would follow each other");
+  if (!memory) situ__no_memory(op, sizeof *s->links);
+  return good && memory;
 }
 
 situ_storage *situ__leader(const situ_storage *s) {

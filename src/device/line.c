@@ -113,17 +113,19 @@ static void *find_line(void *payload) {
 enum { STACK = 1 << 20 };
 
 /* libdw puts tables of lines on the stack, a quarter of a megabyte of some: more than the caller may have. */
-static void find_apart(line *l) {
+static bool find_apart(line *l) {
+  bool started = false;
   sigset_t all, before;
   pthread_attr_t how;
   pthread_t thread;
-  if (pthread_attr_init(&how) != 0) return;
+  if (pthread_attr_init(&how) != 0) return false;
   sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the host's handlers do not run there */
-  if (pthread_attr_setstacksize(&how, STACK) == 0 && pthread_create(&thread, &how, find_line, l) == 0)
-    (void)pthread_join(thread, NULL);
+  started = pthread_attr_setstacksize(&how, STACK) == 0 && pthread_create(&thread, &how, find_line, l) == 0;
+  if (started) (void)pthread_join(thread, NULL);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   (void)pthread_attr_destroy(&how);
+  return started;
 }
 
 /* Returns the path relative to the current directory, else its last component. */
@@ -138,13 +140,13 @@ static const char *short_path(const char *path) {
 bool situ__line_text(const void *call, char *buffer, size_t size) {
   const uintptr_t address = (uintptr_t)call;
   int cancel;
-  /* Do not wait if the tables are in use (in a forked child possibly forever): fall back to symbols. */
+  /* Do not wait if the tables are in use: fall back to symbols. */
   if (!situ__library_open(&library) || !situ__mutex_trylock(&lock)) return false;
   (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* files and the thread are where a thread can end */
   line *l = &seen[address % (sizeof seen / sizeof *seen)];
   if (l->address != address) {
     *l = (line){ .address = address };
-    find_apart(l);
+    if (!find_apart(l)) l->address = 0; /* asked again the next time */
   }
   const bool known = l->path != NULL;
   if (known)

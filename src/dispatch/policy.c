@@ -64,10 +64,10 @@ bool situ__is_new(const void *about) {
   return fresh;
 }
 
-/* Returns true once per line of the caller's code; per op where the line is unknown. */
-static bool is_new_here(const situ_call *c) {
-  const void *site = situ__call_site();
-  return situ__is_new(site ? site : c->op);
+/* Calls of the program are more bytes apart than there are kinds. */
+bool situ__is_new_here(situ__warning kind, const void *op) {
+  const char *site = situ__call_site();
+  return situ__is_new((site ? site : (const char *)op) + kind);
 }
 
 static void warn_copy(const situ_call *c, situ_device target) {
@@ -112,6 +112,6 @@ bool situ__mixed(situ_call *c, bool (*run)(situ_call *)) {
   situ_device target;
   int allowed = find_target(c, &target) ? find_strictest(c, target) : SITU_POLICY_EXPLICIT;
   if (allowed == SITU_POLICY_EXPLICIT) return situ__explain_devices(c);
-  if (allowed == SITU_POLICY_WARN && is_new_here(c)) warn_copy(c, target);
+  if (allowed == SITU_POLICY_WARN && situ__is_new_here(SITU__WARN_COPY, c->op)) warn_copy(c, target);
   return run_with_copies(c, target, run);
 }

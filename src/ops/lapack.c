@@ -43,8 +43,7 @@ static bool may_leave(const char *op, situ_device home) {
                name);
     return false;
   }
-  const void *site = situ__call_site();
-  if (rule == SITU_POLICY_WARN && situ__is_new(site ? site : op))
+  if (rule == SITU_POLICY_WARN && situ__is_new_here(SITU__WARN_LAPACK, op))
     situ__log("%s: %s has no LAPACK: copied to the cpu and back, as this thread's policy allows; this line is not "
               "warned of again",
               op, name);

@@ -50,8 +50,7 @@ static bool pair(const char *op, situ_tensor **input, situ_tensor **target) {
 /* As torch does, once for each place in the program: [n, 1] and [n] make [n, n], which is seldom meant. */
 static void warn_of_sizes(const char *op, const situ_tensor *input, const situ_tensor *target) {
   if (__builtin_expect(situ__same_sizes(&input->view, &target->view), 1)) return;
-  const void *site = situ__call_site();
-  if (!situ__is_new(site ? site : op)) return;
+  if (!situ__is_new_here(SITU__WARN_SIZES, op)) return;
   const situ_shape x = situ__shape(&input->view), y = situ__shape(&target->view);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
   situ__log(

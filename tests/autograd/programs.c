@@ -83,6 +83,9 @@ static bool makes_a_view(const program_call *c, situ_shape shape, bool *made) {
 /* Each row of the table whose result may be a view of memory of its own says so. */
 static void rows_that_return_views_say_so(void **state) {
   (void)state;
+  const situ_options here = { .device = test_device() };
+  const bool lapack = situ_linalg_inv(situ_eye(1, 1, &here)) != NULL;
+  situ_error_clear();
   const situ_shape shapes[] = { { 0 }, SITU_SHAPE(4), SITU_SHAPE(2, 2), SITU_SHAPE(1, 3), SITU_SHAPE(2, 3) };
   for (const program_kind *kind = program_kinds; kind->name; kind++) {
     bool made = false;
@@ -95,8 +98,7 @@ static void rows_that_return_views_say_so(void **state) {
       if (view && !(kind->flags & PROGRAM_PART)) fail_msg("%s gives a view: its row needs PROGRAM_PART", kind->name);
     }
     /* Rows of linear algebra give nothing where there is no LAPACK. */
-    if (kind->effect == PROGRAM_MAKES && !made && situ_device_has(test_device(), SITU_VERB_LINALG))
-      fail_msg("%s never gives a result", kind->name);
+    if (kind->effect == PROGRAM_MAKES && !made && lapack) fail_msg("%s never gives a result", kind->name);
   }
 }
 

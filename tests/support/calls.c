@@ -11,7 +11,7 @@
 
 /* A recurrent weight whose powers do not grow, nor with them the last digits in which devices differ. */
 static situ_tensor *damped(situ_tensor *weight) {
-  if (!situ_dtype_is_floating(situ_dtype_of(weight))) return weight;
+  if (!situ_dtype_is_floating(situ_dtype_of(weight)) || situ_dim(weight) < 2) return weight;
   return situ_mul_scalar(weight, 1 / (double)(2 << (int)log2((double)situ_size(weight, 1) + 1) / 2));
 }
 

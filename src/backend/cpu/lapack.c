@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "base/mutex.h"
 #include "base/pool.h"
+#include "base/refs.h"
 #include "base/size.h"
 #include "lapack_library.h"
 #include "slots.h"
@@ -24,7 +25,7 @@ typedef struct job {
   int64_t m, n, k;     /* in[0] is [.., m, n]; in[last] of a system of equations [.., n, k] */
   int64_t reals, ints; /* workspace for one matrix: numbers, then integers */
   situ__slots slots;
-  situ__mutex lock;
+  uint32_t lock;  /* spins: on the stack, where no fork of another thread may look for it */
   int64_t failed; /* the first matrix that failed, or -1 */
   lapack_int why; /* what LAPACK said */
 } job;
@@ -129,9 +130,9 @@ static double reals_of(const job *j) {
 }
 
 static void note(job *j, int64_t item, lapack_int why) {
-  situ__mutex_lock(&j->lock);
+  situ__spin_lock(&j->lock);
   if (j->failed < 0 || item < j->failed) j->failed = item, j->why = why;
-  situ__mutex_unlock(&j->lock);
+  situ__spin_unlock(&j->lock);
 }
 
 static situ__mutex turn = SITU__MUTEX_INIT;
@@ -203,9 +204,7 @@ situ_status situ__cpu_linalg(int index, const situ_work *work) {
   const size_t bytes = (size_t)(j.reals * situ__cpu_size(a->dtype)) + (size_t)j.ints * sizeof(lapack_int);
   const situ_status status = situ__slots_open(&j.slots, "linalg", bytes, situ__ceil_div(j.count, grain));
   if (status != SITU_OK) return status;
-  situ__mutex_init(&j.lock);
   situ__parallel(j.count, grain, run, &j);
-  situ__mutex_destroy(&j.lock);
   situ__slots_close(&j.slots);
   return j.failed < 0 ? SITU_OK : report(&j);
 }
