@@ -123,6 +123,7 @@ static void close_model(situ__onnx *f) {
   situ__free(f->about);
   situ__free(f->part_of);
   situ__names_free(&f->scope.names);
+  situ__names_free(&f->symbols);
   situ__lacks_free(&f->lacks);
   situ__program_free(f->program);
   situ__mapping_release(f->mapping);

@@ -39,9 +39,10 @@ typedef struct situ__onnx_file {
 /* What the file says of a value: an entry of value_info, or an output. */
 typedef struct situ__onnx_declared {
   int32_t value;
-  situ_dtype dtype;                                  /* SITU_DTYPE_DEFAULT: not said */
-  int dims;                                          /* -1: not said */
-  int64_t size[SITU_MAX_DIMS], first[SITU_MAX_DIMS]; /* size -1: free; first: of the first run (onnx_declared.c) */
+  situ_dtype dtype;             /* SITU_DTYPE_DEFAULT: not said */
+  int dims;                     /* -1: not said */
+  int64_t size[SITU_MAX_DIMS];  /* -1: free */
+  int64_t first[SITU_MAX_DIMS]; /* of the first run (onnx_declared.c); -1: not known */
 } situ__onnx_declared;
 
 /* The names of a graph's values. A branch of an If has a scope of its own. */
@@ -62,6 +63,7 @@ typedef struct situ__onnx {
   situ__onnx_value *about; /* of each value of the program */
   situ__value *known;      /* the tensors of constants, on the host, once they were needed */
   int32_t capacity;
+  situ__names symbols; /* of program->symbol */
   int64_t symbol_capacity;
   int32_t *part_of; /* of each part of the program: the constant that it holds */
   int32_t part_capacity;
@@ -128,6 +130,9 @@ bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf graph, int depth, int32
 /* Adds a node to the program, or computes its results if they are constants. */
 bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth);
 bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out);
+/* Bytes of a node's results, by a run on meta; -1: they are not known before. value has the node's arguments, and is
+   left as it was. */
+int64_t situ__onnx_size_results(situ__onnx *f, const situ__program_node *n, situ__value *value);
 /* Whether an operator draws numbers. */
 bool situ__onnx_draws(const char *op);
 /* The value of a name in the innermost scope that has it; -1: there is none. */

@@ -19,7 +19,7 @@ bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input 
   }
   situ__onnx_declared *d = &f->declared[f->declareds++];
   *d = (situ__onnx_declared){ .value = value, .dtype = about->dtype, .dims = about->dims };
-  for (int k = 0; k < about->dims; k++) d->size[k] = about->size[k].size;
+  for (int k = 0; k < about->dims; k++) d->size[k] = about->size[k].size, d->first[k] = -1;
   return true;
 }
 
@@ -31,8 +31,8 @@ static bool put_meta(situ__value *to, situ_dtype dtype, situ_shape shape) {
   return t && situ_set(&to->tensor, t);
 }
 
-/* What cannot be is refused when the part is made. */
-static void put_part(situ__value *to, situ_dtype dtype, situ_shape shape) {
+/* What cannot be stays NULL: a part is refused when it is made, an input when it is given. */
+static void put_if_possible(situ__value *to, situ_dtype dtype, situ_shape shape) {
   char message[64];
   situ__errors own;
   situ__errors_aside(&own);
@@ -40,18 +40,17 @@ static void put_part(situ__value *to, situ_dtype dtype, situ_shape shape) {
   (void)situ__errors_back(&own, message, sizeof message);
 }
 
-/* Free sizes: other ones for each symbol and in each round, of which images can be halved some times. */
-static bool put_inputs(const situ__program *p, situ__value *value, int round) {
+/* Free sizes: other ones in each round, and for each of eight symbols, of which images can be halved some times. */
+static void put_inputs(const situ__program *p, situ__value *value, int round) {
   for (int32_t i = 0; i < p->inputs; i++) {
     const situ__program_input *in = &p->input[i];
     situ_shape shape = { .ndim = in->dims };
     for (int d = 0; d < in->dims; d++) {
-      const int64_t n = in->size[d].symbol >= 0 ? in->size[d].symbol : p->symbols + i;
+      const int64_t n = (in->size[d].symbol >= 0 ? in->size[d].symbol : p->symbols + i) % 8;
       shape.dim[d] = in->size[d].size >= 0 ? in->size[d].size : round ? 128 + 96 * n : 64 + 32 * n;
     }
-    if (in->dims >= 0 && !put_meta(&value[in->value], in->dtype, shape)) return false;
+    if (in->dims >= 0) put_if_possible(&value[in->value], in->dtype, shape);
   }
-  return true;
 }
 
 static bool put_parts(situ__onnx *f, situ__value *value) {
@@ -61,8 +60,8 @@ static bool put_parts(situ__onnx *f, situ__value *value) {
     situ_tensor *known = f->known[v].tensor;
     situ__onnx_tensor t;
     if (!known && !situ__onnx_read_tensor(f, f->about[v].source, &t)) return false;
-    put_part(&value[f->about[v].on_device], known ? situ_dtype_of(known) : t.dtype,
-             known ? situ_shape_of(known) : t.shape);
+    put_if_possible(&value[f->about[v].on_device], known ? situ_dtype_of(known) : t.dtype,
+                    known ? situ_shape_of(known) : t.shape);
   }
   for (int32_t i = 0; i < p->constants; i++)
     if (!situ_set(&value[p->constant[i].value].tensor, p->constant[i].tensor)) return false;
@@ -75,8 +74,16 @@ static bool is_there(const situ__arg *a, const situ__value *value) {
   return there;
 }
 
+/* A node of the host computes values, of which a file may ask for any number: *budget bytes of them. */
+static bool has_room(situ__onnx *f, const situ__program_node *n, situ__value *value, int64_t *budget) {
+  const int64_t bytes = n->host ? situ__onnx_size_results(f, n, value) : 0;
+  if (bytes < 0 || bytes > *budget) return false;
+  *budget -= bytes;
+  return true;
+}
+
 /* What cannot be run leaves its results NULL. */
-static void run_node(const situ__program_node *n, situ__value *value) {
+static void run_node(situ__onnx *f, const situ__program_node *n, situ__value *value, int64_t *budget) {
   situ__op_call c = { .node = n, .arg = n->arg, .value = value };
   const int args = situ__op_row_args(n->row);
   bool there = true;
@@ -90,7 +97,7 @@ static void run_node(const situ__program_node *n, situ__value *value) {
     const situ_tensor *t = value[n->arg[0].integer].tensor;
     fine = put_meta(&value[n->out[0]], situ_dtype_of(t), situ_shape_of(t));
   } else {
-    fine = situ__program_run_node(&c);
+    fine = has_room(f, n, value, budget) && situ__program_run_node(&c);
   }
   (void)situ__errors_back(&own, message, sizeof message);
   for (int32_t k = 0; !fine && k < n->outs; k++)
@@ -147,8 +154,10 @@ static bool check_round(situ__onnx *f, int round, bool *doubt) {
   const situ__program *p = f->program;
   situ__value *value = situ__calloc((size_t)p->values + 1, sizeof *value);
   if (!value) return situ__onnx_no_memory();
-  bool fine = put_inputs(p, value, round) && put_parts(f, value);
-  for (int32_t i = 0; fine && i < p->nodes; i++) run_node(&p->node[i], value);
+  int64_t budget = f->budget;
+  put_inputs(p, value, round);
+  bool fine = put_parts(f, value);
+  for (int32_t i = 0; fine && i < p->nodes; i++) run_node(f, &p->node[i], value, &budget);
   fine = fine && compare(f, value, round, doubt);
   for (int32_t v = 0; v < p->values; v++) situ_drop(&value[v].tensor);
   situ__free(value);

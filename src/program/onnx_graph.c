@@ -65,35 +65,36 @@ static bool read_initialiser(situ__onnx *f, situ__protobuf message) {
 
 /* ---- inputs ---- */
 
-/* The symbol of a name; -1: there are too many, so that it is not compared. */
-static int32_t add_symbol(situ__onnx *f, const char *name) {
+/* *out: the symbol of a name; -1: there are too many, so that it is not compared. */
+static bool add_symbol(situ__onnx *f, const char *name, int32_t *out) {
   situ__program *p = f->program;
-  for (int32_t i = 0; i < p->symbols; i++)
-    if (strcmp(p->symbol[i].name, name) == 0) return i;
-  if (p->symbols == f->symbol_capacity) return -1;
+  *out = situ__names_get(&f->symbols, name);
+  if (*out >= 0 || p->symbols == f->symbol_capacity) return true;
+  if (!situ__names_put(&f->symbols, name, p->symbols)) return situ__onnx_no_memory();
   p->symbol[p->symbols] = (situ__program_symbol){ .name = name, .most = INT64_MAX };
-  return p->symbols++;
+  *out = p->symbols++;
+  return true;
 }
 
-/* A dimension of TensorShapeProto: a size, the name of a free one, or neither. */
-static bool read_dimension(situ__onnx *f, situ__protobuf m, struct situ__program_size *out) {
+/* A dimension of TensorShapeProto: a size, the name of a free one, or neither. named: whether the name is wanted. */
+static bool read_dimension(situ__onnx *f, situ__protobuf m, bool named, struct situ__program_size *out) {
   enum { VALUE = 1, PARAM = 2 };
   *out = (struct situ__program_size){ .size = -1, .symbol = -1 };
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
     if (field.number == VALUE && field.wire == SITU__PROTOBUF_VARINT)
       out->size = (int64_t)field.value < 0 ? -1 : (int64_t)field.value;
-    if (field.number == PARAM && field.wire == SITU__PROTOBUF_BYTES && field.bytes.bytes) {
+    if (named && field.number == PARAM && field.wire == SITU__PROTOBUF_BYTES && field.bytes.bytes) {
       const char *name = situ__onnx_text(f, &field.bytes);
       if (!name) return false;
       /* Exporters write "?" for a size of which nothing is known, so that two of them need not be equal. */
-      if (strcmp(name, "?") != 0) out->symbol = add_symbol(f, name);
+      if (strcmp(name, "?") != 0 && !add_symbol(f, name, &out->symbol)) return false;
     }
   }
   return !m.bad || situ__onnx_bad(f, SITU_E_FORMAT, "has a shape that is cut off");
 }
 
 /* TypeProto.Tensor: a dtype, and a shape that may be absent. */
-static bool read_tensor_type(situ__onnx *f, situ__protobuf m, situ__program_input *in, uint64_t *element) {
+static bool read_tensor_type(situ__onnx *f, situ__protobuf m, bool named, situ__program_input *in, uint64_t *element) {
   enum { ELEMENT = 1, SHAPE = 2 };
   *element = 0;
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
@@ -105,7 +106,7 @@ static bool read_tensor_type(situ__onnx *f, situ__protobuf m, situ__program_inpu
       if (dim.number != 1 || dim.wire != SITU__PROTOBUF_BYTES) continue;
       if (in->dims == SITU_MAX_DIMS)
         return situ__onnx_bad(f, SITU_E_LIMIT, "has a value '%s' of more than %d dimensions", in->name, SITU_MAX_DIMS);
-      if (!read_dimension(f, dim.bytes, &in->size[in->dims++])) return false;
+      if (!read_dimension(f, dim.bytes, named, &in->size[in->dims++])) return false;
     }
     if (shape.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has a shape that is cut off");
   }
@@ -114,13 +115,14 @@ static bool read_tensor_type(situ__onnx *f, situ__protobuf m, situ__program_inpu
 }
 
 /* TypeProto. *tensor: whether it is that of a tensor. */
-static bool read_type(situ__onnx *f, situ__protobuf type, situ__program_input *in, bool *tensor, uint64_t *element) {
+static bool read_type(situ__onnx *f, situ__protobuf type, bool named, situ__program_input *in, bool *tensor,
+                      uint64_t *element) {
   enum { TENSOR_TYPE = 1 };
   *tensor = false;
   for (situ__protobuf_field field; situ__protobuf_next(&type, &field);)
     if (field.number == TENSOR_TYPE && field.wire == SITU__PROTOBUF_BYTES) {
       *tensor = true;
-      if (!read_tensor_type(f, field.bytes, in, element)) return false;
+      if (!read_tensor_type(f, field.bytes, named, in, element)) return false;
     }
   *tensor = *tensor && !type.bad;
   return true;
@@ -149,7 +151,7 @@ static bool read_input(situ__onnx *f, situ__protobuf message) {
   situ__program *p = f->program;
   situ__program_input *in = &p->input[p->inputs];
   *in = (situ__program_input){ .name = name, .dims = -1 };
-  if (!read_type(f, type, in, &tensor, &element)) return false;
+  if (!read_type(f, type, true, in, &tensor, &element)) return false;
   if (!tensor) return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' that is not a tensor", name);
   if (!in->dtype)
     return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' of dtype %s, which this library lacks", name,
@@ -171,7 +173,7 @@ static bool read_declared(situ__onnx *f, situ__protobuf message) {
   const int32_t v = situ__names_get(&f->scope.names, name);
   situ__program_input about = { .name = name, .dims = -1 };
   if (v < 0 || f->about[v].input >= 0) return true;
-  return read_type(f, type, &about, &tensor, &element) && (!tensor || situ__onnx_declare(f, v, &about));
+  return read_type(f, type, false, &about, &tensor, &element) && (!tensor || situ__onnx_declare(f, v, &about));
 }
 
 /* ---- nodes ---- */

@@ -262,6 +262,7 @@ static bool move_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
 /* ---- what is constant ---- */
 
 typedef struct swap {
+  situ__value *among;
   int32_t value[SITU__LIST_MAX];
   situ_tensor *tensor[SITU__LIST_MAX];
   int count;
@@ -276,36 +277,38 @@ static bool load_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
 /* Puts a copy on meta in the place of a value. */
 static bool swap_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
   swap *s = payload;
-  situ_tensor *t = f->known[*v].tensor;
+  situ_tensor *t = s->among[*v].tensor;
+  (void)f;
   if (host || situ_device_of(t).kind == SITU_META) return true;
   if (s->count == SITU__LIST_MAX) return false;
   s->value[s->count] = *v;
   s->tensor[s->count++] = t;
-  f->known[*v].tensor = NULL;
+  s->among[*v].tensor = NULL;
   situ_tensor *meta =
       situ_empty(situ_shape_of(t), &(situ_options){ .dtype = situ_dtype_of(t), .device = { .kind = SITU_META } });
-  return meta && situ_set(&f->known[*v].tensor, meta);
+  return meta && situ_set(&s->among[*v].tensor, meta);
 }
 
-static void drop_results(situ__onnx *f, const situ__program_node *n) {
+static void drop_results(const situ__program_node *n, situ__value *value) {
   for (int32_t i = 0; i < n->outs; i++)
-    if (n->out[i] >= 0) situ_drop(&f->known[n->out[i]].tensor);
+    if (n->out[i] >= 0) situ_drop(&value[n->out[i]].tensor);
 }
 
-/* Bytes of the results, by a run on meta; -1: they are not known before. */
-static int64_t size_results(situ__onnx *f, call *c) {
-  swap s = { .count = 0 };
-  int64_t bytes = 0;
-  situ__op_call run = { .node = &c->made, .arg = c->made.arg, .value = f->known, .dry = true };
-  const bool fine = each_value(f, c, swap_value, &s) && situ__program_run_node(&run);
-  for (int32_t i = 0; fine && i < c->made.outs; i++) {
-    const situ_tensor *t = c->made.out[i] >= 0 ? f->known[c->made.out[i]].tensor : NULL;
-    if (t) bytes += situ_numel(t) * (int64_t)situ_dtype_size(situ_dtype_of(t));
+int64_t situ__onnx_size_results(situ__onnx *f, const situ__program_node *n, situ__value *value) {
+  swap s = { .among = value };
+  call c = { .made = *n, .args = situ__op_row_args(n->row) };
+  int64_t bytes = 0, own;
+  situ__op_call run = { .node = n, .arg = n->arg, .value = value, .dry = true };
+  bool fine = each_value(f, &c, swap_value, &s) && situ__program_run_node(&run);
+  for (int32_t i = 0; fine && i < n->outs; i++) {
+    const situ_tensor *t = n->out[i] >= 0 ? value[n->out[i]].tensor : NULL;
+    fine = !t || (situ__mul_i64(situ_numel(t), (int64_t)situ_dtype_size(situ_dtype_of(t)), &own) &&
+                  situ__add_i64(bytes, own, &bytes));
   }
-  drop_results(f, &c->made);
+  drop_results(n, value);
   for (int i = 0; i < s.count; i++) {
-    situ_drop(&f->known[s.value[i]].tensor);
-    f->known[s.value[i]].tensor = s.tensor[i];
+    situ_drop(&value[s.value[i]].tensor);
+    value[s.value[i]].tensor = s.tensor[i];
   }
   return fine ? bytes : -1;
 }
@@ -320,13 +323,13 @@ static bool fold(situ__onnx *f, call *c, bool *folded) {
   c->made.host = true;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  const int64_t bytes = size_results(f, c);
+  const int64_t bytes = situ__onnx_size_results(f, &c->made, f->known);
   situ__op_call run = { .node = &c->made, .arg = c->made.arg, .value = f->known };
   bool done = bytes >= 0 && bytes <= f->budget && situ__program_run_node(&run);
   done = situ_scope_end(&scope) == SITU_OK && done;
   (void)situ__errors_back(&own, message, sizeof message);
   c->made.host = false;
-  if (!done) return drop_results(f, &c->made), true;
+  if (!done) return drop_results(&c->made, f->known), true;
   f->budget -= bytes;
   for (int32_t i = 0; i < c->made.outs; i++)
     if (c->made.out[i] >= 0 && f->known[c->made.out[i]].tensor) f->about[c->made.out[i]].place = SITU__ONNX_CONSTANT;

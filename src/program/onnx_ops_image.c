@@ -52,6 +52,9 @@ static int64_t nearest_to(const resize *r, double x) {
 }
 static int64_t clamp_place(int64_t at, int64_t size) { return at < 0 ? 0 : at < size ? at : size - 1; }
 
+/* A kernel that is wider reads the input that often, and 2^26 weights with their places are 1 GiB. */
+enum { MOST_TAPS = 4096, MOST_WEIGHTS = 1 << 26 };
+
 /* What an element of the result is made of: at most `taps` elements of the input, each with its weight. */
 typedef struct weights {
   int64_t taps;
@@ -84,23 +87,35 @@ static void fill_taps(const resize *r, int64_t i, const weights *out) {
     }
 }
 
-/* The sum over the taps. An element without a weight is left out, so that its NaN or infinity stays where it is. */
-static situ_tensor *add_taps(situ_tensor *x, int d, const resize *r, const weights *of) {
+/* A list on the host for x; on meta, where it is not filled, its shape. */
+static situ_tensor *list_for(const situ_tensor *x, const void *list, size_t bytes, situ_dtype dtype, situ_shape shape) {
+  const bool meta = situ_device_of(x).kind == SITU_META;
+  const situ_options o = { .dtype = dtype, .device = { .kind = meta ? SITU_META : SITU_CPU } };
+  return meta ? situ_empty(shape, &o) : situ_from_host(list, bytes, shape, &o);
+}
+
+/* sum and tap t. An element without a weight is left out, so that its NaN or infinity stays where it is. */
+static situ_tensor *add_tap(situ_tensor *sum, situ_tensor *x, int d, const resize *r, const weights *of, int64_t t) {
   const situ_device there = situ_device_of(x);
-  const situ_options cpu = { .dtype = SITU_I64, .device = { .kind = SITU_CPU } },
-                     real = { .dtype = SITU_F64, .device = { .kind = SITU_CPU } };
   situ_shape along = { .ndim = situ_dim(x) };
-  situ_tensor *sum = NULL;
   for (int k = 0; k < along.ndim; k++) along.dim[k] = k == d ? r->out : 1;
+  const size_t at = (size_t)(t * r->out), count = (size_t)r->out;
+  situ_tensor *place = list_for(x, of->place + at, count * sizeof *of->place, SITU_I64, SITU_SHAPE(r->out));
+  situ_tensor *part = situ_index_select(x, d, situ_to(place, there));
+  if (r->mode == 'n') return part;
+  situ_tensor *weight = list_for(x, of->weight + at, count * sizeof *of->weight, SITU_F64, along);
+  weight = situ_to(situ_to_dtype(weight, situ_dtype_of(x)), there);
+  part = situ_where(situ_eq_scalar(weight, 0), situ_zeros_like(part, NULL), situ_mul(part, weight));
+  return sum ? situ_add(sum, part) : part;
+}
+
+/* The sum over the taps. What a tap makes is released before the next one. */
+static situ_tensor *add_taps(situ_tensor *x, int d, const resize *r, const weights *of) {
+  situ_tensor *sum = NULL;
   for (int64_t t = 0; t < of->taps; t++) {
-    const size_t at = (size_t)(t * r->out), count = (size_t)r->out;
-    situ_tensor *place = situ_from_host(of->place + at, count * sizeof *of->place, SITU_SHAPE(r->out), &cpu);
-    situ_tensor *part = situ_index_select(x, d, situ_to(place, there));
-    if (r->mode == 'n') return part;
-    situ_tensor *weight = situ_from_host(of->weight + at, count * sizeof *of->weight, along, &real);
-    weight = situ_to(situ_to_dtype(weight, situ_dtype_of(x)), there);
-    part = situ_where(situ_eq_scalar(weight, 0), situ_zeros_like(part, NULL), situ_mul(part, weight));
-    sum = sum ? situ_add(sum, part) : part;
+    situ_scope scope;
+    situ_scope_begin(&scope);
+    if (!(sum = situ_scope_return(&scope, add_tap(sum, x, d, r, of, t)))) return NULL;
   }
   return sum;
 }
@@ -111,37 +126,42 @@ static situ_tensor *fill_outside(situ_tensor *y, int d, const resize *r) {
   bool *inside = situ__calloc((size_t)r->out + 1, sizeof *inside);
   if (!inside) return situ__no_memory("Resize", (size_t)r->out), NULL;
   for (int k = 0; k < shape.ndim; k++) shape.dim[k] = k == d ? r->out : 1;
-  for (int64_t i = 0; i < r->out; i++) {
+  for (int64_t i = 0; i < r->out && situ_device_of(y).kind != SITU_META; i++) {
     const double at = place_of(r, i);
     inside[i] = at >= 0 && at <= (double)(r->in - 1);
   }
-  const situ_options o = { .dtype = SITU_BOOL, .device = { .kind = SITU_CPU } };
-  situ_tensor *mask = situ_from_host(inside, (size_t)r->out, shape, &o);
+  situ_tensor *mask = list_for(y, inside, (size_t)r->out, SITU_BOOL, shape);
   situ__free(inside);
   return situ_where(situ_to(mask, situ_device_of(y)), y, situ_full_like(y, r->outside, NULL));
 }
 
-/* x along dimension d. Weighted sums are computed in f32 at least, of whole numbers in f64. */
+/* x along dimension d. Weighted sums are computed in f32 at least, of whole numbers in f64. On meta one tap, which is
+   not filled, gives the shape. */
 static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
   const situ_dtype dtype = situ_dtype_of(x);
   const bool weighted = r->mode != 'n', crops = strcmp(r->coordinates, "tf_crop_and_resize") == 0;
   weights of = { .taps = 1 };
-  size_t elements;
   if (r->out < 1) return situ_narrow(x, d, 0, 0);
   if (weighted && dtype == SITU_I64)
     return situ__fail(SITU_E_UNSUPPORTED, "Resize", "computes no weighted sums of i64"), NULL;
-  for (int64_t i = 0; i < r->out; i++) {
+  const int64_t filled = situ_device_of(x).kind == SITU_META ? 0 : r->out;
+  for (int64_t i = 0; i < filled && r->out <= MOST_WEIGHTS; i++) {
     int64_t first, last;
     find_reach(r, i, &first, &last);
     of.taps = situ__max_i64(of.taps, clamp_place(last, r->in) - clamp_place(first, r->in) + 1);
   }
-  if (!situ__mul_size((size_t)of.taps, (size_t)r->out, &elements) || elements > (size_t)1 << 28)
-    return situ__fail(SITU_E_LIMIT, "Resize", "needs more than 2^28 weights"), NULL;
+  if (of.taps > MOST_TAPS || r->out > MOST_WEIGHTS / of.taps)
+    return situ__fail(SITU_E_LIMIT, "Resize",
+                      "makes %lld elements of %lld, each of %lld: more than %d, or %d weights, which are computed; "
+                      "resize in steps",
+                      (long long)r->out, (long long)r->in, (long long)of.taps, MOST_TAPS, MOST_WEIGHTS),
+           NULL;
+  const size_t elements = (size_t)(of.taps * filled) + 1;
   of.place = situ__calloc(elements, sizeof *of.place);
   of.weight = situ__calloc(elements, sizeof *of.weight);
   situ_tensor *y = NULL;
   if (of.place && of.weight) {
-    for (int64_t i = 0; i < r->out; i++) fill_taps(r, i, &of);
+    for (int64_t i = 0; i < filled; i++) fill_taps(r, i, &of);
     const situ_dtype wide = !weighted                       ? dtype
                             : situ_dtype_is_floating(dtype) ? (dtype == SITU_F64 ? SITU_F64 : SITU_F32)
                                                             : SITU_F64;

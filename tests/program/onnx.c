@@ -14,25 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "program/message.h"
+#include "program/onnx_message.h"
 #include "situ/situ.h"
 
 /* ---- models ---- */
-
-/* Fields of GraphProto. */
-enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12 };
-
-static void put_node(message *graph, const char *op, const char *in, const char *more, const char *out,
-                     const message *attribute) {
-  message node = { .length = 0 };
-  if (in) put_text(&node, 1, in);
-  if (more) put_text(&node, 1, more);
-  put_text(&node, 2, out);
-  put_text(&node, 3, "here");
-  put_text(&node, 4, op);
-  if (attribute) put_message(&node, 5, attribute);
-  put_message(graph, NODE, &node);
-}
 
 /* A float input or output of one free dimension and one of 2. */
 static void put_value(message *graph, uint32_t field, const char *name) {
@@ -67,24 +52,6 @@ static message float_tensor(const char *name, uint64_t size) {
   return t;
 }
 
-static situ_nn_module *load_bytes(const void *data, size_t length) {
-  FILE *f = fopen("written.onnx", "wb");
-  assert_non_null(f);
-  assert_true(fwrite(data, 1, length, f) == length);
-  assert_int_equal(fclose(f), 0);
-  return situ_export_load("written.onnx", NULL);
-}
-
-static situ_nn_module *load_graph(const message *graph, uint64_t opset) {
-  message model = { .length = 0 }, import = { .length = 0 };
-  put_int(&model, 1, 8);
-  put_text(&import, 1, "");
-  put_int(&import, 2, opset);
-  put_message(&model, 8, &import);
-  put_message(&model, 7, graph);
-  return load_bytes(model.data, model.length);
-}
-
 /* y = op(x, other). */
 static message graph_of(const char *op, const char *other) {
   message graph = { .length = 0 };
@@ -113,13 +80,6 @@ static int close_scope(void **state) {
   SITU_IGNORE(situ_scope_end(&scope));
   situ_error_clear();
   return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
-}
-
-static void expect_refused(situ_nn_module *m, situ_status status, const char *word) {
-  if (m) fail_msg("a file that must say \"%s\" was accepted", word);
-  if (situ_error() != status || !strstr(situ_error_message(), word))
-    fail_msg("%s: \"%s\" does not say \"%s\"", situ_status_name(situ_error()), situ_error_message(), word);
-  situ_error_clear();
 }
 
 static void names_parameters_and_buffers(void **state) {
