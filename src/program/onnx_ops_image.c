@@ -52,7 +52,7 @@ static int64_t nearest_to(const resize *r, double x) {
 }
 static int64_t clamp_place(int64_t at, int64_t size) { return at < 0 ? 0 : at < size ? at : size - 1; }
 
-/* A kernel that is wider reads the input that often, and 2^26 weights with their places are 1 GiB. */
+/* Each tap reads the input once more; 2^26 weights and their places are 1 GiB. */
 enum { MOST_TAPS = 4096, MOST_WEIGHTS = 1 << 26 };
 
 /* What an element of the result is made of: at most `taps` elements of the input, each with its weight. */
@@ -152,8 +152,8 @@ static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
   }
   if (of.taps > MOST_TAPS || r->out > MOST_WEIGHTS / of.taps)
     return situ__fail(SITU_E_LIMIT, "Resize",
-                      "makes %lld elements of %lld, each of %lld: more than %d, or %d weights, which are computed; "
-                      "resize in steps",
+                      "makes %lld elements of %lld by a kernel of %lld: it takes kernels of at most %d, and %d weights "
+                      "in all; resize in steps",
                       (long long)r->out, (long long)r->in, (long long)of.taps, MOST_TAPS, MOST_WEIGHTS),
            NULL;
   const size_t elements = (size_t)(of.taps * filled) + 1;
