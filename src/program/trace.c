@@ -309,6 +309,7 @@ static bool take_results(situ__trace *t, const situ_tree *tree, const char *key)
   if (key && !(o->key = situ__arena_text(&p->arena, key, strlen(key)))) return !(t->failed = true);
   if (o->kind == SITU_TREE_TENSOR) {
     const int32_t value = situ__trace_value(t, situ_tree_value(tree));
+    t->writes = t->writes || is_filled_constant(t, situ_tree_value(tree)); /* the caller may */
     o->leaf = (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = value };
     return value >= 0;
   }
@@ -333,6 +334,8 @@ static bool run_dry(situ__trace *t) {
   bool good = out && !t->problem.data;
   t->program->out =
       good ? situ__arena_take(&t->program->arena, (size_t)count_items(out), sizeof *t->program->out) : NULL;
+  t->ended = true;
+  t->pending = -1; /* of a call that failed */
   good = t->program->out && take_results(t, out, NULL);
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&scope));

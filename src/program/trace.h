@@ -39,7 +39,7 @@ typedef struct situ__trace {
   const situ_tree *inputs;
   bool taken, whole; /* parts and inputs are in the program; all calls too */
   bool copies;       /* each run begins with copies of filled constants, */
-  bool writes;       /* as a call writes to one */
+  bool writes;       /* as a call writes to one, or the caller may */
   situ__program *program;
   situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
   situ__traced *traced;
@@ -50,6 +50,7 @@ typedef struct situ__trace {
   int32_t constants, constant_capacity, meta_capacity;
   situ__lacks lacks;
   const situ_call *call; /* being traced */
+  bool ended;            /* the forward has: calls are copies for its results */
   int32_t pending;       /* the newest node, while it has no results; -1: none */
   int32_t last;          /* value of the call before, for `^` */
   bool failed;           /* no memory */

@@ -122,7 +122,7 @@ static bool add_node(situ__trace *t, const char *target, const char *codes, va_l
 
 bool situ__trace_call(situ_export_trace *trace, const char *target, const char *codes, va_list args) {
   situ__trace *t = (situ__trace *)trace;
-  if (!t->call) return situ__fail(SITU_E_STATE, "export_call", "outside of situ_op.traced"), false;
+  if (!t->call && !t->ended) return situ__fail(SITU_E_STATE, "export_call", "outside of situ_op.traced"), false;
   if (!target) return situ__trace_lacks(t, t->call->op->name, "with these arguments has no form in torch.export");
   if (!end_pending(t)) return false;
   char named[64];

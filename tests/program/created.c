@@ -44,8 +44,8 @@ static const situ_nn_type creator_type = { .name = "Creator", .size = sizeof(cre
 
 typedef enum outcome { SAME, OTHER, REFUSED } outcome;
 
-/* What becomes of an export of create, whose call itself gives `want`. */
-static outcome export(creation create, void *payload, bool reads, situ_tensor *want) {
+/* What becomes of an export of create, whose call itself gives `want`. With `writes` the caller writes to the results. */
+static outcome export(creation create, void *payload, bool reads, bool writes, situ_tensor *want) {
   creator *m = situ_nn_alloc(&creator_type);
   m->create = create, m->payload = payload, m->reads = reads;
   situ_tree *in = SITU_TREE(situ_ones(SITU_SHAPE(1), NULL));
@@ -58,6 +58,7 @@ static outcome export(creation create, void *payload, bool reads, situ_tensor *w
       situ_tensor *got = situ_nn_forward(program, situ_ones(SITU_SHAPE(1), NULL));
       if (!got) fail_msg("a program fails: %s", situ_error_message());
       if (!test_same_bits(situ_reshape(got, SITU_SHAPE(-1)), situ_reshape(want, SITU_SHAPE(-1)))) result = OTHER;
+      if (writes && !situ_fill_(got, 3)) fail_msg("a result cannot be written: %s", situ_error_message());
     }
   } else if (situ_error() != SITU_E_UNSUPPORTED) {
     fail_msg("refused otherwise: %s", situ_error_message());
@@ -115,7 +116,7 @@ static void try_function(const api_function *f, int options, bool host, int64_t 
       const bool definite = is_definite(&w, &want), readable = want && (!reads || situ_reshape(want, SITU_SHAPE(-1)));
       situ_error_clear();
       if (readable) { /* not packed blocks, for an op */
-        const outcome is = export(call_function, &w, reads, want);
+        const outcome is = export(call_function, &w, reads, !host, want);
         counts[is]++;
         if (definite && !host && is != SAME)
           fail_msg("%s of %s is %s", f->name, situ_dtype_name(dtypes[k]), is == OTHER ? "exported wrong" : "refused");
@@ -238,7 +239,7 @@ static void several_writes(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int reads = 0; reads < 2; reads++) {
       situ_tensor *buffer = situ_ones(SITU_SHAPE(6), NULL), *want = rows[i].create(buffer);
-      const outcome is = export(rows[i].create, buffer, reads, want);
+      const outcome is = export(rows[i].create, buffer, reads, true, want);
       if (is != rows[i].want) fail_msg("%s, read by %d ops: %d, not %d", rows[i].name, reads, is, rows[i].want);
     }
 }
