@@ -26,10 +26,11 @@ static bool is_real(const situ__arg *a) {
 static const int64_t widest = INT64_C(1) << 53;
 
 static double number_of(const situ__op_call *c, const situ__arg *a) {
-  const int64_t whole = is_real(a) ? 0 : int_of(c, a);
-  if (whole > widest || whole < -widest) return situ__call_refuse(c, "has a whole number beyond 2^53"), 0;
-  if (!is_real(a)) return (double)whole;
-  return a->kind == SITU__ARG_VALUE ? value_of(c, a)->real : a->real;
+  if (is_real(a)) return a->kind == SITU__ARG_VALUE ? value_of(c, a)->real : a->real;
+  const int64_t whole = int_of(c, a);
+  const double real = (double)whole; /* up to 2^63, which an int64_t is not */
+  if (real < 0x1p63 && (int64_t)real == whole) return real;
+  return situ__call_refuse(c, "has a whole number beyond 2^53 that a double does not hold"), 0;
 }
 
 bool situ__arg_given(const situ__op_call *c, int k) { return c->arg[k].kind != SITU__ARG_NONE; }

@@ -248,7 +248,7 @@ int64_t situ__arg_int(const situ__op_call *c, int k);         /* and of bools */
 double situ__arg_number(const situ__op_call *c, int k);
 bool situ__arg_is_whole(const situ__op_call *c, int k); /* an int or a bool, absent too */
 bool situ__arg_is_bool(const situ__op_call *c, int k);
-/* Whether the number at k is a whole one that a double may not hold: situ__arg_number refuses it. */
+/* Whether the number at k is a whole one beyond 2^53, which a double may not hold: then situ__arg_number refuses it. */
 bool situ__arg_is_wide(const situ__op_call *c, int k);
 /* The number at k as a 0-dim tensor on the device of `like`, of the dtype to which torch converts a number beside
    `like`: whole numbers wrap, and a fraction beside whole numbers has the default dtype. */
