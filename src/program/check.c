@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/size.h"
 #include "program/build.h"
 #include "program/declare.h"
 #include "program/module.h"
@@ -37,10 +38,12 @@ static void choose_symbols(checking *c, bool first) {
   for (int32_t i = 0; i < p->symbols; i++) c->symbols.value[i] = p->symbol[i].least, c->symbols.data[i] = true;
   for (int32_t i = 0; i < p->inputs; i++) {
     const situ__declared *d = &p->declared[p->input[i].value];
-    for (int k = 0; k < p->input[i].dims && d->name; k++) {
+    for (int k = 0; k < p->input[i].dims && k < d->dims && d->name; k++) { /* a block inside may declare fewer */
       const int32_t s = p->input[i].size[k].symbol;
       if (s < 0 || p->input[i].size[k].size >= 0) continue;
-      const int64_t least = p->symbol[s].least, most = p->symbol[s].most, other = d->size[k].value + 5 + 2 * s;
+      const int64_t least = p->symbol[s].least, most = p->symbol[s].most;
+      int64_t other;
+      if (!situ__add_i64(d->size[k].value, 5 + 2 * (int64_t)s, &other)) other = most;
       c->symbols.value[s] = first ? d->size[k].value : other > most ? most : other < least ? least : other;
       c->symbols.data[s] = !d->size[k].hinted;
     }
@@ -59,8 +62,10 @@ static bool stand_in(checking *c, int32_t v) {
   c->rough[v] = true;
   if (!d || !d->name || shape.ndim > SITU_MAX_DIMS) return true;
   if (d->dims < 0) return (void)situ__declared_value(&c->symbols, d->size, &c->value[v].integer, &data), true;
-  for (int k = 0; k < shape.ndim; k++)
+  for (int k = 0; k < shape.ndim; k++) {
     if (!situ__declared_value(&c->symbols, &d->size[k], &shape.dim[k], &data)) return true;
+    if (c->symbols.first && d->size[k].hinted) shape.dim[k] = d->size[k].value;
+  }
   c->rough[v] = data;
   situ_tensor *t = d->dtype ? situ_zeros(shape, &(situ_options){ .dtype = d->dtype }) : NULL;
   return !t || situ_set(&c->value[v].tensor, t);

@@ -62,8 +62,9 @@ static bool floor_divide(int64_t a, int64_t b, int64_t *out) {
   return true;
 }
 static bool modulo(int64_t a, int64_t b, int64_t *out) {
-  int64_t quotient;
-  return floor_divide(a, b, &quotient) && (*out = a - quotient * b, true);
+  *out = b == 0 || b == -1 ? 0 : a % b; /* INT64_MIN % -1 overflows */
+  if (*out != 0 && (*out < 0) != (b < 0)) *out += b;
+  return b != 0;
 }
 static bool power(int64_t a, int64_t b, int64_t *out) {
   for (*out = 1; b > 0 && b < DEPTH; b--)
@@ -165,7 +166,7 @@ bool situ__declared_holds(const situ__symbols *s, int32_t v, const situ__value *
   const situ_view_desc *t = value[v].tensor ? situ_desc(value[v].tensor) : NULL;
   if (!t) return true;
   const situ_shape shape = situ_shape_of(value[v].tensor);
-  bool same = (situ_dtype)t->dtype == d->dtype && shape.ndim == d->dims;
+  bool same = (situ_dtype)t->dtype == d->dtype && (!sizes || shape.ndim == d->dims);
   for (int k = 0; k < shape.ndim && same && sizes; k++) same = has_size(s, &d->size[k], shape.dim[k]);
   return same || refuse(s, d, &shape, (situ_dtype)t->dtype, problem);
 }

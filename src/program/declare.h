@@ -31,7 +31,8 @@ typedef struct situ__symbols {
 
 /* The value of a size. Returns false if it is unknown; *data turns true if it depends on values of tensors. */
 bool situ__declared_value(const situ__symbols *s, const situ__declared_size *size, int64_t *out, bool *data);
-/* Compares value v with its declaration, sizes only if `sizes`. Returns false, and tells in `problem` what differs. */
+/* Compares value v with its declaration, sizes and their number only if `sizes`. Returns false, and tells in `problem`
+   what differs. */
 bool situ__declared_holds(const situ__symbols *s, int32_t v, const situ__value *value, bool sizes, situ__text *problem);
 
 /* Runs a program without values at the sizes that it was exported with, and at others if it may have any, and compares

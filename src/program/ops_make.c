@@ -8,9 +8,10 @@ static situ_tensor *arange_wide(situ__op_call *c) {
   const int64_t start = situ__arg_int(c, 0), end = situ__arg_int(c, 1), step = situ__arg_int(c, 2);
   int64_t length, sum;
   const situ_options o = { .dtype = SITU_I64 };
-  if (step == 0 || !situ__sub_i64(end, start, &length) || !situ__add_i64(length, step > 0 ? step - 1 : step + 1, &sum))
-    return situ__call_refuse(c, "has a step of 0, or more than 2^63 steps");
-  const int64_t count = situ__max_i64(step > 0 ? sum / step : -sum / -step, 0);
+  if (step == 0 || !situ__sub_i64(end, start, &length) ||
+      !situ__add_i64(length, step > 0 ? step - 1 : step + 1, &sum) || (sum == INT64_MIN && step == -1))
+    return situ__call_refuse(c, "has a step of 0, or 2^63 steps or more");
+  const int64_t count = situ__max_i64(sum / step, 0);
   situ_tensor *i = situ_arange(0, (double)count, 1, &o);
   return i ? situ_add(situ_mul(i, situ__arg_scalar(c, 2, i)), situ__arg_scalar(c, 0, i)) : NULL;
 }

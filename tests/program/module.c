@@ -244,8 +244,8 @@ static void refuses_elu_with_a_scale(void **state) {
   }
 }
 
-/* mlp, with another call in place of its dropout, which does nothing. */
-static situ_nn_module *with_call(const char *call) {
+/* Reads mlp, with another call in place of its dropout, which does nothing. */
+static void read_with_call(const char *call) {
   static const char before[] =
       "dropout.default\", \"inputs\": [{\"name\": \"input\", \"arg\": {\"as_tensor\": {\"name\": "
       "\"tanh\"}}, \"kind\": 1}, {\"name\": \"p\", \"arg\": {\"as_float\": 0.1}, \"kind\": 1}, "
@@ -257,6 +257,9 @@ static situ_nn_module *with_call(const char *call) {
                        (int)(sizeof before - sizeof ", \"metadata\": {" - strlen(call)), "") < (int)sizeof after);
   read_program("mlp");
   replace(before, after);
+}
+static situ_nn_module *with_call(const char *call) {
+  read_with_call(call);
   replace("\"dropout\": {\"dtype\"", "\"another\": {\"dtype\""); /* what the file declares of dropout */
   situ_nn_module *m = load(NULL);
   if (!m) fail_msg("%s", situ_error_message());
@@ -327,6 +330,81 @@ static void group_norms_have_statistics(void **state) {
     if (!none) fail_msg("%s", situ_error_message());
     assert_int_equal(situ_size(none, 0), 0);
     situ_nn_free(m);
+  }
+}
+
+/* A padding that is a tensor has values only in a run, and may have too many. */
+static void paddings_may_be_tensors(void **state) {
+  (void)state;
+  situ_nn_module *m = with_call("constant_pad_nd.default\", \"inputs\": [{\"name\": \"self\", \"arg\": " TANH
+                                "}, {\"name\": \"pad\", \"arg\": " TANH "}], " GIVES_DROPOUT);
+  assert_null(situ_nn_forward(m, input(100)));
+  expect_error(SITU_E_LIMIT, "has 1600 values where at most 1024 are read");
+  situ_nn_free(m);
+}
+
+/* What a double holds is a number of any argument. */
+static void large_whole_numbers(void **state) {
+  (void)state;
+  static const struct {
+    const char *value;
+    bool fits;
+  } rows[] = { { "-9223372036854775808", true },
+               { "4611686018427387904", true },
+               { "9007199254740993", false },
+               { "-9223372036854775807", false },
+               { "9223372036854775807", false } };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char call[320];
+    (void)snprintf(
+        call, sizeof call,
+        "constant_pad_nd.default\", \"inputs\": [{\"name\": \"self\", \"arg\": " TANH
+        "}, {\"name\": \"pad\", \"arg\": {\"as_ints\": [1, -1]}}, {\"name\": \"value\", \"arg\": {\"as_int\": "
+        "%s}}], " GIVES_DROPOUT,
+        rows[i].value);
+    situ_nn_module *m = with_call(call);
+    situ_tensor *y = situ_nn_forward(m, input(4));
+    if (!y != !rows[i].fits) fail_msg("%s: %s", rows[i].value, y ? "runs" : situ_error_message());
+    if (!y) expect_error(SITU_E_UNSUPPORTED, "beyond 2^53 that a double does not hold");
+    situ_nn_free(m);
+  }
+  situ_nn_module *m = with_call("arange.start_step\", \"inputs\": [{\"name\": \"start\", \"arg\": {\"as_int\": 0}}, "
+                                "{\"name\": \"end\", \"arg\": {\"as_int\": -9223372036854775808}}, "
+                                "{\"name\": \"step\", \"arg\": {\"as_int\": -1}}], " GIVES_DROPOUT);
+  assert_null(situ_nn_forward(m, input(4)));
+  expect_error(SITU_E_UNSUPPORTED, "2^63 steps or more");
+  situ_nn_free(m);
+}
+
+/* ---- sizes that are declared by expressions ---- */
+
+#define HINT "\", \"hint\": {\"as_int\": "
+/* Puts another expression and hint in place of each size that the file leaves free, of a mlp that squeezes. */
+static void read_with_sizes(const char *text) {
+  static const char before[] = "\"Symbol('s31', positive=True, integer=True)" HINT "2}";
+  char after[sizeof before];
+  assert_true(snprintf(after, sizeof after, "%-*s", (int)sizeof before - 1, text) < (int)sizeof after);
+  read_with_call("squeeze.default\", \"inputs\": [{\"name\": \"self\", \"arg\": " TANH "}], " GIVES_DROPOUT);
+  replace(before, after);
+}
+
+/* No input has the symbol alone: a size for which it would be 1 or below 0 tells nothing of the ranks. */
+static void sizes_may_be_expressions(void **state) {
+  (void)state;
+  static const char *const sizes[] = { "\"Add(Symbol('s31'), Integer(1))" HINT "2}",
+                                       "\"Add(Symbol('s31'), Integer(-1))" HINT "2}",
+                                       "\"Symbol('s31')" HINT "9223372036854775807}",
+                                       "\"Mod(Integer(-9223372036854775808), Integer(5))\"" };
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    read_with_sizes(sizes[i]);
+    situ_nn_module *m = load(NULL);
+    if (!m) fail_msg("%s: %s", sizes[i], situ_error_message());
+    if (i < 2) assert_non_null(situ_nn_forward(m, input(4)));
+    situ_nn_free(m);
+    replace("\"silu\": {\"dtype\": 7", "\"silu\": {\"dtype\": 8");
+    m = i < 2 ? load(NULL) : NULL;
+    if (m) fail_msg("%s: a wrong dtype is accepted", sizes[i]);
+    if (i < 2) expect_error(SITU_E_FORMAT, "silu is computed as f32");
   }
 }
 
@@ -492,6 +570,9 @@ int main(void) {
     TEST(joins_leave_out_nothing_else),
     TEST(ranks_have_tolerances),
     TEST(group_norms_have_statistics),
+    TEST(paddings_may_be_tensors),
+    TEST(large_whole_numbers),
+    TEST(sizes_may_be_expressions),
     TEST(memory_ends),
     TEST(memory_ends_in_results),
     TEST(refuses_damaged_weights),
