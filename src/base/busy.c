@@ -28,6 +28,9 @@ static uint64_t writing;    /* locks of situ__write_begin that are held: storage
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* The locks of situ__write_begin that this thread holds. */
+static SITU__THREAD_LOCAL uint64_t own;
+
 static void unlink_claim(situ__claim *c) {
   __atomic_store_n(c->link, c->next, __ATOMIC_RELEASE);
   if (c->next) c->next->link = c->link;
@@ -49,7 +52,7 @@ static void in_child(void) {
   threads = mine.number ? &mine : NULL;
   mine.next = NULL;
   mine.link = &threads;
-  writing = 0;
+  writing = own;
   for (situ__claim *c = claims, *next; c; c = next) {
     next = c->next;
     if (c->thread != mine.number) unlink_claim(c);
@@ -186,18 +189,24 @@ uint64_t situ__write_lock_of(const void *storage) {
 }
 
 /* All at once, so that two threads cannot each wait for the other. */
-void situ__write_begin(uint64_t locks) {
+uint64_t situ__write_begin(uint64_t locks) {
   uint64_t held = 0;
-  if (!locks) return;
+  locks &= ~own;
+  if (!locks) return 0;
+  if (!mine.number) enlist(); /* for a fork */
   while (!__atomic_compare_exchange_n(&writing, &held, held | locks, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
     if (held & locks) {
       sched_yield();
       held = __atomic_load_n(&writing, __ATOMIC_RELAXED) & ~locks;
     }
+  own |= locks;
+  return locks;
 }
 
 void situ__write_end(uint64_t locks) {
-  if (locks) __atomic_fetch_and(&writing, ~locks, __ATOMIC_RELEASE);
+  if (!locks) return;
+  own &= ~locks;
+  __atomic_fetch_and(&writing, ~locks, __ATOMIC_RELEASE);
 }
 
 /* ---- exclusive use ---- */

@@ -50,9 +50,11 @@ bool situ__optim_marks(const void *optim, situ__mark_visitor *visit);
 
 /* Forwards, which share a module, write its running statistics, and a save reads them. A write holds the locks of all
    storages that it writes together, a reader that of the storage it reads. Waits for the other thread; so the holder of
-   a lock must neither run the program's code nor wait. Several locks are their sum by |. */
+   a lock must not wait for anything else. What an op calls back meanwhile (the log function, saved tensors hooks) may
+   save or forward: a thread does not wait for its own locks. Several locks are their sum by |. */
 uint64_t situ__write_lock_of(const void *storage);
-void situ__write_begin(uint64_t locks);
+/* Returns the locks that the thread did not hold yet, for situ__write_end. */
+uint64_t situ__write_begin(uint64_t locks);
 void situ__write_end(uint64_t locks);
 
 /* For an object without parts that one thread at a time may use: a loader, a scheduler. Zeroed: not in use. */

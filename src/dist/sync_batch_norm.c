@@ -126,9 +126,8 @@ static bool update_running(const situ_nn_normalise_call *w, situ_tensor *mean, s
     if (!(next[i] = situ_add_alpha(situ_mul_scalar(running[i], 1 - w->momentum),
                                    situ_to_dtype(now[i], situ_dtype_of(running[i])), w->momentum)))
       return false;
-  const uint64_t locks =
-      situ__write_lock_of(situ_desc(running[0])->storage) | situ__write_lock_of(situ_desc(running[1])->storage);
-  situ__write_begin(locks);
+  const uint64_t locks = situ__write_begin(situ__write_lock_of(situ_desc(running[0])->storage) |
+                                           situ__write_lock_of(situ_desc(running[1])->storage));
   const bool good = situ_copy_(running[0], next[0]) && situ_copy_(running[1], next[1]);
   situ__write_end(locks);
   return good;

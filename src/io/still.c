@@ -91,7 +91,5 @@ void situ__still_end(situ__still *s) {
 }
 
 uint64_t situ__still_lock(const situ_tensor *t) {
-  const uint64_t lock = situ__write_lock_of(situ_desc(t)->storage);
-  situ__write_begin(lock);
-  return lock;
+  return situ__write_begin(situ__write_lock_of(situ_desc(t)->storage));
 }

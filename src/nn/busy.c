@@ -67,8 +67,7 @@ uint64_t situ__nn_write_begin(int count, ...) {
     if (t) locks |= situ__write_lock_of(situ_desc(t)->storage);
   }
   va_end(list);
-  situ__write_begin(locks);
-  return locks;
+  return situ__write_begin(locks);
 }
 
 bool situ__nn_claim_to_free(const char *op, const situ_nn_module *m, situ__claim *claim) {

@@ -107,8 +107,7 @@ static bool write_rows(situ_tensor *weight, situ_tensor *index, situ_tensor *row
   situ__unseen u;
   situ__unseen_begin(&u);
   const situ_shape shape = SITU_SHAPE(situ_numel(index), weight->view.size[1]);
-  const uint64_t lock = situ__write_lock_of(weight->view.storage); /* a save may read it */
-  situ__write_begin(lock);
+  const uint64_t lock = situ__write_begin(situ__write_lock_of(weight->view.storage)); /* a save may read it */
   const bool good = situ_index_copy_(weight, 0, situ_reshape(index, SITU_SHAPE(-1)), situ_reshape(rows, shape)) != NULL;
   situ__write_end(lock);
   return situ__unseen_end(&u) && good;

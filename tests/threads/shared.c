@@ -2,6 +2,7 @@
 /* test-devices: cpu sim:0 */
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "situ/situ.h"
 #include "support/test.h"
@@ -464,6 +465,42 @@ static void a_scaler_is_for_one_thread_at_a_time(void **state) {
   pthread_barrier_destroy(&q.go_on);
 }
 
+/* ---- the program's code inside of a write of what others read ---- */
+
+typedef struct listener {
+  situ_nn_module *net;
+  situ_tensor *x;
+  int called, good;
+} listener;
+
+static void saves_and_forwards(const char *message, void *payload) {
+  (void)message;
+  listener *l = payload;
+  situ_tree *all = situ_nn_state_dict(l->net);
+  l->called++;
+  l->good += situ_save("listener.safetensors", all, NULL) == SITU_OK && situ_nn_forward(l->net, l->x);
+  situ_tree_free(all);
+}
+
+/* A batch of one value fails while the forward holds the locks of the running statistics. */
+static void a_log_function_uses_the_module_that_fails(void **state) {
+  (void)state;
+  const situ_options here = { .device = test_device() };
+  listener l = { .net = situ_nn_batch_norm1d(4, NULL), .x = situ_ones(SITU_SHAPE(2, 4, 3), &here) };
+  assert_int_equal(situ_nn_to(l.net, test_device()), SITU_OK);
+  const situ_error_policy before = situ_error_mode(SITU_ERROR_LOG);
+  situ_error_log(saves_and_forwards, &l);
+  (void)alarm(60); /* ends a wait for ever */
+  expect_refused(situ_nn_forward(l.net, situ_ones(SITU_SHAPE(1, 4, 1), &here)), SITU_E_ARG, "batch_norm", "one value");
+  assert_int_equal(l.called, 1);
+  assert_int_equal(l.good, 1);
+  assert_non_null(situ_nn_forward(l.net, l.x)); /* the locks are free */
+  (void)alarm(0);
+  situ_error_log(NULL, NULL);
+  situ_error_mode(before);
+  situ_nn_free(l.net);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(each_backward_counts_once),
                                       TEST(threads_differentiate_one_module),
@@ -473,6 +510,7 @@ int main(void) {
                                       TEST(nothing_begins_to_use_what_is_moved),
                                       TEST(others_are_refused_meanwhile),
                                       TEST(what_a_backward_uses_does_not_move),
-                                      TEST(a_scaler_is_for_one_thread_at_a_time) };
+                                      TEST(a_scaler_is_for_one_thread_at_a_time),
+                                      TEST(a_log_function_uses_the_module_that_fails) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
