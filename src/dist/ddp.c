@@ -22,8 +22,7 @@ static situ__dist_item *end_of_items(const situ_dist_ddp *d) { return d->items +
 
 /* A save on another thread may read it. */
 static bool write_buffer(const situ__dist_item *b, situ_tensor *value) {
-  const uint64_t lock = situ__write_lock_of(situ_desc(b->tensor)->storage);
-  situ__write_begin(lock);
+  const uint64_t lock = situ__write_begin(situ__write_lock_of(situ_desc(b->tensor)->storage));
   const bool good = situ_copy_(b->tensor, value) != NULL;
   situ__write_end(lock);
   return good;

@@ -140,7 +140,8 @@ situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item
 bool situ__dist_take_shares(situ_dist_ddp *d);
 /* Ends it: all its calls have ended, or the communicator has failed. */
 void situ__dist_end_exchange(situ_dist_ddp *d);
-/* This rank cannot go on: calls on their way end, and the others hear why. */
+/* This rank cannot go on: calls on their way end, and the others hear why. While another thread is in a call of the
+   communicator it does nothing but record that: the others wait until their deadline. */
 void situ__dist_give_up(const situ_dist_ddp *d);
 /* Exchanges which items were used; `used` becomes true where it is on any rank. When it returns true, all ranks have
    come this far. */

@@ -62,7 +62,8 @@ void situ__dist_free_items(situ_dist_ddp *d) {
   for (int64_t i = 0; d->items && i < d->item_count; i++) {
     situ__dist_item *item = &d->items[i];
     if (!item->is_buffer) situ_remove_hooks(item->tensor, item);
-    situ_drop(&item->tensor);
+    situ_tensor **const owned[] = { &item->tensor, &item->arrived, &item->before, &item->after, &item->gradient };
+    for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) situ_drop(owned[k]);
   }
   situ__dist_free_buckets(d);
   situ__free(d->items);
@@ -107,9 +108,8 @@ static bool compare_items(const char *op, const situ_dist_ddp *d, situ_dist_ddp 
 /* ---- taking over ---- */
 
 /* The lists of `now`, which all ranks have made, take the place of d's. */
-static bool exchange_items(const char *op, situ_dist_ddp *d, situ_dist_ddp *now) {
-  SITU__ALONE(in, &d->comm->alone, op, "this communicator");
-  if (!in || !situ__dist_fill_buckets(op, now) || !situ__dist_compare_layout(op, now)) return false;
+static bool replace_items(const char *op, situ_dist_ddp *d, situ_dist_ddp *now) {
+  if (!situ__dist_fill_buckets(op, now) || !situ__dist_compare_layout(op, now)) return false;
   if (!(d->options.no_broadcast ? situ__dist_compare_values(op, now) : situ__dist_broadcast(op, now))) return false;
   for (int64_t i = 0; i < now->item_count; i++) {
     now->items[i].ddp = d;
@@ -129,6 +129,14 @@ static bool exchange_items(const char *op, situ_dist_ddp *d, situ_dist_ddp *now)
   d->found = 0;
   *now = before; /* to be freed */
   return true;
+}
+
+static bool exchange_items(const char *op, situ_dist_ddp *d, situ_dist_ddp *now) {
+  SITU__ALONE(in, &d->comm->alone, op, "this communicator");
+  if (!in) return false;
+  if (replace_items(op, d, now)) return true;
+  situ__dist_give_up(d); /* the other ranks would wait */
+  return false;
 }
 
 static bool refuse_change(const char *op, const situ_dist_ddp *d, const situ__dist_item *item, const char *how) {
@@ -151,10 +159,8 @@ static bool take_over(const char *op, situ_dist_ddp *d, situ_dist_ddp *now, bool
   const char *how;
   if (!situ__dist_list_items(op, now) || !compare_items(op, d, now, exact, &item, &how)) return false;
   if (!item) return d->seen = now->seen, true;
-  if (d->position || d->zero) return refuse_change(op, d, item, how);
-  if (exchange_items(op, d, now)) return true;
-  situ__dist_give_up(d); /* the other ranks would wait */
-  return false;
+  if (d->position || d->begun || d->zero) return refuse_change(op, d, item, how);
+  return exchange_items(op, d, now);
 }
 
 bool situ__dist_is_known(const char *op, const situ_dist_ddp *d) {

@@ -78,6 +78,8 @@ void situ__dist_end_exchange(situ_dist_ddp *d) {
 int64_t situ__dist_begun(const situ_dist_ddp *d) { return d->exchange ? d->exchange->parts : 0; }
 
 void situ__dist_give_up(const situ_dist_ddp *d) {
+  SITU__ALONE(in, &d->comm->alone, "dist_give_up", "this communicator");
+  if (!in) return;
   situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up at step %lld: %.200s", d->comm->rank,
                   (long long)d->step, situ_error_message());
 }

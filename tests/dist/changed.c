@@ -5,6 +5,7 @@
 /* test-devices: cpu */
 #include <math.h>
 
+#include "dist/comm.h"
 #include "dist/must.h"
 #include "dist/world.h"
 #include "situ/dist.h"
@@ -291,8 +292,39 @@ static void a_change_without_a_forward(void **state) {
   }
 }
 
+static void *enter(void *comm) { return situ__alone_begin(&((situ_comm *)comm)->alone, "test", "it"); }
+
+/* Refused without harm: what could not begin has changed nothing, and the communicator goes on. */
+static void a_change_that_must_wait(void **state) {
+  (void)state;
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_comm_sim *world = situ_comm_sim_new(1, NULL);
+  situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);
+  situ_nn_module *net = make_net();
+  situ_tensor *x = situ_ones(SITU_SHAPE(ROWS, WIDTH), NULL);
+  situ_dist_ddp *ddp = situ_dist_ddp_new(net, comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES });
+  assert_true(ddp && append_buffers(net));
+
+  pthread_t thread;
+  void *in;
+  assert_int_equal(pthread_create(&thread, NULL, enter, comm), 0);
+  assert_int_equal(pthread_join(thread, &in), 0);
+  expect_refused(situ_nn_forward(net, x), SITU_E_STATE, "nn_forward", "is busy");
+  situ__alone_end(&(situ__alone *){ in });
+  assert_int_equal(situ_comm_barrier(comm, "behind it"), SITU_OK);
+
+  assert_non_null(situ_nn_forward(net, x)); /* a micro-batch has begun, and knows its buffers */
+  assert_true(freeze(net));
+  expect_refused(situ_dist_zero2_new(situ_nn_parameters(net), ddp, situ_optim_sgd, NULL), SITU_E_STATE,
+                 "dist_zero2_new", "in the middle of a step");
+  situ_dist_ddp_free(ddp);
+  situ_nn_free(net);
+  situ_comm_free(comm);
+  situ_comm_sim_free(world);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(every_change_of_a_wrapped_module), TEST(a_change_of_one_rank_alone),
-                                      TEST(a_change_without_a_forward) };
+                                      TEST(a_change_without_a_forward), TEST(a_change_that_must_wait) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
