@@ -116,20 +116,26 @@ situ_tensor *situ_view_host(void *data, size_t bytes, situ_shape shape, const si
   return t && check_size("view_host", &t->view, bytes) ? t : NULL;
 }
 
-/* Describes the storage by the first of its tensors that has a name, else by its oldest one, with name or shape. */
+/* Describes the storage by the first of its tensors that has a name, else by its oldest one, with name or shape. The
+   text is made without the lock: looking a source line up takes milliseconds, and other locks. */
 void situ__describe_storage(situ_storage *storage, situ__described *to) {
-  bool named = false;
-  for (const situ_tensor *t = situ__handles_begin(storage); t && !named; t = t->next_handle) {
-    const situ_shape sizes = situ__shape(&t->view);
-    char name[256], shape[SITU_SHAPE_TEXT], site[256];
-    (void)snprintf(name, sizeof name, "%s", situ_name(t));
-    named = *name != 0;
-    (void)snprintf(to->what, sizeof to->what, "%s%s%s(%s %s)", named ? "`" : "a tensor ", name, named ? "` " : "",
-                   situ_shape_text(&sizes, shape), situ_dtype_name((situ_dtype)t->view.dtype));
-    situ__site_text(t->created_at, site, sizeof site);
-    (void)snprintf(to->where, sizeof to->where, "%s%s", *site ? " at " : "", site);
+  const situ_tensor *found = situ__handles_begin(storage);
+  while (found && !found->name && found->next_handle) found = found->next_handle;
+  situ_view_desc view = { 0 };
+  void *created_at = NULL;
+  char name[256] = "", shape[SITU_SHAPE_TEXT], site[256];
+  if (found) {
+    view = found->view;
+    created_at = found->created_at;
+    if (found->name) (void)snprintf(name, sizeof name, "%s", found->name);
   }
   situ__handles_end(storage);
+  if (!found) return;
+  const situ_shape sizes = situ__shape(&view);
+  (void)snprintf(to->what, sizeof to->what, "%s%s%s(%s %s)", *name ? "`" : "a tensor ", name, *name ? "` " : "",
+                 situ_shape_text(&sizes, shape), situ_dtype_name((situ_dtype)view.dtype));
+  situ__site_text(created_at, site, sizeof site);
+  (void)snprintf(to->where, sizeof to->where, "%s%s", *site ? " at " : "", site);
 }
 
 /* Returns false after recording an error if t has no values to read. */

@@ -66,7 +66,15 @@ static void transform(void) {
   (void)situ_scope_end(&s);
 }
 
-static void (*const works[])(void) = { use_modules, train, move, save, be_refused, transform };
+/* The message describes the memory, and looks up where its tensor was made. */
+static situ_tensor *without_values;
+static void ask_for_no_values(void) {
+  double value;
+  (void)situ_item(without_values, &value);
+  situ_error_clear();
+}
+
+static void (*const works[])(void) = { use_modules, train, move, save, be_refused, transform, ask_for_no_values };
 enum { WORKS = sizeof works / sizeof *works };
 
 static void *run(void *work) {
@@ -160,6 +168,7 @@ static void with_a_communicator(void **state) {
 }
 
 int main(void) {
+  without_values = situ_empty(SITU_SCALAR, NULL);
   const struct CMUnitTest tests[] = { TEST(beside_each_kind_of_work), TEST(beside_all_of_them),
                                       TEST(in_the_log_function), TEST(with_a_communicator) };
   return cmocka_run_group_tests_name("host/fork", tests, NULL, NULL);
