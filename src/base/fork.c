@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "base/slab.h"
+#include "base/stripes.h"
 
 /* How often a fork that has some of the locks asks for one more, before it gives all back: its holder may wait for one
    of them. */
@@ -18,6 +19,8 @@ SITU__THREAD_LOCAL char situ__mutex_self;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;
 static situ__mutex *all;
+situ__stripe situ__stripes[SITU__STRIPES];
+static int stripes_held; /* the first so many, by a fork */
 
 /* A lock that the forking thread holds already (it forks in a callback) stays its own, in the child, too. */
 static bool take(situ__mutex *m) {
@@ -29,7 +32,16 @@ static bool take(situ__mutex *m) {
   return false;
 }
 
+static bool take_stripe(void) {
+  for (int i = 0; i < PATIENCE; i++) {
+    if (!__atomic_exchange_n(&situ__stripes[stripes_held].lock, 1, __ATOMIC_ACQUIRE)) return stripes_held++, true;
+    (void)sched_yield();
+  }
+  return false;
+}
+
 static void give_back(void) {
+  while (stripes_held) situ__spin_unlock(&situ__stripes[--stripes_held].lock);
   for (situ__mutex *m = all; m; m = m->next)
     if (m->held_by_fork) {
       m->held_by_fork = false;
@@ -42,6 +54,8 @@ static bool take_all(void) {
   (void)pthread_mutex_lock(&listing);
   for (situ__mutex *m = all; m; m = m->next)
     if (!take(m)) return give_back(), false;
+  while (stripes_held < SITU__STRIPES)
+    if (!take_stripe()) return give_back(), false;
   return true;
 }
 

@@ -97,18 +97,22 @@ static bool look_at_handles(situ_move_plan *m, int64_t i) {
   situ_storage *s = m->unit[i].storage;
   int32_t handles = 0;
   bool good = true;
+  uint8_t other = m->unit[i].from_dtype;
   for (situ_tensor *t = situ__handles_begin(s); t && good; t = t->next_handle) {
     const situ_move_unit *u = &m->unit[i];
     handles++;
     if (situ__move_casts(u) && t->view.dtype != u->from_dtype) {
-      situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", label_of(u->tensor),
-                 situ_dtype_name((situ_dtype)u->from_dtype), situ_dtype_name((situ_dtype)t->view.dtype));
+      other = t->view.dtype;
       good = false;
     } else if (m->gradients && t->meta && t->meta->grad) {
       good = add_along(m, i, t->meta->grad->view.storage, t->meta->grad, SITU_MOVE_GRADIENT);
     }
   }
   situ__handles_end(s);
+  const situ_move_unit *u = &m->unit[i];
+  if (other != u->from_dtype)
+    situ__fail(SITU_E_DTYPE, m->op, "%s is seen as %s and as %s: it cannot be cast", label_of(u->tensor),
+               situ_dtype_name((situ_dtype)u->from_dtype), situ_dtype_name((situ_dtype)other));
   m->unit[i].handles = handles;
   return good;
 }

@@ -1,6 +1,7 @@
 /* Tensors: create, share, free, query.
    SPDX-License-Identifier: MIT */
 #include "base/refs.h"
+#include "base/stripes.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -36,11 +37,11 @@ static situ_tensor *allocate_tensor(const char *op, void *site) {
 /* ---- the handles of a storage ---- */
 
 situ_tensor *situ__handles_begin(situ_storage *s) {
-  situ__spin_lock(&s->lock);
+  situ__stripe_lock(s);
   return s->handles;
 }
 
-void situ__handles_end(situ_storage *s) { situ__spin_unlock(&s->lock); }
+void situ__handles_end(situ_storage *s) { situ__stripe_unlock(s); }
 
 /* Ranks a tensor as the description of its storage: parameters and buffers first, then tensors with a name. */
 static int rank_tensor(const situ_tensor *t) {
@@ -65,22 +66,22 @@ uint8_t situ__storage_subject(situ_storage *s, char *name, size_t size) {
 
 static void enlist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
-  situ__spin_lock(&s->lock);
+  situ__stripe_lock(s);
   t->next_handle = s->handles;
   if (s->handles) s->handles->prev_handle = t;
   s->handles = t;
-  situ__spin_unlock(&s->lock);
+  situ__stripe_unlock(s);
 }
 
 /* If t is the only owner of its storage, no other thread can reach the list, now or later. */
 static void delist(situ_tensor *t) {
   situ_storage *s = t->view.storage;
   if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1) return;
-  situ__spin_lock(&s->lock);
+  situ__stripe_lock(s);
   if (t->prev_handle) t->prev_handle->next_handle = t->next_handle;
   else s->handles = t->next_handle;
   if (t->next_handle) t->next_handle->prev_handle = t->prev_handle;
-  situ__spin_unlock(&s->lock);
+  situ__stripe_unlock(s);
 }
 
 /* Frees a tensor that was not completed, without quarantine: the program has not seen it. */

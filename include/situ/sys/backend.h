@@ -20,7 +20,6 @@ typedef struct situ_storage {
   situ_device device;
   uint32_t version;                 /**< number of writes; accessed with atomic builtins */
   uint32_t flags;                   /**< SITU_STORAGE_... */
-  uint32_t lock;                    /**< guards `handles` while several tensors share the storage */
   uint32_t mark;                    /**< place, from 1, that it had in the newest plan of a move with it; private */
   uint32_t slots;                   /**< number of module slots with a tensor on it; accessed with atomic builtins */
   uint64_t busy;                    /**< newest claim of a thread that is moving or changing it; private */
