@@ -10,7 +10,7 @@
 
 SITU_BEGIN
 
-#define SITU_BACKEND_ABI 1
+#define SITU_BACKEND_ABI 2
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
