@@ -35,6 +35,28 @@ static bool find_span(const situ__plane *p, int64_t *kw, span *s) {
   return false;
 }
 
+/* The columns of a kernel that are read, the same for each row; looked for again where they are many. */
+enum { COLUMNS = 32 };
+typedef struct columns {
+  span list[COLUMNS];
+  int64_t count;
+  bool all;
+} columns;
+
+static void list_columns(const situ__plane *p, columns *c) {
+  c->count = 0;
+  for (int64_t kw = 0; c->count < COLUMNS && find_span(p, &kw, &c->list[c->count]); kw++) c->count++;
+  c->all = c->count < COLUMNS;
+}
+
+/* Column k of the list, or of the kernel. Returns false if there are no more. */
+ALWAYS_INLINE bool next_column(const situ__plane *p, const columns *c, int64_t *k, span *s) {
+  if (!c->all) return find_span(p, k, s);
+  if (*k >= c->count) return false;
+  *s = c->list[*k];
+  return true;
+}
+
 /* Number of a window's elements before the plane, along a dimension. */
 static int64_t outside(int64_t start, int64_t dilation) { return start < 0 ? situ__ceil_div(-start, dilation) : 0; }
 

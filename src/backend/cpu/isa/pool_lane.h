@@ -26,13 +26,15 @@ ALWAYS_INLINE void FN(sum_row)(const real *x, int64_t step, int64_t first, int64
 
 static void FN(avg)(const situ__plane *p, const void *large, void *small) {
   const situ_window *w = p->window;
+  columns c;
+  list_columns(p, &c);
   real *y = small;
   for (int64_t oh = 0; oh < p->out_height; oh++, y += p->out_width) {
     for (int64_t i = 0; i < p->out_width; i++) y[i] = 0;
     const span rows = rows_of(p, oh);
     span s;
     for (int64_t kh = rows.first; kh < rows.last; kh++)
-      for (int64_t kw = 0; find_span(p, &kw, &s); kw++) {
+      for (int64_t kw = 0; next_column(p, &c, &kw, &s); kw++) {
         const real *x = (const real *)large + (rows.offset + kh) * p->width + s.offset;
         if (w->stride[1] == 1) FN(sum_row)(x, 1, s.first, s.last, y);
         else if (w->stride[1] == 2) FN(sum_row)(x, 2, s.first, s.last, y);
@@ -46,13 +48,15 @@ static void FN(avg_grad)(const situ__plane *p, const void *small, void *large) {
   const real *g = small;
   real *share = p->scratch;
   const int64_t step = p->window->stride[1];
+  columns c;
+  list_columns(p, &c);
   memset(large, 0, (size_t)(p->height * p->width) * sizeof(real));
   for (int64_t oh = 0; oh < p->out_height; oh++, g += p->out_width) {
     for (int64_t i = 0; i < p->out_width; i++) share[i] = QUOTIENT(g[i], (real)divisor(p, oh, i));
     const span rows = rows_of(p, oh);
     span s;
     for (int64_t kh = rows.first; kh < rows.last; kh++)
-      for (int64_t kw = 0; find_span(p, &kw, &s); kw++) {
+      for (int64_t kw = 0; next_column(p, &c, &kw, &s); kw++) {
         real *dx = (real *)large + (rows.offset + kh) * p->width + s.offset;
         INDEPENDENT
         for (int64_t i = s.first; i < s.last; i++) dx[i * step] = PLUS(dx[i * step], share[i]);
