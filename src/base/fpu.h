@@ -11,15 +11,28 @@
 
 /* Reading a control word takes less than a nanosecond; writing one takes longer, and is done only where it differs. */
 #if defined(__SSE__)
+/* MXCSR, and in the upper half x87's control word where MXCSR is not the default: gcc 14 has fmod computed by x87. What
+   sets one sets both (fenv.h). */
 typedef uint32_t situ__fpu;
-enum { SITU__FPU_CONTROL = 0xffc0, SITU__FPU_DEFAULT = 0x1f80 }; /* of MXCSR, whose other bits are flags */
+enum { SITU__FPU_CONTROL = 0xffc0, SITU__FPU_DEFAULT = 0x1f80, SITU__X87_DEFAULT = 0x37f }; /* other bits are flags */
 static inline situ__fpu situ__fpu_enter(void) {
-  const situ__fpu before = __builtin_ia32_stmxcsr();
-  if (__builtin_expect((before & SITU__FPU_CONTROL) != SITU__FPU_DEFAULT, 0)) __builtin_ia32_ldmxcsr(SITU__FPU_DEFAULT);
+  situ__fpu before = __builtin_ia32_stmxcsr();
+  if (__builtin_expect((before & SITU__FPU_CONTROL) != SITU__FPU_DEFAULT, 0)) {
+    uint16_t x87;
+    const uint16_t plain = SITU__X87_DEFAULT;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    __asm__ volatile("fldcw %0" : : "m"(plain));
+    __builtin_ia32_ldmxcsr(SITU__FPU_DEFAULT);
+    before = (before & UINT16_MAX) | (situ__fpu)x87 << 16;
+  }
   return before;
 }
 static inline void situ__fpu_leave(situ__fpu before) {
-  if (__builtin_expect((before & SITU__FPU_CONTROL) != SITU__FPU_DEFAULT, 0)) __builtin_ia32_ldmxcsr(before);
+  if (__builtin_expect((before & SITU__FPU_CONTROL) != SITU__FPU_DEFAULT, 0)) {
+    const uint16_t x87 = (uint16_t)(before >> 16);
+    __asm__ volatile("fnclex\n\tfldcw %0" : : "m"(x87)); /* a flag would trap as soon as it may */
+    __builtin_ia32_ldmxcsr(before & UINT16_MAX);
+  }
 }
 #elif defined(__aarch64__)
 typedef uint64_t situ__fpu; /* FPCR, whose default is 0 */
