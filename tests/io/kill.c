@@ -39,6 +39,15 @@ static situ_tree *generation(int64_t value) {
   return tree;
 }
 
+static void save_once(void) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tree *tree = generation(1);
+  assert_int_equal(situ_save(TARGET, tree, NULL), SITU_OK);
+  situ_tree_free(tree);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
 /* The child: one generation after the other, until it is killed. Every second one waits for the
    disk. */
 static int save_for_ever(int64_t from) {
@@ -170,12 +179,7 @@ static void leaves_new_files_of_others(void **state) {
     if (i != 1) assert_int_equal(futimens(fd, long_ago), 0);
     close(fd);
   }
-  situ_scope scope;
-  situ_scope_begin(&scope);
-  situ_tree *tree = generation(1);
-  assert_int_equal(situ_save(TARGET, tree, NULL), SITU_OK);
-  situ_tree_free(tree);
-  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  save_once();
   for (int i = 0; i < NAMES; i++) {
     snprintf(path, sizeof path, DIRECTORY "%s", names[i]);
     assert_int_equal(unlink(path), 0);
@@ -194,12 +198,7 @@ static void removes_old_files_of_its_own_number(void **state) {
     assert_int_equal(futimens(fd, (const struct timespec[]){ then, then }), 0);
     close(fd);
   }
-  situ_scope scope;
-  situ_scope_begin(&scope);
-  situ_tree *tree = generation(1);
-  assert_int_equal(situ_save(TARGET, tree, NULL), SITU_OK);
-  situ_tree_free(tree);
-  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  save_once();
   assert_int_equal(access(path[0], F_OK), -1);
   assert_int_equal(unlink(path[1]), 0);
 }
