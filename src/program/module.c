@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/fail.h"
 #include "program/derive.h"
 
 /* Each has a type of its own, a copy of one of those below, so that it prints as the class that the file names. */
@@ -60,6 +61,18 @@ const situ__program *situ__program_of(const situ_nn_module *m) {
 static situ_tensor *part_at(const void *module, int64_t i, const char **name) {
   *name = situ__program_of(module)->part[i].path;
   return situ_nn_get_tensor((situ_nn_module *)(uintptr_t)module, *name);
+}
+
+void *situ__program_values(const char *op, situ_tensor *t, size_t *bytes) {
+  *bytes = (size_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t));
+  void *values = situ__alloc(*bytes + 1);
+  if (!values) return situ__no_memory(op, *bytes), NULL;
+  const uint64_t lock = situ__still_lock(t);
+  const situ_status status = situ_copy_to_host(t, values, *bytes);
+  situ__write_end(lock);
+  if (status == SITU_OK) return values;
+  situ__free(values);
+  return NULL;
 }
 
 bool situ__program_hold(const char *op, situ__still *still, situ_nn_module *m) {

@@ -18,5 +18,7 @@ bool situ__program_run_node(situ__op_call *c);
 const situ__program *situ__program_of(const situ_nn_module *m);
 /* situ__still_begin of the parameters and buffers of such a module, which a model may have too. */
 bool situ__program_hold(const char *op, situ__still *still, situ_nn_module *m);
+/* The values of a tensor that is saved, row-major, for situ__free. NULL after recording an error. */
+void *situ__program_values(const char *op, situ_tensor *t, size_t *bytes);
 
 #endif

@@ -186,12 +186,9 @@ static void put_weight(situ__protobuf_writer *out, const weight *k, const char *
 }
 
 static bool write_values(situ__replace *file, const weight *k) {
-  void *values = situ__alloc((size_t)k->bytes + 1);
-  if (!values) return situ__no_memory(op, (size_t)k->bytes), false;
-  const uint64_t lock = situ__still_lock(k->tensor);
-  const situ_status status = situ_copy_to_host(k->tensor, values, (size_t)k->bytes);
-  situ__write_end(lock);
-  const bool good = status == SITU_OK && situ__replace_write(file, values, (size_t)k->bytes) == SITU_OK;
+  size_t bytes;
+  void *values = situ__program_values(op, k->tensor, &bytes);
+  const bool good = values && situ__replace_write(file, values, bytes) == SITU_OK;
   situ__free(values);
   return good;
 }

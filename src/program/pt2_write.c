@@ -78,13 +78,9 @@ situ_nn_kind situ__pt2_kind(situ_nn_module *m, const char *path) {
 
 /* Writes the values to a file of their own, row-major. */
 static bool write_values(situ__zip_writer *zip, const char *name, situ_tensor *t) {
-  const size_t bytes = (size_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t));
-  void *values = situ__alloc(bytes + 1);
-  if (!values) return situ__no_memory(op, bytes), false;
-  const uint64_t lock = situ__still_lock(t);
-  const situ_status status = situ_copy_to_host(t, values, bytes);
-  situ__write_end(lock);
-  const bool good = status == SITU_OK && situ__zip_add(zip, name, values, bytes);
+  size_t bytes;
+  void *values = situ__program_values(op, t, &bytes);
+  const bool good = values && situ__zip_add(zip, name, values, bytes);
   situ__free(values);
   return good;
 }
