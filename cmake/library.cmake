@@ -77,8 +77,9 @@ function(situ_isa name sources)
     target_compile_definitions(situ_isa_${name} PRIVATE SITU_ISA=${name})
     target_compile_options(situ_isa_${name} PRIVATE ${ARGN})
     # At -O2 GCC calls vector functions in loops of a known length alone: a value's last bit would depend on its place.
+    # Aligned, so that what is written elsewhere does not move hot loops across cache lines: that made 10 % up and down.
     if(NOT CMAKE_BUILD_TYPE STREQUAL Debug AND NOT SITU_SANITIZE)
-      target_compile_options(situ_isa_${name} PRIVATE -O3)
+      target_compile_options(situ_isa_${name} PRIVATE -O3 -falign-functions=64 -falign-loops=32)
     endif()
     set(situ_parts ${situ_parts} $<TARGET_OBJECTS:situ_isa_${name}> PARENT_SCOPE)
   endif()

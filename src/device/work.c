@@ -116,6 +116,7 @@ static situ_dtype dtype_outside(const situ_work *work, uint32_t set) {
 static situ_dtype dtype_of(const situ_work *work) { return dtype_outside(work, 0); }
 
 static uint32_t dtypes_of(situ_device device) {
+  if (device.kind == SITU_CPU) return UINT32_MAX; /* all; the host takes long to tell its name */
   situ_device_properties properties = { 0 };
   const situ_backend *backend = situ__backend(device);
   bool known = backend && backend->info && backend->info(device.index, &properties) == SITU_OK;
