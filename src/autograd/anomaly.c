@@ -34,8 +34,7 @@ static bool refuse_nan(const char *op, const situ__node *n, int i) {
   if (o)
     (void)snprintf(where, sizeof where, ", which was called at %s%s%s", situ__site_text(o->site, site, sizeof site),
                    *o->module ? " in module " : "", o->module);
-  situ__fail(SITU_E_STATE, op, "the gradient by operand %d of %s is NaN%s", i, n->name, where);
-  return false;
+  return situ__fail(SITU_E_STATE, op, "the gradient by operand %d of %s is NaN%s", i, n->name, where), false;
 }
 
 bool situ__anomaly_check(const char *op, const situ__node *n, situ_tensor *const *dx) {

@@ -40,17 +40,16 @@ bool situ__takes_gradient(const char *op, const situ_tensor *at, const char *wha
   situ_device here = at->view.storage->device, there = grad->view.storage->device;
   if (situ__same_device(here, there) && at->view.dtype == grad->view.dtype) return true;
   const char *name = *situ_name(at) ? situ_name(at) : what;
-  if (situ__same_device(here, there)) {
-    situ__fail(SITU_E_DTYPE, op,
-               "%s is %s, but a gradient for it arrived as %s: was it cast between forward and backward?", name,
-               situ_dtype_name((situ_dtype)at->view.dtype), situ_dtype_name((situ_dtype)grad->view.dtype));
-    return false;
-  }
+  if (situ__same_device(here, there))
+    return situ__fail(SITU_E_DTYPE, op,
+                      "%s is %s, but a gradient for it arrived as %s: was it cast between forward and backward?", name,
+                      situ_dtype_name((situ_dtype)at->view.dtype), situ_dtype_name((situ_dtype)grad->view.dtype)),
+           false;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-  situ__fail(SITU_E_DEVICE, op,
-             "%s is on %s, but a gradient for it arrived on %s: was it moved between forward and backward?", name,
-             situ_device_name(here, a), situ_device_name(there, b));
-  return false;
+  return situ__fail(SITU_E_DEVICE, op,
+                    "%s is on %s, but a gradient for it arrived on %s: was it moved between forward and backward?",
+                    name, situ_device_name(here, a), situ_device_name(there, b)),
+         false;
 }
 
 static bool add_recorded(situ_tensor **slot, situ_tensor *grad) {
@@ -229,10 +228,9 @@ static SITU_COLD bool refuse_changed(const situ__pass *p, const situ__node *n, c
 }
 
 static bool check_node(const situ__pass *p, const situ__node *n) {
-  if (!n->backward) {
-    situ__fail(SITU_E_UNSUPPORTED, p->op, "%s cannot be differentiated, but a gradient reached it", n->name);
-    return false;
-  }
+  if (!n->backward)
+    return situ__fail(SITU_E_UNSUPPORTED, p->op, "%s cannot be differentiated, but a gradient reached it", n->name),
+           false;
   for (int i = 0; i < n->ins; i++) {
     const situ__operand *o = &n->in[i];
     if (!is_as_saved(o->saved, o->version, o->device))
@@ -255,18 +253,17 @@ static bool enter_node(const situ__pass *p, situ__node *n) {
     return true;
   }
   do {
-    if (state == SITU__NODE_FREED) {
-      situ__fail(SITU_E_STATE, p->op,
-                 "the graph was already used by a backward, which freed what %s had saved; pass retain_graph", n->name);
-      return false;
-    }
-    if (state == SITU__NODE_TAKEN || (state > 0 && !p->retain_graph)) {
-      situ__fail(SITU_E_STATE, p->op,
-                 "another backward is running through %s, and one of the two frees what it has saved; "
-                 "pass retain_graph to both, or run one after the other",
-                 n->name);
-      return false;
-    }
+    if (state == SITU__NODE_FREED)
+      return situ__fail(SITU_E_STATE, p->op,
+                        "the graph was already used by a backward, which freed what %s had saved; pass retain_graph",
+                        n->name),
+             false;
+    if (state == SITU__NODE_TAKEN || (state > 0 && !p->retain_graph))
+      return situ__fail(SITU_E_STATE, p->op,
+                        "another backward is running through %s, and one of the two frees what it has saved; "
+                        "pass retain_graph to both, or run one after the other",
+                        n->name),
+             false;
     next = p->retain_graph ? state + 1 : SITU__NODE_TAKEN;
   } while (!__atomic_compare_exchange_n(&n->state, &state, next, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
   return true;
@@ -288,10 +285,11 @@ static bool check_arrival(const situ__pass *p, const situ__node *n, const situ__
   situ_device there = grad->view.storage->device;
   if (situ__same_device(r->device, there)) return true;
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-  situ__fail(SITU_E_DEVICE, p->op,
+  return situ__fail(
+             SITU_E_DEVICE, p->op,
              "%s gave its result on %s, but the gradient of it is on %s: was it moved between forward and backward?",
-             n->name, situ_device_name(r->device, a), situ_device_name(there, b));
-  return false;
+             n->name, situ_device_name(r->device, a), situ_device_name(there, b)),
+         false;
 }
 
 /* Runs the results' hooks on the complete gradients, then stores requested and retained ones. */
@@ -369,9 +367,10 @@ static situ_tensor *seed_gradient(const char *op, situ_tensor *t, situ_tensor *g
   if (t->view.numel != 1) {
     situ_shape shape = situ__shape(&t->view);
     char text[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "the tensor has shape %s: only one element has a gradient of 1; pass options.gradient",
-               situ_shape_text(&shape, text));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, op,
+                      "the tensor has shape %s: only one element has a gradient of 1; pass options.gradient",
+                      situ_shape_text(&shape, text)),
+           NULL;
   }
   situ_tensor *one = fresh_like(op, t);
   if (!one) return NULL;
@@ -399,11 +398,12 @@ static SITU__THREAD_LOCAL int nested;
 static bool may_nest(const char *op) {
   enum { MOST = 60 }; /* as PyTorch's engine on one thread; a pass takes about 2 KiB of stack */
   if (nested < MOST) return true;
-  situ__fail(SITU_E_STATE, op,
+  return situ__fail(
+             SITU_E_STATE, op,
              "%d backward passes run, each in a hook of the one before: does a hook go backward on a loss that its own "
              "tensor leads to? Let it do so only once, or remove it (situ_remove_hooks) before",
-             nested);
-  return false;
+             nested),
+         false;
 }
 
 static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_options *options, situ__asked *asked) {

@@ -11,21 +11,22 @@ static bool check_gradient(const char *name, const situ__node *n, int i, const s
   situ_shape got = situ__shape(&g->view);
   if (situ_shape_equal(&got, &n->shape[i]) && (situ_dtype)g->view.dtype == n->dtype[i]) return true;
   char want[SITU_SHAPE_TEXT], have[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_ARG, name, "backward returned %s %s as the gradient of operand %d, which is %s %s",
-             situ_dtype_name((situ_dtype)g->view.dtype), situ_shape_text(&got, have), i, situ_dtype_name(n->dtype[i]),
-             situ_shape_text(&n->shape[i], want));
-  return false;
+  return situ__fail(SITU_E_ARG, name, "backward returned %s %s as the gradient of operand %d, which is %s %s",
+                    situ_dtype_name((situ_dtype)g->view.dtype), situ_shape_text(&got, have), i,
+                    situ_dtype_name(n->dtype[i]), situ_shape_text(&n->shape[i], want)),
+         false;
 }
 
 /* In a recording scope the gradients of the results are stand-ins with a history, so a gradient without one was
    computed outside of recorded calls. */
 static bool check_history(const char *name, int i, const situ_tensor *dx) {
   if (dx->requires_grad || !situ__recording()) return true;
-  situ__fail(SITU_E_UNSUPPORTED, name,
+  return situ__fail(
+             SITU_E_UNSUPPORTED, name,
              "create_graph: the gradient of operand %d was not computed by recorded calls, so that its own derivative "
              "would be dropped",
-             i);
-  return false;
+             i),
+         false;
 }
 
 static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor *const *grad, const bool *wants,
@@ -52,10 +53,8 @@ static bool function_backward(situ__pass *pass, const situ__node *n, situ_tensor
   }
   for (int i = 0; i < n->ins; i++) {
     if (!wants[i]) continue;
-    if (!dx[i]) {
-      situ__fail(SITU_E_ARG, f->name, "backward left no gradient for operand %d, which requires one", i);
-      return false;
-    }
+    if (!dx[i])
+      return situ__fail(SITU_E_ARG, f->name, "backward left no gradient for operand %d, which requires one", i), false;
     if (!check_gradient(f->name, n, i, dx[i]) || !check_history(f->name, i, dx[i])) return false;
   }
   return true;

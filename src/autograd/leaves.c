@@ -206,11 +206,12 @@ static bool complete_sinks(situ__pass *p) {
 }
 
 static bool refuse_samples(const char *op, const situ_tensor *leaf) {
-  situ__fail(SITU_E_UNSUPPORTED, op,
+  return situ__fail(
+             SITU_E_UNSUPPORTED, op,
              "in situ_func_vmap: %s is the same for all samples, and its gradient is not; return what situ_func_vjp or "
              "situ_autograd_grad gives instead",
-             *situ_name(leaf) ? situ_name(leaf) : "a leaf");
-  return false;
+             *situ_name(leaf) ? situ_name(leaf) : "a leaf"),
+         false;
 }
 
 static bool sum_sinks(situ__pass *p) {

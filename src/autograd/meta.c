@@ -14,10 +14,7 @@ situ__meta *situ__meta_of(const char *op, situ_tensor *t) {
   situ__meta *m = situ__meta_now(t), *before = NULL;
   if (m) return m;
   m = situ__small_alloc(sizeof *m);
-  if (!m) {
-    situ__no_memory(op, sizeof *m);
-    return NULL;
-  }
+  if (!m) return situ__no_memory(op, sizeof *m), NULL;
   *m = (situ__meta){ .refs = 1 };
   if (!__atomic_compare_exchange_n(&t->meta, &before, m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     situ__small_free(m, sizeof *m);
@@ -82,16 +79,14 @@ situ_tensor *situ_requires_grad_(situ_tensor *t, bool wanted) {
   const char *op = "requires_grad_";
   if (!situ__need(op, "input", t)) return NULL;
   if (!situ__view_fresh(op, t)) return NULL;
-  if (t->node && !wanted) {
-    situ__fail(SITU_E_STATE, op, "only a leaf can stop requiring a gradient; use situ_detach for the result of %s",
-               t->node->name);
-    return NULL;
-  }
-  if (wanted && !situ_dtype_is_floating((situ_dtype)t->view.dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "a %s tensor cannot require a gradient: only f16, bf16, f32 and f64 can",
-               situ_dtype_name((situ_dtype)t->view.dtype));
-    return NULL;
-  }
+  if (t->node && !wanted)
+    return situ__fail(SITU_E_STATE, op,
+                      "only a leaf can stop requiring a gradient; use situ_detach for the result of %s", t->node->name),
+           NULL;
+  if (wanted && !situ_dtype_is_floating((situ_dtype)t->view.dtype))
+    return situ__fail(SITU_E_DTYPE, op, "a %s tensor cannot require a gradient: only f16, bf16, f32 and f64 can",
+                      situ_dtype_name((situ_dtype)t->view.dtype)),
+           NULL;
   t->requires_grad = wanted;
   if (wanted && !t->node) t->first_order = false; /* a new leaf, regardless of how it was computed */
   return t;

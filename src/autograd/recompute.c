@@ -54,10 +54,10 @@ static bool add_leaf(leaves *l, situ_tensor *leaf) {
 static bool is_operand(const leaves *l, const situ__operand *o) {
   for (int i = 0; i < l->ins; i++)
     if (l->in[i]->node == o->node && l->in[i]->node_result == o->result) return true;
-  situ__fail(SITU_E_ARG, l->op,
-             "the function reads a result of %s that requires a gradient and is not among in[]; pass it there",
-             o->node->name);
-  return false;
+  return situ__fail(SITU_E_ARG, l->op,
+                    "the function reads a result of %s that requires a gradient and is not among in[]; pass it there",
+                    o->node->name),
+         false;
 }
 
 /* Visits the nodes of the stretch. */
@@ -127,10 +127,11 @@ static bool is_same(const situ__node *n, const situ_tensor *y, const situ_tensor
   if (situ__same_sizes(&y->view, &grad->view) && y->view.dtype == grad->view.dtype && y->node) return true;
   const situ_shape a = situ__shape(&grad->view), b = situ__shape(&y->view);
   char was[SITU_SHAPE_TEXT], now[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_STATE, n->name, "the function gave %s %s at first, and %s %s%s when backward ran it again",
-             situ_dtype_name((situ_dtype)grad->view.dtype), situ_shape_text(&a, was),
-             situ_dtype_name((situ_dtype)y->view.dtype), situ_shape_text(&b, now), y->node ? "" : " without a history");
-  return false;
+  return situ__fail(SITU_E_STATE, n->name, "the function gave %s %s at first, and %s %s%s when backward ran it again",
+                    situ_dtype_name((situ_dtype)grad->view.dtype), situ_shape_text(&a, was),
+                    situ_dtype_name((situ_dtype)y->view.dtype), situ_shape_text(&b, now),
+                    y->node ? "" : " without a history"),
+         false;
 }
 
 /* The second run must read the leaves that the first one has read: a gradient would go astray if a module had got

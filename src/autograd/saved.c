@@ -106,10 +106,11 @@ static bool is_as_saved(const char *op, const situ_tensor *shell, const situ_ten
     return true;
   const situ_shape a = situ__shape(&shell->view), b = situ__shape(&t->view);
   char old[SITU_SHAPE_TEXT], now[SITU_SHAPE_TEXT], from[SITU_DEVICE_NAME_MAX], to[SITU_DEVICE_NAME_MAX];
-  situ__fail(SITU_E_STATE, op, "a saved tensor was %s %s on %s, and its hook unpacked %s %s on %s",
-             situ_dtype_name((situ_dtype)shell->view.dtype), situ_shape_text(&a, old), situ_device_name(was, from),
-             situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&b, now), situ_device_name(is, to));
-  return false;
+  return situ__fail(SITU_E_STATE, op, "a saved tensor was %s %s on %s, and its hook unpacked %s %s on %s",
+                    situ_dtype_name((situ_dtype)shell->view.dtype), situ_shape_text(&a, old),
+                    situ_device_name(was, from), situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&b, now),
+                    situ_device_name(is, to)),
+         false;
 }
 
 situ_tensor *situ__saved_unpack(const char *op, situ_tensor *shell) {

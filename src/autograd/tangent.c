@@ -13,12 +13,12 @@ static SITU__THREAD_LOCAL struct {
 } known;
 
 bool situ__tangents_begin(const char *op) {
-  if (situ__forward_mode != SITU__FORWARD_OFF) {
-    situ__fail(SITU_E_UNSUPPORTED, op,
+  if (situ__forward_mode != SITU__FORWARD_OFF)
+    return situ__fail(
+               SITU_E_UNSUPPORTED, op,
                "inside situ_func_jvp: a tangent of a tangent; take the gradient of what situ_func_jvp returns instead "
-               "(situ_func_hvp)");
-    return false;
-  }
+               "(situ_func_hvp)"),
+           false;
   situ__forward_mode = SITU__FORWARD_ON;
   return true;
 }
@@ -70,7 +70,7 @@ bool situ__tangent_set(const char *op, situ_tensor *t, situ_tensor *tangent) {
 bool situ__tangent_refuse(const char *op, const situ_tensor *t) {
   if (!situ__tangent(t) && !(t && t->base && situ__tangent(t->base))) return true;
   const char *name = situ_name(t);
-  situ__fail(SITU_E_UNSUPPORTED, op, "%s%shas a tangent (situ_func_jvp), which this function would lose",
-             *name ? name : "an operand", " ");
-  return false;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s%shas a tangent (situ_func_jvp), which this function would lose",
+                    *name ? name : "an operand", " "),
+         false;
 }

@@ -38,12 +38,12 @@ bool situ__tape_refuse_first_order(const char *op, situ_tensor *const *in, int i
   int i = 0;
   while (i < ins - 1 && !(in[i] && in[i]->first_order)) i++;
   const char *name = situ_name(in[i]);
-  situ__fail(
-      SITU_E_UNSUPPORTED, op,
-      "operand %d%s%s is a gradient, or was computed from one, and is used together with what requires a gradient: "
-      "its own derivative would be dropped; compute it with create_graph, or make a constant of it with situ_detach",
-      i, *name ? ", " : "", name);
-  return false;
+  return situ__fail(SITU_E_UNSUPPORTED, op,
+                    "operand %d%s%s is a gradient, or was computed from one, and is used together with what "
+                    "requires a gradient: its own derivative would be dropped; compute it with create_graph, or "
+                    "make a constant of it with situ_detach",
+                    i, *name ? ", " : "", name),
+         false;
 }
 
 static inline size_t rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
@@ -54,10 +54,7 @@ static situ__node *node_new(const situ__record *r) {
                               ins * (sizeof(situ__operand) + sizeof(situ_shape) + sizeof(situ_dtype))),
                size = head + rounded(r->params_size);
   situ__node *n = situ__small_alloc(size);
-  if (!n) {
-    situ__no_memory(r->name, size);
-    return NULL;
-  }
+  if (!n) return situ__no_memory(r->name, size), NULL;
   situ__operand *in = (situ__operand *)(n + 1);
   situ__result *out = (situ__result *)(in + ins);
   situ_shape *shape = (situ_shape *)(out + outs);

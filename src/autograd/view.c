@@ -42,9 +42,9 @@ static bool refuse_kind(const char *op, const situ_tensor *t, const char *what) 
     [SITU__VIEW_FUNCTION] = "a view that a function returned; clone it first",
     [SITU__VIEW_OUTSIDE] = "a view that shows elements which its base does not have; clone it first",
   };
-  situ__fail(SITU_E_STATE, op, "%s %s where gradients are recorded, but it is %s", label_of(t), what,
-             why[t->view_kind]);
-  return false;
+  return situ__fail(SITU_E_STATE, op, "%s %s where gradients are recorded, but it is %s", label_of(t), what,
+                    why[t->view_kind]),
+         false;
 }
 
 /* Guards situ__view_refresh: several threads may use one view. */
@@ -75,26 +75,24 @@ static bool has_leaf_view(const situ_tensor *base, const situ_tensor *t) {
 bool situ__view_may_write(const char *op, const situ_tensor *t, bool recorded) {
   const situ_tensor *base = t->base ? t->base : t;
   const bool leaf = t->requires_grad && !t->node, leaf_base = base->requires_grad && !base->node;
-  if (leaf || leaf_base) {
-    situ__fail(SITU_E_STATE, op, "%s leaf that requires a gradient is written in place; do it in a no_grad scope",
-               leaf ? "a" : "a view of a");
-    return false;
-  }
+  if (leaf || leaf_base)
+    return situ__fail(SITU_E_STATE, op,
+                      "%s leaf that requires a gradient is written in place; do it in a no_grad scope",
+                      leaf ? "a" : "a view of a"),
+           false;
   if (t->base && t->view_kind != SITU__VIEW_FREE && (recorded || base->requires_grad))
     return refuse_kind(op, t, "is written in place");
-  if (t->base && recorded && situ__desc_overlaps(&base->view)) {
-    situ__fail(SITU_E_ALIAS, op,
-               "%s is written in place, but elements of its base share memory (expanded?); clone it first",
-               label_of(t));
-    return false;
-  }
-  if (recorded && !base->requires_grad && has_leaf_view(base, t)) {
-    situ__fail(SITU_E_STATE, op,
-               "%s is written in place, but a leaf that requires a gradient is a view of the same memory; "
-               "write under no_grad, or clone one of them",
-               label_of(t));
-    return false;
-  }
+  if (t->base && recorded && situ__desc_overlaps(&base->view))
+    return situ__fail(SITU_E_ALIAS, op,
+                      "%s is written in place, but elements of its base share memory (expanded?); clone it first",
+                      label_of(t)),
+           false;
+  if (recorded && !base->requires_grad && has_leaf_view(base, t))
+    return situ__fail(SITU_E_STATE, op,
+                      "%s is written in place, but a leaf that requires a gradient is a view of the same memory; "
+                      "write under no_grad, or clone one of them",
+                      label_of(t)),
+           false;
   return true;
 }
 

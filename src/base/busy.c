@@ -226,9 +226,9 @@ void situ__alone_end(situ__alone *const *alone) {
 }
 
 bool situ__busy(const char *op, const char *object) {
-  situ__fail(SITU_E_STATE, op,
-             "%s is busy: another thread is in a call that uses or changes it; "
-             "call this again when that has returned, or guard both with a lock",
-             object);
-  return false;
+  return situ__fail(SITU_E_STATE, op,
+                    "%s is busy: another thread is in a call that uses or changes it; "
+                    "call this again when that has returned, or guard both with a lock",
+                    object),
+         false;
 }

@@ -22,8 +22,7 @@ situ_status situ__null(const char *op, const char *operand) SITU_COLD;
 /* Returns false after recording an error as situ__null does, if pointer is NULL. */
 static inline bool situ__given(const char *op, const char *argument, const void *pointer) {
   if (__builtin_expect(pointer != NULL, 1)) return true;
-  situ__null(op, argument);
-  return false;
+  return situ__null(op, argument), false;
 }
 /* Sends a line to the log function in every error mode (warnings, lint). */
 void situ__log(const char *fmt, ...) SITU_PRINTF(1, 2) SITU_COLD;

@@ -53,10 +53,7 @@ int situ__file_open(const char *op, const char *path, int64_t *size) {
 
 int situ__file_open_if(const char *op, const char *path, int64_t *size, bool *missing) {
   *missing = false;
-  if (!path) {
-    situ__null(op, "path");
-    return -1;
-  }
+  if (!path) return situ__null(op, "path"), -1;
   /* O_NONBLOCK: opening a FIFO without a writer must not wait. It has no effect on regular files. */
   int fd;
   do fd = situ__sys.openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);

@@ -13,16 +13,12 @@ static const char op[] = "default_collate";
 static situ_tree *collate(const situ_tree *const *samples, int64_t count);
 
 static situ_tree *differ(const char *what) {
-  situ__fail(SITU_E_SHAPE, op, "the samples of a batch differ in %s", what);
-  return NULL;
+  return situ__fail(SITU_E_SHAPE, op, "the samples of a batch differ in %s", what), NULL;
 }
 
 static situ_tree *stack(const situ_tree *const *samples, int64_t count) {
   situ_tensor **tensors = situ__calloc((size_t)count, sizeof *tensors);
-  if (!tensors) {
-    situ__no_memory(op, (size_t)count * sizeof *tensors);
-    return NULL;
-  }
+  if (!tensors) return situ__no_memory(op, (size_t)count * sizeof *tensors), NULL;
   for (int64_t i = 0; i < count; i++) tensors[i] = situ_tree_value(samples[i]);
   situ_tensor *stacked = situ_stack(tensors, (int)count, 0);
   situ__free(tensors);
@@ -32,10 +28,7 @@ static situ_tree *stack(const situ_tree *const *samples, int64_t count) {
 /* Collates the k-th part of all samples. */
 static situ_tree *collate_part(const situ_tree *const *samples, int64_t count, int64_t k, const char *key) {
   const situ_tree **parts = situ__calloc((size_t)count, sizeof *parts);
-  if (!parts) {
-    situ__no_memory(op, (size_t)count * sizeof *parts);
-    return NULL;
-  }
+  if (!parts) return situ__no_memory(op, (size_t)count * sizeof *parts), NULL;
   situ_tree *made = NULL;
   int64_t i = 0;
   for (; i < count; i++)
@@ -65,10 +58,8 @@ static situ_tree *collate(const situ_tree *const *samples, int64_t count) {
 }
 
 situ_tree *situ_default_collate(situ_tree *const *samples, int64_t count) {
-  if (!samples || count < 1 || count > INT_MAX) {
-    situ__fail(SITU_E_ARG, op, "%lld samples make no batch", (long long)count);
-    return NULL;
-  }
+  if (!samples || count < 1 || count > INT_MAX)
+    return situ__fail(SITU_E_ARG, op, "%lld samples make no batch", (long long)count), NULL;
   for (int64_t i = 0; i < count; i++)
     if (!situ__valid(op, "samples", samples[i], SITU__A_TREE)) return NULL;
   return collate((const situ_tree *const *)samples, count);

@@ -33,18 +33,10 @@ situ_tensor *situ_csv_load(const char *path, const situ_csv_options *options) {
   if (!options) options = &defaults;
   situ_dtype dtype = options->dtype ? options->dtype : SITU_F32;
   situ__csv csv = { .delimiter = options->delimiter ? options->delimiter : ',', .skip_lines = options->skip_lines };
-  if (options->skip_lines < 0) {
-    situ__fail(SITU_E_ARG, op, "skip_lines is %d", options->skip_lines);
-    return NULL;
-  }
-  if (situ_dtype_size(dtype) == 0) {
-    situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)dtype);
-    return NULL;
-  }
-  if (strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n", csv.delimiter)) {
-    situ__fail(SITU_E_ARG, op, "a number may contain the delimiter (character %d)", csv.delimiter);
-    return NULL;
-  }
+  if (options->skip_lines < 0) return situ__fail(SITU_E_ARG, op, "skip_lines is %d", options->skip_lines), NULL;
+  if (situ_dtype_size(dtype) == 0) return situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)dtype), NULL;
+  if (strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n", csv.delimiter))
+    return situ__fail(SITU_E_ARG, op, "a number may contain the delimiter (character %d)", csv.delimiter), NULL;
   char *text = situ__file_load(op, path, CSV_MAX, &csv.length);
   if (!text) return NULL;
   situ__problem problem = { 0 };

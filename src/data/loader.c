@@ -58,10 +58,7 @@ static situ_tree *collect_samples(situ_data_loader *l, const int64_t *indices, i
   if (l->dataset->type->get_batch && !l->options.collate)
     return l->dataset->type->get_batch(l->dataset, indices, count);
   situ_tree **samples = situ__calloc((size_t)count, sizeof *samples);
-  if (!samples) {
-    situ__no_memory(op, (size_t)count * sizeof *samples);
-    return NULL;
-  }
+  if (!samples) return situ__no_memory(op, (size_t)count * sizeof *samples), NULL;
   int64_t got = 0;
   while (got < count && (samples[got] = situ_dataset_get(l->dataset, indices[got]))) got++;
   situ_tree *batch = got < count          ? NULL
@@ -131,15 +128,11 @@ static bool start_workers(situ_data_loader *l) {
   int wanted = l->options.num_workers;
   l->ring = situ__calloc((size_t)l->ahead, sizeof *l->ring);
   l->threads = situ__calloc((size_t)wanted, sizeof *l->threads);
-  if (!l->ring || !l->threads) {
-    situ__no_memory(op, (size_t)l->ahead * sizeof *l->ring);
-    return false;
-  }
+  if (!l->ring || !l->threads) return situ__no_memory(op, (size_t)l->ahead * sizeof *l->ring), false;
   situ__fork_guard();
   for (; l->workers < wanted; l->workers++) {
     if (pthread_create(&l->threads[l->workers], NULL, run_worker, l) == 0) continue;
-    situ__fail(SITU_E_LIMIT, op, "only %d of %d worker threads could be started", l->workers, wanted);
-    return false;
+    return situ__fail(SITU_E_LIMIT, op, "only %d of %d worker threads could be started", l->workers, wanted), false;
   }
   return true;
 }
@@ -184,10 +177,10 @@ static situ_tree *take_batch(situ_data_loader *l) {
 
 const situ_tree *situ_data_loader_next(situ_data_loader *l) {
   if (!is_loader(l)) return NULL;
-  if (l->workers > 0 && l->process != getpid()) {
-    situ__fail(SITU_E_STATE, op, "its workers are threads of the parent process: make the loader after the fork");
-    return NULL;
-  }
+  if (l->workers > 0 && l->process != getpid())
+    return situ__fail(SITU_E_STATE, op,
+                      "its workers are threads of the parent process: make the loader after the fork"),
+           NULL;
   SITU__ALONE(in, &l->alone, op, "this loader");
   if (!in) return NULL;
   situ_tree_free(l->current);
@@ -231,9 +224,9 @@ static int64_t count_samples(situ_dataset *dataset, const situ_sampler *sampler)
   if (length < 0 || !sampler) return length;
   if (!situ__sampler_given(op, sampler)) return -1;
   if (sampler->bound <= length) return sampler->count;
-  situ__fail(SITU_E_INDEX, op, "%s draws indices up to %lld from a dataset of %lld", sampler->type->name,
-             (long long)sampler->bound - 1, (long long)length);
-  return -1;
+  return situ__fail(SITU_E_INDEX, op, "%s draws indices up to %lld from a dataset of %lld", sampler->type->name,
+                    (long long)sampler->bound - 1, (long long)length),
+         -1;
 }
 
 situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options) {
@@ -242,10 +235,7 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_lo
   const int64_t samples = count_samples(dataset, options ? options->sampler : NULL);
   if (samples < 0) return NULL;
   situ_data_loader *l = situ__handle_new(SITU__A_LOADER, sizeof *l);
-  if (!l) {
-    situ__no_memory(op, sizeof *l);
-    return NULL;
-  }
+  if (!l) return situ__no_memory(op, sizeof *l), NULL;
   l->dataset = dataset;
   l->options = options ? *options : defaults;
   situ_data_loader_options *o = &l->options;

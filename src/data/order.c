@@ -7,10 +7,7 @@
 
 int64_t *situ__random_order(const char *op, int64_t count, situ_generator *generator) {
   int64_t *order = situ__calloc((size_t)count + 1, sizeof *order);
-  if (!order) {
-    situ__fail(SITU_E_NOMEM, op, "no memory for the order of %lld samples", (long long)count);
-    return NULL;
-  }
+  if (!order) return situ__fail(SITU_E_NOMEM, op, "no memory for the order of %lld samples", (long long)count), NULL;
   const size_t bytes = (size_t)count * sizeof *order;
   const situ_options options = { .device = { .kind = SITU_CPU }, .generator = generator };
   situ_scope scope;

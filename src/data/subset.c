@@ -24,10 +24,7 @@ static situ_tree *get_batch(situ_dataset *self, const int64_t *indices, int64_t 
   subset *s = (subset *)self;
   if (!situ__dataset_given("subset", s->of)) return NULL;
   int64_t *theirs = situ__calloc((size_t)count, sizeof *theirs);
-  if (!theirs) {
-    situ__no_memory("subset", (size_t)count * sizeof *theirs);
-    return NULL;
-  }
+  if (!theirs) return situ__no_memory("subset", (size_t)count * sizeof *theirs), NULL;
   for (int64_t i = 0; i < count; i++) theirs[i] = s->indices[indices[i]];
   situ_tree *batch = s->of->type->get_batch(s->of, theirs, count);
   situ__free(theirs);
@@ -51,13 +48,9 @@ situ_dataset *situ_subset(situ_dataset *dataset, const int64_t *indices, int64_t
   if (length < 0 || (count > 0 && !situ__given(op, "indices", indices))) return NULL;
   for (int64_t i = 0; i < count; i++) {
     if (indices[i] >= 0 && indices[i] < length) continue;
-    situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)indices[i], (long long)length);
-    return NULL;
+    return situ__fail(SITU_E_INDEX, op, "index %lld in a set of %lld", (long long)indices[i], (long long)length), NULL;
   }
-  if (count < 0) {
-    situ__fail(SITU_E_ARG, op, "%lld samples", (long long)count);
-    return NULL;
-  }
+  if (count < 0) return situ__fail(SITU_E_ARG, op, "%lld samples", (long long)count), NULL;
   subset *s = (subset *)situ_dataset_alloc(dataset->type->get_batch ? &by_batch : &by_sample);
   if (!s) return NULL;
   s->of = dataset;

@@ -98,13 +98,12 @@ static int64_t count_positive(const double *weights, int64_t count) {
     sum += weights[i];
     positive += weights[i] > 0;
     if (weights[i] >= 0 && isfinite(sum)) continue;
-    situ__fail(SITU_E_ARG, op, "weights[%" PRId64 "] is %g: weights and their sum must be at least 0 and finite", i,
-               weights[i]);
-    return -1;
+    return situ__fail(SITU_E_ARG, op, "weights[%" PRId64 "] is %g: weights and their sum must be at least 0 and finite",
+                      i, weights[i]),
+           -1;
   }
   if (positive > 0) return positive;
-  situ__fail(SITU_E_ARG, op, "no weight is above 0");
-  return -1;
+  return situ__fail(SITU_E_ARG, op, "no weight is above 0"), -1;
 }
 
 static bool is_valid(const double *weights, int64_t count, int64_t num_samples, bool replacement) {

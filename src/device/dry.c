@@ -20,15 +20,9 @@ static situ_void *void_of(const situ_storage *storage) { return situ__is_void(st
 situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes, uint64_t serial) {
   situ_dry *dry = situ__dry;
   if (device.kind == SITU_META && dry->meta_is.kind) device = dry->meta_is;
-  if (dry->has_memory && !dry->has_memory(dry, device, bytes)) {
-    (void)situ__no_memory(op, bytes);
-    return NULL;
-  }
+  if (dry->has_memory && !dry->has_memory(dry, device, bytes)) return situ__no_memory(op, bytes), NULL;
   situ_void *v = situ__small_alloc(sizeof *v);
-  if (!v) {
-    (void)situ__no_memory(op, sizeof *v);
-    return NULL;
-  }
+  if (!v) return situ__no_memory(op, sizeof *v), NULL;
   *v = (situ_void){ .base = { .bytes = bytes,
                               .device = device,
                               .flags = SITU_STORAGE_UNWRITTEN | SITU_STORAGE_VOID,

@@ -53,9 +53,9 @@ const situ_comm_device_engine *situ_comm_device_engine_of(situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   if (!situ__device_resolve(op, device, &device)) return NULL;
   if (comm_engines[device.kind]) return comm_engines[device.kind];
-  (void)situ__fail(SITU_E_UNSUPPORTED, op, "no engine carries memory of %s between ranks: cuda devices have NCCL",
-                   situ_device_name(device, name));
-  return NULL;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "no engine carries memory of %s between ranks: cuda devices have NCCL",
+                    situ_device_name(device, name)),
+         NULL;
 }
 
 /* Writes the path of the file that contains this code, from /proc/self/maps: always absolute. dladdr returns argv[0]

@@ -104,8 +104,7 @@ static bool refuse_device(const char *op, situ_device device) {
 }
 
 static SITU_COLD bool refuse_unstated(const char *op) {
-  (void)situ__fail(SITU_E_DEVICE, op, "no device was stated, and this thread's policy forbids an unstated one");
-  return false;
+  return situ__fail(SITU_E_DEVICE, op, "no device was stated, and this thread's policy forbids an unstated one"), false;
 }
 
 bool situ__device_resolve(const char *op, situ_device wanted, situ_device *out) {

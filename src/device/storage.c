@@ -30,10 +30,7 @@ bool situ__storage_since(const situ_storage *storage, uint64_t newest) {
 /* A storage of which only `data` is set. */
 static __attribute__((noinline)) situ_storage *allocate_storage(const char *op, situ_device device, size_t bytes) {
   situ_storage *storage = situ__small_alloc(sizeof *storage);
-  if (!storage) {
-    (void)situ__no_memory(op, sizeof *storage);
-    return NULL;
-  }
+  if (!storage) return situ__no_memory(op, sizeof *storage), NULL;
   if (situ__memory_alloc(op, device, bytes, &storage->data) != SITU_OK) {
     situ__small_free(storage, sizeof *storage);
     return NULL;
@@ -60,8 +57,7 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, vo
   situ_storage *storage = situ__small_alloc(sizeof *storage);
   if (!storage) {
     if (release) release(payload);
-    (void)situ__no_memory(op, sizeof *storage);
-    return NULL;
+    return situ__no_memory(op, sizeof *storage), NULL;
   }
   const situ_device host = { SITU_CPU, 0 };
   *storage = (situ_storage){ .data = data,
@@ -78,10 +74,7 @@ situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, vo
 
 situ_storage *situ__storage_sample(const char *op, situ_device device, size_t bytes) {
   situ_storage *storage = situ__small_alloc(sizeof *storage);
-  if (!storage) {
-    (void)situ__no_memory(op, sizeof *storage);
-    return NULL;
-  }
+  if (!storage) return situ__no_memory(op, sizeof *storage), NULL;
   *storage = (situ_storage){
     .bytes = bytes, .device = device, .flags = SITU_STORAGE_SAMPLE, .refs = 1, .serial = next_serial()
   };

@@ -223,8 +223,7 @@ bool situ_refuse(const situ_call *c, situ_status status, const char *fmt, ...) {
   va_start(args, fmt);
   situ__vformat(message, sizeof message, fmt, args);
   va_end(args);
-  situ__fail(status, c ? c->op->name : "refuse", "%s", message);
-  return false;
+  return situ__fail(status, c ? c->op->name : "refuse", "%s", message), false;
 }
 
 situ_status situ_fail(situ_status status, const char *op, const char *fmt, ...) {

@@ -16,9 +16,9 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
   if (!fits) {
     situ_shape got = situ__shape(&grad->view);
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "a gradient of shape %s came for an operand of shape %s", situ_shape_text(&got, a),
-               situ_shape_text(shape, b));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, op, "a gradient of shape %s came for an operand of shape %s",
+                      situ_shape_text(&got, a), situ_shape_text(shape, b)),
+           NULL;
   }
   if (situ__recording()) return situ__dispatch_up.sum_to(grad, shape);
   situ_device device = grad->view.storage->device;

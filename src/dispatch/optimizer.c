@@ -50,18 +50,16 @@ static bool agrees(const char *op, const situ_optimizer_tensors *x, const situ_t
 
 static bool check_item(const char *op, const situ_optimizer_tensors *x) {
   if (!situ__need(op, "param", x->param)) return false;
-  if (!situ_dtype_is_floating((situ_dtype)x->param->view.dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only floating ones are optimised", situ_name(x->param),
-               situ_dtype_name((situ_dtype)x->param->view.dtype));
-    return false;
-  }
+  if (!situ_dtype_is_floating((situ_dtype)x->param->view.dtype))
+    return situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only floating ones are optimised", situ_name(x->param),
+                      situ_dtype_name((situ_dtype)x->param->view.dtype)),
+           false;
   const situ_dtype own = (situ_dtype)x->param->view.dtype, wide = x->master ? SITU_F32 : own;
   if (x->master && !situ__need(op, "master", x->master)) return false;
-  if (x->master && own != SITU_F16 && own != SITU_BF16) {
-    situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only f16 and bf16 ones have a master", situ_name(x->param),
-               situ_dtype_name(own));
-    return false;
-  }
+  if (x->master && own != SITU_F16 && own != SITU_BF16)
+    return situ__fail(SITU_E_DTYPE, op, "parameter %s is %s: only f16 and bf16 ones have a master", situ_name(x->param),
+                      situ_dtype_name(own)),
+           false;
   if (!agrees(op, x, x->param, "memory", own) || !agrees(op, x, x->grad, "gradient", own)) return false;
   if (x->master && !agrees(op, x, x->master, "master", wide)) return false;
   for (int k = 0; k < 3; k++)

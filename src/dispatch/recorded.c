@@ -9,15 +9,15 @@ static bool is_complete(const char *name, const situ_grad_call *g) {
   if (g->in && g->out && g->grad && g->dx && g->wants && g->shape && g->dtype && (g->params || !g->op->params_size) &&
       g->ins > 0 && g->outs > 0 && g->outs <= SITU_RESULTS)
     return true;
-  situ__fail(SITU_E_ARG, name, "a call that is not complete: it is the one that a backward gets");
-  return false;
+  return situ__fail(SITU_E_ARG, name, "a call that is not complete: it is the one that a backward gets"), false;
 }
 
 bool situ__recorded_backward(situ_grad_call *g) {
   if (g->op->backward_recorded) return g->op->backward_recorded(g);
-  situ__fail(SITU_E_UNSUPPORTED, g->op->name,
-             "create_graph: its gradient has no derivative; without create_graph, or detached, it has a first one");
-  return false;
+  return situ__fail(
+             SITU_E_UNSUPPORTED, g->op->name,
+             "create_graph: its gradient has no derivative; without create_graph, or detached, it has a first one"),
+         false;
 }
 
 /* Adds t to *sum, which may be NULL. Returns false after recording an error. */
@@ -131,11 +131,10 @@ static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *
 bool situ_backward_linear(situ_grad_call *g, unsigned operands) {
   if (!is_complete("backward_linear", g)) return false;
   kept k = { .op = g->op, .device = g->device, .operands = operands, .ins = g->ins };
-  if (g->ins > SITU_OPERANDS || g->outs != 1 || g->op->params_size > PARAMS_MAX) {
-    situ__fail(SITU_E_ARG, g->op->name, "situ_backward_linear: %d operands, %d results, %zu bytes of parameters",
-               g->ins, g->outs, g->op->params_size);
-    return false;
-  }
+  if (g->ins > SITU_OPERANDS || g->outs != 1 || g->op->params_size > PARAMS_MAX)
+    return situ__fail(SITU_E_ARG, g->op->name, "situ_backward_linear: %d operands, %d results, %zu bytes of parameters",
+                      g->ins, g->outs, g->op->params_size),
+           false;
   situ_tensor *value[VALUES], *dx[SITU_OPERANDS];
   for (int i = 0; i < g->ins; i++) {
     value[i] = operands >> i & 1 || !g->in[i] || !situ_requires_grad(g->in[i]) ? g->in[i] : NULL;

@@ -18,11 +18,10 @@ static bool is_request(const char *op, const situ_comm_request *r) {
 static situ_comm_request *open_call(const char *op, situ_comm *c, const situ_comm_call *call,
                                     const situ__comm_way *way) {
   if (!c->held) return situ_is_dry() ? situ__comm_simulate(op, c, call) : situ__comm_open_for(op, c, call, way);
-  situ__fail(
-      SITU_E_STATE, op,
-      "a backward exchanges gradients over this communicator: give hooks and layers one of their own, or make this "
-      "call when situ_backward has returned");
-  return NULL;
+  return situ__fail(SITU_E_STATE, op,
+                    "a backward exchanges gradients over this communicator: give hooks and layers one of their own, "
+                    "or make this call when situ_backward has returned"),
+         NULL;
 }
 
 static situ_comm_request *begin_call(const char *op, situ_comm *c, const situ_comm_call *call) {
@@ -203,9 +202,10 @@ static bool is_stack(const char *op, const situ_comm *c, const situ_tensor *t, i
     return true;
   }
   const situ_shape shape = situ_shape_of(t);
-  situ__fail(SITU_E_SHAPE, op, "t has %d dimensions, %" PRId64 " rows: it must have a block for each of %d ranks",
-             shape.ndim, shape.ndim ? shape.dim[0] : 1, c->size);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op,
+                    "t has %d dimensions, %" PRId64 " rows: it must have a block for each of %d ranks", shape.ndim,
+                    shape.ndim ? shape.dim[0] : 1, c->size),
+         false;
 }
 
 situ_status situ_comm_all_reduce(situ_comm *comm, situ_tensor *t, situ_comm_reduction reduction, const char *name) {

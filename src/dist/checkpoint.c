@@ -68,18 +68,18 @@ static bool good_parts(const char *op, const char *directory, const situ_dist_ch
   if (c->optimizer && c->zero)
     return situ__fail(SITU_E_ARG, op, "an optimizer and a zero: a checkpoint has one of them"), false;
   if (!c->ddp || !c->ddp->position) return true;
-  situ__fail(SITU_E_STATE, op, "%lld of %lld micro-batches of a step have ended: end the step first",
-             (long long)c->ddp->position, (long long)c->ddp->count);
-  return false;
+  return situ__fail(SITU_E_STATE, op, "%lld of %lld micro-batches of a step have ended: end the step first",
+                    (long long)c->ddp->position, (long long)c->ddp->count),
+         false;
 }
 
 /* ---- saving ---- */
 
 static bool good_options(const situ_save_options *o) {
   if (!o->max_shard_bytes) return true;
-  situ__fail(SITU_E_ARG, save_op, "max_shard_bytes is %lld, must be 0: each rank writes one file",
-             (long long)o->max_shard_bytes);
-  return false;
+  return situ__fail(SITU_E_ARG, save_op, "max_shard_bytes is %lld, must be 0: each rank writes one file",
+                    (long long)o->max_shard_bytes),
+         false;
 }
 
 /* The names, dtypes and shapes of what all ranks have alike. */

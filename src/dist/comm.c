@@ -31,16 +31,16 @@ static void release_comm(situ_comm *c) {
 
 static bool valid_engine(const char *op, const situ_comm_engine *e) {
   if (e->name && e->begin && e->test && e->abandon && e->release) return true;
-  situ__fail(SITU_E_ARG, op, "the engine lacks a name or a function: all of situ_comm_engine is required");
-  return false;
+  return situ__fail(SITU_E_ARG, op, "the engine lacks a name or a function: all of situ_comm_engine is required"),
+         false;
 }
 
 static bool valid_place(const char *op, const char *engine, int rank, int size, double deadline) {
   if (size >= 1 && size <= SITU__COMM_RANKS && rank >= 0 && rank < size && deadline >= 0 && isfinite(deadline))
     return true;
-  situ__fail(SITU_E_ARG, op, "%s: rank %d of %d ranks, deadline %g s: ranks are 0..size - 1, at most %d", engine, rank,
-             size, deadline, SITU__COMM_RANKS);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%s: rank %d of %d ranks, deadline %g s: ranks are 0..size - 1, at most %d", engine,
+                    rank, size, deadline, SITU__COMM_RANKS),
+         false;
 }
 
 situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, int size,
@@ -70,8 +70,9 @@ situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, 
 }
 
 situ_comm *situ_comm_refuse(situ_status status, const char *engine, const char *why) {
-  situ__fail(status == SITU_OK ? SITU_E_COMM : status, "comm_new", "%s: %s", engine ? engine : "?", why ? why : "?");
-  return NULL;
+  return situ__fail(status == SITU_OK ? SITU_E_COMM : status, "comm_new", "%s: %s", engine ? engine : "?",
+                    why ? why : "?"),
+         NULL;
 }
 
 int situ_comm_rank(const situ_comm *comm) { return situ__comm_given("comm_rank", comm) ? comm->rank : -1; }
@@ -157,8 +158,7 @@ static bool allocate_request(const char *op, const situ_comm *c, situ_comm_reque
   if (r->header && r->sending && r->answered && (direct || !r->sent || r->transfer.send) &&
       (direct || !r->received || r->transfer.receive))
     return !situ__comm_is_direct(r) || situ__comm_make_target(r);
-  situ__no_memory(op, r->sent + r->received);
-  return false;
+  return situ__no_memory(op, r->sent + r->received), false;
 }
 
 static void fill_request(situ_comm *c, situ_comm_request *r, const situ_comm_call *call) {

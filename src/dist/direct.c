@@ -176,8 +176,8 @@ static bool try_out(situ_comm *c) {
   for (int r = 0; all && r < c->size; r++) {
     if (situ_copy_to_host(situ_select(all, 0, r), &got, sizeof got) != SITU_OK) return false;
     if (got == r + 1) continue;
-    situ__comm_fail(c, SITU_E_COMM, r, "NCCL brought rank %d a wrong value of rank %d", c->rank, r);
-    return situ__comm_failure(joining, c) == SITU_OK;
+    return situ__comm_fail(c, SITU_E_COMM, r, "NCCL brought rank %d a wrong value of rank %d", c->rank, r),
+           situ__comm_failure(joining, c) == SITU_OK;
   }
   return all != NULL;
 }

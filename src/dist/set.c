@@ -104,8 +104,7 @@ static void sweep(const char *directory, uint32_t current) {
 const char *situ__set_sum(const char *op, const situ_safetensors *file, const char *path) {
   const char *sum = situ_safetensors_metadata(file, sums);
   if (sum && strlen(sum) >= SITU__SET_SUM) return sum;
-  situ__fail(SITU_E_FORMAT, op, "%s: has no checksums, so no sharded checkpoint has it", path);
-  return NULL;
+  return situ__fail(SITU_E_FORMAT, op, "%s: has no checksums, so no sharded checkpoint has it", path), NULL;
 }
 
 /* Appends the checksum of a rank's file, which it reads as another program would. */

@@ -69,8 +69,7 @@ static bool list_pieces(situ__set *set) {
 }
 
 static bool refuse_piece(const situ__set *set, const situ__piece *p, const char *what) {
-  situ__fail(SITU_E_FORMAT, set->op, "%s: tensor '%.200s' %s", set->paths[p->file], p->entry->name, what);
-  return false;
+  return situ__fail(SITU_E_FORMAT, set->op, "%s: tensor '%.200s' %s", set->paths[p->file], p->entry->name, what), false;
 }
 
 /* The pieces of a tensor are of one kind, and have each of its elements once. */

@@ -107,9 +107,9 @@ bool situ__dist_compare_values(const char *op, situ_dist_ddp *d) {
   good = good && find_difference(op, d, "hashes of the values", hashes, &item, &rank);
   situ__free(hashes);
   if (!good || item < 0) return good;
-  situ__fail(SITU_E_COMM, op, "the values of %s %s differ between rank 0 and rank %d (step %" PRId64 ")",
-             d->items[item].is_buffer ? "buffer" : "parameter", d->items[item].name, rank, d->step);
-  return false;
+  return situ__fail(SITU_E_COMM, op, "the values of %s %s differ between rank 0 and rank %d (step %" PRId64 ")",
+                    d->items[item].is_buffer ? "buffer" : "parameter", d->items[item].name, rank, d->step),
+         false;
 }
 
 /* All values arrive before the first one is written. */

@@ -41,15 +41,15 @@ static bool can_divide(const char *op, const situ_dist_zero *z, const situ_tree 
            false;
   for (int64_t i = 0; i < situ_tree_count(group); i++) {
     if (situ_is_contiguous(situ_tree_tensor_at(group, i))) continue;
-    situ__fail(SITU_E_UNSUPPORTED, op, "%.90s is not contiguous, so its elements have no order in memory",
-               situ_tree_key(group, i));
-    return false;
+    return situ__fail(SITU_E_UNSUPPORTED, op, "%.90s is not contiguous, so its elements have no order in memory",
+                      situ_tree_key(group, i)),
+           false;
   }
   const int64_t total = all_elements(z, group);
   if (total >= z->comm->size) return true;
-  situ__fail(SITU_E_ARG, op, "the parameters have %" PRId64 " elements, and each of %d ranks needs one", total,
-             z->comm->size);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "the parameters have %" PRId64 " elements, and each of %d ranks needs one", total,
+                    z->comm->size),
+         false;
 }
 
 bool situ__zero_add_part(situ_dist_zero *z, situ__zero_part part) {

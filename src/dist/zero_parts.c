@@ -9,15 +9,17 @@
 
 static bool is_idle(const char *op, const situ_dist_ddp *d) {
   if (!d->position && !d->queued && !d->exchange) return true;
-  situ__fail(SITU_E_STATE, op, "in the middle of a step of ddp: %" PRId64 " of %" PRId64 " micro-batches have ended",
-             d->position, d->count);
-  return false;
+  return situ__fail(SITU_E_STATE, op,
+                    "in the middle of a step of ddp: %" PRId64 " of %" PRId64 " micro-batches have ended", d->position,
+                    d->count),
+         false;
 }
 
 bool situ__zero_can_join(const char *op, const situ_dist_ddp *d) {
   if (!d->zero) return true;
-  situ__fail(SITU_E_STATE, op, "another optimiser keeps gradients of this ddp in parts: add a parameter group to it");
-  return false;
+  return situ__fail(SITU_E_STATE, op,
+                    "another optimiser keeps gradients of this ddp in parts: add a parameter group to it"),
+         false;
 }
 
 /* ---- dividing ---- */

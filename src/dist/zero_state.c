@@ -168,10 +168,8 @@ static situ_tree *collect(const saving *s, const situ_tree *own) {
 situ_tree *situ_dist_zero_state_dict(situ_dist_zero *zero, int to) {
   SITU__MADE_OF_OPS(save_op);
   if (!situ__zero_given(save_op, zero)) return NULL;
-  if (to < 0 || to >= zero->comm->size) {
-    situ__fail(SITU_E_ARG, save_op, "to is %d, must be a rank of 0..%d", to, zero->comm->size - 1);
-    return NULL;
-  }
+  if (to < 0 || to >= zero->comm->size)
+    return situ__fail(SITU_E_ARG, save_op, "to is %d, must be a rank of 0..%d", to, zero->comm->size - 1), NULL;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *own = situ_optim_state_dict(zero->optim), *all = NULL;
@@ -191,9 +189,10 @@ bool situ__zero_fits(const char *op, const situ_dist_zero *z, const situ__zero_p
                      int64_t numel) {
   const int64_t wanted = situ_numel(situ_tree_tensor_at(z->parameters, p->parameter));
   if (situ__zero_is_number(name) || numel == wanted) return true;
-  situ__fail(SITU_E_SHAPE, op, "state.%" PRId64 ".%.90s has %" PRId64 " elements, its parameter %.90s has %" PRId64,
-             p->parameter, name, numel, situ_tree_key(z->parameters, p->parameter), wanted);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op,
+                    "state.%" PRId64 ".%.90s has %" PRId64 " elements, its parameter %.90s has %" PRId64, p->parameter,
+                    name, numel, situ_tree_key(z->parameters, p->parameter), wanted),
+         false;
 }
 
 /* What the state of p's parameter says of p's elements. NULL after recording an error. */
@@ -232,8 +231,7 @@ static bool same_groups(const situ_dist_zero *z, const situ_tree *flat) {
     return false;
   }
   if (count_in(flat, z->group_count) < 0) return true;
-  situ__fail(SITU_E_ARG, load_op, "the state has more groups than the %d here", z->group_count);
-  return false;
+  return situ__fail(SITU_E_ARG, load_op, "the state has more groups than the %d here", z->group_count), false;
 }
 
 /* The groups of a flat state, for this rank's parts. */

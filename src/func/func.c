@@ -25,8 +25,7 @@ bool situ__func_floating(const char *op, int count, situ_tensor *const *primals,
     return situ__fail(SITU_E_ARG, op, "argnum is %d, there are %d primals", argnum, count), false;
   const situ_dtype dtype = (situ_dtype)primals[argnum]->view.dtype;
   if (situ_dtype_is_floating(dtype)) return true;
-  situ__fail(SITU_E_DTYPE, op, "primals[%d] is %s, must be floating", argnum, situ_dtype_name(dtype));
-  return false;
+  return situ__fail(SITU_E_DTYPE, op, "primals[%d] is %s, must be floating", argnum, situ_dtype_name(dtype)), false;
 }
 
 /* Checks that t is a direction at `at`: same shape, dtype and device. */
@@ -40,10 +39,10 @@ static bool fits(const char *op, const char *name, situ_tensor *t, const situ_te
   if (t->view.dtype == at->view.dtype && situ__same_sizes(&t->view, &at->view)) return true;
   const situ_shape want = situ__shape(&at->view), got = situ__shape(&t->view);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  situ__fail(t->view.dtype != at->view.dtype ? SITU_E_DTYPE : SITU_E_SHAPE, op, "%s is %s %s, its primal %s %s", name,
-             situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&got, b),
-             situ_dtype_name((situ_dtype)at->view.dtype), situ_shape_text(&want, a));
-  return false;
+  return situ__fail(t->view.dtype != at->view.dtype ? SITU_E_DTYPE : SITU_E_SHAPE, op, "%s is %s %s, its primal %s %s",
+                    name, situ_dtype_name((situ_dtype)t->view.dtype), situ_shape_text(&got, b),
+                    situ_dtype_name((situ_dtype)at->view.dtype), situ_shape_text(&want, a)),
+         false;
 }
 
 /* Handles of their own for the primals, so that what is marked on them does not stay; with their history. */

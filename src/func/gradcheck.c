@@ -42,9 +42,9 @@ static bool given(check *c, const situ_gradcheck_options *options) {
     if (!c->inputs[i]->requires_grad) continue;
     any = true;
     if (c->inputs[i]->view.dtype == SITU_F64) continue;
-    situ__fail(SITU_E_DTYPE, c->op, "inputs[%d] is %s, must be f64: differences would be too coarse", i,
-               situ_dtype_name((situ_dtype)c->inputs[i]->view.dtype));
-    return false;
+    return situ__fail(SITU_E_DTYPE, c->op, "inputs[%d] is %s, must be f64: differences would be too coarse", i,
+                      situ_dtype_name((situ_dtype)c->inputs[i]->view.dtype)),
+           false;
   }
   if (!any) situ__fail(SITU_E_ARG, c->op, "no input requires a gradient");
   return any;
@@ -87,9 +87,9 @@ static bool compare(const check *c, int i, const char *by, const double *got) {
     int64_t rest = k;
     for (int d = shape.ndim - 1; d >= 0; rest /= shape.dim[d], d--) index.dim[d] = rest % shape.dim[d];
     const char *name = situ_name(c->inputs[i]);
-    situ__fail(SITU_E_STATE, c->op, "the gradient of inputs[%d]%s%s at %s is %.10g by %s, %.10g by differences", i,
-               *name ? ", " : "", name, situ_shape_text(&index, at), got[k], by, want);
-    return false;
+    return situ__fail(SITU_E_STATE, c->op, "the gradient of inputs[%d]%s%s at %s is %.10g by %s, %.10g by differences",
+                      i, *name ? ", " : "", name, situ_shape_text(&index, at), got[k], by, want),
+           false;
   }
   return true;
 }

@@ -100,11 +100,11 @@ static situ_tensor *in_no_direction(const problem *p, const situ_tensor *y) {
 
 /* `all` as [shape of a, shape of b]; NULL after recording an error. */
 static situ_tensor *assemble(const char *op, situ_tensor *all, situ_shape a, situ_shape b) {
-  if (a.ndim + b.ndim > SITU_MAX_DIMS) {
-    situ__fail(SITU_E_SHAPE, op, "the result and the primal have %d dimensions together: a tensor has at most %d",
-               a.ndim + b.ndim, SITU_MAX_DIMS);
-    return NULL;
-  }
+  if (a.ndim + b.ndim > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_SHAPE, op,
+                      "the result and the primal have %d dimensions together: a tensor has at most %d", a.ndim + b.ndim,
+                      SITU_MAX_DIMS),
+           NULL;
   for (int d = 0; d < b.ndim; d++) a.dim[a.ndim++] = b.dim[d];
   return situ_reshape(all, a);
 }

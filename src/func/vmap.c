@@ -37,9 +37,9 @@ static int64_t samples_of(const mapped *m) {
     const int64_t size = m->in[i]->view.size[d];
     if (samples < 0) first = i, samples = size;
     if (size == samples) continue;
-    situ__fail(SITU_E_SHAPE, m->op, "in[%d] has %lld samples, and in[%d] has %lld", first, (long long)samples, i,
-               (long long)size);
-    return -1;
+    return situ__fail(SITU_E_SHAPE, m->op, "in[%d] has %lld samples, and in[%d] has %lld", first, (long long)samples, i,
+                      (long long)size),
+           -1;
   }
   if (samples > 0 && samples <= INT32_MAX) return samples;
   if (samples < 0) situ__fail(SITU_E_ARG, m->op, "all in_dims are SITU_FUNC_WHOLE: no operand has samples");
@@ -116,10 +116,8 @@ static bool run(const mapped *m, situ_func_many function, void *payload, situ_te
   situ_tensor *one[MOST];
   situ__samples s;
   situ_scope scope;
-  if (m->count < 1 || m->count > MOST || outs < 1 || outs > MOST) {
-    situ__fail(SITU_E_ARG, m->op, "%d operands and %d results, must be 1 to %d", m->count, outs, MOST);
-    return false;
-  }
+  if (m->count < 1 || m->count > MOST || outs < 1 || outs > MOST)
+    return situ__fail(SITU_E_ARG, m->op, "%d operands and %d results, must be 1 to %d", m->count, outs, MOST), false;
   if (!m->in || !out) return situ__null(m->op, m->in ? "out" : "in"), false;
   if (!situ__apart(m->op, "in and out", m->in, m->count, out, outs)) return false;
   for (int k = 0; k < outs; k++) out[k] = NULL;

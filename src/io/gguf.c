@@ -96,11 +96,10 @@ const situ_file_entry *situ_gguf_find(const situ_gguf *f, const char *name) {
 static situ_tensor *load_tensor(const char *by, const situ_gguf *f, const situ__gguf_tensor *t) {
   const situ_file_entry *e = &t->entry;
   char shown[SITU__SHOWN_MAX];
-  if (e->dtype == SITU_DTYPE_DEFAULT) {
-    situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of type %s, which this library does not have", f->path,
-               situ__shown(e->name, shown), e->type);
-    return NULL;
-  }
+  if (e->dtype == SITU_DTYPE_DEFAULT)
+    return situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of type %s, which this library does not have", f->path,
+                      situ__shown(e->name, shown), e->type),
+           NULL;
   const situ__source source = { .op = by, .path = f->path, .fd = f->fd, .mapping = f->mapping };
   situ_tensor *values = situ__values_load(&source, e->name, e->offset, &e->shape, e->dtype, f->options.device, NULL);
   if (values && t->blocks && situ_set_block_type(values, t->blocks) != SITU_OK) return NULL;
@@ -113,8 +112,7 @@ situ_tensor *situ_gguf_load(situ_gguf *f, const char *name) {
   if (!is_open(by, f) || !situ__given(by, "name", name)) return NULL;
   const situ__gguf_tensor *t = find_tensor(f, name);
   if (t) return load_tensor(by, f, t);
-  situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown), f->path);
-  return NULL;
+  return situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown), f->path), NULL;
 }
 
 situ_tree *situ__gguf_load_all(const char *path, const situ_load_options *options) {

@@ -58,8 +58,9 @@ const situ_nn_rename *situ_gguf_names(const char *architecture, int64_t *count) 
       *count = (int64_t)architectures[i].count;
       return architectures[i].rows;
     }
-  situ__fail(SITU_E_UNSUPPORTED, op, "the names of architecture '%s' are not known", situ__shown(architecture, shown));
-  return NULL;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "the names of architecture '%s' are not known",
+                    situ__shown(architecture, shown)),
+         NULL;
 }
 
 /* ---- values ---- */
@@ -72,11 +73,10 @@ static bool ends_with(const char *name, const char *end) {
 /* Rows of a head lie as (0, n/2, 1, n/2 + 1, ...) in the file: row 2 j + h of it is row h n/2 + j of the module. */
 static situ_tensor *order_rows(const char *op, situ_tensor *t, int64_t heads) {
   const int64_t rows = situ_size(t, 0), width = heads > 0 ? rows / heads : 0;
-  if (heads <= 0 || rows % heads || width % 2) {
-    situ__fail(SITU_E_FORMAT, op, "%s has %lld rows, which are not %lld heads of pairs", situ_name(t), (long long)rows,
-               (long long)heads);
-    return NULL;
-  }
+  if (heads <= 0 || rows % heads || width % 2)
+    return situ__fail(SITU_E_FORMAT, op, "%s has %lld rows, which are not %lld heads of pairs", situ_name(t),
+                      (long long)rows, (long long)heads),
+           NULL;
   int64_t *from = situ__alloc((size_t)rows * sizeof *from + 1);
   if (!from) return situ__no_memory(op, (size_t)rows * sizeof *from), NULL;
   for (int64_t row = 0; row < rows; row++) {

@@ -81,9 +81,10 @@ static bool check_image(const char *op, situ_tensor *t, int most) {
       s.dim[1] >= 1 && s.dim[1] <= 65500 && s.dim[2] >= 1 && s.dim[2] <= 65500)
     return true;
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_ARG, op, "input is %s of %s, must be u8 [%s channels, height, width], 1 to 65500 pixels each way",
-             situ_shape_text(&s, text), situ_dtype_name(situ_dtype_of(t)), most == 3 ? "1 or 3" : "1 to 4");
-  return false;
+  return situ__fail(SITU_E_ARG, op,
+                    "input is %s of %s, must be u8 [%s channels, height, width], 1 to 65500 pixels each way",
+                    situ_shape_text(&s, text), situ_dtype_name(situ_dtype_of(t)), most == 3 ? "1 or 3" : "1 to 4"),
+         false;
 }
 
 static situ_status write_image(const char *op, situ_tensor *input, const char *path, const situ__codec *codec,

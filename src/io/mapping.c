@@ -21,10 +21,7 @@ struct situ__mapping {
 
 situ__mapping *situ__mapping_new(const char *op, const char *path, int fd, int64_t bytes) {
   situ__mapping *m = situ__alloc(sizeof *m);
-  if (!m) {
-    situ__no_memory(op, sizeof *m);
-    return NULL;
-  }
+  if (!m) return situ__no_memory(op, sizeof *m), NULL;
   /* Private and writable: an in-place op on a tensor must neither crash nor change the file. */
   void *address = situ__sys.mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
   if (address == MAP_FAILED) {

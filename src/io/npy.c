@@ -106,20 +106,16 @@ static bool make_header(const char *op, situ_tensor *t, situ__text *text) {
     return situ__fail(SITU_E_UNSUPPORTED, op,
                       "tensor holds %s blocks, which .npy does not have: save situ_dequantize's",
                       situ_block_name(situ_block_type_of(t))) == SITU_OK;
-  if (!type) {
-    situ__fail(SITU_E_UNSUPPORTED, op, "NumPy has no %s: save situ_to_dtype(tensor, SITU_F32)",
-               situ_dtype_name(situ_dtype_of(t)));
-    return false;
-  }
+  if (!type)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "NumPy has no %s: save situ_to_dtype(tensor, SITU_F32)",
+                      situ_dtype_name(situ_dtype_of(t))),
+           false;
   situ__text_add(text, "\x93NUMPY%c%c..{'descr': '%s', 'fortran_order': False, 'shape': (", 1, 0, type);
   for (int i = 0; i < shape.ndim; i++) situ__text_add(text, i == 0 ? "%lld" : ", %lld", (long long)shape.dim[i]);
   situ__text_add(text, shape.ndim == 1 ? ",), }" : "), }");
   while (!text->failed && text->length % 64 != 63) situ__text_append(text, " ", 1);
   situ__text_append(text, "\n", 1);
-  if (text->failed) {
-    situ__no_memory(op, text->length);
-    return false;
-  }
+  if (text->failed) return situ__no_memory(op, text->length), false;
   size_t length = text->length - 10;
   text->data[8] = (char)length;
   text->data[9] = (char)(length >> 8);

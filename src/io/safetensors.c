@@ -54,10 +54,7 @@ static bool list_places(situ_safetensors *f) {
   f->tensors = f->list.count + situ_gguf_count(f->gguf);
   for (int64_t k = 0; k < f->count; k++) f->tensors += f->shards[k].header.count;
   f->places = situ__calloc((size_t)f->tensors + 1, sizeof *f->places);
-  if (!f->places) {
-    situ__no_memory(op, ((size_t)f->tensors + 1) * sizeof *f->places);
-    return false;
-  }
+  if (!f->places) return situ__no_memory(op, ((size_t)f->tensors + 1) * sizeof *f->places), false;
   place *to = f->places;
   for (int64_t i = 0; i < f->list.count; i++)
     *to++ = (place){ .entry = &f->list.item[i].entry, .number = f->list.item[i].number };
@@ -77,16 +74,14 @@ static bool check_agreement(const situ_safetensors *f, const char *path) {
     const char *listed = i < index->count ? index->item[i].name : NULL;
     const char *there = i < f->tensors ? f->places[i].entry->name : NULL;
     int order = !listed ? 1 : !there ? -1 : strcmp(listed, there);
-    if (order < 0) {
-      situ__fail(SITU_E_FORMAT, op, "%s: lists '%s', which %s lacks", path, situ__shown(listed, shown),
-                 index->item[i].file);
-      return false;
-    }
-    if (order > 0 || strcmp(index->item[i].file, f->places[i].entry->file) != 0) {
-      situ__fail(SITU_E_FORMAT, op, "%s: does not list '%s', which is in %s", path, situ__shown(there, shown),
-                 f->places[i].entry->file);
-      return false;
-    }
+    if (order < 0)
+      return situ__fail(SITU_E_FORMAT, op, "%s: lists '%s', which %s lacks", path, situ__shown(listed, shown),
+                        index->item[i].file),
+             false;
+    if (order > 0 || strcmp(index->item[i].file, f->places[i].entry->file) != 0)
+      return situ__fail(SITU_E_FORMAT, op, "%s: does not list '%s', which is in %s", path, situ__shown(there, shown),
+                        f->places[i].entry->file),
+             false;
   }
   return true;
 }
@@ -112,8 +107,7 @@ static bool read_index(situ_safetensors *f, const char *path) {
   char *text = situ__file_load(op, path, SITU__INDEX_MAX, &length);
   if (!text) return false;
   if (situ__index_parse(&f->index, text, length, &problem)) return true;
-  situ__fail(problem.status, op, "%s: %s", path, problem.text);
-  return false;
+  return situ__fail(problem.status, op, "%s: %s", path, problem.text), false;
 }
 
 /* Opens the files that the index names. Returns false after recording an error, or with *missing set to the name of a
@@ -162,20 +156,16 @@ static bool open_index(situ_safetensors *f, const char *path) {
     if (!read_index(f, path)) return false;
     if (open_files(f, path, &missing)) return list_places(f) && check_agreement(f, path);
     if (!missing) return false;
-    if (k == TRIES || situ__sys.fstatat(AT_FDCWD, path, &now, 0) != 0 || same_file(&before, &now)) {
-      situ__fail(SITU_E_IO, op, "%s: %s, which it names, cannot be opened: %s", path, missing, strerror(ENOENT));
-      return false;
-    }
+    if (k == TRIES || situ__sys.fstatat(AT_FDCWD, path, &now, 0) != 0 || same_file(&before, &now))
+      return situ__fail(SITU_E_IO, op, "%s: %s, which it names, cannot be opened: %s", path, missing, strerror(ENOENT)),
+             false;
     close_files(f);
   }
 }
 
 static bool open_single(situ_safetensors *f, const char *path) {
   f->shards = situ__calloc(1, sizeof *f->shards);
-  if (!f->shards) {
-    situ__no_memory(op, sizeof *f->shards);
-    return false;
-  }
+  if (!f->shards) return situ__no_memory(op, sizeof *f->shards), false;
   f->count = 1;
   bool missing, good = situ__shard_open(f->shards, op, situ__strdup(path), &f->options, &missing);
   if (missing) situ__fail(SITU_E_IO, op, "%s: cannot be opened: %s", path, strerror(ENOENT));
@@ -202,15 +192,9 @@ static bool open_any(situ_safetensors *f, const char *path) {
 /* With *gguf set no error is recorded: it is a file of that format. */
 static situ_safetensors *open_files_of(const char *path, const situ_load_options *options, bool *gguf) {
   *gguf = false;
-  if (!path) {
-    situ__null(op, "path");
-    return NULL;
-  }
+  if (!path) return situ__null(op, "path"), NULL;
   situ_safetensors *f = situ__handle_new(SITU__A_FILE, sizeof *f);
-  if (!f) {
-    situ__no_memory(op, sizeof *f);
-    return NULL;
-  }
+  if (!f) return situ__no_memory(op, sizeof *f), NULL;
   if (options) f->options = *options;
   if (open_any(f, path)) return f;
   *gguf = !situ__is_index(path) && f->shards && f->shards->gguf;
@@ -313,9 +297,9 @@ static bool restore_blocks(const char *by, const situ__shard *s, const char *nam
   for (int type = SITU_BLOCK_Q8_0; type < SITU_BLOCK_TYPES; type++)
     if (strcmp(said, situ_block_name((situ_block_type)type)) == 0)
       return situ_set_block_type(t, (situ_block_type)type) == SITU_OK;
-  situ__fail(SITU_E_FORMAT, by, "%s: '%s' holds blocks of the unknown type '%.40s'", s->path, situ__shown(name, shown),
-             said);
-  return false;
+  return situ__fail(SITU_E_FORMAT, by, "%s: '%s' holds blocks of the unknown type '%.40s'", s->path,
+                    situ__shown(name, shown), said),
+         false;
 }
 
 static situ_tensor *load_place(const char *by, const situ_safetensors *f, const place *p) {
@@ -329,11 +313,10 @@ static situ_tensor *load_place(const char *by, const situ_safetensors *f, const 
     situ_tensor *t = situ__torch_tensor(f->torch, e->name, &f->torch->pickle.tensor[p->number]);
     return situ_scope_return(&scope, t ? situ_set_name(t, e->name) : NULL);
   }
-  if (e->dtype == SITU_DTYPE_DEFAULT) {
-    situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of dtype %s, which this library does not have", s->path,
-               situ__shown(e->name, shown), e->type);
-    return NULL;
-  }
+  if (e->dtype == SITU_DTYPE_DEFAULT)
+    return situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of dtype %s, which this library does not have", s->path,
+                      situ__shown(e->name, shown), e->type),
+           NULL;
   const situ__source source = { .op = by, .path = s->path, .fd = s->fd, .mapping = s->mapping };
   bool check = s->sum && (!s->mapping || f->options.verify == SITU_VERIFY_ALWAYS);
   const uint32_t *sum = check ? &s->sum[e - s->header.entry] : NULL;
@@ -348,9 +331,9 @@ situ_tensor *situ_safetensors_load(situ_safetensors *f, const char *name) {
   if (!is_open(by, f) || !situ__given(by, "name", name)) return NULL;
   const place *p = find_place(f, name);
   if (p) return load_place(by, f, p);
-  situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),
-             f->count ? f->shards[0].path : "an empty index");
-  return NULL;
+  return situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),
+                    f->count ? f->shards[0].path : "an empty index"),
+         NULL;
 }
 
 /* A flat dict, in the order of the names. */

@@ -20,46 +20,34 @@ static bool fit_for_json(const char *op, const char *what, const char *text) {
   char shown[SITU__SHOWN_MAX];
   size_t length = strlen(text);
   if (situ__utf8_prefix(text, length) == length) return true;
-  situ__fail(SITU_E_ARG, op, "the %s '%s' is not UTF-8", what, situ__shown(text, shown));
-  return false;
+  return situ__fail(SITU_E_ARG, op, "the %s '%s' is not UTF-8", what, situ__shown(text, shown)), false;
 }
 
 static bool fill_saved(const char *op, const char *name, situ_tensor *tensor, situ__saved *out) {
   const situ__file_type *type = situ__file_type_of(situ_dtype_of(tensor));
   if (!type || !fit_for_json(op, "name", name)) return false;
-  if (strcmp(name, "__metadata__") == 0) {
-    situ__fail(SITU_E_ARG, op, "the format keeps the name __metadata__ for itself");
-    return false;
-  }
+  if (strcmp(name, "__metadata__") == 0)
+    return situ__fail(SITU_E_ARG, op, "the format keeps the name __metadata__ for itself"), false;
   *out = (situ__saved){
     .tensor = tensor,
     .entry = { .name = name, .type = type->name, .dtype = type->dtype, .shape = situ_shape_of(tensor), .file = "" }
   };
   if (situ__shape_bytes(&out->entry.shape, type->bits, &out->entry.bytes)) return true;
-  situ__fail(SITU_E_OVERFLOW, op, "'%s' has more bytes than a file can", name);
-  return false;
+  return situ__fail(SITU_E_OVERFLOW, op, "'%s' has more bytes than a file can", name), false;
 }
 
 /* Copies the caller's metadata, sorted, into a block of its own. */
 static bool take_metadata(const char *op, const situ_save_options *options, situ_metadata **out) {
   int64_t count = options->metadata_count;
-  if (count < 0 || (count > 0 && !options->metadata)) {
-    situ__fail(SITU_E_ARG, op, "metadata_count is %lld without metadata", (long long)count);
-    return false;
-  }
+  if (count < 0 || (count > 0 && !options->metadata))
+    return situ__fail(SITU_E_ARG, op, "metadata_count is %lld without metadata", (long long)count), false;
   for (int64_t i = 0; i < count; i++) {
     const situ_metadata *m = &options->metadata[i];
-    if (!m->key || !m->value) {
-      situ__null(op, "metadata");
-      return false;
-    }
+    if (!m->key || !m->value) return situ__null(op, "metadata"), false;
     if (!fit_for_json(op, "metadata key", m->key) || !fit_for_json(op, "metadata value", m->value)) return false;
   }
   situ_metadata *list = situ__calloc((size_t)count + 1, sizeof *list);
-  if (!list) {
-    situ__no_memory(op, ((size_t)count + 1) * sizeof *list);
-    return false;
-  }
+  if (!list) return situ__no_memory(op, ((size_t)count + 1) * sizeof *list), false;
   if (count) {
     memcpy(list, options->metadata, (size_t)count * sizeof *list);
     qsort(list, (size_t)count, sizeof *list, situ__metadata_by_key);
@@ -107,19 +95,14 @@ static bool prepare_job(job *j) {
   j->order = situ__calloc(count, sizeof *j->order);
   j->sum = situ__calloc(count, sizeof *j->sum);
   j->header.entry = situ__calloc(count, sizeof *j->header.entry);
-  if (!j->order || !j->sum || !j->header.entry) {
-    situ__no_memory(j->op, count * sizeof *j->header.entry);
-    return false;
-  }
+  if (!j->order || !j->sum || !j->header.entry) return situ__no_memory(j->op, count * sizeof *j->header.entry), false;
   if (j->count > 1) qsort(j->list, (size_t)j->count, sizeof *j->list, by_name);
   for (int64_t i = 0; i < j->count; i++) j->order[i] = &j->list[i];
   if (j->count > 1) qsort(j->order, (size_t)j->count, sizeof *j->order, in_file_order);
   for (int64_t i = 0; i < j->count; i++) {
     j->order[i]->entry.offset = j->data_bytes;
-    if (!situ__add_i64(j->data_bytes, j->order[i]->entry.bytes, &j->data_bytes)) {
-      situ__fail(SITU_E_OVERFLOW, j->op, "the tensors have more bytes than a file can");
-      return false;
-    }
+    if (!situ__add_i64(j->data_bytes, j->order[i]->entry.bytes, &j->data_bytes))
+      return situ__fail(SITU_E_OVERFLOW, j->op, "the tensors have more bytes than a file can"), false;
   }
   for (int64_t i = 0; i < j->count; i++) j->header.entry[i] = j->list[i].entry;
   j->header.count = j->count;
@@ -155,16 +138,12 @@ static bool make_header(job *j) {
   situ__text_append(t, "}", 1);
   /* Align the data to a cache line. */
   while (!t->failed && t->length % 64 != 0) situ__text_append(t, " ", 1);
-  if (t->failed) {
-    situ__no_memory(j->op, t->length);
-    return false;
-  }
+  if (t->failed) return situ__no_memory(j->op, t->length), false;
   uint64_t length = t->length - 8;
-  if (length > SITU__HEADER_MAX) {
-    situ__fail(SITU_E_LIMIT, j->op, "a header of %llu bytes; the format allows %d", (unsigned long long)length,
-               SITU__HEADER_MAX);
-    return false;
-  }
+  if (length > SITU__HEADER_MAX)
+    return situ__fail(SITU_E_LIMIT, j->op, "a header of %llu bytes; the format allows %d", (unsigned long long)length,
+                      SITU__HEADER_MAX),
+           false;
   for (int i = 0; i < 8; i++) t->data[i] = (char)(length >> (8 * i));
   return true;
 }

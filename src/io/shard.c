@@ -9,27 +9,25 @@
 #include "base/file.h"
 
 static bool bad_file(const char *op, const char *path, const situ__problem *problem) {
-  situ__fail(problem->status, op, "%s: %s", path, problem->text);
-  return false;
+  return situ__fail(problem->status, op, "%s: %s", path, problem->text), false;
 }
 
 /* Checks the header's length against the file and the format's limit before it allocates memory for it. */
 static char *read_header(const char *op, situ__shard *s, int64_t bytes, size_t *length) {
   unsigned char first[8];
   uint64_t wanted = 0;
-  if (bytes < 8) {
-    situ__fail(SITU_E_FORMAT, op, "%s: has %lld bytes, too few for a safetensors file", s->path, (long long)bytes);
-    return NULL;
-  }
+  if (bytes < 8)
+    return situ__fail(SITU_E_FORMAT, op, "%s: has %lld bytes, too few for a safetensors file", s->path,
+                      (long long)bytes),
+           NULL;
   if (situ__file_read(op, s->path, s->fd, first, 8, 0) != SITU_OK) return NULL;
   for (int i = 7; i >= 0; i--) wanted = wanted << 8 | first[i];
   s->gguf = memcmp(first, "GGUF", 4) == 0; /* as a length beyond SITU__HEADER_MAX */
   if (s->gguf) return NULL;
-  if (wanted > (uint64_t)bytes - 8 || wanted > SITU__HEADER_MAX) {
-    situ__fail(SITU_E_FORMAT, op, "%s: is not a safetensors file: its header would have %llu bytes", s->path,
-               (unsigned long long)wanted);
-    return NULL;
-  }
+  if (wanted > (uint64_t)bytes - 8 || wanted > SITU__HEADER_MAX)
+    return situ__fail(SITU_E_FORMAT, op, "%s: is not a safetensors file: its header would have %llu bytes", s->path,
+                      (unsigned long long)wanted),
+           NULL;
   char *text = situ__alloc((size_t)wanted + 1);
   if (!text) {
     situ__no_memory(op, (size_t)wanted + 1);
@@ -45,10 +43,7 @@ static bool read_checksums(const char *op, situ__shard *s) {
   situ__problem problem;
   bool have;
   s->sum = situ__calloc((size_t)s->header.count + 1, sizeof *s->sum);
-  if (!s->sum) {
-    situ__no_memory(op, ((size_t)s->header.count + 1) * sizeof *s->sum);
-    return false;
-  }
+  if (!s->sum) return situ__no_memory(op, ((size_t)s->header.count + 1) * sizeof *s->sum), false;
   if (!situ__header_checksums(&s->header, s->sum, &have, &problem)) return bad_file(op, s->path, &problem);
   if (!have) {
     situ__free(s->sum);
@@ -63,10 +58,7 @@ bool situ__shard_open(situ__shard *s, const char *op, char *path, const situ_loa
   size_t length;
   *s = (situ__shard){ .path = path, .fd = -1 };
   *missing = false;
-  if (!path) {
-    situ__no_memory(op, 1);
-    return false;
-  }
+  if (!path) return situ__no_memory(op, 1), false;
   s->fd = situ__file_open_if(op, path, &bytes, missing);
   if (s->fd < 0) return false;
   char *text = read_header(op, s, bytes, &length);

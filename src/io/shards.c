@@ -37,10 +37,7 @@ static char *shard_path(const plan *p, int64_t k) {
 /* Distributes the tensors over shards. A tensor larger than a shard gets one of its own. */
 static bool divide_tensors(plan *p, const situ__saved *list, int64_t count, int64_t most) {
   p->begin = situ__calloc((size_t)count + 2, sizeof *p->begin);
-  if (!p->begin) {
-    situ__no_memory(p->op, ((size_t)count + 2) * sizeof *p->begin);
-    return false;
-  }
+  if (!p->begin) return situ__no_memory(p->op, ((size_t)count + 2) * sizeof *p->begin), false;
   int64_t bytes = 0;
   for (int64_t i = 0; i < count; i++) {
     int64_t more = list[i].entry.bytes;
@@ -61,10 +58,8 @@ static bool name_shards(plan *p) {
   static const char ending[] = ".safetensors";
   size_t end = sizeof ending - 1;
   if (length > end && memcmp(name + length - end, ending, end) == 0) length -= end;
-  if (length >= sizeof p->stem) {
-    situ__fail(SITU_E_LIMIT, p->op, "%s: the name is too long to make those of its parts", p->path);
-    return false;
-  }
+  if (length >= sizeof p->stem)
+    return situ__fail(SITU_E_LIMIT, p->op, "%s: the name is too long to make those of its parts", p->path), false;
   memcpy(p->stem, name, length);
   p->stem[length] = '\0';
   struct timespec now;

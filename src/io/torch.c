@@ -13,8 +13,7 @@
 #include "situ/ops.h"
 
 static bool bad_file(const situ__torch *t, situ_status status, const char *what) {
-  situ__fail(status, t->source.op, "%s: %s", t->source.path, what);
-  return false;
+  return situ__fail(status, t->source.op, "%s: %s", t->source.path, what), false;
 }
 
 /* ---- recognition ---- */

@@ -96,8 +96,7 @@ static int by_name(const void *a, const void *b) {
 
 static bool refuse_twice(const situ__torch *t, const char *name) {
   char shown[SITU__SHOWN_MAX];
-  situ__fail(SITU_E_FORMAT, t->source.op, "%s: has '%s' twice", t->source.path, situ__shown(name, shown));
-  return false;
+  return situ__fail(SITU_E_FORMAT, t->source.op, "%s: has '%s' twice", t->source.path, situ__shown(name, shown)), false;
 }
 
 static situ__torch_item make_item(const situ__torch *t, const char *name, uint32_t number) {

@@ -23,8 +23,7 @@ void situ__torch_walk_begin(situ__torch_walk *walk, const situ__torch *t) {
 static bool refuse_value(const situ__torch_walk *walk, situ_status status, const char *what) {
   const situ__zip_source *s = &walk->torch->source;
   char shown[SITU__SHOWN_MAX];
-  situ__fail(status, s->op, "%s: has at '%s' %s", s->path, situ__shown(walk->path, shown), what);
-  return false;
+  return situ__fail(status, s->op, "%s: has at '%s' %s", s->path, situ__shown(walk->path, shown), what), false;
 }
 
 bool situ__torch_visit(situ__torch_walk *walk, const situ__pickle_value *v) {

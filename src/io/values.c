@@ -23,8 +23,8 @@
 
 static bool bad_values(const situ__source *source, const char *name, const char *what) {
   char shown[SITU__SHOWN_MAX];
-  situ__fail(SITU_E_FORMAT, source->op, "%s: tensor '%s' %s", source->path, situ__shown(name, shown), what);
-  return false;
+  return situ__fail(SITU_E_FORMAT, source->op, "%s: tensor '%s' %s", source->path, situ__shown(name, shown), what),
+         false;
 }
 
 /* A bool other than 0 and 1 is undefined behaviour in C. */

@@ -284,11 +284,10 @@ const situ__zip_entry *situ__zip_find_inside(const situ__zip *zip, const char *n
 
 char *situ__zip_load(const situ__zip_source *source, const situ__zip_entry *entry, int64_t limit) {
   char shown[SITU__SHOWN_MAX];
-  if (entry->bytes > limit) {
-    situ__fail(SITU_E_LIMIT, source->op, "%s: has an entry '%s' of %lld bytes, more than the %lld that are read",
-               source->path, situ__shown(entry->name, shown), (long long)entry->bytes, (long long)limit);
-    return NULL;
-  }
+  if (entry->bytes > limit)
+    return situ__fail(SITU_E_LIMIT, source->op, "%s: has an entry '%s' of %lld bytes, more than the %lld that are read",
+                      source->path, situ__shown(entry->name, shown), (long long)entry->bytes, (long long)limit),
+           NULL;
   char *data = situ__alloc((size_t)entry->bytes + 1);
   if (!data) return situ__no_memory(source->op, (size_t)entry->bytes + 1), NULL;
   if (situ__file_read(source->op, source->path, source->fd, data, (size_t)entry->bytes, entry->offset) != SITU_OK) {

@@ -15,9 +15,9 @@ static bool is_whole(const char *op, const situ_tensor *t, uint32_t foreign) {
   if (situ__is_dense(v) && v->offset == 0 && bytes == v->storage->bytes && v->storage->device.kind != SITU_META &&
       !(v->storage->flags & foreign))
     return true;
-  situ__fail(SITU_E_UNSUPPORTED, op, "%s does not have memory for itself alone",
-             *situ_name(t) ? situ_name(t) : "the tensor");
-  return false;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s does not have memory for itself alone",
+                    *situ_name(t) ? situ_name(t) : "the tensor"),
+         false;
 }
 
 situ_status situ_release_memory(const char *op, situ_tensor *t, const char *where) {

@@ -26,12 +26,12 @@ static SITU_COLD __attribute__((noinline)) bool refuse_disagreement(const situ_m
                                                                     situ_dtype dtype) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   bool one = u->tensor == t;
-  situ__fail(SITU_E_ARG, m->op,
-             one ? "%s%s is shared, and cannot be on %s as %s and on %s as %s"
-                 : "%s and %s share their memory, which cannot be on %s as %s and on %s as %s",
-             label_of(u->tensor), one ? "" : label_of(t), situ_device_name(u->to, a),
-             situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype));
-  return false;
+  return situ__fail(SITU_E_ARG, m->op,
+                    one ? "%s%s is shared, and cannot be on %s as %s and on %s as %s"
+                        : "%s and %s share their memory, which cannot be on %s as %s and on %s as %s",
+                    label_of(u->tensor), one ? "" : label_of(t), situ_device_name(u->to, a),
+                    situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(to, b), situ_dtype_name(dtype)),
+         false;
 }
 
 /* True for most storages: the tensor that the caller has is their only owner. The list of handles is not read, which
@@ -148,9 +148,9 @@ static bool check_requests(const char *op, const situ_move_request *list, int64_
     if (w->dtype == last || !w->dtype) continue;
     last = w->dtype;
     if (situ_dtype_is_floating(last)) continue;
-    situ__fail(SITU_E_DTYPE, op, "%s: only a floating dtype can be asked for; whole numbers stay what they are",
-               situ__dtype_valid(w->dtype) ? situ_dtype_name(w->dtype) : "no dtype");
-    return false;
+    return situ__fail(SITU_E_DTYPE, op, "%s: only a floating dtype can be asked for; whole numbers stay what they are",
+                      situ__dtype_valid(w->dtype) ? situ_dtype_name(w->dtype) : "no dtype"),
+           false;
   }
   return true;
 }
@@ -218,10 +218,10 @@ static bool check_dtypes(const situ_move_plan *m, const situ__demand *n) {
   if (!has.dtypes || !(n->dtypes & ~has.dtypes)) return true;
   const situ_move_unit *u = m->unit;
   while (!u->moves || !situ__move_same(u->to, n->device) || has.dtypes >> u->to_dtype & 1) u++;
-  situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", label_of(u->tensor),
-             situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(n->device, name),
-             situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : "");
-  return false;
+  return situ__fail(SITU_E_UNSUPPORTED, m->op, "%s is %s, which %s cannot compute with%s", label_of(u->tensor),
+                    situ_dtype_name((situ_dtype)u->to_dtype), situ_device_name(n->device, name),
+                    situ_dtype_is_floating((situ_dtype)u->to_dtype) ? "; move and cast at once (situ_nn_to_with)" : ""),
+         false;
 }
 
 static bool refuse_memory(const situ_move_plan *m, const situ__demand *n) {
@@ -229,9 +229,9 @@ static bool refuse_memory(const situ_move_plan *m, const situ__demand *n) {
   situ_device_properties has = { 0 };
   if (situ_device_info(n->device, &has) != SITU_OK) return false;
   situ__bytes_texts(n->peak, n->available, text);
-  situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved", text[0],
-             situ_device_name(n->device, name), text[1], situ__bytes_text(has.memory_total, total));
-  return false;
+  return situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved", text[0],
+                    situ_device_name(n->device, name), text[1], situ__bytes_text(has.memory_total, total)),
+         false;
 }
 
 static bool check_memory(const situ_move_plan *m, const situ__demands *roughly) {

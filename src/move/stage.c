@@ -99,9 +99,9 @@ static bool can_compute(situ_device device, const situ_move_unit *u) { return ha
 
 static SITU_COLD bool no_room_to_cast(const situ_move_plan *m, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
-  situ__fail(SITU_E_NOMEM, m->op, "no memory on %s for what a cast needs beside its result; nothing was moved",
-             situ_device_name(device, name));
-  return false;
+  return situ__fail(SITU_E_NOMEM, m->op, "no memory on %s for what a cast needs beside its result; nothing was moved",
+                    situ_device_name(device, name)),
+         false;
 }
 
 /* Computes y[y_first..] = cast(x[x_first..]) on the device of both. */

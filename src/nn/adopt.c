@@ -70,13 +70,12 @@ static bool refuse_shared(const char *op, const situ_nn_module *m, const situ_nn
   if (!other) return false;
   char here[SITU_DEVICE_NAME_MAX], there[SITU_DEVICE_NAME_MAX];
   name = other->name ? other->name : other->type->name;
-  situ__fail(
-      SITU_E_DEVICE, op,
-      "the %s is also %s.%s, on %s: as a part of %s, which is on %s, it would be moved there, and away from %s; move "
-      "one of them first (situ_nn_to), or add a copy (situ_nn_clone)",
-      child->type->name, name, part, situ_device_name(situ_device_of(s->list[0].tensor), there),
-      m->name ? m->name : m->type->name, situ_device_name(s->home, here), name);
-  return true;
+  return situ__fail(SITU_E_DEVICE, op,
+                    "the %s is also %s.%s, on %s: as a part of %s, which is on %s, it would be moved there, and "
+                    "away from %s; move one of them first (situ_nn_to), or add a copy (situ_nn_clone)",
+                    child->type->name, name, part, situ_device_name(situ_device_of(s->list[0].tensor), there),
+                    m->name ? m->name : m->type->name, situ_device_name(s->home, here), name),
+         true;
 }
 
 static bool move(const char *op, const situ_move_request *list, int64_t count) {

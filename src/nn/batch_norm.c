@@ -19,11 +19,12 @@ typedef struct batch_norm {
 } batch_norm;
 
 static SITU_COLD bool refuse_capture(const batch_norm *m) {
-  situ__fail(SITU_E_STATE, "nn_forward",
+  return situ__fail(
+             SITU_E_STATE, "nn_forward",
              "%s averages its statistics over all batches, and a graph is being recorded: a replay could not count "
              "them; give it a momentum instead of cumulative, or run it before or after",
-             m->base.type->name);
-  return false;
+             m->base.type->name),
+         false;
 }
 
 /* Sets *momentum to that of this batch. Returns false after recording an error. */

@@ -128,12 +128,11 @@ static situ_nn_module *clone(cloning *c, situ_nn_module *m, int depth) {
   const bool shared = is_shared_module(m);
   situ_nn_module *copy = shared ? situ__map_get(&c->made, m) : NULL;
   if (copy) return situ_nn_retain(copy);
-  if (depth > SITU__NN_DEPTH || (m->type->release && !m->type->copy)) {
-    situ__fail(SITU_E_UNSUPPORTED, op, "%s: %s", m->type->name,
-               depth > SITU__NN_DEPTH ? "nested too deep"
-                                      : "its type frees something, but does not say how to copy it");
-    return NULL;
-  }
+  if (depth > SITU__NN_DEPTH || (m->type->release && !m->type->copy))
+    return situ__fail(SITU_E_UNSUPPORTED, op, "%s: %s", m->type->name,
+                      depth > SITU__NN_DEPTH ? "nested too deep"
+                                             : "its type frees something, but does not say how to copy it"),
+           NULL;
   copy = clone_struct(c, m);
   if (!copy) return NULL;
   const bool good = clone_hooks(copy, m) && clone_parts(c, copy, m, depth);

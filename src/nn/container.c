@@ -61,8 +61,7 @@ static situ_nn_module *add_part(const char *op, situ_nn_module *container, const
     else situ__fail(SITU_E_ARG, op, "%s is not a container that this adds to", container->type->name);
     situ__nn_give_up(module);
   }
-  situ__nn_give_up(container);
-  return NULL;
+  return situ__nn_give_up(container), NULL;
 }
 
 situ_nn_module *situ_nn_append(situ_nn_module *container, situ_nn_module *module) {
@@ -73,8 +72,7 @@ situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name, situ_nn
   if (name) return add_part("nn_put", container, &dict_type, name, module);
   situ__null("nn_put", "name");
   situ__nn_give_up(module);
-  situ__nn_give_up(container);
-  return NULL;
+  return situ__nn_give_up(container), NULL;
 }
 
 situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i) {
@@ -83,14 +81,13 @@ situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i) {
   if (count == container->count && left >= 0 && left < count) return container->slots[left].held;
   for (int64_t k = 0; k < container->count && left >= 0; k++)
     if (situ__nn_is_child(&container->slots[k]) && left-- == 0) return container->slots[k].held;
-  situ__fail(SITU_E_INDEX, "nn_at", "module %" PRId64 " of %" PRId64 " in %s", i, count, container->type->name);
-  return NULL;
+  return situ__fail(SITU_E_INDEX, "nn_at", "module %" PRId64 " of %" PRId64 " in %s", i, count, container->type->name),
+         NULL;
 }
 
 situ_nn_module *situ_nn_get(const situ_nn_module *container, const char *name) {
   if (!situ__nn_given("nn_get", "container", container) || !situ__given("nn_get", "name", name)) return NULL;
   situ_nn_slot *slot = situ__nn_find(container, name);
   if (slot && situ__nn_is_child(slot)) return slot->held;
-  situ__fail(SITU_E_ARG, "nn_get", "%s has no module \"%s\"", container->type->name, name);
-  return NULL;
+  return situ__fail(SITU_E_ARG, "nn_get", "%s has no module \"%s\"", container->type->name, name), NULL;
 }

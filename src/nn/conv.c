@@ -83,10 +83,8 @@ static bool is_transposed(const conv *m) {
    error. */
 static bool spread(const char *op, const char *what, situ_shape *shape, int ndim, int64_t otherwise) {
   if (shape->ndim == ndim) return true;
-  if (shape->ndim != 0 && shape->ndim != 1) {
-    situ__fail(SITU_E_ARG, op, "%s has %d values: 1 or %d are needed", what, shape->ndim, ndim);
-    return false;
-  }
+  if (shape->ndim != 0 && shape->ndim != 1)
+    return situ__fail(SITU_E_ARG, op, "%s has %d values: 1 or %d are needed", what, shape->ndim, ndim), false;
   int64_t value = shape->ndim ? shape->dim[0] : otherwise;
   shape->ndim = ndim;
   for (int d = 0; d < ndim; d++) shape->dim[d] = value;
@@ -122,20 +120,16 @@ static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_opti
     return false;
   m->options.padding = m->padding;
   int64_t groups = m->options.groups;
-  if (m->in < 0 || m->out < 0 || groups < 1 || m->in % groups || m->out % groups) {
-    situ__fail(SITU_E_ARG, op, "%" PRId64 " and %" PRId64 " channels do not divide into %" PRId64 " groups", m->in,
-               m->out, groups);
-    return false;
-  }
-  if (!transposed && o->output_padding.ndim) {
-    situ__fail(SITU_E_ARG, op, "only a transposed convolution has an output_padding");
-    return false;
-  }
-  if (m->mode < SITU_PAD_CONSTANT || m->mode > SITU_PAD_CIRCULAR || (transposed && m->mode)) {
-    situ__fail(SITU_E_ARG, op, "padding mode %d%s", (int)m->mode,
-               transposed ? " on a transposed convolution: zeros only" : "");
-    return false;
-  }
+  if (m->in < 0 || m->out < 0 || groups < 1 || m->in % groups || m->out % groups)
+    return situ__fail(SITU_E_ARG, op, "%" PRId64 " and %" PRId64 " channels do not divide into %" PRId64 " groups",
+                      m->in, m->out, groups),
+           false;
+  if (!transposed && o->output_padding.ndim)
+    return situ__fail(SITU_E_ARG, op, "only a transposed convolution has an output_padding"), false;
+  if (m->mode < SITU_PAD_CONSTANT || m->mode > SITU_PAD_CIRCULAR || (transposed && m->mode))
+    return situ__fail(SITU_E_ARG, op, "padding mode %d%s", (int)m->mode,
+                      transposed ? " on a transposed convolution: zeros only" : ""),
+           false;
   if (o->same && !same(m, op, transposed, o)) return false;
   if (m->mode == SITU_PAD_CONSTANT) return true;
   m->pad.ndim = 2 * ndim;

@@ -102,8 +102,7 @@ static situ_tree *run_type(situ_nn_module *m, const situ_tree *inputs, const voi
     situ_tensor *x = situ_tree_value(inputs);
     return x ? situ_tree_tensor(run_forward(type, m, x, kwargs)) : NULL;
   }
-  situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s has no forward: call its parts", type->name);
-  return NULL;
+  return situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s has no forward: call its parts", type->name), NULL;
 }
 
 /* Runs the module's own code. */

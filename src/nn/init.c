@@ -93,8 +93,7 @@ double situ_nn_init_calculate_gain(situ_nn_nonlinearity nonlinearity, double slo
   case SITU_NN_SIGMOID:
   case SITU_NN_LINEAR: return 1;
   }
-  situ__fail(SITU_E_ARG, "nn_init_calculate_gain", "%d is not a nonlinearity", (int)nonlinearity);
-  return NAN;
+  return situ__fail(SITU_E_ARG, "nn_init_calculate_gain", "%d is not a nonlinearity", (int)nonlinearity), NAN;
 }
 
 static situ_tensor *kaiming(const char *op, situ_tensor *t, const situ_nn_kaiming_options *options, bool flat,

@@ -17,11 +17,10 @@ typedef struct instance_norm {
 static situ_tensor *forward(situ_nn_module *self, situ_tensor *x) {
   const instance_norm *m = (const instance_norm *)self;
   const int ndim = situ_dim(x);
-  if (ndim != m->ndim && ndim != m->ndim - 1) {
-    situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d or %d dimensions, not %d", self->type->name, m->ndim - 1,
-               m->ndim, ndim);
-    return NULL;
-  }
+  if (ndim != m->ndim && ndim != m->ndim - 1)
+    return situ__fail(SITU_E_SHAPE, "nn_forward", "%s needs %d or %d dimensions, not %d", self->type->name, m->ndim - 1,
+                      m->ndim, ndim),
+           NULL;
   const bool tracked = m->running_mean != NULL;
   const uint64_t locks = self->training ? situ__nn_write_begin(2, m->running_mean, m->running_var) : 0;
   situ_tensor *y = situ_instance_norm(

@@ -103,17 +103,16 @@ static situ_tensor *wake_and_forward(situ_nn_module *self, situ_tensor *x) {
   situ_device home = situ_get_default_device(), there = situ_device_of(x);
   if (there.kind && !situ_device_equal(home, there)) {
     char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
-    situ__fail(SITU_E_DEVICE, "linear",
-               "this LazyLinear lives on %s, and would make its parameters there, but its input is on %s; "
-               "move one of them (it is lazy still)",
-               situ_device_name(home, a), situ_device_name(there, b));
-    return NULL;
+    return situ__fail(SITU_E_DEVICE, "linear",
+                      "this LazyLinear lives on %s, and would make its parameters there, but its input is on %s; "
+                      "move one of them (it is lazy still)",
+                      situ_device_name(home, a), situ_device_name(there, b)),
+           NULL;
   }
-  if (situ_dim(x) < 1) {
-    situ__fail(SITU_E_SHAPE, "linear",
-               "this LazyLinear takes its in_features from the last dimension of its input, which is 0-dim");
-    return NULL;
-  }
+  if (situ_dim(x) < 1)
+    return situ__fail(SITU_E_SHAPE, "linear",
+                      "this LazyLinear takes its in_features from the last dimension of its input, which is 0-dim"),
+           NULL;
   const situ_generator before = situ_get_rng_state();
   if (make(m, situ_size(x, -1), home, true)) {
     woken(m);

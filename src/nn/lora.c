@@ -46,10 +46,10 @@ static situ_tensor *find_weight(const char *op, const situ_nn_module *layer) {
 
 static bool check_options(const char *op, const situ_nn_lora_options *o) {
   if (o->r >= 0 && o->lora_alpha >= 0 && o->lora_dropout >= 0 && o->lora_dropout <= 1) return true;
-  situ__fail(SITU_E_ARG, op,
-             "r %" PRId64 ", lora_alpha %g, lora_dropout %g: neither may be negative, nor dropout above 1", o->r,
-             o->lora_alpha, o->lora_dropout);
-  return false;
+  return situ__fail(SITU_E_ARG, op,
+                    "r %" PRId64 ", lora_alpha %g, lora_dropout %g: neither may be negative, nor dropout above 1", o->r,
+                    o->lora_alpha, o->lora_dropout),
+         false;
 }
 
 static situ_nn_module *wrap(const char *op, situ_nn_module *layer, const situ_nn_lora_options *o) {

@@ -15,10 +15,8 @@ typedef struct loss {
 
 static situ_tree *loss_call(situ_nn_module *self, const situ_tree *inputs) {
   loss *m = (loss *)self;
-  if (situ_tree_kind_of(inputs) != SITU_TREE_LIST || situ_tree_count(inputs) != 2) {
-    situ__fail(SITU_E_ARG, "nn_call", "%s needs the list [input, target]", self->type->name);
-    return NULL;
-  }
+  if (situ_tree_kind_of(inputs) != SITU_TREE_LIST || situ_tree_count(inputs) != 2)
+    return situ__fail(SITU_E_ARG, "nn_call", "%s needs the list [input, target]", self->type->name), NULL;
   return situ_tree_tensor(m->of(m, situ_tree_tensor_at(inputs, 0), situ_tree_tensor_at(inputs, 1)));
 }
 

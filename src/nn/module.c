@@ -58,10 +58,10 @@ bool situ_nn_is_module(const void *pointer) {
 /* ---- creation and release ---- */
 
 void *situ_nn_alloc(const situ_nn_type *type) {
-  if (!type || !type->name || type->size < sizeof(situ_nn_module)) {
-    situ__fail(SITU_E_ARG, "nn_alloc", "a type needs a name, and the size of a struct that begins with situ_nn_module");
-    return NULL;
-  }
+  if (!type || !type->name || type->size < sizeof(situ_nn_module))
+    return situ__fail(SITU_E_ARG, "nn_alloc",
+                      "a type needs a name, and the size of a struct that begins with situ_nn_module"),
+           NULL;
   situ_nn_module *m = situ__handle_new(SITU__A_MODULE, type->size);
   struct situ_nn_build *build = situ__alloc(sizeof *build);
   if (!m || !build) {
@@ -146,8 +146,7 @@ situ_nn_module *situ_nn_done(void *module) {
   if (!m->broken) return m;
   if (situ_error() == SITU_OK) /* the program has cleared the error that broke it */
     situ__fail(SITU_E_STATE, "nn_done", "%s: a registration failed, so the module is freed", m->type->name);
-  situ__nn_give_up(m);
-  return NULL;
+  return situ__nn_give_up(m), NULL;
 }
 
 static bool is_standing_in(const char *op, const situ_nn_module *m) {
@@ -325,10 +324,7 @@ void situ_nn_free(situ_nn_module *m) {
 situ_nn_module *situ_nn_set_name(situ_nn_module *m, const char *name) {
   if (!situ__nn_given("nn_set_name", "module", m)) return NULL;
   char *copy = name && *name ? situ__strdup(name) : NULL;
-  if (name && *name && !copy) {
-    situ__no_memory("nn_set_name", strlen(name) + 1);
-    return NULL;
-  }
+  if (name && *name && !copy) return situ__no_memory("nn_set_name", strlen(name) + 1), NULL;
   situ__nn_lock();
   char *old = m->name;
   m->name = copy;
@@ -445,10 +441,11 @@ static bool good_name(const char *op, const situ_nn_module *m, const char *name)
                       m->type->name, name),
            false;
   if (name && *name && !strchr(name, '.')) return true;
-  situ__fail(SITU_E_ARG, op,
+  return situ__fail(
+             SITU_E_ARG, op,
              "%s: \"%s\" cannot be a part's name: it must not be empty, or contain a dot if the part has a field",
-             m->type->name, name ? name : "");
-  return false;
+             m->type->name, name ? name : ""),
+         false;
 }
 
 static void *broken(situ_nn_module *m) {
@@ -473,10 +470,8 @@ static situ_tensor *add_tensor(const char *op, situ_nn_module *m, const char *na
     const situ__nn_addition part = { .tensor = tensor, .kind = kind, .shared = shared };
     return situ__nn_add_by_path(op, m, name, &part) ? tensor : broken(m);
   }
-  if (!parameter && kind != SITU_NN_BUFFER && kind != SITU_NN_TRANSIENT) {
-    situ__fail(SITU_E_ARG, op, "%s: a tensor is a parameter or a buffer", m->type->name);
-    return broken(m);
-  }
+  if (!parameter && kind != SITU_NN_BUFFER && kind != SITU_NN_TRANSIENT)
+    return situ__fail(SITU_E_ARG, op, "%s: a tensor is a parameter or a buffer", m->type->name), broken(m);
   if (!situ__nn_change(op, m, &claim)) return NULL;
   if (!good_name(op, m, name) || (!shared && !take_over(op, m, name, tensor, parameter))) return broken(m);
   situ_retain(tensor);
@@ -532,19 +527,17 @@ static bool good_child(const char *op, const situ_nn_module *m, situ_nn_module *
   if (!contains(child, m, 1)) return is_owned_outside(op, child, "a second owner needs situ_nn_retain(child)");
   /* Keeps the last reference: releasing it would free m while the caller uses it. */
   if (outside(child) > 1) situ__nn_let_go(child);
-  situ__fail(SITU_E_ARG, op, "%s would contain itself, or modules nested more than %d deep", m->type->name,
-             SITU__NN_DEPTH);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%s would contain itself, or modules nested more than %d deep", m->type->name,
+                    SITU__NN_DEPTH),
+         false;
 }
 
 situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_module **field, situ_nn_module *child) {
   static const char op[] = "nn_add_child";
   SITU__CLAIM(claim);
   SITU__CLAIM(of_child); /* its tensors get other names, and may move */
-  if (!situ__nn_given(op, "module", m) || !situ__nn_given(op, name ? name : "child", child)) {
-    situ__nn_give_up(child);
-    return broken(m);
-  }
+  if (!situ__nn_given(op, "module", m) || !situ__nn_given(op, name ? name : "child", child))
+    return situ__nn_give_up(child), broken(m);
   if (!good_child(op, m, child)) return broken(m);
   if (!field && situ__nn_is_path(name))
     return situ__nn_add_by_path(op, m, name, &(situ__nn_addition){ .child = child }) ? child : broken(m);
@@ -552,6 +545,5 @@ situ_nn_module *situ_nn_add_child(situ_nn_module *m, const char *name, situ_nn_m
       name_tensors(child, name) && situ__nn_adopt_child(op, m, child) &&
       put_part(op, m, name, field, SITU_NN_CHILD, child))
     return child;
-  situ__nn_give_up(child);
-  return broken(m);
+  return situ__nn_give_up(child), broken(m);
 }

@@ -26,11 +26,10 @@ static int64_t *allocate(const char *op, int64_t count) {
 static int64_t *read_whole(const char *op, const char *name, situ_tensor *t) {
   if (!situ__valid(op, name, t, SITU__A_TENSOR)) return NULL;
   const situ_dtype dtype = situ_dtype_of(t);
-  if (situ_dtype_is_floating(dtype) || dtype == SITU_BOOL || situ_dim(t) != 1 || situ_numel(t) < 1) {
-    situ__fail(SITU_E_ARG, op, "%s has %d dimensions of %s, must be a list of at least one integer", name, situ_dim(t),
-               situ_dtype_name(dtype));
-    return NULL;
-  }
+  if (situ_dtype_is_floating(dtype) || dtype == SITU_BOOL || situ_dim(t) != 1 || situ_numel(t) < 1)
+    return situ__fail(SITU_E_ARG, op, "%s has %d dimensions of %s, must be a list of at least one integer", name,
+                      situ_dim(t), situ_dtype_name(dtype)),
+           NULL;
   int64_t *values = allocate(op, situ_numel(t));
   situ_tensor *whole = values ? situ_to_dtype(t, SITU_I64) : NULL;
   if (whole && situ_copy_to_host(whole, values, (size_t)situ_numel(t) * sizeof *values) == SITU_OK) return values;

@@ -120,8 +120,7 @@ void situ__nn_stand_down(situ_nn_module *m, situ_nn_module *stand_in) {
 /* ---- registration ---- */
 
 static bool refuse(const char *op, situ_status status, const situ_nn_module *m, const char *name, const char *why) {
-  situ__fail(status, op, "%s.%s %s", situ__nn_type(m)->name, name, why);
-  return false;
+  return situ__fail(status, op, "%s.%s %s", situ__nn_type(m)->name, name, why), false;
 }
 
 /* The slot of a parameter that can be parametrized; NULL after recording an error. */
@@ -132,8 +131,7 @@ static situ_nn_slot *parameter_slot(const char *op, situ_nn_module *m, const cha
                     : !slot->offset ? "is not in a field of the module's struct, where its forward would look for it"
                                     : NULL;
   if (!why) return slot;
-  refuse(op, SITU_E_ARG, m, name, why);
-  return NULL;
+  return refuse(op, SITU_E_ARG, m, name, why), NULL;
 }
 
 static bool is_alike(const char *op, const situ_nn_module *m, const char *name, const situ_tensor *y,
@@ -160,8 +158,7 @@ static situ_nn_module *append(const char *op, situ_nn_module *m, const char *nam
   char number[24];
   snprintf(number, sizeof number, "%lld", (long long)situ_nn_len(&l->base));
   if (is_usable(op, m, name, l, step)) return situ_nn_add_child(&l->base, number, NULL, step) ? m : NULL;
-  situ__nn_give_up(step);
-  return NULL;
+  return situ__nn_give_up(step), NULL;
 }
 
 /* A list of the originals (first may be NULL) and step, which it takes over, also on error. */
@@ -208,8 +205,7 @@ bool situ__nn_parametrize(const char *op, situ_nn_module *m, const char *name, s
     situ_nn_slot *slot = l ? NULL : parameter_slot(op, m, name);
     if (slot) return begin(op, m, name, step, first, slot);
   }
-  situ__nn_give_up(step);
-  return false;
+  return situ__nn_give_up(step), false;
 }
 
 situ_tensor *situ__nn_parametrized_or_own(const char *op, situ_nn_module *m, const char *name) {
@@ -224,8 +220,7 @@ situ_nn_module *situ_nn_utils_register_parametrization(situ_nn_module *m, const 
   if (situ__nn_given(op, "module", m) && situ__given(op, "name", name) &&
       situ__nn_given(op, "parametrization", parametrization))
     return situ__nn_parametrize(op, m, name, parametrization, NULL) ? m : NULL;
-  situ__nn_give_up(parametrization);
-  return NULL;
+  return situ__nn_give_up(parametrization), NULL;
 }
 
 /* ---- removal ---- */

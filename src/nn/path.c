@@ -47,6 +47,5 @@ static bool add_below(const char *op, situ_nn_module *m, const char *path, const
 
 bool situ__nn_add_by_path(const char *op, situ_nn_module *m, const char *path, const situ__nn_addition *part) {
   if (check_depth(op, path)) return add_below(op, m, path, part);
-  situ__nn_give_up(part->child);
-  return false;
+  return situ__nn_give_up(part->child), false;
 }

@@ -172,9 +172,9 @@ static situ_tensor *state_of(const recurrent *m, const char *name, situ_tensor *
   const situ_shape got = situ_shape_of(given);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
   situ_shape expected = m->cell ? SITU_SHAPE(batch, wide) : whole;
-  situ__fail(SITU_E_SHAPE, op_of(m), "%s is %s, must be %s%s", name, situ_shape_text(&got, a),
-             situ_shape_text(&expected, b), batch == 1 ? ", or without the batch as the input" : "");
-  return NULL;
+  return situ__fail(SITU_E_SHAPE, op_of(m), "%s is %s, must be %s%s", name, situ_shape_text(&got, a),
+                    situ_shape_text(&expected, b), batch == 1 ? ", or without the batch as the input" : ""),
+         NULL;
 }
 
 /* [L, N, in] of an input in any form. */

@@ -155,10 +155,10 @@ static bool find_home(const loading *l, const situ_nn_module *m, situ_device ado
   bool wanted = l->options->device.kind != SITU_DEVICE_DEFAULT;
   *home = wanted ? l->options->device : real(adopted) ? adopted : real(m->home) ? m->home : situ_get_default_device();
   if (real(*home)) return true;
-  situ__fail(SITU_E_DEVICE, op,
-             "the module is on meta, where there are no values, and no other device is said: "
-             "nn_load_state_dict(m, state, &(situ_nn_load_options){ .device = ... })");
-  return false;
+  return situ__fail(SITU_E_DEVICE, op,
+                    "the module is on meta, where there are no values, and no other device is said: "
+                    "nn_load_state_dict(m, state, &(situ_nn_load_options){ .device = ... })"),
+         false;
 }
 
 static situ_status settle_home(const situ_nn_visit *at, void *payload) {

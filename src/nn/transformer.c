@@ -235,8 +235,7 @@ static situ_nn_module *repeat(const char *op, situ_nn_module *layer, int64_t cou
   situ_nn_module **all = situ__calloc((size_t)count, sizeof *all);
   if (!all) {
     situ__no_memory(op, (size_t)count * sizeof *all);
-    situ__nn_give_up(layer);
-    return NULL;
+    return situ__nn_give_up(layer), NULL;
   }
   all[0] = layer;
   for (int64_t i = 1; i < count && all[i - 1]; i++) all[i] = situ_nn_clone(layer);
@@ -253,8 +252,7 @@ static situ_nn_module *make_stack(const char *op, const char *what, const situ_n
     situ__fail(SITU_E_ARG, op, "num_layers is %" PRId64 ": it must be in 1..%d", num_layers, MOST_LAYERS);
   if (!given || num_layers < 1 || num_layers > MOST_LAYERS) {
     situ__nn_give_up(layer);
-    situ__nn_give_up(norm);
-    return NULL;
+    return situ__nn_give_up(norm), NULL;
   }
   stack *m = situ_nn_alloc(type);
   situ_nn_child(m, layers, repeat(op, layer, num_layers));

@@ -171,8 +171,9 @@ static void *get(const char *op, situ_nn_module *m, const char *path, bool child
   bool found = find(m, path, &slot);
   if (found && !slot && child) return m;
   if (found && slot && situ__nn_is_child(slot) == child) return slot->held;
-  situ__fail(SITU_E_ARG, op, "%s has no %s \"%s\"", m->type->name, child ? "module" : "parameter or buffer", path);
-  return NULL;
+  return situ__fail(SITU_E_ARG, op, "%s has no %s \"%s\"", m->type->name, child ? "module" : "parameter or buffer",
+                    path),
+         NULL;
 }
 
 situ_nn_module *situ_nn_get_submodule(situ_nn_module *m, const char *path) {

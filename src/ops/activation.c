@@ -39,11 +39,10 @@ situ_tensor *situ_glu(situ_tensor *x, int dim) {
   static const situ_op schema = { .name = "glu", .operand = { { "input", SITU_FLOATING } } };
   if (!situ__together(&schema, &x, 1) || !situ_wrap_dim("glu", dim, x->view.ndim, &dim)) return NULL;
   const int64_t size = situ_size(x, dim), half = size / 2;
-  if (!x->view.ndim || size % 2) {
-    situ__fail(SITU_E_SHAPE, "glu", "dimension %d of input has %lld elements, must have an even number", dim,
-               (long long)size);
-    return NULL;
-  }
+  if (!x->view.ndim || size % 2)
+    return situ__fail(SITU_E_SHAPE, "glu", "dimension %d of input has %lld elements, must have an even number", dim,
+                      (long long)size),
+           NULL;
   return situ_mul(situ_narrow(x, dim, 0, half), situ_sigmoid(situ_narrow(x, dim, half, half)));
 }
 
@@ -58,9 +57,10 @@ static bool slopes(const situ_tensor *x, const situ_tensor *weight, situ_shape *
     for (int d = 1; d < shape->ndim; d++) shape->dim[d] = 1;
     return true;
   }
-  situ__fail(SITU_E_SHAPE, "prelu", "weight has %d dimensions and %lld elements, must have 1 dimension and %lld or 1",
-             weight->view.ndim, (long long)n, (long long)channels);
-  return false;
+  return situ__fail(SITU_E_SHAPE, "prelu",
+                    "weight has %d dimensions and %lld elements, must have 1 dimension and %lld or 1",
+                    weight->view.ndim, (long long)n, (long long)channels),
+         false;
 }
 
 /* The slope's gradient must not read an x that it does not scale: 0 times an infinite one would be NaN. */

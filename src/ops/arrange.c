@@ -15,10 +15,9 @@ situ_tensor *situ_movedim(situ_tensor *input, situ_shape source, situ_shape dest
   unsigned from, to;
   if (!situ__need(op, "input", input)) return NULL;
   const int ndim = input->view.ndim;
-  if (source.ndim != destination.ndim) {
-    situ__fail(SITU_E_ARG, op, "source lists %d dimensions, destination %d", source.ndim, destination.ndim);
-    return NULL;
-  }
+  if (source.ndim != destination.ndim)
+    return situ__fail(SITU_E_ARG, op, "source lists %d dimensions, destination %d", source.ndim, destination.ndim),
+           NULL;
   if (!situ__dim_mask(op, &source, ndim, false, &from) || !situ__dim_mask(op, &destination, ndim, false, &to))
     return NULL;
   situ_shape dims = { .ndim = ndim };
@@ -38,11 +37,11 @@ situ_tensor *situ_unflatten(situ_tensor *input, int dim, situ_shape sizes) {
   int d;
   if (!situ__need(op, "input", input) || !situ_wrap_dim(op, dim, input->view.ndim, &d)) return NULL;
   const int ndim = input->view.ndim;
-  if (!ndim || sizes.ndim < 1 || sizes.ndim > SITU_MAX_DIMS + 1 - ndim) {
-    situ__fail(SITU_E_ARG, op, "%d sizes for a dimension of a tensor of %d: needs 1 or more, and at most %d in all",
-               sizes.ndim, ndim, SITU_MAX_DIMS);
-    return NULL;
-  }
+  if (!ndim || sizes.ndim < 1 || sizes.ndim > SITU_MAX_DIMS + 1 - ndim)
+    return situ__fail(SITU_E_ARG, op,
+                      "%d sizes for a dimension of a tensor of %d: needs 1 or more, and at most %d in all", sizes.ndim,
+                      ndim, SITU_MAX_DIMS),
+           NULL;
   if (!situ__resolve_shape(op, &sizes, input->view.size[d])) return NULL;
   situ_shape shape = { .ndim = 0 };
   for (int k = 0; k < d; k++) shape.dim[shape.ndim++] = input->view.size[k];
@@ -55,8 +54,7 @@ situ_tensor *situ_unflatten(situ_tensor *input, int dim, situ_shape sizes) {
 
 static bool has_dims(const char *op, const situ_tensor *x, int least) {
   if (x->view.ndim >= least) return true;
-  situ__fail(SITU_E_SHAPE, op, "needs a tensor of at least %d dimensions, got %d", least, x->view.ndim);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "needs a tensor of at least %d dimensions, got %d", least, x->view.ndim), false;
 }
 
 situ_tensor *situ_fliplr(situ_tensor *input) {
@@ -75,10 +73,7 @@ situ_tensor *situ_rot90(situ_tensor *input, int64_t k, situ_shape dims) {
   if (!situ__need("rot90", "input", input) || !has_dims("rot90", input, 2) ||
       !situ__dim_mask("rot90", &dims, input->view.ndim, false, &mask))
     return NULL;
-  if (dims.ndim != 2) {
-    situ__fail(SITU_E_ARG, "rot90", "%d dimensions listed: a rotation has 2", dims.ndim);
-    return NULL;
-  }
+  if (dims.ndim != 2) return situ__fail(SITU_E_ARG, "rot90", "%d dimensions listed: a rotation has 2", dims.ndim), NULL;
   const int from = (int)dims.dim[0], to = (int)dims.dim[1];
   switch ((k % 4 + 4) % 4) {
   case 1: return situ_transpose(situ_flip(input, SITU_DIMS(to)), from, to);
@@ -109,10 +104,8 @@ situ_tensor *situ_tile(situ_tensor *input, situ_shape dims) {
 
 /* The dimension that is listed; none: the flattened tensor's. */
 static bool one_dim(const char *op, situ_tensor **x, const situ_shape *dim, int *out) {
-  if (dim->ndim > 1 || dim->ndim < 0) {
-    situ__fail(SITU_E_ARG, op, "%d dimensions listed: at most one", dim->ndim);
-    return false;
-  }
+  if (dim->ndim > 1 || dim->ndim < 0)
+    return situ__fail(SITU_E_ARG, op, "%d dimensions listed: at most one", dim->ndim), false;
   if (!dim->ndim || !(*x)->view.ndim) *x = situ_reshape(*x, SITU_SHAPE(-1));
   return *x && situ_wrap_dim(op, dim->ndim ? dim->dim[0] : 0, (*x)->view.ndim, out);
 }
@@ -123,11 +116,10 @@ situ_tensor *situ_repeat_interleave(situ_tensor *input, int64_t repeats, situ_sh
   int d;
   if (!situ__need(op, "input", input) || !one_dim(op, &input, &dim, &d)) return NULL;
   situ_shape shape = situ__shape(&input->view);
-  if (repeats < 0 || !situ__mul_i64(shape.dim[d], repeats, &shape.dim[d])) {
-    situ__fail(repeats < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, op, "%lld repeats of size %lld", (long long)repeats,
-               (long long)input->view.size[d]);
-    return NULL;
-  }
+  if (repeats < 0 || !situ__mul_i64(shape.dim[d], repeats, &shape.dim[d]))
+    return situ__fail(repeats < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, op, "%lld repeats of size %lld", (long long)repeats,
+                      (long long)input->view.size[d]),
+           NULL;
   int64_t outer = 1, inner = 1;
   for (int k = 0; k <= d; k++) outer *= input->view.size[k];
   for (int k = d + 1; k < shape.ndim; k++) inner *= shape.dim[k];
@@ -146,11 +138,10 @@ static situ_tensor *sources(const char *op, situ_tensor *repeats, int64_t size) 
   if (!ends || situ_item_i64(situ_select(ends, 0, size - 1), &total) != SITU_OK ||
       situ_item_i64(situ_amin(repeats, NULL), &least) != SITU_OK)
     return NULL;
-  if (least < 0 || total < 0) {
-    situ__fail(least < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, op,
-               "repeats has %lld and adds up to %lld: none may be negative", (long long)least, (long long)total);
-    return NULL;
-  }
+  if (least < 0 || total < 0)
+    return situ__fail(least < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, op,
+                      "repeats has %lld and adds up to %lld: none may be negative", (long long)least, (long long)total),
+           NULL;
   return situ_searchsorted(ends, situ_arange(0, (double)total, 1, &whole), true);
 }
 
@@ -162,15 +153,13 @@ situ_tensor *situ_repeat_interleave_tensor(situ_tensor *input, situ_tensor *repe
   int d;
   if (!situ__together(&schema, (situ_tensor *[]){ input, repeats }, 2) || !one_dim(op, &input, &dim, &d)) return NULL;
   const int64_t size = input->view.size[d], count = repeats->view.numel;
-  if (repeats->view.ndim > 1 || (count != 1 && count != size)) {
-    situ__fail(SITU_E_SHAPE, op, "repeats has %d dimensions and %lld elements: one for each of %lld, or one for all",
-               repeats->view.ndim, (long long)count, (long long)size);
-    return NULL;
-  }
-  if (input->view.storage->device.kind == SITU_META) {
-    situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have");
-    return NULL;
-  }
+  if (repeats->view.ndim > 1 || (count != 1 && count != size))
+    return situ__fail(SITU_E_SHAPE, op,
+                      "repeats has %d dimensions and %lld elements: one for each of %lld, or one for all",
+                      repeats->view.ndim, (long long)count, (long long)size),
+           NULL;
+  if (input->view.storage->device.kind == SITU_META)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have"), NULL;
   situ_tensor *index = sources(op, repeats, size);
   return index ? situ_index_select(input, d, index) : NULL;
 }
@@ -182,16 +171,16 @@ static bool fits_blocks(const char *op, const situ_tensor *x, int64_t factor, bo
   if (!has_dims(op, x, 3)) return false;
   *shape = situ__shape(&x->view);
   const int64_t *last = shape->dim + shape->ndim - 3;
-  if (factor < 1 || !situ__mul_i64(factor, factor, &area)) {
-    situ__fail(SITU_E_ARG, op, "a factor of %lld: must be positive, and its square below 2^63", (long long)factor);
-    return false;
-  }
+  if (factor < 1 || !situ__mul_i64(factor, factor, &area))
+    return situ__fail(SITU_E_ARG, op, "a factor of %lld: must be positive, and its square below 2^63",
+                      (long long)factor),
+           false;
   if (up ? last[0] % area == 0 : last[1] % factor == 0 && last[2] % factor == 0) return true;
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op,
-             up ? "channels of %s do not divide by %lld" : "height and width of %s do not divide by %lld",
-             situ_shape_text(shape, text), (long long)(up ? area : factor));
-  return false;
+  return situ__fail(SITU_E_SHAPE, op,
+                    up ? "channels of %s do not divide by %lld" : "height and width of %s do not divide by %lld",
+                    situ_shape_text(shape, text), (long long)(up ? area : factor)),
+         false;
 }
 
 situ_tensor *situ_pixel_shuffle(situ_tensor *input, int64_t upscale_factor) {
@@ -204,10 +193,8 @@ situ_tensor *situ_pixel_shuffle(situ_tensor *input, int64_t upscale_factor) {
   for (int d = 0; d < shape.ndim - 3; d++) batch *= shape.dim[d];
   const situ_shape blocks = SITU_SHAPE(batch, last[0] / (r * r), r, r, last[1], last[2]);
   last[0] /= r * r;
-  if (!situ__mul_i64(last[1], r, &last[1]) || !situ__mul_i64(last[2], r, &last[2])) {
-    situ__fail(SITU_E_OVERFLOW, "pixel_shuffle", "more than 2^63 pixels");
-    return NULL;
-  }
+  if (!situ__mul_i64(last[1], r, &last[1]) || !situ__mul_i64(last[2], r, &last[2]))
+    return situ__fail(SITU_E_OVERFLOW, "pixel_shuffle", "more than 2^63 pixels"), NULL;
   return own_memory(situ_reshape(situ_permute(situ_reshape(input, blocks), SITU_DIMS(0, 1, 4, 2, 5, 3)), shape), input);
 }
 
@@ -220,10 +207,8 @@ situ_tensor *situ_pixel_unshuffle(situ_tensor *input, int64_t downscale_factor) 
   int64_t *last = shape.dim + shape.ndim - 3, batch = 1;
   for (int d = 0; d < shape.ndim - 3; d++) batch *= shape.dim[d];
   const situ_shape blocks = SITU_SHAPE(batch, last[0], last[1] / r, r, last[2] / r, r);
-  if (!situ__mul_i64(last[0], r * r, &last[0])) {
-    situ__fail(SITU_E_OVERFLOW, "pixel_unshuffle", "more than 2^63 channels");
-    return NULL;
-  }
+  if (!situ__mul_i64(last[0], r * r, &last[0]))
+    return situ__fail(SITU_E_OVERFLOW, "pixel_unshuffle", "more than 2^63 channels"), NULL;
   last[1] /= r;
   last[2] /= r;
   return own_memory(situ_reshape(situ_permute(situ_reshape(input, blocks), SITU_DIMS(0, 1, 3, 5, 2, 4)), shape), input);

@@ -388,22 +388,21 @@ static situ_tensor *attend(situ_tensor *query, situ_tensor *key, situ_tensor *va
 }
 
 static bool refuse_heads(int64_t q, int64_t k, int64_t v) {
-  situ__fail(
-      SITU_E_SHAPE, attention_op.name,
-      "query has %lld heads, key %lld, value %lld: key and value need the same number, which divides the query's",
-      (long long)q, (long long)k, (long long)v);
-  return false;
+  return situ__fail(SITU_E_SHAPE, attention_op.name,
+                    "query has %lld heads, key %lld, value %lld: key and value need the same number, which divides "
+                    "the query's",
+                    (long long)q, (long long)k, (long long)v),
+         false;
 }
 
 /* Refuses heads that cannot be grouped. */
 static bool can_group(situ_tensor *query, situ_tensor *key, situ_tensor *value, situ_tensor *mask) {
   const char *op = attention_op.name;
   if (!situ__need(op, "query", query) || !situ__need(op, "key", key) || !situ__need(op, "value", value)) return false;
-  if (situ_dim(query) < 3 || situ_dim(key) < 3 || situ_dim(value) < 3) {
-    situ__fail(SITU_E_SHAPE, op, "enable_gqa needs operands of at least 3 dimensions, got %d, %d and %d",
-               situ_dim(query), situ_dim(key), situ_dim(value));
-    return false;
-  }
+  if (situ_dim(query) < 3 || situ_dim(key) < 3 || situ_dim(value) < 3)
+    return situ__fail(SITU_E_SHAPE, op, "enable_gqa needs operands of at least 3 dimensions, got %d, %d and %d",
+                      situ_dim(query), situ_dim(key), situ_dim(value)),
+           false;
   const int64_t q = situ_size(query, -3), k = situ_size(key, -3), v = situ_size(value, -3);
   if (k != v || k == 0 || q % k != 0) return refuse_heads(q, k, v);
   if (!mask) return true;

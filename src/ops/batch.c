@@ -23,10 +23,10 @@ typedef struct lifted {
 
 static bool lift(lifted *l, const char *op, situ_tensor *const *in, int ins) {
   *l = (lifted){ .op = op, .level = situ__samples_level(in, ins), .inner = situ__sampling };
-  if (!l->level) {
-    situ__fail(SITU_E_STATE, op, "an operand is a sample of a situ_func_vmap that has ended, or of another thread's");
-    return false;
-  }
+  if (!l->level)
+    return situ__fail(SITU_E_STATE, op,
+                      "an operand is a sample of a situ_func_vmap that has ended, or of another thread's"),
+           false;
   l->in = l->few;
   l->batched = l->few_batched;
   if (ins > SITU_OPERANDS) {
@@ -134,8 +134,7 @@ static bool is_complete(const char *name, const situ_batch_call *c) {
   if (c->in && c->batched && c->shape && c->dtype && c->out && c->samples > 0 && c->ins > 0 && c->outs > 0 &&
       c->outs <= SITU_RESULTS && (c->params || !c->op->params_size))
     return true;
-  situ__fail(SITU_E_ARG, name, "a call that is not complete: it is the one that a rule gets");
-  return false;
+  return situ__fail(SITU_E_ARG, name, "a call that is not complete: it is the one that a rule gets"), false;
 }
 
 bool situ_batch_run(situ_batch_call *c, situ_tensor *const *in, const void *params) {
@@ -258,8 +257,9 @@ static bool are_results(situ_batch_call *c, bool keeps) {
     if (good && v) good = v->ndim == c->shape[k].ndim + 1 && v->size[0] == c->samples && v->dtype == c->dtype[k];
     for (int d = 0; good && v && d < c->shape[k].ndim; d++) good = v->size[d + 1] == c->shape[k].dim[d];
     if (good) continue;
-    situ__fail(SITU_E_STATE, c->op->name, "result %d of its rule for situ_func_vmap has another shape or dtype", k);
-    return false;
+    return situ__fail(SITU_E_STATE, c->op->name, "result %d of its rule for situ_func_vmap has another shape or dtype",
+                      k),
+           false;
   }
   return true;
 }

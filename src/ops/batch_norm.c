@@ -187,10 +187,11 @@ static bool batched(situ_batch_call *c) {
     return fold(c);
   if (!p->training) return situ_batch_each(c);
   if (!c->in[1] || (c->batched[1] && c->batched[2])) return situ_batch_each(c);
-  situ_fail(SITU_E_UNSUPPORTED, c->op->name,
-            "in situ_func_vmap each sample would write its running statistics to one buffer; use eval, or a layer "
-            "without running statistics");
-  return false;
+  return situ_fail(
+             SITU_E_UNSUPPORTED, c->op->name,
+             "in situ_func_vmap each sample would write its running statistics to one buffer; use eval, or a layer "
+             "without running statistics"),
+         false;
 }
 
 static bool traced(const situ_call *c, situ_export_trace *t) {
@@ -224,10 +225,9 @@ situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean, situ
   batch_norm_params p = { .training = o && o->training,
                           .momentum = o && o->momentum != 0 ? o->momentum : 0.1,
                           .eps = o && o->eps != 0 ? o->eps : 1e-5 };
-  if (!(p.eps > 0) || !isfinite(p.eps) || !(p.momentum >= 0 && p.momentum <= 1)) {
-    situ__fail(SITU_E_ARG, "batch_norm", "eps %g must be positive, momentum %g in 0..1", p.eps, p.momentum);
-    return NULL;
-  }
+  if (!(p.eps > 0) || !isfinite(p.eps) || !(p.momentum >= 0 && p.momentum <= 1))
+    return situ__fail(SITU_E_ARG, "batch_norm", "eps %g must be positive, momentum %g in 0..1", p.eps, p.momentum),
+           NULL;
   situ_tensor *in[5] = { input, running_mean, running_var, weight, bias };
   return situ_op_run(&batch_norm_op, in, 5, &p, NULL);
 }

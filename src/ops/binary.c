@@ -170,10 +170,8 @@ IN_PLACE(add) IN_PLACE(sub) IN_PLACE(mul) IN_PLACE(div) IN_PLACE(pow)
 situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
   SITU__MADE_OF_OPS("div_mode");
   static const situ_op *const op[] = { &div_op, &div_trunc_op, &div_floor_op };
-  if ((unsigned)mode > SITU_ROUND_FLOOR) {
-    situ__fail(SITU_E_ARG, "div_mode", "%d is not a rounding mode", (int)mode);
-    return NULL;
-  }
+  if ((unsigned)mode > SITU_ROUND_FLOOR)
+    return situ__fail(SITU_E_ARG, "div_mode", "%d is not a rounding mode", (int)mode), NULL;
   return situ_op_run2(op[mode], a, b, NULL);
 }
 situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) {
@@ -191,8 +189,8 @@ static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, 
   const bool fits = situ_dtype_is_floating(sum) || situ__is_whole(alpha);
   if (fits && sum == SITU_BOOL) return alpha != 0 ? b : situ_zeros_like(b, NULL);
   if (fits) return situ_mul_scalar(situ_to_dtype(b, sum), alpha);
-  situ__fail(SITU_E_ARG, op, "alpha is %g, but input and other are whole numbers; cast one of them", alpha);
-  return NULL;
+  return situ__fail(SITU_E_ARG, op, "alpha is %g, but input and other are whole numbers; cast one of them", alpha),
+         NULL;
 }
 situ_tensor *situ_add_alpha(situ_tensor *a, situ_tensor *b, double alpha) {
   SITU__MADE_OF_OPS("add_alpha");

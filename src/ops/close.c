@@ -14,8 +14,9 @@ static bool check(const char *op, situ_tensor *x, situ_tensor *y, double rtol, d
   const situ_op schema = { .name = op, .operand = { { "input", SITU_SAME }, { "other", SITU_SAME } } };
   if (!situ__together(&schema, (situ_tensor *[]){ x, y }, 2)) return false;
   if (rtol >= 0 && atol >= 0) return true;
-  situ__fail(SITU_E_ARG, op, "rtol %g and atol %g must be at least 0 (torch's defaults are 1e-5 and 1e-8)", rtol, atol);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "rtol %g and atol %g must be at least 0 (torch's defaults are 1e-5 and 1e-8)", rtol,
+                    atol),
+         false;
 }
 
 /* Equal elements are close, infinities too; other infinities have an infinite distance. */

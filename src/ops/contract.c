@@ -107,11 +107,11 @@ static bool multiply(const situ__label_sizes *s, situ__term *a, situ__term *b, u
   (void)situ__append_labels(&rows, a, ~both);
   (void)situ__append_labels(&columns, b, ~both);
   situ__term out = batch;
-  if (!situ__append_labels(&out, &rows, ~both) || !situ__append_labels(&out, &columns, ~both)) {
-    situ__fail(SITU_E_SHAPE, s->op, "a product on the way has more than %d dimensions; multiply fewer operands at once",
-               SITU_MAX_DIMS);
-    return false;
-  }
+  if (!situ__append_labels(&out, &rows, ~both) || !situ__append_labels(&out, &columns, ~both))
+    return situ__fail(SITU_E_SHAPE, s->op,
+                      "a product on the way has more than %d dimensions; multiply fewer operands at once",
+                      SITU_MAX_DIMS),
+           false;
   if (summed.ndim) {
     situ_shape shape = { .ndim = out.ndim };
     for (int d = 0; d < out.ndim; d++) shape.dim[d] = s->of[out.label[d]];
@@ -151,10 +151,8 @@ int situ__note_sizes(situ__label_sizes *s, const situ__term *t) {
 static bool check_pairs(const situ_tensor *a, const situ_tensor *b, const situ_shape *left, const situ_shape *right) {
   const char *op = "tensordot";
   unsigned mask;
-  if (left->ndim != right->ndim) {
-    situ__fail(SITU_E_ARG, op, "dims_self lists %d dimensions, dims_other %d", left->ndim, right->ndim);
-    return false;
-  }
+  if (left->ndim != right->ndim)
+    return situ__fail(SITU_E_ARG, op, "dims_self lists %d dimensions, dims_other %d", left->ndim, right->ndim), false;
   return situ__dim_mask(op, left, a->view.ndim, false, &mask) && situ__dim_mask(op, right, b->view.ndim, false, &mask);
 }
 
@@ -173,15 +171,13 @@ situ_tensor *situ_tensordot(situ_tensor *input, situ_tensor *other, situ_shape d
     t[1].label[dims_other.dim[k] < 0 ? dims_other.dim[k] + t[1].ndim : dims_other.dim[k]] =
         (int)(dims_self.dim[k] < 0 ? dims_self.dim[k] + t[0].ndim : dims_self.dim[k]);
   const uint64_t both = labels_of(&t[0]) & labels_of(&t[1]);
-  if (!situ__append_labels(&result, &t[0], ~both) || !situ__append_labels(&result, &t[1], ~both)) {
-    situ__fail(SITU_E_SHAPE, s.op, "the result has more than %d dimensions", SITU_MAX_DIMS);
-    return NULL;
-  }
+  if (!situ__append_labels(&result, &t[0], ~both) || !situ__append_labels(&result, &t[1], ~both))
+    return situ__fail(SITU_E_SHAPE, s.op, "the result has more than %d dimensions", SITU_MAX_DIMS), NULL;
   (void)situ__note_sizes(&s, &t[0]);
   const int label = situ__note_sizes(&s, &t[1]);
   if (label < 0) return situ__contract(&s, t, 2, &result);
-  situ__fail(SITU_E_SHAPE, s.op, "dimension %d of input has %lld elements, dimension %d of other %lld", label,
-             (long long)input->view.size[label], situ__find_label(&t[1], label),
-             (long long)other->view.size[situ__find_label(&t[1], label)]);
-  return NULL;
+  return situ__fail(SITU_E_SHAPE, s.op, "dimension %d of input has %lld elements, dimension %d of other %lld", label,
+                    (long long)input->view.size[label], situ__find_label(&t[1], label),
+                    (long long)other->view.size[situ__find_label(&t[1], label)]),
+         NULL;
 }

@@ -72,10 +72,11 @@ static bool check(const char *op, bool transposed, situ_tensor *in[3]) {
   for (int d = 1; good && d <= 3; d++) good = a.dim[a.ndim - d] > 0;
   if (good) return true;
   char text[2][SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "input is %s, weight is %s, must be [N, C, D, H, W] or [C, D, H, W], and %s without a 0",
-             situ_shape_text(&a, text[0]), situ_shape_text(&b, text[1]),
-             transposed ? "[C, O/groups, kd, kh, kw]" : "[O, C/groups, kd, kh, kw]");
-  return false;
+  return situ__fail(SITU_E_SHAPE, op,
+                    "input is %s, weight is %s, must be [N, C, D, H, W] or [C, D, H, W], and %s without a 0",
+                    situ_shape_text(&a, text[0]), situ_shape_text(&b, text[1]),
+                    transposed ? "[C, O/groups, kd, kh, kw]" : "[O, C/groups, kd, kh, kw]"),
+         false;
 }
 
 /* The planes that each result's depth reads, as channels: x [N, C, D, H, W] -> [N D', C kd, H, W]. */
@@ -83,17 +84,13 @@ static situ_tensor *planes_of(const char *op, situ_tensor *x, const depth *d, in
   if (d->padding) x = situ_pad(x, SITU_DIMS(0, 0, 0, 0, d->padding, d->padding), SITU_PAD_CONSTANT, 0);
   if (!x) return NULL;
   const int64_t *size = x->view.size, reach = d->dilation * (d->kernel - 1);
-  if (size[2] <= reach) {
-    situ__fail(SITU_E_SHAPE, op, "the kernel covers %lld elements, the padded input has %lld", (long long)reach + 1,
-               (long long)size[2]);
-    return NULL;
-  }
+  if (size[2] <= reach)
+    return situ__fail(SITU_E_SHAPE, op, "the kernel covers %lld elements, the padded input has %lld",
+                      (long long)reach + 1, (long long)size[2]),
+           NULL;
   *out = (size[2] - reach - 1) / d->stride + 1;
   situ_tensor **part = situ__alloc((size_t)d->kernel * sizeof *part), *all = NULL;
-  if (!part) {
-    situ__fail(SITU_E_NOMEM, op, "no memory for a kernel of depth %lld", (long long)d->kernel);
-    return NULL;
-  }
+  if (!part) return situ__fail(SITU_E_NOMEM, op, "no memory for a kernel of depth %lld", (long long)d->kernel), NULL;
   bool made = true;
   for (int64_t k = 0; made && k < d->kernel; k++) {
     const int64_t first = k * d->dilation;
@@ -140,14 +137,12 @@ static situ_tensor *added_up(const char *op, situ_tensor *y, int64_t batch, int6
   const int64_t outputs = y->view.size[1] / d->kernel, height = y->view.size[2], width = y->view.size[3];
   const int64_t full = (planes - 1) * d->stride + d->dilation * (d->kernel - 1) + 1 + d->output_padding;
   const situ_device device = situ_device_of(y);
-  if (full <= 2 * d->padding || (d->output_padding >= d->stride && d->output_padding >= d->dilation)) {
-    situ__fail(
-        full <= 2 * d->padding ? SITU_E_SHAPE : SITU_E_ARG, op,
-        "depth %lld with padding %lld and output_padding %lld: the result would have no depth, or padding without "
-        "values",
-        (long long)full, (long long)d->padding, (long long)d->output_padding);
-    return NULL;
-  }
+  if (full <= 2 * d->padding || (d->output_padding >= d->stride && d->output_padding >= d->dilation))
+    return situ__fail(full <= 2 * d->padding ? SITU_E_SHAPE : SITU_E_ARG, op,
+                      "depth %lld with padding %lld and output_padding %lld: the result would have no depth, or "
+                      "padding without values",
+                      (long long)full, (long long)d->padding, (long long)d->output_padding),
+           NULL;
   const situ_options whole = { .dtype = SITU_I64, .device = device };
   situ_tensor *plane = situ_mul_scalar(situ_arange(0, (double)planes, 1, &whole), (double)d->stride);
   situ_tensor *tap = situ_mul_scalar(situ_arange(0, (double)d->kernel, 1, &whole), (double)d->dilation);
@@ -191,11 +186,10 @@ situ_tensor *situ_conv_transpose3d(situ_tensor *input, situ_tensor *weight, situ
   x = situ_reshape(situ_transpose(x, 1, 2), SITU_SHAPE(batch * planes, size[1], size[3], size[4]));
   situ_tensor *y = added_up(op, wide_products(x, wide(flat_weight(weight)), &o), batch, planes, &d);
   if (y && bias) {
-    if (bias->view.ndim != 1 || bias->view.size[0] != y->view.size[1]) {
-      situ__fail(SITU_E_SHAPE, op, "bias has %lld elements, must be [%lld]", (long long)bias->view.numel,
-                 (long long)y->view.size[1]);
-      return NULL;
-    }
+    if (bias->view.ndim != 1 || bias->view.size[0] != y->view.size[1])
+      return situ__fail(SITU_E_SHAPE, op, "bias has %lld elements, must be [%lld]", (long long)bias->view.numel,
+                        (long long)y->view.size[1]),
+             NULL;
     y = situ_add(y, situ_reshape(bias, SITU_SHAPE(-1, 1, 1, 1)));
   }
   y = situ_to_dtype(situ_contiguous(y), situ_dtype_of(input));

@@ -10,11 +10,10 @@
 static situ_tensor *covariance(const char *op, situ_tensor *x, double correction) {
   const situ_op schema = { .name = op, .operand = { { "input", SITU_FLOATING | SITU_INTEGRAL } } };
   if (!situ__together(&schema, &x, 1)) return NULL;
-  if (x->view.ndim > 2 || !(correction >= 0)) {
-    situ__fail(x->view.ndim > 2 ? SITU_E_SHAPE : SITU_E_ARG, op,
-               "input has %d dimensions, correction is %g: at most 2, not negative", x->view.ndim, correction);
-    return NULL;
-  }
+  if (x->view.ndim > 2 || !(correction >= 0))
+    return situ__fail(x->view.ndim > 2 ? SITU_E_SHAPE : SITU_E_ARG, op,
+                      "input has %d dimensions, correction is %g: at most 2, not negative", x->view.ndim, correction),
+           NULL;
   const int ndim = x->view.ndim;
   x = situ__floating(ndim == 2 ? x : situ_reshape(x, SITU_SHAPE(1, x->view.numel)));
   if (!x) return NULL;
@@ -53,11 +52,10 @@ situ_tensor *situ_pdist(situ_tensor *input, double p) {
   SITU__MADE_OF_OPS(op);
   static const situ_op schema = { .name = "pdist", .operand = { { "input", SITU_FLOATING } } };
   if (!situ__together(&schema, &input, 1)) return NULL;
-  if (input->view.ndim != 2 || !(p >= 0)) {
-    situ__fail(p >= 0 ? SITU_E_SHAPE : SITU_E_ARG, op, "input has %d dimensions, p is %g: must be 2, and not negative",
-               input->view.ndim, p);
-    return NULL;
-  }
+  if (input->view.ndim != 2 || !(p >= 0))
+    return situ__fail(p >= 0 ? SITU_E_SHAPE : SITU_E_ARG, op,
+                      "input has %d dimensions, p is %g: must be 2, and not negative", input->view.ndim, p),
+           NULL;
   const int64_t n = input->view.size[0];
   situ_tensor *pair = situ_triu_indices(n, n, 1, &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(input) });
   if (!pair) return NULL;
@@ -92,15 +90,12 @@ situ_tensor *situ_combinations(situ_tensor *input, int r, bool with_replacement)
   const char *op = "combinations";
   SITU__MADE_OF_OPS(op);
   if (!situ__need(op, "input", input)) return NULL;
-  if (input->view.ndim != 1 || r < 1 || r > SITU_MAX_DIMS) {
-    situ__fail(input->view.ndim != 1 ? SITU_E_SHAPE : SITU_E_ARG, op,
-               "input has %d dimensions, r is %d: 1, and 1 to %d", input->view.ndim, r, SITU_MAX_DIMS);
-    return NULL;
-  }
-  if (input->view.storage->device.kind == SITU_META) {
-    situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have");
-    return NULL;
-  }
+  if (input->view.ndim != 1 || r < 1 || r > SITU_MAX_DIMS)
+    return situ__fail(input->view.ndim != 1 ? SITU_E_SHAPE : SITU_E_ARG, op,
+                      "input has %d dimensions, r is %d: 1, and 1 to %d", input->view.ndim, r, SITU_MAX_DIMS),
+           NULL;
+  if (input->view.storage->device.kind == SITU_META)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have"), NULL;
   situ_scope s;
   situ_scope_begin(&s);
   return situ_scope_return(&s, choose(input, r, with_replacement));

@@ -26,8 +26,7 @@ bool situ__fits(const char *op, double value, situ_dtype dtype) {
       (value >= situ__dtypes[dtype].lowest && value <= situ__dtypes[dtype].largest))
     return true;
   if (dtype == SITU_U8 && value < 0 && value >= -255 && value == trunc(value)) return true;
-  situ__fail(SITU_E_ARG, op, "%g does not fit into %s", value, situ_dtype_name(dtype));
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%g does not fit into %s", value, situ_dtype_name(dtype)), false;
 }
 
 bool situ__is_whole(double factor) { return factor == trunc(factor) && factor >= -0x1p63 && factor < 0x1p63; }
@@ -157,27 +156,22 @@ situ_tensor *situ_new_full(situ_tensor *x, situ_shape shape, double value, const
 /* A range of bool has no step. */
 static bool is_countable(const char *op, situ_dtype dtype) {
   if (dtype != SITU_BOOL) return true;
-  situ__fail(SITU_E_DTYPE, op, "bool cannot hold a range; make it in an integer dtype and compare");
-  return false;
+  return situ__fail(SITU_E_DTYPE, op, "bool cannot hold a range; make it in an integer dtype and compare"), false;
 }
 
 situ_tensor *situ_arange(double start, double end, double step, const situ_options *o) {
   SITU__DEFAULT_FPU;
   const char *op = "arange";
   bool integers = start == trunc(start) && end == trunc(end) && step == trunc(step);
-  if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0) {
-    situ__fail(SITU_E_ARG, op, "from %g to %g by %g: bounds must be finite and the step not 0", start, end, step);
-    return NULL;
-  }
+  if (!isfinite(start) || !isfinite(end) || !isfinite(step) || step == 0)
+    return situ__fail(SITU_E_ARG, op, "from %g to %g by %g: bounds must be finite and the step not 0", start, end,
+                      step),
+           NULL;
   double count = ceil((end - start) / step);
-  if ((end - start) / step < 0) {
-    situ__fail(SITU_E_ARG, op, "from %g to %g by %g: the step leads away from the end", start, end, step);
-    return NULL;
-  }
-  if (!(count < 0x1p63)) {
-    situ__fail(SITU_E_ARG, op, "from %g to %g by %g: more than 2^63 values", start, end, step);
-    return NULL;
-  }
+  if ((end - start) / step < 0)
+    return situ__fail(SITU_E_ARG, op, "from %g to %g by %g: the step leads away from the end", start, end, step), NULL;
+  if (!(count < 0x1p63))
+    return situ__fail(SITU_E_ARG, op, "from %g to %g by %g: more than 2^63 values", start, end, step), NULL;
   situ_dtype dtype = dtype_or(o, integers ? SITU_I64 : SITU_F32);
   if (!is_countable(op, dtype)) return NULL;
   situ_tensor *t = situ_op_new(op, SITU_SHAPE((int64_t)count), dtype, device_of(o));
@@ -195,11 +189,10 @@ static double cut(double bound, situ_dtype dtype) {
 situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *o) {
   SITU__DEFAULT_FPU;
   const char *op = "linspace";
-  if (!isfinite(start) || !isfinite(end) || steps < 0) {
-    situ__fail(SITU_E_ARG, op, "%lld steps from %g to %g: bounds must be finite and steps not negative",
-               (long long)steps, start, end);
-    return NULL;
-  }
+  if (!isfinite(start) || !isfinite(end) || steps < 0)
+    return situ__fail(SITU_E_ARG, op, "%lld steps from %g to %g: bounds must be finite and steps not negative",
+                      (long long)steps, start, end),
+           NULL;
   const situ_dtype dtype = dtype_or(o, SITU_F32);
   if (!is_countable(op, dtype) || !situ__fits(op, start, dtype) || !situ__fits(op, end, dtype)) return NULL;
   if (situ_dtype_is_integer(dtype)) {
@@ -223,10 +216,7 @@ situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *o) {
   plain.memory_format = SITU_CONTIGUOUS_FORMAT;
   plain.requires_grad = false;
   int64_t columns = m < 0 ? n : m;
-  if (n < 0) {
-    situ__fail(SITU_E_ARG, "eye", "%lld rows: must not be negative", (long long)n);
-    return NULL;
-  }
+  if (n < 0) return situ__fail(SITU_E_ARG, "eye", "%lld rows: must not be negative", (long long)n), NULL;
   situ_tensor *t = constant("eye", SITU_SHAPE(n, columns), 0, dtype_or(o, SITU_F32), &plain, NULL);
   if (!t) return NULL;
   situ_view_desc diagonal = t->view;

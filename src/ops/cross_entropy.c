@@ -172,13 +172,12 @@ static nll_params params_of(const situ_cross_entropy_options *o, bool logits) {
 }
 
 static bool good(const char *op, const nll_params *p) {
-  if (!p->logits && p->smoothing != 0) {
-    situ__fail(SITU_E_ARG, op, "label_smoothing is given: only cross_entropy has it");
-    return false;
-  }
+  if (!p->logits && p->smoothing != 0)
+    return situ__fail(SITU_E_ARG, op, "label_smoothing is given: only cross_entropy has it"), false;
   if ((unsigned)p->reduction <= SITU_REDUCTION_NONE && p->smoothing >= 0 && p->smoothing <= 1) return true;
-  situ__fail(SITU_E_ARG, op, "label_smoothing %g must be in 0..1, and %d a reduction", p->smoothing, (int)p->reduction);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "label_smoothing %g must be in 0..1, and %d a reduction", p->smoothing,
+                    (int)p->reduction),
+         false;
 }
 
 /* torch accepts class indices of u8, too. */
@@ -193,11 +192,10 @@ static situ_tensor *of_probabilities(situ_tensor *input, situ_tensor *target, si
   situ_shape x = situ__shape(&input->view), t = situ__shape(&target->view);
   int dim = x.ndim == 1 ? 0 : 1;
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  if (!x.ndim || !situ_shape_equal(&x, &t)) {
-    situ__fail(SITU_E_SHAPE, op, "target of probabilities is %s, input %s: they must be equal", situ_shape_text(&t, a),
-               situ_shape_text(&x, b));
-    return NULL;
-  }
+  if (!x.ndim || !situ_shape_equal(&x, &t))
+    return situ__fail(SITU_E_SHAPE, op, "target of probabilities is %s, input %s: they must be equal",
+                      situ_shape_text(&t, a), situ_shape_text(&x, b)),
+           NULL;
   if (p->smoothing > 0)
     target = situ_add_scalar(situ_mul_scalar(target, 1 - p->smoothing), p->smoothing / (double)x.dim[dim]);
   situ_tensor *each = situ_mul(situ_log_softmax(input, dim), target);
@@ -221,12 +219,11 @@ situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const s
     return NULL;
   if (situ_dtype_is_floating((situ_dtype)target->view.dtype)) {
     situ_tensor *in[3] = { input, target, weight };
-    if (p.ignore_index >= 0) {
-      situ__fail(SITU_E_ARG, "cross_entropy",
-                 "ignore_index is %lld, but target holds probabilities: it is for class indices",
-                 (long long)p.ignore_index);
-      return NULL;
-    }
+    if (p.ignore_index >= 0)
+      return situ__fail(SITU_E_ARG, "cross_entropy",
+                        "ignore_index is %lld, but target holds probabilities: it is for class indices",
+                        (long long)p.ignore_index),
+             NULL;
     return situ__autocast(&cross_entropy_op, in, 3) ? of_probabilities(in[0], in[1], in[2], &p) : NULL;
   }
   return situ_op_run3(&cross_entropy_op, input, indices_of(target), weight, &p);

@@ -101,9 +101,9 @@ static bool within(const char *name, situ_tensor *x, int64_t most, const char *o
       situ_item_i64(situ_amax(x, NULL), &high) != SITU_OK)
     return false;
   if (low >= 0 && high <= most) return true;
-  situ__fail(SITU_E_ARG, op, "%s has %lld, must be 0 to %lld, %s", name, (long long)(low < 0 ? low : high),
-             (long long)most, of);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%s has %lld, must be 0 to %lld, %s", name, (long long)(low < 0 ? low : high),
+                    (long long)most, of),
+         false;
 }
 
 /* All targets one after the other become rows. */
@@ -124,9 +124,9 @@ static bool find_longest(batch *b, const situ_tensor *targets) {
       situ_item_i64(situ_sum(b->target_lengths, NULL), &sum) != SITU_OK)
     return false;
   if (sum == targets->view.numel) return true;
-  situ__fail(SITU_E_ARG, op, "target_lengths add up to %lld, targets has %lld elements", (long long)sum,
-             (long long)targets->view.numel);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "target_lengths add up to %lld, targets has %lld elements", (long long)sum,
+                    (long long)targets->view.numel),
+         false;
 }
 
 static bool pad_targets(batch *b, situ_tensor *targets) {

@@ -16,15 +16,14 @@ typedef struct deformation {
 /* ---- sizes ---- */
 
 static bool entry(const char *op, const char *name, situ_shape list, int64_t missing, int64_t least, int64_t out[2]) {
-  if (list.ndim < 0 || list.ndim > 2) {
-    situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1 or 2", name, list.ndim);
-    return false;
-  }
+  if (list.ndim < 0 || list.ndim > 2)
+    return situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1 or 2", name, list.ndim), false;
   for (int d = 0; d < 2; d++) {
     out[d] = list.ndim == 0 ? missing : list.dim[list.ndim == 1 ? 0 : d];
     if (out[d] >= least && out[d] <= INT32_MAX) continue;
-    situ__fail(SITU_E_ARG, op, "%s is %lld, must be %lld to 2^31 - 1", name, (long long)out[d], (long long)least);
-    return false;
+    return situ__fail(SITU_E_ARG, op, "%s is %lld, must be %lld to 2^31 - 1", name, (long long)out[d],
+                      (long long)least),
+           false;
   }
   return true;
 }
@@ -33,11 +32,10 @@ static bool read_out(const char *op, deformation *f) {
   for (int d = 0; d < 2; d++) {
     int64_t reach, span;
     if (!situ__mul_i64(f->dilation[d], f->kernel[d] - 1, &reach) ||
-        !situ__add_i64(f->size[d], 2 * f->padding[d], &span) || !situ__sub_i64(span, reach + 1, &span) || span < 0) {
-      situ__fail(SITU_E_SHAPE, op, "the kernel of %lld with dilation %lld is larger than the padded input",
-                 (long long)f->kernel[d], (long long)f->dilation[d]);
-      return false;
-    }
+        !situ__add_i64(f->size[d], 2 * f->padding[d], &span) || !situ__sub_i64(span, reach + 1, &span) || span < 0)
+      return situ__fail(SITU_E_SHAPE, op, "the kernel of %lld with dilation %lld is larger than the padded input",
+                        (long long)f->kernel[d], (long long)f->dilation[d]),
+             false;
     f->out[d] = span / f->stride[d] + 1;
   }
   return true;
@@ -51,9 +49,9 @@ static bool fits_places(const char *op, const char *name, const situ_tensor *t, 
       SITU_SHAPE(f->batch, per_place * f->offset_groups * f->kernel[0] * f->kernel[1], f->out[0], f->out[1]);
   if (situ_shape_equal(&own, &shape)) return true;
   char text[2][SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "%s is %s, must be %s, with %lld offset groups", name, situ_shape_text(&own, text[0]),
-             situ_shape_text(&shape, text[1]), (long long)f->offset_groups);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "%s is %s, must be %s, with %lld offset groups", name,
+                    situ_shape_text(&own, text[0]), situ_shape_text(&shape, text[1]), (long long)f->offset_groups),
+         false;
 }
 
 static bool read_sizes(const char *op, situ_tensor *const *in, const situ_deform_conv2d_options *o, deformation *f) {
@@ -72,21 +70,21 @@ static bool read_sizes(const char *op, situ_tensor *const *in, const situ_deform
     good = f->groups && f->outputs % f->groups == 0 && f->offset_groups && f->channels % f->offset_groups == 0 &&
            f->size[0] && f->size[1];
   }
-  if (!good) {
-    situ__fail(SITU_E_SHAPE, op,
-               "input is %s, offset %s, weight %s, must be [N, C, H, W], [N, 2 G kh kw, oh, ow] and "
-               "[O, C/groups, kh, kw], where groups divides O and G divides C",
-               situ_shape_text(&x, text[0]), situ_shape_text(&offset, text[1]), situ_shape_text(&w, text[2]));
-    return false;
-  }
+  if (!good)
+    return situ__fail(SITU_E_SHAPE, op,
+                      "input is %s, offset %s, weight %s, must be [N, C, H, W], [N, 2 G kh kw, oh, ow] and "
+                      "[O, C/groups, kh, kw], where groups divides O and G divides C",
+                      situ_shape_text(&x, text[0]), situ_shape_text(&offset, text[1]), situ_shape_text(&w, text[2])),
+           false;
   if (!entry(op, "stride", o->stride, 1, 1, f->stride) || !entry(op, "padding", o->padding, 0, 0, f->padding) ||
       !entry(op, "dilation", o->dilation, 1, 1, f->dilation) || !read_out(op, f) ||
       !fits_places(op, "offset", in[OFFSET], f, 2) || (in[MASK] && !fits_places(op, "mask", in[MASK], f, 1)))
     return false;
   if (!in[BIAS] || (in[BIAS]->view.ndim == 1 && in[BIAS]->view.size[0] == f->outputs)) return true;
   const situ_shape bias = situ__shape(&in[BIAS]->view);
-  situ__fail(SITU_E_SHAPE, op, "bias is %s, must be [%lld]", situ_shape_text(&bias, text[0]), (long long)f->outputs);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "bias is %s, must be [%lld]", situ_shape_text(&bias, text[0]),
+                    (long long)f->outputs),
+         false;
 }
 
 /* ---- samples, and their product with the weight ---- */

@@ -46,8 +46,9 @@ static bool are_boxes(const char *op, const char *name, const situ_tensor *boxes
   if (boxes->view.ndim == 2 && boxes->view.size[1] == columns) return true;
   const situ_shape shape = situ__shape(&boxes->view);
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "%s is %s, must be [n, %lld]", name, situ_shape_text(&shape, text), (long long)columns);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "%s is %s, must be [n, %lld]", name, situ_shape_text(&shape, text),
+                    (long long)columns),
+         false;
 }
 
 situ_tensor *situ_nms(situ_tensor *boxes, situ_tensor *scores, double iou_threshold) {
@@ -58,15 +59,12 @@ situ_tensor *situ_nms(situ_tensor *boxes, situ_tensor *scores, double iou_thresh
   };
   if (!situ__together(&schema, (situ_tensor *[]){ boxes, scores }, 2) || !are_boxes(op, "boxes", boxes, 4)) return NULL;
   const int64_t n = boxes->view.size[0];
-  if (scores->view.ndim != 1 || scores->view.numel != n) {
-    situ__fail(SITU_E_SHAPE, op, "scores has %d dimensions and %lld elements: one for each of %lld boxes",
-               scores->view.ndim, (long long)scores->view.numel, (long long)n);
-    return NULL;
-  }
-  if (boxes->view.storage->device.kind == SITU_META) {
-    situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have");
-    return NULL;
-  }
+  if (scores->view.ndim != 1 || scores->view.numel != n)
+    return situ__fail(SITU_E_SHAPE, op, "scores has %d dimensions and %lld elements: one for each of %lld boxes",
+                      scores->view.ndim, (long long)scores->view.numel, (long long)n),
+           NULL;
+  if (boxes->view.storage->device.kind == SITU_META)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have"), NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *order = situ_argsort(scores, 0, true), *sorted = order ? situ_index_select(boxes, 0, order) : NULL;
@@ -138,9 +136,9 @@ static bool are_images(const char *op, situ_tensor *boxes, int64_t images) {
   if (situ_item(situ_amin(image, NULL), &low) != SITU_OK || situ_item(situ_amax(image, NULL), &high) != SITU_OK)
     return false;
   if (low >= 0 && high < (double)images) return true;
-  situ__fail(SITU_E_INDEX, op, "boxes[:, 0] has %g, must be the index of one of %lld images", low < 0 ? low : high,
-             (long long)images);
-  return false;
+  return situ__fail(SITU_E_INDEX, op, "boxes[:, 0] has %g, must be the index of one of %lld images",
+                    low < 0 ? low : high, (long long)images),
+         false;
 }
 
 /* y [K, bins, N H], 0 but for the box's own image. */
@@ -176,16 +174,13 @@ situ_tensor *situ_roi_align(situ_tensor *input, situ_tensor *boxes, situ_shape o
   const situ_shape shape = situ__shape(&input->view);
   const int64_t ph = output_size.ndim ? output_size.dim[0] : 0, pw = output_size.ndim > 1 ? output_size.dim[1] : ph;
   char text[SITU_SHAPE_TEXT];
-  if (shape.ndim != 4 || shape.dim[2] < 1 || shape.dim[3] < 1) {
-    situ__fail(SITU_E_SHAPE, op, "input is %s, must be [N, C, H, W]", situ_shape_text(&shape, text));
-    return NULL;
-  }
-  if (output_size.ndim > 2 || ph < 1 || pw < 1 || ph > MOST || pw > MOST || sampling_ratio > MOST) {
-    situ__fail(SITU_E_ARG, op,
-               "output_size is %s, sampling_ratio %lld: one or two sizes from 1 to %d, and at most that",
-               situ_shape_text(&output_size, text), (long long)sampling_ratio, MOST);
-    return NULL;
-  }
+  if (shape.ndim != 4 || shape.dim[2] < 1 || shape.dim[3] < 1)
+    return situ__fail(SITU_E_SHAPE, op, "input is %s, must be [N, C, H, W]", situ_shape_text(&shape, text)), NULL;
+  if (output_size.ndim > 2 || ph < 1 || pw < 1 || ph > MOST || pw > MOST || sampling_ratio > MOST)
+    return situ__fail(SITU_E_ARG, op,
+                      "output_size is %s, sampling_ratio %lld: one or two sizes from 1 to %d, and at most that",
+                      situ_shape_text(&output_size, text), (long long)sampling_ratio, MOST),
+           NULL;
   const situ_dtype dtype = situ_dtype_of(input), wide = situ__wide(dtype);
   boxes = situ_to_dtype(situ_detach(boxes), wide);
   if (!boxes || !are_images(op, boxes, shape.dim[0])) return NULL;

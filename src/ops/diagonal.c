@@ -13,10 +13,9 @@ typedef struct diagonal_params {
 static bool wrap_dims(const char *op, int ndim, diagonal_params *p) {
   int a, b;
   if (!situ_wrap_dim(op, p->dim1, ndim, &a) || !situ_wrap_dim(op, p->dim2, ndim, &b)) return false;
-  if (a == b || ndim < 2) {
-    situ__fail(SITU_E_ARG, op, "a diagonal needs two different dimensions, got %d and %d", p->dim1, p->dim2);
-    return false;
-  }
+  if (a == b || ndim < 2)
+    return situ__fail(SITU_E_ARG, op, "a diagonal needs two different dimensions, got %d and %d", p->dim1, p->dim2),
+           false;
   p->dim1 = a;
   p->dim2 = b;
   return true;
@@ -122,10 +121,8 @@ SITU_OP(diag_embed_op) = { .name = "diag_embed",
 situ_tensor *situ_diag_embed(situ_tensor *input, int64_t offset, int dim1, int dim2) {
   diagonal_params p = { offset, dim1, dim2 };
   if (!situ__need("diag_embed", "input", input)) return NULL;
-  if (input->view.ndim == SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, "diag_embed", "the tensor has %d dimensions already", SITU_MAX_DIMS);
-    return NULL;
-  }
+  if (input->view.ndim == SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, "diag_embed", "the tensor has %d dimensions already", SITU_MAX_DIMS), NULL;
   return wrap_dims("diag_embed", input->view.ndim + 1, &p) ? situ_op_run1(&diag_embed_op, input, &p) : NULL;
 }
 
@@ -133,8 +130,7 @@ situ_tensor *situ_diag_embed(situ_tensor *input, int64_t offset, int dim1, int d
 
 static bool is_matrix(const char *op, const situ_tensor *x) {
   if (x->view.ndim == 2) return true;
-  situ__fail(SITU_E_SHAPE, op, "needs a matrix, got %d dimensions", x->view.ndim);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "needs a matrix, got %d dimensions", x->view.ndim), false;
 }
 
 situ_tensor *situ_diag(situ_tensor *input, int64_t diagonal) {
@@ -142,18 +138,16 @@ situ_tensor *situ_diag(situ_tensor *input, int64_t diagonal) {
   if (!situ__need("diag", "input", input)) return NULL;
   if (input->view.ndim == 1) return situ_diag_embed(input, diagonal, 0, 1);
   if (input->view.ndim == 2) return situ_clone(situ_diagonal(input, diagonal, 0, 1));
-  situ__fail(SITU_E_SHAPE, "diag", "needs 1 or 2 dimensions, got %d; use situ_diagonal or situ_diag_embed",
-             input->view.ndim);
-  return NULL;
+  return situ__fail(SITU_E_SHAPE, "diag", "needs 1 or 2 dimensions, got %d; use situ_diagonal or situ_diag_embed",
+                    input->view.ndim),
+         NULL;
 }
 
 situ_tensor *situ_trace(situ_tensor *input) {
   SITU__MADE_OF_OPS("trace");
   if (!situ__need("trace", "input", input) || !is_matrix("trace", input)) return NULL;
-  if (input->view.dtype == SITU_BOOL) {
-    situ__fail(SITU_E_DTYPE, "trace", "input is bool, which has no sum here; cast it");
-    return NULL;
-  }
+  if (input->view.dtype == SITU_BOOL)
+    return situ__fail(SITU_E_DTYPE, "trace", "input is bool, which has no sum here; cast it"), NULL;
   return situ_sum(situ_diagonal(input, 0, 0, 1), NULL);
 }
 
@@ -170,14 +164,10 @@ static bool count_columns(situ_tensor *const *tensors, int count, int64_t *colum
   *columns = 0;
   for (int i = 0; i < count; i++) {
     const situ_view_desc *v = &tensors[i]->view;
-    if (v->ndim > 2) {
-      situ__fail(SITU_E_SHAPE, "block_diag", "tensor %d has %d dimensions: at most 2", i, v->ndim);
-      return false;
-    }
-    if (!situ__add_i64(*columns, v->ndim == 2 ? v->size[1] : v->numel, columns)) {
-      situ__fail(SITU_E_OVERFLOW, "block_diag", "more than 2^63 columns");
-      return false;
-    }
+    if (v->ndim > 2)
+      return situ__fail(SITU_E_SHAPE, "block_diag", "tensor %d has %d dimensions: at most 2", i, v->ndim), false;
+    if (!situ__add_i64(*columns, v->ndim == 2 ? v->size[1] : v->numel, columns))
+      return situ__fail(SITU_E_OVERFLOW, "block_diag", "more than 2^63 columns"), false;
   }
   return true;
 }

@@ -74,10 +74,7 @@ situ_tensor *situ__dropout_of(situ_tensor *x, double p, situ_generator draw) {
 }
 
 situ_tensor *situ_dropout(situ_tensor *x, double p, bool training, situ_generator *generator) {
-  if (!(p >= 0 && p <= 1)) {
-    situ__fail(SITU_E_ARG, "dropout", "a probability of %g: must be in 0..1", p);
-    return NULL;
-  }
+  if (!(p >= 0 && p <= 1)) return situ__fail(SITU_E_ARG, "dropout", "a probability of %g: must be in 0..1", p), NULL;
   if (!situ__need("dropout", "input", x)) return NULL;
   if (!training || p == 0) return x;
   return situ__dropout_of(x, p, situ_generator_draw(generator));

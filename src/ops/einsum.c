@@ -18,8 +18,7 @@ static int label_of(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' &
 static char letter_of(int label) { return (char)(label < 26 ? 'A' + label : 'a' + label - 26); }
 
 static bool fail(const char *text, const char *equation) {
-  situ__fail(SITU_E_ARG, "einsum", "\"%s\": %s", equation, text);
-  return false;
+  return situ__fail(SITU_E_ARG, "einsum", "\"%s\": %s", equation, text), false;
 }
 
 /* Reads one subscript, up to a comma, an arrow or the end, where *at is left. */
@@ -86,9 +85,9 @@ static bool note_operand(situ__label_sizes *s, const situ__term *t, int position
   char name[] = { label < SITU__LETTERS ? letter_of(label) : '.', 0 };
   int d = t->ndim - 1;
   while (t->label[d] != label || t->x->view.size[d] == s->of[label]) d--;
-  situ__fail(SITU_E_SHAPE, s->op, "label %s stands for size %lld, and in operand %d for %lld", name,
-             (long long)s->of[label], position, (long long)t->x->view.size[d]);
-  return false;
+  return situ__fail(SITU_E_SHAPE, s->op, "label %s stands for size %lld, and in operand %d for %lld", name,
+                    (long long)s->of[label], position, (long long)t->x->view.size[d]),
+         false;
 }
 
 enum { OPERANDS = 32 };
@@ -101,11 +100,10 @@ static bool read_equation(const char *equation, situ_tensor *const *operands, in
     subscript text;
     if (!read_subscript(equation, &at, &text)) return false;
     const int dots = operands[i]->view.ndim - (text.count - text.dots);
-    if (dots < 0 || (dots && !text.dots)) {
-      situ__fail(SITU_E_SHAPE, s->op, "\"%s\": operand %d has %d dimensions, its subscript %d labels", equation, i,
-                 operands[i]->view.ndim, text.count - text.dots);
-      return false;
-    }
+    if (dots < 0 || (dots && !text.dots))
+      return situ__fail(SITU_E_SHAPE, s->op, "\"%s\": operand %d has %d dimensions, its subscript %d labels", equation,
+                        i, operands[i]->view.ndim, text.count - text.dots),
+             false;
     t[i].x = operands[i];
     if (!spell_out(&text, dots, &t[i]) || !note_operand(s, &t[i], i)) return false;
     most = dots > most ? dots : most;

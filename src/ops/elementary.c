@@ -98,10 +98,8 @@ situ_tensor *situ_clamp_tensor(situ_tensor *x, situ_tensor *min, situ_tensor *ma
   static const situ_op schema = { .name = "clamp_tensor",
                                   .operand = { { "input", 0 }, { "min", SITU_OPTIONAL }, { "max", SITU_OPTIONAL } } };
   if (!situ__together(&schema, (situ_tensor *[]){ x, min, max }, 3)) return NULL;
-  if (!min && !max) {
-    situ__fail(SITU_E_ARG, "clamp_tensor", "min and max are NULL; at least one of them must be a tensor");
-    return NULL;
-  }
+  if (!min && !max)
+    return situ__fail(SITU_E_ARG, "clamp_tensor", "min and max are NULL; at least one of them must be a tensor"), NULL;
   if (min) x = situ_maximum(x, min);
   return max ? situ_minimum(x, max) : x;
 }

@@ -137,17 +137,15 @@ static situ_tensor *embed_bounded(situ_tensor *index, situ_tensor *weight, const
 static bool read_options(const char *op, const situ_embedding_options *o, const situ_tensor *weight,
                          embedding_params *p) {
   *p = (embedding_params){ .padding = -1, .by_frequency = o->scale_grad_by_freq };
-  if (!(o->max_norm >= 0) || isnan(o->norm_type)) {
-    situ__fail(SITU_E_ARG, op, "max_norm %g, norm_type %g: max_norm must not be negative, neither may be NaN",
-               o->max_norm, o->norm_type);
-    return false;
-  }
+  if (!(o->max_norm >= 0) || isnan(o->norm_type))
+    return situ__fail(SITU_E_ARG, op, "max_norm %g, norm_type %g: max_norm must not be negative, neither may be NaN",
+                      o->max_norm, o->norm_type),
+           false;
   if (!o->has_padding_idx) return true;
   p->padding = o->padding_idx;
   if (p->padding < 0 && situ__need(op, "weight", weight) && weight->view.ndim == 2) p->padding += weight->view.size[0];
   if (p->padding >= 0) return true;
-  situ__fail(SITU_E_ARG, op, "padding_idx %lld is outside the vocabulary", (long long)o->padding_idx);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "padding_idx %lld is outside the vocabulary", (long long)o->padding_idx), false;
 }
 
 situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_embedding_options *o) {
@@ -243,8 +241,7 @@ static situ_tensor *reduce_bags(const bags *b, situ_tensor *input, situ_tensor *
 }
 
 static bool bag_error(situ_status status, const char *text) {
-  situ__fail(status, "embedding_bag", "%s", text);
-  return false;
+  return situ__fail(status, "embedding_bag", "%s", text), false;
 }
 
 static bool bags_fit(const situ_tensor *input, const situ_embedding_bag_options *o) {

@@ -111,11 +111,11 @@ static bool list_dims(const function *f, int ndim, situ_shape s, situ_shape dim,
     for (int k = 0; k < p->count && k < SITU_MAX_DIMS; k++) p->dim[k] = ndim - p->count + k;
   }
   if (dim.ndim < 0 || s.ndim < 0 || p->count > ndim || (f->dims == 1 && p->count != 1) ||
-      (s.ndim && s.ndim != p->count) || (p->count == 0 && f->pass != SITU_FFT_COMPLEX)) {
-    situ__fail(SITU_E_ARG, f->name, "%d dimensions and %d lengths for a tensor of %d dimensions%s",
-               dim.ndim ? dim.ndim : p->count, s.ndim, ndim, f->pass == SITU_FFT_REAL ? "" : " of complex numbers");
-    return false;
-  }
+      (s.ndim && s.ndim != p->count) || (p->count == 0 && f->pass != SITU_FFT_COMPLEX))
+    return situ__fail(SITU_E_ARG, f->name, "%d dimensions and %d lengths for a tensor of %d dimensions%s",
+                      dim.ndim ? dim.ndim : p->count, s.ndim, ndim,
+                      f->pass == SITU_FFT_REAL ? "" : " of complex numbers"),
+           false;
   return true;
 }
 
@@ -126,18 +126,15 @@ static bool list_sizes(const function *f, const situ_tensor *x, situ_shape s, si
     const bool half = f->pass == SITU_FFT_REAL_BACK && k == p->count - 1;
     const int64_t own = x->view.size[p->dim[k]];
     p->n[k] = s.ndim && s.dim[k] != -1 ? s.dim[k] : half ? 2 * (own - 1) : own;
-    if (p->n[k] < 1 || p->n[k] > INT32_MAX) {
-      situ__fail(SITU_E_ARG, f->name, "a length of %lld at dimension %d: must be 1 to 2^31 - 1", (long long)p->n[k],
-                 p->dim[k]);
-      return false;
-    }
+    if (p->n[k] < 1 || p->n[k] > INT32_MAX)
+      return situ__fail(SITU_E_ARG, f->name, "a length of %lld at dimension %d: must be 1 to 2^31 - 1",
+                        (long long)p->n[k], p->dim[k]),
+             false;
     p->size[k] = half ? p->n[k] / 2 + 1 : p->n[k];
     all *= (double)p->n[k];
   }
-  if ((unsigned)norm > SITU_FFT_NORM_ORTHO) {
-    situ__fail(SITU_E_ARG, f->name, "%d is not a norm", (int)norm);
-    return false;
-  }
+  if ((unsigned)norm > SITU_FFT_NORM_ORTHO)
+    return situ__fail(SITU_E_ARG, f->name, "%d is not a norm", (int)norm), false;
   const bool divides = norm == SITU_FFT_NORM_ORTHO || f->inverse == (norm == SITU_FFT_NORM_BACKWARD);
   p->factor = !divides ? 1 : norm == SITU_FFT_NORM_ORTHO ? 1 / sqrt(all) : 1 / all;
   return true;
@@ -169,10 +166,10 @@ static bool is_complex(const function *f, const situ_tensor *x) {
   if (x->view.ndim > 1 && x->view.size[x->view.ndim - 1] == 2) return true;
   const situ_shape shape = situ__shape(&x->view);
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, f->name,
-             "input is %s: complex numbers are [..., 2], real and imaginary part; situ_fft_rfft takes real ones",
-             situ_shape_text(&shape, text));
-  return false;
+  return situ__fail(SITU_E_SHAPE, f->name,
+                    "input is %s: complex numbers are [..., 2], real and imaginary part; situ_fft_rfft takes real ones",
+                    situ_shape_text(&shape, text)),
+         false;
 }
 
 static situ_tensor *run(const function *f, situ_tensor *x, situ_shape s, situ_shape dim, situ_fft_norm norm) {
@@ -228,14 +225,10 @@ static situ_tensor *frequencies(const char *op, int64_t n, double d, int64_t fir
   SITU__DEFAULT_FPU;
   situ_options o = options ? *options : (situ_options){ 0 };
   if (!o.dtype) o.dtype = SITU_F32;
-  if (n < 1 || n > INT64_C(1) << 53 || !isfinite(1 / ((double)n * d))) {
-    situ__fail(SITU_E_ARG, op, "n is %lld and d %g: n must be positive, and n d not 0", (long long)n, d);
-    return NULL;
-  }
-  if (!situ_dtype_is_floating(o.dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "frequencies are floating, not %s", situ_dtype_name(o.dtype));
-    return NULL;
-  }
+  if (n < 1 || n > INT64_C(1) << 53 || !isfinite(1 / ((double)n * d)))
+    return situ__fail(SITU_E_ARG, op, "n is %lld and d %g: n must be positive, and n d not 0", (long long)n, d), NULL;
+  if (!situ_dtype_is_floating(o.dtype))
+    return situ__fail(SITU_E_DTYPE, op, "frequencies are floating, not %s", situ_dtype_name(o.dtype)), NULL;
   const bool requires_grad = o.requires_grad;
   o.requires_grad = false;
   situ_tensor *y = situ_arange((double)first, (double)(first + count), 1, &o);

@@ -144,19 +144,19 @@ static bool check(situ_tensor *in[2], const situ_grid_sample_options *o) {
   for (int d = 2; good && d < a.ndim; d++) good = a.dim[d] > 0;
   if (!good) {
     char text[2][SITU_SHAPE_TEXT];
-    situ__fail(
-        SITU_E_SHAPE, "grid_sample",
-        "input is %s, grid is %s, must be [N, C, H, W] and [N, H', W', 2], or [N, C, D, H, W] and [N, D', H', W', 3]",
-        situ_shape_text(&a, text[0]), situ_shape_text(&b, text[1]));
-    return false;
+    return situ__fail(SITU_E_SHAPE, "grid_sample",
+                      "input is %s, grid is %s, must be [N, C, H, W] and [N, H', W', 2], or [N, C, D, H, W] and "
+                      "[N, D', H', W', 3]",
+                      situ_shape_text(&a, text[0]), situ_shape_text(&b, text[1])),
+           false;
   }
   if ((unsigned)o->mode <= SITU_GRID_BICUBIC && (unsigned)o->padding_mode <= SITU_GRID_REFLECTION &&
       !(o->mode == SITU_GRID_BICUBIC && a.ndim == 5))
     return true;
-  situ__fail(SITU_E_ARG, "grid_sample",
-             "mode %d with padding mode %d in %d dimensions: bicubic has 2, others do not exist", (int)o->mode,
-             (int)o->padding_mode, a.ndim - 2);
-  return false;
+  return situ__fail(SITU_E_ARG, "grid_sample",
+                    "mode %d with padding mode %d in %d dimensions: bicubic has 2, others do not exist", (int)o->mode,
+                    (int)o->padding_mode, a.ndim - 2),
+         false;
 }
 
 situ_tensor *situ_grid_sample(situ_tensor *input, situ_tensor *grid, const situ_grid_sample_options *options) {
@@ -197,20 +197,18 @@ situ_tensor *situ_affine_grid(situ_tensor *theta, situ_shape size, bool align_co
   if (!good) {
     const situ_shape shape = situ__shape(&theta->view);
     char text[2][SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, "affine_grid",
-               "theta is %s, size %s: must be [N, 2, 3] for [N, C, H, W], [N, 3, 4] for "
-               "[N, C, D, H, W]",
-               situ_shape_text(&shape, text[0]), situ_shape_text(&size, text[1]));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, "affine_grid",
+                      "theta is %s, size %s: must be [N, 2, 3] for [N, C, H, W], [N, 3, 4] for "
+                      "[N, C, D, H, W]",
+                      situ_shape_text(&shape, text[0]), situ_shape_text(&size, text[1])),
+           NULL;
   }
   const situ_options here = { .dtype = situ_dtype_of(theta), .device = situ_device_of(theta) };
   situ_shape plane = { .ndim = spatial };
   int64_t points = 1;
   for (int d = 0; d < spatial; d++)
-    if (!situ__mul_i64(points, plane.dim[d] = size.dim[2 + d], &points)) {
-      situ__fail(SITU_E_OVERFLOW, "affine_grid", "more than 2^63 points");
-      return NULL;
-    }
+    if (!situ__mul_i64(points, plane.dim[d] = size.dim[2 + d], &points))
+      return situ__fail(SITU_E_OVERFLOW, "affine_grid", "more than 2^63 points"), NULL;
   situ_tensor *part[SPATIAL + 1];
   for (int k = 0; k < spatial; k++) { /* x, y, z: the last dimension first */
     situ_shape line = plane;

@@ -133,27 +133,25 @@ SITU_OP(group_norm_op) = {
 static bool good_shapes(situ_tensor *const *in, int64_t groups) {
   const char *op = group_norm_op.name;
   const situ_shape shape = situ__shape(&in[INPUT]->view);
-  if (shape.ndim < 2) {
-    situ__fail(SITU_E_SHAPE, op, "input has %d dimensions, must have at least 2: [N, C, ...]", shape.ndim);
-    return false;
-  }
+  if (shape.ndim < 2)
+    return situ__fail(SITU_E_SHAPE, op, "input has %d dimensions, must have at least 2: [N, C, ...]", shape.ndim),
+           false;
   const int64_t channels = shape.dim[1];
-  if (groups <= 0 || channels % groups) {
-    situ__fail(SITU_E_ARG, op, "%lld channels do not divide into %lld groups", (long long)channels, (long long)groups);
-    return false;
-  }
+  if (groups <= 0 || channels % groups)
+    return situ__fail(SITU_E_ARG, op, "%lld channels do not divide into %lld groups", (long long)channels,
+                      (long long)groups),
+           false;
   for (int i = WEIGHT; i <= BIAS; i++)
-    if (in[i] && (situ_dim(in[i]) != 1 || situ_size(in[i], 0) != channels)) {
-      situ__fail(SITU_E_SHAPE, op, "%s must have one value for each of the %lld channels",
-                 group_norm_op.operand[i].name, (long long)channels);
-      return false;
-    }
+    if (in[i] && (situ_dim(in[i]) != 1 || situ_size(in[i], 0) != channels))
+      return situ__fail(SITU_E_SHAPE, op, "%s must have one value for each of the %lld channels",
+                        group_norm_op.operand[i].name, (long long)channels),
+             false;
   const int64_t width = channels / groups * situ__planes(&shape).dim[2];
   if (width && (width > 1 || shape.dim[0] != 1)) return true;
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "input is %s: %s to take a mean and a variance of", situ_shape_text(&shape, text),
-             width ? "one value in a group is not enough" : "a group has no values");
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "input is %s: %s to take a mean and a variance of", situ_shape_text(&shape, text),
+                    width ? "one value in a group is not enough" : "a group has no values"),
+         false;
 }
 
 /* The kernel takes each plane by itself: it does not pay for planes of a few elements. */
@@ -173,10 +171,7 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
                                   .autocast = { SITU_CAST_NOT, SITU_CAST_F32 } };
   situ_tensor *in[] = { input, weight, bias };
   if (!situ__together(&schema, in, 3)) return NULL;
-  if (!(eps >= 0 && isfinite(eps))) {
-    situ__fail(SITU_E_ARG, op, "eps is %g: it must be positive", eps);
-    return NULL;
-  }
+  if (!(eps >= 0 && isfinite(eps))) return situ__fail(SITU_E_ARG, op, "eps is %g: it must be positive", eps), NULL;
   if (!situ__autocast(&schema, in, 3) || !good_shapes(in, num_groups)) return NULL;
   const group_norm_params p = { num_groups, eps != 0 ? eps : 1e-5 };
   if (has_kernel(in[INPUT])) return situ_op_run(&group_norm_op, in, 3, &p, NULL);

@@ -26,10 +26,10 @@ static bool update(situ_tensor *const running[2], situ_tensor *const of_each[2],
 static bool can_update(const char *op, situ_tensor *const running[2]) {
   for (int k = 0; k < 2; k++) {
     if (!running[k] || !situ__desc_overlaps(&running[k]->view)) continue;
-    situ__fail(SITU_E_ALIAS, op,
-               "running_%s is updated in place, but its elements share memory (expanded?); clone it first",
-               k ? "var" : "mean");
-    return false;
+    return situ__fail(SITU_E_ALIAS, op,
+                      "running_%s is updated in place, but its elements share memory (expanded?); clone it first",
+                      k ? "var" : "mean"),
+           false;
   }
   return true;
 }
@@ -56,12 +56,11 @@ situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean, s
     good = !vector[k] || (vector[k]->view.ndim == 1 && vector[k]->view.size[0] == shape.dim[1]);
   if (!good || (o.no_input_stats && !(running_mean && running_var)) || !running_mean != !running_var) {
     char text[SITU_SHAPE_TEXT];
-    situ__fail(
-        SITU_E_SHAPE, op,
-        "input is %s, must be [N, C, ...] with more than one element of each channel, and the other operands [C] "
-        "(both of the running ones, or none; without input statistics they are needed)",
-        situ_shape_text(&shape, text));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, op,
+                      "input is %s, must be [N, C, ...] with more than one element of each channel, and the other "
+                      "operands [C] (both of the running ones, or none; without input statistics they are needed)",
+                      situ_shape_text(&shape, text)),
+           NULL;
   }
   const int64_t batch = shape.dim[0];
   situ_tensor *const running[2] = { running_mean, running_var };
@@ -88,12 +87,11 @@ situ_tensor *situ_local_response_norm(situ_tensor *input, int64_t size, double a
   const bool stays = input->view.ndim == 3 && input->view.storage->device.kind == SITU_CPU;
   if (!stays && !situ__autocast(&schema, &input, 1)) return NULL;
   const situ_shape shape = situ__shape(&input->view);
-  if (shape.ndim < 3 || size < 1 || size > INT32_MAX) {
-    situ__fail(shape.ndim < 3 ? SITU_E_SHAPE : SITU_E_ARG, "local_response_norm",
-               "input has %d dimensions, must be [N, C, ...] with 3 or more; size is %lld, must be positive",
-               shape.ndim, (long long)size);
-    return NULL;
-  }
+  if (shape.ndim < 3 || size < 1 || size > INT32_MAX)
+    return situ__fail(shape.ndim < 3 ? SITU_E_SHAPE : SITU_E_ARG, "local_response_norm",
+                      "input has %d dimensions, must be [N, C, ...] with 3 or more; size is %lld, must be positive",
+                      shape.ndim, (long long)size),
+           NULL;
   if (!input->view.numel) return situ_clone(input);
   int64_t inner = 1;
   for (int d = 2; d < shape.ndim; d++) inner *= shape.dim[d];
@@ -113,13 +111,12 @@ situ_tensor *situ_channel_shuffle(situ_tensor *input, int64_t groups) {
   SITU__MADE_OF_OPS("channel_shuffle");
   if (!situ__need("channel_shuffle", "input", input)) return NULL;
   const situ_shape shape = situ__shape(&input->view);
-  if (shape.ndim < 3 || groups < 1 || shape.dim[1] % groups) {
-    situ__fail(SITU_E_ARG, "channel_shuffle",
-               "groups is %lld, input has %d dimensions: must divide the channels of "
-               "[N, C, ...]",
-               (long long)groups, shape.ndim);
-    return NULL;
-  }
+  if (shape.ndim < 3 || groups < 1 || shape.dim[1] % groups)
+    return situ__fail(SITU_E_ARG, "channel_shuffle",
+                      "groups is %lld, input has %d dimensions: must divide the channels of "
+                      "[N, C, ...]",
+                      (long long)groups, shape.ndim),
+           NULL;
   int64_t inner = 1;
   for (int d = 2; d < shape.ndim; d++) inner *= shape.dim[d];
   situ_tensor *x = situ_reshape(input, SITU_SHAPE(shape.dim[0], groups, shape.dim[1] / groups, inner));

@@ -150,11 +150,10 @@ situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
   if (!situ__together(&schema, (situ_tensor *[]){ x, index }, 2) || !params_for("take_along_dim", x, dim, &p))
     return NULL;
   situ_shape own = situ__shape(&x->view), place = situ__shape(&index->view), both = own;
-  if (own.ndim != place.ndim) {
-    situ__fail(SITU_E_SHAPE, "take_along_dim", "input has %d dimensions, index %d: they must agree", own.ndim,
-               place.ndim);
-    return NULL;
-  }
+  if (own.ndim != place.ndim)
+    return situ__fail(SITU_E_SHAPE, "take_along_dim", "input has %d dimensions, index %d: they must agree", own.ndim,
+                      place.ndim),
+           NULL;
   int64_t here = own.ndim ? own.dim[p.dim] : 1, there = own.ndim ? place.dim[p.dim] : 1;
   if (own.ndim) both.dim[p.dim] = place.dim[p.dim] = 1;
   if (!situ_shape_broadcast("take_along_dim", &both, &place)) return NULL;
@@ -375,31 +374,23 @@ situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes) {
   const char *op = "one_hot";
   if (!situ__need(op, "input", index)) return NULL;
   situ_dtype dtype = (situ_dtype)index->view.dtype;
-  if (dtype != SITU_I64 && dtype != SITU_I32) {
-    situ__fail(SITU_E_DTYPE, op, "input is %s, must be i64 or i32", situ_dtype_name(dtype));
-    return NULL;
-  }
-  if (num_classes < -1) {
-    situ__fail(SITU_E_ARG, op, "num_classes is %lld, must be at least 0, or -1 for one more than the largest index",
-               (long long)num_classes);
-    return NULL;
-  }
+  if (dtype != SITU_I64 && dtype != SITU_I32)
+    return situ__fail(SITU_E_DTYPE, op, "input is %s, must be i64 or i32", situ_dtype_name(dtype)), NULL;
+  if (num_classes < -1)
+    return situ__fail(SITU_E_ARG, op,
+                      "num_classes is %lld, must be at least 0, or -1 for one more than the largest index",
+                      (long long)num_classes),
+           NULL;
   if (num_classes < 0) {
-    if (!index->view.numel) {
-      situ__fail(SITU_E_ARG, op, "no classes given, and no index to tell them from");
-      return NULL;
-    }
+    if (!index->view.numel) return situ__fail(SITU_E_ARG, op, "no classes given, and no index to tell them from"), NULL;
     if (situ_item_i64(situ_amax(index, NULL), &num_classes) != SITU_OK) return NULL;
-    if (num_classes++ < 0) {
-      situ__fail(SITU_E_INDEX, op, "every index is negative");
-      return NULL;
-    }
+    if (num_classes++ < 0) return situ__fail(SITU_E_INDEX, op, "every index is negative"), NULL;
   }
   situ_shape shape = situ__shape(&index->view);
-  if (shape.ndim == SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, op, "input has %d dimensions: the result would have one more than the limit", SITU_MAX_DIMS);
-    return NULL;
-  }
+  if (shape.ndim == SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, op, "input has %d dimensions: the result would have one more than the limit",
+                      SITU_MAX_DIMS),
+           NULL;
   shape.dim[shape.ndim++] = num_classes;
   situ_tensor *zero = situ_zeros(shape, &(situ_options){ .dtype = SITU_I64, .device = index->view.storage->device });
   return zero ? situ_scatter_value(zero, -1, situ_unsqueeze(index, -1), 1) : NULL;

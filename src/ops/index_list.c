@@ -22,24 +22,21 @@ typedef struct plan {
 /* ---- the list ---- */
 
 static bool too_many(const plan *p, const situ_tensor *x, int wanted) {
-  situ__fail(SITU_E_ARG, p->op, "indices are for %d dimensions, input has %d", wanted, x->view.ndim);
-  return false;
+  return situ__fail(SITU_E_ARG, p->op, "indices are for %d dimensions, input has %d", wanted, x->view.ndim), false;
 }
 
 /* A mask stands for one index tensor for each of its dimensions; as these are merged, one tensor will do. */
 static bool add_mask(plan *p, const situ_tensor *x, situ_tensor *mask, int i, int d) {
   const int dims = mask->view.ndim;
-  if (!dims) {
-    situ__fail(SITU_E_SHAPE, p->op, "indices[%d] is a 0-dim mask: situ_unsqueeze both it and input", i);
-    return false;
-  }
+  if (!dims)
+    return situ__fail(SITU_E_SHAPE, p->op, "indices[%d] is a 0-dim mask: situ_unsqueeze both it and input", i), false;
   if (d + dims > x->view.ndim) return too_many(p, x, d + dims);
   for (int k = 0; k < dims; k++)
-    if (mask->view.size[k] != x->view.size[d + k]) {
-      situ__fail(SITU_E_SHAPE, p->op, "the mask indices[%d] has size %lld where dimension %d of input has size %lld", i,
-                 (long long)mask->view.size[k], d + k, (long long)x->view.size[d + k]);
-      return false;
-    }
+    if (mask->view.size[k] != x->view.size[d + k])
+      return situ__fail(SITU_E_SHAPE, p->op,
+                        "the mask indices[%d] has size %lld where dimension %d of input has size %lld", i,
+                        (long long)mask->view.size[k], d + k, (long long)x->view.size[d + k]),
+             false;
   situ_tensor *where = situ_select(situ_nonzero(situ_reshape(mask, SITU_SHAPE(mask->view.numel))), 1, 0);
   for (int k = 0; k < dims; k++) {
     p->at[d + k] = where;
@@ -82,15 +79,14 @@ static bool check_operands(const plan *p, situ_tensor *x, situ_tensor *const *in
 
 static bool check_list(const plan *p, situ_tensor *x, situ_tensor *const *indices, int count) {
   if (!situ__need(p->op, "input", x)) return false;
-  if (count < 1 || count > SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, p->op, "%d index tensors: a list has 1 to %d", count, SITU_MAX_DIMS);
-    return false;
-  }
+  if (count < 1 || count > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, p->op, "%d index tensors: a list has 1 to %d", count, SITU_MAX_DIMS), false;
   if (!situ__given(p->op, "indices", indices)) return false;
   for (int i = 0; i < count; i++)
     if (indices[i]) return check_operands(p, x, indices, count);
-  situ__fail(SITU_E_ARG, p->op, "every one of the %d indices is NULL, which is all of a dimension: give one", count);
-  return false;
+  return situ__fail(SITU_E_ARG, p->op, "every one of the %d indices is NULL, which is all of a dimension: give one",
+                    count),
+         false;
 }
 
 /* Where the indexed dimensions are apart, they come first, as in torch. */
@@ -138,9 +134,10 @@ static bool here(const situ_tensor *x) {
 }
 
 static bool outside(const plan *p, int d, int64_t value, int64_t size) {
-  situ__fail(SITU_E_INDEX, p->op, "indices[%d] has index %lld, which is outside %lld..%lld of dimension %d of input",
-             p->place[d], (long long)value, -(long long)size, (long long)size - 1, d);
-  return false;
+  return situ__fail(SITU_E_INDEX, p->op,
+                    "indices[%d] has index %lld, which is outside %lld..%lld of dimension %d of input", p->place[d],
+                    (long long)value, -(long long)size, (long long)size - 1, d),
+         false;
 }
 
 static bool check_values(const plan *p, int d, int64_t size, bool *negative) {
@@ -188,11 +185,10 @@ static situ_tensor *flat_of(const plan *p, const situ_tensor *x) {
   if (bad) flat = situ_masked_fill(flat, bad, -1);
   int64_t numel;
   if (!flat || !situ_shape_numel(p->op, &p->both, &numel)) return NULL;
-  if (numel && !step) {
-    situ__fail(SITU_E_INDEX, p->op, "indices have %lld elements, but an indexed dimension of input has size 0",
-               (long long)numel);
-    return NULL;
-  }
+  if (numel && !step)
+    return situ__fail(SITU_E_INDEX, p->op, "indices have %lld elements, but an indexed dimension of input has size 0",
+                      (long long)numel),
+           NULL;
   return situ_reshape(flat, SITU_SHAPE(numel));
 }
 
@@ -206,11 +202,10 @@ static situ_tensor *flat_index(const plan *p, const situ_tensor *x) {
 
 static bool with(const plan *p, const situ_tensor *x, const situ_shape *middle, situ_shape *out) {
   const int ndim = x->view.ndim, end = p->first + p->dims;
-  if (ndim - p->dims + middle->ndim > SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, p->op, "the result would have %d dimensions: a tensor has at most %d",
-               ndim - p->dims + middle->ndim, SITU_MAX_DIMS);
-    return false;
-  }
+  if (ndim - p->dims + middle->ndim > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, p->op, "the result would have %d dimensions: a tensor has at most %d",
+                      ndim - p->dims + middle->ndim, SITU_MAX_DIMS),
+           false;
   *out = (situ_shape){ .ndim = 0 };
   for (int k = 0; k < p->first; k++) out->dim[out->ndim++] = x->view.size[p->order.dim[k]];
   for (int k = 0; k < middle->ndim; k++) out->dim[out->ndim++] = middle->dim[k];
@@ -271,9 +266,9 @@ static situ_tensor *values_for(const plan *p, const situ_tensor *x, situ_tensor 
   if (!situ_shape_broadcast(p->op, &both, &own)) return NULL;
   if (!situ_shape_equal(&both, &shape)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, p->op, "values %s do not fit the indexed part of input, %s", situ_shape_text(&own, a),
-               situ_shape_text(&shape, b));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, p->op, "values %s do not fit the indexed part of input, %s",
+                      situ_shape_text(&own, a), situ_shape_text(&shape, b)),
+           NULL;
   }
   values = situ_expand(values, shape);
   return p->both.ndim == 1 ? values : situ_reshape(values, lines);

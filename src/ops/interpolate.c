@@ -135,23 +135,17 @@ static const struct {
               [SITU_INTERPOLATE_NEAREST_EXACT] = { "nearest-exact", 0, SITU_RESAMPLE_NEAREST_EXACT, SITU_RESAMPLE_RULES,
                                                    false } };
 
-static bool refuse(situ_status status, const char *why) {
-  situ__fail(status, "interpolate", "%s", why);
-  return false;
-}
+static bool refuse(situ_status status, const char *why) { return situ__fail(status, "interpolate", "%s", why), false; }
 
 static bool check(const situ_tensor *x, const situ_interpolate_options *o) {
-  if ((unsigned)o->mode >= sizeof modes / sizeof *modes) {
-    situ__fail(SITU_E_ARG, "interpolate", "%d is not a mode", (int)o->mode);
-    return false;
-  }
+  if ((unsigned)o->mode >= sizeof modes / sizeof *modes)
+    return situ__fail(SITU_E_ARG, "interpolate", "%d is not a mode", (int)o->mode), false;
   const int spatial = x->view.ndim - 2;
-  if (spatial < 1 || spatial > SPATIAL || (modes[o->mode].spatial && modes[o->mode].spatial != spatial)) {
-    situ__fail(SITU_E_SHAPE, "interpolate", "mode %s of a tensor of %d dimensions: it takes [N, C, ...] with %s",
-               modes[o->mode].name, x->view.ndim,
-               ((const char *[]){ "1 to 3 sizes", "1 size", "2 sizes", "3 sizes" })[modes[o->mode].spatial]);
-    return false;
-  }
+  if (spatial < 1 || spatial > SPATIAL || (modes[o->mode].spatial && modes[o->mode].spatial != spatial))
+    return situ__fail(SITU_E_SHAPE, "interpolate", "mode %s of a tensor of %d dimensions: it takes [N, C, ...] with %s",
+                      modes[o->mode].name, x->view.ndim,
+                      ((const char *[]){ "1 to 3 sizes", "1 size", "2 sizes", "3 sizes" })[modes[o->mode].spatial]),
+           false;
   const bool of_u8 = o->mode == SITU_INTERPOLATE_NEAREST || o->mode == SITU_INTERPOLATE_NEAREST_EXACT ||
                      o->mode == SITU_INTERPOLATE_BILINEAR || o->mode == SITU_INTERPOLATE_BICUBIC;
   if (x->view.dtype == SITU_U8 && !of_u8)
@@ -163,11 +157,10 @@ static bool check(const situ_tensor *x, const situ_interpolate_options *o) {
   const int factors = o->scale_factor[2] != 0 ? 3 : o->scale_factor[1] != 0 ? 2 : o->scale_factor[0] != 0;
   if ((o->size.ndim != 0) == (factors != 0)) return refuse(SITU_E_ARG, "give either size or scale_factor");
   const int given = factors ? factors : o->size.ndim;
-  if (given != 1 && given != spatial) {
-    situ__fail(SITU_E_ARG, "interpolate", "%s has %d values, must have 1 or %d", factors ? "scale_factor" : "size",
-               given, spatial);
-    return false;
-  }
+  if (given != 1 && given != spatial)
+    return situ__fail(SITU_E_ARG, "interpolate", "%s has %d values, must have 1 or %d",
+                      factors ? "scale_factor" : "size", given, spatial),
+           false;
   return !(o->recompute_scale_factor && !factors) ||
          refuse(SITU_E_ARG, "recompute_scale_factor is given with size: it is for scale_factor");
 }
@@ -180,18 +173,19 @@ static bool target(const situ_interpolate_options *o, int d, int64_t size, int64
   } else {
     *factor = o->scale_factor[o->scale_factor[1] != 0 ? d : 0];
     const double wanted = floor((double)size * *factor);
-    if (!(wanted >= 1 && wanted < 0x1p62)) {
-      situ__fail(SITU_E_ARG, "interpolate", "scale_factor is %g: size %lld times it must be at least 1, and below 2^62",
-                 *factor, (long long)size);
-      return false;
-    }
+    if (!(wanted >= 1 && wanted < 0x1p62))
+      return situ__fail(SITU_E_ARG, "interpolate",
+                        "scale_factor is %g: size %lld times it must be at least 1, and below 2^62", *factor,
+                        (long long)size),
+             false;
     *out = (int64_t)wanted;
     if (o->recompute_scale_factor || o->mode == SITU_INTERPOLATE_AREA) *factor = 0;
   }
   if (size > 0 && *out > 0) return true;
-  situ__fail(SITU_E_ARG, "interpolate", "size %lld would become %lld at spatial dimension %d: both must be positive",
-             (long long)size, (long long)*out, d);
-  return false;
+  return situ__fail(SITU_E_ARG, "interpolate",
+                    "size %lld would become %lld at spatial dimension %d: both must be positive", (long long)size,
+                    (long long)*out, d),
+         false;
 }
 
 static double scale_of(bool align, int64_t size, int64_t out, double factor) {

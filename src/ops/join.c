@@ -139,8 +139,7 @@ SITU_OP(cat_op) = { .name = "cat",
 
 bool situ__some(const char *op, situ_tensor *const *tensors, int count) {
   if (tensors && count > 0) return true;
-  situ__fail(SITU_E_ARG, op, "needs at least one tensor");
-  return false;
+  return situ__fail(SITU_E_ARG, op, "needs at least one tensor"), false;
 }
 
 situ_tensor *situ_cat(situ_tensor *const *tensors, int count, int dim) {
@@ -223,9 +222,9 @@ int64_t situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_tensor 
   for (int i = 0; good && i < sizes.ndim; i++) good = sizes.dim[i] >= 0 && situ__add_i64(total, sizes.dim[i], &total);
   if (!good || total != x->view.size[d]) {
     char text[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d",
-               situ_shape_text(&sizes, text), (long long)x->view.size[d], d);
-    return -1;
+    return situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d",
+                      situ_shape_text(&sizes, text), (long long)x->view.size[d], d),
+           -1;
   }
   if (!check_capacity("split_sizes", sizes.ndim, out, capacity)) return -1;
   int64_t at = 0;
@@ -341,21 +340,16 @@ situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
   if (!situ__need("roll", "input", x)) return NULL;
   situ_shape own = situ__shape(&x->view);
   if (!dims.ndim) { /* torch: without dimensions the flattened tensor is rolled */
-    if (shifts.ndim != 1) {
-      situ__fail(SITU_E_ARG, "roll", "%d shifts without dimensions: exactly one is needed", shifts.ndim);
-      return NULL;
-    }
+    if (shifts.ndim != 1)
+      return situ__fail(SITU_E_ARG, "roll", "%d shifts without dimensions: exactly one is needed", shifts.ndim), NULL;
     return situ_reshape(situ_roll(situ_reshape(x, SITU_SHAPE(-1)), shifts, SITU_DIMS(0)), own);
   }
-  if (shifts.ndim != dims.ndim) {
-    situ__fail(SITU_E_ARG, "roll", "%d shifts for %d dimensions", shifts.ndim, dims.ndim);
-    return NULL;
-  }
-  if (!own.ndim) {
-    situ__fail(SITU_E_ARG, "roll", "dimension %lld of a 0-dim tensor, which has none; leave dims out",
-               (long long)dims.dim[0]);
-    return NULL;
-  }
+  if (shifts.ndim != dims.ndim)
+    return situ__fail(SITU_E_ARG, "roll", "%d shifts for %d dimensions", shifts.ndim, dims.ndim), NULL;
+  if (!own.ndim)
+    return situ__fail(SITU_E_ARG, "roll", "dimension %lld of a 0-dim tensor, which has none; leave dims out",
+                      (long long)dims.dim[0]),
+           NULL;
   situ_tensor *y = x;
   for (int k = 0; y && k < dims.ndim; k++) {
     int d;
@@ -376,18 +370,16 @@ situ_tensor *situ_repeat(situ_tensor *x, situ_shape times) {
   if (!situ__need("repeat", "input", x)) return NULL;
   int64_t numel;
   situ_shape whole = { .ndim = times.ndim };
-  if (times.ndim < x->view.ndim || times.ndim > SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, "repeat", "%d repetitions for a tensor of %d dimensions", times.ndim, x->view.ndim);
-    return NULL;
-  }
+  if (times.ndim < x->view.ndim || times.ndim > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, "repeat", "%d repetitions for a tensor of %d dimensions", times.ndim, x->view.ndim),
+           NULL;
   const int missing = times.ndim - x->view.ndim;
   for (int d = 0; d < times.ndim; d++) {
     int64_t size = d < missing ? 1 : x->view.size[d - missing];
-    if (times.dim[d] < 0 || !situ__mul_i64(size, times.dim[d], &whole.dim[d])) {
-      situ__fail(times.dim[d] < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, "repeat", "%lld repetitions of size %lld",
-                 (long long)times.dim[d], (long long)size);
-      return NULL;
-    }
+    if (times.dim[d] < 0 || !situ__mul_i64(size, times.dim[d], &whole.dim[d]))
+      return situ__fail(times.dim[d] < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, "repeat", "%lld repetitions of size %lld",
+                        (long long)times.dim[d], (long long)size),
+             NULL;
   }
   if (!situ_shape_numel("repeat", &whole, &numel)) return NULL;
   situ_tensor *y = x;

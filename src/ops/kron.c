@@ -21,10 +21,8 @@ situ_tensor *situ_kron(situ_tensor *input, situ_tensor *other) {
   static const situ_op schema = { .name = "kron", .operand = { { "input", 0 }, { "other", 0 } } };
   if (!situ__together(&schema, (situ_tensor *[]){ input, other }, 2)) return NULL;
   const int ndim = input->view.ndim > other->view.ndim ? input->view.ndim : other->view.ndim;
-  if (2 * ndim > SITU_MAX_DIMS) {
-    situ__fail(SITU_E_SHAPE, "kron", "%d dimensions: at most %d", ndim, SITU_MAX_DIMS / 2);
-    return NULL;
-  }
+  if (2 * ndim > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_SHAPE, "kron", "%d dimensions: at most %d", ndim, SITU_MAX_DIMS / 2), NULL;
   situ_tensor *product = situ_mul(alternate(input, ndim, true), alternate(other, ndim, false));
   if (!product) return NULL;
   situ_shape shape = { .ndim = ndim };

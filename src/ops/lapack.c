@@ -36,13 +36,13 @@ static bool may_leave(const char *op, situ_device home) {
   const int rule = policy.device_to_host < policy.host_to_device ? policy.device_to_host : policy.host_to_device;
   char name[SITU_DEVICE_NAME_MAX];
   situ_device_name(home, name);
-  if (rule == SITU_POLICY_EXPLICIT) {
-    situ__fail(SITU_E_UNSUPPORTED, op,
+  if (rule == SITU_POLICY_EXPLICIT)
+    return situ__fail(
+               SITU_E_UNSUPPORTED, op,
                "%s has no LAPACK, but the cpu has: copy the operands there (situ_to), or let this thread copy them and "
                "the results (situ_policy_begin with device_to_host and host_to_device)",
-               name);
-    return false;
-  }
+               name),
+           false;
   if (rule == SITU_POLICY_WARN && situ__is_new_here(SITU__WARN_LAPACK, op))
     situ__log("%s: %s has no LAPACK: copied to the cpu and back, as this thread's policy allows; this line is not "
               "warned of again",

@@ -98,9 +98,9 @@ static situ_tensor *variance(const char *op, situ_tensor *var, const situ_tensor
   for (int d = 0; good && d < v.ndim - 1; d++) good = v.dim[d] == x.dim[d];
   if (good) return var;
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "var is %s, input %s: equal, or 1 or nothing in the last dimension",
-             situ_shape_text(&v, a), situ_shape_text(&x, b));
-  return NULL;
+  return situ__fail(SITU_E_SHAPE, op, "var is %s, input %s: equal, or 1 or nothing in the last dimension",
+                    situ_shape_text(&v, a), situ_shape_text(&x, b)),
+         NULL;
 }
 
 situ_tensor *situ_gaussian_nll_loss(situ_tensor *input, situ_tensor *target, situ_tensor *var, bool full, double eps,

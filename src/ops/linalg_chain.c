@@ -41,10 +41,7 @@ static bool are_chained(const char *op, situ_tensor *const *tensors, int count, 
   const situ_op schema = { .name = op,
                            .flags = SITU_OP_VARIADIC,
                            .operand = { { "tensors", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL } } };
-  if (count < 2 || count > CHAIN) {
-    situ__fail(SITU_E_ARG, op, "%d tensors: 2 to %d", count, CHAIN);
-    return false;
-  }
+  if (count < 2 || count > CHAIN) return situ__fail(SITU_E_ARG, op, "%d tensors: 2 to %d", count, CHAIN), false;
   if (!situ__some(op, tensors, count) || !situ__together(&schema, tensors, count)) return false;
   for (int i = 0; i < count; i++) {
     const situ_view_desc *v = &tensors[i]->view;
@@ -53,9 +50,9 @@ static bool are_chained(const char *op, situ_tensor *const *tensors, int count, 
     if ((v->ndim != 2 && !vector) || (i && (double)rows != c->size[i])) {
       const situ_shape shape = situ__shape(v);
       char text[SITU_SHAPE_TEXT];
-      situ__fail(SITU_E_SHAPE, op, "tensors[%d] is %s, must be a matrix%s%s", i, situ_shape_text(&shape, text),
-                 end ? " or a vector" : "", i ? " with as many rows as the one before has columns" : "");
-      return false;
+      return situ__fail(SITU_E_SHAPE, op, "tensors[%d] is %s, must be a matrix%s%s", i, situ_shape_text(&shape, text),
+                        end ? " or a vector" : "", i ? " with as many rows as the one before has columns" : ""),
+             false;
     }
     c->size[i] = (double)rows;
     c->size[i + 1] = vector && i ? 1 : (double)v->size[v->ndim - 1];
@@ -89,9 +86,9 @@ static situ_shape part_of(const situ_shape *s, int first, int last) {
 static bool halves_fit(const char *op, const situ_shape *s, int first, int64_t rows, int64_t columns) {
   if (rows >= 0 && rows == columns) return true;
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "A is %s: its first %d dimensions must have as many elements as the others",
-             situ_shape_text(s, text), first);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "A is %s: its first %d dimensions must have as many elements as the others",
+                    situ_shape_text(s, text), first),
+         false;
 }
 
 situ_tensor *situ_linalg_tensorsolve(situ_tensor *A, situ_tensor *B, situ_shape dims) {
@@ -107,10 +104,8 @@ situ_tensor *situ_linalg_tensorsolve(situ_tensor *A, situ_tensor *B, situ_shape 
   if (!a) return NULL;
   const situ_shape shape = situ__shape(&a->view);
   const int first = B->view.ndim;
-  if (first > shape.ndim) {
-    situ__fail(SITU_E_SHAPE, op, "B has %d dimensions, A %d: at most as many", first, shape.ndim);
-    return NULL;
-  }
+  if (first > shape.ndim)
+    return situ__fail(SITU_E_SHAPE, op, "B has %d dimensions, A %d: at most as many", first, shape.ndim), NULL;
   const int64_t columns = numel_of(&shape, first, shape.ndim);
   if (!halves_fit(op, &shape, first, B->view.numel, columns)) return NULL;
   situ_tensor *x =
@@ -123,10 +118,8 @@ situ_tensor *situ_linalg_tensorinv(situ_tensor *A, int ind) {
   SITU__MADE_OF_OPS(op);
   if (!situ__need(op, "A", A)) return NULL;
   const situ_shape shape = situ__shape(&A->view);
-  if (ind < 1 || ind > shape.ndim) {
-    situ__fail(SITU_E_ARG, op, "ind is %d, must be 1 to %d, A's dimensions", ind, shape.ndim);
-    return NULL;
-  }
+  if (ind < 1 || ind > shape.ndim)
+    return situ__fail(SITU_E_ARG, op, "ind is %d, must be 1 to %d, A's dimensions", ind, shape.ndim), NULL;
   const int64_t rows = numel_of(&shape, 0, ind), columns = numel_of(&shape, ind, shape.ndim);
   if (!halves_fit(op, &shape, ind, rows, columns)) return NULL;
   situ_tensor *inverse = situ_linalg_inv(situ_reshape(A, SITU_SHAPE(rows, columns)));
@@ -145,10 +138,7 @@ situ_tensor *situ_linalg_vander(situ_tensor *x, int64_t N) {
   if (!x->view.ndim && !(x = situ_unsqueeze(x, 0))) return NULL;
   situ_shape shape = situ__shape(&x->view);
   const int64_t columns = N ? N : shape.dim[shape.ndim - 1];
-  if (columns < 2) {
-    situ__fail(SITU_E_ARG, op, "N is %lld, must be at least 2", (long long)columns);
-    return NULL;
-  }
+  if (columns < 2) return situ__fail(SITU_E_ARG, op, "N is %lld, must be at least 2", (long long)columns), NULL;
   if (shape.ndim == SITU_MAX_DIMS) return situ_unsqueeze(x, -1); /* refused there */
   shape.dim[shape.ndim++] = columns - 1;
   situ_tensor *powers = situ_cumprod(situ_expand(situ_unsqueeze(x, -1), shape), -1);
@@ -172,9 +162,9 @@ situ_tensor *situ_linalg_householder_product(situ_tensor *A, situ_tensor *tau) {
     good = d == t.ndim - 1 ? t.dim[d] <= a.dim[a.ndim - 1] : t.dim[d] == a.dim[d];
   if (!good) {
     char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "A is %s, tau %s: [..., m, n] and [..., k], with k <= n <= m", situ_shape_text(&a, l),
-               situ_shape_text(&t, r));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, op, "A is %s, tau %s: [..., m, n] and [..., k], with k <= n <= m",
+                      situ_shape_text(&a, l), situ_shape_text(&t, r)),
+           NULL;
   }
   const int64_t m = a.dim[a.ndim - 2], n = a.dim[a.ndim - 1], k = t.dim[t.ndim - 1];
   situ_scope s;

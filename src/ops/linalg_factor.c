@@ -100,12 +100,11 @@ static bool qr_backward(situ_grad_call *g) {
   const situ_linalg_qr_mode mode = ((const qr_params *)g->params)->mode;
   const situ_shape *a = &g->shape[0];
   const int64_t m = a->dim[a->ndim - 2], n = a->dim[a->ndim - 1];
-  if (mode == SITU_LINALG_QR_R || (mode == SITU_LINALG_QR_COMPLETE && m > n)) {
-    situ_fail(SITU_E_UNSUPPORTED, g->op->name, "no gradient in mode %s%s: use SITU_LINALG_QR_REDUCED",
-              mode == SITU_LINALG_QR_R ? "R, as it depends on Q" : "COMPLETE",
-              mode == SITU_LINALG_QR_R ? "" : " with more rows than columns");
-    return false;
-  }
+  if (mode == SITU_LINALG_QR_R || (mode == SITU_LINALG_QR_COMPLETE && m > n))
+    return situ_fail(SITU_E_UNSUPPORTED, g->op->name, "no gradient in mode %s%s: use SITU_LINALG_QR_REDUCED",
+                     mode == SITU_LINALG_QR_R ? "R, as it depends on Q" : "COMPLETE",
+                     mode == SITU_LINALG_QR_R ? "" : " with more rows than columns"),
+           false;
   situ_tensor *q = g->out[Q], *r = g->out[RIGHT], *dq = g->grad[Q] ? g->grad[Q] : situ_zeros_like(q, NULL),
               *dr = g->grad[RIGHT] ? g->grad[RIGHT] : situ_zeros_like(r, NULL);
   if (m >= n) return (g->dx[0] = qr_gradient(q, r, dq, dr)) != NULL;
@@ -191,10 +190,8 @@ static situ_tensor *outside(situ_tensor *dv, situ_tensor *vt, situ_tensor *s) {
 /* da = u (turned(u^T du) s + s turned(v^T dv) + ds) v^T, and what lies outside of u and v. Of all vectors (full), those
    beyond the first k are not unique: their gradient is left out, as in PyTorch. */
 static bool svd_backward(situ_grad_call *g) {
-  if (((const svd_params *)g->params)->values) {
-    situ_fail(SITU_E_STATE, g->op->name, "no gradient without vectors");
-    return false;
-  }
+  if (((const svd_params *)g->params)->values)
+    return situ_fail(SITU_E_STATE, g->op->name, "no gradient without vectors"), false;
   situ_tensor *s = g->out[SINGULAR], *du = g->grad[LEFT], *ds = g->grad[SINGULAR], *dvt = g->grad[RIGHTS];
   const int64_t k = situ_size(s, -1), m = situ_size(g->out[LEFT], -2), n = situ_size(g->out[RIGHTS], -1);
   situ_tensor *u = situ_narrow(g->out[LEFT], -1, 0, k), *vt = situ_narrow(g->out[RIGHTS], -2, 0, k), *sum;

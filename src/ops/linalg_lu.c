@@ -141,9 +141,9 @@ static bool are_factors(const char *op, situ_tensor *lu, situ_tensor *pivots, si
   for (int d = 0; good && d < p.ndim; d++) good = p.dim[d] == a.dim[d];
   if (good) return true;
   char text[3][SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "LU is %s, pivots %s, B %s: [..., n, n], [..., n] and matrices [..., n, k]",
-             situ_shape_text(&a, text[0]), situ_shape_text(&p, text[1]), situ_shape_text(&v, text[2]));
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "LU is %s, pivots %s, B %s: [..., n, n], [..., n] and matrices [..., n, k]",
+                    situ_shape_text(&a, text[0]), situ_shape_text(&p, text[1]), situ_shape_text(&v, text[2])),
+         false;
 }
 
 /* P L U x = b, or with `adjoint` U^T L^T P^T x = b. */

@@ -53,8 +53,8 @@ static bool is_square(const char *op, const char *name, situ_tensor *a) {
   if (v->ndim >= 2 && v->size[v->ndim - 2] == v->size[v->ndim - 1]) return true;
   const situ_shape shape = situ__shape(v);
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "%s is %s: its matrices must be square", name, situ_shape_text(&shape, text));
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "%s is %s: its matrices must be square", name, situ_shape_text(&shape, text)),
+         false;
 }
 
 static situ_tensor *identity_of(situ_tensor *a) {

@@ -21,8 +21,7 @@ static situ_tensor *counts(situ_tensor *a, situ_tensor *s, const situ_linalg_tol
 
 static bool is_tolerance(const char *op, const situ_linalg_tolerance *t) {
   if (!t || (t->atol >= 0 && t->rtol >= 0)) return true;
-  situ__fail(SITU_E_ARG, op, "atol %g and rtol %g: neither may be negative", t->atol, t->rtol);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "atol %g and rtol %g: neither may be negative", t->atol, t->rtol), false;
 }
 
 static bool is_hermitian(const situ_linalg_tolerance *t) { return t && t->hermitian; }

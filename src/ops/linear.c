@@ -268,18 +268,17 @@ static situ_tensor *of_vector(situ_tensor *input, situ_tensor *weight, situ_tens
   SITU__MADE_OF_OPS("linear");
   if (!situ__together(&linear_op, (situ_tensor *[]){ input, weight, bias }, 3)) return NULL;
   const situ_view_desc *x = situ_desc(input), *w = situ_desc(weight);
-  if (bias || !x->ndim) {
-    situ__fail(SITU_E_SHAPE, "linear",
-               bias ? "bias is given, but weight has 1 dimension: must be [out, in]"
-                    : "input is 0-dim, must be [.., in]");
-    return NULL;
-  }
+  if (bias || !x->ndim)
+    return situ__fail(SITU_E_SHAPE, "linear",
+                      bias ? "bias is given, but weight has 1 dimension: must be [out, in]"
+                           : "input is 0-dim, must be [.., in]"),
+           NULL;
   if (x->size[x->ndim - 1] == w->size[0]) return situ_matmul(input, weight);
   const situ_shape left = situ__shape(x), right = situ__shape(w);
   char l[SITU_SHAPE_TEXT], r[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, "linear", "input %s x weight %s: %lld and %lld differ", situ_shape_text(&left, l),
-             situ_shape_text(&right, r), (long long)x->size[x->ndim - 1], (long long)w->size[0]);
-  return NULL;
+  return situ__fail(SITU_E_SHAPE, "linear", "input %s x weight %s: %lld and %lld differ", situ_shape_text(&left, l),
+                    situ_shape_text(&right, r), (long long)x->size[x->ndim - 1], (long long)w->size[0]),
+         NULL;
 }
 
 situ_tensor *situ_linear(situ_tensor *input, situ_tensor *weight, situ_tensor *bias) {
@@ -356,6 +355,7 @@ situ_tensor *situ_linear_activation(situ_tensor *input, situ_tensor *weight, sit
   if (activation == SITU_ACTIVATION_NONE) return situ_linear(input, weight, bias);
   if ((unsigned)activation <= SITU_ACTIVATION_SILU)
     return situ_op_run(&linear_activation_op, (situ_tensor *[]){ input, weight, bias }, 3, &p, NULL);
-  situ__fail(SITU_E_ARG, "linear_activation", "activation is %d, must be one of situ_activation", (int)activation);
-  return NULL;
+  return situ__fail(SITU_E_ARG, "linear_activation", "activation is %d, must be one of situ_activation",
+                    (int)activation),
+         NULL;
 }

@@ -14,17 +14,16 @@ situ_tensor *situ__reduce_loss(const char *op, situ_tensor *each, situ_reduction
   case SITU_REDUCTION_SUM: return situ_sum(each, NULL);
   case SITU_REDUCTION_NONE: return each;
   }
-  situ__fail(SITU_E_ARG, op, "%d is not a reduction", (int)reduction);
-  return NULL;
+  return situ__fail(SITU_E_ARG, op, "%d is not a reduction", (int)reduction), NULL;
 }
 
 static bool is_floating(const situ_tensor *x) { return situ_dtype_is_floating((situ_dtype)x->view.dtype); }
 /* For losses that torch does not support for integers. */
 static bool any_floating(const char *op, situ_tensor *input, situ_tensor *target) {
   if (is_floating(input) || is_floating(target)) return true;
-  situ__fail(SITU_E_DTYPE, op, "input is %s, target %s: one must be a floating dtype",
-             situ_dtype_name((situ_dtype)input->view.dtype), situ_dtype_name((situ_dtype)target->view.dtype));
-  return false;
+  return situ__fail(SITU_E_DTYPE, op, "input is %s, target %s: one must be a floating dtype",
+                    situ_dtype_name((situ_dtype)input->view.dtype), situ_dtype_name((situ_dtype)target->view.dtype)),
+         false;
 }
 /* Converts bool to the other operand's floating dtype: 0 and 1. */
 static situ_tensor *numbers(situ_tensor *x, const situ_tensor *other) {
@@ -64,9 +63,9 @@ bool situ__equal_shapes(const char *op, const char *name, const situ_tensor *x, 
   if (situ__same_sizes(&x->view, &other->view)) return true;
   const situ_shape own = situ__shape(&x->view), want = situ__shape(&other->view);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "%s is %s, %s %s: they must be equal", name, situ_shape_text(&own, a), other_name,
-             situ_shape_text(&want, b));
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "%s is %s, %s %s: they must be equal", name, situ_shape_text(&own, a), other_name,
+                    situ_shape_text(&want, b)),
+         false;
 }
 
 situ_tensor *situ_mse_loss(situ_tensor *input, situ_tensor *target, situ_reduction reduction) {
@@ -100,10 +99,8 @@ static situ_tensor *bent(situ_tensor *input, situ_tensor *target, double edge, d
 situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double beta, situ_reduction reduction) {
   SITU__MADE_OF_OPS("smooth_l1_loss");
   if (!pair("smooth_l1_loss", &input, &target) || !any_floating("smooth_l1_loss", input, target)) return NULL;
-  if (!(beta >= 0) || isinf(beta)) {
-    situ__fail(SITU_E_ARG, "smooth_l1_loss", "beta is %g: must not be negative", beta);
-    return NULL;
-  }
+  if (!(beta >= 0) || isinf(beta))
+    return situ__fail(SITU_E_ARG, "smooth_l1_loss", "beta is %g: must not be negative", beta), NULL;
   if (beta == 0) return situ_l1_loss(numbers(input, target), numbers(target, input), reduction);
   warn_of_sizes("smooth_l1_loss", input, target);
   return situ__reduce_loss("smooth_l1_loss", bent(input, target, beta, 1), reduction);
@@ -112,10 +109,8 @@ situ_tensor *situ_smooth_l1_loss(situ_tensor *input, situ_tensor *target, double
 situ_tensor *situ_huber_loss(situ_tensor *input, situ_tensor *target, double delta, situ_reduction reduction) {
   SITU__MADE_OF_OPS("huber_loss");
   if (!pair("huber_loss", &input, &target) || !any_floating("huber_loss", input, target)) return NULL;
-  if (!(delta > 0) || isinf(delta)) {
-    situ__fail(SITU_E_ARG, "huber_loss", "delta is %g: must be positive and finite", delta);
-    return NULL;
-  }
+  if (!(delta > 0) || isinf(delta))
+    return situ__fail(SITU_E_ARG, "huber_loss", "delta is %g: must be positive and finite", delta), NULL;
   warn_of_sizes("huber_loss", input, target);
   return situ__reduce_loss("huber_loss", bent(input, target, delta, delta), reduction);
 }
@@ -173,9 +168,6 @@ situ_tensor *situ_kl_div(situ_tensor *input, situ_tensor *target, situ_kl_reduct
   }
   if (!each) return NULL;
   if (reduction != SITU_KL_BATCHMEAN) return situ__reduce_loss(op, each, (situ_reduction)reduction);
-  if (!each->view.ndim) {
-    situ__fail(SITU_E_SHAPE, op, "batchmean needs a batch dimension");
-    return NULL;
-  }
+  if (!each->view.ndim) return situ__fail(SITU_E_SHAPE, op, "batchmean needs a batch dimension"), NULL;
   return situ_div_scalar(situ_sum(each, NULL), (double)each->view.size[0]);
 }

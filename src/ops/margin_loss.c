@@ -82,11 +82,10 @@ situ_tensor *situ_cosine_embedding_loss(situ_tensor *input1, situ_tensor *input2
   situ_tensor *in[3] = { input1, input2, target };
   if (!situ__loss_operands(op, operands, in, 3)) return NULL;
   const int ndim = in[2]->view.ndim;
-  if (ndim > 1 || in[0]->view.ndim != ndim + 1 || in[1]->view.ndim != ndim + 1) {
-    situ__fail(SITU_E_SHAPE, op, "target has %d dimensions, input1 %d, input2 %d: 1, 2 and 2, or 0, 1 and 1", ndim,
-               in[0]->view.ndim, in[1]->view.ndim);
-    return NULL;
-  }
+  if (ndim > 1 || in[0]->view.ndim != ndim + 1 || in[1]->view.ndim != ndim + 1)
+    return situ__fail(SITU_E_SHAPE, op, "target has %d dimensions, input1 %d, input2 %d: 1, 2 and 2, or 0, 1 and 1",
+                      ndim, in[0]->view.ndim, in[1]->view.ndim),
+           NULL;
   situ_tensor *c = cosine(in[0], in[1]);
   situ_tensor *alike = only(in[2], 1, situ_rsub_scalar(c, 1));
   situ_tensor *unlike = only(in[2], -1, situ_relu(situ_sub_scalar(c, margin)));
@@ -103,11 +102,11 @@ situ_tensor *situ_triplet_margin_loss(situ_tensor *anchor, situ_tensor *positive
   situ_tensor *in[3] = { anchor, positive, negative };
   if (!situ__loss_operands(op, operands, in, 3)) return NULL;
   if (!(margin > 0)) return situ__fail(SITU_E_ARG, op, "margin is %g, must be above 0", margin), NULL;
-  if (in[0]->view.ndim != in[1]->view.ndim || in[0]->view.ndim != in[2]->view.ndim || !in[0]->view.ndim) {
-    situ__fail(SITU_E_SHAPE, op, "anchor has %d dimensions, positive %d, negative %d: they must be equal, and not 0",
-               in[0]->view.ndim, in[1]->view.ndim, in[2]->view.ndim);
-    return NULL;
-  }
+  if (in[0]->view.ndim != in[1]->view.ndim || in[0]->view.ndim != in[2]->view.ndim || !in[0]->view.ndim)
+    return situ__fail(SITU_E_SHAPE, op,
+                      "anchor has %d dimensions, positive %d, negative %d: they must be equal, and not 0",
+                      in[0]->view.ndim, in[1]->view.ndim, in[2]->view.ndim),
+           NULL;
   situ_tensor *near = situ_pairwise_distance(in[0], in[1], p, eps, false);
   situ_tensor *far = situ_pairwise_distance(in[0], in[2], p, eps, false);
   if (o.swap) far = situ_minimum(far, situ_pairwise_distance(in[1], in[2], p, eps, false));
@@ -123,14 +122,12 @@ static bool classes(const char *op, situ_tensor **input, situ_tensor **target, c
   if (ndim > 2 || (*target)->view.ndim > 1 || (*target)->view.numel != samples || !count) {
     const situ_shape x = situ__shape(&(*input)->view), t = situ__shape(&(*target)->view);
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "input is %s, target %s: must be [N, C] and [N], or [C] and []",
-               situ_shape_text(&x, a), situ_shape_text(&t, b));
-    return false;
+    return situ__fail(SITU_E_SHAPE, op, "input is %s, target %s: must be [N, C] and [N], or [C] and []",
+                      situ_shape_text(&x, a), situ_shape_text(&t, b)),
+           false;
   }
-  if (weight && (weight->view.ndim != 1 || weight->view.size[0] != count)) {
-    situ__fail(SITU_E_SHAPE, op, "weight must be [%lld], one number for each class", (long long)count);
-    return false;
-  }
+  if (weight && (weight->view.ndim != 1 || weight->view.size[0] != count))
+    return situ__fail(SITU_E_SHAPE, op, "weight must be [%lld], one number for each class", (long long)count), false;
   *input = situ_reshape(*input, SITU_SHAPE(samples, count));
   *target = situ_reshape(*target, SITU_SHAPE(samples, 1));
   return *input && *target;
@@ -146,10 +143,7 @@ situ_tensor *situ_multi_margin_loss(situ_tensor *input, situ_tensor *target, con
   situ_tensor *in[3] = { input, target, o.weight };
   if (!situ__loss_operands(op, operands, in, 3)) return NULL;
   const bool batched = in[1]->view.ndim == 1;
-  if (o.p != 0 && o.p != 1 && o.p != 2) {
-    situ__fail(SITU_E_ARG, op, "p is %g: must be 1 or 2", o.p);
-    return NULL;
-  }
+  if (o.p != 0 && o.p != 1 && o.p != 2) return situ__fail(SITU_E_ARG, op, "p is %g: must be 1 or 2", o.p), NULL;
   if (!classes(op, &in[0], &in[1], in[2])) return NULL;
   situ_tensor *lead = situ_sub(in[0], situ_gather(in[0], 1, in[1]));
   lead = situ_scatter_value(lead, 1, in[1], -INFINITY); /* before anything makes NaN of it where it is inf - inf */

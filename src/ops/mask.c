@@ -86,10 +86,8 @@ situ_tensor *situ_nonzero(situ_tensor *x) {
   const char *op = "nonzero";
   if (!situ__need(op, "input", x)) return NULL;
   situ_device device = x->view.storage->device;
-  if (device.kind == SITU_META) {
-    situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have");
-    return NULL;
-  }
+  if (device.kind == SITU_META)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have"), NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *out = NULL, *rows = situ_contiguous(x);

@@ -89,8 +89,7 @@ bool situ__is_factor(const char *op, const char *maker, const situ_tensor *facto
   if (f->dtype == SITU_U8 && f->contiguous && f->ndim == 1 && bytes != 0 && f->numel == bytes &&
       situ_device_equal(situ_device_of(factor), situ_device_of(weight)))
     return true;
-  situ__fail(SITU_E_ARG, op, "factor is not what %s made of the weight", maker);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "factor is not what %s made of the weight", maker), false;
 }
 bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
                           situ_tensor **factor) {
@@ -315,11 +314,10 @@ situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
   SITU__MADE_OF_OPS("outer");
   static const situ_op schema = { .name = "outer", .operand = { { "input", 0 }, { "vec2", 0 } } };
   if (!situ__together(&schema, (situ_tensor *[]){ a, b }, 2)) return NULL;
-  if (a->view.ndim != 1 || b->view.ndim != 1) {
-    situ__fail(SITU_E_SHAPE, "outer", "needs two vectors, got tensors of %d and %d dimensions", a->view.ndim,
-               b->view.ndim);
-    return NULL;
-  }
+  if (a->view.ndim != 1 || b->view.ndim != 1)
+    return situ__fail(SITU_E_SHAPE, "outer", "needs two vectors, got tensors of %d and %d dimensions", a->view.ndim,
+                      b->view.ndim),
+           NULL;
   return situ_mul(situ_unsqueeze(a, 1), b);
 }
 

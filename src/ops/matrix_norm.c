@@ -36,16 +36,13 @@ static situ_tensor *norm_of(situ_tensor *a, situ_matrix_norm ord) {
 
 /* Rows and columns: the listed dimensions, or the last two. */
 static bool two_dims(const situ_tensor *x, const situ_shape *listed, int dim[2]) {
-  if (x->view.ndim < 2 || (listed->ndim && listed->ndim != 2)) {
-    situ__fail(SITU_E_ARG, op, "%d dimensions listed of a tensor of %d: matrices have 2", listed->ndim, x->view.ndim);
-    return false;
-  }
+  if (x->view.ndim < 2 || (listed->ndim && listed->ndim != 2))
+    return situ__fail(SITU_E_ARG, op, "%d dimensions listed of a tensor of %d: matrices have 2", listed->ndim,
+                      x->view.ndim),
+           false;
   for (int k = 0; k < 2; k++)
     if (!situ_wrap_dim(op, listed->ndim ? listed->dim[k] : k - 2, x->view.ndim, &dim[k])) return false;
-  if (dim[0] == dim[1]) {
-    situ__fail(SITU_E_ARG, op, "dimension %d is listed twice", dim[0]);
-    return false;
-  }
+  if (dim[0] == dim[1]) return situ__fail(SITU_E_ARG, op, "dimension %d is listed twice", dim[0]), false;
   return true;
 }
 
@@ -55,10 +52,8 @@ situ_tensor *situ_linalg_matrix_norm(situ_tensor *A, situ_matrix_norm ord, const
   int dim[2];
   if (!situ__need(op, "A", A) || !two_dims(A, &o.dim, dim)) return NULL;
   situ_tensor *a = o.dtype ? situ_to_dtype(A, o.dtype) : A;
-  if (a && !situ_dtype_is_floating((situ_dtype)a->view.dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "A is %s, must be floating", situ_dtype_name((situ_dtype)a->view.dtype));
-    return NULL;
-  }
+  if (a && !situ_dtype_is_floating((situ_dtype)a->view.dtype))
+    return situ__fail(SITU_E_DTYPE, op, "A is %s, must be floating", situ_dtype_name((situ_dtype)a->view.dtype)), NULL;
   situ_tensor *y = a ? norm_of(situ_movedim(a, SITU_DIMS(dim[0], dim[1]), SITU_DIMS(-2, -1)), ord) : NULL;
   if (!y || !o.keepdim) return y;
   const int first = dim[0] < dim[1] ? dim[0] : dim[1];

@@ -64,10 +64,8 @@ situ_tensor *situ_multinomial(situ_tensor *input, int64_t num_samples, bool repl
   SITU__MADE_OF_OPS(op);
   if (!situ__need(op, "input", input)) return NULL;
   const situ_dtype dtype = (situ_dtype)input->view.dtype;
-  if (!situ_dtype_is_floating(dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "input is %s, must be floating", situ_dtype_name(dtype));
-    return NULL;
-  }
+  if (!situ_dtype_is_floating(dtype))
+    return situ__fail(SITU_E_DTYPE, op, "input is %s, must be floating", situ_dtype_name(dtype)), NULL;
   if (!has_shape(input, num_samples, replacement)) return NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);

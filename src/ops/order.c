@@ -109,14 +109,10 @@ static situ_tensor *place_of(const char *name, const situ_op *op, situ_tensor *x
   SITU__MADE_OF_OPS(name);
   situ_tensor *indices = NULL;
   if (!situ__need(name, "input", x)) return NULL;
-  if (o && o->dim.ndim > 1) {
-    situ__fail(SITU_E_ARG, name, "%d dimensions listed: one, or none for the flattened tensor", o->dim.ndim);
-    return NULL;
-  }
-  if (o && o->dtype) {
-    situ__fail(SITU_E_ARG, name, "dtype is given: indices are i64; cast them");
-    return NULL;
-  }
+  if (o && o->dim.ndim > 1)
+    return situ__fail(SITU_E_ARG, name, "%d dimensions listed: one, or none for the flattened tensor", o->dim.ndim),
+           NULL;
+  if (o && o->dtype) return situ__fail(SITU_E_ARG, name, "dtype is given: indices are i64; cast them"), NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   bool flat = !o || !o->dim.ndim;

@@ -133,22 +133,19 @@ static situ_tensor *pad_dim(situ_tensor *x, int d, int64_t before, int64_t after
     before = situ__max_i64(before, 0), after = situ__max_i64(after, 0);
   }
   const int64_t size = situ_size(x, d), most = farthest(mode, size);
-  if (before > most || after > most) {
-    situ__fail(SITU_E_ARG, "pad", "borders %lld and %lld at dimension %d, of size %lld: this mode takes up to %lld",
-               (long long)before, (long long)after, d, (long long)size, (long long)most);
-    return NULL;
-  }
+  if (before > most || after > most)
+    return situ__fail(SITU_E_ARG, "pad",
+                      "borders %lld and %lld at dimension %d, of size %lld: this mode takes up to %lld",
+                      (long long)before, (long long)after, d, (long long)size, (long long)most),
+           NULL;
   int64_t left;
-  if (!situ__add_i64(size, before, &left) || !situ__add_i64(left, after, &left)) {
-    situ__fail(SITU_E_OVERFLOW, "pad", "dimension %d would have more than 2^63 elements", d);
-    return NULL;
-  }
-  if (!can_crop(size, before, after) || left < (mode == SITU_PAD_CIRCULAR ? 0 : 1)) {
-    situ__fail(SITU_E_SHAPE, "pad",
-               "borders %lld and %lld at dimension %d, of size %lld: the result would have no elements",
-               (long long)before, (long long)after, d, (long long)size);
-    return NULL;
-  }
+  if (!situ__add_i64(size, before, &left) || !situ__add_i64(left, after, &left))
+    return situ__fail(SITU_E_OVERFLOW, "pad", "dimension %d would have more than 2^63 elements", d), NULL;
+  if (!can_crop(size, before, after) || left < (mode == SITU_PAD_CIRCULAR ? 0 : 1))
+    return situ__fail(SITU_E_SHAPE, "pad",
+                      "borders %lld and %lld at dimension %d, of size %lld: the result would have no elements",
+                      (long long)before, (long long)after, d, (long long)size),
+           NULL;
   situ_tensor *part[3];
   int parts = 0;
   if (before > 0) part[parts++] = border(x, d, before, true, mode);
@@ -169,15 +166,12 @@ situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double
   SITU__MADE_OF_OPS("pad");
   if (!situ__need("pad", "input", x)) return NULL;
   int ndim = x->view.ndim;
-  if (pad.ndim <= 0 || pad.ndim % 2 || pad.ndim / 2 > ndim) {
-    situ__fail(SITU_E_ARG, "pad", "%d borders for a tensor of %d dimensions: two for each padded dimension", pad.ndim,
-               ndim);
-    return NULL;
-  }
-  if ((unsigned)mode > SITU_PAD_CIRCULAR) {
-    situ__fail(SITU_E_ARG, "pad", "%d is not a padding mode", (int)mode);
-    return NULL;
-  }
+  if (pad.ndim <= 0 || pad.ndim % 2 || pad.ndim / 2 > ndim)
+    return situ__fail(SITU_E_ARG, "pad", "%d borders for a tensor of %d dimensions: two for each padded dimension",
+                      pad.ndim, ndim),
+           NULL;
+  if ((unsigned)mode > SITU_PAD_CIRCULAR)
+    return situ__fail(SITU_E_ARG, "pad", "%d is not a padding mode", (int)mode), NULL;
   pad_params p = { .before = { .ndim = ndim }, .after = { .ndim = ndim }, .value = value };
   for (int k = 0; k < pad.ndim / 2; k++) {
     p.before.dim[ndim - 1 - k] = pad.dim[2 * k];

@@ -11,15 +11,14 @@ typedef struct patches {
 } patches;
 
 static bool entry(const char *op, const char *name, situ_shape list, int64_t missing, int64_t least, int64_t out[2]) {
-  if (list.ndim < 0 || list.ndim > 2 || (list.ndim == 0 && missing < 0)) {
-    situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1 or 2", name, list.ndim);
-    return false;
-  }
+  if (list.ndim < 0 || list.ndim > 2 || (list.ndim == 0 && missing < 0))
+    return situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1 or 2", name, list.ndim), false;
   for (int d = 0; d < 2; d++) {
     out[d] = list.ndim == 0 ? missing : list.dim[list.ndim == 1 ? 0 : d];
     if (out[d] >= least && out[d] <= INT32_MAX) continue;
-    situ__fail(SITU_E_ARG, op, "%s is %lld, must be %lld to 2^31 - 1", name, (long long)out[d], (long long)least);
-    return false;
+    return situ__fail(SITU_E_ARG, op, "%s is %lld, must be %lld to 2^31 - 1", name, (long long)out[d],
+                      (long long)least),
+           false;
   }
   return true;
 }
@@ -33,17 +32,14 @@ static bool read_patches(const char *op, situ_shape kernel_size, const situ_unfo
       !entry(op, "stride", o->stride, 1, 1, p->stride))
     return false;
   for (int d = 0; d < 2; d++) {
-    if (size[d] < 1 || size[d] > INT64_MAX / 4) {
-      situ__fail(SITU_E_ARG, op, "a size is %lld, must be positive, and below 2^61", (long long)size[d]);
-      return false;
-    }
+    if (size[d] < 1 || size[d] > INT64_MAX / 4)
+      return situ__fail(SITU_E_ARG, op, "a size is %lld, must be positive, and below 2^61", (long long)size[d]), false;
     p->size[d] = size[d] + 2 * p->padding[d];
     const int64_t span = p->size[d] - p->dilation[d] * (p->kernel[d] - 1) - 1;
-    if (span < 0) {
-      situ__fail(SITU_E_SHAPE, op, "the kernel covers %lld elements, the padded image has %lld",
-                 (long long)(p->size[d] - span), (long long)p->size[d]);
-      return false;
-    }
+    if (span < 0)
+      return situ__fail(SITU_E_SHAPE, op, "the kernel covers %lld elements, the padded image has %lld",
+                        (long long)(p->size[d] - span), (long long)p->size[d]),
+             false;
     p->count[d] = span / p->stride[d] + 1;
   }
   return true;
@@ -71,10 +67,8 @@ situ_tensor *situ_unfold(situ_tensor *input, situ_shape kernel_size, const situ_
   static const situ_op schema = { .name = "unfold", .operand = { { "input", 0 } } };
   if (!situ__together(&schema, &input, 1)) return NULL;
   const int ndim = input->view.ndim;
-  if (ndim != 3 && ndim != 4) {
-    situ__fail(SITU_E_SHAPE, "unfold", "input has %d dimensions, must be [N, C, H, W] or [C, H, W]", ndim);
-    return NULL;
-  }
+  if (ndim != 3 && ndim != 4)
+    return situ__fail(SITU_E_SHAPE, "unfold", "input has %d dimensions, must be [N, C, H, W] or [C, H, W]", ndim), NULL;
   patches p;
   const int64_t *size = input->view.size + ndim - 3, batch = ndim == 4 ? input->view.size[0] : 1, channels = size[0];
   if (!read_patches("unfold", kernel_size, options, size + 1, &p)) return NULL;
@@ -101,9 +95,9 @@ situ_tensor *situ_fold(situ_tensor *input, situ_shape output_size, situ_shape ke
   if ((ndim != 2 && ndim != 3) || input->view.size[ndim - 1] != columns || input->view.size[ndim - 2] % area) {
     const situ_shape shape = situ__shape(&input->view);
     char text[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, "fold", "input is %s, must be [N, C * %lld, %lld] or without N, as unfold gives it",
-               situ_shape_text(&shape, text), (long long)area, (long long)columns);
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, "fold", "input is %s, must be [N, C * %lld, %lld] or without N, as unfold gives it",
+                      situ_shape_text(&shape, text), (long long)area, (long long)columns),
+           NULL;
   }
   const int64_t batch = ndim == 3 ? input->view.size[0] : 1, channels = input->view.size[ndim - 2] / area;
   const situ_options here = { .dtype = situ_dtype_of(input), .device = situ_device_of(input) };

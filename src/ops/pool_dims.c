@@ -14,17 +14,17 @@ static bool is_image(const char *op, const situ_tensor *x, int spatial) {
   if (good) return true;
   const situ_shape shape = situ__shape(&x->view);
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "input is %s, must be %s without a 0 after N", situ_shape_text(&shape, text),
-             spatial == 1   ? "[N, C, L] or [C, L]"
-             : spatial == 2 ? "[N, C, H, W] or [C, H, W]"
-                            : "[N, C, D, H, W] or [C, D, H, W]");
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "input is %s, must be %s without a 0 after N", situ_shape_text(&shape, text),
+                    spatial == 1   ? "[N, C, L] or [C, L]"
+                    : spatial == 2 ? "[N, C, H, W] or [C, H, W]"
+                                   : "[N, C, D, H, W] or [C, D, H, W]"),
+         false;
 }
 
 static bool has_entries(const char *op, const char *name, const situ_shape *list, int spatial, bool required) {
   if (list->ndim == 1 || list->ndim == spatial || (list->ndim == 0 && !required)) return true;
-  situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1%s", name, list->ndim, spatial == 3 ? " or 3" : "");
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1%s", name, list->ndim, spatial == 3 ? " or 3" : ""),
+         false;
 }
 static bool good_options(const char *op, const situ_pool_options *o, int spatial) {
   return has_entries(op, "kernel", &o->kernel, spatial, true) &&
@@ -62,10 +62,9 @@ situ_tensor *situ_avg_pool1d(situ_tensor *input, const situ_pool_options *option
   SITU__MADE_OF_OPS("avg_pool1d");
   if (!options) options = &none;
   if (!is_image("avg_pool1d", input, 1) || !good_options("avg_pool1d", options, 1)) return NULL;
-  if (options->divisor_override) {
-    situ__fail(SITU_E_ARG, "avg_pool1d", "divisor_override is given: only avg_pool2d and avg_pool3d have it");
-    return NULL;
-  }
+  if (options->divisor_override)
+    return situ__fail(SITU_E_ARG, "avg_pool1d", "divisor_override is given: only avg_pool2d and avg_pool3d have it"),
+           NULL;
   const situ_pool_options rows = as_rows(options);
   return situ_squeeze(situ_avg_pool2d(situ_unsqueeze(input, -2), &rows), SITU_DIMS(-2));
 }
@@ -244,11 +243,11 @@ static situ_tensor *adaptive_max(const char *op, situ_tensor *x, int spatial, si
     numel *= shape.dim[first + d];
     out[d] = sizes.dim[sizes.ndim == 1 ? 0 : d];
     if (out[d] == SITU_KEEP_SIZE) out[d] = shape.dim[first + d];
-    if (out[d] < 0 || out[d] > INT32_MAX) {
-      situ__fail(SITU_E_ARG, op, "output_size is %lld, must be 0 to 2^31 - 1; SITU_KEEP_SIZE is the input's size",
-                 (long long)out[d]);
-      return NULL;
-    }
+    if (out[d] < 0 || out[d] > INT32_MAX)
+      return situ__fail(SITU_E_ARG, op,
+                        "output_size is %lld, must be 0 to 2^31 - 1; SITU_KEEP_SIZE is the input's size",
+                        (long long)out[d]),
+             NULL;
   }
   for (int d = 0; d < first; d++) plane.dim[d] = 1;
   situ_tensor *at = NULL;
@@ -315,9 +314,10 @@ static situ_tensor *max_unpool(const char *op, situ_tensor *x, situ_tensor *indi
   situ_shape shape = situ__shape(&x->view), where = situ__shape(&indices->view);
   if (!situ_shape_equal(&shape, &where) || (size.ndim && size.ndim != spatial)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "input is %s, indices are %s: both must have one shape, and output_size %d values",
-               situ_shape_text(&shape, a), situ_shape_text(&where, b), spatial);
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, op,
+                      "input is %s, indices are %s: both must have one shape, and output_size %d values",
+                      situ_shape_text(&shape, a), situ_shape_text(&where, b), spatial),
+           NULL;
   }
   int64_t lines = 1, from = 1, to = 1;
   for (int d = 0; d < first; d++) lines *= shape.dim[d];
@@ -327,19 +327,18 @@ static situ_tensor *max_unpool(const char *op, situ_tensor *x, situ_tensor *indi
                   padding = o->padding.ndim ? o->padding.dim[o->padding.ndim == 1 ? 0 : d] : 0;
     int64_t *out = &shape.dim[first + d];
     from *= *out;
-    if (kernel < 1 || stride < 1) {
-      situ__fail(SITU_E_ARG, op, "kernel_size is %lld and stride %lld at spatial dimension %d: both must be positive",
-                 (long long)kernel, (long long)stride, d);
-      return NULL;
-    }
+    if (kernel < 1 || stride < 1)
+      return situ__fail(SITU_E_ARG, op,
+                        "kernel_size is %lld and stride %lld at spatial dimension %d: both must be positive",
+                        (long long)kernel, (long long)stride, d),
+             NULL;
     if (size.ndim) *out = size.dim[d];
     else if (!situ__mul_i64(*out - 1, stride, out) || !situ__add_i64(*out, kernel, out) || padding > INT32_MAX ||
              padding < 0 || !situ__sub_i64(*out, 2 * padding, out))
       *out = -1;
-    if (*out < 1 || !situ__mul_i64(to, *out, &to)) {
-      situ__fail(SITU_E_ARG, op, "the result would have size %lld at spatial dimension %d", (long long)*out, d);
-      return NULL;
-    }
+    if (*out < 1 || !situ__mul_i64(to, *out, &to))
+      return situ__fail(SITU_E_ARG, op, "the result would have size %lld at spatial dimension %d", (long long)*out, d),
+             NULL;
   }
   situ_tensor *y = situ_zeros(SITU_SHAPE(lines, to),
                               &(situ_options){ .dtype = (situ_dtype)x->view.dtype, .device = situ_device_of(x) });

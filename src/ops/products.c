@@ -62,9 +62,9 @@ situ_tensor *situ_addbmm(situ_tensor *input, situ_tensor *batch1, situ_tensor *b
   if (a->ndim != 3 || b->ndim != 3 || a->size[0] != b->size[0] || a->size[2] != b->size[1]) {
     situ_shape x = situ__shape(a), y = situ__shape(b);
     char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, "addbmm", "batch1 is %s, batch2 %s: [b, n, k] and [b, k, m]", situ_shape_text(&x, s),
-               situ_shape_text(&y, t));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, "addbmm", "batch1 is %s, batch2 %s: [b, n, k] and [b, k, m]",
+                      situ_shape_text(&x, s), situ_shape_text(&y, t)),
+           NULL;
   }
   const int64_t sum = a->size[0] * a->size[2];
   situ_tensor *left = situ_reshape(situ_permute(batch1, SITU_DIMS(1, 0, 2)), SITU_SHAPE(a->size[1], sum));
@@ -81,10 +81,11 @@ static bool fits_bilinear(situ_tensor *a, situ_tensor *b, situ_tensor *w, situ_t
   if (good && bias) good = bias->view.ndim == 1 && bias->view.size[0] == m.dim[0];
   if (good) return true;
   char text[3][SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, "bilinear",
+  return situ__fail(
+             SITU_E_SHAPE, "bilinear",
              "input1 is %s, input2 %s, weight %s: [..., in1], [..., in2] and [out, in1, in2], with a bias of [out]",
-             situ_shape_text(&x, text[0]), situ_shape_text(&y, text[1]), situ_shape_text(&m, text[2]));
-  return false;
+             situ_shape_text(&x, text[0]), situ_shape_text(&y, text[1]), situ_shape_text(&m, text[2])),
+         false;
 }
 
 situ_tensor *situ_bilinear(situ_tensor *input1, situ_tensor *input2, situ_tensor *weight, situ_tensor *bias) {
@@ -125,9 +126,10 @@ situ_tensor *situ_linalg_cross(situ_tensor *a, situ_tensor *b, int dim) {
   if (a->view.ndim != b->view.ndim || !a->view.ndim || a->view.size[d] != 3 || b->view.size[d] != 3) {
     situ_shape x = situ__shape(&a->view), y = situ__shape(&b->view);
     char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, "linalg_cross", "input is %s, other %s: of equal rank, with 3 elements along dimension %d",
-               situ_shape_text(&x, s), situ_shape_text(&y, t), d);
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, "linalg_cross",
+                      "input is %s, other %s: of equal rank, with 3 elements along dimension %d",
+                      situ_shape_text(&x, s), situ_shape_text(&y, t), d),
+           NULL;
   }
   return situ_sub(situ_mul(turned(a, d, 1), turned(b, d, 2)), situ_mul(turned(a, d, 2), turned(b, d, 1)));
 }

@@ -63,11 +63,10 @@ static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise,
   situ_dtype dtype = o && o->dtype ? o->dtype : otherwise;
   situ_tensor *t = situ__new_as(op, shape, dtype, o, input);
   if (!t) return NULL;
-  if (p.kind <= SITU_RANDOM_NORMAL && !situ_dtype_is_floating(dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "%s cannot hold these numbers; ask for a floating dtype, or use situ_randint",
-               situ_dtype_name(dtype));
-    return NULL;
-  }
+  if (p.kind <= SITU_RANDOM_NORMAL && !situ_dtype_is_floating(dtype))
+    return situ__fail(SITU_E_DTYPE, op, "%s cannot hold these numbers; ask for a floating dtype, or use situ_randint",
+                      situ_dtype_name(dtype)),
+           NULL;
   p.draw = situ_generator_draw(o ? o->generator : NULL);
   const situ_work work = work_of(&p, &t->view);
   if (t->view.numel && !situ__draw(op, t->view.storage->device, &work)) return NULL;
@@ -100,18 +99,16 @@ static bool range(const char *op, int64_t *low, int64_t *high, situ_dtype dtype)
     last = round_down_whole(last, dtype);
     if (round_down_whole(first, dtype) < first) first = -round_down_whole(-first, dtype);
   }
-  if (*low >= *high || first > last) {
-    situ__fail(SITU_E_ARG, op, "no whole number%s%s is in [%lld, %lld)", floating ? " of " : "",
-               floating ? situ_dtype_name(dtype) : "", (long long)*low, (long long)*high);
-    return false;
-  }
+  if (*low >= *high || first > last)
+    return situ__fail(SITU_E_ARG, op, "no whole number%s%s is in [%lld, %lld)", floating ? " of " : "",
+                      floating ? situ_dtype_name(dtype) : "", (long long)*low, (long long)*high),
+           false;
   if (!floating) {
     const double most = situ__dtype(dtype)->exact, least = dtype == SITU_BOOL || dtype == SITU_U8 ? 0 : -most - 1;
-    if ((double)first < least || (double)last > most) {
-      situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)*low, (long long)*high,
-                 situ_dtype_name(dtype));
-      return false;
-    }
+    if ((double)first < least || (double)last > most)
+      return situ__fail(SITU_E_ARG, op, "[%lld, %lld) does not fit into %s", (long long)*low, (long long)*high,
+                        situ_dtype_name(dtype)),
+             false;
   }
   *low = first, *high = last + 1;
   return true;
@@ -131,11 +128,10 @@ situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const sit
 situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
   SITU__MADE_OF_OPS("randperm");
   const situ_dtype dtype = o && o->dtype ? o->dtype : SITU_I64;
-  if (dtype == SITU_BOOL || (double)n - 1 > situ__dtype(dtype)->exact) {
-    situ__fail(SITU_E_ARG, "randperm", "%s does not have all whole numbers below %lld", situ_dtype_name(dtype),
-               (long long)n);
-    return NULL;
-  }
+  if (dtype == SITU_BOOL || (double)n - 1 > situ__dtype(dtype)->exact)
+    return situ__fail(SITU_E_ARG, "randperm", "%s does not have all whole numbers below %lld", situ_dtype_name(dtype),
+                      (long long)n),
+           NULL;
   situ_options raw = o ? *o : (situ_options){ 0 };
   raw.dtype = SITU_I64;
   raw.requires_grad = false;
@@ -178,10 +174,8 @@ RANDOM(bernoulli, "bernoulli", SITU_FLOATING)
 
 situ_tensor *situ_uniform_(situ_tensor *x, double low, double high, situ_generator *generator) {
   if (!situ__need("uniform_", "input", x)) return NULL;
-  if (!(low <= high) || isinf(high - low)) {
-    situ__fail(SITU_E_ARG, "uniform_", "[%g, %g) is not a range of finite numbers", low, high);
-    return NULL;
-  }
+  if (!(low <= high) || isinf(high - low))
+    return situ__fail(SITU_E_ARG, "uniform_", "[%g, %g) is not a range of finite numbers", low, high), NULL;
   const situ_dtype dtype = (situ_dtype)x->view.dtype;
   if (!situ__fits("uniform_", low, dtype) || !situ__fits("uniform_", high, dtype) ||
       !situ__fits("uniform_", high - low, dtype))
@@ -191,19 +185,13 @@ situ_tensor *situ_uniform_(situ_tensor *x, double low, double high, situ_generat
       &(random_params){ .kind = SITU_RANDOM_UNIFORM, .a = low, .b = high, .draw = situ_generator_draw(generator) });
 }
 situ_tensor *situ_normal_(situ_tensor *x, double mean, double std, situ_generator *generator) {
-  if (!(std >= 0)) {
-    situ__fail(SITU_E_ARG, "normal_", "a standard deviation of %g", std);
-    return NULL;
-  }
+  if (!(std >= 0)) return situ__fail(SITU_E_ARG, "normal_", "a standard deviation of %g", std), NULL;
   return situ_op_run_(
       &normal_op, &x, 1,
       &(random_params){ .kind = SITU_RANDOM_NORMAL, .a = mean, .b = std, .draw = situ_generator_draw(generator) });
 }
 situ_tensor *situ_bernoulli_(situ_tensor *x, double p, situ_generator *generator) {
-  if (!(p >= 0 && p <= 1)) {
-    situ__fail(SITU_E_ARG, "bernoulli_", "a probability of %g", p);
-    return NULL;
-  }
+  if (!(p >= 0 && p <= 1)) return situ__fail(SITU_E_ARG, "bernoulli_", "a probability of %g", p), NULL;
   return situ_op_run_(
       &bernoulli_in_place_op, &x, 1,
       &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .a = p, .draw = situ_generator_draw(generator) });

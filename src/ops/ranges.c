@@ -11,10 +11,9 @@ situ_tensor *situ_logspace(double start, double end, int64_t steps, double base,
   SITU__MADE_OF_OPS("logspace");
   situ_options o = options ? *options : (situ_options){ 0 }, wide = o;
   if (!o.dtype) o.dtype = SITU_F32;
-  if (o.dtype == SITU_BOOL) {
-    situ__fail(SITU_E_DTYPE, "logspace", "bool cannot hold a range; make it in an integer dtype and compare");
-    return NULL;
-  }
+  if (o.dtype == SITU_BOOL)
+    return situ__fail(SITU_E_DTYPE, "logspace", "bool cannot hold a range; make it in an integer dtype and compare"),
+           NULL;
   if (situ_dtype_is_integer(o.dtype)) { /* as situ_linspace does */
     if (!situ__fits("logspace", start, o.dtype) || !situ__fits("logspace", end, o.dtype)) return NULL;
     start = trunc(start), end = trunc(end);
@@ -58,18 +57,14 @@ static situ_tensor *indices(const char *op, int64_t rows, int64_t cols, int64_t 
   situ_options o = options ? *options : (situ_options){ 0 };
   const situ_dtype dtype = o.dtype ? o.dtype : SITU_I64;
   int64_t area, at = 0;
-  if (rows < 0 || cols < 0) {
-    situ__fail(SITU_E_ARG, op, "%lld rows and %lld columns: must not be negative", (long long)rows, (long long)cols);
-    return NULL;
-  }
-  if (dtype != SITU_I64 && dtype != SITU_I32) {
-    situ__fail(SITU_E_DTYPE, op, "indices are i64 or i32, not %s", situ_dtype_name(dtype));
-    return NULL;
-  }
-  if (!situ__mul_i64(rows, cols, &area) || area > INT64_MAX / 16) {
-    situ__fail(SITU_E_OVERFLOW, op, "%lld x %lld: too large to list", (long long)rows, (long long)cols);
-    return NULL;
-  }
+  if (rows < 0 || cols < 0)
+    return situ__fail(SITU_E_ARG, op, "%lld rows and %lld columns: must not be negative", (long long)rows,
+                      (long long)cols),
+           NULL;
+  if (dtype != SITU_I64 && dtype != SITU_I32)
+    return situ__fail(SITU_E_DTYPE, op, "indices are i64 or i32, not %s", situ_dtype_name(dtype)), NULL;
+  if (!situ__mul_i64(rows, cols, &area) || area > INT64_MAX / 16)
+    return situ__fail(SITU_E_OVERFLOW, op, "%lld x %lld: too large to list", (long long)rows, (long long)cols), NULL;
   const triangle t = triangle_of(rows, cols, offset, upper);
   const int64_t count = count_indices(&t);
   const size_t bytes = 2 * (size_t)count * sizeof(int64_t);

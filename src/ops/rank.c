@@ -23,8 +23,7 @@ static bool line_of(const char *op, situ_tensor *x, int dim, line *l) {
   if (!l->x) return false;
   l->size = l->x->view.size[l->dim];
   if (l->size) return true;
-  situ__fail(SITU_E_ARG, op, "no elements to choose from: dimension %d has size 0", l->dim);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "no elements to choose from: dimension %d has size 0", l->dim), false;
 }
 
 static situ_reduce_options along(const line *l) {
@@ -59,11 +58,10 @@ situ_tensor *situ_kthvalue(situ_tensor *x, int64_t k, int dim, bool keepdim, sit
   line l;
   if (indices) *indices = NULL;
   if (!line_of("kthvalue", x, dim, &l)) return NULL;
-  if (k < 1 || k > l.size) {
-    situ__fail(SITU_E_ARG, "kthvalue", "k is %lld, must be in 1..%lld, the size of dimension %d", (long long)k,
-               (long long)l.size, l.dim);
-    return NULL;
-  }
+  if (k < 1 || k > l.size)
+    return situ__fail(SITU_E_ARG, "kthvalue", "k is %lld, must be in 1..%lld, the size of dimension %d", (long long)k,
+                      (long long)l.size, l.dim),
+           NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   return choose(&l, situ_scope_return(&s, kth_place(&l, k)), keepdim, indices);
@@ -240,11 +238,10 @@ static situ_tensor *quantile(const char *op, bool skip_nan, situ_tensor *x, doub
   line l;
   if (!situ__together(&schema, &x, 1)) return NULL;
   if (!(q >= 0 && q <= 1)) return situ__fail(SITU_E_ARG, op, "q is %g, must be in 0..1", q), NULL;
-  if (o && (o->dim.ndim > 1 || o->dtype)) {
-    situ__fail(SITU_E_ARG, op, "options have %s: give at most one dimension, and keepdim",
-               o->dtype ? "a dtype" : "several dimensions");
-    return NULL;
-  }
+  if (o && (o->dim.ndim > 1 || o->dtype))
+    return situ__fail(SITU_E_ARG, op, "options have %s: give at most one dimension, and keepdim",
+                      o->dtype ? "a dtype" : "several dimensions"),
+           NULL;
   const bool flat = !o || !o->dim.ndim, keepdim = o && o->keepdim;
   situ_shape ones = { .ndim = x->view.ndim };
   for (int d = 0; d < ones.ndim; d++) ones.dim[d] = 1;

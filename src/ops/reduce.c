@@ -295,14 +295,11 @@ static situ_tensor *run_reduction(const situ_op *op, situ_tensor *x, double scal
   if (o) {
     p.keepdim = o->keepdim;
     p.dtype = o->dtype;
-    if (o->dtype && !situ__dtype_valid(o->dtype)) {
-      situ__fail(SITU_E_DTYPE, op->name, "%d is not a dtype", (int)o->dtype);
-      return NULL;
-    }
-    if (o->dtype && (op->infer == infer_extreme || op->infer == infer_test)) {
-      situ__fail(SITU_E_ARG, op->name, "dtype is given: the result has that of input, or is bool; cast it");
-      return NULL;
-    }
+    if (o->dtype && !situ__dtype_valid(o->dtype))
+      return situ__fail(SITU_E_DTYPE, op->name, "%d is not a dtype", (int)o->dtype), NULL;
+    if (o->dtype && (op->infer == infer_extreme || op->infer == infer_test))
+      return situ__fail(SITU_E_ARG, op->name, "dtype is given: the result has that of input, or is bool; cast it"),
+             NULL;
   }
   return situ_op_run1(op, x, &p);
 }
@@ -331,10 +328,7 @@ situ_tensor *situ_std(situ_tensor *x, double correction, const situ_reduce_optio
   return run_reduction(&std_op, x, correction, options);
 }
 situ_tensor *situ_norm(situ_tensor *x, double p, const situ_reduce_options *options) {
-  if (isnan(p)) {
-    situ__fail(SITU_E_ARG, "norm", "p is NaN");
-    return NULL;
-  }
+  if (isnan(p)) return situ__fail(SITU_E_ARG, "norm", "p is NaN"), NULL;
   return run_reduction(&norm_op, x, p, options);
 }
 

@@ -213,8 +213,7 @@ SITU_OP(rms_norm_op) = { .name = "rms_norm",
 
 static bool good_eps(const char *op, double eps) {
   if (eps >= 0 && isfinite(eps)) return true;
-  situ__fail(SITU_E_ARG, op, "eps is %g: it must be positive", eps);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "eps is %g: it must be positive", eps), false;
 }
 
 /* normalized_shape must be the end of in[0]'s shape. Reported after errors in the operands themselves. */
@@ -226,9 +225,9 @@ static bool tail(const situ_op *op, situ_tensor *const *in, int ins, const situ_
   if (good || !situ__together(op, in, ins)) return good;
   situ_shape own = situ__shape(&x->view);
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op->name, "normalized_shape %s is not the end of input's shape %s",
-             situ_shape_text(shape, a), situ_shape_text(&own, b));
-  return false;
+  return situ__fail(SITU_E_SHAPE, op->name, "normalized_shape %s is not the end of input's shape %s",
+                    situ_shape_text(shape, a), situ_shape_text(&own, b)),
+         false;
 }
 
 situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, situ_tensor *bias,

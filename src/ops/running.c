@@ -74,10 +74,9 @@ static situ_tensor *steps(const char *op, situ_tensor *x, const situ_tensor *y, 
     situ_shape line = { .ndim = y->view.ndim };
     for (int d = 0; d < line.ndim; d++) line.dim[d] = d == dim ? x->view.numel : 1;
     x = situ_reshape(x, line);
-  } else if (x->view.ndim != y->view.ndim) {
-    situ__fail(SITU_E_SHAPE, op, "x has %d dimensions, y %d: 1, or as many as y", x->view.ndim, y->view.ndim);
-    return NULL;
-  }
+  } else if (x->view.ndim != y->view.ndim)
+    return situ__fail(SITU_E_SHAPE, op, "x has %d dimensions, y %d: 1, or as many as y", x->view.ndim, y->view.ndim),
+           NULL;
   return situ_diff(x, 1, dim);
 }
 

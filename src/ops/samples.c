@@ -89,11 +89,10 @@ situ_tensor *situ__sample_of(const char *op, situ__samples *s, situ_tensor *whol
 }
 
 bool situ__samples_shape(const char *op, const situ_shape *shape, int64_t count, situ_shape *out) {
-  if (shape->ndim >= SITU_MAX_DIMS) {
-    situ__fail(SITU_E_LIMIT, op, "%d dimensions and that of situ_func_vmap: a tensor has at most %d", shape->ndim,
-               SITU_MAX_DIMS);
-    return false;
-  }
+  if (shape->ndim >= SITU_MAX_DIMS)
+    return situ__fail(SITU_E_LIMIT, op, "%d dimensions and that of situ_func_vmap: a tensor has at most %d",
+                      shape->ndim, SITU_MAX_DIMS),
+           false;
   *out = (situ_shape){ .ndim = shape->ndim + 1, .dim = { count } };
   memcpy(out->dim + 1, shape->dim, sizeof *shape->dim * (size_t)shape->ndim);
   return true;
@@ -187,11 +186,12 @@ bool situ__sample_split(const char *op, situ__samples *s, situ_tensor *t) {
   if (!situ__storage_since(p ? memory : storage, s->begin) || (s->records && owner->requires_grad && !p) ||
       storage->links || storage->slots || memory->flags & (SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE)) {
     const char *name = situ_name(t);
-    situ__fail(SITU_E_UNSUPPORTED, op,
+    return situ__fail(
+               SITU_E_UNSUPPORTED, op,
                "%s is the same for all samples of situ_func_vmap, and cannot be written in place with one sample's "
                "values; use the call that is not in place",
-               *name ? name : "the tensor");
-    return false;
+               *name ? name : "the tensor"),
+           false;
   }
   situ_scope scope;
   situ__samples *inner = situ__sampling;

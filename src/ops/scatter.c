@@ -14,8 +14,7 @@ static situ_tensor *unless_any(const char *op, situ_tensor *x, situ_tensor *mask
   int64_t any = 0;
   if (situ_numel(mask) && situ_item_i64(situ_any(mask, NULL), &any) != SITU_OK) return NULL;
   if (!any) return situ_clone(x);
-  situ__fail(SITU_E_INDEX, op, "source is empty, but mask is true somewhere");
-  return NULL;
+  return situ__fail(SITU_E_INDEX, op, "source is empty, but mask is true somewhere"), NULL;
 }
 
 static situ_tensor *masked_scatter(const char *op, situ_tensor *x, situ_tensor *mask, situ_tensor *source) {
@@ -52,9 +51,9 @@ static situ_tensor *with_part(const char *op, situ_tensor *y, situ_tensor *part,
   const situ_shape want = situ__shape(&part->view), own = situ__shape(&src->view);
   if (situ_shape_equal(&want, &own)) return situ_copy_(part, src) ? y : NULL;
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "src is %s, the part that it replaces %s: they must be equal", situ_shape_text(&own, a),
-             situ_shape_text(&want, b));
-  return NULL;
+  return situ__fail(SITU_E_SHAPE, op, "src is %s, the part that it replaces %s: they must be equal",
+                    situ_shape_text(&own, a), situ_shape_text(&want, b)),
+         NULL;
 }
 
 situ_tensor *situ_slice_scatter(situ_tensor *x, situ_tensor *src, int dim, int64_t begin, int64_t end, int64_t by) {
@@ -86,11 +85,10 @@ static situ_tensor *put(const char *op, situ_tensor *x, situ_tensor *index, situ
   const situ_op schema = { .name = op,
                            .operand = { { "input", SITU_SAME }, { "index", SITU_INDEX }, { "source", SITU_SAME } } };
   if (!situ__together(&schema, (situ_tensor *[]){ x, index, source }, 3)) return NULL;
-  if (index->view.numel != source->view.numel) {
-    situ__fail(SITU_E_SHAPE, op, "index has %lld elements, source %lld: they must be equal",
-               (long long)index->view.numel, (long long)source->view.numel);
-    return NULL;
-  }
+  if (index->view.numel != source->view.numel)
+    return situ__fail(SITU_E_SHAPE, op, "index has %lld elements, source %lld: they must be equal",
+                      (long long)index->view.numel, (long long)source->view.numel),
+           NULL;
   index = situ_reshape(index, SITU_SHAPE(-1));
   source = situ_reshape(source, SITU_SHAPE(-1));
   return situ_reshape(situ_index_put(situ_reshape(x, SITU_SHAPE(-1)), &index, 1, source, accumulate),

@@ -172,8 +172,7 @@ static situ_tensor *part_of(situ_tensor *src, const situ_tensor *index) {
 
 static bool is_reduction(const char *op, situ_scatter_reduction reduce) {
   if ((unsigned)reduce <= SITU_SCATTER_AMIN) return true;
-  situ__fail(SITU_E_ARG, op, "%d is not a reduction", (int)reduce);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%d is not a reduction", (int)reduce), false;
 }
 
 /* The extreme that is the sum or product of truth values. Returns false after recording an error for their mean. */
@@ -224,15 +223,14 @@ static situ_tensor *index_reduce(const char *op, situ_tensor *const *in, reduce_
   if (want.ndim) want.dim[p.dim] = line.dim[p.dim] = index->numel;
   if (index->ndim > 1 || !situ_shape_equal(&want, &own)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "index has %d dimensions, must have 1; source is %s, must be %s", index->ndim,
-               situ_shape_text(&own, a), situ_shape_text(&want, b));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, op, "index has %d dimensions, must have 1; source is %s, must be %s", index->ndim,
+                      situ_shape_text(&own, a), situ_shape_text(&want, b)),
+           NULL;
   }
-  if (!want.ndim && index->numel != 1) {
-    situ__fail(SITU_E_SHAPE, op, "index has %lld elements: input is 0-dim, which takes exactly one",
-               (long long)index->numel);
-    return NULL;
-  }
+  if (!want.ndim && index->numel != 1)
+    return situ__fail(SITU_E_SHAPE, op, "index has %lld elements: input is 0-dim, which takes exactly one",
+                      (long long)index->numel),
+           NULL;
   situ_tensor *places = situ_expand(situ_reshape(in[1], line), want);
   return places ? scatter_reduce(op, (situ_tensor *[]){ in[0], places, in[2] }, p, in_place) : NULL;
 }

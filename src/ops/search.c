@@ -7,8 +7,7 @@
 
 static bool needs_values(const char *op, const char *what, const situ_tensor *x) {
   if (x->view.storage->device.kind != SITU_META) return true;
-  situ__fail(SITU_E_UNSUPPORTED, op, "the %s depends on values, which a meta tensor does not have", what);
-  return false;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "the %s depends on values, which a meta tensor does not have", what), false;
 }
 
 static situ_options on(const situ_tensor *x, situ_dtype dtype) {
@@ -48,17 +47,15 @@ static bool lines_fit(const char *op, const situ_tensor *line, const situ_tensor
   if (good) return true;
   situ_shape a = situ__shape(&line->view), b = situ__shape(&values->view);
   char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op,
-             "values %s do not fit sorted_sequence %s: equal but for the last dimension, or it is 1-D",
-             situ_shape_text(&b, t), situ_shape_text(&a, s));
-  return false;
+  return situ__fail(SITU_E_SHAPE, op,
+                    "values %s do not fit sorted_sequence %s: equal but for the last dimension, or it is 1-D",
+                    situ_shape_text(&b, t), situ_shape_text(&a, s)),
+         false;
 }
 
 static situ_tensor *sorted_search(const char *op, situ_tensor *line, situ_tensor *values, bool right) {
-  if (!line->view.ndim) {
-    situ__fail(SITU_E_SHAPE, op, "the sorted sequence is 0-dim: it has at least one dimension");
-    return NULL;
-  }
+  if (!line->view.ndim)
+    return situ__fail(SITU_E_SHAPE, op, "the sorted sequence is 0-dim: it has at least one dimension"), NULL;
   if (line->view.ndim > 1) return lines_fit(op, line, values) ? search(line, values, right ? at_most : less) : NULL;
   const situ_shape shape = situ__shape(&values->view);
   situ_tensor *found = search(line, situ_reshape(values, SITU_SHAPE(values->view.numel)), right ? at_most : less);
@@ -86,10 +83,9 @@ situ_tensor *situ_bucketize(situ_tensor *input, situ_tensor *boundaries, bool ri
                                   .operand = { { "boundaries", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL },
                                                { "input", SITU_SAME | SITU_FLOATING | SITU_INTEGRAL } } };
   if (!situ__together(&schema, (situ_tensor *[]){ boundaries, input }, 2)) return NULL;
-  if (boundaries->view.ndim != 1) {
-    situ__fail(SITU_E_SHAPE, "bucketize", "boundaries has %d dimensions, must have 1", boundaries->view.ndim);
-    return NULL;
-  }
+  if (boundaries->view.ndim != 1)
+    return situ__fail(SITU_E_SHAPE, "bucketize", "boundaries has %d dimensions, must have 1", boundaries->view.ndim),
+           NULL;
   return searched(&schema, boundaries, input, right);
 }
 
@@ -215,13 +211,10 @@ situ_tensor *situ_unique_dim(situ_tensor *x, int dim, situ_tensor **inverse_indi
 
 static bool check_bins(situ_tensor *x, situ_tensor *weights, int64_t minlength) {
   const char *op = "bincount";
-  if (x->view.ndim != 1 || (weights && (weights->view.ndim != 1 || weights->view.numel != x->view.numel))) {
-    situ__fail(SITU_E_SHAPE, op, "input and weights must be 1-D and of one size");
-    return false;
-  }
+  if (x->view.ndim != 1 || (weights && (weights->view.ndim != 1 || weights->view.numel != x->view.numel)))
+    return situ__fail(SITU_E_SHAPE, op, "input and weights must be 1-D and of one size"), false;
   if (minlength >= 0) return true;
-  situ__fail(SITU_E_ARG, op, "minlength is %lld, must be at least 0", (long long)minlength);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "minlength is %lld, must be at least 0", (long long)minlength), false;
 }
 
 static bool count_bins(situ_tensor *x, int64_t *bins) {
@@ -229,11 +222,10 @@ static bool count_bins(situ_tensor *x, int64_t *bins) {
   if (!x->view.numel) return true;
   if (situ_item_i64(situ_amin(x, NULL), &least) != SITU_OK || situ_item_i64(situ_amax(x, NULL), &most) != SITU_OK)
     return false;
-  if (least < 0 || most == INT64_MAX) {
-    situ__fail(SITU_E_INDEX, "bincount", "input has %lld: no bin has this number",
-               (long long)(least < 0 ? least : most));
-    return false;
-  }
+  if (least < 0 || most == INT64_MAX)
+    return situ__fail(SITU_E_INDEX, "bincount", "input has %lld: no bin has this number",
+                      (long long)(least < 0 ? least : most)),
+           false;
   if (most >= *bins) *bins = most + 1;
   return true;
 }
@@ -270,8 +262,7 @@ static bool range_of(situ_tensor *x, double *min, double *max) {
     *max += 1;
   }
   if (*min < *max && isfinite(*max - *min)) return true;
-  situ__fail(SITU_E_ARG, "histc", "%g..%g is not a range of finite numbers", *min, *max);
-  return false;
+  return situ__fail(SITU_E_ARG, "histc", "%g..%g is not a range of finite numbers", *min, *max), false;
 }
 
 /* Parts of a range are told apart in f32 at least. */

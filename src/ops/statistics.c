@@ -66,11 +66,10 @@ situ_tensor *situ_cdist(situ_tensor *x1, situ_tensor *x2, double p) {
     .name = "cdist", .operand = { { "x1", SITU_SAME | SITU_FLOATING }, { "x2", SITU_SAME | SITU_FLOATING } }
   };
   if (!situ__together(&schema, (situ_tensor *[]){ x1, x2 }, 2)) return NULL;
-  if (x1->view.ndim < 2 || x2->view.ndim < 2) {
-    situ__fail(SITU_E_SHAPE, "cdist", "x1 has %d dimensions, x2 %d: both have at least 2, [..., rows, width]",
-               x1->view.ndim, x2->view.ndim);
-    return NULL;
-  }
+  if (x1->view.ndim < 2 || x2->view.ndim < 2)
+    return situ__fail(SITU_E_SHAPE, "cdist", "x1 has %d dimensions, x2 %d: both have at least 2, [..., rows, width]",
+                      x1->view.ndim, x2->view.ndim),
+           NULL;
   if (!(p >= 0)) return situ__fail(SITU_E_ARG, "cdist", "p is %g, must be at least 0", p), NULL;
   return situ_norm(situ_sub(situ_unsqueeze(x1, -2), situ_unsqueeze(x2, -3)), p,
                    &(situ_reduce_options){ .dim = SITU_DIMS(-1) });
@@ -82,11 +81,10 @@ situ_tensor *situ_renorm(situ_tensor *x, double p, int dim, double maxnorm) {
   static const situ_op schema = { .name = "renorm", .operand = { { "input", SITU_FLOATING } } };
   int d;
   if (!situ__together(&schema, &x, 1) || !situ_wrap_dim("renorm", dim, x->view.ndim, &d)) return NULL;
-  if (x->view.ndim < 2 || !(p > 0) || !(maxnorm >= 0)) {
-    situ__fail(SITU_E_ARG, "renorm", "%d dimensions, p %g, maxnorm %g: needs at least 2, above 0, at least 0",
-               x->view.ndim, p, maxnorm);
-    return NULL;
-  }
+  if (x->view.ndim < 2 || !(p > 0) || !(maxnorm >= 0))
+    return situ__fail(SITU_E_ARG, "renorm", "%d dimensions, p %g, maxnorm %g: needs at least 2, above 0, at least 0",
+                      x->view.ndim, p, maxnorm),
+           NULL;
   situ_reduce_options o = { .keepdim = true };
   for (int k = 0; k < x->view.ndim; k++)
     if (k != d) o.dim.dim[o.dim.ndim++] = k;

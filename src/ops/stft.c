@@ -14,8 +14,7 @@ typedef struct frames {
 } frames;
 
 static bool refuse(const char *op, const char *name, int64_t value, const char *must) {
-  situ__fail(SITU_E_ARG, op, "%s is %lld, must be %s", name, (long long)value, must);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%s is %lld, must be %s", name, (long long)value, must), false;
 }
 
 static bool read_options(const char *op, int64_t n, const situ_tensor *window, const situ_stft_options *o, frames *f) {
@@ -32,9 +31,9 @@ static bool read_options(const char *op, int64_t n, const situ_tensor *window, c
   if (window && (window->view.ndim != 1 || window->view.numel != f->win)) {
     const situ_shape shape = situ__shape(&window->view);
     char text[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, op, "window is %s, must be [%lld], as win_length", situ_shape_text(&shape, text),
-               (long long)f->win);
-    return false;
+    return situ__fail(SITU_E_SHAPE, op, "window is %s, must be [%lld], as win_length", situ_shape_text(&shape, text),
+                      (long long)f->win),
+           false;
   }
   return true;
 }
@@ -54,10 +53,8 @@ static situ_tensor *whole_window(const frames *f, situ_tensor *window, const sit
 /* [B, L] with the signal continued on both sides, so that frames are around their samples. */
 static situ_tensor *continued(const frames *f, situ_tensor *x, situ_stft_pad mode) {
   static const situ_pad_mode modes[] = { SITU_PAD_REFLECT, SITU_PAD_CONSTANT, SITU_PAD_REPLICATE, SITU_PAD_CIRCULAR };
-  if ((unsigned)mode > SITU_STFT_CIRCULAR) {
-    situ__fail(SITU_E_ARG, f->op, "%d is not a padding mode", (int)mode);
-    return NULL;
-  }
+  if ((unsigned)mode > SITU_STFT_CIRCULAR)
+    return situ__fail(SITU_E_ARG, f->op, "%d is not a padding mode", (int)mode), NULL;
   return f->center ? situ_pad(x, SITU_DIMS(f->n / 2, f->n / 2), modes[mode], 0) : x;
 }
 
@@ -73,18 +70,15 @@ situ_tensor *situ_stft(situ_tensor *input, situ_tensor *window, int64_t n_fft, c
   if (!situ__together(&schema, (situ_tensor *[]){ input, window }, 2) || !read_options("stft", n_fft, window, o, &f))
     return NULL;
   const int ndim = input->view.ndim;
-  if (ndim != 1 && ndim != 2) {
-    situ__fail(SITU_E_SHAPE, f.op, "input has %d dimensions, must be [L] or [B, L]", ndim);
-    return NULL;
-  }
+  if (ndim != 1 && ndim != 2)
+    return situ__fail(SITU_E_SHAPE, f.op, "input has %d dimensions, must be [L] or [B, L]", ndim), NULL;
   situ_tensor *x = continued(&f, ndim == 1 ? situ_unsqueeze(input, 0) : input, o->pad_mode);
   if (!(x = situ_contiguous(x))) return NULL;
   const int64_t batch = x->view.size[0], length = x->view.size[1];
-  if (length < n_fft) {
-    situ__fail(SITU_E_SHAPE, f.op, "the signal has %lld samples: a frame takes n_fft = %lld", (long long)length,
-               (long long)n_fft);
-    return NULL;
-  }
+  if (length < n_fft)
+    return situ__fail(SITU_E_SHAPE, f.op, "the signal has %lld samples: a frame takes n_fft = %lld", (long long)length,
+                      (long long)n_fft),
+           NULL;
   x = situ_as_strided(x, SITU_SHAPE(batch, 1 + (length - n_fft) / f.hop, n_fft), SITU_SHAPE(length, f.hop, 1),
                       x->view.offset);
   situ_tensor *w = whole_window(&f, window, input, &good);
@@ -110,19 +104,19 @@ static bool check_spectrum(const frames *f, const situ_tensor *x) {
   if ((ndim == 3 || ndim == 4) && size[ndim - 1] == 2 && size[ndim - 3] == rows && x->view.numel > 0) return true;
   const situ_shape shape = situ__shape(&x->view);
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, f->op,
-             "input is %s, must be [B, %lld, frames, 2] (or without B), as stft gives it, not empty",
-             situ_shape_text(&shape, text), (long long)rows);
-  return false;
+  return situ__fail(SITU_E_SHAPE, f->op,
+                    "input is %s, must be [B, %lld, frames, 2] (or without B), as stft gives it, not empty",
+                    situ_shape_text(&shape, text), (long long)rows),
+         false;
 }
 
 /* The part of the signal that is wanted: zeros where no frame reaches. */
 static situ_tensor *cut(const frames *f, situ_tensor *x, int64_t wanted) {
   const int64_t all = x->view.size[1], start = f->center ? f->n / 2 : 0, end = all - (wanted ? 0 : start);
-  if (end <= start) {
-    situ__fail(SITU_E_SHAPE, f->op, "the frames cover %lld samples: nothing is left without the ends", (long long)all);
-    return NULL;
-  }
+  if (end <= start)
+    return situ__fail(SITU_E_SHAPE, f->op, "the frames cover %lld samples: nothing is left without the ends",
+                      (long long)all),
+           NULL;
   const int64_t count = wanted ? situ__min_i64(wanted, end - start) : end - start;
   return situ_narrow(x, 1, start, count);
 }

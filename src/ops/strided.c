@@ -142,10 +142,10 @@ situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape stride
   const strided_params p = { .own = place_of(&x->view),
                              .to = { .shape = shape, .strides = strides, .start = offset },
                              .held = (int64_t)(x->view.storage->bytes / situ_dtype_size((situ_dtype)x->view.dtype)) };
-  if (x->requires_grad && situ__recording() && situ__desc_overlaps(&x->view)) {
-    situ__fail(SITU_E_ALIAS, "as_strided", "elements of the operand share memory: its gradient would be counted twice");
-    return NULL;
-  }
+  if (x->requires_grad && situ__recording() && situ__desc_overlaps(&x->view))
+    return situ__fail(SITU_E_ALIAS, "as_strided",
+                      "elements of the operand share memory: its gradient would be counted twice"),
+           NULL;
   situ_tensor *y = situ_op_run1(&as_strided_op, x, &p);
   if (y && y->base && !is_inside(&y->view, &y->base->view)) situ__view_fix(y, SITU__VIEW_OUTSIDE);
   return y;

@@ -72,10 +72,8 @@ bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel) {
   int64_t known = 1;
   char text[SITU_SHAPE_TEXT];
   bool good = shape->ndim >= 0 && shape->ndim <= SITU_MAX_DIMS;
-  if (!good) {
-    situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS);
-    return false;
-  }
+  if (!good)
+    return situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS), false;
   for (int d = 0; good && d < shape->ndim; d++) {
     if (shape->dim[d] == -1 && open < 0) open = d;
     else good = shape->dim[d] >= 0 && situ__mul_i64(known, shape->dim[d], &known);
@@ -97,17 +95,13 @@ bool situ__resolve_shape(const char *op, situ_shape *shape, int64_t numel) {
 
 bool situ__dim_mask(const char *op, const situ_shape *dims, int ndim, bool all_if_none, unsigned *mask) {
   *mask = 0;
-  if (dims->ndim < 0 || dims->ndim > SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, op, "%d dimensions listed: a tensor has at most %d", dims->ndim, SITU_MAX_DIMS);
-    return false;
-  }
+  if (dims->ndim < 0 || dims->ndim > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, op, "%d dimensions listed: a tensor has at most %d", dims->ndim, SITU_MAX_DIMS),
+           false;
   for (int k = 0; k < dims->ndim; k++) {
     int d;
     if (!situ_wrap_dim(op, dims->dim[k], ndim, &d)) return false;
-    if (*mask >> d & 1) {
-      situ__fail(SITU_E_ARG, op, "dimension %d is listed twice", d);
-      return false;
-    }
+    if (*mask >> d & 1) return situ__fail(SITU_E_ARG, op, "dimension %d is listed twice", d), false;
     *mask |= 1u << d;
   }
   if (!dims->ndim && all_if_none) *mask = (1u << ndim) - 1;

@@ -188,8 +188,7 @@ static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dty
   __attribute__((cleanup(situ__call_end), unused)) const char *called_before = situ__call_as(name, "_")
 static bool holds_numbers(const situ_op *op, const situ_tensor *x) {
   if (x->view.dtype != SITU_BOOL || op->infer != infer_keep) return true;
-  situ__fail(SITU_E_DTYPE, op->name, "input is bool, which cannot hold the result in place; cast it");
-  return false;
+  return situ__fail(SITU_E_DTYPE, op->name, "input is bool, which cannot hold the result in place; cast it"), false;
 }
 /* In torch true * true is the integer 1. */
 situ_tensor *situ_square(situ_tensor *x) {
@@ -251,8 +250,7 @@ situ_tensor *situ_celu_(situ_tensor *x, double alpha) {
 
 static bool is_width(const char *op, double lambd) {
   if (lambd >= 0) return true;
-  situ__fail(SITU_E_ARG, op, "lambd is %g, must be at least 0", lambd);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "lambd is %g, must be at least 0", lambd), false;
 }
 situ_tensor *situ_softshrink(situ_tensor *x, double lambd) {
   return is_width("softshrink", lambd) ? run_row(&softshrink_op, x, lambd, 0, 0) : NULL;
@@ -264,8 +262,7 @@ situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) {
 static bool are_bounds(const situ_tensor *x, double min, double max) {
   if (!situ__need("hardtanh", "input", x)) return false;
   if (!(min > max)) return true;
-  situ__fail(SITU_E_ARG, "hardtanh", "min is %g, max %g: min must not be greater than max", min, max);
-  return false;
+  return situ__fail(SITU_E_ARG, "hardtanh", "min is %g, max %g: min must not be greater than max", min, max), false;
 }
 situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) {
   return are_bounds(x, min, max) ? run_row(&hardtanh_op, x, min, max, 0) : NULL;
@@ -284,8 +281,7 @@ situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
 enum { MOST_DERIVATIVES = 170 };
 situ_tensor *situ_polygamma(int64_t n, situ_tensor *x) {
   if (n >= 0 && n <= MOST_DERIVATIVES) return run_row(&polygamma_op, x, (double)n, 0, 0);
-  situ__fail(SITU_E_ARG, "polygamma", "n is %lld, must be 0 to %d", (long long)n, MOST_DERIVATIVES);
-  return NULL;
+  return situ__fail(SITU_E_ARG, "polygamma", "n is %lld, must be 0 to %d", (long long)n, MOST_DERIVATIVES), NULL;
 }
 situ_tensor *situ_digamma(situ_tensor *x) {
   SITU__MADE_OF_OPS("digamma");
@@ -312,11 +308,10 @@ situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
 situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
   SITU__MADE_OF_OPS("clamp_");
   if (!situ__need("clamp_", "input", x) || !holds_numbers(&clamp_op, x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max))) {
-    situ__fail(SITU_E_DTYPE, "clamp_", "bounds %g and %g do not fit into %s in place", min, max,
-               situ_dtype_name((situ_dtype)x->view.dtype));
-    return NULL;
-  }
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max)))
+    return situ__fail(SITU_E_DTYPE, "clamp_", "bounds %g and %g do not fit into %s in place", min, max,
+                      situ_dtype_name((situ_dtype)x->view.dtype)),
+           NULL;
   return run_row_(&clamp_op, x, min, max, 0);
 }
 
@@ -349,8 +344,7 @@ SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(g
 static bool has_remainder(const char *op, const situ_tensor *x, double value) {
   if (!situ__need(op, "input", x)) return false;
   if (value != 0 || situ_dtype_is_floating((situ_dtype)x->view.dtype)) return true;
-  situ__fail(SITU_E_ARG, op, "division by zero");
-  return false;
+  return situ__fail(SITU_E_ARG, op, "division by zero"), false;
 }
 situ_tensor *situ_fmod_scalar(situ_tensor *x, double value) {
   return has_remainder("fmod_scalar", x, value) ? scalar(&fmod_scalar_op, x, value) : NULL;
@@ -363,9 +357,9 @@ situ_tensor *situ_remainder_scalar(situ_tensor *x, double value) {
 static bool has_power(const situ_tensor *x, double exponent) {
   if (!situ__need("pow_scalar", "input", x)) return false;
   if (situ_dtype_is_floating((situ_dtype)x->view.dtype) || exponent >= 0 || exponent != trunc(exponent)) return true;
-  situ__fail(SITU_E_ARG, "pow_scalar", "a negative power (%g) of whole numbers; cast them to a floating dtype",
-             exponent);
-  return false;
+  return situ__fail(SITU_E_ARG, "pow_scalar", "a negative power (%g) of whole numbers; cast them to a floating dtype",
+                    exponent),
+         false;
 }
 situ_tensor *situ_pow_scalar(situ_tensor *x, double value) {
   return has_power(x, value) ? scalar(&pow_scalar_op, x, value) : NULL;
@@ -379,9 +373,9 @@ situ_tensor *situ_sub_scalar(situ_tensor *x, double value) {
   SITU__MADE_OF_OPS("sub_scalar");
   if (!situ__need("sub_scalar", "input", x)) return NULL;
   if (!is_bool(x)) return scalar(&add_scalar_op, x, negated(x, value));
-  situ__fail(SITU_E_DTYPE, "sub_scalar",
-             "input is bool, must be a floating or integer dtype; use the logical functions, or cast it");
-  return NULL;
+  return situ__fail(SITU_E_DTYPE, "sub_scalar",
+                    "input is bool, must be a floating or integer dtype; use the logical functions, or cast it"),
+         NULL;
 }
 situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar(&scalar_pow_op, exponent, base); }
 
@@ -390,11 +384,10 @@ situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar
 static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
   IN_PLACE_AS(op->name);
   if (!situ__need(op->name, "input", x) || !holds_numbers(op, x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_whole(value)) {
-    situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value,
-               situ_dtype_name((situ_dtype)x->view.dtype));
-    return NULL;
-  }
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_whole(value))
+    return situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value,
+                      situ_dtype_name((situ_dtype)x->view.dtype)),
+           NULL;
   return run_row_(op, x, value, 0, 0);
 }
 

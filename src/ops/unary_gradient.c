@@ -214,10 +214,8 @@ situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_ten
   const slope s = { op, { p[0], p[1], p[2], p[3] } };
   situ_tensor *dx = grad ? launch(&s, value, grad) : NULL; /* the call that computes grad may have failed */
   if (!situ__recording() || !dx) return dx;
-  if (value && !bends[op->code]) {
-    situ__fail(SITU_E_UNSUPPORTED, op->name, "create_graph: no second derivative");
-    return NULL;
-  }
+  if (value && !bends[op->code])
+    return situ__fail(SITU_E_UNSUPPORTED, op->name, "create_graph: no second derivative"), NULL;
   situ_tensor *in[2] = { value, grad };
   const unsigned asks = situ__tape_asks(in, 2);
   if (!(asks & SITU__TAPE_WANTED)) return dx;

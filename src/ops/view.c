@@ -123,10 +123,7 @@ situ_tensor *situ_flatten(situ_tensor *x, int start, int end) {
   if (!situ__need("flatten", "input", x) || !situ_wrap_dim("flatten", start, x->view.ndim, &a) ||
       !situ_wrap_dim("flatten", end, x->view.ndim, &b))
     return NULL;
-  if (a > b) {
-    situ__fail(SITU_E_ARG, "flatten", "start %d comes after end %d", a, b);
-    return NULL;
-  }
+  if (a > b) return situ__fail(SITU_E_ARG, "flatten", "start %d comes after end %d", a, b), NULL;
   situ_shape shape = { .ndim = 0 };
   int64_t merged = 1;
   for (int d = 0; d < x->view.ndim; d++) {
@@ -154,10 +151,8 @@ situ_tensor *situ_unsqueeze(situ_tensor *x, int dim) {
   SITU__MADE_OF_OPS("unsqueeze");
   int at;
   if (!situ__need("unsqueeze", "input", x) || !situ_wrap_dim("unsqueeze", dim, x->view.ndim + 1, &at)) return NULL;
-  if (x->view.ndim == SITU_MAX_DIMS) {
-    situ__fail(SITU_E_ARG, "unsqueeze", "the tensor has %d dimensions already", SITU_MAX_DIMS);
-    return NULL;
-  }
+  if (x->view.ndim == SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, "unsqueeze", "the tensor has %d dimensions already", SITU_MAX_DIMS), NULL;
   situ_shape shape = { .ndim = x->view.ndim + 1 };
   for (int d = 0, from = 0; d < shape.ndim; d++) shape.dim[d] = d == at ? 1 : x->view.size[from++];
   return situ_view(x, shape);
@@ -273,20 +268,14 @@ VIEW_OP(select_op, "select", slice_infer, slice_backward, slice_traced);
 /* Checks a dimension to slice: 0-dim tensors have none. */
 static bool cut_dim(const char *op, const situ_tensor *x, int dim, int *out) {
   if (!situ__need(op, "input", x)) return false;
-  if (!x->view.ndim) {
-    situ__fail(SITU_E_ARG, op, "a 0-dim tensor has no dimension to pick from");
-    return false;
-  }
+  if (!x->view.ndim) return situ__fail(SITU_E_ARG, op, "a 0-dim tensor has no dimension to pick from"), false;
   return situ_wrap_dim(op, dim, x->view.ndim, out);
 }
 
 situ_tensor *situ_slice(situ_tensor *x, int dim, int64_t start, int64_t end, int64_t step) {
   int d;
   if (!cut_dim("slice", x, dim, &d)) return NULL;
-  if (step <= 0) {
-    situ__fail(SITU_E_ARG, "slice", "step %lld must be positive", (long long)step);
-    return NULL;
-  }
+  if (step <= 0) return situ__fail(SITU_E_ARG, "slice", "step %lld must be positive", (long long)step), NULL;
   int64_t size = x->view.size[d];
   if (start < 0) start = situ__max_i64(start + size, 0);
   if (end < 0) end = situ__max_i64(end + size, 0);
@@ -299,11 +288,10 @@ situ_tensor *situ_narrow(situ_tensor *x, int dim, int64_t start, int64_t length)
   int d;
   if (!cut_dim("narrow", x, dim, &d)) return NULL;
   int64_t size = x->view.size[d], from = start < 0 && start >= -size ? start + size : start;
-  if (from < 0 || from > size || length < 0 || length > size - from) {
-    situ__fail(SITU_E_INDEX, "narrow", "start %lld and length %lld leave dimension %d, of size %lld", (long long)start,
-               (long long)length, d, (long long)size);
-    return NULL;
-  }
+  if (from < 0 || from > size || length < 0 || length > size - from)
+    return situ__fail(SITU_E_INDEX, "narrow", "start %lld and length %lld leave dimension %d, of size %lld",
+                      (long long)start, (long long)length, d, (long long)size),
+           NULL;
   return situ_op_run1(&narrow_op, x, &(view_params){ .a = d, .start = from, .end = from + length, .step = 1 });
 }
 
@@ -311,11 +299,10 @@ situ_tensor *situ_select(situ_tensor *x, int dim, int64_t index) {
   int d;
   if (!cut_dim("select", x, dim, &d)) return NULL;
   int64_t size = x->view.size[d];
-  if (index < -size || index >= size) {
-    situ__fail(SITU_E_INDEX, "select", "index %lld is outside dimension %d, of size %lld", (long long)index, d,
-               (long long)size);
-    return NULL;
-  }
+  if (index < -size || index >= size)
+    return situ__fail(SITU_E_INDEX, "select", "index %lld is outside dimension %d, of size %lld", (long long)index, d,
+                      (long long)size),
+           NULL;
   if (index < 0) index += size;
   return situ_op_run1(&select_op, x, &(view_params){ .a = d, .b = 1, .start = index, .end = index + 1, .step = 1 });
 }

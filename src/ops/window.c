@@ -23,13 +23,10 @@ static bool open_window(const char *op, int64_t count, bool sym, const situ_opti
   w->wide.requires_grad = false;
   w->wide.dtype = w->dtype == SITU_F64 ? SITU_F64 : SITU_F32;
   w->span = (double)(count - (count > 1 && sym));
-  if (count < 0 || count > INT64_C(1) << 53) {
-    situ__fail(SITU_E_ARG, op, "a window of %lld values: must be 0 to 2^53", (long long)count);
-    return false;
-  }
+  if (count < 0 || count > INT64_C(1) << 53)
+    return situ__fail(SITU_E_ARG, op, "a window of %lld values: must be 0 to 2^53", (long long)count), false;
   if (situ_dtype_is_floating(w->dtype)) return true;
-  situ__fail(SITU_E_DTYPE, op, "windows are floating, not %s", situ_dtype_name(w->dtype));
-  return false;
+  return situ__fail(SITU_E_DTYPE, op, "windows are floating, not %s", situ_dtype_name(w->dtype)), false;
 }
 
 /* from, from + step, ... */
@@ -50,10 +47,8 @@ static situ_tensor *cosines(const char *op, int64_t count, const double *a, int6
   SITU__MADE_OF_OPS(op);
   window w;
   if (!open_window(op, count, sym, options, &w)) return NULL;
-  if (!a || terms < 1) {
-    situ__fail(SITU_E_ARG, op, "a has %lld coefficients: needs 1 or more", (long long)(a ? terms : 0));
-    return NULL;
-  }
+  if (!a || terms < 1)
+    return situ__fail(SITU_E_ARG, op, "a has %lld coefficients: needs 1 or more", (long long)(a ? terms : 0)), NULL;
   situ_tensor *y = situ_full(SITU_SHAPE(count), a[0], &w.wide);
   for (int64_t i = 1; y && i < terms && count > 1; i++)
     y = situ_add(y, situ_mul_scalar(situ_cos(places(&w, 0, 2 * PI * (double)i / w.span)), i % 2 ? -a[i] : a[i]));
@@ -143,8 +138,7 @@ situ_tensor *situ_signal_windows_cosine(int64_t M, bool sym, const situ_options 
 /* False after recording an error unless a width is positive. */
 static bool is_width(const char *op, const char *name, double value) {
   if (value > 0) return true;
-  situ__fail(SITU_E_ARG, op, "%s is %g, must be positive", name, value);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%s is %g, must be positive", name, value), false;
 }
 
 situ_tensor *situ_signal_windows_exponential(int64_t M, double tau, bool sym, const situ_options *options) {

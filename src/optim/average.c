@@ -68,19 +68,19 @@ typedef struct pairs {
 } pairs;
 
 static bool have_one_shape(const char *op, const pairs *p) {
-  if (p->count != situ_tree_count(p->model)) {
-    situ__fail(SITU_E_SHAPE, op, "the model has %" PRId64 " parameters and buffers of a kind, its average %" PRId64,
-               situ_tree_count(p->model), p->count);
-    return false;
-  }
+  if (p->count != situ_tree_count(p->model))
+    return situ__fail(SITU_E_SHAPE, op,
+                      "the model has %" PRId64 " parameters and buffers of a kind, its average %" PRId64,
+                      situ_tree_count(p->model), p->count),
+           false;
   for (int64_t i = 0; i < p->count; i++) {
     const situ_shape a = situ_shape_of(situ_tree_tensor_at(p->averaged, i)),
                      b = situ_shape_of(situ_tree_tensor_at(p->model, i));
     char text[2][SITU_SHAPE_TEXT];
     if (situ_shape_equal(&a, &b)) continue;
-    situ__fail(SITU_E_SHAPE, op, "%s is %s, its average %s", situ_tree_key(p->model, i), situ_shape_text(&b, text[0]),
-               situ_shape_text(&a, text[1]));
-    return false;
+    return situ__fail(SITU_E_SHAPE, op, "%s is %s, its average %s", situ_tree_key(p->model, i),
+                      situ_shape_text(&b, text[0]), situ_shape_text(&a, text[1])),
+           false;
   }
   return true;
 }

@@ -106,10 +106,11 @@ static bool are_milestones(const int64_t *milestones, int64_t count) {
   for (int64_t i = 0; i + 1 < count; i++) {
     const int64_t before = i == 0 ? 0 : milestones[i - 1];
     if (milestones[i] > before) continue;
-    situ__fail(SITU_E_ARG, sequential_type.name,
-               "milestones[%" PRId64 "] is %" PRId64 ": it must be above %" PRId64 ", where the part before begins", i,
-               milestones[i], before);
-    return false;
+    return situ__fail(SITU_E_ARG, sequential_type.name,
+                      "milestones[%" PRId64 "] is %" PRId64 ": it must be above %" PRId64
+                      ", where the part before begins",
+                      i, milestones[i], before),
+           false;
   }
   return true;
 }

@@ -69,9 +69,9 @@ static bool are_milestones(const int64_t *milestones, int64_t count) {
   if (count > 0 && !milestones) return situ__null(multi_step_type.name, "milestones"), false;
   for (int64_t i = 0; i < count; i++) {
     if (milestones[i] >= 0) continue;
-    situ__fail(SITU_E_ARG, multi_step_type.name, "milestones[%" PRId64 "] is %" PRId64 ": a step is at least 0", i,
-               milestones[i]);
-    return false;
+    return situ__fail(SITU_E_ARG, multi_step_type.name, "milestones[%" PRId64 "] is %" PRId64 ": a step is at least 0",
+                      i, milestones[i]),
+           false;
   }
   return true;
 }
@@ -142,9 +142,9 @@ static const situ__schedule polynomial_type = { .name = "lr_scheduler_polynomial
 
 static bool is_factor(const situ__schedule *type, const char *name, double factor, bool may_be_zero) {
   if (factor <= 1 && (may_be_zero ? factor >= 0 : factor > 0)) return true;
-  situ__fail(SITU_E_ARG, type->name, "%s is %g: it must be %s 0 and at most 1", name, factor,
-             may_be_zero ? "at least" : "above");
-  return false;
+  return situ__fail(SITU_E_ARG, type->name, "%s is %g: it must be %s 0 and at most 1", name, factor,
+                    may_be_zero ? "at least" : "above"),
+         false;
 }
 
 static situ_lr_scheduler *make_limited(const situ__schedule *type, situ_optim *o, int64_t total_iters, limited with) {

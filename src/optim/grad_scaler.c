@@ -50,9 +50,9 @@ static bool good_values(const char *op, const situ_grad_scaler *s) {
                       : s->interval < 1 || s->tracker < 0       ? "growth_interval must be at least 1"
                                                                 : NULL;
   if (!wrong) return true;
-  situ__fail(SITU_E_ARG, op, "%s (scale %g, growth_factor %g, backoff_factor %g, growth_interval %" PRId64 ")", wrong,
-             s->scale, s->growth, s->backoff, s->interval);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%s (scale %g, growth_factor %g, backoff_factor %g, growth_interval %" PRId64 ")",
+                    wrong, s->scale, s->growth, s->backoff, s->interval),
+         false;
 }
 
 situ_grad_scaler *situ_grad_scaler_new(const situ_grad_scaler_options *options) {
@@ -326,8 +326,7 @@ situ_status situ_grad_scaler_source_of(situ_optim *o, situ_grad_scaler_source *s
 static bool is_source(const char *op, const situ_grad_scaler_source *source) {
   if (!situ__given(op, "source", source) || !situ__optim_given(op, source->optim)) return false;
   if (source->count && source->gradient && source->step) return true;
-  situ__fail(SITU_E_ARG, op, "the source lacks count, gradient or step");
-  return false;
+  return situ__fail(SITU_E_ARG, op, "the source lacks count, gradient or step"), false;
 }
 
 situ_status situ_grad_scaler_unscale_(situ_grad_scaler *s, situ_optim *o) {

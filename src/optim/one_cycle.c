@@ -33,10 +33,9 @@ static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, in
   double step = (double)epoch, start = 0;
   int i = 0;
   if (!situ__schedule_base(s, group, &value[SITU_OPTIM_LR])) return false;
-  if (epoch > m->total_steps) {
-    situ__fail(SITU_E_STATE, s->type->name, "step %" PRId64 " of a cycle of %" PRId64, epoch, m->total_steps);
-    return false;
-  }
+  if (epoch > m->total_steps)
+    return situ__fail(SITU_E_STATE, s->type->name, "step %" PRId64 " of a cycle of %" PRId64, epoch, m->total_steps),
+           false;
   while (i < m->phase_count - 1 && step > m->phases[i].end) start = m->phases[i++].end;
   const phase *p = &m->phases[i];
   double share = (step - start) / (p->end - start);
@@ -58,22 +57,18 @@ situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, const situ_one_
   double steps = (double)options->total_steps;
   double heavy = or_else(options->max_momentum, 0.95), light = or_else(options->base_momentum, 0.85);
   if (options->total_steps < 1 || !(high > 0) || !isfinite(high) || !(rise > 0 && rise <= 1) || !isfinite(low) ||
-      !isfinite(last)) {
-    situ__fail(SITU_E_ARG, type.name, "max_lr %g, total_steps %" PRId64 ", pct_start %g", high, options->total_steps,
-               rise);
-    return NULL;
-  }
-  if (!(light >= 0 && light <= 1 && heavy >= 0 && heavy <= 1)) {
-    situ__fail(SITU_E_ARG, type.name, "base_momentum %g, max_momentum %g: must be in 0..1", light, heavy);
-    return NULL;
-  }
-  if (rise * steps == 1) {
-    situ__fail(SITU_E_ARG, type.name,
-               "pct_start %g of total_steps %" PRId64 " is 1 step, so the rising phase would begin "
-               "and end in step 0; give a larger pct_start",
-               rise, options->total_steps);
-    return NULL;
-  }
+      !isfinite(last))
+    return situ__fail(SITU_E_ARG, type.name, "max_lr %g, total_steps %" PRId64 ", pct_start %g", high,
+                      options->total_steps, rise),
+           NULL;
+  if (!(light >= 0 && light <= 1 && heavy >= 0 && heavy <= 1))
+    return situ__fail(SITU_E_ARG, type.name, "base_momentum %g, max_momentum %g: must be in 0..1", light, heavy), NULL;
+  if (rise * steps == 1)
+    return situ__fail(SITU_E_ARG, type.name,
+                      "pct_start %g of total_steps %" PRId64 " is 1 step, so the rising phase would begin "
+                      "and end in step 0; give a larger pct_start",
+                      rise, options->total_steps),
+           NULL;
   one_cycle *m = situ__schedule_alloc(&type, o);
   if (!m) return NULL;
   if (!options->keep_momentum && !situ__schedule_can_cycle(&m->s)) return NULL;

@@ -187,8 +187,7 @@ static bool lbfgs_valid(const situ_optim *o, const double *value) {
                         situ__optim_fields[counts[i]].name, value[counts[i]]),
              false;
   if (search == SITU_LINE_SEARCH_NONE || search == SITU_LINE_SEARCH_STRONG_WOLFE) return true;
-  situ__fail(SITU_E_ARG, situ__optim_op(o), "line_search_fn is %g: must be a situ_line_search", search);
-  return false;
+  return situ__fail(SITU_E_ARG, situ__optim_op(o), "line_search_fn is %g: must be a situ_line_search", search), false;
 }
 
 static bool composed_valid(const situ_optim *o, const double *value) {
@@ -209,44 +208,40 @@ bool situ__optim_valid(const situ_optim *o, const double *value) {
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     bool below_one = f == SITU_OPTIM_BETA1 || f == SITU_OPTIM_BETA2;
     if (signed_field(f) ? isfinite(value[f]) : value[f] >= 0 && value[f] < (below_one ? 1 : INFINITY)) continue;
-    situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: it must be at least 0 and %s", situ__optim_fields[f].name,
-               value[f], below_one ? "below 1" : "finite");
-    return false;
+    return situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: it must be at least 0 and %s",
+                      situ__optim_fields[f].name, value[f], below_one ? "below 1" : "finite"),
+           false;
   }
   if (o->rule == SITU_RULE_RPROP &&
-      !(value[SITU_OPTIM_ETAMINUS] > 0 && value[SITU_OPTIM_ETAMINUS] < 1 && value[SITU_OPTIM_ETAPLUS] > 1)) {
-    situ__fail(SITU_E_ARG, situ__optim_op(o), "etaminus is %g and etaplus %g: must be 0 < etaminus < 1 < etaplus",
-               value[SITU_OPTIM_ETAMINUS], value[SITU_OPTIM_ETAPLUS]);
-    return false;
-  }
+      !(value[SITU_OPTIM_ETAMINUS] > 0 && value[SITU_OPTIM_ETAMINUS] < 1 && value[SITU_OPTIM_ETAPLUS] > 1))
+    return situ__fail(SITU_E_ARG, situ__optim_op(o),
+                      "etaminus is %g and etaplus %g: must be 0 < etaminus < 1 < etaplus", value[SITU_OPTIM_ETAMINUS],
+                      value[SITU_OPTIM_ETAPLUS]),
+           false;
   if (!composed_valid(o, value)) return false;
-  if (value[SITU_OPTIM_RHO] > 1) {
-    situ__fail(SITU_E_ARG, situ__optim_op(o), "rho is %g: it must be 0 to 1", value[SITU_OPTIM_RHO]);
-    return false;
-  }
+  if (value[SITU_OPTIM_RHO] > 1)
+    return situ__fail(SITU_E_ARG, situ__optim_op(o), "rho is %g: it must be 0 to 1", value[SITU_OPTIM_RHO]), false;
   if (value[SITU_OPTIM_NESTEROV] == 0 || is_rule(o, SITU__RULE_MUON) ||
       (value[SITU_OPTIM_MOMENTUM] > 0 && value[SITU_OPTIM_DAMPENING] == 0))
     return true;
-  situ__fail(SITU_E_ARG, situ__optim_op(o), "nesterov needs a momentum above 0, and no dampening");
-  return false;
+  return situ__fail(SITU_E_ARG, situ__optim_op(o), "nesterov needs a momentum above 0, and no dampening"), false;
 }
 
 /* Overrides value[] with the options that are set. */
 static bool apply(const situ_optim *o, const situ_optim_options *options, double *value) {
-  if (options && options->zero >> SITU_OPTIM_FIELDS) {
-    situ__fail(SITU_E_ARG, situ__optim_op(o), "zero is 0x%" PRIx64 ": only bits SITU_OPTIM_ZERO(...) of fields",
-               options->zero);
-    return false;
-  }
+  if (options && options->zero >> SITU_OPTIM_FIELDS)
+    return situ__fail(SITU_E_ARG, situ__optim_op(o), "zero is 0x%" PRIx64 ": only bits SITU_OPTIM_ZERO(...) of fields",
+                      options->zero),
+           false;
   for (int f = 0; options && f < SITU_OPTIM_FIELDS; f++) {
     double given = read_option(options, &situ__optim_fields[f]);
     bool zero = options->zero >> f & 1;
     if (given == 0 && !zero) continue;
-    if (!situ__optim_has(o, (situ_optim_field)f) || (given != 0 && zero)) {
-      situ__fail(SITU_E_ARG, situ__optim_op(o), given != 0 && zero ? "%s is given, and said to be 0" : "it has no %s",
-                 situ__optim_fields[f].name);
-      return false;
-    }
+    if (!situ__optim_has(o, (situ_optim_field)f) || (given != 0 && zero))
+      return situ__fail(SITU_E_ARG, situ__optim_op(o),
+                        given != 0 && zero ? "%s is given, and said to be 0" : "it has no %s",
+                        situ__optim_fields[f].name),
+             false;
     value[f] = given;
   }
   if (value[SITU_OPTIM_MAX_EVAL] == 0 && !(options && options->zero & SITU_OPTIM_ZERO(MAX_EVAL)))

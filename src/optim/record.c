@@ -30,9 +30,9 @@ situ_tensor *situ__record_find(const situ_tree *flat, const char *path) {
 bool situ__record_read(const situ_tree *flat, const char *path, double *out, int64_t count) {
   situ_tensor *t = situ__record_find(flat, path);
   if (!t) return situ__fail(SITU_E_ARG, "load_state_dict", "the state has no %s", path), false;
-  if (situ_numel(t) != count) {
-    situ__fail(SITU_E_ARG, "load_state_dict", "%s: %" PRId64 " numbers, not %" PRId64, path, situ_numel(t), count);
-    return false;
-  }
+  if (situ_numel(t) != count)
+    return situ__fail(SITU_E_ARG, "load_state_dict", "%s: %" PRId64 " numbers, not %" PRId64, path, situ_numel(t),
+                      count),
+           false;
   return situ_copy_to_host(situ_to_dtype(t, SITU_F64), out, (size_t)count * sizeof *out) == SITU_OK;
 }

@@ -41,20 +41,21 @@ void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o) {
 static bool all_finite(const situ_lr_scheduler *s, int64_t epoch, int group) {
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     if (isfinite(s->next[group][f])) continue;
-    situ__fail(SITU_E_ARG, s->type->name, "%s of group %d would be %g in step %" PRId64, situ__optim_fields[f].name,
-               group, s->next[group][f], epoch);
-    return false;
+    return situ__fail(SITU_E_ARG, s->type->name, "%s of group %d would be %g in step %" PRId64,
+                      situ__optim_fields[f].name, group, s->next[group][f], epoch),
+           false;
   }
   return true;
 }
 
 bool situ__schedule_base(const situ_lr_scheduler *s, int group, double *base) {
   if (group < s->count) return *base = s->base[group], true;
-  situ__fail(SITU_E_STATE, s->type->name,
+  return situ__fail(
+             SITU_E_STATE, s->type->name,
              "group %d was added after this scheduler was made, which has no first rate for it: make the scheduler "
              "when all groups are added",
-             group);
-  return false;
+             group),
+         false;
 }
 
 /* Groups that were added since. Returns false after recording an error. */

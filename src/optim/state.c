@@ -79,17 +79,15 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
   int64_t params;
   *group = o->groups[g];
   snprintf(path, sizeof path, "param_groups.%d.params", g);
-  if (!situ__record_find(flat, path)) {
-    situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state has no %s: the optimiser has %d groups", path,
-               o->group_count);
-    return false;
-  }
+  if (!situ__record_find(flat, path))
+    return situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state has no %s: the optimiser has %d groups", path,
+                      o->group_count),
+           false;
   params = situ_numel(situ__record_find(flat, path));
-  if (params != group->count) {
-    situ__fail(SITU_E_ARG, "optim_load_state_dict",
-               "group %d has %" PRId64 " parameters in the state, %" PRId64 " here", g, params, group->count);
-    return false;
-  }
+  if (params != group->count)
+    return situ__fail(SITU_E_ARG, "optim_load_state_dict",
+                      "group %d has %" PRId64 " parameters in the state, %" PRId64 " here", g, params, group->count),
+           false;
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     if (!situ__optim_has(o, (situ_optim_field)f) || situ__optim_is_second(f)) continue;
     const char *pair = situ__optim_fields[f].pair;
@@ -107,9 +105,9 @@ situ_tensor *situ__optim_load_tensor(situ_tensor *param, situ_shape want, situ_d
   const situ_shape has = situ_shape_of(saved);
   if (!situ_shape_equal(&want, &has)) {
     char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
-    situ__fail(SITU_E_SHAPE, "optim_load_state_dict", "%s is %s, must be %s", path, situ_shape_text(&has, a),
-               situ_shape_text(&want, b));
-    return NULL;
+    return situ__fail(SITU_E_SHAPE, "optim_load_state_dict", "%s is %s, must be %s", path, situ_shape_text(&has, a),
+                      situ_shape_text(&want, b)),
+           NULL;
   }
   situ_tensor *copy = situ_to_dtype(situ_to(saved, situ_device_of(param)), dtype);
   if (copy && copy == saved) copy = situ_clone(copy);
@@ -151,11 +149,10 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
   if (o->rule == SITU_RULE_NADAM && product && !situ__record_read(flat, path, &item->mu_product, 1)) return false;
   all &= product || o->rule != SITU_RULE_NADAM;
   if (!any && !counted) return true;
-  if (!all || (!counted && situ__optim_counts_steps(o))) {
-    situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state of %s (number %" PRId64 ") is not complete", o->names[i],
-               i);
-    return false;
-  }
+  if (!all || (!counted && situ__optim_counts_steps(o)))
+    return situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state of %s (number %" PRId64 ") is not complete",
+                      o->names[i], i),
+           false;
   item->step = (int64_t)step;
   return true;
 }
@@ -163,11 +160,10 @@ static bool load_item(const situ_optim *o, const situ_tree *flat, int64_t i, con
 static bool load(const situ_optim *o, const situ_tree *flat, situ_optim_loading *l) {
   char next[48];
   snprintf(next, sizeof next, "param_groups.%d.params", o->group_count);
-  if (situ__record_find(flat, next)) {
-    situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state has more groups than the optimiser's %d",
-               o->group_count);
-    return false;
-  }
+  if (situ__record_find(flat, next))
+    return situ__fail(SITU_E_ARG, "optim_load_state_dict", "the state has more groups than the optimiser's %d",
+                      o->group_count),
+           false;
   for (int g = 0; g < o->group_count; g++) {
     situ__group *group = &l->groups[g];
     if (!load_group(o, flat, g, group)) return false;

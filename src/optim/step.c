@@ -162,13 +162,13 @@ static bool ready_state(situ_optim *o, int64_t i, const double *value) {
 bool situ__optim_gradient(const char *op, const situ_tensor *param, const char *name, situ_tensor **grad) {
   *grad = situ_grad(param);
   if (*grad || !situ_grad_is_in_parts(param)) return true;
-  situ__fail(SITU_E_STATE, op,
-             "the ranks keep the gradient of %s in parts: step and clip by situ_dist_zero_step and "
-             "situ_dist_zero_clip_grad_norm_",
-             name && *name       ? name
-             : *situ_name(param) ? situ_name(param)
-                                 : "a parameter");
-  return false;
+  return situ__fail(SITU_E_STATE, op,
+                    "the ranks keep the gradient of %s in parts: step and clip by situ_dist_zero_step and "
+                    "situ_dist_zero_clip_grad_norm_",
+                    name && *name       ? name
+                    : *situ_name(param) ? situ_name(param)
+                                        : "a parameter"),
+         false;
 }
 
 /* Makes what the step of an item lacks, and brings its gradient into its order. Returns false after recording an

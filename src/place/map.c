@@ -59,10 +59,8 @@ static bool parse_rule(const char *op, const char *at, const char *end, situ__ma
   end = trim(at, end);
   const char *equals = memchr(at, '=', (size_t)(end - at));
   const char *stop = equals ? trim(at, equals) : at, *device = equals ? skip(equals + 1, end) : end;
-  if (!equals || stop == at || device == end || end - device >= (int64_t)sizeof name) {
-    situ__fail(SITU_E_ARG, op, "\"%.*s\" in a device map must be pattern=device", (int)(end - at), at);
-    return false;
-  }
+  if (!equals || stop == at || device == end || end - device >= (int64_t)sizeof name)
+    return situ__fail(SITU_E_ARG, op, "\"%.*s\" in a device map must be pattern=device", (int)(end - at), at), false;
   memcpy(name, device, (size_t)(end - device));
   name[end - device] = 0;
   *rule = (situ__map_rule){ .pattern = at, .length = (int)(stop - at) };

@@ -107,11 +107,10 @@ static int read_values(const situ__op_call *c, int k, situ_dtype dtype, size_t s
   situ_tensor *t = situ__arg_tensor(c, k);
   const int64_t count = situ_numel(t);
   if (count < 0) return -1;
-  if (count > capacity) {
-    situ__fail(SITU_E_LIMIT, c->node->row->target, "has %lld values where at most %d are read", (long long)count,
-               capacity);
-    return -1;
-  }
+  if (count > capacity)
+    return situ__fail(SITU_E_LIMIT, c->node->row->target, "has %lld values where at most %d are read", (long long)count,
+                      capacity),
+           -1;
   return situ_copy_to_host(situ_to_dtype(t, dtype), out, (size_t)count * size) == SITU_OK ? (int)count : -1;
 }
 
@@ -161,8 +160,7 @@ bool situ__call_trains(const situ__op_call *c) {
 }
 
 void *situ__call_refuse(const situ__op_call *c, const char *what) {
-  situ__fail(SITU_E_UNSUPPORTED, c->node->row->target, "%s", what);
-  return NULL;
+  return situ__fail(SITU_E_UNSUPPORTED, c->node->row->target, "%s", what), NULL;
 }
 
 /* ---- weights that are laid out once ---- */

@@ -20,8 +20,7 @@ situ__program *situ__program_new(const char *path) {
     return p;
   }
   situ__free(p);
-  situ__fail(SITU_E_NOMEM, op, "no memory for the program");
-  return NULL;
+  return situ__fail(SITU_E_NOMEM, op, "no memory for the program"), NULL;
 }
 
 /* Doubles an array of elements of `size` bytes when it is full. Returns NULL when memory runs out. */
@@ -120,9 +119,9 @@ void situ__lacks_note(situ__lacks *lacks, const char *target, const char *name, 
 
 bool situ__lacks_check(const situ__lacks *lacks, const char *path) {
   if (!lacks->count) return true;
-  situ__fail(SITU_E_UNSUPPORTED, op, "%s: has %d calls that this library lacks: %s%s", path, lacks->count,
-             lacks->targets.data ? lacks->targets.data : "", lacks->list.data ? lacks->list.data : "");
-  return false;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s: has %d calls that this library lacks: %s%s", path, lacks->count,
+                    lacks->targets.data ? lacks->targets.data : "", lacks->list.data ? lacks->list.data : ""),
+         false;
 }
 
 void situ__lacks_free(situ__lacks *lacks) {

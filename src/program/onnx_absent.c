@@ -5,9 +5,9 @@
 
 situ_nn_module *situ__onnx_load(const char *path, const situ_load_options *options) {
   (void)options;
-  situ__fail(SITU_E_UNSUPPORTED, "export_load",
-             "%s: is not a .pt2 archive, and this library was built without SITU_ONNX", path);
-  return NULL;
+  return situ__fail(SITU_E_UNSUPPORTED, "export_load",
+                    "%s: is not a .pt2 archive, and this library was built without SITU_ONNX", path),
+         NULL;
 }
 
 situ_status situ_onnx_export(situ_nn_module *program, const char *path, const situ_onnx_export_options *options) {

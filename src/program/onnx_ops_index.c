@@ -28,10 +28,8 @@ static situ_tensor *run_gather_elements(situ__op_call *c) {
 static int split_index(situ__op_call *c, situ_tensor *x, situ_tensor *indices, int batch,
                        situ_tensor *list[SITU_MAX_DIMS]) {
   const int dims = situ_dim(indices) - 1;
-  if (dims < 0 || batch < 0 || batch > dims || situ_size(indices, -1) + batch > situ_dim(x) || situ_dim(x) < 1) {
-    situ__call_refuse(c, "has indices of more numbers than its input has dimensions");
-    return -1;
-  }
+  if (dims < 0 || batch < 0 || batch > dims || situ_size(indices, -1) + batch > situ_dim(x) || situ_dim(x) < 1)
+    return situ__call_refuse(c, "has indices of more numbers than its input has dimensions"), -1;
   for (int b = 0; b < batch; b++) {
     situ_shape shape = { .ndim = dims };
     for (int d = 0; d < dims; d++) shape.dim[d] = d == b ? -1 : 1;

@@ -87,8 +87,7 @@ static bool not(situ__op_call * c, int64_t *out) {
 static bool assert_scalar(situ__op_call *c, int64_t *out) {
   (void)out;
   if (situ__arg_int(c, 0)) return true;
-  situ__fail(SITU_E_SHAPE, c->node->row->target, "%s", situ__arg_text(c, 1));
-  return false;
+  return situ__fail(SITU_E_SHAPE, c->node->row->target, "%s", situ__arg_text(c, 1)), false;
 }
 
 #define SIZE(name, function) \

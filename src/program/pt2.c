@@ -24,8 +24,7 @@ bool situ__pt2_bad(const situ__pt2 *f, situ_status status, const char *fmt, ...)
   va_start(args, fmt);
   (void)situ__vformat(text, sizeof text, fmt, args);
   va_end(args);
-  situ__fail(status, situ__pt2_op, "%s: %s", f->path, text);
-  return false;
+  return situ__fail(status, situ__pt2_op, "%s: %s", f->path, text), false;
 }
 
 bool situ__pt2_no_memory(void) { return situ__fail(SITU_E_NOMEM, situ__pt2_op, "no memory for the program"), false; }

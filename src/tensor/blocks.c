@@ -25,8 +25,8 @@ situ_shape situ_block_shape(const situ_tensor *t) {
 
 static bool check_type(const char *op, situ_block_type type) {
   if (situ__block_valid(type)) return true;
-  situ__fail(SITU_E_ARG, op, "type is %d, must be one of situ_block_type other than SITU_BLOCK_NONE", (int)type);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "type is %d, must be one of situ_block_type other than SITU_BLOCK_NONE", (int)type),
+         false;
 }
 
 situ_status situ_set_block_type(situ_tensor *t, situ_block_type type) {
@@ -57,10 +57,10 @@ static bool find_bytes(const char *op, const situ_shape *shape, situ_block_type 
   if (last >= 0 && last < SITU_MAX_DIMS && shape->dim[last] >= 0 && shape->dim[last] % situ_block_elements(type) == 0 &&
       situ__mul_i64(shape->dim[last] / situ_block_elements(type), situ_block_bytes(type), &out->dim[last]))
     return true;
-  situ__fail(SITU_E_SHAPE, op, "shape is %s, must be [.., a multiple of the %lld numbers of a %s block]",
-             last < SITU_MAX_DIMS ? situ_shape_text(shape, text) : "?", (long long)situ_block_elements(type),
-             situ_block_name(type));
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "shape is %s, must be [.., a multiple of the %lld numbers of a %s block]",
+                    last < SITU_MAX_DIMS ? situ_shape_text(shape, text) : "?", (long long)situ_block_elements(type),
+                    situ_block_name(type)),
+         false;
 }
 
 situ_tensor *situ_blocks_from_host(const void *data, size_t bytes, const situ_shape *shape, situ_block_type type,

@@ -20,9 +20,9 @@ bool situ__format_check(const char *op, situ_memory_format format, int ndim) {
   int rank;
   (void)order_of(format, &rank);
   if (ndim == rank) return true;
-  situ__fail(SITU_E_SHAPE, op, "memory format %s is for %d dimensions, the tensor has %d",
-             rank == 5 ? "channels_last_3d" : "channels_last", rank, ndim);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "memory format %s is for %d dimensions, the tensor has %d",
+                    rank == 5 ? "channels_last_3d" : "channels_last", rank, ndim),
+         false;
 }
 
 bool situ__is_format(const situ_view_desc *v, situ_memory_format format) {
@@ -157,9 +157,7 @@ bool situ__order_strides(situ_view_desc *to, const situ_view_desc *const *views,
 bool situ_is_contiguous_memory_format(const situ_tensor *t, situ_memory_format format) {
   const char *op = "is_contiguous_memory_format";
   if (!situ__need(op, "input", t)) return false;
-  if ((unsigned)format > SITU_CHANNELS_LAST_3D || format == SITU_PRESERVE_FORMAT) {
-    situ__fail(SITU_E_ARG, op, "%d is not a memory format that a tensor can have", (int)format);
-    return false;
-  }
+  if ((unsigned)format > SITU_CHANNELS_LAST_3D || format == SITU_PRESERVE_FORMAT)
+    return situ__fail(SITU_E_ARG, op, "%d is not a memory format that a tensor can have", (int)format), false;
   return situ__is_format(&t->view, format);
 }

@@ -14,16 +14,16 @@ static bool check_size(const char *op, const situ_view_desc *v, size_t bytes) {
   if (bytes == need) return true;
   situ_shape shape = situ__shape(v);
   char text[SITU_SHAPE_TEXT];
-  situ__fail(SITU_E_SHAPE, op, "%zu bytes given, %s of %s takes %zu", bytes, situ_shape_text(&shape, text),
-             situ_dtype_name((situ_dtype)v->dtype), need);
-  return false;
+  return situ__fail(SITU_E_SHAPE, op, "%zu bytes given, %s of %s takes %zu", bytes, situ_shape_text(&shape, text),
+                    situ_dtype_name((situ_dtype)v->dtype), need),
+         false;
 }
 
 static bool has_memory(const char *op, const situ_tensor *t) {
   if (t->view.storage->device.kind != SITU_META) return true;
-  situ__fail(SITU_E_UNSUPPORTED, op, "%s%sis on meta: it has a shape and a dtype, but no values", situ_name(t),
-             *situ_name(t) ? " " : "the tensor ");
-  return false;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s%sis on meta: it has a shape and a dtype, but no values", situ_name(t),
+                    *situ_name(t) ? " " : "the tensor "),
+         false;
 }
 
 /* Returns a row-major copy of a view on its own device. */
@@ -43,10 +43,7 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
   if (!situ__device_resolve(op, options ? options->device : (situ_device){ 0 }, &device)) return NULL;
   situ_tensor *t = situ__tensor_new(op, &shape, dtype, device);
   if (!t || !check_size(op, &t->view, bytes)) return NULL;
-  if (bytes && !data) {
-    situ__fail(SITU_E_ARG, op, "data is NULL");
-    return NULL;
-  }
+  if (bytes && !data) return situ__fail(SITU_E_ARG, op, "data is NULL"), NULL;
   if (device.kind == SITU_META) situ__recipe_lose(t->view.storage);
   else if (bytes && situ__copy_from_host(op, t->view.storage, 0, data, bytes, SITU__COPY_USER) != SITU_OK) return NULL;
   return options && options->requires_grad ? situ__tensor_up.set_requires_grad(t, true) : t;
@@ -56,21 +53,15 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
 static bool compute_extent(const char *op, situ_view_desc *v, size_t *bytes) {
   int64_t last = 0, span;
   for (int d = 0; d < v->ndim; d++) {
-    if (v->stride[d] < 0) {
-      situ__fail(SITU_E_ARG, op, "stride %lld at dimension %d is negative", (long long)v->stride[d], d);
-      return false;
-    }
+    if (v->stride[d] < 0)
+      return situ__fail(SITU_E_ARG, op, "stride %lld at dimension %d is negative", (long long)v->stride[d], d), false;
     if (v->size[d] == 0) continue;
-    if (!situ__mul_i64(v->size[d] - 1, v->stride[d], &span) || !situ__add_i64(last, span, &last)) {
-      situ__fail(SITU_E_OVERFLOW, op, "strides reach beyond 2^63 elements");
-      return false;
-    }
+    if (!situ__mul_i64(v->size[d] - 1, v->stride[d], &span) || !situ__add_i64(last, span, &last))
+      return situ__fail(SITU_E_OVERFLOW, op, "strides reach beyond 2^63 elements"), false;
   }
   int64_t elements = v->numel ? last + 1 : 0;
-  if (!situ__mul_size((size_t)elements, situ_dtype_size((situ_dtype)v->dtype), bytes)) {
-    situ__fail(SITU_E_OVERFLOW, op, "strides reach beyond 2^63 bytes");
-    return false;
-  }
+  if (!situ__mul_size((size_t)elements, situ_dtype_size((situ_dtype)v->dtype), bytes))
+    return situ__fail(SITU_E_OVERFLOW, op, "strides reach beyond 2^63 bytes"), false;
   return true;
 }
 
@@ -263,11 +254,11 @@ void *situ_data_ptr(situ_tensor *t) {
   if (situ__is_dry()) return situ__dry_blind("data_ptr"), NULL;
   if (t->view.storage->device.kind != SITU_CPU) {
     char name[SITU_DEVICE_NAME_MAX];
-    situ__fail(SITU_E_DEVICE, "data_ptr",
-               "the tensor is on %s, whose memory the host cannot read; copy it with "
-               "situ_copy_to_host or situ_to",
-               situ_device_name(t->view.storage->device, name));
-    return NULL;
+    return situ__fail(SITU_E_DEVICE, "data_ptr",
+                      "the tensor is on %s, whose memory the host cannot read; copy it with "
+                      "situ_copy_to_host or situ_to",
+                      situ_device_name(t->view.storage->device, name)),
+           NULL;
   }
   const uint32_t flags = __atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED);
   if (flags & SITU__STORAGE_NOWHERE) return (void)situ__refuse_sample("data_ptr", t->view.storage), NULL;

@@ -141,10 +141,7 @@ static bool copy_corner(const printer *p, const situ_view_desc *wide, unsigned c
 static double *read_values(const printer *p, int64_t count) {
   size_t bytes = (size_t)count * sizeof(double);
   double *host = situ__alloc(bytes);
-  if (!host) {
-    situ__no_memory("to_string", bytes);
-    return NULL;
-  }
+  if (!host) return situ__no_memory("to_string", bytes), NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *wide = situ__tensor_new("to_string", &p->shown, SITU_F64, p->view->storage->device);
@@ -212,8 +209,7 @@ int64_t situ_to_string(situ_tensor *t, char *buffer, size_t size) {
     return -1;
   if (text.failed) {
     situ__text_free(&text);
-    situ__no_memory("to_string", text.capacity);
-    return -1;
+    return situ__no_memory("to_string", text.capacity), -1;
   }
   if (size) snprintf(buffer, size, "%s", text.data);
   int64_t length = (int64_t)text.length;

@@ -145,15 +145,12 @@ static frame *find_scope(const situ_scope *scope) {
 bool situ_scope_is_open(const situ_scope *scope) { return scope && find_scope(scope); }
 
 static SITU_COLD __attribute__((noinline)) frame *refuse_scope(const char *op, const situ_scope *scope) {
-  if (!scope) {
-    situ__null(op, "scope");
-    return NULL;
-  }
+  if (!scope) return situ__null(op, "scope"), NULL;
   bool ours = mine.me && scope->thread == mine.me && scope->number - 1 < mine.begun;
-  situ__fail(SITU_E_STATE, op,
-             ours ? "this scope is not open: it was ended already, or by the end of a scope around it"
-                  : "this scope is not open on this thread: it was never begun, or on another thread");
-  return NULL;
+  return situ__fail(SITU_E_STATE, op,
+                    ours ? "this scope is not open: it was ended already, or by the end of a scope around it"
+                         : "this scope is not open on this thread: it was never begun, or on another thread"),
+         NULL;
 }
 
 /* Like find_scope, but returns NULL only after recording an error. */
@@ -196,8 +193,7 @@ static bool own_tensor(frame *f, situ_tensor *t) {
 static __attribute__((noinline)) situ_tensor *own_more(const char *op, situ_tensor *t) {
   if (!own_tensor(mine.top, t)) {
     situ_release(t);
-    situ__no_memory(op, 2 * mine.top->capacity * sizeof(void *));
-    return NULL;
+    return situ__no_memory(op, 2 * mine.top->capacity * sizeof(void *)), NULL;
   }
   return t;
 }
@@ -223,8 +219,7 @@ situ_tensor *situ_escape(situ_scope *scope, situ_tensor *t) {
   }
   if (!own_tensor(f->outer, situ_retain(t))) {
     situ_release(t);
-    situ__no_memory("escape", 2 * f->outer->capacity * sizeof(void *));
-    return NULL;
+    return situ__no_memory("escape", 2 * f->outer->capacity * sizeof(void *)), NULL;
   }
   return t;
 }

@@ -21,8 +21,7 @@ const char *situ_shape_text(const situ_shape *shape, char buffer[SITU_SHAPE_TEXT
 static bool check_rank(const char *op, const situ_shape *shape) {
   if (!situ__given(op, "shape", shape)) return false;
   if (shape->ndim >= 0 && shape->ndim <= SITU_MAX_DIMS) return true;
-  situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS);
-  return false;
+  return situ__fail(SITU_E_ARG, op, "%d dimensions: a tensor has 0 to %d", shape->ndim, SITU_MAX_DIMS), false;
 }
 
 /* Checks for overflow even if a size is 0: {0, 2^62, 2^62} is an error on every device. */
@@ -33,16 +32,14 @@ bool situ_shape_numel(const char *op, const situ_shape *shape, int64_t *numel) {
   bool empty = false;
   for (int d = 0; d < shape->ndim; d++) {
     int64_t size = shape->dim[d];
-    if (size < 0) {
-      situ__fail(SITU_E_SHAPE, op, "size %lld at dimension %d of %s is negative", (long long)size, d,
-                 situ_shape_text(shape, text));
-      return false;
-    }
+    if (size < 0)
+      return situ__fail(SITU_E_SHAPE, op, "size %lld at dimension %d of %s is negative", (long long)size, d,
+                        situ_shape_text(shape, text)),
+             false;
     if (size == 0) empty = true;
-    else if (!situ__mul_i64(product, size, &product)) {
-      situ__fail(SITU_E_OVERFLOW, op, "shape %s has more than 2^63 elements", situ_shape_text(shape, text));
-      return false;
-    }
+    else if (!situ__mul_i64(product, size, &product))
+      return situ__fail(SITU_E_OVERFLOW, op, "shape %s has more than 2^63 elements", situ_shape_text(shape, text)),
+             false;
   }
   *numel = empty ? 0 : product;
   return true;
@@ -62,9 +59,9 @@ bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b) {
     const int64_t x = a->dim[own - d], y = b->dim[b->ndim - d];
     if (x != y && x != 1 && y != 1) {
       char left[SITU_SHAPE_TEXT], right[SITU_SHAPE_TEXT];
-      situ__fail(SITU_E_SHAPE, op, "%s and %s do not broadcast: sizes %lld and %lld differ at dimension -%d",
-                 situ_shape_text(a, left), situ_shape_text(b, right), (long long)x, (long long)y, d);
-      return false;
+      return situ__fail(SITU_E_SHAPE, op, "%s and %s do not broadcast: sizes %lld and %lld differ at dimension -%d",
+                        situ_shape_text(a, left), situ_shape_text(b, right), (long long)x, (long long)y, d),
+             false;
     }
   }
   /* In place, as a copy of what was just written in parts would wait for the stores. */
@@ -79,11 +76,10 @@ bool situ_shape_broadcast(const char *op, situ_shape *a, const situ_shape *b) {
 bool situ_wrap_dim(const char *op, int64_t dim, int ndim, int *out) {
   if (!situ__given(op, "out", out)) return false;
   int64_t range = ndim > 0 ? ndim : 1;
-  if (dim < -range || dim >= range) {
-    situ__fail(SITU_E_ARG, op, "dimension %lld is outside %lld..%lld", (long long)dim, (long long)-range,
-               (long long)range - 1);
-    return false;
-  }
+  if (dim < -range || dim >= range)
+    return situ__fail(SITU_E_ARG, op, "dimension %lld is outside %lld..%lld", (long long)dim, (long long)-range,
+                      (long long)range - 1),
+           false;
   *out = (int)(dim < 0 ? dim + range : dim);
   return true;
 }

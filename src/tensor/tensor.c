@@ -19,10 +19,7 @@ _Static_assert(sizeof(situ_tensor) <= SITU__TENSOR_SIZE, "what the quarantine of
 /* Creates a tensor without its view. */
 static situ_tensor *allocate_tensor(const char *op, void *site) {
   situ_tensor *t = situ__handle_new_tensor();
-  if (!t) {
-    situ__no_memory(op, sizeof *t);
-    return NULL;
-  }
+  if (!t) return situ__no_memory(op, sizeof *t), NULL;
   memset(t, 0, offsetof(situ_tensor, view));
   t->name = NULL;
   t->base = NULL;
@@ -128,16 +125,13 @@ static bool count_bytes(const char *op, const situ_view_desc *v, situ_dtype dtyp
   if (situ__mul_size((size_t)v->numel, situ__dtype_size(dtype), bytes) && *bytes <= INT64_MAX) return true;
   char text[SITU_SHAPE_TEXT];
   const situ_shape shape = situ__shape(v);
-  situ__fail(SITU_E_OVERFLOW, op, "shape %s of %s has more than 2^63 bytes", situ_shape_text(&shape, text),
-             situ_dtype_name(dtype));
-  return false;
+  return situ__fail(SITU_E_OVERFLOW, op, "shape %s of %s has more than 2^63 bytes", situ_shape_text(&shape, text),
+                    situ_dtype_name(dtype)),
+         false;
 }
 
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device) {
-  if (!situ__dtype_valid(dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)dtype);
-    return NULL;
-  }
+  if (!situ__dtype_valid(dtype)) return situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)dtype), NULL;
   situ_tensor *t = allocate_tensor(op, situ__call_site());
   if (!t) return NULL;
   size_t bytes;
@@ -204,8 +198,7 @@ situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view) {
 bool situ__apart(const char *op, const char *names, situ_tensor *const *in, int ins, situ_tensor *const *out,
                  int outs) {
   if (!in || !out || in + ins <= out || out + outs <= in) return true;
-  situ__fail(SITU_E_ALIAS, op, "the arrays %s overlap: pass another array for the results", names);
-  return false;
+  return situ__fail(SITU_E_ALIAS, op, "the arrays %s overlap: pass another array for the results", names), false;
 }
 
 situ_tensor *situ_retain(situ_tensor *t) {
@@ -282,10 +275,7 @@ const char *situ_name(const situ_tensor *t) { return check_optional("name", t) &
 situ_tensor *situ_set_name(situ_tensor *t, const char *name) {
   if (!situ__need("set_name", "input", t)) return NULL;
   char *copy = NULL;
-  if (name && *name && !(copy = situ__shared_text(name))) {
-    situ__no_memory("set_name", strlen(name) + 1);
-    return NULL;
-  }
+  if (name && *name && !(copy = situ__shared_text(name))) return situ__no_memory("set_name", strlen(name) + 1), NULL;
   situ__drop_text(t->name);
   t->name = copy;
   return t;

@@ -39,10 +39,7 @@ static bool is_tree(const char *op, const char *argument, const situ_tree *t) {
 
 static situ_tree *new_node(const char *op, situ_tree_kind kind) {
   situ_tree *t = situ__handle_new(SITU__A_TREE, sizeof *t);
-  if (!t) {
-    situ__no_memory(op, sizeof *t);
-    return NULL;
-  }
+  if (!t) return situ__no_memory(op, sizeof *t), NULL;
   t->kind = (uint8_t)kind;
   return t;
 }
@@ -238,8 +235,7 @@ situ_tensor *situ_tree_tensor_at(const situ_tree *tree, int64_t i) {
 static situ_tensor *get(const char *op, const situ_tree *dict, const char *key) {
   const situ_tree *item = situ_tree_find(dict, key);
   if (item) return value(op, item);
-  situ__fail(SITU_E_ARG, op, "%s without a key \"%s\"", kind_names[dict->kind], key);
-  return NULL;
+  return situ__fail(SITU_E_ARG, op, "%s without a key \"%s\"", kind_names[dict->kind], key), NULL;
 }
 
 situ_tensor *situ_tree_get(const situ_tree *dict, const char *key) {
@@ -256,6 +252,5 @@ situ_tensor *situ_tree_getf(const situ_tree *dict, const char *fmt, ...) {
   const int length = situ__vformat(key, sizeof key, fmt, args);
   va_end(args);
   if (length >= 0 && (size_t)length < sizeof key) return get(op, dict, key);
-  situ__fail(SITU_E_ARG, op, "a key of %d bytes, at most %zu are taken", length, sizeof key - 1);
-  return NULL;
+  return situ__fail(SITU_E_ARG, op, "a key of %d bytes, at most %zu are taken", length, sizeof key - 1), NULL;
 }

@@ -86,8 +86,7 @@ situ__graph_work *situ__graph_take(const char *op, situ_device device, const sit
   situ__graph_work *kept = situ__alloc(bytes);
   if (!kept || !situ__graph_reserve_places(g, operands + ITEM * items)) {
     situ__free(kept);
-    (void)situ__no_memory(op, bytes);
-    return NULL;
+    return situ__no_memory(op, bytes), NULL;
   }
   kept->op = op;
   kept->tiles.count = 0;
@@ -344,10 +343,7 @@ situ_graph *situ_graph_capture_end(void) {
   const char *op = "graph_capture_end";
   char name[SITU_DEVICE_NAME_MAX];
   situ_graph *g = situ__graph_recording;
-  if (!g) {
-    (void)situ__fail(SITU_E_STATE, op, "no graph is being recorded in this thread");
-    return NULL;
-  }
+  if (!g) return situ__fail(SITU_E_STATE, op, "no graph is being recorded in this thread"), NULL;
   situ__graph_recording = NULL;
   gather_places(g);
   bool good = situ__error_count() == g->errors;

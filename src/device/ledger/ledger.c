@@ -113,9 +113,9 @@ void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) 
 bool situ__ledger_usable(const char *op, const situ_ledger *l) {
   if (!l) return (void)situ__null(op, "ledger"), false;
   if (l->thread == &mine && !situ__forked() && (!l->open || l->depth <= mine.depth)) return true;
-  (void)situ__fail(SITU_E_STATE, op,
-                   "this ledger is not open on this thread (begun on another, or an outer one was ended)");
-  return false;
+  return situ__fail(SITU_E_STATE, op,
+                    "this ledger is not open on this thread (begun on another, or an outer one was ended)"),
+         false;
 }
 
 /* Closes l, and those inside it that were not ended. */
@@ -149,10 +149,8 @@ situ_status situ_ledger_end(situ_ledger *l) {
 
 situ_transfers situ_ledger_sum(const situ_ledger *l, situ_direction way) {
   if (!situ__ledger_usable("ledger_sum", l)) return (situ_transfers){ 0 };
-  if ((unsigned)way >= SITU_DIRECTIONS) {
-    (void)situ__fail(SITU_E_ARG, "ledger_sum", "%d is not a direction", (int)way);
-    return (situ_transfers){ 0 };
-  }
+  if ((unsigned)way >= SITU_DIRECTIONS)
+    return situ__fail(SITU_E_ARG, "ledger_sum", "%d is not a direction", (int)way), (situ_transfers){ 0 };
   if (!l->open) return l->sum[way];
   situ__mutex_lock(&lock);
   situ_transfers all = l->all_threads ? everyone[way] : mine.sum[way];

@@ -159,8 +159,7 @@ static int64_t gather_groups(const look *k, bool storages, uint64_t threshold, g
   if (!order || !groups) {
     situ__free(order);
     situ__free(groups);
-    (void)situ__no_memory(k->op, (size_t)k->count * sizeof *groups);
-    return -1;
+    return situ__no_memory(k->op, (size_t)k->count * sizeof *groups), -1;
   }
   for (int64_t i = 0; i < k->count; i++)
     if (!storages || !k->list[i].written) order[kept++] = &k->list[i];

@@ -24,10 +24,7 @@ static int64_t add_box(situ__picture *p, const situ__box *box) {
   if (p->count == p->capacity) {
     int64_t capacity = p->capacity ? 2 * p->capacity : 64;
     situ__box *grown = situ__realloc(p->box, (size_t)capacity * sizeof *grown);
-    if (!grown) {
-      situ__no_memory(p->op, (size_t)capacity * sizeof *grown);
-      return -1;
-    }
+    if (!grown) return situ__no_memory(p->op, (size_t)capacity * sizeof *grown), -1;
     p->box = grown;
     p->capacity = capacity;
   }
@@ -174,10 +171,7 @@ static bool cut(situ__picture *p, int64_t module, situ__rect area) {
 bool situ__boxes(situ__picture *p, situ__rect area) {
   size_t bytes = ((size_t)p->s->count + 1) * sizeof *p->box_of;
   p->box_of = situ__alloc(bytes);
-  if (!p->box_of) {
-    situ__no_memory(p->op, bytes);
-    return false;
-  }
+  if (!p->box_of) return situ__no_memory(p->op, bytes), false;
   for (int64_t i = 0; i < p->s->count; i++) p->box_of[i] = -1; /* the whole model */
   return p->s->count == 0 || cut(p, 0, area);
 }

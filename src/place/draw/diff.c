@@ -23,10 +23,7 @@ static int by_path(const void *a, const void *b) {
 static bool sort(const char *op, const situ_snapshot *s, order *out) {
   size_t bytes = ((size_t)s->count + 1) * sizeof(void *);
   *out = (order){ .entry = situ__alloc(bytes) };
-  if (!out->entry) {
-    situ__no_memory(op, bytes);
-    return false;
-  }
+  if (!out->entry) return situ__no_memory(op, bytes), false;
   for (int64_t i = 0; i < s->count; i++)
     if (s->node[i].device >= 0) out->entry[out->count++] = &s->node[i].entry;
   qsort(out->entry, (size_t)out->count, sizeof *out->entry, by_path);
@@ -134,8 +131,7 @@ int64_t situ__place_compare(const char *op, const situ_snapshot *before, const s
   situ__free(a.entry);
   situ__free(b.entry);
   if (differences < 0 || !text->failed) return differences;
-  situ__no_memory(op, text->capacity);
-  return -1;
+  return situ__no_memory(op, text->capacity), -1;
 }
 
 int64_t situ_place_diff(const situ_snapshot *before, const situ_snapshot *after, char *buffer, size_t size) {

@@ -88,10 +88,7 @@ bool situ__take(situ__picture *p, situ__rect r) {
   if (p->taken_count == p->taken_capacity) {
     int64_t capacity = p->taken_capacity ? 2 * p->taken_capacity : 64;
     situ__rect *grown = situ__realloc(p->taken, (size_t)capacity * sizeof *grown);
-    if (!grown) {
-      situ__no_memory(p->op, (size_t)capacity * sizeof *grown);
-      return false;
-    }
+    if (!grown) return situ__no_memory(p->op, (size_t)capacity * sizeof *grown), false;
     p->taken = grown;
     p->taken_capacity = capacity;
   }

@@ -39,10 +39,7 @@ static situ__snapshot_node *append_entry(builder *b, const char *path, situ_plac
   if (s->count == s->capacity) {
     int64_t capacity = s->capacity ? 2 * s->capacity : 64;
     situ__snapshot_node *grown = situ__realloc(s->node, (size_t)capacity * sizeof *grown);
-    if (!grown) {
-      situ__no_memory(b->op, (size_t)capacity * sizeof *grown);
-      return NULL;
-    }
+    if (!grown) return situ__no_memory(b->op, (size_t)capacity * sizeof *grown), NULL;
     s->node = grown;
     s->capacity = capacity;
   }
@@ -56,8 +53,7 @@ static situ__snapshot_node *append_entry(builder *b, const char *path, situ_plac
   if (role == SITU_PLACE_MODULE) b->open[b->depth++] = s->count;
   s->count++;
   if (!b->text.failed) return node;
-  situ__no_memory(b->op, b->text.capacity);
-  return NULL;
+  return situ__no_memory(b->op, b->text.capacity), NULL;
 }
 
 /* Ends modules until `depth` of them are open. */
@@ -70,10 +66,7 @@ static int device_number(builder *b, situ_device device, int rank) {
   situ_snapshot *s = b->s;
   for (int d = 0; d < s->devices; d++)
     if (situ_device_equal(s->device[d].device, device) && s->device[d].rank == rank) return d;
-  if (s->devices == SITU__PLACES) {
-    situ__fail(SITU_E_LIMIT, b->op, "more than %d devices", SITU__PLACES);
-    return -1;
-  }
+  if (s->devices == SITU__PLACES) return situ__fail(SITU_E_LIMIT, b->op, "more than %d devices", SITU__PLACES), -1;
   s->device[s->devices].device = device;
   s->device[s->devices].rank = rank;
   s->several = s->several || rank > 0;
@@ -280,8 +273,7 @@ situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_pl
 
 situ_snapshot *situ_snapshot_of(const situ_place_entry *entries, int64_t count) {
   if (entries || count == 0) return situ__snapshot_of("snapshot_of", NULL, entries, count);
-  situ__null("snapshot_of", "entries");
-  return NULL;
+  return situ__null("snapshot_of", "entries"), NULL;
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */

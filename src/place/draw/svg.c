@@ -108,10 +108,7 @@ static int by_bytes(const void *a, const void *b) {
 static const situ_place_edge **sort_edges(const char *op, const situ_place_svg_options *o) {
   size_t bytes = ((size_t)o->edge_count + 1) * sizeof(void *);
   const situ_place_edge **list = situ__alloc(bytes);
-  if (!list) {
-    situ__no_memory(op, bytes);
-    return NULL;
-  }
+  if (!list) return situ__no_memory(op, bytes), NULL;
   for (int64_t i = 0; i < o->edge_count; i++) list[i] = &o->edges[i];
   qsort(list, (size_t)o->edge_count, sizeof *list, by_bytes);
   return list;
