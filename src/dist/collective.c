@@ -96,11 +96,12 @@ static bool valid(kind what, situ_tensor *x, int *dim, const situ_comm *comm) {
   if (what < SCATTER_TO) return true;
   const int ndim = situ_dim(x);
   if (*dim < -ndim || *dim >= ndim)
-    return situ__fail(SITU_E_INDEX, op, "dim %d of a tensor of %d dimensions", *dim, ndim) == SITU_OK;
+    return situ__fail(SITU_E_INDEX, op, "dim %d of a tensor of %d dimensions", *dim, ndim), false;
   if (*dim < 0) *dim += ndim;
   if (what == GATHER_FROM || situ_size(x, *dim) % comm->size == 0) return true;
   return situ__fail(SITU_E_SHAPE, op, "dimension %d of x has %" PRId64 " elements, which %d ranks do not divide", *dim,
-                    situ_size(x, *dim), comm->size) == SITU_OK;
+                    situ_size(x, *dim), comm->size),
+         false;
 }
 
 static situ_tensor *run(kind what, situ_tensor *x, int dim, situ_comm *comm, const char *name) {

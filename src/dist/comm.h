@@ -106,7 +106,8 @@ static inline bool situ__comm_is_here(const char *op) {
   if (!situ__forked()) return true;
   return situ__fail(SITU_E_STATE, op,
                     "this process is the child of a fork; communicators stayed in the parent (exec, or fork before the "
-                    "first one is made)") == SITU_OK;
+                    "first one is made)"),
+         false;
 }
 
 /* For what needs ranks that have the same. Returns false after recording an error. */
@@ -114,7 +115,8 @@ static inline bool situ__comm_replicates(const char *op, const situ_comm *c) {
   if (!c->divides) return true;
   return situ__fail(SITU_E_STATE, op,
                     "situ_dist_tp_new has divided a model over this communicator: give a communicator of ranks that "
-                    "have the same parts") == SITU_OK;
+                    "have the same parts"),
+         false;
 }
 
 /* `total` things are divided among ranks: the first one of a rank; that of rank `size` is the total. */

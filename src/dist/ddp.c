@@ -60,7 +60,8 @@ static bool end_buffers(situ_dist_ddp *d) {
     if (!d->begun)
       return situ__fail(SITU_E_STATE, pass_op,
                         "buffer %s changed outside of a call of the module that situ_dist_ddp_new got: call that one",
-                        b->name) == SITU_OK;
+                        b->name),
+             false;
     b->used = true;
     if (!b->in_bucket && d->position == 0 && !situ_set(&b->after, situ_clone(situ_detach(b->tensor)))) return false;
   }
@@ -243,10 +244,12 @@ static bool set_options(situ_dist_ddp *d, const situ_dist_ddp_options *options) 
     return situ__fail(SITU_E_ARG, new_op,
                       "micro_batches %" PRId64 ", bucket_bytes %" PRId64 ", check_every %" PRId64
                       ": each of %d ranks needs a micro-batch, of at most %d, and sizes are not negative",
-                      d->total, d->options.bucket_bytes, d->options.check_every, size, INT32_MAX) == SITU_OK;
+                      d->total, d->options.bucket_bytes, d->options.check_every, size, INT32_MAX),
+           false;
   if (d->options.compress && d->options.compress != SITU_BF16)
     return situ__fail(SITU_E_ARG, new_op, "compress is %s: must be SITU_BF16, or 0 for none",
-                      situ_dtype_name(d->options.compress)) == SITU_OK;
+                      situ_dtype_name(d->options.compress)),
+           false;
   d->first = situ__dist_first(d->total, rank, size);
   d->count = situ__dist_first(d->total, rank + 1, size) - d->first;
   return true;

@@ -149,9 +149,9 @@ bool situ__comm_write(const situ_comm_request *r, int64_t at, situ_tensor *t) {
 static const char joining[] = "comm_use_nccl";
 
 static bool may_join(const situ_comm *c) {
-  if (c->direct.engine) return situ__fail(SITU_E_STATE, joining, "this communicator has NCCL already") == SITU_OK;
+  if (c->direct.engine) return situ__fail(SITU_E_STATE, joining, "this communicator has NCCL already"), false;
   if (!c->held && !c->first) return true;
-  return situ__fail(SITU_E_STATE, joining, "this communicator has calls on their way: wait for them") == SITU_OK;
+  return situ__fail(SITU_E_STATE, joining, "this communicator has calls on their way: wait for them"), false;
 }
 
 /* Whether all ranks have come so far; else each has recorded an error: its own, or that of the first that has not. */

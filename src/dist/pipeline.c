@@ -118,7 +118,7 @@ static bool begin_step(situ_dist_pipeline *p, bool trains, situ_tensor *inputs, 
   p->targets = targets;
   p->loss = 0;
   p->expected = 0;
-  if (!(p->batches = situ__calloc(1, bytes))) return situ__no_memory(op, bytes) == SITU_OK;
+  if (!(p->batches = situ__calloc(1, bytes))) return situ__no_memory(op, bytes), false;
   p->buffers = trains ? situ_nn_buffers(p->module) : situ_tree_dict();
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -152,12 +152,13 @@ static void end_step(situ_dist_pipeline *p) {
 static bool divides(const situ_dist_pipeline *p, const char *what, const situ_tensor *t) {
   if (situ_dim(t) > 0 && situ_size(t, 0) % p->count == 0) return true;
   return situ__fail(SITU_E_SHAPE, op, "%s has %" PRId64 " rows, which %" PRId64 " micro-batches do not divide", what,
-                    situ_dim(t) > 0 ? situ_size(t, 0) : 1, p->count) == SITU_OK;
+                    situ_dim(t) > 0 ? situ_size(t, 0) : 1, p->count),
+         false;
 }
 
 static bool check_inputs(const situ_dist_pipeline *p, const situ_tensor *inputs, const situ_tensor *targets) {
   if (p->comm->held)
-    return situ__fail(SITU_E_STATE, op, "a backward exchanges gradients over this communicator") == SITU_OK;
+    return situ__fail(SITU_E_STATE, op, "a backward exchanges gradients over this communicator"), false;
   if (situ__pipe_is_first(p) && (!situ__valid(op, "input", inputs, SITU__A_TENSOR) || !divides(p, "input", inputs)))
     return false;
   return !targets || !situ__pipe_is_last(p) ||
@@ -220,16 +221,16 @@ static bool same_options(const situ_dist_pipeline *p) {
   return situ__fail(SITU_E_COMM, new_op,
                     "options.micro_batches is %" PRId64 " and no_scale_grads %" PRId64 " on rank %d, %" PRId64
                     " and %" PRId64 " on rank 0",
-                    mine[0], mine[1], p->comm->rank, theirs[0], theirs[1]) == SITU_OK;
+                    mine[0], mine[1], p->comm->rank, theirs[0], theirs[1]),
+         false;
 }
 
 static bool start(const situ_dist_pipeline *p) {
   if (p->count < 1 || p->count > INT32_MAX)
-    return situ__fail(SITU_E_ARG, new_op, "micro_batches is %" PRId64 ", must be 1 to %d", p->count, INT32_MAX) ==
-           SITU_OK;
+    return situ__fail(SITU_E_ARG, new_op, "micro_batches is %" PRId64 ", must be 1 to %d", p->count, INT32_MAX), false;
   if (situ__pipe_is_last(p) && !p->options.loss)
-    return situ__fail(SITU_E_ARG, new_op, "rank %d has the last stage: options.loss is needed there", p->comm->rank) ==
-           SITU_OK;
+    return situ__fail(SITU_E_ARG, new_op, "rank %d has the last stage: options.loss is needed there", p->comm->rank),
+           false;
   return same_options(p);
 }
 

@@ -77,7 +77,7 @@ static bool carry_kind(const situ_dist_pipeline *p, int peer, bool send, situ__p
                                 .step = p->step };
   if (situ__comm_call(op, p->comm, &call) != SITU_OK) return false;
   if (words[1] < 0 || words[1] > SITU_MAX_DIMS)
-    return situ__fail(SITU_E_COMM, op, "rank %d: activations of %" PRId64 " dimensions", peer, words[1]) == SITU_OK;
+    return situ__fail(SITU_E_COMM, op, "rank %d: activations of %" PRId64 " dimensions", peer, words[1]), false;
   *kind = (situ__pipe_kind){ .dtype = (situ_dtype)words[0], .shape.ndim = (int)words[1] };
   memcpy(kind->shape.dim, words + 2, sizeof kind->shape.dim);
   return true;
@@ -89,7 +89,8 @@ static bool same_kind(const situ__pipe_kind *kind, const situ_tensor *y, int64_t
   if (kind->dtype == situ_dtype_of(y) && situ_shape_equal(&kind->shape, &shape)) return true;
   return situ__fail(SITU_E_SHAPE, op, "the stage makes %s %s of micro-batch %" PRId64 ", and made %s %s of the first",
                     situ_dtype_name(situ_dtype_of(y)), situ_shape_text(&shape, got), k, situ_dtype_name(kind->dtype),
-                    situ_shape_text(&kind->shape, want)) == SITU_OK;
+                    situ_shape_text(&kind->shape, want)),
+         false;
 }
 
 /* ---- activations ---- */
@@ -117,7 +118,8 @@ bool situ__pipe_send_activation(situ_dist_pipeline *p, int64_t k, situ_tensor *y
     p->behind = (situ__pipe_kind){ situ_dtype_of(y), situ_shape_of(y) };
     if (!situ_dtype_is_floating(p->behind.dtype))
       return situ__fail(SITU_E_DTYPE, op, "the stage of rank %d gives %s: stages exchange floating tensors",
-                        p->comm->rank, situ_dtype_name(p->behind.dtype)) == SITU_OK;
+                        p->comm->rank, situ_dtype_name(p->behind.dtype)),
+             false;
     if (!carry_kind(p, peer, true, &p->behind)) return false;
   }
   if (!same_kind(&p->behind, y, k)) return false;

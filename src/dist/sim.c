@@ -77,7 +77,7 @@ void situ_comm_sim_free(situ_comm_sim *world) {
 
 static bool is_rank(const char *op, const situ_comm_sim *w, int rank) {
   if (rank >= 0 && rank < w->size) return true;
-  return situ__fail(SITU_E_ARG, op, "rank %d: the world has %d ranks", rank, w->size) == SITU_OK;
+  return situ__fail(SITU_E_ARG, op, "rank %d: the world has %d ranks", rank, w->size), false;
 }
 
 situ_status situ_comm_sim_fail(situ_comm_sim *world, int rank, situ_comm_sim_fault fault, int64_t nth) {

@@ -148,7 +148,8 @@ static bool find_statistics(sync_call *s, double *memory, situ_tensor *x, situ_t
   s->count = all.count;
   if (all.count < 2)
     return situ__fail(SITU_E_ARG, op, "%g value a channel over all ranks has no variance; training needs more",
-                      all.count) == SITU_OK;
+                      all.count),
+           false;
   double *var = all.second, *unbiased = memory + s->comm->size * (2 * s->channels + 1), *rstd = unbiased + s->channels;
   for (int64_t c = 0; c < s->channels; c++) {
     unbiased[c] = var[c] / (all.count - 1);

@@ -110,7 +110,7 @@ static situ_tensor *own_tensor(const situ_nn_module *m, const char *name) {
 }
 
 static bool refuse_layer(const char *path, const situ_nn_module *layer, const char *why) {
-  return situ__fail(SITU_E_UNSUPPORTED, op, "%s is a %s %s", path, layer->type->name, why) == SITU_OK;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s is a %s %s", path, layer->type->name, why), false;
 }
 
 static bool add_swap(division *d, swap new) {
@@ -175,8 +175,8 @@ static bool divide_attention(division *d, const char *path, situ_nn_module *m, i
   situ_nn_linear_options options;
   const int size = d->tp->comm->size;
   if (heads % size)
-    return situ__fail(SITU_E_SHAPE, op, "%s has %" PRId64 " heads, which %d ranks do not divide", path, heads, size) ==
-           SITU_OK;
+    return situ__fail(SITU_E_SHAPE, op, "%s has %" PRId64 " heads, which %d ranks do not divide", path, heads, size),
+           false;
   for (int i = 0; i < 5; i++) {
     situ_tensor *whole = own_tensor(m, names[i]), *part;
     if (!whole) continue;
@@ -255,13 +255,14 @@ static situ_status find_whole(const situ_nn_visit *at, void *payload) {
 }
 
 static bool check_plan(const situ_dist_parallel *plan, int64_t count) {
-  if (count < 1) return situ__fail(SITU_E_ARG, op, "a plan of %" PRId64 " rows", count) == SITU_OK;
+  if (count < 1) return situ__fail(SITU_E_ARG, op, "a plan of %" PRId64 " rows", count), false;
   if (!situ__given(op, "plan", plan)) return false;
   for (int64_t k = 0; k < count; k++) {
     if (!situ__given(op, "path", plan[k].path)) return false;
     if ((unsigned)plan[k].style > SITU_DIST_HEADWISE || !*plan[k].path)
       return situ__fail(SITU_E_ARG, op, "row %" PRId64 ": path '%s', style %d: a path below the module and a style", k,
-                        plan[k].path, (int)plan[k].style) == SITU_OK;
+                        plan[k].path, (int)plan[k].style),
+             false;
   }
   return true;
 }
@@ -270,7 +271,7 @@ static bool make_parts(division *d) {
   situ_nn_module *m = d->tp->module;
   if (situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_ONCE, look, d) != SITU_OK) return false;
   for (int64_t k = 0; k < d->rows; k++)
-    if (!d->used[k]) return situ__fail(SITU_E_ARG, op, "'%s' names no layer of the module", d->plan[k].path) == SITU_OK;
+    if (!d->used[k]) return situ__fail(SITU_E_ARG, op, "'%s' names no layer of the module", d->plan[k].path), false;
   return situ_nn_walk(m, SITU_NN_PARAMETER, find_whole, d) == SITU_OK;
 }
 
@@ -322,7 +323,7 @@ static void free_division(division *d) {
 
 static bool divide(situ_dist_tp *tp, const situ_dist_parallel *plan, int64_t count) {
   division d = { .tp = tp, .plan = plan, .rows = count, .used = situ__calloc((size_t)count, sizeof *d.used) };
-  if (!d.used) return situ__no_memory(op, (size_t)count * sizeof *d.used) == SITU_OK;
+  if (!d.used) return situ__no_memory(op, (size_t)count * sizeof *d.used), false;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   const bool good = make_parts(&d) && put_parts(&d);

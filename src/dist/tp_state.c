@@ -108,7 +108,7 @@ static bool add_gradients(const situ_dist_tp *tp, const situ_tree *parameters, s
 static bool scale_gradients(const situ_tree *parameters, double norm, double max_norm) {
   const int64_t most = situ_tree_count(parameters);
   situ_tensor **grad = situ__alloc((size_t)(most + 1) * sizeof *grad);
-  if (!grad) return situ__no_memory("dist_tp_clip_grad_norm_", (size_t)(most + 1) * sizeof *grad) == SITU_OK;
+  if (!grad) return situ__no_memory("dist_tp_clip_grad_norm_", (size_t)(most + 1) * sizeof *grad), false;
   int64_t count = 0;
   bool wide = false;
   for (int64_t i = 0; i < most; i++) {

@@ -346,12 +346,13 @@ static situ_status exchange(const situ_dist_zero *z) {
 /* No hook is in the middle of ddp's exchange, and no other optimiser has the parts of these gradients. */
 static bool can_step(const situ_dist_zero *z) {
   if (z->comm->held)
-    return situ__fail(SITU_E_STATE, step_op, "a backward exchanges gradients over this communicator: step behind it") ==
-           SITU_OK;
+    return situ__fail(SITU_E_STATE, step_op, "a backward exchanges gradients over this communicator: step behind it"),
+           false;
   for (int64_t i = 0; !z->parts_gradients && i < situ_tree_count(z->parameters); i++)
     if (situ_grad_is_in_parts(situ_tree_tensor_at(z->parameters, i)))
       return situ__fail(SITU_E_STATE, step_op, "another optimiser keeps the gradient of %.90s in parts: step that one",
-                        situ_tree_key(z->parameters, i)) == SITU_OK;
+                        situ_tree_key(z->parameters, i)),
+             false;
   return true;
 }
 

@@ -36,11 +36,12 @@ int64_t situ__zero_find_item(situ_dist_ddp *d, const situ_tensor *parameter) {
 
 bool situ__zero_knows(const char *op, const situ_dist_zero *z, const situ_tree *group) {
   if (!z->parts_gradients) return true;
-  if (!z->ddp) return situ__fail(SITU_E_STATE, op, "the ddp that averages the gradients has been freed") == SITU_OK;
+  if (!z->ddp) return situ__fail(SITU_E_STATE, op, "the ddp that averages the gradients has been freed"), false;
   for (int64_t i = 0; i < situ_tree_count(group); i++)
     if (situ__zero_find_item(z->ddp, situ_tree_tensor_at(group, i)) < 0)
       return situ__fail(SITU_E_ARG, op, "%.90s is not a parameter of the module whose gradients ddp averages",
-                        situ_tree_key(group, i)) == SITU_OK;
+                        situ_tree_key(group, i)),
+             false;
   return is_idle(op, z->ddp);
 }
 

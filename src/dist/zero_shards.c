@@ -385,7 +385,7 @@ static situ_status divide_at(const situ_nn_visit *at, void *payload) {
 static bool divide_units(division *v) {
   const situ_dist_zero3_options *o = v->options;
   if (o->unit_count < 0 || (o->unit_count && !o->units))
-    return situ__fail(SITU_E_ARG, v->op, "unit_count is %" PRId64, o->unit_count) == SITU_OK;
+    return situ__fail(SITU_E_ARG, v->op, "unit_count is %" PRId64, o->unit_count), false;
   v->used = situ__calloc((size_t)o->unit_count + 1, sizeof *v->used);
   if (!v->used) return situ__no_memory(v->op, (size_t)o->unit_count + 1), false;
   for (int64_t k = 0; k < o->unit_count; k++)
@@ -395,7 +395,8 @@ static bool divide_units(division *v) {
   for (int64_t k = 0; k < o->unit_count; k++)
     if (!v->used[k])
       return situ__fail(SITU_E_ARG, v->op, "'%.90s' names no module of the one whose gradients ddp averages",
-                        o->units[k]) == SITU_OK;
+                        o->units[k]),
+             false;
   return true;
 }
 
@@ -425,13 +426,14 @@ static bool make_shards(const char *op, situ_dist_zero *z) {
 bool situ__zero_begin_shards(const char *op, situ_dist_zero *z, const situ_dist_zero3_options *options) {
   const situ_dist_ddp *d = z->ddp;
   if (d->options.check_every)
-    return situ__fail(SITU_E_UNSUPPORTED, op, "ddp compares whole parameters (check_every), and a rank has parts") ==
-           SITU_OK;
+    return situ__fail(SITU_E_UNSUPPORTED, op, "ddp compares whole parameters (check_every), and a rank has parts"),
+           false;
   if (d->total % z->comm->size)
     return situ__fail(SITU_E_ARG, op,
                       "%" PRId64
                       " micro-batches: each of %d ranks must have as many, because they gather parameters together",
-                      d->total, z->comm->size) == SITU_OK;
+                      d->total, z->comm->size),
+           false;
   division v = { op, z, options, NULL };
   const bool divided = make_shards(op, z) && divide_units(&v);
   situ__free(v.used);
@@ -455,7 +457,8 @@ bool situ__zero_can_shard(const char *op, const situ_dist_zero *z, const situ_tr
     situ_each_relative(t, find_sharer, &shared);
     if (shared)
       return situ__fail(SITU_E_UNSUPPORTED, op, "%.90s shares its memory with another tensor, and would be freed alone",
-                        situ_tree_key(group, i)) == SITU_OK;
+                        situ_tree_key(group, i)),
+             false;
   }
   return true;
 }

@@ -105,7 +105,8 @@ static bool make_header(const char *op, situ_tensor *t, situ__text *text) {
   if (situ_block_type_of(t))
     return situ__fail(SITU_E_UNSUPPORTED, op,
                       "tensor holds %s blocks, which .npy does not have: save situ_dequantize's",
-                      situ_block_name(situ_block_type_of(t))) == SITU_OK;
+                      situ_block_name(situ_block_type_of(t))),
+           false;
   if (!type)
     return situ__fail(SITU_E_UNSUPPORTED, op, "NumPy has no %s: save situ_to_dtype(tensor, SITU_F32)",
                       situ_dtype_name(situ_dtype_of(t))),

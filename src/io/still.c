@@ -79,7 +79,8 @@ bool situ__still_unchanged(const char *op, const situ__still *s) {
       return situ__fail(SITU_E_STATE, op,
                         "'%s' was written by another thread while it was saved, and nothing is saved: call this again, "
                         "or guard both with a lock",
-                        situ__shown(s->list[i].name, shown)) == SITU_OK;
+                        situ__shown(s->list[i].name, shown)),
+             false;
   return true;
 }
 

@@ -26,7 +26,8 @@ static bool may_change(const char *op, situ_tensor *t) {
   return situ__fail(SITU_E_ALIAS, op,
                     "%s has views, or is a part of other memory, which would show other elements then; make the views "
                     "after the change",
-                    name) == SITU_OK;
+                    name),
+         false;
 }
 
 /* A copy of t's values in the new order; without values, memory for them. */

@@ -246,17 +246,18 @@ static bool check_memory(const situ_move_plan *m, const situ__demands *roughly) 
 static bool check_unit(const situ_move_plan *m, const situ_move_unit *u, situ__demands *demands) {
   situ_storage *s = u->storage;
   if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
-    return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again",
-                      label_of(u->tensor)) == SITU_OK;
+    return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", label_of(u->tensor)),
+           false;
   if (!u->moves) return true;
   if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(m->op, s) == SITU_OK;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
     return situ__fail(SITU_E_STATE, m->op,
                       "%s is on meta, and its values are unknown: load a state dict into it, or initialise it on the "
                       "other device",
-                      label_of(u->tensor)) == SITU_OK;
+                      label_of(u->tensor)),
+           false;
   if (situ__move_add_unit(demands, u)) return true;
-  return situ__no_memory(m->op, sizeof *demands->list) == SITU_OK;
+  return situ__no_memory(m->op, sizeof *demands->list), false;
 }
 
 /* demands: of all devices that the move uses. */
@@ -337,7 +338,8 @@ static bool may_move(const situ_move_plan *m) {
   for (int64_t i = 0; situ__is_dry() && i < m->count; i++)
     if (m->unit[i].moves && !situ__is_void(m->unit[i].storage))
       return situ__fail(SITU_E_STATE, m->op, "%s would be moved, but a dry run changes nothing",
-                        label_of(m->unit[i].tensor)) == SITU_OK;
+                        label_of(m->unit[i].tensor)),
+             false;
   return true;
 }
 

@@ -70,9 +70,8 @@ situ_nn_module *situ_nn_append(situ_nn_module *container, situ_nn_module *module
 
 situ_nn_module *situ_nn_put(situ_nn_module *container, const char *name, situ_nn_module *module) {
   if (name) return add_part("nn_put", container, &dict_type, name, module);
-  situ__null("nn_put", "name");
-  situ__nn_give_up(module);
-  return situ__nn_give_up(container), NULL;
+  situ__nn_give_up(module), situ__nn_give_up(container);
+  return situ__null("nn_put", "name"), NULL;
 }
 
 situ_nn_module *situ_nn_at(const situ_nn_module *container, int64_t i) {

@@ -233,10 +233,7 @@ static const situ_nn_type encoder_type = { .name = "TransformerEncoder", .size =
 /* A ModuleList of the layer and its clones. Takes over the layer, also on error. */
 static situ_nn_module *repeat(const char *op, situ_nn_module *layer, int64_t count) {
   situ_nn_module **all = situ__calloc((size_t)count, sizeof *all);
-  if (!all) {
-    situ__no_memory(op, (size_t)count * sizeof *all);
-    return situ__nn_give_up(layer), NULL;
-  }
+  if (!all) return situ__no_memory(op, (size_t)count * sizeof *all), situ__nn_give_up(layer), NULL;
   all[0] = layer;
   for (int64_t i = 1; i < count && all[i - 1]; i++) all[i] = situ_nn_clone(layer);
   situ_nn_module *list = situ_nn_module_list_of(count, all);
@@ -250,10 +247,8 @@ static situ_nn_module *make_stack(const char *op, const char *what, const situ_n
   const bool given = situ__nn_given(op, what, layer) && (!norm || situ__nn_given(op, "norm", norm));
   if (given && (num_layers < 1 || num_layers > MOST_LAYERS))
     situ__fail(SITU_E_ARG, op, "num_layers is %" PRId64 ": it must be in 1..%d", num_layers, MOST_LAYERS);
-  if (!given || num_layers < 1 || num_layers > MOST_LAYERS) {
-    situ__nn_give_up(layer);
-    return situ__nn_give_up(norm), NULL;
-  }
+  if (!given || num_layers < 1 || num_layers > MOST_LAYERS)
+    return situ__nn_give_up(layer), situ__nn_give_up(norm), NULL;
   stack *m = situ_nn_alloc(type);
   situ_nn_child(m, layers, repeat(op, layer, num_layers));
   if (norm) situ_nn_child(m, norm, norm);

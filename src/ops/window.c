@@ -66,10 +66,8 @@ static situ_tensor *kaiser(const char *op, int64_t count, double beta, bool sym,
   SITU__MADE_OF_OPS(op);
   window w;
   if (!open_window(op, count, sym, options, &w)) return NULL;
-  if (!(beta >= 0 && beta < 700)) { /* I0 of more overflows */
-    situ__fail(SITU_E_ARG, op, "beta is %g, must be 0 to 700", beta);
-    return NULL;
-  }
+  if (!(beta >= 0 && beta < 700)) /* I0 of more overflows */
+    return situ__fail(SITU_E_ARG, op, "beta is %g, must be 0 to 700", beta), NULL;
   enum { MOST_F32 = 88 }; /* f32 has I0 of this one */
   if (beta > MOST_F32) w.wide.dtype = SITU_F64;
   situ_tensor *inside = situ_rsub_scalar(situ_square(places(&w, -1, 2 / w.span)), 1);
