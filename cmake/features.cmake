@@ -59,7 +59,7 @@ macro(situ_find_onednn)
       endif()
     endforeach()
     set(found "oneDNN ${version}, opened at run time")
-    situ_headers_for(backend/cpu/dnnl.c ${SITU_ONEDNN_INCLUDE})
+    situ_headers_for(backend/cpu/conv/dnnl.c ${SITU_ONEDNN_INCLUDE})
   endif()
 endmacro()
 

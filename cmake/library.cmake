@@ -40,12 +40,12 @@ set(SITU_HAVE_DIST ${SITU_DIST})
 
 # Files that are compiled once for each instruction set.
 set(situ_isa_sources ${situ_sources})
-list(FILTER situ_isa_sources INCLUDE REGEX "/src/backend/cpu/isa/")
-list(FILTER situ_sources EXCLUDE REGEX "/src/backend/cpu/isa/")
+list(FILTER situ_isa_sources INCLUDE REGEX "/src/backend/cpu/[a-z]+/isa/")
+list(FILTER situ_sources EXCLUDE REGEX "/src/backend/cpu/[a-z]+/isa/")
 foreach(set bf16 amx)
   set(situ_${set}_sources ${situ_sources})
-  list(FILTER situ_${set}_sources INCLUDE REGEX "/src/backend/cpu/isa_${set}/")
-  list(FILTER situ_sources EXCLUDE REGEX "/src/backend/cpu/isa_${set}/")
+  list(FILTER situ_${set}_sources INCLUDE REGEX "/src/backend/cpu/[a-z]+/isa_${set}/")
+  list(FILTER situ_sources EXCLUDE REGEX "/src/backend/cpu/[a-z]+/isa_${set}/")
 endforeach()
 
 if(SITU_FUZZ)
@@ -111,7 +111,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
       $<$<BOOL:${SITU_CC_HAS_WIDTH_512}>:-mprefer-vector-width=512>)
     if(SITU_CC_HAS_BF16)
       set(SITU_HAVE_ISA_BF16 1)
-      list(APPEND situ_bf16_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/isa/convert.c)
+      list(APPEND situ_bf16_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/common/isa/convert.c)
       situ_isa(bf16 situ_bf16_sources -march=x86-64-v4 -mavx512bf16 -mavx512vnni
         $<$<BOOL:${SITU_CC_HAS_WIDTH_512}>:-mprefer-vector-width=512>)
     endif()

@@ -22,8 +22,8 @@ static double exact_cos(double x) { return cos(x); }
 
 #include "kernels/dialect.h"
 
-#include "backend/cpu/isa/branchless.h"
-#include "backend/cpu/isa/sine.h"
+#include "backend/cpu/common/isa/branchless.h"
+#include "backend/cpu/common/isa/sine.h"
 
 static const struct function {
   const char *name;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/cpu/convert.h"
+#include "backend/cpu/common/convert.h"
 #include "base/pool.h"
 #include "kernels/half.h"
 #include "support/views.h"

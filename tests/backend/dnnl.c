@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/cpu/dnnl.h"
+#include "backend/cpu/conv/dnnl.h"
 #include "support/views.h"
 
 static void needs_onednn(void) {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "support/test.h"
 #include "support/views.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/cpu/elementwise.h"
-#include "backend/cpu/isa/exp.h"
+#include "backend/cpu/elementwise/elementwise.h"
+#include "backend/cpu/common/isa/exp.h"
 #include "kernels/half.h"
 #include "support/ulp.h"
 #include "support/views.h"

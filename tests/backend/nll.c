@@ -12,7 +12,7 @@
 
 #include <situ/ops/loss.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "support/test.h"
 #include "support/views.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/scan.h"
+#include "backend/cpu/reduce/scan.h"
 #include "base/pool.h"
 #include "support/test.h"
 #include "support/views.h"

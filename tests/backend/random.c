@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/cpu/random.h"
+#include "backend/cpu/elementwise/random.h"
 #include "base/pool.h"
 #include "support/views.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/cpu/rows.h"
+#include "backend/cpu/norm/rows.h"
 #include "base/pool.h"
 #include "support/test.h"
 #include "support/views.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "situ/error.h"
 #include "support/views.h"

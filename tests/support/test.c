@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/cpu/lapack_library.h"
+#include "backend/cpu/linalg/lapack_library.h"
 #include "device/device.h"
 #include "support/checked.h"
 #include "support/last_words.h"

@@ -1,7 +1,7 @@
 /* Views made by hand. See views.h.
    SPDX-License-Identifier: MIT */
 #include "support/views.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/common/cpu.h"
 #include "device/device.h"
 #include "kernels/half.h"
 #include "support/test.h"

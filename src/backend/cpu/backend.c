@@ -1,6 +1,6 @@
 /* cpu: the host. Its memory is ordinary memory, and its kernels are complete when they return.
    SPDX-License-Identifier: MIT */
-#include "cpu.h"
+#include "backend/cpu/common/cpu.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"

@@ -1,5 +1,5 @@
 /* One pass of Fourier transforms, for one factor of the length (Stockham, decimation in frequency; the formula is in
-   backend/cpu/isa/fft_radix.h). D0 is the dtype. Each element of the result is computed by itself.
+   backend/cpu/fft/isa/fft_radix.h). D0 is the dtype. Each element of the result is computed by itself.
    SPDX-License-Identifier: MIT */
 #include "kernels/element.h"
 #include "kernels/fft.h"
