@@ -10,34 +10,6 @@ endif()
 # Backends that will be modules of their own, opened at run time, are no part of the core.
 list(FILTER situ_sources EXCLUDE REGEX "/src/backend/(opencl|cuda|lower)/")
 
-# Without its readers src/program is one function that refuses.
-if(SITU_PROGRAMS)
-  list(FILTER situ_sources EXCLUDE REGEX "/src/program/absent\\.c$")
-  if(SITU_ONNX)
-    list(FILTER situ_sources EXCLUDE REGEX "/src/program/onnx_absent\\.c$")
-  else()
-    list(FILTER situ_sources EXCLUDE REGEX "/src/program/onnx")
-    list(APPEND situ_sources ${PROJECT_SOURCE_DIR}/src/program/onnx_absent.c)
-  endif()
-else()
-  list(FILTER situ_sources EXCLUDE REGEX "/src/program/")
-  list(APPEND situ_sources ${PROJECT_SOURCE_DIR}/src/program/absent.c)
-endif()
-
-if(SITU_GGUF)
-  list(FILTER situ_sources EXCLUDE REGEX "/src/io/gguf_absent\\.c$")
-else()
-  list(FILTER situ_sources EXCLUDE REGEX "/src/io/gguf(_header|_names|_remarks)?\\.c$")
-endif()
-
-if(SITU_DIST)
-  list(FILTER situ_sources EXCLUDE REGEX "/src/dist/absent\\.c$")
-else()
-  list(FILTER situ_sources EXCLUDE REGEX "/src/dist/")
-  list(APPEND situ_sources ${PROJECT_SOURCE_DIR}/src/dist/absent.c)
-endif()
-set(SITU_HAVE_DIST ${SITU_DIST})
-
 # Files that are compiled once for each instruction set.
 set(situ_isa_sources ${situ_sources})
 list(FILTER situ_isa_sources INCLUDE REGEX "/src/backend/cpu/[a-z]+/isa/")

@@ -1,5 +1,4 @@
 /* Communicators: the ranks of a program that runs as several processes (torch.distributed).
-   A build without SITU_DIST refuses all calls (SITU_E_UNSUPPORTED).
    Threads: one thread at a time may use a communicator; a second one is refused (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_COMM_H

@@ -1,6 +1,5 @@
 /* Data parallel training (torch.nn.parallel.DistributedDataParallel), with the same bits for any number of ranks, and
    optimisers whose state is divided among the ranks (torch.distributed.optim.ZeroRedundancyOptimizer).
-   A build without SITU_DIST refuses all calls (SITU_E_UNSUPPORTED).
    Threads: a distributed module is used by the thread that trains (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DIST_H

@@ -21,15 +21,14 @@ SITU_BEGIN
     Calls that the program has and this library lacks are SITU_E_UNSUPPORTED, with a list of them. A program that was
     exported in training mode follows the module's mode (dropout, batch norm); one that was exported in eval mode stays
     in it. Hooks run on the module itself, not on its children, whose calls are part of the program. Pickles in the
-    archive are not read. With options->map, weights on the cpu are the file's own memory. NULL on error; a build
-    without SITU_PROGRAMS is SITU_E_UNSUPPORTED.
+    archive are not read. With options->map, weights on the cpu are the file's own memory. NULL on error.
 
     An ONNX model (opset 13 to 28; the first bytes of the file tell) becomes the same kind of module. Floating
     initialisers that reach a layer are its parameters, the others buffers; dotted names are paths. Several outputs are
     a dict by their names. Sizes, and what is computed from sizes and constants only, stay on the host; what depends on
     constants only is computed now. External data is read from files in the model's own directory or below it, through
-    no symbolic link. Operators that this library lacks are SITU_E_UNSUPPORTED, with a list of their nodes, as is any
-    ONNX model in a build without SITU_ONNX. What the file declares of a node's result (value_info, outputs) is compared
+    no symbolic link. Operators that this library lacks are SITU_E_UNSUPPORTED, with a list of their nodes. What the
+    file declares of a node's result (value_info, outputs) is compared
     with what is computed: another dtype, rank or fixed size is SITU_E_FORMAT. */
 SITU_API situ_nn_module *situ_export_load(const char *path, const situ_load_options *options);
 
@@ -63,7 +62,7 @@ typedef struct situ_onnx_export_options {
     numbers that a dtype does not hold, the model computes what its runtime does.
 
     SITU_E_UNSUPPORTED, with a list, for calls that ONNX has no operators for; for a program that writes a parameter or
-    buffer, or was read from an ONNX model; and in a build without SITU_ONNX. SITU_E_STATE for a module that is not a
+    buffer, or was read from an ONNX model. SITU_E_STATE for a module that is not a
     program. */
 SITU_API SITU_CHECKED situ_status situ_onnx_export(situ_nn_module *program, const char *path,
                                                    const situ_onnx_export_options *options);

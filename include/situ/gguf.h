@@ -14,8 +14,7 @@ typedef struct situ_gguf situ_gguf;
 
 /** Opens a file and checks its whole header against its size without reading data: counts, types, offsets, alignment,
     overlaps and names given twice. Accepts bytes after the last tensor, or a last tensor without padding, only with
-    options->lenient. SITU_E_UNSUPPORTED for other versions, for arrays in arrays, and in a build without SITU_GGUF.
-    NULL on error. */
+    options->lenient. SITU_E_UNSUPPORTED for other versions and for arrays in arrays. NULL on error. */
 SITU_API situ_gguf *situ_gguf_open(const char *path, const situ_load_options *options);
 /** Closes the file; mapped tensors keep their mapping. NULL is fine. */
 SITU_API void situ_gguf_close(situ_gguf *file);

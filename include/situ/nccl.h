@@ -1,6 +1,5 @@
 /* NCCL beside a communicator's own engine: memory of a CUDA device goes from rank to rank without the host (torch's
    init_process_group("cpu:mpi,cuda:nccl")). The library links no NCCL: the cuda module opens libnccl.so.2 at run time.
-   A build without SITU_DIST refuses all calls (SITU_E_UNSUPPORTED).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_NCCL_H
 #define SITU_NCCL_H

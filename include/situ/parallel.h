@@ -1,6 +1,5 @@
 /* One model over several ranks: layers in parts (torch.distributed.tensor.parallel), and parts of a model one after
    another (torch.distributed.pipelining).
-   A build without SITU_DIST refuses all calls (SITU_E_UNSUPPORTED).
    Threads: a divided model is used by the thread that trains (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PARALLEL_H

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/file.h"
-#include "program/build.h"
+#include "program/graph/build.h"
 
 situ_nn_module *situ_export_load(const char *path, const situ_load_options *options) {
   static const char op[] = "export_load";

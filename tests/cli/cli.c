@@ -199,7 +199,7 @@ static void reads_gguf(void **state) {
   const char *root = getenv("SITU_TEST_ROOT");
   char command[4096];
 #define GGUF(format) (snprintf(command, sizeof command, format, root ? root : "."), command)
-  if (run(GGUF("inspect %.3000s/io/gguf/model.gguf")) && strstr(output, "without SITU_GGUF")) skip();
+  (void)run(GGUF("inspect %.3000s/io/gguf/model.gguf"));
   says("blk.0.attn_k.weight       Q4_0   [16, 18]       288 B\n");
   says("metadata  general.architecture = llama\n");
   says("metadata  tokenizer.ggml.tokens = 8 strings\n");

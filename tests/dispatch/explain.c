@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "io/format/json.h"
 #include "situ/nn.h"
 #include "situ/place.h"
 #include "situ/policy.h"

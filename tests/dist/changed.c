@@ -5,7 +5,7 @@
 /* test-devices: cpu */
 #include <math.h>
 
-#include "dist/comm.h"
+#include "distributed/comm/comm.h"
 #include "dist/must.h"
 #include "dist/world.h"
 #include "situ/dist.h"

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "dist/set.h"
+#include "distributed/checkpoint/set.h"
 #include "dist/sets.h"
 #include "situ/sys/alloc.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "io/header.h"
+#include "io/safetensors/header.h"
 
 static situ__problem problem;
 
@@ -158,9 +158,9 @@ static void refuses_bad_entries(void **state) {
 static void refuses_too_many(void **state) {
   (void)state;
   enum { ENTRY_LENGTH = 64 };
-  char *text = malloc(((size_t)SITU__HEADER_TENSORS + 1) * ENTRY_LENGTH + 2), *at = text;
+  char *text = malloc(((size_t)SITU__FILE_TENSORS + 1) * ENTRY_LENGTH + 2), *at = text;
   assert_non_null(text);
-  for (int i = 0; i <= SITU__HEADER_TENSORS; i++)
+  for (int i = 0; i <= SITU__FILE_TENSORS; i++)
     at += snprintf(at, ENTRY_LENGTH,
                    "%c"
                    "\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",

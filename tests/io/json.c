@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json.h"
+#include "io/format/json.h"
 
 /* All tokens of a text, one letter each; '!' for an error. Its memory ends with it, as that of a file does. */
 static const char *tokens(const char *text) {

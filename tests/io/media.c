@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io/image.h"
+#include "io/media/image.h"
 #include "situ/media.h"
 #include "support/test.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/npy_header.h"
+#include "io/npy/header.h"
 
 static situ__problem problem;
 static situ_file_entry entry;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "io/zip.h"
+#include "io/format/zip.h"
 
 /* Two stored entries: "d/a" with "hello" and "d/b" with "xy", then the directory and its end. */
 enum { LOCAL_A = 0, DATA_A = 33, LOCAL_B = 38, DATA_B = 71, CENTRAL_A = 73, CENTRAL_B = 122, END = 171, BYTES = 193 };

@@ -361,10 +361,6 @@ static void written_as_onnx(const row *r, const char *directory, situ_nn_module 
   char path[512];
   (void)snprintf(path, sizeof path, "%s/%s.onnx", directory ? directory : ".", r->name);
   const situ_status status = situ_onnx_export(program, path, NULL);
-  if (status == SITU_E_UNSUPPORTED && strstr(situ_error_message(), "without SITU_ONNX")) {
-    situ_error_clear();
-    return;
-  }
   if (status != SITU_OK) fail_msg("%s: %s", r->name, situ_error_message());
   situ_nn_module *loaded = situ_export_load(path, NULL);
   if (!loaded) fail_msg("%s: %s", r->name, situ_error_message());

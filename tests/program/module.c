@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "program/pt2.h"
+#include "program/pt2/pt2.h"
 #include "situ/situ.h"
 #include "situ/sys/alloc.h"
 

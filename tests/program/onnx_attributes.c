@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/bind.h"
+#include "program/graph/bind.h"
 #include "program/message.h"
 #include "situ/situ.h"
 

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/protobuf.h"
-#include "io/protobuf_write.h"
+#include "io/format/protobuf.h"
+#include "io/format/protobuf_write.h"
 #include "situ/situ.h"
 
 enum { FLOAT = 1, INT64 = 7, BOOL = 9, GRAPH = 7, NODE = 1, NODE_OUTPUT = 2, VALUE_INFO = 13, FILE_BYTES = 4 << 20 };

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/protobuf_write.h"
-#include "program/module.h"
+#include "io/format/protobuf_write.h"
+#include "program/graph/module.h"
 #include "situ/situ.h"
 
 /* ---- graphs, written as "Op input input attribute=1 > output; ..." ---- */

@@ -57,7 +57,7 @@ HOST = {}  # of each operator: names of the inputs that the host reads
 def read_rows():
     """Operators that situ reads, from its table of rows."""
     here = os.path.dirname(os.path.abspath(__file__))
-    for path in glob.glob(os.path.join(here, "..", "..", "src", "program", "onnx_ops*.c")):
+    for path in glob.glob(os.path.join(here, "..", "..", "src", "program", "onnx", "read", "ops*.c")):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         for macro, name in re.findall(r'\b(UNARY|UNARY_SHAPES|PAIR|PAIR_SHAPES|VARIADIC|WITH_ALPHA|REDUCE|ALONG)\("(\w+)"', text):

@@ -6,7 +6,7 @@ SPDX-License-Identifier: MIT
   python3 tools/exchange/onnx_written.py LIBSITU.SO [--count N] [--seed S] [--only view.default,add.Tensor] [--list]
       [--keep DIR]
 
-The overloads are read from src/program/onnx_write_*.c, and their arguments drawn by their schema or by
+The overloads are read from src/program/onnx/write/*.c, and their arguments drawn by their schema or by
 written_calls.py: an overload for which nothing can be drawn is an error. A call is exported by torch.export, with free
 sizes where it takes them, written, and run at two sizes, with ordinary numbers, with NaN, infinities, zeros and large
 ones, and with large whole numbers. Either all agree, in dtype, shape and value, or the file is refused. --keep: what

@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def overloads():
     """Those that have a form, and the ones in place of them."""
     names = []
-    for path in sorted(glob.glob(os.path.join(HERE, "..", "..", "src", "program", "onnx_write_*.c"))):
+    for path in sorted(glob.glob(os.path.join(HERE, "..", "..", "src", "program", "onnx", "write", "*.c"))):
         with open(path, encoding="utf-8") as file:
             text = file.read()
         for kind, name in re.findall(r'(?<!\w)(FORM|SAME|SIZED|VARIES|LOGICAL|BOTH|COMPARE)\("([\w.]+)"|', text):

@@ -16,7 +16,7 @@ static situ_status leave(situ__target *target, situ_status status) {
 
 static const situ__target *of(int index) { return &situ__cuda_entered(index)->target; }
 
-const situ__target_table situ__targets = {
+static const situ__target_table targets = {
   .enter = enter,
   .leave = leave,
   .of = of,
@@ -30,6 +30,8 @@ const situ__target_table situ__targets = {
   .attend = situ__cuda_attend,
 #endif
 };
+
+bool situ_module_start(const situ_host *host) { return situ__lower_start(host, &targets); }
 
 const situ_backend situ_module_backend = {
   .abi = SITU_BACKEND_ABI,

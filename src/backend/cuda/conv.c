@@ -197,7 +197,7 @@ static situ_status solve_wide(situ__cuda_device *d, convolution *c, bool *done) 
   if (status == SITU_OK && *done) status = convert(d, c->of[BIAS], &bias);
   if (status == SITU_OK && *done) status = add(d, &wide, bias, &wide);
   if (status == SITU_OK && *done) status = convert(d, &wide, &y);
-  situ__targets.release(index, sums);
+  situ__targets->release(index, sums);
   return status;
 }
 

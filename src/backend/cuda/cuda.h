@@ -148,7 +148,7 @@ void situ__cuda_free(int index, void *data, size_t bytes);
 cudaError_t situ__cuda_scratch(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_trim(int index);
 
-/* ---- slots of situ__targets (memory.c, launch.c) --------------------------------------------- */
+/* ---- slots of its table of targets (memory.c, launch.c) -------------------------------------- */
 void *situ__cuda_target_scratch(situ__target *target, const char *op, size_t bytes);
 void situ__cuda_target_release(int index, void *scratch);
 situ_status situ__cuda_target_clear(situ__target *target, const char *op, void *scratch, size_t bytes);

@@ -86,7 +86,7 @@ static void add_operands(situ__call *call, const problem *p) {
 static situ_status launch(int index, situ__call *call, problem *p, int64_t units, int64_t rows, int64_t features) {
   situ_status status;
   if (p->mask) situ__lower_buffer(call, p->mask);
-  situ__target *target = situ__targets.enter(index, call->op, &status);
+  situ__target *target = situ__targets->enter(index, call->op, &status);
   if (!target) return status;
   const int64_t bytes = (int64_t)situ__lower_size(call->variant.compute), block = ATTENTION_BLOCK(target->cpu, bytes),
                 width = ATTENTION_WIDTH(target->cpu, bytes);
@@ -96,7 +96,7 @@ static situ_status launch(int index, situ__call *call, problem *p, int64_t units
   situ__lower_scalars(call, p->scalar);
   call->alone = target->cpu;
   const int64_t groups = units * p->w.blocks * p->w.chunks;
-  return situ__targets.leave(target, groups > 0 ? situ__targets.launch(target, call, groups) : SITU_OK);
+  return situ__targets->leave(target, groups > 0 ? situ__targets->launch(target, call, groups) : SITU_OK);
 }
 
 static situ_status run_forward(int index, problem *p) {
@@ -137,7 +137,7 @@ static situ_status run_gradients(int index, problem *p) {
   situ__lower_buffer(&keys, &deltas);
   const int64_t units = p->places.numel / p->w.shared, widest = p->w.e > p->w.v ? p->w.e : p->w.v;
   if (status == SITU_OK) status = launch(index, &keys, p, units, p->w.s, widest);
-  situ__targets.release(index, memory);
+  situ__targets->release(index, memory);
   return status;
 }
 
@@ -147,17 +147,17 @@ static situ_status run_gradients(int index, problem *p) {
 situ_status situ__lower_offers_attention(int index, const situ_work *work) {
   enum { FEW = 64 };
   const situ_view_desc *q = work->in[0], *k = work->in[1];
-  const bool few = situ__targets.of(index)->cpu && k->size[k->ndim - 2] <= FEW;
+  const bool few = situ__targets->of(index)->cpu && k->size[k->ndim - 2] <= FEW;
   return count_shared(q, k) && !few ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
 /* A library's attention. Returns false if it did not take the work. */
 static bool ask_library(int index, const situ_work *work, situ_status *status) {
-  if (!situ__targets.attend) return false;
-  situ__target *target = situ__targets.enter(index, "attention", status);
+  if (!situ__targets->attend) return false;
+  situ__target *target = situ__targets->enter(index, "attention", status);
   if (!target) return true;
-  const bool taken = situ__targets.attend(target, work, status);
-  *status = situ__targets.leave(target, taken ? *status : SITU_OK);
+  const bool taken = situ__targets->attend(target, work, status);
+  *status = situ__targets->leave(target, taken ? *status : SITU_OK);
   return taken || *status != SITU_OK;
 }
 
@@ -177,6 +177,6 @@ situ_status situ__lower_attention(int index, const situ_work *work) {
     problem p = problem_of(work, mask);
     status = work->op == SITU_ATTENTION_GRAD ? run_gradients(index, &p) : run_forward(index, &p);
   }
-  situ__targets.release(index, storage.data);
+  situ__targets->release(index, storage.data);
   return status;
 }

@@ -20,7 +20,7 @@ static void cut(column_sums *n, int64_t group, int64_t pack) {
 bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x, const situ_view_desc *g,
                          const situ_view_desc *mean, const situ_view_desc *rstd, const situ_view_desc *y,
                          const situ_view_desc *y2, situ_status *status) {
-  const situ__target *target = situ__targets.of(index);
+  const situ__target *target = situ__targets->of(index);
   if (target->cpu) return false;
   const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
   const int64_t pack = PACK_BYTES / (int64_t)situ__lower_size(x->dtype);
@@ -66,7 +66,7 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
     const column_sums rest = { .rows = n.slices, .width = n.width, .row = n.width, .divisor = divisor };
     if (*status == SITU_OK && last[k] && to[k] != last[k])
       (void)situ__lower_columns(index, 0, rest, to[k], NULL, NULL, NULL, last[k], NULL, status);
-    situ__targets.release(index, memory[k].data);
+    situ__targets->release(index, memory[k].data);
   }
   return true;
 }

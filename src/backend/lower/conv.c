@@ -126,7 +126,7 @@ static situ_status add_up(const conv *v) {
 
 static situ_status scratch(conv *v, situ_conv_pass pass) {
   situ_status status;
-  situ__target *d = situ__targets.enter(v->index, "conv", &status);
+  situ__target *d = situ__targets->enter(v->index, "conv", &status);
   if (!d) return status;
   size_t size = situ__lower_size(v->lane);
   int64_t image = v->c.groups * v->depth * v->plane;
@@ -137,22 +137,22 @@ static situ_status scratch(conv *v, situ_conv_pass pass) {
   if (v->together < 1) v->together = 1;
   v->many -= v->many % v->together;
   v->parts = (v->c.images + v->together - 1) / v->together;
-  void *columns = situ__targets.scratch(d, "conv", (size_t)(v->many * image) * size);
+  void *columns = situ__targets->scratch(d, "conv", (size_t)(v->many * image) * size);
   void *part = NULL;
   if (pass == SITU_CONV_GRAD_WEIGHT && columns)
-    part = situ__targets.scratch(d, "conv", (size_t)(v->parts * v->w->numel) * size);
+    part = situ__targets->scratch(d, "conv", (size_t)(v->parts * v->w->numel) * size);
   v->columns = situ__lower_scratch_view(&v->memory, columns, v->lane, v->many * image);
   v->part = situ__lower_scratch_view(&v->sums, part, v->lane, v->parts * v->w->numel);
   bool enough = columns && (part || pass != SITU_CONV_GRAD_WEIGHT);
-  return situ__targets.leave(d, enough ? SITU_OK : SITU_E_NOMEM);
+  return situ__targets->leave(d, enough ? SITU_OK : SITU_E_NOMEM);
 }
 
 /* Returns true if a library of the target has computed it or failed with *status. */
 static bool handed_over(int index, const situ_work *work, situ_status *status) {
-  situ__target *d = situ__targets.enter(index, "conv", status);
+  situ__target *d = situ__targets->enter(index, "conv", status);
   if (!d) return true;
-  const bool done = situ__targets.convolve && situ__targets.convolve(d, work, status);
-  (void)situ__targets.leave(d, *status);
+  const bool done = situ__targets->convolve && situ__targets->convolve(d, work, status);
+  (void)situ__targets->leave(d, *status);
   return done;
 }
 
@@ -180,7 +180,7 @@ situ_status situ__lower_conv(int index, const situ_work *work) {
   for (int64_t at = 0; status == SITU_OK && at < v.c.images; at += v.many)
     status = pass[work->op](&v, at, v.c.images - at < v.many ? v.c.images - at : v.many);
   if (status == SITU_OK && work->op == SITU_CONV_GRAD_WEIGHT) status = add_up(&v);
-  situ__targets.release(index, v.memory.data);
-  situ__targets.release(index, v.sums.data);
+  situ__targets->release(index, v.memory.data);
+  situ__targets->release(index, v.sums.data);
   return status;
 }

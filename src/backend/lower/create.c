@@ -58,7 +58,7 @@ situ_status situ__lower_range(int index, const situ_work *work) {
     i64.step[k] = f64_to_i64(work->scalar[k]);
   }
   situ__lower_buffer(&call, y);
-  call.variant.compute = whole ? SITU_I64 : situ__targets.of(index)->fp64 ? SITU_F64 : SITU_F32;
+  call.variant.compute = whole ? SITU_I64 : situ__targets->of(index)->fp64 ? SITU_F64 : SITU_F32;
   if (whole) situ__lower_block(&call, &i64, sizeof i64);
   else if (call.variant.compute == SITU_F64) situ__lower_block(&call, &f64, sizeof f64);
   else situ__lower_block(&call, &f32, sizeof f32);

@@ -137,7 +137,7 @@ static situ_status run_with_casts(int index, const situ_work *work, int family, 
   if (status == SITU_OK) status = launch(index, work, family, name, compute, ins, view);
   if (status == SITU_OK && view[0] != given[0])
     status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { view[0] }, .out = { given[0] } });
-  for (int k = 0; k <= ins; k++) situ__targets.release(index, storage[k].data);
+  for (int k = 0; k <= ins; k++) situ__targets->release(index, storage[k].data);
   return status;
 }
 

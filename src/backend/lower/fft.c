@@ -65,7 +65,7 @@ static situ_status take(int index, int dtype, int64_t count, int buffers, void *
   return SITU_OK;
 }
 static void give(int index, void *const scratch[2]) {
-  for (int k = 0; k < 2; k++) situ__targets.release(index, scratch[k]);
+  for (int k = 0; k < 2; k++) situ__targets->release(index, scratch[k]);
 }
 
 static situ_status run_plain(int index, int dtype, transform *t) {

@@ -1,10 +1,12 @@
-/* The module's entry point: takes the library's functions and checks that the two versions fit.
+/* The start of a module.
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
 const situ_host *situ__host;
+const situ__target_table *situ__targets;
 
-bool situ_module_start(const situ_host *host) {
+bool situ__lower_start(const situ_host *host, const situ__target_table *targets) {
   situ__host = host;
+  situ__targets = targets;
   return host->abi == SITU_BACKEND_ABI && host->size == sizeof *host;
 }

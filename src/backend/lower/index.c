@@ -44,7 +44,7 @@ static situ_status check_indices(situ__target *d, const situ_view_desc *at, void
   call.buffer[call.buffers++] = bad;
   situ__lower_block(&call, &w, sizeof w);
   situ__lower_block(&call, p, sizeof *p);
-  situ_status status = situ__targets.clear(d, call.op, bad, sizeof(int64_t));
+  situ_status status = situ__targets->clear(d, call.op, bad, sizeof(int64_t));
   return status == SITU_OK ? situ__lower_items(d, &call, w.numel) : status;
 }
 
@@ -77,17 +77,17 @@ static situ_status scatter(int index, const situ_work *work, const situ_view_des
   situ__lower_buffer(&call, src);
   situ__lower_buffer(&call, at);
   situ_status status;
-  situ__target *d = situ__targets.enter(index, call.op, &status);
+  situ__target *d = situ__targets->enter(index, call.op, &status);
   if (!d) return status;
-  void *bad = situ__targets.scratch(d, call.op, sizeof(int64_t));
+  void *bad = situ__targets->scratch(d, call.op, sizeof(int64_t));
   call.buffer[call.buffers++] = bad;
   situ__lower_block(&call, &w, sizeof w);
   situ__lower_block(&call, &p, sizeof p);
   situ__lower_scalars(&call, work->scalar);
   status = bad ? check_indices(d, at, bad, &p) : SITU_E_NOMEM;
   if (status == SITU_OK) status = situ__lower_items(d, &call, w.numel);
-  situ__targets.release(index, bad);
-  return situ__targets.leave(d, status);
+  situ__targets->release(index, bad);
+  return situ__targets->leave(d, status);
 }
 
 /* Sums of f16 and bf16 are kept in f32 and rounded once. */
@@ -106,6 +106,6 @@ situ_status situ__lower_scatter(int index, const situ_work *work) {
   if (status == SITU_OK) status = scatter(index, work, &wide);
   if (status == SITU_OK)
     status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &wide }, .out = { y } });
-  situ__targets.release(index, memory);
+  situ__targets->release(index, memory);
   return status;
 }

@@ -106,7 +106,10 @@ typedef struct situ__target_table {
   /* May be NULL; the device is entered. A library's attention, with the same contract. */
   bool (*attend)(situ__target *target, const situ_work *work, situ_status *status);
 } situ__target_table;
-extern const situ__target_table situ__targets;
+extern const situ__target_table *situ__targets; /* the module's, from its start on */
+/* What a module's situ_module_start does: takes the library's functions and the module's table, and checks that the
+   versions fit. */
+bool situ__lower_start(const situ_host *host, const situ__target_table *targets);
 
 /* ---- compiled kernels (table.c) -------------------------------------------------------------- */
 typedef struct situ__made {
@@ -167,7 +170,7 @@ situ_status situ__lower_run_rows(int index, const situ__call *call, int64_t rows
 bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc *x, const situ_view_desc *g,
                          const situ_view_desc *mean, const situ_view_desc *rstd, const situ_view_desc *y,
                          const situ_view_desc *y2, situ_status *status);
-/* Enters device `index` and calls situ__targets.scratch. */
+/* Enters device `index` and calls situ__targets->scratch. */
 void *situ__lower_scratch(int index, const char *op, size_t bytes);
 
 /* ---- views (walk.c) ------------------------------------------------------------------------- */

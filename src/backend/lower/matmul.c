@@ -85,13 +85,13 @@ situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t to
   situ__lower_block(&call, &s, sizeof s);
   situ__lower_scalars(&call, work->scalar);
   situ_status status;
-  situ__target *d = situ__targets.enter(index, call.op, &status);
+  situ__target *d = situ__targets->enter(index, call.op, &status);
   if (!d) return status;
-  if (!situ__targets.product || !situ__targets.product(d, work, &batch, &s, &status)) {
+  if (!situ__targets->product || !situ__targets->product(d, work, &batch, &s, &status)) {
     if (d->cpu) merge(&s, &batch);
     choose_tile(&s, d, call.variant.compute == SITU_F32 ? 32 : 16, batch.numel);
     call.alone = d->cpu;
-    status = situ__targets.launch(d, &call, batch.numel * tiles(&s));
+    status = situ__targets->launch(d, &call, batch.numel * tiles(&s));
   }
-  return situ__targets.leave(d, status);
+  return situ__targets->leave(d, status);
 }

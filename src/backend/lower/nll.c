@@ -164,6 +164,6 @@ situ_status situ__lower_nll(int index, const situ_work *work) {
                          .op = "cross_entropy",
                          .checks = true };
   situ_status status = back ? backward(&p, index) : forward(&p, index);
-  for (int k = 0; k < 2; k++) situ__targets.release(index, p.scratch[k]);
+  for (int k = 0; k < 2; k++) situ__targets->release(index, p.scratch[k]);
   return status;
 }

@@ -158,11 +158,11 @@ static situ_status batch_norm(int index, const situ_work *work) {
   situ__lower_block(&call, &n, sizeof n);
   if (!back) situ__lower_scalars(&call, work->scalar);
   situ_status status;
-  situ__target *target = situ__targets.enter(index, call.op, &status);
+  situ__target *target = situ__targets->enter(index, call.op, &status);
   if (!target) return status;
   call.alone = target->cpu;
   if (target->cpu) call.variant.flags |= FLAG_SERIAL;
-  return situ__targets.leave(target, situ__targets.launch(target, &call, n.channels));
+  return situ__targets->leave(target, situ__targets->launch(target, &call, n.channels));
 }
 
 /* Vectors of different dtypes are cast to the compute type first; results are cast back last. */
@@ -190,6 +190,6 @@ situ_status situ__lower_batch_norm(int index, const situ_work *given) {
   for (int k = written; k < count && status == SITU_OK; k++)
     if (*slot[k] != vector[k])
       status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &own[k] }, .out = { vector[k] } });
-  for (int k = 0; k < count; k++) situ__targets.release(index, memory[k].data);
+  for (int k = 0; k < count; k++) situ__targets->release(index, memory[k].data);
   return status;
 }

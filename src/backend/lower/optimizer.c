@@ -125,14 +125,14 @@ static situ_status step_together(situ__target *d, const situ_work *work, int64_t
   c.call.variant.flags |= FLAG_LIST;
   situ__lower_block(&c.call, &list, sizeof list);
   constants(&c, work);
-  return situ__targets.launch(d, &c.call, groups);
+  return situ__targets->launch(d, &c.call, groups);
 }
 
 situ_status situ__lower_optimizer(int index, const situ_work *work) {
   situ_status status;
   for (int64_t i = 0; i < work->list_count; i++)
     if (situ__lower_lane_of((situ_dtype)work->list[i].param->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
-  situ__target *d = situ__targets.enter(index, "optimizer", &status);
+  situ__target *d = situ__targets->enter(index, "optimizer", &status);
   if (!d) return status;
   for (int64_t i = 0; i < work->list_count && status == SITU_OK;) {
     if (d->addresses) {
@@ -142,5 +142,5 @@ situ_status situ__lower_optimizer(int index, const situ_work *work) {
       i++;
     }
   }
-  return situ__targets.leave(d, status);
+  return situ__targets->leave(d, status);
 }

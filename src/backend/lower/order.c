@@ -53,17 +53,17 @@ situ_status situ__lower_sort(int index, const situ_work *work) {
   int64_t all = w.outer * w.inner * w.size;
   situ__call call = { .variant = { .text = SITU__TEXT_sort }, .op = "sort" };
   situ_status status;
-  situ__target *d = situ__targets.enter(index, call.op, &status);
+  situ__target *d = situ__targets->enter(index, call.op, &status);
   if (!d) return status;
-  void *places[2] = { situ__targets.scratch(d, call.op, (size_t)all * 8),
-                      situ__targets.scratch(d, call.op, (size_t)all * 8) };
+  void *places[2] = { situ__targets->scratch(d, call.op, (size_t)all * 8),
+                      situ__targets->scratch(d, call.op, (size_t)all * 8) };
   status = places[0] && places[1] ? count_places(d, call, &s, places[0], all) : SITU_E_NOMEM;
   int now = 0;
   for (; status == SITU_OK && s.run < s.size; s.run *= 2, now ^= 1)
     status = merge(d, call, &s, work, places[now], places[!now], all);
   if (status == SITU_OK) status = read_out(d, call, &s, work, places[now]);
-  for (int k = 0; k < 2; k++) situ__targets.release(index, places[k]);
-  return situ__targets.leave(d, status);
+  for (int k = 0; k < 2; k++) situ__targets->release(index, places[k]);
+  return situ__targets->leave(d, status);
 }
 
 situ_status situ__lower_nonzero(int index, const situ_work *work) {
@@ -77,9 +77,9 @@ situ_status situ__lower_nonzero(int index, const situ_work *work) {
                                    .dtype = { 0, x->dtype } },
                       .op = "nonzero" };
   situ_status status;
-  situ__target *d = situ__targets.enter(index, call.op, &status);
+  situ__target *d = situ__targets->enter(index, call.op, &status);
   if (!d) return status;
-  void *counts = situ__targets.scratch(d, call.op, (size_t)counted * 8);
+  void *counts = situ__targets->scratch(d, call.op, (size_t)counted * 8);
   call.buffer[call.buffers++] = counts;
   situ__call add = call;
   add.variant = (situ__variant){ .text = SITU__TEXT_nonzero, .op = 1 };
@@ -93,6 +93,6 @@ situ_status situ__lower_nonzero(int index, const situ_work *work) {
   situ__lower_block(&call, &offset, sizeof offset);
   situ__lower_block(&call, &capacity, sizeof capacity);
   if (status == SITU_OK) status = situ__lower_items(d, &call, counted);
-  situ__targets.release(index, counts);
-  return situ__targets.leave(d, status);
+  situ__targets->release(index, counts);
+  return situ__targets->leave(d, status);
 }

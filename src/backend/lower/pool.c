@@ -47,15 +47,15 @@ situ_status situ__lower_pool(int index, const situ_work *work) {
     return situ__lower_run_flat(index, &call, work->out[0]->numel, c.window[0] * c.window[1]);
   }
   situ_status status;
-  situ__target *d = situ__targets.enter(index, call.op, &status);
+  situ__target *d = situ__targets->enter(index, call.op, &status);
   if (!d) return status;
-  void *scratch = situ__targets.scratch(d, call.op, (size_t)large->numel * 8);
+  void *scratch = situ__targets->scratch(d, call.op, (size_t)large->numel * 8);
   call.checks = true;
   situ__lower_buffer(&call, where);
   call.buffer[call.buffers++] = scratch;
   situ__lower_block(&call, &c, sizeof c);
   situ__lower_block(&call, &verb, sizeof verb);
   status = scratch ? situ__lower_items(d, &call, planes) : SITU_E_NOMEM;
-  situ__targets.release(index, scratch);
-  return situ__targets.leave(d, status);
+  situ__targets->release(index, scratch);
+  return situ__targets->leave(d, status);
 }

@@ -76,7 +76,7 @@ static situ_status in_pieces(int index, const situ_work *work, situ_dtype comput
   pieces cut = { PIECES, (part->numel + PIECES - 1) / PIECES, part->numel }, rest = { 1, PIECES, part->numel };
   situ_status status = fold(index, work, compute, &first, &folds, x, &lines_of, part, &cut);
   if (status == SITU_OK) status = fold(index, work, compute, &second, y, &folds, &one, &all, &rest);
-  situ__targets.release(index, memory);
+  situ__targets->release(index, memory);
   return status;
 }
 
@@ -129,8 +129,8 @@ static situ_status reduce_cast(int index, const situ_work *given, situ_dtype com
   if (status == SITU_OK) status = reduce(index, &work, compute, r);
   if (status == SITU_OK && !direct)
     status = situ__lower_copy(index, &(situ_work){ .ins = 1, .outs = 1, .in = { &own_y }, .out = { y } });
-  situ__targets.release(index, memory_x.data);
-  situ__targets.release(index, memory_y.data);
+  situ__targets->release(index, memory_x.data);
+  situ__targets->release(index, memory_y.data);
   return status;
 }
 

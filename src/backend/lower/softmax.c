@@ -17,7 +17,7 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
     situ__lower_buffer(&call, view[k]);
   }
   situ__lower_block(&call, &w, sizeof w);
-  const situ__target *target = situ__targets.of(index);
+  const situ__target *target = situ__targets->of(index);
   row_layout layout;
   if (w.inner == 1 && w.size > ROW_FEW && situ__lower_rows(index, &call, w.size, &layout, operands, operands, view)) {
     situ__lower_block(&call, &layout, sizeof layout);

@@ -10,7 +10,7 @@ static situ_status leave(situ__target *target, situ_status status) {
   return situ__cl_leave((situ__cl_device *)target, status);
 }
 
-const situ__target_table situ__targets = {
+static const situ__target_table targets = {
   .enter = enter,
   .leave = leave,
   .of = situ__cl_target_of,
@@ -19,6 +19,8 @@ const situ__target_table situ__targets = {
   .release = situ__cl_target_release,
   .clear = situ__cl_target_clear,
 };
+
+bool situ_module_start(const situ_host *host) { return situ__lower_start(host, &targets); }
 
 #define TRIED(verb, lowered)                                                \
   static situ_status believed_##lowered(int index, const situ_work *work) { \

@@ -49,7 +49,7 @@ situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *c
 /* Why the device is lost; NULL: it is not. */
 const char *situ__cl_lost(int index);
 
-/* ---- slots of situ__targets (device.c, memory.c, program.c) ----------------------------------- */
+/* ---- slots of its table of targets (device.c, memory.c, program.c) ---------------------------- */
 const situ__target *situ__cl_target_of(int index);
 void *situ__cl_target_scratch(situ__target *target, const char *op, size_t bytes);
 void situ__cl_target_release(int index, void *scratch);

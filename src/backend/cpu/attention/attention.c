@@ -261,16 +261,10 @@ static void run_unit(const void *plan_, char *memory, int64_t number) {
   store(&u);
 }
 
-/* The weights of so few keys are as small as the operands, so they are kept: cheaper than to compute them again. Of
-   many rows of x a product by tiles is faster than one row of blocks after the other. */
-situ_status situ__cpu_offers(int index, const situ_work *work) {
-  (void)index;
-  if (work->verb == SITU_VERB_CONV) return situ__cpu_offers_conv(work);
-  if (work->verb == SITU_VERB_FACTOR) return situ__cpu_offers_factor(work);
-  if (work->verb == SITU_VERB_LINALG) return situ__cpu_offers_linalg();
+/* The weights of so few keys are as small as the operands, so they are kept: cheaper than to compute them again. */
+situ_status situ__cpu_offers_attention(const situ_work *work) {
   const situ_view_desc *k = work->in[1];
-  if (work->verb == SITU_VERB_BLOCKS) return work->out[0]->size[0] > SITU__BLOCKS_ROWS ? SITU_E_UNSUPPORTED : SITU_OK;
-  return work->verb == SITU_VERB_ATTENTION && k->size[k->ndim - 2] <= SHORT ? SITU_E_UNSUPPORTED : SITU_OK;
+  return k->size[k->ndim - 2] <= SHORT ? SITU_E_UNSUPPORTED : SITU_OK;
 }
 
 situ_status situ__cpu_attention(int index, const situ_work *work) {

@@ -41,10 +41,12 @@ situ_status situ__cpu_attention(int index, const situ_work *work);
 situ_status situ__cpu_blocks(int index, const situ_work *work);
 situ_status situ__cpu_offers(int index, const situ_work *work);
 situ_status situ__cpu_offers_conv(const situ_work *work);
-situ_status situ__cpu_offers_factor(const situ_work *work);
+situ_status situ__cpu_offers_attention(const situ_work *work);
+situ_status situ__cpu_offers_matmul_factor(const situ_work *work);
 situ_status situ__cpu_offers_linalg(void); /* without LAPACK it records why */
 situ_status situ__cpu_offers_conv_factor(const situ_work *work);
 situ_status situ__cpu_conv_factor(const situ_work *work);
+situ_status situ__cpu_matmul_factor(const situ_work *work);
 situ_status situ__cpu_optimizer(int index, const situ_work *work);
 
 /* ---- blocks (block.c) ----

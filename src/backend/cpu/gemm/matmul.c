@@ -357,15 +357,12 @@ static situ__matmul factor_of(const situ_work *w) {
                                 .b_col = b->stride[1] } };
 }
 
-situ_status situ__cpu_offers_factor(const situ_work *w) {
-  if (w->window) return situ__cpu_offers_conv_factor(w);
+situ_status situ__cpu_offers_matmul_factor(const situ_work *w) {
   const situ__matmul p = factor_of(w);
   return situ__packed_offers_factor(&p) ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
-situ_status situ__cpu_factor(int index, const situ_work *w) {
-  (void)index;
-  if (w->window) return situ__cpu_conv_factor(w);
+situ_status situ__cpu_matmul_factor(const situ_work *w) {
   situ__matmul p = factor_of(w);
   return situ__packed_factor(&p, situ__cpu_data(w->out[0]));
 }

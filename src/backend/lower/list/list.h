@@ -36,4 +36,6 @@ const situ_view_desc *situ__list_view(int dtype, int ndim, const int64_t *size);
   situ__list_view(dtype, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (const int64_t[]){ __VA_ARGS__ })
 #define ASK(...) situ__list_ask(&(situ_work){ __VA_ARGS__ })
 
+extern const situ__target_table situ__list_targets; /* which launch nothing, and note what would be */
+
 #endif

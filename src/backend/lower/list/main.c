@@ -41,7 +41,7 @@ static void print_kernel(const situ__listed *kernel) {
 
 int main(void) {
   static const situ_host host = { .fail = fail, .verb_name = verb_name, .alloc = malloc, .free = free };
-  situ__host = &host;
+  (void)situ__lower_start(&host, &situ__list_targets);
   situ__list_all();
   size_t count;
   const situ__listed *list = situ__list_read(&count);

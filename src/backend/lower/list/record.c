@@ -77,7 +77,7 @@ static situ_status clear(situ__target *target, const char *op, void *unused, siz
   return SITU_OK;
 }
 
-const situ__target_table situ__targets = {
+const situ__target_table situ__list_targets = {
   .enter = enter, .leave = leave, .of = of, .launch = launch, .scratch = scratch, .release = release, .clear = clear
 };
 

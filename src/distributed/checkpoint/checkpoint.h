@@ -1,0 +1,33 @@
+/* Inside of sharded checkpoints: the state of a training run in pieces, and back.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DIST_CHECKPOINT_H
+#define SITU_DIST_CHECKPOINT_H
+
+#include "distributed/ddp/ddp.h"
+#include "set.h"
+#include "distributed/zero/zero.h"
+#include "situ/random.h"
+#include "situ/sys/load.h"
+
+/* The pieces that this rank writes, as a flat dict under their names in the file; *layout: a hash of the names, dtypes
+   and shapes of what all ranks have alike. NULL after recording an error. */
+situ_tree *situ__dist_own_pieces(const char *op, const situ_comm *comm, const situ_dist_checkpoint *c,
+                                 uint64_t *layout);
+
+/* A state that was read, checked and copied, and is not in use yet. */
+typedef struct situ__dist_loading {
+  situ_tree *model;
+  situ_optim_loading *optimizer;
+  situ_lr_scheduler_loading *scheduler;
+  situ_generator by_default, generator;
+  int64_t epoch, step, ddp_step;
+} situ__dist_loading;
+
+/* Reads what `c` asks for; changes nothing. Returns false after recording an error. In both cases the caller ends
+   it. */
+bool situ__dist_load_prepare(situ__dist_loading *l, const situ__set *set, const situ_comm *comm,
+                             const situ_dist_checkpoint *c);
+/* With `commit`, which the caller has loaded the model for, all other objects take the state. Cannot fail. */
+void situ__dist_load_end(situ__dist_loading *l, situ_dist_checkpoint *c, bool commit);
+
+#endif

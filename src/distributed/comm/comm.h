@@ -1,0 +1,205 @@
+/* Inside of a communicator: headers between ranks, and calls on their way.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DIST_COMM_H
+#define SITU_DIST_COMM_H
+
+#include "base/busy.h"
+#include "base/fail.h"
+#include "base/fork.h"
+#include "base/handle.h"
+#include "situ/sys/comm_device.h"
+#include "situ/sys/dry.h"
+
+enum { SITU__COMM_NAME = 64, SITU__COMM_TEXT = 512, SITU__COMM_RANKS = 4096 };
+
+/* What two ranks tell each other before a call. Sent as bytes: all ranks run one build on one architecture. */
+typedef struct situ__comm_header {
+  uint32_t magic;  /* the layout of this struct */
+  int32_t status;  /* SITU_OK: a call; else its sender has given up, and `text` says why */
+  int32_t culprit; /* of a failure: the rank that caused it; -1: unknown */
+  int32_t op, reduction, dtype, peer;
+  int64_t number; /* collectives begun so far on this communicator; 0 for SEND and RECEIVE. Of a rank that has given up:
+                     the last one that has ended there, with all before it */
+  int64_t count, step;
+  int32_t direct; /* its sender's values may stay on their device: they do if those of all ranks may */
+  char name[SITU__COMM_NAME];
+  char text[320];
+} situ__comm_header;
+
+/* Another rank, as this one sees it. */
+typedef struct situ__peer {
+  void *incoming;           /* the engine's request for its next header; NULL: none is awaited any more */
+  situ__comm_header *next;  /* where that arrives */
+  situ__comm_header *inbox; /* headers that no call has asked for yet, in the order of their arrival */
+  size_t count, capacity;
+  bool claimed; /* in a pass over the calls: an earlier one waits for its next header */
+  bool heard;   /* it has said that it gave up */
+  bool silent;  /* it has said nothing since this rank gave up */
+  bool lost;    /* the engine says so: a failure of the calls that still need its header */
+  situ_comm_report report;
+} situ__peer;
+
+typedef enum situ__comm_stage {
+  SITU__COMM_HEADERS, /* some peer has not come to this call */
+  SITU__COMM_READY,   /* an earlier collective has to begin first */
+  SITU__COMM_VALUES,  /* the engine is at work */
+  SITU__COMM_DONE,
+  SITU__COMM_FAILED
+} situ__comm_stage;
+
+/* An engine with its state. */
+typedef struct situ__comm_way {
+  const situ_comm_engine *engine; /* NULL: there is none */
+  void *state;
+} situ__comm_way;
+
+struct situ_comm_request {
+  uint32_t head;
+  situ_comm *comm; /* referenced */
+  situ_comm_request *later;
+  situ__comm_stage stage;
+  situ_comm_transfer transfer;
+  void *receive;             /* the program's memory */
+  size_t sent, received;     /* bytes */
+  situ__comm_header *header; /* apart, because an engine may read it for longer */
+  void **sending;            /* per rank: the engine's request for the header; NULL: done */
+  bool *answered;            /* per rank: it has come to this call, or need not */
+  int awaited;               /* ranks that have not */
+  const situ__comm_way *way; /* of the values: host memory, or that of a device */
+  bool mixed;                /* some rank's values are elsewhere: those of all go through the host */
+  bool simulated;            /* of a dry run: nothing is sent, and what arrives has a shape only */
+  void *values;              /* that engine's request */
+  /* On a device: what is sent, and a tensor of its own for what arrives; owned. transfer has their addresses. */
+  situ_tensor *source, *target;
+};
+
+struct situ_comm {
+  uint32_t head;
+  int32_t refs; /* the program's, until situ_comm_free, and one for each request */
+  situ__alone alone;
+  situ__comm_way host, direct; /* headers and host memory; memory of `device` (situ_comm_use_nccl) */
+  const situ_comm_device_engine *device_engine;
+  situ_device device;
+  int rank, size;
+  double deadline;
+  int64_t number, posted;           /* collectives opened; whose headers have been sent */
+  situ__peer *peers;                /* per rank; its own is unused */
+  situ_comm_request *first, **last; /* calls that have begun, in order, until they end */
+  bool held;                        /* a backward exchanges gradients: calls of the program would be out of order */
+  bool divides;                     /* a model is divided over its ranks, which have different values */
+  situ__comm_header *words;         /* of the first rank that has given up, until this one does; borrowed of a peer */
+  int speaker;                      /* that rank */
+  int64_t owed;                     /* the last collective that has ended on a rank that has given up */
+  situ_status failed;               /* SITU_OK, or why it refuses calls */
+  int culprit;
+  char text[SITU__COMM_TEXT]; /* of that failure */
+};
+
+static inline bool situ__comm_is_direct(const situ_comm_request *r) { return r->way == &r->comm->direct; }
+static inline bool situ__comm_given(const char *op, const situ_comm *c) {
+  return situ__valid(op, "comm", c, SITU__A_COMM);
+}
+static inline bool situ__comm_is_pair(situ_comm_op op) { return op == SITU_COMM_SEND || op == SITU_COMM_RECEIVE; }
+
+/* Its peers know the process that made it. Returns false after recording an error in a child of that. */
+static inline bool situ__comm_is_here(const char *op) {
+  if (!situ__forked()) return true;
+  return situ__fail(SITU_E_STATE, op,
+                    "this process is the child of a fork; communicators stayed in the parent (exec, or fork before the "
+                    "first one is made)"),
+         false;
+}
+
+/* For what needs ranks that have the same. Returns false after recording an error. */
+static inline bool situ__comm_replicates(const char *op, const situ_comm *c) {
+  if (!c->divides) return true;
+  return situ__fail(SITU_E_STATE, op,
+                    "situ_dist_tp_new has divided a model over this communicator: give a communicator of ranks that "
+                    "have the same parts"),
+         false;
+}
+
+/* `total` things are divided among ranks: the first one of a rank; that of rank `size` is the total. */
+static inline int64_t situ__dist_first(int64_t total, int rank, int size) {
+  return total / size * rank + total % size * rank / size;
+}
+
+/* ---- headers (header.c) ---- */
+
+enum { SITU__COMM_MAGIC = 0x53430002 };
+/* Compares a peer's header with this rank's. Returns true if both are of one call, else false with `text` filled. */
+bool situ__comm_match(const situ__comm_header *mine, const situ__comm_header *its, int rank, int peer,
+                      char text[SITU__COMM_TEXT]);
+/* Writes "all_reduce "loss" (call 3, step 7)". */
+const char *situ__comm_call_text(const situ__comm_header *h, char text[SITU__COMM_NAME * 3]);
+
+/* ---- progress (progress.c) ---- */
+
+/* Begins to wait for the next header of each peer. Returns false after recording an error. */
+bool situ__comm_listen(const char *op, situ_comm *c);
+/* Sends this call's header, and puts the call last. On error the communicator has failed. */
+void situ__comm_post(situ_comm *c, situ_comm_request *r);
+/* One pass over headers and calls, without waiting. */
+void situ__comm_progress(situ_comm *c);
+/* Waits until r is done or has failed. */
+void situ__comm_await(situ_comm *c, situ_comm_request *r);
+/* The communicator fails: all calls end, and the other ranks are told. culprit: -1 if unknown. Not in a dry run. */
+void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *fmt, ...) SITU_PRINTF(4, 5);
+/* Records why the communicator has failed. */
+situ_status situ__comm_failure(const char *op, const situ_comm *c);
+
+/* ---- calls whose memory the library fills in itself (comm.c) ---- */
+
+/* A request with memory for call.count elements, whose call.send and .receive are not used. NULL after recording. */
+situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm_call *call);
+/* In a dry run: the same checks, and a request that has ended. Nothing is sent, counted or received, and it has no
+   memory. situ__comm_open and situ__comm_open_for are refused in a dry run. */
+situ_comm_request *situ__comm_simulate(const char *op, situ_comm *c, const situ_comm_call *call);
+/* The memory that is sent, and that values arrive in: NULL where the op has none. */
+static inline void *situ__comm_outgoing(situ_comm_request *r) { return (void *)(uintptr_t)r->transfer.send; }
+static inline void *situ__comm_arrived(situ_comm_request *r) { return r->transfer.receive; }
+/* Waits for it. Returns false after recording an error; in both cases the request lives on. */
+bool situ__comm_finish(const char *op, situ_comm_request *r);
+/* NULL is fine. */
+void situ__comm_close(situ_comm_request *r);
+
+/* ---- calls whose values are tensors (direct.c) ---- */
+
+/* The way for the values of a call on this device: its engine, or host memory; and for those of t. */
+const situ__comm_way *situ__comm_way_on(const situ_comm *c, const situ_comm_call *call, situ_device device);
+const situ__comm_way *situ__comm_way_of(const situ_comm *c, const situ_comm_call *call, const situ_tensor *t);
+/* situ__comm_open for that way. */
+situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
+                                       const situ__comm_way *way);
+/* For the direct way: the memory that values arrive in. Returns false after recording an error. */
+bool situ__comm_make_target(situ_comm_request *r);
+/* The values go through the host after all. Returns false after recording an error. */
+bool situ__comm_leave_device(situ_comm_request *r);
+/* Gives the request t's values to send: copies them to the host, or keeps t, or a contiguous copy of it, on its device.
+   Returns false after recording an error, as all that follow. */
+bool situ__comm_fill(situ_comm_request *r, situ_tensor *t);
+/* The same piece by piece: all zeros at first (without it, undefined), then t's values from element `at` on. */
+bool situ__comm_clear(situ_comm_request *r);
+bool situ__comm_put(situ_comm_request *r, int64_t at, situ_tensor *t);
+/* The values that have arrived, from element `at` on: a 1-D tensor on their own memory, of the host or of the device,
+   which lives as long as the request; and a tensor of this shape on a device, with memory of its own. */
+situ_tensor *situ__comm_part(const situ_comm_request *r, int64_t at, int64_t count);
+situ_tensor *situ__comm_result(const situ_comm_request *r, int64_t at, situ_shape shape, situ_device device);
+/* Writes the values that have arrived, from element `at` on, into t. */
+bool situ__comm_write(const situ_comm_request *r, int64_t at, situ_tensor *t);
+
+/* A call of the library for these values; op names it in messages. */
+situ_status situ__comm_call(const char *op, situ_comm *c, const situ_comm_call *call);
+/* All ranks' `bytes` bytes, one behind the other. */
+bool situ__comm_gather(const char *op, situ_comm *c, const char *name, int64_t step, const void *mine, void *all,
+                       size_t bytes);
+enum { SITU__COMM_WORDS = 256 }; /* of a rank's error that the others hear */
+/* Tells all ranks whether this one is ready; `words`: why it is not, NULL: it is. Returns whether all are; else it has
+   recorded, as `status`, the words of the first that is not, but on ranks with words of their own. A collective call,
+   without memory that one rank alone could lack. */
+bool situ__comm_all_ready(const char *op, situ_comm *c, const char *words, situ_status status);
+
+/* Whether a path matches a pattern, in which '*' is any one part of the path. */
+bool situ__dist_path_matches(const char *pattern, const char *path);
+
+#endif

@@ -1,0 +1,168 @@
+/* Buckets: gradients and buffers of a distributed module, flat, and their sums over this rank's micro-batches.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "ddp.h"
+
+/* ---- which tensor is where ---- */
+
+/* Several buckets are needed for an exchange while backward runs; each costs a few messages. */
+static int64_t bucket_limit(const situ_dist_ddp *d) {
+  if (d->options.bucket_bytes) return d->options.bucket_bytes;
+  int64_t all = 0;
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (d->items[i].in_bucket) all += d->items[i].numel * (int64_t)situ_dtype_size(situ_dtype_of(d->items[i].tensor));
+  return situ__max_i64(64 << 10, situ__min_i64(all / 8, 25 << 20));
+}
+
+static bool has_space(const situ__dist_bucket *b, const situ_dist_ddp *d, const situ__dist_item *item, int64_t limit) {
+  const situ_tensor *first = d->items[b->items[0]].tensor;
+  const int64_t size = (int64_t)situ_dtype_size(b->dtype);
+  return b->of_buffers == item->is_buffer && b->group == item->group && b->unit == item->unit &&
+         b->dtype == situ_dtype_of(item->tensor) &&
+         situ_device_equal(situ_device_of(first), situ_device_of(item->tensor)) &&
+         (b->numel + item->numel) * size <= limit;
+}
+
+static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *item) {
+  if (d->bucket_count == d->bucket_capacity) {
+    const int64_t capacity = d->bucket_capacity ? 2 * d->bucket_capacity : 4;
+    situ__dist_bucket *larger = situ__realloc(d->buckets, (size_t)capacity * sizeof *larger);
+    if (!larger) return NULL;
+    d->buckets = larger;
+    d->bucket_capacity = capacity;
+  }
+  situ__dist_bucket *b = &d->buckets[d->bucket_count];
+  *b = (situ__dist_bucket){
+    .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer, .group = item->group, .unit = item->unit
+  };
+  const bool compressed = d->options.compress && !item->is_buffer && situ_dtype_size(b->dtype) > 2;
+  b->wire = compressed ? d->options.compress : b->dtype;
+  if (!(b->items = situ__alloc((size_t)d->item_count * sizeof *b->items))) return NULL;
+  d->bucket_count++;
+  return b;
+}
+
+/* The bucket that items of this kind are put into now, or a new one. */
+static situ__dist_bucket *bucket_for(situ_dist_ddp *d, const situ__dist_item *item, int64_t limit) {
+  for (int64_t i = d->bucket_count; i-- > 0;)
+    if (has_space(&d->buckets[i], d, item, limit)) return &d->buckets[i];
+  return add_bucket(d, item);
+}
+
+void situ__dist_free_buckets(situ_dist_ddp *d) {
+  for (int64_t b = 0; b < d->bucket_count; b++) situ__free(d->buckets[b].items);
+  situ__free(d->buckets);
+  d->buckets = NULL;
+  d->bucket_count = d->bucket_capacity = 0;
+}
+
+static void count_before(const situ_dist_ddp *d) {
+  for (int64_t i = 0; i < d->bucket_count; i++)
+    for (int64_t k = 0; k < i; k++)
+      if (d->buckets[k].group == d->buckets[i].group) d->buckets[i].before += d->buckets[k].numel;
+}
+
+/* The elements of a group are dealt out to the ranks in turn, as far as their number matters: each rank has as many of
+   all buckets as of one, to an element. The first `count` elements of the group: those of the ranks below `rank`. */
+static int64_t dealt_below(int64_t count, int rank, int size) {
+  return count / size * rank + situ__min_i64(count % size, rank);
+}
+
+int64_t situ__dist_share_begin(const situ_dist_ddp *d, const situ__dist_bucket *b, int rank) {
+  const int size = d->comm->size;
+  if (situ__dist_in_parts(d, b))
+    return dealt_below(b->before + b->numel, rank, size) - dealt_below(b->before, rank, size);
+  return situ__min_i64(rank * situ__ceil_div(b->numel, size), b->numel);
+}
+
+static bool fill_buckets(const char *op, situ_dist_ddp *d) {
+  const int64_t limit = bucket_limit(d);
+  for (int64_t i = 0; i < d->item_count; i++) {
+    situ__dist_item *item = &d->items[i];
+    if (!item->in_bucket || !item->numel) continue;
+    situ__dist_bucket *b = bucket_for(d, item, limit);
+    if (!b) return situ__no_memory(op, (size_t)d->item_count * sizeof *b->items), false;
+    item->bucket = b - d->buckets;
+    item->offset = b->numel;
+    b->items[b->count++] = i;
+    b->numel += item->numel;
+  }
+  count_before(d);
+  return true;
+}
+
+bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
+  const size_t bytes = (size_t)(d->item_count + 1) * sizeof *d->items;
+  situ__dist_item *items = situ__alloc(bytes);
+  if (!items) return situ__no_memory(op, bytes), false;
+  memcpy(items, d->items, bytes);
+  situ_dist_ddp before = *d;
+  d->buckets = NULL;
+  d->bucket_count = d->bucket_capacity = 0;
+  const bool good = fill_buckets(op, d);
+  if (good) situ__dist_free_buckets(&before);
+  else {
+    situ__dist_free_buckets(d);
+    memcpy(d->items, items, bytes);
+    d->buckets = before.buckets;
+    d->bucket_count = before.bucket_count;
+    d->bucket_capacity = before.bucket_capacity;
+  }
+  situ__free(items);
+  return good;
+}
+
+/* ---- one micro-batch ---- */
+
+/* A parameter that this micro-batch has not used has gradient 0 in it. */
+static situ_tensor *flat_part(const situ__dist_item *item) {
+  situ_tensor *t = item->is_buffer ? situ_detach(item->tensor)
+                   : item->arrived ? item->arrived
+                                   : situ_grad(item->tensor);
+  if (t) return situ_reshape(t, SITU_SHAPE(item->numel));
+  const situ_options like = { .dtype = situ_dtype_of(item->tensor), .device = situ_device_of(item->tensor) };
+  return situ_zeros(SITU_SHAPE(item->numel), &like);
+}
+
+static situ_tensor *flat_bucket(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  situ_tensor **parts = situ__alloc((size_t)b->count * sizeof *parts), *flat = NULL;
+  if (!parts) return situ__no_memory(op, (size_t)b->count * sizeof *parts), NULL;
+  bool good = true;
+  for (int64_t i = 0; good && i < b->count; i++) good = (parts[i] = flat_part(&d->items[b->items[i]])) != NULL;
+  if (good) flat = b->count == 1 ? parts[0] : situ_cat(parts, (int)b->count, 0);
+  if (b->wire != b->dtype) flat = situ_to_dtype(flat, b->wire);
+  else if (b->count == 1) flat = situ_clone(flat);
+  situ__free(parts);
+  return flat;
+}
+
+void situ__dist_drop_nodes(situ__dist_bucket *b) {
+  while (b->node_count) situ_drop(&b->nodes[--b->node_count].sum);
+}
+
+bool situ__dist_join_last(situ__dist_bucket *b) {
+  situ__dist_node *left = &b->nodes[b->node_count - 2], *right = &b->nodes[b->node_count - 1];
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool good = situ_set(&left->sum, situ_add(left->sum, right->sum));
+  SITU_IGNORE(situ_scope_end(&s));
+  left->hi = right->hi;
+  situ_drop(&right->sum);
+  b->node_count--;
+  return good;
+}
+
+bool situ__dist_add_leaf(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b) {
+  situ__dist_node *n = &b->nodes[b->node_count++];
+  *n = (situ__dist_node){ .lo = d->first + d->position, .hi = d->first + d->position + 1 };
+  if (!situ_set(&n->sum, flat_bucket(op, d, b))) return false;
+  while (b->node_count >= 2) {
+    const situ__dist_node *left = &b->nodes[b->node_count - 2], *right = &b->nodes[b->node_count - 1];
+    if (!situ__dist_are_siblings(d->total, left->lo, left->hi, right->hi)) break;
+    if (!situ__dist_join_last(b)) return false;
+  }
+  return true;
+}

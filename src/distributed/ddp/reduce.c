@@ -1,0 +1,307 @@
+/* The exchange of a step: the nodes of all ranks are added in the order of the tree. Each rank gets one part of every
+   bucket from all others (all_to_all), adds it up, and gives the sum to all (all_gather): the bytes of a ring
+   all-reduce. Of buckets in parts it keeps the sum.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "ddp.h"
+#include "situ/sys/tensor.h"
+
+/* One bucket on its way. */
+typedef struct journey {
+  situ_comm_request *parts; /* all_to_all, or in .fast all_reduce */
+  situ_comm_request *whole; /* all_gather */
+  char name[SITU__COMM_NAME];
+} journey;
+
+/* What all buckets share: how many nodes a rank sends, at most, and those of all ranks. */
+typedef struct plan {
+  int size;
+  int most;
+  int64_t (*nodes)[2]; /* of all ranks, in order */
+  int *rank, *place;   /* of each: the rank that sends it, and its number there */
+  int count;
+} plan;
+
+struct situ__dist_exchange {
+  plan plan;
+  journey *journeys;     /* one for each bucket */
+  int64_t parts, wholes; /* buckets whose parts have been sent; whose sums have */
+};
+
+/* ---- the nodes of all ranks ---- */
+
+static bool make_plan(const char *op, const situ_dist_ddp *d, plan *p) {
+  const size_t most = (size_t)d->comm->size * SITU__DIST_DEPTH;
+  *p = (plan){ .size = d->comm->size,
+               .nodes = situ__alloc(most * sizeof *p->nodes),
+               .rank = situ__alloc(2 * most * sizeof *p->rank) };
+  if (!p->nodes || !p->rank) return situ__no_memory(op, most * (sizeof *p->nodes + 2 * sizeof *p->rank)), false;
+  p->place = p->rank + most;
+  for (int r = 0; r < p->size; r++) {
+    const int n = situ__dist_cover(d->total, situ__dist_first(d->total, r, p->size),
+                                   situ__dist_first(d->total, r + 1, p->size), p->nodes + p->count);
+    for (int k = 0; k < n; k++) {
+      p->rank[p->count + k] = r;
+      p->place[p->count + k] = k;
+    }
+    p->count += n;
+    if (n > p->most) p->most = n;
+  }
+  return true;
+}
+
+static bool begin_exchange(const char *op, situ_dist_ddp *d) {
+  if (d->exchange) return true;
+  const size_t bytes = (size_t)(d->bucket_count + 1) * sizeof *d->exchange->journeys;
+  if (!(d->exchange = situ__calloc(1, sizeof *d->exchange))) return situ__no_memory(op, sizeof *d->exchange), false;
+  if (!(d->exchange->journeys = situ__calloc(1, bytes))) return situ__no_memory(op, bytes), false;
+  return make_plan(op, d, &d->exchange->plan);
+}
+
+void situ__dist_end_exchange(situ_dist_ddp *d) {
+  situ__dist_exchange *x = d->exchange;
+  if (!x) return;
+  for (int64_t i = 0; x->journeys && i < d->bucket_count; i++) {
+    situ__comm_close(x->journeys[i].parts);
+    situ__comm_close(x->journeys[i].whole);
+  }
+  situ__free(x->journeys);
+  situ__free(x->plan.nodes);
+  situ__free(x->plan.rank);
+  situ__free(x);
+  d->exchange = NULL;
+}
+
+int64_t situ__dist_begun(const situ_dist_ddp *d) { return d->exchange ? d->exchange->parts : 0; }
+
+void situ__dist_give_up(const situ_dist_ddp *d) {
+  SITU__ALONE(in, &d->comm->alone, "dist_give_up", "this communicator");
+  if (!in) return;
+  situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up at step %lld: %.200s", d->comm->rank,
+                  (long long)d->step, situ_error_message());
+}
+
+/* ---- parts ---- */
+
+static int64_t part_length(const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  return situ__ceil_div(b->numel, d->comm->size);
+}
+
+/* Each rank's part of each node, in its place; parts may be short, or empty. most: the number of nodes of a rank. */
+static bool fill_parts(const situ_dist_ddp *d, const situ__dist_bucket *b, int most, situ_comm_request *r) {
+  const int64_t part = part_length(d, b);
+  const bool gaps = b->node_count < most || b->numel < part * d->comm->size;
+  if (gaps && !situ__comm_clear(r)) return false;
+  for (int rank = 0; rank < d->comm->size; rank++) {
+    const int64_t from = situ__dist_share_begin(d, b, rank), count = situ__dist_share_begin(d, b, rank + 1) - from;
+    for (int k = 0; count && k < b->node_count; k++)
+      if (!situ__comm_put(r, (rank * most + k) * part, situ_narrow(b->nodes[k].sum, 0, from, count))) return false;
+  }
+  return true;
+}
+
+static situ_device device_of(const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  return situ_device_of(d->items[b->items[0]].tensor);
+}
+
+static bool is_fast(const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  return d->options.fast && !b->of_buffers && (b->wire == SITU_F32 || b->wire == SITU_F64);
+}
+
+/* .fast: all nodes of this rank become one. */
+static bool join_nodes(situ__dist_bucket *b) {
+  while (b->node_count > 1)
+    if (!situ__dist_join_last(b)) return false;
+  return true;
+}
+
+/* What this rank sends of a bucket. */
+static situ_comm_op op_of(const situ_dist_ddp *d, const situ__dist_bucket *b) {
+  if (!is_fast(d, b)) return SITU_COMM_ALL_TO_ALL;
+  return situ__dist_in_parts(d, b) ? SITU_COMM_REDUCE_SCATTER : SITU_COMM_ALL_REDUCE;
+}
+
+static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b, const plan *p, journey *j) {
+  const situ__dist_item *first = &d->items[b->items[0]];
+  if (b->count == 1) (void)snprintf(j->name, sizeof j->name, "%.60s", first->name);
+  else (void)snprintf(j->name, sizeof j->name, "%.30s and %lld more", first->name, (long long)b->count - 1);
+  const bool fast = is_fast(d, b);
+  const int most = fast ? 1 : p->most;
+  situ_comm_call call = { .op = op_of(d, b), .dtype = b->wire, .name = j->name, .step = d->step };
+  call.count = call.op == SITU_COMM_ALL_REDUCE ? b->numel : most * part_length(d, b);
+  if (fast && !join_nodes(b)) return false;
+  j->parts = situ__comm_open_for(op, d->comm, &call, situ__comm_way_on(d->comm, &call, device_of(d, b)));
+  if (!j->parts) return false;
+  if (call.op == SITU_COMM_ALL_REDUCE ? !situ__comm_fill(j->parts, b->nodes[0].sum) : !fill_parts(d, b, most, j->parts))
+    return false;
+  situ__comm_post(d->comm, j->parts);
+  situ__dist_drop_nodes(b);
+  return true;
+}
+
+/* ---- sums ---- */
+
+/* This rank's part of all nodes, as it has arrived. */
+typedef struct arrived {
+  const plan *p;
+  const situ_comm_request *values;
+  int64_t part;
+  int next; /* the node that comes next in the order of the tree */
+} arrived;
+
+static situ_tensor *sum_node(arrived *a, int64_t lo, int64_t hi) {
+  const plan *p = a->p;
+  if (p->nodes[a->next][0] == lo && p->nodes[a->next][1] == hi) {
+    const int64_t at = (int64_t)p->rank[a->next] * p->most + p->place[a->next];
+    a->next++;
+    return situ__comm_part(a->values, at * a->part, a->part);
+  }
+  const int64_t mid = situ__dist_split(lo, hi);
+  situ_tensor *left = sum_node(a, lo, mid);
+  return situ_add(left, sum_node(a, mid, hi));
+}
+
+/* Averages are divided, and rounded, in the dtype of the exchange. */
+static situ_tensor *own_dtype(const situ__dist_bucket *b, situ_tensor *average) {
+  return b->wire == b->dtype ? average : situ_to_dtype(average, b->dtype);
+}
+
+/* This rank's part of the average, of part_length elements. */
+static situ_tensor *average_part(const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, const journey *j) {
+  arrived a = { .p = p, .values = j->parts, .part = part_length(d, b) };
+  situ_tensor *sum = is_fast(d, b) ? situ__comm_part(j->parts, 0, a.part) : sum_node(&a, 0, d->total);
+  return situ_div_scalar(sum, (double)d->total);
+}
+
+/* Keeps this rank's part of the average. */
+static bool keep_share(const situ_dist_ddp *d, situ__dist_bucket *b, situ_tensor *average) {
+  const int rank = d->comm->rank;
+  const int64_t from = situ__dist_share_begin(d, b, rank), to = situ__dist_share_begin(d, b, rank + 1);
+  situ_tensor *share = situ_to(situ_narrow(average, 0, 0, to - from), device_of(d, b));
+  share = own_dtype(b, share);
+  if (share) situ_set_role(share, SITU_ROLE_GRADIENT);
+  return situ_set(&b->share, share);
+}
+
+/* Begins to give this rank's part of the average to all. */
+static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b, situ_tensor *average,
+                     journey *j) {
+  const situ_comm_call call = {
+    .op = SITU_COMM_ALL_GATHER, .dtype = b->wire, .count = part_length(d, b), .name = j->name, .step = d->step
+  };
+  j->whole = situ__comm_open_for(op, d->comm, &call, j->parts->way);
+  if (!j->whole || !situ__comm_fill(j->whole, average)) return false;
+  situ__comm_post(d->comm, j->whole);
+  return true;
+}
+
+/* The parts of a bucket have arrived: adds them up. The engine's own sums are whole already. */
+static bool use_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b, const plan *p, journey *j) {
+  const bool keeps = situ__dist_in_parts(d, b);
+  if (is_fast(d, b) && !keeps) return true;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *average = average_part(d, b, p, j);
+  const bool good = average && (keeps ? keep_share(d, b, average) : send_sum(op, d, b, average, j));
+  SITU_IGNORE(situ_scope_end(&s));
+  if (!good) return false;
+  situ__comm_close(j->parts);
+  j->parts = NULL;
+  return true;
+}
+
+bool situ__dist_take_shares(situ_dist_ddp *d) {
+  bool good = true;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  for (int64_t i = 0; good && !d->exchange && i < d->bucket_count; i++) {
+    situ__dist_bucket *b = &d->buckets[i];
+    good = !situ__dist_in_parts(d, b) || keep_share(d, b, situ_div_scalar(b->nodes[0].sum, (double)d->total));
+  }
+  return situ_scope_end(&s) == SITU_OK && good;
+}
+
+situ_tensor *situ__dist_mean(const situ_dist_ddp *d, const situ__dist_item *item) {
+  const situ__dist_bucket *b = &d->buckets[item->bucket];
+  const situ_shape shape = situ_shape_of(item->tensor);
+  if (!d->exchange) { /* one rank: all micro-batches are here, and the tree has become one node */
+    situ_tensor *sum = situ_reshape(situ_narrow(b->nodes[0].sum, 0, item->offset, item->numel), shape);
+    return own_dtype(b, situ_div_scalar(sum, (double)d->total));
+  }
+  const journey *j = &d->exchange->journeys[item->bucket];
+  situ_tensor *t = situ__comm_result(j->whole ? j->whole : j->parts, item->offset, shape, situ_device_of(item->tensor));
+  return own_dtype(b, j->whole ? t : situ_div_scalar(t, (double)d->total));
+}
+
+/* The order of the calls must be the same on all ranks, however soon buckets fill and messages arrive: the parts of so
+   many buckets are sent ahead of the first one's sum. */
+enum { AHEAD = 2 };
+
+/* Moves the gradients of a full bucket into it. */
+static bool add_arrivals(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b) {
+  if (!situ__dist_add_leaf(op, d, b)) return false;
+  for (int64_t i = 0; i < b->count; i++) {
+    d->items[b->items[i]].used = true;
+    situ_drop(&d->items[b->items[i]].arrived);
+  }
+  return true;
+}
+
+/* Begins calls in this order, until one would have to wait: for its bucket to fill, or for a bucket's parts. */
+static bool begin_calls(const char *op, situ_dist_ddp *d, bool wait) {
+  situ__dist_exchange *x = d->exchange;
+  while (x->wholes < d->bucket_count) {
+    const bool sends_parts = x->parts < d->bucket_count && x->parts - x->wholes < AHEAD;
+    situ__dist_bucket *b = &d->buckets[sends_parts ? x->parts : x->wholes];
+    journey *j = &x->journeys[b - d->buckets];
+    if (sends_parts) {
+      if (!wait && b->arrived < b->count) break;
+      if ((!wait && !add_arrivals(op, d, b)) || !send_parts(op, d, b, &x->plan, j)) return false;
+      x->parts++;
+    } else {
+      if (!wait && !d->lockstep && j->parts->stage < SITU__COMM_DONE) break;
+      if (!situ__comm_finish(op, j->parts) || !use_parts(op, d, b, &x->plan, j)) return false;
+      x->wholes++;
+    }
+  }
+  return true;
+}
+
+bool situ__dist_advance(const char *op, situ_dist_ddp *d) {
+  const situ__dist_bucket *first = &d->buckets[0];
+  if (!d->exchange && first->arrived < first->count) return true;
+  if (!begin_exchange(op, d)) return false;
+  situ__comm_progress(d->comm);
+  if (d->comm->failed) return situ__comm_failure(op, d->comm), false;
+  return begin_calls(op, d, false);
+}
+
+bool situ__dist_reduce(const char *op, situ_dist_ddp *d) {
+  if (d->comm->size == 1) return true;
+  bool good = begin_exchange(op, d) && begin_calls(op, d, true);
+  for (int64_t i = 0; good && i < d->bucket_count; i++) {
+    const journey *j = &d->exchange->journeys[i];
+    good = !j->whole || situ__comm_finish(op, j->whole);
+  }
+  return good;
+}
+
+bool situ__dist_agree(const char *op, situ_dist_ddp *d) {
+  if (d->comm->size == 1) return true;
+  const situ_comm_call call = {
+    .op = SITU_COMM_ALL_GATHER, .dtype = SITU_U8, .count = d->item_count, .name = "end of the step", .step = d->step
+  };
+  situ_comm_request *r = situ__comm_open(op, d->comm, &call);
+  if (!r) return situ__dist_give_up(d), false;
+  unsigned char *mine = situ__comm_outgoing(r);
+  for (int64_t i = 0; i < d->item_count; i++) mine[i] = d->items[i].used;
+  situ__comm_post(d->comm, r);
+  const bool good = situ__comm_finish(op, r);
+  const unsigned char *all = situ__comm_arrived(r);
+  for (int64_t i = 0; good && i < d->item_count * d->comm->size; i++) d->items[i % d->item_count].used |= all[i];
+  situ__comm_close(r);
+  return good;
+}

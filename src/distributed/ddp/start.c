@@ -1,0 +1,149 @@
+/* The start of data parallel training: all ranks have the same model, and get the same values.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "distributed/ddp/ddp.h"
+#include "situ/sys/shape.h"
+
+enum { TEXT = 192 };
+
+/* FNV-1a: Fowler, Noll and Vo; a word at a time where there are eight bytes. */
+uint64_t situ__dist_hash(const void *data, size_t bytes) {
+  const unsigned char *p = data;
+  uint64_t hash = 0xCBF29CE484222325u, word;
+  for (; bytes >= 8; bytes -= 8, p += 8) {
+    memcpy(&word, p, 8);
+    hash = (hash ^ word) * 0x100000001B3u;
+    hash ^= hash >> 32;
+  }
+  while (bytes--) hash = (hash ^ *p++) * 0x100000001B3u;
+  return hash ^ hash >> 29;
+}
+
+static void describe_item(const situ__dist_item *item, char text[TEXT]) {
+  const situ_shape shape = situ_shape_of(item->tensor);
+  char size[SITU_SHAPE_TEXT];
+  (void)snprintf(text, TEXT, "%s %.90s %s %.60s", item->is_buffer ? "buffer" : "parameter", item->name,
+                 situ_dtype_name(situ_dtype_of(item->tensor)), situ_shape_text(&shape, size));
+}
+
+/* Exchanges a hash of each item. Sets the first item whose hash is not that of rank 0 on some rank; -1: none. */
+static bool find_difference(const char *op, situ_dist_ddp *d, const char *name, const uint64_t *mine, int64_t *item,
+                            int *rank) {
+  const size_t bytes = (size_t)d->item_count * sizeof *mine;
+  uint64_t *all = situ__alloc(bytes * (size_t)d->comm->size + 1);
+  if (!all) return situ__no_memory(op, bytes * (size_t)d->comm->size), false;
+  const bool good = situ__comm_gather(op, d->comm, name, d->step, mine, all, bytes);
+  *item = -1;
+  for (int64_t i = 0; good && i < d->item_count && *item < 0; i++)
+    for (int r = 1; r < d->comm->size && *item < 0; r++)
+      if (all[r * d->item_count + i] != all[i]) *item = i, *rank = r;
+  situ__free(all);
+  return good;
+}
+
+static bool same_count(const char *op, situ_dist_ddp *d) {
+  int64_t *all = situ__alloc((size_t)d->comm->size * sizeof *all);
+  if (!all) return situ__no_memory(op, (size_t)d->comm->size * sizeof *all), false;
+  bool good = situ__comm_gather(op, d->comm, "number of tensors", d->step, &d->item_count, all, sizeof *all);
+  for (int r = 1; good && r < d->comm->size; r++)
+    if (all[r] != all[0])
+      good = situ__fail(SITU_E_COMM, op,
+                        "the module has %" PRId64 " parameters and buffers on rank 0, %" PRId64 " on rank %d", all[0],
+                        all[r], r) == SITU_OK;
+  situ__free(all);
+  return good;
+}
+
+static bool report_layout(const char *op, situ_dist_ddp *d, int64_t item, int rank) {
+  char mine[TEXT], *all = situ__alloc((size_t)d->comm->size * TEXT);
+  if (!all) return situ__no_memory(op, (size_t)d->comm->size * TEXT), false;
+  memset(mine, 0, sizeof mine);
+  describe_item(&d->items[item], mine);
+  if (situ__comm_gather(op, d->comm, "what differs", d->step, mine, all, TEXT))
+    situ__fail(SITU_E_COMM, op, "the modules of the ranks differ: rank 0 has %.191s, rank %d %.191s", all, rank,
+               all + (size_t)rank * TEXT);
+  situ__free(all);
+  return false;
+}
+
+bool situ__dist_compare_layout(const char *op, situ_dist_ddp *d) {
+  if (!same_count(op, d)) return false;
+  uint64_t *hashes = situ__alloc((size_t)(d->item_count + 1) * sizeof *hashes);
+  if (!hashes) return situ__no_memory(op, (size_t)(d->item_count + 1) * sizeof *hashes), false;
+  char text[TEXT];
+  for (int64_t i = 0; i < d->item_count; i++) {
+    describe_item(&d->items[i], text);
+    hashes[i] = situ__dist_hash(text, strlen(text));
+  }
+  int64_t item;
+  int rank = 0;
+  const bool good = find_difference(op, d, "names and shapes", hashes, &item, &rank);
+  situ__free(hashes);
+  return good && (item < 0 || report_layout(op, d, item, rank));
+}
+
+/* ---- values ---- */
+
+static bool hash_item(const char *op, const situ__dist_item *item, uint64_t *hash) {
+  const size_t bytes = (size_t)item->numel * situ_dtype_size(situ_dtype_of(item->tensor));
+  void *values = situ__alloc(bytes + 1);
+  if (!values) return situ__no_memory(op, bytes), false;
+  const bool good = situ_copy_to_host(item->tensor, values, bytes) == SITU_OK;
+  if (good) *hash = situ__dist_hash(values, bytes);
+  situ__free(values);
+  return good;
+}
+
+bool situ__dist_compare_values(const char *op, situ_dist_ddp *d) {
+  uint64_t *hashes = situ__calloc((size_t)(d->item_count + 1), sizeof *hashes);
+  if (!hashes) return situ__no_memory(op, (size_t)(d->item_count + 1) * sizeof *hashes), false;
+  bool good = true;
+  for (int64_t i = 0; good && i < d->item_count; i++) good = hash_item(op, &d->items[i], &hashes[i]);
+  int64_t item = -1;
+  int rank = 0;
+  good = good && find_difference(op, d, "hashes of the values", hashes, &item, &rank);
+  situ__free(hashes);
+  if (!good || item < 0) return good;
+  return situ__fail(SITU_E_COMM, op, "the values of %s %s differ between rank 0 and rank %d (step %" PRId64 ")",
+                    d->items[item].is_buffer ? "buffer" : "parameter", d->items[item].name, rank, d->step),
+         false;
+}
+
+/* All values arrive before the first one is written. */
+static bool carry_values(const char *op, situ_dist_ddp *d, situ_comm_request **requests) {
+  for (int64_t i = 0; i < d->item_count; i++) {
+    const situ__dist_item *item = &d->items[i];
+    if (!item->is_new) continue;
+    const situ_comm_call call = {
+      .op = SITU_COMM_BROADCAST, .dtype = situ_dtype_of(item->tensor), .count = item->numel, .name = item->name
+    };
+    const situ__comm_way *way = situ__comm_way_of(d->comm, &call, item->tensor);
+    situ_comm_request *r = requests[i] = situ__comm_open_for(op, d->comm, &call, way);
+    if (!r || !situ__comm_fill(r, item->tensor)) return false;
+    situ__comm_post(d->comm, r);
+  }
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (requests[i] && !situ__comm_finish(op, requests[i])) return false;
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (requests[i] && d->comm->rank != 0 && !situ__comm_write(requests[i], 0, d->items[i].tensor)) return false;
+  return true;
+}
+
+bool situ__dist_broadcast(const char *op, situ_dist_ddp *d) {
+  situ_comm_request **requests = situ__calloc((size_t)(d->item_count + 1), sizeof *requests);
+  if (!requests) return situ__no_memory(op, (size_t)(d->item_count + 1) * sizeof *requests), false;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool good = carry_values(op, d, requests);
+  if (!good)
+    situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up in the broadcast of the module: %.200s",
+                    d->comm->rank, situ_error_message());
+  SITU_IGNORE(situ_scope_end(&s));
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (requests[i]) situ__comm_close(requests[i]);
+  situ__free(requests);
+  return good;
+}

@@ -1,0 +1,534 @@
+/* Stage 3 of ZeRO: of the parameters, too, each rank keeps its own elements. A unit, a module with its parameters, has
+   them whole while it computes: buckets are gathered before its forward and its backward, and freed behind them.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "base/size.h"
+#include "zero.h"
+#include "situ/sys/dry.h"
+#include "situ/sys/layers.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
+
+static const char forward_op[] = "nn_forward";
+static const char pass_op[] = "backward";
+static const char where[] =
+    "its values are in parts on the ranks; the modules of a unit may use it (situ_dist_zero3_new), and all after "
+    "situ_dist_zero_unshard";
+
+/* A module whose parameters are gathered as one. */
+typedef struct unit {
+  situ_dist_zero *zero;
+  situ_nn_module *module;
+  char path[256];
+  bool whole;             /* with all modules below it */
+  bool runs;              /* in its forward */
+  int64_t before, behind; /* handles of the hooks; -1: none */
+  int64_t first, end;     /* of its items in `uses` */
+} unit;
+
+/* Who needs a bucket's parameters whole. */
+typedef struct holder {
+  int forward;   /* units in their forward */
+  bool backward; /* a unit in its backward */
+  bool program;  /* situ_dist_zero_unshard */
+  int64_t told;  /* in this backward: parameters whose gradients are complete */
+  uint64_t seen; /* the last visit */
+} holder;
+
+struct situ__zero_shards {
+  situ__zero_shards *next; /* of all that live */
+  uintptr_t id;            /* of the first unit: what hooks in a graph know of it, which may live longer */
+  unit *units;
+  int unit_count, unit_capacity;
+  int64_t *uses; /* items of ddp, by unit */
+  int64_t use_count, use_capacity;
+  holder *holders;        /* one for each bucket of ddp */
+  int64_t *parts;         /* per item: the number of its first part; -1: it is whole */
+  uint32_t *versions;     /* per item: when it was gathered */
+  situ_dist_zero **marks; /* per item: what its hook gets, the address of its element; NULL: it has none */
+  uint64_t visit;
+  bool queued; /* in a pass: its end has been asked for */
+};
+
+/* ---- all that live ---- */
+
+static situ__mutex lock = SITU__MUTEX_INIT;
+static situ__zero_shards *all;
+
+static void add_to_all(situ__zero_shards *s) {
+  static uintptr_t ids = 1;
+  situ__mutex_lock(&lock);
+  s->id = ids;
+  ids += (uintptr_t)s->unit_count;
+  s->next = all;
+  all = s;
+  situ__mutex_unlock(&lock);
+}
+
+static void remove_from_all(const situ__zero_shards *s) {
+  situ__mutex_lock(&lock);
+  situ__zero_shards **at = &all;
+  while (*at && *at != s) at = &(*at)->next;
+  if (*at) *at = s->next;
+  situ__mutex_unlock(&lock);
+}
+
+static unit *unit_of(uintptr_t id) {
+  unit *found = NULL;
+  situ__mutex_lock(&lock);
+  for (situ__zero_shards *s = all; s && !found; s = s->next)
+    if (id >= s->id && id - s->id < (uintptr_t)s->unit_count) found = &s->units[id - s->id];
+  situ__mutex_unlock(&lock);
+  return found;
+}
+
+/* ---- gathering ---- */
+
+static bool is_held(const holder *h) { return h->forward || h->backward || h->program; }
+
+/* Where a part lies among what its rank sends of the bucket. */
+static int64_t place_of(const situ_dist_ddp *d, const situ__dist_bucket *b, const situ__zero_part *p) {
+  return d->items[p->item].offset + p->from - situ__dist_share_begin(d, b, p->rank);
+}
+
+static bool is_part_of(const situ_dist_zero *z, int64_t k, int64_t item) {
+  return k < z->part_count && z->parts[k].item == item;
+}
+
+/* This rank's parts of the bucket. */
+static bool fill_own(const situ_dist_zero *z, const situ__dist_bucket *b, situ_comm_request *r) {
+  if (!situ__comm_clear(r)) return false;
+  for (int64_t i = 0; i < b->count; i++)
+    for (int64_t k = z->shards->parts[b->items[i]]; is_part_of(z, k, b->items[i]); k++) {
+      const situ__zero_part *p = &z->parts[k];
+      if (p->rank != z->comm->rank) continue;
+      if (!situ__comm_put(r, place_of(z->ddp, b, p), p->values)) return false;
+    }
+  return true;
+}
+
+/* A whole parameter of what has arrived: `each` elements of a rank. NULL after recording an error. */
+static situ_tensor *join_parts(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t item,
+                               const situ_comm_request *arrived, int64_t each) {
+  const situ__dist_item *at = &z->ddp->items[item];
+  const situ_options like = { .dtype = b->dtype, .device = situ_device_of(at->tensor) };
+  situ_tensor *whole = situ_empty(situ_shape_of(at->tensor), &like);
+  for (int64_t k = z->shards->parts[item]; whole && is_part_of(z, k, item); k++) {
+    const situ__zero_part *p = &z->parts[k];
+    situ_tensor *to = situ__zero_elements(whole, p->from, p->count);
+    if (!to || !situ__comm_write(arrived, p->rank * each + place_of(z->ddp, b, p), to)) return NULL;
+  }
+  return whole;
+}
+
+static bool use_arrivals(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b, situ_tensor **whole,
+                         const situ_comm_request *arrived, int64_t each) {
+  for (int64_t i = 0; i < b->count; i++)
+    if (!(whole[i] = join_parts(z, b, b->items[i], arrived, each))) return false;
+  for (int64_t i = 0; i < b->count; i++) {
+    situ_tensor *t = z->ddp->items[b->items[i]].tensor;
+    if (situ_return_memory(op, t, whole[i]) != SITU_OK) return false;
+    z->shards->versions[b->items[i]] = situ_version_of(t);
+  }
+  return true;
+}
+
+static bool exchange_bucket(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b, situ_tensor **whole) {
+  const situ_dist_ddp *d = z->ddp;
+  SITU__ALONE(in, &z->comm->alone, op, "this communicator");
+  if (!in) return false;
+  const situ_comm_call call = { .op = SITU_COMM_ALL_GATHER,
+                                .dtype = b->dtype,
+                                .count = situ__ceil_div(b->numel, z->comm->size),
+                                .name = d->items[b->items[0]].name,
+                                .step = d->step };
+  const situ_device device = situ_device_of(d->items[b->items[0]].tensor);
+  situ_comm_request *r = situ__comm_open_for(op, z->comm, &call, situ__comm_way_on(z->comm, &call, device));
+  bool good = r && fill_own(z, b, r);
+  if (good) {
+    situ__comm_post(z->comm, r);
+    good = situ__comm_finish(op, r) && use_arrivals(op, z, b, whole, r, call.count);
+  }
+  if (!good) situ__dist_give_up(d);
+  situ__comm_close(r);
+  return good;
+}
+
+/* All ranks get the whole parameters of a bucket. */
+static bool gather(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b) {
+  situ_tensor **whole = situ__calloc((size_t)b->count, sizeof *whole);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool good =
+      whole ? exchange_bucket(op, z, b, whole) : situ__no_memory(op, (size_t)b->count * sizeof *whole) == SITU_OK;
+  if (!whole) situ__dist_give_up(z->ddp);
+  const bool ended = situ_scope_end(&s) == SITU_OK;
+  situ__free(whole);
+  return good && ended;
+}
+
+/* ---- freeing ---- */
+
+/* The program has written to a whole parameter: this rank's elements are kept. */
+static bool write_back(const situ_dist_zero *z, int64_t item) {
+  situ_tensor *t = z->ddp->items[item].tensor;
+  if (situ_version_of(t) == z->shards->versions[item]) return true;
+  for (int64_t k = z->shards->parts[item]; is_part_of(z, k, item); k++) {
+    const situ__zero_part *p = &z->parts[k];
+    if (p->rank == z->comm->rank && !situ_copy_(p->values, situ__zero_elements(t, p->from, p->count))) return false;
+  }
+  return true;
+}
+
+/* Frees the parameters of a bucket without a holder. */
+static bool let_go(const char *op, const situ_dist_zero *z, int64_t bucket) {
+  const situ__dist_bucket *b = &z->ddp->buckets[bucket];
+  bool good = true;
+  if (!situ__dist_in_parts(z->ddp, b) || is_held(&z->shards->holders[bucket])) return true;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  for (int64_t i = 0; good && i < b->count; i++) {
+    situ_tensor *t = z->ddp->items[b->items[i]].tensor;
+    if (!situ_memory_is_away(t)) good = write_back(z, b->items[i]) && situ_release_memory(op, t, where) == SITU_OK;
+  }
+  return situ_scope_end(&s) == SITU_OK && good;
+}
+
+bool situ__zero_scatter(const char *op, const situ_dist_zero *z) {
+  bool good = true;
+  for (int64_t i = 0; z->ddp && i < z->ddp->bucket_count; i++) {
+    z->shards->holders[i] = (holder){ 0 };
+    good = let_go(op, z, i) && good;
+  }
+  for (int i = 0; i < z->shards->unit_count; i++) z->shards->units[i].runs = false;
+  return good;
+}
+
+void situ__zero_note_step(const situ_dist_zero *z) {
+  for (int64_t i = 0; z->ddp && i < z->ddp->parameter_count; i++)
+    if (z->shards->parts[i] >= 0)
+      __atomic_fetch_add(&situ_desc(z->ddp->items[i].tensor)->storage->version, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- a unit's forward and backward ---- */
+
+/* Visits each bucket of the unit once. */
+static bool each_bucket(const char *op, const unit *u,
+                        bool (*visit)(const char *op, const situ_dist_zero *z, int64_t i)) {
+  situ__zero_shards *s = u->zero->shards;
+  const uint64_t now = ++s->visit;
+  for (int64_t k = u->first; k < u->end; k++) {
+    const int64_t i = u->zero->ddp->items[s->uses[k]].bucket;
+    if (i < 0 || s->holders[i].seen == now || !situ__dist_in_parts(u->zero->ddp, &u->zero->ddp->buckets[i])) continue;
+    s->holders[i].seen = now;
+    if (!visit(op, u->zero, i)) return false;
+  }
+  return true;
+}
+
+static bool hold_forward(const char *op, const situ_dist_zero *z, int64_t i) {
+  holder *h = &z->shards->holders[i];
+  if (!is_held(h) && !gather(op, z, &z->ddp->buckets[i])) return false;
+  h->forward++;
+  return true;
+}
+static bool leave_forward(const char *op, const situ_dist_zero *z, int64_t i) {
+  z->shards->holders[i].forward--;
+  return let_go(op, z, i);
+}
+static bool hold_backward(const char *op, const situ_dist_zero *z, int64_t i) {
+  holder *h = &z->shards->holders[i];
+  if (h->backward) return true;
+  if (!is_held(h) && !gather(op, z, &z->ddp->buckets[i])) return false;
+  h->backward = true;
+  h->told = 0;
+  return true;
+}
+static bool leave_backward(const char *op, const situ_dist_zero *z, int64_t i) {
+  z->shards->holders[i].backward = false;
+  return let_go(op, z, i);
+}
+
+static situ_status before_forward(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
+  unit *u = payload;
+  (void)m, (void)inputs, (void)output;
+  if (u->runs) return SITU_OK; /* its last call failed */
+  u->runs = each_bucket(forward_op, u, hold_forward);
+  return u->runs ? SITU_OK : situ_error();
+}
+
+/* The first gradient of a unit's results comes before its backward. */
+static situ_tensor *before_backward(situ_tensor *grad, void *payload) {
+  const unit *u = unit_of((uintptr_t)payload);
+  if (u) SITU_IGNORE(!each_bucket(pass_op, u, hold_backward)); /* then its backward refuses parameters without memory */
+  return grad;
+}
+
+static situ_status watch_result(const char *path, situ_tensor *t, void *payload) {
+  const unit *u = payload;
+  (void)path;
+  if (!situ_requires_grad(t)) return SITU_OK;
+  const uintptr_t id = u->zero->shards->id + (uintptr_t)(u - u->zero->shards->units);
+  return situ_register_hook(t, before_backward, (void *)id);
+}
+
+static situ_status behind_forward(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
+  unit *u = payload;
+  (void)m, (void)inputs;
+  u->runs = false;
+  if (!each_bucket(forward_op, u, leave_forward)) return situ_error();
+  return situ_tree_each(*output, watch_result, u);
+}
+
+static situ_status behind_pass(void *payload) {
+  const situ_dist_zero *z = payload;
+  bool good = true;
+  z->shards->queued = false;
+  for (int64_t i = 0; i < z->ddp->bucket_count; i++)
+    if (z->shards->holders[i].backward) good = leave_backward(pass_op, z, i) && good;
+  return good ? SITU_OK : situ_error();
+}
+
+/* Nothing that remains of a backward uses a parameter whose gradient is complete. */
+static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload) {
+  situ_dist_zero *const *mark = payload, *z = *mark;
+  const int64_t i = z->ddp->items[mark - z->shards->marks].bucket;
+  holder *h = &z->shards->holders[i];
+  (void)leaf, (void)grad;
+  if (situ_is_dry()) return SITU_OK;
+  if (!z->shards->queued && situ_autograd_queue_callback(behind_pass, z) != SITU_OK) return situ_error();
+  z->shards->queued = true;
+  if (!h->backward || ++h->told < z->ddp->buckets[i].count) return SITU_OK;
+  return leave_backward(pass_op, z, i) ? SITU_OK : situ_error();
+}
+
+/* ---- units ---- */
+
+static bool add_use(const char *op, situ__zero_shards *s, int64_t item) {
+  if (s->use_count == s->use_capacity) {
+    const int64_t capacity = s->use_capacity ? 2 * s->use_capacity : 16;
+    int64_t *larger = situ__realloc(s->uses, (size_t)capacity * sizeof *larger);
+    if (!larger) return situ__no_memory(op, (size_t)capacity * sizeof *larger), false;
+    s->uses = larger;
+    s->use_capacity = capacity;
+  }
+  s->uses[s->use_count++] = item;
+  s->units[s->unit_count - 1].end = s->use_count;
+  return true;
+}
+
+static bool add_unit(const char *op, situ_dist_zero *z, const situ_nn_visit *at, const char *path, bool whole) {
+  situ__zero_shards *s = z->shards;
+  if (s->unit_count == s->unit_capacity) {
+    const int capacity = s->unit_capacity ? 2 * s->unit_capacity : 8;
+    unit *larger = situ__realloc(s->units, (size_t)capacity * sizeof *larger);
+    if (!larger) return situ__no_memory(op, (size_t)capacity * sizeof *larger), false;
+    s->units = larger;
+    s->unit_capacity = capacity;
+  }
+  unit *u = &s->units[s->unit_count++];
+  *u = (unit){ .zero = z,
+               .module = at->module,
+               .whole = whole,
+               .before = -1,
+               .behind = -1,
+               .first = s->use_count,
+               .end = s->use_count };
+  (void)snprintf(u->path, sizeof u->path, "%s", path);
+  return true;
+}
+
+/* The division of a module into units, in its own order. */
+typedef struct division {
+  const char *op;
+  situ_dist_zero *zero;
+  const situ_dist_zero3_options *options;
+  bool *used; /* per pattern */
+} division;
+
+static bool is_below(const unit *u, const char *path) {
+  const size_t length = strlen(u->path);
+  return u->whole && strncmp(u->path, path, length) == 0 && (!length || path[length] == '.');
+}
+
+static bool names_unit(const division *v, const char *path) {
+  bool names = false;
+  for (int64_t k = 0; k < v->options->unit_count; k++) {
+    if (!situ__dist_path_matches(v->options->units[k], path)) continue;
+    names = v->used[k] = true;
+  }
+  return names;
+}
+
+static situ_status divide_at(const situ_nn_visit *at, void *payload) {
+  const division *v = payload;
+  situ_dist_zero *z = v->zero;
+  situ__zero_shards *s = z->shards;
+  const unit *last = s->unit_count ? &s->units[s->unit_count - 1] : NULL;
+  const bool inside = last && is_below(last, at->path);
+  if (!at->tensor) {
+    if (!names_unit(v, at->path) || inside) return SITU_OK;
+    return add_unit(v->op, z, at, at->path, true) ? SITU_OK : situ_error();
+  }
+  const int64_t item = situ__zero_find_item(z->ddp, at->tensor);
+  if (item < 0 || !z->ddp->items[item].in_bucket) return SITU_OK;
+  if (!inside && (!last || last->module != at->module) && !add_unit(v->op, z, at, at->path, false)) return situ_error();
+  if (z->ddp->items[item].unit < 0) z->ddp->items[item].unit = s->unit_count - 1;
+  return add_use(v->op, s, item) ? SITU_OK : situ_error();
+}
+
+static bool divide_units(division *v) {
+  const situ_dist_zero3_options *o = v->options;
+  if (o->unit_count < 0 || (o->unit_count && !o->units))
+    return situ__fail(SITU_E_ARG, v->op, "unit_count is %" PRId64, o->unit_count), false;
+  v->used = situ__calloc((size_t)o->unit_count + 1, sizeof *v->used);
+  if (!v->used) return situ__no_memory(v->op, (size_t)o->unit_count + 1), false;
+  for (int64_t k = 0; k < o->unit_count; k++)
+    if (!situ__given(v->op, "a unit", o->units[k])) return false;
+  if (situ_nn_walk(v->zero->ddp->module, SITU_NN_VISIT_MODULES | SITU_NN_PARAMETER, divide_at, v) != SITU_OK)
+    return false;
+  for (int64_t k = 0; k < o->unit_count; k++)
+    if (!v->used[k])
+      return situ__fail(SITU_E_ARG, v->op, "'%.90s' names no module of the one whose gradients ddp averages",
+                        o->units[k]),
+             false;
+  return true;
+}
+
+static bool watch_units(situ__zero_shards *s) {
+  for (int i = 0; i < s->unit_count; i++) {
+    unit *u = &s->units[i];
+    if (situ_nn_register_wrapper_hook(u->module, true, before_forward, u, &u->before) != SITU_OK) return false;
+    SITU_IGNORE(!situ_nn_retain(u->module)); /* the program may replace it */
+    if (situ_nn_register_wrapper_hook(u->module, false, behind_forward, u, &u->behind) != SITU_OK) return false;
+  }
+  return true;
+}
+
+static bool make_shards(const char *op, situ_dist_zero *z) {
+  const size_t items = (size_t)z->ddp->item_count + 1;
+  situ__zero_shards *s = z->shards = situ__calloc(1, sizeof *s);
+  if (!s) return situ__no_memory(op, sizeof *s), false;
+  s->parts = situ__alloc(items * sizeof *s->parts);
+  s->versions = situ__calloc(items, sizeof *s->versions);
+  s->marks = situ__calloc(items, sizeof *s->marks);
+  if (!s->parts || !s->versions || !s->marks) return situ__no_memory(op, items * 3 * sizeof *s->parts), false;
+  for (size_t i = 0; i < items; i++) s->parts[i] = -1;
+  for (int64_t i = 0; i < z->ddp->item_count; i++) z->ddp->items[i].unit = -1;
+  return true;
+}
+
+bool situ__zero_begin_shards(const char *op, situ_dist_zero *z, const situ_dist_zero3_options *options) {
+  const situ_dist_ddp *d = z->ddp;
+  if (d->options.check_every)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "ddp compares whole parameters (check_every), and a rank has parts"),
+           false;
+  if (d->total % z->comm->size)
+    return situ__fail(SITU_E_ARG, op,
+                      "%" PRId64
+                      " micro-batches: each of %d ranks must have as many, because they gather parameters together",
+                      d->total, z->comm->size),
+           false;
+  division v = { op, z, options, NULL };
+  const bool divided = make_shards(op, z) && divide_units(&v);
+  situ__free(v.used);
+  if (!divided) return false;
+  add_to_all(z->shards);
+  return watch_units(z->shards);
+}
+
+/* ---- groups ---- */
+
+static void find_sharer(situ_relation how, const situ_tensor *other, void *payload) {
+  if (how == SITU_SHARES && situ_requires_grad(other)) *(bool *)payload = true;
+}
+
+bool situ__zero_can_shard(const char *op, const situ_dist_zero *z, const situ_tree *group) {
+  if (z->shards && z->shards->holders && !situ__zero_scatter(op, z)) return false;
+  for (int64_t i = 0; z->shards && i < situ_tree_count(group); i++) {
+    const situ_tensor *t = situ_tree_tensor_at(group, i);
+    bool shared = situ_storage_offset(t) != 0 ||
+                  (size_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t)) != situ_desc(t)->storage->bytes;
+    situ_each_relative(t, find_sharer, &shared);
+    if (shared)
+      return situ__fail(SITU_E_UNSUPPORTED, op, "%.90s shares its memory with another tensor, and would be freed alone",
+                        situ_tree_key(group, i)),
+             false;
+  }
+  return true;
+}
+
+bool situ__zero_prepare_shards(const char *op, situ_dist_zero *z) {
+  situ__zero_shards *s = z->shards;
+  const situ_dist_ddp *d = z->ddp;
+  const size_t bytes = (size_t)(d->bucket_count + 1) * sizeof *s->holders;
+  holder *holders = situ__calloc(1, bytes);
+  if (!holders) return situ__no_memory(op, bytes), false;
+  situ__free(s->holders);
+  s->holders = holders;
+  for (int64_t i = 0; i < d->item_count; i++) s->parts[i] = -1;
+  for (int64_t k = z->part_count; k-- > 0;) {
+    const int64_t i = z->parts[k].item;
+    s->parts[i] = k;
+    if (s->marks[i]) continue;
+    if (situ_register_grad_ready_hook(d->items[i].tensor, on_ready, &s->marks[i]) != SITU_OK) return false;
+    s->marks[i] = z;
+    s->versions[i] = situ_version_of(d->items[i].tensor);
+  }
+  z->ddp->lockstep = true;
+  return true;
+}
+
+void situ__zero_end_shards(situ_dist_zero *z) {
+  situ__zero_shards *s = z->shards;
+  if (!s || !z->ddp) return;
+  remove_from_all(s);
+  for (int i = 0; i < s->unit_count; i++) {
+    if (s->units[i].behind >= 0) situ_nn_remove_hook(s->units[i].module, s->units[i].behind);
+    if (s->units[i].before < 0) continue;
+    situ_nn_remove_hook(s->units[i].module, s->units[i].before);
+    situ_nn_free(s->units[i].module);
+  }
+  for (int64_t i = 0; s->marks && i < z->ddp->item_count; i++)
+    if (s->marks[i]) situ_remove_hooks(z->ddp->items[i].tensor, &s->marks[i]);
+  situ__free(s->units);
+  situ__free(s->uses);
+  situ__free(s->holders);
+  situ__free(s->parts);
+  situ__free(s->versions);
+  situ__free(s->marks);
+  *s = (situ__zero_shards){ 0 };
+}
+
+/* ---- whole parameters for the program ---- */
+
+situ_status situ_dist_zero_unshard(situ_dist_zero *zero) {
+  static const char op[] = "dist_zero_unshard";
+  if (!situ__zero_given(op, zero)) return situ_error();
+  if (situ_is_dry()) return SITU_OK;
+  if (!zero->shards) return SITU_OK;
+  if (!zero->ddp) return situ__fail(SITU_E_STATE, op, "the ddp that averages the gradients has been freed");
+  for (int64_t i = 0; i < zero->ddp->bucket_count; i++) {
+    holder *h = &zero->shards->holders[i];
+    if (!situ__dist_in_parts(zero->ddp, &zero->ddp->buckets[i])) continue;
+    if (!is_held(h) && !gather(op, zero, &zero->ddp->buckets[i])) return situ_error();
+    h->program = true;
+  }
+  return SITU_OK;
+}
+
+situ_status situ_dist_zero_reshard(situ_dist_zero *zero) {
+  static const char op[] = "dist_zero_reshard";
+  if (!situ__zero_given(op, zero)) return situ_error();
+  if (situ_is_dry()) return SITU_OK;
+  bool good = true;
+  for (int64_t i = 0; zero->shards && zero->ddp && i < zero->ddp->bucket_count; i++) {
+    zero->shards->holders[i].program = false;
+    good = let_go(op, zero, i) && good;
+  }
+  return good ? SITU_OK : situ_error();
+}

@@ -1,0 +1,400 @@
+/* ZeroRedundancyOptimizer: each rank steps its share of all elements, then all ranks exchange them.
+   SPDX-License-Identifier: MIT */
+#include "zero.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "situ/sys/grad.h"
+#include "situ/sys/grad_scaler.h"
+#include "situ/sys/shape.h"
+
+static const char new_op[] = "dist_zero_new";
+static const char add_op[] = "dist_zero_add_param_group";
+static const char step_op[] = "dist_zero_step";
+
+situ_tensor *situ__zero_elements(situ_tensor *t, int64_t from, int64_t count) {
+  return situ_detach(situ_narrow(situ_reshape(situ_detach(t), SITU_SHAPE(situ_numel(t))), 0, from, count));
+}
+
+/* ---- dividing ---- */
+
+static int64_t all_elements(const situ_dist_zero *z, const situ_tree *group) {
+  int64_t total = 0;
+  for (int64_t i = 0; i < situ_tree_count(group); i++) {
+    const situ_tensor *t = situ_tree_tensor_at(group, i);
+    if (situ__zero_is_divided(z, t)) total += situ_numel(t);
+  }
+  return total;
+}
+
+/* make: of the first group; NULL: a later one. */
+static bool can_divide(const char *op, const situ_dist_zero *z, const situ_tree *group, situ_dist_make_optim make) {
+  const char *rule = make == situ_optim_adafactor ? "Adafactor"
+                     : make == situ_optim_muon    ? "Muon"
+                     : make == situ_optim_lbfgs   ? "LBFGS"
+                                                  : NULL;
+  if (rule)
+    return situ__fail(SITU_E_UNSUPPORTED, op,
+                      "%s computes an element from others of its parameter, which another rank may own", rule),
+           false;
+  for (int64_t i = 0; i < situ_tree_count(group); i++) {
+    if (situ_is_contiguous(situ_tree_tensor_at(group, i))) continue;
+    return situ__fail(SITU_E_UNSUPPORTED, op, "%.90s is not contiguous, so its elements have no order in memory",
+                      situ_tree_key(group, i)),
+           false;
+  }
+  const int64_t total = all_elements(z, group);
+  if (total >= z->comm->size) return true;
+  return situ__fail(SITU_E_ARG, op, "the parameters have %" PRId64 " elements, and each of %d ranks needs one", total,
+                    z->comm->size),
+         false;
+}
+
+bool situ__zero_add_part(situ_dist_zero *z, situ__zero_part part) {
+  if (z->part_count == z->part_capacity) {
+    const int64_t capacity = z->part_capacity ? 2 * z->part_capacity : 16;
+    situ__zero_part *larger = situ__realloc(z->parts, (size_t)capacity * sizeof *larger);
+    if (!larger) return situ__no_memory(new_op, (size_t)capacity * sizeof *larger), false;
+    z->parts = larger;
+    z->part_capacity = capacity;
+  }
+  const bool apart = z->shards != NULL;
+  part.values = apart && part.rank != z->comm->rank
+                    ? NULL
+                    : situ__zero_elements(situ_tree_tensor_at(z->parameters, part.parameter), part.from, part.count);
+  if (apart && part.values) part.values = situ_clone(part.values);
+  if (!situ_retain(part.values) && (!apart || part.rank == z->comm->rank)) return false;
+  z->parts[z->part_count++] = part;
+  return true;
+}
+
+int64_t situ__zero_count_parts(const situ_dist_zero *z, int rank) {
+  int64_t count = 0;
+  for (int64_t k = 0; k < z->part_count; k++) count += z->parts[k].rank == rank;
+  return count;
+}
+
+/* Every parameter from `first` on has a part for each rank that owns some of it. */
+static bool divide(situ_dist_zero *z, int64_t first, int64_t total) {
+  const int64_t count = situ_tree_count(z->parameters);
+  int64_t at = 0, own = situ__zero_count_parts(z, 0);
+  int rank = 0;
+  for (int64_t i = first; i < count; i++) {
+    const int64_t end = at + situ_numel(situ_tree_tensor_at(z->parameters, i)), begin = at;
+    while (at < end) {
+      const int64_t limit = situ__dist_first(total, rank + 1, z->comm->size), to = limit < end ? limit : end;
+      const situ__zero_part part = {
+        .parameter = i, .from = at - begin, .count = to - at, .group = z->group_count, .rank = rank, .own = own++
+      };
+      if (!situ__zero_add_part(z, part)) return false;
+      if ((at = to) == limit) own = situ__zero_count_parts(z, ++rank);
+    }
+  }
+  return true;
+}
+
+/* This rank's parts from number `first` on, under names that say which elements they are. */
+static situ_tree *own_parts(const situ_dist_zero *z, int64_t first) {
+  situ_tree *own = situ_tree_dict();
+  for (int64_t k = first; k < z->part_count && own; k++) {
+    const situ__zero_part *p = &z->parts[k];
+    char name[192];
+    if (p->rank != z->comm->rank) continue;
+    (void)snprintf(name, sizeof name, "%.120s[%" PRId64 ":%" PRId64 "]", situ_tree_key(z->parameters, p->parameter),
+                   p->from, p->from + p->count);
+    own = situ_tree_put(own, name, situ_tree_tensor(p->values));
+  }
+  return own;
+}
+
+/* ---- parameter groups ---- */
+
+/* Compares numbers with rank 0's: parts of other sizes could not be exchanged. */
+static bool same_parameters(const char *op, const situ_dist_zero *z, const situ_tree *group) {
+  const int64_t mine[2] = { situ_tree_count(group), all_elements(z, group) };
+  int64_t theirs[2] = { mine[0], mine[1] };
+  const situ_comm_call call = {
+    .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 2, .send = mine, .receive = theirs, .name = "parameters"
+  };
+  if (situ__comm_call(op, z->comm, &call) != SITU_OK) return false;
+  if (mine[0] == theirs[0] && mine[1] == theirs[1]) return true;
+  situ__fail(SITU_E_COMM, op,
+             "rank %d has %" PRId64 " parameters of %" PRId64 " elements, rank 0 %" PRId64 " of %" PRId64,
+             z->comm->rank, mine[0], mine[1], theirs[0], theirs[1]);
+  situ_comm_abort(z->comm, situ_error_message());
+  return false;
+}
+
+/* The parameters with those of the group behind them. Names of lists ("0") get the group's number. NULL after recording
+   an error. */
+static situ_tree *join_parameters(const char *op, const situ_dist_zero *z, const situ_tree *group) {
+  situ_tree *all = z->parameters ? situ_tree_copy(z->parameters) : situ_tree_dict();
+  for (int64_t i = 0; i < situ_tree_count(group) && all; i++) {
+    situ_tensor *t = situ_tree_tensor_at(group, i);
+    char name[192];
+    (void)snprintf(name, sizeof name, "%.160s", situ_tree_key(group, i));
+    if (situ_tree_find(all, name))
+      (void)snprintf(name, sizeof name, "param_groups.%d.%.120s", z->group_count, situ_tree_key(group, i));
+    for (int64_t k = 0; k < situ_tree_count(z->parameters); k++) {
+      if (situ_tree_tensor_at(z->parameters, k) != t) continue;
+      situ__fail(SITU_E_ARG, op, "%.90s is in a parameter group already", situ_tree_key(z->parameters, k));
+      situ_tree_free(all);
+      return NULL;
+    }
+    all = situ_tree_put(all, name, situ_tree_tensor(t));
+  }
+  return all;
+}
+
+static bool make_group(situ_dist_zero *z, int64_t part, situ_dist_make_optim make, const situ_optim_options *options) {
+  situ_tree *own = own_parts(z, part);
+  if (!own) return false;
+  if (!make) return situ_optim_add_param_group(z->optim, own, options) == SITU_OK;
+  return (z->optim = make(own, options)) != NULL;
+}
+
+/* On error the optimiser is as it was. */
+static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group, situ_dist_make_optim make,
+                      const situ_optim_options *options) {
+  const int64_t first = z->parameters ? situ_tree_count(z->parameters) : 0, part = z->part_count;
+  const size_t bytes = (size_t)(z->group_count + 1) * sizeof *z->group_ends;
+  situ_tree *before = z->parameters, *all = join_parameters(op, z, group);
+  int64_t *ends = all ? situ__realloc(z->group_ends, bytes) : NULL;
+  if (all && !ends) situ__no_memory(op, bytes);
+  if (ends) z->group_ends = ends;
+  z->parameters = all;
+  const bool divided =
+      ends && (z->parts_gradients ? situ__zero_divide_buckets(op, z, first) : divide(z, first, all_elements(z, group)));
+  if (divided && (!z->shards || situ__zero_prepare_shards(op, z)) && make_group(z, part, make, options)) {
+    z->group_ends[z->group_count++] = situ_tree_count(all);
+    situ_tree_free(before);
+    return !z->shards || situ__zero_scatter(op, z);
+  }
+  while (z->part_count > part) situ_release(z->parts[--z->part_count].values);
+  if (z->parts_gradients) situ__zero_undo_divide(z);
+  situ_tree_free(all);
+  z->parameters = before;
+  /* What the arguments cause, all ranks find; memory may end on one. */
+  if (situ_error() == SITU_E_NOMEM) situ_comm_abort(z->comm, situ_error_message());
+  return false;
+}
+
+static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *group, situ_dist_make_optim make,
+                          const situ_optim_options *options) {
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool good = situ__zero_knows(op, z, group) && can_divide(op, z, group, make) &&
+                    situ__zero_can_shard(op, z, group) && same_parameters(op, z, group) &&
+                    add_group(op, z, group, make, options);
+  return situ_scope_end(&s) == SITU_OK && good;
+}
+
+static void free_zero(situ_dist_zero *z) {
+  if (z->parts_gradients) situ__zero_forget_parts(z);
+  situ_optim_free(z->optim);
+  for (int64_t k = 0; k < z->part_count; k++) situ_release(z->parts[k].values);
+  situ__free(z->parts);
+  situ__free(z->group_ends);
+  situ_tree_free(z->parameters);
+  situ__free(z->shards);
+  situ__handle_free(z, sizeof *z, NULL);
+}
+
+/* `with` has the communicator (NULL: an error has been recorded), and ddp in stages 2 and 3; units: in stage 3. */
+static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dist_zero with,
+                                 const situ_dist_zero3_options *units, situ_dist_make_optim make,
+                                 const situ_optim_options *options) {
+  situ_tree *flat = with.comm ? situ_tree_flatten(parameters) : NULL;
+  situ_tree_free(parameters);
+  if (!flat) return NULL;
+  situ_dist_zero *z = make ? situ__handle_new(SITU__A_ZERO, sizeof *z) : NULL;
+  if (!make) situ__null(op, "make");
+  else if (!z) situ__no_memory(op, sizeof *z);
+  if (z) {
+    z->comm = with.comm;
+    z->ddp = with.ddp;
+    z->parts_gradients = with.ddp != NULL;
+  }
+  if (z && !((!units || situ__zero_begin_shards(op, z, units)) && agree_and_add(op, z, flat, make, options))) {
+    free_zero(z);
+    z = NULL;
+  }
+  situ_tree_free(flat);
+  return z;
+}
+
+situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
+                                   const situ_optim_options *options) {
+  SITU__MADE_OF_OPS(new_op);
+  const bool good = situ__comm_given(new_op, comm) && situ__comm_replicates(new_op, comm);
+  const situ_dist_zero with = { .comm = good ? comm : NULL };
+  return make_zero(new_op, parameters, with, NULL, make, options);
+}
+
+situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
+                                    const situ_optim_options *options) {
+  static const char op[] = "dist_zero2_new";
+  SITU__MADE_OF_OPS(op);
+  const bool given =
+      situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp) && situ__dist_keep_up(op, ddp, true);
+  const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
+  return make_zero(op, parameters, with, NULL, make, options);
+}
+
+situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp, const situ_dist_zero3_options *units,
+                                    situ_dist_make_optim make, const situ_optim_options *options) {
+  static const char op[] = "dist_zero3_new";
+  static const situ_dist_zero3_options defaults;
+  SITU__MADE_OF_OPS(op);
+  const bool given =
+      situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp) && situ__dist_keep_up(op, ddp, true);
+  const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
+  return make_zero(op, parameters, with, units ? units : &defaults, make, options);
+}
+
+situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
+                                           const situ_optim_options *options) {
+  SITU__MADE_OF_OPS(add_op);
+  situ_tree *flat = situ__zero_given(add_op, zero) ? situ_tree_flatten(parameters) : NULL;
+  situ_tree_free(parameters);
+  const bool good = flat && agree_and_add(add_op, zero, flat, NULL, options);
+  situ_tree_free(flat);
+  return good ? SITU_OK : situ_error();
+}
+
+/* ---- a step ---- */
+
+bool situ__zero_has_gradient(const situ_dist_zero *z, int64_t parameter) {
+  situ_tensor *whole = situ_tree_tensor_at(z->parameters, parameter);
+  return situ_grad(whole) || situ_grad_is_in_parts(whole);
+}
+
+/* Gives this rank's parts the gradients of their elements; with `on` false takes them away. Of stage 2 they have them,
+   unless the program has set whole ones. */
+bool situ__zero_set_gradients(const situ_dist_zero *z, bool on) {
+  for (int64_t k = 0; k < z->part_count; k++) {
+    const situ__zero_part *p = &z->parts[k];
+    situ_tensor *whole = situ_tree_tensor_at(z->parameters, p->parameter), *grad = on ? situ_grad(whole) : NULL;
+    if (p->rank != z->comm->rank || (z->parts_gradients && situ_grad_is_in_parts(whole))) continue;
+    if (grad && !(grad = situ__zero_elements(grad, p->from, p->count))) return false;
+    if (situ_set_grad(p->values, grad) != SITU_OK) return false;
+  }
+  return true;
+}
+
+static bool step_own(const situ_dist_zero *z, double grad_scale) {
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool good = situ__zero_set_gradients(z, true) && situ_optim_step_scaled(z->optim, grad_scale) == SITU_OK;
+  const bool dropped = situ__zero_set_gradients(z, false);
+  return situ_scope_end(&s) == SITU_OK && good && dropped;
+}
+
+/* Parts on their way at once: their memory is bounded, and each wait serves several. */
+enum { IN_FLIGHT = 8 };
+typedef struct flight {
+  const situ__zero_part *part;
+  situ_comm_request *request;
+} flight;
+
+/* The owner sends its part. */
+static bool send_part(const situ_dist_zero *z, const situ__zero_part *p, flight *f) {
+  const situ_comm_call call = { .op = SITU_COMM_BROADCAST,
+                                .dtype = situ_dtype_of(p->values),
+                                .count = p->count,
+                                .peer = p->rank,
+                                .name = situ_tree_key(z->parameters, p->parameter) };
+  *f = (flight){ p, situ__comm_open_for(step_op, z->comm, &call, situ__comm_way_of(z->comm, &call, p->values)) };
+  if (!f->request || !situ__comm_fill(f->request, p->values)) return false;
+  situ__comm_post(z->comm, f->request);
+  return true;
+}
+
+static bool receive_part(const situ_dist_zero *z, flight *f) {
+  situ_comm_request *r = f->request;
+  const bool good = !r || (situ__comm_finish(step_op, r) &&
+                           (f->part->rank == z->comm->rank || situ__comm_write(r, 0, f->part->values)));
+  situ__comm_close(r);
+  f->request = NULL;
+  return good;
+}
+
+static bool exchange_parts(const situ_dist_zero *z) {
+  SITU__ALONE(in, &z->comm->alone, step_op, "this communicator");
+  flight flights[IN_FLIGHT] = { { 0 } };
+  bool good = in != NULL;
+  int at = 0;
+  for (int64_t k = 0; good && k < z->part_count; k++) {
+    if (!situ__zero_has_gradient(z, z->parts[k].parameter)) continue;
+    good = receive_part(z, &flights[at]) && send_part(z, &z->parts[k], &flights[at]);
+    at = (at + 1) % IN_FLIGHT;
+  }
+  for (int i = 0; good && i < IN_FLIGHT; i++, at = (at + 1) % IN_FLIGHT) good = receive_part(z, &flights[at]);
+  if (!good && in)
+    situ__comm_fail(z->comm, SITU_E_COMM, z->comm->rank, "rank %d gave up in the exchange of parameters: %.159s",
+                    z->comm->rank, situ_error_message());
+  for (int i = 0; i < IN_FLIGHT; i++) situ__comm_close(flights[i].request);
+  return good;
+}
+
+static situ_status exchange(const situ_dist_zero *z) {
+  return exchange_parts(z) ? situ_comm_barrier(z->comm, "the end of a step") : situ_error();
+}
+
+/* No hook is in the middle of ddp's exchange, and no other optimiser has the parts of these gradients. */
+static bool can_step(const situ_dist_zero *z) {
+  if (z->comm->held)
+    return situ__fail(SITU_E_STATE, step_op, "a backward exchanges gradients over this communicator: step behind it"),
+           false;
+  for (int64_t i = 0; !z->parts_gradients && i < situ_tree_count(z->parameters); i++)
+    if (situ_grad_is_in_parts(situ_tree_tensor_at(z->parameters, i)))
+      return situ__fail(SITU_E_STATE, step_op, "another optimiser keeps the gradient of %.90s in parts: step that one",
+                        situ_tree_key(z->parameters, i)),
+             false;
+  return true;
+}
+
+/* Of all that a step writes, the elements of other ranks, too. */
+static bool all_marks(const void *object, situ__mark_visitor *visit) {
+  const situ_dist_zero *z = object;
+  bool good = situ__optim_marks(z->optim, visit);
+  for (int64_t k = 0; good && k < z->part_count; k++)
+    good = !z->parts[k].values || visit(&situ_desc(z->parts[k].values)->storage->busy);
+  return good;
+}
+
+situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale) {
+  SITU__CLAIM(claim);
+  /* The program can call again, and other ranks wait for it. */
+  if (!situ__claim_begin(&claim, all_marks, z)) return situ__busy(step_op, "a parameter"), situ_error();
+  if (!can_step(z) || (z->shards && !situ__zero_scatter(step_op, z))) return situ_error();
+  if (!step_own(z, grad_scale)) {
+    situ_comm_abort(z->comm, situ_error_message());
+    return situ_error();
+  }
+  if (!z->shards) return exchange(z);
+  situ__zero_note_step(z); /* parts are exchanged when a unit needs them */
+  return SITU_OK;
+}
+
+situ_status situ_dist_zero_step(situ_dist_zero *zero) {
+  return situ__zero_given(step_op, zero) ? situ__zero_step(zero, 1) : situ_error();
+}
+
+situ_status situ_dist_zero_zero_grad(situ_dist_zero *zero) {
+  if (!situ__zero_given("dist_zero_zero_grad", zero)) return situ_error();
+  for (int64_t i = 0; i < situ_tree_count(zero->parameters); i++)
+    SITU_TRY(situ_set_grad(situ_tree_tensor_at(zero->parameters, i), NULL));
+  situ__zero_drop_gradients(zero);
+  return SITU_OK;
+}
+
+situ_optim *situ_dist_zero_optim(const situ_dist_zero *zero) {
+  return situ__zero_given("dist_zero_optim", zero) ? zero->optim : NULL;
+}
+
+void situ_dist_zero_free(situ_dist_zero *zero) {
+  if (zero && situ__zero_given("dist_zero_free", zero)) free_zero(zero);
+}

@@ -1,0 +1,133 @@
+/* ATen's and torchvision's ops on images: upsampling, sampling at places, patches, boxes.
+   SPDX-License-Identifier: MIT */
+#include "program/graph/program.h"
+
+/* ---- upsampling ---- */
+
+static situ_tensor *upsample(situ__op_call *c, int scales, situ_interpolate_options o) {
+  if (situ__arg_given(c, 1)) o.size = situ__arg_dims(c, 1);
+  else situ__arg_numbers(c, scales, o.scale_factor, 3);
+  return situ_interpolate(situ__arg_tensor(c, 0), &o);
+}
+static situ_tensor *run_nearest(situ__op_call *c) {
+  return upsample(c, 2, (situ_interpolate_options){ .mode = SITU_INTERPOLATE_NEAREST });
+}
+static situ_tensor *run_nearest_exact(situ__op_call *c) {
+  return upsample(c, 2, (situ_interpolate_options){ .mode = SITU_INTERPOLATE_NEAREST_EXACT });
+}
+static situ_tensor *smooth(situ__op_call *c, situ_interpolate_mode mode, bool antialias) {
+  return upsample(
+      c, 3, (situ_interpolate_options){ .mode = mode, .align_corners = situ__arg_flag(c, 2), .antialias = antialias });
+}
+static situ_tensor *run_linear1d(situ__op_call *c) { return smooth(c, SITU_INTERPOLATE_LINEAR, false); }
+static situ_tensor *run_bilinear(situ__op_call *c) { return smooth(c, SITU_INTERPOLATE_BILINEAR, false); }
+static situ_tensor *run_bicubic(situ__op_call *c) { return smooth(c, SITU_INTERPOLATE_BICUBIC, false); }
+static situ_tensor *run_trilinear(situ__op_call *c) { return smooth(c, SITU_INTERPOLATE_TRILINEAR, false); }
+static situ_tensor *run_bilinear_aa(situ__op_call *c) { return smooth(c, SITU_INTERPOLATE_BILINEAR, true); }
+static situ_tensor *run_bicubic_aa(situ__op_call *c) { return smooth(c, SITU_INTERPOLATE_BICUBIC, true); }
+
+/* ---- sampling at places ---- */
+
+static situ_tensor *run_grid_sampler(situ__op_call *c) {
+  static const situ_grid_mode modes[] = { SITU_GRID_BILINEAR, SITU_GRID_NEAREST, SITU_GRID_BICUBIC };
+  static const situ_grid_padding paddings[] = { SITU_GRID_ZEROS, SITU_GRID_BORDER, SITU_GRID_REFLECTION };
+  const int64_t mode = situ__arg_int(c, 2), padding = situ__arg_int(c, 3);
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2)
+    return situ__call_refuse(c, "has a mode that situ does not know");
+  const situ_grid_sample_options o = { .mode = modes[mode],
+                                       .padding_mode = paddings[padding],
+                                       .align_corners = situ__arg_flag(c, 4) };
+  return situ_grid_sample(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), &o);
+}
+static situ_tensor *run_affine_grid(situ__op_call *c) {
+  return situ_affine_grid(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_flag(c, 2));
+}
+
+/* ---- patches and channels ---- */
+
+static situ_tensor *run_im2col(situ__op_call *c) {
+  const situ_unfold_options o = { .dilation = situ__arg_dims(c, 2),
+                                  .padding = situ__arg_dims(c, 3),
+                                  .stride = situ__arg_dims(c, 4) };
+  return situ_unfold(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), &o);
+}
+static situ_tensor *run_col2im(situ__op_call *c) {
+  const situ_unfold_options o = { .dilation = situ__arg_dims(c, 3),
+                                  .padding = situ__arg_dims(c, 4),
+                                  .stride = situ__arg_dims(c, 5) };
+  return situ_fold(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_dims(c, 2), &o);
+}
+static situ_tensor *run_channel_shuffle(situ__op_call *c) {
+  return situ_channel_shuffle(situ__arg_tensor(c, 0), situ__arg_int(c, 1));
+}
+static situ_tensor *run_pixel_shuffle(situ__op_call *c) {
+  return situ_pixel_shuffle(situ__arg_tensor(c, 0), situ__arg_int(c, 1));
+}
+static situ_tensor *run_pixel_unshuffle(situ__op_call *c) {
+  return situ_pixel_unshuffle(situ__arg_tensor(c, 0), situ__arg_int(c, 1));
+}
+
+/* ---- torchvision ---- */
+
+static situ_tensor *run_nms(situ__op_call *c) {
+  return situ_nms(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_number(c, 2));
+}
+static situ_tensor *run_roi_align(situ__op_call *c) {
+  return situ_roi_align(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1),
+                        SITU_SHAPE(situ__arg_int(c, 3), situ__arg_int(c, 4)), situ__arg_number(c, 2),
+                        situ__arg_int(c, 5), situ__arg_flag(c, 6));
+}
+static situ_tensor *run_deform_conv2d(situ__op_call *c) {
+  const situ_deform_conv2d_options o = { .stride = SITU_SHAPE(situ__arg_int(c, 5), situ__arg_int(c, 6)),
+                                         .padding = SITU_SHAPE(situ__arg_int(c, 7), situ__arg_int(c, 8)),
+                                         .dilation = SITU_SHAPE(situ__arg_int(c, 9), situ__arg_int(c, 10)),
+                                         .mask = situ__arg_flag(c, 13) ? situ__arg_tensor(c, 3) : NULL };
+  return situ_deform_conv2d(situ__arg_tensor(c, 0), situ__arg_tensor(c, 2), situ__arg_tensor(c, 1),
+                            situ__arg_tensor(c, 4), &o);
+}
+
+#define NEAREST "t input, I? output_size, F? scale_factors"
+#define SIZES "t input, I? output_size, b align_corners, F? scale_factors"
+#define GRID "t input, t grid, i interpolation_mode, i padding_mode, b align_corners"
+
+static const situ__op_row rows[] = {
+  { .target = "upsample_nearest1d.vec", .parameters = NEAREST, .run = run_nearest },
+  { .target = "upsample_nearest2d.vec", .parameters = NEAREST, .run = run_nearest },
+  { .target = "upsample_nearest3d.vec", .parameters = NEAREST, .run = run_nearest },
+  { .target = "_upsample_nearest_exact1d.vec", .parameters = NEAREST, .run = run_nearest_exact },
+  { .target = "_upsample_nearest_exact2d.vec", .parameters = NEAREST, .run = run_nearest_exact },
+  { .target = "_upsample_nearest_exact3d.vec", .parameters = NEAREST, .run = run_nearest_exact },
+  { .target = "upsample_linear1d.vec", .parameters = SIZES, .run = run_linear1d },
+  { .target = "upsample_bilinear2d.vec", .parameters = SIZES, .run = run_bilinear },
+  { .target = "upsample_bicubic2d.vec", .parameters = SIZES, .run = run_bicubic },
+  { .target = "upsample_trilinear3d.vec", .parameters = SIZES, .run = run_trilinear },
+  { .target = "_upsample_bilinear2d_aa.vec", .parameters = SIZES, .run = run_bilinear_aa },
+  { .target = "_upsample_bicubic2d_aa.vec", .parameters = SIZES, .run = run_bicubic_aa },
+
+  { .target = "grid_sampler.default", .parameters = GRID, .run = run_grid_sampler },
+  { .target = "grid_sampler_2d.default", .parameters = GRID, .run = run_grid_sampler },
+  { .target = "grid_sampler_3d.default", .parameters = GRID, .run = run_grid_sampler },
+  { .target = "affine_grid_generator.default",
+    .parameters = "t theta, I size, b align_corners",
+    .run = run_affine_grid },
+
+  { .target = "im2col.default",
+    .parameters = "t self, I kernel_size, I dilation, I padding, I stride",
+    .run = run_im2col },
+  { .target = "col2im.default",
+    .parameters = "t self, I output_size, I kernel_size, I dilation, I padding, I stride",
+    .run = run_col2im },
+  { .target = "channel_shuffle.default", .parameters = "t self, i groups", .run = run_channel_shuffle },
+  { .target = "pixel_shuffle.default", .parameters = "t self, i upscale_factor", .run = run_pixel_shuffle },
+  { .target = "pixel_unshuffle.default", .parameters = "t self, i downscale_factor", .run = run_pixel_unshuffle },
+
+  { .target = "torch.ops.torchvision.nms.default", .parameters = "t dets, t scores, n iou_threshold", .run = run_nms },
+  { .target = "torch.ops.torchvision.roi_align.default",
+    .parameters = "t input, t rois, n spatial_scale, i pooled_height, i pooled_width, i sampling_ratio, b aligned",
+    .run = run_roi_align },
+  { .target = "torch.ops.torchvision.deform_conv2d.default",
+    .parameters = "t input, t weight, t offset, t mask, t? bias, i stride_h, i stride_w, i pad_h, i pad_w, "
+                  "i dilation_h, i dilation_w, _ groups, _ offset_groups, b use_mask",
+    .run = run_deform_conv2d },
+};
+const situ__op_family situ__image_family = { rows, sizeof rows / sizeof *rows };

@@ -1,0 +1,151 @@
+/* ATen's joins of several tensors, and divisions into several.
+   SPDX-License-Identifier: MIT */
+#include "base/fail.h"
+#include "program/graph/program.h"
+
+/* ---- joins ---- */
+
+static situ_tensor *run_cat(situ__op_call *c) {
+  situ_tensor *list[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, 0, list);
+  /* torch leaves out tensors of shape [0]. */
+  int kept = 0;
+  for (int i = 0; i < count; i++)
+    if (situ_dim(list[i]) != 1 || situ_numel(list[i]) != 0) list[kept++] = list[i];
+  return situ_cat(list, kept ? kept : count, situ__arg_dim(c, 1));
+}
+static situ_tensor *run_stack(situ__op_call *c) {
+  situ_tensor *list[SITU__LIST_MAX];
+  return situ_stack(list, situ__arg_tensors(c, 0, list), situ__arg_dim(c, 1));
+}
+
+typedef situ_tensor *joining(situ_tensor *const *, int);
+static situ_tensor *join(situ__op_call *c, joining *fn) {
+  situ_tensor *list[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, 0, list);
+  return fn(list, count);
+}
+static situ_tensor *run_hstack(situ__op_call *c) { return join(c, situ_hstack); }
+static situ_tensor *run_vstack(situ__op_call *c) { return join(c, situ_vstack); }
+static situ_tensor *run_dstack(situ__op_call *c) { return join(c, situ_dstack); }
+static situ_tensor *run_column_stack(situ__op_call *c) { return join(c, situ_column_stack); }
+static situ_tensor *run_block_diag(situ__op_call *c) { return join(c, situ_block_diag); }
+static situ_tensor *run_cartesian_prod(situ__op_call *c) { return join(c, situ_cartesian_prod); }
+
+/* ---- as many tensors as were given ---- */
+
+static situ_tensor *run_meshgrid(situ__op_call *c) {
+  situ_tensor *list[SITU__LIST_MAX], *out[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, 0, list);
+  const situ_indexing indexing = *situ__arg_text(c, 1) == 'x' ? SITU_INDEXING_XY : SITU_INDEXING_IJ;
+  if (situ_meshgrid(list, count, indexing, out) != SITU_OK) return NULL;
+  return situ__call_pieces(c, out, count);
+}
+static situ_tensor *run_broadcast_tensors(situ__op_call *c) {
+  situ_tensor *list[SITU__LIST_MAX], *out[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, 0, list);
+  return situ_broadcast_tensors(list, count, out) == SITU_OK ? situ__call_pieces(c, out, count) : NULL;
+}
+static situ_tensor *each(situ__op_call *c, situ_tensor *(*fn)(situ_tensor *)) {
+  situ_tensor *list[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, 0, list);
+  for (int i = 0; i < count; i++)
+    if (!(list[i] = fn(list[i]))) return NULL;
+  return situ__call_pieces(c, list, count);
+}
+static situ_tensor *run_atleast_1d(situ__op_call *c) { return each(c, situ_atleast_1d); }
+static situ_tensor *run_atleast_2d(situ__op_call *c) { return each(c, situ_atleast_2d); }
+static situ_tensor *run_atleast_3d(situ__op_call *c) { return each(c, situ_atleast_3d); }
+
+/* ---- pieces ---- */
+
+static situ_tensor *run_split(situ__op_call *c) {
+  situ_tensor *piece[SITU__LIST_MAX];
+  return situ__call_pieces(
+      c, piece, situ_split(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
+}
+static situ_tensor *run_split_sizes(situ__op_call *c) {
+  situ_tensor *piece[SITU__LIST_MAX];
+  return situ__call_pieces(
+      c, piece,
+      situ_split_sizes(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
+}
+static situ_tensor *run_chunk(situ__op_call *c) {
+  situ_tensor *piece[SITU__LIST_MAX];
+  return situ__call_pieces(
+      c, piece, situ_chunk(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
+}
+static situ_tensor *run_unbind(situ__op_call *c) {
+  situ_tensor *piece[SITU__LIST_MAX];
+  return situ__call_pieces(c, piece, situ_unbind(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), piece, SITU__LIST_MAX));
+}
+
+/* Along dim, into so many sections, or before the indices of a list. */
+static situ_tensor *split_into(situ__op_call *c, int dim, bool sections) {
+  situ_tensor *piece[SITU__LIST_MAX], *x = situ__arg_tensor(c, 0);
+  situ_shape at = { 0 };
+  at.ndim = situ__arg_host_ints(c, 1, at.dim, SITU_MAX_DIMS);
+  if (at.ndim < 0) return NULL;
+  return situ__call_pieces(c, piece,
+                           sections ? situ_tensor_split(x, at.dim[0], dim, piece, SITU__LIST_MAX)
+                                    : situ_tensor_split_indices(x, at, dim, piece, SITU__LIST_MAX));
+}
+static situ_tensor *run_sections(situ__op_call *c) { return split_into(c, situ__arg_dim(c, 2), true); }
+static situ_tensor *run_indices(situ__op_call *c) { return split_into(c, situ__arg_dim(c, 2), false); }
+static situ_tensor *run_sections_or_indices(situ__op_call *c) {
+  return split_into(c, situ__arg_dim(c, 2), situ_dim(situ__arg_tensor(c, 1)) == 0);
+}
+/* Columns of a line are its elements. */
+static int columns(const situ__op_call *c) { return situ_dim(situ__arg_tensor(c, 0)) > 1; }
+static situ_tensor *run_hsplit(situ__op_call *c) { return split_into(c, columns(c), true); }
+static situ_tensor *run_hsplit_indices(situ__op_call *c) { return split_into(c, columns(c), false); }
+static situ_tensor *run_vsplit(situ__op_call *c) { return split_into(c, 0, true); }
+static situ_tensor *run_vsplit_indices(situ__op_call *c) { return split_into(c, 0, false); }
+static situ_tensor *run_dsplit(situ__op_call *c) { return split_into(c, 2, true); }
+static situ_tensor *run_dsplit_indices(situ__op_call *c) { return split_into(c, 2, false); }
+
+/* The places of what is not 0, dimension by dimension. */
+static situ_tensor *run_where(situ__op_call *c) {
+  situ_tensor *piece[SITU__LIST_MAX], *x = situ__arg_tensor(c, 0);
+  if (!situ_dim(x)) x = situ_reshape(x, SITU_SHAPE(1)); /* which has a place, too */
+  return situ__call_pieces(c, piece, situ_unbind(situ_nonzero(x), 1, piece, SITU__LIST_MAX));
+}
+
+#define LISTED(name, text, function) \
+  { .target = name, .parameters = text, .results = SITU__RESULTS_LIST, .run = function }
+
+static const situ__op_row rows[] = {
+  { .target = "cat.default", .parameters = "T tensors, i dim=0", .run = run_cat },
+  { .target = "concat.default", .parameters = "T tensors, i dim=0", .run = run_cat },
+  { .target = "stack.default", .parameters = "T tensors, i dim=0", .run = run_stack },
+  { .target = "hstack.default", .parameters = "T tensors", .run = run_hstack },
+  { .target = "vstack.default", .parameters = "T tensors", .run = run_vstack },
+  { .target = "dstack.default", .parameters = "T tensors", .run = run_dstack },
+  { .target = "column_stack.default", .parameters = "T tensors", .run = run_column_stack },
+  { .target = "block_diag.default", .parameters = "T tensors", .run = run_block_diag },
+  { .target = "cartesian_prod.default", .parameters = "T tensors", .run = run_cartesian_prod },
+  LISTED("meshgrid.default", "T tensors, s? indexing", run_meshgrid),
+  LISTED("meshgrid.indexing", "T tensors, *s indexing(ij|xy)", run_meshgrid),
+  LISTED("broadcast_tensors.default", "T tensors", run_broadcast_tensors),
+  LISTED("atleast_1d.Sequence", "T tensors", run_atleast_1d),
+  LISTED("atleast_2d.Sequence", "T tensors", run_atleast_2d),
+  LISTED("atleast_3d.Sequence", "T tensors", run_atleast_3d),
+  LISTED("split.Tensor", "t self, i split_size, i dim=0", run_split),
+  LISTED("split_with_sizes.default", "t self, I split_sizes, i dim=0", run_split_sizes),
+  LISTED("split.sizes", "t self, I split_size, i dim=0", run_split_sizes),
+  LISTED("chunk.default", "t self, i chunks, i dim=0", run_chunk),
+  LISTED("unbind.int", "t self, i dim=0", run_unbind),
+  LISTED("tensor_split.sections", "t self, i sections, i dim=0", run_sections),
+  LISTED("tensor_split.indices", "t self, I indices, i dim=0", run_indices),
+  LISTED("tensor_split.tensor_indices_or_sections", "t self, h tensor_indices_or_sections, i dim=0",
+         run_sections_or_indices),
+  LISTED("hsplit.int", "t self, i sections", run_hsplit),
+  LISTED("hsplit.array", "t self, I indices", run_hsplit_indices),
+  LISTED("vsplit.int", "t self, i sections", run_vsplit),
+  LISTED("vsplit.array", "t self, I indices", run_vsplit_indices),
+  LISTED("dsplit.int", "t self, i sections", run_dsplit),
+  LISTED("dsplit.array", "t self, I indices", run_dsplit_indices),
+  LISTED("where.default", "t condition", run_where),
+  LISTED("nonzero_numpy.default", "t self", run_where),
+};
+const situ__op_family situ__join_family = { rows, sizeof rows / sizeof *rows };

@@ -1,0 +1,286 @@
+/* ATen's linear algebra: products of vectors and matrices, factorisations, solutions, norms.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <string.h>
+
+#include "program/graph/program.h"
+#include "program/graph/rows.h"
+
+/* ---- products ---- */
+
+/* Arguments: self, two factors, beta, alpha. */
+typedef situ_tensor *adding(situ_tensor *, situ_tensor *, situ_tensor *, const situ_addmm_options *);
+static situ_tensor *add_product(situ__op_call *c, adding *fn) {
+  const double beta = situ__arg_number(c, 3), alpha = situ__arg_number(c, 4);
+  const situ_addmm_options o = { .beta = beta, .alpha = alpha, .zero_beta = beta == 0, .zero_alpha = alpha == 0 };
+  return fn(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+}
+static situ_tensor *run_addmm(situ__op_call *c) { return add_product(c, situ_addmm); }
+static situ_tensor *run_baddbmm(situ__op_call *c) { return add_product(c, situ_baddbmm); }
+static situ_tensor *run_addbmm(situ__op_call *c) { return add_product(c, situ_addbmm); }
+static situ_tensor *run_addmv(situ__op_call *c) { return add_product(c, situ_addmv); }
+static situ_tensor *run_addr(situ__op_call *c) { return add_product(c, situ_addr); }
+static situ_tensor *run_bilinear(situ__op_call *c) {
+  return situ_bilinear(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3));
+}
+static situ_tensor *run_tensordot(situ__op_call *c) {
+  return situ_tensordot(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_dims(c, 2), situ__arg_dims(c, 3));
+}
+static situ_tensor *run_cross(situ__op_call *c) {
+  return situ_linalg_cross(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_dim(c, 2));
+}
+/* Without dim along the first dimension of 3 elements. */
+static situ_tensor *run_cross_any(situ__op_call *c) {
+  if (situ__arg_given(c, 2)) return run_cross(c);
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  for (int d = 0; d < situ_dim(x); d++)
+    if (situ_size(x, d) == 3) return situ_linalg_cross(x, situ__arg_tensor(c, 1), d);
+  return situ__call_refuse(c, "has no dimension of 3 elements");
+}
+static situ_tensor *run_vecdot(situ__op_call *c) {
+  return situ_linalg_vecdot(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_dim(c, 2));
+}
+static situ_tensor *run_multi_dot(situ__op_call *c) {
+  situ_tensor *list[SITU__LIST_MAX];
+  return situ_linalg_multi_dot(list, situ__arg_tensors(c, 0, list));
+}
+static situ_tensor *run_vander(situ__op_call *c) {
+  return situ_linalg_vander(situ__arg_tensor(c, 0), situ__arg_given(c, 1) ? situ__arg_int(c, 1) : 0);
+}
+static situ_tensor *run_matrix_power(situ__op_call *c) {
+  return situ_linalg_matrix_power(situ__arg_tensor(c, 0), situ__arg_int(c, 1));
+}
+
+/* ---- factorisations ---- */
+
+/* The result of an op that reports failures in a tensor: here they are errors, and it is 0. `k`: its number. */
+static situ_tensor *with_info(situ__op_call *c, situ_tensor *y, int k) {
+  situ_tensor **info = situ__call_result(c, k);
+  if (!y || !info) return y;
+  situ_shape batch = situ_shape_of(situ__arg_tensor(c, 0));
+  batch.ndim -= 2;
+  *info = situ_new_zeros(y, batch, &(situ_options){ .dtype = SITU_I32 });
+  return *info ? y : NULL;
+}
+static situ_tensor *run_cholesky(situ__op_call *c) {
+  return with_info(c, situ_linalg_cholesky(situ__arg_tensor(c, 0), situ__arg_flag(c, 1)), 1);
+}
+static situ_tensor *run_qr(situ__op_call *c) {
+  const char mode = *situ__arg_text(c, 1);
+  return situ_linalg_qr(situ__arg_tensor(c, 0),
+                        mode == 'c'                                   ? SITU_LINALG_QR_COMPLETE
+                        : mode == 'r' && situ__arg_text(c, 1)[1] == 0 ? SITU_LINALG_QR_R
+                                                                      : SITU_LINALG_QR_REDUCED,
+                        situ__call_result(c, 1));
+}
+static situ_tensor *run_svd(situ__op_call *c) {
+  return situ_linalg_svd(situ__arg_tensor(c, 0), situ__arg_flag(c, 1), situ__call_result(c, 1),
+                         situ__call_result(c, 2));
+}
+/* The older op gives V, not its transpose. */
+static situ_tensor *run_older_svd(situ__op_call *c) {
+  if (!situ__arg_flag(c, 2)) return situ__call_refuse(c, "computes no vectors");
+  situ_tensor *vh = NULL, **v = situ__call_result(c, 2);
+  situ_tensor *u = situ_linalg_svd(situ__arg_tensor(c, 0), !situ__arg_flag(c, 1), situ__call_result(c, 1), &vh);
+  if (u && v) *v = situ_transpose(vh, -2, -1);
+  return u;
+}
+static bool is_upper(const situ__op_call *c, int k) { return *situ__arg_text(c, k) == 'U'; }
+static situ_tensor *run_eigh(situ__op_call *c) {
+  return situ_linalg_eigh(situ__arg_tensor(c, 0), is_upper(c, 1), situ__call_result(c, 1));
+}
+static situ_tensor *run_eigvalsh(situ__op_call *c) {
+  return situ_linalg_eigvalsh(situ__arg_tensor(c, 0), is_upper(c, 1));
+}
+static situ_tensor *run_lu_factor(situ__op_call *c) {
+  if (!situ__arg_flag(c, 1)) return situ__call_refuse(c, "has no pivots");
+  return with_info(c, situ_linalg_lu_factor(situ__arg_tensor(c, 0), situ__call_result(c, 1)), 2);
+}
+static situ_tensor *run_lu(situ__op_call *c) {
+  if (!situ__arg_flag(c, 1)) return situ__call_refuse(c, "has no pivots");
+  return situ_linalg_lu(situ__arg_tensor(c, 0), situ__call_result(c, 1), situ__call_result(c, 2));
+}
+static situ_tensor *run_ldl_factor(situ__op_call *c) {
+  return with_info(c, situ_linalg_ldl_factor(situ__arg_tensor(c, 0), situ__call_result(c, 1)), 2);
+}
+
+/* ---- solutions ---- */
+
+static situ_tensor *run_inv(situ__op_call *c) { return with_info(c, situ_linalg_inv(situ__arg_tensor(c, 0)), 1); }
+static situ_tensor *run_solve(situ__op_call *c) {
+  return with_info(c, situ_linalg_solve(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_flag(c, 2)), 1);
+}
+static situ_tensor *run_solve_triangular(situ__op_call *c) {
+  return situ_linalg_solve_triangular(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_flag(c, 2),
+                                      situ__arg_flag(c, 3), situ__arg_flag(c, 4));
+}
+static situ_tensor *run_lu_solve(situ__op_call *c) {
+  return situ_linalg_lu_solve(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2),
+                              situ__arg_flag(c, 3), situ__arg_flag(c, 4));
+}
+static situ_tensor *run_older_lu_solve(situ__op_call *c) {
+  return situ_linalg_lu_solve(situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 0), true, false);
+}
+static situ_tensor *run_ldl_solve(situ__op_call *c) {
+  return situ_linalg_ldl_solve(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2));
+}
+static situ_tensor *run_cholesky_solve(situ__op_call *c) {
+  return situ_cholesky_solve(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_flag(c, 2));
+}
+static situ_tensor *run_cholesky_inverse(situ__op_call *c) {
+  return situ_cholesky_inverse(situ__arg_tensor(c, 0), situ__arg_flag(c, 1));
+}
+static situ_tensor *run_tensorsolve(situ__op_call *c) {
+  return situ_linalg_tensorsolve(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_dims(c, 2));
+}
+static situ_tensor *run_tensorinv(situ__op_call *c) {
+  return situ_linalg_tensorinv(situ__arg_tensor(c, 0), situ__arg_dim(c, 1));
+}
+static situ_tensor *run_slogdet(situ__op_call *c) {
+  return situ_linalg_slogdet(situ__arg_tensor(c, 0), situ__call_result(c, 1));
+}
+
+/* Arguments: A, atol, rtol, hermitian. */
+typedef situ_tensor *ranked(situ_tensor *, const situ_linalg_tolerance *);
+static situ_tensor *rank(situ__op_call *c, ranked *fn) {
+  double tolerance[2] = { 0, 0 };
+  for (int k = 0; k < 2; k++)
+    if (situ__arg_given(c, k + 1) && !situ__arg_host_number(c, k + 1, &tolerance[k], "has a tolerance without a value"))
+      return NULL;
+  const situ_linalg_tolerance o = { .atol = tolerance[0], .rtol = tolerance[1], .hermitian = situ__arg_flag(c, 3) };
+  return fn(situ__arg_tensor(c, 0), &o);
+}
+static situ_tensor *run_pinv(situ__op_call *c) { return rank(c, situ_linalg_pinv); }
+static situ_tensor *run_matrix_rank(situ__op_call *c) { return rank(c, situ_linalg_matrix_rank); }
+
+/* ---- norms ---- */
+
+/* Arguments: A, ord, dim, keepdim, dtype. */
+static situ_reduce_options norm_options(const situ__op_call *c) {
+  return (situ_reduce_options){ .dim = situ__arg_dims(c, 2),
+                                .keepdim = situ__arg_flag(c, 3),
+                                .dtype = situ__arg_dtype(c, 4) };
+}
+static situ_tensor *run_matrix_norm(situ__op_call *c) {
+  static const struct {
+    double ord;
+    situ_matrix_norm norm;
+  } norms[] = { { 2, SITU_MATRIX_NORM_2 },          { -2, SITU_MATRIX_NORM_MINUS_2 },
+                { 1, SITU_MATRIX_NORM_1 },          { -1, SITU_MATRIX_NORM_MINUS_1 },
+                { INFINITY, SITU_MATRIX_NORM_INF }, { -INFINITY, SITU_MATRIX_NORM_MINUS_INF } };
+  const situ_reduce_options o = norm_options(c);
+  for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
+    if (situ__arg_number(c, 1) == norms[k].ord)
+      return situ_linalg_matrix_norm(situ__arg_tensor(c, 0), norms[k].norm, &o);
+  return situ__call_refuse(c, "has an order that matrices have no norm of");
+}
+static situ_tensor *run_named_norm(situ__op_call *c) {
+  const situ_reduce_options o = norm_options(c);
+  return situ_linalg_matrix_norm(situ__arg_tensor(c, 0),
+                                 *situ__arg_text(c, 1) == 'n' ? SITU_MATRIX_NORM_NUC : SITU_MATRIX_NORM_FRO, &o);
+}
+/* That of a vector, or with an order of matrices, of which there are two dimensions. */
+static situ_tensor *run_norm(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_reduce_options o = norm_options(c);
+  const int dims = situ__arg_given(c, 2) ? o.dim.ndim : situ_dim(x);
+  if (situ__arg_given(c, 1) && dims == 2) return run_matrix_norm(c);
+  return situ_linalg_vector_norm(x, situ__arg_given(c, 1) ? situ__arg_number(c, 1) : 2, &o);
+}
+
+#define ADDING(first, second) "t self, t " first ", t " second ", *n beta=1, *n alpha=1"
+#define TOLERANCE "t self, *h? atol, *h? rtol, *b hermitian=0"
+#define NORM(ord) "t self, " ord ", I? dim, b keepdim=0, *d? dtype"
+
+static const situ__op_row rows[] = {
+  { .target = "addmm.default", .parameters = ADDING("mat1", "mat2"), .run = run_addmm },
+  { .target = "baddbmm.default", .parameters = ADDING("batch1", "batch2"), .run = run_baddbmm },
+  { .target = "addbmm.default", .parameters = ADDING("batch1", "batch2"), .run = run_addbmm },
+  { .target = "addmv.default", .parameters = ADDING("mat", "vec"), .run = run_addmv },
+  { .target = "addr.default", .parameters = ADDING("vec1", "vec2"), .run = run_addr },
+  { .target = "outer.default", .parameters = "t self, t vec2", .binary = situ_outer },
+  { .target = "inner.default", .parameters = "t self, t other", .binary = situ_inner },
+  { .target = "kron.default", .parameters = "t self, t other", .binary = situ_kron },
+  { .target = "vdot.default", .parameters = "t self, t other", .binary = situ_dot },
+  { .target = "linalg_matmul.default", .parameters = "t self, t other", .binary = situ_matmul },
+  { .target = "bilinear.default", .parameters = "t input1, t input2, t weight, t? bias", .run = run_bilinear },
+  { .target = "tensordot.default", .parameters = "t self, t other, I dims_self, I dims_other", .run = run_tensordot },
+  { .target = "cross.default", .parameters = "t self, t other, i? dim", .run = run_cross_any },
+  { .target = "linalg_cross.default", .parameters = "t self, t other, *i dim=-1", .run = run_cross },
+  { .target = "linalg_vecdot.default", .parameters = "t x, t y, *i dim=-1", .run = run_vecdot },
+  { .target = "linalg_multi_dot.default", .parameters = "T tensors", .run = run_multi_dot },
+  { .target = "chain_matmul.default", .parameters = "T matrices", .run = run_multi_dot },
+  { .target = "linalg_vander.default", .parameters = "t x, *i? N", .run = run_vander },
+  { .target = "linalg_matrix_power.default", .parameters = "t self, i n", .run = run_matrix_power },
+  { .target = "linalg_matrix_exp.default", .parameters = "t self", .unary = situ_linalg_matrix_exp },
+  UNARY(trace),
+
+  { .target = "linalg_cholesky.default", .parameters = "t self, *b upper=0", .run = run_cholesky },
+  { .target = "linalg_cholesky_ex.default",
+    .parameters = "t self, *b upper=0, _ check_errors",
+    .results = 2,
+    .run = run_cholesky },
+  { .target = "cholesky.default", .parameters = "t self, b upper=0", .run = run_cholesky },
+  { .target = "linalg_qr.default", .parameters = "t A, s? mode", .results = 2, .run = run_qr },
+  { .target = "linalg_svd.default", .parameters = "t A, b full_matrices=1, _ driver", .results = 3, .run = run_svd },
+  { .target = "svd.default", .parameters = "t self, b some=1, b compute_uv=1", .results = 3, .run = run_older_svd },
+  { .target = "linalg_svdvals.default", .parameters = "t A, _ driver", .unary = situ_linalg_svdvals },
+  { .target = "linalg_eigh.default", .parameters = "t self, s? UPLO", .results = 2, .run = run_eigh },
+  { .target = "linalg_eigvalsh.default", .parameters = "t self, s? UPLO", .run = run_eigvalsh },
+  { .target = "linalg_lu_factor.default", .parameters = "t A, *b pivot=1", .results = 2, .run = run_lu_factor },
+  { .target = "linalg_lu_factor_ex.default",
+    .parameters = "t A, *b pivot=1, _ check_errors",
+    .results = 3,
+    .run = run_lu_factor },
+  { .target = "_lu_with_info.default",
+    .parameters = "t self, b pivot=1, _ check_errors",
+    .results = 3,
+    .run = run_lu_factor },
+  { .target = "linalg_lu.default", .parameters = "t A, *b pivot=1", .results = 3, .run = run_lu },
+  { .target = "linalg_ldl_factor.default", .parameters = "t self, _ hermitian", .results = 2, .run = run_ldl_factor },
+  { .target = "linalg_ldl_factor_ex.default",
+    .parameters = "t self, _ hermitian, _ check_errors",
+    .results = 3,
+    .run = run_ldl_factor },
+  { .target = "linalg_householder_product.default",
+    .parameters = "t input, t tau",
+    .binary = situ_linalg_householder_product },
+
+  { .target = "linalg_inv.default", .parameters = "t A", .run = run_inv },
+  { .target = "linalg_inv_ex.default", .parameters = "t A, _ check_errors", .results = 2, .run = run_inv },
+  { .target = "inverse.default", .parameters = "t self", .run = run_inv },
+  { .target = "linalg_solve.default", .parameters = "t A, t B, *b left=1", .run = run_solve },
+  { .target = "linalg_solve_ex.default",
+    .parameters = "t A, t B, *b left=1, _ check_errors",
+    .results = 2,
+    .run = run_solve },
+  { .target = "linalg_solve_triangular.default",
+    .parameters = "t self, t B, *b upper, *b left=1, *b unitriangular=0",
+    .run = run_solve_triangular },
+  { .target = "linalg_lu_solve.default",
+    .parameters = "t LU, t pivots, t B, *b left=1, *b adjoint=0",
+    .run = run_lu_solve },
+  { .target = "lu_solve.default", .parameters = "t self, t LU_data, t LU_pivots", .run = run_older_lu_solve },
+  { .target = "linalg_ldl_solve.default", .parameters = "t LD, t pivots, t B, _ hermitian", .run = run_ldl_solve },
+  { .target = "cholesky_solve.default", .parameters = "t self, t input2, b upper=0", .run = run_cholesky_solve },
+  { .target = "cholesky_inverse.default", .parameters = "t self, b upper=0", .run = run_cholesky_inverse },
+  { .target = "linalg_tensorsolve.default", .parameters = "t self, t other, I? dims", .run = run_tensorsolve },
+  { .target = "linalg_tensorinv.default", .parameters = "t self, i ind=2", .run = run_tensorinv },
+  { .target = "linalg_det.default", .parameters = "t A", .unary = situ_linalg_det },
+  { .target = "det.default", .parameters = "t self", .unary = situ_linalg_det },
+  UNARY(logdet),
+  { .target = "linalg_slogdet.default", .parameters = "t A", .results = 2, .run = run_slogdet },
+  { .target = "slogdet.default", .parameters = "t self", .results = 2, .run = run_slogdet },
+  { .target = "linalg_pinv.atol_rtol_float", .parameters = TOLERANCE, .run = run_pinv },
+  { .target = "linalg_pinv.atol_rtol_tensor", .parameters = TOLERANCE, .run = run_pinv },
+  { .target = "linalg_matrix_rank.atol_rtol_float", .parameters = TOLERANCE, .run = run_matrix_rank },
+  { .target = "linalg_matrix_rank.atol_rtol_tensor",
+    .parameters = "t input, *h? atol, *h? rtol, *b hermitian=0",
+    .run = run_matrix_rank },
+
+  { .target = "linalg_matrix_norm.default", .parameters = NORM("n ord"), .run = run_matrix_norm },
+  { .target = "linalg_matrix_norm.str_ord", .parameters = NORM("s? ord"), .run = run_named_norm },
+  { .target = "linalg_norm.default", .parameters = NORM("n? ord"), .run = run_norm },
+  { .target = "linalg_norm.ord_str", .parameters = NORM("s ord"), .run = run_named_norm },
+};
+const situ__op_family situ__linalg_family = { rows, sizeof rows / sizeof *rows };

@@ -1,0 +1,143 @@
+/* Finds the row of an ATen overload.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "program/graph/program.h"
+
+static const situ__op_family *const families[] = {
+  &situ__elementwise_family, &situ__special_family, &situ__shape_family,     &situ__join_family,  &situ__layers_family,
+  &situ__image_family,       &situ__reduce_family,  &situ__order_family,     &situ__index_family, &situ__make_family,
+  &situ__linalg_family,      &situ__loss_family,    &situ__recurrent_family, &situ__size_family,
+};
+
+/* ATen's second names for an op, up to the overload: their schemas are the same but for the first name. */
+static const struct {
+  const char *name, *means;
+} aliases[] = {
+  { "absolute", "abs" },
+  { "arccos", "acos" },
+  { "arccosh", "acosh" },
+  { "arcsin", "asin" },
+  { "arcsinh", "asinh" },
+  { "arctan", "atan" },
+  { "arctan2", "atan2" },
+  { "arctanh", "atanh" },
+  { "clip", "clamp" },
+  { "concatenate", "cat" },
+  { "divide", "div" },
+  { "true_divide", "div" },
+  { "fix", "trunc" },
+  { "ger", "outer" },
+  { "greater", "gt" },
+  { "greater_equal", "ge" },
+  { "less", "lt" },
+  { "less_equal", "le" },
+  { "matrix_exp", "linalg_matrix_exp" },
+  { "matrix_power", "linalg_matrix_power" },
+  { "moveaxis", "movedim" },
+  { "multiply", "mul" },
+  { "negative", "neg" },
+  { "not_equal", "ne" },
+  { "row_stack", "vstack" },
+  { "special_digamma", "digamma" },
+  { "special_erf", "erf" },
+  { "special_erfc", "erfc" },
+  { "special_erfinv", "erfinv" },
+  { "special_exp2", "exp2" },
+  { "special_expit", "sigmoid" },
+  { "special_expm1", "expm1" },
+  { "special_gammaln", "lgamma" },
+  { "special_i0", "i0" },
+  { "special_log1p", "log1p" },
+  { "special_logit", "logit" },
+  { "special_logsumexp", "logsumexp" },
+  { "special_multigammaln", "mvlgamma" },
+  { "special_polygamma", "polygamma" },
+  { "special_psi", "digamma" },
+  { "special_round", "round" },
+  { "special_sinc", "sinc" },
+  { "special_xlogy", "xlogy" },
+  { "subtract", "sub" },
+  { "trapz", "trapezoid" },
+  { "unsafe_chunk", "chunk" },
+  { "unsafe_split", "split" },
+  { "unsafe_split_with_sizes", "split_with_sizes" },
+  { "_unsafe_index", "index" },
+  { "_unsafe_index_put", "index_put" },
+};
+
+static const situ__op_row *find(const situ__op_family *family, const char *target) {
+  for (int i = 0; i < family->count; i++)
+    if (*family->row[i].target == *target && strcmp(family->row[i].target, target) == 0) return &family->row[i];
+  return NULL;
+}
+
+static const char *without_space(const char *target) {
+  static const char aten[] = "torch.ops.aten.";
+  return strncmp(target, aten, sizeof aten - 1) == 0 ? target + sizeof aten - 1 : target;
+}
+
+const situ__op_row *situ__op_row_of(const char *target) {
+  target = without_space(target);
+  const situ__op_row *row = NULL;
+  for (size_t f = 0; f < sizeof families / sizeof *families && !row; f++) row = find(families[f], target);
+  return row;
+}
+
+/* A row of a family like that of "op.overload" for "op", its second name, and the text that follows that. */
+static const situ__op_row *find_named(const char *op, size_t length, const char *overload, char *name, size_t size) {
+  for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+    if (strlen(aliases[i].name) == length && memcmp(aliases[i].name, op, length) == 0) {
+      op = aliases[i].means;
+      length = strlen(op);
+      break;
+    }
+  if (length + strlen(overload) >= size) return NULL;
+  memcpy(name, op, length);
+  memcpy(name + length, overload, strlen(overload) + 1);
+  return situ__op_row_of(name);
+}
+
+static bool ends_in(const char *op, size_t length, const char *end) {
+  const size_t n = strlen(end);
+  return length > n && memcmp(op + length - n, end, n) == 0;
+}
+
+/* Whether the results have the first argument's shape, so that they can be written to it. */
+static bool keeps_shape(const situ__op_row *row) {
+  static const situ__op_family *const keeping[] = { &situ__elementwise_family, &situ__special_family,
+                                                    &situ__index_family };
+  for (size_t f = 0; f < sizeof keeping / sizeof *keeping; f++)
+    if (row >= keeping[f]->row && row < keeping[f]->row + keeping[f]->count) return true;
+  return false;
+}
+
+const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
+  char name[96];
+  target = without_space(target);
+  const situ__op_row *row = situ__op_row_of(target);
+  const size_t length = strcspn(target, ".");
+  const char *overload = target + length;
+  if (!row) row = find_named(target, length, overload, name, sizeof name);
+  if (row) return row;
+  const bool copies = ends_in(target, length, "_copy");
+  const bool operator= strncmp(target, "__i", 3) == 0 && ends_in(target, length, "__"); /* "__iand__" is "__and__" */
+  const bool in_place = operator|| ends_in(target, length, "_");
+  char plain[48];
+  if (operator&& length<sizeof plain) {
+    (void)snprintf(plain, sizeof plain, "__%.*s", (int)length - 3, target + 3);
+    row = find_named(plain, length - 1, overload, name, sizeof name);
+  } else if (copies || in_place) {
+    row = find_named(target, length - (copies ? 5 : 1), overload, name, sizeof name);
+  }
+  if (!row || row->results == SITU__RESULTS_NONE || (in_place && !keeps_shape(row))) return NULL;
+  situ__op_row *made = situ__arena_take(arena, 1, sizeof *made);
+  char *kept = situ__arena_text(arena, target, strlen(target));
+  if (!made || !kept) return NULL;
+  *made = *row;
+  made->target = kept;
+  made->copies = copies;
+  made->in_place = in_place;
+  return made;
+}

@@ -1,0 +1,73 @@
+/* situ_export: a program made of the calls of a module.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_PROGRAM_TRACE_H
+#define SITU_PROGRAM_TRACE_H
+
+#include "base/map.h"
+#include "base/handle.h"
+#include "program/graph/build.h"
+#include "situ/sys/dry.h"
+#include "situ/sys/layers.h"
+#include "situ/sys/op.h"
+
+/* A tensor whose value in the program is known. Tensors that share memory are one list. */
+typedef struct situ__traced {
+  situ_tensor *tensor; /* owned */
+  int32_t value;
+  int32_t older; /* -1: none */
+} situ__traced;
+
+/* A write to a storage of the run outside of an op's call, as a factory makes: it is done afterwards. */
+typedef struct situ__filled {
+  uint64_t serial;
+  bool known; /* a work without operands; else its values are not those of each run */
+  situ_work work;
+  situ_view_desc out;
+} situ__filled;
+
+/* A constant of the program: a part of its module. */
+typedef struct situ__constant {
+  situ_tensor *tensor; /* owned: what the calls read */
+  int32_t value;
+  bool filled; /* by the writes of the run to its storage; else the tensor has values */
+} situ__constant;
+
+typedef struct situ__trace {
+  situ_export_trace base; /* first: its callbacks get it */
+  const char *op;
+  situ_nn_module *module;
+  const situ_tree *inputs;
+  bool taken, whole; /* parts and inputs are in the program; all calls too */
+  bool copies;       /* each run begins with copies of filled constants, */
+  bool writes;       /* as a call writes to one, or the caller may */
+  situ__program *program;
+  situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
+  situ__traced *traced;
+  int32_t traces, trace_capacity;
+  situ__filled *filled;
+  int32_t fills, fill_capacity;
+  situ__constant *constant;
+  int32_t constants, constant_capacity, meta_capacity;
+  situ__lacks lacks;
+  const situ_call *call; /* being traced */
+  bool ended;            /* the forward has: calls are copies for its results */
+  int32_t pending;       /* the newest node, while it has no results; -1: none */
+  int32_t last;          /* value of the call before, for `^` */
+  bool failed;           /* no memory */
+  situ__text problem;    /* the first error of the module's forward */
+  situ_status status;
+} situ__trace;
+
+/* For situ_export_trace.add_call (trace_call.c). */
+bool situ__trace_call(situ_export_trace *trace, const char *target, const char *codes, va_list args);
+
+/* The value that a tensor has in the program; constants are added. -1 after noting that it is not known. */
+int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor);
+/* A new value for a result. -1 when memory runs out. */
+int32_t situ__trace_result(situ__trace *t, situ_tensor *tensor, const situ_view_desc *like);
+/* Notes why the present call cannot be written. Returns false. */
+bool situ__trace_lacks(situ__trace *t, const char *target, const char *why);
+/* Gives the newest node its results: the values, -1 for one that is not read. Returns false when memory runs out. */
+bool situ__trace_end_node(situ__trace *t, const int32_t *value, int32_t values);
+
+#endif

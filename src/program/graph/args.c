@@ -1,0 +1,192 @@
+/* The arguments of a call while the program runs. Their types were checked when the program was loaded.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "program.h"
+#include "situ/sys/op.h"
+#include "situ/sys/plain.h"
+
+static const situ__value *value_of(const situ__op_call *c, const situ__arg *a) { return &c->value[a->integer]; }
+
+static situ_tensor *tensor_of(const situ__op_call *c, const situ__arg *a) {
+  return a->kind == SITU__ARG_VALUE ? value_of(c, a)->tensor : NULL;
+}
+
+static int64_t int_of(const situ__op_call *c, const situ__arg *a) {
+  return a->kind == SITU__ARG_VALUE ? value_of(c, a)->integer : a->integer;
+}
+
+static bool is_real(const situ__arg *a) {
+  return a->kind == SITU__ARG_FLOAT || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_FLOAT);
+}
+
+/* A double holds all whole numbers up to this. */
+static const int64_t widest = INT64_C(1) << 53;
+
+static double number_of(const situ__op_call *c, const situ__arg *a) {
+  if (is_real(a)) return a->kind == SITU__ARG_VALUE ? value_of(c, a)->real : a->real;
+  const int64_t whole = int_of(c, a);
+  const double real = (double)whole; /* up to 2^63, which an int64_t is not */
+  if (real < 0x1p63 && (int64_t)real == whole) return real;
+  return situ__call_refuse(c, "has a whole number beyond 2^53 that a double does not hold"), 0;
+}
+
+bool situ__arg_given(const situ__op_call *c, int k) { return c->arg[k].kind != SITU__ARG_NONE; }
+
+bool situ__arg_is_tensor(const situ__op_call *c, int k) {
+  return c->arg[k].kind == SITU__ARG_VALUE && c->arg[k].of == SITU__VALUE_TENSOR;
+}
+
+situ_tensor *situ__arg_tensor(const situ__op_call *c, int k) {
+  return k == 0 && c->self ? c->self : tensor_of(c, &c->arg[k]);
+}
+int64_t situ__arg_int(const situ__op_call *c, int k) { return int_of(c, &c->arg[k]); }
+double situ__arg_number(const situ__op_call *c, int k) { return number_of(c, &c->arg[k]); }
+
+bool situ__arg_is_wide(const situ__op_call *c, int k) {
+  const int64_t whole = is_real(&c->arg[k]) || c->arg[k].kind == SITU__ARG_NONE ? 0 : int_of(c, &c->arg[k]);
+  return whole > widest || whole < -widest;
+}
+
+bool situ__arg_is_whole(const situ__op_call *c, int k) { return !is_real(&c->arg[k]); }
+bool situ__arg_is_bool(const situ__op_call *c, int k) {
+  const situ__arg *a = &c->arg[k];
+  return a->kind == SITU__ARG_BOOL || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_BOOL);
+}
+
+situ_tensor *situ__arg_scalar(const situ__op_call *c, int k, situ_tensor *like) {
+  const situ__arg *a = &c->arg[k];
+  situ_dtype dtype = situ_dtype_of(like);
+  if (!situ_dtype_is_floating(dtype) && is_real(a)) dtype = situ__call_real(c);
+  else if (dtype == SITU_BOOL && !situ__arg_is_bool(c, k)) dtype = SITU_I64;
+  situ_options o = { .dtype = dtype, .device = situ_device_of(like) };
+  if (is_real(a)) return situ_full(SITU_SCALAR, number_of(c, a), &o);
+  int64_t whole = int_of(c, a);
+  if (situ_dtype_is_floating(dtype)) {
+    if (!situ__arg_is_wide(c, k)) return situ_full(SITU_SCALAR, (double)whole, &o);
+    o.dtype = SITU_I64;
+    return situ_to_dtype(situ_from_host(&whole, sizeof whole, SITU_SCALAR, &o), dtype);
+  }
+  if (dtype == SITU_BOOL) return situ_full(SITU_SCALAR, whole != 0, &o);
+  /* The low bytes of a little-endian number are the number that wraps. */
+  return situ_from_host(&whole, situ_dtype_size(dtype), SITU_SCALAR, &o);
+}
+
+double situ__arg_element(const situ__op_call *c, int k, situ_dtype dtype) {
+  const double value = situ__arg_number(c, k);
+  return dtype == SITU_BOOL ? value != 0 : situ_dtype_is_floating(dtype) ? value : trunc(value);
+}
+
+situ_shape situ__arg_dims(const situ__op_call *c, int k) {
+  const situ__arg *a = &c->arg[k];
+  if (a->kind == SITU__ARG_NONE) return SITU_SCALAR;
+  if (a->kind != SITU__ARG_LIST) return SITU_SHAPE(int_of(c, a));
+  situ_shape dims = { .ndim = a->count };
+  for (int i = 0; i < a->count; i++) dims.dim[i] = int_of(c, &a->list[i]);
+  return dims;
+}
+
+int situ__arg_numbers(const situ__op_call *c, int k, double *out, int capacity) {
+  const situ__arg *a = &c->arg[k];
+  const int count = a->kind == SITU__ARG_LIST && a->count <= capacity ? a->count : 0;
+  for (int i = 0; i < count; i++) out[i] = number_of(c, &a->list[i]);
+  return count;
+}
+
+int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST_MAX]) {
+  const situ__arg *a = &c->arg[k];
+  const int count = a->kind == SITU__ARG_LIST ? a->count : 0;
+  for (int i = 0; i < count; i++) out[i] = tensor_of(c, &a->list[i]);
+  return count;
+}
+
+/* The values of argument k as `dtype` of `size` bytes: of a tensor. */
+static int read_values(const situ__op_call *c, int k, situ_dtype dtype, size_t size, void *out, int capacity) {
+  situ_tensor *t = situ__arg_tensor(c, k);
+  const int64_t count = situ_numel(t);
+  if (count < 0) return -1;
+  if (count > capacity)
+    return situ__fail(SITU_E_LIMIT, c->node->row->target, "has %lld values where at most %d are read", (long long)count,
+                      capacity),
+           -1;
+  return situ_copy_to_host(situ_to_dtype(t, dtype), out, (size_t)count * size) == SITU_OK ? (int)count : -1;
+}
+
+int situ__arg_host_ints(const situ__op_call *c, int k, int64_t *out, int capacity) {
+  const situ__arg *a = &c->arg[k];
+  if (situ__arg_is_tensor(c, k)) return read_values(c, k, SITU_I64, sizeof *out, out, capacity);
+  if (a->kind == SITU__ARG_NONE || capacity < 1) return 0;
+  if (a->kind != SITU__ARG_LIST) return out[0] = int_of(c, a), 1;
+  for (int i = 0; i < a->count && i < capacity; i++) out[i] = int_of(c, &a->list[i]);
+  return a->count < capacity ? a->count : capacity;
+}
+
+int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capacity) {
+  const situ__arg *a = &c->arg[k];
+  if (situ__arg_is_tensor(c, k)) return read_values(c, k, SITU_F64, sizeof *out, out, capacity);
+  if (a->kind == SITU__ARG_NONE || capacity < 1) return 0;
+  if (a->kind != SITU__ARG_LIST) return out[0] = number_of(c, a), 1;
+  return situ__arg_numbers(c, k, out, capacity);
+}
+
+bool situ__arg_host_number(const situ__op_call *c, int k, double *out, const char *lacks) {
+  const int count = situ__arg_host_numbers(c, k, out, 1);
+  if (count == 0) situ__call_refuse(c, lacks);
+  return count > 0;
+}
+
+situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n) {
+  situ_tensor *t = situ__arg_tensor(c, k);
+  return is_real(&c->arg[n]) && !situ_dtype_is_floating(situ_dtype_of(t)) ? situ_to_dtype(t, situ__call_real(c)) : t;
+}
+
+situ_tensor *situ__arg_cast(const situ__op_call *c, int k) {
+  const situ_dtype dtype = situ__arg_dtype(c, k);
+  return dtype ? situ_to_dtype(situ__arg_tensor(c, 0), dtype) : situ__arg_tensor(c, 0);
+}
+
+situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count) {
+  if (count < 0) return NULL;
+  if (count != c->node->outs) return situ__call_refuse(c, "gives another number of pieces than in the file");
+  if (count > 1) memcpy(c->also, piece + 1, (size_t)(count - 1) * sizeof *piece);
+  return piece[0];
+}
+
+bool situ__call_trains(const situ__op_call *c) {
+  const situ_nn_module *owner = situ_nn_get_submodule(c->root, c->node->module);
+  return owner && owner->training;
+}
+
+void *situ__call_refuse(const situ__op_call *c, const char *what) {
+  return situ__fail(SITU_E_UNSUPPORTED, c->node->row->target, "%s", what), NULL;
+}
+
+/* ---- weights that are laid out once ---- */
+
+bool situ__call_factor(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor **factor) {
+  *factor = c->stash ? *c->stash : NULL;
+  if (!c->stash || c->stashed || situ_dim(input) < 1 || !situ_numel(input)) return true;
+  return situ_linear_lay_out(weight, situ_numel(input) / situ_size(input, -1), factor) &&
+         (!*factor || situ_set(c->stash, *factor));
+}
+
+/* Whether the weight can be multiplied by the gate instead of one image, which is larger: another rounding. */
+static bool scales_weight(situ_tensor *input, situ_tensor *weight, situ_tensor *gate) {
+  if (!situ_is_plain() || situ_dim(input) != 4 || situ_dim(gate) != 4 || situ_size(input, 0) != 1) return false;
+  const int64_t channels = situ_size(weight, 1); /* of a group */
+  return situ_size(input, 1) == channels && situ_size(gate, 1) == channels && situ_numel(gate) == channels &&
+         2 * situ_numel(weight) <= situ_numel(input);
+}
+
+situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
+                               situ_tensor *gate, const situ_conv_options *options, bool max_pool) {
+  situ_tensor *factor = c->stash ? *c->stash : NULL;
+  if (c->stash && !c->stashed &&
+      (!situ_conv2d_lay_out(weight, options, &factor) || (factor && !situ_set(c->stash, factor))))
+    return NULL;
+  if (gate && !factor && scales_weight(input, weight, gate)) weight = situ_mul(gate, weight);
+  else if (gate) input = situ_mul(gate, input);
+  return situ_conv2d_by(input, weight, bias, options, factor, max_pool);
+}

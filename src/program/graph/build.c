@@ -1,0 +1,131 @@
+/* A program while it is read.
+   SPDX-License-Identifier: MIT */
+#include "build.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/problem.h"
+#include "base/size.h"
+#include "derive.h"
+
+static const char op[] = "export_load";
+
+situ__program *situ__program_new(const char *path) {
+  situ__program *p = situ__calloc(1, sizeof *p);
+  if (p) p->path = situ__arena_text(&p->arena, path, strlen(path));
+  if (p && p->path) {
+    p->owners = 1;
+    return p;
+  }
+  situ__free(p);
+  return situ__fail(SITU_E_NOMEM, op, "no memory for the program"), NULL;
+}
+
+/* Doubles an array of elements of `size` bytes when it is full. Returns NULL when memory runs out. */
+static void *grow(void *array, int32_t count, int32_t *capacity, size_t size) {
+  if (count < *capacity) return array;
+  const int32_t larger = *capacity ? 2 * *capacity : 64;
+  void *grown = larger > INT32_MAX / 4 ? NULL : situ__realloc(array, (size_t)larger * size);
+  if (grown) *capacity = larger;
+  return grown;
+}
+
+bool situ__program_add_value(situ__program *p, situ__value_kind kind, int32_t *out) {
+  situ__value_kind *kinds = grow(p->kind, p->values, &p->value_capacity, sizeof *kinds);
+  if (!kinds) return false;
+  p->kind = kinds;
+  p->kind[p->values] = kind;
+  *out = p->values++;
+  return true;
+}
+
+situ__program_node *situ__program_add_node(situ__program *p) {
+  situ__program_node *nodes = grow(p->node, p->nodes, &p->node_capacity, sizeof *nodes);
+  if (!nodes) return NULL;
+  p->node = nodes;
+  situ__program_node *n = &p->node[p->nodes++];
+  *n = (situ__program_node){ .module = "", .site = "" };
+  return n;
+}
+
+/* ---- after the last use ---- */
+
+static void use_value(int32_t *last, const situ__arg *a, int32_t node) {
+  if (a->kind == SITU__ARG_VALUE) last[a->integer] = node;
+  if (a->kind == SITU__ARG_LIST)
+    for (int32_t i = 0; i < a->count; i++) use_value(last, &a->list[i], node);
+}
+
+int situ__op_row_args(const situ__op_row *row) {
+  int count = *row->parameters != 0;
+  for (const char *c = row->parameters; *c; c++) count += *c == ',';
+  return count;
+}
+
+/* The results that other nodes use, or that are results of the program. */
+static uint32_t wanted_results(const situ__program_node *n, int32_t number, const int32_t *last) {
+  enum { LAST = 8 * sizeof n->wanted - 1 };
+  uint32_t wanted = 0;
+  for (int32_t i = 0; i < n->outs; i++)
+    wanted |= (uint32_t)(n->out[i] >= 0 && last[n->out[i]] != number) << situ__min_i64(i, LAST);
+  return wanted;
+}
+
+bool situ__program_find_last_uses(situ__program *p) {
+  int32_t *last = situ__alloc(((size_t)p->values + 1) * sizeof *last);
+  int32_t *list = situ__arena_take(&p->arena, (size_t)p->values, sizeof *list);
+  int32_t *next = situ__calloc((size_t)p->nodes + 1, sizeof *next);
+  const bool fine = last && list && next;
+  for (int32_t v = 0; fine && v < p->values; v++) last[v] = -1;
+  for (int32_t n = 0; fine && n < p->nodes; n++) {
+    const situ__program_node *node = &p->node[n];
+    for (int k = situ__op_row_args(node->row); k-- > 0;) use_value(last, &node->arg[k], n);
+    for (int32_t i = 0; i < node->outs; i++)
+      if (node->out[i] >= 0) last[node->out[i]] = n;
+  }
+  for (int32_t i = 0; fine && i < p->outs; i++) use_value(last, &p->out[i].leaf, -1);
+  for (int32_t i = 0; fine && i < p->writes; i++) last[p->write[i].from] = last[p->write[i].to] = -1;
+  for (int32_t v = 0; fine && v < p->values; v++)
+    if (last[v] >= 0) p->node[last[v]].lasts++;
+  int32_t *at = list;
+  for (int32_t n = 0; fine && n < p->nodes; n++) {
+    p->node[n].wanted = wanted_results(&p->node[n], n, last);
+    p->node[n].last = at;
+    at += p->node[n].lasts;
+    next[n] = 0;
+  }
+  for (int32_t v = 0; fine && v < p->values; v++)
+    if (last[v] >= 0) ((int32_t *)p->node[last[v]].last)[next[last[v]]++] = v;
+  situ__free(last);
+  situ__free(next);
+  return fine && situ__program_find_lasting(p);
+}
+
+/* ---- what situ lacks ---- */
+
+void situ__lacks_note(situ__lacks *lacks, const char *target, const char *name, const char *why,
+                      const situ__program_node *node) {
+  char shown[SITU__SHOWN_MAX], shown_name[SITU__SHOWN_MAX];
+  lacks->count++;
+  if (situ__names_get(&lacks->seen, target) < 0) {
+    (void)situ__names_put(&lacks->seen, target, 0);
+    situ__text_add(&lacks->targets, "%s%s", lacks->targets.length ? ", " : "", situ__shown(target, shown));
+  }
+  situ__text_add(&lacks->list, "\n  %s: %s %s%s%s%s%s", situ__shown(name, shown_name), situ__shown(target, shown), why,
+                 *node->module ? ", in " : "", node->module, *node->site ? ", from " : "", node->site);
+}
+
+bool situ__lacks_check(const situ__lacks *lacks, const char *path) {
+  if (!lacks->count) return true;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s: has %d calls that this library lacks: %s%s", path, lacks->count,
+                    lacks->targets.data ? lacks->targets.data : "", lacks->list.data ? lacks->list.data : ""),
+         false;
+}
+
+void situ__lacks_free(situ__lacks *lacks) {
+  situ__text_free(&lacks->list);
+  situ__text_free(&lacks->targets);
+  situ__names_free(&lacks->seen);
+}

@@ -1,0 +1,486 @@
+/* Adds a node of an ONNX graph to the program, decides where it runs, and computes what is constant.
+   SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/size.h"
+#include "program/graph/module.h"
+#include "onnx.h"
+
+enum { MOST_ARGS = 32 };
+/* ---- constants ---- */
+
+/* Makes the value v a constant with a tensor on the host. */
+static bool set_constant(situ__onnx *f, int32_t v, situ_tensor *t) {
+  if (v < 0) return true;
+  f->about[v].place = SITU__ONNX_CONSTANT;
+  f->about[v].ready = true;
+  return situ_set(&f->known[v].tensor, t);
+}
+
+situ_tensor *situ__onnx_known(situ__onnx *f, int32_t v) {
+  situ__onnx_tensor t;
+  if (f->known[v].tensor) return f->known[v].tensor;
+  if (!situ__onnx_read_tensor(f, f->about[v].source, &t)) return NULL;
+  situ_tensor *loaded = situ__onnx_load_tensor(f, &t, (situ_device){ .kind = SITU_CPU });
+  return loaded && situ_set(&f->known[v].tensor, loaded) ? loaded : NULL;
+}
+
+/* The value of a Constant: a tensor, or numbers. */
+static bool add_constant(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count) {
+  const situ__onnx_attribute *a = count == 1 ? &list[0] : NULL;
+  situ_tensor *t = NULL;
+  situ__onnx_tensor read;
+  if (!a || node->outputs != 1)
+    return situ__onnx_bad(f, SITU_E_FORMAT, "has a Constant '%s' without a value", node->name);
+  const situ__arg *one = &a->arg, *first = a->arg.kind == SITU__ARG_LIST ? a->arg.list : &a->arg;
+  const int32_t numbers = a->arg.kind == SITU__ARG_LIST ? a->arg.count : 1;
+  const bool real = strncmp(a->name, "value_float", 11) == 0, whole = strncmp(a->name, "value_int", 9) == 0;
+  if (strcmp(a->name, "value") == 0 && a->tensor.at) {
+    if (!situ__onnx_read_tensor(f, a->tensor, &read)) return false;
+    t = situ__onnx_load_tensor(f, &read, (situ_device){ .kind = SITU_CPU });
+  } else if (real || whole) {
+    t = situ_empty(one->kind == SITU__ARG_LIST ? SITU_SHAPE(numbers) : SITU_SCALAR,
+                   &(situ_options){ .dtype = real ? SITU_F32 : SITU_I64, .device = { .kind = SITU_CPU } });
+    char *data = t && numbers ? situ_data_ptr(t) : NULL;
+    for (int32_t i = 0; data && i < numbers; i++) {
+      if (real) ((float *)data)[i] = (float)(first[i].kind == SITU__ARG_FLOAT ? first[i].real : 0);
+      else ((int64_t *)data)[i] = first[i].integer;
+    }
+  } else {
+    return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has a Constant '%s' whose value is %s", node->name, a->name);
+  }
+  return t && set_constant(f, node->output[0], t);
+}
+
+/* ---- places ---- */
+
+static situ__onnx_place place_of(const situ__onnx *f, int32_t v) {
+  return f->about[v].initialiser && f->about[v].weight ? SITU__ONNX_DEVICE : f->about[v].place;
+}
+
+/* Copies a value of the host to the module's device. */
+static situ_tensor *run_to_device(situ__op_call *c) {
+  const situ_nn_module *root = c->root;
+  const situ_device there = root ? root->home : (situ_device){ 0 };
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  return there.kind == SITU_DEVICE_DEFAULT ? x : situ_to(x, there);
+}
+static const situ__op_row to_device = { .target = "to_device", .parameters = "t input", .run = run_to_device };
+
+bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out) {
+  situ__program *p = f->program;
+  situ__onnx_value *about = &f->about[v];
+  const bool part = about->initialiser || about->place == SITU__ONNX_CONSTANT;
+  *out = about->on_device >= 0 ? about->on_device : v;
+  if (about->on_device >= 0 || (!part && about->place == SITU__ONNX_DEVICE)) return true;
+  if (!situ__onnx_add_value(f, "", out)) return false;
+  about = &f->about[v]; /* the array may have moved */
+  about->on_device = *out;
+  f->about[*out].ready = true;
+  if (part) {
+    if (p->parts == f->part_capacity) {
+      const int32_t capacity = f->part_capacity ? 2 * f->part_capacity : 64;
+      int32_t *larger = situ__realloc(f->part_of, (size_t)capacity * sizeof *larger);
+      if (!larger) return situ__onnx_no_memory();
+      f->part_of = larger;
+      f->part_capacity = capacity;
+    }
+    f->part_of[p->parts++] = v;
+    return true;
+  }
+  situ__program_node *n = situ__program_add_node(p);
+  situ__arg *arg = situ__arena_take(&p->arena, 1, sizeof *arg);
+  int32_t *outs = situ__arena_take(&p->arena, 1, sizeof *outs);
+  if (!n || !arg || !outs) return situ__onnx_no_memory();
+  *arg = (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = v };
+  *outs = *out;
+  n->row = &to_device;
+  n->arg = arg;
+  n->out = outs;
+  n->outs = 1;
+  return true;
+}
+
+bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out) {
+  situ__program *p = f->program;
+  *out = v;
+  if (place_of(f, v) != SITU__ONNX_CONSTANT)
+    return f->about[v].initialiser ? situ__onnx_on_device(f, v, out) : true; /* it is read from there */
+  if (f->about[v].listed) return true;
+  if (p->constants == p->constant_capacity) {
+    const int32_t capacity = p->constant_capacity ? 2 * p->constant_capacity : 64;
+    situ__program_constant *larger = situ__realloc(p->constant, (size_t)capacity * sizeof *larger);
+    if (!larger) return situ__onnx_no_memory();
+    p->constant = larger;
+    p->constant_capacity = capacity;
+  }
+  situ_tensor *t = situ__onnx_known(f, v);
+  situ__program_constant *constant = &p->constant[p->constants];
+  *constant = (situ__program_constant){ .value = v };
+  if (!t || !situ_set(&constant->tensor, t)) return false;
+  p->constants++;
+  return f->about[v].listed = true;
+}
+
+/* ---- binding ---- */
+
+typedef struct call {
+  const situ__onnx_node *node;
+  situ__program_node made;
+  int args;
+} call;
+
+static situ__arg value_arg(int32_t v) {
+  return v < 0 ? (situ__arg){ 0 } : (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = v };
+}
+
+/* Names the inputs by the row's parameters; the last of them may be a list that takes all others. */
+static bool name_inputs(situ__onnx *f, const situ__onnx_node *node, const situ__op_row *row, situ__named_arg *given,
+                        int *count, situ__text *why) {
+  for (int32_t i = 0; i < node->inputs; i++) {
+    const char *name = "";
+    int length = 0;
+    const char type = i < row->inputs ? situ__op_parameter(row, i, &name, &length) : 0;
+    if (!type && node->input[i] < 0) continue;
+    if (!type || *count == MOST_ARGS) {
+      situ__text_add(why, "has %d inputs, more than situ knows", node->inputs);
+      return false;
+    }
+    situ__named_arg *g = &given[*count];
+    *g = (situ__named_arg){ .name = situ__arena_text(&f->program->arena, name, (size_t)length) };
+    if (!g->name) return situ__onnx_no_memory();
+    (*count)++;
+    if (type != 'T') {
+      g->arg = value_arg(node->input[i]);
+      if (node->input[i] < 0) (*count)--;
+      continue;
+    }
+    situ__arg *list = situ__arena_take(&f->program->arena, (size_t)(node->inputs - i), sizeof *list);
+    if (!list) return situ__onnx_no_memory();
+    g->arg = (situ__arg){ .kind = SITU__ARG_LIST, .count = node->inputs - i, .list = list };
+    for (int32_t k = i; k < node->inputs; k++) list[k - i] = value_arg(node->input[k]);
+    return true;
+  }
+  return true;
+}
+
+/* Where the row has a dtype, an attribute is ONNX's number of one. */
+static bool read_dtype(const situ__op_row *row, situ__named_arg *given, situ__text *why) {
+  const char *name;
+  int length;
+  char type;
+  for (int k = 0; (type = situ__op_parameter(row, k, &name, &length)); k++) {
+    if (type != 'd' || given->arg.kind != SITU__ARG_INT || strncmp(name, given->name, (size_t)length) != 0 ||
+        given->name[length])
+      continue;
+    const uint64_t number = (uint64_t)given->arg.integer;
+    if (number == 0) given->arg = (situ__arg){ 0 };
+    else given->arg = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = situ__onnx_dtype(number) };
+    if (number == 0 || given->arg.integer) continue;
+    situ__text_add(why, "uses the dtype %s, which situ lacks", situ__onnx_dtype_name(number));
+    return false;
+  }
+  return true;
+}
+
+/* Binds the node to its row. Returns false with the reason in why, or after recording an error. */
+static bool bind(situ__onnx *f, call *c, const situ__onnx_attribute *list, int attributes, situ__text *why) {
+  situ__named_arg given[MOST_ARGS];
+  const situ__op_row *row = c->made.row;
+  int count = 0;
+  if (!name_inputs(f, c->node, row, given, &count, why)) return false;
+  for (int i = 0; i < attributes; i++) {
+    if (count == MOST_ARGS) return situ__onnx_bad(f, SITU_E_LIMIT, "has a node of more than %d arguments", MOST_ARGS);
+    given[count] = (situ__named_arg){ .name = list[i].name, .arg = list[i].arg };
+    if (list[i].tensor.at) { /* a constant of its own */
+      situ__onnx_tensor t;
+      int32_t v;
+      if (!situ__onnx_read_tensor(f, list[i].tensor, &t) || !situ__onnx_add_value(f, "", &v)) return false;
+      situ_tensor *loaded = situ__onnx_load_tensor(f, &t, (situ_device){ .kind = SITU_CPU });
+      if (!loaded || !set_constant(f, v, loaded)) return false;
+      given[count].arg = value_arg(v);
+    }
+    if (!read_dtype(row, &given[count++], why)) return false;
+  }
+  const int results = row->results ? row->results : 1;
+  if (results != SITU__RESULTS_LIST)
+    for (int32_t i = results; i < c->node->outputs; i++)
+      if (c->node->output[i] >= 0) return situ__text_add(why, "has more results than situ's"), false;
+  if (!situ__bind_args(&f->program->arena, row, given, count, &c->made.arg, why)) return false;
+  const char *lacks = row->lacks ? row->lacks(&(situ__op_call){ .node = &c->made, .arg = c->made.arg }) : NULL;
+  if (lacks) situ__text_add(why, "%s", lacks);
+  return !lacks;
+}
+
+/* ---- where it runs ---- */
+
+typedef bool visit(situ__onnx *f, int32_t *value, bool host, void *payload);
+
+/* Visits the values among a call's arguments. */
+static bool each_value(situ__onnx *f, call *c, visit *fn, void *payload) {
+  const char *name;
+  int length;
+  for (int k = 0; k < c->args; k++) {
+    situ__arg *a = (situ__arg *)&c->made.arg[k];
+    const bool host = situ__op_parameter(c->made.row, k, &name, &length) == 'h';
+    const int32_t count = a->kind == SITU__ARG_LIST ? a->count : 1;
+    for (int32_t i = 0; i < count; i++) {
+      situ__arg *one = a->kind == SITU__ARG_LIST ? (situ__arg *)&a->list[i] : a;
+      int32_t v = one->kind == SITU__ARG_VALUE ? (int32_t)one->integer : -1;
+      if (v < 0) continue;
+      if (!fn(f, &v, host, payload)) return false;
+      one->integer = v;
+    }
+  }
+  return true;
+}
+
+typedef struct census {
+  int device, host, constant;
+} census;
+
+static bool count_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
+  census *n = payload;
+  const situ__onnx_place place = place_of(f, *v);
+  (void)host;
+  if (!f->about[*v].ready)
+    return situ__onnx_bad(f, SITU_E_FORMAT, "uses a value '%s' before it is computed", f->about[*v].name);
+  n->device += place == SITU__ONNX_DEVICE;
+  n->host += place == SITU__ONNX_HOST;
+  n->constant += place == SITU__ONNX_CONSTANT;
+  return true;
+}
+
+static bool move_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
+  const bool *on_host = payload;
+  return host || *on_host ? situ__onnx_on_host(f, *v, v) : situ__onnx_on_device(f, *v, v);
+}
+
+/* ---- what is constant ---- */
+
+typedef struct swap {
+  situ__value *among;
+  int32_t value[SITU__LIST_MAX];
+  situ_tensor *tensor[SITU__LIST_MAX];
+  int count;
+} swap;
+
+static bool load_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
+  (void)host;
+  (void)payload;
+  return situ__onnx_known(f, *v) != NULL;
+}
+
+/* Puts a copy on meta in the place of a value. */
+static bool swap_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
+  swap *s = payload;
+  situ_tensor *t = s->among[*v].tensor;
+  (void)f;
+  if (host || situ_device_of(t).kind == SITU_META) return true;
+  if (s->count == SITU__LIST_MAX) return false;
+  s->value[s->count] = *v;
+  s->tensor[s->count++] = t;
+  s->among[*v].tensor = NULL;
+  situ_tensor *meta =
+      situ_empty(situ_shape_of(t), &(situ_options){ .dtype = situ_dtype_of(t), .device = { .kind = SITU_META } });
+  return meta && situ_set(&s->among[*v].tensor, meta);
+}
+
+static void drop_results(const situ__program_node *n, situ__value *value) {
+  for (int32_t i = 0; i < n->outs; i++)
+    if (n->out[i] >= 0) situ_drop(&value[n->out[i]].tensor);
+}
+
+int64_t situ__onnx_size_results(situ__onnx *f, const situ__program_node *n, situ__value *value) {
+  swap s = { .among = value };
+  call c = { .made = *n, .args = situ__op_row_args(n->row) };
+  int64_t bytes = 0, own;
+  situ__op_call run = { .node = n, .arg = n->arg, .value = value, .dry = true };
+  bool fine = each_value(f, &c, swap_value, &s) && situ__program_run_node(&run);
+  for (int32_t i = 0; fine && i < n->outs; i++) {
+    const situ_tensor *t = n->out[i] >= 0 ? value[n->out[i]].tensor : NULL;
+    fine = !t || (situ__mul_i64(situ_numel(t), (int64_t)situ_dtype_size(situ_dtype_of(t)), &own) &&
+                  situ__add_i64(bytes, own, &bytes));
+  }
+  drop_results(n, value);
+  for (int i = 0; i < s.count; i++) {
+    situ_drop(&value[s.value[i]].tensor);
+    value[s.value[i]].tensor = s.tensor[i];
+  }
+  return fine ? bytes : -1;
+}
+
+/* Computes the results of a node whose inputs are constants, unless that fails, or they are large. */
+static bool fold(situ__onnx *f, call *c, bool *folded) {
+  *folded = false;
+  if (!each_value(f, c, load_value, NULL)) return false;
+  situ__errors own;
+  char message[64];
+  situ__errors_aside(&own);
+  c->made.host = true;
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  const int64_t bytes = situ__onnx_size_results(f, &c->made, f->known);
+  situ__op_call run = { .node = &c->made, .arg = c->made.arg, .value = f->known };
+  bool done = bytes >= 0 && bytes <= f->budget && situ__program_run_node(&run);
+  done = situ_scope_end(&scope) == SITU_OK && done;
+  (void)situ__errors_back(&own, message, sizeof message);
+  c->made.host = false;
+  if (!done) return drop_results(&c->made, f->known), true;
+  f->budget -= bytes;
+  for (int32_t i = 0; i < c->made.outs; i++)
+    if (c->made.out[i] >= 0 && f->known[c->made.out[i]].tensor) f->about[c->made.out[i]].place = SITU__ONNX_CONSTANT;
+  return *folded = true;
+}
+
+bool situ__onnx_draws(const char *op) {
+  return strncmp(op, "Random", 6) == 0 || strcmp(op, "Bernoulli") == 0 || strcmp(op, "Multinomial") == 0 ||
+         strcmp(op, "Dropout") == 0;
+}
+
+/* The shape of an input whose sizes are all fixed, as a constant. */
+static bool fold_shape(situ__onnx *f, call *c, bool *folded) {
+  const int32_t v = c->made.arg[0].kind == SITU__ARG_VALUE ? (int32_t)c->made.arg[0].integer : -1;
+  const int32_t input = v >= 0 ? f->about[v].input : -1;
+  const situ__program_input *in = input >= 0 ? &f->program->input[input] : NULL;
+  situ_shape shape = { .ndim = in ? in->dims : -1 };
+  *folded = false;
+  for (int d = 0; d < shape.ndim; d++)
+    if ((shape.dim[d] = in->size[d].size) < 0) return true;
+  if (shape.ndim < 0) return true;
+  situ_tensor *meta = situ_empty(shape, &(situ_options){ .dtype = in->dtype, .device = { .kind = SITU_META } });
+  if (!meta || !situ_set(&f->known[v].tensor, meta)) return false;
+  const bool fine = fold(f, c, folded);
+  situ_drop(&f->known[v].tensor);
+  return fine;
+}
+
+static void note_lack(situ__onnx *f, const situ__onnx_node *node, const char *target, const char *why) {
+  situ__lacks_note(&f->lacks, target, node->name, why, &(situ__program_node){ .module = node->module, .site = "" });
+}
+
+/* ---- If ---- */
+
+/* Reads the branch that a constant condition chooses, as if its nodes stood in the outer graph. */
+static bool add_if(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count, int depth) {
+  int32_t results[SITU__LIST_MAX], given = 0;
+  bool chosen = false;
+  const uint64_t errors = situ__error_count();
+  const int32_t condition = node->inputs == 1 ? node->input[0] : -1;
+  situ_tensor *t =
+      condition >= 0 && place_of(f, condition) == SITU__ONNX_CONSTANT ? situ__onnx_known(f, condition) : NULL;
+  int64_t value = 0;
+  if (!t) {
+    if (situ__error_count() != errors) return false;
+    note_lack(f, node, "If", "whose condition is not constant");
+  } else {
+    if (situ_numel(t) != 1 || situ_item_i64(situ_to_dtype(t, SITU_I64), &value) != SITU_OK)
+      return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' whose condition is not a bool", node->name);
+    const situ__onnx_attribute *branch = situ__onnx_find_attribute(list, count, value ? "then_branch" : "else_branch");
+    if (!branch || !branch->graph.at)
+      return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' without branches", node->name);
+    if (!situ__onnx_read_graph(f, branch->graph, depth + 1, results, SITU__LIST_MAX, &given)) return false;
+    chosen = !f->lacks.count;
+    if (chosen && given < node->outputs)
+      return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' of too few results", node->name);
+  }
+  /* The outer names stand for the branch's results. */
+  for (int32_t i = 0; i < node->outputs; i++) {
+    const int32_t v = node->output[i];
+    if (v < 0) continue;
+    f->about[v].ready = true;
+    if (!chosen) continue;
+    if (place_of(f, results[i]) == SITU__ONNX_CONSTANT) {
+      situ_tensor *known = situ__onnx_known(f, results[i]);
+      if (!known || !set_constant(f, v, known)) return false;
+      continue;
+    }
+    int32_t there = results[i];
+    const bool host = f->about[there].place == SITU__ONNX_HOST;
+    if (!host && !situ__onnx_on_device(f, there, &there)) return false;
+    f->about[v].place = host ? SITU__ONNX_HOST : SITU__ONNX_DEVICE;
+    situ__program_node *n = situ__program_add_node(f->program);
+    situ__arg *arg = situ__arena_take(&f->program->arena, 1, sizeof *arg);
+    if (!n || !arg) return situ__onnx_no_memory();
+    *arg = value_arg(there);
+    n->row = situ__onnx_row_of("Identity", f->opset);
+    n->arg = arg;
+    n->out = &node->output[i];
+    n->outs = 1;
+  }
+  return true;
+}
+
+/* ---- the whole ---- */
+
+static const char *site_of(situ__onnx *f, const situ__onnx_node *node) {
+  char site[160];
+  if (!*node->name) return "";
+  (void)snprintf(site, sizeof site, "node %s", node->name);
+  const char *kept = situ__arena_text(&f->program->arena, site, strlen(site));
+  return kept ? kept : "";
+}
+
+static bool add_call(situ__onnx *f, call *c) {
+  census n = { 0 };
+  const char *op = c->node->op;
+  const bool shape = strcmp(op, "Shape") == 0 || strcmp(op, "Size") == 0;
+  bool folded = false;
+  c->args = 0;
+  for (const char *name; situ__op_parameter(c->made.row, c->args, &name, &(int){ 0 }); c->args++) continue;
+  if (!each_value(f, c, count_value, &n)) return false;
+  if (shape && !fold_shape(f, c, &folded)) return false;
+  if (!n.device && !n.host && !situ__onnx_draws(op) && !folded && !fold(f, c, &folded)) return false;
+  const bool host = shape || (!n.device && c->made.row->shapes);
+  for (int32_t i = 0; i < c->made.outs; i++) {
+    const int32_t v = c->made.out[i];
+    if (v < 0) continue;
+    f->about[v].ready = true;
+    if (!folded) f->about[v].place = host ? SITU__ONNX_HOST : SITU__ONNX_DEVICE;
+  }
+  if (folded) return true;
+  bool there = host;
+  c->made.host = host;
+  /* The shape of a value is read where the value is. */
+  if (shape && n.device) there = false;
+  if (!each_value(f, c, move_value, &there)) return false;
+  situ__program_node *made = situ__program_add_node(f->program);
+  if (!made) return situ__onnx_no_memory();
+  *made = c->made;
+  return true;
+}
+
+bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth) {
+  situ__onnx_attribute list[MOST_ARGS];
+  int count = 0;
+  char target[160];
+  const bool own = !*node->domain || strcmp(node->domain, "ai.onnx") == 0;
+  if (!situ__onnx_read_attributes(f, node, list, MOST_ARGS, &count)) return false;
+  if (own && strcmp(node->op, "Constant") == 0) return add_constant(f, node, list, count);
+  if (own && strcmp(node->op, "If") == 0) return add_if(f, node, list, count, depth);
+  call c = { .node = node,
+             .made = { .row = own ? situ__onnx_row_of(node->op, f->opset) : NULL,
+                       .out = node->output,
+                       .outs = node->outputs,
+                       .module = node->module,
+                       .site = site_of(f, node) } };
+  situ__text why = { 0 };
+  const uint64_t errors = situ__error_count();
+  bool fine = true;
+  if (!c.made.row || !bind(f, &c, list, count, &why)) {
+    (void)snprintf(target, sizeof target, "%s%s%s (opset %d)", own ? "" : node->domain, own ? "" : ".", node->op,
+                   (int)f->opset);
+    const char *kept = situ__arena_text(&f->program->arena, target, strlen(target));
+    fine = situ__error_count() == errors && kept;
+    if (fine) note_lack(f, node, kept, why.data ? why.data : "");
+    for (int32_t i = 0; i < node->outputs; i++)
+      if (node->output[i] >= 0) f->about[node->output[i]].ready = true;
+  } else {
+    fine = add_call(f, &c);
+  }
+  situ__text_free(&why);
+  return fine;
+}

@@ -1,0 +1,250 @@
+/* ONNX's norms, dropout, losses, and linear quantisation.
+   SPDX-License-Identifier: MIT */
+#include <float.h>
+#include <string.h>
+
+#include "program/graph/program.h"
+
+/* 0 means torch's default in situ's options, and 0 in a file. */
+static double nonzero(double value) { return value == 0 ? DBL_MIN : value; }
+
+/* Whether result i is asked for. */
+static bool wants(const situ__op_call *c, int i) { return i < c->node->outs && c->node->out[i] >= 0; }
+
+/* ---- norms ---- */
+
+/* In training mode the results are also the running statistics: old * momentum + the batch's * (1 - momentum). */
+static situ_tensor *run_batch_norm(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *operand[4];
+  /* Computed ones may be expanded, which the kernel does not take. */
+  for (int k = 0; k < 4; k++) operand[k] = situ_contiguous(situ__arg_tensor(c, k + 1));
+  situ_tensor *mean = operand[2], *var = operand[3];
+  const bool training = situ__arg_flag(c, 7);
+  const double momentum = situ__arg_number(c, 6);
+  const situ_batch_norm_options o = { .training = training, .eps = nonzero(situ__arg_number(c, 5)) };
+  situ_tensor *y = situ_batch_norm(x, training ? NULL : mean, training ? NULL : var, operand[0], operand[1], &o);
+  if (!training || !y || c->node->outs < 2) return y;
+  situ_reduce_options r = { .dim = { .ndim = 0 } };
+  for (int d = 0; d < situ_dim(x); d++)
+    if (d != 1) r.dim.dim[r.dim.ndim++] = d;
+  situ_tensor *batch[2] = { situ_mean(x, &r), situ_var(x, 0, &r) }, *old[2] = { mean, var };
+  for (int i = 0; i < 2 && i + 1 < c->node->outs; i++)
+    c->also[i] = situ_add(situ_mul_scalar(old[i], momentum), situ_mul_scalar(batch[i], 1 - momentum));
+  return y;
+}
+
+static situ_shape last_dims(const situ_tensor *x, int64_t axis) {
+  const situ_shape all = situ_shape_of(x);
+  situ_shape last = { .ndim = 0 };
+  for (int64_t d = axis < 0 ? axis + all.ndim : axis; d >= 0 && d < all.ndim; d++) last.dim[last.ndim++] = all.dim[d];
+  return last;
+}
+
+/* Mean and the inverse of the standard deviation are results too. */
+static bool give_statistics(situ__op_call *c, situ_tensor *x, int dims, double eps) {
+  situ_reduce_options o = { .dim = { .ndim = dims }, .keepdim = true };
+  for (int i = 0; i < dims; i++) o.dim.dim[i] = i - dims;
+  if (!situ_dtype_is_floating(situ_dtype_of(x)) || situ_dtype_of(x) == SITU_F16 || situ_dtype_of(x) == SITU_BF16)
+    x = situ_to_dtype(x, SITU_F32);
+  if (wants(c, 1) && !(c->also[0] = situ_mean(x, &o))) return false;
+  return !wants(c, 2) || (c->also[1] = situ_rsqrt(situ_add_scalar(situ_var(x, 0, &o), eps)));
+}
+static situ_tensor *run_layer_norm(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);
+  const double eps = nonzero(situ__arg_number(c, 4));
+  const situ_shape dims = last_dims(x, situ__arg_int(c, 3));
+  const situ_shape of_weight = weight ? situ_shape_of(weight) : dims; /* a pattern may have none (onnx_patterns.h) */
+  if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
+  if (!give_statistics(c, x, dims.ndim, eps)) return NULL;
+  const bool same =
+      dims.ndim == of_weight.ndim && memcmp(dims.dim, of_weight.dim, (size_t)dims.ndim * sizeof *dims.dim) == 0;
+  if (same) return situ_layer_norm(x, dims, weight, bias, eps);
+  situ_tensor *y = situ_mul(situ_layer_norm(x, dims, NULL, NULL, eps), weight);
+  return bias ? situ_add(y, bias) : y;
+}
+static situ_tensor *run_rms_norm(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
+  const situ_shape dims = last_dims(x, situ__arg_int(c, 2)), of_weight = situ_shape_of(weight);
+  const double eps = nonzero(situ__arg_number(c, 3));
+  if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
+  const bool same =
+      dims.ndim == of_weight.ndim && memcmp(dims.dim, of_weight.dim, (size_t)dims.ndim * sizeof *dims.dim) == 0;
+  if (same) return situ_rms_norm(x, dims, weight, eps);
+  return situ_mul(situ_rms_norm(x, dims, NULL, eps), weight);
+}
+/* Of one element or none in each channel, for which torch refuses to normalise. */
+static situ_tensor *instance_norm_of_one(situ__op_call *c, situ_tensor *x, const situ_shape *size) {
+  situ_shape of_channels = { .ndim = size->ndim - 1, .dim = { size->dim[1] } }, one = SITU_SHAPE(1);
+  for (int d = 1; d < of_channels.ndim; d++) of_channels.dim[d] = 1;
+  situ_tensor *y = situ_layer_norm(situ_unsqueeze(x, -1), one, NULL, NULL, nonzero(situ__arg_number(c, 3)));
+  y = situ_mul(situ_squeeze(y, SITU_SHAPE(-1)), situ_reshape(situ__arg_tensor(c, 1), of_channels));
+  return situ_add(y, situ_reshape(situ__arg_tensor(c, 2), of_channels));
+}
+static situ_tensor *run_instance_norm(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_shape size = situ_shape_of(x);
+  int64_t plane = 1;
+  for (int d = 2; d < size.ndim; d++) plane *= size.dim[d];
+  if (size.ndim >= 3 && plane <= 1) return instance_norm_of_one(c, x, &size);
+  const situ_instance_norm_options o = { .eps = nonzero(situ__arg_number(c, 3)) };
+  return situ_instance_norm(x, NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+}
+static situ_tensor *group_norm(situ__op_call *c, bool of_groups) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);
+  const int64_t groups = situ__arg_int(c, 4), channels = situ_size(x, 1);
+  if (groups < 1 || channels % groups) return situ__call_refuse(c, "has channels that its groups do not divide");
+  if (of_groups) {
+    weight = situ_repeat_interleave(weight, channels / groups, SITU_SHAPE(0));
+    bias = situ_repeat_interleave(bias, channels / groups, SITU_SHAPE(0));
+  }
+  return situ_group_norm(x, groups, weight, bias, nonzero(situ__arg_number(c, 3)));
+}
+static situ_tensor *run_group_norm(situ__op_call *c) { return group_norm(c, false); }
+/* Before opset 21 weight and bias are of groups, not of channels. */
+static situ_tensor *run_group_norm_18(situ__op_call *c) { return group_norm(c, true); }
+
+/* Of an even number of channels ONNX has one more after, torch before. */
+static const char *lrn_lacks(const situ__op_call *c) {
+  return situ__arg_int(c, 1) % 2 == 0 ? "has an even size" : NULL;
+}
+static situ_tensor *run_lrn(situ__op_call *c) {
+  return situ_local_response_norm(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_number(c, 2),
+                                  situ__arg_number(c, 3), situ__arg_number(c, 4));
+}
+static situ_tensor *run_mean_variance_norm(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_shape dims = situ__arg_given(c, 1) ? situ__arg_dims(c, 1) : SITU_SHAPE(0, 2, 3);
+  const situ_reduce_options o = { .dim = dims, .keepdim = true };
+  situ_tensor *deviation = situ_std(x, 0, &o);
+  return situ_div(situ_sub(x, situ_mean(x, &o)), situ_add_scalar(deviation, 1e-9));
+}
+static situ_tensor *run_lp_norm(situ__op_call *c) {
+  return situ_normalize(situ__arg_tensor(c, 0), situ__arg_number(c, 1), situ__arg_dim(c, 2), 1e-12);
+}
+
+/* ---- dropout ---- */
+
+static situ_tensor *run_dropout(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  double ratio = 0.5;
+  int64_t training = 0;
+  if (situ__arg_host_numbers(c, 1, &ratio, 1) < 0 || situ__arg_host_ints(c, 2, &training, 1) < 0) return NULL;
+  const bool on = training && ratio > 0;
+  if (wants(c, 1)) {
+    if (on) return situ__call_refuse(c, "gives its mask in training");
+    c->also[0] = situ_ones_like(x, &(situ_options){ .dtype = SITU_BOOL });
+  }
+  return situ_dropout(x, ratio, on, NULL);
+}
+
+/* ---- losses ---- */
+
+static bool read_loss(const situ__op_call *c, situ_cross_entropy_options *o) {
+  const char *reduction = situ__arg_given(c, 4) ? situ__arg_text(c, 4) : "mean";
+  *o = (situ_cross_entropy_options){ .weight = situ__arg_tensor(c, 2),
+                                     .has_ignore_index = situ__arg_given(c, 3),
+                                     .ignore_index = situ__arg_given(c, 3) ? situ__arg_int(c, 3) : 0,
+                                     .reduction = *reduction == 'm'   ? SITU_REDUCTION_MEAN
+                                                  : *reduction == 's' ? SITU_REDUCTION_SUM
+                                                                      : SITU_REDUCTION_NONE };
+  return true;
+}
+static situ_tensor *run_nll_loss(situ__op_call *c) {
+  situ_cross_entropy_options o;
+  read_loss(c, &o);
+  return situ_nll_loss(situ__arg_tensor(c, 0), situ_to_dtype(situ__arg_tensor(c, 1), SITU_I64), &o);
+}
+static situ_tensor *run_cross_entropy(situ__op_call *c) {
+  situ_cross_entropy_options o;
+  situ_tensor *scores = situ__arg_tensor(c, 0);
+  read_loss(c, &o);
+  if (wants(c, 1)) c->also[0] = situ_log_softmax(scores, 1);
+  return situ_cross_entropy(scores, situ_to_dtype(situ__arg_tensor(c, 1), SITU_I64), &o);
+}
+
+/* ---- linear quantisation, by tensor or along an axis ---- */
+
+/* A scale or zero point of the axis as a tensor that broadcasts to x. */
+static situ_tensor *along(situ_tensor *of_axis, const situ_tensor *x, int64_t axis) {
+  situ_shape shape = { .ndim = situ_dim(x) };
+  if (!of_axis || situ_numel(of_axis) == 1) return of_axis ? situ_reshape(of_axis, SITU_SCALAR) : NULL;
+  for (int d = 0; d < shape.ndim; d++) shape.dim[d] = 1;
+  if (axis < 0) axis += shape.ndim;
+  if (axis >= 0 && axis < shape.ndim) shape.dim[axis] = situ_numel(of_axis);
+  return situ_reshape(of_axis, shape);
+}
+static const char *quantize_lacks(const situ__op_call *c) { return situ__arg_int(c, 4) != 0 ? "is in blocks" : NULL; }
+static situ_tensor *run_dequantize(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
+  situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
+  x = situ_to_dtype(x, SITU_F32);
+  if (zero) x = situ_sub(x, situ_to_dtype(zero, SITU_F32));
+  const situ_dtype dtype = situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : situ_dtype_of(scale);
+  return situ_to_dtype(situ_mul(x, situ_to_dtype(scale, SITU_F32)), dtype);
+}
+static situ_tensor *run_quantize(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
+  situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
+  const situ_dtype dtype = zero ? situ_dtype_of(zero) : situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : SITU_U8;
+  if (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16) return situ__call_refuse(c, "gives another dtype");
+  situ_tensor *y = situ_round(situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32)));
+  if (zero) y = situ_add(y, situ_to_dtype(zero, SITU_F32));
+  const double low = dtype == SITU_U8 ? 0 : dtype == SITU_I8 ? -128 : -32768;
+  return situ_to_dtype(situ_clamp(y, low, dtype == SITU_U8 ? 255 : -low - 1), dtype);
+}
+
+#define QUANTIZE "t x, t scale, t? zero_point, i axis=1, i block_size=0, d? output_dtype, i? saturate, i? precision"
+
+static const situ__op_row rows[] = {
+  { .target = "BatchNormalization",
+    .parameters = "t X, t scale, t B, t input_mean, t input_var, n epsilon=1e-05, n momentum=0.9, i training_mode=0",
+    .inputs = 5,
+    .results = 3,
+    .run = run_batch_norm },
+  { .target = "LayerNormalization",
+    .parameters = "t X, t Scale, t? B, i axis=-1, n epsilon=1e-05, i? stash_type",
+    .inputs = 3,
+    .results = 3,
+    .run = run_layer_norm },
+  { .target = "RMSNormalization",
+    .parameters = "t X, t scale, i axis=-1, n epsilon=1e-05, i? stash_type",
+    .inputs = 2,
+    .run = run_rms_norm },
+  { .target = "InstanceNormalization",
+    .parameters = "t input, t scale, t B, n epsilon=1e-05",
+    .inputs = 3,
+    .run = run_instance_norm },
+  { .target = "GroupNormalization",
+    .parameters = "t X, t scale, t bias, n epsilon=1e-05, i num_groups",
+    .inputs = 3,
+    .run = run_group_norm_18 },
+  { .target = "GroupNormalization",
+    .parameters = "t X, t scale, t bias, n epsilon=1e-05, i num_groups, i? stash_type",
+    .inputs = 3,
+    .since = 21,
+    .run = run_group_norm },
+  { .target = "LRN",
+    .parameters = "t X, i size, n alpha=0.0001, n beta=0.75, n bias=1",
+    .inputs = 1,
+    .lacks = lrn_lacks,
+    .run = run_lrn },
+  { .target = "MeanVarianceNormalization", .parameters = "t X, I? axes", .inputs = 1, .run = run_mean_variance_norm },
+  { .target = "LpNormalization", .parameters = "t input, i p=2, i axis=-1", .inputs = 1, .run = run_lp_norm },
+  { .target = "Dropout",
+    .parameters = "t data, h? ratio, h? training_mode, i? seed",
+    .inputs = 3,
+    .results = 2,
+    .run = run_dropout },
+  { .target = "NegativeLogLikelihoodLoss",
+    .parameters = "t input, t target, t? weight, i? ignore_index, s? reduction(none|mean|sum)",
+    .inputs = 3,
+    .run = run_nll_loss },
+  { .target = "SoftmaxCrossEntropyLoss",
+    .parameters = "t scores, t labels, t? weights, i? ignore_index, s? reduction(none|mean|sum)",
+    .inputs = 3,
+    .results = 2,
+    .run = run_cross_entropy },
+  { .target = "QuantizeLinear", .parameters = QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_quantize },
+  { .target = "DequantizeLinear", .parameters = QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_dequantize },
+};
+const situ__op_family situ__onnx_norm_family = { rows, sizeof rows / sizeof *rows };

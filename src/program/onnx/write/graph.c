@@ -1,0 +1,158 @@
+/* Writes the calls of a program as nodes of an ONNX model, in their order.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "write.h"
+
+/* ---- forms ---- */
+
+static const situ__onnx_form *find_exactly(const char *target) {
+  static const situ__onnx_forms *const all[] = { &situ__onnx_form_elementwise, &situ__onnx_form_shape,
+                                                 &situ__onnx_form_layers,      &situ__onnx_form_norm,
+                                                 &situ__onnx_form_reduce,      &situ__onnx_form_index,
+                                                 &situ__onnx_form_recurrent };
+  for (size_t f = 0; f < sizeof all / sizeof *all; f++)
+    for (int i = 0; i < all[f]->count; i++)
+      if (strcmp(all[f]->form[i].target, target) == 0) return &all[f]->form[i];
+  return NULL;
+}
+
+/* "add_.Tensor" and "zero_.default", but not "__and__.Tensor". */
+static bool is_in_place(const char *target) {
+  const size_t length = strcspn(target, ".");
+  return length > 1 && target[length - 1] == '_' && target[length - 2] != '_';
+}
+
+/* A call in place is written as the one that is not, unless it has a form of its own. */
+static const situ__onnx_form *find_form(const char *target) {
+  const situ__onnx_form *form = find_exactly(target);
+  if (form || !is_in_place(target)) return form;
+  char plain[96];
+  const size_t length = strcspn(target, ".");
+  if (strlen(target) >= sizeof plain) return NULL;
+  memcpy(plain, target, length - 1);
+  memcpy(plain + length - 1, target + length, strlen(target + length) + 1);
+  return find_exactly(plain);
+}
+
+/* ---- sizes ---- */
+
+static const char *size_operand(situ__onnx_writer *w, int k) {
+  const situ__arg *a = &w->node->arg[k];
+  if (a->kind == SITU__ARG_VALUE && w->about[a->integer].varies) return w->name[a->integer];
+  return situ__onnx_int(w, situ__arg_int(&w->call, k));
+}
+
+/* A size that depends on the inputs', as a 1-D tensor of one element; NULL for a call that no tensor needs. */
+static const char *write_size(situ__onnx_writer *w) {
+  static const char *const pairs[][2] = {
+    { "_operator.add", "Add" }, { "_operator.sub", "Sub" }, { "_operator.mul", "Mul" }, { "_operator.mod", "Mod" }
+  };
+  const char *target = w->node->row->target;
+  if (strcmp(target, "sym_size.int") == 0) {
+    const int64_t dim = situ__onnx_dim(situ__arg_int(&w->call, 1), situ__onnx_about(w, 0)->size.ndim);
+    return situ__onnx_put(w, "Shape", SITU__ONNX_IN(situ__onnx_arg(w, 0)), "start:i end:i", dim, dim + 1);
+  }
+  if (strcmp(target, "_operator.neg") == 0) return situ__onnx_put1(w, "Neg", size_operand(w, 0));
+  if (strcmp(target, "_operator.floordiv") == 0) { /* Div is toward 0 */
+    const char *a = size_operand(w, 0), *b = size_operand(w, 1);
+    return situ__onnx_put2(w, "Div", situ__onnx_put2(w, "Sub", a, situ__onnx_put2(w, "Mod", a, b)), b);
+  }
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (strcmp(target, pairs[i][0]) == 0)
+      return situ__onnx_put2(w, pairs[i][1], size_operand(w, 0), size_operand(w, 1));
+  return NULL;
+}
+
+static bool varies(const situ__onnx_writer *w, const situ__arg *a) {
+  if (a->kind == SITU__ARG_VALUE)
+    return a->of == SITU__VALUE_FLOAT || (a->of != SITU__VALUE_TENSOR && w->about[a->integer].varies);
+  for (int32_t i = 0; a->kind == SITU__ARG_LIST && i < a->count; i++)
+    if (varies(w, &a->list[i])) return true;
+  return false;
+}
+
+/* Whether an argument that the form takes as a constant is a size that varies. */
+static bool has_varying_size(const situ__onnx_writer *w, const situ__onnx_form *form) {
+  const char *name;
+  int length;
+  for (int k = 0; situ__op_parameter(w->node->row, k, &name, &length); k++)
+    if (!(form->varies >> k & 1) && varies(w, &w->node->arg[k])) return true;
+  return false;
+}
+
+/* ---- calls ---- */
+
+static const char *write_call(situ__onnx_writer *w, const situ__onnx_form *form) {
+  if (form->write) return form->write(w);
+  enum { MOST = 4 };
+  const char *in[MOST + 1] = { NULL }, *name;
+  int count = 0, length;
+  for (int k = 0; count < MOST && situ__op_parameter(w->node->row, k, &name, &length); k++)
+    if (situ__arg_given(&w->call, k) && !(in[count++] = situ__onnx_arg_as(w, k, w->gives->dtype))) return NULL;
+  return situ__onnx_put(w, form->same, in, "");
+}
+
+/* What could not be written has a name, too, so that the calls that read it are looked at. */
+static void keep_result(situ__onnx_writer *w, int32_t v, const char *name) {
+  if (v < 0) return;
+  if (!name && w->lacks.count) name = "lacking";
+  w->name[v] = name;
+  if (w->about[v].storage) w->version[v] = w->memories[w->memory[v]].version;
+}
+
+/* A call in place computes in the dtype of the one that is not, and rounds what that gives. */
+static const char *write_in_place(situ__onnx_writer *w, const situ__onnx_form *form) {
+  const situ__inferred *before = w->gives;
+  situ__inferred wide = *before;
+  const char *name;
+  int length;
+  for (int k = 1; situ__op_parameter(w->node->row, k, &name, &length); k++) {
+    const situ__inferred *other = situ__onnx_about(w, k);
+    const bool more = other->dtype && (other->size.ndim || situ_dtype_is_floating(other->dtype));
+    if (more) wide.dtype = situ_promote_types(wide.dtype, other->dtype);
+  }
+  if (!situ_dtype_is_floating(before->dtype) || !situ_dtype_is_floating(wide.dtype)) wide.dtype = before->dtype;
+  w->gives = &wide;
+  const char *y = write_call(w, form);
+  w->gives = before;
+  return situ__onnx_cast(w, y, form->logical ? SITU_BOOL : wide.dtype, before->dtype);
+}
+
+static void write_node(situ__onnx_writer *w) {
+  const situ__program_node *n = w->node;
+  if (n->counts && !situ__call_trains(&w->call)) { /* as situ__program_run_node skips it */
+    keep_result(w, n->out[0], situ__onnx_arg(w, 0));
+    return;
+  }
+  const situ__onnx_form *form = find_form(n->row->target);
+  const int before = w->lacks.count;
+  const bool writes = is_in_place(n->row->target);
+  const char *self = writes ? situ__onnx_arg(w, 0) : NULL, *y = NULL;
+  if (!form) situ__onnx_lacks(w, "has no form in ONNX");
+  else if (has_varying_size(w, form)) situ__onnx_lacks(w, "has a size that depends on the inputs'");
+  else y = writes && form != find_exactly(n->row->target) ? write_in_place(w, form) : write_call(w, form);
+  if (y && writes && y != self && !situ__onnx_overwrite(w, (int32_t)n->arg[0].integer, y)) y = NULL;
+  if (!y && !w->failed && w->lacks.count == before) situ__onnx_lacks(w, "with these arguments has no form in ONNX");
+  for (int32_t i = 0; i < n->outs; i++) keep_result(w, n->out[i], i ? w->result[i - 1] : y);
+}
+
+bool situ__onnx_write_nodes(situ__onnx_writer *w) {
+  const situ__program *p = w->program;
+  for (int32_t i = 0; i < p->nodes && !w->failed; i++) {
+    const situ__program_node *n = w->node = &p->node[i];
+    if (n->row->results == SITU__RESULTS_NONE || n->outs < 1) continue;
+    w->call = (situ__op_call){ .node = n, .arg = n->arg, .value = w->integers, .root = w->module };
+    w->gives = n->out[0] >= 0 ? &w->about[n->out[0]] : NULL;
+    w->result = situ__arena_take(&w->arena, (size_t)n->outs, sizeof *w->result);
+    if (!w->result) return !(w->failed = true);
+    if (n->row->size) {
+      if (n->out[0] >= 0 && w->gives->varies) w->name[n->out[0]] = write_size(w);
+    } else if (w->gives) {
+      write_node(w);
+    } else {
+      situ__onnx_lacks(w, "has a first result that is not used");
+    }
+  }
+  return !w->failed && w->lacks.count == 0;
+}

@@ -1,0 +1,388 @@
+/* ATen's views, joins and factories as ONNX operators.
+   SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "write.h"
+
+#define IN SITU__ONNX_IN
+
+static int64_t int_at(const situ__onnx_writer *w, int k) { return situ__arg_int(&w->call, k); }
+static int rank_of(const situ__onnx_writer *w, int k) { return situ__onnx_about(w, k)->size.ndim; }
+static int dim_at(const situ__onnx_writer *w, int k) { return situ__onnx_dim(int_at(w, k), rank_of(w, 0)); }
+static const char *self(situ__onnx_writer *w) { return situ__onnx_arg(w, 0); }
+
+/* ---- reshapes ---- */
+
+static const char *write_reshape(situ__onnx_writer *w) {
+  return situ__onnx_reshape(w, self(w), situ__onnx_about(w, 0), w->gives);
+}
+/* With a list of sizes, which may be computed. */
+static const char *write_view(situ__onnx_writer *w) {
+  int varying = 0;
+  for (int d = 0; d < w->gives->size.ndim; d++) varying += w->gives->size.dim[d] < 0;
+  if (varying < 2) return write_reshape(w);
+  return situ__onnx_put2(w, "Reshape", self(w), situ__onnx_sizes(w, 1));
+}
+static const char *permuted(situ__onnx_writer *w, const situ_shape *order) {
+  return situ__onnx_put(w, "Transpose", IN(self(w)), "perm:I", order);
+}
+static situ_shape in_order(int rank) {
+  situ_shape order = { .ndim = rank };
+  for (int d = 0; d < rank; d++) order.dim[d] = d;
+  return order;
+}
+static const char *write_transpose(situ__onnx_writer *w) {
+  situ_shape order = in_order(rank_of(w, 0));
+  if (!order.ndim) return self(w);
+  const int a = dim_at(w, 1), b = dim_at(w, 2);
+  order.dim[a] = b;
+  order.dim[b] = a;
+  return permuted(w, &order);
+}
+static const char *write_permute(situ__onnx_writer *w) {
+  situ_shape order = situ__arg_dims(&w->call, 1);
+  for (int d = 0; d < order.ndim; d++) order.dim[d] = situ__onnx_dim(order.dim[d], order.ndim);
+  return order.ndim ? permuted(w, &order) : self(w);
+}
+static const char *write_reversed(situ__onnx_writer *w) {
+  situ_shape order = in_order(rank_of(w, 0));
+  for (int d = 0; d < order.ndim; d++) order.dim[d] = order.ndim - 1 - d;
+  return order.ndim ? permuted(w, &order) : self(w);
+}
+static const char *write_movedim(situ__onnx_writer *w) {
+  const situ_shape from = situ__arg_dims(&w->call, 1), to = situ__arg_dims(&w->call, 2);
+  const int rank = rank_of(w, 0);
+  situ_shape order = { .ndim = rank };
+  bool taken[SITU_MAX_DIMS] = { false };
+  for (int d = 0; d < rank; d++) order.dim[d] = -1;
+  for (int i = 0; i < from.ndim; i++) {
+    order.dim[situ__onnx_dim(to.dim[i], rank)] = situ__onnx_dim(from.dim[i], rank);
+    taken[situ__onnx_dim(from.dim[i], rank)] = true;
+  }
+  for (int d = 0, next = 0; d < rank; d++) {
+    if (order.dim[d] >= 0) continue;
+    while (taken[next]) next++;
+    order.dim[d] = next++;
+  }
+  return permuted(w, &order);
+}
+
+/* ---- expansion ---- */
+
+/* A size of 1 keeps the operand's. */
+static const char *write_expand(situ__onnx_writer *w) {
+  const situ__inferred *from = situ__onnx_about(w, 0), *to = w->gives;
+  const int more = to->size.ndim - from->size.ndim;
+  situ_shape sizes = to->size;
+  for (int d = 0; d < sizes.ndim; d++) {
+    if (d >= more && from->size.dim[d - more] == sizes.dim[d] && from->other.dim[d - more] == to->other.dim[d])
+      sizes.dim[d] = 1;
+    if (sizes.dim[d] < 0) return situ__onnx_put2(w, "Expand", self(w), situ__onnx_sizes_or(w, 1, 1));
+  }
+  return situ__onnx_put2(w, "Expand", self(w), situ__onnx_ints(w, &sizes));
+}
+static const char *write_expand_as(situ__onnx_writer *w) {
+  return situ__onnx_put2(w, "Expand", self(w), situ__onnx_put1(w, "Shape", situ__onnx_arg(w, 1)));
+}
+static const char *write_repeat(situ__onnx_writer *w) {
+  const situ_shape repeats = situ__arg_dims(&w->call, 1);
+  situ__inferred wide = *situ__onnx_about(w, 0);
+  const int more = repeats.ndim - wide.size.ndim;
+  if (!situ__onnx_is_fixed(w, &wide)) return NULL;
+  situ_shape shape = { .ndim = repeats.ndim };
+  for (int d = 0; d < shape.ndim; d++) shape.dim[d] = d < more ? 1 : wide.size.dim[d - more];
+  const char *x = more ? situ__onnx_reshape_to(w, self(w), shape) : self(w);
+  return situ__onnx_put2(w, "Tile", x, situ__onnx_ints(w, &repeats));
+}
+static const char *write_repeat_interleave(situ__onnx_writer *w) {
+  const situ__inferred *from = situ__onnx_about(w, 0);
+  if (from->size.ndim == SITU_MAX_DIMS || !situ__onnx_is_fixed(w, from)) return NULL;
+  situ_shape shape = from->size;
+  int dim = 0;
+  if (situ__arg_given(&w->call, 2)) dim = dim_at(w, 2);
+  else shape = SITU_SHAPE(-1);
+  for (int d = shape.ndim++; d > dim + 1; d--) shape.dim[d] = shape.dim[d - 1];
+  shape.dim[dim + 1] = 1;
+  situ_shape repeats = { .ndim = shape.ndim };
+  for (int d = 0; d < shape.ndim; d++) repeats.dim[d] = d == dim + 1 ? int_at(w, 1) : 1;
+  const char *x = situ__onnx_reshape_to(w, self(w), shape);
+  return situ__onnx_reshape_to(w, situ__onnx_put2(w, "Tile", x, situ__onnx_ints(w, &repeats)), w->gives->size);
+}
+
+/* ---- dimensions of size 1 ---- */
+
+static const char *write_unsqueeze(situ__onnx_writer *w) {
+  const int64_t dim = situ__onnx_dim(int_at(w, 1), rank_of(w, 0) + 1);
+  return situ__onnx_put2(w, "Unsqueeze", self(w), situ__onnx_int(w, dim));
+}
+static const char *write_squeeze(situ__onnx_writer *w) {
+  const situ__inferred *x = situ__onnx_about(w, 0);
+  const bool listed = strcmp(w->node->row->target, "squeeze.default") != 0;
+  const situ_shape given = listed ? situ__arg_dims(&w->call, 1) : in_order(x->size.ndim);
+  situ_shape dims = { 0 };
+  for (int i = 0; i < given.ndim; i++) {
+    const int d = situ__onnx_dim(given.dim[i], x->size.ndim);
+    if (x->size.ndim && x->size.dim[d] == 1) dims.dim[dims.ndim++] = d;
+  }
+  return dims.ndim ? situ__onnx_put2(w, "Squeeze", self(w), situ__onnx_ints(w, &dims)) : self(w);
+}
+
+/* ---- parts ---- */
+
+static const char *slice(situ__onnx_writer *w, const char *x, int64_t dim, const int64_t range[3]) {
+  const char *start = situ__onnx_int(w, range[0]), *end = situ__onnx_int(w, range[1]);
+  return situ__onnx_put(w, "Slice", IN(x, start, end, situ__onnx_int(w, dim), situ__onnx_int(w, range[2])), "");
+}
+static const char *write_slice(situ__onnx_writer *w) {
+  const char *start = situ__arg_given(&w->call, 2) ? situ__onnx_sizes(w, 2) : situ__onnx_int(w, 0);
+  const char *end = situ__arg_given(&w->call, 3) ? situ__onnx_sizes(w, 3) : situ__onnx_int(w, INT64_MAX);
+  return situ__onnx_put(w, "Slice",
+                        IN(self(w), start, end, situ__onnx_int(w, dim_at(w, 1)), situ__onnx_int(w, int_at(w, 4))), "");
+}
+static const char *write_narrow(situ__onnx_writer *w) {
+  const int64_t start = int_at(w, 2), end = start + int_at(w, 3);
+  /* A start from the end: up to -0 is up to the end. */
+  return slice(w, self(w), dim_at(w, 1), (int64_t[]){ start, start < 0 && end == 0 ? INT64_MAX : end, 1 });
+}
+static const char *write_select(situ__onnx_writer *w) {
+  const char *index = situ__onnx_scalar(w, (double)int_at(w, 2), SITU_I64);
+  return situ__onnx_put(w, "Gather", IN(self(w), index), "axis:i", (int64_t)dim_at(w, 1));
+}
+static const char *write_flip(situ__onnx_writer *w) {
+  const situ_shape dims = situ__arg_dims(&w->call, 1);
+  const char *x = self(w);
+  for (int i = 0; i < dims.ndim; i++)
+    x = slice(w, x, situ__onnx_dim(dims.dim[i], rank_of(w, 0)), (int64_t[]){ -1, INT64_MIN, -1 });
+  return x;
+}
+/* Without dims, of the flattened tensor. */
+static const char *write_roll(situ__onnx_writer *w) {
+  const situ_shape shifts = situ__arg_dims(&w->call, 1), dims = situ__arg_dims(&w->call, 2);
+  const situ__inferred *about = situ__onnx_about(w, 0);
+  const bool flat = dims.ndim == 0;
+  const char *x = flat ? situ__onnx_reshape_to(w, self(w), SITU_SHAPE(-1)) : self(w);
+  for (int i = 0; i < shifts.ndim; i++) {
+    const int64_t dim = flat ? 0 : situ__onnx_dim(dims.dim[i], about->size.ndim);
+    /* The elements that come to the end: -shift of a size, which varies or is 0. */
+    const char *size = situ__onnx_put(w, "Shape", IN(x), "start:i end:i", dim, dim + 1);
+    const char *at = situ__onnx_put2(w, "Mod", situ__onnx_int(w, -shifts.dim[i]),
+                                     situ__onnx_put2(w, "Max", size, situ__onnx_int(w, 1)));
+    const char *axis = situ__onnx_int(w, dim), *first = situ__onnx_int(w, 0), *last = situ__onnx_int(w, INT64_MAX);
+    if (!at) return NULL;
+    const char *start = situ__onnx_put(w, "Slice", IN(x, at, last, axis), "");
+    x = situ__onnx_put(w, "Concat", IN(start, situ__onnx_put(w, "Slice", IN(x, first, at, axis), "")), "axis:i", dim);
+  }
+  return flat ? situ__onnx_reshape(w, x, &(situ__inferred){ 0 }, w->gives) : x;
+}
+/* A view by strides: the elements at its places, of the memory that its operand is a view of. */
+static const char *write_as_strided(situ__onnx_writer *w) {
+  const situ__inferred *x = situ__onnx_about(w, 0), *y = w->gives;
+  int64_t count = 1;
+  if (!situ__onnx_is_fixed(w, x) || !situ__onnx_is_fixed(w, y) || x->offset != 0) return NULL;
+  for (int d = x->size.ndim - 1; d >= 0; d--) {
+    if (x->size.dim[d] != 1 && x->stride.dim[d] != count) return NULL;
+    count *= x->size.dim[d];
+  }
+  if (x->storage != y->storage || count != x->elements) return NULL;
+  return situ__onnx_gather_places(w, situ__onnx_reshape_to(w, self(w), SITU_SHAPE(-1)), y);
+}
+
+/* ---- joins and splits ---- */
+
+static const char *write_cat(situ__onnx_writer *w) {
+  const int count = situ__onnx_items(w, 0), rank = w->gives->size.ndim;
+  const char **in = situ__arena_take(&w->arena, (size_t)count + 1, sizeof *in);
+  int used = 0;
+  if (!in) return w->failed = true, NULL;
+  for (int i = 0; i < count; i++) {
+    const situ__inferred *x = situ__onnx_item_about(w, 0, i);
+    if (x->size.ndim != rank) continue; /* torch ignores an empty list among matrices */
+    in[used++] = situ__onnx_cast(w, situ__onnx_item(w, 0, i), x->dtype, w->gives->dtype);
+  }
+  return situ__onnx_put(w, "Concat", in, "axis:i", (int64_t)situ__onnx_dim(int_at(w, 1), rank));
+}
+static const char *write_stack(situ__onnx_writer *w) {
+  const int count = situ__onnx_items(w, 0);
+  const int64_t dim = situ__onnx_dim(int_at(w, 1), w->gives->size.ndim);
+  const char **in = situ__arena_take(&w->arena, (size_t)count + 1, sizeof *in);
+  if (!in) return w->failed = true, NULL;
+  for (int i = 0; i < count; i++) {
+    const char *x =
+        situ__onnx_cast(w, situ__onnx_item(w, 0, i), situ__onnx_item_about(w, 0, i)->dtype, w->gives->dtype);
+    in[i] = situ__onnx_put2(w, "Unsqueeze", x, situ__onnx_int(w, dim));
+  }
+  return situ__onnx_put(w, "Concat", in, "axis:i", dim);
+}
+/* The results' own sizes say where it is split. */
+static const char *write_split(situ__onnx_writer *w) {
+  const situ__program_node *n = w->node;
+  const int64_t dim = strcmp(n->row->target, "unbind.int") ? dim_at(w, 2) : dim_at(w, 1);
+  const bool unbinds = w->gives->size.ndim < rank_of(w, 0);
+  int64_t start = 0;
+  const char *first = NULL;
+  for (int32_t i = 0; i < n->outs; i++) {
+    const situ__inferred *y = n->out[i] >= 0 ? &w->about[n->out[i]] : NULL;
+    const int64_t length = unbinds ? 1 : y ? y->size.dim[dim] : -1;
+    if (length < 0) return situ__onnx_lacks(w, "has parts whose sizes depend on the inputs'");
+    const char *part = slice(w, self(w), dim, (int64_t[]){ start, start + length, 1 });
+    if (unbinds) part = situ__onnx_put2(w, "Squeeze", part, situ__onnx_int(w, dim));
+    if (i) w->result[i - 1] = part;
+    else first = part;
+    start += length;
+  }
+  return first;
+}
+
+/* ---- pictures and triangles ---- */
+
+static const char *triangle(situ__onnx_writer *w, int64_t upper) {
+  const situ_dtype dtype = situ__onnx_about(w, 0)->dtype, as = dtype == SITU_BOOL ? SITU_I64 : dtype;
+  const char *diagonal = situ__onnx_scalar(w, (double)int_at(w, 1), SITU_I64);
+  const char *y = situ__onnx_put(w, "Trilu", IN(situ__onnx_arg_as(w, 0, as), diagonal), "upper:i", upper);
+  return situ__onnx_cast(w, y, as, dtype);
+}
+static const char *write_tril(situ__onnx_writer *w) { return triangle(w, 0); }
+static const char *write_triu(situ__onnx_writer *w) { return triangle(w, 1); }
+static const char *write_pixel_shuffle(situ__onnx_writer *w) {
+  if (rank_of(w, 0) != 4) return NULL;
+  return situ__onnx_put(w, "DepthToSpace", IN(self(w)), "blocksize:i mode:s", int_at(w, 1), "CRD");
+}
+static const char *write_pixel_unshuffle(situ__onnx_writer *w) {
+  const situ__inferred *x = situ__onnx_about(w, 0);
+  const int64_t r = int_at(w, 1), *s = x->size.dim;
+  if (x->size.ndim != 4 || !situ__onnx_is_fixed(w, x)) return NULL;
+  const char *y = situ__onnx_reshape_to(w, self(w), SITU_SHAPE(s[0], s[1], s[2] / r, r, s[3] / r, r));
+  y = situ__onnx_put(w, "Transpose", IN(y), "perm:I", &SITU_SHAPE(0, 1, 3, 5, 2, 4));
+  return situ__onnx_reshape_to(w, y, w->gives->size);
+}
+/* torch lists the last dimension first. */
+static const char *write_pad(situ__onnx_writer *w) {
+  const situ_shape given = situ__arg_dims(&w->call, 1);
+  const char *mode = situ__arg_given(&w->call, 3) ? situ__arg_text(&w->call, 3) : "constant";
+  const int rank = rank_of(w, 0);
+  int64_t pads[2 * SITU_MAX_DIMS] = { 0 };
+  for (int i = 0; i < given.ndim / 2; i++) {
+    pads[rank - 1 - i] = given.dim[2 * i];
+    pads[2 * rank - 1 - i] = given.dim[2 * i + 1];
+  }
+  if (strcmp(mode, "circular") == 0) {
+    if (w->opset < 19) return situ__onnx_lacks(w, "is circular, which ONNX has from opset 19 on");
+    mode = "wrap";
+  }
+  if (strcmp(mode, "replicate") == 0) mode = "edge";
+  const situ_dtype dtype = w->gives->dtype;
+  const char *list = situ__onnx_constant(w, SITU_I64, &SITU_SHAPE(2 * rank), pads);
+  const char *value = situ__onnx_scalar(w, situ__arg_given(&w->call, 2) ? situ__arg_number(&w->call, 2) : 0, dtype);
+  return situ__onnx_put(w, "Pad", IN(self(w), list, value), "mode:s", mode);
+}
+
+/* ---- factories ---- */
+
+static const char *filled(situ__onnx_writer *w, double value, const char *sizes) {
+  return situ__onnx_put2(w, "Expand", situ__onnx_scalar(w, value, w->gives->dtype), sizes);
+}
+static const char *write_zeros(situ__onnx_writer *w) { return filled(w, 0, situ__onnx_sizes(w, 0)); }
+static const char *write_ones(situ__onnx_writer *w) { return filled(w, 1, situ__onnx_sizes(w, 0)); }
+/* Filled with argument k, which may be a size. */
+static const char *filled_by(situ__onnx_writer *w, int k, const char *sizes) {
+  return situ__onnx_put2(w, "Expand", situ__onnx_arg_as(w, k, w->gives->dtype), sizes);
+}
+static const char *write_full(situ__onnx_writer *w) { return filled_by(w, 2, situ__onnx_sizes(w, 0)); }
+static const char *like(situ__onnx_writer *w, double value) {
+  return filled(w, value, situ__onnx_put1(w, "Shape", self(w)));
+}
+static const char *write_zeros_like(situ__onnx_writer *w) { return like(w, 0); }
+static const char *write_ones_like(situ__onnx_writer *w) { return like(w, 1); }
+static const char *write_full_like(situ__onnx_writer *w) {
+  return filled_by(w, 2, situ__onnx_put1(w, "Shape", self(w)));
+}
+static const char *write_new_zeros(situ__onnx_writer *w) { return filled(w, 0, situ__onnx_sizes(w, 2)); }
+static const char *write_new_ones(situ__onnx_writer *w) { return filled(w, 1, situ__onnx_sizes(w, 2)); }
+static const char *write_new_full(situ__onnx_writer *w) { return filled_by(w, 3, situ__onnx_sizes(w, 2)); }
+static const char *write_scalar_tensor(situ__onnx_writer *w) {
+  return situ__onnx_scalar(w, situ__arg_number(&w->call, 0), w->gives->dtype);
+}
+/* An end that varies is a tensor of one element. In f64 or i64, as torch counts the elements. */
+static const char *write_arange(situ__onnx_writer *w) {
+  const situ_dtype dtype = w->gives->dtype, as = situ_dtype_is_floating(dtype) ? SITU_F64 : SITU_I64;
+  const char *in[4] = { NULL };
+  for (int k = 0; k < 3; k++) {
+    const situ__arg *a = &w->node->arg[k];
+    if (as == SITU_I64 && a->kind == SITU__ARG_FLOAT && a->real != trunc(a->real))
+      return situ__onnx_lacks(w, "gives whole numbers in steps that are not");
+    in[k] = situ__onnx_arg_as(w, k, as);
+  }
+  return situ__onnx_cast(w, situ__onnx_put(w, "Range", in, ""), as, dtype);
+}
+
+#define FORM(text, function) \
+  { .target = text, .write = function }
+#define VARIES(text, function, places) \
+  { .target = text, .write = function, .varies = places }
+/* Arguments by their places. */
+#define AT(k) (1U << (k))
+
+static const situ__onnx_form forms[] = {
+  VARIES("view.default", write_view, AT(1)),
+  VARIES("_unsafe_view.default", write_view, AT(1)),
+  VARIES("reshape.default", write_view, AT(1)),
+  FORM("view_as.default", write_reshape),
+  FORM("reshape_as.default", write_reshape),
+  FORM("flatten.using_ints", write_reshape),
+  VARIES("unflatten.int", write_reshape, AT(2)),
+  FORM("transpose.int", write_transpose),
+  FORM("swapaxes.default", write_transpose),
+  FORM("swapdims.default", write_transpose),
+  FORM("permute.default", write_permute),
+  FORM("t.default", write_reversed),
+  FORM("numpy_T.default", write_reversed),
+  FORM("movedim.int", write_movedim),
+  FORM("movedim.intlist", write_movedim),
+  VARIES("expand.default", write_expand, AT(1)),
+  FORM("expand_as.default", write_expand_as),
+  FORM("repeat.default", write_repeat),
+  FORM("repeat_interleave.self_int", write_repeat_interleave),
+  FORM("unsqueeze.default", write_unsqueeze),
+  FORM("squeeze.default", write_squeeze),
+  FORM("squeeze.dim", write_squeeze),
+  FORM("squeeze.dims", write_squeeze),
+  VARIES("slice.Tensor", write_slice, AT(2) | AT(3)),
+  FORM("narrow.default", write_narrow),
+  FORM("select.int", write_select),
+  FORM("as_strided.default", write_as_strided),
+  FORM("flip.default", write_flip),
+  FORM("roll.default", write_roll),
+  FORM("cat.default", write_cat),
+  FORM("concat.default", write_cat),
+  FORM("stack.default", write_stack),
+  FORM("split.Tensor", write_split),
+  FORM("split_with_sizes.default", write_split),
+  FORM("split.sizes", write_split),
+  FORM("chunk.default", write_split),
+  FORM("unbind.int", write_split),
+  FORM("tril.default", write_tril),
+  FORM("triu.default", write_triu),
+  FORM("pixel_shuffle.default", write_pixel_shuffle),
+  FORM("pixel_unshuffle.default", write_pixel_unshuffle),
+  FORM("pad.default", write_pad),
+  FORM("constant_pad_nd.default", write_pad),
+  VARIES("zeros.default", write_zeros, AT(0)),
+  VARIES("empty.memory_format", write_zeros, AT(0)),
+  VARIES("ones.default", write_ones, AT(0)),
+  VARIES("full.default", write_full, AT(0) | AT(2)),
+  FORM("zeros_like.default", write_zeros_like),
+  FORM("empty_like.default", write_zeros_like),
+  FORM("ones_like.default", write_ones_like),
+  VARIES("full_like.default", write_full_like, AT(2)),
+  VARIES("new_zeros.default", write_new_zeros, AT(2)),
+  VARIES("new_empty.default", write_new_zeros, AT(2)),
+  VARIES("new_ones.default", write_new_ones, AT(2)),
+  VARIES("new_full.default", write_new_full, AT(2) | AT(3)),
+  FORM("scalar_tensor.default", write_scalar_tensor),
+  VARIES("arange.default", write_arange, AT(0) | AT(1) | AT(2)),
+  VARIES("arange.start", write_arange, AT(0) | AT(1) | AT(2)),
+  VARIES("arange.start_step", write_arange, AT(0) | AT(1) | AT(2)),
+};
+const situ__onnx_forms situ__onnx_form_shape = { forms, sizeof forms / sizeof *forms };

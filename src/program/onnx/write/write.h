@@ -1,0 +1,130 @@
+/* Writes programs as ONNX models: what its files share.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_PROGRAM_ONNX_WRITE_H
+#define SITU_PROGRAM_ONNX_WRITE_H
+
+#include "base/text.h"
+#include "io/format/protobuf_write.h"
+#include "io/format/still.h"
+#include "program/graph/bind.h"
+#include "program/graph/build.h"
+#include "program/graph/infer.h"
+#include "base/names.h"
+
+/* Memory that several values of the program are views of. */
+typedef struct situ__onnx_memory {
+  uint64_t storage;
+  int32_t root;    /* the first value, which is all of it, in row-major order */
+  int32_t version; /* number of calls that wrote to it in place */
+} situ__onnx_memory;
+
+typedef struct situ__onnx_writer {
+  const char *op;
+  const situ__program *program;
+  situ_nn_module *module;
+  int opset;
+  situ__inferred *about; /* of each value */
+  const char **name;     /* of each value's newest tensor in the model */
+  int32_t *version;      /* of each value's memory when `name` was computed */
+  const char **weight;   /* the initialiser of each part */
+  bool *used;            /* whether a node reads it */
+  int32_t *memory;       /* of each value: its place in the list */
+  situ__onnx_memory *memories;
+  int32_t memory_count;
+  situ__names names;
+  situ__arena arena;
+  situ__protobuf_writer nodes, constants; /* complete fields of the graph */
+  situ__lacks lacks;
+  bool failed;              /* no memory */
+  bool replaced;            /* the file of the model */
+  uint64_t errors;          /* that this thread had recorded at the beginning */
+  const situ__still *still; /* the program's tensors, which must not change meanwhile */
+  /* The call that is being written. */
+  const situ__program_node *node;
+  situ__op_call call;          /* for situ__arg_int and its kin; tensors are not there */
+  situ__value *integers;       /* values of ints that do not vary */
+  const char **result;         /* of its second and later results */
+  const situ__inferred *gives; /* of its first result */
+} situ__onnx_writer;
+
+/* How calls of an ATen overload are written: one of the two. */
+typedef struct situ__onnx_form {
+  const char *target;
+  const char *same; /* an operator of the same operands, in the result's dtype */
+  const char *(*write)(situ__onnx_writer *w);
+  uint32_t varies; /* bit k: argument k may be, or have, a size that depends on the inputs' */
+  bool logical;    /* its result is bool, whatever its operands are */
+} situ__onnx_form;
+typedef struct situ__onnx_forms {
+  const situ__onnx_form *form;
+  int count;
+} situ__onnx_forms;
+extern const situ__onnx_forms situ__onnx_form_elementwise, situ__onnx_form_shape, situ__onnx_form_layers,
+    situ__onnx_form_norm, situ__onnx_form_reduce, situ__onnx_form_index, situ__onnx_form_recurrent;
+
+/* ---- nodes and constants (onnx_write_node.c): the name of the result; NULL after an error ---- */
+
+/* A node with one result. in ends with NULL; "": absent. attributes: "axis:i alpha:f mode:s perm:I", each with what
+   follows it: int64_t, double, const char *, const situ_shape *; S: a list of one text, with an int, how often. */
+const char *situ__onnx_put(situ__onnx_writer *w, const char *type, const char *const *in, const char *attributes, ...);
+/* The same with several results, whose names go to out. */
+bool situ__onnx_put_all(situ__onnx_writer *w, const char *type, const char *const *in, const char **out, int outs,
+                        const char *attributes, ...);
+#define SITU__ONNX_IN(...) \
+  (const char *const[]) { __VA_ARGS__, NULL }
+const char *situ__onnx_put1(situ__onnx_writer *w, const char *type, const char *x);
+const char *situ__onnx_put2(situ__onnx_writer *w, const char *type, const char *a, const char *b);
+const char *situ__onnx_cast(situ__onnx_writer *w, const char *x, situ_dtype from, situ_dtype to);
+/* A 1-D tensor of i64; a 0-dim one of a dtype; a tensor of f32 or i64 values. */
+const char *situ__onnx_ints(situ__onnx_writer *w, const situ_shape *values);
+const char *situ__onnx_int(situ__onnx_writer *w, int64_t value);
+const char *situ__onnx_scalar(situ__onnx_writer *w, double value, situ_dtype dtype);
+const char *situ__onnx_constant(situ__onnx_writer *w, situ_dtype dtype, const situ_shape *shape, const void *values);
+/* The numbers that a dtype of whole numbers or bools holds. Returns false for i64 and floating ones. */
+bool situ__onnx_range_of(situ_dtype dtype, double *least, double *most);
+/* A name that no tensor has. */
+const char *situ__onnx_new_name(situ__onnx_writer *w, const char *stem);
+/* Notes why the call cannot be written, and returns NULL. */
+const char *situ__onnx_lacks(situ__onnx_writer *w, const char *why);
+int situ__onnx_number_of(situ_dtype dtype);
+
+/* ---- arguments of the call (onnx_write_args.c) ---- */
+
+/* The tensor of argument k as it is; NULL for None, and after an error. */
+const char *situ__onnx_arg(situ__onnx_writer *w, int k);
+/* Argument k, a tensor, a number or a size, in a dtype. */
+const char *situ__onnx_arg_as(situ__onnx_writer *w, int k, situ_dtype dtype);
+/* What the program has at argument k; of a None or a number: zeros. */
+const situ__inferred *situ__onnx_about(const situ__onnx_writer *w, int k);
+/* The tensor number i of the list at k; NULL for None. */
+const char *situ__onnx_item(situ__onnx_writer *w, int k, int i);
+const situ__inferred *situ__onnx_item_about(const situ__onnx_writer *w, int k, int i);
+int situ__onnx_items(const situ__onnx_writer *w, int k);
+/* Whether all sizes are known; if not, notes that. */
+bool situ__onnx_is_fixed(situ__onnx_writer *w, const situ__inferred *about);
+/* Dimension `dim` of a tensor, not negative. */
+int situ__onnx_dim(int64_t dim, int rank);
+/* The list of sizes at k, or the int, as a 1-D tensor, whether they vary or not; `otherwise` in the place of -1. */
+const char *situ__onnx_sizes(situ__onnx_writer *w, int k);
+const char *situ__onnx_sizes_or(situ__onnx_writer *w, int k, int64_t otherwise);
+/* x with the sizes of `to`. */
+const char *situ__onnx_reshape(situ__onnx_writer *w, const char *x, const situ__inferred *from,
+                               const situ__inferred *to);
+const char *situ__onnx_reshape_to(situ__onnx_writer *w, const char *x, situ_shape shape);
+
+/* ---- memory (onnx_write_memory.c) ---- */
+
+bool situ__onnx_find_memory(situ__onnx_writer *w);
+/* The newest values of v, which calls in place may have changed. */
+const char *situ__onnx_current(situ__onnx_writer *w, int32_t v);
+/* Elements of `flat`, a memory as one list, at the places of a view; NULL after an error. */
+const char *situ__onnx_gather_places(situ__onnx_writer *w, const char *flat, const situ__inferred *view);
+/* After v was overwritten with the tensor `name`. Returns false after an error. */
+bool situ__onnx_overwrite(situ__onnx_writer *w, int32_t v, const char *name);
+
+/* ---- nodes of the program (onnx_write_graph.c) ---- */
+
+/* Writes all nodes. Returns false after an error, or with w->lacks. */
+bool situ__onnx_write_nodes(situ__onnx_writer *w);
+
+#endif

@@ -1,0 +1,54 @@
+/* Reads .pt2 archives (torch.export): what its files share.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_PROGRAM_PT2_H
+#define SITU_PROGRAM_PT2_H
+
+#include "io/format/json_tree.h"
+#include "io/format/values.h"
+#include "io/format/zip.h"
+#include "program/graph/build.h"
+#include "program/graph/declare.h"
+
+typedef struct situ__pt2 {
+  const char *path;
+  situ_load_options options;
+  situ__zip_source source;
+  situ__mapping *mapping; /* NULL: values are read */
+  situ__zip zip;
+  bool early; /* the layout of torch.export.save before archives of .pt2 were defined */
+  situ__program *program;
+  situ__names values;  /* value names of the graph */
+  situ__names classes; /* module path: place in `class_names` */
+  const char **class_names;
+  int32_t class_count, class_capacity;
+  situ__lacks lacks;
+} situ__pt2;
+
+extern const char situ__pt2_op[]; /* "export_load" */
+
+/* All return false after recording an error with the file's path. */
+bool situ__pt2_bad(const situ__pt2 *f, situ_status status, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;
+bool situ__pt2_no_memory(void) SITU_COLD;
+/* Reads a JSON file of the archive; *text is what the tree points into. The caller frees both. */
+bool situ__pt2_json(const situ__pt2 *f, const char *name, situ__json_item **tree, char **text);
+/* The dtype of torch's number; SITU_DTYPE_DEFAULT: situ lacks it. */
+situ_dtype situ__pt2_dtype(const situ__json_item *number);
+/* An int of the form {"as_int": n}. */
+bool situ__pt2_int(const situ__json_item *item, int64_t *out);
+const char *situ__pt2_string(const situ__json_item *item); /* "" if it is not a string */
+
+/* Reads signature, inputs, nodes and results into f->program (pt2_graph.c, pt2_signature.c). */
+bool situ__pt2_read_signature(situ__pt2 *f, const situ__json_item *model);
+bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *graph, situ__names *names, bool no_grad, int depth);
+bool situ__pt2_read_results(situ__pt2 *f, const situ__json_item *model);
+/* What a graph declares of the values of `names` (pt2_declare.c). */
+bool situ__pt2_read_declared(situ__pt2 *f, const situ__json_item *graph, const situ__names *names);
+bool situ__pt2_takes_any_size(const situ__json_item *model);
+bool situ__pt2_apply_default_dtype(situ__pt2 *f);
+/* A new value under a name, which must be new. */
+bool situ__pt2_add_value(situ__pt2 *f, situ__names *names, const char *name, situ__value_kind kind, int32_t *out);
+bool situ__pt2_arg(situ__pt2 *f, const situ__names *names, const situ__json_item *item, situ__arg *out);
+/* Fills m with the modules, parameters and buffers of the file (pt2_weights.c). */
+bool situ__pt2_build(situ__pt2 *f, situ_nn_module *m, const situ__json_item *model);
+
+#endif
