@@ -231,7 +231,7 @@ TEXT
   # figures README WHAT FINDING: a README of these words beside two processors' figures
   figures() {
     tree
-    mkdir -p docs/pages tests bench
+    mkdir -p docs tests bench
     touch CONTRIBUTING.md CMakeLists.txt CMakePresets.json tests/CMakeLists.txt bench/CMakeLists.txt
     touch include/situ/situ.h include/situ/sys/op.h
     for figures in "9.57 18.29 70.30 1.08" "11.49 **17.89** 73.06 2.97"; do
@@ -253,8 +253,13 @@ TEXT
   figures "${speed%% is *} is fast." "a figure that is gone" 'no document has'
   figures "$speed 1.08 to 2.97 times as fast; \`./run test\` takes 12 to 22 min." "a second length of the tests" \
     'the time of ./run test stands in README.md, docs/testing.md'
-  echo 'See [none](none.md).' >docs/pages/0001-page.md
-  fails check_docs docs/pages/0001-page.md:1: "a wrong link in a directory of docs"
+  mkdir docs/decisions
+  echo 'See [none](none.md).' >docs/decisions/README.md
+  printf '# 0002 One\n' | tee docs/decisions/0001-one.md docs/decisions/0002-one.md >docs/decisions/0002-two.md
+  fails check_docs docs/decisions/README.md:1: "a wrong link in a directory of docs"
+  fails check_docs docs/decisions/0001-one.md:1: "a decision whose title has another number"
+  fails check_docs "docs/decisions/0001-one.md: docs/decisions/README.md" "a decision that is not in the list"
+  fails check_docs "docs/decisions/0002-two.md: docs/decisions/0002-one.md" "two decisions of one number"
   tree
   passes check_names
   printf 'typedef struct situ__row {\n  int at;\n} situ__row;\n' | tee src/base/size.h >src/tensor/view.h
