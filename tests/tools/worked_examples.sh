@@ -1,6 +1,7 @@
 #!/bin/sh
-# The worked examples of docs/add-an-op.md, in a copy of the tree: the diffs that the tree has are taken back, the others are
-# applied, and that builds and passes, so no part of a change is missing. The other way round it must be the tree again.
+# The worked examples of docs/add-an-op.md and docs/add-a-pass.md, in a copy of the tree: the diffs that the tree has are
+# taken back, the others are applied, and that builds and passes, so no part of a change is missing. The other way round it
+# must be the tree again.
 # SPDX-License-Identifier: MIT
 # With a compiler and a build's generated headers, most sources are only read by the compiler, which takes seconds.
 # usage: worked_examples.sh CMAKE SOURCE_DIRECTORY [COMPILER GENERATED]
@@ -15,7 +16,7 @@ mkdir "$tree"
 (cd "$source" && tar -cf - --exclude=./build --exclude=./carried --exclude=./.git .) | tar -xf - -C "$tree"
 cd "$tree"
 
-# N.diff for each diff of the document, and N.there, with the names of its new files, for one that the tree has.
+# N.diff for each diff of the documents, and N.there, with the names of its new files, for one that the tree has.
 awk -v to="$work" '
   /^```diff$/ {
     file = to "/" ++n ".diff"
@@ -24,7 +25,7 @@ awk -v to="$work" '
   }
   /^```$/ { file = "" }
   file { print > file }
-  { before = $0 }' docs/add-an-op.md
+  { before = $0 }' docs/add-an-op.md docs/add-a-pass.md
 
 try() { "$@" >"$work/log" 2>&1 || { tail -n 60 "$work/log" >&2; echo "failed: $*" >&2; exit 1; }; }
 # turn HAVE LACK: the options of patch for a diff that the tree has, and for one that it lacks
