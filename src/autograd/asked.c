@@ -17,7 +17,8 @@ typedef struct walk {
   situ__asked *asked;
   const char *op;
   frame *stack;
-  size_t depth, capacity;
+  size_t depth;
+  int64_t capacity;
 } walk;
 
 static bool put_entry(const char *op, situ__map *map, const void *key, void *value) {
@@ -25,13 +26,7 @@ static bool put_entry(const char *op, situ__map *map, const void *key, void *val
 }
 
 static bool push_node(walk *w, const situ__node *n) {
-  if (w->depth == w->capacity) {
-    size_t capacity = w->capacity ? 2 * w->capacity : 64;
-    frame *stack = situ__realloc(w->stack, capacity * sizeof *stack);
-    if (!stack) return situ__no_memory(w->op, capacity * sizeof *stack), false;
-    w->stack = stack;
-    w->capacity = capacity;
-  }
+  if (!situ__grow(w->op, &w->stack, &w->capacity, sizeof *w->stack, w->depth + 1)) return false;
   w->stack[w->depth++] = (frame){ .node = n, .leads = situ__map_get(&w->asked->targets, n) != NULL };
   return true;
 }

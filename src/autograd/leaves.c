@@ -116,7 +116,8 @@ static bool complete_sink(const situ__pass *p, situ__sink *s, situ_tensor **grad
 
 typedef struct nodes {
   const situ__node **list;
-  size_t count, capacity;
+  size_t count;
+  int64_t capacity;
 } nodes;
 
 static bool put_entry(situ__pass *p, const void *key, uint64_t sequence) {
@@ -126,13 +127,7 @@ static bool put_entry(situ__pass *p, const void *key, uint64_t sequence) {
 
 static bool add_node(situ__pass *p, nodes *todo, const situ__node *n) {
   if (situ__map_get(&p->uses, n)) return true;
-  if (todo->count == todo->capacity) {
-    const size_t capacity = todo->capacity ? 2 * todo->capacity : 64;
-    const situ__node **larger = situ__realloc(todo->list, capacity * sizeof *larger);
-    if (!larger) return situ__no_memory(p->op, capacity * sizeof *larger), false;
-    todo->list = larger;
-    todo->capacity = capacity;
-  }
+  if (!situ__grow(p->op, &todo->list, &todo->capacity, sizeof *todo->list, todo->count + 1)) return false;
   todo->list[todo->count++] = n;
   return put_entry(p, n, n->sequence);
 }

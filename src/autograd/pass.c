@@ -195,13 +195,7 @@ bool situ__pass_keep(situ__pass *p, situ__meta *meta, situ_tensor *grad) {
 }
 
 bool situ__pass_follow(situ__pass *p, situ_tensor *t, situ_tensor *grad) {
-  if (p->made_count == p->made_capacity) {
-    const size_t capacity = p->made_capacity ? 2 * p->made_capacity : 8, bytes = capacity * sizeof(situ__node *);
-    situ__node **made = situ__realloc(p->made, bytes);
-    if (!made) return situ__no_memory(p->op, bytes), false;
-    p->made = made;
-    p->made_capacity = capacity;
-  }
+  if (!situ__grow(p->op, &p->made, &p->made_capacity, sizeof *p->made, p->made_count + 1)) return false;
   if (p->asked && !situ__asked_extend(p->asked, p->op, t->node)) return false;
   situ__refs_add(&t->node->refs);
   p->made[p->made_count++] = t->node;

@@ -34,7 +34,8 @@ struct situ__pass {
   bool create_graph;         /* the pass runs in a recording scope */
   struct situ__asked *asked; /* NULL: all leaves */
   situ__node **made;         /* nodes that a backward added to the graph (recompute.c); owned */
-  size_t made_count, made_capacity;
+  size_t made_count;
+  int64_t made_capacity;
   situ__slot *slot; /* open addressing, 2^bits slots */
   unsigned bits;
   size_t used;

@@ -28,24 +28,21 @@ typedef struct leaves {
   uint64_t begin; /* nodes of the stretch have a higher number */
   situ_tensor **leaf;
   const situ__node **todo;
-  size_t count, capacity, depth, space;
+  size_t count, depth;
+  int64_t capacity, todo_capacity;
 } leaves;
-
-static bool grow(const leaves *l, void **array, size_t *capacity, size_t count) {
-  if (count < *capacity) return true;
-  const size_t larger = *capacity ? 2 * *capacity : 32, bytes = larger * sizeof(void *);
-  void *now = situ__realloc(*array, bytes);
-  if (!now) return situ__no_memory(l->op, bytes), false;
-  *array = now;
-  *capacity = larger;
-  return true;
-}
 
 static bool add_leaf(leaves *l, situ_tensor *leaf) {
   for (size_t i = 0; i < l->count; i++)
     if (l->leaf[i] == leaf) return true;
-  if (!grow(l, (void **)&l->leaf, &l->capacity, l->count)) return false;
+  if (!situ__grow(l->op, &l->leaf, &l->capacity, sizeof *l->leaf, l->count + 1)) return false;
   l->leaf[l->count++] = leaf;
+  return true;
+}
+
+static bool push_node(leaves *l, const situ__node *n) {
+  if (!situ__grow(l->op, &l->todo, &l->todo_capacity, sizeof *l->todo, l->depth + 1)) return false;
+  l->todo[l->depth++] = n;
   return true;
 }
 
@@ -64,8 +61,7 @@ static bool is_operand(const leaves *l, const situ__operand *o) {
 static bool find_leaves(leaves *l, const situ__node *n) {
   static char yes;
   situ__map seen = { 0 };
-  bool good = grow(l, (void **)&l->todo, &l->space, l->depth);
-  if (good) l->todo[l->depth++] = n;
+  bool good = push_node(l, n);
   while (good && l->depth) {
     n = l->todo[--l->depth];
     if (situ__map_get(&seen, n)) continue;
@@ -75,7 +71,7 @@ static bool find_leaves(leaves *l, const situ__node *n) {
       if (o->leaf) good = add_leaf(l, o->leaf);
       if (!good || !o->node || situ__map_get(&seen, o->node)) continue;
       if (o->node->sequence <= l->begin) good = is_operand(l, o);
-      else if ((good = grow(l, (void **)&l->todo, &l->space, l->depth))) l->todo[l->depth++] = o->node;
+      else good = push_node(l, o->node);
     }
   }
   situ__map_free(&seen);

@@ -9,7 +9,7 @@
 /* What holds a tangent in this thread's forward mode, so that its end finds all. */
 static SITU__THREAD_LOCAL struct {
   situ__meta **meta;
-  size_t count, capacity;
+  int64_t count, capacity;
 } known;
 
 bool situ__tangents_begin(const char *op) {
@@ -25,7 +25,7 @@ bool situ__tangents_begin(const char *op) {
 
 void situ__tangents_end(void) {
   situ__forward_mode = SITU__FORWARD_OFF;
-  for (size_t i = 0; i < known.count; i++) {
+  for (int64_t i = 0; i < known.count; i++) {
     situ_drop(&known.meta[i]->tangent);
     situ__meta_release(known.meta[i]);
   }
@@ -37,19 +37,14 @@ void situ__tangents_end(void) {
 /* Forgets those whose tensors are gone, when the list is full. */
 static bool reserve(const char *op) {
   if (known.count < known.capacity) return true;
-  size_t kept = 0;
-  for (size_t i = 0; i < known.count; i++) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < known.count; i++) {
     if (__atomic_load_n(&known.meta[i]->refs, __ATOMIC_ACQUIRE) > 1) known.meta[kept++] = known.meta[i];
     else situ__meta_release(known.meta[i]);
   }
   known.count = kept;
   if (2 * kept < known.capacity) return true;
-  const size_t capacity = known.capacity ? 2 * known.capacity : 64, bytes = capacity * sizeof *known.meta;
-  situ__meta **meta = situ__realloc(known.meta, bytes);
-  if (!meta) return situ__no_memory(op, bytes), false;
-  known.meta = meta;
-  known.capacity = capacity;
-  return true;
+  return situ__grow(op, &known.meta, &known.capacity, sizeof *known.meta, known.capacity + 1);
 }
 
 situ_tensor *situ__tangent(const situ_tensor *t) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/fail.h"
 #include "base/refs.h"
 #include "base/slab.h"
 #include "base/thread.h"
@@ -104,6 +105,21 @@ void *situ__aligned(size_t alignment, size_t bytes) {
 
 void *situ__aligned_uncounted(size_t alignment, size_t bytes) {
   return hook.allocate(bytes ? bytes : 1, alignment, hook.payload);
+}
+
+bool situ__grow_slow(const char *op, void *array, int64_t *capacity, size_t size, int64_t needed) {
+  enum { FIRST = 8 }; /* elements, whatever their size: parallel arrays that grow together have one capacity */
+  size_t wanted = *capacity ? 2 * (size_t)*capacity : FIRST, bytes;
+  if (wanted < (size_t)needed) wanted = (size_t)needed;
+  if (__builtin_mul_overflow(wanted, size, &bytes) || bytes > PTRDIFF_MAX) bytes = SIZE_MAX;
+  void *old;
+  memcpy(&old, array, sizeof old); /* a pointer of any type */
+  void *larger = bytes == SIZE_MAX ? NULL : situ__realloc(old, bytes);
+  if (!larger && op) situ__no_memory(op, bytes);
+  if (!larger) return false;
+  memcpy(array, &larger, sizeof larger);
+  *capacity = (int64_t)wanted;
+  return true;
 }
 
 void situ__free(void *memory) {

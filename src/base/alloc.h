@@ -27,6 +27,17 @@ static inline void situ__drop_text(char *shared) {
 void *situ__alloc_uncounted(size_t bytes);
 void *situ__aligned_uncounted(size_t alignment, size_t bytes);
 
+/* Ensures capacity for `needed` elements of `size` bytes. `array` is the address of a pointer to the elements; an empty
+   array is NULL with capacity 0. The capacity at least doubles, so that n additions of one element cost O(n). If memory
+   runs out or the size overflows, both stay as they are, and false is returned, after recording an error of op; op
+   NULL: the caller records it. */
+bool situ__grow_slow(const char *op, void *array, int64_t *capacity, size_t size, int64_t needed) SITU_COLD;
+static inline bool situ__grow(const char *op, void *array, int64_t *capacity, size_t size, int64_t needed) {
+  /* Unsigned, so that a sum that has overflowed is refused. */
+  return __builtin_expect((uint64_t)needed <= (uint64_t)*capacity, 1) ||
+         situ__grow_slow(op, array, capacity, size, needed);
+}
+
 /* Memory for what a kernel allocates and frees again before it returns, so that a graph's replay calls no allocator.
    While a thread has one, situ__alloc and situ__calloc serve from it what fits, and situ__free of such memory does
    nothing: it is free when `used` is set to 0. */

@@ -13,22 +13,11 @@
 
 /* Reserves count more bytes and the NUL. Returns false when memory runs out; then nothing more is added. */
 static bool reserve_bytes(situ__text *text, size_t count) {
-  size_t need;
+  enum { FIRST = 64 };
   if (text->failed) return false;
-  if (__builtin_add_overflow(text->length, count, &need) || __builtin_add_overflow(need, (size_t)1, &need)) {
-    text->failed = true;
-    return false;
-  }
-  if (need <= text->capacity) return true;
-  size_t capacity = need < 64 ? 64 : need + need / 2;
-  char *data = situ__realloc(text->data, capacity);
-  if (!data) {
-    text->failed = true;
-    return false;
-  }
-  text->data = data;
-  text->capacity = capacity;
-  return true;
+  const size_t most = PTRDIFF_MAX - text->length, needed = text->length + count + 1;
+  text->failed = count >= most || !situ__grow(NULL, &text->data, &text->capacity, 1, needed < FIRST ? FIRST : needed);
+  return !text->failed;
 }
 
 void situ__text_append(situ__text *text, const char *bytes, size_t count) {
@@ -95,7 +84,7 @@ int64_t situ__text_give(situ__text *text, char *buffer, size_t size) {
 }
 
 int64_t situ__text_deliver(const char *op, situ__text *text, char *buffer, size_t size) {
-  const size_t capacity = text->capacity;
+  const int64_t capacity = text->capacity;
   const int64_t length = situ__text_give(text, buffer, size);
   if (length < 0) situ__no_memory(op, capacity);
   return length;

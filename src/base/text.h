@@ -7,7 +7,8 @@
 
 typedef struct situ__text {
   char *data; /* ends with a NUL; NULL before anything was added */
-  size_t length, capacity;
+  size_t length;
+  int64_t capacity;
   bool failed; /* an allocation failed: data holds only the beginning */
 } situ__text;
 

@@ -40,17 +40,6 @@ typedef struct names {
   int64_t count, capacity;
 } names;
 
-/* Ensures capacity for one more item. */
-static bool grow(void **list, int64_t count, int64_t *capacity, size_t size) {
-  if (count < *capacity) return true;
-  const int64_t more = *capacity ? 2 * *capacity : 16;
-  void *bigger = situ__realloc(*list, (size_t)more * size);
-  if (!bigger) return situ__no_memory(op, (size_t)more * size), false;
-  *list = bigger;
-  *capacity = more;
-  return true;
-}
-
 static void free_names(names *n) {
   for (int64_t i = 0; i < n->count; i++) situ__free(n->name[i]);
   situ__free(n->name);
@@ -72,7 +61,7 @@ static bool read_directory(const char *path, names *out) {
   bool good = true;
   for (struct dirent *e; good && (errno = 0, e = readdir(d));) {
     if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-    good = grow((void **)&out->name, out->count, &out->capacity, sizeof *out->name) &&
+    good = situ__grow(op, &out->name, &out->capacity, sizeof *out->name, out->count + 1) &&
            (out->name[out->count] = join("", e->d_name));
     out->count += good;
   }
@@ -97,7 +86,7 @@ static bool is_image(const char *name) {
 /* ---- the list of samples ---- */
 
 static bool add_file(image_folder *f, char *path, int64_t label) {
-  if (!grow((void **)&f->files, f->count, &f->capacity, sizeof *f->files)) return situ__free(path), false;
+  if (!situ__grow(op, &f->files, &f->capacity, sizeof *f->files, f->count + 1)) return situ__free(path), false;
   f->files[f->count++] = (file){ path, label };
   return true;
 }

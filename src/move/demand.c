@@ -24,13 +24,7 @@ static situ__demand *find_demand(const situ__demands *demands, situ_device devic
 situ__demand *situ__move_demand_on(situ__demands *demands, situ_device device) {
   situ__demand *n = find_demand(demands, device);
   if (n) return n;
-  if (demands->count == demands->capacity) {
-    int capacity = demands->capacity ? 2 * demands->capacity : 4;
-    situ__demand *more = situ__realloc(demands->list, (size_t)capacity * sizeof *more);
-    if (!more) return NULL;
-    demands->list = more;
-    demands->capacity = capacity;
-  }
+  if (!situ__grow(NULL, &demands->list, &demands->capacity, sizeof *demands->list, demands->count + 1)) return NULL;
   n = &demands->list[demands->count++];
   *n = (situ__demand){ .device = device, .available = situ__memory_available(device) };
   return n;

@@ -51,7 +51,8 @@ typedef struct situ__demand {
 } situ__demand;
 typedef struct situ__demands {
   situ__demand *list;
-  int count, capacity;
+  int count;
+  int64_t capacity;
 } situ__demands;
 /* The demand on a device, which is added at its first use; NULL when memory runs out. Free demands.list with
    situ__free. */

@@ -38,15 +38,6 @@ static SITU_COLD __attribute__((noinline)) bool refuse_disagreement(const situ_m
    another thread may change: a fix is tried beside its calls of the same module. */
 static bool has_one_handle(const situ_storage *s) { return __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1; }
 
-static __attribute__((noinline)) bool grow(situ_move_plan *m) {
-  const int64_t capacity = 2 * m->capacity;
-  situ_move_unit *unit = situ__realloc(m->unit, (size_t)capacity * sizeof *unit);
-  if (!unit) return situ__no_memory(m->op, (size_t)capacity * sizeof *unit), false;
-  m->unit = unit;
-  m->capacity = capacity;
-  return true;
-}
-
 static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_device to, situ_dtype dtype,
                      situ_move_reason reason) {
   situ_dtype now = t ? (situ_dtype)t->view.dtype : SITU_U8;
@@ -56,7 +47,7 @@ static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_de
   if (old && old->storage == s)
     return reason != SITU_MOVE_LISTED || old->reason != SITU_MOVE_LISTED ||
            (situ__move_same(old->to, to) && old->to_dtype == dtype) || refuse_disagreement(m, old, t, to, dtype);
-  if (m->count == m->capacity && !grow(m)) return false;
+  if (!situ__grow(m->op, &m->unit, &m->capacity, sizeof *m->unit, m->count + 1)) return false;
   situ_move_unit *u = &m->unit[m->count++];
   s->mark = (uint32_t)m->count;
   *u = (situ_move_unit){ .storage = s,

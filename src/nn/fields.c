@@ -57,20 +57,9 @@ static bool is_tree(const void *word) {
 
 /* ---- before the run ---- */
 
-/* Returns false after recording that memory ran out. */
-static bool has_space(fields *s) {
-  if (s->count < s->capacity) return true;
-  const int64_t more = s->capacity ? 2 * s->capacity : 64;
-  field *larger = situ__realloc(s->list, (size_t)more * sizeof *larger);
-  if (!larger) return situ__no_memory(op, (size_t)more * sizeof *larger), false;
-  s->list = larger;
-  s->capacity = more;
-  return true;
-}
-
 /* Holds what the word at `at` points to. Returns false after recording an error. */
 static bool keep_word(fields *s, void **at, void *word, const situ_nn_module *of, int64_t array) {
-  if (!has_space(s)) return false;
+  if (!situ__grow(op, &s->list, &s->capacity, sizeof *s->list, s->count + 1)) return false;
   field new = { .at = at, .was = word, .of = of, .array = array };
   if (is_tensor(word)) {
     new.owners = situ_owners(word);
@@ -103,7 +92,7 @@ static bool keep_array(fields *s) {
 static situ_status note_tensor(const char *path, situ_tensor *t, void *payload) {
   fields *s = payload;
   (void)path;
-  if (!has_space(s)) return situ_error();
+  if (!situ__grow(op, &s->list, &s->capacity, sizeof *s->list, s->count + 1)) return situ_error();
   s->list[s->count++] = (field){ .was = t, .owners = situ_owners(t), .array = -1 };
   return SITU_OK;
 }

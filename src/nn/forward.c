@@ -224,13 +224,7 @@ static situ_status add_hook(const char *op, situ_nn_module *m, situ__module_hook
   struct situ_nn_hooks *hooks = m->hooks ? m->hooks : situ__calloc(1, sizeof *hooks);
   if (!hooks) return situ__no_memory(op, sizeof *hooks);
   __atomic_store_n(&m->hooks, hooks, __ATOMIC_RELEASE);
-  if (hooks->count == hooks->capacity) {
-    int64_t capacity = hooks->capacity ? 2 * hooks->capacity : 2;
-    situ__module_hook *list = situ__realloc(hooks->list, (size_t)capacity * sizeof *list);
-    if (!list) return situ__no_memory(op, (size_t)capacity * sizeof *list);
-    hooks->list = list;
-    hooks->capacity = capacity;
-  }
+  if (!situ__grow(op, &hooks->list, &hooks->capacity, sizeof *hooks->list, hooks->count + 1)) return situ_error();
   hook.id = hooks->next++;
   hooks->list[hooks->count++] = hook;
   if (handle) *handle = hook.id;

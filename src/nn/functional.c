@@ -54,22 +54,12 @@ static situ_status meet(const situ_nn_visit *at, void *payload) {
   return SITU_OK;
 }
 
-static bool grow(replacing *r) {
-  if (r->count < r->capacity) return true;
-  const int64_t capacity = r->capacity ? 2 * r->capacity : 8;
-  place *list = situ__realloc(r->list, (size_t)capacity * sizeof *list);
-  if (!list) return situ__no_memory(op, (size_t)capacity * sizeof *list), false;
-  r->list = list;
-  r->capacity = capacity;
-  return true;
-}
-
 static situ_status choose(const situ_nn_visit *at, void *payload) {
   replacing *r = payload;
   situ_tensor *given = situ__map_get(&r->values, key_of(r, at));
   if (!given && r->strict) situ__text_add(&r->missing, "%s%s", r->missing.length ? ", " : "missing: ", at->path);
   if (!given || given == at->tensor || situ__map_get(&r->listed, at->slot)) return SITU_OK;
-  if (!grow(r)) return situ_error();
+  if (!situ__grow(op, &r->list, &r->capacity, sizeof *r->list, r->count + 1)) return situ_error();
   if (!situ__map_put(&r->listed, at->slot, given)) return situ__no_memory(op, sizeof(void *));
   r->list[r->count++] = (place){ at->module, at->slot - at->module->slots, at->tensor, given };
   return SITU_OK;

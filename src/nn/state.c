@@ -82,13 +82,7 @@ static situ_tensor *find_value(loading *l, const char *path) {
 }
 
 static situ_status add_part(loading *l, const situ__nn_part *part) {
-  if (l->count == l->capacity) {
-    const int64_t capacity = l->capacity ? 2 * l->capacity : 64;
-    situ__nn_part *list = situ__realloc(l->list, (size_t)capacity * sizeof *list);
-    if (!list) return situ__no_memory(op, (size_t)capacity * sizeof *list);
-    l->list = list;
-    l->capacity = capacity;
-  }
+  if (!situ__grow(op, &l->list, &l->capacity, sizeof *l->list, l->count + 1)) return situ_error();
   l->list[l->count++] = *part;
   return SITU_OK;
 }

@@ -32,7 +32,8 @@ struct situ_grad_scaler {
   bool disabled;
   bool scaled; /* scale has been called: gradients have something to be divided by */
   seen *seen;
-  int count, capacity;
+  int count;
+  int64_t capacity;
 };
 
 static bool is_scaler(const char *op, const situ_grad_scaler *s) {
@@ -88,13 +89,7 @@ void situ_grad_scaler_free(situ_grad_scaler *s) {
 static seen *find(situ_grad_scaler *s, const char *op, situ_optim *o) {
   for (int i = 0; i < s->count; i++)
     if (s->seen[i].o == o) return &s->seen[i];
-  if (s->count == s->capacity) {
-    const int capacity = s->capacity ? 2 * s->capacity : 4;
-    seen *larger = situ__realloc(s->seen, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__no_memory(op, (size_t)capacity * sizeof *larger), NULL;
-    s->seen = larger;
-    s->capacity = capacity;
-  }
+  if (!situ__grow(op, &s->seen, &s->capacity, sizeof *s->seen, s->count + 1)) return NULL;
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
   s->seen[s->count] = (seen){ .o = o };
   return &s->seen[s->count++];

@@ -12,18 +12,10 @@
 #include "situ/sys/tensor.h"
 
 static bool grow(situ__lbfgs *h, int64_t count) {
-  if (count <= h->capacity) return true;
-  const int64_t capacity = count < 8 ? 8 : 2 * count;
-  const size_t bytes = (size_t)capacity * sizeof(void *);
-  void *dirs = situ__realloc(h->old_dirs, bytes);
-  if (dirs) h->old_dirs = dirs;
-  void *stps = situ__realloc(h->old_stps, bytes);
-  if (stps) h->old_stps = stps;
-  void *ro = situ__realloc(h->ro, (size_t)capacity * sizeof *h->ro);
-  if (ro) h->ro = ro;
-  if (!dirs || !stps || !ro) return situ__no_memory("optim_lbfgs", bytes), false;
-  h->capacity = capacity;
-  return true;
+  int64_t dirs = h->capacity, stps = dirs; /* the lists have one capacity, when all have grown */
+  return situ__grow("optim_lbfgs", &h->old_dirs, &dirs, sizeof *h->old_dirs, count) &&
+         situ__grow("optim_lbfgs", &h->old_stps, &stps, sizeof *h->old_stps, count) &&
+         situ__grow("optim_lbfgs", &h->ro, &h->capacity, sizeof *h->ro, count);
 }
 
 bool situ__lbfgs_append(situ__lbfgs *h, situ_tensor *dir, situ_tensor *stp, double ro) {

@@ -29,7 +29,7 @@ void *situ__schedule_alloc(const situ__schedule *type, situ_optim *o) {
   s->o = o;
   s->base = base;
   s->next = next;
-  s->count = s->capacity = o->group_count;
+  s->capacity = s->count = o->group_count;
   __atomic_fetch_add(&o->refs, 1, __ATOMIC_RELAXED);
   for (int g = 0; g < s->count; g++) {
     const situ__group *group = &o->groups[g];
@@ -58,22 +58,11 @@ bool situ__schedule_base(const situ_lr_scheduler *s, int group, double *base) {
          false;
 }
 
-/* Groups that were added since. Returns false after recording an error. */
-static bool grow_next(situ_lr_scheduler *s) {
-  const size_t bytes = (size_t)s->o->group_count * sizeof *s->next;
-  if (s->o->group_count <= s->capacity) return true;
-  void *larger = situ__realloc(s->next, bytes);
-  if (!larger) return situ__no_memory(s->type->name, bytes), false;
-  s->next = larger;
-  s->capacity = s->o->group_count;
-  return true;
-}
-
 /* Computes values for all groups before it changes the first one. */
 static bool set_rates(situ_lr_scheduler *s, int64_t epoch) {
   situ__group *groups = s->o->groups;
   const int count = s->o->group_count;
-  if (!grow_next(s)) return false;
+  if (!situ__grow(s->type->name, &s->next, &s->capacity, sizeof *s->next, count)) return false; /* of new groups too */
   for (int g = 0; g < count; g++) {
     memcpy(s->next[g], groups[g].value, sizeof s->next[g]);
     if (!s->type->advance(s, epoch, s->next[g], g) || !all_finite(s, epoch, g)) return false;

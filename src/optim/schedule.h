@@ -33,8 +33,9 @@ struct situ_lr_scheduler {
   int64_t last_epoch;
   double *base;                      /* initial rates, one for each of the first `count` groups */
   double (*next)[SITU_OPTIM_FIELDS]; /* scratch: the next values of `capacity` groups */
-  int count, capacity;               /* count: groups of the optimiser when the schedule was made */
-  situ_lr_scheduler **parts;         /* owned schedules of SequentialLR and ChainedScheduler */
+  int64_t capacity;
+  int count;                 /* groups of the optimiser when the schedule was made */
+  situ_lr_scheduler **parts; /* owned schedules of SequentialLR and ChainedScheduler */
   int64_t part_count;
   bool is_part; /* another schedule owns this one and steps it */
 };

@@ -10,25 +10,13 @@
 /* ---- collecting requests: all memory is allocated before anything changes ---- */
 
 static situ_status keep_home(situ__move_requests *w, situ_nn_module *m, situ_device device) {
-  if (w->homes == w->home_capacity) {
-    int64_t capacity = w->home_capacity ? 2 * w->home_capacity : 64;
-    struct situ__home *home = situ__realloc(w->home, (size_t)capacity * sizeof *home);
-    if (!home) return situ__no_memory(w->op, (size_t)capacity * sizeof *home);
-    w->home = home;
-    w->home_capacity = capacity;
-  }
+  if (!situ__grow(w->op, &w->home, &w->home_capacity, sizeof *w->home, w->homes + 1)) return situ_error();
   w->home[w->homes++] = (struct situ__home){ m, device };
   return SITU_OK;
 }
 
 static situ_status keep_tensor(situ__move_requests *w, situ_tensor *t, situ_device to) {
-  if (w->count == w->capacity) {
-    int64_t capacity = w->capacity ? 2 * w->capacity : 128;
-    situ_move_request *list = situ__realloc(w->list, (size_t)capacity * sizeof *list);
-    if (!list) return situ__no_memory(w->op, (size_t)capacity * sizeof *list);
-    w->list = list;
-    w->capacity = capacity;
-  }
+  if (!situ__grow(w->op, &w->list, &w->capacity, sizeof *w->list, w->count + 1)) return situ_error();
   w->list[w->count++] = (situ_move_request){ t, to, w->options->dtype };
   return SITU_OK;
 }

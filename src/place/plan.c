@@ -26,13 +26,7 @@ typedef struct names {
 } names;
 
 static bool add_name(names *n, const situ_tensor *t, const char *path, const char *suffix) {
-  if (n->count == n->capacity) {
-    int64_t capacity = n->capacity ? 2 * n->capacity : 64;
-    char **grown = situ__realloc(n->path, (size_t)capacity * sizeof *grown);
-    if (!grown) return false;
-    n->path = grown;
-    n->capacity = capacity;
-  }
+  if (!situ__grow(NULL, &n->path, &n->capacity, sizeof *n->path, n->count + 1)) return false;
   situ__text text = { 0 };
   situ__text_add(&text, "%s%s", path, suffix);
   if (text.failed || !situ__map_put(&n->by_tensor, t, (void *)(uintptr_t)(n->count + 1)))

@@ -114,13 +114,7 @@ static int64_t lookup(const situ_tree *t, const char *key) {
 
 /* Makes space for one more entry, and keeps the hash table at most half full. */
 static bool grow_entries(situ_tree *t) {
-  if (t->count == t->capacity) {
-    int64_t capacity = t->capacity ? 2 * t->capacity : 4;
-    entry *entries = situ__realloc(t->entries, (size_t)capacity * sizeof *entries);
-    if (!entries) return false;
-    t->entries = entries;
-    t->capacity = capacity;
-  }
+  if (!situ__grow(NULL, &t->entries, &t->capacity, sizeof *t->entries, t->count + 1)) return false;
   if (t->kind == SITU_TREE_DICT && t->count >= LINEAR && 2 * (t->count + 1) > t->index_size) {
     int64_t size = t->index_size ? 2 * t->index_size : 4 * LINEAR;
     int64_t *index = situ__alloc((size_t)size * sizeof *index);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/fail.h"
 
 static void overflow_is_no_memory(void **state) {
   (void)state;
@@ -144,6 +145,77 @@ static void small_objects_grow(void **state) {
   situ__small_free(object, sizes[4]);
 }
 
+static void an_array_doubles(void **state) {
+  (void)state;
+  int32_t *list = NULL;
+  int64_t capacity = 0, growths = 0;
+  situ_fail_allocation(0, false);
+  for (int32_t i = 0; i < 10000; i++) {
+    const int64_t before = capacity;
+    assert_true(situ__grow("op", &list, &capacity, sizeof *list, i + 1));
+    assert_true(capacity == before || capacity >= 2 * before);
+    growths += capacity != before;
+    list[i] = i;
+  }
+  assert_int_equal(situ_allocation_count(), growths); /* none where there was space */
+  assert_in_range(growths, 1, 14);
+  for (int32_t i = 0; i < 10000; i++) assert_int_equal(list[i], i);
+  assert_true(situ__grow("op", &list, &capacity, sizeof *list, 100000)); /* by more than that at once */
+  assert_in_range(capacity, 100000, 200000);
+  list[capacity - 1] = 1;
+  assert_int_equal(situ_error(), SITU_OK);
+  situ__free(list);
+}
+
+/* Arrays of elements of any size that begin together have one capacity. */
+static void parallel_arrays_grow_alike(void **state) {
+  (void)state;
+  for (int64_t needed = 1; needed < 100; needed += 7) {
+    char *small = NULL, (*large)[1000] = NULL;
+    int64_t a = 0, b = 0;
+    for (int64_t n = needed; n < 400; n += needed) {
+      assert_true(situ__grow(NULL, &small, &a, sizeof *small, n) && situ__grow(NULL, &large, &b, sizeof *large, n));
+      assert_int_equal(a, b);
+    }
+    situ__free(small);
+    situ__free(large);
+  }
+}
+
+static void an_array_that_cannot_grow_stays(void **state) {
+  (void)state;
+  static const struct {
+    bool fails; /* the allocation */
+    size_t size;
+    int64_t needed;
+  } bad[] = { { true, 8, 9 },          { true, 8, 1000000 },       { false, 8, INT64_MAX / 8 + 1 },
+              { false, 8, INT64_MAX }, { false, SIZE_MAX / 2, 9 }, { false, SIZE_MAX / 16 + 1, 16 },
+              { false, 1, INT64_MIN }, /* a sum that has overflowed */
+              { false, 8, -1 } };
+  int64_t *list = NULL, capacity = 0;
+  assert_true(situ__grow("op", &list, &capacity, sizeof *list, 8));
+  for (int64_t i = 0; i < capacity; i++) list[i] = i;
+  const int64_t *was = list, had = capacity;
+  assert_int_equal(had, 8);
+  for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+    for (int named = 0; named < 2; named++) {
+      situ_fail_allocation(bad[k].fails, true);
+      assert_false(situ__grow(named ? "op" : NULL, &list, &capacity, bad[k].size, bad[k].needed));
+      assert_int_equal(situ_allocation_count(), bad[k].fails);
+      situ_fail_allocation(0, false);
+      assert_ptr_equal(list, was);
+      assert_int_equal(capacity, had);
+      for (int64_t i = 0; i < had; i++) assert_int_equal(list[i], i);
+      assert_int_equal(situ_error(), named ? SITU_E_NOMEM : SITU_OK);
+      if (named) assert_ptr_equal(strstr(situ_error_message(), "op: no memory for "), situ_error_message());
+      situ_error_clear();
+    }
+  }
+  assert_true(situ__grow("op", &list, &capacity, sizeof *list, 9));
+  assert_int_equal(list[7], 7);
+  situ__free(list);
+}
+
 static void common_names_are_never_freed(void **state) {
   (void)state;
   char *weight = situ__shared_text("weight"), *other = situ__shared_text("weights");
@@ -241,6 +313,9 @@ int main(void) {
     cmocka_unit_test(lists_can_fail),
     cmocka_unit_test(lists_reuse),
     cmocka_unit_test(small_objects_grow),
+    cmocka_unit_test(an_array_doubles),
+    cmocka_unit_test(parallel_arrays_grow_alike),
+    cmocka_unit_test(an_array_that_cannot_grow_stays),
     cmocka_unit_test(common_names_are_never_freed),
     cmocka_unit_test(small_objects_are_on_lines),
     cmocka_unit_test(hook_sees_everything),

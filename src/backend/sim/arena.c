@@ -35,13 +35,7 @@ static bool map(situ__sim_arena *arena) {
 }
 
 static bool reserve(situ__sim_arena *arena, size_t extents) {
-  if (extents <= arena->capacity) return true;
-  size_t capacity = 2 * extents;
-  situ__sim_extent *more = situ__realloc(arena->free, capacity * sizeof *more);
-  if (!more) return false;
-  arena->free = more;
-  arena->capacity = capacity;
-  return true;
+  return situ__grow(NULL, &arena->free, &arena->capacity, sizeof *arena->free, extents);
 }
 
 static bool open_arena(situ__sim_arena *arena) {

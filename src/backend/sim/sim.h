@@ -17,7 +17,8 @@ typedef struct situ__sim_arena {
   char *handle;           /* no access: the address that alloc returns */
   char *alias;            /* the same pages with access, for kernels and copies of this backend only */
   situ__sim_extent *free; /* sorted by address, adjacent ones merged */
-  size_t count, capacity;
+  size_t count;
+  int64_t capacity;
   size_t live; /* allocations; free has capacity for one more extent than that, so that freeing never allocates */
 } situ__sim_arena;
 

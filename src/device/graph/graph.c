@@ -39,13 +39,7 @@ static situ_status check_repeatable(const char *op, situ_device device, const si
 }
 
 bool situ__graph_reserve_places(situ_graph *g, size_t more) {
-  if (g->capacity - g->places >= more) return true;
-  size_t capacity = 2 * g->capacity + more + 4 * SITU_WORK_MAX;
-  situ__graph_place *larger = situ__realloc(g->place, capacity * sizeof *larger);
-  if (!larger) return false;
-  g->place = larger;
-  g->capacity = capacity;
-  return true;
+  return situ__grow(NULL, &g->place, &g->capacity, sizeof *g->place, g->places + more);
 }
 
 static situ_view_desc *copy_operands(const situ_view_desc **operand, int count, situ_view_desc *to) {

@@ -77,7 +77,8 @@ struct situ_graph {
   situ__graph_work *first, **last;
   size_t length, recorded;  /* pieces of work, and those that were recorded */
   situ__graph_place *place; /* during recording: one for each operand; then the memory of others first */
-  size_t places, capacity;
+  size_t places;
+  int64_t capacity;
   size_t shared;         /* number of places whose memory others may see */
   situ__scratch scratch; /* without memory: counts what a kernel on the cpu wants while it is recorded */
   situ_storage *block;   /* memory of temporaries, and of kernels' scratch; NULL: none is needed */

@@ -17,8 +17,9 @@ typedef struct fact {
 
 typedef struct search {
   situ_graph *g;
-  fact *fact;   /* of each place */
-  size_t *used; /* bytes that temporaries and scratch take, by time */
+  fact *fact;       /* of each place */
+  int64_t capacity; /* of fact */
+  size_t *used;     /* bytes that temporaries and scratch take, by time */
   size_t times;
 } search;
 
@@ -128,9 +129,7 @@ static situ__graph_work *copy_work(const situ__graph_work *k) {
 static bool insert_place(search *s, situ_storage *storage, size_t first, size_t last) {
   situ_graph *g = s->g;
   if (!situ__graph_reserve_places(g, 1)) return false;
-  fact *larger = situ__realloc(s->fact, (g->places + 1) * sizeof *larger);
-  if (!larger) return false;
-  s->fact = larger;
+  if (!situ__grow(NULL, &s->fact, &s->capacity, sizeof *s->fact, g->places + 1)) return false;
   size_t at = g->places++;
   for (; at > 0 && g->place[at - 1].storage > storage; at--) {
     g->place[at] = g->place[at - 1];
@@ -218,6 +217,7 @@ situ_status situ__graph_lower_peak(situ_graph *g) {
   if (!g->places || !situ__backend(g->device)->addressable) return SITU_OK;
   search s = { .g = g, .times = 2 * g->recorded };
   s.fact = situ__calloc(g->places, sizeof *s.fact);
+  s.capacity = g->places;
   s.used = situ__calloc(s.times, sizeof *s.used);
   bool good = s.fact && s.used, more = good;
   if (good) count_all(&s);

@@ -22,20 +22,11 @@ enum { TEXTS = 65535 };
 static situ__mutex lock = SITU__MUTEX_INIT;
 static situ__names numbers;
 static char **texts; /* texts[number - 1] */
-static int32_t text_count, text_capacity;
-
-static bool reserve_text(void) {
-  if (text_count < text_capacity) return true;
-  const int32_t wider = text_capacity ? 2 * text_capacity : 64;
-  char **more = situ__realloc(texts, (size_t)wider * sizeof *more);
-  if (!more) return false;
-  texts = more;
-  text_capacity = wider;
-  return true;
-}
+static int32_t text_count;
+static int64_t text_capacity;
 
 static int32_t add_text(const char *text) {
-  if (text_count == TEXTS || !reserve_text()) return 0;
+  if (text_count == TEXTS || !situ__grow(NULL, &texts, &text_capacity, sizeof *texts, text_count + 1)) return 0;
   char *copy = situ__strdup(text);
   if (!copy) return 0;
   if (!situ__names_put(&numbers, copy, text_count + 1)) {
@@ -73,13 +64,7 @@ static uint16_t name_of(situ_profile *p, const char *op) {
 }
 
 static situ__event *new_event(situ_profile *p) {
-  if (p->count == p->capacity) {
-    const int64_t wider = p->capacity ? 2 * p->capacity : 256;
-    situ__event *more = situ__realloc(p->event, (size_t)wider * sizeof *more);
-    if (!more) return p->failed = true, NULL;
-    p->event = more;
-    p->capacity = wider;
-  }
+  if (!situ__grow(NULL, &p->event, &p->capacity, sizeof *p->event, p->count + 1)) return p->failed = true, NULL;
   return &p->event[p->count++];
 }
 

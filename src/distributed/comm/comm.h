@@ -31,7 +31,8 @@ typedef struct situ__peer {
   void *incoming;           /* the engine's request for its next header; NULL: none is awaited any more */
   situ__comm_header *next;  /* where that arrives */
   situ__comm_header *inbox; /* headers that no call has asked for yet, in the order of their arrival */
-  size_t count, capacity;
+  size_t count;
+  int64_t capacity;
   bool claimed; /* in a pass over the calls: an earlier one waits for its next header */
   bool heard;   /* it has said that it gave up */
   bool silent;  /* it has said nothing since this rank gave up */

@@ -129,13 +129,7 @@ bool situ__comm_listen(const char *op, situ_comm *c) {
 }
 
 static bool keep_header(situ__peer *p) {
-  if (p->count == p->capacity) {
-    const size_t capacity = p->capacity ? 2 * p->capacity : 4;
-    situ__comm_header *larger = situ__realloc(p->inbox, capacity * sizeof *larger);
-    if (!larger) return false;
-    p->inbox = larger;
-    p->capacity = capacity;
-  }
+  if (!situ__grow(NULL, &p->inbox, &p->capacity, sizeof *p->inbox, p->count + 1)) return false;
   p->inbox[p->count++] = *p->next;
   return true;
 }

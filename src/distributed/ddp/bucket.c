@@ -27,13 +27,7 @@ static bool has_space(const situ__dist_bucket *b, const situ_dist_ddp *d, const 
 }
 
 static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *item) {
-  if (d->bucket_count == d->bucket_capacity) {
-    const int64_t capacity = d->bucket_capacity ? 2 * d->bucket_capacity : 4;
-    situ__dist_bucket *larger = situ__realloc(d->buckets, (size_t)capacity * sizeof *larger);
-    if (!larger) return NULL;
-    d->buckets = larger;
-    d->bucket_capacity = capacity;
-  }
+  if (!situ__grow(NULL, &d->buckets, &d->bucket_capacity, sizeof *d->buckets, d->bucket_count + 1)) return NULL;
   situ__dist_bucket *b = &d->buckets[d->bucket_count];
   *b = (situ__dist_bucket){
     .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer, .group = item->group, .unit = item->unit

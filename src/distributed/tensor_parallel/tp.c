@@ -39,18 +39,6 @@ typedef struct division {
   int64_t attention_count, attention_capacity;
 } division;
 
-/* Space for one more in a list. NULL after recording an error. */
-static void *grow(void **list, int64_t count, int64_t *capacity, size_t size) {
-  if (count == *capacity) {
-    const int64_t wanted = *capacity ? 2 * *capacity : 8;
-    void *larger = situ__realloc(*list, (size_t)wanted * size);
-    if (!larger) return situ__no_memory(op, (size_t)wanted * size), NULL;
-    *list = larger;
-    *capacity = wanted;
-  }
-  return (char *)*list + (size_t)count * size;
-}
-
 /* ---- parts of tensors ---- */
 
 const situ__tp_shard *situ__tp_find(const situ_dist_tp *tp, const situ_tensor *t) {
@@ -87,11 +75,11 @@ static situ_tensor *divide_tensor(division *d, const char *path, const char *nam
     return situ__fail(SITU_E_SHAPE, op, "%s.%s: dimension %d has %" PRId64 " elements, which %d ranks do not divide",
                       path, name, dim, situ_size(whole, dim) / blocks, size),
            NULL;
-  situ__tp_shard *s = grow((void **)&tp->shards, tp->shard_count, &tp->shard_capacity, sizeof *s);
-  situ_tensor *part = s ? situ__tp_part_of(tp->comm, whole, dim, blocks) : NULL;
+  if (!situ__grow(op, &tp->shards, &tp->shard_capacity, sizeof *tp->shards, tp->shard_count + 1)) return NULL;
+  situ_tensor *part = situ__tp_part_of(tp->comm, whole, dim, blocks);
   if (!part || !situ_requires_grad_(part, situ_requires_grad(whole))) return NULL;
-  *s = (situ__tp_shard){ .whole = situ_retain(whole), .part = situ_retain(part), .dim = dim, .blocks = blocks };
-  tp->shard_count++;
+  tp->shards[tp->shard_count++] =
+      (situ__tp_shard){ .whole = situ_retain(whole), .part = situ_retain(part), .dim = dim, .blocks = blocks };
   return part;
 }
 
@@ -114,18 +102,14 @@ static bool refuse_layer(const char *path, const situ_nn_module *layer, const ch
 }
 
 static bool add_swap(division *d, swap new) {
-  swap *s = grow((void **)&d->swaps, d->swap_count, &d->swap_capacity, sizeof *s);
-  if (!s) {
-    situ_nn_free(new.new_child);
-    return false;
+  if (!situ__grow(op, &d->swaps, &d->swap_capacity, sizeof *d->swaps, d->swap_count + 1))
+    return situ_nn_free(new.new_child), false;
+  d->swaps[d->swap_count++] = new;
+  if (new.old_child) (void)situ_nn_retain(new.old_child);
+  if (new.old_tensor) {
+    (void)situ_retain(new.old_tensor);
+    (void)situ_retain(new.new_tensor);
   }
-  *s = new;
-  if (s->old_child) (void)situ_nn_retain(s->old_child);
-  if (s->old_tensor) {
-    (void)situ_retain(s->old_tensor);
-    (void)situ_retain(s->new_tensor);
-  }
-  d->swap_count++;
   return true;
 }
 
@@ -188,9 +172,10 @@ static bool divide_attention(division *d, const char *path, situ_nn_module *m, i
   if (!out || !situ_nn_linear_read(out->held, &options)) return refuse_layer(path, m, "whose out_proj is not a Linear");
   (void)snprintf(inner, sizeof inner, "%.1000s.out_proj", path);
   if (!divide_linear(d, inner, m, out, &(situ_dist_parallel){ .style = SITU_DIST_ROWWISE })) return false;
-  attention *a = grow((void **)&d->attentions, d->attention_count, &d->attention_capacity, sizeof *a);
-  if (a) d->attentions[d->attention_count++] = (attention){ m, heads, -1 };
-  return a != NULL;
+  if (!situ__grow(op, &d->attentions, &d->attention_capacity, sizeof *d->attentions, d->attention_count + 1))
+    return false;
+  d->attentions[d->attention_count++] = (attention){ m, heads, -1 };
+  return true;
 }
 
 static bool divide_layer(division *d, const char *path, situ_nn_module *owner, const situ_nn_slot *slot,

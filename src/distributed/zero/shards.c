@@ -43,7 +43,8 @@ struct situ__zero_shards {
   situ__zero_shards *next; /* of all that live */
   uintptr_t id;            /* of the first unit: what hooks in a graph know of it, which may live longer */
   unit *units;
-  int unit_count, unit_capacity;
+  int unit_count;
+  int64_t unit_capacity;
   int64_t *uses; /* items of ddp, by unit */
   int64_t use_count, use_capacity;
   holder *holders;        /* one for each bucket of ddp */
@@ -309,13 +310,7 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
 /* ---- units ---- */
 
 static bool add_use(const char *op, situ__zero_shards *s, int64_t item) {
-  if (s->use_count == s->use_capacity) {
-    const int64_t capacity = s->use_capacity ? 2 * s->use_capacity : 16;
-    int64_t *larger = situ__realloc(s->uses, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__no_memory(op, (size_t)capacity * sizeof *larger), false;
-    s->uses = larger;
-    s->use_capacity = capacity;
-  }
+  if (!situ__grow(op, &s->uses, &s->use_capacity, sizeof *s->uses, s->use_count + 1)) return false;
   s->uses[s->use_count++] = item;
   s->units[s->unit_count - 1].end = s->use_count;
   return true;
@@ -323,13 +318,7 @@ static bool add_use(const char *op, situ__zero_shards *s, int64_t item) {
 
 static bool add_unit(const char *op, situ_dist_zero *z, const situ_nn_visit *at, const char *path, bool whole) {
   situ__zero_shards *s = z->shards;
-  if (s->unit_count == s->unit_capacity) {
-    const int capacity = s->unit_capacity ? 2 * s->unit_capacity : 8;
-    unit *larger = situ__realloc(s->units, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__no_memory(op, (size_t)capacity * sizeof *larger), false;
-    s->units = larger;
-    s->unit_capacity = capacity;
-  }
+  if (!situ__grow(op, &s->units, &s->unit_capacity, sizeof *s->units, s->unit_count + 1)) return false;
   unit *u = &s->units[s->unit_count++];
   *u = (unit){ .zero = z,
                .module = at->module,

@@ -53,13 +53,7 @@ static bool can_divide(const char *op, const situ_dist_zero *z, const situ_tree 
 }
 
 bool situ__zero_add_part(situ_dist_zero *z, situ__zero_part part) {
-  if (z->part_count == z->part_capacity) {
-    const int64_t capacity = z->part_capacity ? 2 * z->part_capacity : 16;
-    situ__zero_part *larger = situ__realloc(z->parts, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__no_memory(new_op, (size_t)capacity * sizeof *larger), false;
-    z->parts = larger;
-    z->part_capacity = capacity;
-  }
+  if (!situ__grow(new_op, &z->parts, &z->part_capacity, sizeof *z->parts, z->part_count + 1)) return false;
   const bool apart = z->shards != NULL;
   part.values = apart && part.rank != z->comm->rank
                     ? NULL

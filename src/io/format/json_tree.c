@@ -12,7 +12,8 @@
 typedef struct builder {
   situ__json json;
   situ__json_item *item;
-  size_t count, capacity;
+  size_t count;
+  int64_t capacity;
   size_t open[SITU__JSON_DEPTH]; /* the containers that are open */
   int depth;
   situ__problem *problem;
@@ -26,13 +27,8 @@ static bool bad_json(builder *b, const char *what) {
 /* Appends an item. The block grows only with the text that was read, so a short file cannot cause a large
    allocation. */
 static situ__json_item *add_item(builder *b, situ__json_kind kind, const char *key) {
-  if (b->count == b->capacity) {
-    const size_t capacity = b->capacity ? 2 * b->capacity : 64;
-    situ__json_item *larger = capacity > UINT32_MAX ? NULL : situ__realloc(b->item, capacity * sizeof *larger);
-    if (!larger) return situ__problem_set(b->problem, SITU_E_NOMEM, "has more values than the memory holds"), NULL;
-    b->item = larger;
-    b->capacity = capacity;
-  }
+  if (b->count == UINT32_MAX || !situ__grow(NULL, &b->item, &b->capacity, sizeof *b->item, b->count + 1))
+    return situ__problem_set(b->problem, SITU_E_NOMEM, "has more values than the memory holds"), NULL;
   if (b->depth) b->item[b->open[b->depth - 1]].count++;
   situ__json_item *item = &b->item[b->count++];
   *item = (situ__json_item){ .kind = kind, .size = 1, .key = key };

@@ -10,16 +10,8 @@
 
 void situ__protobuf_append(situ__protobuf_writer *w, const void *data, size_t bytes) {
   if (w->failed || bytes == 0) return;
-  if (bytes > w->capacity - w->length) {
-    const size_t needed = w->length + bytes, larger = 2 * w->capacity > needed ? 2 * w->capacity : needed + 64;
-    unsigned char *grown = bytes > PTRDIFF_MAX / 4 - w->length ? NULL : situ__realloc(w->data, larger);
-    if (!grown) {
-      w->failed = true;
-      return;
-    }
-    w->data = grown;
-    w->capacity = larger;
-  }
+  w->failed = bytes > PTRDIFF_MAX - w->length || !situ__grow(NULL, &w->data, &w->capacity, 1, w->length + bytes);
+  if (w->failed) return;
   memcpy(w->data + w->length, data, bytes);
   w->length += bytes;
 }

@@ -10,7 +10,8 @@
 /* Zeroed: an empty message. It remembers failure, so callers need to check only the end. */
 typedef struct situ__protobuf_writer {
   unsigned char *data;
-  size_t length, capacity;
+  size_t length;
+  int64_t capacity;
   bool failed; /* an allocation failed: data holds only the beginning */
 } situ__protobuf_writer;
 

@@ -96,13 +96,7 @@ static void put_central(record *r, const entry *e) {
 }
 
 static bool keep(situ__zip_writer *w, const record *r) {
-  if (w->length + r->length > w->capacity) {
-    const size_t capacity = 2 * (w->length + r->length);
-    char *larger = situ__realloc(w->directory, capacity);
-    if (!larger) return situ__no_memory(w->file->op, capacity), false;
-    w->directory = larger;
-    w->capacity = capacity;
-  }
+  if (!situ__grow(w->file->op, &w->directory, &w->capacity, 1, w->length + r->length)) return false;
   memcpy(w->directory + w->length, r->bytes, r->length);
   w->length += r->length;
   w->count++;

@@ -9,7 +9,8 @@
 typedef struct situ__zip_writer {
   situ__replace *file;
   char *directory; /* the central directory so far */
-  size_t length, capacity;
+  size_t length;
+  int64_t capacity;
   int64_t count;
 } situ__zip_writer;
 

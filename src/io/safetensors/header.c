@@ -32,14 +32,9 @@ static bool bad_entry(reader *r, situ_status status, const char *name, const cha
 
 /* Makes space for one more item of `size` bytes. A list grows only with the text that was read, so a short file
    cannot cause a large allocation. */
-static bool grow_list(reader *r, void **list, int64_t count, int64_t *capacity, size_t size) {
-  if (count < *capacity) return true;
-  int64_t wanted = *capacity ? 2 * *capacity : 16;
-  void *larger = situ__realloc(*list, (size_t)wanted * size);
-  if (!larger) return situ__problem_set(r->problem, SITU_E_NOMEM, "has a header too large for the memory");
-  *list = larger;
-  *capacity = wanted;
-  return true;
+static bool grow_list(reader *r, void *list, int64_t count, int64_t *capacity, size_t size) {
+  return situ__grow(NULL, list, capacity, size, count + 1) ||
+         situ__problem_set(r->problem, SITU_E_NOMEM, "has a header too large for the memory");
 }
 
 static bool read_metadata(reader *r) {
@@ -49,9 +44,7 @@ static bool read_metadata(reader *r) {
   situ__json_kind kind = situ__json_next(&r->json);
   if (kind == SITU__JSON_OBJECT) {
     while ((kind = situ__json_next(&r->json)) == SITU__JSON_KEY) {
-      void *list = h->metadata;
-      if (!grow_list(r, &list, h->metadata_count, &r->metadata_capacity, sizeof *h->metadata)) return false;
-      h->metadata = list;
+      if (!grow_list(r, &h->metadata, h->metadata_count, &r->metadata_capacity, sizeof *h->metadata)) return false;
       situ_metadata *item = &h->metadata[h->metadata_count];
       item->key = r->json.text;
       if ((kind = situ__json_next(&r->json)) != SITU__JSON_STRING) break;
@@ -91,11 +84,9 @@ static int read_sizes(reader *r, const char *name, const char *field, int64_t *l
 
 static bool read_entry(reader *r, char *name, int64_t bytes) {
   situ__header *h = r->header;
-  void *list = h->entry;
   if (h->count == SITU__FILE_TENSORS)
     return situ__problem_set(r->problem, SITU_E_LIMIT, "has more than %d tensors", SITU__FILE_TENSORS);
-  if (!grow_list(r, &list, h->count, &r->capacity, sizeof *h->entry)) return false;
-  h->entry = list;
+  if (!grow_list(r, &h->entry, h->count, &r->capacity, sizeof *h->entry)) return false;
   situ_file_entry *e = &h->entry[h->count];
   *e = (situ_file_entry){ .name = name, .file = "" };
 

@@ -40,12 +40,8 @@ static bool read_map(situ__index *index, situ__json *json, situ__problem *proble
   situ__json_kind kind = situ__json_next(json);
   if (kind != SITU__JSON_OBJECT) return bad_json(json, problem);
   while ((kind = situ__json_next(json)) == SITU__JSON_KEY) {
-    if (index->count == capacity) {
-      capacity = capacity ? 2 * capacity : 64;
-      void *larger = situ__realloc(index->item, (size_t)capacity * sizeof *index->item);
-      if (!larger) return situ__problem_set(problem, SITU_E_NOMEM, "is too large for the memory");
-      index->item = larger;
-    }
+    if (!situ__grow(NULL, &index->item, &capacity, sizeof *index->item, index->count + 1))
+      return situ__problem_set(problem, SITU_E_NOMEM, "is too large for the memory");
     situ__index_item *item = &index->item[index->count++];
     item->name = json->text;
     kind = situ__json_next(json);

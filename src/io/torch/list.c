@@ -21,13 +21,14 @@ typedef struct leaf {
 typedef struct lister {
   situ__torch_walk walk;
   leaf *leaf;
-  size_t count, capacity, tensors;
+  size_t count, tensors;
+  int64_t capacity;
   situ__text text; /* of NUL-terminated texts */
   size_t text_max;
 } lister;
 
 static bool no_memory(const lister *l) {
-  return situ__no_memory(l->walk.torch->source.op, l->capacity * sizeof *l->leaf), false;
+  return situ__no_memory(l->walk.torch->source.op, (size_t)l->capacity * sizeof *l->leaf), false;
 }
 
 /* Appends a text with its NUL; *at is where it begins. */
@@ -56,13 +57,7 @@ static bool add_shown(lister *l, const situ__pickle_value *v, size_t *at) {
 }
 
 static bool add_leaf(lister *l, uint32_t value, const situ__pickle_value *v) {
-  if (l->count == l->capacity) {
-    const size_t capacity = l->capacity ? 2 * l->capacity : 64;
-    leaf *larger = situ__realloc(l->leaf, capacity * sizeof *larger);
-    if (!larger) return no_memory(l);
-    l->leaf = larger;
-    l->capacity = capacity;
-  }
+  if (!situ__grow(NULL, &l->leaf, &l->capacity, sizeof *l->leaf, l->count + 1)) return no_memory(l);
   leaf *to = &l->leaf[l->count];
   *to = (leaf){ .value = value };
   if (!add_text(l, l->walk.path, l->walk.length, &to->path)) return false;

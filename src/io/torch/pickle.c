@@ -17,30 +17,21 @@ bool situ__unpickle_no_memory(unpickler *u) {
   return situ__problem_set(u->problem, SITU_E_NOMEM, "has a pickle too large for the memory");
 }
 
-void *situ__unpickle_grow(unpickler *u, void *list, size_t count, size_t *capacity, size_t size) {
-  if (count < *capacity) return list;
-  const size_t wanted = *capacity ? 2 * *capacity : 4;
-  void *larger = wanted > UINT32_MAX ? NULL : situ__realloc(list, wanted * size);
-  if (!larger) return situ__unpickle_no_memory(u), NULL;
-  *capacity = wanted;
-  return larger;
+bool situ__unpickle_grow(unpickler *u, void *list, size_t count, int64_t *capacity, size_t size) {
+  return (count < INT32_MAX && situ__grow(NULL, list, capacity, size, count + 1)) || situ__unpickle_no_memory(u);
 }
 
 /* ---- the stack ---- */
 
 bool situ__unpickle_push(unpickler *u, uint32_t value) {
-  uint32_t *stack = situ__unpickle_grow(u, u->stack, u->stack_size, &u->stack_capacity, sizeof *stack);
-  if (!stack) return false;
-  u->stack = stack;
+  if (!situ__unpickle_grow(u, &u->stack, u->stack_size, &u->stack_capacity, sizeof *u->stack)) return false;
   u->stack[u->stack_size++] = value;
   return true;
 }
 
 bool situ__unpickle_new(unpickler *u, const situ__pickle_value *value) {
   situ__pickle *p = u->pickle;
-  situ__pickle_value *values = situ__unpickle_grow(u, p->value, p->values, &u->values_capacity, sizeof *values);
-  if (!values) return false;
-  p->value = values;
+  if (!situ__unpickle_grow(u, &p->value, p->values, &u->values_capacity, sizeof *p->value)) return false;
   p->value[p->values] = *value;
   return situ__unpickle_push(u, p->values++);
 }
@@ -70,9 +61,7 @@ static bool see_top(unpickler *u, uint32_t *out) {
 }
 
 static bool push_mark(unpickler *u) {
-  uint32_t *marks = situ__unpickle_grow(u, u->mark, u->marks, &u->mark_capacity, sizeof *marks);
-  if (!marks) return false;
-  u->mark = marks;
+  if (!situ__unpickle_grow(u, &u->mark, u->marks, &u->mark_capacity, sizeof *u->mark)) return false;
   u->mark[u->marks++] = (uint32_t)u->stack_size;
   return true;
 }
@@ -159,9 +148,7 @@ static bool put_memo(unpickler *u, uint64_t index) {
   uint32_t top = 0;
   if (index != u->memos) return situ__unpickle_bad(u, "that numbers what it remembers out of order");
   if (!see_top(u, &top)) return false;
-  uint32_t *memo = situ__unpickle_grow(u, u->memo, u->memos, &u->memo_capacity, sizeof *memo);
-  if (!memo) return false;
-  u->memo = memo;
+  if (!situ__unpickle_grow(u, &u->memo, u->memos, &u->memo_capacity, sizeof *u->memo)) return false;
   u->memo[u->memos++] = top;
   return true;
 }
@@ -183,10 +170,8 @@ static bool get_memo(unpickler *u, int bytes) {
 static bool add_items(unpickler *u, uint32_t container, const uint32_t *items, size_t count) {
   situ__pickle_value *c = &u->pickle->value[container];
   for (size_t i = 0; i < count; i++) {
-    size_t capacity = c->capacity;
-    uint32_t *larger = situ__unpickle_grow(u, c->item, c->count, &capacity, sizeof *larger);
-    if (!larger) return false;
-    c->item = larger;
+    int64_t capacity = c->capacity;
+    if (!situ__unpickle_grow(u, &c->item, c->count, &capacity, sizeof *c->item)) return false;
     c->capacity = (uint32_t)capacity;
     c->item[c->count++] = items[i];
   }

@@ -88,9 +88,9 @@ typedef struct situ__unpickler {
   situ__pickle *pickle;
   const unsigned char *data;
   size_t bytes, at;
-  size_t values_capacity, storages_capacity, tensors_capacity;
+  int64_t values_capacity, storages_capacity, tensors_capacity, stack_capacity, mark_capacity, memo_capacity;
   uint32_t *stack, *mark, *memo;
-  size_t stack_size, stack_capacity, marks, mark_capacity, memos, memo_capacity;
+  size_t stack_size, marks, memos;
   situ__problem *problem;
 } situ__unpickler;
 
@@ -100,9 +100,9 @@ bool situ__unpickle_no_memory(situ__unpickler *u) SITU_COLD;
 bool situ__unpickle_push(situ__unpickler *u, uint32_t value);
 /* Makes a value and pushes it. */
 bool situ__unpickle_new(situ__unpickler *u, const situ__pickle_value *value);
-/* Returns the list with space for one more element: a list grows only with the bytes that were read, so a short file
-   cannot cause a large allocation. Returns NULL, and leaves the list as it is, when memory runs out. */
-void *situ__unpickle_grow(situ__unpickler *u, void *list, size_t count, size_t *capacity, size_t size);
+/* Makes space for one more element in a list, whose address `list` is, as situ__grow does. A list grows only with the
+   bytes that were read, so a short file cannot cause a large allocation. */
+bool situ__unpickle_grow(situ__unpickler *u, void *list, size_t count, int64_t *capacity, size_t size);
 /* Pushes the function or class of that name, if it is a known one. */
 bool situ__unpickle_global(situ__unpickler *u, const char *module, const char *name);
 /* Calls the function with a tuple of arguments, and pushes the result. */

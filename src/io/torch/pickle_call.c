@@ -96,9 +96,7 @@ bool situ__unpickle_storage(unpickler *u, uint32_t id) {
     return situ__unpickle_bad(u, "with a storage of a size that no file has");
   if (p->storages == SITU__PICKLE_TENSORS)
     return situ__problem_set(u->problem, SITU_E_LIMIT, "has more than %d storages", SITU__PICKLE_TENSORS);
-  situ__pickle_storage *list = situ__unpickle_grow(u, p->storage, p->storages, &u->storages_capacity, sizeof *list);
-  if (!list) return false;
-  p->storage = list;
+  if (!situ__unpickle_grow(u, &p->storage, p->storages, &u->storages_capacity, sizeof *p->storage)) return false;
   p->storage[p->storages] = (situ__pickle_storage){ part[2]->text, type, part[4]->integer };
   return situ__unpickle_new(u, &(value){ .kind = SITU__PICKLE_STORAGE, .number = p->storages++ });
 }
@@ -150,9 +148,7 @@ static bool push_tensor(unpickler *u, const situ__pickle_tensor *t) {
   situ__pickle *p = u->pickle;
   if (p->tensors == SITU__PICKLE_TENSORS)
     return situ__problem_set(u->problem, SITU_E_LIMIT, "has more than %d tensors", SITU__PICKLE_TENSORS);
-  situ__pickle_tensor *list = situ__unpickle_grow(u, p->tensor, p->tensors, &u->tensors_capacity, sizeof *list);
-  if (!list) return false;
-  p->tensor = list;
+  if (!situ__unpickle_grow(u, &p->tensor, p->tensors, &u->tensors_capacity, sizeof *p->tensor)) return false;
   p->tensor[p->tensors] = *t;
   return situ__unpickle_new(u, &(value){ .kind = SITU__PICKLE_TENSOR, .number = p->tensors++ });
 }

@@ -109,13 +109,7 @@ static bool ends_in(const char *path, const char *target) {
 }
 
 static bool add_site(search *s, const site *new) {
-  if (s->count == s->capacity) {
-    const int64_t wanted = s->capacity ? 2 * s->capacity : 16;
-    site *larger = situ__realloc(s->list, (size_t)wanted * sizeof *larger);
-    if (!larger) return situ__no_memory("nn_lora_add", (size_t)wanted * sizeof *larger), false;
-    s->list = larger;
-    s->capacity = wanted;
-  }
+  if (!situ__grow("nn_lora_add", &s->list, &s->capacity, sizeof *s->list, s->count + 1)) return false;
   s->list[s->count++] = *new;
   return true;
 }

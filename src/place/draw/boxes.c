@@ -21,13 +21,7 @@ static int by_weight(const void *a, const void *b) {
 }
 
 static int64_t add_box(situ__picture *p, const situ__box *box) {
-  if (p->count == p->capacity) {
-    int64_t capacity = p->capacity ? 2 * p->capacity : 64;
-    situ__box *grown = situ__realloc(p->box, (size_t)capacity * sizeof *grown);
-    if (!grown) return situ__no_memory(p->op, (size_t)capacity * sizeof *grown), -1;
-    p->box = grown;
-    p->capacity = capacity;
-  }
+  if (!situ__grow(p->op, &p->box, &p->capacity, sizeof *p->box, p->count + 1)) return -1;
   p->box[p->count] = *box;
   return p->count++;
 }

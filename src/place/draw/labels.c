@@ -85,13 +85,7 @@ void situ__put_text(situ__picture *p, const char *class, double x, double y, dou
 /* ---- occupied areas -------------------------------------------------------------------------- */
 
 bool situ__take(situ__picture *p, situ__rect r) {
-  if (p->taken_count == p->taken_capacity) {
-    int64_t capacity = p->taken_capacity ? 2 * p->taken_capacity : 64;
-    situ__rect *grown = situ__realloc(p->taken, (size_t)capacity * sizeof *grown);
-    if (!grown) return situ__no_memory(p->op, (size_t)capacity * sizeof *grown), false;
-    p->taken = grown;
-    p->taken_capacity = capacity;
-  }
+  if (!situ__grow(p->op, &p->taken, &p->taken_capacity, sizeof *p->taken, p->taken_count + 1)) return false;
   p->taken[p->taken_count++] = r;
   return true;
 }

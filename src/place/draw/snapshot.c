@@ -36,13 +36,7 @@ static const char *kept(const builder *b, const char *at) { return b->text.data 
 
 static situ__snapshot_node *append_entry(builder *b, const char *path, situ_place_role role, const char *type) {
   situ_snapshot *s = b->s;
-  if (s->count == s->capacity) {
-    int64_t capacity = s->capacity ? 2 * s->capacity : 64;
-    situ__snapshot_node *grown = situ__realloc(s->node, (size_t)capacity * sizeof *grown);
-    if (!grown) return situ__no_memory(b->op, (size_t)capacity * sizeof *grown), NULL;
-    s->node = grown;
-    s->capacity = capacity;
-  }
+  if (!situ__grow(b->op, &s->node, &s->capacity, sizeof *s->node, s->count + 1)) return NULL;
   situ__snapshot_node *node = &s->node[s->count];
   *node = (situ__snapshot_node){ .entry = { .path = keep(b, path), .role = role, .type = keep(b, type) },
                                  .depth = b->depth,

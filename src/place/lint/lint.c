@@ -67,16 +67,6 @@ const char *situ__lint_name(const situ__part *part) { return *part->path ? part-
 
 /* ---- registered parts ---- */
 
-/* Returns an array with capacity for one more element, doubled if it was full. */
-static void *grow_array(situ__lint *l, void *list, int64_t count, int64_t *capacity, size_t size) {
-  if (count < *capacity) return list;
-  int64_t larger = *capacity ? 2 * *capacity : 64;
-  void *grown = situ__realloc(list, (size_t)larger * size);
-  if (grown) *capacity = larger;
-  else situ__no_memory(l->op, (size_t)larger * size);
-  return grown;
-}
-
 const situ__part *situ__lint_known(const situ__lint *l, const void *pointer) {
   uintptr_t number = (uintptr_t)situ__map_get(&l->known, pointer);
   return number ? &l->parts[number - 1] : NULL;
@@ -84,9 +74,8 @@ const situ__part *situ__lint_known(const situ__lint *l, const void *pointer) {
 
 static situ_status gather(const situ_nn_visit *at, void *payload) {
   situ__lint *l = payload;
-  situ__part *parts = grow_array(l, l->parts, l->count, &l->capacity, sizeof *parts);
-  char *path = parts ? situ__strdup(at->path) : NULL;
-  if (parts) l->parts = parts;
+  if (!situ__grow(l->op, &l->parts, &l->capacity, sizeof *l->parts, l->count + 1)) return situ_error();
+  char *path = situ__strdup(at->path);
   if (!path) return situ__no_memory(l->op, strlen(at->path) + 1);
   const void *self = at->tensor ? (const void *)at->tensor : at->module;
   bool again = situ__map_get(&l->known, self) != NULL;
@@ -127,9 +116,7 @@ bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity sever
   if (tensor && !situ__map_put(&l->told, tensor, (void *)tensor)) return situ__no_memory(l->op, sizeof(void *)), false;
   l->ignored = l->options->ignore >> kind & 1;
   if (l->ignored) return true;
-  situ_lint_finding *list = grow_array(l, l->findings, l->found, &l->findings_capacity, sizeof *l->findings);
-  if (!list) return false;
-  l->findings = list;
+  if (!situ__grow(l->op, &l->findings, &l->findings_capacity, sizeof *l->findings, l->found + 1)) return false;
   char *copy = situ__strdup(text), *where = situ__strdup(part ? part->path : path);
   if (!copy || !where) {
     situ__free(copy);

@@ -11,17 +11,10 @@ enum { PATH = 256, SITE = 256 };
 static situ__preflight *preflight_of(situ_dry *dry) { return (situ__preflight *)dry; }
 
 /* Ensures capacity for one more element. Returns false when out of memory, and sets p->failed. */
-static bool ensure_capacity(situ__preflight *p, void **list, int64_t count, int64_t *capacity, size_t size) {
-  if (count < *capacity) return true;
-  const int64_t more = *capacity ? 2 * *capacity : 16;
-  void *grown = situ__realloc(*list, (size_t)more * size);
-  if (!grown) {
-    p->failed = true;
-    return false;
-  }
-  *list = grown;
-  *capacity = more;
-  return true;
+static bool ensure_capacity(situ__preflight *p, void *list, int64_t count, int64_t *capacity, size_t size) {
+  const bool good = situ__grow(NULL, list, capacity, size, count + 1);
+  p->failed |= !good;
+  return good;
 }
 
 static const char *copied(situ__preflight *p, const char *text) {
@@ -46,7 +39,7 @@ void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) 
     r->findings[i].count++;
     return;
   }
-  if (!ensure_capacity(p, (void **)&r->findings, r->finding_count, &p->finding_capacity, sizeof *r->findings)) return;
+  if (!ensure_capacity(p, &r->findings, r->finding_count, &p->finding_capacity, sizeof *r->findings)) return;
   situ_place_finding *f = &r->findings[r->finding_count++];
   *f = *finding;
   f->count = 1;
@@ -114,8 +107,8 @@ situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device) {
   for (int64_t i = 0; i < r->load_count; i++)
     if (situ_device_equal(r->loads[i].device, device)) return &r->loads[i];
   int64_t capacity = p->load_capacity;
-  if (!ensure_capacity(p, (void **)&r->loads, r->load_count, &capacity, sizeof *r->loads) ||
-      !ensure_capacity(p, (void **)&p->held, r->load_count, &p->load_capacity, sizeof *p->held))
+  if (!ensure_capacity(p, &r->loads, r->load_count, &capacity, sizeof *r->loads) ||
+      !ensure_capacity(p, &p->held, r->load_count, &p->load_capacity, sizeof *p->held))
     return NULL;
   p->held[r->load_count].now = 0;
   r->loads[r->load_count] = (situ_place_load){ .device = device };
@@ -203,7 +196,7 @@ static const situ_place_edge *way_there(situ__preflight *p, const situ_dry_copy 
 }
 
 static void note_trip(situ__preflight *p, const situ_dry_copy *c, int64_t edge) {
-  if (!ensure_capacity(p, (void **)&p->trips, p->trip_count, &p->trip_capacity, sizeof *p->trips)) return;
+  if (!ensure_capacity(p, &p->trips, p->trip_count, &p->trip_capacity, sizeof *p->trips)) return;
   p->trips[p->trip_count++] = (struct situ__trip){ .edge = edge, .bytes = c->bytes, .op = c->op };
 }
 
@@ -250,7 +243,7 @@ static void note_copy(situ_dry *dry, const situ_dry_copy *c) {
     return;
   }
   char *from = situ__strdup(edge.from), *to = situ__strdup(edge.to); /* `there` becomes invalid when the list grows */
-  if (!from || !to || !ensure_capacity(p, (void **)&r->edges, r->edge_count, &p->edge_capacity, sizeof *r->edges)) {
+  if (!from || !to || !ensure_capacity(p, &r->edges, r->edge_count, &p->edge_capacity, sizeof *r->edges)) {
     situ__free(from);
     situ__free(to);
     p->failed = true;

@@ -13,13 +13,10 @@
 
 /* ---- tensors and values ---- */
 
-static void *grow(situ__trace *t, void *array, int32_t count, int32_t *capacity, size_t size) {
-  if (count < *capacity) return array;
-  const int32_t larger = *capacity ? 2 * *capacity : 64;
-  void *grown = larger > INT32_MAX / 4 ? NULL : situ__realloc(array, (size_t)larger * size);
-  if (grown) *capacity = larger;
-  else t->failed = true;
-  return grown;
+static bool grow(situ__trace *t, void *array, int32_t count, int64_t *capacity, size_t size) {
+  const bool good = count < SITU__PROGRAM_MOST && situ__grow(NULL, array, capacity, size, count + 1);
+  t->failed |= !good;
+  return good;
 }
 
 static const void *key_of(const situ_tensor *t) { return (const void *)(uintptr_t)situ_desc(t)->storage->serial; }
@@ -38,10 +35,8 @@ static situ_shape strides_of(const situ_view_desc *v) {
 
 /* Remembers that the tensor is this value from now on. */
 static bool know(situ__trace *t, situ_tensor *tensor, int32_t value) {
-  situ__traced *grown = grow(t, t->traced, t->traces, &t->trace_capacity, sizeof *grown);
+  if (!grow(t, &t->traced, t->traces, &t->trace_capacity, sizeof *t->traced)) return false;
   const void *key = key_of(tensor);
-  if (!grown) return false;
-  t->traced = grown;
   const int32_t older = (int32_t)(intptr_t)situ__map_get(&t->newest, key) - 1;
   if (!situ__map_put(&t->newest, key, (void *)(intptr_t)(t->traces + 1))) return !(t->failed = true);
   t->traced[t->traces++] = (situ__traced){ situ_retain(tensor), value, older };
@@ -60,14 +55,11 @@ int32_t situ__trace_result(situ__trace *t, situ_tensor *tensor, const situ_view_
   situ__program *p = t->program;
   int32_t value;
   if (!situ__program_add_value(p, SITU__VALUE_TENSOR, &value)) return t->failed = true, -1;
-  situ__value_meta *meta = grow(t, p->meta, value, &t->meta_capacity, sizeof *meta);
-  if (!meta) return -1;
-  p->meta = meta;
-  meta += value;
-  *meta = (situ__value_meta){ .dtype = (situ_dtype)like->dtype,
-                              .size = shape_of(like),
-                              .stride = strides_of(like),
-                              .requires_grad = tensor && situ_requires_grad(tensor) };
+  if (!grow(t, &p->meta, value, &t->meta_capacity, sizeof *p->meta)) return -1;
+  p->meta[value] = (situ__value_meta){ .dtype = (situ_dtype)like->dtype,
+                                       .size = shape_of(like),
+                                       .stride = strides_of(like),
+                                       .requires_grad = tensor && situ_requires_grad(tensor) };
   return !tensor || know(t, tensor, value) ? value : -1;
 }
 
@@ -113,9 +105,7 @@ static int32_t add_constant(situ__trace *t, situ_tensor *tensor) {
                       "register it as a buffer)");
     return -1;
   }
-  situ__constant *grown = grow(t, t->constant, t->constants, &t->constant_capacity, sizeof *grown);
-  if (!grown) return -1;
-  t->constant = grown;
+  if (!grow(t, &t->constant, t->constants, &t->constant_capacity, sizeof *t->constant)) return -1;
   situ_tensor *alias = situ_retain(situ_detach(tensor)); /* the tensor's owners stay as they are */
   const int32_t value = alias ? situ__trace_result(t, tensor, situ_desc(tensor)) : -1;
   if (value >= 0) t->constant[t->constants++] = (situ__constant){ alias, value, filled };
@@ -156,9 +146,7 @@ static void note_write(situ__trace *t, const char *op, const situ_storage *stora
                             used ? "writes to a tensor that a call has used" : "writes to a tensor of the module");
     return;
   }
-  situ__filled *grown = grow(t, t->filled, t->fills, &t->fill_capacity, sizeof *grown);
-  if (!grown) return;
-  t->filled = grown;
+  if (!grow(t, &t->filled, t->fills, &t->fill_capacity, sizeof *t->filled)) return;
   t->filled[t->fills] = (situ__filled){ .serial = storage->serial };
   situ__filled *f = &t->filled[t->fills++];
   if (!work) return;

@@ -43,11 +43,12 @@ typedef struct situ__trace {
   situ__program *program;
   situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
   situ__traced *traced;
-  int32_t traces, trace_capacity;
+  int32_t traces;
   situ__filled *filled;
-  int32_t fills, fill_capacity;
+  int32_t fills;
   situ__constant *constant;
-  int32_t constants, constant_capacity, meta_capacity;
+  int32_t constants;
+  int64_t trace_capacity, fill_capacity, constant_capacity, meta_capacity;
   situ__lacks lacks;
   const situ_call *call; /* being traced */
   bool ended;            /* the forward has: calls are copies for its results */

@@ -23,28 +23,18 @@ situ__program *situ__program_new(const char *path) {
   return situ__fail(SITU_E_NOMEM, op, "no memory for the program"), NULL;
 }
 
-/* Doubles an array of elements of `size` bytes when it is full. Returns NULL when memory runs out. */
-static void *grow(void *array, int32_t count, int32_t *capacity, size_t size) {
-  if (count < *capacity) return array;
-  const int32_t larger = *capacity ? 2 * *capacity : 64;
-  void *grown = larger > INT32_MAX / 4 ? NULL : situ__realloc(array, (size_t)larger * size);
-  if (grown) *capacity = larger;
-  return grown;
-}
-
 bool situ__program_add_value(situ__program *p, situ__value_kind kind, int32_t *out) {
-  situ__value_kind *kinds = grow(p->kind, p->values, &p->value_capacity, sizeof *kinds);
-  if (!kinds) return false;
-  p->kind = kinds;
+  if (p->values == SITU__PROGRAM_MOST ||
+      !situ__grow(NULL, &p->kind, &p->value_capacity, sizeof *p->kind, p->values + 1))
+    return false;
   p->kind[p->values] = kind;
   *out = p->values++;
   return true;
 }
 
 situ__program_node *situ__program_add_node(situ__program *p) {
-  situ__program_node *nodes = grow(p->node, p->nodes, &p->node_capacity, sizeof *nodes);
-  if (!nodes) return NULL;
-  p->node = nodes;
+  if (p->nodes == SITU__PROGRAM_MOST || !situ__grow(NULL, &p->node, &p->node_capacity, sizeof *p->node, p->nodes + 1))
+    return NULL;
   situ__program_node *n = &p->node[p->nodes++];
   *n = (situ__program_node){ .module = "", .site = "" };
   return n;

@@ -171,16 +171,20 @@ typedef struct situ__value_meta {
   bool requires_grad;
 } situ__value_meta;
 
+enum { SITU__PROGRAM_MOST = INT32_MAX / 4 }; /* values, and nodes */
+
 /* Read-only once it is loaded: clones of the module share it. */
 typedef struct situ__program {
   int32_t owners;
   situ__arena arena;
   const char *path; /* of the file */
   situ__program_node *node;
-  int32_t nodes, node_capacity;
+  int32_t nodes;
+  int64_t node_capacity;
   situ__value_kind *kind; /* of each value */
   situ__value_meta *meta; /* of each value of a traced program; NULL: of a file */
-  int32_t values, value_capacity;
+  int32_t values;
+  int64_t value_capacity;
   situ__declared *declared; /* of each of the first `declareds` values (declare.h); NULL: the file declares nothing */
   int32_t declareds;
   bool checks; /* each call compares what it computes with what is declared */
@@ -191,7 +195,8 @@ typedef struct situ__program {
   situ__program_part *part;
   int32_t parts;
   situ__program_constant *constant;
-  int32_t constants, constant_capacity;
+  int32_t constants;
+  int64_t constant_capacity;
   situ__program_out *out;
   int32_t outs;
   /* Buffers and inputs that get a result after the run. */

@@ -170,7 +170,7 @@ bool situ__pt2_apply_default_dtype(situ__pt2 *f) {
   }
   if (!real) return true;
   p->node = NULL;
-  p->nodes = p->node_capacity = 0;
+  p->node_capacity = p->nodes = 0;
   bool fine = true;
   for (int32_t i = 0; i < count && fine; i++) {
     situ__program_node n = old[i];

@@ -137,13 +137,8 @@ static bool note_class(situ__pt2 *f, const char *path, const char *class, size_t
   const char *last = class;
   for (size_t i = 0; i < length; i++)
     if (class[i] == '.') last = class + i + 1;
-  if (f->class_count == f->class_capacity) {
-    const int32_t capacity = f->class_capacity ? 2 * f->class_capacity : 64;
-    const char **larger = situ__realloc(f->class_names, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__pt2_no_memory();
-    f->class_names = larger;
-    f->class_capacity = capacity;
-  }
+  if (!situ__grow(NULL, &f->class_names, &f->class_capacity, sizeof *f->class_names, f->class_count + 1))
+    return situ__pt2_no_memory();
   const char *name = situ__arena_text(&f->program->arena, last, (size_t)(class + length - last));
   if (!name || !situ__names_put(&f->classes, path, f->class_count)) return situ__pt2_no_memory();
   f->class_names[f->class_count++] = name;

@@ -20,7 +20,8 @@ typedef struct situ__pt2 {
   situ__names values;  /* value names of the graph */
   situ__names classes; /* module path: place in `class_names` */
   const char **class_names;
-  int32_t class_count, class_capacity;
+  int32_t class_count;
+  int64_t class_capacity;
   situ__lacks lacks;
 } situ__pt2;
 

@@ -10,13 +10,8 @@
 #include "onnx.h"
 
 bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input *about) {
-  if (f->declareds == f->declared_capacity) {
-    const int32_t capacity = f->declared_capacity ? 2 * f->declared_capacity : 64;
-    situ__onnx_declared *larger = situ__realloc(f->declared, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__onnx_no_memory();
-    f->declared = larger;
-    f->declared_capacity = capacity;
-  }
+  if (!situ__grow(NULL, &f->declared, &f->declared_capacity, sizeof *f->declared, f->declareds + 1))
+    return situ__onnx_no_memory();
   situ__onnx_declared *d = &f->declared[f->declareds++];
   *d = (situ__onnx_declared){ .value = value, .dtype = about->dtype, .dims = about->dims };
   for (int k = 0; k < about->dims; k++) d->size[k] = about->size[k].size, d->first[k] = -1;

@@ -34,16 +34,12 @@ bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out) {
   if (own || (before >= 0 && f->about[before].ready))
     return situ__onnx_bad(f, SITU_E_FORMAT, "has two values '%s'", name);
   if (!situ__program_add_value(f->program, SITU__VALUE_TENSOR, out)) return situ__onnx_no_memory();
-  if (f->program->value_capacity != f->capacity) {
-    const int32_t capacity = f->program->value_capacity;
-    situ__onnx_value *about = situ__realloc(f->about, (size_t)capacity * sizeof *about);
-    if (about) f->about = about;
-    situ__value *known = about ? situ__realloc(f->known, (size_t)capacity * sizeof *known) : NULL;
-    if (!known) return situ__onnx_no_memory();
-    f->known = known;
-    memset(known + f->capacity, 0, (size_t)(capacity - f->capacity) * sizeof *known);
-    f->capacity = capacity;
-  }
+  int64_t capacity = f->capacity; /* of both arrays, when both have grown */
+  if (!situ__grow(NULL, &f->about, &capacity, sizeof *f->about, *out + 1) ||
+      !situ__grow(NULL, &f->known, &f->capacity, sizeof *f->known, *out + 1))
+    return situ__onnx_no_memory();
+  f->values = *out + 1;
+  f->known[*out] = (situ__value){ 0 };
   f->about[*out] = (situ__onnx_value){ .name = name, .on_device = -1, .input = -1 };
   return !*name || situ__names_put(&f->scope.names, name, *out) || situ__onnx_no_memory();
 }

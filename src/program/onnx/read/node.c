@@ -81,13 +81,8 @@ bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out) {
   about->on_device = *out;
   f->about[*out].ready = true;
   if (part) {
-    if (p->parts == f->part_capacity) {
-      const int32_t capacity = f->part_capacity ? 2 * f->part_capacity : 64;
-      int32_t *larger = situ__realloc(f->part_of, (size_t)capacity * sizeof *larger);
-      if (!larger) return situ__onnx_no_memory();
-      f->part_of = larger;
-      f->part_capacity = capacity;
-    }
+    if (!situ__grow(NULL, &f->part_of, &f->part_capacity, sizeof *f->part_of, p->parts + 1))
+      return situ__onnx_no_memory();
     f->part_of[p->parts++] = v;
     return true;
   }
@@ -110,13 +105,8 @@ bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out) {
   if (place_of(f, v) != SITU__ONNX_CONSTANT)
     return f->about[v].initialiser ? situ__onnx_on_device(f, v, out) : true; /* it is read from there */
   if (f->about[v].listed) return true;
-  if (p->constants == p->constant_capacity) {
-    const int32_t capacity = p->constant_capacity ? 2 * p->constant_capacity : 64;
-    situ__program_constant *larger = situ__realloc(p->constant, (size_t)capacity * sizeof *larger);
-    if (!larger) return situ__onnx_no_memory();
-    p->constant = larger;
-    p->constant_capacity = capacity;
-  }
+  if (!situ__grow(NULL, &p->constant, &p->constant_capacity, sizeof *p->constant, p->constants + 1))
+    return situ__onnx_no_memory();
   situ_tensor *t = situ__onnx_known(f, v);
   situ__program_constant *constant = &p->constant[p->constants];
   *constant = (situ__program_constant){ .value = v };

@@ -111,7 +111,7 @@ static situ_nn_module *read_module(situ__onnx *f) {
 }
 
 static void close_model(situ__onnx *f) {
-  for (int32_t i = 0; f->known && i < f->capacity; i++) situ_drop(&f->known[i].tensor);
+  for (int32_t i = 0; i < f->values; i++) situ_drop(&f->known[i].tensor);
   for (int32_t i = 0; i < f->files; i++) {
     situ__mapping_release(f->file[i].mapping);
     situ__file_close(f->file[i].fd);

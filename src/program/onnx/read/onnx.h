@@ -62,15 +62,17 @@ typedef struct situ__onnx {
   situ__onnx_scope scope;  /* of the graph that is being read */
   situ__onnx_value *about; /* of each value of the program */
   situ__value *known;      /* the tensors of constants, on the host, once they were needed */
-  int32_t capacity;
-  situ__names symbols; /* of program->symbol */
+  int32_t values;          /* elements of both */
+  int64_t capacity;        /* of both */
+  situ__names symbols;     /* of program->symbol */
   int64_t symbol_capacity;
   int32_t *part_of; /* of each part of the program: the constant that it holds */
-  int32_t part_capacity;
+  int64_t part_capacity;
   situ__onnx_file *file;
   int32_t files;
   situ__onnx_declared *declared;
-  int32_t declareds, declared_capacity;
+  int32_t declareds;
+  int64_t declared_capacity;
   situ__lacks lacks;
   int64_t budget; /* bytes that may be computed from constants when the file is loaded */
 } situ__onnx;
