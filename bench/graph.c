@@ -16,7 +16,7 @@ typedef struct job {
   const char *name;
   situ_nn_module *(*model)(void);
   situ_tensor *(*loss)(const struct job *j);
-  situ_optim *(*optim)(situ_tree *, const situ_optim_options *);
+  situ_optim *(*optim)(situ_tree *, double, const situ_optim_options *);
   double must, must_cuda; /* least speed of a replay, beside the calls */
   int steps;              /* in a round */
   bool clip;
@@ -102,7 +102,7 @@ static void prepare(job *j) {
   }
   j->net = j->model();
   need(situ_error());
-  j->o = j->optim(situ_nn_parameters(j->net), &(situ_optim_options){ .lr = 1e-3 });
+  j->o = j->optim(situ_nn_parameters(j->net), 1e-3, NULL);
   const bool text = j->loss == next_characters;
   j->x = text ? situ_randint(0, characters.vocabulary, SITU_SHAPE(j->rows, j->in), &whole)
               : situ_randn(SITU_SHAPE(j->rows, j->in), NULL);

@@ -112,7 +112,7 @@ static double job_gpt2(void) {
     const situ_options whole = { .device = device, .dtype = SITU_I64 };
     model = gpt2_new(c);
     need(model ? situ_nn_to(model, device) : situ_error());
-    optim = situ_optim_adamw(situ_nn_parameters(model), &(situ_optim_options){ .lr = 1e-4 });
+    optim = situ_optim_adamw(situ_nn_parameters(model), 1e-4, NULL);
     ids = situ_retain(situ_randint(0, c->vocabulary, SITU_SHAPE(c->batch, c->context), &whole));
     next = situ_retain(situ_randint(0, c->vocabulary, SITU_SHAPE(c->batch * c->context), &whole));
     need(situ_error());

@@ -77,7 +77,7 @@ static double time_of(const struct job *job, sample *s) {
 static void fill(sample *s) {
   for (int k = 0; k < s->count; k++) {
     s->net[k] = make(s->size);
-    s->optim[k] = situ_optim_adamw(situ_nn_parameters(s->net[k]), NULL);
+    s->optim[k] = situ_optim_adamw(situ_nn_parameters(s->net[k]), 1e-3, NULL);
     situ_tree *own = situ_nn_state_dict(s->net[k]);
     s->state[k] = situ_tree_map(own, copy_tensor, NULL);
     situ_tree_free(own);

@@ -92,9 +92,9 @@ situ_status demo_train(situ_nn_module *net, const demo_digits *d, int epochs, de
       set,
       &(situ_data_loader_options){
           .batch_size = 64, .shuffle = true, .drop_last = true, .generator = &generator, .device = situ_nn_home(net) });
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), NULL);
-  situ_lr_scheduler *schedule = situ_lr_scheduler_one_cycle_lr(
-      optim, &(situ_one_cycle_options){ .max_lr = 5e-3, .total_steps = epochs * situ_data_loader_length(loader) + 1 });
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), 1e-3, NULL);
+  situ_lr_scheduler *schedule =
+      situ_lr_scheduler_one_cycle_lr(optim, 5e-3, epochs * situ_data_loader_length(loader) + 1, NULL);
   situ_status status = schedule && loader ? SITU_OK : situ_error();
   for (int e = 0; status == SITU_OK && e < epochs; e++) status = epoch(net, optim, schedule, loader, d, e, h);
   situ_lr_scheduler_free(schedule);

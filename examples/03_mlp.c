@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
   situ_tensor *y = situ_from_host(arm, sizeof arm, SITU_SHAPE(POINTS), &(situ_options){ .dtype = SITU_I64 });
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 64, NULL), situ_nn_tanh(), situ_nn_linear(64, 64, NULL),
                                            situ_nn_tanh(), situ_nn_linear(64, 2, NULL));
-  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 5e-3 });
+  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), 5e-3, NULL);
   situ_nn_print(net);
 
   for (int step = 0; step <= 600; step++) {

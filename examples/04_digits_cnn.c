@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
                .batch_size = 50, .shuffle = true, .num_workers = 1, .device = device, .generator = &generator });
   situ_nn_module *net = network();
   if (situ_nn_to(net, device) != SITU_OK) return 1;
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), &(situ_optim_options){ .lr = 2e-3 });
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), 2e-3, NULL);
 
   for (int epoch = 1; epoch <= epochs; epoch++) {
     const situ_tree *batch;

@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
                                     &(situ_options){ .dtype = SITU_I64 });
   situ_tensor *offsets = situ_arange(0, CONTEXT + 1, 1, NULL);
   situ_nn_module *gpt = char_gpt_new(t.symbols);
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(gpt), &(situ_optim_options){ .lr = 3e-3 });
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(gpt), 3e-3, NULL);
   printf("%lld characters, %d different; %lld parameters\n", (long long)t.length, t.symbols,
          (long long)situ_nn_num_parameters(gpt));
 

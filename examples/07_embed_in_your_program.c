@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
   /* Learn the step: next - now from now. On another device than the host's, only this copies values. */
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 32, NULL), situ_nn_tanh(), situ_nn_linear(32, 2, NULL));
   if (situ_nn_to(net, device) != SITU_OK) return 1;
-  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1e-2 });
+  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), 1e-2, NULL);
   situ_tensor *x = situ_to(now, device), *change = situ_to(situ_mul_scalar(situ_sub(next, now), 50), device);
   double first = 0, last = 0;
   for (int step = 0; step < 300; step++) {

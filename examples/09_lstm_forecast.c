@@ -94,7 +94,7 @@ int main(int argc, char **argv) {
   situ_tensor *x = situ_as_strided(spots, SITU_DIMS(WINDOWS, WINDOW, 1), SITU_DIMS(1, 1, 1), 0);
   situ_tensor *y = situ_as_strided(spots, SITU_DIMS(WINDOWS, WINDOW, 1), SITU_DIMS(1, 1, 1), 1);
   situ_nn_module *net = forecaster_new();
-  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1e-2 });
+  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), 1e-2, NULL);
 
   situ_status status = net && optim ? save_start(argc, argv, net) : SITU_E_STATE;
   double loss = 0;

@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
   situ_tensor *images = situ_div_scalar(situ_to_dtype(situ_tree_get(file, "images"), SITU_F32), 16);
   situ_tensor *sharp = situ_unsqueeze(images, 1); /* [1797, 1, 8, 8], 0 to 1 */
   situ_nn_module *net = unet_new();
-  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 2e-3 });
+  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), 2e-3, NULL);
   printf("%lld parameters\n", (long long)situ_nn_num_parameters(net));
 
   situ_status status = sharp && net && optim ? save_start(argc, argv, net) : SITU_E_STATE;

@@ -80,7 +80,7 @@ int main(int argc, char **argv) {
   situ_tensor *all = situ_from_host(t.symbol, (size_t)t.length * sizeof *t.symbol, SITU_SHAPE(t.length),
                                     &(situ_options){ .dtype = SITU_I64 });
   situ_nn_module *net = llama_new(t.symbols);
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), &(situ_optim_options){ .lr = 3e-3 });
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), 3e-3, NULL);
   situ_status status = net && optim ? save_start(argc, argv, net) : SITU_E_STATE;
   double loss = 0;
   for (long step = 0; status == SITU_OK && step <= steps; step++) {

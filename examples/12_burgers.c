@@ -98,11 +98,14 @@ int main(int argc, char **argv) {
              .value = situ_from_host(value, sizeof value, SITU_SHAPE(EDGE, 1), &(situ_options){ .dtype = SITU_F64 }) };
   if (save_start(argc, argv, p.net) != SITU_OK) return 1;
 
-  p.optim = situ_optim_adam(situ_nn_parameters(p.net), &(situ_optim_options){ .lr = 5e-3 });
+  p.optim = situ_optim_adam(situ_nn_parameters(p.net), 5e-3, NULL);
   if (train(&p, 0, ADAM_STEPS) != SITU_OK) return 1;
   situ_optim_free(p.optim);
-  const situ_optim_options wolfe = { .max_iter = 1, .max_eval = 10, .line_search_fn = SITU_LINE_SEARCH_STRONG_WOLFE };
-  p.optim = situ_optim_lbfgs(situ_nn_parameters(p.net), &wolfe);
+  situ_optim_options wolfe = situ_optim_lbfgs_defaults();
+  wolfe.max_iter = 1;
+  wolfe.max_eval = 10;
+  wolfe.line_search_fn = SITU_LINE_SEARCH_STRONG_WOLFE;
+  p.optim = situ_optim_lbfgs(situ_nn_parameters(p.net), 1, &wolfe);
   if (train(&p, ADAM_STEPS, LBFGS_STEPS) != SITU_OK) return 1;
   situ_optim_free(p.optim);
   situ_nn_free(p.net);

@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
   const situ_nn_linear_options f64 = { .dtype = SITU_F64 };
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(SHELLS, 24, &f64), situ_nn_tanh(),
                                            situ_nn_linear(24, 24, &f64), situ_nn_tanh(), situ_nn_linear(24, 1, &f64));
-  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 3e-3 });
+  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), 3e-3, NULL);
   if (save_start(argc, argv, net) != SITU_OK) return 1;
 
   for (int step = 0; step < STEPS; step++) {

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
   situ_nn_module *net = situ_export_load(path, &(situ_load_options){ .device = device });
   if (!net) return 1;
   situ_nn_print(net);
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1e-2 });
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(net), 1e-2, NULL);
   for (int step = 0; step <= 300; step++) {
     situ_scope inner;
     situ_scope_begin(&inner);

@@ -63,15 +63,15 @@ static const situ_dist_parallel halves[] = { { "blocks.*.self_attn", SITU_DIST_H
                                              { "blocks.*.linear2", SITU_DIST_ROWWISE, false } };
 
 static void divide(job *j, situ_comm *comm, const char *how) {
-  const situ_optim_options options = { .lr = 3e-3 };
+  const double lr = 3e-3;
   if (strcmp(how, "layers") == 0) j->tp = situ_dist_tp_new(j->gpt, comm, halves, 3);
   else if (strcmp(how, "plain") != 0) j->ddp = situ_dist_ddp_new(j->gpt, comm, NULL);
   need(situ_error());
   if (strcmp(how, "zero2") == 0)
-    j->zero = situ_dist_zero2_new(situ_nn_parameters(j->gpt), j->ddp, situ_optim_adamw, &options);
+    j->zero = situ_dist_zero2_new(situ_nn_parameters(j->gpt), j->ddp, situ_optim_adamw, lr, NULL);
   else if (strcmp(how, "zero3") == 0)
-    j->zero = situ_dist_zero3_new(situ_nn_parameters(j->gpt), j->ddp, NULL, situ_optim_adamw, &options);
-  else j->optim = situ_optim_adamw(situ_nn_parameters(j->gpt), &options);
+    j->zero = situ_dist_zero3_new(situ_nn_parameters(j->gpt), j->ddp, NULL, situ_optim_adamw, lr, NULL);
+  else j->optim = situ_optim_adamw(situ_nn_parameters(j->gpt), lr, NULL);
   need(situ_error());
 }
 

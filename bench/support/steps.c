@@ -11,8 +11,8 @@ typedef struct recipe {
   const char *name;
   situ_nn_module *(*model)(void);
   situ_tensor *(*loss)(const training *t);
-  situ_optim *(*optim)(situ_tree *parameters, const situ_optim_options *options);
-  situ_optim_options options;
+  situ_optim *(*optim)(situ_tree *parameters, double lr, const situ_optim_options *options);
+  situ_optim_options (*options)(void);
   situ_shape input;
   int64_t symbols; /* input is whole numbers below it; 0: real ones */
   int64_t targets; /* whole numbers, so many; 0: real ones */
@@ -115,10 +115,15 @@ static situ_tensor *squares(const training *t) {
   return situ_mse_loss(y, t->target, SITU_REDUCTION_MEAN);
 }
 
-#define SGD \
-  situ_optim_sgd, { .lr = 1e-3, .momentum = 0.9, .weight_decay = 5e-4 }
-#define ADAMW \
-  situ_optim_adamw, { .lr = 1e-3 }
+static situ_optim_options sgd_options(void) {
+  situ_optim_options options = situ_optim_sgd_defaults();
+  options.momentum = 0.9;
+  options.weight_decay = 5e-4;
+  return options;
+}
+
+#define SGD situ_optim_sgd, sgd_options
+#define ADAMW situ_optim_adamw, situ_optim_adamw_defaults
 static const recipe recipes[] = {
   { "mlp", mlp, classes, ADAMW, { 2, { 64, 784 } }, 0, 64, false },
   { "lenet", lenet, classes, SGD, { 4, { 64, 1, 28, 28 } }, 0, 64, false },
@@ -140,7 +145,8 @@ training *training_new(const char *name) {
   if (!t) exit(1);
   *t = (training){ .recipe = r, .net = r->model() };
   need(situ_error());
-  t->optim = r->optim(situ_nn_parameters(t->net), &r->options);
+  const situ_optim_options options = r->options();
+  t->optim = r->optim(situ_nn_parameters(t->net), 1e-3, &options);
   t->input = r->symbols ? situ_randint(0, r->symbols, r->input, &whole) : situ_randn(r->input, NULL);
   if (r->targets) t->target = situ_randint(0, r->symbols ? r->symbols : 10, SITU_SHAPE(r->targets), &whole);
   else if (r->loss) t->target = situ_randn_like(situ_detach(situ_nn_forward(t->net, t->input)), NULL);

@@ -136,18 +136,17 @@ goal burgers_step(bool lbfgs) {
   choose_points(*b);
   b->ours = our_network({2, 20, 20, 20, 1});
   b->theirs = their_network({2, 20, 20, 20, 1}, b->ours);
-  situ_optim_options o = {};
   if (lbfgs) {
+    situ_optim_options o = situ_optim_lbfgs_defaults();
     o.max_iter = 1;
     o.max_eval = 10;
     o.line_search_fn = SITU_LINE_SEARCH_STRONG_WOLFE;
-    b->our_optim = situ_optim_lbfgs(situ_nn_parameters(b->ours), &o);
+    b->our_optim = situ_optim_lbfgs(situ_nn_parameters(b->ours), 1, &o);
     torch::optim::LBFGSOptions theirs;
     theirs.max_iter(1).max_eval(10).line_search_fn("strong_wolfe");
     b->their_optim = std::make_unique<torch::optim::LBFGS>(b->theirs->parameters(), theirs);
   } else {
-    o.lr = 5e-3;
-    b->our_optim = situ_optim_adam(situ_nn_parameters(b->ours), &o);
+    b->our_optim = situ_optim_adam(situ_nn_parameters(b->ours), 5e-3, nullptr);
     b->their_optim = std::make_unique<torch::optim::Adam>(b->theirs->parameters(), torch::optim::AdamOptions(5e-3));
   }
   return {lbfgs ? "D2" : "D1", lbfgs ? "PINN, Burgers' equation: LBFGS step" : "PINN, Burgers' equation: Adam step", 3,
@@ -221,9 +220,7 @@ goal forces_step() {
   static frame f = make_frame();
   static situ_nn_module *ours = our_network({8, 24, 24, 1});
   static torch::nn::Sequential theirs = their_network({8, 24, 24, 1}, ours);
-  static situ_optim_options o = {};
-  o.lr = 3e-3;
-  static situ_optim *our_optim = situ_optim_adam(situ_nn_parameters(ours), &o);
+  static situ_optim *our_optim = situ_optim_adam(situ_nn_parameters(ours), 3e-3, nullptr);
   static torch::optim::Adam their_optim(theirs->parameters(), torch::optim::AdamOptions(3e-3));
   return {"D3", "forces of 64 atoms: Adam step", 3,
           [] {

@@ -47,12 +47,7 @@ goal linear_forward() {
 goal mlp_step() {
   static situ_nn_module *layers[3] = {situ_nn_linear(10, 16, nullptr), situ_nn_relu(), situ_nn_linear(16, 1, nullptr)};
   static situ_nn_module *net = situ_nn_sequential_of(3, layers);
-  static situ_optim_options options = [] {
-    situ_optim_options o = {};
-    o.lr = 1e-3;
-    return o;
-  }();
-  static situ_optim *optim = situ_optim_sgd(situ_nn_parameters(net), &options);
+  static situ_optim *optim = situ_optim_sgd(situ_nn_parameters(net), 1e-3, nullptr);
   static situ_tensor *input = situ_retain(situ_randn(SITU_SHAPE(8, 10), nullptr)), *target = situ_retain(situ_randn(SITU_SHAPE(8, 1), nullptr));
   static torch::nn::Sequential theirs(torch::nn::Linear(10, 16), torch::nn::ReLU(), torch::nn::Linear(16, 1));
   static torch::optim::SGD sgd(theirs->parameters(), torch::optim::SGDOptions(1e-3));

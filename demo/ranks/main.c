@@ -93,10 +93,8 @@ static situ_status report(const trainer *t, situ_comm *comm, const demo_digits *
 static situ_status train(trainer *t, situ_comm *comm, const demo_digits *d, int epochs) {
   situ_manual_seed(2026 + (uint64_t)situ_comm_rank(comm)); /* ddp gives all ranks the weights of rank 0 */
   t->net = demo_network();
-  t->optim = situ_optim_adamw(situ_nn_parameters(t->net), NULL);
-  t->schedule = situ_lr_scheduler_one_cycle_lr(
-      t->optim,
-      &(situ_one_cycle_options){ .max_lr = 5e-3, .total_steps = epochs * (situ_size(d->train_x, 0) / BATCH) + 1 });
+  t->optim = situ_optim_adamw(situ_nn_parameters(t->net), 1e-3, NULL);
+  t->schedule = situ_lr_scheduler_one_cycle_lr(t->optim, 5e-3, epochs * (situ_size(d->train_x, 0) / BATCH) + 1, NULL);
   t->ddp = situ_dist_ddp_new(t->net, comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES, .seed = 7 });
   if (!t->schedule || !t->ddp) return situ_error();
   const double begin = seconds();

@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
   situ_comm *comm = situ_comm_mpi(MPI_COMM_WORLD, NULL);
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(STENCIL, 16, &f64), situ_nn_tanh(),
                                            situ_nn_linear(16, 16, &f64), situ_nn_tanh(), situ_nn_linear(16, 1, &f64));
-  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), &(situ_optim_options){ .lr = 3e-3 });
+  situ_optim *optim = situ_optim_adam(situ_nn_parameters(net), 3e-3, NULL);
   situ_dist_ddp *ddp = situ_dist_ddp_new(net, comm, &(situ_dist_ddp_options){ .micro_batches = BLOCKS });
   check(ddp && optim && BLOCKS % size == 0);
   const situ_options host = { .dtype = SITU_F64 };

@@ -53,14 +53,25 @@ SITU_API void situ_clear_autocast_cache(void);
     a step whose gradients are infinite or NaN is skipped, and the factor made smaller. */
 typedef struct situ_grad_scaler situ_grad_scaler;
 
-/** Zero is torch's default. */
+/** Begin with situ_grad_scaler_defaults(); size 0 is SITU_E_ARG. */
 typedef struct situ_grad_scaler_options {
-  double init_scale;       /**< 0: 65536 */
-  double growth_factor;    /**< 0: 2 */
-  double backoff_factor;   /**< 0: 0.5 */
-  int64_t growth_interval; /**< good steps after which the scale grows; 0: 2000 */
+  size_t size;
+  double init_scale;       /**< 65536; above 0 */
+  double growth_factor;    /**< 2; above 1 */
+  double backoff_factor;   /**< 0.5; between 0 and 1: after a factor 0, which torch takes, no step would be made */
+  int64_t growth_interval; /**< good steps after which the scale grows, 2000; 0: never */
   bool disabled;           /**< scale returns the loss as it is, step is situ_optim_step */
 } situ_grad_scaler_options;
+static inline situ_grad_scaler_options situ_grad_scaler_defaults(void) {
+  situ_grad_scaler_options options;
+  options.size = sizeof options;
+  options.init_scale = 65536;
+  options.growth_factor = 2;
+  options.backoff_factor = 0.5;
+  options.growth_interval = 2000;
+  options.disabled = false;
+  return options;
+}
 
 /** Made from options (NULL: torch's defaults); the caller frees it. NULL on error. */
 SITU_API situ_grad_scaler *situ_grad_scaler_new(const situ_grad_scaler_options *options);

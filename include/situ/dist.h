@@ -97,17 +97,17 @@ SITU_API situ_nn_module *situ_nn_convert_sync_batchnorm(situ_nn_module *module, 
  */
 typedef struct situ_dist_zero situ_dist_zero;
 /** situ_optim_adamw, or another one of its kind. */
-typedef situ_optim *(*situ_dist_make_optim)(situ_tree *parameters, const situ_optim_options *options);
+typedef situ_optim *(*situ_dist_make_optim)(situ_tree *parameters, double lr, const situ_optim_options *options);
 
 /** torch's ZeroRedundancyOptimizer(parameters, optimizer_class, **options): situ_dist_zero_new(situ_nn_parameters(net),
-    comm, situ_optim_adamw, &options). A collective call. parameters: a tree of tensors, the same on all ranks, owned
+    comm, situ_optim_adamw, lr, &options). A collective call. parameters: a tree of tensors, the same on all ranks, owned
     by the result from now on (freed if the call fails). All elements of all parameters are numbered in order; of N,
     rank r of R owns those from N r / R on, and `make` makes its optimiser over them: views of the parameters, whole or
     parts of them. So each rank has 1 / R of the state, to an element. SITU_E_UNSUPPORTED: parameters that are not
     contiguous; Adafactor, Muon and LBFGS, whose update of an element depends on others. SITU_E_ARG: fewer elements
     than ranks. SITU_E_COMM: the ranks' parameters differ. The communicator must outlive the result. NULL on error. */
 SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
-                                            const situ_optim_options *options);
+                                            double lr, const situ_optim_options *options);
 /** Stage 2 of ZeRO: situ_dist_zero_new over the communicator of `ddp`, which from now on leaves each rank the averages
     of the elements that the rank's optimiser owns, and no others. For a model whose gradients do not fit beside it, and
     to send less: the averages stay where they are added. Bits are those of situ_dist_zero_new.
@@ -122,7 +122,7 @@ SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *co
     a group to it. When either is freed, ddp gives whole gradients again. A module that has changed since, but for
     freezing, is refused by its forward: free the optimiser, and make it anew. */
 SITU_API situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
-                                             const situ_optim_options *options);
+                                             double lr, const situ_optim_options *options);
 /** The units of stage 3: modules whose parameters are gathered together. */
 typedef struct situ_dist_zero3_options {
   /** Paths of modules in ddp's, in which '*' is any one part of a path: "layers.*". Each is gathered with all of its
@@ -147,7 +147,7 @@ typedef struct situ_dist_zero3_options {
     so is a ddp with .check_every. units may be NULL. Other errors as of situ_dist_zero2_new. Free it behind
     situ_dist_zero_unshard, or the parameters stay without memory. */
 SITU_API situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp,
-                                             const situ_dist_zero3_options *units, situ_dist_make_optim make,
+                                             const situ_dist_zero3_options *units, situ_dist_make_optim make, double lr,
                                              const situ_optim_options *options);
 /** torch's FSDPModule.unshard(): gathers all parameters of stage 3, which stay whole until situ_dist_zero_reshard or
     the next step. A collective call. For state dicts, and to write parameters: what has been written by then, the same
@@ -156,8 +156,9 @@ SITU_API situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_dd
 SITU_API SITU_CHECKED situ_status situ_dist_zero_unshard(situ_dist_zero *zero);
 /** torch's FSDPModule.reshard(): parameters are in parts again. Not a collective call. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_reshard(situ_dist_zero *zero);
-/** torch's add_param_group: a group with its own hyperparameters, zero fields being those of situ_dist_zero_new. A
-    collective call; takes ownership of the tree. Each group is divided among the ranks by itself. Errors as of
+/** torch's add_param_group: a group with its own hyperparameters: begin with
+    situ_optim_group_options(situ_dist_zero_optim(zero), 0); NULL: those of situ_dist_zero_new. A collective call; takes
+    ownership of the tree. Each group is divided among the ranks by itself. Errors as of
     situ_dist_zero_new; SITU_E_ARG: a parameter that a group has. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
                                                                  const situ_optim_options *options);

@@ -4,6 +4,9 @@
 #ifndef SITU_OPTIM_H
 #define SITU_OPTIM_H
 
+#include <math.h>
+#include <string.h>
+
 #include "autograd.h"
 #include "nn.h"
 #include "tree.h"
@@ -14,7 +17,7 @@ SITU_BEGIN
     the first step makes their state, on their devices. */
 typedef struct situ_optim situ_optim;
 
-/** The hyperparameters, for situ_optim_get, situ_optim_set and options.zero. */
+/** The hyperparameters, for situ_optim_get and situ_optim_set. */
 typedef enum situ_optim_field {
   SITU_OPTIM_LR,
   SITU_OPTIM_WEIGHT_DECAY,
@@ -56,7 +59,6 @@ typedef enum situ_optim_field {
   SITU_OPTIM_LINE_SEARCH_FN,
   SITU_OPTIM_FIELDS
 } situ_optim_field;
-#define SITU_OPTIM_ZERO(field) (UINT64_C(1) << SITU_OPTIM_##field)
 
 /** How Muon's rate depends on a matrix of A rows and B columns: torch's adjust_lr_fn. */
 typedef enum situ_muon_adjust {
@@ -71,14 +73,16 @@ typedef enum situ_line_search {
   SITU_LINE_SEARCH_STRONG_WOLFE /**< torch's 'strong_wolfe': evaluates the loss until both Wolfe conditions hold */
 } situ_line_search;
 
-/** Zero is torch's default; in a later group, the first group's value. To set 0 (or false) where it is not the default:
-    `.zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) | SITU_OPTIM_ZERO(BETA1)`. A field that an optimiser does not have is
-    SITU_E_ARG. Defaults: lr 1e-3, RMSprop, Adagrad, Rprop, ASGD and Adafactor 1e-2, Adadelta 1, Adamax and NAdam 2e-3,
-    Lion 1e-4, LBFGS 1; weight_decay 0, AdamW 1e-2, Muon 0.1; momentum 0, Muon 0.95; nesterov false, Muon true; beta1
-    0.9; beta2 0.999, Lion 0.99; alpha 0.99, ASGD 0.75; eps 1e-8, Adagrad 1e-10, Adadelta 1e-6, Adafactor 1e-3, Muon
-    1e-7; those of the last group are beside them; all else 0. */
+/** Begin with situ_optim_adam_defaults(), or that of another optimiser, and for a later group with
+    situ_optim_group_options(o, 0); then set fields, 0 is 0. Defaults are torch's: weight_decay 0, AdamW 1e-2, Muon 0.1;
+    momentum 0, Muon 0.95; nesterov false, Muon true; beta1 0.9; beta2 0.999, Lion 0.99; alpha 0.99, ASGD 0.75; eps
+    1e-8, Adagrad 1e-10, Adadelta 1e-6, Adafactor 1e-3, Muon 1e-7; those of the last group are beside them; all else 0.
+    A field that an optimiser does not have is 0; another value of it is SITU_E_ARG, as are a struct whose size is 0 and
+    the defaults of another optimiser. */
 typedef struct situ_optim_options {
-  double lr;
+  size_t size;    /**< sizeof(situ_optim_options), as the functions above set it */
+  const char *of; /**< the optimiser, as they set it: "optim_adam" */
+  double lr;      /**< of a later group. Defaults have NAN, as constructors take it as a parameter */
   double weight_decay;
   double momentum;     /**< SGD, RMSprop, Muon */
   double dampening;    /**< SGD */
@@ -91,7 +95,6 @@ typedef struct situ_optim_options {
   bool maximize;       /**< all but Muon */
   bool master_weights; /**< step an f32 copy of f16 and bf16 parameters, and round it into the parameter, so that steps
                             too small for 16 bits add up. Costs 4 bytes per element; state is f32 too. Not LBFGS */
-  uint64_t zero;       /**< SITU_OPTIM_ZERO bits: fields whose 0 is meant */
   double rho;          /**< Adadelta: smoothing constant, 0.9 */
   double lr_decay;     /**< Adagrad */
   double initial_accumulator_value;    /**< Adagrad: the sum of squares before the first step */
@@ -100,63 +103,183 @@ typedef struct situ_optim_options {
   double etaminus, etaplus;            /**< Rprop's etas: 0.5 and 1.2 */
   double step_size_min, step_size_max; /**< Rprop's step_sizes: 1e-6 and 50 */
   double lambd, t0;                    /**< ASGD: decay 1e-4; the step 1e6 after which it averages */
-  double eps1;             /**< Adafactor: torch's eps[0], 0: the parameter's dtype's; eps is eps[1], 1e-3 */
+  double eps1;             /**< Adafactor: torch's eps[0]; -1: the parameter's dtype's. eps is eps[1], 1e-3 */
   double beta2_decay;      /**< Adafactor: -0.8; not above 0 */
   double d;                /**< Adafactor: clipping threshold, 1; at least 1 */
   double ns_a, ns_b, ns_c; /**< Muon's ns_coefficients: 3.4445, -4.775, 2.0315 */
   double ns_steps;         /**< Muon: 5; a whole number below 100 */
   double adjust_lr_fn;     /**< Muon: a situ_muon_adjust */
-  double max_iter;         /**< LBFGS: iterations of a step, 20; a whole number, at least 1, as the next one */
-  double max_eval;         /**< LBFGS: after this many evaluations of the closure a step ends; 5/4 of max_iter */
+  double max_iter;         /**< LBFGS: iterations of a step, 20; a whole number, at least 1 */
+  double max_eval;         /**< LBFGS: after this many evaluations of the closure a step ends; -1: 5/4 of max_iter */
   double tolerance_grad;   /**< LBFGS: a step ends when no element of the gradient is larger; 1e-7 */
   double tolerance_change; /**< LBFGS: a step ends when neither parameters nor loss change by more; 1e-9 */
   double history_size;     /**< LBFGS: 100; a whole number, at least 1. Each takes the parameters' memory twice */
   double line_search_fn;   /**< LBFGS: a situ_line_search */
 } situ_optim_options;
 
-/* parameters: a tree of tensors, owned by the optimiser from now on (freed if the call fails); dict keys are the names
-   in messages. NULL on error:
+/** Internal: what the defaults of all optimisers have in common. */
+static inline situ_optim_options situ__optim_defaults(const char *of, double weight_decay, double eps) {
+  situ_optim_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.of = of;
+  options.lr = (double)NAN;
+  options.weight_decay = weight_decay;
+  options.eps = eps;
+  return options;
+}
+/** Internal: of those with betas. */
+static inline situ_optim_options situ__optim_beta_defaults(const char *of, double weight_decay, double eps,
+                                                           double beta2) {
+  situ_optim_options options = situ__optim_defaults(of, weight_decay, eps);
+  options.beta1 = 0.9;
+  options.beta2 = beta2;
+  return options;
+}
+/** Defaults of situ_optim_sgd. */
+static inline situ_optim_options situ_optim_sgd_defaults(void) { return situ__optim_defaults("optim_sgd", 0, 0); }
+/** Defaults of situ_optim_adam. */
+static inline situ_optim_options situ_optim_adam_defaults(void) {
+  return situ__optim_beta_defaults("optim_adam", 0, 1e-8, 0.999);
+}
+/** Defaults of situ_optim_adamw. */
+static inline situ_optim_options situ_optim_adamw_defaults(void) {
+  return situ__optim_beta_defaults("optim_adamw", 1e-2, 1e-8, 0.999);
+}
+/** Defaults of situ_optim_rmsprop. */
+static inline situ_optim_options situ_optim_rmsprop_defaults(void) {
+  situ_optim_options options = situ__optim_defaults("optim_rmsprop", 0, 1e-8);
+  options.alpha = 0.99;
+  return options;
+}
+/** Defaults of situ_optim_adagrad. */
+static inline situ_optim_options situ_optim_adagrad_defaults(void) {
+  return situ__optim_defaults("optim_adagrad", 0, 1e-10);
+}
+/** Defaults of situ_optim_adadelta. */
+static inline situ_optim_options situ_optim_adadelta_defaults(void) {
+  situ_optim_options options = situ__optim_defaults("optim_adadelta", 0, 1e-6);
+  options.rho = 0.9;
+  return options;
+}
+/** Defaults of situ_optim_adamax. */
+static inline situ_optim_options situ_optim_adamax_defaults(void) {
+  return situ__optim_beta_defaults("optim_adamax", 0, 1e-8, 0.999);
+}
+/** Defaults of situ_optim_nadam. */
+static inline situ_optim_options situ_optim_nadam_defaults(void) {
+  situ_optim_options options = situ__optim_beta_defaults("optim_nadam", 0, 1e-8, 0.999);
+  options.momentum_decay = 4e-3;
+  return options;
+}
+/** Defaults of situ_optim_radam. */
+static inline situ_optim_options situ_optim_radam_defaults(void) {
+  return situ__optim_beta_defaults("optim_radam", 0, 1e-8, 0.999);
+}
+/** Defaults of situ_optim_rprop. */
+static inline situ_optim_options situ_optim_rprop_defaults(void) {
+  situ_optim_options options = situ__optim_defaults("optim_rprop", 0, 0);
+  options.etaminus = 0.5;
+  options.etaplus = 1.2;
+  options.step_size_min = 1e-6;
+  options.step_size_max = 50;
+  return options;
+}
+/** Defaults of situ_optim_asgd. */
+static inline situ_optim_options situ_optim_asgd_defaults(void) {
+  situ_optim_options options = situ__optim_defaults("optim_asgd", 0, 0);
+  options.alpha = 0.75;
+  options.lambd = 1e-4;
+  options.t0 = 1e6;
+  return options;
+}
+/** Defaults of situ_optim_lion. */
+static inline situ_optim_options situ_optim_lion_defaults(void) {
+  return situ__optim_beta_defaults("optim_lion", 0, 0, 0.99);
+}
+/** Defaults of situ_optim_adafactor. */
+static inline situ_optim_options situ_optim_adafactor_defaults(void) {
+  situ_optim_options options = situ__optim_defaults("optim_adafactor", 0, 1e-3);
+  options.eps1 = -1;
+  options.beta2_decay = -0.8;
+  options.d = 1;
+  return options;
+}
+/** Defaults of situ_optim_muon. */
+static inline situ_optim_options situ_optim_muon_defaults(void) {
+  situ_optim_options options = situ__optim_defaults("optim_muon", 0.1, 1e-7);
+  options.momentum = 0.95;
+  options.nesterov = true;
+  options.ns_a = 3.4445;
+  options.ns_b = -4.775;
+  options.ns_c = 2.0315;
+  options.ns_steps = 5;
+  return options;
+}
+/** Defaults of situ_optim_lbfgs. */
+static inline situ_optim_options situ_optim_lbfgs_defaults(void) {
+  situ_optim_options options = situ__optim_defaults("optim_lbfgs", 0, 0);
+  options.max_iter = 20;
+  options.max_eval = -1;
+  options.tolerance_grad = 1e-7;
+  options.tolerance_change = 1e-9;
+  options.history_size = 100;
+  return options;
+}
 
-     situ_optim *o = situ_optim_adamw(situ_nn_parameters(model),
-                                      &(situ_optim_options){ .lr = 3e-4 }); */
+/* parameters: a tree of tensors, owned by the optimiser from now on (freed if the call fails); dict keys are the names
+   in messages. lr: torch's default is 1e-3; RMSprop, Adagrad, Rprop, ASGD and Adafactor 1e-2, Adadelta and LBFGS 1,
+   Adamax and NAdam 2e-3, Lion 1e-4. options: NULL: defaults; a finite options.lr must be lr (SITU_E_ARG). NULL on
+   error:
+
+     situ_optim *o = situ_optim_adamw(situ_nn_parameters(model), 3e-4, NULL);
+
+     situ_optim_options options = situ_optim_sgd_defaults();
+     options.momentum = 0.9;
+     situ_optim *o = situ_optim_sgd(situ_nn_parameters(model), 0.1, &options); */
 /** Stochastic gradient descent with momentum: buffer = momentum * buffer + (1 - dampening) * grad, as in torch. */
-SITU_API situ_optim *situ_optim_sgd(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_sgd(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** Adam: Kingma and Ba, arXiv:1412.6980. */
-SITU_API situ_optim *situ_optim_adam(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_adam(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** AdamW, with decoupled weight decay: Loshchilov and Hutter, arXiv:1711.05101. */
-SITU_API situ_optim *situ_optim_adamw(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_adamw(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** RMSprop: Hinton's lecture 6e, 2012; centered as in Graves, arXiv:1308.0850. */
-SITU_API situ_optim *situ_optim_rmsprop(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_rmsprop(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** Adagrad: Duchi, Hazan and Singer, JMLR 12, 2011. */
-SITU_API situ_optim *situ_optim_adagrad(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_adagrad(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** Adadelta: Zeiler, arXiv:1212.5701. */
-SITU_API situ_optim *situ_optim_adadelta(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_adadelta(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** Adamax: Kingma and Ba, arXiv:1412.6980, section 7.1. */
-SITU_API situ_optim *situ_optim_adamax(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_adamax(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** NAdam: Dozat, ICLR workshop 2016. */
-SITU_API situ_optim *situ_optim_nadam(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_nadam(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** RAdam: Liu et al., arXiv:1908.03265. */
-SITU_API situ_optim *situ_optim_radam(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_radam(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** Rprop: Riedmiller and Braun 1993; lr is the first step size. */
-SITU_API situ_optim *situ_optim_rprop(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_rprop(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** ASGD: Polyak and Juditsky 1992; the average is the state "ax". The rate of a step is computed from the lr of that
     step, in torch from that of the step before. */
-SITU_API situ_optim *situ_optim_asgd(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_asgd(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** Lion: Chen et al., arXiv:2302.06675; weight decay is decoupled. PyTorch does not have it. */
-SITU_API situ_optim *situ_optim_lion(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_lion(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** Adafactor: Shazeer and Stern, arXiv:1804.04235, as torch has it; made of ops, with the memory of each gradient once
     more. */
-SITU_API situ_optim *situ_optim_adafactor(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_adafactor(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** Muon: Keller Jordan 2024; all parameters are matrices (SITU_E_SHAPE). Made of ops; the iteration is in bf16, as in
     torch. */
-SITU_API situ_optim *situ_optim_muon(situ_tree *parameters, const situ_optim_options *options);
+SITU_API situ_optim *situ_optim_muon(situ_tree *parameters, double lr, const situ_optim_options *options);
 /** LBFGS: Nocedal and Wright, Numerical Optimization, section 7.2, and algorithms 3.5 and 3.6 for the line search;
     quasi-Newton steps for losses without noise, such as those of physics. It is stepped by situ_optim_step_closure.
     One parameter group; all parameters on one device, of one dtype. f16 and bf16 are computed in f32, and rounded into
     the parameters. */
-SITU_API situ_optim *situ_optim_lbfgs(situ_tree *parameters, const situ_optim_options *options);
-/** Adds a parameter group with its own hyperparameters; takes ownership of the tree. A parameter can be in one group
-    only (SITU_E_ARG). LBFGS has one group (SITU_E_UNSUPPORTED). */
+SITU_API situ_optim *situ_optim_lbfgs(situ_tree *parameters, double lr, const situ_optim_options *options);
+/** Adds a parameter group with its own hyperparameters; takes ownership of the tree. options: of the same optimiser, with
+    the group's lr; NULL: what the optimiser was made with. A parameter can be in one group only (SITU_E_ARG). LBFGS has
+    one group (SITU_E_UNSUPPORTED):
+
+      situ_optim_options plain = situ_optim_group_options(o, 0);
+      plain.weight_decay = 0;
+      status = situ_optim_add_param_group(o, norms, &plain); */
 SITU_API SITU_CHECKED situ_status situ_optim_add_param_group(situ_optim *o, situ_tree *parameters,
                                                              const situ_optim_options *options);
 /** Frees the optimiser and its states. NULL is fine. Schedulers and scalers that use it stay valid. Records
@@ -190,6 +313,15 @@ SITU_API int situ_optim_groups(const situ_optim *o);
 SITU_API double situ_optim_get(const situ_optim *o, int group, situ_optim_field field);
 /** Sets a hyperparameter of a group. */
 SITU_API SITU_CHECKED situ_status situ_optim_set(situ_optim *o, int group, situ_optim_field field, double value);
+/** Sets the options->size bytes of *options to the hyperparameters that a group has now; `of` is the library's. */
+SITU_API SITU_CHECKED situ_status situ_optim_get_options(const situ_optim *o, int group, situ_optim_options *options);
+/** The hyperparameters that a group has now, to change some and add a group with them. After recording an error its size
+    is 0, which that refuses. */
+static inline situ_optim_options situ_optim_group_options(const situ_optim *o, int group) {
+  situ_optim_options options = situ__optim_defaults(NULL, 0, 0);
+  if (situ_optim_get_options(o, group, &options) != SITU_OK) options.size = 0;
+  return options;
+}
 /** Number of parameters of all groups. */
 SITU_API int64_t situ_optim_count(const situ_optim *o);
 /** The i-th parameter and, in *name, its name ("" if it has none); both borrowed. */
@@ -261,51 +393,86 @@ SITU_API situ_lr_scheduler *situ_lr_scheduler_polynomial_lr(situ_optim *o, int64
 SITU_API situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_warm_restarts(situ_optim *o, int64_t t_0, int64_t t_mult,
                                                                              double eta_min);
 
+/** Begin with situ_one_cycle_defaults(); size 0 is SITU_E_ARG. */
 typedef struct situ_one_cycle_options {
-  double max_lr;           /**< required */
-  int64_t total_steps;     /**< required: epochs * steps_per_epoch */
-  double pct_start;        /**< fraction of the steps in which the rate rises; 0: 0.3 */
+  size_t size;
+  double pct_start;        /**< fraction of the steps in which the rate rises, 0 to 1; 0.3 */
   bool linear;             /**< torch's anneal_strategy='linear'; else cosine */
   bool keep_momentum;      /**< torch's cycle_momentum=False: leave momentum (beta1) constant */
-  double base_momentum;    /**< 0: 0.85 */
-  double max_momentum;     /**< 0: 0.95 */
-  double div_factor;       /**< first rate = max_lr / div_factor; 0: 25 */
-  double final_div_factor; /**< last rate = first / final_div_factor; 0: 1e4 */
+  double base_momentum;    /**< 0.85 */
+  double max_momentum;     /**< 0.95 */
+  double div_factor;       /**< first rate = max_lr / div_factor; 25 */
+  double final_div_factor; /**< last rate = first / final_div_factor; 1e4 */
   bool three_phase;
 } situ_one_cycle_options;
-/** OneCycleLR: Smith and Topin, arXiv:1708.07120. */
-SITU_API situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, const situ_one_cycle_options *options);
+static inline situ_one_cycle_options situ_one_cycle_defaults(void) {
+  situ_one_cycle_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.pct_start = 0.3;
+  options.base_momentum = 0.85;
+  options.max_momentum = 0.95;
+  options.div_factor = 25;
+  options.final_div_factor = 1e4;
+  return options;
+}
+/** OneCycleLR: Smith and Topin, arXiv:1708.07120. total_steps: epochs * steps_per_epoch. options may be NULL. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, double max_lr, int64_t total_steps,
+                                                           const situ_one_cycle_options *options);
 
 typedef enum situ_cyclic_mode {
   SITU_CYCLIC_TRIANGULAR,
   SITU_CYCLIC_TRIANGULAR2, /**< half the height in each further cycle */
   SITU_CYCLIC_EXP_RANGE    /**< height * gamma^step */
 } situ_cyclic_mode;
+/** Begin with situ_cyclic_defaults(); size 0 is SITU_E_ARG. */
 typedef struct situ_cyclic_options {
-  double base_lr;         /**< lowest rate */
-  double max_lr;          /**< required */
-  int64_t step_size_up;   /**< 0: 2000 */
-  int64_t step_size_down; /**< 0: step_size_up */
+  size_t size;
+  int64_t step_size_up;   /**< at least 1; 2000 */
+  int64_t step_size_down; /**< -1, the default: step_size_up */
   situ_cyclic_mode mode;
-  double gamma;                                /**< 0: 1 */
+  double gamma;                                /**< 1 */
   double (*scale_fn)(double x, void *payload); /**< factor of the height, in place of mode */
   void *payload;                               /**< passed to scale_fn */
   bool scale_iterations; /**< torch's scale_mode='iterations': x is the step; else the number of the cycle, from 1 */
   bool keep_momentum;    /**< torch's cycle_momentum=False: leave momentum (beta1) constant */
-  double base_momentum;  /**< 0: 0.8 */
-  double max_momentum;   /**< 0: 0.9 */
+  double base_momentum;  /**< 0.8 */
+  double max_momentum;   /**< 0.9 */
 } situ_cyclic_options;
-/** CyclicLR: the rate rises from base_lr to max_lr and falls again, along lines. Smith, arXiv:1506.01186. */
-SITU_API situ_lr_scheduler *situ_lr_scheduler_cyclic_lr(situ_optim *o, const situ_cyclic_options *options);
+static inline situ_cyclic_options situ_cyclic_defaults(void) {
+  situ_cyclic_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.step_size_up = 2000;
+  options.step_size_down = -1;
+  options.gamma = 1;
+  options.base_momentum = 0.8;
+  options.max_momentum = 0.9;
+  return options;
+}
+/** CyclicLR: the rate rises from base_lr to max_lr and falls again, along lines. Smith, arXiv:1506.01186. options may be
+    NULL. */
+SITU_API situ_lr_scheduler *situ_lr_scheduler_cyclic_lr(situ_optim *o, double base_lr, double max_lr,
+                                                        const situ_cyclic_options *options);
 
+/** Begin with situ_plateau_defaults(); size 0 is SITU_E_ARG. */
 typedef struct situ_plateau_options {
+  size_t size;
   bool max;           /**< torch's mode='max': larger metrics are better */
-  double threshold;   /**< how much better a metric must be to count; 0: 1e-4 */
+  double threshold;   /**< how much better a metric must be to count; 1e-4 */
   bool threshold_abs; /**< torch's threshold_mode='abs': threshold is a difference, not a fraction of the best metric */
   int64_t cooldown;   /**< steps after a reduction in which worse metrics do not count */
   double min_lr;
-  double eps; /**< smaller reductions are left out; 0: 1e-8 */
+  double eps; /**< smaller reductions are left out; 1e-8 */
 } situ_plateau_options;
+static inline situ_plateau_options situ_plateau_defaults(void) {
+  situ_plateau_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.threshold = 1e-4;
+  options.eps = 1e-8;
+  return options;
+}
 /** ReduceLROnPlateau: lr *= factor after more than `patience` steps without a better metric; torch's defaults are 0.1
     and 10. It is stepped by situ_lr_scheduler_step_metrics. */
 SITU_API situ_lr_scheduler *situ_lr_scheduler_reduce_lr_on_plateau(situ_optim *o, double factor, int64_t patience,
@@ -343,14 +510,23 @@ SITU_API void situ_lr_scheduler_free(situ_lr_scheduler *s);
 
 /* ---- averages of a model (torch.optim.swa_utils) ----------------------------------------------- */
 
+/** Begin with situ_averaged_model_defaults(); size 0 is SITU_E_ARG. */
 typedef struct situ_averaged_model_options {
+  size_t size;
   double decay;     /**< averaged = decay * averaged + (1 - decay) * parameter, as torch's get_ema_multi_avg_fn(decay);
-                         0: the mean of all updates, torch's default */
+                         -1: the mean of all updates, torch's default */
   bool use_buffers; /**< average the buffers too; else they are copied at each update */
 } situ_averaged_model_options;
+static inline situ_averaged_model_options situ_averaged_model_defaults(void) {
+  situ_averaged_model_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.decay = -1;
+  return options;
+}
 /** torch.optim.swa_utils.AveragedModel: a module with a clone of `model` as child "module", which its forward calls,
     and the buffer n_averaged. It is a module as any other: it moves, is saved and is freed as one. decay must be in
-    0..1. Izmailov et al., arXiv:1803.05407. NULL on error. */
+    0..1, or -1. Izmailov et al., arXiv:1803.05407. NULL on error. */
 SITU_API situ_nn_module *situ_optim_averaged_model(situ_nn_module *model, const situ_averaged_model_options *options);
 /** update_parameters: takes the parameters of `model` into the average; the first time copies them. They are copied
     to the averages' devices. In a captured step each replay takes them with the share of its own update and counts

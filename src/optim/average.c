@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/options.h"
 #include "optim/optim.h"
 #include "situ/nn.h"
 #include "situ/ops.h"
@@ -48,12 +49,15 @@ static situ_tensor *make_counter(situ_nn_module *model) {
 situ_nn_module *situ_optim_averaged_model(situ_nn_module *model, const situ_averaged_model_options *options) {
   static const char op[] = "optim_averaged_model";
   if (!situ__valid(op, "model", model, SITU__A_MODULE)) return NULL;
-  if (options && !(options->decay >= 0 && options->decay <= 1))
-    return situ__fail(SITU_E_ARG, op, "decay is %g: it must be in 0..1", options->decay), NULL;
+  situ_averaged_model_options with = situ_averaged_model_defaults();
+  if (!situ__options_read(op, "situ_averaged_model_defaults", options, &with, sizeof with)) return NULL;
+  if (!(with.decay >= 0 && with.decay <= 1) && with.decay != -1)
+    return situ__fail(SITU_E_ARG, op, "decay is %g: it must be in 0..1, or -1 for the mean of all updates", with.decay),
+           NULL;
   situ_nn_module *clone = situ_nn_clone(model);
   if (!clone) return NULL;
   averaged_model *m = situ_nn_alloc(&type);
-  if (m && options) m->options = *options;
+  if (m) m->options = with;
   situ_nn_child(m, module, clone);
   situ_nn_buffer(m, n_averaged, make_counter(model));
   return situ_nn_done(m);
@@ -104,7 +108,7 @@ static bool read_count(averaged_model *m) {
 }
 /* The share of the model in the next average. */
 static double share_of(const averaged_model *m) {
-  return m->count == 0 ? 1 : m->options.decay > 0 ? 1 - m->options.decay : 1 / ((double)m->count + 1);
+  return m->count == 0 ? 1 : m->options.decay >= 0 ? 1 - m->options.decay : 1 / ((double)m->count + 1);
 }
 
 /* ---- in graphs: each replay takes the share of its own update, and counts it ---- */
@@ -139,7 +143,7 @@ static void update_ended(void *payload, situ_graph_outcome outcome) {
 /* Sets *update to the one that is captured; NULL: none, or its replays have the share of now. */
 static bool begin_update(averaged_model *m, captured_update **update) {
   *update = NULL;
-  if (!situ_graph_is_capturing() || (m->count > 0 && m->options.decay > 0)) return true;
+  if (!situ_graph_is_capturing() || (m->count > 0 && m->options.decay >= 0)) return true;
   captured_update *u = situ__calloc(1, sizeof *u);
   if (!u) return situ__no_memory("optim_update_parameters", sizeof *u), false;
   u->m = m;

@@ -4,11 +4,13 @@
 #include <math.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "optim/schedule.h"
 
 typedef struct cyclic {
   situ_lr_scheduler s;
-  situ_cyclic_options options; /* with torch's defaults in place of zeros */
+  double max_lr;
+  situ_cyclic_options options;
   double total_size, step_ratio;
 } cyclic;
 
@@ -29,7 +31,7 @@ static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, in
   const double factor = scale(o, cycle, (double)epoch);
   double base;
   if (!situ__schedule_base(s, group, &base)) return false;
-  value[SITU_OPTIM_LR] = base + (o->max_lr - base) * height * factor;
+  value[SITU_OPTIM_LR] = base + (m->max_lr - base) * height * factor;
   if (!o->keep_momentum)
     value[situ__schedule_momentum(s->o)] = o->max_momentum - (o->max_momentum - o->base_momentum) * height * factor;
   return true;
@@ -37,14 +39,11 @@ static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, in
 
 static const situ__schedule type = { .name = "lr_scheduler_cyclic_lr", .size = sizeof(cyclic), .advance = advance };
 
-static double or_else(double value, double otherwise) { return value == 0 ? otherwise : value; }
-
-static bool are_valid(const situ_cyclic_options *o) {
-  if (!isfinite(o->base_lr) || !isfinite(o->max_lr) || o->base_lr < 0 || o->max_lr <= 0)
-    situ__fail(SITU_E_ARG, type.name, "base_lr %g, max_lr %g: must be finite, base_lr at least 0, max_lr above 0",
-               o->base_lr, o->max_lr);
-  else if (o->step_size_up < 1 || o->step_size_down < 1)
-    situ__fail(SITU_E_ARG, type.name, "step_size_up %" PRId64 ", step_size_down %" PRId64 ": must be at least 1",
+static bool are_valid(double base_lr, double max_lr, const situ_cyclic_options *o) {
+  if (!isfinite(base_lr) || !isfinite(max_lr) || base_lr < 0 || max_lr < 0)
+    situ__fail(SITU_E_ARG, type.name, "base_lr %g, max_lr %g: must be finite, and at least 0", base_lr, max_lr);
+  else if (o->step_size_up < 1 || o->step_size_down < 0)
+    situ__fail(SITU_E_ARG, type.name, "step_size_up %" PRId64 ", step_size_down %" PRId64 ": must be at least 1 and 0",
                o->step_size_up, o->step_size_down);
   else if ((unsigned)o->mode > SITU_CYCLIC_EXP_RANGE || !isfinite(o->gamma))
     situ__fail(SITU_E_ARG, type.name, "mode %d, gamma %g: mode must be one of situ_cyclic_mode, gamma finite",
@@ -56,21 +55,19 @@ static bool are_valid(const situ_cyclic_options *o) {
   return false;
 }
 
-situ_lr_scheduler *situ_lr_scheduler_cyclic_lr(situ_optim *o, const situ_cyclic_options *options) {
-  if (!options) return situ__null(type.name, "options"), NULL;
-  situ_cyclic_options with = *options;
-  if (with.step_size_up == 0) with.step_size_up = 2000;
-  if (with.step_size_down == 0) with.step_size_down = with.step_size_up;
-  with.gamma = or_else(with.gamma, 1);
-  with.base_momentum = or_else(with.base_momentum, 0.8);
-  with.max_momentum = or_else(with.max_momentum, 0.9);
-  if (!are_valid(&with)) return NULL;
+situ_lr_scheduler *situ_lr_scheduler_cyclic_lr(situ_optim *o, double base_lr, double max_lr,
+                                               const situ_cyclic_options *options) {
+  situ_cyclic_options with = situ_cyclic_defaults();
+  if (!situ__options_read(type.name, "situ_cyclic_defaults", options, &with, sizeof with)) return NULL;
+  if (with.step_size_down == -1) with.step_size_down = with.step_size_up;
+  if (!are_valid(base_lr, max_lr, &with)) return NULL;
   cyclic *m = situ__schedule_alloc(&type, o);
   if (!m) return NULL;
   if (!with.keep_momentum && !situ__schedule_can_cycle(&m->s)) return NULL;
+  m->max_lr = max_lr;
   m->options = with;
   m->total_size = (double)with.step_size_up + (double)with.step_size_down;
   m->step_ratio = (double)with.step_size_up / m->total_size;
-  for (int g = 0; g < m->s.count; g++) m->s.base[g] = with.base_lr;
+  for (int g = 0; g < m->s.count; g++) m->s.base[g] = base_lr;
   return situ__schedule_start(&m->s);
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/options.h"
 #include "optim/optim.h"
 #include "optim/record.h"
 #include "situ/amp.h"
@@ -48,7 +49,7 @@ static bool good_values(const char *op, const situ_grad_scaler *s) {
   const char *wrong = !(s->scale > 0 && s->scale <= FLT_MAX)    ? "the scale must be positive and finite"
                       : !(s->growth > 1 && isfinite(s->growth)) ? "growth_factor must be above 1"
                       : !(s->backoff > 0 && s->backoff < 1)     ? "backoff_factor must be between 0 and 1"
-                      : s->interval < 1 || s->tracker < 0       ? "growth_interval must be at least 1"
+                      : s->interval < 0 || s->tracker < 0       ? "growth_interval must be at least 0"
                                                                 : NULL;
   if (!wrong) return true;
   return situ__fail(SITU_E_ARG, op, "%s (scale %g, growth_factor %g, backoff_factor %g, growth_interval %" PRId64 ")",
@@ -57,12 +58,13 @@ static bool good_values(const char *op, const situ_grad_scaler *s) {
 }
 
 situ_grad_scaler *situ_grad_scaler_new(const situ_grad_scaler_options *options) {
-  const situ_grad_scaler_options o = options ? *options : (situ_grad_scaler_options){ 0 };
+  situ_grad_scaler_options o = situ_grad_scaler_defaults();
+  if (!situ__options_read("grad_scaler_new", "situ_grad_scaler_defaults", options, &o, sizeof o)) return NULL;
   const situ_grad_scaler values = { .head = SITU__LIVE(SITU__A_SCALER),
-                                    .scale = o.init_scale != 0 ? (double)(float)o.init_scale : 65536,
-                                    .growth = o.growth_factor != 0 ? o.growth_factor : 2,
-                                    .backoff = o.backoff_factor != 0 ? o.backoff_factor : 0.5,
-                                    .interval = o.growth_interval ? o.growth_interval : 2000,
+                                    .scale = (double)(float)o.init_scale,
+                                    .growth = o.growth_factor,
+                                    .backoff = o.backoff_factor,
+                                    .interval = o.growth_interval,
                                     .disabled = o.disabled };
   if (!good_values("grad_scaler_new", &values)) return NULL;
   situ_grad_scaler *s = situ__handle_new(SITU__A_SCALER, sizeof *s);
@@ -413,7 +415,7 @@ situ_status situ_grad_scaler_update(situ_grad_scaler *s, double new_scale) {
                       "no gradients were looked at since the last update; call grad_scaler_step first");
   s->tracker = finite ? s->tracker + 1 : 0;
   double scale = finite ? s->scale : s->scale * s->backoff;
-  if (s->tracker == s->interval) {
+  if (finite && s->tracker == s->interval) {
     s->tracker = 0;
     scale *= s->growth;
   }
@@ -459,7 +461,7 @@ static bool read_all(const situ_tree *flat, situ_grad_scaler *s) {
               situ__record_read(flat, "growth_interval", &interval, 1) &&
               situ__record_read(flat, "_growth_tracker", &tracker, 1);
   if (!good) return false;
-  s->interval = interval >= 1 && interval < 0x1p53 ? (int64_t)interval : 0;
+  s->interval = interval >= 0 && interval < 0x1p53 ? (int64_t)interval : -1;
   s->tracker = tracker >= 0 && tracker < 0x1p53 ? (int64_t)tracker : -1;
   return good_values("grad_scaler_load_state_dict", s);
 }

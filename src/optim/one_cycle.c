@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "optim/schedule.h"
 
 static const double pi = 3.14159265358979323846;
@@ -48,40 +49,46 @@ static const situ__schedule type = {
   .name = "lr_scheduler_one_cycle_lr", .size = sizeof(one_cycle), .advance = advance, .sets_initial_lr = true
 };
 
-static double or_else(double value, double otherwise) { return value == 0 ? otherwise : value; }
+/* low, last: the first rate and the last one. */
+static bool are_valid(double high, int64_t total_steps, const situ_one_cycle_options *o, double low, double last) {
+  const double rise = o->pct_start, light = o->base_momentum, heavy = o->max_momentum;
+  if (total_steps < 1 || !(high >= 0) || !isfinite(high) || !(rise >= 0 && rise <= 1))
+    situ__fail(SITU_E_ARG, type.name, "max_lr %g, total_steps %" PRId64 ", pct_start %g", high, total_steps, rise);
+  else if (!isfinite(low) || !isfinite(last))
+    situ__fail(SITU_E_ARG, type.name, "div_factor %g, final_div_factor %g: first and last rate would be %g and %g",
+               o->div_factor, o->final_div_factor, low, last);
+  else if (!(light >= 0 && light <= 1 && heavy >= 0 && heavy <= 1))
+    situ__fail(SITU_E_ARG, type.name, "base_momentum %g, max_momentum %g: must be in 0..1", light, heavy);
+  else if (rise * (double)total_steps == 1)
+    situ__fail(SITU_E_ARG, type.name,
+               "pct_start %g of total_steps %" PRId64 " is 1 step, so the rising phase would begin "
+               "and end in step 0; give a larger pct_start",
+               rise, total_steps);
+  else return true;
+  return false;
+}
 
-situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, const situ_one_cycle_options *options) {
-  if (!options) return situ__null(type.name, "options"), NULL;
-  double rise = or_else(options->pct_start, 0.3), high = options->max_lr;
-  double low = high / or_else(options->div_factor, 25), last = low / or_else(options->final_div_factor, 1e4);
-  double steps = (double)options->total_steps;
-  double heavy = or_else(options->max_momentum, 0.95), light = or_else(options->base_momentum, 0.85);
-  if (options->total_steps < 1 || !(high > 0) || !isfinite(high) || !(rise > 0 && rise <= 1) || !isfinite(low) ||
-      !isfinite(last))
-    return situ__fail(SITU_E_ARG, type.name, "max_lr %g, total_steps %" PRId64 ", pct_start %g", high,
-                      options->total_steps, rise),
-           NULL;
-  if (!(light >= 0 && light <= 1 && heavy >= 0 && heavy <= 1))
-    return situ__fail(SITU_E_ARG, type.name, "base_momentum %g, max_momentum %g: must be in 0..1", light, heavy), NULL;
-  if (rise * steps == 1)
-    return situ__fail(SITU_E_ARG, type.name,
-                      "pct_start %g of total_steps %" PRId64 " is 1 step, so the rising phase would begin "
-                      "and end in step 0; give a larger pct_start",
-                      rise, options->total_steps),
-           NULL;
+situ_lr_scheduler *situ_lr_scheduler_one_cycle_lr(situ_optim *o, double max_lr, int64_t total_steps,
+                                                  const situ_one_cycle_options *options) {
+  situ_one_cycle_options with = situ_one_cycle_defaults();
+  if (!situ__options_read(type.name, "situ_one_cycle_defaults", options, &with, sizeof with)) return NULL;
+  const double low = max_lr / with.div_factor, last = low / with.final_div_factor;
+  const double rise = with.pct_start, steps = (double)total_steps;
+  const double light = with.base_momentum, heavy = with.max_momentum;
+  if (!are_valid(max_lr, total_steps, &with, low, last)) return NULL;
   one_cycle *m = situ__schedule_alloc(&type, o);
   if (!m) return NULL;
-  if (!options->keep_momentum && !situ__schedule_can_cycle(&m->s)) return NULL;
-  m->total_steps = options->total_steps;
-  m->linear = options->linear;
-  m->momentum = options->keep_momentum ? -1 : (int)situ__schedule_momentum(o);
+  if (!with.keep_momentum && !situ__schedule_can_cycle(&m->s)) return NULL;
+  m->total_steps = total_steps;
+  m->linear = with.linear;
+  m->momentum = with.keep_momentum ? -1 : (int)situ__schedule_momentum(o);
   phase *p = m->phases;
-  *p++ = (phase){ rise * steps - 1, low, high, heavy, light };
-  if (options->three_phase) {
-    *p++ = (phase){ 2 * rise * steps - 2, high, low, light, heavy };
+  *p++ = (phase){ rise * steps - 1, low, max_lr, heavy, light };
+  if (with.three_phase) {
+    *p++ = (phase){ 2 * rise * steps - 2, max_lr, low, light, heavy };
     *p++ = (phase){ steps - 1, low, last, heavy, heavy };
   } else {
-    *p++ = (phase){ steps - 1, high, last, light, heavy };
+    *p++ = (phase){ steps - 1, max_lr, last, light, heavy };
   }
   m->phase_count = (int)(p - m->phases);
   for (int g = 0; g < m->s.count; g++) m->s.base[g] = low;

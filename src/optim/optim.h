@@ -40,8 +40,7 @@ struct situ_optim {
 
 typedef struct situ__field {
   const char *name;
-  unsigned rules; /* bit 1 << rule: the rules that have it */
-  double otherwise[SITU__OPTIM_RULES];
+  unsigned rules;       /* bit 1 << rule: the rules that have it */
   size_t option, param; /* offsets in situ_optim_options and situ_optimizer_params */
   bool flag;
   const char *pair; /* torch saves it with the next field under this name: "betas" */
@@ -64,6 +63,11 @@ const char *situ__optim_op(const situ_optim *o);
 static inline bool situ__optim_has(const situ_optim *o, situ_optim_field f) {
   return situ__optim_fields[f].rules >> o->rule & 1;
 }
+static inline bool situ__optim_is(const situ_optim *o, int rule) { return (int)o->rule == rule; }
+/* Store hyperparameters (options.c): a new optimiser's, by its rule, and those of a later group, by o->defaults. Return
+   false after recording which option is wrong. */
+bool situ__optim_read_first(const situ_optim *o, double lr, const situ_optim_options *given, double *value);
+bool situ__optim_read_later(const situ_optim *o, const situ_optim_options *given, double *value);
 /* torch's name of the k-th state; NULL if the rule has none. */
 const char *situ__optim_state_name(const situ_optim *o, int k);
 /* True if this parameter, in a group with these values, is stepped through an f32 master copy. */

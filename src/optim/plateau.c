@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "optim/schedule.h"
 
 typedef struct history {
@@ -14,9 +15,9 @@ static const char *const saved[] = { "best", "num_bad_epochs", "cooldown_counter
 typedef struct plateau {
   situ_lr_scheduler s;
   double factor, patience;
-  situ_plateau_options options; /* with torch's defaults in place of zeros */
-  history now, next;            /* next: after the step that is being made */
-  bool reduce;                  /* in that step */
+  situ_plateau_options options;
+  history now, next; /* next: after the step that is being made */
+  bool reduce;       /* in that step */
 } plateau;
 
 static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
@@ -93,9 +94,8 @@ static bool are_valid(double factor, int64_t patience, const situ_plateau_option
 
 situ_lr_scheduler *situ_lr_scheduler_reduce_lr_on_plateau(situ_optim *o, double factor, int64_t patience,
                                                           const situ_plateau_options *options) {
-  situ_plateau_options with = options ? *options : (situ_plateau_options){ 0 };
-  if (with.threshold == 0) with.threshold = 1e-4;
-  if (with.eps == 0) with.eps = 1e-8;
+  situ_plateau_options with = situ_plateau_defaults();
+  if (!situ__options_read(type.name, "situ_plateau_defaults", options, &with, sizeof with)) return NULL;
   if (!are_valid(factor, patience, &with)) return NULL;
   plateau *m = situ__schedule_alloc(&type, o);
   if (!m) return NULL;

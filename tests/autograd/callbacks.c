@@ -128,7 +128,7 @@ static bool later_check(situ_tensor *x) {
 }
 static bool second_check(situ_tensor *x) { return situ_autograd_gradgradcheck(loss_of, NULL, 1, &x, NULL) == SITU_OK; }
 static bool closure(situ_tensor *x) {
-  situ_optim *o = situ_optim_lbfgs(SITU_TREE(x), NULL);
+  situ_optim *o = situ_optim_lbfgs(SITU_TREE(x), 1, NULL);
   const bool good = situ_optim_step_closure(o, evaluated, x, NULL) == SITU_OK;
   situ_optim_free(o);
   SITU_IGNORE(situ_set_grad(x, NULL));

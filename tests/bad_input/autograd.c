@@ -164,7 +164,7 @@ static void row_69_a_long_graph(void **state) {
 static void row_70_steps(void **state) {
   (void)state;
   situ_tensor *a = leaf(), *b = leaf();
-  situ_optim *o = situ_optim_sgd(SITU_TREE(a, b), &(situ_optim_options){ .lr = 0.5 });
+  situ_optim *o = situ_optim_sgd(SITU_TREE(a, b), 0.5, NULL);
   assert_non_null(o);
   assert_int_equal(situ_set_grad(a, T64(SITU_SHAPE(2), 1, 1)), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_OK); /* documented: without a gradient, a parameter is skipped */
@@ -177,7 +177,7 @@ static void row_70_steps(void **state) {
   situ_scope s;
   situ_scope_begin(&s);
   assert_true(situ_set(&held, leaf()));
-  o = situ_optim_sgd(SITU_TREE(held), NULL);
+  o = situ_optim_sgd(SITU_TREE(held), 1e-3, NULL);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
   situ_drop(&held); /* only the optimiser is left */
   refuse_status(situ_optim_step(o), SITU_E_STATE, "optim_step", "only the optimiser holds it");

@@ -32,7 +32,7 @@ static situ_status begin(training *t, situ_device device) {
   t->model = situ_nn_sequential(situ_nn_linear(IN, 4, NULL), situ_nn_tanh(), situ_nn_linear(4, CLASSES, NULL));
   situ_status status = t->x && t->classes && t->model ? situ_nn_to(t->model, device) : situ_error();
   if (status != SITU_OK) return status;
-  t->optim = situ_optim_adam(situ_nn_parameters(t->model), &(situ_optim_options){ .lr = 0.1 });
+  t->optim = situ_optim_adam(situ_nn_parameters(t->model), 0.1, NULL);
   return t->optim ? SITU_OK : situ_error();
 }
 

@@ -27,7 +27,7 @@ static void fill_batch(int step, double x[ROWS * IN], double y[ROWS]) {
 /* The whole of a step but the optimiser's part is one graph; losses are those of the steps taken one by one, to the bit. */
 static void train(bool graphed, double *loss_of, double *weight) {
   situ_nn_module *m = model();
-  situ_optim *o = situ_optim_adam(situ_nn_parameters(m), &(situ_optim_options){ .lr = 0.05 });
+  situ_optim *o = situ_optim_adam(situ_nn_parameters(m), 0.05, NULL);
   double x[ROWS * IN], y[ROWS];
   fill_batch(0, x, y);
   situ_tensor *in = test_tensor(SITU_F32, SITU_SHAPE(ROWS, IN), x),
@@ -140,7 +140,7 @@ static void what_cannot_be_repeated_is_refused(void **state) {
   (void)state;
   situ_tensor *p = situ_requires_grad_(T32(SITU_SHAPE(2), 1, 2), true);
   expect_ok(situ_backward(situ_sum(p, NULL), NULL));
-  situ_optim *o = situ_optim_adafactor(SITU_TREE(p), NULL);
+  situ_optim *o = situ_optim_adafactor(SITU_TREE(p), 1e-2, NULL);
   assert_non_null(o);
   const struct {
     bool (*run)(trial *);

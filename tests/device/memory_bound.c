@@ -200,7 +200,7 @@ static void bound_of_random_lengths(void **state) {
   situ_nn_module *net = situ_nn_transformer_encoder_layer(
       64, 4, &(situ_nn_transformer_options){ .dim_feedforward = 256, .batch_first = true });
   expect_ok(situ_nn_to(net, here()));
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1e-3 });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(net), 1e-3, NULL);
   unsigned seed = 5;
   uint64_t most = 0, held = 0;
   for (int step = 0; step < 120; step++) {

@@ -10,6 +10,7 @@
 #include "situ/optim.h"
 #include "situ/situ.h"
 #include "support/opencl/shim.h"
+#include "support/optim.h"
 #include "support/test.h"
 
 enum { SHAPES = 3, KEPT = 256 };
@@ -250,11 +251,10 @@ static void blocks(run *r) {
 }
 
 static void optimisers(run *r) {
-  static situ_optim *(*const make[])(situ_tree *, const situ_optim_options *) = { situ_optim_sgd, situ_optim_adamw,
-                                                                                  situ_optim_rmsprop };
+  static optim_maker *const make[] = { situ_optim_sgd, situ_optim_adamw, situ_optim_rmsprop };
   for (int k = 0; k < 3; k++) {
     situ_tensor *p[] = { matrix(r, 1), shaped(r, SITU_SHAPE(3), 2) };
-    situ_optim *o = make[k](situ_tree_of(2, p), &(situ_optim_options){ .lr = 0.1, .momentum = k == 1 ? 0 : 0.9 });
+    situ_optim *o = make[k](situ_tree_of(2, p), 0.1, OPTIM_OPTIONS(make[k], { SITU_OPTIM_MOMENTUM, k == 1 ? 0 : 0.9 }));
     assert_int_equal(SITU_OK,
                      situ_backward(situ_add(situ_sum(situ_square(p[0]), NULL), situ_sum(situ_exp(p[1]), NULL)), NULL));
     for (int step = 0; step < 2; step++) assert_int_equal(SITU_OK, situ_optim_step(o));

@@ -63,7 +63,7 @@ static situ_tensor *numbers(int64_t count) {
 }
 static situ_tensor *stepped(void) {
   situ_tensor *p = situ_requires_grad_(values(SITU_SHAPE(3)), true);
-  situ_optim *o = situ_optim_sgd(situ_tree_of(1, &p), &(situ_optim_options){ .lr = 0.5 });
+  situ_optim *o = situ_optim_sgd(situ_tree_of(1, &p), 0.5, NULL);
   situ_tensor *result = situ_backward(situ_sum(situ_square(p), NULL), NULL) == SITU_OK && situ_optim_step(o) == SITU_OK
                             ? situ_detach(p)
                             : NULL;

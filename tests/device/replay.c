@@ -9,6 +9,7 @@
 #include "situ/optim.h"
 #include "situ/sys/graph.h"
 #include "situ/sys/op.h"
+#include "support/optim.h"
 #include "support/pairs.h"
 
 enum { ROWS = 6, IN = 5, WIDE = 8, CLASSES = 3, STEPS = 20, WEIGHTS = WIDE * IN + WIDE + CLASSES * WIDE + CLASSES };
@@ -16,8 +17,9 @@ enum { ROWS = 6, IN = 5, WIDE = 8, CLASSES = 3, STEPS = 20, WEIGHTS = WIDE * IN 
 /* What a training step of a case does besides forward and backward. */
 typedef struct variant {
   const char *name;
-  situ_optim *(*make)(situ_tree *, const situ_optim_options *);
-  situ_optim_options options;
+  optim_maker *make;
+  double lr;
+  optim_change change[OPTIM_CHANGES];
   situ_dtype dtype; /* of the parameters; default: f32 */
   bool dropout, attention, recompute, clip_norm, clip_value, adds_up, schedule;
   bool scaler, unscale; /* gradients are scaled, and unscaled before they are clipped; one batch overflows */
@@ -43,11 +45,10 @@ static void begin_training(training *t, const variant *v) {
   expect_ok(situ_nn_to(t->model, there()));
   if (v->dtype) expect_ok(situ_nn_to_dtype(t->model, v->dtype));
   situ_nn_module *most = v->groups ? situ_nn_at(t->model, 0) : t->model;
-  assert_non_null(t->optim = v->make(situ_nn_parameters(most), &v->options));
+  assert_non_null(t->optim = optim_make(v->make, situ_nn_parameters(most), v->lr, v->change));
   if (v->groups) expect_ok(situ_optim_add_param_group(t->optim, situ_nn_parameters(situ_nn_at(t->model, 2)), NULL));
   if (v->schedule) assert_non_null(t->schedule = situ_lr_scheduler_exponential_lr(t->optim, 0.9));
-  if (v->scaler)
-    t->scaler = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 1024, .growth_interval = 4 });
+  if (v->scaler) t->scaler = optim_scaler(1024, 4);
   assert_true(t->scaler || !v->scaler);
   const situ_dtype dtype = v->dtype ? v->dtype : SITU_F32;
   t->x = situ_retain(situ_zeros(SITU_SHAPE(ROWS, IN), &(situ_options){ .dtype = dtype, .device = there() }));
@@ -173,54 +174,74 @@ static void compare(const variant *v) {
 }
 
 static const variant variants[] = {
-  { .name = "plain", .make = situ_optim_sgd, .options = { .lr = 0.1 } },
-  { .name = "dropout, momentum", .make = situ_optim_sgd, .options = { .lr = 0.1, .momentum = 0.9 }, .dropout = true },
-  { .name = "attention", .make = situ_optim_adam, .options = { .lr = 0.02 }, .attention = true, .begin = 1 },
-  { .name = "recompute", .make = situ_optim_adamw, .options = { .lr = 0.02 }, .recompute = true, .dropout = true },
+  { .name = "plain", .make = situ_optim_sgd, .lr = 0.1 },
+  { .name = "dropout, momentum",
+    .make = situ_optim_sgd,
+    .lr = 0.1,
+    .change = { { SITU_OPTIM_MOMENTUM, 0.9 } },
+    .dropout = true },
+  { .name = "attention", .make = situ_optim_adam, .lr = 0.02, .attention = true, .begin = 1 },
+  { .name = "recompute", .make = situ_optim_adamw, .lr = 0.02, .recompute = true, .dropout = true },
   { .name = "clip, schedule",
     .make = situ_optim_adamw,
-    .options = { .lr = 0.05 },
+    .lr = 0.05,
     .clip_norm = true,
     .schedule = true,
     .dropout = true },
   { .name = "clip, adds up",
     .make = situ_optim_sgd,
-    .options = { .lr = 0.1, .nesterov = true, .momentum = 0.9 },
+    .lr = 0.1,
+    .change = { { SITU_OPTIM_NESTEROV, 1 }, { SITU_OPTIM_MOMENTUM, 0.9 } },
     .clip_value = true,
     .adds_up = true },
   { .name = "masters",
     .make = situ_optim_adamw,
-    .options = { .lr = 0.01, .master_weights = true },
+    .lr = 0.01,
+    .change = { { SITU_OPTIM_MASTER_WEIGHTS, 1 } },
     .dtype = SITU_BF16,
     .schedule = true,
     .begin = 2 },
   { .name = "masters at once",
     .make = situ_optim_sgd,
-    .options = { .lr = 0.01, .momentum = 0.5, .master_weights = true },
+    .lr = 0.01,
+    .change = { { SITU_OPTIM_MOMENTUM, 0.5 }, { SITU_OPTIM_MASTER_WEIGHTS, 1 } },
     .dtype = SITU_BF16 },
-  { .name = "rmsprop", .make = situ_optim_rmsprop, .options = { .centered = true, .momentum = 0.5 }, .begin = 1 },
-  { .name = "adagrad", .make = situ_optim_adagrad, .options = { .lr_decay = 0.1 }, .schedule = true },
-  { .name = "adadelta", .make = situ_optim_adadelta, .options = { .lr = 0.5 } },
-  { .name = "adamax", .make = situ_optim_adamax, .options = { .lr = 0.01 }, .begin = 1 },
-  { .name = "nadam", .make = situ_optim_nadam, .options = { .lr = 0.01 }, .schedule = true },
-  { .name = "radam", .make = situ_optim_radam, .options = { .lr = 0.01 } },
-  { .name = "rprop", .make = situ_optim_rprop, .options = { .lr = 0.01 }, .begin = 1 },
-  { .name = "asgd", .make = situ_optim_asgd, .options = { .lr = 0.01, .t0 = 5 } },
-  { .name = "lion", .make = situ_optim_lion, .options = { .lr = 0.01 }, .schedule = true },
+  { .name = "rmsprop",
+    .make = situ_optim_rmsprop,
+    .lr = 1e-2,
+    .change = { { SITU_OPTIM_CENTERED, 1 }, { SITU_OPTIM_MOMENTUM, 0.5 } },
+    .begin = 1 },
+  { .name = "adagrad",
+    .make = situ_optim_adagrad,
+    .lr = 1e-2,
+    .change = { { SITU_OPTIM_LR_DECAY, 0.1 } },
+    .schedule = true },
+  { .name = "adadelta", .make = situ_optim_adadelta, .lr = 0.5 },
+  { .name = "adamax", .make = situ_optim_adamax, .lr = 0.01, .begin = 1 },
+  { .name = "nadam", .make = situ_optim_nadam, .lr = 0.01, .schedule = true },
+  { .name = "radam", .make = situ_optim_radam, .lr = 0.01 },
+  { .name = "rprop", .make = situ_optim_rprop, .lr = 0.01, .begin = 1 },
+  { .name = "asgd", .make = situ_optim_asgd, .lr = 0.01, .change = { { SITU_OPTIM_T0, 5 } } },
+  { .name = "lion", .make = situ_optim_lion, .lr = 0.01, .schedule = true },
   { .name = "scaler",
     .make = situ_optim_sgd,
-    .options = { .lr = 0.1, .momentum = 0.9 },
+    .lr = 0.1,
+    .change = { { SITU_OPTIM_MOMENTUM, 0.9 } },
     .scaler = true,
     .dropout = true },
   { .name = "scaler, unscaled",
     .make = situ_optim_adamw,
-    .options = { .lr = 0.02 },
+    .lr = 0.02,
     .scaler = true,
     .unscale = true,
     .clip_norm = true,
     .begin = 1 },
-  { .name = "two groups", .make = situ_optim_adam, .options = { .lr = 0.01 }, .dropout = true, .groups = true },
-  { .name = "amsgrad, f64", .make = situ_optim_adam, .options = { .amsgrad = true, .lr = 0.01 }, .dtype = SITU_F64 },
+  { .name = "two groups", .make = situ_optim_adam, .lr = 0.01, .dropout = true, .groups = true },
+  { .name = "amsgrad, f64",
+    .make = situ_optim_adam,
+    .lr = 0.01,
+    .change = { { SITU_OPTIM_AMSGRAD, 1 } },
+    .dtype = SITU_F64 },
 };
 
 static void replays_are_steps(void **state) {
@@ -233,7 +254,7 @@ static void replays_are_steps(void **state) {
 
 static void state_that_was_replaced_is_refused(void **state) {
   (void)state;
-  static const variant v = { .name = "adam", .make = situ_optim_adam, .dropout = true };
+  static const variant v = { .name = "adam", .make = situ_optim_adam, .lr = 1e-3, .dropout = true };
   training t;
   begin_training(&t, &v);
   take_step(&t);
@@ -254,7 +275,7 @@ static void state_that_was_replaced_is_refused(void **state) {
 /* The graph keeps the optimiser, as schedules do. */
 static void the_optimiser_may_be_freed_first(void **state) {
   (void)state;
-  static const variant v = { .name = "adam", .make = situ_optim_adam, .dropout = true };
+  static const variant v = { .name = "adam", .make = situ_optim_adam, .lr = 1e-3, .dropout = true };
   training t;
   double before, after;
   begin_training(&t, &v);

@@ -85,7 +85,7 @@ static void begin_training(training *t) {
   t->model =
       situ_nn_sequential(situ_nn_linear(WIDTH, WIDTH, NULL), situ_nn_layer_norm(SITU_SHAPE(WIDTH), NULL),
                          situ_nn_gelu(SITU_GELU_NONE), situ_nn_dropout(0.3), situ_nn_linear(WIDTH, CLASSES, NULL));
-  assert_non_null(t->optim = situ_optim_adamw(situ_nn_parameters(t->model), NULL));
+  assert_non_null(t->optim = situ_optim_adamw(situ_nn_parameters(t->model), 1e-3, NULL));
   t->x = situ_retain(situ_randn(SITU_SHAPE(ROWS, WIDTH), NULL));
   t->classes = situ_retain(situ_zeros(SITU_SHAPE(ROWS), &(situ_options){ .dtype = SITU_I64 }));
   t->big = situ_retain(situ_full(SITU_SHAPE(600, 600), 1e-3, NULL));

@@ -10,6 +10,7 @@
 #include "dist/world.h"
 #include "situ/dist.h"
 #include "situ/situ.h"
+#include "support/optim.h"
 
 enum { MICRO_BATCHES = 4, ROWS = 4, WIDTH = 8, BEFORE = 2, BEHIND = 3 };
 
@@ -102,15 +103,15 @@ typedef struct run {
 } run;
 
 static bool make_optimiser(run *r, situ_comm *comm) {
-  const situ_optim_options o = { .lr = 0.1, .momentum = 0.5 };
+  const situ_optim_options *o = OPTIM_MOMENTUM(0.5);
   static const char *const units[] = { "4" }; /* its parametrization uses its weight */
   const situ_dist_zero3_options unit = { .units = units, .unit_count = 1 };
   situ_tree *all = situ_nn_parameters(r->net);
   switch (r->t->wrapper) {
-  case ZERO1: return (r->zero = situ_dist_zero_new(all, comm, situ_optim_sgd, &o)) != NULL;
-  case ZERO2: return (r->zero = situ_dist_zero2_new(all, r->ddp, situ_optim_sgd, &o)) != NULL;
-  case ZERO3: return (r->zero = situ_dist_zero3_new(all, r->ddp, &unit, situ_optim_sgd, &o)) != NULL;
-  default: return (r->optim = situ_optim_sgd(all, &o)) != NULL;
+  case ZERO1: return (r->zero = situ_dist_zero_new(all, comm, situ_optim_sgd, 0.1, o)) != NULL;
+  case ZERO2: return (r->zero = situ_dist_zero2_new(all, r->ddp, situ_optim_sgd, 0.1, o)) != NULL;
+  case ZERO3: return (r->zero = situ_dist_zero3_new(all, r->ddp, &unit, situ_optim_sgd, 0.1, o)) != NULL;
+  default: return (r->optim = situ_optim_sgd(all, 0.1, o)) != NULL;
   }
 }
 static void free_optimiser(run *r) {
@@ -315,7 +316,7 @@ static void a_change_that_must_wait(void **state) {
 
   assert_non_null(situ_nn_forward(net, x)); /* a micro-batch has begun, and knows its buffers */
   assert_true(freeze(net));
-  expect_refused(situ_dist_zero2_new(situ_nn_parameters(net), ddp, situ_optim_sgd, NULL), SITU_E_STATE,
+  expect_refused(situ_dist_zero2_new(situ_nn_parameters(net), ddp, situ_optim_sgd, 1e-3, NULL), SITU_E_STATE,
                  "dist_zero2_new", "in the middle of a step");
   situ_dist_ddp_free(ddp);
   situ_nn_free(net);

@@ -6,30 +6,32 @@
 #include "dist/models.h"
 #include "dist/world.h"
 #include "situ/dist.h"
+#include "support/optim.h"
 
 enum { MICRO_BATCHES = 4, HALF = 4, WHOLE = 8, RANKS = 4 };
 
 typedef struct rule {
   const char *name;
   situ_dist_make_optim make;
-  situ_optim_options options;
+  double lr;
+  optim_change change[OPTIM_CHANGES];
   bool saver_divides, loader_divides;
   bool groups; /* vectors are a group of their own */
   bool shards; /* with 1, 2 and 4 ranks, dividing ones divide the parameters, too */
 } rule;
 static const rule rules[] = {
-  { "SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, false, false, false, false },
-  { "Adam", situ_optim_adam, { .lr = 0.01, .amsgrad = true }, false, false, false, false },
-  { "AdamW", situ_optim_adamw, { .lr = 0.01 }, false, false, false, false },
-  { "divided AdamW", situ_optim_adamw, { .lr = 0.01 }, true, true, false, false },
-  { "divided SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, true, true, false, false },
-  { "divided NAdam", situ_optim_nadam, { .lr = 0.01 }, true, true, false, false },
-  { "Adam, divided before", situ_optim_adam, { .lr = 0.01 }, true, false, false, false },
-  { "Adam, divided after", situ_optim_adam, { .lr = 0.01 }, false, true, false, false },
-  { "divided AdamW of two groups", situ_optim_adamw, { .lr = 0.01 }, true, true, true, false },
-  { "AdamW of two groups, parameters divided", situ_optim_adamw, { .lr = 0.01 }, true, true, true, true },
-  { "AdamW, parameters divided before", situ_optim_adamw, { .lr = 0.01 }, true, false, false, true },
-  { "AdamW of two groups, divided before", situ_optim_adamw, { .lr = 0.01 }, true, false, true, false },
+  { "SGD", situ_optim_sgd, 0.1, { { SITU_OPTIM_MOMENTUM, 0.9 } }, false, false, false, false },
+  { "Adam", situ_optim_adam, 0.01, { { SITU_OPTIM_AMSGRAD, 1 } }, false, false, false, false },
+  { "AdamW", situ_optim_adamw, 0.01, { { 0 } }, false, false, false, false },
+  { "divided AdamW", situ_optim_adamw, 0.01, { { 0 } }, true, true, false, false },
+  { "divided SGD", situ_optim_sgd, 0.1, { { SITU_OPTIM_MOMENTUM, 0.9 } }, true, true, false, false },
+  { "divided NAdam", situ_optim_nadam, 0.01, { { 0 } }, true, true, false, false },
+  { "Adam, divided before", situ_optim_adam, 0.01, { { 0 } }, true, false, false, false },
+  { "Adam, divided after", situ_optim_adam, 0.01, { { 0 } }, false, true, false, false },
+  { "divided AdamW of two groups", situ_optim_adamw, 0.01, { { 0 } }, true, true, true, false },
+  { "AdamW of two groups, parameters divided", situ_optim_adamw, 0.01, { { 0 } }, true, true, true, true },
+  { "AdamW, parameters divided before", situ_optim_adamw, 0.01, { { 0 } }, true, false, false, true },
+  { "AdamW of two groups, divided before", situ_optim_adamw, 0.01, { { 0 } }, true, false, true, false },
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
@@ -87,16 +89,18 @@ static void run_rank(world_rank *self) {
   situ_generator generator = situ_generator_seeded(t->load ? 99 : 5);
   situ_dist_checkpoint c = { .model = t->model[self->rank], .generator = &generator };
   c.ddp = situ_dist_ddp_new(c.model, self->comm, &(situ_dist_ddp_options){ .micro_batches = MICRO_BATCHES });
-  static const situ_optim_options of_vectors = { .lr = 0.02, .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) };
+  const situ_optim_options options = optim_options(t->rule->make, t->rule->change);
   const bool groups = t->rule->groups;
   situ_tree *parameters = groups ? dist_group(c.model, false) : situ_nn_parameters(c.model);
   const bool shards = t->rule->shards && MICRO_BATCHES % self->size == 0;
-  if (t->divided && shards) c.zero = situ_dist_zero3_new(parameters, c.ddp, NULL, t->rule->make, &t->rule->options);
-  else if (t->divided) c.zero = situ_dist_zero_new(parameters, self->comm, t->rule->make, &t->rule->options);
-  else c.optimizer = t->rule->make(parameters, &t->rule->options);
-  if (groups)
-    SITU_IGNORE(c.zero ? situ_dist_zero_add_param_group(c.zero, dist_group(c.model, true), &of_vectors)
-                       : situ_optim_add_param_group(c.optimizer, dist_group(c.model, true), &of_vectors));
+  if (t->divided && shards) c.zero = situ_dist_zero3_new(parameters, c.ddp, NULL, t->rule->make, t->rule->lr, &options);
+  else if (t->divided) c.zero = situ_dist_zero_new(parameters, self->comm, t->rule->make, t->rule->lr, &options);
+  else c.optimizer = t->rule->make(parameters, t->rule->lr, &options);
+  if (groups) {
+    const situ_optim_options vectors = dist_vectors(c.zero ? situ_dist_zero_optim(c.zero) : c.optimizer);
+    SITU_IGNORE(c.zero ? situ_dist_zero_add_param_group(c.zero, dist_group(c.model, true), &vectors)
+                       : situ_optim_add_param_group(c.optimizer, dist_group(c.model, true), &vectors));
+  }
   c.scheduler = situ_lr_scheduler_step_lr(c.zero ? situ_dist_zero_optim(c.zero) : c.optimizer, 3, 0.5);
   if (c.scheduler) SITU_IGNORE(train(t, self->comm, self->rank, &c));
   if (c.zero) SITU_IGNORE(situ_dist_zero_unshard(c.zero));

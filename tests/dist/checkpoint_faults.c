@@ -479,7 +479,7 @@ static void save_other_parts(world_rank *self) {
 static void save_two_optimisers(world_rank *self) {
   set_rank r;
   if (set_begin(&r, self->comm, 4)) {
-    situ_optim *o = situ_optim_sgd(situ_nn_parameters(r.model), NULL);
+    situ_optim *o = situ_optim_sgd(situ_nn_parameters(r.model), 1e-3, NULL);
     if (self->rank == 1) r.state.optimizer = o;
     SITU_IGNORE(situ_dist_checkpoint_save(DIRECTORY, self->comm, &r.state, NULL));
     situ_optim_free(o);

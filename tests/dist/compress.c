@@ -10,7 +10,7 @@
 static void the_number_of_ranks_does_not_change_a_bit(void **state) {
   (void)state;
   for (size_t k = 0; k < DIST_KINDS; k++) {
-    divided first = { .kind = &dist_kinds[k], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .to = 40 };
+    divided first = { .kind = &dist_kinds[k], .make = situ_optim_adamw, .lr = 0.01, .to = 40 };
     situ_tree *plain_state, *state_of_one;
     int64_t bytes;
     situ_nn_module *plain = train_alone(&first, &plain_state, &bytes);
@@ -133,7 +133,7 @@ static void carry_one_step(world_rank *self) {
   situ_dist_zero *zero = NULL;
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &t->options);
   situ_ledger l = { 0 };
-  MUST(ddp && (!t->parts || (zero = situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, NULL))));
+  MUST(ddp && (!t->parts || (zero = situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, 1e-3, NULL))));
   situ_tensor *x = situ_ones(SITU_SHAPE(3, 64), &like);
   situ_tensor *loss = situ_sum(situ_nn_forward(m, x), NULL);
   t->bytes[self->rank] = -situ_comm_sim_bytes(self->world, self->rank);

@@ -8,13 +8,15 @@
 #include "dist/world.h"
 #include "situ/dist.h"
 #include "situ/situ.h"
+#include "support/optim.h"
 
 enum { MICRO_BATCHES = 4 };
 
 typedef struct divided {
   const dist_kind *kind;
   situ_dist_make_optim make;
-  situ_optim_options options;
+  double lr;
+  const optim_change *change;
   bool groups; /* vectors are a group of their own, with other options */
   bool parts;  /* each rank keeps its parts of the gradients: stage 2 */
   bool shards; /* and of the parameters: stage 3 */
@@ -53,18 +55,17 @@ static inline situ_status run_steps(divided *t, int rank, situ_dist_ddp *ddp, si
   return SITU_OK;
 }
 
-static const situ_optim_options of_vectors = { .lr = 0.02, .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) };
-
 static inline situ_dist_zero *zero_of(const divided *t, situ_nn_module *model, situ_comm *comm, situ_dist_ddp *ddp) {
   situ_tree *first = t->groups ? dist_group(model, false) : situ_nn_parameters(model);
-  situ_dist_zero *zero = t->shards  ? situ_dist_zero3_new(first, ddp, &t->units, t->make, &t->options)
-                         : t->parts ? situ_dist_zero2_new(first, ddp, t->make, &t->options)
-                                    : situ_dist_zero_new(first, comm, t->make, &t->options);
-  if (zero && t->groups && situ_dist_zero_add_param_group(zero, dist_group(model, true), &of_vectors) != SITU_OK) {
-    situ_dist_zero_free(zero);
-    zero = NULL;
-  }
-  return zero;
+  const situ_optim_options options = optim_options(t->make, t->change);
+  situ_dist_zero *zero = t->shards  ? situ_dist_zero3_new(first, ddp, &t->units, t->make, t->lr, &options)
+                         : t->parts ? situ_dist_zero2_new(first, ddp, t->make, t->lr, &options)
+                                    : situ_dist_zero_new(first, comm, t->make, t->lr, &options);
+  if (!zero || !t->groups) return zero;
+  const situ_optim_options vectors = dist_vectors(situ_dist_zero_optim(zero));
+  if (situ_dist_zero_add_param_group(zero, dist_group(model, true), &vectors) == SITU_OK) return zero;
+  situ_dist_zero_free(zero);
+  return NULL;
 }
 
 static inline void train_rank(world_rank *self) {
@@ -95,8 +96,10 @@ static inline situ_nn_module *model_of(const dist_kind *kind) {
 /* The same training by one optimiser in one process. */
 static inline situ_nn_module *train_alone(divided *t, situ_tree **state, int64_t *bytes) {
   situ_nn_module *model = model_of(t->kind);
-  situ_optim *optim = t->make(t->groups ? dist_group(model, false) : situ_nn_parameters(model), &t->options);
-  if (t->groups) assert_int_equal(situ_optim_add_param_group(optim, dist_group(model, true), &of_vectors), SITU_OK);
+  situ_tree *first = t->groups ? dist_group(model, false) : situ_nn_parameters(model);
+  situ_optim *optim = optim_make(t->make, first, t->lr, t->change);
+  const situ_optim_options vectors = dist_vectors(optim);
+  if (t->groups) assert_int_equal(situ_optim_add_param_group(optim, dist_group(model, true), &vectors), SITU_OK);
   /* One rank's sums of micro-batches are those of any number of ranks: tests/dist/ddp.c. */
   situ_comm_sim *world = situ_comm_sim_new(1, NULL);
   situ_comm *comm = situ_comm_sim_rank(world, 0, NULL);

@@ -7,6 +7,7 @@
 #include "dist/must.h"
 #include "dist/training.h"
 #include "support/api.h"
+#include "support/optim.h"
 
 enum { STEPS = 2, WIDE = 16, ROWS = 4 };
 
@@ -80,7 +81,7 @@ static bool divide(training_rank *t) {
 }
 
 static bool wrap(training_rank *t) {
-  static const situ_optim_options momentum = { .lr = 0.1, .momentum = 0.9 };
+  const situ_optim_options *momentum = OPTIM_MOMENTUM(0.9);
   const wrapper kind = t->w->kind;
   situ_nn_module *m = t->scene.model;
   if (kind == SYNC_BN && !situ_nn_convert_sync_batchnorm(m, t->other)) return false;
@@ -92,12 +93,12 @@ static bool wrap(training_rank *t) {
   }
   if (is_zero(kind)) {
     situ_tree *parameters = situ_nn_parameters(m);
-    t->zero = kind == ZERO1   ? situ_dist_zero_new(parameters, t->self->comm, situ_optim_sgd, &momentum)
-              : kind == ZERO2 ? situ_dist_zero2_new(parameters, t->watched.ddp, situ_optim_sgd, &momentum)
-                              : situ_dist_zero3_new(parameters, t->watched.ddp, NULL, situ_optim_sgd, &momentum);
+    t->zero = kind == ZERO1   ? situ_dist_zero_new(parameters, t->self->comm, situ_optim_sgd, 0.1, momentum)
+              : kind == ZERO2 ? situ_dist_zero2_new(parameters, t->watched.ddp, situ_optim_sgd, 0.1, momentum)
+                              : situ_dist_zero3_new(parameters, t->watched.ddp, NULL, situ_optim_sgd, 0.1, momentum);
     t->watched.optim = t->zero ? situ_dist_zero_optim(t->zero) : NULL;
   } else {
-    t->watched.optim = situ_optim_sgd(situ_nn_parameters(m), &momentum);
+    t->watched.optim = situ_optim_sgd(situ_nn_parameters(m), 0.1, momentum);
   }
   t->scene.optim = t->watched.optim;
   return t->watched.optim;

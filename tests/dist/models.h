@@ -47,6 +47,14 @@ static inline situ_tree *dist_group(situ_nn_module *model, bool vectors) {
   return group;
 }
 
+/* Options for them beside the first group's: a real 0 is among them. */
+static inline situ_optim_options dist_vectors(const situ_optim *optim) {
+  situ_optim_options options = situ_optim_group_options(optim, 0);
+  options.lr = 0.02;
+  options.weight_decay = 0;
+  return options;
+}
+
 /* Forward and backward of one micro-batch. */
 static inline situ_status dist_micro_batch(const dist_kind *kind, situ_nn_module *model, situ_device device,
                                            int64_t number) {

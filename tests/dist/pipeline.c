@@ -86,7 +86,7 @@ static void train_stage(world_rank *self) {
   counts c = { p, r };
   situ_nn_module *m = p->stage[r];
   const situ_dist_pipeline_options options = { .micro_batches = p->micro_batches, .loss = find_loss, .payload = p };
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   situ_dist_pipeline *pipeline = situ_dist_pipeline_new(m, self->comm, &options);
   situ_tree *parameters = situ_nn_parameters(m);
   situ_tensor *first = situ_tree_tensor_at(parameters, 0);
@@ -113,7 +113,7 @@ out:
 static situ_nn_module *train_alone(pipe *p) {
   make_stages(p, 1);
   situ_nn_module *m = p->stage[0];
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   for (int i = 0; i < p->steps; i++) {
     situ_tensor *x, *y;
     const int64_t rows = ROWS / p->micro_batches;
@@ -342,7 +342,7 @@ static void train_both_ways(world_rank *self) {
   const situ_dist_pipeline_options options = { .micro_batches = 2, .loss = sum_up, .no_scale_grads = true };
   situ_dist_pipeline *pipeline = situ_dist_pipeline_new(m, p->own[r], &options);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, p->same[r], &(situ_dist_ddp_options){ .micro_batches = 4 });
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 0.1 });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), 0.1, NULL);
   MUST(pipeline && ddp && optim);
   for (int i = 0; i < 3; i++) {
     situ_tensor *x, *y;
@@ -377,7 +377,7 @@ static void both_kinds_train_together(void **state) {
   }
   world_run(situ_comm_sim_new(4, NULL), ranks, 4, train_both_ways, &p, 30);
   situ_nn_module *whole = situ_nn_sequential(first, second);
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(whole), &(situ_optim_options){ .lr = 0.1 });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(whole), 0.1, NULL);
   for (int i = 0; i < 3; i++) {
     situ_tensor *x, *y;
     make_batch(i, &x, &y);

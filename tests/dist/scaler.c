@@ -6,6 +6,7 @@
 #include "dist/training.h"
 #include "situ/amp.h"
 #include "situ/parallel.h"
+#include "support/optim.h"
 
 enum { STEPS = 8, STAGES = 4 };
 
@@ -62,15 +63,14 @@ static situ_status scaled_step(scaled *all, const world_rank *self, situ_dist_dd
 
 static situ_dist_zero *zero_of(const scaled *all, const world_rank *self, situ_dist_ddp *ddp) {
   situ_tree *parameters = situ_nn_parameters(all->t.model[self->rank]);
-  return all->stage == 3   ? situ_dist_zero3_new(parameters, ddp, NULL, situ_optim_adamw, NULL)
-         : all->stage == 2 ? situ_dist_zero2_new(parameters, ddp, situ_optim_adamw, NULL)
-                           : situ_dist_zero_new(parameters, self->comm, situ_optim_adamw, NULL);
+  return all->stage == 3   ? situ_dist_zero3_new(parameters, ddp, NULL, situ_optim_adamw, 1e-3, NULL)
+         : all->stage == 2 ? situ_dist_zero2_new(parameters, ddp, situ_optim_adamw, 1e-3, NULL)
+                           : situ_dist_zero_new(parameters, self->comm, situ_optim_adamw, 1e-3, NULL);
 }
 
 static void train_scaled(world_rank *self) {
   scaled *all = self->payload;
-  situ_grad_scaler *scaler =
-      situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 1024, .growth_interval = 2 });
+  situ_grad_scaler *scaler = optim_scaler(1024, 2);
   situ_dist_ddp *ddp = situ_dist_ddp_new(all->t.model[self->rank], self->comm, &all->t.options);
   situ_dist_zero *zero = NULL;
   MUST(scaler && ddp && (!all->stage || (zero = zero_of(all, self, ddp))));
@@ -134,9 +134,9 @@ static void gradients_are_divided_before_they_are_clipped(void **state) {
 /* Only one element of one rank's part is infinite: in stage 2 no other rank has it. */
 static void one_infinite_element(world_rank *self) {
   situ_nn_module *m = ((situ_nn_module **)self->payload)[self->rank];
-  situ_grad_scaler *scaler = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 8 });
+  situ_grad_scaler *scaler = optim_scaler(8, 2000);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
-  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, NULL) : NULL;
+  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, 1e-3, NULL) : NULL;
   situ_tensor *x = situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() });
   bool stepped = true;
   MUST(zero && scaler);
@@ -178,9 +178,9 @@ static void an_infinite_element_of_one_part(void **state) {
 /* Ranks with gradients of their own, as of parts of a layer: rank 1 has an Inf in step 1. As in a pipeline only one rank
    has a loss to scale; without that, all refuse. */
 static void step_apart(world_rank *self) {
-  situ_grad_scaler *scaler = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = 8 });
+  situ_grad_scaler *scaler = optim_scaler(8, 2000);
   situ_nn_module *m = situ_nn_linear(2, 1, &(situ_nn_linear_options){ .device = test_device() });
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 0.1 });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), 0.1, NULL);
   bool stepped = true;
   MUST(scaler && optim);
   MUST(situ_backward(situ_sum(situ_nn_forward(m, T32(SITU_SHAPE(1, 2), 1, 1)), NULL), NULL) == SITU_OK);

@@ -52,10 +52,10 @@ static void train_by_schedule(world_rank *self) {
   situ_dist_zero *zero = NULL;
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &t->ddp);
   MUST(ddp);
-  if (t->stage == 0) optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
-  if (t->stage == 1) zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
-  if (t->stage == 2) zero = situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_adamw, NULL);
-  if (t->stage == 3) zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_adamw, NULL);
+  if (t->stage == 0) optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
+  if (t->stage == 1) zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, 1e-3, NULL);
+  if (t->stage == 2) zero = situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_adamw, 1e-3, NULL);
+  if (t->stage == 3) zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_adamw, 1e-3, NULL);
   MUST(optim || zero);
   for (int64_t step = 0; step < STEPS; step++) {
     for (int64_t k = situ_dist_ddp_micro_batches(ddp); k > 0; k--) {

@@ -9,6 +9,7 @@
 
 #include "dist/world.h"
 #include "situ/situ.h"
+#include "support/optim.h"
 
 enum { SET_RANKS = 3, SET_MOST = 4 };
 
@@ -46,8 +47,7 @@ static inline situ_status set_fill(set_rank *r, double value) {
 
 static inline bool set_begin(set_rank *r, situ_comm *comm, int64_t width) {
   r->model = situ_nn_sequential(situ_nn_linear(5, width, NULL), situ_nn_tanh(), situ_nn_linear(width, 3, NULL));
-  r->zero = situ_dist_zero_new(situ_nn_parameters(r->model), comm, situ_optim_sgd,
-                               &(situ_optim_options){ .lr = 0.5, .momentum = 0.5 });
+  r->zero = situ_dist_zero_new(situ_nn_parameters(r->model), comm, situ_optim_sgd, 0.5, OPTIM_MOMENTUM(0.5));
   r->state = (situ_dist_checkpoint){ .model = r->model, .zero = r->zero };
   return r->model && r->zero;
 }

@@ -145,7 +145,7 @@ static void training_is_that_of_one_large_batch(void **state) {
       world_rank ranks[WORLD_MOST];
       begin_training(&t, &dist_kinds[1], size);
       situ_nn_module *reference = situ_nn_clone(t.model[0]);
-      situ_optim *optim = situ_optim_adamw(situ_nn_parameters(reference), NULL);
+      situ_optim *optim = situ_optim_adamw(situ_nn_parameters(reference), 1e-3, NULL);
       const situ_comm_sim_options slow = { .seed = 7, .max_delay = again ? 3e-4 : 0 };
       t.world = situ_comm_sim_new(size, &slow);
       world_run(situ_comm_sim_new(size, &slow), ranks, size, train_synchronised, &t, 60);

@@ -122,7 +122,7 @@ static situ_tensor *gpt_loss(situ_nn_module *m, int number, situ_tensor **out) {
 
 /* The whole model on one rank. */
 static void train_whole(tp_run *run, situ_nn_module *m) {
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), &(situ_optim_options){ .lr = 1e-2 });
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), 1e-2, NULL);
   situ_tree *parameters = situ_nn_parameters(m);
   for (int i = 0; i < run->steps; i++) {
     situ_tensor *y, *loss = gpt_loss(m, i, &y);
@@ -149,7 +149,7 @@ static void train_parts(world_rank *self) {
   situ_dist_tp *tp = situ_dist_tp_new(m, self->comm, plan, GPT_ROWS);
   MUST(tp);
   if (run->load) MUST(situ_dist_tp_load_state_dict(tp, run->load, NULL) == SITU_OK);
-  optim = situ_optim_adamw(situ_nn_parameters(m), &(situ_optim_options){ .lr = 1e-2 });
+  optim = situ_optim_adamw(situ_nn_parameters(m), 1e-2, NULL);
   for (int i = 0; i < run->steps; i++) {
     situ_tensor *y, *loss = gpt_loss(m, i, &y);
     double norm;
@@ -459,7 +459,7 @@ static void train_both_ways(world_rank *self) {
   MUST(tp);
   ddp = situ_dist_ddp_new(m, run->same[self->rank], NULL);
   MUST(ddp);
-  optim = situ_optim_adamw(situ_nn_parameters(m), &(situ_optim_options){ .lr = 1e-2 });
+  optim = situ_optim_adamw(situ_nn_parameters(m), 1e-2, NULL);
   for (int i = 0; i < run->steps; i++) {
     situ_tensor *y;
     MUST(situ_backward(gpt_loss(m, 2 * i + (int)situ_dist_ddp_micro_batch(ddp), &y), NULL) == SITU_OK);
@@ -498,7 +498,7 @@ static void both_kinds_train_together(void **state) {
     situ_comm_free(run.parts[r]);
     situ_comm_free(run.same[r]);
   }
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(reference), &(situ_optim_options){ .lr = 1e-2 });
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(reference), 1e-2, NULL);
   for (int i = 0; i < run.steps; i++) {
     situ_tensor *y, *loss = gpt_loss(reference, 2 * i, &y);
     loss = situ_mul_scalar(situ_add(loss, gpt_loss(reference, 2 * i + 1, &y)), 0.5);

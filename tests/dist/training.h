@@ -52,7 +52,7 @@ static inline void begin_training(training *t, const dist_kind *kind, int size) 
     t->model[r] = kind->make();
     t->done[r] = 0;
     assert_int_equal(situ_nn_to(t->model[r], test_device()), SITU_OK);
-    t->optim[r] = situ_optim_adamw(situ_nn_parameters(t->model[r]), NULL);
+    t->optim[r] = situ_optim_adamw(situ_nn_parameters(t->model[r]), 1e-3, NULL);
     assert_non_null(t->optim[r]);
   }
 }

@@ -7,19 +7,21 @@
 #include <time.h>
 
 #include "dist/divided.h"
+#include "support/optim.h"
 
 typedef struct rule {
   const char *name;
   situ_dist_make_optim make;
-  situ_optim_options options;
+  double lr;
+  optim_change change[OPTIM_CHANGES];
   bool groups;
 } rule;
-static const rule rules[] = { { "AdamW", situ_optim_adamw, { .lr = 0.01 }, false },
-                              { "SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, false },
-                              { "NAdam", situ_optim_nadam, { .lr = 0.01 }, false },
-                              { "Adam", situ_optim_adam, { .lr = 0.01, .amsgrad = true }, false },
-                              { "Lion", situ_optim_lion, { .lr = 0.001 }, false },
-                              { "AdamW of two groups", situ_optim_adamw, { .lr = 0.01 }, true } };
+static const rule rules[] = { { "AdamW", situ_optim_adamw, 0.01, { { 0 } }, false },
+                              { "SGD", situ_optim_sgd, 0.1, { { SITU_OPTIM_MOMENTUM, 0.9 } }, false },
+                              { "NAdam", situ_optim_nadam, 0.01, { { 0 } }, false },
+                              { "Adam", situ_optim_adam, 0.01, { { SITU_OPTIM_AMSGRAD, 1 } }, false },
+                              { "Lion", situ_optim_lion, 0.001, { { 0 } }, false },
+                              { "AdamW of two groups", situ_optim_adamw, 0.01, { { 0 } }, true } };
 
 /* Every rank has the bits of one optimiser, its share of the state to an element, and one rank the state of all. */
 static void expect_bits_of_one_optimiser(bool parts) {
@@ -27,7 +29,8 @@ static void expect_bits_of_one_optimiser(bool parts) {
     for (int size = 1; size <= 4; size++) {
       divided t = { .kind = &dist_kinds[k % DIST_KINDS],
                     .make = rules[k].make,
-                    .options = rules[k].options,
+                    .lr = rules[k].lr,
+                    .change = rules[k].change,
                     .groups = rules[k].groups,
                     .parts = parts,
                     .ddp = { .bucket_bytes = parts ? 600 : 0 },
@@ -67,9 +70,7 @@ static void the_bits_of_one_optimiser_with_gradients_in_parts(void **state) {
 static void another_number_of_ranks_goes_on(void **state) {
   (void)state;
   for (int groups = 0; groups < 2; groups++) {
-    divided t = {
-      .kind = &dist_kinds[0], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .groups = groups, .to = 7
-    };
+    divided t = { .kind = &dist_kinds[0], .make = situ_optim_adamw, .lr = 0.01, .groups = groups, .to = 7 };
     t.parts = groups == 1;
     for (int r = 0; r < 4; r++) t.model[r] = model_of(t.kind);
     run_world(&t, 4);
@@ -80,7 +81,7 @@ static void another_number_of_ranks_goes_on(void **state) {
     t.from = 7, t.to = 15;
     t.parts = groups == 0;
     run_world(&t, 3);
-    divided whole = { .kind = t.kind, .make = t.make, .options = t.options, .groups = groups, .to = 15 };
+    divided whole = { .kind = t.kind, .make = t.make, .lr = t.lr, .groups = groups, .to = 15 };
     situ_tree *want;
     int64_t bytes;
     situ_nn_module *alone = train_alone(&whole, &want, &bytes);
@@ -108,7 +109,7 @@ typedef struct refusal {
 static void try_to_make(world_rank *self) {
   const refusal *t = self->payload;
   situ_tensor *p = situ_zeros(t->shape[self->rank], &(situ_options){ .requires_grad = true });
-  situ_dist_zero_free(situ_dist_zero_new(SITU_TREE(p), self->comm, t->make, NULL));
+  situ_dist_zero_free(situ_dist_zero_new(SITU_TREE(p), self->comm, t->make, 1e-3, NULL));
 }
 
 static void what_cannot_be_divided_is_refused(void **state) {
@@ -148,7 +149,7 @@ static situ_status step_by_ones(situ_nn_module *m, situ_dist_zero *zero) {
 /* Rank 1's state is moved away: its step is refused, and the other rank hears why. */
 static void lose_state(world_rank *self) {
   situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
-  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, 1e-3, NULL);
   if (zero && step_by_ones(m, zero) == SITU_OK) {
     if (self->rank == 1)
       SITU_IGNORE(situ_to_(situ_optim_state(situ_dist_zero_optim(zero), 0, 0, NULL), situ_dev("sim:1")));
@@ -159,7 +160,7 @@ static void lose_state(world_rank *self) {
 /* Rank 1 casts its model: its elements are no longer those of rank 0. */
 static void cast_model(world_rank *self) {
   situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
-  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL);
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, 1e-3, NULL);
   if (zero && self->rank == 1) SITU_IGNORE(situ_nn_to_dtype(m, SITU_F64));
   if (zero) SITU_IGNORE(step_by_ones(m, zero));
   situ_dist_zero_free(zero);
@@ -184,7 +185,7 @@ static atomic_bool counted;
 static void come_late(world_rank *self) {
   situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
-  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, 1e-3, NULL);
   MUST(ddp && zero && dist_micro_batch(&dist_kinds[0], m, test_device(), self->rank) == SITU_OK);
   MUST(situ_comm_barrier(self->comm, "before the step") == SITU_OK);
   while (self->rank == 0 && !counted) (void)sched_yield();
@@ -219,7 +220,7 @@ static situ_tensor *step_in_hook(situ_tensor *grad, void *payload) {
 static void step_meanwhile(world_rank *self) {
   situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &(situ_dist_ddp_options){ .bucket_bytes = 1 });
-  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL);
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, 1e-3, NULL);
   situ_tensor *last = situ_nn_get_tensor(m, "0.weight");
   if (ddp && zero && situ_register_hook(last, step_in_hook, zero) == SITU_OK)
     SITU_IGNORE(dist_micro_batch(&dist_kinds[0], m, test_device(), self->rank));
@@ -243,9 +244,9 @@ static void a_step_in_a_hook_is_refused(void **state) {
 
 static void load_what_does_not_fit(world_rank *self) {
   situ_nn_module *m = self->payload;
-  situ_optim *other = situ_optim_sgd(SITU_TREE(situ_zeros(SITU_SHAPE(3), NULL)), NULL);
+  situ_optim *other = situ_optim_sgd(SITU_TREE(situ_zeros(SITU_SHAPE(3), NULL)), 1e-3, NULL);
   situ_tree *state = situ_optim_state_dict(other);
-  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL);
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, 1e-3, NULL);
   if (zero) SITU_IGNORE(situ_dist_zero_load_state_dict(zero, state));
   situ_dist_zero_free(zero);
   situ_tree_free(state);
@@ -255,8 +256,8 @@ static void load_what_does_not_fit(world_rank *self) {
 /* A state of a parameter that has other elements: of the right groups, with a momentum of 3 elements. */
 static void load_other_elements(world_rank *self) {
   situ_nn_module *m = self->payload;
-  const situ_optim_options options = { .lr = 0.1, .momentum = 0.9 };
-  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, &options);
+  situ_dist_zero *zero =
+      situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, 0.1, OPTIM_MOMENTUM(0.9));
   situ_tree *state = zero && step_by_ones(m, zero) == SITU_OK ? situ_dist_zero_state_dict(zero, 0) : NULL;
   situ_tree *flat = state ? situ_tree_flatten(state) : NULL, *other = situ_tree_dict();
   for (int64_t i = 0; i < situ_tree_count(flat); i++) {
@@ -291,11 +292,12 @@ static void refuse_groups(world_rank *self) {
   situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   static const char *const says[] = { "0.weight is in a parameter group already", "1 elements, and each of 2 ranks",
                                       "lr is -1" };
-  situ_dist_zero *zero = situ_dist_zero_new(dist_group(m, false), self->comm, situ_optim_sgd, NULL);
+  situ_dist_zero *zero = situ_dist_zero_new(dist_group(m, false), self->comm, situ_optim_sgd, 1e-3, NULL);
   for (int k = 0; k < 3 && zero; k++) {
     situ_tensor *one = situ_zeros(SITU_SHAPE(1), &(situ_options){ .requires_grad = true });
     situ_tree *group = k == 0 ? situ_nn_parameters(m) : k == 1 ? SITU_TREE(one) : dist_group(m, true);
-    const situ_optim_options options = { .lr = k == 2 ? -1 : 0 };
+    situ_optim_options options = situ_optim_group_options(situ_dist_zero_optim(zero), 0);
+    if (k == 2) options.lr = -1;
     if (situ_dist_zero_add_param_group(zero, group, &options) == SITU_OK || !strstr(situ_error_message(), says[k]))
       return;
     situ_error_clear();
@@ -305,9 +307,9 @@ static void refuse_groups(world_rank *self) {
   situ_tree *state = zero ? situ_dist_zero_state_dict(zero, 0) : NULL;
   situ_dist_zero_free(zero);
   /* A state of two groups is not one of one. */
-  if (self->rank == 0 && (zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL)))
+  if (self->rank == 0 && (zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, 1e-3, NULL)))
     SITU_IGNORE(situ_dist_zero_load_state_dict(zero, state));
-  else if (self->rank == 1) zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL);
+  else if (self->rank == 1) zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, 1e-3, NULL);
   situ_dist_zero_free(zero);
   situ_tree_free(state);
 }
@@ -324,7 +326,7 @@ static void groups_that_do_not_fit_are_refused(void **state) {
   expect_rank_ok(&ranks[1]);
   assert_int_equal(ranks[0].status, SITU_E_ARG);
   assert_non_null(strstr(ranks[0].message, "group 0 has 2 parameters in the state, must have 4"));
-  situ_optim *alone = situ_optim_sgd(situ_nn_parameters(model[2]), NULL);
+  situ_optim *alone = situ_optim_sgd(situ_nn_parameters(model[2]), 1e-3, NULL);
   situ_tree *parameters = situ_nn_parameters(model[2]);
   for (int64_t i = 0; i < situ_tree_count(parameters); i++) {
     situ_tensor *p = situ_tree_tensor_at(parameters, i);

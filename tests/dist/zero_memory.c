@@ -41,8 +41,8 @@ static void count_bytes(world_rank *self) {
   situ_dist_zero *zero = NULL;
   MUST(situ_nn_to(m, device) == SITU_OK);
   MUST((ddp = situ_dist_ddp_new(m, self->comm, &(situ_dist_ddp_options){ .bucket_bytes = 64 << 10 })));
-  MUST((zero = t->parts ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_adamw, NULL)
-                        : situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, NULL)));
+  MUST((zero = t->parts ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_adamw, 1e-3, NULL)
+                        : situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, 1e-3, NULL)));
   const int64_t begin = bytes_used(r);
   MUST(backward_once(m, device) == SITU_OK);
   t->gradients[r] = bytes_used(r) - begin;

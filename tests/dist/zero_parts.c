@@ -5,6 +5,7 @@
 
 #include "dist/divided.h"
 #include "situ/amp.h"
+#include "support/optim.h"
 
 /* ---- clipping ---- */
 
@@ -18,7 +19,8 @@ static void the_norm_does_not_depend_on_the_division(void **state) {
       const int size = 1 + i / 2;
       divided t = { .kind = &dist_kinds[k],
                     .make = situ_optim_sgd,
-                    .options = { .lr = 0.1, .momentum = 0.9 },
+                    .lr = 0.1,
+                    .change = (const optim_change[]){ { SITU_OPTIM_MOMENTUM, 0.9 }, { 0 } },
                     .parts = i % 2,
                     .max_norm = 0.3,
                     .ddp = { .bucket_bytes = 400 },
@@ -58,7 +60,7 @@ static void norm_on_a_rank(world_rank *self) {
   norms *t = self->payload;
   situ_tensor *p = situ_zeros(SITU_SHAPE(5001),
                               &(situ_options){ .dtype = t->dtype, .device = test_device(), .requires_grad = true });
-  situ_dist_zero *zero = situ_dist_zero_new(SITU_TREE(p), self->comm, situ_optim_sgd, NULL);
+  situ_dist_zero *zero = situ_dist_zero_new(SITU_TREE(p), self->comm, situ_optim_sgd, 1e-3, NULL);
   if (zero && situ_set_grad(p, gradient_of(t)) == SITU_OK &&
       situ_dist_zero_clip_grad_norm_(zero, 1e-3, t->p, &t->got[self->rank]) == SITU_OK)
     SITU_IGNORE(situ_item(situ_norm(situ_to_dtype(situ_grad(p), SITU_F64), t->p, NULL), &t->clipped[self->rank]));
@@ -119,11 +121,12 @@ static void read_whole_gradients(world_rank *self) {
   static const char says[] = "the ranks keep the gradient of ";
   situ_tree *parameters = situ_nn_parameters(m);
   situ_tensor *w = situ_nn_get_tensor(m, "0.weight");
-  situ_optim *other = situ_optim_sgd(situ_nn_parameters(m), NULL);
+  situ_optim *other = situ_optim_sgd(situ_nn_parameters(m), 1e-3, NULL);
   situ_grad_scaler *scaler = situ_grad_scaler_new(NULL);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
-  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, NULL) : NULL;
-  situ_dist_zero *whole = zero ? situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, NULL) : NULL;
+  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, 1e-3, NULL) : NULL;
+  situ_dist_zero *whole =
+      zero ? situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, 1e-3, NULL) : NULL;
   situ_tensor *mine = whole ? situ_optim_param(situ_dist_zero_optim(zero), 0, NULL) : NULL;
   MUST(mine && scaler && other);
   MUST(!situ_grad(mine));
@@ -227,7 +230,7 @@ static situ_tree *without_rest(situ_nn_module *m) {
 static void use_heads(world_rank *self) {
   situ_nn_module *m = at_home(((two_ranks *)self->payload)->model[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
-  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(without_rest(m), ddp, situ_optim_adamw, NULL) : NULL;
+  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(without_rest(m), ddp, situ_optim_adamw, 1e-3, NULL) : NULL;
   situ_tree *state = NULL;
   MUST(zero);
   for (int step = 0; step < 4; step++) {
@@ -262,30 +265,33 @@ static void try_what_is_refused(world_rank *self) {
   situ_tensor *foreign = situ_zeros(SITU_SHAPE(9), &(situ_options){ .device = test_device(), .requires_grad = true });
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &(situ_dist_ddp_options){ .micro_batches = 2 * self->size });
   situ_dist_zero *zero = NULL;
-  MUST(ddp && !situ_dist_zero2_new(SITU_TREE(foreign), ddp, situ_optim_sgd, NULL));
+  MUST(ddp && !situ_dist_zero2_new(SITU_TREE(foreign), ddp, situ_optim_sgd, 1e-3, NULL));
   MUST(situ_error() == SITU_E_ARG && strstr(situ_error_message(), "0 is not a parameter of the module"));
   situ_error_clear();
   MUST(backward_of_ones(m, 6) == SITU_OK);
-  MUST(!situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, NULL));
+  MUST(!situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, 1e-3, NULL));
   MUST(refused(SITU_E_STATE, "in the middle of a step of ddp: 1 of 2 micro-batches"));
   MUST(backward_of_ones(m, 6) == SITU_OK);
   situ_nn_zero_grad(m);
-  MUST(!situ_dist_zero2_new(dist_group(m, false), ddp, situ_optim_muon, NULL));
+  MUST(!situ_dist_zero2_new(dist_group(m, false), ddp, situ_optim_muon, 1e-3, NULL));
   MUST(situ_error() == SITU_E_UNSUPPORTED);
   situ_error_clear();
-  MUST((zero = situ_dist_zero2_new(dist_group(m, false), ddp, situ_optim_sgd, NULL)));
-  MUST(!situ_dist_zero2_new(dist_group(m, true), ddp, situ_optim_sgd, NULL));
+  MUST((zero = situ_dist_zero2_new(dist_group(m, false), ddp, situ_optim_sgd, 1e-3, NULL)));
+  MUST(!situ_dist_zero2_new(dist_group(m, true), ddp, situ_optim_sgd, 1e-3, NULL));
   MUST(refused(SITU_E_STATE, "another optimiser keeps gradients of this ddp in parts"));
   MUST(situ_dist_zero_add_param_group(zero, situ_nn_parameters(m), NULL) == SITU_E_ARG);
   situ_error_clear();
-  MUST(situ_dist_zero_add_param_group(zero, dist_group(m, true), &(situ_optim_options){ .lr = -1 }) == SITU_E_ARG);
+  situ_optim_options group = situ_optim_group_options(situ_dist_zero_optim(zero), 0);
+  group.lr = -1;
+  MUST(situ_dist_zero_add_param_group(zero, dist_group(m, true), &group) == SITU_E_ARG);
   situ_error_clear();
   /* A group that was refused keeps whole gradients. */
   MUST(backward_of_ones(m, 6) == SITU_OK && backward_of_ones(m, 6) == SITU_OK);
   MUST(situ_grad(situ_nn_get_tensor(m, "0.bias")) && !situ_grad(situ_nn_get_tensor(m, "0.weight")));
   MUST(situ_dist_zero_step(zero) == SITU_OK);
   situ_nn_zero_grad(m);
-  MUST(situ_dist_zero_add_param_group(zero, dist_group(m, true), &(situ_optim_options){ .lr = 0.1 }) == SITU_OK);
+  group.lr = 0.1;
+  MUST(situ_dist_zero_add_param_group(zero, dist_group(m, true), &group) == SITU_OK);
   MUST(backward_of_ones(m, 6) == SITU_OK && backward_of_ones(m, 6) == SITU_OK);
   MUST(!situ_grad(situ_nn_get_tensor(m, "0.bias")) && !situ_grad(situ_nn_get_tensor(m, "0.weight")));
   situ_dist_ddp_free(ddp);
@@ -311,7 +317,7 @@ static void what_cannot_be_kept_in_parts_is_refused(void **state) {
 static void give_up(world_rank *self) {
   situ_nn_module *m = at_home(((two_ranks *)self->payload)->model[self->rank]);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
-  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, NULL) : NULL;
+  situ_dist_zero *zero = ddp ? situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_sgd, 1e-3, NULL) : NULL;
   if (zero && self->rank == self->size - 1) situ_comm_abort(self->comm, "no memory for this batch");
   if (zero && backward_of_ones(m, 6) == SITU_E_COMM && situ_grad(situ_optim_param(situ_dist_zero_optim(zero), 0, NULL)))
     (void)situ_comm_refuse(SITU_E_STATE, "test", "a gradient is left");
@@ -332,7 +338,7 @@ static void the_engines_order_in_parts_is_close(void **state) {
   (void)state;
   situ_nn_module *want = NULL;
   for (int fast = 0; fast < 2; fast++) {
-    divided t = { .kind = &dist_kinds[1], .make = situ_optim_sgd, .options = { .lr = 0.1 }, .parts = true, .to = 4 };
+    divided t = { .kind = &dist_kinds[1], .make = situ_optim_sgd, .lr = 0.1, .parts = true, .to = 4 };
     t.ddp.fast = fast;
     for (int r = 0; r < 3; r++) t.model[r] = model_of(t.kind);
     run_world(&t, 3);

@@ -5,21 +5,23 @@
 #include "dist/divided.h"
 #include "situ/sys/alloc.h"
 #include "situ/sys/sim.h"
+#include "support/optim.h"
 
 /* ---- bits ---- */
 
 typedef struct rule {
   const char *name;
   situ_dist_make_optim make;
-  situ_optim_options options;
+  double lr;
+  optim_change change[OPTIM_CHANGES];
   bool groups;
   int units; /* of `of_kind` */
   int64_t bucket_bytes;
 } rule;
-static const rule rules[] = { { "SGD", situ_optim_sgd, { .lr = 0.1, .momentum = 0.9 }, false, 0, 0 },
-                              { "AdamW", situ_optim_adamw, { .lr = 0.01 }, false, 0, 300 },
-                              { "AdamW of two groups", situ_optim_adamw, { .lr = 0.01 }, true, 1, 0 },
-                              { "Adam, one unit", situ_optim_adam, { .lr = 0.01 }, false, 2, 600 } };
+static const rule rules[] = { { "SGD", situ_optim_sgd, 0.1, { { SITU_OPTIM_MOMENTUM, 0.9 } }, false, 0, 0 },
+                              { "AdamW", situ_optim_adamw, 0.01, { { 0 } }, false, 0, 300 },
+                              { "AdamW of two groups", situ_optim_adamw, 0.01, { { 0 } }, true, 1, 0 },
+                              { "Adam, one unit", situ_optim_adam, 0.01, { { 0 } }, false, 2, 600 } };
 static const char *const first_child[] = { "0" }, *const all_of_it[] = { "" };
 static const situ_dist_zero3_options of_kind[] = { { 0 }, { first_child, 1 }, { all_of_it, 1 } };
 
@@ -31,7 +33,8 @@ static void the_bits_of_one_optimiser(void **state) {
     for (int size = 1; size <= 4; size *= 2) {
       divided t = { .kind = &dist_kinds[k % DIST_KINDS],
                     .make = r->make,
-                    .options = r->options,
+                    .lr = r->lr,
+                    .change = r->change,
                     .groups = r->groups,
                     .shards = true,
                     .units = of_kind[r->units],
@@ -85,7 +88,7 @@ static void units_of_layers_and_frozen_and_tied_parameters(void **state) {
   static const char *const layers[] = { "0.layers.*" };
   for (size_t k = 0; k < sizeof others / sizeof *others; k++)
     for (int size = 1; size <= 4; size *= 2) {
-      divided t = { .kind = &others[k], .make = situ_optim_adamw, .options = { .lr = 0.01 }, .shards = true, .to = 4 };
+      divided t = { .kind = &others[k], .make = situ_optim_adamw, .lr = 0.01, .shards = true, .to = 4 };
       if (k == 0) t.units = (situ_dist_zero3_options){ layers, 1 };
       situ_tree *state_of_all;
       int64_t bytes;
@@ -109,13 +112,9 @@ static void clipping(void **state) {
   double norm = 0;
   for (int i = 0; i < 4; i++) {
     const int size = i ? 1 << (i - 1) : 2;
-    divided t = { .kind = &dist_kinds[2],
-                  .make = situ_optim_sgd,
-                  .options = { .lr = 0.1 },
-                  .parts = !i,
-                  .shards = i > 0,
-                  .max_norm = 0.3,
-                  .to = 4 };
+    divided t = {
+      .kind = &dist_kinds[2], .make = situ_optim_sgd, .lr = 0.1, .parts = !i, .shards = i > 0, .max_norm = 0.3, .to = 4
+    };
     for (int r = 0; r < size; r++) t.model[r] = model_of(t.kind);
     run_world(&t, size);
     if (!first) first = t.model[0], norm = t.norm[0];
@@ -170,7 +169,7 @@ static void use_parts(world_rank *self) {
   whole = situ_tree_map(state, copy_leaf, NULL);
   situ_tree_free(state);
   MUST(ddp && whole && situ_copy_to_host(w, values, sizeof values) == SITU_OK);
-  MUST((zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, NULL)));
+  MUST((zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 1e-3, NULL)));
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   x = situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() });
@@ -212,21 +211,21 @@ static void make_wrongly(world_rank *self) {
   situ_dist_zero *zero = NULL;
   situ_tensor *y;
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &(situ_dist_ddp_options){ .micro_batches = 3 });
-  MUST(ddp && !situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, NULL));
+  MUST(ddp && !situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 1e-3, NULL));
   MUST(situ_error() == SITU_E_ARG && strstr(situ_error_message(), "3 micro-batches"));
   situ_error_clear();
   situ_dist_ddp_free(ddp);
   MUST((ddp = situ_dist_ddp_new(m, self->comm, &(situ_dist_ddp_options){ .check_every = 2 })));
-  MUST(!situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, NULL));
+  MUST(!situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 1e-3, NULL));
   MUST(situ_error() == SITU_E_UNSUPPORTED && strstr(situ_error_message(), "check_every"));
   situ_error_clear();
   situ_dist_ddp_free(ddp);
   MUST((ddp = situ_dist_ddp_new(m, self->comm, NULL)));
-  MUST(
-      !situ_dist_zero3_new(situ_nn_parameters(m), ddp, &(situ_dist_zero3_options){ nothing, 1 }, situ_optim_sgd, NULL));
+  MUST(!situ_dist_zero3_new(situ_nn_parameters(m), ddp, &(situ_dist_zero3_options){ nothing, 1 }, situ_optim_sgd, 1e-3,
+                            NULL));
   MUST(situ_error() == SITU_E_ARG && strstr(situ_error_message(), "'layers.*' names no module"));
   situ_error_clear();
-  MUST((zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, NULL)));
+  MUST((zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 1e-3, NULL)));
   y = situ_nn_forward(m, situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() }));
   MUST(y);
   situ_dist_zero_free(zero);
@@ -243,7 +242,7 @@ static void step_between(world_rank *self) {
   situ_dist_zero *zero = NULL;
   situ_tensor *x = situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() }), *kept;
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
-  MUST(ddp && (zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, NULL)));
+  MUST(ddp && (zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 1e-3, NULL)));
   MUST((kept = situ_nn_forward(m, x)));
   MUST(situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL) == SITU_OK);
   MUST(situ_dist_zero_step(zero) == SITU_OK && situ_dist_zero_zero_grad(zero) == SITU_OK);
@@ -269,7 +268,7 @@ static void begin_without_memory(world_rank *self) {
   situ_dist_ddp *ddp = situ_dist_ddp_new(a->model, self->comm, NULL);
   MUST(ddp && situ_empty_cache(test_device()) == SITU_OK);
   situ_fail_allocation(a->nth, false);
-  zero = situ_dist_zero3_new(situ_nn_parameters(a->model), ddp, NULL, situ_optim_sgd, NULL);
+  zero = situ_dist_zero3_new(situ_nn_parameters(a->model), ddp, NULL, situ_optim_sgd, 1e-3, NULL);
   situ_fail_allocation(0, false);
   a->made = zero != NULL;
   MUST(situ_error() == (zero ? SITU_OK : SITU_E_NOMEM));
@@ -352,7 +351,7 @@ static void count_bytes(world_rank *self) {
     MUST(situ_nn_register_forward_hook(layer, look_in_forward, &w, NULL) == SITU_OK);
     MUST(situ_register_hook(situ_nn_get_tensor(layer, "weight"), look_in_backward, &w) == SITU_OK);
   }
-  MUST((zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, NULL)));
+  MUST((zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 1e-3, NULL)));
   t->parts[r] = bytes_used(r) - begin;
   for (int step = 0; step < 2; step++) {
     situ_scope s;
@@ -413,8 +412,7 @@ static void lose_a_rank(world_rank *self) {
   situ_dist_zero *zero = NULL;
   const situ_dist_ddp_options options = { .micro_batches = MICRO_BATCHES, .bucket_bytes = 300 };
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &options);
-  MUST(ddp && (zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd,
-                                          &(situ_optim_options){ .lr = 0.1 })));
+  MUST(ddp && (zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 0.1, NULL)));
   MUST(situ_comm_barrier(self->comm, "step 0 begins") == SITU_OK);
   if (self->rank == t->rank && t->nth) MUST(situ_comm_sim_fail(self->world, self->rank, t->fault, t->nth) == SITU_OK);
   if (self->rank == t->rank && t->allocation) situ_fail_allocation(t->allocation, false);

@@ -48,7 +48,7 @@ static situ_status train(const situ_checkpoint *c) {
 static void load(const situ_load_options *options) {
   situ_generator generator = situ_generator_seeded(7);
   situ_nn_module *model = situ_nn_linear(3, 2, NULL);
-  situ_optim *optim = situ_optim_adam(situ_nn_parameters(model), NULL);
+  situ_optim *optim = situ_optim_adam(situ_nn_parameters(model), 1e-3, NULL);
   situ_checkpoint c = { .model = model,
                         .optimizer = optim,
                         .scheduler = situ_lr_scheduler_step_lr(optim, 5, 0.5),

@@ -73,16 +73,15 @@ static situ_tensor *closure(void *payload) {
 }
 
 static situ_optim_options options(const gold_call *c) {
-  return (situ_optim_options){
-    .lr = gold_real(c, "lr", 0),
-    .max_iter = (double)gold_int(c, "max_iter", 0),
-    .max_eval = (double)gold_int(c, "max_eval", 0),
-    .history_size = (double)gold_int(c, "history_size", 0),
-    .tolerance_grad = gold_real(c, "tolerance_grad", 0),
-    .tolerance_change = gold_real(c, "tolerance_change", 0),
-    .maximize = gold_bool(c, "maximize", false),
-    .line_search_fn = gold_has(c, "line_search_fn") ? SITU_LINE_SEARCH_STRONG_WOLFE : SITU_LINE_SEARCH_NONE,
-  };
+  situ_optim_options o = situ_optim_lbfgs_defaults();
+  o.max_iter = (double)gold_int(c, "max_iter", 20);
+  o.max_eval = (double)gold_int(c, "max_eval", -1);
+  o.history_size = (double)gold_int(c, "history_size", 100);
+  o.tolerance_grad = gold_real(c, "tolerance_grad", o.tolerance_grad);
+  o.tolerance_change = gold_real(c, "tolerance_change", o.tolerance_change);
+  o.maximize = gold_bool(c, "maximize", false);
+  o.line_search_fn = gold_has(c, "line_search_fn") ? SITU_LINE_SEARCH_STRONG_WOLFE : SITU_LINE_SEARCH_NONE;
+  return o;
 }
 
 static void lbfgs(gold_call *c) {
@@ -94,7 +93,7 @@ static void lbfgs(gold_call *c) {
   const situ_optim_options o = options(c);
   p.count = gold_tensors(c, "param", p.param);
   for (int i = 0; i < p.count; i++) p.param[i] = situ_requires_grad_(situ_clone(p.param[i]), true);
-  p.o = situ_optim_lbfgs(situ_tree_of(p.count, p.param), &o);
+  p.o = situ_optim_lbfgs(situ_tree_of(p.count, p.param), gold_real(c, "lr", 1), &o);
   bool good = p.o && p.loss;
   for (int step = 0; step < steps && good; step++) {
     good = situ_optim_step_closure(p.o, closure, &p, &losses[step]) == SITU_OK;

@@ -6,69 +6,41 @@
 #include <string.h>
 
 #include "support/gold_run.h"
+#include "support/optim.h"
 
 enum { MOST_PARAMS = 4, MOST_STEPS = 16, SCHEDULE = 30 };
-
-/* A hyperparameter; 0 if the case leaves it out. Those of the last parameter's own group begin with "group.". */
-static double stated(const gold_call *c, const char *prefix, const char *field) {
-  char name[64];
-  snprintf(name, sizeof name, "%s%s", prefix, field);
-  return gold_real(c, name, 0);
-}
 
 static double adjustment(const char *word) {
   return *word == 'o' ? SITU_MUON_ORIGINAL : *word == 'm' ? SITU_MUON_MATCH_RMS_ADAMW : SITU_MUON_SPECTRAL_UNCLAMPED;
 }
 
-static situ_optim_options options(const gold_call *c, const char *prefix) {
-  return (situ_optim_options){
-    .lr = stated(c, prefix, "lr"),
-    .weight_decay = stated(c, prefix, "weight_decay"),
-    .momentum = stated(c, prefix, "momentum"),
-    .dampening = stated(c, prefix, "dampening"),
-    .beta1 = stated(c, prefix, "beta1"),
-    .beta2 = stated(c, prefix, "beta2"),
-    .alpha = stated(c, prefix, "alpha"),
-    .eps = stated(c, prefix, "eps"),
-    .nesterov = stated(c, prefix, "nesterov") != 0,
-    .amsgrad = stated(c, prefix, "amsgrad") != 0,
-    .centered = stated(c, prefix, "centered") != 0,
-    .maximize = stated(c, prefix, "maximize") != 0,
-    .rho = stated(c, prefix, "rho"),
-    .lr_decay = stated(c, prefix, "lr_decay"),
-    .initial_accumulator_value = stated(c, prefix, "initial_accumulator_value"),
-    .momentum_decay = stated(c, prefix, "momentum_decay"),
-    .decoupled_weight_decay = stated(c, prefix, "decoupled_weight_decay") != 0,
-    .etaminus = stated(c, prefix, "etaminus"),
-    .etaplus = stated(c, prefix, "etaplus"),
-    .step_size_min = stated(c, prefix, "step_size_min"),
-    .step_size_max = stated(c, prefix, "step_size_max"),
-    .lambd = stated(c, prefix, "lambd"),
-    .t0 = stated(c, prefix, "t0"),
-    .eps1 = stated(c, prefix, "eps1"),
-    .beta2_decay = stated(c, prefix, "beta2_decay"),
-    .d = stated(c, prefix, "d"),
-    .ns_a = stated(c, prefix, "ns_a"),
-    .ns_b = stated(c, prefix, "ns_b"),
-    .ns_c = stated(c, prefix, "ns_c"),
-    .ns_steps = (double)gold_int(c, "ns_steps", 0),
-    .adjust_lr_fn = adjustment(gold_word(c, "adjust_lr_fn", "original")),
-    .zero = gold_bool(c, "nesterov", true) ? 0 : SITU_OPTIM_ZERO(NESTEROV),
-  };
+/* Sets what the case gives. Those of the last parameter's own group begin with "group.". */
+static void read_options(const gold_call *c, const char *prefix, situ_optim_options *options) {
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", prefix, optim_members[f].name);
+    if (!gold_has(c, name)) continue;
+    const bool is_word = f == SITU_OPTIM_ADJUST_LR_FN;
+    optim_set_option(options, (situ_optim_field)f,
+                     is_word ? adjustment(gold_word(c, name, "")) : gold_real(c, name, 0));
+  }
 }
 
-typedef situ_optim *maker(situ_tree *, const situ_optim_options *);
+typedef optim_maker maker;
 
 /* An optimiser of all parameters, the last in a group of its own if the case says so. */
 static situ_optim *build(gold_call *c, maker *make, situ_tensor **params, int count) {
   bool split = gold_has(c, "group.lr");
-  situ_optim_options first = options(c, ""), second = options(c, "group.");
-  situ_optim *o = make(situ_tree_of(split ? count - 1 : count, params), &first);
-  if (split && o && situ_optim_add_param_group(o, situ_tree_of(1, &params[count - 1]), &second) != SITU_OK) {
-    situ_optim_free(o);
-    return NULL;
-  }
-  return o;
+  situ_optim_options first = optim_defaults(make);
+  read_options(c, "", &first);
+  const double lr = gold_real(c, "lr", optim_rule_of(make)->lr);
+  situ_optim *o = make(situ_tree_of(split ? count - 1 : count, params), lr, &first);
+  if (!split || !o) return o;
+  situ_optim_options second = situ_optim_group_options(o, 0);
+  read_options(c, "group.", &second);
+  if (situ_optim_add_param_group(o, situ_tree_of(1, &params[count - 1]), &second) == SITU_OK) return o;
+  situ_optim_free(o);
+  return NULL;
 }
 
 static void steps(gold_call *c, maker *make) {
@@ -133,19 +105,16 @@ static situ_lr_scheduler *lambda(const gold_call *c, situ_optim *o) {
 }
 
 static situ_lr_scheduler *one_cycle(const gold_call *c, situ_optim *o) {
-  situ_one_cycle_options options = {
-    .max_lr = gold_real(c, "max_lr", 0),
-    .total_steps = gold_int(c, "total_steps", 0),
-    .pct_start = gold_real(c, "pct_start", 0),
-    .linear = strcmp(gold_word(c, "anneal_strategy", "cos"), "linear") == 0,
-    .keep_momentum = !gold_bool(c, "cycle_momentum", true),
-    .base_momentum = gold_real(c, "base_momentum", 0),
-    .max_momentum = gold_real(c, "max_momentum", 0),
-    .div_factor = gold_real(c, "div_factor", 0),
-    .final_div_factor = gold_real(c, "final_div_factor", 0),
-    .three_phase = gold_bool(c, "three_phase", false),
-  };
-  return situ_lr_scheduler_one_cycle_lr(o, &options);
+  situ_one_cycle_options options = situ_one_cycle_defaults();
+  options.pct_start = gold_real(c, "pct_start", options.pct_start);
+  options.linear = strcmp(gold_word(c, "anneal_strategy", "cos"), "linear") == 0;
+  options.keep_momentum = !gold_bool(c, "cycle_momentum", true);
+  options.base_momentum = gold_real(c, "base_momentum", options.base_momentum);
+  options.max_momentum = gold_real(c, "max_momentum", options.max_momentum);
+  options.div_factor = gold_real(c, "div_factor", options.div_factor);
+  options.final_div_factor = gold_real(c, "final_div_factor", options.final_div_factor);
+  options.three_phase = gold_bool(c, "three_phase", false);
+  return situ_lr_scheduler_one_cycle_lr(o, gold_real(c, "max_lr", 0), gold_int(c, "total_steps", 0), &options);
 }
 
 static situ_lr_scheduler *multi_step(const gold_call *c, situ_optim *o) {
@@ -172,31 +141,27 @@ static situ_lr_scheduler *restarts(const gold_call *c, situ_optim *o) {
 
 static situ_lr_scheduler *cyclic(const gold_call *c, situ_optim *o) {
   const char *mode = gold_word(c, "mode", "triangular");
-  situ_cyclic_options options = {
-    .base_lr = gold_real(c, "base_lr", 0),
-    .max_lr = gold_real(c, "max_lr", 0),
-    .step_size_up = gold_int(c, "step_size_up", 0),
-    .step_size_down = gold_int(c, "step_size_down", 0),
-    .mode = strcmp(mode, "triangular2") == 0 ? SITU_CYCLIC_TRIANGULAR2
-            : *mode == 'e'                   ? SITU_CYCLIC_EXP_RANGE
-                                             : SITU_CYCLIC_TRIANGULAR,
-    .gamma = gold_real(c, "gamma", 0),
-    .keep_momentum = !gold_bool(c, "cycle_momentum", true),
-    .base_momentum = gold_real(c, "base_momentum", 0),
-    .max_momentum = gold_real(c, "max_momentum", 0),
-  };
-  return situ_lr_scheduler_cyclic_lr(o, &options);
+  situ_cyclic_options options = situ_cyclic_defaults();
+  options.step_size_up = gold_int(c, "step_size_up", options.step_size_up);
+  options.step_size_down = gold_int(c, "step_size_down", options.step_size_down);
+  options.mode = strcmp(mode, "triangular2") == 0 ? SITU_CYCLIC_TRIANGULAR2
+                 : *mode == 'e'                   ? SITU_CYCLIC_EXP_RANGE
+                                                  : SITU_CYCLIC_TRIANGULAR;
+  options.gamma = gold_real(c, "gamma", options.gamma);
+  options.keep_momentum = !gold_bool(c, "cycle_momentum", true);
+  options.base_momentum = gold_real(c, "base_momentum", options.base_momentum);
+  options.max_momentum = gold_real(c, "max_momentum", options.max_momentum);
+  return situ_lr_scheduler_cyclic_lr(o, gold_real(c, "base_lr", 0), gold_real(c, "max_lr", 0), &options);
 }
 
 static situ_lr_scheduler *plateau(const gold_call *c, situ_optim *o) {
-  situ_plateau_options options = {
-    .max = strcmp(gold_word(c, "mode", "min"), "max") == 0,
-    .threshold = gold_real(c, "threshold", 0),
-    .threshold_abs = strcmp(gold_word(c, "threshold_mode", "rel"), "abs") == 0,
-    .cooldown = gold_int(c, "cooldown", 0),
-    .min_lr = gold_real(c, "min_lr", 0),
-    .eps = gold_real(c, "eps", 0),
-  };
+  situ_plateau_options options = situ_plateau_defaults();
+  options.max = strcmp(gold_word(c, "mode", "min"), "max") == 0;
+  options.threshold = gold_real(c, "threshold", options.threshold);
+  options.threshold_abs = strcmp(gold_word(c, "threshold_mode", "rel"), "abs") == 0;
+  options.cooldown = gold_int(c, "cooldown", 0);
+  options.min_lr = gold_real(c, "min_lr", 0);
+  options.eps = gold_real(c, "eps", options.eps);
   return situ_lr_scheduler_reduce_lr_on_plateau(o, gold_real(c, "factor", 0.1), gold_int(c, "patience", 10), &options);
 }
 
@@ -239,8 +204,7 @@ static situ_lr_scheduler *chained(const gold_call *c, situ_optim *o) {
 /* The rate (and momentum) in force in each of 30 steps. */
 static void schedule(gold_call *c, situ_lr_scheduler *(*make)(const gold_call *, situ_optim *)) {
   situ_tensor *param = situ_requires_grad_(situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = c->device }), true);
-  situ_optim *o =
-      situ_optim_sgd(SITU_TREE(param), &(situ_optim_options){ .lr = gold_real(c, "lr", 0), .momentum = 0.9 });
+  situ_optim *o = situ_optim_sgd(SITU_TREE(param), gold_real(c, "lr", 0), OPTIM_MOMENTUM(0.9));
   situ_lr_scheduler *s = make(c, o);
   double rates[SCHEDULE], momenta[SCHEDULE], metrics[SCHEDULE];
   situ_tensor *given = gold_in(c, "metrics");

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "support/gold_run.h"
+#include "support/optim.h"
 
 enum { STEPS = 60 };
 
@@ -21,8 +22,9 @@ enum { STEPS = 60 };
 typedef struct recipe {
   const char *name;
   situ_nn_module *(*build)(void);
-  situ_optim *(*make)(situ_tree *, const situ_optim_options *);
-  situ_optim_options options;
+  optim_maker *make;
+  double lr;
+  optim_change change[OPTIM_CHANGES];
   int64_t batch;
   double clip, eta_min; /* 0: no clipping, no schedule */
   bool autocast;        /* to bf16 */
@@ -121,7 +123,7 @@ static void test_parity(void **state) {
   snprintf(name, sizeof name, "parity_%s.safetensors", r->name);
   situ_tree *file = situ_load(gold_data(name, path, sizeof path), &(situ_load_options){ .device = gold_device() });
   situ_nn_module *model = r->build();
-  situ_optim *optim = r->make(situ_nn_parameters(model), &r->options);
+  situ_optim *optim = optim_make(r->make, situ_nn_parameters(model), r->lr, r->change);
   if (!file || !model || !optim) { fail_msg("%s", situ_error_message()); }
   load_start(model, file);
   situ_lr_scheduler *schedule = r->eta_min > 0 ? situ_lr_scheduler_cosine_annealing_lr(optim, STEPS, r->eta_min) : NULL;
@@ -149,11 +151,19 @@ static void test_parity(void **state) {
 }
 
 static recipe recipes[] = {
-  { "mlp_sgd", mlp, situ_optim_sgd, { .lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3 }, 16, 0, 0, false },
-  { "mlp_adam", mlp, situ_optim_adam, { .lr = 0.01 }, 16, 0, 0, false },
-  { "mlp_autocast", mlp, situ_optim_adam, { .lr = 0.01 }, 16, 0, 0, true },
-  { "cnn_adamw", cnn, situ_optim_adamw, { .lr = 0.003, .weight_decay = 0.01 }, 12, 0, 0, false },
-  { "transformer_adam", transformer_new, situ_optim_adam, { .lr = 0.003 }, 8, 1, 1e-4, false },
+  { "mlp_sgd",
+    mlp,
+    situ_optim_sgd,
+    0.05,
+    { { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_WEIGHT_DECAY, 1e-3 } },
+    16,
+    0,
+    0,
+    false },
+  { "mlp_adam", mlp, situ_optim_adam, 0.01, { { 0 } }, 16, 0, 0, false },
+  { "mlp_autocast", mlp, situ_optim_adam, 0.01, { { 0 } }, 16, 0, 0, true },
+  { "cnn_adamw", cnn, situ_optim_adamw, 0.003, { { SITU_OPTIM_WEIGHT_DECAY, 0.01 } }, 12, 0, 0, false },
+  { "transformer_adam", transformer_new, situ_optim_adam, 0.003, { { 0 } }, 8, 1, 1e-4, false },
 };
 
 int main(void) {

@@ -6,6 +6,7 @@
 
 #include "situ/optim.h"
 #include "support/gold_run.h"
+#include "support/optim.h"
 
 enum { STEPS = 10, MILESTONE = 4, ADDED = 2 };
 
@@ -34,11 +35,16 @@ static situ_lr_scheduler *make(const char *kind, situ_optim *o) {
   if (!strcmp(kind, "multiplicative")) return situ_lr_scheduler_multiplicative_lr(o, falling, NULL);
   if (!strcmp(kind, "cosine")) return situ_lr_scheduler_cosine_annealing_lr(o, 5, 0.01);
   if (!strcmp(kind, "restarts")) return situ_lr_scheduler_cosine_annealing_warm_restarts(o, 3, 2, 0);
-  if (!strcmp(kind, "one_cycle"))
-    return situ_lr_scheduler_one_cycle_lr(
-        o, &(situ_one_cycle_options){ .max_lr = 0.4, .total_steps = 12, .three_phase = true });
-  if (!strcmp(kind, "cyclic"))
-    return situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .base_lr = 0.01, .max_lr = 0.3, .step_size_up = 3 });
+  if (!strcmp(kind, "one_cycle")) {
+    situ_one_cycle_options options = situ_one_cycle_defaults();
+    options.three_phase = true;
+    return situ_lr_scheduler_one_cycle_lr(o, 0.4, 12, &options);
+  }
+  if (!strcmp(kind, "cyclic")) {
+    situ_cyclic_options options = situ_cyclic_defaults();
+    options.step_size_up = 3;
+    return situ_lr_scheduler_cyclic_lr(o, 0.01, 0.3, &options);
+  }
   if (!strcmp(kind, "swalr")) return situ_lr_scheduler_swalr(o, 0.05, 3, false);
   if (!strcmp(kind, "swalr_at_once")) return situ_lr_scheduler_swalr(o, 0.05, 0, false);
   if (!strcmp(kind, "plateau")) return situ_lr_scheduler_reduce_lr_on_plateau(o, 0.5, 0, NULL);
@@ -47,9 +53,7 @@ static situ_lr_scheduler *make(const char *kind, situ_optim *o) {
 }
 
 static situ_tree *parameter(void) { return SITU_TREE(situ_requires_grad_(situ_zeros(SITU_SHAPE(1), NULL), true)); }
-static situ_optim *sgd(void) {
-  return situ_optim_sgd(parameter(), &(situ_optim_options){ .lr = 0.2, .momentum = 0.9 });
-}
+static situ_optim *sgd(void) { return situ_optim_sgd(parameter(), 0.2, OPTIM_MOMENTUM(0.9)); }
 
 static void run_sequence(gold_call *c) {
   situ_optim *o = sgd();
@@ -82,7 +86,11 @@ static void run_late(gold_call *c) {
   int rows = 0;
   bool good = s != NULL, refused = false;
   while (good && !refused && rows < STEPS) {
-    if (rows == ADDED) good = situ_optim_add_param_group(o, parameter(), &(situ_optim_options){ .lr = 0.1 }) == SITU_OK;
+    if (rows == ADDED) {
+      situ_optim_options added = situ_optim_group_options(o, 0);
+      added.lr = 0.1;
+      good = situ_optim_add_param_group(o, parameter(), &added) == SITU_OK;
+    }
     const int last = rows >= ADDED;
     for (int g = 0; g < 2; g++) rates[rows][g] = situ_optim_get(o, g * last, SITU_OPTIM_LR);
     const situ_status status =

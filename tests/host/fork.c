@@ -22,7 +22,7 @@ static void train(void) {
   situ_scope s;
   situ_scope_begin(&s);
   situ_nn_module *m = situ_nn_linear(16, 8, NULL);
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   situ_tensor *x = situ_ones(SITU_SHAPE(64, 16), NULL);
   (void)situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL);
   (void)situ_optim_step(optim);

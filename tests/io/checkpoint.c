@@ -13,6 +13,7 @@
 #include "situ/io.h"
 #include "situ/random.h"
 #include "situ/sys/alloc.h"
+#include "support/optim.h"
 
 /* A training run: a network with running statistics and dropout, so that buffers and random numbers
    matter. */
@@ -28,12 +29,15 @@ enum { OPTIMIZERS = 5, SCHEDULERS = 4 };
 static situ_optim *make_optimizer(int which, situ_nn_module *model) {
   situ_tree *parameters = situ_nn_parameters(model);
   switch (which) {
-  case 0: return situ_optim_sgd(parameters, &(situ_optim_options){ .lr = 0.1 });
-  case 1: return situ_optim_sgd(parameters, &(situ_optim_options){ .lr = 0.1, .momentum = 0.9, .nesterov = true });
-  case 2: return situ_optim_adam(parameters, &(situ_optim_options){ .lr = 0.01, .amsgrad = true });
-  case 3: return situ_optim_adamw(parameters, &(situ_optim_options){ .lr = 0.01 });
+  case 0: return situ_optim_sgd(parameters, 0.1, NULL);
+  case 1:
+    return situ_optim_sgd(parameters, 0.1,
+                          OPTIM_OPTIONS(situ_optim_sgd, { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_NESTEROV, 1 }));
+  case 2: return situ_optim_adam(parameters, 0.01, OPTIM_OPTIONS(situ_optim_adam, { SITU_OPTIM_AMSGRAD, 1 }));
+  case 3: return situ_optim_adamw(parameters, 0.01, NULL);
   default:
-    return situ_optim_rmsprop(parameters, &(situ_optim_options){ .lr = 0.01, .momentum = 0.5, .centered = true });
+    return situ_optim_rmsprop(
+        parameters, 0.01, OPTIM_OPTIONS(situ_optim_rmsprop, { SITU_OPTIM_MOMENTUM, 0.5 }, { SITU_OPTIM_CENTERED, 1 }));
   }
 }
 
@@ -47,9 +51,11 @@ static situ_lr_scheduler *make_scheduler(int which, situ_optim *o) {
   case 0: return situ_lr_scheduler_step_lr(o, 2, 0.5);
   case 1: return situ_lr_scheduler_cosine_annealing_lr(o, 8, 0.001);
   case 2: return situ_lr_scheduler_lambda_lr(o, halve, NULL);
-  default:
-    return situ_lr_scheduler_one_cycle_lr(
-        o, &(situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10, .keep_momentum = true });
+  default: {
+    situ_one_cycle_options options = situ_one_cycle_defaults();
+    options.keep_momentum = true;
+    return situ_lr_scheduler_one_cycle_lr(o, 0.1, 10, &options);
+  }
   }
 }
 

@@ -12,6 +12,7 @@
 #include "situ/place.h"
 #include "situ/sys/alloc.h"
 #include "situ/sys/sim.h"
+#include "support/optim.h"
 
 static const char path[] = "faults.ckpt";
 
@@ -31,8 +32,7 @@ static run start(situ_device device, bool adam, situ_dtype count_dtype, uint64_t
       r.model, "seen", NULL, situ_zeros(SITU_SHAPE(1), &(situ_options){ .dtype = count_dtype }), SITU_NN_BUFFER));
   assert_int_equal(situ_nn_to(r.model, device), SITU_OK);
   situ_tree *parameters = situ_nn_parameters(r.model);
-  r.optimizer = adam ? situ_optim_adamw(parameters, NULL)
-                     : situ_optim_sgd(parameters, &(situ_optim_options){ .lr = 1, .momentum = 0.9 });
+  r.optimizer = adam ? situ_optim_adamw(parameters, 1e-3, NULL) : situ_optim_sgd(parameters, 1, OPTIM_MOMENTUM(0.9));
   r.scheduler = situ_lr_scheduler_step_lr(r.optimizer, 2, 0.5);
   assert_non_null(r.scheduler);
   return r;

@@ -55,7 +55,7 @@ static void errors_name_the_function_called(void **test_state) {
   (void)test_state;
   module = situ_nn_linear(3, 4, NULL);
   state = situ_nn_state_dict(module);
-  optimiser = situ_optim_adam(situ_nn_parameters(module), NULL);
+  optimiser = situ_optim_adam(situ_nn_parameters(module), 1e-3, NULL);
   assert_int_equal(situ_backward(situ_sum(situ_nn_forward(module, situ_ones(SITU_SHAPE(2, 3), NULL)), NULL), NULL),
                    SITU_OK);
   assert_int_equal(situ_optim_step(optimiser), SITU_OK);

@@ -189,7 +189,7 @@ static void trains_saves_and_reloads_adapters(void **state) {
   assert_true(loss_of(m, NULL) == before); /* lora_B is 0 */
   situ_tree *parameters = situ_nn_parameters(m);
   assert_int_equal(situ_tree_count(parameters), 4); /* the adapters', nothing else */
-  situ_optim *optimizer = situ_optim_adamw(parameters, &(situ_optim_options){ .lr = 0.01 });
+  situ_optim *optimizer = situ_optim_adamw(parameters, 0.01, NULL);
   double last = before;
   for (int k = 0; k < 60; k++) last = loss_of(m, optimizer);
   assert_true(last < 0.5 * before);

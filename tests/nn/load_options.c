@@ -111,7 +111,7 @@ static void memory_is_taken_over(void **state) {
 static void values_are_swapped(void **state) {
   (void)state;
   situ_nn_module *m = fc(test_device());
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 1 });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), 1, NULL);
   situ_tensor *weight = situ_nn_get_tensor(m, "weight"), *old = situ_clone(situ_detach(weight));
   situ_tensor *x = T32(SITU_SHAPE(1, 2), 1, 2), *y = situ_sum(situ_nn_forward(m, situ_requires_grad_(x, true)), NULL);
   assert_int_equal(situ_backward(y, &(situ_backward_options){ .retain_graph = true }), SITU_OK);

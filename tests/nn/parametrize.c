@@ -58,7 +58,7 @@ static void training(void **state) {
   situ_nn_module *m = linear();
   situ_tensor *own = situ_nn_get_tensor(m, "weight"), *before = situ_clone(situ_detach(own)), *x = R32(4, 3);
   situ_tensor *want = situ_nn_forward(m, x);
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 0.1 });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), 0.1, NULL);
   assert_ptr_equal(situ_nn_utils_weight_norm(m, "weight", 0), m);
   assert_ptr_equal(situ_nn_get_tensor(m, "parametrizations.weight.original1"), own);
   situ_tensor *y = situ_nn_forward(m, x);

@@ -57,7 +57,7 @@ static void two_names_one_parameter(void **state) {
 static void an_optimiser_steps_it_once(void **state) {
   (void)state;
   situ_nn_module *m = tied_new(3, 2);
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 1 });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), 1, NULL);
   situ_tensor *w = situ_nn_get_tensor(m, "head.weight");
   const float values[] = { 1, 2, 3, 4, 5, 6 };
   assert_int_equal(situ_copy_from_host(situ_detach(w), values, sizeof values), SITU_OK);

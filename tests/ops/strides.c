@@ -8,6 +8,7 @@
 
 #include "situ/sys/op.h"
 #include "situ/sys/sim.h"
+#include "support/optim.h"
 #include "support/test.h"
 
 #define HERE(...) (&(situ_options){ .device = test_device(), __VA_ARGS__ })
@@ -315,7 +316,7 @@ static void training_gives_the_same(void **state) {
   situ_tensor *x = situ_randn(SITU_SHAPE(4, 3, 12, 12), HERE(0)), *y[3];
   for (int k = 0; k < 3; k++) { /* row-major; channels last; changed after the first steps */
     situ_nn_module *m = small_cnn();
-    situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 0.05, .momentum = 0.9 });
+    situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), 0.05, OPTIM_MOMENTUM(0.9));
     if (k == 1) assert_int_equal(situ_nn_to_memory_format(m, SITU_CHANNELS_LAST), SITU_OK);
     y[k] = trained(m, o, x);
     assert_int_equal(situ_is_contiguous(y[k]), k != 1);

@@ -6,6 +6,7 @@
 #include "situ/nn.h"
 #include "situ/optim.h"
 #include "support/modules.h"
+#include "support/optim.h"
 
 static situ_tensor *blank(situ_shape shape) {
   return situ_empty(shape, &(situ_options){ .dtype = SITU_F32, .device = test_device() });
@@ -58,7 +59,7 @@ static void an_optimiser_refuses(void **state) {
   situ_requires_grad_(w, true);
   assert_int_equal(situ_set_grad(w, ones(SITU_SHAPE(2))), SITU_OK);
   situ_tree *list = situ_tree_append(situ_tree_list(), situ_tree_tensor(w));
-  situ_optim *sgd = situ_optim_sgd(list, &(situ_optim_options){ .lr = 0.1 });
+  situ_optim *sgd = situ_optim_sgd(list, 0.1, NULL);
   assert_non_null(sgd);
   assert_int_equal(situ_optim_step(sgd), SITU_E_STATE);
   expect_error(SITU_E_STATE, "", "`w` ([2] f32) holds no value yet");
@@ -117,12 +118,12 @@ static void training_reads_only_what_is_there(void **state) {
                          situ_nn_max_pool2d(SITU_SHAPE(2, 2), NULL), situ_nn_flatten(1, -1),
                          situ_nn_linear(2 * 3 * 3, 4, &(situ_nn_linear_options){ HERE }),
                          situ_nn_layer_norm(SITU_SHAPE(4), &(situ_nn_norm_options){ HERE }), situ_nn_dropout(0.5));
-  const situ_optim_options o[] = { { .amsgrad = true },
-                                   { .lr = 0.1, .momentum = 0.9, .nesterov = true },
-                                   { .momentum = 0.9, .centered = true } };
-  situ_optim *list[] = { situ_optim_adamw(situ_nn_parameters(net), &o[0]),
-                         situ_optim_sgd(situ_nn_parameters(net), &o[1]),
-                         situ_optim_rmsprop(situ_nn_parameters(net), &o[2]) };
+  static const optim_change adamw[] = { { SITU_OPTIM_AMSGRAD, 1 }, { 0 } },
+                            sgd[] = { { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_NESTEROV, 1 }, { 0 } },
+                            rmsprop[] = { { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_CENTERED, 1 }, { 0 } };
+  situ_optim *list[] = { optim_make(situ_optim_adamw, situ_nn_parameters(net), 1e-3, adamw),
+                         optim_make(situ_optim_sgd, situ_nn_parameters(net), 0.1, sgd),
+                         optim_make(situ_optim_rmsprop, situ_nn_parameters(net), 1e-2, rmsprop) };
   for (int k = 0; k < 6; k++) {
     situ_tensor *y = situ_nn_forward(net, situ_randn(SITU_SHAPE(3, 1, 8, 8), &(situ_options){ HERE }));
     assert_int_equal(situ_backward(situ_cross_entropy(y, TI64(SITU_SHAPE(3), 0, 1, 3), NULL), NULL), SITU_OK);

@@ -29,10 +29,12 @@ static void expect_average(situ_nn_module *averaged, double weight, double count
 static void follows_torch(void **state) {
   (void)state;
   static const double values[] = { 1, 2, 4, 8 }, ema[] = { 1, 1.1, 1.39, 2.051 }, swa[] = { 1, 1.5, 7 / 3.0, 3.75 };
-  const double *want[] = { ema, swa };
-  for (int k = 0; k < 2; k++) {
+  const double *want[] = { ema, swa, values }; /* decay 0: what the model has */
+  for (int k = 0; k < 3; k++) {
     situ_nn_module *m = model();
-    situ_nn_module *mean = situ_optim_averaged_model(m, &(situ_averaged_model_options){ .decay = k == 0 ? 0.9 : 0 });
+    situ_averaged_model_options options = situ_averaged_model_defaults();
+    if (k != 1) options.decay = k == 0 ? 0.9 : 0;
+    situ_nn_module *mean = situ_optim_averaged_model(m, &options);
     for (int i = 0; i < 4; i++) {
       fill(m, values[i]);
       assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
@@ -85,7 +87,9 @@ static void buffers_too(void **state) {
   static const double means[] = { 4, 3 }, counts[] = { 5, 3 };
   for (int k = 0; k < 2; k++) {
     situ_nn_module *m = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE });
-    situ_nn_module *mean = situ_optim_averaged_model(m, &(situ_averaged_model_options){ .use_buffers = k == 1 });
+    situ_averaged_model_options options = situ_averaged_model_defaults();
+    options.use_buffers = k == 1;
+    situ_nn_module *mean = situ_optim_averaged_model(m, &options);
     for (int i = 0; i < 2; i++) {
       assert_non_null(situ_fill_(situ_nn_get_tensor(m, "running_mean"), i == 0 ? 2 : 4));
       assert_non_null(situ_fill_(situ_nn_get_tensor(m, "num_batches_tracked"), i == 0 ? 2 : 5));
@@ -102,8 +106,9 @@ static void refuses_what_does_not_fit(void **state) {
   (void)state;
   situ_nn_module *m = model(), *wide = situ_nn_linear(1, 2, &(situ_nn_linear_options){ HERE }),
                  *bare = situ_nn_linear(1, 1, &(situ_nn_linear_options){ HERE, .no_bias = true });
-  expect_refused(situ_optim_averaged_model(m, &(situ_averaged_model_options){ .decay = 1.5 }), SITU_E_ARG,
-                 "optim_averaged_model", "decay is 1.5");
+  situ_averaged_model_options options = situ_averaged_model_defaults();
+  options.decay = 1.5;
+  expect_refused(situ_optim_averaged_model(m, &options), SITU_E_ARG, "optim_averaged_model", "decay is 1.5");
   situ_nn_module *mean = situ_optim_averaged_model(m, NULL);
   fill(m, 5);
   assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);
@@ -178,10 +183,12 @@ static void averages_in_graphs(void **state) {
   (void)state;
   for (int i = 0; i < 48; i++) {
     static const int first[] = { 0, 1, 3 };
-    const captured_case c = { { .decay = i % 2 ? 0.9 : 0, .use_buffers = i / 2 % 2 },
-                              .dtype = i / 4 % 2 ? SITU_BF16 : SITU_F32,
-                              .first = first[i / 8 % 3],
-                              .updates = 1 + i / 24 };
+    situ_averaged_model_options options = situ_averaged_model_defaults();
+    if (i % 2) options.decay = 0.9;
+    options.use_buffers = i / 2 % 2;
+    const captured_case c = {
+      .options = options, .dtype = i / 4 % 2 ? SITU_BF16 : SITU_F32, .first = first[i / 8 % 3], .updates = 1 + i / 24
+    };
     situ_nn_module *m = situ_nn_batch_norm1d(3, &(situ_nn_batch_norm_options){ HERE, .dtype = c.dtype });
     situ_nn_module *calls = mean_of_steps(&c, m, false), *graph = mean_of_steps(&c, m, true);
     situ_tree *a = situ_nn_state_dict(calls), *b = situ_nn_state_dict(graph);

@@ -49,7 +49,7 @@ static void scales_to_the_norm(void **state) {
 
 static void small_gradients_keep_their_bits(void **state) {
   (void)state;
-  situ_optim *o = situ_optim_sgd(parameters(), NULL);
+  situ_optim *o = situ_optim_sgd(parameters(), 1e-3, NULL);
   assert_int_equal(situ_optim_clip_grad_norm_(o, 100, 2, NULL), SITU_OK);
   expect_exact(situ_grad(b), SITU_SHAPE(3), 0.5, 0.25, -8);
   situ_optim_free(o);
@@ -74,7 +74,7 @@ static void clamps_to_a_value(void **state) {
   expect_exact(situ_grad(a), SITU_SHAPE(2, 2), 1, -2, 2.5, 2.5);
   expect_exact(situ_grad(b), SITU_SHAPE(3), 0.5, 0.25, -2.5);
   assert_null(situ_grad(idle));
-  situ_optim *o = situ_optim_sgd(list, NULL);
+  situ_optim *o = situ_optim_sgd(list, 1e-3, NULL);
   assert_int_equal(situ_optim_clip_grad_value_(o, -1), SITU_E_ARG);
   expect_error(SITU_E_ARG, "optim_clip_grad_value_", "clip_value is -1");
   assert_int_equal(situ_optim_clip_grad_value_(o, (double)NAN), SITU_E_ARG);

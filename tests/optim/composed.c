@@ -7,8 +7,9 @@
 #include "situ/optim.h"
 #include "situ/sys/alloc.h"
 #include "support/modules.h"
+#include "support/optim.h"
 
-typedef situ_optim *(*maker)(situ_tree *, const situ_optim_options *);
+typedef optim_maker *maker;
 static const maker both[] = { situ_optim_adafactor, situ_optim_muon };
 
 static situ_tensor *matrix(situ_dtype dtype) {
@@ -26,8 +27,10 @@ static void a_failure_changes_nothing(void **state) {
   if (test_device().kind != SITU_CPU) return;
   for (int k = 0; k < 2; k++) {
     situ_tensor *x = matrix(SITU_F32), *y = matrix(SITU_F32);
-    situ_optim *o = both[k](SITU_TREE(x), &(situ_optim_options){ .weight_decay = 0.1 });
-    assert_int_equal(situ_optim_add_param_group(o, SITU_TREE(y), &(situ_optim_options){ .lr = 0.5 }), SITU_OK);
+    situ_optim *o = both[k](SITU_TREE(x), k ? 1e-3 : 1e-2, OPTIM_OPTIONS(both[k], { SITU_OPTIM_WEIGHT_DECAY, 0.1 }));
+    situ_optim_options second = situ_optim_group_options(o, 0);
+    second.lr = 0.5;
+    assert_int_equal(situ_optim_add_param_group(o, SITU_TREE(y), &second), SITU_OK);
     give(x, 1);
     give(y, -1);
     assert_int_equal(situ_optim_step(o), SITU_OK);
@@ -59,8 +62,8 @@ static void masters(void **state) {
   (void)state;
   for (int k = 0; k < 2; k++) {
     situ_tensor *wide = matrix(SITU_F32), *narrow = matrix(SITU_BF16);
-    situ_optim *a = both[k](SITU_TREE(wide), NULL),
-               *b = both[k](SITU_TREE(narrow), &(situ_optim_options){ .master_weights = true });
+    situ_optim *a = both[k](SITU_TREE(wide), 1e-2, NULL),
+               *b = both[k](SITU_TREE(narrow), 1e-2, OPTIM_OPTIONS(both[k], { SITU_OPTIM_MASTER_WEIGHTS, 1 }));
     for (int i = 0; i < 4; i++) {
       situ_tensor *grad = situ_to_dtype(matrix(SITU_F32), SITU_BF16);
       assert_int_equal(situ_set_grad(narrow, situ_detach(grad)), SITU_OK);
@@ -79,7 +82,7 @@ static void masters(void **state) {
 static void states(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 3, &(situ_nn_linear_options){ HERE });
-  situ_optim *o = situ_optim_adafactor(situ_nn_parameters(m), NULL);
+  situ_optim *o = situ_optim_adafactor(situ_nn_parameters(m), 1e-2, NULL);
   give(situ_nn_get_tensor(m, "weight"), 1);
   give(situ_nn_get_tensor(m, "bias"), 1);
   assert_int_equal(situ_optim_step(o), SITU_OK);
@@ -100,19 +103,19 @@ static void states(void **state) {
 
 static void refusals(void **state) {
   (void)state;
-#define ADAFACTOR(...) situ_optim_adafactor(SITU_TREE(matrix(SITU_F32)), &(situ_optim_options){ __VA_ARGS__ })
-#define MUON(...) situ_optim_muon(SITU_TREE(matrix(SITU_F32)), &(situ_optim_options){ __VA_ARGS__ })
-  expect_refused(ADAFACTOR(.beta2_decay = 0.5), SITU_E_ARG, "optim_adafactor", "beta2_decay is 0.5");
-  expect_refused(ADAFACTOR(.d = 0.5), SITU_E_ARG, "optim_adafactor", "d 0.5");
-  expect_refused(ADAFACTOR(.eps1 = -1), SITU_E_ARG, "optim_adafactor", "eps1 is -1");
-  expect_refused(ADAFACTOR(.momentum = 0.5), SITU_E_ARG, "optim_adafactor", "it has no momentum");
-  expect_refused(MUON(.ns_steps = 100), SITU_E_ARG, "optim_muon", "ns_steps is 100");
-  expect_refused(MUON(.ns_steps = 2.5), SITU_E_ARG, "optim_muon", "ns_steps is 2.5");
-  expect_refused(MUON(.ns_a = NAN), SITU_E_ARG, "optim_muon", "ns_a is nan");
-  expect_refused(MUON(.adjust_lr_fn = 3), SITU_E_ARG, "optim_muon", "adjust_lr_fn is 3");
-  expect_refused(MUON(.maximize = true), SITU_E_ARG, "optim_muon", "it has no maximize");
-  expect_refused(situ_optim_muon(SITU_TREE(situ_requires_grad_(T32(SITU_SHAPE(2), 1, 2), true)), NULL), SITU_E_SHAPE,
-                 "optim_muon", "Muon is for matrices");
+#define MADE(rule, field, value) \
+  situ_optim_##rule(SITU_TREE(matrix(SITU_F32)), 1e-3, OPTIM_OPTIONS(situ_optim_##rule, { SITU_OPTIM_##field, value }))
+  expect_refused(MADE(adafactor, BETA2_DECAY, 0.5), SITU_E_ARG, "optim_adafactor", "beta2_decay is 0.5");
+  expect_refused(MADE(adafactor, D, 0.5), SITU_E_ARG, "optim_adafactor", "d 0.5");
+  expect_refused(MADE(adafactor, EPS1, -2), SITU_E_ARG, "optim_adafactor", "eps1 is -2");
+  expect_refused(MADE(adafactor, MOMENTUM, 0.5), SITU_E_ARG, "optim_adafactor", "it has no momentum");
+  expect_refused(MADE(muon, NS_STEPS, 100), SITU_E_ARG, "optim_muon", "ns_steps is 100");
+  expect_refused(MADE(muon, NS_STEPS, 2.5), SITU_E_ARG, "optim_muon", "ns_steps is 2.5");
+  expect_refused(MADE(muon, NS_A, NAN), SITU_E_ARG, "optim_muon", "ns_a is nan");
+  expect_refused(MADE(muon, ADJUST_LR_FN, 3), SITU_E_ARG, "optim_muon", "adjust_lr_fn is 3");
+  expect_refused(MADE(muon, MAXIMIZE, 1), SITU_E_ARG, "optim_muon", "it has no maximize");
+  expect_refused(situ_optim_muon(SITU_TREE(situ_requires_grad_(T32(SITU_SHAPE(2), 1, 2), true)), 1e-3, NULL),
+                 SITU_E_SHAPE, "optim_muon", "Muon is for matrices");
 }
 
 int main(void) {

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "rates.h"
 
-static situ_optim *adam(void) { return situ_optim_adam(one(), &(situ_optim_options){ .lr = 0.1 }); }
+static situ_optim *adam(void) { return situ_optim_adam(one(), 0.1, NULL); }
 
 static double half(double x, void *payload) {
   (void)payload;
@@ -13,9 +13,11 @@ static double half(double x, void *payload) {
 static void cyclic_lr(void **state) {
   (void)state;
   static const double want[] = { 0.1, 0.35, 0.6, 0.35, 0.1, 0.6, 1.1 }, steps[] = { 0.1, 0.35, 1.1, 0.85, 0.1 };
-  situ_cyclic_options options = { .base_lr = 0.1, .max_lr = 1.1, .step_size_up = 2, .scale_fn = half };
+  situ_cyclic_options options = situ_cyclic_defaults();
+  options.step_size_up = 2;
+  options.scale_fn = half;
   situ_optim *o = adam();
-  situ_lr_scheduler *s = situ_lr_scheduler_cyclic_lr(o, &options);
+  situ_lr_scheduler *s = situ_lr_scheduler_cyclic_lr(o, 0.1, 1.1, &options);
   for (int i = 0; i < COUNT(want); i++) {
     assert_true(fabs(situ_optim_get(o, 0, SITU_OPTIM_LR) - want[i]) < 1e-12);
     assert_true(fabs(situ_optim_get(o, 0, SITU_OPTIM_BETA1) - (0.9 - 0.1 * (want[i] - 0.1))) < 1e-12);
@@ -23,13 +25,15 @@ static void cyclic_lr(void **state) {
   }
   situ_lr_scheduler_free(s);
   options.scale_iterations = true;
-  s = situ_lr_scheduler_cyclic_lr(o, &options);
+  s = situ_lr_scheduler_cyclic_lr(o, 0.1, 1.1, &options);
   for (int i = 0; i < COUNT(steps); i++) {
     assert_true(fabs(situ_optim_get(o, 0, SITU_OPTIM_LR) - steps[i]) < 1e-12);
     assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
   }
   situ_lr_scheduler_free(s);
-  s = situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .base_momentum = 1, .max_momentum = 1 });
+  options = situ_cyclic_defaults();
+  options.base_momentum = options.max_momentum = 1;
+  s = situ_lr_scheduler_cyclic_lr(o, 0, 1, &options);
   assert_non_null(s); /* 1 is a momentum */
   situ_lr_scheduler_free(s);
   situ_optim_free(o);
@@ -40,7 +44,8 @@ static void plateau_resumes_exactly(void **state) {
   (void)state;
   situ_optim *o[2] = { sgd(), sgd() };
   situ_lr_scheduler *s[2];
-  const situ_plateau_options options = { .cooldown = 2 };
+  situ_plateau_options options = situ_plateau_defaults();
+  options.cooldown = 2;
   for (int k = 0; k < 2; k++) s[k] = situ_lr_scheduler_reduce_lr_on_plateau(o[k], 0.5, 1, &options);
   for (int i = 0; i < 4; i++) assert_int_equal(situ_lr_scheduler_step_metrics(s[0], i == 0 ? 1 : 2), SITU_OK);
   assert_true(situ_optim_get(o[0], 0, SITU_OPTIM_LR) == 0.05);

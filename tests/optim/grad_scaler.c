@@ -8,6 +8,7 @@
 #include "situ/amp.h"
 #include "situ/ledger.h"
 #include "situ/sys/alloc.h"
+#include "support/optim.h"
 #include "support/test.h"
 
 static situ_tensor *leaf(double a, double b) { return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true); }
@@ -15,13 +16,12 @@ static void give(situ_tensor *p, double a, double b) {
   assert_int_equal(situ_set_grad(p, test_tensor(situ_dtype_of(p), SITU_SHAPE(2), (const double[]){ a, b })), SITU_OK);
 }
 static situ_optim *sgd(situ_tensor *p, double lr) {
-  situ_optim *o =
-      situ_optim_sgd(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)), &(situ_optim_options){ .lr = lr });
+  situ_optim *o = situ_optim_sgd(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)), lr, NULL);
   assert_non_null(o);
   return o;
 }
 static situ_grad_scaler *scaler(double scale) {
-  situ_grad_scaler *s = situ_grad_scaler_new(&(situ_grad_scaler_options){ .init_scale = scale, .growth_interval = 2 });
+  situ_grad_scaler *s = optim_scaler(scale, 2);
   assert_non_null(s);
   assert_non_null(situ_grad_scaler_scale(s, T32(SITU_SHAPE(1), 1))); /* gradients are given below, scaled */
   return s;
@@ -164,7 +164,7 @@ static void one_value_is_read_from_each_device(void **state) {
     assert_int_equal(situ_set_grad(p[i], situ_ones(SITU_SHAPE(2), &where)), SITU_OK);
     list = situ_tree_append(list, situ_tree_tensor(p[i]));
   }
-  situ_optim *o = situ_optim_sgd(list, &(situ_optim_options){ .lr = 2 });
+  situ_optim *o = situ_optim_sgd(list, 2, NULL);
   situ_ledger l;
   situ_ledger_begin(&l);
   is_step(s, o, true);
@@ -238,13 +238,21 @@ static void order_matters(void **state) {
   expect_error(SITU_E_ARG, "grad_scaler_step", "optimiser");
   situ_optim_free(o);
   situ_grad_scaler_free(s);
-  static const situ_grad_scaler_options wrong[] = { { .init_scale = -1 },       { .init_scale = INFINITY },
-                                                    { .growth_factor = 1 },     { .backoff_factor = 1 },
-                                                    { .backoff_factor = -0.5 }, { .growth_interval = -3 } };
+  situ_grad_scaler_options made;
+  const struct {
+    double *field;
+    double value;
+  } wrong[] = { { &made.init_scale, -1 },    { &made.init_scale, 0 },       { &made.init_scale, INFINITY },
+                { &made.growth_factor, 1 },  { &made.growth_factor, 0 },    { &made.backoff_factor, 1 },
+                { &made.backoff_factor, 0 }, { &made.backoff_factor, -0.5 } };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    assert_null(situ_grad_scaler_new(&wrong[i]));
-    expect_error(SITU_E_ARG, "grad_scaler_new", "");
+    made = situ_grad_scaler_defaults();
+    *wrong[i].field = wrong[i].value;
+    expect_refused(situ_grad_scaler_new(&made), SITU_E_ARG, "grad_scaler_new", "");
   }
+  made = situ_grad_scaler_defaults();
+  made.growth_interval = -3;
+  expect_refused(situ_grad_scaler_new(&made), SITU_E_ARG, "grad_scaler_new", "growth_interval");
 }
 
 /* In f16, 1 / 65536 of a gradient is mostly 0: the step divides in f32, and unscale_ says that it cannot. */
@@ -297,7 +305,9 @@ static void it_is_saved_and_loaded(void **state) {
 
 static void disabled_it_is_not_there(void **state) {
   (void)state;
-  situ_grad_scaler *s = situ_grad_scaler_new(&(situ_grad_scaler_options){ .disabled = true });
+  situ_grad_scaler_options options = situ_grad_scaler_defaults();
+  options.disabled = true;
+  situ_grad_scaler *s = situ_grad_scaler_new(&options);
   situ_tensor *p = leaf(1, 2), *loss = situ_sum(p, NULL);
   situ_optim *o = sgd(p, 1);
   assert_ptr_equal(situ_grad_scaler_scale(s, loss), loss);
@@ -364,8 +374,8 @@ static situ_tensor *meet_in_closure(void *payload) {
 static void an_optimiser_in_use_is_refused(void **state) {
   (void)state;
   meeting m = { .s = scaler(2), .p = leaf(1, 2) };
-  m.o = situ_optim_lbfgs(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(m.p)),
-                         &(situ_optim_options){ .max_iter = 1 });
+  m.o = situ_optim_lbfgs(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(m.p)), 1,
+                         OPTIM_OPTIONS(situ_optim_lbfgs, { SITU_OPTIM_MAX_ITER, 1 }));
   assert_int_equal(situ_optim_step_closure(m.o, meet_in_closure, &m, NULL), SITU_OK);
   assert_int_equal(m.elsewhere, SITU_E_STATE);
   situ_tensor *had = situ_clone(situ_grad(m.p));

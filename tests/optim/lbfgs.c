@@ -10,6 +10,7 @@
 #include "situ/optim.h"
 #include "situ/sys/alloc.h"
 #include "support/modules.h"
+#include "support/optim.h"
 
 /* The mean of (module(x) - y)^2, and what the closure does besides. */
 typedef struct task {
@@ -59,8 +60,9 @@ static task begin(double search, double max_iter) {
   situ_manual_seed(3);
   const situ_nn_linear_options o = { HERE, .dtype = SITU_F64 };
   t.m = situ_nn_sequential(situ_nn_linear(3, 5, &o), situ_nn_tanh(), situ_nn_linear(5, 1, &o));
-  t.o = situ_optim_lbfgs(situ_nn_parameters(t.m),
-                         &(situ_optim_options){ .line_search_fn = search, .max_iter = max_iter, .lr = 0.5 });
+  t.o = situ_optim_lbfgs(
+      situ_nn_parameters(t.m), 0.5,
+      OPTIM_OPTIONS(situ_optim_lbfgs, { SITU_OPTIM_LINE_SEARCH_FN, search }, { SITU_OPTIM_MAX_ITER, max_iter }));
   return t;
 }
 
@@ -373,8 +375,8 @@ static void others_evaluate_once(void **state) {
   task a = begin(0, 1), b = begin(0, 1);
   situ_optim_free(a.o);
   situ_optim_free(b.o);
-  a.o = situ_optim_adam(situ_nn_parameters(a.m), NULL);
-  b.o = situ_optim_adam(situ_nn_parameters(b.m), NULL);
+  a.o = situ_optim_adam(situ_nn_parameters(a.m), 1e-3, NULL);
+  b.o = situ_optim_adam(situ_nn_parameters(b.m), 1e-3, NULL);
   double loss, want;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -404,15 +406,18 @@ static situ_tensor *two_losses(void *payload) { return payload; }
 
 static void refusals(void **state) {
   (void)state;
-#define LBFGS(...) situ_optim_lbfgs(SITU_TREE(vector(SITU_F32, test_device())), &(situ_optim_options){ __VA_ARGS__ })
-  expect_refused(LBFGS(.max_iter = 2.5), SITU_E_ARG, "optim_lbfgs", "max_iter is 2.5");
-  expect_refused(LBFGS(.zero = SITU_OPTIM_ZERO(MAX_EVAL)), SITU_E_ARG, "optim_lbfgs", "max_eval is 0");
-  expect_refused(LBFGS(.history_size = 1e10), SITU_E_ARG, "optim_lbfgs", "history_size is 1e+10");
-  expect_refused(LBFGS(.line_search_fn = 2), SITU_E_ARG, "optim_lbfgs", "line_search_fn is 2");
-  expect_refused(LBFGS(.tolerance_grad = -1), SITU_E_ARG, "optim_lbfgs", "tolerance_grad is -1");
-  expect_refused(LBFGS(.weight_decay = 0.1), SITU_E_ARG, "optim_lbfgs", "it has no weight_decay");
-  expect_refused(LBFGS(.master_weights = true), SITU_E_ARG, "optim_lbfgs", "it has no master_weights");
-  expect_refused(situ_optim_adam(SITU_TREE(vector(SITU_F32, test_device())), &(situ_optim_options){ .max_iter = 3 }),
+#define LBFGS(field, value)                                       \
+  situ_optim_lbfgs(SITU_TREE(vector(SITU_F32, test_device())), 1, \
+                   OPTIM_OPTIONS(situ_optim_lbfgs, { SITU_OPTIM_##field, value }))
+  expect_refused(LBFGS(MAX_ITER, 2.5), SITU_E_ARG, "optim_lbfgs", "max_iter is 2.5");
+  expect_refused(LBFGS(MAX_ITER, 0), SITU_E_ARG, "optim_lbfgs", "max_iter is 0");
+  expect_refused(LBFGS(HISTORY_SIZE, 1e10), SITU_E_ARG, "optim_lbfgs", "history_size is 1e+10");
+  expect_refused(LBFGS(LINE_SEARCH_FN, 2), SITU_E_ARG, "optim_lbfgs", "line_search_fn is 2");
+  expect_refused(LBFGS(TOLERANCE_GRAD, -1), SITU_E_ARG, "optim_lbfgs", "tolerance_grad is -1");
+  expect_refused(LBFGS(WEIGHT_DECAY, 0.1), SITU_E_ARG, "optim_lbfgs", "it has no weight_decay");
+  expect_refused(LBFGS(MASTER_WEIGHTS, 1), SITU_E_ARG, "optim_lbfgs", "it has no master_weights");
+  expect_refused(situ_optim_adam(SITU_TREE(vector(SITU_F32, test_device())), 1e-3,
+                                 OPTIM_OPTIONS(situ_optim_adam, { SITU_OPTIM_MAX_ITER, 3 })),
                  SITU_E_ARG, "optim_adam", "it has no max_iter");
   task t = begin(0, 1);
   assert_int_equal(situ_optim_step(t.o), SITU_E_UNSUPPORTED);
@@ -422,11 +427,12 @@ static void refusals(void **state) {
   expect_error(SITU_E_UNSUPPORTED, "optim_add_param_group", "one parameter group");
   assert_int_equal(situ_optim_step_closure(t.o, two_losses, t.x, NULL), SITU_E_SHAPE);
   situ_error_clear();
-  situ_optim *o = situ_optim_lbfgs(SITU_TREE(vector(SITU_F32, test_device()), vector(SITU_F64, test_device())), NULL);
+  situ_optim *o =
+      situ_optim_lbfgs(SITU_TREE(vector(SITU_F32, test_device()), vector(SITU_F64, test_device())), 1, NULL);
   assert_int_equal(situ_optim_step_closure(o, closure, &t, NULL), SITU_E_DTYPE);
   expect_error(SITU_E_DTYPE, "optim_step_closure", "of another dtype");
   situ_optim_free(o);
-  o = situ_optim_lbfgs(SITU_TREE(vector(SITU_F32, test_device()), vector(SITU_F32, situ_dev("sim:1"))), NULL);
+  o = situ_optim_lbfgs(SITU_TREE(vector(SITU_F32, test_device()), vector(SITU_F32, situ_dev("sim:1"))), 1, NULL);
   assert_int_equal(situ_optim_step_closure(o, closure, &t, NULL), SITU_E_DEVICE);
   expect_error(SITU_E_DEVICE, "optim_step_closure", "on another device");
   situ_optim_free(o);

@@ -11,16 +11,17 @@
 #include "situ/sys/optimizer.h"
 #include "situ/sys/tensor.h"
 #include "support/modules.h"
+#include "support/optim.h"
 
 enum { MASTER = SITU_OPTIM_STATES - 1 };
-typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);
+typedef optim_maker maker;
 static maker *const makers[] = { situ_optim_sgd, situ_optim_adam, situ_optim_adamw, situ_optim_rmsprop };
 
 static situ_tensor *leaf(situ_dtype dtype, double a, double b) {
   return situ_requires_grad_(test_tensor(dtype, SITU_SHAPE(2), (const double[]){ a, b }), true);
 }
-static situ_optim *over(maker *make, situ_tensor *p, const situ_optim_options *options) {
-  situ_optim *o = make(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)), options);
+static situ_optim *over(maker *make, situ_tensor *p, double lr, const situ_optim_options *options) {
+  situ_optim *o = make(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)), lr, options);
   if (!o) fail_msg("%s", situ_error_message());
   return o;
 }
@@ -42,8 +43,8 @@ static void small_steps_survive(void **state) {
     const situ_dtype dtype = k ? SITU_F16 : SITU_BF16;
     const double lr = k ? 0x1p-13 : 0x1p-10;
     situ_tensor *with = leaf(dtype, 1, 1), *without = leaf(dtype, 1, 1);
-    situ_optim *a = over(situ_optim_sgd, with, &(situ_optim_options){ .lr = lr, .master_weights = true });
-    situ_optim *b = over(situ_optim_sgd, without, &(situ_optim_options){ .lr = lr });
+    situ_optim *a = over(situ_optim_sgd, with, lr, OPTIM_OPTIONS(situ_optim_sgd, { SITU_OPTIM_MASTER_WEIGHTS, 1 }));
+    situ_optim *b = over(situ_optim_sgd, without, lr, NULL);
     for (int i = 0; i < 64; i++) {
       step(a, with, 1, -1);
       step(b, without, 1, -0.0);
@@ -60,12 +61,13 @@ static void a_master_is_stepped_as_an_f32_parameter(void **state) {
   (void)state;
   for (size_t k = 0; k < sizeof makers / sizeof *makers; k++) {
     situ_tensor *low = leaf(SITU_BF16, 1.5, -2), *wide = leaf(SITU_F32, 1.5, -2);
-    const situ_optim_options options = {
-      .lr = 0.01, .weight_decay = 0.01, .momentum = k == 0 || k == 3 ? 0.9 : 0, .amsgrad = k == 1 || k == 2
-    };
+    situ_optim_options options = optim_defaults(makers[k]);
+    options.weight_decay = 0.01;
+    options.momentum = k == 0 || k == 3 ? 0.9 : 0;
+    options.amsgrad = k == 1 || k == 2;
     situ_optim_options masters = options;
     masters.master_weights = true;
-    situ_optim *a = over(makers[k], low, &masters), *b = over(makers[k], wide, &options);
+    situ_optim *a = over(makers[k], low, 0.01, &masters), *b = over(makers[k], wide, 0.01, &options);
     for (int i = 0; i < 5; i++) {
       step(a, low, 0.5 * i, -0.25);
       step(b, wide, 0.5 * i, -0.25);
@@ -92,10 +94,10 @@ static void only_16_bits_have_one(void **state) {
   (void)state;
   situ_tensor *wide = leaf(SITU_F32, 1, 1), *low = leaf(SITU_BF16, 1, 1), *plain = leaf(SITU_BF16, 1, 1);
   situ_tree *list = situ_tree_append(situ_tree_append(situ_tree_list(), situ_tree_tensor(wide)), situ_tree_tensor(low));
-  situ_optim *o = situ_optim_adam(list, &(situ_optim_options){ .master_weights = true });
-  assert_int_equal(situ_optim_add_param_group(o, situ_tree_append(situ_tree_list(), situ_tree_tensor(plain)),
-                                              &(situ_optim_options){ .zero = SITU_OPTIM_ZERO(MASTER_WEIGHTS) }),
-                   SITU_OK);
+  situ_optim *o = situ_optim_adam(list, 1e-3, OPTIM_OPTIONS(situ_optim_adam, { SITU_OPTIM_MASTER_WEIGHTS, 1 }));
+  situ_optim_options without = situ_optim_group_options(o, 0);
+  without.master_weights = false;
+  assert_int_equal(situ_optim_add_param_group(o, SITU_TREE(plain), &without), SITU_OK);
   assert_int_equal(situ_set_grad(wide, T32(SITU_SHAPE(2), 1, 1)), SITU_OK);
   assert_int_equal(situ_set_grad(low, situ_to_dtype(T32(SITU_SHAPE(2), 1, 1), SITU_BF16)), SITU_OK);
   step(o, plain, 1, 1);
@@ -111,9 +113,10 @@ static void only_16_bits_have_one(void **state) {
 
 static void it_is_saved_and_loaded(void **state) {
   (void)state;
-  const situ_optim_options options = { .lr = 0x1p-10, .momentum = 0.5, .master_weights = true };
+  const situ_optim_options *options =
+      OPTIM_OPTIONS(situ_optim_sgd, { SITU_OPTIM_MOMENTUM, 0.5 }, { SITU_OPTIM_MASTER_WEIGHTS, 1 });
   situ_tensor *p = leaf(SITU_BF16, 1, 1), *q = leaf(SITU_BF16, 1, 1);
-  situ_optim *a = over(situ_optim_sgd, p, &options), *b = over(situ_optim_sgd, q, &options);
+  situ_optim *a = over(situ_optim_sgd, p, 0x1p-10, options), *b = over(situ_optim_sgd, q, 0x1p-10, options);
   for (int i = 0; i < 3; i++) step(a, p, 1, 0.5);
   situ_tree *dict = situ_optim_state_dict(a), *flat = situ_tree_flatten(dict);
   assert_int_equal(situ_dtype_of(situ_tree_get(flat, "state.0.master")), SITU_F32);
@@ -137,7 +140,7 @@ static void it_is_saved_and_loaded(void **state) {
 static void what_is_written_wins(void **state) {
   (void)state;
   situ_tensor *p = leaf(SITU_BF16, 1, 1);
-  situ_optim *o = over(situ_optim_sgd, p, &(situ_optim_options){ .lr = 0x1p-10, .master_weights = true });
+  situ_optim *o = over(situ_optim_sgd, p, 0x1p-10, OPTIM_OPTIONS(situ_optim_sgd, { SITU_OPTIM_MASTER_WEIGHTS, 1 }));
   step(o, p, 1, 1);
   write(p, 1, 1); /* what it is anyway: the master keeps what it has below the rounding */
   step(o, p, 1, 1);
@@ -151,7 +154,8 @@ static void what_is_written_wins(void **state) {
 static void it_goes_where_the_module_goes(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 2, &(situ_nn_linear_options){ .dtype = SITU_BF16, HERE });
-  situ_optim *o = situ_optim_adam(situ_nn_parameters(m), &(situ_optim_options){ .master_weights = true });
+  situ_optim *o =
+      situ_optim_adam(situ_nn_parameters(m), 1e-3, OPTIM_OPTIONS(situ_optim_adam, { SITU_OPTIM_MASTER_WEIGHTS, 1 }));
   const situ_device there = situ_dev(test_device().kind == SITU_SIM ? "sim:1" : "sim:0");
   for (int round = 0; round < 3; round++) {
     for (int64_t i = 0; i < situ_optim_count(o); i++) {
@@ -217,7 +221,7 @@ static void without_memory_nothing_changes(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) return;
   situ_tensor *p = leaf(SITU_BF16, 1, 1);
-  situ_optim *o = over(situ_optim_adam, p, &(situ_optim_options){ .lr = 0.5, .master_weights = true });
+  situ_optim *o = over(situ_optim_adam, p, 0.5, OPTIM_OPTIONS(situ_optim_adam, { SITU_OPTIM_MASTER_WEIGHTS, 1 }));
   step(o, p, 0, 0);
   assert_int_equal(situ_set_grad(p, situ_to_dtype(T32(SITU_SHAPE(2), 1, 1), SITU_BF16)), SITU_OK);
   int failed = 0;

@@ -10,9 +10,10 @@
 #include "situ/sys/alloc.h"
 #include "situ/sys/move.h"
 #include "situ/sys/tensor.h"
+#include "support/optim.h"
 #include "support/test.h"
 
-typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);
+typedef optim_maker maker;
 
 static situ_tensor *leaf(double a, double b) { return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true); }
 static situ_tree *named(const char *name, situ_tensor *t) {
@@ -26,16 +27,16 @@ static void defaults_are_torchs(void **state) {
   (void)state;
   static const struct {
     maker *make;
-    double lr, decay, eps;
+    double decay, eps;
   } row[] = {
-    { situ_optim_sgd, 1e-3, 0, -1 },
-    { situ_optim_adam, 1e-3, 0, 1e-8 },
-    { situ_optim_adamw, 1e-3, 1e-2, 1e-8 },
-    { situ_optim_rmsprop, 1e-2, 0, 1e-8 },
+    { situ_optim_sgd, 0, -1 },
+    { situ_optim_adam, 0, 1e-8 },
+    { situ_optim_adamw, 1e-2, 1e-8 },
+    { situ_optim_rmsprop, 0, 1e-8 },
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-    situ_optim *o = row[i].make(named("p", leaf(1, 2)), NULL);
-    assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == row[i].lr);
+    situ_optim *o = row[i].make(named("p", leaf(1, 2)), 0.25, NULL);
+    assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.25);
     assert_true(situ_optim_get(o, 0, SITU_OPTIM_WEIGHT_DECAY) == row[i].decay);
     if (row[i].eps > 0) assert_true(situ_optim_get(o, 0, SITU_OPTIM_EPS) == row[i].eps);
     situ_optim_free(o);
@@ -44,8 +45,12 @@ static void defaults_are_torchs(void **state) {
 
 static void groups_inherit_and_override(void **state) {
   (void)state;
-  situ_optim *o = situ_optim_adamw(named("a", leaf(1, 2)), &(situ_optim_options){ .lr = 0.5, .amsgrad = true });
-  situ_optim_options second = { .beta2 = 0.9, .zero = SITU_OPTIM_ZERO(WEIGHT_DECAY) | SITU_OPTIM_ZERO(AMSGRAD) };
+  situ_optim *o =
+      situ_optim_adamw(named("a", leaf(1, 2)), 0.5, OPTIM_OPTIONS(situ_optim_adamw, { SITU_OPTIM_AMSGRAD, 1 }));
+  situ_optim_options second = situ_optim_group_options(o, 0);
+  second.beta2 = 0.9;
+  second.weight_decay = 0;
+  second.amsgrad = false;
   assert_int_equal(situ_optim_add_param_group(o, named("b", leaf(3, 4)), &second), SITU_OK);
   assert_int_equal(situ_optim_groups(o), 2);
   assert_true(situ_optim_get(o, 1, SITU_OPTIM_LR) == 0.5);
@@ -67,32 +72,36 @@ static void bad_options_are_refused(void **state) {
   (void)state;
   static const struct {
     maker *make;
-    situ_optim_options options;
+    double lr;
+    optim_change change[OPTIM_CHANGES];
     const char *part;
   } row[] = {
-    { situ_optim_sgd, { .beta1 = 0.9 }, "no beta1" },
-    { situ_optim_adam, { .momentum = 0.9 }, "no momentum" },
-    { situ_optim_adam, { .zero = SITU_OPTIM_ZERO(ALPHA) }, "no alpha" },
-    { situ_optim_sgd, { .lr = -1 }, "lr is -1" },
-    { situ_optim_sgd, { .lr = NAN }, "lr is" },
-    { situ_optim_adam, { .beta1 = 1 }, "beta1 is 1" },
-    { situ_optim_sgd, { .nesterov = true }, "nesterov" },
-    { situ_optim_sgd, { .nesterov = true, .momentum = 0.9, .dampening = 0.1 }, "nesterov" },
-    { situ_optim_sgd, { .momentum = 0.9, .zero = SITU_OPTIM_ZERO(MOMENTUM) }, "said to be 0" },
+    { situ_optim_sgd, 1e-3, { { SITU_OPTIM_BETA1, 0.9 } }, "no beta1" },
+    { situ_optim_adam, 1e-3, { { SITU_OPTIM_MOMENTUM, 0.9 } }, "no momentum" },
+    { situ_optim_sgd, -1, { { 0 } }, "lr is -1" },
+    { situ_optim_sgd, NAN, { { 0 } }, "lr is" },
+    { situ_optim_adam, 1e-3, { { SITU_OPTIM_BETA1, 1 } }, "beta1 is 1" },
+    { situ_optim_sgd, 1e-3, { { SITU_OPTIM_NESTEROV, 1 } }, "nesterov" },
+    { situ_optim_sgd,
+      1e-3,
+      { { SITU_OPTIM_NESTEROV, 1 }, { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_DAMPENING, 0.1 } },
+      "nesterov" },
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-    expect_refused(row[i].make(named("p", leaf(1, 2)), &row[i].options), SITU_E_ARG, "", row[i].part);
+    expect_refused(optim_make(row[i].make, named("p", leaf(1, 2)), row[i].lr, row[i].change), SITU_E_ARG, "",
+                   row[i].part);
 }
 
 static void bad_parameters_are_refused(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2);
-  expect_refused(situ_optim_sgd(NULL, NULL), SITU_E_ARG, "optim_add_param_group", "parameters");
-  expect_refused(situ_optim_sgd(situ_tree_dict(), NULL), SITU_E_ARG, "optim_sgd", "no parameters");
-  expect_refused(situ_optim_sgd(SITU_TREE(p, p), NULL), SITU_E_ARG, "optim_sgd", "1 is in the optimiser already");
-  expect_refused(situ_optim_sgd(named("i", TI64(SITU_SHAPE(1), 1)), NULL), SITU_E_DTYPE, "optim_sgd", "i is i64");
-  expect_refused(situ_optim_sgd(named("y", situ_add(p, p)), NULL), SITU_E_ARG, "optim_sgd", "y is the result of an op");
-  situ_optim *o = situ_optim_sgd(named("p", p), NULL);
+  expect_refused(situ_optim_sgd(NULL, 1e-3, NULL), SITU_E_ARG, "optim_add_param_group", "parameters");
+  expect_refused(situ_optim_sgd(situ_tree_dict(), 1e-3, NULL), SITU_E_ARG, "optim_sgd", "no parameters");
+  expect_refused(situ_optim_sgd(SITU_TREE(p, p), 1e-3, NULL), SITU_E_ARG, "optim_sgd", "1 is in the optimiser already");
+  expect_refused(situ_optim_sgd(named("i", TI64(SITU_SHAPE(1), 1)), 1e-3, NULL), SITU_E_DTYPE, "optim_sgd", "i is i64");
+  expect_refused(situ_optim_sgd(named("y", situ_add(p, p)), 1e-3, NULL), SITU_E_ARG, "optim_sgd",
+                 "y is the result of an op");
+  situ_optim *o = situ_optim_sgd(named("p", p), 1e-3, NULL);
   assert_int_equal(situ_optim_add_param_group(o, named("q", p), NULL), SITU_E_ARG);
   expect_error(SITU_E_ARG, "optim_sgd", "q is in the optimiser already");
   assert_int_equal(situ_optim_groups(o), 1);
@@ -112,10 +121,11 @@ static void steps_follow_the_formulas(void **state) {
   double sgd = 1, buffer = 0, adam = 1, m = 0, v = 0, rms = 1, square = 0;
   situ_tensor *p[3] = { leaf(1, 1), leaf(1, 1), leaf(1, 1) };
   situ_optim *o[3] = {
-    situ_optim_sgd(named("p", p[0]),
-                   &(situ_optim_options){ .lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.1 }),
-    situ_optim_adamw(named("p", p[1]), &(situ_optim_options){ .lr = 0.1, .weight_decay = 0.1 }),
-    situ_optim_rmsprop(named("p", p[2]), &(situ_optim_options){ .lr = 0.1, .alpha = 0.9 }),
+    situ_optim_sgd(named("p", p[0]), 0.1,
+                   OPTIM_OPTIONS(situ_optim_sgd, { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_DAMPENING, 0.5 },
+                                 { SITU_OPTIM_WEIGHT_DECAY, 0.1 })),
+    situ_optim_adamw(named("p", p[1]), 0.1, OPTIM_OPTIONS(situ_optim_adamw, { SITU_OPTIM_WEIGHT_DECAY, 0.1 })),
+    situ_optim_rmsprop(named("p", p[2]), 0.1, OPTIM_OPTIONS(situ_optim_rmsprop, { SITU_OPTIM_ALPHA, 0.9 })),
   };
   for (int t = 1; t <= 3; t++) {
     double d = g[t - 1] + 0.1 * sgd;
@@ -141,7 +151,7 @@ static void steps_follow_the_formulas(void **state) {
 static void parameters_without_a_gradient_are_left_alone(void **state) {
   (void)state;
   situ_tensor *a = leaf(1, 1), *b = leaf(2, 2);
-  situ_optim *o = situ_optim_adam(SITU_TREE(a, b), &(situ_optim_options){ .lr = 0.5, .weight_decay = 1 });
+  situ_optim *o = situ_optim_adam(SITU_TREE(a, b), 0.5, OPTIM_OPTIONS(situ_optim_adam, { SITU_OPTIM_WEIGHT_DECAY, 1 }));
   give(b, 1, 1);
   assert_int_equal(situ_optim_step(o), SITU_OK);
   expect_exact(a, SITU_SHAPE(2), 1, 1);
@@ -168,7 +178,7 @@ static void a_parameter_may_be_a_view(void **state) {
   (void)state;
   situ_tensor *whole = T32(SITU_SHAPE(2, 2, 3), 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6);
   situ_tensor *p = situ_requires_grad_(situ_transpose(situ_select(whole, 0, 1), 0, 1), true);
-  situ_optim *o = situ_optim_sgd(named("p", p), &(situ_optim_options){ .lr = 1, .momentum = 0.5 });
+  situ_optim *o = situ_optim_sgd(named("p", p), 1, OPTIM_MOMENTUM(0.5));
   for (int i = 0; i < 2; i++) {
     assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(3, 2), 1, 0, 0, 2, 0, 0)), SITU_OK);
     assert_int_equal(situ_optim_step(o), SITU_OK);
@@ -180,7 +190,7 @@ static void a_parameter_may_be_a_view(void **state) {
 static void gradients_may_be_views(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2), *wide = T32(SITU_SHAPE(2, 2), 1, 10, 2, 20);
-  situ_optim *o = situ_optim_sgd(named("p", p), &(situ_optim_options){ .lr = 1 });
+  situ_optim *o = situ_optim_sgd(named("p", p), 1, NULL);
   assert_int_equal(situ_set_grad(p, situ_select(wide, 1, 1)), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_OK);
   expect_exact(p, SITU_SHAPE(2), -9, -18);
@@ -191,7 +201,7 @@ static void gradients_may_be_views(void **state) {
 static void stepping_counts_as_a_write(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2);
-  situ_optim *o = situ_optim_sgd(named("p", p), NULL);
+  situ_optim *o = situ_optim_sgd(named("p", p), 1e-3, NULL);
   situ_tensor *y = situ_sum(situ_mul(p, p), NULL);
   give(p, 1, 1);
   assert_int_equal(situ_optim_step(o), SITU_OK);
@@ -205,7 +215,7 @@ static void all_or_nothing_over_groups(void **state) {
   (void)state;
   situ_tensor *a = leaf(1, 1), *wide = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4);
   situ_tensor *b = situ_requires_grad_(situ_detach(situ_narrow(wide, 1, 0, 1)), true);
-  situ_optim *o = situ_optim_sgd(named("a", a), &(situ_optim_options){ .lr = 1 });
+  situ_optim *o = situ_optim_sgd(named("a", a), 1, NULL);
   assert_int_equal(situ_optim_add_param_group(o, named("b", b), NULL), SITU_OK);
   give(a, 1, 1);
   assert_int_equal(situ_set_grad(b, T32(SITU_SHAPE(2, 1), 1, 1)), SITU_OK);
@@ -219,7 +229,7 @@ static void all_or_nothing_over_groups(void **state) {
 static void all_or_nothing_in_a_group(void **state) {
   (void)state;
   situ_tensor *a = leaf(1, 1), *b = leaf(2, 2);
-  situ_optim *o = situ_optim_adamw(situ_tree_put(named("a", a), "b", situ_tree_tensor(b)), NULL);
+  situ_optim *o = situ_optim_adamw(situ_tree_put(named("a", a), "b", situ_tree_tensor(b)), 1e-3, NULL);
   give(a, 1, 1), give(b, 1, 1);
   assert_int_equal(situ_optim_step(o), SITU_OK);
   situ_tensor *before = situ_clone(situ_detach(a));
@@ -236,12 +246,11 @@ static void all_or_nothing_in_a_group(void **state) {
    has other strides or another dtype; the numbers are those of an optimiser of one step each. */
 static void a_step_sees_what_has_changed(void **state) {
   (void)state;
-  const situ_optim_options options = { .lr = 1, .momentum = 0.5 };
   situ_tensor *four = situ_reshape(T32(SITU_SHAPE(4), 1, 2, 3, 4), SITU_SHAPE(1, 2, 1, 2));
   situ_tensor *a = leaf(1, 1), *b = situ_requires_grad_(situ_zeros_like(four, NULL), true);
   situ_nn_module *m = situ_nn_module_dict();
   assert_non_null(situ_nn_add_tensor(m, "a", NULL, a, SITU_NN_PARAMETER));
-  situ_optim *o = situ_optim_sgd(situ_tree_put(named("a", a), "b", situ_tree_tensor(b)), &options);
+  situ_optim *o = situ_optim_sgd(situ_tree_put(named("a", a), "b", situ_tree_tensor(b)), 1, OPTIM_MOMENTUM(0.5));
   give(a, 1, 2);
   assert_int_equal(situ_set_grad(b, four), SITU_OK);
   for (int k = 0; k < 2; k++) assert_int_equal(situ_optim_step(o), SITU_OK);
@@ -268,7 +277,7 @@ static void orphans_are_refused(void **state) {
   (void)state;
   situ_nn_linear_options where = { .device = test_device() };
   situ_nn_module *m = situ_nn_sequential(situ_nn_linear(2, 1, &where));
-  situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   assert_int_equal(situ_optim_step(o), SITU_OK);
   assert_non_null(situ_nn_add_child(m, "0", NULL, situ_nn_linear(2, 1, &where)));
   assert_int_equal(situ_optim_step(o), SITU_E_STATE);
@@ -288,7 +297,7 @@ static void the_state_follows_its_parameter(void **state) {
   bool sim = test_device().kind == SITU_SIM;
   situ_device away = sim ? (situ_device){ .kind = SITU_CPU } : situ_dev("sim:0");
   situ_nn_module *m = situ_nn_linear(2, 1, &(situ_nn_linear_options){ .device = test_device() });
-  situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   situ_tensor *bias = situ_nn_get_tensor(m, "bias");
   assert_int_equal(situ_set_grad(bias, T32(SITU_SHAPE(1), 1)), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_OK);
@@ -322,7 +331,7 @@ static void survives_a_lack_of_memory(void **state) {
     assert_non_null(situ_nn_init_ones_(p));
     situ_tree *list = named("p", p), *second = situ_tree_put(named("other", other), "third", situ_tree_tensor(third));
     situ_fail_allocation(nth, false);
-    situ_optim *o = situ_optim_adamw(list, &(situ_optim_options){ .lr = 0.5 });
+    situ_optim *o = situ_optim_adamw(list, 0.5, NULL);
     situ_status status = situ_optim_add_param_group(o, second, NULL);
     if (status == SITU_OK) status = situ_optim_step(o);
     bool stepped = status == SITU_OK;
@@ -342,7 +351,7 @@ static void states_have_names(void **state) {
   (void)state;
   situ_tensor *p = situ_requires_grad_(T32(SITU_SHAPE(1), 1), true);
   assert_int_equal(situ_set_grad(p, T32(SITU_SHAPE(1), 1)), SITU_OK);
-  situ_optim *o = situ_optim_adam(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)), NULL);
+  situ_optim *o = situ_optim_adam(situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(p)), 1e-3, NULL);
   assert_int_equal(situ_optim_step(o), SITU_OK);
   static const char *const names[SITU_OPTIM_STATES] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "master" };
   for (int k = 0; k < SITU_OPTIM_STATES; k++) {

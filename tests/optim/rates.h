@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "situ/optim.h"
+#include "support/optim.h"
 #include "support/test.h"
 
 #define COUNT(list) (int)(sizeof list / sizeof *list)
@@ -16,9 +17,7 @@ static inline situ_tensor *leaf(void) {
   return p;
 }
 static inline situ_tree *one(void) { return situ_tree_put(situ_tree_dict(), "p", situ_tree_tensor(leaf())); }
-static inline situ_optim *sgd(void) {
-  return situ_optim_sgd(one(), &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 });
-}
+static inline situ_optim *sgd(void) { return situ_optim_sgd(one(), 0.1, OPTIM_MOMENTUM(0.9)); }
 
 static inline double not_a_number(int64_t step, void *payload) { return step == *(int64_t *)payload ? (double)NAN : 1; }
 

@@ -140,11 +140,10 @@ static void one_cycle_lr(void **state) {
                                      0.9271273131932879,
                                      0.9439110786685114,
                                      0.95 };
-  situ_one_cycle_options options = { .max_lr = 1, .total_steps = 9 };
   situ_optim *o = sgd();
-  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_LR, COUNT(rate), rate);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, 1, 9, NULL), NULL, SITU_OPTIM_LR, COUNT(rate), rate);
   o = sgd();
-  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_MOMENTUM, COUNT(momentum), momentum);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, 1, 9, NULL), NULL, SITU_OPTIM_MOMENTUM, COUNT(momentum), momentum);
 }
 
 static void one_cycle_in_three_phases(void **state) {
@@ -155,26 +154,26 @@ static void one_cycle_in_three_phases(void **state) {
   static const double beta1[] = {
     0.9, 0.8666666666666667, 0.8333333333333334, 0.8, 0.8333333333333334, 0.8666666666666667, 0.9, 0.9, 0.9, 0.9
   };
-  situ_one_cycle_options options = { .max_lr = 0.5,
-                                     .total_steps = 10,
-                                     .three_phase = true,
-                                     .linear = true,
-                                     .pct_start = 0.4,
-                                     .div_factor = 10,
-                                     .final_div_factor = 100,
-                                     .base_momentum = 0.8,
-                                     .max_momentum = 0.9 };
-  situ_optim *o = situ_optim_adam(one(), NULL);
-  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_LR, COUNT(rate), rate);
-  o = situ_optim_adam(one(), NULL);
-  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, &options), NULL, SITU_OPTIM_BETA1, COUNT(beta1), beta1);
+  situ_one_cycle_options options = situ_one_cycle_defaults();
+  options.three_phase = true;
+  options.linear = true;
+  options.pct_start = 0.4;
+  options.div_factor = 10;
+  options.final_div_factor = 100;
+  options.base_momentum = 0.8;
+  options.max_momentum = 0.9;
+  situ_optim *o = situ_optim_adam(one(), 1e-3, NULL);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, 0.5, 10, &options), NULL, SITU_OPTIM_LR, COUNT(rate), rate);
+  o = situ_optim_adam(one(), 1e-3, NULL);
+  expect_rates(o, situ_lr_scheduler_one_cycle_lr(o, 0.5, 10, &options), NULL, SITU_OPTIM_BETA1, COUNT(beta1), beta1);
 }
 
 static void a_cycle_ends(void **state) {
   (void)state;
   situ_optim *o = sgd();
-  situ_lr_scheduler *s = situ_lr_scheduler_one_cycle_lr(
-      o, &(situ_one_cycle_options){ .max_lr = 1, .total_steps = 2, .keep_momentum = true });
+  situ_one_cycle_options options = situ_one_cycle_defaults();
+  options.keep_momentum = true;
+  situ_lr_scheduler *s = situ_lr_scheduler_one_cycle_lr(o, 1, 2, &options);
   for (int i = 0; i < 2; i++) assert_int_equal(situ_lr_scheduler_step(s), SITU_OK);
   double last = situ_optim_get(o, 0, SITU_OPTIM_LR);
   assert_int_equal(situ_lr_scheduler_step(s), SITU_E_STATE);
@@ -235,17 +234,23 @@ static void arguments_out_of_range(void **state) {
   expect_refused(situ_lr_scheduler_exponential_lr(o, INFINITY), SITU_E_ARG, "lr_scheduler_exponential_lr", "gamma");
   expect_refused(situ_lr_scheduler_polynomial_lr(o, 5, (double)NAN), SITU_E_ARG, "lr_scheduler_polynomial_lr", "power");
   expect_refused(situ_lr_scheduler_cosine_annealing_warm_restarts(o, 5, 0, 0), SITU_E_ARG, "", "t_mult 0");
-  expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ 0 }), SITU_E_ARG, "lr_scheduler_cyclic_lr",
-                 "max_lr 0");
-  expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .step_size_up = -1 }), SITU_E_ARG,
-                 "", "step_size_up -1");
-  expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .max_momentum = 1.01 }),
-                 SITU_E_ARG, "", "max_momentum 1.01");
-  expect_refused(situ_lr_scheduler_cyclic_lr(o, &(situ_cyclic_options){ .max_lr = 1, .base_momentum = 1.01 }),
-                 SITU_E_ARG, "", "base_momentum 1.01");
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, -1, NULL), SITU_E_ARG, "lr_scheduler_cyclic_lr", "max_lr -1");
+  situ_cyclic_options cyclic = situ_cyclic_defaults();
+  cyclic.step_size_up = 0;
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, 1, &cyclic), SITU_E_ARG, "", "step_size_up 0");
+  cyclic = situ_cyclic_defaults();
+  cyclic.step_size_down = -2;
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, 1, &cyclic), SITU_E_ARG, "", "step_size_down -2");
+  cyclic = situ_cyclic_defaults();
+  cyclic.max_momentum = 1.01;
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, 1, &cyclic), SITU_E_ARG, "", "max_momentum 1.01");
+  cyclic = situ_cyclic_defaults();
+  cyclic.base_momentum = 1.01;
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, 1, &cyclic), SITU_E_ARG, "", "base_momentum 1.01");
   expect_refused(situ_lr_scheduler_reduce_lr_on_plateau(o, 1, 1, NULL), SITU_E_ARG, "", "factor 1");
-  expect_refused(situ_lr_scheduler_reduce_lr_on_plateau(o, 0.5, 1, &(situ_plateau_options){ .min_lr = -1 }), SITU_E_ARG,
-                 "", "min_lr -1");
+  situ_plateau_options plateau = situ_plateau_defaults();
+  plateau.min_lr = -1;
+  expect_refused(situ_lr_scheduler_reduce_lr_on_plateau(o, 0.5, 1, &plateau), SITU_E_ARG, "", "min_lr -1");
   situ_lr_scheduler *parts[] = { situ_lr_scheduler_step_lr(o, 1, 1), situ_lr_scheduler_step_lr(o, 1, 1) };
   expect_refused(situ_lr_scheduler_sequential_lr(o, 2, parts, (int64_t[]){ 0 }), SITU_E_ARG, "",
                  "milestones[0] is 0: it must be above 0");
@@ -263,11 +268,8 @@ static void nonsense_is_refused(void **state) {
   expect_refused(situ_lr_scheduler_lambda_lr(o, NULL, NULL), SITU_E_ARG, "", "lambda");
   expect_refused(situ_lr_scheduler_multiplicative_lr(o, NULL, NULL), SITU_E_ARG, "lr_scheduler_multiplicative_lr",
                  "lambda");
-  expect_refused(situ_lr_scheduler_one_cycle_lr(o, NULL), SITU_E_ARG, "", "options");
-  expect_refused(situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = 1 }), SITU_E_ARG, "",
-                 "total_steps 0");
-  expect_refused(situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = NAN, .total_steps = 5 }),
-                 SITU_E_ARG, "", "max_lr");
+  expect_refused(situ_lr_scheduler_one_cycle_lr(o, 1, 0, NULL), SITU_E_ARG, "", "total_steps 0");
+  expect_refused(situ_lr_scheduler_one_cycle_lr(o, NAN, 5, NULL), SITU_E_ARG, "", "max_lr");
   assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.1);
   situ_optim_free(o);
 }
@@ -282,21 +284,20 @@ static void numbers_that_are_not_finite(void **state) {
     expect_refused(situ_lr_scheduler_step_lr(o, 1, bad[k]), SITU_E_ARG, "lr_scheduler_step_lr", "gamma");
     expect_refused(situ_lr_scheduler_cosine_annealing_lr(o, 4, bad[k]), SITU_E_ARG, "lr_scheduler_cosine_annealing_lr",
                    "eta_min");
-    const situ_one_cycle_options cycles[] = {
-      { .max_lr = bad[k], .total_steps = 9 },
-      { .max_lr = 1, .total_steps = 9, .pct_start = bad[k] },
-      { .max_lr = 1, .total_steps = 9, .div_factor = k ? 1e-320 : NAN },
-      { .max_lr = 1, .total_steps = 9, .final_div_factor = k ? 1e-320 : NAN },
-      { .max_lr = 1, .total_steps = 9, .base_momentum = bad[k] },
-      { .max_lr = 1, .total_steps = 9, .max_momentum = bad[k] },
-    };
-    for (int i = 0; i < 6; i++)
-      expect_refused(situ_lr_scheduler_one_cycle_lr(o, &cycles[i]), SITU_E_ARG, "lr_scheduler_one_cycle_lr", "");
+    expect_refused(situ_lr_scheduler_one_cycle_lr(o, bad[k], 9, NULL), SITU_E_ARG, "lr_scheduler_one_cycle_lr", "");
+    for (int i = 0; i < 5; i++) {
+      situ_one_cycle_options cycle = situ_one_cycle_defaults();
+      double *field[] = { &cycle.pct_start, &cycle.base_momentum, &cycle.max_momentum, &cycle.div_factor,
+                          &cycle.final_div_factor };
+      *field[i] = i < 3 ? bad[k] : k ? 1e-320 : NAN;
+      expect_refused(situ_lr_scheduler_one_cycle_lr(o, 1, 9, &cycle), SITU_E_ARG, "lr_scheduler_one_cycle_lr", "");
+    }
   }
   /* 1 step in which to rise from the first rate to the highest: torch divides by 0 */
-  expect_refused(
-      situ_lr_scheduler_one_cycle_lr(o, &(situ_one_cycle_options){ .max_lr = 1, .total_steps = 10, .pct_start = 0.1 }),
-      SITU_E_ARG, "lr_scheduler_one_cycle_lr", "is 1 step");
+  situ_one_cycle_options tenth = situ_one_cycle_defaults();
+  tenth.pct_start = 0.1;
+  expect_refused(situ_lr_scheduler_one_cycle_lr(o, 1, 10, &tenth), SITU_E_ARG, "lr_scheduler_one_cycle_lr",
+                 "is 1 step");
   expect_refused(situ_lr_scheduler_lambda_lr(o, not_a_number, &when), SITU_E_ARG, "lr_scheduler_lambda_lr",
                  "lr of group 0 would be nan in step 0");
   assert_true(situ_optim_get(o, 0, SITU_OPTIM_LR) == 0.1);

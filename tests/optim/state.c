@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "situ/optim.h"
+#include "support/optim.h"
 #include "support/test.h"
 
-typedef situ_optim *maker(situ_tree *parameters, const situ_optim_options *options);
+typedef optim_maker maker;
 
 static situ_tensor *leaf(double a, double b) { return situ_requires_grad_(T32(SITU_SHAPE(2), a, b), true); }
 static situ_tree *named(const char *name, situ_tensor *t) {
@@ -29,23 +30,24 @@ static void resumes_bit_exactly(void **state) {
   (void)state;
   static const struct {
     maker *make;
-    situ_optim_options options;
+    double lr;
+    optim_change change[OPTIM_CHANGES];
   } row[] = {
-    { situ_optim_sgd, { .lr = 0.1 } },
-    { situ_optim_sgd, { .lr = 0.1, .momentum = 0.9, .dampening = 0.3 } },
-    { situ_optim_adam, { .amsgrad = true } },
-    { situ_optim_adamw, { .beta1 = 0.8 } },
-    { situ_optim_rmsprop, { .momentum = 0.5, .centered = true } },
+    { situ_optim_sgd, 0.1, { { 0 } } },
+    { situ_optim_sgd, 0.1, { { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_DAMPENING, 0.3 } } },
+    { situ_optim_adam, 1e-3, { { SITU_OPTIM_AMSGRAD, 1 } } },
+    { situ_optim_adamw, 1e-3, { { SITU_OPTIM_BETA1, 0.8 } } },
+    { situ_optim_rmsprop, 1e-2, { { SITU_OPTIM_MOMENTUM, 0.5 }, { SITU_OPTIM_CENTERED, 1 } } },
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     situ_tensor *p = leaf(1, 2), *q;
-    situ_optim *o = row[i].make(named("p", p), &row[i].options), *other;
+    situ_optim *o = optim_make(row[i].make, named("p", p), row[i].lr, row[i].change), *other;
     run(o, p, 0, 3);
     q = situ_requires_grad_(situ_clone(situ_detach(p)), true);
     /* The rates that the state brings are the ones that count. */
     assert_int_equal(situ_optim_set(o, 0, SITU_OPTIM_LR, 0.03), SITU_OK);
     situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
-    other = row[i].make(named("q", q), NULL);
+    other = optim_make(row[i].make, named("q", q), 1e-3, row[i].change);
     assert_int_equal(situ_optim_load_state_dict(other, i % 2 ? saved : flat), SITU_OK);
     situ_tree_free(saved);
     situ_tree_free(flat);
@@ -60,7 +62,7 @@ static void resumes_bit_exactly(void **state) {
 static void the_layout_is_torchs(void **state) {
   (void)state;
   situ_tensor *a = leaf(1, 2), *b = leaf(3, 4);
-  situ_optim *o = situ_optim_adamw(SITU_TREE(a, b), NULL);
+  situ_optim *o = situ_optim_adamw(SITU_TREE(a, b), 1e-3, NULL);
   run(o, b, 0, 2);
   situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
   static const char *const keys[] = { "state.1.step",
@@ -98,7 +100,7 @@ static situ_tree *without(const situ_tree *flat, const char *key, situ_tensor *i
 static void a_state_that_does_not_fit_changes_nothing(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2);
-  situ_optim *o = situ_optim_adam(named("p", p), NULL);
+  situ_optim *o = situ_optim_adam(named("p", p), 1e-3, NULL);
   run(o, p, 0, 1);
   situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
   situ_tensor *before = situ_optim_state(o, 0, 0, NULL);
@@ -133,7 +135,7 @@ static void a_state_that_does_not_fit_changes_nothing(void **state) {
 static void loaded_state_follows_its_parameter(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2);
-  situ_optim *o = situ_optim_adam(named("p", p), NULL);
+  situ_optim *o = situ_optim_adam(named("p", p), 1e-3, NULL);
   run(o, p, 0, 2);
   situ_tree *saved = situ_optim_state_dict(o);
   assert_int_equal(situ_optim_load_state_dict(o, saved), SITU_OK);
@@ -150,7 +152,7 @@ static bool is_on(const situ_tensor *t, situ_device device) { return situ_device
 static void dropped_state_follows_no_parameter(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2);
-  situ_optim *o = situ_optim_adam(named("p", p), NULL);
+  situ_optim *o = situ_optim_adam(named("p", p), 1e-3, NULL);
   run(o, p, 0, 2);
   situ_tensor *first = situ_retain(situ_optim_state(o, 0, 0, NULL));
   situ_tree *saved = situ_optim_state_dict(o);

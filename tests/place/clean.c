@@ -36,7 +36,7 @@ static void layer(situ_nn_module *m, situ_tensor *x) {
   assert_non_null(m);
   seen++;
   expect_clean(m, NULL, 0, "made");
-  if (situ_nn_num_parameters(m)) optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  if (situ_nn_num_parameters(m)) optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   if (x) expect_ready(m, x, "made");
   if (x && optim) {
     expect_ok(situ_backward(situ_mean(situ_nn_forward(m, x), NULL), NULL));

@@ -55,7 +55,7 @@ static void a_parameter_that_was_moved(void **state) {
 static void an_optimisers_state_follows(void **state) {
   (void)state;
   situ_nn_module *net = situ_nn_linear(3, 2, NULL);
-  situ_optim *o = situ_optim_adam(situ_nn_parameters(net), NULL);
+  situ_optim *o = situ_optim_adam(situ_nn_parameters(net), 1e-3, NULL);
   assert_non_null(o);
   situ_tensor *y = situ_sum(situ_nn_forward(net, situ_ones(SITU_SHAPE(1, 3), NULL)), NULL);
   assert_int_equal(situ_backward(y, NULL), SITU_OK);

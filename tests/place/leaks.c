@@ -88,7 +88,7 @@ static void every_tool_gives_back_what_it_takes(void **state) {
   (void)state;
   model = situ_nn_sequential(situ_nn_linear(8, 16, NULL), situ_nn_relu(), situ_nn_linear(16, 4, NULL));
   must(situ_nn_to(model, situ_dev("sim:0")));
-  optim = situ_optim_sgd(situ_nn_parameters(model), NULL);
+  optim = situ_optim_sgd(situ_nn_parameters(model), 1e-3, NULL);
   inputs = situ_tree_tensor(situ_ones(SITU_SHAPE(2, 8), &(situ_options){ .device = situ_dev("sim:0") }));
   for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
     for (int warm = 0; warm < 3; warm++) assert_true(tools[i].run()); /* caches are filled */

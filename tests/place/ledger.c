@@ -35,7 +35,7 @@ static situ_nn_module *hiding_new(bool transposed) {
 
 /* A new batch each step, and the loss read: as everybody does. */
 static void train(situ_nn_module *net, situ_tensor *x, situ_tensor *target, bool move_batch) {
-  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 0.01 });
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), 0.01, NULL);
   assert_non_null(o);
   for (int step = 0; step < STEPS; step++) {
     situ_scope s;

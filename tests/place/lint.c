@@ -131,7 +131,7 @@ static void a_module_is_not_taken_for_a_parameter(void **state) {
   (void)state;
   situ_nn_module *m = faulty();
   situ_tensor *other = situ_requires_grad_(situ_ones(SITU_SHAPE(2), NULL), true);
-  situ_optim *optim = situ_optim_sgd(situ_tree_put(situ_tree_dict(), "fc", situ_tree_tensor(other)), NULL);
+  situ_optim *optim = situ_optim_sgd(situ_tree_put(situ_tree_dict(), "fc", situ_tree_tensor(other)), 1e-3, NULL);
   char text[4096];
   situ_place_lint_to_string(m, &(situ_lint_options){ .optims = &optim, .optim_count = 1 }, text, sizeof text);
   assert_non_null(strstr(text, "the optimiser has it, and this module has not"));
@@ -144,7 +144,7 @@ static void a_module_is_not_taken_for_a_parameter(void **state) {
 static void without_memory_it_says_so(void **state) {
   (void)state;
   situ_nn_module *m = faulty();
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), NULL);
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), 1e-3, NULL);
   situ_lint_options options = { .optims = &optim, .optim_count = 1, .strict = true };
   int64_t tensors = situ_live_tensors(), bytes = situ_live_bytes();
   int points = 0;
@@ -216,7 +216,7 @@ static void many_findings_without_memory(void **state) {
   (void)state;
   enum { LAYERS = 12 };
   situ_nn_module *m = situ_nn_sequential(situ_nn_linear(1, 1, NULL));
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), NULL);
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), 1e-3, NULL);
   for (int i = 0; i < LAYERS; i++) assert_non_null(situ_nn_append(m, situ_nn_linear(1, 1, NULL)));
   situ_lint_options options = { .optims = &optim, .optim_count = 1, .strict = true }; /* it trains one layer */
   for (uint64_t nth = 1;; nth++) {

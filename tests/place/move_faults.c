@@ -34,7 +34,7 @@ static void build(world *w) {
   situ_nn_module *shared = situ_nn_linear(8, 8, NULL);
   w->net = situ_nn_sequential(situ_nn_linear(4, 8, NULL), shared, situ_nn_batch_norm1d(8, NULL), situ_nn_retain(shared),
                               situ_nn_linear(8, 4096, NULL));
-  w->optim = situ_optim_adamw(situ_nn_parameters(w->net), NULL);
+  w->optim = situ_optim_adamw(situ_nn_parameters(w->net), 1e-3, NULL);
   situ_tensor *x = situ_randn(SITU_SHAPE(16, 4), NULL);
   expect_ok(situ_backward(situ_mean(situ_nn_forward(w->net, x), NULL), NULL));
   expect_ok(situ_optim_step(w->optim));

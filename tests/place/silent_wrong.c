@@ -149,7 +149,7 @@ static void S6_what_holds_no_value_is_not_read(void **state) {
 static void S7_orphans_are_refused_at_the_step(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
-  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), NULL);
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), 1e-3, NULL);
   expect_ok(situ_nn_to(net, there()));
   situ_scope step;
   situ_scope_begin(&step);
@@ -167,7 +167,7 @@ static void S7_orphans_are_refused_at_the_step(void **state) {
 static void S7_an_optimiser_made_before_the_move_trains_the_module(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
-  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 0.5 });
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), 0.5, NULL);
   expect_ok(situ_nn_to(net, there()));
   situ_tensor *bias = situ_nn_get_tensor(net, "2.bias"), *before = situ_clone(situ_detach(bias));
   expect_ok(situ_backward(situ_sum(situ_nn_forward(net, far(SITU_SHAPE(1, 3))), NULL), NULL));

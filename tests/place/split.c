@@ -56,7 +56,7 @@ static void expect_crossings(const situ_ledger *l, const crossing *want, int cou
 /* Losses of each step into out. The batch lies where the model begins, the classes where it ends. */
 static void train(situ_nn_module *net, situ_tensor *x, situ_tensor *classes, const crossing *want, int count,
                   double *out) {
-  situ_optim *o = situ_optim_adamw(situ_nn_parameters(net), &(situ_optim_options){ .lr = 0.02 });
+  situ_optim *o = situ_optim_adamw(situ_nn_parameters(net), 0.02, NULL);
   assert_non_null(o);
   for (int step = 0; step < STEPS; step++) {
     situ_scope s;

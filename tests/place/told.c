@@ -2,6 +2,7 @@
    happened to it and where, and the table of the operands. */
 /* test-devices: sim:0 sim:1 */
 #include "situ/optim.h"
+#include "support/optim.h"
 #include "support/pairs.h"
 
 #define PLACE (test_has_lines() ? "told.c:" : "+0x")
@@ -56,7 +57,7 @@ static void a_replaced_parameter_is_not_trained(void **state) {
   (void)state;
   for (int owner = 0; owner < OWNERS; owner++) {
     situ_nn_module *m = model(), *first = situ_nn_at(m, 0);
-    situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 0.1 });
+    situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), 0.1, NULL);
     situ_tensor *weight = situ_nn_get_tensor(m, "0.weight"), *handle = owner == A_HANDLE ? situ_retain(weight) : NULL;
     situ_tree *dict = owner == A_STATE_DICT ? situ_nn_state_dict(m) : NULL;
     situ_tensor *alias = owner == AN_ALIAS ? situ_retain(situ_detach(weight)) : NULL;
@@ -84,14 +85,14 @@ static void a_replaced_parameter_is_not_trained(void **state) {
 static void a_freed_model_is_not_trained(void **state) {
   (void)state;
   situ_nn_module *m = model();
-  situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), NULL);
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), 1e-3, NULL);
   situ_tree *dict = situ_nn_state_dict(m);
   situ_nn_module *copy = situ_nn_clone(m);
   situ_nn_free(m);
   assert_int_equal(situ_optim_step(o), SITU_E_STATE);
   TOLD(SITU_E_STATE, "no module has it any more");
   /* Who means it makes an optimiser of what is left. */
-  situ_optim *own = situ_optim_sgd(situ_tree_flatten(dict), NULL);
+  situ_optim *own = situ_optim_sgd(situ_tree_flatten(dict), 1e-3, NULL);
   expect_ok(situ_optim_step(own));
   situ_optim_free(own);
   situ_optim_free(o);
@@ -105,7 +106,7 @@ static void a_tied_parameter_is_still_trained(void **state) {
   situ_nn_module *m = situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_linear(4, 4, NULL));
   situ_tensor *shared = situ_nn_get_tensor(m, "0.weight");
   assert_non_null(situ_nn_add_tensor(situ_nn_at(m, 1), "weight", NULL, shared, SITU_NN_PARAMETER));
-  situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), NULL);
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), 1e-3, NULL);
   assert_non_null(
       situ_nn_add_tensor(situ_nn_at(m, 1), "weight", NULL, situ_ones(SITU_SHAPE(4, 4), NULL), SITU_NN_PARAMETER));
   expect_ok(situ_optim_step(o));
@@ -121,7 +122,7 @@ static void a_tied_parameter_is_still_trained(void **state) {
 static void state_elsewhere_has_a_table(void **state) {
   (void)state;
   situ_nn_module *m = model(), *other = situ_nn_module_dict();
-  situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = 1, .momentum = 0.9 });
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), 1, OPTIM_MOMENTUM(0.9));
   expect_ok(situ_backward(loss_of(m), NULL));
   expect_ok(situ_optim_step(o));
   assert_non_null(situ_nn_add_tensor(other, "buffer", NULL, situ_optim_state(o, 0, 0, NULL), SITU_NN_BUFFER));

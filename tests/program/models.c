@@ -108,7 +108,7 @@ static double train(situ_nn_module *m, const situ_tree *all) {
   situ_tree *in = section(all, "train");
   double rate = 0, got[STEPS], worst = 0;
   if (situ_item(situ_tree_get(all, "rate"), &rate) != SITU_OK) return INFINITY;
-  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .lr = rate });
+  situ_optim *optim = situ_optim_sgd(situ_nn_parameters(m), rate, NULL);
   float losses[STEPS];
   bool fine = optim && situ_copy_to_host(situ_to_dtype(situ_tree_get(all, "losses"), SITU_F32), losses,
                                          sizeof losses) == SITU_OK;

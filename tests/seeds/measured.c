@@ -4,6 +4,7 @@
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
 #include "situ/optim.h"
+#include "support/optim.h"
 #include "support/pairs.h"
 
 static situ_nn_module *net_new(void) {
@@ -76,8 +77,8 @@ static void optimiser_state_follows_its_parameter(void **state) {
   (void)state;
   for (int adam = 0; adam < 2; adam++) {
     situ_nn_module *net = net_new();
-    situ_optim *o = adam ? situ_optim_adam(situ_nn_parameters(net), NULL)
-                         : situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 0.1, .momentum = 0.9 });
+    situ_optim *o = adam ? situ_optim_adam(situ_nn_parameters(net), 1e-3, NULL)
+                         : situ_optim_sgd(situ_nn_parameters(net), 0.1, OPTIM_MOMENTUM(0.9));
     backward_through(net);
     expect_ok(situ_optim_step(o));
     expect_ok(situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F64 }));

@@ -18,6 +18,7 @@
 #include "support/api_files.h"
 #include "support/api_numbers.h"
 #include "support/api_shapes.h"
+#include "support/optim.h"
 #include "support/test.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -166,7 +167,7 @@ static situ_optim *optim(api_world *w, api_owner owner) {
   situ_nn_module *m = linear(w, API_KEPT);
   situ_tensor *y = situ_nn_forward(m, plain(w));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
-  return api_own(w, situ_optim_sgd(situ_nn_parameters(m), &(situ_optim_options){ .momentum = 0.5 }), free_optim, owner);
+  return api_own(w, situ_optim_sgd(situ_nn_parameters(m), 1e-3, OPTIM_MOMENTUM(0.5)), free_optim, owner);
 }
 
 situ_nn_module *api_trained(api_world *w) {
@@ -275,6 +276,15 @@ static const situ_op *some_op(const char *name) {
   return NULL;
 }
 
+/* Those of the optimiser that the function makes; others have SGD. */
+static situ_optim_options optim_options_for(const char *name) {
+  situ_optim_options options = situ_optim_sgd_defaults();
+  for (int i = 0; i < OPTIM_RULES; i++)
+    if (strcmp(optim_rules[i].defaults().of, name) == 0) options = optim_rules[i].defaults();
+  if (strstr(name, "add_param_group")) options.lr = 0.1;
+  return options;
+}
+
 static void fill_struct(api_world *w, const api_struct *s, void *at) {
   char *bytes = at;
 #define IS(type) (strcmp(s->name, #type) == 0)
@@ -284,9 +294,12 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_pool_options)) AT(situ_pool_options).kernel = SITU_DIMS(2);
   if (IS(situ_interpolate_options)) AT(situ_interpolate_options).size = SITU_DIMS(3);
   if (IS(situ_stft_options)) AT(situ_stft_options).hop_length = 1;
-  if (IS(situ_one_cycle_options))
-    AT(situ_one_cycle_options) = (situ_one_cycle_options){ .max_lr = 0.1, .total_steps = 10 };
-  if (IS(situ_cyclic_options)) AT(situ_cyclic_options) = (situ_cyclic_options){ .max_lr = 0.1 };
+  if (IS(situ_optim_options)) AT(situ_optim_options) = optim_options_for(api_name(w));
+  if (IS(situ_one_cycle_options)) AT(situ_one_cycle_options) = situ_one_cycle_defaults();
+  if (IS(situ_cyclic_options)) AT(situ_cyclic_options) = situ_cyclic_defaults();
+  if (IS(situ_plateau_options)) AT(situ_plateau_options) = situ_plateau_defaults();
+  if (IS(situ_averaged_model_options)) AT(situ_averaged_model_options) = situ_averaged_model_defaults();
+  if (IS(situ_grad_scaler_options)) AT(situ_grad_scaler_options) = situ_grad_scaler_defaults();
   if (IS(situ_distributed_sampler_options)) AT(situ_distributed_sampler_options).num_replicas = 1;
   if (IS(situ_nn_packed_sequence))
     AT(situ_nn_packed_sequence) = (situ_nn_packed_sequence){ .data = plain(w), .batch_sizes = ones(w, 2) };

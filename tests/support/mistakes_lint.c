@@ -1,6 +1,7 @@
 /* Mistakes that the lint must find.
    SPDX-License-Identifier: MIT */
 #include "support/mistakes.h"
+#include "support/optim.h"
 
 #include <stdlib.h>
 
@@ -229,7 +230,7 @@ static void buffer_not_saved(planted *p) {
 /* ---- optimisers ---- */
 
 static void optimise(planted *p, situ_tree *parameters) {
-  situ_optim *o = situ_optim_sgd(parameters, &(situ_optim_options){ .lr = 1, .momentum = 0.9 });
+  situ_optim *o = situ_optim_sgd(parameters, 1, OPTIM_MOMENTUM(0.9));
   assert_non_null(o);
   p->optims[p->optim_count++] = o;
 }

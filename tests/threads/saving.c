@@ -13,6 +13,7 @@
 #include "situ/export.h"
 #include "situ/situ.h"
 #include "situ/sys/comm_sim.h"
+#include "support/optim.h"
 #include "support/test.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -40,7 +41,7 @@ static situ_nn_module *make_net(void) {
                             situ_nn_linear(WIDTH, WIDTH, &o));
 }
 static situ_optim *make_optim(situ_nn_module *net) {
-  return situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1, .momentum = 1 });
+  return situ_optim_sgd(situ_nn_parameters(net), 1, OPTIM_MOMENTUM(1));
 }
 
 /* ---- writers; an error is looked at by the thread ---- */
@@ -330,8 +331,7 @@ static void every_saver_beside_every_writer(void **state) {
   w.weight = situ_detach(situ_nn_get_tensor(w.net, "0.weight"));
   w.model = situ_nn_state_dict(w.net);
   make_zero_state();
-  assert_non_null(
-      w.parts = situ_dist_zero_new(situ_nn_parameters(w.net), w.own, situ_optim_sgd, &(situ_optim_options){ .lr = 1 }));
+  assert_non_null(w.parts = situ_dist_zero_new(situ_nn_parameters(w.net), w.own, situ_optim_sgd, 1, NULL));
   for (int k = 0; k < 2; k++) {
     w.other[k] = situ_tree_dict();
     tree_put_fill(&w.other[k], w.model, k + 1);

@@ -144,7 +144,7 @@ static void nothing_that_a_call_uses_changes_meanwhile(void **state) {
   assert_int_equal(situ_nn_to(c.net, test_device()), SITU_OK);
   int64_t hook;
   assert_int_equal(situ_nn_register_forward_pre_hook(c.net, waits, &c, &hook), SITU_OK);
-  situ_optim *o = situ_optim_sgd(situ_nn_parameters(c.net), NULL);
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(c.net), 1e-3, NULL);
   situ_tree *saved = situ_nn_state_dict(c.net);
   pthread_barrier_init(&c.inside, NULL, 2);
   pthread_barrier_init(&c.go_on, NULL, 2);
@@ -273,7 +273,7 @@ static void nothing_begins_to_use_what_is_moved(void **state) {
   situ_tensor *ours = situ_from_blob(values, SITU_SHAPE(4, 4), NULL, in_the_middle, &c, NULL);
   assert_non_null(ours);
   assert_non_null(situ_nn_add_tensor(c.net, "weight", NULL, ours, SITU_NN_PARAMETER));
-  c.o = situ_optim_sgd(situ_nn_parameters(c.net), NULL);
+  c.o = situ_optim_sgd(situ_nn_parameters(c.net), 1e-3, NULL);
   c.x = situ_ones(SITU_SHAPE(2, 4), NULL);
   assert_int_equal(situ_nn_to(c.net, situ_dev("sim:1")), SITU_OK);
   assert_non_null(situ_nn_forward(c.net, situ_to(c.x, situ_dev("sim:1"))));
@@ -341,7 +341,7 @@ static void others_are_refused_meanwhile(void **state) {
   };
   situ_dataset *set = situ_dataset_alloc(&type);
   situ_nn_module *net = situ_nn_linear(2, 2, NULL);
-  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), &(situ_optim_options){ .lr = 1 });
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(net), 1, NULL);
   pthread_barrier_init(&q.inside, NULL, 2);
   pthread_barrier_init(&q.go_on, NULL, 2);
   q.loader = situ_data_loader_new(set, &(situ_data_loader_options){ .batch_size = 3 });

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "situ/situ.h"
+#include "support/optim.h"
 #include "support/test.h"
 
 enum { THREADS = 8, SAMPLES = 40 };
@@ -137,7 +138,7 @@ DO(
 DO(module_retain, situ_nn_free(situ_nn_retain(w.net)); return true;)
 static bool module_own(unsigned *seed) {
   situ_nn_module *mine = situ_nn_sequential(situ_nn_linear(8, 3, NULL), situ_nn_batch_norm1d(3, NULL));
-  situ_optim *o = situ_optim_adam(situ_nn_parameters(mine), NULL);
+  situ_optim *o = situ_optim_adam(situ_nn_parameters(mine), 1e-3, NULL);
   situ_device device = some_device(seed);
   situ_tensor *x = situ_ones(SITU_SHAPE(4, 8), &(situ_options){ .device = device });
   bool good = situ_nn_to(mine, device) == SITU_OK &&
@@ -161,7 +162,7 @@ static void load_optim(situ_optim *o) {
 DO(optim_load, load_optim(w.optim); return true;)
 /* Its states follow the shared parameters, and go with it. */
 DO(
-    optim_own, situ_optim *o = situ_optim_sgd(situ_nn_parameters(w.net), NULL); if (o) load_optim(o);
+    optim_own, situ_optim *o = situ_optim_sgd(situ_nn_parameters(w.net), 1e-3, NULL); if (o) load_optim(o);
     const bool good = !situ_error() || is_refusal(situ_error()); do {
       situ_error_clear();
       situ_optim_free(o);
@@ -467,10 +468,9 @@ static void make_world(void) {
   assert_int_equal(situ_nn_walk(w.net, SITU_NN_PARAMETER, fill_with_ones, NULL), SITU_OK);
   assert_int_equal(situ_nn_walk(w.curve, SITU_NN_PARAMETER, fill_with_ones, NULL), SITU_OK);
   assert_int_equal(situ_scope_end(&s), SITU_OK);
-  w.optim =
-      situ_optim_sgd(situ_nn_parameters(w.net), &(situ_optim_options){ .momentum = 0.5, .zero = SITU_OPTIM_ZERO(LR) });
-  w.lbfgs = situ_optim_lbfgs(situ_nn_parameters(w.curve),
-                             &(situ_optim_options){ .max_iter = 2, .zero = SITU_OPTIM_ZERO(LR) });
+  w.optim = situ_optim_sgd(situ_nn_parameters(w.net), 0, OPTIM_MOMENTUM(0.5));
+  w.lbfgs =
+      situ_optim_lbfgs(situ_nn_parameters(w.curve), 0, OPTIM_OPTIONS(situ_optim_lbfgs, { SITU_OPTIM_MAX_ITER, 2 }));
   w.scheduler = situ_lr_scheduler_step_lr(w.optim, 1000, 0.5);
   w.scaler = situ_grad_scaler_new(NULL);
   situ_tree *state = situ_nn_state_dict(w.net);

@@ -26,7 +26,7 @@ static run start(situ_device device) {
   r.net = situ_nn_sequential(situ_nn_conv2d(1, 16, SITU_DIMS(3), &(situ_nn_conv_options){ .padding = SITU_DIMS(1) }),
                              situ_nn_batch_norm2d(16, NULL), situ_nn_relu(), situ_nn_max_pool2d(SITU_DIMS(2), NULL),
                              situ_nn_flatten(1, -1), situ_nn_linear(256, 10, NULL));
-  r.optim = situ_optim_adamw(situ_nn_parameters(r.net), NULL);
+  r.optim = situ_optim_adamw(situ_nn_parameters(r.net), 1e-3, NULL);
   situ_set(&r.x, situ_to(situ_randn(SITU_SHAPE(32, 1, 8, 8), &(situ_options){ .generator = &g }), device));
   situ_set(&r.y, situ_to(situ_randint(0, 10, SITU_SHAPE(32), &(situ_options){ .generator = &g }), device));
   if (situ_nn_to(r.net, device) != SITU_OK) fail_msg("%s", situ_error_message());
@@ -135,7 +135,7 @@ static void *train_alone(void *payload) {
   r.net = situ_nn_sequential(situ_nn_linear(20, 32, NULL), situ_nn_relu(), situ_nn_linear(32, 5, NULL));
   situ_tree *all = situ_nn_parameters(r.net);
   for (int64_t i = 0; i < situ_tree_count(all); i++) situ_nn_init_uniform_(situ_tree_tensor_at(all, i), -0.1, 0.1, &g);
-  r.optim = situ_optim_sgd(all, &(situ_optim_options){ .lr = 0.1 });
+  r.optim = situ_optim_sgd(all, 0.1, NULL);
   situ_status status = SITU_OK;
   for (int i = 0; status == SITU_OK && i < 100; i++) status = step(&r, i < 99 ? &unused : loss);
   stop(&r);

@@ -187,37 +187,40 @@ def indices():
 # ---- optimisers: five steps with given gradients ----
 
 FIELDS = ["lr", "weight_decay", "momentum", "dampening", "beta1", "beta2", "alpha", "eps", "nesterov", "amsgrad",
-          "centered", "maximize", "master_weights", "zero", "rho", "lr_decay", "initial_accumulator_value",
+          "centered", "maximize", "master_weights", "rho", "lr_decay", "initial_accumulator_value",
           "momentum_decay", "decoupled_weight_decay", "etaminus", "etaplus", "step_size_min", "step_size_max", "lambd",
           "t0", "eps1", "beta2_decay", "d", "ns_a", "ns_b", "ns_c", "ns_steps", "adjust_lr_fn", "max_iter", "max_eval",
           "tolerance_grad", "tolerance_change", "history_size", "line_search_fn"]
 FLAGS = {"nesterov", "amsgrad", "centered", "maximize", "master_weights", "decoupled_weight_decay"}
-Hyper = struct(*[(f, C.c_uint64 if f == "zero" else BOOL if f in FLAGS else F64) for f in FIELDS])
+Hyper = struct(("size", C.c_size_t), ("of", C.c_char_p), *[(f, BOOL if f in FLAGS else F64) for f in FIELDS])
 OPTIMISERS = {
     "SGD": dict(momentum=[0.0, 0.9], dampening=[0.0, 0.3], nesterov=[False, True]),
-    "Adam": dict(betas=[(0.9, 0.999), (0.5, 0.7)], eps=[1e-8, 0.1], amsgrad=[False, True]),
+    "Adam": dict(betas=[(0.9, 0.999), (0.5, 0.7), (0.0, 0.0)], eps=[1e-8, 0.1], amsgrad=[False, True]),
     "AdamW": dict(betas=[(0.9, 0.999), (0.5, 0.7)], eps=[1e-8, 0.1], amsgrad=[False, True]),
-    "RMSprop": dict(alpha=[0.99, 0.5], eps=[1e-8, 0.1], momentum=[0.0, 0.9], centered=[False, True]),
+    "RMSprop": dict(alpha=[0.99, 0.5, 0.0], eps=[1e-8, 0.1], momentum=[0.0, 0.9], centered=[False, True]),
     "Adagrad": dict(lr_decay=[0.0, 0.1], initial_accumulator_value=[0.0, 0.2], eps=[1e-10, 0.1]),
-    "Adadelta": dict(rho=[0.9, 0.5], eps=[1e-6, 0.1]),
+    "Adadelta": dict(rho=[0.9, 0.5, 0.0], eps=[1e-6, 0.1]),
     "Adamax": dict(betas=[(0.9, 0.999), (0.5, 0.7)], eps=[1e-8, 0.1]),
-    "NAdam": dict(betas=[(0.9, 0.999), (0.5, 0.7)], eps=[1e-8, 0.1], momentum_decay=[4e-3, 0.1],
+    "NAdam": dict(betas=[(0.9, 0.999), (0.5, 0.7)], eps=[1e-8, 0.1], momentum_decay=[4e-3, 0.1, 0.0],
                   decoupled_weight_decay=[False, True]),
     "RAdam": dict(betas=[(0.9, 0.999), (0.5, 0.7)], eps=[1e-8, 0.1], decoupled_weight_decay=[False, True]),
     "Rprop": dict(etas=[(0.5, 1.2), (0.3, 1.5)], step_sizes=[(1e-6, 50.0), (0.02, 0.1)]),
-    "ASGD": dict(lambd=[1e-4, 0.1], alpha=[0.75, 0.5], t0=[1e6, 2.0]),
+    "ASGD": dict(lambd=[1e-4, 0.1, 0.0], alpha=[0.75, 0.5, 0.0], t0=[1e6, 2.0, 0.0]),
     "Adafactor": dict(beta2_decay=[-0.8, -0.5], d=[1.0, 1.5]),
 }
 PAIRS = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
 
 
-def hyper(given):
-    o = Hyper()
+def hyper(kind, given):
+    """The defaults, which only the header has, are those of an optimiser that is made without options."""
+    plain = handle("optim_" + kind.lower(), leaf(there(torch.zeros(2, 2), True)), F64(given["lr"]), None)
+    o = Hyper(C.sizeof(Hyper))
+    if drawn.lib.situ_optim_get_options(plain, 0, by(o)):
+        raise Refused("options: " + C.cast(drawn.lib.situ_error_message, C.CFUNCTYPE(C.c_char_p))().decode())
+    drawn.lib.situ_optim_free(plain)
     for key, value in given.items():
         for name, one in zip(PAIRS.get(key, (key,)), value if key in PAIRS else (value,)):
             setattr(o, name, one)
-            if not one:
-                o.zero |= 1 << (FIELDS.index(name) - (FIELDS.index(name) > FIELDS.index("zero")))
     return o
 
 
@@ -230,9 +233,13 @@ def handle(name, *args):
     return P(got)
 
 
+def leaf(parameter):
+    return handle("tree_put", handle("tree_dict"), b"w", handle("tree_tensor", parameter))
+
+
 def optimiser_of(kind, parameter, given):
-    tree = handle("tree_put", handle("tree_dict"), b"w", handle("tree_tensor", parameter))
-    return handle("optim_" + kind.lower(), tree, by(hyper(given)))
+    options = hyper(kind, given)
+    return handle("optim_" + kind.lower(), leaf(parameter), F64(given["lr"]), by(options))
 
 
 def stepped(kind, given, start, gradients):
@@ -272,9 +279,9 @@ def optimisers():
 
 # ---- schedules: the rates of twelve steps ----
 
-OneCycle = struct(("max_lr", F64), ("total_steps", I64), ("pct_start", F64), ("linear", BOOL), ("keep", BOOL),
+OneCycle = struct(("size", C.c_size_t), ("pct_start", F64), ("linear", BOOL), ("keep", BOOL),
                   ("base_momentum", F64), ("max_momentum", F64), ("div", F64), ("final", F64), ("three", BOOL))
-Cyclic = struct(("base_lr", F64), ("max_lr", F64), ("up", I64), ("down", I64), ("mode", INT), ("gamma", F64),
+Cyclic = struct(("size", C.c_size_t), ("up", I64), ("down", I64), ("mode", INT), ("gamma", F64),
                 ("scale_fn", P), ("payload", P), ("iterations", BOOL), ("keep", BOOL), ("base_momentum", F64),
                 ("max_momentum", F64))
 
@@ -284,7 +291,7 @@ def schedule():
     n, g, stop = random.randint(1, 6), pick(0.1, 0.5, 0.9), pick(0.0, 0.01)
     milestones = sorted(random.randint(0, 9) for _ in range(random.randint(0, 4)))
     mode = random.randrange(3)
-    down = random.randint(1, 5)
+    down = random.randint(0, 5)
     return pick(
         ("StepLR", (n, g), "step_lr", (I64(n), F64(g))),
         ("CosineAnnealingLR", (n, stop), "cosine_annealing_lr", (I64(n), F64(stop))),
@@ -295,12 +302,12 @@ def schedule():
         ("ExponentialLR", (g,), "exponential_lr", (F64(g),)),
         ("PolynomialLR", (n, 1 + g), "polynomial_lr", (I64(n), F64(1 + g))),
         ("CosineAnnealingWarmRestarts", (n, pick(1, 2), stop), "cosine_annealing_warm_restarts", None),
-        ("OneCycleLR", dict(max_lr=g, total_steps=14, pct_start=pick(0.2, 0.5), anneal_strategy=pick("cos", "linear"),
+        ("OneCycleLR", dict(max_lr=g, total_steps=14, pct_start=pick(0.0, 0.2, 0.5), anneal_strategy=pick("cos", "linear"),
                             three_phase=pick(True, False), cycle_momentum=False, div_factor=pick(5.0, 25.0)),
          "one_cycle_lr", None),
         ("CyclicLR", dict(base_lr=0.01, max_lr=g, step_size_up=n, step_size_down=down, gamma=0.9, cycle_momentum=False,
                           mode=["triangular", "triangular2", "exp_range"][mode]),
-         "cyclic_lr", (by(Cyclic(0.01, g, n, down, mode, 0.9, None, None, False, True, 0, 0)),)))
+         "cyclic_lr", (F64(0.01), F64(g), by(Cyclic(C.sizeof(Cyclic), n, down, mode, 0.9, None, None, False, True, 0, 0)))))
 
 
 @family
@@ -310,8 +317,9 @@ def schedules():
         ours_args = (I64(theirs_args[0]), I64(theirs_args[1]), F64(theirs_args[2]))
     if name == "OneCycleLR":
         a = theirs_args
-        ours_args = (by(OneCycle(a["max_lr"], a["total_steps"], a["pct_start"], a["anneal_strategy"] == "linear", True, 0, 0,
-                                 a["div_factor"], 0, a["three_phase"])),)
+        ours_args = (F64(a["max_lr"]), I64(a["total_steps"]),
+                     by(OneCycle(C.sizeof(OneCycle), a["pct_start"], a["anneal_strategy"] == "linear", True, 0, 0,
+                                 a["div_factor"], 1e4, a["three_phase"])))
 
     def theirs():
         optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)

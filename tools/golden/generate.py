@@ -100,6 +100,8 @@ def main():
     makers["parametrized"] = lambda dropped: parametrized.all_cases()
     makers["recurrent"] = lambda dropped: recurrent.all_cases()
     makers["optim"] = lambda dropped: optimisers.all_cases()
+    makers["optim_edges"] = lambda dropped: list(optimisers.zero_cases())
+    makers["lbfgs_edges"] = lambda dropped: lbfgs.zero_cases()
     makers["lbfgs"] = lambda dropped: lbfgs.all_cases()
     makers["schedules"] = lambda dropped: schedules.all_cases()
     for family, maker in makers.items():

@@ -88,6 +88,17 @@ def case(problem, steps, seed=None, **arguments):
                      [("problem", problem), ("steps", steps), *arguments.items()], outputs, [])
 
 
+def zero_cases():
+    """Options of 0."""
+    torch.manual_seed(1988)
+    wolfe = {"line_search_fn": "strong_wolfe"}
+    return [
+        case("bowl", 3, lr=0.0, max_iter=3),
+        *[case("bowl", 3, max_iter=2, **{name: 0.0}, **wolfe) for name in ("tolerance_grad", "tolerance_change")],
+        case("network", 4, lr=0.1, max_iter=5, max_eval=0),  # with a line search PyTorch fails
+    ]
+
+
 def all_cases():
     torch.manual_seed(1987)
     wolfe = {"line_search_fn": "strong_wolfe"}

@@ -251,6 +251,52 @@ def clipping_by_value():
                         [("grad.%d" % i, leaf.grad, None) for i, leaf in enumerate(leaves)], [])
 
 
+# Arguments whose default is another number, as 0; all that PyTorch takes as 0.
+BETAS = ({"betas": (0.0, 0.999)}, {"betas": (0.9, 0.0)}, {"betas": (0.0, 0.0)})
+ZEROS = {
+    "SGD": ({"dampening": 0.0, "momentum": 0.0}, ),
+    "Adam": (*BETAS, {"eps": 0.0}),
+    "AdamW": (*BETAS, {"eps": 0.0}, {"weight_decay": 0.0}),
+    "RMSprop": ({"alpha": 0.0}, {"eps": 0.0}, {"alpha": 0.0, "centered": True, "eps": 0.1}),
+    "Adagrad": ({"eps": 0.0}, {"initial_accumulator_value": 0.0, "lr_decay": 0.0}),
+    "Adadelta": ({"rho": 0.0}, {"eps": 0.0}),
+    "Adamax": (*BETAS, {"eps": 0.0}),
+    "NAdam": (*BETAS, {"eps": 0.0}, {"momentum_decay": 0.0}),
+    "RAdam": (*BETAS, {"eps": 0.0}),
+    "Rprop": ({"step_sizes": (0.0, 50.0)}, {"step_sizes": (0.0, 0.0)}),
+    "ASGD": ({"lambd": 0.0}, {"alpha": 0.0}, {"t0": 0.0}),
+    "Lion": ({"betas": (0.0, 0.99)}, {"betas": (0.9, 0.0)}),
+    "Adafactor": ({"beta2_decay": 0.0}, {"eps": (0.0, 1e-3)}, {"eps": (1e-3, 0.0)}, {"eps": (0.0, 0.0)}),
+    "Muon": ({"weight_decay": 0.0}, {"momentum": 0.0}, {"nesterov": False}, {"eps": 0.0}, {"ns_steps": 0},
+             {"ns_coefficients": (0.0, -4.775, 2.0315)}, {"ns_coefficients": (3.4445, 0.0, 2.0315)},
+             {"ns_coefficients": (3.4445, -4.775, 0.0)}),
+}
+
+
+def zero_cases():
+    """Options of 0, for a whole optimiser and for a later group, whose first has another value; schedules too."""
+    torch.manual_seed(778)
+    matrices = {"shapes": ((3, 2), (2, 4))}
+    for kind, all_of_it in ZEROS.items():
+        for arguments in ({"lr": 0.0}, *all_of_it):
+            yield optimiser(kind, "zero", **arguments, **(matrices if kind == "Muon" else {}))
+    for kind in ("SGD", "Adam", "AdamW", "RMSprop", "NAdam", "Lion", "Adafactor", "Muon"):
+        more = matrices if kind == "Muon" else {}
+        yield optimiser(kind, "zero/norms", group={"lr": 0.05, "weight_decay": 0.0}, weight_decay=0.3, **more)
+    yield optimiser("SGD", "zero/groups", group={"lr": 0.0, "momentum": 0.0}, lr=0.1, momentum=0.9)
+    for more in ({"pct_start": 0.0}, {"pct_start": 0.0, "three_phase": True}, {"base_momentum": 0.0},
+                 {"max_momentum": 0.0}):
+        yield scheduler("OneCycleLR", max_lr=0.4, total_steps=SCHEDULE, **more)
+    yield scheduler("OneCycleLR", max_lr=0.0, total_steps=SCHEDULE)
+    for more in ({"step_size_down": 0}, {"mode": "exp_range", "gamma": 0.0}, {"base_momentum": 0.0},
+                 {"max_momentum": 0.0}, {"base_lr": 0.0}, {"max_lr": 0.0}):
+        yield scheduler("CyclicLR", **{"base_lr": 0.01, "max_lr": 0.2, "step_size_up": 6, **more})
+    creeps = [2.0 - 1e-5 * i for i in range(SCHEDULE)]  # an improvement, but for a threshold of 1e-4
+    for more in ({"threshold": 0.0}, {"threshold": 0.0, "threshold_mode": "abs"}, {"cooldown": 0}, {"factor": 0.0},
+                 {"min_lr": 0.0}, {"eps": 0.0, "factor": 0.9, "lr": 1e-7}, {"factor": 0.9, "lr": 1e-7}):
+        yield scheduler("ReduceLROnPlateau", metrics=creeps, **{"patience": 0, **more})
+
+
 def all_cases():
     torch.manual_seed(777)
     cases = list(optimisers()) + list(schedulers()) + list(clipping()) + list(clipping_by_value())

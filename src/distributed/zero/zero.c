@@ -142,16 +142,22 @@ static situ_tree *join_parameters(const char *op, const situ_dist_zero *z, const
   return all;
 }
 
-static bool make_group(situ_dist_zero *z, int64_t part, situ_dist_make_optim make, const situ_optim_options *options) {
+/* How a group is stepped. make: of the first group; NULL: a later one, whose options have its lr. */
+typedef struct rule {
+  situ_dist_make_optim make;
+  double lr;
+  const situ_optim_options *options;
+} rule;
+
+static bool make_group(situ_dist_zero *z, int64_t part, rule with) {
   situ_tree *own = own_parts(z, part);
   if (!own) return false;
-  if (!make) return situ_optim_add_param_group(z->optim, own, options) == SITU_OK;
-  return (z->optim = make(own, options)) != NULL;
+  if (!with.make) return situ_optim_add_param_group(z->optim, own, with.options) == SITU_OK;
+  return (z->optim = with.make(own, with.lr, with.options)) != NULL;
 }
 
 /* On error the optimiser is as it was. */
-static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group, situ_dist_make_optim make,
-                      const situ_optim_options *options) {
+static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group, rule with) {
   const int64_t first = z->parameters ? situ_tree_count(z->parameters) : 0, part = z->part_count;
   const size_t bytes = (size_t)(z->group_count + 1) * sizeof *z->group_ends;
   situ_tree *before = z->parameters, *all = join_parameters(op, z, group);
@@ -161,7 +167,7 @@ static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group,
   z->parameters = all;
   const bool divided =
       ends && (z->parts_gradients ? situ__zero_divide_buckets(op, z, first) : divide(z, first, all_elements(z, group)));
-  if (divided && (!z->shards || situ__zero_prepare_shards(op, z)) && make_group(z, part, make, options)) {
+  if (divided && (!z->shards || situ__zero_prepare_shards(op, z)) && make_group(z, part, with)) {
     z->group_ends[z->group_count++] = situ_tree_count(all);
     situ_tree_free(before);
     return !z->shards || situ__zero_scatter(op, z);
@@ -175,13 +181,12 @@ static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group,
   return false;
 }
 
-static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *group, situ_dist_make_optim make,
-                          const situ_optim_options *options) {
+static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *group, rule with) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const bool good = situ__zero_knows(op, z, group) && can_divide(op, z, group, make) &&
+  const bool good = situ__zero_knows(op, z, group) && can_divide(op, z, group, with.make) &&
                     situ__zero_can_shard(op, z, group) && same_parameters(op, z, group) &&
-                    add_group(op, z, group, make, options);
+                    add_group(op, z, group, with);
   return situ_scope_end(&s) == SITU_OK && good;
 }
 
@@ -198,20 +203,19 @@ static void free_zero(situ_dist_zero *z) {
 
 /* `with` has the communicator (NULL: an error has been recorded), and ddp in stages 2 and 3; units: in stage 3. */
 static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dist_zero with,
-                                 const situ_dist_zero3_options *units, situ_dist_make_optim make,
-                                 const situ_optim_options *options) {
+                                 const situ_dist_zero3_options *units, rule first) {
   situ_tree *flat = with.comm ? situ_tree_flatten(parameters) : NULL;
   situ_tree_free(parameters);
   if (!flat) return NULL;
-  situ_dist_zero *z = make ? situ__handle_new(SITU__A_ZERO, sizeof *z) : NULL;
-  if (!make) situ__null(op, "make");
+  situ_dist_zero *z = first.make ? situ__handle_new(SITU__A_ZERO, sizeof *z) : NULL;
+  if (!first.make) situ__null(op, "make");
   else if (!z) situ__no_memory(op, sizeof *z);
   if (z) {
     z->comm = with.comm;
     z->ddp = with.ddp;
     z->parts_gradients = with.ddp != NULL;
   }
-  if (z && !((!units || situ__zero_begin_shards(op, z, units)) && agree_and_add(op, z, flat, make, options))) {
+  if (z && !((!units || situ__zero_begin_shards(op, z, units)) && agree_and_add(op, z, flat, first))) {
     free_zero(z);
     z = NULL;
   }
@@ -219,33 +223,33 @@ static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dis
   return z;
 }
 
-situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
+situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make, double lr,
                                    const situ_optim_options *options) {
   SITU__MADE_OF_OPS(new_op);
   const bool good = situ__comm_given(new_op, comm) && situ__comm_replicates(new_op, comm);
   const situ_dist_zero with = { .comm = good ? comm : NULL };
-  return make_zero(new_op, parameters, with, NULL, make, options);
+  return make_zero(new_op, parameters, with, NULL, (rule){ make, lr, options });
 }
 
-situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make,
+situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make, double lr,
                                     const situ_optim_options *options) {
   static const char op[] = "dist_zero2_new";
   SITU__MADE_OF_OPS(op);
   const bool given =
       situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp) && situ__dist_keep_up(op, ddp, true);
   const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
-  return make_zero(op, parameters, with, NULL, make, options);
+  return make_zero(op, parameters, with, NULL, (rule){ make, lr, options });
 }
 
 situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp, const situ_dist_zero3_options *units,
-                                    situ_dist_make_optim make, const situ_optim_options *options) {
+                                    situ_dist_make_optim make, double lr, const situ_optim_options *options) {
   static const char op[] = "dist_zero3_new";
   static const situ_dist_zero3_options defaults;
   SITU__MADE_OF_OPS(op);
   const bool given =
       situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp) && situ__dist_keep_up(op, ddp, true);
   const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
-  return make_zero(op, parameters, with, units ? units : &defaults, make, options);
+  return make_zero(op, parameters, with, units ? units : &defaults, (rule){ make, lr, options });
 }
 
 situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
@@ -253,7 +257,7 @@ situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *para
   SITU__MADE_OF_OPS(add_op);
   situ_tree *flat = situ__zero_given(add_op, zero) ? situ_tree_flatten(parameters) : NULL;
   situ_tree_free(parameters);
-  const bool good = flat && agree_and_add(add_op, zero, flat, NULL, options);
+  const bool good = flat && agree_and_add(add_op, zero, flat, (rule){ .options = options });
   situ_tree_free(flat);
   return good ? SITU_OK : situ_error();
 }

@@ -40,7 +40,7 @@ static const situ__part *part_named(const situ__lint *l, const char *path) {
 }
 
 static bool owned(situ__lint *l, const entry *e) {
-  static const char again[] = "situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), &options);";
+  static const char again[] = "situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), lr, &options);";
   if (e->part) return true;
   if (situ_owners(e->tensor) == 1 && __atomic_load_n(&situ__lint_storage(e->tensor)->refs, __ATOMIC_RELAXED) == 1)
     return add_finding(l, e, SITU_LINT_ORPHAN, SITU_LINT_ERROR,

@@ -65,7 +65,7 @@ static situ_nn_module *make_layer(void) {
 }
 
 static bool train_layer(situ_nn_module *m, situ_dist_tp *tp) {
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   bool good = optim != NULL;
   for (int i = 0; good && i < STEPS; i++) {
     situ_tensor *y = situ_nn_forward(m, drawn(SITU_SHAPE(ROWS, LENGTH, WIDTH), 60 + (uint64_t)i));
@@ -120,7 +120,7 @@ static situ_nn_module *make_stage(int from, int to) {
 static bool train_stage(situ_nn_module *m, situ_comm *comm, double *loss) {
   const situ_dist_pipeline_options options = { .micro_batches = 6, .loss = square_loss };
   situ_dist_pipeline *pipeline = situ_dist_pipeline_new(m, comm, &options);
-  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), NULL);
+  situ_optim *optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   bool good = pipeline && optim;
   for (int i = 0; good && i < STEPS; i++) {
     situ_tensor *x = drawn(SITU_SHAPE(12, WIDTH), 90 + (uint64_t)i), *y = situ_sin(x);

@@ -61,7 +61,7 @@ static bool begin_training(training *t, const dist_kind *kind, situ_comm *comm, 
   t->kind = kind;
   t->stage = stage;
   t->model = kind->make();
-  t->optim = situ_optim_adamw(situ_nn_parameters(t->model), NULL);
+  t->optim = situ_optim_adamw(situ_nn_parameters(t->model), 1e-3, NULL);
   const situ_dist_ddp_options options = { .micro_batches = MICRO_BATCHES,
                                           .bucket_bytes = 600,
                                           .seed = 9,
@@ -69,9 +69,9 @@ static bool begin_training(training *t, const dist_kind *kind, situ_comm *comm, 
   t->ddp = situ_dist_ddp_new(t->model, comm, &options);
   situ_tree *parameters = t->ddp && stage ? situ_nn_parameters(t->model) : NULL;
   t->zero = !parameters  ? NULL
-            : stage == 1 ? situ_dist_zero_new(parameters, comm, situ_optim_adamw, NULL)
-            : stage == 2 ? situ_dist_zero2_new(parameters, t->ddp, situ_optim_adamw, NULL)
-                         : situ_dist_zero3_new(parameters, t->ddp, NULL, situ_optim_adamw, NULL);
+            : stage == 1 ? situ_dist_zero_new(parameters, comm, situ_optim_adamw, 1e-3, NULL)
+            : stage == 2 ? situ_dist_zero2_new(parameters, t->ddp, situ_optim_adamw, 1e-3, NULL)
+                         : situ_dist_zero3_new(parameters, t->ddp, NULL, situ_optim_adamw, 1e-3, NULL);
   return t->ddp && t->optim && (t->zero || !stage);
 }
 
