@@ -62,6 +62,7 @@ typedef struct situ_grad_scaler_options {
   int64_t growth_interval; /**< good steps after which the scale grows, 2000; 0: never */
   bool disabled;           /**< scale returns the loss as it is, step is situ_optim_step */
 } situ_grad_scaler_options;
+/** torch's defaults. */
 static inline situ_grad_scaler_options situ_grad_scaler_defaults(void) {
   situ_grad_scaler_options options;
   options.size = sizeof options;

@@ -109,7 +109,7 @@ typedef struct situ_optim_options {
   double ns_a, ns_b, ns_c; /**< Muon's ns_coefficients: 3.4445, -4.775, 2.0315 */
   double ns_steps;         /**< Muon: 5; a whole number below 100 */
   double adjust_lr_fn;     /**< Muon: a situ_muon_adjust */
-  double max_iter;         /**< LBFGS: iterations of a step, 20; a whole number, at least 1 */
+  double max_iter;         /**< LBFGS: iterations of a step, 20; a whole number */
   double max_eval;         /**< LBFGS: after this many evaluations of the closure a step ends; -1: 5/4 of max_iter */
   double tolerance_grad;   /**< LBFGS: a step ends when no element of the gradient is larger; 1e-7 */
   double tolerance_change; /**< LBFGS: a step ends when neither parameters nor loss change by more; 1e-9 */
@@ -273,9 +273,9 @@ SITU_API situ_optim *situ_optim_muon(situ_tree *parameters, double lr, const sit
     One parameter group; all parameters on one device, of one dtype. f16 and bf16 are computed in f32, and rounded into
     the parameters. */
 SITU_API situ_optim *situ_optim_lbfgs(situ_tree *parameters, double lr, const situ_optim_options *options);
-/** Adds a parameter group with its own hyperparameters; takes ownership of the tree. options: of the same optimiser, with
-    the group's lr; NULL: what the optimiser was made with. A parameter can be in one group only (SITU_E_ARG). LBFGS has
-    one group (SITU_E_UNSUPPORTED):
+/** Adds a parameter group with its own hyperparameters; takes ownership of the tree. options: of the same optimiser,
+    with the group's lr; NULL: what the optimiser was made with. A parameter can be in one group only (SITU_E_ARG).
+    LBFGS has one group (SITU_E_UNSUPPORTED):
 
       situ_optim_options plain = situ_optim_group_options(o, 0);
       plain.weight_decay = 0;
@@ -313,10 +313,11 @@ SITU_API int situ_optim_groups(const situ_optim *o);
 SITU_API double situ_optim_get(const situ_optim *o, int group, situ_optim_field field);
 /** Sets a hyperparameter of a group. */
 SITU_API SITU_CHECKED situ_status situ_optim_set(situ_optim *o, int group, situ_optim_field field, double value);
-/** Sets the options->size bytes of *options to the hyperparameters that a group has now; `of` is the library's. */
+/** Sets the options->size bytes of *options to the hyperparameters that a group has now. On error nothing has changed.
+ */
 SITU_API SITU_CHECKED situ_status situ_optim_get_options(const situ_optim *o, int group, situ_optim_options *options);
-/** The hyperparameters that a group has now, to change some and add a group with them. After recording an error its size
-    is 0, which that refuses. */
+/** The hyperparameters that a group has now, to change some and add a group with them. Returns a struct of size 0,
+    which situ_optim_add_param_group refuses, after recording an error. */
 static inline situ_optim_options situ_optim_group_options(const situ_optim *o, int group) {
   situ_optim_options options = situ__optim_defaults(NULL, 0, 0);
   if (situ_optim_get_options(o, group, &options) != SITU_OK) options.size = 0;
@@ -405,6 +406,7 @@ typedef struct situ_one_cycle_options {
   double final_div_factor; /**< last rate = first / final_div_factor; 1e4 */
   bool three_phase;
 } situ_one_cycle_options;
+/** torch's defaults. */
 static inline situ_one_cycle_options situ_one_cycle_defaults(void) {
   situ_one_cycle_options options;
   memset(&options, 0, sizeof options);
@@ -439,6 +441,7 @@ typedef struct situ_cyclic_options {
   double base_momentum;  /**< 0.8 */
   double max_momentum;   /**< 0.9 */
 } situ_cyclic_options;
+/** torch's defaults. */
 static inline situ_cyclic_options situ_cyclic_defaults(void) {
   situ_cyclic_options options;
   memset(&options, 0, sizeof options);
@@ -450,8 +453,8 @@ static inline situ_cyclic_options situ_cyclic_defaults(void) {
   options.max_momentum = 0.9;
   return options;
 }
-/** CyclicLR: the rate rises from base_lr to max_lr and falls again, along lines. Smith, arXiv:1506.01186. options may be
-    NULL. */
+/** CyclicLR: the rate rises from base_lr to max_lr and falls again, along lines. Smith, arXiv:1506.01186. options may
+    be NULL. */
 SITU_API situ_lr_scheduler *situ_lr_scheduler_cyclic_lr(situ_optim *o, double base_lr, double max_lr,
                                                         const situ_cyclic_options *options);
 
@@ -465,6 +468,7 @@ typedef struct situ_plateau_options {
   double min_lr;
   double eps; /**< smaller reductions are left out; 1e-8 */
 } situ_plateau_options;
+/** torch's defaults. */
 static inline situ_plateau_options situ_plateau_defaults(void) {
   situ_plateau_options options;
   memset(&options, 0, sizeof options);
@@ -517,6 +521,7 @@ typedef struct situ_averaged_model_options {
                          -1: the mean of all updates, torch's default */
   bool use_buffers; /**< average the buffers too; else they are copied at each update */
 } situ_averaged_model_options;
+/** torch's defaults. */
 static inline situ_averaged_model_options situ_averaged_model_defaults(void) {
   situ_averaged_model_options options;
   memset(&options, 0, sizeof options);

@@ -109,16 +109,18 @@ static bool in_range(int f, double value) {
   return (value >= 0 || (f == SITU_OPTIM_EPS1 && value == -1)) && value < (below_one ? 1 : INFINITY);
 }
 
-static bool is_count(double value) { return value >= 1 && value < 1e9 && value == floor(value); }
+static bool is_count(double value, double least) { return value >= least && value < 1e9 && value == floor(value); }
 
 static bool lbfgs_valid(const situ_optim *o, const double *value) {
   static const situ_optim_field counts[] = { SITU_OPTIM_MAX_ITER, SITU_OPTIM_MAX_EVAL, SITU_OPTIM_HISTORY_SIZE };
   const double search = value[SITU_OPTIM_LINE_SEARCH_FN];
-  for (int i = 0; i < 3; i++)
-    if (!is_count(value[counts[i]]) && !(counts[i] == SITU_OPTIM_MAX_EVAL && value[counts[i]] == 0))
-      return situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: must be a whole number, 1 to 1e9",
-                        situ__optim_fields[counts[i]].name, value[counts[i]]),
+  for (int i = 0; i < 3; i++) {
+    const double least = counts[i] == SITU_OPTIM_HISTORY_SIZE;
+    if (!is_count(value[counts[i]], least))
+      return situ__fail(SITU_E_ARG, situ__optim_op(o), "%s is %g: must be a whole number, %g to 1e9",
+                        situ__optim_fields[counts[i]].name, value[counts[i]], least),
              false;
+  }
   if (search == SITU_LINE_SEARCH_NONE || search == SITU_LINE_SEARCH_STRONG_WOLFE) return true;
   return situ__fail(SITU_E_ARG, situ__optim_op(o), "line_search_fn is %g: must be a situ_line_search", search), false;
 }

@@ -29,7 +29,8 @@ static setting start(void) {
            situ_requires_grad_(situ_randn(SITU_SHAPE(WIDTH, WIDTH), &(situ_options){ .device = test_device() }), true));
   s.optim = situ_optim_adamw(SITU_TREE(situ_nn_get_tensor(s.embedding, "weight"), situ_nn_get_tensor(s.norm, "weight"),
                                        situ_nn_get_tensor(s.norm, "bias"), situ_nn_get_tensor(s.head, "weight"),
-                                       situ_nn_get_tensor(s.head, "bias"), s.mix), 1e-3, NULL);
+                                       situ_nn_get_tensor(s.head, "bias"), s.mix),
+                             1e-3, NULL);
   assert_non_null(s.optim);
   return s;
 }

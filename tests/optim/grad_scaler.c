@@ -303,6 +303,25 @@ static void it_is_saved_and_loaded(void **state) {
   situ_grad_scaler_free(other);
 }
 
+/* torch's growth_interval 0: a good step never completes it. */
+static void an_interval_of_0_never_grows(void **state) {
+  (void)state;
+  situ_grad_scaler *s = optim_scaler(8, 0);
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = sgd(p, 0.5);
+  assert_non_null(situ_grad_scaler_scale(s, T32(SITU_SHAPE(1), 1)));
+  for (int i = 0; i < 6; i++) {
+    give(p, 1, i == 3 ? INFINITY : 1);
+    is_step(s, o, i != 3);
+    update(s, i < 3 ? 8 : 4);
+  }
+  situ_tree *saved = situ_grad_scaler_state_dict(s);
+  assert_int_equal(situ_grad_scaler_load_state_dict(s, saved), SITU_OK);
+  situ_tree_free(saved);
+  situ_optim_free(o);
+  situ_grad_scaler_free(s);
+}
+
 static void disabled_it_is_not_there(void **state) {
   (void)state;
   situ_grad_scaler_options options = situ_grad_scaler_defaults();
@@ -398,6 +417,7 @@ int main(void) {
     TEST(order_matters),
     TEST(f16_gradients_are_divided_by_the_step),
     TEST(it_is_saved_and_loaded),
+    TEST(an_interval_of_0_never_grows),
     TEST(disabled_it_is_not_there),
     TEST(every_allocation_may_fail),
     TEST(an_optimiser_in_use_is_refused),

@@ -103,7 +103,7 @@ static situ_tensor *memory(const task *t) {
 static void the_loss_decreases(void **state) {
   (void)state;
   for (int search = 0; search < 2; search++) {
-    task t = begin(search, 0);
+    task t = begin(search, 20);
     const double first = take_step(&t), second = take_step(&t);
     assert_true(first > 0.1 && second < 1e-3 * first);
     assert_true(t.calls > 20 && t.calls <= 2 * 25 + 25);
@@ -410,7 +410,7 @@ static void refusals(void **state) {
   situ_optim_lbfgs(SITU_TREE(vector(SITU_F32, test_device())), 1, \
                    OPTIM_OPTIONS(situ_optim_lbfgs, { SITU_OPTIM_##field, value }))
   expect_refused(LBFGS(MAX_ITER, 2.5), SITU_E_ARG, "optim_lbfgs", "max_iter is 2.5");
-  expect_refused(LBFGS(MAX_ITER, 0), SITU_E_ARG, "optim_lbfgs", "max_iter is 0");
+  expect_refused(LBFGS(HISTORY_SIZE, 0), SITU_E_ARG, "optim_lbfgs", "history_size is 0");
   expect_refused(LBFGS(HISTORY_SIZE, 1e10), SITU_E_ARG, "optim_lbfgs", "history_size is 1e+10");
   expect_refused(LBFGS(LINE_SEARCH_FN, 2), SITU_E_ARG, "optim_lbfgs", "line_search_fn is 2");
   expect_refused(LBFGS(TOLERANCE_GRAD, -1), SITU_E_ARG, "optim_lbfgs", "tolerance_grad is -1");

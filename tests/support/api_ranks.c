@@ -39,7 +39,8 @@ situ_dist_zero *api_zero(api_world *w, api_owner owner) {
   assert_int_equal(
       situ_backward(situ_sum(situ_nn_forward(api_trained(w), api_tensor(w, SITU_F32, SITU_SHAPE(2, 2))), NULL), NULL),
       SITU_OK);
-  return api_own(w, situ_dist_zero_new(parameters, api_comm(w, API_KEPT), situ_optim_sgd, 1e-3, NULL), free_zero, owner);
+  return api_own(w, situ_dist_zero_new(parameters, api_comm(w, API_KEPT), situ_optim_sgd, 1e-3, NULL), free_zero,
+                 owner);
 }
 
 static situ_tensor *sum_up(situ_tensor *output, situ_tensor *target, void *payload) {

@@ -95,6 +95,7 @@ def zero_cases():
     return [
         case("bowl", 3, lr=0.0, max_iter=3),
         *[case("bowl", 3, max_iter=2, **{name: 0.0}, **wolfe) for name in ("tolerance_grad", "tolerance_change")],
+        case("network", 2, max_iter=0),
         case("network", 4, lr=0.1, max_iter=5, max_eval=0),  # with a line search PyTorch fails
     ]
 

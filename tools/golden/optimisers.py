@@ -257,7 +257,7 @@ ZEROS = {
     "SGD": ({"dampening": 0.0, "momentum": 0.0}, ),
     "Adam": (*BETAS, {"eps": 0.0}),
     "AdamW": (*BETAS, {"eps": 0.0}, {"weight_decay": 0.0}),
-    "RMSprop": ({"alpha": 0.0}, {"eps": 0.0}, {"alpha": 0.0, "centered": True, "eps": 0.1}),
+    "RMSprop": ({"alpha": 0.0}, {"eps": 0.0}),  # alpha 0 and centered: the root of rounding errors
     "Adagrad": ({"eps": 0.0}, {"initial_accumulator_value": 0.0, "lr_decay": 0.0}),
     "Adadelta": ({"rho": 0.0}, {"eps": 0.0}),
     "Adamax": (*BETAS, {"eps": 0.0}),
