@@ -197,7 +197,7 @@ OPTIMISERS = {
     "SGD": dict(momentum=[0.0, 0.9], dampening=[0.0, 0.3], nesterov=[False, True]),
     "Adam": dict(betas=[(0.9, 0.999), (0.5, 0.7), (0.0, 0.0)], eps=[1e-8, 0.1], amsgrad=[False, True]),
     "AdamW": dict(betas=[(0.9, 0.999), (0.5, 0.7)], eps=[1e-8, 0.1], amsgrad=[False, True]),
-    "RMSprop": dict(alpha=[0.99, 0.5, 0.0], eps=[1e-8, 0.1], momentum=[0.0, 0.9], centered=[False, True]),
+    "RMSprop": dict(alpha=[0.99, 0.5], eps=[1e-8, 0.1], momentum=[0.0, 0.9], centered=[False, True]),
     "Adagrad": dict(lr_decay=[0.0, 0.1], initial_accumulator_value=[0.0, 0.2], eps=[1e-10, 0.1]),
     "Adadelta": dict(rho=[0.9, 0.5, 0.0], eps=[1e-6, 0.1]),
     "Adamax": dict(betas=[(0.9, 0.999), (0.5, 0.7)], eps=[1e-8, 0.1]),
