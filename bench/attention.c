@@ -26,10 +26,11 @@ static void make_operands(situ_shape shape, int64_t groups) {
 }
 
 static void run(const char *kind, bool backward) {
-  const situ_attention_options options = { .is_causal = *kind == 'c',
-                                           .attn_mask = *kind == 'm' ? operand[4] : NULL,
-                                           .dropout_p = *kind == 'd' ? 0.1 : 0,
-                                           .enable_gqa = *kind == 'g' };
+  situ_attention_options options = situ_attention_defaults();
+  options.is_causal = *kind == 'c';
+  if (*kind == 'm') options.attn_mask = operand[4];
+  if (*kind == 'd') options.dropout_p = 0.1;
+  options.enable_gqa = *kind == 'g';
   situ_scope s;
   if (backward) situ_scope_begin(&s);
   else situ_scope_begin_no_grad(&s);

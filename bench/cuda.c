@@ -18,7 +18,9 @@ static situ_tensor *add(situ_tensor *const *x) { return situ_add(x[0], x[1]); }
 static situ_tensor *relu(situ_tensor *const *x) { return situ_relu(x[0]); }
 static situ_tensor *exponential(situ_tensor *const *x) { return situ_exp(x[0]); }
 static situ_tensor *softmax(situ_tensor *const *x) { return situ_softmax(x[0], 1); }
-static situ_tensor *layer_norm(situ_tensor *const *x) { return situ_layer_norm(x[0], SITU_SHAPE(SIDE), NULL, NULL, 0); }
+static situ_tensor *layer_norm(situ_tensor *const *x) {
+  return situ_layer_norm(x[0], SITU_SHAPE(SIDE), NULL, NULL, 1e-5);
+}
 static situ_tensor *cross_entropy(situ_tensor *const *x) { return situ_cross_entropy(x[0], x[2], NULL); }
 static situ_tensor *product(situ_tensor *const *x) { return situ_matmul(x[0], x[1]); }
 

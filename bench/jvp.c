@@ -53,9 +53,9 @@ int main(void) {
                              situ_nn_max_pool2d(SITU_DIMS(2), NULL), situ_nn_conv2d(16, 32, SITU_DIMS(3), NULL),
                              situ_nn_relu(), situ_nn_flatten(1, -1), situ_nn_linear(32 * 13 * 13, 10, NULL)),
           SITU_SHAPE(8, 3, 32, 32));
-  measure("encoder layer 256, 8x128",
-          situ_nn_transformer_encoder_layer(
-              256, 4, &(situ_nn_transformer_options){ .dim_feedforward = 1024, .batch_first = true }),
-          SITU_SHAPE(8, 128, 256));
+  situ_nn_transformer_options block = situ_nn_transformer_defaults();
+  block.dim_feedforward = 1024;
+  block.batch_first = true;
+  measure("encoder layer 256, 8x128", situ_nn_transformer_encoder_layer(256, 4, &block), SITU_SHAPE(8, 128, 256));
   return 0;
 }

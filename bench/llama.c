@@ -95,7 +95,9 @@ static situ_tensor *layer_of(const llama *m, int64_t i, situ_tensor *x, int64_t 
   situ_tensor *query = rotate(m, heads_of(m, product(m, i, "attn_q", h), m->heads), at);
   situ_tensor *key = append(m->keys[i], rotate(m, heads_of(m, product(m, i, "attn_k", h), m->groups), at), at);
   situ_tensor *value = append(m->values[i], heads_of(m, product(m, i, "attn_v", h), m->groups), at);
-  h = situ_scaled_dot_product_attention(query, key, value, &(situ_attention_options){ .enable_gqa = true });
+  situ_attention_options grouped = situ_attention_defaults();
+  grouped.enable_gqa = true;
+  h = situ_scaled_dot_product_attention(query, key, value, &grouped);
   x = situ_add(x, product(m, i, "attn_output", situ_reshape(h, SITU_SHAPE(1, m->width))));
   h = norm(m, i, "ffn_norm", x);
   h = situ_mul(situ_silu(product(m, i, "ffn_gate", h)), product(m, i, "ffn_up", h));

@@ -21,6 +21,12 @@ typedef union operands {
   };
   situ_tensor *all[32];
 } operands;
+static situ_tensor *train_norm(const operands *x) {
+  situ_batch_norm_options o = situ_batch_norm_defaults();
+  o.training = true;
+  return situ_batch_norm(x->image, NULL, NULL, x->scale, x->shift, &o);
+}
+
 enum { LEARNING = 26 }; /* of them require a gradient where a job is done with backward */
 
 #define DIM(d) \
@@ -123,8 +129,7 @@ enum { LEARNING = 26 }; /* of them require a gradient where a job is done with b
   _(interpolate_bicubic, "b", situ_interpolate(x->image, TWICE(BICUBIC)))                                          \
   _(layer_norm, "shb", situ_layer_norm(x->square, SITU_DIMS(situ_size(x->row, 0)), x->row, x->row, 1e-5))          \
   _(rms_norm, "sb", situ_rms_norm(x->square, SITU_DIMS(situ_size(x->row, 0)), x->row, 1e-5))                       \
-  _(batch_norm, "b",                                                                                               \
-    situ_batch_norm(x->image, NULL, NULL, x->scale, x->shift, &(situ_batch_norm_options){ .training = 1 }))        \
+  _(batch_norm, "b", train_norm(x))                                                                                \
   _(group_norm, "b", situ_group_norm(x->image, 8, x->scale, x->shift, 1e-5))                                       \
   _(group_norm_large, "b", situ_group_norm(x->large, 32, x->scale, x->shift, 1e-5))                                \
   _(conv_stem, "b", situ_conv2d(situ_narrow(x->large, 1, 0, 3), x->stem, NULL, CONV(.stride = SITU_DIMS(2))))      \

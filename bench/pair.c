@@ -38,7 +38,9 @@ static const operands *square(int64_t side, situ_dtype dtype) {
 static situ_tensor *add(const operands *x) { return situ_add(x->a, x->b); }
 static situ_tensor *gelu(const operands *x) { return situ_gelu(x->a, SITU_GELU_TANH); }
 static situ_tensor *softmax(const operands *x) { return situ_softmax(x->a, 1); }
-static situ_tensor *layer_norm(const operands *x) { return situ_layer_norm(x->a, SITU_SHAPE(x->side), NULL, NULL, 0); }
+static situ_tensor *layer_norm(const operands *x) {
+  return situ_layer_norm(x->a, SITU_SHAPE(x->side), NULL, NULL, 1e-5);
+}
 static situ_tensor *cross_entropy(const operands *x) { return situ_cross_entropy(x->a, x->classes, NULL); }
 static situ_tensor *matmul(const operands *x) { return situ_matmul(x->a, x->b); }
 

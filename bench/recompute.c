@@ -33,9 +33,10 @@ int main(void) {
   situ_nn_module *layer[LAYERS];
   double time[2][ROUNDS], peak[2];
   need(situ_set_num_threads(1));
-  for (int k = 0; k < LAYERS; k++)
-    layer[k] = situ_nn_transformer_encoder_layer(
-        WIDTH, HEADS, &(situ_nn_transformer_options){ .dim_feedforward = 4 * WIDTH, .batch_first = true });
+  situ_nn_transformer_options block = situ_nn_transformer_defaults();
+  block.dim_feedforward = 4 * WIDTH;
+  block.batch_first = true;
+  for (int k = 0; k < LAYERS; k++) layer[k] = situ_nn_transformer_encoder_layer(WIDTH, HEADS, &block);
   situ_tensor *x = situ_randn(SITU_SHAPE(BATCH, TOKENS, WIDTH), NULL);
   need(situ_error());
   for (int round = -2; round < ROUNDS; round++) /* the first makes gradients, the second empties the cache */

@@ -33,14 +33,14 @@ static situ_nn_module *char_gpt_new(int64_t symbols) {
   situ_nn_child(m, tokens, situ_nn_embedding(symbols, WIDTH, NULL));
   situ_nn_child(m, positions, situ_nn_embedding(CONTEXT, WIDTH, NULL));
   situ_nn_child(m, blocks, situ_nn_module_list_of(0, NULL));
+  situ_nn_transformer_options block = situ_nn_transformer_defaults();
+  block.dim_feedforward = 4 * WIDTH;
+  block.dropout = 0;
+  block.gelu = true;
+  block.batch_first = true;
+  block.norm_first = true;
   for (int i = 0; m && i < LAYERS; i++)
-    situ_nn_append(m->blocks,
-                   situ_nn_transformer_encoder_layer(WIDTH, HEADS,
-                                                     &(situ_nn_transformer_options){ .dim_feedforward = 4 * WIDTH,
-                                                                                     .no_dropout = true,
-                                                                                     .gelu = true,
-                                                                                     .batch_first = true,
-                                                                                     .norm_first = true }));
+    situ_nn_append(m->blocks, situ_nn_transformer_encoder_layer(WIDTH, HEADS, &block));
   situ_nn_child(m, norm, situ_nn_layer_norm(SITU_SHAPE(WIDTH), NULL));
   situ_nn_child(m, head, situ_nn_linear(WIDTH, symbols, NULL));
   return situ_nn_done(m);

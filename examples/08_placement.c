@@ -35,7 +35,8 @@ static const situ_nn_type language_type = { .name = "LanguageModel",
                                             .forward = language_forward };
 
 static situ_nn_module *language_model_new(void) {
-  const situ_nn_transformer_options block = { .dim_feedforward = 4 * WIDTH };
+  situ_nn_transformer_options block = situ_nn_transformer_defaults();
+  block.dim_feedforward = 4 * WIDTH;
   situ_nn_module *layer[LAYERS];
   for (int i = 0; i < LAYERS; i++) layer[i] = situ_nn_transformer_encoder_layer(WIDTH, HEADS, &block);
   language_model *m = situ_nn_alloc(&language_type);

@@ -45,7 +45,8 @@ static situ_tensor *layer_forward(situ_nn_module *self, situ_tensor *x, const vo
   situ_tensor *query = rotate(heads(situ_nn_forward(m->q_proj, h), HEADS), k);
   situ_tensor *key = append(k->keys, rotate(heads(situ_nn_forward(m->k_proj, h), GROUPS), k), k->at);
   situ_tensor *value = append(k->values, heads(situ_nn_forward(m->v_proj, h), GROUPS), k->at);
-  situ_attention_options causal = { .is_causal = k->at == 0 };
+  situ_attention_options causal = situ_attention_defaults();
+  causal.is_causal = k->at == 0;
   h = situ_scaled_dot_product_attention(query, situ_repeat_interleave(key, HEADS / GROUPS, SITU_DIMS(1)),
                                         situ_repeat_interleave(value, HEADS / GROUPS, SITU_DIMS(1)), &causal);
   x = situ_add(x, situ_nn_forward(m->o_proj, situ_flatten(situ_transpose(h, 1, 2), 2, 3)));

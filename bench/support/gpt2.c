@@ -16,8 +16,9 @@ static situ_tensor *attend(const block *m, situ_tensor *x) {
   if (situ_chunk(qkv, 3, 2, part, 3) < 0) return NULL;
   for (int k = 0; k < 3; k++)
     part[k] = situ_transpose(situ_reshape(part[k], SITU_SHAPE(batch, length, m->heads, width / m->heads)), 1, 2);
-  situ_tensor *y =
-      situ_scaled_dot_product_attention(part[0], part[1], part[2], &(situ_attention_options){ .is_causal = true });
+  situ_attention_options causal = situ_attention_defaults();
+  causal.is_causal = true;
+  situ_tensor *y = situ_scaled_dot_product_attention(part[0], part[1], part[2], &causal);
   return situ_nn_forward(m->project, situ_reshape(situ_transpose(y, 1, 2), SITU_SHAPE(batch, length, width)));
 }
 

@@ -7,13 +7,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* SITU_ZERO_ is the initialiser of a struct of zeros. */
+/* clang-format off */
 #ifdef __cplusplus
 #define SITU_BEGIN extern "C" {
 #define SITU_END }
+#define SITU_ZERO_ {}
 #else
 #define SITU_BEGIN
 #define SITU_END
+#define SITU_ZERO_ { 0 }
 #endif
+/* clang-format on */
 
 #if defined(__GNUC__) || defined(__clang__)
 #define SITU_API __attribute__((visibility("default")))
@@ -46,6 +51,9 @@
 #define SITU_VERSION_MINOR 1
 #define SITU_VERSION_PATCH 0
 #define SITU_VERSION_STRING "0.1.0"
+
+/** torch's None, for a number whose 0, negative and infinite values have a meaning: the least double. */
+#define SITU_NONE (-1.7976931348623157e308)
 
 /** Maximum number of dimensions of a tensor. */
 #define SITU_MAX_DIMS 8

@@ -93,12 +93,21 @@ SITU_API SITU_CHECKED situ_tree *situ_func_functional_call_tree(situ_nn_module *
 
 /* ---- checking gradients, for ops and functions of one's own ---- */
 
-/** Zero fields are torch's defaults. */
 typedef struct situ_gradcheck_options {
-  double eps;            /**< the step of central differences; 0: 1e-6 */
-  double atol, rtol;     /**< |backward - difference| <= atol + rtol |difference|; 0: 1e-5, 1e-3 */
+  size_t size;           /**< of this struct; from situ_gradcheck_defaults(), as the other defaults */
+  double eps;            /**< the step of central differences, above 0; torch's default is 1e-6 */
+  double atol, rtol;     /**< |backward - difference| <= atol + rtol |difference|; torch's defaults are 1e-5, 1e-3 */
   bool check_forward_ad; /**< compare forward mode (situ_func_jvp) with the differences, too */
 } situ_gradcheck_options;
+/** torch's defaults. */
+static inline situ_gradcheck_options situ_gradcheck_defaults(void) {
+  situ_gradcheck_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.eps = 1e-6;
+  o.atol = 1e-5;
+  o.rtol = 1e-3;
+  return o;
+}
 /** torch.autograd.gradcheck: compares the gradients of the result's elements, weighed with fixed random numbers, by
     those inputs that require a gradient, with central differences. Inputs should be f64: differences of f32 are too
     coarse (SITU_E_DTYPE). SITU_E_STATE if one differs, with the input, the element and both values. Values and

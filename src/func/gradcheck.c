@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/options.h"
 #include "func/function.h"
 #include "situ/ops.h"
 #include "situ/random.h"
@@ -25,16 +26,15 @@ typedef struct check {
 } check;
 
 static bool given(check *c, const situ_gradcheck_options *options) {
-  c->o = options ? *options : (situ_gradcheck_options){ 0 };
-  if (c->o.eps == 0) c->o.eps = 1e-6;
-  if (c->o.atol == 0) c->o.atol = 1e-5;
-  if (c->o.rtol == 0) c->o.rtol = 1e-3;
+  c->o = situ_gradcheck_defaults();
+  if (!situ__options_read(c->op, "situ_gradcheck_defaults", options, &c->o, sizeof c->o)) return false;
   if (!c->function) return situ__null(c->op, "function"), false;
   if (!c->inputs) return situ__null(c->op, "inputs"), false;
   if (c->count < 1 || c->count > MOST)
     return situ__fail(SITU_E_ARG, c->op, "%d inputs, must be 1 to %d", c->count, MOST), false;
   if (!(c->o.eps > 0 && c->o.atol >= 0 && c->o.rtol >= 0))
-    return situ__fail(SITU_E_ARG, c->op, "eps %g, atol %g, rtol %g: must be positive", c->o.eps, c->o.atol, c->o.rtol),
+    return situ__fail(SITU_E_ARG, c->op, "eps %g, atol %g, rtol %g: eps must be positive, the others not negative",
+                      c->o.eps, c->o.atol, c->o.rtol),
            false;
   bool any = false;
   for (int i = 0; i < c->count; i++) {

@@ -74,7 +74,7 @@ static situ_tensor *xavier(const char *op, situ_tensor *t, double gain, bool fla
   double in, out;
   if (!fans(op, t, &in, &out)) return NULL;
   if (situ_numel(t) == 0) return t;
-  return spread(t, (gain == 0 ? 1 : gain) * sqrt(2 / (in + out)), flat, generator);
+  return spread(t, gain * sqrt(2 / (in + out)), flat, generator);
 }
 
 situ_tensor *situ_nn_init_xavier_uniform_(situ_tensor *t, double gain, situ_generator *generator) {

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/options.h"
+#include "base/pair.h"
 #include "nn/nn.h"
 #include "situ/sys/shape.h"
 
@@ -113,21 +115,23 @@ static bool is_transposed(const situ_nn_module *m) {
 situ_nn_module *situ_nn_utils_spectral_norm(situ_nn_module *m, const char *name,
                                             const situ_nn_spectral_norm_options *options) {
   const char *op = "nn_utils_spectral_norm";
-  static const situ_nn_spectral_norm_options torch;
-  const situ_nn_spectral_norm_options *o = options ? options : &torch;
-  if (!situ__nn_given(op, "module", m)) return NULL;
+  situ_nn_spectral_norm_options o = situ_nn_spectral_norm_defaults();
+  if (!situ__nn_given(op, "module", m) ||
+      !situ__options_read(op, "situ_nn_spectral_norm_defaults", options, &o, sizeof o) ||
+      !situ__check_pair(op, "dim", o.has_dim, o.dim))
+    return NULL;
   if (!name) name = "weight";
-  if (o->n_power_iterations < 0 || o->n_power_iterations > 1 << 20 || !(o->eps >= 0) || (!o->has_dim && o->dim))
-    return situ__fail(SITU_E_ARG, op, "n_power_iterations %lld, eps %g, dim %d: 1 to 2^20, not negative, with has_dim",
-                      (long long)o->n_power_iterations, o->eps, o->dim),
+  if (o.n_power_iterations < 1 || o.n_power_iterations > 1 << 20 || !(o.eps >= 0))
+    return situ__fail(SITU_E_ARG, op, "n_power_iterations %lld, eps %g: 1 to 2^20, not negative",
+                      (long long)o.n_power_iterations, o.eps),
            NULL;
   situ_tensor *weight = situ__nn_parametrized_or_own(op, m, name);
-  int dim = o->has_dim ? o->dim : is_transposed(m);
+  int dim = o.has_dim ? o.dim : is_transposed(m);
   if (!weight || !situ_wrap_dim(op, dim, situ_dim(weight), &dim)) return NULL;
   spectral_norm *step = situ_nn_alloc(&spectral_norm_type);
   if (!step) return NULL;
-  step->iterations = o->n_power_iterations ? o->n_power_iterations : 1;
-  step->eps = o->eps == 0 ? 1e-12 : o->eps;
+  step->iterations = o.n_power_iterations;
+  step->eps = o.eps;
   step->dim = dim;
   if (!start(step, weight)) step->base.broken = true;
   return situ_nn_done(step) && situ__nn_parametrize(op, m, name, &step->base, NULL) ? m : NULL;

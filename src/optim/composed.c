@@ -62,9 +62,9 @@ static bool adafactor(composed *c) {
 
 static situ_tensor *transposed(situ_tensor *x) { return situ_transpose(x, 0, 1); }
 
-/* alpha a b + beta x, where 0 is 0. */
+/* alpha a b + beta x. */
 static situ_tensor *sum_of_products(situ_tensor *x, situ_tensor *a, situ_tensor *b, double beta, double alpha) {
-  const situ_addmm_options o = { .beta = beta, .alpha = alpha, .zero_beta = beta == 0, .zero_alpha = alpha == 0 };
+  const situ_addmm_options o = { .size = sizeof o, .beta = beta, .alpha = alpha };
   return situ_addmm(x, a, b, &o);
 }
 

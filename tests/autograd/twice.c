@@ -251,16 +251,16 @@ static const situ_cross_entropy_options each = { .reduction = SITU_REDUCTION_NON
   _(cross_entropy_each, "rt", situ_cross_entropy(t[0], t[1], &each))                                                  \
   _(cross_entropy_sum, "rt", situ_cross_entropy(t[0], t[1], &total))                                                  \
   _(nll_mean, "rt", situ_nll_loss(t[0], t[1], NULL))                                                                  \
-  _(layer_norm_plain, "m", situ_layer_norm(t[0], SITU_SHAPE(3, 4), NULL, NULL, 0))                                    \
-  _(rms_norm_plain, "m", situ_rms_norm(t[0], SITU_SHAPE(4), NULL, 0))                                                 \
+  _(layer_norm_plain, "m", situ_layer_norm(t[0], SITU_SHAPE(3, 4), NULL, NULL, 1e-5))                                 \
+  _(rms_norm_plain, "m", situ_rms_norm(t[0], SITU_SHAPE(4), NULL, SITU_NONE))                                         \
   _(batch_norm_fixed, "mUUuu",                                                                                        \
     situ_batch_norm(t[0], t[1], situ_add_scalar(situ_square(t[2]), 0.5), t[3], t[4],                                  \
-                    &(situ_batch_norm_options){ .training = false }))                                                 \
+                    OPTIONS_AT(situ_batch_norm, with.training = false)))                                              \
   _(attention_bool, "mmm",                                                                                            \
-    situ_scaled_dot_product_attention(t[0], t[1], t[2], &(situ_attention_options){ .attn_mask = blind(t[0]) }))       \
+    situ_scaled_dot_product_attention(t[0], t[1], t[2], OPTIONS_AT(situ_attention, with.attn_mask = blind(t[0]))))    \
   _(attention_bias, "mmma",                                                                                           \
     situ_scaled_dot_product_attention(t[0], t[1], t[2],                                                               \
-                                      &(situ_attention_options){ .attn_mask = situ_narrow(t[3], 1, 0, 3) }))          \
+                                      OPTIONS_AT(situ_attention, with.attn_mask = situ_narrow(t[3], 1, 0, 3))))       \
   _(conv_groups, "gG",                                                                                                \
     situ_conv2d(t[0], situ_narrow(situ_reshape(t[1], SITU_SHAPE(-1, 1, 2, 2)), 0, 0, 6), NULL,                        \
                 &(situ_conv_options){ .groups = 3, .dilation = SITU_DIMS(2), .padding = SITU_DIMS(2) }))              \

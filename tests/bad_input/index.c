@@ -36,13 +36,15 @@ static void row_55_embedding(void **state) {
   situ_tensor *good = TI64(SITU_SHAPE(2), 2, 0);
   expect_refused(situ_embedding(good, T32(SITU_SHAPE(3), 1, 2, 3), NULL), SITU_E_SHAPE, "embedding",
                  "weight has 1 dimensions, must be [vocabulary, width]");
-  expect_refused(situ_embedding(good, weight, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = 3 }),
-                 SITU_E_ARG, "embedding", "padding_idx 3");
-  expect_refused(situ_embedding(good, weight, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = -4 }),
-                 SITU_E_ARG, "embedding", "padding_idx -4");
   expect_refused(
-      situ_embedding(good, weight, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = INT64_MIN }),
-      SITU_E_ARG, "embedding", "padding_idx");
+      situ_embedding(good, weight, OPTIONS_AT(situ_embedding, with.has_padding_idx = true, with.padding_idx = 3)),
+      SITU_E_ARG, "embedding", "padding_idx 3");
+  expect_refused(
+      situ_embedding(good, weight, OPTIONS_AT(situ_embedding, with.has_padding_idx = true, with.padding_idx = -4)),
+      SITU_E_ARG, "embedding", "padding_idx -4");
+  expect_refused(situ_embedding(good, weight,
+                                OPTIONS_AT(situ_embedding, with.has_padding_idx = true, with.padding_idx = INT64_MIN)),
+                 SITU_E_ARG, "embedding", "padding_idx");
   expect_exact(situ_embedding(good, weight, NULL), SITU_SHAPE(2, 2), 5, 6, 1,
                2); /* a refused call leaves nothing behind */
 }
@@ -60,11 +62,12 @@ static void row_56_embedding_bag(void **state) {
   situ_tensor *x = TI64(SITU_SHAPE(4), 0, 1, 2, 0), *weight = table();
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     for (int mode = 0; mode <= SITU_EMBEDDING_BAG_MAX; mode++) {
-      const situ_embedding_bag_options o = { .offsets = test_tensor(SITU_I64, SITU_SHAPE(3), bad[i].offsets),
-                                             .mode = (situ_embedding_bag_mode)mode };
+      const situ_embedding_bag_options o =
+          OPTIONS_OF(situ_embedding_bag, with.offsets = test_tensor(SITU_I64, SITU_SHAPE(3), bad[i].offsets),
+                     with.mode = (situ_embedding_bag_mode)mode);
       expect_refused_late(situ_embedding_bag(x, weight, &o), SITU_E_INDEX, "", bad[i].text);
     }
-  const situ_embedding_bag_options none = { .offsets = TI64(SITU_SHAPE(2), 0, 0) };
+  const situ_embedding_bag_options none = OPTIONS_OF(situ_embedding_bag, with.offsets = TI64(SITU_SHAPE(2), 0, 0));
   expect_exact(situ_embedding_bag(situ_zeros(SITU_SHAPE(0), HERE(.dtype = SITU_I64)), weight, &none), SITU_SHAPE(2, 2),
                0, 0, 0, 0);
   EACH_OUTSIDE(i)

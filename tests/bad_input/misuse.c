@@ -158,11 +158,11 @@ static void row_94_other_calls(void **state) {
     expect_refused(situ_cat(&t, 1, 0), SITU_E_ARG, "cat", "");
     expect_refused(situ_stack(&t, 1, 0), SITU_E_ARG, "stack", "");
     expect_refused(situ_cross_entropy(t, t, NULL), SITU_E_ARG, "cross_entropy", "");
-    expect_refused(situ_embedding(t, t, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = -1 }),
+    expect_refused(situ_embedding(t, t, OPTIONS_AT(situ_embedding, with.has_padding_idx = true, with.padding_idx = -1)),
                    SITU_E_ARG, "embedding", "");
-    expect_refused(situ_layer_norm(t, SITU_SHAPE(2), NULL, NULL, 0), SITU_E_ARG, "layer_norm", "");
-    expect_refused(situ_rms_norm(t, SITU_SHAPE(2), NULL, 0), SITU_E_ARG, "rms_norm", "");
-    expect_refused(situ_group_norm(t, 2, NULL, NULL, 0), SITU_E_ARG, "group_norm", "");
+    expect_refused(situ_layer_norm(t, SITU_SHAPE(2), NULL, NULL, 1e-5), SITU_E_ARG, "layer_norm", "");
+    expect_refused(situ_rms_norm(t, SITU_SHAPE(2), NULL, SITU_NONE), SITU_E_ARG, "rms_norm", "");
+    expect_refused(situ_group_norm(t, 2, NULL, NULL, 1e-5), SITU_E_ARG, "group_norm", "");
     expect_refused(situ_scaled_dot_product_attention(t, t, t, NULL), SITU_E_ARG, "scaled_dot_product_attention", "");
     expect_refused(situ_to(t, test_device()), SITU_E_ARG, "to", "");
     expect_refused(situ_to_dtype(t, SITU_F64), SITU_E_ARG, "to_dtype", "");
@@ -192,7 +192,7 @@ static situ_tensor *attend(situ_tensor *x, situ_tensor *visible) {
   situ_scope s;
   situ_scope_begin(&s);
   situ_tensor *mask = situ_eq(visible, situ_ones(SITU_SHAPE(4), HERE(0)));
-  situ_tensor *y = situ_scaled_dot_product_attention(x, x, x, &(situ_attention_options){ .attn_mask = mask });
+  situ_tensor *y = situ_scaled_dot_product_attention(x, x, x, OPTIONS_AT(situ_attention, with.attn_mask = mask));
   assert_non_null(y);
   return situ_scope_return(&s, y);
 }

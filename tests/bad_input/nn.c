@@ -97,7 +97,7 @@ static void rows_45_and_46_norms(void **state) {
   (void)state;
   situ_tensor *x = test_random(SITU_SHAPE(2, 4, 3), -1, 1, false), *four = T64(SITU_SHAPE(4), 1, 1, 1, 1),
               *two = T64(SITU_SHAPE(2), 1, 1), *three = T64(SITU_SHAPE(3), 1, 1, 1);
-  const situ_batch_norm_options train = { .training = true };
+  const situ_batch_norm_options train = OPTIONS_OF(situ_batch_norm, with.training = true);
   expect_refused(situ_batch_norm(x, two, four, NULL, NULL, &train), SITU_E_SHAPE, "batch_norm",
                  "running_mean is [2], input has 4 channels");
   expect_refused(situ_batch_norm(x, four, two, NULL, NULL, &train), SITU_E_SHAPE, "batch_norm", "running_var is [2]");
@@ -113,30 +113,31 @@ static void rows_45_and_46_norms(void **state) {
   expect_exact(four, SITU_SHAPE(4), 1, 1, 1, 1);
   const double bad[] = { -1e-5, NAN, INFINITY };
   for (int i = 0; i < 3; i++) {
-    expect_refused(situ_batch_norm(x, four, four, NULL, NULL, &(situ_batch_norm_options){ .eps = bad[i] }), SITU_E_ARG,
-                   "batch_norm", "eps");
+    expect_refused(situ_batch_norm(x, four, four, NULL, NULL, OPTIONS_AT(situ_batch_norm, with.eps = bad[i])),
+                   SITU_E_ARG, "batch_norm", "eps");
     expect_refused(situ_layer_norm(x, SITU_SHAPE(3), NULL, NULL, bad[i]), SITU_E_ARG, "layer_norm", "eps");
     expect_refused(situ_rms_norm(x, SITU_SHAPE(3), NULL, bad[i]), SITU_E_ARG, "rms_norm", "eps");
     expect_refused(situ_group_norm(x, 2, NULL, NULL, bad[i]), SITU_E_ARG, "group_norm", "eps");
-    expect_refused(
-        situ_batch_norm(x, four, four, NULL, NULL, &(situ_batch_norm_options){ .training = true, .momentum = bad[i] }),
-        SITU_E_ARG, "batch_norm", "momentum");
+    expect_refused(situ_batch_norm(x, four, four, NULL, NULL,
+                                   OPTIONS_AT(situ_batch_norm, with.training = true, with.momentum = bad[i])),
+                   SITU_E_ARG, "batch_norm", "momentum");
   }
-  expect_refused(situ_layer_norm(x, SITU_SHAPE(4), NULL, NULL, 0), SITU_E_SHAPE, "layer_norm",
+  expect_refused(situ_layer_norm(x, SITU_SHAPE(4), NULL, NULL, 1e-5), SITU_E_SHAPE, "layer_norm",
                  "normalized_shape [4] is not the end of input's shape [2, 4, 3]");
-  expect_refused(situ_layer_norm(x, (situ_shape){ 0 }, NULL, NULL, 0), SITU_E_SHAPE, "layer_norm", "normalized_shape");
-  expect_refused(situ_layer_norm(x, (situ_shape){ .ndim = 99 }, NULL, NULL, 0), SITU_E_SHAPE, "layer_norm",
+  expect_refused(situ_layer_norm(x, (situ_shape){ 0 }, NULL, NULL, 1e-5), SITU_E_SHAPE, "layer_norm",
                  "normalized_shape");
-  expect_refused(situ_layer_norm(x, (situ_shape){ .ndim = -99 }, NULL, NULL, 0), SITU_E_SHAPE, "layer_norm",
+  expect_refused(situ_layer_norm(x, (situ_shape){ .ndim = 99 }, NULL, NULL, 1e-5), SITU_E_SHAPE, "layer_norm",
                  "normalized_shape");
-  expect_refused(situ_layer_norm(x, SITU_SHAPE(3), two, NULL, 0), SITU_E_SHAPE, "layer_norm", "weight is [2]");
-  expect_refused(situ_layer_norm(x, SITU_SHAPE(3), three, two, 0), SITU_E_SHAPE, "layer_norm", "bias is [2]");
-  expect_refused(situ_rms_norm(x, SITU_SHAPE(3), two, 0), SITU_E_SHAPE, "rms_norm", "weight is [2]");
-  expect_refused(situ_group_norm(x, 0, NULL, NULL, 0), SITU_E_ARG, "group_norm",
+  expect_refused(situ_layer_norm(x, (situ_shape){ .ndim = -99 }, NULL, NULL, 1e-5), SITU_E_SHAPE, "layer_norm",
+                 "normalized_shape");
+  expect_refused(situ_layer_norm(x, SITU_SHAPE(3), two, NULL, 1e-5), SITU_E_SHAPE, "layer_norm", "weight is [2]");
+  expect_refused(situ_layer_norm(x, SITU_SHAPE(3), three, two, 1e-5), SITU_E_SHAPE, "layer_norm", "bias is [2]");
+  expect_refused(situ_rms_norm(x, SITU_SHAPE(3), two, SITU_NONE), SITU_E_SHAPE, "rms_norm", "weight is [2]");
+  expect_refused(situ_group_norm(x, 0, NULL, NULL, 1e-5), SITU_E_ARG, "group_norm",
                  "4 channels do not divide into 0 groups");
-  expect_refused(situ_group_norm(x, 3, NULL, NULL, 0), SITU_E_ARG, "group_norm", "into 3 groups");
-  expect_refused(situ_group_norm(x, INT64_MIN, NULL, NULL, 0), SITU_E_ARG, "group_norm", "groups");
-  expect_refused(situ_group_norm(x, 2, two, NULL, 0), SITU_E_SHAPE, "group_norm", "weight");
+  expect_refused(situ_group_norm(x, 3, NULL, NULL, 1e-5), SITU_E_ARG, "group_norm", "into 3 groups");
+  expect_refused(situ_group_norm(x, INT64_MIN, NULL, NULL, 1e-5), SITU_E_ARG, "group_norm", "groups");
+  expect_refused(situ_group_norm(x, 2, two, NULL, 1e-5), SITU_E_SHAPE, "group_norm", "weight");
   expect_refused(situ_softmax(x, 3), SITU_E_ARG, "softmax", "dimension 3");
   expect_refused(situ_log_softmax(x, -4), SITU_E_ARG, "log_softmax", "dimension -4");
 }
@@ -188,24 +189,24 @@ static void row_53_attention(void **state) {
   (void)state;
   situ_tensor *q = test_random(SITU_SHAPE(2, 3, 4), -1, 1, false), *k = test_random(SITU_SHAPE(2, 5, 4), -1, 1, false),
               *v = test_random(SITU_SHAPE(2, 5, 6), -1, 1, false);
-#define ATTEND(q, k, v, ...) situ_scaled_dot_product_attention(q, k, v, &(situ_attention_options){ __VA_ARGS__ })
+#define ATTEND(q, k, v, ...) situ_scaled_dot_product_attention(q, k, v, OPTIONS_AT(situ_attention, __VA_ARGS__))
   const char *op = "scaled_dot_product_attention";
-  expect_refused(ATTEND(q, test_random(SITU_SHAPE(2, 5, 3), -1, 1, false), v, .scale = 0), SITU_E_SHAPE, op,
+  expect_refused(ATTEND(q, test_random(SITU_SHAPE(2, 5, 3), -1, 1, false), v, with.scale = 0), SITU_E_SHAPE, op,
                  "4 and 3 differ");
-  expect_refused(ATTEND(q, k, test_random(SITU_SHAPE(2, 4, 6), -1, 1, false), .scale = 0), SITU_E_SHAPE, op,
+  expect_refused(ATTEND(q, k, test_random(SITU_SHAPE(2, 4, 6), -1, 1, false), with.scale = 0), SITU_E_SHAPE, op,
                  "5 and 4 differ");
-  expect_refused(ATTEND(q, k, v, .attn_mask = T64(SITU_SHAPE(4), 0, 0, 0, 0)), SITU_E_SHAPE, op, "");
-  expect_refused(ATTEND(q, k, v, .attn_mask = TI64(SITU_SHAPE(5), 0, 0, 0, 0, 0)), SITU_E_DTYPE, op,
+  expect_refused(ATTEND(q, k, v, with.attn_mask = T64(SITU_SHAPE(4), 0, 0, 0, 0)), SITU_E_SHAPE, op, "");
+  expect_refused(ATTEND(q, k, v, with.attn_mask = TI64(SITU_SHAPE(5), 0, 0, 0, 0, 0)), SITU_E_DTYPE, op,
                  "attn_mask is i64, must be a floating dtype or bool");
-  expect_refused(ATTEND(q, k, v, .attn_mask = T64(SITU_SHAPE(5), 0, 0, 0, 0, 0), .is_causal = true), SITU_E_ARG, op,
-                 "attn_mask and is_causal");
-  expect_refused(ATTEND(q, k, v, .dropout_p = -1), SITU_E_ARG, op, "dropout_p is -1");
-  expect_refused(ATTEND(q, k, v, .dropout_p = NAN), SITU_E_ARG, op, "dropout_p");
+  expect_refused(ATTEND(q, k, v, with.attn_mask = T64(SITU_SHAPE(5), 0, 0, 0, 0, 0), with.is_causal = true), SITU_E_ARG,
+                 op, "attn_mask and is_causal");
+  expect_refused(ATTEND(q, k, v, with.dropout_p = -1), SITU_E_ARG, op, "dropout_p is -1");
+  expect_refused(ATTEND(q, k, v, with.dropout_p = NAN), SITU_E_ARG, op, "dropout_p");
   situ_tensor *row = T32(SITU_SHAPE(1, 2), 1, 1), *endless = situ_expand(row, SITU_SHAPE(4294967296, 2));
-  expect_refused(ATTEND(endless, endless, situ_expand(Z(1, 0), SITU_SHAPE(4294967296, 0)), .scale = 0), SITU_E_OVERFLOW,
-                 op, "2^63");
+  expect_refused(ATTEND(endless, endless, situ_expand(Z(1, 0), SITU_SHAPE(4294967296, 0)), with.scale = 0),
+                 SITU_E_OVERFLOW, op, "2^63");
   situ_tensor *narrow = T64(SITU_SHAPE(1, 1), 2);
-  expect_exact(ATTEND(narrow, narrow, narrow, .attn_mask = TBOOL(SITU_SHAPE(1, 1), 0)), SITU_SHAPE(1, 1),
+  expect_exact(ATTEND(narrow, narrow, narrow, with.attn_mask = TBOOL(SITU_SHAPE(1, 1), 0)), SITU_SHAPE(1, 1),
                0); /* nothing to look at */
 }
 

@@ -6,9 +6,9 @@
 #include "support/modules.h"
 
 static situ_nn_module *model(void) {
-  return situ_nn_sequential(situ_nn_batch_norm1d(2, &(situ_nn_batch_norm_options){ .momentum = 0.3, HERE }),
+  return situ_nn_sequential(situ_nn_batch_norm1d(2, OPTIONS_AT(situ_nn_batch_norm, with.momentum = 0.3, with HERE)),
                             situ_nn_linear(2, 2, &(situ_nn_linear_options){ HERE }),
-                            situ_nn_batch_norm1d(2, &(situ_nn_batch_norm_options){ HERE }));
+                            situ_nn_batch_norm1d(2, OPTIONS_AT(situ_nn_batch_norm, with HERE)));
 }
 
 /* Three batches of two rows; the labels are not read. */

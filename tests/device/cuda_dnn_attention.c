@@ -53,7 +53,7 @@ static situ_status attend(const kind *k, situ_dtype dtype, const char *device, v
   situ_tensor *q = values(k, k->queries, 0, dtype, device), *key = values(k, k->keys, 1, dtype, device),
               *v = values(k, k->keys, 2, dtype, device);
   situ_tensor *y = situ_scaled_dot_product_attention(heads(k, q), heads(k, key), heads(k, v),
-                                                     &(situ_attention_options){ .is_causal = k->causal });
+                                                     OPTIONS_AT(situ_attention, with.is_causal = k->causal));
   if (between) between();
   situ_status status = y ? situ_backward(situ_sum(situ_square(y), NULL), NULL) : situ_error();
   situ_tensor *const result[] = { y, status == SITU_OK ? situ_grad(q) : NULL, status == SITU_OK ? situ_grad(key) : NULL,

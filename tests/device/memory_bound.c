@@ -198,7 +198,7 @@ static void bound_of_random_lengths(void **state) {
   (void)state;
   situ_manual_seed(1);
   situ_nn_module *net = situ_nn_transformer_encoder_layer(
-      64, 4, &(situ_nn_transformer_options){ .dim_feedforward = 256, .batch_first = true });
+      64, 4, OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 256, with.batch_first = true));
   expect_ok(situ_nn_to(net, here()));
   situ_optim *optim = situ_optim_sgd(situ_nn_parameters(net), 1e-3, NULL);
   unsigned seed = 5;

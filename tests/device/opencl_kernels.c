@@ -170,8 +170,9 @@ static void normalisations(run *r) {
   WITH_GRADIENTS(r, situ_rms_norm(x, SITU_SHAPE(columns), w, 0.1), x, w);
   const situ_options here = { .device = r->device };
   situ_tensor *mean = situ_zeros(SITU_SHAPE(columns), &here), *var = situ_ones(SITU_SHAPE(columns), &here);
-  WITH_GRADIENTS(r, situ_batch_norm(x, mean, var, w, b, &(situ_batch_norm_options){ .training = true, .eps = 0.1 }), x,
-                 w, b);
+  WITH_GRADIENTS(r,
+                 situ_batch_norm(x, mean, var, w, b, OPTIONS_AT(situ_batch_norm, with.training = true, with.eps = 0.1)),
+                 x, w, b);
   keep(r, mean);
   keep(r, var);
 }

@@ -115,7 +115,7 @@ static situ_tensor *use_text(situ__kernel_text text) {
   case SITU__TEXT_norm: return situ_layer_norm(values(matrix), SITU_SHAPE(5), NULL, NULL, 0.1);
   case SITU__TEXT_batch_norm:
     return situ_batch_norm(values(matrix), NULL, NULL, NULL, NULL,
-                           &(situ_batch_norm_options){ .training = true, .eps = 0.1 });
+                           OPTIONS_AT(situ_batch_norm, with.training = true, with.eps = 0.1));
   case SITU__TEXT_matmul: return situ_matmul(values(matrix), values(SITU_SHAPE(5, 2)));
   case SITU__TEXT_attention: return attended();
   case SITU__TEXT_blocks: return situ_dequantize(blocks());

@@ -84,7 +84,7 @@ static situ_tensor *hidden(training *t) {
   situ_tensor *h = situ_nn_forward(situ_nn_at(t->model, 1), situ_nn_forward(situ_nn_at(t->model, 0), t->x));
   if (t->v->dropout) h = drop_twice(&h, 1, t);
   if (t->v->recompute) h = situ_recompute(drop_twice, t, 1, &h);
-  if (t->v->attention) h = situ_scaled_dot_product_attention(h, h, h, &(situ_attention_options){ .dropout_p = 0.2 });
+  if (t->v->attention) h = situ_scaled_dot_product_attention(h, h, h, OPTIONS_AT(situ_attention, with.dropout_p = 0.2));
   return h;
 }
 

@@ -92,12 +92,12 @@ static void f64_and_what_is_written_stay(void **state) {
   situ_tensor *x = situ_to_dtype(f32(SITU_SHAPE(4, 2), 3), SITU_BF16), *mean = f32(SITU_SHAPE(2), 0),
               *var = f32(SITU_SHAPE(2), 1);
   is(situ_batch_norm(x, mean, var, f32(SITU_SHAPE(2), 1), f32(SITU_SHAPE(2), 0),
-                     &(situ_batch_norm_options){ .training = true }),
+                     OPTIONS_AT(situ_batch_norm, with.training = true)),
      SITU_BF16);
   expect_close(mean, SITU_SHAPE(2), 1e-6, 1e-6, 0.3, 0.3);
   situ_tensor *mean16 = situ_to_dtype(f32(SITU_SHAPE(2), 0), SITU_BF16), *var16 = situ_clone(mean16);
   is(situ_batch_norm(f32(SITU_SHAPE(4, 2), 3), mean16, var16, NULL, NULL,
-                     &(situ_batch_norm_options){ .training = true }),
+                     OPTIONS_AT(situ_batch_norm, with.training = true)),
      SITU_F32);
   expect_close(mean16, SITU_SHAPE(2), 1e-2, 1e-2, 0.3, 0.3);
   is(b, SITU_F32);
@@ -322,10 +322,11 @@ static void rms_norm_and_transformers_run(void **state) {
   situ_setting before;
   begin(&before, BF16);
   situ_tensor *low = situ_to_dtype(square(1), SITU_BF16);
-  is(situ_rms_norm(low, SITU_SHAPE(2), f32(SITU_SHAPE(2), 1), 0),
+  is(situ_rms_norm(low, SITU_SHAPE(2), f32(SITU_SHAPE(2), 1), SITU_NONE),
      test_device().kind == SITU_CPU ? SITU_BF16 : SITU_F32);
   situ_nn_module *m = situ_nn_transformer_encoder_layer(
-      4, 2, &(situ_nn_transformer_options){ .dim_feedforward = 8, .no_dropout = true, .batch_first = true, HERE });
+      4, 2,
+      OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 8, with.dropout = 0, with.batch_first = true, with HERE));
   situ_tensor *y = situ_nn_forward(m, f32(SITU_SHAPE(2, 3, 4), 0.25));
   if (!y) fail_msg("%s", situ_error_message());
   situ_autocast_end(&before);

@@ -367,7 +367,7 @@ static situ_tensor *piece(int64_t count) { return count > 0 ? out[0] : NULL; }
   ROW(sub_scalar, situ_sub_scalar(x, 1)) ROW(flatten, situ_flatten(x, 0, 1)) ROW(unsqueeze, situ_unsqueeze(x, 0))      \
   ROW(full_like, situ_full_like(x, 2, NULL)) ROW(rand_like, situ_rand_like(x, NULL)) ROW(min, situ_min(x))             \
   ROW(chunk, piece(situ_chunk(x, 2, 0, out, 4))) ROW(logsumexp, situ_logsumexp(index_, NULL))      \
-  ROW(group_norm, situ_group_norm(x, 1, NULL, NULL, 0)) ROW(softmax, situ_softmax(x, 0)) ROW(gelu, situ_gelu(x, SITU_GELU_TANH)) \
+  ROW(group_norm, situ_group_norm(x, 1, NULL, NULL, 1e-5)) ROW(softmax, situ_softmax(x, 0)) ROW(gelu, situ_gelu(x, SITU_GELU_TANH)) \
   ROW(add_, situ_add_(x, row)) ROW(mul_scalar_, situ_mul_scalar_(x, 2)) ROW(zero_, situ_zero_(x)) ROW(clamp_, situ_clamp_(x, 0, 1)) \
   ROW(index_add_, situ_index_add_(row, 0, index_, row, 1))
 /* clang-format on */

@@ -138,7 +138,7 @@ static void where_the_call_takes_place(void **state) {
 static void what_is_written_is_never_a_copy(void **state) {
   (void)state;
   situ_setting before;
-  const situ_batch_norm_options train = { .training = true };
+  const situ_batch_norm_options train = OPTIONS_OF(situ_batch_norm, with.training = true);
   situ_tensor *x = values(situ_dev("cpu"), SITU_SHAPE(4, 3), 0), *w = near_(1), *b = near_(0);
   situ_tensor *mean = far(0), *var = far(1), *near_mean = near_(0), *near_var = near_(1);
   situ_tensor *want = situ_batch_norm(x, near_mean, near_var, w, b, &train);

@@ -50,7 +50,7 @@ static bool remove_parameter(situ_nn_module *net) {
 }
 static bool lora(situ_nn_module *net) {
   const char *const targets[] = { "2" };
-  return situ_nn_lora_add(net, targets, 1, &(situ_nn_lora_options){ .r = 2 }) == SITU_OK;
+  return situ_nn_lora_add(net, targets, 1, OPTIONS_AT(situ_nn_lora, with.r = 2)) == SITU_OK;
 }
 static bool weight_norm(situ_nn_module *net) { return situ_nn_utils_weight_norm(situ_nn_at(net, 0), NULL, 0) != NULL; }
 static bool cast(situ_nn_module *net) { return situ_nn_to_dtype(net, SITU_F64) == SITU_OK; }

@@ -59,7 +59,8 @@ typedef struct training_rank {
 static situ_nn_module *make_model(const watch *w, int rank, int size) {
   situ_nn_module *keeper = make_keeper(w->keeper), *m;
   if (w->kind == ATTENTION_PARALLEL) {
-    const situ_nn_transformer_options o = { .dim_feedforward = 16, .batch_first = true, .no_dropout = true };
+    const situ_nn_transformer_options o =
+        OPTIONS_OF(situ_nn_transformer, with.dim_feedforward = 16, with.batch_first = true, with.dropout = 0);
     return situ_nn_sequential(situ_nn_transformer_encoder_layer(8, 2, &o), keeper, situ_nn_flatten(1, -1),
                               situ_nn_linear(40, 3, NULL));
   }

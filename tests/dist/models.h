@@ -4,6 +4,7 @@
 #define SITU_TEST_DIST_MODELS_H
 
 #include "situ/situ.h"
+#include "support/options.h"
 
 enum { DIST_BATCH = 4, DIST_KINDS = 3 };
 
@@ -15,7 +16,8 @@ static inline situ_nn_module *dist_cnn(void) {
                             situ_nn_flatten(1, -1), situ_nn_linear(64, 3, NULL));
 }
 static inline situ_nn_module *dist_transformer(void) {
-  const situ_nn_transformer_options options = { .dim_feedforward = 16, .batch_first = true, .no_dropout = true };
+  const situ_nn_transformer_options options =
+      OPTIONS_OF(situ_nn_transformer, with.dim_feedforward = 16, with.batch_first = true, with.dropout = 0);
   return situ_nn_sequential(situ_nn_transformer_encoder_layer(8, 2, &options), situ_nn_flatten(1, -1),
                             situ_nn_linear(40, 3, NULL));
 }

@@ -23,9 +23,9 @@ typedef struct batches {
 enum { CHANNELS = 3 };
 
 static situ_nn_module *make_norm(const batches *b) {
-  const situ_nn_batch_norm_options o = {
-    .dtype = b->dtype, .no_affine = b->no_affine, .no_track_running_stats = b->no_tracking, .momentum = 0.3
-  };
+  const situ_nn_batch_norm_options o =
+      OPTIONS_OF(situ_nn_batch_norm, with.dtype = b->dtype, with.no_affine = b->no_affine,
+                 with.no_track_running_stats = b->no_tracking, with.momentum = 0.3);
   situ_nn_module *m = b->images ? situ_nn_batch_norm2d(CHANNELS, &o) : situ_nn_batch_norm1d(CHANNELS, &o);
   assert_non_null(m);
   assert_int_equal(situ_nn_to(m, test_device()), SITU_OK);
@@ -330,7 +330,7 @@ static void layers_keep_what_they_have(void **state) {
     assert_true(equal);
   }
   expect_equal_models(m, plain, "converted", 1);
-  situ_nn_module *own = situ_nn_sync_batch_norm(3, comm, &(situ_nn_batch_norm_options){ .no_affine = true });
+  situ_nn_module *own = situ_nn_sync_batch_norm(3, comm, OPTIONS_AT(situ_nn_batch_norm, with.no_affine = true));
   assert_non_null(situ_nn_forward(own, situ_randn(SITU_SHAPE(2, 3, 4, 2, 2), NULL)));
   assert_null(situ_nn_forward(own, situ_randn(SITU_SHAPE(3), NULL)));
   expect_error(SITU_E_SHAPE, "nn_forward", "SyncBatchNorm needs 2 to");

@@ -78,15 +78,14 @@ static void collectives_have_derivatives(void **state) {
 enum { WORDS = 12, WIDTH = 8, HEADS = 4, BATCH = 3, LENGTH = 5 };
 
 static situ_nn_module *make_gpt(void) {
-  const situ_nn_transformer_options options = {
-    .dim_feedforward = 16, .batch_first = true, .no_dropout = true, .dtype = SITU_F64
-  };
-  return situ_nn_sequential(
-      situ_nn_embedding(WORDS, WIDTH,
-                        &(situ_nn_embedding_options){ .dtype = SITU_F64, .has_padding_idx = true, .padding_idx = 7 }),
-      situ_nn_transformer_encoder_layer(WIDTH, HEADS, &options),
-      situ_nn_linear(WIDTH, WIDTH, &(situ_nn_linear_options){ .dtype = SITU_F64 }),
-      situ_nn_linear(WIDTH, WORDS, &(situ_nn_linear_options){ .dtype = SITU_F64 }));
+  const situ_nn_transformer_options options = OPTIONS_OF(
+      situ_nn_transformer, with.dim_feedforward = 16, with.batch_first = true, with.dropout = 0, with.dtype = SITU_F64);
+  return situ_nn_sequential(situ_nn_embedding(WORDS, WIDTH,
+                                              OPTIONS_AT(situ_nn_embedding, with.dtype = SITU_F64,
+                                                         with.has_padding_idx = true, with.padding_idx = 7)),
+                            situ_nn_transformer_encoder_layer(WIDTH, HEADS, &options),
+                            situ_nn_linear(WIDTH, WIDTH, &(situ_nn_linear_options){ .dtype = SITU_F64 }),
+                            situ_nn_linear(WIDTH, WORDS, &(situ_nn_linear_options){ .dtype = SITU_F64 }));
 }
 static const situ_dist_parallel gpt_plan[] = {
   { "0", SITU_DIST_ROWWISE, false },         { "*.self_attn", SITU_DIST_HEADWISE, false },
@@ -377,7 +376,7 @@ static void what_does_not_divide_is_refused(void **state) {
   const situ_nn_linear_options relu = { .activation = SITU_ACTIVATION_RELU };
   for (int r = 0; r < 2; r++) {
     m[r] = situ_nn_sequential(situ_nn_linear(3, 4, NULL), situ_nn_linear(4, 6, &relu), situ_nn_tanh(),
-                              situ_nn_embedding(4, 6, &(situ_nn_embedding_options){ .max_norm = 1 }),
+                              situ_nn_embedding(4, 6, OPTIONS_AT(situ_nn_embedding, with.max_norm = 1)),
                               situ_nn_multihead_attention(6, 3, NULL), situ_nn_embedding(4, 2, NULL));
     assert_int_equal(situ_nn_to(m[r], test_device()), SITU_OK);
   }

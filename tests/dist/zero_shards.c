@@ -61,7 +61,8 @@ static void the_bits_of_one_optimiser(void **state) {
 }
 
 static situ_nn_module *make_deep(void) {
-  const situ_nn_transformer_options options = { .dim_feedforward = 16, .batch_first = true, .no_dropout = true };
+  const situ_nn_transformer_options options =
+      OPTIONS_OF(situ_nn_transformer, with.dim_feedforward = 16, with.batch_first = true, with.dropout = 0);
   situ_nn_module *layer = situ_nn_transformer_encoder_layer(8, 2, &options);
   return situ_nn_sequential(situ_nn_transformer_encoder(layer, 3, NULL), situ_nn_flatten(1, -1),
                             situ_nn_linear(40, 3, NULL));

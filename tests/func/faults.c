@@ -167,7 +167,7 @@ typedef struct scene {
 
 static situ_status first_check(const scene *s) { return situ_autograd_gradcheck(smooth, NULL, 2, s->in, NULL); }
 static situ_status forward_check(const scene *s) {
-  return situ_autograd_gradcheck(smooth, NULL, 2, s->in, &(situ_gradcheck_options){ .check_forward_ad = true });
+  return situ_autograd_gradcheck(smooth, NULL, 2, s->in, OPTIONS_AT(situ_gradcheck, with.check_forward_ad = true));
 }
 static situ_status second_check(const scene *s) { return situ_autograd_gradgradcheck(smooth, NULL, 2, s->in, NULL); }
 static situ_status call_of_module(const scene *s) {

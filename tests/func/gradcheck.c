@@ -40,7 +40,7 @@ static void right_gradients_pass(void **state) {
   (void)state;
   situ_tensor *in[2] = { leaf(2, 3), leaf(3, 3) };
   int fault = 0;
-  const situ_gradcheck_options both = { .check_forward_ad = true };
+  const situ_gradcheck_options both = OPTIONS_OF(situ_gradcheck, with.check_forward_ad = true);
   assert_int_equal(situ_autograd_gradcheck(smooth, NULL, 2, in, &both), SITU_OK);
   assert_int_equal(situ_autograd_gradgradcheck(smooth, NULL, 2, in, NULL), SITU_OK);
   assert_int_equal(situ_autograd_gradcheck(cubed, &fault, 1, in, NULL), SITU_OK);

@@ -145,9 +145,9 @@ static void check_network(situ_nn_module *module, situ_tensor *inputs) {
 static void gradients_of_modules_for_each_sample(void **state) {
   (void)state;
   const situ_nn_conv_options conv = { .device = test_device() };
-  const situ_nn_norm_options norm = { .device = test_device() };
+  const situ_nn_norm_options norm = OPTIONS_OF(situ_nn_norm, with.device = test_device());
   const situ_nn_linear_options linear = { .device = test_device() };
-  const situ_nn_embedding_options table = { .device = test_device() };
+  const situ_nn_embedding_options table = OPTIONS_OF(situ_nn_embedding, with.device = test_device());
   situ_tensor *image = situ_to_dtype(test_random(SITU_SHAPE(4, 2, 5, 5), -1, 1, false), SITU_F32);
   check_network(situ_nn_sequential(situ_nn_conv2d(2, 4, SITU_SHAPE(3), &conv), situ_nn_group_norm(2, 4, &norm),
                                    situ_nn_relu(), situ_nn_flatten(1, -1), situ_nn_linear(36, 3, &linear)),
@@ -234,7 +234,7 @@ static situ_tensor *normalizes(situ_tensor *const *in, int count, void *payload)
 
 static void running_statistics_are_not_written(void **state) {
   (void)state;
-  const situ_nn_batch_norm_options here = { .device = test_device() };
+  const situ_nn_batch_norm_options here = OPTIONS_OF(situ_nn_batch_norm, with.device = test_device());
   situ_nn_module *norm = situ_nn_batch_norm1d(2, &here);
   situ_tensor *x = situ_to_dtype(test_random(SITU_SHAPE(3, 4, 2), -1, 1, false), SITU_F32);
   situ_tree *buffers = situ_nn_buffers(norm);

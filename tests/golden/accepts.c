@@ -81,9 +81,9 @@
   _(bernoulli_, situ_bernoulli_(x, 0.5, NULL)) _(bernoulli, situ_bernoulli(x, NULL))                              \
   _(full_like_fraction, situ_full_like(x, 0.5, NULL)) _(rand_like, situ_rand_like(x, NULL))                       \
   _(randn_like, situ_randn_like(x, NULL)) _(randint_like, situ_randint_like(x, 0, 2, NULL))                       \
-  _(zeros_like, situ_zeros_like(x, NULL)) _(layer_norm, situ_layer_norm(x, SITU_SHAPE(2), NULL, NULL, 0))         \
-  _(rms_norm, situ_rms_norm(x, SITU_SHAPE(2), NULL, 0)) _(group_norm, situ_group_norm(x, 1, NULL, NULL, 0))       \
-  _(batch_norm, situ_batch_norm(x, NULL, NULL, NULL, NULL, &(situ_batch_norm_options){ .training = true }))       \
+  _(zeros_like, situ_zeros_like(x, NULL)) _(layer_norm, situ_layer_norm(x, SITU_SHAPE(2), NULL, NULL, 1e-5))         \
+  _(rms_norm, situ_rms_norm(x, SITU_SHAPE(2), NULL, SITU_NONE)) _(group_norm, situ_group_norm(x, 1, NULL, NULL, 1e-5))       \
+  _(batch_norm, situ_batch_norm(x, NULL, NULL, NULL, NULL, OPTIONS_AT(situ_batch_norm, with.training = true)))       \
   _(max_pool2d, situ_max_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
   _(avg_pool2d, situ_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) })) \
   _(adaptive_avg_pool2d, situ_adaptive_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), SITU_DIMS(1)))            \
@@ -146,8 +146,8 @@
   _(cross_entropy_by, situ_cross_entropy(f, situ_select(situ_zero_(x), 0, 0), NULL))                              \
   _(nll_loss_by, situ_nll_loss(f, situ_select(situ_zero_(x), 0, 0), NULL)) _(where_by, situ_where(x, f, f))       \
   _(masked_fill_by, situ_masked_fill(f, x, 0)) _(masked_select_by, situ_masked_select(f, x))                      \
-  _(attention_by, situ_scaled_dot_product_attention(f, f, f, &(situ_attention_options){ .attn_mask = x }))        \
-  _(attention_f16_by, situ_scaled_dot_product_attention(h, h, h, &(situ_attention_options){ .attn_mask = x }))
+  _(attention_by, situ_scaled_dot_product_attention(f, f, f, OPTIONS_AT(situ_attention, with.attn_mask = x)))        \
+  _(attention_f16_by, situ_scaled_dot_product_attention(h, h, h, OPTIONS_AT(situ_attention, with.attn_mask = x)))
 #define CREATION(_)                                                                                               \
   _(zeros, situ_zeros(SITU_SHAPE(2), HERE(.dtype = d))) _(full, situ_full(SITU_SHAPE(2), 2, HERE(.dtype = d)))    \
   _(full_fraction, situ_full(SITU_SHAPE(2), 1.5, HERE(.dtype = d))) _(full_minus_1, situ_full(SITU_SHAPE(2), -1, HERE(.dtype = d))) \
@@ -179,7 +179,7 @@
   _(matmul_mixed, situ_matmul(x, y)) _(mse_loss_mixed, situ_mse_loss(x, y, MEAN)) _(l1_loss_mixed, situ_l1_loss(x, y, MEAN)) \
   _(smooth_l1_loss_mixed, situ_smooth_l1_loss(x, y, 1, MEAN))                                                     \
   _(bce_mixed, situ_binary_cross_entropy_with_logits(x, y, NULL, NULL, MEAN)) _(kl_div_mixed, situ_kl_div(x, y, SITU_KL_MEAN, false)) \
-  _(scatter_mixed, situ_scatter(x, 0, i, y)) _(layer_norm_mixed, situ_layer_norm(x, SITU_SHAPE(2), situ_select(y, 0, 0), NULL, 0)) \
+  _(scatter_mixed, situ_scatter(x, 0, i, y)) _(layer_norm_mixed, situ_layer_norm(x, SITU_SHAPE(2), situ_select(y, 0, 0), NULL, 1e-5)) \
   _(addcmul_mixed, situ_addcmul(x, y, y, 1)) _(lerp_mixed, situ_lerp(x, y, y))
 
 /* Several macros, since clang-format takes half a minute for one of this length. */

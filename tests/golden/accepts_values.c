@@ -71,7 +71,7 @@
   _(margin_ranking_loss_margin, situ_margin_ranking_loss(b, b, b, (double)v, MEAN)) \
   _(cosine_embedding_loss_margin, situ_cosine_embedding_loss(a, a, ones(SITU_SHAPE(3)), (double)v, MEAN)) \
   _(hinge_embedding_loss_margin, situ_hinge_embedding_loss(a, a, (double)v, MEAN)) \
-  _(triplet_margin_loss_margin, situ_triplet_margin_loss(a, a, a, &(situ_triplet_margin_options){ .margin = (double)v })) \
+  _(triplet_margin_loss_margin, situ_triplet_margin_loss(a, a, a, OPTIONS_AT(situ_triplet_margin, with.margin = (double)v))) \
   _(huber_loss_delta, situ_huber_loss(a, a, (double)v, MEAN)) \
   _(smooth_l1_loss_beta, situ_smooth_l1_loss(a, a, (double)v, MEAN)) _(glu_dim, situ_glu(p, (int)v)) \
   _(softmax_dim, situ_softmax(a, (int)v)) _(cumsum_dim, situ_cumsum(a, (int)v)) \
@@ -87,7 +87,7 @@
   _(matrix_power, situ_linalg_matrix_power(situ_eye(2, 2, HERE), v)) _(polygamma_n, situ_polygamma(v, a)) \
   _(eye_n, situ_eye(v, v, HERE)) _(linspace_steps, situ_linspace(0, 1, v, HERE)) \
   _(randperm_n, situ_randperm(v, HERE)) _(hann_window_n, situ_hann_window(v, true, HERE)) \
-  _(group_norm_groups, situ_group_norm(ones(SITU_SHAPE(1, 30, 2)), v, NULL, NULL, 0)) \
+  _(group_norm_groups, situ_group_norm(ones(SITU_SHAPE(1, 30, 2)), v, NULL, NULL, 1e-5)) \
   _(channel_shuffle_groups, situ_channel_shuffle(ones(SITU_SHAPE(1, 30, 2, 2)), v)) \
   _(pad_before, situ_pad(a, SITU_SHAPE(v, 1), SITU_PAD_CONSTANT, 0)) \
   _(pad_reflect, situ_pad(a, SITU_SHAPE(v, 1), SITU_PAD_REFLECT, 0)) \

@@ -124,8 +124,8 @@
   _(conv3d, situ_conv3d(t[0], t[1], t[2], NULL))                                                                \
   _(conv_transpose3d, situ_conv_transpose3d(t[0], t[1], t[2], NULL))                                            \
   _(attention, situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                       \
-  _(layer_norm, situ_layer_norm(t[0], SITU_SHAPE(2), t[1], t[2], 0))                                            \
-  _(group_norm, situ_group_norm(t[0], 1, t[1], t[2], 0))                                                        \
+  _(layer_norm, situ_layer_norm(t[0], SITU_SHAPE(2), t[1], t[2], 1e-5))                                         \
+  _(group_norm, situ_group_norm(t[0], 1, t[1], t[2], 1e-5))                                                     \
   _(batch_norm, situ_batch_norm(t[0], t[1], t[2], t[3], t[4], NULL))                                            \
   _(mse_loss, situ_mse_loss(t[0], t[1], REDUCTION))                                                             \
   _(l1_loss, situ_l1_loss(t[0], t[1], REDUCTION))                                                               \

@@ -44,18 +44,15 @@ static void multilabel_soft_margin_loss(gold_call *c) {
   c->out[0] = situ_multilabel_soft_margin_loss(c->in[0], gold_in(c, "target"), gold_in(c, "weight"), reduction(c));
 }
 static void triplet_margin_loss(gold_call *c) {
-  const situ_triplet_margin_options options = { .margin = gold_real(c, "margin", 0),
-                                                .p = gold_real(c, "p", 0),
-                                                .eps = gold_real(c, "eps", 0),
-                                                .swap = gold_bool(c, "swap", false),
-                                                .reduction = reduction(c) };
+  const situ_triplet_margin_options options = OPTIONS_OF(
+      situ_triplet_margin, with.margin = gold_real(c, "margin", 1), with.p = gold_real(c, "p", 2),
+      with.eps = gold_real(c, "eps", 1e-6), with.swap = gold_bool(c, "swap", false), with.reduction = reduction(c));
   c->out[0] = situ_triplet_margin_loss(c->in[0], gold_in(c, "positive"), gold_in(c, "negative"), &options);
 }
 static void multi_margin_loss(gold_call *c) {
-  const situ_multi_margin_options options = { .p = gold_real(c, "p", 0),
-                                              .margin = gold_real(c, "margin", 0),
-                                              .weight = gold_in(c, "weight"),
-                                              .reduction = reduction(c) };
+  const situ_multi_margin_options options =
+      OPTIONS_OF(situ_multi_margin, with.p = gold_real(c, "p", 1), with.margin = gold_real(c, "margin", 1),
+                 with.weight = gold_in(c, "weight"), with.reduction = reduction(c));
   c->out[0] = situ_multi_margin_loss(c->in[0], gold_in(c, "target"), &options);
 }
 

@@ -6,16 +6,11 @@
 
 static situ_nn_module *layer(const gold_call *c) {
   const double dropout = gold_real(c, "dropout", 0.1);
-  const situ_nn_transformer_options options = {
-    .dim_feedforward = gold_int(c, "dim_feedforward", 0),
-    .dropout = dropout,
-    .no_dropout = dropout == 0,
-    .gelu = strcmp(gold_word(c, "activation", "relu"), "gelu") == 0,
-    .layer_norm_eps = gold_real(c, "layer_norm_eps", 0),
-    .batch_first = gold_bool(c, "batch_first", false),
-    .norm_first = gold_bool(c, "norm_first", false),
-    .no_bias = !gold_bool(c, "bias", true),
-  };
+  const situ_nn_transformer_options options = OPTIONS_OF(
+      situ_nn_transformer, with.dim_feedforward = gold_int(c, "dim_feedforward", 2048), with.dropout = dropout,
+      with.gelu = strcmp(gold_word(c, "activation", "relu"), "gelu") == 0,
+      with.layer_norm_eps = gold_real(c, "layer_norm_eps", 1e-5), with.batch_first = gold_bool(c, "batch_first", false),
+      with.norm_first = gold_bool(c, "norm_first", false), with.no_bias = !gold_bool(c, "bias", true));
   return situ_nn_transformer_decoder_layer(gold_int(c, "d_model", 0), gold_int(c, "nhead", 0), &options);
 }
 

@@ -36,8 +36,8 @@ static void masked_fill(gold_call *c) { filled(c, situ_masked_fill); }
 static void masked_fill_(gold_call *c) { filled(c, situ_masked_fill_); }
 
 static void embedding(gold_call *c) {
-  situ_embedding_options options = { .has_padding_idx = gold_has(c, "padding_idx"),
-                                     .padding_idx = gold_int(c, "padding_idx", 0) };
+  situ_embedding_options options = OPTIONS_OF(situ_embedding, with.has_padding_idx = gold_has(c, "padding_idx"),
+                                              with.padding_idx = gold_int(c, "padding_idx", 0));
   c->out[0] = situ_embedding(gold_in(c, "input"), gold_in(c, "weight"), &options);
 }
 

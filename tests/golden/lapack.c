@@ -36,8 +36,9 @@ static void eigh(gold_call *c) {
 }
 static void eigvalsh(gold_call *c) { c->out[0] = situ_linalg_eigvalsh(c->in[0], is_upper(c)); }
 static situ_linalg_tolerance tolerance(const gold_call *c) {
-  return (situ_linalg_tolerance){ gold_real(c, "atol", 0), gold_real(c, "rtol", gold_real(c, "rcond", 0)),
-                                  gold_bool(c, "hermitian", false) };
+  return OPTIONS_OF(situ_linalg_tolerance, with.atol = gold_real(c, "atol", 0),
+                    with.rtol = gold_real(c, "rtol", gold_real(c, "rcond", SITU_NONE)),
+                    with.hermitian = gold_bool(c, "hermitian", false));
 }
 static void pinv(gold_call *c) {
   const situ_linalg_tolerance t = tolerance(c);
@@ -48,7 +49,7 @@ static void matrix_rank(gold_call *c) {
   c->out[0] = situ_linalg_matrix_rank(c->in[0], &t);
 }
 static void lstsq(gold_call *c) {
-  c->out[0] = situ_linalg_lstsq(c->in[0], gold_in(c, "B"), gold_real(c, "rcond", 0), &c->out[1]);
+  c->out[0] = situ_linalg_lstsq(c->in[0], gold_in(c, "B"), gold_real(c, "rcond", SITU_NONE), &c->out[1]);
 }
 static void matrix_power(gold_call *c) { c->out[0] = situ_linalg_matrix_power(c->in[0], gold_int(c, "n", 0)); }
 static void cholesky_solve(gold_call *c) {

@@ -56,8 +56,8 @@ static void lazy_linear(gold_call *c) {
 }
 
 static void embedding(gold_call *c) {
-  situ_nn_embedding_options options = { .has_padding_idx = gold_has(c, "padding_idx"),
-                                        .padding_idx = gold_int(c, "padding_idx", 0) };
+  situ_nn_embedding_options options = OPTIONS_OF(situ_nn_embedding, with.has_padding_idx = gold_has(c, "padding_idx"),
+                                                 with.padding_idx = gold_int(c, "padding_idx", 0));
   layer(c, situ_nn_embedding(gold_int(c, "num_embeddings", 0), gold_int(c, "embedding_dim", 0), &options));
 }
 
@@ -102,13 +102,10 @@ static void flatten(gold_call *c) {
 }
 
 static void batch_norm(gold_call *c, situ_nn_module *(*make)(int64_t, const situ_nn_batch_norm_options *)) {
-  situ_nn_batch_norm_options options = {
-    .eps = gold_real(c, "eps", 0),
-    .momentum = gold_real(c, "momentum", 0),
-    .cumulative = gold_bool(c, "cumulative", false),
-    .no_affine = !gold_bool(c, "affine", true),
-    .no_track_running_stats = !gold_bool(c, "track_running_stats", true),
-  };
+  situ_nn_batch_norm_options options = OPTIONS_OF(
+      situ_nn_batch_norm, with.eps = gold_real(c, "eps", 1e-5), with.momentum = gold_real(c, "momentum", 0.1),
+      with.cumulative = gold_bool(c, "cumulative", false), with.no_affine = !gold_bool(c, "affine", true),
+      with.no_track_running_stats = !gold_bool(c, "track_running_stats", true));
   layer(c, make(gold_int(c, "num_features", 0), &options));
 }
 static void batch_norm1d(gold_call *c) { batch_norm(c, situ_nn_batch_norm1d); }
@@ -116,7 +113,7 @@ static void batch_norm2d(gold_call *c) { batch_norm(c, situ_nn_batch_norm2d); }
 
 static situ_nn_norm_options norm(const gold_call *c) {
   bool on = gold_bool(c, "elementwise_affine", true) && gold_bool(c, "affine", true);
-  return (situ_nn_norm_options){ .eps = gold_real(c, "eps", 0), .no_affine = !on };
+  return OPTIONS_OF(situ_nn_norm, with.eps = gold_real(c, "eps", SITU_NONE), with.no_affine = !on);
 }
 static void layer_norm(gold_call *c) {
   situ_nn_norm_options options = norm(c);
@@ -160,15 +157,11 @@ static void multihead_attention(gold_call *c) {
 
 static void transformer_encoder_layer(gold_call *c) {
   double dropout = gold_real(c, "dropout", 0.1);
-  situ_nn_transformer_options options = {
-    .dim_feedforward = gold_int(c, "dim_feedforward", 0),
-    .dropout = dropout,
-    .no_dropout = dropout == 0,
-    .gelu = strcmp(gold_word(c, "activation", "relu"), "gelu") == 0,
-    .layer_norm_eps = gold_real(c, "layer_norm_eps", 0),
-    .batch_first = gold_bool(c, "batch_first", false),
-    .norm_first = gold_bool(c, "norm_first", false),
-  };
+  situ_nn_transformer_options options = OPTIONS_OF(
+      situ_nn_transformer, with.dim_feedforward = gold_int(c, "dim_feedforward", 2048), with.dropout = dropout,
+      with.gelu = strcmp(gold_word(c, "activation", "relu"), "gelu") == 0,
+      with.layer_norm_eps = gold_real(c, "layer_norm_eps", 1e-5), with.batch_first = gold_bool(c, "batch_first", false),
+      with.norm_first = gold_bool(c, "norm_first", false));
   layer(c, situ_nn_transformer_encoder_layer(gold_int(c, "d_model", 0), gold_int(c, "nhead", 0), &options));
 }
 

@@ -6,7 +6,7 @@
 static void factored(gold_call *c,
                      situ_tensor *(*f)(situ_tensor *, situ_tensor *, situ_tensor *, const situ_addmm_options *)) {
   double beta = gold_real(c, "beta", 1), alpha = gold_real(c, "alpha", 1);
-  situ_addmm_options options = { beta, alpha, beta == 0, alpha == 0 };
+  const situ_addmm_options options = OPTIONS_OF(situ_addmm, with.beta = beta, with.alpha = alpha);
   c->out[0] = f(c->in[0], gold_in(c, "mat1"), gold_in(c, "mat2"), &options);
 }
 static void addmm(gold_call *c) { factored(c, situ_addmm); }

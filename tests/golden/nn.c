@@ -44,8 +44,9 @@ static void adaptive_avg_pool2d(gold_call *c) { c->out[0] = situ_adaptive_avg_po
 
 static void batch_norm(gold_call *c) {
   situ_tensor *mean = gold_in(c, "running_mean"), *var = gold_in(c, "running_var");
-  situ_batch_norm_options options = { gold_bool(c, "training", false), gold_real(c, "momentum", 0),
-                                      gold_real(c, "eps", 0) };
+  const situ_batch_norm_options options =
+      OPTIONS_OF(situ_batch_norm, with.training = gold_bool(c, "training", false),
+                 with.momentum = gold_real(c, "momentum", 0.1), with.eps = gold_real(c, "eps", 1e-5));
   c->out[0] = situ_batch_norm(c->in[0], mean, var, gold_in(c, "weight"), gold_in(c, "bias"), &options);
   c->out[1] = mean;
   c->out[2] = var;
@@ -53,16 +54,17 @@ static void batch_norm(gold_call *c) {
 
 static void layer_norm(gold_call *c) {
   c->out[0] = situ_layer_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"), gold_in(c, "bias"),
-                              gold_real(c, "eps", 0));
+                              gold_real(c, "eps", 1e-5));
 }
 
 static void rms_norm(gold_call *c) {
-  c->out[0] = situ_rms_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"), gold_real(c, "eps", 0));
+  c->out[0] =
+      situ_rms_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"), gold_real(c, "eps", SITU_NONE));
 }
 
 static void group_norm(gold_call *c) {
   c->out[0] = situ_group_norm(c->in[0], gold_int(c, "num_groups", 0), gold_in(c, "weight"), gold_in(c, "bias"),
-                              gold_real(c, "eps", 0));
+                              gold_real(c, "eps", 1e-5));
 }
 
 static void softmax(gold_call *c) { c->out[0] = situ_softmax(c->in[0], (int)gold_int(c, "dim", 0)); }
@@ -73,11 +75,9 @@ static void dropout(gold_call *c) {
 }
 
 static void attention(gold_call *c) {
-  situ_attention_options options = {
-    .attn_mask = gold_in(c, "attn_mask"),
-    .is_causal = gold_bool(c, "is_causal", false),
-    .scale = gold_real(c, "scale", 0),
-  };
+  situ_attention_options options =
+      OPTIONS_OF(situ_attention, with.attn_mask = gold_in(c, "attn_mask"),
+                 with.is_causal = gold_bool(c, "is_causal", false), with.scale = gold_real(c, "scale", SITU_NONE));
   c->out[0] = situ_scaled_dot_product_attention(gold_in(c, "query"), gold_in(c, "key"), gold_in(c, "value"), &options);
 }
 

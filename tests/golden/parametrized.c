@@ -35,21 +35,21 @@ static void weight_norm(gold_call *c) {
 }
 static void spectral_norm(gold_call *c) {
   situ_nn_module *m = plain(c);
-  layer(c, situ_nn_utils_spectral_norm(
-               m, "weight",
-               &(situ_nn_spectral_norm_options){ .n_power_iterations = whole(c, "n_power_iterations"),
-                                                 .eps = gold_real(c, "eps", 0),
-                                                 .has_dim = gold_has(c, "dim"),
-                                                 .dim = (int)whole(c, "dim") }));
+  layer(c, situ_nn_utils_spectral_norm(m, "weight",
+                                       OPTIONS_AT(situ_nn_spectral_norm,
+                                                  with.n_power_iterations = gold_int(c, "n_power_iterations", 1),
+                                                  with.eps = gold_real(c, "eps", 1e-12),
+                                                  with.has_dim = gold_has(c, "dim"), with.dim = (int)whole(c, "dim"))));
 }
 static void embedding_bag(gold_call *c) {
   const char *mode = gold_word(c, "mode", "mean");
-  const situ_nn_embedding_bag_options o = { .mode = *mode == 's'     ? SITU_EMBEDDING_BAG_SUM
-                                                    : mode[1] == 'a' ? SITU_EMBEDDING_BAG_MAX
-                                                                     : SITU_EMBEDDING_BAG_MEAN,
-                                            .include_last_offset = gold_bool(c, "include_last_offset", false),
-                                            .has_padding_idx = gold_has(c, "padding_idx"),
-                                            .padding_idx = whole(c, "padding_idx") };
+  const situ_nn_embedding_bag_options o =
+      OPTIONS_OF(situ_nn_embedding_bag,
+                 with.mode = *mode == 's'     ? SITU_EMBEDDING_BAG_SUM
+                             : mode[1] == 'a' ? SITU_EMBEDDING_BAG_MAX
+                                              : SITU_EMBEDDING_BAG_MEAN,
+                 with.include_last_offset = gold_bool(c, "include_last_offset", false),
+                 with.has_padding_idx = gold_has(c, "padding_idx"), with.padding_idx = whole(c, "padding_idx"));
   layer(c, situ_nn_embedding_bag(whole(c, "num_embeddings"), whole(c, "embedding_dim"), &o));
 }
 

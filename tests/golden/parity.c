@@ -69,7 +69,7 @@ static const situ_nn_type transformer_type = { .name = "Transformer",
 
 static situ_nn_module *encoder_layer(void) {
   return situ_nn_transformer_encoder_layer(
-      16, 2, &(situ_nn_transformer_options){ .dim_feedforward = 32, .no_dropout = true, .batch_first = true });
+      16, 2, OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 32, with.dropout = 0, with.batch_first = true));
 }
 
 static situ_nn_module *transformer_new(void) {

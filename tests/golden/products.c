@@ -8,7 +8,7 @@ static int dim(const gold_call *c, int64_t otherwise) { return (int)gold_int(c, 
 typedef situ_tensor *(*sum)(situ_tensor *, situ_tensor *, situ_tensor *, const situ_addmm_options *);
 static void added(gold_call *c, sum f) {
   const double beta = gold_real(c, "beta", 1), alpha = gold_real(c, "alpha", 1);
-  c->out[0] = f(c->in[0], c->in[1], c->in[2], &(situ_addmm_options){ beta, alpha, beta == 0, alpha == 0 });
+  c->out[0] = f(c->in[0], c->in[1], c->in[2], OPTIONS_AT(situ_addmm, with.beta = beta, with.alpha = alpha));
 }
 static void addr(gold_call *c) { added(c, situ_addr); }
 static void addmv(gold_call *c) { added(c, situ_addmv); }

@@ -62,14 +62,13 @@ static void item(gold_call *c) {
 /* ---- layers ---- */
 
 static void rms_norm(gold_call *c) {
-  c->out[0] = situ_rms_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"), gold_real(c, "eps", 0));
+  c->out[0] =
+      situ_rms_norm(c->in[0], gold_list(c, "normalized_shape"), gold_in(c, "weight"), gold_real(c, "eps", SITU_NONE));
 }
 static void attention(gold_call *c) {
-  const situ_attention_options options = {
-    .attn_mask = gold_in(c, "attn_mask"),
-    .is_causal = gold_bool(c, "is_causal", false),
-    .scale = gold_real(c, "scale", 0),
-  };
+  const situ_attention_options options =
+      OPTIONS_OF(situ_attention, with.attn_mask = gold_in(c, "attn_mask"),
+                 with.is_causal = gold_bool(c, "is_causal", false), with.scale = gold_real(c, "scale", SITU_NONE));
   c->out[0] = situ_scaled_dot_product_attention(gold_in(c, "query"), gold_in(c, "key"), gold_in(c, "value"), &options);
 }
 static void upsample(gold_call *c) {

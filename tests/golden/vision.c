@@ -120,9 +120,9 @@ OP(affine_grid, gold_list(c, "size"), gold_bool(c, "align_corners", false))
 OP(channel_shuffle, gold_int(c, "groups", 1))
 static void instance_norm(gold_call *c) {
   situ_tensor *mean = gold_in(c, "running_mean"), *var = gold_in(c, "running_var");
-  const situ_instance_norm_options o = { .no_input_stats = !gold_bool(c, "use_input_stats", true),
-                                         .momentum = gold_real(c, "momentum", 0),
-                                         .eps = gold_real(c, "eps", 0) };
+  const situ_instance_norm_options o =
+      OPTIONS_OF(situ_instance_norm, with.no_input_stats = !gold_bool(c, "use_input_stats", true),
+                 with.momentum = gold_real(c, "momentum", 0.1), with.eps = gold_real(c, "eps", 1e-5));
   c->out[0] = situ_instance_norm(c->in[0], mean, var, gold_in(c, "weight"), gold_in(c, "bias"), &o);
   c->out[1] = mean;
   c->out[2] = var;

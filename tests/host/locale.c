@@ -26,7 +26,7 @@ static void read_content(const char *path, content *out) {
 
 static situ_nn_module *make_net(void) {
   return situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_leaky_relu(0.25), situ_nn_dropout(0.125),
-                            situ_nn_layer_norm(SITU_DIMS(4), &(situ_nn_norm_options){ .eps = 1.5e-3 }),
+                            situ_nn_layer_norm(SITU_DIMS(4), OPTIONS_AT(situ_nn_norm, with.eps = 1.5e-3)),
                             situ_nn_softplus(2.5, 20));
 }
 

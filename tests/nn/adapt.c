@@ -184,7 +184,7 @@ static void trains_saves_and_reloads_adapters(void **state) {
   (void)state;
   situ_nn_module *m = loaded();
   const double before = loss_of(m, NULL);
-  const situ_nn_lora_options options = { .r = 4, .lora_alpha = 16 };
+  const situ_nn_lora_options options = OPTIONS_OF(situ_nn_lora, with.r = 4, with.lora_alpha = 16);
   assert_int_equal(situ_nn_lora_add(m, targets, 2, &options), SITU_OK);
   assert_true(loss_of(m, NULL) == before); /* lora_B is 0 */
   situ_tree *parameters = situ_nn_parameters(m);
@@ -223,7 +223,8 @@ static void trains_saves_and_reloads_adapters(void **state) {
 /* Around a plain Linear: values by its definition, gradients of the adapter alone, its layer frozen. */
 static void wraps_linear(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_lora(situ_nn_linear(6, 5, NULL), &(situ_nn_lora_options){ .r = 2, .lora_alpha = 3 });
+  situ_nn_module *m =
+      situ_nn_lora(situ_nn_linear(6, 5, NULL), OPTIONS_AT(situ_nn_lora, with.r = 2, with.lora_alpha = 3));
   situ_tensor *x = situ_to_dtype(test_random(SITU_SHAPE(4, 6), -1, 1, false), SITU_F32);
   situ_tensor *a = situ_nn_get_tensor(m, "lora_A.weight"), *b = situ_nn_get_tensor(m, "lora_B.weight"),
               *w = situ_nn_get_tensor(m, "base_layer.weight"), *bias = situ_nn_get_tensor(m, "base_layer.bias");
@@ -234,7 +235,7 @@ static void wraps_linear(void **state) {
   assert_true(situ_grad(a) && situ_grad(b) && !situ_grad(w) && !situ_grad(bias));
   expect_refused(situ_nn_lora(m, NULL), SITU_E_STATE, "nn_lora", "adapter already");
   expect_refused(situ_nn_lora(situ_nn_identity(), NULL), SITU_E_ARG, "nn_lora", "weight");
-  expect_refused(situ_nn_lora(situ_nn_linear(2, 2, NULL), &(situ_nn_lora_options){ .r = -1 }), SITU_E_ARG, "nn_lora",
+  expect_refused(situ_nn_lora(situ_nn_linear(2, 2, NULL), OPTIONS_AT(situ_nn_lora, with.r = -1)), SITU_E_ARG, "nn_lora",
                  "r -1");
 }
 

@@ -132,7 +132,7 @@ static void tensors_of_the_module_itself(void **state) {
   assert_ptr_equal(situ_nn_get_tensor(m, "0.weight"), a);
   assert_ptr_equal(situ_nn_get_tensor(m, "1.weight"), b);
   situ_nn_free(m);
-  m = situ_nn_batch_norm1d(3, &(situ_nn_batch_norm_options){ HERE });
+  m = situ_nn_batch_norm1d(3, OPTIONS_AT(situ_nn_batch_norm, with HERE));
   a = situ_nn_get_tensor(m, "weight");
   b = situ_nn_get_tensor(m, "bias");
   assert_non_null(call(m, give(given("weight", b), "bias", a), x, NULL));
@@ -144,7 +144,7 @@ static void tensors_of_the_module_itself(void **state) {
 /* What the call writes is the given buffer. */
 static void buffers(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_batch_norm1d(3, &(situ_nn_batch_norm_options){ HERE });
+  situ_nn_module *m = situ_nn_batch_norm1d(3, OPTIONS_AT(situ_nn_batch_norm, with HERE));
   situ_tensor *mean = T32(SITU_SHAPE(3), 1, 1, 1), *x = input();
   assert_non_null(call(m, given("running_mean", mean), x, NULL));
   expect_exact(situ_nn_get_tensor(m, "running_mean"), SITU_SHAPE(3), 0, 0, 0);

@@ -56,7 +56,8 @@ static void layers_start_as_in_torch(void **state) {
   m = situ_nn_conv_transpose2d(16, 64, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = 2, HERE });
   expect_uniform(situ_nn_get_tensor(m, "weight"), 1 / sqrt(32 * 9)); /* torch takes size(1) for the fan here too */
   situ_nn_free(m);
-  m = situ_nn_embedding(100, 100, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = -1, HERE });
+  m = situ_nn_embedding(100, 100,
+                        OPTIONS_AT(situ_nn_embedding, with.has_padding_idx = true, with.padding_idx = -1, with HERE));
   expect_normal(situ_nn_get_tensor(m, "weight"), 0, 1);
   assert_true(look(situ_select(situ_nn_get_tensor(m, "weight"), 0, 99)).largest == 0);
   assert_true(look(situ_select(situ_nn_get_tensor(m, "weight"), 0, 98)).largest > 0);
@@ -67,7 +68,7 @@ static void layers_start_as_in_torch(void **state) {
   assert_true(look(situ_nn_get_tensor(m, "in_proj_bias")).largest == 0);
   assert_true(look(situ_nn_get_tensor(m, "out_proj.bias")).largest == 0);
   situ_nn_free(m);
-  m = situ_nn_batch_norm1d(4, &(situ_nn_batch_norm_options){ HERE });
+  m = situ_nn_batch_norm1d(4, OPTIONS_AT(situ_nn_batch_norm, with HERE));
   expect_exact(situ_nn_get_tensor(m, "weight"), SITU_SHAPE(4), 1, 1, 1, 1);
   expect_exact(situ_nn_get_tensor(m, "bias"), SITU_SHAPE(4), 0, 0, 0, 0);
   expect_exact(situ_nn_get_tensor(m, "running_mean"), SITU_SHAPE(4), 0, 0, 0, 0);
@@ -81,7 +82,9 @@ static void functions_follow_their_formulas(void **state) {
   situ_options where = { HERE };
   situ_tensor *t = situ_requires_grad_(situ_empty(SITU_SHAPE(60, 40, 5), &where), true);
   double in = 40 * 5, out = 60 * 5;
-  expect_uniform(situ_nn_init_xavier_uniform_(t, 0, NULL), sqrt(6 / (in + out)));
+  expect_uniform(situ_nn_init_xavier_uniform_(t, 1, NULL), sqrt(6 / (in + out)));
+  expect_same(situ_nn_init_xavier_uniform_(t, 0, NULL), situ_zeros_like(t, NULL), 0, 0);
+  expect_same(situ_nn_init_xavier_normal_(t, 0, NULL), situ_zeros_like(t, NULL), 0, 0);
   expect_uniform(situ_nn_init_xavier_uniform_(t, 2, NULL), 2 * sqrt(6 / (in + out)));
   expect_normal(situ_nn_init_xavier_normal_(t, 1, NULL), 0, sqrt(2 / (in + out)));
   expect_uniform(situ_nn_init_kaiming_uniform_(t, NULL, NULL), sqrt(6 / in));

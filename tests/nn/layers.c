@@ -10,17 +10,17 @@ static void options_reach_every_parameter(void **state) {
   (void)state;
   situ_nn_module *m[] = {
     situ_nn_linear(2, 2, &(situ_nn_linear_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_embedding(2, 2, &(situ_nn_embedding_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_embedding_bag(2, 2, &(situ_nn_embedding_bag_options){ .dtype = SITU_F64, HERE }),
+    situ_nn_embedding(2, 2, OPTIONS_AT(situ_nn_embedding, with.dtype = SITU_F64, with HERE)),
+    situ_nn_embedding_bag(2, 2, OPTIONS_AT(situ_nn_embedding_bag, with.dtype = SITU_F64, with HERE)),
     situ_nn_conv1d(2, 2, 1, &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
     situ_nn_conv2d(2, 2, SITU_DIMS(1), &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
     situ_nn_conv_transpose2d(2, 2, SITU_DIMS(1), &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_batch_norm1d(2, &(situ_nn_batch_norm_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_layer_norm(SITU_SHAPE(2), &(situ_nn_norm_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_rms_norm(SITU_SHAPE(2), &(situ_nn_norm_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_group_norm(1, 2, &(situ_nn_norm_options){ .dtype = SITU_F64, HERE }),
+    situ_nn_batch_norm1d(2, OPTIONS_AT(situ_nn_batch_norm, with.dtype = SITU_F64, with HERE)),
+    situ_nn_layer_norm(SITU_SHAPE(2), OPTIONS_AT(situ_nn_norm, with.dtype = SITU_F64, with HERE)),
+    situ_nn_rms_norm(SITU_SHAPE(2), OPTIONS_AT(situ_nn_norm, with.dtype = SITU_F64, with HERE)),
+    situ_nn_group_norm(1, 2, OPTIONS_AT(situ_nn_norm, with.dtype = SITU_F64, with HERE)),
     situ_nn_multihead_attention(2, 1, &(situ_nn_multihead_attention_options){ .dtype = SITU_F64, HERE }),
-    situ_nn_transformer_encoder_layer(2, 1, &(situ_nn_transformer_options){ .dtype = SITU_F64, HERE }),
+    situ_nn_transformer_encoder_layer(2, 1, OPTIONS_AT(situ_nn_transformer, with.dtype = SITU_F64, with HERE)),
   };
   for (size_t i = 0; i < sizeof m / sizeof *m; i++) {
     situ_tree *all = situ_nn_state_dict(m[i]);
@@ -62,24 +62,25 @@ static void bad_sizes_are_refused(void **state) {
   expect_refused(situ_nn_multihead_attention(5, 2, NULL), SITU_E_ARG, "nn_multihead_attention", "5");
   expect_refused(situ_nn_transformer_encoder_layer(5, 2, NULL), SITU_E_ARG, "nn_multihead_attention", "5");
   expect_refused(situ_nn_dropout(NAN), SITU_E_ARG, "nn_dropout", "probability");
-  expect_refused(situ_nn_embedding(3, 2, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = 3 }),
-                 SITU_E_INDEX, "nn_embedding", "3 of 3");
-  expect_refused(situ_nn_embedding(3, 2, &(situ_nn_embedding_options){ .max_norm = -1 }), SITU_E_ARG, "nn_embedding",
+  expect_refused(
+      situ_nn_embedding(3, 2, OPTIONS_AT(situ_nn_embedding, with.has_padding_idx = true, with.padding_idx = 3)),
+      SITU_E_INDEX, "nn_embedding", "3 of 3");
+  expect_refused(situ_nn_embedding(3, 2, OPTIONS_AT(situ_nn_embedding, with.max_norm = -1)), SITU_E_ARG, "nn_embedding",
                  "max_norm -1");
-  expect_refused(situ_nn_embedding_bag(3, 2, &(situ_nn_embedding_bag_options){ .norm_type = NAN }), SITU_E_ARG,
+  expect_refused(situ_nn_embedding_bag(3, 2, OPTIONS_AT(situ_nn_embedding_bag, with.norm_type = NAN)), SITU_E_ARG,
                  "nn_embedding_bag", "NaN");
-  expect_refused(situ_nn_embedding_bag(3, 2, &(situ_nn_embedding_bag_options){ .mode = (situ_embedding_bag_mode)3 }),
+  expect_refused(situ_nn_embedding_bag(3, 2, OPTIONS_AT(situ_nn_embedding_bag, with.mode = (situ_embedding_bag_mode)3)),
                  SITU_E_ARG, "nn_embedding_bag", "mode 3 is not");
   expect_refused(
       situ_nn_embedding_bag(
-          3, 2, &(situ_nn_embedding_bag_options){ .mode = SITU_EMBEDDING_BAG_MAX, .scale_grad_by_freq = true }),
+          3, 2, OPTIONS_AT(situ_nn_embedding_bag, with.mode = SITU_EMBEDDING_BAG_MAX, with.scale_grad_by_freq = true)),
       SITU_E_ARG, "nn_embedding_bag", "scale_grad_by_freq");
 }
 
 static void dropout_and_norm_know_their_mode(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4);
-  situ_nn_module *drop = situ_nn_dropout(1), *norm = situ_nn_batch_norm1d(2, &(situ_nn_batch_norm_options){ HERE });
+  situ_nn_module *drop = situ_nn_dropout(1), *norm = situ_nn_batch_norm1d(2, OPTIONS_AT(situ_nn_batch_norm, with HERE));
   expect_exact(situ_nn_forward(drop, x), SITU_SHAPE(2, 2), 0, 0, 0, 0);
   expect_close(situ_nn_forward(norm, x), SITU_SHAPE(2, 2), 1e-4, 0, -1, -1, 1, 1);
   expect_values(situ_nn_get_tensor(norm, "running_mean"), SITU_SHAPE(2), 0.2, 0.3);
@@ -275,8 +276,10 @@ static void masks_leave_out(void **state) {
 
 static void encoder_layers_mask_and_train(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_transformer_encoder_layer(
-      4, 2, &(situ_nn_transformer_options){ .dim_feedforward = 8, .batch_first = true, .norm_first = true, HERE });
+  situ_nn_module *m =
+      situ_nn_transformer_encoder_layer(4, 2,
+                                        OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 8,
+                                                   with.batch_first = true, with.norm_first = true, with HERE));
   situ_nn_eval(m);
   situ_tensor *x = sample(1, 3, 4), *y = situ_nn_encode(m, x, &(situ_nn_attend_options){ .is_causal = true });
   /* With a causal mask the first position knows nothing of the later ones. */
@@ -292,8 +295,9 @@ static void encoder_layers_mask_and_train(void **state) {
 
 static void an_encoder_is_its_layers(void **state) {
   (void)state;
-  const situ_nn_transformer_options small = { .dim_feedforward = 8, .batch_first = true, HERE };
-  situ_nn_module *norm = situ_nn_layer_norm(SITU_SHAPE(4), &(situ_nn_norm_options){ HERE });
+  const situ_nn_transformer_options small =
+      OPTIONS_OF(situ_nn_transformer, with.dim_feedforward = 8, with.batch_first = true, with HERE);
+  situ_nn_module *norm = situ_nn_layer_norm(SITU_SHAPE(4), OPTIONS_AT(situ_nn_norm, with HERE));
   situ_nn_module *m = situ_nn_transformer_encoder(situ_nn_transformer_encoder_layer(4, 2, &small), 2, norm);
   situ_nn_eval(m);
   situ_tensor *x = sample(2, 3, 4), *first = situ_nn_get_tensor(m, "layers.0.linear1.weight");
@@ -310,10 +314,11 @@ static void an_encoder_is_its_layers(void **state) {
 
 static void decoders_refuse_and_free(void **state) {
   (void)state;
-  const situ_nn_transformer_options small = { .dim_feedforward = 8, .batch_first = true, HERE };
+  const situ_nn_transformer_options small =
+      OPTIONS_OF(situ_nn_transformer, with.dim_feedforward = 8, with.batch_first = true, with HERE);
   for (int64_t count = -1; count < 1; count++)
     expect_refused(situ_nn_transformer_decoder(situ_nn_transformer_decoder_layer(4, 2, &small), count,
-                                               situ_nn_layer_norm(SITU_SHAPE(4), &(situ_nn_norm_options){ HERE })),
+                                               situ_nn_layer_norm(SITU_SHAPE(4), OPTIONS_AT(situ_nn_norm, with HERE))),
                    SITU_E_ARG, "nn_transformer_decoder", "num_layers is");
   expect_refused(situ_nn_transformer_decoder(NULL, 1, situ_nn_identity()), SITU_E_ARG, "nn_transformer_decoder",
                  "decoder_layer");

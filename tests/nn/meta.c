@@ -17,18 +17,18 @@ typedef situ_nn_module *(*maker)(situ_device d);
 #define LINEAR(in, out) situ_nn_linear(in, out, &(situ_nn_linear_options){ .device = d })
 #define CONV \
   &(situ_nn_conv_options) { .device = d }
-#define NORM \
-  &(situ_nn_norm_options) { .device = d }
+#define NORM OPTIONS_AT(situ_nn_norm, with.device = d)
 MAKER(linear, LINEAR(5, 3))
 MAKER(linear16, situ_nn_linear(5, 3, &(situ_nn_linear_options){ .dtype = SITU_BF16, .no_bias = true, .device = d }))
 MAKER(embedding_bag,
-      situ_nn_embedding_bag(7, 4, &(situ_nn_embedding_bag_options){ .has_padding_idx = true, .device = d }))
-MAKER(embedding,
-      situ_nn_embedding(7, 4, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = 2, .device = d }))
+      situ_nn_embedding_bag(7, 4, OPTIONS_AT(situ_nn_embedding_bag, with.has_padding_idx = true, with.device = d)))
+MAKER(embedding, situ_nn_embedding(7, 4,
+                                   OPTIONS_AT(situ_nn_embedding, with.has_padding_idx = true, with.padding_idx = 2,
+                                              with.device = d)))
 MAKER(conv1d, situ_nn_conv1d(2, 3, 5, CONV))
 MAKER(conv2d, situ_nn_conv2d(2, 4, SITU_SHAPE(3, 3), &(situ_nn_conv_options){ .groups = 2, .device = d }))
 MAKER(conv_transpose2d, situ_nn_conv_transpose2d(2, 3, SITU_SHAPE(3, 2), CONV))
-MAKER(batch_norm, situ_nn_batch_norm2d(3, &(situ_nn_batch_norm_options){ .device = d }))
+MAKER(batch_norm, situ_nn_batch_norm2d(3, OPTIONS_AT(situ_nn_batch_norm, with.device = d)))
 MAKER(layer_norm, situ_nn_layer_norm(SITU_SHAPE(2, 3), NORM))
 MAKER(rms_norm, situ_nn_rms_norm(SITU_SHAPE(4), NORM))
 MAKER(group_norm, situ_nn_group_norm(2, 4, NORM))
@@ -38,10 +38,11 @@ MAKER(cross_attention,
 MAKER(lstm, situ_nn_lstm(3, 4, &(situ_nn_rnn_options){ .num_layers = 2, .proj_size = 2, .device = d }))
 MAKER(gru_cell, situ_nn_gru_cell(3, 4, &(situ_nn_rnn_options){ .no_bias = true, .device = d }))
 MAKER(transformer,
-      situ_nn_sequential(
-          situ_nn_transformer_encoder_layer(8, 2, &(situ_nn_transformer_options){ .dim_feedforward = 16, .device = d }),
-          situ_nn_transformer_encoder_layer(8, 4, &(situ_nn_transformer_options){ .dim_feedforward = 8, .device = d }),
-          LINEAR(8, 2)))
+      situ_nn_sequential(situ_nn_transformer_encoder_layer(
+                             8, 2, OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 16, with.device = d)),
+                         situ_nn_transformer_encoder_layer(
+                             8, 4, OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 8, with.device = d)),
+                         LINEAR(8, 2)))
 
 /* A module of the test's own: every initialiser, and buffers that are computed. */
 typedef struct initialised {

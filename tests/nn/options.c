@@ -40,6 +40,10 @@ static outcome outcome_from(situ_nn_module *m, situ_tensor *x) {
   FIELD(type, call, .dtype = SITU_F64); \
   FIELD(type, call, .device = situ_dev("sim:1"))
 
+#define PLACED_OF(name, call)                  \
+  FIELD_OF(name, call, with.dtype = SITU_F64); \
+  FIELD_OF(name, call, with.device = situ_dev("sim:1"))
+
 static situ_tensor *values(situ_shape shape) { return situ_to_dtype(test_random(shape, -2, 2, false), SITU_F32); }
 #define R(...) values(SITU_SHAPE(__VA_ARGS__))
 
@@ -62,23 +66,23 @@ static void linear_and_embedding(void **state) {
   LINEAR(situ_nn_linear(4, 5, o));
   LINEAR(situ_nn_lazy_linear(5, o));
 #define EMBEDDING outcome_from(situ_nn_embedding(3, 2, o), index)
-  FIELD(situ_nn_embedding_options, EMBEDDING, .has_padding_idx = true);
-  FIELD(situ_nn_embedding_options, EMBEDDING, .has_padding_idx = true, .padding_idx = 2);
-  FIELD(situ_nn_embedding_options, EMBEDDING, .max_norm = 0.01);
-  FIELD(situ_nn_embedding_options, EMBEDDING, .max_norm = 0.01, .norm_type = 1);
-  FIELD(situ_nn_embedding_options, EMBEDDING, .scale_grad_by_freq = true);
-  PLACED(situ_nn_embedding_options, EMBEDDING);
+  FIELD_OF(situ_nn_embedding, EMBEDDING, with.has_padding_idx = true);
+  FIELD_OF(situ_nn_embedding, EMBEDDING, with.has_padding_idx = true, with.padding_idx = 2);
+  FIELD_OF(situ_nn_embedding, EMBEDDING, with.max_norm = 0.01);
+  FIELD_OF(situ_nn_embedding, EMBEDDING, with.max_norm = 0.01, with.norm_type = 1);
+  FIELD_OF(situ_nn_embedding, EMBEDDING, with.scale_grad_by_freq = true);
+  PLACED_OF(situ_nn_embedding, EMBEDDING);
 #define BAG bag_outcome(o, pairs, offsets)
   situ_tensor *pairs = TI64(SITU_SHAPE(4), 0, 2, 2, 1), *offsets = TI64(SITU_SHAPE(2), 0, 2);
-  FIELD(situ_nn_embedding_bag_options, BAG, .mode = SITU_EMBEDDING_BAG_SUM);
-  FIELD(situ_nn_embedding_bag_options, BAG, .mode = SITU_EMBEDDING_BAG_MAX);
-  FIELD(situ_nn_embedding_bag_options, BAG, .include_last_offset = true);
-  FIELD(situ_nn_embedding_bag_options, BAG, .has_padding_idx = true);
-  FIELD(situ_nn_embedding_bag_options, BAG, .has_padding_idx = true, .padding_idx = 2);
-  FIELD(situ_nn_embedding_bag_options, BAG, .max_norm = 0.01);
-  FIELD(situ_nn_embedding_bag_options, BAG, .max_norm = 0.01, .norm_type = 1);
-  FIELD(situ_nn_embedding_bag_options, BAG, .scale_grad_by_freq = true);
-  PLACED(situ_nn_embedding_bag_options, BAG);
+  FIELD_OF(situ_nn_embedding_bag, BAG, with.mode = SITU_EMBEDDING_BAG_SUM);
+  FIELD_OF(situ_nn_embedding_bag, BAG, with.mode = SITU_EMBEDDING_BAG_MAX);
+  FIELD_OF(situ_nn_embedding_bag, BAG, with.include_last_offset = true);
+  FIELD_OF(situ_nn_embedding_bag, BAG, with.has_padding_idx = true);
+  FIELD_OF(situ_nn_embedding_bag, BAG, with.has_padding_idx = true, with.padding_idx = 2);
+  FIELD_OF(situ_nn_embedding_bag, BAG, with.max_norm = 0.01);
+  FIELD_OF(situ_nn_embedding_bag, BAG, with.max_norm = 0.01, with.norm_type = 1);
+  FIELD_OF(situ_nn_embedding_bag, BAG, with.scale_grad_by_freq = true);
+  PLACED_OF(situ_nn_embedding_bag, BAG);
 }
 
 static void padded_sequences(void **state) {
@@ -119,9 +123,9 @@ static void parametrizations(void **state) {
   (void)state;
   situ_tensor *x = R(3, 30);
 #define SPECTRAL outcome_from(situ_nn_utils_spectral_norm(situ_nn_linear(30, 40, NULL), NULL, o), x)
-  FIELD(situ_nn_spectral_norm_options, SPECTRAL, .n_power_iterations = 3);
-  FIELD(situ_nn_spectral_norm_options, SPECTRAL, .eps = 10);
-  FIELD(situ_nn_spectral_norm_options, SPECTRAL, .has_dim = true, .dim = 1);
+  FIELD_OF(situ_nn_spectral_norm, SPECTRAL, with.n_power_iterations = 3);
+  FIELD_OF(situ_nn_spectral_norm, SPECTRAL, with.eps = 10);
+  FIELD_OF(situ_nn_spectral_norm, SPECTRAL, with.has_dim = true, with.dim = 1);
 }
 #undef BASE
 
@@ -165,24 +169,24 @@ static void pools(void **state) {
 static void norms(void **state) {
   (void)state;
   situ_tensor *rows = R(6, 4), *image = R(2, 4, 3, 3);
-#define BATCH_NORM(call, x)                                                                 \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .eps = 0.5);                     \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .momentum = 0.5);                \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .cumulative = true);             \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .no_affine = true);              \
-  FIELD(situ_nn_batch_norm_options, outcome_from(call, x), .no_track_running_stats = true); \
-  PLACED(situ_nn_batch_norm_options, outcome_from(call, x))
+#define BATCH_NORM(call, x)                                                                \
+  FIELD_OF(situ_nn_batch_norm, outcome_from(call, x), with.eps = 0.5);                     \
+  FIELD_OF(situ_nn_batch_norm, outcome_from(call, x), with.momentum = 0.5);                \
+  FIELD_OF(situ_nn_batch_norm, outcome_from(call, x), with.cumulative = true);             \
+  FIELD_OF(situ_nn_batch_norm, outcome_from(call, x), with.no_affine = true);              \
+  FIELD_OF(situ_nn_batch_norm, outcome_from(call, x), with.no_track_running_stats = true); \
+  PLACED_OF(situ_nn_batch_norm, outcome_from(call, x))
   BATCH_NORM(situ_nn_batch_norm1d(4, o), rows);
   BATCH_NORM(situ_nn_batch_norm2d(4, o), image);
-#define NORM(call, x)                                                    \
-  FIELD(situ_nn_norm_options, outcome_from(call, x), .eps = 0.5);        \
-  FIELD(situ_nn_norm_options, outcome_from(call, x), .no_affine = true); \
-  PLACED(situ_nn_norm_options, outcome_from(call, x))
+#define NORM(call, x)                                                   \
+  FIELD_OF(situ_nn_norm, outcome_from(call, x), with.eps = 0.5);        \
+  FIELD_OF(situ_nn_norm, outcome_from(call, x), with.no_affine = true); \
+  PLACED_OF(situ_nn_norm, outcome_from(call, x))
   NORM(situ_nn_layer_norm(SITU_DIMS(4), o), rows);
   NORM(situ_nn_group_norm(2, 4, o), image);
   NORM(situ_nn_rms_norm(SITU_DIMS(4), o), rows); /* which has no bias */
-  FIELD(situ_nn_norm_options, outcome_from(situ_nn_layer_norm(SITU_DIMS(4), o), rows), .no_bias = true);
-  FIELD(situ_nn_norm_options, outcome_from(situ_nn_group_norm(2, 4, o), image), .no_bias = true);
+  FIELD_OF(situ_nn_norm, outcome_from(situ_nn_layer_norm(SITU_DIMS(4), o), rows), with.no_bias = true);
+  FIELD_OF(situ_nn_norm, outcome_from(situ_nn_group_norm(2, 4, o), image), with.no_bias = true);
 }
 
 static outcome attended(const situ_nn_multihead_attention_options *options, const situ_nn_attend_options *o,
@@ -220,23 +224,22 @@ static void attention(void **state) {
 
 #undef BASE
 
-#define BASE \
-  { .dim_feedforward = 8 }
 static void transformer(void **state) {
   (void)state;
   situ_tensor *x = R(3, 2, 4);
-#define TRANSFORMER(...) \
-  FIELD(situ_nn_transformer_options, outcome_from(situ_nn_transformer_encoder_layer(4, 2, o), x), __VA_ARGS__)
+#define TRANSFORMER(...)                                    \
+  FIELD_FROM(situ_nn_transformer, with.dim_feedforward = 8, \
+             outcome_from(situ_nn_transformer_encoder_layer(4, 2, o), x), with __VA_ARGS__)
   TRANSFORMER(.dim_feedforward = 6);
-  TRANSFORMER(.dim_feedforward = 8, .dropout = 0.5);
-  TRANSFORMER(.dim_feedforward = 8, .no_dropout = true);
-  TRANSFORMER(.dim_feedforward = 8, .gelu = true);
-  TRANSFORMER(.dim_feedforward = 8, .layer_norm_eps = 0.5);
-  TRANSFORMER(.dim_feedforward = 8, .batch_first = true);
-  TRANSFORMER(.dim_feedforward = 8, .norm_first = true);
-  TRANSFORMER(.dim_feedforward = 8, .no_bias = true);
-  TRANSFORMER(.dim_feedforward = 8, .dtype = SITU_F64);
-  TRANSFORMER(.dim_feedforward = 8, .device = situ_dev("sim:1"));
+  TRANSFORMER(.dropout = 0.5);
+  TRANSFORMER(.dropout = 0);
+  TRANSFORMER(.gelu = true);
+  TRANSFORMER(.layer_norm_eps = 0.5);
+  TRANSFORMER(.batch_first = true);
+  TRANSFORMER(.norm_first = true);
+  TRANSFORMER(.no_bias = true);
+  TRANSFORMER(.dtype = SITU_F64);
+  TRANSFORMER(.device = situ_dev("sim:1"));
 }
 
 int main(void) {

@@ -175,11 +175,11 @@ static void refusals(void **state) {
   expect_refused(situ_nn_utils_weight_norm(m, NULL, 2), SITU_E_ARG, "nn_utils_weight_norm", "2");
   expect_refused(situ_nn_utils_weight_norm(lstm, "weight_hh_l0", 0), SITU_E_ARG, "nn_utils_weight_norm", "field");
   expect_refused(situ_nn_utils_weight_norm(lazy, "weight", 0), SITU_E_ARG, "nn_utils_weight_norm", "first input");
-  expect_refused(situ_nn_utils_spectral_norm(m, NULL, &(situ_nn_spectral_norm_options){ .eps = NAN }), SITU_E_ARG,
+  expect_refused(situ_nn_utils_spectral_norm(m, NULL, OPTIONS_AT(situ_nn_spectral_norm, with.eps = NAN)), SITU_E_ARG,
                  "nn_utils_spectral_norm", "eps");
-  expect_refused(situ_nn_utils_spectral_norm(m, NULL, &(situ_nn_spectral_norm_options){ .n_power_iterations = -1 }),
+  expect_refused(situ_nn_utils_spectral_norm(m, NULL, OPTIONS_AT(situ_nn_spectral_norm, with.n_power_iterations = -1)),
                  SITU_E_ARG, "nn_utils_spectral_norm", "-1");
-  expect_refused(situ_nn_utils_spectral_norm(m, NULL, &(situ_nn_spectral_norm_options){ .dim = 1 }), SITU_E_ARG,
+  expect_refused(situ_nn_utils_spectral_norm(m, NULL, OPTIONS_AT(situ_nn_spectral_norm, with.dim = 1)), SITU_E_ARG,
                  "nn_utils_spectral_norm", "has_dim");
   expect_refused(situ_nn_utils_remove_parametrizations(m, "weight", true), SITU_E_ARG, "", "is not parametrized");
   expect_refused(situ_nn_utils_parametrized(m, "weight"), SITU_E_ARG, "", "is not parametrized");

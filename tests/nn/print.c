@@ -44,32 +44,28 @@ static void leaves(void **state) {
       "ConvTranspose2d(2, 4, kernel_size=(3, 3), stride=(2, 2), output_padding=(1, 1))");
   expect_text(situ_nn_batch_norm2d(16, NULL),
               "BatchNorm2d(16, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)");
-  expect_text(
-      situ_nn_batch_norm1d(
-          3, &(situ_nn_batch_norm_options){ .cumulative = true, .no_affine = true, .no_track_running_stats = true }),
-      "BatchNorm1d(3, eps=1e-05, momentum=None, affine=False, track_running_stats=False)");
+  expect_text(situ_nn_batch_norm1d(3, OPTIONS_AT(situ_nn_batch_norm, with.cumulative = true, with.no_affine = true,
+                                                 with.no_track_running_stats = true)),
+              "BatchNorm1d(3, eps=1e-05, momentum=None, affine=False, track_running_stats=False)");
   expect_text(situ_nn_layer_norm(SITU_SHAPE(64), NULL), "LayerNorm((64,), eps=1e-05, elementwise_affine=True)");
-  expect_text(situ_nn_layer_norm(SITU_SHAPE(2, 3), &(situ_nn_norm_options){ .eps = 1e-6, .no_affine = true }),
+  expect_text(situ_nn_layer_norm(SITU_SHAPE(2, 3), OPTIONS_AT(situ_nn_norm, with.eps = 1e-6, with.no_affine = true)),
               "LayerNorm((2, 3), eps=1e-06, elementwise_affine=False)");
   expect_text(situ_nn_group_norm(2, 4, NULL), "GroupNorm(2, 4, eps=1e-05, affine=True)");
   expect_text(situ_nn_rms_norm(SITU_SHAPE(8), NULL), "RMSNorm((8,), eps=None, elementwise_affine=True)");
   expect_text(situ_nn_dropout(0.25), "Dropout(p=0.25, inplace=False)");
   expect_text(situ_nn_embedding(10, 3, NULL), "Embedding(10, 3)");
-  expect_text(situ_nn_embedding(10, 3, &(situ_nn_embedding_options){ .has_padding_idx = true, .padding_idx = -1 }),
-              "Embedding(10, 3, padding_idx=9)");
   expect_text(
-      situ_nn_embedding(
-          4, 3,
-          &(situ_nn_embedding_options){
-              .has_padding_idx = true, .padding_idx = 3, .max_norm = 1, .norm_type = 1, .scale_grad_by_freq = true }),
-      "Embedding(4, 3, padding_idx=3, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True)");
+      situ_nn_embedding(10, 3, OPTIONS_AT(situ_nn_embedding, with.has_padding_idx = true, with.padding_idx = -1)),
+      "Embedding(10, 3, padding_idx=9)");
+  expect_text(situ_nn_embedding(4, 3,
+                                OPTIONS_AT(situ_nn_embedding, with.has_padding_idx = true, with.padding_idx = 3,
+                                           with.max_norm = 1, with.norm_type = 1, with.scale_grad_by_freq = true)),
+              "Embedding(4, 3, padding_idx=3, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True)");
   expect_text(situ_nn_embedding_bag(4, 3, NULL), "EmbeddingBag(4, 3, mode='mean')");
   expect_text(situ_nn_embedding_bag(4, 3,
-                                    &(situ_nn_embedding_bag_options){ .has_padding_idx = true,
-                                                                      .padding_idx = -1,
-                                                                      .max_norm = 1,
-                                                                      .mode = SITU_EMBEDDING_BAG_SUM,
-                                                                      .scale_grad_by_freq = true }),
+                                    OPTIONS_AT(situ_nn_embedding_bag, with.has_padding_idx = true,
+                                               with.padding_idx = -1, with.max_norm = 1,
+                                               with.mode = SITU_EMBEDDING_BAG_SUM, with.scale_grad_by_freq = true)),
               "EmbeddingBag(4, 3, max_norm=1.0, scale_grad_by_freq=True, mode='sum', padding_idx=3)");
   expect_text(situ_nn_leaky_relu(0.01), "LeakyReLU(negative_slope=0.01)");
   expect_text(situ_nn_elu(1), "ELU(alpha=1.0)");

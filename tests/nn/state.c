@@ -22,16 +22,16 @@ static void expect_keys(situ_tree *dict, int count, const char *const *keys) {
 static void names_are_torchs(void **state) {
   (void)state;
   situ_nn_module *m =
-      situ_nn_transformer_encoder_layer(8, 2, &(situ_nn_transformer_options){ .dim_feedforward = 16, HERE });
+      situ_nn_transformer_encoder_layer(8, 2, OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 16, with HERE));
   expect_keys(situ_nn_state_dict(m),
               KEYS("self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight",
                    "self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias",
                    "norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"));
   situ_nn_free(m);
   m = situ_nn_transformer_decoder(
-      situ_nn_transformer_decoder_layer(8, 2,
-                                        &(situ_nn_transformer_options){ .dim_feedforward = 16, .no_bias = true, HERE }),
-      1, situ_nn_layer_norm(SITU_SHAPE(8), &(situ_nn_norm_options){ HERE }));
+      situ_nn_transformer_decoder_layer(
+          8, 2, OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 16, with.no_bias = true, with HERE)),
+      1, situ_nn_layer_norm(SITU_SHAPE(8), OPTIONS_AT(situ_nn_norm, with HERE)));
   expect_keys(situ_nn_state_dict(m),
               KEYS("layers.0.self_attn.in_proj_weight", "layers.0.self_attn.out_proj.weight",
                    "layers.0.multihead_attn.in_proj_weight", "layers.0.multihead_attn.out_proj.weight",
@@ -42,7 +42,7 @@ static void names_are_torchs(void **state) {
   expect_keys(situ_nn_state_dict(m), KEYS("q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias",
                                           "out_proj.weight", "out_proj.bias"));
   situ_nn_free(m);
-  m = situ_nn_batch_norm2d(3, &(situ_nn_batch_norm_options){ HERE });
+  m = situ_nn_batch_norm2d(3, OPTIONS_AT(situ_nn_batch_norm, with HERE));
   expect_keys(situ_nn_state_dict(m), KEYS("weight", "bias", "running_mean", "running_var", "num_batches_tracked"));
   expect_keys(situ_nn_buffers(m), KEYS("running_mean", "running_var", "num_batches_tracked"));
   expect_keys(situ_nn_parameters(m), KEYS("weight", "bias"));
@@ -72,7 +72,7 @@ static situ_tree *with(situ_tree *dict, const char *key, situ_tensor *t) {
 
 static void loads_values_in_place(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_sequential(fc(2, 1), situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE }));
+  situ_nn_module *m = situ_nn_sequential(fc(2, 1), situ_nn_batch_norm1d(1, OPTIONS_AT(situ_nn_batch_norm, with HERE)));
   situ_tensor *weight = situ_nn_get_tensor(m, "0.weight"), *alias = situ_detach(weight);
   situ_device cpu = { .kind = SITU_CPU };
   /* From cpu whatever the module is on, cast from f64, and nested as well as flat. */
@@ -96,7 +96,7 @@ static void loads_values_in_place(void **state) {
 /* Counters of old checkpoints have one dimension of size 1; torch takes them for numbers, and so do we. */
 static void one_element_fits_a_number(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE });
+  situ_nn_module *m = situ_nn_batch_norm1d(1, OPTIONS_AT(situ_nn_batch_norm, with HERE));
   situ_tree *dict = situ_nn_state_dict(m), *flat = situ_tree_dict(), *two = situ_tree_dict();
   for (int64_t i = 0; i < situ_tree_count(dict); i++) {
     const char *key = situ_tree_key(dict, i);
@@ -106,7 +106,7 @@ static void one_element_fits_a_number(void **state) {
   }
   assert_int_equal(situ_nn_load_state_dict(m, flat, NULL), SITU_OK);
   expect_exact(situ_nn_get_tensor(m, "num_batches_tracked"), SITU_SCALAR, 9);
-  situ_nn_module *blank = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ .device = situ_dev("meta") });
+  situ_nn_module *blank = situ_nn_batch_norm1d(1, OPTIONS_AT(situ_nn_batch_norm, with.device = situ_dev("meta")));
   assert_int_equal(situ_nn_load_state_dict(blank, flat, &(situ_nn_load_options){ .device = test_device() }), SITU_OK);
   expect_exact(situ_nn_get_tensor(blank, "num_batches_tracked"), SITU_SCALAR, 9);
   assert_int_equal(situ_nn_load_state_dict(m, two, NULL), SITU_E_SHAPE);
@@ -190,7 +190,7 @@ static void not_strict_loads_what_fits(void **state) {
 
 static void whole_numbers_take_no_fractions(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ .no_affine = true, HERE });
+  situ_nn_module *m = situ_nn_batch_norm1d(1, OPTIONS_AT(situ_nn_batch_norm, with.no_affine = true, with HERE));
   situ_tree *dict =
       with(with(situ_tree_dict(), "running_mean", T32(SITU_SHAPE(1), 1)), "running_var", T32(SITU_SHAPE(1), 1));
   dict = with(dict, "num_batches_tracked", T32(SITU_SCALAR, 1.5));

@@ -25,7 +25,7 @@ static void expect_values_of(situ_nn_module *m, const situ_tree *want) {
 
 static situ_nn_module *net(void) {
   return situ_nn_sequential(situ_nn_linear(3, 4, &(situ_nn_linear_options){ HERE }),
-                            situ_nn_batch_norm1d(4, &(situ_nn_batch_norm_options){ HERE }));
+                            situ_nn_batch_norm1d(4, OPTIONS_AT(situ_nn_batch_norm, with HERE)));
 }
 
 static void every_step_fails_once(void **state) {

@@ -22,7 +22,7 @@ static const situ_nn_type tied_type = { .name = "Tied", .size = sizeof(tied), .f
 
 static situ_nn_module *tied_new(int64_t words, int64_t width) {
   tied *m = situ_nn_alloc(&tied_type);
-  situ_nn_child(m, tokens, situ_nn_embedding(words, width, &(situ_nn_embedding_options){ HERE }));
+  situ_nn_child(m, tokens, situ_nn_embedding(words, width, OPTIONS_AT(situ_nn_embedding, with HERE)));
   situ_nn_child(m, head, situ_nn_linear(width, words, &(situ_nn_linear_options){ .no_bias = true, HERE }));
   situ_nn_add_tensor(m->head, "weight", NULL, situ_nn_get_tensor(m->tokens, "weight"), SITU_NN_PARAMETER);
   return situ_nn_done(m);

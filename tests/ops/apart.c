@@ -33,7 +33,7 @@ static situ_tensor *transposed_norm(situ_tensor *const *in, int count, void *pay
                   situ_full(SITU_SHAPE(channels), 0.1, &(situ_options){ .dtype = SITU_F64, .device = test_device() }),
               *var = situ_full_like(mean, 0.8, NULL);
   situ_tensor *y = situ_batch_norm(x, n->training ? NULL : mean, n->training ? NULL : var, in[1], in[2],
-                                   &(situ_batch_norm_options){ .training = n->training });
+                                   OPTIONS_AT(situ_batch_norm, with.training = n->training));
   return situ_transpose(y, 1, n->to);
 }
 
@@ -76,7 +76,7 @@ static void margin_losses_of_equal_inputs(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 2), INFINITY, INFINITY, 1e30, 1e30), *y = TI64(SITU_SHAPE(2), 0, 0);
   situ_tensor *rows = TI64(SITU_SHAPE(2, 2), 0, -1, 0, -1);
-  expect_values(situ_multi_margin_loss(x, y, &(situ_multi_margin_options){ .reduction = SITU_REDUCTION_NONE }),
+  expect_values(situ_multi_margin_loss(x, y, OPTIONS_AT(situ_multi_margin, with.reduction = SITU_REDUCTION_NONE)),
                 SITU_SHAPE(2), NAN, 0.5);
   expect_values(situ_multilabel_margin_loss(x, rows, SITU_REDUCTION_NONE), SITU_SHAPE(2), NAN, 0.5);
 }

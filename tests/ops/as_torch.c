@@ -291,7 +291,7 @@ static void norms_of_16_bits(void **state) {
   const double want[2][2] = { { 0.263427734375, 0.52685546875 }, { 0.263671875, 0.52734375 } };
   for (int k = 0; k < 2; k++) {
     situ_tensor *x = T(k ? SITU_BF16 : SITU_F16, SITU_SHAPE(1, 2), 1e-4, 2e-4);
-    expect_close(situ_rms_norm(x, SITU_SHAPE(2), NULL, 0), SITU_SHAPE(1, 2), 1e-3, 0, want[k][0], want[k][1]);
+    expect_close(situ_rms_norm(x, SITU_SHAPE(2), NULL, SITU_NONE), SITU_SHAPE(1, 2), 1e-3, 0, want[k][0], want[k][1]);
   }
   /* Rounded once: as f32 rounds to 16 bits at the end. */
   for (int k = 0; k < 2; k++) {
@@ -300,17 +300,17 @@ static void norms_of_16_bits(void **state) {
                 *wide = situ_to_dtype(x, SITU_F32);
     situ_tensor *w = situ_to_dtype(test_random(SITU_SHAPE(4), 0.5, 2, false), dtype),
                 *b = situ_to_dtype(test_random(SITU_SHAPE(4), -1, 1, false), dtype);
-    situ_tensor *exact = situ_group_norm(wide, 2, situ_to_dtype(w, SITU_F32), situ_to_dtype(b, SITU_F32), 0);
-    expect_same(situ_group_norm(x, 2, w, b, 0), situ_to_dtype(exact, dtype), 0, 0);
+    situ_tensor *exact = situ_group_norm(wide, 2, situ_to_dtype(w, SITU_F32), situ_to_dtype(b, SITU_F32), 1e-5);
+    expect_same(situ_group_norm(x, 2, w, b, 1e-5), situ_to_dtype(exact, dtype), 0, 0);
   }
-  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(2, 4, 0), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE,
+  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(2, 4, 0), HERE(0)), 2, NULL, NULL, 1e-5), SITU_E_SHAPE,
                  "group_norm", "no values");
-  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 2, 1), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE,
+  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 2, 1), HERE(0)), 2, NULL, NULL, 1e-5), SITU_E_SHAPE,
                  "group_norm", "one value");
-  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 0, 1), HERE(0)), 2, NULL, NULL, 0), SITU_E_SHAPE,
+  expect_refused(situ_group_norm(situ_zeros(SITU_SHAPE(1, 0, 1), HERE(0)), 2, NULL, NULL, 1e-5), SITU_E_SHAPE,
                  "group_norm", "no values");
-  assert_int_equal(situ_numel(situ_group_norm(situ_zeros(SITU_SHAPE(0, 4, 3), HERE(0)), 2, NULL, NULL, 0)), 0);
-  assert_int_equal(situ_numel(situ_group_norm(situ_zeros(SITU_SHAPE(0, 4), HERE(0)), 4, NULL, NULL, 0)), 0);
+  assert_int_equal(situ_numel(situ_group_norm(situ_zeros(SITU_SHAPE(0, 4, 3), HERE(0)), 2, NULL, NULL, 1e-5)), 0);
+  assert_int_equal(situ_numel(situ_group_norm(situ_zeros(SITU_SHAPE(0, 4), HERE(0)), 4, NULL, NULL, 1e-5)), 0);
 }
 
 /* ---- indices, shapes, products ---- */

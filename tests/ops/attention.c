@@ -18,8 +18,9 @@ static void as_defined(void **state) {
   (void)state;
   situ_tensor *q = R(2, 3, 4, 5), *k = R(2, 3, 6, 5), *v = R(2, 3, 6, 7), *mask = R(4, 6);
   expect_same(situ_scaled_dot_product_attention(q, k, v, NULL), spelt_out(q, k, v, NULL, 1 / sqrt(5)), 1e-12, 1e-12);
-  expect_same(situ_scaled_dot_product_attention(q, k, v, &(situ_attention_options){ .attn_mask = mask, .scale = 2 }),
-              spelt_out(q, k, v, mask, 2), 1e-12, 1e-12);
+  expect_same(
+      situ_scaled_dot_product_attention(q, k, v, OPTIONS_AT(situ_attention, with.attn_mask = mask, with.scale = 2)),
+      spelt_out(q, k, v, mask, 2), 1e-12, 1e-12);
   situ_tensor *one = situ_expand(situ_narrow(k, 1, 0, 1), SITU_SHAPE(2, 1, 6, 5));
   expect_same(situ_scaled_dot_product_attention(q, one, v, NULL), spelt_out(q, one, v, NULL, 1 / sqrt(5)), 1e-12,
               1e-12);
@@ -28,25 +29,25 @@ static void as_defined(void **state) {
 static void masks(void **state) {
   (void)state;
   situ_tensor *q = R(3, 2), *v = T64(SITU_SHAPE(3, 1), 1, 10, 100), *zero = situ_mul_scalar(q, 0);
-  expect_close(situ_scaled_dot_product_attention(zero, q, v, &(situ_attention_options){ .is_causal = true }),
+  expect_close(situ_scaled_dot_product_attention(zero, q, v, OPTIONS_AT(situ_attention, with.is_causal = true)),
                SITU_SHAPE(3, 1), 1e-12, 0, 1, 5.5, 37);
   situ_tensor *look = TBOOL(SITU_SHAPE(3, 3), 1, 0, 0, 0, 0, 1, 1, 0, 1);
-  expect_close(situ_scaled_dot_product_attention(zero, q, v, &(situ_attention_options){ .attn_mask = look }),
+  expect_close(situ_scaled_dot_product_attention(zero, q, v, OPTIONS_AT(situ_attention, with.attn_mask = look)),
                SITU_SHAPE(3, 1), 1e-12, 0, 1, 100, 50.5);
 }
 
 static void dropout(void **state) {
   (void)state;
   situ_tensor *q = R(4, 30, 8), *ones = situ_ones_like(q, NULL);
-  expect_same(situ_scaled_dot_product_attention(q, q, ones, &(situ_attention_options){ .dropout_p = 1 }),
+  expect_same(situ_scaled_dot_product_attention(q, q, ones, OPTIONS_AT(situ_attention, with.dropout_p = 1)),
               situ_zeros_like(q, NULL), 0, 0);
   situ_manual_seed(7);
-  situ_tensor *a = situ_scaled_dot_product_attention(q, q, ones, &(situ_attention_options){ .dropout_p = 0.5 });
+  situ_tensor *a = situ_scaled_dot_product_attention(q, q, ones, OPTIONS_AT(situ_attention, with.dropout_p = 0.5));
   double mean;
   assert_int_equal(situ_item(situ_mean(a, NULL), &mean), SITU_OK);
   assert_true(fabs(mean - 1) < 0.15 && fabs(mean - 1) > 1e-6);
   situ_manual_seed(7);
-  expect_same(situ_scaled_dot_product_attention(q, q, ones, &(situ_attention_options){ .dropout_p = 0.5 }), a, 0, 0);
+  expect_same(situ_scaled_dot_product_attention(q, q, ones, OPTIONS_AT(situ_attention, with.dropout_p = 0.5)), a, 0, 0);
 }
 
 static situ_tensor *plain(situ_tensor *const *in, void *o) {
@@ -55,17 +56,18 @@ static situ_tensor *plain(situ_tensor *const *in, void *o) {
 static situ_tensor *masked(situ_tensor *const *in, void *o) {
   (void)o;
   return situ_scaled_dot_product_attention(in[0], in[1], in[2],
-                                           &(situ_attention_options){ .attn_mask = in[3], .scale = 0.7 });
+                                           OPTIONS_AT(situ_attention, with.attn_mask = in[3], with.scale = 0.7));
 }
 static situ_tensor *dropped(situ_tensor *const *in, void *o) {
   (void)o;
   situ_manual_seed(3);
-  return situ_scaled_dot_product_attention(in[0], in[1], in[2], &(situ_attention_options){ .dropout_p = 0.4 });
+  return situ_scaled_dot_product_attention(in[0], in[1], in[2], OPTIONS_AT(situ_attention, with.dropout_p = 0.4));
 }
 
 static void gradients(void **state) {
   (void)state;
-  situ_attention_options none = { 0 }, causal = { .is_causal = true }, scaled = { .scale = 0.3 };
+  situ_attention_options none = situ_attention_defaults(), causal = OPTIONS_OF(situ_attention, with.is_causal = true),
+                         scaled = OPTIONS_OF(situ_attention, with.scale = 0.3);
   gradcheck(plain, &none, G(3, 4), G(5, 4), G(5, 2));
   gradcheck(plain, &none, G(2, 3, 4), G(2, 3, 4), G(2, 3, 4));
   gradcheck(plain, &causal, G(2, 2, 4, 3), G(2, 2, 4, 3), G(2, 2, 4, 3));
@@ -137,7 +139,7 @@ static void rows_that_are_masked(void **state) {
         situ_tensor *hide = situ_expand(T32(SITU_SHAPE(2, 1), 0, -INFINITY), SITU_SHAPE(2, width));
         situ_tensor *mask = way & 1 ? hide : see;
         situ_tensor *y = situ_scaled_dot_product_attention(
-            q, x, v, &(situ_attention_options){ .attn_mask = mask, .dropout_p = way & 2 ? 1e-9 : 0 });
+            q, x, v, OPTIONS_AT(situ_attention, with.attn_mask = mask, with.dropout_p = way & 2 ? 1e-9 : 0));
         expect_close(situ_select(y, 1, 1), SITU_SHAPE(1, 4), 0, 0, 0, 0, 0, 0);
         expect_close(situ_select(y, 1, 0), SITU_SHAPE(1, 4), 0.01, 0, 1, 1, 1, 1);
         assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
@@ -148,7 +150,7 @@ static void rows_that_are_masked(void **state) {
       }
   situ_tensor *q = T32(SITU_SHAPE(1, 1), 1), *x = T32(SITU_SHAPE(2, 1), NAN, 1), *v = T32(SITU_SHAPE(2, 1), 1, 1);
   expect_exact(situ_scaled_dot_product_attention(
-                   q, x, v, &(situ_attention_options){ .attn_mask = T32(SITU_SHAPE(2), 0, -INFINITY) }),
+                   q, x, v, OPTIONS_AT(situ_attention, with.attn_mask = T32(SITU_SHAPE(2), 0, -INFINITY))),
                SITU_SHAPE(1, 1), NAN);
 }
 
@@ -158,7 +160,7 @@ static void masks_of_f32(void **state) {
   for (int k = 0; k < 3; k++) {
     situ_tensor *q = situ_to_dtype(R(1, 2, 4), dtypes[k]),
                 *mask = situ_requires_grad_(T32(SITU_SHAPE(2, 2), 0, 0.001, -1, 0.5), true);
-    situ_tensor *y = situ_scaled_dot_product_attention(q, q, q, &(situ_attention_options){ .attn_mask = mask });
+    situ_tensor *y = situ_scaled_dot_product_attention(q, q, q, OPTIONS_AT(situ_attention, with.attn_mask = mask));
     assert_int_equal(situ_dtype_of(y), dtypes[k]);
     situ_tensor *wide = situ_to_dtype(q, SITU_F64),
                 *exact = spelt_out(wide, wide, wide, situ_to_dtype(mask, SITU_F64), 0.5);
@@ -227,18 +229,18 @@ static void refusals(void **state) {
   expect_refused(situ_scaled_dot_product_attention(q, k, R(2, 4, 6), NULL), SITU_E_SHAPE, op, "5 and 4 differ");
   expect_refused(situ_scaled_dot_product_attention(q, R(3, 5, 4), v, NULL), SITU_E_SHAPE, op, "");
   expect_refused(situ_scaled_dot_product_attention(R(4), k, v, NULL), SITU_E_SHAPE, op, "dimensions");
-  expect_refused(situ_scaled_dot_product_attention(q, k, v, &(situ_attention_options){ .attn_mask = mask }),
+  expect_refused(situ_scaled_dot_product_attention(q, k, v, OPTIONS_AT(situ_attention, with.attn_mask = mask)),
                  SITU_E_SHAPE, op, "");
-  expect_refused(situ_scaled_dot_product_attention(q, k, v, &(situ_attention_options){ .attn_mask = R(7, 2, 3, 5) }),
+  expect_refused(situ_scaled_dot_product_attention(q, k, v, OPTIONS_AT(situ_attention, with.attn_mask = R(7, 2, 3, 5))),
                  SITU_E_SHAPE, op, "attn_mask");
-  expect_refused(
-      situ_scaled_dot_product_attention(q, k, v, &(situ_attention_options){ .attn_mask = R(3, 5), .is_causal = true }),
-      SITU_E_ARG, op, "is_causal");
-  expect_refused(situ_scaled_dot_product_attention(q, k, v, &(situ_attention_options){ .dropout_p = 1.5 }), SITU_E_ARG,
-                 op, "dropout_p");
+  expect_refused(situ_scaled_dot_product_attention(
+                     q, k, v, OPTIONS_AT(situ_attention, with.attn_mask = R(3, 5), with.is_causal = true)),
+                 SITU_E_ARG, op, "is_causal");
+  expect_refused(situ_scaled_dot_product_attention(q, k, v, OPTIONS_AT(situ_attention, with.dropout_p = 1.5)),
+                 SITU_E_ARG, op, "dropout_p");
   expect_refused(
       situ_scaled_dot_product_attention(
-          q, k, v, &(situ_attention_options){ .attn_mask = test_tensor(SITU_F16, SITU_SHAPE(5), (double[5]){ 0 }) }),
+          q, k, v, OPTIONS_AT(situ_attention, with.attn_mask = test_tensor(SITU_F16, SITU_SHAPE(5), (double[5]){ 0 }))),
       SITU_E_DTYPE, op, "attn_mask is f16");
   expect_refused(situ_scaled_dot_product_attention(q, k, NULL, NULL), SITU_E_ARG, op, "NULL");
 }

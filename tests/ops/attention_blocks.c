@@ -62,9 +62,9 @@ static void compare(const problem *p, kind k, double dropout, situ_dtype dtype, 
                         operand(SITU_SHAPE(BATCH, p->groups, p->s, p->v), dtype) };
   situ_tensor *up = operand(SITU_SHAPE(BATCH, p->heads, p->l, p->v), dtype), *added, *got[4], *want[4];
   situ_tensor *mask = mask_of(p, k, dtype, &added);
-  const situ_attention_options o = {
-    .attn_mask = mask, .is_causal = k == CAUSAL, .dropout_p = dropout, .scale = 0.6, .enable_gqa = p->heads != p->groups
-  };
+  const situ_attention_options o =
+      OPTIONS_OF(situ_attention, with.attn_mask = mask, with.is_causal = k == CAUSAL, with.dropout_p = dropout,
+                 with.scale = 0.6, with.enable_gqa = p->heads != p->groups);
   situ_attention_options whole = o;
   whole.is_causal = false;
   whole.attn_mask = situ_requires_grad_(added, true); /* keeps the weights */
@@ -127,7 +127,7 @@ static void of_any_magnitude(void **state) {
   enum { L = 80, S = 600, E = 48 };
   situ_tensor *x[4] = { operand(SITU_SHAPE(2, 1, L, E), SITU_F32), operand(SITU_SHAPE(2, 1, S, E), SITU_F32),
                         operand(SITU_SHAPE(2, 1, S, E), SITU_F32), operand(SITU_SHAPE(2, 1, L, E), SITU_F32) };
-  const situ_attention_options o = { .scale = 0 };
+  const situ_attention_options o = OPTIONS_OF(situ_attention, with.scale = 0);
   for (int which = 0; which < 4; which++) {
     situ_tensor *in[4];
     for (int i = 0; i < 4; i++) in[i] = situ_clone(x[i]);
@@ -156,7 +156,7 @@ static void far_apart(void **state) {
   for (double scale = 1; scale < 100; scale *= 3) {
     situ_tensor *x[4];
     for (int i = 0; i < 4; i++) x[i] = operand(SITU_SHAPE(1, 1, 300, 48), SITU_F32);
-    as_in_f64(x, &(situ_attention_options){ .scale = scale }, x[3], 3e-6 * (1 + scale) * 8);
+    as_in_f64(x, OPTIONS_AT(situ_attention, with.scale = scale), x[3], 3e-6 * (1 + scale) * 8);
   }
 }
 
@@ -170,7 +170,7 @@ static void rising(void **state) {
                           operand(SITU_SHAPE(2, L, E), SITU_F32) };
     situ_tensor *place = situ_arange(0, S, 1, &(situ_options){ .dtype = SITU_F64, .device = test_device() });
     x[1] = situ_mul(x[1], situ_unsqueeze(situ_mul_scalar(place, rise / S), 1));
-    as_in_f64(x, &(situ_attention_options){ .scale = 0.2 }, x[3], 1e-5 * (1 + rise));
+    as_in_f64(x, OPTIONS_AT(situ_attention, with.scale = 0.2), x[3], 1e-5 * (1 + rise));
   }
 }
 
@@ -185,7 +185,7 @@ static void a_small_weight(void **state) {
                 *v = situ_zeros(SITU_SHAPE(S, E), &of);
     situ_fill_(situ_narrow(situ_select(k, 0, AT), 0, 0, 1), score);
     situ_fill_(situ_select(v, 0, AT), 1e30);
-    situ_tensor *y = situ_scaled_dot_product_attention(q, k, v, &(situ_attention_options){ .scale = 1 });
+    situ_tensor *y = situ_scaled_dot_product_attention(q, k, v, OPTIONS_AT(situ_attention, with.scale = 1));
     const double want = exp(score) / (S - 1 + exp(score)) * 1e30;
     expect_same(situ_to_dtype(situ_div_scalar(y, want), SITU_F64), situ_ones(SITU_SHAPE(L, E), &f64), 0, 3e-6);
   }
@@ -214,17 +214,17 @@ static void groups_are_heads(void **state) {
   (void)state;
   situ_tensor *q = test_random(SITU_SHAPE(4, 3, 2), -1, 1, false), *k = test_random(SITU_SHAPE(2, 75, 2), -1, 1, false);
   situ_tensor *repeated = situ_index_select(k, 0, test_tensor(SITU_I64, SITU_SHAPE(4), (double[]){ 0, 0, 1, 1 }));
-  expect_same(situ_scaled_dot_product_attention(q, k, k, &(situ_attention_options){ .enable_gqa = true }),
+  expect_same(situ_scaled_dot_product_attention(q, k, k, OPTIONS_AT(situ_attention, with.enable_gqa = true)),
               situ_scaled_dot_product_attention(q, repeated, repeated, NULL), 1e-12, 1e-12);
   const char *op = "scaled_dot_product_attention";
-  const situ_attention_options gqa = { .enable_gqa = true };
+  const situ_attention_options gqa = OPTIONS_OF(situ_attention, with.enable_gqa = true);
   expect_refused(situ_scaled_dot_product_attention(situ_select(q, 0, 0), k, k, &gqa), SITU_E_SHAPE, op, "3 dimensions");
   expect_refused(situ_scaled_dot_product_attention(situ_narrow(q, 0, 0, 3), k, k, &gqa), SITU_E_SHAPE, op,
                  "query has 3");
   situ_tensor *mask = test_random(SITU_SHAPE(2, 3, 75), -1, 1, false);
-  expect_refused(
-      situ_scaled_dot_product_attention(q, k, k, &(situ_attention_options){ .enable_gqa = true, .attn_mask = mask }),
-      SITU_E_SHAPE, op, "attn_mask has 2");
+  expect_refused(situ_scaled_dot_product_attention(
+                     q, k, k, OPTIONS_AT(situ_attention, with.enable_gqa = true, with.attn_mask = mask)),
+                 SITU_E_SHAPE, op, "attn_mask has 2");
   expect_refused(situ_scaled_dot_product_attention(q, k, situ_narrow(k, 0, 0, 1), &gqa), SITU_E_SHAPE, op, "value 1");
   expect_refused(situ_scaled_dot_product_attention(q, NULL, k, &gqa), SITU_E_ARG, op, "NULL");
 }
@@ -237,7 +237,8 @@ static void one_thread_or_three(void **state) {
                         test_random(SITU_SHAPE(2, 2, S, E), -1, 1, false),
                         test_random(SITU_SHAPE(2, 2, S, E), -1, 1, false) };
   situ_tensor *up = test_random(SITU_SHAPE(2, 4, S, E), -1, 1, false), *one[4], *three[4];
-  const situ_attention_options o = { .is_causal = true, .dropout_p = 0.2, .enable_gqa = true };
+  const situ_attention_options o =
+      OPTIONS_OF(situ_attention, with.is_causal = true, with.dropout_p = 0.2, with.enable_gqa = true);
   const int before = situ_get_num_threads();
   assert_int_equal(situ_set_num_threads(1), SITU_OK);
   differentiate(x, SITU_F32, o, up, one);
@@ -256,7 +257,7 @@ static uint64_t held_for(int64_t tokens) {
   situ_device_properties before, after;
   assert_int_equal(situ_empty_cache(test_device()), SITU_OK);
   assert_int_equal(situ_device_info(test_device(), &before), SITU_OK);
-  situ_tensor *y = situ_scaled_dot_product_attention(x, x, x, &(situ_attention_options){ .dropout_p = 0.1 });
+  situ_tensor *y = situ_scaled_dot_product_attention(x, x, x, OPTIONS_AT(situ_attention, with.dropout_p = 0.1));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   assert_int_equal(situ_device_info(test_device(), &after), SITU_OK);
   assert_int_equal(situ_scope_end(&scope), SITU_OK);

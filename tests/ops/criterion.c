@@ -58,9 +58,9 @@ static void refusals(void **state) {
   expect_refused(situ_triplet_margin_loss(x, x, R(3), NULL), SITU_E_SHAPE, "triplet_margin_loss", "negative 1");
   expect_refused(situ_multi_margin_loss(y, i, NULL), SITU_E_SHAPE, "multi_margin_loss", "must be [N, C] and [N]");
   expect_refused(situ_multi_margin_loss(R(2, 0), i, NULL), SITU_E_SHAPE, "multi_margin_loss", "input is [2, 0]");
-  expect_refused(situ_multi_margin_loss(x, i, &(situ_multi_margin_options){ .p = 3 }), SITU_E_ARG, "multi_margin_loss",
-                 "p is 3");
-  expect_refused(situ_multi_margin_loss(x, i, &(situ_multi_margin_options){ .weight = R(2) }), SITU_E_SHAPE,
+  expect_refused(situ_multi_margin_loss(x, i, OPTIONS_AT(situ_multi_margin, with.p = 3)), SITU_E_ARG,
+                 "multi_margin_loss", "p is 3");
+  expect_refused(situ_multi_margin_loss(x, i, OPTIONS_AT(situ_multi_margin, with.weight = R(2))), SITU_E_SHAPE,
                  "multi_margin_loss", "weight must be [3]");
   expect_refused(situ_cosine_similarity(x, y, 1, 1e-8), SITU_E_SHAPE, "cosine_similarity", "");
   expect_refused(situ_normalize(x, 2, 2, 1e-12), SITU_E_ARG, "normalize", "dimension 2");
@@ -85,8 +85,8 @@ CHECKED(ranking, situ_margin_ranking_loss(in[0], in[1], t, 0.4, NONE))
 CHECKED(soft, situ_soft_margin_loss(in[0], t, NONE))
 CHECKED(multilabel, situ_multilabel_soft_margin_loss(in[0], in[1], NULL, NONE))
 CHECKED(cosine_loss, situ_cosine_embedding_loss(in[0], in[1], t, 0.1, NONE))
-CHECKED(triplet, situ_triplet_margin_loss(in[0], in[1], in[2], &(situ_triplet_margin_options){ .reduction = NONE }))
-CHECKED(multi, situ_multi_margin_loss(in[0], t, &(situ_multi_margin_options){ .p = 2, .reduction = NONE }))
+CHECKED(triplet, situ_triplet_margin_loss(in[0], in[1], in[2], OPTIONS_AT(situ_triplet_margin, with.reduction = NONE)))
+CHECKED(multi, situ_multi_margin_loss(in[0], t, OPTIONS_AT(situ_multi_margin, with.p = 2, with.reduction = NONE)))
 CHECKED(normal, situ_normalize(in[0], 3, 0, 1e-12))
 CHECKED(cosine, situ_cosine_similarity(in[0], in[1], 1, 1e-8))
 CHECKED(distance, situ_pairwise_distance(in[0], in[1], 3, 1e-6, true))

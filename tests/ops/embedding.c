@@ -12,17 +12,18 @@ static situ_tensor *rows_of_norms_5_0_10(void) { return T32(SITU_SHAPE(3, 2), 3,
 static void largest_norm(void **state) {
   (void)state;
   situ_tensor *weight = situ_requires_grad_(rows_of_norms_5_0_10(), true), *at = TI64(SITU_SHAPE(2, 2), 0, 1, 0, 0);
-  const situ_embedding_options one = { .max_norm = 1 };
+  const situ_embedding_options one = OPTIONS_OF(situ_embedding, with.max_norm = 1);
   situ_tensor *y = situ_embedding(at, weight, &one);
   expect_values(situ_detach(y), SITU_SHAPE(2, 2, 2), 0.6, 0.8, 0, 0, 0.6, 0.8, 0.6, 0.8);
   expect_values(situ_detach(weight), SITU_SHAPE(3, 2), 0.6, 0.8, 0, 0, 6, 8); /* row 2 is not named */
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   expect_exact(situ_grad(weight), SITU_SHAPE(3, 2), 3, 3, 1, 1, 0, 0);
   situ_tensor *largest = rows_of_norms_5_0_10();
-  assert_non_null(situ_embedding(at, largest, &(situ_embedding_options){ .max_norm = 4, .norm_type = INFINITY }));
+  assert_non_null(
+      situ_embedding(at, largest, OPTIONS_AT(situ_embedding, with.max_norm = 4, with.norm_type = INFINITY)));
   expect_exact(largest, SITU_SHAPE(3, 2), 3, 4, 0, 0, 6, 8);
   assert_non_null(
-      situ_embedding(TI64(SITU_SCALAR, 2), largest, &(situ_embedding_options){ .max_norm = 7, .norm_type = 1 }));
+      situ_embedding(TI64(SITU_SCALAR, 2), largest, OPTIONS_AT(situ_embedding, with.max_norm = 7, with.norm_type = 1)));
   expect_values(largest, SITU_SHAPE(3, 2), 3, 4, 0, 0, 3, 4);
   const situ_options whole = { .dtype = SITU_I64, .device = test_device() };
   assert_int_equal(situ_numel(situ_embedding(situ_zeros(SITU_SHAPE(0), &whole), largest, &one)), 0);
@@ -40,8 +41,8 @@ static void a_failure_leaves_the_weight(void **state) {
       situ_scope s;
       situ_scope_begin(&s);
       situ_fail_allocation(nth, false);
-      y = bag ? situ_embedding_bag(at, weight, &(situ_embedding_bag_options){ .max_norm = 1 })
-              : situ_embedding(at, weight, &(situ_embedding_options){ .max_norm = 1 });
+      y = bag ? situ_embedding_bag(at, weight, OPTIONS_AT(situ_embedding_bag, with.max_norm = 1))
+              : situ_embedding(at, weight, OPTIONS_AT(situ_embedding, with.max_norm = 1));
       situ_fail_allocation(0, false);
       if (!y) {
         situ_error_clear();
@@ -80,9 +81,9 @@ static void gradients(void **state) {
   situ_tensor *offsets = TI64(SITU_SHAPE(4), 0, 2, 2, 5);
   for (int mode = 0; mode <= SITU_EMBEDDING_BAG_MAX; mode++)
     for (int padding = 0; padding < 2; padding++) {
-      const situ_embedding_bag_options o = { .mode = (situ_embedding_bag_mode)mode,
-                                             .has_padding_idx = padding,
-                                             .padding_idx = 2 };
+      const situ_embedding_bag_options o =
+          OPTIONS_OF(situ_embedding_bag, with.mode = (situ_embedding_bag_mode)mode, with.has_padding_idx = padding,
+                     with.padding_idx = padding ? 2 : 0);
       bag rows = { two, o }, lines = { line, o }, last = { line, o };
       lines.o.offsets = last.o.offsets = offsets;
       last.o.include_last_offset = true;
@@ -99,7 +100,7 @@ static void gradients(void **state) {
 static void frequency(void **state) {
   (void)state;
   situ_tensor *weight = situ_requires_grad_(rows_of_norms_5_0_10(), true), *at = TI64(SITU_SHAPE(4), 1, 0, 1, 1);
-  situ_tensor *y = situ_embedding(at, weight, &(situ_embedding_options){ .scale_grad_by_freq = true });
+  situ_tensor *y = situ_embedding(at, weight, OPTIONS_AT(situ_embedding, with.scale_grad_by_freq = true));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   expect_values(situ_grad(weight), SITU_SHAPE(3, 2), 1, 1, 1, 1, 0, 0);
 }
@@ -118,8 +119,9 @@ static void bags(void **state) {
     most[b] = i == (int)offsets[b] ? x : fmax(most[b], x);
     sum[b] += x;
   }
-  situ_embedding_bag_options o = { .offsets = test_tensor(SITU_I64, SITU_SHAPE(BAGS), offsets),
-                                   .mode = SITU_EMBEDDING_BAG_SUM };
+  situ_embedding_bag_options o =
+      OPTIONS_OF(situ_embedding_bag, with.offsets = test_tensor(SITU_I64, SITU_SHAPE(BAGS), offsets),
+                 with.mode = SITU_EMBEDDING_BAG_SUM);
   situ_tensor *at = test_tensor(SITU_I64, SITU_SHAPE(N), index),
               *weight = test_tensor(SITU_F32, SITU_SHAPE(ROWS, 1), value);
   expect_same(situ_embedding_bag(at, weight, &o), test_tensor(SITU_F32, SITU_SHAPE(BAGS, 1), sum), 0, 0);
@@ -134,30 +136,33 @@ static void refusals(void **state) {
   (void)state;
   situ_tensor *x = TI64(SITU_SHAPE(3), 0, 1, 2), *two = TI64(SITU_SHAPE(1, 2), 0, 1), *w = rows_of_norms_5_0_10();
   situ_tensor *at = TI64(SITU_SHAPE(2), 0, 1), *f = T32(SITU_SHAPE(3), 1, 2, 3);
-#define EMBED(...) situ_embedding(x, w, &(situ_embedding_options){ __VA_ARGS__ })
-#define BAG(x, ...) situ_embedding_bag(x, w, &(situ_embedding_bag_options){ __VA_ARGS__ })
-  expect_refused(EMBED(.max_norm = -1), SITU_E_ARG, "embedding", "max_norm -1");
-  expect_refused(EMBED(.max_norm = NAN), SITU_E_ARG, "embedding", "NaN");
-  expect_refused(EMBED(.max_norm = 1, .norm_type = NAN), SITU_E_ARG, "embedding", "NaN");
-  expect_refused(situ_embedding(x, TI64(SITU_SHAPE(3, 1), 1, 2, 3), &(situ_embedding_options){ .max_norm = 1 }),
+#define EMBED(...) situ_embedding(x, w, OPTIONS_AT(situ_embedding, __VA_ARGS__))
+#define BAG(x, ...) situ_embedding_bag(x, w, OPTIONS_AT(situ_embedding_bag, __VA_ARGS__))
+  expect_refused(EMBED(with.max_norm = -1), SITU_E_ARG, "embedding", "max_norm -1");
+  expect_refused(EMBED(with.max_norm = NAN), SITU_E_ARG, "embedding", "NaN");
+  expect_refused(EMBED(with.max_norm = 1, with.norm_type = NAN), SITU_E_ARG, "embedding", "NaN");
+  expect_refused(situ_embedding(x, TI64(SITU_SHAPE(3, 1), 1, 2, 3), OPTIONS_AT(situ_embedding, with.max_norm = 1)),
                  SITU_E_DTYPE, "embedding", "weight");
   expect_refused(situ_embedding_bag(x, w, NULL), SITU_E_ARG, "embedding_bag", "offsets says where");
-  expect_refused(BAG(two, .offsets = at), SITU_E_ARG, "embedding_bag", "offsets must be NULL");
-  expect_refused(BAG(two, .include_last_offset = true), SITU_E_ARG, "embedding_bag", "without offsets");
-  expect_refused(BAG(situ_unsqueeze(two, 0), 0), SITU_E_SHAPE, "embedding_bag", "1 or 2");
-  expect_refused(BAG(x, .offsets = two), SITU_E_SHAPE, "embedding_bag", "offsets must have 1");
-  expect_refused(BAG(x, .offsets = situ_narrow(at, 0, 0, 0)), SITU_E_SHAPE, "embedding_bag", "no elements");
-  expect_refused(BAG(x, .offsets = at, .mode = (situ_embedding_bag_mode)3), SITU_E_ARG, "embedding_bag", "mode");
-  expect_refused(BAG(x, .offsets = at, .mode = SITU_EMBEDDING_BAG_MAX, .scale_grad_by_freq = true), SITU_E_ARG,
-                 "embedding_bag", "maxima");
-  expect_refused(BAG(x, .offsets = at, .per_sample_weights = f), SITU_E_ARG, "embedding_bag", "sums only");
-  expect_refused(BAG(two, .mode = SITU_EMBEDDING_BAG_SUM, .per_sample_weights = f), SITU_E_SHAPE, "embedding_bag",
-                 "input's shape");
-  expect_refused(BAG(two, .mode = SITU_EMBEDDING_BAG_SUM, .per_sample_weights = T64(SITU_SHAPE(1, 2), 1, 2)),
+  expect_refused(BAG(two, with.offsets = at), SITU_E_ARG, "embedding_bag", "offsets must be NULL");
+  expect_refused(BAG(two, with.include_last_offset = true), SITU_E_ARG, "embedding_bag", "without offsets");
+  expect_refused(BAG(situ_unsqueeze(two, 0), (void)0), SITU_E_SHAPE, "embedding_bag", "1 or 2");
+  expect_refused(BAG(x, with.offsets = two), SITU_E_SHAPE, "embedding_bag", "offsets must have 1");
+  expect_refused(BAG(x, with.offsets = situ_narrow(at, 0, 0, 0)), SITU_E_SHAPE, "embedding_bag", "no elements");
+  expect_refused(BAG(x, with.offsets = at, with.mode = (situ_embedding_bag_mode)3), SITU_E_ARG, "embedding_bag",
+                 "mode");
+  expect_refused(BAG(x, with.offsets = at, with.mode = SITU_EMBEDDING_BAG_MAX, with.scale_grad_by_freq = true),
+                 SITU_E_ARG, "embedding_bag", "maxima");
+  expect_refused(BAG(x, with.offsets = at, with.per_sample_weights = f), SITU_E_ARG, "embedding_bag", "sums only");
+  expect_refused(BAG(two, with.mode = SITU_EMBEDDING_BAG_SUM, with.per_sample_weights = f), SITU_E_SHAPE,
+                 "embedding_bag", "input's shape");
+  expect_refused(BAG(two, with.mode = SITU_EMBEDDING_BAG_SUM, with.per_sample_weights = T64(SITU_SHAPE(1, 2), 1, 2)),
                  SITU_E_DTYPE, "embedding_bag", "per_sample_weights");
-  expect_refused(BAG(two, .has_padding_idx = true, .padding_idx = 3), SITU_E_ARG, "embedding_bag", "padding_idx 3");
-  expect_refused(BAG(two, .has_padding_idx = true, .padding_idx = -4), SITU_E_ARG, "embedding_bag", "padding_idx -4");
-  expect_refused(BAG(f, .offsets = at), SITU_E_DTYPE, "embedding_bag", "input");
+  expect_refused(BAG(two, with.has_padding_idx = true, with.padding_idx = 3), SITU_E_ARG, "embedding_bag",
+                 "padding_idx 3");
+  expect_refused(BAG(two, with.has_padding_idx = true, with.padding_idx = -4), SITU_E_ARG, "embedding_bag",
+                 "padding_idx -4");
+  expect_refused(BAG(f, with.offsets = at), SITU_E_DTYPE, "embedding_bag", "input");
 }
 
 int main(void) {

@@ -123,15 +123,16 @@ static void refusals(void **state) {
   expect_refused(situ_grid_sample(x, x, NULL), SITU_E_SHAPE, "grid_sample", "grid");
   expect_refused(situ_affine_grid(x, SITU_DIMS(1, 1, 2, 2), false), SITU_E_SHAPE, "affine_grid", "theta");
   expect_refused(situ_instance_norm(x, NULL, NULL, x, NULL, NULL), SITU_E_SHAPE, "instance_norm", "[C]");
-  expect_refused(situ_instance_norm(x, NULL, NULL, NULL, NULL, &(situ_instance_norm_options){ .no_input_stats = true }),
-                 SITU_E_SHAPE, "instance_norm", "needed");
+  expect_refused(
+      situ_instance_norm(x, NULL, NULL, NULL, NULL, OPTIONS_AT(situ_instance_norm, with.no_input_stats = true)),
+      SITU_E_SHAPE, "instance_norm", "needed");
   expect_refused(situ_local_response_norm(x, 0, 1, 1, 1), SITU_E_ARG, "local_response_norm", "size is 0");
 }
 
 static void the_module(void **state) {
   (void)state;
-  situ_nn_module *m = situ_nn_instance_norm1d(
-      1, &(situ_nn_instance_norm_options){ .track_running_stats = true, .momentum = 0.5, .device = test_device() });
+  situ_nn_module *m = situ_nn_instance_norm1d(1, OPTIONS_AT(situ_nn_instance_norm, with.track_running_stats = true,
+                                                            with.momentum = 0.5, with.device = test_device()));
   situ_tensor *y = situ_nn_forward(m, T32(SITU_SHAPE(1, 1, 2), 1, 3));
   assert_non_null(y);
   expect_exact(situ_nn_get_tensor(m, "running_mean"), SITU_SHAPE(1), 1);

@@ -68,7 +68,7 @@ static void words(void **state) {
   situ_tensor *weight = situ_requires_grad_(T32(SITU_SHAPE(3, 2), 1, 2, 3, 4, 5, 6), true),
               *index = TI64(SITU_SHAPE(2, 2), 2, 0, 0, 1);
   situ_tensor *y =
-      situ_embedding(index, weight, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = 1 });
+      situ_embedding(index, weight, OPTIONS_AT(situ_embedding, with.has_padding_idx = true, with.padding_idx = 1));
   expect_exact(y, SITU_SHAPE(2, 2, 2), 5, 6, 1, 2, 1, 2, 3, 4);
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   expect_exact(situ_grad(weight), SITU_SHAPE(3, 2), 2, 2, 0, 0, 1, 1);
@@ -196,7 +196,7 @@ static void refusals(void **state) {
   expect_refused(situ_index_select(x, 0, TI64(SITU_SHAPE(1, 1), 0)), SITU_E_SHAPE, "index_select", "index");
   expect_refused(situ_index_select(x, 2, at), SITU_E_ARG, "index_select", "2");
   expect_refused(situ_embedding(at, flat, NULL), SITU_E_SHAPE, "embedding", "weight");
-  expect_refused(situ_embedding(at, x, &(situ_embedding_options){ .has_padding_idx = true, .padding_idx = 2 }),
+  expect_refused(situ_embedding(at, x, OPTIONS_AT(situ_embedding, with.has_padding_idx = true, with.padding_idx = 2)),
                  SITU_E_ARG, "embedding", "padding_idx");
   expect_refused(situ_masked_fill(x, TI64(SITU_SHAPE(3), 0, 1, 0), 0), SITU_E_DTYPE, "masked_fill", "mask");
   expect_refused(situ_masked_select(x, TBOOL(SITU_SHAPE(2), 0, 1)), SITU_E_SHAPE, "masked_select", "[2]");

@@ -38,7 +38,7 @@ static void products(void **state) {
       situ_tensor *p = situ_linalg_pinv(a, NULL);
       expect_same(situ_matmul(situ_matmul(a, p), a), a, 0, 1e-9);
       situ_tensor *b = R(2, m, 3);
-      expect_same(situ_linalg_lstsq(a, b, 0, &rank), situ_matmul(p, b), 0, 1e-9);
+      expect_same(situ_linalg_lstsq(a, b, SITU_NONE, &rank), situ_matmul(p, b), 0, 1e-9);
       expect_exact(rank, SITU_SHAPE(2), (double)least, (double)least);
       expect_exact(situ_linalg_matrix_rank(a, NULL), SITU_SHAPE(2), (double)least, (double)least);
       assert_int_equal(situ_scope_end(&scope), SITU_OK);
@@ -86,8 +86,10 @@ static void symmetric_systems(void **state) {
 /* By eigenvalues, of the lower triangle: as by singular values. */
 static void hermitian(void **state) {
   needs_lapack(state);
-  const situ_linalg_tolerance by_eigenvalues = { .hermitian = true }, coarse = { .rtol = 0.5 },
-                              coarse_eigenvalues = { .rtol = 0.5, .hermitian = true };
+  const situ_linalg_tolerance by_eigenvalues = OPTIONS_OF(situ_linalg_tolerance, with.hermitian = true),
+                              coarse = OPTIONS_OF(situ_linalg_tolerance, with.rtol = 0.5),
+                              coarse_eigenvalues =
+                                  OPTIONS_OF(situ_linalg_tolerance, with.rtol = 0.5, with.hermitian = true);
   situ_tensor *a = symmetric(situ_tril(R(2, 5, 5), 0)), *lower = situ_tril(a, 0);
   expect_same(situ_linalg_pinv(lower, &by_eigenvalues), situ_linalg_pinv(a, NULL), 0, 1e-9);
   expect_same(situ_linalg_pinv(lower, &coarse_eigenvalues), situ_linalg_pinv(a, &coarse), 0, 1e-9);
@@ -135,14 +137,14 @@ static situ_tensor *f_eigvalsh(situ_tensor *const *in, void *o) {
 }
 static situ_tensor *f_pinv(situ_tensor *const *in, void *o) { return (void)o, situ_linalg_pinv(in[0], NULL); }
 static situ_tensor *f_pinv_hermitian(situ_tensor *const *in, void *o) {
-  return (void)o, situ_linalg_pinv(symmetric(in[0]), &(situ_linalg_tolerance){ .hermitian = true });
+  return (void)o, situ_linalg_pinv(symmetric(in[0]), OPTIONS_AT(situ_linalg_tolerance, with.hermitian = true));
 }
 /* Of rank 2. */
 static situ_tensor *f_singular(situ_tensor *const *in, void *o) {
-  return (void)o, situ_linalg_pinv(situ_matmul(in[0], in[1]), &(situ_linalg_tolerance){ .rtol = 1e-6 });
+  return (void)o, situ_linalg_pinv(situ_matmul(in[0], in[1]), OPTIONS_AT(situ_linalg_tolerance, with.rtol = 1e-6));
 }
 static situ_tensor *f_lstsq(situ_tensor *const *in, void *o) {
-  return (void)o, situ_linalg_lstsq(in[0], in[1], 0, NULL);
+  return (void)o, situ_linalg_lstsq(in[0], in[1], SITU_NONE, NULL);
 }
 static situ_tensor *f_exp(situ_tensor *const *in, void *o) { return (void)o, situ_linalg_matrix_exp(in[0]); }
 static situ_tensor *f_power(situ_tensor *const *in, void *o) { return situ_linalg_matrix_power(in[0], *(int *)o); }
@@ -191,13 +193,14 @@ static void refusals(void **state) {
   situ_tensor *nan = T64(SITU_SHAPE(2, 2), 1, 2, NAN, 4), *also;
   expect_refused_late(situ_linalg_svd(nan, true, NULL, NULL), SITU_E_ARG, "linalg_svd", "the matrix has NaN");
   expect_refused_late(situ_linalg_eigvalsh(nan, false), SITU_E_ARG, "", "the matrix has NaN");
-  expect_refused_late(situ_linalg_lstsq(nan, R(2, 1), 0, NULL), SITU_E_ARG, "linalg_lstsq", "the matrix has NaN");
+  expect_refused_late(situ_linalg_lstsq(nan, R(2, 1), SITU_NONE, NULL), SITU_E_ARG, "linalg_lstsq",
+                      "the matrix has NaN");
   expect_refused(situ_linalg_qr(R(2, 2), (situ_linalg_qr_mode)7, &also), SITU_E_ARG, "linalg_qr", "7 is not a mode");
   assert_null(also);
-  expect_refused(situ_linalg_pinv(R(2, 2), &(situ_linalg_tolerance){ .atol = -1 }), SITU_E_ARG, "linalg_pinv",
-                 "neither may be negative");
-  expect_refused(situ_linalg_pinv(R(2, 3), &(situ_linalg_tolerance){ .hermitian = true }), SITU_E_SHAPE, "linalg_pinv",
-                 "must be square");
+  expect_refused(situ_linalg_pinv(R(2, 2), OPTIONS_AT(situ_linalg_tolerance, with.atol = -1)), SITU_E_ARG,
+                 "linalg_pinv", "neither may be negative");
+  expect_refused(situ_linalg_pinv(R(2, 3), OPTIONS_AT(situ_linalg_tolerance, with.hermitian = true)), SITU_E_SHAPE,
+                 "linalg_pinv", "must be square");
   expect_refused_late(situ_linalg_ldl_factor(situ_mul_scalar(eye(2), 0), NULL), SITU_E_ARG, "linalg_ldl_factor",
                       "element 1 of D's diagonal is 0");
   expect_refused(situ_linalg_ldl_factor(R(2, 3), NULL), SITU_E_SHAPE, "linalg_ldl_factor", "must be square");
@@ -209,7 +212,8 @@ static void refusals(void **state) {
         SITU_E_INDEX, "linalg_ldl_solve", "is not a pivot");
   expect_refused(situ_linalg_ldl_solve(eye(2), TI64(SITU_SHAPE(1), 1), eye(2)), SITU_E_SHAPE, "linalg_ldl_solve",
                  "pivots [1]");
-  expect_refused(situ_linalg_lstsq(R(3, 2), R(2, 1), 0, NULL), SITU_E_SHAPE, "linalg_lstsq", "same number of rows");
+  expect_refused(situ_linalg_lstsq(R(3, 2), R(2, 1), SITU_NONE, NULL), SITU_E_SHAPE, "linalg_lstsq",
+                 "same number of rows");
   expect_refused(situ_linalg_lstsq(R(3, 2), R(3, 1), NAN, NULL), SITU_E_ARG, "linalg_lstsq", "rcond is nan");
   expect_refused(situ_linalg_matrix_power(R(3, 2), 2), SITU_E_SHAPE, "linalg_matrix_power", "must be square");
   expect_refused(situ_linalg_eigh(R(3, 2), false, &also), SITU_E_SHAPE, "linalg_eigh", "must be square");

@@ -60,10 +60,10 @@ static void scaled_sums(void **state) {
   situ_tensor *x = T32(SITU_SHAPE(2), 10, NAN), *a = T32(SITU_SHAPE(2, 2), 1, 2, 3, 4),
               *eye = T32(SITU_SHAPE(2, 2), 1, 0, 0, 1);
   expect_exact(situ_addmm(x, a, eye, NULL), SITU_SHAPE(2, 2), 11, NAN, 13, NAN);
-  expect_exact(situ_addmm(x, a, eye, &(situ_addmm_options){ .zero_beta = true, .alpha = 2 }), SITU_SHAPE(2, 2), 2, 4, 6,
+  expect_exact(situ_addmm(x, a, eye, OPTIONS_AT(situ_addmm, with.beta = 0, with.alpha = 2)), SITU_SHAPE(2, 2), 2, 4, 6,
                8);
   situ_tensor *y = T32(SITU_SHAPE(1, 2, 2), 1, 1, 1, 1);
-  expect_exact(situ_baddbmm(y, situ_unsqueeze(a, 0), situ_unsqueeze(eye, 0), &(situ_addmm_options){ .beta = -1 }),
+  expect_exact(situ_baddbmm(y, situ_unsqueeze(a, 0), situ_unsqueeze(eye, 0), OPTIONS_AT(situ_addmm, with.beta = -1)),
                SITU_SHAPE(1, 2, 2), 0, 1, 2, 3);
 }
 
@@ -123,7 +123,7 @@ static void gradients(void **state) {
   gradcheck(f_mv, NULL, R(3, 4), R(4));
   gradcheck(f_dot, NULL, R(5), R(5));
   gradcheck(f_outer, NULL, R(3), R(4));
-  situ_addmm_options o = { .beta = 0.5, .alpha = -2 };
+  situ_addmm_options o = OPTIONS_OF(situ_addmm, with.beta = 0.5, with.alpha = -2);
   gradcheck(f_addmm, &o, R(3, 2), R(3, 4), R(4, 2));
   gradcheck(f_addmm, &o, R(2), R(3, 4), R(4, 2));
   gradcheck(f_baddbmm, &o, R(2, 3, 2), R(2, 3, 4), R(2, 4, 2));
@@ -150,8 +150,9 @@ static void refusals(void **state) {
   expect_refused(situ_dot(v, T32(SITU_SHAPE(3), 1, 2, 3)), SITU_E_SHAPE, "dot", "differ");
   expect_refused(situ_outer(a, v), SITU_E_SHAPE, "outer", "vectors");
   situ_tensor *whole = TI64(SITU_SHAPE(1, 1), 2);
-  expect_refused(situ_addmm(whole, whole, whole, &(situ_addmm_options){ .beta = NAN }), SITU_E_ARG, "addmm", "beta is");
-  expect_refused(situ_addmm(whole, whole, whole, &(situ_addmm_options){ .alpha = INFINITY }), SITU_E_ARG, "addmm",
+  expect_refused(situ_addmm(whole, whole, whole, OPTIONS_AT(situ_addmm, with.beta = NAN)), SITU_E_ARG, "addmm",
+                 "beta is");
+  expect_refused(situ_addmm(whole, whole, whole, OPTIONS_AT(situ_addmm, with.alpha = INFINITY)), SITU_E_ARG, "addmm",
                  "alpha is inf");
   expect_refused(situ_addmm(T32(SITU_SHAPE(3), 1, 2, 3), a, situ_transpose(a, 0, 1), NULL), SITU_E_SHAPE, "addmm", "");
   expect_refused(situ_linear(a, v, NULL), SITU_E_SHAPE, "linear", "weight");

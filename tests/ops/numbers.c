@@ -141,9 +141,9 @@ static void truth_values(void **state) {
   situ_tensor *x = TBOOL(SITU_SHAPE(2, 2), 1, 0, 0, 0), *a = TBOOL(SITU_SHAPE(2), 1, 0),
               *b = TBOOL(SITU_SHAPE(2), 0, 1);
   expect_exact(situ_addr(x, a, b, NULL), SITU_SHAPE(2, 2), 1, 1, 0, 0);
-  expect_exact(situ_addr(x, a, b, &(situ_addmm_options){ .zero_beta = true }), SITU_SHAPE(2, 2), 0, 1, 0, 0);
-  expect_exact(situ_addr(x, a, b, &(situ_addmm_options){ .zero_alpha = true }), SITU_SHAPE(2, 2), 1, 0, 0, 0);
-  expect_refused(situ_addr(x, a, b, &(situ_addmm_options){ .beta = 0.5 }), SITU_E_ARG, "addr", "whole");
+  expect_exact(situ_addr(x, a, b, OPTIONS_AT(situ_addmm, with.beta = 0)), SITU_SHAPE(2, 2), 0, 1, 0, 0);
+  expect_exact(situ_addr(x, a, b, OPTIONS_AT(situ_addmm, with.alpha = 0)), SITU_SHAPE(2, 2), 1, 0, 0, 0);
+  expect_refused(situ_addr(x, a, b, OPTIONS_AT(situ_addmm, with.beta = 0.5)), SITU_E_ARG, "addr", "whole");
   situ_tensor *index = TI64(SITU_SHAPE(3), 0, 0, 1), *src = TBOOL(SITU_SHAPE(3), 1, 0, 0);
   expect_exact(situ_scatter_reduce(b, 0, index, src, SITU_SCATTER_SUM, true), SITU_SHAPE(2), 1, 1);
   expect_exact(situ_scatter_reduce(a, 0, index, src, SITU_SCATTER_PROD, true), SITU_SHAPE(2), 0, 0);

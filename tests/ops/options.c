@@ -51,18 +51,14 @@ static outcome normalised(const situ_batch_norm_options *o) {
 }
 static void norms_and_attention(void **state) {
   (void)state;
-#define BASE { 0 }
-  FIELD(situ_batch_norm_options, normalised(o), .training = true);
-  FIELD(situ_batch_norm_options, normalised(o), .eps = 0.5);
+  FIELD_OF(situ_batch_norm, normalised(o), with.training = true);
+  FIELD_OF(situ_batch_norm, normalised(o), with.eps = 0.5);
   situ_tensor *q = R(1, 3, 4), *k = R(1, 3, 4);
-  FIELD(situ_attention_options, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), .attn_mask = R(3, 3));
-  FIELD(situ_attention_options, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), .is_causal = true);
-  FIELD(situ_attention_options, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), .dropout_p = 0.5);
-  FIELD(situ_attention_options, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), .scale = 2);
-#undef BASE
-#define BASE { .training = true }
-  FIELD(situ_batch_norm_options, normalised(o), .training = true, .momentum = 0.5);
-#undef BASE
+  FIELD_OF(situ_attention, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), with.attn_mask = R(3, 3));
+  FIELD_OF(situ_attention, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), with.is_causal = true);
+  FIELD_OF(situ_attention, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), with.dropout_p = 0.5);
+  FIELD_OF(situ_attention, GIVES(situ_scaled_dot_product_attention(q, k, k, o)), with.scale = 2);
+  FIELD_FROM(situ_batch_norm, with.training = true, normalised(o), with.momentum = 0.5);
 }
 
 static void losses(void **state) {
@@ -123,36 +119,34 @@ static outcome bagged(const situ_embedding_bag_options *o) {
 static void bags(void **state) {
   (void)state;
   situ_tensor *offsets = TI64(SITU_SHAPE(2), 0, 3), *weights = R(4);
-#define BASE { .offsets = offsets, .mode = SITU_EMBEDDING_BAG_SUM }
 #define BAG(...) \
-  FIELD(situ_embedding_bag_options, bagged(o), .offsets = offsets, .mode = SITU_EMBEDDING_BAG_SUM, __VA_ARGS__)
-  BAG(.per_sample_weights = weights);
-  BAG(.include_last_offset = true);
-  BAG(.has_padding_idx = true, .padding_idx = 2);
-  BAG(.max_norm = 0.01);
-  BAG(.max_norm = 0.01, .norm_type = 1);
-  BAG(.scale_grad_by_freq = true);
-  FIELD(situ_embedding_bag_options, bagged(o), .offsets = offsets, .mode = SITU_EMBEDDING_BAG_MEAN);
-  FIELD(situ_embedding_bag_options, bagged(o), .offsets = offsets, .mode = SITU_EMBEDDING_BAG_MAX);
-  FIELD(situ_embedding_bag_options, bagged(o), .offsets = TI64(SITU_SHAPE(2), 0, 1), .mode = SITU_EMBEDDING_BAG_SUM);
-#undef BASE
+  FIELD_FROM(situ_embedding_bag, (with.offsets = offsets, with.mode = SITU_EMBEDDING_BAG_SUM), bagged(o), __VA_ARGS__)
+  BAG(with.per_sample_weights = weights);
+  BAG(with.include_last_offset = true);
+  BAG(with.has_padding_idx = true, with.padding_idx = 2);
+  BAG(with.max_norm = 0.01);
+  BAG(with.max_norm = 0.01, with.norm_type = 1);
+  BAG(with.scale_grad_by_freq = true);
+  BAG(with.mode = SITU_EMBEDDING_BAG_MEAN);
+  BAG(with.mode = SITU_EMBEDDING_BAG_MAX);
+  BAG(with.offsets = TI64(SITU_SHAPE(2), 0, 1));
 }
 static void others(void **state) {
   (void)state;
   const double most = 5, least = -5;
   situ_tensor *x = T32(SITU_SHAPE(4), NAN, INFINITY, -INFINITY, 1), *a = R(2, 2), *b = R(2, 2);
 #define BASE { 0 }
-  FIELD(situ_embedding_options, embedded(o), .has_padding_idx = true, .padding_idx = 2);
-  FIELD(situ_embedding_options, embedded(o), .max_norm = 0.01);
-  FIELD(situ_embedding_options, embedded(o), .max_norm = 0.01, .norm_type = 1);
-  FIELD(situ_embedding_options, embedded(o), .scale_grad_by_freq = true);
+  FIELD_OF(situ_embedding, embedded(o), with.has_padding_idx = true, with.padding_idx = 2);
+  FIELD_OF(situ_embedding, embedded(o), with.max_norm = 0.01);
+  FIELD_OF(situ_embedding, embedded(o), with.max_norm = 0.01, with.norm_type = 1);
+  FIELD_OF(situ_embedding, embedded(o), with.scale_grad_by_freq = true);
   FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .nan = 3);
   FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .posinf = &most);
   FIELD(situ_nan_to_num_options, GIVES(situ_nan_to_num(x, o)), .neginf = &least);
-  FIELD(situ_addmm_options, GIVES(situ_addmm(a, a, b, o)), .alpha = 2);
-  FIELD(situ_addmm_options, GIVES(situ_addmm(a, a, b, o)), .beta = 2);
-  FIELD(situ_addmm_options, GIVES(situ_addmm(a, a, b, o)), .zero_beta = true);
-  FIELD(situ_addmm_options, GIVES(situ_addmm(a, a, b, o)), .zero_alpha = true);
+  FIELD_OF(situ_addmm, GIVES(situ_addmm(a, a, b, o)), with.alpha = 2);
+  FIELD_OF(situ_addmm, GIVES(situ_addmm(a, a, b, o)), with.beta = 2);
+  FIELD_OF(situ_addmm, GIVES(situ_addmm(a, a, b, o)), with.beta = 0);
+  FIELD_OF(situ_addmm, GIVES(situ_addmm(a, a, b, o)), with.alpha = 0);
 #undef BASE
 }
 

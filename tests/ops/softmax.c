@@ -86,10 +86,10 @@ static situ_tensor *defined(situ_tensor *x, const situ_reduce_options *dims, dou
 static void norms_as_defined(void **state) {
   (void)state;
   situ_tensor *x = R(4, 6, 5), *w = R(6, 5), *b = R(6, 5), *w5 = R(5), *w6 = R(6), *b6 = R(6);
-  expect_same(situ_layer_norm(x, SITU_SHAPE(5), NULL, NULL, 0), defined(x, DIMS(2), 1e-5), 1e-10, 1e-10);
+  expect_same(situ_layer_norm(x, SITU_SHAPE(5), NULL, NULL, 1e-5), defined(x, DIMS(2), 1e-5), 1e-10, 1e-10);
   expect_same(situ_layer_norm(x, SITU_SHAPE(6, 5), w, b, 0.1), situ_add(situ_mul(defined(x, DIMS(1, 2), 0.1), w), b),
               1e-10, 1e-10);
-  expect_same(situ_layer_norm(situ_transpose(x, 0, 2), SITU_SHAPE(4), NULL, NULL, 0),
+  expect_same(situ_layer_norm(situ_transpose(x, 0, 2), SITU_SHAPE(4), NULL, NULL, 1e-5),
               defined(situ_transpose(x, 0, 2), DIMS(2), 1e-5), 1e-10, 1e-10);
   situ_tensor *square = situ_mean(situ_square(x), DIMS(2));
   expect_same(situ_rms_norm(x, SITU_SHAPE(5), w5, 0.01),
@@ -97,7 +97,7 @@ static void norms_as_defined(void **state) {
   situ_tensor *grouped =
       situ_reshape(defined(situ_reshape(x, SITU_SHAPE(4, 2, 15)), DIMS(2), 1e-5), SITU_SHAPE(4, 6, 5));
   situ_tensor *per_channel = situ_reshape(w6, SITU_SHAPE(6, 1)), *shift = situ_reshape(b6, SITU_SHAPE(6, 1));
-  expect_same(situ_group_norm(x, 2, w6, b6, 0), situ_add(situ_mul(grouped, per_channel), shift), 1e-10, 1e-10);
+  expect_same(situ_group_norm(x, 2, w6, b6, 1e-5), situ_add(situ_mul(grouped, per_channel), shift), 1e-10, 1e-10);
   /* Planes of 12, which a kernel of its own takes where there is one. */
   situ_tensor *planes = R(2, 6, 3, 4), *rows = situ_reshape(planes, SITU_SHAPE(2, 3, 24));
   situ_tensor *wide = situ_reshape(w6, SITU_SHAPE(6, 1, 1)), *raised = situ_reshape(b6, SITU_SHAPE(6, 1, 1));
@@ -108,7 +108,7 @@ static void norms_as_defined(void **state) {
               1e-10);
   expect_same(situ_group_norm(situ_transpose(planes, 2, 3), 3, w6, b6, 0.1),
               situ_transpose(situ_add(situ_mul(rows, wide), raised), 2, 3), 1e-10, 1e-10);
-  situ_batch_norm_options training = { .training = true };
+  situ_batch_norm_options training = OPTIONS_OF(situ_batch_norm, with.training = true);
   expect_same(situ_batch_norm(x, NULL, NULL, w6, b6, &training),
               situ_add(situ_mul(defined(x, DIMS(0, 2), 1e-5), per_channel), shift), 1e-10, 1e-10);
 }
@@ -116,7 +116,8 @@ static void norms_as_defined(void **state) {
 static void running_statistics(void **state) {
   (void)state;
   situ_tensor *x = T64(SITU_SHAPE(4, 1), 1, 2, 3, 6), *mean = T64(SITU_SHAPE(1), 10), *var = T64(SITU_SHAPE(1), 20);
-  situ_batch_norm_options train = { .training = true, .momentum = 0.5 }, eval = { .eps = 1e-9 };
+  situ_batch_norm_options train = OPTIONS_OF(situ_batch_norm, with.training = true, with.momentum = 0.5),
+                          eval = OPTIONS_OF(situ_batch_norm, with.eps = 1e-9);
   assert_non_null(situ_batch_norm(x, mean, var, NULL, NULL, &train));
   situ_tensor *three = situ_ones(SITU_SHAPE(3, 2), &(situ_options){ .dtype = SITU_F64, .device = test_device() });
   situ_tensor *gaps = situ_select(three, 1, 0), *whole = T64(SITU_SHAPE(3), 1, 1, 1);
@@ -141,16 +142,16 @@ typedef struct norm_call {
   situ_batch_norm_options o;
 } norm_call;
 static situ_tensor *do_layer(situ_tensor *const *in, void *p) {
-  return situ_layer_norm(in[0], ((norm_call *)p)->shape, in[1], in[2], 0);
+  return situ_layer_norm(in[0], ((norm_call *)p)->shape, in[1], in[2], 1e-5);
 }
 static situ_tensor *do_layer_bare(situ_tensor *const *in, void *p) {
-  return situ_layer_norm(in[0], ((norm_call *)p)->shape, NULL, NULL, 0);
+  return situ_layer_norm(in[0], ((norm_call *)p)->shape, NULL, NULL, 1e-5);
 }
 static situ_tensor *do_rms(situ_tensor *const *in, void *p) {
-  return situ_rms_norm(in[0], ((norm_call *)p)->shape, in[1], 0);
+  return situ_rms_norm(in[0], ((norm_call *)p)->shape, in[1], SITU_NONE);
 }
 static situ_tensor *do_group(situ_tensor *const *in, void *p) {
-  return situ_group_norm(in[0], ((norm_call *)p)->groups, in[1], in[2], 0);
+  return situ_group_norm(in[0], ((norm_call *)p)->groups, in[1], in[2], 1e-5);
 }
 static situ_tensor *do_batch(situ_tensor *const *in, void *p) {
   const norm_call *n = p;
@@ -180,8 +181,9 @@ static void norm_gradients(void **state) {
     gradcheck(do_group, &g, G(1, 4, 2, 2), G(4), G(4));
     gradcheck(do_group, &g, G(2, 4, 3, 3), G(4), G(4));
   }
-  norm_call train = { .o = { .training = true } },
-            eval = { .mean = T64(SITU_SHAPE(3), 0.5, -1, 0), .var = T64(SITU_SHAPE(3), 1, 2, 0.3) };
+  norm_call train = { .o = OPTIONS_OF(situ_batch_norm, with.training = true) }, eval = {
+    .o = situ_batch_norm_defaults(), .mean = T64(SITU_SHAPE(3), 0.5, -1, 0), .var = T64(SITU_SHAPE(3), 1, 2, 0.3)
+  };
   norm_call *const ways[] = { &train, &eval };
   for (int k = 0; k < 2; k++) {
     gradcheck(do_batch, ways[k], G(4, 3), G(3), G(3));
@@ -198,7 +200,7 @@ static situ_tensor *by_layer_norm(situ_tensor *const *in, const void *p) {
   const situ_shape shape = situ_shape_of(in[0]), channel = SITU_SHAPE(shape.dim[1], 1);
   const int64_t width = situ_numel(in[0]) / shape.dim[0] / groups;
   situ_tensor *rows = situ_reshape(in[0], SITU_SHAPE(shape.dim[0], groups, width));
-  situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, 0), shape);
+  situ_tensor *y = situ_reshape(situ_layer_norm(rows, SITU_SHAPE(width), NULL, NULL, 1e-5), shape);
   return situ_add(situ_mul(y, situ_reshape(in[1], channel)), situ_reshape(in[2], channel));
 }
 
@@ -222,25 +224,26 @@ static void large_groups(void **state) {
 static void norm_refusals(void **state) {
   (void)state;
   situ_tensor *x = R(2, 6, 5), *four = R(4), *five = R(5), *six = R(6);
-  situ_batch_norm_options train = { .training = true };
-  expect_refused(situ_layer_norm(x, SITU_SHAPE(6), NULL, NULL, 0), SITU_E_SHAPE, "layer_norm", "[6]");
-  expect_refused(situ_layer_norm(x, SITU_SCALAR, NULL, NULL, 0), SITU_E_SHAPE, "layer_norm", "normalized_shape");
-  expect_refused(situ_layer_norm(x, SITU_SHAPE(5), six, NULL, 0), SITU_E_SHAPE, "layer_norm", "weight");
-  expect_refused(situ_layer_norm(x, SITU_SHAPE(5), five, four, 0), SITU_E_SHAPE, "layer_norm", "bias");
+  situ_batch_norm_options train = OPTIONS_OF(situ_batch_norm, with.training = true);
+  expect_refused(situ_layer_norm(x, SITU_SHAPE(6), NULL, NULL, 1e-5), SITU_E_SHAPE, "layer_norm", "[6]");
+  expect_refused(situ_layer_norm(x, SITU_SCALAR, NULL, NULL, 1e-5), SITU_E_SHAPE, "layer_norm", "normalized_shape");
+  expect_refused(situ_layer_norm(x, SITU_SHAPE(5), six, NULL, 1e-5), SITU_E_SHAPE, "layer_norm", "weight");
+  expect_refused(situ_layer_norm(x, SITU_SHAPE(5), five, four, 1e-5), SITU_E_SHAPE, "layer_norm", "bias");
   expect_refused(situ_layer_norm(x, SITU_SHAPE(5), NULL, NULL, -1), SITU_E_ARG, "layer_norm", "eps");
   expect_refused(situ_rms_norm(x, SITU_SHAPE(5), NULL, NAN), SITU_E_ARG, "rms_norm", "eps");
-  expect_refused(situ_rms_norm(x, SITU_SHAPE(5), six, 0), SITU_E_SHAPE, "rms_norm", "weight");
-  expect_refused(situ_group_norm(x, 0, NULL, NULL, 0), SITU_E_ARG, "group_norm", "0 groups");
-  expect_refused(situ_group_norm(x, 4, NULL, NULL, 0), SITU_E_ARG, "group_norm", "4 groups");
-  expect_refused(situ_group_norm(x, 2, five, NULL, 0), SITU_E_SHAPE, "group_norm", "weight");
-  expect_refused(situ_group_norm(five, 1, NULL, NULL, 0), SITU_E_SHAPE, "group_norm", "1 dimensions");
+  expect_refused(situ_rms_norm(x, SITU_SHAPE(5), six, SITU_NONE), SITU_E_SHAPE, "rms_norm", "weight");
+  expect_refused(situ_group_norm(x, 0, NULL, NULL, 1e-5), SITU_E_ARG, "group_norm", "0 groups");
+  expect_refused(situ_group_norm(x, 4, NULL, NULL, 1e-5), SITU_E_ARG, "group_norm", "4 groups");
+  expect_refused(situ_group_norm(x, 2, five, NULL, 1e-5), SITU_E_SHAPE, "group_norm", "weight");
+  expect_refused(situ_group_norm(five, 1, NULL, NULL, 1e-5), SITU_E_SHAPE, "group_norm", "1 dimensions");
   expect_refused(situ_batch_norm(x, five, five, NULL, NULL, NULL), SITU_E_SHAPE, "batch_norm", "running_mean");
   expect_refused(situ_batch_norm(x, NULL, NULL, four, NULL, &train), SITU_E_SHAPE, "batch_norm", "weight");
   expect_refused(situ_batch_norm(x, NULL, NULL, six, five, &train), SITU_E_SHAPE, "batch_norm", "bias");
   expect_refused(situ_batch_norm(x, NULL, NULL, NULL, NULL, NULL), SITU_E_ARG, "batch_norm", "running_mean");
   expect_refused(situ_batch_norm(R(1, 6), NULL, NULL, NULL, NULL, &train), SITU_E_ARG, "batch_norm", "one value");
-  expect_refused(situ_batch_norm(x, NULL, NULL, NULL, NULL, &(situ_batch_norm_options){ .training = true, .eps = -1 }),
-                 SITU_E_ARG, "batch_norm", "eps");
+  expect_refused(
+      situ_batch_norm(x, NULL, NULL, NULL, NULL, OPTIONS_AT(situ_batch_norm, with.training = true, with.eps = -1)),
+      SITU_E_ARG, "batch_norm", "eps");
 }
 
 int main(void) {

@@ -73,10 +73,10 @@ static const situ_pool_options two = { .kernel = { 1, { 2 } } };
   _(max_pool2d, situ_max_pool2d(x, &two, NULL))                                                                  \
   _(avg_pool2d, situ_avg_pool2d(x, &two))                                                                        \
   _(adaptive_avg_pool2d, situ_adaptive_avg_pool2d(x, SITU_SHAPE(2)))                                             \
-  _(batch_norm, situ_batch_norm(x, NULL, NULL, NULL, NULL, &(situ_batch_norm_options){ .training = true }))      \
+  _(batch_norm, situ_batch_norm(x, NULL, NULL, NULL, NULL, OPTIONS_AT(situ_batch_norm, with.training = true)))   \
   _(batch_norm_eval,                                                                                             \
     situ_batch_norm(x, situ_zeros(SITU_SHAPE(6), HERE(0)), situ_ones(SITU_SHAPE(6), HERE(0)), NULL, NULL, NULL)) \
-  _(group_norm, situ_group_norm(x, 3, NULL, NULL, 0))                                                            \
+  _(group_norm, situ_group_norm(x, 3, NULL, NULL, 1e-5))                                                         \
   _(nearest, twice(x, SITU_INTERPOLATE_NEAREST))                                                                 \
   _(bilinear, twice(x, SITU_INTERPOLATE_BILINEAR))
 OPS(OP)

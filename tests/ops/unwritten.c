@@ -49,7 +49,7 @@ static void ops_refuse(void **state) {
 static void running_statistics_refuse(void **state) {
   (void)state;
   situ_tensor *mean = situ_set_name(blank(SITU_SHAPE(2)), "running_mean"), *var = ones(SITU_SHAPE(2));
-  situ_batch_norm_options o = { .training = true };
+  situ_batch_norm_options o = OPTIONS_OF(situ_batch_norm, with.training = true);
   expect_refused(situ_batch_norm(W, mean, var, NULL, NULL, &o), SITU_E_STATE, "batch_norm", "`running_mean` ([2] f32)");
 }
 
@@ -114,10 +114,10 @@ static void training_reads_only_what_is_there(void **state) {
   (void)state;
   situ_nn_module *net =
       situ_nn_sequential(situ_nn_conv2d(1, 2, SITU_SHAPE(3, 3), &(situ_nn_conv_options){ HERE }),
-                         situ_nn_batch_norm2d(2, &(situ_nn_batch_norm_options){ HERE }), situ_nn_relu(),
+                         situ_nn_batch_norm2d(2, OPTIONS_AT(situ_nn_batch_norm, with HERE)), situ_nn_relu(),
                          situ_nn_max_pool2d(SITU_SHAPE(2, 2), NULL), situ_nn_flatten(1, -1),
                          situ_nn_linear(2 * 3 * 3, 4, &(situ_nn_linear_options){ HERE }),
-                         situ_nn_layer_norm(SITU_SHAPE(4), &(situ_nn_norm_options){ HERE }), situ_nn_dropout(0.5));
+                         situ_nn_layer_norm(SITU_SHAPE(4), OPTIONS_AT(situ_nn_norm, with HERE)), situ_nn_dropout(0.5));
   static const optim_change adamw[] = { { SITU_OPTIM_AMSGRAD, 1 }, { 0 } },
                             sgd[] = { { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_NESTEROV, 1 }, { 0 } },
                             rmsprop[] = { { SITU_OPTIM_MOMENTUM, 0.9 }, { SITU_OPTIM_CENTERED, 1 }, { 0 } };

@@ -16,15 +16,15 @@ static situ_tensor *classes(void) { return TI64(SITU_SHAPE(2, 4), 0, 1, 2, 0, 2,
 
 CALL(batch_norm) { return situ_batch_norm(x, v[0], v[1], v[2], v[3], NULL); }
 CALL(batch_norm_training) {
-  return situ_batch_norm(x, v[0], v[1], v[2], v[3], &(situ_batch_norm_options){ .training = true });
+  return situ_batch_norm(x, v[0], v[1], v[2], v[3], OPTIONS_AT(situ_batch_norm, with.training = true));
 }
 CALL(instance_norm) {
-  return situ_instance_norm(x, v[0], v[1], v[2], v[3], &(situ_instance_norm_options){ .no_input_stats = true });
+  return situ_instance_norm(x, v[0], v[1], v[2], v[3], OPTIONS_AT(situ_instance_norm, with.no_input_stats = true));
 }
 CALL(instance_norm_training) { return situ_instance_norm(x, v[0], v[1], v[2], v[3], NULL); }
-CALL(group_norm) { return situ_group_norm(x, 1, v[0], v[1], 0); }
-CALL(layer_norm) { return situ_layer_norm(situ_transpose(x, 1, 2), SITU_SHAPE(CHANNELS), v[0], v[1], 0); }
-CALL(rms_norm) { return situ_rms_norm(situ_transpose(x, 1, 2), SITU_SHAPE(CHANNELS), v[0], 0); }
+CALL(group_norm) { return situ_group_norm(x, 1, v[0], v[1], 1e-5); }
+CALL(layer_norm) { return situ_layer_norm(situ_transpose(x, 1, 2), SITU_SHAPE(CHANNELS), v[0], v[1], 1e-5); }
+CALL(rms_norm) { return situ_rms_norm(situ_transpose(x, 1, 2), SITU_SHAPE(CHANNELS), v[0], SITU_NONE); }
 CALL(prelu) { return situ_prelu(x, v[0]); }
 CALL(linear) { return situ_linear(situ_transpose(x, 1, 2), situ_diag_embed(situ_detach(v[0]), 0, -2, -1), v[1]); }
 CALL(conv1d) {
@@ -37,7 +37,7 @@ CALL(cross_entropy) {
 CALL(nll_loss) { return situ_nll_loss(x, classes(), &(situ_cross_entropy_options){ .weight = situ_detach(v[0]) }); }
 CALL(multi_margin_loss) {
   return situ_multi_margin_loss(situ_select(x, 2, 0), TI64(SITU_SHAPE(2), 2, 0),
-                                &(situ_multi_margin_options){ .weight = situ_detach(v[0]) });
+                                OPTIONS_AT(situ_multi_margin, with.weight = situ_detach(v[0])));
 }
 CALL(with_logits) {
   situ_tensor *rows = situ_transpose(x, 1, 2);

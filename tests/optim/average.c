@@ -86,7 +86,7 @@ static void buffers_too(void **state) {
   (void)state;
   static const double means[] = { 4, 3 }, counts[] = { 5, 3 };
   for (int k = 0; k < 2; k++) {
-    situ_nn_module *m = situ_nn_batch_norm1d(1, &(situ_nn_batch_norm_options){ HERE });
+    situ_nn_module *m = situ_nn_batch_norm1d(1, OPTIONS_AT(situ_nn_batch_norm, with HERE));
     situ_averaged_model_options options = situ_averaged_model_defaults();
     options.use_buffers = k == 1;
     situ_nn_module *mean = situ_optim_averaged_model(m, &options);
@@ -189,7 +189,7 @@ static void averages_in_graphs(void **state) {
     const captured_case c = {
       .options = options, .dtype = i / 4 % 2 ? SITU_BF16 : SITU_F32, .first = first[i / 8 % 3], .updates = 1 + i / 24
     };
-    situ_nn_module *m = situ_nn_batch_norm1d(3, &(situ_nn_batch_norm_options){ HERE, .dtype = c.dtype });
+    situ_nn_module *m = situ_nn_batch_norm1d(3, OPTIONS_AT(situ_nn_batch_norm, with HERE, with.dtype = c.dtype));
     situ_nn_module *calls = mean_of_steps(&c, m, false), *graph = mean_of_steps(&c, m, true);
     situ_tree *a = situ_nn_state_dict(calls), *b = situ_nn_state_dict(graph);
     for (int64_t k = 0; k < situ_tree_count(a); k++)

@@ -16,6 +16,7 @@
 
 #include "situ/situ.h"
 #include "situ/sys/shape.h"
+#include "support/options.h"
 
 static situ_scope scope;
 static int64_t tensors, modules;
@@ -113,13 +114,15 @@ static situ_tensor *buffer_of_steps(situ_tensor *x) {
 static situ_tensor *products(situ_tensor *x) {
   situ_tensor *square = situ_matmul(situ_transpose(x, 0, 1), x), *batch = situ_expand(square, SITU_SHAPE(2, 6, 6));
   situ_tensor *y = situ_bmm(batch, situ_contiguous(batch));
-  return situ_addmm(situ_select(y, 0, 0), square, square, &(situ_addmm_options){ .alpha = 0.5, .beta = 2 });
+  return situ_addmm(situ_select(y, 0, 0), square, square, OPTIONS_AT(situ_addmm, with.alpha = 0.5, with.beta = 2));
 }
 static situ_tensor *attention(situ_tensor *x) {
   situ_tensor *q = situ_reshape(x, SITU_SHAPE(1, 2, 4, 3));
-  const situ_attention_options causal = { .is_causal = true, .scale = 0.3 }, masked = {
-    .attn_mask = situ_tril(situ_ones(SITU_SHAPE(4, 4), &(situ_options){ .dtype = SITU_BOOL }), 0)
-  };
+  const situ_attention_options causal = OPTIONS_OF(situ_attention, with.is_causal = true, with.scale = 0.3),
+                               masked = OPTIONS_OF(
+                                   situ_attention,
+                                   with.attn_mask = situ_tril(
+                                       situ_ones(SITU_SHAPE(4, 4), &(situ_options){ .dtype = SITU_BOOL }), 0));
   return situ_add(situ_scaled_dot_product_attention(q, q, q, &masked),
                   situ_scaled_dot_product_attention(q, q, q, &causal));
 }
@@ -209,12 +212,14 @@ static situ_nn_module *self_attention(void) {
   return situ_nn_multihead_attention(6, 2, &(situ_nn_multihead_attention_options){ .batch_first = true });
 }
 static situ_nn_module *encoder(void) {
-  const situ_nn_transformer_options o = { .dim_feedforward = 12, .batch_first = true, .gelu = true };
+  const situ_nn_transformer_options o =
+      OPTIONS_OF(situ_nn_transformer, with.dim_feedforward = 12, with.batch_first = true, with.gelu = true);
   return situ_nn_transformer_encoder(situ_nn_transformer_encoder_layer(6, 2, &o), 2,
                                      situ_nn_layer_norm(SITU_SHAPE(6), NULL));
 }
 static situ_nn_module *decoder(void) {
-  const situ_nn_transformer_options o = { .dim_feedforward = 12, .batch_first = true, .norm_first = true };
+  const situ_nn_transformer_options o =
+      OPTIONS_OF(situ_nn_transformer, with.dim_feedforward = 12, with.batch_first = true, with.norm_first = true);
   return situ_nn_transformer_decoder(situ_nn_transformer_decoder_layer(6, 2, &o), 1, NULL);
 }
 static situ_nn_module *recurrent(void) {

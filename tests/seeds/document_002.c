@@ -282,14 +282,14 @@ static void claim_002_ex3d_every_layer_can_be_made_elsewhere(void **state) {
   (void)state;
   situ_nn_module *near = situ_nn_linear(2, 2, NULL), *far[] = {
     situ_nn_linear(2, 2, &(situ_nn_linear_options){ .device = there() }),
-    situ_nn_embedding(4, 2, &(situ_nn_embedding_options){ .device = there() }),
+    situ_nn_embedding(4, 2, OPTIONS_AT(situ_nn_embedding, with.device = there())),
     situ_nn_conv2d(2, 2, SITU_DIMS(1), &(situ_nn_conv_options){ .device = there() }),
     situ_nn_conv_transpose2d(2, 2, SITU_DIMS(1), &(situ_nn_conv_options){ .device = there() }),
-    situ_nn_batch_norm1d(2, &(situ_nn_batch_norm_options){ .device = there() }),
-    situ_nn_layer_norm(SITU_SHAPE(2), &(situ_nn_norm_options){ .device = there() }),
-    situ_nn_group_norm(1, 2, &(situ_nn_norm_options){ .device = there() }),
+    situ_nn_batch_norm1d(2, OPTIONS_AT(situ_nn_batch_norm, with.device = there())),
+    situ_nn_layer_norm(SITU_SHAPE(2), OPTIONS_AT(situ_nn_norm, with.device = there())),
+    situ_nn_group_norm(1, 2, OPTIONS_AT(situ_nn_norm, with.device = there())),
     situ_nn_multihead_attention(4, 2, &(situ_nn_multihead_attention_options){ .device = there() }),
-    situ_nn_transformer_encoder_layer(4, 2, &(situ_nn_transformer_options){ .device = there() }),
+    situ_nn_transformer_encoder_layer(4, 2, OPTIONS_AT(situ_nn_transformer, with.device = there())),
   };
   expect_on(situ_nn_get_tensor(near, "weight"), here());
   situ_nn_free(near);

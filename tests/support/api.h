@@ -61,6 +61,9 @@ const api_enum *api_find_enum(const char *type);     /* NULL: not an enum */
    excused: a NULL, or a status, may tell of it, or of an earlier one. */
 const char *api_disagreement(const char *function, api_result kind, const void *result, bool error, bool excused);
 
+/* Writes what the function ..._defaults() of that struct gives; at NULL: nothing. Returns false if there is none. */
+bool api_defaults(const char *type, void *at);
+
 /* ---- arguments of one call ---- */
 
 enum { API_PARAMETERS = 12, API_OWNED = 128 };

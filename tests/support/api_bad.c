@@ -365,7 +365,9 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
     char inner[160];
     (void)snprintf(inner, sizeof inner, "%s->%s", path, s->field[i].name);
     b->depth++;
+    const bool before = b->done;
     bad_value(b, inner, s->field[i].type, (char *)was + s->field[i].offset, s->field[i].size);
+    if (!before && b->done && i == 0 && api_defaults(s->name, NULL)) b->w->must_fail = true; /* a wrong `size` */
     b->depth--;
   }
 }

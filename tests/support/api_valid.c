@@ -131,11 +131,11 @@ static situ_nn_module *module(api_world *w, const char *name) {
   else if (api_is(api_name(w), "nn_attend"))
     m = situ_nn_multihead_attention(2, 1, &(situ_nn_multihead_attention_options){ .device = w->device });
   else if (api_is(api_name(w), "nn_encode"))
-    m = situ_nn_transformer_encoder_layer(2, 1,
-                                          &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
+    m = situ_nn_transformer_encoder_layer(
+        2, 1, OPTIONS_AT(situ_nn_transformer, with.device = w->device, with.dim_feedforward = 2));
   else if (api_is(api_name(w), "nn_decode"))
-    m = situ_nn_transformer_decoder_layer(2, 1,
-                                          &(situ_nn_transformer_options){ .device = w->device, .dim_feedforward = 2 });
+    m = situ_nn_transformer_decoder_layer(
+        2, 1, OPTIONS_AT(situ_nn_transformer, with.device = w->device, with.dim_feedforward = 2));
   else if (strcmp(name, "program") == 0) m = program(w);
   else if (api_is(api_name(w), "nn_recur nn_recur_packed"))
     m = situ_nn_gru(2, 2, &(situ_nn_rnn_options){ .device = w->device });
@@ -285,8 +285,22 @@ static situ_optim_options optim_options_for(const char *name) {
   return options;
 }
 
+bool api_defaults(const char *type, void *at) {
+  const api_function *list;
+  const size_t count = api_functions_list(&list), length = strlen("_defaults");
+  for (size_t i = 0; i < count; i++) {
+    const char *end = list[i].name + strlen(list[i].name) - length;
+    if (list[i].count || strcmp(list[i].returns, type) != 0 || end < list[i].name || strcmp(end, "_defaults") != 0)
+      continue;
+    if (at) list[i].call(NULL, at);
+    return true;
+  }
+  return false;
+}
+
 static void fill_struct(api_world *w, const api_struct *s, void *at) {
   char *bytes = at;
+  (void)api_defaults(s->name, at);
 #define IS(type) (strcmp(s->name, #type) == 0)
 #define AT(type) (*(type *)at)
   for (int i = 0; i < s->count && strstr(s->name, "_options"); i++)
@@ -295,11 +309,6 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_interpolate_options)) AT(situ_interpolate_options).size = SITU_DIMS(3);
   if (IS(situ_stft_options)) AT(situ_stft_options).hop_length = 1;
   if (IS(situ_optim_options)) AT(situ_optim_options) = optim_options_for(api_name(w));
-  if (IS(situ_one_cycle_options)) AT(situ_one_cycle_options) = situ_one_cycle_defaults();
-  if (IS(situ_cyclic_options)) AT(situ_cyclic_options) = situ_cyclic_defaults();
-  if (IS(situ_plateau_options)) AT(situ_plateau_options) = situ_plateau_defaults();
-  if (IS(situ_averaged_model_options)) AT(situ_averaged_model_options) = situ_averaged_model_defaults();
-  if (IS(situ_grad_scaler_options)) AT(situ_grad_scaler_options) = situ_grad_scaler_defaults();
   if (IS(situ_distributed_sampler_options)) AT(situ_distributed_sampler_options).num_replicas = 1;
   if (IS(situ_nn_packed_sequence))
     AT(situ_nn_packed_sequence) = (situ_nn_packed_sequence){ .data = plain(w), .batch_sizes = ones(w, 2) };

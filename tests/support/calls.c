@@ -6,6 +6,7 @@
 
 #include "situ/autograd.h"
 #include "situ/blocks.h"
+#include "support/options.h"
 
 #define ALONG(d) (&(situ_reduce_options){ .dim = SITU_DIMS(d) })
 
@@ -55,7 +56,7 @@ static situ_tensor *scores_of(situ_tensor *query, situ_tensor *key) {
   return situ_dtype_is_floating(situ_dtype_of(query)) ? situ_tanh(scores) : scores;
 }
 static situ_tensor *attention_with(situ_tensor *const *t, situ_tensor *mask) {
-  const situ_attention_options options = { .attn_mask = mask };
+  const situ_attention_options options = OPTIONS_OF(situ_attention, with.attn_mask = mask);
   return mask ? situ_scaled_dot_product_attention(t[0], t[1], t[2], &options) : NULL;
 }
 /* The first query sees no key, the others all. Where one saw a single key, the true gradient of its score is 0, and that
@@ -280,22 +281,24 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(block_linear, block_linear, "x", SUMS, CHAIN, situ_block_linear(repeated(t[0]), blocks_for(t[0], 5), NULL))        \
   _(block_embedding, block_embedding, "i", SAME, NO_GRAD, situ_block_embedding(t[0], blocks_for(t[0], 2048)))          \
   _(embedding_limited, embedding, "ir", MATH, SUMS,                                                                    \
-    situ_embedding(t[0], situ_clone(t[1]), &(situ_embedding_options){ .max_norm = 0.5, .scale_grad_by_freq = true }))  \
+    situ_embedding(t[0], situ_clone(t[1]),                                                                             \
+                   OPTIONS_AT(situ_embedding, with.max_norm = 0.5, with.scale_grad_by_freq = true)))                   \
   _(embedding_bag, embedding, "jr", SUMS, SUMS, situ_embedding_bag(t[0], t[1], NULL))                                  \
   _(embedding_bag_max, embedding, "jr", SAME, SUMS,                                                                    \
-    situ_embedding_bag(t[0], t[1], &(situ_embedding_bag_options){ .mode = SITU_EMBEDDING_BAG_MAX }))                   \
+    situ_embedding_bag(t[0], t[1], OPTIONS_AT(situ_embedding_bag, with.mode = SITU_EMBEDDING_BAG_MAX)))                \
   _(embedding_bag_offsets, embedding, "ir", SUMS, SUMS,                                                                \
     situ_embedding_bag(                                                                                                \
         t[0], t[1],                                                                                                    \
-        &(situ_embedding_bag_options){                                                                                 \
-            .offsets = situ_arange(0, (double)situ_numel(t[0]), 2,                                                     \
-                                   &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(t[0]) }) }))           \
+        OPTIONS_AT(situ_embedding_bag,                                                                                 \
+                   with.offsets = situ_arange(0, (double)situ_numel(t[0]), 2,                                          \
+                                              &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(t[0]) })))) \
   _(matmul, matmul, "mM", SUMS, SUMS, situ_matmul(t[0], t[1]))                                                         \
   _(mm, mm, "rR", SUMS, SUMS, situ_mm(t[0], t[1]))                                                                     \
   _(bmm, bmm, "mM", SUMS, SUMS, situ_bmm(t[0], t[1]))                                                                  \
   _(mv, mv, "rv", PRODUCTS, SUMS, situ_mv(t[0], t[1]))                                                                 \
   _(dot, dot, "vv", SUMS, SUMS, situ_dot(t[0], t[1]))                                                                  \
-  _(addmm, addmm, "arR", SUMS, SUMS, situ_addmm(t[0], t[1], t[2], &(situ_addmm_options){ .beta = 0.5, .alpha = 2 }))   \
+  _(addmm, addmm, "arR", SUMS, SUMS,                                                                                   \
+    situ_addmm(t[0], t[1], t[2], OPTIONS_AT(situ_addmm, with.beta = 0.5, with.alpha = 2)))                             \
   _(baddbmm, baddbmm, "AmM", SUMS, SUMS, situ_baddbmm(t[0], t[1], t[2], NULL))                                         \
   _(linear, linear, "mwe", SUMS, SUMS, situ_linear(t[0], t[1], t[2]))                                                  \
   _(linear_relu, linear_activation, "mwe", SUMS, CELLS,                                                                \
@@ -339,7 +342,7 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(linalg_svd, linalg_svd, "m", CHAIN, CHAIN, situ_linalg_svdvals(positive_of(t[0])))                                 \
   _(linalg_eigh, linalg_eigh, "m", CHAIN, CHAIN, situ_linalg_eigvalsh(positive_of(t[0]), false))                       \
   _(linalg_pinv, linalg_pinv, "m", CHAIN, CHAIN, situ_linalg_pinv(positive_of(t[0]), NULL))                            \
-  _(linalg_lstsq, linalg_lstsq, "mA", CHAIN, CHAIN, situ_linalg_lstsq(positive_of(t[0]), t[1], 0, also))               \
+  _(linalg_lstsq, linalg_lstsq, "mA", CHAIN, CHAIN, situ_linalg_lstsq(positive_of(t[0]), t[1], SITU_NONE, also))       \
   _(linalg_lu_factor, linalg_lu_factor, "m", CHAIN, CHAIN, situ_linalg_lu_factor(positive_of(t[0]), NULL))             \
   _(linalg_ldl_factor, linalg_ldl_factor, "m", CHAIN, NO_GRAD, situ_linalg_ldl_factor(positive_of(t[0]), NULL))        \
   _(linalg_ldl_solve, linalg_ldl_solve, "mA", CHAIN, NO_GRAD, ldl_solved(t[0], t[1]))                                  \
@@ -351,10 +354,11 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(fft_irfft, fft, "m", SUMS, SUMS, situ_fft_irfft(complex_of(t[0]), &(situ_fft_options){ .n = 7 }))                  \
   _(fft_hfft, fft, "m", SUMS, SUMS, situ_fft_hfft(complex_of(t[0]), NULL))                                             \
   _(batch_norm, batch_norm, "mUUuu", CHAIN, CHAIN,                                                                     \
-    situ_batch_norm(t[0], t[1], t[2], t[3], t[4], &(situ_batch_norm_options){ .training = true }))                     \
-  _(layer_norm, layer_norm, "mvv", CHAIN, CHAIN, situ_layer_norm(t[0], situ_shape_of(t[1]), t[1], t[2], 0))            \
-  _(group_norm, group_norm, "guu", CHAIN, CHAIN, situ_group_norm(t[0], situ_size(t[0], 1) % 2 ? 1 : 2, t[1], t[2], 0)) \
-  _(rms_norm, rms_norm, "mv", CHAIN, CHAIN, situ_rms_norm(t[0], situ_shape_of(t[1]), t[1], 0))                         \
+    situ_batch_norm(t[0], t[1], t[2], t[3], t[4], OPTIONS_AT(situ_batch_norm, with.training = true)))                  \
+  _(layer_norm, layer_norm, "mvv", CHAIN, CHAIN, situ_layer_norm(t[0], situ_shape_of(t[1]), t[1], t[2], 1e-5))         \
+  _(group_norm, group_norm, "guu", CHAIN, CHAIN,                                                                       \
+    situ_group_norm(t[0], situ_size(t[0], 1) % 2 ? 1 : 2, t[1], t[2], 1e-5))                                           \
+  _(rms_norm, rms_norm, "mv", CHAIN, CHAIN, situ_rms_norm(t[0], situ_shape_of(t[1]), t[1], SITU_NONE))                 \
   _(softmax, softmax, "m", CHAIN, CHAIN, situ_softmax(t[0], -1))                                                       \
   _(log_softmax, log_softmax, "m", CHAIN, CHAIN, situ_log_softmax(t[0], 1))                                            \
   _(cross_entropy, cross_entropy, "rt", CHAIN, CHAIN,                                                                  \
@@ -365,7 +369,7 @@ static situ_tensor *all_but_first(situ_tensor *query) {
     situ_scaled_dot_product_attention(t[0], t[1], t[2], NULL))                                                         \
   _(attention_causal, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS,                                              \
     situ_scaled_dot_product_attention(t[0], t[1], t[2],                                                                \
-                                      &(situ_attention_options){ .is_causal = true, .dropout_p = 0.25 }))              \
+                                      OPTIONS_AT(situ_attention, with.is_causal = true, with.dropout_p = 0.25)))       \
   _(attention_added, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS, attention_with(t, scores_of(t[0], t[1])))     \
   _(attention_masked, scaled_dot_product_attention, "mmm", CHAIN, BLOCKS, attention_with(t, all_but_first(t[0])))      \
   _(rnn_layer, rnn_layer, "mhr", CELLS, BLOCKS, situ_rnn_layer(t[0], damped(t[1]), t[2], NULL))                        \

@@ -4,6 +4,7 @@
 #define SITU_TESTS_SUPPORT_GOLD_RUN_H
 
 #include "support/gold.h"
+#include "support/options.h"
 
 /* One case being run. */
 typedef struct gold_call {

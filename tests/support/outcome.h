@@ -47,10 +47,10 @@ static inline bool same(const outcome *a, const outcome *b) {
 
 static int fields; /* that were set */
 
-/* Makes the call, which reads its options from `o`, with BASE, and with other fields set. */
-#define FIELD(type, call, ...)                                          \
+/* Makes the call, which reads its options from `o`, with the options `plain` and `other`. */
+#define COMPARE(type, plain, other, call, text)                         \
   do {                                                                  \
-    const type plain_ = BASE, other_ = { __VA_ARGS__ };                 \
+    const type plain_ = plain, other_ = other;                          \
     static outcome a_, b_;                                              \
     const type *o = &plain_;                                            \
     situ_manual_seed(1);                                                \
@@ -59,8 +59,15 @@ static int fields; /* that were set */
     o = &other_;                                                        \
     situ_manual_seed(1);                                                \
     b_ = call;                                                          \
-    if (same(&a_, &b_)) fail_msg("%s ignores %s", #call, #__VA_ARGS__); \
+    if (same(&a_, &b_)) fail_msg("%s ignores %s", #call, text);         \
     fields++;                                                           \
   } while (0)
+/* Of a struct without `size`: with BASE, and with other fields set. */
+#define FIELD(type, call, ...) COMPARE(type, ((type)BASE), ((type){ __VA_ARGS__ }), call, #__VA_ARGS__)
+/* Of a struct that name##_defaults() gives: with what `base` sets, and with further fields. */
+#define FIELD_FROM(name, base, call, ...)                                                                   \
+  COMPARE(__typeof__(name##_defaults()), OPTIONS_OF(name, base), OPTIONS_OF(name, base; __VA_ARGS__), call, \
+          #__VA_ARGS__)
+#define FIELD_OF(name, call, ...) FIELD_FROM(name, (void)0, call, __VA_ARGS__)
 
 #endif

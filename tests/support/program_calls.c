@@ -190,8 +190,9 @@ RUN(run_embedding_bag) {
   const int64_t starts[2] = { 0, c->p[0] % (n + 1) };
   const situ_options whole = { .dtype = SITU_I64, .device = test_device() };
   NOTE("%d indices from %d by %d, the second bag from %d, mode %d", n, c->p[1], c->p[2], (int)starts[1], c->p[3] % 2);
-  const situ_embedding_bag_options o = { .offsets = situ_from_host(starts, sizeof starts, SITU_SHAPE(2), &whole),
-                                         .mode = (situ_embedding_bag_mode)(c->p[3] % 2) };
+  const situ_embedding_bag_options o =
+      OPTIONS_OF(situ_embedding_bag, with.offsets = situ_from_host(starts, sizeof starts, SITU_SHAPE(2), &whole),
+                 with.mode = (situ_embedding_bag_mode)(c->p[3] % 2));
   return situ_embedding_bag(index_of(c, n, size(in[0], 0), SITU_SHAPE(n)), in[0], &o);
 }
 RUN(run_gather) {

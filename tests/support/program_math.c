@@ -52,7 +52,7 @@ RUN(run_matrix_exp) {
 RUN(run_lstsq) {
   situ_tensor *a = positive_of(in[0]);
   NOTE("with tanh(x) tanh(x)^T + I, %d", c->p[0] % 2);
-  if (!a || c->p[0] % 2) return a ? situ_linalg_lstsq(a, in[1], 0, NULL) : NULL;
+  if (!a || c->p[0] % 2) return a ? situ_linalg_lstsq(a, in[1], SITU_NONE, NULL) : NULL;
   return situ_matmul(situ_linalg_pinv(a, NULL), in[1]);
 }
 RUN(run_lu) {

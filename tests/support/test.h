@@ -14,6 +14,7 @@
 #include "situ/ops.h"
 #include "situ/random.h"
 #include "situ/tensor.h"
+#include "support/options.h"
 
 /* The device named by SITU_TEST_DEVICE (default cpu). */
 situ_device test_device(void);

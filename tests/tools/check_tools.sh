@@ -98,6 +98,12 @@ TEXT
   words include/situ/api.h 1 "an undocumented function" <<'TEXT'
 SITU_API int situ_count(void);
 TEXT
+  words include/situ/api.h 3 "a zero that is another number" <<'TEXT'
+typedef struct situ_x_options {
+  size_t size;
+  double eps; /**< 0: 1e-5 */
+} situ_x_options;
+TEXT
   mkdir -p "$work/house/docs"
   words README.md 1 "a word of a document" <<'TEXT'
 What is saved is saved. `nobody` is code, somebody is not.

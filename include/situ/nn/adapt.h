@@ -23,11 +23,20 @@ SITU_API situ_nn_module *situ_nn_block_embedding(int64_t num_embeddings, int64_t
    base_layer(x) + lora_B(lora_A(lora_dropout(x))) lora_alpha / r. */
 
 typedef struct situ_nn_lora_options {
-  int64_t r;           /**< rank; 0: 8 */
-  double lora_alpha;   /**< 0: 8 */
+  size_t size;         /**< of this struct; from situ_nn_lora_defaults(), as the other defaults */
+  int64_t r;           /**< rank; peft's default is 8 */
+  double lora_alpha;   /**< peft's default is 8 */
   double lora_dropout; /**< probability */
   bool use_rslora;     /**< the factor is lora_alpha / sqrt(r) */
 } situ_nn_lora_options;
+/** peft's defaults. */
+static inline situ_nn_lora_options situ_nn_lora_defaults(void) {
+  situ_nn_lora_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.r = 8;
+  o.lora_alpha = 8;
+  return o;
+}
 /** An adapter around one layer that has a 2-dim tensor `weight` [out, in]: Linear, situ_nn_block_linear. Takes
     ownership of base_layer, also on error, and freezes it. lora_A is drawn as Linear's weight, lora_B is 0, so that the
     result is the layer's at first; both are on the weight's device, of its dtype (f32 for blocks). */

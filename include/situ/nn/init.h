@@ -22,8 +22,8 @@ SITU_API situ_tensor *situ_nn_init_ones_(situ_tensor *t);
 /** The identity matrix; t is 2-D. */
 SITU_API situ_tensor *situ_nn_init_eye_(situ_tensor *t);
 
-/** Glorot and Bengio 2010: keeps the variance of values and gradients; uniform. t has at least 2 dimensions. gain 0:
-    torch's default 1. */
+/** Glorot and Bengio 2010: keeps the variance of values and gradients; uniform. t has at least 2 dimensions. torch's
+    default gain is 1. */
 SITU_API situ_tensor *situ_nn_init_xavier_uniform_(situ_tensor *t, double gain, situ_generator *generator);
 /** As situ_nn_init_xavier_uniform_, from a normal distribution. */
 SITU_API situ_tensor *situ_nn_init_xavier_normal_(situ_tensor *t, double gain, situ_generator *generator);

@@ -1,6 +1,7 @@
-/* Layers (torch.nn) and containers. Parameter names and initial values are torch's. NULL options, and every zero field,
-   are torch's defaults; a positional number is taken as it is given. dtype and device are those of the parameters. All
-   return a module that the caller owns; NULL on error. SPDX-License-Identifier: MIT */
+/* Layers (torch.nn) and containers. Parameter names and initial values are torch's. NULL options are torch's defaults.
+   A struct of options that begins with `size` comes from its function ..._defaults(), and 0 is 0 in it; in the others a
+   zero field is torch's default. A positional number is taken as it is given. dtype and device are those of the
+   parameters. All return a module that the caller owns; NULL on error. SPDX-License-Identifier: MIT */
 #ifndef SITU_NN_LAYERS_H
 #define SITU_NN_LAYERS_H
 
@@ -52,29 +53,49 @@ SITU_API situ_nn_module *situ_nn_lazy_linear(int64_t out_features, const situ_nn
 SITU_API situ_nn_module *situ_nn_identity(void);
 
 typedef struct situ_nn_embedding_options {
+  size_t size; /**< of this struct; from situ_nn_embedding_defaults(), as the other defaults */
   bool has_padding_idx;
-  int64_t padding_idx; /**< this row starts as 0 and gets no gradient; negative counts from the end */
-  double max_norm;     /**< as in situ_embedding_options, with the next two; 0: none */
-  double norm_type;    /**< 0: torch's 2 */
+  int64_t padding_idx; /**< this row starts as 0 and gets no gradient; negative counts from the end. Without
+                            has_padding_idx it must be 0 (SITU_E_ARG) */
+  double max_norm;     /**< as in situ_embedding_options, with the next two */
+  double norm_type;
   bool scale_grad_by_freq;
   situ_dtype dtype;
   situ_device device;
 } situ_nn_embedding_options;
+/** torch's defaults. */
+static inline situ_nn_embedding_options situ_nn_embedding_defaults(void) {
+  situ_nn_embedding_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.max_norm = SITU_NONE;
+  o.norm_type = 2;
+  return o;
+}
 /** Embedding: weight [num_embeddings, embedding_dim]. */
 SITU_API situ_nn_module *situ_nn_embedding(int64_t num_embeddings, int64_t embedding_dim,
                                            const situ_nn_embedding_options *options);
 
 typedef struct situ_nn_embedding_bag_options {
+  size_t size; /**< of this struct; from situ_nn_embedding_bag_defaults(), as the other defaults */
   situ_embedding_bag_mode mode;
   bool include_last_offset; /**< of calls with offsets: the last is the end of the last bag */
   bool has_padding_idx;
-  int64_t padding_idx; /**< this row starts as 0, and is in no bag; negative counts from the end */
-  double max_norm;     /**< as in situ_embedding_bag_options, with the next two; 0: none */
-  double norm_type;    /**< 0: torch's 2 */
+  int64_t padding_idx; /**< this row starts as 0, and is in no bag; negative counts from the end. Without
+                            has_padding_idx it must be 0 (SITU_E_ARG) */
+  double max_norm;     /**< as in situ_embedding_bag_options, with the next two */
+  double norm_type;
   bool scale_grad_by_freq;
   situ_dtype dtype;
   situ_device device;
 } situ_nn_embedding_bag_options;
+/** torch's defaults. */
+static inline situ_nn_embedding_bag_options situ_nn_embedding_bag_defaults(void) {
+  situ_nn_embedding_bag_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.max_norm = SITU_NONE;
+  o.norm_type = 2;
+  return o;
+}
 /** Arguments of a call, for situ_nn_forward_kwargs: as in situ_embedding_bag_options. */
 typedef struct situ_nn_embedding_bag_kwargs {
   situ_tensor *offsets, *per_sample_weights;
@@ -160,22 +181,40 @@ SITU_API situ_nn_module *situ_nn_flatten(int start_dim, int end_dim);
 /* ---- normalisation, dropout ------------------------------------------------------------------ */
 
 typedef struct situ_nn_batch_norm_options {
-  double eps;                  /**< 0: 1e-5 */
-  double momentum;             /**< 0: 0.1 */
+  size_t size;                 /**< of this struct; from situ_nn_batch_norm_defaults(), as the other defaults */
+  double eps;                  /**< torch's default is 1e-5 */
+  double momentum;             /**< torch's default is 0.1 */
   bool cumulative;             /**< torch's momentum=None: the cumulative average over all batches */
   bool no_affine;              /**< no weight and bias */
   bool no_track_running_stats; /**< always use the batch's statistics */
   situ_dtype dtype;
   situ_device device;
 } situ_nn_batch_norm_options;
+/** torch's defaults. */
+static inline situ_nn_batch_norm_options situ_nn_batch_norm_defaults(void) {
+  situ_nn_batch_norm_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.eps = 1e-5;
+  o.momentum = 0.1;
+  return o;
+}
 typedef struct situ_nn_instance_norm_options {
-  double eps;               /**< 0: 1e-5 */
-  double momentum;          /**< 0: 0.1 */
+  size_t size;              /**< of this struct; from situ_nn_instance_norm_defaults(), as the other defaults */
+  double eps;               /**< torch's default is 1e-5 */
+  double momentum;          /**< torch's default is 0.1 */
   bool affine;              /**< weight and bias; torch's default is without */
   bool track_running_stats; /**< running statistics, by which evaluation normalises; torch's default is without */
   situ_dtype dtype;
   situ_device device;
 } situ_nn_instance_norm_options;
+/** torch's defaults. */
+static inline situ_nn_instance_norm_options situ_nn_instance_norm_defaults(void) {
+  situ_nn_instance_norm_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.eps = 1e-5;
+  o.momentum = 0.1;
+  return o;
+}
 /** InstanceNorm1d on [N, C, L]. */
 SITU_API situ_nn_module *situ_nn_instance_norm1d(int64_t num_features, const situ_nn_instance_norm_options *options);
 /** InstanceNorm2d on [N, C, H, W]. */
@@ -193,12 +232,20 @@ SITU_API situ_nn_module *situ_nn_batch_norm2d(int64_t num_features, const situ_n
 SITU_API bool situ_nn_batch_norm_average(situ_nn_module *m, bool on);
 
 typedef struct situ_nn_norm_options {
-  double eps;     /**< 0: 1e-5; RMSNorm: the dtype's machine epsilon */
+  size_t size;    /**< of this struct; from situ_nn_norm_defaults(), as the other defaults */
+  double eps;     /**< SITU_NONE, the default: torch's, 1e-5; of RMSNorm the dtype's machine epsilon */
   bool no_affine; /**< no weight and bias */
   bool no_bias;
   situ_dtype dtype;
   situ_device device;
 } situ_nn_norm_options;
+/** torch's defaults. */
+static inline situ_nn_norm_options situ_nn_norm_defaults(void) {
+  situ_nn_norm_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.eps = SITU_NONE;
+  return o;
+}
 /** LayerNorm over the last dimensions, which have these sizes. */
 SITU_API situ_nn_module *situ_nn_layer_norm(situ_shape normalized_shape, const situ_nn_norm_options *options);
 /** RMSNorm over the last dimensions, which have these sizes. */
@@ -340,15 +387,24 @@ SITU_API situ_tensor *situ_nn_attend(situ_nn_module *attention, situ_tensor *que
                                      situ_tensor *value, const situ_nn_attend_options *options);
 
 typedef struct situ_nn_transformer_options {
-  int64_t dim_feedforward; /**< 0: 2048 */
-  double dropout;          /**< 0: 0.1 */
-  bool no_dropout;         /**< torch's dropout=0 */
+  size_t size;             /**< of this struct; from situ_nn_transformer_defaults(), as the other defaults */
+  int64_t dim_feedforward; /**< torch's default is 2048 */
+  double dropout;          /**< torch's default is 0.1 */
   bool gelu;               /**< activation; else relu */
-  double layer_norm_eps;   /**< 0: 1e-5 */
+  double layer_norm_eps;   /**< torch's default is 1e-5 */
   bool batch_first, norm_first, no_bias;
   situ_dtype dtype;
   situ_device device;
 } situ_nn_transformer_options;
+/** torch's defaults. */
+static inline situ_nn_transformer_options situ_nn_transformer_defaults(void) {
+  situ_nn_transformer_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.dim_feedforward = 2048;
+  o.dropout = 0.1;
+  o.layer_norm_eps = 1e-5;
+  return o;
+}
 /** TransformerEncoderLayer: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1, dropout2. situ_nn_forward
     takes src without masks. */
 SITU_API situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,

@@ -19,11 +19,20 @@ SITU_BEGIN
 SITU_API situ_nn_module *situ_nn_utils_weight_norm(situ_nn_module *m, const char *name, int dim);
 
 typedef struct situ_nn_spectral_norm_options {
-  int64_t n_power_iterations; /**< steps at each call in training mode; 0: 1 */
-  double eps;                 /**< 0: 1e-12 */
+  size_t size;                /**< of this struct; from situ_nn_spectral_norm_defaults(), as the other defaults */
+  int64_t n_power_iterations; /**< steps at each call in training mode; torch's default is 1 */
+  double eps;                 /**< torch's default is 1e-12 */
   bool has_dim;               /**< false: dim is 1 for transposed convolutions, else 0 */
-  int dim;                    /**< the dimension of outputs; negative counts from the end */
+  int dim; /**< the dimension of outputs; negative counts from the end. Without has_dim it must be 0 */
 } situ_nn_spectral_norm_options;
+/** torch's defaults. */
+static inline situ_nn_spectral_norm_options situ_nn_spectral_norm_defaults(void) {
+  situ_nn_spectral_norm_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.n_power_iterations = 1;
+  o.eps = 1e-12;
+  return o;
+}
 /** spectral_norm (Miyato et al., arXiv:1802.05957): the parameter is original / sigma, where sigma is the largest
     singular value of original as a matrix [size of dim, rest], estimated by power iteration from the buffers _u and _v,
     which a call in training mode changes. A vector is divided by its norm. name NULL: "weight". Returns m, NULL on

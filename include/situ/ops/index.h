@@ -150,12 +150,22 @@ SITU_API SITU_CHECKED situ_tensor *situ_bincount(situ_tensor *input, situ_tensor
 SITU_API SITU_CHECKED situ_tensor *situ_histc(situ_tensor *input, int64_t bins, double min, double max);
 
 typedef struct situ_embedding_options {
-  bool has_padding_idx;    /**< row padding_idx gets no gradient */
-  int64_t padding_idx;     /**< negative counts from the end */
-  double max_norm;         /**< rows that input names are scaled to at most this norm, in weight itself; 0: none */
-  double norm_type;        /**< the p of that norm; 0: torch's 2 */
+  size_t size;          /**< of this struct; from situ_embedding_defaults(), as the other defaults */
+  bool has_padding_idx; /**< row padding_idx gets no gradient */
+  int64_t padding_idx;  /**< negative counts from the end; without has_padding_idx it must be 0 (SITU_E_ARG) */
+  double max_norm;      /**< rows that input names are scaled to at most this norm, in weight itself; SITU_NONE, torch's
+                                default: none */
+  double norm_type;     /**< the p of that norm; torch's default is 2 */
   bool scale_grad_by_freq; /**< a row's gradient is divided by the number of times that input names it */
 } situ_embedding_options;
+/** torch's defaults. */
+static inline situ_embedding_options situ_embedding_defaults(void) {
+  situ_embedding_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.max_norm = SITU_NONE;
+  o.norm_type = 2;
+  return o;
+}
 /** Rows of weight [vocabulary, width] by the indices in input: [..., width]. With max_norm weight is floating, and is
     written without being recorded, as in torch: a backward through a call before, which saved its values, is then
     refused. */
@@ -168,17 +178,26 @@ typedef enum situ_embedding_bag_mode {
   SITU_EMBEDDING_BAG_MAX /**< NaN is the largest; of equal elements the first gets the gradient */
 } situ_embedding_bag_mode;
 typedef struct situ_embedding_bag_options {
+  size_t size; /**< of this struct; from situ_embedding_bag_defaults(), as the other defaults */
   situ_tensor
       *offsets; /**< i64 or i32 [bags], where each begins: from 0, not decreasing. NULL: input has a bag a row */
   situ_tensor *per_sample_weights; /**< input's shape, weight's dtype: a factor of each row. Sums only; or NULL */
   situ_embedding_bag_mode mode;
   bool include_last_offset; /**< the last offset is the end of the last bag; what follows it is in none */
   bool has_padding_idx;     /**< index padding_idx is not in its bag, whose size is without it */
-  int64_t padding_idx;      /**< negative counts from the end */
-  double max_norm;          /**< as for situ_embedding */
+  int64_t padding_idx;      /**< as for situ_embedding, with the next two */
+  double max_norm;
   double norm_type;
   bool scale_grad_by_freq; /**< not for maxima */
 } situ_embedding_bag_options;
+/** torch's defaults. */
+static inline situ_embedding_bag_options situ_embedding_bag_defaults(void) {
+  situ_embedding_bag_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.max_norm = SITU_NONE;
+  o.norm_type = 2;
+  return o;
+}
 /** Means, sums or maxima of the rows of weight [vocabulary, width] that a bag of indices names: [bags, width]; 0 for an
     empty bag. input is [n] with offsets, or [bags, entries]. An offset outside 0..n or below the one before it is
     SITU_E_INDEX (the latter as an index below 0): at once on cpu, with the next wait on a device. */

@@ -36,11 +36,18 @@ SITU_API SITU_CHECKED situ_tensor *situ_kron(situ_tensor *input, situ_tensor *ot
 /** Sum of a matrix's diagonal, 0-dim; integer dtypes in i64. */
 SITU_API SITU_CHECKED situ_tensor *situ_trace(situ_tensor *input);
 
-/** Factors whose zero means torch's default, 1; to scale by 0, set `zero_beta` / `zero_alpha`. */
 typedef struct situ_addmm_options {
-  double beta, alpha;
-  bool zero_beta, zero_alpha;
+  size_t size;        /**< of this struct; from situ_addmm_defaults(), as the other defaults */
+  double beta, alpha; /**< torch's defaults are 1 */
 } situ_addmm_options;
+/** torch's defaults. */
+static inline situ_addmm_options situ_addmm_defaults(void) {
+  situ_addmm_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.beta = 1;
+  o.alpha = 1;
+  return o;
+}
 /** beta * input + alpha * (mat1 x mat2); input broadcasts to [n, m]. With beta 0, NaN in input is not passed on. */
 SITU_API SITU_CHECKED situ_tensor *situ_addmm(situ_tensor *input, situ_tensor *mat1, situ_tensor *mat2,
                                               const situ_addmm_options *options);

@@ -24,7 +24,7 @@ SITU_API SITU_CHECKED situ_tensor *situ_huber_loss(situ_tensor *input, situ_tens
 typedef struct situ_cross_entropy_options {
   situ_tensor *weight;   /**< [C] or NULL */
   bool has_ignore_index; /**< false: torch's -100 */
-  int64_t ignore_index;
+  int64_t ignore_index;  /**< with has_ignore_index; else it must be 0 (SITU_E_ARG) */
   situ_reduction reduction;
   double label_smoothing; /**< 0..1 */
 } situ_cross_entropy_options;
@@ -75,23 +75,42 @@ SITU_API SITU_CHECKED situ_tensor *situ_cosine_embedding_loss(situ_tensor *input
                                                               situ_tensor *target, double margin,
                                                               situ_reduction reduction);
 typedef struct situ_triplet_margin_options {
-  double margin; /**< 0: torch's default 1 */
-  double p;      /**< of situ_pairwise_distance; 0: 2 */
-  double eps;    /**< of situ_pairwise_distance; 0: 1e-6 */
+  size_t size;   /**< of this struct; from situ_triplet_margin_defaults(), as the other defaults */
+  double margin; /**< above 0; torch's default is 1 */
+  double p;      /**< of situ_pairwise_distance; torch's default is 2 */
+  double eps;    /**< of situ_pairwise_distance; torch's default is 1e-6 */
   bool swap;     /**< use the distance of positive and negative where it is smaller */
   situ_reduction reduction;
 } situ_triplet_margin_options;
+/** torch's defaults. */
+static inline situ_triplet_margin_options situ_triplet_margin_defaults(void) {
+  situ_triplet_margin_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.margin = 1;
+  o.p = 2;
+  o.eps = 1e-6;
+  return o;
+}
 /** max(0, margin + distance(anchor, positive) - distance(anchor, negative)) of rows, [N, D] or [D] (Balntas et al.,
     BMVC 2016). */
 SITU_API SITU_CHECKED situ_tensor *situ_triplet_margin_loss(situ_tensor *anchor, situ_tensor *positive,
                                                             situ_tensor *negative,
                                                             const situ_triplet_margin_options *options);
 typedef struct situ_multi_margin_options {
-  double p;            /**< 1 or 2; 0: 1 */
-  double margin;       /**< 0: torch's default 1 */
+  size_t size;         /**< of this struct; from situ_multi_margin_defaults(), as the other defaults */
+  double p;            /**< 1 or 2; torch's default is 1 */
+  double margin;       /**< torch's default is 1 */
   situ_tensor *weight; /**< [C] or NULL */
   situ_reduction reduction;
 } situ_multi_margin_options;
+/** torch's defaults. */
+static inline situ_multi_margin_options situ_multi_margin_defaults(void) {
+  situ_multi_margin_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.p = 1;
+  o.margin = 1;
+  return o;
+}
 /** Sum over classes c other than target of max(0, margin - input[target] + input[c])^p * weight[target] / C. input: [N,
     C] or [C]; target: class indices [N] or 0-dim. */
 SITU_API SITU_CHECKED situ_tensor *situ_multi_margin_loss(situ_tensor *input, situ_tensor *target,

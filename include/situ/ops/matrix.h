@@ -55,20 +55,28 @@ SITU_API SITU_CHECKED situ_tensor *situ_linalg_eigvalsh(situ_tensor *A, bool upp
 
 /** Which singular values count as 0: those up to max(atol, rtol * the largest); and how they are found. */
 typedef struct situ_linalg_tolerance {
-  double atol;    /**< 0: none */
-  double rtol;    /**< 0: max(m, n) times the dtype's epsilon; where atol is given, 0 */
+  size_t size;    /**< of this struct; from situ_linalg_tolerance_defaults(), as the other defaults */
+  double atol;    /**< torch's default is 0 */
+  double rtol;    /**< SITU_NONE, torch's default: max(m, n) times the dtype's epsilon, or 0 if atol is above 0 */
   bool hermitian; /**< A is symmetric: only its lower triangle is read, and eigenvalues take the place of singular
                        values, by their absolute value */
 } situ_linalg_tolerance;
+/** torch's defaults. */
+static inline situ_linalg_tolerance situ_linalg_tolerance_defaults(void) {
+  situ_linalg_tolerance o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.rtol = SITU_NONE;
+  return o;
+}
 /** The pseudoinverse (Moore-Penrose) of A [..., m, n], [..., n, m]. tolerance NULL: torch's. Its gradient holds where
     the rank does not change. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_pinv(situ_tensor *A, const situ_linalg_tolerance *tolerance);
 /** The number of singular values of A [..., m, n] that count, i64 [...]. tolerance NULL: torch's. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_rank(situ_tensor *A, const situ_linalg_tolerance *tolerance);
 /** X [..., n, k] with the least |A X - B|, the shortest of them: A [..., m, n], B [..., m, k], or vectors [..., m] by
-    the rule of situ_linalg_solve. rcond: singular values below it times the largest count as 0; 0: max(m, n) times the
-    dtype's epsilon. The rank, i64 [...], goes to *rank (may be NULL). By complete orthogonal factorization (torch's
-    driver gelsy). */
+    the rule of situ_linalg_solve. rcond: singular values below it times the largest count as 0; SITU_NONE, torch's
+    default: max(m, n) times the dtype's epsilon. The rank, i64 [...], goes to *rank (may be NULL). By complete
+    orthogonal factorization (torch's driver gelsy). */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_lstsq(situ_tensor *A, situ_tensor *B, double rcond, situ_tensor **rank);
 /** e^A for A [..., n, n]; a matrix with NaN or infinity gives NaN. */
 SITU_API SITU_CHECKED situ_tensor *situ_linalg_matrix_exp(situ_tensor *A);

@@ -175,10 +175,19 @@ SITU_API SITU_CHECKED situ_tensor *situ_fold(situ_tensor *input, situ_shape outp
 SITU_API SITU_CHECKED situ_tensor *situ_channel_shuffle(situ_tensor *input, int64_t groups);
 
 typedef struct situ_instance_norm_options {
+  size_t size;         /**< of this struct; from situ_instance_norm_defaults(), as the other defaults */
   bool no_input_stats; /**< torch's use_input_stats=False: normalise by the running statistics */
-  double momentum;     /**< weight of the new value; 0: torch's default 0.1 */
-  double eps;          /**< 0: torch's default 1e-5 */
+  double momentum;     /**< weight of the new value, 0..1; torch's default is 0.1 */
+  double eps;          /**< torch's default is 1e-5 */
 } situ_instance_norm_options;
+/** torch's defaults. */
+static inline situ_instance_norm_options situ_instance_norm_defaults(void) {
+  situ_instance_norm_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.momentum = 0.1;
+  o.eps = 1e-5;
+  return o;
+}
 /** A batch norm of each instance by itself: input [N, C, ...], the other four [C] or NULL. Updates the running
     statistics in place, unless it normalises by them (Ulyanov et al., arXiv:1607.08022). */
 SITU_API SITU_CHECKED situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean,
@@ -190,25 +199,35 @@ SITU_API SITU_CHECKED situ_tensor *situ_local_response_norm(situ_tensor *input, 
                                                             double k);
 
 typedef struct situ_batch_norm_options {
+  size_t size;     /**< of this struct; from situ_batch_norm_defaults(), as the other defaults */
   bool training;   /**< use the batch's statistics, and update the running ones */
-  double momentum; /**< weight of the new value; 0: torch's default 0.1 */
-  double eps;      /**< 0: torch's default 1e-5 */
+  double momentum; /**< weight of the new value, 0..1; torch's default is 0.1 */
+  double eps;      /**< torch's default is 1e-5. With 0 a channel of equal elements is NaN in training, where
+                        torch.nn.functional refuses 0 and its op gives NaN too */
 } situ_batch_norm_options;
+/** torch's defaults. */
+static inline situ_batch_norm_options situ_batch_norm_defaults(void) {
+  situ_batch_norm_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.momentum = 0.1;
+  o.eps = 1e-5;
+  return o;
+}
 /** input [N, C, ...]; the other four [C], of any strides, or NULL (running statistics only when training). Training
     updates the running statistics in place, whose elements must not share memory then (SITU_E_ALIAS; Ioffe and Szegedy,
     arXiv:1502.03167). */
 SITU_API SITU_CHECKED situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean,
                                                    situ_tensor *running_var, situ_tensor *weight, situ_tensor *bias,
                                                    const situ_batch_norm_options *options);
-/** Over the last normalized_shape.ndim dimensions; weight and bias of that shape, or NULL. eps 0: 1e-5 (Ba et al.,
-    arXiv:1607.06450). */
+/** Over the last normalized_shape.ndim dimensions; weight and bias of that shape, or NULL. torch's default eps is
+    1e-5 (Ba et al., arXiv:1607.06450). */
 SITU_API SITU_CHECKED situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight,
                                                    situ_tensor *bias, double eps);
-/** input [N, C, ...]; weight and bias [C] or NULL. eps 0: 1e-5 (Wu and He, arXiv:1803.08494). */
+/** input [N, C, ...]; weight and bias [C] or NULL. torch's default eps is 1e-5 (Wu and He, arXiv:1803.08494). */
 SITU_API SITU_CHECKED situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor *weight,
                                                    situ_tensor *bias, double eps);
-/** input / sqrt(mean(input^2) + eps) * weight. eps 0: the dtype's machine epsilon, as in torch (Zhang and Sennrich,
-    arXiv:1910.07467). */
+/** input / sqrt(mean(input^2) + eps) * weight. eps SITU_NONE, torch's default: the dtype's machine epsilon, of 16 bits
+    that of f32 (Zhang and Sennrich, arXiv:1910.07467). */
 SITU_API SITU_CHECKED situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight,
                                                  double eps);
 
@@ -236,15 +255,23 @@ SITU_API SITU_CHECKED situ_tensor *situ_pairwise_distance(situ_tensor *x1, situ_
                                                           bool keepdim);
 
 typedef struct situ_attention_options {
+  size_t size; /**< of this struct; from situ_attention_defaults(), as the other defaults */
   situ_tensor
       *attn_mask; /**< bool (true: attend), or f32 or the query's dtype (added), broadcastable to [..., L, S]; or NULL.
                                  A query that attends to no key gets 0, and no gradient */
   bool is_causal; /**< query i attends to keys 0..i; not together with attn_mask */
   double dropout_p; /**< applied whenever it is not 0, as in torch */
-  double scale;     /**< 0: 1 / sqrt(E) */
+  double scale;     /**< SITU_NONE, torch's default: 1 / sqrt(E) */
   bool enable_gqa; /**< query [..., heads, L, E], key and value of fewer heads, whose number divides the query's: head h
                          of the query attends to head h / (heads / groups) of the groups, without a copy */
 } situ_attention_options;
+/** torch's defaults. */
+static inline situ_attention_options situ_attention_defaults(void) {
+  situ_attention_options o = SITU_ZERO_;
+  o.size = sizeof o;
+  o.scale = SITU_NONE;
+  return o;
+}
 /** query [..., L, E], key [..., S, E], value [..., S, V]: [..., L, V] (Vaswani et al., arXiv:1706.03762). On devices
     with SITU_VERB_ATTENTION memory is linear in L and S, unless attn_mask requires a gradient, or key and value differ
     in the dimensions before the last two, or have more of them than query: then, and on other devices, all L x S

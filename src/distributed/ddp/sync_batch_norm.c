@@ -166,8 +166,8 @@ static bool normalise(sync_call *s, double *memory, situ_tensor **out) {
   const situ_nn_normalise_call *w = &s->what;
   situ_tensor *found[4]; /* mean, var, rstd, unbiased var */
   if (!find_statistics(s, memory, w->input, found)) return false;
-  out[0] =
-      situ_batch_norm(w->input, found[0], found[1], w->weight, w->bias, &(situ_batch_norm_options){ .eps = w->eps });
+  const situ_batch_norm_options o = { .size = sizeof o, .eps = w->eps };
+  out[0] = situ_batch_norm(w->input, found[0], found[1], w->weight, w->bias, &o);
   out[1] = found[0];
   out[2] = found[2];
   return out[0] && (!w->running_mean || update_running(w, found[0], found[3]));
@@ -242,8 +242,8 @@ static const situ_function function = { op, forward, backward, release };
 static situ_tensor *simulate(const situ_nn_normalise_call *w) {
   const situ_options like = { .dtype = statistics_dtype(w->input), .device = situ_device_of(w->input) };
   situ_tensor *some = situ_zeros(SITU_SHAPE(situ_size(w->input, 1)), &like);
-  situ_tensor *y =
-      situ_batch_norm(w->input, some, some, w->weight, w->bias, &(situ_batch_norm_options){ .eps = w->eps });
+  const situ_batch_norm_options o = { .size = sizeof o, .eps = w->eps };
+  situ_tensor *y = situ_batch_norm(w->input, some, some, w->weight, w->bias, &o);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   const bool updated = !y || !w->running_mean || update_running(w, some, some);
@@ -253,9 +253,9 @@ static situ_tensor *simulate(const situ_nn_normalise_call *w) {
 static situ_tensor *through(const situ_nn_normalise_call *w, void *payload) {
   situ_comm *comm = payload;
   if (!situ__comm_given(op, comm)) return NULL;
+  const situ_batch_norm_options o = { .size = sizeof o, .training = true, .momentum = w->momentum, .eps = w->eps };
   if (comm->size == 1 || situ_device_of(w->input).kind == SITU_META)
-    return situ_batch_norm(w->input, w->running_mean, w->running_var, w->weight, w->bias,
-                           &(situ_batch_norm_options){ .training = true, .momentum = w->momentum, .eps = w->eps });
+    return situ_batch_norm(w->input, w->running_mean, w->running_var, w->weight, w->bias, &o);
   if (situ_is_dry()) return simulate(w);
   sync_call *s = situ__alloc(sizeof *s);
   if (!s) return situ__no_memory(op, sizeof *s), NULL;

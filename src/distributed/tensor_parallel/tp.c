@@ -144,7 +144,7 @@ static bool divide_embedding(division *d, const char *path, situ_nn_module *owne
   situ__tp_layer its = { .comm = d->tp->comm, .style = row->style, .replicate = row->replicate };
   (void)situ_nn_embedding_read(m, &its.embedding);
   if (!weight) return refuse_layer(path, m, "without a parameter `weight` of its own");
-  if (its.embedding.max_norm > 0) return refuse_layer(path, m, "with max_norm, which needs whole rows");
+  if (its.embedding.max_norm != SITU_NONE) return refuse_layer(path, m, "with max_norm, which needs whole rows");
   if (!columns && its.embedding.scale_grad_by_freq)
     return refuse_layer(path, m, "with scale_grad_by_freq, which counts all indices");
   if (!(its.weight = divide_tensor(d, path, "weight", weight, columns ? 1 : 0, 1))) return false;

@@ -116,9 +116,11 @@ static bool attend(const attention *m, const request *r, situ_tensor **out, situ
     y = situ_matmul(w, qkv[2]);
     if (!r->per_head) w = situ_mean(w, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
   } else {
-    y = situ_scaled_dot_product_attention(
-        qkv[0], qkv[1], qkv[2],
-        &(situ_attention_options){ .attn_mask = mask, .is_causal = r->causal && !mask, .dropout_p = p });
+    situ_attention_options o = situ_attention_defaults();
+    o.attn_mask = mask;
+    o.is_causal = r->causal && !mask;
+    o.dropout_p = p;
+    y = situ_scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], &o);
   }
   if (!y) return false;
   y = situ_reshape(situ_transpose(y, 1, 2), SITU_SHAPE(situ_size(q, 0), situ_size(q, 1), m->inner));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "nn/nn.h"
 #include "situ/graph.h"
 #include "situ/sys/layers.h"
@@ -47,10 +48,11 @@ static situ_tensor *normalise_input(const batch_norm *m, situ_tensor *x, double 
     return m->normaliser(
         &(situ_nn_normalise_call){ x, m->running_mean, m->running_var, m->weight, m->bias, momentum, m->options.eps },
         m->payload);
-  return situ_batch_norm(x, m->running_mean, m->running_var, m->weight, m->bias,
-                         &(situ_batch_norm_options){ .training = self->training || !m->running_mean,
-                                                     .momentum = momentum,
-                                                     .eps = m->options.eps });
+  situ_batch_norm_options o = situ_batch_norm_defaults();
+  o.training = self->training || !m->running_mean;
+  o.momentum = momentum;
+  o.eps = m->options.eps;
+  return situ_batch_norm(x, m->running_mean, m->running_var, m->weight, m->bias, &o);
 }
 
 /* One thread at a time updates running statistics. */
@@ -131,13 +133,14 @@ bool situ_nn_batch_norm_through(situ_nn_module *m, situ_nn_normaliser normalise,
   return true;
 }
 
-static situ_nn_module *make(const situ_nn_type *type, int64_t features, const situ_nn_batch_norm_options *options) {
+static situ_nn_module *make(const char *op, const situ_nn_type *type, int64_t features,
+                            const situ_nn_batch_norm_options *options) {
+  situ_nn_batch_norm_options o = situ_nn_batch_norm_defaults();
+  if (!situ__options_read(op, "situ_nn_batch_norm_defaults", options, &o, sizeof o)) return NULL;
   batch_norm *m = situ_nn_alloc(type);
   if (!m) return NULL;
   m->features = features;
-  if (options) m->options = *options;
-  if (m->options.eps == 0) m->options.eps = 1e-5;
-  if (m->options.momentum == 0) m->options.momentum = 0.1;
+  m->options = o;
   situ_options where = { .dtype = m->options.dtype, .device = m->options.device };
   situ_shape shape = SITU_SHAPE(features);
   if (!m->options.no_affine) {
@@ -154,8 +157,8 @@ static situ_nn_module *make(const situ_nn_type *type, int64_t features, const si
 }
 
 situ_nn_module *situ_nn_batch_norm1d(int64_t num_features, const situ_nn_batch_norm_options *options) {
-  return make(&batch_norm1d_type, num_features, options);
+  return make("nn_batch_norm1d", &batch_norm1d_type, num_features, options);
 }
 situ_nn_module *situ_nn_batch_norm2d(int64_t num_features, const situ_nn_batch_norm_options *options) {
-  return make(&batch_norm2d_type, num_features, options);
+  return make("nn_batch_norm2d", &batch_norm2d_type, num_features, options);
 }

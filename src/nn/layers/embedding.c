@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "base/fail.h"
+#include "base/options.h"
+#include "base/pair.h"
 #include "nn/nn.h"
 #include "situ/sys/layers.h"
 
@@ -24,7 +26,7 @@ static int print_options(const situ_tensor *weight, const situ_embedding_options
                          size_t size) {
   char number[SITU__NUMBER], padding[48] = "", norm[SITU__NUMBER + 16] = "", type[SITU__NUMBER + 16] = "";
   if (o->has_padding_idx) snprintf(padding, sizeof padding, ", padding_idx=%" PRId64, o->padding_idx);
-  if (o->max_norm > 0) snprintf(norm, sizeof norm, ", max_norm=%s", situ__nn_number(o->max_norm, number));
+  if (o->max_norm != SITU_NONE) snprintf(norm, sizeof norm, ", max_norm=%s", situ__nn_number(o->max_norm, number));
   if (o->norm_type != 2) snprintf(type, sizeof type, ", norm_type=%s", situ__nn_number(o->norm_type, number));
   return snprintf(buffer, size, "%" PRId64 ", %" PRId64 "%s%s%s%s%s%s", situ_size(weight, 0), situ_size(weight, 1),
                   mode ? "" : padding, norm, type, o->scale_grad_by_freq ? ", scale_grad_by_freq=True" : "",
@@ -50,14 +52,14 @@ bool situ_nn_embedding_read(const situ_nn_module *m, situ_embedding_options *opt
   return true;
 }
 
-/* Normally distributed rows, that of padding_idx 0; *o gets a padding_idx that is not negative and torch's norm_type.
-   Returns NULL after recording an error. */
+/* Normally distributed rows, that of padding_idx 0; *o gets a padding_idx that is not negative. Returns NULL after
+   recording an error. */
 static situ_tensor *make_table(const char *op, situ_shape shape, const situ_options *where, situ_embedding_options *o) {
-  if (!(o->max_norm >= 0) || isnan(o->norm_type))
+  if (!situ__check_pair(op, "padding_idx", o->has_padding_idx, o->padding_idx)) return NULL;
+  if (!(o->max_norm >= 0 || o->max_norm == SITU_NONE) || isnan(o->norm_type))
     return situ__fail(SITU_E_ARG, op, "max_norm %g, norm_type %g: max_norm must not be negative, neither may be NaN",
                       o->max_norm, o->norm_type),
            NULL;
-  if (o->norm_type == 0) o->norm_type = 2;
   situ_tensor *weight = situ_nn_init_normal_(situ_empty(shape, where), 0, 1, NULL);
   if (!weight || !o->has_padding_idx) return weight;
   const int64_t rows = shape.dim[0], row = o->padding_idx + (o->padding_idx < 0 ? rows : 0);
@@ -69,17 +71,19 @@ static situ_tensor *make_table(const char *op, situ_shape shape, const situ_opti
 
 situ_nn_module *situ_nn_embedding(int64_t num_embeddings, int64_t embedding_dim,
                                   const situ_nn_embedding_options *options) {
-  static const situ_nn_embedding_options torch;
-  const situ_nn_embedding_options *o = options ? options : &torch;
-  const situ_options where = { .dtype = o->dtype, .device = o->device };
+  static const char op[] = "nn_embedding";
+  situ_nn_embedding_options o = situ_nn_embedding_defaults();
+  if (!situ__options_read(op, "situ_nn_embedding_defaults", options, &o, sizeof o)) return NULL;
+  const situ_options where = { .dtype = o.dtype, .device = o.device };
   embedding *m = situ_nn_alloc(&embedding_type);
   if (!m) return NULL;
-  m->options = (situ_embedding_options){ .has_padding_idx = o->has_padding_idx,
-                                         .padding_idx = o->padding_idx,
-                                         .max_norm = o->max_norm,
-                                         .norm_type = o->norm_type,
-                                         .scale_grad_by_freq = o->scale_grad_by_freq };
-  situ_nn_param(m, weight, make_table("nn_embedding", SITU_SHAPE(num_embeddings, embedding_dim), &where, &m->options));
+  m->options = (situ_embedding_options){ .size = sizeof m->options,
+                                         .has_padding_idx = o.has_padding_idx,
+                                         .padding_idx = o.padding_idx,
+                                         .max_norm = o.max_norm,
+                                         .norm_type = o.norm_type,
+                                         .scale_grad_by_freq = o.scale_grad_by_freq };
+  situ_nn_param(m, weight, make_table(op, SITU_SHAPE(num_embeddings, embedding_dim), &where, &m->options));
   return situ_nn_done(m);
 }
 
@@ -97,7 +101,8 @@ static situ_tensor *bag_forward(situ_nn_module *self, situ_tensor *x, const void
   static const situ_nn_embedding_bag_kwargs none;
   const embedding_bag *m = (const embedding_bag *)self;
   const situ_nn_embedding_bag_kwargs *k = kwargs ? kwargs : &none;
-  const situ_embedding_bag_options options = { .offsets = k->offsets,
+  const situ_embedding_bag_options options = { .size = sizeof options,
+                                               .offsets = k->offsets,
                                                .per_sample_weights = k->per_sample_weights,
                                                .mode = m->mode,
                                                .include_last_offset = k->offsets && m->include_last_offset,
@@ -121,24 +126,25 @@ static const situ_nn_type bag_type = {
 
 situ_nn_module *situ_nn_embedding_bag(int64_t num_embeddings, int64_t embedding_dim,
                                       const situ_nn_embedding_bag_options *options) {
-  static const situ_nn_embedding_bag_options torch;
-  const situ_nn_embedding_bag_options *o = options ? options : &torch;
-  const situ_options where = { .dtype = o->dtype, .device = o->device };
-  if ((unsigned)o->mode > SITU_EMBEDDING_BAG_MAX || (o->mode == SITU_EMBEDDING_BAG_MAX && o->scale_grad_by_freq))
-    return situ__fail(SITU_E_ARG, "nn_embedding_bag", "mode %d%s", (int)o->mode,
-                      o->scale_grad_by_freq ? ", with scale_grad_by_freq: that is for mean and sum"
-                                            : " is not one of mean, sum and max"),
+  static const char op[] = "nn_embedding_bag";
+  situ_nn_embedding_bag_options o = situ_nn_embedding_bag_defaults();
+  if (!situ__options_read(op, "situ_nn_embedding_bag_defaults", options, &o, sizeof o)) return NULL;
+  const situ_options where = { .dtype = o.dtype, .device = o.device };
+  if ((unsigned)o.mode > SITU_EMBEDDING_BAG_MAX || (o.mode == SITU_EMBEDDING_BAG_MAX && o.scale_grad_by_freq))
+    return situ__fail(SITU_E_ARG, op, "mode %d%s", (int)o.mode,
+                      o.scale_grad_by_freq ? ", with scale_grad_by_freq: that is for mean and sum"
+                                           : " is not one of mean, sum and max"),
            NULL;
   embedding_bag *m = situ_nn_alloc(&bag_type);
   if (!m) return NULL;
-  m->options = (situ_embedding_options){ .has_padding_idx = o->has_padding_idx,
-                                         .padding_idx = o->padding_idx,
-                                         .max_norm = o->max_norm,
-                                         .norm_type = o->norm_type,
-                                         .scale_grad_by_freq = o->scale_grad_by_freq };
-  m->mode = o->mode;
-  m->include_last_offset = o->include_last_offset;
-  situ_nn_param(m, weight,
-                make_table("nn_embedding_bag", SITU_SHAPE(num_embeddings, embedding_dim), &where, &m->options));
+  m->options = (situ_embedding_options){ .size = sizeof m->options,
+                                         .has_padding_idx = o.has_padding_idx,
+                                         .padding_idx = o.padding_idx,
+                                         .max_norm = o.max_norm,
+                                         .norm_type = o.norm_type,
+                                         .scale_grad_by_freq = o.scale_grad_by_freq };
+  m->mode = o.mode;
+  m->include_last_offset = o.include_last_offset;
+  situ_nn_param(m, weight, make_table(op, SITU_SHAPE(num_embeddings, embedding_dim), &where, &m->options));
   return situ_nn_done(m);
 }

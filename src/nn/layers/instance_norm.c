@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "nn/nn.h"
 
 typedef struct instance_norm {
@@ -23,10 +24,12 @@ static situ_tensor *forward(situ_nn_module *self, situ_tensor *x) {
            NULL;
   const bool tracked = m->running_mean != NULL;
   const uint64_t locks = self->training ? situ__nn_write_begin(2, m->running_mean, m->running_var) : 0;
-  situ_tensor *y = situ_instance_norm(
-      ndim == m->ndim ? x : situ_unsqueeze(x, 0), m->running_mean, m->running_var, m->weight, m->bias,
-      &(situ_instance_norm_options){
-          .no_input_stats = tracked && !self->training, .momentum = m->options.momentum, .eps = m->options.eps });
+  situ_instance_norm_options o = situ_instance_norm_defaults();
+  o.no_input_stats = tracked && !self->training;
+  o.momentum = m->options.momentum;
+  o.eps = m->options.eps;
+  situ_tensor *y = situ_instance_norm(ndim == m->ndim ? x : situ_unsqueeze(x, 0), m->running_mean, m->running_var,
+                                      m->weight, m->bias, &o);
   situ__write_end(locks);
   return ndim == m->ndim ? y : situ_squeeze(y, SITU_DIMS(0));
 }
@@ -46,13 +49,14 @@ static const situ_nn_type types[] = {
 };
 
 static situ_nn_module *make(int spatial, int64_t features, const situ_nn_instance_norm_options *options) {
+  static const char *const ops[] = { "nn_instance_norm1d", "nn_instance_norm2d", "nn_instance_norm3d" };
+  situ_nn_instance_norm_options o = situ_nn_instance_norm_defaults();
+  if (!situ__options_read(ops[spatial - 1], "situ_nn_instance_norm_defaults", options, &o, sizeof o)) return NULL;
   instance_norm *m = situ_nn_alloc(&types[spatial - 1]);
   if (!m) return NULL;
   m->features = features;
   m->ndim = spatial + 2;
-  if (options) m->options = *options;
-  if (m->options.eps == 0) m->options.eps = 1e-5;
-  if (m->options.momentum == 0) m->options.momentum = 0.1;
+  m->options = o;
   situ_options where = { .dtype = m->options.dtype, .device = m->options.device };
   const situ_shape shape = SITU_SHAPE(features);
   if (m->options.affine) {

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/options.h"
 #include "nn/nn.h"
 #include "situ/nn/adapt.h"
 
@@ -45,10 +46,11 @@ static situ_tensor *find_weight(const char *op, const situ_nn_module *layer) {
 }
 
 static bool check_options(const char *op, const situ_nn_lora_options *o) {
-  if (o->r >= 0 && o->lora_alpha >= 0 && o->lora_dropout >= 0 && o->lora_dropout <= 1) return true;
+  if (o->r >= 1 && o->lora_alpha >= 0 && o->lora_dropout >= 0 && o->lora_dropout <= 1) return true;
   return situ__fail(SITU_E_ARG, op,
-                    "r %" PRId64 ", lora_alpha %g, lora_dropout %g: neither may be negative, nor dropout above 1", o->r,
-                    o->lora_alpha, o->lora_dropout),
+                    "r %" PRId64
+                    ", lora_alpha %g, lora_dropout %g: r must be 1 or more, neither negative, nor dropout above 1",
+                    o->r, o->lora_alpha, o->lora_dropout),
          false;
 }
 
@@ -56,30 +58,28 @@ static situ_nn_module *wrap(const char *op, situ_nn_module *layer, const situ_nn
   const situ_tensor *weight = find_weight(op, layer);
   lora *m = weight && check_options(op, o) ? situ_nn_alloc(&lora_type) : NULL;
   if (!m) return situ_nn_free(layer), NULL;
-  const int64_t r = o->r ? o->r : 8;
-  const double alpha = o->lora_alpha == 0 ? 8 : o->lora_alpha;
   const situ_shape shape = situ_block_shape(weight);
   const bool floating = situ_dtype_is_floating(situ_dtype_of(weight));
   const situ_nn_linear_options like = { .no_bias = true,
                                         .dtype = floating ? situ_dtype_of(weight) : SITU_F32,
                                         .device = situ_device_of(weight) };
-  m->scaling = alpha / (o->use_rslora ? sqrt((double)r) : (double)r);
+  m->scaling = o->lora_alpha / (o->use_rslora ? sqrt((double)o->r) : (double)o->r);
   situ_nn_child(m, base_layer, layer);
-  situ_nn_child(m, lora_A, situ_nn_linear(shape.dim[1], r, &like));
-  situ_nn_child(m, lora_B, situ_nn_linear(r, shape.dim[0], &like));
+  situ_nn_child(m, lora_A, situ_nn_linear(shape.dim[1], o->r, &like));
+  situ_nn_child(m, lora_B, situ_nn_linear(o->r, shape.dim[0], &like));
   situ_nn_child(m, lora_dropout, o->lora_dropout > 0 ? situ_nn_dropout(o->lora_dropout) : situ_nn_identity());
   situ_tensor *up = m->lora_B ? situ_nn_get_tensor(m->lora_B, "weight") : NULL;
   if (!up || !situ_nn_init_zeros_(up)) m->base.broken = true;
   return situ_nn_done(m);
 }
 
-static const situ_nn_lora_options peft;
-
 situ_nn_module *situ_nn_lora(situ_nn_module *base_layer, const situ_nn_lora_options *options) {
   static const char op[] = "nn_lora";
   if (!situ__nn_given(op, "base_layer", base_layer)) return NULL;
+  situ_nn_lora_options o = situ_nn_lora_defaults();
+  if (!situ__options_read(op, "situ_nn_lora_defaults", options, &o, sizeof o)) return situ_nn_free(base_layer), NULL;
   const bool training = base_layer->training;
-  situ_nn_module *m = wrap(op, base_layer, options ? options : &peft);
+  situ_nn_module *m = wrap(op, base_layer, &o);
   if (!m) return NULL;
   situ_nn_requires_grad_(((lora *)m)->base_layer, false);
   return situ_nn_train(m, training);
@@ -186,12 +186,15 @@ static bool check_targets(const char *op, const char *const *target, int64_t cou
 situ_status situ_nn_lora_add(situ_nn_module *m, const char *const *target_modules, int64_t count,
                              const situ_nn_lora_options *options) {
   static const char op[] = "nn_lora_add";
-  if (!situ__nn_given(op, "module", m) || !check_targets(op, target_modules, count)) return situ_error();
+  situ_nn_lora_options o = situ_nn_lora_defaults();
+  if (!situ__nn_given(op, "module", m) || !check_targets(op, target_modules, count) ||
+      !situ__options_read(op, "situ_nn_lora_defaults", options, &o, sizeof o))
+    return situ_error();
   search s = { .target = target_modules, .targets = count, .found = situ__calloc((size_t)count, sizeof(bool)) };
   if (!s.found) return situ__no_memory(op, (size_t)count * sizeof(bool));
   situ_tree *parameters = situ_nn_parameters(m);
   bool good = parameters && situ_nn_walk(m, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_ONCE, look, &s) == SITU_OK &&
-              check_found(op, &s) && make_adapters(op, &s, options ? options : &peft);
+              check_found(op, &s) && make_adapters(op, &s, &o);
   /* Layers keep a reference until the end, so that they can be put back. */
   for (int64_t i = 0; i < s.count; i++) situ_nn_retain(s.list[i].layer);
   good = good && put_adapters(&s);

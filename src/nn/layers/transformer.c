@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/options.h"
 #include "nn/nn.h"
 
 /* Of an encoder's layer, or of a decoder's, which alone has multihead_attn, norm3 and dropout3. */
@@ -152,47 +153,43 @@ situ_tensor *situ_nn_decode(situ_nn_module *decoder, situ_tensor *tgt, situ_tens
 
 /* ---- making a layer ---- */
 
-static situ_nn_module *make_layer(const situ_nn_type *type, int64_t d_model, int64_t nhead,
+static situ_nn_module *make_layer(const char *op, const situ_nn_type *type, int64_t d_model, int64_t nhead,
                                   const situ_nn_transformer_options *options) {
-  static const situ_nn_transformer_options torch;
-  if (!options) options = &torch;
+  situ_nn_transformer_options o = situ_nn_transformer_defaults();
+  if (!situ__options_read(op, "situ_nn_transformer_defaults", options, &o, sizeof o)) return NULL;
   const bool decodes = type == &decoder_layer_type;
-  double p = options->no_dropout ? 0 : options->dropout == 0 ? 0.1 : options->dropout;
-  int64_t inner = options->dim_feedforward ? options->dim_feedforward : 2048;
-  situ_nn_multihead_attention_options attention = { .dropout = p,
-                                                    .no_bias = options->no_bias,
-                                                    .batch_first = options->batch_first,
-                                                    .dtype = options->dtype,
-                                                    .device = options->device };
-  situ_nn_linear_options linear = { .no_bias = options->no_bias, .dtype = options->dtype, .device = options->device };
-  situ_nn_norm_options norm = {
-    .eps = options->layer_norm_eps, .no_bias = options->no_bias, .dtype = options->dtype, .device = options->device
+  situ_nn_multihead_attention_options attention = {
+    .dropout = o.dropout, .no_bias = o.no_bias, .batch_first = o.batch_first, .dtype = o.dtype, .device = o.device
+  };
+  situ_nn_linear_options linear = { .no_bias = o.no_bias, .dtype = o.dtype, .device = o.device };
+  const situ_nn_norm_options norm = {
+    .size = sizeof norm, .eps = o.layer_norm_eps, .no_bias = o.no_bias, .dtype = o.dtype, .device = o.device
   };
   block *m = situ_nn_alloc(type);
   if (!m) return NULL;
-  m->norm_first = options->norm_first;
-  m->gelu = options->gelu;
+  m->norm_first = o.norm_first;
+  m->gelu = o.gelu;
   situ_nn_child(m, self_attn, situ_nn_multihead_attention(d_model, nhead, &attention));
   if (decodes) situ_nn_child(m, multihead_attn, situ_nn_multihead_attention(d_model, nhead, &attention));
-  situ_nn_child(m, linear1, situ_nn_linear(d_model, inner, &linear));
-  situ_nn_child(m, dropout, situ_nn_dropout(p));
-  situ_nn_child(m, linear2, situ_nn_linear(inner, d_model, &linear));
+  situ_nn_child(m, linear1, situ_nn_linear(d_model, o.dim_feedforward, &linear));
+  situ_nn_child(m, dropout, situ_nn_dropout(o.dropout));
+  situ_nn_child(m, linear2, situ_nn_linear(o.dim_feedforward, d_model, &linear));
   situ_nn_child(m, norm1, situ_nn_layer_norm(SITU_SHAPE(d_model), &norm));
   situ_nn_child(m, norm2, situ_nn_layer_norm(SITU_SHAPE(d_model), &norm));
   if (decodes) situ_nn_child(m, norm3, situ_nn_layer_norm(SITU_SHAPE(d_model), &norm));
-  situ_nn_child(m, dropout1, situ_nn_dropout(p));
-  situ_nn_child(m, dropout2, situ_nn_dropout(p));
-  if (decodes) situ_nn_child(m, dropout3, situ_nn_dropout(p));
+  situ_nn_child(m, dropout1, situ_nn_dropout(o.dropout));
+  situ_nn_child(m, dropout2, situ_nn_dropout(o.dropout));
+  if (decodes) situ_nn_child(m, dropout3, situ_nn_dropout(o.dropout));
   return situ_nn_done(m);
 }
 
 situ_nn_module *situ_nn_transformer_encoder_layer(int64_t d_model, int64_t nhead,
                                                   const situ_nn_transformer_options *options) {
-  return make_layer(&encoder_layer_type, d_model, nhead, options);
+  return make_layer("nn_transformer_encoder_layer", &encoder_layer_type, d_model, nhead, options);
 }
 situ_nn_module *situ_nn_transformer_decoder_layer(int64_t d_model, int64_t nhead,
                                                   const situ_nn_transformer_options *options) {
-  return make_layer(&decoder_layer_type, d_model, nhead, options);
+  return make_layer("nn_transformer_decoder_layer", &decoder_layer_type, d_model, nhead, options);
 }
 
 /* ---- stacks ---- */

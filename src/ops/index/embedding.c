@@ -4,6 +4,8 @@
 
 #include "base/busy.h"
 #include "base/fail.h"
+#include "base/options.h"
+#include "base/pair.h"
 #include "ops/ops.h"
 
 /* ---- embedding: rows of a table ---- */
@@ -94,8 +96,7 @@ static bool bound_rows(situ_tensor *y, const situ_embedding_options *o) {
   situ__unseen u;
   situ__unseen_begin(&u);
   situ_tensor *rows = situ_to_dtype(y, wide);
-  situ_tensor *norm = situ_norm(rows, o->norm_type == 0 ? 2 : o->norm_type,
-                                &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
+  situ_tensor *norm = situ_norm(rows, o->norm_type, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
   situ_tensor *scale = situ_div(situ_full(SITU_SCALAR, o->max_norm, &like), situ_add_scalar(norm, 1e-7));
   scale = situ_masked_fill(scale, situ_logical_not(situ_gt_scalar(norm, o->max_norm)), 1);
   const bool good = situ_copy_(y, situ_mul(rows, scale)) != NULL;
@@ -114,7 +115,7 @@ static bool write_rows(situ_tensor *weight, situ_tensor *index, situ_tensor *row
 }
 
 static bool is_bounded(const situ_tensor *y, const situ_embedding_options *o) {
-  return o->max_norm > 0 && y->view.numel;
+  return o->max_norm != SITU_NONE && y->view.numel;
 }
 
 /* The rows; with max_norm those that write_rows is to write, when nothing else can fail. */
@@ -137,7 +138,8 @@ static situ_tensor *embed_bounded(situ_tensor *index, situ_tensor *weight, const
 static bool read_options(const char *op, const situ_embedding_options *o, const situ_tensor *weight,
                          embedding_params *p) {
   *p = (embedding_params){ .padding = -1, .by_frequency = o->scale_grad_by_freq };
-  if (!(o->max_norm >= 0) || isnan(o->norm_type))
+  if (!situ__check_pair(op, "padding_idx", o->has_padding_idx, o->padding_idx)) return false;
+  if (!(o->max_norm >= 0 || o->max_norm == SITU_NONE) || isnan(o->norm_type))
     return situ__fail(SITU_E_ARG, op, "max_norm %g, norm_type %g: max_norm must not be negative, neither may be NaN",
                       o->max_norm, o->norm_type),
            false;
@@ -148,12 +150,13 @@ static bool read_options(const char *op, const situ_embedding_options *o, const 
   return situ__fail(SITU_E_ARG, op, "padding_idx %lld is outside the vocabulary", (long long)o->padding_idx), false;
 }
 
-situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_embedding_options *o) {
-  static const situ_embedding_options torch;
+situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_embedding_options *options) {
+  situ_embedding_options o = situ_embedding_defaults();
   embedding_params p;
-  if (!o) o = &torch;
-  if (!read_options("embedding", o, weight, &p)) return NULL;
-  return o->max_norm > 0 ? embed_bounded(index, weight, &p, o) : situ_op_run2(&embedding_op, index, weight, &p);
+  if (!situ__options_read("embedding", "situ_embedding_defaults", options, &o, sizeof o)) return NULL;
+  if (!read_options("embedding", &o, weight, &p)) return NULL;
+  return o.max_norm != SITU_NONE ? embed_bounded(index, weight, &p, &o)
+                                 : situ_op_run2(&embedding_op, index, weight, &p);
 }
 
 /* ---- embedding_bag: sums, means and maxima of the rows of a bag ---- */
@@ -282,13 +285,13 @@ static situ_tensor *embed_bags(situ_tensor *input, situ_tensor *weight, const si
 
 situ_tensor *situ_embedding_bag(situ_tensor *input, situ_tensor *weight, const situ_embedding_bag_options *options) {
   SITU__MADE_OF_OPS("embedding_bag");
-  static const situ_embedding_bag_options torch;
   static const situ_op schema = { .name = "embedding_bag",
                                   .operand = { { "input", SITU_INDEX },
                                                { "weight", SITU_SAME | SITU_FLOATING },
                                                { "offsets", SITU_INDEX | SITU_OPTIONAL },
                                                { "per_sample_weights", SITU_SAME | SITU_FLOATING | SITU_OPTIONAL } } };
-  const situ_embedding_bag_options *o = options ? options : &torch;
-  situ_tensor *in[] = { input, weight, o->offsets, o->per_sample_weights };
-  return situ__together(&schema, in, 4) && bags_fit(input, o) ? embed_bags(input, weight, o) : NULL;
+  situ_embedding_bag_options o = situ_embedding_bag_defaults();
+  if (!situ__options_read("embedding_bag", "situ_embedding_bag_defaults", options, &o, sizeof o)) return NULL;
+  situ_tensor *in[] = { input, weight, o.offsets, o.per_sample_weights };
+  return situ__together(&schema, in, 4) && bags_fit(input, &o) ? embed_bags(input, weight, &o) : NULL;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "base/size.h"
 #include "ops/ops.h"
 #include "ops/samples.h"
@@ -376,14 +377,15 @@ static bool addmm_traced(const situ_call *c, situ_export_trace *t) {
                        .backward = addmm_backward,                                                            \
                        .backward_recorded = addmm_backward };                                                 \
   situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options) { \
-    addmm_params p = factors(options);                                                                        \
+    addmm_params p;                                                                                           \
+    if (!read_factors(#id, options, &p)) return NULL;                                                         \
     return situ_op_run3(&id##_op, x, a, b, &p);                                                               \
   }
-static addmm_params factors(const situ_addmm_options *o) {
-  addmm_params p = { 1, 1 };
-  if (o && (o->beta != 0 || o->zero_beta)) p.beta = o->beta;
-  if (o && (o->alpha != 0 || o->zero_alpha)) p.alpha = o->alpha;
-  return p;
+static bool read_factors(const char *op, const situ_addmm_options *options, addmm_params *p) {
+  situ_addmm_options o = situ_addmm_defaults();
+  if (!situ__options_read(op, "situ_addmm_defaults", options, &o, sizeof o)) return false;
+  *p = (addmm_params){ o.beta, o.alpha };
+  return true;
 }
 ADDMM(addmm, "mat1", "mat2")
 ADDMM(baddbmm, "batch1", "batch2")

@@ -1,6 +1,7 @@
 /* Products made of others: inner, addr, addmv, addbmm, bilinear, linalg.cross, linalg.vecdot.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
+#include "base/options.h"
 #include "ops/ops.h"
 
 enum { NUMBERS = SITU_SAME | SITU_FLOATING | SITU_INTEGRAL };
@@ -27,13 +28,14 @@ static bool is_vector(const char *op, const char *name, const situ_tensor *x) {
 }
 
 /* Of truth values, [n, m] in pairs: beta and input, or alpha and the pair. */
-static situ_tensor *addr_of_bool(situ_tensor *input, situ_tensor *pairs, const situ_addmm_options *o) {
-  const double beta = o && (o->beta != 0 || o->zero_beta) ? o->beta : 1,
-               alpha = o && (o->alpha != 0 || o->zero_alpha) ? o->alpha : 1;
-  if (!situ__is_whole(beta) || !situ__is_whole(alpha))
-    return situ__fail(SITU_E_ARG, "addr", "beta is %g and alpha %g: for bool both must be whole", beta, alpha), NULL;
-  if (beta == 0 && input) input = situ_zeros_like(input, NULL);
-  if (alpha == 0 && pairs) pairs = situ_zeros_like(pairs, NULL);
+static situ_tensor *addr_of_bool(situ_tensor *input, situ_tensor *pairs, const situ_addmm_options *options) {
+  situ_addmm_options o = situ_addmm_defaults();
+  if (!situ__options_read("addr", "situ_addmm_defaults", options, &o, sizeof o)) return NULL;
+  if (!situ__is_whole(o.beta) || !situ__is_whole(o.alpha))
+    return situ__fail(SITU_E_ARG, "addr", "beta is %g and alpha %g: for bool both must be whole", o.beta, o.alpha),
+           NULL;
+  if (o.beta == 0 && input) input = situ_zeros_like(input, NULL);
+  if (o.alpha == 0 && pairs) pairs = situ_zeros_like(pairs, NULL);
   return pairs ? situ_logical_or(situ_expand(input, situ_shape_of(pairs)), pairs) : NULL;
 }
 situ_tensor *situ_addr(situ_tensor *input, situ_tensor *vec1, situ_tensor *vec2, const situ_addmm_options *o) {

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <float.h>
 
+#include "base/options.h"
 #include "lapack.h"
 
 /* ---- the singular values that count; of a symmetric matrix, the eigenvalues without their signs ---- */
@@ -9,31 +10,31 @@
 static double epsilon_of(situ_dtype dtype) { return dtype == SITU_F64 ? DBL_EPSILON : FLT_EPSILON; }
 
 /* True where s [.., k] is above the tolerance. */
-static situ_tensor *counts(situ_tensor *a, situ_tensor *s, const situ_linalg_tolerance *given) {
+static situ_tensor *counts(situ_tensor *a, situ_tensor *s, situ_linalg_tolerance t) {
   if (!s) return NULL;
   const int64_t m = situ_size(a, -2), n = situ_size(a, -1);
-  situ_linalg_tolerance t = given ? *given : (situ_linalg_tolerance){ 0 };
-  if (t.rtol == 0 && t.atol == 0) t.rtol = (double)(m > n ? m : n) * epsilon_of(situ_dtype_of(a));
+  if (t.rtol == SITU_NONE) t.rtol = t.atol > 0 ? 0 : (double)(m > n ? m : n) * epsilon_of(situ_dtype_of(a));
   if (!situ_size(s, -1)) return situ_gt_scalar(s, 0);
   situ_tensor *largest = situ_amax(s, &(situ_reduce_options){ .dim = SITU_DIMS(-1), .keepdim = true });
   return situ_gt(s, situ_clamp(situ_mul_scalar(largest, t.rtol), t.atol, INFINITY));
 }
 
-static bool is_tolerance(const char *op, const situ_linalg_tolerance *t) {
-  if (!t || (t->atol >= 0 && t->rtol >= 0)) return true;
+static bool read_tolerance(const char *op, const situ_linalg_tolerance *given, situ_linalg_tolerance *t) {
+  *t = situ_linalg_tolerance_defaults();
+  if (!situ__options_read(op, "situ_linalg_tolerance_defaults", given, t, sizeof *t)) return false;
+  if (t->atol >= 0 && (t->rtol >= 0 || t->rtol == SITU_NONE)) return true;
   return situ__fail(SITU_E_ARG, op, "atol %g and rtol %g: neither may be negative", t->atol, t->rtol), false;
 }
-
-static bool is_hermitian(const situ_linalg_tolerance *t) { return t && t->hermitian; }
 
 situ_tensor *situ_linalg_matrix_rank(situ_tensor *A, const situ_linalg_tolerance *tolerance) {
   const char *op = "linalg_matrix_rank";
   SITU__MADE_OF_OPS(op);
-  if (!situ__need(op, "A", A) || !is_tolerance(op, tolerance)) return NULL;
+  situ_linalg_tolerance t;
+  if (!situ__need(op, "A", A) || !read_tolerance(op, tolerance, &t)) return NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *values = is_hermitian(tolerance) ? situ_abs(situ_linalg_eigvalsh(A, false)) : situ_linalg_svdvals(A);
-  return situ_scope_return(&s, situ_sum(counts(A, values, tolerance), &(situ_reduce_options){ .dim = SITU_DIMS(-1) }));
+  situ_tensor *values = t.hermitian ? situ_abs(situ_linalg_eigvalsh(A, false)) : situ_linalg_svdvals(A);
+  return situ_scope_return(&s, situ_sum(counts(A, values, t), &(situ_reduce_options){ .dim = SITU_DIMS(-1) }));
 }
 
 /* ---- pinv ---- */
@@ -65,7 +66,7 @@ static bool pinv_forward(situ_call *c) {
   }
   if (!u || !s || !v) return false;
   situ_tensor *zero = situ_zeros_like(s, NULL);
-  situ_tensor *inverse = situ_where(counts(c->in[0], situ_abs(s), t), situ_reciprocal(s), zero);
+  situ_tensor *inverse = situ_where(counts(c->in[0], situ_abs(s), *t), situ_reciprocal(s), zero);
   return situ_copy_(c->out[0], situ_matmul(situ_mul(v, situ_unsqueeze(inverse, -2)), situ__mt(u))) != NULL;
 }
 
@@ -95,8 +96,8 @@ SITU_OP(pinv_op) = { .name = "linalg_pinv",
                      .backward_recorded = pinv_backward };
 
 situ_tensor *situ_linalg_pinv(situ_tensor *A, const situ_linalg_tolerance *tolerance) {
-  if (!situ__need(pinv_op.name, "A", A) || !is_tolerance(pinv_op.name, tolerance)) return NULL;
-  const pinv_params p = { tolerance ? *tolerance : (situ_linalg_tolerance){ 0 } };
+  pinv_params p;
+  if (!situ__need(pinv_op.name, "A", A) || !read_tolerance(pinv_op.name, tolerance, &p.tolerance)) return NULL;
   return situ__lapack_run1(&pinv_op, A, &p);
 }
 
@@ -131,14 +132,15 @@ static bool lstsq_forward(situ_call *c) {
           .outs = 2,
           .in = { situ__lapack_batched(a, x, 2, &wide[0]), situ__lapack_batched(situ__desc(c->in[1]), x, 2, &wide[1]) },
           .out = { x, situ__desc(c->out[RANK]) },
-          .scalar = { rcond > 0 ? rcond : (double)(m > n ? m : n) * epsilon_of(c->dtype[0]) } });
+          .scalar = { rcond != SITU_NONE ? rcond : (double)(m > n ? m : n) * epsilon_of(c->dtype[0]) } });
 }
 
 /* x = p b with the pseudoinverse p of a. */
 static bool lstsq_backward(situ_grad_call *g) {
   situ_tensor *a = g->in[0], *b = g->in[1], *dxt = g->grad[X];
   const double rcond = ((const lstsq_params *)g->params)->rcond;
-  situ_tensor *p = situ_linalg_pinv(a, rcond > 0 ? &(situ_linalg_tolerance){ .rtol = rcond } : NULL);
+  const situ_linalg_tolerance t = { .size = sizeof t, .rtol = rcond };
+  situ_tensor *p = situ_linalg_pinv(a, &t);
   if (!p || !dxt) return false;
   return GRAD(g, 0, pinv_gradient(a, p, situ_matmul(situ__mt(dxt), situ__mt(b)))) &&
          GRAD(g, 1, situ_matmul(situ__mt(p), situ__mt(dxt)));
@@ -161,7 +163,8 @@ situ_tensor *situ_linalg_lstsq(situ_tensor *A, situ_tensor *B, double rcond, sit
   situ_tensor *outs[2] = { NULL, NULL };
   if (rank) *rank = NULL;
   if (!situ__need(lstsq_op.name, "A", A) || !situ__need(lstsq_op.name, "B", B)) return NULL;
-  if (!(rcond >= 0)) return situ__fail(SITU_E_ARG, lstsq_op.name, "rcond is %g, must be 0 or more", rcond), NULL;
+  if (!(rcond >= 0 || rcond == SITU_NONE))
+    return situ__fail(SITU_E_ARG, lstsq_op.name, "rcond is %g, must be 0 or more, or SITU_NONE", rcond), NULL;
   const bool vectors = situ__is_vectors(&A->view, &B->view);
   situ__lapack_run(&lstsq_op, (situ_tensor *[]){ A, vectors ? situ_unsqueeze(B, -1) : B }, 2, &(lstsq_params){ rcond },
                    outs, 2);

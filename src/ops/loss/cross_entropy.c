@@ -2,6 +2,7 @@
    log_softmax and a product.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
+#include "base/pair.h"
 #include "ops/ops.h"
 
 typedef struct nll_params {
@@ -171,7 +172,8 @@ static nll_params params_of(const situ_cross_entropy_options *o, bool logits) {
   return p;
 }
 
-static bool good(const char *op, const nll_params *p) {
+static bool good(const char *op, const situ_cross_entropy_options *o, const nll_params *p) {
+  if (o && !situ__check_pair(op, "ignore_index", o->has_ignore_index, o->ignore_index)) return false;
   if (!p->logits && p->smoothing != 0)
     return situ__fail(SITU_E_ARG, op, "label_smoothing is given: only cross_entropy has it"), false;
   if ((unsigned)p->reduction <= SITU_REDUCTION_NONE && p->smoothing >= 0 && p->smoothing <= 1) return true;
@@ -215,7 +217,7 @@ situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const s
   nll_params p = params_of(o, true);
   situ_tensor *weight = o ? o->weight : NULL;
   if (!situ__need("cross_entropy", "input", input) || !situ__need("cross_entropy", "target", target) ||
-      !good("cross_entropy", &p))
+      !good("cross_entropy", o, &p))
     return NULL;
   if (situ_dtype_is_floating((situ_dtype)target->view.dtype)) {
     situ_tensor *in[3] = { input, target, weight };
@@ -232,5 +234,6 @@ situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const s
 situ_tensor *situ_nll_loss(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *o) {
   SITU__MADE_OF_OPS("nll_loss");
   nll_params p = params_of(o, false);
-  return good("nll_loss", &p) ? situ_op_run3(&nll_loss_op, input, indices_of(target), o ? o->weight : NULL, &p) : NULL;
+  if (!good("nll_loss", o, &p)) return NULL;
+  return situ_op_run3(&nll_loss_op, input, indices_of(target), o ? o->weight : NULL, &p);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "loss.h"
 
 /* x where target is `which`, else 0. */
@@ -97,20 +98,20 @@ situ_tensor *situ_triplet_margin_loss(situ_tensor *anchor, situ_tensor *positive
   SITU__MADE_OF_OPS("triplet_margin_loss");
   const char *op = "triplet_margin_loss";
   static const situ_operand operands[] = { { "anchor", 0 }, { "positive", 0 }, { "negative", 0 } };
-  const situ_triplet_margin_options o = options ? *options : (situ_triplet_margin_options){ 0 };
-  const double p = o.p != 0 ? o.p : 2, eps = o.eps != 0 ? o.eps : 1e-6, margin = o.margin != 0 ? o.margin : 1;
+  situ_triplet_margin_options o = situ_triplet_margin_defaults();
+  if (!situ__options_read(op, "situ_triplet_margin_defaults", options, &o, sizeof o)) return NULL;
   situ_tensor *in[3] = { anchor, positive, negative };
   if (!situ__loss_operands(op, operands, in, 3)) return NULL;
-  if (!(margin > 0)) return situ__fail(SITU_E_ARG, op, "margin is %g, must be above 0", margin), NULL;
+  if (!(o.margin > 0)) return situ__fail(SITU_E_ARG, op, "margin is %g, must be above 0", o.margin), NULL;
   if (in[0]->view.ndim != in[1]->view.ndim || in[0]->view.ndim != in[2]->view.ndim || !in[0]->view.ndim)
     return situ__fail(SITU_E_SHAPE, op,
                       "anchor has %d dimensions, positive %d, negative %d: they must be equal, and not 0",
                       in[0]->view.ndim, in[1]->view.ndim, in[2]->view.ndim),
            NULL;
-  situ_tensor *near = situ_pairwise_distance(in[0], in[1], p, eps, false);
-  situ_tensor *far = situ_pairwise_distance(in[0], in[2], p, eps, false);
-  if (o.swap) far = situ_minimum(far, situ_pairwise_distance(in[1], in[2], p, eps, false));
-  return situ__reduce_loss(op, situ_relu(situ_add_scalar(situ_sub(near, far), margin)), o.reduction);
+  situ_tensor *near = situ_pairwise_distance(in[0], in[1], o.p, o.eps, false);
+  situ_tensor *far = situ_pairwise_distance(in[0], in[2], o.p, o.eps, false);
+  if (o.swap) far = situ_minimum(far, situ_pairwise_distance(in[1], in[2], o.p, o.eps, false));
+  return situ__reduce_loss(op, situ_relu(situ_add_scalar(situ_sub(near, far), o.margin)), o.reduction);
 }
 
 /* ---- of classes ---- */
@@ -139,15 +140,16 @@ situ_tensor *situ_multi_margin_loss(situ_tensor *input, situ_tensor *target, con
   static const situ_operand operands[] = { { "input", SITU_FLOATING | SITU_SAME },
                                            { "target", SITU_INDEX },
                                            { "weight", SITU_OPTIONAL | SITU_SAME } };
-  const situ_multi_margin_options o = options ? *options : (situ_multi_margin_options){ 0 };
+  situ_multi_margin_options o = situ_multi_margin_defaults();
+  if (!situ__options_read(op, "situ_multi_margin_defaults", options, &o, sizeof o)) return NULL;
   situ_tensor *in[3] = { input, target, o.weight };
   if (!situ__loss_operands(op, operands, in, 3)) return NULL;
   const bool batched = in[1]->view.ndim == 1;
-  if (o.p != 0 && o.p != 1 && o.p != 2) return situ__fail(SITU_E_ARG, op, "p is %g: must be 1 or 2", o.p), NULL;
+  if (o.p != 1 && o.p != 2) return situ__fail(SITU_E_ARG, op, "p is %g: must be 1 or 2", o.p), NULL;
   if (!classes(op, &in[0], &in[1], in[2])) return NULL;
   situ_tensor *lead = situ_sub(in[0], situ_gather(in[0], 1, in[1]));
   lead = situ_scatter_value(lead, 1, in[1], -INFINITY); /* before anything makes NaN of it where it is inf - inf */
-  situ_tensor *over = situ_relu(situ_add_scalar(lead, o.margin != 0 ? o.margin : 1));
+  situ_tensor *over = situ_relu(situ_add_scalar(lead, o.margin));
   situ_tensor *each = situ_mean(o.p == 2 ? situ_square(over) : over, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
   if (in[2]) each = situ_mul(each, situ_index_select(in[2], 0, situ_reshape(in[1], SITU_SHAPE(-1))));
   return situ__reduce_loss(op, batched ? each : situ_squeeze(each, SITU_DIMS(0)), o.reduction);

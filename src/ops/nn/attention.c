@@ -3,6 +3,7 @@
    mask has a gradient, two products compute it without copies, and the weights are kept.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
+#include "base/options.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -428,10 +429,12 @@ static situ_tensor *attend_in_groups(situ_tensor *query, situ_tensor *key, situ_
 situ_tensor *situ_scaled_dot_product_attention(situ_tensor *query, situ_tensor *key, situ_tensor *value,
                                                const situ_attention_options *options) {
   SITU__DEFAULT_FPU;
-  const situ_attention_options o = options ? *options : (situ_attention_options){ 0 };
+  situ_attention_options o = situ_attention_defaults();
+  if (!situ__options_read("scaled_dot_product_attention", "situ_attention_defaults", options, &o, sizeof o))
+    return NULL;
   attention_params p = { .scale = o.scale, .keep = 1 - o.dropout_p, .causal = o.is_causal };
   const int64_t width = situ__alive(query) && query->view.ndim ? last(&query->view, 1) : 0;
-  if (p.scale == 0 && width > 0) p.scale = 1 / sqrt((double)width);
+  if (p.scale == SITU_NONE) p.scale = width > 0 ? 1 / sqrt((double)width) : 0;
   if (p.keep >= 0 && p.keep < 1) p.draw = situ_generator_draw(NULL);
   return (o.enable_gqa ? attend_in_groups : attend)(query, key, value, o.attn_mask, &p);
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "ops/ops.h"
 
 typedef struct batch_norm_params {
@@ -221,12 +222,12 @@ SITU_OP(batch_norm_op) = { .name = "batch_norm",
                            .backward_recorded = backward_recorded };
 
 situ_tensor *situ_batch_norm(situ_tensor *input, situ_tensor *running_mean, situ_tensor *running_var,
-                             situ_tensor *weight, situ_tensor *bias, const situ_batch_norm_options *o) {
-  batch_norm_params p = { .training = o && o->training,
-                          .momentum = o && o->momentum != 0 ? o->momentum : 0.1,
-                          .eps = o && o->eps != 0 ? o->eps : 1e-5 };
-  if (!(p.eps > 0) || !isfinite(p.eps) || !(p.momentum >= 0 && p.momentum <= 1))
-    return situ__fail(SITU_E_ARG, "batch_norm", "eps %g must be positive, momentum %g in 0..1", p.eps, p.momentum),
+                             situ_tensor *weight, situ_tensor *bias, const situ_batch_norm_options *options) {
+  situ_batch_norm_options o = situ_batch_norm_defaults();
+  if (!situ__options_read("batch_norm", "situ_batch_norm_defaults", options, &o, sizeof o)) return NULL;
+  const batch_norm_params p = { .training = o.training, .momentum = o.momentum, .eps = o.eps };
+  if (!(p.eps >= 0) || !isfinite(p.eps) || !(p.momentum >= 0 && p.momentum <= 1))
+    return situ__fail(SITU_E_ARG, "batch_norm", "eps %g must not be negative, momentum %g in 0..1", p.eps, p.momentum),
            NULL;
   situ_tensor *in[5] = { input, running_mean, running_var, weight, bias };
   return situ_op_run(&batch_norm_op, in, 5, &p, NULL);

@@ -171,9 +171,10 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
                                   .autocast = { SITU_CAST_NOT, SITU_CAST_F32 } };
   situ_tensor *in[] = { input, weight, bias };
   if (!situ__together(&schema, in, 3)) return NULL;
-  if (!(eps >= 0 && isfinite(eps))) return situ__fail(SITU_E_ARG, op, "eps is %g: it must be positive", eps), NULL;
+  if (!(eps >= 0 && isfinite(eps)))
+    return situ__fail(SITU_E_ARG, op, "eps is %g: it must not be negative, nor infinite", eps), NULL;
   if (!situ__autocast(&schema, in, 3) || !good_shapes(in, num_groups)) return NULL;
-  const group_norm_params p = { num_groups, eps != 0 ? eps : 1e-5 };
+  const group_norm_params p = { num_groups, eps };
   if (has_kernel(in[INPUT])) return situ_op_run(&group_norm_op, in, 3, &p, NULL);
   const situ_memory_format format = situ__suggest_format(&in[INPUT]->view);
   situ_tensor *y = by_rows(in, &p);

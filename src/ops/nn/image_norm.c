@@ -1,6 +1,7 @@
 /* Norms of images that are made of other ops: instance_norm, local_response_norm. And channel_shuffle.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
+#include "base/options.h"
 #include "base/size.h"
 #include "ops/ops.h"
 
@@ -45,7 +46,8 @@ situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean, s
                                                { "running_var", VECTOR },
                                                { "weight", VECTOR },
                                                { "bias", VECTOR } } };
-  const situ_instance_norm_options o = options ? *options : (situ_instance_norm_options){ 0 };
+  situ_instance_norm_options o = situ_instance_norm_defaults();
+  if (!situ__options_read(op, "situ_instance_norm_defaults", options, &o, sizeof o)) return NULL;
   situ_tensor *vector[4] = { running_mean, running_var, weight, bias };
   if (!situ__together(&schema, (situ_tensor *[]){ input, running_mean, running_var, weight, bias }, 5)) return NULL;
   const situ_shape shape = situ__shape(&input->view);
@@ -68,9 +70,12 @@ situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean, s
   if (!input->view.numel) return situ_clone(input);
   for (int k = 0; k < 4; k++)
     if (!each(vector[k], batch, &vector[k])) return NULL;
-  situ_tensor *y = situ_batch_norm(
-      situ_reshape(input, SITU_SHAPE(1, batch * shape.dim[1], inner)), vector[0], vector[1], vector[2], vector[3],
-      &(situ_batch_norm_options){ .training = !o.no_input_stats, .momentum = o.momentum, .eps = o.eps });
+  situ_batch_norm_options each_instance = situ_batch_norm_defaults();
+  each_instance.training = !o.no_input_stats;
+  each_instance.momentum = o.momentum;
+  each_instance.eps = o.eps;
+  situ_tensor *y = situ_batch_norm(situ_reshape(input, SITU_SHAPE(1, batch * shape.dim[1], inner)), vector[0],
+                                   vector[1], vector[2], vector[3], &each_instance);
   if (y && !o.no_input_stats && !update(running, vector, batch)) return NULL;
   return situ_reshape(y, shape);
 }

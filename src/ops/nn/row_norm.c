@@ -213,7 +213,7 @@ SITU_OP(rms_norm_op) = { .name = "rms_norm",
 
 static bool good_eps(const char *op, double eps) {
   if (eps >= 0 && isfinite(eps)) return true;
-  return situ__fail(SITU_E_ARG, op, "eps is %g: it must be positive", eps), false;
+  return situ__fail(SITU_E_ARG, op, "eps is %g: it must not be negative, nor infinite", eps), false;
 }
 
 /* normalized_shape must be the end of in[0]'s shape. Reported after errors in the operands themselves. */
@@ -234,15 +234,13 @@ situ_tensor *situ_layer_norm(situ_tensor *input, situ_shape normalized_shape, si
                              double eps) {
   situ_tensor *in[] = { input, weight, bias };
   if (!tail(&layer_norm_op, in, 3, &normalized_shape) || !good_eps("layer_norm", eps)) return NULL;
-  return situ_op_run(&layer_norm_op, in, 3, &(norm_params){ normalized_shape.ndim, eps != 0 ? eps : 1e-5 }, NULL);
+  return situ_op_run(&layer_norm_op, in, 3, &(norm_params){ normalized_shape.ndim, eps }, NULL);
 }
 
 situ_tensor *situ_rms_norm(situ_tensor *input, situ_shape normalized_shape, situ_tensor *weight, double eps) {
   situ_tensor *in[] = { input, weight };
-  if (!tail(&rms_norm_op, in, 2, &normalized_shape) || !good_eps("rms_norm", eps)) return NULL;
-  return situ_op_run(&rms_norm_op, in, 2,
-                     &(norm_params){ normalized_shape.ndim, eps != 0                        ? eps
-                                                            : input->view.dtype == SITU_F64 ? DBL_EPSILON
-                                                                                            : FLT_EPSILON },
-                     NULL);
+  if (!tail(&rms_norm_op, in, 2, &normalized_shape)) return NULL;
+  if (eps == SITU_NONE) eps = input->view.dtype == SITU_F64 ? DBL_EPSILON : FLT_EPSILON;
+  if (!good_eps("rms_norm", eps)) return NULL;
+  return situ_op_run(&rms_norm_op, in, 2, &(norm_params){ normalized_shape.ndim, eps }, NULL);
 }

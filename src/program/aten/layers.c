@@ -165,38 +165,38 @@ static situ_tensor *with_batch_statistics(situ__op_call *c, situ_tensor *y, bool
 
 /* Exported in training mode, a norm trains as its module does. */
 static situ_tensor *run_batch_norm(situ__op_call *c) {
-  const situ_batch_norm_options o = { .training =
-                                          situ__arg_flag(c, 5) && (situ__call_trains(c) || !situ__arg_given(c, 3)),
-                                      .momentum = situ__arg_flag(c, 5) ? situ__nonzero(situ__arg_number(c, 6)) : 0,
-                                      .eps = situ__nonzero(situ__arg_number(c, 7)) };
+  situ_batch_norm_options o = situ_batch_norm_defaults();
+  o.training = situ__arg_flag(c, 5) && (situ__call_trains(c) || !situ__arg_given(c, 3));
+  if (situ__arg_flag(c, 5)) o.momentum = situ__arg_number(c, 6);
+  o.eps = situ__arg_number(c, 7);
   situ_tensor *y = situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4),
                                    situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
   return with_batch_statistics(c, y, o.training, o.eps);
 }
 static situ_tensor *run_batch_norm_eval(situ__op_call *c) {
-  const situ_batch_norm_options o = { .eps = situ__nonzero(situ__arg_number(c, 6)) };
+  const situ_batch_norm_options o = { .size = sizeof o, .eps = situ__arg_number(c, 6) };
   situ_tensor *y = situ_batch_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4),
                                    situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
   return with_batch_statistics(c, y, false, o.eps);
 }
 /* What instance norm decomposes into. */
 static situ_tensor *run_batch_norm_of_batch(situ__op_call *c) {
-  const situ_batch_norm_options o = { .training = true, .eps = situ__nonzero(situ__arg_number(c, 5)) };
+  const situ_batch_norm_options o = { .size = sizeof o, .training = true, .eps = situ__arg_number(c, 5) };
   situ_tensor *y =
       situ_batch_norm(situ__arg_tensor(c, 0), NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
   return with_batch_statistics(c, y, true, o.eps);
 }
 static situ_tensor *run_instance_norm(situ__op_call *c) {
-  /* Without running statistics torch takes any momentum. */
-  const situ_instance_norm_options o = { .no_input_stats = !situ__arg_flag(c, 5),
-                                         .momentum = situ__arg_given(c, 3) ? situ__nonzero(situ__arg_number(c, 6)) : 0,
-                                         .eps = situ__nonzero(situ__arg_number(c, 7)) };
+  situ_instance_norm_options o = situ_instance_norm_defaults();
+  o.no_input_stats = !situ__arg_flag(c, 5);
+  if (situ__arg_given(c, 3)) o.momentum = situ__arg_number(c, 6); /* without running statistics torch takes any */
+  o.eps = situ__arg_number(c, 7);
   return situ_instance_norm(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3), situ__arg_tensor(c, 4),
                             situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_layer_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
-  const double eps = situ__nonzero(situ__arg_number(c, 4));
+  const double eps = situ__arg_number(c, 4);
   const situ_shape last = situ__arg_dims(c, 1);
   situ_reduce_options over = { .keepdim = true };
   for (int d = situ_dim(x) - last.ndim; d >= 0 && d < situ_dim(x); d++) over.dim.dim[over.dim.ndim++] = d;
@@ -205,12 +205,12 @@ static situ_tensor *run_layer_norm(situ__op_call *c) {
 }
 static situ_tensor *run_group_norm(situ__op_call *c) {
   return situ_group_norm(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_tensor(c, 2), situ__arg_tensor(c, 3),
-                         situ__nonzero(situ__arg_number(c, 4)));
+                         situ__arg_number(c, 4));
 }
 static situ_tensor *run_native_group_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const int64_t groups = situ__arg_int(c, 6);
-  const double eps = situ__nonzero(situ__arg_number(c, 7));
+  const double eps = situ__arg_number(c, 7);
   situ_tensor *y = situ_group_norm(x, groups, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), eps);
   if (!y || (!situ__call_wanted(c, 1) && !situ__call_wanted(c, 2))) return y;
   x = situ_unflatten(situ_flatten(x, 1, -1), 1, SITU_SHAPE(groups, -1)); /* a batch may be empty */
@@ -218,7 +218,7 @@ static situ_tensor *run_native_group_norm(situ__op_call *c) {
 }
 static situ_tensor *run_rms_norm(situ__op_call *c) {
   return situ_rms_norm(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_tensor(c, 2),
-                       situ__arg_given(c, 3) ? situ__nonzero(situ__arg_number(c, 3)) : 0);
+                       situ__arg_given(c, 3) ? situ__arg_number(c, 3) : SITU_NONE);
 }
 /* g v / |v|, with a norm for each index of dim. */
 static situ_tensor *run_weight_norm(situ__op_call *c) {
@@ -269,24 +269,28 @@ static situ_tensor *run_alpha_dropout(situ__op_call *c) {
 }
 static situ_tensor *run_attention(situ__op_call *c) {
   const double p = situ__arg_number(c, 4);
-  const situ_attention_options o = { .attn_mask = situ__arg_tensor(c, 3),
+  const situ_attention_options o = { .size = sizeof o,
+                                     .attn_mask = situ__arg_tensor(c, 3),
                                      .dropout_p = p > 0 && situ__call_trains(c) ? p : 0,
                                      .is_causal = situ__arg_flag(c, 5),
-                                     .scale = situ__arg_given(c, 6) ? situ__nonzero(situ__arg_number(c, 6)) : 0,
+                                     .scale = situ__arg_given(c, 6) ? situ__arg_number(c, 6) : SITU_NONE,
                                      .enable_gqa = situ__arg_flag(c, 7) };
   return situ_scaled_dot_product_attention(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_embedding(situ__op_call *c) {
   const int64_t padding = situ__arg_int(c, 2);
-  const situ_embedding_options o = { .has_padding_idx = padding >= 0,
-                                     .padding_idx = padding,
-                                     .scale_grad_by_freq = situ__arg_flag(c, 3) };
+  situ_embedding_options o = situ_embedding_defaults();
+  o.has_padding_idx = padding >= 0;
+  if (padding >= 0) o.padding_idx = padding;
+  o.scale_grad_by_freq = situ__arg_flag(c, 3);
   return situ_embedding(situ__arg_tensor(c, 1), situ__arg_tensor(c, 0), &o);
 }
 /* The rows of the indices, in a copy, which the row's first argument then gets. */
 static situ_tensor *run_embedding_renorm(situ__op_call *c) {
   situ_tensor *weight = situ__arg_tensor(c, 0);
-  const situ_embedding_options o = { .max_norm = situ__arg_number(c, 2), .norm_type = situ__arg_number(c, 3) };
+  const situ_embedding_options o = { .size = sizeof o,
+                                     .max_norm = situ__arg_number(c, 2),
+                                     .norm_type = situ__arg_number(c, 3) };
   return situ_embedding(situ__arg_tensor(c, 1), weight, &o) ? weight : NULL;
 }
 /* The bags' sizes and places, torch's further results, are backward's. */
@@ -295,13 +299,14 @@ static situ_tensor *run_embedding_bag(situ__op_call *c) {
                                                    SITU_EMBEDDING_BAG_MAX };
   const int64_t mode = situ__arg_int(c, 4);
   if (mode < 0 || mode > 2) return situ__call_refuse(c, "has a mode that situ does not know");
-  const situ_embedding_bag_options o = { .offsets = situ__arg_tensor(c, 2),
-                                         .scale_grad_by_freq = situ__arg_flag(c, 3),
-                                         .mode = modes[mode],
-                                         .per_sample_weights = situ__arg_tensor(c, 6),
-                                         .include_last_offset = situ__arg_flag(c, 7),
-                                         .has_padding_idx = situ__arg_given(c, 8),
-                                         .padding_idx = situ__arg_given(c, 8) ? situ__arg_int(c, 8) : 0 };
+  situ_embedding_bag_options o = situ_embedding_bag_defaults();
+  o.offsets = situ__arg_tensor(c, 2);
+  o.scale_grad_by_freq = situ__arg_flag(c, 3);
+  o.mode = modes[mode];
+  o.per_sample_weights = situ__arg_tensor(c, 6);
+  o.include_last_offset = situ__arg_flag(c, 7);
+  o.has_padding_idx = situ__arg_given(c, 8);
+  if (o.has_padding_idx) o.padding_idx = situ__arg_int(c, 8);
   return situ_embedding_bag(situ__arg_tensor(c, 1), situ__arg_tensor(c, 0), &o);
 }
 

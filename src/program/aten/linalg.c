@@ -12,7 +12,7 @@
 typedef situ_tensor *adding(situ_tensor *, situ_tensor *, situ_tensor *, const situ_addmm_options *);
 static situ_tensor *add_product(situ__op_call *c, adding *fn) {
   const double beta = situ__arg_number(c, 3), alpha = situ__arg_number(c, 4);
-  const situ_addmm_options o = { .beta = beta, .alpha = alpha, .zero_beta = beta == 0, .zero_alpha = alpha == 0 };
+  const situ_addmm_options o = { .size = sizeof o, .beta = beta, .alpha = alpha };
   return fn(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_addmm(situ__op_call *c) { return add_product(c, situ_addmm); }
@@ -143,11 +143,13 @@ static situ_tensor *run_slogdet(situ__op_call *c) {
 /* Arguments: A, atol, rtol, hermitian. */
 typedef situ_tensor *ranked(situ_tensor *, const situ_linalg_tolerance *);
 static situ_tensor *rank(situ__op_call *c, ranked *fn) {
-  double tolerance[2] = { 0, 0 };
+  double tolerance[2] = { 0, SITU_NONE };
   for (int k = 0; k < 2; k++)
     if (situ__arg_given(c, k + 1) && !situ__arg_host_number(c, k + 1, &tolerance[k], "has a tolerance without a value"))
       return NULL;
-  const situ_linalg_tolerance o = { .atol = tolerance[0], .rtol = tolerance[1], .hermitian = situ__arg_flag(c, 3) };
+  const situ_linalg_tolerance o = {
+    .size = sizeof o, .atol = tolerance[0], .rtol = tolerance[1], .hermitian = situ__arg_flag(c, 3)
+  };
   return fn(situ__arg_tensor(c, 0), &o);
 }
 static situ_tensor *run_pinv(situ__op_call *c) { return rank(c, situ_linalg_pinv); }

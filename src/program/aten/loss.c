@@ -59,7 +59,7 @@ static situ_tensor *run_kl_div(situ__op_call *c) {
 }
 static situ_tensor *run_poisson_nll(situ__op_call *c) {
   return situ_poisson_nll_loss(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_flag(c, 2),
-                               situ__arg_flag(c, 3), situ__nonzero(situ__arg_number(c, 4)), reduction_of(c, 5));
+                               situ__arg_flag(c, 3), situ__arg_number(c, 4), reduction_of(c, 5));
 }
 
 /* Arguments: input1, input2, target, margin, reduction. */
@@ -72,16 +72,18 @@ static situ_tensor *run_margin_ranking(situ__op_call *c) { return compare_pairs(
 static situ_tensor *run_cosine_embedding(situ__op_call *c) { return compare_pairs(c, situ_cosine_embedding_loss); }
 
 static situ_tensor *run_triplet_margin(situ__op_call *c) {
-  const situ_triplet_margin_options o = { .margin = situ__nonzero(situ__arg_number(c, 3)),
-                                          .p = situ__nonzero(situ__arg_number(c, 4)),
-                                          .eps = situ__nonzero(situ__arg_number(c, 5)),
+  const situ_triplet_margin_options o = { .size = sizeof o,
+                                          .margin = situ__arg_number(c, 3),
+                                          .p = situ__arg_number(c, 4),
+                                          .eps = situ__arg_number(c, 5),
                                           .swap = situ__arg_flag(c, 6),
                                           .reduction = reduction_of(c, 7) };
   return situ_triplet_margin_loss(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *run_multi_margin(situ__op_call *c) {
-  const situ_multi_margin_options o = { .p = situ__arg_number(c, 2),
-                                        .margin = situ__nonzero(situ__arg_number(c, 3)),
+  const situ_multi_margin_options o = { .size = sizeof o,
+                                        .p = situ__arg_number(c, 2),
+                                        .margin = situ__arg_number(c, 3),
                                         .weight = situ__arg_tensor(c, 4),
                                         .reduction = reduction_of(c, 5) };
   return situ_multi_margin_loss(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), &o);

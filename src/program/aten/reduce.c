@@ -97,7 +97,7 @@ static situ_tensor *run_renorm(situ__op_call *c) {
 }
 static situ_tensor *run_cosine_similarity(situ__op_call *c) {
   return situ_cosine_similarity(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_dim(c, 2),
-                                situ__nonzero(situ__arg_number(c, 3)));
+                                situ__arg_number(c, 3));
 }
 static situ_tensor *run_pairwise_distance(situ__op_call *c) {
   return situ_pairwise_distance(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_number(c, 2),

@@ -298,8 +298,6 @@ static inline situ_tensor **situ__call_wanted(const situ__op_call *c, int k) {
 }
 /* Hands over tensors of a list, which must be as many as the file says; `count` below 0: after an error. */
 situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count);
-/* 0 means torch's default in situ's options, and 0 in a file. */
-static inline double situ__nonzero(double value) { return value == 0 ? DBL_MIN : value; }
 /* torch's default dtype where the program was exported: of fractions beside whole numbers, and of what is made without
    a dtype. */
 static inline situ_dtype situ__call_real(const situ__op_call *c) { return c->node->real ? c->node->real : SITU_F32; }

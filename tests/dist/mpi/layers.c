@@ -9,6 +9,7 @@
 #include "situ/mpi.h"
 #include "situ/situ.h"
 #include "situ/sys/comm_sim.h"
+#include "support/options.h"
 
 enum { ROWS = 3, WIDTH = 8, HEADS = 4, LENGTH = 5, STEPS = 20 };
 
@@ -35,7 +36,7 @@ static bool close_enough(const char *what, double difference, double most) {
 /* ---- SyncBatchNorm ---- */
 
 static situ_nn_module *make_norm(void) {
-  return situ_nn_batch_norm1d(WIDTH, &(situ_nn_batch_norm_options){ .dtype = SITU_F64 });
+  return situ_nn_batch_norm1d(WIDTH, OPTIONS_AT(situ_nn_batch_norm, with.dtype = SITU_F64));
 }
 
 static bool norms_agree(situ_comm *comm) {
@@ -58,10 +59,10 @@ static bool norms_agree(situ_comm *comm) {
 
 static situ_nn_module *make_layer(void) {
   situ_manual_seed(4);
-  return situ_nn_transformer_encoder_layer(
-      WIDTH, HEADS,
-      &(situ_nn_transformer_options){
-          .dim_feedforward = 16, .batch_first = true, .no_dropout = true, .dtype = SITU_F64 });
+  return situ_nn_transformer_encoder_layer(WIDTH, HEADS,
+                                           OPTIONS_AT(situ_nn_transformer, with.dim_feedforward = 16,
+                                                      with.batch_first = true, with.dropout = 0,
+                                                      with.dtype = SITU_F64));
 }
 
 static bool train_layer(situ_nn_module *m, situ_dist_tp *tp) {

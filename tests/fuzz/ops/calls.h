@@ -4,6 +4,7 @@
 #define SITU_TESTS_FUZZ_OPS_CALLS_H
 
 #include "ops/input.h"
+#include "support/options.h"
 
 #define I(k) n->i[k]
 #define DIM(k) (int)n->i[k]
@@ -28,15 +29,19 @@
       .mode = (situ_grid_mode)(I(0) & 3), .padding_mode = (situ_grid_padding)(I(1) & 3), .align_corners = I(2) & 1 })
 #define RECUR \
   &(situ_recurrent_options) { .reverse = I(0) & 1, .relu = I(0) & 2, .c_n = also }
+#define FACTORS OPTIONS_AT(situ_addmm, with.beta = D(0), with.alpha = D(1))
+#define LIMITS OPTIONS_AT(situ_linalg_tolerance, with.atol = D(0), with.rtol = D(1), with.hermitian = I(0) & 1)
+#define CAUSAL OPTIONS_AT(situ_attention, with.is_causal = true)
 #define POOL (&(situ_pool_options){ .kernel = S(0), .stride = S(1), .padding = S(2), .ceil_mode = I(0) & 1 })
 
 static situ_tensor *situ_masked_attention(situ_tensor *query, situ_tensor *key, situ_tensor *value, situ_tensor *mask,
                                           double scale) {
-  const situ_attention_options options = { .attn_mask = mask, .scale = scale };
+  const situ_attention_options options = OPTIONS_OF(situ_attention, with.attn_mask = mask, with.scale = scale);
   return situ_scaled_dot_product_attention(query, key, value, &options);
 }
 static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key, situ_tensor *mask, double dropout) {
-  const situ_attention_options options = { .attn_mask = mask, .dropout_p = dropout, .enable_gqa = true };
+  const situ_attention_options options =
+      OPTIONS_OF(situ_attention, with.attn_mask = mask, with.dropout_p = dropout, with.enable_gqa = true);
   return situ_scaled_dot_product_attention(query, key, key, &options);
 }
 
@@ -122,10 +127,10 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("xo", false, kron, (t[0], t[1]))                                                                                \
   _("xo", false, tensordot, (t[0], t[1], S(0), S(1)))                                                               \
   _("mM", false, einsum, (I(0) & 1 ? "bij,bjk->kb" : "...j,bjk", t, 2))                                             \
-  _("arR", false, addmm, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                  \
-  _("arR", false, addr, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                   \
-  _("arR", false, addmv, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                  \
-  _("arR", false, addbmm, (t[0], t[1], t[2], &(situ_addmm_options){ .beta = D(0), .alpha = D(1) }))                 \
+  _("arR", false, addmm, (t[0], t[1], t[2], FACTORS))                                                               \
+  _("arR", false, addr, (t[0], t[1], t[2], FACTORS))                                                                \
+  _("arR", false, addmv, (t[0], t[1], t[2], FACTORS))                                                               \
+  _("arR", false, addbmm, (t[0], t[1], t[2], FACTORS))                                                              \
   _("xo", false, inner, (t[0], t[1]))                                                                               \
   _("xo", false, linalg_cross, (t[0], t[1], DIM(0)))                                                                \
   _("xo", false, linalg_vecdot, (t[0], t[1], DIM(0)))                                                               \
@@ -195,7 +200,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("m", false, fold, (t[0], S(0), S(1), NULL))                                                                     \
   _("m", false, channel_shuffle, (t[0], I(0)))                                                                      \
   _("m", false, local_response_norm, (t[0], I(0) & 7, D(0), D(1), 2))                                               \
-  _("muu", false, instance_norm, (t[0], NULL, NULL, t[1], t[2], &(situ_instance_norm_options){ .eps = D(0) }))      \
+  _("muu", false, instance_norm, (t[0], NULL, NULL, t[1], t[2], OPTIONS_AT(situ_instance_norm, with.eps = D(0))))   \
   _("h", true, linalg_cholesky, (t[0], I(0) & 1))                                                                   \
   _("h", true, linalg_inv, (t[0]))                                                                                  \
   _("h", true, linalg_det, (t[0]))                                                                                  \
@@ -207,8 +212,8 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("m", true, linalg_svdvals, (t[0]))                                                                              \
   _("h", true, linalg_eigh, (t[0], I(0) & 1, also))                                                                 \
   _("h", true, linalg_eigvalsh, (t[0], I(0) & 1))                                                                   \
-  _("m", true, linalg_pinv, (t[0], &(situ_linalg_tolerance){ D(0), D(1), I(0) & 1 }))                               \
-  _("m", true, linalg_matrix_rank, (t[0], &(situ_linalg_tolerance){ D(0), D(1), I(0) & 1 }))                        \
+  _("m", true, linalg_pinv, (t[0], LIMITS))                                                                         \
+  _("m", true, linalg_matrix_rank, (t[0], LIMITS))                                                                  \
   _("mA", true, linalg_lstsq, (t[0], t[1], D(0), also))                                                             \
   _("r", true, linalg_lu_factor, (t[0], also))                                                                      \
   _("h", true, linalg_lu, (t[0], also, NULL))                                                                       \
@@ -242,7 +247,7 @@ static situ_tensor *situ_grouped_attention(situ_tensor *query, situ_tensor *key,
   _("mvv", false, layer_norm, (t[0], S(0), t[1], t[2], D(0)))                                                       \
   _("muu", false, group_norm, (t[0], I(0), t[1], t[2], D(0)))                                                       \
   _("mv", false, rms_norm, (t[0], S(0), t[1], D(0)))                                                                \
-  _("mmm", false, scaled_dot_product_attention, (t[0], t[1], t[2], &(situ_attention_options){ .is_causal = true })) \
+  _("mmm", false, scaled_dot_product_attention, (t[0], t[1], t[2], CAUSAL))                                         \
   _("mmmz", false, masked_attention, (t[0], t[1], t[2], t[3], D(0)))                                                \
   _("mmz", false, grouped_attention, (t[0], t[1], t[2], D(0)))                                                      \
   _("mhr", true, rnn_layer, (t[0], t[1], t[2], RECUR))                                                              \

@@ -92,7 +92,7 @@ int main(void) {
     REFUSED(situ_linalg_svd(a, false, &p, &more));
     REFUSED(situ_linalg_eigh(a, false, &p));
     REFUSED(situ_linalg_eigvalsh(a, false));
-    REFUSED(situ_linalg_lstsq(a, b, 0, &p));
+    REFUSED(situ_linalg_lstsq(a, b, SITU_NONE, &p));
     REFUSED(situ_linalg_pinv(a, NULL));
     REFUSED(situ_linalg_matrix_rank(a, NULL));
     REFUSED(situ_linalg_matrix_exp(a));

@@ -87,7 +87,9 @@ static situ_tensor *attend(situ__op_call *c, attention *a) {
   const int64_t mode = situ__arg_int(c, OUTPUT_MODE), groups = situ_size(a->q, 1) / situ_size(a->k, 1);
   const bool scores_too = wants(c, 3);
   if (!scores_too && a->cap == 0) {
-    const situ_attention_options o = { .attn_mask = a->bias, .scale = a->scale, .enable_gqa = groups > 1 };
+    const situ_attention_options o = {
+      .size = sizeof o, .attn_mask = a->bias, .scale = a->scale, .enable_gqa = groups > 1
+    };
     return situ_scaled_dot_product_attention(a->q, a->k, a->v, &o);
   }
   situ_tensor *k = a->k, *v = a->v;
@@ -154,9 +156,9 @@ static situ_tensor *run_attend(situ__op_call *c) {
   situ_tensor *mask = situ__arg_tensor(c, 3);
   const double scale = situ__arg_number(c, 4);
   const situ_shape of_q = situ_shape_of(q), of_k = situ_shape_of(k), of_v = situ_shape_of(v);
+  const situ_attention_options o = { .size = sizeof o, .attn_mask = mask, .scale = scale };
   if (is_one_call(c, &of_q, &of_k, &of_v))
-    return situ_scaled_dot_product_attention(q, situ_transpose(k, -2, -1), v,
-                                             &(situ_attention_options){ .attn_mask = mask, .scale = scale });
+    return situ_scaled_dot_product_attention(q, situ_transpose(k, -2, -1), v, &o);
   situ_tensor *scores = situ_mul_scalar(situ_matmul(q, k), scale);
   if (mask) scores = situ_add(scores, mask);
   return situ_matmul(situ_softmax(scores, situ__arg_dim(c, 5)), v);

@@ -1,12 +1,8 @@
 /* ONNX's norms, dropout, losses, and linear quantisation.
    SPDX-License-Identifier: MIT */
-#include <float.h>
 #include <string.h>
 
 #include "program/graph/program.h"
-
-/* 0 means torch's default in situ's options, and 0 in a file. */
-static double nonzero(double value) { return value == 0 ? DBL_MIN : value; }
 
 /* Whether result i is asked for. */
 static bool wants(const situ__op_call *c, int i) { return i < c->node->outs && c->node->out[i] >= 0; }
@@ -21,7 +17,7 @@ static situ_tensor *run_batch_norm(situ__op_call *c) {
   situ_tensor *mean = operand[2], *var = operand[3];
   const bool training = situ__arg_flag(c, 7);
   const double momentum = situ__arg_number(c, 6);
-  const situ_batch_norm_options o = { .training = training, .eps = nonzero(situ__arg_number(c, 5)) };
+  const situ_batch_norm_options o = { .size = sizeof o, .training = training, .eps = situ__arg_number(c, 5) };
   situ_tensor *y = situ_batch_norm(x, training ? NULL : mean, training ? NULL : var, operand[0], operand[1], &o);
   if (!training || !y || c->node->outs < 2) return y;
   situ_reduce_options r = { .dim = { .ndim = 0 } };
@@ -51,7 +47,7 @@ static bool give_statistics(situ__op_call *c, situ_tensor *x, int dims, double e
 }
 static situ_tensor *run_layer_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);
-  const double eps = nonzero(situ__arg_number(c, 4));
+  const double eps = situ__arg_number(c, 4);
   const situ_shape dims = last_dims(x, situ__arg_int(c, 3));
   const situ_shape of_weight = weight ? situ_shape_of(weight) : dims; /* a pattern may have none (onnx_patterns.h) */
   if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
@@ -65,7 +61,7 @@ static situ_tensor *run_layer_norm(situ__op_call *c) {
 static situ_tensor *run_rms_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
   const situ_shape dims = last_dims(x, situ__arg_int(c, 2)), of_weight = situ_shape_of(weight);
-  const double eps = nonzero(situ__arg_number(c, 3));
+  const double eps = situ__arg_number(c, 3);
   if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
   const bool same =
       dims.ndim == of_weight.ndim && memcmp(dims.dim, of_weight.dim, (size_t)dims.ndim * sizeof *dims.dim) == 0;
@@ -76,7 +72,7 @@ static situ_tensor *run_rms_norm(situ__op_call *c) {
 static situ_tensor *instance_norm_of_one(situ__op_call *c, situ_tensor *x, const situ_shape *size) {
   situ_shape of_channels = { .ndim = size->ndim - 1, .dim = { size->dim[1] } }, one = SITU_SHAPE(1);
   for (int d = 1; d < of_channels.ndim; d++) of_channels.dim[d] = 1;
-  situ_tensor *y = situ_layer_norm(situ_unsqueeze(x, -1), one, NULL, NULL, nonzero(situ__arg_number(c, 3)));
+  situ_tensor *y = situ_layer_norm(situ_unsqueeze(x, -1), one, NULL, NULL, situ__arg_number(c, 3));
   y = situ_mul(situ_squeeze(y, SITU_SHAPE(-1)), situ_reshape(situ__arg_tensor(c, 1), of_channels));
   return situ_add(y, situ_reshape(situ__arg_tensor(c, 2), of_channels));
 }
@@ -86,7 +82,8 @@ static situ_tensor *run_instance_norm(situ__op_call *c) {
   int64_t plane = 1;
   for (int d = 2; d < size.ndim; d++) plane *= size.dim[d];
   if (size.ndim >= 3 && plane <= 1) return instance_norm_of_one(c, x, &size);
-  const situ_instance_norm_options o = { .eps = nonzero(situ__arg_number(c, 3)) };
+  situ_instance_norm_options o = situ_instance_norm_defaults();
+  o.eps = situ__arg_number(c, 3);
   return situ_instance_norm(x, NULL, NULL, situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
 }
 static situ_tensor *group_norm(situ__op_call *c, bool of_groups) {
@@ -97,7 +94,7 @@ static situ_tensor *group_norm(situ__op_call *c, bool of_groups) {
     weight = situ_repeat_interleave(weight, channels / groups, SITU_SHAPE(0));
     bias = situ_repeat_interleave(bias, channels / groups, SITU_SHAPE(0));
   }
-  return situ_group_norm(x, groups, weight, bias, nonzero(situ__arg_number(c, 3)));
+  return situ_group_norm(x, groups, weight, bias, situ__arg_number(c, 3));
 }
 static situ_tensor *run_group_norm(situ__op_call *c) { return group_norm(c, false); }
 /* Before opset 21 weight and bias are of groups, not of channels. */
