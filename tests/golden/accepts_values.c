@@ -129,7 +129,6 @@ static const struct departure {
   { "max_unpool1d_padding max_unpool2d_padding max_unpool3d_padding", -2, "-", NEGATIVE },
   { "max_unpool1d_padding max_unpool2d_padding max_unpool3d_padding", -1, "-", NEGATIVE },
   { "max_unpool1d_padding max_unpool2d_padding max_unpool3d_padding", 3, "-", NEGATIVE },
-  { "triplet_margin_loss_margin", 0, ".", "0 is the default, 1" },
 };
 
 static const struct departure *departure_for(const char *name, int64_t value) {

@@ -137,6 +137,15 @@ static void a_dilated_window_of_padding_alone(void **state) {
   situ_error_clear();
 }
 
+/* PyTorch: NaN, as it multiplies the -infinity of the mask by the scale. */
+static void causal_attention_of_scale_0(void **state) {
+  (void)state;
+  situ_tensor *q = test_random(SITU_SHAPE(1, 3, 2), -1, 1, false), *v = T64(SITU_SHAPE(1, 3, 1), 1, 3, 8);
+  expect_close(
+      situ_scaled_dot_product_attention(q, q, v, OPTIONS_AT(situ_attention, with.is_causal = true, with.scale = 0)),
+      SITU_SHAPE(1, 3, 1), 1e-12, 0, 1, 2, 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(batch_norm_whose_gradient_arrives_transposed),
                                       TEST(soft_margin_loss_of_large_inputs),
@@ -144,6 +153,7 @@ int main(void) {
                                       TEST(distances_with_several_largest_differences),
                                       TEST(gradients_of_norms_of_zeros_by_the_incoming_one),
                                       TEST(norms_of_negative_power_of_tiny_elements),
+                                      TEST(causal_attention_of_scale_0),
                                       TEST(antialiased_to_one_column),
                                       TEST(a_dilated_window_of_padding_alone) };
   return cmocka_run_group_tests(tests, NULL, NULL);

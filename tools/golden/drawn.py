@@ -2,6 +2,7 @@
 SPDX-License-Identifier: MIT"""
 import ctypes as C
 import random
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,12 @@ def struct(*fields):
     return type("Struct", (C.Structure,), {"_fields_": list(fields)})
 
 
+def sized(*fields):
+    """Makes structs of options that begin with their size."""
+    kind = struct(("size", C.c_size_t), *fields)
+    return lambda *values: kind(C.sizeof(kind), *values)
+
+
 P, I64, F64, BOOL, INT = C.c_void_p, C.c_int64, C.c_double, C.c_bool, C.c_int
 Pool = struct(("kernel", Shape), ("stride", Shape), ("padding", Shape), ("dilation", Shape), ("ceil_mode", BOOL),
               ("exclude_pad", BOOL), ("divisor_override", I64))
@@ -37,10 +44,11 @@ Grid = struct(("mode", INT), ("padding", INT), ("align_corners", BOOL))
 Unfold = struct(("dilation", Shape), ("padding", Shape), ("stride", Shape))
 Reduce = struct(("dim", Shape), ("keepdim", BOOL), ("dtype", INT))
 CrossEntropy = struct(("weight", P), ("has_ignore", BOOL), ("ignore_index", I64), ("reduction", INT), ("smoothing", F64))
-Bag = struct(("offsets", P), ("weights", P), ("mode", INT), ("last", BOOL), ("has_padding", BOOL), ("padding", I64),
+Bag = sized(("offsets", P), ("weights", P), ("mode", INT), ("last", BOOL), ("has_padding", BOOL), ("padding", I64),
              ("max_norm", F64), ("norm_type", F64), ("by_freq", BOOL))
-Triplet = struct(("margin", F64), ("p", F64), ("eps", F64), ("swap", BOOL), ("reduction", INT))
-MultiMargin = struct(("p", F64), ("margin", F64), ("weight", P), ("reduction", INT))
+Triplet = sized(("margin", F64), ("p", F64), ("eps", F64), ("swap", BOOL), ("reduction", INT))
+MultiMargin = sized(("p", F64), ("margin", F64), ("weight", P), ("reduction", INT))
+NONE = -sys.float_info.max
 Backward = struct(("gradient", P), ("retain", BOOL), ("create", BOOL))
 REDUCTIONS = ["mean", "sum", "none"]
 
@@ -421,7 +429,7 @@ def cross_entropy():
     nll = not likely and not smooth and pick(True, False)
 
     def ours(x, y):
-        o = CrossEntropy(there(w) if w is not None else None, ignore != -100, ignore, r, smooth)
+        o = CrossEntropy(there(w) if w is not None else None, ignore != -100, 0 if ignore == -100 else ignore, r, smooth)
         return call("nll_loss" if nll else "cross_entropy", x, y, by(o))
     more = dict(weight=w, reduction=REDUCTIONS[r], ignore_index=-100 if likely else ignore)
     if likely:
@@ -451,11 +459,11 @@ def pair_loss():
 def rows_loss():
     n, c, r = random.randint(1, 4), random.randint(1, 5), random.randrange(3)
     if pick(True, False):
-        o = Triplet(pick(0.5, 1.0), pick(1.0, 2.0, 3.0), 1e-6, pick(True, False), r)
+        o = Triplet(pick(0.5, 1.0), pick(1.0, 2.0, 3.0), pick(1e-6, 0.0), pick(True, False), r)
         return ([real(n, c), real(n, c), real(n, c)],
                 lambda a, b, d: F.triplet_margin_loss(a, b, d, o.margin, o.p, o.eps, o.swap, reduction=REDUCTIONS[r]),
                 lambda a, b, d: call("triplet_margin_loss", a, b, d, by(o)))
-    p, margin, w = pick(1, 2), pick(0.5, 1.0), pick(None, torch.rand(c, dtype=dtype))
+    p, margin, w = pick(1, 2), pick(0.5, 1.0, 0.0), pick(None, torch.rand(c, dtype=dtype))
 
     def ours(x, y):
         o = MultiMargin(p, margin, there(w) if w is not None else None, r)
@@ -476,7 +484,7 @@ def embedding_bag():
     w = real(v, 3)
 
     def ours(w, *more):
-        s = Bag(there(offsets), more[0] if more else None, mode, last, padding is not None, padding or 0, 0, 0, False)
+        s = Bag(there(offsets), more[0] if more else None, mode, last, padding is not None, padding or 0, NONE, 2, False)
         return call("embedding_bag", there(index), w, by(s))
     inputs = [w] if weights is None else [w, weights]
     return (inputs, lambda w, *more: F.embedding_bag(index, w, offsets, mode=names[mode], include_last_offset=last,

@@ -8,22 +8,22 @@ import torch
 import torch.nn.functional as F
 
 import drawn
-from drawn import BOOL, F64, I64, INT, P, Refused, by, call, family, pick, real, shape, sizes, struct, there
-from drawn import Shape
+from drawn import BOOL, F64, I64, INT, NONE, P, Refused, by, call, family, pick, real, shape, sizes, struct, there
+from drawn import Shape, sized
 
 warnings.simplefilter("ignore")
 Fft = struct(("n", I64), ("dim", Shape), ("norm", INT))
 Fftn = struct(("s", Shape), ("dim", Shape), ("norm", INT))
 Stft = struct(("hop", I64), ("win", I64), ("no_center", BOOL), ("pad", INT), ("normalized", BOOL), ("two_sided", BOOL),
               ("length", I64))
-BatchNorm = struct(("training", BOOL), ("momentum", F64), ("eps", F64))
-Attention = struct(("mask", P), ("causal", BOOL), ("dropout", F64), ("scale", F64), ("gqa", BOOL))
+BatchNorm = sized(("training", BOOL), ("momentum", F64), ("eps", F64))
+Attention = sized(("mask", P), ("causal", BOOL), ("dropout", F64), ("scale", F64), ("gqa", BOOL))
 NORMS = ["backward", "forward", "ortho"]
 
 
 @family
 def norms():
-    eps, affine = pick(1e-5, 0.1), pick(True, False)
+    eps, affine = pick(1e-5, 0.1, 0.0), pick(True, False)
     groups = pick(1, 2, 3)
     c = groups * pick(1, 2)
     x = real(random.randint(2, 3), c, *sizes(pick(1, 2), 2, 4))
@@ -43,10 +43,11 @@ def norms():
     if kind == "group_norm":
         return ([x, *w], lambda x, *w: F.group_norm(x, groups, *given(w), eps),
                 lambda x, *w: call(kind, x, I64(groups), *given(w), F64(eps)))
-    training = pick(True, False)
+    training = eps != 0 and pick(True, False)  # torch refuses to train with 0
+    momentum = pick(0.3, 0.0)
     mean, var = real(c), real(c).abs() + 0.5
-    o = BatchNorm(training, 0.3, eps)
-    return ([x, *w], lambda x, *w: F.batch_norm(x, mean.clone(), var.clone(), *given(w), training, 0.3, eps),
+    o = BatchNorm(training, momentum, eps)
+    return ([x, *w], lambda x, *w: F.batch_norm(x, mean.clone(), var.clone(), *given(w), training, momentum, eps),
             lambda x, *w: call(kind, x, there(mean), there(var), *given(w), by(o)))
 
 
@@ -75,8 +76,8 @@ def attention():
     e, v = (pick(random.randint(1, 9), random.randint(10, 50), 32, 48, 64, 128) for _ in range(2))  # whole tiles among them
     heads = groups * pick(1, 2, 3)
     l, s = pick(random.randint(1, 40), random.randint(60, 140)), pick(random.randint(1, 40), random.randint(60, 600))
-    scale = pick(None, 0.5, 2.0)
     kind = pick("none", "causal", "choice", "added")
+    scale = pick(None, 0.5, 2.0, *[0.0] * (kind != "causal"))  # torch: -inf times 0
     mask = None
     if kind == "choice":
         mask = torch.rand(l, s) > 0.3
@@ -86,7 +87,7 @@ def attention():
 
     def ours(q, k, v):
         m = there(mask) if mask is not None else None
-        o = Attention(m, kind == "causal", 0, scale or 0, heads != groups)
+        o = Attention(m, kind == "causal", 0, NONE if scale is None else scale, heads != groups)
         return call("scaled_dot_product_attention", q, k, v, by(o))
     return ([real(b, heads, l, e), real(b, groups, s, e), real(b, groups, s, v)],
             lambda q, k, v: F.scaled_dot_product_attention(q, k, v, mask, 0.0, kind == "causal", scale=scale,

@@ -8,12 +8,11 @@ import torch.nn.functional as F
 from table import HALVES, Skip, as_list, both, lists, only, row
 
 
-def not_zero(*names):
-    """A zero option means torch's default in situ: a literal zero cannot be said."""
+def not_none(*names):
     def fit(b):
         for name in names:
-            if name in b and (b[name] is None or b[name] == 0):
-                raise Skip(name + " 0 or None")
+            if name in b and b[name] is None:
+                raise Skip(name + " None")
 
     return fit
 
@@ -85,7 +84,7 @@ def no_negative_eps(b):
         raise Skip("negative eps")
 
 
-EPS = both(not_zero("eps", "momentum"), no_negative_eps)
+EPS = both(not_none("eps", "momentum"), no_negative_eps)
 
 
 def fit_batch_norm(b):
