@@ -251,8 +251,8 @@ static void fields_without_their_has(void **state) {
                  "has_padding_idx is false");
   expect_refused(situ_embedding_bag(at, w, OPTIONS_AT(situ_embedding_bag, with.padding_idx = 1)), SITU_E_ARG,
                  "embedding_bag", "has_padding_idx is false");
-  expect_refused(situ_nn_embedding(3, 2, OPTIONS_AT(situ_nn_embedding, with.padding_idx = 1)), SITU_E_ARG, "nn_embedding",
-                 "has_padding_idx is false");
+  expect_refused(situ_nn_embedding(3, 2, OPTIONS_AT(situ_nn_embedding, with.padding_idx = 1)), SITU_E_ARG,
+                 "nn_embedding", "has_padding_idx is false");
   expect_refused(situ_nn_embedding_bag(3, 2, OPTIONS_AT(situ_nn_embedding_bag, with.padding_idx = 1)), SITU_E_ARG,
                  "nn_embedding_bag", "has_padding_idx is false");
 }

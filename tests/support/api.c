@@ -34,6 +34,19 @@ const api_struct *api_find_struct(const char *type) {
   return NULL;
 }
 
+bool api_defaults(const char *type, void *at) {
+  const api_function *list;
+  const size_t count = api_functions_list(&list), length = strlen("_defaults");
+  for (size_t i = 0; i < count; i++) {
+    const char *end = list[i].name + strlen(list[i].name) - length;
+    if (list[i].count || strcmp(list[i].returns, type) != 0 || end < list[i].name || strcmp(end, "_defaults") != 0)
+      continue;
+    if (at) list[i].call(NULL, at);
+    return true;
+  }
+  return false;
+}
+
 const api_enum *api_find_enum(const char *type) {
   for (size_t i = 0; i < COUNT(api_enums); i++)
     if (strcmp(api_enums[i].name, type) == 0) return &api_enums[i];

@@ -285,19 +285,6 @@ static situ_optim_options optim_options_for(const char *name) {
   return options;
 }
 
-bool api_defaults(const char *type, void *at) {
-  const api_function *list;
-  const size_t count = api_functions_list(&list), length = strlen("_defaults");
-  for (size_t i = 0; i < count; i++) {
-    const char *end = list[i].name + strlen(list[i].name) - length;
-    if (list[i].count || strcmp(list[i].returns, type) != 0 || end < list[i].name || strcmp(end, "_defaults") != 0)
-      continue;
-    if (at) list[i].call(NULL, at);
-    return true;
-  }
-  return false;
-}
-
 static void fill_struct(api_world *w, const api_struct *s, void *at) {
   char *bytes = at;
   (void)api_defaults(s->name, at);
