@@ -17,6 +17,7 @@ const situ__base_upcalls situ__base_up = {
   .own_code = situ__own_code,
   .site_text = situ__site_text,
   .describe_dead_tensor = situ__describe_dead_tensor,
+  .error_in_scope = situ__error_in_scope,
 };
 
 const situ__device_upcalls situ__device_up = {

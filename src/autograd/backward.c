@@ -414,7 +414,7 @@ static situ_status run_pass(const char *op, situ_tensor *t, const situ_backward_
     return situ__fail(SITU_E_UNSUPPORTED, op,
                       "inside situ_func_jvp: gradients computed there would have no tangents; differentiate what "
                       "situ_func_jvp returns instead");
-  if (o.gradient && !situ__need(op, "gradient", o.gradient)) return situ_error();
+  if (options && !situ__optional(op, "gradient", o.gradient, SITU__A_TENSOR)) return situ_error();
   if (!t->requires_grad)
     return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient: no operand of what made it does");
   if (!situ__view_fresh(op, t) || !may_nest(op)) return situ_error();

@@ -72,6 +72,7 @@ typedef struct situ__base_upcalls {
   const char *(*site_text)(void *site, char *buffer, size_t size);
   /* Describes a freed tensor: "f32 [2, 3] on cpu, created at x.c:12". */
   void (*describe_dead_tensor)(const void *handle, char *buffer, size_t size);
+  bool (*error_in_scope)(void); /* an error was recorded since this thread's innermost scope began */
 } situ__base_upcalls;
 extern const situ__base_upcalls situ__base_up;
 
@@ -87,6 +88,11 @@ typedef struct situ__errors {
 extern SITU__THREAD_LOCAL situ__errors situ__errors_now;
 /* Number of errors of this thread so far, kept or not: scopes compare it. */
 static inline uint64_t situ__error_count(void) { return situ__errors_now.count; }
+/* Whether the end of the innermost scope would report an error now. An optional operand that is NULL may then be what a
+   failed call returned, and does not count as left out. One load in a program without errors. */
+static inline bool situ__scope_has_failed(void) {
+  return __builtin_expect(situ__errors_now.status != SITU_OK, 0) && situ__base_up.error_in_scope();
+}
 void situ__errors_aside(situ__errors *own);
 /* The same, but errors are explained in full, for a caller that reports them itself. */
 void situ__errors_apart(situ__errors *own);

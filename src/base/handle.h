@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "situ/api.h"
+#include "base/fail.h"
 
 typedef enum situ__handle_kind {
   SITU__A_TENSOR = 1,
@@ -55,6 +55,11 @@ bool situ__refuse_handle(const char *op, const char *argument, const void *handl
 /* The check at each public entry. Returns false after recording an error. */
 static inline bool situ__valid(const char *op, const char *argument, const void *handle, situ__handle_kind kind) {
   return __builtin_expect(situ__is(kind, handle), 1) || situ__refuse_handle(op, argument, handle, kind);
+}
+
+/* The same for an argument that may be left out: NULL is refused only where a failed call may have returned it. */
+static inline bool situ__optional(const char *op, const char *argument, const void *handle, situ__handle_kind kind) {
+  return (!handle && !situ__scope_has_failed()) || situ__valid(op, argument, handle, kind);
 }
 
 /* Returns a zeroed object of `size` bytes that begins with its word; NULL when memory runs out, without recording an

@@ -222,7 +222,6 @@ static bool check_options(situ_dataset *dataset, const situ_data_loader_options 
 static int64_t count_samples(situ_dataset *dataset, const situ_sampler *sampler) {
   const int64_t length = situ_dataset_length(dataset);
   if (length < 0 || !sampler) return length;
-  if (!situ__sampler_given(op, sampler)) return -1;
   if (sampler->bound <= length) return sampler->count;
   return situ__fail(SITU_E_INDEX, op, "%s draws indices up to %lld from a dataset of %lld", sampler->type->name,
                     (long long)sampler->bound - 1, (long long)length),
@@ -231,7 +230,9 @@ static int64_t count_samples(situ_dataset *dataset, const situ_sampler *sampler)
 
 situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_loader_options *options) {
   static const situ_data_loader_options defaults;
-  if (!check_options(dataset, options ? options : &defaults)) return NULL;
+  if (!check_options(dataset, options ? options : &defaults) ||
+      (options && !situ__optional(op, "sampler", options->sampler, SITU__A_SAMPLER)))
+    return NULL;
   const int64_t samples = count_samples(dataset, options ? options->sampler : NULL);
   if (samples < 0) return NULL;
   situ_data_loader *l = situ__handle_new(SITU__A_LOADER, sizeof *l);

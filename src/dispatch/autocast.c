@@ -110,12 +110,12 @@ static situ_dtype choose_cast(const situ_op *op, situ_tensor *const *in, int ins
   return SITU_DTYPE_DEFAULT;
 }
 
-/* Returns the device of all operands; {0} if there is none or several, or if a handle is invalid: the check reports
-   that. */
+/* Returns the device of all operands; {0} if there is none or several, or if a handle is invalid or may be what a
+   failed call returned: the check reports that, in the caller's scope. */
 static situ_device find_device(situ_tensor *const *in, int ins) {
   situ_device device = { 0 };
   for (int i = 0; i < ins; i++) {
-    if (!in[i]) continue;
+    if (!in[i] && !situ__scope_has_failed()) continue;
     if (!situ__alive(in[i])) return (situ_device){ 0 };
     const situ_device own = in[i]->view.storage->device;
     if (!device.kind) device = own;

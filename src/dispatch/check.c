@@ -23,7 +23,7 @@ static bool check_handles(const situ_call *c) {
                        variadic ? 1 : declared, c->ins);
   for (int i = 0; i < c->ins; i++) {
     const situ_operand *o = operand_at(op, i);
-    if (!c->in[i] && o->accept & SITU_OPTIONAL) continue;
+    if (!c->in[i] && o->accept & SITU_OPTIONAL && !situ__scope_has_failed()) continue;
     if (!situ__alive(c->in[i])) return situ__need(op->name, o->name, c->in[i]);
   }
   return true;
@@ -122,7 +122,7 @@ static bool is_plainly_good(situ_call *c) {
     const unsigned accept = op->operand[i].accept;
     const situ_tensor *t = c->in[i];
     if (!op->operand[i].name) return false;
-    if (!t && accept & SITU_OPTIONAL) continue;
+    if (!t && accept & SITU_OPTIONAL && !situ__scope_has_failed()) continue;
     if (!situ__alive(t) || !situ__same_device(t->view.storage->device, device)) return false;
     const unsigned asked = accept & (SITU_FLOATING | SITU_INTEGRAL | SITU_BOOLEAN | SITU_INDEX);
     if (asked && !(asked & kinds[t->view.dtype])) return false;

@@ -85,8 +85,8 @@ situ_tensor *situ_func_jvp(situ_func function, void *payload, int count, situ_te
   situ_tensor *y = NULL, *along = NULL;
   bool good = situ__func_given(op, function, count, primals);
   for (int i = 0; good && tangents && i < count; i++)
-    good =
-        !tangents[i] || (situ__func_floating(op, count, primals, i) && fits(op, "tangents", tangents[i], primals[i]));
+    good = tangents[i] ? situ__func_floating(op, count, primals, i) && fits(op, "tangents", tangents[i], primals[i])
+                       : situ__optional(op, "tangents", NULL, SITU__A_TENSOR);
   if (good) y = situ__func_forward(op, function, payload, count, primals, tangents, tangent ? &along : NULL);
   if (tangent) *tangent = along; /* last: it may be among the primals or tangents */
   return y;
@@ -137,7 +137,8 @@ situ_tensor *situ_func_vjp(situ_func function, void *payload, int count, situ_te
   const char *op = "func_vjp";
   situ_tensor *own[SITU__PRIMALS], *y = NULL;
   situ_scope s;
-  if (!situ__func_given(op, function, count, primals)) return NULL;
+  if (!situ__func_given(op, function, count, primals) || !situ__optional(op, "cotangent", cotangent, SITU__A_TENSOR))
+    return NULL;
   if (!grads) return situ__null(op, "grads"), NULL;
   if (!situ__apart(op, "primals and grads", primals, count, grads, count)) return NULL;
   for (int i = 0; i < count; i++) grads[i] = NULL;

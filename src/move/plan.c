@@ -373,7 +373,7 @@ situ_status situ_move_plan_run(situ_move_plan *m, bool lossy) {
 
 situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
   const char *op = "follow";
-  if (!situ__need(op, "tensor", t) || (leader && !situ__need(op, "leader", leader))) return situ_error();
+  if (!situ__need(op, "tensor", t) || !situ__optional(op, "leader", leader, SITU__A_TENSOR)) return situ_error();
   situ_storage *to = leader ? leader->view.storage : NULL;
   return t->view.storage == to || situ__follow(op, t->view.storage, to) ? SITU_OK : situ_error();
 }

@@ -167,6 +167,8 @@ situ_status situ_scope_end(situ_scope *scope) {
   return situ__error_count() == errors ? SITU_OK : situ_error();
 }
 
+bool situ__error_in_scope(void) { return mine.top && situ__error_count() != mine.top->errors; }
+
 int64_t situ_scope_owned(const situ_scope *scope, situ_tensor *const **list) {
   const frame *f = scope ? find_scope(scope) : NULL;
   if (list) *list = f ? f->owned : NULL;

@@ -78,6 +78,7 @@ extern const situ__tensor_upcalls situ__tensor_up;
 void situ__describe_storage(situ_storage *storage, situ__described *to);
 uint8_t situ__storage_subject(situ_storage *storage, char *name, size_t size);
 void situ__describe_dead_tensor(const void *handle, char *buffer, size_t size);
+bool situ__error_in_scope(void);
 
 /* Counts so many draws from a generator (NULL: the default one), and returns its state before (generator.c). */
 situ_generator situ__generator_advance(situ_generator *generator, uint64_t draws);

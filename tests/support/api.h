@@ -93,6 +93,8 @@ typedef struct api_world {
   void *begun;    /* what the first argument led to when it was valid: a scope, a ledger; NULL: it is not a pointer */
   bool nonsense;  /* the bad value can mean nothing: it must be refused, unless the header says what it means */
   bool must_fail; /* it must be refused as SITU_E_ARG, whatever the function is */
+  bool failed;    /* an error was recorded before the call, in its scope */
+  bool must_work; /* it must give a result for all that, since every operand is there */
   char text[256]; /* what is bad: "options->dim.ndim = -1" */
 } api_world;
 
@@ -104,6 +106,10 @@ void api_valid(api_world *w, const api_function *function, situ_device device);
 bool api_bad(api_world *w, int i, int k);
 /* The same with what is wrong with a handle alone. */
 bool api_bad_handle(api_world *w, int i, int k);
+/* The k-th handle of the argument is the NULL that a failed call has returned. */
+bool api_failed_handle(api_world *w, int i, int k);
+/* Nothing is bad, but another call has failed before. */
+bool api_failed_before(api_world *w, int i, int k);
 /* Calls every function with valid arguments, and with every bad value of each argument that `bad` knows, in child
    processes. Fails the test if a call crashes, hangs, or answers what it must not; prints the counts. */
 void api_sweep(bool (*bad)(api_world *w, int i, int k));

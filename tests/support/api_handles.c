@@ -55,12 +55,17 @@ static bool spoil(api_world *w, const char *type, void **at, const char *path, i
   return true;
 }
 
-/* The handles in a struct that the caller fills in, or k is made smaller by their number of values. */
-static bool spoil_field(api_world *w, const api_parameter *p, void *at, int *k) {
+/* A struct that the caller fills in. */
+static const api_struct *filled_struct(const api_parameter *p) {
   char pointee[128];
-  const api_struct *s =
-      strncmp(p->type, "const ", 6) == 0 || strstr(p->type, "_checkpoint") ? api_find_struct(p->type) : NULL;
-  if (!s || api_is(api_pointee(p->type, pointee), made_by_the_library)) return false;
+  const bool filled = strncmp(p->type, "const ", 6) == 0 || strstr(p->type, "_checkpoint");
+  return filled && !api_is(api_pointee(p->type, pointee), made_by_the_library) ? api_find_struct(p->type) : NULL;
+}
+
+/* The handles in one, or k is made smaller by their number of values. */
+static bool spoil_field(api_world *w, const api_parameter *p, void *at, int *k) {
+  const api_struct *s = filled_struct(p);
+  if (!s) return false;
   for (int f = 0; f < s->count; f++) {
     if (!is_handle(s->field[f].type)) continue;
     char path[128];
@@ -86,4 +91,54 @@ bool api_bad_handle(api_world *w, int i, int k) {
   if (api_is(api_name(w), "set drop tree_set") && i == 0) /* what is in the slot; NULL is nothing */
     return spoil(w, api_is(api_name(w), "tree_set") ? "situ_tree *" : "situ_tensor *", *at, "*slot", k);
   return spoil_field(w, p, *at, &k);
+}
+
+/* Where NULL is not an operand that may be missing. */
+static const struct {
+  const char *functions, *handle;
+} none_is_meant[] = {
+  { "set tree_set", "*slot" },         /* what it held */
+  { "scope_return", "tensor" },        /* the scope ends all the same */
+  { "set_grad", "grad" },              /* frees the gradient, which a program does behind an error too */
+  { "grad_scaler_get_scale", "s" },    /* without one the scale is 1 */
+  { "conv2d_by linear_by", "factor" }, /* the values are the same without it */
+  { "fail_blamed", "list->tensor" },   /* an operand of a call that has failed */
+  { "nn_keep_fields", "inputs" },      /* the library's own calls */
+  { "optimizer_step optimizer_check", "list->master" },
+  /* one part stands for another there, and a run that goes on after an error may still be saved */
+  { "checkpoint_save checkpoint_load dist_checkpoint_save dist_checkpoint_load", NULL },
+};
+static bool is_meant(const api_world *w) {
+  for (size_t i = 0; i < sizeof none_is_meant / sizeof *none_is_meant; i++) {
+    const char *handle = none_is_meant[i].handle;
+    if (api_is(api_name(w), none_is_meant[i].functions) && (!handle || !strncmp(w->text, handle, strlen(handle))))
+      return true;
+  }
+  return false;
+}
+
+bool api_failed_handle(api_world *w, int i, int k) {
+  if (!api_bad_handle(w, i, 4 * k)) return false;
+  w->failed = !is_meant(w);
+  return true;
+}
+
+/* Whether a handle of an options struct is left out, which may be what a failed call returned. */
+static bool leaves_out(const api_world *w) {
+  for (int i = 0; i < w->function->count; i++) {
+    const api_struct *s = filled_struct(&w->function->parameter[i]);
+    const char *at = *(char **)w->argument[i];
+    for (int f = 0; s && at && f < s->count; f++)
+      if (is_handle(s->field[f].type) && !*(void *const *)(const void *)(at + s->field[f].offset)) return true;
+  }
+  return false;
+}
+
+/* What reports the error of another call. */
+static const char reports_errors[] = "scope_end export onnx_export";
+
+bool api_failed_before(api_world *w, int i, int k) {
+  w->failed = w->must_work = !leaves_out(w) && !api_is(api_name(w), reports_errors);
+  (void)snprintf(w->text, sizeof w->text, "after an error");
+  return i == 0 && k == 0;
 }

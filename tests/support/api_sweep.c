@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fail.h"
 #include "io/media/image.h"
 #include "support/api.h"
 #include "support/test.h"
@@ -104,6 +105,13 @@ static bool failed_as_told(const api_function *f, const void *result) {
 static void judge(const api_world *w, const void *result) {
   const bool error = situ_error() != SITU_OK;
   const char *wrong = api_disagreement(w->function->name, w->function->result, result, error, error);
+  if (w->must_work) {
+    const char *name = w->function->name;
+    if (api_disagreement(name, w->function->result, result, false, false) && !api_is(name, no_valid_call) &&
+        !is_refused(name))
+      complain("refused");
+    return;
+  }
   if (wrong) complain("%s: %s", wrong, situ_error_message());
   if (w->must_fail && situ_error() != SITU_E_ARG)
     complain(error ? "not SITU_E_ARG: %s" : "accepted%s", error ? situ_error_message() : "");
@@ -125,6 +133,7 @@ static bool make_call(const api_function *f, int argument, int value) {
                    argument < 0 ? "" : w.text);
     situ_error_clear();
     const uint64_t before = values_of(&w);
+    if (w.failed) situ__fail(SITU_E_SHAPE, "failed", "in this scope");
     now->calling = true;
     f->call(w.argument, result);
     now->calling = false;
@@ -135,7 +144,7 @@ static bool make_call(const api_function *f, int argument, int value) {
     if (argument < 0 && error && !api_is(f->name, no_valid_call) && !is_refused(f->name))
       complain("refused with valid arguments: %s", situ_error_message());
     situ_error_clear();
-    if (error && values_of(&w) != before) complain("values changed though it failed");
+    if (error && !w.must_work && values_of(&w) != before) complain("values changed though it failed");
     api_after(&w, result, failed);
   } else { /* what valid arguments have begun is ended by the call */
     f->call(w.argument, result);

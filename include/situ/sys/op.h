@@ -21,7 +21,7 @@ enum {
   SITU_BOOLEAN = 1u << 2,
   SITU_INDEX = 1u << 3,    /**< i64 or i32 */
   SITU_SAME = 1u << 4,     /**< the dtype of the first operand with this flag */
-  SITU_OPTIONAL = 1u << 5, /**< may be NULL */
+  SITU_OPTIONAL = 1u << 5, /**< may be NULL: left out, unless a call of the same scope has failed (docs/errors.md) */
   SITU_WRITTEN = 1u << 6,  /**< changed by the op (running statistics); never differentiated */
   SITU_BLOCKS = 1u << 7    /**< may hold quantised blocks (blocks.h); without it they are refused */
 };

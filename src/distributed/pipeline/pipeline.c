@@ -156,19 +156,20 @@ static bool divides(const situ_dist_pipeline *p, const char *what, const situ_te
          false;
 }
 
-static bool check_inputs(const situ_dist_pipeline *p, const situ_tensor *inputs, const situ_tensor *targets) {
+static bool check_inputs(const situ_dist_pipeline *p, bool trains, const situ_tensor *inputs,
+                         const situ_tensor *targets) {
   if (p->comm->held)
     return situ__fail(SITU_E_STATE, op, "a backward exchanges gradients over this communicator"), false;
   if (situ__pipe_is_first(p) && (!situ__valid(op, "input", inputs, SITU__A_TENSOR) || !divides(p, "input", inputs)))
     return false;
-  return !targets || !situ__pipe_is_last(p) ||
-         (situ__valid(op, "target", targets, SITU__A_TENSOR) && divides(p, "target", targets));
+  return !trains || !situ__pipe_is_last(p) ||
+         (situ__optional(op, "target", targets, SITU__A_TENSOR) && (!targets || divides(p, "target", targets)));
 }
 
 /* Runs a step; on an error all ranks are as before it, unless they have finished it. */
 static bool run_step(situ_dist_pipeline *p, bool trains, situ_tensor *inputs, situ_tensor *targets) {
-  const bool good =
-      check_inputs(p, inputs, targets) && begin_step(p, trains, inputs, targets) && run_schedule(p) && share_loss(p);
+  const bool good = check_inputs(p, trains, inputs, targets) && begin_step(p, trains, inputs, targets) &&
+                    run_schedule(p) && share_loss(p);
   if (!good) {
     situ__comm_fail(p->comm, SITU_E_COMM, p->comm->rank, "rank %d gave up at step %" PRId64 ": %.200s", p->comm->rank,
                     p->step, situ_error_message());

@@ -205,6 +205,9 @@ situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_ten
       !situ__valid(op, "key", key, SITU__A_TENSOR) || !situ__valid(op, "value", value, SITU__A_TENSOR))
     return NULL;
   if (!options) options = &torch;
+  else if (!situ__optional(op, "key_padding_mask", options->key_padding_mask, SITU__A_TENSOR) ||
+           !situ__optional(op, "attn_mask", options->attn_mask, SITU__A_TENSOR))
+    return NULL;
   situ_tree *in = situ_tree_put(situ_tree_dict(), "query", situ_tree_tensor(query));
   in = situ_tree_put(in, "key", situ_tree_tensor(key));
   in = situ_tree_put(in, "value", situ_tree_tensor(value));

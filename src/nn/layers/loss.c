@@ -33,10 +33,6 @@ static situ_nn_module *make(const situ_nn_type *type, loss with) {
   return situ_nn_done(m);
 }
 
-static situ_cross_entropy_options choose_options(const situ_cross_entropy_options *options) {
-  return options ? *options : (situ_cross_entropy_options){ 0 };
-}
-
 static situ_reduction reduction(const loss *m) { return (situ_reduction)m->reduction; }
 static situ_tensor *mse(loss *m, situ_tensor *x, situ_tensor *y) { return situ_mse_loss(x, y, reduction(m)); }
 static situ_tensor *l1(loss *m, situ_tensor *x, situ_tensor *y) { return situ_l1_loss(x, y, reduction(m)); }
@@ -77,15 +73,24 @@ situ_nn_module *situ_nn_l1_loss(situ_reduction how) {
 situ_nn_module *situ_nn_smooth_l1_loss(double beta, situ_reduction how) {
   return make(&smooth_l1_type, (loss){ .of = smooth_l1, .beta = beta, .reduction = (int)how });
 }
+static situ_nn_module *make_cross(const char *op, const situ_nn_type *type, loss with,
+                                  const situ_cross_entropy_options *options) {
+  if (options && !situ__optional(op, "weight", options->weight, SITU__A_TENSOR)) return NULL;
+  if (options) with.cross = *options;
+  with.weight = with.cross.weight;
+  return make(type, with);
+}
 situ_nn_module *situ_nn_cross_entropy_loss(const situ_cross_entropy_options *options) {
-  situ_cross_entropy_options cross = choose_options(options);
-  return make(&cross_entropy_type, (loss){ .of = cross_entropy, .cross = cross, .weight = cross.weight });
+  return make_cross("nn_cross_entropy_loss", &cross_entropy_type, (loss){ .of = cross_entropy }, options);
 }
 situ_nn_module *situ_nn_nll_loss(const situ_cross_entropy_options *options) {
-  situ_cross_entropy_options cross = choose_options(options);
-  return make(&nll_type, (loss){ .of = nll, .cross = cross, .weight = cross.weight });
+  return make_cross("nn_nll_loss", &nll_type, (loss){ .of = nll }, options);
 }
 situ_nn_module *situ_nn_bce_with_logits_loss(situ_tensor *weight, situ_tensor *pos_weight, situ_reduction how) {
+  const char *op = "nn_bce_with_logits_loss";
+  if (!situ__optional(op, "weight", weight, SITU__A_TENSOR) ||
+      !situ__optional(op, "pos_weight", pos_weight, SITU__A_TENSOR))
+    return NULL;
   return make(&bce_type,
               (loss){ .of = bce_with_logits, .weight = weight, .pos_weight = pos_weight, .reduction = (int)how });
 }

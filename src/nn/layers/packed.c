@@ -200,8 +200,8 @@ bool situ__packed_given(const char *op, const situ_nn_packed_sequence *s) {
   if (!s->sorted_indices != !s->unsorted_indices)
     return situ__fail(SITU_E_ARG, op, "one of sorted_indices and unsorted_indices is NULL: must be both or none"),
            false;
-  return !s->sorted_indices || (situ__valid(op, "sorted_indices", s->sorted_indices, SITU__A_TENSOR) &&
-                                situ__valid(op, "unsorted_indices", s->unsorted_indices, SITU__A_TENSOR));
+  return situ__optional(op, "sorted_indices", s->sorted_indices, SITU__A_TENSOR) &&
+         situ__optional(op, "unsorted_indices", s->unsorted_indices, SITU__A_TENSOR);
 }
 
 situ_tree *situ__packed_to_tree(const situ_nn_packed_sequence *s) {

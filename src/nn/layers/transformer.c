@@ -54,14 +54,16 @@ static situ_tree *encoder_layer_call(situ_nn_module *self, const situ_tree *inpu
 }
 
 situ_tensor *situ_nn_encode(situ_nn_module *encoder, situ_tensor *src, const situ_nn_attend_options *masks) {
-  if (!situ__nn_given("nn_encode", "encoder", encoder) || !situ__valid("nn_encode", "src", src, SITU__A_TENSOR))
-    return NULL;
+  const char *op = "nn_encode";
+  if (!situ__nn_given(op, "encoder", encoder) || !situ__valid(op, "src", src, SITU__A_TENSOR)) return NULL;
   if (!masks) return situ_nn_forward(encoder, src);
+  if (!situ__optional(op, "attn_mask", masks->attn_mask, SITU__A_TENSOR) ||
+      !situ__optional(op, "key_padding_mask", masks->key_padding_mask, SITU__A_TENSOR))
+    return NULL;
   situ_tree *in = situ_tree_put(situ_tree_dict(), "src", situ_tree_tensor(src));
-  if (masks->attn_mask) in = situ_tree_put(in, "src_mask", situ_tree_tensor(masks->attn_mask));
-  if (masks->key_padding_mask)
-    in = situ_tree_put(in, "src_key_padding_mask", situ_tree_tensor(masks->key_padding_mask));
-  if (masks->is_causal) in = situ_tree_put(in, "is_causal", situ_tree_none());
+  in = situ__nn_put_tensor(in, "src_mask", masks->attn_mask);
+  in = situ__nn_put_tensor(in, "src_key_padding_mask", masks->key_padding_mask);
+  in = situ__nn_put_flag(in, "is_causal", masks->is_causal);
   situ_tree *out = in ? situ_nn_call(encoder, in) : NULL;
   situ_tensor *y = out ? situ_tree_value(out) : NULL;
   situ_tree_free(out);
@@ -136,6 +138,11 @@ situ_tensor *situ_nn_decode(situ_nn_module *decoder, situ_tensor *tgt, situ_tens
       !situ__valid(op, "memory", memory, SITU__A_TENSOR))
     return NULL;
   if (!options) options = &torch;
+  else if (!situ__optional(op, "tgt_mask", options->tgt_mask, SITU__A_TENSOR) ||
+           !situ__optional(op, "memory_mask", options->memory_mask, SITU__A_TENSOR) ||
+           !situ__optional(op, "tgt_key_padding_mask", options->tgt_key_padding_mask, SITU__A_TENSOR) ||
+           !situ__optional(op, "memory_key_padding_mask", options->memory_key_padding_mask, SITU__A_TENSOR))
+    return NULL;
   situ_tree *in = situ_tree_put(situ_tree_dict(), "tgt", situ_tree_tensor(tgt));
   in = situ_tree_put(in, "memory", situ_tree_tensor(memory));
   in = situ__nn_put_tensor(in, "tgt_mask", options->tgt_mask);
@@ -241,7 +248,7 @@ static situ_nn_module *repeat(const char *op, situ_nn_module *layer, int64_t cou
 /* `what`: the layer's name in messages. Takes over the layer and the norm, also on error. */
 static situ_nn_module *make_stack(const char *op, const char *what, const situ_nn_type *type, situ_nn_module *layer,
                                   int64_t num_layers, situ_nn_module *norm) {
-  const bool given = situ__nn_given(op, what, layer) && (!norm || situ__nn_given(op, "norm", norm));
+  const bool given = situ__nn_given(op, what, layer) && situ__optional(op, "norm", norm, SITU__A_MODULE);
   if (given && (num_layers < 1 || num_layers > MOST_LAYERS))
     situ__fail(SITU_E_ARG, op, "num_layers is %" PRId64 ": it must be in 1..%d", num_layers, MOST_LAYERS);
   if (!given || num_layers < 1 || num_layers > MOST_LAYERS)

@@ -160,13 +160,15 @@ static situ_tensor *wide(situ_tensor *x) {
   const situ_dtype dtype = situ_dtype_of(x);
   return dtype == SITU_F16 || dtype == SITU_BF16 ? situ_to_dtype(x, SITU_F32) : x;
 }
-/* Without autocast, which would round them again. */
+/* Without autocast, which would round them again; in a scope of its own, since the bias is left out. */
 static situ_tensor *wide_products(situ_tensor *x, situ_tensor *weight, const situ_conv_options *o) {
   const uint32_t autocast = situ__setting.autocast;
+  situ_scope s;
+  situ_scope_begin(&s);
   situ__setting.autocast = 0;
   situ_tensor *y = situ_conv_transpose2d(x, weight, NULL, o);
   situ__setting.autocast = autocast;
-  return y;
+  return situ_scope_return(&s, y);
 }
 
 situ_tensor *situ_conv_transpose3d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,

@@ -177,6 +177,8 @@ situ_tensor *situ_group_norm(situ_tensor *input, int64_t num_groups, situ_tensor
   const group_norm_params p = { num_groups, eps };
   if (has_kernel(in[INPUT])) return situ_op_run(&group_norm_op, in, 3, &p, NULL);
   const situ_memory_format format = situ__suggest_format(&in[INPUT]->view);
+  situ_scope s; /* its own: by_rows leaves operands out */
+  situ_scope_begin(&s);
   situ_tensor *y = by_rows(in, &p);
-  return y && format >= SITU_CHANNELS_LAST ? situ_to_memory_format(y, format) : y;
+  return situ_scope_return(&s, y && format >= SITU_CHANNELS_LAST ? situ_to_memory_format(y, format) : y);
 }
