@@ -54,6 +54,20 @@ static void no_library(void **state) {
   assert_int_equal(unlink("libsitu-broken.so"), 0);
 }
 
+/* Two modules that differ in their number alone (support/numbered). */
+static void of_another_number(void **state) {
+  (void)state;
+  char here[4096], directory[4200], reason[512] = "";
+  assert_non_null(getcwd(here, sizeof here));
+  snprintf(directory, sizeof directory, "%s/../../support/numbered", here);
+  assert_int_equal(setenv("SITU_MODULE_DIR", directory, 1), 0);
+  assert_null(situ__module_open("other", SITU_CUDA, reason, sizeof reason));
+  assert_non_null(strstr(reason, "/libsitu-other.so was made for another version of situ"));
+  const situ_backend *backend = situ__module_open("this", SITU_CUDA, reason, sizeof reason);
+  assert_non_null(backend);
+  assert_int_equal(backend->abi, SITU_BACKEND_ABI);
+}
+
 /* A file of the right name in the current directory, and a directory that is not absolute. */
 static void nothing_relative(void **state) {
   (void)state;
@@ -178,6 +192,7 @@ int main(int argc, char **argv) {
     cmocka_unit_test(not_where_argv_says), cmocka_unit_test(not_there),
     cmocka_unit_test(beside_the_library),  cmocka_unit_test(no_library),
     cmocka_unit_test(nothing_relative),    cmocka_unit_test(a_set_uid_program_opens_its_own),
+    cmocka_unit_test(of_another_number),
   };
   return cmocka_run_group_tests_name("device/module", tests, NULL, NULL);
 }

@@ -114,6 +114,25 @@ TEXT
   : >src/base/size.h
   fails check_words tools/check_words.allow:1: "a row that allows nothing"
 
+  # abi WHAT HEADER LINE: a line that changes what a module and the library must agree on
+  abi() {
+    tree
+    printf '#include "api.h"\ntypedef enum situ_kind { SITU_FIRST } situ_kind;\nSITU_API int situ_kinds(void);\n' \
+      >include/situ/tensor.h
+    printf '#include "../tensor.h"\n#define SITU_BACKEND_ABI 1\n/* A comment. */\nint count(situ_kind kind);\n' \
+      >include/situ/sys/backend.h
+    "$tools/check_abi" --write "$work/house" >/dev/null
+    passes check_abi
+    sed -i "s/A comment/Other words/; s/int count/int   count/" include/situ/sys/backend.h
+    sed -i "s/int situ_kinds(void)/long situ_kinds(int more)/" include/situ/tensor.h
+    passes check_abi
+    sed -i "$3" "$2"
+    fails check_abi include/situ/sys/backend.h:2: "$1"
+  }
+  abi "another declaration" include/situ/sys/backend.h 's/count(/count(int index, /'
+  abi "another number" include/situ/sys/backend.h 's/ABI 0x/ABI 0x1/'
+  abi "a code before others in an included header" include/situ/tensor.h 's/SITU_FIRST/SITU_NEW, &/'
+
   # document WHERE WHAT: a README, given on stdin, that check_docs must refuse
   document() {
     tree

@@ -36,7 +36,15 @@ turn() {
   done
 }
 
+# Codes that have come or gone change the interface's number.
+number() {
+  command -v python3 >/dev/null || return 0
+  ! tools/check_abi >/dev/null || { echo "tools/check_abi does not see that codes changed" >&2; exit 1; }
+  try tools/check_abi --write
+}
+
 turn --reverse --forward
+number
 for file in $(cat "$work"/*.there); do rm "$file"; done
 # What else has come to call cumprod compiles with a sum in its place.
 users=$(grep -rlw situ_cumprod src tests)
@@ -61,6 +69,7 @@ else
 fi
 
 turn --forward --reverse
+number
 for file in $(cat "$work"/*.there) $users; do cp "$source/$file" "$file"; done
 rm -rf build
 diff -r -x build -x carried -x .git "$source" "$tree"
