@@ -1,7 +1,8 @@
 /* Layers (torch.nn) and containers. Parameter names and initial values are torch's. NULL options are torch's defaults.
-   A struct of options that begins with `size` comes from its function ..._defaults(), and 0 is 0 in it (a size of 0, or
-   above the library's, is SITU_E_ARG); in the others a zero field is torch's default. A positional number is taken as it
-   is given. dtype and device are those of the parameters. All return a module that the caller owns; NULL on error.
+   A struct of options that begins with `size` comes from its function ..._defaults(), and 0 is 0 in it (a size of 0,
+   or above the library's, is SITU_E_ARG); in the others a zero field is torch's default. A positional number is taken
+   as it is given. dtype and device are those of the parameters. All return a module that the caller owns; NULL on
+   error.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_NN_LAYERS_H
 #define SITU_NN_LAYERS_H
