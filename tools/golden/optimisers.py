@@ -35,10 +35,10 @@ class Lion(torch.optim.Optimizer):
                 self.state[p]["exp_avg"] = second * mean + (1 - second) * grad
 
 
-def optimiser(kind, variant="", skip=None, group=None, shapes=((3, 2), (5, ), (1, )), **arguments):
-    """Runs the optimiser on made-up gradients; `skip` is a step in which the first parameter has none."""
+def optimiser(kind, variant="", skip=None, group=None, shapes=((3, 2), (5, ), (1, )), size=1, **arguments):
+    """Runs the optimiser on made-up gradients of this size; `skip` is a step in which the first parameter has none."""
     params = [torch.randn(*shape) for shape in shapes]
-    grads = [torch.randn(STEPS, *p.shape) for p in params]
+    grads = [size * torch.randn(STEPS, *p.shape) for p in params]
     leaves = [p.clone().requires_grad_() for p in params]
     groups = leaves if group is None else [{"params": leaves[:-1]}, {"params": leaves[-1:], **group}]
     optim = (Lion if kind == "Lion" else getattr(torch.optim, kind))(groups, **arguments)
@@ -283,6 +283,8 @@ def zero_cases():
     for kind in ("SGD", "Adam", "AdamW", "RMSprop", "NAdam", "Lion", "Adafactor", "Muon"):
         more = matrices if kind == "Muon" else {}
         yield optimiser(kind, "zero/norms", group={"lr": 0.05, "weight_decay": 0.0}, weight_decay=0.3, **more)
+    for more in ({}, {"eps": (0.0, 1e-3)}):  # gradients below the eps of f32
+        yield optimiser("Adafactor", "zero/tiny", size=1e-9, **more)
     yield optimiser("SGD", "zero/groups", group={"lr": 0.0, "momentum": 0.0}, lr=0.1, momentum=0.9)
     for more in ({"pct_start": 0.0}, {"pct_start": 0.0, "three_phase": True}, {"base_momentum": 0.0},
                  {"max_momentum": 0.0}):
