@@ -63,7 +63,7 @@ else
   try "$cmake" --build --preset release --parallel "$(nproc)" # without a number make starts all jobs at once
   # The ops' own tests, and those that walk all ops, on every device.
   own='ops/(unary|order)|golden/(unary|reduce)|backend/(order|math)'
-  all='ops/parity|golden/(accepts|autocast)|dispatch/check|headers/|fuzz/ops|device/opencl_kernels'
+  all='ops/parity|autograd/twice|func/vmap|golden/(accepts|autocast)|dispatch/check|headers/|fuzz/ops|device/opencl_kernels'
   try ctest --test-dir build/release -LE '^slow$' --parallel 2 --output-on-failure -R "^($own|$all|tools/format)"
   echo ", $(sed -n "s/.* out of //p" "$work/log") tests" >"$work/passed"
 fi

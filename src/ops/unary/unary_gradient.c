@@ -48,63 +48,63 @@ static situ_tensor *minus_from(double k, situ_tensor *a) { return situ_rsub_scal
 
 /* v: the saved value; w: what the result is multiplied by; p: the call's parameters; S: w s(v). The gradients of rows
    in steps are constant where they have a derivative. */
-#define BEND(id, expression)                                                      \
-  static situ_tensor *bend_##id(const slope *s, situ_tensor *v, situ_tensor *w) { \
-    const double *p = s->p;                                                       \
-    (void)p, (void)v;                                                             \
-    return expression;                                                            \
+#define SECOND(id, expression)                                                      \
+  static situ_tensor *second_##id(const slope *s, situ_tensor *v, situ_tensor *w) { \
+    const double *p = s->p;                                                         \
+    (void)p, (void)v;                                                               \
+    return expression;                                                              \
   }
 #define S row(s, v, w)
 
-BEND(steps, situ_zeros_like(w, NULL))
-BEND(square, scaled(w, 2))
-BEND(sqrt, scaled(situ_div(w, situ_square(v)), -0.5))
-BEND(rsqrt, scaled(times(w, situ_square(v)), -1.5))
-BEND(reciprocal, scaled(times(w, v), -2))
-BEND(exp, w)
-BEND(log, situ_neg(situ_div(S, v)))
-BEND(log1p, situ_neg(situ_div(S, plus(v, 1))))
-BEND(sin, situ_neg(times(w, situ_sin(v))))
-BEND(cos, situ_neg(times(w, situ_cos(v))))
-BEND(erf, scaled(times(S, v), -2))
-BEND(tan, scaled(times(w, v), 2))
-BEND(asin, situ_div(times(S, v), minus_from(1, situ_square(v))))
-BEND(atan, scaled(situ_div(times(S, v), plus(situ_square(v), 1)), -2))
-BEND(sinh, times(w, situ_sinh(v)))
-BEND(cosh, times(w, situ_cosh(v)))
-BEND(asinh, situ_neg(situ_div(times(S, v), plus(situ_square(v), 1))))
-BEND(acosh, situ_neg(situ_div(times(S, v), plus(situ_square(v), -1))))
-BEND(atanh, scaled(situ_div(times(S, v), minus_from(1, situ_square(v))), 2))
-BEND(exp2, scaled(w, 0.69314718055994530942))
-BEND(erfinv, scaled(times(S, v), 2))
-BEND(lgamma, times(w, situ_polygamma(1, v)))
-BEND(polygamma, times(w, situ_polygamma((int64_t)p[0] + 2, v)))
+SECOND(steps, situ_zeros_like(w, NULL))
+SECOND(square, scaled(w, 2))
+SECOND(sqrt, scaled(situ_div(w, situ_square(v)), -0.5))
+SECOND(rsqrt, scaled(times(w, situ_square(v)), -1.5))
+SECOND(reciprocal, scaled(times(w, v), -2))
+SECOND(exp, w)
+SECOND(log, situ_neg(situ_div(S, v)))
+SECOND(log1p, situ_neg(situ_div(S, plus(v, 1))))
+SECOND(sin, situ_neg(times(w, situ_sin(v))))
+SECOND(cos, situ_neg(times(w, situ_cos(v))))
+SECOND(erf, scaled(times(S, v), -2))
+SECOND(tan, scaled(times(w, v), 2))
+SECOND(asin, situ_div(times(S, v), minus_from(1, situ_square(v))))
+SECOND(atan, scaled(situ_div(times(S, v), plus(situ_square(v), 1)), -2))
+SECOND(sinh, times(w, situ_sinh(v)))
+SECOND(cosh, times(w, situ_cosh(v)))
+SECOND(asinh, situ_neg(situ_div(times(S, v), plus(situ_square(v), 1))))
+SECOND(acosh, situ_neg(situ_div(times(S, v), plus(situ_square(v), -1))))
+SECOND(atanh, scaled(situ_div(times(S, v), minus_from(1, situ_square(v))), 2))
+SECOND(exp2, scaled(w, 0.69314718055994530942))
+SECOND(erfinv, scaled(times(S, v), 2))
+SECOND(lgamma, times(w, situ_polygamma(1, v)))
+SECOND(polygamma, times(w, situ_polygamma((int64_t)p[0] + 2, v)))
 /* I1' = I0 - I1 / x, which is 1/2 at 0 */
-BEND(i0, situ_where(situ_eq_scalar(v, 0), scaled(w, 0.5),
-                    situ_sub(times(w, situ_i0(v)), situ_div(S, situ_masked_fill(v, situ_eq_scalar(v, 0), 1)))))
+SECOND(i0, situ_where(situ_eq_scalar(v, 0), scaled(w, 0.5),
+                      situ_sub(times(w, situ_i0(v)), situ_div(S, situ_masked_fill(v, situ_eq_scalar(v, 0), 1)))))
 /* f = sin(a x) / (a x): f'' = -a^2 f - 2 f' / x, which is -a^2 / 3 at 0; a = pi */
-static situ_tensor *bend_sinc(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_sinc(const slope *s, situ_tensor *v, situ_tensor *w) {
   const double square = 9.86960440108935861883;
   situ_tensor *zero = situ_eq_scalar(v, 0), *x = situ_masked_fill(v, zero, 1);
-  situ_tensor *bend = situ_add(scaled(times(w, situ_sinc(v)), square), scaled(situ_div(S, x), 2));
-  return situ_neg(situ_where(zero, scaled(w, square / 3), bend));
+  situ_tensor *second = situ_add(scaled(times(w, situ_sinc(v)), square), scaled(situ_div(S, x), 2));
+  return situ_neg(situ_where(zero, scaled(w, square / 3), second));
 }
 /* Outside of the bounds S is 0. */
-static situ_tensor *bend_logit(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_logit(const slope *s, situ_tensor *v, situ_tensor *w) {
   situ_tensor *first = S, *product = situ_masked_fill(times(v, minus_from(1, v)), situ_eq_scalar(first, 0), 1);
   return situ_div(times(first, plus(scaled(v, 2), -1)), product);
 }
 
-BEND(tanh, scaled(times(w, v), -2))
-BEND(sigmoid, times(w, plus(scaled(v, -2), 1)))
-BEND(elu, situ_masked_fill(scaled(S, p[1]), situ_gt_scalar(v, 0), 0))
+SECOND(tanh, scaled(times(w, v), -2))
+SECOND(sigmoid, times(w, plus(scaled(v, -2), 1)))
+SECOND(elu, situ_masked_fill(scaled(S, p[1]), situ_gt_scalar(v, 0), 0))
 /* The density of the normal distribution. */
 static situ_tensor *density(situ_tensor *x) {
   return scaled(situ_exp(scaled(situ_square(x), -0.5)), 0.39894228040143267794);
 }
-BEND(gelu, times(w, times(density(v), minus_from(2, situ_square(v)))))
+SECOND(gelu, times(w, times(density(v), minus_from(2, situ_square(v)))))
 /* y = x (1 + t) / 2 with t = tanh(u(x)): y'' = (1 - t^2) (u' + x (u'' / 2 - t u'^2)) */
-static situ_tensor *bend_gelu_tanh(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_gelu_tanh(const slope *s, situ_tensor *v, situ_tensor *w) {
   (void)s;
   const double k = 0.79788456080286535588, cube = 0.044715;
   situ_tensor *square = situ_square(v);
@@ -114,87 +114,82 @@ static situ_tensor *bend_gelu_tanh(const slope *s, situ_tensor *v, situ_tensor *
   return times(w, times(minus_from(1, situ_square(t)), inner));
 }
 /* x times the logistic function of c x. */
-static situ_tensor *bend_swish(double c, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_swish(double c, situ_tensor *v, situ_tensor *w) {
   situ_tensor *cx = scaled(v, c), *y = situ_sigmoid(cx);
   situ_tensor *inner = plus(times(cx, plus(scaled(y, -2), 1)), 2);
   return scaled(times(w, times(times(y, minus_from(1, y)), inner)), c);
 }
-BEND(silu, bend_swish(1, v, w))
-BEND(quick_gelu, bend_swish(1.702, v, w))
+SECOND(silu, second_swish(1, v, w))
+SECOND(quick_gelu, second_swish(1.702, v, w))
 /* y = x t with t = tanh(softplus(x)) and t' = a (1 - t^2), a being the logistic function:
    y'' = t' (2 + x (1 - a - 2 a t)) */
-static situ_tensor *bend_mish(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_mish(const slope *s, situ_tensor *v, situ_tensor *w) {
   (void)s;
   situ_tensor *a = situ_sigmoid(v), *t = situ_tanh(situ_softplus(v, 1, 20));
   situ_tensor *inner = plus(times(v, situ_sub(minus_from(1, a), scaled(times(a, t), 2))), 2);
   return times(w, times(times(a, minus_from(1, situ_square(t))), inner));
 }
-BEND(hardswish, situ_masked_fill(scaled(w, 1.0 / 3), situ_ge_scalar(situ_abs(v), 3), 0))
-BEND(softsign, scaled(situ_div(times(S, situ_sign(v)), plus(situ_abs(v), 1)), -2))
-BEND(tanhshrink, scaled(times(w, times(situ_tanh(v), minus_from(1, situ_square(situ_tanh(v))))), 2))
-BEND(softplus, situ_masked_fill(times(S, scaled(minus_from(1, situ_sigmoid(scaled(v, p[0]))), p[0])),
-                                situ_gt_scalar(scaled(v, p[0]), p[1]), 0))
-BEND(pow_scalar, p[0] == 0 || p[0] == 1 ? situ_zeros_like(w, NULL)
-                                        : scaled(times(w, situ_pow_scalar(v, p[0] - 2)), p[0] * (p[0] - 1)))
-BEND(scalar_pow, p[0] > 0 ? scaled(S, log(p[0])) : S)
+SECOND(hardswish, situ_masked_fill(scaled(w, 1.0 / 3), situ_ge_scalar(situ_abs(v), 3), 0))
+SECOND(softsign, scaled(situ_div(times(S, situ_sign(v)), plus(situ_abs(v), 1)), -2))
+SECOND(tanhshrink, scaled(times(w, times(situ_tanh(v), minus_from(1, situ_square(situ_tanh(v))))), 2))
+SECOND(softplus, situ_masked_fill(times(S, scaled(minus_from(1, situ_sigmoid(scaled(v, p[0]))), p[0])),
+                                  situ_gt_scalar(scaled(v, p[0]), p[1]), 0))
+SECOND(pow_scalar, p[0] == 0 || p[0] == 1 ? situ_zeros_like(w, NULL)
+                                          : scaled(times(w, situ_pow_scalar(v, p[0] - 2)), p[0] * (p[0] - 1)))
+SECOND(scalar_pow, p[0] > 0 ? scaled(S, log(p[0])) : S)
 
-typedef situ_tensor *bend_fn(const slope *s, situ_tensor *v, situ_tensor *w);
-/* By a row's code. NULL: the row's gradient reads neither x nor y, or the row has none. */
-static bend_fn *const bends[SITU_UNARIES] = {
-  [SITU_UNARY_abs] = bend_steps,
-  [SITU_UNARY_square] = bend_square,
-  [SITU_UNARY_sqrt] = bend_sqrt,
-  [SITU_UNARY_rsqrt] = bend_rsqrt,
-  [SITU_UNARY_reciprocal] = bend_reciprocal,
-  [SITU_UNARY_exp] = bend_exp,
-  [SITU_UNARY_expm1] = bend_exp,
-  [SITU_UNARY_log] = bend_log,
-  [SITU_UNARY_log1p] = bend_log1p,
-  [SITU_UNARY_log2] = bend_log,
-  [SITU_UNARY_log10] = bend_log,
-  [SITU_UNARY_sin] = bend_sin,
-  [SITU_UNARY_cos] = bend_cos,
-  [SITU_UNARY_erf] = bend_erf,
-  [SITU_UNARY_erfc] = bend_erf,
-  [SITU_UNARY_tan] = bend_tan,
-  [SITU_UNARY_asin] = bend_asin,
-  [SITU_UNARY_acos] = bend_asin,
-  [SITU_UNARY_atan] = bend_atan,
-  [SITU_UNARY_sinh] = bend_sinh,
-  [SITU_UNARY_cosh] = bend_cosh,
-  [SITU_UNARY_asinh] = bend_asinh,
-  [SITU_UNARY_acosh] = bend_acosh,
-  [SITU_UNARY_atanh] = bend_atanh,
-  [SITU_UNARY_exp2] = bend_exp2,
-  [SITU_UNARY_erfinv] = bend_erfinv,
-  [SITU_UNARY_lgamma] = bend_lgamma,
-  [SITU_UNARY_polygamma] = bend_polygamma,
-  [SITU_UNARY_i0] = bend_i0,
-  [SITU_UNARY_sinc] = bend_sinc,
-  [SITU_UNARY_logit] = bend_logit,
-  [SITU_UNARY_tanh] = bend_tanh,
-  [SITU_UNARY_sigmoid] = bend_sigmoid,
-  [SITU_UNARY_relu] = bend_steps,
-  [SITU_UNARY_leaky_relu] = bend_steps,
-  [SITU_UNARY_elu] = bend_elu,
-  [SITU_UNARY_gelu] = bend_gelu,
-  [SITU_UNARY_gelu_tanh] = bend_gelu_tanh,
-  [SITU_UNARY_silu] = bend_silu,
-  [SITU_UNARY_quick_gelu] = bend_quick_gelu,
-  [SITU_UNARY_mish] = bend_mish,
-  [SITU_UNARY_hardswish] = bend_hardswish,
-  [SITU_UNARY_hardsigmoid] = bend_steps,
-  [SITU_UNARY_softsign] = bend_softsign,
-  [SITU_UNARY_tanhshrink] = bend_tanhshrink,
-  [SITU_UNARY_softshrink] = bend_steps,
-  [SITU_UNARY_hardshrink] = bend_steps,
-  [SITU_UNARY_softplus] = bend_softplus,
-  [SITU_UNARY_hardtanh] = bend_steps,
-  [SITU_UNARY_clamp] = bend_steps,
-  [SITU_UNARY_nan_to_num] = bend_steps,
-  [SITU_UNARY_pow_scalar] = bend_pow_scalar,
-  [SITU_UNARY_scalar_pow] = bend_scalar_pow,
+/* The second derivative of another row, or of one in steps. */
+#define second_abs second_steps
+#define second_expm1 second_exp
+#define second_log2 second_log
+#define second_log10 second_log
+#define second_erfc second_erf
+#define second_acos second_asin
+#define second_relu second_steps
+#define second_leaky_relu second_steps
+#define second_hardsigmoid second_steps
+#define second_softshrink second_steps
+#define second_hardshrink second_steps
+#define second_hardtanh second_steps
+#define second_clamp second_steps
+#define second_nan_to_num second_steps
+
+/* The gradient reads neither x nor y. */
+#define second_neg NULL
+#define second_sign NULL
+#define second_floor NULL
+#define second_ceil NULL
+#define second_round NULL
+#define second_trunc NULL
+#define second_add_scalar NULL
+#define second_rsub_scalar NULL
+#define second_mul_scalar NULL
+#define second_div_scalar NULL
+#define second_fmod_scalar NULL
+#define second_remainder_scalar NULL
+
+typedef situ_tensor *second_fn(const slope *s, situ_tensor *v, situ_tensor *w);
+/* By a row's code. A row without a second derivative above does not compile, nor does one that says NULL although its
+   gradient reads x or y. Rows of TEST and WHOLE have no gradient. */
+#define WHOLE(name, whole)
+#define TEST(name, y, whole)
+#define FLOAT(name, y, dx, uses) [SITU_UNARY_##name] = second_##name,
+#define WIDE FLOAT
+#define BOTH(name, y, whole, dx, uses) [SITU_UNARY_##name] = second_##name,
+#define MATH BOTH
+static second_fn *const seconds[SITU_UNARIES] = {
+#include "kernels/unary.h"
 };
+#define NEEDED(second, uses) \
+  _Static_assert((((uses) & (USES_X | USES_Y)) != 0) == _Generic(second, void *: false, default: true), \
+                 #second ": NULL if and only if the gradient reads neither x nor y");
+#define WHOLE(name, whole)
+#define TEST(name, y, whole)
+#define FLOAT(name, y, dx, uses) NEEDED(second_##name, uses)
+#define WIDE FLOAT
+#define BOTH(name, y, whole, dx, uses) NEEDED(second_##name, uses)
+#define MATH BOTH
+#include "kernels/unary.h"
 
 /* ---- recording ---- */
 
@@ -206,7 +201,7 @@ static bool backward(situ__pass *pass, const situ__node *n, situ_tensor *const *
   const slope *s = n->params;
   situ_tensor *v = situ__saved_operand(n, VALUE, &good), *w = situ__saved_operand(n, GRAD, &good);
   if (good && wants[GRAD]) good = (dx[GRAD] = row(s, v, up[0])) != NULL;
-  if (good && wants[VALUE]) good = (dx[VALUE] = bends[s->op->code](s, v, situ_mul(up[0], w))) != NULL;
+  if (good && wants[VALUE]) good = (dx[VALUE] = seconds[s->op->code](s, v, situ_mul(up[0], w))) != NULL;
   return good;
 }
 
@@ -214,8 +209,6 @@ situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_ten
   const slope s = { op, { p[0], p[1], p[2], p[3] } };
   situ_tensor *dx = grad ? launch(&s, value, grad) : NULL; /* the call that computes grad may have failed */
   if (!situ__recording() || !dx) return dx;
-  if (value && !bends[op->code])
-    return situ__fail(SITU_E_UNSUPPORTED, op->name, "create_graph: no second derivative"), NULL;
   situ_tensor *in[2] = { value, grad };
   const unsigned asks = situ__tape_asks(in, 2);
   if (!(asks & SITU__TAPE_WANTED)) return dx;
