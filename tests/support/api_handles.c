@@ -127,7 +127,7 @@ bool api_failed_handle(api_world *w, int i, int k) {
 static bool leaves_out(const api_world *w) {
   for (int i = 0; i < w->function->count; i++) {
     const api_struct *s = filled_struct(&w->function->parameter[i]);
-    const char *at = *(char **)w->argument[i];
+    const char *at = s ? *(char **)w->argument[i] : NULL;
     for (int f = 0; s && at && f < s->count; f++)
       if (is_handle(s->field[f].type) && !*(void *const *)(const void *)(at + s->field[f].offset)) return true;
   }
