@@ -193,9 +193,6 @@ static bool is_writer(const writer *how) {
 
 static void writers_leave_the_old_file_or_the_new(void **state) {
   (void)state;
-  /* LeakSanitizer may die where it looks for pointers in thread-local memory of a library, as libjpeg, that is opened
-     after threads have begun. */
-  assert_int_equal(situ_set_num_threads(1), SITU_OK);
   const api_function *functions;
   const size_t count = api_functions_list(&functions);
   const char *only = getenv("SITU_SWEEP");

@@ -69,6 +69,8 @@ static situ_status lower_and_compute(situ_status (*lower)(int, const situ_work *
   }
 SITU__LOWERED_VERBS(KERNEL)
 
+bool situ_module_start(const situ_host *host) { return situ__lower_start(host, &situ__list_targets); }
+
 #define SLOT(verb, name) [SITU_VERB_##verb] = run_##name,
 const situ_backend situ_module_backend = {
   .abi = SITU_BACKEND_ABI,
