@@ -21,7 +21,7 @@ static inline situ__fpu situ__fpu_enter(void) {
     uint16_t x87;
     const uint16_t plain = SITU__X87_DEFAULT;
     __asm__ volatile("fnstcw %0" : "=m"(x87));
-    __asm__ volatile("fldcw %0" : : "m"(plain));
+    __asm__ volatile("fnclex\n\tfldcw %0" : : "m"(plain)); /* a flag of before the caller let it trap would trap here */
     __builtin_ia32_ldmxcsr(SITU__FPU_DEFAULT);
     before = (before & UINT16_MAX) | (situ__fpu)x87 << 16;
   }
