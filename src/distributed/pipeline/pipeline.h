@@ -43,7 +43,7 @@ static inline int64_t situ__pipe_warmup(const situ_dist_pipeline *p, int rank) {
   return p->comm->size - rank < p->count ? p->comm->size - rank : p->count;
 }
 
-/* ---- transfers (pipeline_move.c): all return false, or NULL, after recording an error ---- */
+/* ---- transfers (move.c): all return false, or NULL, after recording an error ---- */
 
 /* The activation of a micro-batch, as a leaf. */
 situ_tensor *situ__pipe_take_activation(situ_dist_pipeline *p, int64_t k);

@@ -85,7 +85,7 @@ void situ__zero_note_step(const situ_dist_zero *z);
 /* Hooks end; parameters stay as they are. */
 void situ__zero_end_shards(situ_dist_zero *z);
 
-/* ---- state (zero_state.c) ---- */
+/* ---- state (state.c) ---- */
 
 /* Whether a state of this name is one number for all elements of a parameter. */
 bool situ__zero_is_number(const char *name);

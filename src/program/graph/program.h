@@ -78,7 +78,7 @@ typedef struct situ__op_row {
   const char *(*lacks)(const situ__op_call *call);
   bool folds;  /* its results are kept while all that they are computed of stays as it is (derive.h) */
   int stash;   /* the call keeps what it makes of so many arguments after the first (situ__op_call.stash); 0: nothing */
-  bool shapes; /* ONNX: it belongs to the arithmetic of shapes, which stays on the host (onnx_graph.c) */
+  bool shapes; /* ONNX: it belongs to the arithmetic of shapes, which stays on the host (read/graph.c) */
 } situ__op_row;
 enum { SITU__RESULTS_LIST = -1, SITU__RESULTS_NONE = -2 };
 

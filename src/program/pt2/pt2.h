@@ -38,18 +38,18 @@ situ_dtype situ__pt2_dtype(const situ__json_item *number);
 bool situ__pt2_int(const situ__json_item *item, int64_t *out);
 const char *situ__pt2_string(const situ__json_item *item); /* "" if it is not a string */
 
-/* Reads signature, inputs, nodes and results into f->program (pt2_graph.c, pt2_signature.c). */
+/* Reads signature, inputs, nodes and results into f->program (graph.c, signature.c). */
 bool situ__pt2_read_signature(situ__pt2 *f, const situ__json_item *model);
 bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *graph, situ__names *names, bool no_grad, int depth);
 bool situ__pt2_read_results(situ__pt2 *f, const situ__json_item *model);
-/* What a graph declares of the values of `names` (pt2_declare.c). */
+/* What a graph declares of the values of `names` (declare.c). */
 bool situ__pt2_read_declared(situ__pt2 *f, const situ__json_item *graph, const situ__names *names);
 bool situ__pt2_takes_any_size(const situ__json_item *model);
 bool situ__pt2_apply_default_dtype(situ__pt2 *f);
 /* A new value under a name, which must be new. */
 bool situ__pt2_add_value(situ__pt2 *f, situ__names *names, const char *name, situ__value_kind kind, int32_t *out);
 bool situ__pt2_arg(situ__pt2 *f, const situ__names *names, const situ__json_item *item, situ__arg *out);
-/* Fills m with the modules, parameters and buffers of the file (pt2_weights.c). */
+/* Fills m with the modules, parameters and buffers of the file (weights.c). */
 bool situ__pt2_build(situ__pt2 *f, situ_nn_module *m, const situ__json_item *model);
 
 #endif

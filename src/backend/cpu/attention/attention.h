@@ -1,5 +1,5 @@
-/* Attention over blocks of keys: what its forward pass (attention.c) and its gradients (attention_grad.c) share
-   (attention_parts.c). Scores exist for one block of queries and one of keys at a time, in f32 or f64.
+/* Attention over blocks of keys: what its forward pass (attention.c) and its gradients (grad.c) share
+   (parts.c). Scores exist for one block of queries and one of keys at a time, in f32 or f64.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ATTENTION_H
 #define SITU_BACKEND_CPU_ATTENTION_H

@@ -2,7 +2,7 @@
    that rows of any length fill whole vectors and nothing is multiplied in vain. It is for few channels, which do not
    fill oneDNN's blocks, and small images. Bands of rows in the images of a vector are a task, forward, or part of one;
    they and partial sums depend on the problem alone. Each sum runs in one order, forward in that of shifted rows
-   (conv_shifted.c).
+   (shifted.c).
    SPDX-License-Identifier: MIT */
 #include "images.h"
 #include "backend/cpu/common/isa.h"

@@ -1,6 +1,6 @@
 /* Convolution at strides 1 and 2 by tile registers, each f32 in three parts of bf16 (in one, where it was bf16),
    without unfolding: a block of padded images is split into parts once, and each element of the kernel multiplies the
-   same planes, shifted (conv_shifted.c says more). Tasks are panels of outputs times pieces of images: bands of rows,
+   same planes, shifted (shifted.c says more). Tasks are panels of outputs times pieces of images: bands of rows,
    or several images. Each sum runs along the channels and the kernel in one order. Numbers that do not have three parts
    are left to another algorithm.
    SPDX-License-Identifier: MIT */

@@ -49,7 +49,7 @@ typedef struct situ__parts_rows {
   bool relu;
 } situ__parts_rows;
 
-/* For the weight's gradient (conv_weights.c). 16 lanes of low and of high in `count` places, turned: in each place a
+/* For the weight's gradient (weights.c). 16 lanes of low and of high in `count` places, turned: in each place a
    row of pairs in each part, of which the second and third are 2 KiB after the one before. */
 typedef struct situ__parts_turned {
   const float *low, *high; /* lane 0 in the first place; places follow each other */

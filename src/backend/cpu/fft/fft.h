@@ -55,7 +55,7 @@ typedef struct situ__fft_kernels {
 } situ__fft_kernels;
 const situ__fft_kernels *situ__fft_kernels_for(situ_dtype dtype);
 
-/* fft_plan.c: returns NULL when out of memory; situ__fft_close takes it back. few: there are fewer lines than lanes. */
+/* plan.c: returns NULL when out of memory; situ__fft_close takes it back. few: there are fewer lines than lanes. */
 situ__fft *situ__fft_open(int op, int64_t length, situ_dtype dtype, bool few);
 void situ__fft_close(situ__fft *f);
 

@@ -42,7 +42,7 @@ typedef struct situ__onnx_declared {
   situ_dtype dtype;             /* SITU_DTYPE_DEFAULT: not said */
   int dims;                     /* -1: not said */
   int64_t size[SITU_MAX_DIMS];  /* -1: free */
-  int64_t first[SITU_MAX_DIMS]; /* of the first run (onnx_declared.c); -1: not known */
+  int64_t first[SITU_MAX_DIMS]; /* of the first run (declared.c); -1: not known */
 } situ__onnx_declared;
 
 /* The names of a graph's values. A branch of an If has a scope of its own. */
@@ -86,7 +86,7 @@ const char *situ__onnx_text(situ__onnx *f, const situ__protobuf *bytes);
 situ_dtype situ__onnx_dtype(uint64_t number);
 const char *situ__onnx_dtype_name(uint64_t number);
 
-/* ---- tensors (onnx_tensor.c) ---- */
+/* ---- tensors (tensor.c) ---- */
 
 typedef struct situ__onnx_tensor {
   const char *name;
@@ -104,7 +104,7 @@ situ_tensor *situ__onnx_load_tensor(situ__onnx *f, const situ__onnx_tensor *t, s
 /* Opens a file beside the model, or finds it open; NULL after recording an error. */
 const situ__onnx_file *situ__onnx_open_file(situ__onnx *f, const char *location);
 
-/* ---- the graph (onnx_graph.c, onnx_node.c) ---- */
+/* ---- the graph (graph.c, node.c) ---- */
 
 typedef struct situ__onnx_node {
   const char *name, *op, *domain, *module;
@@ -114,7 +114,7 @@ typedef struct situ__onnx_node {
   situ__protobuf message;
 } situ__onnx_node;
 
-/* An attribute of a node (onnx_attributes.c). */
+/* An attribute of a node (attributes.c). */
 typedef struct situ__onnx_attribute {
   const char *name;
   situ__arg arg;
@@ -147,13 +147,13 @@ situ_tensor *situ__onnx_known(situ__onnx *f, int32_t v);
 
 /* Notes what the file says of a value. */
 bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input *about);
-/* Compares it with what is computed (onnx_declared.c). Returns false after recording an error that names the node. */
+/* Compares it with what is computed (declared.c). Returns false after recording an error that names the node. */
 bool situ__onnx_check_declared(situ__onnx *f);
 
-/* Replaces nodes that stand for one call together (onnx_patterns.c). */
+/* Replaces nodes that stand for one call together (patterns.c). */
 bool situ__onnx_match_patterns(situ__onnx *f);
 
-/* Fills m with the parameters and buffers (onnx_parts.c). */
+/* Fills m with the parameters and buffers (parts.c). */
 bool situ__onnx_name_parts(situ__onnx *f);
 bool situ__onnx_build(situ__onnx *f, situ_nn_module *m);
 

@@ -134,7 +134,7 @@ static situ_tensor *run_attention(situ__op_call *c) {
   return flat ? situ_flatten(situ_transpose(y, 1, 2), 2, 3) : y;
 }
 
-/* ---- attention that was written as its products (onnx_patterns.h) ---- */
+/* ---- attention that was written as its products (patterns.h) ---- */
 
 /* Arguments: query, key (transposed), value, mask, scale, axis. Whether the operands are those of one call: with equal
    batches and heads, and a mask that adds no dimension. */

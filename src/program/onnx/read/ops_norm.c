@@ -49,7 +49,7 @@ static situ_tensor *run_layer_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);
   const double eps = situ__arg_number(c, 4);
   const situ_shape dims = last_dims(x, situ__arg_int(c, 3));
-  const situ_shape of_weight = weight ? situ_shape_of(weight) : dims; /* a pattern may have none (onnx_patterns.h) */
+  const situ_shape of_weight = weight ? situ_shape_of(weight) : dims; /* a pattern may have none (patterns.h) */
   if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
   if (!give_statistics(c, x, dims.ndim, eps)) return NULL;
   const bool same =

@@ -62,7 +62,7 @@ typedef struct situ__onnx_forms {
 extern const situ__onnx_forms situ__onnx_form_elementwise, situ__onnx_form_shape, situ__onnx_form_layers,
     situ__onnx_form_norm, situ__onnx_form_reduce, situ__onnx_form_index, situ__onnx_form_recurrent;
 
-/* ---- nodes and constants (onnx_write_node.c): the name of the result; NULL after an error ---- */
+/* ---- nodes and constants (node.c): the name of the result; NULL after an error ---- */
 
 /* A node with one result. in ends with NULL; "": absent. attributes: "axis:i alpha:f mode:s perm:I", each with what
    follows it: int64_t, double, const char *, const situ_shape *; S: a list of one text, with an int, how often. */
@@ -88,7 +88,7 @@ const char *situ__onnx_new_name(situ__onnx_writer *w, const char *stem);
 const char *situ__onnx_lacks(situ__onnx_writer *w, const char *why);
 int situ__onnx_number_of(situ_dtype dtype);
 
-/* ---- arguments of the call (onnx_write_args.c) ---- */
+/* ---- arguments of the call (args.c) ---- */
 
 /* The tensor of argument k as it is; NULL for None, and after an error. */
 const char *situ__onnx_arg(situ__onnx_writer *w, int k);
@@ -112,7 +112,7 @@ const char *situ__onnx_reshape(situ__onnx_writer *w, const char *x, const situ__
                                const situ__inferred *to);
 const char *situ__onnx_reshape_to(situ__onnx_writer *w, const char *x, situ_shape shape);
 
-/* ---- memory (onnx_write_memory.c) ---- */
+/* ---- memory (memory.c) ---- */
 
 bool situ__onnx_find_memory(situ__onnx_writer *w);
 /* The newest values of v, which calls in place may have changed. */
@@ -122,7 +122,7 @@ const char *situ__onnx_gather_places(situ__onnx_writer *w, const char *flat, con
 /* After v was overwritten with the tensor `name`. Returns false after an error. */
 bool situ__onnx_overwrite(situ__onnx_writer *w, int32_t v, const char *name);
 
-/* ---- nodes of the program (onnx_write_graph.c) ---- */
+/* ---- nodes of the program (graph.c) ---- */
 
 /* Writes all nodes. Returns false after an error, or with w->lacks. */
 bool situ__onnx_write_nodes(situ__onnx_writer *w);

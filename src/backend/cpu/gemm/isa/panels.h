@@ -1,4 +1,4 @@
-/* Packed factors of one element type, and their products by register tiles: included by gemm.c after gemm_tiles.h.
+/* Packed factors of one element type, and their products by register tiles: included by gemm.c after tiles.h.
    SPDX-License-Identifier: MIT */
 
 /* Panels of `width` lanes, one after the other. Memory is read in order. */
