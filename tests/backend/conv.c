@@ -285,7 +285,7 @@ static const shape weight_shapes[] = {
 };
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
-/* Each n-th of all passes of the shapes, with and without a bias. */
+/* Each n-th of all passes of the shapes, with and without a bias; f64 beside f32 in each second, where that takes long. */
 static void check_passes(const shape *s, int count, int n) {
   for (int i = 0; i < count; i++)
     for (int pass = 0; pass < 3; pass++) {
@@ -293,14 +293,14 @@ static void check_passes(const shape *s, int count, int n) {
       const int ways = ((i + pass) % n == 0 ? PLAIN : 0) | (biased ? BIASED : 0);
       if (!ways) continue;
       check(SITU_F32, &s[i], pass, ways);
-      check(SITU_F64, &s[i], pass, ways);
+      if (test_takes((size_t)(i + pass / 2), 2)) check(SITU_F64, &s[i], pass, ways);
     }
 }
 
 static void every_shape_and_pass(void **state) {
   (void)state;
-  const int n = test_device().kind == SITU_CPU ? 1 : 4;
-  check_passes(shapes, COUNT(shapes), 1);
+  const int n = test_device().kind == SITU_CPU && !test_is_slow() ? 1 : 4;
+  check_passes(shapes, COUNT(shapes), test_is_slow() ? 3 : 1);
   check_passes(cpu_shapes, COUNT(cpu_shapes), n);
   check_passes(image_shapes, COUNT(image_shapes), n);
   check_passes(tile_shapes, COUNT(tile_shapes), n);
@@ -331,8 +331,10 @@ static void bf16_by_tiles(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
   for (int pass = 0; pass < 2; pass++) {
-    for (int i = pass; i < COUNT(cpu_shapes); i += 2) check(SITU_BF16, &cpu_shapes[i], pass, i % 2 ? BIASED : PLAIN);
-    for (int i = 0; i < COUNT(tile_shapes); i++) check(SITU_BF16, &tile_shapes[i], pass, i % 2 ? BIASED : PLAIN);
+    for (int i = pass; i < COUNT(cpu_shapes); i += test_is_slow() ? 4 : 2)
+      check(SITU_BF16, &cpu_shapes[i], pass, i % 2 ? BIASED : PLAIN);
+    for (int i = 0; i < COUNT(tile_shapes); i++)
+      if (test_takes((size_t)(i + pass), 2)) check(SITU_BF16, &tile_shapes[i], pass, i % 2 ? BIASED : PLAIN);
     for (int i = 0; i < COUNT(pair_shapes); i++) check(SITU_BF16, &pair_shapes[i], pass, i % 2 ? BIASED : PLAIN);
   }
 }
@@ -526,7 +528,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int f64 = 0; f64 < 2; f64++) {
-        if (!test_takes(i + (size_t)(pass + f64), 2)) continue;
+        if (!test_takes_threads(i + (size_t)(pass + f64))) continue;
         problem one = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass),
                 many = make(f64 ? SITU_F64 : SITU_F32, &large[i], pass);
         situ__pool_set_threads(1);
