@@ -86,7 +86,8 @@ if command -v pkg-config >/dev/null; then
     sh -eu -c "$command" || { echo "failed: $command" >&2; exit 1; }
   done
   LD_LIBRARY_PATH=$lib "$work/01_tensor" >/dev/null
-  LD_LIBRARY_PATH=$lib "$work/14_finetune_pt2" >/dev/null
+  mkdir "$work/run" && ln -s "$source/examples" "$work/run/" # it writes a file where it runs
+  (cd "$work/run" && LD_LIBRARY_PATH=$lib "$work/14_finetune_pt2" >/dev/null)
   echo "examples: ok"
 fi
 
