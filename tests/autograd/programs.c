@@ -5,7 +5,7 @@
 /* test-devices: cpu sim:0 */
 #include <stdlib.h>
 
-#include "support/program.h"
+#include "support/program/program.h"
 
 typedef program_verdict check_fn(const program *p, char *why);
 

@@ -1,7 +1,7 @@
 /* An operand that is NULL because the call that was to make it failed is not one that was left out; and an error of
    another call refuses nothing to a function whose operands are all there. */
 /* test-devices: cpu sim:0 */
-#include "support/api.h"
+#include "support/api/api.h"
 #include "support/test.h"
 
 static void every_operand_of_a_failed_call(void **state) {

@@ -1,7 +1,7 @@
 /* Every handle that a public function takes, NULL, freed, of another kind, and memory that never was one: no crash, and an
    error, or for NULL a documented meaning.
    SPDX-License-Identifier: MIT */
-#include "support/api.h"
+#include "support/api/api.h"
 #include "support/test.h"
 
 static void every_handle(void **state) {

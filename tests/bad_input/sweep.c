@@ -1,6 +1,6 @@
 /* Every public function, every argument, every bad value: no crash, no hang, and an error or a documented meaning.
    SPDX-License-Identifier: MIT */
-#include "support/api.h"
+#include "support/api/api.h"
 #include "support/test.h"
 
 static void every_function(void **state) {

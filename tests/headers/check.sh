@@ -11,7 +11,7 @@ case $std in
 esac
 
 count=0 bad=0
-# situ/mpi.h includes the user's mpi.h: tests/dist/mpi.sh compiles it with each MPI.
+# situ/mpi.h includes the user's mpi.h: tests/distributed/mpi.sh compiles it with each MPI.
 for header in $(cd "$include" && find situ -name '*.h' ! -path situ/mpi.h | sort); do
   count=$((count + 1))
   # shellcheck disable=SC2086 # $strict is one option or none

@@ -1,8 +1,8 @@
-/* Every public function that writes files, with valid arguments (support/api.h), while one allocation or one system
+/* Every public function that writes files, with valid arguments (support/api/api.h), while one allocation or one system
    call fails: the old file is there or the new one, whole, and the status says which. faults.c has sets of shards.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
-#include "support/api.h"
+#include "support/api/api.h"
 
 #include <stdio.h>
 #include <stdlib.h>

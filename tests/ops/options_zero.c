@@ -9,7 +9,7 @@
 #include "situ/nn.h"
 #include "situ/nn/parametrize.h"
 #include "situ/sys/op.h"
-#include "support/api.h"
+#include "support/api/api.h"
 #include "support/test.h"
 
 #define R(...) situ_to_dtype(test_random(SITU_SHAPE(__VA_ARGS__), -2, 2, false), SITU_F32)

@@ -1,7 +1,7 @@
 /* The lint as a caller meets it: what it says, what it may be told not to say, and when it cannot.
    SPDX-License-Identifier: MIT */
 #include "situ/sys/alloc.h"
-#include "support/mistakes.h"
+#include "support/mistakes/mistakes.h"
 
 typedef struct holder {
   situ_nn_module base;

@@ -3,7 +3,7 @@
 /* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
 #include <stdlib.h>
 
-#include "support/mistakes.h"
+#include "support/mistakes/mistakes.h"
 
 static void clean_up(planted *p) {
   for (int64_t i = 0; i < p->optim_count; i++) situ_optim_free(p->optims[i]);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/api.h"
+#include "support/api/api.h"
 #include "support/test.h"
 
 /* ---- memory that holds something ---- */

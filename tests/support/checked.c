@@ -9,7 +9,7 @@
 #include "base/fail.h"
 #include "base/peek.h"
 #include "device/dry.h"
-#include "support/api.h"
+#include "support/api/api.h"
 #include "support/checked.h"
 #include "tensor/tensor.h"
 

@@ -4,7 +4,7 @@
 #ifndef SITU_TEST_CHECKED_H
 #define SITU_TEST_CHECKED_H
 
-#include "support/api.h"
+#include "support/api/api.h"
 
 enum { CHECKED_OPERANDS = 6 };
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# PyTorch and onnxruntime load what tests/program/export and onnx_written write, and compute the same.
+# PyTorch and onnxruntime load what tests/program/export and onnx/written write, and compute the same.
 # SPDX-License-Identifier: MIT
 # usage: exchange.sh SOURCE_DIRECTORY DIRECTORY_OF_TEST_PROGRAMS
 # SITU_TEST_PYTHON: a Python that has torch 2.15, onnx, onnxruntime and safetensors; by default build/torch/bin/python,
@@ -31,7 +31,7 @@ for dtype in bf16 f16; do
   "$python" "$1/tools/golden/draw.py" "$2/../libsitu.so" --count 30 --dtype $dtype
 done
 # Drawn modules, exported with free sizes.
-"$python" "$1/tools/exchange/drawn_programs.py" "$2/test_program_drawn" --count 60
+"$python" "$1/tools/exchange/drawn_programs.py" "$2/test_program_pt2_drawn" --count 60
 # At least so many ops of PyTorch's database agree, and none differs.
 if [ -x "$2/../cli/situ" ]; then
   "$python" "$1/tools/exchange/op_calls.py" "$2/../cli/situ" --samples 4 --expect 500

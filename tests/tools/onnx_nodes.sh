@@ -1,5 +1,5 @@
 #!/bin/sh
-# All node tests of package onnx: onnx_nodes.sh ROOT TEST, where TEST is the program of tests/program/onnx_nodes.c.
+# All node tests of package onnx: onnx_nodes.sh ROOT TEST, where TEST is the program of tests/program/onnx/nodes.c.
 # Skipped where there is no Python with onnx, torch and safetensors.
 # SPDX-License-Identifier: MIT
 set -eu

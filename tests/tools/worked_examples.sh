@@ -62,8 +62,8 @@ else
     '-DSITU_CUDA_FLAGS=--Ofast-compile=mid;--compress-mode=speed'
   try "$cmake" --build --preset release --parallel "$(nproc)" # without a number make starts all jobs at once
   # The ops' own tests, and those that walk all ops, on every device.
-  own='ops/(unary|order)|golden/(unary|reduce)|backend/(order|math)'
-  all='ops/parity|autograd/twice|func/vmap|golden/(accepts|autocast)|dispatch/check|headers/|fuzz/ops|device/opencl_kernels'
+  own='ops/(unary/unary|reduce/order)|golden/(unary|reduce)|backend/verbs/(order|math)'
+  all='ops/parity|autograd/twice|func/vmap|golden/(accepts|autocast)|dispatch/check|headers/|fuzz/ops|backend/opencl/kernels'
   try ctest --test-dir build/release -LE '^slow$' --parallel 2 --output-on-failure -R "^($own|$all|tools/format)"
   echo ", $(sed -n "s/.* out of //p" "$work/log") tests" >"$work/passed"
 fi

@@ -5,7 +5,7 @@ SPDX-License-Identifier: MIT
   python3 tools/exchange/drawn_programs.py TEST [--count N] [--seed S] [--keep DIR] [--show]
   python3 tools/exchange/drawn_programs.py TEST --kinds     the expressions of program_kinds.py
 
-TEST is the test program of tests/program/drawn.c. Each module is some statements of drawn_pieces.py: arithmetic of all
+TEST is the test program of tests/program/pt2/drawn.c. Each module is some statements of drawn_pieces.py: arithmetic of all
 dtypes with promotion, sizes that are computed with, layers, writes in place and through views, buffers, in one of seven
 under a default dtype of f64. Values, dtypes, buffers, inputs after the call and gradients are compared at three sizes,
 in the third with infinities, NaN and zeros of both signs among the inputs. Prints how many agree, are refused (by
@@ -14,7 +14,7 @@ message), and DIFFER, whose files are left in --keep; the status is 1 if one dif
   python3 tools/exchange/drawn_programs.py --files NUMBER,NUMBER DIR             writes these programs
   python3 tools/exchange/drawn_programs.py --files --kinds 1+2+3,4 DIR          the same, of several expressions each
 
-The latter two write files as tests/program/drawn has them."""
+The latter two write files as tests/program/pt2/drawn has them."""
 import argparse
 import collections
 import copy

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the ONNX models whose reading once was wrong, with onnxruntime's results, for tests/program/nodes.
+"""Writes the ONNX models whose reading once was wrong, with onnxruntime's results, for tests/program/onnx/nodes.
 SPDX-License-Identifier: MIT
 
   python3 tools/exchange/onnx_kept.py DIRECTORY

@@ -1,4 +1,4 @@
-"""Writes ONNX's own node tests (package onnx) for tests/program/onnx_nodes.c: NAME.onnx, and NAME.safetensors with in.0.*
+"""Writes ONNX's own node tests (package onnx) for tests/program/onnx/nodes.c: NAME.onnx, and NAME.safetensors with in.0.*
 and out.0.*. Those that have no tensors of dtypes that safetensors knows get the model only, whose loading must be refused.
 
   onnx_nodes.py DIRECTORY        all

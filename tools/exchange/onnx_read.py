@@ -8,7 +8,7 @@ Each test of package onnx whose operators situ reads runs without its declared s
 large numbers among its values, with whole numbers that a double or a float does not hold, and with a size of its inputs
 as 0, 1 or one less. Range, Pad, Resize and others whose operands the host reads have cases of their own. What both
 compute agrees in dtype, shape and value; what situ refuses is counted, and printed with --list. --keep: each that
-differs as NAME.onnx and NAME.safetensors, for tests/program/nodes. Needs onnx, onnxruntime, torch and safetensors."""
+differs as NAME.onnx and NAME.safetensors, for tests/program/onnx/nodes. Needs onnx, onnxruntime, torch and safetensors."""
 import argparse
 import collections
 import concurrent.futures.process

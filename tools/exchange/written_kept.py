@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports the programs whose ONNX form once computed something else, with PyTorch's results, for tests/program/written.
+"""Exports the programs whose ONNX form once computed something else, with PyTorch's results, for tests/program/onnx/written.
 SPDX-License-Identifier: MIT
 
   python3 tools/exchange/written_kept.py DIRECTORY

@@ -1,6 +1,6 @@
 /* NCCL, as far as the backend uses it. Its types are declared here, so that no header of it is needed to build; values
-   and layouts are those of nccl.h since 2.14, which tests/dist/cuda_nccl.c compares where that header is there.
-   SPDX-License-Identifier: MIT */
+   and layouts are those of nccl.h since 2.14, which tests/distributed/comm/cuda_nccl.c compares where that header is
+   there. SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CUDA_NCCL_H
 #define SITU_BACKEND_CUDA_NCCL_H
 

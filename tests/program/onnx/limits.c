@@ -1,0 +1,136 @@
+/* What a small ONNX file may ask for: kernels of Resize, computed constants, and sizes that the loader tries.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "program/onnx/message.h"
+#include "situ/situ.h"
+
+/* A float of sizes, of which 0 is a free one without a name. */
+static void put_sized(message *graph, uint32_t field, const char *name, const uint64_t *size, int dims) {
+  message shape = { .length = 0 }, tensor = { .length = 0 }, type = { .length = 0 }, value = { .length = 0 };
+  for (int d = 0; d < dims; d++) {
+    message dim = { .length = 0 };
+    if (size[d]) put_int(&dim, 1, size[d]);
+    put_message(&shape, 1, &dim);
+  }
+  put_int(&tensor, 1, 1);
+  put_message(&tensor, 2, &shape);
+  put_message(&type, 1, &tensor);
+  put_text(&value, 1, name);
+  put_message(&value, 2, &type);
+  put_message(graph, field, &value);
+}
+/* An i64, as protobuf packs it. */
+static void put_whole(message *graph, const char *name, const unsigned char *packed, size_t bytes) {
+  message t = { .length = 0 };
+  put_int(&t, 1, 1);
+  put_int(&t, 2, 7);
+  put_bytes(&t, 7, packed, bytes);
+  put_text(&t, 8, name);
+  put_message(graph, INITIALIZER, &t);
+}
+
+/* y = relu(x), where x has two free sizes. */
+static message relu(void) {
+  message graph = { .length = 0 };
+  put_sized(&graph, INPUT, "x", (const uint64_t[2]){ 0 }, 2);
+  put_sized(&graph, OUTPUT, "y", (const uint64_t[2]){ 0 }, 2);
+  put_node(&graph, "Relu", "x", NULL, "y", NULL);
+  return graph;
+}
+
+/* y = an antialiased linear Resize of x [in] to one element, of which the file says that they are so many. */
+static situ_nn_module *load_shrink(uint64_t in, uint64_t declared) {
+  message graph = { .length = 0 }, node = { .length = 0 }, mode = { .length = 0 }, antialias = { .length = 0 };
+  put_sized(&graph, INPUT, "x", &in, 1);
+  put_sized(&graph, OUTPUT, "y", &declared, 1);
+  put_whole(&graph, "sizes", (const unsigned char[1]){ 1 }, 1);
+  static const char *const inputs[] = { "x", "", "", "sizes" };
+  for (int i = 0; i < 4; i++) put_text(&node, 1, inputs[i]);
+  put_text(&node, 2, "y");
+  put_text(&node, 4, "Resize");
+  put_text(&mode, 1, "mode");
+  put_text(&mode, 4, "linear");
+  put_int(&mode, 20, 3);
+  put_text(&antialias, 1, "antialias");
+  put_int(&antialias, 3, 1);
+  put_int(&antialias, 20, 2);
+  put_message(&node, 5, &mode);
+  put_message(&node, 5, &antialias);
+  put_message(&graph, NODE, &node);
+  return load_graph(&graph, 18);
+}
+
+/* The kernel of a Resize is as wide as the scale is small. The loader needs the shape only. */
+static void a_kernel_has_a_largest_width(void **state) {
+  (void)state;
+  for (uint64_t in = 4096; in <= 8192; in *= 2) {
+    situ_nn_module *m = load_shrink(in, 1);
+    if (!m) fail_msg("%s", situ_error_message());
+    situ_tensor *y = situ_nn_forward(m, situ_ones(SITU_SHAPE((int64_t)in), NULL));
+    float one = 0;
+    if (in == 4096) assert_true(situ_copy_to_host(y, &one, sizeof one) == SITU_OK && fabsf(one - 1) < 1e-3f);
+    else assert_null(y);
+    if (!y) expect_refused(NULL, SITU_E_LIMIT, "a kernel of 8192: it takes kernels of at most 4096");
+    situ_nn_free(m);
+  }
+  expect_refused(load_shrink(1 << 26, 2), SITU_E_FORMAT, "declares 'y' as f32 [2]");
+}
+
+/* 2^23 zeros are 32 MiB, of which the loader computes none. So it does not see that the file says something else. */
+static void values_are_computed_within_a_budget(void **state) {
+  (void)state;
+  static const unsigned char size[] = { 0x80, 0x80, 0x80, 4 };
+  message graph = relu();
+  put_whole(&graph, "size", size, sizeof size);
+  put_node(&graph, "ConstantOfShape", "size", NULL, "zeros", NULL);
+  put_sized(&graph, VALUE_INFO, "zeros", (const uint64_t[1]){ 5 }, 1);
+  situ_nn_module *m = load_graph(&graph, 17);
+  if (!m) fail_msg("%s", situ_error_message());
+  situ_nn_free(m);
+}
+
+/* Inputs of eight free sizes: with any sizes that the loader tries, they are too large together. */
+static void inputs_of_many_free_sizes(void **state) {
+  (void)state;
+  static const uint64_t sizes[SITU_MAX_DIMS] = { 0 };
+  message graph = relu();
+  for (int i = 0; i < 8; i++) put_sized(&graph, INPUT, (char[]){ (char)('a' + i), 0 }, sizes, SITU_MAX_DIMS);
+  put_sized(&graph, VALUE_INFO, "y", sizes, 2);
+  situ_nn_module *m = load_graph(&graph, 17);
+  if (!m) fail_msg("%s", situ_error_message());
+  situ_nn_free(m);
+}
+
+static situ_scope scope;
+
+static int open_scope(void **state) {
+  (void)state;
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_error_clear();
+  situ_scope_begin(&scope);
+  return 0;
+}
+static int close_scope(void **state) {
+  (void)state;
+  SITU_IGNORE(situ_scope_end(&scope));
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(a_kernel_has_a_largest_width, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(values_are_computed_within_a_budget, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(inputs_of_many_free_sizes, open_scope, close_scope),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+/* Writes ONNX graphs for the tests of their reader, and loads them.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_TEST_PROGRAM_ONNX_MESSAGE_H
+#define SITU_TEST_PROGRAM_ONNX_MESSAGE_H
+
+#include <stdio.h>
+
+#include "program/onnx/protobuf.h"
+#include "situ/situ.h"
+
+/* Fields of GraphProto. */
+enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12, VALUE_INFO = 13 };
+
+static inline void put_node(message *graph, const char *op, const char *in, const char *more, const char *out,
+                            const message *attribute) {
+  message node = { .length = 0 };
+  if (in) put_text(&node, 1, in);
+  if (more) put_text(&node, 1, more);
+  put_text(&node, 2, out);
+  put_text(&node, 3, "here");
+  put_text(&node, 4, op);
+  if (attribute) put_message(&node, 5, attribute);
+  put_message(graph, NODE, &node);
+}
+
+static inline situ_nn_module *load_bytes(const void *data, size_t length) {
+  FILE *f = fopen("written.onnx", "wb");
+  assert_non_null(f);
+  assert_true(fwrite(data, 1, length, f) == length);
+  assert_int_equal(fclose(f), 0);
+  return situ_export_load("written.onnx", NULL);
+}
+
+static inline situ_nn_module *load_graph(const message *graph, uint64_t opset) {
+  message model = { .length = 0 }, import = { .length = 0 };
+  put_int(&model, 1, 8);
+  put_text(&import, 1, "");
+  put_int(&import, 2, opset);
+  put_message(&model, 8, &import);
+  put_message(&model, 7, graph);
+  return load_bytes(model.data, model.length);
+}
+
+static inline void expect_refused(situ_nn_module *m, situ_status status, const char *word) {
+  if (m) fail_msg("a file that must say \"%s\" was accepted", word);
+  if (situ_error() != status || !strstr(situ_error_message(), word))
+    fail_msg("%s: \"%s\" does not say \"%s\"", situ_status_name(situ_error()), situ_error_message(), word);
+  situ_error_clear();
+}
+
+#endif
