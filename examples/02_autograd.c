@@ -1,5 +1,6 @@
 /* Gradients: a curve fitted by gradient descent, and a custom function with its own gradient.
    SPDX-License-Identifier: MIT */
+/* test-slow: opencl:0 */
 #include <stdio.h>
 
 #include "device.h"

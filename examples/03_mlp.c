@@ -1,5 +1,6 @@
 /* A multilayer perceptron learns two spirals apart: modules, a loss, an optimiser.
    SPDX-License-Identifier: MIT */
+/* test-slow: cpu/sanitized */
 #include <math.h>
 #include <stdio.h>
 

@@ -2,6 +2,7 @@
    The demo tells the same story at more length.
    SPDX-License-Identifier: MIT */
 /* test-args: 2 */
+/* test-slow: cpu/sanitized */
 #include <stdio.h>
 #include <stdlib.h>
 

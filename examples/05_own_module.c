@@ -1,5 +1,6 @@
 /* A custom module: a struct, a forward, registration by assignment; then moved as a whole to another device.
    SPDX-License-Identifier: MIT */
+/* test-slow: cpu/sanitized */
 #include <stdio.h>
 
 #include "device.h"

@@ -2,6 +2,7 @@
    usage: 06_char_gpt [FILE [STEPS]]     (by default the GPL, 400 steps)
    SPDX-License-Identifier: MIT */
 /* test-args: /usr/share/common-licenses/GPL-3 40 */
+/* test-slow: cpu/sanitized opencl:0 */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
 /* situ inside a program that owns its data: a simulation's arrays become tensors without a copy, errors go to the host
    program's log, and nothing is left behind.
    SPDX-License-Identifier: MIT */
+/* test-slow: cpu/sanitized */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
 /* A model spread over three devices: compared with what it was, looked at as a tree, drawn as a
    picture. Writes placement.svg, or the file that is named; docs/placement.svg is this one.
    SPDX-License-Identifier: MIT */
+/* test-slow: cpu/sanitized */
 #include <stdio.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
    usage: 09_lstm_forecast [STEPS]
    SPDX-License-Identifier: MIT */
 /* test-args: 100 */
+/* test-slow: cpu/sanitized opencl:0 */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
    usage: 10_unet [STEPS]
    SPDX-License-Identifier: MIT */
 /* test-args: 40 */
+/* test-slow: cpu/sanitized opencl:0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
    usage: 11_llama [FILE [STEPS]]     (by default the GPL, 300 steps)
    SPDX-License-Identifier: MIT */
 /* test-args: /usr/share/common-licenses/GPL-3 40 */
+/* test-slow: cpu/sanitized opencl:0 */
 #include "device.h"
 #include "llama.h"
 #include "start.h"

@@ -2,6 +2,7 @@
    u_t + u u_x = 0.01 / pi u_xx, with u(x, 0) = -sin(pi x) and u(-1, t) = u(1, t) = 0. The loss contains derivatives of
    the network by its inputs, which have a history (create_graph); Adam trains first, then LBFGS.
    SPDX-License-Identifier: MIT */
+/* test-slow: cpu/sanitized opencl:0 */
 #include <math.h>
 #include <stdio.h>
 

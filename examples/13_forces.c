@@ -3,6 +3,7 @@
    -dE/dx. The loss contains the forces, so backward goes through a gradient (create_graph). The truth is a Morse
    potential.
    SPDX-License-Identifier: MIT */
+/* test-slow: opencl:0 */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,5 +1,4 @@
-/* create_graph: gradients with a history. What each op's second derivative is, autograd/twice tests.
-   test-devices: cpu sim:0 */
+/* create_graph: gradients with a history. What each op's second derivative is, autograd/twice tests. */
 #include <stdio.h>
 
 #include "situ/sys/op.h"

@@ -3,6 +3,9 @@
    So is the gradient of the last loss's gradient, by second differences.
    SITU_TEST_ALL: 100,000 programs, and 20,000 for second derivatives. SITU_TEST_PROGRAM=seed: that one, printed. */
 /* test-devices: cpu sim:0 */
+/* test-listed: yes */
+/* test-cost: 400 */
+/* test-limit: 7200 */
 #include <stdlib.h>
 
 #include "support/program/program.h"

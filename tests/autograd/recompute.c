@@ -1,5 +1,4 @@
-/* situ_recompute: the same bits with less memory, and nothing dropped.
-   test-devices: cpu sim:0 */
+/* situ_recompute: the same bits with less memory, and nothing dropped. */
 #include <string.h>
 
 #include "situ/amp.h"

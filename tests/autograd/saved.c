@@ -1,5 +1,4 @@
-/* Hooks for saved tensors, detection of anomalies, hooks after accumulation.
-   test-devices: cpu sim:0 */
+/* Hooks for saved tensors, detection of anomalies, hooks after accumulation. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,7 @@
 /* The tape: what is recorded, walked back, refused. */
+/* test-environment: SITU_TEST_AS_USED=1 */
+/* test-slow: cuda:0/double */
+/* test-cost: 400 */
 #include "situ/sys/alloc.h"
 #include "situ/sys/op.h"
 #include "support/test.h"

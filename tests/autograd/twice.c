@@ -2,6 +2,7 @@
    every operand and to the incoming gradient, and compared with central differences of the first gradient, which the op's own
    kernels give. The first gradients of both ways must be equal. */
 /* test-devices: cpu sim:0 opencl:0 */
+/* test-slow: opencl:0 opencl:1 cuda:0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* Every public function, every argument, every bad value: no crash, no hang, and an error or a documented meaning.
    SPDX-License-Identifier: MIT */
+/* test-slow: opencl:0 opencl:1 cuda:0 cpu/sanitized */
+/* test-cost: 400 */
 #include "support/api/api.h"
 #include "support/test.h"
 

@@ -3,6 +3,8 @@
    check.
    SPDX-License-Identifier: MIT */
 /* test-devices: meta sim:0 sim:1 opencl:0 opencl:1 */
+/* test-slow: opencl:0 opencl:1 cuda:0 */
+/* test-cost: 400 */
 #include "support/pairs.h"
 
 /* name, operands, call. f: [2, 2], v: [2], i: indices [2], j: indices [2, 2], b: bool [2, 2],

@@ -1,6 +1,7 @@
 /* Schedules: when messages arrive and ranks come to their calls is drawn, with the number of ranks, the buckets, the
    stage of ZeRO and compression. No schedule hangs, and none changes a bit. 10,000 with SITU_TEST_ALL. */
 /* test-devices: cpu */
+/* test-limit: 7200 */
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,5 +1,4 @@
-/* torch.func: Jacobians from both sides, Hessians, products with them; what forward mode refuses.
-   test-devices: cpu sim:0 */
+/* torch.func: Jacobians from both sides, Hessians, products with them; what forward mode refuses. */
 #include "situ/func.h"
 
 #include <math.h>

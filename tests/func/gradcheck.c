@@ -1,5 +1,4 @@
-/* gradcheck and gradgradcheck: right gradients pass, wrong ones are named.
-   test-devices: cpu sim:0 */
+/* gradcheck and gradgradcheck: right gradients pass, wrong ones are named. */
 #include "situ/func.h"
 #include "support/test.h"
 

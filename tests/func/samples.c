@@ -1,6 +1,5 @@
 /* situ_func_vmap: how it nests, what it does to gradients from inside and outside, writes in place, and what it
-   refuses.
-   test-devices: cpu sim:0 */
+   refuses. */
 #include <math.h>
 
 #include "situ/func.h"

@@ -1,6 +1,5 @@
 /* situ_func_vmap of every call of the table: values, gradients and tangents are those of one call for each sample, with
-   every choice of the operands that differ between samples.
-   test-devices: cpu sim:0 */
+   every choice of the operands that differ between samples. */
 #include <math.h>
 
 #include "situ/func.h"

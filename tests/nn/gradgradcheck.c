@@ -1,5 +1,4 @@
-/* gradcheck, with forward mode, and gradgradcheck of the layers that are smooth, by the input and by every parameter.
-   test-devices: cpu sim:0 */
+/* gradcheck, with forward mode, and gradgradcheck of smooth layers, by the input and by every parameter. */
 #include "situ/func.h"
 #include "support/modules.h"
 

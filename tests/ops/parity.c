@@ -1,6 +1,8 @@
 /* Every op on the device under test beside the host: every dtype, every shape and layout, forward and backward.
    SPDX-License-Identifier: MIT */
 /* test-devices: sim:0 opencl:0 opencl:1 */
+/* test-cost: opencl:0=1000 */
+/* test-limit: opencl:0=2400 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Optimisers: options and their defaults, groups, steps against the formulas, what is refused.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
+/* test-listed: yes */
 #include "situ/optim.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Moving modules: everything follows, or nothing moves. */
 /* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
+/* test-sanitized: opencl */
 #include <math.h>
 
 #include "situ/sys/alloc.h"

@@ -2,6 +2,7 @@
    copies what it was planned to copy: each activation once there, each gradient once back.
    SPDX-License-Identifier: MIT */
 /* test-devices: sim:0 opencl:0 */
+/* test-sanitized: opencl */
 #include <math.h>
 
 #include "situ/optim.h"

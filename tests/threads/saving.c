@@ -2,6 +2,7 @@
    writer writes one value to all elements that belong together.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
+/* test-options: -DSITU_TEST_THREADS */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 /* One object and several threads: what docs/threads.md calls right is right, what it calls refused is an error that changes nothing. */
 /* test-devices: cpu sim:0 */
+/* test-options: -DSITU_TEST_THREADS */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
-/* Eight threads, an object of each public kind, and every pair of its operations at once: each call is right, or refused as
-   docs/threads.md says; gradients and counts are checked to the last bit afterwards. Seconds; with SITU_TEST_ALL ten minutes.
-   SITU_TEST_SECONDS: that long. A pair that hangs is named and ends the program. */
+/* Every pair of operations on an object of each public kind, on eight threads: each call is right, or refused as
+   docs/threads.md says. SITU_TEST_SECONDS: that long; else 4, or 600 with SITU_TEST_ALL. A pair that hangs is named. */
 /* test-devices: cpu */
+/* test-limit: 7200 */
+/* test-options: -DSITU_TEST_THREADS */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /* A whole training step under stress: the same bits for any number of threads, every allocation failed once, several
    threads that train at once. */
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
+/* test-options: -DSITU_TEST_THREADS */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

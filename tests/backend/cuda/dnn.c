@@ -2,6 +2,7 @@
    library absent; what is remembered. And the same with the real library beside the double (support/cuda/dnn_beside.c), which
    chooses its own engines then, for a described H100: SKIPPED where there is none.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cudnn */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,6 +1,7 @@
 /* Fused attention on the double's cuDNN: values and gradients against those in f32 on the cpu; what is not of its kind; a way back
    by our own kernels. And the graphs handed to the real library (support/cuda/dnn_beside.c): SKIPPED where there is none.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cudnn */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Every call that convolutions by cuDNN make is failed once, on the double (support/cuda/faults.h).
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cudnn */
 #include "support/cuda/convolution.h"
 #include "support/cuda/faults.h"
 

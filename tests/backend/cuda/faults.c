@@ -1,6 +1,7 @@
 /* Every call of CUDA's that a scenario makes is failed once, on the double: each failure is reported, or made good; nothing is
    wrong afterwards, nothing leaks, and a device is well or lost.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cuda */
 #include "support/cuda/faults.h"
 
 enum { SMALL = 1000, LARGE = (4 << 20) + 1000 /* a piece and a little */ };

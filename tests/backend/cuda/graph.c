@@ -1,6 +1,7 @@
 /* Graphs on CUDA: a replay is one launch, the device is the recording thread's while a graph is made, and every call of CUDA's
    that a training step with a graph makes is failed once.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cuda */
 #include <pthread.h>
 
 #include "situ/graph.h"

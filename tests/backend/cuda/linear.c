@@ -1,6 +1,7 @@
 /* Linear layers on the double's cuBLASLt: bias, activation and the gradient of the bias are parts of the products that they go
    with, and each call of them is failed once (support/cuda/faults.h). That the values are right is ops/linalg/linear's.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cuda */
 #include "situ/autograd.h"
 #include "situ/ops.h"
 #include "situ/scope.h"

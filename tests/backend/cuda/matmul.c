@@ -1,6 +1,7 @@
 /* Matrix products on the double's cuBLASLt: layouts, dtypes, batches and biases against plain loops; what is not of its kind;
    the library absent; what is remembered.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cuda */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,6 +1,7 @@
 /* Every call that products by cuBLASLt make is failed once, on the double: each failure is reported, or made good; nothing is
    wrong afterwards, nothing leaks, and the device is well or lost.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cuda */
 #include "support/cuda/faults.h"
 #include "support/cuda/product.h"
 

@@ -1,6 +1,7 @@
 /* The cuda module on its double: what it says of itself where something is missing, memory, copies between all kinds of
    device, devices that are lost, forks.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cuda */
 #include <pthread.h>
 #include <string.h>
 

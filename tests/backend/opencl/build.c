@@ -1,5 +1,6 @@
-/* test-devices: opencl:0 */
+/* test-devices: opencl:0 only */
 /* test-links: situ_test_shim */
+/* test-sanitized: opencl */
 /* Kernels that do not compile, and a device without doubles: an error says so, with the driver's words, before anything has
    moved or changed, and the device goes on.
    SPDX-License-Identifier: MIT */

@@ -1,5 +1,6 @@
-/* test-devices: opencl:0 */
+/* test-devices: opencl:0 only */
 /* test-links: situ_test_shim */
+/* test-sanitized: opencl */
 /* Compiled programs on disk: what is there is not compiled again, what is damaged is, several processes may begin at once with
    nothing, old ones go where there are too many, and without a directory it only takes longer. What is compiled once stays in
    a process, so each look at the directory is a process of its own.

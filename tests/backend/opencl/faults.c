@@ -1,4 +1,4 @@
-/* test-devices: opencl:0 */
+/* test-devices: opencl:0 only */
 /* test-links: situ_test_shim */
 /* Each call of OpenCL's fails once, everywhere in a program that uses two devices: it is told, nothing leaks, what was lost
    stays lost with its first cause, and all else goes on. A device that is lost stays so until the process ends, so each

@@ -1,4 +1,5 @@
-/* test-devices: opencl:0 */
+/* test-devices: opencl:0 only */
+/* test-sanitized: opencl */
 /* OpenCL and fork: before it was used a child is a process like any other; from then on the driver's threads are the parent's,
    and a child gets an error at once, where it would otherwise wait for them.
    SPDX-License-Identifier: MIT */

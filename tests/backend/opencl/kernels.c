@@ -1,5 +1,6 @@
-/* test-devices: opencl:0 */
+/* test-devices: opencl:0 only */
 /* test-links: situ_test_shim */
+/* test-sanitized: opencl */
 /* Every kernel text, at three shapes that are small, odd, and larger than a group, against the cpu: what is run under Oclgrind
    too, so there are as few elements as make a difference. That none was forgotten is counted where kernels are launched.
    SPDX-License-Identifier: MIT */

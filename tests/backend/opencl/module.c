@@ -1,4 +1,5 @@
-/* test-devices: opencl:0 opencl:1 */
+/* test-devices: opencl:0 opencl:1 only */
+/* test-sanitized: opencl */
 /* The opencl module from below: what it says of itself, memory, copies between all kinds of device, failures.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* test-devices: opencl:0 */
+/* test-devices: opencl:0 only */
 /* test-links: situ_test_shim */
 /* A driver that computes wrong values: each family of kernels is tried before it is used, one that fails is refused by name, and
    one that passed is not tried again, by this process or by later ones.

@@ -1,6 +1,7 @@
 /* Convolutions of the cpu, all three passes, against plain loops in f64.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu opencl:0 */
+/* test-sanitized: onednn */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

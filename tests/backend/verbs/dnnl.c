@@ -1,6 +1,7 @@
 /* oneDNN behind its adapter: fast implementations only, a cache that gives out one primitive for one geometry, and forgets.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
+/* test-sanitized: onednn */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
    value depends on nothing but the element.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
+/* test-limit: 7200 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

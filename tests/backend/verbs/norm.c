@@ -1,6 +1,8 @@
 /* Layer, RMS and batch norm and their gradients against plain loops in f64.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu opencl:0 */
+/* test-listed: yes */
+/* test-slow: cuda:0/double */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Fused optimiser steps against PyTorch's formulas written out one element at a time.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu opencl:0 */
+/* test-listed: yes */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* Arg reductions, running sums, sorting and nonzero against plain loops.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu opencl:0 */
+/* test-environment: SITU_TEST_AS_USED=1 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

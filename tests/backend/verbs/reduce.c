@@ -1,6 +1,9 @@
 /* Reductions against plain loops.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu opencl:0 */
+/* test-slow: cuda:0/double */
+/* test-cost: opencl:0=1000 */
+/* test-limit: opencl:0=2400 */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* NCCL on its double: ranks are threads, each with a device of its own. Values, calls that do not match, every call failed
    once, transfers that hang or fail on schedule, and what is said where NCCL is missing.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cuda */
 #include "situ/nccl.h"
 
 #include <time.h>

@@ -1,6 +1,7 @@
 /* Every call of CUDA's and NCCL's that a rank makes is failed once, on the doubles: each failure is reported, or made good;
    no tensor that an error has left is wrong, nothing leaks, and the device is well or lost.
    SPDX-License-Identifier: MIT */
+/* test-links: situ_test_cuda */
 #include "situ/nccl.h"
 #include "situ/situ.h"
 #include "situ/sys/comm_sim.h"

@@ -1,6 +1,7 @@
 /* Tensor parallel training: collectives with a derivative, and layers in parts that compute what whole ones do.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 cuda:0 */
+/* test-slow: cuda:0 */
 #include <math.h>
 
 #include "situ/parallel.h"

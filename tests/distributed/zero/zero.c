@@ -1,6 +1,7 @@
 /* An optimiser whose state is divided among ranks: the bits of one optimiser, for any number of ranks; its share of the
    memory; its state as one dict, which other numbers of ranks load; what it refuses. */
 /* test-devices: cpu sim:0 cuda:0 */
+/* test-slow: cuda:0 */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* Element-wise functions of two and three tensors as ops: gradients with broadcasting, promotion, shapes, in place,
    refusals. Their values are the golden tests'.
    SPDX-License-Identifier: MIT */
+/* test-sanitized: opencl */
+/* test-quick: opencl:1 */
 #include "support/test.h"
 
 #include <math.h>

@@ -2,6 +2,10 @@
    tests/backend/verbs/random.c's.
    SPDX-License-Identifier: MIT */
 /* test-devices: opencl:0 opencl:1 */
+/* test-environment: SITU_TEST_AS_USED=1 */
+/* test-listed: no */
+/* test-slow: cuda:0/double */
+/* test-options: -O1 */
 #include <stdlib.h>
 #include <string.h>
 
