@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "situ/io.h"
-#include "support/draw_model.h"
+#include "place/draw_model.h"
 
 static char program[4096], output[1 << 16];
 

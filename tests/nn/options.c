@@ -1,9 +1,9 @@
 /* No option of a module is ignored: each field of each options struct, set to what is not its default, changes what the module
-   gives or is made of, or is refused. Each of these modules, captured as a step, replays what its calls compute (support/captured.h).
+   gives or is made of, or is refused. Each of these modules, captured as a step, replays what its calls compute (nn/captured.h).
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
 #include "situ/nn.h"
-#include "support/captured.h"
+#include "nn/captured.h"
 #include "support/outcome.h"
 
 /* A module's forward and backward: its result, then its parameters, buffers and gradients. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "situ/sys/op.h"
-#include "support/parity.h"
+#include "support/ops/parity.h"
 
 #if defined(__SSE__)
 enum { FLUSH = 0x8040 }; /* FTZ and DAZ of MXCSR */

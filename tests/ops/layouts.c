@@ -2,7 +2,7 @@
    row-major ones.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
-#include "support/parity.h"
+#include "support/ops/parity.h"
 
 static void the_order_of_memory_changes_no_value(void **state) {
   (void)state;

@@ -8,7 +8,7 @@
 
 #include "situ/sys/op.h"
 #include "situ/policy.h"
-#include "support/parity.h"
+#include "support/ops/parity.h"
 
 static void every_op_is_called(void **state) {
   (void)state;

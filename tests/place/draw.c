@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "support/draw_model.h"
+#include "place/draw_model.h"
 
 static char text[1 << 16];
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "place/draw/picture.h"
-#include "support/draw_model.h"
+#include "place/draw_model.h"
 
 static char svg[1 << 20];
 

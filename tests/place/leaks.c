@@ -5,7 +5,7 @@
 
 #include "situ/place.h"
 #include "situ/sys/alloc.h"
-#include "support/draw_model.h"
+#include "place/draw_model.h"
 
 static int64_t held;
 

@@ -66,6 +66,9 @@ fails check_floors src/base/words.c: "a call upwards" "$work/house/objects"
 tree && mkdir src/attic && touch src/attic/old.c
 fails check_floors src/attic/old.c "a room that is not in the plan"
 
+tree && for number in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do touch "src/ops/op$number.c"; done
+fails check_sizes "src/ops:" "a folder of many sources"
+
 line src/tensor/view.c 'void *p = malloc(3);' "malloc"
 line src/tensor/view.c '/* a
  comment */ free(p);' "free after a comment"

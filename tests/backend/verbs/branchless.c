@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "support/ulp.h"
+#include "backend/verbs/ulp.h"
 
 static double exact_exp(double x) { return exp(x); }
 static double exact_expm1(double x) { return expm1(x); }

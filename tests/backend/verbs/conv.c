@@ -15,7 +15,7 @@
 #include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 typedef struct shape {
   int64_t images, groups, channels, outputs; /* channels and outputs of a group */

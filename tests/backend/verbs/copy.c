@@ -13,7 +13,7 @@
 #include "backend/cpu/common/convert.h"
 #include "base/pool.h"
 #include "kernels/half.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 

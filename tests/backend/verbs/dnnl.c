@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/conv/dnnl.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static void needs_onednn(void) {
   if (!situ__dnnl_is_there()) skip();

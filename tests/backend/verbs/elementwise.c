@@ -13,7 +13,7 @@
 #include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "situ/error.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 #define NAME(name) #name,
 static const char *const unary_name[] = { SITU_UNARY_NAMES(NAME) };

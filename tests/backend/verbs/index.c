@@ -13,7 +13,7 @@
 #include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 /* Coordinates of element i in row-major order, and back. */
 static void coordinates(const test_view *v, int64_t i, int64_t *c) {

@@ -15,8 +15,8 @@
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/common/isa/exp.h"
 #include "kernels/half.h"
-#include "support/ulp.h"
-#include "support/views.h"
+#include "backend/verbs/ulp.h"
+#include "support/verbs/views.h"
 
 /* ---- the sets that this build and this processor have ---- */
 

@@ -11,7 +11,7 @@
 #include "base/pool.h"
 #include "device/device.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static double unit(int dtype) {
   switch (dtype) {

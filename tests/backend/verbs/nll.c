@@ -15,7 +15,7 @@
 #include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 typedef struct nll_case {
   int dtype, reduction;

@@ -9,7 +9,7 @@
 
 #include "base/pool.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static const double eps = 1e-5;
 

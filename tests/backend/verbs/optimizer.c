@@ -13,7 +13,7 @@
 
 #include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 /* One step of torch.optim for one element, in f64. s: SGD's buffer; Adam's mean, square, largest; RMSprop's square,
    buffer, mean. */

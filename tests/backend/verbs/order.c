@@ -10,7 +10,7 @@
 #include "backend/cpu/reduce/scan.h"
 #include "base/pool.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static bool on_cpu(void) { return test_device().kind == SITU_CPU; }
 

@@ -11,7 +11,7 @@
 
 #include "situ/error.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static const int64_t lengths[] = { 1,  2,  3,  4,  5,   6,   7,   8,   9,    10,   11,   12,   13,  14,
                                    15, 16, 17, 31, 255, 256, 257, 511, 1023, 1024, 1025, 8191, 8193 };

@@ -14,7 +14,7 @@
 #include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 typedef struct shape {
   int64_t images, channels, height, width, out_height, out_width; /* out: adaptive only, else computed */

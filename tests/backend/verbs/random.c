@@ -11,7 +11,7 @@
 
 #include "backend/cpu/elementwise/random.h"
 #include "base/pool.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static const situ__random_rows *sets[3];
 static int set_count;

@@ -12,7 +12,7 @@
 
 #include "base/pool.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static const char *const op_name[SITU_REDUCES] = { "sum", "mean", "prod", "min",       "max",         "all",  "any",
                                                    "var", "std",  "norm", "logsumexp", "mean square", "count" };

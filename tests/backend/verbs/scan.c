@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 enum { OUTER = 3 };
 

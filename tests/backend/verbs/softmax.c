@@ -12,7 +12,7 @@
 #include "backend/cpu/norm/rows.h"
 #include "base/pool.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static void run(int op, int dim, test_view *a, test_view *b, test_view *y) {
   situ_work work = { .verb = SITU_VERB_SOFTMAX,

@@ -14,7 +14,7 @@
 #include "backend/cpu/common/cpu.h"
 #include "base/pool.h"
 #include "situ/error.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 #define INF INFINITY
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))

@@ -8,7 +8,7 @@
 
 #include "situ/gguf.h"
 #include "support/test.h"
-#include "support/views.h"
+#include "support/verbs/views.h"
 
 static const char *const types[] = { "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K" };
 enum { TYPES = 5 };

@@ -2,7 +2,7 @@
    tests/golden/lapack.c compares them with PyTorch.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
-#include "support/lapack.h"
+#include "ops/linalg/lapack.h"
 
 static situ_tensor *symmetric(situ_tensor *x) { return situ_add(x, mt(x)); }
 /* Its columns are orthonormal. */

@@ -2,7 +2,7 @@
    compares them with PyTorch. Devices without LAPACK let the CPU compute.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
-#include "support/lapack.h"
+#include "ops/linalg/lapack.h"
 
 /* ---- norms ---- */
 

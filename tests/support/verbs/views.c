@@ -1,6 +1,6 @@
 /* Views made by hand. See views.h.
    SPDX-License-Identifier: MIT */
-#include "support/views.h"
+#include "support/verbs/views.h"
 #include "backend/cpu/common/cpu.h"
 #include "device/device.h"
 #include "kernels/half.h"

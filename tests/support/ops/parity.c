@@ -1,6 +1,6 @@
 /* The same call on two devices. See parity.h.
    SPDX-License-Identifier: MIT */
-#include "support/parity.h"
+#include "support/ops/parity.h"
 
 #include <fenv.h>
 #include <math.h>
