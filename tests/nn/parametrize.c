@@ -76,7 +76,7 @@ static void training(void **state) {
 static situ_nn_module *both_norms(void) { return situ_nn_utils_spectral_norm(normed(), "weight", NULL); }
 
 /* weight_norm, then spectral_norm of its result, whose largest singular value is 1. */
-static void several(void **state) {
+static void parametrizations_are_applied_in_order(void **state) {
   (void)state;
   situ_nn_module *m = both_norms(), *copy;
   for (int i = 0; i < 30; i++) assert_non_null(situ_nn_forward(m, R32(1, 3)));
@@ -97,7 +97,7 @@ static void several(void **state) {
   situ_nn_free(copy);
 }
 
-static void removal(void **state) {
+static void removal_keeps_the_value(void **state) {
   (void)state;
   static const char *const names[] = { "bias", "weight" };
   situ_tensor *x = R32(4, 3);
@@ -255,13 +255,10 @@ static void two_threads(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(names_are_torchs),
-                                      MODULE_TEST(training),
-                                      MODULE_TEST(several),
-                                      MODULE_TEST(removal),
-                                      MODULE_TEST(ones_own),
-                                      MODULE_TEST(refusals),
-                                      MODULE_TEST(a_failure_changes_nothing),
-                                      MODULE_TEST(two_threads) };
+  const struct CMUnitTest tests[] = {
+    MODULE_TEST(names_are_torchs),          MODULE_TEST(training),   MODULE_TEST(parametrizations_are_applied_in_order),
+    MODULE_TEST(removal_keeps_the_value),   MODULE_TEST(ones_own),   MODULE_TEST(refusals),
+    MODULE_TEST(a_failure_changes_nothing), MODULE_TEST(two_threads)
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

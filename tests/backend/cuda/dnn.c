@@ -71,7 +71,7 @@ static void real_body(void *payload) {
   CHECK(situ_set_float32_matmul_precision(SITU_PRECISION_HIGH) == SITU_OK);
   by_cudnn(&large, SITU_F32);
 }
-static void real(void **state) {
+static void the_real_library_agrees(void **state) {
   (void)state;
   const char *path = SITU_TEST_CUDNN;
   if (access(path, F_OK) != 0) skip();
@@ -196,10 +196,11 @@ IN_CHILD(precision)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(geometries), cmocka_unit_test(real),           cmocka_unit_test(opened_late),
-    cmocka_unit_test(absent),     cmocka_unit_test(does_not_start), cmocka_unit_test(no_engines),
-    cmocka_unit_test(no_room),    cmocka_unit_test(asked_once),     cmocka_unit_test(bounded),
-    cmocka_unit_test(precision),
+    cmocka_unit_test(geometries),     cmocka_unit_test(the_real_library_agrees),
+    cmocka_unit_test(opened_late),    cmocka_unit_test(absent),
+    cmocka_unit_test(does_not_start), cmocka_unit_test(no_engines),
+    cmocka_unit_test(no_room),        cmocka_unit_test(asked_once),
+    cmocka_unit_test(bounded),        cmocka_unit_test(precision),
   };
   return cmocka_run_group_tests_name("backend/cuda/dnn", tests, NULL, NULL);
 }

@@ -85,16 +85,20 @@ static void run_body(void *payload) {
 
 static void walk_with(cudaError_t error, bool sticky) { assert_true(faults_walk(run_body, error, sticky) > 200); }
 
-static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllocation, false); }
-static void refused(void **state) { (void)state, walk_with(cudaErrorInvalidValue, false); }
-static void broken(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
+static void a_call_without_memory_is_reported_or_made_good(void **state) {
+  (void)state, walk_with(cudaErrorMemoryAllocation, false);
+}
+static void a_refused_call_is_reported_or_made_good(void **state) {
+  (void)state, walk_with(cudaErrorInvalidValue, false);
+}
+static void a_broken_device_is_lost(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
 
 int main(void) {
   (void)setenv("SITU_NUM_THREADS", "1", 1); /* hundreds of children need no threads of their own */
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(no_memory),
-    cmocka_unit_test(refused),
-    cmocka_unit_test(broken),
+    cmocka_unit_test(a_call_without_memory_is_reported_or_made_good),
+    cmocka_unit_test(a_refused_call_is_reported_or_made_good),
+    cmocka_unit_test(a_broken_device_is_lost),
   };
   return cmocka_run_group_tests_name("backend/cuda/faults", tests, NULL, NULL);
 }

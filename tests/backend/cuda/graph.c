@@ -105,11 +105,11 @@ static void failing_body(void *payload) {
   faults_count(f);
 }
 
-static void no_memory(void **state) {
+static void a_call_without_memory_is_reported_or_made_good(void **state) {
   (void)state;
   assert_true(faults_walk(failing_body, cudaErrorMemoryAllocation, false) > 300);
 }
-static void broken(void **state) {
+static void a_broken_device_is_lost(void **state) {
   (void)state;
   assert_true(faults_walk(failing_body, cudaErrorLaunchFailure, true) > 300);
 }
@@ -242,8 +242,8 @@ int main(void) {
     cmocka_unit_test(what_changes_is_between_launches),
     cmocka_unit_test(a_replay_checks_its_indices),
     cmocka_unit_test(others_are_not_captured),
-    cmocka_unit_test(no_memory),
-    cmocka_unit_test(broken),
+    cmocka_unit_test(a_call_without_memory_is_reported_or_made_good),
+    cmocka_unit_test(a_broken_device_is_lost),
   };
   return cmocka_run_group_tests_name("backend/cuda/graph", tests, NULL, NULL);
 }

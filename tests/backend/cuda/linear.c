@@ -113,15 +113,17 @@ static void failing_body(void *payload) {
 }
 
 static void walk_with(cudaError_t error, bool sticky) { assert_true(faults_walk(failing_body, error, sticky) > 50); }
-static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllocation, false); }
-static void broken(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
+static void a_call_without_memory_is_reported_or_made_good(void **state) {
+  (void)state, walk_with(cudaErrorMemoryAllocation, false);
+}
+static void a_broken_device_is_lost(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(parts_of_products),
     cmocka_unit_test(composed),
-    cmocka_unit_test(no_memory),
-    cmocka_unit_test(broken),
+    cmocka_unit_test(a_call_without_memory_is_reported_or_made_good),
+    cmocka_unit_test(a_broken_device_is_lost),
   };
   return cmocka_run_group_tests_name("backend/cuda/linear", tests, NULL, NULL);
 }

@@ -66,9 +66,13 @@ static void failing_body(void *payload) {
 }
 
 static void walk_with(cudaError_t error, bool sticky) { assert_true(faults_walk(failing_body, error, sticky) > 100); }
-static void no_memory(void **state) { (void)state, walk_with(cudaErrorMemoryAllocation, false); }
-static void unsupported(void **state) { (void)state, walk_with(cudaErrorNotSupported, false); }
-static void broken(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
+static void a_call_without_memory_is_reported_or_made_good(void **state) {
+  (void)state, walk_with(cudaErrorMemoryAllocation, false);
+}
+static void an_unsupported_call_is_reported_or_made_good(void **state) {
+  (void)state, walk_with(cudaErrorNotSupported, false);
+}
+static void a_broken_device_is_lost(void **state) { (void)state, walk_with(cudaErrorLaunchFailure, true); }
 
 /* ---- what is said ----------------------------------------------------------------------------- */
 
@@ -91,17 +95,17 @@ static void said_body(void *payload) {
   CHECK_ERROR(SITU_E_LOST, "cuda:0 is lost: cublasLtMatmul: a failure of the double's "
                            "(CUBLAS_STATUS_EXECUTION_FAILED, 13)");
 }
-static void said(void **state) {
+static void a_failure_names_the_call(void **state) {
   (void)state;
   assert_int_equal(in_child(said_body, NULL), 0);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(said),
-    cmocka_unit_test(no_memory),
-    cmocka_unit_test(unsupported),
-    cmocka_unit_test(broken),
+    cmocka_unit_test(a_failure_names_the_call),
+    cmocka_unit_test(a_call_without_memory_is_reported_or_made_good),
+    cmocka_unit_test(an_unsupported_call_is_reported_or_made_good),
+    cmocka_unit_test(a_broken_device_is_lost),
   };
   return cmocka_run_group_tests_name("backend/cuda/matmul_faults", tests, NULL, NULL);
 }

@@ -61,16 +61,17 @@ static void failing_body(void *payload) {
   faults_count(f);
 }
 
-static void no_memory(void **state) {
+static void a_call_without_memory_is_reported_or_made_good(void **state) {
   (void)state;
   assert_true(faults_walk(failing_body, cudaErrorMemoryAllocation, false) > 50);
 }
-static void broken(void **state) {
+static void a_broken_device_is_lost(void **state) {
   (void)state;
   assert_true(faults_walk(failing_body, cudaErrorLaunchFailure, false) > 50);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(no_memory), TEST(broken) };
+  const struct CMUnitTest tests[] = { TEST(a_call_without_memory_is_reported_or_made_good),
+                                      TEST(a_broken_device_is_lost) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
