@@ -3,10 +3,7 @@
 /* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include "support/gold_run.h"
 
-static int dim(const gold_call *c) { return (int)gold_int(c, "dim", 0); }
-
-/* ---- lists: `at` says which dimension each index stands at ---- */
-
+/* `at` says which dimension each index stands at: there are gaps in the list. */
 static int indices(gold_call *c, situ_tensor *list[SITU_MAX_DIMS]) {
   situ_tensor *given[GOLD_MAX_INPUTS + 1];
   const situ_shape at = gold_list(c, "at");
@@ -32,26 +29,11 @@ static void put(gold_call *c,
 static void index_put(gold_call *c) { put(c, situ_index_put); }
 static void index_put_(gold_call *c) { put(c, situ_index_put_); }
 
-/* ---- along one dimension ---- */
-
-static void index_copy(gold_call *c) {
-  c->out[0] = situ_index_copy(c->in[0], dim(c), gold_in(c, "index"), gold_in(c, "source"));
-}
-static void index_copy_(gold_call *c) {
-  c->out[0] = situ_index_copy_(c->in[0], dim(c), gold_in(c, "index"), gold_in(c, "source"));
-}
-static void index_fill(gold_call *c) {
-  c->out[0] = situ_index_fill(c->in[0], dim(c), gold_in(c, "index"), gold_real(c, "value", 0));
-}
-static void index_fill_(gold_call *c) {
-  c->out[0] = situ_index_fill_(c->in[0], dim(c), gold_in(c, "index"), gold_real(c, "value", 0));
-}
-
 static const gold_op ops[] = {
-  { "index", .run = list_index },        { "index_put", .run = index_put },
-  { "index_put_", .run = index_put_ },   { "index_copy", .run = index_copy },
-  { "index_copy_", .run = index_copy_ }, { "index_fill", .run = index_fill },
-  { "index_fill_", .run = index_fill_ }, { 0 },
+  { "index", .run = list_index },
+  { "index_put", .run = index_put },
+  { "index_put_", .run = index_put_ },
+  { 0 },
 };
 
 #define NO_VALUES "the size depends on values, and meta has none"

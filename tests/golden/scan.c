@@ -3,10 +3,8 @@
 /* test-devices: cpu sim:0 opencl:0 opencl:1 meta */
 #include "support/gold_run.h"
 
-static void cumprod(gold_call *c) { c->out[0] = situ_cumprod(c->in[0], (int)gold_int(c, "dim", 0)); }
-
 static const gold_op ops[] = {
-  { "cumprod", .run = cumprod, .grad_steps = 3, .why = GOLD_ROUNDS },
+  { "cumprod", GOLD_STEPS(0, 3) },
   { 0 },
 };
 

@@ -6,10 +6,12 @@
 #include <situ/autograd.h>
 #include <situ/ops.h>
 
-#define GOLD_MAX_INPUTS 64
+#include "support/invoke.h"
+
+#define GOLD_MAX_INPUTS INVOKE_TENSORS
 #define GOLD_MAX_ATTRS 24
-#define GOLD_MAX_OUTPUTS 16
-#define GOLD_MAX_LIST 24
+#define GOLD_MAX_OUTPUTS INVOKE_RESULTS
+#define GOLD_MAX_LIST INVOKE_LIST
 
 enum { GOLD_SHAPE_ONLY = 1, GOLD_SIGNED_ZERO = 2 }; /* a case's flags */
 
@@ -21,14 +23,7 @@ typedef struct gold_tensor {
   const void *data;
 } gold_tensor;
 
-typedef struct gold_attr {
-  const char *name;
-  char kind; /* 'b' 'i' 'd': i; 'f': f; 's': s; 'l': list[0..i) */
-  int64_t i;
-  double f;
-  const char *s;
-  int64_t list[GOLD_MAX_LIST];
-} gold_attr;
+typedef invoke_value gold_attr;
 
 typedef struct gold_case {
   const char *op, *variant;

@@ -1,4 +1,4 @@
-/* A golden case's arguments, by name.
+/* A golden case's arguments by name, and the call of all of them.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
@@ -39,13 +39,6 @@ situ_shape gold_list(const gold_call *call, const char *name) {
   return out;
 }
 
-situ_shape gold_sizes(const gold_call *call) {
-  situ_shape sizes = gold_list(call, "output_size");
-  for (int d = 0; d < sizes.ndim; d++)
-    if (sizes.dim[d] == -1) sizes.dim[d] = SITU_KEEP_SIZE;
-  return sizes;
-}
-
 situ_dtype gold_dtype(const gold_call *call, const char *name) {
   return (situ_dtype)gold_int(call, name, SITU_DTYPE_DEFAULT);
 }
@@ -58,4 +51,30 @@ int gold_tensors(const gold_call *call, const char *list, situ_tensor **out) {
 
 situ_options gold_options(const gold_call *call) {
   return (situ_options){ .dtype = gold_dtype(call, "dtype"), .device = call->device };
+}
+
+static bool called(gold_call *call, invocation *v, const char *functions, const char *settings) {
+  v->functions = functions;
+  v->settings = settings;
+  v->values = call->c->attrs;
+  v->value = call->c->attr;
+  const bool good = invoke(v);
+  if (!good) snprintf(call->message, sizeof call->message, "%s", v->message);
+  return good;
+}
+
+bool gold_invoke(gold_call *call, const char *functions, const char *settings) {
+  const gold_case *c = call->c;
+  invocation v = { .device = call->device, .tensors = c->inputs };
+  for (int i = 0; i < c->inputs; i++) v.tensor[i] = (invoke_tensor){ c->input[i].name, call->in[i] };
+  while (v.outs < c->outputs && !gold_is_second(c, v.outs)) v.outs++;
+  if (!called(call, &v, functions, settings)) return false;
+  for (int i = 0; i < v.outs; i++) /* what was written into has the name of an input */
+    call->out[i] = i && !v.out[i] ? gold_in(call, c->output[i].name) : v.out[i];
+  return true;
+}
+
+void *gold_make(gold_call *call, const char *functions, const char *settings, void *from) {
+  invocation v = { .object = from };
+  return called(call, &v, functions, settings) ? v.object : NULL;
 }

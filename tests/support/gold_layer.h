@@ -4,26 +4,21 @@
 #define SITU_TESTS_GOLD_LAYER_H
 
 #include <situ/nn.h>
-#include <string.h>
 
 #include "support/gold_run.h"
 
-static inline bool gold_is_state(const char *name) { return strncmp(name, "state.", 6) == 0; }
+/* The layer of the case's arguments: of its op's name, or made by the first of the functions that takes all. */
+situ_nn_module *gold_layer_new(gold_call *c, const char *functions, const char *settings);
+/* The state_dict goes into the module, which the call owns; from then on its parameters are the leaves to look at. */
+bool gold_layer_load(gold_call *c, situ_nn_module *m);
+/* The state that the case shows as outputs behind its results. */
+void gold_layer_show(gold_call *c);
+void gold_layer_done(gold_call *c);
 
-/* The state_dict goes into the module; from then on its parameters are the leaves to look at. */
-static inline bool gold_load_state(gold_call *c, situ_nn_module *m) {
-  situ_tree *state = situ_tree_dict();
-  for (int i = 0; i < c->c->inputs; i++) {
-    const char *name = c->c->input[i].name;
-    if (gold_is_state(name)) state = situ_tree_put(state, name + 6, situ_tree_tensor(c->in[i]));
-  }
-  bool good = situ_nn_load_state_dict(m, state, NULL) == SITU_OK;
-  situ_tree_free(state);
-  for (int i = 0; good && i < c->c->inputs; i++) {
-    const char *name = c->c->input[i].name;
-    if (gold_is_state(name)) c->leaf[i] = situ_nn_get_tensor(m, name + 6);
-  }
-  return good;
-}
+/* A row whose adapter makes such a layer. */
+#define GOLD_LAYER .done = gold_layer_done, .writes = true
+
+/* Runs data/<family>.gold with the device as the default, so that layers are made there. */
+int gold_layer_main(const char *family, const gold_op *ops);
 
 #endif

@@ -1,4 +1,4 @@
-/* Runs golden cases: a family's program is a table of adapters, from a case's named arguments to situ's call.
+/* Runs golden cases: a case's arguments have torch's names, and so do the parameters of the function of its op.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TESTS_SUPPORT_GOLD_RUN_H
 #define SITU_TESTS_SUPPORT_GOLD_RUN_H
@@ -14,17 +14,20 @@ typedef struct gold_call {
   situ_tensor *leaf[GOLD_MAX_INPUTS]; /* the inputs; gradients are looked for here */
   situ_tensor *in[GOLD_MAX_INPUTS];   /* what the op is given: the leaf, or a copy to write in */
   situ_tensor *out[GOLD_MAX_OUTPUTS];
-  void *payload; /* the adapter's, until done */
+  void *payload;     /* the adapter's, until done */
+  char message[200]; /* why nothing was called */
 } gold_call;
 
-/* How to call one op: by its own adapter, which fills call->out, or by one of the plain forms. */
+/* What is special about an op: the first row whose name matches is taken. An op without a row is a call of the function of
+   its name with the arguments of the case (support/invoke.h), and as near to torch as one kernel is. */
 typedef struct gold_op {
-  const char *name;
+  const char *name; /* a pattern: "linalg_*" */
+  /* settings of the call (support/invoke.h) that are not the function's */
+  const char *with;
+  /* the function, if it has another name */
+  const char *call;
+  /* an adapter, which fills call->out, where more is to be done than one call */
   void (*run)(gold_call *call);
-  situ_tensor *(*one)(situ_tensor *x);
-  situ_tensor *(*two)(situ_tensor *a, situ_tensor *b);
-  /* if the second argument is an attribute */
-  situ_tensor *(*scalar)(situ_tensor *a, double b);
   /* called after the comparison */
   void (*done)(gold_call *call);
   /* it writes into inputs other than that of an in-place op */
@@ -36,6 +39,7 @@ typedef struct gold_op {
 } gold_op;
 
 #define GOLD_ROUNDS "of several ops, each of which rounds"
+#define GOLD_STEPS(results, gradients) .steps = (results), .grad_steps = (gradients), .why = GOLD_ROUNDS
 
 /* Cases that are known to differ, each set with a reason. They are run, and all must differ: a stale exception fails. */
 typedef struct gold_exception {
@@ -54,7 +58,12 @@ typedef struct gold_exception {
    of failed tests. A NULL name or op ends the tables; exceptions may be NULL. */
 int gold_main(const char *family, const gold_op *ops, const gold_exception *exceptions);
 
-/* ---- for adapters: the case's arguments by name ---- */
+/* ---- for adapters: a call of the case's arguments, and these by name ---- */
+
+/* Calls the first of the functions that takes all arguments. False: none does. */
+bool gold_invoke(gold_call *call, const char *functions, const char *settings);
+/* The same with functions that make something that is not a tensor, of `from` and the case's values; NULL: none does. */
+void *gold_make(gold_call *call, const char *functions, const char *settings, void *from);
 
 situ_tensor *gold_in(const gold_call *call, const char *name); /* NULL if it is not there */
 bool gold_has(const gold_call *call, const char *name);        /* is there such an attribute? */
@@ -64,8 +73,6 @@ bool gold_bool(const gold_call *call, const char *name, bool otherwise);
 const char *gold_word(const gold_call *call, const char *name, const char *otherwise);
 /* Also of one int; ndim 0 if it is not there. */
 situ_shape gold_list(const gold_call *call, const char *name);
-/* Of adaptive pooling: the files have -1 for None. */
-situ_shape gold_sizes(const gold_call *call);
 situ_dtype gold_dtype(const gold_call *call, const char *name);
 /* The inputs list.0, list.1, ...; returns how many. */
 int gold_tensors(const gold_call *call, const char *list, situ_tensor **out);

@@ -48,9 +48,16 @@ typedef struct api_struct {
   const api_field *field;
 } api_struct;
 
+typedef struct api_enumerator {
+  const char *name;
+  int value;
+} api_enumerator;
+
 typedef struct api_enum {
   const char *name;
   int last; /* the value of the last enumerator */
+  int count;
+  const api_enumerator *enumerator;
 } api_enum;
 
 size_t api_functions_list(const api_function **list);
