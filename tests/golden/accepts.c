@@ -2,213 +2,123 @@
    below, each with its reason. A departure that has gone fails.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "situ/random.h"
+#include "support/invoke.h"
 #include "support/test.h"
 
-#define MEAN SITU_REDUCTION_MEAN
-#define SUM SITU_REDUCTION_SUM
-#define ALONG(d) (&(situ_reduce_options){ .dim = SITU_DIMS(d) })
 #define HERE(...) (&(situ_options){ .device = test_device(), __VA_ARGS__ })
 
-/* clang-format off */
-/* [2, 2] of ones: x and y have the dtypes of the line; f is f32, h f16, i i64 zeros, b bool. d is the dtype itself. */
-#define ELEMENTWISE(_)                                                                                            \
-  _(neg, situ_neg(x)) _(abs, situ_abs(x)) _(sign, situ_sign(x)) _(exp, situ_exp(x)) _(expm1, situ_expm1(x))       \
-  _(log, situ_log(x)) _(log1p, situ_log1p(x)) _(log2, situ_log2(x)) _(sqrt, situ_sqrt(x)) _(rsqrt, situ_rsqrt(x)) \
-  _(square, situ_square(x)) _(reciprocal, situ_reciprocal(x)) _(sin, situ_sin(x)) _(cos, situ_cos(x))             \
-  _(tanh, situ_tanh(x)) _(sigmoid, situ_sigmoid(x)) _(relu, situ_relu(x)) _(silu, situ_silu(x))                   \
-  _(erf, situ_erf(x)) _(floor, situ_floor(x)) _(ceil, situ_ceil(x)) _(round, situ_round(x)) _(trunc, situ_trunc(x)) \
-  _(signbit, situ_signbit(x)) _(isnan, situ_isnan(x)) _(isinf, situ_isinf(x)) _(logical_not, situ_logical_not(x))                             \
-  _(bitwise_not, situ_bitwise_not(x)) _(leaky_relu, situ_leaky_relu(x, 0.01)) _(elu, situ_elu(x, 1))              \
-  _(gelu, situ_gelu(x, SITU_GELU_NONE)) _(gelu_tanh, situ_gelu(x, SITU_GELU_TANH))                                \
-  _(softplus, situ_softplus(x, 1, 20)) _(hardtanh, situ_hardtanh(x, -1, 1))                                       \
-  _(hardtanh_fraction, situ_hardtanh(x, -0.5, 0.5)) _(clamp, situ_clamp(x, 0, 1))                                 \
-  _(polygamma, situ_polygamma(1, x)) _(logit, situ_logit(x, 0)) _(tan, situ_tan(x)) _(asin, situ_asin(x)) \
-  _(acos, situ_acos(x)) _(atan, situ_atan(x)) _(sinh, situ_sinh(x)) _(cosh, situ_cosh(x)) _(asinh, situ_asinh(x)) \
-  _(acosh, situ_acosh(x)) _(atanh, situ_atanh(x)) _(exp2, situ_exp2(x)) _(log10, situ_log10(x)) \
-  _(erfc, situ_erfc(x)) _(erfinv, situ_erfinv(x)) _(lgamma, situ_lgamma(x)) _(digamma, situ_digamma(x)) \
-  _(i0, situ_i0(x)) _(sinc, situ_sinc(x)) \
-  _(quick_gelu, situ_quick_gelu(x)) _(mish, situ_mish(x)) _(hardswish, situ_hardswish(x)) _(hardsigmoid, situ_hardsigmoid(x)) \
-  _(relu6, situ_relu6(x)) _(selu, situ_selu(x)) _(celu, situ_celu(x, 1)) _(logsigmoid, situ_logsigmoid(x)) _(softsign, situ_softsign(x)) \
-  _(tanhshrink, situ_tanhshrink(x)) _(softshrink, situ_softshrink(x, 0.5)) _(hardshrink, situ_hardshrink(x, 0.5)) \
-  _(threshold, situ_threshold(x, 1, 2)) _(threshold_fraction, situ_threshold(x, 0.5, 1.5)) _(glu, situ_glu(x, -1)) \
-  _(clamp_fraction, situ_clamp(x, 0.5, 1.5)) _(clamp_nan, situ_clamp(x, NAN, 1))                                  \
-  _(nan_to_num, situ_nan_to_num(x, NULL)) _(neg_, situ_neg_(x)) _(exp_, situ_exp_(x)) _(square_, situ_square_(x)) \
-  _(relu_, situ_relu_(x)) _(sqrt_, situ_sqrt_(x)) _(abs_, situ_abs_(x)) _(floor_, situ_floor_(x))                 \
-  _(clamp_, situ_clamp_(x, 0, 1)) _(clamp_fraction_, situ_clamp_(x, 0.5, 1.5))                                    \
-  _(add_scalar, situ_add_scalar(x, 2)) _(add_fraction, situ_add_scalar(x, 1.5))                                   \
-  _(sub_scalar, situ_sub_scalar(x, 2)) _(sub_fraction, situ_sub_scalar(x, 1.5))                                   \
-  _(rsub_scalar, situ_rsub_scalar(x, 2)) _(rsub_fraction, situ_rsub_scalar(x, 1.5))                               \
-  _(mul_scalar, situ_mul_scalar(x, 2)) _(mul_fraction, situ_mul_scalar(x, 1.5))                                   \
-  _(div_scalar, situ_div_scalar(x, 2)) _(pow_scalar, situ_pow_scalar(x, 2))                                       \
-  _(pow_fraction, situ_pow_scalar(x, 1.5)) _(pow_negative, situ_pow_scalar(x, -1))                                \
-  _(scalar_pow, situ_scalar_pow(2, x)) _(fraction_pow, situ_scalar_pow(1.5, x))                                   \
-  _(fmod_scalar, situ_fmod_scalar(x, 2)) _(fmod_fraction, situ_fmod_scalar(x, 1.5))                               \
-  _(fmod_zero, situ_fmod_scalar(x, 0)) _(remainder_scalar, situ_remainder_scalar(x, 2))                           \
-  _(remainder_fraction, situ_remainder_scalar(x, 1.5)) _(eq_scalar, situ_eq_scalar(x, 2))                         \
-  _(eq_fraction, situ_eq_scalar(x, 1.5)) _(lt_scalar, situ_lt_scalar(x, 2)) _(ge_fraction, situ_ge_scalar(x, 1.5)) \
-  _(add_scalar_, situ_add_scalar_(x, 2)) _(add_fraction_, situ_add_scalar_(x, 1.5))                               \
-  _(sub_scalar_, situ_sub_scalar_(x, 2)) _(mul_scalar_, situ_mul_scalar_(x, 2))                                   \
-  _(div_scalar_, situ_div_scalar_(x, 2)) _(pow_scalar_, situ_pow_scalar_(x, 2))
-#define REDUCTIONS(_)                                                                                             \
-  _(sum, situ_sum(x, NULL)) _(sum_dim, situ_sum(x, ALONG(0)))                                                     \
-  _(sum_i32, situ_sum(x, &(situ_reduce_options){ .dtype = SITU_I32 })) _(mean, situ_mean(x, NULL))                \
-  _(mean_f32, situ_mean(x, &(situ_reduce_options){ .dtype = SITU_F32 }))                                          \
-  _(prod, situ_prod(x, NULL)) _(var, situ_var(x, 1, NULL)) _(std, situ_std(x, 1, NULL))                           \
-  _(amin, situ_amin(x, NULL)) _(amax, situ_amax(x, NULL)) _(all, situ_all(x, NULL)) _(any, situ_any(x, NULL))     \
-  _(norm, situ_norm(x, 2, NULL)) _(logsumexp, situ_logsumexp(x, ALONG(1))) _(min, situ_min(x)) _(max, situ_max(x)) \
-  _(min_dim, situ_min_dim(x, 0, false, NULL)) _(argmin, situ_argmin(x, NULL)) _(argmax, situ_argmax(x, NULL))     \
-  _(argmax_dim, situ_argmax(x, ALONG(0))) _(cumsum, situ_cumsum(x, 0)) _(sort, situ_sort(x, -1, false, NULL))     \
-  _(cumprod, situ_cumprod(x, 0))                                                                                  \
-  _(argsort, situ_argsort(x, -1, false)) _(topk, situ_topk(x, 1, -1, true, NULL)) _(softmax, situ_softmax(x, 1))  \
-  _(log_softmax, situ_log_softmax(x, 1)) _(dropout, situ_dropout(x, 0.5, true, NULL))                             \
-  _(dropout_eval, situ_dropout(x, 0.5, false, NULL)) _(tril, situ_tril(x, 0)) _(triu, situ_triu(x, 0))            \
-  _(flip, situ_flip(x, SITU_DIMS(0))) _(roll, situ_roll(x, SITU_SHAPE(1), SITU_SCALAR))                           \
-  _(repeat, situ_repeat(x, SITU_SHAPE(2, 1))) _(pad, situ_pad(x, SITU_SHAPE(1, 1), SITU_PAD_CONSTANT, 0))         \
-  _(pad_fraction, situ_pad(x, SITU_SHAPE(1, 1), SITU_PAD_CONSTANT, 0.5))                                          \
-  _(pad_reflect, situ_pad(x, SITU_SHAPE(1, 1), SITU_PAD_REFLECT, 0))                                              \
-  _(pad_circular, situ_pad(x, SITU_SHAPE(1, 1), SITU_PAD_CIRCULAR, 0))                                            \
-  _(pad_replicate, situ_pad(x, SITU_SHAPE(1, 1), SITU_PAD_REPLICATE, 0))                                          \
-  _(masked_fill_whole, situ_masked_fill(x, b, 2)) _(masked_fill_fraction, situ_masked_fill(x, b, 0.5))            \
-  _(fill_, situ_fill_(x, 2)) _(fill_fraction_, situ_fill_(x, 0.5)) _(zero_, situ_zero_(x))                        \
-  _(nonzero, situ_nonzero(x)) _(masked_select, situ_masked_select(x, b)) _(one_hot, situ_one_hot(x, 3))           \
-  _(uniform_, situ_uniform_(x, 0, 1, NULL)) _(normal_, situ_normal_(x, 0, 1, NULL))                               \
-  _(bernoulli_, situ_bernoulli_(x, 0.5, NULL)) _(bernoulli, situ_bernoulli(x, NULL))                              \
-  _(full_like_fraction, situ_full_like(x, 0.5, NULL)) _(rand_like, situ_rand_like(x, NULL))                       \
-  _(randn_like, situ_randn_like(x, NULL)) _(randint_like, situ_randint_like(x, 0, 2, NULL))                       \
-  _(zeros_like, situ_zeros_like(x, NULL)) _(layer_norm, situ_layer_norm(x, SITU_SHAPE(2), NULL, NULL, 1e-5))         \
-  _(rms_norm, situ_rms_norm(x, SITU_SHAPE(2), NULL, SITU_NONE)) _(group_norm, situ_group_norm(x, 1, NULL, NULL, 1e-5))       \
-  _(batch_norm, situ_batch_norm(x, NULL, NULL, NULL, NULL, OPTIONS_AT(situ_batch_norm, with.training = true)))       \
-  _(max_pool2d, situ_max_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
-  _(avg_pool2d, situ_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(2) })) \
-  _(adaptive_avg_pool2d, situ_adaptive_avg_pool2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), SITU_DIMS(1)))            \
-  _(conv_transpose1d, situ_conv_transpose1d(situ_unsqueeze(x, 0), situ_reshape(x, SITU_SHAPE(2, 2, 1)), NULL, NULL))
-#define WINDOWS_AND_INDICES(_)                                                                                    \
-  _(max_pool1d, situ_max_pool1d(x, &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL))                         \
-  _(max_pool3d, situ_max_pool3d(situ_reshape(x, SITU_SHAPE(1, 1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(1) }, NULL)) \
-  _(avg_pool3d, situ_avg_pool3d(situ_reshape(x, SITU_SHAPE(1, 1, 2, 2)), &(situ_pool_options){ .kernel = SITU_DIMS(1) })) \
-  _(adaptive_max_pool1d, situ_adaptive_max_pool1d(x, 1, NULL)) _(adaptive_avg_pool1d, situ_adaptive_avg_pool1d(x, 1)) \
-  _(fft_fft, situ_fft_fft(x, NULL)) _(fft_rfft, situ_fft_rfft(x, NULL)) _(fft_irfft, situ_fft_irfft(x, NULL))     \
-  _(stft, situ_stft(x, NULL, 2, &(situ_stft_options){ .hop_length = 1 }))                                         \
-  _(fft_fftshift, situ_fft_fftshift(x, (situ_shape){ 0 }))                                                        \
-  _(interpolate, situ_interpolate(situ_unsqueeze(x, 0), &(situ_interpolate_options){ .size = SITU_DIMS(3) }))     \
-  _(index_select, situ_index_select(x, 0, situ_select(i, 0, 0))) _(gather, situ_gather(x, 0, i))                  \
-  _(scatter, situ_scatter(x, 0, i, x)) _(scatter_add, situ_scatter_add(x, 0, i, x))                               \
-  _(index_add, situ_index_add(x, 0, situ_select(i, 0, 0), x, 1)) _(embedding_weight, situ_embedding(i, x, NULL))  \
-  _(index_copy, situ_index_copy(x, 0, situ_select(i, 0, 0), x)) _(index_fill, situ_index_fill(x, 0, situ_select(i, 0, 0), 1)) \
-  _(index, situ_index(x, &i, 1)) _(index_put, situ_index_put(x, &i, 1, x, true))                                  \
-  _(scatter_value, situ_scatter_value(x, 0, i, 2)) _(matmul, situ_matmul(x, x)) _(mm, situ_mm(x, x))              \
-  _(bmm, situ_bmm(situ_unsqueeze(x, 0), situ_unsqueeze(x, 0))) _(mv, situ_mv(x, situ_select(x, 0, 0)))            \
-  _(dot, situ_dot(situ_select(x, 0, 0), situ_select(x, 0, 0)))                                                    \
-  _(outer, situ_outer(situ_select(x, 0, 0), situ_select(x, 0, 0))) _(addmm, situ_addmm(x, x, x, NULL))            \
-  _(addr, situ_addr(x, situ_select(x, 0, 0), situ_select(x, 0, 0), NULL)) _(inner, situ_inner(x, x))              \
-  _(addmv, situ_addmv(situ_select(x, 0, 0), x, situ_select(x, 0, 0), NULL))                                       \
-  _(addbmm, situ_addbmm(x, situ_unsqueeze(x, 0), situ_unsqueeze(x, 0), NULL))                                     \
-  _(linalg_vecdot, situ_linalg_vecdot(x, x, -1)) _(linalg_matrix_power, situ_linalg_matrix_power(x, 2))           \
-  _(linalg_vector_norm, situ_linalg_vector_norm(x, 2, NULL)) _(multinomial, situ_multinomial(x, 1, true, NULL))   \
-  _(linalg_matrix_norm, situ_linalg_matrix_norm(x, SITU_MATRIX_NORM_1, NULL))                                     \
-  _(cov, situ_cov(x, 1)) _(corrcoef, situ_corrcoef(x)) _(dist, situ_dist(x, x, 2)) _(pdist, situ_pdist(x, 2))     \
-  _(mvlgamma, situ_mvlgamma(x, 1)) _(special_ndtr, situ_special_ndtr(x)) _(exponential_, situ_exponential_(x, 1, NULL)) \
-  _(combinations, situ_combinations(situ_select(x, 0, 0), 2, false))                                              \
-  _(multilabel_margin_loss, situ_multilabel_margin_loss(x, i, MEAN))                                              \
-  _(bilinear, situ_bilinear(x, x, situ_reshape(x, SITU_SHAPE(1, 2, 2)), NULL))                                    \
-  _(linalg_multi_dot, situ_linalg_multi_dot((situ_tensor *[]){ x, x }, 2)) _(linalg_vander, situ_linalg_vander(x, 2)) \
-  _(linalg_householder_product, situ_linalg_householder_product(x, situ_select(x, 0, 0)))                         \
-  _(repeat_interleave_tensor, situ_repeat_interleave_tensor(x, situ_select(i, 0, 0), SITU_DIMS(0)))               \
-  _(unique_dim, situ_unique_dim(x, 0, NULL, NULL)) _(ctc_loss, situ_ctc_loss(x, situ_narrow(situ_select(i, 0, 0), 0, 0, 0), \
-    situ_select(situ_select(i, 0, 0), 0, 0), situ_select(situ_select(i, 0, 0), 0, 0), NULL))                      \
-  _(logcumsumexp, situ_logcumsumexp(x, 0)) _(trapezoid, situ_trapezoid(x, NULL, 1, -1))                           \
-  _(cumulative_trapezoid, situ_cumulative_trapezoid(x, NULL, 1, -1))
-#define PRODUCTS_AND_LOSSES(_)                                                                                    \
-  _(linear, situ_linear(x, x, situ_select(x, 0, 0)))                                                              \
-  _(conv1d, situ_conv1d(situ_unsqueeze(x, 0), situ_reshape(x, SITU_SHAPE(2, 2, 1)), NULL, NULL))                  \
-  _(conv2d, situ_conv2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), situ_reshape(x, SITU_SHAPE(4, 1, 1, 1)), NULL, NULL)) \
-  _(conv_transpose2d, situ_conv_transpose2d(situ_reshape(x, SITU_SHAPE(1, 2, 2)), situ_reshape(x, SITU_SHAPE(1, 4, 1, 1)), NULL, NULL)) \
-  _(attention, situ_scaled_dot_product_attention(x, x, x, NULL)) _(lerp, situ_lerp(x, x, x))                      \
-  _(lerp_scalar, situ_lerp_scalar(x, x, 0.5)) _(addcmul, situ_addcmul(x, x, x, 1))                                \
-  _(addcdiv, situ_addcdiv(x, x, x, 1)) _(addcmul_fraction, situ_addcmul(x, x, x, 0.5))                            \
-  _(add_alpha, situ_add_alpha(x, x, 2)) _(add_alpha_fraction, situ_add_alpha(x, x, 0.5))                          \
-  _(sub_alpha, situ_sub_alpha(x, x, 2)) _(mse_loss, situ_mse_loss(x, x, MEAN)) _(l1_loss, situ_l1_loss(x, x, MEAN)) \
-  _(l1_loss_sum, situ_l1_loss(x, x, SUM)) _(mse_loss_sum, situ_mse_loss(x, x, SUM))                               \
-  _(smooth_l1_loss, situ_smooth_l1_loss(x, x, 1, MEAN))                                                           \
-  _(binary_cross_entropy_with_logits, situ_binary_cross_entropy_with_logits(x, x, NULL, NULL, MEAN))              \
-  _(kl_div, situ_kl_div(x, x, SITU_KL_MEAN, false)) _(cross_entropy, situ_cross_entropy(x, situ_select(i, 0, 0), NULL)) \
-  _(cross_entropy_probabilities, situ_cross_entropy(x, x, NULL)) _(nll_loss, situ_nll_loss(x, situ_select(i, 0, 0), NULL)) \
-  _(index_select_by, situ_index_select(f, 0, situ_select(situ_zero_(x), 0, 0))) _(gather_by, situ_gather(f, 0, situ_zero_(x))) \
-  _(scatter_by, situ_scatter(f, 0, situ_zero_(x), f)) _(index_add_by, situ_index_add(f, 0, situ_select(situ_zero_(x), 0, 0), f, 1)) \
-  _(index_by, situ_index(f, &x, 1)) _(index_copy_by, situ_index_copy(f, 0, situ_select(situ_zero_(x), 0, 0), f))  \
-  _(take_along_dim_by, situ_take_along_dim(f, situ_zero_(x), 0)) _(embedding_by, situ_embedding(situ_zero_(x), f, NULL)) \
-  _(cross_entropy_by, situ_cross_entropy(f, situ_select(situ_zero_(x), 0, 0), NULL))                              \
-  _(nll_loss_by, situ_nll_loss(f, situ_select(situ_zero_(x), 0, 0), NULL)) _(where_by, situ_where(x, f, f))       \
-  _(masked_fill_by, situ_masked_fill(f, x, 0)) _(masked_select_by, situ_masked_select(f, x))                      \
-  _(attention_by, situ_scaled_dot_product_attention(f, f, f, OPTIONS_AT(situ_attention, with.attn_mask = x)))        \
-  _(attention_f16_by, situ_scaled_dot_product_attention(h, h, h, OPTIONS_AT(situ_attention, with.attn_mask = x)))
-#define CREATION(_)                                                                                               \
-  _(zeros, situ_zeros(SITU_SHAPE(2), HERE(.dtype = d))) _(full, situ_full(SITU_SHAPE(2), 2, HERE(.dtype = d)))    \
-  _(full_fraction, situ_full(SITU_SHAPE(2), 1.5, HERE(.dtype = d))) _(full_minus_1, situ_full(SITU_SHAPE(2), -1, HERE(.dtype = d))) \
-  _(full_300, situ_full(SITU_SHAPE(2), 300, HERE(.dtype = d))) _(full_70000, situ_full(SITU_SHAPE(2), 70000, HERE(.dtype = d))) \
-  _(full_1e10, situ_full(SITU_SHAPE(2), 1e10, HERE(.dtype = d))) _(full_1e40, situ_full(SITU_SHAPE(2), 1e40, HERE(.dtype = d))) \
-  _(full_nan, situ_full(SITU_SHAPE(2), NAN, HERE(.dtype = d))) _(full_inf, situ_full(SITU_SHAPE(2), INFINITY, HERE(.dtype = d))) \
-  _(arange, situ_arange(0, 3, 1, HERE(.dtype = d))) _(linspace, situ_linspace(0, 3, 4, HERE(.dtype = d)))         \
-  _(hann_window, situ_hann_window(4, true, HERE(.dtype = d)))                                                     \
-  _(signal_windows_nuttall, situ_signal_windows_nuttall(4, true, HERE(.dtype = d)))                               \
-  _(fft_fftfreq, situ_fft_fftfreq(4, 1, HERE(.dtype = d)))                                                        \
-  _(eye, situ_eye(2, -1, HERE(.dtype = d))) _(rand, situ_rand(SITU_SHAPE(2), HERE(.dtype = d)))                   \
-  _(randn, situ_randn(SITU_SHAPE(2), HERE(.dtype = d))) _(randint, situ_randint(0, 2, SITU_SHAPE(2), HERE(.dtype = d))) \
-  _(randint_200, situ_randint(0, 200, SITU_SHAPE(2), HERE(.dtype = d)))                                           \
-  _(randint_minus_1, situ_randint(-1, 2, SITU_SHAPE(2), HERE(.dtype = d)))                                        \
-  _(randint_70000, situ_randint(0, 70000, SITU_SHAPE(2), HERE(.dtype = d))) _(randperm, situ_randperm(2, HERE(.dtype = d))) \
-  _(randperm_200, situ_randperm(200, HERE(.dtype = d))) _(randperm_300, situ_randperm(300, HERE(.dtype = d)))     \
-  _(randperm_3000, situ_randperm(3000, HERE(.dtype = d)))
-#define PAIRS(_)                                                                                                  \
-  _(add, situ_add(x, y)) _(sub, situ_sub(x, y)) _(mul, situ_mul(x, y)) _(div, situ_div(x, y)) _(pow, situ_pow(x, y)) \
-  _(fmod, situ_fmod(x, y)) _(remainder, situ_remainder(x, y)) _(maximum, situ_maximum(x, y)) _(eq, situ_eq(x, y)) \
-  _(lt, situ_lt(x, y)) _(logical_and, situ_logical_and(x, y)) _(bitwise_and, situ_bitwise_and(x, y))              \
-  _(div_trunc, situ_div_mode(x, y, SITU_ROUND_TRUNC)) _(floor_divide, situ_floor_divide(x, y)) _(add_, situ_add_(x, y)) \
-  _(sub_, situ_sub_(x, y)) _(mul_, situ_mul_(x, y)) _(div_, situ_div_(x, y)) _(pow_, situ_pow_(x, y))             \
-  _(gcd, situ_gcd(x, y)) _(bitwise_left_shift, situ_bitwise_left_shift(x, y)) _(atan2, situ_atan2(x, y))          \
-  _(hypot, situ_hypot(x, y)) _(copysign, situ_copysign(x, y)) _(nextafter, situ_nextafter(x, y)) _(xlogy, situ_xlogy(x, y)) \
-  _(logaddexp, situ_logaddexp(x, y)) _(gcd_, situ_gcd_(x, y)) _(atan2_, situ_atan2_(x, y)) _(hypot_, situ_hypot_(x, y)) \
-  _(add_of_0_dim, situ_add(x, situ_select(situ_select(y, 0, 0), 0, 0))) _(copy_, situ_copy_(x, y))                \
-  _(where, situ_where(b, x, y)) _(cat, situ_cat((situ_tensor *[]){ x, y }, 2, 0)) _(stack, situ_stack((situ_tensor *[]){ x, y }, 2, 0)) \
-  _(matmul_mixed, situ_matmul(x, y)) _(mse_loss_mixed, situ_mse_loss(x, y, MEAN)) _(l1_loss_mixed, situ_l1_loss(x, y, MEAN)) \
-  _(smooth_l1_loss_mixed, situ_smooth_l1_loss(x, y, 1, MEAN))                                                     \
-  _(bce_mixed, situ_binary_cross_entropy_with_logits(x, y, NULL, NULL, MEAN)) _(kl_div_mixed, situ_kl_div(x, y, SITU_KL_MEAN, false)) \
-  _(scatter_mixed, situ_scatter(x, 0, i, y)) _(layer_norm_mixed, situ_layer_norm(x, SITU_SHAPE(2), situ_select(y, 0, 0), NULL, 1e-5)) \
-  _(addcmul_mixed, situ_addcmul(x, y, y, 1)) _(lerp_mixed, situ_lerp(x, y, y))
-
-/* Several macros, since clang-format takes half a minute for one of this length. */
-#define FUNCTIONS(_) ELEMENTWISE(_) REDUCTIONS(_) WINDOWS_AND_INDICES(_) \
-  PRODUCTS_AND_LOSSES(_) CREATION(_) PAIRS(_)
-/* clang-format on */
-
-/* x and y have the dtypes of the line; the others are the same for all. */
-typedef struct operands {
-  situ_tensor *x, *y, *f, *h, *i, *b;
-  situ_dtype d;
-} operands;
-
-#define DEFINE(name, expression)                                                  \
-  static situ_tensor *call_##name(const operands *o) {                            \
-    situ_tensor *x = o->x, *y = o->y, *f = o->f, *h = o->h, *i = o->i, *b = o->b; \
-    const situ_dtype d = o->d;                                                    \
-    (void)x, (void)y, (void)f, (void)h, (void)i, (void)b, (void)d;                \
-    return expression;                                                            \
-  }
-FUNCTIONS(DEFINE)
-
-static const struct function {
-  const char *name, *text; /* text: the call, which begins with the function's name */
-  situ_tensor *(*call)(const operands *o);
-} functions[] = {
-#define LIST(name, expression) { #name, #expression, call_##name },
-  FUNCTIONS(LIST)
+/* What is called for a name of the table: the function, of operands (letters: see operand), with settings
+   (support/invoke.h). Where nothing is said, the function has the name, or its beginning: hardtanh_fraction is hardtanh,
+   add_fraction is add_scalar; it has one operand, or two if two dtypes vary. */
+static const struct special {
+  const char *names, *function, *operands, *settings;
+} specials[] = {
+  { "attention attention_by attention_f16_by", "scaled_dot_product_attention", "xxx", "" },
+  { "add_of_0_dim", "add", "xS", "" },
+  { "fraction_pow", "scalar_pow", "x", "base=1.5" },
+  { "div_trunc", "div_mode", "xy", "rounding_mode=trunc" },
+  { "bce_mixed", "binary_cross_entropy_with_logits", "xy", "" },
+  { "where", NULL, "bxy", "" },
+  { "scatter_mixed", NULL, "xiy", "" },
+  { "layer_norm_mixed", NULL, "xY", "" },
+  { "addcmul_mixed", NULL, "xyy", "value=1" },
+  { "lerp_mixed", "lerp", "xyy", "" },
+  /* the dtype of an index or a mask varies: 0s of it */
+  { "index_select_by cross_entropy_by nll_loss_by", NULL, "fV", "" },
+  { "gather_by take_along_dim_by", NULL, "fX", "" },
+  { "scatter_by", NULL, "fXf", "" },
+  { "index_add_by index_copy_by", NULL, "fVf", "" },
+  { "index_by masked_fill_by masked_select_by", NULL, "fx", "value=0" },
+  { "embedding_by", NULL, "Xf", "" },
+  { "where_by", NULL, "xff", "" },
+  /* several operands of one dtype, or such of other shapes */
+  { "matmul mm inner linalg_vecdot linalg_multi_dot dist lerp_scalar add_alpha add_alpha_fraction sub_alpha mse_loss l1_loss "
+    "l1_loss_sum mse_loss_sum smooth_l1_loss binary_cross_entropy_with_logits kl_div cross_entropy_probabilities",
+    NULL, "xx", "weight=0.5 alpha=2" },
+  { "addmm lerp addcdiv addcmul", NULL, "xxx", "value=1" },
+  { "addcmul_fraction", NULL, "xxx", "" },
+  { "bmm", NULL, "uu", "" },
+  { "mv linalg_householder_product", NULL, "xv", "" },
+  { "dot outer", NULL, "vv", "" },
+  { "addr", NULL, "xvv", "" },
+  { "addmv", NULL, "vxv", "" },
+  { "addbmm", NULL, "xuu", "" },
+  { "bilinear", NULL, "xxu", "" },
+  { "linear", NULL, "xxv", "" },
+  { "combinations", NULL, "v", "r=2 with_replacement=0" },
+  { "conv1d conv_transpose1d", NULL, "uk", "" },
+  { "conv2d", NULL, "uw", "" },
+  { "conv_transpose2d", NULL, "ur", "" },
+  { "max_pool2d avg_pool2d adaptive_avg_pool2d interpolate", NULL, "u", "" },
+  { "max_pool3d avg_pool3d", NULL, "q", ".kernel=1" },
+  { "masked_select masked_fill_whole masked_fill_fraction", NULL, "xb", "" },
+  { "gather scatter_value multilabel_margin_loss index", NULL, "xi", "" },
+  { "scatter scatter_add", NULL, "xix", "" },
+  { "index_put", NULL, "xix", "indices.0:1 accumulate=1" },
+  { "index_fill", NULL, "xj", "value=1" },
+  { "index_select cross_entropy nll_loss repeat_interleave_tensor", NULL, "xj", "" },
+  { "index_add index_copy", NULL, "xjx", "" },
+  { "embedding_weight", NULL, "ix", "" },
+  { "ctc_loss", NULL, "xecc", "" },
+  /* made in the dtype */
+  { "zeros full full_fraction full_minus_1 full_300 full_70000 full_1e10 full_1e40 full_nan full_inf rand randn", NULL,
+    "", "" },
+  { "arange linspace", NULL, "", "start=0 end=3 steps=4" },
+  { "hann_window signal_windows_nuttall fft_fftfreq", NULL, "", "window_length=4 M=4 sym=1 n=4" },
+  { "randint randint_200 randint_minus_1 randint_70000 eye randperm randperm_200 randperm_300 randperm_3000", NULL, "",
+    "" },
+  /* numbers of some functions */
+  { "polygamma", NULL, "x", "n=1" },
+  { "linalg_matrix_power", NULL, "x", "n=2" },
+  { "linalg_matrix_norm", NULL, "x", "ord=1" },
+  { "fft_fft fft_rfft fft_irfft stft", NULL, "x", "n_fft=2 .hop_length=1" },
+  { "threshold", NULL, "x", "threshold=1" },
+  { "fft_fftshift", NULL, "x", "dim=none" },
+  { "mvlgamma", NULL, "x", "p=1" },
+  { "uniform_ normal_ bernoulli_", NULL, "x", "low=0 high=1 mean=0 std=1 p=0.5" },
+  { "logsumexp", NULL, "x", ".dim=1" },
+  { "sum_dim argmax_dim", NULL, "x", ".dim=0" },
+  { "roll", NULL, "x", "dims=none" },
+  { "pad pad_reflect pad_circular pad_replicate", NULL, "x", "value=0" },
 };
+
+/* What the end of a name says. */
+static const struct ending {
+  const char *end, *settings;
+} endings[] = {
+  { "_fraction",
+    "other=1.5 exponent=1.5 min_val=-0.5 max_val=0.5 min=0.5 max=1.5 threshold=0.5 value=0.5 fill_value=1.5 "
+    "alpha=0.5" },
+  { "_fraction_", "other=1.5 min=0.5 max=1.5 value=0.5" },
+  { "_tanh", "approximate=tanh" },
+  { "_nan", "min=nan fill_value=nan" },
+  { "_inf", "fill_value=inf" },
+  { "_negative", "exponent=-1" },
+  { "_zero", "other=0" },
+  { "_i32", ".dtype=i32" },
+  { "_f32", ".dtype=f32" },
+  { "_eval", "training=0" },
+  { "_reflect", "mode=reflect" },
+  { "_circular", "mode=circular" },
+  { "_replicate", "mode=replicate" },
+  { "_sum", "reduction=sum" },
+  { "_minus_1", "fill_value=-1 low=-1" },
+  { "_200", "high=200 n=200" },
+  { "_300", "fill_value=300 n=300" },
+  { "_3000", "n=3000" },
+  { "_70000", "fill_value=70000 high=70000" },
+  { "_1e10", "fill_value=1e10" },
+  { "_1e40", "fill_value=1e40" },
+};
+
+/* Of every call, where nothing else is said. */
+static const char all[] = "other=2 exponent=2 base=2 min=0 max=1 value=2 fill_value=2 low=0 high=2 n=2 shape=2 "
+                          "dim=0 k=1 dims=0 shifts=1 repeats=2,1 pad=1,1 num_classes=3 normalized_shape=2 num_groups=1 "
+                          "training=1 .training=1 .kernel=2 output_size=1 .size=3 N=2 num_samples=1 replacement=1";
 
 static const situ_dtype dtypes[] = { SITU_BOOL, SITU_U8,  SITU_I8,   SITU_I16, SITU_I32,
                                      SITU_I64,  SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
@@ -263,42 +173,100 @@ static const departure *departure_for(const char *name, const char *first, const
   return NULL;
 }
 
-static const struct function *find(const char *name) {
-  for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
-    if (!strcmp(functions[k].name, name)) return &functions[k];
-  fail_msg("%s is in the table, but not in the test", name);
-  return NULL;
+static bool is_one_of(const char *name, const char *words) { return *words && has_word(words, name); }
+
+static situ_tensor *ones(situ_shape shape, situ_dtype dtype) { return situ_ones(shape, HERE(.dtype = dtype)); }
+static situ_tensor *zeros(situ_shape shape, situ_dtype dtype) { return situ_zeros(shape, HERE(.dtype = dtype)); }
+
+/* x, y and what is written with other letters for their shapes have the dtypes of the line. */
+static situ_tensor *operand(char letter, situ_dtype x, situ_dtype y) {
+  switch (letter) {
+  case 'x': return ones(SITU_SHAPE(2, 2), x);
+  case 'X': return zeros(SITU_SHAPE(2, 2), x);
+  case 'v': return ones(SITU_SHAPE(2), x);
+  case 'V': return zeros(SITU_SHAPE(2), x);
+  case 'u': return ones(SITU_SHAPE(1, 2, 2), x);
+  case 'k': return ones(SITU_SHAPE(2, 2, 1), x);
+  case 'w': return ones(SITU_SHAPE(4, 1, 1, 1), x);
+  case 'r': return ones(SITU_SHAPE(1, 4, 1, 1), x);
+  case 'q': return ones(SITU_SHAPE(1, 1, 2, 2), x);
+  case 'y': return ones(SITU_SHAPE(2, 2), y);
+  case 'Y': return ones(SITU_SHAPE(2), y);
+  case 'S': return ones(SITU_SCALAR, y);
+  case 'f': return ones(SITU_SHAPE(2, 2), SITU_F32);
+  case 'h': return ones(SITU_SHAPE(2, 2), SITU_F16);
+  case 'b': return ones(SITU_SHAPE(2, 2), SITU_BOOL);
+  case 'i': return zeros(SITU_SHAPE(2, 2), SITU_I64);
+  case 'j': return zeros(SITU_SHAPE(2), SITU_I64);
+  case 'e': return zeros(SITU_SHAPE(0), SITU_I64);
+  case 'c': return zeros(SITU_SCALAR, SITU_I64);
+  default: return NULL;
+  }
 }
 
-static situ_tensor *ones(situ_dtype dtype) { return situ_ones(SITU_SHAPE(2, 2), HERE(.dtype = dtype)); }
-
-/* Is it the function that was called, or one of those that its arguments are made by? */
-static bool is_called(const struct function *f, const char *op) {
-  char call[64];
-  snprintf(call, sizeof call, "situ_%s(", op);
-  return strstr(f->text, call) != NULL;
+/* "hardtanh_fraction" is "hardtanh", and "add_fraction_" is "add_scalar_". */
+static void find_function(const char *name, char *function, size_t size) {
+  char stem[64];
+  const bool in_place = name[strlen(name) - 1] == '_';
+  snprintf(function, size, "%s", name);
+  snprintf(stem, sizeof stem, "%.*s", (int)strlen(name) - in_place, name);
+  while (!invoke_knows(function) && strchr(stem, '_')) {
+    *strrchr(stem, '_') = 0;
+    snprintf(function, size, "%s_scalar%s", stem, in_place ? "_" : "");
+    if (!invoke_knows(function)) snprintf(function, size, "%s%s", stem, in_place ? "_" : "");
+  }
 }
+
+static struct special special_of(const char *name, bool two) {
+  for (size_t k = 0; k < sizeof specials / sizeof *specials; k++)
+    if (is_one_of(name, specials[k].names)) return specials[k];
+  return (struct special){ name, NULL, two ? "xy" : "x", "" };
+}
+
+/* The call of that name; NULL operands in place of those with dtypes of the line if `missing`. */
+static situ_tensor *call(invocation *v, const char *name, bool two, situ_dtype x, situ_dtype y, bool missing) {
+  const struct special s = special_of(name, two);
+  char function[64], settings[600];
+  const char *operands = s.operands, *end = "";
+  if (!strcmp(name, "attention_by")) operands = "fffx";
+  if (!strcmp(name, "attention_f16_by")) operands = "hhhx";
+  for (size_t k = 0; k < sizeof endings / sizeof *endings; k++) {
+    const size_t length = strlen(name), of_end = strlen(endings[k].end);
+    if (length > of_end && !strcmp(name + length - of_end, endings[k].end)) end = endings[k].settings;
+  }
+  snprintf(settings, sizeof settings, "%s %s %s attn_mask:3 .dtype=%d", end, s.settings, all, *operands ? 0 : (int)y);
+  if (s.function) snprintf(function, sizeof function, "%s", s.function);
+  else find_function(name, function, sizeof function);
+  *v = (invocation){ .functions = function, .settings = settings, .device = test_device(), .outs = 1 };
+  static const char *const ordinal[] = { "0", "1", "2", "3" };
+  for (; operands[v->tensors]; v->tensors++) {
+    const char letter = operands[v->tensors];
+    situ_tensor *t = missing && strchr("xXvVukwrqyYS", letter) ? NULL : operand(letter, x, y);
+    v->tensor[v->tensors] = (invoke_tensor){ ordinal[v->tensors], t };
+  }
+  if (!invoke(v)) fail_msg("%s: %s", name, v->message);
+  return v->out[0];
+}
+
+static bool is_named(const invocation *v) { return strcmp(situ_error_op(), v->called) == 0; }
 
 static int wrong, checked;
 
-static void check_cell(const struct function *f, const char *first, situ_dtype other, const char *want) {
+static void check_cell(const char *name, const char *first, situ_dtype other, const char *want) {
   situ_dtype own = other;
   for (int k = 0; k < COUNT; k++)
     if (!strcmp(situ_dtype_name(dtypes[k]), first)) own = dtypes[k];
   situ_scope s;
   situ_scope_begin(&s);
-  const operands o = {
-    ones(own),       ones(other), ones(SITU_F32), ones(SITU_F16), situ_zeros(SITU_SHAPE(2, 2), HERE(.dtype = SITU_I64)),
-    ones(SITU_BOOL), other
-  };
-  situ_tensor *result = f->call(&o);
+  invocation v;
+  situ_tensor *result = call(&v, name, *first != 0, own, other, false);
   const char *got = result ? situ_dtype_name(situ_dtype_of(result)) : "-";
-  const departure *d = departure_for(f->name, first, situ_dtype_name(other));
-  const bool unsaid = !result && (situ_error() == SITU_OK || !is_called(f, situ_error_op()));
+  const departure *d = departure_for(name, first, situ_dtype_name(other));
+  const bool unsaid = !result && (situ_error() == SITU_OK || !is_named(&v));
   checked++;
   if (unsaid || strcmp(got, d ? d->gives : want) || (d && !strcmp(want, d->gives))) {
     wrong++;
-    print_error("%s %s %s: %s, %s has %s%s%s%s\n", f->name, first, situ_dtype_name(other), got,
+    print_error("%s %s %s: %s, %s has %s%s%s%s\n", name, first, situ_dtype_name(other), got,
                 d ? "the departure" : "torch", d ? d->gives : want,
                 d && !strcmp(want, d->gives) ? ", as torch: the departure has gone" : "", result ? "" : ": ",
                 result ? "" : situ_error_message());
@@ -308,8 +276,8 @@ static void check_cell(const struct function *f, const char *first, situ_dtype o
   situ_error_clear();
 }
 
-static void dtypes_are_taken_as_in_torch(void **state) {
-  (void)state;
+/* Calls f with each line of the table: a name, the dtype of the first of two operands or "", and what torch gives. */
+static void each_line(void (*f)(const char *name, const char *first, char *cells)) {
   char path[1024], line[256];
   const char *root = getenv("SITU_TEST_ROOT");
   snprintf(path, sizeof path, "%s/golden/data/accepts.txt", root ? root : "tests");
@@ -323,39 +291,42 @@ static void dtypes_are_taken_as_in_torch(void **state) {
     *cells++ = 0;
     char *first = strchr(line, ' ');
     if (first) *first++ = 0;
-    const struct function *f = find(line);
-    char *at = NULL;
-    int k = 0;
-    for (char *cell = strtok_r(cells, " \n", &at); cell; cell = strtok_r(NULL, " \n", &at))
-      check_cell(f, first ? first : "", dtypes[k++], cell);
-    assert_int_equal(k, COUNT);
+    f(line, first ? first : "", cells);
   }
   fclose(file);
+}
+
+static void check_line(const char *name, const char *first, char *cells) {
+  char *at = NULL;
+  int k = 0;
+  for (char *cell = strtok_r(cells, " \n", &at); cell; cell = strtok_r(NULL, " \n", &at))
+    check_cell(name, first, dtypes[k++], cell);
+  assert_int_equal(k, COUNT);
+}
+
+static void dtypes_are_taken_as_in_torch(void **state) {
+  (void)state;
+  each_line(check_line);
   print_message("  %d cells\n", checked);
   if (wrong) fail_msg("%d of %d cells differ", wrong, checked);
+}
+
+/* Without operands, unless it takes none. */
+static void check_name(const char *name, const char *first, char *cells) {
+  (void)cells;
+  invocation v;
+  if (call(&v, name, *first != 0, SITU_F32, SITU_F32, true)) return;
+  if (situ_error() != SITU_E_ARG || !is_named(&v)) {
+    wrong++;
+    print_error("%s: named %s: %s\n", v.called, situ_error_op(), situ_error_message());
+  }
+  situ_error_clear();
 }
 
 /* The error of a missing operand names the function that was called. */
 static void the_function_called_is_named(void **state) {
   (void)state;
-  wrong = 0;
-  for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
-    const operands o = { NULL,
-                         NULL,
-                         ones(SITU_F32),
-                         ones(SITU_F16),
-                         situ_zeros(SITU_SHAPE(2, 2), HERE(.dtype = SITU_I64)),
-                         ones(SITU_BOOL),
-                         SITU_F32 };
-    if (functions[k].call(&o)) continue; /* it takes neither */
-    if (situ_error() == SITU_E_ARG && is_called(&functions[k], situ_error_op())) {
-      situ_error_clear();
-      continue;
-    }
-    wrong++;
-    print_error("%s: named %s: %s\n", functions[k].text, situ_error_op(), situ_error_message());
-    situ_error_clear();
-  }
+  each_line(check_name);
   if (wrong) fail_msg("%d functions are not named by their errors", wrong);
 }
 

@@ -7,92 +7,46 @@
 #include <string.h>
 
 #include "situ_config.h"
+#include "support/invoke.h"
 #include "support/test.h"
 
-#define MEAN SITU_REDUCTION_MEAN
-#define NONE ((situ_shape){ 0 })
 #define HERE (&(situ_options){ .device = test_device() })
 
-/* clang-format off */
-/* l, p and u: lines, planes and volumes [1, 2, 8 ...]; a: [3, 4], b: [4], all ones. v is the value that is tried. */
-#define CALLS(_) \
-  _(max_pool1d_kernel_size, situ_max_pool1d(l, &(situ_pool_options){ .kernel = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool1d_kernel_size, situ_avg_pool1d(l, &(situ_pool_options){ .kernel = SITU_DIMS(v) })) \
-  _(max_pool1d_stride, situ_max_pool1d(l, &(situ_pool_options){ .kernel = SITU_DIMS(4), .stride = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool1d_stride, situ_avg_pool1d(l, &(situ_pool_options){ .kernel = SITU_DIMS(4), .stride = SITU_DIMS(v) })) \
-  _(max_pool1d_padding, situ_max_pool1d(l, &(situ_pool_options){ .kernel = SITU_DIMS(4), .padding = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool1d_padding, situ_avg_pool1d(l, &(situ_pool_options){ .kernel = SITU_DIMS(4), .padding = SITU_DIMS(v) })) \
-  _(max_pool1d_dilation, situ_max_pool1d(l, &(situ_pool_options){ .kernel = SITU_DIMS(4), .dilation = SITU_DIMS(v) }, NULL)) \
-  _(adaptive_avg_pool1d, situ_adaptive_avg_pool1d(l, v)) \
-  _(adaptive_max_pool1d, situ_adaptive_max_pool1d(l, v, NULL)) \
-  _(max_unpool1d_kernel_size, situ_max_unpool1d(ones(SITU_SHAPE(1, 1, 3)), whole(SITU_SHAPE(1, 1, 3)), SITU_DIMS(v), NONE, NONE, NONE)) \
-  _(max_unpool1d_stride, situ_max_unpool1d(ones(SITU_SHAPE(1, 1, 3)), whole(SITU_SHAPE(1, 1, 3)), SITU_DIMS(2), SITU_DIMS(v), NONE, NONE)) \
-  _(max_unpool1d_padding, situ_max_unpool1d(ones(SITU_SHAPE(1, 1, 3)), whole(SITU_SHAPE(1, 1, 3)), SITU_DIMS(2), NONE, SITU_DIMS(v), NONE)) \
-  _(lp_pool1d_stride, situ_lp_pool1d(l, 2, SITU_DIMS(4), SITU_DIMS(v), false)) \
-  _(max_pool1d_channels, situ_max_pool1d(ones(SITU_SHAPE(1, v, 4)), &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
-  _(avg_pool1d_channels, situ_avg_pool1d(ones(SITU_SHAPE(1, v, 4)), &(situ_pool_options){ .kernel = SITU_DIMS(2) })) \
-  _(max_pool2d_kernel_size, situ_max_pool2d(p, &(situ_pool_options){ .kernel = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool2d_kernel_size, situ_avg_pool2d(p, &(situ_pool_options){ .kernel = SITU_DIMS(v) })) \
-  _(max_pool2d_stride, situ_max_pool2d(p, &(situ_pool_options){ .kernel = SITU_DIMS(4), .stride = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool2d_stride, situ_avg_pool2d(p, &(situ_pool_options){ .kernel = SITU_DIMS(4), .stride = SITU_DIMS(v) })) \
-  _(max_pool2d_padding, situ_max_pool2d(p, &(situ_pool_options){ .kernel = SITU_DIMS(4), .padding = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool2d_padding, situ_avg_pool2d(p, &(situ_pool_options){ .kernel = SITU_DIMS(4), .padding = SITU_DIMS(v) })) \
-  _(max_pool2d_dilation, situ_max_pool2d(p, &(situ_pool_options){ .kernel = SITU_DIMS(4), .dilation = SITU_DIMS(v) }, NULL)) \
-  _(adaptive_avg_pool2d, situ_adaptive_avg_pool2d(p, SITU_DIMS(v))) \
-  _(adaptive_max_pool2d, situ_adaptive_max_pool2d(p, SITU_DIMS(v), NULL)) \
-  _(max_unpool2d_kernel_size, situ_max_unpool2d(ones(SITU_SHAPE(1, 1, 3, 3)), whole(SITU_SHAPE(1, 1, 3, 3)), SITU_DIMS(v), NONE, NONE, NONE)) \
-  _(max_unpool2d_stride, situ_max_unpool2d(ones(SITU_SHAPE(1, 1, 3, 3)), whole(SITU_SHAPE(1, 1, 3, 3)), SITU_DIMS(2), SITU_DIMS(v), NONE, NONE)) \
-  _(max_unpool2d_padding, situ_max_unpool2d(ones(SITU_SHAPE(1, 1, 3, 3)), whole(SITU_SHAPE(1, 1, 3, 3)), SITU_DIMS(2), NONE, SITU_DIMS(v), NONE)) \
-  _(lp_pool2d_stride, situ_lp_pool2d(p, 2, SITU_DIMS(4), SITU_DIMS(v), false)) \
-  _(max_pool2d_channels, situ_max_pool2d(ones(SITU_SHAPE(1, v, 4, 4)), &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
-  _(avg_pool2d_channels, situ_avg_pool2d(ones(SITU_SHAPE(1, v, 4, 4)), &(situ_pool_options){ .kernel = SITU_DIMS(2) })) \
-  _(max_pool3d_kernel_size, situ_max_pool3d(u, &(situ_pool_options){ .kernel = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool3d_kernel_size, situ_avg_pool3d(u, &(situ_pool_options){ .kernel = SITU_DIMS(v) })) \
-  _(max_pool3d_stride, situ_max_pool3d(u, &(situ_pool_options){ .kernel = SITU_DIMS(4), .stride = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool3d_stride, situ_avg_pool3d(u, &(situ_pool_options){ .kernel = SITU_DIMS(4), .stride = SITU_DIMS(v) })) \
-  _(max_pool3d_padding, situ_max_pool3d(u, &(situ_pool_options){ .kernel = SITU_DIMS(4), .padding = SITU_DIMS(v) }, NULL)) \
-  _(avg_pool3d_padding, situ_avg_pool3d(u, &(situ_pool_options){ .kernel = SITU_DIMS(4), .padding = SITU_DIMS(v) })) \
-  _(max_pool3d_dilation, situ_max_pool3d(u, &(situ_pool_options){ .kernel = SITU_DIMS(4), .dilation = SITU_DIMS(v) }, NULL)) \
-  _(adaptive_avg_pool3d, situ_adaptive_avg_pool3d(u, SITU_DIMS(v))) \
-  _(adaptive_max_pool3d, situ_adaptive_max_pool3d(u, SITU_DIMS(v), NULL)) \
-  _(max_unpool3d_kernel_size, situ_max_unpool3d(ones(SITU_SHAPE(1, 1, 3, 3, 3)), whole(SITU_SHAPE(1, 1, 3, 3, 3)), SITU_DIMS(v), NONE, NONE, NONE)) \
-  _(max_unpool3d_stride, situ_max_unpool3d(ones(SITU_SHAPE(1, 1, 3, 3, 3)), whole(SITU_SHAPE(1, 1, 3, 3, 3)), SITU_DIMS(2), SITU_DIMS(v), NONE, NONE)) \
-  _(max_unpool3d_padding, situ_max_unpool3d(ones(SITU_SHAPE(1, 1, 3, 3, 3)), whole(SITU_SHAPE(1, 1, 3, 3, 3)), SITU_DIMS(2), NONE, SITU_DIMS(v), NONE)) \
-  _(lp_pool3d_stride, situ_lp_pool3d(u, 2, SITU_DIMS(4), SITU_DIMS(v), false)) \
-  _(max_pool3d_channels, situ_max_pool3d(ones(SITU_SHAPE(1, v, 4, 4, 4)), &(situ_pool_options){ .kernel = SITU_DIMS(2) }, NULL)) \
-  _(avg_pool3d_channels, situ_avg_pool3d(ones(SITU_SHAPE(1, v, 4, 4, 4)), &(situ_pool_options){ .kernel = SITU_DIMS(2) })) \
-  _(conv2d_stride, situ_conv2d(p, ones(SITU_SHAPE(2, 2, 3, 3)), NULL, &(situ_conv_options){ .stride = SITU_DIMS(v) })) \
-  _(conv2d_padding, situ_conv2d(p, ones(SITU_SHAPE(2, 2, 3, 3)), NULL, &(situ_conv_options){ .padding = SITU_DIMS(v) })) \
-  _(conv2d_dilation, situ_conv2d(p, ones(SITU_SHAPE(2, 2, 3, 3)), NULL, &(situ_conv_options){ .dilation = SITU_DIMS(v) })) \
-  _(unfold_kernel_size, situ_unfold(p, SITU_DIMS(v), NULL)) \
-  _(unfold_stride, situ_unfold(p, SITU_DIMS(2), &(situ_unfold_options){ .stride = SITU_DIMS(v) })) \
-  _(unfold_padding, situ_unfold(p, SITU_DIMS(2), &(situ_unfold_options){ .padding = SITU_DIMS(v) })) \
-  _(unfold_dilation, situ_unfold(p, SITU_DIMS(2), &(situ_unfold_options){ .dilation = SITU_DIMS(v) })) \
-  _(margin_ranking_loss_margin, situ_margin_ranking_loss(b, b, b, (double)v, MEAN)) \
-  _(cosine_embedding_loss_margin, situ_cosine_embedding_loss(a, a, ones(SITU_SHAPE(3)), (double)v, MEAN)) \
-  _(hinge_embedding_loss_margin, situ_hinge_embedding_loss(a, a, (double)v, MEAN)) \
-  _(triplet_margin_loss_margin, situ_triplet_margin_loss(a, a, a, OPTIONS_AT(situ_triplet_margin, with.margin = (double)v))) \
-  _(huber_loss_delta, situ_huber_loss(a, a, (double)v, MEAN)) \
-  _(smooth_l1_loss_beta, situ_smooth_l1_loss(a, a, (double)v, MEAN)) _(glu_dim, situ_glu(p, (int)v)) \
-  _(softmax_dim, situ_softmax(a, (int)v)) _(cumsum_dim, situ_cumsum(a, (int)v)) \
-  _(topk_k, situ_topk(a, v, -1, true, NULL)) _(unsqueeze_dim, situ_unsqueeze(a, (int)v)) \
-  _(narrow_start, situ_narrow(a, 1, v, 2)) _(narrow_length, situ_narrow(a, 1, 1, v)) \
-  _(select_index, situ_select(a, 1, v)) _(one_hot_classes, situ_one_hot(whole(SITU_SHAPE(3)), v)) \
-  _(diagonal_offset, situ_diagonal(a, v, 0, 1)) _(tril_offset, situ_tril(a, v)) \
-  _(dropout_p, situ_dropout(a, (double)v, true, NULL)) \
-  _(pixel_shuffle_factor, situ_pixel_shuffle(ones(SITU_SHAPE(1, 36, 2, 2)), v)) \
-  _(pixel_unshuffle_factor, situ_pixel_unshuffle(ones(SITU_SHAPE(1, 1, 30, 30)), v)) \
-  _(interpolate_size, situ_interpolate(p, &(situ_interpolate_options){ .size = SITU_DIMS(v) })) \
-  _(repeat_interleave, situ_repeat_interleave(a, v, SITU_DIMS(1))) \
-  _(matrix_power, situ_linalg_matrix_power(situ_eye(2, 2, HERE), v)) _(polygamma_n, situ_polygamma(v, a)) \
-  _(eye_n, situ_eye(v, v, HERE)) _(linspace_steps, situ_linspace(0, 1, v, HERE)) \
-  _(randperm_n, situ_randperm(v, HERE)) _(hann_window_n, situ_hann_window(v, true, HERE)) \
-  _(group_norm_groups, situ_group_norm(ones(SITU_SHAPE(1, 30, 2)), v, NULL, NULL, 1e-5)) \
-  _(channel_shuffle_groups, situ_channel_shuffle(ones(SITU_SHAPE(1, 30, 2, 2)), v)) \
-  _(pad_before, situ_pad(a, SITU_SHAPE(v, 1), SITU_PAD_CONSTANT, 0)) \
-  _(pad_reflect, situ_pad(a, SITU_SHAPE(v, 1), SITU_PAD_REFLECT, 0)) \
-  _(multinomial_samples, situ_multinomial(a, v, false, NULL))
-/* clang-format on */
+/* What is called for a name of the table: a function, of operands, with settings (support/invoke.h), and the argument that
+   the value is tried for. Where nothing is said, the name is function_argument, as conv2d_stride. */
+static const struct call {
+  const char *names, *function, *argument, *operands, *settings;
+} calls[] = {
+  { "max_pool1d_channels max_pool2d_channels max_pool3d_channels", NULL, NULL, "C", ".kernel=2" },
+  { "avg_pool1d_channels avg_pool2d_channels avg_pool3d_channels", NULL, NULL, "C", ".kernel=2" },
+  { "adaptive_avg_pool1d adaptive_max_pool1d", NULL, "output_size", "l", "" },
+  { "adaptive_avg_pool2d adaptive_max_pool2d", NULL, "output_size", "p", "" },
+  { "adaptive_avg_pool3d adaptive_max_pool3d", NULL, "output_size", "u", "" },
+  { "max_unpool1d_kernel_size max_unpool1d_stride max_unpool1d_padding", NULL, NULL, "13", "kernel_size=2" },
+  { "max_unpool2d_kernel_size max_unpool2d_stride max_unpool2d_padding", NULL, NULL, "24", "kernel_size=2" },
+  { "max_unpool3d_kernel_size max_unpool3d_stride max_unpool3d_padding", NULL, NULL, "56", "kernel_size=2" },
+  { "conv2d_stride conv2d_padding conv2d_dilation", NULL, NULL, "pw", "" },
+  { "unfold_kernel_size unfold_stride unfold_padding unfold_dilation", NULL, NULL, "p", "kernel_size=2" },
+  { "glu_dim interpolate_size", NULL, NULL, "p", "" },
+  { "margin_ranking_loss_margin", NULL, NULL, "bbb", "" },
+  { "cosine_embedding_loss_margin", NULL, NULL, "aac", "" },
+  { "triplet_margin_loss_margin", NULL, NULL, "aaa", "" },
+  { "hinge_embedding_loss_margin huber_loss_delta smooth_l1_loss_beta", NULL, NULL, "aa", "" },
+  { "narrow_start narrow_length select_index", NULL, NULL, "a", "dim=1 start=1 length=2" },
+  { "one_hot_classes", NULL, "num_classes", "i", "" },
+  { "tril_offset", NULL, "diagonal", "a", "" },
+  { "pixel_shuffle_factor", NULL, "upscale_factor", "s", "" },
+  { "pixel_unshuffle_factor", NULL, "downscale_factor", "S", "" },
+  { "repeat_interleave", NULL, "repeats", "a", "dim=1" },
+  { "matrix_power", "linalg_matrix_power", "n", "e", "" },
+  { "eye_n randperm_n linspace_steps", NULL, NULL, "", "start=0 end=1" },
+  { "hann_window_n", NULL, "window_length", "", "" },
+  { "group_norm_groups", NULL, "num_groups", "g", "" },
+  { "channel_shuffle_groups", NULL, NULL, "G", "" },
+  { "pad_before", NULL, "pad", "a", "" },
+  { "pad_reflect", NULL, "pad", "a", "mode=reflect" },
+  { "multinomial_samples", NULL, "num_samples", "a", "" },
+};
 
 static const int64_t values[] = { -2, -1, 0, 1, 2, 3, 5 };
 enum { VALUES = sizeof values / sizeof *values };
@@ -102,16 +56,52 @@ static situ_tensor *whole(situ_shape shape) {
   return situ_zeros(shape, &(situ_options){ .device = test_device(), .dtype = SITU_I64 });
 }
 
+/* l, p and u: lines, planes and volumes. C: such with v channels. */
+static situ_tensor *operand(char letter, int dims, int64_t v) {
+  switch (letter) {
+  case 'a': return ones(SITU_SHAPE(3, 4));
+  case 'b': return ones(SITU_SHAPE(4));
+  case 'c': return ones(SITU_SHAPE(3));
+  case 'i': return whole(SITU_SHAPE(3));
+  case 'e': return situ_eye(2, 2, HERE);
+  case 'l': return ones(SITU_SHAPE(1, 2, 8));
+  case 'p': return ones(SITU_SHAPE(1, 2, 8, 8));
+  case 'u': return ones(SITU_SHAPE(1, 2, 8, 8, 8));
+  case 'C': return ones((situ_shape){ 2 + dims, { 1, v, 4, 4, 4 } });
+  case 'w': return ones(SITU_SHAPE(2, 2, 3, 3));
+  case 's': return ones(SITU_SHAPE(1, 36, 2, 2));
+  case 'S': return ones(SITU_SHAPE(1, 1, 30, 30));
+  case 'g': return ones(SITU_SHAPE(1, 30, 2));
+  case 'G': return ones(SITU_SHAPE(1, 30, 2, 2));
+  case '1': return ones(SITU_SHAPE(1, 1, 3));
+  case '2': return ones(SITU_SHAPE(1, 1, 3, 3));
+  case '5': return ones(SITU_SHAPE(1, 1, 3, 3, 3));
+  case '3': return whole(SITU_SHAPE(1, 1, 3));
+  case '4': return whole(SITU_SHAPE(1, 1, 3, 3));
+  default: return whole(SITU_SHAPE(1, 1, 3, 3, 3));
+  }
+}
+
 /* NULL: refused, or, without an error, unknown. */
-static situ_tensor *call(const char *name, int64_t v, bool *known) {
-  situ_tensor *l = ones(SITU_SHAPE(1, 2, 8)), *p = ones(SITU_SHAPE(1, 2, 8, 8)), *u = ones(SITU_SHAPE(1, 2, 8, 8, 8)),
-              *a = ones(SITU_SHAPE(3, 4)), *b = ones(SITU_SHAPE(4));
-  *known = true;
-#define CALL(id, expression) \
-  if (!strcmp(name, #id)) return expression;
-  CALLS(CALL)
-  *known = false;
-  return NULL;
+static situ_tensor *call(const char *name, int64_t v) {
+  const char *pool = strstr(name, "pool");
+  const int dims = pool && pool[4] ? pool[4] - '0' : 0;
+  const char *const places[] = { "a", "l", "p", "u" };
+  struct call c = { name, NULL, NULL, places[dims], ".kernel=4 kernel_size=4 norm_type=2" };
+  for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
+    if (strstr(calls[k].names, name)) c = calls[k];
+  char function[64];
+  snprintf(function, sizeof function, "%s", c.function ? c.function : name);
+  while (!invoke_knows(function) && strchr(function, '_')) *strrchr(function, '_') = 0;
+  invoke_value value = { .name = c.argument ? c.argument : name + strlen(function) + 1, .kind = 'i', .i = v };
+  if (!strcmp(value.name, "pad")) value = (invoke_value){ .name = "pad", .kind = 'l', .i = 2, .list = { v, 1 } };
+  invocation call = { .functions = function, .settings = c.settings, .device = test_device(), .outs = 1 };
+  call.value = &value;
+  call.values = strcmp(value.name, "channels") != 0;
+  for (; c.operands[call.tensors]; call.tensors++)
+    call.tensor[call.tensors] = (invoke_tensor){ "", operand(c.operands[call.tensors], dims, v) };
+  if (!invoke(&call)) fail_msg("%s: %s", name, call.message);
+  return call.out[0];
 }
 
 /* Calls (in words), a value, and what situ gives for it. */
@@ -139,11 +129,9 @@ static const struct departure *departure_for(const char *name, int64_t value) {
 
 static int check(const char *name, int64_t v, const char *want) {
   char got[64] = "-";
-  bool known;
   situ_scope s;
   situ_scope_begin(&s);
-  situ_tensor *y = call(name, v, &known);
-  if (!known) fail_msg("%s is in the table, but not in the test", name);
+  situ_tensor *y = call(name, v);
   if (y && !situ_dim(y)) strcpy(got, ".");
   for (int d = 0, at = 0; y && d < situ_dim(y); d++)
     at += snprintf(got + at, sizeof got - (size_t)at, d ? "x%lld" : "%lld", (long long)situ_size(y, d));
