@@ -1,19 +1,19 @@
-/* Which dtypes each function takes, and the dtype of what it gives: as torch 2.15 (tools/golden/accepts.py), but for the departures
-   below, each with its reason. A departure that has gone fails.
+/* Which dtypes each function takes, and the dtype of what it gives: as torch 2.15 (tools/golden/accepts.py), but for the
+   departures below, each with its reason. A departure that has gone fails.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/invoke.h"
+#include "support/api/invoke.h"
 #include "support/test.h"
 
 #define HERE(...) (&(situ_options){ .device = test_device(), __VA_ARGS__ })
 
 /* What is called for a name of the table: the function, of operands (letters: see operand), with settings
-   (support/invoke.h). Where nothing is said, the function has the name, or its beginning: hardtanh_fraction is hardtanh,
-   add_fraction is add_scalar; it has one operand, or two if two dtypes vary. */
+   (support/api/invoke.h). Where nothing is said, the function has the name, or its beginning: hardtanh_fraction is
+   hardtanh, add_fraction is add_scalar; it has one operand, or two if two dtypes vary. */
 static const struct special {
   const char *names, *function, *operands, *settings;
 } specials[] = {
@@ -36,8 +36,8 @@ static const struct special {
   { "embedding_by", NULL, "Xf", "" },
   { "where_by", NULL, "xff", "" },
   /* several operands of one dtype, or such of other shapes */
-  { "matmul mm inner linalg_vecdot linalg_multi_dot dist lerp_scalar add_alpha add_alpha_fraction sub_alpha mse_loss l1_loss "
-    "l1_loss_sum mse_loss_sum smooth_l1_loss binary_cross_entropy_with_logits kl_div cross_entropy_probabilities",
+  { "matmul mm inner linalg_vecdot linalg_multi_dot dist lerp_scalar add_alpha add_alpha_fraction sub_alpha "
+    "mse_loss l1_loss l1_loss_sum mse_loss_sum smooth_l1_loss binary_cross_entropy_with_logits kl_div cross_entropy_probabilities",
     NULL, "xx", "weight=0.5 alpha=2" },
   { "addmm lerp addcdiv addcmul", NULL, "xxx", "value=1" },
   { "addcmul_fraction", NULL, "xxx", "" },
@@ -124,8 +124,9 @@ static const situ_dtype dtypes[] = { SITU_BOOL, SITU_U8,  SITU_I8,   SITU_I16, S
                                      SITU_I64,  SITU_F16, SITU_BF16, SITU_F32, SITU_F64 };
 enum { COUNT = sizeof dtypes / sizeof *dtypes };
 
-/* Where situ has another dtype than torch, or takes or refuses what torch does not: a function, dtypes of the first and of the other
-   operand ("" any; of lines with one dtype that is the other), what situ gives for it. Every cell that is covered must differ. */
+/* Where situ has another dtype than torch, or takes or refuses what torch does not: a function, dtypes of the first and
+   of the other operand ("" any; of lines with one dtype that is the other), what situ gives for it. Every cell that is
+   covered must differ. */
 typedef struct departure {
   const char *names, *first, *other, *gives, *why;
 } departure;

@@ -1,5 +1,6 @@
 /* Which values of its arguments each function takes, and the sizes of what it gives: as torch 2.15
-   (tools/golden/accepts_values.py), but for the departures below, each with its reason. A departure that has gone fails.
+   (tools/golden/accepts_values.py), but for the departures below, each with its reason. A departure that has gone
+   fails.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
 #include <stdio.h>
@@ -7,13 +8,13 @@
 #include <string.h>
 
 #include "situ_config.h"
-#include "support/invoke.h"
+#include "support/api/invoke.h"
 #include "support/test.h"
 
 #define HERE (&(situ_options){ .device = test_device() })
 
-/* What is called for a name of the table: a function, of operands, with settings (support/invoke.h), and the argument that
-   the value is tried for. Where nothing is said, the name is function_argument, as conv2d_stride. */
+/* What is called for a name of the table: a function, of operands, with settings (support/api/invoke.h), and the
+   argument that the value is tried for. Where nothing is said, the name is function_argument, as conv2d_stride. */
 static const struct call {
   const char *names, *function, *argument, *operands, *settings;
 } calls[] = {

@@ -1,15 +1,15 @@
-/* The dtype of each op's result outside of autocast and in it, as torch 2.15 has it: on cpu by its CPU rules, elsewhere by
-   its CUDA rules (tools/golden/autocast.py). And so is each gradient its operand's.
+/* The dtype of each op's result outside of autocast and in it, as torch 2.15 has it: on cpu by its CPU rules, elsewhere
+   by its CUDA rules (tools/golden/autocast.py). And so is each gradient its operand's.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
 #include <stdio.h>
 #include <string.h>
 
 #include "situ/amp.h"
-#include "support/gold_run.h"
+#include "support/golden/run.h"
 #include "support/test.h"
 
-/* Settings of every call (support/invoke.h). */
+/* Settings of every call (support/api/invoke.h). */
 #define ALL                                                                                                       \
   "min=0 max=1 other=1.5 exponent=1.5 base=1.5 dim=0 dim0=0 dim1=1 num_groups=1 pad=1,1 .kernel=2 kernel_size=2 " \
   "output_size=1 stride=2 norm_type=2 normalized_shape=2 size=2 .size=3"

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "support/gold_run.h"
+#include "support/golden/run.h"
 #include "support/optim.h"
 
 enum { STEPS = 60 };

@@ -1,5 +1,5 @@
 /* Parametrized modules: names, values, training, moves, clones, what a failure leaves, removal. Values beside PyTorch's
-   are in tests/golden/parametrized.c.
+   are in tests/golden/nn/parametrized.c.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <pthread.h>

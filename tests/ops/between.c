@@ -1,4 +1,4 @@
-/* Covariance, distances, combinations, pieces, draws at a rate: values, gradients, refusals. tests/golden/compound.c
+/* Covariance, distances, combinations, pieces, draws at a rate: values, gradients, refusals. tests/golden/ops/compound.c
    compares them with PyTorch.
    SPDX-License-Identifier: MIT */
 #include <math.h>

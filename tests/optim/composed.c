@@ -1,5 +1,5 @@
 /* Adafactor and Muon, which are made of ops: what a failure leaves, masters, states, moves, refusals. Values beside
-   PyTorch's are in tests/golden/optim.c.
+   PyTorch's are in tests/golden/optim/optim.c.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Schedules made of others, by metrics, and in cycles: states, owners, refusals. Their rates are in tests/golden/optim.c.
+/* Schedules made of others, by metrics, and in cycles: states, owners, refusals. Their rates are in tests/golden/optim/optim.c.
    SPDX-License-Identifier: MIT */
 #include "rates.h"
 

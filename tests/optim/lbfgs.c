@@ -1,5 +1,5 @@
 /* LBFGS: what a failed step leaves, its state, moves, refusals; situ_optim_step_closure of other optimisers. Values beside
-   PyTorch's are in tests/golden/lbfgs.c.
+   PyTorch's are in tests/golden/optim/lbfgs.c.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
 #include <math.h>

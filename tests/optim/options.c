@@ -1,5 +1,5 @@
 /* Options say 0: for each field of each optimiser, and in a later group; structs without a size, of another size and of
-   another optimiser. Numbers of steps with such options are beside PyTorch's in tests/golden/optim.c and lbfgs.c.
+   another optimiser. Numbers of steps with such options are beside PyTorch's in tests/golden/optim/optim.c and lbfgs.c.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <stdio.h>

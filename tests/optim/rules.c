@@ -1,5 +1,5 @@
 /* Every optimiser resumes from its saved state bit for bit, and refuses hyperparameters that it does not have. Their
-   formulas are in tests/golden/optim.c.
+   formulas are in tests/golden/optim/optim.c.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 

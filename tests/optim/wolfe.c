@@ -1,5 +1,5 @@
 /* The line search of LBFGS by itself: which points it tries, beside those of PyTorch 2.15's torch.optim.lbfgs._strong_wolfe with
-   the same losses and slopes. What it does with a model is compared in tests/golden/lbfgs.c.
+   the same losses and slopes. What it does with a model is compared in tests/golden/optim/lbfgs.c.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu */
 #include <math.h>

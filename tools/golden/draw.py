@@ -16,8 +16,8 @@ import sys
 import torch
 
 import drawn
-import drawn_sizes
-import drawn_training  # noqa: F401, its families
+import drawn.sizes
+import drawn.training  # noqa: F401, its families
 from drawn import FAMILIES, Backward, P, Refused, by, here, there
 
 # Of equal elements any may be the one that is picked, and get the gradient.
@@ -106,7 +106,7 @@ def main():
     parser.add_argument("library")
     parser.add_argument("--count", type=int, default=200, help="calls of each family")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dtype", choices=NAMED, default="f64", help="f16 and bf16: families of drawn_sizes.py")
+    parser.add_argument("--dtype", choices=NAMED, default="f64", help="f16 and bf16: families of drawn/sizes.py")
     parser.add_argument("--device", default="cpu", help="as situ_dev names it")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
@@ -121,7 +121,7 @@ def main():
     for name, draw in FAMILIES.items():
         if options.only and name not in options.only.split(","):
             continue
-        large = draw.__module__ == drawn_sizes.__name__  # whose sums are long
+        large = draw.__module__ == drawn.sizes.__name__  # whose sums are long
         if drawn.dtype in (torch.float16, torch.bfloat16) and not large:
             continue
         reckoned = torch.float64 if large else drawn.dtype

@@ -28,22 +28,22 @@ import parametrized  # noqa: E402
 import picks  # noqa: E402
 import recurrent  # noqa: E402
 import schedules  # noqa: E402
-import table_attention  # noqa: E402,F401  (adds its rows)
-import table_compound  # noqa: E402,F401  (adds its rows)
-import table_composed  # noqa: E402,F401  (adds its rows)
-import table_elementary  # noqa: E402,F401  (adds its rows)
-import table_embeddings  # noqa: E402,F401  (adds its rows)
-import table_fft  # noqa: E402,F401  (adds its rows)
-import table_lapack  # noqa: E402,F401  (adds its rows)
-import table_indexing  # noqa: E402,F401  (adds its rows)
-import table_matrices  # noqa: E402,F401  (adds its rows)
-import table_statistics  # noqa: E402,F401  (adds its rows)
-import table_pairs  # noqa: E402,F401  (adds its rows)
-import table_products  # noqa: E402,F401  (adds its rows)
-import table_samples  # noqa: E402,F401  (adds its rows)
-import table_scatters  # noqa: E402,F401  (adds its rows)
-import table_nn  # noqa: E402,F401  (adds its rows)
-import table_vision  # noqa: E402,F401  (adds its rows)
+import table.attention  # noqa: E402,F401  (adds its rows)
+import table.compound  # noqa: E402,F401  (adds its rows)
+import table.composed  # noqa: E402,F401  (adds its rows)
+import table.elementary  # noqa: E402,F401  (adds its rows)
+import table.embeddings  # noqa: E402,F401  (adds its rows)
+import table.fft  # noqa: E402,F401  (adds its rows)
+import table.lapack  # noqa: E402,F401  (adds its rows)
+import table.indexing  # noqa: E402,F401  (adds its rows)
+import table.matrices  # noqa: E402,F401  (adds its rows)
+import table.statistics  # noqa: E402,F401  (adds its rows)
+import table.pairs  # noqa: E402,F401  (adds its rows)
+import table.products  # noqa: E402,F401  (adds its rows)
+import table.samples  # noqa: E402,F401  (adds its rows)
+import table.scatters  # noqa: E402,F401  (adds its rows)
+import table.nn  # noqa: E402,F401  (adds its rows)
+import table.vision  # noqa: E402,F401  (adds its rows)
 from table import ROWS  # noqa: E402
 
 FAMILIES = ("make", "unary", "binary", "reduce", "scan", "shape", "index", "linalg", "nn", "loss", "arrange",

@@ -1,4 +1,4 @@
-"""Golden cases of LBFGS: f64 runs of closures that tests/golden/lbfgs.c has too.
+"""Golden cases of LBFGS: f64 runs of closures that tests/golden/optim/lbfgs.c has too.
 SPDX-License-Identifier: MIT
 
 optim.lbfgs: inputs param.I (before the first step), and x and y of the problem; outputs param.I (a row a step, after it)

@@ -125,7 +125,7 @@ LAMBDAS = {
 }
 
 
-# SequentialLR and ChainedScheduler by the name of a recipe that tests/golden/optim.c has too: parts and milestones.
+# SequentialLR and ChainedScheduler by the name of a recipe that tests/golden/optim/optim.c has too: parts and milestones.
 RECIPES = {
     "warmup": lambda lr, o: ([lr.ConstantLR(o, 0.1, 4), lr.ExponentialLR(o, 0.9)], [4]),
     "three": lambda lr, o: ([

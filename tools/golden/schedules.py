@@ -1,5 +1,5 @@
 """Golden cases of schedules beside each other: every two in a SequentialLR, and each with a parameter group that is added
-after it. tests/golden/schedules.c has the same KINDS.
+after it. tests/golden/optim/schedules.c has the same KINDS.
 SPDX-License-Identifier: MIT
 
 scheduler.sequence: attributes first and second; outputs lr and momentum, f64, in force in each of 10 steps.

@@ -1,5 +1,5 @@
 /* Fourier transforms, short-time transforms and windows through the API: values, round trips, gradients, refusals.
-   tests/golden/fft.c compares them with PyTorch.
+   tests/golden/ops/fft/fft.c compares them with PyTorch.
    SPDX-License-Identifier: MIT */
 #include "support/test.h"
 

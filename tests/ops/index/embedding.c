@@ -1,5 +1,5 @@
 /* Embeddings whose rows have a largest norm, and bags of embeddings: values, gradients, what a failure leaves, refusals.
-   Values beside PyTorch's are in tests/golden/embeddings.c.
+   Values beside PyTorch's are in tests/golden/ops/index/embeddings.c.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Reductions by index, and elements written by a mask: gradients, a long index against plain loops, refusals. Values beside
-   PyTorch's are in tests/golden/scatters.c.
+   PyTorch's are in tests/golden/ops/index/scatters.c.
    SPDX-License-Identifier: MIT */
 #include "support/test.h"
 

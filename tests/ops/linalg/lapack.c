@@ -1,4 +1,4 @@
-/* Linear algebra through the API: values, gradients, batches, layouts, refusals. tests/golden/lapack.c compares it with
+/* Linear algebra through the API: values, gradients, batches, layouts, refusals. tests/golden/ops/linalg/lapack.c compares it with
    PyTorch. Devices without LAPACK let the CPU compute.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */

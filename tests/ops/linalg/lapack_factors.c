@@ -1,5 +1,5 @@
 /* QR, singular values, eigenvalues, pseudoinverse, least squares, exponential and powers of matrices through the API.
-   tests/golden/lapack.c compares them with PyTorch.
+   tests/golden/ops/linalg/lapack.c compares them with PyTorch.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
 #include "ops/linalg/lapack.h"

@@ -1,4 +1,4 @@
-/* Norms, products and factorizations of matrices through the API: values, gradients, refusals. tests/golden/matrices.c
+/* Norms, products and factorizations of matrices through the API: values, gradients, refusals. tests/golden/ops/linalg/matrices.c
    compares them with PyTorch. Devices without LAPACK let the CPU compute.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */

@@ -1,4 +1,4 @@
-/* Connectionist temporal classification: beside a sum over all ways, gradients, refusals. tests/golden/compound.c compares
+/* Connectionist temporal classification: beside a sum over all ways, gradients, refusals. tests/golden/ops/compound.c compares
    it with PyTorch.
    SPDX-License-Identifier: MIT */
 #include <math.h>

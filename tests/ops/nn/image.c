@@ -1,4 +1,4 @@
-/* Patches, grids and norms of images through the API: gradients and refusals. tests/golden/vision.c compares their
+/* Patches, grids and norms of images through the API: gradients and refusals. tests/golden/ops/nn/vision.c compares their
    values with PyTorch.
    SPDX-License-Identifier: MIT */
 #include "support/test.h"

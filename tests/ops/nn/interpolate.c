@@ -1,4 +1,4 @@
-/* interpolate through the API: values, gradients, refusals. tests/golden/vision.c compares it with PyTorch.
+/* interpolate through the API: values, gradients, refusals. tests/golden/ops/nn/vision.c compares it with PyTorch.
    SPDX-License-Identifier: MIT */
 #include "support/test.h"
 

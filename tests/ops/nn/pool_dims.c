@@ -1,4 +1,4 @@
-/* Pooling and convolution in one and three dimensions through the API: gradients and refusals. tests/golden/vision.c
+/* Pooling and convolution in one and three dimensions through the API: gradients and refusals. tests/golden/ops/nn/vision.c
    compares their values with PyTorch.
    SPDX-License-Identifier: MIT */
 #include "support/test.h"

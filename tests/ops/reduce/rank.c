@@ -1,4 +1,4 @@
-/* Ranks, statistics, searching and counting: indices, gradients, refusals. Values: tests/golden/statistics.c.
+/* Ranks, statistics, searching and counting: indices, gradients, refusals. Values: tests/golden/ops/reduce/statistics.c.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "situ/sys/op.h"
-#include "support/gold.h"
+#include "support/golden/gold.h"
 
 /* The tolerances: |got - want| <= ulps * ulp(want) + (steps * u + kept * v) * scale. u is the roundoff of the arithmetic
    (2^-24; f64: 2^-53), v that of a 16-bit dtype, scale the largest magnitude among the call's operands and results. A
