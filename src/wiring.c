@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "autograd/tape.h"
 #include "base/fail.h"
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "dispatch/dispatch.h"
 #include "func/dual.h"
 #include "nn/nn.h"
@@ -30,6 +30,7 @@ const situ__device_upcalls situ__device_up = {
   .cpu = &situ__cpu_backend,
   .meta = &situ__meta_backend,
   .sim = situ__sim_backend,
+  .release_recipe = situ__recipe_release,
 };
 
 const situ__tensor_upcalls situ__tensor_up = {

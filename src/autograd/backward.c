@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/refs.h"
+#include "device/launch/launch.h"
 #include "device/profile/profile.h"
 #include "situ/sys/shape.h"
 

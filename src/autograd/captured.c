@@ -4,6 +4,7 @@
 #include "autograd/pass.h"
 #include "base/fail.h"
 #include "device/graph/graph.h"
+#include "device/launch/launch.h"
 #include "situ/sys/graph.h"
 
 static situ_tensor *copy_uncaptured(situ_tensor *t) {

@@ -1,4 +1,4 @@
-/* Floor 1: the registry of backends, storages and their memory, and the only path to a kernel slot.
+/* Floor 1: the registry of backends, the state of devices, storages and their memory. launch/launch.h runs work.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_DEVICE_H
 #define SITU_DEVICE_DEVICE_H
@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/fork.h"
 #include "base/map.h"
 #include "base/thread.h"
-#include "device/ledger/ledger.h"
 #include "situ/sys/backend.h"
 
 /* More than any machine has of one kind: larger indices in names are errors. */
@@ -72,10 +72,17 @@ void situ__storage_become_sample(situ_storage *storage, void (*release)(void *),
    has made a million storages ago. */
 uint64_t situ__storage_newest(void);
 bool situ__storage_since(const situ_storage *storage, uint64_t newest);
-/* Records that an operand of op is one sample of many, which a call of all samples does not read. */
-situ_status situ__refuse_sample(const char *op, situ_storage *storage) SITU_COLD;
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
+/* Counts a write: bumps the version, clears the unwritten flag. The increment need not be atomic: concurrent writes to
+   one tensor are a data race of the program. */
+static inline void situ__storage_wrote(situ_storage *storage) {
+  const uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
+  __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
+  const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
+  if (flags & SITU_STORAGE_UNWRITTEN)
+    __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+}
 
 /* Gives the storage the memory of `source` (from byte `at` on, if several storages share it) and frees its old
    memory; owners, version and links stay. The storage takes over one reference to a shared source; any other source is
@@ -136,30 +143,7 @@ static inline void situ__count_tensor(int64_t change) {
 }
 int64_t situ__tensors_alive(void);
 
-/* ---- copies (copy.c): each is recorded in the ledger ---- */
-situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host, size_t bytes,
-                                 situ__copy_reason why);
-situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host, size_t bytes,
-                               situ__copy_reason why);
-/* Between any two devices; staged through the host where there is no direct copy. */
-situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
-                               size_t bytes, situ__copy_reason why);
-/* The same for the memory of a temporary that stands for `about` from byte `at` on: the ledger names that one. */
-situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
-                                  size_t bytes, situ__copy_reason why, situ_storage *about, size_t at);
-
-/* ---- work (work.c) ---- */
-/* Runs or queues work on a device, and bumps the version of each distinct output storage and clears its unwritten
-   flag. Checks first that all operands are on the device, that all input values were written (STATE names the
-   tensor), that the slot exists (UNSUPPORTED names op, dtype, device, and the devices that can do it), that the
-   process is not a forked child, and that the device is not lost. */
-situ_status situ__run(const char *op, situ_device device, const situ_work *work);
-/* The same for y = a op b (SITU_VERB_BINARY) where all are of one dtype and device, not meta, and y is new and has
-   elements: what that leaves to check is asked at once. */
-situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, const situ_view_desc *b,
-                           const situ_view_desc *y);
-/* Records an error: the values of the storage were never written. */
-situ_status situ__refuse_unwritten(const char *op, situ_storage *storage);
+/* ---- what this floor asks of others ---- */
 typedef struct situ__described {
   char what[384];  /* "`x` ([2] f32)" */
   char where[260]; /* " at train.c:12 in step"; "" if unknown */
@@ -180,6 +164,8 @@ typedef struct situ__device_upcalls {
   situ_generator (*advance_generator)(situ_generator *generator, uint64_t draws);
   const situ_backend *cpu, *meta;
   const situ_backend *(*sim)(void);
+  /* Frees what a storage on meta has recorded of its values. */
+  void (*release_recipe)(struct situ_recipe *recipe);
 } situ__device_upcalls;
 extern const situ__device_upcalls situ__device_up;
 /* Returns the backend of a kind; NULL if this build has none. Takes no lock after the first call (registry.c). */
@@ -187,48 +173,27 @@ const situ_backend *situ__backend_opened(situ_device device);
 static inline const situ_backend *situ__backend(situ_device device) {
   return device.kind == SITU_CPU ? situ__device_up.cpu : situ__backend_opened(device);
 }
-bool situ__has_verb(situ_device device, situ_verb verb);
-/* Whether the device's convolution takes these operands, some of which are channels_last: backends without `offers` get
-   contiguous ones. */
-bool situ__takes_channels_last(situ_device device, const situ_work *work);
-/* *offered: the device implements this optional work; false on meta and in a dry run. */
-situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered);
-/* "matmul", "copy": static text; "?" if the number is not a verb. */
-const char *situ__verb_name(situ_verb verb);
+
+/* ---- state (state.c): devices that were lost, and how failures of a backend are reported ---- */
+/* Some device ever was lost: until then, no launch looks for its own. Hidden, so that it is read without a table. */
+extern __attribute__((visibility("hidden"))) bool situ__some_lost;
+bool situ__device_lost(situ_device device);
+/* For a device that works again (a simulated one after a reset). */
+void situ__device_found(situ_device device);
+situ_status situ__check_usable(const char *op, situ_device device) SITU_COLD;
 /* Returns SITU_OK; or, after recording it, STATE in a forked child, LOST for a lost device (the same text each
    time). */
-situ_status situ__device_usable(const char *op, situ_device device);
+static inline situ_status situ__device_usable(const char *op, situ_device device) {
+  if (__builtin_expect(situ__forked() || __atomic_load_n(&situ__some_lost, __ATOMIC_ACQUIRE), 0))
+    return situ__check_usable(op, device);
+  return SITU_OK;
+}
 /* Reports a backend's error status as an error of op, unless the backend has recorded one since `before`
    (situ__error_count). LOST marks the device. Returns status. */
 situ_status situ__device_failed(const char *op, situ_device device, situ_status status, uint64_t before,
                                 const char *what);
-bool situ__device_lost(situ_device device);
-/* For a device that works again (a simulated one after a reset). */
-void situ__device_found(situ_device device);
-/* Counts a write: bumps the version, clears the unwritten flag. The increment need not be atomic: concurrent writes to
-   one tensor are a data race of the program. */
-static inline void situ__storage_wrote(situ_storage *storage) {
-  const uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
-  __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
-  const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
-  if (flags & SITU_STORAGE_UNWRITTEN)
-    __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
-}
-
-/* ---- recipes (recipe.c): recorded work of storages on meta, replayed on another device ---- */
-/* Returns true if the values of a storage on meta can be computed elsewhere. A storage on meta is unwritten, or has a
-   recipe, or was written with unknown values: then it cannot leave meta. */
-static inline bool situ__recipe_has(const situ_storage *meta) { return meta->recipe != NULL; }
-/* Replays on to's device the work recorded for the storage on meta; `to` is new and of the same size. The result has
-   the same bits as if the device had done the work at once. Returns false after recording an error. */
-bool situ__recipe_replay(const char *op, const situ_storage *from, situ_storage *to);
-/* Records work on meta: adds a step to the recipes of its outputs, or drops these recipes if it cannot be repeated
-   (an input without known values, too many steps, an optimiser's step). Returns false after recording
-   SITU_E_NOMEM. */
-bool situ__recipe_add(const char *op, const situ_work *work);
-/* For a write that no recipe can repeat. */
-void situ__recipe_lose(situ_storage *storage);
-void situ__recipe_release(struct situ_recipe *recipe);
+/* "matmul", "copy": static text; "?" if the number is not a verb. */
+const char *situ__verb_name(situ_verb verb);
 
 /* ---- provenance (site.c) ---- */
 /* Returns the return address of the innermost frame outside the library, by following the library's own frame

@@ -111,7 +111,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
   storage->payload = NULL;
   storage->recipe = source->recipe; /* on meta */
   source->recipe = NULL;
-  if (old.recipe) situ__recipe_release(old.recipe);
+  if (old.recipe) situ__device_up.release_recipe(old.recipe);
   storage->flags &= ~whose;
   if (shared) {
     storage->data = (char *)source->data + at;
@@ -160,7 +160,7 @@ void situ__storage_release(situ_storage *storage) {
   const bool plain = !(storage->flags & NOT_PLAIN) && !storage->links && !storage->recipe;
   if (plain && situ__memory_keep(storage)) return;
   if (storage->links) situ__unlink(storage);
-  if (storage->recipe) situ__recipe_release(storage->recipe);
+  if (storage->recipe) situ__device_up.release_recipe(storage->recipe);
   if (__builtin_expect(situ__is_void(storage), 0)) {
     situ__dry_freed(storage, storage->device, storage->bytes);
     free_memory(storage);

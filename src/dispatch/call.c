@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "device/dry.h"
 #include "device/graph/graph.h"
+#include "device/launch/launch.h"
 #include "dispatch/dispatch.h"
 #include "situ/sys/plain.h"
 
@@ -254,8 +255,8 @@ static bool has_elements(const situ_call *c) {
   return false;
 }
 
-/* On meta, the forward is recorded for a later replay (recipe.c), unless the replay cannot happen: inputs without
-   known values, or a training step. */
+/* On meta, the forward is recorded for a later replay (launch/recipe.c), unless the replay cannot happen: inputs
+   without known values, or a training step. */
 static bool to_be_noted(const situ_call *c, bool wanted) {
   if (wanted) return false;
   for (int i = c->in_place; i < c->ins; i++)

@@ -1,6 +1,7 @@
 /* Fits gradients to their operands: sums over broadcast dimensions, and casts back from the promoted dtype.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
+#include "device/launch/launch.h"
 #include "dispatch/dispatch.h"
 
 /* Returns grad summed to `shape`, from which it was broadcast. */

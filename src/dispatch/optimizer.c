@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "device/launch/launch.h"
 #include "dispatch/dispatch.h"
 #include "situ/sys/optimizer.h"
 

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "device/dry.h"
+#include "device/launch/launch.h"
 #include "move/move.h"
 
 bool situ_memory_is_away(const situ_tensor *t) {

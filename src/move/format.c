@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "device/dry.h"
+#include "device/launch/launch.h"
 #include "move/move.h"
 
 /* The strides that t is to have; t's own if its rank cannot have the format. Returns true if its memory changes. */

@@ -1,6 +1,7 @@
 /* Moves: tensors are handles, so a move replaces the memory behind them, once, for all handles, gradients and
    followers.
    SPDX-License-Identifier: MIT */
+#include "device/launch/launch.h"
 #include "move/move.h"
 
 #include "base/alloc.h"

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "device/dry.h"
+#include "device/launch/launch.h"
 #include "move/move.h"
 
 /* Alignment of small storages in shared memory: a cache line, or the strictest alignment of any device; 0 if they are

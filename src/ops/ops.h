@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "device/dry.h"
+#include "device/launch/launch.h"
 #include "dispatch/dispatch.h"
 #include "situ/ops.h"
 #include "situ/sys/op.h"

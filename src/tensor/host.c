@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "base/size.h"
 #include "device/dry.h"
+#include "device/launch/launch.h"
 #include "tensor/tensor.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/plain.h"

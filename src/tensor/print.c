@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "device/launch/launch.h"
 #include "tensor/tensor.h"
 #include "situ/sys/shape.h"
 

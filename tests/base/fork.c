@@ -14,7 +14,7 @@
 
 #include "base/fork.h"
 #include "base/pool.h"
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "situ/sys/sim.h"
 
 static const situ_device cpu = { SITU_CPU, 0 }, sim = { SITU_SIM, 0 };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "situ/sys/sim.h"
 
 static const situ_device cpu = { SITU_CPU, 0 }, sim0 = { SITU_SIM, 0 }, sim1 = { SITU_SIM, 1 }, meta = { SITU_META, 0 };

@@ -1,7 +1,7 @@
 /* Recipes: what is done on meta is done again on another device, with the same bits.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 opencl:1 */
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "situ/sys/alloc.h"
 #include "situ/sys/shape.h"
 #include "support/test.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "situ/sys/sim.h"
 #include "support/test.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "device/device.h"
+#include "device/launch/launch.h"
 
 enum { ROW = 8 };
 

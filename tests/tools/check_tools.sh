@@ -59,6 +59,9 @@ include cli/main.c '#include "device/queue.h"' "a program that looks inside"
 tree && mkdir -p src/io/npy src/io/format && touch src/io/npy/npy.h src/io/format/json.c
 echo '#include "io/npy/npy.h"' >src/io/format/json.c
 fails check_floors src/io/format/json.c:1: "a folder that looks at a higher one of its room"
+tree && mkdir -p src/device/launch && touch src/device/launch/launch.h
+echo '#include "device/launch/launch.h"' >src/device/memory.c
+fails check_floors src/device/memory.c:1: "a room that looks at the folder above its own files"
 tree && mkdir -p objects/src/base && echo 'void f(void);' >src/tensor/view.c && touch src/base/words.c
 printf 'void g(void); void f(void);\nvoid f(void) { g(); }\n' >src/base/words.c && printf 'void g(void);\nvoid g(void) {}\n' >src/tensor/view.c
 mkdir -p objects/src/tensor && "${CC:-cc}" -c src/base/words.c -o objects/src/base/words.c.o && "${CC:-cc}" -c src/tensor/view.c -o objects/src/tensor/view.c.o

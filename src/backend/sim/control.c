@@ -7,7 +7,7 @@
 /* The locked device. A forked child must not even try to lock it. */
 static situ_status find(const char *op, int index, situ__sim **sim) {
   (void)situ__sim_backend();
-  if (situ__forked()) return situ__device_usable(op, (situ_device){ SITU_SIM, 0 });
+  if (situ__forked()) return situ__check_usable(op, (situ_device){ SITU_SIM, 0 });
   *sim = situ__sim_lock(index);
   return *sim ? SITU_OK : situ__fail(SITU_E_ARG, op, "there is no sim:%d (there are %d)", index, situ__sim_count());
 }

@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "device/device.h"
+#include "device/ledger/ledger.h"
 
 enum { KEPT = 65536 };
 

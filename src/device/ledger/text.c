@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "device/device.h"
+#include "device/ledger/ledger.h"
 #include "situ/sys/tensor.h"
 
 enum { AGAIN = 4, ROWS = 16 };

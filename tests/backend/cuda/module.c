@@ -7,7 +7,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "device/depot.h"
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "support/cuda/child.h"
 #include "support/cuda/double.h"
 #include "support/test.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "kernels/half.h"
 #include "support/test.h"
 

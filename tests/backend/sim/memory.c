@@ -19,7 +19,7 @@
 
 #include "backend/sim/sim.h"
 #include "base/alloc.h"
-#include "device/device.h"
+#include "device/launch/launch.h"
 
 static const situ_device sim = { SITU_SIM, 0 };
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/pool.h"
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "support/test.h"
 #include "support/verbs/views.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "support/cuda/child.h"
 #include "support/cuda/double.h"
 #include "support/test.h"

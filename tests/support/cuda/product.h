@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "support/cuda/child.h"
 #include "support/cuda/double.h"
 

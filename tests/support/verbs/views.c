@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "support/verbs/views.h"
 #include "backend/cpu/common/cpu.h"
-#include "device/device.h"
+#include "device/launch/launch.h"
 #include "kernels/half.h"
 #include "support/test.h"
 

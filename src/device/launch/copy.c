@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "device/dry.h"
 #include "device/graph/graph.h"
+#include "device/launch/launch.h"
 #include "device/profile/profile.h"
 
 enum { STAGE = 4 << 20 }; /* size of the staging buffer on the host */

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "device/device.h"
+#include "device/launch/launch.h"
 
 /* Maximum number of slots over all steps of a recipe, including those of its inputs; initialisers need only a few. It
    bounds the memory that a long computation on meta holds, the nesting of recipes, and the steps and buffers of a

@@ -1,0 +1,63 @@
+/* The only path to a kernel slot, copies between memories, and recipes of values on meta.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_DEVICE_LAUNCH_H
+#define SITU_DEVICE_LAUNCH_H
+
+#include "device/device.h"
+#include "device/ledger/ledger.h"
+
+/* ---- running (run.c) ---- */
+/* Runs or queues work on a device, and bumps the version of each distinct output storage and clears its unwritten
+   flag. Checks first that all operands are on the device, that all input values were written (STATE names the
+   tensor), that the slot exists (UNSUPPORTED names op, dtype, device, and the devices that can do it), that the
+   process is not a forked child, and that the device is not lost. */
+situ_status situ__run(const char *op, situ_device device, const situ_work *work);
+/* The same for y = a op b (SITU_VERB_BINARY). The caller has checked what dispatch/call.c's run_plain checks: a, b and
+   y are of one dtype and on one device, which computes (not meta) and has the slot for this op and dtype; y is new, so
+   that its storage has no other reader, and has elements. What a call can find at any time is checked here, in one
+   branch: unwritten operands, samples, a fork, a lost device, a dry run, a graph or profile that is recorded. */
+situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, const situ_view_desc *b,
+                           const situ_view_desc *y);
+
+/* ---- what a device offers (offers.c) ---- */
+bool situ__has_verb(situ_device device, situ_verb verb);
+/* Whether the device's convolution takes these operands, some of which are channels_last: backends without `offers` get
+   contiguous ones. */
+bool situ__takes_channels_last(situ_device device, const situ_work *work);
+/* *offered: the device implements this optional work; false on meta and in a dry run. */
+situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered);
+
+/* ---- refusals (refuse.c): each records an error of op and returns its status ---- */
+/* The values of the storage were never written. */
+situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) SITU_COLD;
+/* An operand of op is one sample of many, which a call of all samples does not read. */
+situ_status situ__refuse_sample(const char *op, situ_storage *storage) SITU_COLD;
+
+/* ---- copies (copy.c): each is recorded in the ledger ---- */
+situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host, size_t bytes,
+                                 situ__copy_reason why);
+situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *host, size_t bytes,
+                               situ__copy_reason why);
+/* Between any two devices; staged through the host where there is no direct copy. */
+situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
+                               size_t bytes, situ__copy_reason why);
+/* The same for the memory of a temporary that stands for `about` from byte `at` on: the ledger names that one. */
+situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
+                                  size_t bytes, situ__copy_reason why, situ_storage *about, size_t at);
+
+/* ---- recipes (recipe.c): recorded work of storages on meta, replayed on another device ---- */
+/* Returns true if the values of a storage on meta can be computed elsewhere. A storage on meta is unwritten, or has a
+   recipe, or was written with unknown values: then it cannot leave meta. */
+static inline bool situ__recipe_has(const situ_storage *meta) { return meta->recipe != NULL; }
+/* Replays on to's device the work recorded for the storage on meta; `to` is new and of the same size. The result has
+   the same bits as if the device had done the work at once. Returns false after recording an error. */
+bool situ__recipe_replay(const char *op, const situ_storage *from, situ_storage *to);
+/* Records work on meta: adds a step to the recipes of its outputs, or drops these recipes if it cannot be repeated
+   (an input without known values, too many steps, an optimiser's step). Returns false after recording
+   SITU_E_NOMEM. */
+bool situ__recipe_add(const char *op, const situ_work *work);
+/* For a write that no recipe can repeat. */
+void situ__recipe_lose(situ_storage *storage);
+void situ__recipe_release(struct situ_recipe *recipe);
+
+#endif
