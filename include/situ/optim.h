@@ -103,14 +103,14 @@ typedef struct situ_optim_options {
   double etaminus, etaplus;            /**< Rprop's etas: 0.5 and 1.2 */
   double step_size_min, step_size_max; /**< Rprop's step_sizes: 1e-6 and 50 */
   double lambd, t0;                    /**< ASGD: decay 1e-4; the step 1e6 after which it averages */
-  double eps1;             /**< Adafactor: torch's eps[0]; -1: the parameter's dtype's. eps is eps[1], 1e-3 */
+  double eps1;             /**< Adafactor: torch's eps[0]; SITU_NONE: the parameter's dtype's. eps is eps[1], 1e-3 */
   double beta2_decay;      /**< Adafactor: -0.8; not above 0 */
   double d;                /**< Adafactor: clipping threshold, 1; at least 1 */
   double ns_a, ns_b, ns_c; /**< Muon's ns_coefficients: 3.4445, -4.775, 2.0315 */
   double ns_steps;         /**< Muon: 5; a whole number below 100 */
   double adjust_lr_fn;     /**< Muon: a situ_muon_adjust */
   double max_iter;         /**< LBFGS: iterations of a step, 20; a whole number */
-  double max_eval;         /**< LBFGS: after this many evaluations of the closure a step ends; -1: 5/4 of max_iter */
+  double max_eval;         /**< LBFGS: evaluations of the closure after which a step ends; SITU_NONE: 5/4 of max_iter */
   double tolerance_grad;   /**< LBFGS: a step ends when no element of the gradient is larger; 1e-7 */
   double tolerance_change; /**< LBFGS: a step ends when neither parameters nor loss change by more; 1e-9 */
   double history_size;     /**< LBFGS: 100; a whole number, at least 1. Each takes the parameters' memory twice */
@@ -200,7 +200,7 @@ static inline situ_optim_options situ_optim_lion_defaults(void) {
 /** Defaults of situ_optim_adafactor. */
 static inline situ_optim_options situ_optim_adafactor_defaults(void) {
   situ_optim_options options = situ__optim_defaults("optim_adafactor", 0, 1e-3);
-  options.eps1 = -1;
+  options.eps1 = SITU_NONE;
   options.beta2_decay = -0.8;
   options.d = 1;
   return options;
@@ -220,7 +220,7 @@ static inline situ_optim_options situ_optim_muon_defaults(void) {
 static inline situ_optim_options situ_optim_lbfgs_defaults(void) {
   situ_optim_options options = situ__optim_defaults("optim_lbfgs", 0, 0);
   options.max_iter = 20;
-  options.max_eval = -1;
+  options.max_eval = SITU_NONE;
   options.tolerance_grad = 1e-7;
   options.tolerance_change = 1e-9;
   options.history_size = 100;
@@ -430,8 +430,8 @@ typedef enum situ_cyclic_mode {
 /** Begin with situ_cyclic_defaults(); size 0 is SITU_E_ARG. */
 typedef struct situ_cyclic_options {
   size_t size;
-  int64_t step_size_up;   /**< at least 1; 2000 */
-  int64_t step_size_down; /**< -1, the default: step_size_up */
+  int64_t step_size_up;  /**< at least 1; 2000 */
+  double step_size_down; /**< at least 0; SITU_NONE, the default: step_size_up */
   situ_cyclic_mode mode;
   double gamma;                                /**< 1 */
   double (*scale_fn)(double x, void *payload); /**< factor of the height, in place of mode */
@@ -447,7 +447,7 @@ static inline situ_cyclic_options situ_cyclic_defaults(void) {
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
   options.step_size_up = 2000;
-  options.step_size_down = -1;
+  options.step_size_down = SITU_NONE;
   options.gamma = 1;
   options.base_momentum = 0.8;
   options.max_momentum = 0.9;
@@ -518,7 +518,7 @@ SITU_API void situ_lr_scheduler_free(situ_lr_scheduler *s);
 typedef struct situ_averaged_model_options {
   size_t size;
   double decay;     /**< averaged = decay * averaged + (1 - decay) * parameter, as torch's get_ema_multi_avg_fn(decay);
-                         -1: the mean of all updates, torch's default */
+                         SITU_NONE: the mean of all updates, torch's default */
   bool use_buffers; /**< average the buffers too; else they are copied at each update */
 } situ_averaged_model_options;
 /** torch's defaults. */
@@ -526,12 +526,12 @@ static inline situ_averaged_model_options situ_averaged_model_defaults(void) {
   situ_averaged_model_options options;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
-  options.decay = -1;
+  options.decay = SITU_NONE;
   return options;
 }
 /** torch.optim.swa_utils.AveragedModel: a module with a clone of `model` as child "module", which its forward calls,
     and the buffer n_averaged. It is a module as any other: it moves, is saved and is freed as one. decay must be in
-    0..1, or -1. Izmailov et al., arXiv:1803.05407. NULL on error. */
+    0..1, or SITU_NONE. Izmailov et al., arXiv:1803.05407. NULL on error. */
 SITU_API situ_nn_module *situ_optim_averaged_model(situ_nn_module *model, const situ_averaged_model_options *options);
 /** update_parameters: takes the parameters of `model` into the average; the first time copies them. They are copied
     to the averages' devices. In a captured step each replay takes them with the share of its own update and counts

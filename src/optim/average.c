@@ -51,8 +51,9 @@ situ_nn_module *situ_optim_averaged_model(situ_nn_module *model, const situ_aver
   if (!situ__valid(op, "model", model, SITU__A_MODULE)) return NULL;
   situ_averaged_model_options with = situ_averaged_model_defaults();
   if (!situ__options_read(op, "situ_averaged_model_defaults", options, &with, sizeof with)) return NULL;
-  if (!(with.decay >= 0 && with.decay <= 1) && with.decay != -1)
-    return situ__fail(SITU_E_ARG, op, "decay is %g: it must be in 0..1, or -1 for the mean of all updates", with.decay),
+  if (!(with.decay >= 0 && with.decay <= 1) && with.decay != SITU_NONE)
+    return situ__fail(SITU_E_ARG, op, "decay is %g: it must be in 0..1, or SITU_NONE for the mean of all updates",
+                      with.decay),
            NULL;
   situ_nn_module *clone = situ_nn_clone(model);
   if (!clone) return NULL;

@@ -48,7 +48,7 @@ static situ_tensor *variance_of(composed *c, double weight, double eps) {
 static bool adafactor(composed *c) {
   const double *v = c->value, n = (double)c->item->step, lr = v[SITU_OPTIM_LR];
   const double own = epsilon_of(situ_dtype_of(c->item->param)),
-               eps = v[SITU_OPTIM_EPS1] >= 0 ? v[SITU_OPTIM_EPS1] : own;
+               eps = v[SITU_OPTIM_EPS1] == SITU_NONE ? own : v[SITU_OPTIM_EPS1];
   situ_tensor *variance = variance_of(c, pow(n, v[SITU_OPTIM_BETA2_DECAY]), eps);
   situ_tensor *update = situ_mul(situ_rsqrt(situ_clamp(variance, eps * eps, INFINITY)), c->grad);
   situ_tensor *scale = situ_clamp(root_mean_square(c->param), v[SITU_OPTIM_EPS], INFINITY);

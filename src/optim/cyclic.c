@@ -42,9 +42,10 @@ static const situ__schedule type = { .name = "lr_scheduler_cyclic_lr", .size = s
 static bool are_valid(double base_lr, double max_lr, const situ_cyclic_options *o) {
   if (!isfinite(base_lr) || !isfinite(max_lr) || base_lr < 0 || max_lr < 0)
     situ__fail(SITU_E_ARG, type.name, "base_lr %g, max_lr %g: must be finite, and at least 0", base_lr, max_lr);
-  else if (o->step_size_up < 1 || o->step_size_down < 0)
-    situ__fail(SITU_E_ARG, type.name, "step_size_up %" PRId64 ", step_size_down %" PRId64 ": must be at least 1 and 0",
-               o->step_size_up, o->step_size_down);
+  else if (o->step_size_up < 1 || !(o->step_size_down >= 0) || !isfinite(o->step_size_down))
+    situ__fail(SITU_E_ARG, type.name,
+               "step_size_up %" PRId64 ", step_size_down %g: must be at least 1 and 0, and finite", o->step_size_up,
+               o->step_size_down);
   else if ((unsigned)o->mode > SITU_CYCLIC_EXP_RANGE || !isfinite(o->gamma))
     situ__fail(SITU_E_ARG, type.name, "mode %d, gamma %g: mode must be one of situ_cyclic_mode, gamma finite",
                (int)o->mode, o->gamma);
@@ -59,14 +60,14 @@ situ_lr_scheduler *situ_lr_scheduler_cyclic_lr(situ_optim *o, double base_lr, do
                                                const situ_cyclic_options *options) {
   situ_cyclic_options with = situ_cyclic_defaults();
   if (!situ__options_read(type.name, "situ_cyclic_defaults", options, &with, sizeof with)) return NULL;
-  if (with.step_size_down == -1) with.step_size_down = with.step_size_up;
+  if (with.step_size_down == SITU_NONE) with.step_size_down = (double)with.step_size_up;
   if (!are_valid(base_lr, max_lr, &with)) return NULL;
   cyclic *m = situ__schedule_alloc(&type, o);
   if (!m) return NULL;
   if (!with.keep_momentum && !situ__schedule_can_cycle(&m->s)) return NULL;
   m->max_lr = max_lr;
   m->options = with;
-  m->total_size = (double)with.step_size_up + (double)with.step_size_down;
+  m->total_size = (double)with.step_size_up + with.step_size_down;
   m->step_ratio = (double)with.step_size_up / m->total_size;
   for (int g = 0; g < m->s.count; g++) m->s.base[g] = base_lr;
   return situ__schedule_start(&m->s);

@@ -106,7 +106,7 @@ static bool signed_field(int f) {
 static bool in_range(int f, double value) {
   const bool below_one = f == SITU_OPTIM_BETA1 || f == SITU_OPTIM_BETA2;
   if (signed_field(f)) return isfinite(value);
-  return (value >= 0 || (f == SITU_OPTIM_EPS1 && value == -1)) && value < (below_one ? 1 : INFINITY);
+  return (value >= 0 || (f == SITU_OPTIM_EPS1 && value == SITU_NONE)) && value < (below_one ? 1 : INFINITY);
 }
 
 static bool is_count(double value, double least) { return value >= least && value < 1e9 && value == floor(value); }
@@ -213,7 +213,7 @@ static bool read_values(const situ_optim *o, const situ_optim_options *options, 
     if (value[f] != 0 && !situ__optim_has(o, (situ_optim_field)f))
       return situ__fail(SITU_E_ARG, situ__optim_op(o), "it has no %s", situ__optim_fields[f].name), false;
   }
-  if (value[SITU_OPTIM_MAX_EVAL] == -1) value[SITU_OPTIM_MAX_EVAL] = floor(value[SITU_OPTIM_MAX_ITER] * 5 / 4);
+  if (value[SITU_OPTIM_MAX_EVAL] == SITU_NONE) value[SITU_OPTIM_MAX_EVAL] = floor(value[SITU_OPTIM_MAX_ITER] * 5 / 4);
   return situ__optim_valid(o, value);
 }
 

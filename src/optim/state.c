@@ -27,10 +27,14 @@ static situ_tree *save_item(const situ_optim *o, int64_t i) {
   return dict;
 }
 
-/* Of the value in a group, that in a file, and back. In files eps1 0 is torch's None, and -1 is 0: files are older than
-   the option 0. */
-static double exchanged(int f, double value) {
-  return f == SITU_OPTIM_EPS1 && (value == 0 || value == -1) ? -1 - value : value;
+/* In files eps1 0 is torch's None, and -1 is 0: files are older than the option 0. */
+static double value_in_file(int f, double value) {
+  if (f != SITU_OPTIM_EPS1) return value;
+  return value == SITU_NONE ? 0 : value == 0 ? -1 : value;
+}
+static double value_of_file(int f, double value) {
+  if (f != SITU_OPTIM_EPS1) return value;
+  return value == 0 ? SITU_NONE : value == -1 ? 0 : value;
 }
 
 static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
@@ -41,7 +45,7 @@ static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
     /* torch does not have this field, so it is saved only if it is on. */
     if (f == SITU_OPTIM_MASTER_WEIGHTS && group->value[f] == 0) continue;
     if (pair) dict = situ_tree_put(dict, pair, situ__record_numbers(&group->value[f], 2));
-    else dict = situ_tree_put(dict, situ__optim_fields[f].name, situ__record_number(exchanged(f, group->value[f])));
+    else dict = situ_tree_put(dict, situ__optim_fields[f].name, situ__record_number(value_in_file(f, group->value[f])));
   }
   if (group->has_initial_lr) dict = situ_tree_put(dict, "initial_lr", situ__record_number(group->initial_lr));
   return situ_tree_put(dict, "params", situ__record_range(group->first, group->count));
@@ -100,7 +104,7 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
     snprintf(path, sizeof path, "param_groups.%d.%s", g, pair ? pair : situ__optim_fields[f].name);
     if (!situ__record_find(flat, path)) continue;
     if (!situ__record_read(flat, path, &group->value[f], pair ? 2 : 1)) return false;
-    group->value[f] = exchanged(f, group->value[f]);
+    group->value[f] = value_of_file(f, group->value[f]);
   }
   snprintf(path, sizeof path, "param_groups.%d.initial_lr", g);
   group->has_initial_lr = situ__record_find(flat, path);

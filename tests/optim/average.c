@@ -109,6 +109,8 @@ static void refuses_what_does_not_fit(void **state) {
   situ_averaged_model_options options = situ_averaged_model_defaults();
   options.decay = 1.5;
   expect_refused(situ_optim_averaged_model(m, &options), SITU_E_ARG, "optim_averaged_model", "decay is 1.5");
+  options.decay = -1;
+  expect_refused(situ_optim_averaged_model(m, &options), SITU_E_ARG, "optim_averaged_model", "SITU_NONE for the mean");
   situ_nn_module *mean = situ_optim_averaged_model(m, NULL);
   fill(m, 5);
   assert_int_equal(situ_optim_update_parameters(mean, m), SITU_OK);

@@ -107,7 +107,7 @@ static void refusals(void **state) {
   situ_optim_##rule(SITU_TREE(matrix(SITU_F32)), 1e-3, OPTIM_OPTIONS(situ_optim_##rule, { SITU_OPTIM_##field, value }))
   expect_refused(MADE(adafactor, BETA2_DECAY, 0.5), SITU_E_ARG, "optim_adafactor", "beta2_decay is 0.5");
   expect_refused(MADE(adafactor, D, 0.5), SITU_E_ARG, "optim_adafactor", "d 0.5");
-  expect_refused(MADE(adafactor, EPS1, -2), SITU_E_ARG, "optim_adafactor", "eps1 is -2");
+  expect_refused(MADE(adafactor, EPS1, -1), SITU_E_ARG, "optim_adafactor", "eps1 is -1");
   expect_refused(MADE(adafactor, MOMENTUM, 0.5), SITU_E_ARG, "optim_adafactor", "it has no momentum");
   expect_refused(MADE(muon, NS_STEPS, 100), SITU_E_ARG, "optim_muon", "ns_steps is 100");
   expect_refused(MADE(muon, NS_STEPS, 2.5), SITU_E_ARG, "optim_muon", "ns_steps is 2.5");

@@ -186,7 +186,7 @@ static void options_of_another_optimiser(void **state) {
 /* Files keep 0 for torch's eps[0] None, which 0 meant before, and have -1 for 0. */
 static void eps1_in_files(void **state) {
   (void)state;
-  static const double value[] = { -1, 0, 1e-3 }, saved[] = { 0, -1, 1e-3 };
+  static const double value[] = { SITU_NONE, 0, 1e-3 }, saved[] = { 0, -1, 1e-3 };
   for (int i = 0; i < 3; i++) {
     situ_optim_options options = situ_optim_adafactor_defaults();
     options.eps1 = value[i];
@@ -206,7 +206,7 @@ static void eps1_in_files(void **state) {
 /* torch's max_eval is 5/4 of max_iter, unless it is given. */
 static void max_eval_follows_max_iter(void **state) {
   (void)state;
-  static const double evals[] = { -1, 0, 7 }, want[] = { 50, 0, 7 };
+  static const double evals[] = { SITU_NONE, 0, 7 }, want[] = { 50, 0, 7 };
   for (int i = 0; i < 3; i++) {
     situ_optim *o = situ_optim_lbfgs(
         SITU_TREE(parameter()), 1,

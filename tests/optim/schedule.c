@@ -239,8 +239,8 @@ static void arguments_out_of_range(void **state) {
   cyclic.step_size_up = 0;
   expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, 1, &cyclic), SITU_E_ARG, "", "step_size_up 0");
   cyclic = situ_cyclic_defaults();
-  cyclic.step_size_down = -2;
-  expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, 1, &cyclic), SITU_E_ARG, "", "step_size_down -2");
+  cyclic.step_size_down = -1;
+  expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, 1, &cyclic), SITU_E_ARG, "", "step_size_down -1");
   cyclic = situ_cyclic_defaults();
   cyclic.max_momentum = 1.01;
   expect_refused(situ_lr_scheduler_cyclic_lr(o, 0, 1, &cyclic), SITU_E_ARG, "", "max_momentum 1.01");

@@ -75,7 +75,7 @@ static situ_tensor *closure(void *payload) {
 static situ_optim_options options(const gold_call *c) {
   situ_optim_options o = situ_optim_lbfgs_defaults();
   o.max_iter = (double)gold_int(c, "max_iter", 20);
-  o.max_eval = (double)gold_int(c, "max_eval", -1);
+  o.max_eval = gold_real(c, "max_eval", SITU_NONE);
   o.history_size = (double)gold_int(c, "history_size", 100);
   o.tolerance_grad = gold_real(c, "tolerance_grad", o.tolerance_grad);
   o.tolerance_change = gold_real(c, "tolerance_change", o.tolerance_change);

@@ -282,7 +282,7 @@ def optimisers():
 
 OneCycle = struct(("size", C.c_size_t), ("pct_start", F64), ("linear", BOOL), ("keep", BOOL),
                   ("base_momentum", F64), ("max_momentum", F64), ("div", F64), ("final", F64), ("three", BOOL))
-Cyclic = struct(("size", C.c_size_t), ("up", I64), ("down", I64), ("mode", INT), ("gamma", F64),
+Cyclic = struct(("size", C.c_size_t), ("up", I64), ("down", F64), ("mode", INT), ("gamma", F64),
                 ("scale_fn", P), ("payload", P), ("iterations", BOOL), ("keep", BOOL), ("base_momentum", F64),
                 ("max_momentum", F64))
 
