@@ -96,7 +96,7 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
 static situ_tensor *plain_copy(const char *op, const situ_tensor *t, const situ_view_desc *layout) {
   situ_tensor *copy = situ__tensor_strided(op, layout, (situ_dtype)t->view.dtype, t->view.storage->device);
   if (!copy) return NULL;
-  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
+  const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
   return situ__run(op, copy->view.storage->device, &work) == SITU_OK ? copy : NULL;
 }
 
@@ -375,9 +375,7 @@ static situ_tensor *seed_gradient(const char *op, situ_tensor *t, situ_tensor *g
   }
   situ_tensor *one = fresh_like(op, t);
   if (!one) return NULL;
-  const situ_work work = {
-    .verb = SITU_VERB_FILL, .outs = 1, .out = { &one->view }, .scalar = { 1 }, .integer = { 1 }
-  };
+  const situ_work work = { SITU_VERB_FILL, .outs = 1, .out = { &one->view }, .scalar = { 1 }, .integer = { 1 } };
   return situ__run(op, one->view.storage->device, &work) == SITU_OK ? situ_retain(one) : NULL;
 }
 

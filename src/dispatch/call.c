@@ -21,7 +21,7 @@ situ_tensor *situ_grad_collected(const situ_grad_call *call, int i) {
 }
 
 bool situ__copy_values(const char *op, const situ_view_desc *from, const situ_view_desc *to) {
-  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { from }, .out = { to } };
+  const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { from }, .out = { to } };
   return !to->numel || situ__run(op, to->storage->device, &work) == SITU_OK;
 }
 

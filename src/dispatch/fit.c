@@ -27,13 +27,10 @@ static situ_tensor *sum_to(const char *op, situ_tensor *grad, const situ_shape *
   if (!sum) return NULL;
   situ_view_desc reshaped;
   const situ_view_desc *out = missing ? situ_desc_reshape(&sum->view, padded, &reshaped) : &sum->view;
-  const situ_work work = { .verb = SITU_VERB_REDUCE,
-                           .op = SITU_REDUCE_SUM,
-                           .compute = (situ_dtype)grad->view.dtype,
-                           .ins = 1,
-                           .outs = 1,
-                           .in = { &grad->view },
-                           .out = { out } };
+  const situ_work work = {
+    SITU_VERB_REDUCE,      .op = SITU_REDUCE_SUM, .compute = (situ_dtype)grad->view.dtype, .ins = 1, .outs = 1,
+    .in = { &grad->view }, .out = { out }
+  };
   return situ__run(op, device, &work) == SITU_OK ? sum : NULL;
 }
 
@@ -45,7 +42,7 @@ static situ_tensor *cast_gradient(const char *op, situ_tensor *grad, situ_dtype 
   if (!situ__order_strides(&layout, &of, 1)) SITU_IGNORE(situ__format_strides(&layout, SITU_CONTIGUOUS_FORMAT));
   situ_tensor *out = situ__tensor_strided(op, &layout, dtype, device);
   if (!out) return NULL;
-  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &grad->view }, .out = { &out->view } };
+  const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &grad->view }, .out = { &out->view } };
   return situ__run(op, device, &work) == SITU_OK ? out : NULL;
 }
 

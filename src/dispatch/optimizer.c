@@ -90,9 +90,7 @@ static inline bool is_ready(const situ_optimizer_tensors *x, unsigned needed) {
 
 static bool flush_items(const char *op, situ_optimizer_rule rule, const situ_optimizer_params *params,
                         const situ_optimizer_item *items, int64_t count, situ_device device) {
-  const situ_work work = {
-    .verb = SITU_VERB_OPTIMIZER, .op = (int)rule, .list = items, .list_count = count, .params = params
-  };
+  const situ_work work = { SITU_VERB_OPTIMIZER, .op = (int)rule, .list = items, .list_count = count, .params = params };
   return situ__run(op, device, &work) == SITU_OK;
 }
 
@@ -148,7 +146,7 @@ static bool step_all(situ_optimizer_rule rule, const situ_optimizer_params *para
 /* ---- master weights ---- */
 
 static bool copy_into(const char *op, const situ_tensor *to, const situ_tensor *from) {
-  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from->view }, .out = { &to->view } };
+  const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from->view }, .out = { &to->view } };
   return !to->view.numel || situ__run(op, to->view.storage->device, &work) == SITU_OK;
 }
 

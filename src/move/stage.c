@@ -63,7 +63,7 @@ static bool make_counts(const situ_move_plan *m, counts *c, situ_device device) 
   if (!s) return true;
   c->list[c->devices++] = s;
   const situ_view_desc all = row_view(s, SITU_I64, 0, m->count);
-  const situ_work zero = { .verb = SITU_VERB_FILL, .outs = 1, .out = { &all } };
+  const situ_work zero = { SITU_VERB_FILL, .outs = 1, .out = { &all } };
   return situ__run(m->op, device, &zero) == SITU_OK;
 }
 
@@ -109,7 +109,7 @@ static SITU_COLD bool no_room_to_cast(const situ_move_plan *m, situ_device devic
 static bool cast_values(const situ_move_plan *m, counts *c, const situ_move_unit *u, situ_storage *y, int64_t y_first,
                         situ_storage *x, int64_t x_first, int64_t count) {
   situ_view_desc in = row_view(x, u->from_dtype, x_first, count), out = row_view(y, u->to_dtype, y_first, count), lost;
-  situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &in }, .out = { &out } };
+  situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &in }, .out = { &out } };
   if (narrows(u->from_dtype, u->to_dtype) && y->device.kind != SITU_META) {
     if (!make_counts(m, c, y->device)) return false;
     situ_storage *s = counts_on(c, y->device);
@@ -227,7 +227,7 @@ static bool pack_batch(const situ_move_plan *m, counts *c, situ_storage *whole, 
                        const situ_pack_item *item, int64_t count, bool narrow) {
   situ_view_desc out = row_view(whole, SITU_U8, 0, (int64_t)bytes), lost;
   if (situ__has_verb(whole->device, SITU_VERB_PACK)) {
-    situ_work work = { .verb = SITU_VERB_PACK, .outs = 1, .out = { &out }, .pack = item, .pack_count = count };
+    situ_work work = { SITU_VERB_PACK, .outs = 1, .out = { &out }, .pack = item, .pack_count = count };
     if (narrow) { /* counters exist: see stage_batch */
       lost = row_view(counts_on(c, whole->device), SITU_I64, 0, m->count);
       work.out[work.outs++] = &lost;
@@ -272,9 +272,7 @@ static bool unpack_batch(situ_move_plan *m, situ_storage *memory, size_t bytes, 
     item[k].dtype = item[k].as;
   }
   situ_view_desc whole = row_view(memory, SITU_U8, 0, (int64_t)bytes);
-  const situ_work work = {
-    .verb = SITU_VERB_PACK, .op = 1, .outs = 1, .out = { &whole }, .pack = item, .pack_count = count
-  };
+  const situ_work work = { SITU_VERB_PACK, .op = 1, .outs = 1, .out = { &whole }, .pack = item, .pack_count = count };
   if (situ__run(m->op, memory->device, &work) != SITU_OK) return false;
   for (int64_t k = 0; k < count; k++) situ__storage_wrote(item[k].storage);
   return true;

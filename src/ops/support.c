@@ -49,7 +49,7 @@ bool situ__elementwise(const situ_call *c, situ_verb verb, const double *scalar,
   situ_view_desc desc[3];
   const situ_view_desc *y = &c->out[0]->view;
   const bool alike = c->like && c->like != &c->view;
-  situ_work work = { .verb = verb, .op = c->op->code, .compute = c->compute, .ins = c->ins, .outs = 1, .out = { y } };
+  situ_work work = { verb, .op = c->op->code, .compute = c->compute, .ins = c->ins, .outs = 1, .out = { y } };
   for (int i = 0; i < c->ins; i++) {
     const situ_view_desc *x = &c->in[i]->view;
     work.in[i] = alike || situ__same_sizes(x, y) ? x : situ_desc_expand(x, y, &desc[i]);

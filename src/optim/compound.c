@@ -95,10 +95,8 @@ static void sequential_commit(situ_lr_scheduler *s, int64_t epoch) {
 
 static void sequential_release(situ_lr_scheduler *s) { situ__free(((sequential *)s)->milestones); }
 
-static const situ__schedule sequential_type = { .name = "lr_scheduler_sequential_lr",
-                                                .size = sizeof(sequential),
-                                                .advance = sequential_advance,
-                                                .commit = sequential_commit,
+static const situ__schedule sequential_type = { "lr_scheduler_sequential_lr", sizeof(sequential),
+                                                .advance = sequential_advance, .commit = sequential_commit,
                                                 .release = sequential_release };
 
 static bool are_milestones(const int64_t *milestones, int64_t count) {
@@ -149,10 +147,8 @@ static void chained_commit(situ_lr_scheduler *s, int64_t epoch) {
   for (int64_t i = 0; i < s->part_count; i++) commit_part(s->parts[i], epoch_of(s, i, epoch));
 }
 
-static const situ__schedule chained_type = { .name = "lr_scheduler_chained_scheduler",
-                                             .size = sizeof(situ_lr_scheduler),
-                                             .advance = chained_advance,
-                                             .commit = chained_commit };
+static const situ__schedule chained_type = { "lr_scheduler_chained_scheduler", sizeof(situ_lr_scheduler),
+                                             .advance = chained_advance, .commit = chained_commit };
 
 situ_lr_scheduler *situ_lr_scheduler_chained_scheduler(int64_t count, situ_lr_scheduler *const *schedulers) {
   if (!has_list(&chained_type, count, schedulers)) return NULL;

@@ -29,8 +29,7 @@ static bool cosine_advance(const situ_lr_scheduler *s, int64_t t, double *value,
         (1 + cos(pi * (double)t / t_max)) / (1 + cos(pi * (double)(t - 1) / t_max)) * (now - m->eta_min) + m->eta_min;
   return true;
 }
-static const situ__schedule cosine_type = { .name = "lr_scheduler_cosine_annealing_lr",
-                                            .size = sizeof(cosine),
+static const situ__schedule cosine_type = { "lr_scheduler_cosine_annealing_lr", sizeof(cosine),
                                             .advance = cosine_advance };
 
 situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_lr(situ_optim *o, int64_t t_max, double eta_min) {
@@ -68,8 +67,7 @@ static bool restarts_advance(const situ_lr_scheduler *s, int64_t epoch, double *
   value[SITU_OPTIM_LR] = m->eta_min + (base - m->eta_min) * (1 + cos(pi * (double)t_cur / (double)t_i)) / 2;
   return true;
 }
-static const situ__schedule restarts_type = { .name = "lr_scheduler_cosine_annealing_warm_restarts",
-                                              .size = sizeof(restarts),
+static const situ__schedule restarts_type = { "lr_scheduler_cosine_annealing_warm_restarts", sizeof(restarts),
                                               .advance = restarts_advance };
 
 situ_lr_scheduler *situ_lr_scheduler_cosine_annealing_warm_restarts(situ_optim *o, int64_t t_0, int64_t t_mult,
@@ -116,9 +114,8 @@ static bool swalr_advance(const situ_lr_scheduler *s, int64_t epoch, double *val
 static bool swalr_restart(const situ_lr_scheduler *s, double *value, int group) {
   return swalr_advance(s, 0, value, group);
 }
-static const situ__schedule swalr_type = {
-  .name = "lr_scheduler_swalr", .size = sizeof(swalr), .advance = swalr_advance, .restart = swalr_restart
-};
+static const situ__schedule swalr_type = { "lr_scheduler_swalr", sizeof(swalr), .advance = swalr_advance,
+                                           .restart = swalr_restart };
 
 situ_lr_scheduler *situ_lr_scheduler_swalr(situ_optim *o, double swa_lr, int64_t anneal_epochs, bool linear) {
   if (!(swa_lr >= 0) || !isfinite(swa_lr) || anneal_epochs < 0)

@@ -37,7 +37,7 @@ static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, in
   return true;
 }
 
-static const situ__schedule type = { .name = "lr_scheduler_cyclic_lr", .size = sizeof(cyclic), .advance = advance };
+static const situ__schedule type = { "lr_scheduler_cyclic_lr", sizeof(cyclic), .advance = advance };
 
 static bool are_valid(double base_lr, double max_lr, const situ_cyclic_options *o) {
   if (!isfinite(base_lr) || !isfinite(max_lr) || base_lr < 0 || max_lr < 0)

@@ -24,9 +24,7 @@ static bool step_advance(const situ_lr_scheduler *s, int64_t epoch, double *valu
   if (epoch != 0 && epoch % m->every == 0) value[SITU_OPTIM_LR] *= m->gamma;
   return true;
 }
-static const situ__schedule step_type = { .name = "lr_scheduler_step_lr",
-                                          .size = sizeof(step_lr),
-                                          .advance = step_advance };
+static const situ__schedule step_type = { "lr_scheduler_step_lr", sizeof(step_lr), .advance = step_advance };
 
 situ_lr_scheduler *situ_lr_scheduler_step_lr(situ_optim *o, int64_t step_size, double gamma) {
   if (step_size < 1 || !isfinite(gamma))
@@ -59,10 +57,8 @@ static bool multi_step_advance(const situ_lr_scheduler *s, int64_t epoch, double
   return true;
 }
 static void multi_step_release(situ_lr_scheduler *s) { situ__free(((multi_step *)s)->milestones); }
-static const situ__schedule multi_step_type = { .name = "lr_scheduler_multi_step_lr",
-                                                .size = sizeof(multi_step),
-                                                .advance = multi_step_advance,
-                                                .release = multi_step_release };
+static const situ__schedule multi_step_type = { "lr_scheduler_multi_step_lr", sizeof(multi_step),
+                                                .advance = multi_step_advance, .release = multi_step_release };
 
 static bool are_milestones(const int64_t *milestones, int64_t count) {
   if (count < 0) return situ__fail(SITU_E_ARG, multi_step_type.name, "%" PRId64 " milestones", count), false;
@@ -111,8 +107,7 @@ static bool constant_advance(const situ_lr_scheduler *s, int64_t epoch, double *
   else if (epoch == m->total_iters) value[SITU_OPTIM_LR] *= 1.0 / m->start;
   return true;
 }
-static const situ__schedule constant_type = { .name = "lr_scheduler_constant_lr",
-                                              .size = sizeof(limited),
+static const situ__schedule constant_type = { "lr_scheduler_constant_lr", sizeof(limited),
                                               .advance = constant_advance };
 
 static bool linear_advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
@@ -124,9 +119,7 @@ static bool linear_advance(const situ_lr_scheduler *s, int64_t epoch, double *va
     value[SITU_OPTIM_LR] *= 1.0 + rise / ((double)m->total_iters * m->start + (double)(epoch - 1) * rise);
   return true;
 }
-static const situ__schedule linear_type = { .name = "lr_scheduler_linear_lr",
-                                            .size = sizeof(limited),
-                                            .advance = linear_advance };
+static const situ__schedule linear_type = { "lr_scheduler_linear_lr", sizeof(limited), .advance = linear_advance };
 
 static bool polynomial_advance(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
   const limited *m = (const limited *)s;
@@ -136,8 +129,7 @@ static bool polynomial_advance(const situ_lr_scheduler *s, int64_t epoch, double
     value[SITU_OPTIM_LR] *= pow((1.0 - (double)epoch / total) / (1.0 - (double)(epoch - 1) / total), m->power);
   return true;
 }
-static const situ__schedule polynomial_type = { .name = "lr_scheduler_polynomial_lr",
-                                                .size = sizeof(limited),
+static const situ__schedule polynomial_type = { "lr_scheduler_polynomial_lr", sizeof(limited),
                                                 .advance = polynomial_advance };
 
 static bool is_factor(const situ__schedule *type, const char *name, double factor, bool may_be_zero) {
@@ -190,8 +182,7 @@ static bool exponential_advance(const situ_lr_scheduler *s, int64_t epoch, doubl
   if (epoch != 0) value[SITU_OPTIM_LR] *= ((const exponential *)s)->gamma;
   return true;
 }
-static const situ__schedule exponential_type = { .name = "lr_scheduler_exponential_lr",
-                                                 .size = sizeof(exponential),
+static const situ__schedule exponential_type = { "lr_scheduler_exponential_lr", sizeof(exponential),
                                                  .advance = exponential_advance };
 
 situ_lr_scheduler *situ_lr_scheduler_exponential_lr(situ_optim *o, double gamma) {
@@ -218,9 +209,7 @@ static bool lambda_advance(const situ_lr_scheduler *s, int64_t epoch, double *va
   value[SITU_OPTIM_LR] = base * m->lambda(epoch, m->payload);
   return true;
 }
-static const situ__schedule lambda_type = { .name = "lr_scheduler_lambda_lr",
-                                            .size = sizeof(lambda_lr),
-                                            .advance = lambda_advance };
+static const situ__schedule lambda_type = { "lr_scheduler_lambda_lr", sizeof(lambda_lr), .advance = lambda_advance };
 
 static bool multiply(const situ_lr_scheduler *s, int64_t epoch, double *value, int group) {
   const lambda_lr *m = (const lambda_lr *)s;
@@ -235,8 +224,7 @@ static bool multiplicative_advance(const situ_lr_scheduler *s, int64_t epoch, do
 static bool multiplicative_restart(const situ_lr_scheduler *s, double *value, int group) {
   return multiply(s, 0, value, group);
 }
-static const situ__schedule multiplicative_type = { .name = "lr_scheduler_multiplicative_lr",
-                                                    .size = sizeof(lambda_lr),
+static const situ__schedule multiplicative_type = { "lr_scheduler_multiplicative_lr", sizeof(lambda_lr),
                                                     .advance = multiplicative_advance,
                                                     .restart = multiplicative_restart };
 

@@ -45,9 +45,8 @@ static bool advance(const situ_lr_scheduler *s, int64_t epoch, double *value, in
   return true;
 }
 
-static const situ__schedule type = {
-  .name = "lr_scheduler_one_cycle_lr", .size = sizeof(one_cycle), .advance = advance, .sets_initial_lr = true
-};
+static const situ__schedule type = { "lr_scheduler_one_cycle_lr", sizeof(one_cycle), .advance = advance,
+                                     .sets_initial_lr = true };
 
 /* low, last: the first rate and the last one. */
 static bool are_valid(double high, int64_t total_steps, const situ_one_cycle_options *o, double low, double last) {

@@ -33,13 +33,10 @@ static void commit(situ_lr_scheduler *s, int64_t epoch) {
   ((plateau *)s)->now = ((plateau *)s)->next;
 }
 
-static const situ__schedule type = { .name = "lr_scheduler_reduce_lr_on_plateau",
-                                     .size = sizeof(plateau),
-                                     .advance = advance,
-                                     .commit = commit,
-                                     .saved = saved,
-                                     .saved_at = offsetof(plateau, now),
-                                     .takes_metrics = true };
+static const situ__schedule type = {
+  "lr_scheduler_reduce_lr_on_plateau", sizeof(plateau),      .advance = advance, .commit = commit, .saved = saved,
+  .saved_at = offsetof(plateau, now),  .takes_metrics = true
+};
 
 static bool is_better(const situ_plateau_options *o, double a, double best) {
   const double by = o->threshold;

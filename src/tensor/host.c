@@ -33,7 +33,7 @@ static situ_tensor *copy_rows(const char *op, situ_tensor *t) {
   situ_device device = t->view.storage->device;
   situ_tensor *copy = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, device);
   if (!copy) return NULL;
-  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
+  const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
   return situ__run(op, device, &work) == SITU_OK ? copy : NULL;
 }
 
@@ -188,9 +188,7 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   situ_tensor *staged = situ__tensor_new(op, &shape, (situ_dtype)t->view.dtype, device);
   if (staged) status = situ__copy_from_host(op, staged->view.storage, 0, data, bytes, SITU__COPY_USER);
   if (staged && status == SITU_OK) {
-    const situ_work work = {
-      .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &staged->view }, .out = { &t->view }
-    };
+    const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &staged->view }, .out = { &t->view } };
     status = situ__run(op, device, &work);
   }
   SITU_IGNORE(situ_scope_end(&s));
@@ -218,7 +216,7 @@ static situ_status read_element(const char *op, situ_tensor *t, situ_dtype as, v
   situ_tensor *cast = situ__tensor_new(op, &shape, as, device);
   situ_status status = situ_error();
   if (cast) {
-    const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &cast->view } };
+    const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &cast->view } };
     status = situ__run(op, device, &work);
     if (status == SITU_OK) status = read_values(op, cast, out, situ_dtype_size(as));
   }

@@ -134,7 +134,7 @@ static bool copy_corner(const printer *p, const situ_view_desc *wide, unsigned c
   }
   situ_desc_refresh(&from);
   situ_desc_refresh(&to);
-  const situ_work work = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to } };
+  const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to } };
   return situ__run("to_string", wide->storage->device, &work) == SITU_OK;
 }
 

@@ -63,10 +63,10 @@ def read_rows():
         for macro, name in re.findall(r'\b(UNARY|UNARY_SHAPES|PAIR|PAIR_SHAPES|VARIADIC|WITH_ALPHA|REDUCE|ALONG)\("(\w+)"', text):
             HOST.setdefault(name, {1} if macro == "REDUCE" else set())
         macros = dict(re.findall(r'#define (\w+) ((?:"[^\n]*\n?)+)', text))
-        for name, rest in re.findall(r'\.target = "(\w+)",(.*?)\.(?:run|unary|binary|scalar) =', text, re.S):
+        for name, rest in re.findall(r'^  \{ "(\w+)",(.*?)\.(?:run|unary|binary|scalar) =', text, re.S | re.M):
             for macro, value in macros.items():
                 rest = re.sub(rf"\b{macro}\b", lambda _, v=value: v.strip(), rest)
-            kinds = re.search(r'\.parameters\s*=\s*((?:"[^"]*"\s*)+)', rest)
+            kinds = re.match(r'\s*((?:"[^"]*"\s*)+)', rest)
             words = "".join(re.findall(r'"([^"]*)"', kinds.group(1))).split(",") if kinds else []
             HOST.setdefault(name, set()).update(k for k, word in enumerate(words) if word.strip().startswith("h"))
 

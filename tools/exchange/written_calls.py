@@ -19,9 +19,9 @@ def overloads():
     for path in sorted(glob.glob(os.path.join(HERE, "..", "..", "src", "program", "onnx", "write", "*.c"))):
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        for kind, name in re.findall(r'(?<!\w)(FORM|SAME|SIZED|VARIES|LOGICAL|BOTH|COMPARE)\("([\w.]+)"|', text):
+        for kind, name in re.findall(r'(?<!\w)(SIZED|VARIES|LOGICAL|BOTH|COMPARE)\("([\w.]+)"|', text):
             names += [name + ".Tensor", name + ".Scalar"] if kind in ("BOTH", "COMPARE") else [name] if name else []
-        names += re.findall(r'\.target = "([\w.]+)"', text)
+        names += re.findall(r'^  \{ "([\w.]+)", \.', text, re.M)
     packets = [name.split(".") for name in names]
     packets = [p for p in packets if hasattr(torch.ops.aten, p[0]) and p[1] in getattr(torch.ops.aten, p[0]).overloads()]
     names = [".".join(p) for p in packets]  # some are situ's own

@@ -150,20 +150,15 @@ static bool set_problem(convolution *c, const situ_work *work) {
 static situ_status add(const situ__cuda_device *d, situ_view_desc *a, situ_view_desc bias, situ_view_desc *y) {
   bias.ndim = 4, bias.numel = y->numel, bias.contiguous = false;
   for (int k = 0; k < 4; k++) bias.size[k] = y->size[k], bias.stride[k] = k == 1;
-  return situ__lower_binary(d->target.index, &(situ_work){ .verb = SITU_VERB_BINARY,
-                                                           .op = SITU_BINARY_add,
-                                                           .compute = (situ_dtype)y->dtype,
-                                                           .ins = 2,
-                                                           .outs = 1,
-                                                           .in = { a, &bias },
-                                                           .out = { y } });
+  return situ__lower_binary(d->target.index,
+                            &(situ_work){ SITU_VERB_BINARY, .op = SITU_BINARY_add, .compute = (situ_dtype)y->dtype,
+                                          .ins = 2, .outs = 1, .in = { a, &bias }, .out = { y } });
 }
 
 /* to = from, in to's dtype. */
 static situ_status convert(const situ__cuda_device *d, const situ_view_desc *from, situ_view_desc *to) {
-  return situ__lower_copy(
-      d->target.index,
-      &(situ_work){ .verb = SITU_VERB_COPY, .compute = SITU_F32, .ins = 1, .outs = 1, .in = { from }, .out = { to } });
+  return situ__lower_copy(d->target.index, &(situ_work){ SITU_VERB_COPY, .compute = SITU_F32, .ins = 1, .outs = 1,
+                                                         .in = { from }, .out = { to } });
 }
 
 static situ_status solve(situ__cuda_device *d, convolution *c, uint8_t more, void *result, bool *done) {

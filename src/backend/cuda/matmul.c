@@ -148,12 +148,8 @@ static situ_view_desc whole(const product *p, int operand, int64_t row, int64_t 
 /* y = bias; the product is added to it then. */
 static situ_status lay_bias(situ__cuda_device *d, const product *p) {
   situ_view_desc from = whole(p, BIAS, p->s->bias_row, p->s->bias_col), to = whole(p, Y, p->s->y_row, p->s->y_col);
-  return situ__lower_copy(d->target.index, &(situ_work){ .verb = SITU_VERB_COPY,
-                                                         .compute = (situ_dtype)to.dtype,
-                                                         .ins = 1,
-                                                         .outs = 1,
-                                                         .in = { &from },
-                                                         .out = { &to } });
+  return situ__lower_copy(d->target.index, &(situ_work){ SITU_VERB_COPY, .compute = (situ_dtype)to.dtype, .ins = 1,
+                                                         .outs = 1, .in = { &from }, .out = { &to } });
 }
 
 /* ---- the call ------------------------------------------------------------------------------- */

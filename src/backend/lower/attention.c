@@ -71,8 +71,7 @@ typedef enum pass { FORWARD, QUERIES, KEYS } pass; /* OP of the kernel */
 
 static situ__call call_of(const problem *p, pass op) {
   const situ_dtype dtype = (situ_dtype)p->work->in[0]->dtype;
-  return (situ__call){ .variant = { .text = SITU__TEXT_attention,
-                                    .op = (uint8_t)op,
+  return (situ__call){ .variant = { SITU__TEXT_attention, .op = (uint8_t)op,
                                     .compute = (uint8_t)situ__lower_lane_dtype(dtype),
                                     .dtype = { (uint8_t)dtype, p->mask ? p->mask->dtype : (uint8_t)0 } },
                        .op = "attention" };

@@ -24,9 +24,7 @@ situ_status situ__lower_blocks(int index, const situ_work *work) {
   block_rows rows = { .numel = y->numel, .x = x->offset, .y = y->offset };
   if (work->op != SITU_BLOCKS_VALUES || !situ__lower_block_size(type, &rows.elements, &rows.bytes))
     return SITU_E_UNSUPPORTED;
-  situ__call call = { .variant = { .text = SITU__TEXT_blocks, .op = (uint8_t)type },
-                      .name = types[type].name,
-                      .op = "blocks" };
+  situ__call call = { .variant = { SITU__TEXT_blocks, .op = (uint8_t)type }, .name = types[type].name, .op = "blocks" };
   situ__lower_buffer(&call, y);
   situ__lower_buffer(&call, x);
   situ__lower_block(&call, &rows, sizeof rows);

@@ -46,9 +46,7 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
   }
   n.y = situ__lower_offset(to[0]);
   n.y2 = situ__lower_offset(to[1]);
-  situ__call call = { .variant = { .text = SITU__TEXT_columns,
-                                   .op = (uint8_t)op,
-                                   .compute = (uint8_t)lane,
+  situ__call call = { .variant = { SITU__TEXT_columns, .op = (uint8_t)op, .compute = (uint8_t)lane,
                                    .dtype = { (to[0] ? to[0] : to[1])->dtype, x->dtype } },
                       .op = op ? "norm" : "reduce" };
   situ__lower_buffer(&call, to[0]);

@@ -33,9 +33,8 @@ static situ_status unfold(const conv *v, int64_t first, int64_t images) {
   windows c = v->c;
   c.images = images;
   c.x = v->x->offset + first * v->large;
-  situ__call call = {
-    .variant = { .text = SITU__TEXT_unfold, .compute = (uint8_t)v->lane, .dtype = { 0, v->x->dtype } }, .op = "conv"
-  };
+  situ__call call = { .variant = { SITU__TEXT_unfold, .compute = (uint8_t)v->lane, .dtype = { 0, v->x->dtype } },
+                      .op = "conv" };
   situ__lower_buffer(&call, &v->columns);
   situ__lower_buffer(&call, v->x);
   situ__lower_block(&call, &c, sizeof c);
@@ -46,10 +45,8 @@ static situ_status fold(const conv *v, int64_t first, int64_t images) {
   windows c = v->c;
   c.images = images;
   c.x = v->x->offset + first * v->large;
-  situ__call call = {
-    .variant = { .text = SITU__TEXT_unfold, .op = 1, .compute = (uint8_t)v->lane, .dtype = { v->x->dtype } },
-    .op = "conv"
-  };
+  situ__call call = { .variant = { SITU__TEXT_unfold, .op = 1, .compute = (uint8_t)v->lane, .dtype = { v->x->dtype } },
+                      .op = "conv" };
   situ__lower_buffer(&call, v->x);
   situ__lower_buffer(&call, &v->columns);
   if (v->bias) {
@@ -64,13 +61,8 @@ static situ_status fold(const conv *v, int64_t first, int64_t images) {
 static situ_status product(const conv *v, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
                            const situ_view_desc *y, int64_t together) {
   return situ__lower_matmul_sums(v->index,
-                                 &(situ_work){ .verb = SITU_VERB_MATMUL,
-                                               .ins = 3,
-                                               .outs = 1,
-                                               .compute = v->lane,
-                                               .in = { a, b, bias },
-                                               .out = { y },
-                                               .scalar = { 1, bias != NULL } },
+                                 &(situ_work){ SITU_VERB_MATMUL, .ins = 3, .outs = 1, .compute = v->lane,
+                                               .in = { a, b, bias }, .out = { y }, .scalar = { 1, bias != NULL } },
                                  together);
 }
 
@@ -115,13 +107,8 @@ static situ_status grad_weight(const conv *v, int64_t first, int64_t images) {
 static situ_status add_up(const conv *v) {
   situ_view_desc all = shaped(&v->part, 0, 1, 1, v->parts, v->w->numel, false),
                  sum = shaped(v->w, 0, 1, 1, 1, v->w->numel, false);
-  return situ__lower_reduce(v->index, &(situ_work){ .verb = SITU_VERB_REDUCE,
-                                                    .op = SITU_REDUCE_SUM,
-                                                    .compute = v->lane,
-                                                    .ins = 1,
-                                                    .outs = 1,
-                                                    .in = { &all },
-                                                    .out = { &sum } });
+  return situ__lower_reduce(v->index, &(situ_work){ SITU_VERB_REDUCE, .op = SITU_REDUCE_SUM, .compute = v->lane,
+                                                    .ins = 1, .outs = 1, .in = { &all }, .out = { &sum } });
 }
 
 static situ_status scratch(conv *v, situ_conv_pass pass) {
@@ -175,7 +162,7 @@ situ_status situ__lower_conv(int index, const situ_work *work) {
   v.depth = v.c.channels * v.c.window[0] * v.c.window[1], v.plane = v.c.out_height * v.c.out_width;
   v.large = v.x->size[1] * v.c.height * v.c.width, v.small = v.y->size[1] * v.plane;
   if (work->op == SITU_CONV_GRAD_WEIGHT && (v.c.images == 0 || v.plane == 0))
-    return situ__lower_fill(index, &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { result } });
+    return situ__lower_fill(index, &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { result } });
   status = scratch(&v, (situ_conv_pass)work->op);
   for (int64_t at = 0; status == SITU_OK && at < v.c.images; at += v.many)
     status = pass[work->op](&v, at, v.c.images - at < v.many ? v.c.images - at : v.many);

@@ -24,8 +24,7 @@ static int64_t bits_of(const situ_work *work, situ_dtype dtype) {
 
 situ_status situ__lower_fill(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  situ__call call = { .variant = { .text = SITU__TEXT_fill, .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },
-                      .op = "fill" };
+  situ__call call = { .variant = { SITU__TEXT_fill, .dtype = { (uint8_t)situ__lower_whole(y->dtype) } }, .op = "fill" };
   walk w;
   const bool dense = situ__lower_walk(&w, 1, &y);
   int64_t bits = bits_of(work, (situ_dtype)y->dtype);
@@ -40,8 +39,7 @@ situ_status situ__lower_fill(int index, const situ_work *work) {
 situ_status situ__lower_range(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
   bool whole = work->op == 0 && situ__lower_lane_of((situ_dtype)y->dtype) == SITU__LANE_I64;
-  situ__call call = { .variant = { .text = SITU__TEXT_range, .op = (uint8_t)work->op, .dtype = { y->dtype } },
-                      .op = "range" };
+  situ__call call = { .variant = { SITU__TEXT_range, .op = (uint8_t)work->op, .dtype = { y->dtype } }, .op = "range" };
   struct {
     int64_t step[3], numel, offset;
   } i64 = { { 0 }, y->numel, y->offset };
@@ -69,7 +67,7 @@ situ_status situ__lower_range(int index, const situ_work *work) {
 
 situ_status situ__lower_random(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0], *chance = work->op == SITU_RANDOM_BERNOULLI && work->ins ? work->in[0] : NULL;
-  situ__call call = { .variant = { .text = SITU__TEXT_random, .op = (uint8_t)work->op, .dtype = { y->dtype } },
+  situ__call call = { .variant = { SITU__TEXT_random, .op = (uint8_t)work->op, .dtype = { y->dtype } },
                       .op = "random" };
   struct {
     uint64_t seed, offset;
@@ -120,8 +118,7 @@ situ_status situ__lower_triangle(int index, const situ_work *work) {
   int64_t rows = y->size[y->ndim - 2], columns = y->size[y->ndim - 1];
   /* Diagonals beyond the corners select all or nothing; clamping them prevents overflow. */
   int64_t diagonal = work->integer[0] < -rows ? -rows : work->integer[0] > columns ? columns : work->integer[0];
-  situ__call call = { .variant = { .text = SITU__TEXT_triangle,
-                                   .op = (uint8_t)work->op,
+  situ__call call = { .variant = { SITU__TEXT_triangle, .op = (uint8_t)work->op,
                                    .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },
                       .op = "triangle" };
   walk w;

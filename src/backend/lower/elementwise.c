@@ -45,9 +45,7 @@ static bool divides(int op) {
 static situ_status launch(int index, const situ_work *work, int family, const char *name, situ_dtype compute, int ins,
                           const situ_view_desc *const *view) {
   situ__lower_lane lane = situ__lower_lane_of(compute);
-  situ__call call = { .variant = { .text = SITU__TEXT_elementwise,
-                                   .op = (uint8_t)work->op,
-                                   .family = (uint8_t)family,
+  situ__call call = { .variant = { SITU__TEXT_elementwise, .op = (uint8_t)work->op, .family = (uint8_t)family,
                                    .compute = (uint8_t)situ__lower_lane_dtype(compute) },
                       .name = name,
                       .op = situ__host->verb_name(work->verb) };

@@ -42,7 +42,7 @@ static situ_status run_passes(int index, int dtype, const transform *t) {
     const bool last = w.radix == w.left;
     w.y = last ? t->w.y : 0, w.to = last ? t->w.to : FFT_COMPLEX;
     w.places = last ? t->w.places : n, w.chirps = last && t->w.chirps;
-    situ__call call = { .variant = { .text = SITU__TEXT_fft, .compute = (uint8_t)dtype, .dtype = { (uint8_t)dtype } },
+    situ__call call = { .variant = { SITU__TEXT_fft, .compute = (uint8_t)dtype, .dtype = { (uint8_t)dtype } },
                         .op = "fft" };
     call.buffer[call.buffers++] = last ? t->to : t->scratch[pass & 1];
     call.buffer[call.buffers++] = pass ? t->scratch[(pass - 1) & 1] : t->from;

@@ -22,7 +22,7 @@ situ_status situ__lower_gather(int index, const situ_work *work) {
     situ__lower_walk_add(&w, 3, y->size[d], by);
   }
   uint8_t moved = (uint8_t)situ__lower_whole(y->dtype);
-  situ__call call = { .variant = { .text = SITU__TEXT_index, .dtype = { moved, 0, at->dtype } },
+  situ__call call = { .variant = { SITU__TEXT_index, .dtype = { moved, 0, at->dtype } },
                       .op = "gather",
                       .checks = true };
   situ__lower_buffer(&call, y);
@@ -37,7 +37,7 @@ situ_status situ__lower_gather(int index, const situ_work *work) {
 static situ_status check_indices(situ__target *d, const situ_view_desc *at, void *bad, const picks *p) {
   walk w;
   (void)situ__lower_walk(&w, 1, &at);
-  situ__call call = { .variant = { .text = SITU__TEXT_index, .op = 2, .dtype = { 0, 0, at->dtype } },
+  situ__call call = { .variant = { SITU__TEXT_index, .op = 2, .dtype = { 0, 0, at->dtype } },
                       .op = "scatter",
                       .checks = true };
   situ__lower_buffer(&call, at);
@@ -67,11 +67,9 @@ static situ_status scatter(int index, const situ_work *work, const situ_view_des
   }
   if (!w.numel || !p.count) return SITU_OK;
   bool add = work->op & SITU_INDEX_ADD;
-  situ__call call = { .variant = { .text = SITU__TEXT_index,
-                                   .op = 1,
+  situ__call call = { .variant = { SITU__TEXT_index, .op = 1,
                                    .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)y->dtype),
-                                   .dtype = { y->dtype, src->dtype, at->dtype },
-                                   .flags = add ? FLAG_ADD : 0 },
+                                   .dtype = { y->dtype, src->dtype, at->dtype }, .flags = add ? FLAG_ADD : 0 },
                       .op = "scatter" };
   situ__lower_buffer(&call, y);
   situ__lower_buffer(&call, src);

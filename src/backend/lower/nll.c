@@ -8,13 +8,8 @@ static situ_status total(int index, situ_view_desc *from, const situ_view_desc *
   one.ndim = 1;
   one.size[0] = one.stride[0] = 1;
   one.contiguous = true;
-  return situ__lower_reduce(index, &(situ_work){ .verb = SITU_VERB_REDUCE,
-                                                 .op = SITU_REDUCE_SUM,
-                                                 .ins = 1,
-                                                 .outs = 1,
-                                                 .compute = (situ_dtype)from->dtype,
-                                                 .in = { from },
-                                                 .out = { &one } });
+  return situ__lower_reduce(index, &(situ_work){ SITU_VERB_REDUCE, .op = SITU_REDUCE_SUM, .ins = 1, .outs = 1,
+                                                 .compute = (situ_dtype)from->dtype, .in = { from }, .out = { &one } });
 }
 
 typedef struct plan {
@@ -56,11 +51,8 @@ static situ_status add_up(const plan *p, int index, void *each, pieces cut, uint
                           const situ_view_desc *total) {
   nlls n = p->n;
   n.y = situ__lower_offset(y), n.total = situ__lower_offset(total);
-  situ__call call = { .variant = { .text = SITU__TEXT_nll,
-                                   .op = 2,
-                                   .compute = (uint8_t)p->lane,
-                                   .dtype = { y ? y->dtype : p->dtype },
-                                   .flags = flags },
+  situ__call call = { .variant = { SITU__TEXT_nll, .op = 2, .compute = (uint8_t)p->lane,
+                                   .dtype = { y ? y->dtype : p->dtype }, .flags = flags },
                       .op = "cross_entropy" };
   situ__lower_buffer(&call, y);
   situ__lower_buffer(&call, total);
@@ -157,9 +149,7 @@ situ_status situ__lower_nll(int index, const situ_work *work) {
                 .weight = situ__lower_offset(weight),
                 .lse = situ__lower_offset(lse),
                 .total = back ? situ__lower_offset(work->in[4]) : 0 };
-  p.call = (situ__call){ .variant = { .text = SITU__TEXT_nll,
-                                      .op = back,
-                                      .compute = (uint8_t)p.lane,
+  p.call = (situ__call){ .variant = { SITU__TEXT_nll, .op = back, .compute = (uint8_t)p.lane,
                                       .flags = (weight ? FLAG_WEIGHT : 0) | (work->integer[2] ? FLAG_LOGITS : 0) },
                          .op = "cross_entropy",
                          .checks = true };

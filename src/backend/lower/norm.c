@@ -91,9 +91,7 @@ situ_status situ__lower_norm(int index, const situ_work *work) {
   if (lane == SITU_I64 || vectors == SITU_DTYPES) return SITU_E_UNSUPPORTED;
   const norms n = offsets_of(&o);
   /* Absent operands get x's dtype, so that no extra variant is compiled. */
-  const situ__call call = { .variant = { .text = SITU__TEXT_norm,
-                                         .op = (uint8_t)work->op,
-                                         .compute = (uint8_t)lane,
+  const situ__call call = { .variant = { SITU__TEXT_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane,
                                          .dtype = { o.y ? o.y->dtype : o.x->dtype, o.x->dtype,
                                                     o.g ? o.g->dtype : o.x->dtype, vectors, vectors } },
                             .op = "norm" };
@@ -139,9 +137,7 @@ static situ_status batch_norm(int index, const situ_work *work) {
                     situ__lower_offset(new_var),
                     situ__lower_offset(dweight),
                     situ__lower_offset(dbias) };
-  situ__call call = { .variant = { .text = SITU__TEXT_batch_norm,
-                                   .op = (uint8_t)work->op,
-                                   .compute = (uint8_t)lane,
+  situ__call call = { .variant = { SITU__TEXT_batch_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane,
                                    .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype,
                                               vector_dtype(vectors, 8, x->dtype) } },
                       .op = "batch_norm" };

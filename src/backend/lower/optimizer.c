@@ -52,8 +52,7 @@ static void begin_step(step_call *c, const situ_work *work, const situ_optimizer
   const situ_optimizer_rule rule = (situ_optimizer_rule)work->op;
   const bool decoupled = situ__is_decoupled(rule, o);
   const situ__step_constants constants = situ__constants_of(rule, o, item);
-  *c = (step_call){ .call = { .variant = { .text = SITU__TEXT_optimizer,
-                                           .op = (uint8_t)work->op,
+  *c = (step_call){ .call = { .variant = { SITU__TEXT_optimizer, .op = (uint8_t)work->op,
                                            .compute = (uint8_t)situ__lower_lane_dtype(dtype),
                                            .dtype = { (uint8_t)dtype },
                                            .flags = flags_of(work, item, states_of(work, item)) },

@@ -33,9 +33,7 @@ situ_status situ__lower_pool(int index, const situ_work *work) {
   c.images = large->size[0] * large->size[1];
   c.w = situ__lower_offset(where);
   int64_t verb = SITU_VERB_POOL, planes = c.images;
-  situ__call call = { .variant = { .text = SITU__TEXT_pool,
-                                   .op = (uint8_t)work->op,
-                                   .compute = (uint8_t)lane,
+  situ__call call = { .variant = { SITU__TEXT_pool, .op = (uint8_t)work->op, .compute = (uint8_t)lane,
                                    .dtype = { work->out[0]->dtype, work->in[0]->dtype },
                                    .flags = where ? FLAG_EACH : 0 },
                       .op = "pool" };

@@ -46,8 +46,7 @@ static situ_status fold(int index, const situ_work *work, situ_dtype compute, co
                         const situ_view_desc *x, const walk *kept, const walk *part, const pieces *cut) {
   bool dense = part->ndim == 0 || (part->ndim == 1 && part->stride[0][0] == 1);
   bool beside = !dense && kept->ndim == 1 && kept->stride[1][0] == 1 && cut->count == 1 && r->fold < FOLD_MOMENTS;
-  situ__call call = { .variant = { .text = SITU__TEXT_reduce,
-                                   .compute = (uint8_t)situ__lower_lane_dtype(compute),
+  situ__call call = { .variant = { SITU__TEXT_reduce, .compute = (uint8_t)situ__lower_lane_dtype(compute),
                                    .dtype = { y->dtype, x->dtype },
                                    .flags = r->fold << 4 | r->map << 8 | r->finish << 12 | (dense ? FLAG_DENSE : 0) },
                       .op = "reduce" };
@@ -147,10 +146,7 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
       return situ__host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
     double value = situ__reduce_of_nothing(work);
     return situ__lower_fill(index,
-                            &(situ_work){ .verb = SITU_VERB_FILL,
-                                          .outs = 1,
-                                          .out = { y },
-                                          .scalar = { value },
+                            &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { y }, .scalar = { value },
                                           .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
   }
   /* f32 counts exactly to 2^24 only. The elements counted are 0 or 1, so any compute type will do. */
@@ -163,9 +159,7 @@ situ_status situ__lower_arg_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *view[] = { work->out[0], work->out[1], x };
   lines w = situ__lower_lines(x, work->integer[0], 3, view);
   if (!w.size) return situ__host->fail(SITU_E_ARG, "arg_reduce", "no elements have no extreme");
-  situ__call call = { .variant = { .text = SITU__TEXT_arg_reduce,
-                                   .op = (uint8_t)work->op,
-                                   .flags = view[0] ? FLAG_EACH : 0,
+  situ__call call = { .variant = { SITU__TEXT_arg_reduce, .op = (uint8_t)work->op, .flags = view[0] ? FLAG_EACH : 0,
                                    .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)x->dtype),
                                    .dtype = { x->dtype, x->dtype } },
                       .op = "arg_reduce" };
@@ -179,8 +173,7 @@ situ_status situ__lower_scan(int index, const situ_work *work) {
   situ_dtype dtype = (situ_dtype)view[0]->dtype;
   const int operands = 1 + work->ins;
   lines w = situ__lower_lines(view[1], work->integer[0], operands, view);
-  situ__call call = { .variant = { .text = SITU__TEXT_scan,
-                                   .op = (uint8_t)work->op,
+  situ__call call = { .variant = { SITU__TEXT_scan, .op = (uint8_t)work->op,
                                    .compute = (uint8_t)situ__lower_lane_dtype(dtype),
                                    .dtype = { view[0]->dtype, view[1]->dtype } },
                       .op = "scan" };

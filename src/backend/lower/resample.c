@@ -14,10 +14,9 @@ situ_status situ__lower_resample(int index, const situ_work *work) {
                         .align = work->integer[2],
                         .y = l.offset[0],
                         .x = l.offset[1] };
-  situ__call call = {
-    .variant = { .text = SITU__TEXT_resample, .op = (uint8_t)work->op, .compute = y->dtype, .dtype = { y->dtype } },
-    .op = "resample"
-  };
+  situ__call call = { .variant = { SITU__TEXT_resample, .op = (uint8_t)work->op, .compute = y->dtype,
+                                   .dtype = { y->dtype } },
+                      .op = "resample" };
   situ__lower_buffer(&call, y);
   situ__lower_buffer(&call, x);
   situ__lower_block(&call, &r, sizeof r);

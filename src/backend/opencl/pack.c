@@ -28,7 +28,7 @@ static situ_view_desc row(situ_storage *storage, situ_dtype dtype, size_t at, in
 static situ_status cast(int index, const situ_work *work, const situ_pack_item *item) {
   const situ_view_desc x = row(item->storage, item->dtype, 0, item->numel),
                        y = row(work->out[0]->storage, item->as, item->at, item->numel);
-  situ_work one = { .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &x }, .out = { &y } };
+  situ_work one = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &x }, .out = { &y } };
   situ_view_desc lost;
   if (work->outs > 1) {
     lost = *work->out[1];

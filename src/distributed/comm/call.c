@@ -98,12 +98,8 @@ situ_status situ_comm_run(situ_comm *comm, const situ_comm_call *call) {
 
 bool situ__comm_gather(const char *op, situ_comm *c, const char *name, int64_t step, const void *mine, void *all,
                        size_t bytes) {
-  const situ_comm_call call = { .op = SITU_COMM_ALL_GATHER,
-                                .dtype = SITU_U8,
-                                .count = (int64_t)bytes,
-                                .send = mine,
-                                .receive = all,
-                                .name = name,
+  const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = SITU_U8, .count = (int64_t)bytes,
+                                .send = mine,         .receive = all,   .name = name,
                                 .step = step };
   return situ__comm_call(op, c, &call) == SITU_OK;
 }
@@ -113,23 +109,13 @@ bool situ__comm_all_ready(const char *op, situ_comm *c, const char *words, situ_
   int64_t first = 0;
   char text[SITU__COMM_WORDS] = "";
   if (words) (void)snprintf(text, sizeof text, "%s", words);
-  const situ_comm_call ask = { .op = SITU_COMM_ALL_REDUCE,
-                               .reduction = SITU_COMM_MAX,
-                               .dtype = SITU_I64,
-                               .count = 1,
-                               .send = &mine,
-                               .receive = &first,
-                               .name = op };
+  const situ_comm_call ask = { SITU_COMM_ALL_REDUCE, .reduction = SITU_COMM_MAX, .dtype = SITU_I64, .count = 1,
+                               .send = &mine,        .receive = &first,          .name = op };
   if (situ__comm_call(op, c, &ask) != SITU_OK) return false;
   if (!first) return true;
   const int rank = c->size - (int)first;
-  const situ_comm_call tell = { .op = SITU_COMM_BROADCAST,
-                                .dtype = SITU_U8,
-                                .count = sizeof text,
-                                .peer = rank,
-                                .send = text,
-                                .receive = text,
-                                .name = op };
+  const situ_comm_call tell = { SITU_COMM_BROADCAST, .dtype = SITU_U8, .count = sizeof text, .peer = rank, .send = text,
+                                .receive = text,     .name = op };
   if (situ__comm_call(op, c, &tell) != SITU_OK) return false;
   text[SITU__COMM_WORDS - 1] = 0;
   if (!words) situ__fail(status, op, "rank %d: %s", rank, text);
@@ -210,21 +196,19 @@ static bool is_stack(const char *op, const situ_comm *c, const situ_tensor *t, i
 
 situ_status situ_comm_all_reduce(situ_comm *comm, situ_tensor *t, situ_comm_reduction reduction, const char *name) {
   return carry_in_place("comm_all_reduce", comm, t,
-                        (situ_comm_call){ .op = SITU_COMM_ALL_REDUCE, .reduction = reduction, .name = name });
+                        (situ_comm_call){ SITU_COMM_ALL_REDUCE, .reduction = reduction, .name = name });
 }
 
 situ_status situ_comm_broadcast(situ_comm *comm, situ_tensor *t, int root, const char *name) {
-  return carry_in_place("comm_broadcast", comm, t,
-                        (situ_comm_call){ .op = SITU_COMM_BROADCAST, .peer = root, .name = name });
+  return carry_in_place("comm_broadcast", comm, t, (situ_comm_call){ SITU_COMM_BROADCAST, .peer = root, .name = name });
 }
 
 situ_status situ_comm_send(situ_comm *comm, situ_tensor *t, int peer, const char *name) {
-  return carry_in_place("comm_send", comm, t, (situ_comm_call){ .op = SITU_COMM_SEND, .peer = peer, .name = name });
+  return carry_in_place("comm_send", comm, t, (situ_comm_call){ SITU_COMM_SEND, .peer = peer, .name = name });
 }
 
 situ_status situ_comm_receive(situ_comm *comm, situ_tensor *t, int peer, const char *name) {
-  return carry_in_place("comm_receive", comm, t,
-                        (situ_comm_call){ .op = SITU_COMM_RECEIVE, .peer = peer, .name = name });
+  return carry_in_place("comm_receive", comm, t, (situ_comm_call){ SITU_COMM_RECEIVE, .peer = peer, .name = name });
 }
 
 situ_tensor *situ_comm_all_gather(situ_comm *comm, situ_tensor *t, const char *name) {
@@ -235,14 +219,14 @@ situ_tensor *situ_comm_all_gather(situ_comm *comm, situ_tensor *t, const char *n
     return situ__fail(SITU_E_SHAPE, op, "t has %d dimensions: the result would have one more", shape.ndim), NULL;
   memmove(shape.dim + 1, shape.dim, (size_t)shape.ndim++ * sizeof *shape.dim);
   shape.dim[0] = comm->size;
-  return carry_apart(op, comm, t, (situ_comm_call){ .op = SITU_COMM_ALL_GATHER, .count = situ_numel(t), .name = name },
+  return carry_apart(op, comm, t, (situ_comm_call){ SITU_COMM_ALL_GATHER, .count = situ_numel(t), .name = name },
                      shape);
 }
 
 situ_tensor *situ_comm_reduce_scatter(situ_comm *comm, situ_tensor *t, situ_comm_reduction reduction,
                                       const char *name) {
   static const char op[] = "comm_reduce_scatter";
-  situ_comm_call call = { .op = SITU_COMM_REDUCE_SCATTER, .reduction = reduction, .name = name };
+  situ_comm_call call = { SITU_COMM_REDUCE_SCATTER, .reduction = reduction, .name = name };
   if (!both_given(op, comm, t) || !is_stack(op, comm, t, &call.count)) return NULL;
   situ_shape shape = situ_shape_of(t);
   memmove(shape.dim, shape.dim + 1, (size_t)--shape.ndim * sizeof *shape.dim);
@@ -251,7 +235,7 @@ situ_tensor *situ_comm_reduce_scatter(situ_comm *comm, situ_tensor *t, situ_comm
 
 situ_tensor *situ_comm_all_to_all(situ_comm *comm, situ_tensor *t, const char *name) {
   static const char op[] = "comm_all_to_all";
-  situ_comm_call call = { .op = SITU_COMM_ALL_TO_ALL, .name = name };
+  situ_comm_call call = { SITU_COMM_ALL_TO_ALL, .name = name };
   if (!both_given(op, comm, t) || !is_stack(op, comm, t, &call.count)) return NULL;
   return carry_apart(op, comm, t, call, situ_shape_of(t));
 }
@@ -259,5 +243,5 @@ situ_tensor *situ_comm_all_to_all(situ_comm *comm, situ_tensor *t, const char *n
 situ_status situ_comm_barrier(situ_comm *comm, const char *name) {
   static const char op[] = "comm_barrier";
   if (!situ__comm_given(op, comm)) return situ_error();
-  return situ__comm_call(op, comm, &(situ_comm_call){ .op = SITU_COMM_BARRIER, .name = name });
+  return situ__comm_call(op, comm, &(situ_comm_call){ SITU_COMM_BARRIER, .name = name });
 }

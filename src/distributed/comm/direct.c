@@ -161,9 +161,8 @@ static bool all_good(situ_comm *c, bool good) {
 
 /* Rank 0 tells all ranks what they find each other by. */
 static bool share_id(situ_comm *c, unsigned char id[SITU_COMM_ID]) {
-  const situ_comm_call call = {
-    .op = SITU_COMM_BROADCAST, .dtype = SITU_U8, .count = SITU_COMM_ID, .send = id, .receive = id, .name = joining
-  };
+  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = SITU_U8, .count = SITU_COMM_ID,
+                                .send = id,          .receive = id,    .name = joining };
   return situ__comm_call(joining, c, &call) == SITU_OK;
 }
 

@@ -59,7 +59,7 @@ bool situ__exact_add(situ__exact *x, situ_tensor *grad, double p) {
 
 bool situ__exact_reduce(const char *op, situ_comm *comm, situ__exact *x, double p) {
   const bool largest = isinf(p);
-  const situ_comm_call call = { .op = SITU_COMM_ALL_REDUCE,
+  const situ_comm_call call = { SITU_COMM_ALL_REDUCE,
                                 .reduction = largest ? SITU_COMM_MAX : SITU_COMM_SUM,
                                 .dtype = largest ? SITU_F64 : SITU_I64,
                                 .count = largest ? 2 : 3 * SITU__EXPONENTS,

@@ -265,9 +265,8 @@ static bool same_options(situ_dist_ddp *d) {
                                            "no_broadcast",  "seed", "compress" };
   int64_t theirs[COUNT];
   memcpy(theirs, mine, sizeof mine);
-  const situ_comm_call call = {
-    .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = COUNT, .send = mine, .receive = theirs, .name = "options"
-  };
+  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = COUNT,
+                                .send = mine,        .receive = theirs, .name = "options" };
   bool good = situ__comm_call(new_op, d->comm, &call) == SITU_OK;
   for (int i = 0; good && i < COUNT; i++)
     if (mine[i] != theirs[i]) {

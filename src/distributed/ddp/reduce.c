@@ -130,7 +130,7 @@ static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket
   else (void)snprintf(j->name, sizeof j->name, "%.30s and %lld more", first->name, (long long)b->count - 1);
   const bool fast = is_fast(d, b);
   const int most = fast ? 1 : p->most;
-  situ_comm_call call = { .op = op_of(d, b), .dtype = b->wire, .name = j->name, .step = d->step };
+  situ_comm_call call = { op_of(d, b), .dtype = b->wire, .name = j->name, .step = d->step };
   call.count = call.op == SITU_COMM_ALL_REDUCE ? b->numel : most * part_length(d, b);
   if (fast && !join_nodes(b)) return false;
   j->parts = situ__comm_open_for(op, d->comm, &call, situ__comm_way_on(d->comm, &call, device_of(d, b)));
@@ -189,9 +189,8 @@ static bool keep_share(const situ_dist_ddp *d, situ__dist_bucket *b, situ_tensor
 /* Begins to give this rank's part of the average to all. */
 static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b, situ_tensor *average,
                      journey *j) {
-  const situ_comm_call call = {
-    .op = SITU_COMM_ALL_GATHER, .dtype = b->wire, .count = part_length(d, b), .name = j->name, .step = d->step
-  };
+  const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = b->wire, .count = part_length(d, b), .name = j->name,
+                                .step = d->step };
   j->whole = situ__comm_open_for(op, d->comm, &call, j->parts->way);
   if (!j->whole || !situ__comm_fill(j->whole, average)) return false;
   situ__comm_post(d->comm, j->whole);
@@ -291,9 +290,8 @@ bool situ__dist_reduce(const char *op, situ_dist_ddp *d) {
 
 bool situ__dist_agree(const char *op, situ_dist_ddp *d) {
   if (d->comm->size == 1) return true;
-  const situ_comm_call call = {
-    .op = SITU_COMM_ALL_GATHER, .dtype = SITU_U8, .count = d->item_count, .name = "end of the step", .step = d->step
-  };
+  const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = SITU_U8, .count = d->item_count,
+                                .name = "end of the step", .step = d->step };
   situ_comm_request *r = situ__comm_open(op, d->comm, &call);
   if (!r) return situ__dist_give_up(d), false;
   unsigned char *mine = situ__comm_outgoing(r);

@@ -7,13 +7,10 @@
 situ_status situ__dist_agree_finite(situ_comm *comm, bool good, bool *finite, bool *scaled) {
   static const char op[] = "grad_scaler";
   int32_t all[3] = { good, good && *finite, -(int32_t)*scaled }; /* the least of each */
-  const situ_comm_call call = { .op = SITU_COMM_ALL_REDUCE,
-                                .reduction = SITU_COMM_MIN,
-                                .dtype = SITU_I32,
-                                .count = 3,
-                                .send = all,
-                                .receive = all,
-                                .name = "finite gradients" };
+  const situ_comm_call call = {
+    SITU_COMM_ALL_REDUCE, .reduction = SITU_COMM_MIN, .dtype = SITU_I32, .count = 3, .send = all,
+    .receive = all,       .name = "finite gradients"
+  };
   SITU_TRY(situ__comm_call(op, comm, &call));
   *finite = all[1] != 0;
   *scaled = all[2] != 0;

@@ -117,9 +117,8 @@ static bool carry_values(const char *op, situ_dist_ddp *d, situ_comm_request **r
   for (int64_t i = 0; i < d->item_count; i++) {
     const situ__dist_item *item = &d->items[i];
     if (!item->is_new) continue;
-    const situ_comm_call call = {
-      .op = SITU_COMM_BROADCAST, .dtype = situ_dtype_of(item->tensor), .count = item->numel, .name = item->name
-    };
+    const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = situ_dtype_of(item->tensor), .count = item->numel,
+                                  .name = item->name };
     const situ__comm_way *way = situ__comm_way_of(d->comm, &call, item->tensor);
     situ_comm_request *r = requests[i] = situ__comm_open_for(op, d->comm, &call, way);
     if (!r || !situ__comm_fill(r, item->tensor)) return false;

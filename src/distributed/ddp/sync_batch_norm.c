@@ -85,9 +85,8 @@ static bool exchange(const sync_call *s, double *memory, double count, situ_tens
   if (count > 0 && (!read_channels(values[0], own + 1, s->channels) ||
                     !read_channels(values[1], own + 1 + s->channels, s->channels)))
     return false;
-  const situ_comm_call call = {
-    .op = SITU_COMM_ALL_GATHER, .dtype = SITU_F64, .count = length, .send = own, .receive = memory, .name = s->name
-  };
+  const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = SITU_F64, .count = length,
+                                .send = own,          .receive = memory, .name = s->name };
   if (situ__comm_call(op, s->comm, &call) != SITU_OK) return false;
   *total = join_ranks(memory, s->channels, how, 0, s->comm->size);
   return true;

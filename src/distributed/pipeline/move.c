@@ -22,7 +22,7 @@ static situ_comm_request *begin_call(const situ_dist_pipeline *p, int peer, situ
   (void)snprintf(name, sizeof name, "%s %" PRId64, what, k);
   int64_t count = 1;
   for (int i = 0; i < kind->shape.ndim; i++) count *= kind->shape.dim[i];
-  const situ_comm_call call = { .op = t ? SITU_COMM_SEND : SITU_COMM_RECEIVE,
+  const situ_comm_call call = { t ? SITU_COMM_SEND : SITU_COMM_RECEIVE,
                                 .dtype = kind->dtype,
                                 .count = count,
                                 .peer = peer,
@@ -67,7 +67,7 @@ enum { KIND = 2 + SITU_MAX_DIMS };
 static bool carry_kind(const situ_dist_pipeline *p, int peer, bool send, situ__pipe_kind *kind) {
   int64_t words[KIND] = { kind->dtype, kind->shape.ndim };
   memcpy(words + 2, kind->shape.dim, sizeof kind->shape.dim);
-  const situ_comm_call call = { .op = send ? SITU_COMM_SEND : SITU_COMM_RECEIVE,
+  const situ_comm_call call = { send ? SITU_COMM_SEND : SITU_COMM_RECEIVE,
                                 .dtype = SITU_I64,
                                 .count = KIND,
                                 .send = words,

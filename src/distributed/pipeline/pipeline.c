@@ -93,14 +93,10 @@ static bool run_schedule(situ_dist_pipeline *p) {
 /* The last rank's loss, which also says that all ranks have come this far. */
 static bool share_loss(situ_dist_pipeline *p) {
   double loss = p->loss / (double)p->count, all = loss;
-  const situ_comm_call call = { .op = SITU_COMM_BROADCAST,
-                                .dtype = SITU_F64,
-                                .count = 1,
-                                .send = &loss,
-                                .receive = &all,
-                                .peer = p->comm->size - 1,
-                                .name = "end of the step",
-                                .step = p->step };
+  const situ_comm_call call = {
+    SITU_COMM_BROADCAST,       .dtype = SITU_F64,         .count = 1,     .send = &loss, .receive = &all,
+    .peer = p->comm->size - 1, .name = "end of the step", .step = p->step
+  };
   if (situ__comm_call(op, p->comm, &call) != SITU_OK) return false;
   p->loss = all;
   return true;
@@ -214,9 +210,8 @@ situ_status situ_dist_pipeline_forward(situ_dist_pipeline *pipeline, situ_tensor
 
 static bool same_options(const situ_dist_pipeline *p) {
   int64_t mine[2] = { p->count, p->options.no_scale_grads }, theirs[2] = { mine[0], mine[1] };
-  const situ_comm_call call = {
-    .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 2, .send = mine, .receive = theirs, .name = "options"
-  };
+  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 2,
+                                .send = mine,        .receive = theirs, .name = "options" };
   if (situ__comm_call(new_op, p->comm, &call) != SITU_OK) return false;
   if (mine[0] == theirs[0] && mine[1] == theirs[1]) return true;
   return situ__fail(SITU_E_COMM, new_op,

@@ -142,10 +142,8 @@ static bool exchange_bucket(const char *op, const situ_dist_zero *z, const situ_
   const situ_dist_ddp *d = z->ddp;
   SITU__ALONE(in, &z->comm->alone, op, "this communicator");
   if (!in) return false;
-  const situ_comm_call call = { .op = SITU_COMM_ALL_GATHER,
-                                .dtype = b->dtype,
-                                .count = situ__ceil_div(b->numel, z->comm->size),
-                                .name = d->items[b->items[0]].name,
+  const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = b->dtype,
+                                .count = situ__ceil_div(b->numel, z->comm->size), .name = d->items[b->items[0]].name,
                                 .step = d->step };
   const situ_device device = situ_device_of(d->items[b->items[0]].tensor);
   situ_comm_request *r = situ__comm_open_for(op, z->comm, &call, situ__comm_way_on(z->comm, &call, device));

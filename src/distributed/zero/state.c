@@ -59,7 +59,7 @@ static bool tell_record(const saving *s, const situ__zero_part *p, const char *n
   const bool collects = s->z->comm->rank == s->to;
   if (is_mine(s, p) && !describe(state_of(s, p), r)) return false;
   if (p->rank == s->to || (!collects && !is_mine(s, p))) return true;
-  const situ_comm_call call = { .op = collects ? SITU_COMM_RECEIVE : SITU_COMM_SEND,
+  const situ_comm_call call = { collects ? SITU_COMM_RECEIVE : SITU_COMM_SEND,
                                 .dtype = SITU_U8,
                                 .count = sizeof *r,
                                 .send = r,

@@ -109,9 +109,8 @@ static situ_tree *own_parts(const situ_dist_zero *z, int64_t first) {
 static bool same_parameters(const char *op, const situ_dist_zero *z, const situ_tree *group) {
   const int64_t mine[2] = { situ_tree_count(group), all_elements(z, group) };
   int64_t theirs[2] = { mine[0], mine[1] };
-  const situ_comm_call call = {
-    .op = SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 2, .send = mine, .receive = theirs, .name = "parameters"
-  };
+  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 2,
+                                .send = mine,        .receive = theirs, .name = "parameters" };
   if (situ__comm_call(op, z->comm, &call) != SITU_OK) return false;
   if (mine[0] == theirs[0] && mine[1] == theirs[1]) return true;
   situ__fail(SITU_E_COMM, op,
@@ -299,11 +298,8 @@ typedef struct flight {
 
 /* The owner sends its part. */
 static bool send_part(const situ_dist_zero *z, const situ__zero_part *p, flight *f) {
-  const situ_comm_call call = { .op = SITU_COMM_BROADCAST,
-                                .dtype = situ_dtype_of(p->values),
-                                .count = p->count,
-                                .peer = p->rank,
-                                .name = situ_tree_key(z->parameters, p->parameter) };
+  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = situ_dtype_of(p->values), .count = p->count,
+                                .peer = p->rank, .name = situ_tree_key(z->parameters, p->parameter) };
   *f = (flight){ p, situ__comm_open_for(step_op, z->comm, &call, situ__comm_way_of(z->comm, &call, p->values)) };
   if (!f->request || !situ__comm_fill(f->request, p->values)) return false;
   situ__comm_post(z->comm, f->request);

@@ -70,10 +70,7 @@ static situ_tensor *constant(const char *op, situ_shape shape, double value, sit
   situ_tensor *t = situ__new_as(op, shape, dtype, o, input);
   if (!t || !situ__fits(op, value, dtype)) return NULL;
   if (!launch(op, t,
-              &(situ_work){ .verb = SITU_VERB_FILL,
-                            .outs = 1,
-                            .out = { &t->view },
-                            .scalar = { value },
+              &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { &t->view }, .scalar = { value },
                             .integer = { situ__whole(value) } }))
     return NULL;
   return finish(t, o);
@@ -175,8 +172,7 @@ situ_tensor *situ_arange(double start, double end, double step, const situ_optio
   situ_dtype dtype = dtype_or(o, integers ? SITU_I64 : SITU_F32);
   if (!is_countable(op, dtype)) return NULL;
   situ_tensor *t = situ_op_new(op, SITU_SHAPE((int64_t)count), dtype, device_of(o));
-  if (!t || !launch(op, t,
-                    &(situ_work){ .verb = SITU_VERB_RANGE, .outs = 1, .out = { &t->view }, .scalar = { start, step } }))
+  if (!t || !launch(op, t, &(situ_work){ SITU_VERB_RANGE, .outs = 1, .out = { &t->view }, .scalar = { start, step } }))
     return NULL;
   return finish(t, o);
 }
@@ -202,10 +198,7 @@ situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_o
   situ_tensor *t = situ_op_new(op, SITU_SHAPE(steps), dtype, device_of(o));
   double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
   if (!t || !launch(op, t,
-                    &(situ_work){ .verb = SITU_VERB_RANGE,
-                                  .op = 1,
-                                  .outs = 1,
-                                  .out = { &t->view },
+                    &(situ_work){ SITU_VERB_RANGE, .op = 1, .outs = 1, .out = { &t->view },
                                   .scalar = { start, step, steps > 1 ? end : start } }))
     return NULL;
   return finish(t, o);
@@ -224,9 +217,8 @@ situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *o) {
   diagonal.size[0] = n < columns ? n : columns;
   diagonal.stride[0] = columns + 1;
   situ_desc_refresh(&diagonal);
-  if (!launch(
-          "eye", t,
-          &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { &diagonal }, .scalar = { 1 }, .integer = { 1 } }))
+  if (!launch("eye", t,
+              &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { &diagonal }, .scalar = { 1 }, .integer = { 1 } }))
     return NULL;
   return finish(t, o);
 }
@@ -245,10 +237,7 @@ static bool fill_infer(situ_call *c) {
 static bool fill_forward(situ_call *c) {
   const fill_params *p = c->params;
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_FILL,
-                                   .outs = 1,
-                                   .out = { situ__desc(c->out[0]) },
-                                   .scalar = { p->value },
+                     &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) }, .scalar = { p->value },
                                    .integer = { situ__whole(p->value) } });
 }
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
@@ -290,14 +279,10 @@ static bool triangle_traced(const situ_call *c, situ_export_trace *t) {
 static bool triangle_forward(situ_call *c) {
   const triangle_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]);
-  return x && situ_launch(c->op->name, c->device,
-                          &(situ_work){ .verb = SITU_VERB_TRIANGLE,
-                                        .op = c->op->code,
-                                        .ins = 1,
-                                        .outs = 1,
-                                        .in = { situ_desc(x) },
-                                        .out = { situ__desc(c->out[0]) },
-                                        .integer = { p->diagonal } });
+  return x &&
+         situ_launch(c->op->name, c->device,
+                     &(situ_work){ SITU_VERB_TRIANGLE, .op = c->op->code, .ins = 1, .outs = 1, .in = { situ_desc(x) },
+                                   .out = { situ__desc(c->out[0]) }, .integer = { p->diagonal } });
 }
 static bool triangle_backward(situ_grad_call *g) {
   const triangle_params *p = g->params;

@@ -29,7 +29,7 @@ static double last_below(double low, double high, situ_dtype dtype) {
 
 static situ_work work_of(const random_params *p, const situ_view_desc *y) {
   const bool bounded = p->kind == SITU_RANDOM_UNIFORM;
-  return (situ_work){ .verb = SITU_VERB_RANDOM,
+  return (situ_work){ SITU_VERB_RANDOM,
                       .op = (int)p->kind,
                       .outs = 1,
                       .out = { y },

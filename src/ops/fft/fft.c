@@ -36,15 +36,9 @@ static bool forward(situ_call *c) {
   const fft_params *p = c->params;
   situ_tensor *x = situ_contiguous(c->in[0]);
   return x && situ_launch(c->op->name, c->device,
-                          &(situ_work){ .verb = SITU_VERB_FFT,
-                                        .op = (int)p->pass,
-                                        .compute = c->dtype[0],
-                                        .ins = 1,
-                                        .outs = 1,
-                                        .in = { situ_desc(x) },
-                                        .out = { situ_desc(c->out[0]) },
-                                        .integer = { p->dim, p->inverse },
-                                        .scalar = { p->factor } });
+                          &(situ_work){ SITU_VERB_FFT, .op = (int)p->pass, .compute = c->dtype[0], .ins = 1, .outs = 1,
+                                        .in = { situ_desc(x) }, .out = { situ_desc(c->out[0]) },
+                                        .integer = { p->dim, p->inverse }, .scalar = { p->factor } });
 }
 
 static situ_tensor *transform(situ_tensor *x, const fft_params *p);

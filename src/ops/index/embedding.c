@@ -40,10 +40,7 @@ static bool embedding_forward(situ_call *c) {
   situ_view_desc index, y;
   return situ_launch(
       c->op->name, c->device,
-      &(situ_work){ .verb = SITU_VERB_GATHER,
-                    .op = SITU_INDEX_ROWS,
-                    .ins = 2,
-                    .outs = 1,
+      &(situ_work){ SITU_VERB_GATHER, .op = SITU_INDEX_ROWS, .ins = 2, .outs = 1,
                     .in = { weight, situ_desc_reshape(situ_desc(flat), SITU_SHAPE(count), &index) },
                     .out = { situ_desc_reshape(situ__desc(c->out[0]), SITU_SHAPE(count, weight->size[1]), &y) } });
 }

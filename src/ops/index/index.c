@@ -45,13 +45,9 @@ static bool gather_verb(situ_call *c, situ_index_mode mode) {
   situ_view_desc x, index, y;
   return situ_launch(
       c->op->name, c->device,
-      &(situ_work){ .verb = SITU_VERB_GATHER,
-                    .op = (int)mode,
-                    .ins = 2,
-                    .outs = 1,
+      &(situ_work){ SITU_VERB_GATHER, .op = (int)mode, .ins = 2, .outs = 1,
                     .in = { situ__ranked(situ__desc(c->in[0]), &x), situ__ranked(situ__desc(c->in[1]), &index) },
-                    .out = { situ__ranked(situ__desc(c->out[0]), &y) },
-                    .integer = { p->dim } });
+                    .out = { situ__ranked(situ__desc(c->out[0]), &y) }, .integer = { p->dim } });
 }
 static bool rows_forward(situ_call *c) { return gather_verb(c, SITU_INDEX_ROWS); }
 
@@ -171,10 +167,7 @@ situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
 static bool start_from_input(situ_call *c) {
   if (c->in_place) return true;
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_COPY,
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { situ__desc(c->in[0]) },
+                     &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ__desc(c->in[0]) },
                                    .out = { situ__desc(c->out[0]) } });
 }
 
@@ -182,17 +175,14 @@ static bool scatter_verb(situ_call *c, int mode) {
   const index_params *p = c->params;
   if (!situ__desc(c->in[1])->numel) return start_from_input(c);
   situ_view_desc index, src, y;
-  return start_from_input(c) && situ_launch(c->op->name, c->device,
-                                            &(situ_work){ .verb = SITU_VERB_SCATTER,
-                                                          .op = mode,
-                                                          .compute = (situ_dtype)situ__desc(c->out[0])->dtype,
-                                                          .ins = 2,
-                                                          .outs = 1,
-                                                          .in = { situ__ranked(situ__desc(c->in[1]), &index),
-                                                                  situ__ranked(situ__desc(c->in[2]), &src) },
-                                                          .out = { situ__ranked(situ__desc(c->out[0]), &y) },
-                                                          .scalar = { p->alpha },
-                                                          .integer = { p->dim, !c->in_place } });
+  return start_from_input(c) &&
+         situ_launch(c->op->name, c->device,
+                     &(situ_work){
+                         SITU_VERB_SCATTER, .op = mode, .compute = (situ_dtype)situ__desc(c->out[0])->dtype, .ins = 2,
+                         .outs = 1,
+                         .in = { situ__ranked(situ__desc(c->in[1]), &index), situ__ranked(situ__desc(c->in[2]), &src) },
+                         .out = { situ__ranked(situ__desc(c->out[0]), &y) }, .scalar = { p->alpha },
+                         .integer = { p->dim, !c->in_place } });
 }
 
 /* A dimension of size 0 has no valid index. Checked here, as the kernel, which checks the values, is not run for an

@@ -23,10 +23,7 @@ static bool fill_forward(situ_call *c) {
   const situ_view_desc *y = situ__desc(c->out[0]);
   situ_view_desc desc[3];
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_TERNARY,
-                                   .op = SITU_TERNARY_WHERE,
-                                   .compute = c->compute,
-                                   .ins = 3,
+                     &(situ_work){ SITU_VERB_TERNARY, .op = SITU_TERNARY_WHERE, .compute = c->compute, .ins = 3,
                                    .outs = 1,
                                    .in = { situ_desc_expand(situ__desc(c->in[1]), y, &desc[0]),
                                            situ_desc_expand(situ_desc(value), y, &desc[1]),
@@ -70,12 +67,8 @@ static int64_t count_nonzero(const char *op, situ_tensor *x) {
   situ_shape ones = situ__shape(&x->view);
   for (int d = 0; d < ones.ndim; d++) ones.dim[d] = 1;
   if (!sum || !situ_launch(op, x->view.storage->device,
-                           &(situ_work){ .verb = SITU_VERB_REDUCE,
-                                         .op = SITU_REDUCE_COUNT,
-                                         .compute = (situ_dtype)x->view.dtype,
-                                         .ins = 1,
-                                         .outs = 1,
-                                         .in = { &x->view },
+                           &(situ_work){ SITU_VERB_REDUCE, .op = SITU_REDUCE_COUNT,
+                                         .compute = (situ_dtype)x->view.dtype, .ins = 1, .outs = 1, .in = { &x->view },
                                          .out = { situ_desc_reshape(situ_desc(sum), ones, &desc) } }))
     return -1;
   return situ_item_i64(sum, &count) == SITU_OK ? count : -1;
@@ -96,8 +89,7 @@ situ_tensor *situ_nonzero(situ_tensor *x) {
   if (out && situ_numel(out) &&
       !situ_launch(
           op, device,
-          &(situ_work){
-              .verb = SITU_VERB_NONZERO, .ins = 1, .outs = 1, .in = { situ_desc(rows) }, .out = { situ_desc(out) } }))
+          &(situ_work){ SITU_VERB_NONZERO, .ins = 1, .outs = 1, .in = { situ_desc(rows) }, .out = { situ_desc(out) } }))
     out = NULL;
   out = situ_escape(&s, out);
   SITU_IGNORE(situ_scope_end(&s));

@@ -74,10 +74,7 @@ static bool forward(situ_call *c) {
   const situ_dtype dtype = situ__wide(c->dtype[0]);
   situ_tensor *y = reduced(c->params, situ_to_dtype(c->in[0], dtype), c->in[1], situ_to_dtype(c->in[2], dtype));
   return y && situ_launch(c->op->name, c->device,
-                          &(situ_work){ .verb = SITU_VERB_COPY,
-                                        .ins = 1,
-                                        .outs = 1,
-                                        .in = { situ_desc(y) },
+                          &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(y) },
                                         .out = { situ_desc(c->out[0]) } });
 }
 

@@ -32,15 +32,10 @@ static const situ_view_desc *rows_at(const situ_view_desc *weight, int64_t first
 
 static bool launch_values(const char *op, situ_device device, const situ_view_desc *blocks, const situ_view_desc *y,
                           situ_block_type type) {
-  return y->numel == 0 || situ_launch(op, device,
-                                      &(situ_work){ .verb = SITU_VERB_BLOCKS,
-                                                    .op = SITU_BLOCKS_VALUES,
-                                                    .compute = SITU_F32,
-                                                    .ins = 1,
-                                                    .outs = 1,
-                                                    .in = { blocks },
-                                                    .out = { y },
-                                                    .integer = { type } });
+  return y->numel == 0 ||
+         situ_launch(op, device,
+                     &(situ_work){ SITU_VERB_BLOCKS, .op = SITU_BLOCKS_VALUES, .compute = SITU_F32, .ins = 1, .outs = 1,
+                                   .in = { blocks }, .out = { y }, .integer = { type } });
 }
 
 /* ---- dequantize ---- */
@@ -93,10 +88,7 @@ static bool embedding_forward(situ_call *c) {
   situ_view_desc flat;
   return rows &&
          situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_GATHER,
-                                   .op = SITU_INDEX_ROWS,
-                                   .ins = 2,
-                                   .outs = 1,
+                     &(situ_work){ SITU_VERB_GATHER, .op = SITU_INDEX_ROWS, .ins = 2, .outs = 1,
                                    .in = { weight, situ_desc_reshape(situ_desc(index), SITU_SHAPE(count), &flat) },
                                    .out = { situ_desc(rows) } }) &&
          launch_values(c->op->name, c->device, situ_desc(rows), situ__desc(c->out[0]), situ__blocks_of(weight));
@@ -193,14 +185,10 @@ static bool linear_forward(situ_call *c) {
   if (!x) return false;
   situ_view_desc flat;
   const situ_view_desc *to = situ_desc_reshape(situ_desc(sum), SITU_SHAPE(count, rows), &flat);
-  const situ_work work = { .verb = SITU_VERB_BLOCKS,
-                           .op = SITU_BLOCKS_LINEAR,
-                           .compute = SITU_F32,
-                           .ins = 3,
-                           .outs = 1,
-                           .in = { situ_desc(x), blocks, situ__desc(bias) },
-                           .out = { to },
-                           .integer = { situ__blocks_of(blocks) } };
+  const situ_work work = { SITU_VERB_BLOCKS,    .op = SITU_BLOCKS_LINEAR,
+                           .compute = SITU_F32, .ins = 3,
+                           .outs = 1,           .in = { situ_desc(x), blocks, situ__desc(bias) },
+                           .out = { to },       .integer = { situ__blocks_of(blocks) } };
   bool offered = false;
   if (wide == SITU_F32 && situ_desc(x)->numel && situ__offers(c->op->name, c->device, &work, &offered) != SITU_OK)
     return false;

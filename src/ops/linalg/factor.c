@@ -5,12 +5,9 @@
 #include "lapack.h"
 
 static bool launch(const situ_call *c, situ_linalg_pass pass, int outs, int64_t integer) {
-  situ_work work = { .verb = SITU_VERB_LINALG,
-                     .op = (int)pass,
-                     .compute = c->dtype[0],
-                     .ins = 1,
-                     .outs = outs,
-                     .in = { situ__desc(c->in[0]) },
+  situ_work work = { SITU_VERB_LINALG,       .op = (int)pass,
+                     .compute = c->dtype[0], .ins = 1,
+                     .outs = outs,           .in = { situ__desc(c->in[0]) },
                      .integer = { integer } };
   for (int k = 0; k < outs; k++) work.out[k] = c->out[k] ? situ__desc(c->out[k]) : NULL;
   return situ_launch(c->op->name, c->device, &work);
@@ -78,7 +75,7 @@ static bool qr_infer(situ_call *c) {
 
 static bool qr_forward(situ_call *c) {
   const bool wants_q = ((const qr_params *)c->params)->mode != SITU_LINALG_QR_R;
-  const situ_work work = { .verb = SITU_VERB_LINALG,
+  const situ_work work = { SITU_VERB_LINALG,
                            .op = SITU_LINALG_QR,
                            .compute = c->dtype[0],
                            .ins = 1,
@@ -158,7 +155,7 @@ static bool svd_infer(situ_call *c) {
 
 static bool svd_forward(situ_call *c) {
   const bool values = ((const svd_params *)c->params)->values;
-  const situ_work work = { .verb = SITU_VERB_LINALG,
+  const situ_work work = { SITU_VERB_LINALG,
                            .op = SITU_LINALG_SVD,
                            .compute = c->dtype[0],
                            .ins = 1,

@@ -22,11 +22,7 @@ static bool factor_infer(situ_call *c) {
 static bool factor_forward(situ_call *c) {
   return situ_launch(
       c->op->name, c->device,
-      &(situ_work){ .verb = SITU_VERB_LINALG,
-                    .op = SITU_LINALG_LDL,
-                    .compute = c->dtype[LDT],
-                    .ins = 1,
-                    .outs = 3,
+      &(situ_work){ SITU_VERB_LINALG, .op = SITU_LINALG_LDL, .compute = c->dtype[LDT], .ins = 1, .outs = 3,
                     .in = { situ__desc(c->in[0]) },
                     .out = { situ__desc(c->out[LDT]), situ__desc(c->out[PIVOTS]), situ__desc(c->out[INFO]) },
                     .integer = { ((const factor_params *)c->params)->check } });
@@ -88,10 +84,7 @@ static bool solve_forward(situ_call *c) {
   situ_view_desc wide[3];
   return ldt && pivots &&
          situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_LINALG,
-                                   .op = SITU_LINALG_LDL_SOLVE,
-                                   .compute = c->dtype[0],
-                                   .ins = 3,
+                     &(situ_work){ SITU_VERB_LINALG, .op = SITU_LINALG_LDL_SOLVE, .compute = c->dtype[0], .ins = 3,
                                    .outs = 1,
                                    .in = { situ__lapack_batched(situ__desc(ldt), x, 2, &wide[0]),
                                            situ__lapack_batched(situ__desc(pivots), x, 1, &wide[1]),

@@ -100,7 +100,7 @@ static bool activated_rows(situ_call *c, const situ_view_desc *x) {
   situ_view_desc rows, to, before;
   const situ_view_desc *result = situ__desc(c->out[RESULT]), *y = rows_of(result, result, &to),
                        *kept = c->out[BEFORE] ? rows_of(situ__desc(c->out[BEFORE]), result, &before) : NULL;
-  const situ_work whole = { .verb = SITU_VERB_LINEAR,
+  const situ_work whole = { SITU_VERB_LINEAR,
                             .op = SITU_LINEAR,
                             .compute = (situ_dtype)y->dtype,
                             .ins = 3,
@@ -112,14 +112,10 @@ static bool activated_rows(situ_call *c, const situ_view_desc *x) {
   if (situ__offers(c->op->name, c->device, &whole, &offered) != SITU_OK) return false;
   if (offered) return situ_launch(c->op->name, c->device, &whole);
   const situ_view_desc *from = kept ? kept : y;
-  return multiply(c, whole.in[INPUT], NULL, from) && situ_launch(c->op->name, c->device,
-                                                                 &(situ_work){ .verb = SITU_VERB_UNARY,
-                                                                               .op = unary_of(p),
-                                                                               .compute = (situ_dtype)y->dtype,
-                                                                               .ins = 1,
-                                                                               .outs = 1,
-                                                                               .in = { from },
-                                                                               .out = { y } });
+  return multiply(c, whole.in[INPUT], NULL, from) &&
+         situ_launch(c->op->name, c->device,
+                     &(situ_work){ SITU_VERB_UNARY, .op = unary_of(p), .compute = (situ_dtype)y->dtype, .ins = 1,
+                                   .outs = 1, .in = { from }, .out = { y } });
 }
 
 /* Copies an input that is neither a matrix nor contiguous, which needs a scope. */
@@ -153,7 +149,7 @@ static bool together(situ_grad_call *g, situ_tensor *rows, situ_tensor *x, bool 
   const situ_options like = { .dtype = situ_dtype_of(rows), .device = g->device };
   situ_tensor *weight = situ_empty(g->shape[WEIGHT], &like), *bias = situ_empty(g->shape[BIAS], &like);
   if (!weight || !bias) return false;
-  const situ_work work = { .verb = SITU_VERB_LINEAR,
+  const situ_work work = { SITU_VERB_LINEAR,
                            .op = SITU_LINEAR_GRAD_WEIGHT,
                            .compute = like.dtype,
                            .ins = 2,

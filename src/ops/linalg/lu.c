@@ -19,12 +19,8 @@ static bool factor_infer(situ_call *c) {
 
 static bool factor_forward(situ_call *c) {
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_LINALG,
-                                   .op = SITU_LINALG_LU,
-                                   .compute = c->dtype[LUT],
-                                   .ins = 1,
-                                   .outs = 2,
-                                   .in = { situ__desc(c->in[0]) },
+                     &(situ_work){ SITU_VERB_LINALG, .op = SITU_LINALG_LU, .compute = c->dtype[LUT], .ins = 1,
+                                   .outs = 2, .in = { situ__desc(c->in[0]) },
                                    .out = { situ__desc(c->out[LUT]), situ__desc(c->out[SWAPS]) } });
 }
 

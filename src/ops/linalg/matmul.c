@@ -57,14 +57,10 @@ bool situ__product_by(const char *op, situ_device device, const situ_view_desc *
   situ_view_desc desc_a, desc_b, desc_bias;
   return situ__launch(
       op, device,
-      &(situ_work){ .verb = SITU_VERB_MATMUL,
-                    .compute = (situ_dtype)y->dtype,
-                    .ins = factor ? 4 : 3,
-                    .outs = 1,
+      &(situ_work){ SITU_VERB_MATMUL, .compute = (situ_dtype)y->dtype, .ins = factor ? 4 : 3, .outs = 1,
                     .in = { batched(a, y, &desc_a), batched(b, y, &desc_b),
                             bias ? spread_bias(bias, y, &desc_bias) : NULL, factor ? situ_desc(factor) : NULL },
-                    .out = { y },
-                    .scalar = { alpha, beta } });
+                    .out = { y }, .scalar = { alpha, beta } });
 }
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta) {
@@ -95,10 +91,7 @@ bool situ__is_factor(const char *op, const char *maker, const situ_tensor *facto
 bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
                           situ_tensor **factor) {
   const int64_t most = 1 << 24; /* for more rows it is laid out as for so many */
-  situ_work work = { .verb = SITU_VERB_FACTOR,
-                     .compute = (situ_dtype)b->dtype,
-                     .ins = 1,
-                     .in = { b },
+  situ_work work = { SITU_VERB_FACTOR, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b },
                      .integer = { situ__min_i64(rows, most), same } };
   return situ__make_factor(op, device, &work, situ_factor_bytes(b->size[0], b->size[1]), factor);
 }

@@ -10,13 +10,8 @@ static bool exp_infer(situ_call *c) { return situ__lapack_matrix(c, 0, true) && 
 
 static bool exp_forward(situ_call *c) {
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_LINALG,
-                                   .op = SITU_LINALG_EXP,
-                                   .compute = c->dtype[0],
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { situ__desc(c->in[0]) },
-                                   .out = { situ__desc(c->out[0]) } });
+                     &(situ_work){ SITU_VERB_LINALG, .op = SITU_LINALG_EXP, .compute = c->dtype[0], .ins = 1, .outs = 1,
+                                   .in = { situ__desc(c->in[0]) }, .out = { situ__desc(c->out[0]) } });
 }
 
 /* The upper right part of exp((a^T, dy; 0, a^T)): N. Higham, "Functions of Matrices" (2008), (3.16). */

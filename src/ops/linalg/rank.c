@@ -125,11 +125,7 @@ static bool lstsq_forward(situ_call *c) {
   return situ_launch(
       c->op->name, c->device,
       &(situ_work){
-          .verb = SITU_VERB_LINALG,
-          .op = SITU_LINALG_LSTSQ,
-          .compute = c->dtype[0],
-          .ins = 2,
-          .outs = 2,
+          SITU_VERB_LINALG, .op = SITU_LINALG_LSTSQ, .compute = c->dtype[0], .ins = 2, .outs = 2,
           .in = { situ__lapack_batched(a, x, 2, &wide[0]), situ__lapack_batched(situ__desc(c->in[1]), x, 2, &wide[1]) },
           .out = { x, situ__desc(c->out[RANK]) },
           .scalar = { rcond != SITU_NONE ? rcond : (double)(m > n ? m : n) * epsilon_of(c->dtype[0]) } });

@@ -53,10 +53,7 @@ static bool infer(situ_call *c) {
 }
 
 static situ_work work_of(const nll_params *p, int pass, situ_dtype compute) {
-  return (situ_work){ .verb = SITU_VERB_NLL,
-                      .op = pass,
-                      .compute = compute,
-                      .scalar = { p->smoothing },
+  return (situ_work){ SITU_VERB_NLL, .op = pass, .compute = compute, .scalar = { p->smoothing },
                       .integer = { p->ignore_index, p->reduction, p->logits } };
 }
 

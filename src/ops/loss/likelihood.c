@@ -19,10 +19,7 @@ static bool entropy_forward(situ_call *c) {
   situ_tensor *log0 = bounded(situ_log1p(situ_neg(x))), *log1 = bounded(situ_log(x));
   situ_tensor *each = situ_sub(situ_mul(situ_sub_scalar(t, 1), log0), situ_mul(t, log1));
   return each && situ_launch(c->op->name, c->device,
-                             &(situ_work){ .verb = SITU_VERB_COPY,
-                                           .ins = 1,
-                                           .outs = 1,
-                                           .in = { situ_desc(each) },
+                             &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(each) },
                                            .out = { situ__desc(c->out[0]) } });
 }
 

@@ -33,7 +33,7 @@ static situ_dtype scores_dtype(situ_dtype x) { return x == SITU_F64 ? SITU_F64 :
 /* What forward and backward of SITU_VERB_ATTENTION share; *mask is filled if there is one. */
 static situ_work work_of(const attention_params *p, situ_tensor *const *in, situ_view_desc *mask) {
   const situ_view_desc *q = situ__desc(in[QUERY]);
-  situ_work work = { .verb = SITU_VERB_ATTENTION,
+  situ_work work = { SITU_VERB_ATTENTION,
                      .op = SITU_ATTENTION,
                      .compute = (situ_dtype)q->dtype,
                      .ins = 3,
@@ -136,13 +136,8 @@ static bool bias_of(const situ_call *c, situ_tensor **mask) {
 static bool softmax(const char *op, situ_device device, situ_softmax_pass pass, situ_tensor *a, situ_tensor *b,
                     situ_tensor *y) {
   return situ_launch(op, device,
-                     &(situ_work){ .verb = SITU_VERB_SOFTMAX,
-                                   .op = pass,
-                                   .compute = situ_dtype_of(y),
-                                   .ins = b ? 2 : 1,
-                                   .outs = 1,
-                                   .in = { situ_desc(a), situ_desc(b) },
-                                   .out = { situ_desc(y) },
+                     &(situ_work){ SITU_VERB_SOFTMAX, .op = pass, .compute = situ_dtype_of(y), .ins = b ? 2 : 1,
+                                   .outs = 1, .in = { situ_desc(a), situ_desc(b) }, .out = { situ_desc(y) },
                                    .integer = { situ_dim(y) - 1, 1 } }); /* masked: a query that sees no key gets 0 */
 }
 

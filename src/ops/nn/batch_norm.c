@@ -72,9 +72,8 @@ static bool write_back(const situ_call *c, situ_tensor *const *vector) {
   bool good = true;
   for (int i = 1; good && i <= 2; i++) {
     if (!vector[i] || vector[i] == c->in[i]) continue;
-    const situ_work work = {
-      .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(vector[i]) }, .out = { situ__desc(c->in[i]) }
-    };
+    const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(vector[i]) },
+                             .out = { situ__desc(c->in[i]) } };
     good = situ_launch(c->op->name, c->device, &work);
   }
   return good;
@@ -90,19 +89,14 @@ static bool forward(situ_call *c) {
   const situ_view_desc *mean = situ__desc(vector[1]), *var = situ__desc(vector[2]);
   situ_view_desc from, to;
   const situ_shape shape = planes_of(&c->shape[0], format);
-  const bool good =
-      situ_launch(c->op->name, c->device,
-                  &(situ_work){ .verb = SITU_VERB_BATCH_NORM,
-                                .op = SITU_BATCH_NORM,
-                                .compute = c->dtype[0],
-                                .ins = 5,
-                                .outs = 5,
-                                .in = { planes(situ_desc(x), &shape, &from), situ__desc(vector[3]),
-                                        situ__desc(vector[4]), mean, var },
-                                .out = { planes(situ__desc(c->out[0]), &shape, &to), situ__desc(c->out[1]),
-                                         situ__desc(c->out[2]), p->training ? mean : NULL, p->training ? var : NULL },
-                                .scalar = { p->eps, p->momentum },
-                                .integer = { p->training } });
+  const bool good = situ_launch(
+      c->op->name, c->device,
+      &(situ_work){
+          SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM, .compute = c->dtype[0], .ins = 5, .outs = 5,
+          .in = { planes(situ_desc(x), &shape, &from), situ__desc(vector[3]), situ__desc(vector[4]), mean, var },
+          .out = { planes(situ__desc(c->out[0]), &shape, &to), situ__desc(c->out[1]), situ__desc(c->out[2]),
+                   p->training ? mean : NULL, p->training ? var : NULL },
+          .scalar = { p->eps, p->momentum }, .integer = { p->training } });
   return good && (!p->training || write_back(c, vector));
 }
 
@@ -135,16 +129,12 @@ static bool backward(situ_grad_call *g) {
   situ_view_desc a, b, to;
   const situ_shape shape = planes_of(&g->shape[0], suggested);
   return situ_launch(g->op->name, g->device,
-                     &(situ_work){ .verb = SITU_VERB_BATCH_NORM,
-                                   .op = SITU_BATCH_NORM_GRAD,
-                                   .compute = g->dtype[0],
-                                   .ins = 5,
+                     &(situ_work){ SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM_GRAD, .compute = g->dtype[0], .ins = 5,
                                    .outs = 3,
                                    .in = { planes(situ_desc(up), &shape, &a), planes(situ_desc(x), &shape, &b),
                                            situ__desc(g->out[1]), situ__desc(g->out[2]), situ_desc(weight) },
                                    .out = { out[0] ? planes(out[0], &shape, &to) : NULL, out[1], out[2] },
-                                   .scalar = { p->eps },
-                                   .integer = { p->training } });
+                                   .scalar = { p->eps }, .integer = { p->training } });
 }
 
 /* With the running statistics as they were in forward: they are constants, which the op does not save. */

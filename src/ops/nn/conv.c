@@ -203,7 +203,7 @@ typedef struct conv_pass {
 /* b: the weight, or, for its gradient, an image. */
 static situ_work work_of(const conv_pass *p, situ_tensor *const in[3], const situ_tensor *out, situ_view_desc desc[3]) {
   const int spatial = p->op->code;
-  return (situ_work){ .verb = SITU_VERB_CONV,
+  return (situ_work){ SITU_VERB_CONV,
                       .op = p->pass,
                       .compute = situ_dtype_of(out),
                       .ins = p->factor ? 4 : 3,
@@ -217,13 +217,8 @@ static situ_work work_of(const conv_pass *p, situ_tensor *const in[3], const sit
 /* y = f(y). */
 static bool launch_unary(const conv_pass *p, const situ_view_desc *y) {
   return situ_launch(p->op->name, p->device,
-                     &(situ_work){ .verb = SITU_VERB_UNARY,
-                                   .op = situ__activation_unary(p->activation),
-                                   .compute = (situ_dtype)y->dtype,
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { y },
-                                   .out = { y } });
+                     &(situ_work){ SITU_VERB_UNARY, .op = situ__activation_unary(p->activation),
+                                   .compute = (situ_dtype)y->dtype, .ins = 1, .outs = 1, .in = { y }, .out = { y } });
 }
 
 /* In one launch if the device offers it, else in two. */
@@ -282,14 +277,8 @@ static bool launch_halved(const conv_pass *p, situ_call *c) {
   situ_tensor *y = situ_op_new(p->op->name, results.shape[0], situ_dtype_of(c->out[0]), p->device);
   return y && launch(p, in[0], in[1], in[2], y) &&
          situ_launch(p->op->name, p->device,
-                     &(situ_work){ .verb = SITU_VERB_POOL,
-                                   .op = SITU_POOL_MAX,
-                                   .compute = situ_dtype_of(y),
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { four(y, 2, &whole) },
-                                   .out = { work.out[0] },
-                                   .window = &pool });
+                     &(situ_work){ SITU_VERB_POOL, .op = SITU_POOL_MAX, .compute = situ_dtype_of(y), .ins = 1,
+                                   .outs = 1, .in = { four(y, 2, &whole) }, .out = { work.out[0] }, .window = &pool });
 }
 
 /* A gradient of the operand's shape, channels_last as that of the result; zeros if `a` has no elements. */
@@ -473,7 +462,7 @@ bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, 
   const situ_shape shape = situ__shape(v);
   situ_window w;
   if (!read_window(&c, options ? options : &no_options, &shape, &w)) return false;
-  situ_work work = { .verb = SITU_VERB_FACTOR, .compute = (situ_dtype)v->dtype, .ins = 1, .in = { v }, .window = &w };
+  situ_work work = { SITU_VERB_FACTOR, .compute = (situ_dtype)v->dtype, .ins = 1, .in = { v }, .window = &w };
   return situ__make_factor(op, situ_device_of(weight), &work, bytes, factor);
 }
 

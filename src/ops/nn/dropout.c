@@ -21,25 +21,16 @@ static bool scale(const situ_call *c, situ_verb verb, int op, double factor) {
   const situ_view_desc *mask = situ__desc(c->out[1]);
   const bool pair = verb == SITU_VERB_BINARY;
   return situ__launch_elementwise(c->op->name, c->device,
-                                  &(situ_work){ .verb = verb,
-                                                .op = op,
-                                                .compute = c->dtype[1],
-                                                .ins = pair ? 2 : 1,
-                                                .outs = 1,
+                                  &(situ_work){ verb, .op = op, .compute = c->dtype[1], .ins = pair ? 2 : 1, .outs = 1,
                                                 .in = { pair ? situ__desc(c->in[0]) : mask, pair ? mask : NULL },
-                                                .out = { pair ? situ__desc(c->out[0]) : mask },
-                                                .scalar = { factor } });
+                                                .out = { pair ? situ__desc(c->out[0]) : mask }, .scalar = { factor } });
 }
 
 static bool forward(situ_call *c) {
   const dropout_params *p = c->params;
   return situ__draw(c->op->name, c->device,
-                    &(situ_work){ .verb = SITU_VERB_RANDOM,
-                                  .op = SITU_RANDOM_BERNOULLI,
-                                  .outs = 1,
-                                  .out = { situ__desc(c->out[1]) },
-                                  .scalar = { p->keep },
-                                  .seed = p->draw.seed,
+                    &(situ_work){ SITU_VERB_RANDOM, .op = SITU_RANDOM_BERNOULLI, .outs = 1,
+                                  .out = { situ__desc(c->out[1]) }, .scalar = { p->keep }, .seed = p->draw.seed,
                                   .offset = p->draw.offset }) &&
          scale(c, SITU_VERB_UNARY, SITU_UNARY_mul_scalar, p->keep > 0 ? 1 / p->keep : 0) &&
          scale(c, SITU_VERB_BINARY, SITU_BINARY_mul, 0);

@@ -38,18 +38,14 @@ static bool forward(situ_call *c) {
               *bias = contiguous(c->in[BIAS], &good);
   const situ_shape planes = situ__planes(&c->shape[Y]);
   situ_view_desc from, to;
-  return good && situ_launch(c->op->name, c->device,
-                             &(situ_work){ .verb = SITU_VERB_GROUP_NORM,
-                                           .op = SITU_GROUP_NORM,
-                                           .compute = c->dtype[Y],
-                                           .ins = 3,
-                                           .outs = 3,
-                                           .in = { situ_desc_reshape(situ_desc(x), planes, &from), situ_desc(weight),
-                                                   situ_desc(bias) },
-                                           .out = { situ_desc_reshape(situ__desc(c->out[Y]), planes, &to),
-                                                    situ__desc(c->out[MEAN]), situ__desc(c->out[RSTD]) },
-                                           .scalar = { p->eps },
-                                           .integer = { p->groups } });
+  return good &&
+         situ_launch(
+             c->op->name, c->device,
+             &(situ_work){ SITU_VERB_GROUP_NORM, .op = SITU_GROUP_NORM, .compute = c->dtype[Y], .ins = 3, .outs = 3,
+                           .in = { situ_desc_reshape(situ_desc(x), planes, &from), situ_desc(weight), situ_desc(bias) },
+                           .out = { situ_desc_reshape(situ__desc(c->out[Y]), planes, &to), situ__desc(c->out[MEAN]),
+                                    situ__desc(c->out[RSTD]) },
+                           .scalar = { p->eps }, .integer = { p->groups } });
 }
 
 static bool backward(situ_grad_call *g) {
@@ -66,17 +62,12 @@ static bool backward(situ_grad_call *g) {
   situ_view_desc a, b, to;
   return situ_launch(
       g->op->name, g->device,
-      &(situ_work){ .verb = SITU_VERB_GROUP_NORM,
-                    .op = SITU_GROUP_NORM_GRAD,
-                    .compute = g->dtype[INPUT],
-                    .ins = 5,
-                    .outs = 3,
+      &(situ_work){ SITU_VERB_GROUP_NORM, .op = SITU_GROUP_NORM_GRAD, .compute = g->dtype[INPUT], .ins = 5, .outs = 3,
                     .in = { situ_desc_reshape(situ_desc(up), planes, &a), situ_desc_reshape(situ_desc(x), planes, &b),
                             situ__desc(g->out[MEAN]), situ__desc(g->out[RSTD]), situ_desc(weight) },
                     .out = { g->dx[INPUT] ? situ_desc_reshape(situ_desc(g->dx[INPUT]), planes, &to) : NULL,
                              situ_desc(g->dx[WEIGHT]), situ_desc(g->dx[BIAS]) },
-                    .scalar = { p->eps },
-                    .integer = { p->groups } });
+                    .scalar = { p->eps }, .integer = { p->groups } });
 }
 
 /* ---- rows of layer_norm ---- */

@@ -37,22 +37,16 @@ static bool infer(situ_call *c) {
 static bool resample(const situ_call *c, const pass *s, situ_tensor *x, situ_tensor *y) {
   const interpolate_params *p = c->params;
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_RESAMPLE,
-                                   .op = p->transposed,
-                                   .compute = situ_dtype_of(y),
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { situ_desc(x) },
-                                   .out = { situ_desc(y) },
-                                   .integer = { s->dim, p->rule, p->align },
-                                   .scalar = { s->scale } });
+                     &(situ_work){ SITU_VERB_RESAMPLE, .op = p->transposed, .compute = situ_dtype_of(y), .ins = 1,
+                                   .outs = 1, .in = { situ_desc(x) }, .out = { situ_desc(y) },
+                                   .integer = { s->dim, p->rule, p->align }, .scalar = { s->scale } });
 }
 
 /* y = x, cast. */
 static bool copied(const situ_call *c, situ_tensor *x, situ_tensor *y) {
   return situ_launch(
       c->op->name, c->device,
-      &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(x) }, .out = { situ_desc(y) } });
+      &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(x) }, .out = { situ_desc(y) } });
 }
 
 /* Each pass of u8 rounds, and what overshoots is cut, as in torch, whose weights are whole numbers: values may differ

@@ -98,7 +98,7 @@ static bool launch(const situ_op *op, situ_device device, situ_pool_pass pass, c
                    situ_tensor *index, situ_tensor *to) {
   situ_view_desc desc[3];
   if (!(from = situ_contiguous(from)) || (index && !(index = situ_contiguous(index)))) return false;
-  situ_work work = { .verb = SITU_VERB_POOL,
+  situ_work work = { SITU_VERB_POOL,
                      .op = pass,
                      .compute = situ_dtype_of(to),
                      .ins = 1,

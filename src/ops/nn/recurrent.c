@@ -47,9 +47,7 @@ static bool multiply(const steps *s, const situ_view_desc *a, const situ_view_de
 
 static bool run_cell(const steps *s, situ_cell_pass pass, int ins, const situ_view_desc *const *in, int outs,
                      const situ_view_desc *const *out) {
-  situ_work work = {
-    .verb = SITU_VERB_CELL, .op = pass, .compute = (situ_dtype)in[0]->dtype, .ins = ins, .outs = outs
-  };
+  situ_work work = { SITU_VERB_CELL, .op = pass, .compute = (situ_dtype)in[0]->dtype, .ins = ins, .outs = outs };
   for (int k = 0; k < ins; k++) work.in[k] = in[k];
   for (int k = 0; k < outs; k++) work.out[k] = out[k];
   return situ_launch(s->op, s->device, &work);
@@ -199,13 +197,8 @@ static bool rnn_forward(situ_call *c) {
                          y = at(situ__desc(c->out[Y]), time_of(&s, k));
     if (!multiply_by(&s, &h, &weight, &gates, &y) ||
         !situ_launch(s.op, s.device,
-                     &(situ_work){ .verb = SITU_VERB_UNARY,
-                                   .op = p->relu ? SITU_UNARY_relu : SITU_UNARY_tanh,
-                                   .compute = (situ_dtype)y.dtype,
-                                   .ins = 1,
-                                   .outs = 1,
-                                   .in = { &y },
-                                   .out = { &y } }))
+                     &(situ_work){ SITU_VERB_UNARY, .op = p->relu ? SITU_UNARY_relu : SITU_UNARY_tanh,
+                                   .compute = (situ_dtype)y.dtype, .ins = 1, .outs = 1, .in = { &y }, .out = { &y } }))
       return false;
     h = y;
   }
@@ -242,7 +235,7 @@ static bool lstm_forward(situ_call *c) {
   }
   return situ_launch(
       s.op, s.device,
-      &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &cell }, .out = { situ__desc(c->out[C_N]) } });
+      &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &cell }, .out = { situ__desc(c->out[C_N]) } });
 }
 
 static bool gru_forward(situ_call *c) {
@@ -343,11 +336,8 @@ static bool rnn_backward(situ_grad_call *g) {
     const situ_view_desc y = at(situ_desc(g->out[Y]), t), before = at(situ_desc(b.before), t),
                          last = at(situ_desc(b.up), t);
     if (!situ_launch(b.s.op, b.s.device,
-                     &(situ_work){ .verb = SITU_VERB_UNARY_GRAD,
-                                   .op = p->relu ? SITU_UNARY_relu : SITU_UNARY_tanh,
-                                   .compute = (situ_dtype)y.dtype,
-                                   .ins = 3,
-                                   .outs = 1,
+                     &(situ_work){ SITU_VERB_UNARY_GRAD, .op = p->relu ? SITU_UNARY_relu : SITU_UNARY_tanh,
+                                   .compute = (situ_dtype)y.dtype, .ins = 3, .outs = 1,
                                    .in = { NULL, &y, k == b.s.count - 1 ? &last : situ_desc(b.dh) },
                                    .out = { &before } }) ||
         !step_back(&b, k))
@@ -375,7 +365,7 @@ static bool projection_gradient(situ_grad_call *g, const back *b, situ_tensor *a
 
 static bool copy_step(const back *b, const situ_view_desc *from, const situ_view_desc *to) {
   return situ_launch(b->s.op, b->s.device,
-                     &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { from }, .out = { to } });
+                     &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { from }, .out = { to } });
 }
 
 static bool lstm_backward(situ_grad_call *g) {

@@ -68,7 +68,7 @@ static bool forward(situ_call *c) {
       if (!situ_zero_(c->out[k])) return false;
     return true;
   }
-  situ_work work = { .verb = SITU_VERB_NORM,
+  situ_work work = { SITU_VERB_NORM,
                      .op = c->op->code,
                      .compute = c->dtype[0],
                      .ins = c->ins,
@@ -103,7 +103,7 @@ static bool backward(situ_grad_call *g) {
     return true;
   }
   situ_view_desc desc[6];
-  situ_work work = { .verb = SITU_VERB_NORM,
+  situ_work work = { SITU_VERB_NORM,
                      .op = g->op->code + 1,
                      .compute = g->dtype[0],
                      .scalar = { p->eps },

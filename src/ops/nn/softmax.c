@@ -12,14 +12,9 @@ static bool forward(situ_call *c) {
   situ_tensor *x = situ_contiguous(c->in[0]);
   situ_view_desc from, to;
   return x && situ_launch(c->op->name, c->device,
-                          &(situ_work){ .verb = SITU_VERB_SOFTMAX,
-                                        .op = c->op->code,
-                                        .compute = c->dtype[0],
-                                        .ins = 1,
-                                        .outs = 1,
-                                        .in = { situ__ranked(situ_desc(x), &from) },
-                                        .out = { situ__ranked(situ__desc(c->out[0]), &to) },
-                                        .integer = { p->dim } });
+                          &(situ_work){ SITU_VERB_SOFTMAX, .op = c->op->code, .compute = c->dtype[0], .ins = 1,
+                                        .outs = 1, .in = { situ__ranked(situ_desc(x), &from) },
+                                        .out = { situ__ranked(situ__desc(c->out[0]), &to) }, .integer = { p->dim } });
 }
 
 /* The gradient's pass is the forward's code plus two. */
@@ -31,14 +26,10 @@ static bool backward(situ_grad_call *g) {
   situ_view_desc a, b, to;
   if (!situ_numel(dx) || g->device.kind == SITU_META) return true;
   return situ_launch(g->op->name, g->device,
-                     &(situ_work){ .verb = SITU_VERB_SOFTMAX,
-                                   .op = g->op->code + SITU_SOFTMAX_GRAD,
-                                   .compute = situ_dtype_of(y),
-                                   .ins = 2,
-                                   .outs = 1,
+                     &(situ_work){ SITU_VERB_SOFTMAX, .op = g->op->code + SITU_SOFTMAX_GRAD,
+                                   .compute = situ_dtype_of(y), .ins = 2, .outs = 1,
                                    .in = { situ__ranked(situ_desc(y), &a), situ__ranked(situ_desc(up), &b) },
-                                   .out = { situ__ranked(situ_desc(dx), &to) },
-                                   .integer = { p->dim } });
+                                   .out = { situ__ranked(situ_desc(dx), &to) }, .integer = { p->dim } });
 }
 
 /* softmax's Jacobian is symmetric: its product with a tangent is the gradient's pass. */

@@ -39,12 +39,8 @@ static bool arg_forward(situ_call *c) {
   situ_shape kept = situ__shape(v);
   kept.dim[p->dim] = 1;
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_ARG_REDUCE,
-                                   .op = c->op->code,
-                                   .compute = (situ_dtype)v->dtype,
-                                   .ins = 1,
-                                   .outs = 2,
-                                   .in = { v },
+                     &(situ_work){ SITU_VERB_ARG_REDUCE, .op = c->op->code, .compute = (situ_dtype)v->dtype, .ins = 1,
+                                   .outs = 2, .in = { v },
                                    .out = { situ_desc_reshape(situ__desc(c->out[0]), kept, &values),
                                             situ_desc_reshape(situ__desc(c->out[1]), kept, &indices) },
                                    .integer = { p->dim } });
@@ -147,14 +143,9 @@ static bool scan_forward(situ_call *c) {
   if (!x) return false;
   situ_view_desc from, to;
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_SCAN,
-                                   .op = c->op->code,
-                                   .compute = c->dtype[0],
-                                   .ins = 1,
-                                   .outs = 1,
+                     &(situ_work){ SITU_VERB_SCAN, .op = c->op->code, .compute = c->dtype[0], .ins = 1, .outs = 1,
                                    .in = { situ__ranked(situ_desc(x), &from) },
-                                   .out = { situ__ranked(situ__desc(c->out[0]), &to) },
-                                   .integer = { p->dim } });
+                                   .out = { situ__ranked(situ__desc(c->out[0]), &to) }, .integer = { p->dim } });
 }
 static bool cumsum_backward(situ_grad_call *g) {
   const order_params *p = g->params;
@@ -192,15 +183,11 @@ static bool cumprod_backward(situ_grad_call *g) {
   if (!situ_numel(y) || g->device.kind == SITU_META) return true;
   situ_view_desc v[4];
   return situ_launch(g->op->name, g->device,
-                     &(situ_work){ .verb = SITU_VERB_SCAN,
-                                   .op = SITU_SCAN_PROD_GRAD,
-                                   .compute = situ_dtype_of(y),
-                                   .ins = 3,
+                     &(situ_work){ SITU_VERB_SCAN, .op = SITU_SCAN_PROD_GRAD, .compute = situ_dtype_of(y), .ins = 3,
                                    .outs = 1,
                                    .in = { situ__ranked(situ_desc(x), &v[0]), situ__ranked(situ_desc(y), &v[1]),
                                            situ__ranked(situ_desc(up), &v[2]) },
-                                   .out = { situ__ranked(situ_desc(g->dx[0]), &v[3]) },
-                                   .integer = { p->dim } });
+                                   .out = { situ__ranked(situ_desc(g->dx[0]), &v[3]) }, .integer = { p->dim } });
 }
 /* One product an element: no division, in any order of derivative. */
 static situ_tensor *cumprod_composed(const situ_grad_call *g, situ_tensor *const *in, int result) {
@@ -258,12 +245,8 @@ static bool sort_forward(situ_call *c) {
   if (!x) return false;
   situ_view_desc from, values, indices;
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_SORT,
-                                   .op = p->descending,
-                                   .compute = (situ_dtype)situ_desc(x)->dtype,
-                                   .ins = 1,
-                                   .outs = 2,
-                                   .in = { situ__ranked(situ_desc(x), &from) },
+                     &(situ_work){ SITU_VERB_SORT, .op = p->descending, .compute = (situ_dtype)situ_desc(x)->dtype,
+                                   .ins = 1, .outs = 2, .in = { situ__ranked(situ_desc(x), &from) },
                                    .out = { situ__ranked(situ__desc(c->out[0]), &values),
                                             situ__ranked(situ__desc(c->out[1]), &indices) },
                                    .integer = { p->dim } });

@@ -91,14 +91,8 @@ static bool forward(situ_call *c) {
   situ_shape shape = situ__shape(x);
   const situ_view_desc *y = situ_desc_reshape(situ__desc(c->out[0]), kept(&shape, p->mask), &desc);
   return situ__launch(c->op->name, c->device,
-                      &(situ_work){ .verb = SITU_VERB_REDUCE,
-                                    .op = c->op->code,
-                                    .compute = c->compute,
-                                    .ins = 1,
-                                    .outs = 1,
-                                    .in = { x },
-                                    .out = { y },
-                                    .scalar = { p->scalar } });
+                      &(situ_work){ SITU_VERB_REDUCE, .op = c->op->code, .compute = c->compute, .ins = 1, .outs = 1,
+                                    .in = { x }, .out = { y }, .scalar = { p->scalar } });
 }
 
 /* ---- backward: t, a result or its gradient, broadcasts to the operand ---- */

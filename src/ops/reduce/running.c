@@ -25,10 +25,7 @@ static bool logcumsumexp_forward(situ_call *c) {
   const line_params *p = c->params;
   situ_tensor *y = run(situ_to_dtype(c->in[0], situ__wide(c->dtype[0])), p->dim);
   return y && situ_launch(c->op->name, c->device,
-                          &(situ_work){ .verb = SITU_VERB_COPY,
-                                        .ins = 1,
-                                        .outs = 1,
-                                        .in = { situ_desc(y) },
+                          &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ_desc(y) },
                                         .out = { situ_desc(c->out[0]) } });
 }
 

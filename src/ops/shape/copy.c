@@ -26,9 +26,7 @@ static bool cast_infer(situ_call *c) {
 
 static bool copy_forward(situ_call *c) {
   return situ__launch_elementwise(c->op->name, c->device,
-                                  &(situ_work){ .verb = SITU_VERB_COPY,
-                                                .ins = 1,
-                                                .outs = 1,
+                                  &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1,
                                                 .in = { situ__desc(c->in[c->ins - 1]) },
                                                 .out = { situ__desc(c->out[0]) } });
 }
@@ -155,9 +153,7 @@ static bool copy_infer(situ_call *c) {
 static bool copy_into_forward(situ_call *c) {
   situ_view_desc desc;
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_COPY,
-                                   .ins = 1,
-                                   .outs = 1,
+                     &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1,
                                    .in = { situ_desc_expand(situ__desc(c->in[1]), situ__desc(c->out[0]), &desc) },
                                    .out = { situ__desc(c->out[0]) } });
 }

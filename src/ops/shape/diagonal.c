@@ -96,12 +96,10 @@ static bool embed_forward(situ_call *c) {
   situ_view_desc diagonal = *situ__desc(c->out[0]);
   to_diagonal(&diagonal, c->params);
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) } }) &&
-         (!diagonal.numel ||
-          situ_launch(
-              c->op->name, c->device,
-              &(situ_work){
-                  .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { situ__desc(c->in[0]) }, .out = { &diagonal } }));
+                     &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) } }) &&
+         (!diagonal.numel || situ_launch(c->op->name, c->device,
+                                         &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1,
+                                                       .in = { situ__desc(c->in[0]) }, .out = { &diagonal } }));
 }
 
 static bool embed_backward(situ_grad_call *g) {

@@ -77,7 +77,7 @@ static bool cat_forward(situ_call *c) {
     situ_view_desc part = piece(y, d, at, x->size[d]);
     at += x->size[d];
     if (!situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { x }, .out = { &part } }))
+                     &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { x }, .out = { &part } }))
       return false;
   }
   return true;
@@ -309,7 +309,7 @@ static bool flip_forward(situ_call *c) {
   situ_desc_refresh(&v);
   return situ_launch(
       c->op->name, c->device,
-      &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &v }, .out = { situ__desc(c->out[0]) } });
+      &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &v }, .out = { situ__desc(c->out[0]) } });
 }
 
 static bool flip_backward(situ_grad_call *g) {

@@ -55,14 +55,11 @@ static bool pad_forward(situ_call *c) {
   situ_view_desc from, to;
   common(situ__desc(c->in[0]), situ__desc(c->out[0]), p, &from, &to);
   return situ_launch(c->op->name, c->device,
-                     &(situ_work){ .verb = SITU_VERB_FILL,
-                                   .outs = 1,
-                                   .out = { situ__desc(c->out[0]) },
-                                   .scalar = { p->value },
+                     &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) }, .scalar = { p->value },
                                    .integer = { situ__whole(p->value) } }) &&
          (from.numel == 0 ||
           situ_launch(c->op->name, c->device,
-                      &(situ_work){ .verb = SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to } }));
+                      &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to } }));
 }
 
 static situ_tensor *pad_constant(situ_tensor *x, const pad_params *p);

@@ -25,7 +25,7 @@ static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w) {
   const situ_device device = w->view.storage->device;
   if (!dx || !situ_numel(dx) || device.kind == SITU_META) return dx;
   const bool of_y = s->op->save & SITU_SAVE_OUT(0);
-  const situ_work work = { .verb = SITU_VERB_UNARY_GRAD,
+  const situ_work work = { SITU_VERB_UNARY_GRAD,
                            .op = s->op->code,
                            .compute = situ__unary_compute(s->op, (situ_dtype)w->view.dtype),
                            .ins = 3,

@@ -112,18 +112,18 @@ static situ_tensor *run_where(situ__op_call *c) {
 }
 
 #define LISTED(name, text, function) \
-  { .target = name, .parameters = text, .results = SITU__RESULTS_LIST, .run = function }
+  { name, text, .results = SITU__RESULTS_LIST, .run = function }
 
 static const situ__op_row rows[] = {
-  { .target = "cat.default", .parameters = "T tensors, i dim=0", .run = run_cat },
-  { .target = "concat.default", .parameters = "T tensors, i dim=0", .run = run_cat },
-  { .target = "stack.default", .parameters = "T tensors, i dim=0", .run = run_stack },
-  { .target = "hstack.default", .parameters = "T tensors", .run = run_hstack },
-  { .target = "vstack.default", .parameters = "T tensors", .run = run_vstack },
-  { .target = "dstack.default", .parameters = "T tensors", .run = run_dstack },
-  { .target = "column_stack.default", .parameters = "T tensors", .run = run_column_stack },
-  { .target = "block_diag.default", .parameters = "T tensors", .run = run_block_diag },
-  { .target = "cartesian_prod.default", .parameters = "T tensors", .run = run_cartesian_prod },
+  { "cat.default", "T tensors, i dim=0", .run = run_cat },
+  { "concat.default", "T tensors, i dim=0", .run = run_cat },
+  { "stack.default", "T tensors, i dim=0", .run = run_stack },
+  { "hstack.default", "T tensors", .run = run_hstack },
+  { "vstack.default", "T tensors", .run = run_vstack },
+  { "dstack.default", "T tensors", .run = run_dstack },
+  { "column_stack.default", "T tensors", .run = run_column_stack },
+  { "block_diag.default", "T tensors", .run = run_block_diag },
+  { "cartesian_prod.default", "T tensors", .run = run_cartesian_prod },
   LISTED("meshgrid.default", "T tensors, s? indexing", run_meshgrid),
   LISTED("meshgrid.indexing", "T tensors, *s indexing(ij|xy)", run_meshgrid),
   LISTED("broadcast_tensors.default", "T tensors", run_broadcast_tensors),

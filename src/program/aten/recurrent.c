@@ -94,9 +94,9 @@ static situ_tensor *run_relu(situ__op_call *c) { return run_plain(c, RELU); }
 #define LAYERS "T params, b has_biases, i num_layers, n dropout, b train, b bidirectional, b batch_first"
 
 static const situ__op_row rows[] = {
-  { .target = "lstm.input", .parameters = "t input, T hx, " LAYERS, .results = 3, .run = run_lstm },
-  { .target = "gru.input", .parameters = "t input, t hx, " LAYERS, .results = 2, .run = run_gru },
-  { .target = "rnn_tanh.input", .parameters = "t input, t hx, " LAYERS, .results = 2, .run = run_tanh },
-  { .target = "rnn_relu.input", .parameters = "t input, t hx, " LAYERS, .results = 2, .run = run_relu },
+  { "lstm.input", "t input, T hx, " LAYERS, .results = 3, .run = run_lstm },
+  { "gru.input", "t input, t hx, " LAYERS, .results = 2, .run = run_gru },
+  { "rnn_tanh.input", "t input, t hx, " LAYERS, .results = 2, .run = run_tanh },
+  { "rnn_relu.input", "t input, t hx, " LAYERS, .results = 2, .run = run_relu },
 };
 const situ__op_family situ__recurrent_family = { rows, sizeof rows / sizeof *rows };

@@ -91,13 +91,13 @@ static bool assert_scalar(situ__op_call *c, int64_t *out) {
 }
 
 #define SIZE(name, function) \
-  { .target = name, .parameters = "i a, i b", .size = function }
+  { name, "i a, i b", .size = function }
 
 static const situ__op_row rows[] = {
-  { .target = "sym_size.int", .parameters = "t self, i dim", .size = read_size },
-  { .target = "sym_numel.default", .parameters = "t self", .size = read_numel },
-  { .target = "item.default", .parameters = "t self", .size = read_item },
-  { .target = "_local_scalar_dense.default", .parameters = "t self", .size = read_item },
+  { "sym_size.int", "t self, i dim", .size = read_size },
+  { "sym_numel.default", "t self", .size = read_numel },
+  { "item.default", "t self", .size = read_item },
+  { "_local_scalar_dense.default", "t self", .size = read_item },
   SIZE("_operator.add", add),
   SIZE("_operator.sub", sub),
   SIZE("_operator.mul", mul),
@@ -111,16 +111,13 @@ static const situ__op_row rows[] = {
   SIZE("_operator.ge", greater_equal),
   SIZE("torch.sym_max", larger),
   SIZE("torch.sym_min", smaller),
-  { .target = "_operator.neg", .parameters = "i a", .size = negate },
-  { .target = "_operator.and_", .parameters = "b a, b b", .size = both },
-  { .target = "torch.sym_not", .parameters = "b a", .size = not },
-  { .target = "_assert_scalar.default", .parameters = "b self, s? assert_msg", .size = assert_scalar },
-  { .target = "sym_constrain_range_for_size.default",
-    .parameters = "_ size, _ min, _ max",
-    .results = SITU__RESULTS_NONE },
-  { .target = "sym_constrain_range.default", .parameters = "_ size, _ min, _ max", .results = SITU__RESULTS_NONE },
-  { .target = "_assert_tensor_metadata.default",
-    .parameters = "_ a, _ size, _ stride, _ dtype, _ device, _ layout",
+  { "_operator.neg", "i a", .size = negate },
+  { "_operator.and_", "b a, b b", .size = both },
+  { "torch.sym_not", "b a", .size = not },
+  { "_assert_scalar.default", "b self, s? assert_msg", .size = assert_scalar },
+  { "sym_constrain_range_for_size.default", "_ size, _ min, _ max", .results = SITU__RESULTS_NONE },
+  { "sym_constrain_range.default", "_ size, _ min, _ max", .results = SITU__RESULTS_NONE },
+  { "_assert_tensor_metadata.default", "_ a, _ size, _ stride, _ dtype, _ device, _ layout",
     .results = SITU__RESULTS_NONE },
 };
 const situ__op_family situ__size_family = { rows, sizeof rows / sizeof *rows };

@@ -4,8 +4,8 @@
 #define SITU_PROGRAM_ROWS_H
 
 #define UNARY(name) \
-  { .target = #name ".default", .parameters = "t self", .unary = situ_##name }
+  { #name ".default", "t self", .unary = situ_##name }
 #define PAIR(name, function) \
-  { .target = name, .parameters = "t self, x other", .binary = function }
+  { name, "t self, x other", .binary = function }
 
 #endif

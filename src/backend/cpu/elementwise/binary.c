@@ -73,15 +73,10 @@ situ_status situ__cpu_binary(int index, const situ_work *work) {
   const uint8_t native = situ__cpu_native(work->compute), result = is_test(work->op) ? SITU_BOOL : native;
   const int64_t n = y->numel;
   if (!situ__in_place(y, result, n) || !situ__in_place(a, native, n) || !situ__in_place(b, native, n))
-    return run_other(
-        &(situ__row_call){ .row = row,
-                           .half = SITU__ISA_PICK(isa, situ__half_rows)->binary[work->op][work->compute == SITU_BF16],
-                           .lane = lane,
-                           .compute = (uint8_t)work->compute,
-                           .ins = 2,
-                           .takes_splat = true,
-                           .native = { result, native, native },
-                           .view = { y, a, b } });
+    return run_other(&(situ__row_call){
+        row, .half = SITU__ISA_PICK(isa, situ__half_rows)->binary[work->op][work->compute == SITU_BF16], .lane = lane,
+        .compute = (uint8_t)work->compute, .ins = 2, .takes_splat = true, .native = { result, native, native },
+        .view = { y, a, b } });
   row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, 0, n, NULL);
   return SITU_OK;
 }

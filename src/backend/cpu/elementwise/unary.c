@@ -34,15 +34,9 @@ situ_status situ__cpu_unary(int index, const situ_work *work) {
   if (lane == SITU__F32 && situ__cpu_size(work->out[0]->dtype) == 2 && rows->row_16[work->op])
     row = rows->row_16[work->op];
   return situ__cpu_elementwise(&(situ__row_call){
-      .row = row,
-      .half = SITU__ISA_PICK(isa, situ__half_rows)->unary[work->op][work->compute == SITU_BF16],
-      .lane = lane,
-      .compute = (uint8_t)work->compute,
-      .ins = 1,
-      .native = { traits[work->op].test ? SITU_BOOL : native, native },
-      .view = { work->out[0], work->in[0] },
-      .p = work->scalar,
-  });
+      row, .half = SITU__ISA_PICK(isa, situ__half_rows)->unary[work->op][work->compute == SITU_BF16], .lane = lane,
+      .compute = (uint8_t)work->compute, .ins = 1, .native = { traits[work->op].test ? SITU_BOOL : native, native },
+      .view = { work->out[0], work->in[0] }, .p = work->scalar });
 }
 
 situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
@@ -58,12 +52,6 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
   uint8_t native = situ__cpu_native(work->compute);
   /* A formula does not read operands that it does not use: g stands in for them. */
   return situ__cpu_elementwise(&(situ__row_call){
-      .row = row,
-      .lane = lane,
-      .compute = (uint8_t)work->compute,
-      .ins = 3,
-      .native = { native, native, native, native },
-      .view = { work->out[0], uses_x ? x : g, uses_y ? y : g, g },
-      .p = work->scalar,
-  });
+      row, .lane = lane, .compute = (uint8_t)work->compute, .ins = 3, .native = { native, native, native, native },
+      .view = { work->out[0], uses_x ? x : g, uses_y ? y : g, g }, .p = work->scalar });
 }

@@ -109,7 +109,7 @@ static situ_status forward(plan *p, const situ_work *work) {
     to.ndim = 3;
     to.size[0] = p->x->size[0], to.size[1] = 1, to.size[2] = p->inner;
     to.stride[0] = to.stride[1] = p->inner, to.stride[2] = 1;
-    situ_work sum = { .verb = SITU_VERB_REDUCE,
+    situ_work sum = { SITU_VERB_REDUCE,
                       .op = SITU_REDUCE_LOGSUMEXP,
                       .compute = (situ_dtype)p->x->dtype,
                       .ins = 1,

@@ -86,13 +86,8 @@ static int64_t line_of(const situ__plane *p) {
 /* The average of each whole plane. */
 static situ_status run_mean(const situ_work *work) {
   const situ_view_desc *x = work->in[0];
-  return situ__cpu_reduce(0, &(situ_work){ .verb = SITU_VERB_REDUCE,
-                                           .op = SITU_REDUCE_MEAN,
-                                           .compute = (situ_dtype)x->dtype,
-                                           .ins = 1,
-                                           .outs = 1,
-                                           .in = { x },
-                                           .out = { work->out[0] } });
+  return situ__cpu_reduce(0, &(situ_work){ SITU_VERB_REDUCE, .op = SITU_REDUCE_MEAN, .compute = (situ_dtype)x->dtype,
+                                           .ins = 1, .outs = 1, .in = { x }, .out = { work->out[0] } });
 }
 
 situ_status situ__cpu_pool(int index, const situ_work *work) {

@@ -69,7 +69,7 @@ static void ask_norm(int op, int t, int p, int64_t rows, int64_t width) {
   const bool centred = op < SITU_RMS_NORM;
   const situ_view_desc *x = VIEW(t, rows, width), *rstd = VIEW(lane, rows), *mean = VIEW(lane, rows),
                        *weight = VIEW(p, width);
-  situ_work work = { .verb = SITU_VERB_NORM, .op = op, .ins = 5, .outs = 3 };
+  situ_work work = { SITU_VERB_NORM, .op = op, .ins = 5, .outs = 3 };
   if (op == SITU_LAYER_NORM_GRAD || op == SITU_RMS_NORM_GRAD) {
     const situ_view_desc *in[] = { x, x, centred ? mean : rstd, centred ? rstd : weight, centred ? weight : NULL };
     for (int k = 0; k < 5; k++) work.in[k] = in[k];

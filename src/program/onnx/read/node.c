@@ -68,7 +68,7 @@ static situ_tensor *run_to_device(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   return there.kind == SITU_DEVICE_DEFAULT ? x : situ_to(x, there);
 }
-static const situ__op_row to_device = { .target = "to_device", .parameters = "t input", .run = run_to_device };
+static const situ__op_row to_device = { "to_device", "t input", .run = run_to_device };
 
 bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out) {
   situ__program *p = f->program;

@@ -163,8 +163,7 @@ static situ_tensor *run_attend(situ__op_call *c) {
   if (mask) scores = situ_add(scores, mask);
   return situ_matmul(situ_softmax(scores, situ__arg_dim(c, 5)), v);
 }
-const situ__op_row situ__onnx_attend = { .target = "attention",
-                                         .parameters = "t query, t key, t value, t? mask, n scale, i axis",
+const situ__op_row situ__onnx_attend = { "attention", "t query, t key, t value, t? mask, n scale, i axis",
                                          .run = run_attend };
 
 /* ---- rotary embeddings (Su et al., arXiv:2104.09864) ---- */
@@ -201,18 +200,15 @@ static situ_tensor *run_swiglu(situ__op_call *c) {
 }
 
 static const situ__op_row rows[] = {
-  { .target = "Attention",
-    .parameters = "t Q, t K, t V, t? attn_mask, t? past_key, t? past_value, t? nonpad_kv_seqlen, i is_causal=0, "
-                  "i? kv_num_heads, i? q_num_heads, n? scale, n softcap=0, i qk_matmul_output_mode=0, "
-                  "i left_window_size=-1, i right_window_size=-1, i? softmax_precision",
-    .inputs = 7,
-    .results = 4,
-    .run = run_attention },
-  { .target = "RotaryEmbedding",
-    .parameters = "t X, t cos_cache, t sin_cache, t? position_ids, i interleaved=0, i num_heads=0, "
-                  "i rotary_embedding_dim=0",
-    .inputs = 4,
-    .run = run_rotary },
-  { .target = "SwiGLU", .parameters = "t A, t B, n alpha=1", .inputs = 2, .run = run_swiglu },
+  { "Attention",
+    "t Q, t K, t V, t? attn_mask, t? past_key, t? past_value, t? nonpad_kv_seqlen, i is_causal=0, "
+    "i? kv_num_heads, i? q_num_heads, n? scale, n softcap=0, i qk_matmul_output_mode=0, "
+    "i left_window_size=-1, i right_window_size=-1, i? softmax_precision",
+    .inputs = 7, .results = 4, .run = run_attention },
+  { "RotaryEmbedding",
+    "t X, t cos_cache, t sin_cache, t? position_ids, i interleaved=0, i num_heads=0, "
+    "i rotary_embedding_dim=0",
+    .inputs = 4, .run = run_rotary },
+  { "SwiGLU", "t A, t B, n alpha=1", .inputs = 2, .run = run_swiglu },
 };
 const situ__op_family situ__onnx_attention_family = { rows, sizeof rows / sizeof *rows };

@@ -121,18 +121,18 @@ static situ_tensor *run_where(situ__op_call *c) {
 }
 
 #define UNARY(name, function) \
-  { .target = name, .parameters = "t X", .inputs = 1, .unary = function }
+  { name, "t X", .inputs = 1, .unary = function }
 /* Of the arithmetic of shapes too. */
 #define UNARY_SHAPES(name, function) \
-  { .target = name, .parameters = "t X", .inputs = 1, .unary = function, .shapes = true }
+  { name, "t X", .inputs = 1, .unary = function, .shapes = true }
 #define PAIR(name, function) \
-  { .target = name, .parameters = "t A, t B", .inputs = 2, .binary = function }
+  { name, "t A, t B", .inputs = 2, .binary = function }
 #define PAIR_SHAPES(name, function) \
-  { .target = name, .parameters = "t A, t B", .inputs = 2, .binary = function, .shapes = true }
+  { name, "t A, t B", .inputs = 2, .binary = function, .shapes = true }
 #define VARIADIC(name, function) \
-  { .target = name, .parameters = "T inputs", .inputs = 1, .run = function, .shapes = true }
+  { name, "T inputs", .inputs = 1, .run = function, .shapes = true }
 #define WITH_ALPHA(name, alpha, function) \
-  { .target = name, .parameters = "t X, n alpha=" alpha, .inputs = 1, .scalar = function }
+  { name, "t X, n alpha=" alpha, .inputs = 1, .scalar = function }
 
 static const situ__op_row rows[] = {
   UNARY_SHAPES("Abs", situ_abs),
@@ -189,35 +189,26 @@ static const situ__op_row rows[] = {
   VARIADIC("Max", run_max),
   VARIADIC("Min", run_min),
   VARIADIC("Sum", run_sum),
-  { .target = "Mean", .parameters = "T inputs", .inputs = 1, .run = run_mean },
-  { .target = "BitShift", .parameters = "t X, t Y, s direction(LEFT|RIGHT)", .inputs = 2, .run = run_shift },
-  { .target = "Mod", .parameters = "t A, t B, i fmod=0", .inputs = 2, .run = run_mod, .shapes = true },
-  { .target = "Clip", .parameters = "t input, t? min, t? max", .inputs = 3, .run = run_clip, .shapes = true },
+  { "Mean", "T inputs", .inputs = 1, .run = run_mean },
+  { "BitShift", "t X, t Y, s direction(LEFT|RIGHT)", .inputs = 2, .run = run_shift },
+  { "Mod", "t A, t B, i fmod=0", .inputs = 2, .run = run_mod, .shapes = true },
+  { "Clip", "t input, t? min, t? max", .inputs = 3, .run = run_clip, .shapes = true },
 
   WITH_ALPHA("Celu", "1", situ_celu),
   WITH_ALPHA("Elu", "1", situ_elu),
   WITH_ALPHA("LeakyRelu", "0.01", situ_leaky_relu),
-  { .target = "Gelu", .parameters = "t X, s? approximate(none|tanh)", .inputs = 1, .run = run_gelu },
-  { .target = "HardSigmoid", .parameters = "t X, n alpha=0.2, n beta=0.5", .inputs = 1, .run = run_hard_sigmoid },
-  { .target = "Selu",
-    .parameters = "t X, n alpha=1.67326319217681884765625, n gamma=1.05070102214813232421875",
-    .inputs = 1,
-    .run = run_selu },
-  { .target = "Shrink", .parameters = "t input, n bias=0, n lambd=0.5", .inputs = 1, .run = run_shrink },
-  { .target = "Swish", .parameters = "t X, n alpha=1", .inputs = 1, .run = run_swish },
-  { .target = "ThresholdedRelu", .parameters = "t X, n alpha=1", .inputs = 1, .run = run_thresholded_relu },
-  { .target = "IsInf", .parameters = "t X, i detect_negative=1, i detect_positive=1", .inputs = 1, .run = run_isinf },
+  { "Gelu", "t X, s? approximate(none|tanh)", .inputs = 1, .run = run_gelu },
+  { "HardSigmoid", "t X, n alpha=0.2, n beta=0.5", .inputs = 1, .run = run_hard_sigmoid },
+  { "Selu", "t X, n alpha=1.67326319217681884765625, n gamma=1.05070102214813232421875", .inputs = 1, .run = run_selu },
+  { "Shrink", "t input, n bias=0, n lambd=0.5", .inputs = 1, .run = run_shrink },
+  { "Swish", "t X, n alpha=1", .inputs = 1, .run = run_swish },
+  { "ThresholdedRelu", "t X, n alpha=1", .inputs = 1, .run = run_thresholded_relu },
+  { "IsInf", "t X, i detect_negative=1, i detect_positive=1", .inputs = 1, .run = run_isinf },
 
-  { .target = "Cast",
-    .folds = true,
-    .parameters = "t input, d to, i? saturate, s? round_mode(up|down|nearest)",
-    .inputs = 1,
-    .run = run_cast,
+  { "Cast", "t input, d to, i? saturate, s? round_mode(up|down|nearest)", .folds = true, .inputs = 1, .run = run_cast,
     .shapes = true },
-  { .target = "CastLike",
-    .parameters = "t input, t target_type, i? saturate, s? round_mode(up|down|nearest)",
-    .inputs = 2,
+  { "CastLike", "t input, t target_type, i? saturate, s? round_mode(up|down|nearest)", .inputs = 2,
     .binary = cast_like },
-  { .target = "Where", .parameters = "t condition, t X, t Y", .inputs = 3, .run = run_where, .shapes = true },
+  { "Where", "t condition, t X, t Y", .inputs = 3, .run = run_where, .shapes = true },
 };
 const situ__op_family situ__onnx_elementwise_family = { rows, sizeof rows / sizeof *rows };

@@ -338,39 +338,25 @@ static situ_tensor *run_stft(situ__op_call *c) {
 }
 
 static const situ__op_row rows[] = {
-  { .target = "Resize",
-    .parameters = "t X, h? roi, h? scales, h? sizes, s? mode(nearest|linear|cubic), "
-                  "s? coordinate_transformation_mode(half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|"
-                  "asymmetric|tf_crop_and_resize), "
-                  "s? nearest_mode(round_prefer_floor|round_prefer_ceil|floor|ceil), "
-                  "n cubic_coeff_a=-0.75, n extrapolation_value=0, i exclude_outside=0, i antialias=0, I? axes, "
-                  "s? keep_aspect_ratio_policy(stretch|not_larger|not_smaller)",
-    .inputs = 4,
-    .run = run_resize },
-  { .target = "GridSample",
-    .parameters = "t X, t grid, i align_corners=0, s? mode(linear|nearest|cubic|bilinear|bicubic), "
-                  "s? padding_mode(zeros|border|reflection)",
-    .inputs = 2,
-    .run = run_grid_sample },
-  { .target = "AffineGrid", .parameters = "t theta, h size, i align_corners=0", .inputs = 2, .run = run_affine_grid },
-  { .target = "RoiAlign",
-    .parameters = "t X, t rois, t batch_indices, s? coordinate_transformation_mode(half_pixel|output_half_pixel), "
-                  "s? mode(avg|max), i output_height=1, i output_width=1, i sampling_ratio=0, n spatial_scale=1",
-    .inputs = 3,
-    .lacks = roi_lacks,
-    .run = run_roi_align },
-  { .target = "DFT",
-    .parameters = "t input, h? dft_length, h? axis, i inverse=0, i onesided=0",
-    .inputs = 2,
-    .run = run_dft },
-  { .target = "DFT",
-    .parameters = "t input, h? dft_length, h? axis, i inverse=0, i onesided=0",
-    .inputs = 3,
-    .since = 20,
-    .run = run_dft },
-  { .target = "STFT",
-    .parameters = "t signal, h frame_step, t? window, h? frame_length, i onesided=1",
-    .inputs = 4,
-    .run = run_stft },
+  { "Resize",
+    "t X, h? roi, h? scales, h? sizes, s? mode(nearest|linear|cubic), "
+    "s? coordinate_transformation_mode(half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|"
+    "asymmetric|tf_crop_and_resize), "
+    "s? nearest_mode(round_prefer_floor|round_prefer_ceil|floor|ceil), "
+    "n cubic_coeff_a=-0.75, n extrapolation_value=0, i exclude_outside=0, i antialias=0, I? axes, "
+    "s? keep_aspect_ratio_policy(stretch|not_larger|not_smaller)",
+    .inputs = 4, .run = run_resize },
+  { "GridSample",
+    "t X, t grid, i align_corners=0, s? mode(linear|nearest|cubic|bilinear|bicubic), "
+    "s? padding_mode(zeros|border|reflection)",
+    .inputs = 2, .run = run_grid_sample },
+  { "AffineGrid", "t theta, h size, i align_corners=0", .inputs = 2, .run = run_affine_grid },
+  { "RoiAlign",
+    "t X, t rois, t batch_indices, s? coordinate_transformation_mode(half_pixel|output_half_pixel), "
+    "s? mode(avg|max), i output_height=1, i output_width=1, i sampling_ratio=0, n spatial_scale=1",
+    .inputs = 3, .lacks = roi_lacks, .run = run_roi_align },
+  { "DFT", "t input, h? dft_length, h? axis, i inverse=0, i onesided=0", .inputs = 2, .run = run_dft },
+  { "DFT", "t input, h? dft_length, h? axis, i inverse=0, i onesided=0", .inputs = 3, .since = 20, .run = run_dft },
+  { "STFT", "t signal, h frame_step, t? window, h? frame_length, i onesided=1", .inputs = 4, .run = run_stft },
 };
 const situ__op_family situ__onnx_image_family = { rows, sizeof rows / sizeof *rows };

@@ -385,57 +385,32 @@ static situ_tensor *run_col2im(situ__op_call *c) {
 #define CONV "t X, t W, t? B, " WINDOWS ", i group=1"
 #define POOL "t X, s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I kernel_shape, I? pads, I? strides"
 
-const situ__op_row situ__onnx_conv_relu = {
-  .target = "conv_relu", .parameters = CONV, .stash = 1, .run = run_conv_relu
-};
-const situ__op_row situ__onnx_conv_silu = {
-  .target = "conv_silu", .parameters = CONV, .stash = 1, .run = run_conv_silu
-};
-const situ__op_row situ__onnx_conv_gated = {
-  .target = "conv_gated", .parameters = CONV ", t gate", .stash = 1, .run = run_conv_gated
-};
-const situ__op_row situ__onnx_conv_relu_pool = {
-  .target = "conv_relu_pool", .parameters = CONV, .stash = 1, .run = run_conv_relu_pool
-};
+const situ__op_row situ__onnx_conv_relu = { "conv_relu", CONV, .stash = 1, .run = run_conv_relu };
+const situ__op_row situ__onnx_conv_silu = { "conv_silu", CONV, .stash = 1, .run = run_conv_silu };
+const situ__op_row situ__onnx_conv_gated = { "conv_gated", CONV ", t gate", .stash = 1, .run = run_conv_gated };
+const situ__op_row situ__onnx_conv_relu_pool = { "conv_relu_pool", CONV, .stash = 1, .run = run_conv_relu_pool };
 
 static const situ__op_row rows[] = {
-  { .target = "Gemm",
-    .parameters = "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0",
-    .inputs = 3,
-    .stash = 1,
-    .run = run_gemm },
-  { .target = "MatMul", .parameters = "t A, t B", .inputs = 2, .stash = 1, .run = run_matmul },
-  { .target = "Einsum", .parameters = "T Inputs, s equation", .inputs = 1, .run = run_einsum },
-  { .target = "Det", .parameters = "t X", .inputs = 1, .unary = situ_linalg_det },
-  { .target = "Conv", .parameters = CONV, .inputs = 3, .stash = 1, .run = run_conv },
-  { .target = "ConvTranspose",
-    .parameters = "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape",
-    .inputs = 3,
+  { "Gemm", "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0", .inputs = 3, .stash = 1, .run = run_gemm },
+  { "MatMul", "t A, t B", .inputs = 2, .stash = 1, .run = run_matmul },
+  { "Einsum", "T Inputs, s equation", .inputs = 1, .run = run_einsum },
+  { "Det", "t X", .inputs = 1, .unary = situ_linalg_det },
+  { "Conv", CONV, .inputs = 3, .stash = 1, .run = run_conv },
+  { "ConvTranspose", "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape", .inputs = 3,
     .run = run_conv_transpose },
-  { .target = "DeformConv",
-    .parameters = "t X, t W, t offset, t? B, t? mask, I? dilations, i group=1, I? kernel_shape, i offset_group=1, "
-                  "I? pads, I? strides",
-    .inputs = 5,
-    .since = 19,
-    .run = run_deform_conv },
-  { .target = "MaxPool",
-    .parameters = POOL ", i ceil_mode=0, i storage_order=0",
-    .inputs = 1,
-    .results = 2,
-    .lacks = max_pool_lacks,
+  { "DeformConv",
+    "t X, t W, t offset, t? B, t? mask, I? dilations, i group=1, I? kernel_shape, i offset_group=1, "
+    "I? pads, I? strides",
+    .inputs = 5, .since = 19, .run = run_deform_conv },
+  { "MaxPool", POOL ", i ceil_mode=0, i storage_order=0", .inputs = 1, .results = 2, .lacks = max_pool_lacks,
     .run = run_max_pool },
-  { .target = "AveragePool",
-    .parameters = POOL ", i ceil_mode=0, i count_include_pad=0",
-    .inputs = 1,
-    .run = run_avg_pool },
-  { .target = "LpPool", .parameters = POOL ", i ceil_mode=0, i p=2", .inputs = 1, .run = run_lp_pool },
-  { .target = "GlobalAveragePool", .parameters = "t X", .inputs = 1, .unary = global_mean },
-  { .target = "GlobalMaxPool", .parameters = "t X", .inputs = 1, .unary = global_max },
-  { .target = "GlobalLpPool", .parameters = "t X, i p=2", .inputs = 1, .run = run_global_lp },
-  { .target = "MaxUnpool", .parameters = "t X, t I, h? output_shape, " WINDOWS, .inputs = 3, .run = run_max_unpool },
-  { .target = "Col2Im",
-    .parameters = "t input, h image_shape, h block_shape, I? dilations, I? pads, I? strides",
-    .inputs = 3,
+  { "AveragePool", POOL ", i ceil_mode=0, i count_include_pad=0", .inputs = 1, .run = run_avg_pool },
+  { "LpPool", POOL ", i ceil_mode=0, i p=2", .inputs = 1, .run = run_lp_pool },
+  { "GlobalAveragePool", "t X", .inputs = 1, .unary = global_mean },
+  { "GlobalMaxPool", "t X", .inputs = 1, .unary = global_max },
+  { "GlobalLpPool", "t X, i p=2", .inputs = 1, .run = run_global_lp },
+  { "MaxUnpool", "t X, t I, h? output_shape, " WINDOWS, .inputs = 3, .run = run_max_unpool },
+  { "Col2Im", "t input, h image_shape, h block_shape, I? dilations, I? pads, I? strides", .inputs = 3,
     .run = run_col2im },
 };
 const situ__op_family situ__onnx_layers_family = { rows, sizeof rows / sizeof *rows };

@@ -228,20 +228,8 @@ static situ_tensor *run_lstm(situ__op_call *c) {
   "i? hidden_size"
 
 static const situ__op_row rows[] = {
-  { .target = "RNN", .parameters = LAYER, .inputs = 6, .stash = B, .results = 2, .lacks = lacks, .run = run_rnn },
-  { .target = "GRU",
-    .parameters = LAYER ", i linear_before_reset=0",
-    .inputs = 6,
-    .stash = B,
-    .results = 2,
-    .lacks = lacks,
-    .run = run_gru },
-  { .target = "LSTM",
-    .parameters = LAYER ", i input_forget=0",
-    .inputs = 8,
-    .stash = B,
-    .results = 3,
-    .lacks = lstm_lacks,
-    .run = run_lstm },
+  { "RNN", LAYER, .inputs = 6, .stash = B, .results = 2, .lacks = lacks, .run = run_rnn },
+  { "GRU", LAYER ", i linear_before_reset=0", .inputs = 6, .stash = B, .results = 2, .lacks = lacks, .run = run_gru },
+  { "LSTM", LAYER ", i input_forget=0", .inputs = 8, .stash = B, .results = 3, .lacks = lstm_lacks, .run = run_lstm },
 };
 const situ__op_family situ__onnx_recurrent_family = { rows, sizeof rows / sizeof *rows };

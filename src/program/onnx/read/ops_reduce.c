@@ -152,13 +152,10 @@ static situ_tensor *run_hardmax(situ__op_call *c) {
   return situ_to_dtype(situ_movedim(hot, SITU_SHAPE(-1), SITU_SHAPE(dim)), situ_dtype_of(x));
 }
 
-#define REDUCE(name, function)                                                                            \
-  {                                                                                                       \
-    .target = name, .parameters = "t data, h? axes, i keepdims=1, i noop_with_empty_axes=0", .inputs = 2, \
-    .run = function, .shapes = true                                                                       \
-  }
+#define REDUCE(name, function) \
+  { name, "t data, h? axes, i keepdims=1, i noop_with_empty_axes=0", .inputs = 2, .run = function, .shapes = true }
 #define ALONG(name, function) \
-  { .target = name, .parameters = "t input, i axis=-1", .inputs = 1, .run = function }
+  { name, "t input, i axis=-1", .inputs = 1, .run = function }
 #define ARG "t data, i axis=0, i keepdims=1, i select_last_index=0"
 #define SCAN "t x, h axis, i exclusive=0, i reverse=0"
 
@@ -176,14 +173,10 @@ static const situ__op_row rows[] = {
   ALONG("Softmax", run_softmax),
   ALONG("LogSoftmax", run_log_softmax),
   ALONG("Hardmax", run_hardmax),
-  { .target = "ArgMax", .parameters = ARG, .inputs = 1, .run = run_argmax },
-  { .target = "ArgMin", .parameters = ARG, .inputs = 1, .run = run_argmin },
-  { .target = "TopK",
-    .parameters = "t X, h K, i axis=-1, i largest=1, i? sorted",
-    .inputs = 2,
-    .results = 2,
-    .run = run_topk },
-  { .target = "CumSum", .parameters = SCAN, .inputs = 2, .run = run_cumsum },
-  { .target = "CumProd", .parameters = SCAN, .inputs = 2, .run = run_cumprod },
+  { "ArgMax", ARG, .inputs = 1, .run = run_argmax },
+  { "ArgMin", ARG, .inputs = 1, .run = run_argmin },
+  { "TopK", "t X, h K, i axis=-1, i largest=1, i? sorted", .inputs = 2, .results = 2, .run = run_topk },
+  { "CumSum", SCAN, .inputs = 2, .run = run_cumsum },
+  { "CumProd", SCAN, .inputs = 2, .run = run_cumprod },
 };
 const situ__op_family situ__onnx_reduce_family = { rows, sizeof rows / sizeof *rows };

@@ -143,18 +143,15 @@ static const char *write_one_hot(situ__onnx_writer *w) {
   return single ? situ__onnx_reshape_to(w, y, SITU_SHAPE(classes)) : y;
 }
 
-#define FORM(text, function) \
-  { .target = text, .write = function }
-
 static const situ__onnx_form forms[] = {
-  FORM("index.Tensor", write_index),
-  FORM("index_put.default", write_index_put),
-  FORM("index_select.default", write_index_select),
-  FORM("gather.default", write_gather),
-  FORM("scatter.src", write_scatter),
-  FORM("scatter.value", write_scatter_value),
-  FORM("scatter_add.default", write_scatter_add),
-  FORM("index_add.default", write_index_add),
-  FORM("one_hot.default", write_one_hot),
+  { "index.Tensor", .write = write_index },
+  { "index_put.default", .write = write_index_put },
+  { "index_select.default", .write = write_index_select },
+  { "gather.default", .write = write_gather },
+  { "scatter.src", .write = write_scatter },
+  { "scatter.value", .write = write_scatter_value },
+  { "scatter_add.default", .write = write_scatter_add },
+  { "index_add.default", .write = write_index_add },
+  { "one_hot.default", .write = write_one_hot },
 };
 const situ__onnx_forms situ__onnx_form_index = { forms, sizeof forms / sizeof *forms };

@@ -112,19 +112,16 @@ static const char *write_weight_norm(situ__onnx_writer *w) {
   return situ__onnx_put2(w, "Mul", v, situ__onnx_put2(w, "Div", situ__onnx_arg(w, 1), norm));
 }
 
-#define FORM(text, function) \
-  { .target = text, .write = function }
-
 static const situ__onnx_form forms[] = {
-  FORM("batch_norm.default", write_batch_norm),
-  FORM("_native_batch_norm_legit_no_training.default", write_batch_norm_eval),
-  FORM("_native_batch_norm_legit.no_stats", write_batch_norm_of_batch),
-  FORM("instance_norm.default", write_instance_norm),
-  FORM("layer_norm.default", write_layer_norm),
-  FORM("native_layer_norm.default", write_layer_norm),
-  FORM("group_norm.default", write_group_norm),
-  { .target = "native_group_norm.default", .write = write_native_group_norm, .varies = 7U << 3 },
-  FORM("rms_norm.default", write_rms_norm),
-  FORM("_weight_norm.default", write_weight_norm),
+  { "batch_norm.default", .write = write_batch_norm },
+  { "_native_batch_norm_legit_no_training.default", .write = write_batch_norm_eval },
+  { "_native_batch_norm_legit.no_stats", .write = write_batch_norm_of_batch },
+  { "instance_norm.default", .write = write_instance_norm },
+  { "layer_norm.default", .write = write_layer_norm },
+  { "native_layer_norm.default", .write = write_layer_norm },
+  { "group_norm.default", .write = write_group_norm },
+  { "native_group_norm.default", .write = write_native_group_norm, .varies = 7U << 3 },
+  { "rms_norm.default", .write = write_rms_norm },
+  { "_weight_norm.default", .write = write_weight_norm },
 };
 const situ__onnx_forms situ__onnx_form_norm = { forms, sizeof forms / sizeof *forms };

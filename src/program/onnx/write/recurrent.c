@@ -116,9 +116,9 @@ static const char *write_rnn(situ__onnx_writer *w) {
 }
 
 static const situ__onnx_form forms[] = {
-  { .target = "lstm.input", .write = write_lstm },
-  { .target = "gru.input", .write = write_gru },
-  { .target = "rnn_tanh.input", .write = write_rnn },
-  { .target = "rnn_relu.input", .write = write_rnn },
+  { "lstm.input", .write = write_lstm },
+  { "gru.input", .write = write_gru },
+  { "rnn_tanh.input", .write = write_rnn },
+  { "rnn_relu.input", .write = write_rnn },
 };
 const situ__onnx_forms situ__onnx_form_recurrent = { forms, sizeof forms / sizeof *forms };
