@@ -63,6 +63,12 @@ static bool add_recorded(situ_tensor **slot, situ_tensor *grad) {
   return good;
 }
 
+bool situ__add_gradients(const char *op, const situ_tensor *a, const situ_tensor *b, situ_tensor *sum) {
+  return situ__run(op, sum->view.storage->device,
+                   &(situ_work){ SITU_VERB_BINARY, .op = SITU_BINARY_add, .compute = (situ_dtype)sum->view.dtype,
+                                 .ins = 2, .outs = 1, .in = { &a->view, &b->view }, .out = { &sum->view } }) == SITU_OK;
+}
+
 bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   if (!*slot) {
     *slot = grad;
@@ -76,17 +82,7 @@ bool situ__accumulate(const char *op, situ_tensor **slot, situ_tensor *grad) {
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *sum = is_alone(*slot) && situ__is_dense(&(*slot)->view) ? *slot : fresh_like(op, *slot);
-  bool good = sum != NULL;
-  if (good) {
-    const situ_work work = { .verb = SITU_VERB_BINARY,
-                             .op = SITU_BINARY_add,
-                             .compute = (situ_dtype)sum->view.dtype,
-                             .ins = 2,
-                             .outs = 1,
-                             .in = { &(*slot)->view, &grad->view },
-                             .out = { &sum->view } };
-    good = situ__run(op, sum->view.storage->device, &work) == SITU_OK;
-  }
+  const bool good = sum && situ__add_gradients(op, *slot, grad, sum);
   if (good && sum != *slot) situ_set(slot, sum);
   SITU_IGNORE(situ_scope_end(&s));
   situ_release(grad);

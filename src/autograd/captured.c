@@ -4,7 +4,6 @@
 #include "autograd/pass.h"
 #include "base/fail.h"
 #include "device/graph/graph.h"
-#include "device/launch/launch.h"
 #include "situ/sys/graph.h"
 
 static situ_tensor *copy_uncaptured(situ_tensor *t) {
@@ -38,14 +37,7 @@ static bool prepare_sum(const situ__pass *p, situ__sink *s) {
 /* The sum is the sink's gradient then. */
 static bool run_sum(const situ__pass *p, situ__sink *s) {
   situ_tensor *sum = s->leaf ? s->leaf->meta->grad : s->meta->grad;
-  const situ_work work = { .verb = SITU_VERB_BINARY,
-                           .op = SITU_BINARY_add,
-                           .compute = (situ_dtype)sum->view.dtype,
-                           .ins = 2,
-                           .outs = 1,
-                           .in = { &s->grad->view, &sum->view },
-                           .out = { &sum->view } };
-  return situ__run(p->op, sum->view.storage->device, &work) == SITU_OK && situ_set(&s->grad, sum);
+  return situ__add_gradients(p->op, s->grad, sum, sum) && situ_set(&s->grad, sum);
 }
 
 bool situ__sum_captured(situ__pass *p) {

@@ -82,6 +82,8 @@ bool situ__run_hooks(const char *op, const situ__meta *m, situ_tensor **grad);
    in any order. Takes over the reference. NULL after recording an error. */
 situ_tensor *situ__owned_copy(const char *op, situ_tensor *grad, const situ_tensor *leaf, bool recorded);
 
+/* sum = a + b, of one dtype, sizes and device; sum may be one of them. Returns false after recording an error. */
+bool situ__add_gradients(const char *op, const situ_tensor *a, const situ_tensor *b, situ_tensor *sum);
 /* While a graph is captured (captured.c): adds the gradients of the pass to those of before, in the memory of these. On
    error no gradient has changed. Returns false after recording it. */
 bool situ__sum_captured(situ__pass *p);

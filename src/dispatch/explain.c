@@ -216,22 +216,24 @@ situ_status situ__blame(situ_status status, const char *op, const situ_blamed *l
 
 /* ---- for ops ---- */
 
-bool situ_refuse(const situ_call *c, situ_status status, const char *fmt, ...) {
+static situ_status fail_with(situ_status status, const char *op, const char *fmt, va_list args) {
   char message[2048];
+  situ__vformat(message, sizeof message, fmt ? fmt : "", args);
+  return situ__fail(status, op, "%s", message);
+}
+
+bool situ_refuse(const situ_call *c, situ_status status, const char *fmt, ...) {
   va_list args;
-  if (!fmt) fmt = "";
   va_start(args, fmt);
-  situ__vformat(message, sizeof message, fmt, args);
+  fail_with(status, c ? c->op->name : "refuse", fmt, args);
   va_end(args);
-  return situ__fail(status, c ? c->op->name : "refuse", "%s", message), false;
+  return false;
 }
 
 situ_status situ_fail(situ_status status, const char *op, const char *fmt, ...) {
-  char message[2048];
   va_list args;
-  if (!fmt) fmt = "";
   va_start(args, fmt);
-  situ__vformat(message, sizeof message, fmt, args);
+  status = fail_with(status, op, fmt, args);
   va_end(args);
-  return situ__fail(status, op, "%s", message);
+  return status;
 }

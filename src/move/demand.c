@@ -20,8 +20,9 @@ static situ__demand *find_demand(const situ__demands *demands, situ_device devic
   return NULL;
 }
 
-/* The memory that is available is asked for when staging has not used any of it yet. */
-situ__demand *situ__move_demand_on(situ__demands *demands, situ_device device) {
+/* The demand on a device, which is added at its first use, when staging has not used any memory yet; NULL when memory
+   runs out. */
+static situ__demand *demand_on(situ__demands *demands, situ_device device) {
   situ__demand *n = find_demand(demands, device);
   if (n) return n;
   if (!situ__grow(NULL, &demands->list, &demands->capacity, sizeof *demands->list, demands->count + 1)) return NULL;
@@ -33,7 +34,7 @@ situ__demand *situ__move_demand_on(situ__demands *demands, situ_device device) {
 static bool has_memory(situ_dry *dry, situ_device device, size_t bytes) {
   rehearsal *r = (rehearsal *)dry;
   if (device.kind == SITU_META) return true;
-  situ__demand *n = situ__move_demand_on(r->demands, device);
+  situ__demand *n = demand_on(r->demands, device);
   if (!n) return false;
   const uint64_t block = situ__memory_block(bytes);
   if (n->full || (block <= n->available && n->now <= n->available - block)) return true;
@@ -100,10 +101,9 @@ static inline void add_target(situ__demand *n, const situ_move_unit *u) {
 }
 
 static __attribute__((noinline)) bool add_other_devices(situ__demands *demands, const situ_move_unit *u) {
-  if (u->from.kind != SITU_CPU && !situ__move_same(u->from, u->to) && !situ__move_demand_on(demands, u->from))
-    return false;
+  if (u->from.kind != SITU_CPU && !situ__move_same(u->from, u->to) && !demand_on(demands, u->from)) return false;
   if (u->to.kind == SITU_META) return true;
-  situ__demand *n = situ__move_demand_on(demands, u->to);
+  situ__demand *n = demand_on(demands, u->to);
   if (n) add_target(n, u);
   return n != NULL;
 }

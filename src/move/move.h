@@ -54,9 +54,6 @@ typedef struct situ__demands {
   int count;
   int64_t capacity;
 } situ__demands;
-/* The demand on a device, which is added at its first use; NULL when memory runs out. Free demands.list with
-   situ__free. */
-situ__demand *situ__move_demand_on(situ__demands *demands, situ_device device);
 /* Adds what a unit that moves asks of its devices, but for the exact memory. Returns false when memory runs out. */
 bool situ__move_add_unit(situ__demands *demands, const situ_move_unit *u);
 /* Finds the exact memory. Returns false after recording an error. Free demands.list in either case. */

@@ -96,6 +96,10 @@ situ_tensor *situ__at_least(situ_tensor *x, double least);
    error under op. */
 bool situ__conv_same(const char *op, int spatial, situ_tensor **x, const situ_tensor *weight, situ_conv_options *o);
 
+/* Reads height and width of an option: one value for both, or none for `missing` (negative: it must be given). Returns
+   false after recording an error under op if one is below `least`. */
+bool situ__read_pair(const char *op, const char *name, situ_shape list, int64_t missing, int64_t least, int64_t out[2]);
+
 /* Bilinear samples of image [N, C, H, W], 0 outside of it: [N, C, P], at rows at[0] and columns at[1], each [N, 1, P],
    in pixels. */
 situ_tensor *situ__sample_pixels(situ_tensor *image, situ_tensor *const at[2]);

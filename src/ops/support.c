@@ -148,3 +148,17 @@ situ_tensor *situ__at_least(situ_tensor *x, double least) {
   const bool good = situ_clamp_(y, least, INFINITY) != NULL;
   return situ__unseen_end(&u) && good ? y : NULL;
 }
+
+bool situ__read_pair(const char *op, const char *name, situ_shape list, int64_t missing, int64_t least,
+                     int64_t out[2]) {
+  if (list.ndim < 0 || list.ndim > 2 || (list.ndim == 0 && missing < 0))
+    return situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1 or 2", name, list.ndim), false;
+  for (int d = 0; d < 2; d++) {
+    out[d] = list.ndim == 0 ? missing : list.dim[list.ndim == 1 ? 0 : d];
+    if (out[d] >= least && out[d] <= INT32_MAX) continue;
+    return situ__fail(SITU_E_ARG, op, "%s is %lld, must be %lld to 2^31 - 1", name, (long long)out[d],
+                      (long long)least),
+           false;
+  }
+  return true;
+}

@@ -16,8 +16,6 @@ typedef struct situ__gguf_type {
   situ_dtype dtype;         /* SITU_DTYPE_DEFAULT: cannot be loaded */
   situ_block_type blocks;   /* dtype SITU_U8: of these */
 } situ__gguf_type;
-/* NULL for an unknown number. */
-const situ__gguf_type *situ__gguf_type_at(uint32_t number);
 
 typedef struct situ__gguf_item {
   const char *key;

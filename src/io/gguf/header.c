@@ -52,7 +52,8 @@ static const situ__gguf_type types[] = {
   [41] = { "Q1_0", 128, 18, SITU_DTYPE_DEFAULT, SITU_BLOCK_NONE },
 };
 
-const situ__gguf_type *situ__gguf_type_at(uint32_t number) {
+/* NULL for an unknown number. */
+static const situ__gguf_type *type_at(uint32_t number) {
   return number < sizeof types / sizeof *types && types[number].name ? &types[number] : NULL;
 }
 
@@ -233,7 +234,7 @@ static bool read_tensor(reader *r, situ__gguf_tensor *t) {
   for (uint64_t d = 0; d < ndim; d++)
     if (!take_number(r, 8, &dim[d])) return false;
   if (!take_number(r, 4, &number) || !take_number(r, 8, &offset)) return false;
-  const situ__gguf_type *type = situ__gguf_type_at((uint32_t)number);
+  const situ__gguf_type *type = type_at((uint32_t)number);
   if (!type) return BAD(r, "has a tensor '%s' of the unknown type %llu", shown, (unsigned long long)number);
   if (offset > (uint64_t)r->bytes) return BAD(r, "has a tensor '%s' behind its end", shown);
   t->entry.type = type->name;

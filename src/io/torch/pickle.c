@@ -13,12 +13,12 @@ bool situ__unpickle_bad(unpickler *u, const char *what) {
   return situ__problem_set(u->problem, SITU_E_FORMAT, "has a pickle %s (at its byte %zu)", what, u->at);
 }
 
-bool situ__unpickle_no_memory(unpickler *u) {
+static bool refuse_memory(unpickler *u) {
   return situ__problem_set(u->problem, SITU_E_NOMEM, "has a pickle too large for the memory");
 }
 
 bool situ__unpickle_grow(unpickler *u, void *list, size_t count, int64_t *capacity, size_t size) {
-  return (count < INT32_MAX && situ__grow(NULL, list, capacity, size, count + 1)) || situ__unpickle_no_memory(u);
+  return (count < INT32_MAX && situ__grow(NULL, list, capacity, size, count + 1)) || refuse_memory(u);
 }
 
 /* ---- the stack ---- */
@@ -392,7 +392,7 @@ static bool run_all(unpickler *u) {
 bool situ__pickle_parse(situ__pickle *pickle, const char *data, size_t bytes, situ__problem *problem) {
   *pickle = (situ__pickle){ .texts = situ__alloc(bytes + 1) };
   unpickler u = { .pickle = pickle, .data = (const unsigned char *)data, .bytes = bytes, .problem = problem };
-  const bool fine = pickle->texts ? run_all(&u) : situ__unpickle_no_memory(&u);
+  const bool fine = pickle->texts ? run_all(&u) : refuse_memory(&u);
   situ__free(u.stack);
   situ__free(u.mark);
   situ__free(u.memo);

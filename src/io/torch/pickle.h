@@ -96,7 +96,6 @@ typedef struct situ__unpickler {
 
 /* All return false with the reason in the problem. */
 bool situ__unpickle_bad(situ__unpickler *u, const char *what) SITU_COLD;
-bool situ__unpickle_no_memory(situ__unpickler *u) SITU_COLD;
 bool situ__unpickle_push(situ__unpickler *u, uint32_t value);
 /* Makes a value and pushes it. */
 bool situ__unpickle_new(situ__unpickler *u, const situ__pickle_value *value);

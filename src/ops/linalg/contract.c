@@ -56,7 +56,8 @@ static bool sum_others(situ__term *t, uint64_t keep, bool keeps_dtype) {
   return t->x != NULL;
 }
 
-bool situ__append_labels(situ__term *to, const situ__term *t, uint64_t in) {
+/* Appends to `to` the labels of t that are in `in`. Returns false if there are too many. */
+static bool append_labels(situ__term *to, const situ__term *t, uint64_t in) {
   for (int d = 0; d < t->ndim; d++) {
     if (!has(in, t->label[d])) continue;
     if (to->ndim == SITU_MAX_DIMS) return false;
@@ -89,8 +90,8 @@ static int64_t extent(const situ__term *t, uint64_t in) {
 static situ_tensor *grouped(const situ__term *t, const situ__term *batch, const situ__term *first,
                             const situ__term *second) {
   situ__term order = *batch;
-  (void)situ__append_labels(&order, first, ~UINT64_C(0));
-  (void)situ__append_labels(&order, second, ~UINT64_C(0));
+  (void)append_labels(&order, first, ~UINT64_C(0));
+  (void)append_labels(&order, second, ~UINT64_C(0));
   const situ_shape shape =
       SITU_SHAPE(extent(t, labels_of(batch)), extent(t, labels_of(first)), extent(t, labels_of(second)));
   return situ_reshape(ordered(t, &order), shape);
@@ -102,12 +103,12 @@ static bool multiply(const situ__label_sizes *s, situ__term *a, situ__term *b, u
     return false;
   const uint64_t both = labels_of(a) & labels_of(b);
   situ__term batch = { .ndim = 0 }, summed = batch, rows = batch, columns = batch;
-  (void)situ__append_labels(&batch, a, both & keep);
-  (void)situ__append_labels(&summed, a, both & ~keep);
-  (void)situ__append_labels(&rows, a, ~both);
-  (void)situ__append_labels(&columns, b, ~both);
+  (void)append_labels(&batch, a, both & keep);
+  (void)append_labels(&summed, a, both & ~keep);
+  (void)append_labels(&rows, a, ~both);
+  (void)append_labels(&columns, b, ~both);
   situ__term out = batch;
-  if (!situ__append_labels(&out, &rows, ~both) || !situ__append_labels(&out, &columns, ~both))
+  if (!append_labels(&out, &rows, ~both) || !append_labels(&out, &columns, ~both))
     return situ__fail(SITU_E_SHAPE, s->op,
                       "a product on the way has more than %d dimensions; multiply fewer operands at once",
                       SITU_MAX_DIMS),
@@ -171,7 +172,7 @@ situ_tensor *situ_tensordot(situ_tensor *input, situ_tensor *other, situ_shape d
     t[1].label[dims_other.dim[k] < 0 ? dims_other.dim[k] + t[1].ndim : dims_other.dim[k]] =
         (int)(dims_self.dim[k] < 0 ? dims_self.dim[k] + t[0].ndim : dims_self.dim[k]);
   const uint64_t both = labels_of(&t[0]) & labels_of(&t[1]);
-  if (!situ__append_labels(&result, &t[0], ~both) || !situ__append_labels(&result, &t[1], ~both))
+  if (!append_labels(&result, &t[0], ~both) || !append_labels(&result, &t[1], ~both))
     return situ__fail(SITU_E_SHAPE, s.op, "the result has more than %d dimensions", SITU_MAX_DIMS), NULL;
   (void)situ__note_sizes(&s, &t[0]);
   const int label = situ__note_sizes(&s, &t[1]);

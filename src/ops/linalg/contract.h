@@ -30,8 +30,6 @@ static inline int situ__find_label(const situ__term *t, int label) {
   return -1;
 }
 
-/* Appends to `to` the labels of t that are in `in`. Returns false if there are too many. */
-bool situ__append_labels(situ__term *to, const situ__term *t, uint64_t in);
 
 /* Adds an operand's sizes. Sizes of 1 broadcast, except within one operand. Returns the label whose sizes do not match,
    -1 if all do. */

@@ -36,8 +36,6 @@ static inline situ_tensor *situ__mt(situ_tensor *x) { return x ? situ_transpose(
 
 /* ---- for gradients: without one of their own ---- */
 
-/* x^T of a x = b, or with `transposed` of a^T x = b; lut and swaps as SITU_LINALG_LU gives them. */
-situ_tensor *situ__lu_solve(situ_tensor *lut, situ_tensor *swaps, situ_tensor *b, bool transposed);
 /* x^T of a x = b, a triangular. */
 situ_tensor *situ__triangular(situ_tensor *a, situ_tensor *b, bool upper, bool unit);
 

@@ -123,7 +123,8 @@ static const situ_op lu_solve_op = {
   .forward = lu_solve_forward
 };
 
-situ_tensor *situ__lu_solve(situ_tensor *lut, situ_tensor *swaps, situ_tensor *b, bool transposed) {
+/* x^T of a x = b, or with `transposed` of a^T x = b; lut and swaps as SITU_LINALG_LU gives them. */
+static situ_tensor *solve_by_lu(situ_tensor *lut, situ_tensor *swaps, situ_tensor *b, bool transposed) {
   if (!lut || !swaps || !b) return NULL;
   return situ_op_run(&lu_solve_op, (situ_tensor *[]){ lut, swaps, b }, 3, &transposed, NULL);
 }
@@ -145,7 +146,7 @@ static bool solve_forward(situ_call *c) {
 
 /* db = a^-T dx, da = -db x^T. */
 static bool solve_backward(situ_grad_call *g) {
-  situ_tensor *dbt = situ__lu_solve(g->out[LUT], g->out[SWAPS], situ__mt(g->grad[X]), true);
+  situ_tensor *dbt = solve_by_lu(g->out[LUT], g->out[SWAPS], situ__mt(g->grad[X]), true);
   return GRAD(g, 1, situ__mt(dbt)) && GRAD(g, 0, situ_neg(situ_matmul(situ__mt(dbt), g->out[X])));
 }
 
@@ -227,7 +228,7 @@ static bool det_forward(situ_call *c) { return factor(c, c->op->code, false, c->
 static situ_tensor *inverse_times(situ_tensor *number, situ_tensor *lut, situ_tensor *swaps) {
   const int64_t n = situ_size(lut, -1);
   situ_tensor *eye = situ_eye(n, n, &(situ_options){ .dtype = situ_dtype_of(lut), .device = situ_device_of(lut) });
-  return situ__mt(situ__lu_solve(lut, swaps, situ_mul(eye, situ_unsqueeze(situ_unsqueeze(number, -1), -1)), true));
+  return situ__mt(solve_by_lu(lut, swaps, situ_mul(eye, situ_unsqueeze(situ_unsqueeze(number, -1), -1)), true));
 }
 
 /* 1 or -1: an odd number of row swaps changes the sign. */

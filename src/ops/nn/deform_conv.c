@@ -15,19 +15,6 @@ typedef struct deformation {
 
 /* ---- sizes ---- */
 
-static bool entry(const char *op, const char *name, situ_shape list, int64_t missing, int64_t least, int64_t out[2]) {
-  if (list.ndim < 0 || list.ndim > 2)
-    return situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1 or 2", name, list.ndim), false;
-  for (int d = 0; d < 2; d++) {
-    out[d] = list.ndim == 0 ? missing : list.dim[list.ndim == 1 ? 0 : d];
-    if (out[d] >= least && out[d] <= INT32_MAX) continue;
-    return situ__fail(SITU_E_ARG, op, "%s is %lld, must be %lld to 2^31 - 1", name, (long long)out[d],
-                      (long long)least),
-           false;
-  }
-  return true;
-}
-
 static bool read_out(const char *op, deformation *f) {
   for (int d = 0; d < 2; d++) {
     int64_t reach, span;
@@ -76,8 +63,9 @@ static bool read_sizes(const char *op, situ_tensor *const *in, const situ_deform
                       "[O, C/groups, kh, kw], where groups divides O and G divides C",
                       situ_shape_text(&x, text[0]), situ_shape_text(&offset, text[1]), situ_shape_text(&w, text[2])),
            false;
-  if (!entry(op, "stride", o->stride, 1, 1, f->stride) || !entry(op, "padding", o->padding, 0, 0, f->padding) ||
-      !entry(op, "dilation", o->dilation, 1, 1, f->dilation) || !read_out(op, f) ||
+  if (!situ__read_pair(op, "stride", o->stride, 1, 1, f->stride) ||
+      !situ__read_pair(op, "padding", o->padding, 0, 0, f->padding) ||
+      !situ__read_pair(op, "dilation", o->dilation, 1, 1, f->dilation) || !read_out(op, f) ||
       !fits_places(op, "offset", in[OFFSET], f, 2) || (in[MASK] && !fits_places(op, "mask", in[MASK], f, 1)))
     return false;
   if (!in[BIAS] || (in[BIAS]->view.ndim == 1 && in[BIAS]->view.size[0] == f->outputs)) return true;

@@ -10,26 +10,14 @@ typedef struct patches {
   int64_t size[2], count[2]; /* of the padded image; patches along each dimension */
 } patches;
 
-static bool entry(const char *op, const char *name, situ_shape list, int64_t missing, int64_t least, int64_t out[2]) {
-  if (list.ndim < 0 || list.ndim > 2 || (list.ndim == 0 && missing < 0))
-    return situ__fail(SITU_E_ARG, op, "%s has %d values, must have 1 or 2", name, list.ndim), false;
-  for (int d = 0; d < 2; d++) {
-    out[d] = list.ndim == 0 ? missing : list.dim[list.ndim == 1 ? 0 : d];
-    if (out[d] >= least && out[d] <= INT32_MAX) continue;
-    return situ__fail(SITU_E_ARG, op, "%s is %lld, must be %lld to 2^31 - 1", name, (long long)out[d],
-                      (long long)least),
-           false;
-  }
-  return true;
-}
-
 static bool read_patches(const char *op, situ_shape kernel_size, const situ_unfold_options *o, const int64_t size[2],
                          patches *p) {
   static const situ_unfold_options none;
   if (!o) o = &none;
-  if (!entry(op, "kernel_size", kernel_size, -1, 1, p->kernel) ||
-      !entry(op, "dilation", o->dilation, 1, 1, p->dilation) || !entry(op, "padding", o->padding, 0, 0, p->padding) ||
-      !entry(op, "stride", o->stride, 1, 1, p->stride))
+  if (!situ__read_pair(op, "kernel_size", kernel_size, -1, 1, p->kernel) ||
+      !situ__read_pair(op, "dilation", o->dilation, 1, 1, p->dilation) ||
+      !situ__read_pair(op, "padding", o->padding, 0, 0, p->padding) ||
+      !situ__read_pair(op, "stride", o->stride, 1, 1, p->stride))
     return false;
   for (int d = 0; d < 2; d++) {
     if (size[d] < 1 || size[d] > INT64_MAX / 4)
@@ -87,7 +75,7 @@ situ_tensor *situ_fold(situ_tensor *input, situ_shape output_size, situ_shape ke
   static const situ_op schema = { .name = "fold", .operand = { { "input", 0 } } };
   int64_t size[2];
   patches p;
-  if (!situ__together(&schema, &input, 1) || !entry("fold", "output_size", output_size, -1, 1, size) ||
+  if (!situ__together(&schema, &input, 1) || !situ__read_pair("fold", "output_size", output_size, -1, 1, size) ||
       !read_patches("fold", kernel_size, options, size, &p))
     return NULL;
   const int ndim = input->view.ndim;

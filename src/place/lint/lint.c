@@ -63,8 +63,6 @@ const char *situ__lint_tensor(const situ_tensor *t, char buffer[SITU__LINT_TEXT]
   return buffer;
 }
 
-const char *situ__lint_name(const situ__part *part) { return *part->path ? part->path : part->module->type->name; }
-
 /* ---- registered parts ---- */
 
 const situ__part *situ__lint_known(const situ__lint *l, const void *pointer) {

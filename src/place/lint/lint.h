@@ -46,8 +46,6 @@ bool situ__lint_fix(situ__lint *l, const char *fmt, ...) SITU_PRINTF(2, 3);
 
 /* The first part of this module or tensor; NULL: none. */
 const situ__part *situ__lint_known(const situ__lint *l, const void *pointer);
-/* A part's path; for the root, its type. */
-const char *situ__lint_name(const situ__part *part);
 /* "f32 [10] made at train.c:12 in main" */
 enum { SITU__LINT_TEXT = 512 };
 const char *situ__lint_tensor(const situ_tensor *t, char buffer[SITU__LINT_TEXT]);

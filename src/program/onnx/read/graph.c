@@ -21,7 +21,8 @@ enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12, VALUE_INFO = 13, SPAR
 
 /* ---- values ---- */
 
-int32_t situ__onnx_find_value(const situ__onnx *f, const char *name) {
+/* The value of a name in the innermost scope that has it; -1: there is none. */
+static int32_t find_value(const situ__onnx *f, const char *name) {
   int32_t v = -1;
   for (const situ__onnx_scope *s = &f->scope; s && v < 0; s = s->outer) v = situ__names_get(&s->names, name);
   return v;
@@ -29,7 +30,7 @@ int32_t situ__onnx_find_value(const situ__onnx *f, const char *name) {
 
 bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out) {
   const bool own = situ__names_get(&f->scope.names, name) >= 0;
-  const int32_t before = own ? 0 : situ__onnx_find_value(f, name);
+  const int32_t before = own ? 0 : find_value(f, name);
   /* A branch may have the name of a value that the outer graph computes after it. */
   if (own || (before >= 0 && f->about[before].ready))
     return situ__onnx_bad(f, SITU_E_FORMAT, "has two values '%s'", name);
@@ -143,7 +144,7 @@ static bool read_input(situ__onnx *f, situ__protobuf message) {
   bool tensor;
   uint64_t element;
   if (!read_info(f, message, &name, &type)) return false;
-  if (situ__onnx_find_value(f, name) >= 0) return true; /* an initialiser's default, which cannot be replaced */
+  if (find_value(f, name) >= 0) return true; /* an initialiser's default, which cannot be replaced */
   situ__program *p = f->program;
   situ__program_input *in = &p->input[p->inputs];
   *in = (situ__program_input){ .name = name, .dims = -1 };
@@ -183,7 +184,7 @@ static bool read_values(situ__onnx *f, situ__protobuf message, uint32_t number, 
     *v = -1;
     if (!name) return false;
     if (number == 2 && *name && !situ__onnx_add_value(f, name, v)) return false;
-    if (number == 1 && *name && (*v = situ__onnx_find_value(f, name)) < 0)
+    if (number == 1 && *name && (*v = find_value(f, name)) < 0)
       return situ__onnx_bad(f, SITU_E_FORMAT, "uses a value '%s' before it is computed", name);
   }
   return true;
@@ -368,7 +369,7 @@ static bool read_results(situ__onnx *f, situ__protobuf message) {
   for (situ__protobuf_field field; situ__protobuf_next(&message, &field);) {
     if (field.number != OUTPUT || field.wire != SITU__PROTOBUF_BYTES) continue;
     if (!read_info(f, field.bytes, &name, &type)) return false;
-    int32_t v = situ__onnx_find_value(f, name);
+    int32_t v = find_value(f, name);
     if (v < 0 || !f->about[v].ready)
       return situ__onnx_bad(f, SITU_E_FORMAT, "gives '%s', which it does not compute", name);
     if (!situ__onnx_on_device(f, v, &v)) return false;
@@ -388,7 +389,7 @@ static bool find_results(situ__onnx *f, situ__protobuf message, int32_t *results
   for (situ__protobuf_field field; situ__protobuf_next(&message, &field);) {
     if (field.number != OUTPUT || field.wire != SITU__PROTOBUF_BYTES) continue;
     if (!read_info(f, field.bytes, &name, &type)) return false;
-    const int32_t v = situ__onnx_find_value(f, name);
+    const int32_t v = find_value(f, name);
     if (*count == most || v < 0 || !f->about[v].ready)
       return situ__onnx_bad(f, SITU_E_FORMAT, "has a branch whose result '%s' does not exist, or is one too many",
                             name);

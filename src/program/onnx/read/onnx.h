@@ -101,8 +101,6 @@ typedef struct situ__onnx_tensor {
 bool situ__onnx_read_tensor(situ__onnx *f, situ__protobuf message, situ__onnx_tensor *out);
 /* The tensor's values, owned by the innermost scope; NULL after recording an error. */
 situ_tensor *situ__onnx_load_tensor(situ__onnx *f, const situ__onnx_tensor *t, situ_device device);
-/* Opens a file beside the model, or finds it open; NULL after recording an error. */
-const situ__onnx_file *situ__onnx_open_file(situ__onnx *f, const char *location);
 
 /* ---- the graph (graph.c, node.c) ---- */
 
@@ -137,8 +135,6 @@ bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out);
 int64_t situ__onnx_size_results(situ__onnx *f, const situ__program_node *n, situ__value *value);
 /* Whether an operator draws numbers. */
 bool situ__onnx_draws(const char *op);
-/* The value of a name in the innermost scope that has it; -1: there is none. */
-int32_t situ__onnx_find_value(const situ__onnx *f, const char *name);
 /* Sets *out to the value of v's copy on the module's device, or on the host. */
 bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out);
 bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out);

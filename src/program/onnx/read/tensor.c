@@ -143,7 +143,8 @@ static int open_below(situ__onnx *f, const char *location) {
   return fd;
 }
 
-const situ__onnx_file *situ__onnx_open_file(situ__onnx *f, const char *location) {
+/* Opens a file beside the model, or finds it open; NULL after recording an error. */
+static const situ__onnx_file *open_file(situ__onnx *f, const char *location) {
   for (int32_t i = 0; i < f->files; i++)
     if (strcmp(f->file[i].location, location) == 0) return &f->file[i];
   situ__onnx_file *larger = situ__realloc(f->file, ((size_t)f->files + 1) * sizeof *larger);
@@ -168,7 +169,7 @@ const situ__onnx_file *situ__onnx_open_file(situ__onnx *f, const char *location)
 static situ_tensor *load_external(situ__onnx *f, const situ__onnx_tensor *t, int64_t bytes, situ_device device) {
   int64_t end;
   if (!t->location) return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' in no file", t->name), NULL;
-  const situ__onnx_file *file = situ__onnx_open_file(f, t->location);
+  const situ__onnx_file *file = open_file(f, t->location);
   if (!file) return NULL;
   if ((t->length >= 0 && t->length != bytes) || !situ__add_i64(t->offset, bytes, &end) || end > file->bytes)
     return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' of %lld bytes at %lld, which file '%s' does not have",
