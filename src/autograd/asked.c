@@ -22,7 +22,8 @@ typedef struct walk {
 } walk;
 
 static bool put_entry(const char *op, situ__map *map, const void *key, void *value) {
-  return situ__map_put(map, key, value) || (situ__no_memory(op, 2 * (map->size + 8) * sizeof *map->entries), false);
+  if (situ__map_put(map, key, value)) return true;
+  return situ__no_memory(op, 2 * (map->size + 8) * sizeof *map->entries), false;
 }
 
 static bool push_node(walk *w, const situ__node *n) {

@@ -155,7 +155,7 @@ bool situ__run_hooks(const char *op, const situ__meta *m, situ_tensor **grad) {
     if (good && changed && changed != *grad) {
       if (situ__same_sizes(&changed->view, &(*grad)->view) && changed->view.dtype == (*grad)->view.dtype)
         situ_set(grad, changed);
-      else good = situ__fail(SITU_E_SHAPE, op, "a hook returned a gradient of another shape or dtype") == SITU_OK;
+      else good = (situ__fail(SITU_E_SHAPE, op, "a hook returned a gradient of another shape or dtype"), false);
     }
     SITU_IGNORE(situ_scope_end(&s));
     if (!good) return false;

@@ -121,8 +121,8 @@ typedef struct nodes {
 } nodes;
 
 static bool put_entry(situ__pass *p, const void *key, uint64_t sequence) {
-  return situ__map_put(&p->uses, key, (void *)(uintptr_t)sequence) ||
-         (situ__no_memory(p->op, 2 * (p->uses.size + 8) * sizeof *p->uses.entries), false);
+  if (situ__map_put(&p->uses, key, (void *)(uintptr_t)sequence)) return true;
+  return situ__no_memory(p->op, 2 * (p->uses.size + 8) * sizeof *p->uses.entries), false;
 }
 
 static bool add_node(situ__pass *p, nodes *todo, const situ__node *n) {

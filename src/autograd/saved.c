@@ -81,7 +81,7 @@ bool situ__saved_pack(const char *op, situ_tensor **saved) {
   situ__saved_hooks = now;
   if (!value) return good;
   packed *p = situ__alloc(sizeof *p);
-  if (!p) (void)situ__no_memory(op, sizeof *p);
+  if (!p) situ__no_memory(op, sizeof *p);
   situ_tensor *shell = NULL;
   if (p) {
     *p = (packed){ now->hooks, value };

@@ -105,7 +105,7 @@ void situ__dry_forget(void) {
 }
 
 situ_status situ__dry_blind(const char *op) {
-  (void)situ__fail(SITU_E_UNSUPPORTED, op, "a dry run has no values, but this call reads them");
+  situ__fail(SITU_E_UNSUPPORTED, op, "a dry run has no values, but this call reads them");
   if (situ_error() != SITU_OK && !situ__dry->told) situ__dry->blind = true;
   situ__dry_found();
   situ__dry->blind = false;

@@ -91,14 +91,14 @@ static bool refuse_device(const char *op, situ_device device) {
   const char *reason = "";
   if (device.kind == SITU_DEVICE_KINDS) {
     /* situ_dev has recorded the reason. After a clear, this value must still be an error. */
-    if (situ_error() != SITU_OK) (void)situ__null(op, "device");
-    else (void)situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
+    if (situ_error() != SITU_OK) situ__null(op, "device");
+    else situ__fail(SITU_E_ARG, op, "the device is one whose name was refused");
   } else if (device.kind > SITU_DEVICE_KINDS || device.kind == SITU_DEVICE_DEFAULT) {
-    (void)situ__fail(SITU_E_ARG, op, "%u is not a kind of device", device.kind);
+    situ__fail(SITU_E_ARG, op, "%u is not a kind of device", device.kind);
   } else {
     int count = count_of(device.kind, &reason);
-    (void)situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s", situ_device_name(device, name),
-                     reason);
+    situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s", situ_device_name(device, name),
+               reason);
   }
   return false;
 }

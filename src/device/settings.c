@@ -28,9 +28,9 @@ static void begin_setting(situ_setting *before) {
 
 static void end_setting(const char *op, const situ_setting *before) {
   if (!before) {
-    (void)situ__null(op, "before");
+    situ__null(op, "before");
   } else if (before->depth >= situ__setting.depth) {
-    (void)situ__fail(SITU_E_STATE, op, "not open on this thread (never begun, ended twice, or by an outer scope)");
+    situ__fail(SITU_E_STATE, op, "not open on this thread (never begun, ended twice, or by an outer scope)");
   } else {
     situ__setting_back(before);
   }
@@ -63,14 +63,14 @@ bool situ__unstated_forbidden(void) {
 
 void situ_policy_begin(situ_setting *before, situ_policy policy) {
   if (!before) {
-    (void)situ__null("policy_begin", "before");
+    situ__null("policy_begin", "before");
     return;
   }
   begin_setting(before);
   if (policy.host_to_device > SITU_POLICY_COPY || policy.device_to_host > SITU_POLICY_COPY ||
       policy.device_to_device > SITU_POLICY_COPY || policy.unstated > SITU_UNSTATED_FORBID)
-    (void)situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d } is not a policy", policy.host_to_device,
-                     policy.device_to_host, policy.device_to_device, policy.unstated);
+    situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d } is not a policy", policy.host_to_device,
+               policy.device_to_host, policy.device_to_device, policy.unstated);
   else memcpy(situ__setting.policy, &policy, sizeof policy);
 }
 

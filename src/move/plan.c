@@ -241,7 +241,7 @@ static bool check_unit(const situ_move_plan *m, const situ_move_unit *u, situ__d
     return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", label_of(u->tensor)),
            false;
   if (!u->moves) return true;
-  if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(m->op, s) == SITU_OK;
+  if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(m->op, s), false;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
     return situ__fail(SITU_E_STATE, m->op,
                       "%s is on meta, and its values are unknown: load a state dict into it, or initialise it on the "

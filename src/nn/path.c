@@ -12,7 +12,8 @@ bool situ__nn_is_path(const char *name) { return name && strchr(name, '.'); }
 static bool check_depth(const char *op, const char *path) {
   int dots = 0;
   for (const char *c = path; (c = strchr(c, '.')) != NULL; c++) dots++;
-  return dots < SITU__NN_DEPTH || (situ__fail(SITU_E_LIMIT, op, "a path of more than %d parts", SITU__NN_DEPTH), false);
+  if (dots < SITU__NN_DEPTH) return true;
+  return situ__fail(SITU_E_LIMIT, op, "a path of more than %d parts", SITU__NN_DEPTH), false;
 }
 
 /* For "encoder.layer.0": adds "layer.0" to m's child "encoder". A child that does not exist gets its part before m gets

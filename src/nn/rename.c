@@ -49,7 +49,7 @@ static bool add_renamed(situ_tree *to, const char *name, situ_tensor *t, const s
   for (int64_t i = 0; kept && i < o->rename_count; i++) kept = apply(&o->rename[i], &path);
   const char *renamed = path.data ? path.data : "";
   if (path.failed) {
-    good = situ__no_memory(op, strlen(name)) == SITU_OK;
+    good = (situ__no_memory(op, strlen(name)), false);
   } else if (kept && situ_tree_find(to, renamed)) {
     situ__fail(SITU_E_ARG, op, "two tensors of the state are named %s by .rename, one of them from %s", renamed, name);
     good = false;

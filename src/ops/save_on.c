@@ -21,7 +21,7 @@ static void *pack(situ_tensor *t, void *payload) {
   const situ_device to = as_device(payload);
   if (situ__same_device(t->view.storage->device, to)) return NULL;
   away *a = situ__alloc(sizeof *a);
-  if (!a) return (void)situ__no_memory(op, sizeof *a), NULL;
+  if (!a) return situ__no_memory(op, sizeof *a), NULL;
   *a = (away){ situ_retain(situ_to(t, to)), t->view.storage->device };
   if (a->copy) return a;
   situ__free(a);

@@ -267,22 +267,24 @@ static bool check(const char *op, const situ_grad_scaler_source *source, situ_gr
   const int count = grad ? gather(source, most, grad) : 0;
   bool good = situ__error_count() == errors;
   if (good && !count && !source->agree)
-    good = situ__fail(SITU_E_STATE, op, "no parameter of the optimiser has a gradient; call backward first") == SITU_OK;
+    good = (situ__fail(SITU_E_STATE, op, "no parameter of the optimiser has a gradient; call backward first"), false);
   for (int i = 0; good && i < count; i++) {
     if (unscale && situ_dtype_of(grad[i]) == SITU_F16)
-      good = situ__fail(SITU_E_DTYPE, op,
-                        "a gradient is f16, where small ones would vanish; step without unscale_ "
-                        "divides in f32, or keep parameters in f32") == SITU_OK;
+      good = (situ__fail(SITU_E_DTYPE, op,
+                         "a gradient is f16, where small ones would vanish; step without unscale_ "
+                         "divides in f32, or keep parameters in f32"),
+              false);
     list[i] = grad[i];
   }
   good = good && look(list, count, finite, &k->largest);
   bool scaled = s->scaled;
   if (source->agree) good = source->agree(source->payload, good, finite, &scaled) == SITU_OK && good;
   if (good && !scaled)
-    good = situ__fail(SITU_E_STATE, op,
-                      "this scaler has scaled no loss, and would divide gradients by %g; call situ_backward on "
-                      "situ_grad_scaler_scale(scaler, loss)",
-                      s->scale) == SITU_OK;
+    good = (situ__fail(SITU_E_STATE, op,
+                       "this scaler has scaled no loss, and would divide gradients by %g; call situ_backward on "
+                       "situ_grad_scaler_scale(scaler, loss)",
+                       s->scale),
+            false);
   good = good && (!unscale || divide(s, grad, count));
   situ__free(grad);
   return good;

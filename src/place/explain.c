@@ -77,7 +77,7 @@ static bool explain(const situ_tensor *t, situ__text *text) {
   for (int how = 0; how < SITU_RELATIONS; how++) situ__text_free(&k.names[how]);
   situ__text_add(text, "\n  %-12s %s (version %" PRIu32 ")", "values",
                  facts.written ? "written" : "none yet: nothing was written since it was made", situ_version_of(t));
-  if (text->failed) (void)situ__no_memory("explain", text->capacity);
+  if (text->failed) situ__no_memory("explain", text->capacity);
   return !text->failed;
 }
 

@@ -135,7 +135,7 @@ static bool check_written(const char *op, const situ_tensor *t) {
   if (!has_memory(op, t)) return false;
   if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN))
     return true;
-  return situ__refuse_unwritten(op, t->view.storage) == SITU_OK;
+  return situ__refuse_unwritten(op, t->view.storage), false;
 }
 
 bool situ_has_values(const situ_tensor *t) {

@@ -81,6 +81,9 @@ line src/ops/relu.h 'static void f(void) { pthread_mutex_lock(&m); }' "a lock th
 line src/ops/relu.h 'static void f(void) { vsnprintf(text, 8, fmt, args); }' "a decimal comma"
 line src/ops/relu.h '  int good = backend->kernel[work->verb](0, work);' "a way around the door to kernels"
 line src/nn/linear.c '  const int64_t more = *capacity ? 2 * *capacity : 8;' "an array that grows without situ__grow"
+line src/nn/linear.c '  return good || (situ__fail(SITU_E_ARG, op, "x"), false);' "an error in an expression that is returned"
+line src/nn/linear.c '  good = situ__no_memory(op, 8) == SITU_OK;' "an error that is compared with success"
+line src/nn/linear.c '  if (!p) return (void)situ__null(op, "p"), NULL;' "an error that is cast away"
 line cli/main.c '// TO''DO: later' "an open end"
 tree && awk 'BEGIN { for (i = 0; i < 601; i++) print "/* */" }' >src/nn/long.c
 fails check_sizes src/nn/long.c:601: "a file that is too long"

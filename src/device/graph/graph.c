@@ -341,10 +341,11 @@ situ_graph *situ_graph_capture_end(void) {
   situ__graph_recording = NULL;
   gather_places(g);
   bool good = situ__error_count() == g->errors;
-  if (!good) (void)situ__fail(SITU_E_STATE, op, "an error happened while the graph was recorded");
+  if (!good) situ__fail(SITU_E_STATE, op, "an error happened while the graph was recorded");
   else if (g->length == 0)
-    good = situ__fail(SITU_E_STATE, op, "nothing was asked of %s while the graph was recorded",
-                      situ_device_name(g->device, name)) == SITU_OK;
+    good = (situ__fail(SITU_E_STATE, op, "nothing was asked of %s while the graph was recorded",
+                       situ_device_name(g->device, name)),
+            false);
   else good = finish(g) == SITU_OK;
   if (good) return g;
   situ_graph_free(g);

@@ -90,7 +90,7 @@ void situ_ledger_begin_none(situ_ledger *l) { situ_ledger_begin_with(l, &(situ_l
 
 void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) {
   if (!l) {
-    (void)situ__null("ledger_begin", "ledger");
+    situ__null("ledger_begin", "ledger");
     return;
   }
   *l = (situ_ledger){ .began = now(), .thread = &mine };
@@ -112,7 +112,7 @@ void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) 
 
 /* An ended ledger is usable: it keeps its sums. */
 bool situ__ledger_usable(const char *op, const situ_ledger *l) {
-  if (!l) return (void)situ__null(op, "ledger"), false;
+  if (!l) return situ__null(op, "ledger"), false;
   if (l->thread == &mine && !situ__forked() && (!l->open || l->depth <= mine.depth)) return true;
   return situ__fail(SITU_E_STATE, op,
                     "this ledger is not open on this thread (begun on another, or an outer one was ended)"),
@@ -179,5 +179,6 @@ bool situ__ledger_entries(const char *op, const situ_ledger *l, situ__transfer *
   for (uint64_t n = from; *list && n < next; n++)
     if (l->all_threads || ring[n % capacity].thread == &mine) (*list)[(*count)++] = ring[n % capacity];
   situ__mutex_unlock(&lock);
-  return !most || *list || (situ__no_memory(op, most * sizeof **list), false);
+  if (most && !*list) return situ__no_memory(op, most * sizeof **list), false;
+  return true;
 }

@@ -51,7 +51,7 @@ typedef struct look {
 static bool look_at(look *k, const char *op, const situ_ledger *l, bool room_missing) {
   *k = (look){ .op = op, .ledger = l };
   if (!situ__ledger_usable(op, l)) return false;
-  if (room_missing) return (void)situ__null(op, "out"), false;
+  if (room_missing) return situ__null(op, "out"), false;
   return situ__ledger_entries(op, l, &k->list, &k->count);
 }
 

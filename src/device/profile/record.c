@@ -138,7 +138,7 @@ situ_status situ_profile_begin(const situ_profile_options *options) {
 situ_profile *situ_profile_end(void) {
   const char *op = "profile_end";
   situ_profile *p = situ__profiling;
-  if (!p) return (void)situ__fail(SITU_E_STATE, op, "this thread records no profile"), NULL;
+  if (!p) return situ__fail(SITU_E_STATE, op, "this thread records no profile"), NULL;
   situ__profiling = NULL;
   p->ended = situ__seconds();
   if (!p->failed) return p;

@@ -44,11 +44,12 @@ static bool measure(const char *op, const situ_tree *flat, int64_t *total, uint6
     situ__text_add(&text, "%s %d", situ_tree_key(flat, i), (int)situ_dtype_of(t));
     situ__text_dims(&text, shape.dim, shape.ndim);
     if (situ_block_type_of(t))
-      good = situ__fail(SITU_E_UNSUPPORTED, op, "%.200s has quantised blocks, whose elements cannot be divided",
-                        situ_tree_key(flat, i)) == SITU_OK;
+      good = (situ__fail(SITU_E_UNSUPPORTED, op, "%.200s has quantised blocks, whose elements cannot be divided",
+                         situ_tree_key(flat, i)),
+              false);
     if (!situ_memory_is_away(t)) *total += situ_numel(t);
   }
-  if (good && text.failed) good = situ__no_memory(op, text.length) == SITU_OK;
+  if (good && text.failed) good = (situ__no_memory(op, text.length), false);
   *layout = good ? situ__dist_hash(text.data, text.length) : 0;
   situ__text_free(&text);
   return good;

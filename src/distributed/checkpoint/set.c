@@ -177,7 +177,7 @@ situ_status situ__set_commit(const char *op, const char *directory, situ__set_id
   situ__text_add(&value, "%d %d %08x", VERSION, (int)id.ranks, (unsigned)id.tag);
   bool good = true;
   for (int r = 0; good && r < id.ranks; r++) good = add_sum(op, directory, id, r, &value);
-  if (good && value.failed) good = situ__no_memory(op, value.length) == SITU_OK;
+  if (good && value.failed) good = (situ__no_memory(op, value.length), false);
   situ__errors_aside(&own);
   char *had_old = situ__set_read_manifest(op, directory, &old);
   SITU_IGNORE(situ__errors_back(&own, NULL, 0));

@@ -172,10 +172,11 @@ bool situ__dist_is_known(const char *op, const situ_dist_ddp *d) {
   const char *how;
   bool good = situ__dist_list_items(op, &now) && compare_items(op, d, &now, false, &item, &how);
   if (good && item)
-    good = situ__fail(SITU_E_STATE, op,
-                      "%s %.120s %s, and ddp does not know: call the module that situ_dist_ddp_new got, in training "
-                      "mode, not its parts",
-                      item->is_buffer ? "buffer" : "parameter", item->name, how) == SITU_OK;
+    good = (situ__fail(SITU_E_STATE, op,
+                       "%s %.120s %s, and ddp does not know: call the module that situ_dist_ddp_new got, in training "
+                       "mode, not its parts",
+                       item->is_buffer ? "buffer" : "parameter", item->name, how),
+            false);
   situ__dist_free_items(&now);
   return good;
 }

@@ -50,9 +50,10 @@ static bool same_count(const char *op, situ_dist_ddp *d) {
   bool good = situ__comm_gather(op, d->comm, "number of tensors", d->step, &d->item_count, all, sizeof *all);
   for (int r = 1; good && r < d->comm->size; r++)
     if (all[r] != all[0])
-      good = situ__fail(SITU_E_COMM, op,
-                        "the module has %" PRId64 " parameters and buffers on rank 0, %" PRId64 " on rank %d", all[0],
-                        all[r], r) == SITU_OK;
+      good = (situ__fail(SITU_E_COMM, op,
+                         "the module has %" PRId64 " parameters and buffers on rank 0, %" PRId64 " on rank %d", all[0],
+                         all[r], r),
+              false);
   situ__free(all);
   return good;
 }

@@ -144,7 +144,7 @@ situ_status situ_dist_tp_clip_grad_norm_(situ_dist_tp *tp, double max_norm, doub
   situ__exact *x = situ__calloc(1, sizeof *x);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const bool good = x ? clip(op, tp, x, max_norm, p, total) : situ__no_memory(op, sizeof *x) == SITU_OK;
+  const bool good = x ? clip(op, tp, x, max_norm, p, total) : (situ__no_memory(op, sizeof *x), false);
   if (!good) situ_comm_abort(tp->comm, situ_error_message());
   const situ_status ended = situ_scope_end(&s);
   situ__free(x);

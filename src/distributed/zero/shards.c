@@ -163,7 +163,7 @@ static bool gather(const char *op, const situ_dist_zero *z, const situ__dist_buc
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   const bool good =
-      whole ? exchange_bucket(op, z, b, whole) : situ__no_memory(op, (size_t)b->count * sizeof *whole) == SITU_OK;
+      whole ? exchange_bucket(op, z, b, whole) : (situ__no_memory(op, (size_t)b->count * sizeof *whole), false);
   if (!whole) situ__dist_give_up(z->ddp);
   const bool ended = situ_scope_end(&s) == SITU_OK;
   situ__free(whole);

@@ -328,7 +328,7 @@ bool situ__zip_check(const situ__zip_source *source, const situ__zip_entry *entr
   char shown[SITU__SHOWN_MAX];
   uint32_t crc = 0;
   char *piece = situ__alloc(PIECE);
-  bool fine = piece || situ__no_memory(source->op, PIECE) == SITU_OK;
+  bool fine = piece || (situ__no_memory(source->op, PIECE), false);
   for (int64_t at = 0; fine && at < entry->bytes; at += PIECE) {
     const size_t bytes = entry->bytes - at < PIECE ? (size_t)(entry->bytes - at) : PIECE;
     fine = situ__file_read(source->op, source->path, source->fd, piece, bytes, entry->offset + at) == SITU_OK;

@@ -150,11 +150,10 @@ static bool check(const attention *m, const request *r) {
                "the module has %" PRId64 " of its heads, and no attention weights of the others", m->heads);
   else if (r->causal && r->attn_mask)
     situ__fail(SITU_E_ARG, "nn_multihead_attention", "is_causal and attn_mask exclude each other");
-  else
-    return situ_size(r->q, -1) == m->width ||
-           (situ__fail(SITU_E_SHAPE, "nn_multihead_attention", "query is %" PRId64 " wide, not %" PRId64,
-                       situ_size(r->q, -1), m->width),
-            false);
+  else if (situ_size(r->q, -1) != m->width)
+    situ__fail(SITU_E_SHAPE, "nn_multihead_attention", "query is %" PRId64 " wide, not %" PRId64, situ_size(r->q, -1),
+               m->width);
+  else return true;
   return false;
 }
 

@@ -23,8 +23,8 @@ situ_tensor *situ_inner(situ_tensor *a, situ_tensor *b) {
 /* ---- beta * input + alpha * product: by addmm ---- */
 
 static bool is_vector(const char *op, const char *name, const situ_tensor *x) {
-  return x->view.ndim == 1 ||
-         (situ__fail(SITU_E_SHAPE, op, "%s has %d dimensions, must have 1", name, x->view.ndim), false);
+  if (x->view.ndim == 1) return true;
+  return situ__fail(SITU_E_SHAPE, op, "%s has %d dimensions, must have 1", name, x->view.ndim), false;
 }
 
 /* Of truth values, [n, m] in pairs: beta and input, or alpha and the pair. */

@@ -104,7 +104,8 @@ static bool begin(walk *w, situ_grad_call *g) {
   *w = (walk){ .g = g, .count = g->shape[GATES].dim[0] };
   if (w->count > INT32_MAX) return situ__fail(SITU_E_OVERFLOW, g->op->name, "more than 2^31 steps"), false;
   const size_t bytes = (size_t)w->count * sizeof *w->before;
-  return (w->before = situ__alloc(bytes)) || (situ__no_memory(g->op->name, bytes), false);
+  if (!(w->before = situ__alloc(bytes))) return situ__no_memory(g->op->name, bytes), false;
+  return true;
 }
 
 bool situ__rnn_recorded(situ_grad_call *g) {

@@ -65,7 +65,7 @@ static void loads(situ__text *text, const situ_place_report *r) {
 
 int64_t situ_place_report_to_string(const situ_place_report *report, char *buffer, size_t size) {
   static const char op[] = "place_report_to_string";
-  if (!report) return (void)situ__null(op, "report"), -1;
+  if (!report) return situ__null(op, "report"), -1;
   const int64_t notes = report->finding_count - report->mistakes;
   situ__text text = { 0 };
   situ__text_add(&text, "preflight: %" PRId64 " mistake%s", report->mistakes, report->mistakes == 1 ? "" : "s");
@@ -123,7 +123,7 @@ static void edge_json(situ__text *text, const situ_place_edge *e) {
 
 int64_t situ_place_report_json(const situ_place_report *r, char *buffer, size_t size) {
   static const char op[] = "place_report_json";
-  if (!r) return (void)situ__null(op, "report"), -1;
+  if (!r) return situ__null(op, "report"), -1;
   situ__text text = { 0 };
   situ__text_add(&text, "{\"finished\": %s, \"differentiated\": %s, \"findings\": [", truth(r->finished),
                  truth(r->differentiated));

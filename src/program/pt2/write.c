@@ -57,7 +57,8 @@ static bool name_values(situ__pt2_writer *w) {
     }
   for (int32_t v = 0; good && v < p->values; v++)
     if (!w->name[v]) good = (w->name[v] = situ__pt2_new_name(w, "unused", 6)) != NULL;
-  return good || (situ__no_memory(op, sizeof text), false);
+  if (good) return true;
+  return situ__no_memory(op, sizeof text), false;
 }
 
 /* ---- weights ---- */

@@ -148,7 +148,8 @@ static bool put_outputs(situ__onnx_writer *w, situ__protobuf_writer *graph) {
     (void)snprintf(stem, sizeof stem, leaves > 1 ? "output_%d" : "output", (int)leaf++);
     if (!put_output(w, graph, o->key && *o->key ? o->key : stem, &o->leaf)) return false;
   }
-  return leaves > 0 || (situ__fail(SITU_E_UNSUPPORTED, op, "the program has no result"), false);
+  if (leaves > 0) return true;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "the program has no result"), false;
 }
 
 /* ---- the file ---- */
