@@ -174,10 +174,20 @@ bool view_same(const test_view *a, const test_view *b) {
   return true;
 }
 
+int view_best_isa(void) {
+  static int best = -1;
+  if (best < 0) best = situ__cpu_isa();
+  return best;
+}
+
 bool view_next_isa(int *isa) {
-  static int best;
-  if (++*isa == SITU__ISA_BASE) best = situ__cpu_isa();
-  const bool more = *isa <= (test_device().kind == SITU_CPU ? best : SITU__ISA_BASE);
+  const int best = view_best_isa();
+  const bool more = ++*isa <= (test_device().kind == SITU_CPU ? best : SITU__ISA_BASE);
   situ__cpu_isa_chosen = 1 + (more ? *isa : best);
   return more;
+}
+
+bool view_forces(int least) {
+  const int best = view_best_isa(), isa = situ__cpu_isa();
+  return test_device().kind == SITU_CPU && (isa == best || (isa == least && least > SITU__ISA_BASE));
 }

@@ -32,6 +32,10 @@ situ_status view_run(situ_verb verb, const situ_work *work);
 
 /* For a loop over the cpu's instruction sets, from -1, once on other devices: each is chosen, then the best one again. */
 bool view_next_isa(int *isa);
+int view_best_isa(void);
+/* Whether to force an algorithm of the cpu here that the instruction sets from `least` on have: on the best one, and on
+   `least`, if not all have it. */
+bool view_forces(int least);
 
 /* A number in [0, 1) and the next state. */
 double view_next(uint64_t *state);

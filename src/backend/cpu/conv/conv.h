@@ -7,27 +7,27 @@
 #include "backend/cpu/elementwise/elementwise.h"
 
 /* x [images, groups * channels, height, width], w [groups * outputs, channels, kernel], y [images, groups * outputs,
-   out_height, out_width], all without gaps and of one dtype. The pass says which of them is the result. last: x and y
-   are channels_last; only situ__conv_blocked takes these. */
+   out_height, out_width], all without gaps and of one dtype. The pass says which of them is the result. channels_last:
+   x and y are; only oneDNN takes these. */
 typedef struct situ__conv {
   situ_conv_pass pass;
   const situ_window *window;
   situ_dtype dtype;
-  bool last;
+  bool channels_last;
   bool relu;              /* of the result, forward */
   situ__row activation;   /* another function of the result, or NULL */
-  bool narrow;            /* dtype is F32, and x, w and y of BF16 before they were converted */
-  bool halved;            /* y has the maxima of 2 x 2 results; out_height and out_width are those of the results */
+  bool from_bf16;         /* dtype is F32, and x, w and y of BF16 before they were converted */
+  bool pool_2x2;          /* y has the maxima of 2 x 2 results; out_height and out_width are those of the results */
   char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
-  const char *factor;     /* w as situ__conv_parts_factor laid it out, or NULL */
+  const char *factor;     /* w as situ__conv_amx_factor laid it out, or NULL */
   int64_t images, groups, channels, outputs, height, width, out_height, out_width;
   /* If not 0, elements are pairs of bf16 of two channels, and x has so many channels of single ones, y the results in
      bf16: dtype is F32, whose size pairs have, as the bias is. */
-  int64_t singles;
+  int64_t channels_unpaired;
 } situ__conv;
 
 /* What forward or the data's gradient at stride 1 reads and writes, in f32: the gradient is a convolution of y with the
-   kernel turned around. padding: of what is read. */
+   kernel flipped. padding: of what is read. */
 typedef struct situ__conv_sides {
   const float *x, *bias; /* what is read: `channels` of a group, height x width */
   float *y;              /* the result: `outputs` of a group, out_height x out_width */
@@ -99,7 +99,7 @@ typedef struct situ__conv_kernels {
 /* The kernels for this processor. */
 const situ__conv_kernels *situ__conv_kernels_for(situ_dtype dtype);
 /* Those that multiply pairs of bf16, if this processor has them; else NULL. */
-const situ__conv_kernels *situ__conv_kernels_of_pairs(void);
+const situ__conv_kernels *situ__conv_kernels_for_bf16_pairs(void);
 /* The number of the tallest tile to use for so many outputs, and the most vectors of a tile of that height. */
 int situ__conv_tallest(const situ__conv_kernels *kernels, int64_t outputs);
 int situ__conv_widest(const situ__conv_kernels *kernels, int tallest);
@@ -110,62 +110,29 @@ int situ__conv_next(const situ__conv_kernels *kernels, int vectors, int64_t outp
 void situ__conv_panel(const situ__conv_kernels *kernels, situ__conv_tile *t, int vectors, int64_t outputs, int tallest,
                       int64_t elem);
 
-/* Forward, plane by plane, where a group has one channel (depthwise): F32. Returns false if it does not suit. */
-bool situ__conv_planes(const situ__conv *geometry);
+/* ---- what algorithms share (geometry.c) ---- */
+
+/* Of F32 or F64, row-major, without a pool: what most algorithms take. */
+static inline bool situ__conv_is_plain(const situ__conv *geometry) {
+  return (geometry->dtype == SITU_F32 || geometry->dtype == SITU_F64) && !geometry->channels_last &&
+         !geometry->pool_2x2;
+}
 /* Applies the activation, which is not relu, to rows of `count` results, `row` elements apart. */
 void situ__conv_activate(const situ__conv *geometry, char *y, int64_t rows, int64_t count, int64_t row);
-
-/* im2col and a matrix product: F32 and F64. */
-situ_status situ__conv_unfold(const situ__conv *geometry);
-/* Forward at strides 1 and 2, as a product with shifted images: F32, F64, and pairs of bf16. Returns false, having done
-   nothing, if it does not suit. */
-bool situ__conv_shifted(const situ__conv *geometry, situ_status *status);
-bool situ__conv_suits_shifted(const situ__conv *geometry);
-/* The data's gradient of groups at stride 1 by those two: F32 and F64. Returns false, having done nothing, if it does
-   not suit. */
-bool situ__conv_turned(const situ__conv *geometry, situ_status *status);
-/* Forward at strides 1 and 2 and the data's gradient at stride 1, BF16, by the instruction that adds two products of
-   bf16 to an f32. bias: NULL, or of any dtype. Returns false, having done nothing, if it does not suit. */
-bool situ__conv_pairs(const situ__conv *geometry, const situ_view_desc *bias, situ_status *status);
-/* The data's gradient at stride 1 as a convolution of that of the result by turned weights, all but the weights.
-   Returns false for larger strides, and for rows or columns of x that no window sees. */
-bool situ__conv_turn(const situ__conv *geometry, situ_window *window, situ__conv *turned);
-/* Whether it can give the maxima of 2 x 2 results, where the results themselves would be its own. */
-bool situ__conv_suits_halved(const situ__conv *geometry);
-/* Forward and the data's gradient of 3 x 3 at stride 1, by Winograd's transforms: F32. Returns false if it does not
-   suit, or if a result is not finite; then its values are not those of the convolution. */
-bool situ__conv_winograd(const situ__conv *geometry, situ_status *status);
-/* The same passes at stride 1, and forward at stride 2, by tile registers (AMX): F32. Returns false if it does not
-   suit, or if a number does not have three parts of bf16 and was none; then the result's values are not those of the
-   convolution. */
-bool situ__conv_parts(const situ__conv *geometry, situ_status *status);
-bool situ__conv_suits_parts(const situ__conv *geometry);
-/* The panel of weights for some groups of channels, as it was laid out before, or packed into `to`; NULL: they do not
-   have three parts. */
-const char *situ__conv_parts_panel(const situ__conv *geometry, int64_t panel, int64_t group, int64_t groups, char *to);
-/* Forward and the data's gradient at stride 1 of many small images by tile registers: F32. As situ__conv_parts. */
-bool situ__conv_places(const situ__conv *geometry, situ_status *status);
-/* The weight's gradient of many images by tile registers: F32. As situ__conv_parts. */
-bool situ__conv_weights(const situ__conv *geometry, situ_status *status);
-/* Lays out the weights of forward passes with this window, into situ_conv_factor_bytes, if that is `offered`: x and y
-   are not looked at. */
-bool situ__conv_parts_offers_factor(const situ__conv *geometry);
-void situ__conv_parts_factor(const situ__conv *geometry, char *to);
-/* Forward at stride 1 with an image in each lane of a vector: F32 and F64. Returns false, having done nothing, if it
-   does not suit: few images, or layers that are left to other algorithms. */
-bool situ__conv_images(const situ__conv *geometry, situ_status *status);
-/* The weight's gradient in the same way, where oneDNN's blocks of channels would be padding. */
-bool situ__conv_image_weights(const situ__conv *geometry, situ_status *status);
-/* By oneDNN, several images at a time: F32. Returns false, having done nothing, if oneDNN has no implementation or no
-   faster one. */
-bool situ__conv_blocked(const situ__conv *geometry, situ_status *status);
-/* Whether no more than a fifth of its blocks of channels is padding. */
+/* Whether no more than a fifth of oneDNN's blocks of channels would be padding. */
 bool situ__conv_fills_blocks(const situ__conv *geometry);
-/* Whether it would return true. */
-bool situ__conv_suits_blocked(const situ__conv *geometry);
+/* The data's gradient at stride 1 as a forward pass, all but the weights (flip.c). Returns false for larger strides,
+   and for rows or columns of x that no window sees. */
+bool situ__conv_flip(const situ__conv *geometry, situ_window *window, situ__conv *flipped);
+
+/* Forward at strides 1 and 2 as a product with shifted images (implicit_gemm.c): F32, F64, and pairs of bf16, and the
+   maxima of 2 x 2 results. */
+situ_status situ__conv_implicit_gemm(const situ__conv *geometry);
+bool situ__conv_suits_offsets(const situ__conv *geometry);
+/* Whether it has maxima of 2 x 2 results for these sizes. */
+bool situ__conv_suits_maxima(const situ__conv *geometry);
+
 /* to = the sum of so many parts of `count` elements, in order: F32 and F64. */
 void situ__conv_add_parts(situ_dtype dtype, const char *part, int64_t parts, int64_t count, char *to);
-/* Direct loops, exact: I64. */
-void situ__conv_whole(const situ__conv *geometry);
 
 #endif

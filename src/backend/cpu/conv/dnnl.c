@@ -305,7 +305,7 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
   const dnnl_data_type_t type = dnnl_f32;
   dnnl_dims_t xs, ws, ys;
   rows(xd, 4, xs), rows(wd, wn, ws), rows(yd, 4, ys);
-  if (c->last) channels_last(xd, xs), channels_last(yd, ys);
+  if (c->channels_last) channels_last(xd, xs), channels_last(yd, ys);
   const int source[] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC, DNNL_ARG_SRC },
             weights[] = { DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS };
   const int target[] = { DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST };
@@ -318,8 +318,9 @@ static bool make_conv(situ__dnnl *d, dnnl_primitive_attr_t attr, const void *pay
     return false;
 
   dnnl_memory_desc_t x, y, k;
-  bool x_made = make_layout(&x, 4, xd, type, c->last ? xs : NULL),
-       y_made = make_layout(&y, 4, yd, type, c->last ? ys : NULL), k_made = make_layout(&k, wn, wd, type, NULL);
+  bool x_made = make_layout(&x, 4, xd, type, c->channels_last ? xs : NULL),
+       y_made = make_layout(&y, 4, yd, type, c->channels_last ? ys : NULL),
+       k_made = make_layout(&k, wn, wd, type, NULL);
   dnnl_primitive_desc_t forward = NULL;
   dnnl_status_t status = x_made && y_made && k_made ? dnnl_success : dnnl_out_of_memory;
 #if DNNL_VERSION_MAJOR >= 3
@@ -377,7 +378,7 @@ situ__dnnl *situ__dnnl_conv(const situ__conv *c, int64_t images) {
                      w->padding[1],
                      w->dilation[0],
                      w->dilation[1],
-                     c->last } };
+                     c->channels_last } };
   return find(&of, make_conv, &(batch){ c, images });
 }
 

@@ -1,6 +1,7 @@
-/* Register tiles of a convolution: which ones, and a column of them; sums of parts.
+/* Kernels of a convolution for this processor, and columns of register tiles; sums of parts.
    SPDX-License-Identifier: MIT */
 #include "conv.h"
+#include "im2col.h"
 #include "backend/cpu/common/isa.h"
 
 #include "base/pool.h"
@@ -10,15 +11,23 @@ static const int height[SITU__CONV_HEIGHTS] = { 1, 2, 4, 6, 8 };
 
 SITU__ISA_DECLARE(situ__conv_kernels, situ__conv_kernels_f32);
 SITU__ISA_DECLARE(situ__conv_kernels, situ__conv_kernels_f64);
-extern const situ__conv_kernels situ__conv_kernels_pairs;
+extern const situ__conv_kernels situ__conv_kernels_bf16_pairs;
+SITU__ISA_DECLARE(situ__im2col_kernels, situ__im2col_kernels_f32);
+SITU__ISA_DECLARE(situ__im2col_kernels, situ__im2col_kernels_f64);
 const situ__conv_kernels *situ__conv_kernels_for(situ_dtype dtype) {
   const situ__isa isa = situ__cpu_isa();
   return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__conv_kernels_f64) : SITU__ISA_PICK(isa, situ__conv_kernels_f32);
 }
 
-const situ__conv_kernels *situ__conv_kernels_of_pairs(void) {
+const situ__im2col_kernels *situ__im2col_kernels_for(situ_dtype dtype) {
+  const situ__isa isa = situ__cpu_isa();
+  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__im2col_kernels_f64)
+                           : SITU__ISA_PICK(isa, situ__im2col_kernels_f32);
+}
+
+const situ__conv_kernels *situ__conv_kernels_for_bf16_pairs(void) {
 #ifdef SITU_HAVE_ISA_BF16
-  if (situ__cpu_isa() == SITU__ISA_BF16) return &situ__conv_kernels_pairs;
+  if (situ__cpu_isa() == SITU__ISA_BF16) return &situ__conv_kernels_bf16_pairs;
 #endif
   return NULL;
 }

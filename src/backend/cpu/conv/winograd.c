@@ -2,10 +2,10 @@
    become 16 matrix products of the channels. Blocks depend on the problem alone; each sum runs along the channels in
    one order. A NaN would spread over its tile: if a result is not finite, the convolution is left to another algorithm.
    SPDX-License-Identifier: MIT */
-#include "conv.h"
+#include "algorithm.h"
 #include "backend/cpu/common/isa.h"
 #include "backend/cpu/common/slots.h"
-#include "unfold.h"
+#include "im2col.h"
 #include "winograd.h"
 
 #include "base/pool.h"
@@ -31,7 +31,7 @@ SITU__ISA_DECLARE(situ__winograd_kernels, situ__winograd_kernels);
 typedef struct conv {
   const situ__conv *g;
   const situ__winograd_kernels *kernels;
-  const situ__unfold_kernels *unfold;
+  const situ__im2col_kernels *im2col;
   const situ__conv_kernels *tiles;
   int tallest, widest;
   situ__conv_sides s;
@@ -52,15 +52,15 @@ typedef struct conv {
 
 static void transform_weights(int64_t begin, int64_t end, void *payload) {
   const conv *c = payload;
-  const bool turned = c->g->pass == SITU_CONV_GRAD_DATA;
+  const bool flipped = c->g->pass == SITU_CONV_GRAD_DATA;
   const float *w = (const float *)(const void *)c->g->w;
   for (int64_t o = begin; o < end; o++) {
     const int64_t group = o / c->s.outputs, output = o % c->s.outputs;
     c->kernels->weight(&(situ__winograd_weight){
-        .w = w + 9 * (turned ? group * c->s.channels * c->s.outputs + output : o * c->s.channels),
-        .step = 9 * (turned ? c->s.outputs : 1),
+        .w = w + 9 * (flipped ? group * c->s.channels * c->s.outputs + output : o * c->s.channels),
+        .step = 9 * (flipped ? c->s.outputs : 1),
         .channels = c->s.channels,
-        .turned = turned,
+        .flipped = flipped,
         .to = c->u + o * c->s.channels,
         .next = c->g->groups * c->s.outputs * c->s.channels });
   }
@@ -84,7 +84,7 @@ static void transform_input(const conv *c, const block *b) {
   for (int64_t channel = 0; channel < c->s.channels; channel++)
     for (int64_t i = 0; i < b->images; i++) {
       const int64_t plane = ((b->image + i) * c->g->groups + b->group) * c->s.channels + channel;
-      c->unfold->split(&split, c->s.x + plane * c->s.height * c->s.width, b->phase);
+      c->im2col->split(&split, c->s.x + plane * c->s.height * c->s.width, b->phase);
       c->kernels->input(&(situ__winograd_input){ .phase = b->phase,
                                                  .size = c->size_phase,
                                                  .line = c->line,
@@ -204,11 +204,11 @@ static int64_t split_work(conv *c) {
   return tasks * c->splits;
 }
 
-/* The geometry of the pass: the data's gradient is the convolution of that of the result, by turned weights. */
+/* The geometry of the pass: the data's gradient is the convolution of that of the result, by flipped weights. */
 static conv describe(const situ__conv *g) {
   conv c = { .g = g,
              .kernels = SITU__ISA_PICK(situ__cpu_isa(), situ__winograd_kernels),
-             .unfold = situ__unfold_kernels_for(SITU_F32),
+             .im2col = situ__im2col_kernels_for(SITU_F32),
              .tiles = situ__conv_kernels_for(SITU_F32),
              .s = situ__conv_sides_of(g) };
   c.tallest = situ__conv_tallest(c.tiles, c.s.outputs);
@@ -222,7 +222,7 @@ static conv describe(const situ__conv *g) {
    beyond the last tile. */
 static bool suits(const situ__conv *g) {
   const situ_window *w = g->window;
-  if (g->dtype != SITU_F32 || g->last || g->pass == SITU_CONV_GRAD_WEIGHT) return false;
+  if (g->dtype != SITU_F32 || !situ__conv_is_plain(g) || g->pass == SITU_CONV_GRAD_WEIGHT) return false;
   for (int d = 0; d < 2; d++)
     if (w->kernel[d] != 3 || w->stride[d] != 1 || w->dilation[d] != 1 || w->padding[d] > 2) return false;
   if (g->channels < FEW || g->outputs < FEW || g->images * g->out_height * g->out_width < 4 * FEW_TILES) return false;
@@ -230,9 +230,8 @@ static bool suits(const situ__conv *g) {
   return c.line <= MOST && 5 * SITU__WINOGRAD * c.rows * c.line <= 3 * 9 * c.s.out_height * c.s.out_width;
 }
 
-bool situ__conv_winograd(const situ__conv *g, situ_status *status) {
+static situ_status run(const situ__conv *g) {
   static const situ_device cpu = { .kind = SITU_CPU };
-  if (!suits(g)) return false;
   conv c = describe(g);
   const int64_t tasks = split_work(&c), weights = g->groups * c.s.outputs * c.s.channels;
   const size_t offsets = (size_t)situ__round_up(c.s.channels, 8) * sizeof *c.offset,
@@ -240,16 +239,18 @@ bool situ__conv_winograd(const situ__conv *g, situ_status *status) {
   const double cost = (double)(g->images * c.rows * c.line) * (double)(SITU__WINOGRAD * weights);
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));
   const int64_t slot = c.phase + c.scratch + SITU__WINOGRAD * (c.next_x + c.next_sums);
-  *status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.offset);
-  if (*status != SITU_OK) return true;
+  situ_status status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.offset);
+  if (status != SITU_OK) return status;
   c.u = (float *)(void *)((char *)c.offset + offsets);
   for (int64_t i = 0; i < c.s.channels; i++) c.offset[i] = i * c.row;
-  *status = situ__slots_open(&c.slots, "conv", (size_t)slot * sizeof(float), situ__ceil_div(tasks, grain));
-  if (*status == SITU_OK) {
+  status = situ__slots_open(&c.slots, "conv", (size_t)slot * sizeof(float), situ__ceil_div(tasks, grain));
+  if (status == SITU_OK) {
     situ__parallel(g->groups * c.s.outputs, situ__max_i64(1, (1 << 12) / c.s.channels), transform_weights, &c);
     situ__parallel(tasks, grain, run_tasks, &c);
   }
   situ__slots_close(&c.slots);
   situ__memory_free(cpu, c.offset, bytes);
-  return !c.odd;
+  return c.odd ? SITU_E_UNSUPPORTED : status;
 }
+
+const situ__conv_algorithm situ__conv_winograd = { suits, run };

@@ -28,9 +28,9 @@ typedef struct situ__winograd_output {
 } situ__winograd_output;
 
 typedef struct situ__winograd_weight {
-  const float *w; /* element k of channel c is at w + c * step + (turned ? 8 - k : k) */
+  const float *w; /* element k of channel c is at w + c * step + (flipped ? 8 - k : k) */
   int64_t step, channels;
-  bool turned;
+  bool flipped;
   float *to; /* element k of the tile of channel c is at to + k * next + c */
   int64_t next;
 } situ__winograd_weight;

@@ -38,7 +38,7 @@ ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
 #include "maxima.h"
 #undef picks
 #undef LANE_NUMBERS
-#include "planes.h"
+#include "depthwise.h"
 #define PLANES .plane = { { plane_3_1, plane_3_2 }, { plane_5_1, plane_5_2 }, { plane_7_1, plane_7_2 } },
 #endif
 #include "tiles.h"

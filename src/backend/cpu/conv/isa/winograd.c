@@ -120,7 +120,7 @@ static void weight(const situ__winograd_weight *p) {
     const int count = p->channels - c < LANES ? (int)(p->channels - c) : LANES;
     vec_f32 x[9], rows[12], tile[SITU__WINOGRAD];
     load_weights(p->w + c * p->step, p->step, count, x);
-    if (p->turned) {
+    if (p->flipped) {
       UNROLL for (int k = 0; k < 4; k++) {
         const vec_f32 first = x[k];
         x[k] = x[8 - k], x[8 - k] = first;

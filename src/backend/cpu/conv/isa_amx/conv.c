@@ -1,9 +1,9 @@
 /* Convolution by tile registers: a tile of b is 16 planes of pairs, 16 places wide, and read where they lie.
    SPDX-License-Identifier: MIT */
-#include "backend/cpu/conv/parts.h"
+#include "backend/cpu/conv/amx.h"
 #include "backend/cpu/gemm/isa_amx/parts.h"
 
-enum { TAPS = SITU__PARTS_TAPS };
+enum { TAPS = SITU__AMX_TAPS };
 
 /* parts is 3, or 1 for numbers that are bf16 already, of which any will do. */
 ALWAYS_INLINE void store_pairs(int parts, magnitudes *seen, vec_f32 low, vec_f32 high, char *to, int64_t next) {
@@ -11,7 +11,7 @@ ALWAYS_INLINE void store_pairs(int parts, magnitudes *seen, vec_f32 low, vec_f32
   else store_parts(seen, low, high, to, next);
 }
 
-ALWAYS_INLINE bool pair_parts(const situ__parts_plane *p, int parts) {
+ALWAYS_INLINE bool pair_parts(const situ__amx_plane *p, int parts) {
   magnitudes seen = no_magnitudes();
   const int64_t whole = p->count / TILE * TILE;
   for (int64_t i = 0; i < whole; i += TILE)
@@ -24,7 +24,7 @@ ALWAYS_INLINE bool pair_parts(const situ__parts_plane *p, int parts) {
 }
 
 /* tap[k]: element k of the 16 channels from `channel` on, of which there may be fewer. */
-ALWAYS_INLINE void load_taps(const situ__parts_weights *p, const float *w, int64_t channel, vec_f32 tap[TAPS]) {
+ALWAYS_INLINE void load_taps(const situ__amx_weights *p, const float *w, int64_t channel, vec_f32 tap[TAPS]) {
   const int64_t left = p->channels - channel;
   const int channels = left > TILE ? TILE : left > 0 ? (int)left : 0;
   w += channel * p->next_channel;
@@ -38,11 +38,11 @@ ALWAYS_INLINE void load_taps(const situ__parts_weights *p, const float *w, int64
     UNROLL for (int i = 0; i < TILE; i++) square[i] =
         F32(load_some)(w + (i < channels ? i * p->next_channel + k : 0), i < channels ? count : 0);
     FN(transpose)(square);
-    for (int i = 0; i < count; i++) tap[p->turned ? p->taps - 1 - k - i : k + i] = square[i];
+    for (int i = 0; i < count; i++) tap[p->flipped ? p->taps - 1 - k - i : k + i] = square[i];
   }
 }
 
-ALWAYS_INLINE bool pack_parts(const situ__parts_weights *p, int parts) {
+ALWAYS_INLINE bool pack_parts(const situ__amx_weights *p, int parts) {
   const int64_t step = parts * 2 * TILE_BYTES, groups = (p->channels + DEPTH - 1) / DEPTH;
   vec_f32 low[TAPS], high[TAPS];
   magnitudes seen = no_magnitudes();
@@ -58,7 +58,7 @@ ALWAYS_INLINE bool pack_parts(const situ__parts_weights *p, int parts) {
   return has_parts(&seen);
 }
 
-ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column, int parts, bool tall, bool wide) {
+ALWAYS_INLINE void multiply_shifted(const situ__amx_product *p, int64_t column, int parts, bool tall, bool wide) {
   part_tiles a = { p->weights, 64, TILE_BYTES, 2 * TILE_BYTES }, b = { .row = p->row, .second = 64, .part = p->part };
   const int64_t row = p->sums_row * (int64_t)sizeof(float);
   const char *pairs = p->pairs + column * 4;
@@ -73,7 +73,7 @@ ALWAYS_INLINE void multiply_shifted(const situ__parts_product *p, int64_t column
   store_sums(c, below, row, tall, wide);
 }
 
-ALWAYS_INLINE void multiply_planes(const situ__parts_product *p, int parts) {
+ALWAYS_INLINE void multiply_planes(const situ__amx_product *p, int parts) {
   begin_tiles();
   for (int64_t column = 0; column < p->columns; column += WIDTH) {
     const bool wide = p->columns - column > TILE;
@@ -85,7 +85,7 @@ ALWAYS_INLINE void multiply_planes(const situ__parts_product *p, int parts) {
   end_tiles();
 }
 
-ALWAYS_INLINE void finish_rows(const situ__parts_rows *p, bool relu) {
+ALWAYS_INLINE void finish_rows(const situ__amx_rows *p, bool relu) {
   const vec_f32 bias = F32(splat)(p->bias);
   const float *from = p->sums;
   float *to = p->y;
@@ -96,14 +96,14 @@ ALWAYS_INLINE void finish_rows(const situ__parts_rows *p, bool relu) {
       F32(store_some)(to + i, relu ? F32(relu)(y) : y, left < TILE ? (int)left : TILE);
     }
 }
-static void finish(const situ__parts_rows *p) {
+static void finish(const situ__amx_rows *p) {
   if (p->relu) finish_rows(p, true);
   else finish_rows(p, false);
 }
 
 /* ---- the weight's gradient ---- */
 
-static bool turn(const situ__parts_turned *p) {
+static bool transpose_lanes(const situ__amx_transpose *p) {
   magnitudes seen = no_magnitudes();
   for (int64_t at = 0; at < p->count; at += TILE) {
     const int count = p->count - at < TILE ? (int)(p->count - at) : TILE;
@@ -119,7 +119,7 @@ static bool turn(const situ__parts_turned *p) {
   return has_parts(&seen);
 }
 
-static void sum_places(const situ__parts_sum *p) {
+static void sum_places(const situ__amx_sum *p) {
   const int64_t row = WIDTH * (int64_t)sizeof(float);
   float *below = p->sums + TILE * WIDTH;
   begin_tiles();
@@ -134,7 +134,7 @@ static void sum_places(const situ__parts_sum *p) {
   end_tiles();
 }
 
-static void unpack(const situ__parts_unpack *p) {
+static void unpack(const situ__amx_unpack *p) {
   for (int64_t o = 0; o < p->outputs; o++) {
     const vec_f32 bias = F32(splat)(p->bias ? p->bias[o] : 0);
     for (int64_t l = 0; l < p->lanes; l += TILE)
@@ -153,21 +153,21 @@ static void unpack(const situ__parts_unpack *p) {
   }
 }
 
-static bool pair_f32(const situ__parts_plane *p) { return pair_parts(p, PARTS); }
-static bool pack_f32(const situ__parts_weights *p) { return pack_parts(p, PARTS); }
-static void multiply_f32(const situ__parts_product *p) { multiply_planes(p, PARTS); }
-const situ__parts_kernels situ__parts_kernels_f32 = { .parts = PARTS,
-                                                      .pair = pair_f32,
-                                                      .pack = pack_f32,
-                                                      .multiply = multiply_f32,
-                                                      .finish = finish,
-                                                      .turn = turn,
-                                                      .sum = sum_places,
-                                                      .unpack = unpack };
+static bool pair_f32(const situ__amx_plane *p) { return pair_parts(p, PARTS); }
+static bool pack_f32(const situ__amx_weights *p) { return pack_parts(p, PARTS); }
+static void multiply_f32(const situ__amx_product *p) { multiply_planes(p, PARTS); }
+const situ__amx_kernels situ__amx_kernels_f32 = { .parts = PARTS,
+                                                  .pair = pair_f32,
+                                                  .pack = pack_f32,
+                                                  .multiply = multiply_f32,
+                                                  .finish = finish,
+                                                  .transpose = transpose_lanes,
+                                                  .sum = sum_places,
+                                                  .unpack = unpack };
 
-static bool pair_bf16(const situ__parts_plane *p) { return pair_parts(p, 1); }
-static bool pack_bf16(const situ__parts_weights *p) { return pack_parts(p, 1); }
-static void multiply_bf16(const situ__parts_product *p) { multiply_planes(p, 1); }
-const situ__parts_kernels situ__parts_kernels_bf16 = {
+static bool pair_bf16(const situ__amx_plane *p) { return pair_parts(p, 1); }
+static bool pack_bf16(const situ__amx_weights *p) { return pack_parts(p, 1); }
+static void multiply_bf16(const situ__amx_product *p) { multiply_planes(p, 1); }
+const situ__amx_kernels situ__amx_kernels_bf16 = {
   .parts = 1, .pair = pair_bf16, .pack = pack_bf16, .multiply = multiply_bf16, .finish = finish
 };

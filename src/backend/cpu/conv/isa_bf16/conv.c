@@ -28,6 +28,6 @@ static void pair(const uint16_t *even, const uint16_t *odd, int64_t count, uint3
 #define MULTIPLY_ADD dots_of_pairs
 #define GIVE round_16
 #define GIVE_SOME round_some
-#define KERNELS situ__conv_kernels_pairs
+#define KERNELS situ__conv_kernels_bf16_pairs
 #define OTHERS .pair = pair
 #include "backend/cpu/conv/isa/tiles.h"

@@ -1,6 +1,6 @@
 /* Convolution of integers: exact, wrapping. Plain loops, as speed does not matter here.
    SPDX-License-Identifier: MIT */
-#include "conv.h"
+#include "algorithm.h"
 
 #include "base/pool.h"
 #include "base/size.h"
@@ -40,7 +40,9 @@ static void fill(const situ__conv *c, char *to, int64_t count, int64_t channels,
     for (int64_t k = 0; k < size; k++) ((int64_t *)(void *)to)[i * size + k] = bias ? bias[i % channels] : 0;
 }
 
-void situ__conv_whole(const situ__conv *c) {
+static bool suits(const situ__conv *c) { return c->dtype == SITU_I64 && !c->channels_last && !c->pool_2x2; }
+
+static situ_status run(const situ__conv *c) {
   const int64_t in = c->groups * c->channels, out = c->groups * c->outputs;
   if (c->pass == SITU_CONV_FORWARD) fill(c, c->y, c->images * out, out, c->out_height * c->out_width);
   else if (c->pass == SITU_CONV_GRAD_DATA) fill(c, c->x, c->images * in, in, c->height * c->width);
@@ -48,4 +50,7 @@ void situ__conv_whole(const situ__conv *c) {
   /* Images share only the gradient of the weights. */
   situ__parallel(c->images, c->pass == SITU_CONV_GRAD_WEIGHT ? situ__max_i64(1, c->images) : 1, images,
                  (void *)(uintptr_t)c);
+  return SITU_OK;
 }
+
+const situ__conv_algorithm situ__conv_integer = { suits, run };

@@ -2,9 +2,10 @@
    that rows of any length fill whole vectors and nothing is multiplied in vain. It is for few channels, which do not
    fill oneDNN's blocks, and small images. Bands of rows in the images of a vector are a task, forward, or part of one;
    they and partial sums depend on the problem alone. Each sum runs in one order, forward in that of shifted rows
-   (shifted.c).
+   (implicit_gemm.c).
    SPDX-License-Identifier: MIT */
-#include "images.h"
+#include "batch_lanes.h"
+#include "algorithm.h"
 #include "backend/cpu/common/isa.h"
 #include "backend/cpu/common/slots.h"
 
@@ -27,17 +28,17 @@ enum {
   MOVING = 12      /* what gathering or scattering a vector takes, in products of vectors */
 };
 
-SITU__ISA_DECLARE(situ__images_kernels, situ__images_kernels_f32);
-SITU__ISA_DECLARE(situ__images_kernels, situ__images_kernels_f64);
-const situ__images_kernels *situ__images_kernels_for(situ_dtype dtype) {
+SITU__ISA_DECLARE(situ__batch_lanes_kernels, situ__batch_lanes_kernels_f32);
+SITU__ISA_DECLARE(situ__batch_lanes_kernels, situ__batch_lanes_kernels_f64);
+const situ__batch_lanes_kernels *situ__batch_lanes_kernels_for(situ_dtype dtype) {
   const situ__isa isa = situ__cpu_isa();
-  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__images_kernels_f64)
-                           : SITU__ISA_PICK(isa, situ__images_kernels_f32);
+  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__batch_lanes_kernels_f64)
+                           : SITU__ISA_PICK(isa, situ__batch_lanes_kernels_f32);
 }
 
 typedef struct conv {
   const situ__conv *g;
-  const situ__images_kernels *kernels;
+  const situ__batch_lanes_kernels *kernels;
   const situ__conv_kernels *tiles;
   int64_t elem, vector, depth; /* bytes of an element, of a vector; channels times elements of a kernel */
   int64_t packs;               /* of images that share a vector */
@@ -77,21 +78,21 @@ static void gather_band(const conv *c, int64_t pack, int64_t group, int64_t band
     }
     memset(to, 0, before);
     c->kernels->gather(
-        &(situ__images_run){ .image = g->x + ((image * g->channels + channel) * plane + row * g->width) * c->elem,
-                             .next = g->groups * g->channels * plane,
-                             .images = images_of(c, pack),
-                             .count = g->width,
-                             .lanes = to + before,
-                             .step = 1 });
+        &(situ__batch_lanes_run){ .image = g->x + ((image * g->channels + channel) * plane + row * g->width) * c->elem,
+                                  .next = g->groups * g->channels * plane,
+                                  .images = images_of(c, pack),
+                                  .count = g->width,
+                                  .lanes = to + before,
+                                  .step = 1 });
     memset(to + before + (size_t)(g->width * c->vector), 0, (size_t)((c->ld - left - g->width) * c->vector));
   }
 }
 
 /* A band of results, or of their gradients, in one output. */
-static situ__images_run results(const conv *c, int64_t pack, int64_t output, int64_t band, char *lanes) {
+static situ__batch_lanes_run results(const conv *c, int64_t pack, int64_t output, int64_t band, char *lanes) {
   const situ__conv *g = c->g;
   const int64_t windows = g->out_height * g->out_width, all = g->groups * g->outputs;
-  return (situ__images_run){
+  return (situ__batch_lanes_run){
     .image = g->y + ((pack * c->kernels->lanes * all + output) * windows + band * c->band * g->out_width) * c->elem,
     .next = all * windows,
     .images = images_of(c, pack),
@@ -140,11 +141,11 @@ static void run_band(const conv *c, int64_t pack, int64_t group, int64_t band, c
     multiply_row(c, &whole, g->outputs);
   }
   for (int64_t o = 0; o < g->outputs; o++) {
-    const situ__images_run run = results(c, pack, first + o, band, sums + o * plane * c->vector);
+    const situ__batch_lanes_run run = results(c, pack, first + o, band, sums + o * plane * c->vector);
     c->kernels->scatter(&run);
   }
   for (int i = 0; i < images_of(c, pack); i++) {
-    const situ__images_run run = results(c, pack, first, band, NULL);
+    const situ__batch_lanes_run run = results(c, pack, first, band, NULL);
     situ__conv_activate(g, (char *)run.image + i * run.next * c->elem, g->outputs, plane, g->out_height * g->out_width);
   }
 }
@@ -165,16 +166,16 @@ static void add_products(const conv *c, int tile, int64_t rows, const char *x, c
   const int64_t lanes = c->kernels->lanes;
   for (int64_t k = 0, columns; k < c->depth; k += columns) {
     columns = situ__min_i64(c->widest, c->depth - k);
-    c->kernels->sum[columns - 1][tile](&(situ__images_sum){ .y = y,
-                                                            .x = x,
-                                                            .at = c->offset + k,
-                                                            .rows = rows,
-                                                            .width = g->out_width,
-                                                            .x_row = g->window->stride[0] * c->ld * lanes,
-                                                            .x_step = g->window->stride[1] * lanes,
-                                                            .sums = sums + k * c->vector,
-                                                            .sums_row = c->depth * lanes,
-                                                            .add = add });
+    c->kernels->sum[columns - 1][tile](&(situ__batch_lanes_sum){ .y = y,
+                                                                 .x = x,
+                                                                 .at = c->offset + k,
+                                                                 .rows = rows,
+                                                                 .width = g->out_width,
+                                                                 .x_row = g->window->stride[0] * c->ld * lanes,
+                                                                 .x_step = g->window->stride[1] * lanes,
+                                                                 .sums = sums + k * c->vector,
+                                                                 .sums_row = c->depth * lanes,
+                                                                 .add = add });
   }
 }
 
@@ -187,7 +188,7 @@ static void sum_band(const conv *c, int64_t unit, int64_t first, int64_t outputs
   for (int64_t o = 0; o < outputs; o += height) {
     const int tile = situ__conv_next(c->tiles, 1, outputs - o, c->tallest, &height);
     for (int i = 0; i < height; i++) {
-      situ__images_run run = results(c, pack, first + o + i, band, y + i * c->vector);
+      situ__batch_lanes_run run = results(c, pack, first + o + i, band, y + i * c->vector);
       run.step = height;
       c->kernels->gather(&run);
     }
@@ -230,7 +231,7 @@ static int64_t reach_of(const situ__conv *g, int64_t rows) {
 static conv describe(const situ__conv *g) {
   const situ_window *w = g->window;
   conv c = { .g = g,
-             .kernels = situ__images_kernels_for(g->dtype),
+             .kernels = situ__batch_lanes_kernels_for(g->dtype),
              .tiles = situ__conv_kernels_for(g->dtype),
              .elem = situ__cpu_size(g->dtype),
              .depth = g->channels * w->kernel[0] * w->kernel[1],
@@ -281,26 +282,35 @@ static situ_status run(conv *c, int64_t tasks, situ__range_fn fn) {
   return status;
 }
 
-static bool suits(const situ__conv *g, situ_conv_pass pass) {
-  const int64_t lanes = situ__images_kernels_for(g->dtype)->lanes;
-  return g->pass == pass && !g->last && (g->dtype == SITU_F32 || g->dtype == SITU_F64) && g->images >= FEW_IMAGES &&
+static bool fills_lanes(const situ__conv *g, situ_conv_pass pass) {
+  const int64_t lanes = situ__batch_lanes_kernels_for(g->dtype)->lanes;
+  return g->pass == pass && situ__conv_is_plain(g) && g->images >= FEW_IMAGES &&
          4 * g->images >= 3 * situ__round_up(g->images, lanes) && g->window->kernel[0] * g->window->kernel[1] > 1;
 }
 
 /* False if moving images into lanes takes longer than the places without a window that shifted rows multiply. */
-bool situ__conv_images(const situ__conv *g, situ_status *status) {
+static bool suits(const situ__conv *g) {
   const situ_window *w = g->window;
-  if (!suits(g, SITU_CONV_FORWARD) || w->stride[0] != 1 || w->stride[1] != 1) return false;
-  conv c = describe(g);
+  if (!fills_lanes(g, SITU_CONV_FORWARD) || w->stride[0] != 1 || w->stride[1] != 1) return false;
+  const conv c = describe(g);
   const int64_t moved = g->channels * c.ld + g->outputs * g->out_width, idle = c.ld - g->out_width;
-  if (situ__conv_suits_shifted(g) && MOVING * moved > g->outputs * c.depth * idle) return false;
-  *status = run(&c, c.packs * g->groups * c.bands, run_bands);
-  return true;
+  return !situ__conv_suits_offsets(g) || MOVING * moved <= g->outputs * c.depth * idle;
 }
 
-bool situ__conv_image_weights(const situ__conv *g, situ_status *status) {
-  if (!suits(g, SITU_CONV_GRAD_WEIGHT) || situ__conv_fills_blocks(g)) return false;
+static situ_status run_forward(const situ__conv *g) {
   conv c = describe(g);
-  *status = run(&c, c.parts * c.splits * g->groups, sum_tasks);
-  return true;
+  return run(&c, c.packs * g->groups * c.bands, run_bands);
 }
+
+/* False where oneDNN's blocks of channels would not be padding. */
+static bool suits_weight(const situ__conv *g) {
+  return fills_lanes(g, SITU_CONV_GRAD_WEIGHT) && !situ__conv_fills_blocks(g);
+}
+
+static situ_status run_weight(const situ__conv *g) {
+  conv c = describe(g);
+  return run(&c, c.parts * c.splits * g->groups, sum_tasks);
+}
+
+const situ__conv_algorithm situ__conv_batch_lanes = { suits, run_forward };
+const situ__conv_algorithm situ__conv_backward_weight_batch = { suits_weight, run_weight };

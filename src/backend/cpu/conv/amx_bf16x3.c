@@ -1,14 +1,13 @@
 /* Convolution at strides 1 and 2 by tile registers, each f32 in three parts of bf16 (in one, where it was bf16),
    without unfolding: a block of padded images is split into parts once, and each element of the kernel multiplies the
-   same planes, shifted (shifted.c says more). Tasks are panels of outputs times pieces of images: bands of rows,
+   same planes, shifted (implicit_gemm.c says more). Tasks are panels of outputs times pieces of images: bands of rows,
    or several images. Each sum runs along the channels and the kernel in one order. Numbers that do not have three parts
    are left to another algorithm.
    SPDX-License-Identifier: MIT */
-#include "parts.h"
-#include "conv.h"
-#include "backend/cpu/common/isa.h"
+#include "amx.h"
+#include "algorithm.h"
 #include "backend/cpu/common/slots.h"
-#include "unfold.h"
+#include "im2col.h"
 
 #include "base/pool.h"
 #include "base/size.h"
@@ -17,30 +16,21 @@
 #include <string.h>
 
 #ifdef SITU_HAVE_ISA_AMX
-extern const situ__parts_kernels situ__parts_kernels_f32, situ__parts_kernels_bf16;
-
 enum {
-  LANES = SITU__PARTS_LANES,
+  LANES = SITU__AMX_LANES,
   GROUP = 2 * LANES, /* channels whose 16 planes of pairs are multiplied together */
-  PANEL = SITU__PARTS_OUTPUTS,
+  PANEL = SITU__AMX_OUTPUTS,
   COLUMNS = 1024,  /* of a task, for which a panel of weights is packed */
   BLOCK = 1 << 20, /* bytes of pairs, so that they stay in the L2 cache */
   STEPS = 64,      /* of a panel, for the same reason */
   TASK = 1 << 20,  /* minimum multiply-adds of a chunk of tasks */
-  SPLIT = 1 << 12, /* minimum floats of a chunk of planes */
-  LEAST = 1 << 20, /* multiply-adds below which splitting does not pay */
-  HEAD = 64,       /* bytes before panels that are laid out before: the first one is 1 if they can be multiplied */
-  FEW = 32,        /* outputs below which it does not */
-  FEW_ONES = 64,   /* channels, and outputs, below which products of 1 x 1 are too few beside storing sums */
-  MANY_ONES = 96,  /* and beside splitting */
-  MANY = 128,      /* channels from which 3 x 3 at stride 1 is not left to Winograd's transforms */
-  PADDING = 8      /* of a side, beyond the size of the image */
+  SPLIT = 1 << 12  /* minimum floats of a chunk of planes */
 };
 
 typedef struct conv {
   const situ__conv *g;
-  const situ__parts_kernels *kernels;
-  const situ__unfold_kernels *unfold;
+  const situ__amx_kernels *kernels;
+  const situ__im2col_kernels *im2col;
   situ__conv_sides s;
   bool plain;                           /* 1 x 1 at stride 1, which reads planes where they are */
   int64_t stride, phases;               /* planes of a channel: 1, or 4 at stride 2 */
@@ -65,7 +55,7 @@ static void fill_plane(const conv *c, int64_t piece, int64_t channel, float *to)
                 rows = c->band + c->reach;
   const float *x = c->s.x + (image * c->s.channels + channel) * c->s.height * c->s.width;
   if (c->stride == 1)
-    c->unfold->pad(&(situ__pad){ .channels = 1,
+    c->im2col->pad(&(situ__pad){ .channels = 1,
                                  .height = c->s.height,
                                  .width = c->s.width,
                                  .row = row,
@@ -74,7 +64,7 @@ static void fill_plane(const conv *c, int64_t piece, int64_t channel, float *to)
                                  .ld = c->ld },
                    x, to);
   else
-    c->unfold->split(&(situ__split){ .height = c->s.height,
+    c->im2col->split(&(situ__split){ .height = c->s.height,
                                      .width = c->s.width,
                                      .row = row,
                                      .left = c->s.padding[1],
@@ -104,42 +94,17 @@ static void split_planes(int64_t begin, int64_t end, void *payload) {
     const int64_t pair = i % (c->groups * LANES), piece = i / (c->groups * LANES);
     const int64_t channel = pair / LANES * GROUP + pair % LANES;
     const int64_t rows = situ__min_i64(c->band, c->s.height - (c->first + piece) % c->bands * c->band);
-    const situ__parts_plane plane = { .low = plane_at(c, c->first + piece, channel, low),
-                                      .high = plane_at(c, c->first + piece, channel + LANES, high),
-                                      .count = c->plain ? rows * c->s.width : c->phases * c->plane,
-                                      .next = c->part,
-                                      .to = c->pairs + piece * c->piece + pair * c->row };
+    const situ__amx_plane plane = { .low = plane_at(c, c->first + piece, channel, low),
+                                    .high = plane_at(c, c->first + piece, channel + LANES, high),
+                                    .count = c->plain ? rows * c->s.width : c->phases * c->plane,
+                                    .next = c->part,
+                                    .to = c->pairs + piece * c->piece + pair * c->row };
     if (!c->kernels->pair(&plane)) __atomic_store_n(&c->odd, true, __ATOMIC_RELAXED);
   }
   situ__slots_give(&c->slots, low);
 }
 
 /* ---- products ---- */
-
-static const situ__parts_kernels *kernels_for(const situ__conv *g) {
-  return g->narrow ? &situ__parts_kernels_bf16 : &situ__parts_kernels_f32;
-}
-
-const char *situ__conv_parts_panel(const situ__conv *g, int64_t panel, int64_t group, int64_t groups, char *to) {
-  const bool turned = g->pass == SITU_CONV_GRAD_DATA;
-  const int64_t taps = g->window->kernel[0] * g->window->kernel[1], first = panel * PANEL,
-                channels = turned ? g->outputs : g->channels, outputs = turned ? g->channels : g->outputs,
-                next_output = taps * (turned ? 1 : channels), next_channel = taps * (turned ? outputs : 1);
-  const situ__parts_kernels *kernels = kernels_for(g);
-  if (g->factor)
-    return g->factor + HEAD +
-           (panel * situ__ceil_div(channels, GROUP) + group) * taps * kernels->parts * SITU__PARTS_BYTES;
-  const situ__parts_weights weights = { .w = (const float *)(const void *)g->w + first * next_output +
-                                             group * GROUP * next_channel,
-                                        .outputs = situ__min_i64(PANEL, outputs - first),
-                                        .next_output = next_output,
-                                        .channels = situ__min_i64(groups * GROUP, channels - group * GROUP),
-                                        .next_channel = next_channel,
-                                        .taps = (int)taps,
-                                        .turned = turned,
-                                        .to = to };
-  return kernels->pack(&weights) ? to : NULL;
-}
 
 /* Results of a piece, from its first row of the output on. */
 static float *results(const conv *c, int64_t piece, int64_t output) {
@@ -152,13 +117,13 @@ static int64_t result_rows(const conv *c, int64_t piece) {
 
 static void finish_piece(const conv *c, int64_t piece, int64_t output, const float *sums) {
   const int64_t rows = result_rows(c, piece);
-  c->kernels->finish(&(situ__parts_rows){ .sums = sums,
-                                          .y = results(c, piece, output),
-                                          .bias = c->s.bias ? c->s.bias[output] : 0,
-                                          .rows = c->plain ? 1 : rows,
-                                          .width = c->plain ? rows * c->s.out_width : c->s.out_width,
-                                          .line = c->ld,
-                                          .relu = c->g->relu });
+  c->kernels->finish(&(situ__amx_rows){ .sums = sums,
+                                        .y = results(c, piece, output),
+                                        .bias = c->s.bias ? c->s.bias[output] : 0,
+                                        .rows = c->plain ? 1 : rows,
+                                        .width = c->plain ? rows * c->s.out_width : c->s.out_width,
+                                        .line = c->ld,
+                                        .relu = c->g->relu });
 }
 
 static void activate_piece(const conv *c, int64_t piece, int64_t output, int64_t outputs) {
@@ -174,20 +139,20 @@ static bool run_task(const conv *c, int64_t task, char *slot) {
   const int64_t outputs = situ__min_i64(PANEL, c->s.outputs - panel * PANEL);
   for (int64_t group = 0; group < c->groups; group += c->depth) {
     const int64_t groups = situ__min_i64(c->depth, c->groups - group);
-    const char *weights = situ__conv_parts_panel(c->g, panel, group, groups, slot);
+    const char *weights = situ__conv_amx_panel(c->g, panel, group, groups, slot);
     if (!weights) return false;
     for (int64_t i = first; i < last; i++)
-      c->kernels->multiply(&(situ__parts_product){ .weights = weights,
-                                                   .pairs = c->pairs + i * c->piece + group * LANES * c->row,
-                                                   .at = c->at,
-                                                   .steps = groups * c->taps,
-                                                   .row = c->row,
-                                                   .part = c->part,
-                                                   .sums = sums + (i - first) * c->columns,
-                                                   .sums_row = row,
-                                                   .columns = c->columns,
-                                                   .tall = outputs > LANES,
-                                                   .add = group > 0 });
+      c->kernels->multiply(&(situ__amx_product){ .weights = weights,
+                                                 .pairs = c->pairs + i * c->piece + group * LANES * c->row,
+                                                 .at = c->at,
+                                                 .steps = groups * c->taps,
+                                                 .row = c->row,
+                                                 .part = c->part,
+                                                 .sums = sums + (i - first) * c->columns,
+                                                 .sums_row = row,
+                                                 .columns = c->columns,
+                                                 .tall = outputs > LANES,
+                                                 .add = group > 0 });
   }
   for (int64_t i = first; i < last; i++)
     for (int64_t o = 0; o < outputs; o++)
@@ -216,12 +181,12 @@ static void set_offsets(const conv *c) {
   }
 }
 
-/* The geometry of the pass: the data's gradient is the convolution of that of the result, by turned weights. */
+/* The geometry of the pass: the data's gradient is the convolution of that of the result, by flipped weights. */
 static conv describe(const situ__conv *g) {
   const situ_window *w = g->window;
   conv c = { .g = g,
-             .kernels = kernels_for(g),
-             .unfold = situ__unfold_kernels_for(SITU_F32),
+             .kernels = situ__conv_amx_kernels_for(g),
+             .im2col = situ__im2col_kernels_for(SITU_F32),
              .s = situ__conv_sides_of(g),
              .stride = w->stride[0],
              .phases = w->stride[0] == 1 || w->kernel[0] * w->kernel[1] == 1 ? 1 : 4 };
@@ -231,7 +196,7 @@ static conv describe(const situ__conv *g) {
   c.groups = situ__ceil_div(c.s.channels, GROUP);
   c.taps = w->kernel[0] * w->kernel[1];
   c.plain = c.taps == 1 && c.stride == 1 && c.s.padding[0] == 0 && c.s.padding[1] == 0;
-  c.step = c.kernels->parts * SITU__PARTS_BYTES;
+  c.step = c.kernels->parts * SITU__AMX_BYTES;
   c.panels = situ__ceil_div(c.s.outputs, PANEL);
   return c;
 }
@@ -254,32 +219,6 @@ static void split_work(conv *c) {
   c->depth = situ__min_i64(c->groups, situ__max_i64(1, STEPS / c->taps));
 }
 
-/* False for other strides, few channels or outputs, and where Winograd's transforms are faster. */
-static bool suits_weights(const situ__conv *g) {
-  const situ_window *w = g->window;
-  const bool forward = g->pass == SITU_CONV_FORWARD;
-  const int64_t taps = w->kernel[0] * w->kernel[1], channels = forward ? g->channels : g->outputs,
-                outputs = forward ? g->outputs : g->channels;
-  if (situ__cpu_isa() != SITU__ISA_AMX || g->dtype != SITU_F32 || g->groups != 1) return false;
-  if (g->pass == SITU_CONV_GRAD_WEIGHT || w->stride[0] != w->stride[1] || w->stride[0] > 1 + forward) return false;
-  const bool winograd = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == 1 && channels < MANY;
-  if (winograd && !g->narrow) return false;
-  /* Planes of 1 x 1 are not copied, so that a last group of zeros costs less. */
-  const bool plain = taps == 1 && w->stride[0] == 1 && w->padding[0] == 0 && w->padding[1] == 0 && forward;
-  const int64_t whole = situ__round_up(channels, GROUP);
-  if (plain) return channels >= FEW_ONES && outputs >= MANY_ONES && 3 * whole <= 4 * channels;
-  return taps <= SITU__PARTS_TAPS && outputs >= FEW && whole == channels && (taps > 1 || w->stride[0] == 2);
-}
-
-/* Nor for little work, and padding that would outgrow the image. */
-bool situ__conv_suits_parts(const situ__conv *g) {
-  if (g->last || !suits_weights(g) || (g->factor && !*g->factor)) return false;
-  const conv c = describe(g);
-  for (int d = 0; d < 2; d++)
-    if (c.s.padding[d] < 0 || c.s.padding[d] > (d ? c.s.width : c.s.height) + PADDING) return false;
-  return (double)(g->images * c.s.outputs * c.s.channels) * (double)(c.taps * c.s.out_height * c.s.out_width) >= LEAST;
-}
-
 /* A block of pieces after the other. */
 static void run_blocks(conv *c) {
   const double cost = (double)(c->batch * c->columns * PANEL) * (double)(c->groups * c->taps * GROUP);
@@ -292,56 +231,30 @@ static void run_blocks(conv *c) {
   }
 }
 
-bool situ__conv_parts(const situ__conv *g, situ_status *status) {
+static bool suits(const situ__conv *g) { return situ__conv_suits_amx(g); }
+
+static situ_status run(const situ__conv *g) {
   static const situ_device cpu = { .kind = SITU_CPU };
-  if (!situ__conv_suits_parts(g)) return false;
+  if (g->factor && !*g->factor) return SITU_E_UNSUPPORTED; /* not all of its numbers have three parts */
   conv c = describe(g);
   split_work(&c);
   const size_t offsets = (size_t)situ__round_up(c.depth * c.taps, 8) * sizeof *c.at,
                bytes = offsets + (size_t)(c.block * c.piece);
   const int64_t planes = 2 * (c.row + 4 * LANES),
                 panel = c.depth * c.taps * c.step + 4 * (PANEL * c.batch * c.columns + LANES);
-  *status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.at);
-  if (*status != SITU_OK) return true;
+  situ_status status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.at);
+  if (status != SITU_OK) return status;
   c.pairs = (char *)c.at + offsets;
   set_offsets(&c);
-  *status = situ__slots_open(&c.slots, "conv", (size_t)situ__max_i64(planes, panel),
-                             situ__max_i64(c.block * c.groups * LANES, c.panels * situ__ceil_div(c.block, c.batch)));
-  if (*status == SITU_OK) run_blocks(&c);
+  status = situ__slots_open(&c.slots, "conv", (size_t)situ__max_i64(planes, panel),
+                            situ__max_i64(c.block * c.groups * LANES, c.panels * situ__ceil_div(c.block, c.batch)));
+  if (status == SITU_OK) run_blocks(&c);
   situ__slots_close(&c.slots);
   situ__memory_free(cpu, c.at, bytes);
-  return !c.odd;
-}
-/* ---- weights that are laid out before ---- */
-
-typedef struct laying {
-  conv c;
-  char *to;
-} laying;
-
-static void lay_out_panels(int64_t begin, int64_t end, void *payload) {
-  laying *l = payload;
-  const int64_t panel = l->c.groups * l->c.taps * l->c.step;
-  for (int64_t i = begin; i < end; i++)
-    if (!situ__conv_parts_panel(l->c.g, i, 0, l->c.groups, l->to + HEAD + i * panel))
-      __atomic_store_n(&l->c.odd, true, __ATOMIC_RELAXED);
+  return c.odd ? SITU_E_UNSUPPORTED : status;
 }
 
-bool situ__conv_parts_offers_factor(const situ__conv *g) { return suits_weights(g); }
-
-void situ__conv_parts_factor(const situ__conv *g, char *to) {
-  laying l = { .c = describe(g), .to = to };
-  situ__parallel(l.c.panels, 1, lay_out_panels, &l);
-  *to = !l.c.odd;
-}
+const situ__conv_algorithm situ__conv_amx_bf16x3 = { suits, run };
 #else
-bool situ__conv_parts_offers_factor(const situ__conv *g) {
-  (void)g;
-  return false;
-}
-void situ__conv_parts_factor(const situ__conv *g, char *to) { (void)g, (void)to; }
-bool situ__conv_parts(const situ__conv *g, situ_status *status) {
-  (void)g, (void)status;
-  return false;
-}
+const situ__conv_algorithm situ__conv_amx_bf16x3 = { NULL, NULL };
 #endif

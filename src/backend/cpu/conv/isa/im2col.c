@@ -1,6 +1,6 @@
 /* Unfolding (im2col) and folding (col2im), compiled for each instruction set: f32 and f64 from one source.
    SPDX-License-Identifier: MIT */
-#include "backend/cpu/conv/unfold.h"
+#include "backend/cpu/conv/im2col.h"
 #include "backend/cpu/common/isa/halves.h"
 #include "base/size.h"
 
@@ -16,7 +16,7 @@ static void inside(int64_t start, int64_t stride, int64_t size, int64_t count, i
   *last = start < size ? situ__max_i64(*first, situ__min_i64(situ__ceil_div(size - start, stride), count)) : *first;
 }
 
-static reach reach_of(const situ__unfold *u, int64_t tap) {
+static reach reach_of(const situ__im2col *u, int64_t tap) {
   const situ_window *w = u->window;
   const int64_t y = u->row * w->stride[0] - w->padding[0] + tap / w->kernel[1] * w->dilation[0];
   const int64_t x = tap % w->kernel[1] * w->dilation[1] - w->padding[1];
@@ -50,7 +50,7 @@ ALWAYS_INLINE vec_f64 F64(load_between)(const double *p, int first, int last) {
 #define real float
 #define vec vec_f32
 #define HALF(a, b, k) HALF_32(picks_f32, a, b, k)
-#include "unfold_lane.h"
+#include "im2col_lane.h"
 #undef FN
 #undef LANES
 #undef real
@@ -62,4 +62,4 @@ ALWAYS_INLINE vec_f64 F64(load_between)(const double *p, int first, int last) {
 #define real double
 #define vec vec_f64
 #define HALF(a, b, k) HALF_64(picks_f64, a, b, k)
-#include "unfold_lane.h"
+#include "im2col_lane.h"

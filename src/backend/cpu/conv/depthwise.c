@@ -1,7 +1,7 @@
 /* Depthwise convolution, forward: each plane by its own kernel, without padding or unfolding anything. A plane is done
    by one thread, and each sum runs along the kernel in one order.
    SPDX-License-Identifier: MIT */
-#include "conv.h"
+#include "algorithm.h"
 
 #include "base/pool.h"
 #include "base/size.h"
@@ -47,17 +47,20 @@ static void run_planes(int64_t begin, int64_t end, void *payload) {
 static situ__conv_plane_fn find(const situ__conv *g) {
   const situ_window *w = g->window;
   const int64_t size = w->kernel[0], stride = w->stride[0];
-  if (g->pass != SITU_CONV_FORWARD || g->dtype != SITU_F32 || g->channels != 1 || g->last || g->halved) return NULL;
+  if (g->pass != SITU_CONV_FORWARD || g->dtype != SITU_F32 || g->channels != 1 || !situ__conv_is_plain(g)) return NULL;
   if (g->outputs >= MANY) return NULL;
   if (size != w->kernel[1] || stride != w->stride[1] || w->dilation[0] != 1 || w->dilation[1] != 1) return NULL;
   if (size % 2 == 0 || size < 3 || size > 7 || stride > 2) return NULL;
   return situ__conv_kernels_for(SITU_F32)->plane[size / 2 - 1][stride - 1];
 }
 
-bool situ__conv_planes(const situ__conv *g) {
+static bool suits(const situ__conv *g) { return find(g) != NULL; }
+
+static situ_status run(const situ__conv *g) {
   conv c = { .g = g, .run = find(g) };
-  if (!c.run) return false;
   const int64_t work = g->out_height * g->out_width * g->window->kernel[0] * g->window->kernel[1];
   situ__parallel(g->images * g->groups * g->outputs, situ__max_i64(1, TASK / situ__max_i64(1, work)), run_planes, &c);
-  return true;
+  return SITU_OK;
 }
+
+const situ__conv_algorithm situ__conv_depthwise = { suits, run };

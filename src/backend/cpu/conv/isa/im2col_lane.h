@@ -1,4 +1,4 @@
-/* Unfolding and folding for one element type: included by unfold.c with `real`, `vec`, LANES, HALF and
+/* Unfolding and folding for one element type: included by im2col.c with `real`, `vec`, LANES, HALF and
    FN.
    SPDX-License-Identifier: MIT */
 
@@ -7,7 +7,7 @@ static void FN(zero)(real *to, int64_t count) {
 }
 
 /* One element of the kernel: row r of windows, [0, rows), reads from + r * from_row. */
-static void FN(unfold_tap)(const reach *at, const real *from, int64_t from_row, int64_t step, real *to, int64_t width) {
+static void FN(im2col_tap)(const reach *at, const real *from, int64_t from_row, int64_t step, real *to, int64_t width) {
   const int64_t count = at->last - at->first, whole = count - count % LANES;
   const int rest = (int)(count - whole);
   FN(zero)(to, at->top * width);
@@ -29,7 +29,7 @@ static void FN(unfold_tap)(const reach *at, const real *from, int64_t from_row, 
   FN(zero)(to, (at->rows - at->bottom) * width);
 }
 
-static void FN(fold_tap)(const reach *at, const real *from, int64_t width, real *to, int64_t to_row, int64_t step) {
+static void FN(col2im_tap)(const reach *at, const real *from, int64_t width, real *to, int64_t to_row, int64_t step) {
   const int64_t count = at->last - at->first, whole = count - count % LANES;
   const int rest = (int)(count - whole);
   from += at->top * width + at->first;
@@ -44,26 +44,26 @@ static void FN(fold_tap)(const reach *at, const real *from, int64_t width, real 
   }
 }
 
-static void FN(unfold)(const situ__unfold *u, const void *x, void *columns) {
+static void FN(im2col)(const situ__im2col *u, const void *x, void *columns) {
   const int64_t taps = u->window->kernel[0] * u->window->kernel[1];
   real *to = columns;
   for (int64_t tap = 0; tap < taps; tap++) {
     const reach at = reach_of(u, tap);
     for (int64_t c = 0; c < u->channels; c++) {
-      FN(unfold_tap)
+      FN(im2col_tap)
       (&at, (const real *)x + c * u->height * u->width + at.offset, u->window->stride[0] * u->width,
        u->window->stride[1], to + (c * taps + tap) * u->ld, u->out_width);
     }
   }
 }
 
-static void FN(fold)(const situ__unfold *u, const void *columns, void *x) {
+static void FN(col2im)(const situ__im2col *u, const void *columns, void *x) {
   const int64_t taps = u->window->kernel[0] * u->window->kernel[1];
   const real *from = columns;
   for (int64_t c = 0; c < u->channels; c++) {
     for (int64_t tap = 0; tap < taps; tap++) {
       const reach at = reach_of(u, tap);
-      FN(fold_tap)
+      FN(col2im_tap)
       (&at, from + (c * taps + tap) * u->ld, u->out_width, (real *)x + c * u->height * u->width + at.offset,
        u->window->stride[0] * u->width, u->window->stride[1]);
     }
@@ -127,5 +127,5 @@ static void FN(split)(const situ__split *s, const void *x, void *planes) {
   }
 }
 
-const situ__unfold_kernels
-    FN(situ__unfold_kernels) = { .unfold = FN(unfold), .fold = FN(fold), .pad = FN(pad), .split = FN(split) };
+const situ__im2col_kernels
+    FN(situ__im2col_kernels) = { .im2col = FN(im2col), .col2im = FN(col2im), .pad = FN(pad), .split = FN(split) };

@@ -1,10 +1,10 @@
-/* Convolution with an image in each lane, for one element type: included by images.c with `real`, `vec`, `picks`,
+/* Convolution with an image in each lane, for one element type: included by batch_lanes.c with `real`, `vec`, `picks`,
    LANES, LANE_NUMBERS and FN.
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/common/isa/transpose.h"
 
 /* all is a constant where this is inlined: whether there is an image for each lane, and an element for each image. */
-ALWAYS_INLINE void FN(gather_square)(const situ__images_run *r, const real *from, real *to, int count, bool all) {
+ALWAYS_INLINE void FN(gather_square)(const situ__batch_lanes_run *r, const real *from, real *to, int count, bool all) {
   vec square[LANES];
   UNROLL for (int i = 0; i < LANES; i++) {
     if (all) square[i] = FN(load)(from + i * r->next);
@@ -16,7 +16,7 @@ ALWAYS_INLINE void FN(gather_square)(const situ__images_run *r, const real *from
     for (int i = 0; i < count; i++) FN(store)(to + i * r->step * LANES, square[i]);
 }
 
-static void FN(gather)(const situ__images_run *r) {
+static void FN(gather)(const situ__batch_lanes_run *r) {
   const real *from = r->image;
   real *to = r->lanes;
   int64_t left = r->count;
@@ -26,7 +26,7 @@ static void FN(gather)(const situ__images_run *r) {
     FN(gather_square)(r, from, to, (int)situ__min_i64(LANES, left), false);
 }
 
-ALWAYS_INLINE void FN(scatter_square)(const situ__images_run *r, const real *from, real *to, int count, bool all) {
+ALWAYS_INLINE void FN(scatter_square)(const situ__batch_lanes_run *r, const real *from, real *to, int count, bool all) {
   vec square[LANES];
   UNROLL for (int i = 0; i < LANES; i++) square[i] = FN(load)(from + (all || i < count ? i : 0) * LANES);
   FN(transpose)(square);
@@ -35,7 +35,7 @@ ALWAYS_INLINE void FN(scatter_square)(const situ__images_run *r, const real *fro
     for (int i = 0; i < r->images; i++) FN(store_some)(to + i * r->next, square[i], count);
 }
 
-static void FN(scatter)(const situ__images_run *r) {
+static void FN(scatter)(const situ__batch_lanes_run *r) {
   const real *from = r->lanes;
   real *to = r->image;
   int64_t left = r->count;
@@ -46,7 +46,7 @@ static void FN(scatter)(const situ__images_run *r) {
 }
 
 /* rows and columns are constants wherever this is inlined, so that the compiler keeps sum[] in registers. */
-ALWAYS_INLINE void FN(sum_tile)(const situ__images_sum *s, int rows, int columns) {
+ALWAYS_INLINE void FN(sum_tile)(const situ__batch_lanes_sum *s, int rows, int columns) {
   const real *y = s->y;
   const int64_t step = s->x_step;
   vec sum[8][4];
@@ -101,7 +101,7 @@ static void FN(add_lanes)(const void *vectors, int64_t count, void *to) {
 }
 
 #define TILE(rows, columns) \
-  static void FN(sum_##rows##x##columns)(const situ__images_sum *s) { FN(sum_tile)(s, rows, columns); }
+  static void FN(sum_##rows##x##columns)(const situ__batch_lanes_sum *s) { FN(sum_tile)(s, rows, columns); }
 #define TILES(columns) TILE(1, columns) TILE(2, columns) TILE(4, columns)
 #define NAMES(columns) FN(sum_1x##columns), FN(sum_2x##columns), FN(sum_4x##columns)
 /* clang-format off */
@@ -110,7 +110,7 @@ TILES(1) TILES(2) TILE(6, 1) TILE(6, 2) TILE(8, 1)
 TILES(3) TILES(4) TILE(6, 3) TILE(6, 4) TILE(8, 2) TILE(8, 3)
 #endif
 
-const situ__images_kernels FN(situ__images_kernels) = {
+const situ__batch_lanes_kernels FN(situ__batch_lanes_kernels) = {
   .lanes = LANES,
   .gather = FN(gather),
   .scatter = FN(scatter),

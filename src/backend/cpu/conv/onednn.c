@@ -1,7 +1,7 @@
 /* Convolution by oneDNN in its blocked layouts: images are reordered before and after, a few at a time, each batch of
    them on one thread. Batches and partial sums depend on the problem alone.
    SPDX-License-Identifier: MIT */
-#include "conv.h"
+#include "algorithm.h"
 #include "dnnl.h"
 #include "backend/cpu/common/slots.h"
 
@@ -18,10 +18,8 @@ enum {
   SUM_WINDOWS = 1024, /* the same for batches that have their own sums */
   SMALL = 1 << 18,    /* multiply-adds below which reordering costs too much */
   FEW_IN = 3,
-  FEW_OUT = 6,   /* channels below which blocked layouts are mostly padding */
-  FEW_ONES = 48, /* channels below which shifting, which needs stride 1, is as fast */
-  CHANNELS = 16, /* of a block */
-  FIRST = 4      /* channels of an image, for which oneDNN has other kernels */
+  FEW_OUT = 6,  /* channels below which blocked layouts are mostly padding */
+  FEW_ONES = 48 /* channels below which shifting, which needs stride 1, is as fast */
 };
 
 typedef struct conv {
@@ -62,7 +60,7 @@ static void finish_images(const situ__conv *g, char *to, int64_t images, bool ou
   const int64_t channels = g->groups * (output ? g->outputs : g->channels),
                 size = output ? g->out_height * g->out_width : g->height * g->width;
   float *y = (float *)(void *)to;
-  if (g->last) {
+  if (g->channels_last) {
     for (int64_t i = 0; i < images * size; i++)
       for (int64_t k = 0; k < channels; k++) y[i * channels + k] = finished(g, y[i * channels + k], k);
     return;
@@ -152,20 +150,17 @@ static situ_status run_batches(conv *c) {
   return c->failed ? situ__fail(SITU_E_NOMEM, "conv", "oneDNN could not run the convolution: out of memory") : status;
 }
 
-bool situ__conv_fills_blocks(const situ__conv *g) {
-  const int64_t in = g->channels <= FIRST ? CHANNELS : g->channels, out = g->outputs;
-  return g->groups == 1 && 5 * in * out >= 4 * situ__round_up(in, CHANNELS) * situ__round_up(out, CHANNELS);
-}
-
 /* False where shifting or unfolding is as fast or faster: few channels, 1 x 1, one image, little work. */
-static bool suits(const situ__conv *g) {
+static bool pays(const situ__conv *g) {
   const situ_window *w = g->window;
   const double work = (double)(g->images * g->groups * g->outputs) *
                       (double)(g->out_height * g->out_width * g->channels * w->kernel[0] * w->kernel[1]);
   const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1;
-  if (g->dtype != SITU_F32 || (g->images < 2 && !g->last) || (one && !g->last) || work < SMALL) return false;
+  if (g->dtype != SITU_F32 || g->pool_2x2 || (g->images < 2 && !g->channels_last) || (one && !g->channels_last) ||
+      work < SMALL)
+    return false;
   const int64_t in = g->groups * g->channels, out = g->groups * g->outputs;
-  if (g->last) return true; /* nothing is reordered */
+  if (g->channels_last) return true; /* nothing is reordered */
   switch (g->pass) {
   case SITU_CONV_FORWARD: return in >= (w->stride[0] == 1 && w->stride[1] == 1 ? FEW_ONES : FEW_IN) && out >= FEW_OUT;
   case SITU_CONV_GRAD_DATA: return in >= FEW_OUT;
@@ -184,18 +179,21 @@ static int64_t batch_of(const situ__conv *g) {
   return batch;
 }
 
-bool situ__conv_suits_blocked(const situ__conv *g) {
-  situ__dnnl *d = suits(g) ? situ__dnnl_conv(g, batch_of(g)) : NULL;
+/* Operands that are channels_last are offered to ops only where this algorithm takes them. */
+static bool suits(const situ__conv *g) {
+  if (!pays(g)) return false;
+  situ__dnnl *d = g->channels_last ? situ__dnnl_conv(g, batch_of(g)) : NULL;
   situ__dnnl_close(d);
-  return d != NULL;
+  return d || (!g->channels_last && situ__dnnl_is_there());
 }
 
-bool situ__conv_blocked(const situ__conv *g, situ_status *status) {
-  if (!suits(g)) return false;
+static situ_status run(const situ__conv *g) {
   conv c = { .g = g, .batch = batch_of(g) };
   c.batches = g->images / c.batch;
-  if (!(c.d = situ__dnnl_conv(g, c.batch))) return false;
-  *status = run_batches(&c);
+  if (!(c.d = situ__dnnl_conv(g, c.batch))) return SITU_E_UNSUPPORTED;
+  const situ_status status = run_batches(&c);
   situ__dnnl_close(c.d);
-  return true;
+  return status;
 }
+
+const situ__conv_algorithm situ__conv_onednn = { suits, run };

@@ -6,7 +6,7 @@
    SPDX-License-Identifier: MIT */
 #include "conv.h"
 #include "backend/cpu/common/slots.h"
-#include "unfold.h"
+#include "im2col.h"
 
 #include "base/pool.h"
 #include "base/size.h"
@@ -19,8 +19,6 @@ enum {
   TASKS = 16,      /* to split a large problem into: work for several threads */
   TASK = 1 << 20,  /* minimum multiply-adds of a task */
   LEAST_ROWS = 48, /* outputs that are not split further */
-  PADDING = 8,     /* of a side, beyond the size of the image */
-  FEW = 4,         /* outputs of a group below which tiles are too low */
   CHUNK = 256,     /* windows of a panel of outputs whose sums stay in the L1 cache until maxima are taken */
   OTHERS = 32      /* channels from which another algorithm may be chosen */
 };
@@ -28,7 +26,7 @@ enum {
 typedef struct conv {
   const situ__conv *g;
   const situ__conv_kernels *tiles;
-  const situ__unfold_kernels *kernels;
+  const situ__im2col_kernels *kernels;
   int64_t elem, depth;   /* bytes of an element; channels times elements of a kernel */
   int64_t step, planes;  /* the stride; padded planes of a channel: 1, or 4 at stride 2 */
   int64_t ld, reach;     /* elements of a padded row; how many rows a window needs after its first */
@@ -108,7 +106,7 @@ static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lane
 /* ---- maxima of results, with outputs in the lanes ---- */
 
 /* Elements of y for so many windows. */
-static int64_t results(const conv *c, int64_t windows) { return c->g->halved ? windows / 4 : windows; }
+static int64_t results(const conv *c, int64_t windows) { return c->g->pool_2x2 ? windows / 4 : windows; }
 
 static void find_maxima(const conv *c, const situ__conv_tile *t, int64_t first, int64_t outputs, int64_t rows) {
   for (int64_t m = 0; m < outputs; m += c->panel)
@@ -157,10 +155,10 @@ static planes pair_channels(const conv *c, int64_t image, int64_t first, int64_t
   const situ__conv *g = c->g;
   const int64_t size = g->height * g->width, top = situ__min_i64(situ__max_i64(first, 0), g->height);
   const planes p = { to, top, situ__max_i64(0, situ__min_i64(first + rows, g->height) - top) };
-  const uint16_t *x = (const uint16_t *)(const void *)g->x + image * g->singles * size + top * g->width;
+  const uint16_t *x = (const uint16_t *)(const void *)g->x + image * g->channels_unpaired * size + top * g->width;
   const int64_t count = p.height * g->width;
   for (int64_t i = 0; i < g->channels; i++)
-    c->tiles->pair(x + 2 * i * size, 2 * i + 1 < g->singles ? x + (2 * i + 1) * size : NULL, count,
+    c->tiles->pair(x + 2 * i * size, 2 * i + 1 < g->channels_unpaired ? x + (2 * i + 1) * size : NULL, count,
                    (uint32_t *)(void *)to + i * count);
   return p;
 }
@@ -173,8 +171,9 @@ static void pad_image(const conv *c, int64_t image, int64_t row, int64_t rows, c
   const situ__conv *g = c->g;
   const int64_t plane = plane_of(c, rows), before = g->window->padding[1],
                 first = row * c->step - g->window->padding[0];
-  const planes p = g->singles ? pair_channels(c, image, first, rows_read(c, rows), padded + c->pairs)
-                              : (planes){ g->x + image * g->channels * g->height * g->width * c->elem, 0, g->height };
+  const planes p = g->channels_unpaired
+                       ? pair_channels(c, image, first, rows_read(c, rows), padded + c->pairs)
+                       : (planes){ g->x + image * g->channels * g->height * g->width * c->elem, 0, g->height };
   if (c->step == 1) {
     const situ__pad pad = { .channels = g->channels,
                             .height = p.height,
@@ -231,19 +230,8 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
   situ__slots_give(&c->slots, slot);
 }
 
-/* False for other strides, few outputs, and padding that would outgrow the image. */
-bool situ__conv_suits_shifted(const situ__conv *g) {
-  const situ_window *w = g->window;
-  const bool one = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] == 1;
-  if (w->padding[0] > g->height + PADDING || w->padding[1] > g->width + PADDING) return false;
-  return g->pass == SITU_CONV_FORWARD && w->stride[0] == w->stride[1] && w->stride[0] <= 2 && (!one || g->singles) &&
-         (g->outputs >= FEW || g->channels == 1);
-}
-
-bool situ__conv_suits_halved(const situ__conv *g) {
-  const bool real = g->dtype == SITU_F32 || g->dtype == SITU_F64;
-  return real && !g->last && situ__conv_suits_shifted(g) && g->groups * g->channels < OTHERS &&
-         panel_of(g, situ__conv_kernels_for(g->dtype)) > 0;
+bool situ__conv_suits_maxima(const situ__conv *g) {
+  return g->groups * g->channels < OTHERS && panel_of(g, situ__conv_kernels_for(g->dtype)) > 0;
 }
 
 static size_t rounded(int64_t elements, int64_t elem) { return (size_t)(elements * elem + 63) / 64 * 64; }
@@ -263,13 +251,12 @@ static size_t set_tables(conv *c, char *memory) {
   return (size_t)tables * (offsets + lanes);
 }
 
-bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
+situ_status situ__conv_implicit_gemm(const situ__conv *g) {
   static const situ_device cpu = { .kind = SITU_CPU };
   const situ_window *w = g->window;
-  if (!situ__conv_suits_shifted(g)) return false;
   conv c = { .g = g,
-             .tiles = g->singles ? situ__conv_kernels_of_pairs() : situ__conv_kernels_for(g->dtype),
-             .kernels = situ__unfold_kernels_for(g->dtype),
+             .tiles = g->channels_unpaired ? situ__conv_kernels_for_bf16_pairs() : situ__conv_kernels_for(g->dtype),
+             .kernels = situ__im2col_kernels_for(g->dtype),
              .elem = situ__cpu_size(g->dtype),
              .depth = g->channels * w->kernel[0] * w->kernel[1],
              .step = w->stride[0],
@@ -278,7 +265,7 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
   c.ld = c.step == 1 ? g->width + 2 * w->padding[1] : g->out_width + w->dilation[1] * (w->kernel[1] - 1) / 2;
   const int64_t fit = situ__max_i64(1, BAND / (g->channels * c.ld) - c.reach), images = g->images * g->groups;
   c.bands = situ__ceil_div(g->out_height, situ__min_i64(fit, g->out_height));
-  c.panel = g->halved ? panel_of(g, c.tiles) : 0;
+  c.panel = g->pool_2x2 ? panel_of(g, c.tiles) : 0;
   c.band = situ__ceil_div(g->out_height, c.bands);
   if (c.panel) c.band = situ__ceil_div(c.band, 2) * 2;
   c.bands = situ__ceil_div(g->out_height, c.band);
@@ -301,17 +288,17 @@ bool situ__conv_shifted(const situ__conv *g, situ_status *status) {
                                           : 0;
   const size_t tables = set_tables(&c, NULL), panels = c.panel ? rounded(g->groups * g->outputs * c.depth, c.elem) : 0;
   char *memory;
-  *status = situ__memory_alloc("conv", cpu, panels + tables, (void **)&memory);
-  if (*status != SITU_OK) return true;
+  situ_status status = situ__memory_alloc("conv", cpu, panels + tables, (void **)&memory);
+  if (status != SITU_OK) return status;
   c.panels = memory;
   set_tables(&c, memory + panels);
   if (c.panel) situ__parallel(g->groups * g->outputs / c.panel, 1, lay_out_panels, &c);
   const int64_t paired_rows = situ__min_i64(g->height, rows_read(&c, c.band));
-  const size_t paired = g->singles ? rounded(g->channels * paired_rows * g->width, c.elem) : 0;
+  const size_t paired = g->channels_unpaired ? rounded(g->channels * paired_rows * g->width, c.elem) : 0;
   c.pairs = c.padded + sums;
-  *status = situ__slots_open(&c.slots, "conv", c.padded + sums + paired, situ__ceil_div(tasks, grain));
-  if (*status == SITU_OK) situ__parallel(tasks, grain, run_tasks, &c);
+  status = situ__slots_open(&c.slots, "conv", c.padded + sums + paired, situ__ceil_div(tasks, grain));
+  if (status == SITU_OK) situ__parallel(tasks, grain, run_tasks, &c);
   situ__slots_close(&c.slots);
   situ__memory_free(cpu, memory, panels + tables);
-  return true;
+  return status;
 }

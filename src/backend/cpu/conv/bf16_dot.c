@@ -1,7 +1,7 @@
 /* Convolution of bf16 by products of pairs: two channels of each element are multiplied at once, and results are
    rounded from sums in f32.
    SPDX-License-Identifier: MIT */
-#include "conv.h"
+#include "algorithm.h"
 
 #include "base/pool.h"
 #include "base/size.h"
@@ -38,27 +38,40 @@ static void pack_weights(int64_t begin, int64_t end, void *payload) {
   }
 }
 
-bool situ__conv_pairs(const situ__conv *g, const situ_view_desc *bias, situ_status *status) {
+/* The geometry of pairs, all but the weights. Returns false if it does not suit. */
+static bool pair_channels(const situ__conv *g, situ_window *window, situ__conv *c) {
+  *c = *g;
+  if (!situ__conv_kernels_for_bf16_pairs() || g->dtype != SITU_BF16 || g->pool_2x2 || g->activation) return false;
+  if (g->pass != SITU_CONV_FORWARD && !situ__conv_flip(g, window, c)) return false;
+  c->dtype = SITU_F32, c->channels_unpaired = c->channels, c->channels = situ__ceil_div(c->channels, 2);
+  return c->channels_unpaired >= FEW && situ__conv_suits_offsets(c);
+}
+
+static bool suits(const situ__conv *g) {
+  situ_window window;
+  situ__conv c;
+  return pair_channels(g, &window, &c);
+}
+
+static situ_status run(const situ__conv *g) {
   static const situ_device cpu = { .kind = SITU_CPU };
-  const bool forward = g->pass == SITU_CONV_FORWARD;
-  situ_window turned;
-  situ__conv c = *g;
-  if (!situ__conv_kernels_of_pairs() || g->dtype != SITU_BF16 || g->halved || g->activation) return false;
-  if (!forward && !situ__conv_turn(g, &turned, &c)) return false;
-  packing p = { .g = g, .inner = c.channels, .outer = c.outputs, .taps = c.window->kernel[0] * c.window->kernel[1] };
-  p.pairs = situ__ceil_div(p.inner, 2);
-  c.dtype = SITU_F32, c.singles = p.inner, c.channels = p.pairs;
-  if (p.inner < FEW || !situ__conv_suits_shifted(&c)) return false;
+  situ_window window;
+  situ__conv c;
+  (void)pair_channels(g, &window, &c);
+  packing p = { .g = g,
+                .inner = c.channels_unpaired,
+                .outer = c.outputs,
+                .taps = c.window->kernel[0] * c.window->kernel[1],
+                .pairs = c.channels };
   const int64_t rows = g->groups * p.outer;
-  const size_t weights = (size_t)situ__round_up(rows * p.pairs * p.taps * (int64_t)sizeof(uint32_t), 64),
-               bytes = weights + (bias ? (size_t)rows * sizeof(float) : 0);
-  *status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.w);
-  if (*status != SITU_OK) return true;
+  const size_t bytes = (size_t)(rows * p.pairs * p.taps) * sizeof(uint32_t);
+  situ_status status = situ__memory_alloc("conv", cpu, bytes, (void **)&c.w);
+  if (status != SITU_OK) return status;
   p.to = (uint32_t *)(void *)c.w;
   situ__parallel(rows, 1 + (1 << 14) / (p.pairs * p.taps), pack_weights, &p);
-  c.bias = bias ? c.w + weights : NULL;
-  if (bias) situ__cpu_load(bias, 0, rows, SITU__F32, c.bias);
-  (void)situ__conv_shifted(&c, status);
+  status = situ__conv_implicit_gemm(&c);
   situ__memory_free(cpu, c.w, bytes);
-  return true;
+  return status;
 }
+
+const situ__conv_algorithm situ__conv_bf16_dot = { suits, run };

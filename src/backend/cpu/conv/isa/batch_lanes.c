@@ -1,6 +1,6 @@
 /* Convolution with an image in each lane, compiled for each instruction set: f32 and f64 from one source.
    SPDX-License-Identifier: MIT */
-#include "backend/cpu/conv/images.h"
+#include "backend/cpu/conv/batch_lanes.h"
 #include "backend/cpu/common/isa/simd.h"
 #include "base/size.h"
 
@@ -17,7 +17,7 @@
 #define real float
 #define vec vec_f32
 #define picks picks_f32
-#include "images_lane.h"
+#include "batch_lanes_lane.h"
 #undef FN
 #undef LANES
 #undef LANE_NUMBERS
@@ -31,4 +31,4 @@
 #define real double
 #define vec vec_f64
 #define picks picks_f64
-#include "images_lane.h"
+#include "batch_lanes_lane.h"

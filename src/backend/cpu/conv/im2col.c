@@ -1,11 +1,10 @@
 /* Convolution by unfolding (im2col): windows become a matrix, band by band, which is multiplied with the weights. Tasks
    and partial sums depend on the problem alone.
    SPDX-License-Identifier: MIT */
-#include "conv.h"
+#include "algorithm.h"
 #include "backend/cpu/gemm/gemm.h"
 #include "backend/cpu/common/slots.h"
-#include "unfold.h"
-#include "backend/cpu/common/isa.h"
+#include "im2col.h"
 
 #include "base/fail.h"
 #include "base/pool.h"
@@ -21,17 +20,9 @@ enum {
   LEAST_ROWS = 48    /* rows of the unfolded matrix, or of the weights, that are not split further */
 };
 
-SITU__ISA_DECLARE(situ__unfold_kernels, situ__unfold_kernels_f32);
-SITU__ISA_DECLARE(situ__unfold_kernels, situ__unfold_kernels_f64);
-const situ__unfold_kernels *situ__unfold_kernels_for(situ_dtype dtype) {
-  const situ__isa isa = situ__cpu_isa();
-  return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__unfold_kernels_f64)
-                           : SITU__ISA_PICK(isa, situ__unfold_kernels_f32);
-}
-
 typedef struct conv {
   situ__conv g;
-  const situ__unfold_kernels *kernels;
+  const situ__im2col_kernels *kernels;
   int64_t elem;
   char *partial;                       /* partial sums of w's gradient, if the images are split in parts */
   int64_t plane, windows, taps, depth; /* height width; out_height out_width; taps of a kernel; channels taps */
@@ -48,9 +39,9 @@ typedef struct conv {
 
 static int64_t band_rows(const conv *c, int64_t at) { return situ__min_i64(c->band, c->g.out_height - at * c->band); }
 
-static situ__unfold band_of(const conv *c, int64_t at, int64_t channels) {
+static situ__im2col band_of(const conv *c, int64_t at, int64_t channels) {
   const int64_t rows = band_rows(c, at);
-  return (situ__unfold){ .window = c->g.window,
+  return (situ__im2col){ .window = c->g.window,
                          .channels = channels,
                          .height = c->g.height,
                          .width = c->g.width,
@@ -118,8 +109,8 @@ static void forward(int64_t begin, int64_t end, void *payload) {
     if (c->plain) {
       g.b = x + row * c->g.width * c->elem;
     } else {
-      const situ__unfold u = band_of(c, band, c->g.channels);
-      c->kernels->unfold(&u, x, slot);
+      const situ__im2col u = band_of(c, band, c->g.channels);
+      c->kernels->im2col(&u, x, slot);
       g.b = slot;
     }
     g.a = at(c->g.w, first * c->depth, c->elem);
@@ -167,8 +158,8 @@ static void grad_data(int64_t begin, int64_t end, void *payload) {
       g.c = c->plain ? at(x, column, c->elem) : slot;
       run_gemm(c, &g, slot);
       if (c->plain) continue;
-      const situ__unfold u = band_of(c, band, channels);
-      c->kernels->fold(&u, slot, x);
+      const situ__im2col u = band_of(c, band, channels);
+      c->kernels->col2im(&u, slot, x);
     }
   }
   situ__slots_give(&c->slots, slot);
@@ -210,8 +201,8 @@ static void grad_weight(int64_t begin, int64_t end, void *payload) {
         if (c->plain) {
           g.b = x + column * c->elem;
         } else {
-          const situ__unfold u = band_of(c, band, channels);
-          c->kernels->unfold(&u, x, slot);
+          const situ__im2col u = band_of(c, band, channels);
+          c->kernels->im2col(&u, x, slot);
           g.b = slot;
         }
         run_gemm(c, &g, slot);
@@ -276,12 +267,14 @@ static size_t gemm_scratch(const conv *c) {
   return most;
 }
 
-situ_status situ__conv_unfold(const situ__conv *geometry) {
+static bool suits(const situ__conv *g) { return situ__conv_is_plain(g); }
+
+static situ_status run(const situ__conv *geometry) {
   static const situ__range_fn task[] = { forward, grad_data, grad_weight };
   static const situ_device cpu = { .kind = SITU_CPU };
   const situ_window *w = geometry->window;
   conv whole = { .g = *geometry,
-                 .kernels = situ__unfold_kernels_for(geometry->dtype),
+                 .kernels = situ__im2col_kernels_for(geometry->dtype),
                  .elem = situ__cpu_size(geometry->dtype) },
        *c = &whole;
   c->plane = c->g.height * c->g.width;
@@ -294,7 +287,7 @@ situ_status situ__conv_unfold(const situ__conv *geometry) {
   const int64_t tasks = split_work(c);
   const double cost = (double)(c->g.images * c->g.groups * c->g.outputs) * (double)(c->windows * c->depth) + 1;
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));
-  const situ__unfold u = band_of(c, 0, c->g.pass == SITU_CONV_FORWARD ? c->g.channels : c->split);
+  const situ__im2col u = band_of(c, 0, c->g.pass == SITU_CONV_FORWARD ? c->g.channels : c->split);
   c->columns = c->plain ? 0 : (size_t)(u.channels * c->taps * u.ld * c->elem);
   const size_t partial = c->parts > 1 ? (size_t)(c->parts * c->g.groups * c->g.outputs * c->depth * c->elem) : 0;
   situ_status status = partial ? situ__memory_alloc("conv", cpu, partial, (void **)&c->partial) : SITU_OK;
@@ -309,3 +302,5 @@ situ_status situ__conv_unfold(const situ__conv *geometry) {
   situ__memory_free(cpu, c->partial, partial);
   return status;
 }
+
+const situ__conv_algorithm situ__conv_im2col = { suits, run };
