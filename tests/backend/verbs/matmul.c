@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/cpu/gemm/algorithm.h"
 #include "base/pool.h"
 #include "device/launch/launch.h"
 #include "support/test.h"
@@ -70,14 +71,27 @@ static double wrapped(int dtype, double value) {
   }
 }
 
-/* The rounding of a sum of k products grows like sqrt(k) of the size of its terms. */
+/* Rows of the cpu's table that ran: a bit for each. */
+static uint32_t rows_seen;
+
+static void compare(const test_view *y, int64_t k, const double *want, const double *allowed) {
+  for (int64_t at = 0; at < y->d.numel; at++) {
+    const double got = view_get(y, at);
+    if (isnan(want[at]) ? !isnan(got) : !(fabs(got - want[at]) <= allowed[at]))
+      fail_msg("%s [.., %lld, %lld], sums of %lld: element %lld is %.17g, want %.17g, allowed error %g",
+               situ_dtype_name((situ_dtype)y->d.dtype), (long long)y->d.size[y->d.ndim - 2],
+               (long long)y->d.size[y->d.ndim - 1], (long long)k, (long long)at, got, want[at], allowed[at]);
+  }
+}
+
+/* As it is chosen, and on the cpu by each algorithm that suits. The rounding of a sum of k products grows like sqrt(k)
+   of the size of its terms. */
 static void check(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha,
                   double beta) {
   const int64_t m = y->d.size[y->d.ndim - 2], n = y->d.size[y->d.ndim - 1], k = a->d.size[a->d.ndim - 1];
   const double lane = unit(y->d.dtype == SITU_F64 ? SITU_F64 : SITU_F32);
   const bool whole = !situ_dtype_is_floating((situ_dtype)y->d.dtype);
-  assert_int_equal(run(a, b, bias, y, alpha, beta), SITU_OK);
-  double *as = values(a), *bs = values(b);
+  double *as = values(a), *bs = values(b), *want = values(y), *allowed = values(y);
   for (int64_t at = 0; at < y->d.numel; at++) {
     const int64_t item = at / (m * n), i = at / n % m, j = at % n;
     double sum = 0, size = 0;
@@ -87,16 +101,26 @@ static void check(const test_view *a, const test_view *b, const test_view *bias,
       size += fabs(term);
     }
     const double extra = bias && beta != 0 ? beta * view_get(bias, at) : 0;
-    const double want = wrapped(y->d.dtype, alpha * sum + extra), got = view_get(y, at);
-    const double allowed = whole ? 0
-                                 : unit(y->d.dtype) * fabs(want) * 1.01 +
-                                       lane * (4 + sqrt((double)k)) * (fabs(alpha) * size + fabs(extra));
-    if (isnan(want) ? !isnan(got) : !(fabs(got - want) <= allowed))
-      fail_msg("%s [%lld, %lld] x [%lld, %lld], item %lld: (%lld, %lld) is %.17g, want %.17g, allowed error %g",
-               situ_dtype_name((situ_dtype)y->d.dtype), (long long)m, (long long)k, (long long)k, (long long)n,
-               (long long)item, (long long)i, (long long)j, got, want, allowed);
+    want[at] = wrapped(y->d.dtype, alpha * sum + extra);
+    allowed[at] = whole ? 0
+                        : unit(y->d.dtype) * fabs(want[at]) * 1.01 +
+                              lane * (4 + sqrt((double)k)) * (fabs(alpha) * size + fabs(extra));
   }
-  free(as), free(bs);
+  for (int row = SITU__CHOICE_FREE; row < 0 || situ__matmul_choice.name_of(row); row++) {
+    if (row >= 0 && !view_forces(situ__matmul_rows[row]->least)) continue;
+    situ__choice_force(&situ__matmul_choice, row);
+    fill(y, 3); /* what was there must not shine through */
+    const situ_status status = run(a, b, bias, y, alpha, beta);
+    if (row >= 0 && status == SITU_E_UNSUPPORTED) {
+      situ_error_clear();
+      continue;
+    }
+    assert_int_equal(status, SITU_OK);
+    compare(y, k, want, allowed);
+    if (row >= 0) rows_seen |= UINT32_C(1) << row;
+  }
+  situ__choice_force(&situ__matmul_choice, SITU__CHOICE_FREE);
+  free(as), free(bs), free(want), free(allowed);
 }
 
 static void check_2d(situ_dtype dtype, int64_t m, int64_t n, int64_t k, view_layout la, view_layout lb,
@@ -104,7 +128,6 @@ static void check_2d(situ_dtype dtype, int64_t m, int64_t n, int64_t k, view_lay
   test_view *a = view_new(dtype, SITU_SHAPE(m, k), la), *b = view_new(dtype, SITU_SHAPE(k, n), lb);
   test_view *y = view_new(dtype, SITU_SHAPE(m, n), ly), *bias = view_new(dtype, SITU_SHAPE(1, n), la);
   fill(a, (uint64_t)(m * 31 + n * 7 + k)), fill(b, (uint64_t)(m + n + k)), fill(bias, (uint64_t)n);
-  fill(y, 3); /* what was there must not shine through */
   expand(bias, &y->d);
   check(a, b, NULL, y, 1, 0);
   check(a, b, bias, y, 1, 1);
@@ -539,6 +562,15 @@ static void same_bits_for_any_number_of_threads(void **state) {
   situ__pool_set_threads(before);
 }
 
+/* After all other cases: a row that no product of them suits was not tested. */
+static void every_algorithm_ran(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) skip();
+  for (int row = 0; situ__matmul_choice.name_of(row); row++)
+    if (situ__matmul_rows[row]->least <= (situ__isa)view_best_isa() && !(rows_seen >> row & 1))
+      fail_msg("no product suits %s", situ__matmul_rows[row]->name);
+}
+
 int main(void) {
   situ_error_mode(SITU_ERROR_QUIET);
   const struct CMUnitTest tests[] = {
@@ -559,6 +591,7 @@ int main(void) {
     cmocka_unit_test(whole_numbers_wrap),
     cmocka_unit_test(bool_is_refused),
     cmocka_unit_test(same_bits_for_any_number_of_threads),
+    cmocka_unit_test(every_algorithm_ran),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,3 +228,7 @@ bool situ__gemm_small(const situ__gemm *g) {
   if (fits) run_plan(g, &p, NULL);
   return fits;
 }
+
+bool situ__gemm_is_small(const situ__gemm *g) {
+  return is_one_block(g, situ__gemm_kernels_for(g->dtype)) || situ__gemm_scratch(g) == 0;
+}

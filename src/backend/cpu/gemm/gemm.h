@@ -69,5 +69,7 @@ size_t situ__gemm_scratch(const situ__gemm *g);
 void situ__gemm_run(const situ__gemm *g, void *scratch);
 /* Runs it without scratch. Returns false, with nothing done, if it needs some. */
 bool situ__gemm_small(const situ__gemm *g);
+/* Whether that would return true. */
+bool situ__gemm_is_small(const situ__gemm *g);
 
 #endif

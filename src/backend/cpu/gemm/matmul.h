@@ -1,4 +1,4 @@
-/* A described matrix product, split into tiles of the result: what matmul.c and packed.c share.
+/* A described matrix product, split into tiles of the result: what its algorithms share.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_MATMUL_H
 #define SITU_BACKEND_CPU_MATMUL_H
@@ -21,6 +21,7 @@ typedef struct situ__matmul {
   bool same;          /* to lay out: only for products that have the same bits without it */
   double beta;
   int dims;
+  int64_t done; /* items that an algorithm had done before it found values that do not suit */
   int64_t items, tile_m, tile_n, tiles_m, tiles_n; /* a task is a tile of an item's c */
   situ__slots slots;
   situ__steps batch[SITU_MAX_DIMS]; /* the last member, as it is not zeroed: entries from dims on are not set */
@@ -52,16 +53,41 @@ static inline void situ__matmul_tile(const situ__matmul *p, int64_t tile, int64_
 }
 /* Offsets of an item of the batch, in elements. */
 situ__steps situ__matmul_item(const situ__matmul *p, int64_t item);
-/* Writes beta bias, in f32 or f64, to m rows of c, which are c_row apart. */
-void situ__matmul_bias(const situ__matmul *p, const char *bias, void *c, int64_t c_row, int64_t m, int64_t n);
-/* g, a part of the product in f32 or f64, starts from beta bias: it reads rows of the bias itself, else c is set
-   first. */
-void situ__matmul_start(const situ__matmul *p, const char *bias, situ__gemm *g);
 
-/* Runs it by tiles that read both factors as they are, or pack their own parts of them. */
-situ_status situ__matmul_run(situ__matmul *p);
-/* Runs the gradient of a small weight by tiles whose results are added up, or turned. Returns false, with nothing done,
-   for other products; else *status says how it went. */
-bool situ__apart_run(situ__matmul *p, situ_status *status);
+/* What a product starts from: beta times elements that are so far apart. */
+typedef struct situ__matmul_start {
+  const void *bias;
+  int64_t row, col;
+  double beta;
+} situ__matmul_start;
+/* Writes that, in f32 or f64, to m rows of c, which are c_row apart. */
+void situ__matmul_set_rows(const situ__matmul_start *s, situ_dtype dtype, void *c, int64_t c_row, int64_t m, int64_t n);
+/* g, a part of the product in f32 or f64, reads rows of the bias itself, else c is set first. */
+static inline void situ__matmul_start_at(const situ__matmul_start *s, situ__gemm *g) {
+  if (s->beta == 1 && s->col == 1) {
+    g->from = s->bias;
+    g->from_row = s->row;
+  } else {
+    situ__matmul_set_rows(s, g->dtype, g->c, g->c_row, g->m, g->n);
+  }
+}
+static inline situ__matmul_start situ__matmul_start_of(const situ__matmul *p, const char *bias) {
+  return (situ__matmul_start){ bias, p->bias_row, p->bias_col, p->beta };
+}
+static inline void situ__matmul_start_from(const situ__matmul *p, const char *bias, situ__gemm *g) {
+  const situ__matmul_start s = situ__matmul_start_of(p, bias);
+  situ__matmul_start_at(&s, g);
+}
+
+/* situ__matmul_cost() below which one thread computes the product */
+enum { SITU__MATMUL_SMALL = 1 << 20 };
+/* Of f32 or f64. */
+static inline bool situ__matmul_is_real(const situ__matmul *p) {
+  return p->g.dtype == SITU_F32 || p->g.dtype == SITU_F64;
+}
+/* Whether vectors can read a factor in place, and read its elements too seldom to pack it. */
+bool situ__matmul_is_in_place(const situ__matmul *p);
+/* Runs it by tiles that read both factors as they are, or pack their own parts of them: F32 and F64. */
+situ_status situ__matmul_by_tiles(situ__matmul *p);
 
 #endif

@@ -2,9 +2,10 @@
    problem alone, and each sum runs along k in one order.
    SPDX-License-Identifier: MIT */
 #include "packed.h"
+#include "algorithm.h"
 #include "backend/cpu/common/convert.h"
 #include "backend/cpu/elementwise/move.h"
-#include "thin.h"
+#include "gemv.h"
 
 #include "base/fail.h"
 #include "base/pool.h"
@@ -41,22 +42,26 @@ static const situ__panels *vectors_for(situ_dtype dtype) {
   return dtype == SITU_F64 ? SITU__ISA_PICK(isa, situ__panels_f64) : SITU__ISA_PICK(isa, situ__panels_f32);
 }
 
-static const situ__panels *panels_for(situ_dtype dtype) {
-#ifdef SITU_HAVE_ISA_BF16
-  if (situ__cpu_isa() == SITU__ISA_BF16 && dtype == SITU_BF16) return &situ__panels_bf16_dots;
-#endif
+/* Those of tile registers, and those that add two products of bf16 to an f32; NULL: there are none for this dtype and
+   processor. */
+static const situ__panels *amx_for(situ_dtype dtype) {
 #ifdef SITU_HAVE_ISA_AMX
   if (situ__cpu_isa() == SITU__ISA_AMX && dtype == SITU_BF16) return &situ__panels_bf16_amx;
   if (situ__cpu_isa() == SITU__ISA_AMX && dtype == SITU_F16) return &situ__panels_f16_amx;
   if (situ__cpu_isa() == SITU__ISA_AMX && dtype == SITU_F32) return &situ__panels_f32_amx;
 #endif
-  return vectors_for(dtype);
+  (void)dtype;
+  return NULL;
+}
+static const situ__panels *bf16_dot_for(situ_dtype dtype) {
+#ifdef SITU_HAVE_ISA_BF16
+  if (situ__cpu_isa() == SITU__ISA_BF16 && dtype == SITU_BF16) return &situ__panels_bf16_dots;
+#endif
+  (void)dtype;
+  return NULL;
 }
 
-const situ__panels *situ__panels_of_tiles(void) {
-  const situ__panels *panels = panels_for(SITU_F32);
-  return panels->whole ? panels : NULL;
-}
+const situ__panels *situ__panels_of_tiles(void) { return amx_for(SITU_F32); }
 
 /* One factor: its lanes are the rows of a or the columns of b. */
 typedef struct factor {
@@ -71,7 +76,6 @@ typedef struct work {
   const situ__panels *with;
   situ__steps at; /* the item of the batch */
   factor a, b;
-  int64_t first;                   /* item of run_small */
   bool few;                        /* rows: nothing is packed */
   bool in_place;                   /* a is not packed */
   bool past_cache;                 /* c is large, and whole lines */
@@ -187,22 +191,22 @@ static int64_t sums_row(const work *w) {
   return row + (row / 16 % 2 == 0 ? 16 : 0);
 }
 
-typedef void thin_product(const situ__thin *t);
+typedef void gemv_fn(const situ__gemv *t);
 
 /* Of bf16 as it is, if this processor has instructions for that; else NULL. */
-static thin_product *thin_dots(const situ__gemm *g) {
+static gemv_fn *gemv_dots(const situ__gemm *g) {
 #ifdef SITU_HAVE_ISA_BF16
-  if (situ__cpu_isa() >= SITU__ISA_BF16 && g->dtype == SITU_BF16 && g->b_row == 1) return situ__thin_dots;
+  if (situ__cpu_isa() >= SITU__ISA_BF16 && g->dtype == SITU_BF16 && g->b_row == 1) return situ__gemv_dots;
 #endif
   (void)g;
   return NULL;
 }
 
 /* Few rows: a is all that is copied before, as f32 but for products of bf16. */
-static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *slot, float *sums, int64_t row) {
+static void multiply_gemv(const work *w, int64_t m, int64_t n, int64_t j, char *slot, float *sums, int64_t row) {
   const situ__gemm *g = &w->p->g;
-  const situ__thin_kernels *thin = SITU__ISA_PICK(situ__cpu_isa(), situ__thin_kernels);
-  thin_product *const dots = thin_dots(g);
+  const situ__gemv_kernels *gemv = SITU__ISA_PICK(situ__cpu_isa(), situ__gemv_kernels);
+  gemv_fn *const dots = gemv_dots(g);
   const int64_t elem = w->p->elem;
   for (int64_t i = 0; i < m; i++) {
     const char *from = w->a.data + i * g->a_row * elem;
@@ -211,7 +215,7 @@ static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *s
       situ__cpu_convert()->load[g->dtype][SITU__F32](from, g->a_col * elem, g->k,
                                                      slot + i * g->k * (int64_t)sizeof(float));
   }
-  const situ__thin t = { .m = m,
+  const situ__gemv t = { .m = m,
                          .n = n,
                          .k = g->k,
                          .a = slot,
@@ -220,7 +224,7 @@ static void multiply_few(const work *w, int64_t m, int64_t n, int64_t j, char *s
                          .step = g->b_row,
                          .c = sums,
                          .c_row = row };
-  (dots ? dots : g->dtype == SITU_BF16 ? thin->bf16 : thin->f16)(&t);
+  (dots ? dots : g->dtype == SITU_BF16 ? gemv->bf16 : gemv->f16)(&t);
 }
 
 /* Returns false if a factor that is packed here cannot be multiplied by these kernels. */
@@ -244,9 +248,10 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
       apart && with->rounds && g.alpha == 1 && each && !w->few && (w->past_cache || g.c_row * p->elem < APART);
   float addend[SITU__BLOCK];
   if (rounds && bias) situ__cpu_convert()->load[g.dtype][SITU__F32](bias, p->bias_col * p->elem, n, addend);
-  if (bias && !apart && w->k_begin == 0) situ__matmul_start(p, bias, &g);
+  if (bias && !apart && w->k_begin == 0) situ__matmul_start_from(p, bias, &g);
   char *const rows = slot + w->strip, *const panel = rows + w->rows, *const sums = apart ? panel + w->panel : g.c;
-  if (begins) situ__matmul_bias(p, bias, sums, w->sums_row, m, n);
+  const situ__matmul_start start = situ__matmul_start_of(p, bias);
+  if (begins) situ__matmul_set_rows(&start, g.dtype, sums, w->sums_row, m, n);
   const int64_t row = apart ? w->sums_row : g.c_row;
   situ__tile t = { .a_row = w->in_place ? g.a_row : 1,
                    .a_col = w->in_place ? 1 : with->rows,
@@ -254,7 +259,7 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
                    .alpha = apart ? 1 : g.alpha,
                    .from_row = g.from_row,
                    .past_cache = w->past_cache };
-  if (w->few) multiply_few(w, m, n, j, slot, (float *)(void *)sums, row);
+  if (w->few) multiply_gemv(w, m, n, j, slot, (float *)(void *)sums, row);
   for (int64_t k0 = w->k_begin; k0 < w->k_end && !w->few; k0 += w->depth) {
     t.k = situ__min_i64(w->depth, w->k_end - k0);
     t.a = w->in_place ? w->a.data + (i * g.a_row + k0) * p->elem : w->late_a ? rows : panels_at(w, &w->a, i, k0);
@@ -307,7 +312,7 @@ static bool stays_in_place(const situ__matmul *p, const situ__panels *with) {
 }
 
 static bool are_few(const situ__matmul *p) {
-  return p->elem == 2 && p->g.m <= SITU__THIN_ROWS && (p->g.b_row == 1 || p->g.b_col == 1);
+  return p->elem == 2 && p->g.m <= SITU__GEMV_ROWS && (p->g.b_row == 1 || p->g.b_col == 1);
 }
 
 /* Whether kernels write the result itself. Squares are added to in at most two blocks of k there, as rows of the result
@@ -363,7 +368,7 @@ static void run_items(int64_t begin, int64_t end, void *payload) {
   bool good = true;
   situ__panels_begin(w.with);
   for (int64_t item = begin; item < end && good; item++) {
-    at_item(&w, w.first + item);
+    at_item(&w, w.p->done + item);
     good = multiply_tile(&w, 0, slot);
   }
   situ__panels_end(w.with);
@@ -371,14 +376,13 @@ static void run_items(int64_t begin, int64_t end, void *payload) {
   if (!good) __atomic_store_n(&((work *)payload)->special, true, __ATOMIC_RELAXED);
 }
 
-/* From item `first` on. Sets *special if the kernels cannot multiply the factors of one: all must be done again. */
-static situ_status run_small(situ__matmul *p, const situ__panels *with, int64_t first, int64_t grain, bool *special) {
+/* Sets *special if the kernels cannot multiply the factors of an item: all must be done again. */
+static situ_status run_small(situ__matmul *p, const situ__panels *with, int64_t grain, bool *special) {
   work w = work_of(p, with);
-  w.first = first;
   const size_t bytes = w.strip + w.rows + w.panel + w.sums;
   const situ_status status = situ__slots_open(&p->slots, "matmul", bytes, situ__ceil_div(p->items, grain));
   if (status != SITU_OK) return status;
-  situ__parallel(p->items - first, grain, run_items, &w);
+  situ__parallel(p->items - p->done, grain, run_items, &w);
   situ__slots_close(&p->slots);
   *special = w.special;
   return SITU_OK;
@@ -403,9 +407,8 @@ static bool is_turn_to_go_back(void) {
   return turn && situ__pool_threads() == 1;
 }
 
-/* Items of several tiles. Stops at an item whose factors the kernels cannot multiply, and sets *special; *done is the
-   number of items that are done. */
-static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t *done, bool *special) {
+/* Items of several tiles. Stops at an item whose factors the kernels cannot multiply, and sets *special. */
+static situ_status run_large(situ__matmul *p, const situ__panels *with, bool *special) {
   static const situ_device cpu = { .kind = SITU_CPU };
   work w = work_of(p, with);
   if (w.laid_out) w.backwards = is_turn_to_go_back();
@@ -418,8 +421,8 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   if (of_b) w.b.panels = memory + of_a;
   const int64_t packs = all_groups(&w);
   status = situ__slots_open(&p->slots, "matmul", w.strip + w.rows + w.panel + w.sums, tiles > packs ? tiles : packs);
-  for (; status == SITU_OK && *done < p->items; ++*done) {
-    at_item(&w, *done);
+  for (; status == SITU_OK && p->done < p->items; p->done++) {
+    at_item(&w, p->done);
     run_item(&w);
     if (w.special) break;
   }
@@ -427,11 +430,6 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, int64_t 
   situ__memory_free(cpu, memory, of_a + of_b);
   *special = w.special;
   return status;
-}
-
-bool situ__packed_is_in_place(const situ__matmul *p) {
-  const situ__gemm *g = &p->g;
-  return (g->m < SITU__FEW && g->b_col == 1) || (g->n < SITU__FEW && g->a_col != 1 && g->m * g->k * p->elem <= NEAR);
 }
 
 /* What kernels of whole squares multiply, which is more than the product, costs of vectors' time. */
@@ -446,7 +444,7 @@ static bool pays(const situ__matmul *p, const situ__panels *with) {
   const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
   if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
   if (when_laid_out(p, with) == ALWAYS) return true;
-  if (!with->whole && situ__packed_is_in_place(p)) return false;
+  if (!with->whole && situ__matmul_is_in_place(p)) return false;
   return cost - cost_of_whole(p, with) >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
@@ -457,32 +455,49 @@ static int64_t split(situ__matmul *p, const situ__panels *with) {
   return situ__matmul_split(p, &tiling);
 }
 
-bool situ__packed_run(situ__matmul *p, situ_status *status) {
-  const situ__panels *with = are_few(p) ? vectors_for(SITU_F32) : panels_for(p->g.dtype);
-  if (!pays(p, with)) with = vectors_for(p->g.dtype);
-  if (!pays(p, with)) return false;
-  int64_t done = 0;
-  for (bool special = true; special; with = vectors_for(SITU_F32)) {
-    const int64_t grain = split(p, with);
-    if (p->tiles_m * p->tiles_n > 1) *status = run_large(p, with, &done, &special);
-    else *status = run_small(p, with, done, grain, &special);
-    if (*status != SITU_OK) break;
-  }
-  return true;
+static bool suits(const situ__matmul *p, const situ__panels *with) {
+  return with && p->g.dtype != SITU_I64 && !are_few(p) && pays(p, with);
 }
+
+/* SITU_E_UNSUPPORTED: from item p->done on the kernels cannot multiply the factors. */
+static situ_status run(situ__matmul *p, const situ__panels *with) {
+  bool special = false;
+  const int64_t grain = split(p, with);
+  const situ_status status =
+      p->tiles_m * p->tiles_n > 1 ? run_large(p, with, &special) : run_small(p, with, grain, &special);
+  return status == SITU_OK && special ? SITU_E_UNSUPPORTED : status;
+}
+
+/* ---- rows of the table ---- */
+
+static bool suits_gemv(const situ__matmul *p) { return are_few(p) && pays(p, vectors_for(p->g.dtype)); }
+static bool suits_amx(const situ__matmul *p) { return suits(p, amx_for(p->g.dtype)); }
+static bool suits_bf16_dot(const situ__matmul *p) { return suits(p, bf16_dot_for(p->g.dtype)); }
+/* Also where the others leave it values that they cannot multiply. */
+static bool suits_packed(const situ__matmul *p) {
+  return suits(p, vectors_for(p->g.dtype)) || suits_amx(p) || suits_bf16_dot(p);
+}
+static situ_status run_vectors(situ__matmul *p) { return run(p, vectors_for(p->g.dtype)); }
+static situ_status run_amx(situ__matmul *p) { return run(p, amx_for(p->g.dtype)); }
+static situ_status run_bf16_dot(situ__matmul *p) { return run(p, bf16_dot_for(p->g.dtype)); }
+
+const situ__matmul_algorithm situ__matmul_gemv = { "gemv", suits_gemv, run_vectors, SITU__ISA_BASE };
+const situ__matmul_algorithm situ__matmul_amx = { "amx", suits_amx, run_amx, SITU__ISA_AMX };
+const situ__matmul_algorithm situ__matmul_bf16_dot = { "bf16_dot", suits_bf16_dot, run_bf16_dot, SITU__ISA_BF16 };
+const situ__matmul_algorithm situ__matmul_packed = { "packed", suits_packed, run_vectors, SITU__ISA_BASE };
 
 /* ---- factors that are laid out before ---- */
 
 bool situ__packed_offers_factor(const situ__matmul *p) {
-  const situ__panels *with = p->g.dtype == SITU_F32 ? panels_for(SITU_F32) : NULL;
-  if (!with || !with->whole) return false;
+  const situ__panels *with = p->g.dtype == SITU_F32 ? amx_for(SITU_F32) : NULL;
+  if (!with) return false;
   return p->same ? pays(p, with) : p->g.m >= FACTOR_M && p->g.n >= FACTOR_N && p->g.k >= with->least_k;
 }
 
 situ_status situ__packed_factor(situ__matmul *p, void *to) {
   *(char *)to = p->same ? SAME : ALWAYS;
   p->factor = to;
-  work w = work_of(p, panels_for(p->g.dtype));
+  work w = work_of(p, amx_for(p->g.dtype));
   w.b.data = p->g.b;
   situ__parallel(groups(&w, &w.b), 1, pack_groups, &w);
   if (w.special) *(char *)to = NEVER;

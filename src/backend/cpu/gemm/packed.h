@@ -47,11 +47,4 @@ const situ__panels *situ__panels_of_tiles(void);
 bool situ__packed_offers_factor(const situ__matmul *p);
 situ_status situ__packed_factor(situ__matmul *p, void *to);
 
-/* Whether vectors can read a factor in place, and read its elements too seldom to pack it. */
-bool situ__packed_is_in_place(const situ__matmul *p);
-
-/* Runs a product by panels. Returns false, with nothing done, if it is faster or needed to run it otherwise; else
-   *status says how it went. */
-bool situ__packed_run(situ__matmul *p, situ_status *status);
-
 #endif

@@ -1,6 +1,6 @@
 /* Products of few rows with a factor of 16 bits. Compiled once for each instruction set.
    SPDX-License-Identifier: MIT */
-#include "backend/cpu/gemm/thin.h"
+#include "backend/cpu/gemm/gemv.h"
 #include "backend/cpu/common/isa/simd.h"
 #include "kernels/dialect.h"
 #include "kernels/half.h"
@@ -63,11 +63,11 @@ ALWAYS_INLINE float add_lanes(vec_f32 v) {
 }
 
 /* Columns of b are contiguous along k: dot products of a column with all rows, two columns side by side. */
-ALWAYS_INLINE void multiply_columns(const situ__thin *t, int rows, bool bf16) {
+ALWAYS_INLINE void multiply_columns(const situ__gemv *t, int rows, bool bf16) {
   const float *from = t->a;
   for (int64_t j = 0; j < t->n; j += 2) {
     const uint16_t *one = t->b + j * t->lane, *two = j + 1 < t->n ? one + t->lane : one;
-    vec_f32 sum[SITU__THIN_ROWS][2] = { { { 0 } } };
+    vec_f32 sum[SITU__GEMV_ROWS][2] = { { { 0 } } };
     for (int64_t p = 0; p < t->k; p += LANES) {
       const int64_t left = t->k - p;
       const vec_f32 x = widen_lanes(one + p, left, bf16), y = widen_lanes(two + p, left, bf16);
@@ -85,12 +85,12 @@ ALWAYS_INLINE void multiply_columns(const situ__thin *t, int rows, bool bf16) {
 }
 
 /* Rows of b are contiguous: each is added to the rows of c, 4 vectors of them at a time. */
-ALWAYS_INLINE void multiply_rows(const situ__thin *t, int rows, bool bf16) {
+ALWAYS_INLINE void multiply_rows(const situ__gemv *t, int rows, bool bf16) {
   const float *a = t->a;
   for (int64_t k0 = 0; k0 < t->k; k0 += DEPTH) {
     const int64_t depth = t->k - k0 < DEPTH ? t->k - k0 : DEPTH;
     for (int64_t j = 0; j < t->n; j += 4 * LANES) {
-      vec_f32 sum[SITU__THIN_ROWS][4];
+      vec_f32 sum[SITU__GEMV_ROWS][4];
       UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int v = 0; v < 4; v++) {
           const int64_t left = t->n - j - v * LANES;
@@ -116,20 +116,20 @@ ALWAYS_INLINE void multiply_rows(const situ__thin *t, int rows, bool bf16) {
   }
 }
 
-ALWAYS_INLINE void multiply_thin(const situ__thin *t, int rows, bool bf16) {
+ALWAYS_INLINE void multiply_rows_of_a(const situ__gemv *t, int rows, bool bf16) {
   if (t->step == 1) multiply_columns(t, rows, bf16);
   else multiply_rows(t, rows, bf16);
 }
 
-ALWAYS_INLINE void choose_rows(const situ__thin *t, bool bf16) {
+ALWAYS_INLINE void choose_rows(const situ__gemv *t, bool bf16) {
   switch (t->m) {
-  case 1: multiply_thin(t, 1, bf16); break;
-  case 2: multiply_thin(t, 2, bf16); break;
-  case 3: multiply_thin(t, 3, bf16); break;
-  default: multiply_thin(t, 4, bf16);
+  case 1: multiply_rows_of_a(t, 1, bf16); break;
+  case 2: multiply_rows_of_a(t, 2, bf16); break;
+  case 3: multiply_rows_of_a(t, 3, bf16); break;
+  default: multiply_rows_of_a(t, 4, bf16);
   }
 }
-static void thin_bf16(const situ__thin *t) { choose_rows(t, true); }
-static void thin_f16(const situ__thin *t) { choose_rows(t, false); }
+static void gemv_bf16(const situ__gemv *t) { choose_rows(t, true); }
+static void gemv_f16(const situ__gemv *t) { choose_rows(t, false); }
 
-const situ__thin_kernels SITU__ISA_NAME(situ__thin_kernels) = { thin_bf16, thin_f16 };
+const situ__gemv_kernels SITU__ISA_NAME(situ__gemv_kernels) = { gemv_bf16, gemv_f16 };

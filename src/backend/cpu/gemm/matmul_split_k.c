@@ -1,8 +1,8 @@
 /* Gradients of small weights, a^T b: few sums of many terms, for which both factors' rows follow each other along k,
    which is the batch. Tiles write to memory of their own, and what they wrote is joined.
    SPDX-License-Identifier: MIT */
+#include "algorithm.h"
 #include "backend/cpu/reduce/fold.h"
-#include "packed.h"
 
 #include "base/fail.h"
 #include "base/pool.h"
@@ -25,12 +25,12 @@ enum {
    all of them: so parts of k are the items of a batch, whose results are added up. A narrow result is computed across,
    b^T a: tiles read long runs of a, where they read a few numbers of each row. All depends on the problem alone, so
    that bits do, too. */
-typedef struct apart {
+typedef struct split {
   const situ__matmul *p;
   int64_t parts;
   bool across;
   char *sums; /* of each part, [m, n] or across [n, m] */
-} apart;
+} split;
 
 static bool is_across(const situ__gemm *g) {
   const int64_t vectors = situ__ceil_div(g->n, situ__gemm_kernels_for(g->dtype)->lanes);
@@ -38,13 +38,13 @@ static bool is_across(const situ__gemm *g) {
   return g->n <= NARROW ? g->k >= DEEP * vectors : g->k >= LONG && vectors <= VECTORS;
 }
 
-static apart apart_of(const situ__matmul *p) {
+static split split_of(const situ__matmul *p) {
   const bool long_sums = p->g.k >= LONG && p->g.k % PARTS == 0;
-  return (apart){ .p = p, .parts = long_sums ? PARTS : 1, .across = is_across(&p->g) };
+  return (split){ .p = p, .parts = long_sums ? PARTS : 1, .across = is_across(&p->g) };
 }
 
 /* Of elements [begin, end) of what each part has. */
-static void add_parts(const apart *x, int64_t begin, int64_t end, char *to) {
+static void add_parts(const split *x, int64_t begin, int64_t end, char *to) {
   const situ__matmul *p = x->p;
   const situ__lane lane = p->g.dtype == SITU_F64 ? SITU__F64 : SITU__F32;
   const situ__fold_block block = { x->sums + begin * p->elem, 1, x->parts, end - begin, p->g.m * p->g.n };
@@ -52,12 +52,12 @@ static void add_parts(const apart *x, int64_t begin, int64_t end, char *to) {
 }
 
 static void join_elements(int64_t begin, int64_t end, void *payload) {
-  const apart *x = payload;
+  const split *x = payload;
   add_parts(x, begin, end, (char *)x->p->g.c + begin * x->p->elem);
 }
 
 static void join_rows(int64_t begin, int64_t end, void *payload) {
-  const apart *x = payload;
+  const split *x = payload;
   const situ__gemm *g = &x->p->g;
   const int64_t elem = x->p->elem, m = g->m, n = g->n;
   double block[WIDEST * JOINED];
@@ -65,7 +65,7 @@ static void join_rows(int64_t begin, int64_t end, void *payload) {
   situ__gemm_kernels_for(g->dtype)->pack((char *)g->c + begin * n * elem, n, block, JOINED, 1, n, end - begin);
 }
 
-static situ__matmul part_of(const apart *x) {
+static situ__matmul part_of(const split *x) {
   const situ__gemm *whole = &x->p->g;
   situ__matmul part = { .g = *whole, .elem = x->p->elem, .dims = 1, .items = x->parts };
   situ__gemm *g = &part.g;
@@ -80,26 +80,31 @@ static situ__matmul part_of(const apart *x) {
   return part;
 }
 
-static situ_status run(apart *x) {
+static situ_status run_parts(split *x) {
   static const situ_device cpu = { .kind = SITU_CPU };
   const int64_t count = x->p->g.m * x->p->g.n;
   const size_t bytes = (size_t)(x->parts * count * x->p->elem);
   situ_status status = situ__memory_alloc("matmul", cpu, bytes, (void **)&x->sums);
   if (status != SITU_OK) return status;
   situ__matmul part = part_of(x);
-  status = situ__matmul_run(&part);
+  status = situ__matmul_by_tiles(&part);
   if (status == SITU_OK && x->across) situ__parallel(x->p->g.m, JOINED, join_rows, x);
   else if (status == SITU_OK) situ__parallel(count, WIDEST * JOINED, join_elements, x);
   situ__memory_free(cpu, x->sums, bytes);
   return status;
 }
 
-bool situ__apart_run(situ__matmul *p, situ_status *status) {
+static bool suits(const situ__matmul *p) {
   const situ__gemm *g = &p->g;
   const bool gradient = g->a_row == 1 && g->b_col == 1 && g->c_row == g->n && p->items == 1 && !p->bias;
-  if (!gradient || p->elem == 2 || g->m * g->n > FEW) return false;
-  apart x = apart_of(p);
-  if (!x.across && (x.parts == 1 || !situ__packed_is_in_place(p))) return false;
-  *status = run(&x);
-  return true;
+  if (!gradient || !situ__matmul_is_real(p) || g->m * g->n > FEW) return false;
+  const split x = split_of(p);
+  return x.across || (x.parts > 1 && situ__matmul_is_in_place(p));
 }
+
+static situ_status run(situ__matmul *p) {
+  split x = split_of(p);
+  return run_parts(&x);
+}
+
+const situ__matmul_algorithm situ__matmul_split_k = { "split_k", suits, run, SITU__ISA_BASE };
