@@ -2,9 +2,11 @@
    mask, dropout, groups, dtype, and lengths around the blocks. Memory, which is linear in the length.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
+#include "backend/cpu/attention/attention.h"
 #include "situ/sys/op.h"
 #include "support/test.h"
 
+#include <limits.h>
 #include <math.h>
 
 /* Queries, keys, their features, those of a value, heads of queries and of keys. */
@@ -42,18 +44,28 @@ static situ_tensor *operand(situ_shape shape, situ_dtype dtype) {
   return situ_to_dtype(situ_to_dtype(test_random(shape, -1, 1, false), dtype), SITU_F64);
 }
 
-/* Result and gradients; out: y, dq, dk, dv. */
-static void differentiate(situ_tensor *const *x, situ_dtype dtype, situ_attention_options o, situ_tensor *up,
-                          situ_tensor **out) {
+/* Result and gradients; out: y, dq, dk, dv. Returns false if an algorithm is forced that does not suit. */
+static bool try_to_differentiate(situ_tensor *const *x, situ_dtype dtype, situ_attention_options o, situ_tensor *up,
+                                 situ_tensor **out) {
   situ_tensor *in[3];
   for (int i = 0; i < 3; i++) in[i] = situ_requires_grad_(situ_to_dtype(situ_clone(x[i]), dtype), true);
   situ_manual_seed(11);
   out[0] = situ_scaled_dot_product_attention(in[0], in[1], in[2], &o);
-  assert_non_null(out[0]);
-  assert_int_equal(situ_backward(out[0], &(situ_backward_options){ .gradient = situ_to_dtype(up, dtype) }), SITU_OK);
+  if (!out[0]) return assert_int_equal(situ_error(), SITU_E_UNSUPPORTED), false;
+  const situ_status status = situ_backward(out[0], &(situ_backward_options){ .gradient = situ_to_dtype(up, dtype) });
   for (int i = 0; i < 3; i++) out[i + 1] = situ_grad(in[i]);
+  return status == SITU_OK || (assert_int_equal(status, SITU_E_UNSUPPORTED), false);
+}
+static void differentiate(situ_tensor *const *x, situ_dtype dtype, situ_attention_options o, situ_tensor *up,
+                          situ_tensor **out) {
+  assert_true(try_to_differentiate(x, dtype, o, up, out));
 }
 
+/* Rows of the cpu's table that ran: a bit for each. Ops keep the weights of few keys. */
+enum { FEW_KEYS = 64 };
+static uint32_t rows_seen;
+
+/* As it is chosen, and on the cpu by each algorithm that suits. */
 static void compare(const problem *p, kind k, double dropout, situ_dtype dtype, double tolerance) {
   situ_scope scope;
   situ_scope_begin(&scope);
@@ -68,16 +80,27 @@ static void compare(const problem *p, kind k, double dropout, situ_dtype dtype, 
   situ_attention_options whole = o;
   whole.is_causal = false;
   whole.attn_mask = situ_requires_grad_(added, true); /* keeps the weights */
-  differentiate(x, dtype, o, up, got);
   differentiate(x, SITU_F64, whole, up, want);
-  for (int i = 0; i < 4; i++) {
-    double error;
-    assert_int_equal(situ_item(situ_max(situ_abs(situ_sub(situ_to_dtype(got[i], SITU_F64), want[i]))), &error),
-                     SITU_OK);
-    if (!(error <= tolerance * (i ? 8 : 2)))
-      fail_msg("%s, dropout %g, %s, %d x %d, %d and %d features, %d heads on %d: %s is off by %g", names[k], dropout,
-               situ_dtype_name(dtype), (int)p->l, (int)p->s, (int)p->e, (int)p->v, (int)p->heads, (int)p->groups,
-               (const char *[]){ "y", "dq", "dk", "dv" }[i], error);
+  const int rows = test_device().kind == SITU_CPU && p->s > FEW_KEYS ? INT_MAX : 0;
+  for (int row = SITU__CHOICE_FREE; row < rows && (row < 0 || situ__attention_choice.name_of(row)); row++) {
+    situ__choice_force(&situ__attention_choice, row);
+    const bool good = try_to_differentiate(x, dtype, o, up, got);
+    situ__choice_force(&situ__attention_choice, SITU__CHOICE_FREE);
+    if (!good) {
+      assert_true(row >= 0);
+      situ_error_clear();
+      continue;
+    }
+    if (row >= 0) rows_seen |= UINT32_C(1) << row;
+    for (int i = 0; i < 4; i++) {
+      double error;
+      assert_int_equal(situ_item(situ_max(situ_abs(situ_sub(situ_to_dtype(got[i], SITU_F64), want[i]))), &error),
+                       SITU_OK);
+      if (!(error <= tolerance * (i ? 8 : 2)))
+        fail_msg("%s, dropout %g, %s, %d x %d, %d and %d features, %d heads on %d: %s is off by %g", names[k], dropout,
+                 situ_dtype_name(dtype), (int)p->l, (int)p->s, (int)p->e, (int)p->v, (int)p->heads, (int)p->groups,
+                 (const char *[]){ "y", "dq", "dk", "dv" }[i], error);
+    }
   }
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
@@ -274,10 +297,26 @@ static void memory_is_linear(void **state) {
     fail_msg("%llu bytes for 1024 tokens, %llu for 2048", (unsigned long long)of_1024, (unsigned long long)of_2048);
 }
 
+/* After all other cases: a row that no problem of them suits was not tested. */
+static void every_algorithm_ran(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) skip();
+  for (int row = 0; situ__attention_choice.name_of(row); row++)
+    if (situ__attention_algorithms[row].least <= situ__cpu_isa() && !(rows_seen >> row & 1))
+      fail_msg("no problem suits %s", situ__attention_algorithms[row].name);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-    TEST(as_with_all_weights), TEST(in_16_bits), TEST(strided),        TEST(of_any_magnitude),    TEST(far_apart),
-    TEST(groups_are_heads),    TEST(rising),     TEST(a_small_weight), TEST(one_thread_or_three), TEST(memory_is_linear)
-  };
+  const struct CMUnitTest tests[] = { TEST(as_with_all_weights),
+                                      TEST(in_16_bits),
+                                      TEST(strided),
+                                      TEST(of_any_magnitude),
+                                      TEST(far_apart),
+                                      TEST(groups_are_heads),
+                                      TEST(rising),
+                                      TEST(a_small_weight),
+                                      TEST(one_thread_or_three),
+                                      TEST(memory_is_linear),
+                                      TEST(every_algorithm_ran) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

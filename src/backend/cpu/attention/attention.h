@@ -1,10 +1,11 @@
-/* Attention over blocks of keys: what its forward pass (attention.c) and its gradients (grad.c) share
+/* Attention over blocks of keys: what its forward pass (forward.c) and its gradients (grad.c) share
    (parts.c). Scores exist for one block of queries and one of keys at a time, in f32 or f64.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_BACKEND_CPU_ATTENTION_H
 #define SITU_BACKEND_CPU_ATTENTION_H
 
 #include "backend/cpu/gemm/gemm.h"
+#include "backend/cpu/common/choice.h"
 #include "backend/cpu/common/isa.h"
 #include "backend/cpu/gemm/packed.h"
 
@@ -99,8 +100,6 @@ void situ__attention_product(const situ__attention *p, int64_t m, int64_t n, int
 
 /* ---- products by tile registers ---- */
 
-/* The kernels, where the processor has them and sizes pay, else NULL: products by vectors. */
-const situ__panels *situ__attention_tiles(const situ__attention *p);
 /* Bytes of panels of so many lanes, of which all but the last are whole. */
 int64_t situ__tiles_bytes(const situ__panels *tiles, int64_t lanes, int64_t k);
 
@@ -141,7 +140,7 @@ typedef struct situ__attention_packer {
   bool (*finish)(situ__side_packing *p);
 } situ__attention_packer;
 
-/* The kernels that go with situ__attention_tiles. */
+/* The kernels that go with situ__panels_of_tiles. */
 const situ__attention_weigher *situ__attention_weigher_of_tiles(void);
 const situ__attention_packer *situ__attention_packer_of_tiles(void);
 
@@ -189,6 +188,21 @@ typedef void (*situ__attention_unit_fn)(const void *plan, char *memory, int64_t 
 situ_status situ__attention_run(const void *plan, situ__attention_unit_fn run, int64_t count, double cost,
                                 size_t bytes);
 
-situ_status situ__cpu_attention_grad(const situ_work *work);
+/* ---- the table ---- */
+
+/* No algorithm calls another. The first that suits runs, forward and for the gradient. */
+typedef struct situ__attention_algorithm {
+  const char *name;                        /* in profiles, and for SITU_CPU_ATTENTION */
+  bool (*suits)(const situ__attention *p); /* by sizes, dtype and processor alone */
+  situ_status (*forward)(const situ__attention *p);
+  situ_status (*grad)(const situ__attention *p);
+  situ__isa least; /* the lowest instruction set that has it */
+} situ__attention_algorithm;
+extern const situ__attention_algorithm situ__attention_algorithms[];
+extern situ__algorithm_choice situ__attention_choice; /* tests force each row */
+
+/* tiles: for products by tile registers; NULL: by vectors. */
+situ_status situ__attention_forward(const situ__attention *p, const situ__panels *tiles);
+situ_status situ__attention_grad(const situ__attention *p, const situ__panels *tiles);
 
 #endif

@@ -322,23 +322,20 @@ static void run_unit(const void *plan_, char *memory, int64_t number) {
   }
 }
 
-situ_status situ__cpu_attention_grad(const situ_work *work) {
-  plan t = { .p = situ__attention_of(work, work->ins > 6 ? work->in[6] : NULL),
+situ_status situ__attention_grad(const situ__attention *p, const situ__panels *tiles) {
+  const situ_work *work = p->work;
+  plan t = { .p = *p,
+             .tiles = tiles,
+             .packer = situ__attention_packer_of_tiles(),
              .y = work->in[3],
              .stats = work->in[4],
              .g = work->in[5],
              .dq = work->out[0],
              .dk = work->out[1],
              .dv = work->out[2] };
-  const situ__attention *p = &t.p;
   int64_t units = 1;
   for (int d = 0; d < p->k->ndim - 2; d++) units *= p->k->size[d];
   t.shared = p->heads / units;
-  t.tiles = situ__attention_tiles(p);
-  if (t.tiles && /* whose squares are whole in dk and dv */
-      (p->e % t.tiles->whole != 0 || p->v_width % t.tiles->whole != 0))
-    t.tiles = NULL;
-  t.packer = situ__attention_packer_of_tiles();
   t.queries = t.tiles ? TILED_QUERIES : QUERIES;
   const int64_t most = situ__min_i64(p->s, t.tiles ? TILED_KEYS : KEYS);
   t.keys =

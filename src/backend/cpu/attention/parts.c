@@ -13,12 +13,8 @@
 #include <string.h>
 
 enum {
-  LONG = 32,       /* features from which few queries are multiplied by dot products */
-  CHUNK = 1 << 20, /* multiply-adds: below it, waking a thread costs more than it saves */
-  /* From which tile registers pay: */
-  LEAST_TILED = 32, /* queries, */
-  LEAST_KEYS = 256, /* keys, */
-  LEAST_WIDTH = 64  /* features of a key and a value together */
+  LONG = 32,      /* features from which few queries are multiplied by dot products */
+  CHUNK = 1 << 20 /* multiply-adds: below it, waking a thread costs more than it saves */
 };
 
 int64_t situ__whole_vectors(const situ__attention *p, int64_t n) { return situ__round_up(n, p->gemm->lanes); }
@@ -100,12 +96,6 @@ void situ__attention_product(const situ__attention *p, int64_t m, int64_t n, int
                            .add = add };
     situ__gemm_panel(p->gemm, t, m, width, (size_t)p->elem);
   }
-}
-
-const situ__panels *situ__attention_tiles(const situ__attention *p) {
-  const bool pays =
-      p->lane == SITU__F32 && p->l >= LEAST_TILED && p->s >= LEAST_KEYS && p->e + p->v_width >= LEAST_WIDTH;
-  return pays ? situ__panels_of_tiles() : NULL;
 }
 
 #ifdef SITU_HAVE_ISA_AMX
