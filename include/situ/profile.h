@@ -39,14 +39,17 @@ SITU_API void situ_profile_free(situ_profile *profile);
 
 /** One launch, copy or replay. */
 typedef struct situ_profile_event {
-  const char *name;   /**< the op that the program called: "linear", "linear backward", "add_"; valid for ever */
-  const char *module; /**< path of the module that ran: "model.fc1"; in backward, of the module whose forward it
+  const char *name;      /**< the op that the program called: "linear", "linear backward", "add_"; valid for ever */
+  const char *module;    /**< path of the module that ran: "model.fc1"; in backward, of the module whose forward it
                            differentiates; "": none. Valid for ever */
-  const char *verb;   /**< what the device did: "matmul", "copy", ...; "transfer" between memories, "replay"; static
+  const char *verb;      /**< what the device did: "matmul", "copy", ...; "transfer" between memories, "replay"; static
                            text */
-  situ_device device; /**< where */
-  situ_device from;   /**< of a transfer: its source; else device */
-  double begin;       /**< seconds since situ_profile_begin */
+  const char *algorithm; /**< of convolutions, products and attention on the cpu: the one that was chosen ("winograd",
+                              "packed"), as SITU_CPU_CONV, SITU_CPU_MATMUL and SITU_CPU_ATTENTION name it; NULL:
+                              of other work. Static text */
+  situ_device device;    /**< where */
+  situ_device from;      /**< of a transfer: its source; else device */
+  double begin;          /**< seconds since situ_profile_begin */
   double seconds;
   uint64_t bytes;    /**< of the operands and results, each once; a broadcast operand counts what it has in memory */
   double operations; /**< of products, convolutions, attention, Fourier transforms: multiplications and additions; of
@@ -80,7 +83,7 @@ typedef struct situ_profile_row {
     how many there are; negative on error. */
 SITU_API int64_t situ_profile_key_averages(const situ_profile *profile, situ_profile_key key, situ_profile_row *out,
                                            int64_t capacity);
-/** A table of ops and one of modules. Written to buffer (truncated at size, always terminated; may be NULL if size is
+/** A table of ops, each with the algorithms that computed it, and one of modules. Written to buffer (truncated at size, always terminated; may be NULL if size is
     0); returns the length of the whole text, as snprintf does; negative on error. */
 SITU_API int64_t situ_profile_to_string(const situ_profile *profile, char *buffer, size_t size);
 /** Prints the text of situ_profile_to_string to stdout. */

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -146,6 +147,34 @@ static void bytes_and_operations(void **state) {
   one("index_select", call_pick, a, situ_full(SITU_SHAPE(3), 2, &whole), 24 + 2 * 360, 1200);
   one("conv2d", call_conv, situ_ones(SITU_SHAPE(2, 3, 8, 8), &here), situ_ones(SITU_SHAPE(4, 3, 3, 3), &here),
       4 * (384 + 108 + 288), 2 * 288 * 27);
+}
+
+/* On the cpu: convolutions, products and attention, forward and backward. */
+static void algorithms_have_names(void **state) {
+  (void)state;
+  const situ_options wanted = { .device = there(), .requires_grad = true };
+  expect_ok(situ_profile_begin(NULL));
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 3, 8, 16), &wanted), *w = situ_ones(SITU_SHAPE(4, 3, 3, 3), &wanted),
+              *q = situ_ones(SITU_SHAPE(80, 12), &wanted);
+  situ_tensor *y = situ_matmul(situ_scaled_dot_product_attention(q, q, q, NULL), situ_transpose(q, 0, 1));
+  expect_ok(situ_backward(situ_add(situ_sum(situ_conv2d(x, w, NULL, NULL), NULL), situ_sum(y, NULL)), NULL));
+  situ_profile *p = situ_profile_end();
+  situ_profile_event e[MOST];
+  const int64_t count = events_of(p, e);
+  char text[8192], trace[1 << 16], row[128], field[128];
+  assert_in_range(situ_profile_to_string(p, text, sizeof text), 1, sizeof text - 1);
+  assert_in_range(situ_profile_json(p, trace, sizeof trace), 1, sizeof trace - 1);
+  for (int64_t i = 0; i < count; i++) {
+    const bool chosen =
+        !strcmp(e[i].verb, "matmul") || !strcmp(e[i].verb, "convolution") || !strcmp(e[i].verb, "attention");
+    assert_int_equal(e[i].algorithm != NULL, chosen && there().kind == SITU_CPU);
+    if (!e[i].algorithm) continue;
+    (void)snprintf(row, sizeof row, "  %s (%s)", e[i].name, e[i].algorithm);
+    (void)snprintf(field, sizeof field, "\"algorithm\": \"%s\"", e[i].algorithm);
+    assert_non_null(strstr(text, row));
+    assert_non_null(strstr(trace, field));
+  }
+  situ_profile_free(p);
 }
 
 static void copies_are_those_of_the_ledger(void **state) {
@@ -306,7 +335,7 @@ static void table_and_trace(void **state) {
   const int64_t length = situ_profile_to_string(p, text, sizeof text);
   assert_in_range(length, 100, sizeof text - 1);
   assert_int_equal(strlen(text), length);
-  assert_non_null(strstr(text, "  linear backward\n"));
+  assert_non_null(strstr(text, "  linear backward"));
   assert_non_null(strstr(text, "  Sequential.2"));
   const int fd = mkstemp(path);
   assert_true(fd >= 0);
@@ -328,6 +357,7 @@ int main(void) {
     PAIR_TEST(names_and_modules),
     PAIR_TEST(sums_are_those_of_the_events),
     PAIR_TEST(bytes_and_operations),
+    PAIR_TEST(algorithms_have_names),
     PAIR_TEST(copies_are_those_of_the_ledger),
     PAIR_TEST(a_replay_is_one_event),
     PAIR_TEST(launches_are_waited_for),

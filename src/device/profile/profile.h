@@ -37,9 +37,10 @@ typedef struct situ__event {
   double begin, end; /* seconds since the profile began */
   uint64_t bytes;
   double operations;
+  const char *algorithm; /* or NULL */
   situ_device device, from;
-  uint16_t name, module; /* numbers of texts */
-  uint8_t verb;          /* a situ_verb, or: */
+  uint16_t name, module, row; /* numbers of texts; row: the name with the algorithm, where there is one */
+  uint8_t verb;               /* a situ_verb, or: */
 } situ__event;
 enum { SITU__EVENT_TRANSFER = SITU_VERBS, SITU__EVENT_REPLAY, SITU__EVENT_VERBS };
 
@@ -48,9 +49,15 @@ struct situ_profile {
   bool queued, failed;        /* failed: an event was lost for lack of memory */
   uint16_t within;            /* the module whose backward runs */
   double began, ended, start; /* on the clock of situ__seconds */
+  const char *algorithm;      /* of the event that has begun */
   situ__event *event;
   int64_t count, capacity;
 };
+
+/* For kernels: by which algorithm they do their work. Static text. */
+static inline void situ__profile_algorithm(const char *name) {
+  if (situ__is_profiled()) situ__profiling->algorithm = name;
+}
 
 /* Returns false after recording an error. */
 bool situ__profile_given(const char *op, const situ_profile *profile);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/format.h"
 #include "base/handle.h"
 #include "base/mutex.h"
 #include "base/names.h"
@@ -57,10 +58,14 @@ const char *situ__profile_text(uint16_t number) {
 
 /* ---- events ---- */
 
-/* The name that an error of op would carry. */
-static uint16_t name_of(situ_profile *p, const char *op) {
-  char name[SITU__OP_NAME];
-  return number_of(p, situ__error_name(op, name));
+/* The name that an error of op would carry, and with the algorithm. */
+static void set_names(situ_profile *p, const char *op, situ__event *e) {
+  char name[SITU__OP_NAME], row[2 * SITU__OP_NAME];
+  const char *of = situ__error_name(op, name);
+  e->name = e->row = number_of(p, of);
+  if (!e->algorithm) return;
+  (void)situ__format(row, sizeof row, "%s (%s)", of, e->algorithm);
+  e->row = number_of(p, row);
 }
 
 static situ__event *new_event(situ_profile *p) {
@@ -81,7 +86,10 @@ uint16_t situ__profile_enter(uint16_t module) {
   return before;
 }
 
-void situ__profile_start(void) { situ__profiling->start = situ__seconds(); }
+void situ__profile_start(void) {
+  situ__profiling->algorithm = NULL;
+  situ__profiling->start = situ__seconds();
+}
 
 static situ_status wait_for(situ_device device) {
   const situ_backend *backend = situ__backend(device);
@@ -95,7 +103,8 @@ static situ_status end_event(const char *op, situ__event e) {
   e.begin = p->start - p->began, e.end = situ__seconds() - p->began;
   situ__event *kept = status == SITU_OK ? new_event(p) : NULL;
   if (!kept) return status;
-  e.name = name_of(p, op), e.module = situ__profile_module();
+  e.module = situ__profile_module();
+  set_names(p, op, &e);
   *kept = e;
   return SITU_OK;
 }
@@ -103,6 +112,7 @@ static situ_status end_event(const char *op, situ__event e) {
 situ_status situ__profile_work(const char *op, situ_device device, const situ_work *work) {
   return end_event(op, (situ__event){ .device = device,
                                       .from = device,
+                                      .algorithm = device.kind == SITU_CPU ? situ__profiling->algorithm : NULL,
                                       .verb = (uint8_t)work->verb,
                                       .bytes = situ__work_bytes(work),
                                       .operations = situ__work_operations(work) });

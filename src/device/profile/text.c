@@ -27,6 +27,7 @@ int64_t situ_profile_events(const situ_profile *p, situ_profile_event *out, int6
     out[i] = (situ_profile_event){ .name = situ__profile_text(e->name),
                                    .module = situ__profile_text(e->module),
                                    .verb = situ__event_verb(e),
+                                   .algorithm = e->algorithm,
                                    .device = e->device,
                                    .from = e->from,
                                    .begin = e->begin,
@@ -43,8 +44,13 @@ double situ_profile_seconds(const situ_profile *p) {
 
 /* ---- sums ---- */
 
+enum { BY_ROW = SITU_PROFILE_KEYS }; /* the table's own key: name and algorithm */
+
 static uint16_t key_of(const situ__event *e, situ_profile_key key) {
-  return key == SITU_PROFILE_NAME ? e->name : key == SITU_PROFILE_MODULE ? e->module : e->verb;
+  const uint16_t of[] = {
+    [SITU_PROFILE_NAME] = e->name, [SITU_PROFILE_MODULE] = e->module, [SITU_PROFILE_VERB] = e->verb, [BY_ROW] = e->row
+  };
+  return of[key];
 }
 
 static const char *key_text(const situ__event *e, situ_profile_key key) {
@@ -147,7 +153,7 @@ static void add_all(const char *op, situ__text *text, const situ_profile *p) {
                  time_text(seconds, inside), all > 0 ? 100 * seconds / all : 0, p->count,
                  p->queued ? ", as queued" : "");
   if (!p->count) return;
-  add_table(op, text, p, SITU_PROFILE_NAME, "op");
+  add_table(op, text, p, (situ_profile_key)BY_ROW, "op");
   add_table(op, text, p, SITU_PROFILE_MODULE, "module");
 }
 

@@ -36,6 +36,7 @@ static void add_event(situ__text *text, const situ__event *e) {
   add_slice(text, situ__profile_text(e->name), situ__event_verb(e), track_of(e->device), e->begin, e->end);
   situ__text_add(text, ", \"args\": {\"module\": ");
   situ__text_json_string(text, situ__profile_text(e->module));
+  if (e->algorithm) situ__text_add(text, ", \"algorithm\": \"%s\"", e->algorithm);
   if (e->verb == SITU__EVENT_TRANSFER) situ__text_add(text, ", \"from\": \"%s\"", situ_device_name(e->from, name));
   situ__text_add(text, ", \"bytes\": %" PRIu64 ", \"operations\": %.0f}},\n", e->bytes, e->operations);
 }

@@ -2,6 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include "attention.h"
 
+#include "device/profile/profile.h"
+
 enum {
   SHORT = 64, /* keys, for which ops keep all weights */
   /* From which tile registers pay: */
@@ -51,6 +53,7 @@ situ_status situ__cpu_attention(int index, const situ_work *work) {
     if (!row->suits(&p)) continue;
     suiting |= UINT32_C(1) << i;
     if (!situ__choice_allows(choice, i)) continue;
+    situ__profile_algorithm(row->name);
     return backward ? row->grad(&p) : row->forward(&p);
   }
   return situ__choice_refuse(&situ__attention_choice, "attention", suiting);

@@ -4,6 +4,8 @@
 #include "amx.h"
 #include "backend/cpu/common/operand.h"
 
+#include "device/profile/profile.h"
+
 /* NULL: none, or relu, which is not a pass of its own. */
 static situ__row activation_of(const situ_work *work, situ_dtype dtype) {
   const situ__unary_rows *rows = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows);
@@ -62,6 +64,7 @@ static situ_status run_rows(const situ__conv *g) {
     const situ__conv_row *row = &situ__conv_rows[i];
     if (situ__choice_allows(choice, i) && suits(row, g))
       status = row->flipped ? situ__conv_run_flipped(g, row->algorithm) : row->algorithm->run(g);
+    if (status != SITU_E_UNSUPPORTED) situ__profile_algorithm(row->name);
   }
   return status;
 }

@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "base/pool.h"
 #include "base/size.h"
+#include "device/profile/profile.h"
 
 #include <string.h>
 
@@ -166,8 +167,10 @@ static uint32_t suiting(const situ__matmul *p) {
 static situ_status run_rows(situ__matmul *p) {
   const int choice = situ__choice_of(&situ__matmul_choice);
   situ_status status = SITU_E_UNSUPPORTED;
-  for (int i = 0; i < ROWS && status == SITU_E_UNSUPPORTED; i++)
+  for (int i = 0; i < ROWS && status == SITU_E_UNSUPPORTED; i++) {
     if (situ__choice_allows(choice, i) && situ__matmul_rows[i]->suits(p)) status = situ__matmul_rows[i]->run(p);
+    if (status != SITU_E_UNSUPPORTED) situ__profile_algorithm(situ__matmul_rows[i]->name);
+  }
   return status;
 }
 
@@ -226,8 +229,10 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
   const bool same =
       w->in[0]->dtype == dtype && w->in[1]->dtype == dtype && y->dtype == dtype && (!bias || bias->dtype == dtype);
   if (same && ordered && y->ndim == 2 && dtype != SITU_I64 &&
-      situ__choice_allows(situ__choice_of(&situ__matmul_choice), SMALL) && run_at_once(w, bias))
+      situ__choice_allows(situ__choice_of(&situ__matmul_choice), SMALL) && run_at_once(w, bias)) {
+    situ__profile_algorithm(small.name);
     return SITU_OK;
+  }
   const bool halves = (w->compute == SITU_BF16 || w->compute == SITU_F16) && w->in[0]->dtype == w->compute &&
                       w->in[1]->dtype == w->compute && y->dtype == w->compute && (!bias || bias->dtype == w->compute);
   if (ordered && (same || halves)) {
