@@ -2,7 +2,7 @@
    PyTorch. Devices without LAPACK let the CPU compute.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
-#include "ops/linalg/lapack.h"
+#include "ops/linalg/needs_lapack.h"
 
 /* Positive definite, and not badly conditioned. */
 static situ_tensor *positive(situ_tensor *x) { return situ_add(situ_matmul(x, mt(x)), eye(situ_size(x, -1))); }

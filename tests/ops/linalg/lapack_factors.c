@@ -2,7 +2,7 @@
    tests/golden/ops/linalg/lapack.c compares them with PyTorch.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
-#include "ops/linalg/lapack.h"
+#include "ops/linalg/needs_lapack.h"
 
 static situ_tensor *symmetric(situ_tensor *x) { return situ_add(x, mt(x)); }
 /* Its columns are orthonormal. */

@@ -2,7 +2,7 @@
    compares them with PyTorch. Devices without LAPACK let the CPU compute.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
-#include "ops/linalg/lapack.h"
+#include "ops/linalg/needs_lapack.h"
 
 /* ---- norms ---- */
 

@@ -252,7 +252,7 @@ static const int64_t *whole_list(frame *f, const char *name) {
 /* Everything but tensors that are told by their place. Returns false, with a message, if it is missing. */
 static bool fill(frame *f, const api_parameter *p, void *at) {
   const char *type = p->type;
-  const api_struct *s = is_pointer(type) ? api_find_struct(type) : NULL;
+  const api_struct *s = strncmp(type, "const ", 6) == 0 ? api_find_struct(type) : NULL;
   const void *pointer = NULL;
   invoke_value value = { .kind = 'i' };
   if (strcmp(type, "situ_tensor *") == 0) pointer = find_tensor(f, p->name);
@@ -260,7 +260,7 @@ static bool fill(frame *f, const api_parameter *p, void *at) {
   else if (strcmp(type, "situ_tensor **") == 0) pointer = result_place(f);
   else if (strcmp(type, "const double *") == 0) pointer = number_list(f, p->name);
   else if (strcmp(type, "const int64_t *") == 0) pointer = whole_list(f, p->name);
-  else if (s && strcmp(s->name, "situ_generator") != 0) fill_options(f, s, f->options), pointer = f->options;
+  else if (s) fill_options(f, s, f->options), pointer = f->options;
   else if (strcmp(p->name, "count") == 0) value.i = f->count, put_value(p, &value, at);
   else if (strcmp(p->name, "capacity") == 0) value.i = INVOKE_RESULTS, put_value(p, &value, at);
   else if (is_pointer(type) && strcmp(type, "const char *") != 0)

@@ -55,7 +55,7 @@ int64_t api_whole(const api_world *w, const char *name) {
           "num_heads nhead chunks num_groups length in_channels num_channels out_channels kernel_size a k step num_threads total threshold capacity n size_step step_size t_max t_0 t_mult patience total_iters anneal_epochs num_samples epoch ind count"))
     return api_is(
                api_name(w),
-               "linalg_multi_dot column_stack broadcast_tensors cat stack hstack vstack dstack block_diag meshgrid einsum eye randperm")
+               "linalg_multi_dot column_stack broadcast_tensors cat stack hstack vstack dstack block_diag meshgrid einsum cartesian_prod nn_utils_rnn_pad_sequence eye randperm")
                ? 2
                : 1;
   return 2;
