@@ -180,6 +180,7 @@ extern __attribute__((visibility("hidden"))) bool situ__some_lost;
 bool situ__device_lost(situ_device device);
 /* For a device that works again (a simulated one after a reset). */
 void situ__device_found(situ_device device);
+/* Looks at the fork and the device again, and records what is wrong. */
 situ_status situ__check_usable(const char *op, situ_device device) SITU_COLD;
 /* Returns SITU_OK; or, after recording it, STATE in a forked child, LOST for a lost device (the same text each
    time). */

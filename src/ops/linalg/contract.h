@@ -30,7 +30,6 @@ static inline int situ__find_label(const situ__term *t, int label) {
   return -1;
 }
 
-
 /* Adds an operand's sizes. Sizes of 1 broadcast, except within one operand. Returns the label whose sizes do not match,
    -1 if all do. */
 int situ__note_sizes(situ__label_sizes *s, const situ__term *t);
