@@ -141,6 +141,16 @@ bool situ__mul_backward(situ_grad_call *g);
 situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_tensor *value, situ_tensor *grad);
 /* The op of a row of kernels/unary.h. */
 const situ_op *situ__unary_row(situ_unary code);
+/* Runs a row with its numbers; the second in place. */
+situ_tensor *situ__run_unary(const situ_op *op, situ_tensor *x, double p0, double p1, double p2);
+situ_tensor *situ__run_unary_(const situ_op *op, situ_tensor *x, double p0, double p1, double p2);
+/* Whether an integer tensor keeps its dtype in the row. */
+bool situ__unary_keeps(const situ_op *op);
+/* Whether x can hold the row's result: bool cannot where it is a number. Returns false after recording an error. */
+bool situ__unary_holds(const situ_op *op, const situ_tensor *x);
+/* Begins a function that writes in place: errors are recorded under its name, which ends in _. */
+#define SITU__IN_PLACE_AS(name) \
+  __attribute__((cleanup(situ__call_end), unused)) const char *called_before = situ__call_as(name, "_")
 /* The function of one that is not SITU_ACTIVATION_NONE. */
 situ_unary situ__activation_unary(situ_activation activation);
 static inline bool situ__is_unary(const situ_op *op) {

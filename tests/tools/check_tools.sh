@@ -313,6 +313,10 @@ TEXT
   fails check_names src/base/one.c:1: "a function that is written twice"
   tree && mkdir -p src/kernels/flat && printf 'DEVICE I64 shuffle(I64 i) {\n  return i;\n}\n' >src/kernels/flat/draw.h
   fails check_names src/kernels/flat/draw.h:1: "a kernel's function with the name of one of OpenCL C"
+  tree && mkdir -p include/situ/ops src/ops/unary src/ops/matrix
+  echo 'SITU_API SITU_CHECKED situ_tensor *situ_neg(situ_tensor *input);' >include/situ/ops/unary.h
+  printf 'situ_tensor *situ_neg(situ_tensor *input) {\n  return input;\n}\n' >src/ops/matrix/neg.c
+  fails check_names src/ops/matrix/neg.c:1: "a function in the folder of another header"
 fi
 
 [ "$failed" -eq 0 ] && echo "each broken rule was seen"

@@ -136,8 +136,6 @@ SITU_API SITU_CHECKED situ_tensor *situ_gt_scalar(situ_tensor *input, double oth
 SITU_API SITU_CHECKED situ_tensor *situ_ge_scalar(situ_tensor *input, double other);
 /** base ** exponent (torch.pow with a number first). */
 SITU_API SITU_CHECKED situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent);
-/** ~input; integer dtypes, and bool (logical not). */
-SITU_API SITU_CHECKED situ_tensor *situ_bitwise_not(situ_tensor *input);
 
 typedef enum situ_rounding_mode { SITU_ROUND_NONE = 0, SITU_ROUND_TRUNC, SITU_ROUND_FLOOR } situ_rounding_mode;
 /** input / other, rounded: integer dtypes stay integer with TRUNC and FLOOR. */

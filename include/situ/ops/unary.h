@@ -142,6 +142,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_rad2deg(situ_tensor *input);
 SITU_API SITU_CHECKED situ_tensor *situ_round_decimals(situ_tensor *input, int decimals);
 /** input is 0, as bool. */
 SITU_API SITU_CHECKED situ_tensor *situ_logical_not(situ_tensor *input);
+/** ~input; integer dtypes, and bool (logical not). */
+SITU_API SITU_CHECKED situ_tensor *situ_bitwise_not(situ_tensor *input);
 
 /* A number below is taken as it is given: 0 is 0, not torch's default. */
 

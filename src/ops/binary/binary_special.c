@@ -147,16 +147,3 @@ PUBLIC(nextafter, nextafter)
 IN_PLACE(bitwise_left_shift) IN_PLACE(bitwise_right_shift) IN_PLACE(gcd) IN_PLACE(lcm)
 IN_PLACE(atan2) IN_PLACE(hypot) IN_PLACE(copysign) IN_PLACE(nextafter) IN_PLACE(xlogy)
 /* clang-format on */
-
-/* ---- the sign ---- */
-
-situ_tensor *situ_signbit(situ_tensor *x) {
-  SITU__MADE_OF_OPS("signbit");
-  if (!situ__need("signbit", "input", x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype)) return situ_lt_scalar(x, 0);
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  situ_tensor *one =
-      situ_ones(SITU_SCALAR, &(situ_options){ .dtype = (situ_dtype)x->view.dtype, .device = situ_device_of(x) });
-  return situ_scope_return(&s, situ_lt_scalar(situ_copysign(one, x), 0));
-}

@@ -1,4 +1,4 @@
-/* Products made of others: inner, addr, addmv, addbmm, bilinear, linalg.cross, linalg.vecdot.
+/* Products made of others: inner, addr, addmv, addbmm, bilinear, linalg.cross, linalg.vecdot; trace.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/options.h"
@@ -141,4 +141,16 @@ situ_tensor *situ_linalg_vecdot(situ_tensor *x, situ_tensor *y, int dim) {
   static const char *const names[3] = { "x", "y" };
   if (!agree("linalg_vecdot", names, SITU_SAME | SITU_FLOATING, (situ_tensor *[]){ x, y }, 2)) return NULL;
   return situ_sum(situ_mul(x, y), &(situ_reduce_options){ .dim = SITU_DIMS(dim) });
+}
+
+/* ---- trace ---- */
+
+situ_tensor *situ_trace(situ_tensor *input) {
+  SITU__MADE_OF_OPS("trace");
+  if (!situ__need("trace", "input", input)) return NULL;
+  if (input->view.ndim != 2)
+    return situ__fail(SITU_E_SHAPE, "trace", "needs a matrix, got %d dimensions", input->view.ndim), NULL;
+  if (input->view.dtype == SITU_BOOL)
+    return situ__fail(SITU_E_DTYPE, "trace", "input is bool, which has no sum here; cast it"), NULL;
+  return situ_sum(situ_diagonal(input, 0, 0, 1), NULL);
 }

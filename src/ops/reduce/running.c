@@ -1,4 +1,4 @@
-/* Running and whole sums of another kind: logcumsumexp, trapezoid, cumulative_trapezoid; cartesian_prod.
+/* Running and whole sums of another kind: logcumsumexp, trapezoid, cumulative_trapezoid.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -105,14 +105,4 @@ situ_tensor *situ_trapezoid(situ_tensor *y, situ_tensor *x, double dx, int dim) 
 situ_tensor *situ_cumulative_trapezoid(situ_tensor *y, situ_tensor *x, double dx, int dim) {
   SITU__MADE_OF_OPS("cumulative_trapezoid");
   return situ_div_scalar(situ_cumsum(areas("cumulative_trapezoid", y, x, dx, dim), dim), 2);
-}
-
-/* ---- combinations of elements ---- */
-
-situ_tensor *situ_cartesian_prod(situ_tensor *const *tensors, int count) {
-  SITU__MADE_OF_OPS("cartesian_prod");
-  situ_tensor *grid[SITU_MAX_DIMS];
-  if (situ_meshgrid(tensors, count, SITU_INDEXING_IJ, grid) != SITU_OK) return NULL;
-  for (int k = 0; k < count; k++) grid[k] = situ_reshape(grid[k], SITU_SHAPE(-1));
-  return count == 1 ? grid[0] : situ_stack(grid, count, 1);
 }

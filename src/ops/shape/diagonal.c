@@ -126,11 +126,6 @@ situ_tensor *situ_diag_embed(situ_tensor *input, int64_t offset, int dim1, int d
 
 /* ---- made of these ---- */
 
-static bool is_matrix(const char *op, const situ_tensor *x) {
-  if (x->view.ndim == 2) return true;
-  return situ__fail(SITU_E_SHAPE, op, "needs a matrix, got %d dimensions", x->view.ndim), false;
-}
-
 situ_tensor *situ_diag(situ_tensor *input, int64_t diagonal) {
   SITU__MADE_OF_OPS("diag");
   if (!situ__need("diag", "input", input)) return NULL;
@@ -139,14 +134,6 @@ situ_tensor *situ_diag(situ_tensor *input, int64_t diagonal) {
   return situ__fail(SITU_E_SHAPE, "diag", "needs 1 or 2 dimensions, got %d; use situ_diagonal or situ_diag_embed",
                     input->view.ndim),
          NULL;
-}
-
-situ_tensor *situ_trace(situ_tensor *input) {
-  SITU__MADE_OF_OPS("trace");
-  if (!situ__need("trace", "input", input) || !is_matrix("trace", input)) return NULL;
-  if (input->view.dtype == SITU_BOOL)
-    return situ__fail(SITU_E_DTYPE, "trace", "input is bool, which has no sum here; cast it"), NULL;
-  return situ_sum(situ_diagonal(input, 0, 0, 1), NULL);
 }
 
 /* Row i of blocks: tensor i as a matrix, with zeros on both sides up to `columns`. *at is its first column. */

@@ -1,5 +1,5 @@
 /* Joins of tensors that are first brought to a rank: hstack, vstack, dstack, column_stack, meshgrid;
-   tensors that are expanded to each other.
+   tensors that are expanded to each other; combinations of their elements.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -118,4 +118,49 @@ situ_status situ_meshgrid(situ_tensor *const *tensors, int count, situ_indexing 
     if (!(out[i] = situ_expand(situ_reshape(tensors[i], along), grid))) return situ_error();
   }
   return SITU_OK;
+}
+
+/* ---- combinations of elements ---- */
+
+/* True in the grid of indices where each is above (or equal to) the one before. */
+static situ_tensor *ascending(situ_tensor *const *grid, int r, bool with_replacement) {
+  situ_tensor *all = situ_ge_scalar(grid[0], 0);
+  for (int k = 1; k < r && all; k++)
+    all = situ_logical_and(all, with_replacement ? situ_ge(grid[k], grid[k - 1]) : situ_gt(grid[k], grid[k - 1]));
+  return all;
+}
+
+static situ_tensor *choose(situ_tensor *input, int r, bool with_replacement) {
+  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(input) };
+  situ_tensor *lines[SITU_MAX_DIMS], *grid[SITU_MAX_DIMS];
+  situ_tensor *line = situ_arange(0, (double)input->view.numel, 1, &whole);
+  for (int k = 0; k < r; k++) lines[k] = line;
+  if (!line || situ_meshgrid(lines, r, SITU_INDEXING_IJ, grid) != SITU_OK) return NULL;
+  situ_tensor *chosen = ascending(grid, r, with_replacement);
+  for (int k = 0; k < r && chosen; k++)
+    if (!(grid[k] = situ_index_select(input, 0, situ_masked_select(grid[k], chosen)))) return NULL;
+  return chosen ? situ_stack(grid, r, 1) : NULL;
+}
+
+situ_tensor *situ_combinations(situ_tensor *input, int r, bool with_replacement) {
+  const char *op = "combinations";
+  SITU__MADE_OF_OPS(op);
+  if (!situ__need(op, "input", input)) return NULL;
+  if (input->view.ndim != 1 || r < 1 || r > SITU_MAX_DIMS)
+    return situ__fail(input->view.ndim != 1 ? SITU_E_SHAPE : SITU_E_ARG, op,
+                      "input has %d dimensions, r is %d: 1, and 1 to %d", input->view.ndim, r, SITU_MAX_DIMS),
+           NULL;
+  if (input->view.storage->device.kind == SITU_META)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have"), NULL;
+  situ_scope s;
+  situ_scope_begin(&s);
+  return situ_scope_return(&s, choose(input, r, with_replacement));
+}
+
+situ_tensor *situ_cartesian_prod(situ_tensor *const *tensors, int count) {
+  SITU__MADE_OF_OPS("cartesian_prod");
+  situ_tensor *grid[SITU_MAX_DIMS];
+  if (situ_meshgrid(tensors, count, SITU_INDEXING_IJ, grid) != SITU_OK) return NULL;
+  for (int k = 0; k < count; k++) grid[k] = situ_reshape(grid[k], SITU_SHAPE(-1));
+  return count == 1 ? grid[0] : situ_stack(grid, count, 1);
 }

@@ -1,11 +1,9 @@
-/* Element-wise functions that consist of other ops.
+/* Element-wise functions of one tensor that consist of other ops.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
 #include "base/fail.h"
 #include "ops/ops.h"
-
-/* ---- of one tensor ---- */
 
 situ_tensor *situ_frac(situ_tensor *x) {
   SITU__MADE_OF_OPS("frac");
@@ -24,6 +22,17 @@ situ_tensor *situ_isposinf(situ_tensor *x) {
 situ_tensor *situ_isneginf(situ_tensor *x) {
   SITU__MADE_OF_OPS("isneginf");
   return situ_eq_scalar(x, -INFINITY);
+}
+
+situ_tensor *situ_signbit(situ_tensor *x) {
+  SITU__MADE_OF_OPS("signbit");
+  if (!situ__need("signbit", "input", x)) return NULL;
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype)) return situ_lt_scalar(x, 0);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *one =
+      situ_ones(SITU_SCALAR, &(situ_options){ .dtype = (situ_dtype)x->view.dtype, .device = situ_device_of(x) });
+  return situ_scope_return(&s, situ_lt_scalar(situ_copysign(one, x), 0));
 }
 
 #define DEGREE 0.017453292519943295769
@@ -48,63 +57,6 @@ situ_tensor *situ_round_decimals(situ_tensor *x, int decimals) {
                    : situ_div_scalar(situ_round(situ_mul_scalar(x, power)), power);
   return situ_to_dtype(x, dtype);
 }
-
-/* ---- of several ---- */
-
-static bool are_two(const char *op, situ_tensor *a, situ_tensor *b, unsigned accept) {
-  const situ_op schema = { .name = op, .operand = { { "input", accept }, { "other", accept } } };
-  return situ__together(&schema, (situ_tensor *[]){ a, b }, 2);
-}
-/* a where b is NaN. */
-static situ_tensor *unless_nan(situ_tensor *b, situ_tensor *a) { return situ_where(situ_isnan(b), a, b); }
-/* Of two NaN the gradient is the first operand's, as in PyTorch. */
-situ_tensor *situ_fmax(situ_tensor *a, situ_tensor *b) {
-  SITU__MADE_OF_OPS("fmax");
-  if (!are_two("fmax", a, b, 0)) return NULL;
-  return situ_where(situ_isnan(b), a, situ_maximum(unless_nan(a, b), b));
-}
-situ_tensor *situ_fmin(situ_tensor *a, situ_tensor *b) {
-  SITU__MADE_OF_OPS("fmin");
-  if (!are_two("fmin", a, b, 0)) return NULL;
-  return situ_where(situ_isnan(b), a, situ_minimum(unless_nan(a, b), b));
-}
-
-situ_tensor *situ_float_power(situ_tensor *a, situ_tensor *b) {
-  SITU__MADE_OF_OPS("float_power");
-  return are_two("float_power", a, b, 0) ? situ_pow(situ_to_dtype(a, SITU_F64), situ_to_dtype(b, SITU_F64)) : NULL;
-}
-situ_tensor *situ_ldexp(situ_tensor *a, situ_tensor *b) {
-  SITU__MADE_OF_OPS("ldexp");
-  if (!are_two("ldexp", a, b, 0)) return NULL;
-  const situ_dtype dtype = (situ_dtype)a->view.dtype;
-  if (!situ_dtype_is_floating((situ_dtype)b->view.dtype))
-    b = situ_to_dtype(b, situ_dtype_is_floating(dtype) ? dtype : SITU_F32);
-  return situ_mul(a, situ_scalar_pow(2, b));
-}
-
-/* Without a gradient, as in torch. */
-situ_tensor *situ_heaviside(situ_tensor *x, situ_tensor *values) {
-  SITU__MADE_OF_OPS("heaviside");
-  static const situ_op schema = { .name = "heaviside", .operand = { { "input", SITU_SAME }, { "values", SITU_SAME } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, values }, 2)) return NULL;
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  situ_tensor *step = situ_to_dtype(situ_gt_scalar(x, 0), (situ_dtype)x->view.dtype);
-  return situ_scope_return(&s, situ_where(situ_eq_scalar(x, 0), values, step));
-}
-
-situ_tensor *situ_clamp_tensor(situ_tensor *x, situ_tensor *min, situ_tensor *max) {
-  SITU__MADE_OF_OPS("clamp_tensor");
-  static const situ_op schema = { .name = "clamp_tensor",
-                                  .operand = { { "input", 0 }, { "min", SITU_OPTIONAL }, { "max", SITU_OPTIONAL } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, min, max }, 3)) return NULL;
-  if (!min && !max)
-    return situ__fail(SITU_E_ARG, "clamp_tensor", "min and max are NULL; at least one of them must be a tensor"), NULL;
-  if (min) x = situ_maximum(x, min);
-  return max ? situ_minimum(x, max) : x;
-}
-
-/* ---- made of others ---- */
 
 situ_tensor *situ_special_ndtr(situ_tensor *x) {
   SITU__MADE_OF_OPS("special_ndtr");

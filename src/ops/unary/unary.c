@@ -164,15 +164,15 @@ const situ_op *situ__unary_row(situ_unary code) {
   return rows[code];
 }
 
-static situ_tensor *run_row(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
+situ_tensor *situ__run_unary(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
   return situ_op_run1(op, x, &(unary_params){ { p0, p1, p2, 0 } });
 }
-static situ_tensor *run_row_(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
+situ_tensor *situ__run_unary_(const situ_op *op, situ_tensor *x, double p0, double p1, double p2) {
   return situ_op_run_(op, &x, 1, &(unary_params){ { p0, p1, p2, 0 } });
 }
 
 #define PLAIN(id) \
-  situ_tensor *situ_##id(situ_tensor *x) { return run_row(&id##_op, x, 0, 0, 0); }
+  situ_tensor *situ_##id(situ_tensor *x) { return situ__run_unary(&id##_op, x, 0, 0, 0); }
 /* clang-format off */
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
@@ -183,26 +183,24 @@ PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLA
 /* clang-format on */
 
 static bool is_bool(const situ_tensor *x) { return situ__alive(x) && x->view.dtype == SITU_BOOL; }
-/* Begins a function that writes in place: errors are recorded under its name, which ends in _. */
-#define IN_PLACE_AS(name) \
-  __attribute__((cleanup(situ__call_end), unused)) const char *called_before = situ__call_as(name, "_")
-static bool holds_numbers(const situ_op *op, const situ_tensor *x) {
+bool situ__unary_keeps(const situ_op *op) { return op->infer == infer_keep; }
+bool situ__unary_holds(const situ_op *op, const situ_tensor *x) {
   if (x->view.dtype != SITU_BOOL || op->infer != infer_keep) return true;
   return situ__fail(SITU_E_DTYPE, op->name, "input is bool, which cannot hold the result in place; cast it"), false;
 }
 /* In torch true * true is the integer 1. */
 situ_tensor *situ_square(situ_tensor *x) {
   SITU__MADE_OF_OPS("square");
-  return run_row(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0);
+  return situ__run_unary(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0);
 }
 /* Inverting all bits of true would still be true. */
 situ_tensor *situ_bitwise_not(situ_tensor *x) {
   SITU__MADE_OF_OPS("bitwise_not");
-  return run_row(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0);
+  return situ__run_unary(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0);
 }
 
 #define IN_PLACE(id) \
-  situ_tensor *situ_##id##_(situ_tensor *x) { return run_row_(&id##_op, x, 0, 0, 0); }
+  situ_tensor *situ_##id##_(situ_tensor *x) { return situ__run_unary_(&id##_op, x, 0, 0, 0); }
 /* clang-format off */
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor)
@@ -212,28 +210,28 @@ IN_PLACE(trunc) IN_PLACE(mish) IN_PLACE(hardswish) IN_PLACE(hardsigmoid)
 /* clang-format on */
 
 situ_tensor *situ_square_(situ_tensor *x) {
-  IN_PLACE_AS("square");
-  if (!situ__need("square", "input", x) || !holds_numbers(&square_op, x)) return NULL;
-  return run_row_(&square_op, x, 0, 0, 0);
+  SITU__IN_PLACE_AS("square");
+  if (!situ__need("square", "input", x) || !situ__unary_holds(&square_op, x)) return NULL;
+  return situ__run_unary_(&square_op, x, 0, 0, 0);
 }
 
 /* ---- those with parameters ---- */
 
 situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope) {
-  return run_row(&leaky_relu_op, x, negative_slope, 0, 0);
+  return situ__run_unary(&leaky_relu_op, x, negative_slope, 0, 0);
 }
-situ_tensor *situ_elu(situ_tensor *x, double alpha) { return run_row(&elu_op, x, alpha, 1, 1); }
+situ_tensor *situ_elu(situ_tensor *x, double alpha) { return situ__run_unary(&elu_op, x, alpha, 1, 1); }
 
 /* Self-normalizing: Klambauer et al., arXiv:1706.02515, with torch's digits. */
 #define SELU_SCALE 1.0507009873554804934193349852946
 #define SELU_ALPHA 1.6732632423543772848170429916717
 situ_tensor *situ_selu(situ_tensor *x) {
   SITU__MADE_OF_OPS("selu");
-  return run_row(&elu_op, x, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
+  return situ__run_unary(&elu_op, x, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
 }
 situ_tensor *situ_selu_(situ_tensor *x) {
   SITU__MADE_OF_OPS("selu_");
-  return run_row_(&elu_op, x, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
+  return situ__run_unary_(&elu_op, x, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
 }
 static bool divides(double alpha) {
   if (alpha == 0) situ__fail(SITU_E_ARG, "celu", "alpha is 0, and divides; relu is its limit");
@@ -241,11 +239,11 @@ static bool divides(double alpha) {
 }
 situ_tensor *situ_celu(situ_tensor *x, double alpha) {
   SITU__MADE_OF_OPS("celu");
-  return divides(alpha) ? run_row(&elu_op, x, alpha, 1 / alpha, 1) : NULL;
+  return divides(alpha) ? situ__run_unary(&elu_op, x, alpha, 1 / alpha, 1) : NULL;
 }
 situ_tensor *situ_celu_(situ_tensor *x, double alpha) {
   SITU__MADE_OF_OPS("celu_");
-  return divides(alpha) ? run_row_(&elu_op, x, alpha, 1 / alpha, 1) : NULL;
+  return divides(alpha) ? situ__run_unary_(&elu_op, x, alpha, 1 / alpha, 1) : NULL;
 }
 
 static bool is_width(const char *op, double lambd) {
@@ -253,11 +251,11 @@ static bool is_width(const char *op, double lambd) {
   return situ__fail(SITU_E_ARG, op, "lambd is %g, must be at least 0", lambd), false;
 }
 situ_tensor *situ_softshrink(situ_tensor *x, double lambd) {
-  return is_width("softshrink", lambd) ? run_row(&softshrink_op, x, lambd, 0, 0) : NULL;
+  return is_width("softshrink", lambd) ? situ__run_unary(&softshrink_op, x, lambd, 0, 0) : NULL;
 }
-situ_tensor *situ_hardshrink(situ_tensor *x, double lambd) { return run_row(&hardshrink_op, x, lambd, 0, 0); }
+situ_tensor *situ_hardshrink(situ_tensor *x, double lambd) { return situ__run_unary(&hardshrink_op, x, lambd, 0, 0); }
 situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) {
-  return run_row(&softplus_op, x, beta, threshold, 0);
+  return situ__run_unary(&softplus_op, x, beta, threshold, 0);
 }
 static bool are_bounds(const situ_tensor *x, double min, double max) {
   if (!situ__need("hardtanh", "input", x)) return false;
@@ -265,33 +263,33 @@ static bool are_bounds(const situ_tensor *x, double min, double max) {
   return situ__fail(SITU_E_ARG, "hardtanh", "min is %g, max %g: min must not be greater than max", min, max), false;
 }
 situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) {
-  return are_bounds(x, min, max) ? run_row(&hardtanh_op, x, min, max, 0) : NULL;
+  return are_bounds(x, min, max) ? situ__run_unary(&hardtanh_op, x, min, max, 0) : NULL;
 }
 situ_tensor *situ_hardtanh_(situ_tensor *x, double min, double max) {
-  IN_PLACE_AS("hardtanh");
-  return are_bounds(x, min, max) ? run_row_(&hardtanh_op, x, min, max, 0) : NULL;
+  SITU__IN_PLACE_AS("hardtanh");
+  return are_bounds(x, min, max) ? situ__run_unary_(&hardtanh_op, x, min, max, 0) : NULL;
 }
 
 situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
   SITU__MADE_OF_OPS("gelu");
-  return run_row(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
+  return situ__run_unary(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
 }
 
 /* The order is at most 170, the largest whose factorial is an f64. */
 enum { MOST_DERIVATIVES = 170 };
 situ_tensor *situ_polygamma(int64_t n, situ_tensor *x) {
-  if (n >= 0 && n <= MOST_DERIVATIVES) return run_row(&polygamma_op, x, (double)n, 0, 0);
+  if (n >= 0 && n <= MOST_DERIVATIVES) return situ__run_unary(&polygamma_op, x, (double)n, 0, 0);
   return situ__fail(SITU_E_ARG, "polygamma", "n is %lld, must be 0 to %d", (long long)n, MOST_DERIVATIVES), NULL;
 }
 situ_tensor *situ_digamma(situ_tensor *x) {
   SITU__MADE_OF_OPS("digamma");
-  return run_row(&polygamma_op, x, 0, 0, 0);
+  return situ__run_unary(&polygamma_op, x, 0, 0, 0);
 }
 situ_tensor *situ_logit(situ_tensor *x, double eps) {
   SITU__DEFAULT_FPU;
   /* NaN, and beyond 0.5, where the bounds would be in the wrong order */
   if (!(eps <= 0.5)) return situ__fail(SITU_E_ARG, "logit", "eps is %g, must be at most 0.5", eps), NULL;
-  return run_row(&logit_op, x, eps == 0 ? -INFINITY : eps, eps == 0 ? INFINITY : 1 - eps, 0);
+  return situ__run_unary(&logit_op, x, eps == 0 ? -INFINITY : eps, eps == 0 ? INFINITY : 1 - eps, 0);
 }
 
 /* True for a bound that integers cannot have; with a NaN bound all results are NaN, as in torch. */
@@ -302,104 +300,23 @@ situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max)))
     x = situ_to_dtype(x, SITU_F32);
   else if (is_bool(x)) x = situ_to_dtype(x, SITU_I64);
-  return run_row(&clamp_op, x, min, max, 0);
+  return situ__run_unary(&clamp_op, x, min, max, 0);
 }
 /* In place the dtype is kept, so a bound that it cannot hold is refused. */
 situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
   SITU__MADE_OF_OPS("clamp_");
-  if (!situ__need("clamp_", "input", x) || !holds_numbers(&clamp_op, x)) return NULL;
+  if (!situ__need("clamp_", "input", x) || !situ__unary_holds(&clamp_op, x)) return NULL;
   if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max)))
     return situ__fail(SITU_E_DTYPE, "clamp_", "bounds %g and %g do not fit into %s in place", min, max,
                       situ_dtype_name((situ_dtype)x->view.dtype)),
            NULL;
-  return run_row_(&clamp_op, x, min, max, 0);
+  return situ__run_unary_(&clamp_op, x, min, max, 0);
 }
 
 situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options) {
   if (!situ__need("nan_to_num", "input", x)) return NULL;
   double most = situ_dtype_is_floating((situ_dtype)x->view.dtype) ? situ__dtypes[x->view.dtype].largest : 0;
-  return run_row(&nan_to_num_op, x, options ? options->nan : 0, options && options->posinf ? *options->posinf : most,
-                 options && options->neginf ? *options->neginf : -most);
-}
-
-/* ---- with a host number: an integer keeps an integer dtype, any other number gives f32 ---- */
-
-static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
-  if (!situ__need(op->name, "input", x)) return NULL;
-  /* the op refuses bool; run it, so that it does */
-  if (is_bool(x) && op->operand[0].accept) return run_row(op, x, value, 0, 0);
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_whole(value)) x = situ_to_dtype(x, SITU_F32);
-  else if (x->view.dtype == SITU_BOOL && op->infer == infer_keep) x = situ_to_dtype(x, SITU_I64);
-  return run_row(op, x, value, 0, 0);
-}
-
-#define SCALAR(id) \
-  situ_tensor *situ_##id(situ_tensor *x, double value) { return scalar(&id##_op, x, value); }
-/* clang-format off */
-SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar)
-SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
-/* clang-format on */
-
-/* Integers have no x mod 0; reported here rather than by a kernel that may run later. */
-static bool has_remainder(const char *op, const situ_tensor *x, double value) {
-  if (!situ__need(op, "input", x)) return false;
-  if (value != 0 || situ_dtype_is_floating((situ_dtype)x->view.dtype)) return true;
-  return situ__fail(SITU_E_ARG, op, "division by zero"), false;
-}
-situ_tensor *situ_fmod_scalar(situ_tensor *x, double value) {
-  return has_remainder("fmod_scalar", x, value) ? scalar(&fmod_scalar_op, x, value) : NULL;
-}
-situ_tensor *situ_remainder_scalar(situ_tensor *x, double value) {
-  return has_remainder("remainder_scalar", x, value) ? scalar(&remainder_scalar_op, x, value) : NULL;
-}
-
-/* A negative power of an integer is a fraction, which its dtype cannot hold; torch refuses it, too. */
-static bool has_power(const situ_tensor *x, double exponent) {
-  if (!situ__need("pow_scalar", "input", x)) return false;
-  if (situ_dtype_is_floating((situ_dtype)x->view.dtype) || exponent >= 0 || exponent != trunc(exponent)) return true;
-  return situ__fail(SITU_E_ARG, "pow_scalar", "a negative power (%g) of whole numbers; cast them to a floating dtype",
-                    exponent),
-         false;
-}
-situ_tensor *situ_pow_scalar(situ_tensor *x, double value) {
-  return has_power(x, value) ? scalar(&pow_scalar_op, x, value) : NULL;
-}
-/* The number to add instead of subtracting `value`. The negative of -2^63 is not an i64, but integers wrap: adding it
-   is the same. */
-static double negated(const situ_tensor *x, double value) {
-  return value == -0x1p63 && situ_dtype_is_integer((situ_dtype)x->view.dtype) ? value : -value;
-}
-situ_tensor *situ_sub_scalar(situ_tensor *x, double value) {
-  SITU__MADE_OF_OPS("sub_scalar");
-  if (!situ__need("sub_scalar", "input", x)) return NULL;
-  if (!is_bool(x)) return scalar(&add_scalar_op, x, negated(x, value));
-  return situ__fail(SITU_E_DTYPE, "sub_scalar",
-                    "input is bool, must be a floating or integer dtype; use the logical functions, or cast it"),
-         NULL;
-}
-situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar(&scalar_pow_op, exponent, base); }
-
-/* In place the dtype is kept, so bool, whose arithmetic gives integers, is refused, as is a number that the dtype
-   cannot hold. */
-static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
-  IN_PLACE_AS(op->name);
-  if (!situ__need(op->name, "input", x) || !holds_numbers(op, x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_whole(value))
-    return situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value,
-                      situ_dtype_name((situ_dtype)x->view.dtype)),
-           NULL;
-  return run_row_(op, x, value, 0, 0);
-}
-
-situ_tensor *situ_add_scalar_(situ_tensor *x, double value) { return scalar_(&add_scalar_op, x, value); }
-situ_tensor *situ_sub_scalar_(situ_tensor *x, double value) {
-  SITU__MADE_OF_OPS("sub_scalar_");
-  if (!situ__need("sub_scalar_", "input", x)) return NULL;
-  return scalar_(&add_scalar_op, x, negated(x, value));
-}
-situ_tensor *situ_mul_scalar_(situ_tensor *x, double value) { return scalar_(&mul_scalar_op, x, value); }
-situ_tensor *situ_div_scalar_(situ_tensor *x, double value) { return scalar_(&div_scalar_op, x, value); }
-situ_tensor *situ_pow_scalar_(situ_tensor *x, double value) {
-  IN_PLACE_AS("pow_scalar");
-  return has_power(x, value) ? scalar_(&pow_scalar_op, x, value) : NULL;
+  return situ__run_unary(&nan_to_num_op, x, options ? options->nan : 0,
+                         options && options->posinf ? *options->posinf : most,
+                         options && options->neginf ? *options->neginf : -most);
 }
