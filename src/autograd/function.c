@@ -73,49 +73,49 @@ static bool own_handles(const situ_function *f, situ_tensor *const *in, int ins,
   return true;
 }
 
-situ_status situ_function_apply(const situ_function *f, situ_tensor *const *in, int ins, situ_tensor **out, int outs,
-                                void *payload) {
-  const char *name = f && f->name ? f->name : "function_apply";
-  const bool apart = situ__apart(name, "in and out", in, ins, out, outs);
-  bool good = f && f->forward && ins > 0 && outs > 0 && in && out;
+situ_status situ_function_apply(const situ_function *function, situ_tensor *const *in, int count_in, situ_tensor **out,
+                                int count_out, void *payload) {
+  const char *name = function && function->name ? function->name : "function_apply";
+  const bool apart = situ__apart(name, "in and out", in, count_in, out, count_out);
+  bool good = function && function->forward && count_in > 0 && count_out > 0 && in && out;
   if (!good) situ__fail(SITU_E_ARG, name, "a function needs a forward, operands and results");
   good = good && apart;
-  for (int i = 0; good && i < ins; i++) good = situ__need(name, "operand", in[i]);
-  for (int k = 0; good && k < outs; k++) out[k] = NULL;
+  for (int i = 0; good && i < count_in; i++) good = situ__need(name, "operand", in[i]);
+  for (int k = 0; good && k < count_out; k++) out[k] = NULL;
   bool recorded = false;
-  const unsigned asks = good ? situ__tape_asks(in, ins) : 0;
+  const unsigned asks = good ? situ__tape_asks(in, count_in) : 0;
   const bool wanted = asks & SITU__TAPE_WANTED;
-  if (wanted && asks & SITU__TAPE_FIRST_ORDER) good = situ__tape_refuse_first_order(name, in, ins);
-  for (int i = 0; good && wanted && i < ins; i++) good = situ__view_fresh(name, in[i]);
-  for (int i = 0; good && situ__forward_mode == SITU__FORWARD_ON && i < ins; i++)
+  if (wanted && asks & SITU__TAPE_FIRST_ORDER) good = situ__tape_refuse_first_order(name, in, count_in);
+  for (int i = 0; good && wanted && i < count_in; i++) good = situ__view_fresh(name, in[i]);
+  for (int i = 0; good && situ__forward_mode == SITU__FORWARD_ON && i < count_in; i++)
     good = situ__tangent_refuse(name, in[i]);
   if (good) {
     situ_scope s;
     situ_scope_begin_no_grad(&s);
-    situ_status status = f->forward(in, ins, out, outs, payload);
-    good = status == SITU_OK && own_handles(f, in, ins, out, outs);
+    situ_status status = function->forward(in, count_in, out, count_out, payload);
+    good = status == SITU_OK && own_handles(function, in, count_in, out, count_out);
     if (status != SITU_OK && situ_error() == SITU_OK) situ__fail(status, name, "forward failed");
-    for (int k = 0; good && k < outs; k++) good = situ_escape(&s, out[k]) != NULL;
+    for (int k = 0; good && k < count_out; k++) good = situ_escape(&s, out[k]) != NULL;
     SITU_IGNORE(situ_scope_end(&s));
   }
   if (good && wanted) {
     situ__node *n = situ__tape_prepare(&(situ__record){ .name = name,
-                                                        .backward = f->backward ? function_backward : NULL,
-                                                        .owner = f,
+                                                        .backward = function->backward ? function_backward : NULL,
+                                                        .owner = function,
                                                         .params = payload,
-                                                        .release = f->release,
+                                                        .release = function->release,
                                                         .in = in,
                                                         .out = out,
-                                                        .ins = ins,
-                                                        .outs = outs,
+                                                        .ins = count_in,
+                                                        .outs = count_out,
                                                         .save = ~0u });
     recorded = n != NULL;
     good = recorded && situ__tape_attach(n, out);
   }
-  for (int k = 0; good && asks == SITU__TAPE_FIRST_ORDER && k < outs; k++)
+  for (int k = 0; good && asks == SITU__TAPE_FIRST_ORDER && k < count_out; k++)
     out[k]->first_order = situ_dtype_is_floating((situ_dtype)out[k]->view.dtype);
-  if (!recorded && f && f->release) f->release(payload);
+  if (!recorded && function && function->release) function->release(payload);
   if (!good && out && apart)
-    for (int k = 0; k < outs; k++) out[k] = NULL;
+    for (int k = 0; k < count_out; k++) out[k] = NULL;
   return good ? SITU_OK : situ_error();
 }

@@ -14,18 +14,18 @@ typedef struct situ__callback {
   situ_backward_callback call;
   void *payload;
   struct situ__callback *next;
-} callback;
+} queued_callback;
 
 /* The pass whose hooks run on this thread; NULL: none. */
 static SITU__THREAD_LOCAL situ__pass *telling;
 
-situ_status situ_autograd_queue_callback(situ_backward_callback call, void *payload) {
+situ_status situ_autograd_queue_callback(situ_backward_callback callback, void *payload) {
   static const char op[] = "autograd_queue_callback";
-  if (!situ__given(op, "callback", (const void *)(uintptr_t)call)) return situ_error();
+  if (!situ__given(op, "callback", (const void *)(uintptr_t)callback)) return situ_error();
   if (!telling) return situ__fail(SITU_E_STATE, op, "no post-accumulate or grad ready hook is running on this thread");
-  callback *added = situ__alloc(sizeof *added), **last = &telling->callbacks;
+  queued_callback *added = situ__alloc(sizeof *added), **last = &telling->callbacks;
   if (!added) return situ__no_memory(op, sizeof *added);
-  *added = (callback){ .call = call, .payload = payload };
+  *added = (queued_callback){ .call = callback, .payload = payload };
   while (*last) last = &(*last)->next;
   *last = added;
   return SITU_OK;
@@ -41,7 +41,7 @@ bool situ_take_ready_grad(void) {
 bool situ__leaves_callbacks(situ__pass *p) {
   bool good = true;
   while (p->callbacks) {
-    callback *c = p->callbacks;
+    queued_callback *c = p->callbacks;
     p->callbacks = c->next;
     situ_scope s;
     situ_scope_begin_no_grad(&s);

@@ -160,14 +160,14 @@ situ_status situ_retain_grad(situ_tensor *t) {
   return SITU_OK;
 }
 
-situ_status situ_register_hook(situ_tensor *t, situ_grad_hook fn, void *payload) {
+situ_status situ_register_hook(situ_tensor *t, situ_grad_hook hook, void *payload) {
   const char *op = "register_hook";
   if (!situ__need(op, "input", t)) return situ_error();
-  if (!fn) return situ__fail(SITU_E_ARG, op, "hook is NULL");
+  if (!hook) return situ__fail(SITU_E_ARG, op, "hook is NULL");
   if (!t->requires_grad) return situ__fail(SITU_E_STATE, op, "the tensor does not require a gradient");
   if (!situ__view_fresh(op, t)) return situ_error();
   situ__meta *m = situ__meta_of(op, t);
-  return m ? add_hook(op, &m->hooks, (situ__hook){ .fn = fn, .payload = payload }) : situ_error();
+  return m ? add_hook(op, &m->hooks, (situ__hook){ .fn = hook, .payload = payload }) : situ_error();
 }
 
 /* Where the hooks of a leaf are; NULL after recording an error. */
@@ -179,16 +179,17 @@ static situ__meta *leaf_meta(const char *op, situ_tensor *t, bool given) {
   return NULL;
 }
 
-situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t, situ_post_accumulate_grad_hook fn, void *payload) {
+situ_status situ_register_post_accumulate_grad_hook(situ_tensor *t, situ_post_accumulate_grad_hook hook,
+                                                    void *payload) {
   const char *op = "register_post_accumulate_grad_hook";
-  situ__meta *m = leaf_meta(op, t, fn != NULL);
-  return m ? add_hook(op, &m->after, (situ__hook){ .after = fn, .payload = payload }) : situ_error();
+  situ__meta *m = leaf_meta(op, t, hook != NULL);
+  return m ? add_hook(op, &m->after, (situ__hook){ .after = hook, .payload = payload }) : situ_error();
 }
 
-situ_status situ_register_grad_ready_hook(situ_tensor *t, situ_grad_ready_hook fn, void *payload) {
+situ_status situ_register_grad_ready_hook(situ_tensor *t, situ_grad_ready_hook hook, void *payload) {
   const char *op = "register_grad_ready_hook";
-  situ__meta *m = leaf_meta(op, t, fn != NULL);
-  return m ? add_hook(op, &m->ready, (situ__hook){ .ready = fn, .payload = payload }) : situ_error();
+  situ__meta *m = leaf_meta(op, t, hook != NULL);
+  return m ? add_hook(op, &m->ready, (situ__hook){ .ready = hook, .payload = payload }) : situ_error();
 }
 
 static void remove_from(situ__hook **list, const void *payload) {

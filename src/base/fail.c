@@ -32,7 +32,7 @@ static SITU__THREAD_LOCAL bool explaining; /* inside the explainer */
 SITU__THREAD_LOCAL situ__doing situ__now;
 SITU__THREAD_LOCAL situ__thread_origin situ__origin;
 
-static int policy = SITU_ERROR_LOG;
+static int error_policy = SITU_ERROR_LOG;
 static situ__mutex log_lock = SITU__MUTEX_INIT;
 static situ_log_fn log_to;
 static void *log_payload;
@@ -79,8 +79,8 @@ void situ__log(const char *fmt, ...) {
   log_line(line);
 }
 
-situ_error_policy situ_error_mode(situ_error_policy wanted) {
-  return (situ_error_policy)__atomic_exchange_n(&policy, (int)wanted, __ATOMIC_RELAXED);
+situ_error_policy situ_error_mode(situ_error_policy policy) {
+  return (situ_error_policy)__atomic_exchange_n(&error_policy, (int)policy, __ATOMIC_RELAXED);
 }
 
 /* ---- the record --------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ static error_record *begin_record(situ_status status, const char *name) {
 
 static void finish_record(error_record *record) {
   if (muted != LOUD) return;
-  int how = __atomic_load_n(&policy, __ATOMIC_RELAXED);
+  int how = __atomic_load_n(&error_policy, __ATOMIC_RELAXED);
   if (how != SITU_ERROR_QUIET) log_line(message_of(record));
   if (how == SITU_ERROR_ABORT) abort(); /* for debuggers: stops where the error was recorded */
 }
@@ -285,7 +285,7 @@ void situ__error_add(const char *fmt, ...) {
   const size_t length = strlen(message_of(record));
   (void)snprintf(record->message + length, sizeof record->message - length, "\n%s", line);
   situ__utf8_drop_cut(record->message, sizeof record->message);
-  if (muted == LOUD && __atomic_load_n(&policy, __ATOMIC_RELAXED) != SITU_ERROR_QUIET) log_line(line);
+  if (muted == LOUD && __atomic_load_n(&error_policy, __ATOMIC_RELAXED) != SITU_ERROR_QUIET) log_line(line);
 }
 
 situ_status situ__no_memory(const char *op, size_t bytes) {

@@ -175,30 +175,32 @@ static situ_tree *take_batch(situ_data_loader *l) {
   return batch;
 }
 
-const situ_tree *situ_data_loader_next(situ_data_loader *l) {
-  if (!is_loader(l)) return NULL;
-  if (l->workers > 0 && l->process != getpid())
+const situ_tree *situ_data_loader_next(situ_data_loader *loader) {
+  if (!is_loader(loader)) return NULL;
+  if (loader->workers > 0 && loader->process != getpid())
     return situ__fail(SITU_E_STATE, op,
                       "its workers are threads of the parent process: make the loader after the fork"),
            NULL;
-  SITU__ALONE(in, &l->alone, op, "this loader");
+  SITU__ALONE(in, &loader->alone, op, "this loader");
   if (!in) return NULL;
-  situ_tree_free(l->current);
-  l->current = NULL;
+  situ_tree_free(loader->current);
+  loader->current = NULL;
   /* Without workers datasets and samplers run here: not under a lock, which a fork would wait for. */
-  if (l->workers > 0) situ__mutex_lock(&l->lock);
-  bool on = l->running || begin_epoch(l);
-  if (on && l->taken < l->batches) {
-    l->current = l->workers > 0 ? take_batch(l) : make_batch(l, l->taken);
-    l->taken++;
-    pthread_cond_signal(&l->work);
+  if (loader->workers > 0) situ__mutex_lock(&loader->lock);
+  bool on = loader->running || begin_epoch(loader);
+  if (on && loader->taken < loader->batches) {
+    loader->current = loader->workers > 0 ? take_batch(loader) : make_batch(loader, loader->taken);
+    loader->taken++;
+    pthread_cond_signal(&loader->work);
   }
-  if (!l->current) end_epoch(l);
-  if (l->workers > 0) situ__mutex_unlock(&l->lock);
-  return l->current;
+  if (!loader->current) end_epoch(loader);
+  if (loader->workers > 0) situ__mutex_unlock(&loader->lock);
+  return loader->current;
 }
 
-int64_t situ_data_loader_length(const situ_data_loader *l) { return l && is_loader(l) ? l->batches : -1; }
+int64_t situ_data_loader_length(const situ_data_loader *loader) {
+  return loader && is_loader(loader) ? loader->batches : -1;
+}
 
 /* ---- creating and freeing ---- */
 
@@ -258,22 +260,22 @@ situ_data_loader *situ_data_loader_new(situ_dataset *dataset, const situ_data_lo
   return NULL;
 }
 
-void situ_data_loader_free(situ_data_loader *l) {
-  if (!l || !is_loader(l) || !situ__alone_begin(&l->alone, "data_loader_free", "this loader")) return;
-  if (l->process == getpid()) { /* a forked child has no workers */
-    situ__mutex_lock(&l->lock);
-    l->stop = true;
-    end_epoch(l);
-    pthread_cond_broadcast(&l->work);
-    situ__mutex_unlock(&l->lock);
-    for (int i = 0; i < l->workers; i++) pthread_join(l->threads[i], NULL);
-    pthread_cond_destroy(&l->ready);
-    pthread_cond_destroy(&l->work);
+void situ_data_loader_free(situ_data_loader *loader) {
+  if (!loader || !is_loader(loader) || !situ__alone_begin(&loader->alone, "data_loader_free", "this loader")) return;
+  if (loader->process == getpid()) { /* a forked child has no workers */
+    situ__mutex_lock(&loader->lock);
+    loader->stop = true;
+    end_epoch(loader);
+    pthread_cond_broadcast(&loader->work);
+    situ__mutex_unlock(&loader->lock);
+    for (int i = 0; i < loader->workers; i++) pthread_join(loader->threads[i], NULL);
+    pthread_cond_destroy(&loader->ready);
+    pthread_cond_destroy(&loader->work);
   }
-  situ__mutex_destroy(&l->lock);
-  situ_tree_free(l->current);
-  situ__free(l->threads);
-  situ__free(l->ring);
-  situ__free(l->order);
-  situ__handle_free(l, sizeof *l, NULL);
+  situ__mutex_destroy(&loader->lock);
+  situ_tree_free(loader->current);
+  situ__free(loader->threads);
+  situ__free(loader->ring);
+  situ__free(loader->order);
+  situ__handle_free(loader, sizeof *loader, NULL);
 }

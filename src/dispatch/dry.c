@@ -23,30 +23,30 @@ static void mend_dtypes(situ_call *c) {
     if (c->dtype[k] == (situ_dtype)c->in[0]->view.dtype && c->op->operand[0].accept & SITU_SAME) c->dtype[k] = likely;
 }
 
-bool situ_mend_largest(situ_call *c) {
+bool situ_mend_largest(situ_call *call) {
   const situ_view_desc *largest = NULL;
-  if (!situ__given("mend_largest", "call", c)) return false;
-  for (int i = 0; i < c->ins; i++)
-    if (c->in[i] && (!largest || c->in[i]->view.numel > largest->numel)) largest = &c->in[i]->view;
-  c->shape[0] = situ__shape(largest);
-  c->dtype[0] = situ_result_type(c->in, c->ins);
+  if (!situ__given("mend_largest", "call", call)) return false;
+  for (int i = 0; i < call->ins; i++)
+    if (call->in[i] && (!largest || call->in[i]->view.numel > largest->numel)) largest = &call->in[i]->view;
+  call->shape[0] = situ__shape(largest);
+  call->dtype[0] = situ_result_type(call->in, call->ins);
   return true;
 }
 
-bool situ_mend_size(situ_call *c, int operand, int dim, int64_t size) {
+bool situ_mend_size(situ_call *call, int operand, int dim, int64_t size) {
   enum { FEW = SITU_OPERANDS };
-  if (!situ__given("mend_size", "call", c)) return false;
-  situ_tensor *const *given = c->in, *in[FEW], as;
-  if (c->ins > FEW || operand < 0 || operand >= c->ins || !given[operand] || dim < 0 ||
+  if (!situ__given("mend_size", "call", call)) return false;
+  situ_tensor *const *given = call->in, *in[FEW], as;
+  if (call->ins > FEW || operand < 0 || operand >= call->ins || !given[operand] || dim < 0 ||
       dim >= given[operand]->view.ndim)
     return false;
   as = *given[operand]; /* only for infer */
   as.view.size[dim] = size;
-  for (int i = 0; i < c->ins; i++) in[i] = i == operand ? &as : given[i];
-  c->in = in;
-  const bool good = c->op->infer(c);
-  c->in = given;
-  c->like = NULL;
+  for (int i = 0; i < call->ins; i++) in[i] = i == operand ? &as : given[i];
+  call->in = in;
+  const bool good = call->op->infer(call);
+  call->in = given;
+  call->like = NULL;
   return good;
 }
 

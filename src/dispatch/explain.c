@@ -10,17 +10,17 @@
 #include "base/format.h"
 #include "dispatch/explain.h"
 
-static const situ_module_lore *lore;
+static const situ_module_lore *module_lore;
 
-void situ_explain_modules(const situ_module_lore *by) { __atomic_store_n(&lore, by, __ATOMIC_RELEASE); }
+void situ_explain_modules(const situ_module_lore *lore) { __atomic_store_n(&module_lore, lore, __ATOMIC_RELEASE); }
 
 void situ_explain_look(situ_explanation *e) {
-  const situ_module_lore *by = __atomic_load_n(&lore, __ATOMIC_ACQUIRE);
+  const situ_module_lore *by = __atomic_load_n(&module_lore, __ATOMIC_ACQUIRE);
   if (by) by->look(e);
 }
 
 int64_t situ__explain_parts(const void *root, const char *below, situ_tensor **list, int64_t capacity) {
-  const situ_module_lore *by = __atomic_load_n(&lore, __ATOMIC_ACQUIRE);
+  const situ_module_lore *by = __atomic_load_n(&module_lore, __ATOMIC_ACQUIRE);
   return by ? by->parts(root, below, list, capacity) : 0;
 }
 
@@ -84,7 +84,7 @@ static bool copies_are_proposed(const situ__refusal *r) {
 }
 
 static situ_status send_report(situ__refusal *r, const char *name) {
-  const situ_module_lore *by = __atomic_load_n(&lore, __ATOMIC_ACQUIRE);
+  const situ_module_lore *by = __atomic_load_n(&module_lore, __ATOMIC_ACQUIRE);
   if (by && r->status == SITU_E_DEVICE && r->like >= 0 && !r->row[r->like].odd && !copies_are_proposed(r))
     by->elsewhere(&r->modules, r->tensor[r->like].tensor->view.storage->device, r->next, sizeof r->next);
   situ__describe(r);
@@ -222,10 +222,10 @@ static situ_status fail_with(situ_status status, const char *op, const char *fmt
   return situ__fail(status, op, "%s", message);
 }
 
-bool situ_refuse(const situ_call *c, situ_status status, const char *fmt, ...) {
+bool situ_refuse(const situ_call *call, situ_status status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  fail_with(status, c ? c->op->name : "refuse", fmt, args);
+  fail_with(status, call ? call->op->name : "refuse", fmt, args);
   va_end(args);
   return false;
 }

@@ -37,21 +37,21 @@ void situ__follow_format(situ_call *c) {
 
 /* ---- shapes ---- */
 
-bool situ_infer_like(situ_call *c) {
-  if (!situ__given("infer_like", "call", c)) return false;
-  c->shape[0] = situ__shape(&c->in[0]->view);
-  c->dtype[0] = (situ_dtype)c->in[0]->view.dtype;
+bool situ_infer_like(situ_call *call) {
+  if (!situ__given("infer_like", "call", call)) return false;
+  call->shape[0] = situ__shape(&call->in[0]->view);
+  call->dtype[0] = (situ_dtype)call->in[0]->view.dtype;
   return true;
 }
 
-bool situ_infer_broadcast(situ_call *c) {
-  if (!situ__given("infer_broadcast", "call", c)) return false;
-  const situ_view_desc *first = &c->in[0]->view;
+bool situ_infer_broadcast(situ_call *call) {
+  if (!situ__given("infer_broadcast", "call", call)) return false;
+  const situ_view_desc *first = &call->in[0]->view;
   bool alike = first->contiguous, rows = alike, dtypes = true;
-  c->shape[0] = situ__shape(first);
-  for (int i = 1; i < c->ins; i++) {
-    if (!c->in[i]) continue;
-    const situ_view_desc *v = &c->in[i]->view;
+  call->shape[0] = situ__shape(first);
+  for (int i = 1; i < call->ins; i++) {
+    if (!call->in[i]) continue;
+    const situ_view_desc *v = &call->in[i]->view;
     dtypes = dtypes && v->dtype == first->dtype;
     rows = rows && v->contiguous;
     if (situ__same_sizes(v, first)) {
@@ -60,10 +60,10 @@ bool situ_infer_broadcast(situ_call *c) {
     }
     alike = false;
     situ_shape other = situ__shape(v);
-    if (!situ_shape_broadcast(c->op->name, &c->shape[0], &other)) return false;
+    if (!situ_shape_broadcast(call->op->name, &call->shape[0], &other)) return false;
   }
-  if (alike) c->like = first;
-  else if (!rows) situ__order_results(c);
-  c->dtype[0] = c->compute = dtypes ? (situ_dtype)first->dtype : situ_result_type(c->in, c->ins);
+  if (alike) call->like = first;
+  else if (!rows) situ__order_results(call);
+  call->dtype[0] = call->compute = dtypes ? (situ_dtype)first->dtype : situ_result_type(call->in, call->ins);
   return true;
 }

@@ -128,25 +128,26 @@ static bool linear_backward(situ__pass *pass, const situ__node *n, situ_tensor *
   return good;
 }
 
-bool situ_backward_linear(situ_grad_call *g, unsigned operands) {
-  if (!is_complete("backward_linear", g)) return false;
-  kept k = { .op = g->op, .device = g->device, .operands = operands, .ins = g->ins };
-  if (g->ins > SITU_OPERANDS || g->outs != 1 || g->op->params_size > PARAMS_MAX)
-    return situ__fail(SITU_E_ARG, g->op->name, "situ_backward_linear: %d operands, %d results, %zu bytes of parameters",
-                      g->ins, g->outs, g->op->params_size),
+bool situ_backward_linear(situ_grad_call *call, unsigned operands) {
+  if (!is_complete("backward_linear", call)) return false;
+  kept k = { .op = call->op, .device = call->device, .operands = operands, .ins = call->ins };
+  if (call->ins > SITU_OPERANDS || call->outs != 1 || call->op->params_size > PARAMS_MAX)
+    return situ__fail(SITU_E_ARG, call->op->name,
+                      "situ_backward_linear: %d operands, %d results, %zu bytes of parameters", call->ins, call->outs,
+                      call->op->params_size),
            false;
   situ_tensor *value[VALUES], *dx[SITU_OPERANDS];
-  for (int i = 0; i < g->ins; i++) {
-    value[i] = operands >> i & 1 || !g->in[i] || !situ_requires_grad(g->in[i]) ? g->in[i] : NULL;
-    k.shape[i] = g->shape[i];
-    k.dtype[i] = g->dtype[i];
-    k.wants |= (unsigned)(g->wants[i] && operands >> i & 1) << i;
+  for (int i = 0; i < call->ins; i++) {
+    value[i] = operands >> i & 1 || !call->in[i] || !situ_requires_grad(call->in[i]) ? call->in[i] : NULL;
+    k.shape[i] = call->shape[i];
+    k.dtype[i] = call->dtype[i];
+    k.wants |= (unsigned)(call->wants[i] && operands >> i & 1) << i;
   }
-  value[g->ins] = g->grad[0];
-  if (g->op->params_size) memcpy(k.params, g->params, g->op->params_size);
+  value[call->ins] = call->grad[0];
+  if (call->op->params_size) memcpy(k.params, call->params, call->op->params_size);
   if (k.wants && !run_linear(&k, value, dx)) return false;
-  for (int i = 0; i < g->ins; i++)
-    if (k.wants >> i & 1) g->dx[i] = dx[i];
+  for (int i = 0; i < call->ins; i++)
+    if (k.wants >> i & 1) call->dx[i] = dx[i];
   return true;
 }
 
@@ -174,28 +175,28 @@ static int stand_ins(const situ_grad_call *g, situ_tensor **in, situ_tensor **as
   return count;
 }
 
-bool situ_backward_through(situ_grad_call *g, situ_composition compose) {
+bool situ_backward_through(situ_grad_call *call, situ_composition compose) {
   situ_tensor *in[SITU_OPERANDS], *asked[SITU_OPERANDS], *found[SITU_OPERANDS];
-  if (!is_complete("backward_through", g) ||
+  if (!is_complete("backward_through", call) ||
       !situ__given("backward_through", "compose", (const void *)(uintptr_t)compose))
     return false;
-  if (g->ins > SITU_OPERANDS)
-    return situ__fail(SITU_E_ARG, g->op->name, "backward_through: %d operands", g->ins), false;
-  const int count = stand_ins(g, in, asked);
+  if (call->ins > SITU_OPERANDS)
+    return situ__fail(SITU_E_ARG, call->op->name, "backward_through: %d operands", call->ins), false;
+  const int count = stand_ins(call, in, asked);
   bool good = count >= 0;
-  for (int k = 0; good && k < g->outs; k++) {
-    if (!g->grad[k]) continue;
-    situ_tensor *y = compose(g, in, k);
-    if (y && y->view.dtype != g->grad[k]->view.dtype)
-      y = situ__dispatch_up.cast_operand(y, (situ_dtype)g->grad[k]->view.dtype);
+  for (int k = 0; good && k < call->outs; k++) {
+    if (!call->grad[k]) continue;
+    situ_tensor *y = compose(call, in, k);
+    if (y && y->view.dtype != call->grad[k]->view.dtype)
+      y = situ__dispatch_up.cast_operand(y, (situ_dtype)call->grad[k]->view.dtype);
     if (!y) return false;
     if (!situ_requires_grad(y)) continue;
-    const situ_backward_options o = { .gradient = g->grad[k], .create_graph = true };
+    const situ_backward_options o = { .gradient = call->grad[k], .create_graph = true };
     good = situ_autograd_grad(y, count, asked, found, &o) == SITU_OK;
-    for (int i = 0, a = 0; good && i < g->ins; i++)
-      if (g->wants[i] && found[a++]) good = add_to(&g->dx[i], found[a - 1]);
+    for (int i = 0, a = 0; good && i < call->ins; i++)
+      if (call->wants[i] && found[a++]) good = add_to(&call->dx[i], found[a - 1]);
   }
-  for (int i = 0; good && i < g->ins; i++)
-    if (g->wants[i] && !g->dx[i]) good = (g->dx[i] = zeros_for(g, i)) != NULL;
+  for (int i = 0; good && i < call->ins; i++)
+    if (call->wants[i] && !call->dx[i]) good = (call->dx[i] = zeros_for(call, i)) != NULL;
   return good;
 }

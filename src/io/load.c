@@ -217,28 +217,28 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
   return gguf ? open_gguf(path, options) : f;
 }
 
-void situ_safetensors_close(situ_safetensors *f) {
-  if (!f || !is_open("safetensors_close", f)) return;
-  close_files(f);
-  if (f->torch) situ__torch_close_file(f->torch);
-  situ__torch_list_free(&f->list);
-  situ__gguf_remarks_free(&f->remarks);
-  situ_gguf_close(f->gguf);
-  situ__free(f->torch);
-  situ__free(f->path);
-  situ__free(f->places);
-  situ__handle_free(f, sizeof *f, NULL);
+void situ_safetensors_close(situ_safetensors *file) {
+  if (!file || !is_open("safetensors_close", file)) return;
+  close_files(file);
+  if (file->torch) situ__torch_close_file(file->torch);
+  situ__torch_list_free(&file->list);
+  situ__gguf_remarks_free(&file->remarks);
+  situ_gguf_close(file->gguf);
+  situ__free(file->torch);
+  situ__free(file->path);
+  situ__free(file->places);
+  situ__handle_free(file, sizeof *file, NULL);
 }
 
 /* ---- queries ---- */
 
-int64_t situ_safetensors_count(const situ_safetensors *f) {
-  return f && is_open("safetensors_count", f) ? f->tensors : 0;
+int64_t situ_safetensors_count(const situ_safetensors *file) {
+  return file && is_open("safetensors_count", file) ? file->tensors : 0;
 }
 
-const situ_file_entry *situ_safetensors_entry(const situ_safetensors *f, int64_t index) {
-  if (!f || !is_open("safetensors_entry", f)) return NULL;
-  return index >= 0 && index < f->tensors ? f->places[index].entry : NULL;
+const situ_file_entry *situ_safetensors_entry(const situ_safetensors *file, int64_t index) {
+  if (!file || !is_open("safetensors_entry", file)) return NULL;
+  return index >= 0 && index < file->tensors ? file->places[index].entry : NULL;
 }
 
 static const place *find_place(const situ_safetensors *f, const char *name) {
@@ -247,14 +247,14 @@ static const place *find_place(const situ_safetensors *f, const char *name) {
   return f->tensors ? bsearch(&wanted, f->places, (size_t)f->tensors, sizeof wanted, by_name) : NULL;
 }
 
-const situ_file_entry *situ_safetensors_find(const situ_safetensors *f, const char *name) {
-  const place *found = f && is_open("safetensors_find", f) && name ? find_place(f, name) : NULL;
+const situ_file_entry *situ_safetensors_find(const situ_safetensors *file, const char *name) {
+  const place *found = file && is_open("safetensors_find", file) && name ? find_place(file, name) : NULL;
   return found ? found->entry : NULL;
 }
 
-const char *situ_safetensors_format(const situ_safetensors *f) {
-  if (!f || !is_open("safetensors_format", f)) return "";
-  return f->gguf ? "gguf" : f->torch ? "torch" : "safetensors";
+const char *situ_safetensors_format(const situ_safetensors *file) {
+  if (!file || !is_open("safetensors_format", file)) return "";
+  return file->gguf ? "gguf" : file->torch ? "torch" : "safetensors";
 }
 
 /* The metadata, sorted by key. All shards that situ writes contain the whole metadata. */
@@ -265,19 +265,19 @@ static const situ_metadata *metadata_of(const situ_safetensors *f, int64_t *coun
   return f->torch ? f->list.remark : header ? header->metadata : NULL;
 }
 
-const char *situ_safetensors_metadata(const situ_safetensors *f, const char *key) {
+const char *situ_safetensors_metadata(const situ_safetensors *file, const char *key) {
   int64_t count;
-  if (!f || !is_open("safetensors_metadata", f) || !key) return NULL;
-  const situ_metadata wanted = { .key = key }, *list = metadata_of(f, &count);
+  if (!file || !is_open("safetensors_metadata", file) || !key) return NULL;
+  const situ_metadata wanted = { .key = key }, *list = metadata_of(file, &count);
   const situ_metadata *found =
       count ? bsearch(&wanted, list, (size_t)count, sizeof wanted, situ__metadata_by_key) : NULL;
   return found ? found->value : NULL;
 }
 
-bool situ_safetensors_metadata_at(const situ_safetensors *f, int64_t index, situ_metadata *out) {
+bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index, situ_metadata *out) {
   int64_t count;
-  if (!f || !is_open("safetensors_metadata_at", f) || !out) return false;
-  const situ_metadata *list = metadata_of(f, &count);
+  if (!file || !is_open("safetensors_metadata_at", file) || !out) return false;
+  const situ_metadata *list = metadata_of(file, &count);
   if (index < 0 || index >= count) return false;
   *out = list[index];
   return true;
@@ -325,14 +325,14 @@ static situ_tensor *load_place(const char *by, const situ_safetensors *f, const 
   return t ? situ_set_name(t, e->name) : NULL;
 }
 
-situ_tensor *situ_safetensors_load(situ_safetensors *f, const char *name) {
+situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name) {
   static const char by[] = "safetensors_load";
   char shown[SITU__SHOWN_MAX];
-  if (!is_open(by, f) || !situ__given(by, "name", name)) return NULL;
-  const place *p = find_place(f, name);
-  if (p) return load_place(by, f, p);
+  if (!is_open(by, file) || !situ__given(by, "name", name)) return NULL;
+  const place *p = find_place(file, name);
+  if (p) return load_place(by, file, p);
   return situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),
-                    f->count ? f->shards[0].path : "an empty index"),
+                    file->count ? file->shards[0].path : "an empty index"),
          NULL;
 }
 

@@ -75,10 +75,10 @@ static bool stage_all(const char *op, situ_tensor *const *list, int64_t count, s
   return true;
 }
 
-situ_status situ_relayout(const char *op, situ_tensor *const *list, int64_t count, situ_memory_format format) {
+situ_status situ_relayout(const char *op, situ_tensor *const *list, int64_t count, situ_memory_format memory_format) {
   if (count < 0 || (count && !list)) return situ__null(op, "list");
-  if ((unsigned)format > SITU_CHANNELS_LAST_3D)
-    return situ__fail(SITU_E_ARG, op, "%d is not a memory format", (int)format);
+  if ((unsigned)memory_format > SITU_CHANNELS_LAST_3D)
+    return situ__fail(SITU_E_ARG, op, "%d is not a memory format", (int)memory_format);
   if (situ__is_dry()) return situ__fail(SITU_E_STATE, op, "a dry run changes nothing");
   const size_t bytes = (size_t)(count + 1) * sizeof(situ_tensor *);
   situ_tensor **copy = situ__alloc(bytes);
@@ -87,7 +87,7 @@ situ_status situ_relayout(const char *op, situ_tensor *const *list, int64_t coun
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   void *site = situ__call_site();
-  const bool good = stage_all(op, list, count, format, copy);
+  const bool good = stage_all(op, list, count, memory_format, copy);
   for (int64_t i = 0; good && i < count; i++)
     if (copy[i]) commit(op, list[i], copy[i], site);
   const situ_status ended = situ_scope_end(&scope);

@@ -137,11 +137,11 @@ static bool is_complete(const char *name, const situ_batch_call *c) {
   return situ__fail(SITU_E_ARG, name, "a call that is not complete: it is the one that a rule gets"), false;
 }
 
-bool situ_batch_run(situ_batch_call *c, situ_tensor *const *in, const void *params) {
-  if (!is_complete("batch_run", c) || !situ__given("batch_run", "in", in)) return false;
-  if (!params) params = c->params;
-  if (c->in_place) return (c->out[0] = situ_op_run_(c->op, in, c->ins, params)) != NULL;
-  return situ_op_run(c->op, in, c->ins, params, c->out) != NULL;
+bool situ_batch_run(situ_batch_call *call, situ_tensor *const *in, const void *params) {
+  if (!is_complete("batch_run", call) || !situ__given("batch_run", "in", in)) return false;
+  if (!params) params = call->params;
+  if (call->in_place) return (call->out[0] = situ_op_run_(call->op, in, call->ins, params)) != NULL;
+  return situ_op_run(call->op, in, call->ins, params, call->out) != NULL;
 }
 
 static bool run_one(situ_tensor *const *in, situ_tensor **out, const void *context) {
@@ -150,12 +150,14 @@ static bool run_one(situ_tensor *const *in, situ_tensor **out, const void *conte
   return situ_batch_run(&one, in, NULL);
 }
 
-bool situ_batch_each(situ_batch_call *c) {
-  if (!is_complete("batch_each", c)) return false;
-  if (!c->in_place) return run_each(c->op->name, c->samples, c->in, c->batched, c->ins, c->out, c->outs, run_one, c);
+bool situ_batch_each(situ_batch_call *call) {
+  if (!is_complete("batch_each", call)) return false;
+  if (!call->in_place)
+    return run_each(call->op->name, call->samples, call->in, call->batched, call->ins, call->out, call->outs, run_one,
+                    call);
   situ_tensor *rest[SITU_RESULTS];
-  c->out[0] = c->in[0];
-  return run_each(c->op->name, c->samples, c->in, c->batched, c->ins, rest, 0, run_one, c);
+  call->out[0] = call->in[0];
+  return run_each(call->op->name, call->samples, call->in, call->batched, call->ins, rest, 0, run_one, call);
 }
 
 /* Number of dimensions of one sample of operand i. */
@@ -176,18 +178,18 @@ static bool keep_dtype(situ_batch_call *c) {
   return (c->out[0] = situ_to_dtype(c->out[0], c->dtype[0])) != NULL;
 }
 
-bool situ_batch_broadcast(situ_batch_call *c) {
+bool situ_batch_broadcast(situ_batch_call *call) {
   situ_tensor *in[SITU_OPERANDS];
   int rank = 0;
-  if (!is_complete("batch_broadcast", c)) return false;
-  if (c->ins > SITU_OPERANDS) return situ_batch_each(c);
-  for (int i = 0; i < c->ins; i++)
-    if (c->in[i] && rank_of(c, i) > rank) rank = rank_of(c, i);
-  for (int i = 0; i < c->ins; i++) {
-    in[i] = c->in[i];
-    if (c->in[i] && c->batched[i] && !(in[i] = with_rank(c->in[i], rank))) return false;
+  if (!is_complete("batch_broadcast", call)) return false;
+  if (call->ins > SITU_OPERANDS) return situ_batch_each(call);
+  for (int i = 0; i < call->ins; i++)
+    if (call->in[i] && rank_of(call, i) > rank) rank = rank_of(call, i);
+  for (int i = 0; i < call->ins; i++) {
+    in[i] = call->in[i];
+    if (call->in[i] && call->batched[i] && !(in[i] = with_rank(call->in[i], rank))) return false;
   }
-  return situ_batch_run(c, in, NULL) && keep_dtype(c);
+  return situ_batch_run(call, in, NULL) && keep_dtype(call);
 }
 
 situ_tensor *situ__batch_result(const situ_batch_call *c, situ_tensor *t, int k) {
@@ -202,23 +204,23 @@ static bool shape_results(situ_batch_call *c) {
   return true;
 }
 
-bool situ_batch_leading(situ_batch_call *c) {
-  if (!is_complete("batch_leading", c)) return false;
-  for (int i = 1; i < c->ins; i++)
-    if (c->batched[i]) return situ_batch_each(c);
-  return situ_batch_run(c, c->in, NULL) && shape_results(c);
+bool situ_batch_leading(situ_batch_call *call) {
+  if (!is_complete("batch_leading", call)) return false;
+  for (int i = 1; i < call->ins; i++)
+    if (call->batched[i]) return situ_batch_each(call);
+  return situ_batch_run(call, call->in, NULL) && shape_results(call);
 }
 
-bool situ_batch_fold(situ_batch_call *c) {
+bool situ_batch_fold(situ_batch_call *call) {
   situ_tensor *in[SITU_OPERANDS];
-  if (!is_complete("batch_fold", c)) return false;
-  bool others = c->ins > SITU_OPERANDS || c->in_place;
-  for (int i = 1; i < c->ins && !others; i++) {
-    others = c->batched[i];
-    in[i] = c->in[i];
+  if (!is_complete("batch_fold", call)) return false;
+  bool others = call->ins > SITU_OPERANDS || call->in_place;
+  for (int i = 1; i < call->ins && !others; i++) {
+    others = call->batched[i];
+    in[i] = call->in[i];
   }
-  if (others || !c->batched[0]) return situ_batch_each(c);
-  return (in[0] = situ_flatten(c->in[0], 0, 1)) && situ_batch_run(c, in, NULL) && shape_results(c);
+  if (others || !call->batched[0]) return situ_batch_each(call);
+  return (in[0] = situ_flatten(call->in[0], 0, 1)) && situ_batch_run(call, in, NULL) && shape_results(call);
 }
 
 bool situ__batch_dim(situ_batch_call *c, size_t at) {

@@ -98,7 +98,7 @@ static situ_status keep_with_gradient(const situ_nn_visit *at, void *payload) {
   return status == SITU_OK && grad ? keep_tensor(w, grad, (situ_device){ 0 }) : status;
 }
 
-situ_status situ_nn_to_memory_format(situ_nn_module *m, situ_memory_format format) {
+situ_status situ_nn_to_memory_format(situ_nn_module *m, situ_memory_format memory_format) {
   const char *op = "nn_to_memory_format";
   SITU__CLAIM(claim);
   if (!situ__valid(op, "module", m, SITU__A_MODULE)) return situ_error();
@@ -110,7 +110,7 @@ situ_status situ_nn_to_memory_format(situ_nn_module *m, situ_memory_format forma
   situ_tensor **list = status == SITU_OK ? situ__alloc(bytes) : NULL;
   if (status == SITU_OK && !list) status = situ__no_memory(op, bytes);
   for (int64_t i = 0; list && i < w.count; i++) list[i] = w.list[i].tensor;
-  if (status == SITU_OK) status = situ_relayout(op, list, w.count, format);
+  if (status == SITU_OK) status = situ_relayout(op, list, w.count, memory_format);
   situ__free(list);
   situ__move_requests_free(&w);
   return status;

@@ -154,10 +154,10 @@ bool situ__order_strides(situ_view_desc *to, const situ_view_desc *const *views,
   return set_strides(to, order);
 }
 
-bool situ_is_contiguous_memory_format(const situ_tensor *t, situ_memory_format format) {
+bool situ_is_contiguous_memory_format(const situ_tensor *t, situ_memory_format memory_format) {
   const char *op = "is_contiguous_memory_format";
   if (!situ__need(op, "input", t)) return false;
-  if ((unsigned)format > SITU_CHANNELS_LAST_3D || format == SITU_PRESERVE_FORMAT)
-    return situ__fail(SITU_E_ARG, op, "%d is not a memory format that a tensor can have", (int)format), false;
-  return situ__is_format(&t->view, format);
+  if ((unsigned)memory_format > SITU_CHANNELS_LAST_3D || memory_format == SITU_PRESERVE_FORMAT)
+    return situ__fail(SITU_E_ARG, op, "%d is not a memory format that a tensor can have", (int)memory_format), false;
+  return situ__is_format(&t->view, memory_format);
 }

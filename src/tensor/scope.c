@@ -208,38 +208,38 @@ situ_tensor *situ__scope_own(const char *op, situ_tensor *t) {
   return t;
 }
 
-situ_tensor *situ_escape(situ_scope *scope, situ_tensor *t) {
-  if (!t) return NULL;
-  if (!situ__need("escape", "tensor", t)) return NULL;
+situ_tensor *situ_escape(situ_scope *scope, situ_tensor *tensor) {
+  if (!tensor) return NULL;
+  if (!situ__need("escape", "tensor", tensor)) return NULL;
   frame *f = need_open("escape", scope);
   if (!f) return NULL;
   /* The usual case: the scope's newest tensor moves outwards with its reference. */
-  const bool newest = f->count && f->owned[f->count - 1] == t;
+  const bool newest = f->count && f->owned[f->count - 1] == tensor;
   if (newest && (!f->outer || f->outer->count < f->outer->capacity)) {
     f->count--;
-    return own_tensor(f->outer, t), t;
+    return own_tensor(f->outer, tensor), tensor;
   }
-  if (!own_tensor(f->outer, situ_retain(t))) {
-    situ_release(t);
+  if (!own_tensor(f->outer, situ_retain(tensor))) {
+    situ_release(tensor);
     return situ__no_memory("escape", 2 * f->outer->capacity * sizeof(void *)), NULL;
   }
-  return t;
+  return tensor;
 }
 
 /* Retained meanwhile: a forgotten scope inside may own it. */
-situ_tensor *situ_scope_return(situ_scope *scope, situ_tensor *t) {
-  if (!need_open("scope_return", scope) || (t && !situ__need("scope_return", "tensor", t))) return NULL;
-  (void)situ_retain(t);
-  if (situ_scope_end(scope) == SITU_OK) return situ__scope_own("scope_return", t);
-  situ_release(t);
+situ_tensor *situ_scope_return(situ_scope *scope, situ_tensor *tensor) {
+  if (!need_open("scope_return", scope) || (tensor && !situ__need("scope_return", "tensor", tensor))) return NULL;
+  (void)situ_retain(tensor);
+  if (situ_scope_end(scope) == SITU_OK) return situ__scope_own("scope_return", tensor);
+  situ_release(tensor);
   return NULL;
 }
 
-bool situ_set(situ_tensor **slot, situ_tensor *t) {
+bool situ_set(situ_tensor **slot, situ_tensor *tensor) {
   if (!slot) return situ__null("set", "slot"), false;
-  if (!t || !situ__need("set", "tensor", t) || (*slot && !situ__need("set", "*slot", *slot))) return false;
+  if (!tensor || !situ__need("set", "tensor", tensor) || (*slot && !situ__need("set", "*slot", *slot))) return false;
   situ_tensor *old = *slot;
-  *slot = situ_retain(t);
+  *slot = situ_retain(tensor);
   situ_release(old);
   return true;
 }

@@ -201,19 +201,20 @@ bool situ__apart(const char *op, const char *names, situ_tensor *const *in, int 
   return situ__fail(SITU_E_ALIAS, op, "the arrays %s overlap: pass another array for the results", names), false;
 }
 
-situ_tensor *situ_retain(situ_tensor *t) {
-  if (!t) return NULL;
-  if (!situ__need("retain", "tensor", t)) return NULL;
-  situ__refs_add(&t->refs);
-  return t;
+situ_tensor *situ_retain(situ_tensor *tensor) {
+  if (!tensor) return NULL;
+  if (!situ__need("retain", "tensor", tensor)) return NULL;
+  situ__refs_add(&tensor->refs);
+  return tensor;
 }
 
-void situ_release(situ_tensor *t) {
-  if (!t || !situ__need("release", "tensor", t)) return;
-  if (!situ__refs_drop(&t->refs)) return;
-  delist(t); /* first, because readers of the list expect complete tensors */
-  if ((uintptr_t)t->node | (uintptr_t)t->meta | (uintptr_t)t->base) situ__tensor_up.release_history(t);
-  quarantine_tensor(t);
+void situ_release(situ_tensor *tensor) {
+  if (!tensor || !situ__need("release", "tensor", tensor)) return;
+  if (!situ__refs_drop(&tensor->refs)) return;
+  delist(tensor); /* first, because readers of the list expect complete tensors */
+  if ((uintptr_t)tensor->node | (uintptr_t)tensor->meta | (uintptr_t)tensor->base)
+    situ__tensor_up.release_history(tensor);
+  quarantine_tensor(tensor);
 }
 
 /* ---- queries ---- */

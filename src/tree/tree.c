@@ -69,10 +69,11 @@ static void destroy_tree(situ_tree *t) {
   situ__handle_free(t, sizeof *t, kind_names[t->kind]);
 }
 
-void situ_tree_free(situ_tree *t) {
-  if (!t || !is_tree("tree_free", "tree", t)) return;
-  if (t->inside) situ__fail(SITU_E_STATE, "tree_free", "%s inside another tree, which frees it", kind_names[t->kind]);
-  else destroy_tree(t);
+void situ_tree_free(situ_tree *tree) {
+  if (!tree || !is_tree("tree_free", "tree", tree)) return;
+  if (tree->inside)
+    situ__fail(SITU_E_STATE, "tree_free", "%s inside another tree, which frees it", kind_names[tree->kind]);
+  else destroy_tree(tree);
 }
 
 bool situ_tree_set(situ_tree **slot, situ_tree *tree) {

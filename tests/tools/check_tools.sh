@@ -317,6 +317,11 @@ TEXT
   echo 'SITU_API SITU_CHECKED situ_tensor *situ_neg(situ_tensor *input);' >include/situ/ops/unary.h
   printf 'situ_tensor *situ_neg(situ_tensor *input) {\n  return input;\n}\n' >src/ops/matrix/neg.c
   fails check_names src/ops/matrix/neg.c:1: "a function in the folder of another header"
+  mv src/ops/matrix/neg.c src/ops/unary && passes check_names
+  sed -i 's/input/x/' src/ops/unary/neg.c
+  fails check_names src/ops/unary/neg.c:1: "a parameter with another name than in the header"
+  printf '#define PLAIN(id) \\\n  situ_tensor *situ_##id(situ_tensor *x) { return x; }\nPLAIN(neg)\n' >src/ops/unary/neg.c
+  fails check_names src/ops/unary/neg.c:3: "such a parameter in a macro"
 fi
 
 [ "$failed" -eq 0 ] && echo "each broken rule was seen"

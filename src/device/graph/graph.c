@@ -374,49 +374,51 @@ static situ_status run_spans(situ_graph *g) {
   return status;
 }
 
-situ_status situ_graph_replay(situ_graph *g) {
+situ_status situ_graph_replay(situ_graph *graph) {
   SITU__DEFAULT_FPU;
   const char *op = "graph_replay";
-  if (!is_graph(op, g)) return situ_error();
-  SITU__ALONE(in, &g->alone, op, "this graph");
+  if (!is_graph(op, graph)) return situ_error();
+  SITU__ALONE(in, &graph->alone, op, "this graph");
   if (!in) return situ_error();
   if (situ__is_dry()) return situ__dry_blind(op);
   if (situ__graph_recording) return situ__graph_refuse(op, "another graph's replay", "do it before or after");
-  situ_status status = situ__device_usable(op, g->device);
+  situ_status status = situ__device_usable(op, graph->device);
   if (status != SITU_OK) return status;
-  if ((status = check_places(op, g, g->shared)) != SITU_OK) return status;
-  for (size_t i = 0; i < g->shared; i++)
-    if (was_dropped(&g->place[i])) return report_dropped(op, g);
-  if ((status = situ__graph_refresh(g)) != SITU_OK) return situ__graph_ended(g, false), status;
+  if ((status = check_places(op, graph, graph->shared)) != SITU_OK) return status;
+  for (size_t i = 0; i < graph->shared; i++)
+    if (was_dropped(&graph->place[i])) return report_dropped(op, graph);
+  if ((status = situ__graph_refresh(graph)) != SITU_OK) return situ__graph_ended(graph, false), status;
   uint64_t before = situ__error_count();
   if (situ__is_profiled()) situ__profile_start();
-  status = run_spans(g);
-  if (situ__is_profiled() && status == SITU_OK) status = profile_replay(op, g);
+  status = run_spans(graph);
+  if (situ__is_profiled() && status == SITU_OK) status = profile_replay(op, graph);
   if (status != SITU_OK) {
-    situ__graph_ended(g, false);
-    return situ__device_failed(op, g->device, status, before, "the replay");
+    situ__graph_ended(graph, false);
+    return situ__device_failed(op, graph->device, status, before, "the replay");
   }
-  for (size_t i = 0; i < g->shared; i++)
-    if (g->place[i].written) situ__storage_wrote(g->place[i].storage);
-  situ__graph_ended(g, true);
+  for (size_t i = 0; i < graph->shared; i++)
+    if (graph->place[i].written) situ__storage_wrote(graph->place[i].storage);
+  situ__graph_ended(graph, true);
   return SITU_OK;
 }
 
-size_t situ_graph_length(const situ_graph *g) { return g && is_graph("graph_length", g) ? g->length : 0; }
+size_t situ_graph_length(const situ_graph *graph) {
+  return graph && is_graph("graph_length", graph) ? graph->length : 0;
+}
 
-void situ_graph_free(situ_graph *g) {
-  if (!g || !is_graph("graph_free", g) || !situ__alone_begin(&g->alone, "graph_free", "this graph")) return;
-  for (size_t i = 0; i < g->spans; i++)
-    if (g->span[i].made) situ__backend(g->device)->graph_free(g->device.index, g->span[i].made);
-  situ__free(g->span);
-  while (g->first) {
-    situ__graph_work *next = g->first->next;
-    situ__free(g->first);
-    g->first = next;
+void situ_graph_free(situ_graph *graph) {
+  if (!graph || !is_graph("graph_free", graph) || !situ__alone_begin(&graph->alone, "graph_free", "this graph")) return;
+  for (size_t i = 0; i < graph->spans; i++)
+    if (graph->span[i].made) situ__backend(graph->device)->graph_free(graph->device.index, graph->span[i].made);
+  situ__free(graph->span);
+  while (graph->first) {
+    situ__graph_work *next = graph->first->next;
+    situ__free(graph->first);
+    graph->first = next;
   }
-  for (size_t i = 0; i < g->places; i++) situ__storage_release(g->place[i].storage);
-  situ__free(g->place);
-  situ__storage_release(g->block);
-  situ__graph_free_values(g);
-  situ__handle_free(g, sizeof *g, NULL);
+  for (size_t i = 0; i < graph->places; i++) situ__storage_release(graph->place[i].storage);
+  situ__free(graph->place);
+  situ__storage_release(graph->block);
+  situ__graph_free_values(graph);
+  situ__handle_free(graph, sizeof *graph, NULL);
 }

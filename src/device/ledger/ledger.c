@@ -85,25 +85,28 @@ void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
 
 /* ---- begin and end ---- */
 
-void situ_ledger_begin(situ_ledger *l) { situ_ledger_begin_with(l, NULL); }
-void situ_ledger_begin_none(situ_ledger *l) { situ_ledger_begin_with(l, &(situ_ledger_options){ .none = true }); }
+void situ_ledger_begin(situ_ledger *ledger) { situ_ledger_begin_with(ledger, NULL); }
+void situ_ledger_begin_none(situ_ledger *ledger) {
+  situ_ledger_begin_with(ledger, &(situ_ledger_options){ .none = true });
+}
 
-void situ_ledger_begin_with(situ_ledger *l, const situ_ledger_options *options) {
-  if (!l) {
+void situ_ledger_begin_with(situ_ledger *ledger, const situ_ledger_options *options) {
+  if (!ledger) {
     situ__null("ledger_begin", "ledger");
     return;
   }
-  *l = (situ_ledger){ .began = now(), .thread = &mine };
+  *ledger = (situ_ledger){ .began = now(), .thread = &mine };
   if (situ__forked()) return; /* a thread of the parent may hold the lock */
-  if (options) l->all_threads = options->all_threads, l->none = options->none;
-  l->open = true;
-  l->others = mine.others;
+  if (options) ledger->all_threads = options->all_threads, ledger->none = options->none;
+  ledger->open = true;
+  ledger->others = mine.others;
   situ__mutex_lock(&lock);
-  for (int way = 0; way < SITU_DIRECTIONS; way++) l->sum[way] = l->all_threads ? everyone[way] : mine.sum[way];
-  l->first = next;
-  l->depth = ++mine.depth;
+  for (int way = 0; way < SITU_DIRECTIONS; way++)
+    ledger->sum[way] = ledger->all_threads ? everyone[way] : mine.sum[way];
+  ledger->first = next;
+  ledger->depth = ++mine.depth;
   open_ledgers++;
-  if (l->all_threads) {
+  if (ledger->all_threads) {
     mine.others++;
     (void)__atomic_add_fetch(&for_everyone, 1, __ATOMIC_RELAXED);
   }
@@ -135,34 +138,34 @@ static void close_from(const situ_ledger *l) {
   situ__mutex_unlock(&lock);
 }
 
-situ_status situ_ledger_end(situ_ledger *l) {
+situ_status situ_ledger_end(situ_ledger *ledger) {
   const char *op = "ledger_end";
-  if (!situ__ledger_usable(op, l)) return situ_error();
-  if (!l->open) return situ__fail(SITU_E_STATE, op, "this ledger was ended before");
-  situ_status status = l->none && situ_ledger_total(l).count ? situ__ledger_refuse(l) : SITU_OK;
-  for (int way = 0; way < SITU_DIRECTIONS; way++) l->sum[way] = situ_ledger_sum(l, (situ_direction)way);
-  close_from(l);
-  l->open = false;
+  if (!situ__ledger_usable(op, ledger)) return situ_error();
+  if (!ledger->open) return situ__fail(SITU_E_STATE, op, "this ledger was ended before");
+  situ_status status = ledger->none && situ_ledger_total(ledger).count ? situ__ledger_refuse(ledger) : SITU_OK;
+  for (int way = 0; way < SITU_DIRECTIONS; way++) ledger->sum[way] = situ_ledger_sum(ledger, (situ_direction)way);
+  close_from(ledger);
+  ledger->open = false;
   return status;
 }
 
 /* ---- queries ---- */
 
-situ_transfers situ_ledger_sum(const situ_ledger *l, situ_direction way) {
-  if (!situ__ledger_usable("ledger_sum", l)) return (situ_transfers){ 0 };
-  if ((unsigned)way >= SITU_DIRECTIONS)
-    return situ__fail(SITU_E_ARG, "ledger_sum", "%d is not a direction", (int)way), (situ_transfers){ 0 };
-  if (!l->open) return l->sum[way];
+situ_transfers situ_ledger_sum(const situ_ledger *ledger, situ_direction direction) {
+  if (!situ__ledger_usable("ledger_sum", ledger)) return (situ_transfers){ 0 };
+  if ((unsigned)direction >= SITU_DIRECTIONS)
+    return situ__fail(SITU_E_ARG, "ledger_sum", "%d is not a direction", (int)direction), (situ_transfers){ 0 };
+  if (!ledger->open) return ledger->sum[direction];
   situ__mutex_lock(&lock);
-  situ_transfers all = l->all_threads ? everyone[way] : mine.sum[way];
+  situ_transfers all = ledger->all_threads ? everyone[direction] : mine.sum[direction];
   situ__mutex_unlock(&lock);
-  return (situ_transfers){ all.count - l->sum[way].count, all.bytes - l->sum[way].bytes };
+  return (situ_transfers){ all.count - ledger->sum[direction].count, all.bytes - ledger->sum[direction].bytes };
 }
 
-situ_transfers situ_ledger_total(const situ_ledger *l) {
+situ_transfers situ_ledger_total(const situ_ledger *ledger) {
   situ_transfers total = { 0 };
   for (int way = 0; way < SITU_DIRECTIONS; way++) {
-    situ_transfers sum = situ_ledger_sum(l, (situ_direction)way);
+    situ_transfers sum = situ_ledger_sum(ledger, (situ_direction)way);
     total.count += sum.count;
     total.bytes += sum.bytes;
   }

@@ -55,11 +55,11 @@ static bool look_at(look *k, const char *op, const situ_ledger *l, bool room_mis
   return situ__ledger_entries(op, l, &k->list, &k->count);
 }
 
-int64_t situ_ledger_transfers(const situ_ledger *l, situ_transfer *out, int64_t capacity) {
+int64_t situ_ledger_transfers(const situ_ledger *ledger, situ_transfer *out, int64_t capacity) {
   look k;
-  if (!look_at(&k, "ledger_transfers", l, capacity > 0 && !out)) return -1;
+  if (!look_at(&k, "ledger_transfers", ledger, capacity > 0 && !out)) return -1;
   int64_t first = capacity <= 0 ? k.count : k.count > capacity ? k.count - capacity : 0;
-  for (int64_t i = first; i < k.count; i++) describe_transfer(l, &k.list[i], &out[i - first]);
+  for (int64_t i = first; i < k.count; i++) describe_transfer(ledger, &k.list[i], &out[i - first]);
   situ__free(k.list);
   return k.count;
 }
@@ -187,13 +187,13 @@ static int64_t gather_groups(const look *k, bool storages, uint64_t threshold, g
   return found;
 }
 
-int64_t situ_ledger_repeats(const situ_ledger *l, int64_t threshold, situ_ledger_repeat *out, int64_t capacity) {
+int64_t situ_ledger_repeats(const situ_ledger *ledger, int64_t threshold, situ_ledger_repeat *out, int64_t capacity) {
   look k;
-  if (!look_at(&k, "ledger_repeats", l, capacity > 0 && !out)) return -1;
+  if (!look_at(&k, "ledger_repeats", ledger, capacity > 0 && !out)) return -1;
   group *groups;
   int64_t found = gather_groups(&k, true, threshold > 0 ? (uint64_t)threshold : AGAIN, &groups);
   for (int64_t i = 0; i < found && i < capacity; i++) {
-    describe_transfer(l, groups[i].last, &out[i].last);
+    describe_transfer(ledger, groups[i].last, &out[i].last);
     out[i].sum = groups[i].sum;
   }
   situ__free(groups);
@@ -270,18 +270,18 @@ situ_status situ__ledger_refuse(const situ_ledger *l) {
   return status;
 }
 
-int64_t situ_ledger_to_string(const situ_ledger *l, char *buffer, size_t size) {
+int64_t situ_ledger_to_string(const situ_ledger *ledger, char *buffer, size_t size) {
   look k;
-  if (!look_at(&k, "ledger_to_string", l, size && !buffer)) return -1;
+  if (!look_at(&k, "ledger_to_string", ledger, size && !buffer)) return -1;
   situ__text text = { 0 };
   add_all(&text, &k);
   situ__free(k.list);
   return situ__text_deliver(k.op, &text, buffer, size);
 }
 
-void situ_ledger_print(const situ_ledger *l) {
+void situ_ledger_print(const situ_ledger *ledger) {
   look k;
-  if (!look_at(&k, "ledger_print", l, false)) return;
+  if (!look_at(&k, "ledger_print", ledger, false)) return;
   situ__text text = { 0 };
   add_all(&text, &k);
   if (text.data) (void)puts(text.data);
@@ -315,15 +315,15 @@ static void json_transfer(situ__text *text, const situ_ledger *l, const situ__tr
   situ__text_json_string(text, d.at);
 }
 
-int64_t situ_ledger_json(const situ_ledger *l, char *buffer, size_t size) {
+int64_t situ_ledger_json(const situ_ledger *ledger, char *buffer, size_t size) {
   static const char *const key[SITU_DIRECTIONS] = { "host_to_device", "device_to_host", "device_to_device" };
   look k;
-  if (!look_at(&k, "ledger_json", l, size && !buffer)) return -1;
-  situ_transfers total = situ_ledger_total(l);
+  if (!look_at(&k, "ledger_json", ledger, size && !buffer)) return -1;
+  situ_transfers total = situ_ledger_total(ledger);
   situ__text text = { 0 };
   situ__text_add(&text, "{\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"directions\": {", total.count, total.bytes);
   for (int way = 0; way < SITU_DIRECTIONS; way++) {
-    situ_transfers sum = situ_ledger_sum(l, (situ_direction)way);
+    situ_transfers sum = situ_ledger_sum(ledger, (situ_direction)way);
     situ__text_add(&text, "%s\"%s\": {\"count\": %" PRIu64 ", \"bytes\": %" PRIu64 "}", way ? ", " : "", key[way],
                    sum.count, sum.bytes);
   }
@@ -333,14 +333,14 @@ int64_t situ_ledger_json(const situ_ledger *l, char *buffer, size_t size) {
   if (found < 0) text.failed = true;
   for (int64_t i = 0; i < found; i++) {
     situ__text_add(&text, "%s{\"times\": %" PRIu64 ", ", i ? ", " : "", groups[i].sum.count);
-    json_transfer(&text, l, groups[i].last);
+    json_transfer(&text, ledger, groups[i].last);
     situ__text_add(&text, "}");
   }
   situ__free(groups);
   situ__text_add(&text, "], \"transfers\": [");
   for (int64_t i = 0; i < k.count; i++) {
     situ__text_add(&text, i ? ", {" : "{");
-    json_transfer(&text, l, &k.list[i]);
+    json_transfer(&text, ledger, &k.list[i]);
     situ__text_add(&text, "}");
   }
   situ__text_add(&text, "]}");

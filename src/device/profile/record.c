@@ -157,8 +157,8 @@ situ_profile *situ_profile_end(void) {
   return NULL;
 }
 
-void situ_profile_free(situ_profile *p) {
-  if (!p || !situ__profile_given("profile_free", p)) return;
-  situ__free(p->event);
-  situ__handle_free(p, sizeof *p, NULL);
+void situ_profile_free(situ_profile *profile) {
+  if (!profile || !situ__profile_given("profile_free", profile)) return;
+  situ__free(profile->event);
+  situ__handle_free(profile, sizeof *profile, NULL);
 }

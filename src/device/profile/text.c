@@ -18,12 +18,12 @@ const char *situ__event_verb(const situ__event *e) {
                                          : situ__verb_name((situ_verb)e->verb);
 }
 
-int64_t situ_profile_events(const situ_profile *p, situ_profile_event *out, int64_t capacity) {
+int64_t situ_profile_events(const situ_profile *profile, situ_profile_event *out, int64_t capacity) {
   const char *op = "profile_events";
-  if (!situ__profile_given(op, p)) return -1;
+  if (!situ__profile_given(op, profile)) return -1;
   if (capacity > 0 && !out) return situ__null(op, "out"), -1;
-  for (int64_t i = 0; i < p->count && i < capacity; i++) {
-    const situ__event *e = &p->event[i];
+  for (int64_t i = 0; i < profile->count && i < capacity; i++) {
+    const situ__event *e = &profile->event[i];
     out[i] = (situ_profile_event){ .name = situ__profile_text(e->name),
                                    .module = situ__profile_text(e->module),
                                    .verb = situ__event_verb(e),
@@ -35,11 +35,11 @@ int64_t situ_profile_events(const situ_profile *p, situ_profile_event *out, int6
                                    .bytes = e->bytes,
                                    .operations = e->operations };
   }
-  return p->count;
+  return profile->count;
 }
 
-double situ_profile_seconds(const situ_profile *p) {
-  return situ__profile_given("profile_seconds", p) ? p->ended - p->began : (double)NAN;
+double situ_profile_seconds(const situ_profile *profile) {
+  return situ__profile_given("profile_seconds", profile) ? profile->ended - profile->began : (double)NAN;
 }
 
 /* ---- sums ---- */
@@ -93,14 +93,14 @@ static int64_t sum_up(const char *op, const situ_profile *p, situ_profile_key ke
   return count;
 }
 
-int64_t situ_profile_key_averages(const situ_profile *p, situ_profile_key key, situ_profile_row *out,
+int64_t situ_profile_key_averages(const situ_profile *profile, situ_profile_key key, situ_profile_row *out,
                                   int64_t capacity) {
   const char *op = "profile_key_averages";
-  if (!situ__profile_given(op, p)) return -1;
+  if (!situ__profile_given(op, profile)) return -1;
   if ((unsigned)key >= SITU_PROFILE_KEYS) return situ__fail(SITU_E_ARG, op, "%d is not a key", (int)key), -1;
   if (capacity > 0 && !out) return situ__null(op, "out"), -1;
   situ_profile_row *rows;
-  const int64_t count = sum_up(op, p, key, &rows);
+  const int64_t count = sum_up(op, profile, key, &rows);
   if (count > 0 && capacity > 0) memcpy(out, rows, (size_t)(count < capacity ? count : capacity) * sizeof *rows);
   if (count >= 0) situ__free(rows);
   return count;
@@ -157,20 +157,20 @@ static void add_all(const char *op, situ__text *text, const situ_profile *p) {
   add_table(op, text, p, SITU_PROFILE_MODULE, "module");
 }
 
-int64_t situ_profile_to_string(const situ_profile *p, char *buffer, size_t size) {
+int64_t situ_profile_to_string(const situ_profile *profile, char *buffer, size_t size) {
   const char *op = "profile_to_string";
-  if (!situ__profile_given(op, p)) return -1;
+  if (!situ__profile_given(op, profile)) return -1;
   if (size && !buffer) return situ__null(op, "buffer"), -1;
   situ__text text = { 0 };
-  add_all(op, &text, p);
+  add_all(op, &text, profile);
   return situ__text_deliver(op, &text, buffer, size);
 }
 
-void situ_profile_print(const situ_profile *p) {
+void situ_profile_print(const situ_profile *profile) {
   const char *op = "profile_print";
-  if (!situ__profile_given(op, p)) return;
+  if (!situ__profile_given(op, profile)) return;
   situ__text text = { 0 };
-  add_all(op, &text, p);
+  add_all(op, &text, profile);
   if (text.failed) situ__no_memory(op, text.capacity);
   else (void)puts(text.data);
   situ__text_free(&text);

@@ -105,21 +105,21 @@ static void add_trace(situ__text *text, const situ_profile *p) {
   situ__text_add(text, "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 1, \"args\": {\"name\": \"situ\"}}\n]}\n");
 }
 
-int64_t situ_profile_json(const situ_profile *p, char *buffer, size_t size) {
+int64_t situ_profile_json(const situ_profile *profile, char *buffer, size_t size) {
   const char *op = "profile_json";
-  if (!situ__profile_given(op, p)) return -1;
+  if (!situ__profile_given(op, profile)) return -1;
   if (size && !buffer) return situ__null(op, "buffer"), -1;
   situ__text text = { 0 };
-  add_trace(&text, p);
+  add_trace(&text, profile);
   return situ__text_deliver(op, &text, buffer, size);
 }
 
-situ_status situ_profile_export_chrome_trace(const situ_profile *p, const char *path) {
+situ_status situ_profile_export_chrome_trace(const situ_profile *profile, const char *path) {
   const char *op = "profile_export_chrome_trace";
-  if (!situ__profile_given(op, p)) return situ_error();
+  if (!situ__profile_given(op, profile)) return situ_error();
   if (!path) return situ__null(op, "path");
   situ__text text = { 0 };
-  add_trace(&text, p);
+  add_trace(&text, profile);
   const situ_status status = situ__replace_by_text(op, path, &text);
   situ__text_free(&text);
   return status;

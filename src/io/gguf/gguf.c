@@ -64,22 +64,24 @@ situ_gguf *situ_gguf_open(const char *path, const situ_load_options *options) {
   return NULL;
 }
 
-void situ_gguf_close(situ_gguf *f) {
-  if (!f || !is_open("gguf_close", f)) return;
-  situ__mapping_release(f->mapping);
-  situ__file_close(f->fd);
-  situ__gguf_free(&f->header);
-  situ__free(f->path);
-  situ__handle_free(f, sizeof *f, NULL);
+void situ_gguf_close(situ_gguf *file) {
+  if (!file || !is_open("gguf_close", file)) return;
+  situ__mapping_release(file->mapping);
+  situ__file_close(file->fd);
+  situ__gguf_free(&file->header);
+  situ__free(file->path);
+  situ__handle_free(file, sizeof *file, NULL);
 }
 
 /* ---- tensors ---- */
 
-int64_t situ_gguf_count(const situ_gguf *f) { return f && is_open("gguf_count", f) ? f->header.tensors : 0; }
+int64_t situ_gguf_count(const situ_gguf *file) {
+  return file && is_open("gguf_count", file) ? file->header.tensors : 0;
+}
 
-const situ_file_entry *situ_gguf_entry(const situ_gguf *f, int64_t index) {
-  if (!f || !is_open("gguf_entry", f) || index < 0 || index >= f->header.tensors) return NULL;
-  return &f->header.tensor[index].entry;
+const situ_file_entry *situ_gguf_entry(const situ_gguf *file, int64_t index) {
+  if (!file || !is_open("gguf_entry", file) || index < 0 || index >= file->header.tensors) return NULL;
+  return &file->header.tensor[index].entry;
 }
 
 static int by_name(const void *name, const void *t) { return strcmp(name, ((const situ__gguf_tensor *)t)->entry.name); }
@@ -88,8 +90,8 @@ static const situ__gguf_tensor *find_tensor(const situ_gguf *f, const char *name
   return h->tensors ? bsearch(name, h->tensor, (size_t)h->tensors, sizeof *h->tensor, by_name) : NULL;
 }
 
-const situ_file_entry *situ_gguf_find(const situ_gguf *f, const char *name) {
-  const situ__gguf_tensor *t = f && is_open("gguf_find", f) && name ? find_tensor(f, name) : NULL;
+const situ_file_entry *situ_gguf_find(const situ_gguf *file, const char *name) {
+  const situ__gguf_tensor *t = file && is_open("gguf_find", file) && name ? find_tensor(file, name) : NULL;
   return t ? &t->entry : NULL;
 }
 
@@ -106,13 +108,13 @@ static situ_tensor *load_tensor(const char *by, const situ_gguf *f, const situ__
   return values ? situ_set_name(values, e->name) : NULL;
 }
 
-situ_tensor *situ_gguf_load(situ_gguf *f, const char *name) {
+situ_tensor *situ_gguf_load(situ_gguf *file, const char *name) {
   static const char by[] = "gguf_load";
   char shown[SITU__SHOWN_MAX];
-  if (!is_open(by, f) || !situ__given(by, "name", name)) return NULL;
-  const situ__gguf_tensor *t = find_tensor(f, name);
-  if (t) return load_tensor(by, f, t);
-  return situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown), f->path), NULL;
+  if (!is_open(by, file) || !situ__given(by, "name", name)) return NULL;
+  const situ__gguf_tensor *t = find_tensor(file, name);
+  if (t) return load_tensor(by, file, t);
+  return situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown), file->path), NULL;
 }
 
 situ_tree *situ__gguf_load_all(const char *path, const situ_load_options *options) {
@@ -136,11 +138,11 @@ situ_tree *situ__gguf_load_all(const char *path, const situ_load_options *option
 /* The format's numbers of types of values. */
 enum { UINT8, INT8, UINT16, INT16, UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY, UINT64, INT64, FLOAT64 };
 
-int64_t situ_gguf_keys(const situ_gguf *f) { return f && is_open("gguf_keys", f) ? f->header.items : 0; }
+int64_t situ_gguf_keys(const situ_gguf *file) { return file && is_open("gguf_keys", file) ? file->header.items : 0; }
 
-const char *situ_gguf_key(const situ_gguf *f, int64_t index) {
-  if (!f || !is_open("gguf_key", f) || index < 0 || index >= f->header.items) return NULL;
-  return f->header.item[index].key;
+const char *situ_gguf_key(const situ_gguf *file, int64_t index) {
+  if (!file || !is_open("gguf_key", file) || index < 0 || index >= file->header.items) return NULL;
+  return file->header.item[index].key;
 }
 
 static int by_key(const void *key, const void *item) { return strcmp(key, ((const situ__gguf_item *)item)->key); }
@@ -151,8 +153,8 @@ static const situ__gguf_item *find_item(const char *by, const situ_gguf *f, cons
   return h->items ? bsearch(key, h->item, (size_t)h->items, sizeof *h->item, by_key) : NULL;
 }
 
-situ_gguf_kind situ_gguf_kind_of(const situ_gguf *f, const char *key, int64_t *count) {
-  const situ__gguf_item *item = find_item("gguf_kind_of", f, key);
+situ_gguf_kind situ_gguf_kind_of(const situ_gguf *file, const char *key, int64_t *count) {
+  const situ__gguf_item *item = find_item("gguf_kind_of", file, key);
   if (count) *count = item && item->array ? item->count : -1;
   if (!item) return SITU_GGUF_NONE;
   switch (item->type) {
@@ -204,23 +206,23 @@ static bool read_number(const situ__gguf_item *item, int64_t index, number *out)
   return true;
 }
 
-bool situ_gguf_integer(const situ_gguf *f, const char *key, int64_t index, int64_t *out) {
+bool situ_gguf_integer(const situ_gguf *file, const char *key, int64_t index, int64_t *out) {
   number n;
-  if (!out || !read_number(find_item("gguf_integer", f, key), index, &n) || n.real) return false;
+  if (!out || !read_number(find_item("gguf_integer", file, key), index, &n) || n.real) return false;
   if (!n.is_signed && n.whole > INT64_MAX) return false;
   *out = (int64_t)n.whole;
   return true;
 }
 
-bool situ_gguf_number(const situ_gguf *f, const char *key, int64_t index, double *out) {
+bool situ_gguf_number(const situ_gguf *file, const char *key, int64_t index, double *out) {
   number n;
-  if (!out || !read_number(find_item("gguf_number", f, key), index, &n)) return false;
+  if (!out || !read_number(find_item("gguf_number", file, key), index, &n)) return false;
   *out = n.real ? n.value : n.is_signed ? (double)(int64_t)n.whole : (double)n.whole;
   return true;
 }
 
-const char *situ_gguf_string(const situ_gguf *f, const char *key, int64_t index, size_t *length) {
-  const situ__gguf_item *item = find_item("gguf_string", f, key);
+const char *situ_gguf_string(const situ_gguf *file, const char *key, int64_t index, size_t *length) {
+  const situ__gguf_item *item = find_item("gguf_string", file, key);
   if (!item || item->type != STRING || index < 0 || index >= item->count) return NULL;
   if (length) *length = (size_t)item->length[index];
   return item->text[index];

@@ -110,16 +110,16 @@ static situ_tensor *load_value(situ_gguf *f, const char *architecture, const cha
   return t;
 }
 
-situ_tree *situ_gguf_state_dict(situ_gguf *f) {
+situ_tree *situ_gguf_state_dict(situ_gguf *file) {
   SITU__MADE_OF_OPS("gguf_state_dict");
-  if (!situ__given("gguf_state_dict", "file", f)) return NULL;
-  const char *architecture = situ_gguf_string(f, "general.architecture", 0, NULL);
+  if (!situ__given("gguf_state_dict", "file", file)) return NULL;
+  const char *architecture = situ_gguf_string(file, "general.architecture", 0, NULL);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *dict = situ_tree_dict();
-  for (int64_t i = 0; dict && i < situ_gguf_count(f); i++) {
-    const char *name = situ_gguf_entry(f, i)->name;
-    dict = situ_tree_put(dict, name, situ_tree_tensor(load_value(f, architecture ? architecture : "", name)));
+  for (int64_t i = 0; dict && i < situ_gguf_count(file); i++) {
+    const char *name = situ_gguf_entry(file, i)->name;
+    dict = situ_tree_put(dict, name, situ_tree_tensor(load_value(file, architecture ? architecture : "", name)));
   }
   if (situ_scope_end(&scope) == SITU_OK) return dict;
   situ_tree_free(dict);

@@ -7,7 +7,7 @@
 #include "nn/nn.h"
 #include "situ/sys/layers.h"
 
-typedef struct attention {
+typedef struct multihead_attention {
   situ_nn_module base;
   situ_tensor *in_proj_weight, *in_proj_bias, *q_proj_weight, *k_proj_weight, *v_proj_weight;
   situ_nn_module *out_proj;
@@ -15,7 +15,7 @@ typedef struct attention {
   int64_t inner; /* width of the heads together: the module's own, unless it has a part of them */
   double dropout;
   bool batch_first;
-} attention;
+} multihead_attention;
 
 /* Properties of a call, derived from its inputs. */
 typedef struct request {
@@ -38,7 +38,8 @@ static situ_tensor *causal_mask(int64_t rows, int64_t columns, situ_tensor *like
 }
 
 /* The sum of all masks, broadcastable to [N, heads, L, S], in *out (NULL: none). q is [N, L, E], k is [N, S, E]. */
-static bool merge_masks(const attention *m, const request *r, situ_tensor *q, situ_tensor *k, situ_tensor **out) {
+static bool merge_masks(const multihead_attention *m, const request *r, situ_tensor *q, situ_tensor *k,
+                        situ_tensor **out) {
   int64_t batch = situ_size(q, 0), rows = situ_size(q, 1), columns = situ_size(k, 1);
   situ_tensor *part[3] = { NULL, NULL, NULL };
   int count = 0;
@@ -66,7 +67,7 @@ static situ_tensor *third(situ_tensor *t, int i, int64_t width) {
 }
 
 /* Projects [N, L, E] by the i-th part of the weights, and splits heads: [N, heads, L, E / heads]. */
-static situ_tensor *project(const attention *m, situ_tensor *x, int i) {
+static situ_tensor *project(const multihead_attention *m, situ_tensor *x, int i) {
   situ_tensor *const own[] = { m->q_proj_weight, m->k_proj_weight, m->v_proj_weight };
   situ_tensor *weight = m->in_proj_weight ? third(m->in_proj_weight, i, m->inner) : own[i];
   if (m->in_proj_bias && !weight) return NULL;
@@ -77,7 +78,7 @@ static situ_tensor *project(const attention *m, situ_tensor *x, int i) {
 }
 
 /* Computes q, k and v of self-attention in one product. */
-static bool project_together(const attention *m, situ_tensor *x, situ_tensor *qkv[3]) {
+static bool project_together(const multihead_attention *m, situ_tensor *x, situ_tensor *qkv[3]) {
   x = situ_linear(x, m->in_proj_weight, m->in_proj_bias);
   if (!x) return false;
   x = situ_view(x, SITU_SHAPE(situ_size(x, 0), situ_size(x, 1), 3, m->heads, m->inner / m->heads));
@@ -89,13 +90,13 @@ static bool project_together(const attention *m, situ_tensor *x, situ_tensor *qk
 /* ---- the call ---- */
 
 /* [L, N, E] or [L, E] as [N, L, E]. */
-static situ_tensor *batched(const attention *m, situ_tensor *x) {
+static situ_tensor *batched(const multihead_attention *m, situ_tensor *x) {
   if (!x) return NULL;
   if (situ_dim(x) == 2) return situ_unsqueeze(x, 0);
   return m->batch_first ? x : situ_transpose(x, 0, 1);
 }
 
-static bool attend(const attention *m, const request *r, situ_tensor **out, situ_tensor **weights) {
+static bool attend(const multihead_attention *m, const request *r, situ_tensor **out, situ_tensor **weights) {
   bool self = r->q == r->k && r->k == r->v && m->in_proj_weight;
   situ_tensor *q = batched(m, r->q), *k = self ? q : batched(m, r->k), *v = self ? q : batched(m, r->v), *mask, *qkv[3];
   if (!q || !k || !v || !merge_masks(m, r, q, k, &mask)) return false;
@@ -136,7 +137,7 @@ static bool attend(const attention *m, const request *r, situ_tensor **out, situ
   return y && (w || !r->weights);
 }
 
-static bool check(const attention *m, const request *r) {
+static bool check(const multihead_attention *m, const request *r) {
   int ndim = situ_dim(r->q);
   if ((ndim != 2 && ndim != 3) || situ_dim(r->k) != ndim || situ_dim(r->v) != ndim)
     situ__fail(SITU_E_SHAPE, "nn_multihead_attention",
@@ -182,7 +183,7 @@ static bool read(const situ_tree *in, request *r) {
 }
 
 static situ_tree *attention_call(situ_nn_module *self, const situ_tree *inputs) {
-  const attention *m = (const attention *)self;
+  const multihead_attention *m = (const multihead_attention *)self;
   situ_tensor *out, *weights;
   request r;
   if (!read(inputs, &r) || !check(m, &r) || !attend(m, &r, &out, &weights)) return NULL;
@@ -196,11 +197,11 @@ situ_tree *situ__nn_put_tensor(situ_tree *dict, const char *key, situ_tensor *t)
   return t ? situ_tree_put(dict, key, situ_tree_tensor(t)) : dict;
 }
 
-situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_tensor *key, situ_tensor *value,
+situ_tensor *situ_nn_attend(situ_nn_module *attention, situ_tensor *query, situ_tensor *key, situ_tensor *value,
                             const situ_nn_attend_options *options) {
   static const situ_nn_attend_options torch;
   const char *op = "nn_attend";
-  if (!situ__nn_given(op, "attention", module) || !situ__valid(op, "query", query, SITU__A_TENSOR) ||
+  if (!situ__nn_given(op, "attention", attention) || !situ__valid(op, "query", query, SITU__A_TENSOR) ||
       !situ__valid(op, "key", key, SITU__A_TENSOR) || !situ__valid(op, "value", value, SITU__A_TENSOR))
     return NULL;
   if (!options) options = &torch;
@@ -215,7 +216,7 @@ situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_ten
   in = situ__nn_put_flag(in, "is_causal", options->is_causal);
   in = situ__nn_put_flag(in, "need_weights", options->weights != NULL);
   in = situ__nn_put_flag(in, "per_head_weights", options->per_head_weights);
-  situ_tree *both = in ? situ_nn_call(module, in) : NULL;
+  situ_tree *both = in ? situ_nn_call(attention, in) : NULL;
   situ_tensor *out = both ? situ_tree_tensor_at(both, 0) : NULL;
   if (out && options->weights) *options->weights = situ_tree_tensor_at(both, 1);
   situ_tree_free(both);
@@ -226,14 +227,14 @@ situ_tensor *situ_nn_attend(situ_nn_module *module, situ_tensor *query, situ_ten
 /* ---- creation ---- */
 
 static const situ_nn_type attention_type = { .name = "MultiheadAttention",
-                                             .size = sizeof(attention),
+                                             .size = sizeof(multihead_attention),
                                              .call = attention_call };
 
 bool situ_nn_multihead_attention_read(const situ_nn_module *m, int64_t *num_heads) {
   const char *op = "nn_multihead_attention_read";
   if (!situ__nn_given(op, "module", m) || !situ__given(op, "num_heads", num_heads)) return false;
   if (m->type != &attention_type) return false;
-  *num_heads = ((const attention *)m)->heads;
+  *num_heads = ((const multihead_attention *)m)->heads;
   return true;
 }
 
@@ -241,7 +242,7 @@ bool situ_nn_multihead_attention_keep(situ_nn_module *m, int64_t num_heads) {
   SITU__CLAIM(claim);
   const char *op = "nn_multihead_attention_keep";
   if (!situ__nn_given(op, "module", m) || m->type != &attention_type || !situ__nn_change(op, m, &claim)) return false;
-  attention *a = (attention *)m;
+  multihead_attention *a = (multihead_attention *)m;
   const int64_t each = a->inner / a->heads;
   if (num_heads < 1 || num_heads > a->width / each)
     return situ__fail(SITU_E_ARG, op, "%" PRId64 " of %" PRId64 " heads", num_heads, a->width / each), false;
@@ -250,7 +251,7 @@ bool situ_nn_multihead_attention_keep(situ_nn_module *m, int64_t num_heads) {
   return true;
 }
 
-static void fill(attention *m, int64_t kdim, int64_t vdim, const situ_nn_multihead_attention_options *o) {
+static void fill(multihead_attention *m, int64_t kdim, int64_t vdim, const situ_nn_multihead_attention_options *o) {
   situ_options where = { .dtype = o->dtype, .device = o->device };
   int64_t e = m->width;
   if (kdim == e && vdim == e) {
@@ -270,7 +271,7 @@ situ_nn_module *situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads
                                             const situ_nn_multihead_attention_options *options) {
   static const situ_nn_multihead_attention_options torch;
   if (!options) options = &torch;
-  attention *m = situ_nn_alloc(&attention_type);
+  multihead_attention *m = situ_nn_alloc(&attention_type);
   if (!m) return NULL;
   m->width = m->inner = embed_dim;
   m->heads = num_heads;

@@ -64,14 +64,14 @@ static const situ_nn_type nll_type = { .name = "NLLLoss", .size = sizeof(loss), 
 static const situ_nn_type bce_type = { .name = "BCEWithLogitsLoss", .size = sizeof(loss), .call = loss_call };
 static const situ_nn_type kl_div_type = { .name = "KLDivLoss", .size = sizeof(loss), .call = loss_call };
 
-situ_nn_module *situ_nn_mse_loss(situ_reduction how) {
-  return make(&mse_type, (loss){ .of = mse, .reduction = (int)how });
+situ_nn_module *situ_nn_mse_loss(situ_reduction reduction) {
+  return make(&mse_type, (loss){ .of = mse, .reduction = (int)reduction });
 }
-situ_nn_module *situ_nn_l1_loss(situ_reduction how) {
-  return make(&l1_type, (loss){ .of = l1, .reduction = (int)how });
+situ_nn_module *situ_nn_l1_loss(situ_reduction reduction) {
+  return make(&l1_type, (loss){ .of = l1, .reduction = (int)reduction });
 }
-situ_nn_module *situ_nn_smooth_l1_loss(double beta, situ_reduction how) {
-  return make(&smooth_l1_type, (loss){ .of = smooth_l1, .beta = beta, .reduction = (int)how });
+situ_nn_module *situ_nn_smooth_l1_loss(double beta, situ_reduction reduction) {
+  return make(&smooth_l1_type, (loss){ .of = smooth_l1, .beta = beta, .reduction = (int)reduction });
 }
 static situ_nn_module *make_cross(const char *op, const situ_nn_type *type, loss with,
                                   const situ_cross_entropy_options *options) {
@@ -86,14 +86,14 @@ situ_nn_module *situ_nn_cross_entropy_loss(const situ_cross_entropy_options *opt
 situ_nn_module *situ_nn_nll_loss(const situ_cross_entropy_options *options) {
   return make_cross("nn_nll_loss", &nll_type, (loss){ .of = nll }, options);
 }
-situ_nn_module *situ_nn_bce_with_logits_loss(situ_tensor *weight, situ_tensor *pos_weight, situ_reduction how) {
+situ_nn_module *situ_nn_bce_with_logits_loss(situ_tensor *weight, situ_tensor *pos_weight, situ_reduction reduction) {
   const char *op = "nn_bce_with_logits_loss";
   if (!situ__optional(op, "weight", weight, SITU__A_TENSOR) ||
       !situ__optional(op, "pos_weight", pos_weight, SITU__A_TENSOR))
     return NULL;
   return make(&bce_type,
-              (loss){ .of = bce_with_logits, .weight = weight, .pos_weight = pos_weight, .reduction = (int)how });
+              (loss){ .of = bce_with_logits, .weight = weight, .pos_weight = pos_weight, .reduction = (int)reduction });
 }
-situ_nn_module *situ_nn_kl_div_loss(situ_kl_reduction how, bool log_target) {
-  return make(&kl_div_type, (loss){ .of = kl_div, .reduction = (int)how, .log_target = log_target });
+situ_nn_module *situ_nn_kl_div_loss(situ_kl_reduction reduction, bool log_target) {
+  return make(&kl_div_type, (loss){ .of = kl_div, .reduction = (int)reduction, .log_target = log_target });
 }

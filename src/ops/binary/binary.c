@@ -149,7 +149,7 @@ BITS(and) BITS(or) BITS(xor)
 /* clang-format on */
 
 #define PUBLIC(id) \
-  situ_tensor *situ_##id(situ_tensor *a, situ_tensor *b) { return situ__run_two(&id##_op, a, b); }
+  situ_tensor *situ_##id(situ_tensor *input, situ_tensor *other) { return situ__run_two(&id##_op, input, other); }
 /* clang-format off */
 PUBLIC(add) PUBLIC(sub) PUBLIC(mul) PUBLIC(div) PUBLIC(pow) PUBLIC(fmod) PUBLIC(remainder)
 PUBLIC(maximum) PUBLIC(minimum)
@@ -162,21 +162,21 @@ static situ_tensor *in_place(const situ_op *op, situ_tensor *a, situ_tensor *b) 
   return situ_op_run_(op, (situ_tensor *[]){ a, b }, 2, NULL);
 }
 #define IN_PLACE(id) \
-  situ_tensor *situ_##id##_(situ_tensor *a, situ_tensor *b) { return in_place(&id##_op, a, b); }
+  situ_tensor *situ_##id##_(situ_tensor *input, situ_tensor *other) { return in_place(&id##_op, input, other); }
 /* clang-format off */
 IN_PLACE(add) IN_PLACE(sub) IN_PLACE(mul) IN_PLACE(div) IN_PLACE(pow)
 /* clang-format on */
 
-situ_tensor *situ_div_mode(situ_tensor *a, situ_tensor *b, situ_rounding_mode mode) {
+situ_tensor *situ_div_mode(situ_tensor *input, situ_tensor *other, situ_rounding_mode rounding_mode) {
   SITU__MADE_OF_OPS("div_mode");
   static const situ_op *const op[] = { &div_op, &div_trunc_op, &div_floor_op };
-  if ((unsigned)mode > SITU_ROUND_FLOOR)
-    return situ__fail(SITU_E_ARG, "div_mode", "%d is not a rounding mode", (int)mode), NULL;
-  return situ_op_run2(op[mode], a, b, NULL);
+  if ((unsigned)rounding_mode > SITU_ROUND_FLOOR)
+    return situ__fail(SITU_E_ARG, "div_mode", "%d is not a rounding mode", (int)rounding_mode), NULL;
+  return situ_op_run2(op[rounding_mode], input, other, NULL);
 }
-situ_tensor *situ_floor_divide(situ_tensor *a, situ_tensor *b) {
+situ_tensor *situ_floor_divide(situ_tensor *input, situ_tensor *other) {
   SITU__MADE_OF_OPS("floor_divide");
-  return situ_op_run2(&div_floor_op, a, b, NULL);
+  return situ_op_run2(&div_floor_op, input, other, NULL);
 }
 
 /* b times alpha, in the dtype of the sum; 1, the common case, costs nothing. Checks the operands first, so that errors
@@ -192,15 +192,15 @@ static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, 
   return situ__fail(SITU_E_ARG, op, "alpha is %g, but input and other are whole numbers; cast one of them", alpha),
          NULL;
 }
-situ_tensor *situ_add_alpha(situ_tensor *a, situ_tensor *b, double alpha) {
+situ_tensor *situ_add_alpha(situ_tensor *input, situ_tensor *other, double alpha) {
   SITU__MADE_OF_OPS("add_alpha");
-  return situ_add(a, times("add_alpha", a, b, alpha));
+  return situ_add(input, times("add_alpha", input, other, alpha));
 }
-situ_tensor *situ_sub_alpha(situ_tensor *a, situ_tensor *b, double alpha) {
+situ_tensor *situ_sub_alpha(situ_tensor *input, situ_tensor *other, double alpha) {
   SITU__MADE_OF_OPS("sub_alpha");
-  return situ_sub(a, times("sub_alpha", a, b, alpha));
+  return situ_sub(input, times("sub_alpha", input, other, alpha));
 }
-situ_tensor *situ_add_alpha_(situ_tensor *a, situ_tensor *b, double alpha) {
+situ_tensor *situ_add_alpha_(situ_tensor *input, situ_tensor *other, double alpha) {
   SITU__MADE_OF_OPS("add_alpha_");
-  return situ_add_(a, times("add_alpha_", a, b, alpha));
+  return situ_add_(input, times("add_alpha_", input, other, alpha));
 }

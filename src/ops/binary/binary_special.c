@@ -123,8 +123,10 @@ enum { INPUT = SITU_SAVE(0), OTHER = SITU_SAVE(1), RESULT = SITU_SAVE_OUT(0) };
 #define WHOLE(id) \
   OP(id, #id, SITU_INTEGRAL | SITU_BOOLEAN, infer_whole, NULL, 0, SITU_OP_NO_GRAD, SITU_CAST_NOT) PUBLIC(id, id)
 #define REAL(id, rule, saves, elsewhere) OP(id, #id, 0, rule, id##_backward, saves, 0, elsewhere) PUBLIC(id, id)
-#define PUBLIC(id, name) \
-  situ_tensor *situ_##name(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&id##_op, a, b, NULL); }
+#define PUBLIC(id, name)                                             \
+  situ_tensor *situ_##name(situ_tensor *input, situ_tensor *other) { \
+    return situ_op_run2(&id##_op, input, other, NULL);               \
+  }
 /* clang-format off */
 WHOLE(bitwise_left_shift) WHOLE(bitwise_right_shift) WHOLE(gcd) WHOLE(lcm)
     /* clang-format on */
@@ -139,9 +141,9 @@ WHOLE(bitwise_left_shift) WHOLE(bitwise_right_shift) WHOLE(gcd) WHOLE(lcm)
 OP(nextafter, "nextafter", 0, infer_real, NULL, 0, SITU_OP_COMPOSED, SITU_CAST_NOT)
 PUBLIC(nextafter, nextafter)
 
-#define IN_PLACE(id)                                                   \
-  situ_tensor *situ_##id##_(situ_tensor *a, situ_tensor *b) {          \
-    return situ_op_run_(&id##_op, (situ_tensor *[]){ a, b }, 2, NULL); \
+#define IN_PLACE(id)                                                           \
+  situ_tensor *situ_##id##_(situ_tensor *input, situ_tensor *other) {          \
+    return situ_op_run_(&id##_op, (situ_tensor *[]){ input, other }, 2, NULL); \
   }
 /* clang-format off */
 IN_PLACE(bitwise_left_shift) IN_PLACE(bitwise_right_shift) IN_PLACE(gcd) IN_PLACE(lcm)

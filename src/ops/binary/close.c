@@ -33,20 +33,20 @@ static situ_tensor *close(const char *op, situ_tensor *x, situ_tensor *y, double
   return situ_logical_or(same, near);
 }
 
-situ_tensor *situ_isclose(situ_tensor *x, situ_tensor *y, double rtol, double atol, bool equal_nan) {
+situ_tensor *situ_isclose(situ_tensor *input, situ_tensor *other, double rtol, double atol, bool equal_nan) {
   SITU__MADE_OF_OPS("isclose");
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  return situ_scope_return(&s, close("isclose", x, y, rtol, atol, equal_nan));
+  return situ_scope_return(&s, close("isclose", input, other, rtol, atol, equal_nan));
 }
 
-situ_status situ_allclose(situ_tensor *x, situ_tensor *y, double rtol, double atol, bool equal_nan, bool *out) {
+situ_status situ_allclose(situ_tensor *input, situ_tensor *other, double rtol, double atol, bool equal_nan, bool *out) {
   SITU__MADE_OF_OPS("allclose");
   if (!situ__given("allclose", "out", out)) return situ_error();
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   int64_t all = 0;
-  situ_status status = situ_item_i64(situ_all(close("allclose", x, y, rtol, atol, equal_nan), NULL), &all);
+  situ_status status = situ_item_i64(situ_all(close("allclose", input, other, rtol, atol, equal_nan), NULL), &all);
   situ_status end = situ_scope_end(&s);
   if (status == SITU_OK) status = end;
   if (status == SITU_OK) *out = all != 0;
@@ -60,13 +60,13 @@ static situ_status all_equal(situ_tensor *x, situ_tensor *y, int64_t *all) {
   return situ_item_i64(situ_all(situ_eq(x, y), NULL), all);
 }
 
-situ_status situ_equal(situ_tensor *x, situ_tensor *y, bool *out) {
+situ_status situ_equal(situ_tensor *input, situ_tensor *other, bool *out) {
   SITU__MADE_OF_OPS("equal");
   if (!situ__given("equal", "out", out)) return situ_error();
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   int64_t all = 0;
-  const situ_status status = all_equal(x, y, &all), end = situ_scope_end(&s);
+  const situ_status status = all_equal(input, other, &all), end = situ_scope_end(&s);
   if (status != SITU_OK || end != SITU_OK) return status != SITU_OK ? status : end;
   *out = all != 0;
   return SITU_OK;

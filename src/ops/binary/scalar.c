@@ -18,7 +18,7 @@ static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
 }
 
 #define SCALAR(id) \
-  situ_tensor *situ_##id(situ_tensor *x, double value) { return scalar(ROW(id), x, value); }
+  situ_tensor *situ_##id(situ_tensor *input, double other) { return scalar(ROW(id), input, other); }
 /* clang-format off */
 SCALAR(add_scalar) SCALAR(rsub_scalar) SCALAR(mul_scalar) SCALAR(div_scalar)
 SCALAR(eq_scalar) SCALAR(ne_scalar) SCALAR(lt_scalar) SCALAR(le_scalar) SCALAR(gt_scalar) SCALAR(ge_scalar)
@@ -30,11 +30,11 @@ static bool has_remainder(const char *op, const situ_tensor *x, double value) {
   if (value != 0 || situ_dtype_is_floating((situ_dtype)x->view.dtype)) return true;
   return situ__fail(SITU_E_ARG, op, "division by zero"), false;
 }
-situ_tensor *situ_fmod_scalar(situ_tensor *x, double value) {
-  return has_remainder("fmod_scalar", x, value) ? scalar(ROW(fmod_scalar), x, value) : NULL;
+situ_tensor *situ_fmod_scalar(situ_tensor *input, double other) {
+  return has_remainder("fmod_scalar", input, other) ? scalar(ROW(fmod_scalar), input, other) : NULL;
 }
-situ_tensor *situ_remainder_scalar(situ_tensor *x, double value) {
-  return has_remainder("remainder_scalar", x, value) ? scalar(ROW(remainder_scalar), x, value) : NULL;
+situ_tensor *situ_remainder_scalar(situ_tensor *input, double other) {
+  return has_remainder("remainder_scalar", input, other) ? scalar(ROW(remainder_scalar), input, other) : NULL;
 }
 
 /* A negative power of an integer is a fraction, which its dtype cannot hold; torch refuses it, too. */
@@ -45,18 +45,18 @@ static bool has_power(const situ_tensor *x, double exponent) {
                     exponent),
          false;
 }
-situ_tensor *situ_pow_scalar(situ_tensor *x, double value) {
-  return has_power(x, value) ? scalar(ROW(pow_scalar), x, value) : NULL;
+situ_tensor *situ_pow_scalar(situ_tensor *input, double exponent) {
+  return has_power(input, exponent) ? scalar(ROW(pow_scalar), input, exponent) : NULL;
 }
 /* The number to add instead of subtracting `value`. The negative of -2^63 is not an i64, but integers wrap: adding it
    is the same. */
 static double negated(const situ_tensor *x, double value) {
   return value == -0x1p63 && situ_dtype_is_integer((situ_dtype)x->view.dtype) ? value : -value;
 }
-situ_tensor *situ_sub_scalar(situ_tensor *x, double value) {
+situ_tensor *situ_sub_scalar(situ_tensor *input, double other) {
   SITU__MADE_OF_OPS("sub_scalar");
-  if (!situ__need("sub_scalar", "input", x)) return NULL;
-  if (x->view.dtype != SITU_BOOL) return scalar(ROW(add_scalar), x, negated(x, value));
+  if (!situ__need("sub_scalar", "input", input)) return NULL;
+  if (input->view.dtype != SITU_BOOL) return scalar(ROW(add_scalar), input, negated(input, other));
   return situ__fail(SITU_E_DTYPE, "sub_scalar",
                     "input is bool, must be a floating or integer dtype; use the logical functions, or cast it"),
          NULL;
@@ -75,15 +75,15 @@ static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
   return situ__run_unary_(op, x, value, 0, 0);
 }
 
-situ_tensor *situ_add_scalar_(situ_tensor *x, double value) { return scalar_(ROW(add_scalar), x, value); }
-situ_tensor *situ_sub_scalar_(situ_tensor *x, double value) {
+situ_tensor *situ_add_scalar_(situ_tensor *input, double other) { return scalar_(ROW(add_scalar), input, other); }
+situ_tensor *situ_sub_scalar_(situ_tensor *input, double other) {
   SITU__MADE_OF_OPS("sub_scalar_");
-  if (!situ__need("sub_scalar_", "input", x)) return NULL;
-  return scalar_(ROW(add_scalar), x, negated(x, value));
+  if (!situ__need("sub_scalar_", "input", input)) return NULL;
+  return scalar_(ROW(add_scalar), input, negated(input, other));
 }
-situ_tensor *situ_mul_scalar_(situ_tensor *x, double value) { return scalar_(ROW(mul_scalar), x, value); }
-situ_tensor *situ_div_scalar_(situ_tensor *x, double value) { return scalar_(ROW(div_scalar), x, value); }
-situ_tensor *situ_pow_scalar_(situ_tensor *x, double value) {
+situ_tensor *situ_mul_scalar_(situ_tensor *input, double other) { return scalar_(ROW(mul_scalar), input, other); }
+situ_tensor *situ_div_scalar_(situ_tensor *input, double other) { return scalar_(ROW(div_scalar), input, other); }
+situ_tensor *situ_pow_scalar_(situ_tensor *input, double exponent) {
   SITU__IN_PLACE_AS("pow_scalar");
-  return has_power(x, value) ? scalar_(ROW(pow_scalar), x, value) : NULL;
+  return has_power(input, exponent) ? scalar_(ROW(pow_scalar), input, exponent) : NULL;
 }

@@ -40,8 +40,8 @@ SITU_OP(where_op) = { .name = "where",
                       .backward = where_backward,
                       .backward_recorded = where_backward };
 
-situ_tensor *situ_where(situ_tensor *condition, situ_tensor *a, situ_tensor *b) {
-  return situ_op_run3(&where_op, condition, a, b, NULL);
+situ_tensor *situ_where(situ_tensor *condition, situ_tensor *input, situ_tensor *other) {
+  return situ_op_run3(&where_op, condition, input, other, NULL);
 }
 
 /* ---- lerp: a + weight (b - a) ---- */
@@ -67,8 +67,8 @@ SITU_OP(lerp_op) = { .name = "lerp",
                      .backward = lerp_backward,
                      .backward_recorded = lerp_backward };
 
-situ_tensor *situ_lerp(situ_tensor *a, situ_tensor *b, situ_tensor *weight) {
-  return situ_op_run3(&lerp_op, a, b, weight, NULL);
+situ_tensor *situ_lerp(situ_tensor *input, situ_tensor *end, situ_tensor *weight) {
+  return situ_op_run3(&lerp_op, input, end, weight, NULL);
 }
 
 /* The weight as a 0-dim tensor on a's device; it does not influence the device of the result. */
@@ -84,16 +84,18 @@ static situ_tensor *lerp_short(situ_tensor *a, situ_tensor *b, double weight) {
 static const situ_op lerp_pair = {
   .name = "lerp", .operand = { { "input", SITU_FLOATING | SITU_SAME }, { "end", SITU_FLOATING | SITU_SAME } }
 };
-situ_tensor *situ_lerp_scalar(situ_tensor *a, situ_tensor *b, double weight) {
+situ_tensor *situ_lerp_scalar(situ_tensor *input, situ_tensor *end, double weight) {
   SITU__MADE_OF_OPS("lerp_scalar");
-  if (!situ__together(&lerp_pair, (situ_tensor *[]){ a, b }, 2)) return NULL;
-  return is_short(a) ? lerp_short(a, b, weight) : situ_lerp(a, b, weight_like(a, (situ_dtype)a->view.dtype, weight));
+  if (!situ__together(&lerp_pair, (situ_tensor *[]){ input, end }, 2)) return NULL;
+  return is_short(input) ? lerp_short(input, end, weight)
+                         : situ_lerp(input, end, weight_like(input, (situ_dtype)input->view.dtype, weight));
 }
-situ_tensor *situ_lerp_scalar_(situ_tensor *a, situ_tensor *b, double weight) {
+situ_tensor *situ_lerp_scalar_(situ_tensor *input, situ_tensor *end, double weight) {
   SITU__MADE_OF_OPS("lerp_scalar_");
-  if (!situ__together(&lerp_pair, (situ_tensor *[]){ a, b }, 2)) return NULL;
-  if (is_short(a)) return situ_copy_(a, lerp_short(a, b, weight));
-  return situ_op_run_(&lerp_op, (situ_tensor *[]){ a, b, weight_like(a, (situ_dtype)a->view.dtype, weight) }, 3, NULL);
+  if (!situ__together(&lerp_pair, (situ_tensor *[]){ input, end }, 2)) return NULL;
+  if (is_short(input)) return situ_copy_(input, lerp_short(input, end, weight));
+  return situ_op_run_(
+      &lerp_op, (situ_tensor *[]){ input, end, weight_like(input, (situ_dtype)input->view.dtype, weight) }, 3, NULL);
 }
 
 /* ---- addcmul, addcdiv ---- */
@@ -129,24 +131,24 @@ static bool addc_traced(const situ_call *c, situ_export_trace *t) {
                           ((const ternary_params *)c->params)->value);
 }
 
-#define ADDC(id, code_, rule)                                                                   \
-  SITU_OP(id##_op) = { .name = #id,                                                             \
-                       .operand = { { "input", 0 }, { "tensor1", 0 }, { "tensor2", 0 } },       \
-                       .code = code_,                                                           \
-                       .save = SITU_SAVE(1) | SITU_SAVE(2),                                     \
-                       .params_size = sizeof(ternary_params),                                   \
-                       .infer = rule,                                                           \
-                       .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST },                         \
-                       .forward = forward,                                                      \
-                       .batched = situ_batch_broadcast,                                         \
-                       .traced = addc_traced,                                                   \
-                       .backward = id##_backward,                                               \
-                       .backward_recorded = id##_backward };                                    \
-  situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {        \
-    return situ_op_run3(&id##_op, x, a, b, &(ternary_params){ value });                         \
-  }                                                                                             \
-  situ_tensor *situ_##id##_(situ_tensor *x, situ_tensor *a, situ_tensor *b, double value) {     \
-    return situ_op_run_(&id##_op, (situ_tensor *[]){ x, a, b }, 3, &(ternary_params){ value }); \
+#define ADDC(id, code_, rule)                                                                                   \
+  SITU_OP(id##_op) = { .name = #id,                                                                             \
+                       .operand = { { "input", 0 }, { "tensor1", 0 }, { "tensor2", 0 } },                       \
+                       .code = code_,                                                                           \
+                       .save = SITU_SAVE(1) | SITU_SAVE(2),                                                     \
+                       .params_size = sizeof(ternary_params),                                                   \
+                       .infer = rule,                                                                           \
+                       .autocast = { SITU_CAST_NOT, SITU_CAST_WIDEST },                                         \
+                       .forward = forward,                                                                      \
+                       .batched = situ_batch_broadcast,                                                         \
+                       .traced = addc_traced,                                                                   \
+                       .backward = id##_backward,                                                               \
+                       .backward_recorded = id##_backward };                                                    \
+  situ_tensor *situ_##id(situ_tensor *input, situ_tensor *tensor1, situ_tensor *tensor2, double value) {        \
+    return situ_op_run3(&id##_op, input, tensor1, tensor2, &(ternary_params){ value });                         \
+  }                                                                                                             \
+  situ_tensor *situ_##id##_(situ_tensor *input, situ_tensor *tensor1, situ_tensor *tensor2, double value) {     \
+    return situ_op_run_(&id##_op, (situ_tensor *[]){ input, tensor1, tensor2 }, 3, &(ternary_params){ value }); \
   }
 ADDC(addcmul, SITU_TERNARY_ADDCMUL, number_infer)
 ADDC(addcdiv, SITU_TERNARY_ADDCDIV, quotient_infer)

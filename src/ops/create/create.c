@@ -76,20 +76,20 @@ static situ_tensor *constant(const char *op, situ_shape shape, double value, sit
   return finish(t, o);
 }
 
-situ_tensor *situ_empty(situ_shape shape, const situ_options *o) {
-  return finish(situ__new_as("empty", shape, dtype_or(o, SITU_F32), o, NULL), o);
+situ_tensor *situ_empty(situ_shape shape, const situ_options *options) {
+  return finish(situ__new_as("empty", shape, dtype_or(options, SITU_F32), options, NULL), options);
 }
-situ_tensor *situ_zeros(situ_shape shape, const situ_options *o) {
-  return constant("zeros", shape, 0, dtype_or(o, SITU_F32), o, NULL);
+situ_tensor *situ_zeros(situ_shape shape, const situ_options *options) {
+  return constant("zeros", shape, 0, dtype_or(options, SITU_F32), options, NULL);
 }
-situ_tensor *situ_ones(situ_shape shape, const situ_options *o) {
-  return constant("ones", shape, 1, dtype_or(o, SITU_F32), o, NULL);
+situ_tensor *situ_ones(situ_shape shape, const situ_options *options) {
+  return constant("ones", shape, 1, dtype_or(options, SITU_F32), options, NULL);
 }
-situ_tensor *situ_full(situ_shape shape, double value, const situ_options *o) {
-  return constant("full", shape, value, dtype_or(o, SITU_F32), o, NULL);
+situ_tensor *situ_full(situ_shape shape, double fill_value, const situ_options *options) {
+  return constant("full", shape, fill_value, dtype_or(options, SITU_F32), options, NULL);
 }
-situ_tensor *situ_scalar_tensor(double value, const situ_options *o) {
-  return constant("scalar_tensor", SITU_SCALAR, value, dtype_or(o, SITU_F32), o, NULL);
+situ_tensor *situ_scalar_tensor(double value, const situ_options *options) {
+  return constant("scalar_tensor", SITU_SCALAR, value, dtype_or(options, SITU_F32), options, NULL);
 }
 
 /* ---- like another ---- */
@@ -104,48 +104,48 @@ static bool like(const char *op, const situ_tensor *x, const situ_options *o, si
   return true;
 }
 
-#define LIKE(id, make)                                                         \
-  situ_tensor *situ_##id##_like(situ_tensor *x, const situ_options *options) { \
-    SITU__MADE_OF_OPS(#id "_like");                                            \
-    situ_shape shape;                                                          \
-    situ_options o;                                                            \
-    return like(#id "_like", x, options, &shape, &o) ? (make) : NULL;          \
+#define LIKE(id, make)                                                             \
+  situ_tensor *situ_##id##_like(situ_tensor *input, const situ_options *options) { \
+    SITU__MADE_OF_OPS(#id "_like");                                                \
+    situ_shape shape;                                                              \
+    situ_options o;                                                                \
+    return like(#id "_like", input, options, &shape, &o) ? (make) : NULL;          \
   }
-LIKE(empty, finish(situ__new_as("empty", shape, o.dtype, &o, x), &o))
-LIKE(zeros, constant("zeros", shape, 0, o.dtype, &o, x))
-LIKE(ones, constant("ones", shape, 1, o.dtype, &o, x))
-LIKE(rand, situ__rand_as(shape, &o, x))
-LIKE(randn, situ__randn_as(shape, &o, x))
+LIKE(empty, finish(situ__new_as("empty", shape, o.dtype, &o, input), &o))
+LIKE(zeros, constant("zeros", shape, 0, o.dtype, &o, input))
+LIKE(ones, constant("ones", shape, 1, o.dtype, &o, input))
+LIKE(rand, situ__rand_as(shape, &o, input))
+LIKE(randn, situ__randn_as(shape, &o, input))
 
-situ_tensor *situ_full_like(situ_tensor *x, double value, const situ_options *options) {
+situ_tensor *situ_full_like(situ_tensor *input, double fill_value, const situ_options *options) {
   SITU__MADE_OF_OPS("full_like");
   situ_shape shape;
   situ_options o;
-  return like("full_like", x, options, &shape, &o) ? constant("full", shape, value, o.dtype, &o, x) : NULL;
+  return like("full_like", input, options, &shape, &o) ? constant("full", shape, fill_value, o.dtype, &o, input) : NULL;
 }
-situ_tensor *situ_randint_like(situ_tensor *x, int64_t low, int64_t high, const situ_options *options) {
+situ_tensor *situ_randint_like(situ_tensor *input, int64_t low, int64_t high, const situ_options *options) {
   SITU__MADE_OF_OPS("randint_like");
   situ_shape shape;
   situ_options o;
-  return like("randint_like", x, options, &shape, &o) ? situ__randint_as(low, high, shape, &o, x) : NULL;
+  return like("randint_like", input, options, &shape, &o) ? situ__randint_as(low, high, shape, &o, input) : NULL;
 }
 
-#define NEW(id)                                                                               \
-  situ_tensor *situ_new_##id(situ_tensor *x, situ_shape shape, const situ_options *options) { \
-    SITU__MADE_OF_OPS("new_" #id);                                                            \
-    situ_shape own;                                                                           \
-    situ_options o;                                                                           \
-    return like("new_" #id, x, options, &own, &o) ? situ_##id(shape, &o) : NULL;              \
+#define NEW(id)                                                                                   \
+  situ_tensor *situ_new_##id(situ_tensor *input, situ_shape shape, const situ_options *options) { \
+    SITU__MADE_OF_OPS("new_" #id);                                                                \
+    situ_shape own;                                                                               \
+    situ_options o;                                                                               \
+    return like("new_" #id, input, options, &own, &o) ? situ_##id(shape, &o) : NULL;              \
   }
 NEW(empty)
 NEW(zeros)
 NEW(ones)
 
-situ_tensor *situ_new_full(situ_tensor *x, situ_shape shape, double value, const situ_options *options) {
+situ_tensor *situ_new_full(situ_tensor *input, situ_shape shape, double fill_value, const situ_options *options) {
   SITU__MADE_OF_OPS("new_full");
   situ_shape own;
   situ_options o;
-  return like("new_full", x, options, &own, &o) ? situ_full(shape, value, &o) : NULL;
+  return like("new_full", input, options, &own, &o) ? situ_full(shape, fill_value, &o) : NULL;
 }
 
 /* ---- ranges ---- */
@@ -156,7 +156,7 @@ static bool is_countable(const char *op, situ_dtype dtype) {
   return situ__fail(SITU_E_DTYPE, op, "bool cannot hold a range; make it in an integer dtype and compare"), false;
 }
 
-situ_tensor *situ_arange(double start, double end, double step, const situ_options *o) {
+situ_tensor *situ_arange(double start, double end, double step, const situ_options *options) {
   SITU__DEFAULT_FPU;
   const char *op = "arange";
   bool integers = start == trunc(start) && end == trunc(end) && step == trunc(step);
@@ -169,12 +169,12 @@ situ_tensor *situ_arange(double start, double end, double step, const situ_optio
     return situ__fail(SITU_E_ARG, op, "from %g to %g by %g: the step leads away from the end", start, end, step), NULL;
   if (!(count < 0x1p63))
     return situ__fail(SITU_E_ARG, op, "from %g to %g by %g: more than 2^63 values", start, end, step), NULL;
-  situ_dtype dtype = dtype_or(o, integers ? SITU_I64 : SITU_F32);
+  situ_dtype dtype = dtype_or(options, integers ? SITU_I64 : SITU_F32);
   if (!is_countable(op, dtype)) return NULL;
-  situ_tensor *t = situ_op_new(op, SITU_SHAPE((int64_t)count), dtype, device_of(o));
+  situ_tensor *t = situ_op_new(op, SITU_SHAPE((int64_t)count), dtype, device_of(options));
   if (!t || !launch(op, t, &(situ_work){ SITU_VERB_RANGE, .outs = 1, .out = { &t->view }, .scalar = { start, step } }))
     return NULL;
-  return finish(t, o);
+  return finish(t, options);
 }
 
 /* A bound in an integer dtype: torch truncates both bounds before it counts. */
@@ -182,35 +182,35 @@ static double cut(double bound, situ_dtype dtype) {
   return dtype == SITU_U8 ? (double)(uint8_t)(int)bound : trunc(bound);
 }
 
-situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *o) {
+situ_tensor *situ_linspace(double start, double end, int64_t steps, const situ_options *options) {
   SITU__DEFAULT_FPU;
   const char *op = "linspace";
   if (!isfinite(start) || !isfinite(end) || steps < 0)
     return situ__fail(SITU_E_ARG, op, "%lld steps from %g to %g: bounds must be finite and steps not negative",
                       (long long)steps, start, end),
            NULL;
-  const situ_dtype dtype = dtype_or(o, SITU_F32);
+  const situ_dtype dtype = dtype_or(options, SITU_F32);
   if (!is_countable(op, dtype) || !situ__fits(op, start, dtype) || !situ__fits(op, end, dtype)) return NULL;
   if (situ_dtype_is_integer(dtype)) {
     start = cut(start, dtype);
     end = cut(end, dtype);
   }
-  situ_tensor *t = situ_op_new(op, SITU_SHAPE(steps), dtype, device_of(o));
+  situ_tensor *t = situ_op_new(op, SITU_SHAPE(steps), dtype, device_of(options));
   double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
   if (!t || !launch(op, t,
                     &(situ_work){ SITU_VERB_RANGE, .op = 1, .outs = 1, .out = { &t->view },
                                   .scalar = { start, step, steps > 1 ? end : start } }))
     return NULL;
-  return finish(t, o);
+  return finish(t, options);
 }
 
-situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *o) {
-  situ_options plain = o ? *o : (situ_options){ 0 };
+situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *options) {
+  situ_options plain = options ? *options : (situ_options){ 0 };
   plain.memory_format = SITU_CONTIGUOUS_FORMAT;
   plain.requires_grad = false;
   int64_t columns = m < 0 ? n : m;
   if (n < 0) return situ__fail(SITU_E_ARG, "eye", "%lld rows: must not be negative", (long long)n), NULL;
-  situ_tensor *t = constant("eye", SITU_SHAPE(n, columns), 0, dtype_or(o, SITU_F32), &plain, NULL);
+  situ_tensor *t = constant("eye", SITU_SHAPE(n, columns), 0, dtype_or(options, SITU_F32), &plain, NULL);
   if (!t) return NULL;
   situ_view_desc diagonal = t->view;
   diagonal.ndim = 1;
@@ -220,7 +220,7 @@ situ_tensor *situ_eye(int64_t n, int64_t m, const situ_options *o) {
   if (!launch("eye", t,
               &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { &diagonal }, .scalar = { 1 }, .integer = { 1 } }))
     return NULL;
-  return finish(t, o);
+  return finish(t, options);
 }
 
 /* ---- in place: the old values and their gradient are lost ---- */
@@ -256,10 +256,12 @@ SITU_OP(fill_op) = { .name = "fill_",
                      .backward = fill_backward,
                      .backward_recorded = fill_backward };
 
-situ_tensor *situ_fill_(situ_tensor *x, double value) { return situ_op_run_(&fill_op, &x, 1, &(fill_params){ value }); }
-situ_tensor *situ_zero_(situ_tensor *x) {
+situ_tensor *situ_fill_(situ_tensor *input, double value) {
+  return situ_op_run_(&fill_op, &input, 1, &(fill_params){ value });
+}
+situ_tensor *situ_zero_(situ_tensor *input) {
   SITU__MADE_OF_OPS("zero_");
-  return situ_fill_(x, 0);
+  return situ_fill_(input, 0);
 }
 
 /* ---- triangles ---- */
@@ -289,20 +291,20 @@ static bool triangle_backward(situ_grad_call *g) {
   return (g->dx[0] = situ_op_run1(g->op, g->grad[0], p)) != NULL;
 }
 
-#define TRIANGLE(id, which)                                           \
-  SITU_OP(id##_op) = { .name = #id,                                   \
-                       .operand = { { "input", 0 } },                 \
-                       .code = which,                                 \
-                       .flags = SITU_OP_COMPOSED,                     \
-                       .params_size = sizeof(triangle_params),        \
-                       .infer = triangle_infer,                       \
-                       .forward = triangle_forward,                   \
-                       .traced = triangle_traced,                     \
-                       .batched = situ_batch_leading,                 \
-                       .backward = triangle_backward,                 \
-                       .backward_recorded = triangle_backward };      \
-  situ_tensor *situ_##id(situ_tensor *x, int64_t diagonal) {          \
-    return situ_op_run1(&id##_op, x, &(triangle_params){ diagonal }); \
+#define TRIANGLE(id, which)                                               \
+  SITU_OP(id##_op) = { .name = #id,                                       \
+                       .operand = { { "input", 0 } },                     \
+                       .code = which,                                     \
+                       .flags = SITU_OP_COMPOSED,                         \
+                       .params_size = sizeof(triangle_params),            \
+                       .infer = triangle_infer,                           \
+                       .forward = triangle_forward,                       \
+                       .traced = triangle_traced,                         \
+                       .batched = situ_batch_leading,                     \
+                       .backward = triangle_backward,                     \
+                       .backward_recorded = triangle_backward };          \
+  situ_tensor *situ_##id(situ_tensor *input, int64_t diagonal) {          \
+    return situ_op_run1(&id##_op, input, &(triangle_params){ diagonal }); \
   }
 TRIANGLE(tril, 0)
 TRIANGLE(triu, 1)

@@ -76,11 +76,11 @@ static situ_tensor *make(const char *op, situ_shape shape, situ_dtype otherwise,
 situ_tensor *situ__rand_as(situ_shape shape, const situ_options *o, const situ_tensor *input) {
   return make("rand", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_UNIFORM, .b = 1 }, o, input);
 }
-situ_tensor *situ_rand(situ_shape shape, const situ_options *o) { return situ__rand_as(shape, o, NULL); }
+situ_tensor *situ_rand(situ_shape shape, const situ_options *options) { return situ__rand_as(shape, options, NULL); }
 situ_tensor *situ__randn_as(situ_shape shape, const situ_options *o, const situ_tensor *input) {
   return make("randn", shape, SITU_F32, (random_params){ .kind = SITU_RANDOM_NORMAL, .b = 1 }, o, input);
 }
-situ_tensor *situ_randn(situ_shape shape, const situ_options *o) { return situ__randn_as(shape, o, NULL); }
+situ_tensor *situ_randn(situ_shape shape, const situ_options *options) { return situ__randn_as(shape, options, NULL); }
 
 /* Rounds to a multiple that the dtype has, towards -infinity. */
 static int64_t round_down_whole(int64_t value, situ_dtype dtype) {
@@ -119,20 +119,20 @@ situ_tensor *situ__randint_as(int64_t low, int64_t high, situ_shape shape, const
   const random_params p = { .kind = SITU_RANDOM_INTEGER, .low = low, .high = high };
   return make("randint", shape, SITU_I64, p, o, input);
 }
-situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const situ_options *o) {
-  return situ__randint_as(low, high, shape, o, NULL);
+situ_tensor *situ_randint(int64_t low, int64_t high, situ_shape shape, const situ_options *options) {
+  return situ__randint_as(low, high, shape, options, NULL);
 }
 
 /* Short ones sort random numbers of 64 bits, which makes equal numbers, and thus bias, negligible. In long ones every
    element is computed by itself, from 256 bits. */
-situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
+situ_tensor *situ_randperm(int64_t n, const situ_options *options) {
   SITU__MADE_OF_OPS("randperm");
-  const situ_dtype dtype = o && o->dtype ? o->dtype : SITU_I64;
+  const situ_dtype dtype = options && options->dtype ? options->dtype : SITU_I64;
   if (dtype == SITU_BOOL || (double)n - 1 > situ__dtype(dtype)->exact)
     return situ__fail(SITU_E_ARG, "randperm", "%s does not have all whole numbers below %lld", situ_dtype_name(dtype),
                       (long long)n),
            NULL;
-  situ_options raw = o ? *o : (situ_options){ 0 };
+  situ_options raw = options ? *options : (situ_options){ 0 };
   raw.dtype = SITU_I64;
   raw.requires_grad = false;
   raw.memory_format = SITU_CONTIGUOUS_FORMAT;
@@ -141,7 +141,7 @@ situ_tensor *situ_randperm(int64_t n, const situ_options *o) {
   situ_tensor *order = make("randperm", SITU_SHAPE(n), SITU_I64, p, &raw, NULL);
   if (n <= SHORT) order = situ_argsort(order, 0, false);
   order = situ_to_dtype(order, dtype);
-  return order && o && o->requires_grad ? situ_requires_grad_(order, true) : order;
+  return order && options && options->requires_grad ? situ_requires_grad_(order, true) : order;
 }
 
 /* ---- in place, and from probabilities: the gradient is 0 ---- */
@@ -172,45 +172,45 @@ RANDOM(normal, "normal_", SITU_FLOATING)
 RANDOM(bernoulli_in_place, "bernoulli_", 0)
 RANDOM(bernoulli, "bernoulli", SITU_FLOATING)
 
-situ_tensor *situ_uniform_(situ_tensor *x, double low, double high, situ_generator *generator) {
-  if (!situ__need("uniform_", "input", x)) return NULL;
+situ_tensor *situ_uniform_(situ_tensor *input, double low, double high, situ_generator *generator) {
+  if (!situ__need("uniform_", "input", input)) return NULL;
   if (!(low <= high) || isinf(high - low))
     return situ__fail(SITU_E_ARG, "uniform_", "[%g, %g) is not a range of finite numbers", low, high), NULL;
-  const situ_dtype dtype = (situ_dtype)x->view.dtype;
+  const situ_dtype dtype = (situ_dtype)input->view.dtype;
   if (!situ__fits("uniform_", low, dtype) || !situ__fits("uniform_", high, dtype) ||
       !situ__fits("uniform_", high - low, dtype))
     return NULL;
   return situ_op_run_(
-      &uniform_op, &x, 1,
+      &uniform_op, &input, 1,
       &(random_params){ .kind = SITU_RANDOM_UNIFORM, .a = low, .b = high, .draw = situ_generator_draw(generator) });
 }
-situ_tensor *situ_normal_(situ_tensor *x, double mean, double std, situ_generator *generator) {
+situ_tensor *situ_normal_(situ_tensor *input, double mean, double std, situ_generator *generator) {
   if (!(std >= 0)) return situ__fail(SITU_E_ARG, "normal_", "a standard deviation of %g", std), NULL;
   return situ_op_run_(
-      &normal_op, &x, 1,
+      &normal_op, &input, 1,
       &(random_params){ .kind = SITU_RANDOM_NORMAL, .a = mean, .b = std, .draw = situ_generator_draw(generator) });
 }
-situ_tensor *situ_bernoulli_(situ_tensor *x, double p, situ_generator *generator) {
+situ_tensor *situ_bernoulli_(situ_tensor *input, double p, situ_generator *generator) {
   if (!(p >= 0 && p <= 1)) return situ__fail(SITU_E_ARG, "bernoulli_", "a probability of %g", p), NULL;
   return situ_op_run_(
-      &bernoulli_in_place_op, &x, 1,
+      &bernoulli_in_place_op, &input, 1,
       &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .a = p, .draw = situ_generator_draw(generator) });
 }
-situ_tensor *situ_bernoulli(situ_tensor *p, situ_generator *generator) {
-  return situ_op_run1(&bernoulli_op, p,
+situ_tensor *situ_bernoulli(situ_tensor *input, situ_generator *generator) {
+  return situ_op_run1(&bernoulli_op, input,
                       &(random_params){ .kind = SITU_RANDOM_BERNOULLI, .draw = situ_generator_draw(generator) });
 }
 
 /* -log(1 - u) / lambd, u uniform in [0, 1): in f32 at least, so that 1 - u is not 0. */
-situ_tensor *situ_exponential_(situ_tensor *x, double lambd, situ_generator *generator) {
+situ_tensor *situ_exponential_(situ_tensor *input, double lambd, situ_generator *generator) {
   const char *op = "exponential_";
   SITU__MADE_OF_OPS(op);
   static const situ_op schema = { .name = "exponential_", .operand = { { "input", SITU_FLOATING } } };
-  if (!situ__together(&schema, &x, 1)) return NULL;
+  if (!situ__together(&schema, &input, 1)) return NULL;
   if (!(lambd > 0)) return situ__fail(SITU_E_ARG, op, "lambd is %g, must be above 0", lambd), NULL;
-  const situ_options like = { .dtype = situ__wide(situ_dtype_of(x)),
-                              .device = situ_device_of(x),
+  const situ_options like = { .dtype = situ__wide(situ_dtype_of(input)),
+                              .device = situ_device_of(input),
                               .generator = generator };
-  situ_tensor *u = situ_rand(situ__shape(&x->view), &like);
-  return u ? situ_copy_(x, situ_div_scalar(situ_neg(situ_log1p(situ_neg(u))), lambd)) : NULL;
+  situ_tensor *u = situ_rand(situ__shape(&input->view), &like);
+  return u ? situ_copy_(input, situ_div_scalar(situ_neg(situ_log1p(situ_neg(u))), lambd)) : NULL;
 }

@@ -147,13 +147,13 @@ static bool read_options(const char *op, const situ_embedding_options *o, const 
   return situ__fail(SITU_E_ARG, op, "padding_idx %lld is outside the vocabulary", (long long)o->padding_idx), false;
 }
 
-situ_tensor *situ_embedding(situ_tensor *index, situ_tensor *weight, const situ_embedding_options *options) {
+situ_tensor *situ_embedding(situ_tensor *input, situ_tensor *weight, const situ_embedding_options *options) {
   situ_embedding_options o = situ_embedding_defaults();
   embedding_params p;
   if (!situ__options_read("embedding", "situ_embedding_defaults", options, &o, sizeof o)) return NULL;
   if (!read_options("embedding", &o, weight, &p)) return NULL;
-  return o.max_norm != SITU_NONE ? embed_bounded(index, weight, &p, &o)
-                                 : situ_op_run2(&embedding_op, index, weight, &p);
+  return o.max_norm != SITU_NONE ? embed_bounded(input, weight, &p, &o)
+                                 : situ_op_run2(&embedding_op, input, weight, &p);
 }
 
 /* ---- embedding_bag: sums, means and maxima of the rows of a bag ---- */

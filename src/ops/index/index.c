@@ -80,9 +80,9 @@ static bool params_for(const char *op, const situ_tensor *x, int dim, index_para
   return situ__need(op, "input", x) && situ_wrap_dim(op, dim, x->view.ndim, &p->dim);
 }
 
-situ_tensor *situ_index_select(situ_tensor *x, int dim, situ_tensor *index) {
+situ_tensor *situ_index_select(situ_tensor *input, int dim, situ_tensor *index) {
   index_params p = { 0 };
-  return params_for("index_select", x, dim, &p) ? situ_op_run2(&index_select_op, x, index, &p) : NULL;
+  return params_for("index_select", input, dim, &p) ? situ_op_run2(&index_select_op, input, index, &p) : NULL;
 }
 
 /* ---- gather: single elements ---- */
@@ -133,19 +133,19 @@ SITU_OP(gather_op) = { .name = "gather",
                        .backward = gather_backward,
                        .backward_recorded = gather_backward };
 
-situ_tensor *situ_gather(situ_tensor *x, int dim, situ_tensor *index) {
+situ_tensor *situ_gather(situ_tensor *input, int dim, situ_tensor *index) {
   index_params p = { 0 };
-  return params_for("gather", x, dim, &p) ? situ_op_run2(&gather_op, x, index, &p) : NULL;
+  return params_for("gather", input, dim, &p) ? situ_op_run2(&gather_op, input, index, &p) : NULL;
 }
 
 /* numpy's rule: both are broadcast to each other except along dim. */
-situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
+situ_tensor *situ_take_along_dim(situ_tensor *input, situ_tensor *index, int dim) {
   SITU__MADE_OF_OPS("take_along_dim");
   index_params p = { 0 };
   static const situ_op schema = { .name = "take_along_dim", .operand = { { "input", 0 }, { "index", SITU_INDEX } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, index }, 2) || !params_for("take_along_dim", x, dim, &p))
+  if (!situ__together(&schema, (situ_tensor *[]){ input, index }, 2) || !params_for("take_along_dim", input, dim, &p))
     return NULL;
-  situ_shape own = situ__shape(&x->view), place = situ__shape(&index->view), both = own;
+  situ_shape own = situ__shape(&input->view), place = situ__shape(&index->view), both = own;
   if (own.ndim != place.ndim)
     return situ__fail(SITU_E_SHAPE, "take_along_dim", "input has %d dimensions, index %d: they must agree", own.ndim,
                       place.ndim),
@@ -158,7 +158,7 @@ situ_tensor *situ_take_along_dim(situ_tensor *x, situ_tensor *index, int dim) {
     own.dim[p.dim] = here;
     place.dim[p.dim] = there;
   }
-  return situ_gather(situ_expand(x, own), p.dim, situ_expand(index, place));
+  return situ_gather(situ_expand(input, own), p.dim, situ_expand(index, place));
 }
 
 /* ---- scatter, scatter_add, index_add: into a copy of x, or into x ---- */
@@ -300,30 +300,30 @@ static situ_tensor *place(const situ_op *op, situ_tensor *x, int dim, situ_tenso
   if (!params_for(op->name, x, dim, &p)) return NULL;
   return in_place ? situ_op_run_(op, in, 3, &p) : situ_op_run(op, in, 3, &p, NULL);
 }
-situ_tensor *situ_scatter(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
-  return place(&scatter_op, x, dim, index, src, 1, false);
+situ_tensor *situ_scatter(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&scatter_op, input, dim, index, src, 1, false);
 }
-situ_tensor *situ_scatter_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
-  return place(&scatter_op, x, dim, index, src, 1, true);
+situ_tensor *situ_scatter_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&scatter_op, input, dim, index, src, 1, true);
 }
-situ_tensor *situ_scatter_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
-  return place(&scatter_add_op, x, dim, index, src, 1, false);
+situ_tensor *situ_scatter_add(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&scatter_add_op, input, dim, index, src, 1, false);
 }
-situ_tensor *situ_scatter_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
-  return place(&scatter_add_op, x, dim, index, src, 1, true);
+situ_tensor *situ_scatter_add_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&scatter_add_op, input, dim, index, src, 1, true);
 }
-situ_tensor *situ_index_add(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) {
-  return place(&index_add_op, x, dim, index, src, alpha, false);
+situ_tensor *situ_index_add(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src, double alpha) {
+  return place(&index_add_op, input, dim, index, src, alpha, false);
 }
-situ_tensor *situ_index_add_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src, double alpha) {
-  return place(&index_add_op, x, dim, index, src, alpha, true);
+situ_tensor *situ_index_add_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src, double alpha) {
+  return place(&index_add_op, input, dim, index, src, alpha, true);
 }
 
-situ_tensor *situ_index_copy(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
-  return place(&index_copy_op, x, dim, index, src, 1, false);
+situ_tensor *situ_index_copy(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&index_copy_op, input, dim, index, src, 1, false);
 }
-situ_tensor *situ_index_copy_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src) {
-  return place(&index_copy_op, x, dim, index, src, 1, true);
+situ_tensor *situ_index_copy_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src) {
+  return place(&index_copy_op, input, dim, index, src, 1, true);
 }
 
 static situ_tensor *index_fill(const char *op, situ_tensor *x, int dim, situ_tensor *index, double value,
@@ -340,30 +340,30 @@ static situ_tensor *index_fill(const char *op, situ_tensor *x, int dim, situ_ten
   situ_tensor *src = situ_expand(situ_full(SITU_SCALAR, value, &like), shape);
   return src ? place(&index_copy_op, x, dim, index, src, 1, in_place) : NULL;
 }
-situ_tensor *situ_index_fill(situ_tensor *x, int dim, situ_tensor *index, double value) {
+situ_tensor *situ_index_fill(situ_tensor *input, int dim, situ_tensor *index, double value) {
   SITU__MADE_OF_OPS("index_fill");
-  return index_fill("index_fill", x, dim, index, value, false);
+  return index_fill("index_fill", input, dim, index, value, false);
 }
-situ_tensor *situ_index_fill_(situ_tensor *x, int dim, situ_tensor *index, double value) {
+situ_tensor *situ_index_fill_(situ_tensor *input, int dim, situ_tensor *index, double value) {
   SITU__MADE_OF_OPS("index_fill_");
-  return index_fill("index_fill_", x, dim, index, value, true);
+  return index_fill("index_fill_", input, dim, index, value, true);
 }
 
 /* One value everywhere: src is an expanded scalar, so nothing is filled. */
-situ_tensor *situ_scatter_value(situ_tensor *x, int dim, situ_tensor *index, double value) {
+situ_tensor *situ_scatter_value(situ_tensor *input, int dim, situ_tensor *index, double value) {
   SITU__MADE_OF_OPS("scatter_value");
-  if (!situ__need("scatter_value", "input", x) || !situ__need("scatter_value", "index", index)) return NULL;
-  situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = index->view.storage->device };
-  return situ_scatter(x, dim, index, situ_expand(situ_full(SITU_SCALAR, value, &like), situ__shape(&index->view)));
+  if (!situ__need("scatter_value", "input", input) || !situ__need("scatter_value", "index", index)) return NULL;
+  situ_options like = { .dtype = (situ_dtype)input->view.dtype, .device = index->view.storage->device };
+  return situ_scatter(input, dim, index, situ_expand(situ_full(SITU_SCALAR, value, &like), situ__shape(&index->view)));
 }
 
 /* ---- one_hot ---- */
 
-situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes) {
+situ_tensor *situ_one_hot(situ_tensor *input, int64_t num_classes) {
   SITU__MADE_OF_OPS("one_hot");
   const char *op = "one_hot";
-  if (!situ__need(op, "input", index)) return NULL;
-  situ_dtype dtype = (situ_dtype)index->view.dtype;
+  if (!situ__need(op, "input", input)) return NULL;
+  situ_dtype dtype = (situ_dtype)input->view.dtype;
   if (dtype != SITU_I64 && dtype != SITU_I32)
     return situ__fail(SITU_E_DTYPE, op, "input is %s, must be i64 or i32", situ_dtype_name(dtype)), NULL;
   if (num_classes < -1)
@@ -372,16 +372,16 @@ situ_tensor *situ_one_hot(situ_tensor *index, int64_t num_classes) {
                       (long long)num_classes),
            NULL;
   if (num_classes < 0) {
-    if (!index->view.numel) return situ__fail(SITU_E_ARG, op, "no classes given, and no index to tell them from"), NULL;
-    if (situ_item_i64(situ_amax(index, NULL), &num_classes) != SITU_OK) return NULL;
+    if (!input->view.numel) return situ__fail(SITU_E_ARG, op, "no classes given, and no index to tell them from"), NULL;
+    if (situ_item_i64(situ_amax(input, NULL), &num_classes) != SITU_OK) return NULL;
     if (num_classes++ < 0) return situ__fail(SITU_E_INDEX, op, "every index is negative"), NULL;
   }
-  situ_shape shape = situ__shape(&index->view);
+  situ_shape shape = situ__shape(&input->view);
   if (shape.ndim == SITU_MAX_DIMS)
     return situ__fail(SITU_E_ARG, op, "input has %d dimensions: the result would have one more than the limit",
                       SITU_MAX_DIMS),
            NULL;
   shape.dim[shape.ndim++] = num_classes;
-  situ_tensor *zero = situ_zeros(shape, &(situ_options){ .dtype = SITU_I64, .device = index->view.storage->device });
-  return zero ? situ_scatter_value(zero, -1, situ_unsqueeze(index, -1), 1) : NULL;
+  situ_tensor *zero = situ_zeros(shape, &(situ_options){ .dtype = SITU_I64, .device = input->view.storage->device });
+  return zero ? situ_scatter_value(zero, -1, situ_unsqueeze(input, -1), 1) : NULL;
 }

@@ -244,14 +244,14 @@ static bool mergeable(const plan *p, const situ_tensor *x) {
 
 /* ---- index ---- */
 
-situ_tensor *situ_index(situ_tensor *x, situ_tensor *const *indices, int count) {
+situ_tensor *situ_index(situ_tensor *input, situ_tensor *const *indices, int count) {
   SITU__MADE_OF_OPS("index");
   plan p = { .op = "index" };
   situ_shape shape;
-  if (!make_plan(&p, x, indices, count) || !with(&p, x, &p.both, &shape)) return NULL;
-  situ_tensor *flat = flat_index(&p, x);
+  if (!make_plan(&p, input, indices, count) || !with(&p, input, &p.both, &shape)) return NULL;
+  situ_tensor *flat = flat_index(&p, input);
   if (!flat) return NULL;
-  situ_tensor *y = situ_index_select(lines_of(&p, x), p.first, flat);
+  situ_tensor *y = situ_index_select(lines_of(&p, input), p.first, flat);
   return p.both.ndim == 1 ? y : situ_reshape(y, shape);
 }
 
@@ -303,26 +303,26 @@ static situ_tensor *put_copy(const put *to, situ_tensor *x, bool accumulate) {
   return back(&to->p, x, lines);
 }
 
-situ_tensor *situ_index_put(situ_tensor *x, situ_tensor *const *indices, int count, situ_tensor *values,
+situ_tensor *situ_index_put(situ_tensor *input, situ_tensor *const *indices, int count, situ_tensor *values,
                             bool accumulate) {
   SITU__MADE_OF_OPS("index_put");
   put to = { .p = { .op = "index_put" } };
-  situ_tensor *in[2] = { x, values };
+  situ_tensor *in[2] = { input, values };
   const situ_op schema = put_schema("index_put");
   return situ__autocast(&schema, in, 2) && prepare(&to, in[0], indices, count, in[1]) ? put_copy(&to, in[0], accumulate)
                                                                                       : NULL;
 }
 
-situ_tensor *situ_index_put_(situ_tensor *x, situ_tensor *const *indices, int count, situ_tensor *values,
+situ_tensor *situ_index_put_(situ_tensor *input, situ_tensor *const *indices, int count, situ_tensor *values,
                              bool accumulate) {
   SITU__MADE_OF_OPS("index_put_");
   put to = { .p = { .op = "index_put_" } };
-  if (!prepare(&to, x, indices, count, values)) return NULL;
-  /* An index that x is itself, or a part of it, is read before it is written over, whatever its values are. */
-  if (to.flat->view.storage == x->view.storage && !(to.flat = situ_clone(to.flat))) return NULL;
-  if (!mergeable(&to.p, x)) return situ_copy_(x, put_copy(&to, x, accumulate));
-  situ_tensor *lines = lines_of(&to.p, x);
+  if (!prepare(&to, input, indices, count, values)) return NULL;
+  /* An index that input is itself, or a part of it, is read before it is written over, whatever its values are. */
+  if (to.flat->view.storage == input->view.storage && !(to.flat = situ_clone(to.flat))) return NULL;
+  if (!mergeable(&to.p, input)) return situ_copy_(input, put_copy(&to, input, accumulate));
+  situ_tensor *lines = lines_of(&to.p, input);
   lines = accumulate ? situ_index_add_(lines, to.p.first, to.flat, to.values, 1)
                      : situ_index_copy_(lines, to.p.first, to.flat, to.values);
-  return lines ? x : NULL;
+  return lines ? input : NULL;
 }

@@ -49,11 +49,11 @@ SITU_OP(masked_fill_op) = { .name = "masked_fill",
                             .backward = fill_backward,
                             .backward_recorded = fill_backward };
 
-situ_tensor *situ_masked_fill(situ_tensor *x, situ_tensor *mask, double value) {
-  return situ_op_run2(&masked_fill_op, x, mask, &(fill_params){ value });
+situ_tensor *situ_masked_fill(situ_tensor *input, situ_tensor *mask, double value) {
+  return situ_op_run2(&masked_fill_op, input, mask, &(fill_params){ value });
 }
-situ_tensor *situ_masked_fill_(situ_tensor *x, situ_tensor *mask, double value) {
-  return situ_op_run_(&masked_fill_op, (situ_tensor *[]){ x, mask }, 2, &(fill_params){ value });
+situ_tensor *situ_masked_fill_(situ_tensor *input, situ_tensor *mask, double value) {
+  return situ_op_run_(&masked_fill_op, (situ_tensor *[]){ input, mask }, 2, &(fill_params){ value });
 }
 
 /* ---- nonzero, masked_select: sizes depend on values, so these wait for the device ---- */
@@ -74,18 +74,18 @@ static int64_t count_nonzero(const char *op, situ_tensor *x) {
   return situ_item_i64(sum, &count) == SITU_OK ? count : -1;
 }
 
-situ_tensor *situ_nonzero(situ_tensor *x) {
+situ_tensor *situ_nonzero(situ_tensor *input) {
   SITU__MADE_OF_OPS("nonzero");
   const char *op = "nonzero";
-  if (!situ__need(op, "input", x)) return NULL;
-  situ_device device = x->view.storage->device;
+  if (!situ__need(op, "input", input)) return NULL;
+  situ_device device = input->view.storage->device;
   if (device.kind == SITU_META)
     return situ__fail(SITU_E_UNSUPPORTED, op, "the size depends on values, which a meta tensor does not have"), NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *out = NULL, *rows = situ_contiguous(x);
+  situ_tensor *out = NULL, *rows = situ_contiguous(input);
   int64_t count = rows ? count_nonzero(op, rows) : -1;
-  if (count >= 0) out = situ_op_new(op, SITU_SHAPE(count, x->view.ndim), SITU_I64, device);
+  if (count >= 0) out = situ_op_new(op, SITU_SHAPE(count, input->view.ndim), SITU_I64, device);
   if (out && situ_numel(out) &&
       !situ_launch(
           op, device,
@@ -96,15 +96,15 @@ situ_tensor *situ_nonzero(situ_tensor *x) {
   return out;
 }
 
-situ_tensor *situ_masked_select(situ_tensor *x, situ_tensor *mask) {
+situ_tensor *situ_masked_select(situ_tensor *input, situ_tensor *mask) {
   SITU__MADE_OF_OPS("masked_select");
   const char *op = "masked_select";
   static const situ_op schema = { .name = "masked_select", .operand = { { "input", 0 }, { "mask", SITU_BOOLEAN } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, mask }, 2)) return NULL;
-  situ_shape both = situ__shape(&x->view), other = situ__shape(&mask->view);
+  if (!situ__together(&schema, (situ_tensor *[]){ input, mask }, 2)) return NULL;
+  situ_shape both = situ__shape(&input->view), other = situ__shape(&mask->view);
   if (!situ_shape_broadcast(op, &both, &other)) return NULL;
   situ_tensor *where = situ_nonzero(situ_reshape(situ_expand(mask, both), SITU_SHAPE(-1)));
   if (!where) return NULL;
-  return situ_index_select(situ_reshape(situ_expand(x, both), SITU_SHAPE(-1)), 0,
+  return situ_index_select(situ_reshape(situ_expand(input, both), SITU_SHAPE(-1)), 0,
                            situ_reshape(where, SITU_SHAPE(situ_size(where, 0))));
 }

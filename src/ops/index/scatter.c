@@ -31,18 +31,18 @@ static situ_tensor *masked_scatter(const char *op, situ_tensor *x, situ_tensor *
   situ_tensor *values = situ_index_select(situ_reshape(source, SITU_SHAPE(-1)), 0, place);
   return situ_where(mask, situ_reshape(values, both), x);
 }
-situ_tensor *situ_masked_scatter(situ_tensor *x, situ_tensor *mask, situ_tensor *source) {
+situ_tensor *situ_masked_scatter(situ_tensor *input, situ_tensor *mask, situ_tensor *source) {
   SITU__MADE_OF_OPS("masked_scatter");
-  return masked_scatter("masked_scatter", x, mask, source);
+  return masked_scatter("masked_scatter", input, mask, source);
 }
-situ_tensor *situ_masked_scatter_(situ_tensor *x, situ_tensor *mask, situ_tensor *source) {
+situ_tensor *situ_masked_scatter_(situ_tensor *input, situ_tensor *mask, situ_tensor *source) {
   SITU__MADE_OF_OPS("masked_scatter_");
-  return situ__write(x, masked_scatter("masked_scatter_", x, mask, source));
+  return situ__write(input, masked_scatter("masked_scatter_", input, mask, source));
 }
 
 /* ---- parts: written through a view of a copy ---- */
 
-static situ_tensor *start(const char *op, situ_tensor *x, situ_tensor *src) {
+static situ_tensor *copy_for_part(const char *op, situ_tensor *x, situ_tensor *src) {
   const situ_op schema = { .name = op, .operand = { { "input", SITU_SAME }, { "src", SITU_SAME } } };
   return situ__together(&schema, (situ_tensor *[]){ x, src }, 2) ? situ_clone(x) : NULL;
 }
@@ -56,29 +56,30 @@ static situ_tensor *with_part(const char *op, situ_tensor *y, situ_tensor *part,
          NULL;
 }
 
-situ_tensor *situ_slice_scatter(situ_tensor *x, situ_tensor *src, int dim, int64_t begin, int64_t end, int64_t by) {
+situ_tensor *situ_slice_scatter(situ_tensor *input, situ_tensor *src, int dim, int64_t start, int64_t end,
+                                int64_t step) {
   SITU__MADE_OF_OPS("slice_scatter");
-  situ_tensor *y = start("slice_scatter", x, src);
-  return y ? with_part("slice_scatter", y, situ_slice(y, dim, begin, end, by), src) : NULL;
+  situ_tensor *y = copy_for_part("slice_scatter", input, src);
+  return y ? with_part("slice_scatter", y, situ_slice(y, dim, start, end, step), src) : NULL;
 }
-situ_tensor *situ_select_scatter(situ_tensor *x, situ_tensor *src, int dim, int64_t index) {
+situ_tensor *situ_select_scatter(situ_tensor *input, situ_tensor *src, int dim, int64_t index) {
   SITU__MADE_OF_OPS("select_scatter");
-  situ_tensor *y = start("select_scatter", x, src);
+  situ_tensor *y = copy_for_part("select_scatter", input, src);
   return y ? with_part("select_scatter", y, situ_select(y, dim, index), src) : NULL;
 }
-situ_tensor *situ_diagonal_scatter(situ_tensor *x, situ_tensor *src, int64_t offset, int dim1, int dim2) {
+situ_tensor *situ_diagonal_scatter(situ_tensor *input, situ_tensor *src, int64_t offset, int dim1, int dim2) {
   SITU__MADE_OF_OPS("diagonal_scatter");
-  situ_tensor *y = start("diagonal_scatter", x, src);
+  situ_tensor *y = copy_for_part("diagonal_scatter", input, src);
   return y ? with_part("diagonal_scatter", y, situ_diagonal(y, offset, dim1, dim2), src) : NULL;
 }
 
 /* ---- elements of the tensor as a line ---- */
 
-situ_tensor *situ_take(situ_tensor *x, situ_tensor *index) {
+situ_tensor *situ_take(situ_tensor *input, situ_tensor *index) {
   SITU__MADE_OF_OPS("take");
   static const situ_op schema = { .name = "take", .operand = { { "input", 0 }, { "index", SITU_INDEX } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, index }, 2)) return NULL;
-  return situ_index(situ_reshape(x, SITU_SHAPE(-1)), &index, 1);
+  if (!situ__together(&schema, (situ_tensor *[]){ input, index }, 2)) return NULL;
+  return situ_index(situ_reshape(input, SITU_SHAPE(-1)), &index, 1);
 }
 
 static situ_tensor *put(const char *op, situ_tensor *x, situ_tensor *index, situ_tensor *source, bool accumulate) {
@@ -94,11 +95,11 @@ static situ_tensor *put(const char *op, situ_tensor *x, situ_tensor *index, situ
   return situ_reshape(situ_index_put(situ_reshape(x, SITU_SHAPE(-1)), &index, 1, source, accumulate),
                       situ__shape(&x->view));
 }
-situ_tensor *situ_put(situ_tensor *x, situ_tensor *index, situ_tensor *source, bool accumulate) {
+situ_tensor *situ_put(situ_tensor *input, situ_tensor *index, situ_tensor *source, bool accumulate) {
   SITU__MADE_OF_OPS("put");
-  return put("put", x, index, source, accumulate);
+  return put("put", input, index, source, accumulate);
 }
-situ_tensor *situ_put_(situ_tensor *x, situ_tensor *index, situ_tensor *source, bool accumulate) {
+situ_tensor *situ_put_(situ_tensor *input, situ_tensor *index, situ_tensor *source, bool accumulate) {
   SITU__MADE_OF_OPS("put_");
-  return situ__write(x, put("put_", x, index, source, accumulate));
+  return situ__write(input, put("put_", input, index, source, accumulate));
 }

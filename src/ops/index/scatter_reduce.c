@@ -195,17 +195,17 @@ static situ_tensor *scatter_reduce(const char *op, situ_tensor *const *in, reduc
                            situ_reshape(in[2], SITU_SHAPE(-1)) };
   return situ_reshape(situ_op_run(&scatter_reduce_op, line, 3, &p, NULL), SITU_SCALAR);
 }
-situ_tensor *situ_scatter_reduce(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src,
+situ_tensor *situ_scatter_reduce(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src,
                                  situ_scatter_reduction reduce, bool include_self) {
   SITU__MADE_OF_OPS("scatter_reduce");
   const reduce_params p = { dim, reduce, include_self };
-  return scatter_reduce("scatter_reduce", (situ_tensor *[]){ x, index, src }, p, false);
+  return scatter_reduce("scatter_reduce", (situ_tensor *[]){ input, index, src }, p, false);
 }
-situ_tensor *situ_scatter_reduce_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src,
+situ_tensor *situ_scatter_reduce_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *src,
                                   situ_scatter_reduction reduce, bool include_self) {
   SITU__MADE_OF_OPS("scatter_reduce_");
   const reduce_params p = { dim, reduce, include_self };
-  return situ__write(x, scatter_reduce("scatter_reduce_", (situ_tensor *[]){ x, index, src }, p, true));
+  return situ__write(input, scatter_reduce("scatter_reduce_", (situ_tensor *[]){ input, index, src }, p, true));
 }
 
 /* index, of one dimension, as an index of scatter_reduce: the same for all elements of a slice. */
@@ -231,15 +231,15 @@ static situ_tensor *index_reduce(const char *op, situ_tensor *const *in, reduce_
   situ_tensor *places = situ_expand(situ_reshape(in[1], line), want);
   return places ? scatter_reduce(op, (situ_tensor *[]){ in[0], places, in[2] }, p, in_place) : NULL;
 }
-situ_tensor *situ_index_reduce(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src,
+situ_tensor *situ_index_reduce(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *source,
                                situ_scatter_reduction reduce, bool include_self) {
   SITU__MADE_OF_OPS("index_reduce");
   const reduce_params p = { dim, reduce, include_self };
-  return index_reduce("index_reduce", (situ_tensor *[]){ x, index, src }, p, false);
+  return index_reduce("index_reduce", (situ_tensor *[]){ input, index, source }, p, false);
 }
-situ_tensor *situ_index_reduce_(situ_tensor *x, int dim, situ_tensor *index, situ_tensor *src,
+situ_tensor *situ_index_reduce_(situ_tensor *input, int dim, situ_tensor *index, situ_tensor *source,
                                 situ_scatter_reduction reduce, bool include_self) {
   SITU__MADE_OF_OPS("index_reduce_");
   const reduce_params p = { dim, reduce, include_self };
-  return situ__write(x, index_reduce("index_reduce_", (situ_tensor *[]){ x, index, src }, p, true));
+  return situ__write(input, index_reduce("index_reduce_", (situ_tensor *[]){ input, index, source }, p, true));
 }

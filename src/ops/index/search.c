@@ -158,13 +158,13 @@ static situ_tensor *distinct(const char *op, bool sort, situ_tensor *x, situ_ten
   return situ_scope_return(&s, good ? r.values : NULL);
 }
 
-situ_tensor *situ_unique(situ_tensor *x, situ_tensor **inverse_indices, situ_tensor **counts) {
+situ_tensor *situ_unique(situ_tensor *input, situ_tensor **inverse_indices, situ_tensor **counts) {
   SITU__MADE_OF_OPS("unique");
-  return distinct("unique", true, x, inverse_indices, counts);
+  return distinct("unique", true, input, inverse_indices, counts);
 }
-situ_tensor *situ_unique_consecutive(situ_tensor *x, situ_tensor **inverse_indices, situ_tensor **counts) {
+situ_tensor *situ_unique_consecutive(situ_tensor *input, situ_tensor **inverse_indices, situ_tensor **counts) {
   SITU__MADE_OF_OPS("unique_consecutive");
-  return distinct("unique_consecutive", false, x, inverse_indices, counts);
+  return distinct("unique_consecutive", false, input, inverse_indices, counts);
 }
 
 /* Rows in ascending order: sorted by their last column first, since sorting is stable. */
@@ -178,24 +178,25 @@ static situ_tensor *sort_rows(situ_tensor *rows, situ_tensor **order) {
   return *order ? situ_index_select(rows, 0, *order) : NULL;
 }
 
-situ_tensor *situ_unique_dim(situ_tensor *x, int dim, situ_tensor **inverse_indices, situ_tensor **counts) {
+situ_tensor *situ_unique_dim(situ_tensor *input, int dim, situ_tensor **inverse_indices, situ_tensor **counts) {
   const char *op = "unique_dim";
   SITU__MADE_OF_OPS(op);
   if (inverse_indices) *inverse_indices = NULL;
   if (counts) *counts = NULL;
-  if (!situ__need(op, "input", x) || !needs_values(op, "size", x) || !situ_wrap_dim(op, dim, x->view.ndim, &dim))
+  if (!situ__need(op, "input", input) || !needs_values(op, "size", input) ||
+      !situ_wrap_dim(op, dim, input->view.ndim, &dim))
     return NULL;
-  if (!x->view.ndim || (!x->view.numel && x->view.size[dim]))
+  if (!input->view.ndim || (!input->view.numel && input->view.size[dim]))
     return situ__fail(SITU_E_SHAPE, op, "input has no elements in the slices along dimension %d", dim), NULL;
   runs r = { NULL, NULL, NULL };
-  const situ_options whole = on(x, SITU_I64);
+  const situ_options whole = on(input, SITU_I64);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_tensor *moved = situ_movedim(x, SITU_DIMS(dim), SITU_DIMS(0)), *order = NULL, *y = NULL;
+  situ_tensor *moved = situ_movedim(input, SITU_DIMS(dim), SITU_DIMS(0)), *order = NULL, *y = NULL;
   situ_tensor *rows = moved && moved->view.numel ? situ_reshape(moved, SITU_SHAPE(moved->view.size[0], -1)) : NULL;
   if (rows) rows = sort_rows(rows, &order);
   if (moved && !moved->view.size[0]) { /* nothing: the three are empty */
-    y = situ_clone(x);
+    y = situ_clone(input);
     r.inverse = situ_zeros(SITU_SHAPE(0), &whole), r.counts = situ_zeros(SITU_SHAPE(0), &whole);
   } else if (rows && find_runs(rows, order, &r)) {
     situ_shape shape = situ__shape(&moved->view);
@@ -230,21 +231,21 @@ static bool count_bins(situ_tensor *x, int64_t *bins) {
   return true;
 }
 
-situ_tensor *situ_bincount(situ_tensor *x, situ_tensor *weights, int64_t minlength) {
+situ_tensor *situ_bincount(situ_tensor *input, situ_tensor *weights, int64_t minlength) {
   SITU__MADE_OF_OPS("bincount");
   static const situ_op schema = { .name = "bincount",
                                   .operand = { { "input", SITU_INTEGRAL }, { "weights", SITU_OPTIONAL } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ x, weights }, 2) || !check_bins(x, weights, minlength) ||
-      !needs_values("bincount", "size", x))
+  if (!situ__together(&schema, (situ_tensor *[]){ input, weights }, 2) || !check_bins(input, weights, minlength) ||
+      !needs_values("bincount", "size", input))
     return NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_options o = on(x, !weights ? SITU_I64 : weights->view.dtype == SITU_F32 ? SITU_F32 : SITU_F64);
+  situ_options o = on(input, !weights ? SITU_I64 : weights->view.dtype == SITU_F32 ? SITU_F32 : SITU_F64);
   situ_tensor *y = NULL;
-  if (count_bins(x, &minlength)) {
-    weights =
-        weights ? situ_to_dtype(weights, o.dtype) : situ_expand(situ_ones(SITU_SHAPE(1), &o), situ__shape(&x->view));
-    y = situ_index_add(situ_zeros(SITU_SHAPE(minlength), &o), 0, situ_to_dtype(x, SITU_I64), weights, 1);
+  if (count_bins(input, &minlength)) {
+    weights = weights ? situ_to_dtype(weights, o.dtype)
+                      : situ_expand(situ_ones(SITU_SHAPE(1), &o), situ__shape(&input->view));
+    y = situ_index_add(situ_zeros(SITU_SHAPE(minlength), &o), 0, situ_to_dtype(input, SITU_I64), weights, 1);
   }
   return situ_scope_return(&s, y);
 }
@@ -279,13 +280,13 @@ static situ_tensor *histogram(situ_tensor *x, int64_t bins, double min, double m
   return y ? situ_to_dtype(y, dtype) : NULL;
 }
 
-situ_tensor *situ_histc(situ_tensor *x, int64_t bins, double min, double max) {
+situ_tensor *situ_histc(situ_tensor *input, int64_t bins, double min, double max) {
   SITU__MADE_OF_OPS("histc");
   static const situ_op schema = { .name = "histc", .operand = { { "input", SITU_FLOATING } } };
-  if (!situ__together(&schema, &x, 1)) return NULL;
+  if (!situ__together(&schema, &input, 1)) return NULL;
   if (bins < 1) return situ__fail(SITU_E_ARG, "histc", "%lld bins, must be at least 1", (long long)bins), NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  x = situ_reshape(x, SITU_SHAPE(x->view.numel));
-  return situ_scope_return(&s, x ? histogram(x, bins, min, max) : NULL);
+  input = situ_reshape(input, SITU_SHAPE(input->view.numel));
+  return situ_scope_return(&s, input ? histogram(input, bins, min, max) : NULL);
 }

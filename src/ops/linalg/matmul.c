@@ -220,21 +220,21 @@ static inline situ_tensor *run_matrices(const situ_op *op, situ_tensor *a, situ_
   return c && situ__product(op->name, device, x, y, NULL, &c->view, 1, 0) ? c : NULL;
 }
 
-situ_tensor *situ_mm(situ_tensor *a, situ_tensor *b) { return run_matrices(&mm_op, a, b); }
-situ_tensor *situ_bmm(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&bmm_op, a, b, NULL); }
+situ_tensor *situ_mm(situ_tensor *input, situ_tensor *mat2) { return run_matrices(&mm_op, input, mat2); }
+situ_tensor *situ_bmm(situ_tensor *input, situ_tensor *mat2) { return situ_op_run2(&bmm_op, input, mat2, NULL); }
 
 /* Vectors become matrices of one row or one column. */
-situ_tensor *situ_matmul(situ_tensor *a, situ_tensor *b) {
+situ_tensor *situ_matmul(situ_tensor *input, situ_tensor *other) {
   SITU__MADE_OF_OPS("matmul");
-  if (!situ__need("matmul", "input", a) || !situ__need("matmul", "other", b)) return NULL;
-  int left = a->view.ndim, right = b->view.ndim;
-  situ_tensor *in[2] = { a, b };
+  if (!situ__need("matmul", "input", input) || !situ__need("matmul", "other", other)) return NULL;
+  int left = input->view.ndim, right = other->view.ndim;
+  situ_tensor *in[2] = { input, other };
   if ((left == 1 || right == 1) && !situ__autocast(&matmul_op, in, 2)) return NULL;
-  a = in[0], b = in[1];
-  if (left == 1 && right == 1) return situ_dot(a, b);
-  if (left == 1) return situ_squeeze(situ_matmul(situ_unsqueeze(a, 0), b), SITU_DIMS(-2));
-  if (right == 1) return situ_squeeze(situ_matmul(a, situ_unsqueeze(b, 1)), SITU_DIMS(-1));
-  return run_matrices(&matmul_op, a, b);
+  input = in[0], other = in[1];
+  if (left == 1 && right == 1) return situ_dot(input, other);
+  if (left == 1) return situ_squeeze(situ_matmul(situ_unsqueeze(input, 0), other), SITU_DIMS(-2));
+  if (right == 1) return situ_squeeze(situ_matmul(input, situ_unsqueeze(other, 1)), SITU_DIMS(-1));
+  return run_matrices(&matmul_op, input, other);
 }
 
 /* ---- mv, dot, outer ---- */
@@ -277,7 +277,7 @@ SITU_OP(mv_op) = { .name = "mv",
                    .forward = mv_forward,
                    .backward = mv_backward,
                    .backward_recorded = mv_backward };
-situ_tensor *situ_mv(situ_tensor *a, situ_tensor *x) { return situ_op_run2(&mv_op, a, x, NULL); }
+situ_tensor *situ_mv(situ_tensor *input, situ_tensor *vec) { return situ_op_run2(&mv_op, input, vec, NULL); }
 
 static bool dot_infer(situ_call *c) {
   const situ_view_desc *a = situ__desc(c->in[0]), *b = situ__desc(c->in[1]);
@@ -302,17 +302,17 @@ SITU_OP(dot_op) = { .name = "dot",
                     .forward = dot_forward,
                     .backward = situ__mul_backward,
                     .backward_recorded = situ__mul_backward };
-situ_tensor *situ_dot(situ_tensor *a, situ_tensor *b) { return situ_op_run2(&dot_op, a, b, NULL); }
+situ_tensor *situ_dot(situ_tensor *input, situ_tensor *tensor) { return situ_op_run2(&dot_op, input, tensor, NULL); }
 
-situ_tensor *situ_outer(situ_tensor *a, situ_tensor *b) {
+situ_tensor *situ_outer(situ_tensor *input, situ_tensor *vec2) {
   SITU__MADE_OF_OPS("outer");
   static const situ_op schema = { .name = "outer", .operand = { { "input", 0 }, { "vec2", 0 } } };
-  if (!situ__together(&schema, (situ_tensor *[]){ a, b }, 2)) return NULL;
-  if (a->view.ndim != 1 || b->view.ndim != 1)
-    return situ__fail(SITU_E_SHAPE, "outer", "needs two vectors, got tensors of %d and %d dimensions", a->view.ndim,
-                      b->view.ndim),
+  if (!situ__together(&schema, (situ_tensor *[]){ input, vec2 }, 2)) return NULL;
+  if (input->view.ndim != 1 || vec2->view.ndim != 1)
+    return situ__fail(SITU_E_SHAPE, "outer", "needs two vectors, got tensors of %d and %d dimensions", input->view.ndim,
+                      vec2->view.ndim),
            NULL;
-  return situ_mul(situ_unsqueeze(a, 1), b);
+  return situ_mul(situ_unsqueeze(input, 1), vec2);
 }
 
 /* ---- addmm, baddbmm: beta x + alpha a b ---- */
@@ -358,21 +358,22 @@ static bool addmm_traced(const situ_call *c, situ_export_trace *t) {
   return situ_export_call(t, "*.default", "tttnn", c->in[0], c->in[1], c->in[2], p->beta, p->alpha);
 }
 
-#define ADDMM(id, left, right)                                                                                \
-  SITU_OP(id##_op) = { .name = #id,                                                                           \
-                       .operand = { { "input", NUMBERS }, { left, NUMBERS }, { right, NUMBERS } },            \
-                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                                          \
-                       .save = SITU_SAVE(1) | SITU_SAVE(2),                                                   \
-                       .params_size = sizeof(addmm_params),                                                   \
-                       .infer = id##_infer,                                                                   \
-                       .forward = addmm_forward,                                                              \
-                       .traced = addmm_traced,                                                                \
-                       .backward = addmm_backward,                                                            \
-                       .backward_recorded = addmm_backward };                                                 \
-  situ_tensor *situ_##id(situ_tensor *x, situ_tensor *a, situ_tensor *b, const situ_addmm_options *options) { \
-    addmm_params p;                                                                                           \
-    if (!read_factors(#id, options, &p)) return NULL;                                                         \
-    return situ_op_run3(&id##_op, x, a, b, &p);                                                               \
+#define ADDMM(id, left, right)                                                                     \
+  SITU_OP(id##_op) = { .name = #id,                                                                \
+                       .operand = { { "input", NUMBERS }, { left, NUMBERS }, { right, NUMBERS } }, \
+                       .autocast = { SITU_CAST_LOW, SITU_CAST_LOW },                               \
+                       .save = SITU_SAVE(1) | SITU_SAVE(2),                                        \
+                       .params_size = sizeof(addmm_params),                                        \
+                       .infer = id##_infer,                                                        \
+                       .forward = addmm_forward,                                                   \
+                       .traced = addmm_traced,                                                     \
+                       .backward = addmm_backward,                                                 \
+                       .backward_recorded = addmm_backward };                                      \
+  situ_tensor *situ_##id(situ_tensor *input, situ_tensor *first, situ_tensor *second,              \
+                         const situ_addmm_options *options) {                                      \
+    addmm_params p;                                                                                \
+    if (!read_factors(#id, options, &p)) return NULL;                                              \
+    return situ_op_run3(&id##_op, input, first, second, &p);                                       \
   }
 static bool read_factors(const char *op, const situ_addmm_options *options, addmm_params *p) {
   situ_addmm_options o = situ_addmm_defaults();

@@ -12,12 +12,12 @@ static bool agree(const char *op, const char *const names[3], unsigned accept, s
   return situ__together(&schema, in, count);
 }
 
-situ_tensor *situ_inner(situ_tensor *a, situ_tensor *b) {
+situ_tensor *situ_inner(situ_tensor *input, situ_tensor *other) {
   SITU__MADE_OF_OPS("inner");
   static const char *const names[3] = { "input", "other" };
-  if (!agree("inner", names, NUMBERS, (situ_tensor *[]){ a, b }, 2)) return NULL;
-  if (!a->view.ndim || !b->view.ndim) return situ_mul(a, b);
-  return situ_tensordot(a, b, SITU_DIMS(a->view.ndim - 1), SITU_DIMS(b->view.ndim - 1));
+  if (!agree("inner", names, NUMBERS, (situ_tensor *[]){ input, other }, 2)) return NULL;
+  if (!input->view.ndim || !other->view.ndim) return situ_mul(input, other);
+  return situ_tensordot(input, other, SITU_DIMS(input->view.ndim - 1), SITU_DIMS(other->view.ndim - 1));
 }
 
 /* ---- beta * input + alpha * product: by addmm ---- */
@@ -38,25 +38,26 @@ static situ_tensor *addr_of_bool(situ_tensor *input, situ_tensor *pairs, const s
   if (o.alpha == 0 && pairs) pairs = situ_zeros_like(pairs, NULL);
   return pairs ? situ_logical_or(situ_expand(input, situ_shape_of(pairs)), pairs) : NULL;
 }
-situ_tensor *situ_addr(situ_tensor *input, situ_tensor *vec1, situ_tensor *vec2, const situ_addmm_options *o) {
+situ_tensor *situ_addr(situ_tensor *input, situ_tensor *vec1, situ_tensor *vec2, const situ_addmm_options *options) {
   SITU__MADE_OF_OPS("addr");
   static const char *const names[3] = { "input", "vec1", "vec2" };
   if (!agree("addr", names, NUMBERS | SITU_BOOLEAN, (situ_tensor *[]){ input, vec1, vec2 }, 3)) return NULL;
   if (!is_vector("addr", "vec1", vec1) || !is_vector("addr", "vec2", vec2)) return NULL;
   vec1 = situ_unsqueeze(vec1, 1), vec2 = situ_unsqueeze(vec2, 0);
-  if (input->view.dtype == SITU_BOOL) return addr_of_bool(input, situ_logical_and(vec1, vec2), o);
-  return situ_addmm(input, vec1, vec2, o);
+  if (input->view.dtype == SITU_BOOL) return addr_of_bool(input, situ_logical_and(vec1, vec2), options);
+  return situ_addmm(input, vec1, vec2, options);
 }
-situ_tensor *situ_addmv(situ_tensor *input, situ_tensor *mat, situ_tensor *vec, const situ_addmm_options *o) {
+situ_tensor *situ_addmv(situ_tensor *input, situ_tensor *mat, situ_tensor *vec, const situ_addmm_options *options) {
   SITU__MADE_OF_OPS("addmv");
   static const char *const names[3] = { "input", "mat", "vec" };
   if (!agree("addmv", names, NUMBERS, (situ_tensor *[]){ input, mat, vec }, 3)) return NULL;
   if (!is_vector("addmv", "vec", vec) || (input->view.ndim && !is_vector("addmv", "input", input))) return NULL;
-  return situ_squeeze(situ_addmm(situ_unsqueeze(input, -1), mat, situ_unsqueeze(vec, 1), o), SITU_DIMS(1));
+  return situ_squeeze(situ_addmm(situ_unsqueeze(input, -1), mat, situ_unsqueeze(vec, 1), options), SITU_DIMS(1));
 }
 
 /* One product of [n, b k] and [b k, m]. */
-situ_tensor *situ_addbmm(situ_tensor *input, situ_tensor *batch1, situ_tensor *batch2, const situ_addmm_options *o) {
+situ_tensor *situ_addbmm(situ_tensor *input, situ_tensor *batch1, situ_tensor *batch2,
+                         const situ_addmm_options *options) {
   SITU__MADE_OF_OPS("addbmm");
   static const char *const names[3] = { "input", "batch1", "batch2" };
   if (!agree("addbmm", names, NUMBERS, (situ_tensor *[]){ input, batch1, batch2 }, 3)) return NULL;
@@ -70,7 +71,7 @@ situ_tensor *situ_addbmm(situ_tensor *input, situ_tensor *batch1, situ_tensor *b
   }
   const int64_t sum = a->size[0] * a->size[2];
   situ_tensor *left = situ_reshape(situ_permute(batch1, SITU_DIMS(1, 0, 2)), SITU_SHAPE(a->size[1], sum));
-  return situ_addmm(input, left, situ_reshape(batch2, SITU_SHAPE(sum, b->size[2])), o);
+  return situ_addmm(input, left, situ_reshape(batch2, SITU_SHAPE(sum, b->size[2])), options);
 }
 
 /* ---- bilinear: x W[o] y for each output, rows of both together ---- */
@@ -118,22 +119,24 @@ situ_tensor *situ_bilinear(situ_tensor *input1, situ_tensor *input2, situ_tensor
 
 static situ_tensor *turned(situ_tensor *x, int dim, int by) { return situ_roll(x, SITU_SHAPE(-by), SITU_DIMS(dim)); }
 
-situ_tensor *situ_linalg_cross(situ_tensor *a, situ_tensor *b, int dim) {
+situ_tensor *situ_linalg_cross(situ_tensor *input, situ_tensor *other, int dim) {
   SITU__MADE_OF_OPS("linalg_cross");
   static const char *const names[3] = { "input", "other" };
   int d;
-  if (!agree("linalg_cross", names, NUMBERS, (situ_tensor *[]){ a, b }, 2) ||
-      !situ_wrap_dim("linalg_cross", dim, a->view.ndim, &d))
+  if (!agree("linalg_cross", names, NUMBERS, (situ_tensor *[]){ input, other }, 2) ||
+      !situ_wrap_dim("linalg_cross", dim, input->view.ndim, &d))
     return NULL;
-  if (a->view.ndim != b->view.ndim || !a->view.ndim || a->view.size[d] != 3 || b->view.size[d] != 3) {
-    situ_shape x = situ__shape(&a->view), y = situ__shape(&b->view);
+  if (input->view.ndim != other->view.ndim || !input->view.ndim || input->view.size[d] != 3 ||
+      other->view.size[d] != 3) {
+    situ_shape x = situ__shape(&input->view), y = situ__shape(&other->view);
     char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
     return situ__fail(SITU_E_SHAPE, "linalg_cross",
                       "input is %s, other %s: of equal rank, with 3 elements along dimension %d",
                       situ_shape_text(&x, s), situ_shape_text(&y, t), d),
            NULL;
   }
-  return situ_sub(situ_mul(turned(a, d, 1), turned(b, d, 2)), situ_mul(turned(a, d, 2), turned(b, d, 1)));
+  return situ_sub(situ_mul(turned(input, d, 1), turned(other, d, 2)),
+                  situ_mul(turned(input, d, 2), turned(other, d, 1)));
 }
 
 situ_tensor *situ_linalg_vecdot(situ_tensor *x, situ_tensor *y, int dim) {

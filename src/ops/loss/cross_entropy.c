@@ -209,12 +209,12 @@ static situ_tensor *of_probabilities(situ_tensor *input, situ_tensor *target, si
   return p->reduction == SITU_REDUCTION_SUM ? sum : situ_div_scalar(sum, (double)each->view.numel);
 }
 
-situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *o) {
+situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *options) {
   SITU__MADE_OF_OPS("cross_entropy");
-  nll_params p = params_of(o, true);
-  situ_tensor *weight = o ? o->weight : NULL;
+  nll_params p = params_of(options, true);
+  situ_tensor *weight = options ? options->weight : NULL;
   if (!situ__need("cross_entropy", "input", input) || !situ__need("cross_entropy", "target", target) ||
-      !good("cross_entropy", o, &p))
+      !good("cross_entropy", options, &p))
     return NULL;
   if (situ_dtype_is_floating((situ_dtype)target->view.dtype)) {
     situ_tensor *in[3] = { input, target, weight };
@@ -228,9 +228,9 @@ situ_tensor *situ_cross_entropy(situ_tensor *input, situ_tensor *target, const s
   return situ_op_run3(&cross_entropy_op, input, indices_of(target), weight, &p);
 }
 
-situ_tensor *situ_nll_loss(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *o) {
+situ_tensor *situ_nll_loss(situ_tensor *input, situ_tensor *target, const situ_cross_entropy_options *options) {
   SITU__MADE_OF_OPS("nll_loss");
-  nll_params p = params_of(o, false);
-  if (!good("nll_loss", o, &p)) return NULL;
-  return situ_op_run3(&nll_loss_op, input, indices_of(target), o ? o->weight : NULL, &p);
+  nll_params p = params_of(options, false);
+  if (!good("nll_loss", options, &p)) return NULL;
+  return situ_op_run3(&nll_loss_op, input, indices_of(target), options ? options->weight : NULL, &p);
 }

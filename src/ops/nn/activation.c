@@ -3,16 +3,16 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-situ_tensor *situ_glu(situ_tensor *x, int dim) {
+situ_tensor *situ_glu(situ_tensor *input, int dim) {
   SITU__MADE_OF_OPS("glu");
   static const situ_op schema = { .name = "glu", .operand = { { "input", SITU_FLOATING } } };
-  if (!situ__together(&schema, &x, 1) || !situ_wrap_dim("glu", dim, x->view.ndim, &dim)) return NULL;
-  const int64_t size = situ_size(x, dim), half = size / 2;
-  if (!x->view.ndim || size % 2)
+  if (!situ__together(&schema, &input, 1) || !situ_wrap_dim("glu", dim, input->view.ndim, &dim)) return NULL;
+  const int64_t size = situ_size(input, dim), half = size / 2;
+  if (!input->view.ndim || size % 2)
     return situ__fail(SITU_E_SHAPE, "glu", "dimension %d of input has %lld elements, must have an even number", dim,
                       (long long)size),
            NULL;
-  return situ_mul(situ_narrow(x, dim, 0, half), situ_sigmoid(situ_narrow(x, dim, half, half)));
+  return situ_mul(situ_narrow(input, dim, 0, half), situ_sigmoid(situ_narrow(input, dim, half, half)));
 }
 
 /* One slope for all, or one for each element of dimension 1: as a shape that broadcasts to x, in *shape. */
@@ -32,13 +32,13 @@ static bool slopes(const situ_tensor *x, const situ_tensor *weight, situ_shape *
          false;
 }
 
-/* The slope's gradient must not read an x that it does not scale: 0 times an infinite one would be NaN. */
-situ_tensor *situ_prelu(situ_tensor *x, situ_tensor *weight) {
+/* The slope's gradient must not read an input that it does not scale: 0 times an infinite one would be NaN. */
+situ_tensor *situ_prelu(situ_tensor *input, situ_tensor *weight) {
   SITU__MADE_OF_OPS("prelu");
   static const situ_op schema = { .name = "prelu",
                                   .operand = { { "input", SITU_FLOATING }, { "weight", SITU_FLOATING } } };
   situ_shape shape;
-  if (!situ__together(&schema, (situ_tensor *[]){ x, weight }, 2) || !slopes(x, weight, &shape)) return NULL;
-  situ_tensor *positive = situ_gt_scalar(x, 0);
-  return situ_where(positive, x, situ_mul(situ_masked_fill(x, positive, 0), situ_reshape(weight, shape)));
+  if (!situ__together(&schema, (situ_tensor *[]){ input, weight }, 2) || !slopes(input, weight, &shape)) return NULL;
+  situ_tensor *positive = situ_gt_scalar(input, 0);
+  return situ_where(positive, input, situ_mul(situ_masked_fill(input, positive, 0), situ_reshape(weight, shape)));
 }

@@ -64,9 +64,9 @@ situ_tensor *situ__dropout_of(situ_tensor *x, double p, situ_generator draw) {
   return situ_op_run1(&dropout_op, x, &(dropout_params){ .keep = 1 - p, .draw = draw });
 }
 
-situ_tensor *situ_dropout(situ_tensor *x, double p, bool training, situ_generator *generator) {
+situ_tensor *situ_dropout(situ_tensor *input, double p, bool training, situ_generator *generator) {
   if (!(p >= 0 && p <= 1)) return situ__fail(SITU_E_ARG, "dropout", "a probability of %g: must be in 0..1", p), NULL;
-  if (!situ__need("dropout", "input", x)) return NULL;
-  if (!training || p == 0) return x;
-  return situ__dropout_of(x, p, situ_generator_draw(generator));
+  if (!situ__need("dropout", "input", input)) return NULL;
+  if (!training || p == 0) return input;
+  return situ__dropout_of(input, p, situ_generator_draw(generator));
 }

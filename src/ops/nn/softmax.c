@@ -68,26 +68,26 @@ static bool traced(const situ_call *c, situ_export_trace *t) {
   return situ_export_call(t, "*.int", "ti", c->in[0], (int64_t)((const softmax_params *)c->params)->dim);
 }
 
-#define SOFTMAX(id, pass)                                                               \
-  SITU_OP(id##_op) = { .name = #id,                                                     \
-                       .operand = { { "input", SITU_FLOATING } },                       \
-                       .flags = SITU_OP_COMPOSED,                                       \
-                       .code = pass,                                                    \
-                       .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },                    \
-                       .save = SITU_SAVE_OUT(0),                                        \
-                       .params_size = sizeof(softmax_params),                           \
-                       .infer = situ_infer_like,                                        \
-                       .forward = forward,                                              \
-                       .batched = batched,                                              \
-                       .traced = traced,                                                \
-                       .backward = backward,                                            \
-                       .backward_recorded = id##_recorded,                              \
-                       .forward_derivative = id##_forward_derivative };                 \
-  situ_tensor *situ_##id(situ_tensor *x, int dim) {                                     \
-    softmax_params p;                                                                   \
-    return situ__need(#id, "input", x) && situ_wrap_dim(#id, dim, x->view.ndim, &p.dim) \
-               ? situ_op_run1(&id##_op, x, &p)                                          \
-               : NULL;                                                                  \
+#define SOFTMAX(id, pass)                                                                       \
+  SITU_OP(id##_op) = { .name = #id,                                                             \
+                       .operand = { { "input", SITU_FLOATING } },                               \
+                       .flags = SITU_OP_COMPOSED,                                               \
+                       .code = pass,                                                            \
+                       .autocast = { SITU_CAST_NOT, SITU_CAST_F32 },                            \
+                       .save = SITU_SAVE_OUT(0),                                                \
+                       .params_size = sizeof(softmax_params),                                   \
+                       .infer = situ_infer_like,                                                \
+                       .forward = forward,                                                      \
+                       .batched = batched,                                                      \
+                       .traced = traced,                                                        \
+                       .backward = backward,                                                    \
+                       .backward_recorded = id##_recorded,                                      \
+                       .forward_derivative = id##_forward_derivative };                         \
+  situ_tensor *situ_##id(situ_tensor *input, int dim) {                                         \
+    softmax_params p;                                                                           \
+    return situ__need(#id, "input", input) && situ_wrap_dim(#id, dim, input->view.ndim, &p.dim) \
+               ? situ_op_run1(&id##_op, input, &p)                                              \
+               : NULL;                                                                          \
   }
 SOFTMAX(softmax, SITU_SOFTMAX)
 SOFTMAX(log_softmax, SITU_LOG_SOFTMAX)

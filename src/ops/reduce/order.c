@@ -92,13 +92,13 @@ static situ_tensor *extreme(const situ_op *op, situ_tensor *x, int dim, bool kee
   return outs[0];
 }
 
-situ_tensor *situ_min_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
+situ_tensor *situ_min_dim(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices) {
   SITU__MADE_OF_OPS("min_dim");
-  return extreme(&min_op, x, dim, keepdim, indices);
+  return extreme(&min_op, input, dim, keepdim, indices);
 }
-situ_tensor *situ_max_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
+situ_tensor *situ_max_dim(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices) {
   SITU__MADE_OF_OPS("max_dim");
-  return extreme(&max_op, x, dim, keepdim, indices);
+  return extreme(&max_op, input, dim, keepdim, indices);
 }
 
 static situ_tensor *place_of(const char *name, const situ_op *op, situ_tensor *x, const situ_reduce_options *o) {
@@ -123,11 +123,11 @@ static situ_tensor *place_of(const char *name, const situ_op *op, situ_tensor *x
   SITU_IGNORE(situ_scope_end(&s));
   return indices;
 }
-situ_tensor *situ_argmin(situ_tensor *x, const situ_reduce_options *options) {
-  return place_of("argmin", &min_op, x, options);
+situ_tensor *situ_argmin(situ_tensor *input, const situ_reduce_options *options) {
+  return place_of("argmin", &min_op, input, options);
 }
-situ_tensor *situ_argmax(situ_tensor *x, const situ_reduce_options *options) {
-  return place_of("argmax", &max_op, x, options);
+situ_tensor *situ_argmax(situ_tensor *input, const situ_reduce_options *options) {
+  return place_of("argmax", &max_op, input, options);
 }
 
 /* ---- cumsum, cumprod ---- */
@@ -168,10 +168,10 @@ SITU_OP(cumsum_op) = { .name = "cumsum",
                        .backward = cumsum_backward,
                        .backward_recorded = cumsum_backward };
 
-situ_tensor *situ_cumsum(situ_tensor *x, int dim) {
+situ_tensor *situ_cumsum(situ_tensor *input, int dim) {
   order_params p = { 0 };
-  return situ__need("cumsum", "input", x) && situ_wrap_dim("cumsum", dim, x->view.ndim, &p.dim)
-             ? situ_op_run1(&cumsum_op, x, &p)
+  return situ__need("cumsum", "input", input) && situ_wrap_dim("cumsum", dim, input->view.ndim, &p.dim)
+             ? situ_op_run1(&cumsum_op, input, &p)
              : NULL;
 }
 
@@ -217,10 +217,10 @@ SITU_OP(cumprod_op) = { .name = "cumprod",
                         .backward = cumprod_backward,
                         .backward_recorded = cumprod_recorded };
 
-situ_tensor *situ_cumprod(situ_tensor *x, int dim) {
+situ_tensor *situ_cumprod(situ_tensor *input, int dim) {
   order_params p = { 0 };
-  return situ__need("cumprod", "input", x) && situ_wrap_dim("cumprod", dim, x->view.ndim, &p.dim)
-             ? situ_op_run1(&cumprod_op, x, &p)
+  return situ__need("cumprod", "input", input) && situ_wrap_dim("cumprod", dim, input->view.ndim, &p.dim)
+             ? situ_op_run1(&cumprod_op, input, &p)
              : NULL;
 }
 
@@ -287,18 +287,18 @@ static situ_tensor *sorted(const situ_op *op, situ_tensor *x, int dim, bool desc
   return outs[0];
 }
 
-situ_tensor *situ_sort(situ_tensor *x, int dim, bool descending, situ_tensor **indices) {
-  return sorted(&sort_op, x, dim, descending, NULL, indices);
+situ_tensor *situ_sort(situ_tensor *input, int dim, bool descending, situ_tensor **indices) {
+  return sorted(&sort_op, input, dim, descending, NULL, indices);
 }
-situ_tensor *situ_topk(situ_tensor *x, int64_t k, int dim, bool largest, situ_tensor **indices) {
-  return sorted(&topk_op, x, dim, largest, &k, indices);
+situ_tensor *situ_topk(situ_tensor *input, int64_t k, int dim, bool largest, situ_tensor **indices) {
+  return sorted(&topk_op, input, dim, largest, &k, indices);
 }
-situ_tensor *situ_argsort(situ_tensor *x, int dim, bool descending) {
+situ_tensor *situ_argsort(situ_tensor *input, int dim, bool descending) {
   SITU__MADE_OF_OPS("argsort");
   situ_tensor *indices = NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  if (situ_sort(x, dim, descending, &indices)) situ_escape(&s, indices);
+  if (situ_sort(input, dim, descending, &indices)) situ_escape(&s, indices);
   SITU_IGNORE(situ_scope_end(&s));
   return indices;
 }

@@ -53,11 +53,11 @@ static situ_tensor *kth_place(const line *l, int64_t k) {
   return order ? situ_narrow(order, l->dim, k - 1, 1) : NULL;
 }
 
-situ_tensor *situ_kthvalue(situ_tensor *x, int64_t k, int dim, bool keepdim, situ_tensor **indices) {
+situ_tensor *situ_kthvalue(situ_tensor *input, int64_t k, int dim, bool keepdim, situ_tensor **indices) {
   SITU__MADE_OF_OPS("kthvalue");
   line l;
   if (indices) *indices = NULL;
-  if (!line_of("kthvalue", x, dim, &l)) return NULL;
+  if (!line_of("kthvalue", input, dim, &l)) return NULL;
   if (k < 1 || k > l.size)
     return situ__fail(SITU_E_ARG, "kthvalue", "k is %lld, must be in 1..%lld, the size of dimension %d", (long long)k,
                       (long long)l.size, l.dim),
@@ -88,23 +88,24 @@ static situ_tensor *median(const char *op, bool skip_nan, situ_tensor *x, int di
   return choose(&l, situ_scope_return(&s, median_place(&l, skip_nan)), keepdim, indices);
 }
 
-situ_tensor *situ_median_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
+situ_tensor *situ_median_dim(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices) {
   SITU__MADE_OF_OPS("median_dim");
-  return median("median_dim", false, x, dim, keepdim, indices);
+  return median("median_dim", false, input, dim, keepdim, indices);
 }
-situ_tensor *situ_nanmedian_dim(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
+situ_tensor *situ_nanmedian_dim(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices) {
   SITU__MADE_OF_OPS("nanmedian_dim");
-  return median("nanmedian_dim", true, x, dim, keepdim, indices);
+  return median("nanmedian_dim", true, input, dim, keepdim, indices);
 }
-situ_tensor *situ_median(situ_tensor *x) {
+situ_tensor *situ_median(situ_tensor *input) {
   SITU__MADE_OF_OPS("median");
-  return situ__need("median", "input", x) ? median("median", false, situ_reshape(x, SITU_SHAPE(-1)), 0, false, NULL)
-                                          : NULL;
+  return situ__need("median", "input", input)
+             ? median("median", false, situ_reshape(input, SITU_SHAPE(-1)), 0, false, NULL)
+             : NULL;
 }
-situ_tensor *situ_nanmedian(situ_tensor *x) {
+situ_tensor *situ_nanmedian(situ_tensor *input) {
   SITU__MADE_OF_OPS("nanmedian");
-  return situ__need("nanmedian", "input", x)
-             ? median("nanmedian", true, situ_reshape(x, SITU_SHAPE(-1)), 0, false, NULL)
+  return situ__need("nanmedian", "input", input)
+             ? median("nanmedian", true, situ_reshape(input, SITU_SHAPE(-1)), 0, false, NULL)
              : NULL;
 }
 
@@ -165,13 +166,13 @@ static situ_tensor *running(const char *op, bool max, situ_tensor *x, int dim, s
   if (indices) *indices = y ? place : NULL;
   return y;
 }
-situ_tensor *situ_cummax(situ_tensor *x, int dim, situ_tensor **indices) {
+situ_tensor *situ_cummax(situ_tensor *input, int dim, situ_tensor **indices) {
   SITU__MADE_OF_OPS("cummax");
-  return running("cummax", true, x, dim, indices);
+  return running("cummax", true, input, dim, indices);
 }
-situ_tensor *situ_cummin(situ_tensor *x, int dim, situ_tensor **indices) {
+situ_tensor *situ_cummin(situ_tensor *input, int dim, situ_tensor **indices) {
   SITU__MADE_OF_OPS("cummin");
-  return running("cummin", false, x, dim, indices);
+  return running("cummin", false, input, dim, indices);
 }
 
 /* ---- mode: the longest run of the sorted line ---- */
@@ -192,11 +193,11 @@ static situ_tensor *mode_place(const line *l) {
   return situ_gather(order, l->dim, situ_argmax(situ_sub(at, start), &o));
 }
 
-situ_tensor *situ_mode(situ_tensor *x, int dim, bool keepdim, situ_tensor **indices) {
+situ_tensor *situ_mode(situ_tensor *input, int dim, bool keepdim, situ_tensor **indices) {
   SITU__MADE_OF_OPS("mode");
   line l;
   if (indices) *indices = NULL;
-  if (!line_of("mode", x, dim, &l)) return NULL;
+  if (!line_of("mode", input, dim, &l)) return NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   return choose(&l, situ_scope_return(&s, mode_place(&l)), keepdim, indices);
@@ -253,18 +254,18 @@ static situ_tensor *quantile(const char *op, bool skip_nan, situ_tensor *x, doub
   if (flat) return situ_reshape(y, keepdim ? ones : SITU_SCALAR);
   return l.scalar || !keepdim ? situ_select(y, l.dim, 0) : y;
 }
-situ_tensor *situ_quantile(situ_tensor *x, double q, const situ_reduce_options *options,
+situ_tensor *situ_quantile(situ_tensor *input, double q, const situ_reduce_options *options,
                            situ_quantile_interpolation interpolation) {
   SITU__MADE_OF_OPS("quantile");
-  return quantile("quantile", false, x, q, options, interpolation);
+  return quantile("quantile", false, input, q, options, interpolation);
 }
-situ_tensor *situ_nanquantile(situ_tensor *x, double q, const situ_reduce_options *options,
+situ_tensor *situ_nanquantile(situ_tensor *input, double q, const situ_reduce_options *options,
                               situ_quantile_interpolation interpolation) {
   SITU__MADE_OF_OPS("nanquantile");
-  return quantile("nanquantile", true, x, q, options, interpolation);
+  return quantile("nanquantile", true, input, q, options, interpolation);
 }
 
-situ_tensor *situ_msort(situ_tensor *x) {
+situ_tensor *situ_msort(situ_tensor *input) {
   SITU__MADE_OF_OPS("msort");
-  return situ_sort(x, 0, false, NULL);
+  return situ_sort(input, 0, false, NULL);
 }

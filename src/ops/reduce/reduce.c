@@ -298,9 +298,9 @@ static situ_tensor *run_reduction(const situ_op *op, situ_tensor *x, double scal
   return situ_op_run1(op, x, &p);
 }
 
-#define PUBLIC(id)                                                             \
-  situ_tensor *situ_##id(situ_tensor *x, const situ_reduce_options *options) { \
-    return run_reduction(&id##_op, x, 0, options);                             \
+#define PUBLIC(id)                                                                 \
+  situ_tensor *situ_##id(situ_tensor *input, const situ_reduce_options *options) { \
+    return run_reduction(&id##_op, input, 0, options);                             \
   }
 /* clang-format off */
 PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBLIC(any)
@@ -309,21 +309,21 @@ PUBLIC(sum) PUBLIC(mean) PUBLIC(prod) PUBLIC(amin) PUBLIC(amax) PUBLIC(all) PUBL
 situ_tensor *situ__mean_square(situ_tensor *x) { return run_reduction(&mean_square_op, x, 0, NULL); }
 
 /* Integers give f32, as for exp and log. */
-situ_tensor *situ_logsumexp(situ_tensor *x, const situ_reduce_options *options) {
+situ_tensor *situ_logsumexp(situ_tensor *input, const situ_reduce_options *options) {
   SITU__MADE_OF_OPS("logsumexp");
-  bool whole = situ__alive(x) && !situ_dtype_is_floating((situ_dtype)x->view.dtype);
-  return run_reduction(&logsumexp_op, whole ? situ_to_dtype(x, SITU_F32) : x, 0, options);
+  bool whole = situ__alive(input) && !situ_dtype_is_floating((situ_dtype)input->view.dtype);
+  return run_reduction(&logsumexp_op, whole ? situ_to_dtype(input, SITU_F32) : input, 0, options);
 }
 
-situ_tensor *situ_var(situ_tensor *x, double correction, const situ_reduce_options *options) {
-  return run_reduction(&var_op, x, correction, options);
+situ_tensor *situ_var(situ_tensor *input, double correction, const situ_reduce_options *options) {
+  return run_reduction(&var_op, input, correction, options);
 }
-situ_tensor *situ_std(situ_tensor *x, double correction, const situ_reduce_options *options) {
-  return run_reduction(&std_op, x, correction, options);
+situ_tensor *situ_std(situ_tensor *input, double correction, const situ_reduce_options *options) {
+  return run_reduction(&std_op, input, correction, options);
 }
-situ_tensor *situ_norm(situ_tensor *x, double p, const situ_reduce_options *options) {
+situ_tensor *situ_norm(situ_tensor *input, double p, const situ_reduce_options *options) {
   if (isnan(p)) return situ__fail(SITU_E_ARG, "norm", "p is NaN"), NULL;
-  return run_reduction(&norm_op, x, p, options);
+  return run_reduction(&norm_op, input, p, options);
 }
 
 static situ_tensor *whole(const situ_op *op, situ_tensor *x) {
@@ -332,11 +332,11 @@ static situ_tensor *whole(const situ_op *op, situ_tensor *x) {
   if (!situ__need(op->name, "input", x) || !situ__dim_mask(op->name, &all, x->view.ndim, true, &p.mask)) return NULL;
   return situ_op_run1(op, x, &p);
 }
-situ_tensor *situ_min(situ_tensor *x) {
+situ_tensor *situ_min(situ_tensor *input) {
   SITU__MADE_OF_OPS("min");
-  return whole(&amin_op, x);
+  return whole(&amin_op, input);
 }
-situ_tensor *situ_max(situ_tensor *x) {
+situ_tensor *situ_max(situ_tensor *input) {
   SITU__MADE_OF_OPS("max");
-  return whole(&amax_op, x);
+  return whole(&amax_op, input);
 }

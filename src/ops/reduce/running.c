@@ -57,10 +57,10 @@ SITU_OP(logcumsumexp_op) = { .name = "logcumsumexp",
                              .forward = logcumsumexp_forward,
                              .backward = logcumsumexp_backward,
                              .backward_recorded = logcumsumexp_recorded };
-situ_tensor *situ_logcumsumexp(situ_tensor *x, int dim) {
+situ_tensor *situ_logcumsumexp(situ_tensor *input, int dim) {
   line_params p;
-  return situ__need("logcumsumexp", "input", x) && situ_wrap_dim("logcumsumexp", dim, x->view.ndim, &p.dim)
-             ? situ_op_run1(&logcumsumexp_op, x, &p)
+  return situ__need("logcumsumexp", "input", input) && situ_wrap_dim("logcumsumexp", dim, input->view.ndim, &p.dim)
+             ? situ_op_run1(&logcumsumexp_op, input, &p)
              : NULL;
 }
 

@@ -72,8 +72,8 @@ static bool may_have(const char *op, const situ_tensor *x, situ_memory_format fo
   return situ__need(op, "input", x) && situ__format_check(op, format, x->view.ndim);
 }
 
-situ_tensor *situ_clone(situ_tensor *x) {
-  return situ__need("clone", "input", x) ? clone_as(x, SITU_PRESERVE_FORMAT) : NULL;
+situ_tensor *situ_clone(situ_tensor *input) {
+  return situ__need("clone", "input", input) ? clone_as(input, SITU_PRESERVE_FORMAT) : NULL;
 }
 
 /* Whether a copy is no more than new memory and a few bytes of the host, beside which the call of an op takes long. */
@@ -106,34 +106,38 @@ situ_tensor *situ_duplicate(situ_tensor *t) {
   return copy;
 }
 
-situ_tensor *situ_clone_memory_format(situ_tensor *x, situ_memory_format format) {
+situ_tensor *situ_clone_memory_format(situ_tensor *input, situ_memory_format memory_format) {
   SITU__MADE_OF_OPS("clone_memory_format");
-  return may_have("clone_memory_format", x, format) ? clone_as(x, format) : NULL;
+  return may_have("clone_memory_format", input, memory_format) ? clone_as(input, memory_format) : NULL;
 }
 
-situ_tensor *situ_contiguous(situ_tensor *x) {
+situ_tensor *situ_contiguous(situ_tensor *input) {
   SITU__MADE_OF_OPS("contiguous");
-  if (!situ__need("contiguous", "input", x)) return NULL;
-  return x->view.contiguous ? x : clone_as(x, SITU_CONTIGUOUS_FORMAT);
+  if (!situ__need("contiguous", "input", input)) return NULL;
+  return input->view.contiguous ? input : clone_as(input, SITU_CONTIGUOUS_FORMAT);
 }
-situ_tensor *situ_contiguous_memory_format(situ_tensor *x, situ_memory_format format) {
+situ_tensor *situ_contiguous_memory_format(situ_tensor *input, situ_memory_format memory_format) {
   SITU__MADE_OF_OPS("contiguous_memory_format");
   const char *op = "contiguous_memory_format";
-  if (!may_have(op, x, format)) return NULL;
-  if (format == SITU_PRESERVE_FORMAT) return situ__fail(SITU_E_ARG, op, "preserve is not a format to copy into"), NULL;
-  return situ__is_format(&x->view, format) ? x : clone_as(x, format ? format : SITU_CONTIGUOUS_FORMAT);
+  if (!may_have(op, input, memory_format)) return NULL;
+  if (memory_format == SITU_PRESERVE_FORMAT)
+    return situ__fail(SITU_E_ARG, op, "preserve is not a format to copy into"), NULL;
+  return situ__is_format(&input->view, memory_format)
+             ? input
+             : clone_as(input, memory_format ? memory_format : SITU_CONTIGUOUS_FORMAT);
 }
 
-situ_tensor *situ_to_dtype(situ_tensor *x, situ_dtype dtype) {
-  if (!situ__need("to_dtype", "input", x)) return NULL;
-  return (situ_dtype)x->view.dtype == dtype ? x : situ_op_run1(&to_dtype_op, x, &(cast_params){ .dtype = dtype });
+situ_tensor *situ_to_dtype(situ_tensor *input, situ_dtype dtype) {
+  if (!situ__need("to_dtype", "input", input)) return NULL;
+  return (situ_dtype)input->view.dtype == dtype ? input
+                                                : situ_op_run1(&to_dtype_op, input, &(cast_params){ .dtype = dtype });
 }
 /* As in torch, strides with gaps have the format that they are nearest to. */
-situ_tensor *situ_to_memory_format(situ_tensor *x, situ_memory_format format) {
+situ_tensor *situ_to_memory_format(situ_tensor *input, situ_memory_format memory_format) {
   SITU__MADE_OF_OPS("to_memory_format");
-  if (!may_have("to_memory_format", x, format)) return NULL;
-  const bool as_is = format <= SITU_PRESERVE_FORMAT && format != SITU_CONTIGUOUS_FORMAT;
-  return as_is || situ__suggest_format(&x->view) == format ? x : clone_as(x, format);
+  if (!may_have("to_memory_format", input, memory_format)) return NULL;
+  const bool as_is = memory_format <= SITU_PRESERVE_FORMAT && memory_format != SITU_CONTIGUOUS_FORMAT;
+  return as_is || situ__suggest_format(&input->view) == memory_format ? input : clone_as(input, memory_format);
 }
 
 /* ---- copy_: src, broadcast and cast, into x ---- */
@@ -173,8 +177,8 @@ SITU_OP(copy_op) = { .name = "copy_",
                      .backward = copy_into_backward,
                      .backward_recorded = copy_into_backward };
 
-situ_tensor *situ_copy_(situ_tensor *x, situ_tensor *src) {
-  situ_tensor *in[2] = { x, src };
+situ_tensor *situ_copy_(situ_tensor *input, situ_tensor *src) {
+  situ_tensor *in[2] = { input, src };
   return situ_op_run_(&copy_op, in, 2, NULL);
 }
 
@@ -249,9 +253,9 @@ SITU_OP(to_op) = { .name = "to",
                    .backward = to_backward,
                    .backward_recorded = to_backward };
 
-situ_tensor *situ_to(situ_tensor *x, situ_device device) {
-  if (!situ__need("to", "input", x) || !situ__device_resolve("to", device, &device)) return NULL;
-  return copy_to(x, &(to_params){ device, situ_device_of(x), "to", SITU__COPY_USER });
+situ_tensor *situ_to(situ_tensor *input, situ_device device) {
+  if (!situ__need("to", "input", input) || !situ__device_resolve("to", device, &device)) return NULL;
+  return copy_to(input, &(to_params){ device, situ_device_of(input), "to", SITU__COPY_USER });
 }
 
 situ_tensor *situ__copy_operand(const char *op, situ_tensor *x, situ_device device) {

@@ -197,88 +197,90 @@ static situ_tensor *one_of(situ_tensor *view) {
   return view;
 }
 
-int64_t situ_split(situ_tensor *x, int64_t size, int dim, situ_tensor **out, int64_t capacity) {
+int64_t situ_split(situ_tensor *input, int64_t split_size, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("split");
   int d;
-  if (!check_source("split", x, dim, &d)) return -1;
-  int64_t length = x->view.size[d];
-  if (size < 0 || (size == 0 && length > 0))
-    return situ__fail(SITU_E_ARG, "split", "size %lld must be positive", (long long)size), -1;
-  int64_t pieces = length ? situ__ceil_div(length, size) : 1;
+  if (!check_source("split", input, dim, &d)) return -1;
+  int64_t length = input->view.size[d];
+  if (split_size < 0 || (split_size == 0 && length > 0))
+    return situ__fail(SITU_E_ARG, "split", "size %lld must be positive", (long long)split_size), -1;
+  int64_t pieces = length ? situ__ceil_div(length, split_size) : 1;
   if (!check_capacity("split", pieces, out, capacity)) return -1;
   for (int64_t i = 0; out && i < pieces; i++) {
-    int64_t at = i * size;
-    if (!(out[i] = one_of(situ_narrow(x, d, at, situ__min_i64(size, length - at))))) return -1;
+    int64_t at = i * split_size;
+    if (!(out[i] = one_of(situ_narrow(input, d, at, situ__min_i64(split_size, length - at))))) return -1;
   }
   return pieces;
 }
 
-int64_t situ_split_sizes(situ_tensor *x, situ_shape sizes, int dim, situ_tensor **out, int64_t capacity) {
+int64_t situ_split_sizes(situ_tensor *input, situ_shape split_sizes, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("split_sizes");
   int d;
-  if (!check_source("split_sizes", x, dim, &d)) return -1;
+  if (!check_source("split_sizes", input, dim, &d)) return -1;
   int64_t total = 0;
-  bool good = sizes.ndim > 0 && sizes.ndim <= SITU_MAX_DIMS;
-  for (int i = 0; good && i < sizes.ndim; i++) good = sizes.dim[i] >= 0 && situ__add_i64(total, sizes.dim[i], &total);
-  if (!good || total != x->view.size[d]) {
+  bool good = split_sizes.ndim > 0 && split_sizes.ndim <= SITU_MAX_DIMS;
+  for (int i = 0; good && i < split_sizes.ndim; i++)
+    good = split_sizes.dim[i] >= 0 && situ__add_i64(total, split_sizes.dim[i], &total);
+  if (!good || total != input->view.size[d]) {
     char text[SITU_SHAPE_TEXT];
     return situ__fail(SITU_E_ARG, "split_sizes", "sizes %s do not add up to %lld, the size of dimension %d",
-                      situ_shape_text(&sizes, text), (long long)x->view.size[d], d),
+                      situ_shape_text(&split_sizes, text), (long long)input->view.size[d], d),
            -1;
   }
-  if (!check_capacity("split_sizes", sizes.ndim, out, capacity)) return -1;
+  if (!check_capacity("split_sizes", split_sizes.ndim, out, capacity)) return -1;
   int64_t at = 0;
-  for (int i = 0; out && i < sizes.ndim; i++) {
-    if (!(out[i] = one_of(situ_narrow(x, d, at, sizes.dim[i])))) return -1;
-    at += sizes.dim[i];
+  for (int i = 0; out && i < split_sizes.ndim; i++) {
+    if (!(out[i] = one_of(situ_narrow(input, d, at, split_sizes.dim[i])))) return -1;
+    at += split_sizes.dim[i];
   }
-  return sizes.ndim;
+  return split_sizes.ndim;
 }
 
-int64_t situ_chunk(situ_tensor *x, int64_t chunks, int dim, situ_tensor **out, int64_t capacity) {
+int64_t situ_chunk(situ_tensor *input, int64_t chunks, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("chunk");
   int d;
-  if (!check_source("chunk", x, dim, &d)) return -1;
+  if (!check_source("chunk", input, dim, &d)) return -1;
   if (chunks <= 0) return situ__fail(SITU_E_ARG, "chunk", "%lld chunks: must be positive", (long long)chunks), -1;
-  return situ_split(x, situ__max_i64(situ__ceil_div(x->view.size[d], chunks), 1), d, out, capacity);
+  return situ_split(input, situ__max_i64(situ__ceil_div(input->view.size[d], chunks), 1), d, out, capacity);
 }
 
-int64_t situ_tensor_split(situ_tensor *x, int64_t sections, int dim, situ_tensor **out, int64_t capacity) {
+int64_t situ_tensor_split(situ_tensor *input, int64_t sections, int dim, situ_tensor **out, int64_t capacity) {
   const char *op = "tensor_split";
   SITU__MADE_OF_OPS(op);
   int d;
-  if (!check_source(op, x, dim, &d)) return -1;
+  if (!check_source(op, input, dim, &d)) return -1;
   if (sections <= 0) return situ__fail(SITU_E_ARG, op, "%lld sections: must be positive", (long long)sections), -1;
   if (!check_capacity(op, sections, out, capacity)) return -1;
-  const int64_t size = x->view.size[d] / sections, larger = x->view.size[d] % sections;
+  const int64_t size = input->view.size[d] / sections, larger = input->view.size[d] % sections;
   for (int64_t i = 0, at = 0; out && i < sections; at += size + (i++ < larger))
-    if (!(out[i] = one_of(situ_narrow(x, d, at, size + (i < larger))))) return -1;
+    if (!(out[i] = one_of(situ_narrow(input, d, at, size + (i < larger))))) return -1;
   return sections;
 }
 
-int64_t situ_tensor_split_indices(situ_tensor *x, situ_shape indices, int dim, situ_tensor **out, int64_t capacity) {
+int64_t situ_tensor_split_indices(situ_tensor *input, situ_shape indices, int dim, situ_tensor **out,
+                                  int64_t capacity) {
   const char *op = "tensor_split_indices";
   SITU__MADE_OF_OPS(op);
   int d;
-  if (!check_source(op, x, dim, &d)) return -1;
+  if (!check_source(op, input, dim, &d)) return -1;
   if (indices.ndim < 0 || indices.ndim > SITU_MAX_DIMS)
     return situ__fail(SITU_E_ARG, op, "%d indices: at most %d", indices.ndim, SITU_MAX_DIMS), -1;
   if (!check_capacity(op, indices.ndim + 1, out, capacity)) return -1;
   for (int i = 0; out && i <= indices.ndim; i++) {
     const int64_t start = i ? indices.dim[i - 1] : 0, end = i < indices.ndim ? indices.dim[i] : INT64_MAX;
-    if (!(out[i] = one_of(situ_slice(x, d, start, end, 1)))) return -1;
+    if (!(out[i] = one_of(situ_slice(input, d, start, end, 1)))) return -1;
   }
   return indices.ndim + 1;
 }
 
-int64_t situ_unbind(situ_tensor *x, int dim, situ_tensor **out, int64_t capacity) {
+int64_t situ_unbind(situ_tensor *input, int dim, situ_tensor **out, int64_t capacity) {
   SITU__MADE_OF_OPS("unbind");
   int d;
-  if (!check_source("unbind", x, dim, &d)) return -1;
-  int64_t pieces = x->view.size[d];
+  if (!check_source("unbind", input, dim, &d)) return -1;
+  int64_t pieces = input->view.size[d];
   if (!check_capacity("unbind", pieces, out, capacity)) return -1;
   for (int64_t i = 0; out && i < pieces; i++)
-    if (!(out[i] = one_of(situ_select(x, d, i)))) return -1;
+    if (!(out[i] = one_of(situ_select(input, d, i)))) return -1;
   return pieces;
 }
 
@@ -331,18 +333,20 @@ SITU_OP(flip_op) = { .name = "flip",
                      .backward = flip_backward,
                      .backward_recorded = flip_backward };
 
-situ_tensor *situ_flip(situ_tensor *x, situ_shape dims) { return situ_op_run1(&flip_op, x, &(flip_params){ dims }); }
+situ_tensor *situ_flip(situ_tensor *input, situ_shape dims) {
+  return situ_op_run1(&flip_op, input, &(flip_params){ dims });
+}
 
 /* ---- roll: two pieces are swapped, one dimension at a time ---- */
 
-situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
+situ_tensor *situ_roll(situ_tensor *input, situ_shape shifts, situ_shape dims) {
   SITU__MADE_OF_OPS("roll");
-  if (!situ__need("roll", "input", x)) return NULL;
-  situ_shape own = situ__shape(&x->view);
+  if (!situ__need("roll", "input", input)) return NULL;
+  situ_shape own = situ__shape(&input->view);
   if (!dims.ndim) { /* torch: without dimensions the flattened tensor is rolled */
     if (shifts.ndim != 1)
       return situ__fail(SITU_E_ARG, "roll", "%d shifts without dimensions: exactly one is needed", shifts.ndim), NULL;
-    return situ_reshape(situ_roll(situ_reshape(x, SITU_SHAPE(-1)), shifts, SITU_DIMS(0)), own);
+    return situ_reshape(situ_roll(situ_reshape(input, SITU_SHAPE(-1)), shifts, SITU_DIMS(0)), own);
   }
   if (shifts.ndim != dims.ndim)
     return situ__fail(SITU_E_ARG, "roll", "%d shifts for %d dimensions", shifts.ndim, dims.ndim), NULL;
@@ -350,7 +354,7 @@ situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
     return situ__fail(SITU_E_ARG, "roll", "dimension %lld of a 0-dim tensor, which has none; leave dims out",
                       (long long)dims.dim[0]),
            NULL;
-  situ_tensor *y = x;
+  situ_tensor *y = input;
   for (int k = 0; y && k < dims.ndim; k++) {
     int d;
     if (!situ_wrap_dim("roll", dims.dim[k], own.ndim, &d)) return NULL;
@@ -360,47 +364,48 @@ situ_tensor *situ_roll(situ_tensor *x, situ_shape shifts, situ_shape dims) {
     situ_tensor *part[2] = { situ_narrow(y, d, size - shift, shift), situ_narrow(y, d, 0, size - shift) };
     y = situ_cat(part, 2, d);
   }
-  return y == x ? situ_clone(x) : y;
+  return y == input ? situ_clone(input) : y;
 }
 
 /* ---- repeat: expanded next to each dimension, then merged ---- */
 
-situ_tensor *situ_repeat(situ_tensor *x, situ_shape times) {
+situ_tensor *situ_repeat(situ_tensor *input, situ_shape repeats) {
   SITU__MADE_OF_OPS("repeat");
-  if (!situ__need("repeat", "input", x)) return NULL;
+  if (!situ__need("repeat", "input", input)) return NULL;
   int64_t numel;
-  situ_shape whole = { .ndim = times.ndim };
-  if (times.ndim < x->view.ndim || times.ndim > SITU_MAX_DIMS)
-    return situ__fail(SITU_E_ARG, "repeat", "%d repetitions for a tensor of %d dimensions", times.ndim, x->view.ndim),
+  situ_shape whole = { .ndim = repeats.ndim };
+  if (repeats.ndim < input->view.ndim || repeats.ndim > SITU_MAX_DIMS)
+    return situ__fail(SITU_E_ARG, "repeat", "%d repetitions for a tensor of %d dimensions", repeats.ndim,
+                      input->view.ndim),
            NULL;
-  const int missing = times.ndim - x->view.ndim;
-  for (int d = 0; d < times.ndim; d++) {
-    int64_t size = d < missing ? 1 : x->view.size[d - missing];
-    if (times.dim[d] < 0 || !situ__mul_i64(size, times.dim[d], &whole.dim[d]))
-      return situ__fail(times.dim[d] < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, "repeat", "%lld repetitions of size %lld",
-                        (long long)times.dim[d], (long long)size),
+  const int missing = repeats.ndim - input->view.ndim;
+  for (int d = 0; d < repeats.ndim; d++) {
+    int64_t size = d < missing ? 1 : input->view.size[d - missing];
+    if (repeats.dim[d] < 0 || !situ__mul_i64(size, repeats.dim[d], &whole.dim[d]))
+      return situ__fail(repeats.dim[d] < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, "repeat", "%lld repetitions of size %lld",
+                        (long long)repeats.dim[d], (long long)size),
              NULL;
   }
   if (!situ_shape_numel("repeat", &whole, &numel)) return NULL;
-  situ_tensor *y = x;
-  for (int d = times.ndim - 1; y && d >= 0; d--) { /* one dimension at a time stays within SITU_MAX_DIMS */
-    if (d >= missing && times.dim[d] == 1) continue;
+  situ_tensor *y = input;
+  for (int d = repeats.ndim - 1; y && d >= 0; d--) { /* one dimension at a time stays within SITU_MAX_DIMS */
+    if (d >= missing && repeats.dim[d] == 1) continue;
     situ_shape now = situ__shape(situ_desc(y));
-    int at = now.ndim - (times.ndim - d);
+    int at = now.ndim - (repeats.ndim - d);
     int64_t outer = 1, inner = 1;
     for (int k = 0; k < at; k++) outer *= now.dim[k];
     for (int k = at < 0 ? 0 : at; k < now.ndim; k++) inner *= now.dim[k];
     situ_tensor *spread =
-        situ_expand(situ_reshape(y, SITU_SHAPE(outer, 1, inner)), SITU_SHAPE(outer, times.dim[d], inner));
+        situ_expand(situ_reshape(y, SITU_SHAPE(outer, 1, inner)), SITU_SHAPE(outer, repeats.dim[d], inner));
     situ_shape merged = now;
     if (at < 0) {
       merged.ndim = now.ndim + 1;
       for (int k = now.ndim; k > 0; k--) merged.dim[k] = now.dim[k - 1];
-      merged.dim[0] = times.dim[d];
+      merged.dim[0] = repeats.dim[d];
     } else {
-      merged.dim[at] *= times.dim[d];
+      merged.dim[at] *= repeats.dim[d];
     }
     y = situ_reshape(spread, merged);
   }
-  return y == x ? situ_clone(x) : y;
+  return y == input ? situ_clone(input) : y;
 }

@@ -159,10 +159,10 @@ static situ_tensor *pad_borders(situ_tensor *x, const pad_params *p, situ_pad_mo
   return y && (y == x || !y->view.contiguous) ? situ_clone(y) : y;
 }
 
-situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double value) {
+situ_tensor *situ_pad(situ_tensor *input, situ_shape pad, situ_pad_mode mode, double value) {
   SITU__MADE_OF_OPS("pad");
-  if (!situ__need("pad", "input", x)) return NULL;
-  int ndim = x->view.ndim;
+  if (!situ__need("pad", "input", input)) return NULL;
+  int ndim = input->view.ndim;
   if (pad.ndim <= 0 || pad.ndim % 2 || pad.ndim / 2 > ndim)
     return situ__fail(SITU_E_ARG, "pad", "%d borders for a tensor of %d dimensions: two for each padded dimension",
                       pad.ndim, ndim),
@@ -174,5 +174,5 @@ situ_tensor *situ_pad(situ_tensor *x, situ_shape pad, situ_pad_mode mode, double
     p.before.dim[ndim - 1 - k] = pad.dim[2 * k];
     p.after.dim[ndim - 1 - k] = pad.dim[2 * k + 1];
   }
-  return mode == SITU_PAD_CONSTANT ? pad_constant(x, &p) : pad_borders(x, &p, mode);
+  return mode == SITU_PAD_CONSTANT ? pad_constant(input, &p) : pad_borders(input, &p, mode);
 }

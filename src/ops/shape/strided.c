@@ -137,16 +137,17 @@ static bool is_inside(const situ_view_desc *v, const situ_view_desc *base) {
          (base->contiguous && first >= base->offset && last < base->offset + base->numel);
 }
 
-situ_tensor *situ_as_strided(situ_tensor *x, situ_shape shape, situ_shape strides, int64_t offset) {
-  if (!situ__need("as_strided", "input", x)) return NULL;
-  const strided_params p = { .own = place_of(&x->view),
-                             .to = { .shape = shape, .strides = strides, .start = offset },
-                             .held = (int64_t)(x->view.storage->bytes / situ_dtype_size((situ_dtype)x->view.dtype)) };
-  if (x->requires_grad && situ__recording() && situ__desc_overlaps(&x->view))
+situ_tensor *situ_as_strided(situ_tensor *input, situ_shape size, situ_shape stride, int64_t storage_offset) {
+  if (!situ__need("as_strided", "input", input)) return NULL;
+  const strided_params p = { .own = place_of(&input->view),
+                             .to = { .shape = size, .strides = stride, .start = storage_offset },
+                             .held = (int64_t)(input->view.storage->bytes /
+                                               situ_dtype_size((situ_dtype)input->view.dtype)) };
+  if (input->requires_grad && situ__recording() && situ__desc_overlaps(&input->view))
     return situ__fail(SITU_E_ALIAS, "as_strided",
                       "elements of the operand share memory: its gradient would be counted twice"),
            NULL;
-  situ_tensor *y = situ_op_run1(&as_strided_op, x, &p);
+  situ_tensor *y = situ_op_run1(&as_strided_op, input, &p);
   if (y && y->base && !is_inside(&y->view, &y->base->view)) situ__view_fix(y, SITU__VIEW_OUTSIDE);
   return y;
 }

@@ -101,61 +101,63 @@ static bool reshape_backward(situ_grad_call *g) { return (g->dx[0] = situ_reshap
 
 VIEW_OP(view_op, "view", view_infer, reshape_backward, view_traced);
 
-situ_tensor *situ_view(situ_tensor *x, situ_shape shape) {
-  if (!situ__need("view", "input", x) || !situ__resolve_shape("view", &shape, x->view.numel)) return NULL;
-  return situ_op_run1(&view_op, x, &(view_params){ .shape = shape });
+situ_tensor *situ_view(situ_tensor *input, situ_shape shape) {
+  if (!situ__need("view", "input", input) || !situ__resolve_shape("view", &shape, input->view.numel)) return NULL;
+  return situ_op_run1(&view_op, input, &(view_params){ .shape = shape });
 }
 
-situ_tensor *situ_reshape(situ_tensor *x, situ_shape shape) {
+situ_tensor *situ_reshape(situ_tensor *input, situ_shape shape) {
   SITU__MADE_OF_OPS("reshape");
   int64_t stride[SITU_MAX_DIMS];
-  if (!situ__need("reshape", "input", x) || !situ__resolve_shape("reshape", &shape, x->view.numel)) return NULL;
-  const bool copied = !view_strides(&x->view, &shape, stride);
-  if (copied) x = situ_contiguous(x);
-  situ_tensor *y = x ? situ_op_run1(&view_op, x, &(view_params){ .shape = shape }) : NULL;
+  if (!situ__need("reshape", "input", input) || !situ__resolve_shape("reshape", &shape, input->view.numel)) return NULL;
+  const bool copied = !view_strides(&input->view, &shape, stride);
+  if (copied) input = situ_contiguous(input);
+  situ_tensor *y = input ? situ_op_run1(&view_op, input, &(view_params){ .shape = shape }) : NULL;
   if (copied && y) situ__view_settle(y);
   return y;
 }
 
-situ_tensor *situ_flatten(situ_tensor *x, int start, int end) {
+situ_tensor *situ_flatten(situ_tensor *input, int start_dim, int end_dim) {
   SITU__MADE_OF_OPS("flatten");
   int a, b;
-  if (!situ__need("flatten", "input", x) || !situ_wrap_dim("flatten", start, x->view.ndim, &a) ||
-      !situ_wrap_dim("flatten", end, x->view.ndim, &b))
+  if (!situ__need("flatten", "input", input) || !situ_wrap_dim("flatten", start_dim, input->view.ndim, &a) ||
+      !situ_wrap_dim("flatten", end_dim, input->view.ndim, &b))
     return NULL;
   if (a > b) return situ__fail(SITU_E_ARG, "flatten", "start %d comes after end %d", a, b), NULL;
   situ_shape shape = { .ndim = 0 };
   int64_t merged = 1;
-  for (int d = 0; d < x->view.ndim; d++) {
-    if (d >= a && d <= b) merged *= x->view.size[d];
-    if (d == b || d < a || d > b) shape.dim[shape.ndim++] = d == b ? merged : x->view.size[d];
+  for (int d = 0; d < input->view.ndim; d++) {
+    if (d >= a && d <= b) merged *= input->view.size[d];
+    if (d == b || d < a || d > b) shape.dim[shape.ndim++] = d == b ? merged : input->view.size[d];
   }
-  if (!x->view.ndim) shape = SITU_SHAPE(1);
-  return situ_reshape(x, shape);
+  if (!input->view.ndim) shape = SITU_SHAPE(1);
+  return situ_reshape(input, shape);
 }
 
-situ_tensor *situ_squeeze(situ_tensor *x, situ_shape dims) {
+situ_tensor *situ_squeeze(situ_tensor *input, situ_shape dims) {
   SITU__MADE_OF_OPS("squeeze");
   unsigned mask;
-  if (!situ__need("squeeze", "input", x) || !situ__dim_mask("squeeze", &dims, x->view.ndim, true, &mask)) return NULL;
-  situ_view_desc v = x->view;
+  if (!situ__need("squeeze", "input", input) || !situ__dim_mask("squeeze", &dims, input->view.ndim, true, &mask))
+    return NULL;
+  situ_view_desc v = input->view;
   v.ndim = 0;
-  for (int d = 0; d < x->view.ndim; d++) {
-    if (mask >> d & 1 && x->view.size[d] == 1) continue;
-    v.size[v.ndim++] = x->view.size[d];
+  for (int d = 0; d < input->view.ndim; d++) {
+    if (mask >> d & 1 && input->view.size[d] == 1) continue;
+    v.size[v.ndim++] = input->view.size[d];
   }
-  return situ_view(x, situ__shape(&v));
+  return situ_view(input, situ__shape(&v));
 }
 
-situ_tensor *situ_unsqueeze(situ_tensor *x, int dim) {
+situ_tensor *situ_unsqueeze(situ_tensor *input, int dim) {
   SITU__MADE_OF_OPS("unsqueeze");
   int at;
-  if (!situ__need("unsqueeze", "input", x) || !situ_wrap_dim("unsqueeze", dim, x->view.ndim + 1, &at)) return NULL;
-  if (x->view.ndim == SITU_MAX_DIMS)
+  if (!situ__need("unsqueeze", "input", input) || !situ_wrap_dim("unsqueeze", dim, input->view.ndim + 1, &at))
+    return NULL;
+  if (input->view.ndim == SITU_MAX_DIMS)
     return situ__fail(SITU_E_ARG, "unsqueeze", "the tensor has %d dimensions already", SITU_MAX_DIMS), NULL;
-  situ_shape shape = { .ndim = x->view.ndim + 1 };
-  for (int d = 0, from = 0; d < shape.ndim; d++) shape.dim[d] = d == at ? 1 : x->view.size[from++];
-  return situ_view(x, shape);
+  situ_shape shape = { .ndim = input->view.ndim + 1 };
+  for (int d = 0, from = 0; d < shape.ndim; d++) shape.dim[d] = d == at ? 1 : input->view.size[from++];
+  return situ_view(input, shape);
 }
 
 /* ---- permute ---- */
@@ -185,17 +187,17 @@ static bool permute_backward(situ_grad_call *g) {
 
 VIEW_OP(permute_op, "permute", permute_infer, permute_backward, permute_traced);
 
-situ_tensor *situ_permute(situ_tensor *x, situ_shape dims) {
-  return situ_op_run1(&permute_op, x, &(view_params){ .shape = dims });
+situ_tensor *situ_permute(situ_tensor *input, situ_shape dims) {
+  return situ_op_run1(&permute_op, input, &(view_params){ .shape = dims });
 }
 
-situ_tensor *situ_transpose(situ_tensor *x, int a, int b) {
-  if (!situ__need("transpose", "input", x) || !situ_wrap_dim("transpose", a, x->view.ndim, &a) ||
-      !situ_wrap_dim("transpose", b, x->view.ndim, &b))
+situ_tensor *situ_transpose(situ_tensor *input, int dim0, int dim1) {
+  if (!situ__need("transpose", "input", input) || !situ_wrap_dim("transpose", dim0, input->view.ndim, &dim0) ||
+      !situ_wrap_dim("transpose", dim1, input->view.ndim, &dim1))
     return NULL;
-  situ_shape dims = { .ndim = x->view.ndim };
-  for (int d = 0; d < dims.ndim; d++) dims.dim[d] = d == a ? b : d == b ? a : d;
-  return situ_permute(x, dims);
+  situ_shape dims = { .ndim = input->view.ndim };
+  for (int d = 0; d < dims.ndim; d++) dims.dim[d] = d == dim0 ? dim1 : d == dim1 ? dim0 : d;
+  return situ_permute(input, dims);
 }
 
 /* ---- expand: sizes of 1 become any size, by strides of 0 ---- */
@@ -229,8 +231,8 @@ static bool expand_backward(situ_grad_call *g) { return (g->dx[0] = g->grad[0]) 
 
 VIEW_OP(expand_op, "expand", expand_infer, expand_backward, expand_traced);
 
-situ_tensor *situ_expand(situ_tensor *x, situ_shape shape) {
-  return situ_op_run1(&expand_op, x, &(view_params){ .shape = shape });
+situ_tensor *situ_expand(situ_tensor *input, situ_shape shape) {
+  return situ_op_run1(&expand_op, input, &(view_params){ .shape = shape });
 }
 
 /* ---- slice, narrow, select: part of one dimension; a = dim, b = 1 drops it ---- */
@@ -272,37 +274,37 @@ static bool cut_dim(const char *op, const situ_tensor *x, int dim, int *out) {
   return situ_wrap_dim(op, dim, x->view.ndim, out);
 }
 
-situ_tensor *situ_slice(situ_tensor *x, int dim, int64_t start, int64_t end, int64_t step) {
+situ_tensor *situ_slice(situ_tensor *input, int dim, int64_t start, int64_t end, int64_t step) {
   int d;
-  if (!cut_dim("slice", x, dim, &d)) return NULL;
+  if (!cut_dim("slice", input, dim, &d)) return NULL;
   if (step <= 0) return situ__fail(SITU_E_ARG, "slice", "step %lld must be positive", (long long)step), NULL;
-  int64_t size = x->view.size[d];
+  int64_t size = input->view.size[d];
   if (start < 0) start = situ__max_i64(start + size, 0);
   if (end < 0) end = situ__max_i64(end + size, 0);
   start = situ__min_i64(start, size);
   end = situ__max_i64(situ__min_i64(end, size), start);
-  return situ_op_run1(&slice_op, x, &(view_params){ .a = d, .start = start, .end = end, .step = step });
+  return situ_op_run1(&slice_op, input, &(view_params){ .a = d, .start = start, .end = end, .step = step });
 }
 
-situ_tensor *situ_narrow(situ_tensor *x, int dim, int64_t start, int64_t length) {
+situ_tensor *situ_narrow(situ_tensor *input, int dim, int64_t start, int64_t length) {
   int d;
-  if (!cut_dim("narrow", x, dim, &d)) return NULL;
-  int64_t size = x->view.size[d], from = start < 0 && start >= -size ? start + size : start;
+  if (!cut_dim("narrow", input, dim, &d)) return NULL;
+  int64_t size = input->view.size[d], from = start < 0 && start >= -size ? start + size : start;
   if (from < 0 || from > size || length < 0 || length > size - from)
     return situ__fail(SITU_E_INDEX, "narrow", "start %lld and length %lld leave dimension %d, of size %lld",
                       (long long)start, (long long)length, d, (long long)size),
            NULL;
-  return situ_op_run1(&narrow_op, x, &(view_params){ .a = d, .start = from, .end = from + length, .step = 1 });
+  return situ_op_run1(&narrow_op, input, &(view_params){ .a = d, .start = from, .end = from + length, .step = 1 });
 }
 
-situ_tensor *situ_select(situ_tensor *x, int dim, int64_t index) {
+situ_tensor *situ_select(situ_tensor *input, int dim, int64_t index) {
   int d;
-  if (!cut_dim("select", x, dim, &d)) return NULL;
-  int64_t size = x->view.size[d];
+  if (!cut_dim("select", input, dim, &d)) return NULL;
+  int64_t size = input->view.size[d];
   if (index < -size || index >= size)
     return situ__fail(SITU_E_INDEX, "select", "index %lld is outside dimension %d, of size %lld", (long long)index, d,
                       (long long)size),
            NULL;
   if (index < 0) index += size;
-  return situ_op_run1(&select_op, x, &(view_params){ .a = d, .b = 1, .start = index, .end = index + 1, .step = 1 });
+  return situ_op_run1(&select_op, input, &(view_params){ .a = d, .b = 1, .start = index, .end = index + 1, .step = 1 });
 }

@@ -172,7 +172,7 @@ situ_tensor *situ__run_unary_(const situ_op *op, situ_tensor *x, double p0, doub
 }
 
 #define PLAIN(id) \
-  situ_tensor *situ_##id(situ_tensor *x) { return situ__run_unary(&id##_op, x, 0, 0, 0); }
+  situ_tensor *situ_##id(situ_tensor *input) { return situ__run_unary(&id##_op, input, 0, 0, 0); }
 /* clang-format off */
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
@@ -189,18 +189,18 @@ bool situ__unary_holds(const situ_op *op, const situ_tensor *x) {
   return situ__fail(SITU_E_DTYPE, op->name, "input is bool, which cannot hold the result in place; cast it"), false;
 }
 /* In torch true * true is the integer 1. */
-situ_tensor *situ_square(situ_tensor *x) {
+situ_tensor *situ_square(situ_tensor *input) {
   SITU__MADE_OF_OPS("square");
-  return situ__run_unary(&square_op, is_bool(x) ? situ_to_dtype(x, SITU_I64) : x, 0, 0, 0);
+  return situ__run_unary(&square_op, is_bool(input) ? situ_to_dtype(input, SITU_I64) : input, 0, 0, 0);
 }
 /* Inverting all bits of true would still be true. */
-situ_tensor *situ_bitwise_not(situ_tensor *x) {
+situ_tensor *situ_bitwise_not(situ_tensor *input) {
   SITU__MADE_OF_OPS("bitwise_not");
-  return situ__run_unary(is_bool(x) ? &logical_not_op : &bitwise_not_op, x, 0, 0, 0);
+  return situ__run_unary(is_bool(input) ? &logical_not_op : &bitwise_not_op, input, 0, 0, 0);
 }
 
 #define IN_PLACE(id) \
-  situ_tensor *situ_##id##_(situ_tensor *x) { return situ__run_unary_(&id##_op, x, 0, 0, 0); }
+  situ_tensor *situ_##id##_(situ_tensor *input) { return situ__run_unary_(&id##_op, input, 0, 0, 0); }
 /* clang-format off */
 IN_PLACE(neg) IN_PLACE(abs) IN_PLACE(exp) IN_PLACE(log) IN_PLACE(sqrt) IN_PLACE(rsqrt) IN_PLACE(reciprocal)
 IN_PLACE(sin) IN_PLACE(cos) IN_PLACE(tanh) IN_PLACE(sigmoid) IN_PLACE(relu) IN_PLACE(floor)
@@ -209,114 +209,116 @@ IN_PLACE(asinh) IN_PLACE(acosh) IN_PLACE(atanh) IN_PLACE(exp2) IN_PLACE(log10)
 IN_PLACE(trunc) IN_PLACE(mish) IN_PLACE(hardswish) IN_PLACE(hardsigmoid)
 /* clang-format on */
 
-situ_tensor *situ_square_(situ_tensor *x) {
+situ_tensor *situ_square_(situ_tensor *input) {
   SITU__IN_PLACE_AS("square");
-  if (!situ__need("square", "input", x) || !situ__unary_holds(&square_op, x)) return NULL;
-  return situ__run_unary_(&square_op, x, 0, 0, 0);
+  if (!situ__need("square", "input", input) || !situ__unary_holds(&square_op, input)) return NULL;
+  return situ__run_unary_(&square_op, input, 0, 0, 0);
 }
 
 /* ---- those with parameters ---- */
 
-situ_tensor *situ_leaky_relu(situ_tensor *x, double negative_slope) {
-  return situ__run_unary(&leaky_relu_op, x, negative_slope, 0, 0);
+situ_tensor *situ_leaky_relu(situ_tensor *input, double negative_slope) {
+  return situ__run_unary(&leaky_relu_op, input, negative_slope, 0, 0);
 }
-situ_tensor *situ_elu(situ_tensor *x, double alpha) { return situ__run_unary(&elu_op, x, alpha, 1, 1); }
+situ_tensor *situ_elu(situ_tensor *input, double alpha) { return situ__run_unary(&elu_op, input, alpha, 1, 1); }
 
 /* Self-normalizing: Klambauer et al., arXiv:1706.02515, with torch's digits. */
 #define SELU_SCALE 1.0507009873554804934193349852946
 #define SELU_ALPHA 1.6732632423543772848170429916717
-situ_tensor *situ_selu(situ_tensor *x) {
+situ_tensor *situ_selu(situ_tensor *input) {
   SITU__MADE_OF_OPS("selu");
-  return situ__run_unary(&elu_op, x, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
+  return situ__run_unary(&elu_op, input, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
 }
-situ_tensor *situ_selu_(situ_tensor *x) {
+situ_tensor *situ_selu_(situ_tensor *input) {
   SITU__MADE_OF_OPS("selu_");
-  return situ__run_unary_(&elu_op, x, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
+  return situ__run_unary_(&elu_op, input, SELU_ALPHA * SELU_SCALE, 1, SELU_SCALE);
 }
 static bool divides(double alpha) {
   if (alpha == 0) situ__fail(SITU_E_ARG, "celu", "alpha is 0, and divides; relu is its limit");
   return alpha != 0;
 }
-situ_tensor *situ_celu(situ_tensor *x, double alpha) {
+situ_tensor *situ_celu(situ_tensor *input, double alpha) {
   SITU__MADE_OF_OPS("celu");
-  return divides(alpha) ? situ__run_unary(&elu_op, x, alpha, 1 / alpha, 1) : NULL;
+  return divides(alpha) ? situ__run_unary(&elu_op, input, alpha, 1 / alpha, 1) : NULL;
 }
-situ_tensor *situ_celu_(situ_tensor *x, double alpha) {
+situ_tensor *situ_celu_(situ_tensor *input, double alpha) {
   SITU__MADE_OF_OPS("celu_");
-  return divides(alpha) ? situ__run_unary_(&elu_op, x, alpha, 1 / alpha, 1) : NULL;
+  return divides(alpha) ? situ__run_unary_(&elu_op, input, alpha, 1 / alpha, 1) : NULL;
 }
 
 static bool is_width(const char *op, double lambd) {
   if (lambd >= 0) return true;
   return situ__fail(SITU_E_ARG, op, "lambd is %g, must be at least 0", lambd), false;
 }
-situ_tensor *situ_softshrink(situ_tensor *x, double lambd) {
-  return is_width("softshrink", lambd) ? situ__run_unary(&softshrink_op, x, lambd, 0, 0) : NULL;
+situ_tensor *situ_softshrink(situ_tensor *input, double lambd) {
+  return is_width("softshrink", lambd) ? situ__run_unary(&softshrink_op, input, lambd, 0, 0) : NULL;
 }
-situ_tensor *situ_hardshrink(situ_tensor *x, double lambd) { return situ__run_unary(&hardshrink_op, x, lambd, 0, 0); }
-situ_tensor *situ_softplus(situ_tensor *x, double beta, double threshold) {
-  return situ__run_unary(&softplus_op, x, beta, threshold, 0);
+situ_tensor *situ_hardshrink(situ_tensor *input, double lambd) {
+  return situ__run_unary(&hardshrink_op, input, lambd, 0, 0);
+}
+situ_tensor *situ_softplus(situ_tensor *input, double beta, double threshold) {
+  return situ__run_unary(&softplus_op, input, beta, threshold, 0);
 }
 static bool are_bounds(const situ_tensor *x, double min, double max) {
   if (!situ__need("hardtanh", "input", x)) return false;
   if (!(min > max)) return true;
   return situ__fail(SITU_E_ARG, "hardtanh", "min is %g, max %g: min must not be greater than max", min, max), false;
 }
-situ_tensor *situ_hardtanh(situ_tensor *x, double min, double max) {
-  return are_bounds(x, min, max) ? situ__run_unary(&hardtanh_op, x, min, max, 0) : NULL;
+situ_tensor *situ_hardtanh(situ_tensor *input, double min_val, double max_val) {
+  return are_bounds(input, min_val, max_val) ? situ__run_unary(&hardtanh_op, input, min_val, max_val, 0) : NULL;
 }
-situ_tensor *situ_hardtanh_(situ_tensor *x, double min, double max) {
+situ_tensor *situ_hardtanh_(situ_tensor *input, double min_val, double max_val) {
   SITU__IN_PLACE_AS("hardtanh");
-  return are_bounds(x, min, max) ? situ__run_unary_(&hardtanh_op, x, min, max, 0) : NULL;
+  return are_bounds(input, min_val, max_val) ? situ__run_unary_(&hardtanh_op, input, min_val, max_val, 0) : NULL;
 }
 
-situ_tensor *situ_gelu(situ_tensor *x, situ_gelu_approximate approximate) {
+situ_tensor *situ_gelu(situ_tensor *input, situ_gelu_approximate approximate) {
   SITU__MADE_OF_OPS("gelu");
-  return situ__run_unary(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, x, 0, 0, 0);
+  return situ__run_unary(approximate == SITU_GELU_TANH ? &gelu_tanh_op : &gelu_op, input, 0, 0, 0);
 }
 
 /* The order is at most 170, the largest whose factorial is an f64. */
 enum { MOST_DERIVATIVES = 170 };
-situ_tensor *situ_polygamma(int64_t n, situ_tensor *x) {
-  if (n >= 0 && n <= MOST_DERIVATIVES) return situ__run_unary(&polygamma_op, x, (double)n, 0, 0);
+situ_tensor *situ_polygamma(int64_t n, situ_tensor *input) {
+  if (n >= 0 && n <= MOST_DERIVATIVES) return situ__run_unary(&polygamma_op, input, (double)n, 0, 0);
   return situ__fail(SITU_E_ARG, "polygamma", "n is %lld, must be 0 to %d", (long long)n, MOST_DERIVATIVES), NULL;
 }
-situ_tensor *situ_digamma(situ_tensor *x) {
+situ_tensor *situ_digamma(situ_tensor *input) {
   SITU__MADE_OF_OPS("digamma");
-  return situ__run_unary(&polygamma_op, x, 0, 0, 0);
+  return situ__run_unary(&polygamma_op, input, 0, 0, 0);
 }
-situ_tensor *situ_logit(situ_tensor *x, double eps) {
+situ_tensor *situ_logit(situ_tensor *input, double eps) {
   SITU__DEFAULT_FPU;
   /* NaN, and beyond 0.5, where the bounds would be in the wrong order */
   if (!(eps <= 0.5)) return situ__fail(SITU_E_ARG, "logit", "eps is %g, must be at most 0.5", eps), NULL;
-  return situ__run_unary(&logit_op, x, eps == 0 ? -INFINITY : eps, eps == 0 ? INFINITY : 1 - eps, 0);
+  return situ__run_unary(&logit_op, input, eps == 0 ? -INFINITY : eps, eps == 0 ? INFINITY : 1 - eps, 0);
 }
 
 /* True for a bound that integers cannot have; with a NaN bound all results are NaN, as in torch. */
 static bool fraction(double bound) { return isnan(bound) || (isfinite(bound) && bound != trunc(bound)); }
-situ_tensor *situ_clamp(situ_tensor *x, double min, double max) {
+situ_tensor *situ_clamp(situ_tensor *input, double min, double max) {
   SITU__MADE_OF_OPS("clamp");
-  if (!situ__need("clamp", "input", x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max)))
-    x = situ_to_dtype(x, SITU_F32);
-  else if (is_bool(x)) x = situ_to_dtype(x, SITU_I64);
-  return situ__run_unary(&clamp_op, x, min, max, 0);
+  if (!situ__need("clamp", "input", input)) return NULL;
+  if (!situ_dtype_is_floating((situ_dtype)input->view.dtype) && (fraction(min) || fraction(max)))
+    input = situ_to_dtype(input, SITU_F32);
+  else if (is_bool(input)) input = situ_to_dtype(input, SITU_I64);
+  return situ__run_unary(&clamp_op, input, min, max, 0);
 }
 /* In place the dtype is kept, so a bound that it cannot hold is refused. */
-situ_tensor *situ_clamp_(situ_tensor *x, double min, double max) {
+situ_tensor *situ_clamp_(situ_tensor *input, double min, double max) {
   SITU__MADE_OF_OPS("clamp_");
-  if (!situ__need("clamp_", "input", x) || !situ__unary_holds(&clamp_op, x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && (fraction(min) || fraction(max)))
+  if (!situ__need("clamp_", "input", input) || !situ__unary_holds(&clamp_op, input)) return NULL;
+  if (!situ_dtype_is_floating((situ_dtype)input->view.dtype) && (fraction(min) || fraction(max)))
     return situ__fail(SITU_E_DTYPE, "clamp_", "bounds %g and %g do not fit into %s in place", min, max,
-                      situ_dtype_name((situ_dtype)x->view.dtype)),
+                      situ_dtype_name((situ_dtype)input->view.dtype)),
            NULL;
-  return situ__run_unary_(&clamp_op, x, min, max, 0);
+  return situ__run_unary_(&clamp_op, input, min, max, 0);
 }
 
-situ_tensor *situ_nan_to_num(situ_tensor *x, const situ_nan_to_num_options *options) {
-  if (!situ__need("nan_to_num", "input", x)) return NULL;
-  double most = situ_dtype_is_floating((situ_dtype)x->view.dtype) ? situ__dtypes[x->view.dtype].largest : 0;
-  return situ__run_unary(&nan_to_num_op, x, options ? options->nan : 0,
+situ_tensor *situ_nan_to_num(situ_tensor *input, const situ_nan_to_num_options *options) {
+  if (!situ__need("nan_to_num", "input", input)) return NULL;
+  double most = situ_dtype_is_floating((situ_dtype)input->view.dtype) ? situ__dtypes[input->view.dtype].largest : 0;
+  return situ__run_unary(&nan_to_num_op, input, options ? options->nan : 0,
                          options && options->posinf ? *options->posinf : most,
                          options && options->neginf ? *options->neginf : -most);
 }

@@ -70,20 +70,21 @@ static void add_tensor(situ__text *text, const situ_snapshot *s, const situ__sna
   add_tie(text, node);
 }
 
-int64_t situ_snapshot_json(const situ_snapshot *s, char *buffer, size_t size) {
+int64_t situ_snapshot_json(const situ_snapshot *snapshot, char *buffer, size_t size) {
   static const char op[] = "snapshot_json";
   situ__text text = { 0 };
-  if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer))) return -1;
-  situ__text_add(&text, "{\"bytes\": %" PRIu64 ",\n \"devices\": ", s->bytes);
-  add_sums(&text, s, s->device, ",\n  ");
+  if (!situ__valid(op, "snapshot", snapshot, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer)))
+    return -1;
+  situ__text_add(&text, "{\"bytes\": %" PRIu64 ",\n \"devices\": ", snapshot->bytes);
+  add_sums(&text, snapshot, snapshot->device, ",\n  ");
   for (int modules = 1; modules >= 0; modules--) {
     bool any = false;
     situ__text_add(&text, ",\n \"%s\": [", modules ? "modules" : "tensors");
-    for (int64_t i = 0; i < s->count; i++) {
-      if ((s->node[i].device < 0) != modules) continue;
+    for (int64_t i = 0; i < snapshot->count; i++) {
+      if ((snapshot->node[i].device < 0) != modules) continue;
       if (any) situ__text_add(&text, ",\n  ");
-      if (modules) add_module(&text, s, i);
-      else add_tensor(&text, s, &s->node[i]);
+      if (modules) add_module(&text, snapshot, i);
+      else add_tensor(&text, snapshot, &snapshot->node[i]);
       any = true;
     }
     situ__text_add(&text, "]");

@@ -232,12 +232,13 @@ static bool draw(const situ_snapshot *s, const situ_place_print_options *options
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-int64_t situ_snapshot_to_string(const situ_snapshot *s, const situ_place_print_options *options, char *buffer,
+int64_t situ_snapshot_to_string(const situ_snapshot *snapshot, const situ_place_print_options *options, char *buffer,
                                 size_t size) {
   static const char op[] = "snapshot_to_string";
   situ__text text = { 0 };
-  if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer))) return -1;
-  if (!draw(s, options, &text)) return situ__no_memory(op, sizeof(drawing)), -1;
+  if (!situ__valid(op, "snapshot", snapshot, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer)))
+    return -1;
+  if (!draw(snapshot, options, &text)) return situ__no_memory(op, sizeof(drawing)), -1;
   return situ__text_deliver(op, &text, buffer, size);
 }
 
@@ -263,11 +264,11 @@ static bool is_utf8(void) {
   return false;
 }
 
-void situ_snapshot_print(const situ_snapshot *s) {
+void situ_snapshot_print(const situ_snapshot *snapshot) {
   situ__text text = { 0 };
   const situ_place_print_options options = { .colour = colour_wanted(), .ascii = !is_utf8() };
-  if (!situ__valid("snapshot_print", "snapshot", s, SITU__A_SNAPSHOT)) return;
-  if (!draw(s, &options, &text) || text.failed) situ__no_memory("snapshot_print", text.capacity);
+  if (!situ__valid("snapshot_print", "snapshot", snapshot, SITU__A_SNAPSHOT)) return;
+  if (!draw(snapshot, &options, &text) || text.failed) situ__no_memory("snapshot_print", text.capacity);
   else fputs(text.data, stdout);
   situ__text_free(&text);
 }

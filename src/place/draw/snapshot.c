@@ -272,20 +272,20 @@ situ_snapshot *situ_snapshot_of(const situ_place_entry *entries, int64_t count) 
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-void situ_snapshot_free(situ_snapshot *s) {
-  if (!s || !situ__valid("snapshot_free", "snapshot", s, SITU__A_SNAPSHOT)) return;
-  situ__free(s->node);
-  situ__free(s->text);
-  situ__handle_free(s, sizeof *s, NULL);
+void situ_snapshot_free(situ_snapshot *snapshot) {
+  if (!snapshot || !situ__valid("snapshot_free", "snapshot", snapshot, SITU__A_SNAPSHOT)) return;
+  situ__free(snapshot->node);
+  situ__free(snapshot->text);
+  situ__handle_free(snapshot, sizeof *snapshot, NULL);
 }
 
-int64_t situ_snapshot_count(const situ_snapshot *s) {
-  return s && situ__valid("snapshot_count", "snapshot", s, SITU__A_SNAPSHOT) ? s->count : 0;
+int64_t situ_snapshot_count(const situ_snapshot *snapshot) {
+  return snapshot && situ__valid("snapshot_count", "snapshot", snapshot, SITU__A_SNAPSHOT) ? snapshot->count : 0;
 }
 
-const situ_place_entry *situ_snapshot_at(const situ_snapshot *s, int64_t i) {
-  if (!s || !situ__valid("snapshot_at", "snapshot", s, SITU__A_SNAPSHOT)) return NULL;
-  return i >= 0 && i < s->count ? &s->node[i].entry : NULL;
+const situ_place_entry *situ_snapshot_at(const situ_snapshot *snapshot, int64_t i) {
+  if (!snapshot || !situ__valid("snapshot_at", "snapshot", snapshot, SITU__A_SNAPSHOT)) return NULL;
+  return i >= 0 && i < snapshot->count ? &snapshot->node[i].entry : NULL;
 }
 
 const char *situ__place_name(const situ_snapshot *s, int rank, situ_device device, char buffer[SITU__PLACE_NAME]) {

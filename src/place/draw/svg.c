@@ -114,20 +114,20 @@ static const situ_place_edge **sort_edges(const char *op, const situ_place_svg_o
   return list;
 }
 
-situ_status situ_snapshot_svg(const situ_snapshot *s, const char *path, const situ_place_svg_options *options) {
+situ_status situ_snapshot_svg(const situ_snapshot *snapshot, const char *path, const situ_place_svg_options *options) {
   static const char op[] = "place_svg";
   situ_place_svg_options o = options ? *options : (situ_place_svg_options){ 0 };
-  if (!situ__valid(op, "snapshot", s, SITU__A_SNAPSHOT) || !situ__given(op, "path", path)) return situ_error();
+  if (!situ__valid(op, "snapshot", snapshot, SITU__A_SNAPSHOT) || !situ__given(op, "path", path)) return situ_error();
   if (o.edge_count && !o.edges) return situ__null(op, "options->edges");
   if (!o.width) o.width = 1200;
   if (!o.height) o.height = 800;
   if (o.width < LEAST || o.height < LEAST || o.width > MOST || o.height > MOST || o.edge_count < 0)
     return situ__fail(SITU_E_ARG, op, "a picture of %d x %d pixels with %lld edges: wanted are %d to %d, and 0 or more",
                       o.width, o.height, (long long)o.edge_count, LEAST, MOST);
-  if (!o.title) o.title = s->count && *s->node[0].entry.type ? s->node[0].entry.type : "placement";
+  if (!o.title) o.title = snapshot->count && *snapshot->node[0].entry.type ? snapshot->node[0].entry.type : "placement";
   const situ_place_edge **edge = sort_edges(op, &o);
   if (!edge) return situ_error();
-  situ__picture p = { .op = op, .s = s };
+  situ__picture p = { .op = op, .s = snapshot };
   put_page(&p, o.title, o.width, o.height);
   double top = situ__put_head(&p, o.title, o.width);
   bool fine = put_map(&p, top, o.width, o.height, edge, o.edge_count);

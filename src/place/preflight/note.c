@@ -267,20 +267,20 @@ void situ__preflight_watch(situ__preflight *p) {
   p->dry.freed = freed;
 }
 
-void situ_place_report_free(situ_place_report *r) {
-  if (!r) return;
-  for (int64_t i = 0; i < r->finding_count; i++) {
-    const situ_place_finding *f = &r->findings[i];
+void situ_place_report_free(situ_place_report *report) {
+  if (!report) return;
+  for (int64_t i = 0; i < report->finding_count; i++) {
+    const situ_place_finding *f = &report->findings[i];
     const char *const text[] = { f->op, f->module, f->tensor, f->text, f->fix, f->site };
     for (size_t k = 0; k < sizeof text / sizeof *text; k++) situ__free((void *)text[k]);
   }
-  for (int64_t i = 0; i < r->edge_count; i++) {
-    const situ_place_edge *e = &r->edges[i];
+  for (int64_t i = 0; i < report->edge_count; i++) {
+    const situ_place_edge *e = &report->edges[i];
     const char *const text[] = { e->from, e->to, e->op, e->site };
     for (size_t k = 0; k < sizeof text / sizeof *text; k++) situ__free((void *)text[k]);
   }
-  situ__free(r->findings);
-  situ__free(r->edges);
-  situ__free(r->loads);
-  *r = (situ_place_report){ 0 };
+  situ__free(report->findings);
+  situ__free(report->edges);
+  situ__free(report->loads);
+  *report = (situ_place_report){ 0 };
 }

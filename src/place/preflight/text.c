@@ -121,24 +121,24 @@ static void edge_json(situ__text *text, const situ_place_edge *e) {
   situ__text_add(text, "}");
 }
 
-int64_t situ_place_report_json(const situ_place_report *r, char *buffer, size_t size) {
+int64_t situ_place_report_json(const situ_place_report *report, char *buffer, size_t size) {
   static const char op[] = "place_report_json";
-  if (!r) return situ__null(op, "report"), -1;
+  if (!report) return situ__null(op, "report"), -1;
   situ__text text = { 0 };
-  situ__text_add(&text, "{\"finished\": %s, \"differentiated\": %s, \"findings\": [", truth(r->finished),
-                 truth(r->differentiated));
-  for (int64_t i = 0; i < r->finding_count; i++) {
+  situ__text_add(&text, "{\"finished\": %s, \"differentiated\": %s, \"findings\": [", truth(report->finished),
+                 truth(report->differentiated));
+  for (int64_t i = 0; i < report->finding_count; i++) {
     situ__text_add(&text, i ? ", " : "");
-    finding_json(&text, &r->findings[i]);
+    finding_json(&text, &report->findings[i]);
   }
   situ__text_add(&text, "], \"edges\": [");
-  for (int64_t i = 0; i < r->edge_count; i++) {
+  for (int64_t i = 0; i < report->edge_count; i++) {
     situ__text_add(&text, i ? ", " : "");
-    edge_json(&text, &r->edges[i]);
+    edge_json(&text, &report->edges[i]);
   }
   situ__text_add(&text, "], \"devices\": [");
-  for (int64_t i = 0; i < r->load_count; i++) {
-    const situ_place_load *l = &r->loads[i];
+  for (int64_t i = 0; i < report->load_count; i++) {
+    const situ_place_load *l = &report->loads[i];
     char name[SITU_DEVICE_NAME_MAX];
     situ__text_add(&text,
                    "%s{\"device\": \"%s\", \"launches\": %" PRId64 ", \"parameters\": %" PRIu64
