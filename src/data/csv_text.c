@@ -74,8 +74,8 @@ static bool is_word(const char *at, const char *end, const char *word) {
 static bool is_number(const char *at, const char *end) {
   if (at < end && (*at == '+' || *at == '-')) at++;
   if (is_word(at, end, "nan") || is_word(at, end, "inf") || is_word(at, end, "infinity")) return true;
-  const char *whole = digits(at, end), *rest = whole;
-  bool any = whole > at;
+  const char *integer = digits(at, end), *rest = integer;
+  bool any = integer > at;
   if (rest < end && *rest == '.') {
     const char *fraction = digits(rest + 1, end);
     any = any || fraction > rest + 1;
@@ -111,9 +111,9 @@ static double beyond(situ_dtype dtype) {
 }
 
 static bool read_float(const char *at, const char *end, situ_dtype dtype, double *out) {
-  int64_t whole;
-  if (end - at <= 15 && *at != '-' && read_integer(at, end, &whole)) {
-    *out = (double)whole; /* exact, and the usual case; excludes "-0" */
+  int64_t integer;
+  if (end - at <= 15 && *at != '-' && read_integer(at, end, &integer)) {
+    *out = (double)integer; /* exact, and the usual case; excludes "-0" */
   } else {
     if (!is_number(at, end)) return false;
     char *stop;

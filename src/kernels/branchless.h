@@ -33,10 +33,10 @@
 /* e^r, where x = n ln 2 + r and |r| <= ln 2 / 2. Floats as large as MAGIC have no fraction, so adding it rounds, and
    the bits of the sum count n; a NaN, which no int is, gives some n. */
 #define MAGIC 12582912.0f
-HELPER float exp_rest(float x, int *whole) {
+HELPER float exp_rest(float x, int *integer) {
   const float sum = fma(x, 1.44269504f, MAGIC), n = sum - MAGIC, r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x));
   const float p = POLY_4(r, 0.00139508012f, 0.00836907327f, 0.0416662022f, 0.166665167f, 0.5f);
-  *whole = as_int(sum) - as_int(MAGIC);
+  *integer = as_int(sum) - as_int(MAGIC);
   return fma(p * r, r, r) + 1;
 }
 #define POWER_OF_2(n) as_float((int)((unsigned)((n) + 127) << 23))

@@ -4,7 +4,7 @@
    A table (unary.h, binary.h, ternary.h) is included once for each type T in { float, double } and once for integers,
    I64. Its rows use only what all three languages have: operators, ?:, exp log log1p log2 expm1 sin cos tanh erf sqrt
    fabs floor ceil trunc rint copysign fmod pow, the others of C's math.h that OpenCL has, LOG_GAMMA, and the functions
-   of floats.h, special.h and whole.h. */
+   of floats.h, special.h and integer.h. */
 #ifndef SITU_KERNELS_DIALECT_H
 #define SITU_KERNELS_DIALECT_H
 

@@ -20,8 +20,8 @@ DEVICE T FN(floor_quotient)(T a, T b) {
   T q = (a - r) / b;
   if (r != 0 && (b < 0) != (r < 0)) q -= 1;
   if (q == 0) return copysign((T)0, a / b);
-  T whole = floor(q);
-  return q - whole > (T)0.5 ? whole + 1 : whole;
+  T integer = floor(q);
+  return q - integer > (T)0.5 ? integer + 1 : integer;
 }
 
 /* x to a power that is the same for all elements. Uses products, and sqrt where it can, as torch does: the latter

@@ -22,7 +22,7 @@ typedef struct walk {
 typedef struct packs {
   I64 count, each, magic; /* number of packs, those of a row, and the magic number that divides by the latter */
   I64 shift;              /* elements of a row's first pack that precede the row */
-  I64 whole;              /* bit k: each of operand k's packs is one access */
+  I64 full;               /* bit k: each of operand k's packs is one access */
 } packs;
 #define PACK_BYTES 16                                 /* of the widest operand's pack */
 #define PACK_MOST 8                                   /* maximum elements of a pack */
@@ -111,14 +111,14 @@ typedef struct pieces {
 /* Layout of rows: elements of the first row after a pack boundary, and a bit for each operand whose packs are one
    access each. */
 typedef struct row_layout {
-  I64 skew, whole;
+  I64 skew, full;
 } row_layout;
 
 /* A matrix whose rows are summed (columns.h): its sizes and the step between rows; how it is divided; the operands'
    offsets. */
 typedef struct column_sums {
   I64 rows, width, row, divisor;
-  I64 across, tiles, length, slices, whole;
+  I64 across, tiles, length, slices, full;
   I64 y, y2, x, g, mean, rstd;
 } column_sums;
 

@@ -12,8 +12,8 @@ typedef struct FN(band) {
 } FN(band);
 
 DEVICE I64 FN(floor_of)(T x) {
-  const I64 whole = (I64)x;
-  return (T)whole > x ? whole - 1 : whole;
+  const I64 integer = (I64)x;
+  return (T)integer > x ? integer - 1 : integer;
 }
 
 DEVICE T FN(keys)(T x, T a) {

@@ -4,10 +4,10 @@
    FLOAT(name, y, dx, uses)         floating types only
    WIDE(name, y, dx, uses)          the same, for functions that are seldom called: devices have kernels of f32 and f64
                                     alone, and cast 16 bits to f32
-   BOTH(name, y, whole y, dx, uses) integers too
-   MATH(name, y, whole y, dx, uses) the same, with calls of library functions
-   WHOLE(name, whole y)             integers only
-   TEST(name, y, whole y)           y is bool
+   BOTH(name, y, integer y, dx, uses) integers too
+   MATH(name, y, integer y, dx, uses) the same, with calls of library functions
+   INTEGER(name, integer y)             integers only
+   TEST(name, y, integer y)           y is bool
    STEPS(name, e, f, dx, uses)      FLOAT whose y is f(x, e), for loops that compute e of many elements first
    NEAR(name, y, dx, uses)          FLOAT of SIN or COS, for loops without far arguments
 
@@ -24,10 +24,10 @@
 /* clang-format would parse a * b as a declaration. */
 /* clang-format off */
 
-BOTH(neg, -x, whole_neg(x), -g, OF_NUMBERS)
-BOTH(abs, fabs(x), x < 0 ? whole_neg(x) : x, g * FN(sign_of)(x), USES_X | OF_NUMBERS)
+BOTH(neg, -x, integer_neg(x), -g, OF_NUMBERS)
+BOTH(abs, fabs(x), x < 0 ? integer_neg(x) : x, g * FN(sign_of)(x), USES_X | OF_NUMBERS)
 BOTH(sign, FN(sign_of)(x), (x > 0) - (x < 0), 0, USES_NOTHING)
-BOTH(square, x * x, whole_mul(x, x), g * 2 * x, USES_X | IN_F32)
+BOTH(square, x * x, integer_mul(x, x), g * 2 * x, USES_X | IN_F32)
 FLOAT(sqrt, sqrt(x), g / (2 * y), USES_Y)
 FLOAT(rsqrt, 1 / sqrt(x), (T)-0.5 * g * y * y * y, USES_Y | IN_F32)
 FLOAT(reciprocal, 1 / x, -g * y * y, USES_Y | IN_F32)
@@ -101,18 +101,18 @@ BOTH(trunc, trunc(x), x, 0, OF_NUMBERS)
 TEST(isnan, x != x, 0)
 TEST(isinf, fabs(x) == INFINITY, 0)
 TEST(logical_not, x == 0, x == 0)
-WHOLE(bitwise_not, ~x)
+INTEGER(bitwise_not, ~x)
 
 /* With a scalar from the host, p0. */
-BOTH(add_scalar, x + p0, whole_add(x, p0), g, USES_NOTHING)
-BOTH(rsub_scalar, p0 - x, whole_sub(p0, x), -g, OF_NUMBERS)
-BOTH(mul_scalar, x * p0, whole_mul(x, p0), g * p0, USES_NOTHING)
+BOTH(add_scalar, x + p0, integer_add(x, p0), g, USES_NOTHING)
+BOTH(rsub_scalar, p0 - x, integer_sub(p0, x), -g, OF_NUMBERS)
+BOTH(mul_scalar, x * p0, integer_mul(x, p0), g * p0, USES_NOTHING)
 FLOAT(div_scalar, x / p0, g / p0, USES_NOTHING)
-MATH(pow_scalar, FN(power)(x, p0), whole_pow(x, p0), p0 == 0 ? 0 : g * (p0 * FN(power)(x, p0 - 1)), USES_X | IN_F32)
-MATH(scalar_pow, pow(p0, x), whole_pow(p0, x), p0 == 0 && x >= 0 ? 0 : g * (pow(p0, x) * log(p0)),
+MATH(pow_scalar, FN(power)(x, p0), integer_pow(x, p0), p0 == 0 ? 0 : g * (p0 * FN(power)(x, p0 - 1)), USES_X | IN_F32)
+MATH(scalar_pow, pow(p0, x), integer_pow(p0, x), p0 == 0 && x >= 0 ? 0 : g * (pow(p0, x) * log(p0)),
      USES_X | IN_F32)
-BOTH(fmod_scalar, fmod(x, p0), whole_rem(x, p0), g, USES_NOTHING)
-BOTH(remainder_scalar, FN(modulo)(x, p0), whole_modulo(x, p0), g, USES_NOTHING)
+BOTH(fmod_scalar, fmod(x, p0), integer_rem(x, p0), g, USES_NOTHING)
+BOTH(remainder_scalar, FN(modulo)(x, p0), integer_modulo(x, p0), g, USES_NOTHING)
 TEST(eq_scalar, x == p0, x == p0)
 TEST(ne_scalar, x != p0, x != p0)
 TEST(lt_scalar, x < p0, x < p0)
@@ -124,7 +124,7 @@ TEST(ge_scalar, x >= p0, x >= p0)
 #undef WIDE
 #undef BOTH
 #undef MATH
-#undef WHOLE
+#undef INTEGER
 #undef TEST
 #undef STEPS
 #undef NEAR

@@ -163,10 +163,10 @@ situ_dtype situ__unary_compute(const situ_op *op, situ_dtype dtype);
    Returns false after recording an error under op. */
 bool situ__fits(const char *op, double value, situ_dtype dtype);
 /* Converts a host number to the integer with which an integer tensor is filled. */
-int64_t situ__whole(double value);
+int64_t situ__to_integer(double value);
 
 /* True if whole numbers stay whole when they are multiplied by it. */
-bool situ__is_whole(double factor);
+bool situ__is_integer(double factor);
 /* Refuses a factor of an integer result that is not finite or outside of i64; fractions are truncated later, as in
    torch. Called after c->dtype[0] is inferred. Returns false after recording an error. */
 bool situ__check_factor(const situ_call *c, const char *name, double factor);

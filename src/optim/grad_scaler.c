@@ -448,8 +448,8 @@ situ_tree *situ_grad_scaler_state_dict(const situ_grad_scaler *s) {
     dict = situ_tree_put(dict, "scale", situ__record_number(s->scale));
     dict = situ_tree_put(dict, "growth_factor", situ__record_number(s->growth));
     dict = situ_tree_put(dict, "backoff_factor", situ__record_number(s->backoff));
-    dict = situ_tree_put(dict, "growth_interval", situ__record_whole(s->interval));
-    dict = situ_tree_put(dict, "_growth_tracker", situ__record_whole(s->tracker));
+    dict = situ_tree_put(dict, "growth_interval", situ__record_integer(s->interval));
+    dict = situ_tree_put(dict, "_growth_tracker", situ__record_integer(s->tracker));
   }
   SITU_IGNORE(situ_scope_end(&scope));
   return dict;

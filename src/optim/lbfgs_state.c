@@ -99,8 +99,8 @@ static situ_tree *save_list(situ_tensor *const *tensors, int64_t count) {
 }
 
 situ_tree *situ__lbfgs_save(const situ__lbfgs *h) {
-  situ_tree *dict = situ_tree_put(situ_tree_dict(), "func_evals", situ__record_whole(h->func_evals));
-  dict = situ_tree_put(dict, "n_iter", situ__record_whole(h->n_iter));
+  situ_tree *dict = situ_tree_put(situ_tree_dict(), "func_evals", situ__record_integer(h->func_evals));
+  dict = situ_tree_put(dict, "n_iter", situ__record_integer(h->n_iter));
   if (!h->d) return dict;
   situ_tree *ro = situ_tree_list();
   for (int64_t i = 0; i < h->count; i++) ro = situ_tree_append(ro, situ__record_number(h->ro[i]));

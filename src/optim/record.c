@@ -13,7 +13,7 @@ static situ_tree *host(const void *data, size_t bytes, situ_shape shape, situ_dt
 }
 
 situ_tree *situ__record_number(double value) { return host(&value, sizeof value, SITU_SCALAR, SITU_F64); }
-situ_tree *situ__record_whole(int64_t value) { return host(&value, sizeof value, SITU_SCALAR, SITU_I64); }
+situ_tree *situ__record_integer(int64_t value) { return host(&value, sizeof value, SITU_SCALAR, SITU_I64); }
 situ_tree *situ__record_numbers(const double *values, int64_t count) {
   return host(values, (size_t)count * sizeof *values, SITU_SHAPE(count), SITU_F64);
 }

@@ -7,7 +7,7 @@
 
 situ_tree *situ__record_number(double value);                         /* f64, 0-dim */
 situ_tree *situ__record_numbers(const double *values, int64_t count); /* f64 */
-situ_tree *situ__record_whole(int64_t value);                         /* i64, 0-dim */
+situ_tree *situ__record_integer(int64_t value);                       /* i64, 0-dim */
 situ_tree *situ__record_range(int64_t first, int64_t count);          /* i64: first, first + 1, ... */
 
 /* The tensor at a path of a flat tree. Returns NULL without an error if there is none. */

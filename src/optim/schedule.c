@@ -148,7 +148,7 @@ static double *saved_numbers(const situ_lr_scheduler *s) {
 }
 
 static situ_tree *save(const situ_lr_scheduler *s) {
-  situ_tree *dict = situ_tree_put(situ_tree_dict(), "last_epoch", situ__record_whole(s->last_epoch));
+  situ_tree *dict = situ_tree_put(situ_tree_dict(), "last_epoch", situ__record_integer(s->last_epoch));
   dict = situ_tree_put(dict, "base_lrs", situ__record_numbers(s->base, s->count));
   for (int i = 0; s->type->saved && s->type->saved[i]; i++)
     dict = situ_tree_put(dict, s->type->saved[i], situ__record_number(saved_numbers(s)[i]));

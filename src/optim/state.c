@@ -19,7 +19,7 @@
 static situ_tree *save_item(const situ_optim *o, int64_t i) {
   const situ_optimizer_tensors *item = &o->items[i];
   situ_tree *dict = situ_tree_dict();
-  if (situ__optim_counts_steps(o)) dict = situ_tree_put(dict, "step", situ__record_whole(item->step));
+  if (situ__optim_counts_steps(o)) dict = situ_tree_put(dict, "step", situ__record_integer(item->step));
   if (o->rule == SITU_RULE_NADAM) dict = situ_tree_put(dict, "mu_product", situ__record_number(item->mu_product));
   for (int k = 0; k < 3; k++)
     if (item->state[k]) dict = situ_tree_put(dict, situ__optim_state_name(o, k), situ_tree_tensor(item->state[k]));

@@ -21,7 +21,7 @@ typedef struct printer {
   const double *value; /* the printed elements, row-major */
   situ_shape shown;    /* printed elements per dimension: only the edges of a summarised one */
   const situ_view_desc *view;
-  bool floating, boolean, whole, scientific;
+  bool floating, boolean, integer, scientific;
   int width, indent;
 } printer;
 
@@ -31,7 +31,7 @@ static void format_value(const printer *p, double x, char out[64]) {
   else if (isnan(x)) snprintf(out, 64, "nan");
   else if (isinf(x)) snprintf(out, 64, x < 0 ? "-inf" : "inf");
   else if (p->scientific) situ__format(out, 64, "%.*e", DIGITS, x);
-  else if (p->whole) situ__format(out, 64, "%.0f.", x);
+  else if (p->integer) situ__format(out, 64, "%.0f.", x);
   else situ__format(out, 64, "%.*f", DIGITS, x);
 }
 
@@ -39,19 +39,19 @@ static void format_value(const printer *p, double x, char out[64]) {
    times the smallest or over 1e8, or if the smallest is below 1e-4. */
 static void choose_format(printer *p, int64_t count) {
   double low = INFINITY, high = 0;
-  p->whole = true;
+  p->integer = true;
   for (int64_t i = 0; i < count; i++) {
     double x = fabs(p->value[i]);
     if (!isfinite(x)) continue;
-    if (x != ceil(x)) p->whole = false;
+    if (x != ceil(x)) p->integer = false;
     if (x != 0 && x < low) low = x;
     if (x > high) high = x;
   }
   bool any = low <= high;
   p->width = 1;
-  p->scientific =
-      p->floating && any && (p->whole ? high / low > 1e3 && high > 1e8 : high / low > 1e3 || high > 1e8 || low < 1e-4);
-  if (p->whole && any && high > 1e8) p->scientific = p->floating;
+  p->scientific = p->floating && any &&
+                  (p->integer ? high / low > 1e3 && high > 1e8 : high / low > 1e3 || high > 1e8 || low < 1e-4);
+  if (p->integer && any && high > 1e8) p->scientific = p->floating;
   char item[64];
   for (int64_t i = 0; i < count; i++) {
     format_value(p, p->value[i], item);

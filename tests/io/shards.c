@@ -140,7 +140,7 @@ static void touch(const char *path, bool old) {
 
 static void what_killed_saves_left_is_swept(void **state) {
   (void)state;
-  enum { WHOLE = TENSORS / 3 };
+  enum { FULL = TENSORS / 3 };
   mkdir(DIRECTORY, 0755);
   uint64_t random = 0x9E3779B97F4A7C15u;
   int left = 0;
@@ -152,7 +152,7 @@ static void what_killed_saves_left_is_swept(void **state) {
     stop_child(child);
     assert_true(whole_generation(TARGET) > 0);
   }
-  left = shards("m-", true) - WHOLE;
+  left = shards("m-", true) - FULL;
   print_message("40 kills left %d shards\n", left);
   assert_true(left > 0);
   /* Of another index, whose files are called alike, of a save that is under way elsewhere, and of others. */
@@ -165,7 +165,7 @@ static void what_killed_saves_left_is_swept(void **state) {
   assert_int_equal(save(TARGET, 1), SITU_OK);
   assert_int_equal(whole_generation(TARGET), 1);
   assert_int_equal(whole_generation(DIRECTORY "/m.safetensors.index.json"), 7);
-  assert_int_equal(shards("m-", false), 2 * WHOLE + 3);
+  assert_int_equal(shards("m-", false), 2 * FULL + 3);
   assert_int_equal(shards("mm-", false), 1);
 }
 

@@ -10,7 +10,7 @@ static void the_order_of_memory_changes_no_value(void **state) {
   for (size_t k = 0; k < parity_row_count; k++) {
     const parity_row *row = &parity_rows[k];
     if (parity_is_missing(row)) continue;
-    const int shapes = parity_layouts(row, test_device(), parity_is_whole(row) ? SITU_I64 : SITU_F32);
+    const int shapes = parity_layouts(row, test_device(), parity_is_integer(row) ? SITU_I64 : SITU_F32);
     failed += shapes < 0;
     done += shapes > 0;
     if (test_device().kind == SITU_CPU) failed += parity_layouts(row, test_device(), SITU_BF16) < 0;

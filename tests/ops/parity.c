@@ -31,7 +31,7 @@ static unsigned dtypes_of(size_t row) {
   const unsigned every = test_device().kind == SITU_OPENCL ? 10 : 6;
   for (unsigned t = SITU_BOOL; t < SITU_DTYPES; t++)
     if (all || (row + t) % every == 0) dtypes |= 1u << t;
-  if (parity_is_whole(&parity_rows[row])) dtypes |= 1u << SITU_I64;
+  if (parity_is_integer(&parity_rows[row])) dtypes |= 1u << SITU_I64;
   return dtypes;
 }
 

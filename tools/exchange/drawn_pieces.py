@@ -21,7 +21,7 @@ def pick(*values):
 
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-WHOLE = ("uint8", "int8", "int16", "int32", "int64")
+INTEGER = ("uint8", "int8", "int16", "int32", "int64")
 
 
 # ---- element by element ----
@@ -37,7 +37,7 @@ def unary(s):
 
 
 @piece(3)
-def of_whole(s):
+def of_integer(s):
     i = s.whole()
     return pick(f"torch.{pick('sqrt', 'exp', 'log1p', 'sin', 'tanh', 'sigmoid', 'atan', 'rsqrt')}({i}.clamp(0, 5))",
                 f"{i} / {pick(3, 2.0, 7)}", f"{i} * {pick(0.1, 2, 0.5, True)}", f"{i} ** {pick(2, 0.5, 3)}", f"-{i}",
@@ -81,7 +81,7 @@ def numbers(s):
 @piece(3)
 def casts(s):
     x = s.any()
-    return pick(f"{x}.to(torch.{pick(*FLOATS)})", f"{x}.bool()", f"torch.nan_to_num({x} * 1).clamp(0, 9).to(torch.{pick(*WHOLE)})", f"{x}.double()",
+    return pick(f"{x}.to(torch.{pick(*FLOATS)})", f"{x}.bool()", f"torch.nan_to_num({x} * 1).clamp(0, 9).to(torch.{pick(*INTEGER)})", f"{x}.double()",
                 f"{x}.type_as({s.any()}.float())", f"{x}.float()", f"torch.tensor({pick(0.1, 2, True, 0.3)}) + {x}", f"{x}.detach()", f"{x}.clone()",
                 f"{x} + torch.tensor([{pick('1', '0.5')}])")
 
@@ -151,7 +151,7 @@ def made(s):
     size = pick("n", "m", "n, m", "n * 2", "3", "n // 2 + 1")
     return pick(f"torch.zeros({size})", f"torch.ones({size}) / 3", f"torch.full(({size},), {pick('0.1', '2', 'True', 'n', 2 ** 60 + 1)})", f"torch.arange(n)", f"torch.arange(0, n * 0.1, 0.1)",
                 f"torch.arange(n) * {pick(0.5, 2, 'm')}", f"torch.linspace(0, 1, n)", f"torch.eye(n) / 3", f"torch.zeros_like({x})", f"torch.ones_like({x}) / 3", f"{x}.new_zeros({size})",
-                f"{x}.new_full(({size},), {pick(1, 0)})", f"torch.tensor({pick('[0.1, 0.2]', '[1, 2]', '3', '0.1')})", f"torch.sqrt(torch.tensor(n))", f"torch.full(({size},), {pick(1, 0.5)}, dtype=torch.{pick(*FLOATS, *WHOLE)})",
+                f"{x}.new_full(({size},), {pick(1, 0)})", f"torch.tensor({pick('[0.1, 0.2]', '[1, 2]', '3', '0.1')})", f"torch.sqrt(torch.tensor(n))", f"torch.full(({size},), {pick(1, 0.5)}, dtype=torch.{pick(*FLOATS, *INTEGER)})",
                 f"torch.arange(n, 0, -1)", f"torch.arange({2 ** 53 + 1}, {2 ** 53 + 1} + n)", f"torch.scalar_tensor({pick(0.1, 2)})", f"torch.hann_window(m)", f"torch.arange(m, dtype=torch.{pick(*FLOATS, 'int32')})",
                 f"torch.ones(n, m).tril()", f"torch.cartesian_prod(torch.arange(2), torch.arange(n))", f"torch.zeros({size}) + {pick(1, 0.5)}", f"torch.ones({size}, dtype=torch.bool)",
                 f"torch.arange(0.5, m)", f"torch.full((), n) * {x}", f"x.shape[0] * torch.ones(2)", f"torch.empty({size}).fill_({pick(1, 0.5)})")

@@ -16,7 +16,7 @@ import written_programs
 INF, NAN = float("inf"), float("nan")
 REAL = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, INF, -INF, NAN, 1e-30, -1e-10, 1e10, -1e4, 88.5, -104.0, 3.0])
 TINY = torch.tensor([1e-3, -1e-3, 1e-6, -1e-6, 1e-8, 1e-12, -1e-20, 0.3, -0.3, 2.5, -9.0, 20.0])
-WHOLE = torch.tensor([0, 1, -1, 7, -7, 2, 3, -5])
+INTEGER = torch.tensor([0, 1, -1, 7, -7, 2, 3, -5])
 PAIRS = torch.cartesian_prod(REAL[:9], REAL[:9]).t()
 
 
@@ -37,7 +37,7 @@ def kept():
     yield "whole_numbers", lambda x, u: (
         x.ceil(), x.floor(), x.round(), x.trunc(), x**2, x**5, x.isnan(), x.isinf(), x.isfinite(), torch.sign(x), u.relu(), -u,
         u > -2, u == 300, u.clamp(-1, 2), u.sum(dtype=torch.int16), u.prod(0, dtype=torch.bool), F.one_hot(x[3], 9)), [
-        WHOLE, torch.tensor([0, 1, 2, 255, 128, 7, 9, 3], dtype=torch.uint8)], [
+        INTEGER, torch.tensor([0, 1, 2, 255, 128, 7, 9, 3], dtype=torch.uint8)], [
         torch.tensor([2**53 + 1, -2**40, 0, 5, -3, 9, 11, -12]), torch.tensor([1, 1, 2, 5, 8, 7, 9, 3], dtype=torch.uint8)]
     bools = torch.tensor([[True, False, True], [False, False, True]])
     yield "bools", lambda p, q: (p >= q, p < q, torch.minimum(p, q), torch.maximum(p, q), p.any(), p.all(1), p.max(), p.min(),

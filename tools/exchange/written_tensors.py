@@ -5,7 +5,7 @@ import torch
 
 REAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, float("inf"), float("-inf"), float("nan"), 1e-30, -1e-10, 1e10, -1e4, 88.5,
         -104.0, 2.0**24 + 2]
-WHOLE = {torch.int64: [2**53 + 1, -2**53 - 3, 2**62 + 1, 0, 1, -1, 7], torch.int32: [2**24 + 1, -2**30 + 1, 0, 1, -1, 7],
+INTEGER = {torch.int64: [2**53 + 1, -2**53 - 3, 2**62 + 1, 0, 1, -1, 7], torch.int32: [2**24 + 1, -2**30 + 1, 0, 1, -1, 7],
          torch.int16: [32767, -32768, 0, 1, -1], torch.int8: [127, -128, 0, 1, -1], torch.uint8: [255, 128, 0, 1]}
 DTYPES = [torch.float32] * 9 + [torch.float64, torch.int64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
                                 torch.bool, torch.float16]
@@ -35,7 +35,7 @@ def special(t, finite=False, divides=False):
     if t.numel() == 0 or t.dtype == torch.bool:
         return t.clone()
     real = [v for v in REAL if abs(v) < 1e3] if finite else REAL
-    whole = [v for v in WHOLE.get(t.dtype, []) if (v or not divides) and not (finite and abs(v) > 2**40)]
+    whole = [v for v in INTEGER.get(t.dtype, []) if (v or not divides) and not (finite and abs(v) > 2**40)]
     values = torch.tensor(real if t.dtype.is_floating_point else whole, dtype=None if whole else torch.float64).to(t.dtype)
     out = t.clone().contiguous()
     places = torch.rand(out.shape) < pick(0.1, 0.5, 1.0)

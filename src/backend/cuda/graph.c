@@ -23,16 +23,16 @@ situ_status situ__cuda_graph_end(int index, bool keep, void **graph) {
   const char *call = "cudaStreamEndCapture";
   situ__cuda_device *d = situ__cuda_entered(index);
   cudaGraph_t captured = NULL;
-  cudaGraphExec_t whole = NULL;
+  cudaGraphExec_t full = NULL;
   cudaError_t error = situ__cuda.StreamEndCapture(d->stream, &captured);
   d->captures = false;
   if (error == cudaSuccess && keep) {
     call = "cudaGraphInstantiate";
-    error = situ__cuda.GraphInstantiate(&whole, captured, 0);
+    error = situ__cuda.GraphInstantiate(&full, captured, 0);
   }
   const cudaError_t freed = captured ? situ__cuda.GraphDestroy(captured) : cudaSuccess;
   if (freed != cudaSuccess) situ__cuda_lose(d, "cudaGraphDestroy", freed);
-  *graph = whole;
+  *graph = full;
   if (error == cudaSuccess) return situ__cuda_leave(d, SITU_OK);
   *graph = NULL;
   if (keep) return situ__cuda_leave(d, situ__cuda_fail(d, "graph_capture_end", call, error));

@@ -6,7 +6,7 @@
 #include "kernels/half.h"
 #include "kernels/convert.h"
 #include "kernels/params.h"
-#include "kernels/whole.h"
+#include "kernels/integer.h"
 #include "kernels/random.h"
 #include "kernels/blocks.h"
 

@@ -133,7 +133,7 @@ static bool is_matrix(const product *p, int64_t *ld) {
 }
 
 /* An operand as a view of y's sizes. */
-static situ_view_desc whole(const product *p, int operand, int64_t row, int64_t column) {
+static situ_view_desc full_view(const product *p, int operand, int64_t row, int64_t column) {
   const walk *w = p->batch;
   situ_view_desc v = *view_of(p, operand);
   v.ndim = (uint8_t)(w->ndim + 2);
@@ -147,7 +147,8 @@ static situ_view_desc whole(const product *p, int operand, int64_t row, int64_t 
 
 /* y = bias; the product is added to it then. */
 static situ_status lay_bias(situ__cuda_device *d, const product *p) {
-  situ_view_desc from = whole(p, BIAS, p->s->bias_row, p->s->bias_col), to = whole(p, Y, p->s->y_row, p->s->y_col);
+  situ_view_desc from = full_view(p, BIAS, p->s->bias_row, p->s->bias_col),
+                 to = full_view(p, Y, p->s->y_row, p->s->y_col);
   return situ__lower_copy(d->target.index, &(situ_work){ SITU_VERB_COPY, .compute = (situ_dtype)to.dtype, .ins = 1,
                                                          .outs = 1, .in = { &from }, .out = { &to } });
 }

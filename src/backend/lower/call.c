@@ -116,7 +116,7 @@ bool situ__lower_rows(int index, situ__call *call, int64_t size, row_layout *lay
     if (!views[k]) continue;
     const int64_t skew = situ__lower_skew(target, views[k], pack);
     if (k < vectors ? skew == layout->skew : !skew && !layout->skew && size % pack == 0)
-      layout->whole |= INT64_C(1) << k;
+      layout->full |= INT64_C(1) << k;
   }
   const int64_t reach = layout->skew || size % pack ? size + pack - 1 : size;
   call->variant.flags |= FLAG_ROW;

@@ -29,7 +29,7 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
   situ_storage memory[2] = { 0 };
   const int64_t divisor = n.divisor;
   cut(&n, (int64_t)target->group, pack);
-  n.whole =
+  n.full =
       n.row % pack == 0 && situ__lower_skew(target, x, pack) == 0 && (!g || situ__lower_skew(target, g, pack) == 0);
   n.x = x->offset;
   n.g = situ__lower_offset(g);

@@ -24,7 +24,8 @@ static int64_t bits_of(const situ_work *work, situ_dtype dtype) {
 
 situ_status situ__lower_fill(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  situ__call call = { .variant = { SITU__TEXT_fill, .dtype = { (uint8_t)situ__lower_whole(y->dtype) } }, .op = "fill" };
+  situ__call call = { .variant = { SITU__TEXT_fill, .dtype = { (uint8_t)situ__lower_integer_dtype(y->dtype) } },
+                      .op = "fill" };
   walk w;
   const bool dense = situ__lower_walk(&w, 1, &y);
   int64_t bits = bits_of(work, (situ_dtype)y->dtype);
@@ -38,7 +39,7 @@ situ_status situ__lower_fill(int index, const situ_work *work) {
 
 situ_status situ__lower_range(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  bool whole = work->op == 0 && situ__lower_lane_of((situ_dtype)y->dtype) == SITU__LANE_I64;
+  bool integer = work->op == 0 && situ__lower_lane_of((situ_dtype)y->dtype) == SITU__LANE_I64;
   situ__call call = { .variant = { SITU__TEXT_range, .op = (uint8_t)work->op, .dtype = { y->dtype } }, .op = "range" };
   struct {
     int64_t step[3], numel, offset;
@@ -56,8 +57,8 @@ situ_status situ__lower_range(int index, const situ_work *work) {
     i64.step[k] = f64_to_i64(work->scalar[k]);
   }
   situ__lower_buffer(&call, y);
-  call.variant.compute = whole ? SITU_I64 : situ__targets->of(index)->fp64 ? SITU_F64 : SITU_F32;
-  if (whole) situ__lower_block(&call, &i64, sizeof i64);
+  call.variant.compute = integer ? SITU_I64 : situ__targets->of(index)->fp64 ? SITU_F64 : SITU_F32;
+  if (integer) situ__lower_block(&call, &i64, sizeof i64);
   else if (call.variant.compute == SITU_F64) situ__lower_block(&call, &f64, sizeof f64);
   else situ__lower_block(&call, &f32, sizeof f32);
   return situ__lower_run(index, &call, y->numel);
@@ -91,9 +92,9 @@ situ_status situ__lower_random(int index, const situ_work *work) {
   situ_dtype dtype = chance                              ? (situ_dtype)chance->dtype
                      : work->op == SITU_RANDOM_BERNOULLI ? SITU_F32
                                                          : (situ_dtype)y->dtype;
-  bool whole = work->op >= SITU_RANDOM_INTEGER;
-  call.variant.compute = whole ? SITU_I64 : dtype == SITU_F64 ? SITU_F64 : SITU_F32;
-  call.variant.flags = whole || dtype == SITU_F64 ? 0 : dtype == SITU_F16 ? 11 : dtype == SITU_BF16 ? 8 : 24;
+  bool integer = work->op >= SITU_RANDOM_INTEGER;
+  call.variant.compute = integer ? SITU_I64 : dtype == SITU_F64 ? SITU_F64 : SITU_F32;
+  call.variant.flags = integer || dtype == SITU_F64 ? 0 : dtype == SITU_F16 ? 11 : dtype == SITU_BF16 ? 8 : 24;
   situ__lower_buffer(&call, y);
   if (chance) {
     call.variant.dtype[1] = chance->dtype;
@@ -119,7 +120,7 @@ situ_status situ__lower_triangle(int index, const situ_work *work) {
   /* Diagonals beyond the corners select all or nothing; clamping them prevents overflow. */
   int64_t diagonal = work->integer[0] < -rows ? -rows : work->integer[0] > columns ? columns : work->integer[0];
   situ__call call = { .variant = { SITU__TEXT_triangle, .op = (uint8_t)work->op,
-                                   .dtype = { (uint8_t)situ__lower_whole(y->dtype) } },
+                                   .dtype = { (uint8_t)situ__lower_integer_dtype(y->dtype) } },
                       .op = "triangle" };
   walk w;
   (void)situ__lower_walk(&w, 2, view);

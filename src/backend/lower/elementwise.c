@@ -6,7 +6,7 @@
 /* Properties of each row of the tables. */
 typedef struct trait {
   const char *name, *gradient; /* names in the kernel source; NULL: none */
-  bool whole, floating;        /* compute types that support it */
+  bool integer, floating;      /* compute types that support it */
   bool test;                   /* the result is bool */
   uint8_t uses;                /* what its gradient reads */
   bool wide;                   /* 16 bits are cast to f32 */
@@ -16,7 +16,7 @@ static const trait unary[SITU_UNARIES] = {
 #define WIDE(id, y, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, false, true, false, u, true },
 #define BOTH(id, y, w, dx, u) [SITU_UNARY_##id] = { "unary_" #id, "unary_grad_" #id, true, true, false, u, false },
 #define MATH BOTH
-#define WHOLE(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, false, 0, false },
+#define INTEGER(id, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, false, false, 0, false },
 #define TEST(id, y, w) [SITU_UNARY_##id] = { "unary_" #id, NULL, true, true, true, 0, false },
 #include "kernels/unary.h"
 };
@@ -25,7 +25,7 @@ static const trait binary[SITU_BINARIES] = {
 #define WIDE(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, false, true, false, 0, true },
 #define BOTH(id, y, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, false, 0, false },
 #define MATH BOTH
-#define WHOLE(id, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, false, false, 0, false },
+#define INTEGER(id, w) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, false, false, 0, false },
 #define TEST(id, y) [SITU_BINARY_##id] = { "binary_" #id, NULL, true, true, true, 0, false },
 #include "kernels/binary.h"
 };
@@ -141,14 +141,14 @@ static situ_status run_with_casts(int index, const situ_work *work, int family, 
 
 static bool has(const trait *row, situ_dtype compute) {
   if (row->wide && (compute == SITU_F16 || compute == SITU_BF16)) return false;
-  return situ__lower_lane_of(compute) == SITU__LANE_I64 ? row->whole : row->floating;
+  return situ__lower_lane_of(compute) == SITU__LANE_I64 ? row->integer : row->floating;
 }
 
 /* A copy within a dtype moves bytes, as an integer dtype of the same size: every bit of a NaN is kept. */
 situ_status situ__lower_copy(int index, const situ_work *work) {
   situ_view_desc y = *work->out[0], x = *work->in[0];
   situ_dtype compute = (situ_dtype)x.dtype;
-  if (x.dtype == y.dtype) compute = x.dtype = y.dtype = (uint8_t)situ__lower_whole(x.dtype);
+  if (x.dtype == y.dtype) compute = x.dtype = y.dtype = (uint8_t)situ__lower_integer_dtype(x.dtype);
   const situ_view_desc *view[] = { &y, &x };
   return launch(index, work, 0, "copy", compute, 1, view);
 }

@@ -21,7 +21,7 @@ situ_status situ__lower_gather(int index, const situ_work *work) {
     int64_t by[] = { y->stride[d], d == dim ? 0 : x->stride[d], index_step(work, at, d) };
     situ__lower_walk_add(&w, 3, y->size[d], by);
   }
-  uint8_t moved = (uint8_t)situ__lower_whole(y->dtype);
+  uint8_t moved = (uint8_t)situ__lower_integer_dtype(y->dtype);
   situ__call call = { .variant = { SITU__TEXT_index, .dtype = { moved, 0, at->dtype } },
                       .op = "gather",
                       .checks = true };

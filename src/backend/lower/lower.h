@@ -199,7 +199,7 @@ situ_status situ__lower_stand_in(int index, const situ_view_desc *v, situ_dtype 
 situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtype, situ_view_desc *to,
                              situ_storage *storage);
 /* Integer dtype of the same element size. */
-situ_dtype situ__lower_whole(int dtype);
+situ_dtype situ__lower_integer_dtype(int dtype);
 situ_dtype situ__lower_lane_dtype(situ_dtype dtype);
 static inline int64_t situ__lower_offset(const situ_view_desc *view) { return view ? view->offset : 0; }
 

@@ -86,7 +86,7 @@ static situ_status forward(plan *p, int index) {
   else if (count) status = situ__lower_run(index, &p->call, count);
   if (status != SITU_OK || (each && !used)) return status;
   void *terms = p->scratch[0];
-  pieces whole = { 1, count, count };
+  pieces full = { 1, count, count };
   if (count >= LONG) {
     if (!take_scratch(p, 1, index, 2 * PIECES)) return SITU_E_NOMEM;
     const int64_t length = (count + PIECES - 1) / PIECES, parts = (count + length - 1) / length;
@@ -95,9 +95,9 @@ static situ_status forward(plan *p, int index) {
     status = add_up(p, index, terms, (pieces){ parts, length, count }, FLAG_EACH, &sums, NULL);
     if (status != SITU_OK) return status;
     terms = p->scratch[1];
-    whole = (pieces){ 1, parts, parts };
+    full = (pieces){ 1, parts, parts };
   }
-  return add_up(p, index, terms, whole, mean ? FLAG_MEAN : 0, each ? NULL : y, used);
+  return add_up(p, index, terms, full, mean ? FLAG_MEAN : 0, each ? NULL : y, used);
 }
 
 static situ_status backward(plan *p, int index) {

@@ -29,7 +29,7 @@ static situ_status merge(situ__target *d, situ__call call, const sorts *s, const
 
 static situ_status read_out(situ__target *d, situ__call call, const sorts *s, const situ_work *work, void *places) {
   call.variant.op = 2;
-  call.variant.dtype[0] = (uint8_t)situ__lower_whole(work->in[0]->dtype);
+  call.variant.dtype[0] = (uint8_t)situ__lower_integer_dtype(work->in[0]->dtype);
   call.variant.flags = (work->out[0] ? FLAG_EACH : 0) | (work->out[1] ? FLAG_STATISTICS : 0);
   call.buffer[call.buffers++] = places;
   situ__lower_buffer(&call, work->out[0]);

@@ -104,8 +104,8 @@ static situ_status reduce(int index, const situ_work *work, situ_dtype compute, 
     situ_status status;
     if (situ__lower_columns(index, 0, n, x, NULL, NULL, NULL, y, NULL, &status)) return status;
   }
-  pieces whole_line = { 1, part.numel, part.numel };
-  return fold(index, work, compute, r, y, x, &kept, &part, &whole_line);
+  pieces full_line = { 1, part.numel, part.numel };
+  return fold(index, work, compute, r, y, x, &kept, &part, &full_line);
 }
 
 /* Other combinations of dtypes: casts x first and y last. */
@@ -137,8 +137,8 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
   recipe r = recipe_of(work);
-  bool whole = situ__lower_lane_of(compute) == SITU__LANE_I64;
-  if (whole && (r.finish || r.fold >= FOLD_MOMENTS))
+  bool integer = situ__lower_lane_of(compute) == SITU__LANE_I64;
+  if (integer && (r.finish || r.fold >= FOLD_MOMENTS))
     return situ__host->fail(SITU_E_DTYPE, "reduce",
                             "mean, var, std, norm and logsumexp are not computed in whole numbers");
   if (!x->numel) {
@@ -150,7 +150,7 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
                                           .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });
   }
   /* f32 counts exactly to 2^24 only. The elements counted are 0 or 1, so any compute type will do. */
-  if (r.map == MAP_NONZERO && !is_test(&r) && !whole && x->numel / (y->numel ? y->numel : 1) > 1 << 24)
+  if (r.map == MAP_NONZERO && !is_test(&r) && !integer && x->numel / (y->numel ? y->numel : 1) > 1 << 24)
     compute = SITU_F64;
   return reduce_cast(index, work, compute, &r);
 }

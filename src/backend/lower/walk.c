@@ -12,9 +12,9 @@ situ__lower_lane situ__lower_lane_of(situ_dtype dtype) {
   }
 }
 
-situ_dtype situ__lower_whole(int dtype) {
-  static const situ_dtype whole[] = { [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64 };
-  return whole[situ__lower_size(dtype)];
+situ_dtype situ__lower_integer_dtype(int dtype) {
+  static const situ_dtype integer[] = { [1] = SITU_U8, [2] = SITU_I16, [4] = SITU_I32, [8] = SITU_I64 };
+  return integer[situ__lower_size(dtype)];
 }
 
 situ_dtype situ__lower_lane_dtype(situ_dtype dtype) {
@@ -89,9 +89,9 @@ packs situ__lower_packs(const situ__target *target, const walk *w, int64_t pack,
   /* Aligns writes first, and reads with them where their alignment is the same. */
   packs s = { .shift = w->stride[0][along] == 1 ? skew[0] : 0 };
   for (int k = 0; k < count; k++) {
-    bool whole = w->stride[k][along] == 1 && skew[k] == s.shift;
-    for (int d = 0; d < along; d++) whole = whole && w->stride[k][d] % pack == 0;
-    if (whole) s.whole |= INT64_C(1) << k;
+    bool full = w->stride[k][along] == 1 && skew[k] == s.shift;
+    for (int d = 0; d < along; d++) full = full && w->stride[k][d] % pack == 0;
+    if (full) s.full |= INT64_C(1) << k;
   }
   s.each = (w->size[along] + s.shift + pack - 1) / pack;
   s.magic = situ__lower_magic(s.each);

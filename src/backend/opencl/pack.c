@@ -40,14 +40,14 @@ static situ_status cast(int index, const situ_work *work, const situ_pack_item *
 
 situ_status situ__cl_pack(int index, const situ_work *work) {
   const bool back = work->op == 1;
-  cl_mem whole = work->out[0]->storage->data;
+  cl_mem full = work->out[0]->storage->data;
   situ_status status = SITU_OK;
   for (int64_t i = 0; status == SITU_OK && i < work->pack_count; i++) {
     const situ_pack_item *item = &work->pack[i];
     const size_t bytes = (size_t)item->numel * situ__lower_size(item->as);
     if (item->dtype != item->as) status = cast(index, work, item);
-    else if (back) status = copy(index, item->storage->data, 0, whole, item->at, bytes);
-    else status = copy(index, whole, item->at, item->storage->data, 0, bytes);
+    else if (back) status = copy(index, item->storage->data, 0, full, item->at, bytes);
+    else status = copy(index, full, item->at, item->storage->data, 0, bytes);
   }
   return status;
 }

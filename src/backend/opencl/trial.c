@@ -68,10 +68,10 @@ static bool along(trial *t, const situ_work *w, bool last, int64_t length) {
 static bool by_index(trial *t, const situ_work *w, bool scatter) {
   const situ_view_desc *large = scatter ? w->out[0] : w->in[0];
   const bool elements = w->op & SITU_INDEX_ELEMENTS, last = w->integer[0] == large->ndim - 1;
-  const shape whole = last ? SHAPE(13, 7) : SHAPE(7, 13), picked = last ? SHAPE(13, 5) : SHAPE(5, 13);
+  const shape full = last ? SHAPE(13, 7) : SHAPE(7, 13), picked = last ? SHAPE(13, 5) : SHAPE(5, 13);
   place_in(t, w, scatter ? 0 : 1, elements ? picked : SHAPE(5), TRIAL_INDEX);
-  place_in(t, w, scatter ? 1 : 0, scatter ? picked : whole, TRIAL_GENTLE);
-  place_out(t, w, 0, scatter ? whole : picked);
+  place_in(t, w, scatter ? 1 : 0, scatter ? picked : full, TRIAL_GENTLE);
+  place_out(t, w, 0, scatter ? full : picked);
   t->in[scatter ? 0 : 1].below = 7;
   t->work.integer[0] = last;
   return true;
@@ -248,16 +248,16 @@ bool situ__cl_trial_shape(trial *t, const situ_work *w) {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static void put_value(unsigned char *to, int dtype, int64_t whole, float real) {
+static void put_value(unsigned char *to, int dtype, int64_t integer, float real) {
   switch (dtype) {
   case SITU_F64: memcpy(to, &(double){ (double)real }, 8); break;
   case SITU_F32: memcpy(to, &real, 4); break;
   case SITU_F16: memcpy(to, &(uint16_t){ situ__f32_to_f16(real) }, 2); break;
   case SITU_BF16: memcpy(to, &(uint16_t){ situ__f32_to_bf16(real) }, 2); break;
-  case SITU_I64: memcpy(to, &whole, 8); break;
-  case SITU_I32: memcpy(to, &(int32_t){ (int32_t)whole }, 4); break;
-  case SITU_I16: memcpy(to, &(int16_t){ (int16_t)whole }, 2); break;
-  default: *to = (unsigned char)whole; /* bool, u8 and i8 */
+  case SITU_I64: memcpy(to, &integer, 8); break;
+  case SITU_I32: memcpy(to, &(int32_t){ (int32_t)integer }, 4); break;
+  case SITU_I16: memcpy(to, &(int16_t){ (int16_t)integer }, 2); break;
+  default: *to = (unsigned char)integer; /* bool, u8 and i8 */
   }
 }
 
@@ -294,18 +294,18 @@ void situ__cl_trial_fill(trial_operand *o, int seed) {
   if (o->values == TRIAL_ZERO) return;
   for (int64_t i = 0; i < (int64_t)(o->host.bytes / size); i++) {
     const int64_t step = (i * 37 + seed * 11) % 101;
-    int64_t whole = dtype == SITU_BOOL ? (i * 5 + seed) % 3 != 0 : 1 + (i * 7 + seed * 3) % 23;
+    int64_t integer = dtype == SITU_BOOL ? (i * 5 + seed) % 3 != 0 : 1 + (i * 7 + seed * 3) % 23;
     if (o->values == TRIAL_INDEX) {
       /* Elements: different along both dimensions. */
       const int64_t row = o->on_host.ndim > 1 ? o->on_host.size[o->on_host.ndim - 1] : i + 1;
-      whole = dtype == SITU_BOOL ? 1 : (3 * (i / row + i % row) + 1) % o->below;
+      integer = dtype == SITU_BOOL ? 1 : (3 * (i / row + i % row) + 1) % o->below;
     } else if (negative && i % 2 && dtype != SITU_BOOL) {
-      whole = -whole;
+      integer = -integer;
     }
     const float real = o->values == TRIAL_SIGNED   ? (float)step * 0.08f - 4.03f
                        : o->values == TRIAL_CHANCE ? (float)step * 0.01f
                                                    : (float)step * 0.01f + 0.55f;
-    put_value(o->bytes + (size_t)i * size, dtype, whole, real);
+    put_value(o->bytes + (size_t)i * size, dtype, integer, real);
   }
 }
 

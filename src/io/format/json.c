@@ -124,14 +124,14 @@ static situ__json_kind read_number(situ__json *json) {
     }
   }
   if (is_digit(json)) return fail(json, "has a number with leading zeros");
-  bool whole = true;
+  bool integer = true;
   if (json->at < json->end && *json->at == '.') {
-    whole = false;
+    integer = false;
     json->at++;
     if (!skip_digits(json)) return fail(json, problem);
   }
   if (json->at < json->end && (*json->at == 'e' || *json->at == 'E')) {
-    whole = false;
+    integer = false;
     json->at++;
     if (json->at < json->end && (*json->at == '+' || *json->at == '-')) json->at++;
     if (!skip_digits(json)) return fail(json, problem);
@@ -139,7 +139,7 @@ static situ__json_kind read_number(situ__json *json) {
   if (!negative && value == INT64_MIN) fits = false;
   /* -0 is a float: counts and sizes are not written like this. */
   json->length = (size_t)(json->at - json->text);
-  if (!whole || !fits || (negative && zero)) return SITU__JSON_NUMBER;
+  if (!integer || !fits || (negative && zero)) return SITU__JSON_NUMBER;
   json->integer = negative ? value : -value;
   return SITU__JSON_INTEGER;
 }

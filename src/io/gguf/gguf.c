@@ -169,7 +169,7 @@ situ_gguf_kind situ_gguf_kind_of(const situ_gguf *file, const char *key, int64_t
 /* Element `index` of a number or a bool, as an integer or as a double. Returns false if there is none. */
 typedef struct number {
   bool real;
-  uint64_t whole; /* two's complement, if is_signed */
+  uint64_t integer; /* two's complement, if is_signed */
   bool is_signed;
   double value;
 } number;
@@ -191,16 +191,16 @@ static bool read_number(const situ__gguf_item *item, int64_t index, number *out)
   memcpy(&v, item->data + index * size[item->type], size[item->type]);
   *out = (number){ .real = item->type == FLOAT32 || item->type == FLOAT64 };
   switch (item->type) {
-  case INT8: out->whole = (uint64_t)(int64_t)v.i8; break;
-  case INT16: out->whole = (uint64_t)(int64_t)v.i16; break;
-  case INT32: out->whole = (uint64_t)(int64_t)v.i32; break;
+  case INT8: out->integer = (uint64_t)(int64_t)v.i8; break;
+  case INT16: out->integer = (uint64_t)(int64_t)v.i16; break;
+  case INT32: out->integer = (uint64_t)(int64_t)v.i32; break;
   case UINT8:
-  case BOOL: out->whole = v.u8; break;
-  case UINT16: out->whole = v.u16; break;
-  case UINT32: out->whole = v.u32; break;
+  case BOOL: out->integer = v.u8; break;
+  case UINT16: out->integer = v.u16; break;
+  case UINT32: out->integer = v.u32; break;
   case FLOAT32: out->value = (double)v.f32; break;
   case FLOAT64: out->value = v.f64; break;
-  default: out->whole = v.u64;
+  default: out->integer = v.u64;
   }
   out->is_signed = item->type == INT8 || item->type == INT16 || item->type == INT32 || item->type == INT64;
   return true;
@@ -209,15 +209,15 @@ static bool read_number(const situ__gguf_item *item, int64_t index, number *out)
 bool situ_gguf_integer(const situ_gguf *file, const char *key, int64_t index, int64_t *out) {
   number n;
   if (!out || !read_number(find_item("gguf_integer", file, key), index, &n) || n.real) return false;
-  if (!n.is_signed && n.whole > INT64_MAX) return false;
-  *out = (int64_t)n.whole;
+  if (!n.is_signed && n.integer > INT64_MAX) return false;
+  *out = (int64_t)n.integer;
   return true;
 }
 
 bool situ_gguf_number(const situ_gguf *file, const char *key, int64_t index, double *out) {
   number n;
   if (!out || !read_number(find_item("gguf_number", file, key), index, &n)) return false;
-  *out = n.real ? n.value : n.is_signed ? (double)(int64_t)n.whole : (double)n.whole;
+  *out = n.real ? n.value : n.is_signed ? (double)(int64_t)n.integer : (double)n.integer;
   return true;
 }
 

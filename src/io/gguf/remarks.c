@@ -13,7 +13,7 @@
    by its bytes. */
 static void add_value(situ__text *text, const situ_gguf *f, const char *key) {
   static const char *const plural[] = { "values", "integers", "numbers", "bools", "strings" };
-  int64_t count, whole;
+  int64_t count, integer;
   double real;
   size_t length;
   const situ_gguf_kind kind = situ_gguf_kind_of(f, key, &count);
@@ -22,8 +22,8 @@ static void add_value(situ__text *text, const situ_gguf *f, const char *key) {
   else if (string && situ__utf8_prefix(string, length) < length) situ__text_add(text, "%zu bytes", length);
   else if (string) situ__text_append(text, string, strnlen(string, length));
   else if (kind == SITU_GGUF_BOOL)
-    situ__text_add(text, situ_gguf_integer(f, key, 0, &whole) && whole ? "true" : "false");
-  else if (situ_gguf_integer(f, key, 0, &whole)) situ__text_add(text, "%" PRId64, whole);
+    situ__text_add(text, situ_gguf_integer(f, key, 0, &integer) && integer ? "true" : "false");
+  else if (situ_gguf_integer(f, key, 0, &integer)) situ__text_add(text, "%" PRId64, integer);
   else if (situ_gguf_number(f, key, 0, &real)) situ__text_add(text, "%.9g", real);
   situ__text_append(text, "", 1);
 }

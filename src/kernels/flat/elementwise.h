@@ -6,7 +6,7 @@
 #if FLOATING
 #include "kernels/floats.h"
 #else
-#include "kernels/whole.h"
+#include "kernels/integer.h"
 #endif
 
 typedef struct parameters {
@@ -23,29 +23,29 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #if FLOATING
 #if !defined(D2)
 #define FLOAT(name, y, dx, uses) FORMULA(unary_##name, y, const T x)
-#define BOTH(name, y, whole, dx, uses) FORMULA(unary_##name, y, const T x)
+#define BOTH(name, y, integer, dx, uses) FORMULA(unary_##name, y, const T x)
 #define MATH BOTH
-#define WHOLE(name, whole)
-#define TEST(name, y, whole) FORMULA(unary_##name, y, const T x)
+#define INTEGER(name, integer)
+#define TEST(name, y, integer) FORMULA(unary_##name, y, const T x)
 #define WIDE FLOAT
 #include "kernels/unary.h"
 #elif defined(D3)
 #define FLOAT(name, y_, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
-#define BOTH(name, y_, whole, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
+#define BOTH(name, y_, integer, dx, uses) FORMULA(unary_grad_##name, dx, const T x, const T y, const T g)
 #define MATH BOTH
-#define WHOLE(name, whole)
-#define TEST(name, y_, whole)
+#define INTEGER(name, integer)
+#define TEST(name, y_, integer)
 #define WIDE FLOAT
 #include "kernels/unary.h"
 #define FLOAT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
-#define BOTH(name, y, whole) FORMULA(ternary_##name, y, const T a, const T b, const T c)
+#define BOTH(name, y, integer) FORMULA(ternary_##name, y, const T a, const T b, const T c)
 #define SELECT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
 #include "kernels/ternary.h"
 #else
 #define FLOAT(name, y) FORMULA(binary_##name, y, const T a, const T b)
-#define BOTH(name, y, whole) FORMULA(binary_##name, y, const T a, const T b)
+#define BOTH(name, y, integer) FORMULA(binary_##name, y, const T a, const T b)
 #define MATH BOTH
-#define WHOLE(name, whole)
+#define INTEGER(name, integer)
 #define TEST(name, y) FORMULA(binary_##name, y, const T a, const T b)
 #define WIDE FLOAT
 #include "kernels/binary.h"
@@ -53,22 +53,22 @@ DEVICE T copy(T x, T p0, T p1, T p2) { return x; }
 #else
 #if !defined(D2)
 #define FLOAT(name, y, dx, uses)
-#define BOTH(name, y, whole, dx, uses) FORMULA(unary_##name, whole, const T x)
+#define BOTH(name, y, integer, dx, uses) FORMULA(unary_##name, integer, const T x)
 #define MATH BOTH
-#define WHOLE(name, whole) FORMULA(unary_##name, whole, const T x)
-#define TEST(name, y, whole) FORMULA(unary_##name, whole, const T x)
+#define INTEGER(name, integer) FORMULA(unary_##name, integer, const T x)
+#define TEST(name, y, integer) FORMULA(unary_##name, integer, const T x)
 #define WIDE FLOAT
 #include "kernels/unary.h"
 #elif defined(D3)
 #define FLOAT(name, y)
-#define BOTH(name, y, whole) FORMULA(ternary_##name, whole, const T a, const T b, const T c)
+#define BOTH(name, y, integer) FORMULA(ternary_##name, integer, const T a, const T b, const T c)
 #define SELECT(name, y) FORMULA(ternary_##name, y, const T a, const T b, const T c)
 #include "kernels/ternary.h"
 #else
 #define FLOAT(name, y)
-#define BOTH(name, y, whole) FORMULA(binary_##name, whole, const T a, const T b)
+#define BOTH(name, y, integer) FORMULA(binary_##name, integer, const T a, const T b)
 #define MATH BOTH
-#define WHOLE(name, whole) FORMULA(binary_##name, whole, const T a, const T b)
+#define INTEGER(name, integer) FORMULA(binary_##name, integer, const T a, const T b)
 #define TEST(name, y) FORMULA(binary_##name, y, const T a, const T b)
 #define WIDE FLOAT
 #include "kernels/binary.h"

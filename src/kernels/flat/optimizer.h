@@ -56,13 +56,13 @@ GROUPS KERNEL run(CONST_PARAM step_list list, const FN(rule) r, const parameters
   if (first >= numel) return;
   GLOBAL MEMORY(D0) *at[MEMORIES];
   T v[MEMORIES][PACK];
-  bool whole = first + PACK <= numel;
+  bool full = first + PACK <= numel;
   UNROLL for (int k = 0; k < MEMORIES; k++) {
     at[k] = (GLOBAL MEMORY(D0) *)list.item[of].memory[k] + first;
-    if (USED(k)) whole = whole && list.item[of].memory[k] % PACK_BYTES == 0;
+    if (USED(k)) full = full && list.item[of].memory[k] % PACK_BYTES == 0;
   }
   UNROLL for (int k = 0; k < MEMORIES; k++) {
-    if (USED(k) && whole) {
+    if (USED(k) && full) {
       const pack_0 all = AS(GLOBAL const pack_0, at[k]);
       UNROLL for (int e = 0; e < PACK; e++) v[k][e] = LOAD(D0, all.v[e]);
     } else {
@@ -74,7 +74,7 @@ GROUPS KERNEL run(CONST_PARAM step_list list, const FN(rule) r, const parameters
     if (!USED(k) || !WRITTEN(k)) continue;
     pack_0 out;
     UNROLL for (int e = 0; e < PACK; e++) out.v[e] = STORE(D0, v[k][e]);
-    if (whole) {
+    if (full) {
       AS(GLOBAL pack_0, at[k]) = out;
     } else {
       UNROLL for (int e = 0; e < PACK; e++) if (first + e < numel) at[k][e] = out.v[e];

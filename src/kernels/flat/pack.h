@@ -66,14 +66,14 @@ DEVICE void find_spot(const walk *w, const packs *s, I64 pack, spot *p) {
 #define ONE_OF(k, p, e) ((p).at[k] + w.stride[k][w.ndim - 1] * (e))
 /* Loads operand k's pack at spot p into an array of T; WRITE_PACK stores operand 0's from an array of its dtype. */
 #define READ_PACK(k, dtype, x, p, to)                                                                      \
-  if (s.whole >> k & 1 && ALL_THERE(p)) {                                                                  \
+  if (s.full >> k & 1 && ALL_THERE(p)) {                                                                   \
     const pack_##k all = AS(GLOBAL const pack_##k, x + (p).at[k]);                                         \
     UNROLL for (int e = 0; e < PACK; e++) to[e] = LOAD(dtype, all.v[e]);                                   \
   } else {                                                                                                 \
     UNROLL for (int e = 0; e < PACK; e++) to[e] = IS_THERE(p, e) ? LOAD(dtype, x[ONE_OF(k, p, e)]) : (T)0; \
   }
 #define WRITE_PACK(y, p, from)                                                                \
-  if (s.whole & 1 && ALL_THERE(p)) {                                                          \
+  if (s.full & 1 && ALL_THERE(p)) {                                                           \
     AS(GLOBAL pack_0, y + (p).at[0]) = from;                                                  \
   } else {                                                                                    \
     UNROLL for (int e = 0; e < PACK; e++) if (IS_THERE(p, e)) y[ONE_OF(0, p, e)] = from.v[e]; \

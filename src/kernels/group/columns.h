@@ -12,7 +12,7 @@ typedef struct pack_1 {
   MEMORY(D1) v[PACK];
 } ALIGNED(PACK_BYTES) pack_1;
 #define READ(from, to)                                                                               \
-  if (whole) {                                                                                       \
+  if (full) {                                                                                        \
     const pack_1 all = AS(GLOBAL const pack_1, from);                                                \
     UNROLL for (int e = 0; e < PACK; e++) to[e] = LOAD(D1, all.v[e]);                                \
   } else {                                                                                           \
@@ -46,7 +46,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x
   const int across = (int)n.across;
   const I64 tile = GROUP % n.tiles, slice = GROUP / n.tiles, column = (tile * across + LANE % across) * PACK;
   const I64 first = slice * n.length, end = first + n.length < n.rows ? first + n.length : n.rows;
-  const bool whole = n.whole && column + PACK <= n.width;
+  const bool full = n.full && column + PACK <= n.width;
   T sum[PACK], sum_2[PACK];
   UNROLL for (int e = 0; e < PACK; e++) sum[e] = sum_2[e] = 0;
   for (I64 r = first + LANE / across; r < end; r += GROUP_SIZE / across) {

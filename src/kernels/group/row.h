@@ -87,7 +87,7 @@ DEFINE_ALLREDUCE(larger, at_most(a, b))
 #define EACH_PIECE(p) UNROLL for (int p = 0; p < PIECES; p++) if (from + p * TEAM * PACK < reach)
 #define COLUMN(p) (from + (p * TEAM + TEAM_RANK) * PACK - shift)
 #define IS_THERE(c) ((U32)(c) < (U32)size)
-#define IS_WHOLE(c) ((c) >= 0 && (c) <= size - PACK)
+#define IS_FULL(c) ((c) >= 0 && (c) <= size - PACK)
 /* The row begins at `base` and has `size` elements; its first pack has `shift` elements before it. */
 #define BEGIN_ROW(row, length)                                \
   const int size = (int)(length);                             \
@@ -133,7 +133,7 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, const T v[PACK]) {
 #define READ_PACKS(k, x, to, none)                                                  \
   EACH_PIECE(p) {                                                                   \
     const int c = COLUMN(p);                                                        \
-    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                     \
+    if (layout.full >> k & 1 && IS_FULL(c)) {                                       \
       to[p] = AS(GLOBAL const row_1, (x) + c);                                      \
     } else {                                                                        \
       UNROLL for (int e = 0; e < PACK; e++) {                                       \
@@ -152,7 +152,7 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, const T v[PACK]) {
 #define READ_ALONG(k, dtype, x, p, to)                                                                   \
   {                                                                                                      \
     const int c = COLUMN(p);                                                                             \
-    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                                          \
+    if (layout.full >> k & 1 && IS_FULL(c)) {                                                            \
       typedef struct along {                                                                             \
         MEMORY(dtype) v[PACK];                                                                           \
       } ALIGNED(PACK_BYTES) along;                                                                       \
@@ -166,7 +166,7 @@ DEVICE void write_pack(GLOBAL MEMORY(D0) *at, const T v[PACK]) {
 #define WRITE_PIECE(k, y, p, from_)                                                               \
   {                                                                                               \
     const int c = COLUMN(p);                                                                      \
-    if (layout.whole >> k & 1 && IS_WHOLE(c)) {                                                   \
+    if (layout.full >> k & 1 && IS_FULL(c)) {                                                     \
       write_pack((y) + c, from_);                                                                 \
     } else {                                                                                      \
       UNROLL for (int e = 0; e < PACK; e++) if (IS_THERE(c + e))(y)[c + e] = STORE(D0, from_[e]); \

@@ -73,7 +73,7 @@ GROUPS KERNEL run(GLOBAL MEMORY(D0) *y, GLOBAL const MEMORY(D1) *x, GLOBAL T *me
     if (!CENTRED || FLAGS & FLAG_LONG) { READ_PACKS(1, x + n.x + base, held, 0) }
     EACH_PIECE(p) {
       const int c = COLUMN(p);
-      if (IS_WHOLE(c)) {
+      if (IS_FULL(c)) {
         UNROLL for (int e = 0; e < PACK; e++) squares += SQUARE(VALUE(held, p, e) - centre);
       } else {
         UNROLL for (int e = 0; e < PACK; e++) if (IS_THERE(c + e)) squares +=

@@ -23,7 +23,7 @@ static int64_t *allocate(const char *op, int64_t count) {
 }
 
 /* The values of integers [N]; NULL after recording an error. */
-static int64_t *read_whole(const char *op, const char *name, situ_tensor *t) {
+static int64_t *read_integers(const char *op, const char *name, situ_tensor *t) {
   if (!situ__valid(op, name, t, SITU__A_TENSOR)) return NULL;
   const situ_dtype dtype = situ_dtype_of(t);
   if (situ_dtype_is_floating(dtype) || dtype == SITU_BOOL || situ_dim(t) != 1 || situ_numel(t) < 1)
@@ -31,8 +31,8 @@ static int64_t *read_whole(const char *op, const char *name, situ_tensor *t) {
                       situ_dim(t), situ_dtype_name(dtype)),
            NULL;
   int64_t *values = allocate(op, situ_numel(t));
-  situ_tensor *whole = values ? situ_to_dtype(t, SITU_I64) : NULL;
-  if (whole && situ_copy_to_host(whole, values, (size_t)situ_numel(t) * sizeof *values) == SITU_OK) return values;
+  situ_tensor *integer = values ? situ_to_dtype(t, SITU_I64) : NULL;
+  if (integer && situ_copy_to_host(integer, values, (size_t)situ_numel(t) * sizeof *values) == SITU_OK) return values;
   situ__free(values);
   return NULL;
 }
@@ -146,7 +146,7 @@ situ_status situ_nn_utils_rnn_pack_padded_sequence(situ_tensor *input, situ_tens
   SITU__MADE_OF_OPS(OP_PACK);
   if (!check_padded(OP_PACK, "input", input, lengths, batch_first) || !situ__given(OP_PACK, "packed", packed))
     return situ_error();
-  int64_t *length = read_whole(OP_PACK, "lengths", lengths);
+  int64_t *length = read_integers(OP_PACK, "lengths", lengths);
   const int64_t batch = situ_size(input, batch_first ? 0 : 1), steps = situ_size(input, batch_first ? 1 : 0);
   int64_t *first = length ? allocate(OP_PACK, batch) : NULL;
   for (int64_t i = 0; first && i < batch; i++) first[i] = batch_first ? i * steps : i;
@@ -221,7 +221,7 @@ bool situ__packed_from_tree(const situ_tree *tree, situ_nn_packed_sequence *out)
 
 bool situ__packing_read(const char *op, const situ_nn_packed_sequence *sequence, situ__packing *out) {
   if (!situ__packed_given(op, sequence)) return false;
-  situ__packing p = { .batch_sizes = read_whole(op, "batch_sizes", sequence->batch_sizes) };
+  situ__packing p = { .batch_sizes = read_integers(op, "batch_sizes", sequence->batch_sizes) };
   if (!p.batch_sizes) return false;
   p.steps = situ_numel(sequence->batch_sizes);
   bool good = situ_dim(sequence->data) > 0;
@@ -331,7 +331,7 @@ int64_t situ_nn_utils_rnn_unpad_sequence(situ_tensor *padded, situ_tensor *lengt
   if (!situ__given(OP_UNPAD, "out", out)) return -1;
   if (capacity < batch)
     return situ__fail(SITU_E_ARG, OP_UNPAD, "capacity is %" PRId64 " for %" PRId64 " sequences", capacity, batch), -1;
-  int64_t *length = read_whole(OP_UNPAD, "lengths", lengths);
+  int64_t *length = read_integers(OP_UNPAD, "lengths", lengths);
   bool good = length != NULL;
   for (int64_t i = 0; good && i < batch; i++) {
     if (length[i] < 0 || length[i] > steps)

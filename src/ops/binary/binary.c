@@ -186,7 +186,7 @@ static situ_tensor *times(const char *op, const situ_tensor *a, situ_tensor *b, 
   if (alpha == 1 || !situ__alive(a) || !situ__alive(b)) return b;
   if (!situ__together(&schema, (situ_tensor *[]){ (situ_tensor *)a, b }, 2)) return NULL;
   const situ_dtype sum = situ_result_type((situ_tensor *[]){ (situ_tensor *)a, b }, 2);
-  const bool fits = situ_dtype_is_floating(sum) || situ__is_whole(alpha);
+  const bool fits = situ_dtype_is_floating(sum) || situ__is_integer(alpha);
   if (fits && sum == SITU_BOOL) return alpha != 0 ? b : situ_zeros_like(b, NULL);
   if (fits) return situ_mul_scalar(situ_to_dtype(b, sum), alpha);
   return situ__fail(SITU_E_ARG, op, "alpha is %g, but input and other are whole numbers; cast one of them", alpha),

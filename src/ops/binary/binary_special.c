@@ -8,7 +8,7 @@
 
 /* ---- shape and dtype ---- */
 
-static bool infer_whole(situ_call *c) {
+static bool infer_integer(situ_call *c) {
   if (!situ_infer_broadcast(c)) return false;
   if (c->dtype[0] == SITU_BOOL)
     return situ_refuse(c, SITU_E_DTYPE, "both operands are bool; cast one to an integer dtype");
@@ -120,15 +120,15 @@ enum { INPUT = SITU_SAVE(0), OTHER = SITU_SAVE(1), RESULT = SITU_SAVE_OUT(0) };
                        .mend = situ_mend_largest,                                        \
                        .backward = back,                                                 \
                        .backward_recorded = back };
-#define WHOLE(id) \
-  OP(id, #id, SITU_INTEGRAL | SITU_BOOLEAN, infer_whole, NULL, 0, SITU_OP_NO_GRAD, SITU_CAST_NOT) PUBLIC(id, id)
+#define INTEGER(id) \
+  OP(id, #id, SITU_INTEGRAL | SITU_BOOLEAN, infer_integer, NULL, 0, SITU_OP_NO_GRAD, SITU_CAST_NOT) PUBLIC(id, id)
 #define REAL(id, rule, saves, elsewhere) OP(id, #id, 0, rule, id##_backward, saves, 0, elsewhere) PUBLIC(id, id)
 #define PUBLIC(id, name)                                             \
   situ_tensor *situ_##name(situ_tensor *input, situ_tensor *other) { \
     return situ_op_run2(&id##_op, input, other, NULL);               \
   }
 /* clang-format off */
-WHOLE(bitwise_left_shift) WHOLE(bitwise_right_shift) WHOLE(gcd) WHOLE(lcm)
+INTEGER(bitwise_left_shift) INTEGER(bitwise_right_shift) INTEGER(gcd) INTEGER(lcm)
     /* clang-format on */
     REAL(atan2, infer_floating, INPUT | OTHER, SITU_CAST_WIDEST)
         REAL(hypot, infer_real, INPUT | OTHER | RESULT, SITU_CAST_NOT)

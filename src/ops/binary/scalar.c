@@ -12,7 +12,7 @@ static situ_tensor *scalar(const situ_op *op, situ_tensor *x, double value) {
   if (!situ__need(op->name, "input", x)) return NULL;
   /* the op refuses bool; run it, so that it does */
   if (x->view.dtype == SITU_BOOL && op->operand[0].accept) return situ__run_unary(op, x, value, 0, 0);
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_whole(value)) x = situ_to_dtype(x, SITU_F32);
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_integer(value)) x = situ_to_dtype(x, SITU_F32);
   else if (x->view.dtype == SITU_BOOL && situ__unary_keeps(op)) x = situ_to_dtype(x, SITU_I64);
   return situ__run_unary(op, x, value, 0, 0);
 }
@@ -68,7 +68,7 @@ situ_tensor *situ_scalar_pow(double base, situ_tensor *exponent) { return scalar
 static situ_tensor *scalar_(const situ_op *op, situ_tensor *x, double value) {
   SITU__IN_PLACE_AS(op->name);
   if (!situ__need(op->name, "input", x) || !situ__unary_holds(op, x)) return NULL;
-  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_whole(value))
+  if (!situ_dtype_is_floating((situ_dtype)x->view.dtype) && !situ__is_integer(value))
     return situ__fail(SITU_E_DTYPE, op->name, "%g cannot be combined in place with a tensor of %s", value,
                       situ_dtype_name((situ_dtype)x->view.dtype)),
            NULL;

@@ -29,15 +29,15 @@ bool situ__fits(const char *op, double value, situ_dtype dtype) {
   return situ__fail(SITU_E_ARG, op, "%g does not fit into %s", value, situ_dtype_name(dtype)), false;
 }
 
-bool situ__is_whole(double factor) { return factor == trunc(factor) && factor >= -0x1p63 && factor < 0x1p63; }
+bool situ__is_integer(double factor) { return factor == trunc(factor) && factor >= -0x1p63 && factor < 0x1p63; }
 bool situ__check_factor(const situ_call *c, const char *name, double factor) {
-  return situ_dtype_is_floating(c->dtype[0]) || situ__is_whole(trunc(factor)) ||
+  return situ_dtype_is_floating(c->dtype[0]) || situ__is_integer(trunc(factor)) ||
          situ_refuse(c, SITU_E_ARG, "%s is %g, but the operands are whole numbers; cast them to a floating dtype", name,
                      factor);
 }
 
 /* INT64_MAX as a double is 2^63. */
-int64_t situ__whole(double value) {
+int64_t situ__to_integer(double value) {
   return value >= 0x1p63 ? INT64_MAX : isnan(value) ? 0 : value <= -0x1p63 ? INT64_MIN : (int64_t)value;
 }
 
@@ -71,7 +71,7 @@ static situ_tensor *constant(const char *op, situ_shape shape, double value, sit
   if (!t || !situ__fits(op, value, dtype)) return NULL;
   if (!launch(op, t,
               &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { &t->view }, .scalar = { value },
-                            .integer = { situ__whole(value) } }))
+                            .integer = { situ__to_integer(value) } }))
     return NULL;
   return finish(t, o);
 }
@@ -238,7 +238,7 @@ static bool fill_forward(situ_call *c) {
   const fill_params *p = c->params;
   return situ_launch(c->op->name, c->device,
                      &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) }, .scalar = { p->value },
-                                   .integer = { situ__whole(p->value) } });
+                                   .integer = { situ__to_integer(p->value) } });
 }
 static bool fill_backward(situ_grad_call *g) { return (g->dx[0] = situ_zeros_like(g->grad[0], NULL)) != NULL; }
 

@@ -83,7 +83,7 @@ situ_tensor *situ__randn_as(situ_shape shape, const situ_options *o, const situ_
 situ_tensor *situ_randn(situ_shape shape, const situ_options *options) { return situ__randn_as(shape, options, NULL); }
 
 /* Rounds to a multiple that the dtype has, towards -infinity. */
-static int64_t round_down_whole(int64_t value, situ_dtype dtype) {
+static int64_t round_down_integer(int64_t value, situ_dtype dtype) {
   const uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
   int cut = 0;
   while (size >> cut >> ilogb(situ__dtype(dtype)->exact)) cut++;
@@ -96,8 +96,8 @@ static bool range(const char *op, int64_t *low, int64_t *high, situ_dtype dtype)
   int64_t first = *low, last = *high - (*high > INT64_MIN);
   if (floating && *low < *high) {
     if (!situ__fits(op, (double)first, dtype) || !situ__fits(op, (double)last, dtype)) return false;
-    last = round_down_whole(last, dtype);
-    if (round_down_whole(first, dtype) < first) first = -round_down_whole(-first, dtype);
+    last = round_down_integer(last, dtype);
+    if (round_down_integer(first, dtype) < first) first = -round_down_integer(-first, dtype);
   }
   if (*low >= *high || first > last)
     return situ__fail(SITU_E_ARG, op, "no whole number%s%s is in [%lld, %lld)", floating ? " of " : "",

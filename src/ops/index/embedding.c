@@ -167,13 +167,13 @@ typedef struct bags {
 /* The bag of each of n entries. Kernels refuse offsets that are outside 0..n, that do not begin with 0 (a bag -1), or
    that decrease (a bag of negative length). */
 static situ_tensor *places(situ_tensor *offsets, int64_t n) {
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(offsets) };
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(offsets) };
   const int64_t count = situ_numel(offsets);
   if (!(offsets = situ_to_dtype(offsets, SITU_I64))) return NULL;
-  situ_tensor *ones = situ_expand(situ_ones(SITU_SCALAR, &whole), SITU_SHAPE(count));
-  situ_tensor *starts = situ_index_add_(situ_zeros(SITU_SHAPE(n + 1), &whole), 0, offsets, ones, 1);
+  situ_tensor *ones = situ_expand(situ_ones(SITU_SCALAR, &integer), SITU_SHAPE(count));
+  situ_tensor *starts = situ_index_add_(situ_zeros(SITU_SHAPE(n + 1), &integer), 0, offsets, ones, 1);
   if (count > 1) {
-    situ_tensor *any = situ_expand(situ_zeros(SITU_SCALAR, &whole), SITU_SHAPE(n + 1));
+    situ_tensor *any = situ_expand(situ_zeros(SITU_SCALAR, &integer), SITU_SHAPE(n + 1));
     situ_tensor *length = situ_sub(situ_narrow(offsets, 0, 1, count - 1), situ_narrow(offsets, 0, 0, count - 1));
     if (!situ_index_select(any, 0, length)) return NULL;
   }
@@ -203,14 +203,14 @@ static situ_tensor *first_maxima(const bags *b, situ_tensor *rows) {
   const situ_shape shape = situ_shape_of(rows);
   const int64_t n = shape.dim[0];
   const situ_options like = { .dtype = situ_dtype_of(rows), .device = situ_device_of(rows) },
-                     whole = { .dtype = SITU_I64, .device = like.device };
+                     integer = { .dtype = SITU_I64, .device = like.device };
   const situ_shape all = SITU_SHAPE(b->count, shape.dim[1]);
   situ_tensor *place = situ_expand(situ_unsqueeze(b->place, 1), shape);
   situ_tensor *most = situ_scatter_reduce(situ_full(all, -INFINITY, &like), 0, place, rows, SITU_SCATTER_AMAX, true);
   situ_tensor *other = situ_logical_not(situ_logical_or(situ_eq(rows, situ_gather(most, 0, place)), situ_isnan(rows)));
   if (b->skip) other = situ_logical_or(other, situ_unsqueeze(b->skip, 1));
-  situ_tensor *entry = situ_expand(situ_unsqueeze(situ_arange(0, (double)n, 1, &whole), 1), shape);
-  return situ_scatter_reduce(situ_full(all, (double)n, &whole), 0, place, situ_masked_fill(entry, other, (double)n),
+  situ_tensor *entry = situ_expand(situ_unsqueeze(situ_arange(0, (double)n, 1, &integer), 1), shape);
+  return situ_scatter_reduce(situ_full(all, (double)n, &integer), 0, place, situ_masked_fill(entry, other, (double)n),
                              SITU_SCATTER_AMIN, true);
 }
 

@@ -122,7 +122,7 @@ typedef struct runs {
 /* The runs of elements, or of rows, of a tensor that has some; order: where each came from, NULL: it is as it was. */
 static bool find_runs(situ_tensor *v, situ_tensor *order, runs *out) {
   const int64_t size = v->view.size[0];
-  const situ_options flag = on(v, SITU_BOOL), whole = on(v, SITU_I64);
+  const situ_options flag = on(v, SITU_BOOL), integer = on(v, SITU_I64);
   situ_tensor *differs = situ_ne(situ_narrow(v, 0, 1, size - 1), situ_narrow(v, 0, 0, size - 1));
   if (v->view.ndim > 1) differs = situ_any(differs, &(situ_reduce_options){ .dim = SITU_DIMS(1) });
   situ_tensor *starts = situ_cat((situ_tensor *[]){ situ_ones(SITU_SHAPE(1), &flag), differs }, 2, 0);
@@ -130,7 +130,7 @@ static bool find_runs(situ_tensor *v, situ_tensor *order, runs *out) {
   if (!first) return false;
   const int64_t count = first->view.numel;
   situ_tensor *next = situ_cat(
-      (situ_tensor *[]){ situ_narrow(first, 0, 1, count - 1), situ_full(SITU_SHAPE(1), (double)size, &whole) }, 2, 0);
+      (situ_tensor *[]){ situ_narrow(first, 0, 1, count - 1), situ_full(SITU_SHAPE(1), (double)size, &integer) }, 2, 0);
   out->values = situ_index_select(v, 0, first);
   out->counts = situ_sub(next, first);
   out->inverse = situ_sub_scalar(situ_cumsum(starts, 0), 1);
@@ -144,14 +144,14 @@ static situ_tensor *distinct(const char *op, bool sort, situ_tensor *x, situ_ten
   if (counts) *counts = NULL;
   if (!situ__need(op, "input", x) || !needs_values(op, "size", x)) return NULL;
   runs r = { NULL, NULL, NULL };
-  const situ_options whole = on(x, SITU_I64);
+  const situ_options integer = on(x, SITU_I64);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *order = NULL, *v = situ_reshape(x, SITU_SHAPE(x->view.numel));
   if (sort && v) v = situ_sort(v, 0, false, &order);
   bool good = v != NULL;
   if (good && x->view.numel) good = find_runs(v, order, &r);
-  else if (good) r = (runs){ situ_clone(v), situ_zeros(SITU_SHAPE(0), &whole), situ_zeros(SITU_SHAPE(0), &whole) };
+  else if (good) r = (runs){ situ_clone(v), situ_zeros(SITU_SHAPE(0), &integer), situ_zeros(SITU_SHAPE(0), &integer) };
   if (good) good = (r.inverse = situ_reshape(r.inverse, situ__shape(&x->view))) && r.values && r.counts;
   if (good && inverse_indices) *inverse_indices = situ_escape(&s, r.inverse);
   if (good && counts) *counts = situ_escape(&s, r.counts);
@@ -169,8 +169,8 @@ situ_tensor *situ_unique_consecutive(situ_tensor *input, situ_tensor **inverse_i
 
 /* Rows in ascending order: sorted by their last column first, since sorting is stable. */
 static situ_tensor *sort_rows(situ_tensor *rows, situ_tensor **order) {
-  const situ_options whole = on(rows, SITU_I64);
-  *order = situ_arange(0, (double)rows->view.size[0], 1, &whole);
+  const situ_options integer = on(rows, SITU_I64);
+  *order = situ_arange(0, (double)rows->view.size[0], 1, &integer);
   for (int64_t c = rows->view.size[1] - 1; *order && c >= 0; c--) {
     situ_tensor *step = situ_argsort(situ_index_select(situ_select(rows, 1, c), 0, *order), 0, false);
     *order = step ? situ_index_select(*order, 0, step) : NULL;
@@ -189,7 +189,7 @@ situ_tensor *situ_unique_dim(situ_tensor *input, int dim, situ_tensor **inverse_
   if (!input->view.ndim || (!input->view.numel && input->view.size[dim]))
     return situ__fail(SITU_E_SHAPE, op, "input has no elements in the slices along dimension %d", dim), NULL;
   runs r = { NULL, NULL, NULL };
-  const situ_options whole = on(input, SITU_I64);
+  const situ_options integer = on(input, SITU_I64);
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_tensor *moved = situ_movedim(input, SITU_DIMS(dim), SITU_DIMS(0)), *order = NULL, *y = NULL;
@@ -197,7 +197,7 @@ situ_tensor *situ_unique_dim(situ_tensor *input, int dim, situ_tensor **inverse_
   if (rows) rows = sort_rows(rows, &order);
   if (moved && !moved->view.size[0]) { /* nothing: the three are empty */
     y = situ_clone(input);
-    r.inverse = situ_zeros(SITU_SHAPE(0), &whole), r.counts = situ_zeros(SITU_SHAPE(0), &whole);
+    r.inverse = situ_zeros(SITU_SHAPE(0), &integer), r.counts = situ_zeros(SITU_SHAPE(0), &integer);
   } else if (rows && find_runs(rows, order, &r)) {
     situ_shape shape = situ__shape(&moved->view);
     shape.dim[0] = r.values->view.size[0];
@@ -268,7 +268,7 @@ static bool range_of(situ_tensor *x, double *min, double *max) {
 
 /* Parts of a range are told apart in f32 at least. */
 static situ_tensor *histogram(situ_tensor *x, int64_t bins, double min, double max) {
-  const situ_options whole = on(x, SITU_I64);
+  const situ_options integer = on(x, SITU_I64);
   const situ_dtype dtype = (situ_dtype)x->view.dtype;
   if (dtype != SITU_F64) x = situ_to_dtype(x, SITU_F32);
   if (!x) return NULL;
@@ -276,7 +276,7 @@ static situ_tensor *histogram(situ_tensor *x, int64_t bins, double min, double m
   situ_tensor *inside = situ_logical_and(situ_ge_scalar(x, min), situ_le_scalar(x, max));
   situ_tensor *at = situ_div_scalar(situ_mul_scalar(situ_sub_scalar(x, min), (double)bins), max - min);
   at = situ_clamp(situ_to_dtype(situ_masked_fill(at, situ_logical_not(inside), 0), SITU_I64), 0, (double)(bins - 1));
-  situ_tensor *y = situ_index_add(situ_zeros(SITU_SHAPE(bins), &whole), 0, at, situ_to_dtype(inside, SITU_I64), 1);
+  situ_tensor *y = situ_index_add(situ_zeros(SITU_SHAPE(bins), &integer), 0, at, situ_to_dtype(inside, SITU_I64), 1);
   return y ? situ_to_dtype(y, dtype) : NULL;
 }
 

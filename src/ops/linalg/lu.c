@@ -31,8 +31,8 @@ static situ_tensor *rows_of(situ_tensor *swaps, int64_t m) {
   situ_shape shape = situ_shape_of(swaps);
   const int64_t k = shape.dim[shape.ndim - 1];
   shape.dim[shape.ndim - 1] = m;
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(swaps) };
-  situ_tensor *rows = situ_clone(situ_expand(situ_arange(0, (double)m, 1, &whole), shape));
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(swaps) };
+  situ_tensor *rows = situ_clone(situ_expand(situ_arange(0, (double)m, 1, &integer), shape));
   situ_tensor *other = situ_sub_scalar(situ_to_dtype(swaps, SITU_I64), 1);
   for (int64_t i = 0; rows && i < k; i++) {
     situ_tensor *own = situ_clone(situ_narrow(rows, -1, i, 1)), *at = situ_narrow(other, -1, i, 1);
@@ -46,8 +46,8 @@ static situ_tensor *rows_of(situ_tensor *swaps, int64_t m) {
 static situ_tensor *permutation(situ_tensor *swaps, int64_t m, situ_dtype dtype) {
   situ_tensor *rows = swaps ? rows_of(swaps, m) : NULL;
   if (!rows) return NULL;
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(rows) };
-  return situ_to_dtype(situ_eq(situ_unsqueeze(rows, -2), situ_unsqueeze(situ_arange(0, (double)m, 1, &whole), 1)),
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(rows) };
+  return situ_to_dtype(situ_eq(situ_unsqueeze(rows, -2), situ_unsqueeze(situ_arange(0, (double)m, 1, &integer), 1)),
                        dtype);
 }
 

@@ -31,7 +31,7 @@ static bool is_vector(const char *op, const char *name, const situ_tensor *x) {
 static situ_tensor *addr_of_bool(situ_tensor *input, situ_tensor *pairs, const situ_addmm_options *options) {
   situ_addmm_options o = situ_addmm_defaults();
   if (!situ__options_read("addr", "situ_addmm_defaults", options, &o, sizeof o)) return NULL;
-  if (!situ__is_whole(o.beta) || !situ__is_whole(o.alpha))
+  if (!situ__is_integer(o.beta) || !situ__is_integer(o.alpha))
     return situ__fail(SITU_E_ARG, "addr", "beta is %g and alpha %g: for bool both must be whole", o.beta, o.alpha),
            NULL;
   if (o.beta == 0 && input) input = situ_zeros_like(input, NULL);

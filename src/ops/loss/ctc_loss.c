@@ -17,7 +17,7 @@ typedef struct batch {
   situ_tensor *log_probs, *targets, *input_lengths, *target_lengths;
   int64_t steps, size, labels; /* T, N, S */
   double blank;
-  situ_options number, whole;
+  situ_options number, integer;
 } batch;
 
 static situ_tensor *column(situ_tensor *x) { return situ_unsqueeze(x, -1); }
@@ -27,7 +27,7 @@ static situ_tensor *never(const batch *b, int64_t columns) {
 
 /* blank, label, blank, label, ..., blank: [N, 2 S + 1]. */
 static situ_tensor *with_blanks(const batch *b) {
-  situ_tensor *blanks = situ_full(SITU_SHAPE(b->size, 1), b->blank, &b->whole);
+  situ_tensor *blanks = situ_full(SITU_SHAPE(b->size, 1), b->blank, &b->integer);
   if (!b->labels) return blanks;
   situ_tensor *pair[2] = { situ_expand(blanks, SITU_SHAPE(b->size, b->labels)), b->targets };
   situ_tensor *pairs = situ_reshape(situ_stack(pair, 2, -1), SITU_SHAPE(b->size, 2 * b->labels));
@@ -78,7 +78,7 @@ static situ_tensor *negative_log(const batch *b, situ_tensor *a) {
    sample without an alignment has -log(0), whose gradient is NaN for all of its steps; or, with zero_infinity, 0. */
 static situ_tensor *of_softmax(const batch *b, situ_tensor *loss, bool zero_infinity) {
   const situ_reduce_options of_sample = { .dim = SITU_DIMS(0, 2) };
-  situ_tensor *step = situ_reshape(situ_arange(0, (double)b->steps, 1, &b->whole), SITU_SHAPE(b->steps, 1, 1));
+  situ_tensor *step = situ_reshape(situ_arange(0, (double)b->steps, 1, &b->integer), SITU_SHAPE(b->steps, 1, 1));
   situ_tensor *outside = situ_ge(step, column(b->input_lengths));
   situ_tensor *p = situ_masked_fill(situ_exp(b->log_probs), outside, 0);
   situ_tensor *never = situ_gt_scalar(loss, -NEVER / 2);
@@ -109,9 +109,9 @@ static bool within(const char *name, situ_tensor *x, int64_t most, const char *o
 /* All targets one after the other become rows. */
 static situ_tensor *rows_of(const batch *b, situ_tensor *targets) {
   situ_tensor *start = situ_sub(situ_cumsum(b->target_lengths, 0), b->target_lengths);
-  situ_tensor *at = situ_add(column(start), situ_arange(0, (double)b->labels, 1, &b->whole));
+  situ_tensor *at = situ_add(column(start), situ_arange(0, (double)b->labels, 1, &b->integer));
   const int64_t last = situ_numel(targets) - 1;
-  return last < 0 ? situ_zeros(SITU_SHAPE(b->size, b->labels), &b->whole)
+  return last < 0 ? situ_zeros(SITU_SHAPE(b->size, b->labels), &b->integer)
                   : situ_take(targets, situ_clamp(at, 0, (double)last));
 }
 
@@ -136,7 +136,7 @@ static bool pad_targets(batch *b, situ_tensor *targets) {
   if (!within("target_lengths", b->target_lengths, b->labels, "the targets of a sample")) return false;
   targets = situ_to_dtype(targets, SITU_I64);
   if (!rows) targets = rows_of(b, targets);
-  situ_tensor *own = situ_lt(situ_arange(0, (double)b->labels, 1, &b->whole), column(b->target_lengths));
+  situ_tensor *own = situ_lt(situ_arange(0, (double)b->labels, 1, &b->integer), column(b->target_lengths));
   b->targets = situ_masked_fill(targets, situ_logical_not(own), b->blank);
   return b->targets != NULL;
 }
@@ -167,7 +167,7 @@ static bool prepare(batch *b, situ_tensor *const *in, int64_t blank) {
   b->steps = situ_size(b->log_probs, 0), b->size = situ_size(b->log_probs, 1);
   b->blank = (double)blank;
   b->number = (situ_options){ .dtype = dtype, .device = situ_device_of(in[0]) };
-  b->whole = (situ_options){ .dtype = SITU_I64, .device = situ_device_of(in[0]) };
+  b->integer = (situ_options){ .dtype = SITU_I64, .device = situ_device_of(in[0]) };
   b->input_lengths = situ_reshape(situ_to_dtype(in[2], SITU_I64), SITU_SHAPE(b->size));
   b->target_lengths = situ_reshape(situ_to_dtype(in[3], SITU_I64), SITU_SHAPE(b->size));
   return b->input_lengths && b->target_lengths && within("input_lengths", b->input_lengths, b->steps, "the steps") &&

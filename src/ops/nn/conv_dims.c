@@ -143,9 +143,9 @@ static situ_tensor *added_up(const char *op, situ_tensor *y, int64_t batch, int6
                       "padding without values",
                       (long long)full, (long long)d->padding, (long long)d->output_padding),
            NULL;
-  const situ_options whole = { .dtype = SITU_I64, .device = device };
-  situ_tensor *plane = situ_mul_scalar(situ_arange(0, (double)planes, 1, &whole), (double)d->stride);
-  situ_tensor *tap = situ_mul_scalar(situ_arange(0, (double)d->kernel, 1, &whole), (double)d->dilation);
+  const situ_options integer = { .dtype = SITU_I64, .device = device };
+  situ_tensor *plane = situ_mul_scalar(situ_arange(0, (double)planes, 1, &integer), (double)d->stride);
+  situ_tensor *tap = situ_mul_scalar(situ_arange(0, (double)d->kernel, 1, &integer), (double)d->dilation);
   situ_tensor *to = situ_reshape(situ_add(situ_unsqueeze(plane, 1), tap), SITU_SHAPE(-1));
   y = situ_permute(situ_reshape(y, SITU_SHAPE(batch, planes, outputs, d->kernel, height, width)),
                    SITU_DIMS(0, 2, 1, 3, 4, 5));

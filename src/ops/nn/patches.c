@@ -35,9 +35,9 @@ static bool read_patches(const char *op, situ_shape kernel_size, const situ_unfo
 
 /* first + a step + b step2, [a, b] */
 static situ_tensor *places(int64_t a, int64_t step, int64_t b, int64_t step2, situ_device device) {
-  const situ_options whole = { .dtype = SITU_I64, .device = device };
-  situ_tensor *rows = situ_mul_scalar(situ_arange(0, (double)a, 1, &whole), (double)step);
-  situ_tensor *columns = situ_mul_scalar(situ_arange(0, (double)b, 1, &whole), (double)step2);
+  const situ_options integer = { .dtype = SITU_I64, .device = device };
+  situ_tensor *rows = situ_mul_scalar(situ_arange(0, (double)a, 1, &integer), (double)step);
+  situ_tensor *columns = situ_mul_scalar(situ_arange(0, (double)b, 1, &integer), (double)step2);
   return situ_add(situ_unsqueeze(rows, 1), columns);
 }
 

@@ -311,8 +311,8 @@ situ_tensor *situ__mean_square(situ_tensor *x) { return run_reduction(&mean_squa
 /* Integers give f32, as for exp and log. */
 situ_tensor *situ_logsumexp(situ_tensor *input, const situ_reduce_options *options) {
   SITU__MADE_OF_OPS("logsumexp");
-  bool whole = situ__alive(input) && !situ_dtype_is_floating((situ_dtype)input->view.dtype);
-  return run_reduction(&logsumexp_op, whole ? situ_to_dtype(input, SITU_F32) : input, 0, options);
+  bool integer = situ__alive(input) && !situ_dtype_is_floating((situ_dtype)input->view.dtype);
+  return run_reduction(&logsumexp_op, integer ? situ_to_dtype(input, SITU_F32) : input, 0, options);
 }
 
 situ_tensor *situ_var(situ_tensor *input, double correction, const situ_reduce_options *options) {

@@ -130,9 +130,9 @@ situ_tensor *situ_repeat_interleave(situ_tensor *input, int64_t repeats, situ_sh
 
 /* For each element of the result, whose it is: the first whose repeats end behind it. */
 static situ_tensor *sources(const char *op, situ_tensor *repeats, int64_t size) {
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(repeats) };
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(repeats) };
   int64_t least = 0, total = 0;
-  if (!size) return situ_zeros(SITU_SHAPE(0), &whole);
+  if (!size) return situ_zeros(SITU_SHAPE(0), &integer);
   repeats = situ_expand(situ_to_dtype(repeats, SITU_I64), SITU_SHAPE(size));
   situ_tensor *ends = situ_cumsum(repeats, 0);
   if (!ends || situ_item_i64(situ_select(ends, 0, size - 1), &total) != SITU_OK ||
@@ -142,7 +142,7 @@ static situ_tensor *sources(const char *op, situ_tensor *repeats, int64_t size) 
     return situ__fail(least < 0 ? SITU_E_ARG : SITU_E_OVERFLOW, op,
                       "repeats has %lld and adds up to %lld: none may be negative", (long long)least, (long long)total),
            NULL;
-  return situ_searchsorted(ends, situ_arange(0, (double)total, 1, &whole), true);
+  return situ_searchsorted(ends, situ_arange(0, (double)total, 1, &integer), true);
 }
 
 situ_tensor *situ_repeat_interleave_tensor(situ_tensor *input, situ_tensor *repeats, situ_shape dim) {

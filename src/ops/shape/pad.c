@@ -56,7 +56,7 @@ static bool pad_forward(situ_call *c) {
   common(situ__desc(c->in[0]), situ__desc(c->out[0]), p, &from, &to);
   return situ_launch(c->op->name, c->device,
                      &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { situ__desc(c->out[0]) }, .scalar = { p->value },
-                                   .integer = { situ__whole(p->value) } }) &&
+                                   .integer = { situ__to_integer(p->value) } }) &&
          (from.numel == 0 ||
           situ_launch(c->op->name, c->device,
                       &(situ_work){ SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &from }, .out = { &to } }));

@@ -131,9 +131,9 @@ static situ_tensor *ascending(situ_tensor *const *grid, int r, bool with_replace
 }
 
 static situ_tensor *choose(situ_tensor *input, int r, bool with_replacement) {
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(input) };
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(input) };
   situ_tensor *lines[SITU_MAX_DIMS], *grid[SITU_MAX_DIMS];
-  situ_tensor *line = situ_arange(0, (double)input->view.numel, 1, &whole);
+  situ_tensor *line = situ_arange(0, (double)input->view.numel, 1, &integer);
   for (int k = 0; k < r; k++) lines[k] = line;
   if (!line || situ_meshgrid(lines, r, SITU_INDEXING_IJ, grid) != SITU_OK) return NULL;
   situ_tensor *chosen = ascending(grid, r, with_replacement);

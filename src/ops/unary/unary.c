@@ -127,9 +127,9 @@ static bool unary_traced(const situ_call *c, situ_export_trace *t) {
                        .backward_recorded = unary_backward };
 #define FLOAT(id, y, dx, uses) UNARY(id, infer_float, uses)
 #define WIDE(id, y, dx, uses) UNARY(id, infer_wide, uses)
-#define BOTH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
-#define MATH(id, y, whole, dx, uses) UNARY(id, infer_keep, uses)
-#define WHOLE(id, whole)                                                         \
+#define BOTH(id, y, integer, dx, uses) UNARY(id, infer_keep, uses)
+#define MATH(id, y, integer, dx, uses) UNARY(id, infer_keep, uses)
+#define INTEGER(id, integer)                                                     \
   SITU_OP(id##_op) = { .name = #id,                                              \
                        .operand = { { "input", SITU_INTEGRAL | SITU_BOOLEAN } }, \
                        .flags = SITU_OP_NO_GRAD,                                 \
@@ -139,7 +139,7 @@ static bool unary_traced(const situ_call *c, situ_export_trace *t) {
                        .forward = unary_forward,                                 \
                        .batched = situ_batch_broadcast,                          \
                        .traced = unary_traced };
-#define TEST(id, y, whole)                                  \
+#define TEST(id, y, integer)                                \
   SITU_OP(id##_op) = { .name = #id,                         \
                        .operand = { { "input", 0 } },       \
                        .flags = SITU_OP_NO_GRAD,            \
@@ -155,7 +155,7 @@ static bool unary_traced(const situ_call *c, situ_export_trace *t) {
 #define WIDE FLOAT
 #define BOTH FLOAT
 #define MATH FLOAT
-#define WHOLE FLOAT
+#define INTEGER FLOAT
 #define TEST FLOAT
 const situ_op *situ__unary_row(situ_unary code) {
   static const situ_op *const rows[SITU_UNARIES] = {

@@ -170,12 +170,12 @@ SECOND(scalar_pow, p[0] > 0 ? scaled(S, log(p[0])) : S)
 
 typedef situ_tensor *second_fn(const slope *s, situ_tensor *v, situ_tensor *w);
 /* By a row's code. A row without a second derivative above does not compile, nor does one that says NULL although its
-   gradient reads x or y. Rows of TEST and WHOLE have no gradient. */
-#define WHOLE(name, whole)
-#define TEST(name, y, whole)
+   gradient reads x or y. Rows of TEST and INTEGER have no gradient. */
+#define INTEGER(name, integer)
+#define TEST(name, y, integer)
 #define FLOAT(name, y, dx, uses) [SITU_UNARY_##name] = second_##name,
 #define WIDE FLOAT
-#define BOTH(name, y, whole, dx, uses) [SITU_UNARY_##name] = second_##name,
+#define BOTH(name, y, integer, dx, uses) [SITU_UNARY_##name] = second_##name,
 #define MATH BOTH
 static second_fn *const seconds[SITU_UNARIES] = {
 #include "kernels/unary.h"
@@ -183,11 +183,11 @@ static second_fn *const seconds[SITU_UNARIES] = {
 #define NEEDED(second, uses) \
   _Static_assert((((uses) & (USES_X | USES_Y)) != 0) == _Generic(second, void *: false, default: true), \
                  #second ": NULL if and only if the gradient reads neither x nor y");
-#define WHOLE(name, whole)
-#define TEST(name, y, whole)
+#define INTEGER(name, integer)
+#define TEST(name, y, integer)
 #define FLOAT(name, y, dx, uses) NEEDED(second_##name, uses)
 #define WIDE FLOAT
-#define BOTH(name, y, whole, dx, uses) NEEDED(second_##name, uses)
+#define BOTH(name, y, integer, dx, uses) NEEDED(second_##name, uses)
 #define MATH BOTH
 #include "kernels/unary.h"
 

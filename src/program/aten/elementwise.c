@@ -11,21 +11,21 @@
 /* alpha * other, where other is a number. */
 static bool wraps_times(const situ__op_call *c, int64_t *out) {
   for (int k = 1; k < 3; k++)
-    if (!situ__arg_is_whole(c, k)) return false;
+    if (!situ__arg_is_integer(c, k)) return false;
   *out = (int64_t)((uint64_t)situ__arg_int(c, 1) * (uint64_t)situ__arg_int(c, 2));
   return true;
 }
 static situ_tensor *add_number(situ__op_call *c, situ_tensor *x, double sign) {
-  int64_t whole;
+  int64_t integer;
   if (situ__arg_is_bool(c, 1) && situ_dtype_of(x) == SITU_BOOL && sign > 0)
     return situ_add(x, situ__arg_scalar(c, 1, x));
-  if (!wraps_times(c, &whole)) {
-    x = situ__arg_operand(c, 0, situ__arg_is_whole(c, 1) ? 2 : 1);
+  if (!wraps_times(c, &integer)) {
+    x = situ__arg_operand(c, 0, situ__arg_is_integer(c, 1) ? 2 : 1);
     return situ_add_scalar(x, sign * (situ__arg_number(c, 2) * situ__arg_number(c, 1)));
   }
-  const situ__arg product = { .kind = SITU__ARG_INT, .integer = whole };
+  const situ__arg product = { .kind = SITU__ARG_INT, .integer = integer };
   const situ__op_call of = { .node = c->node, .arg = &product };
-  if (!situ__arg_is_wide(&of, 0)) return situ_add_scalar(x, sign * (double)whole);
+  if (!situ__arg_is_wide(&of, 0)) return situ_add_scalar(x, sign * (double)integer);
   return (sign < 0 ? situ_sub : situ_add)(x, situ__arg_scalar(&of, 0, x));
 }
 
@@ -50,9 +50,9 @@ static situ_tensor *run_sub(situ__op_call *c) {
 
 static situ_tensor *run_add_(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
-  int64_t whole;
+  int64_t integer;
   if (!situ__arg_is_tensor(c, 1)) {
-    if (!wraps_times(c, &whole)) return situ_add_scalar_(x, situ__arg_number(c, 2) * situ__arg_number(c, 1));
+    if (!wraps_times(c, &integer)) return situ_add_scalar_(x, situ__arg_number(c, 2) * situ__arg_number(c, 1));
     situ_tensor *y = add_number(c, x, 1);
     return y ? situ_copy_(x, y) : NULL;
   }
@@ -169,7 +169,7 @@ static situ_tensor *run_nan_to_num(situ__op_call *c) {
 
 /* The dtype of two numbers as torch's. */
 static situ_dtype dtype_of_numbers(const situ__op_call *c, int a, int b) {
-  if (!situ__arg_is_whole(c, a) || !situ__arg_is_whole(c, b)) return situ__call_real(c);
+  if (!situ__arg_is_integer(c, a) || !situ__arg_is_integer(c, b)) return situ__call_real(c);
   return situ__arg_is_bool(c, a) && situ__arg_is_bool(c, b) ? SITU_BOOL : SITU_I64;
 }
 static situ_tensor *run_where(situ__op_call *c) {

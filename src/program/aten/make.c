@@ -18,17 +18,17 @@ static situ_tensor *arange_wide(situ__op_call *c) {
 
 /* A floating result has the double of a whole number, as in torch. */
 static double bound_of(const situ__op_call *c, int k, situ_dtype dtype) {
-  return situ_dtype_is_floating(dtype) && situ__arg_is_whole(c, k) ? (double)situ__arg_int(c, k)
-                                                                   : situ__arg_number(c, k);
+  return situ_dtype_is_floating(dtype) && situ__arg_is_integer(c, k) ? (double)situ__arg_int(c, k)
+                                                                     : situ__arg_number(c, k);
 }
 
 /* Arguments: start, end, step, dtype. */
 static situ_tensor *run_arange(situ__op_call *c) {
   situ_dtype dtype = situ__arg_dtype(c, 3);
-  bool whole = true, wide = false;
-  for (int k = 0; k < 3; k++) whole &= situ__arg_is_whole(c, k), wide |= situ__arg_is_wide(c, k);
-  if (!dtype) dtype = whole ? SITU_I64 : situ__call_real(c);
-  if (whole && wide && dtype == SITU_I64) return arange_wide(c);
+  bool integer = true, wide = false;
+  for (int k = 0; k < 3; k++) integer &= situ__arg_is_integer(c, k), wide |= situ__arg_is_wide(c, k);
+  if (!dtype) dtype = integer ? SITU_I64 : situ__call_real(c);
+  if (integer && wide && dtype == SITU_I64) return arange_wide(c);
   return situ_arange(bound_of(c, 0, dtype), bound_of(c, 1, dtype), bound_of(c, 2, dtype),
                      &(situ_options){ .dtype = dtype });
 }
@@ -36,7 +36,7 @@ static situ_tensor *run_arange(situ__op_call *c) {
 /* The dtype of a number: torch derives it from the value. */
 static situ_dtype dtype_of_number(const situ__op_call *c, int k) {
   if (situ__arg_is_bool(c, k)) return SITU_BOOL;
-  return situ__arg_is_whole(c, k) ? SITU_I64 : situ__call_real(c);
+  return situ__arg_is_integer(c, k) ? SITU_I64 : situ__call_real(c);
 }
 
 typedef situ_tensor *factory(situ_shape, const situ_options *);

@@ -64,20 +64,20 @@ static situ_tensor *run_nanquantile(situ__op_call *c) { return run_quantiles(c, 
 
 /* ---- searching and counting ---- */
 
-static situ_tensor *whole(situ_tensor *places, bool i32) { return i32 ? situ_to_dtype(places, SITU_I32) : places; }
+static situ_tensor *integer(situ_tensor *places, bool i32) { return i32 ? situ_to_dtype(places, SITU_I32) : places; }
 static situ_tensor *run_searchsorted(situ__op_call *c) {
   situ_tensor *sorted = situ__arg_tensor(c, 0);
   const bool right = situ__arg_flag(c, 3) || *situ__arg_text(c, 4) == 'r';
   if (situ__arg_given(c, 5)) sorted = situ_gather(sorted, -1, situ__arg_tensor(c, 5));
   situ_tensor *values = situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1)
                                                   : situ_new_full(sorted, SITU_SCALAR, situ__arg_number(c, 1), NULL);
-  return whole(situ_searchsorted(sorted, values, right), situ__arg_flag(c, 2));
+  return integer(situ_searchsorted(sorted, values, right), situ__arg_flag(c, 2));
 }
 static situ_tensor *run_bucketize(situ__op_call *c) {
   situ_tensor *bounds = situ__arg_tensor(c, 1);
   situ_tensor *x = situ__arg_is_tensor(c, 0) ? situ__arg_tensor(c, 0)
                                              : situ_new_full(bounds, SITU_SCALAR, situ__arg_number(c, 0), NULL);
-  return whole(situ_bucketize(x, bounds, situ__arg_flag(c, 3)), situ__arg_flag(c, 2));
+  return integer(situ_bucketize(x, bounds, situ__arg_flag(c, 3)), situ__arg_flag(c, 2));
 }
 static situ_tensor *run_isin(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);

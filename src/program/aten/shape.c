@@ -136,8 +136,9 @@ static situ_tensor *run_repeat_by_tensor(situ__op_call *c) {
 /* Each of 0, 1, ... as often as its number says. */
 static situ_tensor *run_repeat_of_places(situ__op_call *c) {
   situ_tensor *repeats = situ__arg_tensor(c, 0);
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(repeats) };
-  return situ_repeat_interleave_tensor(situ_arange(0, (double)situ_size(repeats, 0), 1, &whole), repeats, SITU_SCALAR);
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(repeats) };
+  return situ_repeat_interleave_tensor(situ_arange(0, (double)situ_size(repeats, 0), 1, &integer), repeats,
+                                       SITU_SCALAR);
 }
 static situ_tensor *run_rot90(situ__op_call *c) {
   return situ_rot90(situ__arg_tensor(c, 0), situ__arg_int(c, 1),

@@ -40,14 +40,14 @@ static bool read_sizes(situ__trace *t, const situ_shape *sizes, situ__arg *out) 
 }
 
 /* A number is an integer for a tensor of integers, which a float would promote. */
-static bool is_whole_call(const situ_call *c) {
+static bool is_integer_call(const situ_call *c) {
   for (int i = 0; i < c->ins; i++)
     if (c->in[i] && situ_dtype_is_floating(situ_dtype_of(c->in[i]))) return false;
   return true;
 }
 
 static situ__arg number(const situ__trace *t, double value) {
-  if (is_whole_call(t->call) && value == floor(value) && fabs(value) < 0x1p53)
+  if (is_integer_call(t->call) && value == floor(value) && fabs(value) < 0x1p53)
     return (situ__arg){ .kind = SITU__ARG_INT, .integer = (int64_t)value };
   return (situ__arg){ .kind = SITU__ARG_FLOAT, .real = value };
 }

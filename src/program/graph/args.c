@@ -27,9 +27,9 @@ static const int64_t widest = INT64_C(1) << 53;
 
 static double number_of(const situ__op_call *c, const situ__arg *a) {
   if (is_real(a)) return a->kind == SITU__ARG_VALUE ? value_of(c, a)->real : a->real;
-  const int64_t whole = int_of(c, a);
-  const double real = (double)whole; /* up to 2^63, which an int64_t is not */
-  if (real < 0x1p63 && (int64_t)real == whole) return real;
+  const int64_t integer = int_of(c, a);
+  const double real = (double)integer; /* up to 2^63, which an int64_t is not */
+  if (real < 0x1p63 && (int64_t)real == integer) return real;
   return situ__call_refuse(c, "has a whole number beyond 2^53 that a double does not hold"), 0;
 }
 
@@ -46,11 +46,11 @@ int64_t situ__arg_int(const situ__op_call *c, int k) { return int_of(c, &c->arg[
 double situ__arg_number(const situ__op_call *c, int k) { return number_of(c, &c->arg[k]); }
 
 bool situ__arg_is_wide(const situ__op_call *c, int k) {
-  const int64_t whole = is_real(&c->arg[k]) || c->arg[k].kind == SITU__ARG_NONE ? 0 : int_of(c, &c->arg[k]);
-  return whole > widest || whole < -widest;
+  const int64_t integer = is_real(&c->arg[k]) || c->arg[k].kind == SITU__ARG_NONE ? 0 : int_of(c, &c->arg[k]);
+  return integer > widest || integer < -widest;
 }
 
-bool situ__arg_is_whole(const situ__op_call *c, int k) { return !is_real(&c->arg[k]); }
+bool situ__arg_is_integer(const situ__op_call *c, int k) { return !is_real(&c->arg[k]); }
 bool situ__arg_is_bool(const situ__op_call *c, int k) {
   const situ__arg *a = &c->arg[k];
   return a->kind == SITU__ARG_BOOL || (a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_BOOL);
@@ -63,15 +63,15 @@ situ_tensor *situ__arg_scalar(const situ__op_call *c, int k, situ_tensor *like) 
   else if (dtype == SITU_BOOL && !situ__arg_is_bool(c, k)) dtype = SITU_I64;
   situ_options o = { .dtype = dtype, .device = situ_device_of(like) };
   if (is_real(a)) return situ_full(SITU_SCALAR, number_of(c, a), &o);
-  int64_t whole = int_of(c, a);
+  int64_t integer = int_of(c, a);
   if (situ_dtype_is_floating(dtype)) {
-    if (!situ__arg_is_wide(c, k)) return situ_full(SITU_SCALAR, (double)whole, &o);
+    if (!situ__arg_is_wide(c, k)) return situ_full(SITU_SCALAR, (double)integer, &o);
     o.dtype = SITU_I64;
-    return situ_to_dtype(situ_from_host(&whole, sizeof whole, SITU_SCALAR, &o), dtype);
+    return situ_to_dtype(situ_from_host(&integer, sizeof integer, SITU_SCALAR, &o), dtype);
   }
-  if (dtype == SITU_BOOL) return situ_full(SITU_SCALAR, whole != 0, &o);
+  if (dtype == SITU_BOOL) return situ_full(SITU_SCALAR, integer != 0, &o);
   /* The low bytes of a little-endian number are the number that wraps. */
-  return situ_from_host(&whole, situ_dtype_size(dtype), SITU_SCALAR, &o);
+  return situ_from_host(&integer, situ_dtype_size(dtype), SITU_SCALAR, &o);
 }
 
 double situ__arg_element(const situ__op_call *c, int k, situ_dtype dtype) {

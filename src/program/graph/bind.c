@@ -127,9 +127,9 @@ static const char *type_name(char type) {
 static bool fill_absent(const parameter *p, situ__arg *out, situ__text *problem) {
   if (p->otherwise) {
     const double value = situ__strtod(p->otherwise, NULL);
-    const bool whole = (p->type == 'i' || p->type == 'I' || p->type == 'b') || value == (double)(int64_t)value;
-    *out = whole ? (situ__arg){ .kind = SITU__ARG_INT, .integer = (int64_t)value }
-                 : (situ__arg){ .kind = SITU__ARG_FLOAT, .real = value };
+    const bool integer = (p->type == 'i' || p->type == 'I' || p->type == 'b') || value == (double)(int64_t)value;
+    *out = integer ? (situ__arg){ .kind = SITU__ARG_INT, .integer = (int64_t)value }
+                   : (situ__arg){ .kind = SITU__ARG_FLOAT, .real = value };
     return true;
   }
   if (p->optional || p->type == '_') return true;

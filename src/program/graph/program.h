@@ -251,7 +251,7 @@ bool situ__arg_is_tensor(const situ__op_call *c, int k);
 situ_tensor *situ__arg_tensor(const situ__op_call *c, int k); /* NULL: None */
 int64_t situ__arg_int(const situ__op_call *c, int k);         /* and of bools */
 double situ__arg_number(const situ__op_call *c, int k);
-bool situ__arg_is_whole(const situ__op_call *c, int k); /* an int or a bool, absent too */
+bool situ__arg_is_integer(const situ__op_call *c, int k); /* an int or a bool, absent too */
 bool situ__arg_is_bool(const situ__op_call *c, int k);
 /* Whether the number at k is a whole one beyond 2^53, which a double may not hold: then situ__arg_number refuses it. */
 bool situ__arg_is_wide(const situ__op_call *c, int k);

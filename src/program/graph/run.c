@@ -139,7 +139,7 @@ static bool read_parts(const situ__program *p, situ_nn_module *root, situ__value
 /* Whether the number that is the second argument goes as a tensor: what a double does not hold, a bool beside bools,
    which stay bools, and what wraps beside a narrow dtype; a quotient is a fraction. */
 static bool takes_tensor(const situ__op_call *c) {
-  if (!situ__arg_is_whole(c, 1)) return false;
+  if (!situ__arg_is_integer(c, 1)) return false;
   const situ_dtype dtype = situ_dtype_of(situ__arg_tensor(c, 0));
   const int64_t number = situ__arg_int(c, 1);
   if (situ__arg_is_wide(c, 1)) return true;

@@ -8,7 +8,7 @@
 #include "situ/dist.h"
 #include "support/optim.h"
 
-enum { MICRO_BATCHES = 4, HALF = 4, WHOLE = 8, RANKS = 4 };
+enum { MICRO_BATCHES = 4, HALF = 4, FULL = 8, RANKS = 4 };
 
 typedef struct rule {
   const char *name;
@@ -138,7 +138,7 @@ static void any_number_of_ranks_goes_on(void **state) {
   (void)state;
   for (size_t k = 0; k < RULES; k++) {
     const rule *rule = &rules[k];
-    run whole = { .kind = &dist_kinds[k % DIST_KINDS], .rule = rule, .steps = WHOLE };
+    run whole = { .kind = &dist_kinds[k % DIST_KINDS], .rule = rule, .steps = FULL };
     run_world(&whole, 1);
     for (int saved = 1; saved <= RANKS; saved++) {
       char directory[32];

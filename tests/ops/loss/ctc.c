@@ -7,13 +7,13 @@
 
 enum { STEPS = 4, CLASSES = 3 };
 
-static situ_tensor *whole(situ_shape shape, const int64_t *values) {
+static situ_tensor *integers(situ_shape shape, const int64_t *values) {
   int64_t numel = 1;
   for (int d = 0; d < shape.ndim; d++) numel *= shape.dim[d];
   return situ_from_host(values, (size_t)numel * sizeof *values, shape,
                         &(situ_options){ .dtype = SITU_I64, .device = test_device() });
 }
-#define WHOLE(shape, ...) whole(shape, (const int64_t[]){ __VA_ARGS__ })
+#define INTEGERS(shape, ...) integers(shape, (const int64_t[]){ __VA_ARGS__ })
 
 /* Does a way, classes of `steps`, spell the target when repeats and then blanks (0) are left out? */
 static bool spells(int way, int steps, const int64_t *target, int64_t length) {
@@ -53,8 +53,8 @@ static void all_ways(void **state) {
       for (int64_t steps = 0; steps <= STEPS; steps++) {
         const situ_ctc_loss_options o = { .reduction = SITU_REDUCTION_SUM };
         situ_tensor *loss =
-            situ_ctc_loss(log_probs, situ_narrow(WHOLE(SITU_SHAPE(2), targets[k][0], targets[k][1]), 0, 0, length),
-                          WHOLE(SITU_SCALAR, steps), WHOLE(SITU_SCALAR, length), &o);
+            situ_ctc_loss(log_probs, situ_narrow(INTEGERS(SITU_SHAPE(2), targets[k][0], targets[k][1]), 0, 0, length),
+                          INTEGERS(SITU_SCALAR, steps), INTEGERS(SITU_SCALAR, length), &o);
         expect_close(loss, SITU_SCALAR, 1e-9, 1e-9, loss_of(values, (int)steps, targets[k], length));
       }
 }
@@ -62,8 +62,8 @@ static void all_ways(void **state) {
 /* What lies beyond a length counts neither in the loss nor in the gradient. */
 static situ_tensor *f_ctc(situ_tensor *const *in, void *o) {
   const situ_ctc_loss_options options = { .blank = 1, .reduction = *(situ_reduction *)o };
-  return situ_ctc_loss(situ_log_softmax(in[0], 2), WHOLE(SITU_SHAPE(2, 3), 0, 0, 2, 2, -7, 99),
-                       WHOLE(SITU_SHAPE(2), 6, 4), WHOLE(SITU_SHAPE(2), 3, 1), &options);
+  return situ_ctc_loss(situ_log_softmax(in[0], 2), INTEGERS(SITU_SHAPE(2, 3), 0, 0, 2, 2, -7, 99),
+                       INTEGERS(SITU_SHAPE(2), 6, 4), INTEGERS(SITU_SHAPE(2), 3, 1), &options);
 }
 static void gradients(void **state) {
   (void)state;
@@ -75,7 +75,8 @@ static void infinite(void **state) {
   (void)state;
   situ_tensor *x = situ_requires_grad_(T32(SITU_SHAPE(2, 1, 2), -1, -2, -3, -0.5), true);
   situ_ctc_loss_options o = { 0 };
-#define TWICE situ_ctc_loss(x, WHOLE(SITU_SHAPE(1, 2), 1, 1), WHOLE(SITU_SHAPE(1), 2), WHOLE(SITU_SHAPE(1), 2), &o)
+#define TWICE \
+  situ_ctc_loss(x, INTEGERS(SITU_SHAPE(1, 2), 1, 1), INTEGERS(SITU_SHAPE(1), 2), INTEGERS(SITU_SHAPE(1), 2), &o)
   expect_exact(TWICE, SITU_SCALAR, INFINITY);
   o.zero_infinity = true;
   situ_tensor *loss = TWICE;
@@ -87,17 +88,17 @@ static void infinite(void **state) {
 static void refusals(void **state) {
   (void)state;
   situ_tensor *x = situ_zeros(SITU_SHAPE(4, 2, 3), &(situ_options){ .device = test_device() });
-  situ_tensor *targets = WHOLE(SITU_SHAPE(2, 2), 1, 2, 1, 1), *two = WHOLE(SITU_SHAPE(2), 2, 2);
+  situ_tensor *targets = INTEGERS(SITU_SHAPE(2, 2), 1, 2, 1, 1), *two = INTEGERS(SITU_SHAPE(2), 2, 2);
 #define REFUSED(targets, steps, lengths, options, code, word) \
   expect_refused(situ_ctc_loss(x, targets, steps, lengths, options), code, "ctc_loss", word)
-  REFUSED(targets, WHOLE(SITU_SHAPE(2), 5, 1), two, NULL, SITU_E_ARG, "input_lengths has 5");
-  REFUSED(targets, two, WHOLE(SITU_SHAPE(2), 3, -1), NULL, SITU_E_ARG, "target_lengths has -1");
-  REFUSED(WHOLE(SITU_SHAPE(3), 1, 2, 1), two, two, NULL, SITU_E_ARG, "add up to 4");
-  REFUSED(targets, two, WHOLE(SITU_SHAPE(1), 2), NULL, SITU_E_SHAPE, "lengths");
+  REFUSED(targets, INTEGERS(SITU_SHAPE(2), 5, 1), two, NULL, SITU_E_ARG, "input_lengths has 5");
+  REFUSED(targets, two, INTEGERS(SITU_SHAPE(2), 3, -1), NULL, SITU_E_ARG, "target_lengths has -1");
+  REFUSED(INTEGERS(SITU_SHAPE(3), 1, 2, 1), two, two, NULL, SITU_E_ARG, "add up to 4");
+  REFUSED(targets, two, INTEGERS(SITU_SHAPE(1), 2), NULL, SITU_E_SHAPE, "lengths");
   REFUSED(targets, two, two, &(situ_ctc_loss_options){ .blank = 3 }, SITU_E_ARG, "blank is 3");
   REFUSED(targets, two, two, &(situ_ctc_loss_options){ .reduction = (situ_reduction)3 }, SITU_E_ARG, "reduction");
   /* a queue names the op that failed there */
-  expect_refused_late(situ_ctc_loss(x, WHOLE(SITU_SHAPE(2, 2), 1, 3, 1, 1), two, two, NULL), SITU_E_INDEX, "", "3");
+  expect_refused_late(situ_ctc_loss(x, INTEGERS(SITU_SHAPE(2, 2), 1, 3, 1, 1), two, two, NULL), SITU_E_INDEX, "", "3");
 }
 
 int main(void) {

@@ -30,7 +30,7 @@ static void put_sized(message *graph, uint32_t field, const char *name, const ui
   put_message(graph, field, &value);
 }
 /* An i64, as protobuf packs it. */
-static void put_whole(message *graph, const char *name, const unsigned char *packed, size_t bytes) {
+static void put_integer(message *graph, const char *name, const unsigned char *packed, size_t bytes) {
   message t = { .length = 0 };
   put_int(&t, 1, 1);
   put_int(&t, 2, 7);
@@ -53,7 +53,7 @@ static situ_nn_module *load_shrink(uint64_t in, uint64_t declared) {
   message graph = { .length = 0 }, node = { .length = 0 }, mode = { .length = 0 }, antialias = { .length = 0 };
   put_sized(&graph, INPUT, "x", &in, 1);
   put_sized(&graph, OUTPUT, "y", &declared, 1);
-  put_whole(&graph, "sizes", (const unsigned char[1]){ 1 }, 1);
+  put_integer(&graph, "sizes", (const unsigned char[1]){ 1 }, 1);
   static const char *const inputs[] = { "x", "", "", "sizes" };
   for (int i = 0; i < 4; i++) put_text(&node, 1, inputs[i]);
   put_text(&node, 2, "y");
@@ -91,7 +91,7 @@ static void values_are_computed_within_a_budget(void **state) {
   (void)state;
   static const unsigned char size[] = { 0x80, 0x80, 0x80, 4 };
   message graph = relu();
-  put_whole(&graph, "size", size, sizeof size);
+  put_integer(&graph, "size", size, sizeof size);
   put_node(&graph, "ConstantOfShape", "size", NULL, "zeros", NULL);
   put_sized(&graph, VALUE_INFO, "zeros", (const uint64_t[1]){ 5 }, 1);
   situ_nn_module *m = load_graph(&graph, 17);

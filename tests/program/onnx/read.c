@@ -128,7 +128,7 @@ static void put_floats(message *graph, const char *name, int dims, int64_t size,
   put_text(&t, 8, name);
   put_message(graph, INITIALIZER, &t);
 }
-static void put_wholes(message *graph, const char *name, const unsigned char *values, size_t count) {
+static void put_integers(message *graph, const char *name, const unsigned char *values, size_t count) {
   message t = { .length = 0 };
   put_int(&t, 1, count);
   put_int(&t, 2, 7);
@@ -137,7 +137,7 @@ static void put_wholes(message *graph, const char *name, const unsigned char *va
   put_message(graph, INITIALIZER, &t);
 }
 
-static void put_whole(message *graph, const char *name, unsigned char value) { put_wholes(graph, name, &value, 1); }
+static void put_integer(message *graph, const char *name, unsigned char value) { put_integers(graph, name, &value, 1); }
 
 /* The result for an x of so many rows of 1, 2; frees nothing of the scope's. */
 static situ_tensor *result_of(message *graph, int64_t rows) {
@@ -157,7 +157,7 @@ static void expand_adds_dimensions_in_front(void **state) {
   (void)state;
   message graph = { .length = 0 };
   put_floats(&graph, "w", 2, 1, (const float[1]){ 5 });
-  put_whole(&graph, "shape", 3);
+  put_integer(&graph, "shape", 3);
   put_node(&graph, "Expand", "w", "shape", "y", NULL);
   situ_tensor *y = result_of(&graph, 1);
   assert_true(situ_dim(y) == 2 && situ_size(y, 0) == 1 && situ_size(y, 1) == 3);
@@ -166,7 +166,7 @@ static void expand_adds_dimensions_in_front(void **state) {
 static void cumsum_of_no_rows(void **state) {
   (void)state;
   message graph = { .length = 0 }, exclusive = { .length = 0 };
-  put_whole(&graph, "axis", 0);
+  put_integer(&graph, "axis", 0);
   put_text(&exclusive, 1, "exclusive");
   put_int(&exclusive, 3, 1);
   put_int(&exclusive, 20, 2);
@@ -243,7 +243,7 @@ static void numbers_are_drawn_in_every_call(void **state) {
 static void unsqueezes_to_all_dimensions(void **state) {
   (void)state;
   message graph = { .length = 0 };
-  put_wholes(&graph, "axes", (const unsigned char[6]){ 0, 1, 2, 3, 4, 5 }, 6);
+  put_integers(&graph, "axes", (const unsigned char[6]){ 0, 1, 2, 3, 4, 5 }, 6);
   put_node(&graph, "Unsqueeze", "x", "axes", "wide", NULL);
   put_node(&graph, "Neg", "wide", NULL, "y", NULL);
   situ_tensor *y = result_of(&graph, 1);

@@ -54,7 +54,7 @@ static bool trusted_to_fit(const walk *b) {
   return false;
 }
 
-static void bad_whole(walk *b, const char *path, void *at, size_t size, bool is_unsigned) {
+static void bad_integer(walk *b, const char *path, void *at, size_t size, bool is_unsigned) {
   static const int64_t value[] = {
     0,         -1,        -5,           1, INT8_MAX, 1000, INT32_MAX, INT32_MIN, (int64_t)1 << 32, (int64_t)1 << 40,
     INT64_MAX, INT64_MIN, INT64_MIN + 1
@@ -347,7 +347,7 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
     *(void **)was = NULL;
     say(b, path, "{ NULL }");
   }
-  if (strcmp(type, "const int64_t *") == 0) bad_whole(b, path, was, sizeof(int64_t), false);
+  if (strcmp(type, "const int64_t *") == 0) bad_integer(b, path, was, sizeof(int64_t), false);
   const api_struct *s = handle || b->depth > 1 ? NULL : api_find_struct(type);
   /* What the caller fills in; a struct that a function fills in, or keeps its own state in, has no bad fields. */
   if (!s || (strncmp(type, "const ", 6) != 0 && !strstr(type, "_checkpoint *") && strcmp(type, "situ_shape *") != 0))
@@ -398,7 +398,7 @@ static void bad_value(walk *b, const char *path, const char *type, void *at, siz
   else if (strcmp(type, "situ_shape") == 0) bad_shape(b, path, at);
   else if (api_is(type, "char int int64_t int32_t size_t uint64_t uint32_t uint16_t uint8_t unsigned")) {
     if (api_is(b->parameter->name, "count")) keep_all(b, b->done ? "" : "situ_nn_module");
-    bad_whole(b, path, at, size, type[0] == 'u' || type[0] == 's');
+    bad_integer(b, path, at, size, type[0] == 'u' || type[0] == 's');
   } else {
     const api_struct *s = api_find_struct(type);
     for (int i = 0; s && i < s->count; i++) {

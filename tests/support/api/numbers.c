@@ -18,7 +18,7 @@ double api_number(const api_world *w, const char *name) {
   return 0.5;
 }
 
-int64_t api_whole(const api_world *w, const char *name) {
+int64_t api_integer(const api_world *w, const char *name) {
   if (api_is(name, "dim start index diagonal offset storage_offset low i group k start_dim handle argnum out_dim"))
     return api_is(api_name(w), "topk kthvalue") && *name == 'k' ? 1 : 0;
   if (api_is(api_name(w), "transpose swapaxes")) return api_is(name, "dim1 axis1");

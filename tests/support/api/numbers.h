@@ -6,7 +6,7 @@
 #include "support/api/api.h"
 
 double api_number(const api_world *w, const char *name);
-int64_t api_whole(const api_world *w, const char *name);
+int64_t api_integer(const api_world *w, const char *name);
 situ_shape api_shape(const api_world *w, const char *name);
 
 #endif

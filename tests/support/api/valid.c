@@ -431,7 +431,7 @@ static situ_tensor *tensor(api_world *w, const char *name) {
 static void *array(api_world *w, const char *type, const char *name) {
   if (strstr(type, "situ_nn_module")) {
     situ_nn_module **list = api_memory(w, 4 * sizeof *list);
-    for (int i = 0; i < api_whole(w, "count"); i++) list[i] = linear(w, owner_of(w, name));
+    for (int i = 0; i < api_integer(w, "count"); i++) list[i] = linear(w, owner_of(w, name));
     return list;
   }
   if (strstr(type, "situ_lr_scheduler")) {
@@ -571,7 +571,7 @@ static void fill(api_world *w, const api_parameter *p, void *at) {
   } else if (strcmp(type, "situ_error_policy") == 0) {
     *(situ_error_policy *)at = SITU_ERROR_QUIET;
   } else if (api_is(type, "int64_t int size_t uint64_t uint32_t unsigned")) {
-    int64_t value = api_whole(w, p->name);
+    int64_t value = api_integer(w, p->name);
     memcpy(at, &value, p->size); /* little-endian, as all that situ runs on */
   }
 }

@@ -24,7 +24,7 @@ static const struct tolerance {
 
 bool parity_is_missing(const parity_row *row) { return !strncmp(row->op, "linalg_", 7) && !test_has_lapack(); }
 
-bool parity_is_whole(const parity_row *row) {
+bool parity_is_integer(const parity_row *row) {
   const situ_op *const *ops;
   const size_t count = situ_op_table(&ops);
   for (size_t k = 0; k < count; k++)

@@ -9,7 +9,7 @@
 /* Whether only the CPU computes the row's op, by a library that this build lacks. */
 bool parity_is_missing(const parity_row *row);
 /* Whether the row's op takes whole numbers only. */
-bool parity_is_whole(const parity_row *row);
+bool parity_is_integer(const parity_row *row);
 
 /* Runs a row for every shape and each of these dtypes (bits), on the host and on the device; there every second shape of f32
    and i64 twice, with SITU_TEST_ALL each call. fewer: every second shape of other dtypes; gaps: also with operands that are

@@ -5,7 +5,7 @@ import itertools
 import torch
 
 from picks import FLOATS, INF, INTS, NAN, SIGNED_ZERO, ints, maybe, pick, r, special, stepped, t, turned, values
-from table.pairs import IN_PLACE, REAL, WHOLE
+from table.pairs import IN_PLACE, REAL, INTEGER
 
 EDGES = (NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 2.5)
 DTYPES = FLOATS[:1] + FLOATS[2:] + (torch.int64, torch.uint8)
@@ -14,10 +14,10 @@ DTYPES = FLOATS[:1] + FLOATS[2:] + (torch.int64, torch.uint8)
 def pairs():
     for name in REAL + ["special_xlog1py", "nextafter"]:
         floating(name)
-    for name in WHOLE:
+    for name in INTEGER:
         whole(name)
     for name in IN_PLACE:
-        if name in WHOLE:
+        if name in INTEGER:
             pick(name + "_", ints(3, 4, lo=0), ints(4, lo=0), variant="broadcast")
             maybe(name + "_", ints(3, 4, lo=0), ints(3, 4, lo=0, dtype=torch.int32), variant="promote")
         else:

@@ -75,7 +75,7 @@ def both(*fits):
     return fit
 
 
-def whole_scalar(*names):
+def integer_scalar(*names):
     """situ's scalars are doubles: 2.0 cannot be told from 2, so only where both give the same dtype."""
     def fit(b):
         for name in names:
@@ -194,7 +194,7 @@ row("hardtanh", "unary", lambda input, min_val=-1.0, max_val=1.0: F.hardtanh(inp
 def fit_clamp(b):
     if any(isinstance(b.get(n), torch.Tensor) for n in ("min", "max")):
         raise Skip("tensor bounds")
-    whole_scalar("min", "max")(b)
+    integer_scalar("min", "max")(b)
 
 
 row("clamp", "unary", lambda input, min=None, max=None: torch.clamp(input, min, max), fit=fit_clamp)
@@ -208,14 +208,14 @@ row("clamp_", "unary", lambda input, min=None, max=None: input.clamp_(min, max),
     opinfo=("clamp", ), inplace=True, dtypes=False)
 
 # ---- binary ------------------------------------------------------------------------------------------
-OTHER = whole_scalar("other")
+OTHER = integer_scalar("other")
 for _n in "mul fmod remainder maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor".split():
     row(_n, "binary", lambda input, other, _f=getattr(torch, _n): _f(input, other), fit=OTHER)
 for _n in "bitwise_and bitwise_or bitwise_xor".split():
     row(_n, "binary", lambda input, other, _f=getattr(torch, _n): _f(input, other))
 for _n in ("add", "sub"):
     row(_n, "binary", lambda input, other, *, alpha=1, _f=getattr(torch, _n): _f(input, other, alpha=alpha),
-        fit=both(OTHER, whole_scalar("alpha")))
+        fit=both(OTHER, integer_scalar("alpha")))
 row("rsub", "binary", lambda input, other: torch.rsub(input, other), fit=OTHER, opinfo=())
 row("div", "binary",
     lambda input, other, *, rounding_mode=None: torch.div(input, other, rounding_mode=rounding_mode),
@@ -223,7 +223,7 @@ row("div", "binary",
 row("floor_divide", "binary", lambda input, other: torch.floor_divide(input, other), fit=OTHER,
     fixed=("input", "other"))
 row("pow", "binary", lambda input, exponent: torch.pow(input, exponent),
-    fit=whole_scalar("exponent", "input"))
+    fit=integer_scalar("exponent", "input"))
 row("where", "binary", lambda self, condition, other: torch.where(condition, self, other))
 
 
@@ -237,19 +237,19 @@ row("lerp", "binary", lambda input, end, weight: torch.lerp(input, end, weight),
 for _n in ("addcmul", "addcdiv"):
     row(
         _n, "binary", lambda input, tensor1, tensor2, *, value=1, _f=getattr(torch, _n): _f(
-            input, tensor1, tensor2, value=value), fit=whole_scalar("value"))
+            input, tensor1, tensor2, value=value), fit=integer_scalar("value"))
     row(
         _n + "_", "binary", lambda input, tensor1, tensor2, *, value=1, _f=_n + "_": getattr(input, _f)
         (tensor1, tensor2, value=value), opinfo=(_n, ), inplace=True, dtypes=False)
 for _n in ("mul", "div"):
     row(_n + "_", "binary", lambda input, other, _f=_n + "_": getattr(input, _f)(other), fit=OTHER,
         opinfo=(_n, ), inplace=True, dtypes=False)
-row("pow_", "binary", lambda input, exponent: input.pow_(exponent), fit=whole_scalar("exponent"),
+row("pow_", "binary", lambda input, exponent: input.pow_(exponent), fit=integer_scalar("exponent"),
     opinfo=("pow", ), inplace=True, dtypes=False)
 for _n in ("add", "sub"):
     row(_n + "_", "binary", lambda input, other, *, alpha=1, _f=_n + "_": getattr(input, _f)
         (other, alpha=alpha), fit=both(OTHER,
-                                       whole_scalar("alpha")), opinfo=(_n, ), inplace=True, dtypes=False)
+                                       integer_scalar("alpha")), opinfo=(_n, ), inplace=True, dtypes=False)
 
 
 def fit_lerp_(b):
@@ -452,7 +452,7 @@ row("scatter_add", "index", lambda input, dim, index, src: torch.scatter_add(inp
     fit=fit_index)
 row("index_add", "index",
     lambda input, dim, index, source, *, alpha=1: torch.index_add(input, dim, index, source, alpha=alpha),
-    fit=whole_scalar("alpha"))
+    fit=integer_scalar("alpha"))
 row("scatter_", "index", lambda input, dim, index, src: input.scatter_(dim, index, src), fit=fit_scatter,
     opinfo=(), inplace=True)
 row("scatter_add_", "index", lambda input, dim, index, src: input.scatter_add_(dim, index, src),

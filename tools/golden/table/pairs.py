@@ -5,9 +5,9 @@ import torch
 from table import HALVES, Skip, has_nan, row
 from table.elementary import tensors
 
-WHOLE = "bitwise_left_shift bitwise_right_shift gcd lcm".split()
+INTEGER = "bitwise_left_shift bitwise_right_shift gcd lcm".split()
 REAL = "atan2 hypot copysign xlogy logaddexp logaddexp2".split()
-IN_PLACE = WHOLE + "atan2 hypot copysign nextafter xlogy".split()
+IN_PLACE = INTEGER + "atan2 hypot copysign nextafter xlogy".split()
 
 
 def fit(b):
@@ -24,7 +24,7 @@ def fit_next(b):
         raise Skip("16 bits")
 
 
-for _n in WHOLE + REAL:
+for _n in INTEGER + REAL:
     row(_n, "pairs", lambda input, other, _f=getattr(torch, _n): _f(input, other), fit=fit, no_grad=has_nan)
 row("special_xlog1py", "pairs", lambda input, other: torch.special.xlog1py(input, other), fit=fit,
     opinfo=("special.xlog1py", ))

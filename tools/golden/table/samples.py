@@ -5,7 +5,7 @@ SPDX-License-Identifier: MIT"""
 import torch
 import torch.nn.functional as F
 
-from table import HALVES, LIKE, RANDOM, Skip, as_list, both, has_nan, lists, only, row, whole_scalar
+from table import HALVES, LIKE, RANDOM, Skip, as_list, both, has_nan, lists, only, row, integer_scalar
 from table.elementary import tensors
 from table.nn import EPS
 from table.vision import fit_interpolate
@@ -100,7 +100,7 @@ for _n in ("t", "mT"):
 
 def fit_pad(b):
     lists(pad=1)(b)
-    whole_scalar("value")(b)
+    integer_scalar("value")(b)
 
 
 sample("constant_pad_nd", lambda input, pad, value=0: torch.constant_pad_nd(input, pad, value), fit=fit_pad,

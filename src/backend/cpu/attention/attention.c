@@ -18,7 +18,7 @@ static bool suits_amx(const situ__attention *p) {
   const bool pays =
       p->lane == SITU__F32 && p->l >= LEAST_TILED && p->s >= LEAST_KEYS && p->e + p->v_width >= LEAST_WIDTH;
   return tiles && pays &&
-         (p->work->op != SITU_ATTENTION_GRAD || (p->e % tiles->whole == 0 && p->v_width % tiles->whole == 0));
+         (p->work->op != SITU_ATTENTION_GRAD || (p->e % tiles->full == 0 && p->v_width % tiles->full == 0));
 }
 static situ_status forward_amx(const situ__attention *p) { return situ__attention_forward(p, situ__panels_of_tiles()); }
 static situ_status grad_amx(const situ__attention *p) { return situ__attention_grad(p, situ__panels_of_tiles()); }

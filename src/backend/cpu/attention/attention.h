@@ -84,7 +84,7 @@ situ__matrix situ__attention_stage(const situ__attention *p, const situ__matrix 
 void situ__attention_pack(const situ__attention *p, const situ__matrix *m, int64_t count, void *panels);
 int64_t situ__panels_size(const situ__attention *p, int64_t columns, int64_t depth);
 /* n columns rounded up to whole vectors. */
-int64_t situ__whole_vectors(const situ__attention *p, int64_t n);
+int64_t situ__full_vectors(const situ__attention *p, int64_t n);
 
 /* So few queries do not pay for packed keys, if their features are many: dot products. */
 enum { SITU__FEW_QUERIES = 4 };

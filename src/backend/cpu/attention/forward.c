@@ -41,7 +41,7 @@ typedef struct buffers {
 
 static size_t lay_out(const plan *t, char *memory, buffers *r) {
   const situ__attention *p = &t->p;
-  const int64_t elem = p->elem, e = situ__whole_vectors(p, p->e), v = situ__whole_vectors(p, p->v_width);
+  const int64_t elem = p->elem, e = situ__full_vectors(p, p->e), v = situ__full_vectors(p, p->v_width);
   size_t used = 0;
   r->q = situ__carve(memory, &used, t->queries * e * elem);
   r->k = situ__carve(memory, &used, t->keys * e * elem);
@@ -78,7 +78,7 @@ typedef struct unit {
 static void tile_queries(unit *u) {
   const situ__attention *p = &u->t->p;
   const situ__panels *tiles = u->t->tiles;
-  const int64_t ld = situ__whole_vectors(p, p->e);
+  const int64_t ld = situ__full_vectors(p, p->e);
   u->q_tiled = tiles != NULL;
   for (int64_t i = 0, rows; i < u->rows && u->q_tiled; i += rows) {
     rows = situ__min_i64(u->t->rows, u->rows - i);
@@ -269,8 +269,8 @@ situ_status situ__attention_forward(const situ__attention *p, const situ__panels
   t.queries = situ__round_up(situ__ceil_div(p->l, situ__ceil_div(p->l, many ? most : few)), t.rows);
   /* Tile registers write whole squares. */
   t.direct = situ__cpu_native((situ_dtype)p->work->out[0]->dtype, p->lane) &&
-             (!t.tiles || (p->l % t.tiles->whole == 0 && p->v_width % t.tiles->whole == 0));
-  t.y_row = t.direct ? p->v_width : situ__whole_vectors(p, p->v_width);
+             (!t.tiles || (p->l % t.tiles->full == 0 && p->v_width % t.tiles->full == 0));
+  t.y_row = t.direct ? p->v_width : situ__full_vectors(p, p->v_width);
   t.keys = situ__max_i64(64, situ__min_i64(situ__round_up(situ__min_i64(p->s, KEYS), 64), FEATURES / widest / 64 * 64));
   t.blocks = situ__ceil_div(p->l, t.queries);
   const double cost = (double)t.queries * (double)p->s * (double)(p->e + p->v_width);

@@ -43,7 +43,7 @@ typedef struct buffers {
 
 static size_t lay_out(const plan *t, char *memory, buffers *r) {
   const situ__attention *p = &t->p;
-  const int64_t elem = p->elem, e = situ__whole_vectors(p, p->e) * elem, v = situ__whole_vectors(p, p->v_width) * elem;
+  const int64_t elem = p->elem, e = situ__full_vectors(p, p->e) * elem, v = situ__full_vectors(p, p->v_width) * elem;
   size_t used = 0;
   r->k = situ__carve(memory, &used, t->keys * e);
   r->v = situ__carve(memory, &used, t->keys * v);
@@ -228,11 +228,11 @@ static void absorb_by_tiles(const block *b, const queries *w) {
   situ__side_packing turned = packing_of(b, down(b, r->slopes), n, m, 1);
   if (weighs) multiply(b, n, v, m, m, weights.to, r->g_across, true, r->dv, v, &turned);
   else add_dv(b, w);
-  const bool turns = packer->finish(&turned), whole = m % b->t->tiles->whole == 0;
+  const bool turns = packer->finish(&turned), full = m % b->t->tiles->full == 0;
   situ__side_packing slopes = packing_of(b, along(b, r->slopes), m, n, 0);
-  if (turns) multiply(b, n, e, m, m, turned.to, r->q_across, true, r->dk, e, whole ? &slopes : NULL);
+  if (turns) multiply(b, n, e, m, m, turned.to, r->q_across, true, r->dk, e, full ? &slopes : NULL);
   else add_dk(b, w);
-  if (whole && packer->finish(&slopes)) multiply(b, m, e, n, b->n, slopes.to, r->k_across, true, dq_of(b, w), e, NULL);
+  if (full && packer->finish(&slopes)) multiply(b, m, e, n, b->n, slopes.to, r->k_across, true, dq_of(b, w), e, NULL);
   else add_dq(b, w);
   situ__panels_end(b->t->tiles);
 }

@@ -17,9 +17,9 @@ enum {
   CHUNK = 1 << 20 /* multiply-adds: below it, waking a thread costs more than it saves */
 };
 
-int64_t situ__whole_vectors(const situ__attention *p, int64_t n) { return situ__round_up(n, p->gemm->lanes); }
+int64_t situ__full_vectors(const situ__attention *p, int64_t n) { return situ__round_up(n, p->gemm->lanes); }
 int64_t situ__panels_size(const situ__attention *p, int64_t columns, int64_t depth) {
-  return situ__whole_vectors(p, columns) * depth;
+  return situ__full_vectors(p, columns) * depth;
 }
 
 situ__attention situ__attention_of(const situ_work *work, const situ_view_desc *mask) {
@@ -56,7 +56,7 @@ situ__matrix situ__matrix_of(const situ_view_desc *v, const situ__head *head) {
 
 situ__matrix situ__attention_stage(const situ__attention *p, const situ__matrix *m, int64_t first, int64_t count,
                                    bool padded, void *buffer) {
-  const int64_t size = situ__cpu_size(m->dtype), ld = situ__whole_vectors(p, m->columns);
+  const int64_t size = situ__cpu_size(m->dtype), ld = situ__full_vectors(p, m->columns);
   situ__matrix from = *m;
   from.data += first * m->row * size;
   if (situ__cpu_native((situ_dtype)m->dtype, p->lane) && (!padded || (m->col == 1 && m->columns == ld))) return from;
@@ -73,7 +73,7 @@ void situ__attention_pack(const situ__attention *p, const situ__matrix *m, int64
   const int64_t widest = p->gemm->wide * p->gemm->lanes;
   for (int64_t j = 0; j < count; j += widest) {
     const int64_t columns = situ__min_i64(widest, count - j);
-    p->gemm->pack((char *)panels + j * m->columns * p->elem, situ__whole_vectors(p, columns),
+    p->gemm->pack((char *)panels + j * m->columns * p->elem, situ__full_vectors(p, columns),
                   m->data + j * m->row * p->elem, m->row, m->col, columns, m->columns);
   }
 }
@@ -82,7 +82,7 @@ void situ__attention_product(const situ__attention *p, int64_t m, int64_t n, int
                              double alpha, bool add, void *c, int64_t c_row) {
   const int64_t widest = p->gemm->wide * p->gemm->lanes;
   for (int64_t j = 0, width; j < n; j += width) {
-    width = situ__min_i64(widest, situ__whole_vectors(p, n - j));
+    width = situ__min_i64(widest, situ__full_vectors(p, n - j));
     const situ__tile t = { .k = k,
                            .columns = situ__min_i64(width, n - j),
                            .a = a.data,
@@ -90,7 +90,7 @@ void situ__attention_product(const situ__attention *p, int64_t m, int64_t n, int
                            .c = (char *)c + j * p->elem,
                            .a_row = a.row,
                            .a_col = a.col,
-                           .b_row = b.row ? b.row : situ__min_i64(widest, situ__whole_vectors(p, b.col - j)),
+                           .b_row = b.row ? b.row : situ__min_i64(widest, situ__full_vectors(p, b.col - j)),
                            .c_row = c_row,
                            .alpha = alpha,
                            .add = add };

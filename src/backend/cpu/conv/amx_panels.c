@@ -59,9 +59,9 @@ static bool suits_weights(const situ__conv *g) {
   if (winograd && !g->from_bf16) return false;
   /* Planes of 1 x 1 are not copied, so that a last group of zeros costs less. */
   const bool plain = taps == 1 && w->stride[0] == 1 && w->padding[0] == 0 && w->padding[1] == 0 && forward;
-  const int64_t whole = situ__round_up(channels, GROUP);
-  if (plain) return channels >= FEW_ONES && outputs >= MANY_ONES && 3 * whole <= 4 * channels;
-  return taps <= SITU__AMX_TAPS && outputs >= FEW && whole == channels && (taps > 1 || w->stride[0] == 2);
+  const int64_t full = situ__round_up(channels, GROUP);
+  if (plain) return channels >= FEW_ONES && outputs >= MANY_ONES && 3 * full <= 4 * channels;
+  return taps <= SITU__AMX_TAPS && outputs >= FEW && full == channels && (taps > 1 || w->stride[0] == 2);
 }
 
 /* Nor for little work, and padding that would outgrow the image. */

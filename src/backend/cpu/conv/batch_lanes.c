@@ -45,7 +45,7 @@ typedef struct conv {
   int64_t ld, band, bands;     /* places of a padded row; rows of windows of a band */
   int64_t reach;               /* rows of a band of images */
   int tallest, widest;
-  situ__conv_lanes whole[SITU__CONV_WIDTHS];
+  situ__conv_lanes full[SITU__CONV_WIDTHS];
   int64_t *offset;       /* of each row of the matrix */
   int64_t units;         /* bands whose sums of w's gradient a task adds up */
   int64_t parts;         /* such tasks of the same weights */
@@ -104,19 +104,19 @@ static situ__batch_lanes_run results(const conv *c, int64_t pack, int64_t output
 /* ---- forward ---- */
 
 /* A row of windows: y [outputs, out_width] vectors = weights times the matrix, plus bias. */
-static void multiply_row(const conv *c, const situ__conv_tile *whole, int64_t outputs) {
+static void multiply_row(const conv *c, const situ__conv_tile *full, int64_t outputs) {
   const int64_t width = c->g->out_width, blocks = situ__ceil_div(width, c->widest);
   for (int64_t k = 0; k < c->depth; k += BLOCK_K)
     for (int64_t b = 0; b < blocks; b++) {
       const int64_t begin = b * width / blocks, end = (b + 1) * width / blocks;
-      situ__conv_tile t = *whole;
+      situ__conv_tile t = *full;
       t.k = situ__min_i64(BLOCK_K, c->depth - k);
-      t.w = (const char *)whole->w + k * c->elem;
-      t.x = (const char *)whole->x + begin * c->vector;
-      t.at = whole->at + k;
+      t.w = (const char *)full->w + k * c->elem;
+      t.x = (const char *)full->x + begin * c->vector;
+      t.at = full->at + k;
       t.add = k > 0;
-      t.sums = (char *)whole->y + (size_t)(begin * c->vector);
-      t.bias = k == 0 ? whole->bias : NULL;
+      t.sums = (char *)full->y + (size_t)(begin * c->vector);
+      t.bias = k == 0 ? full->bias : NULL;
       t.y = k + BLOCK_K >= c->depth ? t.sums : NULL;
       situ__conv_panel(c->tiles, &t, (int)(end - begin), outputs, c->tallest, c->elem);
     }
@@ -127,18 +127,18 @@ static void run_band(const conv *c, int64_t pack, int64_t group, int64_t band, c
   const int64_t rows = rows_of(c, band), first = group * g->outputs, plane = rows * g->out_width;
   char *sums = slot + c->padded;
   gather_band(c, pack, group, band, slot);
-  situ__conv_tile whole = { .w = g->w + first * c->depth * c->elem,
-                            .w_row = c->depth,
-                            .at = c->offset,
-                            .sums_row = plane * c->kernels->lanes,
-                            .y_row = plane * c->kernels->lanes,
-                            .bias = g->bias ? g->bias + first * c->elem : NULL,
-                            .lanes = c->whole,
-                            .relu = g->relu };
+  situ__conv_tile full = { .w = g->w + first * c->depth * c->elem,
+                           .w_row = c->depth,
+                           .at = c->offset,
+                           .sums_row = plane * c->kernels->lanes,
+                           .y_row = plane * c->kernels->lanes,
+                           .bias = g->bias ? g->bias + first * c->elem : NULL,
+                           .lanes = c->full,
+                           .relu = g->relu };
   for (int64_t r = 0; r < rows; r++) {
-    whole.x = slot + r * c->ld * c->vector;
-    whole.y = sums + r * g->out_width * c->vector;
-    multiply_row(c, &whole, g->outputs);
+    full.x = slot + r * c->ld * c->vector;
+    full.y = sums + r * g->out_width * c->vector;
+    multiply_row(c, &full, g->outputs);
   }
   for (int64_t o = 0; o < g->outputs; o++) {
     const situ__batch_lanes_run run = results(c, pack, first + o, band, sums + o * plane * c->vector);
@@ -255,7 +255,7 @@ static conv describe(const situ__conv *g) {
   c.units = situ__ceil_div(c.packs * c.bands, situ__ceil_div(SUM_TASKS, g->groups * c.splits));
   c.parts = situ__ceil_div(c.packs * c.bands, c.units);
   for (int v = 0; v < SITU__CONV_WIDTHS; v++)
-    c.whole[v] = (situ__conv_lanes){ .at = (int32_t)(v * lanes), .mask = UINT16_MAX, .count = (uint16_t)lanes };
+    c.full[v] = (situ__conv_lanes){ .at = (int32_t)(v * lanes), .mask = UINT16_MAX, .count = (uint16_t)lanes };
   c.padded = (size_t)(g->channels * c.reach * c.ld * c.vector);
   c.sums = sums ? (size_t)(c.split * c.depth * c.vector) : 0;
   return c;

@@ -223,8 +223,8 @@ static int64_t piece(int64_t count, int64_t pieces, int64_t least) {
    them. */
 static void split_bands(conv *c, int64_t channels) {
   const int64_t depth = c->plain ? c->g.outputs : channels * c->taps;
-  const bool whole = c->plain && !c->g.activation;
-  const int64_t fit = whole ? c->g.out_height : situ__max_i64(1, COLUMNS / (depth * c->g.out_width));
+  const bool full = c->plain && !c->g.activation;
+  const int64_t fit = full ? c->g.out_height : situ__max_i64(1, COLUMNS / (depth * c->g.out_width));
   c->bands = situ__ceil_div(c->g.out_height, situ__min_i64(fit, c->g.out_height));
   c->band = situ__ceil_div(c->g.out_height, c->bands);
   c->bands = situ__ceil_div(c->g.out_height, c->band);
@@ -273,10 +273,10 @@ static situ_status run(const situ__conv *geometry) {
   static const situ__range_fn task[] = { forward, grad_data, grad_weight };
   static const situ_device cpu = { .kind = SITU_CPU };
   const situ_window *w = geometry->window;
-  conv whole = { .g = *geometry,
-                 .kernels = situ__im2col_kernels_for(geometry->dtype),
-                 .elem = situ__cpu_size(geometry->dtype) },
-       *c = &whole;
+  conv full = { .g = *geometry,
+                .kernels = situ__im2col_kernels_for(geometry->dtype),
+                .elem = situ__cpu_size(geometry->dtype) },
+       *c = &full;
   c->plane = c->g.height * c->g.width;
   c->windows = c->g.out_height * c->g.out_width;
   c->taps = w->kernel[0] * w->kernel[1];

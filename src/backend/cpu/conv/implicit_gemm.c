@@ -79,7 +79,7 @@ static void set_lanes(const conv *c, int64_t rows, situ__conv_lanes *lanes) {
 }
 
 /* y [outputs, windows] = weights times the matrix, plus bias. */
-static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lanes *lanes, int64_t outputs,
+static void multiply(const conv *c, situ__conv_tile full, const situ__conv_lanes *lanes, int64_t outputs,
                      int64_t columns) {
   const int64_t step = c->widest * c->tiles->lanes;
   for (int64_t k = 0; k < c->depth; k += BLOCK_K) {
@@ -87,15 +87,15 @@ static void multiply(const conv *c, situ__conv_tile whole, const situ__conv_lane
     for (int64_t m = 0; m < outputs; m += BLOCK_M) {
       for (int64_t j = 0; j < columns; j += step) {
         const int vectors = (int)situ__ceil_div(situ__min_i64(step, columns - j), c->tiles->lanes);
-        situ__conv_tile t = whole;
+        situ__conv_tile t = full;
         t.k = situ__min_i64(BLOCK_K, c->depth - k);
-        t.w = (const char *)whole.w + (m * c->depth + k) * c->elem;
-        t.x = (const char *)whole.x + j * c->elem;
-        t.at = whole.at + k;
+        t.w = (const char *)full.w + (m * c->depth + k) * c->elem;
+        t.x = (const char *)full.x + j * c->elem;
+        t.at = full.at + k;
         t.add = k > 0;
-        t.sums = (char *)whole.sums + (size_t)((m * c->sums + j) * c->elem);
-        t.bias = whole.bias && k == 0 ? (const char *)whole.bias + m * c->elem : NULL;
-        t.y = complete ? (char *)whole.y + (size_t)(m * whole.y_row * c->tiles->y_size) : NULL;
+        t.sums = (char *)full.sums + (size_t)((m * c->sums + j) * c->elem);
+        t.bias = full.bias && k == 0 ? (const char *)full.bias + m * c->elem : NULL;
+        t.y = complete ? (char *)full.y + (size_t)(m * full.y_row * c->tiles->y_size) : NULL;
         t.lanes = lanes + j / c->tiles->lanes;
         situ__conv_panel(c->tiles, &t, vectors, situ__min_i64(BLOCK_M, outputs - m), c->tallest, c->elem);
       }
@@ -207,20 +207,20 @@ static void run_task(const conv *c, int64_t task, char *padded) {
   const int last = rows < c->band;
   const int64_t to =
       (image / g->groups * g->groups * g->outputs + first) * out_plane + results(c, band * c->band * g->out_width);
-  const situ__conv_tile whole = { .w = g->w + first * c->depth * c->elem,
-                                  .w_row = c->depth,
-                                  .x = padded,
-                                  .at = c->offset[last],
-                                  .sums = padded + c->padded,
-                                  .sums_row = c->sums,
-                                  .bias = g->bias ? g->bias + first * c->elem : NULL,
-                                  .y = g->y + to * c->tiles->y_size,
-                                  .y_row = out_plane,
-                                  .relu = g->relu };
+  const situ__conv_tile full = { .w = g->w + first * c->depth * c->elem,
+                                 .w_row = c->depth,
+                                 .x = padded,
+                                 .at = c->offset[last],
+                                 .sums = padded + c->padded,
+                                 .sums_row = c->sums,
+                                 .bias = g->bias ? g->bias + first * c->elem : NULL,
+                                 .y = g->y + to * c->tiles->y_size,
+                                 .y_row = out_plane,
+                                 .relu = g->relu };
   pad_image(c, image, band * c->band, rows, padded);
-  if (c->panel) find_maxima(c, &whole, first, outputs, rows);
-  else multiply(c, whole, c->mask[last], outputs, (rows - 1) * c->ld + g->out_width);
-  situ__conv_activate(g, whole.y, outputs, rows * g->out_width, out_plane);
+  if (c->panel) find_maxima(c, &full, first, outputs, rows);
+  else multiply(c, full, c->mask[last], outputs, (rows - 1) * c->ld + g->out_width);
+  situ__conv_activate(g, full.y, outputs, rows * g->out_width, out_plane);
 }
 
 static void run_tasks(int64_t begin, int64_t end, void *payload) {

@@ -9,9 +9,9 @@ static bool is_test(int op) {
   switch (op) {
 #define FLOAT(name, y)
 #define WIDE FLOAT
-#define BOTH(name, y, whole)
-#define MATH(name, y, whole)
-#define WHOLE(name, whole)
+#define BOTH(name, y, integer)
+#define MATH(name, y, integer)
+#define INTEGER(name, integer)
 #define TEST(name, y) case SITU_BINARY_##name:
 #include "kernels/binary.h"
     return true;
@@ -53,10 +53,10 @@ static bool is_one_value(const situ_view_desc *v, uint8_t native) {
 static __attribute__((noinline)) situ_status run_other(const situ__row_call *call) {
   const situ_view_desc *y = call->view[0], *a = call->view[1], *b = call->view[2];
   const uint8_t native = call->native[1];
-  const bool whole_a = situ__in_place(a, native, y->numel), whole_b = situ__in_place(b, native, y->numel);
-  if (!situ__in_place(y, call->native[0], y->numel) || whole_a == whole_b || !is_one_value(whole_a ? b : a, native))
+  const bool full_a = situ__in_place(a, native, y->numel), full_b = situ__in_place(b, native, y->numel);
+  if (!situ__in_place(y, call->native[0], y->numel) || full_a == full_b || !is_one_value(full_a ? b : a, native))
     return situ__cpu_elementwise(call);
-  call->row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, whole_a ? 2 : 1, y->numel,
+  call->row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, full_a ? 2 : 1, y->numel,
             NULL);
   return SITU_OK;
 }

@@ -41,15 +41,15 @@ static void run_staged(const pass *p, int64_t n, void *const *in, void *const *o
   void *from[SITU__CELL_PARTS], *to[SITU__CELL_PARTS];
   const bool half = p->size == 2;
   const size_t lane = half ? sizeof(float) : (size_t)p->size;
-  const int64_t whole = situ__ceil_div(n, SITU__CELL_WIDTH) * SITU__CELL_WIDTH;
+  const int64_t full = situ__ceil_div(n, SITU__CELL_WIDTH) * SITU__CELL_WIDTH;
   for (int k = 0; k < p->in.parts; k++) {
     from[k] = memory[k];
     if (half) situ__cpu_widen(in[k], p->dtype, n, SITU__F32, from[k]);
     else memcpy(from[k], in[k], (size_t)n * lane);
-    memset((char *)from[k] + (size_t)n * lane, 0, (size_t)(whole - n) * lane);
+    memset((char *)from[k] + (size_t)n * lane, 0, (size_t)(full - n) * lane);
   }
   for (int k = 0; k < p->out.parts; k++) to[k] = memory[SITU__CELL_PARTS + k];
-  p->run(whole, from, to);
+  p->run(full, from, to);
   for (int k = 0; k < p->out.parts; k++) {
     if (half) situ__cpu_narrow(to[k], SITU__F32, n, p->dtype, out[k]);
     else memcpy(out[k], to[k], (size_t)n * lane);

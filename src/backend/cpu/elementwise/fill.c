@@ -20,9 +20,9 @@ situ_status situ__cpu_fill(int index, const situ_work *work) {
   (void)index;
   const situ_view_desc *y = work->out[0];
   situ_dtype dtype = (situ_dtype)y->dtype;
-  bool whole = situ__cpu_lane(dtype) == SITU__I64;
+  bool integer = situ__cpu_lane(dtype) == SITU__I64;
   value v = { .size = situ__cpu_size(dtype) };
-  situ__cpu_narrow(whole ? (const void *)work->integer : work->scalar, whole ? SITU__I64 : SITU__F64, 1, dtype,
+  situ__cpu_narrow(integer ? (const void *)work->integer : work->scalar, integer ? SITU__I64 : SITU__F64, 1, dtype,
                    &v.bits);
   if (y->contiguous && y->numel <= SITU__GRAIN) {
     char *data = situ__cpu_data(y);

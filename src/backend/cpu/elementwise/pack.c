@@ -11,7 +11,7 @@ enum { AHEAD = 4 };
 
 typedef struct packing {
   const situ_pack_item *item;
-  char *whole;
+  char *full;
   int64_t *lost; /* NULL: not requested */
   const situ__convert *convert;
 } packing;
@@ -27,7 +27,7 @@ static void pack(int64_t begin, int64_t end, void *payload) {
   for (int64_t i = begin; i < end; i++) {
     const situ_pack_item *item = &p->item[i];
     if (i + AHEAD < end) __builtin_prefetch(item[AHEAD].storage->data); /* small storages are far apart in memory */
-    char *y = p->whole + item->at;
+    char *y = p->full + item->at;
     const char *x = item->storage->data;
     if (item->dtype == item->as) {
       memcpy(y, x, (size_t)(item->numel * situ__cpu_size((uint8_t)item->as)));

@@ -28,16 +28,16 @@ static void step(const situ_work *work, int64_t first, int64_t n, double *block)
 static void range(int64_t begin, int64_t end, void *payload) {
   const situ_work *work = payload;
   const situ_view_desc *y = work->out[0];
-  bool whole = work->op == 0 && situ__cpu_lane((situ_dtype)y->dtype) == SITU__I64;
+  bool integer = work->op == 0 && situ__cpu_lane((situ_dtype)y->dtype) == SITU__I64;
   union {
     double f64[SITU__BLOCK];
     int64_t i64[SITU__BLOCK];
   } block;
   for (int64_t at = begin; at < end; at += SITU__BLOCK) {
     int64_t n = situ__min_i64(SITU__BLOCK, end - at);
-    if (whole) count_up(work, at, n, block.i64);
+    if (integer) count_up(work, at, n, block.i64);
     else step(work, at, n, block.f64);
-    situ__cpu_store(y, at, n, whole ? SITU__I64 : SITU__F64, &block);
+    situ__cpu_store(y, at, n, integer ? SITU__I64 : SITU__F64, &block);
   }
 }
 

@@ -13,10 +13,10 @@ typedef struct trait {
 static const trait traits[SITU_UNARIES] = {
 #define FLOAT(name, y, dx, gradient_uses) [SITU_UNARY_##name] = { .uses = gradient_uses },
 #define WIDE FLOAT
-#define BOTH(name, y, whole, dx, gradient_uses) [SITU_UNARY_##name] = { .uses = gradient_uses },
+#define BOTH(name, y, integer, dx, gradient_uses) [SITU_UNARY_##name] = { .uses = gradient_uses },
 #define MATH BOTH
-#define WHOLE(name, whole)
-#define TEST(name, y, whole) [SITU_UNARY_##name] = { .test = true },
+#define INTEGER(name, integer)
+#define TEST(name, y, integer) [SITU_UNARY_##name] = { .test = true },
 #include "kernels/unary.h"
 };
 

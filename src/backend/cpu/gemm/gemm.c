@@ -44,7 +44,7 @@ typedef struct plan {
   bool edges; /* the last columns of b, fewer than a vector, are read in place by tiles of their own */
 } plan;
 
-static inline int64_t whole_vectors(const situ__gemm_kernels *kernels, int64_t columns) {
+static inline int64_t full_vectors(const situ__gemm_kernels *kernels, int64_t columns) {
   return columns >> __builtin_ctz((unsigned)kernels->lanes);
 }
 static inline int64_t round_to_vectors(const situ__gemm_kernels *kernels, int64_t columns) {
@@ -110,7 +110,7 @@ static inline void panel(const situ__tile_fn *tiles, situ__tile *t, int64_t rows
 }
 
 void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem) {
-  panel(kernels->tile[whole_vectors(kernels, width) - 1], &t, rows, elem);
+  panel(kernels->tile[full_vectors(kernels, width) - 1], &t, rows, elem);
 }
 
 /* Position of a block, and its scratch. */
@@ -122,11 +122,11 @@ typedef struct block {
 /* Vectors of the next tile, if `left` columns are left. Wide tiles of few rows are 4 and 8 vectors wide. */
 static inline int64_t tile_vectors(const plan *p, int64_t left) {
   const situ__gemm_kernels *kernels = p->kernels;
-  const int64_t whole = whole_vectors(kernels, left);
+  const int64_t full = full_vectors(kernels, left);
   int64_t vectors = p->widest;
-  while (vectors > kernels->wide && vectors > whole) vectors /= 2;
-  if (vectors <= whole) return vectors;
-  return p->edges ? situ__max_i64(1, whole) : whole_vectors(kernels, round_to_vectors(kernels, left));
+  while (vectors > kernels->wide && vectors > full) vectors /= 2;
+  if (vectors <= full) return vectors;
+  return p->edges ? situ__max_i64(1, full) : full_vectors(kernels, round_to_vectors(kernels, left));
 }
 
 /* packs: a constant wherever this is inlined; false for a block of which nothing is packed. */
@@ -207,9 +207,9 @@ void situ__gemm_run(const situ__gemm *g, void *scratch) {
 
 /* Whether the plan would be one block of which nothing is packed: for few rows, from few elements of b. */
 static inline bool is_one_block(const situ__gemm *g, const situ__gemm_kernels *kernels) {
-  const bool whole = (g->n & (kernels->lanes - 1)) == 0;
+  const bool full = (g->n & (kernels->lanes - 1)) == 0;
   return g->b_col == 1 && g->b_row != 1 && g->m <= EDGE_M && g->n <= BLOCK_N && g->k > 0 && g->k <= PLACE_K &&
-         g->k * g->n <= NEAR && (whole || kernels->edge[0]);
+         g->k * g->n <= NEAR && (full || kernels->edge[0]);
 }
 
 bool situ__gemm_small(const situ__gemm *g) {

@@ -66,13 +66,13 @@ static void join_rows(int64_t begin, int64_t end, void *payload) {
 }
 
 static situ__matmul part_of(const split *x) {
-  const situ__gemm *whole = &x->p->g;
-  situ__matmul part = { .g = *whole, .elem = x->p->elem, .dims = 1, .items = x->parts };
+  const situ__gemm *full = &x->p->g;
+  situ__matmul part = { .g = *full, .elem = x->p->elem, .dims = 1, .items = x->parts };
   situ__gemm *g = &part.g;
   if (x->across) {
-    g->m = whole->n, g->n = g->c_row = whole->m;
-    g->a = whole->b, g->a_col = whole->b_row;
-    g->b = whole->a, g->b_row = whole->a_col;
+    g->m = full->n, g->n = g->c_row = full->m;
+    g->a = full->b, g->a_col = full->b_row;
+    g->b = full->a, g->b_row = full->a_col;
   }
   g->k /= x->parts;
   g->c = x->sums;

@@ -241,7 +241,7 @@ static bool multiply_tile(const work *w, int64_t tile, char *slot) {
   g.m = m, g.n = n;
   g.c = (char *)g.c + (w->at.c + i * g.c_row + j) * p->elem;
   /* As where the result is not apart, so that an element's bits do not depend on that. */
-  const bool begins = bias && apart && with->whole && g.alpha == 1;
+  const bool begins = bias && apart && with->full && g.alpha == 1;
   /* Panel by panel, each of which has its sums together. */
   const bool each = !bias || (p->bias_row == 0 && p->beta == 1 && n <= SITU__BLOCK); /* row gets the same */
   const bool rounds =
@@ -319,15 +319,15 @@ static bool are_few(const situ__matmul *p) {
    may evict each other from the cache. */
 static bool is_direct(const work *w) {
   const situ__gemm *g = &w->p->g;
-  const int whole = w->with->whole;
-  if (w->p->elem == 2 || whole == 0) return w->p->elem != 2;
-  return g->m % whole == 0 && g->n % whole == 0 && g->alpha == 1 &&
+  const int full = w->with->full;
+  if (w->p->elem == 2 || full == 0) return w->p->elem != 2;
+  return g->m % full == 0 && g->n % full == 0 && g->alpha == 1 &&
          (g->k <= 2 * w->with->depth || (w->narrow && g->c_row * w->p->elem < APART));
 }
 
 /* Of b, for these kernels. */
 static int when_laid_out(const situ__matmul *p, const situ__panels *with) {
-  return with->whole && p->factor ? *p->factor : NEVER;
+  return with->full && p->factor ? *p->factor : NEVER;
 }
 
 static work work_of(situ__matmul *p, const situ__panels *with) {
@@ -339,7 +339,7 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   w.past_cache = g->m * g->n * p->elem >= LARGE && (uintptr_t)g->c % LINE == 0 && g->c_row * p->elem % LINE == 0;
   w.few = are_few(p);
   w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
-  w.narrow = with->whole && w.late_a && !p->factor && g->n <= NARROW;
+  w.narrow = with->full && w.late_a && !p->factor && g->n <= NARROW;
   const bool shallow = !p->factor && g->k <= 2 * with->shallow;
   const int64_t depth = shallow ? with->shallow : w.narrow ? with->depth / 2 : with->depth;
   w.depth = situ__round_up(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
@@ -433,9 +433,9 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, bool *sp
 }
 
 /* What kernels of whole squares multiply, which is more than the product, costs of vectors' time. */
-static double cost_of_whole(const situ__matmul *p, const situ__panels *with) {
-  if (!with->whole) return 0;
-  const int64_t m = situ__round_up(p->g.m, with->whole), n = situ__round_up(p->g.n, with->whole);
+static double cost_of_full(const situ__matmul *p, const situ__panels *with) {
+  if (!with->full) return 0;
+  const int64_t m = situ__round_up(p->g.m, with->full), n = situ__round_up(p->g.n, with->full);
   return situ__matmul_cost((double)m, (double)n, (double)situ__round_up(p->g.k, with->unit)) / with->gain;
 }
 
@@ -444,8 +444,8 @@ static bool pays(const situ__matmul *p, const situ__panels *with) {
   const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
   if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
   if (when_laid_out(p, with) == ALWAYS) return true;
-  if (!with->whole && situ__matmul_is_in_place(p)) return false;
-  return cost - cost_of_whole(p, with) >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
+  if (!with->full && situ__matmul_is_in_place(p)) return false;
+  return cost - cost_of_full(p, with) >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
 }
 
 /* Sets the tiles; returns the number of items for each chunk. */

@@ -25,11 +25,11 @@ static void mark(const plan *p, int64_t first, int64_t count, bool *marks) {
   situ__lane lane = situ__cpu_lane((situ_dtype)p->x->dtype) == SITU__I64 ? SITU__I64 : SITU__F64;
   union {
     double real[SITU__BLOCK];
-    int64_t whole[SITU__BLOCK];
+    int64_t integer[SITU__BLOCK];
   } block;
   situ__cpu_load(p->x, first, count, lane, &block);
   if (lane == SITU__I64)
-    for (int64_t i = 0; i < count; i++) marks[i] = block.whole[i] != 0;
+    for (int64_t i = 0; i < count; i++) marks[i] = block.integer[i] != 0;
   else
     for (int64_t i = 0; i < count; i++) marks[i] = block.real[i] != 0;
 }

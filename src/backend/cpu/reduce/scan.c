@@ -21,7 +21,7 @@ enum {
 /* A sum or product in the compute type: f64, or integers that wrap. */
 typedef union sum {
   double real;
-  uint64_t whole;
+  uint64_t integer;
 } sum;
 
 typedef struct plan {
@@ -37,23 +37,23 @@ typedef struct plan {
 static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
 
 /* The total of no elements. */
-static sum identity(const plan *p) { return p->real ? (sum){ .real = p->product } : (sum){ .whole = p->product }; }
+static sum identity(const plan *p) { return p->real ? (sum){ .real = p->product } : (sum){ .integer = p->product }; }
 
 static double fold_real(bool product, double a, double b) { return product ? a * b : a + b; }
-static uint64_t fold_whole(bool product, uint64_t a, uint64_t b) { return product ? a * b : a + b; }
+static uint64_t fold_i64(bool product, uint64_t a, uint64_t b) { return product ? a * b : a + b; }
 
 /* Replaces block[i] by the total up to it; returns the total. */
 static sum scan_block(const plan *p, sum total, sum *block, int64_t count) {
   /* Local variables, as a total in memory would delay each addition. */
   double real = total.real;
-  uint64_t whole = total.whole;
+  uint64_t integer = total.integer;
   const bool product = p->product;
   if (p->real) {
     for (int64_t i = 0; i < count; i++) block[i].real = real = fold_real(product, real, block[i].real);
     return (sum){ .real = real };
   }
-  for (int64_t i = 0; i < count; i++) block[i].whole = whole = fold_whole(product, whole, block[i].whole);
-  return (sum){ .whole = whole };
+  for (int64_t i = 0; i < count; i++) block[i].integer = integer = fold_i64(product, integer, block[i].integer);
+  return (sum){ .integer = integer };
 }
 
 /* The same of a block of f32, in place where memory is contiguous. */
@@ -181,7 +181,7 @@ static void across_lines(int64_t begin, int64_t end, void *payload) {
       if (p->real)
         for (int64_t j = 0; j < columns; j++) total[j].real = fold_real(p->product, total[j].real, row[j].real);
       else
-        for (int64_t j = 0; j < columns; j++) total[j].whole = fold_whole(p->product, total[j].whole, row[j].whole);
+        for (int64_t j = 0; j < columns; j++) total[j].integer = fold_i64(p->product, total[j].integer, row[j].integer);
       situ__cpu_store(p->y, at, columns, lane(p), total);
     }
   }

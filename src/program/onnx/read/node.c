@@ -37,11 +37,11 @@ static bool add_constant(situ__onnx *f, const situ__onnx_node *node, const situ_
     return situ__onnx_bad(f, SITU_E_FORMAT, "has a Constant '%s' without a value", node->name);
   const situ__arg *one = &a->arg, *first = a->arg.kind == SITU__ARG_LIST ? a->arg.list : &a->arg;
   const int32_t numbers = a->arg.kind == SITU__ARG_LIST ? a->arg.count : 1;
-  const bool real = strncmp(a->name, "value_float", 11) == 0, whole = strncmp(a->name, "value_int", 9) == 0;
+  const bool real = strncmp(a->name, "value_float", 11) == 0, integer = strncmp(a->name, "value_int", 9) == 0;
   if (strcmp(a->name, "value") == 0 && a->tensor.at) {
     if (!situ__onnx_read_tensor(f, a->tensor, &read)) return false;
     t = situ__onnx_load_tensor(f, &read, (situ_device){ .kind = SITU_CPU });
-  } else if (real || whole) {
+  } else if (real || integer) {
     t = situ_empty(one->kind == SITU__ARG_LIST ? SITU_SHAPE(numbers) : SITU_SCALAR,
                    &(situ_options){ .dtype = real ? SITU_F32 : SITU_I64, .device = { .kind = SITU_CPU } });
     char *data = t && numbers ? situ_data_ptr(t) : NULL;

@@ -53,10 +53,10 @@ static situ_tensor *mask_off(situ_tensor *off, situ_dtype dtype) {
 static bool read_bias(situ__op_call *c, attention *a) {
   const situ_dtype dtype = situ_dtype_of(a->q);
   const int64_t queries = situ_size(a->q, 2), keys = situ_size(a->k, 2);
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(a->q) };
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(a->q) };
   const int64_t left = situ__arg_int(c, LEFT), right = situ__arg_flag(c, CAUSAL) ? 0 : situ__arg_int(c, RIGHT);
   situ_tensor *mask = situ__arg_tensor(c, MASK), *lengths = situ__arg_tensor(c, LENGTHS);
-  situ_tensor *key = situ_arange(0, (double)keys, 1, &whole);
+  situ_tensor *key = situ_arange(0, (double)keys, 1, &integer);
   if (mask) {
     if (situ_size(mask, -1) < keys) { /* further keys are not attended to */
       const int64_t more = keys - situ_size(mask, -1);
@@ -67,7 +67,7 @@ static bool read_bias(situ__op_call *c, attention *a) {
     if (!a->bias) return false;
   }
   if (right >= 0 || left >= 0) {
-    situ_tensor *query = situ_unsqueeze(situ_arange((double)a->past, (double)(a->past + queries), 1, &whole), 1);
+    situ_tensor *query = situ_unsqueeze(situ_arange((double)a->past, (double)(a->past + queries), 1, &integer), 1);
     if (lengths && !situ__arg_given(c, PAST_KEY)) { /* queries are the last ones of each sequence */
       situ_tensor *last = situ_sub_scalar(situ_to_dtype(lengths, SITU_I64), (double)queries);
       query = situ_add(situ_reshape(last, SITU_SHAPE(-1, 1, 1, 1)), query);

@@ -253,13 +253,13 @@ static situ_tensor *run_max_pool(situ__op_call *c) {
     if (situ__arg_flag(c, 6)) reach_ceil(&w, x, more);
     padded = pad_windows(x, &w, more, lowest(dtype));
   }
-  const bool whole = !situ_dtype_is_floating(dtype);
-  if (whole) padded = situ_to_dtype(padded, SITU_F32);
+  const bool integer = !situ_dtype_is_floating(dtype);
+  if (integer) padded = situ_to_dtype(padded, SITU_F32);
   if (w.dims == 1) y = situ_max_pool1d(padded, &o, indices);
   else if (w.dims == 2) y = situ_max_pool2d(padded, &o, indices);
   else y = situ_max_pool3d(padded, &o, indices);
   if (y && indices && !(*indices = number_globally(*indices, x, situ__arg_flag(c, 7)))) return NULL;
-  return whole ? situ_to_dtype(y, dtype) : y;
+  return integer ? situ_to_dtype(y, dtype) : y;
 }
 
 /* Sums over windows, as a convolution by ones, plane by plane. */

@@ -30,9 +30,9 @@ static situ_tensor *mean(situ_tensor *x, const situ_reduce_options *o) {
   if (situ_dtype_is_floating(situ_dtype_of(x))) return situ_mean(x, o);
   situ_tensor *sum = situ_sum(x, o);
   const int64_t results = situ_numel(sum), count = results > 0 ? situ_numel(x) / results : 1;
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(x) };
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(x) };
   if (count == 0) return situ__fail(SITU_E_SHAPE, "ReduceMean", "takes the mean of no whole number"), NULL;
-  return situ_div_mode(sum, situ_from_host(&count, sizeof count, SITU_SCALAR, &whole), SITU_ROUND_TRUNC);
+  return situ_div_mode(sum, situ_from_host(&count, sizeof count, SITU_SCALAR, &integer), SITU_ROUND_TRUNC);
 }
 static situ_tensor *run_mean(situ__op_call *c) { return reduce_as(c, situ__arg_tensor(c, 0), mean, SITU_I64); }
 static situ_tensor *run_l1(situ__op_call *c) {

@@ -202,11 +202,11 @@ static int find_pad_mode(const situ__op_call *c) {
 }
 /* Padding with a whole number that a double does not hold. */
 static situ_tensor *pad_exactly(situ_tensor *x, const int64_t *before, const int64_t *after, int64_t value) {
-  const situ_options whole = { .dtype = SITU_I64, .device = situ_device_of(x) };
+  const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(x) };
   situ_tensor *inside = situ_ones_like(x, &(situ_options){ .dtype = SITU_BOOL });
   inside = pad_dims(inside, before, after, SITU_PAD_CONSTANT, 0);
   return situ_where(inside, pad_dims(x, before, after, SITU_PAD_CONSTANT, 0),
-                    situ_from_host(&value, sizeof value, SITU_SCALAR, &whole));
+                    situ_from_host(&value, sizeof value, SITU_SCALAR, &integer));
 }
 static situ_tensor *run_pad(situ__op_call *c) {
   int64_t pads[2 * SITU_MAX_DIMS], before[SITU_MAX_DIMS] = { 0 }, after[SITU_MAX_DIMS] = { 0 };
@@ -226,9 +226,9 @@ static situ_tensor *run_pad(situ__op_call *c) {
   }
   const situ_pad_mode mode = (situ_pad_mode)find_pad_mode(c);
   if (mode == SITU_PAD_CONSTANT && situ_dtype_of(x) == SITU_I64 && fabs(value) >= 0x1p53) {
-    int64_t whole = 0;
-    if (situ__arg_host_ints(c, 2, &whole, 1) < 0) return NULL;
-    return pad_exactly(x, before, after, whole);
+    int64_t integer = 0;
+    if (situ__arg_host_ints(c, 2, &integer, 1) < 0) return NULL;
+    return pad_exactly(x, before, after, integer);
   }
   return pad_dims(x, before, after, mode, value);
 }

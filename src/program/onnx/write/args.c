@@ -78,8 +78,8 @@ const char *situ__onnx_arg_as(situ__onnx_writer *w, int k, situ_dtype dtype) {
   const situ__arg *a = &w->node->arg[k];
   if (is_tensor(a)) return situ__onnx_cast(w, situ__onnx_arg(w, k), situ__onnx_about(w, k)->dtype, dtype);
   if (!varies(w, a) && situ__arg_is_wide(&w->call, k)) {
-    const int64_t whole = situ__arg_int(&w->call, k);
-    return situ__onnx_cast(w, situ__onnx_constant(w, SITU_I64, &SITU_SCALAR, &whole), SITU_I64, dtype);
+    const int64_t integer = situ__arg_int(&w->call, k);
+    return situ__onnx_cast(w, situ__onnx_constant(w, SITU_I64, &SITU_SCALAR, &integer), SITU_I64, dtype);
   }
   if (!varies(w, a)) return situ__onnx_scalar(w, situ__arg_number(&w->call, k), dtype);
   return situ__onnx_cast(w, situ__onnx_reshape_to(w, one_size(w, a), SITU_SCALAR), SITU_I64, dtype);

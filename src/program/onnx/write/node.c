@@ -158,14 +158,14 @@ bool situ__onnx_range_of(situ_dtype dtype, double *least, double *most) {
 const char *situ__onnx_scalar(situ__onnx_writer *w, double value, situ_dtype dtype) {
   const situ_shape none = { 0 };
   const float single = (float)value;
-  const int64_t whole = value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : value > 0 ? INT64_MAX : INT64_MIN;
+  const int64_t integer = value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : value > 0 ? INT64_MAX : INT64_MIN;
   switch (dtype) {
   case SITU_F64: return situ__onnx_constant(w, dtype, &none, &value);
   case SITU_F32: return situ__onnx_constant(w, dtype, &none, &single);
   case SITU_F16:
   case SITU_BF16: return situ__onnx_cast(w, situ__onnx_constant(w, SITU_F32, &none, &single), SITU_F32, dtype);
   case SITU_BOOL: return situ__onnx_constant(w, dtype, &none, &(unsigned char){ value != 0 });
-  case SITU_I64: return situ__onnx_constant(w, dtype, &none, &whole);
-  default: return situ__onnx_cast(w, situ__onnx_constant(w, SITU_I64, &none, &whole), SITU_I64, dtype);
+  case SITU_I64: return situ__onnx_constant(w, dtype, &none, &integer);
+  default: return situ__onnx_cast(w, situ__onnx_constant(w, SITU_I64, &none, &integer), SITU_I64, dtype);
   }
 }

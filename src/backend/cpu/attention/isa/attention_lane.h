@@ -4,10 +4,10 @@
 /* Writes -infinity to the columns of row r that it does not see, and up to whole steps of the loops. Returns how many
    columns that makes. */
 ALWAYS_INLINE int64_t LANE(close_row)(const situ__scores *s, int64_t r, T *x) {
-  const int64_t unit = s->columns < 2 * WIDE ? 16 : WIDE, whole = (s->columns + unit - 1) / unit * unit,
+  const int64_t unit = s->columns < 2 * WIDE ? 16 : WIDE, full = (s->columns + unit - 1) / unit * unit,
                 sees = s->seen + r * s->step;
-  for (int64_t i = sees < 0 ? 0 : sees < s->columns ? sees : s->columns; i < whole; i++) x[i] = -INFINITY;
-  return whole;
+  for (int64_t i = sees < 0 ? 0 : sees < s->columns ? sees : s->columns; i < full; i++) x[i] = -INFINITY;
+  return full;
 }
 
 ALWAYS_INLINE void LANE(scale_row)(T *x, T factor, int64_t count) {

@@ -19,9 +19,9 @@ static int64_t steps_of(const situ__weighing *w) { return (w->s.columns + DEPTH 
 ALWAYS_INLINE void begin_row(const situ__weighing *w, int64_t row) {
   const situ__scores *s = &w->s;
   float *x = (float *)s->data + row * s->ld, *centre = w->centre + row, *total = w->total + row;
-  const int64_t whole = steps_of(w) * DEPTH, sees = s->seen + row * s->step;
-  for (int64_t i = sees < 0 ? 0 : sees < s->columns ? sees : s->columns; i < whole; i++) x[i] = -INFINITY;
-  const float before = w->first ? -INFINITY : *centre, top = top_f32(x, whole);
+  const int64_t full = steps_of(w) * DEPTH, sees = s->seen + row * s->step;
+  for (int64_t i = sees < 0 ? 0 : sees < s->columns ? sees : s->columns; i < full; i++) x[i] = -INFINITY;
+  const float before = w->first ? -INFINITY : *centre, top = top_f32(x, full);
   *centre = top <= before + FAR ? before : top;
   if (w->first) *total = 0;
   if (w->first || *centre == before) return;

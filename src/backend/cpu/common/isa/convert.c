@@ -150,9 +150,9 @@ static void store_f32_as_i64(const void *src, int64_t count, void *dst, int64_t 
   for (__m256i *d = dst; stride == 8 && done + 8 <= count; done += 8, d += 2) {
     const __m256 x = _mm256_loadu_ps((const float *)src + done);
     if (_mm256_movemask_ps(_mm256_cmp_ps(_mm256_and_ps(x, size), limit, _CMP_LT_OQ)) == 0xff) {
-      const __m256i whole = _mm256_cvttps_epi32(x);
-      _mm256_storeu_si256(d, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(whole)));
-      _mm256_storeu_si256(d + 1, _mm256_cvtepi32_epi64(_mm256_extracti128_si256(whole, 1)));
+      const __m256i integer = _mm256_cvttps_epi32(x);
+      _mm256_storeu_si256(d, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(integer)));
+      _mm256_storeu_si256(d + 1, _mm256_cvtepi32_epi64(_mm256_extracti128_si256(integer, 1)));
     } else {
       plain_f32_as_i64((const float *)src + done, 8, d, stride);
     }

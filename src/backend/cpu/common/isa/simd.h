@@ -78,7 +78,7 @@ ALWAYS_INLINE vec_f64 F64(fma_vec)(vec_f64 a, vec_f64 b, vec_f64 c) {
 }
 
 /* Whole vectors, at any address; splat: x in all lanes. */
-#define WHOLE_VECTORS(type, vec, FN)                                         \
+#define FULL_VECTORS(type, vec, FN)                                          \
   ALWAYS_INLINE vec FN(load)(const type *p) {                                \
     vec v;                                                                   \
     memcpy(&v, p, sizeof v);                                                 \
@@ -86,8 +86,8 @@ ALWAYS_INLINE vec_f64 F64(fma_vec)(vec_f64 a, vec_f64 b, vec_f64 c) {
   }                                                                          \
   ALWAYS_INLINE void FN(store)(type * p, vec v) { memcpy(p, &v, sizeof v); } \
   ALWAYS_INLINE vec FN(splat)(type x) { return x - (vec){ 0 }; }
-WHOLE_VECTORS(float, vec_f32, F32)
-WHOLE_VECTORS(double, vec_f64, F64)
+FULL_VECTORS(float, vec_f32, F32)
+FULL_VECTORS(double, vec_f64, F64)
 
 /* The larger of 0 and x, where a NaN stays: the instruction gives its second operand then. */
 #if defined(__AVX512F__)

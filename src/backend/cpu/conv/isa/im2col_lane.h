@@ -8,8 +8,8 @@ static void FN(zero)(real *to, int64_t count) {
 
 /* One element of the kernel: row r of windows, [0, rows), reads from + r * from_row. */
 static void FN(im2col_tap)(const reach *at, const real *from, int64_t from_row, int64_t step, real *to, int64_t width) {
-  const int64_t count = at->last - at->first, whole = count - count % LANES;
-  const int rest = (int)(count - whole);
+  const int64_t count = at->last - at->first, full = count - count % LANES;
+  const int rest = (int)(count - full);
   FN(zero)(to, at->top * width);
   from += at->top * from_row;
   to += at->top * width;
@@ -20,8 +20,8 @@ static void FN(im2col_tap)(const reach *at, const real *from, int64_t from_row, 
     }
     real *row = to + at->first;
     if (step == 1) {
-      for (int64_t i = 0; i < whole; i += LANES) FN(store)(row + i, FN(load)(from + i));
-      if (rest) FN(store_some)(row + whole, FN(load_some)(from + whole, rest), rest);
+      for (int64_t i = 0; i < full; i += LANES) FN(store)(row + i, FN(load)(from + i));
+      if (rest) FN(store_some)(row + full, FN(load_some)(from + full, rest), rest);
     } else {
       for (int64_t i = 0; i < count; i++) row[i] = from[i * step];
     }
@@ -30,14 +30,14 @@ static void FN(im2col_tap)(const reach *at, const real *from, int64_t from_row, 
 }
 
 static void FN(col2im_tap)(const reach *at, const real *from, int64_t width, real *to, int64_t to_row, int64_t step) {
-  const int64_t count = at->last - at->first, whole = count - count % LANES;
-  const int rest = (int)(count - whole);
+  const int64_t count = at->last - at->first, full = count - count % LANES;
+  const int rest = (int)(count - full);
   from += at->top * width + at->first;
   to += at->top * to_row;
   for (int64_t r = at->top; r < at->bottom; r++, from += width, to += to_row) {
     if (step == 1) {
-      for (int64_t i = 0; i < whole; i += LANES) FN(store)(to + i, FN(load)(to + i) + FN(load)(from + i));
-      if (rest) FN(store_some)(to + whole, FN(load_some)(to + whole, rest) + FN(load_some)(from + whole, rest), rest);
+      for (int64_t i = 0; i < full; i += LANES) FN(store)(to + i, FN(load)(to + i) + FN(load)(from + i));
+      if (rest) FN(store_some)(to + full, FN(load_some)(to + full, rest) + FN(load_some)(from + full, rest), rest);
     } else {
       for (int64_t i = 0; i < count; i++) to[i * step] += from[i];
     }

@@ -14,12 +14,12 @@ ALWAYS_INLINE void FN(put)(result *to, vec v, const situ__conv_lanes *l) {
 }
 
 /* The last pass over the sums: whole and relu are constants where this is inlined, as are rows and vectors. */
-ALWAYS_INLINE void FN(finish)(const situ__conv_tile *t, const vec *sum, int rows, int v, bool whole, bool relu) {
+ALWAYS_INLINE void FN(finish)(const situ__conv_tile *t, const vec *sum, int rows, int v, bool full, bool relu) {
   const situ__conv_lanes *l = &t->lanes[v];
   result *to = (result *)t->y + l->at;
   UNROLL for (int i = 0; i < rows; i++) {
     const vec value = relu ? FN(relu)(sum[i * 4]) : sum[i * 4];
-    if (whole) GIVE(to + i * t->y_row, value);
+    if (full) GIVE(to + i * t->y_row, value);
     else FN(put)(to + i * t->y_row, value, l);
   }
 }
@@ -53,9 +53,9 @@ ALWAYS_INLINE void FN(conv_tile)(const situ__conv_tile *t, int rows, int vectors
     return;
   }
   UNROLL for (int v = 0; v < vectors; v++) {
-    const bool whole = t->lanes[v].count == LANES;
-    if (whole && t->relu) FN(finish)(t, &sum[0][v], rows, v, true, true);
-    else if (whole) FN(finish)(t, &sum[0][v], rows, v, true, false);
+    const bool full = t->lanes[v].count == LANES;
+    if (full && t->relu) FN(finish)(t, &sum[0][v], rows, v, true, true);
+    else if (full) FN(finish)(t, &sum[0][v], rows, v, true, false);
     else if (t->relu) FN(finish)(t, &sum[0][v], rows, v, false, true);
     else FN(finish)(t, &sum[0][v], rows, v, false, false);
   }

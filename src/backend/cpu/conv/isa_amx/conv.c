@@ -13,13 +13,13 @@ ALWAYS_INLINE void store_pairs(int parts, magnitudes *seen, vec_f32 low, vec_f32
 
 ALWAYS_INLINE bool pair_parts(const situ__amx_plane *p, int parts) {
   magnitudes seen = no_magnitudes();
-  const int64_t whole = p->count / TILE * TILE;
-  for (int64_t i = 0; i < whole; i += TILE)
+  const int64_t full = p->count / TILE * TILE;
+  for (int64_t i = 0; i < full; i += TILE)
     store_pairs(parts, &seen, F32(load)(p->low + i), F32(load)(p->high + i), p->to + i * 4, p->next);
-  const int rest = (int)(p->count - whole);
+  const int rest = (int)(p->count - full);
   if (rest)
-    store_pairs(parts, &seen, F32(load_some)(p->low + whole, rest), F32(load_some)(p->high + whole, rest),
-                p->to + whole * 4, p->next);
+    store_pairs(parts, &seen, F32(load_some)(p->low + full, rest), F32(load_some)(p->high + full, rest),
+                p->to + full * 4, p->next);
   return has_parts(&seen);
 }
 

@@ -5,7 +5,7 @@
 #include "backend/cpu/elementwise/elementwise.h"
 #include "backend/cpu/common/isa/loops.h"
 #include "kernels/dialect.h"
-#include "kernels/whole.h"
+#include "kernels/integer.h"
 
 /* WIDTH: elements of the widest vector, a multiple of all others. */
 #define FLOATING

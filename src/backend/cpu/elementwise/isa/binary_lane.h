@@ -21,17 +21,17 @@
 
 /* The end of the row is padded to a whole vector: this is faster than one call for each element, and an element's value
    does not depend on its position in a row. */
-#define PADDED(name, value)                                                                                            \
-  PLAIN(name##_whole, T, value)                                                                                        \
-  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) {                      \
-    int64_t whole = n - n % WIDTH, rest = n - whole;                                                                   \
-    FN(name##_whole)(y, x, splat, whole, p);                                                                           \
-    if (!rest) return;                                                                                                 \
-    T end[2][WIDTH] = { { 0 } };                                                                                       \
-    for (int k = 0; k < 2; k++)                                                                                        \
-      memcpy(end[k], (const T *)x[k] + (splat >> k & 1 ? 0 : whole), (splat >> k & 1 ? 1 : (size_t)rest) * sizeof(T)); \
-    FN(name##_whole)(end[0], (const void *const[]){ end[0], end[1] }, splat, WIDTH, p);                                \
-    memcpy((T *)y + whole, end[0], (size_t)rest * sizeof(T));                                                          \
+#define PADDED(name, value)                                                                                           \
+  PLAIN(name##_full, T, value)                                                                                        \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) {                     \
+    int64_t full = n - n % WIDTH, rest = n - full;                                                                    \
+    FN(name##_full)(y, x, splat, full, p);                                                                            \
+    if (!rest) return;                                                                                                \
+    T end[2][WIDTH] = { { 0 } };                                                                                      \
+    for (int k = 0; k < 2; k++)                                                                                       \
+      memcpy(end[k], (const T *)x[k] + (splat >> k & 1 ? 0 : full), (splat >> k & 1 ? 1 : (size_t)rest) * sizeof(T)); \
+    FN(name##_full)(end[0], (const void *const[]){ end[0], end[1] }, splat, WIDTH, p);                                \
+    memcpy((T *)y + full, end[0], (size_t)rest * sizeof(T));                                                          \
   }
 
 #define THREE(name, A, value)                                                                     \
@@ -52,48 +52,48 @@
 #ifdef FLOATING
 #include "kernels/floats.h"
 #define FLOAT(name, y_) PLAIN(name, T, y_)
-#define BOTH(name, y_, whole) PLAIN(name, T, y_)
-#define MATH(name, y_, whole) PADDED(name, y_)
+#define BOTH(name, y_, integer) PLAIN(name, T, y_)
+#define MATH(name, y_, integer) PADDED(name, y_)
 #define WIDE(name, y_) PADDED(name, y_)
-#define WHOLE(name, whole)
+#define INTEGER(name, integer)
 #else
 #define FLOAT(name, y_)
 #define WIDE FLOAT
-#define BOTH(name, y_, whole) PLAIN(name, T, whole)
-#define MATH(name, y_, whole) PLAIN(name, T, whole)
-#define WHOLE(name, whole) PLAIN(name, T, whole)
+#define BOTH(name, y_, integer) PLAIN(name, T, integer)
+#define MATH(name, y_, integer) PLAIN(name, T, integer)
+#define INTEGER(name, integer) PLAIN(name, T, integer)
 #endif
 #define TEST(name, y_) PLAIN(name, uint8_t, y_)
 #include "kernels/binary.h"
 
 #ifdef FLOATING
 #define FLOAT(name, y_) THREE(name, T, y_)
-#define BOTH(name, y_, whole) THREE(name, T, y_)
+#define BOTH(name, y_, integer) THREE(name, T, y_)
 #else
 #define FLOAT(name, y_)
-#define BOTH(name, y_, whole) THREE(name, T, whole)
+#define BOTH(name, y_, integer) THREE(name, T, integer)
 #endif
 #define SELECT(name, y_) THREE(name, uint8_t, y_)
 #include "kernels/ternary.h"
 
 /* Tables of these rows. */
 static const situ__row FN(binaries)[SITU_BINARIES] = {
-#define BOTH(name, y_, whole) [SITU_BINARY_##name] = FN(name),
+#define BOTH(name, y_, integer) [SITU_BINARY_##name] = FN(name),
 #define MATH BOTH
 #define TEST(name, y_) [SITU_BINARY_##name] = FN(name),
 #ifdef FLOATING
 #define FLOAT TEST
-#define WHOLE(name, whole)
+#define INTEGER(name, integer)
 #else
 #define FLOAT(name, y_)
-#define WHOLE TEST
+#define INTEGER TEST
 #endif
 #define WIDE FLOAT
 #include "kernels/binary.h"
 };
 
 static const situ__row FN(ternaries)[SITU_TERNARIES] = {
-#define BOTH(name, y_, whole) [SITU_TERNARY_##name] = FN(name),
+#define BOTH(name, y_, integer) [SITU_TERNARY_##name] = FN(name),
 #define SELECT(name, y_) [SITU_TERNARY_##name] = FN(name),
 #ifdef FLOATING
 #define FLOAT SELECT

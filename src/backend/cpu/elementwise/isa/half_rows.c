@@ -7,7 +7,7 @@
 #include "backend/cpu/common/isa/widen.h"
 #include "kernels/dialect.h"
 #include "kernels/half.h"
-#include "kernels/whole.h"
+#include "kernels/integer.h"
 
 #undef WIDE /* of a tile; here of the tables */
 
@@ -102,19 +102,19 @@ ALWAYS_INLINE void narrow_some(bool bf16, const float *x, int64_t count, uint16_
     else name##_loop(bf16, x, 2, n, y);                                                                       \
   }
 #define FLOAT(name, value) ROW(name, value)
-#define BOTH(name, value, whole) ROW(name, value)
+#define BOTH(name, value, integer) ROW(name, value)
 #define WIDE(name, value)
-#define MATH(name, value, whole)
-#define WHOLE(name, whole)
+#define MATH(name, value, integer)
+#define INTEGER(name, integer)
 #define TEST(name, value)
 #include "kernels/binary.h"
 
 static const situ__row binaries[SITU_BINARIES][2] = {
 #define FLOAT(name, value) [SITU_BINARY_##name] = { name##_f16_two, name##_bf16_two },
-#define BOTH(name, value, whole) FLOAT(name, )
+#define BOTH(name, value, integer) FLOAT(name, )
 #define WIDE(name, value)
-#define MATH(name, value, whole)
-#define WHOLE(name, whole)
+#define MATH(name, value, integer)
+#define INTEGER(name, integer)
 #define TEST(name, value)
 #include "kernels/binary.h"
 };
@@ -145,21 +145,21 @@ static const situ__row binaries[SITU_BINARIES][2] = {
     (void)splat;                                                                                               \
     name##_run(bf16, in[0], n, p, y);                                                                          \
   }
-#define BOTH(name, value, whole, dx, uses) ROW(name, value)
+#define BOTH(name, value, integer, dx, uses) ROW(name, value)
 #define FLOAT(name, value, dx, uses)
 #define WIDE FLOAT
-#define MATH(name, value, whole, dx, uses)
-#define WHOLE(name, whole)
-#define TEST(name, value, whole)
+#define MATH(name, value, integer, dx, uses)
+#define INTEGER(name, integer)
+#define TEST(name, value, integer)
 #include "kernels/unary.h"
 
 static const situ__row unaries[SITU_UNARIES][2] = {
-#define BOTH(name, value, whole, dx, uses) [SITU_UNARY_##name] = { name##_f16_one, name##_bf16_one },
+#define BOTH(name, value, integer, dx, uses) [SITU_UNARY_##name] = { name##_f16_one, name##_bf16_one },
 #define FLOAT(name, value, dx, uses)
 #define WIDE FLOAT
-#define MATH(name, value, whole, dx, uses)
-#define WHOLE(name, whole)
-#define TEST(name, value, whole)
+#define MATH(name, value, integer, dx, uses)
+#define INTEGER(name, integer)
+#define TEST(name, value, integer)
 #include "kernels/unary.h"
 };
 #else

@@ -6,7 +6,7 @@
 #include "backend/cpu/common/isa/erf.h"
 #include "backend/cpu/common/isa/loops.h"
 #include "kernels/dialect.h"
-#include "kernels/whole.h"
+#include "kernels/integer.h"
 
 enum { PIECE = 64 }; /* elements of a row whose steps are done one after the other */
 

@@ -50,13 +50,13 @@
 #define PADDED_ROW(name)                                                                          \
   static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
     (void)splat;                                                                                  \
-    int64_t whole = n - n % WIDTH, rest = n - whole;                                              \
-    FN(name##_loop)(x[0], y, whole, p);                                                           \
+    int64_t full = n - n % WIDTH, rest = n - full;                                                \
+    FN(name##_loop)(x[0], y, full, p);                                                            \
     if (!rest) return;                                                                            \
     T end[WIDTH] = { 0 };                                                                         \
-    memcpy(end, (const T *)x[0] + whole, (size_t)rest * sizeof(T));                               \
+    memcpy(end, (const T *)x[0] + full, (size_t)rest * sizeof(T));                                \
     FN(name##_loop)(end, end, WIDTH, p);                                                          \
-    memcpy((T *)y + whole, end, (size_t)rest * sizeof(T));                                        \
+    memcpy((T *)y + full, end, (size_t)rest * sizeof(T));                                         \
   }
 #define PADDED(name, value) LOOP(name, T, value) PADDED_ROW(name)
 
@@ -83,13 +83,13 @@
 #define PADDED_GRADIENT_ROW(name)                                                                          \
   static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, const void *p) { \
     (void)splat;                                                                                           \
-    int64_t whole = n - n % WIDTH, rest = n - whole;                                                       \
-    FN(name##_grad_loop)(in[0], in[1], in[2], dx, whole, p);                                               \
+    int64_t full = n - n % WIDTH, rest = n - full;                                                         \
+    FN(name##_grad_loop)(in[0], in[1], in[2], dx, full, p);                                                \
     if (!rest) return;                                                                                     \
     T end[3][WIDTH] = { { 0 } };                                                                           \
-    for (int k = 0; k < 3; k++) memcpy(end[k], (const T *)in[k] + whole, (size_t)rest * sizeof(T));        \
+    for (int k = 0; k < 3; k++) memcpy(end[k], (const T *)in[k] + full, (size_t)rest * sizeof(T));         \
     FN(name##_grad_loop)(end[0], end[1], end[2], end[0], WIDTH, p);                                        \
-    memcpy((T *)dx + whole, end[0], (size_t)rest * sizeof(T));                                             \
+    memcpy((T *)dx + full, end[0], (size_t)rest * sizeof(T));                                              \
   }
 #define PADDED_GRADIENT(name, value) GRADIENT_LOOP(name, value) PADDED_GRADIENT_ROW(name)
 
@@ -134,37 +134,37 @@
 #ifdef FLOATING
 #include "kernels/floats.h"
 #define FLOAT(name, y_, dx, uses) PADDED(name, y_) PADDED_GRADIENT(name, dx)
-#define BOTH(name, y_, whole, dx, uses) \
-  PLAIN(name, T, y_)                    \
+#define BOTH(name, y_, integer, dx, uses) \
+  PLAIN(name, T, y_)                      \
   PLAIN_GRADIENT(name, dx)
-#define MATH(name, y_, whole, dx, uses) FLOAT(name, y_, dx, uses)
-#define WHOLE(name, whole)
-#define TEST(name, y_, whole) PLAIN(name, uint8_t, y_)
+#define MATH(name, y_, integer, dx, uses) FLOAT(name, y_, dx, uses)
+#define INTEGER(name, integer)
+#define TEST(name, y_, integer) PLAIN(name, uint8_t, y_)
 #define STEPS(name, first, second, dx, uses) \
   LOOP_STEPS(name, first, second)            \
   PADDED_ROW(name)                           \
   PADDED_GRADIENT(name, dx)
 #else
 #define FLOAT(name, y_, dx, uses)
-#define BOTH(name, y_, whole, dx, uses) PLAIN(name, T, whole)
-#define MATH(name, y_, whole, dx, uses) PLAIN(name, T, whole)
-#define WHOLE(name, whole) PLAIN(name, T, whole)
-#define TEST(name, y_, whole) PLAIN(name, uint8_t, whole)
+#define BOTH(name, y_, integer, dx, uses) PLAIN(name, T, integer)
+#define MATH(name, y_, integer, dx, uses) PLAIN(name, T, integer)
+#define INTEGER(name, integer) PLAIN(name, T, integer)
+#define TEST(name, y_, integer) PLAIN(name, uint8_t, integer)
 #endif
 #define WIDE FLOAT
 #include "kernels/unary.h"
 
 /* Table of these rows. */
 static const situ__row FN(rows)[SITU_UNARIES] = {
-#define BOTH(name, y_, whole, dx, uses) [SITU_UNARY_##name] = FN(name),
+#define BOTH(name, y_, integer, dx, uses) [SITU_UNARY_##name] = FN(name),
 #define MATH BOTH
-#define TEST(name, y_, whole) [SITU_UNARY_##name] = FN(name),
+#define TEST(name, y_, integer) [SITU_UNARY_##name] = FN(name),
 #ifdef FLOATING
 #define FLOAT(name, y_, dx, uses) [SITU_UNARY_##name] = FN(name),
-#define WHOLE(name, whole)
+#define INTEGER(name, integer)
 #else
 #define FLOAT(name, y_, dx, uses)
-#define WHOLE(name, whole) [SITU_UNARY_##name] = FN(name),
+#define INTEGER(name, integer) [SITU_UNARY_##name] = FN(name),
 #endif
 #define WIDE FLOAT
 #include "kernels/unary.h"
@@ -174,10 +174,10 @@ static const situ__row FN(rows)[SITU_UNARIES] = {
 static const situ__row FN(grads)[SITU_UNARIES] = {
 #define FLOAT(name, y_, dx, uses) [SITU_UNARY_##name] = FN(name##_grad),
 #define WIDE FLOAT
-#define BOTH(name, y_, whole, dx, uses) [SITU_UNARY_##name] = FN(name##_grad),
+#define BOTH(name, y_, integer, dx, uses) [SITU_UNARY_##name] = FN(name##_grad),
 #define MATH BOTH
-#define WHOLE(name, whole)
-#define TEST(name, y_, whole)
+#define INTEGER(name, integer)
+#define TEST(name, y_, integer)
 #include "kernels/unary.h"
 };
 #endif

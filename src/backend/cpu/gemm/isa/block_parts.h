@@ -61,11 +61,11 @@ ALWAYS_INLINE void scale_bytes(uint32_t first, uint32_t second, float factor, fl
   bytes_8 byte;
   memcpy(&byte, words, sizeof byte);
 #if defined(__AVX2__)
-  const ints_8 whole = (ints_8)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&byte));
+  const ints_8 integer = (ints_8)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&byte));
 #else
-  const ints_8 whole = __builtin_convertvector(byte, ints_8);
+  const ints_8 integer = __builtin_convertvector(byte, ints_8);
 #endif
-  *out = factor * __builtin_convertvector(whole, floats_8);
+  *out = factor * __builtin_convertvector(integer, floats_8);
 }
 
 ALWAYS_INLINE void unpack_scales(const unsigned char *b, floats_8 *scale, floats_8 *minimum) {

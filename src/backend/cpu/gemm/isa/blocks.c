@@ -116,7 +116,7 @@ static bool arrange_Q4_K(const float *x, int64_t count, void *to) {
 }
 
 /* Adds a block times x to *all; whole: 3 bytes after it may be read, and are loads in the place of shifts. */
-ALWAYS_INLINE void add_Q4_K(const unsigned char *b, const float *x, const floats_8 *scale, bool whole, vec_f32 *all) {
+ALWAYS_INLINE void add_Q4_K(const unsigned char *b, const float *x, const floats_8 *scale, bool full, vec_f32 *all) {
   /* Groups 0 and 2 of the first half block are the low bits of its bytes, and 1 and 3 the high ones. */
   static const int32_t groups[4][WORDS] = { { 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2 },
                                             { 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3 },
@@ -130,7 +130,7 @@ ALWAYS_INLINE void add_Q4_K(const unsigned char *b, const float *x, const floats
     vec_f32 low = { 0 }, high = { 0 };
     UNROLL
     for (int n = 0; n < 4; n++) {
-      const __m512i words = h == 0 || whole ? _mm512_loadu_si512(at + n) : _mm512_srli_epi32(first, 8 * n);
+      const __m512i words = h == 0 || full ? _mm512_loadu_si512(at + n) : _mm512_srli_epi32(first, 8 * n);
       low = F32(fma_vec)(low_bits((picks_f32)words), F32(load)(x + h * HALF + 2 * n * WORDS), low);
       high = F32(fma_vec)(low_bits((picks_f32)_mm512_srli_epi32(words, 4)),
                           F32(load)(x + h * HALF + (2 * n + 1) * WORDS), high);

@@ -155,8 +155,8 @@ ALWAYS_INLINE void FN(dot)(const situ__gemm *t, int64_t m, int64_t n, int rows, 
   UNROLL for (int i = 0; i < rows; i++) a[i] = (const real *)t->a + (i < m ? i : m - 1) * t->a_row;
   UNROLL for (int j = 0; j < columns; j++) b[j] = (const real *)t->b + (j < n ? j : n - 1) * t->b_col;
   UNROLL for (int l = 0; l < LANES; l++) sum[l] = (vec){ 0 };
-  const int64_t whole = t->k - t->k % LANES;
-  for (int64_t p = 0; p < whole; p += LANES) {
+  const int64_t full = t->k - t->k % LANES;
+  for (int64_t p = 0; p < full; p += LANES) {
     UNROLL for (int i = 0; i < rows; i++) {
       const vec x = FN(load)(a[i] + p);
       UNROLL for (int j = 0; j < columns; j++) {
@@ -164,12 +164,12 @@ ALWAYS_INLINE void FN(dot)(const situ__gemm *t, int64_t m, int64_t n, int rows, 
       }
     }
   }
-  if (whole < t->k) {
-    const int left = (int)(t->k - whole);
+  if (full < t->k) {
+    const int left = (int)(t->k - full);
     UNROLL for (int i = 0; i < rows; i++) {
-      const vec x = FN(load_some)(a[i] + whole, left);
+      const vec x = FN(load_some)(a[i] + full, left);
       UNROLL for (int j = 0; j < columns; j++) {
-        sum[i * columns + j] = FN(fma_vec)(x, FN(load_some)(b[j] + whole, left), sum[i * columns + j]);
+        sum[i * columns + j] = FN(fma_vec)(x, FN(load_some)(b[j] + full, left), sum[i * columns + j]);
       }
     }
   }

@@ -202,8 +202,8 @@ static float dot_Q6_K(const unsigned char *b, int64_t count, const void *arrange
   __m512 all = _mm512_setzero_ps();
   for (int64_t i = 0; i < count; i++, b += 210, x += 2) {
     fetch_ahead(b, 210);
-    const __m512i whole = _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(b + 192)));
-    const __m512 scales = _mm512_mul_ps(_mm512_mul_ps(_mm512_set1_ps(load_half(b + 208)), _mm512_cvtepi32_ps(whole)),
+    const __m512i integer = _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(b + 192)));
+    const __m512 scales = _mm512_mul_ps(_mm512_mul_ps(_mm512_set1_ps(load_half(b + 208)), _mm512_cvtepi32_ps(integer)),
                                         _mm512_load_ps(x->step));
     UNROLL
     for (int h = 0; h < 2; h++) {

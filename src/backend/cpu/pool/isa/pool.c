@@ -113,7 +113,7 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #define FN(name) SITU__ISA_NAME(name##_i64)
 #define real int64_t
 #define vec picks_f64
-#define whole int64_t
+#define integer int64_t
 #define picks picks_f64
 #define HALF(a, b, k) HALF_64(picks, a, b, k)
 #define LOWEST INT64_MIN
@@ -140,14 +140,14 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #undef FN
 #undef real
 #undef vec
-#undef whole
+#undef integer
 #undef picks
 #undef HALF
 
 #define FN(name) SITU__ISA_NAME(name##_f32)
 #define real float
 #define vec vec_f32
-#define whole int32_t
+#define integer int32_t
 #define picks picks_f32
 #define HALF(a, b, k) HALF_32(picks, a, b, k)
 #include "pool_lane.h"

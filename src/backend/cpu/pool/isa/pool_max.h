@@ -30,10 +30,10 @@ ALWAYS_INLINE vec FN(load_each)(const real *x, int64_t step, int count) {
 /* Stores the places of maxima: offset l is from window l's first element, that of window 0 is at `place`. */
 ALWAYS_INLINE void FN(store_places)(int64_t *index, int64_t place, int64_t step, picks offset, int count) {
   enum { FEW = VECTOR / sizeof(int64_t) };
-  typedef whole part __attribute__((vector_size(FEW * sizeof(whole))));
+  typedef integer part __attribute__((vector_size(FEW * sizeof(integer))));
   UNROLL for (int l = 0; l < LANES && l < count; l += FEW) {
     part few;
-    memcpy(&few, (const char *)&offset + (size_t)l * sizeof(whole), sizeof few);
+    memcpy(&few, (const char *)&offset + (size_t)l * sizeof(integer), sizeof few);
     const picks_f64 window = (picks_f64){ NUMBERS_F64 } + l,
                     at = __builtin_convertvector(few, picks_f64) + window * step + place;
     I64(store_some)(index + l, at, count - l < FEW ? count - l : FEW);
@@ -44,7 +44,7 @@ ALWAYS_INLINE void FN(store_places)(int64_t *index, int64_t place, int64_t step,
 ALWAYS_INLINE void FN(take_larger)(vec *most, picks *offset, vec v, int64_t at) {
   const picks take = EITHER(v > *most, IS_NAN(v));
   *most = (vec)(((picks)v & take) | ((picks)*most & ~take));
-  *offset = ((whole)at & take) | (*offset & ~take);
+  *offset = ((integer)at & take) | (*offset & ~take);
 }
 
 /* `count` windows, 1 to LANES; index may be NULL. x and place: of the first window's first element. */
@@ -138,7 +138,7 @@ ALWAYS_INLINE void FN(max_plane)(const situ__plane *p, const real *x, real *y, i
   const situ_window *w = p->window;
   const int64_t step = w->stride[1],
                 reach = (w->kernel[0] - 1) * w->dilation[0] * p->width + (w->kernel[1] - 1) * w->dilation[1];
-  if (p->line && reach == (whole)reach) { /* offsets fit in their lanes */
+  if (p->line && reach == (integer)reach) { /* offsets fit in their lanes */
     if (p->line > p->width) x = FN(lengthen)(p, x);
     if (FN(is_halving)(p)) FN(max_halving)(p, x, y, index);
     else if (step == 1) FN(max_rows)(p, 1, false, x, y, index);
