@@ -69,7 +69,7 @@ const char *situ__verb_name(situ_verb verb) {
     [SITU_VERB_SCATTER] = "scatter",
     [SITU_VERB_NONZERO] = "nonzero",
     [SITU_VERB_MATMUL] = "matmul",
-    [SITU_VERB_FACTOR] = "factor",
+    [SITU_VERB_PREPACK] = "prepack",
     [SITU_VERB_CONV] = "convolution",
     [SITU_VERB_POOL] = "pool",
     [SITU_VERB_RESAMPLE] = "resample",

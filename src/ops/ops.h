@@ -32,21 +32,21 @@ bool situ__launch_elementwise(const char *op, situ_device device, const situ_wor
    y. */
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
                    const situ_view_desc *bias, const situ_view_desc *y, double alpha, double beta);
-/* Runs `work`, a SITU_VERB_FACTOR without its result, into *factor of so many bytes; NULL: there are none, or the
+/* Runs `work`, a SITU_VERB_PREPACK without its result, into *packed of so many bytes; NULL: there are none, or the
    device does not offer it. Returns false after recording an error. */
-bool situ__make_factor(const char *op, situ_device device, situ_work *work, int64_t bytes, situ_tensor **factor);
-/* Whether `factor` can be what `maker` made of the weight: on its device, of so many bytes (0: it makes nothing of it).
+bool situ__prepack(const char *op, situ_device device, situ_work *work, int64_t bytes, situ_tensor **packed);
+/* Whether `packed` can be what `maker` made of the weight: on its device, of so many bytes (0: it makes nothing of it).
    Records an error if not. */
-bool situ__is_factor(const char *op, const char *maker, const situ_tensor *factor, const situ_tensor *weight,
-                     int64_t bytes);
+bool situ__is_prepacked(const char *op, const char *maker, const situ_tensor *packed, const situ_tensor *weight,
+                        int64_t bytes);
 /* b, [k, n], the second factor of many products with matrices of so many rows, as the device multiplies it fastest, in
-   *factor; NULL: as it is. same: only if products have the same bits without it. Returns false after recording an
+   *packed; NULL: as it is. same: only if products have the same bits without it. Returns false after recording an
    error. */
-bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
-                          situ_tensor **factor);
-/* situ__product of a b with its factor, which may be NULL. */
+bool situ__prepack_b(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
+                     situ_tensor **packed);
+/* situ__product of a b, and of b prepacked, which may be NULL. */
 bool situ__product_by(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
-                      const situ_tensor *factor, const situ_view_desc *bias, const situ_view_desc *y, double alpha,
+                      const situ_tensor *packed, const situ_view_desc *bias, const situ_view_desc *y, double alpha,
                       double beta);
 /* A view with the last two dimensions exchanged, in *desc. */
 const situ_view_desc *situ__transposed(const situ_view_desc *v, situ_view_desc *desc);

@@ -12,7 +12,7 @@ SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0x39fdd039u
+#define SITU_BACKEND_ABI 0x04ec811bu
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -95,17 +95,17 @@ typedef enum situ_verb {
   /** in x; out i64 [count, ndim], allocated with the right size, in row-major order. */
   SITU_VERB_NONZERO,
   /** in a [.., m, k], b [.., k, n], bias (or NULL; broadcast to y by strides), and of a single product optionally the
-      result of FACTOR for b; y = scalar[0] a b + scalar[1] bias. */
+      result of PREPACK for b; y = scalar[0] a b + scalar[1] bias. */
   SITU_VERB_MATMUL,
   /** Lays out the second factor of many products: in b [k, n]; integer[0]: rows of the first factor; integer[1] not 0:
-      only for products that have the same bits without it; out u8 [situ_factor_bytes(k, n)]. With a window: the weight
-      of many convolutions, in w [O, C, kh, kw]; out u8 [situ_conv_factor_bytes(O, C, kernel)]. Optional, where `offers`
-      says so: products do without it. */
-  SITU_VERB_FACTOR,
+      only for products that have the same bits without it; out u8 [situ_prepack_bytes(k, n)]. With a window: the weight
+      of many convolutions, in w [O, C, kh, kw]; out u8 [situ_conv_prepack_bytes(O, C, kernel)]. Optional, where
+      `offers` says so: products do without it. */
+  SITU_VERB_PREPACK,
   /** op: situ_conv_pass; window: geometry; 4-D (N, C, H, W); images may be channels_last where `offers` says so;
       integer[0] not 0: f = SITU_UNARY_relu, _gelu_tanh, _gelu or _silu of the result of a forward pass, and then
       integer[1] not 0: the maxima of its 2 x 2 windows (an odd last row or column is left out), where `offers` says so;
-      in[3] of a forward pass: the result of FACTOR for w, or absent. */
+      in[3] of a forward pass: the result of PREPACK for w, or absent. */
   SITU_VERB_CONV,
   /** op: situ_pool_pass; window: geometry; always 4-D. */
   SITU_VERB_POOL,
@@ -435,21 +435,21 @@ static inline unsigned situ_optimizer_states(situ_optimizer_rule rule, const sit
   default: return 3u | (params->amsgrad ? 4u : 0);
   }
 }
-/** Size of the result of FACTOR: at most six bytes an element, of panels of 32 by 32, and 64 for the backend's use; 0
+/** Size of the result of PREPACK: at most six bytes an element, of panels of 32 by 32, and 64 for the backend's use; 0
     for a negative size or one above 2^29. */
-static inline int64_t situ_factor_bytes(int64_t k, int64_t n) {
+static inline int64_t situ_prepack_bytes(int64_t k, int64_t n) {
   const int64_t most = INT64_C(1) << 29;
   return k < 0 || n < 0 || k > most || n > most ? 0 : 64 + 6 * ((k + 31) / 32 * 32) * ((n + 31) / 32 * 32);
 }
 /** The same for the weight of a convolution: with an even number of columns in each kernel, unless the channels are a
     multiple of 32. */
-static inline int64_t situ_conv_factor_bytes(int64_t outputs, int64_t channels, const int64_t kernel[2]) {
+static inline int64_t situ_conv_prepack_bytes(int64_t outputs, int64_t channels, const int64_t kernel[2]) {
   const int64_t most = INT64_C(1) << 15;
   if (!kernel || channels < 0 || channels > most || kernel[0] < 0 || kernel[0] > most || kernel[1] < 0 ||
       kernel[1] > most)
     return 0;
   const int64_t columns = channels % 32 ? (kernel[1] + 1) / 2 * 2 : kernel[1];
-  return situ_factor_bytes((channels + 15) / 16 * 16 * kernel[0] * columns, outputs);
+  return situ_prepack_bytes((channels + 15) / 16 * 16 * kernel[0] * columns, outputs);
 }
 /** NAdam's momentum factor of a step, in torch's formula: Dozat's with 0.96. 0 for NULL. */
 static inline double situ_optimizer_nadam_mu(const situ_optimizer_params *params, int64_t step) {

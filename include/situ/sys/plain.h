@@ -17,20 +17,20 @@ SITU_BEGIN
 SITU_API bool situ_is_plain(void);
 
 /** The weight [O, C, kh, kw] of many calls of situ_conv2d with these options (may be NULL), as its device multiplies it
-    fastest, in *factor: u8, for as long as the weight keeps its values; NULL: as it is. Returns false after recording
+    fastest, in *packed: u8, for as long as the weight keeps its values; NULL: as it is. Returns false after recording
     an error. */
-SITU_API bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, situ_tensor **factor);
+SITU_API bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, situ_tensor **packed);
 /** situ_conv2d with what situ_conv2d_lay_out made of the weight, or NULL; it is used where situ_is_plain. max_pool:
     situ_max_pool2d of that with a kernel of 2, in the same pass where situ_is_plain and the device can; its sizes are
     those of the results, halved. */
 SITU_API situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
-                                     const situ_conv_options *options, situ_tensor *factor, bool max_pool);
-/** The weight [out, in] of many calls of situ_linear on so many rows, as its device multiplies it fastest, in *factor:
+                                     const situ_conv_options *options, situ_tensor *packed, bool max_pool);
+/** The weight [out, in] of many calls of situ_linear on so many rows, as its device multiplies it fastest, in *packed:
     u8, for as long as the weight keeps its values; NULL: as it is. Returns false after recording an error. */
-SITU_API bool situ_linear_lay_out(situ_tensor *weight, int64_t rows, situ_tensor **factor);
+SITU_API bool situ_linear_lay_out(situ_tensor *weight, int64_t rows, situ_tensor **packed);
 /** situ_linear with what situ_linear_lay_out made of the weight, or NULL: the same bits, for any number of rows. It is
     used where situ_is_plain. */
-SITU_API situ_tensor *situ_linear_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_tensor *factor);
+SITU_API situ_tensor *situ_linear_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_tensor *packed);
 
 SITU_END
 #endif

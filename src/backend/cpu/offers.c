@@ -6,8 +6,8 @@ situ_status situ__cpu_offers(int index, const situ_work *work) {
   (void)index;
   switch (work->verb) {
   case SITU_VERB_CONV: return situ__cpu_offers_conv(work);
-  case SITU_VERB_FACTOR:
-    return work->window ? situ__cpu_offers_conv_factor(work) : situ__cpu_offers_matmul_factor(work);
+  case SITU_VERB_PREPACK:
+    return work->window ? situ__cpu_offers_conv_prepack(work) : situ__cpu_offers_matmul_prepack(work);
   case SITU_VERB_LINALG: return situ__cpu_offers_linalg();
   /* Of many rows of x a product by tiles is faster than one row of blocks after the other. */
   case SITU_VERB_BLOCKS: return work->out[0]->size[0] > SITU__BLOCKS_ROWS ? SITU_E_UNSUPPORTED : SITU_OK;
@@ -16,7 +16,7 @@ situ_status situ__cpu_offers(int index, const situ_work *work) {
   }
 }
 
-situ_status situ__cpu_factor(int index, const situ_work *work) {
+situ_status situ__cpu_prepack(int index, const situ_work *work) {
   (void)index;
-  return work->window ? situ__cpu_conv_factor(work) : situ__cpu_matmul_factor(work);
+  return work->window ? situ__cpu_conv_prepack(work) : situ__cpu_matmul_prepack(work);
 }

@@ -91,7 +91,7 @@ double situ__work_operations(const situ_work *work) {
   switch (work->verb) {
   case SITU_VERB_COPY:
   case SITU_VERB_PACK:
-  case SITU_VERB_FACTOR:
+  case SITU_VERB_PREPACK:
   case SITU_VERB_LINALG: return 0;
   case SITU_VERB_MATMUL: return 2 * all(work->out[0]) * last(work->in[0]);
   case SITU_VERB_LINEAR:

@@ -16,7 +16,7 @@ typedef struct linear_params {
 
 /* Of a call with a weight that is laid out before. */
 typedef struct by_params {
-  const situ_tensor *factor;
+  const situ_tensor *packed;
 } by_params;
 
 static int unary_of(const linear_params *p) { return situ__activation_unary(p->activation); }
@@ -80,11 +80,11 @@ static const situ_view_desc *rows_of(const situ_view_desc *v, const situ_view_de
   return situ_desc_reshape(v, SITU_SHAPE(y->numel / y->size[y->ndim - 1], v->size[v->ndim - 1]), desc);
 }
 
-/* factor: what situ_linear_lay_out made of the weight, or NULL. */
-static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_tensor *factor, const situ_view_desc *y) {
+/* packed: what situ_linear_lay_out made of the weight, or NULL. */
+static bool multiply(const situ_call *c, const situ_view_desc *x, const situ_tensor *packed, const situ_view_desc *y) {
   situ_view_desc across;
   const situ_view_desc *b = situ__desc(c->in[BIAS]);
-  return situ__product_by(c->op->name, c->device, x, situ__transposed(situ__desc(c->in[WEIGHT]), &across), factor, b, y,
+  return situ__product_by(c->op->name, c->device, x, situ__transposed(situ__desc(c->in[WEIGHT]), &across), packed, b, y,
                           1, b ? 1 : 0);
 }
 
@@ -92,7 +92,7 @@ static inline bool plain_rows(situ_call *c, const situ_view_desc *x) {
   const by_params *p = c->params;
   situ_view_desc rows, to;
   const situ_view_desc *y = situ__desc(c->out[RESULT]);
-  return multiply(c, rows_of(x, y, &rows), p ? p->factor : NULL, rows_of(y, y, &to));
+  return multiply(c, rows_of(x, y, &rows), p ? p->packed : NULL, rows_of(y, y, &to));
 }
 
 static bool activated_rows(situ_call *c, const situ_view_desc *x) {
@@ -294,26 +294,25 @@ static const situ_op by_op = {
   .forward = forward
 };
 
-bool situ_linear_lay_out(situ_tensor *weight, int64_t rows, situ_tensor **factor) {
+bool situ_linear_lay_out(situ_tensor *weight, int64_t rows, situ_tensor **packed) {
   const char *op = "linear_lay_out";
-  if (!situ__given(op, "factor", factor)) return false;
-  *factor = NULL;
+  if (!situ__given(op, "packed", packed)) return false;
+  *packed = NULL;
   if (!situ__need(op, "weight", weight)) return false;
   situ_view_desc across;
   const situ_view_desc *w = situ_desc(weight);
-  return w->ndim != 2 ||
-         situ__lay_out_factor(op, situ_device_of(weight), situ__transposed(w, &across), rows, true, factor);
+  return w->ndim != 2 || situ__prepack_b(op, situ_device_of(weight), situ__transposed(w, &across), rows, true, packed);
 }
 
-situ_tensor *situ_linear_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_tensor *factor) {
+situ_tensor *situ_linear_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias, situ_tensor *packed) {
   const char *op = "linear_by";
-  if (!factor) return situ_linear(input, weight, bias);
+  if (!packed) return situ_linear(input, weight, bias);
   if (!situ__need(op, "weight", weight)) return NULL;
   const situ_view_desc *w = situ_desc(weight);
-  const int64_t bytes = w->ndim == 2 ? situ_factor_bytes(w->size[1], w->size[0]) : 0;
-  if (!situ__is_factor(op, "linear_lay_out", factor, weight, bytes)) return NULL;
+  const int64_t bytes = w->ndim == 2 ? situ_prepack_bytes(w->size[1], w->size[0]) : 0;
+  if (!situ__is_prepacked(op, "linear_lay_out", packed, weight, bytes)) return NULL;
   if (!situ_is_plain()) return situ_linear(input, weight, bias);
-  return situ_op_run3(&by_op, input, weight, bias, &(by_params){ factor });
+  return situ_op_run3(&by_op, input, weight, bias, &(by_params){ packed });
 }
 
 /* ---- linear and an activation ---- */

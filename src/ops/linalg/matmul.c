@@ -52,14 +52,14 @@ static inline const situ_view_desc *spread_bias(const situ_view_desc *bias, cons
 }
 
 bool situ__product_by(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
-                      const situ_tensor *factor, const situ_view_desc *bias, const situ_view_desc *y, double alpha,
+                      const situ_tensor *packed, const situ_view_desc *bias, const situ_view_desc *y, double alpha,
                       double beta) {
   situ_view_desc desc_a, desc_b, desc_bias;
   return situ__launch(
       op, device,
-      &(situ_work){ SITU_VERB_MATMUL, .compute = (situ_dtype)y->dtype, .ins = factor ? 4 : 3, .outs = 1,
+      &(situ_work){ SITU_VERB_MATMUL, .compute = (situ_dtype)y->dtype, .ins = packed ? 4 : 3, .outs = 1,
                     .in = { batched(a, y, &desc_a), batched(b, y, &desc_b),
-                            bias ? spread_bias(bias, y, &desc_bias) : NULL, factor ? situ_desc(factor) : NULL },
+                            bias ? spread_bias(bias, y, &desc_bias) : NULL, packed ? situ_desc(packed) : NULL },
                     .out = { y }, .scalar = { alpha, beta } });
 }
 bool situ__product(const char *op, situ_device device, const situ_view_desc *a, const situ_view_desc *b,
@@ -67,33 +67,33 @@ bool situ__product(const char *op, situ_device device, const situ_view_desc *a, 
   return situ__product_by(op, device, a, b, NULL, bias, y, alpha, beta);
 }
 
-bool situ__make_factor(const char *op, situ_device device, situ_work *work, int64_t bytes, situ_tensor **factor) {
+bool situ__prepack(const char *op, situ_device device, situ_work *work, int64_t bytes, situ_tensor **packed) {
   bool offered;
-  *factor = NULL;
+  *packed = NULL;
   if (bytes == 0) return true;
   if (situ__offers(op, device, work, &offered) != SITU_OK) return false;
   if (!offered) return true;
-  *factor = situ_empty(SITU_SHAPE(bytes), &(situ_options){ .dtype = SITU_U8, .device = device });
-  if (!*factor) return false;
+  *packed = situ_empty(SITU_SHAPE(bytes), &(situ_options){ .dtype = SITU_U8, .device = device });
+  if (!*packed) return false;
   work->outs = 1;
-  work->out[0] = situ_desc(*factor);
+  work->out[0] = situ_desc(*packed);
   return situ_launch(op, device, work);
 }
-bool situ__is_factor(const char *op, const char *maker, const situ_tensor *factor, const situ_tensor *weight,
-                     int64_t bytes) {
-  if (!situ__need(op, "factor", factor)) return false;
-  const situ_view_desc *f = situ_desc(factor);
+bool situ__is_prepacked(const char *op, const char *maker, const situ_tensor *packed, const situ_tensor *weight,
+                        int64_t bytes) {
+  if (!situ__need(op, "packed", packed)) return false;
+  const situ_view_desc *f = situ_desc(packed);
   if (f->dtype == SITU_U8 && f->contiguous && f->ndim == 1 && bytes != 0 && f->numel == bytes &&
-      situ_device_equal(situ_device_of(factor), situ_device_of(weight)))
+      situ_device_equal(situ_device_of(packed), situ_device_of(weight)))
     return true;
-  return situ__fail(SITU_E_ARG, op, "factor is not what %s made of the weight", maker), false;
+  return situ__fail(SITU_E_ARG, op, "packed is not what %s made of the weight", maker), false;
 }
-bool situ__lay_out_factor(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
-                          situ_tensor **factor) {
+bool situ__prepack_b(const char *op, situ_device device, const situ_view_desc *b, int64_t rows, bool same,
+                     situ_tensor **packed) {
   const int64_t most = 1 << 24; /* for more rows it is laid out as for so many */
-  situ_work work = { SITU_VERB_FACTOR, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b },
+  situ_work work = { SITU_VERB_PREPACK, .compute = (situ_dtype)b->dtype, .ins = 1, .in = { b },
                      .integer = { situ__min_i64(rows, most), same } };
-  return situ__make_factor(op, device, &work, situ_factor_bytes(b->size[0], b->size[1]), factor);
+  return situ__prepack(op, device, &work, situ_prepack_bytes(b->size[0], b->size[1]), packed);
 }
 static bool product(const situ_call *c, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
                     const situ_view_desc *y, double alpha, double beta) {

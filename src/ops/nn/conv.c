@@ -9,7 +9,7 @@
 /* What a call has besides its operands. */
 typedef struct conv_params {
   situ_conv_options options;
-  const situ_tensor *factor; /* the weight as SITU_VERB_FACTOR laid it out, or NULL */
+  const situ_tensor *packed; /* the weight as SITU_VERB_PREPACK laid it out, or NULL */
   bool halved;               /* the result has the maxima of 2 x 2 results */
 } conv_params;
 
@@ -197,7 +197,7 @@ typedef struct conv_pass {
   situ_conv_pass pass;
   const situ_window *window;
   situ_activation activation; /* of the result */
-  const situ_tensor *factor;
+  const situ_tensor *packed;
 } conv_pass;
 
 /* b: the weight, or, for its gradient, an image. */
@@ -206,10 +206,10 @@ static situ_work work_of(const conv_pass *p, situ_tensor *const in[3], const sit
   return (situ_work){ SITU_VERB_CONV,
                       .op = p->pass,
                       .compute = situ_dtype_of(out),
-                      .ins = p->factor ? 4 : 3,
+                      .ins = p->packed ? 4 : 3,
                       .outs = 1,
                       .in = { four(in[0], spatial, &desc[0]), four(in[1], spatial, &desc[1]), situ_desc(in[2]),
-                              p->factor ? situ_desc(p->factor) : NULL },
+                              p->packed ? situ_desc(p->packed) : NULL },
                       .out = { four((situ_tensor *)(uintptr_t)out, spatial, &desc[2]) },
                       .window = p->window };
 }
@@ -310,7 +310,7 @@ static bool conv_forward(situ_call *c) {
   const situ_shape weight = situ__shape(situ__desc(c->in[1]));
   const conv_params *p = c->params;
   const situ_window w = window_of(c->op, &p->options, &weight);
-  const conv_pass pass = { c->op, c->device, SITU_CONV_FORWARD, &w, p->options.activation, p->factor };
+  const conv_pass pass = { c->op, c->device, SITU_CONV_FORWARD, &w, p->options.activation, p->packed };
   return p->halved ? launch_halved(&pass, c) : launch(&pass, c->in[0], c->in[1], c->in[2], c->out[0]);
 }
 
@@ -444,34 +444,34 @@ CONV(conv_transpose2d, 2, transposed)
 
 /* ---- weights that are laid out before ---- */
 
-/* The size of a weight's factor; 0: it has none. */
-static int64_t factor_bytes(const situ_view_desc *weight) {
+/* The size of a weight that is prepacked; 0: it has none. */
+static int64_t prepack_bytes(const situ_view_desc *weight) {
   if (weight->ndim != 4 || !weight->contiguous) return 0;
-  return situ_conv_factor_bytes(weight->size[0], weight->size[1], (int64_t[]){ weight->size[2], weight->size[3] });
+  return situ_conv_prepack_bytes(weight->size[0], weight->size[1], (int64_t[]){ weight->size[2], weight->size[3] });
 }
 
-bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, situ_tensor **factor) {
+bool situ_conv2d_lay_out(situ_tensor *weight, const situ_conv_options *options, situ_tensor **packed) {
   const char *op = "conv2d_lay_out";
-  if (!situ__given(op, "factor", factor)) return false;
-  *factor = NULL;
+  if (!situ__given(op, "packed", packed)) return false;
+  *packed = NULL;
   if (!situ__need(op, "weight", weight)) return false;
   const situ_view_desc *v = situ_desc(weight);
-  const int64_t bytes = factor_bytes(v);
+  const int64_t bytes = prepack_bytes(v);
   if (bytes == 0) return true;
   const situ_call c = { .op = &conv2d_op };
   const situ_shape shape = situ__shape(v);
   situ_window w;
   if (!read_window(&c, options ? options : &no_options, &shape, &w)) return false;
-  situ_work work = { SITU_VERB_FACTOR, .compute = (situ_dtype)v->dtype, .ins = 1, .in = { v }, .window = &w };
-  return situ__make_factor(op, situ_device_of(weight), &work, bytes, factor);
+  situ_work work = { SITU_VERB_PREPACK, .compute = (situ_dtype)v->dtype, .ins = 1, .in = { v }, .window = &w };
+  return situ__prepack(op, situ_device_of(weight), &work, bytes, packed);
 }
 
 situ_tensor *situ_conv2d_by(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
-                            const situ_conv_options *options, situ_tensor *factor, bool max_pool) {
+                            const situ_conv_options *options, situ_tensor *packed, bool max_pool) {
   const char *op = "conv2d_by";
-  if (factor && (!situ__need(op, "weight", weight) ||
-                 !situ__is_factor(op, "conv2d_lay_out", factor, weight, factor_bytes(situ_desc(weight)))))
+  if (packed && (!situ__need(op, "weight", weight) ||
+                 !situ__is_prepacked(op, "conv2d_lay_out", packed, weight, prepack_bytes(situ_desc(weight)))))
     return NULL;
   return run(&conv2d_op, input, weight, bias,
-             &(conv_params){ .options = options ? *options : no_options, .factor = factor, .halved = max_pool });
+             &(conv_params){ .options = options ? *options : no_options, .packed = packed, .halved = max_pool });
 }

@@ -69,18 +69,18 @@ static bool wants_panels(const steps *s, const situ_view_desc *w, int64_t rows) 
          rows >= PANEL_ROWS && w->size[1] >= PANEL_COLUMNS && w->size[1] % PANEL == 0;
 }
 
-/* A weight, [k, n]: as the device laid it out (factor), or its columns in panels, [n / PANEL, k, PANEL], or its rows
+/* A weight, [k, n]: as the device laid it out (packed), or its columns in panels, [n / PANEL, k, PANEL], or its rows
    contiguous, which a CPU's product reads fastest; a transposed view, as programs keep it, has such rows. */
 typedef struct laid_out {
-  situ_tensor *weight, *factor;
+  situ_tensor *weight, *packed;
 } laid_out;
 
 /* For products of `rows` rows with it. Returns false after recording an error. */
 static bool lay_out(const steps *s, situ_tensor *weight, int64_t rows, laid_out *w) {
   *w = (laid_out){ .weight = weight };
   if (!weight || s->count <= FEW_STEPS || s->device.kind == SITU_META) return weight != NULL;
-  if (!situ__lay_out_factor(s->op, s->device, situ_desc(weight), rows, false, &w->factor)) return false;
-  if (w->factor) return true;
+  if (!situ__prepack_b(s->op, s->device, situ_desc(weight), rows, false, &w->packed)) return false;
+  if (w->packed) return true;
   if (wants_panels(s, situ_desc(weight), rows))
     w->weight = situ_contiguous(situ_permute(situ_unflatten(weight, 1, SITU_SHAPE(-1, PANEL)), SITU_DIMS(1, 0, 2)));
   else if (situ_desc(weight)->stride[1] != 1) w->weight = situ_contiguous(weight);
@@ -102,7 +102,7 @@ static const situ_view_desc *in_panels(const situ_view_desc *v, int64_t panels, 
 static bool multiply_by(const steps *s, const situ_view_desc *a, const laid_out *w, const situ_view_desc *bias,
                         const situ_view_desc *y) {
   const situ_view_desc *b = situ_desc(w->weight);
-  if (b->ndim == 2) return situ__product_by(s->op, s->device, a, b, w->factor, bias, y, 1, bias != NULL);
+  if (b->ndim == 2) return situ__product_by(s->op, s->device, a, b, w->packed, bias, y, 1, bias != NULL);
   situ_view_desc extra, result;
   const int64_t panels = b->size[0], rows = y->size[0];
   return multiply(s, a, b, bias ? in_panels(bias, panels, rows, &extra) : NULL, in_panels(y, panels, rows, &result));

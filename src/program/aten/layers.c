@@ -8,8 +8,8 @@
 /* ---- products ---- */
 
 static situ_tensor *run_linear(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *factor;
-  return situ__call_factor(c, x, weight, &factor) ? situ_linear_by(x, weight, situ__arg_tensor(c, 2), factor) : NULL;
+  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *packed;
+  return situ__call_prepack(c, x, weight, &packed) ? situ_linear_by(x, weight, situ__arg_tensor(c, 2), packed) : NULL;
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];

@@ -165,11 +165,11 @@ void *situ__call_refuse(const situ__op_call *c, const char *what) {
 
 /* ---- weights that are laid out once ---- */
 
-bool situ__call_factor(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor **factor) {
-  *factor = c->stash ? *c->stash : NULL;
+bool situ__call_prepack(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor **packed) {
+  *packed = c->stash ? *c->stash : NULL;
   if (!c->stash || c->stashed || situ_dim(input) < 1 || !situ_numel(input)) return true;
-  return situ_linear_lay_out(weight, situ_numel(input) / situ_size(input, -1), factor) &&
-         (!*factor || situ_set(c->stash, *factor));
+  return situ_linear_lay_out(weight, situ_numel(input) / situ_size(input, -1), packed) &&
+         (!*packed || situ_set(c->stash, *packed));
 }
 
 /* Whether the weight can be multiplied by the gate instead of one image, which is larger: another rounding. */
@@ -182,11 +182,11 @@ static bool scales_weight(situ_tensor *input, situ_tensor *weight, situ_tensor *
 
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                situ_tensor *gate, const situ_conv_options *options, bool max_pool) {
-  situ_tensor *factor = c->stash ? *c->stash : NULL;
+  situ_tensor *packed = c->stash ? *c->stash : NULL;
   if (c->stash && !c->stashed &&
-      (!situ_conv2d_lay_out(weight, options, &factor) || (factor && !situ_set(c->stash, factor))))
+      (!situ_conv2d_lay_out(weight, options, &packed) || (packed && !situ_set(c->stash, packed))))
     return NULL;
-  if (gate && !factor && scales_weight(input, weight, gate)) weight = situ_mul(gate, weight);
+  if (gate && !packed && scales_weight(input, weight, gate)) weight = situ_mul(gate, weight);
   else if (gate) input = situ_mul(gate, input);
-  return situ_conv2d_by(input, weight, bias, options, factor, max_pool);
+  return situ_conv2d_by(input, weight, bias, options, packed, max_pool);
 }

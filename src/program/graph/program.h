@@ -239,7 +239,7 @@ enum { SITU__STASH = 8 };
 
 /* What situ_linear_lay_out makes of the weight, once, for situ_linear_by: for rows with a stash of 1. Returns false
    after recording an error. */
-bool situ__call_factor(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor **factor);
+bool situ__call_prepack(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor **packed);
 /* situ_conv2d_by, whose weight, the call's second argument, is laid out once: for rows with a stash of 1. Of gate *
    input, if the gate is not NULL. */
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,

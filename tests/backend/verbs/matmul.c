@@ -381,34 +381,34 @@ static void sizes_far_apart(void **state) {
     }
 }
 
-/* y = a b by the factor that the device lays out for b, if it does; `bias` is added. */
-static situ_status run_by_factor(const test_view *a, const test_view *b, const test_view *bias, test_view *y) {
+/* y = a b by b as the device prepacks it, if it does; `bias` is added. */
+static situ_status run_by_prepacked(const test_view *a, const test_view *b, const test_view *bias, test_view *y) {
   const int64_t k = b->d.size[0], n = b->d.size[1];
-  test_view *factor = view_new(SITU_U8, SITU_SHAPE(situ_factor_bytes(k, n)), VIEW_ROWS);
-  situ_work lay_out = { .verb = SITU_VERB_FACTOR,
+  test_view *packed = view_new(SITU_U8, SITU_SHAPE(situ_prepack_bytes(k, n)), VIEW_ROWS);
+  situ_work lay_out = { .verb = SITU_VERB_PREPACK,
                         .compute = SITU_F32,
                         .ins = 1,
                         .outs = 1,
                         .in = { &b->d },
-                        .out = { &factor->d },
+                        .out = { &packed->d },
                         .integer = { a->d.size[0] } };
   bool offered;
-  assert_int_equal(situ__offers("factor", test_device(), &lay_out, &offered), SITU_OK);
-  situ_status status = offered ? view_run(SITU_VERB_FACTOR, &lay_out) : SITU_OK;
+  assert_int_equal(situ__offers("prepack", test_device(), &lay_out, &offered), SITU_OK);
+  situ_status status = offered ? view_run(SITU_VERB_PREPACK, &lay_out) : SITU_OK;
   const situ_work work = { .verb = SITU_VERB_MATMUL,
                            .compute = SITU_F32,
                            .ins = 4,
                            .outs = 1,
-                           .in = { &a->d, &b->d, bias ? &bias->d : NULL, offered ? &factor->d : NULL },
+                           .in = { &a->d, &b->d, bias ? &bias->d : NULL, offered ? &packed->d : NULL },
                            .out = { &y->d },
                            .scalar = { 1, bias ? 1 : 0 } };
   if (status == SITU_OK) status = view_run(SITU_VERB_MATMUL, &work);
-  view_free(factor);
+  view_free(packed);
   return status;
 }
 
-/* The factor of many products has the bits of one that is packed for each, and is ignored if it has no parts. */
-static void a_factor_that_is_laid_out_before(void **state) {
+/* A weight that is prepacked gives the bits of one that is packed for each product, and is ignored if it has no parts. */
+static void a_weight_that_is_prepacked(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
   const int64_t shapes[][3] = {
@@ -425,13 +425,13 @@ static void a_factor_that_is_laid_out_before(void **state) {
                   *want = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS);
         fill(a, s + 1), fill(b, s + 2), fill(bias, s + 3);
         if (what & 2) view_set(b, k * n / 2, INFINITY);
-        assert_int_equal(run_by_factor(a, b, what & 4 ? bias : NULL, y), SITU_OK);
+        assert_int_equal(run_by_prepacked(a, b, what & 4 ? bias : NULL, y), SITU_OK);
         assert_int_equal(run(a, b, what & 4 ? bias : NULL, want, 1, 1), SITU_OK);
         for (int64_t e = 0; e < m * n; e++) {
           const double got = view_get(y, e), other = view_get(want, e);
           /* few rows are not packed for a single product */
           if (isnan(other) ? !isnan(got) : m >= 96 ? got != other : !(got == other || fabs(got - other) < 1e-4))
-            fail_msg("instruction set %d, shape %zu, %d: element %lld is %.9g, without a factor %.9g", isa, s, what,
+            fail_msg("instruction set %d, shape %zu, %d: element %lld is %.9g, not prepacked %.9g", isa, s, what,
                      (long long)e, got, other);
         }
         view_free(a), view_free(b), view_free(bias), view_free(y), view_free(want);
@@ -584,7 +584,7 @@ int main(void) {
     cmocka_unit_test(few_rows_have_the_bits_of_many),
     cmocka_unit_test(special_values_in_one_item),
     cmocka_unit_test(sizes_far_apart),
-    cmocka_unit_test(a_factor_that_is_laid_out_before),
+    cmocka_unit_test(a_weight_that_is_prepacked),
     cmocka_unit_test(batches),
     cmocka_unit_test(nothing_to_add_up),
     cmocka_unit_test(special_values),

@@ -261,12 +261,12 @@ static void weights_laid_out_before(void **state) {
     for (size_t k = 0; k < sizeof scale / sizeof *scale; k++) {
       situ_scope scope;
       situ_scope_begin_no_grad(&scope);
-      situ_tensor *factor, *x = test_random_f32(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size));
+      situ_tensor *packed, *x = test_random_f32(SITU_SHAPE(shape[i].images, shape[i].in, shape[i].size, shape[i].size));
       situ_tensor *w = test_random_f32(SITU_SHAPE(shape[i].out, shape[i].in, shape[i].kernel, shape[i].kernel));
       w = situ_mul_scalar(w, scale[k]);
       const situ_conv_options o = { .stride = SITU_DIMS(shape[i].stride), .padding = SITU_DIMS(shape[i].padding) };
-      assert_true(situ_conv2d_lay_out(w, &o, &factor));
-      if (!test_same_bits(situ_conv2d_by(x, w, NULL, &o, factor, false), situ_conv2d(x, w, NULL, &o)))
+      assert_true(situ_conv2d_lay_out(w, &o, &packed));
+      if (!test_same_bits(situ_conv2d_by(x, w, NULL, &o, packed, false), situ_conv2d(x, w, NULL, &o)))
         fail_msg("shape %zu, weights times %g", i, scale[k]);
       assert_int_equal(situ_scope_end(&scope), SITU_OK);
     }
@@ -290,20 +290,20 @@ static void memory_ends(void **state) {
 
 /* What was made of other values is used where ops compute values alone, and nowhere else. */
 static void laid_out_weights_and_gradients(void **state) {
-  situ_tensor *factor, *x = test_random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = test_random_f32(SITU_SHAPE(32, 32, 5, 5)),
+  situ_tensor *packed, *x = test_random_f32(SITU_SHAPE(2, 32, 12, 12)), *w = test_random_f32(SITU_SHAPE(32, 32, 5, 5)),
                        *other = situ_mul_scalar(w, 2);
   situ_scope scope;
   (void)state;
-  assert_true(situ_conv2d_lay_out(w, NULL, &factor));
+  assert_true(situ_conv2d_lay_out(w, NULL, &packed));
   situ_requires_grad_(other, true);
-  situ_tensor *y = situ_conv2d_by(x, other, NULL, NULL, factor, false);
+  situ_tensor *y = situ_conv2d_by(x, other, NULL, NULL, packed, false);
   assert_true(test_same_bits(y, situ_conv2d(x, other, NULL, NULL)));
   assert_int_equal(situ_backward(situ_sum(y, NULL), NULL), SITU_OK);
   assert_non_null(situ_grad(other));
   situ_scope_begin_no_grad(&scope);
-  y = situ_conv2d_by(x, other, NULL, NULL, factor, false);
-  assert_true(test_same_bits(y, situ_conv2d(x, factor ? w : other, NULL, NULL)));
-  expect_refused(situ_conv2d_by(x, w, NULL, NULL, x, false), SITU_E_ARG, "conv2d_by", "factor");
+  y = situ_conv2d_by(x, other, NULL, NULL, packed, false);
+  assert_true(test_same_bits(y, situ_conv2d(x, packed ? w : other, NULL, NULL)));
+  expect_refused(situ_conv2d_by(x, w, NULL, NULL, x, false), SITU_E_ARG, "conv2d_by", "packed");
   expect_refused(situ_conv2d_by(x, NULL, NULL, NULL, x, false), SITU_E_ARG, "conv2d_by", "weight");
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }

@@ -25,7 +25,7 @@ situ_status situ__cpu_gather(int index, const situ_work *work);
 situ_status situ__cpu_scatter(int index, const situ_work *work);
 situ_status situ__cpu_nonzero(int index, const situ_work *work);
 situ_status situ__cpu_matmul(int index, const situ_work *work);
-situ_status situ__cpu_factor(int index, const situ_work *work);
+situ_status situ__cpu_prepack(int index, const situ_work *work);
 situ_status situ__cpu_conv(int index, const situ_work *work);
 situ_status situ__cpu_pool(int index, const situ_work *work);
 situ_status situ__cpu_resample(int index, const situ_work *work);
@@ -42,11 +42,11 @@ situ_status situ__cpu_blocks(int index, const situ_work *work);
 situ_status situ__cpu_offers(int index, const situ_work *work);
 situ_status situ__cpu_offers_conv(const situ_work *work);
 situ_status situ__cpu_offers_attention(const situ_work *work);
-situ_status situ__cpu_offers_matmul_factor(const situ_work *work);
+situ_status situ__cpu_offers_matmul_prepack(const situ_work *work);
 situ_status situ__cpu_offers_linalg(void); /* without LAPACK it records why */
-situ_status situ__cpu_offers_conv_factor(const situ_work *work);
-situ_status situ__cpu_conv_factor(const situ_work *work);
-situ_status situ__cpu_matmul_factor(const situ_work *work);
+situ_status situ__cpu_offers_conv_prepack(const situ_work *work);
+situ_status situ__cpu_conv_prepack(const situ_work *work);
+situ_status situ__cpu_matmul_prepack(const situ_work *work);
 situ_status situ__cpu_optimizer(int index, const situ_work *work);
 
 /* ---- blocks (block.c) ----

@@ -104,9 +104,9 @@ const situ__amx_kernels *situ__conv_amx_kernels_for(const situ__conv *geometry);
 /* The panel of weights for some groups of channels, as it was laid out before, or packed into `to`; NULL: they do not
    have three parts. */
 const char *situ__conv_amx_panel(const situ__conv *geometry, int64_t panel, int64_t group, int64_t groups, char *to);
-/* Lays out the weights of forward passes with this window, into situ_conv_factor_bytes, if that is `offered`: x and y
+/* Lays out the weights of forward passes with this window, into situ_conv_prepack_bytes, if that is `offered`: x and y
    are not looked at. */
-bool situ__conv_amx_offers_factor(const situ__conv *geometry);
-void situ__conv_amx_factor(const situ__conv *geometry, char *to);
+bool situ__conv_amx_offers_prepack(const situ__conv *geometry);
+void situ__conv_amx_prepack(const situ__conv *geometry, char *to);
 
 #endif

@@ -235,7 +235,7 @@ static bool suits(const situ__conv *g) { return situ__conv_suits_amx(g); }
 
 static situ_status run(const situ__conv *g) {
   static const situ_device cpu = { .kind = SITU_CPU };
-  if (g->factor && !*g->factor) return SITU_E_UNSUPPORTED; /* not all of its numbers have three parts */
+  if (g->packed_w && !*g->packed_w) return SITU_E_UNSUPPORTED; /* not all of its numbers have three parts */
   conv c = describe(g);
   split_work(&c);
   const size_t offsets = (size_t)situ__round_up(c.depth * c.taps, 8) * sizeof *c.at,

@@ -32,8 +32,8 @@ const char *situ__conv_amx_panel(const situ__conv *g, int64_t panel, int64_t gro
                 channels = flipped ? g->outputs : g->channels, outputs = flipped ? g->channels : g->outputs,
                 next_output = taps * (flipped ? 1 : channels), next_channel = taps * (flipped ? outputs : 1);
   const situ__amx_kernels *kernels = situ__conv_amx_kernels_for(g);
-  if (g->factor)
-    return g->factor + HEAD +
+  if (g->packed_w)
+    return g->packed_w + HEAD +
            (panel * situ__ceil_div(channels, GROUP) + group) * taps * kernels->parts * SITU__AMX_BYTES;
   const situ__amx_weights weights = { .w = (const float *)(const void *)g->w + first * next_output +
                                            group * GROUP * next_channel,
@@ -90,9 +90,9 @@ static void lay_out_panels(int64_t begin, int64_t end, void *payload) {
       __atomic_store_n(&l->odd, true, __ATOMIC_RELAXED);
 }
 
-bool situ__conv_amx_offers_factor(const situ__conv *g) { return suits_weights(g); }
+bool situ__conv_amx_offers_prepack(const situ__conv *g) { return suits_weights(g); }
 
-void situ__conv_amx_factor(const situ__conv *g, char *to) {
+void situ__conv_amx_prepack(const situ__conv *g, char *to) {
   laying l = { .g = g, .groups = situ__ceil_div(g->channels, GROUP), .to = to };
   l.panel =
       l.groups * g->window->kernel[0] * g->window->kernel[1] * situ__conv_amx_kernels_for(g)->parts * SITU__AMX_BYTES;
@@ -100,9 +100,9 @@ void situ__conv_amx_factor(const situ__conv *g, char *to) {
   *to = !l.odd;
 }
 #else
-bool situ__conv_amx_offers_factor(const situ__conv *g) {
+bool situ__conv_amx_offers_prepack(const situ__conv *g) {
   (void)g;
   return false;
 }
-void situ__conv_amx_factor(const situ__conv *g, char *to) { (void)g, (void)to; }
+void situ__conv_amx_prepack(const situ__conv *g, char *to) { (void)g, (void)to; }
 #endif

@@ -167,7 +167,7 @@ static bool suits(const situ__conv *g) {
 
 static situ_status run(const situ__conv *g) {
   static const situ_device cpu = { .kind = SITU_CPU };
-  if (g->factor && !*g->factor) return SITU_E_UNSUPPORTED; /* not all of its numbers have three parts */
+  if (g->packed_w && !*g->packed_w) return SITU_E_UNSUPPORTED; /* not all of its numbers have three parts */
   conv c = describe(g);
   const int64_t of_transposed = c.depth * c.s.height * c.s.width * c.place,
                 of_sums = c.panels * c.s.out_height * c.s.out_width * SQUARE * (int64_t)sizeof(float);

@@ -144,7 +144,7 @@ static situ_status run_converted(const situ_work *work, situ_dtype dtype, const 
   if (status == SITU_OK) {
     situ__conv c = geometry_of(work, a.view, b.view, bias, result.view);
     c.from_bf16 = work->in[0]->dtype == SITU_BF16 && work->in[1]->dtype == SITU_BF16;
-    c.factor = work->ins > 3 && work->in[3] ? situ__cpu_data(work->in[3]) : NULL;
+    c.packed_w = work->ins > 3 && work->in[3] ? situ__cpu_data(work->in[3]) : NULL;
     status = run_rows(&c);
     if (status == SITU_E_UNSUPPORTED) status = situ__choice_refuse(&situ__conv_choice, op, suiting(&c));
   }
@@ -174,7 +174,7 @@ situ_status situ__cpu_conv(int index, const situ_work *work) {
 
 /* ---- weights that are laid out before ---- */
 
-static situ__conv factor_of(const situ_work *work) {
+static situ__conv prepack_of(const situ_work *work) {
   const situ_view_desc *w = work->in[0];
   const int64_t groups = work->window->groups;
   return (situ__conv){ .pass = SITU_CONV_FORWARD,
@@ -186,13 +186,13 @@ static situ__conv factor_of(const situ_work *work) {
                        .outputs = w->size[0] / groups };
 }
 
-situ_status situ__cpu_offers_conv_factor(const situ_work *work) {
-  const situ__conv c = factor_of(work);
-  return situ__conv_amx_offers_factor(&c) ? SITU_OK : SITU_E_UNSUPPORTED;
+situ_status situ__cpu_offers_conv_prepack(const situ_work *work) {
+  const situ__conv c = prepack_of(work);
+  return situ__conv_amx_offers_prepack(&c) ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
-situ_status situ__cpu_conv_factor(const situ_work *work) {
-  const situ__conv c = factor_of(work);
-  situ__conv_amx_factor(&c, situ__cpu_data(work->out[0]));
+situ_status situ__cpu_conv_prepack(const situ_work *work) {
+  const situ__conv c = prepack_of(work);
+  situ__conv_amx_prepack(&c, situ__cpu_data(work->out[0]));
   return SITU_OK;
 }

@@ -183,7 +183,7 @@ static situ_status run_direct(const situ_work *w, const situ_view_desc *a, const
   situ__matmul p;
   describe(&p, w, &s);
   if (p.elem != 2 && w->ins > 3 && w->in[3] && p.items == 1 && p.g.b == situ__cpu_data(b))
-    p.factor = situ__cpu_data(w->in[3]);
+    p.packed_b = situ__cpu_data(w->in[3]);
   const situ_status status = run_rows(&p);
   return status == SITU_E_UNSUPPORTED && p.elem != 2 ? situ__choice_refuse(&situ__matmul_choice, "matmul", suiting(&p))
                                                      : status;
@@ -242,9 +242,9 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
   return run_copies(w, bias, dtype, ordered);
 }
 
-/* ---- factors that are laid out before ---- */
+/* ---- weights that are prepacked ---- */
 
-static situ__matmul factor_of(const situ_work *w) {
+static situ__matmul prepack_of(const situ_work *w) {
   const situ_view_desc *b = w->in[0];
   return (situ__matmul){ .elem = situ__cpu_size(b->dtype),
                          .items = 1,
@@ -258,12 +258,12 @@ static situ__matmul factor_of(const situ_work *w) {
                                 .b_col = b->stride[1] } };
 }
 
-situ_status situ__cpu_offers_matmul_factor(const situ_work *w) {
-  const situ__matmul p = factor_of(w);
-  return situ__packed_offers_factor(&p) ? SITU_OK : SITU_E_UNSUPPORTED;
+situ_status situ__cpu_offers_matmul_prepack(const situ_work *w) {
+  const situ__matmul p = prepack_of(w);
+  return situ__packed_offers_prepack(&p) ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
-situ_status situ__cpu_matmul_factor(const situ_work *w) {
-  situ__matmul p = factor_of(w);
-  return situ__packed_factor(&p, situ__cpu_data(w->out[0]));
+situ_status situ__cpu_matmul_prepack(const situ_work *w) {
+  situ__matmul p = prepack_of(w);
+  return situ__packed_prepack(&p, situ__cpu_data(w->out[0]));
 }

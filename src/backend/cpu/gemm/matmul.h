@@ -17,8 +17,8 @@ typedef struct situ__matmul {
   int64_t elem;
   const char *bias;
   int64_t bias_row, bias_col;
-  const char *factor; /* b laid out by situ__packed_factor; NULL: not */
-  bool same;          /* to lay out: only for products that have the same bits without it */
+  const char *packed_b; /* b laid out by situ__packed_prepack; NULL: not */
+  bool same;            /* to lay out: only for products that have the same bits without it */
   double beta;
   int dims;
   int64_t done; /* items that an algorithm had done before it found values that do not suit */

@@ -23,10 +23,10 @@ enum {
   LARGE = 4 << 20, /* bytes of a result that would leave no cache to the factors */
   NARROW = 320,    /* columns of b of which half a block's depth stays in the L2 cache beside a tile's part of a */
   LINE = 64,
-  FACTOR_HEAD = 64, /* bytes before panels that are laid out before: the first one says when they are used */
-  FACTOR_M = 16,
-  FACTOR_N = 64,   /* sizes from which they pay */
-  FACTOR_TILE = 64 /* columns of a tile: small ones pack nothing twice, and are shared evenly */
+  PREPACK_HEAD = 64, /* bytes before panels that are laid out before: the first one says when they are used */
+  PREPACK_M = 16,
+  PREPACK_N = 64,   /* sizes from which they pay */
+  PREPACK_TILE = 64 /* columns of a tile: small ones pack nothing twice, and are shared evenly */
 };
 
 /* When panels that are laid out before are used: if these kernels can multiply them, where they would without, too. */
@@ -327,7 +327,7 @@ static bool is_direct(const work *w) {
 
 /* Of b, for these kernels. */
 static int when_laid_out(const situ__matmul *p, const situ__panels *with) {
-  return with->full && p->factor ? *p->factor : NEVER;
+  return with->full && p->packed_b ? *p->packed_b : NEVER;
 }
 
 static work work_of(situ__matmul *p, const situ__panels *with) {
@@ -339,12 +339,12 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   w.past_cache = g->m * g->n * p->elem >= LARGE && (uintptr_t)g->c % LINE == 0 && g->c_row * p->elem % LINE == 0;
   w.few = are_few(p);
   w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
-  w.narrow = with->full && w.late_a && !p->factor && g->n <= NARROW;
-  const bool shallow = !p->factor && g->k <= 2 * with->shallow;
+  w.narrow = with->full && w.late_a && !p->packed_b && g->n <= NARROW;
+  const bool shallow = !p->packed_b && g->k <= 2 * with->shallow;
   const int64_t depth = shallow ? with->shallow : w.narrow ? with->depth / 2 : with->depth;
   w.depth = situ__round_up(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
   w.laid_out = when_laid_out(p, with) != NEVER;
-  if (w.laid_out) w.b.panels = (char *)(uintptr_t)p->factor + FACTOR_HEAD;
+  if (w.laid_out) w.b.panels = (char *)(uintptr_t)p->packed_b + PREPACK_HEAD;
   w.late_b = p->tiles_m == 1 && !w.b.panels;
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
   else if (with->dtype != g->dtype) w.strip = lines(GROUP * situ__min_i64(w.depth, g->k) * (int64_t)sizeof(float));
@@ -451,7 +451,7 @@ static bool pays(const situ__matmul *p, const situ__panels *with) {
 /* Sets the tiles; returns the number of items for each chunk. */
 static int64_t split(situ__matmul *p, const situ__panels *with) {
   situ__tiling tiling = with->tiling;
-  if (when_laid_out(p, with) != NEVER) tiling.beside_n = FACTOR_TILE;
+  if (when_laid_out(p, with) != NEVER) tiling.beside_n = PREPACK_TILE;
   return situ__matmul_split(p, &tiling);
 }
 
@@ -486,17 +486,17 @@ const situ__matmul_algorithm situ__matmul_amx = { "amx", suits_amx, run_amx, SIT
 const situ__matmul_algorithm situ__matmul_bf16_dot = { "bf16_dot", suits_bf16_dot, run_bf16_dot, SITU__ISA_BF16 };
 const situ__matmul_algorithm situ__matmul_packed = { "packed", suits_packed, run_vectors, SITU__ISA_BASE };
 
-/* ---- factors that are laid out before ---- */
+/* ---- weights that are prepacked ---- */
 
-bool situ__packed_offers_factor(const situ__matmul *p) {
+bool situ__packed_offers_prepack(const situ__matmul *p) {
   const situ__panels *with = p->g.dtype == SITU_F32 ? amx_for(SITU_F32) : NULL;
   if (!with) return false;
-  return p->same ? pays(p, with) : p->g.m >= FACTOR_M && p->g.n >= FACTOR_N && p->g.k >= with->least_k;
+  return p->same ? pays(p, with) : p->g.m >= PREPACK_M && p->g.n >= PREPACK_N && p->g.k >= with->least_k;
 }
 
-situ_status situ__packed_factor(situ__matmul *p, void *to) {
+situ_status situ__packed_prepack(situ__matmul *p, void *to) {
   *(char *)to = p->same ? SAME : ALWAYS;
-  p->factor = to;
+  p->packed_b = to;
   work w = work_of(p, amx_for(p->g.dtype));
   w.b.data = p->g.b;
   situ__parallel(groups(&w, &w.b), 1, pack_groups, &w);

@@ -42,9 +42,9 @@ static inline void situ__panels_end(const situ__panels *panels) {
 /* Those of f32 for tile registers; NULL where the processor has none. */
 const situ__panels *situ__panels_of_tiles(void);
 
-/* b alone, whose product's sizes p has, laid out for products by panels (SITU_VERB_FACTOR): whether that pays, and into
-   situ_factor_bytes. A factor that these kernels cannot multiply is marked so. */
-bool situ__packed_offers_factor(const situ__matmul *p);
-situ_status situ__packed_factor(situ__matmul *p, void *to);
+/* b alone, whose product's sizes p has, laid out for products by panels (SITU_VERB_PREPACK): whether that pays, and
+   into situ_prepack_bytes. A factor that these kernels cannot multiply is marked so. */
+bool situ__packed_offers_prepack(const situ__matmul *p);
+situ_status situ__packed_prepack(situ__matmul *p, void *to);
 
 #endif

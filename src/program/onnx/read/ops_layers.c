@@ -15,9 +15,9 @@ static situ_tensor *run_gemm(situ__op_call *c) {
   const double alpha = situ__arg_number(c, 3), beta = situ__arg_number(c, 4);
   const bool linear = alpha == 1 && beta == 1 && situ__arg_flag(c, 6) && (!bias || situ_dim(bias) == 1);
   if (situ__arg_flag(c, 5)) a = situ_transpose(a, 0, 1);
-  situ_tensor *factor;
+  situ_tensor *packed;
   if (linear && (!bias || situ_numel(bias) == situ_size(b, 0)))
-    return situ__call_factor(c, a, b, &factor) ? situ_linear_by(a, b, bias, factor) : NULL;
+    return situ__call_prepack(c, a, b, &packed) ? situ_linear_by(a, b, bias, packed) : NULL;
   if (situ__arg_flag(c, 6)) b = situ_transpose(b, 0, 1);
   situ_tensor *y = situ_matmul(a, b);
   if (alpha != 1) y = situ_mul_scalar(y, alpha);
@@ -26,11 +26,11 @@ static situ_tensor *run_gemm(situ__op_call *c) {
 }
 /* By a weight it is a linear layer without a bias. */
 static situ_tensor *run_matmul(situ__op_call *c) {
-  situ_tensor *a = situ__arg_tensor(c, 0), *b = situ__arg_tensor(c, 1), *factor;
+  situ_tensor *a = situ__arg_tensor(c, 0), *b = situ__arg_tensor(c, 1), *packed;
   if (!c->stash || situ_dim(a) < 2 || situ_dim(b) != 2 || situ_size(a, -1) != situ_size(b, 0)) return situ_matmul(a, b);
   situ_tensor *weight = situ_transpose(b, 0, 1);
-  if (!weight || !situ__call_factor(c, a, weight, &factor)) return NULL;
-  return factor ? situ_linear_by(a, weight, NULL, factor) : situ_matmul(a, b);
+  if (!weight || !situ__call_prepack(c, a, weight, &packed)) return NULL;
+  return packed ? situ_linear_by(a, weight, NULL, packed) : situ_matmul(a, b);
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];
