@@ -6,10 +6,10 @@
 
 cmake_minimum_required(VERSION 3.25)
 
-set(lane_f32 "#define T float\n#define TNAME f32\n#define FLOATING 1\n")
-set(lane_f64 "#define T double\n#define TNAME f64\n#define FLOATING 1\n")
-set(lane_i64 "#define T I64\n#define TNAME i64\n#define FLOATING 0\n")
-set(lane_- "")
+set(compute_f32 "#define T float\n#define TNAME f32\n#define FLOATING 1\n")
+set(compute_f64 "#define T double\n#define TNAME f64\n#define FLOATING 1\n")
+set(compute_i64 "#define T I64\n#define TNAME i64\n#define FLOATING 0\n")
+set(compute_- "")
 
 # What a text was told and what it defines is taken back behind it: macros know no namespaces.
 file(GLOB texts ${ROOT}/kernels/flat/*.h ${ROOT}/kernels/group/*.h)
@@ -41,7 +41,7 @@ foreach(kernel ${kernels})
       continue()
     endif()
   endif()
-  set(defines "${lane_${compute}}")
+  set(defines "${compute_${compute}}")
   set(k 0)
   foreach(dtype ${kernel})
     if(NOT dtype STREQUAL "-")

@@ -128,7 +128,7 @@ static bool set_problem(convolution *c, const situ_work *work) {
   c->pass = work->op;
   p->kind = (uint8_t)work->op, p->dtype = (uint8_t)dtype;
   if (dtype == SITU_F32) p->precision = (uint8_t)situ__host->matmul_precision();
-  bool good = dtype >= SITU_F16 && situ__lower_lane_of(compute) == situ__lower_lane_of(dtype);
+  bool good = dtype >= SITU_F16 && situ__lower_compute_of(compute) == situ__lower_compute_of(dtype);
   for (int k = X; k <= Y; k++) {
     const situ_view_desc *v = c->of[k] = of[work->op][k];
     good = good && v->dtype == dtype && v->numel > 0;

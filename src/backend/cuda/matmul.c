@@ -78,7 +78,7 @@ static bool of_its_kind(const product *p) {
   const situ_dtype dtype = (situ_dtype)w->out[0]->dtype;
   const situ_dtype compute = w->compute ? w->compute : dtype;
   return dtype >= SITU_F16 && w->in[0]->dtype == dtype && w->in[1]->dtype == dtype &&
-         situ__lower_lane_of(compute) == situ__lower_lane_of(dtype) && w->scalar[0] != 0 && p->s->k > 0;
+         situ__lower_compute_of(compute) == situ__lower_compute_of(dtype) && w->scalar[0] != 0 && p->s->k > 0;
 }
 
 /* ---- layout of operands ---------------------------------------------------------------------- */

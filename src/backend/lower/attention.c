@@ -72,7 +72,7 @@ typedef enum pass { FORWARD, QUERIES, KEYS } pass; /* OP of the kernel */
 static situ__call call_of(const problem *p, pass op) {
   const situ_dtype dtype = (situ_dtype)p->work->in[0]->dtype;
   return (situ__call){ .variant = { SITU__TEXT_attention, .op = (uint8_t)op,
-                                    .compute = (uint8_t)situ__lower_lane_dtype(dtype),
+                                    .compute = (uint8_t)situ__lower_compute_dtype(dtype),
                                     .dtype = { (uint8_t)dtype, p->mask ? p->mask->dtype : (uint8_t)0 } },
                        .op = "attention" };
 }
@@ -113,11 +113,11 @@ static situ_status run_gradients(int index, problem *p) {
   const situ_work *work = p->work;
   const situ_view_desc *y = work->in[3], *stats = work->in[4], *g = work->in[5], *dq = work->out[0], *dk = work->out[1],
                        *dv = work->out[2];
-  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)work->in[0]->dtype);
+  const situ_dtype compute = situ__lower_compute_dtype((situ_dtype)work->in[0]->dtype);
   situ_storage storage;
-  void *memory = situ__lower_scratch(index, "attention", (size_t)(stats->numel + 1) * situ__lower_size(lane));
+  void *memory = situ__lower_scratch(index, "attention", (size_t)(stats->numel + 1) * situ__lower_size(compute));
   if (!memory) return SITU_E_NOMEM;
-  const situ_view_desc deltas = situ__lower_scratch_view(&storage, memory, lane, stats->numel);
+  const situ_view_desc deltas = situ__lower_scratch_view(&storage, memory, compute, stats->numel);
   situ__call queries = call_of(p, QUERIES), keys = call_of(p, KEYS);
   p->w.y = y->offset, p->w.stats = stats->offset, p->w.g = g->offset, p->w.out = dq->offset;
   situ__lower_buffer(&queries, dq);
@@ -162,14 +162,14 @@ static bool ask_library(int index, const situ_work *work, situ_status *status) {
 
 situ_status situ__lower_attention(int index, const situ_work *work) {
   const situ_view_desc *mask = mask_of(work);
-  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)work->in[0]->dtype);
+  const situ_dtype compute = situ__lower_compute_dtype((situ_dtype)work->in[0]->dtype);
   situ_view_desc cast;
   situ_storage storage = { .data = NULL };
   situ_status status = SITU_OK;
   if (!count_shared(work->in[0], work->in[1])) return SITU_E_UNSUPPORTED;
   if (ask_library(index, work, &status)) return status;
-  if (mask && mask->dtype != SITU_BOOL && mask->dtype != lane) {
-    status = situ__lower_cast(index, mask, lane, &cast, &storage);
+  if (mask && mask->dtype != SITU_BOOL && mask->dtype != compute) {
+    status = situ__lower_cast(index, mask, compute, &cast, &storage);
     mask = &cast;
   }
   if (status == SITU_OK) {

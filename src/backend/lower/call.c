@@ -7,13 +7,14 @@
 #include "kernels/convert.h"
 
 void situ__lower_scalars(situ__call *call, const double *from) {
-  situ__lower_lane lane = situ__lower_lane_of((situ_dtype)call->variant.compute);
+  situ__lower_compute compute = situ__lower_compute_of((situ_dtype)call->variant.compute);
   for (int k = 0; k < 4; k++) {
-    if (lane == SITU__LANE_F32) call->scalar.f32[k] = (float)from[k];
-    else if (lane == SITU__LANE_F64) call->scalar.f64[k] = from[k];
+    if (compute == SITU__COMPUTE_F32) call->scalar.f32[k] = (float)from[k];
+    else if (compute == SITU__COMPUTE_F64) call->scalar.f64[k] = from[k];
     else call->scalar.i64[k] = f64_to_i64(from[k]);
   }
-  situ__lower_block(call, &call->scalar, lane == SITU__LANE_F32 ? sizeof call->scalar.f32 : sizeof call->scalar.f64);
+  situ__lower_block(call, &call->scalar,
+                    compute == SITU__COMPUTE_F32 ? sizeof call->scalar.f32 : sizeof call->scalar.f64);
 }
 
 void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]) {
@@ -26,7 +27,7 @@ void situ__lower_name(const situ__call *call, char name[SITU__CALL_NAME]) {
   /* Where a row has a name, its number adds nothing. */
   int used =
       snprintf(name, SITU__CALL_NAME, "situ_%s_%s_%d_%x", text[v->text], call->name ? call->name : "none",
-               call->name ? 0 : v->op, v->compute ? (unsigned)situ__lower_lane_dtype((situ_dtype)v->compute) : 0);
+               call->name ? 0 : v->op, v->compute ? (unsigned)situ__lower_compute_dtype((situ_dtype)v->compute) : 0);
   for (int k = 0; k < SITU__CALL_DTYPES; k++)
     used += snprintf(name + used, SITU__CALL_NAME - (size_t)used, "%x", (unsigned)v->dtype[k]);
   (void)snprintf(name + used, SITU__CALL_NAME - (size_t)used, "_%x", (unsigned)v->flags);

@@ -4,10 +4,10 @@
 
 situ_status situ__lower_cell(int index, const situ_work *work) {
   const situ_view_desc *h = work->out[work->outs - 1];
-  if (situ__lower_lane_of((situ_dtype)h->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
+  if (situ__lower_compute_of((situ_dtype)h->dtype) == SITU__COMPUTE_I64) return SITU_E_UNSUPPORTED;
   cells w = { .count = h->numel, .hidden = h->size[1] };
   situ__call call = { .variant = { SITU__TEXT_cell, .op = (uint8_t)work->op,
-                                   .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)h->dtype),
+                                   .compute = (uint8_t)situ__lower_compute_dtype((situ_dtype)h->dtype),
                                    .dtype = { h->dtype } },
                       .op = "cell" };
   for (int k = 0; k < work->outs + work->ins; k++) {

@@ -22,7 +22,7 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
                          const situ_view_desc *y2, situ_status *status) {
   const situ__target *target = situ__targets->of(index);
   if (target->cpu) return false;
-  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
+  const situ_dtype compute = situ__lower_compute_dtype((situ_dtype)x->dtype);
   const int64_t pack = PACK_BYTES / (int64_t)situ__lower_size(x->dtype);
   const situ_view_desc *to[] = { y, y2 };
   situ_view_desc own[2];
@@ -38,15 +38,15 @@ bool situ__lower_columns(int index, int op, column_sums n, const situ_view_desc 
   *status = SITU_OK;
   for (int k = 0; k < 2 && n.slices > 1; k++) {
     if (!to[k]) continue;
-    void *scratch = situ__lower_scratch(index, "reduce", (size_t)(n.slices * n.width) * situ__lower_size(lane));
+    void *scratch = situ__lower_scratch(index, "reduce", (size_t)(n.slices * n.width) * situ__lower_size(compute));
     if (!scratch) *status = SITU_E_NOMEM;
-    own[k] = situ__lower_scratch_view(&memory[k], scratch, lane, n.slices * n.width);
+    own[k] = situ__lower_scratch_view(&memory[k], scratch, compute, n.slices * n.width);
     to[k] = &own[k];
     n.divisor = 1;
   }
   n.y = situ__lower_offset(to[0]);
   n.y2 = situ__lower_offset(to[1]);
-  situ__call call = { .variant = { SITU__TEXT_columns, .op = (uint8_t)op, .compute = (uint8_t)lane,
+  situ__call call = { .variant = { SITU__TEXT_columns, .op = (uint8_t)op, .compute = (uint8_t)compute,
                                    .dtype = { (to[0] ? to[0] : to[1])->dtype, x->dtype } },
                       .op = op ? "norm" : "reduce" };
   situ__lower_buffer(&call, to[0]);

@@ -6,7 +6,7 @@ enum { IMAGE_SCRATCH = 1 << 24, TERMS = 512 }; /* maximum elements of unfolded c
 
 typedef struct conv {
   int index;
-  situ_dtype lane;
+  situ_dtype compute;
   windows c;
   int64_t depth, plane, large, small,
       many;                /* taps of all channels; windows; elements of an image of x and of y; images at a time */
@@ -33,7 +33,7 @@ static situ_status unfold(const conv *v, int64_t first, int64_t images) {
   windows c = v->c;
   c.images = images;
   c.x = v->x->offset + first * v->large;
-  situ__call call = { .variant = { SITU__TEXT_unfold, .compute = (uint8_t)v->lane, .dtype = { 0, v->x->dtype } },
+  situ__call call = { .variant = { SITU__TEXT_unfold, .compute = (uint8_t)v->compute, .dtype = { 0, v->x->dtype } },
                       .op = "conv" };
   situ__lower_buffer(&call, &v->columns);
   situ__lower_buffer(&call, v->x);
@@ -45,8 +45,9 @@ static situ_status fold(const conv *v, int64_t first, int64_t images) {
   windows c = v->c;
   c.images = images;
   c.x = v->x->offset + first * v->large;
-  situ__call call = { .variant = { SITU__TEXT_unfold, .op = 1, .compute = (uint8_t)v->lane, .dtype = { v->x->dtype } },
-                      .op = "conv" };
+  situ__call call = {
+    .variant = { SITU__TEXT_unfold, .op = 1, .compute = (uint8_t)v->compute, .dtype = { v->x->dtype } }, .op = "conv"
+  };
   situ__lower_buffer(&call, v->x);
   situ__lower_buffer(&call, &v->columns);
   if (v->bias) {
@@ -61,7 +62,7 @@ static situ_status fold(const conv *v, int64_t first, int64_t images) {
 static situ_status product(const conv *v, const situ_view_desc *a, const situ_view_desc *b, const situ_view_desc *bias,
                            const situ_view_desc *y, int64_t together) {
   return situ__lower_matmul_sums(v->index,
-                                 &(situ_work){ SITU_VERB_MATMUL, .ins = 3, .outs = 1, .compute = v->lane,
+                                 &(situ_work){ SITU_VERB_MATMUL, .ins = 3, .outs = 1, .compute = v->compute,
                                                .in = { a, b, bias }, .out = { y }, .scalar = { 1, bias != NULL } },
                                  together);
 }
@@ -107,7 +108,7 @@ static situ_status grad_weight(const conv *v, int64_t first, int64_t images) {
 static situ_status add_up(const conv *v) {
   situ_view_desc all = shaped(&v->part, 0, 1, 1, v->parts, v->w->numel, false),
                  sum = shaped(v->w, 0, 1, 1, 1, v->w->numel, false);
-  return situ__lower_reduce(v->index, &(situ_work){ SITU_VERB_REDUCE, .op = SITU_REDUCE_SUM, .compute = v->lane,
+  return situ__lower_reduce(v->index, &(situ_work){ SITU_VERB_REDUCE, .op = SITU_REDUCE_SUM, .compute = v->compute,
                                                     .ins = 1, .outs = 1, .in = { &all }, .out = { &sum } });
 }
 
@@ -115,7 +116,7 @@ static situ_status scratch(conv *v, situ_conv_pass pass) {
   situ_status status;
   situ__target *d = situ__targets->enter(v->index, "conv", &status);
   if (!d) return status;
-  size_t size = situ__lower_size(v->lane);
+  size_t size = situ__lower_size(v->compute);
   int64_t image = v->c.groups * v->depth * v->plane;
   v->many = IMAGE_SCRATCH / (image ? image : 1) < 1 ? 1 : IMAGE_SCRATCH / (image ? image : 1);
   if (v->many > v->c.images) v->many = v->c.images;
@@ -128,8 +129,8 @@ static situ_status scratch(conv *v, situ_conv_pass pass) {
   void *part = NULL;
   if (pass == SITU_CONV_GRAD_WEIGHT && columns)
     part = situ__targets->scratch(d, "conv", (size_t)(v->parts * v->w->numel) * size);
-  v->columns = situ__lower_scratch_view(&v->memory, columns, v->lane, v->many * image);
-  v->part = situ__lower_scratch_view(&v->sums, part, v->lane, v->parts * v->w->numel);
+  v->columns = situ__lower_scratch_view(&v->memory, columns, v->compute, v->many * image);
+  v->part = situ__lower_scratch_view(&v->sums, part, v->compute, v->parts * v->w->numel);
   bool enough = columns && (part || pass != SITU_CONV_GRAD_WEIGHT);
   return situ__targets->leave(d, enough ? SITU_OK : SITU_E_NOMEM);
 }
@@ -155,7 +156,7 @@ situ_status situ__lower_conv(int index, const situ_work *work) {
              .w = of[work->op][1],
              .y = of[work->op][2],
              .bias = work->op != SITU_CONV_GRAD_WEIGHT && work->ins > 2 ? work->in[2] : NULL };
-  v.lane = situ__lower_lane_dtype(work->compute ? work->compute : (situ_dtype)result->dtype);
+  v.compute = situ__lower_compute_dtype(work->compute ? work->compute : (situ_dtype)result->dtype);
   v.c = situ__lower_windows(work->window, v.x, v.y);
   v.c.images = v.x->size[0], v.c.channels = v.x->size[1] / v.c.groups, v.c.outputs = v.y->size[1] / v.c.groups;
   v.c.bias = situ__lower_offset(v.bias);

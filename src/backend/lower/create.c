@@ -39,7 +39,7 @@ situ_status situ__lower_fill(int index, const situ_work *work) {
 
 situ_status situ__lower_range(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  bool integer = work->op == 0 && situ__lower_lane_of((situ_dtype)y->dtype) == SITU__LANE_I64;
+  bool integer = work->op == 0 && situ__lower_compute_of((situ_dtype)y->dtype) == SITU__COMPUTE_I64;
   situ__call call = { .variant = { SITU__TEXT_range, .op = (uint8_t)work->op, .dtype = { y->dtype } }, .op = "range" };
   struct {
     int64_t step[3], numel, offset;

@@ -44,9 +44,9 @@ static bool divides(int op) {
 /* view[0] is y; operands follow. */
 static situ_status launch(int index, const situ_work *work, int family, const char *name, situ_dtype compute, int ins,
                           const situ_view_desc *const *view) {
-  situ__lower_lane lane = situ__lower_lane_of(compute);
+  situ__lower_compute type = situ__lower_compute_of(compute);
   situ__call call = { .variant = { SITU__TEXT_elementwise, .op = (uint8_t)work->op, .family = (uint8_t)family,
-                                   .compute = (uint8_t)situ__lower_lane_dtype(compute) },
+                                   .compute = (uint8_t)situ__lower_compute_dtype(compute) },
                       .name = name,
                       .op = situ__host->verb_name(work->verb) };
   for (int k = 0; k <= ins; k++) {
@@ -56,12 +56,12 @@ static situ_status launch(int index, const situ_work *work, int family, const ch
   walk w;
   const bool dense = situ__lower_walk(&w, 1 + ins, view);
   situ__lower_block(&call, &w, sizeof w);
-  const bool faults = family == 3 && lane == SITU__LANE_I64 && divides(work->op);
+  const bool faults = family == 3 && type == SITU__COMPUTE_I64 && divides(work->op);
   /* A division by 0 is reported with the op that caused it; functions of two operands have no scalar parameters of
      their own. */
   situ__lower_scalars(&call, faults ? (double[4]){ work->op } : work->scalar);
   if (family == 0 && work->outs > 1 && work->out[1] &&
-      situ__lower_lane_of((situ_dtype)view[0]->dtype) != SITU__LANE_I64) {
+      situ__lower_compute_of((situ_dtype)view[0]->dtype) != SITU__COMPUTE_I64) {
     int64_t at = work->out[1]->offset;
     call.variant.flags |= FLAG_COUNTS;
     situ__lower_buffer(&call, work->out[1]);
@@ -141,7 +141,7 @@ static situ_status run_with_casts(int index, const situ_work *work, int family, 
 
 static bool has(const trait *row, situ_dtype compute) {
   if (row->wide && (compute == SITU_F16 || compute == SITU_BF16)) return false;
-  return situ__lower_lane_of(compute) == SITU__LANE_I64 ? row->integer : row->floating;
+  return situ__lower_compute_of(compute) == SITU__COMPUTE_I64 ? row->integer : row->floating;
 }
 
 /* A copy within a dtype moves bytes, as an integer dtype of the same size: every bit of a NaN is kept. */
@@ -157,7 +157,7 @@ situ_status situ__lower_unary(int index, const situ_work *work) {
   const trait *row = &unary[work->op];
   if (!has(row, work->compute)) return SITU_E_UNSUPPORTED;
   bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
-  if (situ__lower_lane_of(work->compute) == SITU__LANE_I64 && divides && work->scalar[0] == 0)
+  if (situ__lower_compute_of(work->compute) == SITU__COMPUTE_I64 && divides && work->scalar[0] == 0)
     return situ__host->fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
   const situ_view_desc *view[] = { work->out[0], work->in[0] };
   return run_with_casts(index, work, 1, row->name, row->test, 1, view);
@@ -165,7 +165,7 @@ situ_status situ__lower_unary(int index, const situ_work *work) {
 
 situ_status situ__lower_unary_grad(int index, const situ_work *work) {
   const trait *row = &unary[work->op];
-  if (!row->gradient || situ__lower_lane_of(work->compute) == SITU__LANE_I64 || !has(row, work->compute))
+  if (!row->gradient || situ__lower_compute_of(work->compute) == SITU__COMPUTE_I64 || !has(row, work->compute))
     return SITU_E_UNSUPPORTED;
   const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
   const bool uses_x = row->uses & USES_X, uses_y = row->uses & USES_Y;

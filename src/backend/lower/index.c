@@ -68,7 +68,7 @@ static situ_status scatter(int index, const situ_work *work, const situ_view_des
   if (!w.numel || !p.count) return SITU_OK;
   bool add = work->op & SITU_INDEX_ADD;
   situ__call call = { .variant = { SITU__TEXT_index, .op = 1,
-                                   .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)y->dtype),
+                                   .compute = (uint8_t)situ__lower_compute_dtype((situ_dtype)y->dtype),
                                    .dtype = { y->dtype, src->dtype, at->dtype }, .flags = add ? FLAG_ADD : 0 },
                       .op = "scatter" };
   situ__lower_buffer(&call, y);
@@ -91,12 +91,12 @@ static situ_status scatter(int index, const situ_work *work, const situ_view_des
 /* Sums of f16 and bf16 are kept in f32 and rounded once. */
 situ_status situ__lower_scatter(int index, const situ_work *work) {
   const situ_view_desc *y = work->out[0];
-  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)y->dtype);
-  if (lane == y->dtype || lane == SITU_I64 || !(work->op & SITU_INDEX_ADD)) return scatter(index, work, y);
-  void *memory = situ__lower_scratch(index, "scatter", (size_t)y->numel * situ__lower_size(lane));
+  situ_dtype compute = situ__lower_compute_dtype((situ_dtype)y->dtype);
+  if (compute == y->dtype || compute == SITU_I64 || !(work->op & SITU_INDEX_ADD)) return scatter(index, work, y);
+  void *memory = situ__lower_scratch(index, "scatter", (size_t)y->numel * situ__lower_size(compute));
   if (!memory) return SITU_E_NOMEM;
   situ_storage storage;
-  situ_view_desc wide = situ__lower_scratch_view(&storage, memory, lane, y->numel);
+  situ_view_desc wide = situ__lower_scratch_view(&storage, memory, compute, y->numel);
   wide.ndim = y->ndim;
   for (int64_t d = y->ndim - 1, step = 1; d >= 0; step *= y->size[d--])
     wide.size[d] = y->size[d], wide.stride[d] = step;

@@ -200,11 +200,11 @@ situ_status situ__lower_cast(int index, const situ_view_desc *v, situ_dtype dtyp
                              situ_storage *storage);
 /* Integer dtype of the same element size. */
 situ_dtype situ__lower_integer_dtype(int dtype);
-situ_dtype situ__lower_lane_dtype(situ_dtype dtype);
+situ_dtype situ__lower_compute_dtype(situ_dtype dtype);
 static inline int64_t situ__lower_offset(const situ_view_desc *view) { return view ? view->offset : 0; }
 
-typedef enum situ__lower_lane { SITU__LANE_F32, SITU__LANE_F64, SITU__LANE_I64 } situ__lower_lane;
-situ__lower_lane situ__lower_lane_of(situ_dtype dtype);
+typedef enum situ__lower_compute { SITU__COMPUTE_F32, SITU__COMPUTE_F64, SITU__COMPUTE_I64 } situ__lower_compute;
+situ__lower_compute situ__lower_compute_of(situ_dtype dtype);
 static inline size_t situ__lower_size(int dtype) { return situ__dtypes[dtype].size; }
 
 /* ---- verbs, each in the file of its family -------------------------------------------------- */

@@ -74,7 +74,7 @@ situ_status situ__lower_matmul_sums(int index, const situ_work *work, int64_t to
                  .b_k = b->stride[0] };
   if (bias) s.bias_row = step(bias, y, row), s.bias_col = step(bias, y, column);
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)y->dtype;
-  situ__call call = { .variant = { SITU__TEXT_matmul, .compute = (uint8_t)situ__lower_lane_dtype(compute) },
+  situ__call call = { .variant = { SITU__TEXT_matmul, .compute = (uint8_t)situ__lower_compute_dtype(compute) },
                       .op = "matmul" };
   const situ_view_desc *view[] = { y, a, b, bias };
   for (int k = 0; k < (bias ? 4 : 3); k++) {

@@ -14,7 +14,7 @@ static situ_status total(int index, situ_view_desc *from, const situ_view_desc *
 
 typedef struct plan {
   const situ_work *work;
-  situ_dtype lane;
+  situ_dtype compute;
   uint8_t dtype; /* x's dtype */
   situ__call call;
   nlls n;
@@ -51,7 +51,7 @@ static situ_status add_up(const plan *p, int index, void *each, pieces cut, uint
                           const situ_view_desc *total) {
   nlls n = p->n;
   n.y = situ__lower_offset(y), n.total = situ__lower_offset(total);
-  situ__call call = { .variant = { SITU__TEXT_nll, .op = 2, .compute = (uint8_t)p->lane,
+  situ__call call = { .variant = { SITU__TEXT_nll, .op = 2, .compute = (uint8_t)p->compute,
                                    .dtype = { y ? y->dtype : p->dtype }, .flags = flags },
                       .op = "cross_entropy" };
   situ__lower_buffer(&call, y);
@@ -91,7 +91,7 @@ static situ_status forward(plan *p, int index) {
     if (!take_scratch(p, 1, index, 2 * PIECES)) return SITU_E_NOMEM;
     const int64_t length = (count + PIECES - 1) / PIECES, parts = (count + length - 1) / length;
     situ_storage memory;
-    const situ_view_desc sums = situ__lower_scratch_view(&memory, p->scratch[1], p->lane, 2 * parts);
+    const situ_view_desc sums = situ__lower_scratch_view(&memory, p->scratch[1], p->compute, 2 * parts);
     status = add_up(p, index, terms, (pieces){ parts, length, count }, FLAG_EACH, &sums, NULL);
     if (status != SITU_OK) return status;
     terms = p->scratch[1];
@@ -104,11 +104,11 @@ static situ_status backward(plan *p, int index) {
   const situ_work *work = p->work;
   const situ_view_desc *weight = work->in[3];
   situ_storage memory;
-  situ_view_desc weight_sum = { .dtype = (uint8_t)p->lane };
+  situ_view_desc weight_sum = { .dtype = (uint8_t)p->compute };
   situ_status status = SITU_OK;
   if (weight) {
     if (!take_scratch(p, 0, index, 1)) return SITU_E_NOMEM;
-    weight_sum = situ__lower_scratch_view(&memory, p->scratch[0], p->lane, 1);
+    weight_sum = situ__lower_scratch_view(&memory, p->scratch[0], p->compute, 1);
     situ_view_desc from = *weight;
     status = total(index, &from, &weight_sum);
   }
@@ -120,7 +120,7 @@ static situ_status backward(plan *p, int index) {
   add_operand(p, -1, work->in[5]);
   add_operand(p, 2, work->in[0]);
   add_operand(p, 4, work->in[4]);
-  if (!work->in[4]) p->call.variant.dtype[4] = (uint8_t)p->lane; /* the dtype that it would have */
+  if (!work->in[4]) p->call.variant.dtype[4] = (uint8_t)p->compute; /* the dtype that it would have */
   add_operand(p, -1, weight ? &weight_sum : NULL);
   if (work->integer[1] == SITU_REDUCTION_NONE) p->call.variant.flags |= FLAG_EACH;
   if (work->integer[1] == SITU_REDUCTION_MEAN && work->in[4]) p->call.variant.flags |= FLAG_MEAN;
@@ -135,8 +135,8 @@ situ_status situ__lower_nll(int index, const situ_work *work) {
   bool back = work->op == SITU_NLL_GRAD;
   const situ_view_desc *x = work->in[back], *target = work->in[back + 1], *weight = work->in[back + 2];
   const situ_view_desc *lse = back ? work->in[5] : work->out[2];
-  plan p = { .work = work, .lane = situ__lower_lane_dtype((situ_dtype)x->dtype), .dtype = x->dtype };
-  if (p.lane == SITU_I64) return SITU_E_UNSUPPORTED;
+  plan p = { .work = work, .compute = situ__lower_compute_dtype((situ_dtype)x->dtype), .dtype = x->dtype };
+  if (p.compute == SITU_I64) return SITU_E_UNSUPPORTED;
   p.n = (nlls){ .positions = target->numel,
                 .classes = x->size[1],
                 .inner = x->size[2],
@@ -149,7 +149,7 @@ situ_status situ__lower_nll(int index, const situ_work *work) {
                 .weight = situ__lower_offset(weight),
                 .lse = situ__lower_offset(lse),
                 .total = back ? situ__lower_offset(work->in[4]) : 0 };
-  p.call = (situ__call){ .variant = { SITU__TEXT_nll, .op = back, .compute = (uint8_t)p.lane,
+  p.call = (situ__call){ .variant = { SITU__TEXT_nll, .op = back, .compute = (uint8_t)p.compute,
                                       .flags = (weight ? FLAG_WEIGHT : 0) | (work->integer[2] ? FLAG_LOGITS : 0) },
                          .op = "cross_entropy",
                          .checks = true };

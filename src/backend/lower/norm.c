@@ -85,13 +85,13 @@ static situ_status norm_columns(int index, situ__call call, const norm_operands 
 
 situ_status situ__lower_norm(int index, const situ_work *work) {
   const norm_operands o = norm_operands_of(work);
-  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)o.x->dtype);
+  const situ_dtype compute = situ__lower_compute_dtype((situ_dtype)o.x->dtype);
   const uint8_t vectors =
       vector_dtype((const situ_view_desc *[]){ o.weight, o.bias, o.dweight, o.dbias }, 4, o.x->dtype);
-  if (lane == SITU_I64 || vectors == SITU_DTYPES) return SITU_E_UNSUPPORTED;
+  if (compute == SITU_I64 || vectors == SITU_DTYPES) return SITU_E_UNSUPPORTED;
   const norms n = offsets_of(&o);
   /* Absent operands get x's dtype, so that no extra variant is compiled. */
-  const situ__call call = { .variant = { SITU__TEXT_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane,
+  const situ__call call = { .variant = { SITU__TEXT_norm, .op = (uint8_t)work->op, .compute = (uint8_t)compute,
                                          .dtype = { o.y ? o.y->dtype : o.x->dtype, o.x->dtype,
                                                     o.g ? o.g->dtype : o.x->dtype, vectors, vectors } },
                             .op = "norm" };
@@ -112,8 +112,8 @@ static situ_status batch_norm(int index, const situ_work *work) {
   const situ_view_desc *old_mean = back ? NULL : work->in[3], *old_var = back ? NULL : work->in[4];
   const situ_view_desc *new_mean = back ? NULL : work->out[3], *new_var = back ? NULL : work->out[4];
   const situ_view_desc *vectors[] = { weight, bias, old_mean, old_var, new_mean, new_var, dweight, dbias };
-  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)x->dtype);
-  if (lane == SITU_I64) return SITU_E_UNSUPPORTED;
+  situ_dtype compute = situ__lower_compute_dtype((situ_dtype)x->dtype);
+  if (compute == SITU_I64) return SITU_E_UNSUPPORTED;
   if (!back && work->integer[0] && !x->numel)
     return situ__host->fail(SITU_E_ARG, "batch_norm", "no elements have no statistics");
   const int64_t flags = (work->integer[0] ? FLAG_TRAINING : 0) | (weight ? FLAG_WEIGHT : 0) | (bias ? FLAG_BIAS : 0) |
@@ -137,7 +137,7 @@ static situ_status batch_norm(int index, const situ_work *work) {
                     situ__lower_offset(new_var),
                     situ__lower_offset(dweight),
                     situ__lower_offset(dbias) };
-  situ__call call = { .variant = { SITU__TEXT_batch_norm, .op = (uint8_t)work->op, .compute = (uint8_t)lane,
+  situ__call call = { .variant = { SITU__TEXT_batch_norm, .op = (uint8_t)work->op, .compute = (uint8_t)compute,
                                    .dtype = { y ? y->dtype : x->dtype, x->dtype, g ? g->dtype : x->dtype,
                                               vector_dtype(vectors, 8, x->dtype) } },
                       .op = "batch_norm" };
@@ -171,15 +171,15 @@ situ_status situ__lower_batch_norm(int index, const situ_work *given) {
   const int count = back ? 3 : MOST, written = back ? 1 : 4; /* index of the first vector that is written */
   const situ_view_desc *vector[MOST] = { NULL };
   for (int k = 0; k < count; k++) vector[k] = *slot[k];
-  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)work.in[back]->dtype);
+  const situ_dtype compute = situ__lower_compute_dtype((situ_dtype)work.in[back]->dtype);
   if (vector_dtype(vector, count, 0) != SITU_DTYPES) return batch_norm(index, given);
   situ_view_desc own[MOST];
   situ_storage memory[MOST] = { 0 };
   situ_status status = SITU_OK;
   for (int k = 0; k < count && status == SITU_OK; k++) {
-    if (!vector[k] || vector[k]->dtype == lane) continue;
-    status = k < written ? situ__lower_cast(index, vector[k], lane, &own[k], &memory[k])
-                         : situ__lower_stand_in(index, vector[k], lane, &own[k], &memory[k]);
+    if (!vector[k] || vector[k]->dtype == compute) continue;
+    status = k < written ? situ__lower_cast(index, vector[k], compute, &own[k], &memory[k])
+                         : situ__lower_stand_in(index, vector[k], compute, &own[k], &memory[k]);
     *slot[k] = &own[k];
   }
   if (status == SITU_OK) status = batch_norm(index, &work);

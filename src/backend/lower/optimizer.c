@@ -53,7 +53,7 @@ static void begin_step(step_call *c, const situ_work *work, const situ_optimizer
   const bool decoupled = situ__is_decoupled(rule, o);
   const situ__step_constants constants = situ__constants_of(rule, o, item);
   *c = (step_call){ .call = { .variant = { SITU__TEXT_optimizer, .op = (uint8_t)work->op,
-                                           .compute = (uint8_t)situ__lower_lane_dtype(dtype),
+                                           .compute = (uint8_t)situ__lower_compute_dtype(dtype),
                                            .dtype = { (uint8_t)dtype },
                                            .flags = flags_of(work, item, states_of(work, item)) },
                               .op = "optimizer" },
@@ -130,7 +130,7 @@ static situ_status step_together(situ__target *d, const situ_work *work, int64_t
 situ_status situ__lower_optimizer(int index, const situ_work *work) {
   situ_status status;
   for (int64_t i = 0; i < work->list_count; i++)
-    if (situ__lower_lane_of((situ_dtype)work->list[i].param->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
+    if (situ__lower_compute_of((situ_dtype)work->list[i].param->dtype) == SITU__COMPUTE_I64) return SITU_E_UNSUPPORTED;
   situ__target *d = situ__targets->enter(index, "optimizer", &status);
   if (!d) return status;
   for (int64_t i = 0; i < work->list_count && status == SITU_OK;) {

@@ -18,7 +18,7 @@ static situ_status merge(situ__target *d, situ__call call, const sorts *s, const
                          int64_t all) {
   call.variant.op = 1;
   call.variant.dtype[1] = work->in[0]->dtype;
-  call.variant.compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)work->in[0]->dtype);
+  call.variant.compute = (uint8_t)situ__lower_compute_dtype((situ_dtype)work->in[0]->dtype);
   call.variant.flags = work->op ? FLAG_SERIAL : 0;
   call.buffer[call.buffers++] = from;
   call.buffer[call.buffers++] = to;
@@ -72,7 +72,8 @@ situ_status situ__lower_nonzero(int index, const situ_work *work) {
   walk w = { .numel = x->numel, .ndim = x->ndim, .offset = { x->offset } };
   for (int d = 0; d < x->ndim; d++) w.size[d] = x->size[d];
   int64_t counted = (x->numel + PIECE - 1) / PIECE, offset = y->offset, capacity = y->ndim ? y->size[0] : 0;
-  situ__call call = { .variant = { SITU__TEXT_nonzero, .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)x->dtype),
+  situ__call call = { .variant = { SITU__TEXT_nonzero,
+                                   .compute = (uint8_t)situ__lower_compute_dtype((situ_dtype)x->dtype),
                                    .dtype = { 0, x->dtype } },
                       .op = "nonzero" };
   situ_status status;

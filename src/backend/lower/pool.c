@@ -26,14 +26,14 @@ situ_status situ__lower_pool(int index, const situ_work *work) {
   const situ_view_desc *where = work->op == SITU_POOL_MAX        ? (work->outs > 1 ? work->out[1] : NULL)
                                 : work->op == SITU_POOL_MAX_GRAD ? work->in[1]
                                                                  : NULL;
-  situ_dtype lane = situ__lower_lane_dtype((situ_dtype)large->dtype);
-  if (lane == SITU_I64 && work->op >= SITU_POOL_ADAPTIVE_AVG) return SITU_E_UNSUPPORTED;
+  situ_dtype compute = situ__lower_compute_dtype((situ_dtype)large->dtype);
+  if (compute == SITU_I64 && work->op >= SITU_POOL_ADAPTIVE_AVG) return SITU_E_UNSUPPORTED;
   const situ_window none = { .kernel = { 1, 1 }, .stride = { 1, 1 }, .groups = 1 };
   windows c = situ__lower_windows(work->window ? work->window : &none, large, small);
   c.images = large->size[0] * large->size[1];
   c.w = situ__lower_offset(where);
   int64_t verb = SITU_VERB_POOL, planes = c.images;
-  situ__call call = { .variant = { SITU__TEXT_pool, .op = (uint8_t)work->op, .compute = (uint8_t)lane,
+  situ__call call = { .variant = { SITU__TEXT_pool, .op = (uint8_t)work->op, .compute = (uint8_t)compute,
                                    .dtype = { work->out[0]->dtype, work->in[0]->dtype },
                                    .flags = where ? FLAG_EACH : 0 },
                       .op = "pool" };

@@ -46,7 +46,7 @@ static situ_status fold(int index, const situ_work *work, situ_dtype compute, co
                         const situ_view_desc *x, const walk *kept, const walk *part, const pieces *cut) {
   bool dense = part->ndim == 0 || (part->ndim == 1 && part->stride[0][0] == 1);
   bool beside = !dense && kept->ndim == 1 && kept->stride[1][0] == 1 && cut->count == 1 && r->fold < FOLD_MOMENTS;
-  situ__call call = { .variant = { SITU__TEXT_reduce, .compute = (uint8_t)situ__lower_lane_dtype(compute),
+  situ__call call = { .variant = { SITU__TEXT_reduce, .compute = (uint8_t)situ__lower_compute_dtype(compute),
                                    .dtype = { y->dtype, x->dtype },
                                    .flags = r->fold << 4 | r->map << 8 | r->finish << 12 | (dense ? FLAG_DENSE : 0) },
                       .op = "reduce" };
@@ -65,7 +65,7 @@ static situ_status in_pieces(int index, const situ_work *work, situ_dtype comput
   void *memory = situ__lower_scratch(index, "reduce", PIECES * sizeof(double));
   if (!memory) return SITU_E_NOMEM;
   situ_storage storage;
-  situ_view_desc folds = situ__lower_scratch_view(&storage, memory, situ__lower_lane_dtype(compute), PIECES);
+  situ_view_desc folds = situ__lower_scratch_view(&storage, memory, situ__lower_compute_dtype(compute), PIECES);
   recipe first = { r->fold, r->map, FINISH_NONE }, second = { r->fold, is_test(r) ? r->map : MAP_NONE, r->finish };
   walk lines_of = {
     .numel = PIECES, .ndim = 1, .size = { PIECES }, .offset = { 0, x->offset }, .stride = { { 1 }, { 0 } }
@@ -95,7 +95,7 @@ static situ_status reduce(int index, const situ_work *work, situ_dtype compute, 
   if (kept.numel == 1 && part.ndim == 1 && part.numel >= LONG && r->fold < FOLD_MOMENTS)
     return in_pieces(index, work, compute, r, &part);
   if (r->fold == FOLD_SUM && r->map == MAP_NONE && r->finish <= FINISH_MEAN &&
-      situ__lower_lane_of(compute) != SITU__LANE_I64 && kept.ndim == 1 && kept.stride[0][0] == 1 &&
+      situ__lower_compute_of(compute) != SITU__COMPUTE_I64 && kept.ndim == 1 && kept.stride[0][0] == 1 &&
       kept.stride[1][0] == 1 && part.ndim == 1 && part.numel >= ROWS) {
     const column_sums n = { .rows = part.numel,
                             .width = kept.numel,
@@ -110,19 +110,19 @@ static situ_status reduce(int index, const situ_work *work, situ_dtype compute, 
 
 /* Other combinations of dtypes: casts x first and y last. */
 static situ_status reduce_cast(int index, const situ_work *given, situ_dtype compute, const recipe *r) {
-  const situ_dtype lane = situ__lower_lane_dtype(compute);
+  const situ_dtype wide = situ__lower_compute_dtype(compute);
   const situ_view_desc *x = given->in[0], *y = given->out[0];
   situ_work work = *given;
   situ_view_desc own_x, own_y;
   situ_storage memory_x = { 0 }, memory_y = { 0 };
   situ_status status = SITU_OK;
-  if (situ__lower_lane_of((situ_dtype)x->dtype) != situ__lower_lane_of(compute)) {
-    status = situ__lower_cast(index, x, lane, &own_x, &memory_x);
+  if (situ__lower_compute_of((situ_dtype)x->dtype) != situ__lower_compute_of(compute)) {
+    status = situ__lower_cast(index, x, wide, &own_x, &memory_x);
     work.in[0] = &own_x;
   }
-  bool direct = y->dtype == lane || y->dtype == work.in[0]->dtype || (is_test(r) && y->dtype == SITU_BOOL);
+  bool direct = y->dtype == wide || y->dtype == work.in[0]->dtype || (is_test(r) && y->dtype == SITU_BOOL);
   if (status == SITU_OK && !direct) {
-    status = situ__lower_stand_in(index, y, lane, &own_y, &memory_y);
+    status = situ__lower_stand_in(index, y, wide, &own_y, &memory_y);
     work.out[0] = &own_y;
   }
   if (status == SITU_OK) status = reduce(index, &work, compute, r);
@@ -137,7 +137,7 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
   recipe r = recipe_of(work);
-  bool integer = situ__lower_lane_of(compute) == SITU__LANE_I64;
+  bool integer = situ__lower_compute_of(compute) == SITU__COMPUTE_I64;
   if (integer && (r.finish || r.fold >= FOLD_MOMENTS))
     return situ__host->fail(SITU_E_DTYPE, "reduce",
                             "mean, var, std, norm and logsumexp are not computed in whole numbers");
@@ -160,7 +160,7 @@ situ_status situ__lower_arg_reduce(int index, const situ_work *work) {
   lines w = situ__lower_lines(x, work->integer[0], 3, view);
   if (!w.size) return situ__host->fail(SITU_E_ARG, "arg_reduce", "no elements have no extreme");
   situ__call call = { .variant = { SITU__TEXT_arg_reduce, .op = (uint8_t)work->op, .flags = view[0] ? FLAG_EACH : 0,
-                                   .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)x->dtype),
+                                   .compute = (uint8_t)situ__lower_compute_dtype((situ_dtype)x->dtype),
                                    .dtype = { x->dtype, x->dtype } },
                       .op = "arg_reduce" };
   for (int k = 0; k < 3; k++) situ__lower_buffer(&call, view[k]);
@@ -174,7 +174,7 @@ situ_status situ__lower_scan(int index, const situ_work *work) {
   const int operands = 1 + work->ins;
   lines w = situ__lower_lines(view[1], work->integer[0], operands, view);
   situ__call call = { .variant = { SITU__TEXT_scan, .op = (uint8_t)work->op,
-                                   .compute = (uint8_t)situ__lower_lane_dtype(dtype),
+                                   .compute = (uint8_t)situ__lower_compute_dtype(dtype),
                                    .dtype = { view[0]->dtype, view[1]->dtype } },
                       .op = "scan" };
   for (int k = 0; k < operands; k++) situ__lower_buffer(&call, view[k]);

@@ -7,9 +7,9 @@ situ_status situ__lower_softmax(int index, const situ_work *work) {
   int operands = work->op >= SITU_SOFTMAX_GRAD ? 3 : 2;
   lines w = situ__lower_lines(view[0], work->integer[0], operands, view);
   w.masked = work->integer[1] != 0;
-  if (situ__lower_lane_of((situ_dtype)view[0]->dtype) == SITU__LANE_I64) return SITU_E_UNSUPPORTED;
+  if (situ__lower_compute_of((situ_dtype)view[0]->dtype) == SITU__COMPUTE_I64) return SITU_E_UNSUPPORTED;
   situ__call call = { .variant = { SITU__TEXT_softmax, .op = (uint8_t)work->op,
-                                   .compute = (uint8_t)situ__lower_lane_dtype((situ_dtype)view[0]->dtype) },
+                                   .compute = (uint8_t)situ__lower_compute_dtype((situ_dtype)view[0]->dtype) },
                       .op = "softmax" };
   for (int k = 0; k < operands; k++) {
     call.variant.dtype[k] = view[k]->dtype;

@@ -2,13 +2,13 @@
    SPDX-License-Identifier: MIT */
 #include "backend/lower/lower.h"
 
-situ__lower_lane situ__lower_lane_of(situ_dtype dtype) {
+situ__lower_compute situ__lower_compute_of(situ_dtype dtype) {
   switch (dtype) {
   case SITU_F16:
   case SITU_BF16:
-  case SITU_F32: return SITU__LANE_F32;
-  case SITU_F64: return SITU__LANE_F64;
-  default: return SITU__LANE_I64;
+  case SITU_F32: return SITU__COMPUTE_F32;
+  case SITU_F64: return SITU__COMPUTE_F64;
+  default: return SITU__COMPUTE_I64;
   }
 }
 
@@ -17,11 +17,11 @@ situ_dtype situ__lower_integer_dtype(int dtype) {
   return integer[situ__lower_size(dtype)];
 }
 
-situ_dtype situ__lower_lane_dtype(situ_dtype dtype) {
+situ_dtype situ__lower_compute_dtype(situ_dtype dtype) {
   static const situ_dtype of[] = {
-    [SITU__LANE_F32] = SITU_F32, [SITU__LANE_F64] = SITU_F64, [SITU__LANE_I64] = SITU_I64
+    [SITU__COMPUTE_F32] = SITU_F32, [SITU__COMPUTE_F64] = SITU_F64, [SITU__COMPUTE_I64] = SITU_I64
   };
-  return of[situ__lower_lane_of(dtype)];
+  return of[situ__lower_compute_of(dtype)];
 }
 
 /* ---- walks ---------------------------------------------------------------------------------- */

@@ -21,7 +21,7 @@ const char *situ__cl_dtype_name(int dtype) {
 
 /* Definitions before a source: its types, its op and its device. */
 static void prologue(const situ__cl_device *d, const situ__call *call, char *out, size_t size) {
-  static const char *const lane[] = {
+  static const char *const compute[] = {
     "#define T float\n#define TYPE float\n#define WIDE 16\n#define TNAME f32\n#define FLOATING 1\n",
     "#define T double\n#define TYPE double\n#define WIDE 8\n#define TNAME f64\n#define FLOATING 1\n",
     "#define T I64\n#define TYPE long\n#define WIDE 8\n#define TNAME i64\n#define FLOATING 0\n"
@@ -31,7 +31,7 @@ static void prologue(const situ__cl_device *d, const situ__call *call, char *out
                       "#define GROUP_SIZE %zu\n#define ON_CPU %d\n#define OP %d\n#define FLAGS "
                       "%u\n#define NAME %s\n%s",
                       d->target.group, d->target.cpu, v->op, v->flags, call->name ? call->name : "none",
-                      v->compute ? lane[situ__lower_lane_of((situ_dtype)v->compute)] : "");
+                      v->compute ? compute[situ__lower_compute_of((situ_dtype)v->compute)] : "");
   for (int k = 0; k < SITU__CALL_DTYPES; k++)
     if (v->dtype[k])
       used += snprintf(out + used, size - (size_t)used, "#define D%d %s\n", k, situ__cl_dtype_name(v->dtype[k]));

@@ -284,7 +284,7 @@ static double get_value(const unsigned char *from, int dtype) {
   }
 }
 
-static bool is_floating(int dtype) { return situ__lower_lane_of((situ_dtype)dtype) != SITU__LANE_I64; }
+static bool is_floating(int dtype) { return situ__lower_compute_of((situ_dtype)dtype) != SITU__COMPUTE_I64; }
 
 void situ__cl_trial_fill(trial_operand *o, int seed) {
   const int dtype = o->on_host.dtype;

@@ -130,12 +130,12 @@ static void compare(const problem *p, int pass, bool bias, const double *sum, co
   const test_view *to = p->v[result_of(pass)];
   const situ_dtype dtype = (situ_dtype)to->d.dtype;
   const bool exact = !situ_dtype_is_floating(dtype);
-  const double lane = unit(dtype == SITU_F64 ? SITU_F64 : SITU_F32), some = 4 + sqrt((double)terms);
+  const double unit_of_compute = unit(dtype == SITU_F64 ? SITU_F64 : SITU_F32), some = 4 + sqrt((double)terms);
   const int64_t plane = to->d.size[2] * to->d.size[3];
   for (int64_t i = 0; i < to->d.numel; i++) {
     const double extra = bias ? view_get(p->v[BIAS], i / plane % to->d.size[1]) : 0, want = sum[i] + extra,
                  got = view_get(to, i);
-    const double allowed = unit(dtype) * fabs(want) * 1.01 + lane * some * (size[i] + fabs(extra));
+    const double allowed = unit(dtype) * fabs(want) * 1.01 + unit_of_compute * some * (size[i] + fabs(extra));
     if (!(fabs(got - want) <= (exact ? 0 : allowed)))
       fail_msg(
           "%s %s [%lld, %lldx%lld, %lld, %lld] x [%lldx%lld, %lld, %lld]: element %lld is %.17g, want %.17g, allowed error %g",

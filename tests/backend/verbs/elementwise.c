@@ -158,14 +158,15 @@ static bool unary_is_test(int op) {
 }
 static bool binary_is_test(int op) { return op >= SITU_BINARY_eq && op <= SITU_BINARY_logical_xor; }
 
-/* Half a unit of the dtype for its rounding, and five of the lane, at `scale`, for the function (tests/backend/verbs/math.c is
+/* Half a unit of the dtype for its rounding, and five of the compute type, at `scale`, for the function (tests/backend/verbs/math.c is
    exact about those). */
 static bool close_to(double got, double want, double scale, situ_dtype dtype) {
   static const double unit[SITU_DTYPES] = { [SITU_F16] = 0x1p-11, [SITU_BF16] = 0x1p-8 };
-  double lane = dtype == SITU_F64 ? DBL_EPSILON : FLT_EPSILON;
+  double unit_of_compute = dtype == SITU_F64 ? DBL_EPSILON : FLT_EPSILON;
   if (isnan(want) || isinf(want)) return isnan(want) ? isnan(got) : got == want;
   if (!situ_dtype_is_floating(dtype)) return got == want;
-  return fabs(got - want) <= 1.01 * unit[dtype] * fabs(want) + 5 * lane * scale + (dtype == SITU_F16 ? 0x1p-25 : 1e-38);
+  return fabs(got - want) <=
+         1.01 * unit[dtype] * fabs(want) + 5 * unit_of_compute * scale + (dtype == SITU_F16 ? 0x1p-25 : 1e-38);
 }
 
 /* Whole numbers are stored wrapped. */

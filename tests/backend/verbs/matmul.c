@@ -89,7 +89,7 @@ static void compare(const test_view *y, int64_t k, const double *want, const dou
 static void check(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha,
                   double beta) {
   const int64_t m = y->d.size[y->d.ndim - 2], n = y->d.size[y->d.ndim - 1], k = a->d.size[a->d.ndim - 1];
-  const double lane = unit(y->d.dtype == SITU_F64 ? SITU_F64 : SITU_F32);
+  const double unit_of_compute = unit(y->d.dtype == SITU_F64 ? SITU_F64 : SITU_F32);
   const bool whole = !situ_dtype_is_floating((situ_dtype)y->d.dtype);
   double *as = values(a), *bs = values(b), *want = values(y), *allowed = values(y);
   for (int64_t at = 0; at < y->d.numel; at++) {
@@ -104,7 +104,7 @@ static void check(const test_view *a, const test_view *b, const test_view *bias,
     want[at] = wrapped(y->d.dtype, alpha * sum + extra);
     allowed[at] = whole ? 0
                         : unit(y->d.dtype) * fabs(want[at]) * 1.01 +
-                              lane * (4 + sqrt((double)k)) * (fabs(alpha) * size + fabs(extra));
+                              unit_of_compute * (4 + sqrt((double)k)) * (fabs(alpha) * size + fabs(extra));
   }
   for (int row = SITU__CHOICE_FREE; row < 0 || situ__matmul_choice.name_of(row); row++) {
     if (row >= 0 && !view_forces(situ__matmul_rows[row]->least)) continue;

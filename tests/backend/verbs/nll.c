@@ -77,9 +77,9 @@ static situ_status back(nll_case k, nll_views *v) {
 }
 
 static void near(const test_view *v, int64_t i, double want, double size, const char *what) {
-  double got = view_get(v, i), lane = v->d.dtype == SITU_F64 ? 0x1p-53 : 0x1p-24;
-  double unit = v->d.dtype == SITU_F16 ? 0x1p-11 : v->d.dtype == SITU_BF16 ? 0x1p-8 : lane;
-  double allowed = 40 * lane * size + unit * fabs(want) * 1.01 + (v->d.dtype == SITU_F16) * 0x1p-25;
+  double got = view_get(v, i), unit_of_compute = v->d.dtype == SITU_F64 ? 0x1p-53 : 0x1p-24;
+  double unit = v->d.dtype == SITU_F16 ? 0x1p-11 : v->d.dtype == SITU_BF16 ? 0x1p-8 : unit_of_compute;
+  double allowed = 40 * unit_of_compute * size + unit * fabs(want) * 1.01 + (v->d.dtype == SITU_F16) * 0x1p-25;
   if (isnan(want) ? !isnan(got) : !(fabs(got - want) <= allowed))
     fail_msg("%s of %s: element %lld is %.17g, want %.17g, allowed error %g", what,
              situ_dtype_name((situ_dtype)v->d.dtype), (long long)i, got, want, allowed);

@@ -99,7 +99,9 @@ static void check_sort(test_view *x, int dim, int descending, int64_t k) {
 
 static void check_scan(test_view *x, int dim) {
   situ_dtype out = situ_dtype_is_floating((situ_dtype)x->d.dtype) ? (situ_dtype)x->d.dtype : SITU_I64;
-  const double lane = on_cpu() ? 0x1p-53 : out == SITU_F64 ? 0x1p-53 : 0x1p-24; /* the cpu adds up f32 in f64 */
+  const double unit_of_compute = on_cpu()          ? 0x1p-53
+                                 : out == SITU_F64 ? 0x1p-53
+                                                   : 0x1p-24; /* the cpu adds up f32 in f64 */
   double eps = out == SITU_F16 ? 0x1p-10 : out == SITU_BF16 ? 0x1p-7 : out == SITU_F32 ? 0x1p-23 : 0x1p-45;
   int64_t n = length(x, dim), lines = x->d.numel / n;
   test_view *y = view_new(out, resized(x, dim, n), VIEW_ROWS);
@@ -109,8 +111,9 @@ static void check_scan(test_view *x, int dim) {
     for (int64_t i = 0; i < n; i++) {
       double v = view_get(x, at(x, dim, n, l, i)), got = view_get(y, at(x, dim, n, l, i));
       sum += v, size += fabs(v);
-      double allowed =
-          out == SITU_I64 ? 0 : eps * fabs((double)sum) + lane * (on_cpu() ? 8 : 8 + sqrt((double)i)) * (double)size;
+      double allowed = out == SITU_I64 ? 0
+                                       : eps * fabs((double)sum) +
+                                             unit_of_compute * (on_cpu() ? 8 : 8 + sqrt((double)i)) * (double)size;
       if (isnan(sum) ? !isnan(got) : !(got == (double)sum || fabs(got - (double)sum) <= allowed))
         fail_msg("line %lld, element %lld: %g, want %g", (long long)l, (long long)i, got, (double)sum);
     }

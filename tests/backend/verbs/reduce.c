@@ -17,7 +17,7 @@
 static const char *const op_name[SITU_REDUCES] = { "sum", "mean", "prod", "min",       "max",         "all",  "any",
                                                    "var", "std",  "norm", "logsumexp", "mean square", "count" };
 
-/* ---- the reference: one output at a time, in more digits than the lane has ---- */
+/* ---- the reference: one output at a time, in more digits than the compute type has ---- */
 
 /* x87 units take a hundred times longer for NaN and infinity, which are therefore added apart. */
 typedef struct total {
@@ -131,11 +131,12 @@ static void check(int op, double p, test_view *x, unsigned mask, situ_dtype out)
   test_view *y = run(op, p, x, mask, out, VIEW_ROWS);
   double *values = gather(x, y);
   const int64_t n = y->d.numel ? x->d.numel / y->d.numel : 0;
-  double lane = unit(out == SITU_F64 ? SITU_F64 : SITU_F32);
+  double unit_of_compute = unit(out == SITU_F64 ? SITU_F64 : SITU_F32);
   for (int64_t o = 0; o < y->d.numel; o++) {
     double scale, want = expected(op, p, values + o * n, n, &scale), got = view_get(y, o);
     double depth = 8 + 2 * log2((double)n + 1);
-    double allowed = unit(out) * fabs(want) * 1.01 + (situ_dtype_is_floating(out) ? lane * scale * depth : 0);
+    double allowed =
+        unit(out) * fabs(want) * 1.01 + (situ_dtype_is_floating(out) ? unit_of_compute * scale * depth : 0);
     if (isnan(want) ? !isnan(got) : !(got == want || fabs(got - want) <= allowed))
       fail_msg("%s p=%g of %s, mask %u, n %lld: element %lld is %.17g, want %.17g, allowed error %g", op_name[op], p,
                situ_dtype_name((situ_dtype)x->d.dtype), mask, (long long)n, (long long)o, got, want, allowed);

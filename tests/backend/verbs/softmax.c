@@ -56,7 +56,7 @@ static void check(int dtype, situ_shape shape, int dim, int64_t askew, double lo
   run(SITU_LOG_SOFTMAX, dim, x, NULL, log_y);
   run(SITU_SOFTMAX_GRAD, dim, y, g, dx);
   run(SITU_LOG_SOFTMAX_GRAD, dim, log_y, g, log_dx);
-  double lane = dtype == SITU_F64 ? 0x1p-53 : 0x1p-24, out = unit(dtype),
+  double unit_of_compute = dtype == SITU_F64 ? 0x1p-53 : 0x1p-24, out = unit(dtype),
          tiny = dtype == SITU_F16 ? 0x1p-24 : 1.7e-38 /* below, exp may be 0 */, span = high - low,
          steps = 12 + 2 * log2((double)n) + span;
   for (int64_t l = 0; l < lines; l++) {
@@ -70,13 +70,14 @@ static void check(int dtype, situ_shape shape, int dim, int64_t askew, double lo
     for (int64_t i = 0; i < n; i++) {
       int64_t k = at(x, dim, l, i);
       double off = view_get(x, k) - max, want = exp(off) / sum;
-      near(view_get(y, k), want, want * (lane * steps + out) + tiny, "softmax");
-      near(view_get(log_y, k), off - log(sum), lane * steps + out * fabs(off - log(sum)) + tiny, "log_softmax");
+      near(view_get(y, k), want, want * (unit_of_compute * steps + out) + tiny, "softmax");
+      near(view_get(log_y, k), off - log(sum), unit_of_compute * steps + out * fabs(off - log(sum)) + tiny,
+           "log_softmax");
       double yi = view_get(y, k), gi = view_get(g, k), dwant = yi * (gi - gy),
              lwant = gi - exp(view_get(log_y, k)) * gs;
-      near(view_get(dx, k), dwant, fabs(yi) * (fabs(gi) + size) * lane * steps + out * fabs(dwant) + tiny,
+      near(view_get(dx, k), dwant, fabs(yi) * (fabs(gi) + size) * unit_of_compute * steps + out * fabs(dwant) + tiny,
            "softmax gradient");
-      near(view_get(log_dx, k), lwant, (fabs(gi) + gsize) * lane * steps + out * fabs(lwant) + tiny,
+      near(view_get(log_dx, k), lwant, (fabs(gi) + gsize) * unit_of_compute * steps + out * fabs(lwant) + tiny,
            "log_softmax gradient");
     }
   }

@@ -16,7 +16,7 @@ enum {
 static bool suits_amx(const situ__attention *p) {
   const situ__panels *tiles = situ__panels_of_tiles();
   const bool pays =
-      p->lane == SITU__F32 && p->l >= LEAST_TILED && p->s >= LEAST_KEYS && p->e + p->v_width >= LEAST_WIDTH;
+      p->compute == SITU__F32 && p->l >= LEAST_TILED && p->s >= LEAST_KEYS && p->e + p->v_width >= LEAST_WIDTH;
   return tiles && pays &&
          (p->work->op != SITU_ATTENTION_GRAD || (p->e % tiles->full == 0 && p->v_width % tiles->full == 0));
 }

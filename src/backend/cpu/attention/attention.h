@@ -40,10 +40,10 @@ typedef struct situ__attention_rows {
   /* y[r] = a[r] . b[r] */
   void (*dots)(int64_t rows, int64_t width, const void *a, int64_t a_ld, const void *b, int64_t b_ld, void *y);
 } situ__attention_rows;
-typedef struct situ__attention_lanes {
-  situ__attention_rows lane[2];
-} situ__attention_lanes;
-SITU__ISA_DECLARE(situ__attention_lanes, situ__attention_lanes);
+typedef struct situ__attention_kernels {
+  situ__attention_rows by_compute[2];
+} situ__attention_kernels;
+SITU__ISA_DECLARE(situ__attention_kernels, situ__attention_kernels);
 
 /* ---- the problem ---- */
 
@@ -60,7 +60,7 @@ typedef struct situ__attention {
   const situ_view_desc *q, *k, *v, *mask;
   const situ__gemm_kernels *gemm;
   const situ__attention_rows *rows;
-  situ__lane lane;
+  situ__compute compute;
   int64_t elem, heads, l, s, e, v_width;
   double keep; /* 1: no dropout */
   bool causal;

@@ -233,7 +233,7 @@ static void store(const unit *u) {
   const int64_t size = situ__cpu_size(dtype), ld = u->t->y_row * p->elem;
   char *y = result(u);
   for (int64_t r = 0; r < u->rows && !u->t->direct; r++)
-    situ__cpu_convert()->store[p->lane][dtype](u->y + r * ld, p->v_width, y + r * p->v_width * size, size);
+    situ__cpu_convert()->store[p->compute][dtype](u->y + r * ld, p->v_width, y + r * p->v_width * size, size);
   memcpy(situ__cpu_data(p->work->out[1]) + (u->head.number * p->l + u->first) * p->elem, u->r->most,
          (size_t)(u->rows * p->elem));
 }
@@ -268,7 +268,7 @@ situ_status situ__attention_forward(const situ__attention *p, const situ__panels
   const bool many = p->heads * situ__ceil_div(p->l, most) >= UNITS;
   t.queries = situ__round_up(situ__ceil_div(p->l, situ__ceil_div(p->l, many ? most : few)), t.rows);
   /* Tile registers write whole squares. */
-  t.direct = situ__cpu_native((situ_dtype)p->work->out[0]->dtype, p->lane) &&
+  t.direct = situ__cpu_native((situ_dtype)p->work->out[0]->dtype, p->compute) &&
              (!t.tiles || (p->l % t.tiles->full == 0 && p->v_width % t.tiles->full == 0));
   t.y_row = t.direct ? p->v_width : situ__full_vectors(p, p->v_width);
   t.keys = situ__max_i64(64, situ__min_i64(situ__round_up(situ__min_i64(p->s, KEYS), 64), FEATURES / widest / 64 * 64));

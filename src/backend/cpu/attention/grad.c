@@ -283,7 +283,7 @@ static void begin_part(const plan *t, const buffers *r, const part *a) {
 /* Converts contiguous rows of the compute type to a result. */
 static void store(const situ__attention *p, const situ_view_desc *to, int64_t at, int64_t count, const void *from) {
   const int64_t size = situ__cpu_size(to->dtype);
-  situ__cpu_convert()->store[p->lane][to->dtype](from, count, situ__cpu_data(to) + at * size, size);
+  situ__cpu_convert()->store[p->compute][to->dtype](from, count, situ__cpu_data(to) + at * size, size);
 }
 
 static void run_block(const plan *t, const buffers *r, int64_t number, int64_t j) {
@@ -341,7 +341,7 @@ situ_status situ__attention_grad(const situ__attention *p, const situ__panels *t
   t.keys =
       situ__max_i64(64, situ__min_i64(situ__round_up(most, 64), FEATURES / situ__max_i64(p->e, p->v_width) / 64 * 64));
   t.ld = t.keys + PAD;
-  t.direct = situ__cpu_native((situ_dtype)t.dq->dtype, p->lane);
+  t.direct = situ__cpu_native((situ_dtype)t.dq->dtype, p->compute);
   const double cost = 2.5 * (double)(t.shared * p->l) * (double)p->s * (double)(p->e + p->v_width);
   buffers none;
   return situ__attention_run(&t, run_unit, units, cost, lay_out(&t, NULL, &none));

@@ -26,10 +26,10 @@ situ__attention situ__attention_of(const situ_work *work, const situ_view_desc *
   const situ_view_desc *q = work->in[0], *k = work->in[1], *v = work->in[2];
   const int n = q->ndim;
   situ__attention p = { .work = work, .q = q, .k = k, .v = v, .mask = mask, .heads = 1 };
-  p.lane = situ__cpu_lane((situ_dtype)q->dtype);
-  p.elem = (int64_t)situ__lane_size(p.lane);
-  p.gemm = situ__gemm_kernels_for(p.lane == SITU__F64 ? SITU_F64 : SITU_F32);
-  p.rows = &SITU__ISA_PICK(situ__cpu_isa(), situ__attention_lanes)->lane[p.lane];
+  p.compute = situ__cpu_compute((situ_dtype)q->dtype);
+  p.elem = (int64_t)situ__compute_size(p.compute);
+  p.gemm = situ__gemm_kernels_for(p.compute == SITU__F64 ? SITU_F64 : SITU_F32);
+  p.rows = &SITU__ISA_PICK(situ__cpu_isa(), situ__attention_kernels)->by_compute[p.compute];
   for (int d = 0; d < n - 2; d++) p.heads *= q->size[d];
   p.l = q->size[n - 2], p.s = k->size[n - 2], p.e = q->size[n - 1], p.v_width = v->size[n - 1];
   p.keep = 1 - work->scalar[1];
@@ -59,10 +59,10 @@ situ__matrix situ__attention_stage(const situ__attention *p, const situ__matrix 
   const int64_t size = situ__cpu_size(m->dtype), ld = situ__full_vectors(p, m->columns);
   situ__matrix from = *m;
   from.data += first * m->row * size;
-  if (situ__cpu_native((situ_dtype)m->dtype, p->lane) && (!padded || (m->col == 1 && m->columns == ld))) return from;
+  if (situ__cpu_native((situ_dtype)m->dtype, p->compute) && (!padded || (m->col == 1 && m->columns == ld))) return from;
   char *to = buffer;
   for (int64_t r = 0; r < count; r++, to += ld * p->elem) {
-    situ__cpu_convert()->load[m->dtype][p->lane](from.data + r * m->row * size, m->col * size, m->columns, to);
+    situ__cpu_convert()->load[m->dtype][p->compute](from.data + r * m->row * size, m->col * size, m->columns, to);
     memset(to + m->columns * p->elem, 0, (size_t)((ld - m->columns) * p->elem));
   }
   from.data = buffer, from.row = ld, from.col = 1;
@@ -167,10 +167,10 @@ void situ__attention_mask(const situ__attention *p, const situ__scores *s, const
   if (!p->mask) return;
   situ__matrix m = situ__matrix_of(p->mask, at->head);
   const int64_t size = situ__cpu_size(m.dtype);
-  const bool direct = situ__cpu_native((situ_dtype)m.dtype, p->lane) && m.col == 1;
+  const bool direct = situ__cpu_native((situ_dtype)m.dtype, p->compute) && m.col == 1;
   for (int64_t r = 0; r < s->rows; r++) {
     const char *from = m.data + ((at->i + r) * m.row + at->j * m.col) * size;
-    if (!direct) situ__cpu_convert()->load[m.dtype][p->lane](from, m.col * size, s->columns, at->row);
+    if (!direct) situ__cpu_convert()->load[m.dtype][p->compute](from, m.col * size, s->columns, at->row);
     p->rows->mask(m.dtype == SITU_BOOL, direct ? from : at->row, s->columns, (char *)s->data + r * s->ld * p->elem);
   }
 }

@@ -5,14 +5,14 @@
 
 char situ__cpu_nothing[1] __attribute__((aligned(64)));
 
-size_t situ__lane_size(situ__lane lane) { return lane == SITU__F32 ? 4 : 8; }
+size_t situ__compute_size(situ__compute compute) { return compute == SITU__F32 ? 4 : 8; }
 
-void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__lane lane, void *dst) {
-  situ__cpu_convert()->load[dtype][lane](src, situ__cpu_size(dtype), count, dst);
+void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__compute compute, void *dst) {
+  situ__cpu_convert()->load[dtype][compute](src, situ__cpu_size(dtype), count, dst);
 }
 
-void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtype dtype, void *dst) {
-  situ__cpu_convert()->store[lane][dtype](src, count, dst, situ__cpu_size(dtype));
+void situ__cpu_narrow(const void *src, situ__compute compute, int64_t count, situ_dtype dtype, void *dst) {
+  situ__cpu_convert()->store[compute][dtype](src, count, dst, situ__cpu_size(dtype));
 }
 
 /* Position of a row-major walk over a view: the address of an element, and the number of elements left in its row. */
@@ -55,34 +55,34 @@ static int64_t in_row(const cursor *c, int64_t wanted) {
   return situ__min_i64(wanted, c->row - (c->view->ndim ? c->at[c->rows] : 0));
 }
 
-void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, void *dst) {
-  const int64_t width = (int64_t)situ__lane_size(lane);
+void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__compute compute, void *dst) {
+  const int64_t width = (int64_t)situ__compute_size(compute);
   if (v->contiguous) {
-    situ__cpu_widen(situ__cpu_data(v) + first * situ__cpu_size(v->dtype), (situ_dtype)v->dtype, count, lane, dst);
+    situ__cpu_widen(situ__cpu_data(v) + first * situ__cpu_size(v->dtype), (situ_dtype)v->dtype, count, compute, dst);
     return;
   }
   const situ__convert *convert = situ__cpu_convert();
   char *to = dst;
   for (cursor c = start(v, first); count > 0;) {
     int64_t n = in_row(&c, count);
-    convert->load[v->dtype][lane](c.data, c.step, n, to);
+    convert->load[v->dtype][compute](c.data, c.step, n, to);
     to += n * width;
     count -= n;
     advance(&c, n);
   }
 }
 
-void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, const void *src) {
-  const int64_t width = (int64_t)situ__lane_size(lane);
+void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ__compute compute, const void *src) {
+  const int64_t width = (int64_t)situ__compute_size(compute);
   if (v->contiguous) {
-    situ__cpu_narrow(src, lane, count, (situ_dtype)v->dtype, situ__cpu_data(v) + first * situ__cpu_size(v->dtype));
+    situ__cpu_narrow(src, compute, count, (situ_dtype)v->dtype, situ__cpu_data(v) + first * situ__cpu_size(v->dtype));
     return;
   }
   const situ__convert *convert = situ__cpu_convert();
   const char *from = src;
   for (cursor c = start(v, first); count > 0;) {
     int64_t n = in_row(&c, count);
-    convert->store[lane][v->dtype](from, n, c.data, c.step);
+    convert->store[compute][v->dtype](from, n, c.data, c.step);
     from += n * width;
     count -= n;
     advance(&c, n);

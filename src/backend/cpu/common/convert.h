@@ -6,12 +6,12 @@
 
 #include "isa.h"
 
-enum { SITU__LANES = 3 };
+enum { SITU__COMPUTES = 3 };
 
 /* Strides are in bytes; the compute type's side is contiguous. */
 typedef struct situ__convert {
-  void (*load[SITU_DTYPES][SITU__LANES])(const void *src, int64_t stride, int64_t count, void *dst);
-  void (*store[SITU__LANES][SITU_DTYPES])(const void *src, int64_t count, void *dst, int64_t stride);
+  void (*load[SITU_DTYPES][SITU__COMPUTES])(const void *src, int64_t stride, int64_t count, void *dst);
+  void (*store[SITU__COMPUTES][SITU_DTYPES])(const void *src, int64_t count, void *dst, int64_t stride);
   /* Counts the infinite values of a row of f16, bf16, f32 or f64. */
   int64_t (*infinite[SITU_DTYPES])(const void *src, int64_t stride, int64_t count);
   /* Casts a contiguous row. Returns true if values of it are infinite then. */
@@ -38,7 +38,7 @@ static inline const situ__convert *situ__cpu_convert(void) {
 typedef struct situ__cast {
   const situ__convert *convert;
   uint8_t x, y;
-  situ__lane lane;
+  situ__compute compute;
   bool plain_x, plain_y; /* the dtype is the compute type itself */
   int64_t *lost;         /* counter of finite values that become infinite; may be NULL */
 } situ__cast;

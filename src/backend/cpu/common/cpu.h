@@ -50,26 +50,26 @@ situ_status situ__cpu_matmul_prepack(const situ_work *work);
 situ_status situ__cpu_optimizer(int index, const situ_work *work);
 
 /* ---- blocks (block.c) ----
-   Kernels compute in one of three compute types (situ__lane). Operands of other dtypes, or with strides, pass through a
-   block in L1: load, compute, store. So one formula serves ten dtypes and any view; contiguous rows of f32, f64 and i64
-   are used in place. */
-typedef enum situ__lane { SITU__F32, SITU__F64, SITU__I64 } situ__lane;
+   Kernels compute in one of three compute types (situ__compute). Operands of other dtypes, or with strides, pass
+   through a block in L1: load, compute, store. So one formula serves ten dtypes and any view; contiguous rows of f32,
+   f64 and i64 are used in place. */
+typedef enum situ__compute { SITU__F32, SITU__F64, SITU__I64 } situ__compute;
 enum { SITU__BLOCK = 1024 };     /* elements of a block: 8 KiB of doubles */
 enum { SITU__BLOCKS_ROWS = 16 }; /* rows of x of a linear with quantised blocks that has no product of its own */
 
 /* f16, bf16, f32 -> F32; f64 -> F64; bool and the integers -> I64. */
-static inline situ__lane situ__cpu_lane(situ_dtype dtype) {
+static inline situ__compute situ__cpu_compute(situ_dtype dtype) {
   return dtype < SITU_F16 ? SITU__I64 : dtype == SITU_F64 ? SITU__F64 : SITU__F32;
 }
-size_t situ__lane_size(situ__lane lane);
+size_t situ__compute_size(situ__compute compute);
 
 /* Converts elements [first, first + count) of v, in row-major order of its sizes, to the compute type. */
-void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, void *dst);
+void situ__cpu_load(const situ_view_desc *v, int64_t first, int64_t count, situ__compute compute, void *dst);
 /* Converts back and stores: integers wrap, floats to integers truncate and saturate, bool is "not 0". */
-void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ__lane lane, const void *src);
+void situ__cpu_store(const situ_view_desc *v, int64_t first, int64_t count, situ__compute compute, const void *src);
 /* The same from and to contiguous memory of a dtype. */
-void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__lane lane, void *dst);
-void situ__cpu_narrow(const void *src, situ__lane lane, int64_t count, situ_dtype dtype, void *dst);
+void situ__cpu_widen(const void *src, situ_dtype dtype, int64_t count, situ__compute compute, void *dst);
+void situ__cpu_narrow(const void *src, situ__compute compute, int64_t count, situ_dtype dtype, void *dst);
 
 /* Bytes of an element. */
 static inline int64_t situ__cpu_size(int dtype) { return situ__dtypes[dtype].size; }

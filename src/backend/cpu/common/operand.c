@@ -9,9 +9,9 @@
 static const situ_device cpu = { .kind = SITU_CPU };
 enum { GRAIN = 16 * SITU__BLOCK };
 
-situ_dtype situ__cpu_lane_dtype(situ_dtype dtype) {
+situ_dtype situ__cpu_compute_dtype(situ_dtype dtype) {
   static const situ_dtype of[] = { [SITU__F32] = SITU_F32, [SITU__F64] = SITU_F64, [SITU__I64] = SITU_I64 };
-  return of[situ__cpu_lane(dtype)];
+  return of[situ__cpu_compute(dtype)];
 }
 
 /* Sets o->copy: view's sizes in row-major order, but 1 for broadcast dimensions; allocates its memory. */
@@ -36,18 +36,19 @@ static situ_status make_copy(situ__cpu_operand *o, const char *op, const situ_vi
 
 static void load_range(int64_t begin, int64_t end, void *payload) {
   const situ__cpu_operand *o = payload;
-  const situ__lane lane = situ__cpu_lane((situ_dtype)o->copy.dtype);
+  const situ__compute compute = situ__cpu_compute((situ_dtype)o->copy.dtype);
   situ_view_desc from = *o->original;
   for (int d = 0; d < from.ndim; d++)
     if (o->copy.stride[d] == 0) from.size[d] = 1;
-  situ__cpu_load(&from, begin, end - begin, lane, (char *)o->storage.data + (size_t)begin * situ__lane_size(lane));
+  situ__cpu_load(&from, begin, end - begin, compute,
+                 (char *)o->storage.data + (size_t)begin * situ__compute_size(compute));
 }
 
 static void store_range(int64_t begin, int64_t end, void *payload) {
   const situ__cpu_operand *o = payload;
-  const situ__lane lane = situ__cpu_lane((situ_dtype)o->copy.dtype);
-  situ__cpu_store(o->original, begin, end - begin, lane,
-                  (const char *)o->storage.data + (size_t)begin * situ__lane_size(lane));
+  const situ__compute compute = situ__cpu_compute((situ_dtype)o->copy.dtype);
+  situ__cpu_store(o->original, begin, end - begin, compute,
+                  (const char *)o->storage.data + (size_t)begin * situ__compute_size(compute));
 }
 
 situ_status situ__operand_in(situ__cpu_operand *o, const char *op, const situ_view_desc *view, situ_dtype dtype) {

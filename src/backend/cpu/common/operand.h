@@ -13,7 +13,7 @@ typedef struct situ__cpu_operand {
 } situ__cpu_operand;
 
 /* dtype's compute type as a dtype: F32, F64 or I64. */
-situ_dtype situ__cpu_lane_dtype(situ_dtype dtype);
+situ_dtype situ__cpu_compute_dtype(situ_dtype dtype);
 
 /* Prepares an input in `dtype`, which must be a compute type; broadcast dimensions (stride 0) are not materialised.
    NULL stays NULL. On failure records an error under op; then there is nothing to close. */

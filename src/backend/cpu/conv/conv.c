@@ -10,7 +10,7 @@
 static situ__row activation_of(const situ_work *work, situ_dtype dtype) {
   const situ__unary_rows *rows = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows);
   const int64_t code = work->integer[0];
-  return code && code != SITU_UNARY_relu ? rows->row[situ__cpu_lane(dtype)][code] : NULL;
+  return code && code != SITU_UNARY_relu ? rows->row[situ__cpu_compute(dtype)][code] : NULL;
 }
 
 /* ---- the table ---- */
@@ -105,7 +105,7 @@ situ_status situ__cpu_offers_conv(const situ_work *work) {
   const situ_view_desc *role[3];
   find_roles(work->op, work->in[0], work->in[1], work->out[0], role);
   const situ__conv c = describe(work, role);
-  const bool relu = !c.relu || situ__cpu_lane(c.dtype) != SITU__I64;
+  const bool relu = !c.relu || situ__cpu_compute(c.dtype) != SITU__I64;
   /* 16 bits are rounded before another activation than relu, as if it were a call of its own. */
   const bool other = c.relu || !work->integer[0] || c.dtype == SITU_F32 || c.dtype == SITU_F64;
   bool can = !c.pool_2x2 && !c.channels_last;
@@ -157,7 +157,7 @@ static situ_status run_converted(const situ_work *work, situ_dtype dtype, const 
 
 situ_status situ__cpu_conv(int index, const situ_work *work) {
   (void)index;
-  const situ_dtype dtype = situ__cpu_lane_dtype(work->compute);
+  const situ_dtype dtype = situ__cpu_compute_dtype(work->compute);
   const situ_view_desc *bias = work->op != SITU_CONV_GRAD_WEIGHT && work->ins > 2 ? work->in[2] : NULL;
   situ__cpu_operand extra = { 0 };
   situ_status status = situ__operand_in(&extra, "conv", bias, dtype);

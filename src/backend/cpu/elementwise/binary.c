@@ -63,20 +63,20 @@ static __attribute__((noinline)) situ_status run_other(const situ__row_call *cal
 
 situ_status situ__cpu_binary(int index, const situ_work *work) {
   (void)index;
-  const situ__lane lane = situ__cpu_lane(work->compute);
+  const situ__compute compute = situ__cpu_compute(work->compute);
   const situ__isa isa = situ__cpu_isa();
-  const situ__row row = SITU__ISA_PICK(isa, situ__binary_rows)->row[lane][work->op];
+  const situ__row row = SITU__ISA_PICK(isa, situ__binary_rows)->row[compute][work->op];
   if (!row) return SITU_E_UNSUPPORTED;
-  const char *division_name = lane == SITU__I64 ? division(work->op) : NULL;
+  const char *division_name = compute == SITU__I64 ? division(work->op) : NULL;
   if (division_name && has_zero(work->in[1])) return situ__fail(SITU_E_ARG, division_name, "division by zero");
   const situ_view_desc *y = work->out[0], *a = work->in[0], *b = work->in[1];
   const uint8_t native = situ__cpu_native(work->compute), result = is_test(work->op) ? SITU_BOOL : native;
   const int64_t n = y->numel;
   if (!situ__in_place(y, result, n) || !situ__in_place(a, native, n) || !situ__in_place(b, native, n))
     return run_other(&(situ__row_call){
-        row, .half = SITU__ISA_PICK(isa, situ__half_rows)->binary[work->op][work->compute == SITU_BF16], .lane = lane,
-        .compute = (uint8_t)work->compute, .ins = 2, .takes_splat = true, .native = { result, native, native },
-        .view = { y, a, b } });
+        row, .half = SITU__ISA_PICK(isa, situ__half_rows)->binary[work->op][work->compute == SITU_BF16],
+        .type = compute, .compute = (uint8_t)work->compute, .ins = 2, .takes_splat = true,
+        .native = { result, native, native }, .view = { y, a, b } });
   row(situ__cpu_data(y), (const void *[]){ situ__cpu_data(a), situ__cpu_data(b) }, 0, n, NULL);
   return SITU_OK;
 }

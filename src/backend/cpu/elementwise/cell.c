@@ -40,19 +40,19 @@ static void run_staged(const pass *p, int64_t n, void *const *in, void *const *o
   double memory[2 * SITU__CELL_PARTS][BLOCK];
   void *from[SITU__CELL_PARTS], *to[SITU__CELL_PARTS];
   const bool half = p->size == 2;
-  const size_t lane = half ? sizeof(float) : (size_t)p->size;
+  const size_t size = half ? sizeof(float) : (size_t)p->size;
   const int64_t full = situ__ceil_div(n, SITU__CELL_WIDTH) * SITU__CELL_WIDTH;
   for (int k = 0; k < p->in.parts; k++) {
     from[k] = memory[k];
     if (half) situ__cpu_widen(in[k], p->dtype, n, SITU__F32, from[k]);
-    else memcpy(from[k], in[k], (size_t)n * lane);
-    memset((char *)from[k] + (size_t)n * lane, 0, (size_t)(full - n) * lane);
+    else memcpy(from[k], in[k], (size_t)n * size);
+    memset((char *)from[k] + (size_t)n * size, 0, (size_t)(full - n) * size);
   }
   for (int k = 0; k < p->out.parts; k++) to[k] = memory[SITU__CELL_PARTS + k];
   p->run(full, from, to);
   for (int k = 0; k < p->out.parts; k++) {
     if (half) situ__cpu_narrow(to[k], SITU__F32, n, p->dtype, out[k]);
-    else memcpy(out[k], to[k], (size_t)n * lane);
+    else memcpy(out[k], to[k], (size_t)n * size);
   }
 }
 
@@ -85,9 +85,9 @@ static void run_rows(int64_t begin, int64_t end, void *payload) {
 situ_status situ__cpu_cell(int index, const situ_work *work) {
   (void)index;
   const situ_view_desc *h = work->out[work->outs - 1];
-  const situ__lane lane = situ__cpu_lane((situ_dtype)h->dtype);
-  if (lane == SITU__I64) return SITU_E_UNSUPPORTED;
-  pass p = { .run = SITU__ISA_PICK(situ__cpu_isa(), situ__cells)->run[lane][work->op],
+  const situ__compute compute = situ__cpu_compute((situ_dtype)h->dtype);
+  if (compute == SITU__I64) return SITU_E_UNSUPPORTED;
+  pass p = { .run = SITU__ISA_PICK(situ__cpu_isa(), situ__cells)->run[compute][work->op],
              .dtype = (situ_dtype)h->dtype,
              .hidden = h->size[1],
              .size = situ__cpu_size(h->dtype) };

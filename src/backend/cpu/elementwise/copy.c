@@ -54,31 +54,31 @@ static void stream_row(char *const *data, const int64_t *stride, int64_t count, 
 /* ---- casts ---- */
 
 situ__cast situ__cpu_cast_of(situ_dtype x, situ_dtype y, int64_t *lost) {
-  situ__lane lane = situ__cpu_lane(x);
+  situ__compute compute = situ__cpu_compute(x);
   return (situ__cast){ .convert = situ__cpu_convert(),
                        .x = (uint8_t)x,
                        .y = (uint8_t)y,
-                       .lane = lane,
+                       .compute = compute,
                        .plain_x = situ__cpu_native(x),
-                       .plain_y = situ__cpu_native(y) && situ__cpu_lane(y) == lane,
+                       .plain_y = situ__cpu_native(y) && situ__cpu_compute(y) == compute,
                        .lost = lost };
 }
 
 /* Converts through x's compute type, which represents all its values; directly where one side has that type. */
 static void convert_row(const situ__cast *c, char *const *data, const int64_t *stride, int64_t count) {
   if (c->plain_x && stride[1] == situ__cpu_size(c->x)) {
-    c->convert->store[c->lane][c->y](data[1], count, data[0], stride[0]);
+    c->convert->store[c->compute][c->y](data[1], count, data[0], stride[0]);
     return;
   }
   if (c->plain_y && stride[0] == situ__cpu_size(c->y)) {
-    c->convert->load[c->x][c->lane](data[1], stride[1], count, data[0]);
+    c->convert->load[c->x][c->compute](data[1], stride[1], count, data[0]);
     return;
   }
   _Alignas(64) char block[SITU__BLOCK * 8];
   for (int64_t at = 0; at < count; at += SITU__BLOCK) {
     int64_t n = situ__min_i64(SITU__BLOCK, count - at);
-    c->convert->load[c->x][c->lane](data[1] + at * stride[1], stride[1], n, block);
-    c->convert->store[c->lane][c->y](block, n, data[0] + at * stride[0], stride[0]);
+    c->convert->load[c->x][c->compute](data[1] + at * stride[1], stride[1], n, block);
+    c->convert->store[c->compute][c->y](block, n, data[0] + at * stride[0], stride[0]);
   }
 }
 

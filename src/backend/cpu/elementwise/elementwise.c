@@ -45,8 +45,8 @@ typedef struct state {
 static void convert_params(const situ__row_call *call, params *p) {
   const double *from = call->p;
   for (int k = 0; k < 4; k++) {
-    if (call->lane == SITU__F32) p->f32[k] = from ? (float)from[k] : 0;
-    else if (call->lane == SITU__F64) p->f64[k] = from ? from[k] : 0;
+    if (call->type == SITU__F32) p->f32[k] = from ? (float)from[k] : 0;
+    else if (call->type == SITU__F64) p->f64[k] = from ? from[k] : 0;
     else if (from) situ__cpu_narrow(&from[k], SITU__F64, 1, SITU_I64, &p->i64[k]);
     else p->i64[k] = 0;
   }
@@ -75,12 +75,12 @@ static void fetch(const state *s, int k, const char *src, int64_t stride, int64_
     copy_bytes(block, 1, src, stride, n);
     return;
   }
-  s->convert->load[dtype][call->lane](src, stride, n, block);
+  s->convert->load[dtype][call->type](src, stride, n, block);
   /* A wider operand (a 0-dim f32 with f16 tensors, an i64 with i32) is first rounded to the compute dtype. */
   if (dtype != compute && !situ__cpu_native((situ_dtype)compute)) {
     char rounded[PIECE * 4];
-    situ__cpu_narrow(block, call->lane, n, (situ_dtype)compute, rounded);
-    situ__cpu_widen(rounded, (situ_dtype)compute, n, call->lane, block);
+    situ__cpu_narrow(block, call->type, n, (situ_dtype)compute, rounded);
+    situ__cpu_widen(rounded, (situ_dtype)compute, n, call->type, block);
   }
 }
 
@@ -88,7 +88,7 @@ static void store_block(const state *s, char *dst, int64_t stride, int64_t n, co
   const situ__row_call *call = s->call;
   if (s->way[0] == STREAM) s->convert->stream(dst, block, n * stride);
   else if (call->native[0] == SITU_BOOL) copy_bytes(dst, stride, block, 1, n);
-  else s->convert->store[call->lane][call->view[0]->dtype](block, n, dst, stride);
+  else s->convert->store[call->type][call->view[0]->dtype](block, n, dst, stride);
 }
 
 static void run_blocks(char *const *data, const int64_t *stride, int64_t count, void *payload) {

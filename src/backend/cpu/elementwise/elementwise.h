@@ -36,7 +36,7 @@ SITU__ISA_DECLARE(situ__ternary_rows, situ__ternary_rows);
    the row can use no other dtype. */
 typedef struct situ__row_call {
   situ__row row, half; /* half: the same for operands of `compute` alone, if that is f16 or bf16; or NULL */
-  situ__lane lane;
+  situ__compute type;
   uint8_t compute; /* the dtype that operands are rounded to first */
   uint8_t ins;
   bool takes_splat;
@@ -47,8 +47,8 @@ typedef struct situ__row_call {
 
 /* The dtype that a row can use in place when it computes in `compute`: itself if it is a compute type, else none. */
 static inline uint8_t situ__cpu_native(situ_dtype compute) {
-  bool lane = compute == SITU_F32 || compute == SITU_F64 || compute == SITU_I64;
-  return lane ? (uint8_t)compute : SITU_DTYPE_DEFAULT;
+  bool direct = compute == SITU_F32 || compute == SITU_F64 || compute == SITU_I64;
+  return direct ? (uint8_t)compute : SITU_DTYPE_DEFAULT;
 }
 
 /* Whether a row uses all of v as it is, in one call for n elements. */

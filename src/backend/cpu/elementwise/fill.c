@@ -20,7 +20,7 @@ situ_status situ__cpu_fill(int index, const situ_work *work) {
   (void)index;
   const situ_view_desc *y = work->out[0];
   situ_dtype dtype = (situ_dtype)y->dtype;
-  bool integer = situ__cpu_lane(dtype) == SITU__I64;
+  bool integer = situ__cpu_compute(dtype) == SITU__I64;
   value v = { .size = situ__cpu_size(dtype) };
   situ__cpu_narrow(integer ? (const void *)work->integer : work->scalar, integer ? SITU__I64 : SITU__F64, 1, dtype,
                    &v.bits);

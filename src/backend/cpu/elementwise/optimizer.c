@@ -48,7 +48,7 @@ typedef struct pass {
 static void prepare(const situ__rules *rules, situ__step *s, const situ_optimizer_item *item) {
   s->first = item->step <= 1;
   s->constants = situ__constants_of(s->rule, s->params, item);
-  rules->prepare[situ__cpu_lane((situ_dtype)item->param->dtype)](s);
+  rules->prepare[situ__cpu_compute((situ_dtype)item->param->dtype)](s);
 }
 
 /* Whether two parameters are stepped by the same loop with the same constants. */
@@ -82,7 +82,7 @@ situ_status situ__cpu_optimizer(int index, const situ_work *work) {
   int64_t numel = 0;
   for (int64_t i = 0; i < work->list_count; i++) {
     situ_dtype dtype = (situ_dtype)work->list[i].param->dtype;
-    if (situ__cpu_lane(dtype) == SITU__I64) return SITU_E_UNSUPPORTED;
+    if (situ__cpu_compute(dtype) == SITU__I64) return SITU_E_UNSUPPORTED;
     numel += work->list[i].param->numel;
   }
   pass p = { work, SITU__ISA_PICK(situ__cpu_isa(), situ__rules) };

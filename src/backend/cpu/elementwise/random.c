@@ -41,7 +41,7 @@ static void draw_pairs(const piece *p, draws *y) {
   p->rows->words(y->word, p->first / 2, situ__ceil_div(p->n, 2), p->work->seed, p->work->offset);
 }
 
-static situ__lane uniform(const piece *p, draws *y) {
+static situ__compute uniform(const piece *p, draws *y) {
   const double low = p->work->scalar[0], range = p->work->scalar[1] - low, most = p->work->scalar[2];
   situ_dtype dtype = (situ_dtype)p->work->out[0]->dtype;
   if (dtype == SITU_F64) {
@@ -57,7 +57,7 @@ static situ__lane uniform(const piece *p, draws *y) {
   return SITU__F32;
 }
 
-static situ__lane normal(const piece *p, draws *y) {
+static situ__compute normal(const piece *p, draws *y) {
   const double mean = p->work->scalar[0], deviation = p->work->scalar[1];
   draws raw;
   if (p->work->out[0]->dtype == SITU_F64) {
@@ -77,7 +77,7 @@ static void check_chance(const piece *p, int64_t i, double chance) {
   if (!(chance >= 0 && chance <= 1)) atomic_store(&p->job->wrong, p->first + i + 1);
 }
 
-static situ__lane bernoulli(const piece *p, draws *y) {
+static situ__compute bernoulli(const piece *p, draws *y) {
   const situ_view_desc *chance = p->work->ins ? p->work->in[0] : NULL;
   if (chance && chance->dtype == SITU_F64) {
     double limit[SITU__BLOCK];
@@ -97,24 +97,24 @@ static situ__lane bernoulli(const piece *p, draws *y) {
   return SITU__I64;
 }
 
-static situ__lane integer(const piece *p, draws *y) {
+static situ__compute integer(const piece *p, draws *y) {
   const uint64_t low = (uint64_t)p->work->integer[0], range = (uint64_t)p->work->integer[1] - low;
   draw_pairs(p, y);
   p->rows->integers(y->pair, p->n, low, range);
   return SITU__I64;
 }
 
-static situ__lane raw(const piece *p, draws *y) {
+static situ__compute raw(const piece *p, draws *y) {
   draw_pairs(p, y);
   return SITU__I64;
 }
 
-static situ__lane permutation(const piece *p, draws *y) {
+static situ__compute permutation(const piece *p, draws *y) {
   p->rows->permutation(y->pair, p->first, p->n, (uint64_t)p->work->out[0]->numel, p->work->seed, p->work->offset);
   return SITU__I64;
 }
 
-typedef situ__lane (*draw_fn)(const piece *p, draws *y);
+typedef situ__compute (*draw_fn)(const piece *p, draws *y);
 static const draw_fn draw[SITU_RANDOMS] = {
   [SITU_RANDOM_UNIFORM] = uniform, [SITU_RANDOM_NORMAL] = normal, [SITU_RANDOM_BERNOULLI] = bernoulli,
   [SITU_RANDOM_INTEGER] = integer, [SITU_RANDOM_RAW] = raw,       [SITU_RANDOM_PERMUTATION] = permutation,
@@ -127,8 +127,8 @@ static void draw_elements(int64_t begin, int64_t end, void *payload) {
   piece p = { work, j, SITU__ISA_PICK(situ__cpu_isa(), situ__random_rows), begin, 0 };
   for (; p.first < end; p.first += SITU__BLOCK) {
     p.n = situ__min_i64(SITU__BLOCK, end - p.first);
-    situ__lane lane = draw[work->op](&p, &y);
-    situ__cpu_store(work->out[0], p.first, p.n, lane, &y);
+    situ__compute compute = draw[work->op](&p, &y);
+    situ__cpu_store(work->out[0], p.first, p.n, compute, &y);
   }
 }
 

@@ -28,7 +28,7 @@ static void step(const situ_work *work, int64_t first, int64_t n, double *block)
 static void range(int64_t begin, int64_t end, void *payload) {
   const situ_work *work = payload;
   const situ_view_desc *y = work->out[0];
-  bool integer = work->op == 0 && situ__cpu_lane((situ_dtype)y->dtype) == SITU__I64;
+  bool integer = work->op == 0 && situ__cpu_compute((situ_dtype)y->dtype) == SITU__I64;
   union {
     double f64[SITU__BLOCK];
     int64_t i64[SITU__BLOCK];

@@ -22,27 +22,27 @@ static const trait traits[SITU_UNARIES] = {
 
 situ_status situ__cpu_unary(int index, const situ_work *work) {
   (void)index;
-  situ__lane lane = situ__cpu_lane(work->compute);
+  situ__compute compute = situ__cpu_compute(work->compute);
   const situ__isa isa = situ__cpu_isa();
   const situ__unary_rows *rows = SITU__ISA_PICK(isa, situ__unary_rows);
-  situ__row row = rows->row[lane][work->op];
+  situ__row row = rows->row[compute][work->op];
   if (!row) return SITU_E_UNSUPPORTED;
   bool divides = work->op == SITU_UNARY_fmod_scalar || work->op == SITU_UNARY_remainder_scalar;
-  if (lane == SITU__I64 && divides && work->scalar[0] == 0)
+  if (compute == SITU__I64 && divides && work->scalar[0] == 0)
     return situ__fail(SITU_E_ARG, work->op == SITU_UNARY_fmod_scalar ? "fmod" : "remainder", "division by zero");
   uint8_t native = situ__cpu_native(work->compute);
-  if (lane == SITU__F32 && situ__cpu_size(work->out[0]->dtype) == 2 && rows->row_16[work->op])
+  if (compute == SITU__F32 && situ__cpu_size(work->out[0]->dtype) == 2 && rows->row_16[work->op])
     row = rows->row_16[work->op];
   return situ__cpu_elementwise(&(situ__row_call){
-      row, .half = SITU__ISA_PICK(isa, situ__half_rows)->unary[work->op][work->compute == SITU_BF16], .lane = lane,
+      row, .half = SITU__ISA_PICK(isa, situ__half_rows)->unary[work->op][work->compute == SITU_BF16], .type = compute,
       .compute = (uint8_t)work->compute, .ins = 1, .native = { traits[work->op].test ? SITU_BOOL : native, native },
       .view = { work->out[0], work->in[0] }, .p = work->scalar });
 }
 
 situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
   (void)index;
-  situ__lane lane = situ__cpu_lane(work->compute);
-  const situ__row *rows = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows)->grad[lane];
+  situ__compute compute = situ__cpu_compute(work->compute);
+  const situ__row *rows = SITU__ISA_PICK(situ__cpu_isa(), situ__unary_rows)->grad[compute];
   situ__row row = rows ? rows[work->op] : NULL;
   if (!row) return SITU_E_UNSUPPORTED;
   const situ_view_desc *x = work->in[0], *y = work->in[1], *g = work->in[2];
@@ -52,6 +52,6 @@ situ_status situ__cpu_unary_grad(int index, const situ_work *work) {
   uint8_t native = situ__cpu_native(work->compute);
   /* A formula does not read operands that it does not use: g stands in for them. */
   return situ__cpu_elementwise(&(situ__row_call){
-      row, .lane = lane, .compute = (uint8_t)work->compute, .ins = 3, .native = { native, native, native, native },
+      row, .type = compute, .compute = (uint8_t)work->compute, .ins = 3, .native = { native, native, native, native },
       .view = { work->out[0], uses_x ? x : g, uses_y ? y : g, g }, .p = work->scalar });
 }

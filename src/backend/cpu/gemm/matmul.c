@@ -223,7 +223,7 @@ static SITU_COLD situ_status run_copies(const situ_work *w, const situ_view_desc
 situ_status situ__cpu_matmul(int index, const situ_work *w) {
   (void)index;
   if (w->compute == SITU_BOOL) return SITU_E_UNSUPPORTED;
-  const situ_dtype dtype = situ__cpu_lane_dtype(w->compute);
+  const situ_dtype dtype = situ__cpu_compute_dtype(w->compute);
   const situ_view_desc *bias = w->ins > 2 && w->scalar[1] != 0 ? w->in[2] : NULL, *y = w->out[0];
   const bool ordered = y->stride[y->ndim - 1] == 1 || wants_transpose(y);
   const bool same =

@@ -46,9 +46,9 @@ static split split_of(const situ__matmul *p) {
 /* Of elements [begin, end) of what each part has. */
 static void add_parts(const split *x, int64_t begin, int64_t end, char *to) {
   const situ__matmul *p = x->p;
-  const situ__lane lane = p->g.dtype == SITU_F64 ? SITU__F64 : SITU__F32;
+  const situ__compute compute = p->g.dtype == SITU_F64 ? SITU__F64 : SITU__F32;
   const situ__fold_block block = { x->sums + begin * p->elem, 1, x->parts, end - begin, p->g.m * p->g.n };
-  situ__fold_kernels_for(lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &block, to, NULL);
+  situ__fold_kernels_for(compute)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &block, to, NULL);
 }
 
 static void join_elements(int64_t begin, int64_t end, void *payload) {

@@ -17,7 +17,7 @@ enum { GRAIN = 16384, PIECE = 32768, CACHED = 1 << 17 };
    compute type, are in one allocation. */
 typedef struct plan {
   const situ_view_desc *g, *x, *y;
-  situ__lane lane;
+  situ__compute compute;
   size_t size;
   bool in_place; /* no operand needs a conversion */
   const situ__row_kernels *kernels;
@@ -30,10 +30,10 @@ typedef struct plan {
 } plan;
 
 static double get_value(const plan *p, const char *v, int64_t i) {
-  return p->lane == SITU__F32 ? (double)((const float *)(const void *)v)[i] : ((const double *)(const void *)v)[i];
+  return p->compute == SITU__F32 ? (double)((const float *)(const void *)v)[i] : ((const double *)(const void *)v)[i];
 }
 static void put_value(const plan *p, char *v, int64_t i, double x) {
-  if (p->lane == SITU__F32) ((float *)(void *)v)[i] = (float)x;
+  if (p->compute == SITU__F32) ((float *)(void *)v)[i] = (float)x;
   else ((double *)(void *)v)[i] = x;
 }
 /* Channel c's value of an optional [C] operand. */
@@ -47,7 +47,7 @@ static void store_value(const situ_view_desc *v, int64_t c, double x) {
 }
 
 static bool native(const plan *p, const situ_view_desc *v) {
-  return !v || situ__cpu_native((situ_dtype)v->dtype, p->lane);
+  return !v || situ__cpu_native((situ_dtype)v->dtype, p->compute);
 }
 static char *at_element(const plan *p, const situ_view_desc *v, int64_t first) {
   return situ__cpu_data(v) + first * (int64_t)p->size;
@@ -72,10 +72,10 @@ static void normalise_run(const plan *p, const void *g, const void *x, int64_t c
 }
 static SITU__OWN_FRAME void normalise_converted(const plan *p, int64_t first, int64_t count, int64_t channel) {
   _Alignas(64) double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK], y[SITU__FOLD_BLOCK];
-  if (p->g) situ__cpu_load(p->g, first, count, p->lane, g);
-  situ__cpu_load(p->x, first, count, p->lane, x);
+  if (p->g) situ__cpu_load(p->g, first, count, p->compute, g);
+  situ__cpu_load(p->x, first, count, p->compute, x);
   normalise_run(p, p->g ? g : NULL, x, count, channel, y);
-  situ__cpu_store(p->y, first, count, p->lane, y);
+  situ__cpu_store(p->y, first, count, p->compute, y);
 }
 static void normalise(const plan *p, int64_t first, int64_t count, int64_t channel, void *payload) {
   (void)payload;
@@ -122,7 +122,7 @@ static situ_status moments(const plan *p, int64_t first, int64_t end) {
   x.contiguous = p->batch == 1 || groups == all;
   situ_storage mean = { .data = p->c }, squares = { .data = p->rstd };
   situ_view_desc to = { .storage = &mean,
-                        .dtype = p->lane == SITU__F32 ? SITU_F32 : SITU_F64,
+                        .dtype = p->compute == SITU__F32 ? SITU_F32 : SITU_F64,
                         .ndim = 3,
                         .offset = first,
                         .numel = groups,
@@ -132,7 +132,7 @@ static situ_status moments(const plan *p, int64_t first, int64_t end) {
                  to2 = to;
   to2.storage = &squares;
   return situ__reduce(&(situ__reduction){
-      .op = "batch_norm", .lane = p->lane, .fold = SITU__FOLD_MOMENTS, .x = &x, .y = &to, .y2 = &to2 });
+      .op = "batch_norm", .compute = p->compute, .fold = SITU__FOLD_MOMENTS, .x = &x, .y = &to, .y2 = &to2 });
 }
 
 /* Channel c is normalised by this mean and variance. */
@@ -208,8 +208,8 @@ static void add_sums_of(const plan *p, const void *g, const void *x, int64_t cou
 static SITU__OWN_FRAME void add_sums_converted(const plan *p, int64_t first, int64_t count, int64_t channel,
                                                char *sums) {
   _Alignas(64) double g[SITU__FOLD_BLOCK], x[SITU__FOLD_BLOCK];
-  situ__cpu_load(p->g, first, count, p->lane, g);
-  situ__cpu_load(p->x, first, count, p->lane, x);
+  situ__cpu_load(p->g, first, count, p->compute, g);
+  situ__cpu_load(p->x, first, count, p->compute, x);
   add_sums_of(p, g, x, count, channel, sums);
 }
 static void add_sums(const plan *p, int64_t first, int64_t count, int64_t channel, void *payload) {
@@ -234,7 +234,7 @@ static void sum_units(int64_t begin, int64_t end, void *payload) {
 static void add_pieces(const plan *p, int64_t column, int64_t columns) {
   const size_t at = (size_t)column * p->size;
   const situ__fold_block k = { p->sums + at, 1, p->pieces, columns, 2 * p->channels };
-  situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, p->sum + at, NULL);
+  situ__fold_kernels_for(p->compute)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, p->sum + at, NULL);
 }
 
 /* dx = factor g - mean(factor g) - (x - mean) rstd^2 mean(factor g (x - mean)); with fixed statistics, factor g. */
@@ -309,12 +309,12 @@ static situ_status backward(plan *p, const situ_work *work, bool fixed) {
 /* x as [batch, channels, inner], and a vector of the channels for each need. */
 static situ_status begin(plan *p, const situ_work *work, const char *op, bool back) {
   *p = (plan){ .g = back ? work->in[0] : NULL, .x = work->in[back ? 1 : 0], .y = work->out[0], .group = 1 };
-  p->lane = situ__cpu_lane((situ_dtype)p->x->dtype);
-  if (p->lane == SITU__I64)
+  p->compute = situ__cpu_compute((situ_dtype)p->x->dtype);
+  if (p->compute == SITU__I64)
     return situ__fail(SITU_E_DTYPE, op, "%s has no norm", situ__dtype_name((situ_dtype)p->x->dtype));
-  p->size = situ__lane_size(p->lane);
+  p->size = situ__compute_size(p->compute);
   p->in_place = native(p, p->g) && native(p, p->x) && native(p, p->y);
-  p->kernels = situ__row_kernels_for(p->lane);
+  p->kernels = situ__row_kernels_for(p->compute);
   p->batch = p->x->size[0], p->channels = p->weights = p->x->size[1], p->inner = p->x->size[2];
   return SITU_OK;
 }

@@ -17,15 +17,15 @@ enum { PIECE = 1024, GRAIN = 16384 };
 /* x is [N, C, S]; a position is one (n, s). */
 typedef struct plan {
   const situ_view_desc *x, *target, *y, *dx, *g, *logsumexp;
-  situ__lane lane;
+  situ__compute compute;
   size_t size;
   int64_t classes, inner, positions;
   int64_t ignore, reduction;
   bool logits;
   double smoothing, weight_sum, divisor;
-  double *weight;      /* [C]; NULL: all 1 */
-  void *lane_weight;   /* the same in the compute type */
-  double *loss, *used; /* partial sums of each piece of positions: loss and weight */
+  double *weight;       /* [C]; NULL: all 1 */
+  void *compute_weight; /* the same in the compute type */
+  double *loss, *used;  /* partial sums of each piece of positions: loss and weight */
 } plan;
 
 static double weight_of(const plan *p, int64_t c) { return p->weight ? p->weight[c] : 1; }
@@ -143,12 +143,12 @@ static double scale_of(const plan *p, int64_t position) {
 }
 
 static void put_value(const plan *p, void *v, int64_t i, double x) {
-  if (p->lane == SITU__F32) ((float *)v)[i] = (float)x;
+  if (p->compute == SITU__F32) ((float *)v)[i] = (float)x;
   else ((double *)v)[i] = x;
 }
 
 static void subtract_value(const plan *p, void *v, int64_t i, double x) {
-  if (p->lane == SITU__F32) ((float *)v)[i] -= (float)x;
+  if (p->compute == SITU__F32) ((float *)v)[i] -= (float)x;
   else ((double *)v)[i] -= x;
 }
 
@@ -164,13 +164,13 @@ typedef struct strip {
 static void part(const plan *p, const strip *s, bool each, int64_t c, int64_t count) {
   double in[SITU__BLOCK], out[SITU__BLOCK];
   int64_t at = x_at(p, s->first, c);
-  bool native = situ__cpu_native((situ_dtype)p->x->dtype, p->lane);
+  bool native = situ__cpu_native((situ_dtype)p->x->dtype, p->compute);
   const void *x = native ? situ__cpu_data(p->x) + at * (int64_t)p->size : (char *)in;
   void *y = native ? situ__cpu_data(p->dx) + at * (int64_t)p->size : (char *)out;
-  const void *weight = p->weight ? (char *)p->lane_weight + (size_t)c * p->size : NULL;
+  const void *weight = p->weight ? (char *)p->compute_weight + (size_t)c * p->size : NULL;
   if (p->logits) {
-    if (!native) situ__cpu_load(p->x, at, count, p->lane, in);
-    situ__row_kernels_for(p->lane)->exp_affine(each, x, count, s->lse, s->a, s->b, weight, y);
+    if (!native) situ__cpu_load(p->x, at, count, p->compute, in);
+    situ__row_kernels_for(p->compute)->exp_affine(each, x, count, s->lse, s->a, s->b, weight, y);
   } else {
     memset(y, 0, (size_t)count * p->size); /* the loss does not depend on other classes' log-probabilities */
   }
@@ -178,14 +178,14 @@ static void part(const plan *p, const strip *s, bool each, int64_t c, int64_t co
   if (!each && s->target[0] >= c && s->target[0] < c + count) subtract_value(p, y, s->target[0] - c, s->hit[0]);
   for (int64_t i = 0; each && i < count; i++)
     if (s->target[i] == c) subtract_value(p, y, i, s->hit[i]);
-  if (!native) situ__cpu_store(p->dx, at, count, p->lane, y);
+  if (!native) situ__cpu_store(p->dx, at, count, p->compute, y);
 }
 
 static void gradient_of(const plan *p, int64_t first, int64_t count) {
   strip s = { .first = first, .count = count };
   double smooth = p->smoothing / (double)p->classes;
   situ__cpu_load(p->target, first, count, SITU__I64, s.target);
-  if (p->logits) situ__cpu_load(p->logsumexp, first, count, p->lane, s.lse);
+  if (p->logits) situ__cpu_load(p->logsumexp, first, count, p->compute, s.lse);
   for (int64_t i = 0; i < count; i++) {
     bool ignored = s.target[i] == p->ignore;
     double scale = ignored ? 0 : scale_of(p, first + i);
@@ -224,9 +224,9 @@ static situ_status load_weight(plan *p, const situ_view_desc *weight) {
   size_t bytes = (size_t)p->classes * (sizeof(double) + p->size);
   p->weight = situ__alloc(bytes);
   if (!p->weight) return situ__no_memory("cross_entropy", bytes);
-  p->lane_weight = p->weight + p->classes;
+  p->compute_weight = p->weight + p->classes;
   situ__cpu_load(weight, 0, p->classes, SITU__F64, p->weight);
-  situ__cpu_load(weight, 0, p->classes, p->lane, p->lane_weight);
+  situ__cpu_load(weight, 0, p->classes, p->compute, p->compute_weight);
   p->weight_sum = 0;
   for (int64_t c = 0; c < p->classes; c++) p->weight_sum += p->weight[c];
   return SITU_OK;
@@ -244,10 +244,10 @@ situ_status situ__cpu_nll(int index, const situ_work *work) {
              .smoothing = work->scalar[0] };
   p.y = work->out[0], p.dx = work->out[0];
   p.logsumexp = back ? work->in[5] : work->out[2];
-  p.lane = situ__cpu_lane((situ_dtype)p.x->dtype);
-  if (p.lane == SITU__I64)
+  p.compute = situ__cpu_compute((situ_dtype)p.x->dtype);
+  if (p.compute == SITU__I64)
     return situ__fail(SITU_E_DTYPE, "cross_entropy", "%s has no logarithm", situ__dtype_name((situ_dtype)p.x->dtype));
-  p.size = situ__lane_size(p.lane);
+  p.size = situ__compute_size(p.compute);
   p.classes = p.x->size[1], p.inner = p.x->size[2], p.positions = p.target->numel;
   if (back && work->in[4]) situ__cpu_load(work->in[4], 0, 1, SITU__F64, &p.divisor);
   char what[48];

@@ -20,7 +20,7 @@ enum {
 
 typedef struct plan {
   const situ_work *work;
-  situ__lane lane;
+  situ__compute compute;
   size_t size, row; /* bytes of an element, and of a row of scratch */
   const situ__row_kernels *kernels;
   bool centred, gradient;
@@ -31,7 +31,9 @@ typedef struct plan {
   atomic_bool no_memory;
 } plan;
 
-static bool native(const plan *p, const situ_view_desc *v) { return situ__cpu_native((situ_dtype)v->dtype, p->lane); }
+static bool native(const plan *p, const situ_view_desc *v) {
+  return situ__cpu_native((situ_dtype)v->dtype, p->compute);
+}
 
 /* A vector in the compute type: in place, or a copy at *scratch, which is advanced. */
 static const void *vector(const plan *p, const situ_view_desc *v, char **scratch) {
@@ -39,7 +41,7 @@ static const void *vector(const plan *p, const situ_view_desc *v, char **scratch
   if (native(p, v)) return situ__cpu_data(v);
   char *to = *scratch;
   *scratch += (size_t)v->numel * p->size;
-  situ__cpu_load(v, 0, v->numel, p->lane, to);
+  situ__cpu_load(v, 0, v->numel, p->compute, to);
   return to;
 }
 
@@ -57,8 +59,8 @@ static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t 
       lg = g ? situ__cpu_data(g) + at : NULL;
       ly = out ? situ__cpu_data(out) + at : NULL;
     } else {
-      situ__cpu_load(x, r * p->width, p->width, p->lane, lx);
-      if (g) situ__cpu_load(g, r * p->width, p->width, p->lane, lg);
+      situ__cpu_load(x, r * p->width, p->width, p->compute, lx);
+      if (g) situ__cpu_load(g, r * p->width, p->width, p->compute, lg);
     }
     n->rows = step;
     n->x = lx;
@@ -68,7 +70,7 @@ static void part_rows(const plan *p, situ__norm_rows *n, int64_t first, int64_t 
     n->rstd = (char *)p->rstd + (size_t)r * p->size;
     if (p->gradient) p->kernels->norm_grad(n);
     else p->kernels->norm(n);
-    if (!direct && out) situ__cpu_store(out, r * p->width, p->width, p->lane, ly);
+    if (!direct && out) situ__cpu_store(out, r * p->width, p->width, p->compute, ly);
   }
 }
 
@@ -103,8 +105,8 @@ static void parts(int64_t begin, int64_t end, void *payload) {
 /* Sums `count` parts of a parameter's gradient, which are two rows apart, into `to`; scratch holds one row. */
 static void add_parts(const plan *p, const situ_view_desc *to, const char *first, int64_t count, char *scratch) {
   situ__fold_block k = { first, 1, count, p->width, 2 * (int64_t)(p->row / p->size) };
-  situ__fold_kernels_for(p->lane)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, scratch, NULL);
-  situ__cpu_store(to, 0, p->width, p->lane, scratch);
+  situ__fold_kernels_for(p->compute)->fold(SITU__FOLD_SUM, SITU__MAP_NONE, 0, &k, scratch, NULL);
+  situ__cpu_store(to, 0, p->width, p->compute, scratch);
 }
 
 situ_status situ__cpu_norm(int index, const situ_work *work) {
@@ -112,11 +114,11 @@ situ_status situ__cpu_norm(int index, const situ_work *work) {
   plan p = { .work = work, .centred = work->op == SITU_LAYER_NORM || work->op == SITU_LAYER_NORM_GRAD };
   p.gradient = work->op == SITU_LAYER_NORM_GRAD || work->op == SITU_RMS_NORM_GRAD;
   const situ_view_desc *x = work->in[p.gradient ? 1 : 0];
-  p.lane = situ__cpu_lane((situ_dtype)x->dtype);
-  if (p.lane == SITU__I64)
+  p.compute = situ__cpu_compute((situ_dtype)x->dtype);
+  if (p.compute == SITU__I64)
     return situ__fail(SITU_E_DTYPE, "norm", "%s has no norm", situ__dtype_name((situ_dtype)x->dtype));
-  p.size = situ__lane_size(p.lane);
-  p.kernels = situ__row_kernels_for(p.lane);
+  p.size = situ__compute_size(p.compute);
+  p.kernels = situ__row_kernels_for(p.compute);
   p.rows = x->size[0];
   p.width = x->size[1];
 

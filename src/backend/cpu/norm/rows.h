@@ -48,13 +48,13 @@ typedef struct situ__row_kernels {
 } situ__row_kernels;
 
 typedef struct situ__rows {
-  situ__row_kernels lane[2];
+  situ__row_kernels by_compute[2];
 } situ__rows;
 SITU__ISA_DECLARE(situ__rows, situ__rows);
 
-/* lane: F32 or F64. */
-static inline const situ__row_kernels *situ__row_kernels_for(situ__lane lane) {
-  return &SITU__ISA_PICK(situ__cpu_isa(), situ__rows)->lane[lane];
+/* compute: F32 or F64. */
+static inline const situ__row_kernels *situ__row_kernels_for(situ__compute compute) {
+  return &SITU__ISA_PICK(situ__cpu_isa(), situ__rows)->by_compute[compute];
 }
 
 #endif

@@ -15,7 +15,7 @@ typedef struct plan {
   const situ_view_desc *in[2], *out;
   int ins;
   bool log, masked;
-  situ__lane lane;
+  situ__compute compute;
   const situ__row_kernels *kernels;
   situ__lines lines;
   int64_t strips;
@@ -37,28 +37,28 @@ static void compute(const plan *p, const void *a, const void *b, void *y, int64_
 /* Converts a strip that begins at `at` to or from a buffer: rows of width elements that are `inner` apart. */
 static void load_strip(const plan *p, const situ_view_desc *v, int64_t at, int64_t rows, int64_t width, char *buffer) {
   if (width == p->lines.inner) {
-    situ__cpu_load(v, at, rows * width, p->lane, buffer);
+    situ__cpu_load(v, at, rows * width, p->compute, buffer);
     return;
   }
-  for (int64_t r = 0; r < rows; r++, buffer += (size_t)width * situ__lane_size(p->lane))
-    situ__cpu_load(v, at + r * p->lines.inner, width, p->lane, buffer);
+  for (int64_t r = 0; r < rows; r++, buffer += (size_t)width * situ__compute_size(p->compute))
+    situ__cpu_load(v, at + r * p->lines.inner, width, p->compute, buffer);
 }
 static void store_strip(const plan *p, int64_t at, int64_t rows, int64_t width, const char *buffer) {
   if (width == p->lines.inner) {
-    situ__cpu_store(p->out, at, rows * width, p->lane, buffer);
+    situ__cpu_store(p->out, at, rows * width, p->compute, buffer);
     return;
   }
-  for (int64_t r = 0; r < rows; r++, buffer += (size_t)width * situ__lane_size(p->lane))
-    situ__cpu_store(p->out, at + r * p->lines.inner, width, p->lane, buffer);
+  for (int64_t r = 0; r < rows; r++, buffer += (size_t)width * situ__compute_size(p->compute))
+    situ__cpu_store(p->out, at + r * p->lines.inner, width, p->compute, buffer);
 }
 
 /* Units are rows, or strips; f16 and bf16 are converted one unit at a time. */
 static void strips(int64_t begin, int64_t end, void *payload) {
   plan *p = payload;
-  size_t size = situ__lane_size(p->lane);
+  size_t size = situ__compute_size(p->compute);
   int64_t n = p->lines.size, inner = p->lines.inner, widest = situ__min_i64(inner, SITU__COLUMNS),
           elements = n * widest;
-  if (situ__cpu_native((situ_dtype)p->out->dtype, p->lane)) {
+  if (situ__cpu_native((situ_dtype)p->out->dtype, p->compute)) {
     int64_t many = inner == 1 ? end - begin : 1; /* rows are contiguous: one call */
     for (int64_t u = begin; u < end; u += many) {
       int64_t column = u % p->strips * SITU__COLUMNS, at = u / p->strips * n * inner + column;
@@ -91,14 +91,14 @@ situ_status situ__cpu_softmax(int index, const situ_work *work) {
   plan p = { .in = { work->in[0], work->in[1] }, .out = work->out[0], .ins = work->op >= SITU_SOFTMAX_GRAD ? 2 : 1 };
   p.log = work->op == SITU_LOG_SOFTMAX || work->op == SITU_LOG_SOFTMAX_GRAD;
   p.masked = work->integer[1] != 0 && !p.log;
-  p.lane = situ__cpu_lane((situ_dtype)p.out->dtype);
-  if (p.lane == SITU__I64)
+  p.compute = situ__cpu_compute((situ_dtype)p.out->dtype);
+  if (p.compute == SITU__I64)
     return situ__fail(SITU_E_DTYPE, "softmax", "%s has no softmax", situ__dtype_name((situ_dtype)p.out->dtype));
-  p.kernels = situ__row_kernels_for(p.lane);
+  p.kernels = situ__row_kernels_for(p.compute);
   p.lines = situ__lines_of(p.out, work->integer[0]);
   p.strips = situ__ceil_div(p.lines.inner, SITU__COLUMNS);
   int64_t unit = p.lines.size * situ__min_i64(p.lines.inner, SITU__COLUMNS);
   situ__parallel(p.lines.outer * p.strips, situ__max_i64(1, GRAIN / unit), strips, &p);
-  if (atomic_load(&p.no_memory)) return situ__no_memory("softmax", 3 * (size_t)unit * situ__lane_size(p.lane));
+  if (atomic_load(&p.no_memory)) return situ__no_memory("softmax", 3 * (size_t)unit * situ__compute_size(p.compute));
   return SITU_OK;
 }

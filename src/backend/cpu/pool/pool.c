@@ -14,9 +14,9 @@ SITU__ISA_DECLARE(situ__pool_kernels, situ__pool_kernels_f32);
 SITU__ISA_DECLARE(situ__pool_kernels, situ__pool_kernels_f64);
 SITU__ISA_DECLARE(situ__pool_kernels, situ__pool_kernels_i64);
 
-static const situ__pool_kernels *kernels_for(situ__lane lane) {
+static const situ__pool_kernels *kernels_for(situ__compute compute) {
   const situ__isa isa = situ__cpu_isa();
-  switch (lane) {
+  switch (compute) {
   case SITU__F32: return SITU__ISA_PICK(isa, situ__pool_kernels_f32);
   case SITU__F64: return SITU__ISA_PICK(isa, situ__pool_kernels_f64);
   default: return SITU__ISA_PICK(isa, situ__pool_kernels_i64);
@@ -29,7 +29,7 @@ typedef struct pooling {
   const situ_view_desc *from, *to;
   int64_t *index; /* indices of the maxima; NULL: not wanted */
   situ__plane plane;
-  situ__lane lane;
+  situ__compute compute;
   bool native; /* values are used in place */
   int64_t from_size, to_size;
   int64_t scratch; /* bytes of plane.scratch */
@@ -65,9 +65,9 @@ static void planes(int64_t begin, int64_t end, void *payload) {
     if (p->native) {
       one_plane(p, &plane, from, to, at);
     } else {
-      situ__cpu_widen(from, (situ_dtype)p->from->dtype, p->from_size, p->lane, in);
+      situ__cpu_widen(from, (situ_dtype)p->from->dtype, p->from_size, p->compute, in);
       one_plane(p, &plane, in, out, at);
-      situ__cpu_narrow(out, p->lane, p->to_size, (situ_dtype)p->to->dtype, to);
+      situ__cpu_narrow(out, p->compute, p->to_size, (situ_dtype)p->to->dtype, to);
     }
   }
   situ__slots_give(&p->slots, slot);
@@ -102,8 +102,8 @@ situ_status situ__cpu_pool(int index, const situ_work *work) {
                 .from = work->in[0],
                 .to = work->out[0],
                 .index = where ? (int64_t *)(void *)situ__cpu_data(where) : NULL,
-                .lane = situ__cpu_lane((situ_dtype)x->dtype) };
-  p.kernels = kernels_for(p.lane);
+                .compute = situ__cpu_compute((situ_dtype)x->dtype) };
+  p.kernels = kernels_for(p.compute);
   if (!p.kernels->adaptive && work->op >= SITU_POOL_ADAPTIVE_AVG) return SITU_E_UNSUPPORTED;
   if (work->op == SITU_POOL_ADAPTIVE_AVG && y->size[2] * y->size[3] == 1 && x->numel > 0) return run_mean(work);
   p.native = x->dtype == SITU_F32 || x->dtype == SITU_F64 || x->dtype == SITU_I64;

@@ -13,7 +13,7 @@ enum { TILE = 512, SEGMENT = 32768, GRAIN = 16384 };
 typedef struct plan {
   const situ_view_desc *x, *values, *indices;
   const situ__fold_kernels *kernels;
-  situ__lane lane;
+  situ__compute compute;
   size_t size;
   bool greatest, native;
   situ__lines lines;
@@ -25,12 +25,12 @@ typedef struct plan {
 /* Pointer to elements [first, + count): in place, or converted into buffer. */
 static const void *elements(const plan *p, int64_t first, int64_t count, void *buffer) {
   if (p->native) return situ__cpu_data(p->x) + first * (int64_t)p->size;
-  situ__cpu_load(p->x, first, count, p->lane, buffer);
+  situ__cpu_load(p->x, first, count, p->compute, buffer);
   return buffer;
 }
 
 static void deliver(const plan *p, int64_t first, int64_t count, const void *best, const int64_t *at) {
-  if (p->values) situ__cpu_store(p->values, first, count, p->lane, best);
+  if (p->values) situ__cpu_store(p->values, first, count, p->compute, best);
   situ__cpu_store(p->indices, first, count, SITU__I64, at);
 }
 
@@ -97,10 +97,10 @@ static void across_lines(int64_t begin, int64_t end, void *payload) {
 situ_status situ__cpu_arg_reduce(int index, const situ_work *work) {
   (void)index;
   plan p = { .x = work->in[0], .values = work->out[0], .indices = work->out[1], .greatest = work->op == 1 };
-  p.lane = situ__cpu_lane((situ_dtype)p.x->dtype);
-  p.size = situ__lane_size(p.lane);
-  p.native = situ__cpu_native((situ_dtype)p.x->dtype, p.lane);
-  p.kernels = situ__fold_kernels_for(p.lane);
+  p.compute = situ__cpu_compute((situ_dtype)p.x->dtype);
+  p.size = situ__compute_size(p.compute);
+  p.native = situ__cpu_native((situ_dtype)p.x->dtype, p.compute);
+  p.kernels = situ__fold_kernels_for(p.compute);
   p.lines = situ__lines_of(p.x, work->integer[0]);
   if (!p.lines.size) return situ__fail(SITU_E_ARG, "arg_reduce", "no elements have no extreme");
   if (p.lines.inner > 1) {

@@ -59,17 +59,17 @@ typedef struct situ__fold_kernels {
 } situ__fold_kernels;
 
 typedef struct situ__folds {
-  situ__fold_kernels lane[3];
+  situ__fold_kernels by_compute[3];
 } situ__folds;
 SITU__ISA_DECLARE(situ__folds, situ__folds);
 
-static inline const situ__fold_kernels *situ__fold_kernels_for(situ__lane lane) {
-  return &SITU__ISA_PICK(situ__cpu_isa(), situ__folds)->lane[lane];
+static inline const situ__fold_kernels *situ__fold_kernels_for(situ__compute compute) {
+  return &SITU__ISA_PICK(situ__cpu_isa(), situ__folds)->by_compute[compute];
 }
 
 /* True if elements are read in place, without a conversion. */
-static inline bool situ__cpu_native(situ_dtype dtype, situ__lane lane) {
-  return situ__cpu_lane(dtype) == lane && situ__dtype_size(dtype) == situ__lane_size(lane);
+static inline bool situ__cpu_native(situ_dtype dtype, situ__compute compute) {
+  return situ__cpu_compute(dtype) == compute && situ__dtype_size(dtype) == situ__compute_size(compute);
 }
 
 /* Sizes of a contiguous view around one dimension: [outer, size, inner]. */
@@ -89,7 +89,7 @@ situ_status situ__cpu_scan_grad(const situ_work *work);
 /* A complete reduction of x to y, whose sizes are x's or 1 (reduce.c). MOMENTS fills y (mean) and y2 (squares). */
 typedef struct situ__reduction {
   const char *op;
-  situ__lane lane;
+  situ__compute compute;
   situ__fold fold;
   situ__fold_map map;
   double p;

@@ -22,13 +22,13 @@ static void mark(const plan *p, int64_t first, int64_t count, bool *marks) {
     memcpy(marks, situ__cpu_data(p->x) + first, (size_t)count);
     return;
   }
-  situ__lane lane = situ__cpu_lane((situ_dtype)p->x->dtype) == SITU__I64 ? SITU__I64 : SITU__F64;
+  situ__compute compute = situ__cpu_compute((situ_dtype)p->x->dtype) == SITU__I64 ? SITU__I64 : SITU__F64;
   union {
     double real[SITU__BLOCK];
     int64_t integer[SITU__BLOCK];
   } block;
-  situ__cpu_load(p->x, first, count, lane, &block);
-  if (lane == SITU__I64)
+  situ__cpu_load(p->x, first, count, compute, &block);
+  if (compute == SITU__I64)
     for (int64_t i = 0; i < count; i++) marks[i] = block.integer[i] != 0;
   else
     for (int64_t i = 0; i < count; i++) marks[i] = block.real[i] != 0;

@@ -114,7 +114,7 @@ static void arrange(plan *p) {
   }
 
   int last = p->x.ndim - 1;
-  bool native = situ__cpu_native((situ_dtype)x->dtype, p->how->lane);
+  bool native = situ__cpu_native((situ_dtype)x->dtype, p->how->compute);
   p->run = rows && !width ? p->x.size[last] : p->rows;
   p->direct = native && (last < 0 || p->x.stride[last] == 1) && width <= 1 && (rows <= 1 || (!width && p->run >= RUN));
   const bool half = x->dtype == SITU_F16 || x->dtype == SITU_BF16;
@@ -134,10 +134,10 @@ static situ__fold_block block_at(const plan *p, int64_t outer, int64_t row, int6
     k.x = situ__cpu_data(&p->x) + offset * (int64_t)p->size;
     k.ld = p->ld;
   } else if (columns == p->width) {
-    situ__cpu_load(&p->x, at, rows * columns, p->how->lane, buffer);
+    situ__cpu_load(&p->x, at, rows * columns, p->how->compute, buffer);
   } else {
     for (int64_t r = 0; r < rows; r++, at += p->width, buffer += (size_t)columns * p->size)
-      situ__cpu_load(&p->x, at, columns, p->how->lane, buffer);
+      situ__cpu_load(&p->x, at, columns, p->how->compute, buffer);
   }
   return k;
 }
@@ -149,8 +149,8 @@ static bool copies_nothing(const plan *p) {
 
 static void deliver(const plan *p, int64_t first, int64_t count, void *a, void *b) {
   if (p->how->finish) p->how->finish(p->how, p->rows, count, a, b);
-  situ__cpu_store(&p->y, first, count, p->how->lane, a);
-  if (p->how->y2) situ__cpu_store(&p->y2, first, count, p->how->lane, b);
+  situ__cpu_store(&p->y, first, count, p->how->compute, a);
+  if (p->how->y2) situ__cpu_store(&p->y2, first, count, p->how->compute, b);
 }
 
 /* Groups of outer blocks; buffer, a and b have space for the elements of one. */
@@ -160,7 +160,7 @@ static inline void fold_groups(const plan *p, int64_t begin, int64_t end, double
     situ__fold_block k = { buffer, count, p->rows, p->width, p->width };
     if (p->direct && (p->x.contiguous || (count == 1 && p->run == p->rows)))
       k = block_at(p, first, 0, p->rows, 0, p->width, NULL);
-    else situ__cpu_load(&p->x, first * p->rows * p->width, count * p->rows * p->width, p->how->lane, buffer);
+    else situ__cpu_load(&p->x, first * p->rows * p->width, count * p->rows * p->width, p->how->compute, buffer);
     k.groups = count;
     p->kernels->fold(p->how->fold, p->how->map, p->how->p, &k, a, b);
     deliver(p, first * p->width, count * p->width, a, b);
@@ -244,8 +244,8 @@ static void merge_segments(int64_t begin, int64_t end, void *payload) {
 situ_status situ__reduce(const situ__reduction *how) {
   plan p; /* set in parts: clearing its views would take longer than a small sum */
   p.how = how;
-  p.kernels = situ__fold_kernels_for(how->lane);
-  p.size = situ__lane_size(how->lane);
+  p.kernels = situ__fold_kernels_for(how->compute);
+  p.size = situ__compute_size(how->compute);
   p.a = p.b = NULL;
   arrange(&p);
   if (p.outer * p.rows * p.width <= SITU__FOLD_BLOCK) {
@@ -281,38 +281,38 @@ situ_status situ__reduce(const situ__reduction *how) {
 
 /* ---- the verb ---- */
 
-static double get_value(situ__lane lane, const void *v, int64_t i) {
-  return lane == SITU__F32 ? ((const float *)v)[i] : ((const double *)v)[i];
+static double get_value(situ__compute compute, const void *v, int64_t i) {
+  return compute == SITU__F32 ? ((const float *)v)[i] : ((const double *)v)[i];
 }
-static void put_value(situ__lane lane, void *v, int64_t i, double x) {
-  if (lane == SITU__F32) ((float *)v)[i] = (float)x;
+static void put_value(situ__compute compute, void *v, int64_t i, double x) {
+  if (compute == SITU__F32) ((float *)v)[i] = (float)x;
   else ((double *)v)[i] = x;
 }
 
 static void finish_mean(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   (void)b;
-  for (int64_t i = 0; i < count; i++) put_value(how->lane, a, i, get_value(how->lane, a, i) / (double)n);
+  for (int64_t i = 0; i < count; i++) put_value(how->compute, a, i, get_value(how->compute, a, i) / (double)n);
 }
 static void finish_var(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   double freedom = fmax(0, (double)n - how->p); /* 0 gives NaN or Inf, as in torch */
-  for (int64_t i = 0; i < count; i++) put_value(how->lane, a, i, get_value(how->lane, b, i) / freedom);
+  for (int64_t i = 0; i < count; i++) put_value(how->compute, a, i, get_value(how->compute, b, i) / freedom);
 }
 static void finish_std(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   finish_var(how, n, count, a, b);
-  for (int64_t i = 0; i < count; i++) put_value(how->lane, a, i, sqrt(get_value(how->lane, a, i)));
+  for (int64_t i = 0; i < count; i++) put_value(how->compute, a, i, sqrt(get_value(how->compute, a, i)));
 }
 static void finish_root(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   (void)n, (void)b;
   for (int64_t i = 0; i < count; i++) {
-    double x = get_value(how->lane, a, i);
-    put_value(how->lane, a, i, how->p == 2 ? sqrt(x) : pow(x, 1 / how->p));
+    double x = get_value(how->compute, a, i);
+    put_value(how->compute, a, i, how->p == 2 ? sqrt(x) : pow(x, 1 / how->p));
   }
 }
 static void finish_logsumexp(const situ__reduction *how, int64_t n, int64_t count, void *a, void *b) {
   (void)n;
   for (int64_t i = 0; i < count; i++) {
-    double max = get_value(how->lane, a, i);
-    put_value(how->lane, a, i, (isinf(max) ? 0 : max) + log(get_value(how->lane, b, i)));
+    double max = get_value(how->compute, a, i);
+    put_value(how->compute, a, i, (isinf(max) ? 0 : max) + log(get_value(how->compute, b, i)));
   }
 }
 
@@ -357,12 +357,13 @@ situ_status situ__cpu_reduce(int index, const situ_work *work) {
   (void)index;
   const situ_view_desc *x = work->in[0], *y = work->out[0];
   situ_dtype compute = work->compute ? work->compute : (situ_dtype)x->dtype;
-  situ__reduction r = { .op = "reduce", .lane = situ__cpu_lane(compute), .p = work->scalar[0], .x = x, .y = y };
-  if (work->op == SITU_REDUCE_COUNT && r.lane == SITU__F32) r.lane = SITU__F64; /* f32 counts exactly to 2^24 only */
-  if (work->op == SITU_REDUCE_STD && r.lane == SITU__F32)
-    r.lane = SITU__F64; /* squares overflow f32 long before their root does */
+  situ__reduction r = { .op = "reduce", .compute = situ__cpu_compute(compute), .p = work->scalar[0], .x = x, .y = y };
+  if (work->op == SITU_REDUCE_COUNT && r.compute == SITU__F32)
+    r.compute = SITU__F64; /* f32 counts exactly to 2^24 only */
+  if (work->op == SITU_REDUCE_STD && r.compute == SITU__F32)
+    r.compute = SITU__F64; /* squares overflow f32 long before their root does */
   choose_reduction(work, &r);
-  if (r.lane == SITU__I64 && (r.finish || r.fold >= SITU__FOLD_MOMENTS))
+  if (r.compute == SITU__I64 && (r.finish || r.fold >= SITU__FOLD_MOMENTS))
     return situ__fail(SITU_E_DTYPE, r.op, "mean, var, std, norm and logsumexp are not computed in %s",
                       situ__dtype_name(compute));
   if (x->numel) return situ__reduce(&r);

@@ -34,7 +34,7 @@ typedef struct plan {
   double *error; /* of each of these, as a real sum has been rounded */
 } plan;
 
-static situ__lane lane(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
+static situ__compute compute_of(const plan *p) { return p->real ? SITU__F64 : SITU__I64; }
 
 /* The total of no elements. */
 static sum identity(const plan *p) { return p->real ? (sum){ .real = p->product } : (sum){ .integer = p->product }; }
@@ -106,9 +106,9 @@ static void scan_chunk(const plan *p, int64_t u, sum *total, bool write) {
       total->real = sum_block(p, line + at, count, total->real);
       continue;
     }
-    situ__cpu_load(p->x, line + at, count, lane(p), block);
+    situ__cpu_load(p->x, line + at, count, compute_of(p), block);
     *total = scan_block(p, *total, block, count);
-    if (write) situ__cpu_store(p->y, line + at, count, lane(p), block);
+    if (write) situ__cpu_store(p->y, line + at, count, compute_of(p), block);
   }
 }
 
@@ -177,12 +177,12 @@ static void across_lines(int64_t begin, int64_t end, void *payload) {
     for (int64_t j = 0; j < columns; j++) total[j] = identity(p);
     for (int64_t r = 0; r < p->lines.size; r++) {
       int64_t at = (u / tiles * p->lines.size + r) * p->lines.inner + column;
-      situ__cpu_load(p->x, at, columns, lane(p), row);
+      situ__cpu_load(p->x, at, columns, compute_of(p), row);
       if (p->real)
         for (int64_t j = 0; j < columns; j++) total[j].real = fold_real(p->product, total[j].real, row[j].real);
       else
         for (int64_t j = 0; j < columns; j++) total[j].integer = fold_i64(p->product, total[j].integer, row[j].integer);
-      situ__cpu_store(p->y, at, columns, lane(p), total);
+      situ__cpu_store(p->y, at, columns, compute_of(p), total);
     }
   }
 }

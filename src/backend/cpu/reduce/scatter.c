@@ -15,7 +15,7 @@ enum { GRAIN = 16384, STRIP = 256 }; /* STRIP: adjacent elements that one thread
 typedef struct plan {
   const situ_view_desc *index, *src;
   situ_view_desc y; /* contiguous, of the compute type: out itself, or a copy that is written back */
-  situ__lane lane;
+  situ__compute compute;
   int dim;
   bool add, slices;
   double alpha;
@@ -44,8 +44,8 @@ TAKE_IN(take_in_f64, double, double)
 TAKE_IN(take_in_i64, uint64_t, uint64_t)
 
 static void take_in(const plan *p, int64_t base, const int64_t *at, int64_t along, const void *v, int64_t count) {
-  void *y = situ__cpu_data(&p->y) + base * (int64_t)situ__lane_size(p->lane);
-  switch (p->lane) {
+  void *y = situ__cpu_data(&p->y) + base * (int64_t)situ__compute_size(p->compute);
+  switch (p->compute) {
   case SITU__F32: take_in_f32(y, at, along, v, count, p->add, (float)p->alpha); break;
   case SITU__F64: take_in_f64(y, at, along, v, count, p->add, p->alpha); break;
   default: take_in_i64(y, at, along, v, count, p->add, (uint64_t)(int64_t)p->alpha);
@@ -61,9 +61,9 @@ static const int64_t *indices(plan *p, int64_t first, int64_t count, int64_t *bu
 /* Elements [first, + count) of src in the compute type: in place, or converted into buffer. */
 static const void *values(const plan *p, int64_t first, int64_t count, void *buffer) {
   const situ_view_desc *v = p->src;
-  if (v->contiguous && situ__cpu_native((situ_dtype)v->dtype, p->lane))
-    return situ__cpu_data(v) + first * (int64_t)situ__lane_size(p->lane);
-  situ__cpu_load(v, first, count, p->lane, buffer);
+  if (v->contiguous && situ__cpu_native((situ_dtype)v->dtype, p->compute))
+    return situ__cpu_data(v) + first * (int64_t)situ__compute_size(p->compute);
+  situ__cpu_load(v, first, count, p->compute, buffer);
   return buffer;
 }
 
@@ -126,18 +126,19 @@ static void scatter(int64_t begin, int64_t end, void *payload) {
 }
 
 /* A contiguous copy of y in the compute type, with its own memory. */
-static bool copy_in_lane(const situ_view_desc *y, situ__lane lane, situ_storage *memory, situ_view_desc *copy) {
+static bool copy_to_compute(const situ_view_desc *y, situ__compute compute, situ_storage *memory,
+                            situ_view_desc *copy) {
   static const situ_dtype dtype[] = { [SITU__F32] = SITU_F32, [SITU__F64] = SITU_F64, [SITU__I64] = SITU_I64 };
   *copy = *y;
   copy->storage = memory;
   copy->offset = 0;
-  copy->dtype = (uint8_t)dtype[lane];
+  copy->dtype = (uint8_t)dtype[compute];
   copy->contiguous = true;
   int64_t step = 1;
   for (int d = y->ndim - 1; d >= 0; step *= y->size[d--]) copy->stride[d] = step;
-  memory->bytes = (size_t)y->numel * situ__lane_size(lane);
+  memory->bytes = (size_t)y->numel * situ__compute_size(compute);
   memory->data = situ__alloc(memory->bytes);
-  if (memory->data) situ__cpu_load(y, 0, y->numel, lane, memory->data);
+  if (memory->data) situ__cpu_load(y, 0, y->numel, compute, memory->data);
   return memory->data;
 }
 
@@ -149,7 +150,7 @@ situ_status situ__cpu_scatter(int index, const situ_work *work) {
   };
   p.add = work->op & SITU_INDEX_ADD;
   p.slices = !(work->op & SITU_INDEX_ELEMENTS);
-  p.lane = situ__cpu_lane((situ_dtype)y->dtype);
+  p.compute = situ__cpu_compute((situ_dtype)y->dtype);
   char what[64];
   int64_t bound = y->ndim ? y->size[p.dim] : 1;
   (void)snprintf(what, sizeof what, "dimension %d, whose size is %lld", p.dim, (long long)bound);
@@ -158,8 +159,8 @@ situ_status situ__cpu_scatter(int index, const situ_work *work) {
   if (status != SITU_OK || !p.src->numel) return status;
 
   situ_storage memory = { 0 };
-  bool copied = !y->contiguous || !situ__cpu_native((situ_dtype)y->dtype, p.lane);
-  if (copied && !copy_in_lane(y, p.lane, &memory, &p.y)) return situ__no_memory("scatter", memory.bytes);
+  bool copied = !y->contiguous || !situ__cpu_native((situ_dtype)y->dtype, p.compute);
+  if (copied && !copy_to_compute(y, p.compute, &memory, &p.y)) return situ__no_memory("scatter", memory.bytes);
   /* An index with fewer elements than src selects only the first of them. */
   situ_view_desc part = *p.src;
   if (!p.slices) {
@@ -174,7 +175,7 @@ situ_status situ__cpu_scatter(int index, const situ_work *work) {
   p.strips = situ__ceil_div(p.inner, STRIP);
   int64_t unit = p.count * situ__min_i64(p.inner, STRIP);
   if (unit) situ__parallel(p.outer * p.strips, situ__max_i64(1, GRAIN / unit), scatter, &p);
-  if (copied) situ__cpu_store(y, 0, y->numel, p.lane, memory.data);
+  if (copied) situ__cpu_store(y, 0, y->numel, p.compute, memory.data);
   situ__free(memory.data);
   return atomic_load(&p.bad) ? situ__refuse_index("scatter", p.index, bound, NULL, what) : SITU_OK;
 }

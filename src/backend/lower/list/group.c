@@ -65,9 +65,9 @@ void situ__list_softmax(void) {
 
 /* Parameters are of x's dtype or, beside halves, of f32; statistics are of the compute type. */
 static void ask_norm(int op, int t, int p, int64_t rows, int64_t width) {
-  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)t);
+  const situ_dtype compute = situ__lower_compute_dtype((situ_dtype)t);
   const bool centred = op < SITU_RMS_NORM;
-  const situ_view_desc *x = VIEW(t, rows, width), *rstd = VIEW(lane, rows), *mean = VIEW(lane, rows),
+  const situ_view_desc *x = VIEW(t, rows, width), *rstd = VIEW(compute, rows), *mean = VIEW(compute, rows),
                        *weight = VIEW(p, width);
   situ_work work = { SITU_VERB_NORM, .op = op, .ins = 5, .outs = 3 };
   if (op == SITU_LAYER_NORM_GRAD || op == SITU_RMS_NORM_GRAD) {
@@ -85,7 +85,7 @@ void situ__list_norm(void) {
   for (int op = SITU_LAYER_NORM; op <= SITU_RMS_NORM_GRAD; op++)
     for (int t = FLOATS; t < SITU_DTYPES; t++)
       for (int same = 0; same < 2; same++) {
-        const int p = same ? t : (int)situ__lower_lane_dtype((situ_dtype)t);
+        const int p = same ? t : (int)situ__lower_compute_dtype((situ_dtype)t);
         for (int k = 0; k < WIDTHS; k++) ask_norm(op, t, p, 4, widths[k]);
         ask_norm(op, t, p, 100000, 4); /* many rows: their sums are added in slices */
       }
@@ -95,7 +95,8 @@ void situ__list_norm(void) {
 void situ__list_batch_norm(void) {
   for (int t = FLOATS; t < SITU_DTYPES; t++)
     for (int p = FLOATS; p < SITU_DTYPES; p++) {
-      const situ_view_desc *x = VIEW(t, 4, 3, 8), *v = VIEW(p, 3), *s = VIEW(situ__lower_lane_dtype((situ_dtype)t), 3);
+      const situ_view_desc *x = VIEW(t, 4, 3, 8), *v = VIEW(p, 3),
+                           *s = VIEW(situ__lower_compute_dtype((situ_dtype)t), 3);
       ASK(.verb = SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM, .integer = { 1 }, .ins = 5, .outs = 5,
           .in = { x, v, v, v, v }, .out = { x, s, s, v, v });
       ASK(.verb = SITU_VERB_BATCH_NORM, .op = SITU_BATCH_NORM_GRAD, .integer = { 1 }, .ins = 5, .outs = 3,
@@ -104,10 +105,10 @@ void situ__list_batch_norm(void) {
 }
 
 static void ask_nll(int t, int reduction, bool logits, bool weighted, int64_t rows, int64_t classes, int64_t inner) {
-  const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)t);
+  const situ_dtype compute = situ__lower_compute_dtype((situ_dtype)t);
   const situ_view_desc *x = VIEW(t, rows, classes, inner), *target = VIEW(SITU_I64, rows, inner),
-                       *weight = weighted ? VIEW(t, classes) : NULL, *loss = VIEW(t, rows, inner), *sum = VIEW(lane, 1),
-                       *lse = logits ? VIEW(lane, rows, inner) : NULL;
+                       *weight = weighted ? VIEW(t, classes) : NULL, *loss = VIEW(t, rows, inner),
+                       *sum = VIEW(compute, 1), *lse = logits ? VIEW(compute, rows, inner) : NULL;
   ASK(.verb = SITU_VERB_NLL, .op = SITU_NLL, .integer = { -100, reduction, logits }, .ins = 3, .outs = 3,
       .in = { x, target, weight }, .out = { reduction == SITU_REDUCTION_NONE ? loss : VIEW(t, 1), sum, lse });
   ASK(.verb = SITU_VERB_NLL, .op = SITU_NLL_GRAD, .integer = { -100, reduction, logits }, .ins = 6, .outs = 1,
@@ -139,9 +140,9 @@ void situ__list_matmul(void) {
 void situ__list_attention(void) {
   for (int t = FLOATS; t < SITU_DTYPES; t++)
     for (int masked = 0; masked < 3; masked++) {
-      const situ_dtype lane = situ__lower_lane_dtype((situ_dtype)t);
-      const situ_view_desc *x = VIEW(t, 2, 9, 8), *stats = VIEW(lane, 2, 9, 1),
-                           *mask = masked == 0 ? NULL : VIEW(masked == 1 ? SITU_BOOL : lane, 2, 9, 9);
+      const situ_dtype compute = situ__lower_compute_dtype((situ_dtype)t);
+      const situ_view_desc *x = VIEW(t, 2, 9, 8), *stats = VIEW(compute, 2, 9, 1),
+                           *mask = masked == 0 ? NULL : VIEW(masked == 1 ? SITU_BOOL : compute, 2, 9, 9);
       ASK(.verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION, .ins = 4, .outs = 2, .in = { x, x, x, mask },
           .out = { x, stats });
       ASK(.verb = SITU_VERB_ATTENTION, .op = SITU_ATTENTION_GRAD, .ins = 7, .outs = 3,

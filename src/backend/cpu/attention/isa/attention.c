@@ -17,7 +17,7 @@
 #define IS_NAN(v) ((v) != (v))
 
 #define T float
-#define LANE(name) name##_f32
+#define TNAME f32
 #define EXP(v) situ__exp_f32(v)
 #include "backend/cpu/reduce/isa/fold_steps.h"
 
@@ -34,13 +34,13 @@ static float exp_total_f32(float *x, float centre, int64_t count) {
   return sum_lanes(sum);
 }
 
-#include "attention_lane.h"
+#include "attention_compute.h"
 #undef T
-#undef LANE
+#undef TNAME
 #undef EXP
 
 #define T double
-#define LANE(name) name##_f64
+#define TNAME f64
 #define EXP(v) exp(v)
 #include "backend/cpu/reduce/isa/fold_steps.h"
 
@@ -50,14 +50,15 @@ static double exp_total_f64(double *x, double centre, int64_t count) {
   return total_f64(SITU__FOLD_SUM, x, count);
 }
 
-#include "attention_lane.h"
+#include "attention_compute.h"
 #undef T
-#undef LANE
+#undef TNAME
 
 #define KERNELS(t)                                                                                        \
   {                                                                                                       \
     .soften = soften_##t, .finish = finish_##t, .weigh = weigh_##t, .slope = slope_##t, .mask = mask_##t, \
     .drop = drop_##t, .scaled = scaled_##t, .dots = dots_##t                                              \
   }
-const situ__attention_lanes
-    SITU__ISA_NAME(situ__attention_lanes) = { .lane = { [SITU__F32] = KERNELS(f32), [SITU__F64] = KERNELS(f64) } };
+const situ__attention_kernels SITU__ISA_NAME(situ__attention_kernels) = {
+  .by_compute = { [SITU__F32] = KERNELS(f32), [SITU__F64] = KERNELS(f64) }
+};

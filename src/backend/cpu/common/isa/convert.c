@@ -205,12 +205,13 @@ static bool f16_of_f32(const void *src, int64_t count, void *dst) {
 
 #define LOAD_ROW(name) \
   { load_##name##_as_f32, load_##name##_as_f64, load_##name##_as_i64 }
-#define STORE_ROW(lane)                                                                                           \
-  {                                                                                                               \
-    [SITU_BOOL] = store_##lane##_as_bool, [SITU_U8] = store_##lane##_as_u8, [SITU_I8] = store_##lane##_as_i8,     \
-    [SITU_I16] = store_##lane##_as_i16, [SITU_I32] = store_##lane##_as_i32, [SITU_I64] = store_##lane##_as_i64,   \
-    [SITU_F16] = store_##lane##_as_f16, [SITU_BF16] = store_##lane##_as_bf16, [SITU_F32] = store_##lane##_as_f32, \
-    [SITU_F64] = store_##lane##_as_f64                                                                            \
+#define STORE_ROW(compute)                                                                                             \
+  {                                                                                                                    \
+    [SITU_BOOL] = store_##compute##_as_bool, [SITU_U8] = store_##compute##_as_u8, [SITU_I8] = store_##compute##_as_i8, \
+    [SITU_I16] = store_##compute##_as_i16, [SITU_I32] = store_##compute##_as_i32,                                      \
+    [SITU_I64] = store_##compute##_as_i64, [SITU_F16] = store_##compute##_as_f16,                                      \
+    [SITU_BF16] = store_##compute##_as_bf16, [SITU_F32] = store_##compute##_as_f32,                                    \
+    [SITU_F64] = store_##compute##_as_f64                                                                              \
   }
 
 const situ__convert SITU__ISA_NAME(situ__convert) = {

@@ -17,7 +17,7 @@
 #define real float
 #define vec vec_f32
 #define picks picks_f32
-#include "batch_lanes_lane.h"
+#include "batch_lanes_compute.h"
 #undef FN
 #undef LANES
 #undef LANE_NUMBERS
@@ -31,4 +31,4 @@
 #define real double
 #define vec vec_f64
 #define picks picks_f64
-#include "batch_lanes_lane.h"
+#include "batch_lanes_compute.h"

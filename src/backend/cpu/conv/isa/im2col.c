@@ -50,7 +50,7 @@ ALWAYS_INLINE vec_f64 F64(load_between)(const double *p, int first, int last) {
 #define real float
 #define vec vec_f32
 #define HALF(a, b, k) HALF_32(picks_f32, a, b, k)
-#include "im2col_lane.h"
+#include "im2col_compute.h"
 #undef FN
 #undef LANES
 #undef real
@@ -62,4 +62,4 @@ ALWAYS_INLINE vec_f64 F64(load_between)(const double *p, int first, int last) {
 #define real double
 #define vec vec_f64
 #define HALF(a, b, k) HALF_64(picks_f64, a, b, k)
-#include "im2col_lane.h"
+#include "im2col_compute.h"

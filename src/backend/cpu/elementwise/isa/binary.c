@@ -12,7 +12,7 @@
 #define T double
 #define TNAME f64
 #define WIDTH 8
-#include "binary_lane.h"
+#include "binary_compute.h"
 
 /* As in unary.c. */
 #if defined(SITU__FUSED) && !defined(SITU__VECTOR_LIBRARY)
@@ -23,11 +23,11 @@
 #define T float
 #define TNAME f32
 #define WIDTH 16
-#include "binary_lane.h"
+#include "binary_compute.h"
 
 #define T int64_t
 #define TNAME i64
-#include "binary_lane.h"
+#include "binary_compute.h"
 
 const situ__binary_rows SITU__ISA_NAME(situ__binary_rows) = {
   .row = { binaries_f32, binaries_f64, binaries_i64 },

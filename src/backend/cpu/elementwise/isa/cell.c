@@ -6,7 +6,7 @@
 
 #define T double
 #define TNAME f64
-#include "cell_lane.h"
+#include "cell_compute.h"
 
 #ifdef SITU__FUSED
 #include "backend/cpu/common/isa/branchless.h"
@@ -17,7 +17,7 @@
 
 #define T float
 #define TNAME f32
-#include "cell_lane.h"
+#include "cell_compute.h"
 
 const situ__cells
     SITU__ISA_NAME(situ__cells) = { { { lstm_loop_f32, lstm_grad_loop_f32, gru_loop_f32, gru_grad_loop_f32 },

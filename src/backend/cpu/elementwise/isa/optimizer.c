@@ -8,10 +8,10 @@
 
 #define T float
 #define TNAME f32
-#include "optimizer_lane.h"
+#include "optimizer_compute.h"
 
 #define T double
 #define TNAME f64
-#include "optimizer_lane.h"
+#include "optimizer_compute.h"
 
 const situ__rules SITU__ISA_NAME(situ__rules) = { { prepare_f32, prepare_f64 } };

@@ -15,7 +15,7 @@ enum { PIECE = 64 }; /* elements of a row whose steps are done one after the oth
 #define T double
 #define TNAME f64
 #define WIDTH 8
-#include "unary_lane.h"
+#include "unary_compute.h"
 
 /* Loops over the C library's functions are vectors only where it has those. */
 #if defined(SITU__FUSED) && !defined(SITU__VECTOR_LIBRARY)
@@ -41,11 +41,11 @@ enum { PIECE = 64 }; /* elements of a row whose steps are done one after the oth
 #define NORMAL_POWER(x) situ__normal_power_f32(x)
 #define NORMAL_BY(x, e) situ__normal_by_f32(x, e)
 #define EXP_BELOW(x) situ__exp_below_f32(x)
-#include "unary_lane.h"
+#include "unary_compute.h"
 
 #define T int64_t
 #define TNAME i64
-#include "unary_lane.h"
+#include "unary_compute.h"
 
 const situ__unary_rows SITU__ISA_NAME(situ__unary_rows) = {
   .row = { rows_f32, rows_f64, rows_i64 },

@@ -12,11 +12,11 @@ enum { LANES = SITU__FFT_LANES, TILE = 16 /* numbers of a line that are loaded o
 #define FN(name) SITU__ISA_NAME(name##_f32)
 #define real float
 #include "fft_radix.h"
-#include "fft_lane.h"
+#include "fft_compute.h"
 #undef FN
 #undef real
 
 #define FN(name) SITU__ISA_NAME(name##_f64)
 #define real double
 #include "fft_radix.h"
-#include "fft_lane.h"
+#include "fft_compute.h"

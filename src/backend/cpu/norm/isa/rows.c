@@ -12,21 +12,21 @@
 #define IS_NAN(v) ((v) != (v))
 
 #define T float
-#define LANE(name) name##_f32
+#define FN(name) name##_f32
 #define EXP(v) situ__exp_f32(v)
 #include "backend/cpu/reduce/isa/fold_steps.h"
-#include "rows_lane.h"
+#include "rows_compute.h"
 #undef T
-#undef LANE
+#undef FN
 #undef EXP
 
 #define T double
-#define LANE(name) name##_f64
+#define FN(name) name##_f64
 #define EXP(v) exp(v)
 #include "backend/cpu/reduce/isa/fold_steps.h"
-#include "rows_lane.h"
+#include "rows_compute.h"
 #undef T
-#undef LANE
+#undef FN
 
 #define KERNELS(t)                                                                                       \
   {                                                                                                      \
@@ -34,4 +34,5 @@
     .softmax_grad_columns = softmax_grad_columns_##t, .norm = norm_##t, .norm_grad = norm_grad_##t,      \
     .affine = affine_##t, .affine_grad = affine_grad_##t, .sums = sums_##t, .exp_affine = exp_affine_##t \
   }
-const situ__rows SITU__ISA_NAME(situ__rows) = { .lane = { [SITU__F32] = KERNELS(f32), [SITU__F64] = KERNELS(f64) } };
+const situ__rows SITU__ISA_NAME(situ__rows) = { .by_compute = {
+                                                    [SITU__F32] = KERNELS(f32), [SITU__F64] = KERNELS(f64) } };

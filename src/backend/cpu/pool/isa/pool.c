@@ -118,7 +118,7 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #define HALF(a, b, k) HALF_64(picks, a, b, k)
 #define LOWEST INT64_MIN
 #define IS_NAN(v) false
-#include "pool_lane.h"
+#include "pool_compute.h"
 #undef FN
 #undef real
 #undef vec
@@ -136,7 +136,7 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #define FN(name) SITU__ISA_NAME(name##_f64)
 #define real double
 #define vec vec_f64
-#include "pool_lane.h"
+#include "pool_compute.h"
 #undef FN
 #undef real
 #undef vec
@@ -150,4 +150,4 @@ static span part_of(int64_t size, int64_t parts, int64_t at) {
 #define integer int32_t
 #define picks picks_f32
 #define HALF(a, b, k) HALF_32(picks, a, b, k)
-#include "pool_lane.h"
+#include "pool_compute.h"

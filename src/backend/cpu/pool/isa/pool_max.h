@@ -1,4 +1,4 @@
-/* Max pooling of a plane for one compute type: included by pool_lane.h. NaN wins, else the first of equal maxima.
+/* Max pooling of a plane for one compute type: included by pool_compute.h. NaN wins, else the first of equal maxima.
    Windows side by side are taken LANES at a time: of the plane itself where all lie between its left and right edges,
    else of a copy with longer rows.
    SPDX-License-Identifier: MIT */

@@ -9,10 +9,10 @@
 
 #define FN(name) SITU__ISA_NAME(name##_f32)
 #define real float
-#include "resample_lane.h"
+#include "resample_compute.h"
 #undef FN
 #undef real
 
 #define FN(name) SITU__ISA_NAME(name##_f64)
 #define real double
-#include "resample_lane.h"
+#include "resample_compute.h"

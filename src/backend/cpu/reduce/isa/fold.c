@@ -15,16 +15,16 @@
 
 /* Integers wrap, as in torch, which unsigned arithmetic makes well-defined. */
 #define T int64_t
-#define LANE(name) name##_i64
+#define FN(name) name##_i64
 #define PLUS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define TIMES(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
 #define MAGNITUDE(v) llabs(v)
 #define POWER(v, p) ((void)(p), (v)) /* only norms use it, and they compute in floating types */
 #define IS_NAN(v) 0
 #include "fold_steps.h"
-#include "fold_lane.h"
+#include "fold_compute.h"
 #undef T
-#undef LANE
+#undef FN
 #undef PLUS
 #undef TIMES
 #undef MAGNITUDE
@@ -38,10 +38,10 @@
 #define POWER(v, p) pow(v, p)
 #define IS_NAN(v) ((v) != (v))
 #define T float
-#define LANE(name) name##_f32
+#define FN(name) name##_f32
 #define EXP(v) situ__exp_f32(v)
 #include "fold_steps.h"
-#include "fold_lane.h"
+#include "fold_compute.h"
 
 #if defined(__AVX2__) && defined(__F16C__)
 /* run_f32 with a conversion: as there, 16 rows of WIDE numbers are added up before they join the sum. */
@@ -74,16 +74,16 @@ static float sum_16(bool bf16, const uint16_t *x, int64_t count) {
 #define SUM_16 NULL
 #endif
 #undef T
-#undef LANE
+#undef FN
 #undef EXP
 
 #define T double
-#define LANE(name) name##_f64
+#define FN(name) name##_f64
 #define EXP(v) exp(v)
 #include "fold_steps.h"
-#include "fold_lane.h"
+#include "fold_compute.h"
 
-const situ__folds SITU__ISA_NAME(situ__folds) = { .lane = {
+const situ__folds SITU__ISA_NAME(situ__folds) = { .by_compute = {
                                                       [SITU__F32] = { .fold = fold_f32,
                                                                       .sum_16 = SUM_16,
                                                                       .merge = merge_f32,
