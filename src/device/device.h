@@ -106,7 +106,7 @@ void situ__unlink(situ_storage *storage);
 
 /* ---- memory (memory.c): the caching allocator over a backend's alloc and free ---- */
 /* Below 1 MiB, free blocks are in thread-local lists of size classes (host) or in locked ones (devices); above, in
-   the locked cache, on the host aligned to 2 MiB for huge pages. The cache is bounded (depot.h). When memory runs
+   the locked cache, on the host aligned to 2 MiB for huge pages. The cache is bounded (block_cache.h). When memory runs
    out, it frees the cache once and retries. */
 situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data);
 void situ__memory_free(situ_device device, void *data, size_t bytes);

@@ -1,5 +1,5 @@
 /* The caching allocator. Memory fresh from the system costs sixteen times as much as the kernel that fills it, so
-   blocks are cached: small host blocks in lists of the thread that freed them, all others in the device's depot.
+   blocks are cached: small host blocks in lists of the thread that freed them, all others in the device's block cache.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/handle.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "device/depot.h"
+#include "device/block_cache.h"
 
 /* Byte limits on the lists of all threads, and of one thread, which grows in steps of SHARE. */
 enum { LISTS_BYTES = 24 << 20, LIST_BYTES = 8 << 20, SHARE = 256 << 10 };
@@ -36,7 +36,7 @@ typedef struct cache {
 
 static SITU__THREAD_LOCAL cache *mine;
 static SITU__THREAD_LOCAL bool ended;
-static cache *threads;  /* guarded by the host depot's lock */
+static cache *threads;  /* guarded by the host block cache's lock */
 static int64_t shares;  /* sum over all threads */
 static int64_t tensors; /* counted by threads without a cache */
 SITU__THREAD_LOCAL int64_t *situ__tensor_counter;
@@ -90,15 +90,15 @@ static inline void push_block(cache *c, unsigned number, size_t size, void *data
   SITU__POISON(b + 1, size - sizeof *b); /* LeakSanitizer must be able to read the link */
 }
 
-/* Moves all blocks to the depot, or frees them through it. Returns true if there were any. */
+/* Moves all blocks to the block cache, or frees them through it. Returns true if there were any. */
 static bool empty_lists(cache *c, bool keep) {
   bool any = false;
-  situ__depot *depot = situ__depot_of(host); /* exists: the blocks came through it */
+  situ__block_cache *blocks = situ__block_cache_of(host); /* exists: the blocks came through it */
   for (unsigned number = 0; number < SITU__BLOCK_SMALL; number++) {
     size_t size = situ__block_size(number);
     for (void *data; (data = pop_block(c, number, size)) != NULL; any = true) {
-      if (keep) situ__depot_put(depot, number, size, data);
-      else situ__depot_return(depot, size, data);
+      if (keep) situ__block_cache_put(blocks, number, size, data);
+      else situ__block_cache_return(blocks, size, data);
     }
   }
   return any;
@@ -114,8 +114,8 @@ static bool grow_share(cache *c) {
   return false;
 }
 
-/* Returns true if the lists can take the block. When they are full, moves all their blocks to the depot: their sizes
-   may not be used any more. */
+/* Returns true if the lists can take the block. When they are full, moves all their blocks to the block cache: their
+   sizes may not be used any more. */
 static bool reserve_list(cache *c, size_t size) {
   while (c->kept + (int64_t)size > c->share)
     if (!grow_share(c)) return empty_lists(c, true) && (int64_t)size <= c->share;
@@ -124,15 +124,15 @@ static bool reserve_list(cache *c, size_t size) {
 
 static void thread_exit(void *memory) {
   cache *c = memory;
-  situ__depot *depot = situ__depot_of(host);
+  situ__block_cache *blocks = situ__block_cache_of(host);
   (void)empty_lists(c, true);
   (void)__atomic_sub_fetch(&shares, c->share, __ATOMIC_RELAXED);
-  situ__mutex_lock(&depot->lock);
-  depot->used += c->used;
+  situ__mutex_lock(&blocks->lock);
+  blocks->used += c->used;
   (void)__atomic_add_fetch(&tensors, c->tensors, __ATOMIC_RELAXED);
   *c->link = c->next;
   if (c->next) c->next->link = c->link;
-  situ__mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&blocks->lock);
   situ__free(c);
   mine = NULL;
   situ__tensor_counter = NULL;
@@ -144,16 +144,16 @@ static void install_handlers(void) { (void)pthread_key_create(&at_exit, thread_e
 static cache *open_cache(void) {
   if (ended) return NULL;
   (void)pthread_once(&once, install_handlers);
-  situ__depot *depot = situ__depot_of(host);
-  cache *c = depot ? situ__alloc_uncounted(sizeof *c) : NULL;
+  situ__block_cache *blocks = situ__block_cache_of(host);
+  cache *c = blocks ? situ__alloc_uncounted(sizeof *c) : NULL;
   if (!c) return NULL;
   memset(c, 0, sizeof *c);
-  situ__mutex_lock(&depot->lock);
+  situ__mutex_lock(&blocks->lock);
   c->next = threads;
   c->link = &threads;
   if (threads) threads->link = &c->next;
   threads = c;
-  situ__mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&blocks->lock);
   (void)pthread_setspecific(at_exit, c);
   situ__tensor_counter = &c->tensors;
   return mine = c;
@@ -167,33 +167,33 @@ static void count_used(situ_device device, int64_t bytes) {
     add_count(&c->used, bytes);
     return;
   }
-  situ__depot *depot = situ__depot_of(device);
-  if (!depot) return;
-  situ__mutex_lock(&depot->lock);
-  depot->used += bytes;
-  situ__mutex_unlock(&depot->lock);
+  situ__block_cache *blocks = situ__block_cache_of(device);
+  if (!blocks) return;
+  situ__mutex_lock(&blocks->lock);
+  blocks->used += bytes;
+  situ__mutex_unlock(&blocks->lock);
 }
 
 void situ__memory_stats(situ_device device, int64_t *used, int64_t *cached) {
   *used = *cached = 0;
-  situ__depot *depot = situ__depot_of(device);
-  if (!depot) return;
-  situ__mutex_lock(&depot->lock);
-  *used = depot->used;
-  *cached = (int64_t)depot->kept;
+  situ__block_cache *blocks = situ__block_cache_of(device);
+  if (!blocks) return;
+  situ__mutex_lock(&blocks->lock);
+  *used = blocks->used;
+  *cached = (int64_t)blocks->kept;
   for (cache *c = device.kind == SITU_CPU ? threads : NULL; c; c = c->next) {
     *used += __atomic_load_n(&c->used, __ATOMIC_RELAXED);
     *cached += __atomic_load_n(&c->kept, __ATOMIC_RELAXED);
   }
-  situ__mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&blocks->lock);
 }
 
 size_t situ__memory_reserved(situ_device device) {
-  situ__depot *depot = situ__depot_of(device);
-  if (!depot) return 0;
-  situ__mutex_lock(&depot->lock);
-  size_t held = depot->out + depot->kept;
-  situ__mutex_unlock(&depot->lock);
+  situ__block_cache *blocks = situ__block_cache_of(device);
+  if (!blocks) return 0;
+  situ__mutex_lock(&blocks->lock);
+  size_t held = blocks->out + blocks->kept;
+  situ__mutex_unlock(&blocks->lock);
   return held;
 }
 
@@ -204,12 +204,12 @@ void situ__count_first_tensor(int64_t change) {
 }
 
 int64_t situ__tensors_alive(void) {
-  situ__depot *depot = situ__depot_of(host);
-  if (!depot) return 0;
-  situ__mutex_lock(&depot->lock);
+  situ__block_cache *blocks = situ__block_cache_of(host);
+  if (!blocks) return 0;
+  situ__mutex_lock(&blocks->lock);
   int64_t total = __atomic_load_n(&tensors, __ATOMIC_RELAXED);
   for (const cache *c = threads; c; c = c->next) total += __atomic_load_n(&c->tensors, __ATOMIC_RELAXED);
-  situ__mutex_unlock(&depot->lock);
+  situ__mutex_unlock(&blocks->lock);
   return total;
 }
 
@@ -217,7 +217,7 @@ int64_t situ__memory_used(void) {
   int64_t total = 0, used, cached;
   for (unsigned kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++) {
     for (unsigned index = 0; index < SITU__DEVICES_MAX; index++) {
-      if (!situ__depot_if_open(kind, index)) continue;
+      if (!situ__block_cache_if_open(kind, index)) continue;
       situ__memory_stats((situ_device){ (uint16_t)kind, (uint16_t)index }, &used, &cached);
       total += used;
     }
@@ -244,24 +244,25 @@ static SITU_COLD situ_status no_memory(const char *op, situ_device device, size_
 }
 
 /* Allocates a block from the device. */
-static situ_status allocate_block(situ__depot *depot, size_t size, void **data) {
-  if (!situ__depot_reserve(depot, size)) return SITU_E_NOMEM;
-  situ_status status = situ__backend(depot->device)->alloc(depot->device.index, size, data);
-  situ__depot_reserved(depot, size, status == SITU_OK);
+static situ_status allocate_block(situ__block_cache *blocks, size_t size, void **data) {
+  if (!situ__block_cache_reserve(blocks, size)) return SITU_E_NOMEM;
+  situ_status status = situ__backend(blocks->device)->alloc(blocks->device.index, size, data);
+  situ__block_cache_reserved(blocks, size, status == SITU_OK);
   return status;
 }
 
 /* Allocates a block; when the device runs out of memory, frees the cache and retries once. */
-static situ_status allocate_or_retry(const char *op, situ__depot *depot, size_t bytes, size_t size, void **data) {
+static situ_status allocate_or_retry(const char *op, situ__block_cache *blocks, size_t bytes, size_t size,
+                                     void **data) {
   uint64_t before = situ__error_count();
-  situ_status status = allocate_block(depot, size, data);
+  situ_status status = allocate_block(blocks, size, data);
   if (status == SITU_E_NOMEM && situ__error_count() == before) {
-    bool any = depot->device.kind == SITU_CPU && mine && empty_lists(mine, false);
-    if (situ__depot_empty(depot) || any) status = allocate_block(depot, size, data);
-    if (status == SITU_E_NOMEM && situ__error_count() == before) return no_memory(op, depot->device, bytes);
+    bool any = blocks->device.kind == SITU_CPU && mine && empty_lists(mine, false);
+    if (situ__block_cache_empty(blocks) || any) status = allocate_block(blocks, size, data);
+    if (status == SITU_E_NOMEM && situ__error_count() == before) return no_memory(op, blocks->device, bytes);
   }
   if (status == SITU_OK) return SITU_OK;
-  return situ__device_failed(op, depot->device, status, before, "allocating");
+  return situ__device_failed(op, blocks->device, status, before, "allocating");
 }
 
 situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes, void **data) {
@@ -279,10 +280,10 @@ situ_status situ__memory_alloc(const char *op, situ_device device, size_t bytes,
     if (!backend || backend->no_memory) return SITU_OK;
     situ_status status = situ__device_usable(op, device);
     if (status != SITU_OK) return status;
-    situ__depot *depot = situ__depot_of(device);
-    if (!depot) return no_memory(op, device, bytes);
-    *data = situ__depot_take(depot, number, size);
-    if (!*data && (status = allocate_or_retry(op, depot, bytes, size, data)) != SITU_OK) {
+    situ__block_cache *blocks = situ__block_cache_of(device);
+    if (!blocks) return no_memory(op, device, bytes);
+    *data = situ__block_cache_take(blocks, number, size);
+    if (!*data && (status = allocate_or_retry(op, blocks, bytes, size, data)) != SITU_OK) {
       *data = NULL;
       return status;
     }
@@ -306,9 +307,9 @@ void situ__memory_free(situ_device device, void *data, size_t bytes) {
     return;
   }
   if (device.kind == SITU_CPU) SITU__POISON(data, size);
-  situ__depot *depot = situ__depot_of(device); /* exists: the block came from it */
-  if (situ__device_lost(device)) situ__depot_return(depot, size, data);
-  else situ__depot_put(depot, number, size, data);
+  situ__block_cache *blocks = situ__block_cache_of(device); /* exists: the block came from it */
+  if (situ__device_lost(device)) situ__block_cache_return(blocks, size, data);
+  else situ__block_cache_put(blocks, number, size, data);
 }
 
 /* ---- storages that are freed and made again ---- */
@@ -355,8 +356,8 @@ bool situ__memory_keep(situ_storage *s) {
 }
 
 void situ__memory_trim(situ_device device) {
-  situ__depot *depot = situ__depot_of(device);
-  if (depot) (void)situ__depot_empty(depot), situ__depot_forget(depot);
+  situ__block_cache *blocks = situ__block_cache_of(device);
+  if (blocks) (void)situ__block_cache_empty(blocks), situ__block_cache_forget(blocks);
   const situ_backend *backend = situ__backend(device);
   if (backend->trim) backend->trim(device.index);
   if (device.kind != SITU_CPU) return;
@@ -368,32 +369,32 @@ void situ__memory_trim(situ_device device) {
 /* ---- limits -------------------------------------------------------------------------------- */
 
 size_t situ__memory_limit(situ_device device) {
-  situ__depot *depot = situ__depot_of(device);
-  if (!depot) return SIZE_MAX;
-  situ__mutex_lock(&depot->lock);
-  size_t limit = depot->limit;
-  situ__mutex_unlock(&depot->lock);
+  situ__block_cache *blocks = situ__block_cache_of(device);
+  if (!blocks) return SIZE_MAX;
+  situ__mutex_lock(&blocks->lock);
+  size_t limit = blocks->limit;
+  situ__mutex_unlock(&blocks->lock);
   return limit;
 }
 
 size_t situ__memory_available(situ_device device) {
-  situ__depot *depot = situ__depot_of(device);
+  situ__block_cache *blocks = situ__block_cache_of(device);
   const situ_backend *backend = situ__backend(device);
   situ_device_properties has = { 0 };
-  if (!depot || !backend || backend->no_memory) return SIZE_MAX;
+  if (!blocks || !backend || backend->no_memory) return SIZE_MAX;
   bool known = device.kind != SITU_CPU && backend->info && backend->info(device.index, &has) == SITU_OK;
-  situ__mutex_lock(&depot->lock);
-  size_t most = depot->total < depot->limit ? depot->total : depot->limit, out = depot->out;
-  situ__mutex_unlock(&depot->lock);
+  situ__mutex_lock(&blocks->lock);
+  size_t most = blocks->total < blocks->limit ? blocks->total : blocks->limit, out = blocks->out;
+  situ__mutex_unlock(&blocks->lock);
   if (known && has.memory_total < most) most = (size_t)has.memory_total;
   if (device.kind == SITU_CPU && mine) out -= (size_t)mine->kept;
   return most > out ? most - out : 0;
 }
 
 situ_status situ__memory_set_limit(const char *op, situ_device device, size_t bytes) {
-  situ__depot *depot = situ__depot_of(device);
-  if (!depot) return situ__no_memory(op, sizeof *depot);
+  situ__block_cache *blocks = situ__block_cache_of(device);
+  if (!blocks) return situ__no_memory(op, sizeof *blocks);
   if (device.kind == SITU_CPU && mine) (void)empty_lists(mine, true);
-  situ__depot_limit(depot, bytes);
+  situ__block_cache_limit(blocks, bytes);
   return SITU_OK;
 }

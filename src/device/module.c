@@ -13,7 +13,7 @@
 #include "base/fork.h"
 #include "base/pool.h"
 #include "base/text.h"
-#include "device/depot.h"
+#include "device/block_cache.h"
 #include "situ/sys/comm_device.h"
 #include "situ/sys/module.h"
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "device/depot.h"
+#include "device/block_cache.h"
 #include "situ/nn.h"
 #include "situ/optim.h"
 #include "situ/sys/sim.h"

@@ -3,7 +3,7 @@
 /* test-devices: sim:0 */
 #include <stdlib.h>
 
-#include "device/depot.h"
+#include "device/block_cache.h"
 #include "place/place.h"
 #include "situ/nn.h"
 #include "situ/sys/move.h"
@@ -92,7 +92,7 @@ static void forget(state *s) {
 static void empty_caches(uint64_t out[SIMS]) {
   for (int i = 0; i < SIMS; i++) {
     expect_ok(situ_empty_cache(sim(i)));
-    out[i] = situ__depot_of(sim(i))->out;
+    out[i] = situ__block_cache_of(sim(i))->out;
     situ_sim_statistics st;
     expect_ok(situ_sim_stats(i, &st));
     assert_int_equal(st.used, out[i]);
@@ -100,7 +100,7 @@ static void empty_caches(uint64_t out[SIMS]) {
 }
 
 static uint64_t most_since(int i, uint64_t out) {
-  const situ__depot *d = situ__depot_of(sim(i));
+  const situ__block_cache *d = situ__block_cache_of(sim(i));
   return (d->highest > d->before ? d->highest : d->before) - out;
 }
 

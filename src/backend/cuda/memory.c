@@ -1,6 +1,6 @@
-/* Memory of CUDA devices. The library caches what storages free (src/device/depot.c), so this is called for new sizes
-   and for scratch. Memory comes from the driver's stream-ordered pool, which splits and merges blocks, reuses a freed
-   one only after the work that was queued before, and never waits; cudaFree would wait for the device.
+/* Memory of CUDA devices. The library caches what storages free (src/device/block_cache.c), so this is called for new
+   sizes and for scratch. Memory comes from the driver's stream-ordered pool, which splits and merges blocks, reuses a
+   freed one only after the work that was queued before, and never waits; cudaFree would wait for the device.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/cuda.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/cuda/cuda.h"
-#include "device/depot.h"
+#include "device/block_cache.h"
 #include "device/launch/launch.h"
 #include "support/cuda/child.h"
 #include "support/cuda/double.h"

@@ -1,7 +1,7 @@
 /* The cache of a device's free blocks, by size, with its bound and its counters.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_DEVICE_DEPOT_H
-#define SITU_DEVICE_DEPOT_H
+#ifndef SITU_DEVICE_BLOCK_CACHE_H
+#define SITU_DEVICE_BLOCK_CACHE_H
 
 #include "base/mutex.h"
 #include "device/device.h"
@@ -57,10 +57,10 @@ typedef struct situ__bin {
   uint32_t count, capacity;
 } situ__bin;
 
-/* The depot keeps out + kept at most 4/3 of the recent peak of `out` + SITU__DEPOT_SLACK. Recent: this epoch and the
-   last one; an epoch ends when several times that amount was handed out. With the lists of all threads (memory.c) and
-   the loss to rounding, held memory is at most 3/2 of the peak of bytes in storages + 64 MiB. */
-typedef struct situ__depot {
+/* The block cache keeps out + kept at most 4/3 of the recent peak of `out` + SITU__BLOCK_CACHE_SLACK. Recent: this
+   epoch and the last one; an epoch ends when several times that amount was handed out. With the lists of all threads
+   (memory.c) and the loss to rounding, held memory is at most 3/2 of the peak of bytes in storages + 64 MiB. */
+typedef struct situ__block_cache {
   situ__mutex lock;
   situ_device device;
   situ__bin bin[SITU__BLOCK_BINS];
@@ -72,29 +72,29 @@ typedef struct situ__depot {
   bool crowded;        /* a block could not be kept: free the unused ones */
   size_t total, limit; /* upper bounds on out + kept: memory of the host, limit set by the program */
   int64_t used;        /* bytes of storages; for the host, excluding the threads' own counts */
-} situ__depot;
-enum { SITU__DEPOT_SLACK = 32 << 20 };
+} situ__block_cache;
+enum { SITU__BLOCK_CACHE_SLACK = 32 << 20 };
 
 /* Returns NULL when memory runs out. */
-situ__depot *situ__depot_of(situ_device device);
+situ__block_cache *situ__block_cache_of(situ_device device);
 /* Returns NULL if it was never opened. */
-situ__depot *situ__depot_if_open(unsigned kind, unsigned index);
+situ__block_cache *situ__block_cache_if_open(unsigned kind, unsigned index);
 /* Returns a free block, which counts as out from now on; NULL if there is none of this size. */
-void *situ__depot_take(situ__depot *depot, unsigned number, size_t size);
+void *situ__block_cache_take(situ__block_cache *blocks, unsigned number, size_t size);
 /* Counts a block that will be allocated from the device, and frees cached ones as far as the bound requires. Returns
    false, without counting it, if a limit is exceeded. */
-bool situ__depot_reserve(situ__depot *depot, size_t size);
+bool situ__block_cache_reserve(situ__block_cache *blocks, size_t size);
 /* Ends a reservation: had tells whether the device allocated the block. */
-void situ__depot_reserved(situ__depot *depot, size_t size, bool had);
+void situ__block_cache_reserved(situ__block_cache *blocks, size_t size, bool had);
 /* Takes a block back, and keeps it or frees it on the device (enough blocks kept, or no memory for the list). */
-void situ__depot_put(situ__depot *depot, unsigned number, size_t size, void *data);
+void situ__block_cache_put(situ__block_cache *blocks, unsigned number, size_t size, void *data);
 /* Takes a block back and frees it on the device. */
-void situ__depot_return(situ__depot *depot, size_t size, void *data);
+void situ__block_cache_return(situ__block_cache *blocks, size_t size, void *data);
 /* Frees all blocks that it keeps. Returns true if there were any. */
-bool situ__depot_empty(situ__depot *depot);
+bool situ__block_cache_empty(situ__block_cache *blocks);
 /* Resets the peaks to what is out now. */
-void situ__depot_forget(situ__depot *depot);
+void situ__block_cache_forget(situ__block_cache *blocks);
 /* Sets the upper bound on out + kept. */
-void situ__depot_limit(situ__depot *depot, size_t bytes);
+void situ__block_cache_limit(situ__block_cache *blocks, size_t bytes);
 
 #endif
