@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "backend/lower/lower.h"
-#include "device/nothing.h"
+#include "device/empty_reduction.h"
 
 /* The reduction, what is applied to elements first, and what to the result. */
 typedef struct recipe {
@@ -144,7 +144,7 @@ situ_status situ__lower_reduce(int index, const situ_work *work) {
   if (!x->numel) {
     if ((r.fold == FOLD_MIN || r.fold == FOLD_MAX) && !is_test(&r))
       return situ__host->fail(SITU_E_ARG, "reduce", "no elements have no extreme");
-    double value = situ__reduce_of_nothing(work);
+    double value = situ__empty_reduction(work);
     return situ__lower_fill(index,
                             &(situ_work){ SITU_VERB_FILL, .outs = 1, .out = { y }, .scalar = { value },
                                           .integer = { value == value && fabs(value) <= 1 ? (int64_t)value : 0 } });

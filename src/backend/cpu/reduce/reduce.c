@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "base/pool.h"
 #include "base/size.h"
-#include "device/nothing.h"
+#include "device/empty_reduction.h"
 
 #include <math.h>
 #include <string.h>
@@ -369,6 +369,6 @@ situ_status situ__cpu_reduce(int index, const situ_work *work) {
   if (x->numel) return situ__reduce(&r);
   if (r.fold == SITU__FOLD_MIN || r.fold == SITU__FOLD_MAX)
     if (r.map != SITU__MAP_NONZERO) return situ__fail(SITU_E_ARG, r.op, "no elements have no extreme");
-  fill(y, situ__reduce_of_nothing(work));
+  fill(y, situ__empty_reduction(work));
   return SITU_OK;
 }

@@ -1,13 +1,13 @@
 /* The results of reductions over no elements, for all backends.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_DEVICE_NOTHING_H
-#define SITU_DEVICE_NOTHING_H
+#ifndef SITU_DEVICE_EMPTY_REDUCTION_H
+#define SITU_DEVICE_EMPTY_REDUCTION_H
 
 #include <math.h>
 
 #include "situ/sys/backend.h"
 
-static inline double situ__reduce_of_nothing(const situ_work *work) {
+static inline double situ__empty_reduction(const situ_work *work) {
   switch ((situ_reduce)work->op) {
   case SITU_REDUCE_PROD:
   case SITU_REDUCE_ALL: return 1;
