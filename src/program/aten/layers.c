@@ -325,7 +325,7 @@ static situ_tensor *run_embedding_bag(situ__op_call *c) {
   "t input, t? weight, t? bias, t? running_mean, t? running_var, b training, n momentum, n eps, _ cudnn_enabled"
 
 static const situ__op_row rows[] = {
-  { "linear.default", "t input, t weight, t? bias", .stash = 1, .run = run_linear },
+  { "linear.default", "t input, t weight, t? bias", .prepacked = 1, .run = run_linear },
   PRODUCT(matmul),
   { "mm.default", "t self, t mat2", .binary = situ_mm },
   { "bmm.default", "t self, t mat2", .binary = situ_bmm },
@@ -334,17 +334,17 @@ static const situ__op_row rows[] = {
   { "einsum.default", "s equation, T tensors, _ path", .run = run_einsum },
 
   { "conv1d.default", CONV, .run = run_conv1d },
-  { "conv2d.default", CONV, .stash = 1, .run = run_conv2d },
+  { "conv2d.default", CONV, .prepacked = 1, .run = run_conv2d },
   { "conv3d.default", CONV, .run = run_conv3d },
   { "conv1d.padding", CONV_NAMED, .run = run_conv1d_named },
-  { "conv2d.padding", CONV_NAMED, .stash = 1, .run = run_conv2d_named },
+  { "conv2d.padding", CONV_NAMED, .prepacked = 1, .run = run_conv2d_named },
   { "conv3d.padding", CONV_NAMED, .run = run_conv3d_named },
   { "conv_transpose1d.default", CONV_TRANSPOSE, .run = run_conv_transpose1d },
   { "conv_transpose2d.input", CONV_TRANSPOSE, .run = run_conv_transpose2d },
   { "conv_transpose3d.input", CONV_TRANSPOSE, .run = run_conv_transpose3d },
   { "convolution.default",
-    "t input, t weight, t? bias, I stride, I padding, I dilation, b transposed, I output_padding, i groups", .stash = 1,
-    .run = run_convolution },
+    "t input, t weight, t? bias, I stride, I padding, I dilation, b transposed, I output_padding, i groups",
+    .prepacked = 1, .run = run_convolution },
 
   { "max_pool1d.default", MAX_POOL, .run = run_max_pool1d },
   { "max_pool2d.default", MAX_POOL, .run = run_max_pool2d },

@@ -166,10 +166,10 @@ void *situ__call_refuse(const situ__op_call *c, const char *what) {
 /* ---- weights that are laid out once ---- */
 
 bool situ__call_prepack(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor **packed) {
-  *packed = c->stash ? *c->stash : NULL;
-  if (!c->stash || c->stashed || situ_dim(input) < 1 || !situ_numel(input)) return true;
+  *packed = c->prepacked ? *c->prepacked : NULL;
+  if (!c->prepacked || c->is_prepacked || situ_dim(input) < 1 || !situ_numel(input)) return true;
   return situ_linear_lay_out(weight, situ_numel(input) / situ_size(input, -1), packed) &&
-         (!*packed || situ_set(c->stash, *packed));
+         (!*packed || situ_set(c->prepacked, *packed));
 }
 
 /* Whether the weight can be multiplied by the gate instead of one image, which is larger: another rounding. */
@@ -182,9 +182,9 @@ static bool scales_weight(situ_tensor *input, situ_tensor *weight, situ_tensor *
 
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                situ_tensor *gate, const situ_conv_options *options, bool max_pool) {
-  situ_tensor *packed = c->stash ? *c->stash : NULL;
-  if (c->stash && !c->stashed &&
-      (!situ_conv2d_lay_out(weight, options, &packed) || (packed && !situ_set(c->stash, packed))))
+  situ_tensor *packed = c->prepacked ? *c->prepacked : NULL;
+  if (c->prepacked && !c->is_prepacked &&
+      (!situ_conv2d_lay_out(weight, options, &packed) || (packed && !situ_set(c->prepacked, packed))))
     return NULL;
   if (gate && !packed && scales_weight(input, weight, gate)) weight = situ_mul(gate, weight);
   else if (gate) input = situ_mul(gate, input);

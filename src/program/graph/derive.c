@@ -42,9 +42,9 @@ static void mark_node(const search *s, situ__program_node *n) {
     if (n->out[i] >= 0) s->lasts[n->out[i]] = s->part[n->out[i]] = true;
   for (int k = 0; k < count && !n->lasting; k++) mark_arg(s->used, &n->arg[k]);
   part = false;
-  lasts = n->row->stash > 0;
-  for (int k = 1; k <= n->row->stash && lasts; k++) lasts = arg_lasts(s, &n->arg[k], &part);
-  if (lasts && part) n->stash = ++s->program->stashes;
+  lasts = n->row->prepacked > 0;
+  for (int k = 1; k <= n->row->prepacked && lasts; k++) lasts = arg_lasts(s, &n->arg[k], &part);
+  if (lasts && part) n->prepacked = ++s->program->prepacked_nodes;
 }
 
 static bool writes_in_place(const situ__program *p) {
@@ -65,9 +65,9 @@ static void list_kept(search *s) {
   memset(s->used, 0, (size_t)p->values);
   for (int32_t i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
-    const int first = n->stash && !n->lasting, last = n->lasting ? situ__op_row_args(n->row)
-                                                      : n->stash ? n->row->stash + 1
-                                                                 : 0;
+    const int first = n->prepacked && !n->lasting, last = n->lasting     ? situ__op_row_args(n->row)
+                                                          : n->prepacked ? n->row->prepacked + 1
+                                                                         : 0;
     for (int k = first; k < last; k++) mark_arg(s->used, &n->arg[k]);
   }
   for (int32_t i = 0; i < p->parts; i++)
@@ -133,7 +133,7 @@ struct situ__derived {
   source *source;
 };
 
-static int32_t count_tensors(const situ__program *p) { return p->kepts + p->stashes * SITU__STASH; }
+static int32_t count_tensors(const situ__program *p) { return p->kepts + p->prepacked_nodes * SITU__PREPACKED_MOST; }
 
 static void drop_tensors(situ_tensor **tensor, int32_t count) {
   for (int32_t i = 0; i < count && tensor; i++) situ_drop(&tensor[i]);

@@ -1,5 +1,5 @@
 /* What a program computes of parameters alone is computed once, and again when one of them has changed: values of nodes
-   that depend on nothing else, and what a node makes of its weights (a stash). A run uses them only while ops compute
+   that depend on nothing else, and the weights that a node has prepacked. A run uses them only while ops compute
    values and nothing else (situ_is_plain), so gradients flow to the parameters as ever.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PROGRAM_DERIVE_H
@@ -20,8 +20,8 @@ void situ__derived_free(situ__derived *d);
 typedef struct situ__deriving {
   const situ__program *program;
   situ__derived *derived; /* NULL: nothing is kept in this run */
-  bool hit;               /* values and stashes are there: lasting nodes need not run */
-  situ_tensor **tensor;   /* owned: of each of p->kept, then SITU__STASH of each stash */
+  bool hit;               /* values and prepacked weights are there: lasting nodes need not run */
+  situ_tensor **tensor;   /* owned: of each of p->kept, then SITU__PREPACKED_MOST of each node that prepacks */
   struct situ__part_state *source;
 } situ__deriving;
 
@@ -33,9 +33,9 @@ void situ__deriving_note(situ__deriving *r, const situ__program_node *n, const s
 /* Ends it; `good`: all nodes ran, so what they computed is kept, unless a source has changed meanwhile. */
 void situ__deriving_end(situ__deriving *r, situ_nn_module *root, bool good);
 
-/* The stash of a node in this run; NULL: none. */
-static inline situ_tensor **situ__stash_of(const situ__deriving *r, const situ__program_node *n) {
-  return r->derived && n->stash ? r->tensor + r->program->kepts + (n->stash - 1) * SITU__STASH : NULL;
+/* The prepacked weights of a node in this run; NULL: none. */
+static inline situ_tensor **situ__prepacked_of(const situ__deriving *r, const situ__program_node *n) {
+  return r->derived && n->prepacked ? r->tensor + r->program->kepts + (n->prepacked - 1) * SITU__PREPACKED_MOST : NULL;
 }
 
 #endif

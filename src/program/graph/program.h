@@ -76,8 +76,9 @@ typedef struct situ__op_row {
   int since; /* ONNX: the first opset that it is for */
   /* ONNX: why situ lacks a call with these attributes; NULL: it does not. */
   const char *(*lacks)(const situ__op_call *call);
-  bool folds;  /* its results are kept while all that they are computed of stays as it is (derive.h) */
-  int stash;   /* the call keeps what it makes of so many arguments after the first (situ__op_call.stash); 0: nothing */
+  bool folds; /* its results are kept while all that they are computed of stays as it is (derive.h) */
+  /* the call keeps what it makes of so many arguments after the first (situ__op_call.prepacked); 0: nothing */
+  int prepacked;
   bool shapes; /* ONNX: it belongs to the arithmetic of shapes, which stays on the host (read/graph.c) */
 } situ__op_row;
 enum { SITU__RESULTS_LIST = -1, SITU__RESULTS_NONE = -2 };
@@ -123,7 +124,7 @@ typedef struct situ__program_node {
   const char *module; /* path of the module that it was in; "" for the outermost */
   const char *site;   /* "model.py:12 in forward"; "": unknown */
   bool lasting;       /* its results depend on parts of the module and constants alone */
-  int32_t stash;      /* number of its stash in the program, from 1 on; 0: none */
+  int32_t prepacked;  /* number of its prepacked weights in the program, from 1 on; 0: none */
   bool host;          /* its results are on the host, whatever the module's device */
   situ_dtype real;    /* torch's default dtype where it was exported; SITU_DTYPE_DEFAULT: f32 */
 } situ__program_node;
@@ -206,8 +207,8 @@ typedef struct situ__program {
   int32_t writes;
   const int32_t *kept; /* values of lasting nodes that others use */
   int32_t kepts;
-  const int32_t *source; /* parts, by number, that lasting nodes and stashes depend on */
-  int32_t sources, stashes;
+  const int32_t *source; /* parts, by number, that lasting nodes and prepacked weights depend on */
+  int32_t sources, prepacked_nodes;
 } situ__program;
 
 /* The row of any overload: that of situ__op_row_of, of another name for it ("multiply.Tensor"), or made of that of
@@ -230,17 +231,17 @@ struct situ__op_call {
   situ_tensor *self;  /* stands for the first argument, unless NULL */
   situ_tensor **also; /* gets the second and later results: capacity node->outs - 1 */
   bool dry;           /* only shapes are wanted: tensors are on meta */
-  /* What the call made of its lasting arguments in an earlier run: stashed; else, if not NULL, what it makes may be put
-     there (situ_set), for the next runs. Nothing else of a run may be. */
-  situ_tensor **stash;
-  bool stashed;
+  /* What the call made of its lasting arguments in an earlier run, if is_prepacked; else, if not NULL, what it makes
+     may be put there (situ_set), for the next runs. Nothing else of a run may be. */
+  situ_tensor **prepacked;
+  bool is_prepacked;
 };
-enum { SITU__STASH = 8 };
+enum { SITU__PREPACKED_MOST = 8 };
 
-/* What situ_linear_lay_out makes of the weight, once, for situ_linear_by: for rows with a stash of 1. Returns false
+/* What situ_linear_lay_out makes of the weight, once, for situ_linear_by: for rows with `.prepacked = 1`. Returns false
    after recording an error. */
 bool situ__call_prepack(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor **packed);
-/* situ_conv2d_by, whose weight, the call's second argument, is laid out once: for rows with a stash of 1. Of gate *
+/* situ_conv2d_by, whose weight, the call's second argument, is laid out once: for rows with `.prepacked = 1`. Of gate *
    input, if the gate is not NULL. */
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                situ_tensor *gate, const situ_conv_options *options, bool max_pool);

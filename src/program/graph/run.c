@@ -227,9 +227,12 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
   const bool clean = situ_error() == SITU_OK;
   for (int i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
-    situ__op_call c = {
-      .node = n, .arg = n->arg, .value = value, .root = root, .stash = situ__stash_of(kept, n), .stashed = kept->hit
-    };
+    situ__op_call c = { .node = n,
+                        .arg = n->arg,
+                        .value = value,
+                        .root = root,
+                        .prepacked = situ__prepacked_of(kept, n),
+                        .is_prepacked = kept->hit };
     if (kept->hit && n->lasting) {
       /* its results are there, or only other such nodes use them */
     } else if (!run_checked(&c, symbols)) {

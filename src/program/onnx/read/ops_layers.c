@@ -27,7 +27,8 @@ static situ_tensor *run_gemm(situ__op_call *c) {
 /* By a weight it is a linear layer without a bias. */
 static situ_tensor *run_matmul(situ__op_call *c) {
   situ_tensor *a = situ__arg_tensor(c, 0), *b = situ__arg_tensor(c, 1), *packed;
-  if (!c->stash || situ_dim(a) < 2 || situ_dim(b) != 2 || situ_size(a, -1) != situ_size(b, 0)) return situ_matmul(a, b);
+  if (!c->prepacked || situ_dim(a) < 2 || situ_dim(b) != 2 || situ_size(a, -1) != situ_size(b, 0))
+    return situ_matmul(a, b);
   situ_tensor *weight = situ_transpose(b, 0, 1);
   if (!weight || !situ__call_prepack(c, a, weight, &packed)) return NULL;
   return packed ? situ_linear_by(a, weight, NULL, packed) : situ_matmul(a, b);
@@ -385,17 +386,18 @@ static situ_tensor *run_col2im(situ__op_call *c) {
 #define CONV "t X, t W, t? B, " WINDOWS ", i group=1"
 #define POOL "t X, s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I kernel_shape, I? pads, I? strides"
 
-const situ__op_row situ__onnx_conv_relu = { "conv_relu", CONV, .stash = 1, .run = run_conv_relu };
-const situ__op_row situ__onnx_conv_silu = { "conv_silu", CONV, .stash = 1, .run = run_conv_silu };
-const situ__op_row situ__onnx_conv_gated = { "conv_gated", CONV ", t gate", .stash = 1, .run = run_conv_gated };
-const situ__op_row situ__onnx_conv_relu_pool = { "conv_relu_pool", CONV, .stash = 1, .run = run_conv_relu_pool };
+const situ__op_row situ__onnx_conv_relu = { "conv_relu", CONV, .prepacked = 1, .run = run_conv_relu };
+const situ__op_row situ__onnx_conv_silu = { "conv_silu", CONV, .prepacked = 1, .run = run_conv_silu };
+const situ__op_row situ__onnx_conv_gated = { "conv_gated", CONV ", t gate", .prepacked = 1, .run = run_conv_gated };
+const situ__op_row situ__onnx_conv_relu_pool = { "conv_relu_pool", CONV, .prepacked = 1, .run = run_conv_relu_pool };
 
 static const situ__op_row rows[] = {
-  { "Gemm", "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0", .inputs = 3, .stash = 1, .run = run_gemm },
-  { "MatMul", "t A, t B", .inputs = 2, .stash = 1, .run = run_matmul },
+  { "Gemm", "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0", .inputs = 3, .prepacked = 1,
+    .run = run_gemm },
+  { "MatMul", "t A, t B", .inputs = 2, .prepacked = 1, .run = run_matmul },
   { "Einsum", "T Inputs, s equation", .inputs = 1, .run = run_einsum },
   { "Det", "t X", .inputs = 1, .unary = situ_linalg_det },
-  { "Conv", CONV, .inputs = 3, .stash = 1, .run = run_conv },
+  { "Conv", CONV, .inputs = 3, .prepacked = 1, .run = run_conv },
   { "ConvTranspose", "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape", .inputs = 3,
     .run = run_conv_transpose },
   { "DeformConv",

@@ -125,13 +125,13 @@ static bool arrange_weights(const layer *l, int64_t d, situ_tensor *out[WEIGHTS]
 
 /* The same, kept for the next runs if they may be: then transposed in memory too, as the steps multiply with them. */
 static bool find_weights(const situ__op_call *c, const layer *l, int64_t d, situ_tensor *out[WEIGHTS]) {
-  situ_tensor **stash = c->stash ? c->stash + d * WEIGHTS : NULL;
-  if (stash && c->stashed) return memcpy(out, stash, WEIGHTS * sizeof *out), true;
+  situ_tensor **prepacked = c->prepacked ? c->prepacked + d * WEIGHTS : NULL;
+  if (prepacked && c->is_prepacked) return memcpy(out, prepacked, WEIGHTS * sizeof *out), true;
   if (!arrange_weights(l, d, out)) return false;
-  if (!stash) return true;
+  if (!prepacked) return true;
   for (int k = WEIGHT; k <= BACK; k++) out[k] = situ_transpose(situ_contiguous(situ_transpose(out[k], 0, 1)), 0, 1);
   for (int k = 0; k < WEIGHTS; k++)
-    if ((k <= BACK || out[k]) && !situ_set(&stash[k], out[k])) return false;
+    if ((k <= BACK || out[k]) && !situ_set(&prepacked[k], out[k])) return false;
   return true;
 }
 
@@ -228,8 +228,10 @@ static situ_tensor *run_lstm(situ__op_call *c) {
   "i? hidden_size"
 
 static const situ__op_row rows[] = {
-  { "RNN", LAYER, .inputs = 6, .stash = B, .results = 2, .lacks = lacks, .run = run_rnn },
-  { "GRU", LAYER ", i linear_before_reset=0", .inputs = 6, .stash = B, .results = 2, .lacks = lacks, .run = run_gru },
-  { "LSTM", LAYER ", i input_forget=0", .inputs = 8, .stash = B, .results = 3, .lacks = lstm_lacks, .run = run_lstm },
+  { "RNN", LAYER, .inputs = 6, .prepacked = B, .results = 2, .lacks = lacks, .run = run_rnn },
+  { "GRU", LAYER ", i linear_before_reset=0", .inputs = 6, .prepacked = B, .results = 2, .lacks = lacks,
+    .run = run_gru },
+  { "LSTM", LAYER ", i input_forget=0", .inputs = 8, .prepacked = B, .results = 3, .lacks = lstm_lacks,
+    .run = run_lstm },
 };
 const situ__op_family situ__onnx_recurrent_family = { rows, sizeof rows / sizeof *rows };
