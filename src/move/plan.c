@@ -176,7 +176,7 @@ situ_move_plan *situ_move_plan_new(const char *op, const situ_move_request *list
 }
 
 const situ_move_unit *situ_move_plan_units(const situ_move_plan *m, int64_t *count) {
-  if (!is_move("moving_units", m) || !situ__given("moving_units", "count", count)) return NULL;
+  if (!is_move("move_plan_units", m) || !situ__given("move_plan_units", "count", count)) return NULL;
   *count = m->count;
   return m->unit;
 }
@@ -184,7 +184,7 @@ const situ_move_unit *situ_move_plan_units(const situ_move_plan *m, int64_t *cou
 uint64_t situ_move_plan_peak_on(const situ_move_plan *m, situ_device device) {
   situ__demands demands = { 0 };
   uint64_t bytes = 0;
-  bool good = m && is_move("moving_peak", m) && situ__move_demands(m, &demands);
+  bool good = m && is_move("move_plan_peak", m) && situ__move_demands(m, &demands);
   for (int i = 0; good && i < demands.count; i++)
     if (!device.kind || situ__move_same(demands.list[i].device, device)) bytes += demands.list[i].peak;
   situ__free(demands.list);
@@ -194,7 +194,7 @@ uint64_t situ_move_plan_peak_on(const situ_move_plan *m, situ_device device) {
 uint64_t situ_move_plan_peak(const situ_move_plan *m) { return situ_move_plan_peak_on(m, (situ_device){ 0 }); }
 
 void situ_move_plan_free(situ_move_plan *m) {
-  if (!m || !is_move("moving_free", m)) return;
+  if (!m || !is_move("move_plan_free", m)) return;
   for (int64_t i = 0; m->staged && i < m->count; i++) situ__storage_release(m->unit[i].destination);
   situ__free(m->unit);
   situ__handle_free(m, sizeof *m, m->op);
@@ -264,7 +264,7 @@ static situ_status check(const situ_move_plan *m, situ__demands *demands) {
 }
 
 situ_status situ_move_plan_check(const situ_move_plan *m) {
-  if (!is_move("moving_check", m)) return situ_error();
+  if (!is_move("move_plan_check", m)) return situ_error();
   situ__demands demands = { 0 };
   const situ_status status = check(m, &demands);
   situ__free(demands.list);
@@ -358,7 +358,7 @@ static situ_status make(situ_move_plan *m, const situ__demands *demands, bool lo
 }
 
 situ_status situ_move_plan_run_agreed(situ_move_plan *m, bool lossy, bool (*agree)(void *payload), void *payload) {
-  if (!is_move("moving_check", m)) return situ_error();
+  if (!is_move("move_plan_run", m)) return situ_error();
   situ__demands demands = { 0 };
   situ_status status = check(m, &demands);
   if (status == SITU_OK) status = may_move(m) ? make(m, &demands, lossy, agree, payload) : situ_error();

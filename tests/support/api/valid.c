@@ -82,7 +82,7 @@ static api_owner owner_of(const api_world *w, const char *parameter) {
     { "safetensors_close gguf_close", "file", API_TAKEN },
     { "nn_lora", "base_layer", API_TAKEN },
     { "snapshot_free", "snapshot", API_TAKEN },
-    { "moving_free", "m", API_TAKEN },
+    { "move_plan_free", "m", API_TAKEN },
     { "comm_wait", "request", API_TAKEN },
     { "comm_free", "comm", API_TAKEN },
     { "comm_sim_free", "world", API_TAKEN },
