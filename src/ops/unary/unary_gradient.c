@@ -9,16 +9,16 @@
 
 /* ---- one kernel: w s(v) ---- */
 
-/* A row's gradient is w s(v), v being x or y. */
-typedef struct slope {
+/* A row's first derivative s: its gradient is w s(v), v being x or y. */
+typedef struct first_derivative {
   const situ_op *op;
   double p[4];
-} slope;
+} first_derivative;
 
-static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w);
+static situ_tensor *launch(const first_derivative *s, situ_tensor *v, situ_tensor *w);
 static situ_tensor *launch_all(situ_tensor *const *in, const void *context) { return launch(context, in[0], in[1]); }
 
-static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *launch(const first_derivative *s, situ_tensor *v, situ_tensor *w) {
   if (situ__is_sample(v) || situ__is_sample(w))
     return situ__map_samples(s->op->name, (situ_tensor *[]){ v, w }, 2, launch_all, s);
   situ_tensor *dx = situ_empty_like(w, NULL);
@@ -38,7 +38,7 @@ static situ_tensor *launch(const slope *s, situ_tensor *v, situ_tensor *w) {
 
 /* ---- w s'(v) for each row ---- */
 
-static situ_tensor *row(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *row(const first_derivative *s, situ_tensor *v, situ_tensor *w) {
   return situ__unary_gradient(s->op, s->p, v, w);
 }
 static situ_tensor *times(situ_tensor *a, situ_tensor *b) { return situ_mul(a, b); }
@@ -46,17 +46,17 @@ static situ_tensor *scaled(situ_tensor *a, double k) { return situ_mul_scalar(a,
 static situ_tensor *plus(situ_tensor *a, double k) { return situ_add_scalar(a, k); }
 static situ_tensor *minus_from(double k, situ_tensor *a) { return situ_rsub_scalar(a, k); }
 
-/* v: the saved value; w: what the result is multiplied by; p: the call's parameters; S: w s(v). The gradients of rows
-   in steps are constant where they have a derivative. */
-#define SECOND(id, expression)                                                      \
-  static situ_tensor *second_##id(const slope *s, situ_tensor *v, situ_tensor *w) { \
-    const double *p = s->p;                                                         \
-    (void)p, (void)v;                                                               \
-    return expression;                                                              \
+/* v: the saved value; w: what the result is multiplied by; p: the call's parameters; S: w s(v). A piecewise constant
+   gradient has a derivative of 0. */
+#define SECOND(id, expression)                                                                 \
+  static situ_tensor *second_##id(const first_derivative *s, situ_tensor *v, situ_tensor *w) { \
+    const double *p = s->p;                                                                    \
+    (void)p, (void)v;                                                                          \
+    return expression;                                                                         \
   }
 #define S row(s, v, w)
 
-SECOND(steps, situ_zeros_like(w, NULL))
+SECOND(piecewise_constant, situ_zeros_like(w, NULL))
 SECOND(square, scaled(w, 2))
 SECOND(sqrt, scaled(situ_div(w, situ_square(v)), -0.5))
 SECOND(rsqrt, scaled(times(w, situ_square(v)), -1.5))
@@ -83,14 +83,14 @@ SECOND(polygamma, times(w, situ_polygamma((int64_t)p[0] + 2, v)))
 SECOND(i0, situ_where(situ_eq_scalar(v, 0), scaled(w, 0.5),
                       situ_sub(times(w, situ_i0(v)), situ_div(S, situ_masked_fill(v, situ_eq_scalar(v, 0), 1)))))
 /* f = sin(a x) / (a x): f'' = -a^2 f - 2 f' / x, which is -a^2 / 3 at 0; a = pi */
-static situ_tensor *second_sinc(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_sinc(const first_derivative *s, situ_tensor *v, situ_tensor *w) {
   const double square = 9.86960440108935861883;
   situ_tensor *zero = situ_eq_scalar(v, 0), *x = situ_masked_fill(v, zero, 1);
   situ_tensor *second = situ_add(scaled(times(w, situ_sinc(v)), square), scaled(situ_div(S, x), 2));
   return situ_neg(situ_where(zero, scaled(w, square / 3), second));
 }
 /* Outside of the bounds S is 0. */
-static situ_tensor *second_logit(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_logit(const first_derivative *s, situ_tensor *v, situ_tensor *w) {
   situ_tensor *first = S, *product = situ_masked_fill(times(v, minus_from(1, v)), situ_eq_scalar(first, 0), 1);
   return situ_div(times(first, plus(scaled(v, 2), -1)), product);
 }
@@ -104,7 +104,7 @@ static situ_tensor *density(situ_tensor *x) {
 }
 SECOND(gelu, times(w, times(density(v), minus_from(2, situ_square(v)))))
 /* y = x (1 + t) / 2 with t = tanh(u(x)): y'' = (1 - t^2) (u' + x (u'' / 2 - t u'^2)) */
-static situ_tensor *second_gelu_tanh(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_gelu_tanh(const first_derivative *s, situ_tensor *v, situ_tensor *w) {
   (void)s;
   const double k = 0.79788456080286535588, cube = 0.044715;
   situ_tensor *square = situ_square(v);
@@ -123,7 +123,7 @@ SECOND(silu, second_swish(1, v, w))
 SECOND(quick_gelu, second_swish(1.702, v, w))
 /* y = x t with t = tanh(softplus(x)) and t' = a (1 - t^2), a being the logistic function:
    y'' = t' (2 + x (1 - a - 2 a t)) */
-static situ_tensor *second_mish(const slope *s, situ_tensor *v, situ_tensor *w) {
+static situ_tensor *second_mish(const first_derivative *s, situ_tensor *v, situ_tensor *w) {
   (void)s;
   situ_tensor *a = situ_sigmoid(v), *t = situ_tanh(situ_softplus(v, 1, 20));
   situ_tensor *inner = plus(times(v, situ_sub(minus_from(1, a), scaled(times(a, t), 2))), 2);
@@ -138,21 +138,21 @@ SECOND(pow_scalar, p[0] == 0 || p[0] == 1 ? situ_zeros_like(w, NULL)
                                           : scaled(times(w, situ_pow_scalar(v, p[0] - 2)), p[0] * (p[0] - 1)))
 SECOND(scalar_pow, p[0] > 0 ? scaled(S, log(p[0])) : S)
 
-/* The second derivative of another row, or of one in steps. */
-#define second_abs second_steps
+/* The second derivative of another row, or of a piecewise constant one. */
+#define second_abs second_piecewise_constant
 #define second_expm1 second_exp
 #define second_log2 second_log
 #define second_log10 second_log
 #define second_erfc second_erf
 #define second_acos second_asin
-#define second_relu second_steps
-#define second_leaky_relu second_steps
-#define second_hardsigmoid second_steps
-#define second_softshrink second_steps
-#define second_hardshrink second_steps
-#define second_hardtanh second_steps
-#define second_clamp second_steps
-#define second_nan_to_num second_steps
+#define second_relu second_piecewise_constant
+#define second_leaky_relu second_piecewise_constant
+#define second_hardsigmoid second_piecewise_constant
+#define second_softshrink second_piecewise_constant
+#define second_hardshrink second_piecewise_constant
+#define second_hardtanh second_piecewise_constant
+#define second_clamp second_piecewise_constant
+#define second_nan_to_num second_piecewise_constant
 
 /* The gradient reads neither x nor y. */
 #define second_neg NULL
@@ -168,7 +168,7 @@ SECOND(scalar_pow, p[0] > 0 ? scaled(S, log(p[0])) : S)
 #define second_fmod_scalar NULL
 #define second_remainder_scalar NULL
 
-typedef situ_tensor *second_fn(const slope *s, situ_tensor *v, situ_tensor *w);
+typedef situ_tensor *second_fn(const first_derivative *s, situ_tensor *v, situ_tensor *w);
 /* By a row's code. A row without a second derivative above does not compile, nor does one that says NULL although its
    gradient reads x or y. Rows of TEST and INTEGER have no gradient. */
 #define INTEGER(name, integer)
@@ -198,7 +198,7 @@ static bool backward(situ__pass *pass, const situ__node *n, situ_tensor *const *
   (void)pass;
   enum { VALUE, GRAD };
   bool good = true;
-  const slope *s = n->params;
+  const first_derivative *s = n->params;
   situ_tensor *v = situ__saved_operand(n, VALUE, &good), *w = situ__saved_operand(n, GRAD, &good);
   if (good && wants[GRAD]) good = (dx[GRAD] = row(s, v, up[0])) != NULL;
   if (good && wants[VALUE]) good = (dx[VALUE] = seconds[s->op->code](s, v, situ_mul(up[0], w))) != NULL;
@@ -206,7 +206,7 @@ static bool backward(situ__pass *pass, const situ__node *n, situ_tensor *const *
 }
 
 situ_tensor *situ__unary_gradient(const situ_op *op, const double p[4], situ_tensor *value, situ_tensor *grad) {
-  const slope s = { op, { p[0], p[1], p[2], p[3] } };
+  const first_derivative s = { op, { p[0], p[1], p[2], p[3] } };
   situ_tensor *dx = grad ? launch(&s, value, grad) : NULL; /* the call that computes grad may have failed */
   if (!situ__recording() || !dx) return dx;
   situ_tensor *in[2] = { value, grad };
