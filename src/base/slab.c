@@ -17,7 +17,7 @@ enum {
 typedef struct slab {
   struct slab *next, **link; /* list of those of its size with free places */
   uint32_t size;             /* of an object */
-  uint16_t places, room;     /* for so many objects; those of them that are free, */
+  uint16_t places, vacant;   /* for so many objects; those of them that are free, */
   uint64_t free[WORDS];      /* each of which has a bit here */
 } slab;
 _Static_assert(sizeof(slab) <= SITU__SLAB_STEP, "the first object's place");
@@ -47,7 +47,7 @@ static slab *open_slab(uint32_t size) {
   slab *s = situ__aligned_uncounted(PIECE, PIECE - REST);
   if (!s) return NULL;
   const uint16_t places = (uint16_t)((PIECE - REST - SITU__SLAB_STEP) / size);
-  *s = (slab){ .size = size, .places = places, .room = places };
+  *s = (slab){ .size = size, .places = places, .vacant = places };
   for (unsigned i = 0; i < places; i++) s->free[i / 64] |= UINT64_C(1) << i % 64;
   link_slab(s);
   return s;
@@ -59,7 +59,7 @@ static void *take(slab *s) {
   while (!s->free[word]) word++;
   const size_t place = 64 * word + (size_t)__builtin_ctzll(s->free[word]);
   s->free[word] &= s->free[word] - 1;
-  if (--s->room == 0) unlink_slab(s);
+  if (--s->vacant == 0) unlink_slab(s);
   return (char *)s + SITU__SLAB_STEP + place * s->size;
 }
 
@@ -77,9 +77,9 @@ void situ__slab_give(void *given) {
   slab *s = (slab *)(void *)((char *)given - at);
   const uint32_t place = (at - SITU__SLAB_STEP) / s->size;
   situ__spin_lock(&lock);
-  if (s->room++ == 0) link_slab(s);
+  if (s->vacant++ == 0) link_slab(s);
   s->free[place / 64] |= UINT64_C(1) << place % 64;
-  const bool empty = s->room == s->places;
+  const bool empty = s->vacant == s->places;
   if (empty) unlink_slab(s);
   situ__spin_unlock(&lock);
   if (empty) situ__free(s);

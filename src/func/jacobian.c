@@ -32,7 +32,7 @@ static situ_tensor *column(situ_tensor *const *in, int count, void *payload) {
   tangents[p->argnum] = in[0];
   return situ__func_forward(p->op, p->function, p->payload, p->count, p->primals, tangents, &along) ? along : NULL;
 }
-static situ_tensor *bend(situ_tensor *const *in, int count, void *payload) {
+static situ_tensor *hessian_column(situ_tensor *const *in, int count, void *payload) {
   const problem *p = payload;
   (void)count;
   return situ_func_hvp(p->function, p->payload, p->count, p->primals, p->argnum, in[0]);
@@ -161,5 +161,5 @@ situ_tensor *situ_func_jacfwd(situ_func function, void *payload, int count, situ
 }
 situ_tensor *situ_func_hessian(situ_func function, void *payload, int count, situ_tensor *const *primals, int argnum) {
   problem p = { "func_hessian", function, payload, count, primals, argnum, NULL, NULL };
-  return is_good(&p) ? by_columns(&p, bend) : NULL;
+  return is_good(&p) ? by_columns(&p, hessian_column) : NULL;
 }

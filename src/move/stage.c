@@ -98,7 +98,7 @@ static bool has_both(uint32_t dtypes, const situ_move_unit *u) {
 }
 static bool can_compute(situ_device device, const situ_move_unit *u) { return has_both(dtypes_of(device), u); }
 
-static SITU_COLD bool no_room_to_cast(const situ_move_plan *m, situ_device device) {
+static SITU_COLD bool no_memory_to_cast(const situ_move_plan *m, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   return situ__fail(SITU_E_NOMEM, m->op, "no memory on %s for what a cast needs beside its result; nothing was moved",
                     situ_device_name(device, name)),
@@ -113,7 +113,7 @@ static bool cast_values(const situ_move_plan *m, counts *c, const situ_move_unit
   if (narrows(u->from_dtype, u->to_dtype) && y->device.kind != SITU_META) {
     if (!make_counts(m, c, y->device)) return false;
     situ_storage *s = counts_on(c, y->device);
-    if (!s) return no_room_to_cast(m, y->device);
+    if (!s) return no_memory_to_cast(m, y->device);
     lost = row_view(s, SITU_I64, u - m->unit, 1);
     work.out[work.outs++] = &lost;
   }
@@ -188,7 +188,7 @@ static bool cast_across(const situ_move_plan *m, counts *c, const situ_move_unit
     close_route(&w);
     return good;
   }
-  return no_room_to_cast(m, where[0]);
+  return no_memory_to_cast(m, where[0]);
 }
 
 /* ---- a single storage ---- */

@@ -47,11 +47,11 @@ typedef struct look {
   int64_t count;
 } look;
 
-/* Returns false after recording an error. room_missing: the caller's buffer is NULL. */
-static bool look_at(look *k, const char *op, const situ_ledger *l, bool room_missing) {
+/* Returns false after recording an error. out_missing: the caller's buffer is NULL. */
+static bool look_at(look *k, const char *op, const situ_ledger *l, bool out_missing) {
   *k = (look){ .op = op, .ledger = l };
   if (!situ__ledger_usable(op, l)) return false;
-  if (room_missing) return situ__null(op, "out"), false;
+  if (out_missing) return situ__null(op, "out"), false;
   return situ__ledger_entries(op, l, &k->list, &k->count);
 }
 

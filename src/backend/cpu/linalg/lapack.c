@@ -46,7 +46,7 @@ static lapack_int *ints_of(const job *j, void *memory) {
 /* An argument of LAPACK: a pointer to a number, of a compound literal that lives as long as the block; the size of a
    workspace; a leading dimension. */
 #define INT(number) (&(const lapack_int){ (lapack_int)(number) })
-#define room_of(count) INT(situ__min_i64(count, INT32_MAX))
+#define capacity_of(count) INT(situ__min_i64(count, INT32_MAX))
 #define lead(size) INT(situ__max_i64(1, size))
 
 static int64_t rows_of(const situ_view_desc *v) { return v->size[v->ndim - 2]; }

@@ -85,7 +85,7 @@ static lapack_int FN(ldl)(const job *j, int64_t item, void *memory) {
   lapack_int *pivots = (lapack_int *)(void *)item_of(j->work->out[1], 1, item),
              *info = (lapack_int *)(void *)item_of(j->work->out[2], 0, item);
   FN(copy_transposed)(j->work->in[0], item, y);
-  LAPACK.sytrf("L", INT(n), y, lead(n), pivots, memory, room_of(j->reals), info, 1);
+  LAPACK.sytrf("L", INT(n), y, lead(n), pivots, memory, capacity_of(j->reals), info, 1);
   for (int64_t k = 1; k < n; k++) memset(y + k * n, 0, (size_t)k * sizeof *y);
   return j->work->integer[0] || *info < 0 ? *info : 0;
 }
@@ -109,7 +109,7 @@ static lapack_int FN(inv)(const job *j, int64_t item, void *memory) {
   FN(copy)(j->work->in[0], item, y);
   lapack_int why;
   LAPACK.getrf(INT(n), INT(n), y, lead(n), swaps, &why);
-  if (!why) LAPACK.getri(INT(n), y, lead(n), swaps, work, room_of(j->reals), &why);
+  if (!why) LAPACK.getri(INT(n), y, lead(n), swaps, work, capacity_of(j->reals), &why);
   return why;
 }
 
@@ -137,7 +137,7 @@ static lapack_int FN(triangular)(const job *j, int64_t item, void *memory) {
 static lapack_int FN(qr)(const job *j, int64_t item, void *memory) {
   const int64_t m = j->m, n = j->n, least = situ__min_i64(m, n);
   real *c = memory, *tau = c + m * n, *work = tau + least, *q = FN(out)(j, 0, 2, item), *r = FN(out)(j, 1, 2, item);
-  const lapack_int *size = room_of((m + n) * BLOCK);
+  const lapack_int *size = capacity_of((m + n) * BLOCK);
   lapack_int why;
   FN(copy)(j->work->in[0], item, c);
   LAPACK.gelqf(INT(n), INT(m), c, lead(n), tau, work, size, &why);
@@ -172,7 +172,7 @@ static lapack_int FN(svd)(const job *j, int64_t item, void *memory) {
   const char *parts = !u ? "N" : width == m && height == n ? "A" : "S";
   lapack_int why;
   LAPACK.gesdd(parts, INT(n), INT(m), c, lead(n), s, vt ? vt : &none, lead(n), u ? u : &none, lead(width), work,
-               room_of(j->reals - m * n), ints_of(j, memory), &why, 1);
+               capacity_of(j->reals - m * n), ints_of(j, memory), &why, 1);
   return why;
 }
 
@@ -184,7 +184,7 @@ static lapack_int FN(eigh)(const job *j, int64_t item, void *memory) {
   if (!FN(is_finite)(vt, n * n)) return NOT_FINITE;
   lapack_int why;
   LAPACK.syevd(vt == c ? "N" : "V", j->work->integer[0] ? "L" : "U", INT(n), vt, lead(n), FN(out)(j, 0, 1, item), work,
-               room_of(j->reals - n * n), ints_of(j, memory), room_of(j->ints), &why, 1, 1);
+               capacity_of(j->reals - n * n), ints_of(j, memory), capacity_of(j->ints), &why, 1, 1);
   return why;
 }
 
@@ -199,7 +199,7 @@ static lapack_int FN(lstsq)(const job *j, int64_t item, void *memory) {
   memset(pivots, 0, (size_t)n * sizeof *pivots);
   FN(copy_columns)(j->work->in[1], item, b, tall);
   LAPACK.gelsy(INT(m), INT(n), INT(k), c, lead(m), b, INT(tall), pivots, &least, &rank, work,
-               room_of(j->reals - m * n - tall * k), &why);
+               capacity_of(j->reals - m * n - tall * k), &why);
   if (m) FN(arrange)(b, tall, 1, k, n, FN(out)(j, 0, 2, item), n);
   else memset(FN(out)(j, 0, 2, item), 0, (size_t)(k * n) * sizeof *b);
   *(int64_t *)(void *)item_of(j->work->out[1], 0, item) = rank;

@@ -70,7 +70,7 @@ static bool is_there(const situ__arg *a, const situ__value *value) {
 }
 
 /* A node of the host computes values, of which a file may ask for any number: *budget bytes of them. */
-static bool has_room(situ__onnx *f, const situ__program_node *n, situ__value *value, int64_t *budget) {
+static bool fits_budget(situ__onnx *f, const situ__program_node *n, situ__value *value, int64_t *budget) {
   const int64_t bytes = n->host ? situ__onnx_size_results(f, n, value) : 0;
   if (bytes < 0 || bytes > *budget) return false;
   *budget -= bytes;
@@ -92,7 +92,7 @@ static void run_node(situ__onnx *f, const situ__program_node *n, situ__value *va
     const situ_tensor *t = value[n->arg[0].integer].tensor;
     fine = put_meta(&value[n->out[0]], situ_dtype_of(t), situ_shape_of(t));
   } else {
-    fine = has_room(f, n, value, budget) && situ__program_run_node(&c);
+    fine = fits_budget(f, n, value, budget) && situ__program_run_node(&c);
   }
   (void)situ__errors_back(&own, message, sizeof message);
   for (int32_t k = 0; !fine && k < n->outs; k++)

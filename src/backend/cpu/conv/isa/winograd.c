@@ -48,13 +48,13 @@ ALWAYS_INLINE void put_row(float *to, vec_f32 left, vec_f32 right) {
   F32(store)(to + LANES, TURNS_HIGH(left, right));
 }
 
-/* The last vector ends where the row does; a short one is read as a whole, and written so where `room` elements follow
-   that are written later. */
-ALWAYS_INLINE void copy_row(float *to, const float *from, int64_t count, int64_t room, bool relu) {
+/* The last vector ends where the row does; a short one is read as a whole, and written so where `behind` elements
+   follow that are written later. */
+ALWAYS_INLINE void copy_row(float *to, const float *from, int64_t count, int64_t behind, bool relu) {
   for (int64_t i = 0; i < count; i += LANES) {
     if (i + LANES > count && count >= LANES) i = count - LANES;
     const vec_f32 v = F32(load)(from + i), kept = relu ? F32(relu)(v) : v;
-    if (count + room >= LANES) F32(store)(to + i, kept);
+    if (count + behind >= LANES) F32(store)(to + i, kept);
     else F32(store_some)(to + i, kept, (int)count);
   }
 }
