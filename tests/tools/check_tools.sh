@@ -104,6 +104,9 @@ TEXT
 /* Where memory is
    to be had. */
 TEXT
+  words src/base/size.h 1 "a word that went" <<'TEXT'
+/* Free memory lies in the depot. */
+TEXT
   words src/base/size.h 1 "a message" <<'TEXT'
 void f(void) { fail("%d is no dtype", 7); }
 TEXT
@@ -313,6 +316,8 @@ TEXT
   fails check_names src/base/one.c:1: "a function that is written twice"
   tree && mkdir -p src/kernels/flat && printf 'DEVICE I64 shuffle(I64 i) {\n  return i;\n}\n' >src/kernels/flat/draw.h
   fails check_names src/kernels/flat/draw.h:1: "a kernel's function with the name of one of OpenCL C"
+  tree && mkdir -p src/kernels && echo 'int whole_add(int a);' >src/kernels/unary.h
+  fails check_names src/kernels/unary.h:1: "a word of an identifier that went"
   tree && mkdir -p include/situ/ops src/ops/unary src/ops/matrix
   echo 'SITU_API SITU_CHECKED situ_tensor *situ_neg(situ_tensor *input);' >include/situ/ops/unary.h
   printf 'situ_tensor *situ_neg(situ_tensor *input) {\n  return input;\n}\n' >src/ops/matrix/neg.c
