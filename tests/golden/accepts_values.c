@@ -53,7 +53,7 @@ static const int64_t values[] = { -2, -1, 0, 1, 2, 3, 5 };
 enum { VALUES = sizeof values / sizeof *values };
 
 static situ_tensor *ones(situ_shape shape) { return situ_ones(shape, HERE); }
-static situ_tensor *whole(situ_shape shape) {
+static situ_tensor *integers(situ_shape shape) {
   return situ_zeros(shape, &(situ_options){ .device = test_device(), .dtype = SITU_I64 });
 }
 
@@ -63,7 +63,7 @@ static situ_tensor *operand(char letter, int dims, int64_t v) {
   case 'a': return ones(SITU_SHAPE(3, 4));
   case 'b': return ones(SITU_SHAPE(4));
   case 'c': return ones(SITU_SHAPE(3));
-  case 'i': return whole(SITU_SHAPE(3));
+  case 'i': return integers(SITU_SHAPE(3));
   case 'e': return situ_eye(2, 2, HERE);
   case 'l': return ones(SITU_SHAPE(1, 2, 8));
   case 'p': return ones(SITU_SHAPE(1, 2, 8, 8));
@@ -77,9 +77,9 @@ static situ_tensor *operand(char letter, int dims, int64_t v) {
   case '1': return ones(SITU_SHAPE(1, 1, 3));
   case '2': return ones(SITU_SHAPE(1, 1, 3, 3));
   case '5': return ones(SITU_SHAPE(1, 1, 3, 3, 3));
-  case '3': return whole(SITU_SHAPE(1, 1, 3));
-  case '4': return whole(SITU_SHAPE(1, 1, 3, 3));
-  default: return whole(SITU_SHAPE(1, 1, 3, 3, 3));
+  case '3': return integers(SITU_SHAPE(1, 1, 3));
+  case '4': return integers(SITU_SHAPE(1, 1, 3, 3));
+  default: return integers(SITU_SHAPE(1, 1, 3, 3, 3));
   }
 }
 

@@ -43,7 +43,7 @@ static situ_tensor *shaped(const run *r, situ_shape shape, int seed) {
 }
 static situ_tensor *matrix(const run *r, int seed) { return shaped(r, SITU_SHAPE(r->rows, r->columns), seed); }
 
-static situ_tensor *whole(const run *r, int64_t count, int64_t bound) {
+static situ_tensor *integers(const run *r, int64_t count, int64_t bound) {
   int64_t value[1024];
   for (int64_t i = 0; i < count; i++) value[i] = (i * 7 + 3) % bound;
   return situ_from_host(value, (size_t)count * sizeof *value, SITU_SHAPE(count),
@@ -90,7 +90,7 @@ static void binary(run *r) {
   keep(r, situ_where(situ_gt(a, b), a, b));
   keep(r, situ_addcdiv(a, a, b, 0.5));
   keep(r, situ_lerp(a, b, a));
-  situ_tensor *i = whole(r, r->rows * r->columns, 11);
+  situ_tensor *i = integers(r, r->rows * r->columns, 11);
   keep(r, situ_remainder(i, situ_add_scalar(i, 1)));
   keep(r, situ_bitwise_xor(i, situ_mul(i, i)));
 }
@@ -119,7 +119,7 @@ static void creation(run *r) {
 }
 
 static void indices(run *r) {
-  situ_tensor *x = matrix(r, 5), *source = matrix(r, 6), *at = whole(r, r->columns, r->columns);
+  situ_tensor *x = matrix(r, 5), *source = matrix(r, 6), *at = integers(r, r->columns, r->columns);
   WITH_GRADIENTS(r, situ_index_select(x, 1, at), x);
   WITH_GRADIENTS(r, situ_index_add(situ_mul_scalar(x, 2), 1, at, source, 0.5), source);
   situ_tensor *each = situ_contiguous(situ_expand(at, SITU_SHAPE(r->rows, r->columns)));
@@ -212,7 +212,7 @@ static void transforms(run *r) {
 }
 
 static void losses(run *r) {
-  situ_tensor *x = matrix(r, 2), *target = whole(r, r->rows, r->columns),
+  situ_tensor *x = matrix(r, 2), *target = integers(r, r->rows, r->columns),
               *w = situ_detach(shaped(r, SITU_SHAPE(r->columns), 1));
   WITH_GRADIENTS(r, situ_cross_entropy(x, target, &(situ_cross_entropy_options){ .label_smoothing = 0.1, .weight = w }),
                  x);
