@@ -83,8 +83,9 @@ typedef struct situ_profile_row {
     how many there are; negative on error. */
 SITU_API int64_t situ_profile_key_averages(const situ_profile *profile, situ_profile_key key, situ_profile_row *out,
                                            int64_t capacity);
-/** A table of ops, each with the algorithms that computed it, and one of modules. Written to buffer (truncated at size, always terminated; may be NULL if size is
-    0); returns the length of the whole text, as snprintf does; negative on error. */
+/** A table of ops, each with the algorithms that computed it, and one of modules. Written to buffer (truncated at size,
+    always terminated; may be NULL if size is 0); returns the length of the whole text, as snprintf does; negative on
+    error. */
 SITU_API int64_t situ_profile_to_string(const situ_profile *profile, char *buffer, size_t size);
 /** Prints the text of situ_profile_to_string to stdout. */
 SITU_API void situ_profile_print(const situ_profile *profile);

@@ -101,7 +101,7 @@ static const struct {
   { "scope_return", "tensor" },        /* the scope ends all the same */
   { "set_grad", "grad" },              /* frees the gradient, which a program does behind an error too */
   { "grad_scaler_get_scale", "s" },    /* without one the scale is 1 */
-  { "conv2d_by linear_by", "factor" }, /* the values are the same without it */
+  { "conv2d_by linear_by", "packed" }, /* the values are the same without it */
   { "fail_blamed", "list->tensor" },   /* an operand of a call that has failed */
   { "nn_keep_fields", "inputs" },      /* the library's own calls */
   { "optimizer_step optimizer_check", "list->master" },

@@ -93,7 +93,7 @@ static const struct row {
   { "conv1d conv_transpose1d", "weight", SITU_F32, { 3, { 2, 2, 3 } } },
   { "conv1d conv_transpose1d", NULL, SITU_F32, { 3, { 1, 2, 5 } } },
   { "conv2d_by", "packed", SITU_U8, { 1, { 36928 } } },
-  { "linear_by", "factor", SITU_U8, { 1, { 6208 } } },
+  { "linear_by", "packed", SITU_U8, { 1, { 6208 } } },
   { "conv2d conv2d_by conv2d_lay_out conv_transpose2d", "weight", SITU_F32, { 4, { 2, 2, 3, 3 } } },
   { "conv2d conv2d_by conv2d_lay_out conv_transpose2d", NULL, SITU_F32, { 4, { 1, 2, 5, 5 } } },
   { "conv3d conv_transpose3d", "weight", SITU_F32, { 5, { 2, 2, 2, 2, 2 } } },
