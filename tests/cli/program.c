@@ -80,7 +80,7 @@ static void runs_programs(void **state) {
   says(", p50 ");
   does("run \"$DATA\"/mlp.onnx --input x.npy --profile --trace trace.json");
   says(" launches and copies\n");
-  says("  linear\n");
+  says("  linear (small)\n");
   assert_int_equal(access("trace.json", R_OK), 0);
   does("run \"$DATA\"/mlp.onnx --input x.npy --output sim --device sim:0");
   assert_true(situ_npy_load("onnx/linear_2.npy", NULL) &&
