@@ -168,7 +168,7 @@ static void programs_of_torch_agree(void **state) {
 static void what_was_wrong_agrees(void **state) {
   char buffer[512];
   (void)state;
-  agree_all(directory_of("written", buffer));
+  agree_all(directory_of("onnx/written", buffer));
 }
 
 /* ---- options ---- */

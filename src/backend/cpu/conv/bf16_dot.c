@@ -41,7 +41,8 @@ static void pack_weights(int64_t begin, int64_t end, void *payload) {
 /* The geometry of pairs, all but the weights. Returns false if it does not suit. */
 static bool pair_channels(const situ__conv *g, situ_window *window, situ__conv *c) {
   *c = *g;
-  if (!situ__conv_kernels_for_bf16_pairs() || g->dtype != SITU_BF16 || g->pool_2x2 || g->activation) return false;
+  if (!situ__conv_kernels_for_bf16_pairs() || g->dtype != SITU_BF16 || g->channels_last) return false;
+  if (g->pool_2x2 || g->activation) return false;
   if (g->pass != SITU_CONV_FORWARD && !situ__conv_flip(g, window, c)) return false;
   c->dtype = SITU_F32, c->channels_unpaired = c->channels, c->channels = situ__ceil_div(c->channels, 2);
   return c->channels_unpaired >= FEW && situ__conv_suits_offsets(c);
