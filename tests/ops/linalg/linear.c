@@ -150,7 +150,7 @@ static void laid_out_weights_and_gradients(void **state) {
   situ_scope_begin_no_grad(&scope);
   y = situ_linear_by(x, other, NULL, factor);
   assert_true(test_same_bits(y, situ_linear(x, factor ? w : other, NULL)));
-  expect_refused(situ_linear_by(x, w, NULL, x), SITU_E_ARG, "linear_by", "factor");
+  expect_refused(situ_linear_by(x, w, NULL, x), SITU_E_ARG, "linear_by", "packed");
   expect_refused(situ_linear_by(x, NULL, NULL, x), SITU_E_ARG, "linear_by", "weight");
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
