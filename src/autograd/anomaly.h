@@ -1,4 +1,4 @@
-/* Floor 3: which recorded call's gradient is NaN.
+/* Which recorded call's gradient is NaN.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_AUTOGRAD_ANOMALY_H
 #define SITU_AUTOGRAD_ANOMALY_H

@@ -1,4 +1,4 @@
-/* Floor 3: the inputs of autograd_grad, and the nodes that lead to them. The rest of the graph is neither run nor
+/* The inputs of autograd_grad, and the nodes that lead to them. The rest of the graph is neither run nor
    freed.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_AUTOGRAD_ASKED_H

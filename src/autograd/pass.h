@@ -1,4 +1,4 @@
-/* Floor 3: the state of one backward pass. All of it belongs to the pass and none to the graph, so passes can nest (a
+/* The state of one backward pass. All of it belongs to the pass and none to the graph, so passes can nest (a
    hook that calls backward), run at once on several threads, and fail without side effects.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_AUTOGRAD_PASS_H

@@ -1,4 +1,4 @@
-/* Floor 3: hooks for saved tensors.
+/* Hooks for saved tensors.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_AUTOGRAD_SAVED_H
 #define SITU_AUTOGRAD_SAVED_H

@@ -1,4 +1,4 @@
-/* Floor 3: tangents, the derivatives of values along a direction, in forward mode. They live with a tensor's gradient
+/* Tangents, the derivatives of values along a direction, in forward mode. They live with a tensor's gradient
    and hooks, until situ_func_jvp ends.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_AUTOGRAD_TANGENT_H

@@ -1,4 +1,4 @@
-/* Floor 3: the tape. A node records one call; it knows function pointers instead of ops.
+/* The tape. A node records one call; it knows function pointers instead of ops.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_AUTOGRAD_TAPE_H
 #define SITU_AUTOGRAD_TAPE_H

@@ -1,4 +1,4 @@
-/* Floor 3: views that know their base, so that an in-place write through one is visible through the other, as in
+/* Views that know their base, so that an in-place write through one is visible through the other, as in
    PyTorch. A recorded write through a view makes two nodes: the op itself, from the view's old value to its new one,
    and "the base with that part replaced". A base counts how often its history was replaced; a view with an older
    count gets a new history, as a view of the base, when it is next used.

@@ -1,4 +1,4 @@
-/* Floor 1: the registry of backends, the state of devices, storages and their memory. launch/launch.h runs work.
+/* The registry of backends, the state of devices, storages and their memory. launch/launch.h runs work.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_DEVICE_H
 #define SITU_DEVICE_DEVICE_H

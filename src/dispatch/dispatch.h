@@ -1,4 +1,4 @@
-/* Floor 4: the only path to a kernel: check, infer, launch, record.
+/* The only path to a kernel: check, infer, launch, record.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DISPATCH_DISPATCH_H
 #define SITU_DISPATCH_DISPATCH_H

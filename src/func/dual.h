@@ -1,4 +1,4 @@
-/* Floor 6: forward mode: calls with operands that have tangents.
+/* Forward mode: calls with operands that have tangents.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_FUNC_DUAL_H
 #define SITU_FUNC_DUAL_H

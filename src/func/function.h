@@ -1,4 +1,4 @@
-/* Floor 6: what the derivatives of functions share (func.c).
+/* What the derivatives of functions share (func.c).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_FUNC_FUNCTION_H
 #define SITU_FUNC_FUNCTION_H

@@ -1,4 +1,4 @@
-/* Floor 5: shared by the op families. Each family is one file: schema, shape rule, forward and backward together.
+/* Shared by the op families. Each op is one initialiser: schema, shape rule, forward and backward together.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_OPS_INTERNAL_H
 #define SITU_OPS_INTERNAL_H

@@ -1,4 +1,4 @@
-/* Floor 5: situ_func_vmap: a function of one sample runs once, for all of them. Its tensors have the shape of one
+/* Situ_func_vmap: a function of one sample runs once, for all of them. Its tensors have the shape of one
    sample. Their storage has no memory: it knows the `whole`, a tensor of all samples, in which element i of sample k is
    at offset i + k * stride; so views of a sample are views like any other. A call with such operands runs once on the
    wholes, by the rule of its op (batch.c).

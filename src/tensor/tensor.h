@@ -1,4 +1,4 @@
-/* Floor 2: the tensor struct, and the scopes that own tensors.
+/* The tensor struct, and the scopes that own tensors.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TENSOR_TENSOR_H
 #define SITU_TENSOR_TENSOR_H

@@ -1,4 +1,4 @@
-/* Floor 1: what the ledger records of a copy. The public interface is situ/ledger.h.
+/* What the ledger records of a copy. The public interface is situ/ledger.h.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_LEDGER_H
 #define SITU_DEVICE_LEDGER_H

@@ -1,4 +1,4 @@
-/* Floor 1: what a profile records. The public interface is situ/profile.h.
+/* What a profile records. The public interface is situ/profile.h.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_DEVICE_PROFILE_H
 #define SITU_DEVICE_PROFILE_H

@@ -20,7 +20,7 @@ typedef struct situ__panels {
   bool finite;  /* factors must be finite: packing returns false for others */
   bool rounds;  /* `multiply` can write bf16 (situ__tile.rounded) */
   int full;     /* c is f32, written in squares of so many rows and columns; 0: of any size, in the dtype of the sums */
-  double gain;  /* with `whole`: multiply-adds in the time of one of vectors, in products of this size */
+  double gain;  /* with `full`: multiply-adds in the time of one of vectors, in products of this size */
   /* Packs `lanes` lanes into panels that follow each other. lane and step: between lanes and along k, in elements. */
   bool (*pack_a)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
   bool (*pack_b)(void *dst, const void *src, int64_t lane, int64_t step, int64_t lanes, int64_t k);
