@@ -139,7 +139,8 @@ static bool put_value(const api_parameter *p, const invoke_value *value, void *a
   const bool word = value->kind == 's';
   const double real = word ? SITU_NONE : value->kind == 'f' ? value->f : (double)value->i;
   const situ_shape shape = shape_of(p->name, value);
-  const int64_t whole = value->kind == 'f' ? (int64_t)value->f : shape.ndim ? shape.dim[0] : 0;
+  const bool fits = value->kind != 'f' || (value->f >= -0x1p63 && value->f < 0x1p63);
+  const int64_t whole = value->kind == 'f' && fits ? (int64_t)value->f : shape.ndim ? shape.dim[0] : 0;
   const bool flag = value->i != 0;
   const api_enum *e = api_find_enum(p->type);
   int constant = (int)whole;
@@ -148,7 +149,8 @@ static bool put_value(const api_parameter *p, const invoke_value *value, void *a
   if (strcmp(p->type, "double") == 0) memcpy(at, &real, sizeof real);
   else if (strcmp(p->type, "_Bool") == 0) memcpy(at, &flag, sizeof flag);
   else if (strcmp(p->type, "situ_shape") == 0) memcpy(at, &shape, sizeof shape);
-  else if (api_is(p->type, "int64_t int")) memcpy(at, &whole, p->size); /* little-endian, as all that situ runs on */
+  else if (api_is(p->type, "int64_t int") && fits)
+    memcpy(at, &whole, p->size); /* little-endian, as all that situ runs on */
   else if (strcmp(p->type, "const char *") == 0) memcpy(at, &value->s, sizeof value->s);
   else if (e && ((value->s && enumerator(e, value->s, &constant)) || !word)) memcpy(at, &constant, sizeof constant);
   else return false;
@@ -334,12 +336,13 @@ static void call(frame *f) {
 
 /* Is it the word, but for underscores and case? maxpool2d is max_pool2d. */
 static bool is_named(const char *name, const char *word) {
-  for (; *name || (*word && *word != ' '); name++, word++) {
+  for (;; name++, word++) {
     while (*name == '_') name++;
     while (*word == '_') word++;
-    if (strncasecmp(name, word, 1) != 0) return !*name && *word == ' ';
+    const bool ended = !*word || *word == ' ';
+    if (!*name || ended) return !*name && ended;
+    if (strncasecmp(name, word, 1) != 0) return false;
   }
-  return true;
 }
 
 static const api_function *find_function(const char *word) {
