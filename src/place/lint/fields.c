@@ -13,23 +13,34 @@ static bool plausible(const void *word) {
   return bits >= 4096 && bits % _Alignof(void *) == 0 && (uint64_t)bits >> 56 == 0;
 }
 
-/* True if the module, or one below it, has this part. A pointer back to a parent needs no registration. */
-static bool has(const situ_nn_module *m, const void *part, int depth) {
-  if (m == part) return true;
+static bool list_inside(situ__lint *l, const situ_nn_module *m, int depth) {
+  if (situ__map_get(&l->inside, m)) return true;
+  if (!situ__map_put(&l->inside, m, (void *)m)) return situ__no_memory(l->op, sizeof(void *)), false;
   for (int64_t i = 0; i < m->count && depth < 256; i++) {
     const situ_nn_slot *slot = &m->slots[i];
-    if (slot->kind == SITU_NN_CHILD && has(slot->held, part, depth + 1)) return true;
+    if (slot->kind == SITU_NN_CHILD && !list_inside(l, slot->held, depth + 1)) return false;
   }
-  return false;
+  return true;
 }
 
-typedef enum found { NOTHING, ACCOUNTED, LOOSE_TENSOR, LOOSE_MODULE } found;
+typedef enum found { NOTHING, ACCOUNTED, LOOSE_TENSOR, LOOSE_MODULE, UNKNOWN } found; /* UNKNOWN: no memory to tell */
+
+/* A module that is not registered in m: accounted for if m is registered in it, or in one below it. */
+static found look_at_module(situ__lint *l, const situ_nn_module *m, const situ_nn_module *other) {
+  if (l->outer != other) {
+    situ__map_free(&l->inside);
+    l->outer = NULL;
+    if (!list_inside(l, other, 0)) return UNKNOWN;
+    l->outer = other;
+  }
+  return situ__map_get(&l->inside, m) ? ACCOUNTED : LOOSE_MODULE;
+}
 
 /* Classifies a word found in m's struct. */
-static found look_at(const situ__lint *l, const situ_nn_module *m, const void *word) {
+static found look_at(situ__lint *l, const situ_nn_module *m, const void *word) {
   if (!plausible(word)) return NOTHING;
   if (situ__lint_known(l, word)) return ACCOUNTED;
-  if (situ_nn_is_module(word)) return has(word, m, 0) ? ACCOUNTED : LOOSE_MODULE;
+  if (situ_nn_is_module(word)) return look_at_module(l, m, word);
   if (!situ_is_tensor(word)) return NOTHING;
   /* A view of a registered tensor moves with it. */
   return situ__map_get(&l->moves, situ__lint_storage(word)) ? ACCOUNTED : LOOSE_TENSOR;
@@ -109,6 +120,7 @@ static bool array(situ__lint *l, const situ__part *p, size_t at, void *const *li
     empty = word ? 0 : empty + 1;
     if (!word && empty <= GAP) continue;
     found what = look_at(l, p->module, word);
+    if (what == UNKNOWN) return false;
     if (what == NOTHING) break;
     if (what == ACCOUNTED || situ__map_get(&l->told, word)) continue;
     if (!situ__map_put(&l->told, word, word)) return situ__no_memory(l->op, sizeof(void *)), false;
@@ -140,6 +152,7 @@ static bool look_into(situ__lint *l, const situ__part *p, size_t at) {
   case ACCOUNTED: return true;
   case LOOSE_TENSOR: return loose_tensor(l, p, at, word);
   case LOOSE_MODULE: return loose_module(l, p, at, word);
+  case UNKNOWN: return false;
   case NOTHING: break;
   }
   return !plausible(word) || (dangling(l, p, at, word) && array(l, p, at, word));

@@ -65,9 +65,19 @@ const char *situ__lint_tensor(const situ_tensor *t, char buffer[SITU__LINT_TEXT]
 
 /* ---- registered parts ---- */
 
-const situ__part *situ__lint_known(const situ__lint *l, const void *pointer) {
-  uintptr_t number = (uintptr_t)situ__map_get(&l->known, pointer);
+static const situ__part *part_at(const situ__lint *l, const situ__map *map, const void *key) {
+  uintptr_t number = (uintptr_t)situ__map_get(map, key);
   return number ? &l->parts[number - 1] : NULL;
+}
+
+const situ__part *situ__lint_known(const situ__lint *l, const void *pointer) { return part_at(l, &l->known, pointer); }
+const situ__part *situ__lint_on(const situ__lint *l, uint64_t serial) {
+  return part_at(l, &l->on, (const void *)(uintptr_t)serial);
+}
+
+/* Notes the newest part under a key that has none yet. */
+static bool note_part(const situ__lint *l, situ__map *map, const void *key) {
+  return situ__map_get(map, key) || situ__map_put(map, key, (void *)(uintptr_t)l->count);
 }
 
 static situ_status gather(const situ_nn_visit *at, void *payload) {
@@ -78,7 +88,8 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
   const void *self = at->tensor ? (const void *)at->tensor : at->module;
   bool again = situ__map_get(&l->known, self) != NULL;
   l->parts[l->count++] = (situ__part){ path, at->module, at->tensor, at->slot, again };
-  if (again || situ__map_put(&l->known, self, (void *)(uintptr_t)l->count)) return SITU_OK;
+  const void *serial = at->tensor ? (const void *)(uintptr_t)situ__lint_storage(at->tensor)->serial : NULL;
+  if (note_part(l, &l->known, self) && (!serial || note_part(l, &l->on, serial))) return SITU_OK;
   return situ__no_memory(l->op, sizeof(void *));
 }
 
@@ -156,6 +167,9 @@ static void free_lint(situ__lint *l) {
   situ__free(l->parts);
   situ__free(l->findings);
   situ__map_free(&l->known);
+  situ__map_free(&l->on);
+  situ__map_free(&l->inside);
+  situ__names_free(&l->paths);
   situ__map_free(&l->moves);
   situ__map_free(&l->told);
 }

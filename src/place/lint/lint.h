@@ -4,6 +4,7 @@
 #define SITU_PLACE_LINT_INSIDE_H
 
 #include "base/map.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "situ/place/lint.h"
 #include "situ/sys/shape.h"
@@ -22,9 +23,13 @@ typedef struct situ__lint {
   const situ_lint_options *options;
   situ__part *parts; /* modules before their parts */
   int64_t count, capacity;
-  situ__map known; /* a registered module or tensor -> index of its first part, plus 1 */
-  situ__map moves; /* a storage that a move of the whole module would move */
-  situ__map told;  /* a tensor or module that a finding has reported already */
+  situ__map known;  /* a registered module or tensor -> index of its first part, plus 1 */
+  situ__map on;     /* the serial number of a storage -> index of the first tensor on it, plus 1 */
+  situ__map moves;  /* a storage that a move of the whole module would move */
+  situ__map told;   /* a tensor or module that a finding has reported already */
+  situ__map inside; /* the modules of `outer`, which is one that a field pointed to and that is not registered */
+  const void *outer;
+  situ__names paths; /* of tensors, once they are asked for */
   situ_lint_finding *findings;
   int64_t found, findings_capacity;
   bool ignored; /* the last finding was of an ignored kind */
@@ -46,6 +51,8 @@ bool situ__lint_fix(situ__lint *l, const char *fmt, ...) SITU_PRINTF(2, 3);
 
 /* The first part of this module or tensor; NULL: none. */
 const situ__part *situ__lint_known(const situ__lint *l, const void *pointer);
+/* The first tensor on the storage with this serial number; NULL: none. */
+const situ__part *situ__lint_on(const situ__lint *l, uint64_t serial);
 /* "f32 [10] made at train.c:12 in main" */
 enum { SITU__LINT_TEXT = 512 };
 const char *situ__lint_tensor(const situ_tensor *t, char buffer[SITU__LINT_TEXT]);

@@ -1,7 +1,5 @@
 /* Lints optimisers: they should train exactly the module's parameters.
    SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "base/fail.h"
 #include "place/lint/lint.h"
 #include "situ/sys/tensor.h"
@@ -28,24 +26,29 @@ static bool add_finding(situ__lint *l, const entry *e, situ_lint_kind kind, situ
 /* The part that is this tensor, or shares its memory. */
 static const situ__part *part_of(const situ__lint *l, const situ_tensor *t) {
   const situ__part *known = situ__lint_known(l, t);
-  for (int64_t i = 0; i < l->count && !known; i++)
-    if (l->parts[i].tensor && situ_shares_storage(l->parts[i].tensor, t)) known = &l->parts[i];
-  return known;
+  return known ? known : situ__lint_on(l, situ__lint_storage(t)->serial);
 }
 
-static const situ__part *part_named(const situ__lint *l, const char *path) {
-  for (int64_t i = 0; i < l->count; i++)
-    if (l->parts[i].tensor && strcmp(l->parts[i].path, path) == 0) return &l->parts[i];
-  return NULL;
+/* Whether the module has a tensor under this path. Returns false after recording that memory is not available. */
+static bool find_path(situ__lint *l, const char *path, bool *found) {
+  for (int64_t i = l->paths.count ? l->count : 0; i < l->count; i++) {
+    const char *own = l->parts[i].path;
+    if (!l->parts[i].tensor || situ__names_get(&l->paths, own) >= 0) continue;
+    if (!situ__names_put(&l->paths, own, 0)) return situ__no_memory(l->op, sizeof own), false;
+  }
+  *found = situ__names_get(&l->paths, path) >= 0;
+  return true;
 }
 
 static bool owned(situ__lint *l, const entry *e) {
   static const char again[] = "situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), lr, &options);";
+  bool replaced;
   if (e->part) return true;
   if (situ_owners(e->tensor) == 1 && __atomic_load_n(&situ__lint_storage(e->tensor)->refs, __ATOMIC_RELAXED) == 1)
     return add_finding(l, e, SITU_LINT_ORPHAN, SITU_LINT_ERROR,
                        "only the optimiser holds it: its module was freed, or has another one now", again);
-  if (part_named(l, e->name))
+  if (!find_path(l, e->name, &replaced)) return false;
+  if (replaced)
     return add_finding(l, e, SITU_LINT_FOREIGN, SITU_LINT_ERROR,
                        "the optimiser trains a tensor that the module had under this name before another was "
                        "registered there",

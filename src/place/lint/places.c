@@ -1,5 +1,6 @@
 /* Lints placement: the devices and dtypes of a module's tensors, and of their gradients.
    SPDX-License-Identifier: MIT */
+#include "base/fail.h"
 #include "place/lint/lint.h"
 
 #define DEVICE(device) situ__lint_device((device), (char[SITU_DEVICE_NAME_MAX]){ 0 })
@@ -8,18 +9,27 @@ static situ_device device_of(const situ__part *tensor) { return situ_device_of(t
 
 static bool stated(situ_device device) { return device.kind != SITU_DEVICE_DEFAULT; }
 
+static const void *key_of(situ_device device) {
+  return (const void *)((uintptr_t)device.kind << 32 | ((uint32_t)device.index + 1u));
+}
+
 /* The device of most of a module's own tensors; on a tie its home, else the first tensor's device. */
 static situ_device most(const situ__part *own, int64_t count, situ_device home) {
+  situ__map counted = { 0 };
   situ_device best = device_of(own);
-  int64_t best_count = 0;
-  for (int64_t i = 0; i < count; i++) {
+  int64_t best_count = 0, left = count;
+  for (int64_t i = 0; i < count && left > 0; i++) {
     int64_t same = 0;
+    if (situ__map_get(&counted, key_of(device_of(&own[i])))) continue;
     for (int64_t k = 0; k < count; k++) same += situ_device_equal(device_of(&own[i]), device_of(&own[k]));
+    left -= same;
+    if (left && !situ__map_put(&counted, key_of(device_of(&own[i])), &counted)) left = count; /* counts it again */
     bool at_home = situ_device_equal(device_of(&own[i]), home);
     if (same < best_count || (same == best_count && !at_home)) continue;
     best = device_of(&own[i]);
     best_count = same;
   }
+  situ__map_free(&counted);
   return best;
 }
 
@@ -83,41 +93,43 @@ static situ_device own_device(const situ__lint *l, int64_t i) {
   return device_of(&l->parts[i + 1]);
 }
 
-/* True if modules were put on this device explicitly: moved there, or created with an explicit device. If no module was
-   put anywhere, true for the device of the majority. */
-static bool is_meant(const situ__lint *l, situ_device device) {
-  bool any = false;
-  int64_t here = 0, total = 0;
+/* How many modules are on each device. */
+typedef struct census {
+  situ__map on; /* twice their number, plus 1 if any was put there explicitly: moved, or created with the device */
+  int64_t total;
+  bool any; /* any module was put anywhere */
+} census;
+
+static bool count_modules(const situ__lint *l, census *c) {
   for (int64_t i = 0; i < l->count; i++) {
-    situ_device own = own_device(l, i);
-    bool same = own.kind && situ_device_equal(own, device), put = own.kind && stated(l->parts[i].module->home);
-    if (same && put) return true;
-    any = any || put;
-    here += same;
-    total += own.kind != 0;
+    const situ_device own = own_device(l, i);
+    if (!own.kind) continue;
+    const bool put = stated(l->parts[i].module->home);
+    const uintptr_t before = (uintptr_t)situ__map_get(&c->on, key_of(own));
+    if (!situ__map_put(&c->on, key_of(own), (void *)((before + 2) | put)))
+      return situ__no_memory(l->op, sizeof(void *)), false;
+    c->any |= put;
+    c->total++;
   }
-  return !any && 2 * here > total;
+  return true;
+}
+
+/* True if modules were put on this device explicitly. If no module was put anywhere, true for the device of the
+   majority. */
+static bool is_meant(const census *c, situ_device device) {
+  const uintptr_t on = (uintptr_t)situ__map_get(&c->on, key_of(device));
+  return on & 1 || (!c->any && 2 * (int64_t)(on >> 1) > c->total);
 }
 
 /* True if this module stayed on the device where it was created, and no module was put there explicitly. */
-static bool is_left(const situ__lint *l, int64_t i) {
+static bool is_left(const situ__lint *l, const census *c, int64_t i) {
   situ_device here = own_device(l, i);
-  return here.kind && !stated(l->parts[i].module->home) && !is_meant(l, here);
+  return here.kind && !stated(l->parts[i].module->home) && !is_meant(c, here);
 }
 
-/* The device of the modules before it, else of those after it. */
-static situ_device neighbour(const situ__lint *l, int64_t i) {
-  situ_device found = { 0 };
-  for (int64_t k = 0; k < l->count && (k < i || !found.kind); k++) {
-    situ_device here = own_device(l, k);
-    if (here.kind && !is_left(l, k)) found = here;
-  }
-  return found;
-}
-
-static bool tell_left(situ__lint *l, int64_t i, bool spread) {
+/* there: the device of the modules before it, else of those after it. */
+static bool tell_left(situ__lint *l, int64_t i, situ_device there, bool spread) {
   const situ__part *p = &l->parts[i];
-  situ_device there = neighbour(l, i);
   if (!situ__lint_add(l, SITU_LINT_ALONE, SITU_LINT_WARNING, p, NULL, NULL,
                       "it is on %s, where it was made, and the other modules with tensors are on %s%s; "
                       "nothing has moved it there",
@@ -132,7 +144,7 @@ static bool tell_left(situ__lint *l, int64_t i, bool spread) {
 /* A few modules stayed where they were created while the others were moved: created on the wrong device, or forgotten.
    Those that were added after the last move (late) are always reported. Others a device map may have left out
    intentionally: only a single one is reported, beside others that all share one device. */
-static bool left_behind(situ__lint *l) {
+static bool left_behind(situ__lint *l, const census *c) {
   int64_t left = 0, others = 0;
   situ_device first = { 0 };
   bool spread = false;
@@ -140,7 +152,7 @@ static bool left_behind(situ__lint *l) {
     situ_device here = own_device(l, i);
     if (here.kind == SITU_META) return true; /* not placed yet: another check reports missing values */
     if (!here.kind) continue;
-    if (is_left(l, i)) {
+    if (is_left(l, c, i)) {
       left++;
       continue;
     }
@@ -149,8 +161,12 @@ static bool left_behind(situ__lint *l) {
     spread = spread || !situ_device_equal(first, here);
   }
   bool good = true;
-  for (int64_t i = 0; left < others && i < l->count && good; i++)
-    if (is_left(l, i) && (l->parts[i].module->late || (!spread && left == 1))) good = tell_left(l, i, spread);
+  situ_device there = first;
+  for (int64_t i = 0; left < others && i < l->count && good; i++) {
+    const situ_device here = own_device(l, i);
+    if (!is_left(l, c, i)) there = here.kind ? here : there;
+    else if (l->parts[i].module->late || (!spread && left == 1)) good = tell_left(l, i, there, spread);
+  }
   return good;
 }
 
@@ -168,5 +184,8 @@ bool situ__lint_places(situ__lint *l) {
     while (i + 1 + count < l->count && l->parts[i + 1 + count].tensor) count++;
     if (count) good = devices(l, m, m + 1, count) && dtypes(l, m + 1, count);
   }
-  return good && left_behind(l);
+  census c = { .total = 0 };
+  good = good && count_modules(l, &c) && left_behind(l, &c);
+  situ__map_free(&c.on);
+  return good;
 }

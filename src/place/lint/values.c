@@ -64,19 +64,14 @@ static bool unsaved(situ__lint *l, const situ__part *p) {
 
 /* A tensor was registered in place of one that another part still uses. */
 static bool tie(situ__lint *l, const situ__part *p) {
-  for (int64_t i = 0; p->slot->was && i < l->count; i++) {
-    const situ__part *other = &l->parts[i];
-    if (!other->tensor || other->slot == p->slot) continue;
-    const situ_storage *storage = situ__lint_storage(other->tensor);
-    if (storage->serial != p->slot->was || storage == situ__lint_storage(p->tensor)) continue;
-    return situ__lint_add(l, SITU_LINT_TIE, SITU_LINT_WARNING, p, NULL, p->tensor,
-                          "it was tied to %s, until another tensor was registered in its place: now "
-                          "they are two",
-                          other->path) &&
-           situ__lint_fix(l, "situ_nn_%s(m, %s, other->%s);", is_parameter(p) ? "param" : "buffer", p->slot->name,
-                          other->slot->name);
-  }
-  return true;
+  const situ__part *other = p->slot->was ? situ__lint_on(l, p->slot->was) : NULL;
+  if (!other || situ__lint_storage(other->tensor) == situ__lint_storage(p->tensor)) return true;
+  return situ__lint_add(l, SITU_LINT_TIE, SITU_LINT_WARNING, p, NULL, p->tensor,
+                        "it was tied to %s, until another tensor was registered in its place: now "
+                        "they are two",
+                        other->path) &&
+         situ__lint_fix(l, "situ_nn_%s(m, %s, other->%s);", is_parameter(p) ? "param" : "buffer", p->slot->name,
+                        other->slot->name);
 }
 
 enum { SAMPLE = 16, CHUNK = 1 << 14 };
@@ -102,8 +97,13 @@ static bool equal_bits(situ_tensor *a, situ_tensor *b, char *left, char *right, 
   return true;
 }
 
-/* A hash of a parameter's first elements; 0: cannot have a twin. Constant values, such as zeros and ones, are common
-   initial values and do not count as twins. */
+static uint64_t add_hash(uint64_t hash, const void *data, size_t bytes) { /* FNV-1a */
+  for (const unsigned char *c = data; bytes--; c++) hash = (hash ^ *c) * 0x100000001b3u;
+  return hash;
+}
+
+/* A hash of a parameter's name, shape, dtype and first elements; 0: cannot have a twin. Constant values, such as zeros
+   and ones, are common initial values and do not count as twins. */
 static bool fingerprint(const situ__part *p, char *buffer, uint64_t *print) {
   *print = 0;
   if (!p->tensor || p->again || !is_parameter(p)) return true;
@@ -113,9 +113,12 @@ static bool fingerprint(const situ__part *p, char *buffer, uint64_t *print) {
   if (n < 2 || is_meta(t) || !situ_is_contiguous(t) || unwritten(t)) return true;
   if (!read(p->tensor, 0, n, buffer)) return false;
   if (memcmp(buffer, buffer + size, (size_t)(n - 1) * size) == 0) return true;
-  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-  for (size_t i = 0; i < (size_t)n * size; i++) hash = (hash ^ (unsigned char)buffer[i]) * 0x100000001b3u;
-  *print = hash | 1;
+  const situ_shape shape = situ_shape_of(t);
+  const situ_dtype dtype = situ_dtype_of(t);
+  uint64_t hash = add_hash(0xcbf29ce484222325u, buffer, (size_t)n * size);
+  hash = add_hash(hash, shape.dim, (size_t)shape.ndim * sizeof *shape.dim);
+  hash = add_hash(hash, &dtype, sizeof dtype);
+  *print = add_hash(hash, p->slot->name, strlen(p->slot->name)) | 1;
   return true;
 }
 
@@ -125,14 +128,28 @@ static bool alike(const situ__part *a, const situ__part *b) {
          situ_dtype_of(a->tensor) == situ_dtype_of(b->tensor) && !situ_shares_storage(a->tensor, b->tensor);
 }
 
-static bool find_twins(situ__lint *l, uint64_t *print, char *left, char *right) {
+/* Links each part to the next one of its fingerprint: numbers of parts from 1, 0 at the end. `first` has the first part
+   of each fingerprint. */
+static bool link_prints(situ__lint *l, situ__map *first, uint64_t *print, int64_t *next, char *buffer) {
+  for (int64_t i = l->count - 1; i >= 0; i--) {
+    if (!fingerprint(&l->parts[i], buffer, &print[i])) return false;
+    const void *key = (const void *)(uintptr_t)print[i];
+    if (!key) continue;
+    next[i] = (int64_t)(uintptr_t)situ__map_get(first, key);
+    if (!situ__map_put(first, key, (void *)(uintptr_t)(i + 1))) return situ__no_memory(l->op, sizeof key), false;
+  }
+  return true;
+}
+
+static bool find_twins(situ__lint *l, const situ__map *first, const uint64_t *print, const int64_t *next, char *left,
+                       char *right) {
   bool good = true, equal;
   for (int64_t i = 0; i < l->count && good; i++) {
     const situ__part *p = &l->parts[i];
-    good = fingerprint(p, left, &print[i]);
-    for (int64_t k = 0; k < i && good && print[i]; k++) {
+    int64_t k = print[i] ? (int64_t)(uintptr_t)situ__map_get(first, (const void *)(uintptr_t)print[i]) - 1 : i;
+    for (; k < i && good; k = next[k] - 1) {
       const situ__part *q = &l->parts[k];
-      if (print[k] != print[i] || !alike(p, q)) continue;
+      if (!alike(p, q)) continue;
       good = equal_bits(p->tensor, q->tensor, left, right, &equal);
       if (!good || !equal) continue;
       good = situ__lint_add(l, SITU_LINT_TWINS, SITU_LINT_NOTE, p, NULL, p->tensor,
@@ -147,12 +164,17 @@ static bool find_twins(situ__lint *l, uint64_t *print, char *left, char *right) 
 }
 
 static bool twins(situ__lint *l) {
+  situ__map first = { 0 };
   uint64_t *print = situ__alloc((size_t)(l->count + 1) * sizeof *print);
+  int64_t *next = situ__alloc((size_t)(l->count + 1) * sizeof *next);
   char *buffer = situ__alloc(2 * CHUNK * sizeof(double));
-  bool good = print && buffer;
-  if (good) good = find_twins(l, print, buffer, buffer + CHUNK * sizeof(double));
-  else situ__no_memory(l->op, 2 * CHUNK * sizeof(double));
+  bool good = print && next && buffer;
+  if (!good) situ__no_memory(l->op, 2 * CHUNK * sizeof(double));
+  good = good && link_prints(l, &first, print, next, buffer) &&
+         find_twins(l, &first, print, next, buffer, buffer + CHUNK * sizeof(double));
+  situ__map_free(&first);
   situ__free(print);
+  situ__free(next);
   situ__free(buffer);
   return good;
 }
