@@ -82,6 +82,8 @@ struct situ_nn_module {
   situ_nn_stray *strays;       /* NULL: none */
   int64_t stray_count;
   struct situ_nn_module *older, *newer; /* list of all live modules */
+  const struct situ_nn_module *holder;  /* one of the modules that hold it; NULL: none, or they have to be looked for */
+  int64_t place;                        /* of its slot in holder, but for slots before it that were taken out */
   char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* its device while it has no tensor; {0}: unspecified */
   int32_t parents;                      /* slots of modules that hold it: the share of refs that is theirs */

@@ -112,8 +112,14 @@ static bool clone_parts(cloning *c, situ_nn_module *copy, const situ_nn_module *
     const bool child = situ__nn_is_child(slot);
     void *part = child ? (void *)clone(c, slot->held, depth + 1) : (void *)clone_tensor(c, slot->held);
     if (!part) return false;
-    if (child) ((situ_nn_module *)part)->parents++;
-    else situ_desc(part)->storage->slots++;
+    if (child) {
+      situ_nn_module *own = part;
+      own->parents++;
+      own->holder = copy;
+      own->place = copy->count;
+    } else {
+      situ_desc(part)->storage->slots++;
+    }
     copy->children += child;
     copy->slots[copy->count++] = (situ_nn_slot){
       .name = situ__share_text(slot->name), .kind = slot->kind, .offset = slot->offset, .held = part

@@ -38,6 +38,14 @@ static const situ_nn_module *holder(const void *part, matcher *matches, const si
   return NULL;
 }
 
+/* The same for a module. The one that holds it is known if there is only one. */
+static const situ_nn_module *holder_of(const situ_nn_module *m, const situ_nn_slot **slot) {
+  const situ_nn_module *by = __atomic_load_n(&m->parents, __ATOMIC_RELAXED) == 1 ? m->holder : NULL;
+  const bool there = by && m->place < by->count && by->slots[m->place].held == m;
+  *slot = there ? &by->slots[m->place] : by ? slot_in(by, m, is_it) : NULL;
+  return *slot ? by : holder(m, is_it, slot);
+}
+
 static const char *root_name(const situ_nn_module *m) { return m->name ? m->name : m->type->name; }
 
 /* Writes a part's path. Returns its outermost module, which for a module may be itself; NULL if no module holds the
@@ -47,7 +55,8 @@ static const situ_nn_module *path_of(const void *part, bool module, char path[SI
   const situ_nn_module *root = module ? part : NULL, *above;
   const situ_nn_slot *slot;
   *at = 0;
-  for (int depth = 0; depth <= SITU__NN_DEPTH && (above = holder(root ? root : part, is_it, &slot)); depth++) {
+  for (int depth = 0; depth <= SITU__NN_DEPTH && (above = root ? holder_of(root, &slot) : holder(part, is_it, &slot));
+       depth++) {
     size_t length = strlen(slot->name) + 1;
     if ((size_t)(at - text) < length) break;
     at -= length;
@@ -324,12 +333,8 @@ static void list_parts(const situ_nn_module *m, situ_tensor **list, int64_t capa
 static const situ_nn_module *below_it(const situ_nn_module *m, const char *path) {
   while (m && *path) {
     size_t length = strcspn(path, ".");
-    const situ_nn_module *next = NULL;
-    for (int64_t i = 0; i < m->count && !next; i++)
-      if (situ__nn_is_child(&m->slots[i]) && strlen(m->slots[i].name) == length &&
-          strncmp(m->slots[i].name, path, length) == 0)
-        next = m->slots[i].held;
-    m = next;
+    const situ_nn_slot *slot = situ__nn_find_part(m, path, length);
+    m = slot && situ__nn_is_child(slot) ? slot->held : NULL;
     path += length + (path[length] != 0);
   }
   return m;

@@ -19,9 +19,9 @@ struct situ_nn_index {
 enum { FEW = 16 }; /* parts that are found as fast without an index; a lazy module has fewer */
 
 /* FNV-1a */
-static uint32_t hash_of(const char *name) {
+static uint32_t hash_of(const char *name, size_t length) {
   uint64_t h = 14695981039346656037u;
-  for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
+  for (; length--; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
   return (uint32_t)(h ^ (h >> 32));
 }
 
@@ -35,7 +35,8 @@ static void insert(struct situ_nn_index *index, place p) {
 
 /* The place of slot i. */
 static place place_of(const situ_nn_module *m, int64_t i) {
-  return (place){ hash_of(m->slots[i].name), (uint32_t)i + 1 };
+  const char *name = m->slots[i].name;
+  return (place){ hash_of(name, strlen(name)), (uint32_t)i + 1 };
 }
 
 /* Another index of the parts before the last one, with space for at least half as many more. */
@@ -69,20 +70,28 @@ void situ__nn_index_copy(situ_nn_module *copy, const situ_nn_module *m) {
   if (copy->index) memcpy(copy->index, m->index, bytes);
 }
 
+static bool is_named(const situ_nn_slot *slot, const char *path, size_t length) {
+  return strncmp(slot->name, path, length) == 0 && !slot->name[length];
+}
+
 /* Only the names with its hash are compared. */
-static situ_nn_slot *find_indexed(const situ_nn_module *m, const char *name) {
+static situ_nn_slot *find_indexed(const situ_nn_module *m, const char *path, size_t length) {
   const struct situ_nn_index *index = m->index;
-  const uint32_t hash = hash_of(name);
+  const uint32_t hash = hash_of(path, length);
   for (size_t at = hash;; at++) {
     const place *p = &index->places[at & (index->size - 1)];
     if (!p->slot) return NULL;
-    if (p->hash == hash && strcmp(m->slots[p->slot - 1].name, name) == 0) return &m->slots[p->slot - 1];
+    if (p->hash == hash && is_named(&m->slots[p->slot - 1], path, length)) return &m->slots[p->slot - 1];
   }
 }
 
-situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name) {
-  if (m->index) return find_indexed(m, name);
+situ_nn_slot *situ__nn_find_part(const situ_nn_module *m, const char *path, size_t length) {
+  if (m->index) return find_indexed(m, path, length);
   for (int64_t i = 0; i < m->count; i++)
-    if (strcmp(m->slots[i].name, name) == 0) return &m->slots[i];
+    if (is_named(&m->slots[i], path, length)) return &m->slots[i];
   return NULL;
+}
+
+situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name) {
+  return situ__nn_find_part(m, name, strlen(name));
 }

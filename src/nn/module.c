@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/mutex.h"
+#include "base/peek.h"
 #include "base/text.h"
 #include "nn/nn.h"
 #include "situ/sys/layers.h"
@@ -47,12 +48,21 @@ int64_t situ_nn_live_modules(void) {
   return count;
 }
 
+/* Whether it is in the list: its neighbour in the list, which a copy of a module has too, points to it. */
+static bool is_listed(const void *pointer) {
+  situ_nn_module m, next;
+  if (!situ__peek(pointer, &m, sizeof m) || !situ__is(SITU__A_MODULE, &m)) return false;
+  return m.newer ? situ__peek(m.newer, &next, sizeof next) && next.older == pointer : newest == pointer;
+}
+
 bool situ_nn_is_module(const void *pointer) {
   situ__mutex_lock(&lock);
   const situ_nn_module *m = newest;
-  while (m && m != pointer) m = m->older;
+  const bool peeks = situ__can_peek();
+  while (!peeks && m && m != pointer) m = m->older;
+  const bool found = peeks ? is_listed(pointer) : m != NULL;
   situ__mutex_unlock(&lock);
-  return m != NULL;
+  return found;
 }
 
 /* ---- creation and release ---- */
@@ -79,9 +89,16 @@ void *situ_nn_alloc(const situ_nn_type *type) {
   return m;
 }
 
-static bool holds(const situ_nn_module *m, const situ_tensor *t) {
-  for (int64_t i = 0; i < m->count; i++)
-    if (m->slots[i].held == t) return true;
+/* Looks from slot *next on, which gets the one after it: parts are often registered in the order in which they are
+   made. */
+static bool holds(const situ_nn_module *m, const situ_tensor *t, int64_t *next) {
+  const bool anywhere = __atomic_load_n(&situ_desc(t)->storage->slots, __ATOMIC_RELAXED) > 0;
+  for (int64_t i = 0; i < m->count && anywhere; i++) {
+    const int64_t at = (*next + i) % m->count;
+    if (m->slots[at].held != t) continue;
+    *next = at + 1;
+    return true;
+  }
   return false;
 }
 
@@ -126,9 +143,10 @@ static void end_build(situ_nn_module *m) {
   if (situ_scope_is_open(&build->scope)) {
     situ_tensor *const *made;
     const int64_t count = situ_scope_owned(&build->scope, &made);
+    int64_t next = 0;
     for (int64_t i = 0; i < count; i++) {
       situ_tensor *t = made[i];
-      if (!situ__is(SITU__A_TENSOR, t) || holds(m, t)) continue;
+      if (!situ__is(SITU__A_TENSOR, t) || holds(m, t, &next)) continue;
       size_t offset = shown_at(m, t);
       if ((offset || situ_owners(t) > 1) && !note_stray(m, t, offset)) m->broken = true;
       if (offset || shown_below(m, t, 0)) situ_escape(&build->scope, t);
@@ -189,6 +207,18 @@ static bool last_owner(situ_nn_module *m) {
   return !runs(m);
 }
 
+/* Within the lock: slot i of m has its part; a slot of m is about to lose it. */
+static void note_holder(const situ_nn_module *m, int64_t i) {
+  situ_nn_module *child = m->slots[i].held;
+  if (!situ__nn_is_child(&m->slots[i])) return;
+  child->holder = m;
+  child->place = i;
+}
+static void forget_holder(const situ_nn_module *m, const situ_nn_slot *slot) {
+  situ_nn_module *child = slot->held;
+  if (situ__nn_is_child(slot) && child->holder == m) child->holder = NULL;
+}
+
 static void count_owner(situ_nn_kind kind, void *part, int by) {
   situ_nn_module *child = part;
   if (kind == SITU_NN_CHILD) add_count(&child->parents, by, by < 0 && has_one_owner(child));
@@ -230,6 +260,7 @@ static situ_nn_module *orphan(const situ_nn_module *m, situ_nn_module *next) {
     situ_nn_module *child = m->slots[i].held;
     if (i + AHEAD < m->count) __builtin_prefetch(m->slots[i + AHEAD].held, 1);
     if (!situ__nn_is_child(&m->slots[i])) continue;
+    forget_holder(m, &m->slots[i]);
     count_owner(SITU_NN_CHILD, child, -1);
     if (!last_owner(child)) continue;
     delist(child);
@@ -356,6 +387,7 @@ bool situ__nn_add_slot(const char *op, situ_nn_module *m, char *name, situ_nn_ki
   const bool space = m->count < m->capacity || situ__nn_reserve(m, m->count ? 2 * m->count : FEW);
   if (space) {
     m->slots[m->count] = (situ_nn_slot){ .name = name, .kind = kind, .offset = offset, .held = held };
+    note_holder(m, m->count);
     if (kind == SITU_NN_CHILD) m->children++; /* not written for a lazy module's parameters */
     __atomic_store_n(&m->count, m->count + 1, __ATOMIC_RELEASE);
     situ__nn_index_last(m);
@@ -391,6 +423,7 @@ void situ__nn_forget(situ_nn_module *m, const situ_nn_type *lazy) {
 void situ__nn_remove_slot(situ_nn_module *m, const char *name) {
   situ__nn_lock();
   situ_nn_slot *slot = situ__nn_find(m, name), old = *slot;
+  forget_holder(m, slot);
   const int64_t after = m->count - (slot - m->slots) - 1;
   memmove(slot, slot + 1, (size_t)after * sizeof *slot);
   m->children -= situ__nn_is_child(&old);
@@ -421,7 +454,9 @@ static bool put_part(const char *op, situ_nn_module *m, const char *name, void *
     if (!tensor && !situ__nn_claim_to_free(op, old.held, &claim)) return false;
     situ__nn_lock();
     m->children += (kind == SITU_NN_CHILD) - !tensor;
+    forget_holder(m, slot);
     *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? serial(old.held) : 0 };
+    note_holder(m, slot - m->slots);
     situ__nn_unlock();
     count_owner(kind, part, 1);
     count_owner(old.kind, old.held, -1);

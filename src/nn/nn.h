@@ -124,7 +124,8 @@ bool situ__nn_reserve(situ_nn_module *m, int64_t capacity);
    false after recording under op that memory is not available; then the caller still owns held. */
 bool situ__nn_add_slot(const char *op, situ_nn_module *m, char *name, situ_nn_kind kind, size_t offset, void *held);
 /* ---- parts by name (index.c) ---- */
-/* NULL: m has no such part. */
+/* The part whose name is the first `length` bytes of `path`; NULL: m has no such part. */
+situ_nn_slot *situ__nn_find_part(const situ_nn_module *m, const char *path, size_t length);
 situ_nn_slot *situ__nn_find(const situ_nn_module *m, const char *name);
 /* After a slot was added. Where memory runs out there is no index, and situ__nn_find compares one by one. */
 void situ__nn_index_last(situ_nn_module *m);

@@ -155,9 +155,7 @@ static bool find(situ_nn_module *m, const char *path, situ_nn_slot **slot) {
   *slot = NULL;
   while (*path) {
     size_t length = strcspn(path, ".");
-    *slot = NULL;
-    for (int64_t i = 0; i < m->count && !*slot; i++)
-      if (strncmp(m->slots[i].name, path, length) == 0 && !m->slots[i].name[length]) *slot = &m->slots[i];
+    *slot = situ__nn_find_part(m, path, length);
     if (!*slot || (path[length] && !situ__nn_is_child(*slot))) return false;
     if (situ__nn_is_child(*slot)) m = (*slot)->held;
     path += length + (path[length] != 0);

@@ -49,6 +49,8 @@ static void registers_by_assignment(void **state) {
   assert_false(situ_requires_grad(n->offset));
   assert_true(situ_nn_is_module(n->fc1));
   assert_false(situ_nn_is_module(n->scale));
+  const situ_nn_module copy = *n->fc1;
+  assert_false(situ_nn_is_module(&copy));
   assert_int_equal(situ_nn_live_modules(), 3);
   assert_int_equal(situ_nn_num_parameters(m), 3 * 4 + 4 + 4 * 3 + 3 + 3);
   situ_nn_free(m);

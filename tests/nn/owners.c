@@ -147,6 +147,46 @@ static void a_forward_without_end(void **state) {
   situ_nn_free(m);
 }
 
+typedef struct teller {
+  situ_nn_module base;
+  char path[64];
+} teller;
+
+static situ_tensor *tell(situ_nn_module *self, situ_tensor *x) {
+  (void)situ_nn_running(((teller *)self)->path, sizeof((teller *)self)->path);
+  return x;
+}
+
+static const situ_nn_type teller_type = { .name = "Teller", .size = sizeof(teller), .forward = tell };
+
+static const char *path_in(situ_nn_module *root, situ_nn_module *m) {
+  assert_non_null(situ_nn_forward(root, input()));
+  return ((teller *)m)->path;
+}
+
+/* A module that runs is named after the one that holds it now, and of several after the one that runs. */
+static void a_path_is_that_of_the_owner_of_now(void **state) {
+  (void)state;
+  situ_nn_module *first = situ_nn_done(situ_nn_alloc(&teller_type)),
+                 *second = situ_nn_done(situ_nn_alloc(&teller_type));
+  situ_nn_module *root = situ_nn_sequential(first, second);
+  assert_string_equal(path_in(root, second), "1");
+  situ_nn_module *other = situ_nn_sequential(fc(), fc(), situ_nn_retain(second));
+  assert_string_equal(path_in(root, second), "1");
+  assert_string_equal(path_in(other, second), "2");
+  situ_nn_free(other);
+  assert_string_equal(path_in(root, second), "1");
+  other = situ_nn_sequential(situ_nn_retain(second));
+  assert_non_null(situ_nn_add_child(root, "1", NULL, situ_nn_done(situ_nn_alloc(&teller_type))));
+  assert_string_equal(path_in(other, second), "0");
+  assert_string_equal(path_in(root, situ_nn_at(root, 1)), "1");
+  situ_nn_module *outer = situ_nn_sequential(fc(), other), *copy = situ_nn_clone(outer);
+  situ_nn_free(outer);
+  assert_string_equal(path_in(copy, situ_nn_at(situ_nn_at(copy, 1), 0)), "1.0");
+  situ_nn_free(copy);
+  situ_nn_free(root);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { MODULE_TEST(a_freed_module_is_refused),
                                       MODULE_TEST(another_kind_is_refused),
@@ -157,6 +197,7 @@ int main(void) {
                                       MODULE_TEST(a_hook_frees_its_module_twice),
                                       MODULE_TEST(a_hook_frees_what_is_around),
                                       MODULE_TEST(a_hook_replaces_its_module),
+                                      MODULE_TEST(a_path_is_that_of_the_owner_of_now),
                                       MODULE_TEST(a_forward_without_end) };
   return cmocka_run_group_tests_name("nn/owners", tests, NULL, NULL);
 }
