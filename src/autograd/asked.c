@@ -61,9 +61,13 @@ bool situ__asked_extend(situ__asked *a, const char *op, const situ__node *n) {
 }
 
 bool situ__asked_find(situ__asked *a, const char *op, const situ_tensor *t) {
+  a->before = situ__alloc((size_t)a->count * sizeof *a->before + 1);
+  if (!a->before) return situ__no_memory(op, (size_t)a->count * sizeof *a->before), false;
   for (int i = 0; i < a->count; i++) {
     const situ_tensor *x = a->inputs[i];
-    if (!put_entry(op, &a->targets, x->node ? (const void *)x->node : x, &yes)) return false;
+    const void *target = x->node ? (const void *)x->node : x;
+    a->before[i] = (int)(intptr_t)situ__map_get(&a->targets, target);
+    if (!put_entry(op, &a->targets, target, (void *)(intptr_t)(i + 1))) return false;
     const uint64_t made = x->node ? x->node->sequence : 0;
     if (!i || made < a->earliest) a->earliest = made;
   }
@@ -74,6 +78,7 @@ bool situ__asked_find(situ__asked *a, const char *op, const situ_tensor *t) {
 
 void situ__asked_free(situ__asked *a) {
   situ__map_free(&a->targets);
+  situ__free(a->before);
   situ__map_free(&a->leads);
 }
 
@@ -81,14 +86,17 @@ bool situ__asked_leads(const situ__asked *a, const situ__operand *o) {
   return o->node ? situ__map_get(&a->leads, o->node) == &yes : situ__map_get(&a->targets, o->leaf) != NULL;
 }
 
+/* The last input of a target; -1: none. */
+static int last_input(const situ__asked *a, const void *target) {
+  return (int)(intptr_t)situ__map_get(&a->targets, target) - 1;
+}
+
 void situ__asked_found(const situ__asked *a, const situ__node *n, int result, situ_tensor *grad) {
-  if (!situ__map_get(&a->targets, n)) return;
-  for (int i = 0; i < a->count; i++)
+  for (int i = last_input(a, n); i >= 0; i = a->before[i] - 1)
     if (a->inputs[i]->node == n && a->inputs[i]->node_result == result) situ_set(&a->found[i], grad);
 }
 
 void situ__asked_leaves(const situ__asked *a, const situ__pass *p) {
-  for (size_t i = 0; i < p->sinks; i++)
-    for (int k = 0; k < a->count; k++)
-      if (a->inputs[k] == p->sink[i].leaf) situ_set(&a->found[k], p->sink[i].grad);
+  for (const situ__sink *s = p->sink; s < p->sink + p->sinks; s++)
+    for (int i = s->leaf ? last_input(a, s->leaf) : -1; i >= 0; i = a->before[i] - 1) situ_set(&a->found[i], s->grad);
 }

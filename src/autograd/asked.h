@@ -11,7 +11,8 @@ typedef struct situ__asked {
   int count;
   situ_tensor *const *inputs;
   situ_tensor **found; /* owned; NULL: the result does not depend on it */
-  situ__map targets;   /* leaves among the inputs, and nodes that produced one of them */
+  situ__map targets;   /* a leaf among the inputs, or a node that made one: number of the last such input, from 1 */
+  int *before;         /* of each input: number of the one before it of the same target, from 1; 0: none */
   situ__map leads;     /* for each node that t depends on: does it depend on a target? */
   uint64_t earliest;   /* nodes with a lower number lead to no target; 0 if a leaf is one */
   bool reached;        /* t depends on a target */
