@@ -259,6 +259,8 @@ situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const s
   note_kept(&p, situ_dry_end(&p.dry));
   fits(&p);
   (void)situ__errors_back(&own, NULL, 0);
+  situ__map_free(&p.findings);
+  situ__map_free(&p.edges);
   situ__free(p.held);
   situ__free(p.trips);
   situ_status status = p.failed ? situ__no_memory(op, sizeof p) : SITU_OK;

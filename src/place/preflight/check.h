@@ -3,6 +3,7 @@
 #ifndef SITU_PLACE_CHECK_INSIDE_H
 #define SITU_PLACE_CHECK_INSIDE_H
 
+#include "base/map.h"
 #include "situ/place/check.h"
 #include "situ/sys/dry.h"
 
@@ -16,6 +17,8 @@ typedef struct situ__preflight {
   situ_dry dry; /* first member: callbacks get a pointer to it */
   situ_place_report report;
   int64_t finding_capacity, edge_capacity, load_capacity;
+  situ__map findings, edges; /* hash of what tells one from others, plus the number of those of that hash before it:
+                                its number in the report, from 1 */
   struct situ__held {
     uint64_t now;
   } * held; /* as many as report.loads */
@@ -26,6 +29,7 @@ typedef struct situ__preflight {
     bool returned;  /* the current backward pass has copied its gradient back */
   } * trips;        /* copies of the forward, in order */
   int64_t trip_count, trip_capacity;
+  int64_t trip_end; /* all from there on have returned */
   const char *root; /* name of the module itself */
   bool counting;    /* forward has begun: launches and copies are the module's own */
   bool backward;    /* in backward */

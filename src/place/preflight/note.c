@@ -23,6 +23,22 @@ static const char *copied(situ__preflight *p, const char *text) {
   return copy;
 }
 
+/* FNV-1a of texts, NULL as "". Not 0. */
+static uintptr_t hash_texts(int count, const char *const *text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (int i = 0; i < count; i++)
+    for (const char *c = text[i] ? text[i] : "";; c++) {
+      hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+      if (!*c) break;
+    }
+  return (uintptr_t)hash | 1;
+}
+
+/* The number of the entry under a hash, from 1; 0: none. */
+static int64_t number_at(const situ__map *map, uintptr_t hash) {
+  return (int64_t)(uintptr_t)situ__map_get(map, (const void *)hash);
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 static bool same(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
@@ -34,12 +50,15 @@ static bool same_finding(const situ_place_finding *a, const situ_place_finding *
 
 void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) {
   situ_place_report *r = &p->report;
-  for (int64_t i = 0; i < r->finding_count; i++) {
-    if (!same_finding(&r->findings[i], finding)) continue;
-    r->findings[i].count++;
+  const char *const texts[] = { finding->op, finding->module, finding->tensor, finding->text };
+  uintptr_t hash = hash_texts(4, texts);
+  for (int64_t i; (i = number_at(&p->findings, hash)); hash++) {
+    if (!same_finding(&r->findings[i - 1], finding)) continue;
+    r->findings[i - 1].count++;
     return;
   }
   if (!ensure_capacity(p, &r->findings, r->finding_count, &p->finding_capacity, sizeof *r->findings)) return;
+  if (!situ__map_put(&p->findings, (const void *)hash, (void *)(uintptr_t)(r->finding_count + 1))) p->failed = true;
   situ_place_finding *f = &r->findings[r->finding_count++];
   *f = *finding;
   f->count = 1;
@@ -183,7 +202,8 @@ void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const
 /* The forward copy whose gradient this copy brings back: backward meets them in reverse order. Returns NULL if there is
    no matching one. */
 static const situ_place_edge *way_there(situ__preflight *p, const situ_dry_copy *c) {
-  for (int64_t i = p->trip_count - 1; i >= 0; i--) {
+  while (p->trip_end > 0 && p->trips[p->trip_end - 1].returned) p->trip_end--;
+  for (int64_t i = p->trip_end - 1; i >= 0; i--) {
     struct situ__trip *t = &p->trips[i];
     const situ_place_edge *e = &p->report.edges[t->edge];
     if (t->returned || t->bytes != c->bytes || !same(t->op, c->op) || !situ_device_equal(e->from_device, c->to) ||
@@ -202,16 +222,25 @@ static void note_trip(situ__preflight *p, const situ_dry_copy *c, int64_t edge) 
 
 void situ__preflight_pass(situ__preflight *p) {
   for (int64_t i = 0; i < p->trip_count; i++) p->trips[i].returned = false;
+  p->trip_end = p->trip_count;
 }
 
-/* In forward the target, the first module that uses the copy, is not known yet. */
-static int64_t edge_like(const situ_place_report *r, const situ_place_edge *edge, bool backward) {
-  for (int64_t i = 0; i < r->edge_count; i++) {
-    const situ_place_edge *e = &r->edges[i];
+static uintptr_t hash_edge(const situ_place_edge *e) {
+  char from[SITU_DEVICE_NAME_MAX], to[SITU_DEVICE_NAME_MAX];
+  const char *const texts[] = { situ_device_name(e->from_device, from), situ_device_name(e->to_device, to), e->from,
+                                e->op, e->site };
+  return hash_texts(5, texts);
+}
+
+/* In forward the target, the first module that uses the copy, is not known yet. *hash: where the edge would be. */
+static int64_t edge_like(const situ__preflight *p, const situ_place_edge *edge, uintptr_t *hash) {
+  *hash = hash_edge(edge);
+  for (int64_t i; (i = number_at(&p->edges, *hash)); ++*hash) {
+    const situ_place_edge *e = &p->report.edges[i - 1];
     if (situ_device_equal(e->from_device, edge->from_device) && situ_device_equal(e->to_device, edge->to_device) &&
-        same(e->from, edge->from) && (!backward || same(e->to, edge->to)) && same(e->op, edge->op) &&
+        same(e->from, edge->from) && (!p->backward || same(e->to, edge->to)) && same(e->op, edge->op) &&
         same(e->site, edge->site))
-      return i;
+      return i - 1;
   }
   return -1;
 }
@@ -235,7 +264,8 @@ static void note_copy(situ_dry *dry, const situ_dry_copy *c) {
                                  .count = 1,
                                  .op = p->backward ? backward : c->op,
                                  .site = situ_site_text(c->site, site, sizeof site) };
-  int64_t at = edge_like(r, &edge, p->backward);
+  uintptr_t hash;
+  int64_t at = edge_like(p, &edge, &hash);
   if (at >= 0) {
     r->edges[at].bytes += c->bytes;
     r->edges[at].count++;
@@ -250,6 +280,7 @@ static void note_copy(situ_dry *dry, const situ_dry_copy *c) {
     return;
   }
   at = r->edge_count++;
+  if (!situ__map_put(&p->edges, (const void *)hash, (void *)(uintptr_t)(at + 1))) p->failed = true;
   r->edges[at] = edge;
   r->edges[at].from = from;
   r->edges[at].to = to;
