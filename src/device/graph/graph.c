@@ -149,9 +149,12 @@ bool situ__graph_made(const situ_storage *storage) {
 }
 
 void situ__graph_note_gradient(const situ_storage *storage) {
-  const situ_graph *g = situ__graph_recording;
-  size_t i = g->places;
-  while (i > 0 && g->place[i - 1].storage != storage) i--;
+  situ_graph *g = situ__graph_recording;
+  while (g->noted < g->places && situ__map_put(&g->known, g->place[g->noted].storage, (void *)(g->noted + 1)))
+    g->noted++;
+  size_t i = g->places; /* where memory has run out, looks at those that are not noted */
+  while (i > g->noted && g->place[i - 1].storage != storage) i--;
+  if (i == g->noted) i = (size_t)(uintptr_t)situ__map_get(&g->known, storage);
   if (i) g->place[i - 1].gradient = true;
 }
 
@@ -242,6 +245,7 @@ static bool was_dropped(const situ__graph_place *p) {
 
 /* Merges the places of each storage. */
 static void gather_places(situ_graph *g) {
+  situ__map_free(&g->known);
   if (!g->places) return;
   qsort(g->place, g->places, sizeof *g->place, by_storage_and_time);
   size_t count = 0;
@@ -325,7 +329,7 @@ static situ_status finish(situ_graph *g) {
   situ_status status = situ__device_usable(op, g->device);
   if (status == SITU_OK) status = check_places(op, g, g->places);
   g->recorded = g->length;
-  situ__graph_mark_places(g);
+  if (status == SITU_OK) status = situ__graph_mark_places(g);
   if (status == SITU_OK) status = situ__graph_reuse(g);
   if (status == SITU_OK) status = situ__graph_lower_peak(g);
   if (status == SITU_OK) situ__graph_fuse(g);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/busy.h"
+#include "base/map.h"
 #include "device/graph/graph.h"
 #include "situ/sys/graph.h"
 
@@ -31,7 +32,7 @@ typedef struct situ__graph_tiles {
 } situ__graph_tiles;
 
 struct situ__graph_work {
-  situ__graph_work *next;
+  situ__graph_work *next, *before; /* before: only while the peak is lowered */
   const char *op;
   situ_work work;  /* its operands point into `view` */
   uint64_t offset; /* of its random numbers, after the first draw of the stream */
@@ -79,6 +80,8 @@ struct situ_graph {
   situ__graph_place *place; /* during recording: one for each operand; then the memory of others first */
   size_t places;
   int64_t capacity;
+  situ__map known; /* during recording: number of a storage's last place, from 1, among the first `noted` places */
+  size_t noted;
   size_t shared;         /* number of places whose memory others may see */
   situ__scratch scratch; /* without memory: counts what a kernel on the cpu wants while it is recorded */
   situ_storage *block;   /* memory of temporaries, and of kernels' scratch; NULL: none is needed */
@@ -138,7 +141,7 @@ void situ__graph_free_values(situ_graph *g);
 
 /* ---- memory (plan.c, reuse.c) ---- */
 /* Notes which places only the graph uses, and which have memory of others. */
-void situ__graph_mark_places(situ_graph *g);
+situ_status situ__graph_mark_places(situ_graph *g);
 /* Returns the index of a storage's place. Call before situ__graph_plan, which sorts the places otherwise. */
 size_t situ__graph_find(const situ_graph *g, const situ_storage *storage);
 /* Lets results take over the memory of temporaries that nothing reads afterwards, and drops copies that are left with

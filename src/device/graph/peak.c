@@ -1,10 +1,18 @@
 /* A lower peak of memory: what is computed before the peak and needed after it is computed after it, where its operands
    are still there. If it is needed before as well, element-wise work does it again: activations that backward reads.
    SPDX-License-Identifier: MIT */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
 #include "device/graph/parts.h"
+#include "device/graph/usage.h"
+
+/* A view of a place's memory after the peak. */
+typedef struct use {
+  situ_view_desc *view;
+  struct use *next;
+} use;
 
 /* How a place is used until the peak, and after it. */
 typedef struct fact {
@@ -13,34 +21,56 @@ typedef struct fact {
   size_t before, written;  /* its last use, and its last write, until the peak */
   size_t overwritten;      /* its first write after the peak */
   situ__graph_work **next; /* the link to the work that uses it first after the peak; NULL: none */
+  use *after, *last;       /* its uses after the peak, in order */
 } fact;
+
+/* A place that may have a gap. */
+typedef struct candidate {
+  size_t bytes, place;
+  struct candidate *next; /* the next largest */
+} candidate;
 
 typedef struct search {
   situ_graph *g;
+  situ__map place;  /* a storage: number of its place, from 1 */
   fact *fact;       /* of each place */
   int64_t capacity; /* of fact */
-  size_t *used;     /* bytes that temporaries and scratch take, by time */
-  size_t times;
+  situ__usage used; /* by temporaries and scratch */
+  use *use;
+  candidate *list, *first;
+  int64_t use_capacity, list_capacity;
 } search;
 
-static size_t place_of(const search *s, const situ_view_desc *v) { return situ__graph_find(s->g, v->storage); }
-
-static void count_bytes(const search *s, const situ__graph_place *p, size_t first, size_t last, bool more) {
-  for (size_t t = first; t <= last; t++) s->used[t] += more ? p->storage->bytes : -p->storage->bytes;
+static size_t place_of(const search *s, const situ_view_desc *v) {
+  return (size_t)(uintptr_t)situ__map_get(&s->place, v->storage) - 1;
 }
 
-static void count_all(const search *s) {
+static bool note_place(search *s, size_t i) {
+  return situ__map_put(&s->place, s->g->place[i].storage, (void *)(uintptr_t)(i + 1));
+}
+
+static void count_bytes(search *s, const situ__graph_place *p, size_t first, size_t last, bool more) {
+  situ__usage_add(&s->used, first, last, more ? (int64_t)p->storage->bytes : -(int64_t)p->storage->bytes);
+}
+
+static void count_scratch(search *s, const situ__graph_work *k, bool more) {
+  situ__usage_add(&s->used, k->number, k->number, more ? (int64_t)k->scratch.bytes : -(int64_t)k->scratch.bytes);
+}
+
+/* Begins with all places, and with works that know the one before them. Returns false if memory runs out. */
+static bool count_all(search *s) {
   const situ_graph *g = s->g;
-  for (size_t i = 0; i < g->places; i++)
+  bool good = true;
+  for (size_t i = 0; i < g->places && good; i++) {
     if (g->place[i].temporary) count_bytes(s, &g->place[i], g->place[i].first, g->place[i].last, true);
-  for (const situ__graph_work *k = g->first; k; k = k->next) s->used[k->number] += k->scratch.bytes;
-}
-
-static size_t peak_of(const search *s) {
-  size_t peak = 0;
-  for (size_t t = 1; t < s->times; t++)
-    if (s->used[t] > s->used[peak]) peak = t;
-  return peak;
+    good = note_place(s, i);
+  }
+  situ__graph_work *before = NULL;
+  for (situ__graph_work *k = g->first; k; before = k, k = k->next) {
+    count_scratch(s, k, true);
+    k->before = before;
+  }
+  return good;
 }
 
 static void note_use(fact *f, situ__graph_work **link, bool writes, size_t peak) {
@@ -56,13 +86,23 @@ static void note_use(fact *f, situ__graph_work **link, bool writes, size_t peak)
   }
 }
 
-static void note_uses(const search *s, size_t peak) {
+/* Returns false if memory runs out. */
+static bool note_uses(search *s, size_t peak) {
+  int64_t views = 0;
   for (size_t i = 0; i < s->g->places; i++) s->fact[i] = (fact){ .overwritten = SIZE_MAX };
+  for (const situ__graph_work *k = s->g->first; k; k = k->next) views += (int64_t)k->views;
+  if (!situ__grow(NULL, &s->use, &s->use_capacity, sizeof *s->use, views)) return false;
+  use *own = s->use;
   for (situ__graph_work **link = &s->g->first; *link; link = &(*link)->next)
     for (size_t i = 0; i < (*link)->views; i++) {
-      const situ_view_desc *v = &(*link)->view[i];
-      note_use(&s->fact[place_of(s, v)], link, situ__graph_writes(*link, v), peak);
+      situ_view_desc *v = &(*link)->view[i];
+      fact *f = &s->fact[place_of(s, v)];
+      note_use(f, link, situ__graph_writes(*link, v), peak);
+      if ((*link)->number <= peak) continue;
+      *own = (use){ .view = v };
+      f->last = *(f->last ? &f->last->next : &f->after) = own++;
     }
+  return true;
 }
 
 /* Whether the operands of k have the same values at time `until` as when it ran, without being kept for that. */
@@ -82,34 +122,43 @@ static bool operands_last(const search *s, const situ__graph_work *k, size_t unt
 /* Nothing reads it before the peak. */
 static bool is_early(const situ__graph_place *p, const fact *f) { return f->before <= p->first; }
 
-/* Whether a place is needed after the peak and not then, and can be computed, or computed again, in between. */
-static bool has_gap(const search *s, size_t place, size_t peak) {
+/* Whether a place is needed after the peak and not then, and what makes it can be run in between. */
+static bool may_have_gap(const search *s, size_t place, size_t peak) {
   const situ__graph_place *p = &s->g->place[place];
   const fact *f = &s->fact[place];
   if (!p->temporary || p->first >= peak || !f->only || !f->next || f->only->number != p->first) return false;
-  const situ_work *w = &f->only->work;
-  if (f->before == peak || f->next == &f->only->next || f->only->values || w->outs != 1) return false;
+  if (f->before == peak || f->next == &f->only->next || f->only->values || f->only->work.outs != 1) return false;
+  return is_early(p, f) || situ__graph_is_elementwise(&f->only->work);
+}
+
+/* Whether there is memory for it then. */
+static bool has_gap(const search *s, const fact *f, size_t peak) {
   const size_t now = (*f->next)->number - 1; /* odd, unless `next` was put between others itself */
-  if (now % 2 == 0 || s->used[now] + f->only->scratch.bytes >= s->used[peak]) return false;
-  return (is_early(p, f) || situ__graph_is_elementwise(w)) && operands_last(s, f->only, (*f->next)->number);
+  const int64_t used = situ__usage_at(&s->used, now) + (int64_t)f->only->scratch.bytes;
+  return now % 2 && used < situ__usage_at(&s->used, peak);
 }
 
 /* ---- computing it later ---- */
+
+static void insert_work(situ__graph_work **link, situ__graph_work *k) {
+  k->next = *link;
+  k->before = k->next->before;
+  *link = k->next->before = k;
+}
 
 /* Moves the work that makes a place to where that is needed. */
 static void delay(search *s, size_t place) {
   situ__graph_place *p = &s->g->place[place];
   const fact *f = &s->fact[place];
-  situ__graph_work **from = &s->g->first, *moved = f->only;
-  while (*from != moved) from = &(*from)->next;
-  *from = moved->next;
-  moved->next = *f->next;
-  *f->next = moved;
-  s->used[p->first] -= moved->scratch.bytes;
+  situ__graph_work *moved = f->only, *before = moved->before;
+  *(before ? &before->next : &s->g->first) = moved->next;
+  moved->next->before = before;
+  count_scratch(s, moved, false);
+  insert_work(f->next, moved);
   count_bytes(s, p, p->first, p->last, false);
   p->first = moved->number = moved->next->number - 1;
   count_bytes(s, p, p->first, p->last, true);
-  s->used[p->first] += moved->scratch.bytes;
+  count_scratch(s, moved, true);
 }
 
 /* ---- computing it again ---- */
@@ -130,11 +179,7 @@ static bool insert_place(search *s, situ_storage *storage, size_t first, size_t 
   situ_graph *g = s->g;
   if (!situ__graph_reserve_places(g, 1)) return false;
   if (!situ__grow(NULL, &s->fact, &s->capacity, sizeof *s->fact, g->places + 1)) return false;
-  size_t at = g->places++;
-  for (; at > 0 && g->place[at - 1].storage > storage; at--) {
-    g->place[at] = g->place[at - 1];
-    s->fact[at] = s->fact[at - 1];
-  }
+  const size_t at = g->places++;
   s->fact[at] = (fact){ 0 };
   g->place[at] = (situ__graph_place){ .storage = storage,
                                       .data = storage->data,
@@ -145,7 +190,7 @@ static bool insert_place(search *s, situ_storage *storage, size_t first, size_t 
                                       .first = first,
                                       .last = last };
   count_bytes(s, &g->place[at], first, last, true);
-  return true;
+  return note_place(s, at);
 }
 
 /* Ends a place at its last use before the peak, and computes what was in it anew, in other memory, before the next. */
@@ -161,13 +206,12 @@ static bool close_gap(search *s, size_t place) {
   p->last = f.before;
   if (!insert_place(s, storage, first, last)) return situ__free(copy), situ__storage_release(storage), false;
   copy->number = first;
-  s->used[first] += copy->scratch.bytes;
-  copy->next = *f.next;
-  *f.next = copy;
+  count_scratch(s, copy, true);
+  insert_work(f.next, copy);
   s->g->length++;
-  for (situ__graph_work *k = copy; k; k = k->next)
-    for (size_t i = 0; i < k->views; i++)
-      if (k->view[i].storage == old) k->view[i].storage = storage;
+  for (size_t i = 0; i < copy->views; i++)
+    if (copy->view[i].storage == old) copy->view[i].storage = storage;
+  for (const use *u = f.after; u; u = u->next) u->view->storage = storage;
   return true;
 }
 
@@ -177,23 +221,47 @@ static void forget_operands(const search *s, const situ__graph_work *k) {
     if (k->work.in[i]) s->fact[place_of(s, k->work.in[i])].next = NULL;
 }
 
-/* The largest place that has a gap at the peak; NULL: none has. */
-static const situ__graph_place *find_gap(const search *s, size_t peak) {
-  const situ__graph_place *best = NULL, *place = s->g->place;
+static int largest_first(const void *a, const void *b) {
+  const candidate *x = a, *y = b;
+  if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+  return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Returns false if memory runs out. */
+static bool list_candidates(search *s, size_t peak) {
+  size_t count = 0;
+  if (!situ__grow(NULL, &s->list, &s->list_capacity, sizeof *s->list, (int64_t)s->g->places)) return false;
   for (size_t i = 0; i < s->g->places; i++)
-    if (!(best && best->storage->bytes >= place[i].storage->bytes) && has_gap(s, i, peak)) best = &place[i];
-  return best;
+    if (may_have_gap(s, i, peak)) s->list[count++] = (candidate){ s->g->place[i].storage->bytes, i, NULL };
+  qsort(s->list, count, sizeof *s->list, largest_first);
+  for (size_t k = 0; k + 1 < count; k++) s->list[k].next = &s->list[k + 1];
+  s->first = count ? s->list : NULL;
+  return true;
+}
+
+/* Takes the largest candidate that has a gap at the peak out of the list, and those that will have none; NULL: none
+   has. */
+static const candidate *take_gap(search *s, size_t peak) {
+  for (candidate **link = &s->first; *link;) {
+    const candidate *c = *link;
+    const fact *f = &s->fact[c->place];
+    const bool lasts = f->next && operands_last(s, f->only, (*f->next)->number), found = lasts && has_gap(s, f, peak);
+    if (found || !lasts) *link = c->next;
+    else link = &(*link)->next;
+    if (found) return c;
+  }
+  return NULL;
 }
 
 /* Closes gaps at the peak as long as it is there. Sets *closed if there was one. Returns false if memory runs out. */
 static bool lower_peak(search *s, bool *closed) {
-  const size_t peak = peak_of(s);
-  const situ__graph_place *best;
-  note_uses(s, peak);
-  for (*closed = false; peak_of(s) == peak && (best = find_gap(s, peak)); *closed = true) {
-    const size_t found = (size_t)(best - s->g->place);
+  const size_t peak = situ__usage_peak(&s->used);
+  const candidate *best;
+  if (!note_uses(s, peak) || !list_candidates(s, peak)) return false;
+  for (*closed = false; situ__usage_peak(&s->used) == peak && (best = take_gap(s, peak)); *closed = true) {
+    const size_t found = best->place;
     forget_operands(s, s->fact[found].only);
-    if (is_early(best, &s->fact[found])) delay(s, found);
+    if (is_early(&s->g->place[found], &s->fact[found])) delay(s, found);
     else if (!close_gap(s, found)) return false;
   }
   return true;
@@ -213,17 +281,25 @@ static void renumber(const situ_graph *g) {
   }
 }
 
+static int by_storage(const void *a, const void *b) {
+  const situ__graph_place *x = a, *y = b;
+  return (x->storage > y->storage) - (x->storage < y->storage);
+}
+
 situ_status situ__graph_lower_peak(situ_graph *g) {
   if (!g->places || !situ__backend(g->device)->addressable) return SITU_OK;
-  search s = { .g = g, .times = 2 * g->recorded };
+  search s = { .g = g };
   s.fact = situ__calloc(g->places, sizeof *s.fact);
   s.capacity = g->places;
-  s.used = situ__calloc(s.times, sizeof *s.used);
-  bool good = s.fact && s.used, more = good;
-  if (good) count_all(&s);
+  bool good = s.fact && situ__usage_begin(&s.used, 2 * g->recorded) && count_all(&s), more = true;
   while (good && more) good = lower_peak(&s, &more);
+  situ__map_free(&s.place);
+  situ__usage_free(&s.used);
   situ__free(s.fact);
-  situ__free(s.used);
-  if (good) renumber(g);
-  return good ? SITU_OK : situ__no_memory("graph_capture_end", s.times * sizeof *s.used);
+  situ__free(s.use);
+  situ__free(s.list);
+  if (!good) return situ__no_memory("graph_capture_end", g->places * sizeof *s.fact);
+  qsort(g->place, g->places, sizeof *g->place, by_storage);
+  renumber(g);
+  return SITU_OK;
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "device/graph/parts.h"
+#include "device/graph/space.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -14,19 +15,36 @@ static bool is_temporary(const situ__graph_place *p) {
   return p->made && situ__graph_is_plain(s) && !s->links && __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1;
 }
 
-static bool overlap(const situ_storage *a, const situ_storage *b) {
-  const char *first = a->data, *second = b->data;
-  return first < second + b->bytes && second < first + a->bytes;
+static int by_address(const void *a, const void *b) {
+  const char *x = (*(situ__graph_place *const *)a)->storage->data, *y = (*(situ__graph_place *const *)b)->storage->data;
+  return (x > y) - (x < y);
 }
 
-void situ__graph_mark_places(situ_graph *g) {
-  if (!situ__backend(g->device)->addressable) return;
-  for (situ__graph_place *p = g->place; p < g->place + g->places; p++) {
-    p->temporary = is_temporary(p);
-    if (!(p->storage->flags & SITU_STORAGE_FOREIGN)) continue;
-    for (situ__graph_place *q = g->place; q < g->place + g->places; q++)
-      if (q != p && (p->written || q->written) && overlap(p->storage, q->storage)) p->aliased = q->aliased = true;
+/* Marks those that overlap memory of a program, in a list by address, one of which is written. */
+static void mark_aliased(situ__graph_place **list, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const situ_storage *s = list[i]->storage;
+    const char *end = (const char *)s->data + s->bytes;
+    for (size_t k = i + 1; k < count && (const char *)list[k]->storage->data < end; k++) {
+      const bool foreign = (s->flags | list[k]->storage->flags) & SITU_STORAGE_FOREIGN;
+      if (foreign && (list[i]->written || list[k]->written)) list[i]->aliased = list[k]->aliased = true;
+    }
   }
+}
+
+situ_status situ__graph_mark_places(situ_graph *g) {
+  if (!situ__backend(g->device)->addressable) return SITU_OK;
+  const size_t bytes = (g->places + 1) * sizeof(situ__graph_place *);
+  situ__graph_place **list = situ__alloc(bytes);
+  if (!list) return situ__no_memory("graph_capture_end", bytes);
+  for (size_t i = 0; i < g->places; i++) {
+    list[i] = &g->place[i];
+    list[i]->temporary = is_temporary(list[i]);
+  }
+  qsort(list, g->places, sizeof(situ__graph_place *), by_address);
+  mark_aliased(list, g->places);
+  situ__free(list);
+  return SITU_OK;
 }
 
 /* Bytes that are needed from the first to the last of two times, in `host`, or in the graph's block if that is NULL. */
@@ -37,10 +55,19 @@ typedef struct piece {
   situ_storage *host;
 } piece;
 
+/* A result that pieces may lie in: offsets of the plan from `at` to `end`. */
+typedef struct lodging {
+  const situ__graph_place *place;
+  size_t at, end;
+} lodging;
+
+/* Offsets of hosts follow each other, in the order in which they are first written, and then come those of the block:
+   the lowest offset that is free is in the first host that has space, if one has. */
 typedef struct plan {
-  piece *piece;   /* the largest first, those of one size in the order of their use: few lie side by side then */
-  size_t *placed; /* indices of those with a place in memory, in the order of their offsets */
-  size_t count, done, total;
+  piece *piece; /* the largest first, those of one size in the order of their use: few lie side by side then */
+  lodging *host;
+  size_t count, hosts, block, total; /* block: the first offset of the block */
+  situ__space space;
 } plan;
 
 static int by_size(const void *a, const void *b) {
@@ -51,42 +78,31 @@ static int by_size(const void *a, const void *b) {
 
 static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1); }
 
-/* The lowest offset in `host` where no byte belongs to another piece at the same time. */
-static size_t lowest_offset(const plan *p, const piece *own, const situ_storage *host) {
-  size_t at = 0;
-  for (size_t k = 0; k < p->done; k++) {
-    const piece *other = &p->piece[p->placed[k]];
-    if (other->host != host || other->last < own->first || own->last < other->first) continue;
-    if (other->at >= at + own->bytes) break;
-    if (other->at + other->bytes > at) at = other->at + other->bytes;
+/* The first host that ends behind `at` of those that are first written after `last`. */
+static size_t find_host(const plan *p, size_t last, size_t at) {
+  size_t low = 0, high = p->hosts;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (p->host[middle].place->first > last && p->host[middle].end > at) high = middle;
+    else low = middle + 1;
   }
-  return at;
+  return low;
 }
 
-static void put(plan *p, piece *own, situ_storage *host, size_t at) {
-  size_t k = p->done++;
-  for (; k > 0 && p->piece[p->placed[k - 1]].at > at; k--) p->placed[k] = p->placed[k - 1];
-  p->placed[k] = (size_t)(own - p->piece);
-  own->host = host;
-  own->at = at;
-  if (!host && at + own->bytes > p->total) p->total = at + own->bytes;
-}
-
-/* Puts a piece into a result that is first written afterwards, into the first of those that have space. Returns false
-   if there is none. */
-static bool put_into_result(const situ_graph *g, plan *p, piece *own) {
-  const situ__graph_place *best = NULL;
-  size_t best_at = 0;
-  for (size_t i = 0; i < g->shared; i++) {
-    const situ__graph_place *r = &g->place[i];
-    if (!r->made || !r->set || r->skippable || r->first <= own->last) continue;
-    if (r->aliased || !situ__graph_is_plain(r->storage)) continue;
-    if (own->bytes > r->storage->bytes || (best && best->first <= r->first)) continue;
-    const size_t at = lowest_offset(p, own, r->storage);
-    if (at + own->bytes <= r->storage->bytes) best = r, best_at = at;
+/* Puts a piece into a result that is first written afterwards, into the first of those that have space, else into the
+   block. Returns false if memory runs out. */
+static bool put(plan *p, piece *own) {
+  const situ__span span = { own->first, own->last, own->bytes };
+  size_t k = find_host(p, own->last, 0), at = k < p->hosts ? p->host[k].at : p->block;
+  for (;; at = p->host[k].end) {
+    at = situ__space_lowest(&p->space, &span, at);
+    k = find_host(p, own->last, at);
+    if (k == p->hosts || at + own->bytes <= p->host[k].end) break;
   }
-  if (best) put(p, own, best->storage, best_at);
-  return best;
+  own->host = k < p->hosts ? p->host[k].place->storage : NULL;
+  own->at = at - (k < p->hosts ? p->host[k].at : p->block);
+  if (!own->host && own->at + own->bytes > p->total) p->total = own->at + own->bytes;
+  return situ__space_take(&p->space, &span, at);
 }
 
 /* ---- what is planned ---- */
@@ -94,9 +110,8 @@ static bool put_into_result(const situ_graph *g, plan *p, piece *own) {
 static bool collect_pieces(situ_graph *g, plan *p) {
   size_t most = g->places;
   for (const situ__graph_work *k = g->first; k; k = k->next) most += k->scratch.bytes > 0;
-  p->piece = situ__alloc(most * (sizeof *p->piece + sizeof *p->placed) + 1);
-  if (!p->piece) return situ__no_memory("graph_capture_end", most * sizeof *p->piece), false;
-  p->placed = (size_t *)(p->piece + most);
+  p->piece = situ__alloc(most * sizeof *p->piece + 1);
+  if (!p->piece) return false;
   for (size_t i = g->shared; i < g->places; i++) {
     situ__graph_place *own = &g->place[i];
     p->piece[p->count++] =
@@ -108,6 +123,37 @@ static bool collect_pieces(situ_graph *g, plan *p) {
           (piece){ .bytes = rounded(k->scratch.bytes), .first = k->number, .last = k->number, .work = k };
   qsort(p->piece, p->count, sizeof *p->piece, by_size);
   return true;
+}
+
+static int by_first(const void *a, const void *b) {
+  const situ__graph_place *x = ((const lodging *)a)->place, *y = ((const lodging *)b)->place;
+  if (x->first != y->first) return x->first > y->first ? 1 : -1;
+  return (x > y) - (x < y);
+}
+
+static bool collect_hosts(const situ_graph *g, plan *p) {
+  p->host = situ__alloc(g->shared * sizeof *p->host + 1);
+  if (!p->host) return false;
+  for (const situ__graph_place *r = g->place; r < g->place + g->shared; r++) {
+    const bool fits = r->made && r->set && !r->skippable && !r->aliased && situ__graph_is_plain(r->storage);
+    if (fits && r->storage->bytes >= ALIGNMENT) p->host[p->hosts++].place = r;
+  }
+  qsort(p->host, p->hosts, sizeof *p->host, by_first);
+  for (lodging *h = p->host; h < p->host + p->hosts; h++) {
+    h->at = p->block;
+    h->end = p->block += h->place->storage->bytes & ~(size_t)(ALIGNMENT - 1);
+  }
+  return true;
+}
+
+/* Returns false if memory runs out. */
+static bool make_plan(situ_graph *g, plan *p) {
+  size_t times = 1;
+  if (!collect_pieces(g, p) || !collect_hosts(g, p)) return false;
+  for (size_t i = 0; i < p->count; i++) times = p->piece[i].last >= times ? p->piece[i].last + 1 : times;
+  bool good = situ__space_begin(&p->space, times);
+  for (size_t i = 0; i < p->count && good; i++) good = put(p, &p->piece[i]);
+  return good;
 }
 
 static void move_pieces(situ_graph *g, const plan *p) {
@@ -134,12 +180,14 @@ situ_status situ__graph_plan(situ_graph *g) {
   if (g->places) qsort(g->place, g->places, sizeof *g->place, temporaries_last);
   g->shared = g->places;
   while (g->shared && g->place[g->shared - 1].temporary) g->shared--;
-  if (!collect_pieces(g, &p)) return situ_error();
-  for (piece *own = p.piece; own < p.piece + p.count; own++)
-    if (!put_into_result(g, &p, own)) put(&p, own, NULL, lowest_offset(&p, own, NULL));
-  if (p.total) g->block = situ__storage_new("graph_capture_end", g->device, p.total);
-  const situ_status status = p.total && !g->block ? situ_error() : SITU_OK;
+  situ_status status = make_plan(g, &p) ? SITU_OK : situ__no_memory("graph_capture_end", p.count * sizeof *p.piece);
+  if (status == SITU_OK && p.total) {
+    g->block = situ__storage_new("graph_capture_end", g->device, p.total);
+    if (!g->block) status = situ_error();
+  }
   if (status == SITU_OK) move_pieces(g, &p);
+  situ__space_free(&p.space);
+  situ__free(p.host);
   situ__free(p.piece);
   return status;
 }
