@@ -113,3 +113,15 @@ const situ__json_item *situ__json_get(const situ__json_item *object, const char 
     if (strcmp(m->key, key) == 0) return m;
   return NULL;
 }
+
+bool situ__json_index(const situ__json_item *object, situ__names *places) {
+  bool good = true;
+  if (!object || object->kind != SITU__JSON_OBJECT) return true;
+  for (EACH_MEMBER(m, object)) good = good && situ__names_put(places, m->key, (int32_t)(m - object));
+  return good;
+}
+
+const situ__json_item *situ__json_find(const situ__json_item *object, const situ__names *places, const char *key) {
+  const int32_t place = situ__names_get(places, key);
+  return place < 0 ? NULL : object + place;
+}

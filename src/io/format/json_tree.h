@@ -3,6 +3,7 @@
 #ifndef SITU_IO_JSON_TREE_H
 #define SITU_IO_JSON_TREE_H
 
+#include "base/names.h"
 #include "base/problem.h"
 #include "json.h"
 
@@ -24,6 +25,9 @@ typedef struct situ__json_item {
 situ__json_item *situ__json_tree(char *text, size_t length, situ__problem *problem);
 /* The member of an object under a key; NULL if there is none, or the item is NULL or not an object. */
 const situ__json_item *situ__json_get(const situ__json_item *object, const char *key);
+/* The same for an object that is asked for many keys: by their places behind it. Returns false when memory runs out. */
+bool situ__json_index(const situ__json_item *object, situ__names *places);
+const situ__json_item *situ__json_find(const situ__json_item *object, const situ__names *places, const char *key);
 
 /* for (EACH_MEMBER(m, array)): no members if array is NULL or not a container. */
 #define EACH_MEMBER(m, array)                                                                        \

@@ -76,13 +76,17 @@ bool situ__trace_end_node(situ__trace *t, const int32_t *value, int32_t values) 
 
 /* ---- constants ---- */
 
+/* The first write to the tensor's storage; -1: none. */
+static int32_t first_fill(const situ__trace *t, const situ_tensor *tensor) {
+  return (int32_t)(intptr_t)situ__map_get(&t->first_fill, key_of(tensor)) - 1;
+}
+
 /* Whether all writes to the tensor's storage are known, and the first one wrote all of it. */
 static bool is_filled(const situ__trace *t, const situ_tensor *tensor) {
   const situ_view_desc *v = situ_desc(tensor);
   bool whole = false;
-  for (int32_t i = 0; i < t->fills; i++) {
+  for (int32_t i = first_fill(t, tensor); i >= 0; i = t->filled[i].next) {
     const situ__filled *f = &t->filled[i];
-    if (f->serial != v->storage->serial) continue;
     if (!f->known || f->out.dtype != v->dtype) return false;
     whole = whole || (size_t)f->out.numel * situ_dtype_size((situ_dtype)v->dtype) == v->storage->bytes;
     if (!whole) return false;
@@ -109,14 +113,14 @@ static int32_t add_constant(situ__trace *t, situ_tensor *tensor) {
   situ_tensor *alias = situ_retain(situ_detach(tensor)); /* the tensor's owners stay as they are */
   const int32_t value = alias ? situ__trace_result(t, tensor, situ_desc(tensor)) : -1;
   if (value >= 0) t->constant[t->constants++] = (situ__constant){ alias, value, filled };
-  else situ_drop(&alias), t->failed = true;
+  if (value >= 0 && filled) t->filled[first_fill(t, tensor)].constant = true;
+  if (value < 0) situ_drop(&alias), t->failed = true;
   return value >= 0 && filled && t->copies ? add_copy(t, tensor) : value;
 }
 
 static bool is_filled_constant(const situ__trace *t, const situ_tensor *tensor) {
-  for (int32_t i = 0; i < t->constants; i++)
-    if (t->constant[i].filled && key_of(t->constant[i].tensor) == key_of(tensor)) return true;
-  return false;
+  const int32_t first = first_fill(t, tensor);
+  return first >= 0 && t->filled[first].constant;
 }
 
 /* Whether two tensors of one storage have the same elements in the same order. */
@@ -147,8 +151,16 @@ static void note_write(situ__trace *t, const char *op, const situ_storage *stora
     return;
   }
   if (!grow(t, &t->filled, t->fills, &t->fill_capacity, sizeof *t->filled)) return;
-  t->filled[t->fills] = (situ__filled){ .serial = storage->serial };
+  const void *key = (const void *)(uintptr_t)storage->serial;
+  const int32_t first = (int32_t)(intptr_t)situ__map_get(&t->first_fill, key) - 1, own = t->fills;
+  if (first < 0 && !situ__map_put(&t->first_fill, key, (void *)(intptr_t)(own + 1))) {
+    t->failed = true;
+    return;
+  }
   situ__filled *f = &t->filled[t->fills++];
+  *f = (situ__filled){ .next = -1 };
+  if (first >= 0) t->filled[t->filled[first].last].next = own;
+  t->filled[first >= 0 ? first : own].last = own;
   if (!work) return;
   f->known = !work->ins && work->outs == 1 && work->verb != SITU_VERB_RANDOM;
   f->work = *work;
@@ -351,8 +363,7 @@ static situ_tensor *constant_tensor(const situ__trace *t, const situ__constant *
   if (!home.kind) home = situ_get_default_device();
   const int64_t held = (int64_t)(v->storage->bytes / situ_dtype_size((situ_dtype)v->dtype));
   situ_tensor *whole = situ_op_new(t->op, SITU_SHAPE(held), (situ_dtype)v->dtype, home);
-  for (int32_t i = 0; whole && i < t->fills; i++) {
-    if (t->filled[i].serial != v->storage->serial) continue;
+  for (int32_t i = first_fill(t, k->tensor); whole && i >= 0; i = t->filled[i].next) {
     situ_work work = t->filled[i].work;
     situ_view_desc out = t->filled[i].out;
     out.storage = situ_desc(whole)->storage;
@@ -420,6 +431,7 @@ static void release(situ__trace *t) {
   situ__free(t->filled);
   situ__free(t->constant);
   situ__map_free(&t->newest);
+  situ__map_free(&t->first_fill);
   situ__lacks_free(&t->lacks);
   situ__text_free(&t->problem);
   situ__program_free(t->program);

@@ -19,8 +19,9 @@ typedef struct situ__traced {
 
 /* A write to a storage of the run outside of an op's call, as a factory makes: it is done afterwards. */
 typedef struct situ__filled {
-  uint64_t serial;
-  bool known; /* a work without operands; else its values are not those of each run */
+  int32_t next, last; /* the next write to the storage, -1: none; of the first write: the last one */
+  bool constant;      /* of the first write: the storage is a constant's */
+  bool known;         /* a work without operands; else its values are not those of each run */
   situ_work work;
   situ_view_desc out;
 } situ__filled;
@@ -44,6 +45,7 @@ typedef struct situ__trace {
   situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
   situ__traced *traced;
   int32_t traces;
+  situ__map first_fill; /* serial of a storage: place in `filled` of the first write, plus 1 */
   situ__filled *filled;
   int32_t fills;
   situ__constant *constant;

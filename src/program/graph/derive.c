@@ -188,9 +188,10 @@ void situ__deriving_begin(situ__deriving *r, const situ__program *p, situ__deriv
 }
 
 void situ__deriving_note(situ__deriving *r, const situ__program_node *n, const situ__value *value) {
-  for (int32_t i = 0; i < r->program->kepts; i++)
-    for (int32_t k = 0; k < n->outs; k++)
-      if (r->program->kept[i] == n->out[k]) (void)situ_set(&r->tensor[i], value[n->out[k]].tensor);
+  const situ__program *p = r->program;
+  for (int32_t k = 0; k < n->outs; k++)
+    if (r->noted < p->kepts && p->kept[r->noted] == n->out[k])
+      (void)situ_set(&r->tensor[r->noted++], value[n->out[k]].tensor);
 }
 
 /* Whether no source has changed since the run began. */

@@ -23,6 +23,7 @@ typedef struct situ__deriving {
   bool hit;               /* values and prepacked weights are there: lasting nodes need not run */
   situ_tensor **tensor;   /* owned: of each of p->kept, then SITU__PREPACKED_MOST of each node that prepacks */
   struct situ__part_state *source;
+  int32_t noted; /* of p->kept, which is in the order of the nodes */
 } situ__deriving;
 
 /* Begins a run whose parts are set in `value`: gives it what is kept. Runs without keeping anything if memory runs

@@ -100,18 +100,22 @@ static bool check_schema(const situ__pt2 *f, const situ__json_item *model) {
 }
 
 /* A batch norm counts its batches in training only, whatever mode it was exported in. */
-static void mark_counters(situ__program *p) {
+static bool mark_counters(situ__program *p) {
   static const char name[] = "num_batches_tracked";
+  bool *counter = situ__calloc((size_t)p->values + 1, sizeof *counter); /* of each value: it is one */
+  if (!counter) return situ__pt2_no_memory();
+  for (int32_t i = 0; i < p->parts; i++) {
+    const size_t length = strlen(p->part[i].path), end = sizeof name - 1;
+    counter[p->part[i].value] = length >= end && strcmp(p->part[i].path + length - end, name) == 0;
+  }
   for (int32_t n = 0; n < p->nodes; n++) {
     const situ__program_node *node = &p->node[n];
     const situ__arg *self = node->arg;
-    if (strcmp(node->row->target, "add_.Tensor") != 0 || self->kind != SITU__ARG_VALUE) continue;
-    for (int32_t i = 0; i < p->parts; i++) {
-      const size_t length = strlen(p->part[i].path), end = sizeof name - 1;
-      if (p->part[i].value == self->integer && length >= end && strcmp(p->part[i].path + length - end, name) == 0)
-        p->node[n].counts = true;
-    }
+    if (strcmp(node->row->target, "add_.Tensor") == 0 && self->kind == SITU__ARG_VALUE)
+      p->node[n].counts = counter[self->integer];
   }
+  situ__free(counter);
+  return true;
 }
 
 static bool read_program(situ__pt2 *f, const situ__json_item *model) {
@@ -123,8 +127,7 @@ static bool read_program(situ__pt2 *f, const situ__json_item *model) {
     return false;
   f->program->checks = getenv("SITU_CHECK_PROGRAMS") != NULL;
   if (!situ__program_find_last_uses(f->program)) return situ__pt2_no_memory();
-  mark_counters(f->program);
-  return true;
+  return mark_counters(f->program);
 }
 
 static situ_nn_module *read_module(situ__pt2 *f, const situ__json_item *model) {
@@ -142,6 +145,7 @@ static situ_nn_module *read_module(situ__pt2 *f, const situ__json_item *model) {
 
 static void close_archive(situ__pt2 *f) {
   situ__names_free(&f->values);
+  situ__names_free(&f->targets);
   situ__names_free(&f->classes);
   situ__free(f->class_names);
   situ__lacks_free(&f->lacks);

@@ -116,18 +116,21 @@ bool situ__pt2_read_signature(situ__pt2 *f, const situ__json_item *model) {
 
 /* ---- results ---- */
 
-/* The value of an input, or of the buffer with a path. */
-static int32_t find_target(const situ__program *p, const char *path) {
-  for (int32_t i = 0; i < p->parts; i++)
-    if (strcmp(p->part[i].path, path) == 0) return p->part[i].value;
-  for (int32_t i = 0; i < p->inputs; i++)
-    if (strcmp(p->input[i].name, path) == 0) return p->input[i].value;
-  return -1;
+static bool add_target(situ__pt2 *f, const char *name, int32_t value) {
+  return situ__names_get(&f->targets, name) >= 0 || situ__names_put(&f->targets, name, value) || situ__pt2_no_memory();
+}
+
+static bool list_targets(situ__pt2 *f) {
+  const situ__program *p = f->program;
+  bool good = true;
+  for (int32_t i = 0; i < p->parts && good; i++) good = add_target(f, p->part[i].path, p->part[i].value);
+  for (int32_t i = 0; i < p->inputs && good; i++) good = add_target(f, p->input[i].name, p->input[i].value);
+  return good;
 }
 
 static bool read_write(situ__pt2 *f, const situ__json_item *held, const char *path) {
   situ__program *p = f->program;
-  const int32_t to = find_target(p, path);
+  const int32_t to = situ__names_get(&f->targets, path);
   const int32_t from =
       situ__names_get(&f->values, situ__pt2_string(situ__json_get(situ__json_get(held, "arg"), "name")));
   if (to < 0 || from < 0 || p->kind[from] != SITU__VALUE_TENSOR)
@@ -252,6 +255,7 @@ bool situ__pt2_read_results(situ__pt2 *f, const situ__json_item *model) {
   p->write = situ__arena_take(&p->arena, count, sizeof *p->write);
   if (!leaf || !p->write) return situ__pt2_no_memory();
   int32_t leaves = 0;
+  if (!list_targets(f)) return false;
   for (EACH_MEMBER(m, specs))
     if (!read_output_spec(f, m, leaf, &leaves)) return false;
   if (!leaves) return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has no result");

@@ -15,6 +15,8 @@
 typedef struct section {
   const char *directory; /* in the archive */
   situ__json_item *tree;
+  const situ__json_item *list; /* in the tree: the tensors, by their paths */
+  situ__names places;          /* in the list */
   char *text;
   situ__names files; /* file names that were loaded: places in `loaded` */
   situ_tensor **loaded;
@@ -43,14 +45,15 @@ static bool open_section(situ__pt2 *f, section *s, const char *directory, const 
   *s = (section){ .directory = directory };
   (void)snprintf(name, sizeof name, "%s/%s", directory, config);
   if (!situ__pt2_json(f, name, &s->tree, &s->text)) return false;
-  const situ__json_item *list = situ__json_get(s->tree, "config");
-  if (!list) return situ__pt2_bad(f, SITU_E_FORMAT, "has a %s without its list", name);
-  s->loaded = situ__calloc((size_t)list->count + 1, sizeof *s->loaded);
-  return s->loaded || situ__pt2_no_memory();
+  s->list = situ__json_get(s->tree, "config");
+  if (!s->list) return situ__pt2_bad(f, SITU_E_FORMAT, "has a %s without its list", name);
+  s->loaded = situ__calloc((size_t)s->list->count + 1, sizeof *s->loaded);
+  return (s->loaded && situ__json_index(s->list, &s->places)) || situ__pt2_no_memory();
 }
 
 static void close_section(section *s) {
   situ__names_free(&s->files);
+  situ__names_free(&s->places);
   situ__free(s->tree);
   situ__free(s->text);
   situ__free(s->loaded);
@@ -160,7 +163,7 @@ static bool add_children(situ__pt2 *f, situ_nn_module *m, const situ__json_item 
 /* The tensor of a path in a section, and what the file says of it beside its values. */
 static situ_tensor *find_tensor(situ__pt2 *f, section *from, const char *path, const situ__json_item **tensor_meta) {
   char shown[SITU__SHOWN_MAX];
-  const situ__json_item *item = situ__json_get(situ__json_get(from->tree, "config"), path);
+  const situ__json_item *item = situ__json_find(from->list, &from->places, path);
   const situ_tree *pickled = from->pickled ? situ_tree_find(from->pickled, path) : NULL;
   if (pickled && situ_tree_kind_of(pickled) == SITU_TREE_TENSOR) return situ_tree_value(pickled);
   if (!item) return situ__pt2_bad(f, SITU_E_FORMAT, "has no values of '%s'", situ__shown(path, shown)), NULL;
@@ -168,7 +171,13 @@ static situ_tensor *find_tensor(situ__pt2 *f, section *from, const char *path, c
   return load_tensor(f, from, item);
 }
 
-static bool add_part(situ__pt2 *f, situ_nn_module *m, const situ__json_item *graph, const situ__json_item *spec,
+/* What the file says of the graph's values. */
+typedef struct values {
+  const situ__json_item *list;
+  situ__names places; /* in the list, by name */
+} values;
+
+static bool add_part(situ__pt2 *f, situ_nn_module *m, const values *about_all, const situ__json_item *spec,
                      section sections[2]) {
   const situ__json_item *held = spec->count == 1 ? spec + 1 : spec;
   const bool parameter = held->key && strcmp(held->key, "parameter") == 0;
@@ -179,7 +188,7 @@ static bool add_part(situ__pt2 *f, situ_nn_module *m, const situ__json_item *gra
                                                            : buffer  ? "buffer_name"
                                                                      : "tensor_constant_name"));
   const char *value = situ__pt2_string(situ__json_get(situ__json_get(held, "arg"), "name"));
-  const situ__json_item *about = situ__json_get(situ__json_get(graph, "tensor_values"), value);
+  const situ__json_item *about = situ__json_find(about_all->list, &about_all->places, value);
   const situ__json_item *persistent = situ__json_get(held, "persistent");
   const bool transient = constant || (buffer && persistent && persistent->kind == SITU__JSON_FALSE);
   situ_tensor *t = find_tensor(f, &sections[transient], path, &about);
@@ -204,9 +213,12 @@ bool situ__pt2_build(situ__pt2 *f, situ_nn_module *m, const situ__json_item *mod
   section sections[2] = { { 0 }, { 0 } };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  bool fine = add_children(f, m, model) && open_sections(f, sections);
+  values all = { .list = situ__json_get(situ__json_get(module, "graph"), "tensor_values") };
+  bool fine = add_children(f, m, model) && open_sections(f, sections) &&
+              (situ__json_index(all.list, &all.places) || situ__pt2_no_memory());
   for (EACH_MEMBER(spec, situ__json_get(situ__json_get(module, "signature"), "input_specs")))
-    fine = fine && add_part(f, m, situ__json_get(module, "graph"), spec, sections);
+    fine = fine && add_part(f, m, &all, spec, sections);
+  situ__names_free(&all.places);
   close_section(&sections[0]);
   close_section(&sections[1]);
   return situ_scope_end(&scope) == SITU_OK && fine;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/map.h"
 #include "io/format/zip_write.h"
 #include "base/handle.h"
 #include "program/graph/module.h"
@@ -29,10 +30,6 @@ const char *situ__pt2_new_name(situ__pt2_writer *w, const char *stem, size_t len
   return kept && situ__names_put(&w->names, kept, 0) ? kept : NULL;
 }
 
-static const char *part_prefix(const situ__pt2_writer *w, const char *path) {
-  return situ__pt2_kind(w->module, path) == SITU_NN_PARAMETER ? "p_" : "b_";
-}
-
 static bool name_values(situ__pt2_writer *w) {
   const situ__program *p = w->program;
   char text[300];
@@ -43,7 +40,7 @@ static bool name_values(situ__pt2_writer *w) {
   }
   for (int32_t i = 0; good && i < p->parts; i++) {
     const int32_t v = p->part[i].value;
-    (void)snprintf(text, sizeof text, "%s%s", part_prefix(w, p->part[i].path), p->part[i].path);
+    (void)snprintf(text, sizeof text, "%s%s", w->kind[i] == SITU_NN_PARAMETER ? "p_" : "b_", p->part[i].path);
     good = (w->name[v] = situ__pt2_new_name(w, text, strlen(text))) != NULL;
   }
   for (int32_t n = 0; good && n < p->nodes; n++)
@@ -63,18 +60,30 @@ static bool name_values(situ__pt2_writer *w) {
 
 /* ---- weights ---- */
 
-static situ_status find_kind(const situ_nn_visit *at, void *payload) {
-  void **want = payload;
-  if (strcmp(at->path, want[0]) != 0) return SITU_OK;
-  *(situ_nn_kind *)want[1] = (situ_nn_kind)at->slot->kind;
+typedef struct finding {
+  situ__names parts; /* path: number of the part */
+  situ_nn_kind *kind;
+} finding;
+
+static situ_status note_kind(const situ_nn_visit *at, void *payload) {
+  finding *f = payload;
+  const int32_t i = situ__names_get(&f->parts, at->path);
+  if (i >= 0) f->kind[i] = (situ_nn_kind)at->slot->kind;
   return SITU_OK;
 }
 
-situ_nn_kind situ__pt2_kind(situ_nn_module *m, const char *path) {
-  situ_nn_kind kind = SITU_NN_BUFFER;
-  void *want[2] = { (void *)(uintptr_t)path, &kind };
-  SITU_IGNORE(situ_nn_walk(m, SITU_NN_VISIT_TENSORS, find_kind, want));
-  return kind;
+static bool find_kinds(situ__pt2_writer *w) {
+  const situ__program *p = w->program;
+  finding f = { .kind = w->kind };
+  bool good = true;
+  for (int32_t i = 0; i < p->parts && good; i++) {
+    w->kind[i] = SITU_NN_BUFFER;
+    good = situ__names_put(&f.parts, p->part[i].path, i);
+  }
+  if (!good) situ__no_memory(op, (size_t)p->parts * sizeof *f.parts.entry);
+  good = good && situ_nn_walk(w->module, SITU_NN_VISIT_TENSORS, note_kind, &f) == SITU_OK;
+  situ__names_free(&f.parts);
+  return good;
 }
 
 /* Writes the values to a file of their own, row-major. */
@@ -94,17 +103,18 @@ static bool write_section(situ__pt2_writer *w, situ__zip_writer *zip, const char
   char name[600];
   int32_t files = 0;
   bool good = true, any = false;
-  situ_tensor **written = situ__calloc((size_t)p->parts + 1, sizeof *written);
-  if (!written) return situ__no_memory(op, (size_t)p->parts * sizeof *written), false;
+  situ__map written = { 0 }; /* a tensor: the number of its file, from 1 */
   situ__text_add(&config, "{\"config\": {");
   for (int32_t i = 0; good && i < p->parts; i++) {
     situ_tensor *t = situ_nn_get_tensor(w->module, p->part[i].path);
-    const situ_nn_kind kind = situ__pt2_kind(w->module, p->part[i].path);
+    const situ_nn_kind kind = w->kind[i];
     if (!t || (kind == SITU_NN_TRANSIENT) != constants) continue;
-    int32_t file = 0;
-    while (file < files && written[file] != t) file++;
+    const int32_t known = (int32_t)(intptr_t)situ__map_get(&written, t), file = known ? known - 1 : files;
     (void)snprintf(name, sizeof name, "%s/data/%s/%s_%d", root, directory, stem, file);
-    if (file == files) good = write_values(zip, name, written[files++] = t);
+    if (!known) {
+      good = situ__map_put(&written, t, (void *)(intptr_t)++files) || (situ__no_memory(op, sizeof t), false);
+      good = good && write_values(zip, name, t);
+    }
     const situ_shape shape = situ_shape_of(t);
     situ__value_meta meta = {
       .dtype = situ_dtype_of(t), .size = shape, .stride = { .ndim = shape.ndim }, .requires_grad = situ_requires_grad(t)
@@ -128,7 +138,7 @@ static bool write_section(situ__pt2_writer *w, situ__zip_writer *zip, const char
   if (good && config.failed) good = (situ__no_memory(op, config.length), false);
   good = good && situ__zip_add(zip, name, config.data, config.length);
   situ__text_free(&config);
-  situ__free(written);
+  situ__map_free(&written);
   return good;
 }
 
@@ -177,13 +187,15 @@ situ_status situ_export_save(situ_nn_module *program, const char *path) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   w.name = situ__calloc((size_t)p->values + 1, sizeof *w.name);
-  bool good = w.name != NULL || (situ__no_memory(op, (size_t)p->values * sizeof *w.name), false);
-  good = good && name_values(&w);
+  w.kind = situ__alloc(((size_t)p->parts + 1) * sizeof *w.kind);
+  bool good = (w.name && w.kind) || (situ__no_memory(op, (size_t)p->values * sizeof *w.name), false);
+  good = good && find_kinds(&w) && name_values(&w);
   if (good && !situ__pt2_write_model(&w)) good = (situ__no_memory(op, w.json.length), false);
   situ__still still = { 0 };
   good = good && situ__program_hold(op, &still, program) && write_file(&w, path, &still);
   situ__still_end(&still);
   situ__free(w.name);
+  situ__free(w.kind);
   situ__names_free(&w.names);
   situ__text_free(&w.json);
   situ__arena_free(&w.arena);

@@ -11,17 +11,16 @@ typedef struct situ__pt2_writer {
   const char *op;
   const situ__program *program;
   situ_nn_module *module;
-  const char **name; /* of each value */
-  situ__names names; /* of values and nodes */
-  situ__arena arena; /* of the names */
+  const char **name;  /* of each value */
+  situ_nn_kind *kind; /* of each part: how the module has it */
+  situ__names names;  /* of values and nodes */
+  situ__arena arena;  /* of the names */
   situ__text json;
   uint64_t errors; /* that this thread had recorded at the beginning */
 } situ__pt2_writer;
 
 /* A Python identifier that was not given before; NULL when memory runs out. */
 const char *situ__pt2_new_name(situ__pt2_writer *w, const char *stem, size_t length);
-/* How the module has the tensor at `path`. */
-situ_nn_kind situ__pt2_kind(situ_nn_module *m, const char *path);
 /* {"dtype": 7, "sizes": [...], ...} */
 void situ__pt2_write_meta(situ__text *json, const situ__value_meta *meta);
 /* Writes models/model.json to w->json. Returns false when memory runs out. */

@@ -180,7 +180,7 @@ static void write_graph(situ__pt2_writer *w) {
 /* ---- the signature ---- */
 
 static void write_part(situ__pt2_writer *w, const situ__program_part *part) {
-  const situ_nn_kind kind = situ__pt2_kind(w->module, part->path);
+  const situ_nn_kind kind = w->kind[part - w->program->part];
   const bool constant = strncmp(part->path, "lifted_tensor_", strlen("lifted_tensor_")) == 0;
   const char *word = constant ? "tensor_constant" : kind == SITU_NN_PARAMETER ? "parameter" : "buffer";
   situ__text_add(&w->json, "{\"%s\": {\"arg\": {\"name\": \"%s\"}, \"%s_name\": ", word, w->name[part->value], word);
