@@ -13,17 +13,6 @@
 #define MEASURED 2.0
 enum { LEAST = 10, MOST = 100000 };
 
-double run_timed(situ_nn_module *program, const situ_tree *inputs, situ_device device) {
-  situ_scope scope;
-  situ_scope_begin_no_grad(&scope);
-  const double began = run_seconds();
-  situ_tree *out = situ_nn_call(program, inputs);
-  const bool fine = out && situ_synchronize(device) == SITU_OK;
-  const double seconds = run_seconds() - began;
-  situ_tree_free(out);
-  return situ_scope_end(&scope) == SITU_OK && fine ? seconds : -1;
-}
-
 static int by_value(const void *a, const void *b) {
   const double x = *(const double *)a, *y = b;
   return (x > *y) - (x < *y);

@@ -13,9 +13,9 @@ typedef struct run_costs {
   double load, run; /* seconds */
 } run_costs;
 
-/* Seconds of a clock that only goes forward. (run.c) */
+/* Seconds of a clock that only goes forward. (time.c) */
 double run_seconds(void);
-/* Runs the program once. Returns the seconds until its results are computed; negative on error. (bench.c) */
+/* Runs the program once. Returns the seconds until its results are computed; negative on error. (time.c) */
 double run_timed(situ_nn_module *program, const situ_tree *inputs, situ_device device);
 /* Measures and prints the latency of calls, after a warm-up. Returns an exit code. (bench.c) */
 int run_bench(situ_nn_module *program, const situ_tree *inputs, situ_device device, bool json);
