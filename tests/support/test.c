@@ -68,7 +68,7 @@ bool test_is_slow(void) {
 
 bool test_takes(size_t turn, unsigned every) { return turn % every == 0 || !test_is_slow(); }
 
-bool test_takes_threads(size_t turn) { return test_takes(turn, test_device().kind == SITU_CPU ? 2 : 8); }
+bool test_takes_threads(size_t turn) { return test_takes(turn, test_device().kind == SITU_CPU ? 6 : 24); }
 
 long test_next_fault(long nth) {
   return nth + (test_is_slow() ? 1 + (long)((unsigned)nth * 2654435761u >> 16) % 5 : 1);

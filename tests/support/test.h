@@ -38,7 +38,7 @@ bool test_is_slow(void);
 /* Returns true for every case, but for one in `every` where cases take long. turn: the sum of the loops' indices, so that
    each value of each loop has its turn. */
 bool test_takes(size_t turn, unsigned every);
-/* The same of results on one thread of the host and on several: each second, where no such thread computes each eighth. */
+/* The same of results on one thread of the host and on several: each sixth, where no such thread computes each 24th. */
 bool test_takes_threads(size_t turn);
 /* The failing call to try behind the nth: the next one; where cases take long, one to five further, the same on every run. */
 long test_next_fault(long nth);
