@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
-/* FNV-1a. A file can make names collide, so that a table of n names takes n^2 steps: n is bounded by the file. */
+/* A file can make names collide, so that a table of n names takes n^2 steps: n is bounded by the file. */
 static uint64_t hash_name(const char *name) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+  const uint64_t hash = situ__hash_text(name);
   return hash ^ hash >> 29;
 }
 

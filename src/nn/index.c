@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "nn/nn.h"
 
 /* With the name's hash: slots and names of others, which are far apart in memory, are not looked at. */
@@ -18,10 +19,8 @@ struct situ_nn_index {
 
 enum { FEW = 16 }; /* parts that are found as fast without an index; a lazy module has fewer */
 
-/* FNV-1a */
 static uint32_t hash_of(const char *name, size_t length) {
-  uint64_t h = 14695981039346656037u;
-  for (; length--; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
+  const uint64_t h = situ__hash(SITU__HASH, name, length);
   return (uint32_t)(h ^ (h >> 32));
 }
 

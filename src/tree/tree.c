@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "base/format.h"
 #include "base/handle.h"
+#include "base/hash.h"
 
 enum { MAX_LEVELS = 64, LINEAR = 8 /* largest dict that is searched linearly */ };
 
@@ -87,15 +88,8 @@ bool situ_tree_set(situ_tree **slot, situ_tree *tree) {
 
 /* ---- keys ---- */
 
-/* FNV-1a. */
-static uint64_t hash_key(const char *key) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (; *key; key++) h = (h ^ (unsigned char)*key) * 0x100000001b3u;
-  return h;
-}
-
 static void index_add(situ_tree *t, int64_t i) {
-  uint64_t at = hash_key(t->entries[i].key);
+  uint64_t at = situ__hash_text(t->entries[i].key);
   while (t->index[at & (uint64_t)(t->index_size - 1)] >= 0) at++;
   t->index[at & (uint64_t)(t->index_size - 1)] = i;
 }
@@ -107,7 +101,7 @@ static int64_t lookup(const situ_tree *t, const char *key) {
       if (strcmp(t->entries[i].key, key) == 0) return i;
     return -1;
   }
-  for (uint64_t at = hash_key(key);; at++) {
+  for (uint64_t at = situ__hash_text(key);; at++) {
     int64_t i = t->index[at & (uint64_t)(t->index_size - 1)];
     if (i < 0 || strcmp(t->entries[i].key, key) == 0) return i;
   }

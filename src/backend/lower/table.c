@@ -3,13 +3,11 @@
 #include <string.h>
 
 #include "backend/lower/lower.h"
+#include "base/hash.h"
 
 /* The slot of v, or the free slot for it; at least one slot is free. */
 static situ__made *slot_of(const situ__table *t, const situ__variant *v) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  const unsigned char *at = (const unsigned char *)v;
-  for (size_t i = 0; i < sizeof *v; i++) hash = (hash ^ at[i]) * 0x100000001b3u;
-  size_t slot = (size_t)(hash >> 7) & (t->slots - 1);
+  size_t slot = (size_t)(situ__hash(SITU__HASH, v, sizeof *v) >> 7) & (t->slots - 1);
   while (t->made[slot].kernel && memcmp(&t->made[slot].variant, v, sizeof *v) != 0) slot = (slot + 1) & (t->slots - 1);
   return &t->made[slot];
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "backend/opencl/opencl.h"
+#include "base/hash.h"
 
 enum { PATH = 4096, KEY = 32, MOST = 64 << 20, BOUND_MIB = 256, ABANDONED = 3600 };
 
@@ -21,12 +22,6 @@ typedef struct header {
   uint64_t bytes, sum;
 } header;
 static const char magic[8] = "situ-cl1";
-
-static uint64_t checksum(const unsigned char *data, size_t bytes) {
-  uint64_t sum = 0xcbf29ce484222325u;
-  for (size_t i = 0; i < bytes; i++) sum = (sum ^ data[i]) * 0x100000001b3u;
-  return sum;
-}
 
 /* Programs are passed to the driver unchecked: the directory must belong to this user and not be writable by others. A
    missing one is created so. */
@@ -64,7 +59,7 @@ static void make_directories(char *path) {
 /* One byte of a file for each key. An open file description lock, so that two devices of one process exclude each
    other, too. */
 static struct flock byte_of(const char *key, short kind) {
-  const uint64_t place = checksum((const unsigned char *)key, strlen(key)) >> 2;
+  const uint64_t place = situ__hash_text(key) >> 2;
   return (struct flock){ .l_type = kind, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1 };
 }
 
@@ -113,7 +108,7 @@ unsigned char *situ__cl_disk_read(const char *key, size_t *bytes) {
   unsigned char *data = NULL;
   bool good = transfer(read, file, &h, sizeof h) && memcmp(h.magic, magic, sizeof magic) == 0 && h.bytes <= MOST;
   if (good) data = situ__host->alloc((size_t)h.bytes);
-  good = data && transfer(read, file, data, (size_t)h.bytes) && checksum(data, (size_t)h.bytes) == h.sum;
+  good = data && transfer(read, file, data, (size_t)h.bytes) && situ__hash(SITU__HASH, data, (size_t)h.bytes) == h.sum;
   if (good) (void)futimens(file, NULL); /* marks it as used */
   (void)close(file);
   if (good) {
@@ -193,7 +188,7 @@ void situ__cl_disk_write(const char *key, const unsigned char *binary, size_t by
   (void)snprintf(own, sizeof own, "%s.%ld", path, (long)getpid());
   int file = open(own, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return;
-  header h = { .bytes = bytes, .sum = checksum(binary, bytes) };
+  header h = { .bytes = bytes, .sum = situ__hash(SITU__HASH, binary, bytes) };
   memcpy(h.magic, magic, sizeof magic);
   bool good =
       transfer(write_bytes, file, &h, sizeof h) && transfer(write_bytes, file, (void *)(uintptr_t)binary, bytes);

@@ -73,9 +73,6 @@ const char *situ__cl_text_of(situ__kernel_text text);
 /* Declarations of all functions that kernel sources call, for drivers that benefit from them. */
 const char *situ__cl_builtins(void);
 
-/* A hash step: different data gives different numbers. */
-#define SITU__CL_MIX 0xcbf29ce484222325u
-uint64_t situ__cl_mix(uint64_t hash, const void *data, size_t bytes);
 /* Hash of everything that determines what kernels compute: driver, device, options and sources. 0: out of memory. The
    device is entered. */
 uint64_t situ__cl_identity(situ__cl_device *device);

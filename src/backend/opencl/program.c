@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/opencl/opencl.h"
+#include "base/hash.h"
 
 static const char *const text_name[] = {
 #define ROW(name) #name,
@@ -38,19 +39,13 @@ static void prologue(const situ__cl_device *d, const situ__call *call, char *out
   (void)snprintf(out + used, size - (size_t)used, "#line 1 \"%s\"\n", text_name[v->text]);
 }
 
-uint64_t situ__cl_mix(uint64_t hash, const void *data, size_t bytes) {
-  const unsigned char *at = data;
-  for (size_t i = 0; i < bytes; i++) hash = (hash ^ at[i]) * 0x100000001b3u;
-  return hash;
-}
-
 /* Key of a program on disk: a hash of everything that determines how it compiles. */
 static void program_key(const situ__cl_device *d, const char *head, const char *text, char key[33]) {
-  uint64_t half[2] = { SITU__CL_MIX, 0x9ae16a3b2f90404fu };
+  uint64_t half[2] = { SITU__HASH, 0x9ae16a3b2f90404fu };
   for (int k = 0; k < 2; k++) {
-    half[k] = situ__cl_mix(half[k], &d->identity, sizeof d->identity);
-    half[k] = situ__cl_mix(half[k], head, strlen(head) + 1);
-    half[k] = situ__cl_mix(half[k], text, strlen(text));
+    half[k] = situ__hash(half[k], &d->identity, sizeof d->identity);
+    half[k] = situ__hash(half[k], head, strlen(head) + 1);
+    half[k] = situ__hash(half[k], text, strlen(text));
   }
   (void)snprintf(key, 33, "%016llx%016llx", (unsigned long long)half[0], (unsigned long long)half[1]);
 }
@@ -73,9 +68,9 @@ static bool identify(situ__cl_device *d) {
   if (!d->build) return false;
   (void)snprintf(d->build, bytes, "%s%s", options, given);
   const char *const all[] = { d->build, d->known.name, d->known.driver, version };
-  d->identity = SITU__CL_MIX;
+  d->identity = SITU__HASH;
   for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-    d->identity = situ__cl_mix(d->identity, all[k], strlen(all[k]) + 1);
+    d->identity = situ__hash(d->identity, all[k], strlen(all[k]) + 1);
   return true;
 }
 
@@ -83,10 +78,10 @@ static const char *options_of(const situ__cl_device *d, bool ours) { return d->b
 
 uint64_t situ__cl_identity(situ__cl_device *d) {
   if (!d->build && !identify(d)) return 0;
-  uint64_t hash = situ__cl_mix(d->identity, SITU_VERSION_STRING, sizeof SITU_VERSION_STRING);
+  uint64_t hash = situ__hash(d->identity, SITU_VERSION_STRING, sizeof SITU_VERSION_STRING);
   for (int k = 0; k < SITU__TEXT_COUNT; k++) {
     const char *text = situ__cl_text_of((situ__kernel_text)k);
-    hash = situ__cl_mix(hash, text, strlen(text));
+    hash = situ__hash(hash, text, strlen(text));
   }
   return hash;
 }

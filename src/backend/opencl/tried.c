@@ -7,19 +7,20 @@
 #include <string.h>
 
 #include "backend/opencl/trial.h"
+#include "base/hash.h"
 
 /* ---- families ------------------------------------------------------------------------------- */
 
 static uint64_t mix_view(uint64_t hash, const situ_view_desc *v, bool *dense) {
   const unsigned char dtype = v ? v->dtype : 0;
   *dense = *dense && (!v || v->contiguous);
-  return situ__cl_mix(hash, &dtype, 1);
+  return situ__hash(hash, &dtype, 1);
 }
 
 /* Hash of everything that determines which kernels a piece of work uses, except sizes. */
 static uint64_t family_of(const situ_work *w) {
   bool dense = true;
-  uint64_t hash = SITU__CL_MIX;
+  uint64_t hash = SITU__HASH;
   for (int k = 0; k < w->ins; k++) hash = mix_view(hash, w->in[k], &dense);
   for (int k = 0; k < w->outs; k++) hash = mix_view(hash, w->out[k], &dense);
   for (int k = 0; w->list_count && k < 3; k++) hash = mix_view(hash, w->list->state[k], &dense);
@@ -29,7 +30,7 @@ static uint64_t family_of(const situ_work *w) {
     (unsigned char)w->verb,           (unsigned char)w->op, (unsigned char)w->compute, (unsigned char)w->ins, dense,
     x && w->integer[0] == x->ndim - 1
   };
-  hash = situ__cl_mix(hash, rest, sizeof rest);
+  hash = situ__hash(hash, rest, sizeof rest);
   return hash ? hash : 1;
 }
 

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/handle.h"
+#include "base/hash.h"
 #include "base/map.h"
 #include "base/problem.h"
 #include "situ/blocks.h"
@@ -195,11 +196,7 @@ static bool is_open(const builder *b, int d, const char *path, size_t length) {
 }
 
 /* A hash as a key for the map: there are many names, and collisions are rare. */
-static const void *key_of(const char *path) {
-  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-  for (; *path; path++) hash = (hash ^ (unsigned char)*path) * 0x100000001b3u;
-  return (const void *)(uintptr_t)(hash | 1);
-}
+static const void *key_of(const char *path) { return (const void *)(uintptr_t)(situ__hash_text(path) | 1); }
 
 /* The tensor of a path; -1: there is none yet. */
 static int64_t find(const builder *b, const char *path) {

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/hash.h"
 #include "place/lint/lint.h"
 
 static bool is_meta(const situ_tensor *t) { return situ_device_of(t).kind == SITU_META; }
@@ -97,11 +98,6 @@ static bool equal_bits(situ_tensor *a, situ_tensor *b, char *left, char *right, 
   return true;
 }
 
-static uint64_t add_hash(uint64_t hash, const void *data, size_t bytes) { /* FNV-1a */
-  for (const unsigned char *c = data; bytes--; c++) hash = (hash ^ *c) * 0x100000001b3u;
-  return hash;
-}
-
 /* A hash of a parameter's name, shape, dtype and first elements; 0: cannot have a twin. Constant values, such as zeros
    and ones, are common initial values and do not count as twins. */
 static bool fingerprint(const situ__part *p, char *buffer, uint64_t *print) {
@@ -115,10 +111,10 @@ static bool fingerprint(const situ__part *p, char *buffer, uint64_t *print) {
   if (memcmp(buffer, buffer + size, (size_t)(n - 1) * size) == 0) return true;
   const situ_shape shape = situ_shape_of(t);
   const situ_dtype dtype = situ_dtype_of(t);
-  uint64_t hash = add_hash(0xcbf29ce484222325u, buffer, (size_t)n * size);
-  hash = add_hash(hash, shape.dim, (size_t)shape.ndim * sizeof *shape.dim);
-  hash = add_hash(hash, &dtype, sizeof dtype);
-  *print = add_hash(hash, p->slot->name, strlen(p->slot->name)) | 1;
+  uint64_t hash = situ__hash(SITU__HASH, buffer, (size_t)n * size);
+  hash = situ__hash(hash, shape.dim, (size_t)shape.ndim * sizeof *shape.dim);
+  hash = situ__hash(hash, &dtype, sizeof dtype);
+  *print = situ__hash(hash, p->slot->name, strlen(p->slot->name)) | 1;
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "place/preflight/check.h"
 
 enum { PATH = 256, SITE = 256 };
@@ -23,14 +24,13 @@ static const char *copied(situ__preflight *p, const char *text) {
   return copy;
 }
 
-/* FNV-1a of texts, NULL as "". Not 0. */
+/* A hash of texts, NULL as "". Not 0. */
 static uintptr_t hash_texts(int count, const char *const *text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (int i = 0; i < count; i++)
-    for (const char *c = text[i] ? text[i] : "";; c++) {
-      hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-      if (!*c) break;
-    }
+  uint64_t hash = SITU__HASH;
+  for (int i = 0; i < count; i++) {
+    const char *at = text[i] ? text[i] : "";
+    hash = situ__hash(hash, at, strlen(at) + 1);
+  }
   return (uintptr_t)hash | 1;
 }
 
