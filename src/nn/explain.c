@@ -38,9 +38,16 @@ static const situ_nn_module *holder(const void *part, matcher *matches, const si
   return NULL;
 }
 
+/* The same for a tensor: none holds an activation, and no module is looked at for one. */
+static const situ_nn_module *holder_of_tensor(const situ_tensor *t, matcher *matches, const situ_nn_slot **slot) {
+  return situ_is_registered(t) ? holder(t, matches, slot) : NULL;
+}
+
 /* The same for a module. The one that holds it is known if there is only one. */
 static const situ_nn_module *holder_of(const situ_nn_module *m, const situ_nn_slot **slot) {
-  const situ_nn_module *by = __atomic_load_n(&m->parents, __ATOMIC_RELAXED) == 1 ? m->holder : NULL;
+  const int32_t parents = __atomic_load_n(&m->parents, __ATOMIC_RELAXED);
+  if (!parents) return NULL;
+  const situ_nn_module *by = parents == 1 ? m->holder : NULL;
   const bool there = by && m->place < by->count && by->slots[m->place].held == m;
   *slot = there ? &by->slots[m->place] : by ? slot_in(by, m, is_it) : NULL;
   return *slot ? by : holder(m, is_it, slot);
@@ -55,7 +62,8 @@ static const situ_nn_module *path_of(const void *part, bool module, char path[SI
   const situ_nn_module *root = module ? part : NULL, *above;
   const situ_nn_slot *slot;
   *at = 0;
-  for (int depth = 0; depth <= SITU__NN_DEPTH && (above = root ? holder_of(root, &slot) : holder(part, is_it, &slot));
+  for (int depth = 0;
+       depth <= SITU__NN_DEPTH && (above = root ? holder_of(root, &slot) : holder_of_tensor(part, is_it, &slot));
        depth++) {
     size_t length = strlen(slot->name) + 1;
     if ((size_t)(at - text) < length) break;
@@ -289,7 +297,7 @@ static void look_at(situ_explained *x, const situ_nn_module *root) {
   const situ_nn_module *own = path_of(x->tensor, false, x->path);
   if (!own && is_input(x)) {
     x->held = SITU_HELD_INPUT;
-  } else if (!own && !unregistered(x) && holder(x->tensor, on_its_storage, &slot)) {
+  } else if (!own && !unregistered(x) && holder_of_tensor(x->tensor, on_its_storage, &slot)) {
     own = path_of(slot->held, false, x->path);
     x->view = true;
   }
