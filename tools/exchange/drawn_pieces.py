@@ -205,7 +205,7 @@ def writes(s):
                 f"v.unfold({d}, 1, 1)", f"v.unsqueeze({d})", "v.T" if r == 2 else "v", f"v.chunk(2, {d})[0]", "v.diagonal()" if r > 1 else "v", "v.detach()", "v.flatten()", "v.movedim(0, -1)")
     number = pick(2, 0.5, True, 3, 2.0) if dtype.startswith(("float", "bfloat")) else pick(2, True, 3)
     change = pick(f"w.fill_({pick(2, 0.5, 2.0, True)})", "w.zero_()", f"w.masked_fill_(w > 0, {pick(1, 0.5, 0)})", f"w[...] = {pick(1, 0.5, 2.0)}", "w.copy_(w.flip(0) if w.dim() else w)",
-                  "w.logical_not_()", "w.bitwise_not_()" if "float" not in dtype else "w.sin_()", f"w.index_fill_(0, torch.tensor([0, -1]), {pick(1, 0)})" if r > 1 else "w.zero_()")
+                  "w.logical_not_()" if "float" not in dtype else "w.sign_()", "w.bitwise_not_()" if "float" not in dtype else "w.sin_()", f"w.index_fill_(0, torch.tensor([0, -1]), {pick(1, 0)})" if r > 1 else "w.zero_()")
     if dtype != "bool":
         change = pick(change, f"w.add_({number})", f"w.mul_({number})", f"w.sub_({pick(1, 2)})", f"w.add_(w, alpha={pick(2, 3)})", "w.neg_()", "w.abs_()", f"w.clamp_({pick(0, -1)}, 2)", f"w += {number}", "w.square_()",
                       f"w.pow_({pick(2, 3)})", "w.sub_(w * 2)", "w.div_(2)" if "float" in dtype else "w.floor_divide_(2)", "w.relu_()", f"w.remainder_({pick(3, 2)})", "w.mul_(w)", "w.add_(True)",
