@@ -46,6 +46,9 @@ target_include_directories(situ_listed PRIVATE
 target_link_libraries(situ_listed PRIVATE situ_flags Threads::Threads m)
 
 add_subdirectory(support/numbered)
+if(NOT (SITU_SANITIZE OR SITU_COVERAGE OR SITU_FUZZ OR SITU_TEST_ROOMS))
+  add_subdirectory(support/counted)
+endif()
 
 # What stands between the module and libOpenCL in tests of failures, and of devices that CI does not have.
 if(SITU_HAVE_OPENCL)

@@ -1,0 +1,164 @@
+/* Calls that take a model do as much for a layer of a large one as of a small one: counted are the blocks of the
+   library's code for models that run, in models of 1,000 and of 10,000 layers. Ten times as many are right, and some more
+   where something is sorted; a look at all layers for each would be a hundred times as many. What libc does is not
+   counted.
+   SPDX-License-Identifier: MIT */
+/* test-links: situ_counted */
+#include <stdio.h>
+
+#include "situ/situ.h"
+#include "support/pairs.h"
+
+enum { FEW = 1000, MANY = 10000, WIDTH = 4 };
+#define MOST 14.0 /* 10 for each layer as much; n log n is 13.4 */
+
+static _Thread_local uint64_t blocks;
+
+/* Called by each block (support/counted). */
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void) { blocks++; }
+
+typedef struct model {
+  int size;
+  situ_nn_module *net, *program;
+  situ_tensor *x;
+  situ_tree *inputs, *state;
+  situ_optim *optim;
+} model;
+
+static situ_nn_module *make(int size) {
+  situ_nn_module *net = situ_nn_sequential_of(0, NULL);
+  for (int k = 0; k < size; k++)
+    net = situ_nn_append(net, situ_nn_linear(WIDTH, WIDTH, &(situ_nn_linear_options){ .no_bias = true }));
+  assert_non_null(net);
+  return net;
+}
+
+/* ---- calls ---- */
+
+static void make_model(model *m) { situ_nn_free(make(m->size)); }
+static void clone_model(model *m) { situ_nn_free(situ_nn_clone(m->net)); }
+static void load_state(model *m) { expect_ok(situ_nn_load_state_dict(m->net, m->state, NULL)); }
+static void look_up(model *m) {
+  char path[32];
+  for (int k = 0; k < m->size; k++) {
+    (void)snprintf(path, sizeof path, "%d.weight", k);
+    assert_non_null(situ_nn_get_tensor(m->net, path));
+  }
+}
+static void move_model(model *m) {
+  expect_ok(situ_nn_to(m->net, situ_dev("sim:0")));
+  expect_ok(situ_nn_to(m->net, situ_dev("cpu")));
+}
+static void lint(model *m) {
+  situ_optim *const optims[] = { m->optim };
+  expect_ok(situ_place_lint(m->net, &(situ_lint_options){ .optims = optims, .optim_count = 1 }));
+}
+static void check(model *m) { expect_ok(situ_place_check(m->net, m->inputs, NULL, NULL)); }
+static void plan(model *m) {
+  const situ_nn_to_options o = { .device = situ_dev("sim:0") };
+  assert_true(situ_place_plan_to_string(m->net, &o, NULL, NULL, 0) > 0);
+}
+static void draw(model *m) { expect_ok(situ_place_svg(m->net, "net.svg", NULL)); }
+static void lock(model *m) {
+  expect_ok(situ_place_lock_write(m->net, "net.lock"));
+  expect_ok(situ_place_lock_check(m->net, "net.lock"));
+}
+static void train(model *m) {
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(m->net, m->x), NULL), NULL));
+  expect_ok(situ_optim_step(m->optim));
+}
+static void capture(model *m) {
+  situ_scope s;
+  expect_ok(situ_graph_capture_begin(situ_dev("cpu")));
+  situ_scope_begin(&s);
+  train(m);
+  expect_ok(situ_scope_end(&s));
+  situ_graph *graph = situ_graph_capture_end();
+  assert_non_null(graph);
+  situ_graph_free(graph);
+}
+static void state_of_optimizer(model *m) {
+  situ_tree *state = situ_optim_state_dict(m->optim);
+  expect_ok(situ_optim_load_state_dict(m->optim, state));
+  situ_tree_free(state);
+}
+static void save(model *m) { expect_ok(situ_save("net.safetensors", m->state, NULL)); }
+static void load(model *m) {
+  (void)m;
+  situ_tree *state = situ_load("net.safetensors", NULL);
+  assert_non_null(state);
+  situ_tree_free(state);
+}
+static void export_model(model *m) { assert_non_null(m->program = situ_export(m->net, m->inputs)); }
+static void run_program(model *m) { assert_non_null(situ_nn_forward(m->program, m->x)); }
+static void save_program(model *m) { expect_ok(situ_export_save(m->program, "net.pt2")); }
+static void load_program(model *m) {
+  situ_nn_free(m->program);
+  assert_non_null(m->program = situ_export_load("net.pt2", NULL));
+}
+
+static const struct call {
+  const char *name;
+  void (*run)(model *m);
+} calls[] = { { "make and free", make_model },
+              { "clone", clone_model },
+              { "load_state_dict", load_state },
+              { "get_tensor", look_up },
+              { "to sim:0 and back", move_model },
+              { "place_lint", lint },
+              { "place_check", check },
+              { "place_plan", plan },
+              { "place_svg", draw },
+              { "place_lock", lock },
+              { "a training step", train },
+              { "capture of a training step", capture },
+              { "optimiser's state", state_of_optimizer },
+              { "save", save },
+              { "load", load },
+              { "export", export_model },
+              { "forward of a program", run_program },
+              { "export_save", save_program },
+              { "export_load", load_program } };
+enum { CALLS = sizeof calls / sizeof *calls };
+
+static void count_blocks(int size, uint64_t counts[CALLS]) {
+  model m = { .size = size, .net = make(size), .x = situ_ones(SITU_SHAPE(1, WIDTH), NULL) };
+  m.inputs = situ_tree_of(1, &m.x);
+  m.state = situ_nn_state_dict(m.net);
+  m.optim = situ_optim_sgd(situ_nn_parameters(m.net), 1e-3, NULL);
+  for (int k = 0; k < CALLS; k++) {
+    situ_scope s;
+    situ_scope_begin(&s);
+    blocks = 0;
+    calls[k].run(&m);
+    counts[k] = blocks;
+    expect_ok(situ_scope_end(&s));
+  }
+  situ_optim_free(m.optim);
+  situ_tree_free(m.state);
+  situ_tree_free(m.inputs);
+  situ_nn_free(m.program);
+  situ_nn_free(m.net);
+}
+
+static void a_layer_costs_as_much_in_a_large_model(void **state) {
+  (void)state;
+  uint64_t few[CALLS], many[CALLS];
+  bool good = true;
+  expect_ok(situ_set_num_threads(1));
+  count_blocks(FEW, few);
+  count_blocks(MANY, many);
+  for (int k = 0; k < CALLS; k++) {
+    const double growth = (double)many[k] / (double)few[k];
+    printf("%-28s %8.0f %8.0f blocks a layer, %.1f times as many in all\n", calls[k].name, (double)few[k] / FEW,
+           (double)many[k] / MANY, growth);
+    good = good && few[k] && growth <= MOST;
+  }
+  assert_true(good);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { TEST(a_layer_costs_as_much_in_a_large_model) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
