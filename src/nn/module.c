@@ -89,78 +89,10 @@ void *situ_nn_alloc(const situ_nn_type *type) {
   return m;
 }
 
-/* Looks from slot *next on, which gets the one after it: parts are often registered in the order in which they are
-   made. */
-static bool holds(const situ_nn_module *m, const situ_tensor *t, int64_t *next) {
-  const bool anywhere = __atomic_load_n(&situ_desc(t)->storage->slots, __ATOMIC_RELAXED) > 0;
-  for (int64_t i = 0; i < m->count && anywhere; i++) {
-    const int64_t at = (*next + i) % m->count;
-    if (m->slots[at].held != t) continue;
-    *next = at + 1;
-    return true;
-  }
-  return false;
-}
-
-/* Offset of the field that points to the tensor; 0: none. */
-static size_t shown_at(const situ_nn_module *m, const situ_tensor *t) {
-  for (size_t at = sizeof *m; at + sizeof t <= m->type->size; at += sizeof t) {
-    const situ_tensor *field;
-    memcpy(&field, (const char *)m + at, sizeof field);
-    if (field == t) return at;
-  }
-  return 0;
-}
-
-/* True if a field of a module below m still points to it. */
-static bool shown_below(const situ_nn_module *m, const situ_tensor *t, int depth) {
-  for (int64_t i = 0; i < m->count && depth < SITU__NN_DEPTH; i++) {
-    const situ_nn_module *child = m->slots[i].held;
-    if (!situ__nn_is_child(&m->slots[i])) continue;
-    for (int64_t k = 0; k < child->stray_count; k++)
-      if (child->strays[k].tensor == t && child->strays[k].offset) return true;
-    if (shown_below(child, t, depth + 1)) return true;
-  }
-  return false;
-}
-
-static uint64_t serial(const situ_tensor *t) { return situ_desc(t)->storage->serial; }
-
-static bool note_stray(situ_nn_module *m, const situ_tensor *t, size_t offset) {
-  size_t bytes = (size_t)(m->stray_count + 1) * sizeof *m->strays;
-  situ_nn_stray *strays = situ__realloc(m->strays, bytes);
-  if (!strays) return situ__no_memory("nn_done", bytes), false;
-  m->strays = strays;
-  m->strays[m->stray_count++] = (situ_nn_stray){ t, serial(t), offset };
-  return true;
-}
-
-/* Ends the scope of a module that is being built. A tensor in a field that was not registered lives as long as if this
-   scope had not existed. */
-static void end_build(situ_nn_module *m) {
-  struct situ_nn_build *build = m->build;
-  if (!build) return;
-  if (situ_scope_is_open(&build->scope)) {
-    situ_tensor *const *made;
-    const int64_t count = situ_scope_owned(&build->scope, &made);
-    int64_t next = 0;
-    for (int64_t i = 0; i < count; i++) {
-      situ_tensor *t = made[i];
-      if (!situ__is(SITU__A_TENSOR, t) || holds(m, t, &next)) continue;
-      size_t offset = shown_at(m, t);
-      if ((offset || situ_owners(t) > 1) && !note_stray(m, t, offset)) m->broken = true;
-      if (offset || shown_below(m, t, 0)) situ_escape(&build->scope, t);
-    }
-    SITU_IGNORE(situ_scope_end(&build->scope));
-  }
-  m->build = NULL;
-  situ__free(build);
-}
-
 situ_nn_module *situ_nn_done(void *module) {
   situ_nn_module *m = module;
   if (!situ__nn_given("nn_done", "module", m)) return NULL;
-  end_build(m);
+  situ__nn_end_build(m);
   if (!m->broken) return m;
   if (situ_error() == SITU_OK) /* the program has cleared the error that broke it */
     situ__fail(SITU_E_STATE, "nn_done", "%s: a registration failed, so the module is freed", m->type->name);
@@ -303,7 +235,7 @@ static void destroy(situ_nn_module *m) {
   situ__nn_unlock();
   m->older = NULL;
   while (m) {
-    end_build(m);
+    situ__nn_end_build(m);
     if (m->type->release) m->type->release(m);
     situ_nn_module *const next = m->children ? orphan(m, m->older) : m->older;
     look_ahead(next);
@@ -455,7 +387,7 @@ static bool put_part(const char *op, situ_nn_module *m, const char *name, void *
     situ__nn_lock();
     m->children += (kind == SITU_NN_CHILD) - !tensor;
     forget_holder(m, slot);
-    *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? serial(old.held) : 0 };
+    *slot = (situ_nn_slot){ old.name, kind, offset, part, tensor ? situ_desc(old.held)->storage->serial : 0 };
     note_holder(m, slot - m->slots);
     situ__nn_unlock();
     count_owner(kind, part, 1);

@@ -97,6 +97,11 @@ static void load_program(model *m) {
   situ_nn_free(m->program);
   assert_non_null(m->program = situ_export_load("net.pt2", NULL));
 }
+static void save_onnx(model *m) { expect_ok(situ_onnx_export(m->program, "net.onnx", NULL)); }
+static void load_onnx(model *m) {
+  situ_nn_free(m->program);
+  assert_non_null(m->program = situ_export_load("net.onnx", NULL));
+}
 
 static const struct call {
   const char *name;
@@ -119,7 +124,9 @@ static const struct call {
               { "export", export_model },
               { "forward of a program", run_program },
               { "export_save", save_program },
-              { "export_load", load_program } };
+              { "export_load", load_program },
+              { "onnx_export", save_onnx },
+              { "export_load of .onnx", load_onnx } };
 enum { CALLS = sizeof calls / sizeof *calls };
 
 static void count_blocks(int size, uint64_t counts[CALLS]) {
