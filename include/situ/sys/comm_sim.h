@@ -37,6 +37,8 @@ SITU_API SITU_CHECKED situ_status situ_comm_sim_fail(situ_comm_sim *world, int r
                                                      int64_t nth);
 /** Number of transfers that a rank has begun so far; -1 on error. */
 SITU_API int64_t situ_comm_sim_transfers(situ_comm_sim *world, int rank);
+/** Number of messages that a rank has sent to one other rank so far: headers, and the values of SEND; -1 on error. */
+SITU_API int64_t situ_comm_sim_messages(situ_comm_sim *world, int rank);
 /** Bytes of values that a rank has given to collectives so far; -1 on error. */
 SITU_API int64_t situ_comm_sim_bytes(situ_comm_sim *world, int rank);
 /** Frees the world, when its last communicator has been freed. NULL is fine. */

@@ -92,23 +92,22 @@ situ_status situ_comm_sim_fail(situ_comm_sim *world, int rank, situ_comm_sim_fau
   return SITU_OK;
 }
 
-int64_t situ_comm_sim_transfers(situ_comm_sim *world, int rank) {
-  static const char op[] = "comm_sim_transfers";
-  if (!is_world(op, world) || !is_rank(op, world, rank)) return -1;
-  situ__mutex_lock(&world->lock);
-  const int64_t begun = world->rank[rank].begun;
-  situ__mutex_unlock(&world->lock);
-  return begun;
+/* What the world knows of a rank now. Its counts are -1 after an error, which it records. */
+static situ__sim_rank look_at(const char *op, situ_comm_sim *w, int rank) {
+  if (!is_world(op, w) || !is_rank(op, w, rank)) return (situ__sim_rank){ .begun = -1, .messages = -1, .bytes = -1 };
+  situ__mutex_lock(&w->lock);
+  const situ__sim_rank now = w->rank[rank];
+  situ__mutex_unlock(&w->lock);
+  return now;
 }
 
-int64_t situ_comm_sim_bytes(situ_comm_sim *world, int rank) {
-  static const char op[] = "comm_sim_bytes";
-  if (!is_world(op, world) || !is_rank(op, world, rank)) return -1;
-  situ__mutex_lock(&world->lock);
-  const int64_t bytes = world->rank[rank].bytes;
-  situ__mutex_unlock(&world->lock);
-  return bytes;
+int64_t situ_comm_sim_transfers(situ_comm_sim *world, int rank) {
+  return look_at("comm_sim_transfers", world, rank).begun;
 }
+int64_t situ_comm_sim_messages(situ_comm_sim *world, int rank) {
+  return look_at("comm_sim_messages", world, rank).messages;
+}
+int64_t situ_comm_sim_bytes(situ_comm_sim *world, int rank) { return look_at("comm_sim_bytes", world, rank).bytes; }
 
 situ_comm *situ_comm_sim_rank(situ_comm_sim *world, int rank, const situ_comm_options *options) {
   static const char op[] = "comm_sim_rank";

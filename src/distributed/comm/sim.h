@@ -45,6 +45,16 @@ typedef enum situ__sim_state {
   SITU__SIM_LEFT /* its communicator has been freed */
 } situ__sim_state;
 
+/* A rank, as the world knows it. */
+typedef struct situ__sim_rank {
+  situ__sim_state state;
+  int64_t begun, messages, collectives; /* transfers so far; those that it sent to one rank; calls of all ranks */
+  int64_t bytes;                        /* of values, for collectives */
+  situ_comm_sim_fault fault;
+  int64_t fault_at; /* the transfer that fails; 0: none */
+  situ__sim_transfer *receives;
+} situ__sim_rank;
+
 struct situ_comm_sim {
   uint32_t head;
   int32_t refs;     /* the program's, and one for each communicator */
@@ -53,14 +63,7 @@ struct situ_comm_sim {
   situ_comm_sim_options options;
   situ__sim_message *messages; /* in the order in which they were sent */
   situ__sim_meeting *meetings;
-  struct {
-    situ__sim_state state;
-    int64_t begun, collectives; /* transfers so far */
-    int64_t bytes;              /* of values, for collectives */
-    situ_comm_sim_fault fault;
-    int64_t fault_at; /* the transfer that fails; 0: none */
-    situ__sim_transfer *receives;
-  } rank[SITU_COMM_SIM_MAX];
+  situ__sim_rank rank[SITU_COMM_SIM_MAX];
 };
 
 /* A rank's end of the world: the engine's state. */

@@ -37,6 +37,7 @@ static bool post_message(situ_comm_sim *w, int rank, const situ_comm_transfer *t
   const size_t bytes = (size_t)t->count * situ_dtype_size(t->dtype);
   situ__sim_message *m = situ__alloc(sizeof *m + bytes), **last = &w->messages;
   if (!m) return false;
+  w->rank[rank].messages++;
   *m = (situ__sim_message){ .from = rank, .to = t->peer, .tag = t->tag, .lost = lost, .bytes = bytes };
   m->ready = arrival(w, rank);
   if (bytes) memcpy(m->data, t->send, bytes);

@@ -289,54 +289,6 @@ static bool step_own(const situ_dist_zero *z, double grad_scale) {
   return situ_scope_end(&s) == SITU_OK && good && dropped;
 }
 
-/* Parts on their way at once: their memory is bounded, and each wait serves several. */
-enum { IN_FLIGHT = 8 };
-typedef struct flight {
-  const situ__zero_part *part;
-  situ_comm_request *request;
-} flight;
-
-/* The owner sends its part. */
-static bool send_part(const situ_dist_zero *z, const situ__zero_part *p, flight *f) {
-  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = situ_dtype_of(p->values), .count = p->count,
-                                .peer = p->rank, .name = situ_tree_key(z->parameters, p->parameter) };
-  *f = (flight){ p, situ__comm_open_for(step_op, z->comm, &call, situ__comm_way_of(z->comm, &call, p->values)) };
-  if (!f->request || !situ__comm_fill(f->request, p->values)) return false;
-  situ__comm_post(z->comm, f->request);
-  return true;
-}
-
-static bool receive_part(const situ_dist_zero *z, flight *f) {
-  situ_comm_request *r = f->request;
-  const bool good = !r || (situ__comm_finish(step_op, r) &&
-                           (f->part->rank == z->comm->rank || situ__comm_write(r, 0, f->part->values)));
-  situ__comm_close(r);
-  f->request = NULL;
-  return good;
-}
-
-static bool exchange_parts(const situ_dist_zero *z) {
-  SITU__ALONE(in, &z->comm->alone, step_op, "this communicator");
-  flight flights[IN_FLIGHT] = { { 0 } };
-  bool good = in != NULL;
-  int at = 0;
-  for (int64_t k = 0; good && k < z->part_count; k++) {
-    if (!situ__zero_has_gradient(z, z->parts[k].parameter)) continue;
-    good = receive_part(z, &flights[at]) && send_part(z, &z->parts[k], &flights[at]);
-    at = (at + 1) % IN_FLIGHT;
-  }
-  for (int i = 0; good && i < IN_FLIGHT; i++, at = (at + 1) % IN_FLIGHT) good = receive_part(z, &flights[at]);
-  if (!good && in)
-    situ__comm_fail(z->comm, SITU_E_COMM, z->comm->rank, "rank %d gave up in the exchange of parameters: %.159s",
-                    z->comm->rank, situ_error_message());
-  for (int i = 0; i < IN_FLIGHT; i++) situ__comm_close(flights[i].request);
-  return good;
-}
-
-static situ_status exchange(const situ_dist_zero *z) {
-  return exchange_parts(z) ? situ_comm_barrier(z->comm, "the end of a step") : situ_error();
-}
-
 /* No hook is in the middle of ddp's exchange, and no other optimiser has the parts of these gradients. */
 static bool can_step(const situ_dist_zero *z) {
   if (z->comm->held)
@@ -368,7 +320,7 @@ situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale) {
     situ_comm_abort(z->comm, situ_error_message());
     return situ_error();
   }
-  if (!z->shards) return exchange(z);
+  if (!z->shards) return situ__zero_exchange(z) ? situ_comm_barrier(z->comm, "the end of a step") : situ_error();
   situ__zero_note_step(z); /* parts are exchanged when a unit needs them */
   return SITU_OK;
 }

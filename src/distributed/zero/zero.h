@@ -51,6 +51,10 @@ static inline int64_t situ__zero_gradients(const situ_dist_zero *z) {
 /* situ_dist_zero_step with gradients that are multiplied by grad_scale first. */
 situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale);
 
+/* Behind a step of stages 1 and 2: all ranks get the elements that others have stepped (exchange.c). Returns false
+   after recording an error. */
+bool situ__zero_exchange(const situ_dist_zero *z);
+
 /* ---- gradients in parts: stage 2 (zero/parts.c) ---- */
 
 /* Divides the parameters from number `first` on, a new group, as ddp divides their gradients. On error, which it

@@ -1,0 +1,133 @@
+/* What a step costs each rank on 4 and 16 ranks, in messages and bytes, not in time; its bits on 1 to 16. */
+/* test-devices: cpu */
+#include "distributed/models.h"
+#include "distributed/must.h"
+#include "distributed/world.h"
+#include "situ/dist.h"
+
+enum { MICRO_BATCHES = 64, STEPS = 2, TENSORS = 16, LAST = 8 * 16 + 16, ELEMENTS = 6 * 8 + 8 + 6 * (8 * 8 + 8) + LAST };
+
+static situ_nn_module *make_deep(void) {
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(6, 8, NULL));
+  for (int i = 0; i < 6; i++) m = situ_nn_append(m, situ_nn_linear(8, 8, NULL));
+  return situ_nn_append(m, situ_nn_linear(8, 16, NULL));
+}
+static const dist_kind deep = { "deep", make_deep, { 2, { DIST_BATCH, 6 } } };
+
+typedef struct counted {
+  int stage;            /* of ZeRO; 0: every rank has an optimiser of all parameters */
+  int64_t bucket_bytes; /* 1: a bucket for each tensor */
+  bool frozen;          /* all but the last layer */
+  situ_nn_module *model[WORLD_MOST];
+  int64_t messages[WORLD_MOST], bytes[WORLD_MOST]; /* of the last step */
+} counted;
+
+static situ_status freeze(situ_nn_module *m) {
+  situ_tree *all = situ_nn_parameters(m);
+  for (int64_t i = 0; i + 2 < situ_tree_count(all); i++)
+    SITU_IGNORE(!situ_requires_grad_(situ_tree_tensor_at(all, i), false));
+  situ_tree_free(all);
+  return situ_error();
+}
+
+static void train_and_count(world_rank *self) {
+  counted *t = self->payload;
+  const int r = self->rank;
+  situ_nn_module *m = t->model[r];
+  situ_optim *optim = NULL;
+  situ_dist_zero *zero = NULL;
+  const situ_dist_ddp_options options = { .micro_batches = MICRO_BATCHES, .bucket_bytes = t->bucket_bytes };
+  if (t->frozen) MUST(freeze(m) == SITU_OK);
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &options);
+  MUST(ddp);
+  if (t->stage == 0) optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
+  if (t->stage == 1) zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, 1e-3, NULL);
+  if (t->stage == 2) zero = situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_adamw, 1e-3, NULL);
+  MUST(optim || zero);
+  for (int64_t step = 0; step < STEPS; step++) {
+    t->messages[r] = situ_comm_sim_messages(self->world, r);
+    t->bytes[r] = situ_comm_sim_bytes(self->world, r);
+    for (int64_t k = situ_dist_ddp_micro_batches(ddp); k > 0; k--)
+      MUST(dist_micro_batch(&deep, m, test_device(), 100 * step + situ_dist_ddp_micro_batch(ddp)) == SITU_OK);
+    MUST((zero ? situ_dist_zero_step(zero) : situ_optim_step(optim)) == SITU_OK);
+    MUST((zero ? situ_dist_zero_zero_grad(zero) : situ_optim_zero_grad(optim, true)) == SITU_OK);
+    t->messages[r] = situ_comm_sim_messages(self->world, r) - t->messages[r];
+    t->bytes[r] = situ_comm_sim_bytes(self->world, r) - t->bytes[r];
+  }
+out:
+  situ_dist_zero_free(zero);
+  situ_optim_free(optim);
+  situ_dist_ddp_free(ddp);
+}
+
+static void run_counted(counted *t, int size) {
+  world_rank ranks[WORLD_MOST];
+  for (int r = 0; r < size; r++) {
+    situ_manual_seed(77 + (uint64_t)r);
+    t->model[r] = make_deep();
+  }
+  world_run(situ_comm_sim_new(size, NULL), ranks, size, train_and_count, t, 600);
+  for (int r = 0; r < size; r++) expect_rank_ok(&ranks[r]);
+}
+
+/* Headers that a rank sends in a call of all. */
+static int64_t headers(int size) { return size - 1; }
+
+/* Elements of the last layer that a rank owns in stage 1: its layers are divided in order. */
+static int64_t owned(int size, int r) {
+  const int64_t begin = ELEMENTS * r / size, end = ELEMENTS * (r + 1) / size, frozen = ELEMENTS - LAST;
+  return end <= frozen ? 0 : end - (begin > frozen ? begin : frozen);
+}
+
+/* A bucket of gradients goes as parts and comes back as sums, but in stage 2; then the ranks agree. An optimiser in
+   parts exchanges all parameters in one call, or those of few owners in one for each, and ends with a barrier. */
+static int64_t calls(const counted *t, int size) {
+  const int64_t buckets = t->bucket_bytes ? TENSORS : 1;
+  int64_t count = (t->stage == 2 ? 1 : 2) * buckets + 1 + (t->stage ? 2 : 0);
+  for (int r = 0; r < size - 1 && t->stage == 1 && t->frozen; r++) count += owned(size, r) > 0;
+  return count;
+}
+
+static int64_t bytes(const counted *t, int size, int r) {
+  const int64_t gradients = t->frozen ? LAST : ELEMENTS, part = (gradients + size - 1) / size;
+  const int64_t parameters = t->stage == 1 && t->frozen ? owned(size, r) : t->stage ? part : 0;
+  return TENSORS + 4 * (part * (t->stage == 2 ? size : size + 1) + parameters); /* a byte a tensor to agree */
+}
+
+static void expect_counts(const counted *t, int size) {
+  for (int r = 0; r < size; r++)
+    if (t->messages[r] != calls(t, size) * headers(size) || (!t->bucket_bytes && t->bytes[r] != bytes(t, size, r)))
+      fail_msg("stage %d, rank %d of %d: %lld messages of %lld calls, %lld bytes, must be %lld", t->stage, r, size,
+               (long long)t->messages[r], (long long)calls(t, size), (long long)t->bytes[r],
+               (long long)bytes(t, size, r));
+}
+
+static void a_step_costs_what_it_must(void **state) {
+  (void)state;
+  static const int sizes[] = { 1, 2, 3, 8, 4, 16 }; /* counted: the last two */
+  for (int stage = 0; stage < 3; stage++)
+    for (int kind = 0; kind < 3; kind++) {
+      situ_nn_module *alone = NULL;
+      for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int size = sizes[i];
+        counted t = { .stage = stage, .bucket_bytes = kind == 1, .frozen = kind == 2 };
+        run_counted(&t, size);
+        if (!alone) alone = t.model[0];
+        for (int r = size > 1 ? 0 : 1; r < size; r++) {
+          expect_equal_models(t.model[r], alone, deep.name, size);
+          situ_nn_free(t.model[r]);
+        }
+        if (i < 4) continue;
+        print_message("stage %d, %d buckets%s, %d ranks: %lld messages and %lld bytes a rank\n", stage,
+                      t.bucket_bytes ? TENSORS : 1, t.frozen ? " of one layer" : "", size, (long long)t.messages[0],
+                      (long long)t.bytes[0]);
+        expect_counts(&t, size);
+      }
+      situ_nn_free(alone);
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { TEST(a_step_costs_what_it_must) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
