@@ -31,8 +31,8 @@ SITU_API situ_comm_sim *situ_comm_sim_new(int size, const situ_comm_sim_options 
 /** The communicator of one rank of the world, which it keeps alive; each rank has one at a time (SITU_E_STATE). Freed
     before the other ranks are done, the rank counts as lost for them. NULL on error. */
 SITU_API situ_comm *situ_comm_sim_rank(situ_comm_sim *world, int rank, const situ_comm_options *options);
-/** Has the n-th transfer that a rank begins from now (1: the next) fail. A call is several transfers: a header to and
-    from each other rank, and the values. */
+/** Has the n-th transfer that a rank begins from now (1: the next) fail. A call is several transfers: headers to
+    and from some other ranks, and the values. */
 SITU_API SITU_CHECKED situ_status situ_comm_sim_fail(situ_comm_sim *world, int rank, situ_comm_sim_fault fault,
                                                      int64_t nth);
 /** Number of transfers that a rank has begun so far; -1 on error. */

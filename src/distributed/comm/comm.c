@@ -16,7 +16,8 @@ static void free_peers(situ_comm *c) {
   for (int i = 0; c->peers && i < c->size; i++) {
     situ__peer *p = &c->peers[i];
     if (!p->incoming || c->host.engine->abandon(c->host.state, p->incoming)) situ__free(p->next);
-    situ__free(p->inbox);
+    situ__free(p->inbox[0].headers);
+    situ__free(p->inbox[1].headers);
   }
   situ__free(c->peers);
 }
@@ -144,18 +145,24 @@ static void free_request(situ_comm_request *r) {
   situ_drop(&r->target);
   situ__free(r->header);
   situ__free(r->sending);
-  situ__free(r->answered);
   situ__handle_free(r, sizeof *r, NULL);
+}
+
+/* After round k of a collective a rank has heard of 2^(k + 1) ranks (progress.c). */
+static int count_rounds(const situ_comm *c, situ_comm_op op) {
+  int rounds = 0;
+  while (!situ__comm_is_pair(op) && 1 << rounds < c->size) rounds++;
+  return situ__comm_is_pair(op) ? 1 : rounds;
 }
 
 static bool allocate_request(const char *op, const situ_comm *c, situ_comm_request *r) {
   const bool direct = situ__comm_is_direct(r) || r->simulated; /* values are tensors (direct.c), or there are none */
-  r->header = situ__calloc(1, sizeof *r->header);
-  r->sending = situ__calloc((size_t)c->size, sizeof *r->sending);
-  r->answered = situ__calloc((size_t)c->size, sizeof *r->answered);
+  r->rounds = count_rounds(c, r->transfer.op);
+  r->header = situ__calloc((size_t)r->rounds + 1, sizeof *r->header);
+  r->sending = situ__calloc((size_t)r->rounds + 1, sizeof *r->sending);
   r->transfer.send = r->sent && !direct ? situ__alloc(r->sent) : NULL;
   r->transfer.receive = r->received && !direct ? situ__alloc(r->received) : NULL;
-  if (r->header && r->sending && r->answered && (direct || !r->sent || r->transfer.send) &&
+  if (r->header && r->sending && (direct || !r->sent || r->transfer.send) &&
       (direct || !r->received || r->transfer.receive))
     return !situ__comm_is_direct(r) || situ__comm_make_target(r);
   return situ__no_memory(op, r->sent + r->received), false;
@@ -174,10 +181,6 @@ static void fill_request(situ_comm *c, situ_comm_request *r, const situ_comm_cal
   h->step = call->step;
   h->direct = situ__comm_is_direct(r);
   (void)snprintf(h->name, sizeof h->name, "%.63s", call->name ? call->name : "");
-  for (int i = 0; i < c->size; i++) {
-    r->answered[i] = i == c->rank || (pair && i != call->peer);
-    r->awaited += !r->answered[i];
-  }
 }
 
 situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm_call *call) {

@@ -20,28 +20,34 @@ typedef struct situ__comm_header {
   int32_t op, reduction, dtype, peer;
   int64_t number; /* collectives begun so far on this communicator; 0 for SEND and RECEIVE. Of a rank that has given up:
                      the last one that has ended there, with all before it */
+  int64_t behind; /* SEND, RECEIVE: the number of the last collective that its sender began before them */
   int64_t count, step;
-  int32_t direct; /* its sender's values may stay on their device: they do if those of all ranks may */
+  int32_t direct; /* the values of its sender, and of all that it has heard of, may stay on their device */
   char name[SITU__COMM_NAME];
   char text[320];
 } situ__comm_header;
 
-/* Another rank, as this one sees it. */
-typedef struct situ__peer {
-  void *incoming;           /* the engine's request for its next header; NULL: none is awaited any more */
-  situ__comm_header *next;  /* where that arrives */
-  situ__comm_header *inbox; /* headers that no call has asked for yet, in the order of their arrival */
+/* Headers that no call has asked for yet, in the order of their arrival. */
+typedef struct situ__inbox {
+  situ__comm_header *headers;
   size_t count;
   int64_t capacity;
-  bool claimed; /* in a pass over the calls: an earlier one waits for its next header */
-  bool heard;   /* it has said that it gave up */
-  bool silent;  /* it has said nothing since this rank gave up */
-  bool lost;    /* the engine says so: a failure of the calls that still need its header */
+} situ__inbox;
+
+/* Another rank, as this one sees it. */
+typedef struct situ__peer {
+  void *incoming;          /* the engine's request for its next header; NULL: none is awaited any more */
+  situ__comm_header *next; /* where that arrives */
+  situ__inbox inbox[2];    /* of collectives; of SEND and RECEIVE */
+  bool claimed[2];         /* in a pass over the calls: an earlier one waits for its next header */
+  bool heard;              /* it has said that it gave up */
+  bool silent;             /* it has said nothing since this rank gave up */
+  bool lost;               /* the engine says so: a failure of the calls that still need its header */
   situ_comm_report report;
 } situ__peer;
 
 typedef enum situ__comm_stage {
-  SITU__COMM_HEADERS, /* some peer has not come to this call */
+  SITU__COMM_HEADERS, /* some rank has not come to this call, or this rank has not heard of it */
   SITU__COMM_READY,   /* an earlier collective has to begin first */
   SITU__COMM_VALUES,  /* the engine is at work */
   SITU__COMM_DONE,
@@ -62,10 +68,9 @@ struct situ_comm_request {
   situ_comm_transfer transfer;
   void *receive;             /* the program's memory */
   size_t sent, received;     /* bytes */
-  situ__comm_header *header; /* apart, because an engine may read it for longer */
-  void **sending;            /* per rank: the engine's request for the header; NULL: done */
-  bool *answered;            /* per rank: it has come to this call, or need not */
-  int awaited;               /* ranks that have not */
+  situ__comm_header *header; /* one for each round; apart, because an engine may read them for longer */
+  void **sending;            /* per round: the engine's request for the header; NULL: done */
+  int round, rounds;         /* the number of headers that have come, and of those that must */
   const situ__comm_way *way; /* of the values: host memory, or that of a device */
   bool mixed;                /* some rank's values are elsewhere: those of all go through the host */
   bool simulated;            /* of a dry run: nothing is sent, and what arrives has a shape only */
@@ -127,7 +132,7 @@ static inline int64_t situ__dist_first(int64_t total, int rank, int size) {
 
 /* ---- headers (header.c) ---- */
 
-enum { SITU__COMM_MAGIC = 0x53430002 };
+enum { SITU__COMM_MAGIC = 0x53430003 };
 /* Compares a peer's header with this rank's. Returns true if both are of one call, else false with `text` filled. */
 bool situ__comm_match(const situ__comm_header *mine, const situ__comm_header *its, int rank, int peer,
                       char text[SITU__COMM_TEXT]);

@@ -34,7 +34,9 @@ static void values_text(const situ__comm_header *h, char text[64]) {
   const bool reduces = h->op == SITU_COMM_ALL_REDUCE || h->op == SITU_COMM_REDUCE_SCATTER;
   int n = snprintf(text, 64, "%" PRId64 " x %s", h->count, situ_dtype_name((situ_dtype)h->dtype));
   if (reduces) n += snprintf(text + n, 64 - (size_t)n, ", %s", reduction_name(h->reduction));
-  if (h->op == SITU_COMM_BROADCAST) (void)snprintf(text + n, 64 - (size_t)n, ", from rank %d", (int)h->peer);
+  if (h->op == SITU_COMM_BROADCAST) n += snprintf(text + n, 64 - (size_t)n, ", from rank %d", (int)h->peer);
+  if (situ__comm_is_pair((situ_comm_op)h->op))
+    (void)snprintf(text + n, 64 - (size_t)n, ", behind call %" PRId64, h->behind);
 }
 
 bool situ__comm_match(const situ__comm_header *mine, const situ__comm_header *its, int rank, int peer,
@@ -45,8 +47,9 @@ bool situ__comm_match(const situ__comm_header *mine, const situ__comm_header *it
   }
   const bool pair = situ__comm_is_pair((situ_comm_op)mine->op);
   if (its->op == counterpart(mine->op) && its->dtype == mine->dtype && its->count == mine->count &&
-      its->reduction == mine->reduction && its->number == mine->number && its->step == mine->step &&
-      strncmp(its->name, mine->name, SITU__COMM_NAME) == 0 && its->peer == (pair ? rank : mine->peer))
+      its->reduction == mine->reduction && its->number == mine->number && its->behind == mine->behind &&
+      its->step == mine->step && strncmp(its->name, mine->name, SITU__COMM_NAME) == 0 &&
+      its->peer == (pair ? rank : mine->peer))
     return true;
   char a[SITU__COMM_NAME * 3], b[SITU__COMM_NAME * 3], here[64], there[64];
   values_text(mine, here);

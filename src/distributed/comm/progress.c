@@ -15,6 +15,8 @@ enum { HEADER_TAG = 1, VALUES_TAG = 2 };
 /* Seconds in which a rank that is alive says that it has given up as well, and in which its words leave. */
 #define ANSWER_TIME 1.0
 #define FAREWELL_TIME 0.2
+/* Seconds beyond the deadline in which the others say who is late, if this rank waits for one that waits itself. */
+#define HEARSAY_TIME 0.5
 
 /* Short waits are frequent, and ranks may share a core: poll, then yield, then sleep 50 us at a time. */
 static void pause_polling(int turn) {
@@ -36,9 +38,9 @@ static void abandon_values(situ_comm_request *r) {
 
 /* Ends a call whose values may still be on their way. */
 static void give_up(situ_comm *c, situ_comm_request *r) {
-  for (int i = 0; i < c->size; i++)
-    if (r->sending[i] && !c->host.engine->abandon(c->host.state, r->sending[i])) r->header = NULL;
-  memset(r->sending, 0, (size_t)c->size * sizeof *r->sending);
+  for (int k = 0; k < r->rounds; k++)
+    if (r->sending[k] && !c->host.engine->abandon(c->host.state, r->sending[k])) r->header = NULL;
+  memset(r->sending, 0, (size_t)r->rounds * sizeof *r->sending);
   abandon_values(r);
   r->values = NULL;
   r->stage = SITU__COMM_FAILED;
@@ -129,39 +131,31 @@ bool situ__comm_listen(const char *op, situ_comm *c) {
 }
 
 static bool keep_header(situ__peer *p) {
-  if (!situ__grow(NULL, &p->inbox, &p->capacity, sizeof *p->inbox, p->count + 1)) return false;
-  p->inbox[p->count++] = *p->next;
+  situ__inbox *box = &p->inbox[situ__comm_is_pair((situ_comm_op)p->next->op)];
+  if (!situ__grow(NULL, &box->headers, &box->capacity, sizeof *box->headers, box->count + 1)) return false;
+  box->headers[box->count++] = *p->next;
   return true;
 }
 
-static void take_header(situ__peer *p, situ__comm_header *h) {
-  *h = p->inbox[0];
-  p->count--;
-  memmove(p->inbox, p->inbox + 1, p->count * sizeof *p->inbox);
+static void take_header(situ__inbox *box, situ__comm_header *h) {
+  *h = box->headers[0];
+  box->count--;
+  memmove(box->headers, box->headers + 1, box->count * sizeof *box->headers);
 }
 
-/* Lists the ranks for which `is` holds: "rank 1", "ranks 1, 3". Returns the first; -1: there are none. */
-static int list_ranks(const situ_comm *c, bool (*is)(const situ_comm *c, const void *of, int rank), const void *of,
-                      char text[96]) {
+/* Lists the ranks that say nothing: "rank 1", "ranks 1, 3". Returns the first; -1: there are none. */
+static int list_silent(const situ_comm *c, char text[96]) {
   int first = -1, count = 0;
   size_t n = 0;
   char list[80] = "";
   for (int i = 0; i < c->size; i++) {
-    if (!is(c, of, i)) continue;
+    if (i == c->rank || !c->peers[i].silent) continue;
     if (first < 0) first = i;
     if (n < sizeof list - 12) n += (size_t)snprintf(list + n, sizeof list - n, "%s%d", count ? ", " : "", i);
     count++;
   }
   (void)snprintf(text, 96, "rank%s %s", count > 1 ? "s" : "", list);
   return first;
-}
-static bool is_absent(const situ_comm *c, const void *of, int rank) {
-  (void)c;
-  return !((const situ_comm_request *)of)->answered[rank];
-}
-static bool is_silent(const situ_comm *c, const void *of, int rank) {
-  (void)of;
-  return rank != c->rank && c->peers[rank].silent;
 }
 
 /* After a failure: waits a moment for the words of the others. Those who say nothing have stopped. */
@@ -189,7 +183,7 @@ static void name_silent_ranks(situ_comm *c) {
   char who[96];
   const size_t length = strlen(c->text);
   listen_for_answers(c);
-  if ((c->culprit = list_ranks(c, is_silent, NULL, who)) >= 0)
+  if ((c->culprit = list_silent(c, who)) >= 0)
     (void)snprintf(c->text + length, sizeof c->text - length, "; %s did not answer", who);
 }
 
@@ -207,7 +201,7 @@ static void end_earlier_calls(situ_comm *c) {
   for (situ_comm_request *r = c->first; r; r = r->later) {
     if (r->stage != SITU__COMM_VALUES) continue;
     bool ended = has_ended(r->way, &r->values);
-    for (int i = 0; i < c->size; i++) ended = has_ended(&c->host, &r->sending[i]) && ended;
+    for (int k = 0; k < r->rounds; k++) ended = has_ended(&c->host, &r->sending[k]) && ended;
     if (ended) r->stage = SITU__COMM_DONE;
   }
 }
@@ -277,44 +271,79 @@ static void fail_by_engine(situ_comm *c, situ_status status, const situ_comm_rep
 
 /* ---- calls ---- */
 
+/* A collective's headers go in rounds: in round k a rank sends its own to the rank 2^k behind it, and waits for that of
+   the rank 2^k before it. All calls match if each matches these, because a rank sends the next one only then; and after
+   the last round all have come. */
+static int target_of(const situ_comm *c, const situ_comm_request *r, int round) {
+  return situ__comm_is_pair(r->transfer.op) ? r->transfer.peer : (c->rank + (1 << round)) % c->size;
+}
+static int source_of(const situ_comm *c, const situ_comm_request *r) {
+  const int far = 1 << r->round; /* less than size */
+  return situ__comm_is_pair(r->transfer.op) ? r->transfer.peer : (c->rank + c->size - far) % c->size;
+}
+
+static void send_header(situ_comm *c, situ_comm_request *r) {
+  const int k = r->round;
+  if (k == r->rounds) return;
+  r->header[k] = *r->header;
+  r->header[k].direct = situ__comm_is_direct(r) && !r->mixed;
+  const situ_comm_transfer t = { .op = SITU_COMM_SEND,
+                                 .dtype = SITU_U8,
+                                 .count = sizeof *r->header,
+                                 .send = &r->header[k],
+                                 .peer = target_of(c, r, k),
+                                 .tag = HEADER_TAG };
+  situ_comm_report report = { .rank = -1 };
+  const situ_status status = c->host.engine->begin(c->host.state, &t, &r->sending[k], &report);
+  if (status == SITU_OK) return;
+  r->sending[k] = NULL;
+  fail_by_engine(c, status, &report, r, t.peer);
+}
+
 void situ__comm_post(situ_comm *c, situ_comm_request *r) {
   if (r->header->number) c->posted = r->header->number;
+  else r->header->behind = c->posted;
   *c->last = r;
   c->last = &r->later;
-  situ_comm_report report = { .rank = -1 };
-  for (int i = 0; i < c->size && !c->failed; i++) {
-    if (r->answered[i]) continue;
-    const situ_comm_transfer t = { .op = SITU_COMM_SEND,
-                                   .dtype = SITU_U8,
-                                   .count = sizeof *r->header,
-                                   .send = r->header,
-                                   .peer = i,
-                                   .tag = HEADER_TAG };
-    const situ_status status = c->host.engine->begin(c->host.state, &t, &r->sending[i], &report);
-    if (status == SITU_OK) continue;
-    r->sending[i] = NULL;
-    fail_by_engine(c, status, &report, r, i);
-  }
+  send_header(c, r);
+}
+
+static void compare_header(situ_comm *c, situ_comm_request *r, const situ__comm_header *its, int from) {
+  char text[SITU__COMM_TEXT];
+  r->mixed |= !its->direct && situ__comm_is_direct(r);
+  if (!situ__comm_match(r->header, its, c->rank, from, text)) situ__comm_fail(c, SITU_E_COMM, from, "%s", text);
 }
 
 static void read_headers(situ_comm *c, situ_comm_request *r) {
-  for (int i = 0; i < c->size && !c->failed; i++) {
-    situ__peer *p = &c->peers[i];
+  const bool pair = situ__comm_is_pair(r->transfer.op);
+  while (r->round < r->rounds) {
+    const int from = source_of(c, r);
+    situ__peer *p = &c->peers[from];
     situ__comm_header its;
-    char text[SITU__COMM_TEXT];
-    if (r->answered[i]) continue;
-    if (p->claimed || !p->count) {
-      if (!p->claimed && p->lost) fail_by_engine(c, SITU_E_COMM, &p->report, r, i);
-      p->claimed = true;
-      continue;
+    if (p->claimed[pair] || !p->inbox[pair].count) {
+      if (!p->claimed[pair] && p->lost) fail_by_engine(c, SITU_E_COMM, &p->report, r, from);
+      p->claimed[pair] = true;
+      return;
     }
-    take_header(p, &its);
-    r->answered[i] = true;
-    r->awaited--;
-    r->mixed |= !its.direct && situ__comm_is_direct(r);
-    if (!situ__comm_match(r->header, &its, c->rank, i, text)) situ__comm_fail(c, SITU_E_COMM, i, "%s", text);
+    take_header(&p->inbox[pair], &its);
+    compare_header(c, r, &its, from);
+    if (c->failed) return;
+    r->round++;
+    send_header(c, r);
+    if (c->failed) return;
   }
-  if (!c->failed && r->awaited == 0) r->stage = SITU__COMM_READY;
+  r->stage = SITU__COMM_READY;
+}
+
+/* A rank waits in a SEND or RECEIVE that this one should have called before a collective. */
+static void refuse_strays(situ_comm *c) {
+  for (int i = 0; i < c->size && !c->failed; i++) {
+    const situ__inbox *box = &c->peers[i].inbox[true];
+    if (!box->count || box->headers->behind >= c->posted) continue;
+    situ_comm_request *r = c->first;
+    while (r && r->header->number <= box->headers->behind) r = r->later;
+    if (r) compare_header(c, r, box->headers, i);
+  }
 }
 
 static void begin_values(situ_comm *c, situ_comm_request *r) {
@@ -332,44 +361,46 @@ static void begin_values(situ_comm *c, situ_comm_request *r) {
   fail_by_engine(c, status, &report, r, -1);
 }
 
-/* Returns the engine's request, or NULL once it is done. */
-static void *test_transfer(situ_comm *c, situ_comm_request *r, const situ__comm_way *way, void *transfer, int peer) {
+/* Returns the engine's request, or NULL once it is done. round: of a header; -1: values. */
+static void *test_transfer(situ_comm *c, situ_comm_request *r, const situ__comm_way *way, void *transfer, int round) {
   bool done = false;
   situ_comm_report report = { .rank = -1 };
   const situ_status status = way->engine->test(way->state, transfer, &done, &report);
   if (status == SITU_OK) return done ? NULL : transfer;
-  if (transfer == r->values) r->values = NULL;
-  else r->sending[peer] = NULL;
-  fail_by_engine(c, status, &report, r, peer);
+  if (round < 0) r->values = NULL;
+  else r->sending[round] = NULL;
+  fail_by_engine(c, status, &report, r, round < 0 ? -1 : target_of(c, r, round));
   return NULL;
 }
 
-/* Whether the header has left for all ranks. */
-static bool has_left(const situ_comm *c, const situ_comm_request *r) {
-  for (int i = 0; i < c->size; i++)
-    if (r->sending[i]) return false;
+static bool headers_have_left(const situ_comm_request *r) {
+  for (int k = 0; k < r->rounds; k++)
+    if (r->sending[k]) return false;
   return true;
 }
 
 static void progress_call(situ_comm *c, situ_comm_request *r, bool *collectives_wait) {
   /* A device carries its transfers one behind the other, so there pairs keep their place, too. */
   const bool pair = situ__comm_is_pair(r->transfer.op) && !situ__comm_is_direct(r);
-  for (int i = 0; i < c->size && !c->failed; i++)
-    if (r->sending[i]) r->sending[i] = test_transfer(c, r, &c->host, r->sending[i], i);
-  if (r->stage == SITU__COMM_HEADERS) read_headers(c, r);
+  for (int k = 0; k < r->rounds && !c->failed; k++)
+    if (r->sending[k]) r->sending[k] = test_transfer(c, r, &c->host, r->sending[k], k);
+  /* It has ended on a rank, so all have come, though one that gave up may not have sent all of its headers. */
+  if (r->stage == SITU__COMM_HEADERS && r->header->number && r->header->number <= c->owed) r->stage = SITU__COMM_READY;
+  if (r->stage == SITU__COMM_HEADERS && !c->failed) read_headers(c, r);
   if (r->stage == SITU__COMM_READY && !c->failed && (pair || !*collectives_wait)) begin_values(c, r);
   if (r->stage == SITU__COMM_VALUES && !c->failed && r->values) r->values = test_transfer(c, r, r->way, r->values, -1);
-  if (r->stage == SITU__COMM_VALUES && !c->failed && !r->values && has_left(c, r)) r->stage = SITU__COMM_DONE;
+  if (r->stage == SITU__COMM_VALUES && !c->failed && !r->values && headers_have_left(r)) r->stage = SITU__COMM_DONE;
   *collectives_wait |= !pair && r->stage < SITU__COMM_VALUES;
 }
 
 static void progress_calls(situ_comm *c) {
   bool collectives_wait = false;
-  for (int i = 0; i < c->size; i++) c->peers[i].claimed = false;
+  for (int i = 0; i < c->size; i++) c->peers[i].claimed[0] = c->peers[i].claimed[1] = false;
   for (situ_comm_request *r = c->first; r && !c->failed; r = r->later) {
     if (c->words && r->header->number > c->owed) break;
     progress_call(c, r, &collectives_wait);
   }
+  if (!c->words) refuse_strays(c);
 }
 
 void situ__comm_progress(situ_comm *c) {
@@ -387,12 +418,15 @@ void situ__comm_progress(situ_comm *c) {
 
 /* ---- the deadline ---- */
 
+/* Whether r waits for a header that its sender sends when it comes to the call: then that rank is known to be late. */
+static bool knows_who_is_late(const situ_comm_request *r) { return r->stage == SITU__COMM_HEADERS && !r->round; }
+
 static void time_out(situ_comm *c, const situ_comm_request *r) {
-  char call[SITU__COMM_NAME * 3], who[96];
+  char call[SITU__COMM_NAME * 3];
   situ__comm_call_text(r->header, call);
-  if (r->stage == SITU__COMM_HEADERS) {
-    const int culprit = list_ranks(c, is_absent, r, who);
-    situ__comm_fail(c, SITU_E_TIMEOUT, culprit, "%s: %s did not come to it within %g s", call, who, c->deadline);
+  if (knows_who_is_late(r)) {
+    const int late = source_of(c, r);
+    situ__comm_fail(c, SITU_E_TIMEOUT, late, "%s: rank %d did not come to it within %g s", call, late, c->deadline);
     return;
   }
   situ__comm_fail(c, SITU_E_TIMEOUT, -1, "%s: not done within %g s", call, c->deadline);
@@ -403,11 +437,11 @@ void situ__comm_await(situ_comm *c, situ_comm_request *r) {
   const double until = situ__seconds() + c->deadline;
   for (int turn = 0; r->stage < SITU__COMM_DONE; turn++) {
     /* Asked before: a rank that was stopped finds what has arrived meanwhile. */
-    const bool late = situ__seconds() > until;
+    const double late = situ__seconds() - until;
     situ__comm_progress(c);
     if (r->stage >= SITU__COMM_DONE) break;
-    if (late && c->words) follow_words(c);
-    else if (late) time_out(c, r);
+    if (late > 0 && c->words) follow_words(c);
+    else if (late > (r->stage == SITU__COMM_HEADERS && r->round ? HEARSAY_TIME : 0)) time_out(c, r);
     else pause_polling(turn);
   }
 }

@@ -144,8 +144,9 @@ static void schedules_of_delays_change_nothing(void **state) {
 
 /* ---- calls that have ended elsewhere ---- */
 
-/* One thread steps three ranks. Rank 1 ends a call that rank 2 has not looked at since, and gives up: rank 2 finds the
-   words behind the header, and ends that call before it fails. The next call ends nowhere. */
+/* One thread steps three ranks. Rank 1 ends a call that rank 2 has not looked at since it heard of one of the others,
+   and gives up: rank 2 finds the words behind the header, and ends that call before it fails. The next call ends
+   nowhere. */
 static void a_call_that_has_ended_on_a_rank_ends_on_all(void **state) {
   (void)state;
   enum { SIZE = 3, CALLS = 2 };
@@ -167,8 +168,10 @@ static void a_call_that_has_ended_on_a_rank_ends_on_all(void **state) {
                                     .name = k ? "second" : "first" };
       assert_int_equal(situ_comm_begin(comm[r], &call, &request[r][k]), SITU_OK);
     }
-  for (int r = 0; r < 2; r++)
-    for (int turn = 0; turn < 3; turn++) assert_int_equal(situ_comm_test(request[r][0], &done), SITU_OK);
+  assert_int_equal(situ_comm_test(request[2][0], &done), SITU_OK);
+  assert_false(done);
+  for (int turn = 0; turn < 3; turn++)
+    for (int r = 0; r < 2; r++) assert_int_equal(situ_comm_test(request[r][0], &done), SITU_OK);
   assert_true(done);
   situ_comm_abort(comm[1], "it has had enough");
   assert_int_equal(situ_comm_wait(request[2][0]), SITU_OK);
@@ -184,13 +187,49 @@ static void a_call_that_has_ended_on_a_rank_ends_on_all(void **state) {
   situ_comm_sim_free(world);
 }
 
+/* The root ends a broadcast that rank 0 has come to, and which rank 2 has not heard of because rank 0 does nothing more:
+   rank 2 hears from the root that all had come. */
+static void a_rank_that_gives_up_holds_up_no_call_that_has_ended(void **state) {
+  (void)state;
+  enum { SIZE = 4 };
+  situ_comm_sim *world = situ_comm_sim_new(SIZE, NULL);
+  situ_comm *comm[SIZE];
+  situ_comm_request *request[SIZE];
+  int64_t value[SIZE];
+  bool done = false;
+  for (int r = 0; r < SIZE; r++) {
+    assert_non_null(comm[r] = situ_comm_sim_rank(world, r, &(situ_comm_options){ .deadline = 2 }));
+    value[r] = r;
+    const situ_comm_call call = { .op = SITU_COMM_BROADCAST,
+                                  .dtype = SITU_I64,
+                                  .count = 1,
+                                  .send = &value[r],
+                                  .receive = &value[r],
+                                  .peer = 3,
+                                  .name = "rods" };
+    assert_int_equal(situ_comm_begin(comm[r], &call, &request[r]), SITU_OK);
+  }
+  for (int turn = 0; turn < 3; turn++) assert_int_equal(situ_comm_test(request[turn ? 3 : 1], &done), SITU_OK);
+  assert_true(done);
+  situ_comm_abort(comm[0], "it has had enough");
+  situ_comm_abort(comm[3], "so have I");
+  for (int r = 1; r < SIZE; r++) {
+    assert_int_equal(situ_comm_wait(request[r]), SITU_OK);
+    assert_int_equal(value[r], 3);
+  }
+  assert_int_equal(situ_comm_wait(request[0]), SITU_E_COMM);
+  situ_error_clear();
+  for (int r = 0; r < SIZE; r++) situ_comm_free(comm[r]);
+  situ_comm_sim_free(world);
+}
+
 /* ---- calls that do not match ---- */
 
 static const situ_comm_call agreed = {
   .op = SITU_COMM_ALL_REDUCE, .dtype = SITU_F32, .count = 2, .name = "loss", .step = 7
 };
 static const struct {
-  situ_comm_call other; /* rank 1's */
+  situ_comm_call other; /* one rank's */
   const char *says;
 } mismatches[] = {
   { { .op = SITU_COMM_ALL_GATHER, .dtype = SITU_F32, .count = 2, .name = "loss", .step = 7 }, "all_gather \"loss\"" },
@@ -208,28 +247,42 @@ static const struct {
   { { .op = SITU_COMM_SEND, .dtype = SITU_F32, .count = 2, .name = "loss", .step = 7 }, "send \"loss\"" },
 };
 
+typedef struct stray {
+  size_t kind;
+  int rank;
+} stray;
+
 static void disagree(world_rank *self) {
+  const stray *t = self->payload;
   double in[8] = { 1 }, out[32] = { 5 };
-  situ_comm_call call = self->rank == 1 ? mismatches[*(const size_t *)self->payload].other : agreed;
+  situ_comm_call call = self->rank == t->rank ? mismatches[t->kind].other : agreed;
+  if (call.op == SITU_COMM_SEND && self->rank == 0) call.peer = 2;
   call.send = in;
   call.receive = out;
   MUST(situ_comm_run(self->comm, &call) != SITU_OK);
   MUST(out[0] == 5);
 }
 
+/* On seven ranks most have not heard of the one that differs by themselves. */
+static void expect_refusals(int size, stray t) {
+  world_rank ranks[WORLD_MOST];
+  char who[32];
+  const double begin = now();
+  (void)snprintf(who, sizeof who, "rank %d in ", t.rank);
+  world_run(situ_comm_sim_new(size, NULL), ranks, size, disagree, &t, 20);
+  assert_true(now() - begin < 5); /* at once, not at the deadline */
+  for (int i = 0; i < size; i++) {
+    assert_int_equal(ranks[i].status, SITU_E_COMM);
+    if (!strstr(ranks[i].message, mismatches[t.kind].says) || !strstr(ranks[i].message, who) ||
+        !strstr(ranks[i].message, "step 7"))
+      fail_msg("case %zu, rank %d of %d: %s", t.kind, i, size, ranks[i].message);
+  }
+}
 static void mismatches_are_refused_on_every_rank(void **state) {
   (void)state;
   for (size_t k = 0; k < sizeof mismatches / sizeof *mismatches; k++) {
-    world_rank ranks[WORLD_MOST];
-    const double begin = now();
-    world_run(situ_comm_sim_new(3, NULL), ranks, 3, disagree, &k, 20);
-    assert_true(now() - begin < 5); /* at once, not at the deadline */
-    for (int i = 0; i < 3; i++) {
-      assert_int_equal(ranks[i].status, SITU_E_COMM);
-      if (!strstr(ranks[i].message, mismatches[k].says) || !strstr(ranks[i].message, "rank 1") ||
-          !strstr(ranks[i].message, "step 7"))
-        fail_msg("case %zu, rank %d: %s", k, i, ranks[i].message);
-    }
+    expect_refusals(3, (stray){ k, 1 });
+    for (int rank = 0; rank < 7; rank++) expect_refusals(7, (stray){ k, rank });
   }
 }
 
@@ -319,13 +372,16 @@ static void stay_away(world_rank *self) {
 }
 static void who_is_late_is_named(void **state) {
   (void)state;
-  world_rank ranks[WORLD_MOST];
-  world_run(situ_comm_sim_new(3, NULL), ranks, 3, stay_away, NULL, 0.2);
-  expect_rank_ok(&ranks[1]);
-  for (int i = 0; i < 3; i += 2) {
-    assert_int_equal(ranks[i].status, SITU_E_TIMEOUT);
-    if (!strstr(ranks[i].message, "barrier \"door\" (call 1, step 12): rank 1 did not come to it within 0.2 s"))
-      fail_msg("%s", ranks[i].message);
+  for (int size = 3; size <= 7; size += 4) {
+    world_rank ranks[WORLD_MOST];
+    world_run(situ_comm_sim_new(size, NULL), ranks, size, stay_away, NULL, 0.2);
+    expect_rank_ok(&ranks[1]);
+    for (int i = 0; i < size; i++) {
+      if (i == 1) continue;
+      assert_int_equal(ranks[i].status, SITU_E_TIMEOUT);
+      if (!strstr(ranks[i].message, "barrier \"door\" (call 1, step 12): rank 1 did not come to it within 0.2 s"))
+        fail_msg("%s", ranks[i].message);
+    }
   }
 }
 
@@ -443,6 +499,7 @@ int main(void) {
     TEST(every_op_has_its_values),
     TEST(schedules_of_delays_change_nothing),
     TEST(a_call_that_has_ended_on_a_rank_ends_on_all),
+    TEST(a_rank_that_gives_up_holds_up_no_call_that_has_ended),
     TEST(mismatches_are_refused_on_every_rank),
     TEST(a_failure_ends_every_rank_in_time),
     TEST(an_abort_is_heard),
