@@ -1,4 +1,4 @@
-/* What a step costs each rank on 4, 16 and 64 ranks, in messages and bytes, not in time; its bits on 1 to 64. */
+/* What start and step cost each rank on 4, 16 and 64 ranks, in messages and bytes, not in time; its bits on 1 to 64. */
 /* test-devices: cpu */
 #include "distributed/models.h"
 #include "distributed/must.h"
@@ -19,6 +19,7 @@ typedef struct counted {
   int64_t bucket_bytes; /* 1: a bucket for each tensor */
   bool frozen;          /* all but the last layer */
   situ_nn_module *model[WORLD_MOST];
+  int64_t start[WORLD_MOST];                       /* messages of situ_dist_ddp_new */
   int64_t messages[WORLD_MOST], bytes[WORLD_MOST]; /* of the last step */
 } counted;
 
@@ -40,6 +41,7 @@ static void train_and_count(world_rank *self) {
   if (t->frozen) MUST(freeze(m) == SITU_OK);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &options);
   MUST(ddp);
+  t->start[r] = situ_comm_sim_messages(self->world, r);
   if (t->stage == 0) optim = situ_optim_adamw(situ_nn_parameters(m), 1e-3, NULL);
   if (t->stage == 1) zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, 1e-3, NULL);
   if (t->stage == 2) zero = situ_dist_zero2_new(situ_nn_parameters(m), ddp, situ_optim_adamw, 1e-3, NULL);
@@ -94,7 +96,13 @@ static int64_t bytes(const counted *t, int size, int r) {
   return TENSORS + 4 * (part * (t->stage == 2 ? size : size + 1) + parameters); /* a byte a tensor to agree */
 }
 
+/* Options, number and hashes of the tensors are compared at the start, and their values sent. */
+static int64_t first_calls(const counted *t) { return 3 + (t->bucket_bytes ? TENSORS : 1); }
+
 static void expect_counts(const counted *t, int size) {
+  for (int r = 0; r < size; r++)
+    if (t->start[r] != first_calls(t) * headers(size))
+      fail_msg("start, rank %d of %d: %lld messages", r, size, (long long)t->start[r]);
   for (int r = 0; r < size; r++)
     if (t->messages[r] != calls(t, size) * headers(size) || (!t->bucket_bytes && t->bytes[r] != bytes(t, size, r)))
       fail_msg("stage %d, rank %d of %d: %lld messages of %lld calls, %lld bytes, must be %lld", t->stage, r, size,

@@ -1,5 +1,6 @@
 /* Buckets: gradients and buffers of a distributed module, flat, and their sums over this rank's micro-batches.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -107,6 +108,12 @@ bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d) {
   }
   situ__free(items);
   return good;
+}
+
+void situ__dist_name_bucket(const situ_dist_ddp *d, const situ__dist_bucket *b, char name[SITU__COMM_NAME]) {
+  const char *first = d->items[b->items[0]].name;
+  if (b->count == 1) (void)snprintf(name, SITU__COMM_NAME, "%.60s", first);
+  else (void)snprintf(name, SITU__COMM_NAME, "%.30s and %lld more", first, (long long)b->count - 1);
 }
 
 /* ---- one micro-batch ---- */

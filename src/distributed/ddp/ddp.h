@@ -114,6 +114,8 @@ bool situ__dist_watch(const situ_dist_ddp *d);
 /* Assigns the items to buckets. On error nothing has changed. Returns false after recording an error. */
 bool situ__dist_fill_buckets(const char *op, situ_dist_ddp *d);
 void situ__dist_free_buckets(situ_dist_ddp *d);
+/* For messages: "0.weight", or "0.weight and 3 more". */
+void situ__dist_name_bucket(const situ_dist_ddp *d, const situ__dist_bucket *b, char name[SITU__COMM_NAME]);
 /* Whether each rank keeps its share of the averages alone. */
 static inline bool situ__dist_in_parts(const situ_dist_ddp *d, const situ__dist_bucket *b) {
   return b->group >= 0 && b->group < d->parted_groups;

@@ -2,8 +2,6 @@
    bucket from all others (all_to_all), adds it up, and gives the sum to all (all_gather): the bytes of a ring
    all-reduce. Of buckets in parts it keeps the sum.
    SPDX-License-Identifier: MIT */
-#include <stdio.h>
-
 #include "base/alloc.h"
 #include "base/size.h"
 #include "ddp.h"
@@ -125,11 +123,9 @@ static situ_comm_op op_of(const situ_dist_ddp *d, const situ__dist_bucket *b) {
 }
 
 static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b, const plan *p, journey *j) {
-  const situ__dist_item *first = &d->items[b->items[0]];
-  if (b->count == 1) (void)snprintf(j->name, sizeof j->name, "%.60s", first->name);
-  else (void)snprintf(j->name, sizeof j->name, "%.30s and %lld more", first->name, (long long)b->count - 1);
   const bool fast = is_fast(d, b);
   const int most = fast ? 1 : p->most;
+  situ__dist_name_bucket(d, b, j->name);
   situ_comm_call call = { op_of(d, b), .dtype = b->wire, .name = j->name, .step = d->step };
   call.count = call.op == SITU_COMM_ALL_REDUCE ? b->numel : most * part_length(d, b);
   if (fast && !join_nodes(b)) return false;

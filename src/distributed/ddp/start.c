@@ -113,37 +113,79 @@ bool situ__dist_compare_values(const char *op, situ_dist_ddp *d) {
          false;
 }
 
-/* All values arrive before the first one is written. */
-static bool carry_values(const char *op, situ_dist_ddp *d, situ_comm_request **requests) {
+/* Buckets on their way at once. */
+enum { IN_FLIGHT = 2 };
+
+/* Puts the tensors that are new into buckets of their own. Returns false after recording an error. */
+static bool load_buckets(const char *op, const situ_dist_ddp *d, situ_dist_ddp *load) {
+  const size_t bytes = (size_t)(d->item_count + 1) * sizeof *d->items;
+  *load = (situ_dist_ddp){ .comm = d->comm, .item_count = d->item_count };
+  load->options.bucket_bytes = d->options.bucket_bytes;
+  if (!(load->items = situ__alloc(bytes))) return situ__no_memory(op, bytes), false;
   for (int64_t i = 0; i < d->item_count; i++) {
-    const situ__dist_item *item = &d->items[i];
-    if (!item->is_new) continue;
-    const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = situ_dtype_of(item->tensor), .count = item->numel,
-                                  .name = item->name };
-    const situ__comm_way *way = situ__comm_way_of(d->comm, &call, item->tensor);
-    situ_comm_request *r = requests[i] = situ__comm_open_for(op, d->comm, &call, way);
-    if (!r || !situ__comm_fill(r, item->tensor)) return false;
-    situ__comm_post(d->comm, r);
+    load->items[i] = d->items[i];
+    load->items[i].in_bucket = d->items[i].is_new;
+    load->items[i].is_buffer = false;
   }
-  for (int64_t i = 0; i < d->item_count; i++)
-    if (requests[i] && !situ__comm_finish(op, requests[i])) return false;
-  for (int64_t i = 0; i < d->item_count; i++)
-    if (requests[i] && d->comm->rank != 0 && !situ__comm_write(requests[i], 0, d->items[i].tensor)) return false;
+  return situ__dist_fill_buckets(op, load);
+}
+
+static bool send_bucket(const char *op, const situ_dist_ddp *load, const situ__dist_bucket *b,
+                        situ_comm_request **request) {
+  char name[SITU__COMM_NAME];
+  situ__dist_name_bucket(load, b, name);
+  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = b->dtype, .count = b->numel, .name = name };
+  const situ_device device = situ_device_of(load->items[b->items[0]].tensor);
+  situ_comm_request *r = *request =
+      situ__comm_open_for(op, load->comm, &call, situ__comm_way_on(load->comm, &call, device));
+  if (!r) return false;
+  for (int64_t k = 0; k < b->count && r->sent; k++) {
+    const situ__dist_item *item = &load->items[b->items[k]];
+    if (!situ__comm_put(r, item->offset, item->tensor)) return false;
+  }
+  situ__comm_post(load->comm, r);
+  return true;
+}
+
+static bool write_bucket(const situ_dist_ddp *load, const situ__dist_bucket *b, const situ_comm_request *r) {
+  for (int64_t k = 0; k < b->count; k++) {
+    const situ__dist_item *item = &load->items[b->items[k]];
+    if (!situ__comm_write(r, item->offset, item->tensor)) return false;
+  }
+  return true;
+}
+
+/* All values arrive before the first one is written; rank 0 keeps no copy of what it has sent. */
+static bool carry_values(const char *op, const situ_dist_ddp *load, situ_comm_request **requests) {
+  const bool root = load->comm->rank == 0;
+  for (int64_t i = 0; i < load->bucket_count + IN_FLIGHT; i++) {
+    if (i < load->bucket_count && !send_bucket(op, load, &load->buckets[i], &requests[i])) return false;
+    if (i < IN_FLIGHT) continue;
+    situ_comm_request **sent = &requests[i - IN_FLIGHT];
+    if (!situ__comm_finish(op, *sent)) return false;
+    if (root) situ__comm_close(*sent), *sent = NULL;
+  }
+  for (int64_t i = 0; !root && i < load->bucket_count; i++)
+    if (!write_bucket(load, &load->buckets[i], requests[i])) return false;
   return true;
 }
 
 bool situ__dist_broadcast(const char *op, situ_dist_ddp *d) {
-  situ_comm_request **requests = situ__calloc((size_t)(d->item_count + 1), sizeof *requests);
-  if (!requests) return situ__no_memory(op, (size_t)(d->item_count + 1) * sizeof *requests), false;
+  situ_dist_ddp load;
+  situ_comm_request **requests = NULL;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const bool good = carry_values(op, d, requests);
+  bool good = load_buckets(op, d, &load);
+  const size_t bytes = (size_t)(load.bucket_count + 1) * sizeof *requests;
+  if (good && !(requests = situ__calloc(1, bytes))) good = (situ__no_memory(op, bytes), false);
+  good = good && carry_values(op, &load, requests);
   if (!good)
     situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up in the broadcast of the module: %.200s",
                     d->comm->rank, situ_error_message());
   SITU_IGNORE(situ_scope_end(&s));
-  for (int64_t i = 0; i < d->item_count; i++)
-    if (requests[i]) situ__comm_close(requests[i]);
+  for (int64_t i = 0; requests && i < load.bucket_count; i++) situ__comm_close(requests[i]);
   situ__free(requests);
+  situ__dist_free_buckets(&load);
+  situ__free(load.items);
   return good;
 }
