@@ -45,11 +45,11 @@ void situ__comm_sim_free_meeting(situ__sim_meeting *m) {
 }
 
 static void free_world(situ_comm_sim *w) {
-  while (w->messages) {
-    situ__sim_message *next = w->messages->next;
-    situ__free(w->messages);
-    w->messages = next;
-  }
+  for (int r = 0; r < w->size; r++)
+    for (situ__sim_message *m = w->rank[r].inbox, *next; m; m = next) {
+      next = m->next;
+      situ__free(m);
+    }
   while (w->meetings) {
     situ__sim_meeting *next = w->meetings->next;
     situ__comm_sim_free_meeting(w->meetings);

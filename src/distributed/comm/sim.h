@@ -9,7 +9,7 @@
 /* A message on its way, with its bytes. */
 typedef struct situ__sim_message {
   struct situ__sim_message *next;
-  int from, to, tag;
+  int from, tag;
   bool lost;
   double ready; /* the time of its arrival */
   size_t bytes;
@@ -53,6 +53,7 @@ typedef struct situ__sim_rank {
   situ_comm_sim_fault fault;
   int64_t fault_at; /* the transfer that fails; 0: none */
   situ__sim_transfer *receives;
+  situ__sim_message *inbox; /* messages for it, in the order in which they were sent */
 } situ__sim_rank;
 
 struct situ_comm_sim {
@@ -61,7 +62,6 @@ struct situ_comm_sim {
   situ__mutex lock; /* guards all that follows, and the memory of collectives */
   int size;
   situ_comm_sim_options options;
-  situ__sim_message *messages; /* in the order in which they were sent */
   situ__sim_meeting *meetings;
   situ__sim_rank rank[SITU_COMM_SIM_MAX];
 };

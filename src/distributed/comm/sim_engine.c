@@ -35,10 +35,10 @@ static double arrival(const situ_comm_sim *w, int rank) {
 
 static bool post_message(situ_comm_sim *w, int rank, const situ_comm_transfer *t, bool lost) {
   const size_t bytes = (size_t)t->count * situ_dtype_size(t->dtype);
-  situ__sim_message *m = situ__alloc(sizeof *m + bytes), **last = &w->messages;
+  situ__sim_message *m = situ__alloc(sizeof *m + bytes), **last = &w->rank[t->peer].inbox;
   if (!m) return false;
   w->rank[rank].messages++;
-  *m = (situ__sim_message){ .from = rank, .to = t->peer, .tag = t->tag, .lost = lost, .bytes = bytes };
+  *m = (situ__sim_message){ .from = rank, .tag = t->tag, .lost = lost, .bytes = bytes };
   m->ready = arrival(w, rank);
   if (bytes) memcpy(m->data, t->send, bytes);
   while (*last) last = &(*last)->next;
@@ -136,9 +136,8 @@ static bool is_next(const situ_comm_sim *w, int rank, const situ__sim_transfer *
 static situ_status receive_message(situ__sim_end *end, const situ__sim_transfer *t, bool *done,
                                    situ_comm_report *report) {
   situ_comm_sim *w = end->world;
-  situ__sim_message **at = &w->messages, *m;
-  while ((m = *at) && (m->from != t->what.peer || m->to != end->rank || m->tag != t->what.tag || m->lost))
-    at = &m->next;
+  situ__sim_message **at = &w->rank[end->rank].inbox, *m;
+  while ((m = *at) && (m->from != t->what.peer || m->tag != t->what.tag || m->lost)) at = &m->next;
   const char *fate = fate_of(w, t->what.peer);
   if (!m) return fate ? lost_rank(report, t->what.peer, fate) : SITU_OK;
   if (!is_next(w, end->rank, t)) return SITU_OK;
