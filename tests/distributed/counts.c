@@ -15,7 +15,8 @@ static situ_nn_module *make_deep(void) {
 static const dist_kind deep = { "deep", make_deep, { 2, { DIST_BATCH, 6 } } };
 
 typedef struct counted {
-  int stage;            /* of ZeRO; 0: every rank has an optimiser of all parameters */
+  int stage; /* of ZeRO; 0: every rank has an optimiser of all parameters */
+  int64_t micro_batches;
   int64_t bucket_bytes; /* 1: a bucket for each tensor */
   bool frozen;          /* all but the last layer */
   situ_nn_module *model[WORLD_MOST];
@@ -37,7 +38,7 @@ static void train_and_count(world_rank *self) {
   situ_nn_module *m = t->model[r];
   situ_optim *optim = NULL;
   situ_dist_zero *zero = NULL;
-  const situ_dist_ddp_options options = { .micro_batches = MICRO_BATCHES, .bucket_bytes = t->bucket_bytes };
+  const situ_dist_ddp_options options = { .micro_batches = t->micro_batches, .bucket_bytes = t->bucket_bytes };
   if (t->frozen) MUST(freeze(m) == SITU_OK);
   situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, &options);
   MUST(ddp);
@@ -118,7 +119,7 @@ static void a_step_costs_what_it_must(void **state) {
       situ_nn_module *alone = NULL;
       for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int size = sizes[i];
-        counted t = { .stage = stage, .bucket_bytes = kind == 1, .frozen = kind == 2 };
+        counted t = { .stage = stage, .micro_batches = MICRO_BATCHES, .bucket_bytes = kind == 1, .frozen = kind == 2 };
         run_counted(&t, size);
         if (!alone) alone = t.model[0];
         for (int r = size > 1 ? 0 : 1; r < size; r++) {
@@ -135,7 +136,25 @@ static void a_step_costs_what_it_must(void **state) {
     }
 }
 
+/* Each node of the tree that covers a rank's micro-batches is sent: one, if each rank has a power of 2 of them. */
+static void micro_batches_decide_what_a_rank_sends(void **state) {
+  (void)state;
+  static const struct {
+    int size, micro_batches, nodes; /* the most of a rank: [0, 3) is [0, 2) and [2, 3) */
+  } cases[] = { { 2, 8, 1 }, { 3, 12, 1 }, { 5, 10, 1 }, { 2, 12, 2 }, { 3, 10, 2 }, { 2, 28, 3 } };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    counted t = { .micro_batches = cases[i].micro_batches };
+    const int size = cases[i].size;
+    run_counted(&t, size);
+    for (int r = 0; r < size; r++) {
+      const int64_t part = (ELEMENTS + size - 1) / size;
+      assert_int_equal(t.bytes[r], TENSORS + 4 * part * (size * cases[i].nodes + 1));
+      situ_nn_free(t.model[r]);
+    }
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(a_step_costs_what_it_must) };
+  const struct CMUnitTest tests[] = { TEST(a_step_costs_what_it_must), TEST(micro_batches_decide_what_a_rank_sends) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
