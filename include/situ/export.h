@@ -23,7 +23,7 @@ SITU_BEGIN
     in it. Hooks run on the module itself, not on its children, whose calls are part of the program. Pickles in the
     archive are not read. With options->map, weights on the cpu are the file's own memory. NULL on error.
 
-    An ONNX model (opset 13 to 28; the first bytes of the file tell) becomes the same kind of module. Floating
+    An ONNX model (opset 6 to 28; the first bytes of the file tell) becomes the same kind of module. Floating
     initialisers that reach a layer are its parameters, the others buffers; dotted names are paths. Several outputs are
     a dict by their names. Sizes, and what is computed from sizes and constants only, stay on the host; what depends on
     constants only is computed now. External data is read from files in the model's own directory or below it, through

@@ -17,18 +17,24 @@ from safetensors.torch import save_file
 
 F, I = np.float32, np.int64
 NAN, INF = np.nan, np.inf
+U8, I8 = np.uint8, np.int8
 TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64, "int32": TensorProto.INT32,
-         "uint8": TensorProto.UINT8, "bool": TensorProto.BOOL}
+         "uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "bool": TensorProto.BOOL}
 
 
-def node(op, inputs, output="y", **attributes):
-    return helper.make_node(op, inputs, [output], **attributes)
+def node(op, inputs, *outputs, **attributes):
+    return helper.make_node(op, inputs, outputs or ["y"], **attributes)
 
 
-def single(op, *inputs, **attributes):
+def single(op, *inputs, outputs=("y",), **attributes):
     """One node; inputs are given when it runs."""
     names = [f"i{k}" if value is not None else "" for k, value in enumerate(inputs)]
-    return [node(op, names, **attributes)], {n: v for n, v in zip(names, inputs) if n}, {}
+    return [node(op, names, *outputs, **attributes)], {n: v for n, v in zip(names, inputs) if n}, {}
+
+
+def old(opset, op, *inputs, want=None, **attributes):
+    """A node of an older opset. want: what onnxruntime, which begins with opset 7, does not compute."""
+    return single(op, *inputs, **attributes) + (opset, want)
 
 
 def ramp(*shape):
@@ -57,6 +63,55 @@ def branches():
     other = {"then_branch": branch("Sub", "r"), "else_branch": branch("Add", "r")}
     return [node("If", ["t"], "a", **yes), node("If", ["f"], "b", **other), node("Add", ["a", "b"])], {
         "x": np.array([0, 1.5], F)}, {"t": np.array(True), "f": np.array(False)}
+
+
+def conditions():
+    """If on a value, whose branches have weights of their own and an If on a size."""
+    weights = {"w": ramp(2, 2), "v": ramp(2, 2) + 1}
+
+    def branch(nodes):
+        return helper.make_graph(nodes, "b", [], [helper.make_tensor_value_info("r", 1, None)])
+
+    outer = numpy_helper.from_array(np.array(3, I), "three")
+    inner = {"then_branch": branch([node("MatMul", ["x", "v"], "r")]), "else_branch": branch([node("Neg", ["x"], "r")])}
+    sized = branch([node("Size", ["x"], "n"), node("Less", ["three", "n"], "c2"), node("If", ["c2"], "r", **inner)])
+    nodes = [node("ReduceSum", ["x"], "s", keepdims=0), node("Greater", ["s", "zero"], "c"),
+             node("If", ["c"], "z", then_branch=branch([node("MatMul", ["x", "w"], "r")]), else_branch=sized),
+             node("Relu", ["z"])]
+    sets = [{"x": x} for x in (-ramp(2, 2) - 2, ramp(2, 2) + 2, ramp(1, 2), -ramp(2, 2) - 3, ramp(2, 2) + 1)]
+    return nodes, sets, weights | {"zero": np.array(0, F), "three": numpy_helper.to_array(outer)}
+
+
+def dynamic_lstm():
+    """Weights of 8 bits for an input of 2 and a state of 3, in two directions."""
+    def whole(*shape):
+        return ((np.arange(np.prod(shape)) * 37) % 255 - 127).reshape(shape).astype(I8)
+    scale, zero = np.array([0.01, 0.02], F), np.array([0, 3], I8)
+    names = ["x", "w", "r", "b", "", "", "", "", "s", "z", "s", "z"]
+    made = [node("DynamicQuantizeLSTM", names, "y", "h", domain="com.microsoft", hidden_size=3, direction="bidirectional")]
+    return made, {"x": ramp(4, 1, 2)}, {"w": whole(2, 2, 12), "r": whole(2, 3, 12), "b": ramp(2, 24) / 8, "s": scale, "z": zero}
+
+
+def trees(op, kind, targets, **attributes):
+    """Two trees: x[1] <= 0.5 ? (x[0] <= -0.5 ? a : b) : c, and x[2] <= 1 ? d : e."""
+    leaf = {"treeids": [0, 0, 0, 1, 1], "nodeids": [2, 3, 4, 1, 2], "ids": targets}
+    nodes = {"treeids": [0] * 5 + [1] * 3, "nodeids": [0, 1, 2, 3, 4, 0, 1, 2], "featureids": [1, 0, 0, 0, 0, 2, 0, 0],
+             "values": [0.5, -0.5, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0], "truenodeids": [1, 2, 0, 0, 0, 1, 0, 0],
+             "falsenodeids": [4, 3, 0, 0, 0, 2, 0, 0], "missing_value_tracks_true": [1] + [0] * 7,
+             "modes": ["BRANCH_LEQ"] * 2 + ["LEAF"] * 3 + ["BRANCH_LEQ"] + ["LEAF"] * 2}
+    attributes |= {f"nodes_{k}": v for k, v in nodes.items()} | {f"{kind}_{k}": v for k, v in leaf.items()}
+    x = np.array([[0, 0, 0], [-1, 0.5, 2], [1, 1, 1], [3, NAN, 4], [NAN, 0, NAN]], F)
+    results = ("y", "p") if kind == "class" else ("y",)
+    return single(op, x, domain="ai.onnx.ml", outputs=results, **attributes)
+
+
+def trees_of_leaves():
+    def tensor(*values, dtype=F):
+        return numpy_helper.from_array(np.array(values, dtype))
+    return single("TreeEnsemble", np.array([[0, 2], [1.5, 1], [NAN, 0]], F), domain="ai.onnx.ml", n_targets=2, tree_roots=[0, 2],
+                  nodes_featureids=[0, 1, 1], nodes_splits=tensor(1, 0.5, 1), nodes_modes=tensor(1, 1, 1, dtype=U8),
+                  nodes_truenodeids=[1, 0, 2], nodes_trueleafs=[0, 1, 1], nodes_falsenodeids=[2, 1, 3], nodes_falseleafs=[1, 1, 1],
+                  nodes_missing_value_tracks_true=[1, 0, 0], leaf_targetids=[0, 1, 0, 1], leaf_weights=tensor(1, 2, 4, 8))
 
 
 def computed_statistics():
@@ -98,30 +153,90 @@ def cases():
     yield "gate_of_channels", gated(ramp(1, 2, 4, 4), ramp(2, 1, 1), pads=[1, 1, 1, 1])
     yield "gate_of_one_pixel", gated(ramp(1, 1, 6, 6), ramp(1, 1, 1, 1), auto_pad="SAME_UPPER", strides=[2, 2])
     yield "if_with_names_of_its_own", branches()
+    yield "if_on_values", conditions()
+    yield "dynamic_quantize", single("DynamicQuantizeLinear", ramp(3, 5), outputs=("y", "s", "z"))
+    yield "dynamic_quantize_of_zeros", single("DynamicQuantizeLinear", np.zeros(3, F), outputs=("y", "s", "z"))
+    bytes_ = (np.arange(12) * 23 % 256).astype(U8)
+    signed = (np.arange(12) * 37 % 255 - 127).astype(I8)
+    yield "matmul_integer", single("MatMulInteger", bytes_.reshape(3, 4), signed.reshape(4, 3), np.array(7, U8),
+                                   np.array([1, -2, 3], I8))
+    yield "conv_integer", single("ConvInteger", np.tile(bytes_, 3).reshape(1, 1, 6, 6), np.tile(signed, 2)[:18].reshape(2, 1, 3, 3),
+                                 np.array(5, U8), np.array(-4, I8), pads=[1, 0, 1, 2], strides=[2, 1])
+    yield "dynamic_lstm", dynamic_lstm()
+    yield "scaler", single("Scaler", ramp(2, 3), domain="ai.onnx.ml", offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, -1.0])
+    weights, signed = [0.25, 0.5, 0.125, 0.25, 0.375], [-1.0, 0.5, 2.0, -0.25, 1.5]
+    yield "trees", trees_of_leaves()
+    yield "tree_regressor", trees("TreeEnsembleRegressor", "target", [0, 0, 0, 1, 1], target_weights=weights, n_targets=2,
+                                  base_values=[1.0, 2.0], aggregate_function="AVERAGE")
+    yield "tree_classifier_of_two", trees("TreeEnsembleClassifier", "class", [0] * 5, class_weights=weights,
+                                          classlabels_int64s=[7, 9])
+    yield "tree_classifier_of_two_signs", trees("TreeEnsembleClassifier", "class", [0] * 5, class_weights=signed,
+                                                classlabels_int64s=[0, 1], post_transform="LOGISTIC", base_values=[0.125])
+    yield "tree_classifier_of_three", trees("TreeEnsembleClassifier", "class", [0, 1, 2, 1, 0], class_weights=signed,
+                                            classlabels_int64s=[3, 4, 8], post_transform="SOFTMAX", base_values=[0.5, 0.0, 0.25])
+    x, b = ramp(2, 3, 2), ramp(3) + 2
+    for op, fn in (("Add", np.add), ("Div", np.divide), ("Mul", np.multiply), ("Pow", None)):
+        other = b[:, None] if fn else np.full((3, 1), 2, F)
+        yield f"{op.lower()}_aligned_6", old(6, op, x, other[:, 0], axis=1, broadcast=1, want=(fn or np.power)(x, other))
+    yield "less_aligned_6", old(6, "Less", x, b[:2], broadcast=1, want=x < b[:2])
+    yield "prelu_6", old(6, "PRelu", x, b, want=np.where(x < 0, x * b[:, None], x))
+    yield "dropout_6", old(6, "Dropout", x, is_test=1, ratio=0.25, want=x)
+    yield "batch_norm_6", old(6, "BatchNormalization", x, ramp(3, 2), ramp(3, 2), ramp(3, 2), ramp(3, 2) + 2, is_test=1, spatial=0,
+                              want=((x - ramp(3, 2)) / np.sqrt(ramp(3, 2) + F(2 + 1e-5)) * ramp(3, 2) + ramp(3, 2)).astype(F))
+    yield "clip_6", old(10, "Clip", x, max=0.5)
+    yield "softmax_1", old(12, "Softmax", x)
+    yield "softmax_1_of_the_last_axis", old(11, "Softmax", x, axis=-1)
+    yield "log_softmax_1", old(8, "LogSoftmax", x, axis=0)
+    yield "hardmax_1", old(11, "Hardmax", x)
+    yield "pad_2", old(10, "Pad", x, pads=[0, 1, 0, 0, 0, 2], value=2.5)
+    yield "upsample_7", old(8, "Upsample", ramp(1, 1, 2, 3), scales=[1.0, 1.0, 2.0, 1.5])
+    yield "upsample_9_linear", old(9, "Upsample", ramp(1, 1, 2, 3), np.array([1, 1, 2, 3], F), mode="linear")
+    yield "resize_10_to_fewer", old(10, "Resize", ramp(1, 1, 5, 7), np.array([1, 1, 0.6, 0.5], F))
+    yield "resize_11_tensorflow", old(11, "Resize", ramp(1, 1, 2, 3), np.zeros(0, F), np.array([1, 1, 2, 2.6], F),
+                                      coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor")
+    yield "topk_1", old(9, "TopK", x, k=2, axis=1, outputs=("y", "i"))
+    yield "scatter_9", old(9, "Scatter", ramp(3, 3), np.array([[0, 2, 1]]), ramp(1, 3) + 9)
+    yield "slice_1", old(9, "Slice", x, starts=[1, -1], ends=[3, 9], axes=[1, 2])
+    yield "split_2", old(11, "Split", x, split=[1, 2], axis=1, outputs=("y", "z"))
+    yield "reduce_1", old(11, "ReduceSum", x, axes=[0, -1], keepdims=0)
+    yield "squeeze_1", old(11, "Squeeze", ramp(1, 3, 1), axes=[-1])
+    yield "unsqueeze_1", old(9, "Unsqueeze", ramp(2, 3), axes=[0, 3])
+    yield "dropout_7_with_its_mask", old(11, "Dropout", x, ratio=0.25, outputs=("y", "m"))
+    yield "batch_norm_7", old(8, "BatchNormalization", x, b, b, b, b + 2, epsilon=0.125)
+    yield "result_without_dimensions", single("Neg", x)
     yield "inputs_of_unknown_sizes", ([node("Concat", ["x", "z"], axis=0)], {"x": ramp(2), "z": ramp(3)}, {})
 
 
-def write(directory, name, nodes, inputs, constants):
+def write(directory, name, nodes, sets, constants, opset=20, want=None):
+    sets = sets if isinstance(sets, list) else [sets]
     dims = ["?"] if name == "inputs_of_unknown_sizes" else None
-    given = [helper.make_tensor_value_info(n, TYPES[v.dtype.name], dims) for n, v in inputs.items()]
-    graph = helper.make_graph(nodes, "g", given, [helper.make_empty_tensor_value_info("y")],
+    given = [helper.make_tensor_value_info(n, TYPES[v.dtype.name], dims) for n, v in sets[0].items()]
+    results = [o for n in nodes[-1:] for o in n.output]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_empty_tensor_value_info(r) for r in results],
                               [numpy_helper.from_array(v, n) for n, v in constants.items()])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    domains = {n.domain: 5 if n.op_type == "TreeEnsemble" else 1 for n in nodes if n.domain}
+    model = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", opset)] + [
+        helper.make_opsetid(d, version) for d, version in domains.items()])
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    out = np.asarray(session.run(None, inputs)[0])
-    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TYPES[out.dtype.name], None))
+    session = want is None and onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    tensors = {}
+    for k, inputs in enumerate(sets):
+        out = [np.asarray(o) for o in (session.run(None, inputs) if session else [want])]
+        tensors |= {f"in.{k}.{n}": torch.tensor(v) for n, v in inputs.items()}
+        tensors |= {f"out.{k}.{i}": torch.tensor(o) for i, o in enumerate(out)}
+    for i, o in enumerate(out):
+        shape = [] if name == "result_without_dimensions" else None
+        model.graph.output[i].CopyFrom(helper.make_tensor_value_info(results[i], TYPES[o.dtype.name], shape))
     with open(os.path.join(directory, f"kept_{name}.onnx"), "wb") as file:
         file.write(model.SerializeToString())
-    tensors = {f"in.0.{n}": torch.tensor(v) for n, v in inputs.items()}
-    save_file(tensors | {"out.0.0": torch.tensor(out)}, os.path.join(directory, f"kept_{name}.safetensors"))
+    save_file(tensors, os.path.join(directory, f"kept_{name}.safetensors"))
 
 
 def main(directory):
-    for name, (nodes, inputs, constants) in cases():
+    for name, case in cases():
         try:
-            write(directory, name, nodes, inputs, constants)
+            write(directory, name, *case)
         except Exception as problem:  # noqa: BLE001
             print(f"{name}: {problem}")
             return 1

@@ -3,8 +3,12 @@ and out.0.*. Those that have no tensors of dtypes that safetensors knows get the
 
   onnx_nodes.py DIRECTORY        all
   onnx_nodes.py --only a,b DIR   some
+  onnx_nodes.py --sets DIR       the models of opset 6 to 12 that the package stores: simple, pytorch-converted,
+                                 pytorch-operator, and light, of which onnxruntime computes the results
 SPDX-License-Identifier: MIT"""
 import argparse
+import collections
+import glob
 import os
 import warnings
 
@@ -18,7 +22,7 @@ import onnx.backend.test.case.node as node_cases
 from safetensors.torch import save_file
 
 KNOWN = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16"}
-LEAST_OPSET = 13
+LEAST_OPSET = 6
 
 
 def to_torch(value):
@@ -50,7 +54,8 @@ def tensors_of(case):
     """The data sets, or None if a value is not a tensor of a dtype that safetensors and situ know."""
     tensors = {}
     for k, (inputs, outputs) in enumerate(case.data_sets):
-        names = [value.name for value in case.model.graph.input]
+        constant = {t.name for t in case.model.graph.initializer}
+        names = [value.name for value in case.model.graph.input if value.name not in constant]
         for prefix, values, keys in (("in", inputs, names), ("out", outputs, range(len(outputs)))):
             for key, value in zip(keys, values):
                 tensor = to_torch(value)
@@ -60,9 +65,38 @@ def tensors_of(case):
     return tensors
 
 
+Case = collections.namedtuple("Case", "name model data_sets")
+
+
+def read_values(folder, what):
+    paths = sorted(glob.glob(f"{folder}/{what}_*.pb"), key=lambda path: int(path.rsplit("_", 1)[1][:-3]))
+    return [onnx.load_tensor(path) for path in paths]
+
+
+def stored_cases():
+    import onnxruntime
+    data = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
+    for path in sorted(glob.glob(f"{data}/simple/*/model.onnx") + glob.glob(f"{data}/pytorch-*/*/model.onnx")):
+        sets = []
+        for folder in sorted(glob.glob(f"{os.path.dirname(path)}/test_data_set_*")):
+            try:
+                sets.append((read_values(folder, "input"), read_values(folder, "output")))
+            except Exception:  # noqa: BLE001: not a tensor
+                sets.append(([None], []))
+        yield Case(os.path.basename(os.path.dirname(path)), onnx.load(path), sets)
+    for path in sorted(glob.glob(f"{data}/light/*.onnx")):
+        session = onnxruntime.InferenceSession(path, None, ["CPUExecutionProvider"])
+        given = {i.name: np.random.rand(*i.shape).astype(np.float32) for i in session.get_inputs()}
+        model = onnx.load(path)
+        constant = {t.name for t in model.graph.initializer}
+        inputs = [given[i.name] for i in model.graph.input if i.name not in constant]
+        yield Case(os.path.basename(path)[:-5], model, [(inputs, session.run(None, given))])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
+    parser.add_argument("--sets", action="store_true")
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("directory", nargs="?", default=os.path.join(here, "..", "..", "tests", "program", "nodes"))
     options = parser.parse_args()
@@ -70,8 +104,8 @@ def main():
     os.makedirs(options.directory, exist_ok=True)
     warnings.simplefilter("ignore")
     written = 0
-    for case in node_cases.collect_testcases(None) + model_cases.collect_testcases() if not only else \
-            node_cases.collect_testcases(None):
+    for case in stored_cases() if options.sets else node_cases.collect_testcases(None) + (
+            [] if only else model_cases.collect_testcases()):
         if case.model is None or not case.data_sets or (only and case.name not in only):
             continue
         base = os.path.join(options.directory, case.name)

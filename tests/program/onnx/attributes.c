@@ -24,13 +24,33 @@ static void put_node(message *graph, const situ__op_row *row, const char *attrib
   for (int i = 0; i < row->inputs; i++) put_text(&node, 1, "x");
   put_text(&node, 2, "y");
   put_text(&node, 3, "the_node");
-  put_text(&node, 4, row->target);
+  const char *dot = strrchr(row->target, '.'); /* after the domain */
+  put_text(&node, 4, dot ? dot + 1 : row->target);
+  if (dot) put_bytes(&node, 7, row->target, (size_t)(dot - row->target));
   put_text(&a, 1, attribute);
   if (text) put_text(&a, 4, text);
   else put_int(&a, 3, 1);
   put_int(&a, 20, text ? 3 : 2);
   put_message(&node, 5, &a);
   put_message(graph, 1, &node);
+}
+
+static const situ__op_family *const families[] = {
+  &situ__onnx_elementwise_family, &situ__onnx_shape_family,     &situ__onnx_layers_family, &situ__onnx_reduce_family,
+  &situ__onnx_index_family,       &situ__onnx_make_family,      &situ__onnx_norm_family,   &situ__onnx_recurrent_family,
+  &situ__onnx_image_family,       &situ__onnx_attention_family,
+};
+
+/* The last opset that has the row, before another one of its operator. */
+static uint64_t last_opset(const situ__op_row *row) {
+  int last = 28;
+  for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+    for (int i = 0; i < families[f]->count; i++) {
+      const situ__op_row *other = &families[f]->row[i];
+      if (strcmp(other->target, row->target) == 0 && other->since > row->since && other->since <= last)
+        last = other->since - 1;
+    }
+  return (uint64_t)last;
 }
 
 static void write_model(const char *path, const situ__op_row *row, const char *attribute, const char *text) {
@@ -43,7 +63,7 @@ static void write_model(const char *path, const situ__op_row *row, const char *a
   value.length = 0;
   put_text(&value, 1, "y");
   put_message(&graph, 12, &value);
-  put_int(&opset, 2, (uint64_t)(row->since > 13 ? row->since : 13));
+  put_int(&opset, 2, last_opset(row));
   put_int(&model, 1, 8);
   put_message(&model, 7, &graph);
   put_message(&model, 8, &opset);
@@ -67,12 +87,6 @@ static void refuses(const situ__op_row *row, const char *attribute, const char *
 }
 
 /* ---- each row ---- */
-
-static const situ__op_family *const families[] = {
-  &situ__onnx_elementwise_family, &situ__onnx_shape_family,     &situ__onnx_layers_family, &situ__onnx_reduce_family,
-  &situ__onnx_index_family,       &situ__onnx_make_family,      &situ__onnx_norm_family,   &situ__onnx_recurrent_family,
-  &situ__onnx_image_family,       &situ__onnx_attention_family,
-};
 
 static int each_row(int (*check)(const situ__op_row *row)) {
   int count = 0;

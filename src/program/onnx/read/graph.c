@@ -170,7 +170,9 @@ static bool read_declared(situ__onnx *f, situ__protobuf message) {
   const int32_t v = situ__names_get(&f->scope.names, name);
   situ__program_input about = { .name = name, .dims = -1 };
   if (v < 0 || f->about[v].input >= 0) return true;
-  return read_type(f, type, false, &about, &tensor, &element) && (!tensor || situ__onnx_declare(f, v, &about));
+  if (!read_type(f, type, false, &about, &tensor, &element)) return false;
+  if (about.dims == 0) about.dims = -1; /* exporters write no dimension where they know none */
+  return !tensor || situ__onnx_declare(f, v, &about);
 }
 
 /* ---- nodes ---- */

@@ -216,9 +216,9 @@ bool situ__match_attention(situ__match *m, const situ__program_node *end) {
   m->nodes = 0;
   if (!is_op(end, "MatMul")) return false;
   const situ__program_node *weights = situ__match_node(m, &end->arg[0], "Softmax", 1);
-  /* -1 is the last axis; whether another number is, the call sees. */
+  /* -1 is the last axis; whether another number is, the call sees, but not that it stands for all that follow. */
   if (!weights || weights->arg[1].kind != SITU__ARG_INT ||
-      (weights->arg[1].integer < 2 && weights->arg[1].integer != -1))
+      (weights->arg[1].integer != -1 && (weights->arg[1].integer < 2 || m->f->opset < 13)))
     return false;
   const situ__program_node *add = situ__match_node(m, &weights->arg[0], "Add", 1);
   m->row = &situ__onnx_attend;

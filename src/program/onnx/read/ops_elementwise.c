@@ -49,10 +49,24 @@ static situ_tensor *run_mean(situ__op_call *c) {
   return situ_div_scalar(y, count);
 }
 
+/* Before opset 7 operands had equal sizes, or those of B were some of A's, from `axis` on or the last ones. */
+static situ_tensor *run_aligned(situ__op_call *c) {
+  situ_tensor *a = situ__arg_tensor(c, 0), *b = situ__arg_tensor(c, 1);
+  situ_shape size = situ_shape_of(b);
+  const int64_t axis = situ__arg_given(c, 2) ? situ__arg_int(c, 2) : situ_dim(a) - size.ndim;
+  if (axis < -situ_dim(a) || axis > situ_dim(a)) return situ__call_refuse(c, "has an axis outside of its input");
+  const int64_t last = (axis < 0 ? axis + situ_dim(a) : axis) + size.ndim;
+  for (int64_t d = last; d < situ_dim(a) && size.ndim < SITU_MAX_DIMS; d++) size.dim[size.ndim++] = 1;
+  return situ__onnx_row_of(c->node->row->target, 7)->binary(a, situ_reshape(b, size));
+}
+
 /* Bounds are tensors of one number; an absent one is none. */
 static situ_tensor *run_clip(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *low = situ__arg_tensor(c, 1), *high = situ__arg_tensor(c, 2);
   return low || high ? situ_clamp_tensor(x, low, high) : x;
+}
+static situ_tensor *run_clip_6(situ__op_call *c) {
+  return situ_clamp(situ__arg_tensor(c, 0), situ__arg_number(c, 1), situ__arg_number(c, 2));
 }
 
 /* ---- activations with numbers ---- */
@@ -64,6 +78,11 @@ static situ_tensor *prelu(situ_tensor *x, situ_tensor *slope) {
   const bool channels = s.ndim >= 1 && s.ndim == situ_dim(x) - 1 && s.dim[0] == numel && numel == situ_size(x, 1);
   if (numel == 1 || channels) return situ_prelu(x, situ_reshape(slope, SITU_SHAPE(-1)));
   return situ_where(situ_lt_scalar(x, 0), situ_mul(x, slope), x);
+}
+
+/* Before opset 7: of a number or of the channels. */
+static situ_tensor *prelu_6(situ_tensor *x, situ_tensor *slope) {
+  return situ_prelu(x, situ_reshape(slope, SITU_SHAPE(-1)));
 }
 
 static situ_tensor *run_gelu(situ__op_call *c) {
@@ -126,9 +145,11 @@ static situ_tensor *run_where(situ__op_call *c) {
 #define UNARY_SHAPES(name, function) \
   { name, "t X", .inputs = 1, .unary = function, .shapes = true }
 #define PAIR(name, function) \
-  { name, "t A, t B", .inputs = 2, .binary = function }
+  { name, "t A, t B", .inputs = 2, .since = 7, .binary = function }
 #define PAIR_SHAPES(name, function) \
-  { name, "t A, t B", .inputs = 2, .binary = function, .shapes = true }
+  { name, "t A, t B", .inputs = 2, .since = 7, .binary = function, .shapes = true }
+#define ALIGNED(name) \
+  { name, "t A, t B, i? axis, i? broadcast", .inputs = 2, .run = run_aligned, .shapes = true }
 #define VARIADIC(name, function) \
   { name, "T inputs", .inputs = 1, .run = function, .shapes = true }
 #define WITH_ALPHA(name, alpha, function) \
@@ -186,13 +207,26 @@ static const situ__op_row rows[] = {
   PAIR("PRelu", prelu),
   PAIR_SHAPES("Sub", situ_sub),
   PAIR("Xor", situ_logical_xor),
+  ALIGNED("Add"),
+  ALIGNED("And"),
+  ALIGNED("Div"),
+  ALIGNED("Equal"),
+  ALIGNED("Greater"),
+  ALIGNED("Less"),
+  ALIGNED("Mul"),
+  ALIGNED("Or"),
+  ALIGNED("Pow"),
+  ALIGNED("Sub"),
+  ALIGNED("Xor"),
+  { "PRelu", "t X, t slope", .inputs = 2, .binary = prelu_6 },
   VARIADIC("Max", run_max),
   VARIADIC("Min", run_min),
   VARIADIC("Sum", run_sum),
   { "Mean", "T inputs", .inputs = 1, .run = run_mean },
   { "BitShift", "t X, t Y, s direction(LEFT|RIGHT)", .inputs = 2, .run = run_shift },
   { "Mod", "t A, t B, i fmod=0", .inputs = 2, .run = run_mod, .shapes = true },
-  { "Clip", "t input, t? min, t? max", .inputs = 3, .run = run_clip, .shapes = true },
+  { "Clip", "t input, n min=-3.4028234663852886e+38, n max=3.4028234663852886e+38", .inputs = 1, .run = run_clip_6 },
+  { "Clip", "t input, t? min, t? max", .inputs = 3, .since = 11, .run = run_clip, .shapes = true },
 
   WITH_ALPHA("Celu", "1", situ_celu),
   WITH_ALPHA("Elu", "1", situ_elu),

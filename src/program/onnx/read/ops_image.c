@@ -24,6 +24,7 @@ static double place_of(const resize *r, int64_t i) {
   const char *mode = r->coordinates;
   const double x = (double)i, in = (double)r->in, length = (double)r->out;
   if (strcmp(mode, "asymmetric") == 0) return x / r->scale;
+  if (strcmp(mode, "tf_half_pixel_for_nn") == 0) return (x + 0.5) / r->scale;
   if (strcmp(mode, "align_corners") == 0) return r->scale * in > 1 ? x * (in - 1) / (r->scale * in - 1) : 0;
   if (strcmp(mode, "pytorch_half_pixel") == 0) return r->out > 1 ? (x + 0.5) / r->scale - 0.5 : 0;
   if (strcmp(mode, "tf_crop_and_resize") == 0)
@@ -45,6 +46,7 @@ static double weight_at(const resize *r, double distance) {
 
 static int64_t nearest_to(const resize *r, double x) {
   const char *mode = r->nearest;
+  if (strcmp(mode, "simple") == 0) mode = r->scale < 1 ? "ceil" : "floor";
   if (strcmp(mode, "floor") == 0) return (int64_t)floor(x);
   if (strcmp(mode, "ceil") == 0) return (int64_t)ceil(x);
   if (strcmp(mode, "round_prefer_ceil") == 0) return (int64_t)floor(x + 0.5);
@@ -221,7 +223,8 @@ static situ_tensor *interpolate(situ_tensor *x, const resize *r, const double *s
   const bool half = strcmp(r->coordinates, "half_pixel") == 0 ||
                     (strcmp(r->coordinates, "pytorch_half_pixel") == 0 && size[2] > 1 && size[3] > 1);
   const bool corners = strcmp(r->coordinates, "align_corners") == 0;
-  const bool floors = strcmp(r->coordinates, "asymmetric") == 0 && strcmp(r->nearest, "floor") == 0;
+  const bool simple = strcmp(r->nearest, "simple") == 0 && scale[2] >= 1 && scale[3] >= 1;
+  const bool floors = strcmp(r->coordinates, "asymmetric") == 0 && (simple || strcmp(r->nearest, "floor") == 0);
   if (scale[0] != 1 || scale[1] != 1 || !situ_dtype_is_floating(situ_dtype_of(x))) return NULL;
   if (r->antialias || r->exclude || (r->mode == 'n' ? !floors : !half && !corners)) return NULL;
   if (r->mode == 'c' && r->cubic != -0.75) return NULL;
@@ -271,6 +274,17 @@ static situ_tensor *run_resize(situ__op_call *c) {
     if (r.in != r.out || scale[i] != 1 || crops) x = resize_dim(x, d, &r);
   }
   return x;
+}
+
+/* Before opset 11: no region and no sizes, and coordinates of one kind. Arguments: X, scales, mode. */
+static situ_tensor *run_upsample(situ__op_call *c) {
+  situ__arg all[POLICY + 1] = { [SCALES] = c->arg[1], [MODE] = c->arg[2] };
+  situ__op_call as = *c;
+  all[0] = c->arg[0];
+  all[COORDINATES] = (situ__arg){ .kind = SITU__ARG_TEXT, .text = "asymmetric" };
+  all[NEAREST] = (situ__arg){ .kind = SITU__ARG_TEXT, .text = "simple" };
+  as.arg = all;
+  return run_resize(&as);
 }
 
 /* ---- sampling ---- */
@@ -341,11 +355,13 @@ static const situ__op_row rows[] = {
   { "Resize",
     "t X, h? roi, h? scales, h? sizes, s? mode(nearest|linear|cubic), "
     "s? coordinate_transformation_mode(half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|"
-    "asymmetric|tf_crop_and_resize), "
+    "asymmetric|tf_crop_and_resize|tf_half_pixel_for_nn), "
     "s? nearest_mode(round_prefer_floor|round_prefer_ceil|floor|ceil), "
     "n cubic_coeff_a=-0.75, n extrapolation_value=0, i exclude_outside=0, i antialias=0, I? axes, "
     "s? keep_aspect_ratio_policy(stretch|not_larger|not_smaller)",
-    .inputs = 4, .run = run_resize },
+    .inputs = 4, .since = 11, .run = run_resize },
+  { "Resize", "t X, h scales, s? mode(nearest|linear)", .inputs = 2, .run = run_upsample },
+  { "Upsample", "t X, h scales, s? mode(nearest|linear)", .inputs = 2, .run = run_upsample },
   { "GridSample",
     "t X, t grid, i align_corners=0, s? mode(linear|nearest|cubic|bilinear|bicubic), "
     "s? padding_mode(zeros|border|reflection)",

@@ -221,6 +221,7 @@ static const situ__op_row rows[] = {
   { "GatherND", "t data, t indices, i batch_dims=0", .inputs = 2, .run = run_gather_nd },
   { "ScatterElements", "t data, t indices, t updates, i axis=0, s? reduction(none|add|mul|max|min)", .inputs = 3,
     .run = run_scatter_elements },
+  { "Scatter", "t data, t indices, t updates, i axis=0, s? reduction(none)", .inputs = 3, .run = run_scatter_elements },
   { "ScatterND", "t data, t indices, t updates, s? reduction(none|add|mul|max|min)", .inputs = 3, .run = run_scatter_nd,
     .shapes = true },
   { "TensorScatter", "t past_cache, t update, h? write_indices, i axis=-2, s? mode(linear|circular)", .inputs = 3,

@@ -383,6 +383,7 @@ static situ_tensor *run_col2im(situ__op_call *c) {
 }
 
 #define WINDOWS "s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I? kernel_shape, I? pads, I? strides"
+#define GEMM "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0"
 #define CONV "t X, t W, t? B, " WINDOWS ", i group=1"
 #define POOL "t X, s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I kernel_shape, I? pads, I? strides"
 
@@ -392,8 +393,8 @@ const situ__op_row situ__onnx_conv_gated = { "conv_gated", CONV ", t gate", .pre
 const situ__op_row situ__onnx_conv_relu_pool = { "conv_relu_pool", CONV, .prepacked = 1, .run = run_conv_relu_pool };
 
 static const situ__op_row rows[] = {
-  { "Gemm", "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0", .inputs = 3, .prepacked = 1,
-    .run = run_gemm },
+  { "Gemm", GEMM ", i? broadcast", .inputs = 3, .prepacked = 1, .run = run_gemm },
+  { "Gemm", GEMM, .inputs = 3, .since = 7, .prepacked = 1, .run = run_gemm },
   { "MatMul", "t A, t B", .inputs = 2, .prepacked = 1, .run = run_matmul },
   { "Einsum", "T Inputs, s equation", .inputs = 1, .run = run_einsum },
   { "Det", "t X", .inputs = 1, .unary = situ_linalg_det },

@@ -15,17 +15,21 @@ static situ_tensor *run_batch_norm(situ__op_call *c) {
   /* Computed ones may be expanded, which the kernel does not take. */
   for (int k = 0; k < 4; k++) operand[k] = situ_contiguous(situ__arg_tensor(c, k + 1));
   situ_tensor *mean = operand[2], *var = operand[3];
-  const bool training = situ__arg_flag(c, 7);
+  const bool old = c->node->row->since < 9, training = !old && situ__arg_flag(c, 7);
   const double momentum = situ__arg_number(c, 6);
   const situ_batch_norm_options o = { .size = sizeof o, .training = training, .eps = situ__arg_number(c, 5) };
+  if (old && !situ__arg_flag(c, 7)) { /* not spatial: statistics of each element of a sample */
+    x = situ_mul(situ_sub(x, mean), situ_rsqrt(situ_add_scalar(var, o.eps)));
+    return situ_add(situ_mul(x, operand[0]), operand[1]);
+  }
   situ_tensor *y = situ_batch_norm(x, training ? NULL : mean, training ? NULL : var, operand[0], operand[1], &o);
   if (!training || !y || c->node->outs < 2) return y;
   situ_reduce_options r = { .dim = { .ndim = 0 } };
   for (int d = 0; d < situ_dim(x); d++)
     if (d != 1) r.dim.dim[r.dim.ndim++] = d;
-  situ_tensor *batch[2] = { situ_mean(x, &r), situ_var(x, 0, &r) }, *old[2] = { mean, var };
+  situ_tensor *batch[2] = { situ_mean(x, &r), situ_var(x, 0, &r) }, *before[2] = { mean, var };
   for (int i = 0; i < 2 && i + 1 < c->node->outs; i++)
-    c->also[i] = situ_add(situ_mul_scalar(old[i], momentum), situ_mul_scalar(batch[i], 1 - momentum));
+    c->also[i] = situ_add(situ_mul_scalar(before[i], momentum), situ_mul_scalar(batch[i], 1 - momentum));
   return y;
 }
 
@@ -134,6 +138,17 @@ static situ_tensor *run_dropout(situ__op_call *c) {
   return situ_dropout(x, ratio, on, NULL);
 }
 
+static const char *dropout_6_lacks(const situ__op_call *c) {
+  return situ__arg_flag(c, 2) ? NULL : "drops elements (is_test is 0)";
+}
+/* Before opset 12 a model that is run drops nothing, and its mask, which before 10 had the input's dtype, is 0. */
+static situ_tensor *run_dropout_7(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_options mask = { .dtype = c->node->row->since < 10 ? situ_dtype_of(x) : SITU_BOOL };
+  if (wants(c, 1)) c->also[0] = situ_zeros_like(x, &mask);
+  return x;
+}
+
 /* ---- losses ---- */
 
 static bool read_loss(const situ__op_call *c, situ_cross_entropy_options *o) {
@@ -191,11 +206,13 @@ static situ_tensor *run_quantize(situ__op_call *c) {
 }
 
 #define QUANTIZE "t x, t scale, t? zero_point, i axis=1, i block_size=0, d? output_dtype, i? saturate, i? precision"
+#define BATCH_NORM "t X, t scale, t B, t input_mean, t input_var, n epsilon=1e-05, n momentum=0.9"
 
 static const situ__op_row rows[] = {
-  { "BatchNormalization",
-    "t X, t scale, t B, t input_mean, t input_var, n epsilon=1e-05, n momentum=0.9, i training_mode=0", .inputs = 5,
-    .results = 3, .run = run_batch_norm },
+  { "BatchNormalization", BATCH_NORM ", i spatial=1, i? is_test", .inputs = 5, .run = run_batch_norm },
+  { "BatchNormalization", BATCH_NORM ", i spatial=1", .inputs = 5, .since = 7, .run = run_batch_norm },
+  { "BatchNormalization", BATCH_NORM ", i training_mode=0", .inputs = 5, .results = 3, .since = 9,
+    .run = run_batch_norm },
   { "LayerNormalization", "t X, t Scale, t? B, i axis=-1, n epsilon=1e-05, i? stash_type", .inputs = 3, .results = 3,
     .run = run_layer_norm },
   { "RMSNormalization", "t X, t scale, i axis=-1, n epsilon=1e-05, i? stash_type", .inputs = 2, .run = run_rms_norm },
@@ -207,7 +224,12 @@ static const situ__op_row rows[] = {
   { "LRN", "t X, i size, n alpha=0.0001, n beta=0.75, n bias=1", .inputs = 1, .lacks = lrn_lacks, .run = run_lrn },
   { "MeanVarianceNormalization", "t X, I? axes", .inputs = 1, .run = run_mean_variance_norm },
   { "LpNormalization", "t input, i p=2, i axis=-1", .inputs = 1, .run = run_lp_norm },
-  { "Dropout", "t data, h? ratio, h? training_mode, i? seed", .inputs = 3, .results = 2, .run = run_dropout },
+  { "Dropout", "t data, n ratio=0.5, i is_test=0", .inputs = 1, .results = 2, .lacks = dropout_6_lacks,
+    .run = run_dropout_7 },
+  { "Dropout", "t data, n ratio=0.5", .inputs = 1, .results = 2, .since = 7, .run = run_dropout_7 },
+  { "Dropout", "t data, n ratio=0.5", .inputs = 1, .results = 2, .since = 10, .run = run_dropout_7 },
+  { "Dropout", "t data, h? ratio, h? training_mode, i? seed", .inputs = 3, .results = 2, .since = 12,
+    .run = run_dropout },
   { "NegativeLogLikelihoodLoss", "t input, t target, t? weight, i? ignore_index, s? reduction(none|mean|sum)",
     .inputs = 3, .run = run_nll_loss },
   { "SoftmaxCrossEntropyLoss", "t scores, t labels, t? weights, i? ignore_index, s? reduction(none|mean|sum)",

@@ -140,22 +140,28 @@ static situ_tensor *run_cumprod(situ__op_call *c) { return scan(c, situ_cumprod,
 
 /* ---- softmax ---- */
 
-static situ_tensor *run_softmax(situ__op_call *c) { return situ_softmax(situ__arg_tensor(c, 0), situ__arg_dim(c, 1)); }
-static situ_tensor *run_log_softmax(situ__op_call *c) {
-  return situ_log_softmax(situ__arg_tensor(c, 0), situ__arg_dim(c, 1));
-}
-static situ_tensor *run_hardmax(situ__op_call *c) {
+/* Before opset 13 all dimensions from the axis on are one. */
+static situ_tensor *run_along(situ__op_call *c, situ_tensor *(*fn)(situ_tensor *, int)) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const int dim = situ__arg_dim(c, 1);
+  if (c->node->row->since == 13 || dim == -1 || dim == situ_dim(x) - 1) return fn(x, dim);
+  return situ_reshape(fn(situ_flatten(x, dim, -1), -1), situ_shape_of(x));
+}
+static situ_tensor *run_softmax(situ__op_call *c) { return run_along(c, situ_softmax); }
+static situ_tensor *run_log_softmax(situ__op_call *c) { return run_along(c, situ_log_softmax); }
+static situ_tensor *hardmax(situ_tensor *x, int dim) {
   situ_tensor *index = situ_argmax(x, &(situ_reduce_options){ .dim = SITU_SHAPE(dim) });
   situ_tensor *hot = situ_one_hot(index, situ_size(x, dim));
   return situ_to_dtype(situ_movedim(hot, SITU_SHAPE(-1), SITU_SHAPE(dim)), situ_dtype_of(x));
 }
+static situ_tensor *run_hardmax(situ__op_call *c) { return run_along(c, hardmax); }
 
 #define REDUCE(name, function) \
   { name, "t data, h? axes, i keepdims=1, i noop_with_empty_axes=0", .inputs = 2, .run = function, .shapes = true }
-#define ALONG(name, function) \
-  { name, "t input, i axis=-1", .inputs = 1, .run = function }
+#define ALONG(name, function)                                             \
+  { name, "t input, i axis=1", .inputs = 1, .run = function }, {          \
+    name, "t input, i axis=-1", .inputs = 1, .since = 13, .run = function \
+  }
 #define ARG "t data, i axis=0, i keepdims=1, i select_last_index=0"
 #define SCAN "t x, h axis, i exclusive=0, i reverse=0"
 
@@ -175,7 +181,8 @@ static const situ__op_row rows[] = {
   ALONG("Hardmax", run_hardmax),
   { "ArgMax", ARG, .inputs = 1, .run = run_argmax },
   { "ArgMin", ARG, .inputs = 1, .run = run_argmin },
-  { "TopK", "t X, h K, i axis=-1, i largest=1, i? sorted", .inputs = 2, .results = 2, .run = run_topk },
+  { "TopK", "t X, h k, i axis=-1, i largest=1", .inputs = 1, .results = 2, .run = run_topk },
+  { "TopK", "t X, h K, i axis=-1, i largest=1, i? sorted", .inputs = 2, .results = 2, .since = 10, .run = run_topk },
   { "CumSum", SCAN, .inputs = 2, .run = run_cumsum },
   { "CumProd", SCAN, .inputs = 2, .run = run_cumprod },
 };
