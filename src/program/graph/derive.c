@@ -35,7 +35,7 @@ static void mark_arg(bool *mark, const situ__arg *a) {
 
 static void mark_node(const search *s, situ__program_node *n) {
   const int count = situ__op_row_args(n->row);
-  bool part = false, lasts = n->row->folds && !n->counts;
+  bool part = false, lasts = n->row->folds && !n->counts && !n->guard;
   for (int k = 0; k < count && lasts; k++) lasts = arg_lasts(s, &n->arg[k], &part);
   n->lasting = lasts && part;
   for (int32_t i = 0; i < n->outs && n->lasting; i++)

@@ -126,6 +126,7 @@ typedef struct situ__program_node {
   bool lasting;       /* its results depend on parts of the module and constants alone */
   int32_t prepacked;  /* number of its prepacked weights in the program, from 1 on; 0: none */
   bool host;          /* its results are on the host, whatever the module's device */
+  int32_t guard;      /* number of the bool value without which it is skipped, from 1 on; 0: it always runs */
   situ_dtype real;    /* torch's default dtype where it was exported; SITU_DTYPE_DEFAULT: f32 */
 } situ__program_node;
 

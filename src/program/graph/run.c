@@ -227,13 +227,15 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
   const bool clean = situ_error() == SITU_OK;
   for (int i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
+    situ_tensor **prepacked = situ__prepacked_of(kept, n);
     situ__op_call c = { .node = n,
                         .arg = n->arg,
                         .value = value,
                         .root = root,
-                        .prepacked = situ__prepacked_of(kept, n),
-                        .is_prepacked = kept->hit };
-    if (kept->hit && n->lasting) {
+                        .prepacked = prepacked,
+                        /* the first run may have skipped it */
+                        .is_prepacked = kept->hit && (!n->guard || !prepacked || *prepacked) };
+    if ((kept->hit && n->lasting) || (n->guard && !value[n->guard - 1].integer)) {
       /* its results are there, or only other such nodes use them */
     } else if (!run_checked(&c, symbols)) {
       if (clean)

@@ -171,7 +171,7 @@ static bool lacks_dtype(const char *why) {
 }
 /* Functions of operators that are written with control flow. */
 static bool is_control_flow(const char *why) {
-  static const char *const ops[] = { "lacks: Scan (", "lacks: Loop (", "lacks: If" };
+  static const char *const ops[] = { "lacks: Scan (", "lacks: Loop (" };
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (strstr(why, ops[i])) return true;
   return false;

@@ -85,7 +85,7 @@ static void run_node(situ__onnx *f, const situ__program_node *n, situ__value *va
   char message[64];
   situ__errors own;
   for (int k = 0; k < args && there; k++) there = is_there(&n->arg[k], value);
-  if (!there || situ__onnx_draws(n->row->target)) return;
+  if (!there || situ__onnx_draws(n->row->target) || (n->guard && !value[n->guard - 1].integer)) return;
   situ__errors_aside(&own);
   bool fine;
   if (strcmp(n->row->target, "to_device") == 0) {

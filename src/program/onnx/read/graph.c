@@ -41,7 +41,7 @@ bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out) {
     return situ__onnx_no_memory();
   f->values = *out + 1;
   f->known[*out] = (situ__value){ 0 };
-  f->about[*out] = (situ__onnx_value){ .name = name, .on_device = -1, .input = -1 };
+  f->about[*out] = (situ__onnx_value){ .name = name, .on_device = -1, .input = -1, .guard = f->guard };
   return !*name || situ__names_put(&f->scope.names, name, *out) || situ__onnx_no_memory();
 }
 
@@ -306,9 +306,10 @@ static void mark_weights(situ__onnx *f, const graph *g) {
   }
 }
 
-/* Weights that are floating, and more than a number, are parameters; they are on the device. */
-static bool place_parameters(situ__onnx *f, int32_t from) {
-  for (int32_t v = from; v < f->program->values; v++) {
+/* Weights that are floating, and more than a number, are parameters; they are on the device. A branch may use those of
+   the outer graph. */
+static bool place_parameters(situ__onnx *f) {
+  for (int32_t v = 0; v < f->program->values; v++) {
     situ__onnx_value *about = &f->about[v];
     situ__onnx_tensor t;
     if (!about->initialiser || !about->weight) continue;
@@ -403,10 +404,9 @@ static bool find_results(situ__onnx *f, situ__protobuf message, int32_t *results
 static bool read_graph(situ__onnx *f, situ__protobuf message, int depth, int32_t *results, int32_t most,
                        int32_t *count) {
   graph g = { .inner = depth > 0 };
-  const int32_t from = f->program->values;
   if (!read_members(f, message, &g)) return false;
   mark_weights(f, &g);
-  if (!place_parameters(f, from)) return false;
+  if (!place_parameters(f)) return false;
   for (int32_t n = 0; n < g.nodes; n++)
     if (!situ__onnx_add_node(f, &g.node[n], depth)) return false;
   situ__protobuf m = message;

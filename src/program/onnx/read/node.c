@@ -12,8 +12,7 @@
 enum { MOST_ARGS = 32 };
 /* ---- constants ---- */
 
-/* Makes the value v a constant with a tensor on the host. */
-static bool set_constant(situ__onnx *f, int32_t v, situ_tensor *t) {
+bool situ__onnx_set_constant(situ__onnx *f, int32_t v, situ_tensor *t) {
   if (v < 0) return true;
   f->about[v].place = SITU__ONNX_CONSTANT;
   f->about[v].ready = true;
@@ -28,6 +27,21 @@ situ_tensor *situ__onnx_known(situ__onnx *f, int32_t v) {
   return loaded && situ_set(&f->known[v].tensor, loaded) ? loaded : NULL;
 }
 
+/* A number, or a list of them, as a tensor of f32 or i64. */
+static situ_tensor *load_numbers(const situ__arg *a, bool real) {
+  const bool list = a->kind == SITU__ARG_LIST;
+  const situ__arg *each = list ? a->list : a;
+  const int32_t count = list ? a->count : 1;
+  situ_tensor *t = situ_empty(list ? SITU_SHAPE(count) : SITU_SCALAR,
+                              &(situ_options){ .dtype = real ? SITU_F32 : SITU_I64, .device = { .kind = SITU_CPU } });
+  char *data = t && count ? situ_data_ptr(t) : NULL;
+  for (int32_t i = 0; data && i < count; i++) {
+    if (real) ((float *)data)[i] = (float)(each[i].kind == SITU__ARG_FLOAT ? each[i].real : 0);
+    else ((int64_t *)data)[i] = each[i].integer;
+  }
+  return t;
+}
+
 /* The value of a Constant: a tensor, or numbers. */
 static bool add_constant(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count) {
   const situ__onnx_attribute *a = count == 1 ? &list[0] : NULL;
@@ -35,29 +49,21 @@ static bool add_constant(situ__onnx *f, const situ__onnx_node *node, const situ_
   situ__onnx_tensor read;
   if (!a || node->outputs != 1)
     return situ__onnx_bad(f, SITU_E_FORMAT, "has a Constant '%s' without a value", node->name);
-  const situ__arg *one = &a->arg, *first = a->arg.kind == SITU__ARG_LIST ? a->arg.list : &a->arg;
-  const int32_t numbers = a->arg.kind == SITU__ARG_LIST ? a->arg.count : 1;
   const bool real = strncmp(a->name, "value_float", 11) == 0, integer = strncmp(a->name, "value_int", 9) == 0;
   if (strcmp(a->name, "value") == 0 && a->tensor.at) {
     if (!situ__onnx_read_tensor(f, a->tensor, &read)) return false;
     t = situ__onnx_load_tensor(f, &read, (situ_device){ .kind = SITU_CPU });
   } else if (real || integer) {
-    t = situ_empty(one->kind == SITU__ARG_LIST ? SITU_SHAPE(numbers) : SITU_SCALAR,
-                   &(situ_options){ .dtype = real ? SITU_F32 : SITU_I64, .device = { .kind = SITU_CPU } });
-    char *data = t && numbers ? situ_data_ptr(t) : NULL;
-    for (int32_t i = 0; data && i < numbers; i++) {
-      if (real) ((float *)data)[i] = (float)(first[i].kind == SITU__ARG_FLOAT ? first[i].real : 0);
-      else ((int64_t *)data)[i] = first[i].integer;
-    }
+    t = load_numbers(&a->arg, real);
   } else {
     return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has a Constant '%s' whose value is %s", node->name, a->name);
   }
-  return t && set_constant(f, node->output[0], t);
+  return t && situ__onnx_set_constant(f, node->output[0], t);
 }
 
 /* ---- places ---- */
 
-static situ__onnx_place place_of(const situ__onnx *f, int32_t v) {
+situ__onnx_place situ__onnx_place_of(const situ__onnx *f, int32_t v) {
   return f->about[v].initialiser && f->about[v].weight ? SITU__ONNX_DEVICE : f->about[v].place;
 }
 
@@ -93,6 +99,7 @@ bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out) {
   *arg = (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = v };
   *outs = *out;
   n->row = &to_device;
+  n->guard = about->guard;
   n->arg = arg;
   n->out = outs;
   n->outs = 1;
@@ -102,7 +109,7 @@ bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out) {
 bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out) {
   situ__program *p = f->program;
   *out = v;
-  if (place_of(f, v) != SITU__ONNX_CONSTANT)
+  if (situ__onnx_place_of(f, v) != SITU__ONNX_CONSTANT)
     return f->about[v].initialiser ? situ__onnx_on_device(f, v, out) : true; /* it is read from there */
   if (f->about[v].listed) return true;
   if (!situ__grow(NULL, &p->constant, &p->constant_capacity, sizeof *p->constant, p->constants + 1))
@@ -123,10 +130,6 @@ typedef struct call {
   int args;
 } call;
 
-static situ__arg value_arg(int32_t v) {
-  return v < 0 ? (situ__arg){ 0 } : (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = v };
-}
-
 /* Names the inputs by the row's parameters; the last of them may be a list that takes all others. */
 static bool name_inputs(situ__onnx *f, const situ__onnx_node *node, const situ__op_row *row, situ__named_arg *given,
                         int *count, situ__text *why) {
@@ -144,36 +147,37 @@ static bool name_inputs(situ__onnx *f, const situ__onnx_node *node, const situ__
     if (!g->name) return situ__onnx_no_memory();
     (*count)++;
     if (type != 'T') {
-      g->arg = value_arg(node->input[i]);
+      g->arg = situ__onnx_value_arg(node->input[i]);
       if (node->input[i] < 0) (*count)--;
       continue;
     }
     situ__arg *list = situ__arena_take(&f->program->arena, (size_t)(node->inputs - i), sizeof *list);
     if (!list) return situ__onnx_no_memory();
     g->arg = (situ__arg){ .kind = SITU__ARG_LIST, .count = node->inputs - i, .list = list };
-    for (int32_t k = i; k < node->inputs; k++) list[k - i] = value_arg(node->input[k]);
+    for (int32_t k = i; k < node->inputs; k++) list[k - i] = situ__onnx_value_arg(node->input[k]);
     return true;
   }
   return true;
 }
 
-/* Where the row has a dtype, an attribute is ONNX's number of one. */
-static bool read_dtype(const situ__op_row *row, situ__named_arg *given, situ__text *why) {
+/* The type of the row's parameter of a name; 0: there is none. */
+static char type_of(const situ__op_row *row, const char *wanted) {
   const char *name;
   int length;
   char type;
-  for (int k = 0; (type = situ__op_parameter(row, k, &name, &length)); k++) {
-    if (type != 'd' || given->arg.kind != SITU__ARG_INT || strncmp(name, given->name, (size_t)length) != 0 ||
-        given->name[length])
-      continue;
-    const uint64_t number = (uint64_t)given->arg.integer;
-    if (number == 0) given->arg = (situ__arg){ 0 };
-    else given->arg = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = situ__onnx_dtype(number) };
-    if (number == 0 || given->arg.integer) continue;
-    situ__text_add(why, "uses the dtype %s, which situ lacks", situ__onnx_dtype_name(number));
-    return false;
-  }
-  return true;
+  for (int k = 0; (type = situ__op_parameter(row, k, &name, &length)); k++)
+    if (strncmp(name, wanted, (size_t)length) == 0 && !wanted[length]) return type;
+  return 0;
+}
+
+/* Where the row has a dtype, an attribute is ONNX's number of one. */
+static bool read_dtype(situ__named_arg *given, situ__text *why) {
+  const uint64_t number = (uint64_t)given->arg.integer;
+  if (number == 0) given->arg = (situ__arg){ 0 };
+  else given->arg = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = situ__onnx_dtype(number) };
+  if (number == 0 || given->arg.integer) return true;
+  situ__text_add(why, "uses the dtype %s, which situ lacks", situ__onnx_dtype_name(number));
+  return false;
 }
 
 /* Binds the node to its row. Returns false with the reason in why, or after recording an error. */
@@ -185,15 +189,21 @@ static bool bind(situ__onnx *f, call *c, const situ__onnx_attribute *list, int a
   for (int i = 0; i < attributes; i++) {
     if (count == MOST_ARGS) return situ__onnx_bad(f, SITU_E_LIMIT, "has a node of more than %d arguments", MOST_ARGS);
     given[count] = (situ__named_arg){ .name = list[i].name, .arg = list[i].arg };
-    if (list[i].tensor.at) { /* a constant of its own */
+    const char type = type_of(row, list[i].name);
+    const bool numbers = type == 't' && list[i].arg.kind == SITU__ARG_LIST && list[i].arg.count > 0 &&
+                         list[i].arg.list[0].kind != SITU__ARG_TEXT;
+    if (list[i].tensor.at || numbers) { /* a constant of its own */
       situ__onnx_tensor t;
       int32_t v;
-      if (!situ__onnx_read_tensor(f, list[i].tensor, &t) || !situ__onnx_add_value(f, "", &v)) return false;
-      situ_tensor *loaded = situ__onnx_load_tensor(f, &t, (situ_device){ .kind = SITU_CPU });
-      if (!loaded || !set_constant(f, v, loaded)) return false;
-      given[count].arg = value_arg(v);
+      if (!situ__onnx_add_value(f, "", &v) || (!numbers && !situ__onnx_read_tensor(f, list[i].tensor, &t)))
+        return false;
+      situ_tensor *loaded = numbers ? load_numbers(&list[i].arg, list[i].arg.list[0].kind == SITU__ARG_FLOAT)
+                                    : situ__onnx_load_tensor(f, &t, (situ_device){ .kind = SITU_CPU });
+      if (!loaded || !situ__onnx_set_constant(f, v, loaded)) return false;
+      given[count].arg = situ__onnx_value_arg(v);
     }
-    if (!read_dtype(row, &given[count++], why)) return false;
+    count++;
+    if (type == 'd' && list[i].arg.kind == SITU__ARG_INT && !read_dtype(&given[count - 1], why)) return false;
   }
   const int results = row->results ? row->results : 1;
   if (results != SITU__RESULTS_LIST)
@@ -234,7 +244,7 @@ typedef struct census {
 
 static bool count_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
   census *n = payload;
-  const situ__onnx_place place = place_of(f, *v);
+  const situ__onnx_place place = situ__onnx_place_of(f, *v);
   (void)host;
   if (!f->about[*v].ready)
     return situ__onnx_bad(f, SITU_E_FORMAT, "uses a value '%s' before it is computed", f->about[*v].name);
@@ -352,61 +362,9 @@ static void note_lack(situ__onnx *f, const situ__onnx_node *node, const char *ta
   situ__lacks_note(&f->lacks, target, node->name, why, &(situ__program_node){ .module = node->module, .site = "" });
 }
 
-/* ---- If ---- */
-
-/* Reads the branch that a constant condition chooses, as if its nodes stood in the outer graph. */
-static bool add_if(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count, int depth) {
-  int32_t results[SITU__LIST_MAX], given = 0;
-  bool chosen = false;
-  const uint64_t errors = situ__error_count();
-  const int32_t condition = node->inputs == 1 ? node->input[0] : -1;
-  situ_tensor *t =
-      condition >= 0 && place_of(f, condition) == SITU__ONNX_CONSTANT ? situ__onnx_known(f, condition) : NULL;
-  int64_t value = 0;
-  if (!t) {
-    if (situ__error_count() != errors) return false;
-    note_lack(f, node, "If", "whose condition is not constant");
-  } else {
-    if (situ_numel(t) != 1 || situ_item_i64(situ_to_dtype(t, SITU_I64), &value) != SITU_OK)
-      return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' whose condition is not a bool", node->name);
-    const situ__onnx_attribute *branch = situ__onnx_find_attribute(list, count, value ? "then_branch" : "else_branch");
-    if (!branch || !branch->graph.at)
-      return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' without branches", node->name);
-    if (!situ__onnx_read_graph(f, branch->graph, depth + 1, results, SITU__LIST_MAX, &given)) return false;
-    chosen = !f->lacks.count;
-    if (chosen && given < node->outputs)
-      return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' of too few results", node->name);
-  }
-  /* The outer names stand for the branch's results. */
-  for (int32_t i = 0; i < node->outputs; i++) {
-    const int32_t v = node->output[i];
-    if (v < 0) continue;
-    f->about[v].ready = true;
-    if (!chosen) continue;
-    if (place_of(f, results[i]) == SITU__ONNX_CONSTANT) {
-      situ_tensor *known = situ__onnx_known(f, results[i]);
-      if (!known || !set_constant(f, v, known)) return false;
-      continue;
-    }
-    int32_t there = results[i];
-    const bool host = f->about[there].place == SITU__ONNX_HOST;
-    if (!host && !situ__onnx_on_device(f, there, &there)) return false;
-    f->about[v].place = host ? SITU__ONNX_HOST : SITU__ONNX_DEVICE;
-    situ__program_node *n = situ__program_add_node(f->program);
-    situ__arg *arg = situ__arena_take(&f->program->arena, 1, sizeof *arg);
-    if (!n || !arg) return situ__onnx_no_memory();
-    *arg = value_arg(there);
-    n->row = situ__onnx_row_of("Identity", f->opset);
-    n->arg = arg;
-    n->out = &node->output[i];
-    n->outs = 1;
-  }
-  return true;
-}
-
 /* ---- the whole ---- */
 
-static const char *site_of(situ__onnx *f, const situ__onnx_node *node) {
+const char *situ__onnx_site(situ__onnx *f, const situ__onnx_node *node) {
   char site[160];
   if (!*node->name) return "";
   (void)snprintf(site, sizeof site, "node %s", node->name);
@@ -440,29 +398,30 @@ static bool add_call(situ__onnx *f, call *c) {
   situ__program_node *made = situ__program_add_node(f->program);
   if (!made) return situ__onnx_no_memory();
   *made = c->made;
+  made->guard = f->guard;
   return true;
 }
 
 bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth) {
   situ__onnx_attribute list[MOST_ARGS];
   int count = 0;
-  char target[160];
+  char name[96], target[128];
   const bool own = !*node->domain || strcmp(node->domain, "ai.onnx") == 0;
   if (!situ__onnx_read_attributes(f, node, list, MOST_ARGS, &count)) return false;
   if (own && strcmp(node->op, "Constant") == 0) return add_constant(f, node, list, count);
-  if (own && strcmp(node->op, "If") == 0) return add_if(f, node, list, count, depth);
+  if (own && strcmp(node->op, "If") == 0) return situ__onnx_add_if(f, node, list, count, depth);
+  (void)snprintf(name, sizeof name, "%s%s%s", own ? "" : node->domain, own ? "" : ".", node->op);
   call c = { .node = node,
-             .made = { .row = own ? situ__onnx_row_of(node->op, f->opset) : NULL,
+             .made = { .row = situ__onnx_row_of(name, f->opset),
                        .out = node->output,
                        .outs = node->outputs,
                        .module = node->module,
-                       .site = site_of(f, node) } };
+                       .site = situ__onnx_site(f, node) } };
   situ__text why = { 0 };
   const uint64_t errors = situ__error_count();
   bool fine = true;
   if (!c.made.row || !bind(f, &c, list, count, &why)) {
-    (void)snprintf(target, sizeof target, "%s%s%s (opset %d)", own ? "" : node->domain, own ? "" : ".", node->op,
-                   (int)f->opset);
+    (void)snprintf(target, sizeof target, "%s (opset %d)", name, (int)f->opset);
     const char *kept = situ__arena_text(&f->program->arena, target, strlen(target));
     fine = situ__error_count() == errors && kept;
     if (fine) note_lack(f, node, kept, why.data ? why.data : "");

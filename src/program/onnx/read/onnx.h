@@ -26,6 +26,7 @@ typedef struct situ__onnx_value {
   bool listed;       /* program->constant has it */
   int32_t on_device; /* the value that is its copy on the module's device; -1: none */
   int32_t input;     /* of an input: its number in the program; -1: none */
+  int32_t guard;     /* of the node that computes it */
 } situ__onnx_value;
 
 /* A file with external data. */
@@ -74,6 +75,7 @@ typedef struct situ__onnx {
   int32_t declareds;
   int64_t declared_capacity;
   situ__lacks lacks;
+  int32_t guard;  /* of the nodes of the branch that is being read; 0: none */
   int64_t budget; /* bytes that may be computed from constants when the file is loaded */
 } situ__onnx;
 
@@ -140,6 +142,17 @@ bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out);
 bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out);
 /* The tensor of a constant, on the host; NULL after recording an error. */
 situ_tensor *situ__onnx_known(situ__onnx *f, int32_t v);
+/* Makes the value v (-1: none) a constant with a tensor on the host. Returns false after recording an error. */
+bool situ__onnx_set_constant(situ__onnx *f, int32_t v, situ_tensor *t);
+situ__onnx_place situ__onnx_place_of(const situ__onnx *f, int32_t v);
+static inline situ__arg situ__onnx_value_arg(int32_t v) {
+  return v < 0 ? (situ__arg){ 0 } : (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = v };
+}
+/* "node NAME", for errors; "": it has no name. */
+const char *situ__onnx_site(situ__onnx *f, const situ__onnx_node *node);
+/* Adds an If and the nodes of its branches (branches.c). */
+bool situ__onnx_add_if(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count,
+                       int depth);
 
 /* Notes what the file says of a value. */
 bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input *about);

@@ -1,0 +1,108 @@
+/* An If on a value: the branch that runs may change from run to run, gradients reach what ran, and a program without
+   values is refused.
+   SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "program/onnx/message.h"
+#include "situ/situ.h"
+
+/* If sum(x) > 0: x w; else, if x has more than 3 elements: x v, else -x; and Relu of that (tools/exchange/onnx_kept.py).
+ */
+static situ_nn_module *load_branches(void) {
+  char path[512];
+  const char *root = getenv("SITU_TEST_ROOT");
+  (void)snprintf(path, sizeof path, "%s/program/onnx/nodes/kept_if_on_values.onnx", root ? root : ".");
+  situ_nn_module *m = situ_export_load(path, NULL);
+  if (!m) fail_msg("%s", situ_error_message());
+  return m;
+}
+
+/* The first run skips weights, which later runs need laid out. */
+static void a_branch_runs_that_was_skipped_before(void **state) {
+  (void)state;
+  static const double values[] = { -1, 2, -1, 3, -2 };
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_nn_module *m = load_branches();
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    situ_nn_module *fresh = load_branches();
+    situ_tensor *x = situ_full(SITU_SHAPE(i % 4 == 2 ? 1 : 2, 2), values[i], NULL);
+    situ_tensor *y = situ_nn_forward(m, x), *want = situ_nn_forward(fresh, x);
+    bool same = false;
+    assert_int_equal(situ_equal(y, want, &same), SITU_OK);
+    assert_true(same);
+    situ_nn_free(fresh);
+  }
+  situ_nn_free(m);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
+static void gradients_reach_what_ran(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_nn_module *m = load_branches();
+  assert_int_equal(situ_backward(situ_sum(situ_nn_forward(m, situ_ones(SITU_SHAPE(2, 2), NULL)), NULL), NULL), SITU_OK);
+  assert_non_null(situ_grad(situ_nn_get_tensor(m, "w")));
+  assert_null(situ_grad(situ_nn_get_tensor(m, "v")));
+  situ_nn_free(m);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+
+static void no_values_no_branch(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_nn_module *m = load_branches();
+  situ_tree *inputs = SITU_TREE(situ_ones(SITU_SHAPE(2, 2), NULL));
+  assert_null(situ_export(m, inputs));
+  assert_int_equal(situ_error(), SITU_E_UNSUPPORTED);
+  situ_error_clear();
+  situ_tree_free(inputs);
+  situ_nn_free(m);
+  SITU_IGNORE(situ_scope_end(&scope));
+}
+
+static void an_if_without_an_else_is_refused(void **state) {
+  (void)state;
+  message graph = { .length = 0 }, branch = { .length = 0 }, inner = { .length = 0 }, value = { .length = 0 };
+  static const unsigned char any[] = { 0x0a, 0x02, 0x08, 0x01 };
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_error_mode(SITU_ERROR_QUIET);
+  put_text(&value, 1, "x");
+  put_bytes(&value, 2, any, sizeof any);
+  put_message(&graph, INPUT, &value);
+  put_node(&inner, "Relu", "x", NULL, "r", NULL);
+  value.length = 0;
+  put_text(&value, 1, "r");
+  put_message(&inner, OUTPUT, &value);
+  put_text(&branch, 1, "then_branch");
+  put_int(&branch, 20, 5);
+  put_message(&branch, 6, &inner);
+  put_node(&graph, "If", "x", NULL, "y", &branch);
+  value.length = 0;
+  put_text(&value, 1, "y");
+  put_message(&graph, OUTPUT, &value);
+  expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "has an If 'here' without branches");
+  SITU_IGNORE(situ_scope_end(&scope));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_branch_runs_that_was_skipped_before),
+    cmocka_unit_test(gradients_reach_what_ran),
+    cmocka_unit_test(no_values_no_branch),
+    cmocka_unit_test(an_if_without_an_else_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
