@@ -101,7 +101,7 @@ static bool has_type(const situ__arg *a, char type) {
   case 'd': return a->kind == SITU__ARG_DTYPE;
   case 's': return a->kind == SITU__ARG_TEXT;
   case 'h': return is_tensor(a) || is_list(a, is_number, SITU__LIST_MAX) || is_number(a);
-  case 'S': return is_list(a, is_text, SITU__LIST_MAX);
+  case 'S': return is_list(a, is_text, INT32_MAX);
   default: return true;
   }
 }

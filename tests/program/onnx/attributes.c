@@ -38,7 +38,7 @@ static void put_node(message *graph, const situ__op_row *row, const char *attrib
 static const situ__op_family *const families[] = {
   &situ__onnx_elementwise_family, &situ__onnx_shape_family,     &situ__onnx_layers_family, &situ__onnx_reduce_family,
   &situ__onnx_index_family,       &situ__onnx_make_family,      &situ__onnx_norm_family,   &situ__onnx_recurrent_family,
-  &situ__onnx_image_family,       &situ__onnx_attention_family,
+  &situ__onnx_image_family,       &situ__onnx_attention_family, &situ__onnx_trees_family,
 };
 
 /* The last opset that has the row, before another one of its operator. */

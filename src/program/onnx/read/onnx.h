@@ -154,6 +154,9 @@ const char *situ__onnx_site(situ__onnx *f, const situ__onnx_node *node);
 bool situ__onnx_add_if(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count,
                        int depth);
 
+/* x as whole numbers from 0 to 255, whose dtype is x's: x is (result - zero) scale, rounded (ops_norm.c). */
+situ_tensor *situ__onnx_quantize(situ_tensor *x, situ_tensor **scale, situ_tensor **zero);
+
 /* Notes what the file says of a value. */
 bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input *about);
 /* Compares it with what is computed (declared.c). Returns false after recording an error that names the node. */

@@ -33,6 +33,19 @@ static situ_tensor *run_matmul(situ__op_call *c) {
   if (!weight || !situ__call_prepack(c, a, weight, &packed)) return NULL;
   return packed ? situ_linear_by(a, weight, NULL, packed) : situ_matmul(a, b);
 }
+/* Argument k without its zero point, a number or one for each size of the dimension before the last `after`, in f64,
+   which holds the sums of products exactly. */
+static situ_tensor *without_zero(situ__op_call *c, int k, int zero, int after) {
+  situ_tensor *x = situ_to_dtype(situ__arg_tensor(c, k), SITU_F64), *point = situ__arg_tensor(c, zero);
+  if (!point) return x;
+  situ_shape size = situ_shape_of(point);
+  if (situ_numel(point) == 1) size.ndim = 0;
+  for (int d = 0; d < after && size.ndim > 0 && size.ndim < SITU_MAX_DIMS; d++) size.dim[size.ndim++] = 1;
+  return situ_sub(x, situ_reshape(situ_to_dtype(point, SITU_F64), size));
+}
+static situ_tensor *run_matmul_integer(situ__op_call *c) {
+  return situ_to_dtype(situ_matmul(without_zero(c, 0, 2, 1), without_zero(c, 1, 3, 0)), SITU_I32);
+}
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];
   char equation[256];
@@ -137,6 +150,15 @@ static situ_tensor *run_conv_relu_pool(situ__op_call *c) { return convolve(c, NU
 static situ_tensor *run_conv_silu(situ__op_call *c) { return convolve(c, NULL, SITU_ACTIVATION_SILU, false); }
 static situ_tensor *run_conv_gated(situ__op_call *c) {
   return convolve(c, situ__arg_tensor(c, 9), SITU_ACTIVATION_NONE, false);
+}
+
+/* Arguments: x, w, their zero points, and from auto_pad on those of Conv. */
+static situ_tensor *run_conv_integer(situ__op_call *c) {
+  situ_tensor *x = without_zero(c, 0, 2, 0), *weight = without_zero(c, 1, 3, situ_dim(situ__arg_tensor(c, 1)) - 1);
+  windows w;
+  if (!x || !weight || !read_windows(c, 4, x, spatial_of(weight), &w)) return NULL;
+  const situ_conv_options o = { .stride = w.stride, .dilation = w.dilation, .groups = situ__arg_int(c, 9) };
+  return situ_to_dtype(plain[w.dims - 1](pad_windows(x, &w, NULL, 0), weight, NULL, &o), SITU_I32);
 }
 
 /* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those
@@ -396,9 +418,12 @@ static const situ__op_row rows[] = {
   { "Gemm", GEMM ", i? broadcast", .inputs = 3, .prepacked = 1, .run = run_gemm },
   { "Gemm", GEMM, .inputs = 3, .since = 7, .prepacked = 1, .run = run_gemm },
   { "MatMul", "t A, t B", .inputs = 2, .prepacked = 1, .run = run_matmul },
+  { "MatMulInteger", "t A, t B, t? a_zero_point, t? b_zero_point", .inputs = 4, .run = run_matmul_integer },
   { "Einsum", "T Inputs, s equation", .inputs = 1, .run = run_einsum },
   { "Det", "t X", .inputs = 1, .unary = situ_linalg_det },
   { "Conv", CONV, .inputs = 3, .prepacked = 1, .run = run_conv },
+  { "ConvInteger", "t x, t w, t? x_zero_point, t? w_zero_point, " WINDOWS ", i group=1", .inputs = 4,
+    .run = run_conv_integer },
   { "ConvTranspose", "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape", .inputs = 3,
     .run = run_conv_transpose },
   { "DeformConv",

@@ -1,8 +1,9 @@
 /* ONNX's norms, dropout, losses, and linear quantisation.
    SPDX-License-Identifier: MIT */
+#include <math.h>
 #include <string.h>
 
-#include "program/graph/program.h"
+#include "onnx.h"
 
 /* Whether result i is asked for. */
 static bool wants(const situ__op_call *c, int i) { return i < c->node->outs && c->node->out[i] >= 0; }
@@ -205,6 +206,29 @@ static situ_tensor *run_quantize(situ__op_call *c) {
   return situ_to_dtype(situ_clamp(y, low, dtype == SITU_U8 ? 255 : -low - 1), dtype);
 }
 
+/* To u8, by the range of the values and 0. */
+static situ_tensor *run_dynamic_quantize(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *scale, *zero, *y = situ__onnx_quantize(x, &scale, &zero);
+  situ_tensor *const more[] = { scale, situ_to_dtype(zero, SITU_U8) };
+  for (int i = 1; i < c->node->outs; i++) c->also[i - 1] = more[i - 1];
+  return situ_to_dtype(y, SITU_U8);
+}
+situ_tensor *situ__onnx_quantize(situ_tensor *x, situ_tensor **scale, situ_tensor **zero) {
+  const situ_reduce_options all = { .keepdim = false };
+  situ_tensor *low = situ_clamp(situ_amin(x, &all), -INFINITY, 0), *high = situ_clamp(situ_amax(x, &all), 0, INFINITY);
+  situ_tensor *step = situ_div(situ_sub(high, low), situ_full_like(low, 255, NULL));
+  *scale = situ_where(situ_eq_scalar(step, 0), situ_ones_like(step, NULL), step);
+  *zero = situ_clamp(situ_round(situ_div(situ_neg(low), *scale)), 0, 255);
+  return situ_clamp(situ_add(situ_round(situ_div(x, *scale)), *zero), 0, 255);
+}
+
+static situ_tensor *run_scaler(situ__op_call *c) {
+  situ_tensor *x = situ_to_dtype(situ__arg_tensor(c, 0), SITU_F32);
+  situ_tensor *offset = situ__arg_tensor(c, 1), *scale = situ__arg_tensor(c, 2);
+  if (offset) x = situ_sub(x, offset);
+  return scale ? situ_mul(x, scale) : x;
+}
+
 #define QUANTIZE "t x, t scale, t? zero_point, i axis=1, i block_size=0, d? output_dtype, i? saturate, i? precision"
 #define BATCH_NORM "t X, t scale, t B, t input_mean, t input_var, n epsilon=1e-05, n momentum=0.9"
 
@@ -234,6 +258,8 @@ static const situ__op_row rows[] = {
     .inputs = 3, .run = run_nll_loss },
   { "SoftmaxCrossEntropyLoss", "t scores, t labels, t? weights, i? ignore_index, s? reduction(none|mean|sum)",
     .inputs = 3, .results = 2, .run = run_cross_entropy },
+  { "DynamicQuantizeLinear", "t x", .inputs = 1, .results = 3, .run = run_dynamic_quantize },
+  { "ai.onnx.ml.Scaler", "t X, t? offset, t? scale", .inputs = 1, .run = run_scaler },
   { "QuantizeLinear", QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_quantize },
   { "DequantizeLinear", QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_dequantize },
 };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "program/graph/program.h"
+#include "onnx.h"
 
 typedef enum cell { RNN, GRU, LSTM } cell;
 
@@ -19,7 +19,8 @@ typedef struct layer {
   activation *act[2][3];                                      /* of each direction; NULL: ONNX's defaults */
   bool plain;                                                 /* situ's own ops compute it */
   bool linear_before_reset;
-  double clip; /* 0: none */
+  double clip;           /* 0: none */
+  situ_tensor *scale[4]; /* scale and zero point of the weight, and those of the recurrent one; NULL: f32 */
 } layer;
 
 /* Places of the arguments in all three. */
@@ -64,11 +65,35 @@ static situ_tensor *peep(const layer *l, situ_tensor *x, situ_tensor *p, int g, 
   return p ? situ_add(x, situ_mul(situ_narrow(p, 0, g * l->hidden, l->hidden), c)) : x;
 }
 
+/* A scale or zero point of a direction: a number, or one for each row. */
+static situ_tensor *of_direction(const layer *l, situ_tensor *t, int64_t d) {
+  t = situ_select(t, 0, d);
+  return situ_dim(t) > 0 ? reorder(l, t) : t;
+}
+
+/* Whole numbers without their zero point, in f64, which holds sums of their products exactly. */
+static situ_tensor *subtract_zero(const layer *l, situ_tensor *weight, situ_tensor *zero, int64_t d) {
+  zero = situ_unsqueeze(situ_to_dtype(of_direction(l, zero, d), SITU_F64), -1);
+  return situ_sub(situ_to_dtype(weight, SITU_F64), zero);
+}
+
+/* x weight' + bias. scale: of a weight of whole numbers, by which x is as 8 bits, by its own range; else NULL. */
+static situ_tensor *multiply(const layer *l, int64_t d, situ_tensor *scale, situ_tensor *x, situ_tensor *weight,
+                             situ_tensor *bias) {
+  situ_tensor *step, *zero;
+  if (!scale) return situ_linear(x, weight, bias);
+  situ_tensor *integer = situ__onnx_quantize(x, &step, &zero);
+  integer = situ_sub(integer, zero);
+  situ_tensor *y = situ_to_dtype(situ_linear(situ_to_dtype(integer, SITU_F64), weight, NULL), SITU_F32);
+  y = situ_mul(y, situ_mul(step, of_direction(l, scale, d)));
+  return bias ? situ_add(y, bias) : y;
+}
+
 /* One step: gates [N, gates * hidden] of the input in situ's order. */
 static situ_tensor *step(const layer *l, int64_t d, situ_tensor *gates, situ_tensor *weight, situ_tensor *bias,
                          situ_tensor *p, situ_tensor *h, situ_tensor **c) {
   activation *const *act = l->act[d];
-  situ_tensor *back = situ_linear(h, weight, bias);
+  situ_tensor *back = multiply(l, d, l->scale[2], h, weight, bias);
   if (l->kind == RNN) return act[0](clip(l, situ_add(gates, back)));
   if (l->kind == GRU) {
     situ_tensor *r = act[0](clip(l, situ_add(gate(l, gates, 0), gate(l, back, 0))));
@@ -141,12 +166,13 @@ static situ_tensor *run_direction(const situ__op_call *call, const layer *l, int
   situ_tensor *all[WEIGHTS] = { NULL };
   if (!find_weights(call, l, d, all)) return NULL;
   situ_tensor *weight = all[WEIGHT], *back = all[BACK], *bias = all[BIAS], *bias_back = all[BIAS_BACK];
+  if (l->scale[0]) weight = subtract_zero(l, weight, l->scale[1], d), back = subtract_zero(l, back, l->scale[3], d);
   const bool reverse = d == 1 || *situ__arg_text(call, DIRECTION) == 'r';
   const situ_options o = { .dtype = situ_dtype_of(x), .device = situ_device_of(x) };
   const situ_shape state = SITU_SHAPE(situ_size(x, 1), l->hidden);
   *h = l->h ? situ_select(l->h, 0, d) : situ_zeros(state, &o);
   *c = l->kind != LSTM ? NULL : l->c ? situ_select(l->c, 0, d) : situ_zeros(state, &o);
-  situ_tensor *gates = situ_linear(x, weight, bias), *y;
+  situ_tensor *gates = multiply(l, d, l->scale[0], x, weight, bias), *y;
   if (!gates || !*h) return NULL;
   if (!l->plain) return run_steps(l, d, reverse, gates, back, bias_back, h, c);
   const situ_recurrent_options options = { .reverse = reverse, .relu = l->act[d][0] == situ_relu, .c_n = c };
@@ -181,6 +207,10 @@ static situ_tensor *run_layer(situ__op_call *c, layer *l) {
   const char *direction = situ__arg_text(c, DIRECTION);
   l->weight = situ__arg_tensor(c, W);
   l->recurrent = situ__arg_tensor(c, R);
+  if (l->scale[0]) {
+    l->weight = situ_transpose(l->weight, 1, 2);
+    l->recurrent = situ_transpose(l->recurrent, 1, 2);
+  }
   l->bias = situ__arg_tensor(c, B);
   l->h = situ__arg_tensor(c, H0);
   l->c = l->kind == LSTM ? situ__arg_tensor(c, C0) : NULL;
@@ -199,7 +229,7 @@ static situ_tensor *run_layer(situ__op_call *c, layer *l) {
   l->steps = situ_size(x, 0);
   if (situ_dim(x) != 3 || l->directions != (*direction == 'b' ? 2 : 1) || l->steps < 1)
     return situ__call_refuse(c, "needs an input of 3 dimensions and a weight of each direction");
-  l->plain = l->plain && !l->peepholes && !l->lengths && l->clip == 0;
+  l->plain = l->plain && !l->scale[0] && !l->peepholes && !l->lengths && l->clip == 0;
   if (!choose_activations(c, l)) return NULL;
   if (!l->plain && l->steps > SITU__LIST_MAX) return situ__call_refuse(c, "has more than 1024 steps");
   for (int64_t d = 0; d < l->directions; d++)
@@ -221,11 +251,32 @@ static situ_tensor *run_lstm(situ__op_call *c) {
   return run_layer(c, &(layer){ .kind = LSTM, .gates = 4, .plain = true });
 }
 
+/* onnxruntime's LSTM of weights of 8 bits, transposed. Its inputs have four more at the end. */
+static void drop_scales(const situ__op_call *c, situ__op_call *as, situ__arg arg[FORGET + 1]) {
+  memcpy(arg, c->arg, ACTIVATIONS * sizeof *arg);
+  memcpy(arg + ACTIVATIONS, c->arg + ACTIVATIONS + 4, (FORGET + 1 - ACTIVATIONS) * sizeof *arg);
+  *as = *c;
+  as->arg = arg;
+}
+static const char *dynamic_lstm_lacks(const situ__op_call *c) {
+  situ__arg arg[FORGET + 1];
+  situ__op_call as;
+  drop_scales(c, &as, arg);
+  return lstm_lacks(&as);
+}
+static situ_tensor *run_dynamic_lstm(situ__op_call *c) {
+  situ__arg arg[FORGET + 1];
+  situ__op_call as;
+  layer l = { .kind = LSTM, .gates = 4 };
+  for (int k = 0; k < 4; k++) l.scale[k] = situ__arg_tensor(c, ACTIVATIONS + k);
+  drop_scales(c, &as, arg);
+  return run_layer(&as, &l);
+}
+
 /* One list for all three, so that arguments have the same places. */
-#define LAYER                                                                          \
-  "t X, t W, t R, t? B, t? sequence_lens, t? initial_h, t? initial_c, t? P, "          \
-  "S? activations, n? clip, s? direction(forward|reverse|bidirectional), i layout=0, " \
-  "i? hidden_size"
+#define INPUTS "t X, t W, t R, t? B, t? sequence_lens, t? initial_h, t? initial_c, t? P"
+#define ATTRIBUTES ", S? activations, n? clip, s? direction(forward|reverse|bidirectional), i layout=0, i? hidden_size"
+#define LAYER INPUTS ATTRIBUTES
 
 static const situ__op_row rows[] = {
   { "RNN", LAYER, .inputs = 6, .prepacked = B, .results = 2, .lacks = lacks, .run = run_rnn },
@@ -233,5 +284,8 @@ static const situ__op_row rows[] = {
     .run = run_gru },
   { "LSTM", LAYER ", i input_forget=0", .inputs = 8, .prepacked = B, .results = 3, .lacks = lstm_lacks,
     .run = run_lstm },
+  { "com.microsoft.DynamicQuantizeLSTM",
+    INPUTS ", t W_scale, t W_zero_point, t R_scale, t R_zero_point" ATTRIBUTES ", i input_forget=0", .inputs = 12,
+    .results = 3, .lacks = dynamic_lstm_lacks, .run = run_dynamic_lstm },
 };
 const situ__op_family situ__onnx_recurrent_family = { rows, sizeof rows / sizeof *rows };
