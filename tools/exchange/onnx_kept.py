@@ -82,6 +82,17 @@ def conditions():
     return nodes, sets, weights | {"zero": np.array(0, F), "three": numpy_helper.to_array(outer)}
 
 
+def recurrent_branch():
+    """If sum(x) > 0: LSTM of x, else -x."""
+    def branch(made):
+        return helper.make_graph([made], "b", [], [helper.make_tensor_value_info("r", 1, None)])
+    nodes = [node("ReduceSum", ["x"], "s", keepdims=0), node("Greater", ["s", "zero"], "c"),
+             node("If", ["c"], then_branch=branch(node("LSTM", ["x", "w", "r0"], "r", hidden_size=2)),
+                  else_branch=branch(node("Neg", ["x"], "r")))]
+    return nodes, [{"x": x} for x in (-ramp(3, 1, 2) - 2, ramp(3, 1, 2) + 2)], {
+        "w": ramp(1, 8, 2), "r0": ramp(1, 8, 2), "zero": np.array(0, F)}
+
+
 def dynamic_lstm():
     """Weights of 8 bits for an input of 2 and a state of 3, in two directions."""
     def whole(*shape):
@@ -154,6 +165,7 @@ def cases():
     yield "gate_of_one_pixel", gated(ramp(1, 1, 6, 6), ramp(1, 1, 1, 1), auto_pad="SAME_UPPER", strides=[2, 2])
     yield "if_with_names_of_its_own", branches()
     yield "if_on_values", conditions()
+    yield "if_around_lstm", recurrent_branch()
     yield "dynamic_quantize", single("DynamicQuantizeLinear", ramp(3, 5), outputs=("y", "s", "z"))
     yield "dynamic_quantize_of_zeros", single("DynamicQuantizeLinear", np.zeros(3, F), outputs=("y", "s", "z"))
     bytes_ = (np.arange(12) * 23 % 256).astype(U8)
