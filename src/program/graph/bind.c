@@ -127,7 +127,8 @@ static const char *type_name(char type) {
 static bool fill_absent(const parameter *p, situ__arg *out, situ__text *problem) {
   if (p->otherwise) {
     const double value = situ__strtod(p->otherwise, NULL);
-    const bool integer = (p->type == 'i' || p->type == 'I' || p->type == 'b') || value == (double)(int64_t)value;
+    const bool small = value > -0x1p53 && value < 0x1p53; /* others do not fit */
+    const bool integer = strchr("iIb", p->type) || (small && value == (double)(int64_t)value);
     *out = integer ? (situ__arg){ .kind = SITU__ARG_INT, .integer = (int64_t)value }
                    : (situ__arg){ .kind = SITU__ARG_FLOAT, .real = value };
     return true;
