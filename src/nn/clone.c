@@ -6,16 +6,10 @@
 #include "base/fail.h"
 #include "base/map.h"
 #include "nn/nn.h"
+#include "situ/sys/dry.h"
 #include "situ/sys/tensor.h"
 
 static const char op[] = "nn_clone";
-
-static bool clone_grad(situ_tensor *to, const situ_tensor *from) {
-  situ_tensor *grad = situ_grad(from);
-  if (!grad) return true;
-  grad = situ_clone(grad);
-  return grad && situ_set_grad(to, grad) == SITU_OK;
-}
 
 /* Whether more than one slot may hold it, of this module or another: only then can the copy meet it again. */
 static bool is_shared_tensor(const situ_tensor *t) {
@@ -29,11 +23,18 @@ typedef struct cloning {
   situ__map made; /* copies of parts that the copy may meet again */
   situ_nn_module *first, *last;
   int64_t count;
+  bool dry; /* copies stand for their originals */
 } cloning;
 
 static void enlist(cloning *c) {
   if (c->count) situ__nn_enlist(c->first, c->last, c->count);
   c->count = 0;
+}
+
+static bool clone_grad(const cloning *c, situ_tensor *to, const situ_tensor *from) {
+  situ_tensor *grad = situ_grad(from), *copy = grad ? situ_clone(grad) : NULL;
+  if (copy && c->dry) situ_stand_for(copy, grad);
+  return !grad || (copy && situ_set_grad(to, copy) == SITU_OK);
 }
 
 /* Returns a reference for the caller, also for a shared tensor that was copied already. */
@@ -43,7 +44,8 @@ static situ_tensor *clone_tensor(cloning *c, situ_tensor *t) {
   if (copy) return situ_retain(copy);
   copy = situ_duplicate(t);
   if (!copy) return NULL;
-  const bool good = clone_grad(copy, t);
+  if (c->dry) situ_stand_for(copy, t);
+  const bool good = clone_grad(c, copy, t);
   if (good && (!shared || situ__map_put(&c->made, t, copy))) return copy;
   if (good) situ__no_memory(op, sizeof(void *));
   situ_release(copy);
@@ -158,7 +160,7 @@ situ_nn_module *situ_nn_clone(situ_nn_module *m) {
   void *const outer = situ__origin.within, *const site = __builtin_return_address(0);
   /* All tensors of the copy are made at the program's call, which is looked up once. */
   if (!outer && !situ__base_up.own_code(site)) situ__origin.within = site;
-  cloning c = { .count = 0 };
+  cloning c = { .dry = situ_is_dry() };
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_nn_module *copy = clone(&c, m, 0);

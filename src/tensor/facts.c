@@ -16,6 +16,14 @@ bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
   return true;
 }
 
+void situ_stand_for(situ_tensor *copy, const situ_tensor *original) {
+  if (!situ__need("stand_for", "copy", copy) || !situ__need("stand_for", "original", original)) return;
+  const situ_storage *from = original->view.storage;
+  copy->created_at = original->created_at;
+  copy->view.storage->moved_at = from->moved_at;
+  copy->view.storage->moved_by = from->moved_by;
+}
+
 void situ_count_slot(situ_tensor *t, int by) {
   if (t && situ__need("count_slot", "tensor", t))
     __atomic_fetch_add(&t->view.storage->slots, (uint32_t)by, __ATOMIC_RELAXED);

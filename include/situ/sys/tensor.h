@@ -37,6 +37,8 @@ typedef enum situ_role {
 /** situ_clone of a tensor for a copy of its module, with its name, its role and requires_grad. No gradients may
     be recorded meanwhile. The caller owns the single reference instead of a scope. NULL after recording an error. */
 SITU_API situ_tensor *situ_duplicate(situ_tensor *t);
+/** Gives the copy that stands for a tensor in a dry run the tensor's history: where it was made and last moved. */
+SITU_API void situ_stand_for(situ_tensor *copy, const situ_tensor *original);
 /** Sets the role of a tensor. */
 SITU_API void situ_set_role(situ_tensor *t, situ_role role);
 /** The role of a tensor; SITU_ROLE_TENSOR by default. */

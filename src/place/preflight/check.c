@@ -25,8 +25,10 @@ static situ_tensor *stand_in(situ_tensor *t, void *payload) {
   situ_tensor *copy = situ_zeros(
       situ_shape_of(t),
       &(situ_options){ .dtype = situ_dtype_of(t), .device = device, .requires_grad = situ_requires_grad(t) });
+  if (!copy) return NULL;
+  situ_stand_for(copy, t);
   situ_set_role(copy, SITU_ROLE_INPUT);
-  return copy ? situ_set_name(copy, situ_name(t)) : NULL;
+  return situ_set_name(copy, situ_name(t));
 }
 
 /* ---- forward and backward ------------------------------------------------------------------- */
