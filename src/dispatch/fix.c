@@ -4,17 +4,31 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fail.h"
 #include "dispatch/explain.h"
 
 /* ---- where the user can write a statement ---- */
 
 static bool in_program(const void *address) { return address && !situ__own_code(address); }
 
+/* The tensor itself, or if this call of the program has made it, the one on whose memory it is a view; NULL: none. */
+static const situ_tensor *of_the_program(const situ_tensor *t) {
+  const void *site = situ__call_site();
+  const situ_tensor *found = NULL;
+  if (t->name || !site || t->created_at != site) return t;
+  for (const situ_tensor *o = situ__handles_begin(t->view.storage); o && !found; o = o->next_handle)
+    if (o->created_at != site) found = o;
+  situ__handles_end(t->view.storage);
+  return found;
+}
+
 /* Returns true if a variable of the program holds the operand: a line of the program passed it to a module, or called
-   the op. Values inside the library's own modules have no variable. */
+   the op. Values inside the library's own modules have no variable, nor has what a function makes for its own ops. */
 static bool has_variable(const situ__refusal *r, int i) {
   const situ_explained *x = &r->tensor[i];
+  const char *called = situ__now.called;
   if (x->held == SITU_HELD_INPUT) return x->given || in_program(x->site);
+  if (called && strcmp(called, r->call->op->name) != 0 && !of_the_program(x->tensor)) return false;
   return !r->modules.code || in_program(r->modules.code);
 }
 
@@ -112,7 +126,7 @@ static void allow_copies(const situ__refusal *r, situ__choice *c) {
 /* ---- text of a statement ---- */
 
 static const char *variable_name(const situ__refusal *r, int i) {
-  const char *name = situ_name(r->tensor[i].tensor);
+  const char *name = situ_name(of_the_program(r->tensor[i].tensor));
   if (*name) return name;
   return r->tensor[i].held == SITU_HELD_INPUT ? "x" : r->row[i].operand;
 }

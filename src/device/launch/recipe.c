@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "device/dry.h"
 #include "device/launch/launch.h"
 
 /* Maximum number of slots over all steps of a recipe, including those of its inputs; initialisers need only a few. It
@@ -59,6 +60,7 @@ static void drop_recipe(situ_storage *storage) {
 }
 
 void situ__recipe_lose(situ_storage *storage) {
+  if (situ__is_dry() && !situ__is_void(storage)) return; /* a dry run changes no other storage */
   drop_recipe(storage);
   situ__storage_wrote(storage);
 }

@@ -334,7 +334,7 @@ static situ_tensor *index_fill(const char *op, situ_tensor *x, int dim, situ_ten
     situ_tensor *line = index_fill(op, situ_reshape(x, SITU_SHAPE(1)), 0, index, value, in_place);
     return !line ? NULL : in_place ? x : situ_reshape(line, SITU_SCALAR);
   }
-  situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = index->view.storage->device };
+  situ_options like = { .dtype = (situ_dtype)x->view.dtype, .device = x->view.storage->device };
   situ_shape shape = situ__shape(&x->view);
   shape.dim[p.dim] = index->view.numel;
   situ_tensor *src = situ_expand(situ_full(SITU_SCALAR, value, &like), shape);

@@ -40,12 +40,13 @@ situ_tensor *situ_instance_norm(situ_tensor *input, situ_tensor *running_mean, s
   SITU__MADE_OF_OPS("instance_norm");
   const char *op = "instance_norm";
   enum { VECTOR = SITU_FLOATING | SITU_OPTIONAL };
-  static const situ_op schema = { .name = "instance_norm",
-                                  .operand = { { "input", SITU_FLOATING },
-                                               { "running_mean", VECTOR },
-                                               { "running_var", VECTOR },
-                                               { "weight", VECTOR },
-                                               { "bias", VECTOR } } };
+  const unsigned same = situ__setting.autocast ? 0 : SITU_SAME; /* autocast casts the operands of the batch norm */
+  const situ_op schema = { .name = "instance_norm",
+                           .operand = { { "input", SITU_FLOATING | same },
+                                        { "running_mean", VECTOR },
+                                        { "running_var", VECTOR },
+                                        { "weight", VECTOR | same },
+                                        { "bias", VECTOR | same } } };
   situ_instance_norm_options o = situ_instance_norm_defaults();
   if (!situ__options_read(op, "situ_instance_norm_defaults", options, &o, sizeof o)) return NULL;
   situ_tensor *vector[4] = { running_mean, running_var, weight, bias };
