@@ -7,6 +7,7 @@
 /* ---- guesses ---- */
 
 static situ_device likely_device(const situ_call *c) {
+  if (situ__dry->mended.kind) return situ__dry->mended;
   const situ__majority most = situ__vote(c, SITU__BY_DEVICE);
   return most.like < 0 ? (situ_device){ 0 } : c->in[most.like]->view.storage->device;
 }
@@ -118,6 +119,7 @@ static bool call_dry(situ_call *c, bool (*run)(situ_call *)) {
   situ_status wrong = situ_error();
   bool guessed = false;
   if (verdict == SITU__MIXED) {
+    situ__dry->mended = (situ_device){ 0 };
     if (run(c)) return true; /* the policy may copy */
     wrong = situ_error();
   }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "device/dry.h"
 #include "dispatch/explain.h"
 
 /* ---- where the user can write a statement ---- */
@@ -291,10 +292,20 @@ static bool was_mapped(const situ__refusal *r, int row) {
   return s->moved_by && strcmp(s->moved_by, "nn_to_map") == 0;
 }
 
+static void put_first(situ_device *place, int count, situ_device first) {
+  for (int k = 1; k < count; k++) {
+    if (!situ__same_device(place[k], first)) continue;
+    memmove(place + 1, place, (size_t)k * sizeof *place);
+    place[0] = first;
+    return;
+  }
+}
+
 /* Devices where the operands could meet: the majority's, then the others'. If the majority is parameters of a module
    whose remaining tensors are with the other operands, the user forgot to move that part (unless a device map placed
    it): then the device of the remaining tensors comes first. Real values move to meta only if most operands are
-   there. An unregistered module belongs on the device where registering it would move it. */
+   there. An unregistered module belongs on the device where registering it would move it. A preflight whose fixes would
+   contradict each other says where operands meet. */
 static int meeting_places(const situ__refusal *r, situ_device place[SITU__SHOWN + 1]) {
   int count = 0;
   bool real = false, loose = false;
@@ -316,13 +327,8 @@ static int meeting_places(const situ__refusal *r, situ_device place[SITU__SHOWN 
                   r->tensor[r->like].held == SITU_HELD_REGISTERED && r->tensor[r->like].root == m->root_module &&
                   situ__same_device(place[0], device_of(r, r->like));
   for (int k = 0; k < m->devices; k++) minority = minority && !situ__same_device(m->device[k], place[0]);
-  for (int k = 1; minority && k < count; k++) {
-    if (!situ__same_device(place[k], m->device[0])) continue;
-    situ_device first = place[k];
-    memmove(place + 1, place, (size_t)k * sizeof *place);
-    place[0] = first;
-    break;
-  }
+  if (minority) put_first(place, count, m->device[0]);
+  if (situ__dry && !loose) put_first(place, count, situ__dry->meet);
   return count;
 }
 
@@ -356,6 +362,8 @@ static void propose_devices(situ__refusal *r) {
   *r->even_then = 0;
   mark_odd(r, &first);
   print_choice(r, &first, 0);
+  if (situ__dry && !copies) situ__dry->mended = place[chosen];
+  if (situ__dry && situ__dry->meet.kind) return;
   for (int k = 0; k < count; k++) {
     if (k == chosen && !copies) continue;
     bring_to(r, &other, place[k]);

@@ -74,10 +74,11 @@ typedef struct situ_place_check_options {
 /** Runs forward, and backward for all parameters, without memory and without computation, on inputs of which only
     shape, dtype and device matter (a tree of tensors, meta tensors too). Finds every mismatch of devices, shapes and
     dtypes, everything that a device does not support, and every copy between devices. After a wrong call the run
-    continues with the most likely result. Nothing changes: a copy of the module runs, or the module itself if it cannot
-    be copied; its gradients, buffers and unregistered fields (tensors, trees and numbers in its struct, and arrays of
-    tensors), the random number state and this thread's error stay as they are. The program's hooks are called; those of
-    ddp and ZeRO are not.
+    continues as if its first fix had been made. The first fixes of all findings agree: where parts must move, they
+    meet on the device that most bytes are on, and the run is repeated with the fixes made before they are shown.
+    Nothing changes: a copy of the module runs, or the module itself if it cannot be copied; its gradients, buffers
+    and unregistered fields (tensors, trees and numbers in its struct, and arrays of tensors), the random number
+    state and this thread's error stay as they are. The program's hooks are called; those of ddp and ZeRO are not.
 
     Of a module that ranks train together, a rank may check its own at any time, also in the middle of a step: no other
     rank hears of it. Collective calls are checked and give shapes; one whose values the host reads is reported as a

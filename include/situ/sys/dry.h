@@ -39,13 +39,15 @@ struct situ_dry {
   /** A call of an op has succeeded; not those that an op's forward makes. */
   void (*called)(situ_dry *dry, const struct situ_call *call);
   situ_device meta_is; /**< device that replaces meta for new storages; {0}: none */
+  situ_device meet;    /**< where fixes bring the operands of a call if one of them is there; {0}: as without a run */
 
   /* Private. */
   struct situ_void *storages; /* alive */
   uint64_t findings;
-  int depth;  /* of calls inside of calls */
-  bool told;  /* the current error was reported */
-  bool blind; /* ... and it is a read of values */
+  int depth;          /* of calls inside of calls */
+  situ_device mended; /* where the first fix of the newest error brings the operands; {0}: there is none */
+  bool told;          /* the current error was reported */
+  bool blind;         /* ... and it is a read of values */
 };
 
 /** Starts a dry run on this thread, until situ_dry_end. Dry runs do not nest (SITU_E_STATE). */

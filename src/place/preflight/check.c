@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "base/text.h"
+#include "situ/place/move.h"
 #include "situ/sys/layers.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
@@ -17,11 +18,15 @@ static const char op[] = "place_check";
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* A tensor like t without values; a meta input is created on its intended device. */
+/* Where inputs are to be. */
+typedef struct targets {
+  situ_device meant, all; /* of those on meta; of all, {0}: they stay */
+} targets;
+
+/* A tensor like t without values. */
 static situ_tensor *stand_in(situ_tensor *t, void *payload) {
-  const situ_device *meant = payload;
-  situ_device device = situ_device_of(t);
-  if (device.kind == SITU_META) device = *meant;
+  const targets *to = payload;
+  const situ_device own = situ_device_of(t), device = own.kind == SITU_META ? to->meant : to->all.kind ? to->all : own;
   situ_tensor *copy = situ_zeros(
       situ_shape_of(t),
       &(situ_options){ .dtype = situ_dtype_of(t), .device = device, .requires_grad = situ_requires_grad(t) });
@@ -184,8 +189,7 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
 typedef struct call {
   situ__preflight *p;
   situ_nn_module *module;
-  const situ_tree *inputs;
-  const situ_place_check_options *options;
+  const situ__trial *trial;
 } call;
 
 /* In a scope of its own: what forward keeps is alive behind it. */
@@ -195,14 +199,15 @@ static void run_module(void *payload) {
   situ_nn_module *m = c->module;
   situ_scope scope;
   situ_scope_begin(&scope);
-  situ_device meant = c->options->device.kind ? c->options->device : situ_nn_home(m);
-  if (!meant.kind) meant = situ_get_default_device();
-  situ_tree *in = situ_tree_map(c->inputs, stand_in, &meant);
+  targets to = { c->trial->options->device, c->trial->inputs_to };
+  if (!to.meant.kind) to.meant = situ_nn_home(m);
+  if (!to.meant.kind) to.meant = situ_get_default_device();
+  situ_tree *in = situ_tree_map(c->trial->inputs, stand_in, &to);
   p->counting = true;
   situ_tree *out = in ? situ_nn_call(m, in) : NULL;
   situ_dry_tell(&p->dry);
   p->report.finished = out != NULL;
-  const situ_place_backward when = c->options->backward;
+  const situ_place_backward when = c->trial->options->backward;
   const bool wanted = when == SITU_PLACE_BACKWARD_IN_TRAINING ? m->training : when == SITU_PLACE_BACKWARD_ALWAYS;
   if (out && wanted && situ_is_grad_enabled()) backward(p, m, out);
   p->counting = false;
@@ -211,11 +216,26 @@ static void run_module(void *payload) {
   SITU_IGNORE(situ_scope_end(&scope));
 }
 
-static void run_dry(situ__preflight *p, situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *o) {
-  situ_nn_module *clone = runnable(p, m);
+/* Only a clone can move: a dry run changes nothing else. Returns false after recording an error. */
+static bool move_parts(const situ__preflight *p, situ_nn_module *clone, const situ__trial *t) {
+  const size_t length = strlen(p->root);
+  for (int64_t i = 0; i < t->move_count; i++) {
+    const char *path = t->moves[i].path;
+    if (!path) continue;
+    if (strncmp(path, p->root, length) != 0 || (path[length] && path[length] != '.'))
+      return situ__fail(SITU_E_ARG, op, "%s is not a part", path), false;
+    situ_nn_module *part = situ_nn_get_submodule(clone, path + length + (path[length] != 0));
+    if (!part || situ_nn_to(part, t->moves[i].to) != SITU_OK) return false;
+  }
+  return true;
+}
+
+static void run_dry(situ__preflight *p, const situ__trial *t) {
+  situ_nn_module *clone = runnable(p, t->module);
   if (!clone) return;
-  call c = { p, clone, inputs, o };
-  if (!situ_nn_keep_fields(clone, clone == m, NULL, run_module, &c)) p->failed = true;
+  call c = { p, clone, t };
+  if (!move_parts(p, clone, t) || !situ_nn_keep_fields(clone, clone == t->module, NULL, run_module, &c))
+    p->failed = true;
   if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK) p->failed = true;
   situ_nn_free(clone);
 }
@@ -236,41 +256,58 @@ static situ_status refuse(const situ_place_report *r) {
   return situ__fail(SITU_E_STATE, op, "%s", text);
 }
 
-situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *options,
-                             situ_place_report *report) {
-  static const situ_place_check_options plain;
-  const situ_place_check_options *o = options ? options : &plain;
-  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
-    return situ_error();
-  if (report) *report = (situ_place_report){ 0 };
-  if (o->device.kind && !situ_device_is_available(o->device)) {
-    char name[SITU_DEVICE_NAME_MAX];
-    return situ__fail(SITU_E_ARG, op, "options.device %s is not there", situ_device_name(o->device, name));
-  }
-  situ__preflight p = { .dry = { .meta_is = o->device }, .root = *situ_nn_name(m) ? situ_nn_name(m) : m->type->name };
-  situ__preflight_watch(&p);
-  if (situ_dry_begin(&p.dry) != SITU_OK) return situ_error();
+bool situ__preflight_run(situ__preflight *p, const situ__trial *trial) {
+  situ_nn_module *m = trial->module;
+  p->root = *situ_nn_name(m) ? situ_nn_name(m) : m->type->name;
+  p->dry.meta_is = trial->options->device;
+  situ__preflight_watch(p);
+  if (situ_dry_begin(&p->dry) != SITU_OK) return false;
   situ__errors own;
   situ_scope scope;
   situ__errors_apart(&own);
   const situ_device before = situ_get_default_device();
   situ_scope_begin(&scope);
-  run_dry(&p, m, inputs, o);
+  run_dry(p, trial);
   SITU_IGNORE(situ_scope_end(&scope));
   SITU_IGNORE(situ_set_default_device(before));
-  note_kept(&p, situ_dry_end(&p.dry));
-  fits(&p);
+  note_kept(p, situ_dry_end(&p->dry));
+  fits(p);
   (void)situ__errors_back(&own, NULL, 0);
-  situ__map_free(&p.findings);
-  situ__map_free(&p.edges);
-  situ__free(p.held);
-  situ__free(p.trips);
+  return true;
+}
+
+void situ__preflight_free(situ__preflight *p) {
+  situ__map_free(&p->findings);
+  situ__map_free(&p->edges);
+  for (int64_t i = 0; i < p->remedy_count; i++) situ__free(p->remedies[i].path);
+  situ__free(p->remedies);
+  situ__free(p->held);
+  situ__free(p->trips);
+  situ_place_report_free(&p->report);
+}
+
+situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *options,
+                             situ_place_report *report) {
+  static const situ_place_check_options plain;
+  const situ__trial trial = { .module = m, .inputs = inputs, .options = options ? options : &plain };
+  const situ_device device = trial.options->device;
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
+    return situ_error();
+  if (report) *report = (situ_place_report){ 0 };
+  if (device.kind && !situ_device_is_available(device)) {
+    char name[SITU_DEVICE_NAME_MAX];
+    return situ__fail(SITU_E_ARG, op, "options.device %s is not there", situ_device_name(device, name));
+  }
+  situ__preflight p = { .backward = false };
+  if (!situ__preflight_run(&p, &trial)) return situ_error();
+  situ__preflight_agree(&p, &trial);
   situ_status status = p.failed ? situ__no_memory(op, sizeof p) : SITU_OK;
   if (status == SITU_OK && report) {
     *report = p.report;
-    return SITU_OK;
+    p.report = (situ_place_report){ 0 };
+  } else if (status == SITU_OK) {
+    status = refuse(&p.report);
   }
-  if (status == SITU_OK) status = refuse(&p.report);
-  situ_place_report_free(&p.report);
+  situ__preflight_free(&p);
   return status;
 }

@@ -13,6 +13,14 @@ typedef struct situ__trail {
   int64_t edge; /* index of the copy that created it, until its first use; -1: none */
 } situ__trail;
 
+/* What the first fix of a finding does: moves a module or a variable, or lets operands be copied. */
+typedef struct situ__remedy {
+  int64_t finding; /* its index in the report */
+  char *path;      /* of the module, with the root's name: "model.fc1"; NULL: a variable or a policy */
+  bool copies;     /* a policy */
+  situ_device to;  /* of the module */
+} situ__remedy;
+
 typedef struct situ__preflight {
   situ_dry dry; /* first member: callbacks get a pointer to it */
   situ_place_report report;
@@ -29,17 +37,38 @@ typedef struct situ__preflight {
     bool returned;  /* the current backward pass has copied its gradient back */
   } * trips;        /* copies of the forward, in order */
   int64_t trip_count, trip_capacity;
-  int64_t trip_end; /* all from there on have returned */
-  const char *root; /* name of the module itself */
-  bool counting;    /* forward has begun: launches and copies are the module's own */
-  bool backward;    /* in backward */
-  bool failed;      /* out of memory: findings are incomplete */
+  situ__remedy *remedies;
+  int64_t remedy_count, remedy_capacity;
+  int64_t moving, copying; /* remedies that move a module; policies */
+  int64_t trip_end;        /* all from there on have returned */
+  const char *root;        /* name of the module itself */
+  bool counting;           /* forward has begun: launches and copies are the module's own */
+  bool backward;           /* in backward */
+  bool failed;             /* out of memory: findings are incomplete */
 } situ__preflight;
+
+/* The module that runs, and changes of it that are tried. */
+typedef struct situ__trial {
+  situ_nn_module *module;
+  const situ_tree *inputs;
+  const situ_place_check_options *options;
+  const situ__remedy *moves; /* of parts */
+  int64_t move_count;
+  situ_device inputs_to; /* {0}: they stay */
+} situ__trial;
+
+/* ---- check.c: the run. Returns false after recording an error. p is zeroed but for dry.meet; its end, whatever
+   happened: situ__preflight_free. ---- */
+bool situ__preflight_run(situ__preflight *p, const situ__trial *trial);
+void situ__preflight_free(situ__preflight *p);
+
+/* ---- agree.c: makes fixes that move parts agree, over all findings, and tries them together. ---- */
+void situ__preflight_agree(situ__preflight *p, const situ__trial *trial);
 
 /* ---- note.c: recording ---- */
 void situ__preflight_watch(situ__preflight *p);
-/* Adds a finding of the preflight itself; copies its strings, NULL is "". If the finding exists, counts it. */
-void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);
+/* Adds a finding; copies its strings, NULL is "". If the finding exists, counts it. Returns true if it is new. */
+bool situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);
 /* Begins backward from another result. */
 void situ__preflight_pass(situ__preflight *p);
 situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device);

@@ -48,16 +48,16 @@ static bool same_finding(const situ_place_finding *a, const situ_place_finding *
          same(a->text, b->text);
 }
 
-void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) {
+bool situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) {
   situ_place_report *r = &p->report;
   const char *const texts[] = { finding->op, finding->module, finding->tensor, finding->text };
   uintptr_t hash = hash_texts(4, texts);
   for (int64_t i; (i = number_at(&p->findings, hash)); hash++) {
     if (!same_finding(&r->findings[i - 1], finding)) continue;
     r->findings[i - 1].count++;
-    return;
+    return false;
   }
-  if (!ensure_capacity(p, &r->findings, r->finding_count, &p->finding_capacity, sizeof *r->findings)) return;
+  if (!ensure_capacity(p, &r->findings, r->finding_count, &p->finding_capacity, sizeof *r->findings)) return false;
   if (!situ__map_put(&p->findings, (const void *)hash, (void *)(uintptr_t)(r->finding_count + 1))) p->failed = true;
   situ_place_finding *f = &r->findings[r->finding_count++];
   *f = *finding;
@@ -69,6 +69,7 @@ void situ__preflight_add(situ__preflight *p, const situ_place_finding *finding) 
   f->fix = copied(p, finding->fix);
   f->site = copied(p, finding->site);
   if (!f->note) r->mistakes++;
+  return true;
 }
 
 static situ_place_problem problem_of(const situ_dry *dry, situ_status status) {
@@ -93,6 +94,22 @@ static const char *culprit(const situ_error_report *error) {
   return found ? found : "";
 }
 
+static void note_remedies(situ__preflight *p, const situ_error_report *error) {
+  for (int i = 0; i < error->fix_count && error->fixes[i].choice == 0; i++) {
+    const situ_error_fix *fix = &error->fixes[i];
+    const bool moves = fix->action == SITU_FIX_NN_TO, copies = fix->action == SITU_FIX_POLICY;
+    if (!moves && !copies && fix->action != SITU_FIX_TO) continue;
+    if (!ensure_capacity(p, &p->remedies, p->remedy_count, &p->remedy_capacity, sizeof *p->remedies)) return;
+    situ__remedy *r = &p->remedies[p->remedy_count++];
+    *r = (situ__remedy){ .finding = p->report.finding_count - 1, .copies = copies };
+    p->moving += moves;
+    p->copying += copies;
+    if (!moves) continue;
+    r->path = (char *)(uintptr_t)copied(p, fix->target);
+    r->to = situ_dev(fix->device);
+  }
+}
+
 static void found(situ_dry *dry) {
   situ__preflight *p = preflight_of(dry);
   situ_error_report error;
@@ -101,15 +118,16 @@ static void found(situ_dry *dry) {
   /* Errors while the model and its inputs are copied are ours, not the model's. */
   if (!p->counting && error.status == SITU_E_UNSUPPORTED) return;
   if (error.status == SITU_E_NOMEM) p->failed = true; /* of the host: the preflight allocates nothing on devices */
-  situ__preflight_add(p, &(situ_place_finding){ .problem = problem_of(dry, error.status),
-                                                .backward = p->backward,
-                                                .status = error.status,
-                                                .op = error.op,
-                                                .module = situ_nn_running(module, sizeof module),
-                                                .tensor = culprit(&error),
-                                                .text = error.message,
-                                                .fix = error.fix,
-                                                .site = error.site });
+  if (situ__preflight_add(p, &(situ_place_finding){ .problem = problem_of(dry, error.status),
+                                                    .backward = p->backward,
+                                                    .status = error.status,
+                                                    .op = error.op,
+                                                    .module = situ_nn_running(module, sizeof module),
+                                                    .tensor = culprit(&error),
+                                                    .text = error.message,
+                                                    .fix = error.fix,
+                                                    .site = error.site }))
+    note_remedies(p, &error);
 }
 
 /* The path of the running module; the root's own name for the root. "": none is running. */

@@ -209,7 +209,7 @@ const mistake check_mistakes[] = {
   { "a layer is made in forward", "000-ex1; #42358", layer_in_forward, SITU_PLACE_DEVICE, 0, { "linear", "Linear" } },
   { "a tensor is made in forward", "001-1; 002-1", tensor_in_forward, SITU_PLACE_DEVICE, 0, { "add", "check.c" } },
   { "an attribute stays behind", "000-ex3b", attribute_stays_behind, SITU_PLACE_DEVICE, 0, { "offset", "add" } },
-  { "a list of layers stays behind", "S13; #1053", list_stays_behind, SITU_PLACE_DEVICE, 0, { "linear" } },
+  { "a list of layers stays behind", "S13; #1053", list_stays_behind, SITU_PLACE_DEVICE, 2, { "linear" } },
   { "a model is half moved", "S10", half_moved, SITU_PLACE_DEVICE, 0, { "fc2", "weight" } },
   { "an index is elsewhere", "S2", index_elsewhere, SITU_PLACE_DEVICE, 0, { "embedding" } },
   { "a convolution is left behind", "S1", convolution_left_behind, SITU_PLACE_DEVICE, 0, { "conv2d" } },
