@@ -72,7 +72,8 @@ typedef enum situ_fix_action {
 typedef struct situ_error_fix {
   situ_fix_action action;
   int choice;         /**< statements with the same choice belong together; choices are alternatives */
-  int operand;        /**< TO, TO_DTYPE, BUFFER, CHILD: index in the report of an operand that it changes */
+  int operand;        /**< TO, TO_DTYPE, BUFFER, CHILD: index in the report of an operand that it changes; else, and
+                           for another input of the module, -1 */
   size_t field;       /**< BUFFER, CHILD: offset of the field in the struct; 0: behind a pointer */
   const char *target; /**< the variable (TO, TO_DTYPE), or the path of a module: "model.encoder" */
   const char *device; /**< "sim:0", or "" */

@@ -40,6 +40,7 @@ typedef struct situ__refusal {
   const situ_call *call; /* NULL: not a call (situ_fail_blamed) */
   situ_status status;
   int count, more; /* rows; number of operands without one */
+  int inputs;      /* entries of tensor[] behind those of the rows: further inputs of the module that must move along */
   situ__explained_row row[SITU__SHOWN];
   situ_explained tensor[SITU__SHOWN];
   situ_error_operand list[SITU__SHOWN];

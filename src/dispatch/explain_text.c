@@ -27,6 +27,7 @@ const char *situ__place_text(void *site, char *buffer, size_t size) {
 static void put_role(const situ_explained *x, situ__explained_row *row) {
   const char *name = situ_role_name((situ_role)x->tensor->role);
   if (x->held == SITU_HELD_UNREGISTERED) name = "plain tensor (not registered)";
+  if (x->held == SITU_HELD_NOT && x->given) name = "given to functional_call";
   if (x->held == SITU_HELD_INPUT && x->tensor->role == SITU_ROLE_TENSOR) name = "input";
   if (x->loose) snprintf(row->role, sizeof row->role, "%s (not registered in %.140s)", name, x->owner);
   else snprintf(row->role, sizeof row->role, "%s", name);

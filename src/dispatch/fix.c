@@ -28,7 +28,7 @@ static const situ_tensor *of_the_program(const situ_tensor *t) {
 static bool has_variable(const situ__refusal *r, int i) {
   const situ_explained *x = &r->tensor[i];
   const char *called = situ__now.called;
-  if (x->held == SITU_HELD_INPUT) return x->given || in_program(x->site);
+  if (x->given || x->held == SITU_HELD_INPUT) return x->given || in_program(x->site);
   if (called && strcmp(called, r->call->op->name) != 0 && !of_the_program(x->tensor)) return false;
   return !r->modules.code || in_program(r->modules.code);
 }
@@ -72,10 +72,22 @@ static void add_change(const situ__refusal *r, situ__choice *c, int row, situ_de
   add_fix(c, fix);
 }
 
-/* Moves all rows to one device. */
+/* The other inputs of the module that refused an operand: it would refuse them next. A model on several devices may
+   have its inputs on several. */
+static void add_inputs(situ__refusal *r) {
+  const situ_explanation *m = &r->modules;
+  for (int k = 0; k < m->inputs && m->devices < 2 && r->count + r->inputs < SITU__SHOWN; k++) {
+    if (m->input[k].tensor->view.storage->device.kind == SITU_META) continue;
+    situ_explained *x = &r->tensor[r->count + r->inputs++];
+    *x = (situ_explained){ .tensor = m->input[k].tensor, .held = SITU_HELD_INPUT, .given = true, .site = m->inputs_at };
+    memcpy(x->name, m->input[k].name, sizeof x->name);
+  }
+}
+
+/* Moves all rows to one device, and what must move with them. */
 static void bring_to(const situ__refusal *r, situ__choice *c, situ_device device) {
   *c = (situ__choice){ .count = 0 };
-  for (int i = 0; i < r->count; i++)
+  for (int i = 0; i < r->count + r->inputs; i++)
     if (!situ__same_device(r->tensor[i].tensor->view.storage->device, device))
       add_change(r, c, i, device, SITU_DTYPE_DEFAULT);
 }
@@ -127,9 +139,11 @@ static void allow_copies(const situ__refusal *r, situ__choice *c) {
 /* ---- text of a statement ---- */
 
 static const char *variable_name(const situ__refusal *r, int i) {
-  const char *name = situ_name(of_the_program(r->tensor[i].tensor));
+  const situ_explained *x = &r->tensor[i];
+  const char *name = situ_name(of_the_program(x->tensor));
   if (*name) return name;
-  return r->tensor[i].held == SITU_HELD_INPUT ? "x" : r->row[i].operand;
+  if (x->held != SITU_HELD_INPUT) return r->row[i].operand;
+  return *x->name ? x->name : "x";
 }
 
 /* Writes "   before train.c:12". */
@@ -216,7 +230,7 @@ static void write_statement(const situ__refusal *r, const situ__fix *fix, char *
   if (fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD)
     situ__append(target, SITU_PATH_TEXT, "%s", x->owner);
   else if (fix->action == SITU_FIX_TO || fix->action == SITU_FIX_TO_DTYPE)
-    situ__append(target, SITU_PATH_TEXT, "%.199s", name), write_place(x->site ? x->site : op, where, size);
+    situ__append(target, SITU_PATH_TEXT, "%.199s", name), write_place(in_program(x->site) ? x->site : op, where, size);
   else write_place(in_program(r->modules.site) ? r->modules.site : op, where, size);
 }
 
@@ -232,7 +246,7 @@ static void print_choice(situ__refusal *r, const situ__choice *choice, int numbe
         fix->action == SITU_FIX_NN_TO || fix->action == SITU_FIX_NN_TO_DTYPE || fix->action == SITU_FIX_POLICY;
     r->fixes[at] = (situ_error_fix){ .action = fix->action,
                                      .choice = number,
-                                     .operand = module ? -1 : fix->row,
+                                     .operand = module || fix->row >= r->count ? -1 : fix->row,
                                      .target = r->target[at],
                                      .device = r->fix_device[at],
                                      .dtype = fix->dtype ? situ_dtype_name(fix->dtype) : "",
@@ -347,6 +361,7 @@ static void propose_devices(situ__refusal *r) {
   char why[480], name[SITU_DEVICE_NAME_MAX];
   int count = meeting_places(r, place), chosen = -1;
   bool copies = false;
+  add_inputs(r);
   for (int k = 0; k < count && chosen < 0; k++) {
     *why = 0;
     bring_to(r, &first, place[k]);

@@ -185,22 +185,81 @@ static void look_at_rest(situ_explanation *e, const situ_nn_module *root) {
 
 /* ---- its operands ---- */
 
-static bool in_tree(const situ_tree *tree, const situ_tensor *t) {
-  if (situ_tree_kind_of(tree) == SITU_TREE_TENSOR) return situ_tree_value(tree) == t;
-  for (int64_t i = 0; i < situ_tree_count(tree); i++)
-    if (in_tree(situ_tree_at(tree, i), t)) return true;
+/* Called with each input of a running module and the program's name for it; true: it is enough. */
+typedef bool input_visitor(const situ_tensor *t, const char *name, void *payload);
+
+static bool each_leaf(const situ_tree *tree, const char *name, input_visitor *visit, void *payload) {
+  if (situ_tree_kind_of(tree) == SITU_TREE_TENSOR) return visit(situ_tree_value(tree), name, payload);
+  const bool dict = situ_tree_kind_of(tree) == SITU_TREE_DICT, packed = situ_tree_find(tree, "batch_sizes") != NULL;
+  for (int64_t i = 0; i < situ_tree_count(tree); i++) {
+    char own[64] = "";
+    if (dict) (void)snprintf(own, sizeof own, "%s%.40s", packed ? "packed." : "", situ_tree_key(tree, i));
+    if (each_leaf(situ_tree_at(tree, i), own, visit, payload)) return true;
+  }
   return false;
 }
 
-static bool is_input(situ_explained *x) {
+static bool each_input(const situ__nn_frame *f, input_visitor *visit, void *payload) {
+  return f->inputs ? each_leaf(f->inputs, "", visit, payload) : f->input && visit(f->input, "", payload);
+}
+
+static bool is_on(const situ_tensor *t, const situ_tensor *other) {
+  return situ_desc(t)->storage == situ_desc(other)->storage;
+}
+
+typedef struct sought {
+  situ_explained *x;
+  bool views; /* of an input count as it */
+} sought;
+
+static bool is_sought(const situ_tensor *t, const char *name, void *payload) {
+  const sought *s = payload;
+  if (t != s->x->tensor && !(s->views && is_on(t, s->x->tensor))) return false;
+  (void)snprintf(s->x->name, sizeof s->x->name, "%s", *situ_name(t) ? situ_name(t) : name);
+  return true;
+}
+
+static bool is_input_or_view(situ_explained *x, bool views) {
+  sought s = { x, views };
   bool found = false;
   for (const situ__nn_frame *f = situ__nn_running; f; f = f->outer) {
-    if (f->input != x->tensor && !(f->inputs && in_tree(f->inputs, x->tensor))) continue;
+    if (!each_input(f, is_sought, &s)) continue;
     x->site = f->site;
     x->given = !f->outer;
     found = true;
   }
   return found;
+}
+
+static bool runs_own_code(const situ__nn_frame *f) {
+  return f && situ__base_up.own_code(situ__nn_code(situ__nn_type(f->module)));
+}
+
+/* What the library's modules make of an input without a copy has no variable but the input's. */
+static bool is_input(situ_explained *x) {
+  return is_input_or_view(x, false) || (runs_own_code(situ__nn_running) && is_input_or_view(x, true));
+}
+
+/* The sizes of a packed sequence stay on the host. */
+static bool keep_input(const situ_tensor *t, const char *name, void *payload) {
+  situ_explanation *e = payload;
+  bool known = strcmp(name, "packed.batch_sizes") == 0;
+  for (int i = 0; i < e->count; i++) known = known || is_on(t, e->operand[i].tensor);
+  for (int i = 0; i < e->inputs; i++) known = known || e->input[i].tensor == t;
+  if (known || e->inputs == SITU_EXPLAINED_INPUTS) return false;
+  situ_explained_input *in = &e->input[e->inputs++];
+  in->tensor = t;
+  (void)snprintf(in->name, sizeof in->name, "%s", *situ_name(t) ? situ_name(t) : name);
+  return false;
+}
+
+static void look_at_inputs(situ_explanation *e) {
+  const situ__nn_frame *called = NULL;
+  for (const situ__nn_frame *f = situ__nn_running; runs_own_code(f); f = f->outer) called = f;
+  e->inputs = 0;
+  if (!called) return;
+  (void)each_input(called, keep_input, e);
+  e->inputs_at = called->site;
 }
 
 /* Offset of the field in a running module's struct that points to the tensor. */
@@ -302,6 +361,10 @@ static void look_at(situ_explained *x, const situ_nn_module *root) {
     x->view = true;
   }
   if (!own) return;
+  if (situ__nn_is_lent(x->tensor)) {
+    x->given = true;
+    return;
+  }
   x->held = SITU_HELD_REGISTERED;
   x->root = own;
   x->root_length = (int)strlen(root_name(own));
@@ -315,6 +378,7 @@ static void look(situ_explanation *e) {
   situ__nn_lock();
   if (m) root = path_of(outer, true, path), path_of(m, true, path);
   for (int i = 0; i < e->count; i++) look_at(&e->operand[i], root);
+  look_at_inputs(e);
   e->home = home();
   if (root) look_at_rest(e, root);
   situ__nn_unlock();

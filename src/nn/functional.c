@@ -23,7 +23,8 @@ typedef struct place {
 } place;
 
 typedef struct replacing {
-  const situ_tree *given; /* flat */
+  const struct replacing *outer; /* the call inside of which this one runs */
+  const situ_tree *given;        /* flat */
   bool tied, strict;
   situ__map values; /* of a module's tensor, or without `tied` of a slot: the given one for it */
   situ__map found;  /* leaves of `given` that the module has */
@@ -32,6 +33,15 @@ typedef struct replacing {
   int64_t count, capacity;
   situ__text missing;
 } replacing;
+
+static SITU__THREAD_LOCAL const replacing *running;
+
+bool situ__nn_is_lent(const situ_tensor *t) {
+  for (const replacing *r = running; r; r = r->outer)
+    for (int64_t i = 0; i < r->count; i++)
+      if (r->list[i].given == t) return true;
+  return false;
+}
 
 /* ---- finding the slots ---- */
 
@@ -149,7 +159,10 @@ situ_tree *situ_func_functional_call_tree(situ_nn_module *m, const situ_tree *te
   situ_tree *out = NULL;
   if (r.given && find_places(&r, m)) {
     replace(&r);
+    r.outer = running;
+    running = &r;
     out = situ_nn_call(m, inputs);
+    running = r.outer;
     restore(&r);
   }
   end(&r);

@@ -89,6 +89,10 @@ typedef struct situ__nn_frame {
 extern SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;
 extern const situ_module_lore situ__nn_lore;
 
+/* Whether a running func_functional_call of this thread has put the program's tensor in the place of a module's
+   (functional.c). */
+bool situ__nn_is_lent(const situ_tensor *t);
+
 /* Writes the path of the running module with its root, "model.fc1"; "": none. */
 void situ__nn_running_path(char *buffer, size_t size);
 

@@ -3,7 +3,9 @@
 #include <stdio.h>
 
 #include "report.h"
+#include "situ/func.h"
 #include "situ/nn.h"
+#include "situ/nn/packed.h"
 #include "situ/policy.h"
 #include "situ/sys/dry.h"
 
@@ -120,11 +122,106 @@ static void one_vote_for_all(void **state) {
   }
 }
 
+/* ---- whose variable it is ---- */
+
+static situ_tensor *named(const char *name, situ_shape shape, situ_device device) {
+  return situ_set_name(situ_randn(shape, &(situ_options){ .device = device }), name);
+}
+
+/* functional_call: the operand stands in a module's place, and is the program's. */
+static void a_given_tensor_is_a_variable(void **state) {
+  (void)state;
+  const situ_device far = situ_dev("sim:0");
+  situ_nn_module *m = situ_nn_set_name(situ_nn_sequential(situ_nn_linear(4, 4, NULL)), "model");
+  assert_int_equal(situ_nn_to(m, far), SITU_OK);
+  situ_tensor *x = named("x", SITU_SHAPE(2, 4), far), *w = named("w", SITU_SHAPE(4, 4), situ_dev("cpu"));
+  situ_tree *given = situ_tree_put(situ_tree_dict(), "0.weight", situ_tree_tensor(w));
+  assert_null(situ_func_functional_call(m, given, x, NULL));
+  assert_int_equal(report().fix_count, 1);
+  assert_string_equal(report().fixes[0].code, "w = situ_to(w, situ_dev(\"sim:0\"));");
+  assert_string_equal(report().operands[1].role, "given to functional_call");
+  situ_error_clear();
+  situ_tree_free(given);
+  given = situ_tree_put(situ_tree_dict(), "0.weight", situ_tree_tensor(situ_to(w, far)));
+  assert_non_null(situ_func_functional_call(m, given, x, NULL));
+  situ_tree_free(given);
+  situ_nn_free(m);
+}
+
+/* Does the choice to the tensors that it names; returns how many statements that were. */
+static int move_named(int choice, situ_tensor **list, const char *const *names, int count) {
+  const situ_error_report r = report();
+  int done = 0;
+  for (int i = 0; i < r.fix_count; i++)
+    for (int k = 0; k < count; k++)
+      if (r.fixes[i].choice == choice && strcmp(r.fixes[i].target, names[k]) == 0) {
+        list[k] = situ_to(list[k], situ_dev(r.fixes[i].device));
+        done++;
+      }
+  return done;
+}
+
+/* What moves is all that the module would refuse, one input after the other. */
+static void all_inputs_of_a_module_meet(void **state) {
+  static const char *const names[] = { "q", "k", "v" };
+  (void)state;
+  for (int form = 0; form < 4; form++) {
+    const bool together = form & 1, batch_first = form & 2;
+    situ_nn_module *m = situ_nn_set_name(
+        situ_nn_multihead_attention(8, 2, &(situ_nn_multihead_attention_options){ .batch_first = batch_first }),
+        "attn");
+    situ_tensor *in[3];
+    for (int k = 0; k < 3; k++)
+      in[k] = named(names[k], SITU_SHAPE(3, 3, 8), situ_dev(k == 0 || together ? "sim:0" : "cpu"));
+    assert_null(situ_nn_attend(m, in[0], in[1], in[2], NULL));
+    assert_int_equal(report().fix_count, together ? 4 : 1); /* the other choice is the module's move */
+    situ_tensor *near[3] = { in[0], in[1], in[2] };
+    assert_int_equal(move_named(0, near, names, 3), together ? 3 : 1);
+    assert_true(!together || (report().fixes[3].action == SITU_FIX_NN_TO && report().fixes[3].choice == 1));
+    situ_error_clear();
+    assert_non_null(situ_nn_attend(m, near[0], near[1], near[2], NULL));
+    assert_int_equal(situ_nn_to(m, situ_dev("sim:0")), SITU_OK);
+    assert_true((situ_nn_attend(m, in[0], in[1], in[2], NULL) != NULL) == together);
+    situ_error_clear();
+    situ_nn_free(m);
+  }
+}
+
+static void the_fields_of_a_packed_sequence_are_named(void **state) {
+  static const char *const names[] = { "packed.data", "packed.sorted_indices", "packed.unsorted_indices" };
+  (void)state;
+  situ_nn_module *m = situ_nn_set_name(situ_nn_lstm(4, 4, NULL), "lstm");
+  situ_nn_packed_sequence p = { 0 }, out = { 0 };
+  const int64_t lengths[] = { 2, 3 };
+  assert_int_equal(situ_nn_to(m, situ_dev("sim:0")), SITU_OK);
+  assert_int_equal(situ_nn_utils_rnn_pack_padded_sequence(
+                       situ_randn(SITU_SHAPE(3, 2, 4), NULL),
+                       situ_from_host(lengths, sizeof lengths, SITU_SHAPE(2), &(situ_options){ .dtype = SITU_I64 }),
+                       false, false, &p),
+                   SITU_OK);
+  assert_int_equal(situ_nn_recur_packed(m, &p, NULL, &out), SITU_E_DEVICE);
+  situ_tensor *field[] = { p.data, p.sorted_indices, p.unsorted_indices };
+  assert_int_equal(report().fix_count, 3);
+  assert_int_equal(move_named(0, field, names, 3), 3);
+  situ_error_clear();
+  p.data = field[0];
+  assert_int_equal(situ_nn_recur_packed(m, &p, NULL, &out), SITU_E_DEVICE); /* the data alone do not do */
+  assert_int_equal(move_named(0, field, names, 3), 2);
+  situ_error_clear();
+  p.sorted_indices = field[1];
+  p.unsorted_indices = field[2];
+  assert_int_equal(situ_nn_recur_packed(m, &p, NULL, &out), SITU_OK);
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(layers_in_an_array_are_not_registered),
     MODULE_TEST(a_device_map_gets_copies),
     MODULE_TEST(a_forgotten_layer_is_moved_or_cast),
+    MODULE_TEST(a_given_tensor_is_a_variable),
+    MODULE_TEST(all_inputs_of_a_module_meet),
+    MODULE_TEST(the_fields_of_a_packed_sequence_are_named),
     TEST(without_values_there_is_no_fix),
     TEST(one_vote_for_all),
   };

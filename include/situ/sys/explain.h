@@ -24,19 +24,26 @@ typedef struct situ_explained {
   situ_held held;
   bool view;           /**< another tensor on the storage of the tensor at `path` */
   bool loose;          /**< registered, but in a module outside the running one: only a field of `owner` points to it */
-  bool given;          /**< an input of the outermost running module: the program has a variable for it */
+  bool given;          /**< the program has a variable for it: an input of the outermost running module, or what it has
+                            given func_functional_call in the place of the tensor at `path` */
   void *site;          /**< return address of the outermost module call that it was an input of; NULL: none */
   const void *root;    /**< the outermost module that owns it; only to compare */
   int root_length;     /**< length of that module's name at the beginning of `path` */
   size_t field;        /**< UNREGISTERED, loose: offset in the owner's struct of the field that points to it; 0:
                                                  behind a pointer */
   situ_device goes_to; /**< device that the owner was moved to; {0}: not moved */
-  char name[64];       /**< of that field, if a part was registered for it; "": unknown */
+  char name[64];       /**< of that field, if a part was registered for it; INPUT: the program's name; "": unknown */
   char owner[SITU_PATH_TEXT]; /**< path of the module whose struct points to it */
   char path[SITU_PATH_TEXT];  /**< "model.fc1.weight"; "": not in a module */
 } situ_explained;
 
-enum { SITU_EXPLAINED_DEVICES = 8 };
+enum { SITU_EXPLAINED_DEVICES = 8, SITU_EXPLAINED_INPUTS = 8 };
+
+/** An input of a running module. */
+typedef struct situ_explained_input {
+  const situ_tensor *tensor;
+  char name[64]; /**< the program's; "": unknown */
+} situ_explained_input;
 
 typedef struct situ_explanation {
   situ_explained *operand;
@@ -52,6 +59,10 @@ typedef struct situ_explanation {
   int devices;
   situ_dtype dtype; /**< of most of its floating tensors except the operands; 0: it has no others */
   bool dtypes;      /**< it has several floating dtypes */
+  situ_explained_input input[SITU_EXPLAINED_INPUTS]; /**< what the program passed to the library's module that runs,
+                                                          beside the operands: all must be on one device */
+  int inputs;
+  void *inputs_at; /**< return address of that call */
 } situ_explanation;
 
 /** All are called on the thread whose call failed, and must neither allocate nor fail. */
