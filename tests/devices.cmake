@@ -35,7 +35,7 @@ endif()
 set(listed_sources ${situ_list_sources} ${situ_lower_sources})
 list(FILTER listed_sources EXCLUDE REGEX "/list/main\\.c$")
 add_library(situ_listed MODULE support/listed/module.c ${listed_sources})
-if(SITU_SANITIZE OR SITU_TEST_ROOMS) # no test of such a build uses it
+if(SITU_SANITIZE OR SITU_TEST_DIRECTORIES) # no test of such a build uses it
   set_target_properties(situ_listed PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()
 set_target_properties(situ_listed PROPERTIES OUTPUT_NAME situ-cuda PREFIX lib C_VISIBILITY_PRESET hidden

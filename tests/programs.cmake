@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 
 # What the tests of a folder have in common (ops: with all folders in it); a test's own lines add to it.
-set(core_rooms base device tensor tree autograd dispatch ops func nn place optim data distributed io program backend bad_input)
-set(device_rooms ops nn golden autograd bad_input)            # on all devices, unless a test names its own
-set(twin_rooms golden autograd nn ops optim func program)     # sim:0 computes by cpu's kernels, which a sanitizer sees once
-set(listed_rooms golden ops)                                  # on the cuda:0 of support/listed too
+set(core_directories base device tensor tree autograd dispatch ops func nn place optim data distributed io program backend bad_input)
+set(device_directories ops nn golden autograd bad_input)            # on all devices, unless a test names its own
+set(twin_directories golden autograd nn ops optim func program)     # sim:0 computes by cpu's kernels, which a sanitizer sees once
+set(listed_directories golden ops)                                  # on the cuda:0 of support/listed too
 set(optimised_folders backend/verbs backend/sim)              # plain loops over much
 set(compiled_as_used device backend/cuda backend/opencl)      # OpenCL kernels as users have them (support/test.h)
 
@@ -52,10 +52,10 @@ function(situ_add_test_program target file folder links)
   target_link_libraries(${object} PRIVATE ${links} ${flags} situ_test_support)
 endfunction()
 
-# situ_choose_devices(room): in `devices` what the test runs on, and in `left_out` whether it has none in this build.
-function(situ_choose_devices room)
+# situ_choose_devices(directory): in `devices` what the test runs on, and in `left_out` whether it has none in this build.
+function(situ_choose_devices directory)
   set(devices ${test_devices})
-  if(NOT devices AND room IN_LIST device_rooms)
+  if(NOT devices AND directory IN_LIST device_directories)
     set(devices ${all_devices})
   endif()
   # Whatever opencl:0 can be tested with, cuda:0 can; but what is about OpenCL itself.
@@ -83,14 +83,14 @@ function(situ_choose_devices room)
   set(left_out ${left_out} PARENT_SCOPE)
 endfunction()
 
-# situ_add_device_entry(name room device labels environment)
-function(situ_add_device_entry name room device labels environment)
+# situ_add_device_entry(name directory device labels environment)
+function(situ_add_device_entry name directory device labels environment)
   set(slow_on ${test_slow})
   # The second device of one driver: the kernels that opencl:0 has, read from the disk. Others take two devices.
-  if(room IN_LIST device_rooms)
+  if(directory IN_LIST device_directories)
     list(APPEND slow_on opencl:1)
   endif()
-  if(room IN_LIST twin_rooms AND "cpu" IN_LIST devices)
+  if(directory IN_LIST twin_directories AND "cpu" IN_LIST devices)
     list(APPEND slow_on sim:0/sanitized)
   endif()
   list(REMOVE_ITEM slow_on ${test_quick} "")
@@ -99,7 +99,7 @@ function(situ_add_device_entry name room device labels environment)
     list(APPEND environment COMPILER_PATH=${CMAKE_CURRENT_SOURCE_DIR}/support/opencl/link)
   elseif(device MATCHES "^cuda:")
     list(APPEND environment ${cuda_environment})
-    if(room STREQUAL "distributed") # one for each rank
+    if(directory STREQUAL "distributed") # one for each rank
       list(APPEND environment SITU_CUDA_DOUBLE_DEVICES=4)
     endif()
   endif()
@@ -127,7 +127,7 @@ function(situ_add_test_file file)
   cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE name)
   cmake_path(REMOVE_EXTENSION name)
   cmake_path(GET name PARENT_PATH folder)
-  string(REGEX MATCH "^[^/]+" room ${name})
+  string(REGEX MATCH "^[^/]+" directory ${name})
   string(REPLACE "/" "_" target ${name})
   situ_read_test_lines(${file})
   set(environment SITU_SIM=2 SITU_TEST_ROOT=${CMAKE_CURRENT_SOURCE_DIR} ${opencl_environment} ${library_environment}
@@ -135,7 +135,7 @@ function(situ_add_test_file file)
   foreach(link ${test_links})
     if(NOT TARGET ${link})
       if(${link}_missing)
-        situ_add_test(${name} LABELS ${room} SKIPPED "${${link}_missing}")
+        situ_add_test(${name} LABELS ${directory} SKIPPED "${${link}_missing}")
       endif()
       return()
     endif()
@@ -144,14 +144,14 @@ function(situ_add_test_file file)
       list(APPEND environment ${more})
     endif()
   endforeach()
-  situ_choose_devices(${room})
+  situ_choose_devices(${directory})
   if(left_out)
     return()
   endif()
   situ_add_test_program(test_${target} ${file} ${folder} "${test_links}")
 
-  set(labels ${room})
-  if(room IN_LIST core_rooms)
+  set(labels ${directory})
+  if(directory IN_LIST core_directories)
     list(APPEND labels core)
   endif()
   # LeakSanitizer dies where it looks for pointers in thread-local memory of a library that was opened after threads had
@@ -159,23 +159,23 @@ function(situ_add_test_file file)
   if(SITU_SANITIZE AND NOT "onednn" IN_LIST test_sanitized)
     list(APPEND environment SITU_ONEDNN=off)
   endif()
-  if(SITU_SANITIZE AND room STREQUAL "io") # the same of libjpeg
+  if(SITU_SANITIZE AND directory STREQUAL "io") # the same of libjpeg
     list(APPEND environment ASAN_OPTIONS=intercept_tls_get_addr=0)
   endif()
   if(folder IN_LIST compiled_as_used)
     list(APPEND environment SITU_TEST_AS_USED=1)
   endif()
 
-  if(NOT test_listed AND room IN_LIST listed_rooms)
+  if(NOT test_listed AND directory IN_LIST listed_directories)
     set(test_listed yes)
   endif()
-  if(test_listed STREQUAL "yes" AND NOT SITU_SANITIZE AND NOT SITU_TEST_ROOMS)
+  if(test_listed STREQUAL "yes" AND NOT SITU_SANITIZE AND NOT SITU_TEST_DIRECTORIES)
     situ_add_test("${name}[listed]" COMMAND test_${target} LABELS ${labels}
       ENVIRONMENT ${environment} SITU_MODULE_DIR=${CMAKE_CURRENT_BINARY_DIR}/listed SITU_TEST_DEVICE=cuda:0
       DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${name}/listed)
   endif()
   foreach(device ${devices})
-    situ_add_device_entry(${name} ${room} ${device} "${labels}" "${environment}")
+    situ_add_device_entry(${name} ${directory} ${device} "${labels}" "${environment}")
   endforeach()
   if(NOT devices)
     situ_add_test(${name} COMMAND test_${target} LABELS ${labels} ENVIRONMENT ${environment} SITU_TEST_DEVICE=cpu

@@ -39,7 +39,7 @@ if(SITU_HAVE_CUDA AND SITU_TEST_CUDA STREQUAL "device" AND TARGET test_ops_parit
 endif()
 
 # Training over each MPI that is there; two hundred drills with --all. They link the shared library.
-if(BUILD_SHARED_LIBS AND NOT SITU_SANITIZE AND NOT SITU_COVERAGE AND NOT SITU_TEST_ROOMS)
+if(BUILD_SHARED_LIBS AND NOT SITU_SANITIZE AND NOT SITU_COVERAGE AND NOT SITU_TEST_DIRECTORIES)
   foreach(flavour openmpi mpich)
     set(script ${CMAKE_CURRENT_SOURCE_DIR}/distributed/mpi.sh ${flavour} $<TARGET_FILE:situ> ${PROJECT_SOURCE_DIR})
     situ_add_test("distributed/mpi[${flavour}]" LABELS distributed COMMAND ${script})
@@ -62,7 +62,7 @@ if(NOT SITU_SANITIZE AND NOT SITU_COVERAGE)
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/check_tools.sh ${PROJECT_SOURCE_DIR}/tools)
 
   situ_add_test(tools/doxygen COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/doxygen.sh ${PROJECT_SOURCE_DIR} LABELS tools)
-  if(NOT SITU_TEST_ROOMS)
+  if(NOT SITU_TEST_DIRECTORIES)
     situ_add_test(tools/exchange LABELS tools
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/exchange.sh ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR})
   endif()
@@ -145,7 +145,7 @@ if(NOT SITU_SANITIZE AND NOT SITU_COVERAGE)
   situ_add_test(packaging/install LABELS packaging
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packaging/install.sh ${CMAKE_COMMAND} ${CMAKE_GENERATOR}
       ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR})
-  if(SITU_LIBDW_LIBRARY AND NOT SITU_TEST_ROOMS) # with the demo
+  if(SITU_LIBDW_LIBRARY AND NOT SITU_TEST_DIRECTORIES) # with the demo
     situ_add_test(packaging/readme LABELS packaging
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packaging/readme.sh ${CMAKE_COMMAND} ${PROJECT_SOURCE_DIR}
         ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
