@@ -264,6 +264,8 @@ TEXT
   facts="1 ops (0 of them in place), $rest, one programs, smallest first"
   facts "$facts" "" ""
   facts "2${facts#1}" "a wrong number of ops" 'README.md: "2 ops ("'
+  facts "over 2${facts#1}" "more ops than there are" 'README.md: "over 2 ops ("'
+  facts "$(echo "$facts" | sed 's/(10/(over 9/')" "a number of calls that has grown by more" 'README.md: "(over 9 calls)"'
   facts "1 ops (0 of them in place), $rest, two programs, smallest first" "a wrong number of examples" \
     'README.md: "two programs'
   facts "${facts#1 ops}" "a number that is gone" 'no document has'
