@@ -76,15 +76,20 @@ static situ_tensor *constant(const char *op, situ_shape shape, double value, sit
   return finish(t, o);
 }
 
-situ_tensor *situ_empty(situ_shape shape, const situ_options *options) {
-  return finish(situ__new_as("empty", shape, dtype_or(options, SITU_F32), options, NULL), options);
+/* With input's order of strides, if there is one. */
+static situ_tensor *empty_as(situ_shape shape, const situ_options *o, const situ_tensor *input) {
+  return finish(situ__new_as("empty", shape, dtype_or(o, SITU_F32), o, input), o);
 }
-situ_tensor *situ_zeros(situ_shape shape, const situ_options *options) {
-  return constant("zeros", shape, 0, dtype_or(options, SITU_F32), options, NULL);
+static situ_tensor *zeros_as(situ_shape shape, const situ_options *o, const situ_tensor *input) {
+  return constant("zeros", shape, 0, dtype_or(o, SITU_F32), o, input);
 }
-situ_tensor *situ_ones(situ_shape shape, const situ_options *options) {
-  return constant("ones", shape, 1, dtype_or(options, SITU_F32), options, NULL);
+static situ_tensor *ones_as(situ_shape shape, const situ_options *o, const situ_tensor *input) {
+  return constant("ones", shape, 1, dtype_or(o, SITU_F32), o, input);
 }
+
+situ_tensor *situ_empty(situ_shape shape, const situ_options *options) { return empty_as(shape, options, NULL); }
+situ_tensor *situ_zeros(situ_shape shape, const situ_options *options) { return zeros_as(shape, options, NULL); }
+situ_tensor *situ_ones(situ_shape shape, const situ_options *options) { return ones_as(shape, options, NULL); }
 situ_tensor *situ_full(situ_shape shape, double fill_value, const situ_options *options) {
   return constant("full", shape, fill_value, dtype_or(options, SITU_F32), options, NULL);
 }
@@ -104,18 +109,18 @@ static bool like(const char *op, const situ_tensor *x, const situ_options *o, si
   return true;
 }
 
-#define LIKE(id, make)                                                             \
-  situ_tensor *situ_##id##_like(situ_tensor *input, const situ_options *options) { \
-    SITU__MADE_OF_OPS(#id "_like");                                                \
-    situ_shape shape;                                                              \
-    situ_options o;                                                                \
-    return like(#id "_like", input, options, &shape, &o) ? (make) : NULL;          \
+#define LIKE(id, make_as)                                                                    \
+  situ_tensor *situ_##id##_like(situ_tensor *input, const situ_options *options) {           \
+    SITU__MADE_OF_OPS(#id "_like");                                                          \
+    situ_shape shape;                                                                        \
+    situ_options o;                                                                          \
+    return like(#id "_like", input, options, &shape, &o) ? make_as(shape, &o, input) : NULL; \
   }
-LIKE(empty, finish(situ__new_as("empty", shape, o.dtype, &o, input), &o))
-LIKE(zeros, constant("zeros", shape, 0, o.dtype, &o, input))
-LIKE(ones, constant("ones", shape, 1, o.dtype, &o, input))
-LIKE(rand, situ__rand_as(shape, &o, input))
-LIKE(randn, situ__randn_as(shape, &o, input))
+LIKE(empty, empty_as)
+LIKE(zeros, zeros_as)
+LIKE(ones, ones_as)
+LIKE(rand, situ__rand_as)
+LIKE(randn, situ__randn_as)
 
 situ_tensor *situ_full_like(situ_tensor *input, double fill_value, const situ_options *options) {
   SITU__MADE_OF_OPS("full_like");
