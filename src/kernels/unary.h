@@ -57,6 +57,7 @@ WIDE(lgamma, LOG_GAMMA(x), g * FN(digamma)(x), USES_X)
 /* p0 the order of the derivative */
 WIDE(polygamma, FN(digamma_derivative)(p0, x), g * FN(digamma_derivative)(p0 + 1, x), USES_X)
 WIDE(i0, FN(bessel_i)(0, x), g * FN(bessel_i)(1, x), USES_X)
+WIDE(special_entr, x > 0 ? -x * log(x) : x == 0 ? 0 : x < 0 ? -INFINITY : x, -g * (log(x) + 1), USES_X)
 WIDE(sinc, FN(sinc_of)(x), g * FN(sinc_slope)(x), USES_X)
 /* p0 and p1 the bounds of x */
 WIDE(logit, log(FN(smaller)(FN(larger)(x, p0), p1) / (1 - FN(smaller)(FN(larger)(x, p0), p1))),

@@ -111,6 +111,7 @@ static situ_tensor *all_but_first(situ_tensor *query) {
   _(digamma, polygamma, "x", TAIL, TAIL, situ_digamma(t[0]))                                                           \
   _(polygamma, polygamma, "x", CHAIN, CHAIN, situ_polygamma(2, t[0]))                                                  \
   _(erfinv, erfinv, "q", MATH, CHAIN, situ_erfinv(t[0]))                                                               \
+  _(special_entr, special_entr, "x", MATH, TAIL, situ_special_entr(t[0]))                                              \
   _(sinc, sinc, "x", TAIL, TAIL, situ_sinc(t[0]))                                                                      \
   _(logit, logit, "q", TAIL, CHAIN, situ_logit(t[0], 0.1))                                                             \
   _(tanh, tanh, "x", MATH, TAIL, situ_tanh(t[0]))                                                                      \

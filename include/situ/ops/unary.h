@@ -72,6 +72,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_digamma(situ_tensor *input);
 SITU_API SITU_CHECKED situ_tensor *situ_mvlgamma(situ_tensor *input, int p);
 /** The area under the standard normal density up to input. */
 SITU_API SITU_CHECKED situ_tensor *situ_special_ndtr(situ_tensor *input);
+/** -input log(input), whose sum is the entropy of probabilities; 0 at 0, -infinity below. */
+SITU_API SITU_CHECKED situ_tensor *situ_special_entr(situ_tensor *input);
 /** The n-th derivative of digamma, n from 0 to 170. torch's at negative whole numbers depends on rounding; here it is
     infinite. */
 SITU_API SITU_CHECKED situ_tensor *situ_polygamma(int64_t n, situ_tensor *input);

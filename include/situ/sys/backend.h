@@ -12,7 +12,7 @@ SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0x04ec811bu
+#define SITU_BACKEND_ABI 0xe0b860dbu
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -151,7 +151,7 @@ typedef enum situ_verb {
   ROW(neg) ROW(abs) ROW(sign) ROW(exp) ROW(expm1) ROW(log) ROW(log1p) ROW(log2) ROW(sqrt) \
   ROW(rsqrt) ROW(square) ROW(reciprocal) ROW(sin) ROW(cos) ROW(tanh) ROW(sigmoid) \
   ROW(tan) ROW(asin) ROW(acos) ROW(atan) ROW(sinh) ROW(cosh) ROW(asinh) ROW(acosh) \
-  ROW(atanh) ROW(exp2) ROW(log10) ROW(erfc) ROW(erfinv) ROW(lgamma) ROW(polygamma) ROW(i0) \
+  ROW(atanh) ROW(exp2) ROW(log10) ROW(erfc) ROW(erfinv) ROW(lgamma) ROW(polygamma) ROW(i0) ROW(special_entr) \
   ROW(sinc) ROW(logit) \
   ROW(relu) ROW(leaky_relu) ROW(elu) ROW(gelu) ROW(gelu_tanh) ROW(silu) ROW(softplus) \
   ROW(quick_gelu) ROW(mish) ROW(hardswish) ROW(hardsigmoid) ROW(softsign) ROW(tanhshrink) \

@@ -177,7 +177,7 @@ situ_tensor *situ__run_unary_(const situ_op *op, situ_tensor *x, double p0, doub
 PLAIN(neg) PLAIN(abs) PLAIN(sign) PLAIN(exp) PLAIN(expm1) PLAIN(log) PLAIN(log1p) PLAIN(log2) PLAIN(sqrt) PLAIN(rsqrt)
 PLAIN(reciprocal) PLAIN(sin) PLAIN(cos) PLAIN(tanh) PLAIN(sigmoid) PLAIN(relu) PLAIN(silu) PLAIN(erf)
 PLAIN(tan) PLAIN(asin) PLAIN(acos) PLAIN(atan) PLAIN(sinh) PLAIN(cosh) PLAIN(asinh) PLAIN(acosh) PLAIN(atanh)
-PLAIN(exp2) PLAIN(log10) PLAIN(erfc) PLAIN(erfinv) PLAIN(lgamma) PLAIN(i0) PLAIN(sinc)
+PLAIN(exp2) PLAIN(log10) PLAIN(erfc) PLAIN(erfinv) PLAIN(lgamma) PLAIN(i0) PLAIN(sinc) PLAIN(special_entr)
 PLAIN(quick_gelu) PLAIN(mish) PLAIN(hardswish) PLAIN(hardsigmoid) PLAIN(softsign) PLAIN(tanhshrink)
 PLAIN(floor) PLAIN(ceil) PLAIN(round) PLAIN(trunc) PLAIN(isnan) PLAIN(isinf) PLAIN(logical_not)
 /* clang-format on */

@@ -78,6 +78,7 @@ SECOND(atanh, scaled(situ_div(times(S, v), minus_from(1, situ_square(v))), 2))
 SECOND(exp2, scaled(w, 0.69314718055994530942))
 SECOND(erfinv, scaled(times(S, v), 2))
 SECOND(lgamma, times(w, situ_polygamma(1, v)))
+SECOND(special_entr, situ_neg(situ_div(w, v)))
 SECOND(polygamma, times(w, situ_polygamma((int64_t)p[0] + 2, v)))
 /* I1' = I0 - I1 / x, which is 1/2 at 0 */
 SECOND(i0, situ_where(situ_eq_scalar(v, 0), scaled(w, 0.5),

@@ -80,6 +80,7 @@ static const situ__op_row rows[] = {
   UNARY(rad2deg),
   UNARY(signbit),
   UNARY(sinc),
+  UNARY(special_entr),
   UNARY(special_ndtr),
   { "sgn.default", "t self", .unary = situ_sign },
   { "angle.default", "t self", .unary = angle },

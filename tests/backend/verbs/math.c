@@ -55,6 +55,7 @@ static long double x_gelu_tanh(long double x) {
 static long double x_softplus(long double x) { return x > 20 ? x : log1pl(expl(x)); }
 static long double x_quick_gelu(long double x) { return x / (1 + expl(-1.702L * x)); }
 static long double x_mish(long double x) { return x * tanhl(log1pl(expl(x))); }
+static long double x_special_entr(long double x) { return x == 0 ? 0 : x < 0 ? -INFINITY : -x * logl(x); }
 static long double x_softsign(long double x) { return x / (1 + fabsl(x)); }
 static long double x_elu(long double x) { return x > 0 ? x : expm1l(x); }
 
@@ -141,6 +142,7 @@ static const expectation table[] = {
   { SITU_UNARY_lgamma, "lgamma", lgammal, 0, 20, 4, 4, 0 },
   { SITU_UNARY_polygamma, "digamma", x_digamma, -3, 20, 16, 16, 1 },
   { SITU_UNARY_i0, "i0", x_i0, -60, 60, 16, 16, 0 },
+  { SITU_UNARY_special_entr, "special_entr", x_special_entr, 0, 3, 5, 5, 0 },
   { SITU_UNARY_floor, "floor", floorl, -9, 9, 0, 0, 0 },
   { SITU_UNARY_ceil, "ceil", ceill, -9, 9, 0, 0, 0 },
   { SITU_UNARY_round, "round", rintl, -9, 9, 0, 0, 0 },

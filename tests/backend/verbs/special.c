@@ -113,6 +113,7 @@ static void special_values_of_the_library(void **state) {
   UNARY(polygamma, NULL, NAN, INF, NAN, INF, -INF);
   UNARY(polygamma, one, NAN, 0, NAN, INF, INF);
   UNARY(i0, NULL, NAN, NAN, NAN, 1, 1);
+  UNARY(special_entr, NULL, NAN, -INF, -INF, 0, 0);
   UNARY(sinc, NULL, NAN, NAN, NAN, 1, 1);
   UNARY(sigmoid, NULL, NAN, 1, 0, 0.5, 0.5);
   UNARY(silu, NULL, NAN, INF, NAN, -0.0, 0);

@@ -111,6 +111,7 @@ static const struct {
   { situ_i0, -3 },
   { situ_i0, 22 },
   { situ_sinc, -3 },
+  { situ_special_entr, 0.2 },
   { situ_mish, -3 },
   { situ_hardswish, -3.5 },
   { situ_hardsigmoid, -3.5 },

@@ -75,6 +75,8 @@ def functions():
                      ("tan", t(1.5, -1.57, 100.0)), ("exp2", t(-149.0, -126.5, 127.9, 3.0, 0.1))):
         pick(name, at, variant="edge")
         pick(name, at.double(), variant="edge")
+    forms("special_entr", lo=0.01, hi=9)
+    pick("special_entr", t(0.0, -0.0, 1.0, 0.36787944, 1e-30, 1e-42, 1e30, -1.0), variant="edge", grad=False)
     for n in (0, 1, 2, 3, 6):
         for at in (t(0.1, 0.5, 1.0, 2.0, 9.9, 10.0, 40.0, 1000.0), t(0.2, 0.7, 3.0)[:, None]):
             pick("polygamma", at, n, variant="positive")

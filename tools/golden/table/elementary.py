@@ -26,6 +26,7 @@ for _n in ("fmax", "fmin", "float_power", "ldexp"):
 row("heaviside", "elementary", lambda input, values: torch.heaviside(input, values), no_grad=lambda tensors: True)
 row("clamp_tensor", "elementary", lambda input, min=None, max=None: torch.clamp(input, min, max), opinfo=())
 row("polygamma", "elementary", lambda input, n: torch.polygamma(n, input))
+row("special_entr", "elementary", lambda input: torch.special.entr(input), opinfo=("special.entr", ), no_grad=has_nan)
 row("logit", "elementary", lambda input, eps=None: torch.logit(input, eps), no_grad=has_nan)
 
 # ---- activations -------------------------------------------------------------------------------------
