@@ -132,6 +132,11 @@ def computed_statistics():
         node("BatchNormalization", ["x", "s", "b", "m", "v"])], {"x": ramp(2, 3, 2)}, {}
 
 
+def mel_of_a_spectrum():
+    constants = {n: np.array(v) for n, v in zip("nlrab", (12, 16, 8000, F(0), F(1000)))}
+    return [node("MelWeightMatrix", list("nlrab"), "m"), node("MatMul", ["x", "m"])], {"x": ramp(2, 9)}, constants
+
+
 def cases():
     big = 2**53 + 1
     yield "range_of_large_integers", single("Range", np.array(2**60), np.array(2**60 + 3), np.array(1))
@@ -159,6 +164,8 @@ def cases():
         yield f"{op.lower()}_of_an_empty_batch_of_integers", single(op, np.zeros((0, 3), I), np.array([1]))
     yield "instance_norm_of_one_pixel", single("InstanceNormalization", ramp(1, 2, 1, 1), ramp(2), ramp(2) + 2)
     yield "batch_norm_by_computed_statistics", computed_statistics()
+    yield "mel_weights", single("MelWeightMatrix", *map(np.array, (10, 32, 16000, F(20), F(8000))), output_datatype=11)
+    yield "mel_weights_of_constants", mel_of_a_spectrum()
     yield "gate_of_a_number", gated(ramp(1, 1, 4, 4), np.array(2, F), pads=[1, 1, 1, 1])
     yield "gate_of_a_vector", gated(ramp(1, 1, 4, 4), np.array([2], F), pads=[1, 1, 1, 1])
     yield "gate_of_channels", gated(ramp(1, 2, 4, 4), ramp(2, 1, 1), pads=[1, 1, 1, 1])

@@ -98,7 +98,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--sets", action="store_true")
     here = os.path.dirname(os.path.abspath(__file__))
-    parser.add_argument("directory", nargs="?", default=os.path.join(here, "..", "..", "tests", "program", "nodes"))
+    parser.add_argument("directory", nargs="?", default=os.path.join(here, "..", "..", "tests", "program", "onnx", "nodes"))
     options = parser.parse_args()
     only = set(filter(None, options.only.split(",")))
     os.makedirs(options.directory, exist_ok=True)

@@ -316,6 +316,29 @@ static void a_range_of_nothing_is_refused(void **state) {
   situ_nn_free(m);
 }
 
+static void mel_filters_without_bins_or_edges_are_refused(void **state) {
+  (void)state;
+  static const float values[][5] = { { 0, 2, 8000, 0, 1000 }, { 4, 2, 8000, 1000, 0 }, { 4, 2, 8000, 0, 4001 } };
+  for (int k = 0; k < 3; k++) {
+    message graph = { .length = 0 }, node = { .length = 0 };
+    for (int i = 0; i < 5; i++) {
+      const char name[2] = { (char)('a' + i), 0 };
+      put_floats(&graph, name, 0, 1, &values[k][i]);
+      put_text(&node, 1, name);
+    }
+    put_text(&node, 2, "m");
+    put_text(&node, 4, "MelWeightMatrix");
+    put_value(&graph, INPUT, "x");
+    put_output(&graph, "y");
+    put_message(&graph, NODE, &node);
+    put_node(&graph, "MatMul", "x", "m", "y", NULL);
+    situ_nn_module *m = load_graph(&graph, 17);
+    if (m) assert_null(situ_nn_forward(m, situ_zeros(SITU_SHAPE(1, 2), NULL)));
+    expect_refused(NULL, SITU_E_UNSUPPORTED, k ? "needs a lower edge" : "needs numbers of bins");
+    situ_nn_free(m);
+  }
+}
+
 static void lists_what_it_lacks(void **state) {
   (void)state;
   message graph = { .length = 0 };
@@ -546,6 +569,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(quantises_along_the_first_axis, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(scopes_that_say_nothing_are_ignored, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_range_of_nothing_is_refused, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(mel_filters_without_bins_or_edges_are_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(lists_what_it_lacks, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_malformed_messages, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_huge_sizes, open_scope, close_scope),

@@ -106,6 +106,44 @@ static situ_tensor *run_hann(situ__op_call *c) { return make_window(c, HANN); }
 static situ_tensor *run_hamming(situ__op_call *c) { return make_window(c, HAMMING); }
 static situ_tensor *run_blackman(situ__op_call *c) { return make_window(c, BLACKMAN); }
 
+/* ---- mel filters ---- */
+
+static double mel_of(double hertz) { return 2595 * log10(1 + hertz / 700); }
+
+/* Rows of the spectrum that are nearest below bins + 2 frequencies, which equal steps on the mel scale separate. */
+static situ_tensor *mel_rows(double bins, double length, double rate, double low, double high) {
+  const situ_options host = { .dtype = SITU_F64, .device = { .kind = SITU_CPU } };
+  situ_tensor *mel = situ_mul_scalar(situ_arange(0, bins + 2, 1, &host), (high - low) / (bins + 2));
+  situ_tensor *power = situ_scalar_pow(10, situ_div_scalar(situ_add_scalar(mel, low), 2595));
+  situ_tensor *hertz = situ_mul_scalar(situ_sub_scalar(power, 1), 700);
+  return situ_floor(situ_div_scalar(situ_mul_scalar(hertz, length + 1), rate));
+}
+
+/* A triangle for each bin, which rises from the row of the bin before it and falls to that of the next. In f64 on the
+   host, so that the rows do not depend on the device. */
+static situ_tensor *run_mel_weights(situ__op_call *c) {
+  double number[5];
+  for (int k = 0; k < 5; k++)
+    if (!situ__arg_host_number(c, k, &number[k], "has an input without a value")) return NULL;
+  const double bins = number[0], length = number[1], rate = number[2], low = number[3], high = number[4];
+  if (!(bins >= 1 && bins < 0x1p31 && length >= 1 && length < 0x1p31 && rate >= 1 && rate < 0x1p31))
+    return situ__call_refuse(c, "needs numbers of bins, of samples and of samples a second from 1 to 2^31");
+  if (!(low >= 0 && low < high && high <= rate / 2))
+    return situ__call_refuse(c, "needs a lower edge from 0, below the upper one, and that at most half of the rate");
+  const int64_t n = (int64_t)bins, rows = (int64_t)length / 2 + 1;
+  const situ_options o = situ__call_options(c, situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : SITU_F32);
+  if (c->dry) return situ_empty(SITU_SHAPE(rows, n), &o);
+  const situ_options host = { .dtype = SITU_F64, .device = { .kind = SITU_CPU } };
+  situ_tensor *at = mel_rows(bins, length, rate, mel_of(low), mel_of(high));
+  situ_tensor *top = situ_narrow(at, 0, 1, n), *row = situ_unsqueeze(situ_arange(0, (double)rows, 1, &host), 1);
+  situ_tensor *rise = situ_clamp(situ_sub(top, situ_narrow(at, 0, 0, n)), 1, INFINITY);
+  situ_tensor *fall = situ_clamp(situ_sub(situ_narrow(at, 0, 2, n), top), 1, INFINITY);
+  situ_tensor *left = situ_div(situ_add(rise, situ_sub(row, top)), rise);
+  situ_tensor *right = situ_div(situ_sub(fall, situ_sub(row, top)), fall);
+  situ_tensor *weights = situ_clamp(situ_minimum(left, right), 0, INFINITY);
+  return situ_to(situ_to_dtype(weights, o.dtype), o.device);
+}
+
 #define WINDOW "h size, i periodic=1, d? output_datatype"
 
 static const situ__op_row rows[] = {
@@ -121,5 +159,8 @@ static const situ__op_row rows[] = {
   { "HannWindow", WINDOW, .inputs = 1, .run = run_hann },
   { "HammingWindow", WINDOW, .inputs = 1, .run = run_hamming },
   { "BlackmanWindow", WINDOW, .inputs = 1, .run = run_blackman },
+  { "MelWeightMatrix",
+    "h num_mel_bins, h dft_length, h sample_rate, h lower_edge_hertz, h upper_edge_hertz, d? output_datatype",
+    .inputs = 5, .run = run_mel_weights },
 };
 const situ__op_family situ__onnx_make_family = { rows, sizeof rows / sizeof *rows };
