@@ -10,6 +10,7 @@ static void options_reach_every_parameter(void **state) {
   (void)state;
   situ_nn_module *m[] = {
     situ_nn_linear(2, 2, &(situ_nn_linear_options){ .dtype = SITU_F64, HERE }),
+    situ_nn_bilinear(2, 2, 2, &(situ_nn_bilinear_options){ .dtype = SITU_F64, HERE }),
     situ_nn_embedding(2, 2, OPTIONS_AT(situ_nn_embedding, with.dtype = SITU_F64, with HERE)),
     situ_nn_embedding_bag(2, 2, OPTIONS_AT(situ_nn_embedding_bag, with.dtype = SITU_F64, with HERE)),
     situ_nn_conv1d(2, 2, 1, &(situ_nn_conv_options){ .dtype = SITU_F64, HERE }),
@@ -43,6 +44,7 @@ static void bad_sizes_are_refused(void **state) {
   expect_refused(
       situ_nn_linear(2, 2, &(situ_nn_linear_options){ .activation = (situ_activation)(SITU_ACTIVATION_SILU + 1) }),
       SITU_E_ARG, "nn_linear", "activation is 5");
+  expect_refused(situ_nn_bilinear(2, -1, 2, NULL), SITU_E_SHAPE, "", "");
   expect_refused(situ_nn_lazy_linear(-2, NULL), SITU_E_SHAPE, "nn_lazy_linear", "-2");
   expect_refused(situ_nn_conv2d(3, 4, SITU_DIMS(3), &(situ_nn_conv_options){ .groups = 2 }), SITU_E_ARG, "nn_conv2d",
                  "2 groups");
@@ -203,6 +205,17 @@ static void padding_modes_pad(void **state) {
   }
 }
 
+static void a_bilinear_layer_takes_two_inputs(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_bilinear(4, 1, 1, NULL);
+  double most;
+  assert_int_equal(situ_item(situ_amax(situ_abs(situ_nn_get_tensor(m, "weight")), NULL), &most), SITU_OK);
+  assert_true(most > 0 && most < 0.5); /* 1 / sqrt(in1_features) */
+  expect_refused(situ_nn_forward(m, T32(SITU_SHAPE(1, 4), 1, 2, 3, 4)), SITU_E_ARG, "nn_call",
+                 "the list [input1, input2]");
+  situ_nn_free(m);
+}
+
 static void losses_keep_their_weights_as_buffers(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_cross_entropy_loss(&(situ_cross_entropy_options){ .weight = T32(SITU_SHAPE(2), 1, 3) });
@@ -347,6 +360,7 @@ int main(void) {
     MODULE_TEST(a_lazy_linear_is_not_made_by_a_wrong_state),
     MODULE_TEST(heads_that_do_not_divide),
     MODULE_TEST(linear_with_activation),
+    MODULE_TEST(a_bilinear_layer_takes_two_inputs),
     MODULE_TEST(a_lazy_linear_is_made_at_home),
     MODULE_TEST(padding_modes_pad),
     MODULE_TEST(losses_keep_their_weights_as_buffers),

@@ -56,6 +56,13 @@ static outcome bag_outcome(const situ_nn_embedding_bag_options *o, situ_tensor *
   return result;
 }
 
+static outcome bilinear_outcome(const situ_nn_bilinear_options *o, situ_tensor *x, situ_tensor *y) {
+  situ_nn_module *m = situ_nn_bilinear(4, 3, 2, o);
+  outcome result = outcome_with(m, situ_nn_forward2(m, x, y));
+  situ_nn_free(m);
+  return result;
+}
+
 static void linear_and_embedding(void **state) {
   (void)state;
   situ_tensor *x = R(3, 4), *index = TI64(SITU_SHAPE(4), 0, 2, 1, 2);
@@ -65,6 +72,10 @@ static void linear_and_embedding(void **state) {
   PLACED(situ_nn_linear_options, outcome_from(call, x))
   LINEAR(situ_nn_linear(4, 5, o));
   LINEAR(situ_nn_lazy_linear(5, o));
+#define PRODUCT bilinear_outcome(o, x, other)
+  situ_tensor *other = R(3, 3);
+  FIELD(situ_nn_bilinear_options, PRODUCT, .no_bias = true);
+  PLACED(situ_nn_bilinear_options, PRODUCT);
 #define EMBEDDING outcome_from(situ_nn_embedding(3, 2, o), index)
   FIELD_OF(situ_nn_embedding, EMBEDDING, with.has_padding_idx = true);
   FIELD_OF(situ_nn_embedding, EMBEDDING, with.has_padding_idx = true, with.padding_idx = 2);

@@ -26,6 +26,8 @@ static void leaves(void **state) {
               "Linear(in_features=2, out_features=3, bias=True, activation=silu)");
   expect_text(situ_nn_linear(2, 3, &(situ_nn_linear_options){ .activation = SITU_ACTIVATION_RELU }),
               "Linear(in_features=2, out_features=3, bias=True, activation=relu)");
+  expect_text(situ_nn_bilinear(2, 3, 4, &(situ_nn_bilinear_options){ .no_bias = true }),
+              "Bilinear(in1_features=2, in2_features=3, out_features=4, bias=False)");
   expect_text(situ_nn_relu(), "ReLU()");
   expect_text(situ_nn_conv2d(1, 16, SITU_DIMS(3), &(situ_nn_conv_options){ .padding = SITU_DIMS(1), .no_bias = true }),
               "Conv2d(1, 16, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)");

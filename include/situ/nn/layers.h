@@ -51,6 +51,14 @@ SITU_API situ_nn_module *situ_nn_linear(int64_t in_features, int64_t out_feature
                                         const situ_nn_linear_options *options);
 /** LazyLinear: infers in_features from its first input, and becomes a Linear. */
 SITU_API situ_nn_module *situ_nn_lazy_linear(int64_t out_features, const situ_nn_linear_options *options);
+typedef struct situ_nn_bilinear_options {
+  bool no_bias;
+  situ_dtype dtype;
+  situ_device device;
+} situ_nn_bilinear_options;
+/** Bilinear: situ_bilinear of two inputs (situ_nn_forward2); weight [out, in1, in2], bias [out]. */
+SITU_API situ_nn_module *situ_nn_bilinear(int64_t in1_features, int64_t in2_features, int64_t out_features,
+                                          const situ_nn_bilinear_options *options);
 /** Identity: returns its input. */
 SITU_API situ_nn_module *situ_nn_identity(void);
 
