@@ -156,6 +156,8 @@ def loss_layers():
     for reduction in ("mean", "sum", "none"):
         for kind in ("MSELoss", "L1Loss", "SmoothL1Loss"):
             layer(kind, {"input": r(3, 4), "target": r(3, 4)}, reduction=reduction)
+        layer("HuberLoss", {"input": r(3, 4), "target": r(3, 4)}, reduction=reduction, delta=0.7)
+        layer("BCELoss", {"input": torch.rand(3, 4), "target": torch.rand(3, 4)}, reduction=reduction)
         layer("BCEWithLogitsLoss", {"input": r(3, 4), "target": torch.rand(3, 4)}, reduction=reduction)
         layer("KLDivLoss", {"input": r(3, 4).log_softmax(1), "target": r(3, 4).softmax(1)},
               reduction=reduction)

@@ -13,6 +13,10 @@ SITU_API situ_nn_module *situ_nn_mse_loss(situ_reduction reduction);
 SITU_API situ_nn_module *situ_nn_l1_loss(situ_reduction reduction);
 /** SmoothL1Loss; torch's default beta is 1, and 0 is L1Loss. */
 SITU_API situ_nn_module *situ_nn_smooth_l1_loss(double beta, situ_reduction reduction);
+/** HuberLoss; torch's default delta is 1. */
+SITU_API situ_nn_module *situ_nn_huber_loss(double delta, situ_reduction reduction);
+/** BCELoss, of probabilities; weight becomes a buffer of this name, and may be NULL. */
+SITU_API situ_nn_module *situ_nn_bce_loss(situ_tensor *weight, situ_reduction reduction);
 /** CrossEntropyLoss; options->weight becomes the buffer "weight". */
 SITU_API situ_nn_module *situ_nn_cross_entropy_loss(const situ_cross_entropy_options *options);
 /** NLLLoss; options->weight becomes the buffer "weight". */

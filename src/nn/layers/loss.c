@@ -39,6 +39,12 @@ static situ_tensor *l1(loss *m, situ_tensor *x, situ_tensor *y) { return situ_l1
 static situ_tensor *smooth_l1(loss *m, situ_tensor *x, situ_tensor *y) {
   return situ_smooth_l1_loss(x, y, m->beta, reduction(m));
 }
+static situ_tensor *huber(loss *m, situ_tensor *x, situ_tensor *y) {
+  return situ_huber_loss(x, y, m->beta, reduction(m));
+}
+static situ_tensor *bce(loss *m, situ_tensor *x, situ_tensor *y) {
+  return situ_binary_cross_entropy(x, y, m->weight, reduction(m));
+}
 static situ_tensor *cross_entropy(loss *m, situ_tensor *x, situ_tensor *y) {
   situ_cross_entropy_options options = m->cross;
   options.weight = m->weight; /* the buffer, which may have been replaced */
@@ -59,9 +65,13 @@ static situ_tensor *kl_div(loss *m, situ_tensor *x, situ_tensor *y) {
 static const situ_nn_type mse_type = { .name = "MSELoss", .size = sizeof(loss), .call = loss_call };
 static const situ_nn_type l1_type = { .name = "L1Loss", .size = sizeof(loss), .call = loss_call };
 static const situ_nn_type smooth_l1_type = { .name = "SmoothL1Loss", .size = sizeof(loss), .call = loss_call };
+static const situ_nn_type huber_type = { .name = "HuberLoss", .size = sizeof(loss), .call = loss_call };
+static const situ_nn_type bce_type = { .name = "BCELoss", .size = sizeof(loss), .call = loss_call };
 static const situ_nn_type cross_entropy_type = { .name = "CrossEntropyLoss", .size = sizeof(loss), .call = loss_call };
 static const situ_nn_type nll_type = { .name = "NLLLoss", .size = sizeof(loss), .call = loss_call };
-static const situ_nn_type bce_type = { .name = "BCEWithLogitsLoss", .size = sizeof(loss), .call = loss_call };
+static const situ_nn_type bce_with_logits_type = { .name = "BCEWithLogitsLoss",
+                                                   .size = sizeof(loss),
+                                                   .call = loss_call };
 static const situ_nn_type kl_div_type = { .name = "KLDivLoss", .size = sizeof(loss), .call = loss_call };
 
 situ_nn_module *situ_nn_mse_loss(situ_reduction reduction) {
@@ -72,6 +82,13 @@ situ_nn_module *situ_nn_l1_loss(situ_reduction reduction) {
 }
 situ_nn_module *situ_nn_smooth_l1_loss(double beta, situ_reduction reduction) {
   return make(&smooth_l1_type, (loss){ .of = smooth_l1, .beta = beta, .reduction = (int)reduction });
+}
+situ_nn_module *situ_nn_huber_loss(double delta, situ_reduction reduction) {
+  return make(&huber_type, (loss){ .of = huber, .beta = delta, .reduction = (int)reduction });
+}
+situ_nn_module *situ_nn_bce_loss(situ_tensor *weight, situ_reduction reduction) {
+  if (!situ__optional("nn_bce_loss", "weight", weight, SITU__A_TENSOR)) return NULL;
+  return make(&bce_type, (loss){ .of = bce, .weight = weight, .reduction = (int)reduction });
 }
 static situ_nn_module *make_cross(const char *op, const situ_nn_type *type, loss with,
                                   const situ_cross_entropy_options *options) {
@@ -91,7 +108,7 @@ situ_nn_module *situ_nn_bce_with_logits_loss(situ_tensor *weight, situ_tensor *p
   if (!situ__optional(op, "weight", weight, SITU__A_TENSOR) ||
       !situ__optional(op, "pos_weight", pos_weight, SITU__A_TENSOR))
     return NULL;
-  return make(&bce_type,
+  return make(&bce_with_logits_type,
               (loss){ .of = bce_with_logits, .weight = weight, .pos_weight = pos_weight, .reduction = (int)reduction });
 }
 situ_nn_module *situ_nn_kl_div_loss(situ_kl_reduction reduction, bool log_target) {
