@@ -121,6 +121,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_nanquantile(situ_tensor *input, double q
 
 /** The number of elements that are not 0, i64, over the listed dimensions (none: all). */
 SITU_API SITU_CHECKED situ_tensor *situ_count_nonzero(situ_tensor *input, situ_shape dim);
+/** The sum of what expand would repeat: of a size that broadcasts to input's. Sums as situ_sum's, else a view. */
+SITU_API SITU_CHECKED situ_tensor *situ_sum_to_size(situ_tensor *input, situ_shape size);
 /** situ_sum with NaN as 0. */
 SITU_API SITU_CHECKED situ_tensor *situ_nansum(situ_tensor *input, const situ_reduce_options *options);
 /** Mean of the elements that are not NaN; NaN where there are none. Floating dtypes. */

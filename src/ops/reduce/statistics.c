@@ -1,4 +1,5 @@
-/* Statistics made of reductions: count_nonzero, nansum, nanmean, aminmax, var_mean, std_mean, diff, cdist, renorm.
+/* Statistics made of reductions: count_nonzero, sum_to_size, nansum, nanmean, aminmax, var_mean, std_mean, diff, cdist,
+   renorm.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 
@@ -8,6 +9,20 @@
 situ_tensor *situ_count_nonzero(situ_tensor *input, situ_shape dim) {
   SITU__MADE_OF_OPS("count_nonzero");
   return situ_sum(situ_ne_scalar(input, 0), &(situ_reduce_options){ .dim = dim });
+}
+
+situ_tensor *situ_sum_to_size(situ_tensor *input, situ_shape size) {
+  SITU__MADE_OF_OPS("sum_to_size");
+  if (!situ__need("sum_to_size", "input", input)) return NULL;
+  const situ_shape from = situ__shape(&input->view);
+  const int more = from.ndim - size.ndim;
+  bool good = size.ndim >= 0 && more >= 0;
+  for (int d = more; good && d < from.ndim; d++) good = size.dim[d - more] == from.dim[d] || size.dim[d - more] == 1;
+  if (good) return size.ndim ? situ__sum_to(input, &size) : situ_sum(input, NULL); /* as torch, of one element too */
+  char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
+  return situ__fail(SITU_E_SHAPE, "sum_to_size", "size is %s, which does not broadcast to input's, %s",
+                    situ_shape_text(&size, s), situ_shape_text(&from, t)),
+         NULL;
 }
 
 situ_tensor *situ_nansum(situ_tensor *input, const situ_reduce_options *options) {

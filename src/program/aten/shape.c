@@ -93,16 +93,8 @@ static situ_tensor *run_unfold(situ__op_call *c) {
   return situ_as_strided(base && situ_dtype_of(base) == situ_dtype_of(x) ? base : x, sizes, strides,
                          situ_storage_offset(x));
 }
-/* Sums what expand would repeat. */
 static situ_tensor *run_sum_to_size(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0);
-  const situ_shape size = situ__arg_dims(c, 1), from = situ_shape_of(x);
-  situ_reduce_options o = { .keepdim = true };
-  if (size.ndim > from.ndim) return situ__call_refuse(c, "has fewer dimensions than its size");
-  const int more = from.ndim - size.ndim;
-  for (int d = 0; d < from.ndim; d++)
-    if (d < more || size.dim[d - more] != from.dim[d]) o.dim.dim[o.dim.ndim++] = d;
-  return situ_reshape(o.dim.ndim ? situ_sum(x, &o) : x, size);
+  return situ_sum_to_size(situ__arg_tensor(c, 0), situ__arg_dims(c, 1));
 }
 static situ_tensor *ravel(situ_tensor *x) { return situ_reshape(x, SITU_SHAPE(-1)); }
 static situ_tensor *transposed(situ_tensor *x) { return situ_dim(x) < 2 ? x : situ_transpose(x, -2, -1); }

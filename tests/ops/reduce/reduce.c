@@ -154,6 +154,9 @@ static void gradients_at_corners(void **state) {
 static void refusals(void **state) {
   (void)state;
   situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
+  expect_refused(situ_sum_to_size(x, SITU_SHAPE(2)), SITU_E_SHAPE, "sum_to_size",
+                 "size is [2], which does not broadcast to input's, [2, 3]");
+  expect_refused(situ_sum_to_size(T32(SITU_SCALAR, 1), SITU_SHAPE(1)), SITU_E_SHAPE, "sum_to_size", "[1]");
   expect_refused(situ_sum(x, OPTIONS(.dim = SITU_DIMS(1, -1))), SITU_E_ARG, "sum", "twice");
   expect_refused(situ_sum(x, OPTIONS(.dim = SITU_DIMS(2))), SITU_E_ARG, "sum", "2");
   expect_refused(situ_amax(x, OPTIONS(.dim = SITU_DIMS(-3))), SITU_E_ARG, "amax", "-3");

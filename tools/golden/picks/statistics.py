@@ -61,6 +61,8 @@ def reductions():
         for keepdim in (False, True):
             for name in ("nansum", "nanmean", "var_mean", "std_mean"):
                 forms(name, dim, keepdim=keepdim)
+    for size in ([3, 4], [2, 1, 4], [1, 1], [2, 3, 4], []):
+        forms("sum_to_size", size)
     for name in ("nansum", "nanmean"):
         for dim in (None, [0], [1]):
             pick(name, holes, dim, variant="nan", grad=dim != [0])  # torch's gradient where all are NaN is NaN
@@ -79,6 +81,7 @@ def reductions():
     for dtype in ALL:
         for name in ("count_nonzero", "nansum", "aminmax", "diff"):
             maybe(name, values(2, 3, dtype=dtype), variant="dtype", grad=False)
+        maybe("sum_to_size", values(2, 3, dtype=dtype), [2, 1], variant="dtype", grad=False)
 
 
 def searching():

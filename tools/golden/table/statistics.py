@@ -40,6 +40,7 @@ for _n in ("quantile", "nanquantile"):
 
 # ---- reductions --------------------------------------------------------------------------------------
 row("count_nonzero", "statistics", lambda input, dim=None: torch.count_nonzero(input, dim), fit=lists(dim=1))
+row("sum_to_size", "statistics", lambda input, size: input.sum_to_size(size), fit=lists(size=1))
 for _n in ("nansum", "nanmean"):
     row(_n, "statistics", lambda input, dim=None, keepdim=False, *, dtype=None, _f=getattr(torch, _n): _f(
         input, dim, keepdim, dtype=dtype), fit=lists(dim=1))
