@@ -55,7 +55,7 @@ static void a_finding_has_the_lines_of_the_program(void **state) {
   situ_nn_free(m);
 }
 
-/* ---- two cases by hand ---- */
+/* ---- cases by hand ---- */
 
 static void what_is_right_is_not_blamed(void **state) {
   (void)state;
@@ -91,6 +91,25 @@ static void the_fewest_bytes_move(void **state) {
   (void)snprintf(fix, sizeof fix, "\nx = situ_to(x, situ_dev(\"%s\"));", name_of(far(0)));
   assert_non_null(strstr(r.findings[0].fix, fix));
   assert_non_null(strstr(r.findings[0].text, "\n       x = situ_to(x, "));
+  situ_place_report_free(&r);
+  situ_nn_free(m);
+}
+
+/* A map is meant: what moves is an operand, by a policy; who does not want that moves all to one place. */
+static void a_map_stays_and_the_other_choice_is_one(void **state) {
+  (void)state;
+  situ_nn_module *m = row_of(3);
+  char map[64], fix[128];
+  (void)snprintf(map, sizeof map, "0=%s,1=%s", name_of(far(0)), name_of(far(1)));
+  expect_ok(situ_nn_to_map(m, map));
+  situ_place_report r;
+  check(m, batch(far(0)), &r);
+  assert_int_equal(r.finding_count, 2);
+  (void)snprintf(fix, sizeof fix, "\nor situ_nn_to(model, situ_dev(\"%s\"));", name_of(far(0)));
+  for (int k = 0; k < 2; k++) {
+    assert_ptr_equal(strstr(r.findings[k].fix, "situ_policy_begin("), r.findings[k].fix);
+    assert_ptr_equal(strstr(r.findings[k].fix, fix), strchr(r.findings[k].fix, '\n'));
+  }
   situ_place_report_free(&r);
   situ_nn_free(m);
 }
@@ -258,6 +277,7 @@ int main(void) {
     MODULE_TEST(a_finding_has_the_lines_of_the_program),
     MODULE_TEST(what_is_right_is_not_blamed),
     MODULE_TEST(the_fewest_bytes_move),
+    MODULE_TEST(a_map_stays_and_the_other_choice_is_one),
     MODULE_TEST(all_fixes_of_a_report_mend_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
