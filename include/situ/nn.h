@@ -60,6 +60,14 @@ typedef struct situ_nn_slot {
   uint64_t was;  /**< serial number of the storage that the tensor here replaced; 0: none */
 } situ_nn_slot;
 
+/** What a finished module does with a part on another device that is added to it, if all of the module is on one. */
+typedef enum situ_nn_late_policy {
+  SITU_NN_LATE_ADOPT = 0, /**< the part moves to the module's device as a whole, unless a device was stated for any of
+                               it (by an option, a loader, a move): then all of it stays */
+  SITU_NN_LATE_WARN,      /**< the same, and tells the log function (situ_error_log) */
+  SITU_NN_LATE_ERROR      /**< the part is refused: SITU_E_DEVICE */
+} situ_nn_late_policy;
+
 /** A tensor that was made during the construction of a module, and outlived it without being registered: examined by
     situ_place_lint. */
 typedef struct situ_nn_stray {
@@ -89,11 +97,12 @@ struct situ_nn_module {
   int32_t parents;                      /* slots of modules that hold it: the share of refs that is theirs */
   uint64_t busy;                        /* newest claim of a thread that is moving, changing or freeing it; private */
   bool training;
-  bool pending;      /* a lazy module without parameters yet */
-  bool broken;       /* a part could not be made: situ_nn_done will fail */
-  bool late;         /* it was added to a finished module, which has not been moved since */
-  bool parametrized; /* some of its tensors are computed from parameters in its part "parametrizations" */
-  bool standing_in;  /* for the time of one call, with computed tensors in its fields; it has no parts of its own */
+  bool pending;        /* a lazy module without parameters yet */
+  bool broken;         /* a part could not be made: situ_nn_done will fail */
+  bool late;           /* it was added to a finished module, which has not been moved since */
+  bool parametrized;   /* some of its tensors are computed from parameters in its part "parametrizations" */
+  bool standing_in;    /* for the time of one call, with computed tensors in its fields; it has no parts of its own */
+  uint8_t late_policy; /* a situ_nn_late_policy */
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -107,7 +116,7 @@ struct situ_nn_module {
      return situ_nn_done(m);
    }
 
-   A part that is added after situ_nn_done is moved to m's device, if all of m is on one device.
+   A part that is added after situ_nn_done comes to m's device: see situ_nn_late_policy.
 
    A scope is open until situ_nn_done: it releases tensors that were made meanwhile and not registered, except those
    that a field still points to, which go to the enclosing scope. */
@@ -243,6 +252,8 @@ SITU_API SITU_CHECKED situ_status situ_nn_apply(situ_nn_module *m, situ_status (
 SITU_API situ_nn_module *situ_nn_train(situ_nn_module *m, bool on);
 /** situ_nn_train(m, false). */
 SITU_API situ_nn_module *situ_nn_eval(situ_nn_module *m);
+/** Sets the policy for late parts of m and all its descendants; parts that are added later get it too. Returns m. */
+SITU_API situ_nn_module *situ_nn_set_late_policy(situ_nn_module *m, situ_nn_late_policy policy);
 /** Sets whether the parameters require a gradient; returns m. */
 SITU_API situ_nn_module *situ_nn_requires_grad_(situ_nn_module *m, bool wanted);
 /** Drops the gradients of all parameters (set_to_none). */

@@ -78,6 +78,7 @@ static situ_nn_module *clone_struct(cloning *c, const situ_nn_module *m) {
   copy->type = m->type;
   copy->home = m->home;
   copy->training = m->training;
+  copy->late_policy = m->late_policy;
   copy->pending = m->pending;
   copy->parametrized = m->parametrized;
   copy->refs = 1;

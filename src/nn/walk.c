@@ -214,6 +214,19 @@ situ_nn_module *situ_nn_train(situ_nn_module *m, bool on) {
 }
 situ_nn_module *situ_nn_eval(situ_nn_module *m) { return situ_nn_train(m, false); }
 
+static situ_status set_late_policy(const situ_nn_visit *at, void *payload) {
+  at->module->late_policy = *(const uint8_t *)payload;
+  return SITU_OK;
+}
+
+situ_nn_module *situ_nn_set_late_policy(situ_nn_module *m, situ_nn_late_policy policy) {
+  static const char op[] = "nn_set_late_policy";
+  uint8_t own = (uint8_t)policy;
+  if ((unsigned)policy > SITU_NN_LATE_ERROR)
+    return situ__fail(SITU_E_ARG, op, "policy is %d, must be one of situ_nn_late_policy", (int)policy), NULL;
+  return change_all(op, m, SITU_NN_VISIT_MODULES, set_late_policy, &own) == SITU_OK ? m : NULL;
+}
+
 static situ_status require_one(const situ_nn_visit *at, void *payload) {
   return situ_requires_grad_(at->tensor, *(bool *)payload) ? SITU_OK : situ_error();
 }

@@ -20,7 +20,8 @@ typedef enum situ_lint_kind {
   /* devices and values */
   SITU_LINT_APART,    /**< the tensors of one module are on several devices */
   SITU_LINT_AWAY,     /**< a module's tensors are not on the device that it was moved to */
-  SITU_LINT_ALONE,    /**< one module of many is on another device, without having been moved there */
+  SITU_LINT_ALONE,    /**< one module of many is on another device, without having been moved there; a note: a late
+                           part whose device was stated */
   SITU_LINT_GRADIENT, /**< a gradient has another device or dtype than its parameter */
   SITU_LINT_DTYPES,   /**< the parameters of one module have several floating dtypes */
   SITU_LINT_VALUES,   /**< a tensor without values, among others with values */

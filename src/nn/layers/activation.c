@@ -130,6 +130,7 @@ situ_nn_module *situ_nn_prelu(int64_t num_parameters, double init, const situ_nn
   prelu *m = situ_nn_alloc(&prelu_type);
   if (!m) return NULL;
   const situ_options where = { .dtype = options->dtype, .device = options->device };
+  m->base.home = options->device;
   m->count = num_parameters;
   situ_nn_param(m, weight, situ_full(SITU_SHAPE(num_parameters), init, &where));
   return situ_nn_done(m);

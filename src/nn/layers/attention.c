@@ -273,6 +273,7 @@ situ_nn_module *situ_nn_multihead_attention(int64_t embed_dim, int64_t num_heads
   if (!options) options = &torch;
   multihead_attention *m = situ_nn_alloc(&attention_type);
   if (!m) return NULL;
+  m->base.home = options->device;
   m->width = m->inner = embed_dim;
   m->heads = num_heads;
   m->dropout = options->dropout;

@@ -139,6 +139,7 @@ static situ_nn_module *make(const char *op, const situ_nn_type *type, int64_t fe
   if (!situ__options_read(op, "situ_nn_batch_norm_defaults", options, &o, sizeof o)) return NULL;
   batch_norm *m = situ_nn_alloc(type);
   if (!m) return NULL;
+  m->base.home = o.device;
   m->features = features;
   m->options = o;
   situ_options where = { .dtype = m->options.dtype, .device = m->options.device };

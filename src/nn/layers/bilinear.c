@@ -37,6 +37,7 @@ situ_nn_module *situ_nn_bilinear(int64_t in1_features, int64_t in2_features, int
   const situ_nn_bilinear_options *o = options ? options : &torch;
   bilinear *m = situ_nn_alloc(&bilinear_type);
   if (!m) return NULL;
+  m->base.home = o->device;
   m->in1 = in1_features;
   m->in2 = in2_features;
   m->out = out_features;

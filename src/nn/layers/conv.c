@@ -148,6 +148,7 @@ static bool configure(conv *m, const char *op, int ndim, const situ_nn_conv_opti
 static void fill(conv *m, int ndim, const situ_nn_conv_options *o) {
   const bool transposed = is_transposed(m);
   situ_options where = { .dtype = o->dtype, .device = o->device };
+  m->base.home = o->device;
   int64_t groups = m->options.groups;
   situ_shape shape = transposed ? SITU_SHAPE(m->in, m->out / groups) : SITU_SHAPE(m->out, m->in / groups);
   double fan_in = (double)shape.dim[1];

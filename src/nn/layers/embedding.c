@@ -77,6 +77,7 @@ situ_nn_module *situ_nn_embedding(int64_t num_embeddings, int64_t embedding_dim,
   const situ_options where = { .dtype = o.dtype, .device = o.device };
   embedding *m = situ_nn_alloc(&embedding_type);
   if (!m) return NULL;
+  m->base.home = o.device;
   m->options = (situ_embedding_options){ .size = sizeof m->options,
                                          .has_padding_idx = o.has_padding_idx,
                                          .padding_idx = o.padding_idx,
@@ -137,6 +138,7 @@ situ_nn_module *situ_nn_embedding_bag(int64_t num_embeddings, int64_t embedding_
            NULL;
   embedding_bag *m = situ_nn_alloc(&bag_type);
   if (!m) return NULL;
+  m->base.home = o.device;
   m->options = (situ_embedding_options){ .size = sizeof m->options,
                                          .has_padding_idx = o.has_padding_idx,
                                          .padding_idx = o.padding_idx,

@@ -54,6 +54,7 @@ static situ_nn_module *make(int spatial, int64_t features, const situ_nn_instanc
   if (!situ__options_read(ops[spatial - 1], "situ_nn_instance_norm_defaults", options, &o, sizeof o)) return NULL;
   instance_norm *m = situ_nn_alloc(&types[spatial - 1]);
   if (!m) return NULL;
+  m->base.home = o.device;
   m->features = features;
   m->ndim = spatial + 2;
   m->options = o;

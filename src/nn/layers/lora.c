@@ -70,6 +70,8 @@ static situ_nn_module *wrap(const char *op, situ_nn_module *layer, const situ_nn
   situ_nn_child(m, lora_dropout, o->lora_dropout > 0 ? situ_nn_dropout(o->lora_dropout) : situ_nn_identity());
   situ_tensor *up = m->lora_B ? situ_nn_get_tensor(m->lora_B, "weight") : NULL;
   if (!up || !situ_nn_init_zeros_(up)) m->base.broken = true;
+  /* Where the layer is was not stated for the adapter. */
+  if (m->lora_A && m->lora_B) m->base.home = m->lora_A->home = m->lora_B->home = layer->home;
   return situ_nn_done(m);
 }
 

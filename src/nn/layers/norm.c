@@ -58,6 +58,7 @@ static situ_nn_module *make(const char *op, const situ_nn_type *type, situ_shape
   if (!situ__options_read(op, "situ_nn_norm_defaults", options, &o, sizeof o)) return NULL;
   norm *m = situ_nn_alloc(type);
   if (!m) return NULL;
+  m->base.home = o.device;
   m->shape = shape;
   m->groups = groups;
   m->eps = o.eps == SITU_NONE && type != &rms_type ? 1e-5 : o.eps;

@@ -1,5 +1,7 @@
 /* Lints placement: the devices and dtypes of a module's tensors, and of their gradients.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "base/fail.h"
 #include "place/lint/lint.h"
 
@@ -170,6 +172,47 @@ static bool left_behind(situ__lint *l, const census *c) {
   return good;
 }
 
+/* The device of all modules that were there before any late part; {0}: none, or several. */
+static situ_device place_before(const situ__lint *l) {
+  situ_device all = { 0 };
+  for (int64_t i = 0; i < l->count; i++) {
+    const situ_device here = own_device(l, i);
+    if (!here.kind || l->parts[i].module->late) continue;
+    if (all.kind && !situ_device_equal(all, here)) return (situ_device){ 0 };
+    all = here;
+  }
+  return all;
+}
+
+static bool is_below(const situ__part *p, const situ__part *above) {
+  const size_t length = strlen(above->path);
+  return strncmp(p->path, above->path, length) == 0 && p->path[length] == '.';
+}
+
+/* Notes each late part in which a module stays on another device, since that was stated for it. */
+static bool kept_apart(situ__lint *l) {
+  const situ_device all = place_before(l);
+  const situ__part *late = NULL; /* the outermost module of such a part */
+  bool told = false, good = true;
+  for (int64_t i = 1; all.kind && i < l->count && good; i++) {
+    const situ__part *p = &l->parts[i];
+    const situ_device here = own_device(l, i);
+    if (p->tensor || p->again) continue;
+    if (!late || !is_below(p, late)) {
+      late = p->module->late ? p : NULL;
+      told = false;
+    }
+    if (!late || told || !stated(p->module->home) || !here.kind || situ_device_equal(here, all)) continue;
+    told = true;
+    good = situ__lint_add(l, SITU_LINT_ALONE, SITU_LINT_NOTE, late, NULL, NULL,
+                          "it was added late, and stays on %s, which was stated for it; the others are on %s",
+                          DEVICE(here), DEVICE(all)) &&
+           situ__lint_fix(l, "if (situ_nn_to(situ_nn_get_submodule(model, \"%s\"), situ_dev(\"%s\")) != SITU_OK) ...",
+                          late->path, DEVICE(all));
+  }
+  return good;
+}
+
 bool situ__lint_places(situ__lint *l) {
   bool good = true;
   for (int64_t i = 0; i < l->count && good; i++) {
@@ -185,7 +228,7 @@ bool situ__lint_places(situ__lint *l) {
     if (count) good = devices(l, m, m + 1, count) && dtypes(l, m + 1, count);
   }
   census c = { .total = 0 };
-  good = good && count_modules(l, &c) && left_behind(l, &c);
+  good = good && count_modules(l, &c) && left_behind(l, &c) && kept_apart(l);
   situ__map_free(&c.on);
   return good;
 }

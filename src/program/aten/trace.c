@@ -399,7 +399,7 @@ typedef struct copying {
 static situ_status copy_child(const situ_nn_visit *at, void *payload) {
   const copying *c = payload;
   if (!*at->path) return SITU_OK;
-  situ_nn_module *child = situ__program_child(at->module->type->name, at->module->training);
+  situ_nn_module *child = situ__program_child(at->module->type->name, at->module);
   return situ_nn_add_child(c->to, at->path, NULL, child) ? SITU_OK : situ_error();
 }
 static situ_status copy_tensor(const situ_nn_visit *at, void *payload) {

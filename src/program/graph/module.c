@@ -89,9 +89,9 @@ static part *new_part(const situ_nn_type *type, const char *name) {
   return m;
 }
 
-situ_nn_module *situ__program_child(const char *name, bool training) {
+situ_nn_module *situ__program_child(const char *name, const situ_nn_module *like) {
   part *m = new_part(&child_type, name);
-  if (m) m->base.training = training;
+  if (m) m->base.training = like->training, m->base.home = like->home;
   return situ_nn_done(m);
 }
 

@@ -218,8 +218,8 @@ const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target);
 
 /* A module that runs the program, in construction (situ_nn_done ends it). Takes over the program. NULL on error. */
 situ_nn_module *situ__program_module(situ__program *program, const char *name);
-/* A part that holds parameters and children, and prints as `name`. */
-situ_nn_module *situ__program_child(const char *name, bool training);
+/* A part that holds parameters and children, prints as `name`, and has the mode and the device of `like`. */
+situ_nn_module *situ__program_child(const char *name, const situ_nn_module *like);
 void situ__program_free(situ__program *program);
 
 /* ---- for the functions of the rows ---- */

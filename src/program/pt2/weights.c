@@ -148,12 +148,12 @@ static bool add_children(situ__pt2 *f, situ_nn_module *m, const situ__json_item 
     if (!fine || !*path || strchr(path, '@') || situ__names_get(&made, path) >= 0) continue;
     const int32_t class = situ__names_get(&f->classes, path);
     fine = (situ__names_put(&made, path, 0) || situ__pt2_no_memory()) &&
-           situ_nn_add_child(m, path, NULL, situ__program_child(class >= 0 ? f->class_names[class] : "", m->training));
+           situ_nn_add_child(m, path, NULL, situ__program_child(class >= 0 ? f->class_names[class] : "", m));
   }
   for (int64_t i = 0; i < f->classes.size && fine; i++) {
     const struct situ__names_entry *e = &f->classes.entry[i];
     if (!e->name || !*e->name || situ__names_get(&made, e->name) >= 0) continue;
-    situ_nn_module *child = situ__program_child(f->class_names[e->number], m->training);
+    situ_nn_module *child = situ__program_child(f->class_names[e->number], m);
     fine = situ_nn_add_child(m, e->name, NULL, child) != NULL;
   }
   situ__names_free(&made);

@@ -89,7 +89,7 @@ static bool add_children(situ__onnx *f, situ_nn_module *m, situ__names *made, co
     if (!name) return situ__onnx_no_memory();
     if (situ__names_get(made, name) >= 0) continue;
     if (!situ__names_put(made, name, 0)) return situ__onnx_no_memory();
-    if (!situ_nn_add_child(m, name, NULL, situ__program_child("", m->training))) return false;
+    if (!situ_nn_add_child(m, name, NULL, situ__program_child("", m))) return false;
   }
   return true;
 }
