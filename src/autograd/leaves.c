@@ -223,6 +223,7 @@ static bool sum_sinks(situ__pass *p) {
 static void commit_sink(situ__sink *s) {
   situ__meta *m = s->leaf ? s->leaf->meta : s->meta;
   situ_tensor *before = m->grad;
+  if (before != s->grad) situ__gradient_left(before);
   m->grad = s->grad;
   m->in_parts = false;
   s->grad = before;

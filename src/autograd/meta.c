@@ -45,8 +45,13 @@ static situ_status add_hook(const char *op, situ__hook **list, situ__hook hook) 
   return SITU_OK;
 }
 
+void situ__gradient_left(situ_tensor *grad) {
+  if (grad && grad->role == SITU_ROLE_GRADIENT && situ_owners(grad) > 1) grad->role = SITU_ROLE_TENSOR;
+}
+
 void situ__meta_release(situ__meta *m) {
   if (!m || !situ__refs_drop(&m->refs)) return;
+  situ__gradient_left(m->grad);
   situ_release(m->grad);
   situ_release(m->tangent);
   free_hooks(m->hooks);
@@ -118,14 +123,19 @@ situ_status situ_set_grad(situ_tensor *t, situ_tensor *grad) {
   const char *op = "set_grad";
   if (!situ__need(op, "input", t)) return situ_error();
   if (!grad) {
-    if (t->meta) situ_drop(&t->meta->grad), t->meta->in_parts = false;
+    if (!t->meta) return SITU_OK;
+    situ__gradient_left(t->meta->grad);
+    situ_drop(&t->meta->grad);
+    t->meta->in_parts = false;
     return SITU_OK;
   }
   if (!situ__need(op, "grad", grad)) return situ_error();
   if (!situ__gradient_fits(op, "grad", grad, t)) return situ_error();
   situ__meta *m = situ__meta_of(op, t);
   if (!m) return situ_error();
+  if (m->grad != grad) situ__gradient_left(m->grad);
   situ_set(&m->grad, grad);
+  if (grad->role == SITU_ROLE_TENSOR) grad->role = SITU_ROLE_GRADIENT;
   m->in_parts = false;
   return SITU_OK;
 }
@@ -135,6 +145,7 @@ situ_status situ_set_grad_in_parts(situ_tensor *t) {
   if (!situ__need(op, "input", t)) return situ_error();
   situ__meta *m = situ__meta_of(op, t);
   if (!m) return situ_error();
+  situ__gradient_left(m->grad);
   situ_drop(&m->grad);
   m->in_parts = true;
   return SITU_OK;

@@ -134,6 +134,8 @@ situ_tensor *situ__collected(situ__pass *pass, const situ__node *n, int i);
    one leaf. */
 situ__meta *situ__meta_of(const char *op, situ_tensor *t);
 static inline situ__meta *situ__meta_now(const situ_tensor *t) { return __atomic_load_n(&t->meta, __ATOMIC_ACQUIRE); }
+/* For a gradient that is about to be replaced or released: who else has it may move it. NULL is fine. */
+void situ__gradient_left(situ_tensor *grad);
 void situ__meta_release(situ__meta *meta);
 /* Returns true if `given`, the call's argument `name`, can be a gradient of t; false after recording an error with a
    table of both. */

@@ -22,6 +22,10 @@ static bool on_its_storage(const situ_nn_slot *slot, const void *part) {
   return !situ__nn_is_child(slot) && situ_desc(slot->held)->storage == situ_desc(part)->storage;
 }
 
+static bool has_gradient(const situ_nn_slot *slot, const void *part) {
+  return !situ__nn_is_child(slot) && situ_grad(slot->held) == part;
+}
+
 static const situ_nn_slot *slot_in(const situ_nn_module *m, const void *part, matcher *matches) {
   for (int64_t i = 0; i < m->count; i++)
     if (matches(&m->slots[i], part)) return &m->slots[i];
@@ -353,6 +357,12 @@ static void find_owner(situ_explained *x, const situ_nn_module *own, const situ_
 
 static void look_at(situ_explained *x, const situ_nn_module *root) {
   const situ_nn_slot *slot;
+  if (x->of_gradient) {
+    if (!holder(x->tensor, has_gradient, &slot)) return;
+    x->goes_to = situ_device_of(slot->held);
+    (void)path_of(slot->held, false, x->path);
+    return;
+  }
   const situ_nn_module *own = path_of(x->tensor, false, x->path);
   if (!own && is_input(x)) {
     x->held = SITU_HELD_INPUT;

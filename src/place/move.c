@@ -5,7 +5,9 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/place.h"
+#include "situ/sys/explain.h"
 #include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 /* ---- collecting requests: all memory is allocated before anything changes ---- */
 
@@ -125,12 +127,51 @@ situ_status situ_nn_to_map(situ_nn_module *m, const char *map) {
   return move("nn_to_map", m, &(situ_nn_to_options){ .map = map });
 }
 
+/* Whose part a storage is. */
+typedef struct kin {
+  const situ_tensor *gradient, *leader;
+} kin;
+
+static void meet(situ_relation how, const situ_tensor *other, void *payload) {
+  kin *k = payload;
+  if (how == SITU_FOLLOWS) k->leader = other;
+  if (how == SITU_SHARES && situ_role_of(other) == SITU_ROLE_GRADIENT) k->gradient = other;
+}
+
+/* Refuses a move that would take a storage away from its owner. Returns false after recording an error. */
+static bool may_go(const char *op, const situ_tensor *t, situ_device device) {
+  kin k = { .gradient = situ_role_of(t) == SITU_ROLE_GRADIENT ? t : NULL };
+  char name[SITU_DEVICE_NAME_MAX];
+  if (situ_device_equal(situ_device_of(t), device)) return true;
+  situ_each_relative(t, meet, &k);
+  if (!k.gradient && !k.leader) return true;
+  situ_explained owner = { .tensor = k.gradient ? k.gradient : k.leader, .of_gradient = k.gradient };
+  situ_explain_look(&(situ_explanation){ .operand = &owner, .count = 1 });
+  if (k.leader) owner.goes_to = situ_device_of(k.leader);
+  if (situ_device_equal(owner.goes_to, device)) return true; /* back to it */
+  const char *what = *owner.path ? owner.path : k.leader && *situ_name(k.leader) ? situ_name(k.leader) : "a tensor";
+  if (k.gradient)
+    return situ__fail(SITU_E_DEVICE, op,
+                      "the gradient of %s cannot be moved alone: move that (situ_nn_to, situ_to_), and it goes along; "
+                      "or copy it (situ_to)",
+                      what),
+           false;
+  return situ__fail(
+             SITU_E_DEVICE, op,
+             "%s follows %s, which is on %s, and cannot be moved alone: move that (situ_nn_to, situ_to_), or all "
+             "that an optimiser has (situ_optim_to)",
+             *situ_name(t) ? situ_name(t) : "the tensor", what, situ_device_name(owner.goes_to, name)),
+         false;
+}
+
 situ_status situ_to_(situ_tensor *t, situ_device device) {
+  static const char op[] = "to_";
   const situ_move_request request = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
   SITU__CLAIM(claim);
-  if (situ__is(SITU__A_TENSOR, t) && !situ__claim_begin(&claim, storage_mark, t))
-    return situ__busy("to_", situ_name(t)), situ_error();
-  situ_move_plan *moving = situ_move_plan_new("to_", &request, 1);
+  if (!situ__valid(op, "tensor", t, SITU__A_TENSOR)) return situ_error();
+  if (!situ__claim_begin(&claim, storage_mark, t)) return situ__busy(op, situ_name(t)), situ_error();
+  if (!may_go(op, t, request.to)) return situ_error();
+  situ_move_plan *moving = situ_move_plan_new(op, &request, 1);
   situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
   situ_move_plan_free(moving);
   return status;

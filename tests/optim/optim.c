@@ -236,6 +236,7 @@ static void all_or_nothing_in_a_group(void **state) {
   situ_tensor *before = situ_clone(situ_detach(a));
   situ_tensor *mean = situ_optim_state(o, 1, 0, NULL);
   bool sim = test_device().kind == SITU_SIM;
+  assert_int_equal(situ_follow(mean, NULL), SITU_OK);
   assert_int_equal(situ_to_(mean, sim ? (situ_device){ .kind = SITU_CPU } : situ_dev("sim:0")), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_E_DEVICE);
   expect_error(SITU_E_DEVICE, "adamw", "the state of a parameter is f32 [2] on");
@@ -309,6 +310,7 @@ static void the_state_follows_its_parameter(void **state) {
   assert_int_equal(situ_dtype_of(situ_grad(bias)), SITU_F64);
   expect_values(mean, SITU_SHAPE(1), 0.1);
   assert_int_equal(situ_optim_step(o), SITU_OK);
+  assert_int_equal(situ_follow(mean, NULL), SITU_OK);
   assert_int_equal(situ_to_(mean, test_device()), SITU_OK);
   assert_int_equal(situ_optim_step(o), SITU_E_DEVICE);
   expect_error(SITU_E_DEVICE, "adamw", "the state of bias is f64 [1] on");

@@ -2,6 +2,7 @@
    happened to it and where, and the table of the operands. */
 /* test-devices: sim:0 sim:1 */
 #include "situ/optim.h"
+#include "situ/sys/tensor.h"
 #include "support/optim.h"
 #include "support/pairs.h"
 
@@ -163,6 +164,85 @@ static void a_state_that_does_not_fit_has_a_table(void **state) {
   situ_nn_free(m);
 }
 
+/* ---- a gradient or a state that would go without its owner ---- */
+
+static void a_gradient_goes_with_its_parameter(void **state) {
+  (void)state;
+  situ_nn_module *m = model();
+  situ_tensor *weight = situ_nn_get_tensor(m, "0.weight");
+  expect_ok(situ_backward(loss_of(m), NULL));
+  situ_tensor *grad = situ_retain(situ_grad(weight)), *flat = situ_reshape(situ_detach(grad), SITU_SHAPE(-1));
+  assert_int_equal(situ_to_(grad, there()), SITU_E_DEVICE);
+  TOLD(SITU_E_DEVICE, "to_: the gradient of model.0.weight cannot be moved alone", "situ_nn_to");
+  assert_int_equal(situ_to_(flat, there()), SITU_E_DEVICE); /* its memory, by another handle */
+  TOLD(SITU_E_DEVICE, "the gradient of model.0.weight");
+  expect_on(grad, here());
+  expect_ok(situ_to_(grad, here()));
+  expect_ok(situ_backward(loss_of(m), NULL)); /* another one is the gradient now */
+  expect_ok(situ_to_(grad, there()));
+  expect_ok(situ_to_(weight, there()));
+  expect_on(situ_grad(weight), there());
+  situ_release(grad);
+  situ_nn_free(m);
+}
+
+static void a_gradient_outside_of_modules(void **state) {
+  (void)state;
+  situ_tensor *given = situ_retain(situ_ones(SITU_SHAPE(3), NULL));
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *w = situ_requires_grad_(situ_ones(SITU_SHAPE(3), NULL), true);
+  expect_ok(situ_set_grad(w, given));
+  assert_int_equal(situ_to_(given, there()), SITU_E_DEVICE);
+  TOLD(SITU_E_DEVICE, "the gradient of a tensor cannot be moved alone");
+  expect_ok(situ_set_grad(w, NULL));
+  expect_ok(situ_to_(given, there()));
+  expect_ok(situ_to_(given, here()));
+  expect_ok(situ_set_grad(w, given));
+  expect_ok(situ_set_grad(w, situ_ones(SITU_SHAPE(3), NULL)));
+  expect_ok(situ_to_(given, there()));
+  expect_ok(situ_to_(given, here()));
+  expect_ok(situ_set_grad(w, given));
+  expect_ok(situ_scope_end(&s));
+  expect_ok(situ_to_(given, there()));
+  situ_release(given);
+}
+
+static void a_gradient_that_came_away_goes_back(void **state) {
+  (void)state;
+  situ_nn_module *m = model(), *other = situ_nn_module_dict();
+  situ_tensor *weight = situ_nn_get_tensor(m, "0.weight");
+  expect_ok(situ_set_grad(weight, situ_ones_like(situ_detach(weight), NULL)));
+  situ_tensor *grad = situ_grad(weight);
+  assert_non_null(situ_nn_add_tensor(other, "buffer", NULL, situ_detach(grad), SITU_NN_BUFFER));
+  expect_ok(situ_nn_to(other, there()));
+  expect_on(grad, there());
+  expect_ok(situ_to_(grad, here()));
+  expect_ok(situ_nn_to(m, there()));
+  expect_on(grad, there());
+  situ_nn_free(other);
+  situ_nn_free(m);
+}
+
+static void a_state_goes_with_its_parameter(void **state) {
+  (void)state;
+  situ_nn_module *m = model();
+  situ_optim *o = situ_optim_sgd(situ_nn_parameters(m), 1, OPTIM_MOMENTUM(0.9));
+  expect_ok(situ_backward(loss_of(m), NULL));
+  expect_ok(situ_optim_step(o));
+  situ_tensor *momentum = situ_optim_state(o, 0, 0, NULL);
+  assert_int_equal(situ_to_(momentum, there()), SITU_E_DEVICE);
+  TOLD(SITU_E_DEVICE, "to_: ", "follows model.0.weight, which is on ", "situ_optim_to");
+  expect_on(momentum, here());
+  expect_ok(situ_optim_step(o));
+  expect_ok(situ_nn_to(m, there()));
+  expect_on(momentum, there());
+  expect_ok(situ_follow(momentum, NULL));
+  expect_ok(situ_to_(momentum, here()));
+  situ_optim_free(o);
+  situ_nn_free(m);
+}
+
 /* ---- late parts ---- */
 
 static void a_stated_device_of_a_late_child_is_kept(void **state) {
@@ -205,6 +285,10 @@ int main(void) {
     PAIR_TEST(state_elsewhere_has_a_table),
     PAIR_TEST(a_gradient_given_elsewhere_has_a_table),
     PAIR_TEST(a_state_that_does_not_fit_has_a_table),
+    PAIR_TEST(a_gradient_goes_with_its_parameter),
+    PAIR_TEST(a_gradient_outside_of_modules),
+    PAIR_TEST(a_gradient_that_came_away_goes_back),
+    PAIR_TEST(a_state_goes_with_its_parameter),
     PAIR_TEST(a_stated_device_of_a_late_child_is_kept),
     PAIR_TEST(a_layer_of_another_model_is_not_dragged_away),
   };

@@ -43,7 +43,8 @@ SITU_API SITU_CHECKED situ_status situ_nn_to_with(situ_nn_module *m, const situ_
 /** situ_nn_to_with with only a map. */
 SITU_API SITU_CHECKED situ_status situ_nn_to_map(situ_nn_module *m, const char *map);
 
-/** Moves one tensor in place, with all tensors on its storage; situ_to makes a copy instead. */
+/** Moves one tensor in place, with all tensors on its storage; situ_to makes a copy instead. A gradient, and what
+    follows another tensor (an optimiser's state), goes where its owner goes: alone it is SITU_E_DEVICE. */
 SITU_API SITU_CHECKED situ_status situ_to_(situ_tensor *t, situ_device device);
 /** A tree of the same structure whose tensors are on the device; the caller frees it. Tensors are copied unless they
     are there already. A tensor that occurs twice stays one tensor, and shared memory stays shared. */

@@ -18,9 +18,10 @@ typedef enum situ_held {
   SITU_HELD_UNREGISTERED /**< a field of the module's struct points to it, but it was not registered */
 } situ_held;
 
-/** One tensor of an explanation. The caller sets tensor, nn the rest. */
+/** One tensor of an explanation. The caller sets tensor and of_gradient, nn the rest. */
 typedef struct situ_explained {
   const situ_tensor *tensor;
+  bool of_gradient; /**< tensor is a gradient: only path and goes_to are set, to the tensor's whose gradient it is */
   situ_held held;
   bool view;           /**< another tensor on the storage of the tensor at `path` */
   bool loose;          /**< registered, but in a module outside the running one: only a field of `owner` points to it */

@@ -152,8 +152,8 @@ static void lose_state(world_rank *self) {
   situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
   situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_adamw, 1e-3, NULL);
   if (zero && step_by_ones(m, zero) == SITU_OK) {
-    if (self->rank == 1)
-      SITU_IGNORE(situ_to_(situ_optim_state(situ_dist_zero_optim(zero), 0, 0, NULL), situ_dev("sim:1")));
+    situ_tensor *mean = situ_optim_state(situ_dist_zero_optim(zero), 0, 0, NULL);
+    if (self->rank == 1 && situ_follow(mean, NULL) == SITU_OK) SITU_IGNORE(situ_to_(mean, situ_dev("sim:1")));
     SITU_IGNORE(step_by_ones(m, zero));
   }
   situ_dist_zero_free(zero);
