@@ -95,6 +95,7 @@ struct situ_nn_module {
   char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* its device while it has no tensor; {0}: unspecified */
   int32_t parents;                      /* slots of modules that hold it: the share of refs that is theirs */
+  uint64_t number, within, done;        /* private: the order of construction, for the lint */
   uint64_t busy;                        /* newest claim of a thread that is moving, changing or freeing it; private */
   bool training;
   bool pending;        /* a lazy module without parameters yet */

@@ -1,4 +1,4 @@
-/* The end of a module's making: what its scope owns stays with the module, or goes.
+/* The making of a module: its number, and at the end what its scope owns, which stays with the module, or goes.
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
@@ -66,9 +66,23 @@ static bool note_stray(situ_nn_module *m, const situ_tensor *t, size_t offset) {
   return true;
 }
 
+/* Modules have numbers in the order of situ_nn_alloc; a clone has 0. A module's .within is the number of the one that
+   its thread was building, which made it if its number is below that one's .done. */
+static uint64_t next_number = 1;
+static SITU__THREAD_LOCAL uint64_t building; /* number of the innermost module that this thread builds; 0: none */
+
+void situ__nn_begin_build(situ_nn_module *m, struct situ_nn_build *build) {
+  m->build = build;
+  m->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
+  m->within = building;
+  building = m->number;
+}
+
 void situ__nn_end_build(situ_nn_module *m) {
   struct situ_nn_build *build = m->build;
   if (!build) return;
+  if (building == m->number) building = m->within;
+  m->done = __atomic_load_n(&next_number, __ATOMIC_RELAXED);
   if (situ_scope_is_open(&build->scope)) {
     situ_tensor *const *made;
     const int64_t count = situ_scope_owned(&build->scope, &made);

@@ -83,7 +83,7 @@ void *situ_nn_alloc(const situ_nn_type *type) {
   m->type = type;
   m->refs = 1;
   m->training = true;
-  m->build = build;
+  situ__nn_begin_build(m, build);
   situ__nn_enlist(m, m, 1);
   situ_scope_begin(&build->scope);
   return m;

@@ -19,6 +19,8 @@ enum { SITU__NN_CALLS = 512 };
 struct situ_nn_build {
   situ_scope scope;
 };
+/* Makes m one that is being built; the scope is begun afterwards. */
+void situ__nn_begin_build(situ_nn_module *m, struct situ_nn_build *build);
 /* Ends the scope of a module that is being built. A tensor in a field that was not registered lives as long as if this
    scope had not existed. */
 void situ__nn_end_build(situ_nn_module *m);

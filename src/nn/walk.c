@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "nn/nn.h"
+#include "situ/sys/layers.h"
 
 typedef struct walker {
   unsigned which;
@@ -178,6 +179,18 @@ situ_nn_module *situ_nn_get_submodule(situ_nn_module *m, const char *path) {
   return get("nn_get_submodule", m, path, true);
 }
 situ_tensor *situ_nn_get_tensor(situ_nn_module *m, const char *path) { return get("nn_get_tensor", m, path, false); }
+
+int64_t situ_nn_unheld(const situ_nn_module **list, int64_t capacity) {
+  int64_t count = 0;
+  situ__nn_lock();
+  for (const situ_nn_module *m = situ__nn_newest(); m; m = m->older) {
+    if (!m->within || m->build || __atomic_load_n(&m->parents, __ATOMIC_RELAXED)) continue;
+    if (count < capacity) list[count] = m;
+    count++;
+  }
+  situ__nn_unlock();
+  return count;
+}
 
 /* ---- changes of all parts ---- */
 

@@ -279,6 +279,132 @@ static void the_field_follows_its_name(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* ---- what a fix says, done: it compiles, and the lint has nothing more to say ---- */
+
+typedef struct node {
+  situ_nn_module *layer;
+  struct node *next;
+} node;
+typedef struct vector {
+  int64_t n;
+  situ_nn_module **items;
+} vector;
+typedef struct lists {
+  situ_nn_module base;
+  situ_nn_module *fc, *average, **array;
+  situ_tensor *shadow;
+  node *list;
+  vector *field;
+} lists;
+static const situ_nn_type lists_type = { .name = "Lists", .size = sizeof(lists) };
+
+static situ_nn_module *layer(void) { return situ_nn_linear(2, 2, NULL); }
+
+static lists *lists_new(void) {
+  lists *m = situ_nn_alloc(&lists_type);
+  situ_nn_child(m, fc, layer());
+  assert_non_null(situ_nn_done(m));
+  return m;
+}
+
+/* Ends a case: said before (a part of the fix), nothing now; so many tensors move. */
+static void expect_mended(lists *m, const char *fix, int tensors, void (*mend)(lists *m)) {
+  situ_placement place;
+  assert_int_equal(situ_place_lint(&m->base, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "place_lint", fix);
+  mend(m);
+  expect_ok(situ_place_lint(&m->base, NULL));
+  expect_ok(situ_place_of(&m->base, &place));
+  assert_int_equal(place.parameters + place.buffers, tensors);
+  situ_nn_free(&m->base);
+}
+
+static void mend_array(lists *m) {
+  assert_non_null(situ_nn_add_child(&m->base, "layers", NULL, situ_nn_module_list_of(2, m->array)));
+}
+static void mend_struct(lists *m) {
+  assert_non_null(situ_nn_add_child(&m->base, "layers", NULL, situ_nn_module_list_of(m->field->n, m->field->items)));
+}
+static void mend_list(lists *m) {
+  char name[] = "layers.0";
+  for (const node *k = m->list; k; k = k->next, name[7]++)
+    assert_non_null(situ_nn_add_child(&m->base, name, NULL, k->layer));
+}
+static void mend_average(lists *m) {
+  situ_nn_module *average = situ_optim_averaged_model(&m->base, NULL);
+  situ_nn_free(m->average);
+  m->average = NULL;
+  expect_ok(situ_optim_update_parameters(average, &m->base));
+  situ_nn_free(average);
+}
+static void mend_shadow(lists *m) { assert_non_null(situ_nn_buffer(m, shadow, m->shadow)); }
+static situ_nn_module *variable;
+static void mend_variable(lists *m) {
+  assert_non_null(situ_nn_add_child(&m->base, "name", NULL, situ_nn_retain(variable)));
+}
+
+static void each_fix_mends(void **state) {
+  (void)state;
+  static situ_nn_module *items[16], *others[16];
+  static vector v[2];
+  static node nodes[4];
+  lists *m = lists_new();
+  items[0] = layer();
+  items[1] = layer();
+  m->array = items;
+  expect_mended(m, "\"layers\", NULL, situ_nn_module_list_of(n, m->field)", 6, mend_array);
+
+  m = lists_new();
+  for (int i = 0; i < 3; i++) others[i] = layer();
+  v[0] = (vector){ 3, others };
+  m->field = v;
+  expect_mended(m, "situ_nn_module_list_of(m->field->n, m->field->items)", 8, mend_struct);
+
+  m = lists_new();
+  for (int i = 0; i < 3; i++) nodes[i] = (node){ layer(), &nodes[(i + 1) % 3] }; /* a circle */
+  m->list = nodes;
+  assert_int_equal(situ_place_lint(&m->base, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "place_lint", "a linked list with 3 modules");
+  nodes[2].next = NULL;
+  expect_mended(m, "\"layers.0\", NULL, m->field->layer", 8, mend_list);
+
+  m = lists_new();
+  m->average = situ_nn_clone(m->fc);
+  expect_mended(m, "situ_optim_averaged_model(model, NULL)", 2, mend_average);
+
+  m = lists_new();
+  m->shadow = situ_detach(situ_nn_get_tensor(m->fc, "weight"));
+  m->shadow = situ_clone(m->shadow);
+  expect_mended(m, "situ_nn_buffer(m, field, m->field)", 3, mend_shadow);
+
+  m = situ_nn_alloc(&lists_type);
+  situ_nn_child(m, fc, layer());
+  variable = layer();
+  assert_non_null(situ_nn_done(m));
+  expect_mended(m, "situ_nn_retain(module)", 4, mend_variable);
+  situ_nn_free(variable);
+}
+
+/* What was made beside a module, or after it, is not a part of it. */
+static void modules_made_at_other_times(void **state) {
+  (void)state;
+  lists *m = situ_nn_alloc(&lists_type), *other = situ_nn_alloc(&lists_type);
+  situ_nn_child(m, fc, layer());
+  situ_nn_child(other, fc, layer());
+  assert_non_null(situ_nn_done(m));
+  assert_non_null(situ_nn_done(other));
+  situ_nn_module *after = layer();
+  m->average = &other->base; /* it was made within m's construction */
+  assert_int_equal(situ_place_lint(&m->base, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "place_lint", "Lists: 1 finding\n");
+  m->average = NULL;
+  expect_ok(situ_place_lint(&other->base, NULL));
+  assert_non_null(situ_nn_add_child(&m->base, "other", NULL, &other->base));
+  expect_ok(situ_place_lint(&m->base, NULL));
+  situ_nn_free(after);
+  situ_nn_free(&m->base);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(a_line_asserts_it),
@@ -296,6 +422,8 @@ int main(void) {
     MODULE_TEST(a_module_without_memory_is_refused),
     MODULE_TEST(it_changes_nothing),
     MODULE_TEST(the_field_follows_its_name),
+    MODULE_TEST(each_fix_mends),
+    MODULE_TEST(modules_made_at_other_times),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,8 @@ typedef enum situ_lint_kind {
   /* in the struct of a module */
   SITU_LINT_TENSOR,   /**< a field points to an unregistered tensor */
   SITU_LINT_MODULE,   /**< a field points to an unregistered module */
-  SITU_LINT_ARRAY,    /**< a field points to an array of unregistered tensors or modules */
-  SITU_LINT_STRAY,    /**< a tensor made during construction, still owned, but not registered */
+  SITU_LINT_ARRAY,    /**< a field points to an array or a list of unregistered tensors or modules */
+  SITU_LINT_STRAY,    /**< a tensor or module made during construction, still owned, but not registered */
   SITU_LINT_DANGLING, /**< a field points to a freed tensor */
   SITU_LINT_FIELD,    /**< a field points to another part than the one registered for it */
   /* devices and values */
@@ -72,9 +72,9 @@ typedef struct situ_lint_options {
 
       assert(situ_place_lint(model, NULL) == SITU_OK);
 
-    It examines every pointer-sized word of each module's struct, and the first words of the memory that such a word
-    points to. It does not find linked lists that start elsewhere, nor a tensor in a global variable (unless that was
-    made between situ_nn_alloc and situ_nn_done). Tensors that move together with a registered one (views of it, its
+    It examines every pointer-sized word of each module's struct, and what such a word points to: arrays, linked lists,
+    structs with an array and its length. Of a tensor or a module in a global variable it knows if that was made
+    between situ_nn_alloc and situ_nn_done. Tensors that move together with a registered one (views of it, its
     gradient, a follower) need no registration. Changes nothing; SITU_E_STATE while another thread uses the module. */
 SITU_API SITU_CHECKED situ_status situ_place_lint(situ_nn_module *m, const situ_lint_options *options);
 /** The findings, notes too, as text, two lines each; written as snprintf does; length 0: no findings; negative on

@@ -43,6 +43,10 @@ SITU_API SITU_CHECKED situ_status situ_nn_register_wrapper_hook(situ_nn_module *
     device and requires_grad stay as they are. */
 SITU_API situ_tensor *situ_nn_share_tensor(situ_nn_module *m, const char *name, situ_tensor *tensor, situ_nn_kind kind);
 
+/** Lists the modules that were made while another one was built, and that no module holds: at most `capacity`, which
+    other threads may free. Returns their number. */
+SITU_API int64_t situ_nn_unheld(const situ_nn_module **list, int64_t capacity);
+
 /** Calls run(payload), which makes a dry run of m in a scope of its own, and leaves the unregistered fields of m and
     its parts as they were: it holds the tensors and trees that they point to, and releases what the run has put there.
     Memory of the program's own that a field points to is not looked at, but for arrays of tensors. own: m is the

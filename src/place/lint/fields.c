@@ -1,17 +1,12 @@
 /* Lints the structs of modules: each word that points to a live tensor or module should be registered.
    SPDX-License-Identifier: MIT */
-#include <inttypes.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "base/peek.h"
 #include "place/lint/lint.h"
-
-/* True if the word could be an object's address: most words are numbers, and a full check is slow. */
-static bool plausible(const void *word) {
-  uintptr_t bits = (uintptr_t)word;
-  return bits >= 4096 && bits % _Alignof(void *) == 0 && (uint64_t)bits >> 56 == 0;
-}
+#include "situ/sys/layers.h"
 
 static bool list_inside(situ__lint *l, const situ_nn_module *m, int depth) {
   if (situ__map_get(&l->inside, m)) return true;
@@ -23,27 +18,24 @@ static bool list_inside(situ__lint *l, const situ_nn_module *m, int depth) {
   return true;
 }
 
-typedef enum found { NOTHING, ACCOUNTED, LOOSE_TENSOR, LOOSE_MODULE, UNKNOWN } found; /* UNKNOWN: no memory to tell */
-
 /* A module that is not registered in m: accounted for if m is registered in it, or in one below it. */
-static found look_at_module(situ__lint *l, const situ_nn_module *m, const situ_nn_module *other) {
+static situ__found look_at_module(situ__lint *l, const situ_nn_module *m, const situ_nn_module *other) {
   if (l->outer != other) {
     situ__map_free(&l->inside);
     l->outer = NULL;
-    if (!list_inside(l, other, 0)) return UNKNOWN;
+    if (!list_inside(l, other, 0)) return SITU__UNKNOWN;
     l->outer = other;
   }
-  return situ__map_get(&l->inside, m) ? ACCOUNTED : LOOSE_MODULE;
+  return situ__map_get(&l->inside, m) ? SITU__ACCOUNTED : SITU__LOOSE_MODULE;
 }
 
-/* Classifies a word found in m's struct. */
-static found look_at(situ__lint *l, const situ_nn_module *m, const void *word) {
-  if (!plausible(word)) return NOTHING;
-  if (situ__lint_known(l, word)) return ACCOUNTED;
+situ__found situ__lint_look(situ__lint *l, const situ_nn_module *m, const void *word) {
+  if (!situ__lint_plausible(word)) return SITU__NOTHING;
+  if (situ__lint_known(l, word)) return SITU__ACCOUNTED;
   if (situ_nn_is_module(word)) return look_at_module(l, m, word);
-  if (!situ_is_tensor(word)) return NOTHING;
+  if (!situ_is_tensor(word)) return SITU__NOTHING;
   /* A view of a registered tensor moves with it. */
-  return situ__map_get(&l->moves, situ__lint_storage(word)) ? ACCOUNTED : LOOSE_TENSOR;
+  return situ__map_get(&l->moves, situ__lint_storage(word)) ? SITU__ACCOUNTED : SITU__LOOSE_TENSOR;
 }
 
 static const situ_nn_slot *slot_at(const situ_nn_module *m, size_t offset) {
@@ -64,8 +56,46 @@ static bool loose_tensor(situ__lint *l, const situ__part *p, size_t at, const si
          situ__lint_fix(l, "situ_nn_buffer(m, field, m->field);   /* the field at byte %zu */", at);
 }
 
-static bool loose_module(situ__lint *l, const situ__part *p, size_t at, const situ_nn_module *m) {
+/* What a module's first tensor tells of it: a copy of a registered module has the tensors' names from there. */
+typedef struct origin {
+  const situ__lint *l;
+  const situ__part *part; /* the registered tensor of that name */
+  int length;             /* of the registered module's path */
+  bool seen;
+} origin;
+
+static situ_status look_at_name(const situ_nn_visit *at, void *payload) {
+  origin *o = payload;
+  const char *name = situ_name(at->tensor);
+  o->seen = true;
+  if (strlen(name) <= strlen(at->path)) return SITU_E_STATE; /* it has never been a part */
+  for (int64_t i = 0; i < o->l->count && !o->part; i++) {
+    const situ__part *p = &o->l->parts[i];
+    if (!p->tensor || strcmp(situ_name(p->tensor), name) != 0 || situ_numel(p->tensor) != situ_numel(at->tensor))
+      continue;
+    o->part = p;
+    o->length = (int)(strlen(p->path) - strlen(at->path)) - 1;
+  }
+  return SITU_E_STATE; /* ends the walk */
+}
+
+/* An average or a target network: registered, it would be trained as well. */
+static bool copied_module(situ__lint *l, const situ__part *p, size_t at, const situ_nn_module *m, const origin *o) {
+  return situ__lint_add(l, SITU_LINT_MODULE, SITU_LINT_WARNING, p, NULL, NULL,
+                        "the %s at byte %zu of the struct is a copy of %.*s and not registered: it does not move with "
+                        "the module and is not saved",
+                        m->type->name, at, o->length, o->part->path) &&
+         situ__lint_fix(l,
+                        "situ_nn_module *average = situ_optim_averaged_model(model, NULL);   /* beside the model, "
+                        "instead of the field at byte %zu; to be trained: situ_nn_child(m, field, m->field) */",
+                        at);
+}
+
+static bool loose_module(situ__lint *l, const situ__part *p, size_t at, situ_nn_module *m) {
+  origin o = { .l = l };
   if (!situ__map_put(&l->told, m, (void *)m)) return situ__no_memory(l->op, sizeof(void *)), false;
+  if (situ_nn_walk(m, SITU_NN_VISIT_TENSORS, look_at_name, &o) != SITU_OK && !o.seen) return false;
+  if (o.part && o.length > 0) return copied_module(l, p, at, m, &o);
   return situ__lint_add(l, SITU_LINT_MODULE, SITU_LINT_WARNING, p, NULL, NULL,
                         "the %s at byte %zu of the struct is not registered: its parameters do not "
                         "move, are not saved and are not trained",
@@ -80,8 +110,8 @@ static bool other_part(situ__lint *l, const situ__part *p, const situ_nn_slot *s
   char text[SITU__LINT_TEXT];
   const situ_tensor *tensor = child ? NULL : slot->held;
   const char *shows = !word ? "NULL" : "something that is not alive";
-  if (child && plausible(word) && situ_nn_is_module(word)) shows = "another module";
-  if (!child && plausible(word) && situ_is_tensor(word)) shows = situ__lint_tensor(word, text);
+  if (child && situ__lint_plausible(word) && situ_nn_is_module(word)) shows = "another module";
+  if (!child && situ__lint_plausible(word) && situ_is_tensor(word)) shows = situ__lint_tensor(word, text);
   return situ__lint_add(l, SITU_LINT_FIELD, SITU_LINT_ERROR, p, NULL, tensor,
                         "the field of \"%s\" was assigned past registration: it shows %s, so the "
                         "module computes with that, and moves, saves and trains the one before",
@@ -107,55 +137,19 @@ static bool dangling(situ__lint *l, const situ__part *p, size_t at, const void *
   return true;
 }
 
-/* An array of tensors or modules, like a Python list that should be a ModuleList. It ends at the first word that is
-   neither of them nor NULL, or after a few NULLs, as entries may be missing. */
-static bool array(situ__lint *l, const situ__part *p, size_t at, void *const *list) {
-  enum { LONGEST = 4096, GAP = 8 };
-  int64_t tensors = 0, modules = 0;
-  int empty = 0;
-  const char *first = "";
-  for (int64_t i = 0; i < LONGEST; i++) {
-    void *word;
-    if (!situ__peek(list + i, &word, sizeof word)) break;
-    empty = word ? 0 : empty + 1;
-    if (!word && empty <= GAP) continue;
-    found what = look_at(l, p->module, word);
-    if (what == UNKNOWN) return false;
-    if (what == NOTHING) break;
-    if (what == ACCOUNTED || situ__map_get(&l->told, word)) continue;
-    if (!situ__map_put(&l->told, word, word)) return situ__no_memory(l->op, sizeof(void *)), false;
-    if (what == LOOSE_MODULE && !modules++) first = ((situ_nn_module *)word)->type->name;
-    tensors += what == LOOSE_TENSOR;
-  }
-  if (!tensors && !modules) return true;
-  if (modules)
-    return situ__lint_add(l, SITU_LINT_ARRAY, SITU_LINT_WARNING, p, NULL, NULL,
-                          "the field at byte %zu of the struct points to an array with %" PRId64
-                          " module%s (%s%s) that are not registered: their parameters do not move, "
-                          "are not saved and are not trained",
-                          at, modules, modules == 1 ? "" : "s", first, modules > 1 ? ", ..." : "") &&
-           situ__lint_fix(l, "situ_nn_child(m, layers, situ_nn_module_list_of(n, m->layers));");
-  return situ__lint_add(l, SITU_LINT_ARRAY, SITU_LINT_WARNING, p, NULL, NULL,
-                        "the field at byte %zu of the struct points to an array with %" PRId64
-                        " tensor%s that are not registered: they do not move with the module, are "
-                        "not saved and are not trained",
-                        at, tensors, tensors == 1 ? "" : "s") &&
-         situ__lint_fix(l, "situ_nn_add_tensor(&m->base, name, NULL, m->list[i], SITU_NN_BUFFER);");
-}
-
 static bool look_into(situ__lint *l, const situ__part *p, size_t at) {
   void *word;
   memcpy(&word, (const char *)p->module + at, sizeof word);
   const situ_nn_slot *slot = slot_at(p->module, at);
   if (slot) return slot->held == word || other_part(l, p, slot, word);
-  switch (look_at(l, p->module, word)) {
-  case ACCOUNTED: return true;
-  case LOOSE_TENSOR: return loose_tensor(l, p, at, word);
-  case LOOSE_MODULE: return loose_module(l, p, at, word);
-  case UNKNOWN: return false;
-  case NOTHING: break;
+  switch (situ__lint_look(l, p->module, word)) {
+  case SITU__ACCOUNTED: return true;
+  case SITU__LOOSE_TENSOR: return loose_tensor(l, p, at, word);
+  case SITU__LOOSE_MODULE: return loose_module(l, p, at, word);
+  case SITU__UNKNOWN: return false;
+  case SITU__NOTHING: break;
   }
-  return !plausible(word) || (dangling(l, p, at, word) && array(l, p, at, word));
+  return !situ__lint_plausible(word) || (dangling(l, p, at, word) && situ__lint_list(l, p, at, word));
 }
 
 /* ---- tensors that were created with the module and are not in it ---- */
@@ -179,6 +173,41 @@ static bool strays(situ__lint *l, const situ__part *p) {
   return true;
 }
 
+/* The part that was built when x was made, if it is the module's; NULL. */
+static const situ__part *maker_of(const situ__lint *l, const situ_nn_module *x) {
+  for (int64_t i = 0; i < l->count; i++) {
+    const situ__part *p = &l->parts[i];
+    if (!p->tensor && !p->again && p->module->number == x->within && x->number < p->module->done) return p;
+  }
+  return NULL;
+}
+
+/* Modules that were created with the module, that a static variable has, say. */
+static bool stray_modules(situ__lint *l) {
+  const int64_t most = situ_nn_unheld(NULL, 0);
+  const situ_nn_module **list = situ__alloc((size_t)(most + 1) * sizeof *list);
+  if (!list) return situ__no_memory(l->op, (size_t)(most + 1) * sizeof *list), false;
+  const int64_t all = situ_nn_unheld(list, most);
+  bool good = true;
+  for (int64_t i = 0; i < all && i < most && good; i++) {
+    const situ_nn_module *x = list[i];
+    const situ__part *p = situ_nn_is_module(x) ? maker_of(l, x) : NULL;
+    if (!p || situ__map_get(&l->told, x)) continue;
+    const situ__found what = situ__lint_look(l, p->module, x);
+    if (what != SITU__LOOSE_MODULE) {
+      good = what != SITU__UNKNOWN;
+      continue;
+    }
+    good = situ__lint_add(l, SITU_LINT_STRAY, SITU_LINT_WARNING, p, NULL, NULL,
+                          "a module that was made with it (%s) is in use but not registered: its parameters do not "
+                          "move with it, are not saved and are not trained",
+                          x->type->name) &&
+           situ__lint_fix(l, "situ_nn_add_child(&m->base, name, NULL, situ_nn_retain(module));");
+  }
+  situ__free(list);
+  return good;
+}
+
 bool situ__lint_fields(situ__lint *l) {
   bool good = true;
   if (l->count && !situ__can_peek())
@@ -192,5 +221,5 @@ bool situ__lint_fields(situ__lint *l) {
       good = look_into(l, p, at);
     good = good && strays(l, p);
   }
-  return good;
+  return good && stray_modules(l);
 }

@@ -49,6 +49,23 @@ bool situ__lint_add(situ__lint *l, situ_lint_kind kind, situ_lint_severity sever
 /* Sets the last finding's fix, a line of C. */
 bool situ__lint_fix(situ__lint *l, const char *fmt, ...) SITU_PRINTF(2, 3);
 
+/* What a word in m's struct, or behind a pointer there, is. UNKNOWN: after recording that memory is not available. */
+typedef enum situ__found {
+  SITU__NOTHING,
+  SITU__ACCOUNTED, /* registered, or it moves with what is */
+  SITU__LOOSE_TENSOR,
+  SITU__LOOSE_MODULE,
+  SITU__UNKNOWN
+} situ__found;
+situ__found situ__lint_look(situ__lint *l, const situ_nn_module *m, const void *word);
+/* True if the word could be an object's address: most words are numbers, and a full check is slow. */
+static inline bool situ__lint_plausible(const void *word) {
+  uintptr_t bits = (uintptr_t)word;
+  return bits >= 4096 && bits % _Alignof(void *) == 0 && (uint64_t)bits >> 56 == 0;
+}
+/* Looks for unregistered parts in the memory that p's field at offset `at` points to (lists.c). */
+bool situ__lint_list(situ__lint *l, const situ__part *p, size_t at, void *const *memory);
+
 /* The first part of this module or tensor; NULL: none. */
 const situ__part *situ__lint_known(const situ__lint *l, const void *pointer);
 /* The first tensor on the storage with this serial number; NULL: none. */

@@ -5,10 +5,21 @@
 
 #include <stdlib.h>
 
+typedef struct node {
+  situ_nn_module *layer;
+  struct node *next;
+} node;
+typedef struct counted {
+  int count, capacity;
+  situ_nn_module **items;
+} counted;
+
 typedef struct net {
   situ_nn_module base;
   situ_nn_module *fc, *extra, *layers[3], **list;
   situ_tensor *weight, *offset, **tensors;
+  node *head;
+  counted *out;
 } net;
 
 static situ_tensor *net_forward(situ_nn_module *self, situ_tensor *x) { return situ_nn_forward(((net *)self)->fc, x); }
@@ -71,6 +82,39 @@ static void list_with_a_gap(planted *p) { /* layers[0] is made later, or never *
   net *m = begin();
   p->block = m->list = calloc(3, sizeof *m->list);
   p->others[0] = m->list[1] = layer();
+  finish(p, m);
+}
+
+static void linked_list(planted *p) {
+  net *m = begin();
+  node *nodes = calloc(3, sizeof *nodes);
+  p->block = m->head = nodes;
+  for (int i = 0; i < 3; i++) {
+    p->others[i] = nodes[i].layer = layer();
+    nodes[i].next = i < 2 ? &nodes[i + 1] : NULL;
+  }
+  finish(p, m);
+}
+
+static void list_behind_a_pointer(planted *p) { /* a vector of one's own, with a gap */
+  static situ_nn_module *items[6];
+  net *m = begin();
+  p->block = m->out = calloc(1, sizeof *m->out);
+  *m->out = (counted){ .count = 4, .capacity = 6, .items = items };
+  for (int i = 0; i < 3; i++) p->others[i] = items[i ? i + 1 : 0] = layer();
+  finish(p, m);
+}
+
+static void layer_in_a_variable(planted *p) { /* a helper of the constructor keeps it in a static variable */
+  static situ_nn_module *kept;
+  net *m = begin();
+  p->others[0] = kept = layer();
+  finish(p, m);
+}
+
+static void average_in_a_field(planted *p) { /* self.ema = deepcopy(self.fc) */
+  net *m = begin();
+  if (m) p->others[0] = m->extra = situ_nn_clone(m->fc);
   finish(p, m);
 }
 
@@ -323,6 +367,30 @@ const mistake lint_mistakes[] = {
     SITU_LINT_ARRAY,
     0,
     { "1 module ", "Linear", "situ_nn_module_list_of" } },
+  { "a linked list of layers",
+    "S13",
+    linked_list,
+    SITU_LINT_ARRAY,
+    0,
+    { "a linked list with 3 modules", "Linear", "\"layers.0\"" } },
+  { "a list of layers behind a pointer",
+    "S13",
+    list_behind_a_pointer,
+    SITU_LINT_ARRAY,
+    0,
+    { "a struct that has an array with 3 modules", "Linear", "situ_nn_module_list_of(m->field->n, m->field->items)" } },
+  { "a layer in a static variable",
+    "S13",
+    layer_in_a_variable,
+    SITU_LINT_STRAY,
+    0,
+    { "a module that was made with it (Linear)", "situ_nn_retain(module)" } },
+  { "an average in a field",
+    "AveragedModel",
+    average_in_a_field,
+    SITU_LINT_MODULE,
+    0,
+    { "is a copy of fc", "situ_optim_averaged_model" } },
   { "a list of parameters",
     "000-6; #29807, #72580",
     list_of_parameters,
