@@ -60,8 +60,20 @@ void situ__move_requests_free(situ__move_requests *w) {
 
 /* ---- moving ---- */
 
+static SITU__THREAD_LOCAL int64_t moved; /* storages, by the last move */
+
+int64_t situ_place_moved(void) { return moved; }
+
+static void count_moved(const situ_move_plan *moving) {
+  int64_t count;
+  const situ_move_unit *unit = situ_move_plan_units(moving, &count);
+  moved = 0; /* a move within `agree` counted its own */
+  for (int64_t i = 0; i < count; i++) moved += unit[i].moves;
+}
+
 static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
   SITU__CLAIM(claim);
+  moved = 0;
   if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
     return situ__busy(op, m->type->name), situ_error();
   situ__move_requests w;
@@ -70,6 +82,7 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   if (status == SITU_OK)
     status =
         moving ? situ_move_plan_run_agreed(moving, options->lossy, options->agree, options->payload) : situ_error();
+  if (status == SITU_OK) count_moved(moving);
   /* A module without tensors has a home, too: tensors that its forward creates or materialises are created there. */
   for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;
@@ -168,11 +181,22 @@ situ_status situ_to_(situ_tensor *t, situ_device device) {
   static const char op[] = "to_";
   const situ_move_request request = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
   SITU__CLAIM(claim);
+  moved = 0;
   if (!situ__valid(op, "tensor", t, SITU__A_TENSOR)) return situ_error();
   if (!situ__claim_begin(&claim, storage_mark, t)) return situ__busy(op, situ_name(t)), situ_error();
   if (!may_go(op, t, request.to)) return situ_error();
   situ_move_plan *moving = situ_move_plan_new(op, &request, 1);
   situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
+  if (status == SITU_OK) count_moved(moving);
   situ_move_plan_free(moving);
   return status;
+}
+
+bool situ_to_would_alias(situ_tensor *t, situ_device device) {
+  const situ_move_request request = { t, device.kind ? device : situ_get_default_device(), SITU_DTYPE_DEFAULT };
+  situ_move_plan *moving = situ_move_plan_new("to_would_alias", &request, 1);
+  int64_t count;
+  const bool alias = moving && !situ_move_plan_units(moving, &count)->moves;
+  situ_move_plan_free(moving);
+  return alias;
 }

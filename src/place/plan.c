@@ -132,8 +132,23 @@ static void judge(situ__text *text, const situ_move_plan *moving, situ_place_pla
   else situ__text_add(text, "it would be refused: %s\n", message);
 }
 
-static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_options *options, situ__text *text,
-                        situ_place_plan *p) {
+/* Adds the storages that would move, a few by name. */
+static void list_moving(situ__text *text, const names *n, const situ_move_plan *moving, const situ_place_plan *p) {
+  enum { NAMED = 8 };
+  char device[SITU_DEVICE_NAME_MAX];
+  int64_t count, named = 0;
+  const situ_move_unit *unit = situ_move_plan_units(moving, &count);
+  for (int64_t i = 0; i < count && named < NAMED; i++) {
+    if (!unit[i].moves) continue;
+    situ__text_add(text, "%s%s (%s, on %s)", named++ ? ", " : "", name_of(n, &unit[i]), role(&unit[i]),
+                   situ_device_name(unit[i].from, device));
+  }
+  if (p->storages > named) situ__text_add(text, " and %lld more", (long long)(p->storages - named));
+}
+
+/* whole: with a table of all storages, and whether the move would be refused. */
+static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_options *options, bool whole,
+                        situ__text *text, situ_place_plan *p) {
   SITU__CLAIM(claim);
   if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
     return situ__busy(op, m->type->name), situ_error();
@@ -144,8 +159,9 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
   if (moving) {
     status = sum_up(moving, p);
-    if (status == SITU_OK) describe(text, &n, moving, options, p);
-    if (status == SITU_OK) judge(text, moving, p);
+    if (status == SITU_OK && !whole) list_moving(text, &n, moving, p);
+    if (status == SITU_OK && whole) describe(text, &n, moving, options, p);
+    if (status == SITU_OK && whole) judge(text, moving, p);
   } else if (status == SITU_OK) {
     status = situ_error();
   }
@@ -156,13 +172,27 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   return status;
 }
 
+situ_status situ_place_expect_on(situ_nn_module *m, situ_device device) {
+  const char *op = "place_expect_on";
+  const situ_nn_to_options options = { .device = device.kind ? device : situ_get_default_device() };
+  situ__text text = { 0 };
+  situ_place_plan p;
+  situ_status status = plan(op, m, &options, false, &text, &p);
+  char name[SITU_DEVICE_NAME_MAX];
+  if (status == SITU_OK && p.storages)
+    status = situ__fail(SITU_E_DEVICE, op, "not on %s: %s; situ_nn_to moves them",
+                        situ_device_name(options.device, name), text.data);
+  situ__text_free(&text);
+  return status;
+}
+
 int64_t situ_place_plan_to_string(situ_nn_module *m, const situ_nn_to_options *options, situ_place_plan *out,
                                   char *buffer, size_t size) {
   const char *op = "place_plan_to_string";
   situ__text text = { 0 };
   situ_place_plan p;
   if (size && !buffer) return -(int64_t)situ__null(op, "buffer");
-  if (plan(op, m, options, &text, &p) != SITU_OK) return situ__text_free(&text), -1;
+  if (plan(op, m, options, true, &text, &p) != SITU_OK) return situ__text_free(&text), -1;
   if (out) *out = p;
   return situ__text_deliver(op, &text, buffer, size);
 }
@@ -170,7 +200,7 @@ int64_t situ_place_plan_to_string(situ_nn_module *m, const situ_nn_to_options *o
 situ_status situ_place_plan_print(situ_nn_module *m, const situ_nn_to_options *options) {
   situ__text text = { 0 };
   situ_place_plan p;
-  situ_status status = plan("place_plan_print", m, options, &text, &p);
+  situ_status status = plan("place_plan_print", m, options, true, &text, &p);
   if (status == SITU_OK) fputs(text.data, stdout);
   situ__text_free(&text);
   return status;

@@ -250,6 +250,12 @@ static inline situ_status look_of(const scene *s) {
   situ_placement p;
   return situ_place_of(s->model, &p);
 }
+static inline situ_status look_expect(const scene *s) {
+  if (situ_place_expect_on(s->model, situ_dev("sim:1")) == SITU_OK) return SITU_OK;
+  const bool found = strstr(situ_error_message(), "not on ") != NULL; /* what it looks for, on another device */
+  if (found) situ_error_clear();
+  return found ? SITU_OK : situ_error();
+}
 static inline situ_status look_svg(const scene *s) { return situ_place_svg(s->model, s->file, NULL); }
 static inline situ_status look_lock(const scene *s) {
   SITU_TRY(situ_place_lock_write(s->model, s->file));
@@ -341,6 +347,7 @@ static const look_row looks[] = {
   { "situ_place_to_string", look_string, false, false },
   { "situ_place_json", look_json, false, false },
   { "situ_place_of", look_of, false, false },
+  { "situ_place_expect_on", look_expect, false, false },
   { "situ_place_svg", look_svg, false, false },
   { "situ_place_lock_check", look_lock, false, false },
   { "situ_place_snapshot", look_snapshot, false, false },

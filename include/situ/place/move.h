@@ -46,6 +46,15 @@ SITU_API SITU_CHECKED situ_status situ_nn_to_map(situ_nn_module *m, const char *
 /** Moves one tensor in place, with all tensors on its storage; situ_to makes a copy instead. A gradient, and what
     follows another tensor (an optimiser's state), goes where its owner goes: alone it is SITU_E_DEVICE. */
 SITU_API SITU_CHECKED situ_status situ_to_(situ_tensor *t, situ_device device);
+/** Whether situ_to would give t itself instead of a copy. False after recording an error. */
+SITU_API bool situ_to_would_alias(situ_tensor *t, situ_device device);
+/** Number of storages that this thread's last situ_nn_to, situ_nn_to_dtype, _with, _map or situ_to_ has moved or cast,
+    gradients and followers included. 0: there was nothing to move, which is not an error (an empty module, one that is
+    there already), or the move was refused. */
+SITU_API int64_t situ_place_moved(void);
+/** For tests: SITU_OK if all parameters and buffers of a module, their gradients and what follows them (an optimiser's
+    state) are on the device; else SITU_E_DEVICE, with the names of those that are not. */
+SITU_API SITU_CHECKED situ_status situ_place_expect_on(situ_nn_module *m, situ_device device);
 /** A tree of the same structure whose tensors are on the device; the caller frees it. Tensors are copied unless they
     are there already. A tensor that occurs twice stays one tensor, and shared memory stays shared. */
 SITU_API SITU_CHECKED situ_tree *situ_tree_to(const situ_tree *tree, situ_device device);
