@@ -15,8 +15,8 @@ situ_tensor *situ_sum_to_size(situ_tensor *input, situ_shape size) {
   SITU__MADE_OF_OPS("sum_to_size");
   if (!situ__need("sum_to_size", "input", input)) return NULL;
   const situ_shape from = situ__shape(&input->view);
-  const int more = from.ndim - size.ndim;
-  bool good = size.ndim >= 0 && more >= 0;
+  bool good = size.ndim >= 0 && size.ndim <= from.ndim;
+  const int more = good ? from.ndim - size.ndim : 0;
   for (int d = more; good && d < from.ndim; d++) good = size.dim[d - more] == from.dim[d] || size.dim[d - more] == 1;
   if (good) return size.ndim ? situ__sum_to(input, &size) : situ_sum(input, NULL); /* as torch, of one element too */
   char s[SITU_SHAPE_TEXT], t[SITU_SHAPE_TEXT];
