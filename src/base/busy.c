@@ -87,7 +87,8 @@ static uint32_t claimed_by(uint64_t mark) {
   return c ? c->thread : 0;
 }
 
-static bool is_not_mine(uint64_t *mark) { return claimed_by(*mark) != mine.number; }
+/* Nor by an outer claim, which has been looked for uses: those that are listed since are refused. */
+static bool is_not_new(uint64_t *mark) { return *mark != begun; }
 static bool is_free(uint64_t *mark) {
   const uint32_t thread = claimed_by(*mark);
   return !thread || thread == mine.number;
@@ -144,7 +145,7 @@ static bool used_elsewhere(void) {
   for (thread_uses *t = threads; t && !used; t = t->next) {
     if (t == &mine) continue;
     situ__spin_lock(&t->lock);
-    for (const situ__use *u = t->first; u && !used; u = u->outer) used = !u->marks(u->object, is_not_mine);
+    for (const situ__use *u = t->first; u && !used; u = u->outer) used = !u->marks(u->object, is_not_new);
     situ__spin_unlock(&t->lock);
   }
   return used;
