@@ -87,7 +87,7 @@ static uint32_t claimed_by(uint64_t mark) {
   return c ? c->thread : 0;
 }
 
-/* Nor by an outer claim, which has been looked for uses: those that are listed since are refused. */
+/* True for a mark of an outer claim, too: that claim has found no use, and uses that begin later are refused. */
 static bool is_not_new(uint64_t *mark) { return *mark != begun; }
 static bool is_free(uint64_t *mark) {
   const uint32_t thread = claimed_by(*mark);

@@ -28,7 +28,7 @@ static void *keep_using(void *unused) {
   return NULL;
 }
 
-/* What a thread has claimed it can claim again, whoever asks for it meanwhile and is refused. */
+/* A thread may claim an object twice while another thread tries to use it and is refused. */
 static void claims_of_one_thread_nest_beside_uses(void **state) {
   (void)state;
   pthread_t thread;
