@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/library.h"
 #include "base/mutex.h"
 #include "device/device.h"
@@ -144,11 +145,11 @@ bool situ__line_text(const void *call, char *buffer, size_t size) {
   if (!situ__library_open(&library) || !situ__mutex_trylock(&lock)) return false;
   (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* files and the thread are where a thread can end */
   line *l = &seen[address % (sizeof seen / sizeof *seen)];
-  if (l->address != address) {
+  if (l->address != address && !situ__forked()) { /* a child of threads starts none: malloc's locks may be theirs */
     *l = (line){ .address = address };
     if (!find_apart(l)) l->address = 0; /* asked again the next time */
   }
-  const bool known = l->path != NULL;
+  const bool known = l->address == address && l->path;
   if (known)
     (void)snprintf(buffer, size, l->function ? "%s:%d in %s" : "%s:%d", short_path(l->path), l->number, l->function);
   (void)pthread_setcancelstate(cancel, NULL);
