@@ -38,6 +38,16 @@ function(situ_objects target)
 endfunction()
 
 situ_objects(situ_core ${situ_sources})
+
+# Code of the cpu backend is aligned, so that what is written elsewhere does not move hot loops across cache lines: that
+# made 10 to 25 % up and down.
+set(situ_aligned "")
+if(NOT CMAKE_BUILD_TYPE STREQUAL Debug AND NOT SITU_SANITIZE)
+  set(situ_aligned -falign-functions=64 -falign-loops=32)
+endif()
+set(situ_cpu_sources ${situ_sources})
+list(FILTER situ_cpu_sources INCLUDE REGEX "/src/backend/cpu/")
+set_property(SOURCE ${situ_cpu_sources} APPEND PROPERTY COMPILE_OPTIONS ${situ_aligned})
 set(situ_parts $<TARGET_OBJECTS:situ_core>)
 
 # situ_isa(name sources flags...): one more compilation of the files in the list `sources`, whose symbols end in the
@@ -49,9 +59,8 @@ function(situ_isa name sources)
     target_compile_definitions(situ_isa_${name} PRIVATE SITU_ISA=${name})
     target_compile_options(situ_isa_${name} PRIVATE ${ARGN})
     # At -O2 GCC calls vector functions in loops of a known length alone: a value's last bit would depend on its place.
-    # Aligned, so that what is written elsewhere does not move hot loops across cache lines: that made 10 % up and down.
-    if(NOT CMAKE_BUILD_TYPE STREQUAL Debug AND NOT SITU_SANITIZE)
-      target_compile_options(situ_isa_${name} PRIVATE -O3 -falign-functions=64 -falign-loops=32)
+    if(situ_aligned)
+      target_compile_options(situ_isa_${name} PRIVATE -O3 ${situ_aligned})
     endif()
     set(situ_parts ${situ_parts} $<TARGET_OBJECTS:situ_isa_${name}> PARENT_SCOPE)
   endif()
