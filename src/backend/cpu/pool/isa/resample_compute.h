@@ -25,6 +25,17 @@ static void FN(beside)(const situ__bands *b, int64_t o, int64_t inner, const voi
   for (int64_t k = 4; k < count; k += 4) FN(rows)(x + k * inner, inner, w + k, situ__min_i64(count - k, 4), true, to);
 }
 
+/* sum + up to four elements times their weights, in their order: most bands have no more, for which a loop would be
+   vectors of products that are added one by one. */
+ALWAYS_INLINE real FN(add_few)(real sum, const real *x, const real *w, int64_t count) {
+  switch (count) {
+  case 1: return sum + w[0] * x[0];
+  case 2: return sum + w[0] * x[0] + w[1] * x[1];
+  case 3: return sum + w[0] * x[0] + w[1] * x[1] + w[2] * x[2];
+  default: return sum + w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3];
+  }
+}
+
 static void FN(along)(const situ__bands *b, const void *from, void *to) {
   const real *x = from, *weight = b->weight;
   real *y = to;
@@ -34,8 +45,9 @@ static void FN(along)(const situ__bands *b, const void *from, void *to) {
   }
   for (int64_t o = 0; o < b->places; o++) {
     const real *w = weight + b->start[o], *at = x + b->first[o];
+    const int64_t count = b->count[o];
     real sum = 0;
-    for (int64_t k = 0; k < b->count[o]; k++) sum += w[k] * at[k];
+    for (int64_t k = 0; k < count; k += 4) sum = FN(add_few)(sum, at + k, w + k, situ__min_i64(count - k, 4));
     y[o] = sum;
   }
 }
