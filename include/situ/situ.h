@@ -10,6 +10,7 @@
 #include "data.h"
 #include "device.h"
 #include "dist.h"
+#include "dlpack.h"
 #include "error.h"
 #include "export.h"
 #include "func.h"

@@ -5,6 +5,7 @@
 #include "base/refs.h"
 #include "base/thread.h"
 #include "device/dry.h"
+#include "situ/sys/plain.h"
 #include "situ/scope.h"
 
 /* Bytes of foreign host memory under storages, which the allocator does not count. */
@@ -97,7 +98,7 @@ static void free_memory(situ_storage *storage) {
 }
 
 void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t at, size_t bytes, bool shared) {
-  const uint32_t whose = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE;
+  const uint32_t whose = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_READ_ONLY;
   situ_storage old = { .data = storage->data, /* not all: other threads may look for relatives, and hold the lock */
                        .bytes = storage->bytes,
                        .device = storage->device,

@@ -13,6 +13,7 @@ bool situ_memory_is_away(const situ_tensor *t) {
 static bool is_whole(const char *op, const situ_tensor *t, uint32_t foreign) {
   const situ_view_desc *v = &t->view;
   const size_t bytes = (size_t)v->numel * situ_dtype_size((situ_dtype)v->dtype);
+  if (situ__is_leased(v->storage)) return situ__refuse_leased(op, v->storage), false;
   if (situ__is_dense(v) && v->offset == 0 && bytes == v->storage->bytes && v->storage->device.kind != SITU_META &&
       !(v->storage->flags & foreign))
     return true;

@@ -18,6 +18,7 @@ static bool choose(const situ_tensor *t, situ_memory_format format, situ_view_de
 static bool may_change(const char *op, situ_tensor *t) {
   situ_storage *s = t->view.storage;
   const char *name = t->name ? t->name : "a tensor";
+  if (situ__is_leased(s)) return situ__refuse_leased(op, s), false;
   bool whole = situ__is_dense(&t->view) && !t->view.offset && !(s->flags & SITU_STORAGE_FOREIGN) &&
                (size_t)t->view.numel * situ_dtype_size((situ_dtype)t->view.dtype) == s->bytes;
   for (const situ_tensor *h = situ__handles_begin(s); h; h = h->next_handle)

@@ -241,6 +241,7 @@ static bool check_unit(const situ_move_plan *m, const situ_move_unit *u, situ__d
     return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", label_of(u->tensor)),
            false;
   if (!u->moves) return true;
+  if (situ__is_leased(s)) return situ__refuse_leased(m->op, s), false;
   if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(m->op, s), false;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
     return situ__fail(SITU_E_STATE, m->op,
@@ -407,6 +408,7 @@ situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
   if (elements[0] != elements[1])
     return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu elements cannot be swapped", elements[0], elements[1]);
   if (x == y || (situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) return SITU_OK;
+  if (situ__is_leased(x) || situ__is_leased(y)) return situ__refuse_leased(op, situ__is_leased(x) ? x : y);
   swap_memory(x, y);
   if (dtype[0] == dtype[1]) return SITU_OK;
   set_dtype(x, dtype[1]);
@@ -421,6 +423,7 @@ situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *rea
     return situ__fail(SITU_E_ARG, op,
                       "memory of %zu bytes cannot be taken over: a tensor on meta of as many is needed, not one of %zu",
                       y->bytes, x->bytes);
+  if (situ__is_leased(y)) return situ__refuse_leased(op, y);
   if (situ__is_dry()) return SITU_OK;
   swap_memory(x, y);
   x->moved_at = situ__call_site();

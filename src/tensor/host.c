@@ -248,25 +248,35 @@ situ_status situ_item_i64(situ_tensor *t, int64_t *out) {
   return SITU_OK;
 }
 
-void *situ_data_ptr(situ_tensor *t) {
-  if (!situ__need("data_ptr", "input", t)) return NULL;
-  if (situ__is_dry()) return situ__dry_blind("data_ptr"), NULL;
+bool situ__host_address(const char *op, const situ_tensor *t, void **first) {
+  if (situ__is_dry()) return situ__dry_blind(op), false;
   if (t->view.storage->device.kind != SITU_CPU) {
     char name[SITU_DEVICE_NAME_MAX];
-    return situ__fail(SITU_E_DEVICE, "data_ptr",
+    return situ__fail(SITU_E_DEVICE, op,
                       "the tensor is on %s, whose memory the host cannot read; copy it with "
                       "situ_copy_to_host or situ_to",
                       situ_device_name(t->view.storage->device, name)),
-           NULL;
+           false;
   }
-  const uint32_t flags = __atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED);
-  if (flags & SITU__STORAGE_NOWHERE) return (void)situ__refuse_sample("data_ptr", t->view.storage), NULL;
+  if (__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU__STORAGE_NOWHERE)
+    return (void)situ__refuse_sample(op, t->view.storage), false;
+  char *data = t->view.storage->data;
+  *first = data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL;
+  return true;
+}
+
+void situ__expose(situ_storage *storage) {
+  const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
   /* The host may write through the pointer at any time, so count the values as written from now on. Values that are
      written already are not touched: other threads may read them. */
   if (flags & SITU_STORAGE_UNWRITTEN)
-    (void)__atomic_and_fetch(&t->view.storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
-  if (!(flags & SITU_STORAGE_EXPOSED))
-    (void)__atomic_or_fetch(&t->view.storage->flags, SITU_STORAGE_EXPOSED, __ATOMIC_RELAXED);
-  char *data = t->view.storage->data;
-  return data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL;
+    (void)__atomic_and_fetch(&storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  if (!(flags & SITU_STORAGE_EXPOSED)) (void)__atomic_or_fetch(&storage->flags, SITU_STORAGE_EXPOSED, __ATOMIC_RELAXED);
+}
+
+void *situ_data_ptr(situ_tensor *t) {
+  void *first;
+  if (!situ__need("data_ptr", "input", t) || !situ__host_address("data_ptr", t, &first)) return NULL;
+  situ__expose(t->view.storage);
+  return first;
 }

@@ -9,6 +9,7 @@
 #include "base/handle.h"
 #include "base/thread.h"
 #include "device/device.h"
+#include "situ/sys/plain.h"
 #include "situ/sys/tensor.h"
 
 struct situ__node; /* floor 3: the autograd node that produced a tensor */
@@ -21,7 +22,7 @@ struct situ_tensor {   /* the hottest fields first, up to the view's dtype on on
   bool first_order;    /* a gradient, or computed from one with recording on: its own derivative is unknown */
   uint8_t view_kind;   /* a view's situ__view_kind (autograd/view.h); of a base: has views above SITU__VIEW_ONE_OF */
   uint32_t rebased;    /* of a base: in-place writes that replaced its history; of a view: that count at recording */
-  int32_t node_result; /* index of this tensor among node's results */
+  int32_t node_result; /* index of this tensor among node's results; of a lease, which has no node: its situ__lease */
   int64_t refs;        /* atomic; of a freed tensor: its device */
   struct situ__node *node; /* NULL for a leaf */
   struct situ__meta *meta; /* NULL without a gradient or hook */
@@ -66,6 +67,24 @@ situ_tensor *situ__handles_begin(situ_storage *storage);
 void situ__handles_end(situ_storage *storage);
 /* Returns true if two elements of v may share memory. */
 bool situ__desc_overlaps(const situ_view_desc *v);
+
+/* ---- memory that others use too (host.c, lease.c) ---- */
+/* Address of the first element, NULL without elements. Returns false after recording that the host cannot have it. */
+bool situ__host_address(const char *op, const situ_tensor *t, void **first);
+/* The host may write the values from now on, uncounted. */
+void situ__expose(situ_storage *storage);
+typedef enum situ__lease { SITU__LEASE_EXPORT = -1 } situ__lease;
+static inline bool situ__is_lease(const situ_tensor *t) { return t->node_result < 0; }
+/* Keeps the memory of t's storage where it is until the caller, or the scope that it gives it to, releases the result.
+   Returns NULL after recording an error. */
+situ_tensor *situ__lease_new(const char *op, const situ_tensor *t, situ__lease kind);
+/* For situ_release, with the lock of the storage's handles: a lease has gone from them. */
+void situ__lease_ended(situ_storage *storage);
+/* Records which line has leased a storage whose memory was to change. */
+situ_status situ__refuse_leased(const char *op, situ_storage *storage) SITU_COLD;
+static inline bool situ__is_leased(const situ_storage *storage) {
+  return __atomic_load_n(&storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_LEASED;
+}
 
 /* What this floor needs from autograd; src/wiring.c fills it in. */
 typedef struct situ__tensor_upcalls {

@@ -4,6 +4,7 @@
 #define SITU_DEVICE_LAUNCH_CHECKS_H
 
 #include "device/launch/launch.h"
+#include "situ/sys/plain.h"
 
 static inline bool situ__is_elsewhere(const situ_view_desc *v, situ_device device) {
   return !situ__same_device(v->storage->device, device);
@@ -14,6 +15,10 @@ static inline bool situ__is_unwritten(const situ_view_desc *v) {
   return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & (SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE);
 }
 static inline bool situ__is_sample(const situ_view_desc *v) { return v->storage->flags & SITU__STORAGE_NOWHERE; }
+/* Whether nothing may be written. */
+static inline bool situ__is_unwritable(const situ_view_desc *v) {
+  return v->storage->flags & (SITU__STORAGE_NOWHERE | SITU_STORAGE_READ_ONLY);
+}
 
 /* Kernels may assume at least one element to write. An optimiser's step has a list instead of outputs. */
 static inline bool situ__writes_nothing(const situ_work *work) {

@@ -8,6 +8,7 @@
 #include "device/graph/graph.h"
 #include "device/launch/launch.h"
 #include "device/profile/profile.h"
+#include "situ/sys/plain.h"
 
 enum { STAGE = 4 << 20 }; /* size of the staging buffer on the host */
 
@@ -30,6 +31,11 @@ static situ_status check_range(const char *op, const situ_storage *storage, size
     return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes, storage->bytes);
   if (__builtin_expect(situ__graph_recording != NULL, 0)) return situ__graph_refuse_copy(op);
   return situ__device_usable(op, storage->device);
+}
+
+static situ_status check_target(const char *op, situ_storage *storage, size_t at, size_t bytes) {
+  if (__builtin_expect(storage->flags & SITU_STORAGE_READ_ONLY, 0)) return situ__refuse_read_only(op, storage);
+  return check_range(op, storage, at, bytes);
 }
 
 /* Records the copy in the ledger and the profile. about: the storage that is copied; written: the source is plain host
@@ -71,7 +77,7 @@ static situ_status copy_out(const char *op, const situ_storage *from, size_t at,
 
 situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
                                  situ__copy_reason why) {
-  situ_status status = check_range(op, to, at, bytes);
+  situ_status status = check_target(op, to, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_copy(op, NULL, to, bytes);
   if (situ__is_profiled()) situ__profile_start();
@@ -114,7 +120,7 @@ static situ_status copy_staged(const char *op, situ_storage *to, size_t to_at, c
 
 situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
                                   size_t bytes, situ__copy_reason why, situ_storage *about, size_t at) {
-  situ_status status = check_range(op, to, to_at, bytes);
+  situ_status status = check_target(op, to, to_at, bytes);
   if (status == SITU_OK) status = check_range(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry() && is_staged(to, from)) status = copy_staged(op, to, to_at, from, from_at, bytes, why);

@@ -32,6 +32,8 @@ situ_status situ__offers(const char *op, situ_device device, const situ_work *wo
 situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) SITU_COLD;
 /* An operand of op is one sample of many, which a call of all samples does not read. */
 situ_status situ__refuse_sample(const char *op, situ_storage *storage) SITU_COLD;
+/* Records that the storage would be written, but is on memory that its owner made read-only. */
+situ_status situ__refuse_read_only(const char *op, situ_storage *storage) SITU_COLD;
 
 /* ---- copies (copy.c): each is recorded in the ledger ---- */
 situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host, size_t bytes,

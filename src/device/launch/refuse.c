@@ -96,6 +96,14 @@ situ_status situ__refuse_sample(const char *op, situ_storage *storage) {
                     d.what, d.where);
 }
 
+situ_status situ__refuse_read_only(const char *op, situ_storage *storage) {
+  situ__described d = { "an operand", "" };
+  situ__device_up.describe_storage(storage, &d);
+  return situ__fail(SITU_E_STATE, op,
+                    "%s is on memory that its owner made read-only%s; write a copy of it (situ_clone)", d.what,
+                    d.where);
+}
+
 static situ_status refuse_elsewhere(const char *op, situ_device device, const situ_view_desc *operand) {
   char a[SITU_DEVICE_NAME_MAX], b[SITU_DEVICE_NAME_MAX];
   return situ__fail(SITU_E_DEVICE, op, "an operand is on %s, where work of %s cannot reach it",
@@ -138,12 +146,23 @@ static const situ_view_desc *find_unwritten(const situ_work *work) {
   return adds_to_output(work) && work->out[0] && situ__is_unwritten(work->out[0]) ? work->out[0] : NULL;
 }
 
+/* Returns the first storage that the work would write, but whose memory is read-only; NULL if there is none. */
+static situ_storage *find_read_only(const situ_work *work) {
+  for (int i = 0; i < work->outs; i++)
+    if (work->out[i] && situ__is_unwritable(work->out[i])) return work->out[i]->storage;
+  for (int64_t i = 0; i < work->list_count; i++)
+    if (situ__is_unwritable(work->list[i].param)) return work->list[i].param->storage;
+  return NULL;
+}
+
 situ_status situ__check_operands(const char *op, situ_device device, const situ_work *work) {
   const situ_view_desc *elsewhere = find_operand(work, device, situ__is_elsewhere);
   if (elsewhere) return refuse_elsewhere(op, device, elsewhere);
   const situ_backend *backend = situ__backend(device);
   const situ_view_desc *sample = find_operand(work, device, is_sample);
   if (sample) return situ__refuse_sample(op, sample->storage);
+  situ_storage *read_only = find_read_only(work);
+  if (read_only) return situ__refuse_read_only(op, read_only);
   const bool reads = backend && !backend->no_memory && !situ__writes_nothing(work);
   const situ_view_desc *unwritten = reads ? find_unwritten(work) : NULL;
   return unwritten ? situ__refuse_unwritten(op, unwritten->storage) : SITU_OK;

@@ -53,7 +53,7 @@ static inline int is_odd(const situ_view_desc *v, situ_device device) {
 static __attribute__((noinline)) bool has_odd_item(situ_device device, const situ_work *work) {
   int odd = 0;
   for (const situ_optimizer_item *x = work->list; x < work->list + work->list_count; x++) {
-    odd |= is_odd(x->param, device) | is_odd(x->grad, device);
+    odd |= is_odd(x->param, device) | is_odd(x->grad, device) | (int)situ__is_unwritable(x->param);
     for (int k = 0; k < SITU__ITEM_OPERANDS - 2; k++) odd |= is_odd(x->state[k], device);
   }
   return odd;
@@ -67,7 +67,7 @@ static inline bool is_plainly_good(situ_device device, const situ_work *work) {
   for (const situ_view_desc *const *v = work->in, *const *past = v + work->ins; v < past; v++)
     if (is_odd(*v, device)) return false;
   for (const situ_view_desc *const *v = work->out, *const *past = v + work->outs; v < past; v++)
-    if (*v && (situ__is_elsewhere(*v, device) || situ__is_sample(*v))) return false;
+    if (*v && (situ__is_elsewhere(*v, device) || situ__is_unwritable(*v))) return false;
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include "support/test.h"
 
 #include "api_calls.h"
+#include "situ/dlpack.h"
 #include "situ/sys/comm_sim.h"
 #include "situ/sys/op.h"
 
@@ -160,6 +161,13 @@ void api_begin(void) {
 
 /* ---- after the call ---- */
 
+static void give_back(void *managed, situ_dlpack_abi abi) {
+  situ_dlpack_versioned *versioned = managed;
+  situ_dlpack_unversioned *unversioned = managed;
+  if (abi == SITU_DLPACK_VERSIONED) versioned->deleter(versioned);
+  else unversioned->deleter(unversioned);
+}
+
 static void end_what_began(api_world *w, void *result, bool failed) {
   void *first = w->begun;
   const char *f = api_name(w);
@@ -182,6 +190,7 @@ static void end_what_began(api_world *w, void *result, bool failed) {
   }
   if (api_is(f, "comm_begin") && !failed) SITU_IGNORE(situ_comm_wait(**(situ_comm_request ***)w->argument[2]));
   if (api_is(f, "nn_alloc") && !failed) situ_nn_free(situ_nn_done(*(void **)result));
+  if (api_is(f, "to_dlpack") && !failed) give_back(*(void **)result, *(situ_dlpack_abi *)w->argument[1]);
   if (api_is(f, "retain duplicate") && !failed) situ_release(*(situ_tensor **)result);
   if (api_is(f, "place_check") && !failed) situ_place_report_free(*(void **)w->argument[3]);
   SITU_IGNORE(situ_set_default_device((situ_device){ 0 }));

@@ -519,6 +519,7 @@ static void *object(api_world *w, const char *type, const char *name) {
   if (api_is(pointee, "char void")) {
     float *values = api_memory(w, 4096);
     if (api_is(name, "data")) values[0] = 1;
+    if (api_is(name, "managed")) memcpy(values, &api_managed, sizeof api_managed);
     if (api_is(api_name(w), "decode_image")) memcpy(values, api_png, API_PNG);
     return api_is(name, "payload kwargs") ? NULL : values;
   }
@@ -578,7 +579,8 @@ static void fill(api_world *w, const api_parameter *p, void *at) {
 
 void api_valid(api_world *w, const api_function *function, situ_device device) {
   *w = (api_world){ .function = function, .device = device };
-  if (api_is(api_name(w), "from_blob view_host data_ptr")) w->device = (situ_device){ SITU_CPU, 0 }; /* host memory */
+  if (api_is(api_name(w), "from_blob view_host data_ptr from_dlpack to_dlpack"))
+    w->device = (situ_device){ SITU_CPU, 0 }; /* host memory */
   assert_true(function->count <= API_PARAMETERS);
   for (int i = 0; i < function->count; i++) {
     w->argument[i] = api_memory(w, function->parameter[i].size);
