@@ -131,6 +131,8 @@ if(NOT SITU_SANITIZE AND NOT SITU_COVERAGE)
   if(BUILD_SHARED_LIBS)
     situ_add_test(packaging/symbols LABELS packaging
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packaging/symbols.sh $<TARGET_FILE:situ> ${PROJECT_SOURCE_DIR}/include)
+    situ_add_test(tensor/python LABELS tensor
+      COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tensor/python.sh $<TARGET_FILE:situ> ${PROJECT_SOURCE_DIR})
     situ_add_test(host/blas LABELS host
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/host/blas.sh $<TARGET_FILE:situ> ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
     if(SITU_LIBDW_LIBRARY)
