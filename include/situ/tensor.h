@@ -150,6 +150,22 @@ SITU_API SITU_CHECKED situ_status situ_item_i64(situ_tensor *t, int64_t *out);
     devices. */
 SITU_API void *situ_data_ptr(situ_tensor *t);
 
+/** What the host does with memory that it leases. */
+typedef enum situ_lease_access {
+  SITU_LEASE_READ = 0,  /**< reads values that are there */
+  SITU_LEASE_READ_WRITE /**< writes too: counts as a write in place when it begins and when it ends */
+} situ_lease_access;
+/** situ_data_ptr for a while, to elements of `dtype` at t's strides (situ_stride). Until the lease ends the memory
+    stays where it is, whatever is released meanwhile: moves, casts and changes of the memory format of the tensor's
+    storage are SITU_E_STATE and name the line of this call. It ends with situ_data_release or the scope in which it was
+    taken, whichever is first. NULL for a tensor without elements, whose lease is held too, and without a lease after
+    recording an error: SITU_E_DTYPE for another dtype than t's, SITU_E_DEVICE off the cpu, SITU_E_STATE to read what
+    was never written, to write read-only memory, or what requires a gradient outside of a no_grad scope. */
+SITU_API void *situ_data_lease(situ_tensor *t, situ_dtype dtype, situ_lease_access access);
+/** Ends the newest lease of t that a scope of this thread has, else the newest that was taken outside of all scopes.
+    SITU_E_STATE if there is none. */
+SITU_API SITU_CHECKED situ_status situ_data_release(situ_tensor *t);
+
 /* ---- printing ----------------------------------------------------------------------------- */
 
 /** torch's repr: tensor([[1., 2.], [3., 4.]], device='sim:0'). Written to buffer (truncated at size, always

@@ -167,15 +167,21 @@ situ_status situ_copy_to_host(situ_tensor *t, void *data, size_t bytes) {
   return read_values(op, t, data, bytes);
 }
 
+/* Returns false after recording an error if autograd would not see that the host writes t. */
+static bool may_write(const char *op, const situ_tensor *t) {
+  if (!situ__recording() || !(t->requires_grad || (t->base && t->base->requires_grad))) return true;
+  return situ__fail(SITU_E_STATE, op, "%s is written in place; do it in a no_grad scope",
+                    t->node ? "the result of a recorded call, whose history would no longer be that of its values,"
+                            : "a leaf that requires a gradient"),
+         false;
+}
+
 situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) {
   const char *op = "copy_from_host";
   if (!situ__need(op, "input", t) || !check_size(op, &t->view, bytes) || !has_memory(op, t)) return situ_error();
   if (bytes == 0) return SITU_OK;
   if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
-  if (situ__recording() && (t->requires_grad || (t->base && t->base->requires_grad)))
-    return situ__fail(SITU_E_STATE, op, "%s is written in place; do it in a no_grad scope",
-                      t->node ? "the result of a recorded call, whose history would no longer be that of its values,"
-                              : "a leaf that requires a gradient");
+  if (!may_write(op, t)) return situ_error();
   if (situ__desc_overlaps(&t->view)) return situ__fail(SITU_E_ALIAS, op, "elements of the tensor share memory");
   situ_device device = t->view.storage->device;
   size_t item = situ_dtype_size((situ_dtype)t->view.dtype);
@@ -278,5 +284,27 @@ void *situ_data_ptr(situ_tensor *t) {
   void *first;
   if (!situ__need("data_ptr", "input", t) || !situ__host_address("data_ptr", t, &first)) return NULL;
   situ__expose(t->view.storage);
+  return first;
+}
+
+void *situ_data_lease(situ_tensor *t, situ_dtype dtype, situ_lease_access access) {
+  const char *op = "data_lease";
+  const bool writes = access == SITU_LEASE_READ_WRITE;
+  void *first;
+  if (!situ__need(op, "input", t)) return NULL;
+  if ((unsigned)access > SITU_LEASE_READ_WRITE)
+    return situ__fail(SITU_E_ARG, op, "%d is not a situ_lease_access", (int)access), NULL;
+  if (dtype != (situ_dtype)t->view.dtype)
+    return situ__fail(SITU_E_DTYPE, op, "the tensor is %s, not %s; lease it as that, or a copy (situ_to_dtype)",
+                      situ_dtype_name((situ_dtype)t->view.dtype), situ_dtype_name(dtype)),
+           NULL;
+  if (!situ__host_address(op, t, &first) || !(writes ? may_write(op, t) : check_written(op, t))) return NULL;
+  situ_storage *s = t->view.storage;
+  if (writes && s->flags & SITU_STORAGE_READ_ONLY) return (void)situ__refuse_read_only(op, s), NULL;
+  const bool scoped = situ__scope_is_any();
+  situ_tensor *lease =
+      situ__lease_new(op, t, SITU__LEASE_HOST | (writes ? SITU__LEASE_WRITES : 0) | (scoped ? SITU__LEASE_SCOPED : 0));
+  if (!situ__scope_own(op, lease)) return NULL;
+  if (writes) situ__storage_wrote(s);
   return first;
 }

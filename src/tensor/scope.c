@@ -208,6 +208,19 @@ situ_tensor *situ__scope_own(const char *op, situ_tensor *t) {
   return t;
 }
 
+bool situ__scope_is_any(void) { return mine.top; }
+
+situ_tensor *situ__scope_take(const situ_tensor *t, bool (*is)(const situ_tensor *owned, const situ_tensor *t)) {
+  for (frame *f = mine.top; f; f = f->outer)
+    for (size_t i = f->count; i-- > 0;) {
+      situ_tensor *owned = f->owned[i];
+      if (!is(owned, t)) continue;
+      memmove(&f->owned[i], &f->owned[i + 1], (--f->count - i) * sizeof *f->owned);
+      return owned;
+    }
+  return NULL;
+}
+
 situ_tensor *situ_escape(situ_scope *scope, situ_tensor *tensor) {
   if (!tensor) return NULL;
   if (!situ__need("escape", "tensor", tensor)) return NULL;

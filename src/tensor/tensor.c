@@ -78,7 +78,7 @@ static void delist(situ_tensor *t) {
   if (t->prev_handle) t->prev_handle->next_handle = t->next_handle;
   else s->handles = t->next_handle;
   if (t->next_handle) t->next_handle->prev_handle = t->prev_handle;
-  if (situ__is_lease(t)) situ__lease_ended(s);
+  if (situ__is_lease(t)) situ__lease_ended(t);
   situ__stripe_unlock(s);
 }
 

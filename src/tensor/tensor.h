@@ -73,13 +73,19 @@ bool situ__desc_overlaps(const situ_view_desc *v);
 bool situ__host_address(const char *op, const situ_tensor *t, void **first);
 /* The host may write the values from now on, uncounted. */
 void situ__expose(situ_storage *storage);
-typedef enum situ__lease { SITU__LEASE_EXPORT = -1 } situ__lease;
+/* Bits of a lease's node_result, which is negative. */
+typedef enum situ__lease {
+  SITU__LEASE_EXPORT = INT32_MIN,
+  SITU__LEASE_HOST = INT32_MIN | 1,
+  SITU__LEASE_WRITES = INT32_MIN | 2, /* its end counts as a write */
+  SITU__LEASE_SCOPED = INT32_MIN | 4  /* a scope owns it */
+} situ__lease;
 static inline bool situ__is_lease(const situ_tensor *t) { return t->node_result < 0; }
 /* Keeps the memory of t's storage where it is until the caller, or the scope that it gives it to, releases the result.
    Returns NULL after recording an error. */
-situ_tensor *situ__lease_new(const char *op, const situ_tensor *t, situ__lease kind);
-/* For situ_release, with the lock of the storage's handles: a lease has gone from them. */
-void situ__lease_ended(situ_storage *storage);
+situ_tensor *situ__lease_new(const char *op, const situ_tensor *t, int32_t kind);
+/* For situ_release, with the lock of the storage's handles: this lease has gone from them. */
+void situ__lease_ended(const situ_tensor *lease);
 /* Records which line has leased a storage whose memory was to change. */
 situ_status situ__refuse_leased(const char *op, situ_storage *storage) SITU_COLD;
 static inline bool situ__is_leased(const situ_storage *storage) {
@@ -107,6 +113,9 @@ situ_generator situ__generator_advance(situ_generator *generator, uint64_t draws
    releases t and returns NULL after recording an error. */
 situ_tensor *situ__scope_own(const char *op, situ_tensor *t);
 extern SITU__THREAD_LOCAL bool situ__grad_off; /* the innermost scope records no gradients */
+bool situ__scope_is_any(void);                 /* this thread has an open scope */
+/* Takes the newest tensor for which `is` returns true out of the open scope of this thread that owns it; NULL: none. */
+situ_tensor *situ__scope_take(const situ_tensor *t, bool (*is)(const situ_tensor *owned, const situ_tensor *t));
 /* situ_scope_begin, with recording on or off whatever the enclosing scope does. */
 void situ__scope_begin_as(situ_scope *scope, bool records);
 static inline bool situ__recording(void) { return !situ__grad_off; }

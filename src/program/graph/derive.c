@@ -110,7 +110,8 @@ static bool read_source(situ_tensor *t, source *out) {
   const situ_storage *s = d->storage;
   const uint32_t flags = __atomic_load_n(&s->flags, __ATOMIC_RELAXED);
   const bool foreign = flags & SITU_STORAGE_FOREIGN && !(flags & SITU_STORAGE_MAPPED);
-  if (foreign || flags & (SITU_STORAGE_EXPOSED | SITU_STORAGE_SLICE | SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY))
+  if (foreign || flags & (SITU_STORAGE_EXPOSED | SITU_STORAGE_LEASED | SITU_STORAGE_SLICE | SITU_STORAGE_SAMPLE |
+                          SITU_STORAGE_AWAY))
     return false;
   *out = (source){ s->serial, s->data, __atomic_load_n(&s->version, __ATOMIC_RELAXED), *d };
   return s->device.kind != SITU_META;

@@ -579,7 +579,7 @@ static void fill(api_world *w, const api_parameter *p, void *at) {
 
 void api_valid(api_world *w, const api_function *function, situ_device device) {
   *w = (api_world){ .function = function, .device = device };
-  if (api_is(api_name(w), "from_blob view_host data_ptr from_dlpack to_dlpack"))
+  if (api_is(api_name(w), "from_blob view_host data_ptr data_lease data_release from_dlpack to_dlpack"))
     w->device = (situ_device){ SITU_CPU, 0 }; /* host memory */
   assert_true(function->count <= API_PARAMETERS);
   for (int i = 0; i < function->count; i++) {
@@ -588,6 +588,7 @@ void api_valid(api_world *w, const api_function *function, situ_device device) {
     const char *type = function->parameter[0].type;
     if (i == 0 && type[strlen(type) - 1] == '*') w->begun = *(void **)w->argument[0];
   }
+  if (api_is(api_name(w), "data_release")) assert_non_null(situ_data_lease(w->begun, SITU_F32, SITU_LEASE_READ));
   if (api_is(api_name(w), "profile_end")) assert_int_equal(situ_profile_begin(NULL), SITU_OK);
   if (api_is(api_name(w), "graph_capture_end graph_values_begin")) {
     situ_tensor *x = plain(w);
