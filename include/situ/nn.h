@@ -193,6 +193,17 @@ SITU_API situ_tree *situ_nn_call(situ_nn_module *m, const situ_tree *inputs);
 /** situ_nn_forward for two tensors, such as a loss's input and target. */
 SITU_API situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y);
 
+/** situ_nn_forward without gradients, with its result in a tensor that the caller has, such as one on memory of the
+    program's, or a tile of a larger image: `output` keeps its memory and strides. Its shape, dtype and device must be
+    those of the result (SITU_E_SHAPE, _DTYPE, _DEVICE), and no parameter or buffer may be on its memory (SITU_E_ALIAS);
+    it may share memory with an input, which is read first. The result is computed in memory of situ's, and copied once
+    on its device; no ledger counts a copy between devices. After an error `output` is unchanged. */
+SITU_API SITU_CHECKED situ_status situ_nn_forward_into(situ_nn_module *m, situ_tensor *x, situ_tensor *output);
+/** The same for any number of tensors: `outputs` has the form of what situ_nn_call returns, a tensor in each place.
+    Nothing is written unless all of them fit. */
+SITU_API SITU_CHECKED situ_status situ_nn_call_into(situ_nn_module *m, const situ_tree *inputs,
+                                                    const situ_tree *outputs);
+
 /** Called at every call of a module. Before forward: output is NULL, and the hook may replace *inputs (situ_tree_set).
     After it: the hook may replace *output. Any result but SITU_OK fails the call. */
 typedef situ_status (*situ_nn_hook)(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload);

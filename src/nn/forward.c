@@ -1,11 +1,15 @@
 /* Calls of modules: a scope, the module's home as the default device, hooks, and the module's own code.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "nn/nn.h"
 #include "situ/policy.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/layers.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 /* ---- home ---- */
 
@@ -211,6 +215,86 @@ situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_tensor *y)
       !situ__valid(op, "second input", y, SITU__A_TENSOR))
     return NULL;
   return call_for_tensor(m, situ_tree_of(2, both), NULL, __builtin_return_address(0));
+}
+
+/* ---- results into tensors that the caller has ---- */
+
+/* key: where in a tree, "". */
+static bool fits(const char *op, const situ_tensor *result, const situ_tensor *output, const char *key) {
+  const situ_shape a = situ_shape_of(output), b = situ_shape_of(result);
+  const situ_dtype from = situ_dtype_of(result), to = situ_dtype_of(output);
+  char text[2][SITU_SHAPE_TEXT], name[2][SITU_DEVICE_NAME_MAX];
+  const char *sep = *key ? " " : "";
+  if (!situ_shape_equal(&a, &b))
+    return situ__fail(SITU_E_SHAPE, op, "output%s%s is %s, but the result is %s: pass a tensor of this shape", sep, key,
+                      situ_shape_text(&a, text[0]), situ_shape_text(&b, text[1])),
+           false;
+  if (from != to)
+    return situ__fail(SITU_E_DTYPE, op, "output%s%s is %s, but the result is %s: pass a tensor of this dtype", sep, key,
+                      situ_dtype_name(to), situ_dtype_name(from)),
+           false;
+  if (!situ_device_equal(situ_device_of(output), situ_device_of(result)))
+    return situ__fail(
+               SITU_E_DEVICE, op,
+               "output%s%s is on %s, but the result is on %s: pass a tensor there, or move the module (situ_nn_to)",
+               sep, key, situ_device_name(situ_device_of(output), name[0]),
+               situ_device_name(situ_device_of(result), name[1])),
+           false;
+  if (!situ_is_registered(output)) return true;
+  return situ__fail(
+             SITU_E_ALIAS, op,
+             "output%s%s is on the memory of a parameter or buffer, which the result would overwrite: pass a tensor "
+             "of its own",
+             sep, key),
+         false;
+}
+
+/* A result may be a view of an input, of which the output may be another. */
+static bool write_result(situ_tensor *result, situ_tensor *output) {
+  situ_tensor *apart = situ_shares_storage(result, output) ? situ_clone(result) : result;
+  return apart && situ_copy_(output, apart);
+}
+
+situ_status situ_nn_forward_into(situ_nn_module *m, situ_tensor *x, situ_tensor *output) {
+  const char *op = "nn_forward_into";
+  situ_scope scope;
+  if (!situ__valid(op, "output", output, SITU__A_TENSOR)) return situ_error();
+  situ_scope_begin_no_grad(&scope);
+  situ_tensor *y = forward(m, x, NULL, __builtin_return_address(0));
+  const bool good = y && fits(op, y, output, "") && write_result(y, output);
+  const situ_status status = situ_scope_end(&scope);
+  return good ? status : situ_error();
+}
+
+/* Both are flat. */
+static bool write_results(const char *op, const situ_tree *results, const situ_tree *outputs) {
+  const int64_t count = situ_tree_count(results);
+  bool good = situ_tree_count(outputs) == count;
+  for (int64_t i = 0; i < count && good; i++) good = strcmp(situ_tree_key(results, i), situ_tree_key(outputs, i)) == 0;
+  if (!good)
+    return situ__fail(SITU_E_ARG, op, "outputs has %lld tensors, or others than the %lld results (situ_nn_call)",
+                      (long long)situ_tree_count(outputs), (long long)count),
+           false;
+  for (int64_t i = 0; i < count && good; i++)
+    good = fits(op, situ_tree_tensor_at(results, i), situ_tree_tensor_at(outputs, i), situ_tree_key(results, i));
+  for (int64_t i = 0; i < count && good; i++)
+    good = write_result(situ_tree_tensor_at(results, i), situ_tree_tensor_at(outputs, i));
+  return good;
+}
+
+situ_status situ_nn_call_into(situ_nn_module *m, const situ_tree *inputs, const situ_tree *outputs) {
+  const char *op = "nn_call_into";
+  situ_scope scope;
+  if (!situ__valid(op, "outputs", outputs, SITU__A_TREE)) return situ_error();
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *made = call(m, inputs, NULL, __builtin_return_address(0));
+  situ_tree *results = made ? situ_tree_flatten(made) : NULL, *flat = results ? situ_tree_flatten(outputs) : NULL;
+  const bool good = flat && write_results(op, results, flat);
+  situ_tree_free(flat);
+  situ_tree_free(results);
+  situ_tree_free(made);
+  const situ_status status = situ_scope_end(&scope);
+  return good ? status : situ_error();
 }
 
 /* ---- hooks ---- */
