@@ -1,6 +1,7 @@
 """contrib/python/situ.py with numpy and, where it is there, torch: no copy, and nothing is left alive.
 SPDX-License-Identifier: MIT"""
 import gc
+import re
 import sys
 
 import numpy
@@ -56,10 +57,20 @@ def of_torch(torch):
     assert torch.from_dlpack(situ.from_dlpack(torch.tensor([True, False]))).dtype == torch.bool
 
 
+def of_document(path, torch):
+    """Runs the examples of docs/in-place-host.md."""
+    blocks = re.findall(r"^```python\n(.*?)^```", open(path).read(), re.M | re.S)
+    assert len(blocks) == 2, path
+    for block in blocks:
+        if torch or "torch" not in block:
+            exec(block, {})
+
+
 before = situ.lib.situ_live_tensors()
 of_numpy()
+of_document(sys.argv[1], "torch" in sys.argv)
 with_torch = "without torch"
-if "torch" in sys.argv[1:]:
+if "torch" in sys.argv:
     import torch
 
     of_torch(torch)

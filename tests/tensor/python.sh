@@ -13,4 +13,4 @@ skip() {
 "$python" -c 'import numpy; exit(int(numpy.__version__.split(".")[0]) < 2)' 2>/dev/null || skip "$python lacks numpy 2"
 torch=
 "$python" -c 'import torch' 2>/dev/null && torch=torch
-SITU_LIBRARY=$1 PYTHONPATH=$2/contrib/python "$python" -B "$2/tests/tensor/python.py" $torch
+SITU_LIBRARY=$1 PYTHONPATH=$2/contrib/python "$python" -B "$2/tests/tensor/python.py" "$2/docs/in-place-host.md" $torch

@@ -180,6 +180,11 @@ TEXT
 int n;
 ```
 TEXT
+  document :1: "Python that does not compile" <<'TEXT'
+```python
+f(
+```
+TEXT
   document :3: "an indented block" <<'TEXT'
 Commands:
 
