@@ -16,6 +16,7 @@
 #include "func.h"
 #include "gguf.h"
 #include "graph.h"
+#include "interop.h"
 #include "io.h"
 #include "ledger.h"
 #include "media.h"

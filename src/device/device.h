@@ -46,6 +46,22 @@ bool situ__unstated_forbidden(void);
 /* "cpu", "cuda", ...; NULL if the number is not a kind. */
 const char *situ__kind_name(unsigned kind);
 
+/* ---- devices of the program (adopt.c) ---- */
+/* Whose device an index is. CHANGING: it is being adopted or given back. */
+typedef enum situ__adoption {
+  SITU__NOT_ADOPTED,
+  SITU__ADOPTED,
+  SITU__ADOPTION_CHANGES,
+  SITU__GIVEN_BACK
+} situ__adoption;
+/* Sets *site to the call that adopted it, or gave it back; NULL: unknown. */
+situ__adoption situ__device_adoption(situ_device device, void **site);
+/* Lists a new storage, if its device is adopted. Returns false after recording SITU_E_NOMEM. */
+bool situ__seat_take(const char *op, situ_storage *storage);
+/* For storages that swap their memory, or of which one takes over the other's. */
+void situ__seat_swap(situ_storage *a, situ_storage *b);
+void situ__seat_leave(situ_storage *storage);
+
 /* ---- modules (module.c): backends in shared libraries, opened at run time ---- */
 /* Opens <library's directory>/situ/<abi>/libsitu-<name>.so, or the same file in $SITU_MODULE_DIR (an absolute path,
    ignored in a setuid program); never a path relative to the current directory. Returns NULL with the reason in
@@ -56,8 +72,10 @@ const situ_backend *situ__module_open(const char *name, situ_device_kind kind, c
 /* Returns a storage of `bytes` on a device, with one owner; NULL after recording an error of op (NOMEM with sizes,
    LOST, ...). Its memory comes from the caching allocator. data is NULL on meta and for 0 bytes. */
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
-/* Returns a storage on foreign host memory; on failure calls release and returns NULL. */
-situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload);
+/* Returns a storage on the program's memory: of the host, or what the device's backend has borrowed. On failure gives
+   it back, calls release and returns NULL. */
+situ_storage *situ__storage_foreign(const char *op, situ_device device, void *data, size_t bytes,
+                                    void (*release)(void *), void *payload);
 /* Flags of storages without memory of their own, which is neither read nor written. */
 enum { SITU__STORAGE_NOWHERE = SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY };
 /* Frees the storage's memory, which is elsewhere as `where` says; and gives it memory again, that of `source`, whose

@@ -27,6 +27,12 @@ const situ_backend *situ__backend_opened(situ_device device) {
   return backends[device.kind];
 }
 
+/* Whether the program has taken the device back, or is about to. */
+static bool is_away(situ_device device) {
+  void *site;
+  return situ__device_adoption(device, &site) >= SITU__ADOPTION_CHANGES;
+}
+
 /* Returns how many devices a kind has, and sets the reason. */
 static int count_of(unsigned kind, const char **reason) {
   const situ_backend *backend = situ__backend((situ_device){ (uint16_t)kind, 0 });
@@ -35,7 +41,9 @@ static int count_of(unsigned kind, const char **reason) {
     return 0;
   }
   int count = backend->count(reason);
-  return count < 0 ? 0 : count > SITU__DEVICES_MAX ? SITU__DEVICES_MAX : count;
+  count = count < 0 ? 0 : count > SITU__DEVICES_MAX ? SITU__DEVICES_MAX : count;
+  while (count && is_away((situ_device){ (uint16_t)kind, (uint16_t)(count - 1) })) count--;
+  return count;
 }
 
 /* Returns the kind that the first `length` characters name; 0 if none. */
@@ -60,6 +68,7 @@ static const char *status_of(unsigned kind, const char *digits, int count, const
   int index = length == 2 ? (digits[0] - '0') * 10 + digits[1] - '0' : digits[0] - '0';
   if (index >= count) return reason;
   situ_device device = { (uint16_t)kind, (uint16_t)index };
+  if (is_away(device)) return "the program has it back";
   if (!situ__device_lost(device)) return "it is there";
   const situ_backend *backend = situ__backend(device);
   const char *why = backend->lost ? backend->lost(index) : NULL;
@@ -79,7 +88,7 @@ const char *situ_device_status(const char *kind) {
 bool situ_device_is_available(situ_device device) {
   const char *reason;
   if (device.kind == SITU_DEVICE_DEFAULT) device = situ_get_default_device();
-  return device.kind < SITU_DEVICE_KINDS && device.index < count_of(device.kind, &reason);
+  return device.kind < SITU_DEVICE_KINDS && device.index < count_of(device.kind, &reason) && !is_away(device);
 }
 
 bool situ_cuda_is_available(void) { return situ_device_count("cuda") > 0; }
@@ -96,9 +105,14 @@ static bool refuse_device(const char *op, situ_device device) {
   } else if (device.kind > SITU_DEVICE_KINDS || device.kind == SITU_DEVICE_DEFAULT) {
     situ__fail(SITU_E_ARG, op, "%u is not a kind of device", device.kind);
   } else {
+    char line[256];
+    void *site;
     int count = count_of(device.kind, &reason);
-    situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s", situ_device_name(device, name),
-               reason);
+    situ_device_name(device, name);
+    if (situ__device_adoption(device, &site) == SITU__GIVEN_BACK && site)
+      situ__fail(SITU_E_ARG, op, "%s is not there: it was given back at %s", name,
+                 situ__site_text(site, line, sizeof line));
+    else situ__fail(count ? SITU_E_ARG : SITU_E_UNSUPPORTED, op, "%s is not there: %s", name, reason);
   }
   return false;
 }

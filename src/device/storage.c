@@ -8,7 +8,7 @@
 #include "situ/sys/plain.h"
 #include "situ/scope.h"
 
-/* Bytes of foreign host memory under storages, which the allocator does not count. */
+/* Bytes of the program's memory under storages, which the allocator does not count. */
 static int64_t foreign;
 
 /* Each thread reserves a million numbers at a time, so that threads seldom contend. */
@@ -28,15 +28,17 @@ bool situ__storage_since(const situ_storage *storage, uint64_t newest) {
   return storage->serial > newest && (its == (newest - 1) / MANY || its == (serial - 1) / MANY);
 }
 
-/* A storage of which only `data` is set. */
+/* A storage of which only `data` and `seat` are set. */
 static __attribute__((noinline)) situ_storage *allocate_storage(const char *op, situ_device device, size_t bytes) {
   situ_storage *storage = situ__small_alloc(sizeof *storage);
   if (!storage) return situ__no_memory(op, sizeof *storage), NULL;
-  if (situ__memory_alloc(op, device, bytes, &storage->data) != SITU_OK) {
-    situ__small_free(storage, sizeof *storage);
-    return NULL;
+  storage->device = device;
+  if (situ__seat_take(op, storage)) {
+    if (situ__memory_alloc(op, device, bytes, &storage->data) == SITU_OK) return storage;
+    situ__seat_leave(storage);
   }
-  return storage;
+  situ__small_free(storage, sizeof *storage);
+  return NULL;
 }
 
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes) {
@@ -45,7 +47,7 @@ situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes
   if (!storage && !(storage = allocate_storage(op, device, bytes))) return NULL;
   /* In two parts, since gcc clears a whole one in a loop. */
   memset(&storage->version, 0, offsetof(situ_storage, refs) - offsetof(situ_storage, version));
-  memset(&storage->handles, 0, sizeof *storage - offsetof(situ_storage, handles));
+  memset(&storage->handles, 0, offsetof(situ_storage, seat) - offsetof(situ_storage, handles));
   storage->bytes = bytes;
   storage->device = device;
   storage->flags = SITU_STORAGE_UNWRITTEN;
@@ -54,21 +56,31 @@ situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes
   return storage;
 }
 
-situ_storage *situ__storage_foreign(const char *op, void *data, size_t bytes, void (*release)(void *), void *payload) {
+/* Memory of the program. */
+static void free_foreign(const situ_storage *storage) {
+  const situ_backend *backend = situ__backend(storage->device);
+  if (backend->give_back && storage->data) backend->give_back(storage->device.index, storage->data);
+  if (storage->release) storage->release(storage->payload);
+}
+
+situ_storage *situ__storage_foreign(const char *op, situ_device device, void *data, size_t bytes,
+                                    void (*release)(void *), void *payload) {
+  const situ_storage made = { .data = data,
+                              .bytes = bytes,
+                              .device = device,
+                              .flags = SITU_STORAGE_FOREIGN,
+                              .refs = 1,
+                              .release = release,
+                              .payload = payload,
+                              .serial = next_serial() };
   situ_storage *storage = situ__small_alloc(sizeof *storage);
-  if (!storage) {
-    if (release) release(payload);
-    return situ__no_memory(op, sizeof *storage), NULL;
+  if (storage) *storage = made;
+  else situ__no_memory(op, sizeof *storage);
+  if (!storage || !situ__seat_take(op, storage)) {
+    free_foreign(&made);
+    situ__small_free(storage, sizeof *storage);
+    return NULL;
   }
-  const situ_device host = { SITU_CPU, 0 };
-  *storage = (situ_storage){ .data = data,
-                             .bytes = bytes,
-                             .device = host,
-                             .flags = SITU_STORAGE_FOREIGN,
-                             .refs = 1,
-                             .release = release,
-                             .payload = payload,
-                             .serial = next_serial() };
   (void)__atomic_add_fetch(&foreign, (int64_t)bytes, __ATOMIC_RELAXED);
   return storage;
 }
@@ -87,7 +99,7 @@ void situ__storage_retain(situ_storage *storage) { situ__refs_add(&storage->refs
 static void free_memory(situ_storage *storage) {
   if (storage->flags & SITU_STORAGE_FOREIGN) {
     (void)__atomic_sub_fetch(&foreign, (int64_t)storage->bytes, __ATOMIC_RELAXED);
-    if (storage->release) storage->release(storage->payload);
+    free_foreign(storage);
   } else if (storage->flags & SITU_STORAGE_SLICE) {
     situ__storage_release(storage->payload);
   } else if (storage->flags & SITU_STORAGE_SAMPLE) {
@@ -122,6 +134,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
     storage->data = source->data;
     source->data = NULL; /* source is empty now, so that its owner frees no memory */
     source->bytes = 0;
+    situ__seat_swap(storage, source);
   }
   free_memory(&old);
 }
@@ -158,9 +171,10 @@ enum { NOT_PLAIN = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_SAMP
 
 void situ__storage_release(situ_storage *storage) {
   if (!storage || !situ__refs_drop(&storage->refs)) return;
-  const bool plain = !(storage->flags & NOT_PLAIN) && !storage->links && !storage->recipe;
+  const bool plain = !(storage->flags & NOT_PLAIN) && !storage->links && !storage->recipe && !storage->seat;
   if (plain && situ__memory_keep(storage)) return;
   if (storage->links) situ__unlink(storage);
+  situ__seat_leave(storage);
   if (storage->recipe) situ__device_up.release_recipe(storage->recipe);
   if (__builtin_expect(situ__is_void(storage), 0)) {
     situ__dry_freed(storage, storage->device, storage->bytes);

@@ -38,6 +38,7 @@ static void describe_row(const situ_explained *x, situ__explained_row *row, situ
   const situ_storage *s = t->view.storage;
   situ_shape shape = situ__shape(&t->view);
   char site[SITU__CELL];
+  void *adopted;
   put_role(x, row);
   snprintf(row->tensor, sizeof row->tensor, "%s%s",
            *x->path    ? x->path
@@ -49,6 +50,9 @@ static void describe_row(const situ_explained *x, situ__explained_row *row, situ
              situ__place_text(s->moved_at, site, sizeof site));
   else
     snprintf(row->placed, sizeof row->placed, "created at %.200s", situ__place_text(t->created_at, site, sizeof site));
+  if (situ__device_adoption(s->device, &adopted) == SITU__ADOPTED && adopted)
+    situ__append(row->placed, sizeof row->placed, ", %s adopted at %.80s", situ_device_name(s->device, row->device),
+                 situ__place_text(adopted, site, sizeof site));
   *out = (situ_error_operand){ .operand = row->operand,
                                .tensor = row->tensor,
                                .role = row->role,

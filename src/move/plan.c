@@ -383,6 +383,7 @@ situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
 /* Swaps the memory of two storages; owners, versions and addresses of the storages stay. */
 static void swap_memory(situ_storage *a, situ_storage *b) {
   situ_storage old = *a;
+  situ__seat_swap(a, b);
   a->device = b->device;
   a->bytes = b->bytes;
   a->data = b->data;

@@ -66,27 +66,38 @@ static bool compute_extent(const char *op, situ_view_desc *v, size_t *bytes) {
   return true;
 }
 
+bool situ__foreign_view(const char *op, const situ_shape *shape, const int64_t *strides, const situ_options *options,
+                        situ_view_desc *v, size_t *bytes) {
+  *v = (situ_view_desc){ .dtype = (uint8_t)(options && options->dtype ? options->dtype : SITU_F32) };
+  if (!situ__desc_rows(op, shape, v)) return false;
+  if (!situ__dtype_valid((situ_dtype)v->dtype))
+    return situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)v->dtype), false;
+  if (strides) {
+    for (int d = 0; d < v->ndim; d++) v->stride[d] = strides[d];
+    situ_desc_refresh(v);
+  }
+  return compute_extent(op, v, bytes);
+}
+
+situ_tensor *situ__foreign_tensor(const char *op, const situ_view_desc *v, const situ_options *options) {
+  if (!v->storage) return NULL;
+  situ_tensor *t = situ__tensor_view(op, v);
+  situ__storage_release(v->storage); /* the tensor holds its own reference */
+  return t && options && options->requires_grad ? situ__tensor_up.set_requires_grad(t, true) : t;
+}
+
 situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides, void (*release)(void *payload),
                             void *payload, const situ_options *options) {
   const char *op = "from_blob";
-  situ_view_desc v = { .dtype = (uint8_t)(options && options->dtype ? options->dtype : SITU_F32) };
+  situ_view_desc v;
   size_t bytes = 0;
-  bool good = situ__desc_rows(op, &shape, &v);
+  bool good = situ__foreign_view(op, &shape, strides, options, &v, &bytes);
   if (good && options && options->device.kind && options->device.kind != SITU_CPU) {
     char name[SITU_DEVICE_NAME_MAX];
     situ__fail(SITU_E_DEVICE, op, "host memory is on cpu, not on %s; use situ_from_host to copy it there",
                situ_device_name(options->device, name));
     good = false;
   }
-  if (good && !situ__dtype_valid((situ_dtype)v.dtype)) {
-    situ__fail(SITU_E_DTYPE, op, "%d is not a dtype", (int)v.dtype);
-    good = false;
-  }
-  if (good && strides) {
-    for (int d = 0; d < v.ndim; d++) v.stride[d] = strides[d];
-    situ_desc_refresh(&v);
-  }
-  good = good && compute_extent(op, &v, &bytes);
   if (good && bytes && !data) {
     situ__fail(SITU_E_ARG, op, "data is NULL");
     good = false;
@@ -95,11 +106,8 @@ situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t *strides
     if (release) release(payload);
     return NULL;
   }
-  v.storage = situ__storage_foreign(op, data, bytes, release, payload);
-  if (!v.storage) return NULL;
-  situ_tensor *t = situ__tensor_view(op, &v);
-  situ__storage_release(v.storage); /* the tensor holds its own reference */
-  return t && options && options->requires_grad ? situ__tensor_up.set_requires_grad(t, true) : t;
+  v.storage = situ__storage_foreign(op, (situ_device){ SITU_CPU, 0 }, data, bytes, release, payload);
+  return situ__foreign_tensor(op, &v, options);
 }
 
 situ_tensor *situ_view_host(void *data, size_t bytes, situ_shape shape, const situ_options *options) {

@@ -59,6 +59,12 @@ situ_tensor *situ__tensor_strided(const char *op, const situ_view_desc *layout, 
 situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view);
 /* The same, but the caller owns the reference instead of a scope. `site`: value of created_at. */
 situ_tensor *situ__tensor_alias(const char *op, const situ_view_desc *view, void *site);
+/* A view of the program's memory (host.c): its dtype, sizes and strides, with offset 0 and without a storage, and the
+   bytes from its first element to its last. Returns false after recording an error. */
+bool situ__foreign_view(const char *op, const situ_shape *shape, const int64_t *strides, const situ_options *options,
+                        situ_view_desc *view, size_t *bytes);
+/* The tensor of such a view, which takes over the reference to its storage; NULL for a NULL storage. */
+situ_tensor *situ__foreign_tensor(const char *op, const situ_view_desc *view, const situ_options *options);
 /* Fills size, stride, numel and contiguous of a row-major view; the caller sets storage, offset and dtype. */
 bool situ__desc_rows(const char *op, const situ_shape *shape, situ_view_desc *view);
 /* Locks the list of tensors on a storage and returns the first; follow next_handle. Until situ__handles_end the list

@@ -206,7 +206,7 @@ static void foreign(void **state) {
   int released = 0;
   float values[4] = { 1, 2, 3, 4 };
   int64_t live = situ_live_bytes();
-  situ_storage *s = situ__storage_foreign("from_blob", values, sizeof values, count_release, &released);
+  situ_storage *s = situ__storage_foreign("from_blob", cpu, values, sizeof values, count_release, &released);
   assert_ptr_equal(s->data, values);
   assert_int_equal(situ_live_bytes() - live, sizeof values);
   assert_false(s->flags & SITU_STORAGE_UNWRITTEN); /* it has values */
@@ -215,16 +215,16 @@ static void foreign(void **state) {
   assert_int_equal(released, 0);
   situ__storage_release(s);
   assert_int_equal(released, 1);
-  s = situ__storage_foreign("from_blob", values, sizeof values, NULL, NULL); /* never freed */
+  s = situ__storage_foreign("from_blob", cpu, values, sizeof values, NULL, NULL); /* never freed */
   situ__storage_release(s);
   assert_int_equal(situ_live_bytes(), live);
-  s = situ__storage_foreign("from_blob", values, (size_t)1 << 50, NULL, NULL); /* a mapped file */
+  s = situ__storage_foreign("from_blob", cpu, values, (size_t)1 << 50, NULL, NULL); /* a mapped file */
   situ_storage *own = situ__storage_new("zeros", cpu, 5 << 20);
   assert_non_null(own); /* it takes nothing from the budget */
   situ__storage_release(own);
   situ__storage_release(s);
   situ_fail_allocation(1, false);
-  assert_null(situ__storage_foreign("from_blob", values, sizeof values, count_release, &released));
+  assert_null(situ__storage_foreign("from_blob", cpu, values, sizeof values, count_release, &released));
   situ_fail_allocation(0, false);
   assert_int_equal(released, 2);
   assert_int_equal(situ_error(), SITU_E_NOMEM);

@@ -6,13 +6,13 @@
 
 #include <math.h>
 
-#include "../tensor.h"
+#include "../interop.h"
 
 SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0xe0b860dbu
+#define SITU_BACKEND_ABI 0xde7cd821u
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -34,6 +34,7 @@ typedef struct situ_storage {
   const char *moved_by;             /**< that call: "nn_to"; static text */
   void (*release)(void *payload);   /**< memory of the caller (situ_from_blob): called instead of free */
   void *payload;
+  struct situ_seat *seat; /**< on an adopted device: its entry in the list of those; private */
 } situ_storage;
 enum {
   SITU_STORAGE_UNWRITTEN = 1u,  /**< holds no value yet */
@@ -512,6 +513,22 @@ typedef struct situ_backend {
                           size_t bytes); /**< device to host; complete at return */
   /** Optional. Copies between two devices of this backend; without it, copies are staged through the host. */
   situ_status (*copy_peer)(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes);
+
+  /* Devices and memory of the program (situ/interop.h): all four or none. Each records what is wrong. */
+  /** Makes device `index` of the program's context and queue, which it retains. index: one that was given back, or the
+      result of count, which is one more from now on. */
+  situ_status (*adopt)(int index, const situ_foreign *foreign);
+  /** Gives the device back; the library has freed all memory there. Returns a failure of its work that was not reported
+      yet. */
+  situ_status (*abandon)(int index);
+  /** Makes the program's memory usable for work of the device, as the `data` of a storage, until give_back: `bytes` > 0
+      from its beginning. Sets *read_only if the memory itself says so. */
+  situ_status (*borrow)(int index, void *handle, size_t bytes, void **data, bool *read_only);
+  void (*give_back)(int index, void *data); /**< queued work may still use it */
+
+  /** Optional, both or none: events of the program (situ/interop.h). Neither waits. */
+  situ_status (*wait_event)(int index, void *event); /**< work that is queued from now on runs after it */
+  situ_status (*record_event)(int index, void **event);
 
   /* Order. */
   situ_status (*synchronize)(int index); /**< waits; returns the first failure since the last wait */

@@ -47,6 +47,14 @@ SITU_API SITU_CHECKED situ_status situ_sim_fail(int index, situ_sim_fault fault,
     values of a lost device are not restored. */
 SITU_API SITU_CHECKED situ_status situ_sim_reset(int index);
 
+/** The context of a simulated program: for situ_foreign.context with SITU_SIM, to try situ/interop.h without a driver.
+    Its memory stands for device memory: each address in it is a handle. Any address is a queue. It must outlive the
+    device. */
+typedef struct situ_sim_context {
+  void *memory;
+  size_t bytes;
+} situ_sim_context;
+
 typedef struct situ_sim_statistics {
   uint64_t budget;
   uint64_t used;                  /**< bytes, cached ones included */

@@ -97,9 +97,7 @@ static void describe(situ__cl_device *d, cl_int *error) {
   if (!d->target.fp64) known->dtypes &= ~(1u << SITU_F64);
 }
 
-/* Queries all properties; initialises nothing yet. Returns why the device cannot be used, or CL_SUCCESS. */
-static cl_int add_device(cl_platform_id platform, cl_device_id id) {
-  situ__cl_device *d = &devices[found];
+cl_int situ__cl_query(situ__cl_device *d, cl_platform_id platform, cl_device_id id) {
   cl_int error = CL_SUCCESS;
   cl_bool usable = CL_FALSE, compiler = CL_FALSE;
   cl_device_type type = 0;
@@ -115,33 +113,45 @@ static cl_int add_device(cl_platform_id platform, cl_device_id id) {
   ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, &error);
   ask(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, &error);
   ask(id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, &error);
-  *d = (situ__cl_device){
-    .target = { .index = found, .cpu = type & CL_DEVICE_TYPE_CPU, .fp64 = strstr(extensions, "cl_khr_fp64") != NULL },
-    .platform = platform,
-    .id = id,
-    .budget = total,
-    .largest = largest
-  };
+  d->target.cpu = type & CL_DEVICE_TYPE_CPU;
+  d->target.fp64 = strstr(extensions, "cl_khr_fp64") != NULL;
+  d->platform = platform;
+  d->id = id;
+  d->budget = total;
+  d->largest = largest;
+  d->known = (situ_device_properties){ 0 };
   describe(d, &error);
   if (error != CL_SUCCESS) return error;
   if (!usable) return CL_DEVICE_NOT_AVAILABLE;
   if (!compiler) return CL_COMPILER_NOT_AVAILABLE;
   d->exact_division = config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
   for (d->target.group = 256; d->target.group > most;) d->target.group /= 2;
-  /* Recursive: the holder may ask the library for scratch, which may allocate here. */
+  return CL_SUCCESS;
+}
+
+static cl_int add_device(cl_platform_id platform, cl_device_id id) {
+  const cl_int error = situ__cl_query(&devices[found], platform, id);
+  if (error == CL_SUCCESS) found++;
+  return error;
+}
+
+/* Recursive: the holder may ask the library for scratch, which may allocate here. */
+static void make_locks(void) {
   pthread_mutexattr_t kind;
   (void)pthread_mutexattr_init(&kind);
   (void)pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
-  (void)pthread_mutex_init(&d->lock, &kind);
+  for (int i = 0; i < DEVICES; i++) {
+    devices[i].target.index = i;
+    (void)pthread_mutex_init(&devices[i].lock, &kind);
+  }
   (void)pthread_mutexattr_destroy(&kind);
-  found++;
-  return CL_SUCCESS;
 }
 
 static void find_devices(void) {
   cl_platform_id platforms[PLATFORMS];
   cl_uint count = 0;
   owner = getpid();
+  make_locks();
   cl_int error = clGetPlatformIDs(PLATFORMS, platforms, &count);
   if (error != CL_SUCCESS || count == 0) {
     (void)snprintf(why, sizeof why,
@@ -173,7 +183,13 @@ static void find_devices(void) {
 int situ__cl_count(const char **reason) {
   (void)pthread_once(&once, find_devices);
   *reason = why;
-  return found;
+  return __atomic_load_n(&found, __ATOMIC_ACQUIRE);
+}
+
+void situ__cl_grow(int count) {
+  int before = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
+  while (before < count &&
+         !__atomic_compare_exchange_n(&found, &before, count, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
 }
 
 situ_status situ__cl_info(int index, situ_device_properties *out) {
@@ -189,7 +205,8 @@ static void wait_for_all(void *unused) {
   (void)unused;
   for (int i = 0; i < found && getpid() == owner; i++) {
     pthread_mutex_lock(&devices[i].lock);
-    if (devices[i].open && !*devices[i].lost) (void)clFinish(devices[i].queue);
+    const situ__cl_device *d = &devices[i];
+    if (d->open && !d->aside && !*d->lost) (void)clFinish(d->queue); /* the program waits for its own queues */
     pthread_mutex_unlock(&devices[i].lock);
   }
 }
@@ -208,11 +225,28 @@ static void wait_at_exit(void) {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static situ_status open_device(situ__cl_device *d, const char *op) {
-  if (getpid() != owner)
-    return situ__host->fail(SITU_E_STATE, op,
-                            "OpenCL was started before this process was forked; its devices stayed in the parent");
+situ_status situ__cl_open(situ__cl_device *d, const char *op, cl_context context, cl_command_queue queue) {
+  const fault none = { 0 };
+  cl_int error;
+  d->fault =
+      clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, (void *)(uintptr_t)&none, &error);
+  if (!d->fault) return situ__cl_fail(d, op, "clCreateBuffer", error, false);
+  d->context = context;
+  d->queue = queue;
+  d->open = true;
+  return SITU_OK;
+}
+
+bool situ__cl_may_open(const char *op) {
   situ__host->fork_guard();
+  if (getpid() == owner) return true;
+  return situ__host->fail(SITU_E_STATE, op,
+                          "OpenCL was started before this process was forked; its devices stayed in the parent"),
+         false;
+}
+
+static situ_status open_device(situ__cl_device *d, const char *op) {
+  if (!situ__cl_may_open(op)) return SITU_E_STATE;
   cl_int error;
   const cl_context_properties properties[] = { CL_CONTEXT_PLATFORM, (cl_context_properties)d->platform, 0 };
   cl_context context = clCreateContext(properties, 1, &d->id, NULL, NULL, &error);
@@ -222,18 +256,11 @@ static situ_status open_device(situ__cl_device *d, const char *op) {
     (void)clReleaseContext(context);
     return situ__cl_fail(d, op, "clCreateCommandQueue", error, false);
   }
-  const fault none = { 0 };
-  d->fault =
-      clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof none, (void *)(uintptr_t)&none, &error);
-  if (!d->fault) {
-    (void)clReleaseCommandQueue(queue);
-    (void)clReleaseContext(context);
-    return situ__cl_fail(d, op, "clCreateBuffer", error, false);
-  }
-  d->context = context;
-  d->queue = queue;
-  d->open = true;
-  return SITU_OK;
+  const situ_status status = situ__cl_open(d, op, context, queue);
+  if (status == SITU_OK) return SITU_OK;
+  (void)clReleaseCommandQueue(queue);
+  (void)clReleaseContext(context);
+  return status;
 }
 
 situ__cl_device *situ__cl_enter(int index, const char *op, situ_status *status) {

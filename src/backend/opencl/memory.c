@@ -29,7 +29,7 @@ situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
     memory = clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
   if (memory) {
     d->used += bytes;
-    if (d->target.cpu && bytes >= HUGE_PAGE) widen_pages(d, memory, bytes);
+    if (d->target.cpu && bytes >= HUGE_PAGE && !d->aside) widen_pages(d, memory, bytes);
   } else if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_RESOURCES ||
              error == CL_OUT_OF_HOST_MEMORY)
     status = SITU_E_NOMEM;
@@ -49,6 +49,13 @@ void situ__cl_free(int index, void *data, size_t bytes) {
 /* Scratch comes from the library, which caches and counts it. The queue runs in order, so later uses of the same memory
    wait for this one. */
 void *situ__cl_target_scratch(situ__target *target, const char *op, size_t bytes) {
+  situ__cl_device *d = (situ__cl_device *)target;
+  void *memory = NULL;
+  if (situ__cl_is_aside(d)) {
+    if (situ__cl_alloc(target->index, bytes ? bytes : 1, &memory) == SITU_E_NOMEM)
+      (void)situ__cl_fail(d, op, "clCreateBuffer", CL_MEM_OBJECT_ALLOCATION_FAILURE, false);
+    return memory;
+  }
   const situ_device device = { SITU_OPENCL, (uint16_t)target->index };
   return situ__host->take(op, device, bytes ? bytes : 1);
 }
@@ -56,8 +63,12 @@ void *situ__cl_target_scratch(situ__target *target, const char *op, size_t bytes
 void situ__cl_target_release(int index, void *scratch) {
   const situ_device device = { SITU_OPENCL, (uint16_t)index };
   size_t bytes;
-  if (scratch && clGetMemObjectInfo(scratch, CL_MEM_SIZE, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
-    situ__host->give(device, scratch, bytes);
+  if (!scratch || clGetMemObjectInfo(scratch, CL_MEM_SIZE, sizeof bytes, &bytes, NULL) != CL_SUCCESS) return;
+  situ__cl_device *d = (situ__cl_device *)(uintptr_t)situ__cl_target_of(index);
+  if (d->aside) (void)situ__cl_enter_to_free(index);
+  if (situ__cl_is_aside(d)) situ__cl_free(index, scratch, bytes);
+  else situ__host->give(device, scratch, bytes);
+  if (d->aside) (void)situ__cl_leave(d, SITU_OK);
 }
 
 situ_status situ__cl_target_clear(situ__target *target, const char *op, void *scratch, size_t bytes) {
@@ -67,8 +78,7 @@ situ_status situ__cl_target_clear(situ__target *target, const char *op, void *sc
   return error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, op, "clEnqueueFillBuffer", error, false);
 }
 
-/* Reports an index that a kernel found out of range, after all queued work has run. */
-static situ_status check(situ__cl_device *d) {
+situ_status situ__cl_check(situ__cl_device *d) {
   if (!d->unchecked) return SITU_OK;
   fault seen;
   const fault none = { 0 };
@@ -95,7 +105,7 @@ situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
   if (!d) return status;
-  status = check(d);
+  status = situ__cl_check(d);
   if (status != SITU_OK) return situ__cl_leave(d, status);
   cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
   return situ__cl_leave(d,
@@ -121,7 +131,7 @@ situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const
   if (!source) return status;
   cl_int error = CL_SUCCESS;
   void *mapped = NULL;
-  status = check(source);
+  status = situ__cl_check(source);
   if (status == SITU_OK) {
     mapped = clEnqueueMapBuffer(source->queue, (cl_mem)(uintptr_t)src, CL_TRUE, CL_MAP_READ, src_at, bytes, 0, NULL,
                                 NULL, &error);
@@ -144,6 +154,6 @@ situ_status situ__cl_synchronize(int index) {
   situ__cl_device *d = situ__cl_enter(index, "synchronize", &status);
   if (!d) return status;
   cl_int error = clFinish(d->queue);
-  status = error == CL_SUCCESS ? check(d) : situ__cl_fail(d, "synchronize", "clFinish", error, true);
+  status = error == CL_SUCCESS ? situ__cl_check(d) : situ__cl_fail(d, "synchronize", "clFinish", error, true);
   return situ__cl_leave(d, status);
 }

@@ -23,8 +23,9 @@ typedef struct situ__cl_device {
   bool open;
   cl_context context;
   cl_command_queue queue;
-  cl_mem fault;   /* a `fault` that kernels write to */
-  bool unchecked; /* a kernel that may have written to it is queued */
+  cl_command_queue aside; /* of an adopted device, in the same context: trials wait, and the program's queue must not */
+  cl_mem fault;           /* a `fault` that kernels write to */
+  bool unchecked;         /* a kernel that may have written to it is queued */
   situ__table kernels;
   char *build;        /* the compiler's options; NULL: not computed yet */
   uint64_t identity;  /* hash of driver, device and options */
@@ -41,6 +42,17 @@ int situ__cl_count(const char **reason);
 situ__cl_device *situ__cl_enter(int index, const char *op, situ_status *status);
 situ_status situ__cl_leave(situ__cl_device *device, situ_status status);
 situ_status situ__cl_info(int index, situ_device_properties *out);
+/* Counts adopted devices until there are at least this many. */
+void situ__cl_grow(int count);
+/* Queries all properties of a device but its index; returns why it cannot be used, or CL_SUCCESS. The device is
+   entered, or not counted yet. */
+cl_int situ__cl_query(situ__cl_device *device, cl_platform_id platform, cl_device_id id);
+/* Whether this process may use the driver; records why not. */
+bool situ__cl_may_open(const char *op);
+/* Sets the context and queue of a device, with the fault that its kernels write to. Records why not. */
+situ_status situ__cl_open(situ__cl_device *device, const char *op, cl_context context, cl_command_queue queue);
+/* Reports an index that a kernel found out of range, after all queued work has run. The device is entered. */
+situ_status situ__cl_check(situ__cl_device *device);
 /* Locks the device without checks, as memory of a lost device can still be freed. */
 situ__cl_device *situ__cl_enter_to_free(int index);
 /* Records the error of a failed OpenCL call. waited: the error may belong to work that was queued before. The device is
@@ -48,6 +60,18 @@ situ__cl_device *situ__cl_enter_to_free(int index);
 situ_status situ__cl_fail(situ__cl_device *device, const char *op, const char *call, cl_int error, bool waited);
 /* Why the device is lost; NULL: it is not. */
 const char *situ__cl_lost(int index);
+
+/* Whether a trial runs on a device of the program: its scratch is not the library's, which work of the program's queue
+   may still use. The device is entered. */
+static inline bool situ__cl_is_aside(const situ__cl_device *device) { return device->aside && device->trials; }
+
+/* ---- devices and memory of the program (adopt.c) ---------------------------------------------- */
+situ_status situ__cl_adopt(int index, const situ_foreign *foreign);
+situ_status situ__cl_abandon(int index);
+situ_status situ__cl_borrow(int index, void *handle, size_t bytes, void **data, bool *read_only);
+void situ__cl_give_back(int index, void *data);
+situ_status situ__cl_wait_event(int index, void *event);
+situ_status situ__cl_record_event(int index, void **event);
 
 /* ---- slots of its table of targets (device.c, memory.c, program.c) ---------------------------- */
 const situ__target *situ__cl_target_of(int index);

@@ -162,13 +162,25 @@ static situ_status refuse(int index, const situ_work *w, const finding *found) {
       found->is, found->should, known.name, known.driver);
 }
 
+/* On a device of the program a trial has a queue of its own, and the device to itself. */
+static void exchange_queues(situ__cl_device *d) {
+  cl_command_queue queue = d->queue;
+  d->queue = d->aside;
+  d->aside = queue;
+}
+
 /* Counts trials in progress. After a failed one its programs are removed from disk, as its message recommends to
    recompile them. */
 static situ_status count_trial(int index, int change, bool failed) {
-  situ_status status;
-  situ__cl_device *d = situ__cl_enter(index, "trial", &status);
+  situ_status status = SITU_OK;
+  situ__cl_device *d = change > 0 ? situ__cl_enter(index, "trial", &status) : situ__cl_enter_to_free(index);
   if (!d) return status;
   d->trials += change;
+  if (d->aside && d->trials == (change > 0)) {
+    exchange_queues(d);
+    if (change > 0) return SITU_OK; /* entered until the trial ends */
+    (void)situ__cl_leave(d, SITU_OK);
+  }
   for (int k = 0; failed && k < d->listed; k++) situ__cl_disk_remove(d->list[k]);
   if (!d->trials) d->listed = 0;
   return situ__cl_leave(d, SITU_OK);

@@ -52,8 +52,7 @@ static situ_status leave(situ__sim *sim, situ_status status) {
   return status;
 }
 
-/* Unlocks, and reports a failure of queued work. */
-static situ_status leave_telling(situ__sim *sim) {
+situ_status situ__sim_leave_telling(situ__sim *sim) {
   char text[sizeof sim->late_text], op[SITU__OP_NAME];
   situ_status status = sim->late;
   memcpy(op, sim->late_op, sizeof op);
@@ -121,7 +120,7 @@ static situ_status copy_out(int index, const void *data, size_t at, void *host, 
   if (!sim) return SITU_E_LOST;
   sim->stats.copies_out++;
   situ__sim_run(sim);
-  if (sim->late != SITU_OK) return leave_telling(sim);
+  if (sim->late != SITU_OK) return situ__sim_leave_telling(sim);
   if (strikes(sim, SITU_SIM_COPY)) return leave(sim, SITU_E_IO);
   memcpy(host, situ__sim_alias(&sim->arena, data) + at, bytes);
   return leave(sim, SITU_OK);
@@ -146,14 +145,14 @@ static situ_status copy_peer(int to, void *dst, size_t dst_at, int from, const v
     memmove(situ__sim_alias(&target->arena, dst) + dst_at, situ__sim_alias(&source->arena, src) + src_at, bytes);
   if (low != high && low != failed) situ__sim_unlock(low);
   if (high != failed) situ__sim_unlock(high);
-  return failed ? leave_telling(failed) : status;
+  return failed ? situ__sim_leave_telling(failed) : status;
 }
 
 static situ_status synchronize(int index) {
   situ__sim *sim = enter(index);
   if (!sim) return SITU_E_LOST;
   situ__sim_run(sim);
-  return leave_telling(sim);
+  return situ__sim_leave_telling(sim);
 }
 
 static situ_status launch(int index, const situ_work *work) {
@@ -195,6 +194,10 @@ static void open_sim(void) {
     .copy_in = copy_in,
     .copy_out = copy_out,
     .copy_peer = copy_peer,
+    .adopt = situ__sim_adopt,
+    .abandon = situ__sim_abandon,
+    .borrow = situ__sim_borrow,
+    .give_back = situ__sim_give_back,
     .synchronize = synchronize,
     .addressable = true,
   };

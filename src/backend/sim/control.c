@@ -51,16 +51,20 @@ situ_status situ_sim_fail(int index, situ_sim_fault fault, uint64_t nth, bool st
   return SITU_OK;
 }
 
-situ_status situ_sim_reset(int index) {
-  situ__sim *sim;
-  situ_status status = find("sim_reset", index, &sim);
-  if (status != SITU_OK) return status;
+void situ__sim_reset(situ__sim *sim) {
   situ__sim_run(sim);
   sim->late = SITU_OK;
   sim->missing = 0;
   sim->lost = false;
   sim->stats.budget = SITU__SIM_BUDGET;
   for (int i = 0; i < SITU_SIM_FAULTS; i++) sim->fault[i] = (situ__sim_fault){ 0 };
+}
+
+situ_status situ_sim_reset(int index) {
+  situ__sim *sim;
+  situ_status status = find("sim_reset", index, &sim);
+  if (status != SITU_OK) return status;
+  situ__sim_reset(sim);
   situ__device_found((situ_device){ SITU_SIM, (uint16_t)index });
   situ__sim_unlock(sim);
   return SITU_OK;

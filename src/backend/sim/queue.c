@@ -43,7 +43,7 @@ static situ_status check_place(const situ__sim *sim, const situ_work *work, cons
   const situ_storage *s = v->storage;
   char name[SITU_DEVICE_NAME_MAX];
   if (s->device.kind != SITU_SIM || s->device.index != sim->index ||
-      (s->data && !situ__sim_owns(&sim->arena, s->data, s->bytes)))
+      (s->data && !situ__sim_owns(&sim->arena, s->data, s->bytes) && !situ__sim_lent(sim, s->data, s->bytes)))
     return situ__fail(SITU_E_DEVICE, situ__verb_name(work->verb), "an operand on %s reached sim:%d",
                       situ_device_name(s->device, name), sim->index);
   if (!inside(v))

@@ -26,13 +26,14 @@ size_t situ__sim_arena_most(void);
 /* Returns NULL if there is not enough contiguous memory. */
 void *situ__sim_arena_alloc(situ__sim_arena *arena, size_t bytes);
 void situ__sim_arena_free(situ__sim_arena *arena, void *handle, size_t bytes);
-/* The device's own address of the memory behind a handle; NULL stays NULL. */
-static inline char *situ__sim_alias(const situ__sim_arena *arena, const void *handle) {
-  return handle ? arena->alias + ((const char *)handle - arena->handle) : NULL;
-}
 static inline bool situ__sim_owns(const situ__sim_arena *arena, const void *handle, size_t bytes) {
   size_t at = (size_t)((uintptr_t)handle - (uintptr_t)arena->handle), most = situ__sim_arena_most();
   return arena->handle && at <= most && bytes <= most - at;
+}
+/* The device's own address of the memory behind a handle: of the arena, or of the program. NULL stays NULL. */
+static inline char *situ__sim_alias(const situ__sim_arena *arena, const void *handle) {
+  return situ__sim_owns(arena, handle, 0) ? arena->alias + ((const char *)handle - arena->handle)
+                                          : (char *)(uintptr_t)handle;
 }
 
 /* ---- queue.c: work in order, deferred ------------------------------------------------------ */
@@ -57,7 +58,14 @@ typedef struct situ__sim {
   bool lost;
   situ__sim_fault fault[SITU_SIM_FAULTS];
   situ_sim_statistics stats;
+  situ_sim_context program; /* of an adopted device */
 } situ__sim;
+
+/* Whether the memory is the program's. */
+static inline bool situ__sim_lent(const situ__sim *sim, const void *handle, size_t bytes) {
+  const size_t at = (size_t)((uintptr_t)handle - (uintptr_t)sim->program.memory);
+  return sim->program.memory && at <= sim->program.bytes && bytes <= sim->program.bytes - at;
+}
 
 /* Refuses operands on other devices or past the end of their storage. Needs no lock. */
 situ_status situ__sim_check(const situ__sim *sim, const situ_work *work);
@@ -68,10 +76,20 @@ situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const 
 /* Runs all queued work; keeps a failure in `late`. */
 void situ__sim_run(situ__sim *sim);
 
+/* ---- adopt.c: devices and memory of the program ---- */
+situ_status situ__sim_adopt(int index, const situ_foreign *foreign);
+situ_status situ__sim_abandon(int index);
+situ_status situ__sim_borrow(int index, void *handle, size_t bytes, void **data, bool *read_only);
+void situ__sim_give_back(int index, void *data);
+
 /* ---- backend.c ---------------------------------------------------------------------------- */
 /* The locked device `index`. Returns NULL if there is none. */
 situ__sim *situ__sim_lock(int index);
 void situ__sim_unlock(situ__sim *sim);
+/* Unlocks, and reports a failure of queued work. */
+situ_status situ__sim_leave_telling(situ__sim *sim);
+/* Resets what situ_sim_reset does; the device is locked. */
+void situ__sim_reset(situ__sim *sim);
 int situ__sim_count(void);
 /* Creates devices until there are at least this many. */
 void situ__sim_grow(int count);

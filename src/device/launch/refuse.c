@@ -100,8 +100,9 @@ situ_status situ__refuse_read_only(const char *op, situ_storage *storage) {
   situ__described d = { "an operand", "" };
   situ__device_up.describe_storage(storage, &d);
   return situ__fail(SITU_E_STATE, op,
-                    "%s is on memory that its owner made read-only%s; write a copy of it (situ_clone)", d.what,
-                    d.where);
+                    "%s is read-only memory of the program, lent%s, and cannot be written; write to a copy "
+                    "(situ_clone)",
+                    d.what, d.where);
 }
 
 static situ_status refuse_elsewhere(const char *op, situ_device device, const situ_view_desc *operand) {

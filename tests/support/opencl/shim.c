@@ -230,6 +230,21 @@ cl_kernel clCreateKernel(cl_program program, const char *name, cl_int *error) {
   return made;
 }
 
+cl_int clRetainContext(cl_context context) {
+  count(SHIM_CONTEXT, context, 1);
+  return REAL(clRetainContext)(context);
+}
+
+cl_int clRetainCommandQueue(cl_command_queue queue) {
+  count(SHIM_QUEUE, queue, 1);
+  return REAL(clRetainCommandQueue)(queue);
+}
+
+cl_int clRetainMemObject(cl_mem memory) {
+  count(SHIM_BUFFER, memory, 1);
+  return REAL(clRetainMemObject)(memory);
+}
+
 cl_int clReleaseContext(cl_context context) {
   count(SHIM_CONTEXT, context, -1);
   return REAL(clReleaseContext)(context);

@@ -27,7 +27,7 @@ void shim_damage(const char *source);
    zeros. */
 void shim_spoil(const char *text, int argument);
 
-/* Objects made and not released. */
+/* Objects made or retained, and not released. */
 typedef enum shim_object { SHIM_CONTEXT, SHIM_QUEUE, SHIM_BUFFER, SHIM_PROGRAM, SHIM_KERNEL, SHIM_OBJECTS } shim_object;
 long shim_alive(shim_object of);
 

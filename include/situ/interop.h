@@ -1,0 +1,59 @@
+/* A program's own devices and device memory: its context and queue as a device of situ, its buffers as tensors, without
+   a copy and without a wait (docs/in-place.md).
+   Threads: all functions may be called concurrently; a device is given back when no other thread uses it.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_INTEROP_H
+#define SITU_INTEROP_H
+
+#include "tensor.h"
+
+SITU_BEGIN
+
+/** A context and a queue of the program. Zero it first. */
+typedef struct situ_foreign {
+  situ_device_kind kind; /**< SITU_OPENCL; SITU_SIM: see sys/sim.h */
+  void *device;          /**< cl_device_id; NULL: the queue's */
+  void *context;         /**< cl_context; NULL: the queue's */
+  void *queue;           /**< cl_command_queue, in order */
+} situ_foreign;
+
+/** Makes a device of situ of the program's context and queue, in *out: "opencl:2". Its memory is allocated in that
+    context, and its work is queued there, in order with the program's own. situ waits for the queue only where a value
+    is asked for (situ_item, situ_copy_to_host, situ_print, ...), where values come from the host or another device, and
+    in situ_synchronize. The handles are retained; on error *out is unchanged. */
+SITU_API SITU_CHECKED situ_status situ_device_adopt(const situ_foreign *foreign, situ_device *out);
+/** Gives an adopted device back: frees what situ keeps there and releases the handles. SITU_E_STATE while tensors live
+    there, with their names. Waits only if a kernel may have found an index out of range and nothing was read since:
+    that error is returned, and the device is given back all the same. Its name can be given to a device that is
+    adopted later. */
+SITU_API SITU_CHECKED situ_status situ_device_abandon(situ_device device);
+
+/** Work that is queued on an adopted device from now on runs after the event (cl_event), which stays the program's:
+    for work of another queue of the context. Does not wait. */
+SITU_API SITU_CHECKED situ_status situ_device_wait_event(situ_device device, void *event);
+/** Sets *event to one that is complete when all work is done that was queued on an adopted device until now; the
+    program releases it (clReleaseEvent). Does not wait. */
+SITU_API SITU_CHECKED situ_status situ_device_record_event(situ_device device, void **event);
+
+/** Memory of the program. Zero it first. */
+typedef struct situ_memory {
+  void *handle;           /**< cl_mem, a buffer; retained until the tensor is gone */
+  size_t offset;          /**< of the first element, in bytes: a multiple of the dtype's size */
+  const int64_t *strides; /**< in elements; NULL: contiguous */
+  void (*release)(
+      void *payload); /**< NULL, or called once when the memory is not used any more, also if the call fails;
+                                     queued work may still use it then, so it is freed in the order of the queue */
+  void *payload;
+  bool read_only; /**< writes are SITU_E_STATE; also where the memory itself says so (CL_MEM_READ_ONLY) */
+} situ_memory;
+
+/** A tensor on the program's memory, without a copy, on options' device: an adopted one, whose context the memory is
+    of. Writes to either are seen by both, in the order of the queue. For host memory: situ_from_blob. */
+SITU_API situ_tensor *situ_from_memory(const situ_memory *memory, situ_shape shape, const situ_options *options);
+/** The other direction: the memory of a tensor, of the program or of situ, and the byte offset of its first element
+    there. The handle is borrowed until the tensor is moved or freed. The program may write to it, in the order of the
+    queue, and saved values of a recorded call do not notice. SITU_E_DEVICE for devices without such handles. */
+SITU_API SITU_CHECKED situ_status situ_memory_of(situ_tensor *t, void **handle, size_t *offset);
+
+SITU_END
+#endif
