@@ -28,27 +28,30 @@ typedef struct situ_transfers {
 
 typedef struct situ_ledger_options {
   bool all_threads; /**< record the copies of all threads, not only of this one */
-  bool none;        /**< any copy makes situ_ledger_end fail */
+  bool none;        /**< any copy, and any wait, makes situ_ledger_end fail */
+  bool allow_waits; /**< with none: only copies do */
 } situ_ledger_options;
 
 /** An open ledger, on the caller's stack between begin and end. Its fields are private. */
 typedef struct situ_ledger {
   situ_transfers sum[SITU_DIRECTIONS]; /* while open: the totals before it; afterwards: its own totals */
+  uint64_t waits;                      /* as sum */
   uint64_t first;                      /* number of its first transfer */
   double began;
   const void *thread;
   uint32_t depth, others; /* open ledgers of this thread, this one included; those before it that record all threads */
-  bool open, all_threads, none;
+  bool open, all_threads, none, allow_waits;
 } situ_ledger;
 
 /** Starts recording the copies of this thread. Ledgers nest: a copy is recorded in every open one. */
 SITU_API void situ_ledger_begin(situ_ledger *ledger);
-/** situ_ledger_begin for code that must not copy: any copy makes situ_ledger_end fail. */
+/** situ_ledger_begin for code that must neither copy nor wait: both make situ_ledger_end fail. */
 SITU_API void situ_ledger_begin_none(situ_ledger *ledger);
 /** situ_ledger_begin with options, which may be NULL. */
 SITU_API void situ_ledger_begin_with(situ_ledger *ledger, const situ_ledger_options *options);
 /** Ends the ledger, and any inner one that was not ended. SITU_E_STATE if copies were made and none was allowed: the
-    message lists each with its bytes, tensor and line. The totals stay available, the list of transfers does not. */
+    message lists each with its bytes, tensor and line, and the last wait. The totals stay available, the list of
+    transfers does not. */
 SITU_API SITU_CHECKED situ_status situ_ledger_end(situ_ledger *ledger);
 
 /* ---- reading it: on the thread that began it ---- */
@@ -57,6 +60,10 @@ SITU_API SITU_CHECKED situ_status situ_ledger_end(situ_ledger *ledger);
 SITU_API situ_transfers situ_ledger_total(const situ_ledger *ledger);
 /** Count and bytes of the copies in one direction; exact. */
 SITU_API situ_transfers situ_ledger_sum(const situ_ledger *ledger, situ_direction direction);
+
+/** How often a device was waited for since it began: by situ_synchronize, or by a call that must know whether queued
+    work has failed (situ_scatter_). A copy to or from the host may wait too, and is not counted here. Exact. */
+SITU_API uint64_t situ_ledger_waits(const situ_ledger *ledger);
 
 /** One copy. */
 typedef struct situ_transfer {

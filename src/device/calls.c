@@ -1,22 +1,10 @@
-/* Public calls for a device's queue, cache and memory limit, the thread count, matmul precision and role names.
+/* Public calls for a device's cache and memory limit, the thread count, matmul precision and role names.
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/fork.h"
 #include "base/pool.h"
 #include "device/device.h"
 #include "situ/sys/tensor.h"
-
-situ_status situ_synchronize(situ_device device) {
-  SITU__DEFAULT_FPU;
-  const char *op = "synchronize";
-  if (!situ__device_resolve(op, device, &device)) return situ_error();
-  situ_status status = situ__device_usable(op, device);
-  const situ_backend *backend = situ__backend(device);
-  if (status != SITU_OK || !backend->synchronize) return status;
-  uint64_t before = situ__error_count();
-  status = backend->synchronize(device.index);
-  return status == SITU_OK ? SITU_OK : situ__device_failed(op, device, status, before, "queued work");
-}
 
 situ_status situ_empty_cache(situ_device device) {
   if (!situ__device_resolve("empty_cache", device, &device)) return situ_error();

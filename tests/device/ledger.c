@@ -155,6 +155,32 @@ static void none_is_allowed(void **state) {
   situ__storage_release(c);
 }
 
+static void waits_are_counted(void **state) {
+  (void)state;
+  situ_ledger l, outer;
+  situ_ledger_begin(&outer);
+  situ_ledger_begin_none(&l);
+  assert_int_equal(situ_synchronize(cpu), SITU_OK); /* has no queue */
+  assert_int_equal(situ_ledger_end(&l), SITU_OK);
+  situ_ledger_begin_none(&l);
+  assert_int_equal(situ_synchronize(sim0), SITU_OK);
+  assert_int_equal(situ_synchronize(sim1), SITU_OK);
+  assert_int_equal(situ_ledger_waits(&l), 2);
+  assert_int_equal(situ_ledger_end(&l), SITU_E_STATE);
+  assert_non_null(
+      strstr(situ_error_message(), "2 waits in a scope that allows none:\n  waited for sim:1 in synchronize"));
+  situ_error_clear();
+  assert_int_equal(situ_ledger_waits(&l), 2); /* as it was when it ended */
+  situ_ledger_begin_with(&l, &(situ_ledger_options){ .none = true, .allow_waits = true, .all_threads = true });
+  assert_int_equal(situ_synchronize(sim0), SITU_OK);
+  assert_int_equal(situ_ledger_waits(&l), 1);
+  assert_int_equal(situ_ledger_end(&l), SITU_OK);
+  assert_int_equal(situ_ledger_waits(&outer), 3);
+  assert_int_equal(situ_ledger_end(&outer), SITU_OK);
+  assert_int_equal(situ_ledger_waits(NULL), 0);
+  refused(SITU_E_ARG, "`ledger` is NULL");
+}
+
 static void long_records(void **state) {
   (void)state;
   enum { COUNT = 200000, KEPT = 65536 };
@@ -342,6 +368,7 @@ int main(void) {
     LEDGER_TEST(notes_what_crosses),
     LEDGER_TEST(ledgers_nest),
     LEDGER_TEST(none_is_allowed),
+    LEDGER_TEST(waits_are_counted),
     LEDGER_TEST(long_records),
     LEDGER_TEST(threads),
     LEDGER_TEST(a_ledger_is_of_its_thread),

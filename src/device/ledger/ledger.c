@@ -17,6 +17,8 @@ static situ__mutex lock = SITU__MUTEX_INIT;
 static int open_ledgers; /* of all threads */
 static int for_everyone; /* those of them that record the copies of all threads */
 static situ_transfers everyone[SITU_DIRECTIONS];
+static uint64_t all_waits;
+static situ__wait last_wait;      /* of all threads */
 static situ__transfer *ring;      /* entry n is at n % capacity; grows to KEPT, then overwrites the oldest */
 static uint64_t capacity, oldest; /* number of the oldest entry in the ring */
 static uint64_t next;             /* number of the next entry */
@@ -25,6 +27,8 @@ static uint64_t next;             /* number of the next entry */
 static SITU__THREAD_LOCAL struct {
   uint32_t depth, others; /* open ledgers; those of them that record all threads */
   situ_transfers sum[SITU_DIRECTIONS];
+  uint64_t waits;
+  situ__wait last_wait;
 } mine;
 
 static double now(void) {
@@ -83,6 +87,37 @@ void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
   situ__mutex_unlock(&lock);
 }
 
+void situ__ledger_wait(const char *op, situ_device device) {
+  if (!situ__ledger_recording()) return;
+  situ__wait wait = { .device = device, .site = situ__call_site() };
+  (void)situ__error_name(op, wait.op);
+  mine.waits++;
+  mine.last_wait = wait;
+  situ__mutex_lock(&lock);
+  all_waits++;
+  last_wait = wait;
+  situ__mutex_unlock(&lock);
+}
+
+static uint64_t count_waits(bool of_all) {
+  situ__mutex_lock(&lock);
+  const uint64_t waits = of_all ? all_waits : mine.waits;
+  situ__mutex_unlock(&lock);
+  return waits;
+}
+
+situ__wait situ__ledger_last_wait(const situ_ledger *l) {
+  situ__mutex_lock(&lock);
+  const situ__wait wait = l->all_threads ? last_wait : mine.last_wait;
+  situ__mutex_unlock(&lock);
+  return wait;
+}
+
+uint64_t situ_ledger_waits(const situ_ledger *ledger) {
+  if (!situ__ledger_usable("ledger_waits", ledger)) return 0;
+  return ledger->open ? count_waits(ledger->all_threads) - ledger->waits : ledger->waits;
+}
+
 /* ---- begin and end ---- */
 
 void situ_ledger_begin(situ_ledger *ledger) { situ_ledger_begin_with(ledger, NULL); }
@@ -97,7 +132,11 @@ void situ_ledger_begin_with(situ_ledger *ledger, const situ_ledger_options *opti
   }
   *ledger = (situ_ledger){ .began = now(), .thread = &mine };
   if (situ__forked()) return; /* a thread of the parent may hold the lock */
-  if (options) ledger->all_threads = options->all_threads, ledger->none = options->none;
+  const situ_ledger_options o = options ? *options : (situ_ledger_options){ 0 };
+  ledger->all_threads = o.all_threads;
+  ledger->none = o.none;
+  ledger->allow_waits = o.allow_waits;
+  ledger->waits = count_waits(o.all_threads);
   ledger->open = true;
   ledger->others = mine.others;
   situ__mutex_lock(&lock);
@@ -142,8 +181,11 @@ situ_status situ_ledger_end(situ_ledger *ledger) {
   const char *op = "ledger_end";
   if (!situ__ledger_usable(op, ledger)) return situ_error();
   if (!ledger->open) return situ__fail(SITU_E_STATE, op, "this ledger was ended before");
-  situ_status status = ledger->none && situ_ledger_total(ledger).count ? situ__ledger_refuse(ledger) : SITU_OK;
+  const uint64_t waits = situ_ledger_waits(ledger);
+  const bool any = situ_ledger_total(ledger).count || (waits && !ledger->allow_waits);
+  const situ_status status = ledger->none && any ? situ__ledger_refuse(ledger) : SITU_OK;
   for (int way = 0; way < SITU_DIRECTIONS; way++) ledger->sum[way] = situ_ledger_sum(ledger, (situ_direction)way);
+  ledger->waits = waits;
   close_from(ledger);
   ledger->open = false;
   return status;

@@ -3,6 +3,7 @@
 #ifndef SITU_DEVICE_LEDGER_H
 #define SITU_DEVICE_LEDGER_H
 
+#include "base/fail.h"
 #include "situ/ledger.h"
 #include "situ/sys/backend.h"
 
@@ -36,13 +37,23 @@ bool situ__ledger_recording(void);
 /* Records a copy of `about`, which gives name, role, serial and version. */
 void situ__ledger_note(const situ__transfer *transfer, situ_storage *about);
 
+/* Records a wait for a device, without a copy. */
+void situ__ledger_wait(const char *op, situ_device device);
+/* The newest wait that the ledger counts, for a ledger that has counted one. */
+typedef struct situ__wait {
+  situ_device device;
+  void *site;
+  char op[SITU__OP_NAME];
+} situ__wait;
+situ__wait situ__ledger_last_wait(const situ_ledger *ledger);
+
 /* Returns false after recording an error if this thread cannot use the ledger. */
 bool situ__ledger_usable(const char *op, const situ_ledger *ledger);
 /* Sets *list to the recorded transfers, oldest first; free it with situ__free. Returns false after recording
    SITU_E_NOMEM. */
 bool situ__ledger_entries(const char *op, const situ_ledger *ledger, situ__transfer **list, int64_t *count);
 
-/* text.c: records the error of situ_ledger_end for a ledger that allows no transfers and has some. */
+/* text.c: records the error of situ_ledger_end for a ledger that allows no transfers or waits and has some. */
 situ_status situ__ledger_refuse(const situ_ledger *ledger) SITU_COLD;
 
 #endif

@@ -258,13 +258,23 @@ static void add_all(situ__text *text, const look *k) {
   situ__free(groups);
 }
 
+static void add_last_wait(situ__text *text, const situ_ledger *l) {
+  char name[SITU_DEVICE_NAME_MAX], at[160];
+  const situ__wait wait = situ__ledger_last_wait(l);
+  situ__text_add(text, "\n  waited for %s in %s", situ_device_name(wait.device, name), wait.op);
+  if (*situ__site_text(wait.site, at, sizeof at)) situ__text_add(text, "  at %s", at);
+}
+
 situ_status situ__ledger_refuse(const situ_ledger *l) {
   look k = { .op = "ledger_end", .ledger = l };
   situ__text text = { 0 };
-  situ_transfers total = situ_ledger_total(l);
+  const uint64_t count = situ_ledger_total(l).count, waits = l->allow_waits ? 0 : situ_ledger_waits(l);
+  if (count) situ__text_add(&text, "%" PRIu64 " transfer%s%s", count, count == 1 ? "" : "s", waits ? " and " : "");
+  if (waits) situ__text_add(&text, "%" PRIu64 " wait%s", waits, waits == 1 ? "" : "s");
+  situ__text_add(&text, " in a scope that allows none:");
   if (situ__ledger_entries(k.op, l, &k.list, &k.count)) add_rows(&text, &k);
-  situ_status status = situ__fail(SITU_E_STATE, k.op, "%" PRIu64 " transfer%s in a scope that allows none:%s",
-                                  total.count, total.count == 1 ? "" : "s", text.data ? text.data : "");
+  if (waits) add_last_wait(&text, l);
+  situ_status status = situ__fail(SITU_E_STATE, k.op, "%s", text.data ? text.data : "out of memory");
   situ__text_free(&text);
   situ__free(k.list);
   return status;
