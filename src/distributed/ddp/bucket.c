@@ -27,37 +27,44 @@ static bool has_space(const situ__dist_bucket *b, const situ_dist_ddp *d, const 
          (b->numel + item->numel) * size <= limit;
 }
 
-static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *item) {
+/* last: the number behind that of the last bucket of the item's unit. */
+static situ__dist_bucket *add_bucket(situ_dist_ddp *d, const situ__dist_item *item, int64_t *last) {
   if (!situ__grow(NULL, &d->buckets, &d->bucket_capacity, sizeof *d->buckets, d->bucket_count + 1)) return NULL;
   situ__dist_bucket *b = &d->buckets[d->bucket_count];
-  *b = (situ__dist_bucket){
-    .dtype = situ_dtype_of(item->tensor), .of_buffers = item->is_buffer, .group = item->group, .unit = item->unit
-  };
+  *b = (situ__dist_bucket){ .dtype = situ_dtype_of(item->tensor),
+                            .of_buffers = item->is_buffer,
+                            .group = item->group,
+                            .unit = item->unit,
+                            .previous = *last };
   const bool compressed = d->options.compress && !item->is_buffer && situ_dtype_size(b->dtype) > 2;
   b->wire = compressed ? d->options.compress : b->dtype;
-  if (!(b->items = situ__alloc((size_t)d->item_count * sizeof *b->items))) return NULL;
-  d->bucket_count++;
+  *last = ++d->bucket_count;
   return b;
 }
 
 /* The bucket that items of this kind are put into now, or a new one. */
-static situ__dist_bucket *bucket_for(situ_dist_ddp *d, const situ__dist_item *item, int64_t limit) {
-  for (int64_t i = d->bucket_count; i-- > 0;)
-    if (has_space(&d->buckets[i], d, item, limit)) return &d->buckets[i];
-  return add_bucket(d, item);
+static situ__dist_bucket *bucket_for(situ_dist_ddp *d, const situ__dist_item *item, int64_t limit, int64_t *last) {
+  for (int64_t i = *last; i > 0; i = d->buckets[i - 1].previous)
+    if (has_space(&d->buckets[i - 1], d, item, limit)) return &d->buckets[i - 1];
+  return add_bucket(d, item, last);
 }
 
 void situ__dist_free_buckets(situ_dist_ddp *d) {
-  for (int64_t b = 0; b < d->bucket_count; b++) situ__free(d->buckets[b].items);
+  for (int64_t b = 0; b < d->bucket_count; b++) {
+    situ__free(d->buckets[b].items);
+    situ__free(d->buckets[b].nodes);
+  }
   situ__free(d->buckets);
   d->buckets = NULL;
   d->bucket_count = d->bucket_capacity = 0;
 }
 
 static void count_before(const situ_dist_ddp *d) {
-  for (int64_t i = 0; i < d->bucket_count; i++)
-    for (int64_t k = 0; k < i; k++)
-      if (d->buckets[k].group == d->buckets[i].group) d->buckets[i].before += d->buckets[k].numel;
+  for (int64_t i = 0; i < d->bucket_count; i++) {
+    int64_t k = i - 1;
+    while (k >= 0 && d->buckets[k].group != d->buckets[i].group) k--;
+    if (k >= 0) d->buckets[i].before = d->buckets[k].before + d->buckets[k].numel;
+  }
 }
 
 /* The elements of a group are dealt out to the ranks in turn, as far as their number matters: each rank has as many of
@@ -73,18 +80,28 @@ int64_t situ__dist_share_begin(const situ_dist_ddp *d, const situ__dist_bucket *
   return situ__min_i64(rank * situ__ceil_div(b->numel, size), b->numel);
 }
 
+static bool put_in_bucket(situ_dist_ddp *d, int64_t i, int64_t limit, int64_t *last) {
+  situ__dist_item *item = &d->items[i];
+  situ__dist_bucket *b = bucket_for(d, item, limit, last);
+  if (!b || !situ__grow(NULL, &b->items, &b->capacity, sizeof *b->items, b->count + 1)) return false;
+  item->bucket = b - d->buckets;
+  item->offset = b->numel;
+  b->items[b->count++] = i;
+  b->numel += item->numel;
+  return true;
+}
+
 static bool fill_buckets(const char *op, situ_dist_ddp *d) {
   const int64_t limit = bucket_limit(d);
-  for (int64_t i = 0; i < d->item_count; i++) {
-    situ__dist_item *item = &d->items[i];
-    if (!item->in_bucket || !item->numel) continue;
-    situ__dist_bucket *b = bucket_for(d, item, limit);
-    if (!b) return situ__no_memory(op, (size_t)d->item_count * sizeof *b->items), false;
-    item->bucket = b - d->buckets;
-    item->offset = b->numel;
-    b->items[b->count++] = i;
-    b->numel += item->numel;
-  }
+  int units = 0;
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (d->items[i].unit >= units) units = d->items[i].unit + 1;
+  int64_t *last = situ__calloc((size_t)units + 1, sizeof *last); /* per unit, from -1 on: see add_bucket */
+  bool good = last != NULL;
+  for (int64_t i = 0; good && i < d->item_count; i++)
+    if (d->items[i].in_bucket && d->items[i].numel) good = put_in_bucket(d, i, limit, &last[d->items[i].unit + 1]);
+  situ__free(last);
+  if (!good) return situ__no_memory(op, (size_t)d->item_count * sizeof *last), false;
   count_before(d);
   return true;
 }
@@ -157,6 +174,7 @@ bool situ__dist_join_last(situ__dist_bucket *b) {
 }
 
 bool situ__dist_add_leaf(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b) {
+  if (!situ__grow(op, &b->nodes, &b->node_capacity, sizeof *b->nodes, b->node_count + 1)) return false;
   situ__dist_node *n = &b->nodes[b->node_count++];
   *n = (situ__dist_node){ .lo = d->first + d->position, .hi = d->first + d->position + 1 };
   if (!situ_set(&n->sum, flat_bucket(op, d, b))) return false;

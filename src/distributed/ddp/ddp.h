@@ -41,15 +41,16 @@ typedef struct situ__dist_node {
 /* Tensors that are summed together: of one dtype, device and group, and of one kind. */
 typedef struct situ__dist_bucket {
   int64_t *items; /* indices */
-  int64_t count, numel;
+  int64_t count, capacity, numel;
   int64_t arrived;        /* number of items that have `arrived` */
   situ_dtype dtype, wire; /* of the tensors; of the sums and of what ranks exchange */
   bool of_buffers;
   int group, unit;
-  int64_t before;     /* elements of its group in the buckets before it */
-  situ_tensor *share; /* of a bucket in parts, at the end of a step: this rank's part of the average; owned */
-  situ__dist_node nodes[SITU__DIST_DEPTH]; /* of this rank's micro-batches so far, in order */
-  int node_count;
+  int64_t previous;       /* the number behind that of the bucket before it of its unit; 0: there is none */
+  int64_t before;         /* elements of its group in the buckets before it */
+  situ_tensor *share;     /* of a bucket in parts, at the end of a step: this rank's part of the average; owned */
+  situ__dist_node *nodes; /* of this rank's micro-batches so far, in order */
+  int64_t node_count, node_capacity;
 } situ__dist_bucket;
 
 typedef struct situ__dist_exchange situ__dist_exchange; /* reduce.c */

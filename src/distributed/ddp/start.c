@@ -155,36 +155,35 @@ static bool write_bucket(const situ_dist_ddp *load, const situ__dist_bucket *b, 
   return true;
 }
 
-/* All values arrive before the first one is written; rank 0 keeps no copy of what it has sent. */
-static bool carry_values(const char *op, const situ_dist_ddp *load, situ_comm_request **requests) {
-  const bool root = load->comm->rank == 0;
+static bool end_bucket(const char *op, const situ_dist_ddp *load, const situ__dist_bucket *b,
+                       situ_comm_request **request) {
+  const bool good = situ__comm_finish(op, *request) && (load->comm->rank == 0 || write_bucket(load, b, *request));
+  situ__comm_close(*request);
+  *request = NULL;
+  return good;
+}
+
+/* Values are written as they arrive: beside the model a rank has the buckets that are on their way. */
+static bool carry_values(const char *op, const situ_dist_ddp *load, situ_comm_request *requests[IN_FLIGHT]) {
   for (int64_t i = 0; i < load->bucket_count + IN_FLIGHT; i++) {
-    if (i < load->bucket_count && !send_bucket(op, load, &load->buckets[i], &requests[i])) return false;
-    if (i < IN_FLIGHT) continue;
-    situ_comm_request **sent = &requests[i - IN_FLIGHT];
-    if (!situ__comm_finish(op, *sent)) return false;
-    if (root) situ__comm_close(*sent), *sent = NULL;
+    situ_comm_request **r = &requests[i % IN_FLIGHT];
+    if (i >= IN_FLIGHT && *r && !end_bucket(op, load, &load->buckets[i - IN_FLIGHT], r)) return false;
+    if (i < load->bucket_count && !send_bucket(op, load, &load->buckets[i], r)) return false;
   }
-  for (int64_t i = 0; !root && i < load->bucket_count; i++)
-    if (!write_bucket(load, &load->buckets[i], requests[i])) return false;
   return true;
 }
 
 bool situ__dist_broadcast(const char *op, situ_dist_ddp *d) {
   situ_dist_ddp load;
-  situ_comm_request **requests = NULL;
+  situ_comm_request *requests[IN_FLIGHT] = { NULL };
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  bool good = load_buckets(op, d, &load);
-  const size_t bytes = (size_t)(load.bucket_count + 1) * sizeof *requests;
-  if (good && !(requests = situ__calloc(1, bytes))) good = (situ__no_memory(op, bytes), false);
-  good = good && carry_values(op, &load, requests);
+  const bool good = load_buckets(op, d, &load) && carry_values(op, &load, requests);
   if (!good)
     situ__comm_fail(d->comm, SITU_E_COMM, d->comm->rank, "rank %d gave up in the broadcast of the module: %.200s",
                     d->comm->rank, situ_error_message());
   SITU_IGNORE(situ_scope_end(&s));
-  for (int64_t i = 0; requests && i < load.bucket_count; i++) situ__comm_close(requests[i]);
-  situ__free(requests);
+  for (int i = 0; i < IN_FLIGHT; i++) situ__comm_close(requests[i]);
   situ__dist_free_buckets(&load);
   situ__free(load.items);
   return good;
