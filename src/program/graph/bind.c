@@ -106,19 +106,20 @@ static bool has_type(const situ__arg *a, char type) {
   }
 }
 
+_Static_assert(SITU__LIST_MAX == 1024 && SITU_MAX_DIMS == 8, "these texts say both");
 static const char *type_name(char type) {
   static const char types[] = "txTiInFbdshS";
   static const char *const name[] = { "a tensor",
                                       "a tensor or a number",
-                                      "a list of tensors",
+                                      "a list of at most 1,024 tensors",
                                       "a whole number",
                                       "a list of at most 8 whole numbers",
                                       "a number",
-                                      "a list of numbers",
+                                      "a list of at most 8 numbers",
                                       "a bool",
                                       "a dtype",
                                       "a text",
-                                      "a tensor or a list of numbers",
+                                      "a tensor or a list of at most 1,024 numbers",
                                       "a list of texts" };
   return name[strchr(types, type) - types];
 }
@@ -149,6 +150,7 @@ static bool fill_parameter(const parameter *p, const situ__named_arg *given, int
     *out = g->arg;
     if (has_type(&g->arg, p->type)) return true;
     situ__text_add(problem, "needs %s as %.*s", type_name(p->type), p->length, p->name);
+    if (g->arg.kind == SITU__ARG_LIST) situ__text_add(problem, ", and is given %d", g->arg.count);
     return false;
   }
   return fill_absent(p, out, problem);
