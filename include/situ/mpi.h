@@ -26,6 +26,11 @@
 
 SITU_BEGIN
 
+/* Elements in one transfer. */
+#ifndef SITU_MPI_MOST
+#define SITU_MPI_MOST INT_MAX
+#endif
+
 /* The engine's state, and one transfer. */
 typedef struct situ_mpi_state {
   MPI_Comm comm;
@@ -47,17 +52,18 @@ static inline situ_status situ_mpi_status(int code, situ_comm_report *report) {
   return SITU_E_COMM;
 }
 
-/* MPI's type of a dtype; bool and 16-bit floats are bytes, which are only moved. *count is that of MPI. */
-static inline MPI_Datatype situ_mpi_type(situ_dtype dtype, int64_t *count) {
+/* MPI's type of a dtype; bool and 16-bit floats, which are only moved, go as integers. */
+static inline MPI_Datatype situ_mpi_type(situ_dtype dtype) {
   switch (dtype) {
   case SITU_I8: return MPI_INT8_T;
-  case SITU_U8: return MPI_UINT8_T;
-  case SITU_I16: return MPI_INT16_T;
+  case SITU_I16:
+  case SITU_F16:
+  case SITU_BF16: return MPI_INT16_T;
   case SITU_I32: return MPI_INT32_T;
   case SITU_I64: return MPI_INT64_T;
   case SITU_F32: return MPI_FLOAT;
   case SITU_F64: return MPI_DOUBLE;
-  default: *count *= (int64_t)situ_dtype_size(dtype); return MPI_BYTE;
+  default: return MPI_UINT8_T;
   }
 }
 
@@ -84,14 +90,13 @@ static inline int situ_mpi_start(const situ_mpi_state *s, const situ_comm_transf
 static inline situ_status situ_mpi_begin(void *state, const situ_comm_transfer *t, void **request,
                                          situ_comm_report *report) {
   const situ_mpi_state *s = (const situ_mpi_state *)state;
-  int64_t count = t->count;
-  const MPI_Datatype type = situ_mpi_type(t->dtype, &count);
+  const MPI_Datatype type = situ_mpi_type(t->dtype);
   situ_mpi_request *r = (situ_mpi_request *)malloc(sizeof *r);
   situ_status status;
   report->rank = -1;
-  if (!r || count > INT_MAX) {
+  if (!r || t->count > INT_MAX) { /* the second: values that NCCL was to carry */
     (void)snprintf(report->text, sizeof report->text,
-                   r ? "MPI: %lld elements in one transfer, at most %d" : "no memory", (long long)count, INT_MAX);
+                   r ? "MPI: %lld elements in one transfer, at most %d" : "no memory", (long long)t->count, INT_MAX);
     status = r ? SITU_E_LIMIT : SITU_E_NOMEM;
     free(r);
     return status;
@@ -102,7 +107,7 @@ static inline situ_status situ_mpi_begin(void *state, const situ_comm_transfer *
     const size_t bytes = (size_t)t->count * situ_dtype_size(t->dtype);
     for (size_t i = 0; i < bytes; i++) ((char *)t->receive)[i] = ((const char *)t->send)[i];
   }
-  status = situ_mpi_status(situ_mpi_start(s, t, (int)count, type, &r->request), report);
+  status = situ_mpi_status(situ_mpi_start(s, t, (int)t->count, type, &r->request), report);
   if (status == SITU_OK) *request = r;
   else free(r);
   return status;
@@ -153,7 +158,9 @@ static inline const char *situ_mpi_objection(void) {
     same representation on all ranks. NULL on error: SITU_E_STATE if MPI has not been initialised, or gives this thread
     too little; SITU_E_COMM. */
 static inline situ_comm *situ_comm_mpi(MPI_Comm comm, const situ_comm_options *options) {
-  static const situ_comm_engine engine = { "mpi", situ_mpi_begin, situ_mpi_test, situ_mpi_abandon, situ_mpi_release };
+  static const situ_comm_engine engine = {
+    "mpi", situ_mpi_begin, situ_mpi_test, situ_mpi_abandon, situ_mpi_release, SITU_MPI_MOST
+  };
   const char *objection = situ_mpi_objection();
   situ_mpi_state *s;
   situ_comm_report report;

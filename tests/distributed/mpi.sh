@@ -23,10 +23,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 lib=$(dirname "$library")
-for program in train layers place; do
-  "$mpicc" -std=c17 -O2 -Wall -Wextra -Werror -D_DEFAULT_SOURCE -I "$source/include" -I "$source/tests" \
-    "$source/tests/distributed/mpi/$program.c" -o "$work/$program" -L "$lib" -Wl,-rpath,"$lib" -lsitu -lm
-done
+build() { # build SOURCE PROGRAM OPTIONS...
+  from=$source/tests/distributed/mpi/$1.c to=$work/$2
+  shift 2
+  "$mpicc" -std=c17 -O2 -Wall -Wextra -Werror -D_DEFAULT_SOURCE -I "$source/include" -I "$source/tests" "$@" \
+    "$from" -o "$to" -L "$lib" -Wl,-rpath,"$lib" -lsitu -lm
+}
+for program in train layers place; do build "$program" "$program"; done
+build train pieces -DSITU_MPI_MOST=2
 cd "$work"
 
 run_ranks() { # run_ranks RANKS PROGRAM ARGUMENTS...: every rank must have written ok
@@ -74,6 +78,7 @@ for ranks in 1 2 4; do
   echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"
   SITU_SIM=2 run_ranks "$ranks" place
   run_ranks "$ranks" train ops
+  run_ranks "$ranks" pieces ops
   run_ranks "$ranks" train train
   echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"
 done

@@ -26,7 +26,7 @@ typedef struct situ_comm_report {
   char text[160]; /**< the engine's words */
 } situ_comm_report;
 
-/** All slots are required. They run on the thread that uses the communicator, and must not wait. */
+/** All functions are required. They run on the thread that uses the communicator, and must not wait. */
 typedef struct situ_comm_engine {
   const char *name; /**< "mpi": for messages; static text */
   /** Begins a transfer and sets *request, which is not NULL. All ranks begin their collectives in one order. On error
@@ -40,6 +40,9 @@ typedef struct situ_comm_engine {
   bool (*abandon)(void *state, void *request);
   /** Frees the engine's state. failed: transfers may have been abandoned. */
   void (*release)(void *state, bool failed);
+  /** Elements that one transfer can have (`count`); 0: any number. Longer SEND, RECEIVE, BROADCAST and ALL_REDUCE are
+      several transfers, one behind the other; other calls are refused (SITU_E_LIMIT). */
+  int64_t most;
 } situ_comm_engine;
 
 /** Options of situ_comm_new; NULL or {0}: defaults. */

@@ -232,7 +232,7 @@ static bool abandon(void *state, void *request) {
 
 const situ_comm_device_engine situ_module_comm_engine = {
   .size = sizeof situ_module_comm_engine,
-  .engine = { "nccl", begin, test, abandon, situ__nccl_release },
+  .engine = { "nccl", begin, test, abandon, situ__nccl_release, 0 },
   .carries = carries,
   .identify = situ__nccl_identify,
   .join = situ__nccl_join,

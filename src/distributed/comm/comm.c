@@ -12,12 +12,19 @@ static const char itself[] = "this communicator";
 
 /* ---- making and freeing ---- */
 
+static void free_inbox(const situ__inbox *box) {
+  for (situ__letter *at = box->first, *later; at; at = later) {
+    later = at->later;
+    situ__free(at);
+  }
+}
+
 static void free_peers(situ_comm *c) {
   for (int i = 0; c->peers && i < c->size; i++) {
     situ__peer *p = &c->peers[i];
     if (!p->incoming || c->host.engine->abandon(c->host.state, p->incoming)) situ__free(p->next);
-    situ__free(p->inbox[0].headers);
-    situ__free(p->inbox[1].headers);
+    free_inbox(&p->inbox[0]);
+    free_inbox(&p->inbox[1]);
   }
   situ__free(c->peers);
 }
@@ -136,6 +143,15 @@ static bool valid_call(const char *op, const situ_comm *c, const situ_comm_call 
   return true;
 }
 
+static bool fits_engine(const char *op, const situ_comm_call *call, const situ_comm_engine *e) {
+  if (!e->most || call->count <= e->most || !situ__comm_has_blocks(call->op)) return true;
+  return situ__fail(SITU_E_LIMIT, op,
+                    "%s of %" PRId64 " elements a rank, and %s carries at most %" PRId64
+                    " in such a call: divide it into several (of ddp: .bucket_bytes)",
+                    situ_comm_op_name(call->op), call->count, e->name, e->most),
+         false;
+}
+
 static void free_request(situ_comm_request *r) {
   if (!situ__comm_is_direct(r)) {
     situ__free((void *)(uintptr_t)r->transfer.send);
@@ -190,7 +206,7 @@ situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm
 static situ_comm_request *open_request(const char *op, situ_comm *c, const situ_comm_call *call,
                                        const situ__comm_way *way, bool simulated) {
   const situ_dtype dtype = call->dtype ? call->dtype : SITU_F32;
-  if (!situ__comm_is_here(op) || !valid_call(op, c, call, dtype)) return NULL;
+  if (!situ__comm_is_here(op) || !valid_call(op, c, call, dtype) || !fits_engine(op, call, way->engine)) return NULL;
   if (c->failed) return situ__comm_failure(op, c), NULL;
   int64_t sends = 0, receives = 0, bytes;
   const int64_t size = (int64_t)situ_dtype_size(dtype);
@@ -206,7 +222,9 @@ static situ_comm_request *open_request(const char *op, situ_comm *c, const situ_
   if (simulated) r->stage = SITU__COMM_DONE;
   r->sent = (size_t)(sends * size);
   r->received = (size_t)(receives * size);
-  r->transfer = (situ_comm_transfer){ call->op, call->reduction, dtype, call->count, NULL, NULL, call->peer, 2 };
+  r->transfer =
+      (situ_comm_transfer){ call->op, call->reduction, dtype, call->op == SITU_COMM_BARRIER ? 0 : call->count, NULL,
+                            NULL,     call->peer,      2 };
   if (!allocate_request(op, c, r)) {
     free_request(r);
     return NULL;

@@ -27,22 +27,26 @@ typedef struct situ__comm_header {
   char text[320];
 } situ__comm_header;
 
+/* A header that a peer sends, in memory of its own from its arrival until a call takes it. */
+typedef struct situ__letter {
+  struct situ__letter *later;
+  situ__comm_header header;
+} situ__letter;
+
 /* Headers that no call has asked for yet, in the order of their arrival. */
 typedef struct situ__inbox {
-  situ__comm_header *headers;
-  size_t count;
-  int64_t capacity;
+  situ__letter *first, *last;
 } situ__inbox;
 
 /* Another rank, as this one sees it. */
 typedef struct situ__peer {
-  void *incoming;          /* the engine's request for its next header; NULL: none is awaited any more */
-  situ__comm_header *next; /* where that arrives */
-  situ__inbox inbox[2];    /* of collectives; of SEND and RECEIVE */
-  bool claimed[2];         /* in a pass over the calls: an earlier one waits for its next header */
-  bool heard;              /* it has said that it gave up */
-  bool silent;             /* it has said nothing since this rank gave up */
-  bool lost;               /* the engine says so: a failure of the calls that still need its header */
+  void *incoming;       /* the engine's request for its next header; NULL: none is awaited any more */
+  situ__letter *next;   /* where that arrives */
+  situ__inbox inbox[2]; /* of collectives; of SEND and RECEIVE */
+  uint64_t claimed[2];  /* the pass over the calls in which an earlier one waits for its next header */
+  bool heard;           /* it has said that it gave up */
+  bool silent;          /* it has said nothing since this rank gave up */
+  bool lost;            /* the engine says so: a failure of the calls that still need its header */
   situ_comm_report report;
 } situ__peer;
 
@@ -75,6 +79,7 @@ struct situ_comm_request {
   bool mixed;                /* some rank's values are elsewhere: those of all go through the host */
   bool simulated;            /* of a dry run: nothing is sent, and what arrives has a shape only */
   void *values;              /* that engine's request */
+  int64_t begun;             /* elements that the engine has been given: those of a long call go in pieces */
   /* On a device: what is sent, and a tensor of its own for what arrives; owned. transfer has their addresses. */
   situ_tensor *source, *target;
 };
@@ -90,6 +95,9 @@ struct situ_comm {
   double deadline;
   int64_t number, posted;           /* collectives opened; whose headers have been sent */
   situ__peer *peers;                /* per rank; its own is unused */
+  uint64_t pass;                    /* the number of passes over the calls, from 1 on */
+  int looked_at;                    /* the peer that the next pass looks at first, of those that no call waits for */
+  int64_t pairs;                    /* headers of SEND and RECEIVE in all inboxes */
   situ_comm_request *first, **last; /* calls that have begun, in order, until they end */
   bool held;                        /* a backward exchanges gradients: calls of the program would be out of order */
   bool divides;                     /* a model is divided over its ranks, which have different values */
@@ -106,6 +114,10 @@ static inline bool situ__comm_given(const char *op, const situ_comm *c) {
   return situ__valid(op, "comm", c, SITU__A_COMM);
 }
 static inline bool situ__comm_is_pair(situ_comm_op op) { return op == SITU_COMM_SEND || op == SITU_COMM_RECEIVE; }
+/* Whether its values are a block for each rank, or of each: these cannot go in pieces. */
+static inline bool situ__comm_has_blocks(situ_comm_op op) {
+  return op == SITU_COMM_REDUCE_SCATTER || op == SITU_COMM_ALL_GATHER || op == SITU_COMM_ALL_TO_ALL;
+}
 
 /* Its peers know the process that made it. Returns false after recording an error in a child of that. */
 static inline bool situ__comm_is_here(const char *op) {

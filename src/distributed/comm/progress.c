@@ -11,6 +11,8 @@
 #include "comm.h"
 
 enum { HEADER_TAG = 1, VALUES_TAG = 2 };
+/* Peers that a pass looks at though no call waits for them: what they say there is rare, and can wait some passes. */
+enum { PEERS_A_PASS = 8 };
 
 /* Seconds in which a rank that is alive says that it has given up as well, and in which its words leave. */
 #define ANSWER_TIME 1.0
@@ -110,8 +112,8 @@ static bool expect_header(situ_comm *c, int peer, situ_comm_report *report) {
   situ__peer *p = &c->peers[peer];
   const situ_comm_transfer t = { .op = SITU_COMM_RECEIVE,
                                  .dtype = SITU_U8,
-                                 .count = sizeof *p->next,
-                                 .receive = p->next,
+                                 .count = sizeof p->next->header,
+                                 .receive = &p->next->header,
                                  .peer = peer,
                                  .tag = HEADER_TAG };
   if (c->host.engine->begin(c->host.state, &t, &p->incoming, report) == SITU_OK) return true;
@@ -130,17 +132,26 @@ bool situ__comm_listen(const char *op, situ_comm *c) {
   return true;
 }
 
-static bool keep_header(situ__peer *p) {
-  situ__inbox *box = &p->inbox[situ__comm_is_pair((situ_comm_op)p->next->op)];
-  if (!situ__grow(NULL, &box->headers, &box->capacity, sizeof *box->headers, box->count + 1)) return false;
-  box->headers[box->count++] = *p->next;
+/* Puts the header that has arrived into its inbox. Returns false, with nothing done, when memory runs out. */
+static bool keep_header(situ_comm *c, situ__peer *p) {
+  const bool pair = situ__comm_is_pair((situ_comm_op)p->next->header.op);
+  situ__inbox *box = &p->inbox[pair];
+  situ__letter *next = situ__calloc(1, sizeof *next);
+  if (!next) return false;
+  if (box->first) box->last->later = p->next;
+  else box->first = p->next;
+  box->last = p->next;
+  p->next = next;
+  c->pairs += pair;
   return true;
 }
 
-static void take_header(situ__inbox *box, situ__comm_header *h) {
-  *h = box->headers[0];
-  box->count--;
-  memmove(box->headers, box->headers + 1, box->count * sizeof *box->headers);
+/* The caller frees it (situ__free). */
+static situ__letter *take_letter(situ_comm *c, situ__peer *p, bool pair) {
+  situ__letter *first = p->inbox[pair].first;
+  p->inbox[pair].first = first->later;
+  c->pairs -= pair;
+  return first;
 }
 
 /* Lists the ranks that say nothing: "rank 1", "ranks 1, 3". Returns the first; -1: there are none. */
@@ -196,11 +207,16 @@ static bool has_ended(const situ__comm_way *way, void **transfer) {
   return good && !*transfer;
 }
 
+/* Whether the engine has not been given all values yet. */
+static bool has_more(const situ_comm_request *r) {
+  return r->stage == SITU__COMM_VALUES && r->begun < r->transfer.count;
+}
+
 /* Calls that have ended by now, though no rank needs them to. */
 static void end_earlier_calls(situ_comm *c) {
   for (situ_comm_request *r = c->first; r; r = r->later) {
     if (r->stage != SITU__COMM_VALUES) continue;
-    bool ended = has_ended(r->way, &r->values);
+    bool ended = !has_more(r) && has_ended(r->way, &r->values);
     for (int k = 0; k < r->rounds; k++) ended = has_ended(&c->host, &r->sending[k]) && ended;
     if (ended) r->stage = SITU__COMM_DONE;
   }
@@ -232,23 +248,31 @@ static void follow_words(situ_comm *c) {
   if (h->status == SITU_E_TIMEOUT && h->culprit < 0) name_silent_ranks(c);
 }
 
-static void receive_headers(situ_comm *c) {
-  for (int i = 0; i < c->size && !c->failed; i++) {
-    situ__peer *p = &c->peers[i];
-    bool done = true;
-    while (p->incoming && done && !c->failed) {
-      p->report.rank = -1;
-      if (c->host.engine->test(c->host.state, p->incoming, &done, &p->report) != SITU_OK) {
-        p->incoming = NULL;
-        p->lost = true; /* it may have ended in order, and no call may need it any more */
-      } else if (done) {
-        p->incoming = NULL;
-        p->next->text[sizeof p->next->text - 1] = p->next->name[SITU__COMM_NAME - 1] = 0;
-        if (p->next->magic == SITU__COMM_MAGIC && p->next->status) hear_failure(c, i, p->next);
-        else if (!keep_header(p)) situ__comm_fail(c, SITU_E_NOMEM, c->rank, "rank %d: out of memory", c->rank);
-        else p->lost = !expect_header(c, i, &p->report);
-      }
+/* All that a peer has sent by now. */
+static void receive_from(situ_comm *c, int peer) {
+  situ__peer *p = &c->peers[peer];
+  bool done = true;
+  while (p->incoming && done && !c->failed) {
+    p->report.rank = -1;
+    if (c->host.engine->test(c->host.state, p->incoming, &done, &p->report) != SITU_OK) {
+      p->incoming = NULL;
+      p->lost = true; /* it may have ended in order, and no call may need it any more */
+    } else if (done) {
+      situ__comm_header *h = &p->next->header;
+      p->incoming = NULL;
+      h->text[sizeof h->text - 1] = h->name[SITU__COMM_NAME - 1] = 0;
+      if (h->magic == SITU__COMM_MAGIC && h->status) hear_failure(c, peer, h);
+      else if (!keep_header(c, p)) situ__comm_fail(c, SITU_E_NOMEM, c->rank, "rank %d: out of memory", c->rank);
+      else p->lost = !expect_header(c, peer, &p->report);
     }
+  }
+}
+
+/* From so many peers, in turn: calls look at those that they wait for. */
+static void receive_headers(situ_comm *c, int count) {
+  for (int k = 0; k < count && k < c->size && !c->failed; k++) {
+    receive_from(c, c->looked_at);
+    c->looked_at = (c->looked_at + 1) % c->size;
   }
 }
 
@@ -257,7 +281,7 @@ static void fail_by_engine(situ_comm *c, situ_status status, const situ_comm_rep
                            int peer) {
   char call[SITU__COMM_NAME * 3], who[48] = "";
   const int culprit = report->rank >= 0 ? report->rank : peer;
-  if (status == SITU_E_COMM) receive_headers(c);
+  if (status == SITU_E_COMM) receive_headers(c, c->size);
   if (c->failed) return;
   if (c->words) {
     r->stage = SITU__COMM_HEADERS; /* else it would pass for one that has ended */
@@ -314,19 +338,27 @@ static void compare_header(situ_comm *c, situ_comm_request *r, const situ__comm_
   if (!situ__comm_match(r->header, its, c->rank, from, text)) situ__comm_fail(c, SITU_E_COMM, from, "%s", text);
 }
 
-static void read_headers(situ_comm *c, situ_comm_request *r) {
+/* The next header from this peer, which the caller frees (situ__free); NULL: it has not come, or an earlier call waits
+   for it. */
+static situ__letter *next_letter(situ_comm *c, situ_comm_request *r, int from) {
   const bool pair = situ__comm_is_pair(r->transfer.op);
+  situ__peer *p = &c->peers[from];
+  if (p->claimed[pair] == c->pass) return NULL;
+  if (!p->inbox[pair].first) receive_from(c, from);
+  if (c->failed) return NULL;
+  if (p->inbox[pair].first) return take_letter(c, p, pair);
+  if (p->lost) fail_by_engine(c, SITU_E_COMM, &p->report, r, from);
+  p->claimed[pair] = c->pass;
+  return NULL;
+}
+
+static void read_headers(situ_comm *c, situ_comm_request *r) {
   while (r->round < r->rounds) {
     const int from = source_of(c, r);
-    situ__peer *p = &c->peers[from];
-    situ__comm_header its;
-    if (p->claimed[pair] || !p->inbox[pair].count) {
-      if (!p->claimed[pair] && p->lost) fail_by_engine(c, SITU_E_COMM, &p->report, r, from);
-      p->claimed[pair] = true;
-      return;
-    }
-    take_header(&p->inbox[pair], &its);
-    compare_header(c, r, &its, from);
+    situ__letter *its = next_letter(c, r, from);
+    if (!its) return;
+    compare_header(c, r, &its->header, from);
+    situ__free(its);
     if (c->failed) return;
     r->round++;
     send_header(c, r);
@@ -337,13 +369,27 @@ static void read_headers(situ_comm *c, situ_comm_request *r) {
 
 /* A rank waits in a SEND or RECEIVE that this one should have called before a collective. */
 static void refuse_strays(situ_comm *c) {
-  for (int i = 0; i < c->size && !c->failed; i++) {
-    const situ__inbox *box = &c->peers[i].inbox[true];
-    if (!box->count || box->headers->behind >= c->posted) continue;
+  for (int i = 0; c->pairs && i < c->size && !c->failed; i++) {
+    const situ__peer *p = &c->peers[i];
+    const situ__letter *its = p->inbox[true].first;
+    if (!its || its->header.behind >= c->posted || p->claimed[true] == c->pass)
+      continue; /* claimed: it has just come */
     situ_comm_request *r = c->first;
-    while (r && r->header->number <= box->headers->behind) r = r->later;
-    if (r) compare_header(c, r, box->headers, i);
+    while (r && r->header->number <= its->header.behind) r = r->later;
+    if (r) compare_header(c, r, &its->header, i);
   }
+}
+
+/* As many of the values that are left as the engine carries at a time. */
+static situ_comm_transfer next_piece(const situ_comm_request *r) {
+  situ_comm_transfer t = r->transfer;
+  const int64_t most = r->way->engine->most;
+  const size_t at = (size_t)r->begun * situ_dtype_size(t.dtype);
+  t.count -= r->begun;
+  if (most && t.count > most && !situ__comm_has_blocks(t.op)) t.count = most;
+  if (at && t.send) t.send = (const char *)t.send + at;
+  if (at && t.receive) t.receive = (char *)t.receive + at;
+  return t;
 }
 
 static void begin_values(situ_comm *c, situ_comm_request *r) {
@@ -352,9 +398,11 @@ static void begin_values(situ_comm *c, situ_comm_request *r) {
     situ__comm_fail(c, SITU_E_COMM, c->rank, "rank %d gave up: %.159s", c->rank, situ_error_message());
     return;
   }
-  const situ_status status = r->way->engine->begin(r->way->state, &r->transfer, &r->values, &report);
+  const situ_comm_transfer piece = next_piece(r);
+  const situ_status status = r->way->engine->begin(r->way->state, &piece, &r->values, &report);
   if (status == SITU_OK) {
     r->stage = SITU__COMM_VALUES;
+    r->begun += piece.count;
     return;
   }
   r->values = NULL;
@@ -379,6 +427,12 @@ static bool headers_have_left(const situ_comm_request *r) {
   return true;
 }
 
+static void progress_values(situ_comm *c, situ_comm_request *r) {
+  if (r->values) r->values = test_transfer(c, r, r->way, r->values, -1);
+  if (!r->values && !c->failed && has_more(r)) begin_values(c, r);
+  else if (!r->values && !c->failed && headers_have_left(r)) r->stage = SITU__COMM_DONE;
+}
+
 static void progress_call(situ_comm *c, situ_comm_request *r, bool *collectives_wait) {
   /* A device carries its transfers one behind the other, so there pairs keep their place, too. */
   const bool pair = situ__comm_is_pair(r->transfer.op) && !situ__comm_is_direct(r);
@@ -388,14 +442,15 @@ static void progress_call(situ_comm *c, situ_comm_request *r, bool *collectives_
   if (r->stage == SITU__COMM_HEADERS && r->header->number && r->header->number <= c->owed) r->stage = SITU__COMM_READY;
   if (r->stage == SITU__COMM_HEADERS && !c->failed) read_headers(c, r);
   if (r->stage == SITU__COMM_READY && !c->failed && (pair || !*collectives_wait)) begin_values(c, r);
-  if (r->stage == SITU__COMM_VALUES && !c->failed && r->values) r->values = test_transfer(c, r, r->way, r->values, -1);
-  if (r->stage == SITU__COMM_VALUES && !c->failed && !r->values && headers_have_left(r)) r->stage = SITU__COMM_DONE;
-  *collectives_wait |= !pair && r->stage < SITU__COMM_VALUES;
+  if (r->stage == SITU__COMM_VALUES && !c->failed) progress_values(c, r);
+  /* Calls that follow begin on all ranks behind the last piece. */
+  *collectives_wait |= !pair && (r->stage < SITU__COMM_VALUES || has_more(r));
+  if (pair && has_more(r)) c->peers[r->transfer.peer].claimed[true] = c->pass;
 }
 
 static void progress_calls(situ_comm *c) {
   bool collectives_wait = false;
-  for (int i = 0; i < c->size; i++) c->peers[i].claimed[0] = c->peers[i].claimed[1] = false;
+  c->pass++;
   for (situ_comm_request *r = c->first; r && !c->failed; r = r->later) {
     if (c->words && r->header->number > c->owed) break;
     progress_call(c, r, &collectives_wait);
@@ -404,7 +459,7 @@ static void progress_calls(situ_comm *c) {
 }
 
 void situ__comm_progress(situ_comm *c) {
-  if (!c->failed) receive_headers(c);
+  if (!c->failed) receive_headers(c, PEERS_A_PASS);
   if (!c->words || owes_a_call(c)) progress_calls(c);
   if (!c->failed && c->words && !owes_a_call(c)) follow_words(c);
   if (c->failed) return;
@@ -438,6 +493,7 @@ void situ__comm_await(situ_comm *c, situ_comm_request *r) {
   for (int turn = 0; r->stage < SITU__COMM_DONE; turn++) {
     /* Asked before: a rank that was stopped finds what has arrived meanwhile. */
     const double late = situ__seconds() - until;
+    if (late > 0 && !c->failed) receive_headers(c, c->size);
     situ__comm_progress(c);
     if (r->stage >= SITU__COMM_DONE) break;
     if (late > 0 && c->words) follow_words(c);

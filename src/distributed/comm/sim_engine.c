@@ -236,4 +236,4 @@ static void release(void *state, bool failed) {
   situ__free(end);
 }
 
-const situ_comm_engine situ__comm_sim_engine = { "sim", begin, test, abandon, release };
+const situ_comm_engine situ__comm_sim_engine = { "sim", begin, test, abandon, release, 0 };

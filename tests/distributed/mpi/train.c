@@ -180,6 +180,12 @@ static bool all_ops(situ_comm *comm) {
       call.peer = 1 - rank;
       call.op = (op == SITU_COMM_SEND) == (rank == 0) ? SITU_COMM_SEND : SITU_COMM_RECEIVE;
     }
+    const bool blocks = op == SITU_COMM_REDUCE_SCATTER || op == SITU_COMM_ALL_GATHER || op == SITU_COMM_ALL_TO_ALL;
+    if (blocks && call.count > SITU_MPI_MOST) { /* mpi.sh builds it with a limit of 2, too: others go in pieces */
+      good = good && situ_comm_run(comm, &call) == SITU_E_LIMIT;
+      situ_error_clear();
+      continue;
+    }
     good = good && situ_comm_run(comm, &call) == SITU_OK;
     const int sum = 100 * n * (n - 1) / 2;
     if (op == SITU_COMM_ALL_REDUCE) good = good && out[2] == sum + 2 * n;

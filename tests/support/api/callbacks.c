@@ -74,7 +74,7 @@ static situ_status test_nothing(void *state, void *request, bool *done, situ_com
 }
 static bool abandon_nothing(void *state, void *request) { return state != NULL || request == NULL; }
 static void release_engine(void *state, bool failed) { (void)state, (void)failed; }
-const situ_comm_engine api_idle_engine = { "idle", begin_nothing, test_nothing, abandon_nothing, release_engine };
+const situ_comm_engine api_idle_engine = { "idle", begin_nothing, test_nothing, abandon_nothing, release_engine, 0 };
 
 /* One rank of several, which has no gradient itself. */
 static int64_t count_one(const void *payload) { return payload ? 1 : 1; }
