@@ -20,8 +20,8 @@ typedef struct situ__sim_message {
 typedef struct situ__sim_meeting {
   struct situ__sim_meeting *next;
   int64_t number;
-  int left;    /* ranks that have ended it or given it up */
-  bool broken; /* a rank has given it up, or its part was lost: it never ends */
+  int come, left; /* ranks that have begun it; that have ended it or given it up */
+  bool broken;    /* a rank has given it up, or its part was lost: it never ends */
   bool done;
   void *values; /* of a broadcast, once its root has come: a copy, because each rank ends it without the others */
   double ready;

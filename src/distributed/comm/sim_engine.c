@@ -77,6 +77,7 @@ static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_co
   if (ready > m->ready) m->ready = ready;
   m->transfer[rank] = *t;
   m->here[rank] = true;
+  m->come++;
   m->broken |= lost;
   return m;
 }
@@ -176,7 +177,7 @@ static situ_status end_meeting(situ__sim_end *end, situ__sim_transfer *t, bool *
   situ_comm_sim *w = end->world;
   situ__sim_meeting *m = t->meeting;
   bool waits = t->lost || (m->broken && !m->done);
-  for (int i = 0; !m->done && i < w->size; i++) {
+  for (int i = 0; !m->done && m->come < w->size && i < w->size; i++) {
     if (m->here[i] || !is_needed(&t->what, i)) continue;
     waits = true;
     if (!fate_of(w, i)) continue;

@@ -103,9 +103,51 @@ static void headers_that_were_taken_leave_no_memory(void **state) {
   situ_comm_sim_free(world);
 }
 
+/* ---- messages ---- */
+
+/* All ranks take turns in one thread. */
+static void end_all(situ_comm_request *const *requests, int size) {
+  for (int left = size; left > 0;) {
+    left = 0;
+    for (int r = 0; r < size; r++) {
+      bool done = false;
+      assert_int_equal(situ_comm_test(requests[r], &done), SITU_OK);
+      left += !done;
+    }
+  }
+  for (int r = 0; r < size; r++) assert_int_equal(situ_comm_wait(requests[r]), SITU_OK);
+}
+
+static void a_call_has_log_2_headers_a_rank(void **state) {
+  (void)state;
+  enum { CALLS_OF_ALL = 3 };
+  static situ_comm *c[SITU_COMM_SIM_MAX];
+  static situ_comm_request *requests[SITU_COMM_SIM_MAX];
+  static int64_t mine[SITU_COMM_SIM_MAX], all[SITU_COMM_SIM_MAX][SITU_COMM_SIM_MAX];
+  for (int size = 4, rounds = 2; size <= SITU_COMM_SIM_MAX; size *= 8, rounds += 3) {
+    situ_comm_sim *world = situ_comm_sim_new(size, NULL);
+    for (int r = 0; r < size; r++) assert_non_null(c[r] = situ_comm_sim_rank(world, r, NULL));
+    for (int k = 0; k < CALLS_OF_ALL; k++) {
+      for (int r = 0; r < size; r++) {
+        mine[r] = 1000 * k + r;
+        const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = SITU_I64, .count = 1,
+                                      .send = &mine[r],     .receive = all[r], .step = k };
+        assert_int_equal(situ_comm_begin(c[r], &call, &requests[r]), SITU_OK);
+      }
+      end_all(requests, size);
+      for (int r = 0; r < size; r++)
+        for (int i = 0; i < size; i++) assert_int_equal(all[r][i], 1000 * k + i);
+    }
+    for (int r = 0; r < size; r++) assert_int_equal(situ_comm_sim_messages(world, r), CALLS_OF_ALL * rounds);
+    for (int r = 0; r < size; r++) situ_comm_free(c[r]);
+    situ_comm_sim_free(world);
+  }
+}
+
 int main(void) {
   heap_count();
   const struct CMUnitTest tests[] = { TEST(a_pass_costs_the_same_for_any_number_of_ranks),
-                                      TEST(headers_that_were_taken_leave_no_memory) };
+                                      TEST(headers_that_were_taken_leave_no_memory),
+                                      TEST(a_call_has_log_2_headers_a_rank) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
