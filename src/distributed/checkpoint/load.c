@@ -45,36 +45,38 @@ static situ_tree *optimizer_state(const situ__set *set, const situ_dist_checkpoi
 
 /* ---- small parts ---- */
 
-static bool read_integers(const situ__set *set, const situ_tree *run, const char *key, int64_t *out, int64_t count) {
-  const situ_tree *leaf = situ_tree_find(run, key);
-  situ_tensor *t = leaf ? situ_tree_value(leaf) : NULL;
-  if (!t || situ_dtype_of(t) != SITU_I64 || situ_numel(t) != count) return report_missing(set, key);
-  return situ_copy_to_host(t, out, (size_t)count * sizeof *out) == SITU_OK;
+/* Reads "run.<key>", and no other piece. */
+static bool read_integers(const situ__set *set, const char *key, int64_t *out, int64_t count) {
+  char name[64];
+  const int length = snprintf(name, sizeof name, "run.%s", key);
+  const int64_t i = situ__set_find(set, name);
+  const situ__piece *p = &set->pieces[i];
+  if (!situ__set_has(set, i, name) || p->name_length != (size_t)length || p->dtype != SITU_I64 || p->numel != count)
+    return report_missing(set, key);
+  situ_tensor *t = situ__set_elements(set, i, 0, count);
+  return t && situ_copy_to_host(t, out, (size_t)count * sizeof *out) == SITU_OK;
 }
 
 /* Of N ranks that have saved, this one gets the generator of its number modulo N. */
-static bool read_generator(const situ__set *set, const situ_comm *comm, const situ_tree *run, const char *name,
-                           situ_generator *out) {
+static bool read_generator(const situ__set *set, const situ_comm *comm, const char *name, situ_generator *out) {
   char key[48];
   int64_t values[2];
   (void)snprintf(key, sizeof key, "%s.%d", name, comm->rank % (int)set->id.ranks);
-  if (!read_integers(set, run, key, values, 2)) return false;
+  if (!read_integers(set, key, values, 2)) return false;
   *out = (situ_generator){ .seed = (uint64_t)values[0], .offset = (uint64_t)values[1] };
   return true;
 }
 
 static bool read_run(situ__dist_loading *l, const situ__set *set, const situ_comm *comm,
                      const situ_dist_checkpoint *c) {
-  situ_tree *run = situ__set_section(set, "run.", strlen("run."));
   int64_t progress[3] = { 0 };
-  const bool good = run && read_integers(set, run, "progress", progress, 3) &&
-                    read_generator(set, comm, run, "default_generator", &l->by_default) &&
-                    (!c->generator || read_generator(set, comm, run, "generator", &l->generator)) &&
+  const bool good = read_integers(set, "progress", progress, 3) &&
+                    read_generator(set, comm, "default_generator", &l->by_default) &&
+                    (!c->generator || read_generator(set, comm, "generator", &l->generator)) &&
                     (!c->ddp || progress[2] >= 0 || report_missing(set, "ddp"));
   l->epoch = progress[0];
   l->step = progress[1];
   l->ddp_step = progress[2];
-  situ_tree_free(run);
   return good;
 }
 

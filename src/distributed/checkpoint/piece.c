@@ -40,12 +40,12 @@ static bool count_elements(situ__piece *p) {
   return true;
 }
 
-bool situ__piece_parse(const situ_file_entry *entry, situ__piece *piece) {
-  const char *name = entry->name, *range = strrchr(name, '['), *dims = range;
+bool situ__piece_parse(const situ_file_entry *entry, const char *name, situ__piece *piece) {
+  const char *range = strrchr(name, '['), *dims = range;
   while (dims && dims > name && *--dims != '[') continue;
   if (!dims || dims == name || range == dims) return false;
   int64_t bounds[2];
-  *piece = (situ__piece){ .name = name, .name_length = (size_t)(dims - name), .entry = entry };
+  *piece = (situ__piece){ .name = name, .name_length = (size_t)(dims - name), .entry = name, .dtype = entry->dtype };
   piece->shape.ndim = parse_numbers(dims, range, ',', piece->shape.dim, SITU_MAX_DIMS);
   if (piece->shape.ndim < 0 || parse_numbers(range, name + strlen(name), ':', bounds, 2) != 2) return false;
   piece->from = bounds[0];

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "checkpoint.h"
@@ -55,30 +56,37 @@ static bool measure(const char *op, const situ_tree *flat, int64_t *total, uint6
   return good;
 }
 
-/* A parameter in parts: this rank's are its pieces. */
-static bool put_shards(const situ_dist_zero *z, const char *name, const situ_tensor *t, situ_tree **file) {
-  for (int64_t k = 0; k < z->part_count; k++) {
-    const situ__zero_part *p = &z->parts[k];
-    const situ_tensor *whole = situ_tree_tensor_at(z->parameters, p->parameter);
-    if (p->rank != z->comm->rank || situ_desc(whole)->storage != situ_desc(t)->storage) continue;
-    if (!situ__piece_put(file, name, situ_shape_of(t), p->from, situ__zero_elements(p->values, 0, p->count)))
-      return false;
+/* The first part of each parameter in parts, by the parameter's storage. */
+static bool map_parts(const char *op, const situ_dist_zero *z, situ__map *first) {
+  for (int64_t k = z->part_count; k-- > 0;) {
+    const situ_tensor *whole = situ_tree_tensor_at(z->parameters, z->parts[k].parameter);
+    if (!situ__map_put(first, situ_desc(whole)->storage, &z->parts[k]))
+      return situ__no_memory(op, (size_t)z->part_count * sizeof *first->entries), false;
   }
+  return true;
+}
+
+/* A parameter in parts: this rank's are its pieces. first: of its parts. */
+static bool put_shards(const situ_dist_zero *z, const char *name, const situ_tensor *t, const situ__zero_part *first,
+                       situ_tree **file) {
+  for (const situ__zero_part *p = first; p && p < z->parts + z->part_count && p->parameter == first->parameter; p++)
+    if (p->rank == z->comm->rank &&
+        !situ__piece_put(file, name, situ_shape_of(t), p->from, situ__zero_elements(p->values, 0, p->count)))
+      return false;
   return true;
 }
 
 /* Of the elements of all whole tensors in order, each rank has its share; empty tensors are rank 0's. zero: may be
    NULL. */
-static bool put_common(const char *op, const situ_comm *comm, const situ_dist_zero *zero, const situ_tree *flat,
-                       situ_tree **file, uint64_t *layout) {
-  int64_t total, begin = 0;
-  if (!measure(op, flat, &total, layout)) return false;
+static bool put_elements(const situ_comm *comm, const situ_dist_zero *zero, const situ_tree *flat, int64_t total,
+                         const situ__map *parts, situ_tree **file) {
+  int64_t begin = 0;
   const int64_t first = situ__dist_first(total, comm->rank, comm->size),
                 last = situ__dist_first(total, comm->rank + 1, comm->size);
   for (int64_t i = 0; i < situ_tree_count(flat); i++) {
     situ_tensor *t = situ_tree_tensor_at(flat, i);
     if (zero && zero->shards && situ_memory_is_away(t)) {
-      if (!put_shards(zero, situ_tree_key(flat, i), t, file)) return false;
+      if (!put_shards(zero, situ_tree_key(flat, i), t, situ__map_get(parts, situ_desc(t)->storage), file)) return false;
       continue;
     }
     const int64_t end = begin + situ_numel(t), from = situ__max_i64(begin, first), to = situ__min_i64(end, last);
@@ -89,6 +97,16 @@ static bool put_common(const char *op, const situ_comm *comm, const situ_dist_ze
     begin = end;
   }
   return true;
+}
+
+static bool put_common(const char *op, const situ_comm *comm, const situ_dist_zero *zero, const situ_tree *flat,
+                       situ_tree **file, uint64_t *layout) {
+  int64_t total;
+  situ__map parts = { 0 };
+  const bool good = measure(op, flat, &total, layout) && (!zero || !zero->shards || map_parts(op, zero, &parts)) &&
+                    put_elements(comm, zero, flat, total, &parts, file);
+  situ__map_free(&parts);
+  return good;
 }
 
 /* ---- what this rank alone has ---- */

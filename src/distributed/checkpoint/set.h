@@ -39,25 +39,39 @@ typedef struct situ__piece {
   size_t name_length;
   situ_shape shape; /* of the whole tensor */
   int64_t numel, from, to;
-  const situ_file_entry *entry; /* of the file that holds it */
+  const char *entry; /* its name in the file that holds it */
+  situ_dtype dtype;
   int file;
 } situ__piece;
 
 /* Adds these elements of `name` to *file, a flat dict. Returns false after recording an error. */
 bool situ__piece_put(situ_tree **file, const char *name, situ_shape shape, int64_t from, situ_tensor *elements);
-/* Reads a name in a file. Returns false if it is not that of a piece. */
-bool situ__piece_parse(const situ_file_entry *entry, situ__piece *piece);
+/* Reads the name of an entry in a file, of which `name` is a copy. Returns false if it is not that of a piece. */
+bool situ__piece_parse(const situ_file_entry *entry, const char *name, situ__piece *piece);
 
 /* ---- reading (set_read.c) ---- */
+
+enum { SITU__SET_OPEN = 16 };
+/* A file of each rank, of which a few are open at a time. */
+typedef struct situ__set_shard {
+  char *path;
+  char *names;            /* of its pieces */
+  situ_safetensors *open; /* NULL: it is closed */
+} situ__set_shard;
 
 typedef struct situ__set {
   const char *op;
   situ__set_id id;
-  situ_device device;       /* of the tensors */
-  situ_safetensors **files; /* of each rank */
-  char **paths;
+  char *sums;                       /* of the manifest */
+  const situ_load_options *options; /* the caller's */
+  situ_device device;               /* of the tensors */
+  situ__set_shard *files;           /* of each rank */
+  struct situ__set_turns {
+    int file[SITU__SET_OPEN]; /* which are open; -1: none */
+    int next;                 /* the place of the next one to be opened: that of the oldest */
+  } * turns;
   situ__piece *pieces; /* sorted by name, then by their first element */
-  int64_t count;
+  int64_t count, capacity;
 } situ__set;
 
 enum { SITU__SET_TRIES = 1000 }; /* to open a set that is replaced meanwhile */

@@ -12,26 +12,28 @@
 
 /* ---- opening ---- */
 
-static bool is_of_set(const situ__set *set, int rank, const char *wanted) {
-  const char *sum = situ__set_sum(set->op, set->files[rank], set->paths[rank]);
-  if (!sum || strncmp(sum, wanted, SITU__SET_SUM) == 0) return sum != NULL;
-  return situ__fail(SITU_E_FORMAT, set->op, "%s: is not the file that rank %d of this checkpoint has written",
-                    set->paths[rank], rank),
+static bool is_of_set(const situ__set *set, int rank) {
+  const situ__set_shard *f = &set->files[rank];
+  const char *sum = situ__set_sum(set->op, f->open, f->path);
+  if (!sum || strncmp(sum, set->sums + rank * SITU__SET_SUM, SITU__SET_SUM) == 0) return sum != NULL;
+  return situ__fail(SITU_E_FORMAT, set->op, "%s: is not the file that rank %d of this checkpoint has written", f->path,
+                    rank),
          false;
 }
 
-static bool open_files(situ__set *set, const char *directory, const char *sums, const situ_load_options *options) {
-  const size_t ranks = (size_t)set->id.ranks;
-  set->files = situ__calloc(ranks, sizeof *set->files);
-  set->paths = situ__calloc(ranks, sizeof *set->paths);
-  if (!set->files || !set->paths) return situ__no_memory(set->op, 2 * ranks * sizeof *set->files), false;
-  for (int r = 0; r < set->id.ranks; r++) {
-    if (!(set->paths[r] = situ__set_file(set->op, directory, set->id, r)) ||
-        !(set->files[r] = situ_safetensors_open(set->paths[r], options)) ||
-        !is_of_set(set, r, sums + r * SITU__SET_SUM))
-      return false;
+/* A rank's file, open; the one that was opened longest ago is closed for it. NULL after recording an error. */
+static situ_safetensors *open_file(const situ__set *set, int rank) {
+  situ__set_shard *f = &set->files[rank];
+  if (f->open) return f->open;
+  int *turn = &set->turns->file[set->turns->next];
+  set->turns->next = (set->turns->next + 1) % SITU__SET_OPEN;
+  if (*turn >= 0) {
+    situ_safetensors_close(set->files[*turn].open);
+    set->files[*turn].open = NULL;
   }
-  return true;
+  *turn = rank;
+  f->open = situ_safetensors_open(f->path, set->options);
+  return f->open && is_of_set(set, rank) ? f->open : NULL;
 }
 
 /* ---- the list of pieces ---- */
@@ -50,26 +52,51 @@ static int by_name_and_place(const void *a, const void *b) {
                               : (x->to > y->to) - (x->to < y->to);
 }
 
-static bool list_pieces(situ__set *set) {
-  int64_t most = 0;
-  for (int r = 0; r < set->id.ranks; r++) most += situ_safetensors_count(set->files[r]);
-  set->pieces = situ__calloc((size_t)most + 1, sizeof *set->pieces);
-  if (!set->pieces) return situ__no_memory(set->op, ((size_t)most + 1) * sizeof *set->pieces), false;
+/* Copies the names of a file's pieces, which go when it is closed. */
+static char *copy_names(const situ__set *set, const situ_safetensors *file) {
+  size_t bytes = 1;
+  for (int64_t i = 0; i < situ_safetensors_count(file); i++) bytes += strlen(situ_safetensors_entry(file, i)->name) + 1;
+  char *names = situ__alloc(bytes), *at = names;
+  if (!names) return situ__no_memory(set->op, bytes), NULL;
+  for (int64_t i = 0; i < situ_safetensors_count(file); i++) {
+    const size_t length = strlen(situ_safetensors_entry(file, i)->name) + 1;
+    memcpy(at, situ_safetensors_entry(file, i)->name, length);
+    at += length;
+  }
+  return names;
+}
+
+static bool list_pieces(situ__set *set, int rank) {
+  const situ_safetensors *file = open_file(set, rank);
+  const int64_t count = file ? situ_safetensors_count(file) : 0;
+  const char *name = file ? set->files[rank].names = copy_names(set, file) : NULL;
+  if (!name || !situ__grow(set->op, &set->pieces, &set->capacity, sizeof *set->pieces, set->count + count + 1))
+    return false;
+  for (int64_t i = 0; i < count; i++, name += strlen(name) + 1) {
+    if (!situ__piece_parse(situ_safetensors_entry(file, i), name, &set->pieces[set->count]))
+      return situ__fail(SITU_E_FORMAT, set->op, "%s: tensor '%.200s' is not a piece of a tensor", set->files[rank].path,
+                        name),
+             false;
+    set->pieces[set->count++].file = rank;
+  }
+  return true;
+}
+
+static bool list_files(situ__set *set, const char *directory) {
+  const size_t ranks = (size_t)set->id.ranks;
+  set->files = situ__calloc(ranks, sizeof *set->files);
+  set->turns = situ__alloc(sizeof *set->turns);
+  if (!set->files || !set->turns) return situ__no_memory(set->op, ranks * sizeof *set->files), false;
+  *set->turns = (struct situ__set_turns){ .next = 0 };
+  for (int k = 0; k < SITU__SET_OPEN; k++) set->turns->file[k] = -1;
   for (int r = 0; r < set->id.ranks; r++)
-    for (int64_t i = 0; i < situ_safetensors_count(set->files[r]); i++) {
-      const situ_file_entry *entry = situ_safetensors_entry(set->files[r], i);
-      if (!situ__piece_parse(entry, &set->pieces[set->count]))
-        return situ__fail(SITU_E_FORMAT, set->op, "%s: tensor '%.200s' is not a piece of a tensor", set->paths[r],
-                          entry->name),
-               false;
-      set->pieces[set->count++].file = r;
-    }
+    if (!(set->files[r].path = situ__set_file(set->op, directory, set->id, r)) || !list_pieces(set, r)) return false;
   if (set->count > 1) qsort(set->pieces, (size_t)set->count, sizeof *set->pieces, by_name_and_place);
   return true;
 }
 
 static bool refuse_piece(const situ__set *set, const situ__piece *p, const char *what) {
-  return situ__fail(SITU_E_FORMAT, set->op, "%s: tensor '%.200s' %s", set->paths[p->file], p->entry->name, what), false;
+  return situ__fail(SITU_E_FORMAT, set->op, "%s: tensor '%.200s' %s", set->files[p->file].path, p->entry, what), false;
 }
 
 /* The pieces of a tensor are of one kind, and have each of its elements once. */
@@ -80,7 +107,7 @@ static bool are_whole(const situ__set *set) {
     int64_t at = 0;
     for (; i < end; i++) {
       const situ__piece *p = &set->pieces[i];
-      if (p->entry->dtype != first->entry->dtype || !situ_shape_equal(&p->shape, &first->shape))
+      if (p->dtype != first->dtype || !situ_shape_equal(&p->shape, &first->shape))
         return refuse_piece(set, p, "has another dtype or shape than its other pieces");
       if (p->from != at) return refuse_piece(set, p, "overlaps another piece, or the one before it is missing");
       at = p->to;
@@ -91,21 +118,25 @@ static bool are_whole(const situ__set *set) {
 }
 
 static void close_files(situ__set *set) {
-  for (int r = 0; r < set->id.ranks; r++) {
-    if (set->files) situ_safetensors_close(set->files[r]);
-    if (set->paths) situ__free(set->paths[r]);
+  for (int r = 0; set->files && r < set->id.ranks; r++) {
+    situ_safetensors_close(set->files[r].open);
+    situ__free(set->files[r].names);
+    situ__free(set->files[r].path);
   }
   situ__free(set->files);
-  situ__free(set->paths);
+  situ__free(set->turns);
+  situ__free(set->pieces);
   set->files = NULL;
-  set->paths = NULL;
+  set->turns = NULL;
+  set->pieces = NULL;
+  set->count = set->capacity = 0;
 }
 
 /* Records no error. */
-static bool try_to_open(situ__set *set, const char *directory, const char *sums, const situ_load_options *options) {
+static bool try_to_list(situ__set *set, const char *directory) {
   situ__errors own;
   situ__errors_aside(&own);
-  const bool good = open_files(set, directory, sums, options);
+  const bool good = list_files(set, directory);
   SITU_IGNORE(situ__errors_back(&own, NULL, 0));
   if (!good) close_files(set);
   return good;
@@ -113,33 +144,29 @@ static bool try_to_open(situ__set *set, const char *directory, const char *sums,
 
 /* A save that runs meanwhile deletes the files of the old manifest when it has replaced it: then the new one's are
    opened. */
-static bool open_set(situ__set *set, const char *directory, const situ_load_options *options) {
-  char *sums = situ__set_read_manifest(set->op, directory, &set->id);
-  bool opened = false;
-  for (int k = 0; sums && !opened; k++) {
-    if ((opened = try_to_open(set, directory, sums, options))) break;
+static bool open_set(situ__set *set, const char *directory) {
+  set->sums = situ__set_read_manifest(set->op, directory, &set->id);
+  for (int k = 0; set->sums; k++) {
+    if (try_to_list(set, directory)) return true;
     const uint32_t tag = set->id.tag;
-    situ__free(sums);
-    if ((sums = situ__set_read_manifest(set->op, directory, &set->id)) &&
-        (set->id.tag == tag || k == SITU__SET_TRIES)) {
-      opened = open_files(set, directory, sums, options); /* with the error */
-      break;
-    }
+    situ__free(set->sums);
+    set->sums = situ__set_read_manifest(set->op, directory, &set->id);
+    if (set->sums && (set->id.tag == tag || k == SITU__SET_TRIES))
+      return list_files(set, directory); /* with the error */
   }
-  situ__free(sums);
-  return opened;
+  return false;
 }
 
 bool situ__set_open(situ__set *set, const char *op, const char *directory, const situ_load_options *options) {
-  *set = (situ__set){ .op = op, .device = { SITU_CPU, 0 } };
+  *set = (situ__set){ .op = op, .options = options, .device = { SITU_CPU, 0 } };
   if (options && options->device.kind) set->device = options->device;
-  return open_set(set, directory, options) && list_pieces(set) && are_whole(set);
+  return open_set(set, directory) && are_whole(set);
 }
 
 void situ__set_close(situ__set *set) {
   close_files(set);
-  situ__free(set->pieces);
-  set->pieces = NULL;
+  situ__free(set->sums);
+  set->sums = NULL;
 }
 
 /* ---- finding ---- */
@@ -168,11 +195,19 @@ int64_t situ__set_next(const situ__set *set, int64_t i) {
 
 /* ---- putting together ---- */
 
+/* The elements of a piece, 1-D. A file that was closed meanwhile is opened again. */
+static situ_tensor *load_piece(const situ__set *set, const situ__piece *p) {
+  situ_safetensors *file = open_file(set, p->file);
+  if (file) return situ_safetensors_load(file, p->entry);
+  situ__error_add("  if another save has replaced this checkpoint meanwhile, load it again: nothing has changed");
+  return NULL;
+}
+
 static bool copy_piece(const situ__set *set, const situ__piece *p, situ_tensor *out, int64_t from) {
   const int64_t first = p->from > from ? p->from : from, end = from + situ_numel(out), last = p->to < end ? p->to : end;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_tensor *values = situ_safetensors_load(set->files[p->file], p->entry->name);
+  situ_tensor *values = load_piece(set, p);
   const bool good = situ_copy_(situ_narrow(out, 0, first - from, last - first),
                                situ_narrow(values, 0, first - p->from, last - first));
   return situ_scope_end(&scope) == SITU_OK && good;
@@ -181,8 +216,8 @@ static bool copy_piece(const situ__set *set, const situ__piece *p, situ_tensor *
 situ_tensor *situ__set_elements(const situ__set *set, int64_t i, int64_t from, int64_t count) {
   const situ__piece *p = &set->pieces[i];
   while (p->to <= from && p->to < p->numel) p++;
-  if (p->from == from && p->to == from + count) return situ_safetensors_load(set->files[p->file], p->entry->name);
-  const situ_options like = { .dtype = p->entry->dtype, .device = set->device };
+  if (p->from == from && p->to == from + count) return load_piece(set, p);
+  const situ_options like = { .dtype = p->dtype, .device = set->device };
   situ_tensor *out = situ_empty(SITU_SHAPE(count), &like);
   for (; out && p->from < from + count; p++) {
     if (!copy_piece(set, p, out, from)) return NULL;
