@@ -1,4 +1,5 @@
-/* What start and step cost each rank on 4, 16 and 64 ranks, in messages and bytes, not in time; its bits on 1 to 64. */
+/* What start and step cost each rank on 4, 16, 64 and 256 ranks, in messages and bytes, not in time; its bits on 1 to
+   64. */
 /* test-devices: cpu */
 #include "distributed/models.h"
 #include "distributed/must.h"
@@ -74,7 +75,11 @@ static void run_counted(counted *t, int size) {
 }
 
 /* Headers that a rank sends in a call of all: it hears of twice as many ranks by each. */
-static int64_t headers(int size) { return size == 4 ? 2 : size == 16 ? 4 : 6; }
+static int64_t headers(int size) {
+  int64_t rounds = 0;
+  while (1 << rounds < size) rounds++;
+  return rounds;
+}
 
 /* Elements of the last layer that a rank owns in stage 1: its layers are divided in order. */
 static int64_t owned(int size, int r) {
@@ -136,6 +141,14 @@ static void a_step_costs_what_it_must(void **state) {
     }
 }
 
+static void a_step_on_256_ranks_costs_what_it_must(void **state) {
+  (void)state;
+  counted t = { .stage = 1, .micro_batches = WORLD_MOST };
+  run_counted(&t, WORLD_MOST);
+  expect_counts(&t, WORLD_MOST);
+  for (int r = 0; r < WORLD_MOST; r++) situ_nn_free(t.model[r]);
+}
+
 /* Each node of the tree that covers a rank's micro-batches is sent: one, if each rank has a power of 2 of them. */
 static void micro_batches_decide_what_a_rank_sends(void **state) {
   (void)state;
@@ -155,6 +168,7 @@ static void micro_batches_decide_what_a_rank_sends(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(a_step_costs_what_it_must), TEST(micro_batches_decide_what_a_rank_sends) };
+  const struct CMUnitTest tests[] = { TEST(a_step_costs_what_it_must), TEST(a_step_on_256_ranks_costs_what_it_must),
+                                      TEST(micro_batches_decide_what_a_rank_sends) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,41 @@ static void a_start_holds_the_model_once(void **state) {
   for (int r = 0; r < RANKS; r++) situ_nn_free(models[r]);
 }
 
+/* ---- many ranks ---- */
+
+static void compare(world_rank *self) {
+  situ_nn_module **models = self->payload;
+  situ_dist_ddp *ddp =
+      situ_dist_ddp_new(models[self->rank], self->comm, &(situ_dist_ddp_options){ .no_broadcast = true });
+  MUST(ddp);
+out:
+  situ_dist_ddp_free(ddp);
+}
+
+/* Models of many small tensors are compared: what a rank needs for that does not grow with the ranks. */
+static void a_comparison_costs_the_same_for_any_number_of_ranks(void **state) {
+  (void)state;
+  enum { MANY = 500 };
+  static const int sizes[] = { 4, 32 };
+  long long most[2];
+  for (int i = 0; i < 2; i++) {
+    const int size = sizes[i];
+    situ_nn_module *models[WORLD_MOST];
+    world_rank ranks[WORLD_MOST];
+    for (int r = 0; r < size; r++) {
+      situ_manual_seed(7);
+      models[r] = make_deep(MANY, 1);
+    }
+    const long long before = heap_begin();
+    world_run(situ_comm_sim_new(size, NULL), ranks, size, compare, models, 60);
+    most[i] = (atomic_load(&heap_most) - before) / size;
+    for (int r = 0; r < size; r++) expect_rank_ok(&ranks[r]);
+    for (int r = 0; r < size; r++) situ_nn_free(models[r]);
+    print_message("start: %lld bytes a rank of %d\n", most[i], size);
+  }
+  if (4 * most[1] > 5 * most[0]) fail_msg("%lld bytes a rank of %d, %lld of %d", most[1], sizes[1], most[0], sizes[0]);
+}
+
 /* ---- parameters in parts ---- */
 
 typedef struct held {
@@ -83,6 +118,8 @@ static void many_buckets_cost_what_one_does(void **state) {
 
 int main(void) {
   heap_count();
-  const struct CMUnitTest tests[] = { TEST(a_start_holds_the_model_once), TEST(many_buckets_cost_what_one_does) };
+  const struct CMUnitTest tests[] = { TEST(many_buckets_cost_what_one_does), /* first: others leave free memory */
+                                      TEST(a_start_holds_the_model_once),
+                                      TEST(a_comparison_costs_the_same_for_any_number_of_ranks) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

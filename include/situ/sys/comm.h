@@ -40,8 +40,8 @@ typedef struct situ_comm_engine {
   bool (*abandon)(void *state, void *request);
   /** Frees the engine's state. failed: transfers may have been abandoned. */
   void (*release)(void *state, bool failed);
-  /** Elements that one transfer can have (`count`); 0: any number. Longer SEND, RECEIVE, BROADCAST and ALL_REDUCE are
-      several transfers, one behind the other; other calls are refused (SITU_E_LIMIT). */
+  /** Elements that one transfer can have (`count`); 0 or less: any number. Longer SEND, RECEIVE, BROADCAST and
+      ALL_REDUCE are several transfers, one behind the other; other calls are refused (SITU_E_LIMIT). */
   int64_t most;
 } situ_comm_engine;
 

@@ -144,7 +144,7 @@ static bool valid_call(const char *op, const situ_comm *c, const situ_comm_call 
 }
 
 static bool fits_engine(const char *op, const situ_comm_call *call, const situ_comm_engine *e) {
-  if (!e->most || call->count <= e->most || !situ__comm_has_blocks(call->op)) return true;
+  if (e->most <= 0 || call->count <= e->most || !situ__comm_has_blocks(call->op)) return true;
   return situ__fail(SITU_E_LIMIT, op,
                     "%s of %" PRId64 " elements a rank, and %s carries at most %" PRId64
                     " in such a call: divide it into several (of ddp: .bucket_bytes)",

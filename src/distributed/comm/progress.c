@@ -386,7 +386,7 @@ static situ_comm_transfer next_piece(const situ_comm_request *r) {
   const int64_t most = r->way->engine->most;
   const size_t at = (size_t)r->begun * situ_dtype_size(t.dtype);
   t.count -= r->begun;
-  if (most && t.count > most && !situ__comm_has_blocks(t.op)) t.count = most;
+  if (most > 0 && t.count > most && !situ__comm_has_blocks(t.op)) t.count = most;
   if (at && t.send) t.send = (const char *)t.send + at;
   if (at && t.receive) t.receive = (char *)t.receive + at;
   return t;

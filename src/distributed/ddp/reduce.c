@@ -32,7 +32,7 @@ struct situ__dist_exchange {
 /* ---- the nodes of all ranks ---- */
 
 static bool make_plan(const char *op, const situ_dist_ddp *d, plan *p) {
-  const size_t most = (size_t)d->comm->size * SITU__DIST_DEPTH;
+  const size_t most = (size_t)situ__min_i64(d->total, d->comm->size * (int64_t)SITU__DIST_DEPTH);
   *p = (plan){ .size = d->comm->size,
                .nodes = situ__alloc(most * sizeof *p->nodes),
                .rank = situ__alloc(2 * most * sizeof *p->rank) };
@@ -286,16 +286,16 @@ bool situ__dist_reduce(const char *op, situ_dist_ddp *d) {
 
 bool situ__dist_agree(const char *op, situ_dist_ddp *d) {
   if (d->comm->size == 1) return true;
-  const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = SITU_U8, .count = d->item_count,
-                                .name = "end of the step", .step = d->step };
+  const situ_comm_call call = { SITU_COMM_ALL_REDUCE,   .reduction = SITU_COMM_MAX, .dtype = SITU_U8,
+                                .count = d->item_count, .name = "end of the step",  .step = d->step };
   situ_comm_request *r = situ__comm_open(op, d->comm, &call);
   if (!r) return situ__dist_give_up(d), false;
   unsigned char *mine = situ__comm_outgoing(r);
   for (int64_t i = 0; i < d->item_count; i++) mine[i] = d->items[i].used;
   situ__comm_post(d->comm, r);
   const bool good = situ__comm_finish(op, r);
-  const unsigned char *all = situ__comm_arrived(r);
-  for (int64_t i = 0; good && i < d->item_count * d->comm->size; i++) d->items[i % d->item_count].used |= all[i];
+  const unsigned char *any = situ__comm_arrived(r);
+  for (int64_t i = 0; good && i < d->item_count; i++) d->items[i].used = any[i];
   situ__comm_close(r);
   return good;
 }

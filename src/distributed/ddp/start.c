@@ -29,19 +29,34 @@ static void describe_item(const situ__dist_item *item, char text[TEXT]) {
                  situ_dtype_name(situ_dtype_of(item->tensor)), situ_shape_text(&shape, size));
 }
 
-/* Exchanges a hash of each item. Sets the first item whose hash is not that of rank 0 on some rank; -1: none. */
-static bool find_difference(const char *op, situ_dist_ddp *d, const char *name, const uint64_t *mine, int64_t *item,
-                            int *rank) {
-  const size_t bytes = (size_t)d->item_count * sizeof *mine;
-  uint64_t *all = situ__alloc(bytes * (size_t)d->comm->size + 1);
-  if (!all) return situ__no_memory(op, bytes * (size_t)d->comm->size), false;
-  const bool good = situ__comm_gather(op, d->comm, name, d->step, mine, all, bytes);
-  *item = -1;
-  for (int64_t i = 0; good && i < d->item_count && *item < 0; i++)
-    for (int r = 1; r < d->comm->size && *item < 0; r++)
-      if (all[r * d->item_count + i] != all[i]) *item = i, *rank = r;
+/* The first rank whose hash is not that of rank 0. */
+static bool find_rank(const char *op, situ_dist_ddp *d, uint64_t mine, int *rank) {
+  uint64_t *all = situ__alloc((size_t)d->comm->size * sizeof *all);
+  if (!all) return situ__no_memory(op, (size_t)d->comm->size * sizeof *all), false;
+  const bool good = situ__comm_gather(op, d->comm, "which rank differs", d->step, &mine, all, sizeof mine);
+  for (*rank = 1; good && *rank < d->comm->size - 1 && all[*rank] == all[0];) ++*rank;
   situ__free(all);
   return good;
+}
+
+/* Compares a hash of each item across ranks: the largest hash, and that of its complement, are those of all ranks or of
+   different ones. Sets the first item whose hash is not that of rank 0 on some rank; -1: none. */
+static bool find_difference(const char *op, situ_dist_ddp *d, const char *name, const uint64_t *mine, int64_t *item,
+                            int *rank) {
+  const int64_t count = d->item_count;
+  int64_t *both = situ__alloc((size_t)(2 * count + 1) * sizeof *both);
+  if (!both) return situ__no_memory(op, (size_t)(2 * count) * sizeof *both), false;
+  for (int64_t i = 0; i < count; i++) both[count + i] = ~(both[i] = (int64_t)mine[i]);
+  const situ_comm_call call = { SITU_COMM_ALL_REDUCE, .reduction = SITU_COMM_MAX,
+                                .dtype = SITU_I64,    .count = 2 * count,
+                                .send = both,         .receive = both,
+                                .name = name,         .step = d->step };
+  const bool good = situ__comm_call(op, d->comm, &call) == SITU_OK;
+  *item = 0;
+  while (good && *item < count && both[*item] == ~both[count + *item]) ++*item;
+  if (*item == count) *item = -1;
+  situ__free(both);
+  return good && (*item < 0 || find_rank(op, d, mine[*item], rank));
 }
 
 static bool same_count(const char *op, situ_dist_ddp *d) {
