@@ -20,7 +20,8 @@ static situ_void *void_of(const situ_storage *storage) { return situ__is_void(st
 situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes, uint64_t serial) {
   situ_dry *dry = situ__dry;
   if (device.kind == SITU_META && dry->meta_is.kind) device = dry->meta_is;
-  if (dry->has_memory && !dry->has_memory(dry, device, bytes)) return situ__no_memory(op, bytes), NULL;
+  const size_t block = situ__memory_block(bytes);
+  if (dry->has_memory && !dry->has_memory(dry, device, block)) return situ__no_memory(op, bytes), NULL;
   situ_void *v = situ__small_alloc(sizeof *v);
   if (!v) return situ__no_memory(op, sizeof *v), NULL;
   *v = (situ_void){ .base = { .bytes = bytes,
@@ -33,13 +34,14 @@ situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes
                     .link = &dry->storages };
   if (v->next) v->next->link = &v->next;
   dry->storages = v;
-  if (dry->made) dry->made(dry, &v->base);
+  if (dry->made) dry->made(dry, &v->base, block);
   return &v->base;
 }
 
 void situ__dry_freed(situ_storage *storage, situ_device device, size_t bytes) {
   situ_dry *dry = void_of(storage)->dry;
-  if (dry && dry->freed) dry->freed(dry, storage, device, bytes);
+  const bool part = storage->flags & SITU_STORAGE_SLICE;
+  if (dry && dry->freed) dry->freed(dry, storage, device, part ? 0 : situ__memory_block(bytes));
 }
 
 void situ__dry_discard(situ_storage *storage) {
@@ -54,6 +56,12 @@ void situ__dry_discard(situ_storage *storage) {
 void **situ_dry_note(const situ_storage *storage) {
   situ_void *v = storage ? void_of(storage) : NULL;
   return v && v->dry ? &v->note : NULL;
+}
+
+size_t situ_storage_block(const situ_storage *storage) {
+  while (storage && storage->flags & SITU_STORAGE_SLICE) storage = storage->payload;
+  const bool none = !storage || storage->flags & (SITU_STORAGE_FOREIGN | SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY);
+  return none ? 0 : situ__memory_block(storage->bytes);
 }
 
 /* ---- begin and end ---- */

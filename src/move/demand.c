@@ -31,28 +31,27 @@ static situ__demand *demand_on(situ__demands *demands, situ_device device) {
   return n;
 }
 
-static bool has_memory(situ_dry *dry, situ_device device, size_t bytes) {
+static bool has_memory(situ_dry *dry, situ_device device, size_t block) {
   rehearsal *r = (rehearsal *)dry;
   if (device.kind == SITU_META) return true;
   situ__demand *n = demand_on(r->demands, device);
   if (!n) return false;
-  const uint64_t block = situ__memory_block(bytes);
   if (n->full || (block <= n->available && n->now <= n->available - block)) return true;
   r->refused = (int)(n - r->demands->list);
   return false;
 }
 
-static void add_made(situ_dry *dry, situ_storage *storage) {
+static void add_made(situ_dry *dry, situ_storage *storage, size_t block) {
   situ__demand *n = find_demand(((rehearsal *)dry)->demands, storage->device);
   if (!n) return;
-  n->now += situ__memory_block(storage->bytes);
+  n->now += block;
   if (n->now > n->peak) n->peak = n->now;
 }
 
-static void subtract_freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes) {
+static void subtract_freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t block) {
   (void)storage;
   situ__demand *n = find_demand(((rehearsal *)dry)->demands, device);
-  if (n) n->now -= situ__memory_block(bytes);
+  if (n) n->now -= block;
 }
 
 /* Stages a copy of the plan in a dry run, also inside another dry run. Returns the status of its first error. */

@@ -120,6 +120,56 @@ static situ_optim *make(int rule, situ_tree *parameters, double lr, const situ_o
   return NULL;
 }
 
+/* The parameters of a group of a twin. */
+static situ_tree *twins_of(const situ_optim *o, const situ__group *group, const situ__map *twin) {
+  situ_tree *list = situ_tree_dict();
+  for (int64_t i = group->first; i < group->first + group->count && list; i++) {
+    situ_tensor *to = situ__map_get(twin, o->items[i].param);
+    if (to) list = situ_tree_put(list, o->names[i], situ_tree_tensor(to));
+  }
+  return list;
+}
+
+/* Maps tensors of one tree to those of another under the same paths. */
+static bool map_twins(const char *op, const situ_tree *from, const situ_tree *to, situ__map *twin) {
+  for (int64_t i = 0; i < situ_tree_count(from); i++) {
+    const situ_tree *found = situ_tree_find(to, situ_tree_key(from, i));
+    if (found && !situ__map_put(twin, situ_tree_tensor_at(from, i), situ_tree_value(found)))
+      return situ__no_memory(op, sizeof(void *)), false;
+  }
+  return true;
+}
+
+situ_optim *situ_optim_twin(const situ_optim *o, const situ_tree *from, const situ_tree *to) {
+  const char *op = "optim_twin";
+  situ__use use;
+  if (!situ__optim_given(op, o) || !situ__valid(op, "from", from, SITU__A_TREE) ||
+      !situ__valid(op, "to", to, SITU__A_TREE) || !situ__optim_use(op, o, &use))
+    return NULL;
+  situ__map twin = { 0 };
+  situ_tree *old = situ_tree_flatten(from), *new = old ? situ_tree_flatten(to) : NULL;
+  situ_optim *made = new ? situ__handle_new(SITU__AN_OPTIMISER, sizeof *made) : NULL;
+  if (new && !made) situ__no_memory(op, sizeof *made);
+  bool good = made && map_twins(op, old, new, &twin);
+  if (made) {
+    made->rule = o->rule;
+    made->refs = 1;
+    memcpy(made->defaults, o->defaults, sizeof made->defaults);
+  }
+  for (int g = 0; g < o->group_count && good; g++) {
+    situ_tree *list = twins_of(o, &o->groups[g], &twin);
+    good = list && (!situ_tree_count(list) || add_group(made, list, o->groups[g].value) == SITU_OK);
+    situ_tree_free(list);
+  }
+  situ__use_end();
+  situ__map_free(&twin);
+  situ_tree_free(old);
+  situ_tree_free(new);
+  if (good) return made;
+  situ_optim_free(made);
+  return NULL;
+}
+
 situ_optim *situ_optim_sgd(situ_tree *parameters, double lr, const situ_optim_options *options) {
   return make(SITU_RULE_SGD, parameters, lr, options);
 }

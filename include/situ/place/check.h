@@ -3,6 +3,7 @@
 #ifndef SITU_PLACE_CHECK_H
 #define SITU_PLACE_CHECK_H
 
+#include "../optim.h"
 #include "draw.h"
 
 SITU_BEGIN
@@ -41,8 +42,9 @@ typedef struct situ_place_load {
   situ_device device;
   int64_t launches;             /**< number of kernel launches */
   uint64_t parameters, buffers; /**< bytes */
-  uint64_t peak;                /**< peak bytes: parameters, buffers, inputs, and the tensors that forward
-                                     and backward make and save */
+  uint64_t peak;                /**< the most bytes at one time, in whole blocks of the allocator: parameters,
+                                     buffers, inputs, what is made and saved meanwhile, and in training gradients and
+                                     states of optimisers. The smallest device on which the run succeeds has so many */
 } situ_place_load;
 
 typedef struct situ_place_report {
@@ -69,6 +71,14 @@ typedef struct situ_place_check_options {
       parameters and buffers stay on meta. */
   situ_device device;
   situ_place_backward backward;
+  /** The optimisers that train the module, for the peak of training: where backward is checked and nothing is wrong,
+      two steps of forward, loss, backward, step and zero_grad are run on a copy. Steps of LBFGS, which follow from
+      values, are not, nor any of a module that cannot be copied. */
+  situ_optim *const *optims;
+  int64_t optim_count;
+  /** The loss of these steps, made of forward's result; NULL: the sum of all results. */
+  situ_tensor *(*loss)(const situ_tree *outputs, void *payload);
+  void *payload; /**< of loss */
 } situ_place_check_options;
 
 /** Runs forward, and backward for all parameters, without memory and without computation, on inputs of which only

@@ -29,11 +29,12 @@ struct situ_dry {
   void (*found)(situ_dry *dry);
   void (*copied)(situ_dry *dry, const situ_dry_copy *copy);
   void (*launched)(situ_dry *dry, const char *op, situ_device device, const situ_work *work);
-  /** A storage was made; a storage was freed or moved, then `device` is its previous device. */
-  void (*made)(situ_dry *dry, situ_storage *storage);
-  void (*freed)(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes);
+  /** A storage was made; a storage was freed or moved, then `device` is its previous device. block: the bytes that the
+      allocator takes for it, 0 if it is a part of another storage's memory. */
+  void (*made)(situ_dry *dry, situ_storage *storage, size_t block);
+  void (*freed)(situ_dry *dry, situ_storage *storage, situ_device device, size_t block);
   /** Returns whether there is memory for a storage; false makes the allocation fail with SITU_E_NOMEM. */
-  bool (*has_memory)(situ_dry *dry, situ_device device, size_t bytes);
+  bool (*has_memory)(situ_dry *dry, situ_device device, size_t block);
   /** Memory outside of an op's call would have been copied to a storage: values that the run does not know. */
   void (*loaded)(situ_dry *dry, const char *op, const situ_storage *storage);
   /** A call of an op has succeeded; not those that an op's forward makes. */
@@ -64,6 +65,10 @@ SITU_API situ_status situ_dry_refuse(const char *op);
 /** A pointer per storage of the run, for the recorder's use, initially NULL; the result is NULL for any other
     storage. */
 SITU_API void **situ_dry_note(const situ_storage *storage);
+
+/** The bytes that the allocator takes for a storage: its block, or that of the memory of which it is a part. 0: it has
+    no memory of situ's. */
+SITU_API size_t situ_storage_block(const situ_storage *storage);
 
 /** Reports the thread's error, if there is one that was not reported, and clears it. */
 SITU_API void situ_dry_tell(situ_dry *dry);

@@ -2,6 +2,7 @@
 #ifndef SITU_SYS_OPTIMIZER_H
 #define SITU_SYS_OPTIMIZER_H
 
+#include "../optim.h"
 #include "backend.h"
 
 SITU_BEGIN
@@ -44,6 +45,11 @@ typedef struct situ_optimizer_caller {
 /** Steps of several lists, all or none: all items are checked before the first one changes. */
 SITU_API SITU_CHECKED situ_status situ_optimizer_step_lists(situ_optimizer_rule rule, const situ_optimizer_list *lists,
                                                             int count, const situ_optimizer_caller *caller);
+
+/** An optimiser with o's rule, groups and hyperparameters, and without state, for a copy of a module: its parameters
+    are those of `to` under the paths that o's have in `from`; what is not in there is left out. NULL after recording an
+    error. */
+SITU_API situ_optim *situ_optim_twin(const situ_optim *o, const situ_tree *from, const situ_tree *to);
 
 SITU_END
 #endif

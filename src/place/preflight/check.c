@@ -20,6 +20,7 @@ static const char op[] = "place_check";
 
 /* Where inputs are to be. */
 typedef struct targets {
+  situ__preflight *p;
   situ_device meant, all; /* of those on meta; of all, {0}: they stay */
 } targets;
 
@@ -32,6 +33,7 @@ static situ_tensor *stand_in(situ_tensor *t, void *payload) {
       &(situ_options){ .dtype = situ_dtype_of(t), .device = device, .requires_grad = situ_requires_grad(t) });
   if (!copy) return NULL;
   situ_stand_for(copy, t);
+  situ__preflight_stand(to->p, situ_desc(copy)->storage, situ_desc(t)->storage);
   situ_set_role(copy, SITU_ROLE_INPUT);
   return situ_set_name(copy, situ_name(t));
 }
@@ -122,8 +124,23 @@ static void backward(situ__preflight *p, situ_nn_module *m, const situ_tree *out
 
 /* ---- results of the run --------------------------------------------------------------------- */
 
+typedef struct naming {
+  situ__preflight *p;
+  situ_nn_module *original;
+} naming;
+
 static situ_status name_part(const situ_nn_visit *at, void *payload) {
-  situ__preflight_name(payload, situ_desc(at->tensor)->storage, at->path);
+  const naming *n = payload;
+  const situ_storage *copy = situ_desc(at->tensor)->storage;
+  const situ_tensor *original = situ_nn_get_tensor(n->original, at->path);
+  situ__preflight_name(n->p, copy, at->path);
+  if (original) situ__preflight_stand(n->p, copy, situ_desc(original)->storage);
+  if (original) situ__preflight_present(n->p, situ_grad(original));
+  return SITU_OK;
+}
+
+static situ_status stand_itself(const situ_nn_visit *at, void *payload) {
+  situ__preflight_stand(payload, NULL, situ_desc(at->tensor)->storage);
   return SITU_OK;
 }
 
@@ -136,16 +153,20 @@ static situ_status weigh(const situ_nn_visit *at, void *payload) {
   return SITU_OK;
 }
 
+/* Whether the device has the memory of the run beside that of others, which stays. */
 static void fits(situ__preflight *p) {
   for (int64_t i = 0; i < p->report.load_count; i++) {
     const situ_place_load *load = &p->report.loads[i];
     situ_device_properties has = { 0 };
-    char text[256], name[SITU_DEVICE_NAME_MAX], amount[2][SITU__BYTES_TEXT];
+    char text[256], name[SITU_DEVICE_NAME_MAX], amount[2][SITU__BYTES_TEXT], other[SITU__BYTES_TEXT];
     if (load->device.kind == SITU_META || situ_device_info(load->device, &has) != SITU_OK) continue;
-    if (!has.memory_total || load->peak <= has.memory_total) continue;
+    const uint64_t out = has.memory_reserved - has.memory_cached, present = p->held[i].present;
+    const uint64_t others = out > present ? out - present : 0;
+    if (!has.memory_total || load->peak + others <= has.memory_total) continue;
     situ__bytes_texts(has.memory_total, load->peak, amount);
-    (void)snprintf(text, sizeof text, "%s has %s of memory, and the peak of this run is %s",
-                   situ_device_name(load->device, name), amount[0], amount[1]);
+    (void)snprintf(text, sizeof text, "%s has %s of memory, and the peak of this run is %s%s%s%s",
+                   situ_device_name(load->device, name), amount[0], amount[1], others ? "; other tensors have " : "",
+                   others ? situ__bytes_text(others, other) : "", others ? " there" : "");
     situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .status = SITU_E_NOMEM, .text = text });
   }
 }
@@ -170,7 +191,9 @@ static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
 static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   situ_nn_module *clone = situ_nn_clone(m);
   if (clone) {
-    if (situ_nn_set_name(clone, situ_nn_name(m)) && situ_nn_walk(clone, SITU_NN_VISIT_TENSORS, name_part, p) == SITU_OK)
+    naming n = { p, m };
+    if (situ_nn_set_name(clone, situ_nn_name(m)) &&
+        situ_nn_walk(clone, SITU_NN_VISIT_TENSORS, name_part, &n) == SITU_OK)
       return clone;
     situ_nn_free(clone);
     p->failed = true;
@@ -182,7 +205,9 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   }
   situ_error_clear();
   const int64_t before = p->report.finding_count;
-  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, is_lazy, p) != SITU_OK) p->failed = true;
+  if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, is_lazy, p) != SITU_OK ||
+      situ_nn_walk(m, SITU_NN_VISIT_TENSORS, stand_itself, p) != SITU_OK)
+    p->failed = true;
   return p->report.finding_count > before || p->failed ? NULL : situ_nn_retain(m);
 }
 
@@ -199,10 +224,13 @@ static void run_module(void *payload) {
   situ_nn_module *m = c->module;
   situ_scope scope;
   situ_scope_begin(&scope);
-  targets to = { c->trial->options->device, c->trial->inputs_to };
+  targets to = { p, c->trial->options->device, c->trial->inputs_to };
   if (!to.meant.kind) to.meant = situ_nn_home(m);
   if (!to.meant.kind) to.meant = situ_get_default_device();
   situ_tree *in = situ_tree_map(c->trial->inputs, stand_in, &to);
+  situ__preflight_forget_peaks(p);
+  situ_scope once;
+  situ_scope_begin(&once);
   p->counting = true;
   situ_tree *out = in ? situ_nn_call(m, in) : NULL;
   situ_dry_tell(&p->dry);
@@ -212,6 +240,9 @@ static void run_module(void *payload) {
   if (out && wanted && situ_is_grad_enabled()) backward(p, m, out);
   p->counting = false;
   situ_tree_free(out);
+  SITU_IGNORE(situ_scope_end(&once));
+  if (p->report.differentiated && !p->report.mistakes && m != c->trial->module)
+    situ__preflight_train(p, m, c->trial, in);
   situ_tree_free(in);
   SITU_IGNORE(situ_scope_end(&scope));
 }
@@ -279,6 +310,7 @@ bool situ__preflight_run(situ__preflight *p, const situ__trial *trial) {
 void situ__preflight_free(situ__preflight *p) {
   situ__map_free(&p->findings);
   situ__map_free(&p->edges);
+  situ__map_free(&p->present);
   for (int64_t i = 0; i < p->remedy_count; i++) situ__free(p->remedies[i].path);
   situ__free(p->remedies);
   situ__free(p->held);
@@ -294,6 +326,9 @@ situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const s
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
     return situ_error();
   if (report) *report = (situ_place_report){ 0 };
+  if (trial.options->optim_count && !trial.options->optims) return situ__null(op, "optims");
+  for (int64_t i = 0; i < trial.options->optim_count; i++)
+    if (!situ__valid(op, "optims[i]", trial.options->optims[i], SITU__AN_OPTIMISER)) return situ_error();
   if (device.kind && !situ_device_is_available(device)) {
     char name[SITU_DEVICE_NAME_MAX];
     return situ__fail(SITU_E_ARG, op, "options.device %s is not there", situ_device_name(device, name));

@@ -11,6 +11,7 @@
 typedef struct situ__trail {
   char *from;   /* path of the module that created it, or of the parameter or buffer that it belongs to */
   int64_t edge; /* index of the copy that created it, until its first use; -1: none */
+  bool stands;  /* it stands for memory that exists, which is counted in its place */
 } situ__trail;
 
 /* What the first fix of a finding does: moves a module or a variable, or lets operands be copied. */
@@ -28,8 +29,9 @@ typedef struct situ__preflight {
   situ__map findings, edges; /* hash of what tells one from others, plus the number of those of that hash before it:
                                 its number in the report, from 1 */
   struct situ__held {
-    uint64_t now;
-  } * held; /* as many as report.loads */
+    uint64_t now, present; /* bytes of blocks; those of the run's that exist outside of it */
+  } * held;                /* as many as report.loads */
+  situ__map present;       /* the storages that do */
   struct situ__trip {
     int64_t edge; /* index in the report */
     uint64_t bytes;
@@ -62,6 +64,12 @@ typedef struct situ__trial {
 bool situ__preflight_run(situ__preflight *p, const situ__trial *trial);
 void situ__preflight_free(situ__preflight *p);
 
+/* ---- account.c: memory of training: steps of a clone, as a program makes them. ---- */
+void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial,
+                           const situ_tree *inputs);
+/* What backward begins from: the program's loss, or the sum of all results. NULL: nothing has a gradient. */
+situ_tensor *situ__preflight_loss(const situ_tree *outputs, const situ_place_check_options *options);
+
 /* ---- agree.c: makes fixes that move parts agree, over all findings, and tries them together. ---- */
 void situ__preflight_agree(situ__preflight *p, const situ__trial *trial);
 
@@ -72,6 +80,13 @@ bool situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);
 /* Begins backward from another result. */
 void situ__preflight_pass(situ__preflight *p);
 situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device);
+/* Counts a storage that exists outside the run, once, in place of its copy (NULL: none): memory that many share, or
+   that has another size than a copy would have. */
+void situ__preflight_stand(situ__preflight *p, const situ_storage *copy, const situ_storage *original);
+/* Counts the memory of what exists, but for the peak: the run makes its own. NULL: nothing. */
+void situ__preflight_present(situ__preflight *p, const situ_tensor *t);
+/* From here on peaks are of what follows. */
+void situ__preflight_forget_peaks(situ__preflight *p);
 /* Sets the name of a storage's owner: "encoder.fc1.weight". */
 void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const char *path);
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "place/preflight/check.h"
+#include "situ/sys/shape.h"
 
 enum { PATH = 256, SITE = 256 };
 
@@ -147,7 +148,7 @@ situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device) {
   if (!ensure_capacity(p, &r->loads, r->load_count, &capacity, sizeof *r->loads) ||
       !ensure_capacity(p, &p->held, r->load_count, &p->load_capacity, sizeof *p->held))
     return NULL;
-  p->held[r->load_count].now = 0;
+  p->held[r->load_count] = (struct situ__held){ 0 };
   r->loads[r->load_count] = (situ_place_load){ .device = device };
   return &r->loads[r->load_count++];
 }
@@ -155,6 +156,8 @@ situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device) {
 static void launched(situ_dry *dry, const char *op, situ_device device, const situ_work *work) {
   situ__preflight *p = preflight_of(dry);
   (void)op;
+  for (int i = 0; i < work->ins; i++)
+    if (work->in[i]) situ__preflight_stand(p, NULL, work->in[i]->storage);
   if (!p->counting) return;
   situ_place_load *load = situ__preflight_load(p, device);
   if (load) load->launches++;
@@ -176,33 +179,77 @@ static void launched(situ_dry *dry, const char *op, situ_device device, const si
   }
 }
 
-static void note_storage(situ_dry *dry, situ_storage *storage) {
+static void add_bytes(situ__preflight *p, situ_place_load *load, uint64_t bytes) {
+  uint64_t *now = &p->held[load - p->report.loads].now;
+  *now += bytes;
+  if (*now > load->peak) load->peak = *now;
+}
+
+static void subtract_bytes(situ__preflight *p, situ_device device, uint64_t bytes) {
+  situ_place_load *load = bytes ? situ__preflight_load(p, device) : NULL;
+  if (load) p->held[load - p->report.loads].now -= bytes;
+}
+
+static void note_storage(situ_dry *dry, situ_storage *storage, size_t block) {
   situ__preflight *p = preflight_of(dry);
   situ_place_load *load = situ__preflight_load(p, storage->device);
   situ__trail *trail = situ__alloc(sizeof *trail);
   if (!load || !trail) p->failed = true;
-  if (load) {
-    uint64_t *now = &p->held[load - p->report.loads].now;
-    *now += storage->bytes;
-    if (*now > load->peak) load->peak = *now;
-  }
+  if (load) add_bytes(p, load, block);
   if (!trail) return;
   char module[PATH];
-  trail->edge = -1;
-  trail->from = situ__strdup(running(p, module));
+  *trail = (situ__trail){ .edge = -1, .from = situ__strdup(running(p, module)) };
   *situ_dry_note(storage) = trail;
 }
 
-static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t bytes) {
+static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t block) {
   situ__preflight *p = preflight_of(dry);
-  situ_place_load *load = situ__preflight_load(p, device);
-  uint64_t *now = load ? &p->held[load - p->report.loads].now : NULL;
-  if (now) *now -= bytes < *now ? bytes : *now;
   situ__trail *trail = *situ_dry_note(storage);
+  if (!trail || !trail->stands) subtract_bytes(p, device, block);
   if (!trail) return;
   *situ_dry_note(storage) = NULL;
   situ__free(trail->from);
   situ__free(trail);
+}
+
+/* Counts a storage that exists outside the run as present, once. Returns its device's load, then and only then. */
+static situ_place_load *add_present(situ__preflight *p, const situ_storage *storage, size_t block) {
+  if (!block || situ__map_get(&p->present, storage)) return NULL;
+  situ_place_load *load = situ__preflight_load(p, storage->device);
+  if (!load || !situ__map_put(&p->present, storage, load)) p->failed = true;
+  if (load) p->held[load - p->report.loads].present += block;
+  return load;
+}
+
+/* The storage whose memory it is, and the bytes of its block; 0: of the run itself, or without memory. */
+static size_t whole_block(const situ_storage **storage) {
+  while ((*storage)->flags & SITU_STORAGE_SLICE) *storage = (*storage)->payload;
+  const bool none = (*storage)->flags & SITU_STORAGE_VOID || (*storage)->device.kind == SITU_META;
+  return none ? 0 : situ_storage_block(*storage);
+}
+
+void situ__preflight_present(situ__preflight *p, const situ_tensor *t) {
+  if (!t) return;
+  const situ_storage *storage = situ_desc(t)->storage;
+  const size_t block = whole_block(&storage);
+  (void)add_present(p, storage, block);
+}
+
+void situ__preflight_stand(situ__preflight *p, const situ_storage *copy, const situ_storage *original) {
+  const size_t block = whole_block(&original);
+  void **note = copy ? situ_dry_note(copy) : NULL;
+  situ__trail *trail = note ? *note : NULL;
+  if (!block || (copy && (!trail || trail->stands || !situ_device_equal(copy->device, original->device)))) return;
+  if (trail) {
+    trail->stands = true;
+    subtract_bytes(p, copy->device, situ_storage_block(copy));
+  }
+  situ_place_load *load = add_present(p, original, block);
+  if (load) add_bytes(p, load, block);
+}
+
+void situ__preflight_forget_peaks(situ__preflight *p) {
+  for (int64_t i = 0; i < p->report.load_count; i++) p->report.loads[i].peak = p->held[i].now;
 }
 
 void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const char *path) {

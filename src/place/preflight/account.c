@@ -1,0 +1,70 @@
+/* The memory of training: a clone makes two steps as a program does, so that all that is alive at one time is counted.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "place/preflight/check.h"
+#include "situ/sys/optimizer.h"
+
+static situ_status add_result(const char *path, situ_tensor *t, void *payload) {
+  situ_tensor **sum = payload;
+  (void)path;
+  if (!situ_requires_grad(t)) return SITU_OK;
+  situ_tensor *own = situ_sum(t, NULL);
+  *sum = *sum && own ? situ_add(*sum, situ_to(own, situ_device_of(*sum))) : own;
+  return SITU_OK;
+}
+
+situ_tensor *situ__preflight_loss(const situ_tree *outputs, const situ_place_check_options *options) {
+  situ_tensor *loss = NULL;
+  if (options->loss) return options->loss(outputs, options->payload);
+  return situ_tree_each(outputs, add_result, &loss) == SITU_OK ? loss : NULL;
+}
+
+typedef struct training {
+  situ_nn_module *module;
+  const situ_place_check_options *options;
+  const situ_tree *inputs;
+  situ_optim **optim; /* copies, for the parameters of the clone */
+} training;
+
+static bool make_optims(training *t, const situ_nn_module *original) {
+  const int64_t count = t->options->optim_count;
+  if (!count) return true; /* a lazy module has no parameters yet */
+  situ_tree *from = situ_nn_parameters((situ_nn_module *)original), *to = situ_nn_parameters(t->module);
+  t->optim = situ__calloc((size_t)count + 1, sizeof *t->optim);
+  bool good = from && to && t->optim;
+  for (int64_t i = 0; i < count && good; i++)
+    good = (t->optim[i] = situ_optim_twin(t->options->optims[i], from, to)) != NULL;
+  situ_tree_free(from);
+  situ_tree_free(to);
+  return good;
+}
+
+static bool step(const training *t) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tree *out = situ_nn_call(t->module, t->inputs);
+  situ_tensor *loss = out ? situ__preflight_loss(out, t->options) : NULL;
+  bool good = loss && situ_backward(loss, NULL) == SITU_OK;
+  const int64_t count = t->options->optim_count;
+  for (int64_t i = 0; i < count && good; i++) good = situ_optim_step(t->optim[i]) == SITU_OK;
+  for (int64_t i = 0; i < count && good; i++) good = situ_optim_zero_grad(t->optim[i], true) == SITU_OK;
+  situ_tree_free(out);
+  return situ_scope_end(&scope) == SITU_OK && good;
+}
+
+static void note_states(situ__preflight *p, const situ_optim *o) {
+  for (int64_t i = 0; i < situ_optim_count(o); i++)
+    for (int k = 0; k < SITU_OPTIM_STATES; k++) situ__preflight_present(p, situ_optim_state(o, i, k, NULL));
+}
+
+/* The first step makes states, the second has them from its beginning. */
+void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial,
+                           const situ_tree *inputs) {
+  training t = { clone, trial->options, inputs, NULL };
+  situ__preflight_forget_peaks(p);
+  for (int64_t i = 0; i < t.options->optim_count; i++) note_states(p, t.options->optims[i]);
+  if (make_optims(&t, trial->module) && step(&t) && t.options->optim_count) SITU_IGNORE(step(&t));
+  for (int64_t i = 0; t.optim && i < t.options->optim_count; i++) situ_optim_free(t.optim[i]);
+  situ__free(t.optim);
+  situ_dry_tell(&p->dry);
+}
