@@ -46,6 +46,7 @@ const situ__autograd_upcalls situ__autograd_up = {
   .clone = situ_clone_memory_format,
   .has_nan = situ__has_nan,
   .module_path = situ__explain_module,
+  .tensor_path = situ__explain_tensor,
 };
 
 const situ__dispatch_upcalls situ__dispatch_up = {

@@ -156,6 +156,8 @@ typedef struct situ__autograd_upcalls {
   bool (*has_nan)(situ_tensor *t, bool *found);
   /* Writes the path of the module that this thread runs; "" for none. */
   void (*module_path)(char *buffer, size_t size);
+  /* Writes the path of a parameter or buffer in its module; "" for others. */
+  void (*tensor_path)(const situ_tensor *t, char *buffer, size_t size);
 } situ__autograd_upcalls;
 extern const situ__autograd_upcalls situ__autograd_up;
 /* An upcall of the floor below (tensor.h). */

@@ -59,6 +59,7 @@ void situ__forget_casts(void);
 void situ__swap_casts(situ__map *other);
 bool situ__explain_error(situ_status status, const char *op, const char *text);
 void situ__explain_module(char *buffer, size_t size);
+void situ__explain_tensor(const situ_tensor *t, char *buffer, size_t size);
 situ_status situ__blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);
 
 /* The fast paths, for the commonest small calls: two floating tensors of equal dtype and device, with nothing to

@@ -210,6 +210,13 @@ void situ__explain_module(char *buffer, size_t size) {
   (void)snprintf(buffer, size, "%s", modules.module);
 }
 
+void situ__explain_tensor(const situ_tensor *t, char *buffer, size_t size) {
+  situ_explained own = { .tensor = t };
+  situ_explanation modules = { .operand = &own, .count = 1 };
+  situ_explain_look(&modules);
+  (void)snprintf(buffer, size, "%s", own.path);
+}
+
 situ_status situ__blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text) {
   return situ_fail_blamed(status, op, list, count, NULL, "%s", text);
 }

@@ -42,16 +42,14 @@ situ_status situ_dist_to(situ_nn_module *m, situ_comm *comm, const situ_nn_to_op
 
 typedef struct prospect {
   situ_place_plan plan;
-  char words[WORDS]; /* the plan's last line */
+  char words[WORDS]; /* the plan's verdict */
 } prospect;
 
-/* The last line of a plan's text: that it can be made, or why not. */
+/* The line of a plan's text behind that of the memory: that it can be made, or why not. */
 static void keep_verdict(const char *text, prospect *p) {
-  size_t length = strlen(text);
-  while (length && text[length - 1] == '\n') length--;
-  size_t from = length;
-  while (from && text[from - 1] != '\n') from--;
-  (void)snprintf(p->words, sizeof p->words, "%.*s", (int)(length - from), text + from);
+  const char *memory = strstr(text, "\nmemory needed meanwhile"), *end = memory ? strchr(memory + 1, '\n') : NULL;
+  const char *verdict = end ? end + 1 : "";
+  (void)snprintf(p->words, sizeof p->words, "%.*s", (int)strcspn(verdict, "\n"), verdict);
 }
 
 static bool plan_own(situ_nn_module *m, const situ_nn_to_options *options, prospect *p) {

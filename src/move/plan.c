@@ -216,14 +216,52 @@ static bool check_dtypes(const situ_move_plan *m, const situ__demand *n) {
          false;
 }
 
+enum { LARGEST = 5 };
+
+/* The units that bring most bytes to a device, most first. Returns their number. */
+static int find_largest(const situ_move_plan *m, situ_device to, const situ_move_unit *top[LARGEST + 1]) {
+  int found = 0;
+  for (int64_t i = 0; i < m->count; i++) {
+    const situ_move_unit *u = &m->unit[i];
+    if (!u->moves || !situ__move_same(u->to, to)) continue;
+    int k = found < LARGEST ? found++ : LARGEST;
+    for (; k && top[k - 1]->bytes_after < u->bytes_after; k--) top[k] = top[k - 1];
+    top[k] = u;
+  }
+  return found;
+}
+
+/* Adds "net.fc1.weight", or of a gradient "net.fc1.weight.grad". */
+static void add_name(situ__text *text, const situ_move_plan *m, const situ_move_unit *u) {
+  const situ_tensor *of = u->tensor;
+  for (int64_t i = 0; u->reason == SITU_MOVE_GRADIENT && i < m->count && of == u->tensor; i++) {
+    const situ_tensor *t = m->unit[i].tensor;
+    if (t && t->meta && t->meta->grad == u->tensor) of = t;
+  }
+  char path[256] = "";
+  if (of) situ__autograd_up.tensor_path(of, path, sizeof path);
+  situ__text_add(text, "%s%s", *path ? path : label_of(of), of == u->tensor ? "" : ".grad");
+}
+
 static bool refuse_memory(const situ_move_plan *m, const situ__demand *n) {
+  const situ_move_unit *top[LARGEST + 1];
+  const int largest = find_largest(m, n->device, top);
+  situ__text list = { 0 };
+  for (int k = 0; k < largest; k++) {
+    char bytes[SITU__BYTES_TEXT];
+    situ__text_add(&list, k ? ", " : "\n  largest: ");
+    add_name(&list, m, top[k]);
+    situ__text_add(&list, " (%s)", situ__bytes_text(top[k]->bytes_after, bytes));
+  }
   char name[SITU_DEVICE_NAME_MAX], text[2][SITU__BYTES_TEXT], total[SITU__BYTES_TEXT];
   situ_device_properties has = { 0 };
-  if (situ_device_info(n->device, &has) != SITU_OK) return false;
   situ__bytes_texts(n->peak, n->available, text);
-  return situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved", text[0],
-                    situ_device_name(n->device, name), text[1], situ__bytes_text(has.memory_total, total)),
-         false;
+  if (situ_device_info(n->device, &has) == SITU_OK)
+    situ__fail(SITU_E_NOMEM, m->op, "needs %s on %s, where %s of %s are free; nothing was moved%s", text[0],
+               situ_device_name(n->device, name), text[1], situ__bytes_text(has.memory_total, total),
+               list.data ? list.data : "");
+  situ__text_free(&list);
+  return false;
 }
 
 static bool check_memory(const situ_move_plan *m, const situ__demands *roughly) {

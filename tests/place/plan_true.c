@@ -225,6 +225,26 @@ static void a_full_device_can_be_emptied(void **unused) {
   }
 }
 
+/* A refusal names what takes most of the memory, by its path, the gradient of a parameter too. */
+static void the_largest_are_listed(void **unused) {
+  (void)unused;
+  situ_nn_module *net = situ_nn_set_name(
+      situ_nn_sequential(situ_nn_linear(64, 32, NULL), situ_nn_linear(32, 512, NULL), situ_nn_linear(512, 8, NULL)),
+      "net");
+  situ_tensor *weight = situ_nn_get_tensor(net, "1.weight");
+  expect_ok(situ_set_grad(weight, situ_ones_like(weight, NULL)));
+  expect_ok(situ_empty_cache(sim(1)));
+  expect_ok(situ_sim_budget(1, 1000));
+  assert_int_equal(situ_nn_to(net, sim(1)), SITU_E_NOMEM);
+  if (!strstr(situ_error_message(),
+              "nothing was moved\n  largest: net.1.weight (64.0 KiB), net.1.weight.grad (64.0 KiB), "
+              "net.2.weight (16.0 KiB), net.0.weight (8.0 KiB), net.1.bias (2.0 KiB)"))
+    fail_msg("%s", situ_error_message());
+  situ_error_clear();
+  expect_ok(situ_sim_reset(1));
+  situ_nn_free(net);
+}
+
 /* A weight that needs 17 MiB in whole blocks does not fit in a byte less, and the plan says so. */
 static void rounding_is_planned(void **unused) {
   (void)unused;
@@ -248,6 +268,7 @@ int main(void) {
     PAIR_TEST(a_plan_is_what_happens),
     PAIR_TEST(a_full_device_can_be_emptied),
     PAIR_TEST(rounding_is_planned),
+    PAIR_TEST(the_largest_are_listed),
   };
   return cmocka_run_group_tests_name("place/plan_true", tests, NULL, NULL);
 }
