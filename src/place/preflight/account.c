@@ -13,7 +13,7 @@ static situ_status add_result(const char *path, situ_tensor *t, void *payload) {
   return SITU_OK;
 }
 
-situ_tensor *situ__preflight_loss(const situ_tree *outputs, const situ_place_check_options *options) {
+static situ_tensor *make_loss(const situ_tree *outputs, const situ_place_check_options *options) {
   situ_tensor *loss = NULL;
   if (options->loss) return options->loss(outputs, options->payload);
   return situ_tree_each(outputs, add_result, &loss) == SITU_OK ? loss : NULL;
@@ -43,7 +43,7 @@ static bool step(const training *t) {
   situ_scope scope;
   situ_scope_begin(&scope);
   situ_tree *out = situ_nn_call(t->module, t->inputs);
-  situ_tensor *loss = out ? situ__preflight_loss(out, t->options) : NULL;
+  situ_tensor *loss = out ? make_loss(out, t->options) : NULL;
   bool good = loss && situ_backward(loss, NULL) == SITU_OK;
   const int64_t count = t->options->optim_count;
   for (int64_t i = 0; i < count && good; i++) good = situ_optim_step(t->optim[i]) == SITU_OK;

@@ -67,8 +67,6 @@ void situ__preflight_free(situ__preflight *p);
 /* ---- account.c: memory of training: steps of a clone, as a program makes them. ---- */
 void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial,
                            const situ_tree *inputs);
-/* What backward begins from: the program's loss, or the sum of all results. NULL: nothing has a gradient. */
-situ_tensor *situ__preflight_loss(const situ_tree *outputs, const situ_place_check_options *options);
 
 /* ---- agree.c: makes fixes that move parts agree, over all findings, and tries them together. ---- */
 void situ__preflight_agree(situ__preflight *p, const situ__trial *trial);

@@ -1,0 +1,334 @@
+/* The predicted peak of a run is what it needs: models, run and trained on sim:0, against the smallest budget with which the
+   same run succeeds. SITU_TABLE=1 prints the table. */
+/* test-devices: sim:0 */
+#include <stdlib.h>
+
+#include "device/block_cache.h"
+#include "place/preflight/models.h"
+#include "situ/export.h"
+#include "situ/optim.h"
+#include "support/pairs.h"
+
+/* ---- runs ---- */
+
+static situ_optim *sgd(situ_tree *p) { return situ_optim_sgd(p, .01, NULL); }
+static situ_optim *momentum(situ_tree *p) {
+  situ_optim_options o = situ_optim_sgd_defaults();
+  o.momentum = .9;
+  return situ_optim_sgd(p, .01, &o);
+}
+static situ_optim *adam(situ_tree *p) { return situ_optim_adam(p, .001, NULL); }
+static situ_optim *rmsprop(situ_tree *p) {
+  situ_optim_options o = situ_optim_rmsprop_defaults();
+  o.centered = true;
+  o.momentum = .9;
+  return situ_optim_rmsprop(p, .001, &o);
+}
+static const struct mode {
+  const char *name;
+  situ_optim *(*make)(situ_tree *parameters); /* NULL: inference */
+} modes[] = {
+  { "inference", NULL }, { "SGD", sgd }, { "momentum", momentum }, { "Adam", adam }, { "RMSprop", rmsprop }
+};
+enum { MODES = sizeof modes / sizeof *modes };
+
+static situ_tensor *input_of(const struct kind *k) {
+  const situ_options o = { .device = there() };
+  return k->tokens ? situ_randint(0, k->tokens, k->in, &o) : situ_randn(k->in, &o);
+}
+
+static situ_status infer(situ_nn_module *m, const situ_tree *in) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *y = situ_nn_call(m, in);
+  const situ_status status = y ? situ_synchronize(there()) : situ_error();
+  situ_tree_free(y);
+  return situ_scope_end(&scope) == SITU_OK ? status : situ_error();
+}
+
+typedef struct goal {
+  int loss;
+  situ_tensor *target;
+} goal;
+static situ_tensor *loss_of(situ_tensor *y, const goal *g) {
+  if (g->loss == ENTROPY) return situ_cross_entropy(situ_flatten(y, 0, 1), situ_flatten(g->target, 0, 1), NULL);
+  return g->loss == MEAN ? situ_mean(y, NULL) : situ_sum(y, NULL);
+}
+static situ_tensor *own_loss(const situ_tree *outputs, void *payload) {
+  return loss_of(situ_tree_kind_of(outputs) == SITU_TREE_TENSOR ? situ_tree_value(outputs)
+                                                                : situ_tree_tensor_at(outputs, 0),
+                 payload);
+}
+
+static situ_status step(situ_nn_module *m, const situ_tree *in, situ_optim *o, const goal *g) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tensor *y = situ_nn_forward(m, situ_tree_tensor_at(in, 0)), *loss = y ? loss_of(y, g) : NULL;
+  situ_status status = loss ? situ_backward(loss, NULL) : situ_error();
+  if (status == SITU_OK) status = situ_optim_step(o);
+  if (status == SITU_OK) status = situ_optim_zero_grad(o, true);
+  if (status == SITU_OK) status = situ_synchronize(there());
+  return situ_scope_end(&scope) == SITU_OK ? status : situ_error();
+}
+
+/* As a program does, with states that the first step makes. Leaves the device as it was. */
+static situ_status real_run(situ_nn_module *m, const situ_tree *in, const struct mode *mode, const goal *g) {
+  if (!mode->make) return infer(m, in);
+  situ_optim *o = mode->make(situ_nn_parameters(m));
+  situ_status status = SITU_OK;
+  for (int k = 0; k < 3 && status == SITU_OK; k++) status = step(m, in, o, g);
+  situ_optim_free(o);
+  return status;
+}
+
+/* The smallest budget is the most that is out: one byte less is refused. */
+static uint64_t smallest_budget(situ_nn_module *m, const situ_tree *in, const struct mode *mode, const goal *g) {
+  const situ__block_cache *cache = situ__block_cache_of(there());
+  expect_ok(situ_empty_cache(there()));
+  expect_ok(real_run(m, in, mode, g));
+  const uint64_t most = cache->highest > cache->before ? cache->highest : cache->before;
+  for (uint64_t less = 0; less < 2; less++) {
+    expect_ok(situ_empty_cache(there()));
+    expect_ok(situ_sim_budget(there().index, most - less));
+    assert_int_equal(real_run(m, in, mode, g), less ? SITU_E_NOMEM : SITU_OK);
+    situ_error_clear();
+    situ_nn_zero_grad(m);
+  }
+  expect_ok(situ_sim_reset(there().index));
+  return most;
+}
+
+static uint64_t predicted(situ_nn_module *m, const situ_tree *in, const struct mode *mode, goal *g, int64_t *mistakes) {
+  situ_scope scope;
+  situ_place_report r;
+  situ_optim *o = mode->make ? mode->make(situ_nn_parameters(m)) : NULL;
+  if (o) situ_scope_begin(&scope);
+  else situ_scope_begin_no_grad(&scope);
+  const situ_place_check_options options = {
+    .device = there(), .optims = &o, .optim_count = o != NULL, .loss = g->loss == SUM ? NULL : own_loss, .payload = g
+  };
+  expect_ok(situ_place_check(m, in, &options, &r));
+  assert_true(r.finished);
+  assert_int_equal(r.load_count, 1);
+  const uint64_t peak = r.loads[0].peak;
+  if (mistakes) *mistakes = r.mistakes;
+  situ_place_report_free(&r);
+  expect_ok(situ_scope_end(&scope));
+  situ_optim_free(o);
+  return peak;
+}
+
+static int by_size(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void the_peak_is_the_smallest_budget(void **state) {
+  (void)state;
+  double ratio[KINDS * MODES];
+  int count = 0;
+  const bool table = getenv("SITU_TABLE") != NULL;
+  if (table) print_message("%-22s %-10s %10s %10s  ratio\n", "", "", "predicted", "needed");
+  for (const struct kind *k = kinds; k < kinds + KINDS; k++) {
+    for (const struct mode *mode = modes; mode < modes + MODES; mode++) {
+      situ_scope scope;
+      situ_scope_begin(&scope);
+      situ_nn_module *m = k->make();
+      expect_ok(situ_nn_to(m, there()));
+      if (!mode->make) situ_nn_eval(m);
+      situ_tree *in = SITU_TREE(input_of(k));
+      goal g = { k->loss, k->tokens && mode->make ? input_of(k) : NULL };
+      const uint64_t need = smallest_budget(m, in, mode, &g), guess = predicted(m, in, mode, &g, NULL);
+      ratio[count] = (double)guess / (double)need;
+      if (table)
+        print_message("%-22s %-10s %10llu %10llu  %.4f\n", k->name, mode->name, (unsigned long long)guess,
+                      (unsigned long long)need, ratio[count]);
+      count++;
+      situ_tree_free(in);
+      situ_nn_free(m);
+      expect_ok(situ_scope_end(&scope));
+    }
+  }
+  qsort(ratio, (size_t)count, sizeof *ratio, by_size);
+  if (table) print_message("from %.4f to %.4f, in the middle %.4f\n", ratio[0], ratio[count - 1], ratio[count / 2]);
+  assert_true(ratio[0] >= 1);
+  assert_true(ratio[count - 1] <= 1.05);
+  assert_true(ratio[count / 2] <= 1.02);
+}
+
+/* Of every optimiser, on matrices, which Muon wants. */
+#define OF(name) \
+  static situ_optim *name(situ_tree *p) { return situ_optim_##name(p, .001, NULL); }
+OF(adamw)
+OF(adagrad)
+OF(adadelta)
+OF(adamax)
+OF(nadam)
+OF(radam)
+OF(rprop)
+OF(asgd)
+OF(lion)
+OF(adafactor)
+OF(muon)
+#undef OF
+static void all_optimisers_are_counted(void **state) {
+  (void)state;
+  const struct mode all[] = { { "AdamW", adamw },   { "Adagrad", adagrad },    { "Adadelta", adadelta },
+                              { "Adamax", adamax }, { "NAdam", nadam },        { "RAdam", radam },
+                              { "Rprop", rprop },   { "ASGD", asgd },          { "Lion", lion },
+                              { "Muon", muon },     { "Adafactor", adafactor } };
+  const situ_nn_linear_options plain = { .no_bias = true };
+  for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+    situ_scope scope;
+    situ_scope_begin(&scope);
+    situ_nn_module *m = SEQ(situ_nn_linear(64, 100, &plain), situ_nn_relu(), situ_nn_linear(100, 30, &plain));
+    expect_ok(situ_nn_to(m, there()));
+    situ_tree *in = SITU_TREE(situ_randn(SITU_SHAPE(16, 64), &(situ_options){ .device = there() }));
+    goal g = { SUM, NULL };
+    const uint64_t need = smallest_budget(m, in, &all[k], &g);
+    if (predicted(m, in, &all[k], &g, NULL) != need) fail_msg("%s", all[k].name);
+    situ_tree_free(in);
+    situ_nn_free(m);
+    expect_ok(situ_scope_end(&scope));
+  }
+}
+
+/* Inputs of a program, of 0; sizes that it leaves open are 3. */
+static situ_tree *zeros_for(const situ_nn_module *program, situ_device device) {
+  situ_tree *in = situ_tree_list();
+  situ_export_input x;
+  for (int64_t i = 0; situ_export_input_at(program, i, &x); i++) {
+    situ_shape shape = { .ndim = x.ndim };
+    for (int d = 0; d < x.ndim; d++) shape.dim[d] = x.size[d].size >= 0 ? x.size[d].size : 3;
+    in = situ_tree_append(in,
+                          situ_tree_tensor(situ_zeros(shape, &(situ_options){ .dtype = x.dtype, .device = device })));
+  }
+  return in;
+}
+
+/* As `situ plan` does: the weights are not read. */
+static void a_program_is_known_before_it_is_loaded(void **state) {
+  (void)state;
+  static const char *const files[] = { "mlp.pt2",       "cnn.pt2",        "lstm.pt2",        "gru.pt2", "tiny-bert.pt2",
+                                       "tiny-gpt2.pt2", "tiny-llama.pt2", "tiny-resnet.pt2", "mlp.onnx" };
+  for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+    char path[4096];
+    situ_scope scope;
+    situ_scope_begin(&scope);
+    (void)snprintf(path, sizeof path, "%s/program/data/%s", getenv("SITU_TEST_ROOT"), files[k]);
+    situ_nn_module *seen =
+        situ_nn_eval(situ_export_load(path, &(situ_load_options){ .device = situ_dev("meta"), .map = true }));
+    situ_nn_module *m = situ_nn_eval(situ_export_load(path, &(situ_load_options){ .device = there() }));
+    situ_tree *shapes = zeros_for(seen, situ_dev("meta")), *in = zeros_for(m, there());
+    goal g = { SUM, NULL };
+    const uint64_t need = smallest_budget(m, in, &modes[0], &g), guess = predicted(seen, shapes, &modes[0], &g, NULL);
+    if (guess < need || (double)guess > 1.05 * (double)need) fail_msg("%s: %g", files[k], (double)guess / (double)need);
+    situ_tree_free(shapes);
+    situ_tree_free(in);
+    situ_nn_free(seen);
+    situ_nn_free(m);
+    expect_ok(situ_scope_end(&scope));
+  }
+}
+
+/* A device of the predicted peak is enough, of a byte less is not; also beside tensors of others, and for a run whose states
+   and gradients are there already. */
+static void a_run_that_fits_is_told_from_one_that_does_not(void **state) {
+  (void)state;
+  const struct mode *mode = &modes[3];
+  const struct kind *k = &kinds[0];
+  goal g = { SUM, NULL };
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_nn_module *m = k->make();
+  expect_ok(situ_nn_to(m, there()));
+  situ_tree *in = SITU_TREE(input_of(k));
+  for (int others = 0; others < 2; others++) {
+    if (others) assert_non_null(situ_zeros(SITU_SHAPE(100000), &(situ_options){ .device = there() }));
+    const uint64_t peak = predicted(m, in, mode, &g, NULL) + (others ? situ__memory_block(400000) : 0);
+    for (uint64_t less = 0; less < 2; less++) {
+      int64_t mistakes;
+      expect_ok(situ_sim_budget(there().index, peak - less));
+      (void)predicted(m, in, mode, &g, &mistakes);
+      assert_int_equal(mistakes, less);
+    }
+    expect_ok(situ_sim_reset(there().index));
+  }
+  situ_tree_free(in);
+  situ_nn_free(m);
+  expect_ok(situ_scope_end(&scope));
+}
+
+/* What exists of a run is not needed once more: states and gradients in the middle of a step. */
+static void a_run_in_the_middle_of_training_fits_where_it_runs(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_nn_module *m = mlp();
+  expect_ok(situ_nn_to(m, there()));
+  situ_tree *in = SITU_TREE(input_of(&kinds[0]));
+  situ_optim *o = adam(situ_nn_parameters(m));
+  const goal g = { SUM, NULL };
+  expect_ok(step(m, in, o, &g));
+  const uint64_t need = predicted(m, in, &modes[3], &(goal){ SUM, NULL }, NULL);
+  expect_ok(situ_sim_budget(there().index, need));
+  situ_place_report r;
+  expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .optims = &o, .optim_count = 1 }, &r));
+  assert_int_equal(r.mistakes, 0);
+  assert_int_equal(r.loads[0].peak, need);
+  situ_place_report_free(&r);
+  expect_ok(situ_sim_reset(there().index));
+  situ_tree_free(in);
+  situ_optim_free(o);
+  situ_nn_free(m);
+  expect_ok(situ_scope_end(&scope));
+}
+
+static void a_wrong_loss_is_found(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_nn_module *m = words();
+  expect_ok(situ_nn_to(m, there()));
+  situ_tree *in = SITU_TREE(situ_zeros(SITU_SHAPE(6, 30), &(situ_options){ .dtype = SITU_I64, .device = there() }));
+  goal g = { ENTROPY, situ_zeros(SITU_SHAPE(6, 30), &(situ_options){ .dtype = SITU_I64, .device = here() }) };
+  situ_place_report r;
+  expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .loss = own_loss, .payload = &g }, &r));
+  assert_int_equal(r.mistakes, 1);
+  assert_int_equal(r.findings[0].problem, SITU_PLACE_DEVICE);
+  assert_string_equal(r.findings[0].op, "cross_entropy");
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(m);
+  expect_ok(situ_scope_end(&scope));
+}
+
+static void optimisers_are_checked(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_nn_module *m = tiny();
+  situ_tree *in = SITU_TREE(situ_ones(SITU_SHAPE(2, 16), NULL));
+  situ_optim *none = NULL;
+  assert_int_equal(situ_place_check(m, in, &(situ_place_check_options){ .optim_count = 1 }, NULL), SITU_E_ARG);
+  situ_error_clear();
+  assert_int_equal(situ_place_check(m, in, &(situ_place_check_options){ .optims = &none, .optim_count = 1 }, NULL),
+                   SITU_E_ARG);
+  situ_error_clear();
+  situ_tree_free(in);
+  situ_nn_free(m);
+  expect_ok(situ_scope_end(&scope));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    PAIR_TEST(the_peak_is_the_smallest_budget),
+    PAIR_TEST(all_optimisers_are_counted),
+    PAIR_TEST(a_program_is_known_before_it_is_loaded),
+    PAIR_TEST(a_run_that_fits_is_told_from_one_that_does_not),
+    PAIR_TEST(a_run_in_the_middle_of_training_fits_where_it_runs),
+    PAIR_TEST(a_wrong_loss_is_found),
+    PAIR_TEST(optimisers_are_checked),
+  };
+  return cmocka_run_group_tests_name("place/preflight/account", tests, NULL, NULL);
+}
