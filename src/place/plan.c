@@ -1,6 +1,8 @@
 /* Plans of moves, without running them.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/busy.h"
@@ -10,6 +12,7 @@
 #include "base/text.h"
 #include "place/place.h"
 #include "place/draw/snapshot.h"
+#include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
 static const char *role(const situ_move_unit *u) {
@@ -18,40 +21,57 @@ static const char *role(const situ_move_unit *u) {
   return situ_role_of(u->tensor) == SITU_ROLE_PARAMETER ? "parameter" : "buffer";
 }
 
-/* Paths below the module that is moved, by tensor: a parameter's or buffer's, and "0.weight.grad" for a gradient. */
+/* Paths below the module that is moved, by storage: a parameter's or buffer's, and "0.weight.grad" for a gradient; and
+   the paths of others on the same storage. */
 typedef struct names {
-  situ__map by_tensor; /* tensor -> 1 + index into path */
-  char **path;
+  situ__map by_storage; /* storage -> 1 + index into list */
+  struct situ__named {
+    char *path;
+    situ__text ties; /* ", decoder.weight" */
+  } * list;
   int64_t count, capacity;
 } names;
 
+static struct situ__named *find_name(const names *n, const situ_storage *storage) {
+  const uintptr_t known = (uintptr_t)situ__map_get(&n->by_storage, storage);
+  return known ? &n->list[known - 1] : NULL;
+}
+
 static bool add_name(names *n, const situ_tensor *t, const char *path, const char *suffix) {
-  if (!situ__grow(NULL, &n->path, &n->capacity, sizeof *n->path, n->count + 1)) return false;
+  const situ_storage *storage = situ_desc(t)->storage;
+  struct situ__named *known = find_name(n, storage);
+  if (known) {
+    if (!*suffix) situ__text_add(&known->ties, "%s%s", known->ties.length ? ", " : "", path);
+    return !known->ties.failed;
+  }
+  if (!situ__grow(NULL, &n->list, &n->capacity, sizeof *n->list, n->count + 1)) return false;
   situ__text text = { 0 };
   situ__text_add(&text, "%s%s", path, suffix);
-  if (text.failed || !situ__map_put(&n->by_tensor, t, (void *)(uintptr_t)(n->count + 1)))
+  if (text.failed || !situ__map_put(&n->by_storage, storage, (void *)(uintptr_t)(n->count + 1)))
     return situ__text_free(&text), false;
-  n->path[n->count++] = text.data;
+  n->list[n->count++] = (struct situ__named){ .path = text.data };
   return true;
 }
 
 static situ_status name_tensor(const situ_nn_visit *at, void *payload) {
   names *n = payload;
   const situ_tensor *grad = situ_grad(at->tensor);
-  if (situ__map_get(&n->by_tensor, at->tensor)) return SITU_OK;
   if (add_name(n, at->tensor, at->path, "") && (!grad || add_name(n, grad, at->path, ".grad"))) return SITU_OK;
-  return situ__no_memory("place_plan", (size_t)n->capacity * sizeof *n->path);
+  return situ__no_memory("place_plan", (size_t)n->capacity * sizeof *n->list);
 }
 
 static void free_names(names *n) {
-  for (int64_t i = 0; i < n->count; i++) situ__free(n->path[i]);
-  situ__free(n->path);
-  situ__map_free(&n->by_tensor);
+  for (int64_t i = 0; i < n->count; i++) {
+    situ__free(n->list[i].path);
+    situ__text_free(&n->list[i].ties);
+  }
+  situ__free(n->list);
+  situ__map_free(&n->by_storage);
 }
 
 static const char *name_of(const names *n, const situ_move_unit *u) {
-  uintptr_t known = u->tensor ? (uintptr_t)situ__map_get(&n->by_tensor, u->tensor) : 0;
-  if (known) return n->path[known - 1];
+  const struct situ__named *known = find_name(n, u->storage);
+  if (known) return known->path;
   return u->tensor && *situ_name(u->tensor) ? situ_name(u->tensor) : "-";
 }
 
@@ -78,15 +98,101 @@ static const char *why_it_stays(const situ_move_unit *u, const situ_nn_to_option
   return "there already";
 }
 
-static void line(situ__text *text, const names *n, const situ_move_unit *u, const situ_nn_to_options *o) {
+/* A line of the table, in two parts: the second is the same for equal parts of equal modules. */
+typedef struct row {
+  const char *name;
+  size_t rest; /* offset of the second part in the text of all rows */
+} row;
+
+static void add_rest(situ__text *text, const names *n, const situ_move_unit *u, const situ_nn_to_options *o) {
+  const struct situ__named *known = find_name(n, u->storage);
   char from[2 * SITU_DEVICE_NAME_MAX + 8], dtype[24], bytes[SITU__BYTES_TEXT];
   way(u, from);
   cast(u, dtype);
-  situ__text_add(text, "%-36s %-9s %-16s %-12s %10s", name_of(n, u), role(u), from, dtype,
-                 situ__bytes_text(u->bytes_after, bytes));
+  situ__text_add(text, " %-9s %-16s %-12s %10s", role(u), from, dtype, situ__bytes_text(u->bytes_after, bytes));
   if (!u->moves) situ__text_add(text, "  stays: %s", why_it_stays(u, o));
   else if (u->handles > 1) situ__text_add(text, "  %lld tensors share it", (long long)u->handles);
-  situ__text_add(text, "\n");
+  if (known && known->ties.length) situ__text_add(text, "  tied: %s", known->ties.data);
+  situ__text_append(text, "", 1);
+}
+
+/* ---- equal numbered modules, in one ---- */
+
+typedef struct table {
+  const row *rows;
+  const char *rests;
+  situ__text *out;
+} table;
+
+/* The level-th component of a path that is a number, from 0: its offset, and its length in *digits; 0 digits: none. */
+static size_t find_number(const char *path, int level, size_t *digits) {
+  for (const char *at = path; *at; at += strcspn(at, "."), at += *at == '.') {
+    *digits = strspn(at, "0123456789");
+    if (*digits && *digits < 10 && (!at[*digits] || at[*digits] == '.') && level-- == 0) return (size_t)(at - path);
+  }
+  return *digits = 0;
+}
+
+/* What follows the number `want` behind the first `length` bytes that path has in common with `like`; NULL: another. */
+static const char *behind_number(const char *path, const char *like, size_t length, long want) {
+  char *end;
+  if (strncmp(path, like, length) != 0 || path[length] < '0' || path[length] > '9') return NULL;
+  return strtol(path + length, &end, 10) == want && (!*end || *end == '.') ? end : NULL;
+}
+
+/* How many rows from `from` on are of the module with this number. */
+static int64_t count_rows(const table *t, int64_t from, int64_t to, const char *like, size_t length, long number) {
+  int64_t i = from;
+  while (i < to && behind_number(t->rows[i].name, like, length, number)) i++;
+  return i - from;
+}
+
+static bool rows_equal(const table *t, int64_t a, int64_t b, int64_t count, size_t length, long number, long next) {
+  for (int64_t k = 0; k < count; k++) {
+    const row *x = &t->rows[a + k], *y = &t->rows[b + k];
+    const char *p = behind_number(x->name, x->name, length, number), *q = behind_number(y->name, x->name, length, next);
+    if (!p || !q || strcmp(p, q) != 0 || strcmp(t->rests + x->rest, t->rests + y->rest) != 0) return false;
+  }
+  return true;
+}
+
+/* Adds rows; those of equal modules with consecutive numbers once, as "layers.0-11.weight". */
+static void add_rows(const table *t, int64_t from, int64_t to, int level) {
+  for (int64_t i = from; i < to;) {
+    const char *name = t->rows[i].name;
+    size_t digits, length = find_number(name, level, &digits);
+    const long first = digits ? strtol(name + length, NULL, 10) : 0;
+    const int64_t size = digits ? count_rows(t, i, to, name, length, first) : 1;
+    long more = 0;
+    while (digits && count_rows(t, i + (more + 1) * size, to, name, length, first + more + 1) == size &&
+           rows_equal(t, i, i + (more + 1) * size, size, length, first, first + more + 1))
+      more++;
+    if (digits && !more) add_rows(t, i, i + size, level + 1);
+    for (int64_t k = i; k < i + size && (more || !digits); k++) {
+      char group[256];
+      if (more)
+        (void)snprintf(group, sizeof group, "%.*s%ld-%ld%s", (int)length, name, first, first + more,
+                       t->rows[k].name + length + digits);
+      situ__text_add(t->out, "%-36s%s", more ? group : name, t->rests + t->rows[k].rest);
+      if (more) situ__text_add(t->out, "  %ld times", more + 1);
+      situ__text_add(t->out, "\n");
+    }
+    i += size * (more + 1);
+  }
+}
+
+static void add_table(situ__text *text, const names *n, const situ_move_unit *unit, int64_t count,
+                      const situ_nn_to_options *o) {
+  row *rows = situ__alloc((size_t)(count + 1) * sizeof *rows);
+  situ__text rests = { 0 };
+  for (int64_t i = 0; rows && i < count; i++) {
+    rows[i] = (row){ name_of(n, &unit[i]), rests.length };
+    add_rest(&rests, n, &unit[i], o);
+  }
+  if (rows && !rests.failed) add_rows(&(table){ rows, rests.data, text }, 0, count, 0);
+  else text->failed = true;
+  situ__text_free(&rests);
+  situ__free(rows);
 }
 
 static void describe(situ__text *text, const names *n, const situ_move_plan *moving, const situ_nn_to_options *o,
@@ -95,7 +201,7 @@ static void describe(situ__text *text, const names *n, const situ_move_plan *mov
   int64_t count;
   const situ_move_unit *unit = situ_move_plan_units(moving, &count);
   situ__text_add(text, "%-36s %-9s %-16s %-12s %10s\n", "storage of", "role", "device", "dtype", "bytes");
-  for (int64_t i = 0; i < count; i++) line(text, n, &unit[i], o);
+  add_table(text, n, unit, count, o);
   situ__text_add(text, "%lld storages move (%s, then %s) with %lld tensors that look at them; %lld stay\n",
                  (long long)p->storages, situ__bytes_text(p->bytes, before), situ__bytes_text(p->after, after),
                  (long long)p->handles, (long long)p->stay);

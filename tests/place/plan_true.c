@@ -245,6 +245,29 @@ static void the_largest_are_listed(void **unused) {
   situ_nn_free(net);
 }
 
+/* Twelve equal blocks are one, another after them is not; who shares a storage is named. */
+static void a_plan_shows_ties_and_groups_equal_blocks(void **unused) {
+  (void)unused;
+  situ_nn_module *net = situ_nn_module_dict(), *layers = situ_nn_module_list_of(0, NULL),
+                 *embed = situ_nn_embedding(50, 8, NULL);
+  for (int k = 0; k < 13; k++)
+    layers = situ_nn_append(
+        layers, situ_nn_sequential(situ_nn_linear(8, k < 12 ? 16 : 17, NULL), situ_nn_layer_norm(SITU_SHAPE(4), NULL)));
+  net = situ_nn_put(situ_nn_put(situ_nn_put(net, "embed", embed), "layers", layers), "head", situ_nn_retain(embed));
+  assert_non_null(net);
+  char text[8192];
+  assert_true(situ_place_plan_to_string(net, &(situ_nn_to_options){ .device = sim(0) }, NULL, text, sizeof text) > 0);
+  static const char *const has[] = {
+    "embed.weight                         parameter cpu -> sim:0     f32             1.6 KiB  tied: head.weight\n",
+    "layers.0-11.0.weight                 parameter cpu -> sim:0     f32               512 B  12 times\n",
+    "layers.0-11.1.bias                   parameter cpu -> sim:0     f32                16 B  12 times\nlayers.12.0.weight ",
+    "layers.12.1.bias                     parameter cpu -> sim:0     f32                16 B\n", "\n53 storages move"
+  };
+  for (size_t k = 0; k < sizeof has / sizeof *has; k++)
+    if (!strstr(text, has[k])) fail_msg("lacks \"%s\":\n%s", has[k], text);
+  situ_nn_free(net);
+}
+
 /* A weight that needs 17 MiB in whole blocks does not fit in a byte less, and the plan says so. */
 static void rounding_is_planned(void **unused) {
   (void)unused;
@@ -269,6 +292,7 @@ int main(void) {
     PAIR_TEST(a_full_device_can_be_emptied),
     PAIR_TEST(rounding_is_planned),
     PAIR_TEST(the_largest_are_listed),
+    PAIR_TEST(a_plan_shows_ties_and_groups_equal_blocks),
   };
   return cmocka_run_group_tests_name("place/plan_true", tests, NULL, NULL);
 }
