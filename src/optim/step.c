@@ -57,6 +57,7 @@ static bool ready_master(situ_optim *o, int64_t i, const double *value) {
   else if (!item->master) {
     situ_tensor *wide = situ_to_dtype(item->param, SITU_F32);
     if (!put_state(o, i, SITU_OPTIM_STATES - 1, &item->master, wide)) return false;
+    item->version = situ_version_of(item->param);
   } else if (!situ__optim_renew_master(item)) return false;
   const situ_dtype dtype = wanted ? SITU_F32 : situ_dtype_of(item->param);
   for (int k = 0; k < 3; k++)
