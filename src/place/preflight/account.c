@@ -1,5 +1,7 @@
 /* The memory of training: a clone makes two steps as a program does, so that all that is alive at one time is counted.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "place/preflight/check.h"
 #include "situ/sys/optimizer.h"
@@ -57,14 +59,27 @@ static void note_states(situ__preflight *p, const situ_optim *o) {
     for (int k = 0; k < SITU_OPTIM_STATES; k++) situ__preflight_present(p, situ_optim_state(o, i, k, NULL));
 }
 
+static void note_unknown(situ__preflight *p, int64_t optims, const char *why) {
+  char text[128];
+  (void)snprintf(text, sizeof text, "%s: the peak is without steps of optimisers", why);
+  if (optims) situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .note = true, .text = text });
+}
+
 /* The first step makes states, the second has them from its beginning. */
+static void run_steps(situ__preflight *p, training *t, const situ_nn_module *original) {
+  const int64_t count = t->options->optim_count;
+  situ__preflight_forget_peaks(p);
+  for (int64_t i = 0; i < count; i++) note_states(p, t->options->optims[i]);
+  const bool good = make_optims(t, original) && step(t) && (!count || step(t));
+  for (int64_t i = 0; t->optim && i < count; i++) situ_optim_free(t->optim[i]);
+  situ__free(t->optim);
+  situ_dry_tell(&p->dry);
+  if (!good) note_unknown(p, count, "a step here needs values");
+}
+
 void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial,
                            const situ_tree *inputs) {
   training t = { clone, trial->options, inputs, NULL };
-  situ__preflight_forget_peaks(p);
-  for (int64_t i = 0; i < t.options->optim_count; i++) note_states(p, t.options->optims[i]);
-  if (make_optims(&t, trial->module) && step(&t) && t.options->optim_count) SITU_IGNORE(step(&t));
-  for (int64_t i = 0; t.optim && i < t.options->optim_count; i++) situ_optim_free(t.optim[i]);
-  situ__free(t.optim);
-  situ_dry_tell(&p->dry);
+  if (clone == trial->module) note_unknown(p, t.options->optim_count, "a module here cannot be copied");
+  else run_steps(p, &t, trial->module);
 }

@@ -153,24 +153,6 @@ static situ_status weigh(const situ_nn_visit *at, void *payload) {
   return SITU_OK;
 }
 
-/* Whether the device has the memory of the run beside that of others, which stays. */
-static void fits(situ__preflight *p) {
-  for (int64_t i = 0; i < p->report.load_count; i++) {
-    const situ_place_load *load = &p->report.loads[i];
-    situ_device_properties has = { 0 };
-    char text[256], name[SITU_DEVICE_NAME_MAX], amount[2][SITU__BYTES_TEXT], other[SITU__BYTES_TEXT];
-    if (load->device.kind == SITU_META || situ_device_info(load->device, &has) != SITU_OK) continue;
-    const uint64_t out = has.memory_reserved - has.memory_cached, present = p->held[i].present;
-    const uint64_t others = out > present ? out - present : 0;
-    if (!has.memory_total || load->peak + others <= has.memory_total) continue;
-    situ__bytes_texts(has.memory_total, load->peak, amount);
-    (void)snprintf(text, sizeof text, "%s has %s of memory, and the peak of this run is %s%s%s%s",
-                   situ_device_name(load->device, name), amount[0], amount[1], others ? "; other tensors have " : "",
-                   others ? situ__bytes_text(others, other) : "", others ? " there" : "");
-    situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .status = SITU_E_NOMEM, .text = text });
-  }
-}
-
 static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
   if (!at->module->pending) return SITU_OK;
   char text[256];
@@ -241,8 +223,7 @@ static void run_module(void *payload) {
   p->counting = false;
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&once));
-  if (p->report.differentiated && !p->report.mistakes && m != c->trial->module)
-    situ__preflight_train(p, m, c->trial, in);
+  if (p->report.differentiated && !p->report.mistakes) situ__preflight_train(p, m, c->trial, in);
   situ_tree_free(in);
   SITU_IGNORE(situ_scope_end(&scope));
 }
@@ -302,7 +283,7 @@ bool situ__preflight_run(situ__preflight *p, const situ__trial *trial) {
   SITU_IGNORE(situ_scope_end(&scope));
   SITU_IGNORE(situ_set_default_device(before));
   note_kept(p, situ_dry_end(&p->dry));
-  fits(p);
+  situ__preflight_fits(p);
   (void)situ__errors_back(&own, NULL, 0);
   return true;
 }

@@ -4,6 +4,7 @@
 #define SITU_PLACE_CHECK_INSIDE_H
 
 #include "base/map.h"
+#include "base/text.h"
 #include "situ/place/check.h"
 #include "situ/sys/dry.h"
 
@@ -12,6 +13,9 @@ typedef struct situ__trail {
   char *from;   /* path of the module that created it, or of the parameter or buffer that it belongs to */
   int64_t edge; /* index of the copy that created it, until its first use; -1: none */
   bool stands;  /* it stands for memory that exists, which is counted in its place */
+  bool named;   /* `from` is of the parameter or buffer */
+  const situ_storage *storage;
+  struct situ__trail *next, **link; /* of all that are alive */
 } situ__trail;
 
 /* What the first fix of a finding does: moves a module or a variable, or lets operands be copied. */
@@ -30,8 +34,11 @@ typedef struct situ__preflight {
                                 its number in the report, from 1 */
   struct situ__held {
     uint64_t now, present; /* bytes of blocks; those of the run's that exist outside of it */
+    uint64_t limit;        /* what the run may have; 0: unknown */
+    situ__text full;       /* what is alive when it first has more */
   } * held;                /* as many as report.loads */
   situ__map present;       /* the storages that do */
+  situ__trail *trails;
   struct situ__trip {
     int64_t edge; /* index in the report */
     uint64_t bytes;
@@ -68,16 +75,9 @@ void situ__preflight_free(situ__preflight *p);
 void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial,
                            const situ_tree *inputs);
 
-/* ---- agree.c: makes fixes that move parts agree, over all findings, and tries them together. ---- */
-void situ__preflight_agree(situ__preflight *p, const situ__trial *trial);
-
-/* ---- note.c: recording ---- */
-void situ__preflight_watch(situ__preflight *p);
-/* Adds a finding; copies its strings, NULL is "". If the finding exists, counts it. Returns true if it is new. */
-bool situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);
-/* Begins backward from another result. */
-void situ__preflight_pass(situ__preflight *p);
-situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device);
+/* ---- memory.c: bytes of each device ---- */
+void situ__preflight_take(situ__preflight *p, situ_place_load *load, uint64_t bytes);
+void situ__preflight_give(situ__preflight *p, situ_device device, uint64_t bytes);
 /* Counts a storage that exists outside the run, once, in place of its copy (NULL: none): memory that many share, or
    that has another size than a copy would have. */
 void situ__preflight_stand(situ__preflight *p, const situ_storage *copy, const situ_storage *original);
@@ -85,6 +85,22 @@ void situ__preflight_stand(situ__preflight *p, const situ_storage *copy, const s
 void situ__preflight_present(situ__preflight *p, const situ_tensor *t);
 /* From here on peaks are of what follows. */
 void situ__preflight_forget_peaks(situ__preflight *p);
+/* Adds a mistake for each device that has less memory than the run needs beside that of others, which stays. */
+void situ__preflight_fits(situ__preflight *p);
+
+/* ---- agree.c: makes fixes that move parts agree, over all findings, and tries them together. ---- */
+void situ__preflight_agree(situ__preflight *p, const situ__trial *trial);
+
+/* ---- note.c: recording ---- */
+/* The path of the running module; the root's own name for the root. "": none is running. */
+enum { SITU__PREFLIGHT_PATH = 256 };
+const char *situ__preflight_running(const situ__preflight *p, char module[SITU__PREFLIGHT_PATH]);
+void situ__preflight_watch(situ__preflight *p);
+/* Adds a finding; copies its strings, NULL is "". If the finding exists, counts it. Returns true if it is new. */
+bool situ__preflight_add(situ__preflight *p, const situ_place_finding *finding);
+/* Begins backward from another result. */
+void situ__preflight_pass(situ__preflight *p);
+situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device);
 /* Sets the name of a storage's owner: "encoder.fc1.weight". */
 void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const char *path);
 

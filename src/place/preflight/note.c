@@ -6,9 +6,8 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "place/preflight/check.h"
-#include "situ/sys/shape.h"
 
-enum { PATH = 256, SITE = 256 };
+enum { PATH = SITU__PREFLIGHT_PATH, SITE = 256 };
 
 static situ__preflight *preflight_of(situ_dry *dry) { return (situ__preflight *)dry; }
 
@@ -131,10 +130,9 @@ static void found(situ_dry *dry) {
     note_remedies(p, &error);
 }
 
-/* The path of the running module; the root's own name for the root. "": none is running. */
-static const char *running(const situ__preflight *p, char module[PATH]) {
-  situ_nn_running(module, PATH);
-  if (!*module && p->counting && !p->backward) (void)snprintf(module, PATH, "%s", p->root);
+const char *situ__preflight_running(const situ__preflight *p, char module[SITU__PREFLIGHT_PATH]) {
+  situ_nn_running(module, SITU__PREFLIGHT_PATH);
+  if (!*module && p->counting && !p->backward) (void)snprintf(module, SITU__PREFLIGHT_PATH, "%s", p->root);
   return module;
 }
 
@@ -169,7 +167,7 @@ static void launched(situ_dry *dry, const char *op, situ_device device, const si
     char module[PATH];
     situ_place_edge *edge = &p->report.edges[trail->edge];
     trail->edge = -1;
-    const char *to = copied(p, running(p, module));
+    const char *to = copied(p, situ__preflight_running(p, module));
     if (!to || !*to) {
       situ__free((void *)to);
       continue;
@@ -179,77 +177,35 @@ static void launched(situ_dry *dry, const char *op, situ_device device, const si
   }
 }
 
-static void add_bytes(situ__preflight *p, situ_place_load *load, uint64_t bytes) {
-  uint64_t *now = &p->held[load - p->report.loads].now;
-  *now += bytes;
-  if (*now > load->peak) load->peak = *now;
-}
-
-static void subtract_bytes(situ__preflight *p, situ_device device, uint64_t bytes) {
-  situ_place_load *load = bytes ? situ__preflight_load(p, device) : NULL;
-  if (load) p->held[load - p->report.loads].now -= bytes;
-}
-
 static void note_storage(situ_dry *dry, situ_storage *storage, size_t block) {
   situ__preflight *p = preflight_of(dry);
   situ_place_load *load = situ__preflight_load(p, storage->device);
   situ__trail *trail = situ__alloc(sizeof *trail);
-  if (!load || !trail) p->failed = true;
-  if (load) add_bytes(p, load, block);
-  if (!trail) return;
   char module[PATH];
-  *trail = (situ__trail){ .edge = -1, .from = situ__strdup(running(p, module)) };
-  *situ_dry_note(storage) = trail;
+  if (!load || !trail) p->failed = true;
+  if (trail) {
+    *trail = (situ__trail){ .edge = -1,
+                            .from = situ__strdup(situ__preflight_running(p, module)),
+                            .storage = storage,
+                            .next = p->trails,
+                            .link = &p->trails };
+    if (p->trails) p->trails->link = &trail->next;
+    p->trails = trail;
+    *situ_dry_note(storage) = trail;
+  }
+  if (load) situ__preflight_take(p, load, block);
 }
 
 static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t block) {
   situ__preflight *p = preflight_of(dry);
   situ__trail *trail = *situ_dry_note(storage);
-  if (!trail || !trail->stands) subtract_bytes(p, device, block);
+  if (!trail || !trail->stands) situ__preflight_give(p, device, block);
   if (!trail) return;
   *situ_dry_note(storage) = NULL;
+  *trail->link = trail->next;
+  if (trail->next) trail->next->link = trail->link;
   situ__free(trail->from);
   situ__free(trail);
-}
-
-/* Counts a storage that exists outside the run as present, once. Returns its device's load, then and only then. */
-static situ_place_load *add_present(situ__preflight *p, const situ_storage *storage, size_t block) {
-  if (!block || situ__map_get(&p->present, storage)) return NULL;
-  situ_place_load *load = situ__preflight_load(p, storage->device);
-  if (!load || !situ__map_put(&p->present, storage, load)) p->failed = true;
-  if (load) p->held[load - p->report.loads].present += block;
-  return load;
-}
-
-/* The storage whose memory it is, and the bytes of its block; 0: of the run itself, or without memory. */
-static size_t whole_block(const situ_storage **storage) {
-  while ((*storage)->flags & SITU_STORAGE_SLICE) *storage = (*storage)->payload;
-  const bool none = (*storage)->flags & SITU_STORAGE_VOID || (*storage)->device.kind == SITU_META;
-  return none ? 0 : situ_storage_block(*storage);
-}
-
-void situ__preflight_present(situ__preflight *p, const situ_tensor *t) {
-  if (!t) return;
-  const situ_storage *storage = situ_desc(t)->storage;
-  const size_t block = whole_block(&storage);
-  (void)add_present(p, storage, block);
-}
-
-void situ__preflight_stand(situ__preflight *p, const situ_storage *copy, const situ_storage *original) {
-  const size_t block = whole_block(&original);
-  void **note = copy ? situ_dry_note(copy) : NULL;
-  situ__trail *trail = note ? *note : NULL;
-  if (!block || (copy && (!trail || trail->stands || !situ_device_equal(copy->device, original->device)))) return;
-  if (trail) {
-    trail->stands = true;
-    subtract_bytes(p, copy->device, situ_storage_block(copy));
-  }
-  situ_place_load *load = add_present(p, original, block);
-  if (load) add_bytes(p, load, block);
-}
-
-void situ__preflight_forget_peaks(situ__preflight *p) {
-  for (int64_t i = 0; i < p->report.load_count; i++) p->report.loads[i].peak = p->held[i].now;
 }
 
 void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const char *path) {
@@ -260,6 +216,7 @@ void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const
   if (!copy) return;
   situ__free(trail->from);
   trail->from = copy;
+  trail->named = true;
 }
 
 /* ---- copies --------------------------------------------------------------------------------- */
@@ -322,7 +279,7 @@ static void note_copy(situ_dry *dry, const situ_dry_copy *c) {
   const situ_place_edge edge = { .from = there                    ? there->to
                                          : before && before->from ? before->from
                                                                   : "",
-                                 .to = there ? there->from : running(p, module),
+                                 .to = there ? there->from : situ__preflight_running(p, module),
                                  .from_device = c->from,
                                  .to_device = c->to,
                                  .bytes = c->bytes,

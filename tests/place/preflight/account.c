@@ -171,24 +171,70 @@ OF(lion)
 OF(adafactor)
 OF(muon)
 #undef OF
+static situ_optim *master(situ_tree *p) {
+  situ_optim_options o = situ_optim_adam_defaults();
+  o.master_weights = true;
+  return situ_optim_adam(p, .001, &o);
+}
 static void all_optimisers_are_counted(void **state) {
   (void)state;
-  const struct mode all[] = { { "AdamW", adamw },   { "Adagrad", adagrad },    { "Adadelta", adadelta },
-                              { "Adamax", adamax }, { "NAdam", nadam },        { "RAdam", radam },
-                              { "Rprop", rprop },   { "ASGD", asgd },          { "Lion", lion },
-                              { "Muon", muon },     { "Adafactor", adafactor } };
+  const struct mode all[] = { { "AdamW", adamw },   { "Adagrad", adagrad },     { "Adadelta", adadelta },
+                              { "Adamax", adamax }, { "NAdam", nadam },         { "RAdam", radam },
+                              { "Rprop", rprop },   { "ASGD", asgd },           { "Lion", lion },
+                              { "Muon", muon },     { "Adafactor", adafactor }, { "Adam with f32 copies", master } };
   const situ_nn_linear_options plain = { .no_bias = true };
   for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
     situ_scope scope;
     situ_scope_begin(&scope);
     situ_nn_module *m = SEQ(situ_nn_linear(64, 100, &plain), situ_nn_relu(), situ_nn_linear(100, 30, &plain));
-    expect_ok(situ_nn_to(m, there()));
-    situ_tree *in = SITU_TREE(situ_randn(SITU_SHAPE(16, 64), &(situ_options){ .device = there() }));
+    const situ_options o = { .device = there(), .dtype = all[k].make == master ? SITU_BF16 : SITU_F32 };
+    expect_ok(situ_nn_to_with(m, &(situ_nn_to_options){ .device = o.device, .dtype = o.dtype }));
+    situ_tree *in = SITU_TREE(situ_randn(SITU_SHAPE(16, 64), &o));
     goal g = { SUM, NULL };
     const uint64_t need = smallest_budget(m, in, &all[k], &g);
     if (predicted(m, in, &all[k], &g, NULL) != need) fail_msg("%s", all[k].name);
     situ_tree_free(in);
     situ_nn_free(m);
+    expect_ok(situ_scope_end(&scope));
+  }
+}
+
+typedef struct spread {
+  situ_nn_module base;
+  situ_nn_module *first, *last;
+} spread;
+static situ_tensor *spread_forward(situ_nn_module *self, situ_tensor *x) {
+  spread *m = (spread *)self;
+  return situ_nn_forward(m->last, situ_to(situ_nn_forward(m->first, x), test_device_at(1)));
+}
+static const situ_nn_type spread_type = { .name = "Spread", .size = sizeof(spread), .forward = spread_forward };
+
+static void both_devices_of_a_spread_model_are_counted(void **state) {
+  (void)state;
+  for (const struct mode *mode = modes + 1; mode < modes + MODES; mode++) {
+    situ_scope scope;
+    situ_scope_begin(&scope);
+    spread *m = situ_nn_alloc(&spread_type);
+    situ_nn_child(m, first, SEQ(LIN(100, 200), situ_nn_relu(), LIN(200, 150)));
+    situ_nn_child(m, last, SEQ(situ_nn_layer_norm(SITU_SHAPE(150), NULL), LIN(150, 60), situ_nn_tanh(), LIN(60, 20)));
+    assert_non_null(situ_nn_done(m));
+    for (int i = 0; i < 2; i++) expect_ok(situ_nn_to(i ? m->last : m->first, test_device_at(i)));
+    situ_tree *in = SITU_TREE(situ_randn(SITU_SHAPE(64, 100), &(situ_options){ .device = there() }));
+    goal g = { SUM, NULL };
+    for (int i = 0; i < 2; i++) expect_ok(situ_empty_cache(test_device_at(i)));
+    expect_ok(real_run(&m->base, in, mode, &g));
+    situ_optim *o = mode->make(situ_nn_parameters(&m->base));
+    situ_place_report r;
+    expect_ok(situ_place_check(&m->base, in, &(situ_place_check_options){ .optims = &o, .optim_count = 1 }, &r));
+    assert_int_equal(r.load_count, 2);
+    for (int i = 0; i < 2; i++) {
+      const situ__block_cache *cache = situ__block_cache_of(r.loads[i].device);
+      assert_int_equal(r.loads[i].peak, cache->highest > cache->before ? cache->highest : cache->before);
+    }
+    situ_place_report_free(&r);
+    situ_optim_free(o);
+    situ_tree_free(in);
+    situ_nn_free(&m->base);
     expect_ok(situ_scope_end(&scope));
   }
 }
@@ -259,6 +305,35 @@ static void a_run_that_fits_is_told_from_one_that_does_not(void **state) {
   expect_ok(situ_scope_end(&scope));
 }
 
+/* Where it is full, and what is largest there. */
+static void a_full_device_is_described(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_nn_module *m = mlp();
+  expect_ok(situ_nn_to(m, there()));
+  situ_tree *in = SITU_TREE(input_of(&kinds[0]));
+  situ_place_report r;
+  for (int training = 0; training < 2; training++) {
+    expect_ok(situ_sim_budget(there().index, training ? 5000000 : 1950000));
+    situ_optim *o = training ? adam(situ_nn_parameters(m)) : NULL;
+    expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .optims = &o, .optim_count = training }, &r));
+    assert_int_equal(r.mistakes, 1);
+    const char *wanted = training
+                             ? "\nit is full behind forward; largest then: tensor (1.0 MiB), gradient (1.0 MiB)"
+                             : "\nit is full in 2; largest then: 2.weight (1.0 MiB), 0.weight (512.0 KiB), made in 2 "
+                               "(128.0 KiB)";
+    const char *moment = training ? "0.weight.exp_avg (512.0 KiB)" : "";
+    if (!strstr(r.findings[0].text, wanted) || !strstr(r.findings[0].text, moment)) fail_msg("%s", r.findings[0].text);
+    situ_place_report_free(&r);
+    situ_optim_free(o);
+  }
+  expect_ok(situ_sim_reset(there().index));
+  situ_tree_free(in);
+  situ_nn_free(m);
+  expect_ok(situ_scope_end(&scope));
+}
+
 /* What exists of a run is not needed once more: states and gradients in the middle of a step. */
 static void a_run_in_the_middle_of_training_fits_where_it_runs(void **state) {
   (void)state;
@@ -303,6 +378,26 @@ static void a_wrong_loss_is_found(void **state) {
   expect_ok(situ_scope_end(&scope));
 }
 
+static void a_peak_without_steps_is_said(void **state) {
+  (void)state;
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_nn_module *m = tiny();
+  situ_tree *in = SITU_TREE(situ_ones(SITU_SHAPE(2, 16), NULL));
+  situ_optim *o = situ_optim_lbfgs(situ_nn_parameters(m), 1, NULL);
+  situ_place_report r;
+  expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .optims = &o, .optim_count = 1 }, &r));
+  assert_int_equal(r.mistakes, 0);
+  assert_int_equal(r.finding_count, 1);
+  assert_int_equal(r.findings[0].problem, SITU_PLACE_MEMORY);
+  assert_non_null(strstr(r.findings[0].text, "the peak is without steps of optimisers"));
+  situ_place_report_free(&r);
+  situ_optim_free(o);
+  situ_tree_free(in);
+  situ_nn_free(m);
+  expect_ok(situ_scope_end(&scope));
+}
+
 static void optimisers_are_checked(void **state) {
   (void)state;
   situ_scope scope;
@@ -324,10 +419,13 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(the_peak_is_the_smallest_budget),
     PAIR_TEST(all_optimisers_are_counted),
+    PAIR_TEST(both_devices_of_a_spread_model_are_counted),
     PAIR_TEST(a_program_is_known_before_it_is_loaded),
     PAIR_TEST(a_run_that_fits_is_told_from_one_that_does_not),
+    PAIR_TEST(a_full_device_is_described),
     PAIR_TEST(a_run_in_the_middle_of_training_fits_where_it_runs),
     PAIR_TEST(a_wrong_loss_is_found),
+    PAIR_TEST(a_peak_without_steps_is_said),
     PAIR_TEST(optimisers_are_checked),
   };
   return cmocka_run_group_tests_name("place/preflight/account", tests, NULL, NULL);
