@@ -20,7 +20,7 @@ void __sanitizer_cov_trace_pc(void) { blocks++; }
 
 typedef struct model {
   int size;
-  situ_nn_module *net, *program;
+  situ_nn_module *net, *program, *loose;
   situ_tensor *x;
   situ_tree *inputs, *state;
   situ_optim *optim;
@@ -30,6 +30,27 @@ static situ_nn_module *make(int size) {
   situ_nn_module *net = situ_nn_sequential_of(0, NULL);
   for (int k = 0; k < size; k++)
     net = situ_nn_append(net, situ_nn_linear(WIDTH, WIDTH, &(situ_nn_linear_options){ .no_bias = true }));
+  assert_non_null(net);
+  return net;
+}
+
+/* A layer with a second one in a field, as an average has it, that is not registered. */
+typedef struct unit {
+  situ_nn_module base;
+  situ_nn_module *layer, *average;
+} unit;
+static void unit_release(situ_nn_module *self) { situ_nn_free(((unit *)self)->average); }
+static const situ_nn_type unit_type = { .name = "Unit", .size = sizeof(unit), .release = unit_release };
+
+static situ_nn_module *make_loose(int size) {
+  situ_nn_module *net = situ_nn_sequential_of(0, NULL);
+  for (int k = 0; k < size; k++) {
+    unit *m = situ_nn_alloc(&unit_type);
+    situ_nn_child(m, layer, situ_nn_linear(WIDTH, WIDTH, NULL));
+    m->average = situ_nn_linear(WIDTH, WIDTH, NULL);
+    situ_set_name(situ_nn_get_tensor(m->average, "weight"), "average.weight");
+    net = situ_nn_append(net, situ_nn_done(m));
+  }
   assert_non_null(net);
   return net;
 }
@@ -53,6 +74,10 @@ static void move_model(model *m) {
 static void lint(model *m) {
   situ_optim *const optims[] = { m->optim };
   expect_ok(situ_place_lint(m->net, &(situ_lint_options){ .optims = optims, .optim_count = 1 }));
+}
+static void lint_loose(model *m) {
+  assert_int_equal(situ_place_lint(m->loose, NULL), SITU_E_STATE);
+  situ_error_clear();
 }
 static void check(model *m) { expect_ok(situ_place_check(m->net, m->inputs, NULL, NULL)); }
 static void plan(model *m) {
@@ -112,6 +137,7 @@ static const struct call {
               { "get_tensor", look_up },
               { "to sim:0 and back", move_model },
               { "place_lint", lint },
+              { "place_lint of loose layers", lint_loose },
               { "place_check", check },
               { "place_plan", plan },
               { "place_svg", draw },
@@ -132,6 +158,7 @@ enum { CALLS = sizeof calls / sizeof *calls };
 static void count_blocks(int size, uint64_t counts[CALLS]) {
   model m = { .size = size, .net = make(size), .x = situ_ones(SITU_SHAPE(1, WIDTH), NULL) };
   m.inputs = situ_tree_of(1, &m.x);
+  m.loose = make_loose(size);
   m.state = situ_nn_state_dict(m.net);
   m.optim = situ_optim_sgd(situ_nn_parameters(m.net), 1e-3, NULL);
   for (int k = 0; k < CALLS; k++) {
@@ -146,6 +173,7 @@ static void count_blocks(int size, uint64_t counts[CALLS]) {
   situ_tree_free(m.state);
   situ_tree_free(m.inputs);
   situ_nn_free(m.program);
+  situ_nn_free(m.loose);
   situ_nn_free(m.net);
 }
 

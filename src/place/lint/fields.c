@@ -64,18 +64,26 @@ typedef struct origin {
   bool seen;
 } origin;
 
+/* Of all registered tensors, once; the first of a name counts. */
+static bool gather_names(situ__lint *l) {
+  for (int64_t i = l->names.count ? l->count : 0; i < l->count; i++) {
+    const char *name = l->parts[i].tensor ? situ_name(l->parts[i].tensor) : "";
+    if (*name && situ__names_get(&l->names, name) < 0 && !situ__names_put(&l->names, name, (int32_t)i))
+      return situ__no_memory(l->op, sizeof name), false;
+  }
+  return true;
+}
+
 static situ_status look_at_name(const situ_nn_visit *at, void *payload) {
   origin *o = payload;
   const char *name = situ_name(at->tensor);
   o->seen = true;
   if (strlen(name) <= strlen(at->path)) return SITU_E_STATE; /* it has never been a part */
-  for (int64_t i = 0; i < o->l->count && !o->part; i++) {
-    const situ__part *p = &o->l->parts[i];
-    if (!p->tensor || strcmp(situ_name(p->tensor), name) != 0 || situ_numel(p->tensor) != situ_numel(at->tensor))
-      continue;
-    o->part = p;
-    o->length = (int)(strlen(p->path) - strlen(at->path)) - 1;
-  }
+  const int32_t number = situ__names_get(&o->l->names, name);
+  const situ__part *p = number < 0 ? NULL : &o->l->parts[number];
+  if (!p || situ_numel(p->tensor) != situ_numel(at->tensor)) return SITU_E_STATE;
+  o->part = p;
+  o->length = (int)(strlen(p->path) - strlen(at->path)) - 1;
   return SITU_E_STATE; /* ends the walk */
 }
 
@@ -94,6 +102,7 @@ static bool copied_module(situ__lint *l, const situ__part *p, size_t at, const s
 static bool loose_module(situ__lint *l, const situ__part *p, size_t at, situ_nn_module *m) {
   origin o = { .l = l };
   if (!situ__map_put(&l->told, m, (void *)m)) return situ__no_memory(l->op, sizeof(void *)), false;
+  if (!gather_names(l)) return false;
   if (situ_nn_walk(m, SITU_NN_VISIT_TENSORS, look_at_name, &o) != SITU_OK && !o.seen) return false;
   if (o.part && o.length > 0) return copied_module(l, p, at, m, &o);
   return situ__lint_add(l, SITU_LINT_MODULE, SITU_LINT_WARNING, p, NULL, NULL,
@@ -173,13 +182,21 @@ static bool strays(situ__lint *l, const situ__part *p) {
   return true;
 }
 
-/* The part that was built when x was made, if it is the module's; NULL. */
-static const situ__part *maker_of(const situ__lint *l, const situ_nn_module *x) {
+/* By number; a clone has none. */
+static bool gather_makers(const situ__lint *l, situ__map *makers) {
   for (int64_t i = 0; i < l->count; i++) {
     const situ__part *p = &l->parts[i];
-    if (!p->tensor && !p->again && p->module->number == x->within && x->number < p->module->done) return p;
+    const void *number = (const void *)(uintptr_t)p->module->number;
+    if (!p->tensor && !p->again && number && !situ__map_put(makers, number, (void *)p))
+      return situ__no_memory(l->op, sizeof *p), false;
   }
-  return NULL;
+  return true;
+}
+
+/* The part that was built when x was made, if it is the module's; NULL. */
+static const situ__part *maker_of(const situ__map *makers, const situ_nn_module *x) {
+  const situ__part *p = x->within ? situ__map_get(makers, (const void *)(uintptr_t)x->within) : NULL;
+  return p && x->number < p->module->done ? p : NULL;
 }
 
 /* Modules that were created with the module, that a static variable has, say. */
@@ -188,10 +205,11 @@ static bool stray_modules(situ__lint *l) {
   const situ_nn_module **list = situ__alloc((size_t)(most + 1) * sizeof *list);
   if (!list) return situ__no_memory(l->op, (size_t)(most + 1) * sizeof *list), false;
   const int64_t all = situ_nn_unheld(list, most);
-  bool good = true;
+  situ__map makers = { 0 };
+  bool good = !all || gather_makers(l, &makers);
   for (int64_t i = 0; i < all && i < most && good; i++) {
     const situ_nn_module *x = list[i];
-    const situ__part *p = situ_nn_is_module(x) ? maker_of(l, x) : NULL;
+    const situ__part *p = situ_nn_is_module(x) ? maker_of(&makers, x) : NULL;
     if (!p || situ__map_get(&l->told, x)) continue;
     const situ__found what = situ__lint_look(l, p->module, x);
     if (what != SITU__LOOSE_MODULE) {
@@ -204,6 +222,7 @@ static bool stray_modules(situ__lint *l) {
                           x->type->name) &&
            situ__lint_fix(l, "situ_nn_add_child(&m->base, name, NULL, situ_nn_retain(module));");
   }
+  situ__map_free(&makers);
   situ__free(list);
   return good;
 }

@@ -170,6 +170,7 @@ static void free_lint(situ__lint *l) {
   situ__map_free(&l->on);
   situ__map_free(&l->inside);
   situ__names_free(&l->paths);
+  situ__names_free(&l->names);
   situ__map_free(&l->moves);
   situ__map_free(&l->told);
 }

@@ -30,6 +30,7 @@ typedef struct situ__lint {
   situ__map inside; /* the modules of `outer`, which is one that a field pointed to and that is not registered */
   const void *outer;
   situ__names paths; /* of tensors, once they are asked for */
+  situ__names names; /* own names of tensors -> index of the first part, once they are asked for */
   situ_lint_finding *findings;
   int64_t found, findings_capacity;
   bool ignored; /* the last finding was of an ignored kind */
