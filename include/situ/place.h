@@ -7,6 +7,7 @@
 #include "place/draw.h"
 #include "place/explain.h"
 #include "place/lint.h"
+#include "place/mend.h"
 #include "place/move.h"
 
 #endif

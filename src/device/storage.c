@@ -127,7 +127,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
   if (old.recipe) situ__device_up.release_recipe(old.recipe);
   storage->flags &= ~whose;
   if (shared) {
-    storage->data = (char *)source->data + at;
+    storage->data = source->data ? (char *)source->data + at : NULL; /* a dry run has none */
     storage->payload = source;
     storage->flags |= SITU_STORAGE_SLICE;
   } else {

@@ -272,6 +272,53 @@ static void all_fixes_of_a_report_mend_together(void **state) {
   assert_true(wrong > programs / 2 && several > programs / 4);
 }
 
+/* ---- one answer ---- */
+
+/* Makes all statements but one, and runs. */
+static bool runs_with(program *p, const situ_place_fixes *f, int64_t without) {
+  for (int64_t i = 0; i < f->count; i++)
+    if (i != without) make_statement(p, f->statements[i].code);
+  return run(p);
+}
+
+static bool try_answer(uint64_t seed) {
+  uint64_t before[3], after[3], most = 0, all = 0;
+  situ_place_fixes f;
+  situ_scope s;
+  situ_scope_begin(&s);
+  program p = make(seed);
+  situ_tree *in = situ_tree_tensor(p.x);
+  expect_ok(situ_place_mend(p.model, in, NULL, &f));
+  assert_int_equal(f.left, 0);
+  assert_true(!f.mistakes == !f.count);
+  weigh(&p, before);
+  for (int64_t without = f.count - 1; without >= -1; without--) {
+    program own = make(seed);
+    if (runs_with(&own, &f, without) != (without < 0))
+      fail_msg("program %d: statement %d of %d: %s", (int)seed, (int)without, (int)f.count, situ_error_message());
+    situ_error_clear();
+    weigh(&own, after);
+    situ_nn_free(own.model);
+  }
+  for (int d = 0; d < 3; d++) all += before[d], most = before[d] > most ? before[d] : most;
+  assert_int_equal(f.bytes, bytes_away(before, after));
+  assert_in_range(f.bytes, 0, all - most);
+  const bool wrong = f.mistakes > 0;
+  situ_place_fixes_free(&f);
+  situ_tree_free(in);
+  situ_nn_free(p.model);
+  SITU_IGNORE(situ_scope_end(&s));
+  return wrong;
+}
+
+static void one_answer_moves_the_fewest_bytes(void **state) {
+  (void)state;
+  const int programs = getenv("SITU_TEST_ALL") ? 5000 : 300;
+  int wrong = 0;
+  for (int seed = 0; seed < programs; seed++) wrong += try_answer((uint64_t)seed);
+  assert_in_range(wrong, programs / 2 + 1, programs - 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(a_finding_has_the_lines_of_the_program),
@@ -279,6 +326,7 @@ int main(void) {
     MODULE_TEST(the_fewest_bytes_move),
     MODULE_TEST(a_map_stays_and_the_other_choice_is_one),
     MODULE_TEST(all_fixes_of_a_report_mend_together),
+    MODULE_TEST(one_answer_moves_the_fewest_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

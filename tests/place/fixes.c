@@ -21,7 +21,7 @@ typedef struct statement {
   situ_fix_action action;
   int choice;
   size_t field;
-  char target[256], device[16], dtype[8], operand[256], code[400];
+  char target[256], device[16], dtype[8], code[400];
   bool copies[3];
 } statement;
 
@@ -74,8 +74,13 @@ static situ_tensor *net_forward(situ_nn_module *self, situ_tensor *x) {
   return x;
 }
 static void net_release(situ_nn_module *self) { free(((net *)self)->heap); }
+static situ_status net_copy(situ_nn_module *copy, const situ_nn_module *self) {
+  situ_nn_module **heap = calloc(PARTS, sizeof *heap);
+  ((net *)copy)->heap = memcpy(heap, ((const net *)self)->heap, PARTS * sizeof *heap);
+  return SITU_OK;
+}
 static const situ_nn_type net_type = {
-  .name = "Net", .size = sizeof(net), .forward = net_forward, .release = net_release
+  .name = "Net", .size = sizeof(net), .forward = net_forward, .release = net_release, .copy = net_copy
 };
 
 static situ_status count(situ_nn_module *m, situ_tree **in, situ_tree **out, void *payload) {
@@ -134,12 +139,16 @@ static situ_nn_module *find(situ_nn_module *model, const char *path) {
   return NULL;
 }
 
-/* The path up to a module's tensor, without the tensor. */
-static situ_nn_module *root_of(const char *tensor) {
-  char path[256];
-  (void)snprintf(path, sizeof path, "%s", tensor);
-  path[strcspn(path, ".")] = 0;
-  return find(NULL, path);
+/* The module of one field, or all that lie behind the pointer. */
+static void make_child(situ_nn_module *owner, const statement *s) {
+  const net *m = (const net *)owner;
+  situ_nn_module **field = s->field ? (situ_nn_module **)((char *)owner + s->field) : NULL;
+  for (int k = 0; k < (field ? 1 : PARTS); k++) {
+    char name[32];
+    situ_nn_module *child = field ? *field : m->heap[k];
+    (void)snprintf(name, sizeof name, "late%d_%d", (int)s->field, k);
+    if (child) assert_non_null(situ_nn_add_child(owner, name, field, situ_nn_retain(child)));
+  }
 }
 
 /* "where the module is made" */
@@ -156,10 +165,7 @@ static void make_registrations(situ_nn_module *model) {
       memcpy(&t, field, sizeof t);
       assert_non_null(situ_nn_add_tensor(owner, "late_buffer", (situ_tensor **)field, t, SITU_NN_BUFFER));
     } else {
-      situ_nn_module *child = root_of(s->operand);
-      assert_non_null(child);
-      assert_non_null(
-          situ_nn_add_child(owner, "late_child", s->field ? (situ_nn_module **)field : NULL, situ_nn_retain(child)));
+      make_child(owner, s);
     }
   }
 }
@@ -215,22 +221,35 @@ static void place(situ_nn_module *model) {
   else expect_ok(situ_nn_to(situ_nn_get_submodule(model, path), d));
 }
 
-/* Runs program `seed` with a choice of fixes; true: it came to its end. *done: how far it came. */
-static bool run(uint64_t seed, int choice, int *done) {
+/* Makes program `seed` with a choice of fixes. The scope has its tensors. */
+static situ_nn_module *begin(uint64_t seed, int choice, situ_scope *s, situ_tensor **x) {
   p.random = seed * 2654435761u + 12345;
   p.net_count = p.loose_count = p.done = 0;
   p.choice = choice;
-  situ_scope s;
-  situ_setting before;
-  situ_scope_begin(&s);
+  situ_scope_begin(s);
   situ_nn_module *model = situ_nn_set_name(make_net(2), "model");
   assert_non_null(model);
   cast(model);
   make_registrations(model);
   place(model);
   situ_options options = { .device = device(draw(3)), .dtype = draw(6) ? SITU_F32 : SITU_F64 };
-  situ_tensor *x = line(situ_ones(SITU_SHAPE(2, WIDTH), &options), "x");
+  *x = line(situ_ones(SITU_SHAPE(2, WIDTH), &options), "x");
   make_moves(model);
+  return model;
+}
+
+static void end(situ_nn_module *model, situ_scope *s) {
+  situ_nn_free(model);
+  for (int i = 0; i < p.loose_count; i++) situ_nn_free(p.loose[i]);
+  SITU_IGNORE(situ_scope_end(s));
+}
+
+/* Runs program `seed` with a choice of fixes; true: it came to its end. *done: how far it came. */
+static bool run(uint64_t seed, int choice, int *done) {
+  situ_scope s;
+  situ_setting before;
+  situ_tensor *x;
+  situ_nn_module *model = begin(seed, choice, &s, &x);
   situ_policy_begin(&before, allowed());
   situ_tensor *y = situ_nn_forward(model, x);
   situ_policy_end(&before);
@@ -240,9 +259,7 @@ static bool run(uint64_t seed, int choice, int *done) {
   if (choice >= 0) situ_error_clear();
   else if (!good && situ_error() != SITU_E_DEVICE && situ_error() != SITU_E_DTYPE)
     fail_msg("program %d: %s", (int)seed, situ_error_message());
-  situ_nn_free(model);
-  for (int i = 0; i < p.loose_count; i++) situ_nn_free(p.loose[i]);
-  SITU_IGNORE(situ_scope_end(&s));
+  end(model, &s);
   return good;
 }
 
@@ -260,7 +277,6 @@ static int keep(const situ_error_report *r) {
     (void)snprintf(s->device, sizeof s->device, "%s", f->device);
     (void)snprintf(s->dtype, sizeof s->dtype, "%s", f->dtype);
     (void)snprintf(s->code, sizeof s->code, "%s", f->code);
-    (void)snprintf(s->operand, sizeof s->operand, "%s", f->operand >= 0 ? r->operands[f->operand].tensor : "");
     assert_non_null(strstr(r->fix, f->code));
     if (f->choice >= choices) choices = f->choice + 1;
   }
@@ -300,7 +316,83 @@ static void every_fix_of_a_model_mends(void **state) {
   for (int i = 0; i <= SITU_FIX_POLICY; i++) assert_true(of[i] > 0);
 }
 
+/* ---- one answer to all mistakes ---- */
+
+/* The statement's code, from its record. */
+static void expect_code(const situ_place_statement *s) {
+  char code[256] = "", device[SITU_DEVICE_NAME_MAX], module[128], dtype[16];
+  const char *below = strchr(s->target, '.'), *name = s->target;
+  (void)snprintf(dtype, sizeof dtype, "%s", s->dtype == SITU_F64 ? "SITU_F64" : "SITU_F32");
+  (void)snprintf(module, sizeof module, below ? "situ_nn_get_submodule(%.*s, \"%s\")" : "%.*s", (int)strcspn(name, "."),
+                 name, below ? below + 1 : "");
+  situ_device_name(s->device, device);
+  switch (s->action) {
+  case SITU_FIX_TO: (void)snprintf(code, sizeof code, "%s = situ_to(%s, situ_dev(\"%s\"));", name, name, device); break;
+  case SITU_FIX_TO_DTYPE: (void)snprintf(code, sizeof code, "%s = situ_to_dtype(%s, %s);", name, name, dtype); break;
+  case SITU_FIX_NN_TO: (void)snprintf(code, sizeof code, "situ_nn_to(%s, situ_dev(\"%s\"));", module, device); break;
+  case SITU_FIX_NN_TO_DTYPE: (void)snprintf(code, sizeof code, "situ_nn_to_dtype(%s, %s);", module, dtype); break;
+  case SITU_FIX_BUFFER: assert_non_null(strstr(s->code, "situ_nn_buffer(m, ")); return;
+  case SITU_FIX_CHILD: assert_non_null(strstr(s->code, "situ_nn_child(m, ")); return;
+  case SITU_FIX_POLICY: fail_msg("a policy is not a fix");
+  }
+  assert_string_equal(s->code, code);
+}
+
+/* Takes the statements that mend program `seed`; returns its number of mistakes. */
+static int64_t find_answer(uint64_t seed, char *text, size_t size) {
+  situ_scope s;
+  situ_tensor *x;
+  situ_place_fixes fixes;
+  situ_nn_module *model = begin(seed, -1, &s, &x);
+  situ_tree *in = situ_tree_tensor(x);
+  expect_ok(situ_place_mend(model, in, NULL, &fixes));
+  assert_true(situ_place_fixes_to_string(&fixes, text, size) < (int64_t)size);
+  if (fixes.left) {
+    situ_place_report r;
+    expect_ok(situ_place_check(model, in, NULL, &r));
+    situ_place_report_print(&r);
+    fail_msg("program %d: %s", (int)seed, text);
+  }
+  const int64_t mistakes = fixes.mistakes;
+  p.fixes = 0;
+  for (int64_t i = 0; i < fixes.count; i++) {
+    const situ_place_statement *from = &fixes.statements[i];
+    assert_in_range(p.fixes, 0, STATEMENTS - 1);
+    statement *to = &p.fix[p.fixes++];
+    expect_code(from);
+    assert_non_null(strstr(text, from->code));
+    *to = (statement){ .action = from->action, .field = from->field };
+    (void)snprintf(to->target, sizeof to->target, "%s", from->target);
+    (void)snprintf(to->dtype, sizeof to->dtype, "%s", situ_dtype_name(from->dtype));
+    if (from->device.kind) situ_device_name(from->device, to->device);
+  }
+  situ_place_fixes_free(&fixes);
+  situ_tree_free(in);
+  end(model, &s);
+  return mistakes;
+}
+
+static void one_answer_mends_a_model(void **state) {
+  (void)state;
+  const int programs = getenv("SITU_TEST_ALL") ? 10000 : 500;
+  int wrong = 0, of[SITU_FIX_POLICY + 1] = { 0 };
+  for (int seed = 0; seed < programs; seed++) {
+    char text[4000];
+    int done;
+    p.fixes = 0;
+    const int64_t mistakes = find_answer((uint64_t)seed, text, sizeof text);
+    assert_true(!mistakes == !p.fixes);
+    wrong += mistakes > 0;
+    for (int i = 0; i < p.fixes; i++) of[p.fix[i].action]++;
+    if (!run((uint64_t)seed, 0, &done)) fail_msg("program %d: %sdoes not mend:\n%s", seed, text, p.second);
+  }
+  printf("%d programs, %d wrong: to %d, to_dtype %d, nn_to %d, nn_to_dtype %d, buffer %d, child %d\n", programs, wrong,
+         of[0], of[1], of[2], of[3], of[4], of[5]);
+  assert_true(wrong > programs / 4 && wrong < programs);
+  for (int i = 0; i < SITU_FIX_POLICY; i++) assert_true(of[i] > 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(every_fix_of_a_model_mends) };
+  const struct CMUnitTest tests[] = { MODULE_TEST(every_fix_of_a_model_mends), MODULE_TEST(one_answer_mends_a_model) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

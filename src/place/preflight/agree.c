@@ -1,6 +1,7 @@
 /* Fixes of one report agree: where findings move parts of a model, all parts and inputs meet on one device, that of
    most of their bytes, and the fixes are tried together before they are shown.
    SPDX-License-Identifier: MIT */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,44 +23,68 @@ static bool mends(const situ__preflight *p, const situ__trial *trial) {
 }
 
 static bool whole_mends(const situ__preflight *p, const situ__trial *as_it_is, situ_device to) {
-  const situ__remedy whole = { .path = (char *)(uintptr_t)p->root, .to = to };
   situ__trial trial = *as_it_is;
-  trial.moves = &whole;
-  trial.move_count = 1;
-  trial.inputs_to = to;
-  return mends(p, &trial);
+  trial.made = (situ__remedies){ 0 };
+  const bool good = situ__preflight_whole(&trial, to, SITU_DTYPE_DEFAULT, &trial.made) && mends(p, &trial);
+  situ__remedies_free(&trial.made);
+  return good;
 }
 
 /* ---- text ---- */
 
-typedef struct statements {
-  situ__text text;
-  situ_device to;
-  char where[256];
-} statements;
+void situ__preflight_line(situ__text *text, const situ_place_statement *s) {
+  situ__text_add(text, "%s%s%s", s->code, *s->where ? "   " : "", s->where);
+}
 
-static situ_status move_input(const char *path, situ_tensor *t, void *payload) {
-  statements *s = payload;
-  char device[SITU_DEVICE_NAME_MAX];
+typedef struct whole {
+  situ_device to;   /* {0}: all stay */
+  situ_dtype dtype; /* 0: all stay */
+  char where[256];
+  situ__remedies *all;
+} whole;
+
+/* "model" or "x", to a device or a dtype. */
+static bool add_statement(const whole *w, situ_fix_action action, const char *target, const char *name,
+                          uint64_t bytes) {
+  char device[SITU_DEVICE_NAME_MAX], code[256], dtype[24], assigned[120] = "";
+  const bool module = action == SITU_FIX_NN_TO || action == SITU_FIX_NN_TO_DTYPE;
+  const bool cast = action == SITU_FIX_TO_DTYPE || action == SITU_FIX_NN_TO_DTYPE;
+  (void)snprintf(dtype, sizeof dtype, "SITU_%s", situ_dtype_name(w->dtype));
+  for (char *c = dtype; *c; c++) *c = (char)toupper((unsigned char)*c);
+  if (!module) (void)snprintf(assigned, sizeof assigned, "%.100s = ", name);
+  (void)snprintf(code, sizeof code, cast ? "%ssitu_%sto_dtype(%.100s, %s);" : "%ssitu_%sto(%.100s, situ_dev(\"%s\"));",
+                 assigned, module ? "nn_" : "", name, cast ? dtype : situ_device_name(w->to, device));
+  return situ__remedies_add(w->all, &(situ__remedy){ .does = { .action = action,
+                                                               .device = cast ? (situ_device){ 0 } : w->to,
+                                                               .dtype = cast ? w->dtype : SITU_DTYPE_DEFAULT,
+                                                               .bytes = bytes,
+                                                               .target = target,
+                                                               .code = code,
+                                                               .where = w->where } });
+}
+
+static situ_status bring_input(const char *path, situ_tensor *t, void *payload) {
+  const whole *w = payload;
   const situ_device now = situ_device_of(t);
-  const char *key = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
-  const char *name = *situ_name(t) ? situ_name(t) : *key && !strchr("0123456789", *key) ? key : "x";
-  if (now.kind != SITU_META && !situ_device_equal(now, s->to))
-    situ__text_add(&s->text, "\n%s = situ_to(%s, situ_dev(\"%s\"));%s", name, name, situ_device_name(s->to, device),
-                   s->where);
-  return SITU_OK;
+  const char *name = situ__input_name(path, t);
+  const bool casts = w->dtype && situ_dtype_is_floating(situ_dtype_of(t)) && situ_dtype_of(t) != w->dtype;
+  const bool moves = w->to.kind && now.kind != SITU_META && !situ_device_equal(now, w->to);
+  const bool good = (!casts || add_statement(w, SITU_FIX_TO_DTYPE, name, name, 0)) &&
+                    (!moves || add_statement(w, SITU_FIX_TO, name, name, situ_desc(t)->storage->bytes));
+  return good ? SITU_OK : SITU_E_NOMEM;
 }
 
 /* "situ_nn_to(model, situ_dev("sim:0"));   before train.c:12", and a line for each input that is elsewhere. */
-static situ_status write_whole(statements *s, const situ__trial *t) {
-  char site[200], device[SITU_DEVICE_NAME_MAX];
+bool situ__preflight_whole(const situ__trial *t, situ_device to, situ_dtype dtype, situ__remedies *all) {
+  whole w = { .to = to, .dtype = dtype, .all = all };
+  char site[200];
+  const char *name = *situ_nn_name(t->module) ? situ_nn_name(t->module) : "model", *root = situ__trial_root(t);
   char *in = strstr(situ_site_text(situ__base_up.call_site(), site, sizeof site), " in ");
   if (in && strchr(site, ':')) *in = 0;
-  (void)snprintf(s->where, sizeof s->where, "%s%s", *site ? "   before " : "", site);
-  situ__text_add(&s->text, "situ_nn_to(%s, situ_dev(\"%s\"));%s",
-                 *situ_nn_name(t->module) ? situ_nn_name(t->module) : "model", situ_device_name(s->to, device),
-                 s->where);
-  return situ_tree_each(t->inputs, move_input, s);
+  (void)snprintf(w.where, sizeof w.where, "%s%s", *site ? "before " : "", site);
+  return (!dtype || add_statement(&w, SITU_FIX_NN_TO_DTYPE, root, name, 0)) &&
+         (!to.kind || add_statement(&w, SITU_FIX_NN_TO, root, name, 0)) &&
+         situ_tree_each(t->inputs, bring_input, &w) == SITU_OK;
 }
 
 /* Puts other statements in the place of a finding's own, in both of its texts. */
@@ -84,21 +109,33 @@ static void put_fix(situ__preflight *p, situ_place_finding *f, const char *fix) 
   f->fix = copy;
 }
 
+static bool moves_device(situ_fix_action action) {
+  return action == SITU_FIX_NN_TO || action == SITU_FIX_TO || action == SITU_FIX_POLICY;
+}
+
 /* In the place of all fixes that move something; or as the other choice of each. */
 static void put_whole(situ__preflight *p, const situ__trial *t, situ_device to, bool other) {
-  statements s = { .to = to };
-  if (write_whole(&s, t) != SITU_OK || s.text.failed) p->failed = true;
-  for (int64_t i = 0; i < p->remedy_count && !p->failed; i++) {
-    situ_place_finding *f = &p->report.findings[p->remedies[i].finding];
+  situ__remedies all = { 0 };
+  situ__text lines = { 0 };
+  p->failed |= !situ__preflight_whole(t, to, SITU_DTYPE_DEFAULT, &all);
+  for (int64_t i = 0; i < all.count; i++) {
+    if (i) situ__text_add(&lines, "\n");
+    situ__preflight_line(&lines, &all.list[i].does);
+  }
+  p->failed |= lines.failed;
+  for (int64_t i = 0; i < p->remedies.count && !p->failed; i++) {
+    if (!moves_device(p->remedies.list[i].does.action)) continue;
+    situ_place_finding *f = &p->report.findings[p->remedies.list[i].finding];
     situ__text own = { 0 };
     const char *end = strstr(f->fix, "\nor ");
     if (other) situ__text_add(&own, "%.*s\nor ", (int)(end ? (size_t)(end - f->fix) : strlen(f->fix)), f->fix);
-    situ__text_add(&own, "%s", s.text.data);
+    situ__text_add(&own, "%s", lines.data);
     if (own.failed) p->failed = true;
     else put_fix(p, f, own.data);
     situ__text_free(&own);
   }
-  situ__text_free(&s.text);
+  situ__text_free(&lines);
+  situ__remedies_free(&all);
 }
 
 /* ---- choosing ---- */
@@ -109,8 +146,7 @@ static bool agree_on(situ__preflight *p, const situ__trial *as_it_is, situ_devic
   situ__preflight own = { .dry = { .meet = to } };
   situ__trial each = *as_it_is;
   bool good = situ__preflight_run(&own, as_it_is) && !own.failed && own.report.finished >= p->report.finished;
-  each.moves = own.remedies;
-  each.move_count = own.remedy_count;
+  each.made = own.remedies;
   if (good && (own.copying || !mends(p, &each))) {
     good = whole_mends(p, as_it_is, to);
     if (good) put_whole(&own, as_it_is, to, false);

@@ -18,22 +18,33 @@ static const char op[] = "place_check";
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* Where inputs are to be. */
-typedef struct targets {
+typedef struct given {
   situ__preflight *p;
-  situ_device meant, all; /* of those on meta; of all, {0}: they stay */
-} targets;
+  situ_device meant; /* of those on meta */
+  const situ__trial *trial;
+} given;
 
-/* A tensor like t without values. */
+static situ_tensor *blank(const situ_tensor *t, situ_dtype dtype, situ_device device) {
+  const situ_options options = { .dtype = dtype, .device = device, .requires_grad = situ_requires_grad(t) };
+  return situ_zeros(situ_shape_of(t), &options);
+}
+
+/* A tensor like t without values, where the statements of the trial bring it. */
 static situ_tensor *stand_in(situ_tensor *t, void *payload) {
-  const targets *to = payload;
-  const situ_device own = situ_device_of(t), device = own.kind == SITU_META ? to->meant : to->all.kind ? to->all : own;
-  situ_tensor *copy = situ_zeros(
-      situ_shape_of(t),
-      &(situ_options){ .dtype = situ_dtype_of(t), .device = device, .requires_grad = situ_requires_grad(t) });
+  const given *in = payload;
+  const situ_device own = situ_device_of(t);
+  situ_tensor *copy = blank(t, situ_dtype_of(t), own.kind == SITU_META ? in->meant : own);
+  bool changed = false;
+  for (int64_t i = 0; copy && i < in->trial->made.count; i++) {
+    const situ__remedy *r = &in->trial->made.list[i];
+    if (!situ__remedy_is_of(in->trial, r, t)) continue;
+    copy = r->does.dtype ? situ_to_dtype(copy, r->does.dtype) : situ_to(copy, r->does.device);
+    changed = true;
+  }
+  if (changed && copy) copy = blank(t, situ_dtype_of(copy), situ_device_of(copy)); /* a leaf again */
   if (!copy) return NULL;
   situ_stand_for(copy, t);
-  situ__preflight_stand(to->p, situ_desc(copy)->storage, situ_desc(t)->storage);
+  situ__preflight_stand(in->p, situ_desc(copy)->storage, situ_desc(t)->storage);
   situ_set_role(copy, SITU_ROLE_INPUT);
   return situ_set_name(copy, situ_name(t));
 }
@@ -206,10 +217,11 @@ static void run_module(void *payload) {
   situ_nn_module *m = c->module;
   situ_scope scope;
   situ_scope_begin(&scope);
-  targets to = { p, c->trial->options->device, c->trial->inputs_to };
-  if (!to.meant.kind) to.meant = situ_nn_home(m);
-  if (!to.meant.kind) to.meant = situ_get_default_device();
-  situ_tree *in = situ_tree_map(c->trial->inputs, stand_in, &to);
+  given at = { p, c->trial->options->device, c->trial };
+  if (!at.meant.kind) at.meant = situ_nn_home(m);
+  if (!at.meant.kind) at.meant = situ_get_default_device();
+  situ_tree *in = situ_tree_map(c->trial->inputs, stand_in, &at);
+  if (!in && c->trial->made.count) p->failed = true;
   situ__preflight_forget_peaks(p);
   situ_scope once;
   situ_scope_begin(&once);
@@ -229,15 +241,14 @@ static void run_module(void *payload) {
 }
 
 /* Only a clone can move: a dry run changes nothing else. Returns false after recording an error. */
-static bool move_parts(const situ__preflight *p, situ_nn_module *clone, const situ__trial *t) {
-  const size_t length = strlen(p->root);
-  for (int64_t i = 0; i < t->move_count; i++) {
-    const char *path = t->moves[i].path;
-    if (!path) continue;
-    if (strncmp(path, p->root, length) != 0 || (path[length] && path[length] != '.'))
-      return situ__fail(SITU_E_ARG, op, "%s is not a part", path), false;
-    situ_nn_module *part = situ_nn_get_submodule(clone, path + length + (path[length] != 0));
-    if (!part || situ_nn_to(part, t->moves[i].to) != SITU_OK) return false;
+static bool move_parts(situ_nn_module *clone, const situ__trial *t) {
+  for (int64_t i = 0; i < t->made.count; i++) {
+    const situ__remedy *r = &t->made.list[i];
+    const char *below = situ__remedy_below(t, r);
+    if (!below) continue;
+    situ_nn_module *part = clone == t->module ? NULL : situ_nn_get_submodule(clone, below);
+    if (!part || (r->does.dtype ? situ_nn_to_dtype(part, r->does.dtype) : situ_nn_to(part, r->does.device)) != SITU_OK)
+      return false;
   }
   return true;
 }
@@ -246,8 +257,7 @@ static void run_dry(situ__preflight *p, const situ__trial *t) {
   situ_nn_module *clone = runnable(p, t->module);
   if (!clone) return;
   call c = { p, clone, t };
-  if (!move_parts(p, clone, t) || !situ_nn_keep_fields(clone, clone == t->module, NULL, run_module, &c))
-    p->failed = true;
+  if (!move_parts(clone, t) || !situ_nn_keep_fields(clone, clone == t->module, NULL, run_module, &c)) p->failed = true;
   if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK) p->failed = true;
   situ_nn_free(clone);
 }
@@ -269,8 +279,8 @@ static situ_status refuse(const situ_place_report *r) {
 }
 
 bool situ__preflight_run(situ__preflight *p, const situ__trial *trial) {
-  situ_nn_module *m = trial->module;
-  p->root = *situ_nn_name(m) ? situ_nn_name(m) : m->type->name;
+  p->trial = trial;
+  p->root = situ__trial_root(trial);
   p->dry.meta_is = trial->options->device;
   situ__preflight_watch(p);
   if (situ_dry_begin(&p->dry) != SITU_OK) return false;
@@ -292,8 +302,7 @@ void situ__preflight_free(situ__preflight *p) {
   situ__map_free(&p->findings);
   situ__map_free(&p->edges);
   situ__map_free(&p->present);
-  for (int64_t i = 0; i < p->remedy_count; i++) situ__free(p->remedies[i].path);
-  situ__free(p->remedies);
+  situ__remedies_free(&p->remedies);
   situ__free(p->held);
   situ__free(p->trips);
   situ_place_report_free(&p->report);

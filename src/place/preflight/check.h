@@ -5,7 +5,7 @@
 
 #include "base/map.h"
 #include "base/text.h"
-#include "situ/place/check.h"
+#include "situ/place/mend.h"
 #include "situ/sys/dry.h"
 
 /* A storage of the run. */
@@ -18,14 +18,17 @@ typedef struct situ__trail {
   struct situ__trail *next, **link; /* of all that are alive */
 } situ__trail;
 
-/* What the first fix of a finding does: moves a module or a variable, or lets operands be copied. */
+/* A statement of a finding's first fix. */
 typedef struct situ__remedy {
   int64_t finding; /* its index in the report */
-  char *path;      /* of the module, with the root's name: "model.fc1"; NULL: a variable or a policy */
-  bool copies;     /* a policy */
-  situ_device to;  /* of the module */
+  situ_place_statement does;
 } situ__remedy;
+typedef struct situ__remedies {
+  situ__remedy *list;
+  int64_t count, capacity;
+} situ__remedies;
 
+struct situ__trial;
 typedef struct situ__preflight {
   situ_dry dry; /* first member: callbacks get a pointer to it */
   situ_place_report report;
@@ -46,14 +49,14 @@ typedef struct situ__preflight {
     bool returned;  /* the current backward pass has copied its gradient back */
   } * trips;        /* copies of the forward, in order */
   int64_t trip_count, trip_capacity;
-  situ__remedy *remedies;
-  int64_t remedy_count, remedy_capacity;
+  situ__remedies remedies;
   int64_t moving, copying; /* remedies that move a module; policies */
   int64_t trip_end;        /* all from there on have returned */
-  const char *root;        /* name of the module itself */
-  bool counting;           /* forward has begun: launches and copies are the module's own */
-  bool backward;           /* in backward */
-  bool failed;             /* out of memory: findings are incomplete */
+  const struct situ__trial *trial;
+  const char *root; /* name of the module itself */
+  bool counting;    /* forward has begun: launches and copies are the module's own */
+  bool backward;    /* in backward */
+  bool failed;      /* out of memory: findings are incomplete */
 } situ__preflight;
 
 /* The module that runs, and changes of it that are tried. */
@@ -61,9 +64,7 @@ typedef struct situ__trial {
   situ_nn_module *module;
   const situ_tree *inputs;
   const situ_place_check_options *options;
-  const situ__remedy *moves; /* of parts */
-  int64_t move_count;
-  situ_device inputs_to; /* {0}: they stay */
+  situ__remedies made; /* statements that the program is to have */
 } situ__trial;
 
 /* ---- check.c: the run. Returns false after recording an error. p is zeroed but for dry.meet; its end, whatever
@@ -90,6 +91,29 @@ void situ__preflight_fits(situ__preflight *p);
 
 /* ---- agree.c: makes fixes that move parts agree, over all findings, and tries them together. ---- */
 void situ__preflight_agree(situ__preflight *p, const situ__trial *trial);
+/* Adds the statements that move the module and all inputs to one device, or cast them to one dtype; 0: they stay. */
+bool situ__preflight_whole(const situ__trial *trial, situ_device to, situ_dtype dtype, situ__remedies *all);
+/* Appends "code   where". */
+void situ__preflight_line(situ__text *text, const situ_place_statement *s);
+
+/* ---- remedies.c: statements, and which of them a run makes itself. They return false when out of memory. ---- */
+/* Copies the texts. */
+bool situ__remedies_add(situ__remedies *all, const situ__remedy *r);
+void situ__remedies_free(situ__remedies *all);
+void situ__statement_free(situ_place_statement *s);
+bool situ__same_statement(const situ_place_statement *a, const situ_place_statement *b);
+/* Adds what the first fix of an error says. */
+bool situ__remedies_of(situ__remedies *all, int64_t finding, const situ_error_report *error);
+/* The name of the module itself. */
+const char *situ__trial_root(const situ__trial *trial);
+/* The path below the root of a module of the trial that a statement moves or casts; NULL: it does something else. */
+const char *situ__remedy_below(const situ__trial *trial, const situ__remedy *r);
+/* Whether a statement is about this input. */
+bool situ__remedy_is_of(const situ__trial *trial, const situ__remedy *r, const situ_tensor *input);
+/* Whether all that the first fix of an error says is done by statements of the trial that stand at this call. */
+bool situ__trial_makes(const situ__trial *trial, const situ_error_report *error);
+/* The program's name for an input. */
+const char *situ__input_name(const char *path, const situ_tensor *t);
 
 /* ---- note.c: recording ---- */
 /* The path of the running module; the root's own name for the root. "": none is running. */

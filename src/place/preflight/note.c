@@ -95,18 +95,10 @@ static const char *culprit(const situ_error_report *error) {
 }
 
 static void note_remedies(situ__preflight *p, const situ_error_report *error) {
+  if (!situ__remedies_of(&p->remedies, p->report.finding_count - 1, error)) p->failed = true;
   for (int i = 0; i < error->fix_count && error->fixes[i].choice == 0; i++) {
-    const situ_error_fix *fix = &error->fixes[i];
-    const bool moves = fix->action == SITU_FIX_NN_TO, copies = fix->action == SITU_FIX_POLICY;
-    if (!moves && !copies && fix->action != SITU_FIX_TO) continue;
-    if (!ensure_capacity(p, &p->remedies, p->remedy_count, &p->remedy_capacity, sizeof *p->remedies)) return;
-    situ__remedy *r = &p->remedies[p->remedy_count++];
-    *r = (situ__remedy){ .finding = p->report.finding_count - 1, .copies = copies };
-    p->moving += moves;
-    p->copying += copies;
-    if (!moves) continue;
-    r->path = (char *)(uintptr_t)copied(p, fix->target);
-    r->to = situ_dev(fix->device);
+    p->moving += error->fixes[i].action == SITU_FIX_NN_TO;
+    p->copying += error->fixes[i].action == SITU_FIX_POLICY;
   }
 }
 
@@ -118,6 +110,7 @@ static void found(situ_dry *dry) {
   /* Errors while the model and its inputs are copied are ours, not the model's. */
   if (!p->counting && error.status == SITU_E_UNSUPPORTED) return;
   if (error.status == SITU_E_NOMEM) p->failed = true; /* of the host: the preflight allocates nothing on devices */
+  if (situ__trial_makes(p->trial, &error)) return;
   if (situ__preflight_add(p, &(situ_place_finding){ .problem = problem_of(dry, error.status),
                                                     .backward = p->backward,
                                                     .status = error.status,

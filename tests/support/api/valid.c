@@ -50,6 +50,7 @@ static void free_optim_loading(void *l) { situ_optim_load_end(l, false); }
 static void free_scheduler_loading(void *l) { situ_lr_scheduler_load_end(l, false); }
 static void free_plan(void *m) { situ_move_plan_free(m); }
 static void free_report(void *r) { situ_place_report_free(r); }
+static void free_fixes(void *f) { situ_place_fixes_free(f); }
 
 /* What a function does with an object that it is given. */
 static api_owner owner_of(const api_world *w, const char *parameter) {
@@ -359,10 +360,12 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     situ_progress_begin(at, "x", 2, &(situ_progress_options){ .quiet = true });
   if (IS(situ_progress_options)) AT(situ_progress_options).quiet = true;
   if (IS(situ_dry) && !strstr(api_name(w), "_begin")) assert_int_equal(situ_dry_begin(at), SITU_OK);
-  if (IS(situ_place_report) && strstr(api_name(w), "report_")) {
+  const bool report = IS(situ_place_report) && strstr(api_name(w), "report_");
+  if (report || (IS(situ_place_fixes) && strstr(api_name(w), "fixes_"))) {
     situ_tree *inputs = api_own(w, situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w))), free_tree, API_KEPT);
-    assert_int_equal(situ_place_check(linear(w, API_KEPT), inputs, NULL, at), SITU_OK);
-    if (!api_is(api_name(w), "place_report_free")) api_own(w, at, free_report, API_KEPT);
+    situ_nn_module *m = linear(w, API_KEPT);
+    assert_int_equal(report ? situ_place_check(m, inputs, NULL, at) : situ_place_mend(m, inputs, NULL, at), SITU_OK);
+    if (!strstr(api_name(w), "_free")) api_own(w, at, report ? free_report : free_fixes, API_KEPT);
   }
 #undef IS
 #undef AT
