@@ -222,6 +222,14 @@ static bool travels_with(const situ_move_unit *u, situ_device from, situ_device 
          situ__move_same(u->to, to);
 }
 
+/* The device may lack the dtype. */
+static bool copy_bytes(const situ_move_plan *m, situ_storage *whole, const situ_pack_item *item, int64_t bytes) {
+  const situ_view_desc in = row_view(item->storage, SITU_U8, 0, bytes),
+                       out = row_view(whole, SITU_U8, (int64_t)item->at, bytes);
+  const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &in }, .out = { &out } };
+  return situ__run(m->op, whole->device, &work) == SITU_OK;
+}
+
 /* Fills `whole` with the batch, cast if needed, on the device that holds both. */
 static bool pack_batch(const situ_move_plan *m, counts *c, situ_storage *whole, size_t bytes,
                        const situ_pack_item *item, int64_t count, bool narrow) {
@@ -236,9 +244,11 @@ static bool pack_batch(const situ_move_plan *m, counts *c, situ_storage *whole, 
   }
   for (int64_t i = 0; i < count; i++) {
     if (i + SITU__MOVE_AHEAD < count) __builtin_prefetch(item[i + SITU__MOVE_AHEAD].storage->data);
-    if (!cast_values(m, c, &m->unit[item[i].count], whole, (int64_t)(item[i].at / situ_dtype_size(item[i].as)),
-                     item[i].storage, 0, item[i].numel))
-      return false;
+    const situ_move_unit *u = &m->unit[item[i].count];
+    const int64_t at = (int64_t)(item[i].at / situ_dtype_size(item[i].as));
+    const bool good = situ__move_casts(u) ? cast_values(m, c, u, whole, at, item[i].storage, 0, item[i].numel)
+                                          : copy_bytes(m, whole, &item[i], (int64_t)u->bytes);
+    if (!good) return false;
   }
   return true;
 }
