@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "situ/policy.h"
-#include "support/pairs.h"
+#include "support/statements.h"
 
 enum { WIDTH = 4, PARTS = 4, NETS = 4, CHOICES = 4, STATEMENTS = 24 };
 
@@ -318,26 +318,6 @@ static void every_fix_of_a_model_mends(void **state) {
 
 /* ---- one answer to all mistakes ---- */
 
-/* The statement's code, from its record. */
-static void expect_code(const situ_place_statement *s) {
-  char code[256] = "", device[SITU_DEVICE_NAME_MAX], module[128], dtype[16];
-  const char *below = strchr(s->target, '.'), *name = s->target;
-  (void)snprintf(dtype, sizeof dtype, "%s", s->dtype == SITU_F64 ? "SITU_F64" : "SITU_F32");
-  (void)snprintf(module, sizeof module, below ? "situ_nn_get_submodule(%.*s, \"%s\")" : "%.*s", (int)strcspn(name, "."),
-                 name, below ? below + 1 : "");
-  situ_device_name(s->device, device);
-  switch (s->action) {
-  case SITU_FIX_TO: (void)snprintf(code, sizeof code, "%s = situ_to(%s, situ_dev(\"%s\"));", name, name, device); break;
-  case SITU_FIX_TO_DTYPE: (void)snprintf(code, sizeof code, "%s = situ_to_dtype(%s, %s);", name, name, dtype); break;
-  case SITU_FIX_NN_TO: (void)snprintf(code, sizeof code, "situ_nn_to(%s, situ_dev(\"%s\"));", module, device); break;
-  case SITU_FIX_NN_TO_DTYPE: (void)snprintf(code, sizeof code, "situ_nn_to_dtype(%s, %s);", module, dtype); break;
-  case SITU_FIX_BUFFER: assert_non_null(strstr(s->code, "situ_nn_buffer(m, ")); return;
-  case SITU_FIX_CHILD: assert_non_null(strstr(s->code, "situ_nn_child(m, ")); return;
-  case SITU_FIX_POLICY: fail_msg("a policy is not a fix");
-  }
-  assert_string_equal(s->code, code);
-}
-
 /* Takes the statements that mend program `seed`; returns its number of mistakes. */
 static int64_t find_answer(uint64_t seed, char *text, size_t size) {
   situ_scope s;
@@ -374,9 +354,10 @@ static int64_t find_answer(uint64_t seed, char *text, size_t size) {
 
 static void one_answer_mends_a_model(void **state) {
   (void)state;
-  const int programs = getenv("SITU_TEST_ALL") ? 10000 : 500;
+  /* In 608 one part of a list is elsewhere, and another is not. */
+  const int first = 400, programs = getenv("SITU_TEST_ALL") ? 10000 : 300;
   int wrong = 0, of[SITU_FIX_POLICY + 1] = { 0 };
-  for (int seed = 0; seed < programs; seed++) {
+  for (int seed = first; seed < first + programs; seed++) {
     char text[4000];
     int done;
     p.fixes = 0;

@@ -39,6 +39,7 @@ void situ__preflight_line(situ__text *text, const situ_place_statement *s) {
 typedef struct whole {
   situ_device to;   /* {0}: all stay */
   situ_dtype dtype; /* 0: all stay */
+  bool casts_last;  /* the device has all dtypes; where things are may lack one */
   char where[256];
   situ__remedies *all;
 } whole;
@@ -69,9 +70,13 @@ static situ_status bring_input(const char *path, situ_tensor *t, void *payload) 
   const char *name = situ__input_name(path, t);
   const bool casts = w->dtype && situ_dtype_is_floating(situ_dtype_of(t)) && situ_dtype_of(t) != w->dtype;
   const bool moves = w->to.kind && now.kind != SITU_META && !situ_device_equal(now, w->to);
-  const bool good = (!casts || add_statement(w, SITU_FIX_TO_DTYPE, name, name, 0)) &&
-                    (!moves || add_statement(w, SITU_FIX_TO, name, name, situ_desc(t)->storage->bytes));
-  return good ? SITU_OK : SITU_E_NOMEM;
+  const uint64_t bytes = situ_desc(t)->storage->bytes;
+  for (int last = 0; last < 2; last++) {
+    const bool good = w->casts_last == last ? !casts || add_statement(w, SITU_FIX_TO_DTYPE, name, name, 0)
+                                            : !moves || add_statement(w, SITU_FIX_TO, name, name, bytes);
+    if (!good) return SITU_E_NOMEM;
+  }
+  return SITU_OK;
 }
 
 /* "situ_nn_to(model, situ_dev("sim:0"));   before train.c:12", and a line for each input that is elsewhere. */
@@ -82,9 +87,15 @@ bool situ__preflight_whole(const situ__trial *t, situ_device to, situ_dtype dtyp
   char *in = strstr(situ_site_text(situ__base_up.call_site(), site, sizeof site), " in ");
   if (in && strchr(site, ':')) *in = 0;
   (void)snprintf(w.where, sizeof w.where, "%s%s", *site ? "before " : "", site);
-  return (!dtype || add_statement(&w, SITU_FIX_NN_TO_DTYPE, root, name, 0)) &&
-         (!to.kind || add_statement(&w, SITU_FIX_NN_TO, root, name, 0)) &&
-         situ_tree_each(t->inputs, bring_input, &w) == SITU_OK;
+  situ_device_properties has;
+  const uint32_t wanted = 1u << SITU_F16 | 1u << SITU_BF16 | 1u << SITU_F32 | 1u << SITU_F64;
+  w.casts_last = to.kind && situ_device_info(to, &has) == SITU_OK && (!has.dtypes || (has.dtypes & wanted) == wanted);
+  for (int last = 0; last < 2; last++) {
+    const bool good = w.casts_last == last ? !dtype || add_statement(&w, SITU_FIX_NN_TO_DTYPE, root, name, 0)
+                                           : !to.kind || add_statement(&w, SITU_FIX_NN_TO, root, name, 0);
+    if (!good) return false;
+  }
+  return situ_tree_each(t->inputs, bring_input, &w) == SITU_OK;
 }
 
 /* Puts other statements in the place of a finding's own, in both of its texts. */

@@ -24,24 +24,21 @@ typedef struct given {
   const situ__trial *trial;
 } given;
 
-static situ_tensor *blank(const situ_tensor *t, situ_dtype dtype, situ_device device) {
-  const situ_options options = { .dtype = dtype, .device = device, .requires_grad = situ_requires_grad(t) };
-  return situ_zeros(situ_shape_of(t), &options);
-}
-
 /* A tensor like t without values, where the statements of the trial bring it. */
 static situ_tensor *stand_in(situ_tensor *t, void *payload) {
   const given *in = payload;
   const situ_device own = situ_device_of(t);
-  situ_tensor *copy = blank(t, situ_dtype_of(t), own.kind == SITU_META ? in->meant : own);
-  bool changed = false;
+  const situ_device device = own.kind == SITU_META ? in->meant : own;
+  situ_tensor *copy = situ_zeros(
+      situ_shape_of(t),
+      &(situ_options){ .dtype = situ_dtype_of(t), .device = device, .requires_grad = situ_requires_grad(t) });
   for (int64_t i = 0; copy && i < in->trial->made.count; i++) {
     const situ__remedy *r = &in->trial->made.list[i];
     if (!situ__remedy_is_of(in->trial, r, t)) continue;
+    in->p->making = true;
     copy = r->does.dtype ? situ_to_dtype(copy, r->does.dtype) : situ_to(copy, r->does.device);
-    changed = true;
+    in->p->making = false;
   }
-  if (changed && copy) copy = blank(t, situ_dtype_of(copy), situ_device_of(copy)); /* a leaf again */
   if (!copy) return NULL;
   situ_stand_for(copy, t);
   situ__preflight_stand(in->p, situ_desc(copy)->storage, situ_desc(t)->storage);
@@ -221,7 +218,6 @@ static void run_module(void *payload) {
   if (!at.meant.kind) at.meant = situ_nn_home(m);
   if (!at.meant.kind) at.meant = situ_get_default_device();
   situ_tree *in = situ_tree_map(c->trial->inputs, stand_in, &at);
-  if (!in && c->trial->made.count) p->failed = true;
   situ__preflight_forget_peaks(p);
   situ_scope once;
   situ_scope_begin(&once);
@@ -240,16 +236,40 @@ static void run_module(void *payload) {
   SITU_IGNORE(situ_scope_end(&scope));
 }
 
-/* Only a clone can move: a dry run changes nothing else. Returns false after recording an error. */
-static bool move_parts(situ_nn_module *clone, const situ__trial *t) {
-  for (int64_t i = 0; i < t->made.count; i++) {
-    const situ__remedy *r = &t->made.list[i];
-    const char *below = situ__remedy_below(t, r);
-    if (!below) continue;
-    situ_nn_module *part = clone == t->module ? NULL : situ_nn_get_submodule(clone, below);
-    if (!part || (r->does.dtype ? situ_nn_to_dtype(part, r->does.dtype) : situ_nn_to(part, r->does.device)) != SITU_OK)
-      return false;
+/* What a field of a clone points to is registered in it, as a copy on the device that it comes to. */
+static bool register_field(situ_nn_module *part, const situ_place_statement *s) {
+  void **field = (void **)((char *)part + s->field);
+  char name[48];
+  (void)snprintf(name, sizeof name, SITU__REGISTERED "%zu", s->field);
+  if (s->action == SITU_FIX_CHILD) {
+    situ_nn_module *copy = situ_nn_clone(*field);
+    if (copy && situ_nn_to(copy, s->device) == SITU_OK)
+      return situ_nn_add_child(part, name, (void *)field, copy) != NULL;
+    situ_nn_free(copy);
+    return false;
   }
+  const situ_options like = { .dtype = situ_dtype_of(*field), .device = s->device };
+  situ_tensor *copy = situ_zeros(situ_shape_of(*field), &like);
+  return copy && situ_nn_add_tensor(part, name, (void *)field, copy, SITU_NN_BUFFER);
+}
+
+static bool change_part(situ_nn_module *part, const situ_place_statement *s) {
+  if (s->action == SITU_FIX_NN_TO) return situ_nn_to(part, s->device) == SITU_OK;
+  if (s->action == SITU_FIX_NN_TO_DTYPE) return situ_nn_to_dtype(part, s->dtype) == SITU_OK;
+  return register_field(part, s);
+}
+
+/* Only a clone can change: a dry run changes nothing else. A part is registered where the module is made, before it
+   moves. Returns false after recording an error. */
+static bool change_parts(situ_nn_module *clone, const situ__trial *t) {
+  for (int moves = 0; moves < 2; moves++)
+    for (int64_t i = 0; i < t->made.count; i++) {
+      const situ__remedy *r = &t->made.list[i];
+      const char *below = situ__remedy_below(t, r);
+      if (!below || moves == (r->does.field != 0)) continue;
+      situ_nn_module *part = clone == t->module ? NULL : situ_nn_get_submodule(clone, below);
+      if (!part || !change_part(part, &r->does)) return false;
+    }
   return true;
 }
 
@@ -257,7 +277,10 @@ static void run_dry(situ__preflight *p, const situ__trial *t) {
   situ_nn_module *clone = runnable(p, t->module);
   if (!clone) return;
   call c = { p, clone, t };
-  if (!move_parts(clone, t) || !situ_nn_keep_fields(clone, clone == t->module, NULL, run_module, &c)) p->failed = true;
+  p->making = true;
+  const bool made = change_parts(clone, t);
+  p->making = false;
+  if (!made || !situ_nn_keep_fields(clone, clone == t->module, NULL, run_module, &c)) p->failed = true;
   if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK) p->failed = true;
   situ_nn_free(clone);
 }

@@ -28,6 +28,7 @@ typedef struct situ__remedies {
   int64_t count, capacity;
 } situ__remedies;
 
+#define SITU__REGISTERED "situ__registered" /* begins the names of what a trial has registered */
 struct situ__trial;
 typedef struct situ__preflight {
   situ_dry dry; /* first member: callbacks get a pointer to it */
@@ -56,7 +57,8 @@ typedef struct situ__preflight {
   const char *root; /* name of the module itself */
   bool counting;    /* forward has begun: launches and copies are the module's own */
   bool backward;    /* in backward */
-  bool failed;      /* out of memory: findings are incomplete */
+  bool making;      /* the statements of the trial are made */
+  bool failed;      /* findings are incomplete: out of memory, or a statement cannot be made */
 } situ__preflight;
 
 /* The module that runs, and changes of it that are tried. */
@@ -106,7 +108,8 @@ bool situ__same_statement(const situ_place_statement *a, const situ_place_statem
 bool situ__remedies_of(situ__remedies *all, int64_t finding, const situ_error_report *error);
 /* The name of the module itself. */
 const char *situ__trial_root(const situ__trial *trial);
-/* The path below the root of a module of the trial that a statement moves or casts; NULL: it does something else. */
+/* The path below the root of a module of the trial that a statement moves or casts, or in a field of which it registers
+   what the field points to; NULL: it does something else. */
 const char *situ__remedy_below(const situ__trial *trial, const situ__remedy *r);
 /* Whether a statement is about this input. */
 bool situ__remedy_is_of(const situ__trial *trial, const situ__remedy *r, const situ_tensor *input);

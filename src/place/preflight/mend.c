@@ -30,6 +30,7 @@ typedef struct candidate {
 static bool merge(const situ__trial *trial, situ__remedies *set, const situ__remedy *r, bool *grown) {
   const situ_place_statement *s = &r->does;
   if (s->action == SITU_FIX_POLICY) return true;
+  if (strstr(s->target, SITU__REGISTERED)) return false; /* the program has another name for it */
   for (int64_t i = 0; i < set->count; i++) {
     const situ_place_statement *other = &set->list[i].does;
     if (s->action != other->action || strcmp(s->target, other->target) != 0) continue;
@@ -45,6 +46,17 @@ static bool merge(const situ__trial *trial, situ__remedies *set, const situ__rem
   return situ__remedies_add(set, r);
 }
 
+/* A list that is registered moves with the module, and is cast with it; a trial does so with the parts of it that a
+   finding is about. Others may be used where they are, unless all runs on the device that they come to. */
+static bool lists_agree(const situ__remedies *set, const situ_place_report *r) {
+  for (int64_t i = 0; i < set->count; i++) {
+    const situ_place_statement *s = &set->list[i].does;
+    for (int64_t k = 0; s->action == SITU_FIX_CHILD && !s->field && k < r->load_count; k++)
+      if (r->loads[k].launches && !situ_device_equal(r->loads[k].device, s->device)) return false;
+  }
+  return true;
+}
+
 /* Checks with the statements made. Returns false if they contradict each other, or after running out of memory. */
 static bool look(const situ__trial *as_it_is, candidate *c, situ_device meet, bool *grown) {
   situ__preflight p = { .dry = { .meet = meet } };
@@ -53,6 +65,7 @@ static bool look(const situ__trial *as_it_is, candidate *c, situ_device meet, bo
   bool good = situ__preflight_run(&p, &trial) && !p.failed;
   c->left = p.report.mistakes;
   c->finished = p.report.finished;
+  good = good && (c->left || lists_agree(&c->set, &p.report));
   for (int64_t i = 0; grown && good && i < p.remedies.count; i++)
     good = merge(as_it_is, &c->set, &p.remedies.list[i], grown);
   situ__preflight_free(&p);
@@ -79,7 +92,7 @@ static bool weigh(const situ__trial *trial, candidate *c) {
   c->bytes = 0;
   for (int64_t i = 0; i < c->set.count && good; i++) {
     situ_place_statement *s = &c->set.list[i].does;
-    const char *below = s->device.kind ? situ__remedy_below(trial, &c->set.list[i]) : NULL;
+    const char *below = s->action == SITU_FIX_NN_TO ? situ__remedy_below(trial, &c->set.list[i]) : NULL;
     situ_nn_module *part = below ? situ_nn_get_submodule(trial->module, below) : NULL;
     w.to = s->device;
     w.bytes = 0;

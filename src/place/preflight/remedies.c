@@ -92,7 +92,7 @@ const char *situ__trial_root(const situ__trial *trial) {
 const char *situ__remedy_below(const situ__trial *trial, const situ__remedy *r) {
   const char *root = situ__trial_root(trial), *path = r->does.target;
   const size_t length = strlen(root);
-  if (r->does.action != SITU_FIX_NN_TO && r->does.action != SITU_FIX_NN_TO_DTYPE) return NULL;
+  if (r->does.action != SITU_FIX_NN_TO && r->does.action != SITU_FIX_NN_TO_DTYPE && !r->does.field) return NULL;
   if (strncmp(path, root, length) != 0 || (path[length] && path[length] != '.')) return NULL;
   return path + length + (path[length] != 0);
 }
