@@ -143,6 +143,41 @@ static void all_mistakes_are_found_in_one_go(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* A check goes on after each of them: the last layer is refused, too. */
+static situ_tensor *wrong_forward(situ_nn_module *self, situ_tensor *x) {
+  const net *m = (const net *)self;
+  const situ_pool_options wide = { .kernel = SITU_DIMS(9) };
+  x = situ_nn_forward(m->fc1, x);
+  situ_tensor *pooled = situ_max_pool2d(situ_reshape(x, SITU_SHAPE(1, 8, 8, -1)), &wide, NULL);
+  pooled = situ_avg_pool2d(pooled, &wide);
+  x = situ_add(situ_reshape(x, SITU_SHAPE(-1, 7)), situ_mean(pooled, NULL));
+  situ_tensor *loss = situ_cross_entropy(
+      x, situ_zeros(SITU_SHAPE(3), &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(x) }), NULL);
+  return situ_add(loss, situ_view(situ_nn_forward(m->head, x), SITU_SHAPE(2, 3)));
+}
+static const situ_nn_type wrong_type = { .name = "Net", .size = sizeof(net), .forward = wrong_forward };
+
+static void a_check_goes_on_after_wrong_shapes(void **state) {
+  (void)state;
+  static const char *const ops[] = { "max_pool2d", "avg_pool2d", "reshape", "cross_entropy", "linear", "view" };
+  net *m = situ_nn_alloc(&wrong_type);
+  situ_nn_child(m, fc1, situ_nn_linear(784, 64, NULL));
+  situ_nn_child(m, head, situ_nn_linear(10, 10, NULL));
+  assert_non_null(situ_nn_done(m));
+  situ_tree *in = batch(situ_dev("cpu"));
+  situ_place_report r;
+  assert_int_equal(situ_place_check(&m->base, in, NULL, &r), SITU_OK);
+  assert_true(r.finished && r.differentiated);
+  assert_int_equal(r.finding_count, 6);
+  for (int i = 0; i < 6; i++) {
+    assert_string_equal(r.findings[i].op, ops[i]);
+    assert_int_equal(r.findings[i].problem, SITU_PLACE_SHAPE);
+  }
+  situ_place_report_free(&r);
+  situ_tree_free(in);
+  situ_nn_free(&m->base);
+}
+
 static void who_looks_at_values_is_told(void **state) {
   (void)state;
   net *m = make(64, SITU_F32);
@@ -444,6 +479,7 @@ int main(void) {
     TEST(a_good_model_has_edges_and_loads_only),
     TEST(edges_are_whole_without_memory),
     TEST(all_mistakes_are_found_in_one_go),
+    TEST(a_check_goes_on_after_wrong_shapes),
     TEST(who_looks_at_values_is_told),
     TEST(what_a_device_cannot_do_is_found),
     TEST(what_runs_nothing_lacks_nothing),

@@ -24,6 +24,14 @@ static situ_shape places(const situ_shape *x) {
   return SITU_SHAPE(shape.dim[0], shape.dim[2]);
 }
 
+/* Of the loss alone; as large as the target. */
+static bool set_results(situ_call *c) {
+  const nll_params *p = c->params;
+  c->shape[0] = p->reduction == SITU_REDUCTION_NONE ? situ__shape(situ__desc(c->in[1])) : SITU_SCALAR;
+  c->dtype[0] = (situ_dtype)situ__desc(c->in[0])->dtype;
+  return true;
+}
+
 /* Results: the loss, the total weight that a mean divides by, and logsumexp for backward. */
 static bool infer(situ_call *c) {
   const nll_params *p = c->params;
@@ -42,8 +50,7 @@ static bool infer(situ_call *c) {
     return situ_refuse(c, SITU_E_SHAPE, "weight is %s, input has %lld classes", situ_shape_text(&own, a),
                        (long long)x.dim[at]);
   }
-  c->shape[0] = p->reduction == SITU_REDUCTION_NONE ? want : SITU_SCALAR;
-  c->dtype[0] = (situ_dtype)situ__desc(c->in[0])->dtype;
+  set_results(c);
   c->shape[1] = SITU_SCALAR;
   c->shape[2] = places(&x);
   /* Backward divides by the one and subtracts the other, so they are wider: f16 could not even count to 2049. */
@@ -154,6 +161,7 @@ static bool backward_recorded(situ_grad_call *g) { return situ_backward_through(
                        .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2) | SITU_SAVE_OUT(1) | SITU_SAVE_OUT(2), \
                        .params_size = sizeof(nll_params),                                                        \
                        .infer = infer,                                                                           \
+                       .mend = set_results,                                                                      \
                        .forward = forward,                                                                       \
                        .backward = backward,                                                                     \
                        .backward_recorded = backward_recorded };

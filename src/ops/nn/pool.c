@@ -87,6 +87,21 @@ static bool windows_infer(situ_call *c) {
   return true;
 }
 
+/* A window that is larger than its input has one place. */
+static bool windows_mend(situ_call *c) {
+  const pool_params *p = c->params;
+  situ_window w;
+  if (!check_input(c, true) || !read_window(c, &p->o, &w)) return false;
+  for (int d = 0; d < 2; d++) {
+    int64_t *size = &c->shape[0].dim[c->shape[0].ndim - 2 + d], last;
+    if (!situ__mul_i64(w.dilation[d], w.kernel[d] - 1, &last)) return false;
+    last = *size + 2 * w.padding[d] - 1 - last;
+    *size = situ__max_i64(last, 0) / w.stride[d] + 1;
+  }
+  c->shape[1] = c->shape[0];
+  return true;
+}
+
 /* ---- launches ---- */
 
 static const situ_view_desc *four(situ_tensor *t, situ_view_desc *desc) {
@@ -178,6 +193,7 @@ SITU_OP(max_pool2d_op) = { .name = "max_pool2d",
                            .save = SITU_SAVE_OUT(1),
                            .params_size = sizeof(pool_params),
                            .infer = max_infer,
+                           .mend = windows_mend,
                            .forward = max_forward,
                            .batched = situ_batch_fold,
                            .backward = max_backward,
@@ -214,6 +230,7 @@ SITU_OP(avg_pool2d_op) = { .name = "avg_pool2d",
                            .flags = SITU_OP_COMPOSED | SITU_OP_LINEAR | SITU_OP_FORMAT | SITU_OP_ROWS,
                            .params_size = sizeof(pool_params),
                            .infer = avg_infer,
+                           .mend = windows_mend,
                            .forward = avg_forward,
                            .batched = situ_batch_fold,
                            .backward = avg_backward,

@@ -5,6 +5,7 @@
 #include "autograd/view.h"
 #include "base/fail.h"
 #include "base/size.h"
+#include "device/dry.h"
 #include "ops/ops.h"
 
 /* Parameters of view ops; each op uses some of them. */
@@ -12,6 +13,7 @@ typedef struct view_params {
   situ_shape shape, strides;
   int64_t start, end, step;
   int a, b;
+  bool unfit; /* view, in a dry run: the shape is wrong, and the result has it nevertheless */
 } view_params;
 
 /* Starts from the operand's view; done() updates what depends on sizes and strides. */
@@ -42,12 +44,21 @@ static bool slice_traced(const situ_call *c, situ_export_trace *t) {
   return situ_export_call(t, "slice.Tensor", "tiiii", c->in[0], (int64_t)p->a, p->start, p->end, p->step);
 }
 
+/* The shape that was asked for. */
+static bool unfit_mend(situ_call *c) {
+  const view_params *p = c->params;
+  c->shape[0] = p->shape;
+  c->dtype[0] = (situ_dtype)situ__desc(c->in[0])->dtype;
+  return p->unfit;
+}
+
 #define VIEW_OP(op, text, rule, back, trace)          \
   SITU_OP(op) = { .name = text,                       \
                   .operand = { { "input", 0 } },      \
                   .flags = SITU_OP_VIEW,              \
                   .params_size = sizeof(view_params), \
                   .infer = rule,                      \
+                  .mend = unfit_mend,                 \
                   .traced = trace,                    \
                   .backward = back,                   \
                   .backward_recorded = back }
@@ -86,6 +97,7 @@ static bool view_infer(situ_call *c) {
   situ_view_desc *v = begin(c);
   int64_t stride[SITU_MAX_DIMS];
   char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  if (p->unfit) return false; /* after situ__resolve_shape has recorded why */
   if (!view_strides(v, &p->shape, stride)) {
     situ_shape own = situ__shape(v);
     return situ_refuse(c, SITU_E_SHAPE, "%s with its strides cannot be seen as %s without a copy; use situ_reshape",
@@ -101,15 +113,31 @@ static bool reshape_backward(situ_grad_call *g) { return (g->dx[0] = situ_reshap
 
 VIEW_OP(view_op, "view", view_infer, reshape_backward, view_traced);
 
+/* After a shape was refused: a dry run goes on with it, its unknown size as large as possible. */
+static situ_tensor *view_unfit(situ_tensor *input, const situ_shape *asked) {
+  view_params p = { .shape = *asked, .unfit = true };
+  int64_t known = 1, *unknown = NULL;
+  if (!situ__is_dry() || p.shape.ndim < 0 || p.shape.ndim > SITU_MAX_DIMS) return NULL;
+  for (int d = 0; d < p.shape.ndim; d++) {
+    int64_t *size = &p.shape.dim[d];
+    if (*size == -1 && !unknown) unknown = size;
+    else if (*size < 0 || !situ__mul_i64(known, *size, &known)) return NULL;
+  }
+  if (unknown) *unknown = situ__max_i64(known ? input->view.numel / known : 0, 1);
+  return situ_op_run1(&view_op, input, &p);
+}
+
 situ_tensor *situ_view(situ_tensor *input, situ_shape shape) {
-  if (!situ__need("view", "input", input) || !situ__resolve_shape("view", &shape, input->view.numel)) return NULL;
+  if (!situ__need("view", "input", input)) return NULL;
+  if (!situ__resolve_shape("view", &shape, input->view.numel)) return view_unfit(input, &shape);
   return situ_op_run1(&view_op, input, &(view_params){ .shape = shape });
 }
 
 situ_tensor *situ_reshape(situ_tensor *input, situ_shape shape) {
   SITU__MADE_OF_OPS("reshape");
   int64_t stride[SITU_MAX_DIMS];
-  if (!situ__need("reshape", "input", input) || !situ__resolve_shape("reshape", &shape, input->view.numel)) return NULL;
+  if (!situ__need("reshape", "input", input)) return NULL;
+  if (!situ__resolve_shape("reshape", &shape, input->view.numel)) return view_unfit(input, &shape);
   const bool copied = !view_strides(&input->view, &shape, stride);
   if (copied) input = situ_contiguous(input);
   situ_tensor *y = input ? situ_op_run1(&view_op, input, &(view_params){ .shape = shape }) : NULL;
