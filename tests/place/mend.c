@@ -243,7 +243,8 @@ static bool runs(uint64_t seed, bool mended, int64_t without) {
   net *m = begin(seed, mended);
   const bool made = !mended || make_statements(m);
   situ_tree *in = inputs(), *out = made ? situ_nn_call(&m->base, in) : NULL;
-  const bool good = out != NULL;
+  situ_tensor *y = out ? situ_tree_value(out) : NULL;
+  const bool good = y && (!situ_requires_grad(y) || situ_backward(situ_sum(y, NULL), NULL) == SITU_OK);
   situ_tree_free(out);
   end(m, in);
   return good;

@@ -236,19 +236,20 @@ static void run_module(void *payload) {
   SITU_IGNORE(situ_scope_end(&scope));
 }
 
-/* What a field of a clone points to is registered in it, as a copy on the device that it comes to. */
+/* What a field of a clone points to is registered in it, as a copy on the device that the moves of the program bring it
+   to: further ones follow. */
 static bool register_field(situ_nn_module *part, const situ_place_statement *s) {
   void **field = (void **)((char *)part + s->field);
+  const situ_device home = part->home.kind ? part->home : s->device;
   char name[48];
   (void)snprintf(name, sizeof name, SITU__REGISTERED "%zu", s->field);
   if (s->action == SITU_FIX_CHILD) {
     situ_nn_module *copy = situ_nn_clone(*field);
-    if (copy && situ_nn_to(copy, s->device) == SITU_OK)
-      return situ_nn_add_child(part, name, (void *)field, copy) != NULL;
+    if (copy && situ_nn_to(copy, home) == SITU_OK) return situ_nn_add_child(part, name, (void *)field, copy) != NULL;
     situ_nn_free(copy);
     return false;
   }
-  const situ_options like = { .dtype = situ_dtype_of(*field), .device = s->device };
+  const situ_options like = { .dtype = situ_dtype_of(*field), .device = home };
   situ_tensor *copy = situ_zeros(situ_shape_of(*field), &like);
   return copy && situ_nn_add_tensor(part, name, (void *)field, copy, SITU_NN_BUFFER);
 }

@@ -169,6 +169,18 @@ static void try_all(const situ__trial *trial, const situ_place_report *r, candid
   }
 }
 
+/* Which fix of a call comes first depends on where calls meet: each device of a statement is tried. */
+static bool is_as_good(const situ__trial *trial, candidate *less, const candidate *best) {
+  for (int64_t k = -1; k < less->set.count; k++) {
+    const situ_device meet = k < 0 ? (situ_device){ 0 } : less->set.list[k].does.device;
+    bool tried = k >= 0 && !meet.kind;
+    for (int64_t i = 0; i < k; i++) tried |= situ_device_equal(less->set.list[i].does.device, meet);
+    if (!tried && look(trial, less, meet, NULL) && less->left <= best->left && less->finished >= best->finished)
+      return true;
+  }
+  return false;
+}
+
 /* Leaves out what is not needed. */
 static bool shorten(const situ__trial *trial, candidate *best) {
   for (int64_t i = best->set.count - 1; i >= 0 && best->set.count <= LINES; i--) {
@@ -177,9 +189,7 @@ static bool shorten(const situ__trial *trial, candidate *best) {
     situ__remedy *at = &best->set.list[i];
     const size_t behind = (size_t)(--less.set.count - i) * sizeof *at;
     memmove(at, at + 1, behind);
-    const bool good =
-        look(trial, &less, (situ_device){ 0 }, NULL) && less.left <= best->left && less.finished >= best->finished;
-    if (good) {
+    if (is_as_good(trial, &less, best)) {
       best->set.count--;
       situ__statement_free(&out.does);
     } else {
