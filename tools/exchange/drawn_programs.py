@@ -19,6 +19,7 @@ import argparse
 import collections
 import copy
 import logging
+import math
 import os
 import random
 import re
@@ -47,6 +48,7 @@ torch.set_num_threads(1)
 SIZES = ((4, 3), (5, 2), (3, 6))  # n and m of the three calls
 KINDS = [(text, "float32") for text in program_kinds.NUMBERS + program_kinds.CONVERTED]
 KINDS += [(text, "float64") for text in program_kinds.CONVERTED]
+KINDS += [(text, "float32") for text in program_kinds.SIZED]
 SPECIAL = (float("inf"), float("-inf"), float("nan"), 0.0, -0.0)
 
 
@@ -204,7 +206,7 @@ def expressions(*numbers):
         statements = KINDS[number][0].split("; ")
         lines += statements[:-1] + [f"r{k} = {statements[-1]}"]
     text = "def forward(self, x, i, b):\n    " + "\n    ".join(lines + ["return " + "".join(f"r{k}, " for k in range(len(numbers)))])
-    scope = dict(torch=torch, F=F, nn=nn)
+    scope = dict(torch=torch, F=F, nn=nn, math=math)
     exec(text, scope)
     return Source(real, False), text, type("Drawn", (Drawn,), {"forward": scope["forward"]})([]).eval()
 

@@ -51,3 +51,11 @@ CONVERTED = [
     "n / 2 * x", "x * n ** 0.5", "x / n", "x + n % 2", "x[: n - 1]", "x[n // 2:]", "x.view(n * m)", "x.reshape(m, n)", "x.expand(2, n, 3)", "F.pad(x, (0, n % 2))", "x.repeat(2, n)", "torch.zeros(n + m)", "x.narrow(0, n - 1, 1)", "x.sum() / (n * m)", "x * float(n)", "x * int(m)", "x.unsqueeze(0).expand(n, -1, -1)", "x.new_zeros(n, 1)", "torch.arange(n).view(-1, 1) * torch.arange(m)", "x * (n > 2)", "x[:, torch.arange(m - 1)]",
     "torch.cat([x] * 2)[:n + 1]", "x.roll(n // 2, 0)", "x.flip(0)[: n // 2 + 1]", "torch.full((n,), n / 2)", "i + n", "i * n - m", "(i + n) // m", "x.clamp(max=n)", "torch.where(b, n, x)", "x.masked_fill(b, n)", "x == n", "i == n", "torch.minimum(i, torch.tensor(n))", "torch.tensor(n) * x", "max(n, m) * x", "x * min(n, m)", "(n * m // 2) + i", "i % n", "F.one_hot(i.abs() % 3, 3)",
 ]
+
+# Floats and bits that are computed of sizes and of values (torch.SymFloat).
+SIZED = [
+    "x * n ** 0.5", "x * (2.0 - n)", "x * (n * 0.5 - 3)", "x * (-n / 2)", "x * (n / 2 > 1.2)", "x * (n % 2.5)", "x * (-n % 2.5)", "x * (n % -2.5)", "x * n ** 2", "x * 2 ** n",
+    "torch.full((2,), n / 3)", "torch.arange(0, n / 2, 0.5)", "x[:math.trunc(n / 3)]", "x[:torch.sym_int(n / 2)]", "x * torch.sym_sqrt(n)", "x * torch.sym_max(n / 2, 2)", "x * torch.sym_min(n / 2, n)",
+    "torch.sym_ite(n > 4, n / 2, n / 3) * x", "x * (n << 1)", "x * (n >> 1)", "x * (n & 3)", "x * (n | 1)", "x * ((n > 2) & (n < 5))", "x * (n / 2 == 2.5)", "i * (n / 2)", "i.clamp(max=n / 3)",
+    "x * i.sum().item()", "x.nan_to_num().clamp(-1, 1).sum().item() * x", "x * x.nan_to_num().clamp(-1, 1).sum().item() ** 2", "torch.full((2,), b.sum().item() / 7)", "x.masked_fill(b, n / 7)", "x + n ** -1.5",
+]

@@ -86,6 +86,7 @@ def refused():
         if name.startswith("buffer"):
             yield name
     yield "size as a bound"
+    yield "size as a root"
 
 
 class Module(torch.nn.Module):

@@ -52,6 +52,14 @@ typedef struct situ__arg {
 
 /* ---- ops ---- */
 
+/* Whether the result of a row with `size` is a float. */
+typedef enum situ__real {
+  SITU__REAL_NEVER = 0,
+  SITU__REAL_AS_ARGS, /* if an argument is one */
+  SITU__REAL_ALWAYS,
+  SITU__REAL_MAYBE /* as the value of a tensor is */
+} situ__real;
+
 /* How calls of an ATen overload or an ONNX operator are run: one of the functions. */
 typedef struct situ__op_row {
   const char *target; /* "linear.default", "Gemm" */
@@ -67,7 +75,8 @@ typedef struct situ__op_row {
   situ_tensor *(*unary)(situ_tensor *input);
   situ_tensor *(*binary)(situ_tensor *input, situ_tensor *other); /* if the second argument is a tensor */
   situ_tensor *(*scalar)(situ_tensor *input, double other);       /* if it is a number */
-  bool (*size)(situ__op_call *call, int64_t *out);                /* gives an int or a bool */
+  bool (*size)(situ__op_call *call, situ__value *out);            /* gives an int or a bool, or a float: */
+  situ__real real;
   bool in_place; /* the functions are not: run on a copy of the first argument, which gets their result */
   bool copies;   /* the functions give views: the results are copies of them */
   /* ONNX: the first parameters, which are inputs by their order; the others, and inputs that once were, are attributes

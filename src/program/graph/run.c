@@ -199,9 +199,9 @@ bool situ__program_run_node(situ__op_call *c) {
   if (n->row->results == SITU__RESULTS_NONE) return true;
   if (n->counts && !situ__call_trains(c)) return situ_error() == SITU_OK && keep_results(c, situ__arg_tensor(c, 0));
   if (n->row->size) {
-    int64_t size = 0;
-    if (!n->row->size(c, &size)) return false;
-    if (n->outs && n->out[0] >= 0) c->value[n->out[0]].integer = size;
+    situ__value number = { 0 };
+    if (!n->row->size(c, &number)) return false;
+    if (n->outs && n->out[0] >= 0) c->value[n->out[0]] = number;
     return true;
   }
   situ_tensor *also[SITU__LIST_MAX];
@@ -269,6 +269,7 @@ static situ_tree *real_leaf(double value) {
 static situ_tree *leaf(const situ__arg *a, const situ__value *value) {
   switch (a->kind) {
   case SITU__ARG_VALUE:
+    if (a->of == SITU__VALUE_FLOAT) return real_leaf(value[a->integer].real);
     return a->of == SITU__VALUE_TENSOR ? situ_tree_tensor(value[a->integer].tensor)
                                        : number_leaf(value[a->integer].integer);
   case SITU__ARG_INT:

@@ -210,14 +210,24 @@ static bool read_outputs(situ__pt2 *f, situ__names *names, const situ__json_item
   return true;
 }
 
+/* Whether the value v can be the number that a node gives. */
+static bool is_number_of(const situ__program_node *n, const situ__program *p, int32_t v) {
+  const situ__real real = n->row->real;
+  bool given = real == SITU__REAL_ALWAYS;
+  for (int k = situ__op_row_args(n->row); k-- > 0 && real == SITU__REAL_AS_ARGS;)
+    given |=
+        n->arg[k].kind == SITU__ARG_FLOAT || (n->arg[k].kind == SITU__ARG_VALUE && n->arg[k].of == SITU__VALUE_FLOAT);
+  if (p->kind[v] == SITU__VALUE_TENSOR) return false;
+  return real == SITU__REAL_MAYBE || (p->kind[v] == SITU__VALUE_FLOAT) == given;
+}
+
 static bool check_results(const situ__program_node *n, situ__text *why, const situ__program *p) {
   const int results = n->row->results ? n->row->results : 1;
   const bool fits = results == SITU__RESULTS_LIST ? n->outs > 0 : n->outs <= (results < 0 ? 0 : results);
   bool kinds = true;
   for (int32_t i = 0; i < n->outs; i++)
     if (n->out[i] >= 0)
-      kinds = kinds && (n->row->size ? p->kind[n->out[i]] == SITU__VALUE_INT || p->kind[n->out[i]] == SITU__VALUE_BOOL
-                                     : p->kind[n->out[i]] == SITU__VALUE_TENSOR);
+      kinds = kinds && (n->row->size ? is_number_of(n, p, n->out[i]) : p->kind[n->out[i]] == SITU__VALUE_TENSOR);
   if (!fits || !kinds) situ__text_add(why, "has other results than situ's");
   return fits && kinds;
 }

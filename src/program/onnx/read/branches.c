@@ -5,15 +5,15 @@
 #include "onnx.h"
 
 /* Whether a branch runs. A dry run has no value for it, and ends here. */
-static bool read_condition(situ__op_call *c, bool wanted, int64_t *out) {
+static bool read_condition(situ__op_call *c, bool wanted, situ__value *out) {
   int64_t condition = 0;
   const int count = situ__arg_host_ints(c, 0, &condition, 1);
   if (count == 0) situ__call_refuse(c, "has a condition without a value");
-  *out = (condition != 0) == wanted;
+  out->integer = (condition != 0) == wanted;
   return count == 1;
 }
-static bool is_then(situ__op_call *c, int64_t *out) { return read_condition(c, true, out); }
-static bool is_else(situ__op_call *c, int64_t *out) { return read_condition(c, false, out); }
+static bool is_then(situ__op_call *c, situ__value *out) { return read_condition(c, true, out); }
+static bool is_else(situ__op_call *c, situ__value *out) { return read_condition(c, false, out); }
 static situ_tensor *run_either(situ__op_call *c) { return situ__arg_tensor(c, situ__arg_flag(c, 0) ? 1 : 2); }
 static const situ__op_row condition[] = { { "If.then", "h cond", .size = is_then },
                                           { "If.else", "h cond", .size = is_else } };

@@ -64,20 +64,21 @@ static const char *write_size(situ__onnx_writer *w) {
   return NULL;
 }
 
+static bool is_float(const situ__arg *a) { return a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_FLOAT; }
+
 static bool varies(const situ__onnx_writer *w, const situ__arg *a) {
-  if (a->kind == SITU__ARG_VALUE)
-    return a->of == SITU__VALUE_FLOAT || (a->of != SITU__VALUE_TENSOR && w->about[a->integer].varies);
+  if (a->kind == SITU__ARG_VALUE) return is_float(a) || (a->of != SITU__VALUE_TENSOR && w->about[a->integer].varies);
   for (int32_t i = 0; a->kind == SITU__ARG_LIST && i < a->count; i++)
     if (varies(w, &a->list[i])) return true;
   return false;
 }
 
-/* Whether an argument that the form takes as a constant is a size that varies. */
+/* Whether an argument is a float that is computed, or a size that varies where the form takes a constant. */
 static bool has_varying_size(const situ__onnx_writer *w, const situ__onnx_form *form) {
   const char *name;
   int length;
   for (int k = 0; situ__op_parameter(w->node->row, k, &name, &length); k++)
-    if (!(form->varies >> k & 1) && varies(w, &w->node->arg[k])) return true;
+    if ((!(form->varies >> k & 1) || is_float(&w->node->arg[k])) && varies(w, &w->node->arg[k])) return true;
   return false;
 }
 
