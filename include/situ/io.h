@@ -63,6 +63,8 @@ typedef struct situ_load_options {
       written in place. */
   bool map;
   bool lenient; /**< accept bytes after the last tensor, which some old writers leave */
+  /** Of a program: the most iterations that all its loops make in one call, SITU_E_LIMIT beyond them. 0: 1,000,000. */
+  int64_t max_iterations;
 } situ_load_options;
 
 /** Loads a whole file, whose format its first bytes tell; the caller frees the tree. NULL on error. A file may hold

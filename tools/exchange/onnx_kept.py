@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import torch
 from onnx import TensorProto, helper, numpy_helper
@@ -93,6 +94,61 @@ def recurrent_branch():
         "w": ramp(1, 8, 2), "r0": ramp(1, 8, 2), "zero": np.array(0, F)}
 
 
+def looped(text, sets, constants=None):
+    """Nodes in ONNX's text; an input NONE is absent."""
+    nodes = list(onnx.parser.parse_graph(f"g (float x) => (float y) {{ {text} }}").node)
+    for made in nodes:
+        made.input[:] = ["" if name == "NONE" else name for name in made.input]
+    return nodes, sets, constants or {}
+
+
+def loops():
+    """Loop and Scan; cases that look at one thing each."""
+    x, w, yes = ramp(2) + 2, ramp(2, 2) / 4, np.array(True)
+    count = [{"n": np.array(k, I), "x": x} for k in (3, 0, 1)]
+    yield "loop_that_swaps", looped(
+        "a, b, s = Loop <body = g (int64 i, bool c, float[2] p, float[2] q) => (bool d, float[2] q, float[2] r, float[2] t) {"
+        " d = Identity (c) r = Mul (p, w) t = Add (p, q) }> (n, yes, x, one)", count, {"yes": yes, "one": x * 0 + 1, "w": x})
+    yield "loop_until", looped(
+        "y = Loop <body = g (int64 i, bool c, float[2] p) => (bool d, float[2] q) {"
+        " q = MatMul (p, w) s = ReduceSum <keepdims = 0> (q) d = Less (s, most) }> (NONE, yes, x)",
+        [{"x": x}, {"x": x * 100}], {"yes": yes, "w": np.array([[1, 0.5], [0.25, 2]], F), "most": np.array(99, F)})
+    yield "loop_with_a_false_condition", looped(
+        "y, z = Loop <body = g (int64 i, bool c, float[2] p) => (bool d, float[2] q, float[2,0] e) {"
+        " d = Identity (c) q = Neg (p) e = Expand (no, to) }> (n, c, x)",
+        [{"n": np.array(5, I), "c": np.array(False), "x": x}, {"n": np.array(1, I), "c": yes, "x": x}],
+        {"to": np.array([2, 0]), "no": np.zeros((2, 0), F)})
+    yield "loop_that_grows", looped(
+        "y = Loop <body = g (int64 i, bool c, float[n] p) => (bool c, float[m] q) {"
+        " f = Cast <to = 1> (i) u = Unsqueeze (f, zero) q = Concat <axis = 0> (p, u) }> (n, yes, x)", count, {"yes": yes, "zero": np.array([0])})
+    yield "loop_of_vectors", looped(
+        "y, s = Loop <body = g (int64[1] i, bool[1] c, float[n] p) => (bool[1] c, float[m] q, int64[1] j) {"
+        " f = Cast <to = 1> (i) q = Add (p, f) j = Identity (i) }> (n, yes, x)", count[:1], {"yes": np.array([True])})
+    yield "loops_in_loops", looped(
+        "y, s = Loop <body = g (int64 i, bool c, float[2] p) => (bool c, float[2] r, float[2] t) {"
+        " r, t2 = Loop <body = h (int64 j, bool c2, float[2] q) => (bool c2, float[2] q2, float[2] u) {"
+        "   k = Add (i, j) f = Cast <to = 1> (k) u = Mul (f, x) q2 = Add (q, u) }> (i, yes, p)"
+        " t = ReduceSum <keepdims = 0> (t2, zero) }> (n, yes, x)", count, {"yes": yes, "zero": np.array([0])})
+    yield "loop_with_branches", looped(
+        "y, s = Loop <body = g (int64 i, bool c, float[2] p) => (bool c, float[2] r, float[2] r) {"
+        " k = Mod (i, two) o = Cast <to = 9> (k) z = Equal (k, zero)"
+        " r = If <then_branch = t () => (float[2] a) { e = Less (i, two)"
+        "     a = If <then_branch = v () => (float[2] a2) { a2 = Neg (p) }, else_branch = v2 () => (float[2] a3) { a3 = Mul (p, w) }> (e) },"
+        "   else_branch = u () => (float[2] b) {"
+        "     b = Loop <body = h (int64 j, bool c2, float[2] q) => (bool c2, float[2] q2) { q2 = Add (q, w) }> (i, yes, p) }> (z)"
+        " }> (n, yes, x)", [{"n": np.array(5, I), "x": x}], {"yes": yes, "zero": np.array(0), "two": np.array(2), "w": x})
+    yield "scan_along_other_axes", looped(
+        "a, b, s, t = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0], scan_input_directions = [1, 0],"
+        " scan_output_axes = [1, -1], scan_output_directions = [0, 1],"
+        " body = g (float[2] p, float q, float[2] e, float[2] f) => (float[2] p2, float q2, float[2] u, float[2] v) {"
+        " u = Add (p, e) v = Mul (e, f) p2 = Add (u, w) q2 = Add (q, half) }> (x, half, m, o)",
+        [{"x": x, "m": ramp(2, 3), "o": ramp(3, 2) * 2}, {"x": x, "m": ramp(2, 1), "o": ramp(1, 2)}], {"w": x, "half": np.array(0.5, F)})
+    yield "scan_of_layers", looped(
+        "h, y = Scan <num_scan_inputs = 1, body = g (float[1,2] p, float[1,2] e) => (float[1,2] q, float[1,2] o) {"
+        " a = Gemm (e, w, v) b = MatMul (p, w) c = Add (a, b) q = Tanh (c) o = Neg (q) }> (first, x)",
+        [{"x": ramp(3, 1, 2)}, {"x": ramp(1, 1, 2)}], {"first": ramp(1, 2), "w": w, "v": ramp(2)})
+
+
 def dynamic_lstm():
     """Weights of 8 bits for an input of 2 and a state of 3, in two directions."""
     def whole(*shape):
@@ -173,6 +229,7 @@ def cases():
     yield "if_with_names_of_its_own", branches()
     yield "if_on_values", conditions()
     yield "if_around_lstm", recurrent_branch()
+    yield from loops()
     yield "dynamic_quantize", single("DynamicQuantizeLinear", ramp(3, 5), outputs=("y", "s", "z"))
     yield "dynamic_quantize_of_zeros", single("DynamicQuantizeLinear", np.zeros(3, F), outputs=("y", "s", "z"))
     bytes_ = (np.arange(12) * 23 % 256).astype(U8)

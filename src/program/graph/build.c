@@ -42,10 +42,48 @@ situ__program_node *situ__program_add_node(situ__program *p) {
 
 /* ---- after the last use ---- */
 
-static void use_value(int32_t *last, const situ__arg *a, int32_t node) {
-  if (a->kind == SITU__ARG_VALUE) last[a->integer] = node;
+/* Of each value the first node that computes it, or -1, and the node after which it is not used; of each node that
+   begins a loop the one that ends its iterations; and the loops around the node that is looked at. */
+typedef struct lifetimes {
+  int32_t *first, *last, *end, *open;
+  int32_t depth;
+} lifetimes;
+
+/* A value that is computed before a loop, and used in it, is used in each iteration. */
+static void use_number(lifetimes *t, int32_t v, int32_t node) {
+  for (int32_t d = t->depth - 1; d >= 0 && t->first[v] <= t->open[d]; d--) node = t->end[t->open[d]];
+  t->last[v] = node;
+}
+
+static void use_value(lifetimes *t, const situ__arg *a, int32_t node) {
+  if (a->kind == SITU__ARG_VALUE) use_number(t, (int32_t)a->integer, node);
   if (a->kind == SITU__ARG_LIST)
-    for (int32_t i = 0; i < a->count; i++) use_value(last, &a->list[i], node);
+    for (int32_t i = 0; i < a->count; i++) use_value(t, &a->list[i], node);
+}
+
+static void find_loops(situ__program *p, lifetimes *t) {
+  for (int32_t n = 0; n < p->nodes; n++) {
+    if (p->node[n].loop > 0) t->open[t->depth++] = n;
+    if (p->node[n].loop >= 0 || !t->depth) continue;
+    const int32_t start = t->open[--t->depth];
+    t->end[start] = n;
+    p->node[n].back = start + 1;
+  }
+}
+
+static void find_uses(const situ__program *p, lifetimes *t) {
+  for (int32_t n = 0; n < p->nodes; n++) {
+    const situ__program_node *node = &p->node[n];
+    for (int k = situ__op_row_args(node->row); k-- > 0;) use_value(t, &node->arg[k], n);
+    if (node->loop > 0) t->open[t->depth++] = n;
+    for (int32_t i = 0; i < node->outs; i++) {
+      const int32_t v = node->out[i];
+      if (v < 0) continue;
+      if (t->first[v] < 0) t->first[v] = n;
+      use_number(t, v, n);
+    }
+    if (node->loop < 0) t->depth--;
+  }
 }
 
 int situ__op_row_args(const situ__op_row *row) {
@@ -64,18 +102,21 @@ static uint32_t wanted_results(const situ__program_node *n, int32_t number, cons
 }
 
 bool situ__program_find_last_uses(situ__program *p) {
-  int32_t *last = situ__alloc(((size_t)p->values + 1) * sizeof *last);
+  const size_t values = (size_t)p->values + 1, nodes = (size_t)p->nodes + 1;
+  int32_t *last = situ__alloc(2 * (values + nodes) * sizeof *last);
   int32_t *list = situ__arena_take(&p->arena, (size_t)p->values, sizeof *list);
   int32_t *next = situ__calloc((size_t)p->nodes + 1, sizeof *next);
   const bool fine = last && list && next;
-  for (int32_t v = 0; fine && v < p->values; v++) last[v] = -1;
-  for (int32_t n = 0; fine && n < p->nodes; n++) {
-    const situ__program_node *node = &p->node[n];
-    for (int k = situ__op_row_args(node->row); k-- > 0;) use_value(last, &node->arg[k], n);
-    for (int32_t i = 0; i < node->outs; i++)
-      if (node->out[i] >= 0) last[node->out[i]] = n;
+  lifetimes t = { 0 };
+  if (fine) {
+    t = (lifetimes){
+      .last = last, .first = last + values, .end = last + 2 * values, .open = last + 2 * values + nodes
+    };
+    for (size_t v = 0; v < 2 * values; v++) last[v] = -1;
+    find_loops(p, &t);
+    find_uses(p, &t);
   }
-  for (int32_t i = 0; fine && i < p->outs; i++) use_value(last, &p->out[i].leaf, -1);
+  for (int32_t i = 0; fine && i < p->outs; i++) use_value(&t, &p->out[i].leaf, -1);
   for (int32_t i = 0; fine && i < p->writes; i++) last[p->write[i].from] = last[p->write[i].to] = -1;
   for (int32_t v = 0; fine && v < p->values; v++)
     if (last[v] >= 0) p->node[last[v]].lasts++;

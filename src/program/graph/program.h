@@ -19,12 +19,22 @@ typedef enum situ__value_kind {
   SITU__VALUE_BOOL
 } situ__value_kind;
 
+/* What the iterations of a loop gave, in their order. */
+typedef struct situ__value_list {
+  situ_tensor **tensor; /* owned */
+  int64_t count, capacity;
+} situ__value_list;
+
 /* A value while the program runs. */
 typedef struct situ__value {
   situ_tensor *tensor; /* owned; NULL: not computed yet, or freed after its last use, or an absent result */
   int64_t integer;     /* of INT and BOOL */
   double real;
+  situ__value_list *collected; /* owned; NULL: nothing */
 } situ__value;
+/* Appends a tensor to what the value collects. Returns false after recording an error. */
+bool situ__value_add(situ__value *v, situ_tensor *t);
+void situ__value_free(situ__value *v);
 
 typedef enum situ__arg_kind {
   SITU__ARG_NONE = 0,
@@ -136,7 +146,9 @@ typedef struct situ__program_node {
   int32_t prepacked;  /* number of its prepacked weights in the program, from 1 on; 0: none */
   bool host;          /* its results are on the host, whatever the module's device */
   int32_t guard;      /* number of the bool value without which it is skipped, from 1 on; 0: it always runs */
-  situ_dtype real;    /* torch's default dtype where it was exported; SITU_DTYPE_DEFAULT: f32 */
+  int8_t loop;     /* 1: it begins a loop, whose body follows; -1: it ends an iteration, its guard being the loop's */
+  int32_t back;    /* of the latter: the node after which the next iteration begins, from 1 on; 0: none */
+  situ_dtype real; /* torch's default dtype where it was exported; SITU_DTYPE_DEFAULT: f32 */
 } situ__program_node;
 
 typedef struct situ__program_input {
@@ -219,6 +231,7 @@ typedef struct situ__program {
   int32_t kepts;
   const int32_t *source; /* parts, by number, that lasting nodes and prepacked weights depend on */
   int32_t sources, prepacked_nodes;
+  int64_t max_iterations; /* of all loops in one run */
 } situ__program;
 
 /* The row of any overload: that of situ__op_row_of, of another name for it ("multiply.Tensor"), or made of that of

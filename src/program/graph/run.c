@@ -225,8 +225,10 @@ static bool run_checked(situ__op_call *c, const situ__symbols *symbols) {
 static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__deriving *kept, situ__value *value,
                       const situ__symbols *symbols) {
   const bool clean = situ_error() == SITU_OK;
+  int64_t iterations = 0;
   for (int i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
+    const bool skipped = n->guard && !value[n->guard - 1].integer;
     situ_tensor **prepacked = situ__prepacked_of(kept, n);
     situ__op_call c = { .node = n,
                         .arg = n->arg,
@@ -235,18 +237,48 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
                         .prepacked = prepacked,
                         /* the first run may have skipped it */
                         .is_prepacked = kept->hit && (!n->guard || !prepacked || *prepacked) };
-    if ((kept->hit && n->lasting) || (n->guard && !value[n->guard - 1].integer)) {
-      /* its results are there, or only other such nodes use them */
+    if ((kept->hit && n->lasting) || skipped) {
+      /* its results are there, or only other such nodes use them; a guard may be an earlier iteration's */
+      if (skipped && n->row->size && n->outs && n->out[0] >= 0) value[n->out[0]].integer = 0;
     } else if (!run_checked(&c, symbols)) {
       if (clean)
         situ__error_add("  in %s%s, %s of %s%s%s", *n->module ? n->module : "the outermost module",
                         n->no_grad ? " (no_grad)" : "", n->row->target, p->path, *n->site ? ", from " : "", n->site);
       return false;
     }
+    if (n->back && value[n->guard - 1].integer) { /* not skipped, and there is another iteration */
+      if (++iterations >= p->max_iterations)
+        return situ__fail(SITU_E_LIMIT, op,
+                          "%s: loops run more than %" PRId64 " iterations in one call%s%s: "
+                          "situ_load_options.max_iterations sets the limit",
+                          p->path, p->max_iterations, *n->site ? ", in " : "", n->site),
+               false;
+      i = n->back - 1;
+      continue;
+    }
     if (kept->derived && !kept->hit && n->lasting) situ__deriving_note(kept, n, value);
     for (int k = 0; k < n->lasts; k++) situ_drop(&value[n->last[k]].tensor);
   }
   return true;
+}
+
+/* ---- what loops collect ---- */
+
+bool situ__value_add(situ__value *v, situ_tensor *t) {
+  if (!v->collected) v->collected = situ__calloc(1, sizeof *v->collected);
+  situ__value_list *c = v->collected;
+  if (!c || !situ__grow(NULL, &c->tensor, &c->capacity, sizeof(situ_tensor *), c->count + 1))
+    return situ__no_memory(op, sizeof *c), false;
+  c->tensor[c->count] = NULL;
+  return situ_set(&c->tensor[c->count++], t);
+}
+
+void situ__value_free(situ__value *v) {
+  situ_drop(&v->tensor);
+  for (int64_t i = 0; v->collected && i < v->collected->count; i++) situ_drop(&v->collected->tensor[i]);
+  if (v->collected) situ__free(v->collected->tensor);
+  situ__free(v->collected);
+  v->collected = NULL;
 }
 
 /* ---- results ---- */
@@ -321,7 +353,7 @@ situ_tree *situ__program_run(const situ__program *p, situ_nn_module *root, situ_
     if (good) out = build(p, &at, value);
     situ__deriving_end(&kept, root, good);
   }
-  for (int i = 0; i < p->values; i++) situ_drop(&value[i].tensor);
+  for (int i = 0; i < p->values; i++) situ__value_free(&value[i]);
   situ__free(symbols.value);
   situ__free(value);
   return out;

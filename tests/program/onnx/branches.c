@@ -80,25 +80,18 @@ static void no_values_no_branch(void **state) {
 
 static void an_if_without_an_else_is_refused(void **state) {
   (void)state;
-  message graph = { .length = 0 }, branch = { .length = 0 }, inner = { .length = 0 }, value = { .length = 0 };
-  static const unsigned char any[] = { 0x0a, 0x02, 0x08, 0x01 };
+  message graph = { .length = 0 }, branch = { .length = 0 }, inner = { .length = 0 };
   situ_scope scope;
   situ_scope_begin(&scope);
   situ_error_mode(SITU_ERROR_QUIET);
-  put_text(&value, 1, "x");
-  put_bytes(&value, 2, any, sizeof any);
-  put_message(&graph, INPUT, &value);
+  put_any(&graph, INPUT, "x");
   put_node(&inner, "Relu", "x", NULL, "r", NULL);
-  value.length = 0;
-  put_text(&value, 1, "r");
-  put_message(&inner, OUTPUT, &value);
+  put_any(&inner, OUTPUT, "r");
   put_text(&branch, 1, "then_branch");
   put_int(&branch, 20, 5);
   put_message(&branch, 6, &inner);
   put_node(&graph, "If", "x", NULL, "y", &branch);
-  value.length = 0;
-  put_text(&value, 1, "y");
-  put_message(&graph, OUTPUT, &value);
+  put_any(&graph, OUTPUT, "y");
   expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "has an If 'here' without branches");
   SITU_IGNORE(situ_scope_end(&scope));
 }

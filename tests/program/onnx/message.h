@@ -11,6 +11,15 @@
 /* Fields of GraphProto. */
 enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12, VALUE_INFO = 13 };
 
+/* A float input or output of any sizes. */
+static inline void put_any(message *graph, uint32_t field, const char *name) {
+  static const unsigned char type[] = { 0x0a, 0x02, 0x08, 0x01 };
+  message value = { .length = 0 };
+  put_text(&value, 1, name);
+  put_bytes(&value, 2, type, sizeof type);
+  put_message(graph, field, &value);
+}
+
 static inline void put_node(message *graph, const char *op, const char *in, const char *more, const char *out,
                             const message *attribute) {
   message node = { .length = 0 };

@@ -35,15 +35,6 @@ static void put_value(message *graph, uint32_t field, const char *name) {
   put_message(graph, field, &value);
 }
 
-/* A float output of any sizes. */
-static void put_output(message *graph, const char *name) {
-  static const unsigned char type[] = { 0x0a, 0x02, 0x08, 0x01 };
-  message value = { .length = 0 };
-  put_text(&value, 1, name);
-  put_bytes(&value, 2, type, sizeof type);
-  put_message(graph, OUTPUT, &value);
-}
-
 static message float_tensor(const char *name, uint64_t size) {
   message t = { .length = 0 };
   put_int(&t, 1, size);
@@ -56,7 +47,7 @@ static message float_tensor(const char *name, uint64_t size) {
 static message graph_of(const char *op, const char *other) {
   message graph = { .length = 0 };
   put_value(&graph, INPUT, "x");
-  put_output(&graph, "y");
+  put_any(&graph, OUTPUT, "y");
   put_node(&graph, op, "x", other, "y", NULL);
   return graph;
 }
@@ -87,7 +78,7 @@ static void names_parameters_and_buffers(void **state) {
   const float weight[4] = { 1, 2, 3, 4 }, shift[2] = { 10, 20 };
   message graph = { .length = 0 }, w = { .length = 0 }, s = float_tensor("shift/1", 2);
   put_value(&graph, INPUT, "x");
-  put_output(&graph, "y");
+  put_any(&graph, OUTPUT, "y");
   put_int(&w, 1, 2);
   put_int(&w, 1, 2);
   put_int(&w, 2, 1);
@@ -143,7 +134,7 @@ static void put_integer(message *graph, const char *name, unsigned char value) {
 static situ_tensor *result_of(message *graph, int64_t rows) {
   const float row[2] = { 1, 2 };
   put_value(graph, INPUT, "x");
-  put_output(graph, "y");
+  put_any(graph, OUTPUT, "y");
   situ_nn_module *m = load_graph(graph, 17);
   if (!m) fail_msg("%s", situ_error_message());
   situ_tensor *x = rows ? situ_from_host(row, sizeof row, SITU_SHAPE(1, 2), NULL) : situ_zeros(SITU_SHAPE(0, 2), NULL);
@@ -210,7 +201,7 @@ static void numbers_are_drawn_in_every_call(void **state) {
   for (size_t k = 0; k < sizeof draws / sizeof *draws; k++) {
     message graph = { .length = 0 }, node = { .length = 0 }, attribute = { .length = 0 }, yes = { .length = 0 };
     put_value(&graph, INPUT, "x");
-    put_output(&graph, "y");
+    put_any(&graph, OUTPUT, "y");
     put_floats(&graph, "w", 2, ROWS, w);
     put_int(&yes, 2, 9);
     put_bytes(&yes, 9, "\1", 1);
@@ -303,7 +294,7 @@ static void a_range_of_nothing_is_refused(void **state) {
   put_floats(&graph, "none", 1, 0, NULL);
   put_floats(&graph, "one", 0, 1, (const float[1]){ 1 });
   put_value(&graph, INPUT, "x");
-  put_output(&graph, "y");
+  put_any(&graph, OUTPUT, "y");
   static const char *const in[] = { "none", "one", "one" };
   for (int i = 0; i < 3; i++) put_text(&node, 1, in[i]);
   put_text(&node, 2, "r");
@@ -329,7 +320,7 @@ static void mel_filters_without_bins_or_edges_are_refused(void **state) {
     put_text(&node, 2, "m");
     put_text(&node, 4, "MelWeightMatrix");
     put_value(&graph, INPUT, "x");
-    put_output(&graph, "y");
+    put_any(&graph, OUTPUT, "y");
     put_message(&graph, NODE, &node);
     put_node(&graph, "MatMul", "x", "m", "y", NULL);
     situ_nn_module *m = load_graph(&graph, 17);
@@ -343,14 +334,14 @@ static void lists_what_it_lacks(void **state) {
   (void)state;
   message graph = { .length = 0 };
   put_value(&graph, INPUT, "x");
-  put_output(&graph, "y");
-  put_node(&graph, "Scan", "x", NULL, "z", NULL);
-  put_node(&graph, "Loop", "z", NULL, "y", NULL);
+  put_any(&graph, OUTPUT, "y");
+  put_node(&graph, "SequenceAt", "x", NULL, "z", NULL);
+  put_node(&graph, "StringConcat", "z", NULL, "y", NULL);
   situ_nn_module *m = load_graph(&graph, 17);
   assert_null(m);
-  assert_non_null(
-      strstr(situ_error_message(), "has 2 calls that this library lacks: Scan (opset 17), Loop (opset 17)"));
-  expect_refused(m, SITU_E_UNSUPPORTED, "\n  here: Loop");
+  assert_non_null(strstr(situ_error_message(),
+                         "has 2 calls that this library lacks: SequenceAt (opset 17), StringConcat (opset 17)"));
+  expect_refused(m, SITU_E_UNSUPPORTED, "\n  here: StringConcat");
   graph = graph_of("Relu", NULL);
   expect_refused(load_graph(&graph, 5), SITU_E_UNSUPPORTED, "is of opset 5, and 6 to");
   expect_refused(load_graph(&graph, 99), SITU_E_UNSUPPORTED, "is of opset 99");
@@ -402,7 +393,7 @@ static situ_nn_module *load_relu_of(const message *shape) {
   put_text(&value, 1, "x");
   put_message(&value, 2, &type);
   put_message(&graph, INPUT, &value);
-  put_output(&graph, "y");
+  put_any(&graph, OUTPUT, "y");
   put_node(&graph, "Relu", "x", NULL, "y", NULL);
   return load_graph(&graph, 17);
 }
@@ -442,7 +433,7 @@ static void reads_scopes_of_nodes(void **state) {
   for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
     message graph = { .length = 0 }, node = { .length = 0 }, entry = { .length = 0 };
     put_value(&graph, INPUT, "x");
-    put_output(&graph, "y");
+    put_any(&graph, OUTPUT, "y");
     put_text(&entry, 1, "pkg.torch.onnx.name_scopes");
     put_text(&entry, 2, scopes[i]);
     put_text(&node, 1, "x");
@@ -460,7 +451,7 @@ static void refuses_cycles_and_doubles(void **state) {
   (void)state;
   message graph = { .length = 0 };
   put_value(&graph, INPUT, "x");
-  put_output(&graph, "y");
+  put_any(&graph, OUTPUT, "y");
   put_node(&graph, "Add", "x", "b", "a", NULL);
   put_node(&graph, "Relu", "a", NULL, "b", NULL);
   expect_refused(load_graph(&graph, 17), SITU_E_FORMAT, "uses a value 'b' before it is computed");

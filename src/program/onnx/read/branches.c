@@ -19,9 +19,8 @@ static const situ__op_row condition[] = { { "If.then", "h cond", .size = is_then
                                           { "If.else", "h cond", .size = is_else } };
 static const situ__op_row either = { "If", "b cond, t? then_branch, t? else_branch", .run = run_either };
 
-/* A node of the program that stands for a part of `node`; args: capacity of *arg. */
-static situ__program_node *add_part(situ__onnx *f, const situ__onnx_node *node, const situ__op_row *row, int args,
-                                    situ__arg **arg) {
+situ__program_node *situ__onnx_add_part(situ__onnx *f, const situ__onnx_node *node, const situ__op_row *row, int args,
+                                        situ__arg **arg) {
   situ__program_node *n = situ__program_add_node(f->program);
   *arg = situ__arena_take(&f->program->arena, (size_t)args, sizeof **arg);
   if (!n || !*arg) return situ__onnx_no_memory(), NULL;
@@ -39,14 +38,14 @@ static bool read_branch(situ__onnx *f, const situ__onnx_node *node, const situ__
                         int side, int depth, int32_t guard, int32_t *results) {
   static const char *const names[] = { "then_branch", "else_branch" };
   const int32_t outer = f->guard;
-  int32_t given = 0;
+  situ__onnx_inner inner = { .result = results, .results = node->outputs };
   const situ__onnx_attribute *branch = situ__onnx_find_attribute(list, count, names[side]);
   if (!branch || !branch->graph.at)
     return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' without branches", node->name);
   f->guard = guard;
-  if (!situ__onnx_read_graph(f, branch->graph, depth + 1, results, node->outputs, &given)) return false;
+  if (!situ__onnx_read_graph(f, branch->graph, depth + 1, &inner)) return false;
   f->guard = outer;
-  return f->lacks.count || given >= node->outputs ||
+  return f->lacks.count || inner.given >= node->outputs ||
          situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' of too few results", node->name);
 }
 
@@ -57,7 +56,7 @@ static int32_t add_condition(situ__onnx *f, const situ__onnx_node *node, int sid
   int32_t value = node->input[0];
   if (!out) return situ__onnx_no_memory(), 0;
   if (!situ__onnx_on_host(f, value, &value) || !situ__onnx_add_value(f, "", out)) return 0;
-  situ__program_node *n = add_part(f, node, &condition[side], 1, &arg);
+  situ__program_node *n = situ__onnx_add_part(f, node, &condition[side], 1, &arg);
   if (!n) return 0;
   f->program->kind[*out] = SITU__VALUE_BOOL;
   arg[0] = situ__onnx_value_arg(value);
@@ -85,7 +84,7 @@ static bool give_result(situ__onnx *f, const situ__onnx_node *node, int i, int32
     if (!(host ? situ__onnx_on_host : situ__onnx_on_device)(f, there[k], &there[k])) return false;
   f->about[*out].place = host ? SITU__ONNX_HOST : SITU__ONNX_DEVICE;
   situ__program_node *n =
-      add_part(f, node, guard ? &either : situ__onnx_row_of("Identity", f->opset), guard ? 3 : 1, &arg);
+      situ__onnx_add_part(f, node, guard ? &either : situ__onnx_row_of("Identity", f->opset), guard ? 3 : 1, &arg);
   if (!n) return false;
   for (int k = 0; k < sides; k++) arg[guard ? k + 1 : 0] = situ__onnx_value_arg(there[k]);
   if (guard) arg[0] = (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_BOOL, .integer = guard - 1 };

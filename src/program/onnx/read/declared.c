@@ -81,7 +81,7 @@ static bool fits_budget(situ__onnx *f, const situ__program_node *n, situ__value 
 static void run_node(situ__onnx *f, const situ__program_node *n, situ__value *value, int64_t *budget) {
   situ__op_call c = { .node = n, .arg = n->arg, .value = value };
   const int args = situ__op_row_args(n->row);
-  bool there = true;
+  bool there = n->loop == 0; /* sizes may change from iteration to iteration */
   char message[64];
   situ__errors own;
   for (int k = 0; k < args && there; k++) there = is_there(&n->arg[k], value);

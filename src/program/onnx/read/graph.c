@@ -14,7 +14,7 @@ enum { SYMBOLS = 4096 };
 typedef struct graph {
   situ__onnx_node *node;
   int32_t nodes;
-  bool inner; /* it stands in an attribute */
+  situ__onnx_inner *inner; /* NULL: it is the model's graph */
 } graph;
 
 enum { NODE = 1, INITIALIZER = 5, INPUT = 11, OUTPUT = 12, VALUE_INFO = 13, SPARSE = 15 }; /* GraphProto */
@@ -158,6 +158,21 @@ static bool read_input(situ__onnx *f, situ__protobuf message) {
   f->about[v].input = p->inputs++;
   in->value = v;
   return true;
+}
+
+/* The next input of a graph in an attribute, *at: a name for a value that is there. */
+static bool bind_input(situ__onnx *f, situ__protobuf message, situ__onnx_inner *inner, int32_t *at) {
+  const char *name;
+  situ__protobuf type;
+  bool tensor;
+  uint64_t element;
+  if (!read_info(f, message, &name, &type)) return false;
+  situ__program_input about = { .name = name, .dims = -1 };
+  if (*at == inner->inputs || situ__names_get(&f->scope.names, name) >= 0)
+    return situ__onnx_bad(f, SITU_E_FORMAT, "has a graph in a node whose input '%s' is one too many", name);
+  if (!read_type(f, type, false, &about, &tensor, &element)) return false;
+  inner->rank[*at] = about.dims;
+  return situ__names_put(&f->scope.names, name, inner->input[(*at)++]) || situ__onnx_no_memory();
 }
 
 /* An entry of value_info or an output, of a value that the graph has. */
@@ -323,7 +338,7 @@ static bool place_parameters(situ__onnx *f) {
 
 static bool read_members(situ__onnx *f, situ__protobuf message, graph *g) {
   situ__program *p = f->program;
-  int32_t inputs = 0;
+  int32_t inputs = 0, bound = 0;
   int64_t nodes = 0;
   situ__protobuf m = message;
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
@@ -334,7 +349,9 @@ static bool read_members(situ__onnx *f, situ__protobuf message, graph *g) {
     if (field.number == SPARSE) return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has a sparse initialiser");
   }
   if (m.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has a graph that is cut off");
-  if (g->inner && inputs) return situ__onnx_bad(f, SITU_E_FORMAT, "has a branch with inputs");
+  if (g->inner && inputs != g->inner->inputs)
+    return situ__onnx_bad(f, SITU_E_FORMAT, "has a graph in a node with %d inputs instead of %d", inputs,
+                          g->inner->inputs);
   g->node = situ__arena_take(&p->arena, (size_t)nodes, sizeof *g->node);
   if (!g->inner) {
     p->input = situ__arena_take(&p->arena, (size_t)inputs, sizeof *p->input);
@@ -344,7 +361,9 @@ static bool read_members(situ__onnx *f, situ__protobuf message, graph *g) {
   if (!g->node || !p->input || !p->symbol) return situ__onnx_no_memory();
   m = message;
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);)
-    if (field.number == INPUT && field.wire == SITU__PROTOBUF_BYTES && !read_input(f, field.bytes)) return false;
+    if (field.number == INPUT && field.wire == SITU__PROTOBUF_BYTES &&
+        !(g->inner ? bind_input(f, field.bytes, g->inner, &bound) : read_input(f, field.bytes)))
+      return false;
   m = message;
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);)
     if (field.number == NODE && field.wire == SITU__PROTOBUF_BYTES && !read_node(f, field.bytes, &g->node[g->nodes++]))
@@ -385,25 +404,24 @@ static bool read_results(situ__onnx *f, situ__protobuf message) {
   return true;
 }
 
-/* The values that a branch gives. */
-static bool find_results(situ__onnx *f, situ__protobuf message, int32_t *results, int32_t most, int32_t *count) {
+/* The values that a graph in an attribute gives. */
+static bool find_results(situ__onnx *f, situ__protobuf message, situ__onnx_inner *inner) {
   situ__protobuf type;
   const char *name;
   for (situ__protobuf_field field; situ__protobuf_next(&message, &field);) {
     if (field.number != OUTPUT || field.wire != SITU__PROTOBUF_BYTES) continue;
     if (!read_info(f, field.bytes, &name, &type)) return false;
     const int32_t v = find_value(f, name);
-    if (*count == most || v < 0 || !f->about[v].ready)
+    if (inner->given == inner->results || v < 0 || !f->about[v].ready)
       return situ__onnx_bad(f, SITU_E_FORMAT, "has a branch whose result '%s' does not exist, or is one too many",
                             name);
-    results[(*count)++] = v;
+    inner->result[inner->given++] = v;
   }
   return true;
 }
 
-static bool read_graph(situ__onnx *f, situ__protobuf message, int depth, int32_t *results, int32_t most,
-                       int32_t *count) {
-  graph g = { .inner = depth > 0 };
+static bool read_graph(situ__onnx *f, situ__protobuf message, int depth, situ__onnx_inner *inner) {
+  graph g = { .inner = inner };
   if (!read_members(f, message, &g)) return false;
   mark_weights(f, &g);
   if (!place_parameters(f)) return false;
@@ -415,15 +433,14 @@ static bool read_graph(situ__onnx *f, situ__protobuf message, int depth, int32_t
         !read_declared(f, field.bytes))
       return false;
   if (f->lacks.count) return true; /* the list says more than a missing result */
-  return g.inner ? find_results(f, message, results, most, count) : read_results(f, message);
+  return inner ? find_results(f, message, inner) : read_results(f, message);
 }
 
-bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf message, int depth, int32_t *results, int32_t most,
-                           int32_t *count) {
+bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf message, int depth, situ__onnx_inner *inner) {
   if (depth > DEPTH) return situ__onnx_bad(f, SITU_E_LIMIT, "has graphs inside graphs, more than %d deep", DEPTH);
   const situ__onnx_scope outer = f->scope;
   if (depth > 0) f->scope = (situ__onnx_scope){ .outer = &outer };
-  const bool fine = read_graph(f, message, depth, results, most, count);
+  const bool fine = read_graph(f, message, depth, inner);
   if (depth > 0) {
     situ__names_free(&f->scope.names);
     f->scope = outer;

@@ -409,6 +409,8 @@ bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth) 
   const bool own = !*node->domain || strcmp(node->domain, "ai.onnx") == 0;
   if (!situ__onnx_read_attributes(f, node, list, MOST_ARGS, &count)) return false;
   if (own && strcmp(node->op, "Constant") == 0) return add_constant(f, node, list, count);
+  if (own && (strcmp(node->op, "Loop") == 0 || strcmp(node->op, "Scan") == 0))
+    return situ__onnx_add_loop(f, node, list, count, depth);
   if (own && strcmp(node->op, "If") == 0) return situ__onnx_add_if(f, node, list, count, depth);
   (void)snprintf(name, sizeof name, "%s%s%s", own ? "" : node->domain, own ? "" : ".", node->op);
   call c = { .node = node,

@@ -11,12 +11,13 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/size.h"
 
 static const char op[] = "export_load";
 
 /* Opsets of ai.onnx whose operators the rows follow. Newer ones add operators and dtypes, and change none of these. */
 enum { OPSET_LEAST = 6, OPSET_MOST = 28 };
-enum { BUDGET = 16 << 20 };
+enum { BUDGET = 16 << 20, ITERATIONS = 1000000 };
 
 bool situ__onnx_bad(const situ__onnx *f, situ_status status, const char *fmt, ...) {
   char text[1024];
@@ -96,10 +97,8 @@ static bool open_model(situ__onnx *f) {
 
 static situ_nn_module *read_module(situ__onnx *f) {
   model m = { 0 };
-  int32_t results = 0;
-  if (!read_model(f, &m) || !situ__onnx_read_graph(f, m.graph, 0, NULL, 0, &results) ||
-      !situ__lacks_check(&f->lacks, f->path) || !situ__onnx_check_declared(f) || !situ__onnx_match_patterns(f) ||
-      !situ__onnx_name_parts(f))
+  if (!read_model(f, &m) || !situ__onnx_read_graph(f, m.graph, 0, NULL) || !situ__lacks_check(&f->lacks, f->path) ||
+      !situ__onnx_check_declared(f) || !situ__onnx_match_patterns(f) || !situ__onnx_name_parts(f))
     return NULL;
   if (!situ__program_find_last_uses(f->program)) return situ__onnx_no_memory(), NULL;
   f->program->owners = 2; /* the module, and this reader until it has filled the module */
@@ -133,6 +132,9 @@ situ_nn_module *situ__onnx_load(const char *path, const situ_load_options *optio
   situ__onnx f = { .path = path, .fd = -1 };
   if (options) f.options = *options;
   f.program = situ__program_new(path);
+  if (f.program)
+    f.program->max_iterations =
+        f.options.max_iterations > 0 ? situ__min_i64(f.options.max_iterations, INT32_MAX) : ITERATIONS;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_nn_module *m = f.program && open_model(&f) ? read_module(&f) : NULL;

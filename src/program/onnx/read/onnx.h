@@ -126,9 +126,16 @@ bool situ__onnx_read_attributes(situ__onnx *f, const situ__onnx_node *node, situ
 /* NULL: there is none of this name. */
 const situ__onnx_attribute *situ__onnx_find_attribute(const situ__onnx_attribute *list, int count, const char *name);
 
-/* Adds the graph's nodes to the program. results (capacity most, may be NULL) gets the values of its outputs. */
-bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf graph, int depth, int32_t *results, int32_t most,
-                           int32_t *count);
+/* What goes into a graph that stands in an attribute, and comes out of it. */
+typedef struct situ__onnx_inner {
+  int32_t *input; /* values of its inputs */
+  int *rank;      /* gets their declared numbers of dimensions, -1: none */
+  int32_t inputs;
+  int32_t *result; /* gets the values of its outputs: `given` of them, at most `results` */
+  int32_t results, given;
+} situ__onnx_inner;
+/* Adds the graph's nodes to the program. inner NULL: it is the model's graph. */
+bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf graph, int depth, situ__onnx_inner *inner);
 /* Adds a node to the program, or computes its results if they are constants. */
 bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth);
 bool situ__onnx_add_value(situ__onnx *f, const char *name, int32_t *out);
@@ -150,6 +157,13 @@ static inline situ__arg situ__onnx_value_arg(int32_t v) {
 }
 /* "node NAME", for errors; "": it has no name. */
 const char *situ__onnx_site(situ__onnx *f, const situ__onnx_node *node);
+/* A node of the program that stands for a part of `node` under the current guard, with one result and space for its
+   arguments. NULL after recording an error. */
+situ__program_node *situ__onnx_add_part(situ__onnx *f, const situ__onnx_node *node, const situ__op_row *row, int args,
+                                        situ__arg **arg);
+/* Adds a Loop or a Scan and the nodes of its body (loops.c). */
+bool situ__onnx_add_loop(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count,
+                         int depth);
 /* Adds an If and the nodes of its branches (branches.c). */
 bool situ__onnx_add_if(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count,
                        int depth);

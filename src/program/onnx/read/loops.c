@@ -1,0 +1,345 @@
+/* Reads Loop and Scan. Their bodies stand in the outer graph, between a node that begins and one that goes back while
+   the loop's guard is true (situ__program_node.loop). Carried values keep their numbers: the last node of an iteration
+   writes them for the next one.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/fail.h"
+#include "onnx.h"
+
+/* ---- while the program runs ---- */
+
+static situ__value *value_of(const situ__op_call *c, const situ__arg *a) { return &c->value[a->integer]; }
+
+/* How often a Loop runs at most. */
+static bool count_loop(situ__op_call *c, situ__value *out) {
+  out->integer = INT64_MAX;
+  if (!situ__arg_given(c, 0)) return true;
+  const int count = situ__arg_host_ints(c, 0, &out->integer, 1);
+  if (count == 0) situ__call_refuse(c, "has a trip count without a value");
+  return count == 1;
+}
+
+static bool count_scan(situ__op_call *c, situ__value *out) {
+  situ_tensor *input[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, 0, input);
+  for (int i = 0; i < count; i++) {
+    const int64_t size = situ_size(input[i], (int)c->arg[1].list[i].integer);
+    if (size < 0) return false;
+    if (i && size != out->integer) return situ__call_refuse(c, "has inputs of several lengths");
+    out->integer = size;
+  }
+  return out->integer <= situ__arg_int(c, 2) ||
+         situ__fail(SITU_E_LIMIT, c->node->row->target,
+                    "has %lld iterations, and a call makes at most %lld (situ_load_options.max_iterations)",
+                    (long long)out->integer, (long long)situ__arg_int(c, 2));
+}
+
+static situ_tensor *run_element(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const int64_t at = situ__arg_int(c, 1);
+  const int axis = situ__arg_dim(c, 2);
+  return situ_select(x, axis, situ__arg_flag(c, 3) ? situ_size(x, axis) - 1 - at : at);
+}
+
+/* Arguments of the two nodes of a loop. */
+enum { COUNT, COND, CARRIED, SCANNED, LISTS, COUNTER, GUARD, RANKS, BOUNDS };
+#define PARAMETERS "i count, h? cond, T carried, T scanned, T lists, i counter, b guard, I ranks"
+
+static situ_tensor *number(const situ__op_call *c, int k, situ_dtype dtype, const void *value) {
+  const situ_shape shape = c->arg[RANKS].list[k].integer ? SITU_SHAPE(1) : SITU_SCALAR;
+  return situ_from_host(value, situ_dtype_size(dtype), shape,
+                        &(situ_options){ .dtype = dtype, .device = { .kind = SITU_CPU } });
+}
+
+/* Sets what an iteration begins with: its number, the condition and what is carried; and whether there is one. */
+static situ_tensor *begin_iteration(situ__op_call *c, int64_t iteration) {
+  situ_tensor *carried[SITU__LIST_MAX];
+  int64_t cond = 1;
+  if (situ__arg_given(c, COND) && situ__arg_host_ints(c, COND, &cond, 1) != 1)
+    return situ_error() == SITU_OK ? situ__call_refuse(c, "has a condition without a value") : NULL;
+  const int count = situ__arg_tensors(c, CARRIED, carried);
+  value_of(c, &c->arg[COUNTER])->integer = iteration;
+  value_of(c, &c->arg[GUARD])->integer = cond && iteration < situ__arg_int(c, COUNT);
+  /* Each is held before the first is replaced: two may change places. */
+  situ_tensor *held[SITU__LIST_MAX] = { NULL };
+  bool fine = true;
+  for (int i = 0; i < count && fine; i++) fine = situ_set(&held[i], carried[i]);
+  for (int i = 0; i < count; i++) {
+    situ_tensor **slot = &c->value[c->node->out[i + 2]].tensor;
+    situ_drop(slot);
+    c->also[i + 1] = *slot = held[i];
+  }
+  if (!fine) return NULL;
+  const unsigned char byte = cond != 0;
+  c->also[0] = number(c, 1, SITU_BOOL, &byte);
+  return number(c, 0, SITU_I64, &iteration);
+}
+
+static situ_tensor *run_begin(situ__op_call *c) {
+  for (int32_t i = 0; i < c->arg[LISTS].count; i++) situ__value_free(value_of(c, &c->arg[LISTS].list[i]));
+  return begin_iteration(c, 0);
+}
+
+static situ_tensor *run_next(situ__op_call *c) {
+  situ_tensor *scanned[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, SCANNED, scanned);
+  for (int i = 0; i < count; i++)
+    if (!situ__value_add(value_of(c, &c->arg[LISTS].list[i]), scanned[i])) return NULL;
+  return begin_iteration(c, situ__arg_int(c, COUNTER) + 1);
+}
+
+/* What the iterations gave, along a new dimension. */
+static situ_tensor *run_collected(situ__op_call *c) {
+  const situ__value_list *v = value_of(c, &c->arg[0])->collected;
+  const int axis = situ__arg_dim(c, 3), count = v ? (int)v->count : 0;
+  situ_shape shape = situ__arg_dims(c, 2);
+  if (count == 0) {
+    if (!situ__arg_given(c, 1)) return situ__call_refuse(c, "runs no iteration, and the file does not say its result");
+    const int at = axis < 0 ? axis + shape.ndim + 1 : axis;
+    if (at < 0 || at > shape.ndim || shape.ndim == SITU_MAX_DIMS)
+      return situ__call_refuse(c, "stacks along a dimension that its result does not have");
+    memmove(&shape.dim[at + 1], &shape.dim[at], (size_t)(shape.ndim++ - at) * sizeof *shape.dim);
+    shape.dim[at] = 0;
+    return situ_empty(shape, &(situ_options){ .dtype = situ__arg_dtype(c, 1),
+                                              .device = situ__call_options(c, situ__arg_dtype(c, 1)).device });
+  }
+  for (int i = 0; situ__arg_flag(c, 4) && i < count / 2; i++) {
+    situ_tensor *swapped = v->tensor[i];
+    v->tensor[i] = v->tensor[count - 1 - i];
+    v->tensor[count - 1 - i] = swapped;
+  }
+  return situ_stack(v->tensor, count, axis);
+}
+
+static const situ__op_row loop_count = { "Loop.count", "h? trip", .size = count_loop };
+static const situ__op_row scan_count = { "Scan.count", "T inputs, I axes, i most", .size = count_scan };
+static const situ__op_row element = { "Scan.element", "t input, i counter, i axis, b backwards", .run = run_element };
+static const situ__op_row begin = { "Loop.begin", PARAMETERS, .results = SITU__RESULTS_LIST, .run = run_begin };
+static const situ__op_row next = { "Loop.next", PARAMETERS, .results = SITU__RESULTS_LIST, .run = run_next };
+static const situ__op_row collected = { "Loop.collected", "t list, d? dtype, I? sizes, i axis, b backwards",
+                                        .run = run_collected };
+
+/* ---- while the file is read ---- */
+
+typedef struct loop {
+  situ__onnx *f;
+  const situ__onnx_node *node;
+  const situ__onnx_attribute *list; /* the node's attributes */
+  int attributes;
+  bool scan;
+  int32_t first, carried, elements; /* inputs: where those that are carried begin, their number, scanned ones */
+  int32_t count, counter, guard;    /* numbers of the program */
+  int32_t *own;                     /* of an iteration: its number, the condition, what is carried */
+  situ__onnx_inner body;
+  situ__arg *lists; /* of the values that collect */
+  int32_t collects;
+} loop;
+
+static bool bad_loop(const loop *l, const char *what) {
+  return situ__onnx_bad(l->f, SITU_E_FORMAT, "has a %s '%s' %s", l->node->op, l->node->name, what);
+}
+
+static bool add_number(loop *l, situ__value_kind kind, int32_t *out) {
+  if (!situ__onnx_add_value(l->f, "", out)) return false;
+  l->f->program->kind[*out] = kind;
+  return true;
+}
+
+static situ__arg number_arg(const loop *l, int32_t v) {
+  return (situ__arg){ .kind = SITU__ARG_VALUE, .of = l->f->program->kind[v], .integer = v };
+}
+
+/* Attribute i of a list of whole numbers; 0 if the list is absent. Of an axis, which may be negative: of `rank`. */
+static int64_t item_of(const loop *l, const char *name, int32_t i) {
+  const situ__onnx_attribute *a = situ__onnx_find_attribute(l->list, l->attributes, name);
+  const bool there = a && a->arg.kind == SITU__ARG_LIST && i < a->arg.count && a->arg.list[i].kind == SITU__ARG_INT;
+  return there ? a->arg.list[i].integer : 0;
+}
+
+/* Values as an argument T, on the device. */
+static bool list_values(loop *l, const int32_t *v, int32_t count, situ__arg *out) {
+  situ__arg *list = situ__arena_take(&l->f->program->arena, (size_t)count, sizeof *list);
+  if (!list) return situ__onnx_no_memory();
+  for (int32_t i = 0; i < count; i++) {
+    int32_t there;
+    if (v[i] < 0 || !l->f->about[v[i]].ready) return bad_loop(l, "whose inputs are not computed before it");
+    if (!situ__onnx_on_device(l->f, v[i], &there)) return false;
+    list[i] = situ__onnx_value_arg(there);
+  }
+  *out = (situ__arg){ .kind = SITU__ARG_LIST, .count = count, .list = list };
+  return true;
+}
+
+static bool read_sizes(loop *l) {
+  const situ__onnx_attribute *inputs = situ__onnx_find_attribute(l->list, l->attributes, "num_scan_inputs");
+  const int32_t given = l->node->inputs;
+  l->first = l->scan ? 0 : 2;
+  if (l->scan && l->f->opset < 9)
+    return situ__onnx_bad(l->f, SITU_E_UNSUPPORTED, "has a Scan '%s' of opset 8: convert it to opset 9 or later",
+                          l->node->name);
+  if (l->scan &&
+      (!inputs || inputs->arg.kind != SITU__ARG_INT || inputs->arg.integer < 1 || inputs->arg.integer > given))
+    return bad_loop(l, "without inputs that it scans");
+  l->elements = l->scan ? (int32_t)inputs->arg.integer : 0;
+  l->carried = given - l->first - l->elements;
+  return l->carried >= 0 || bad_loop(l, "without its first two inputs");
+}
+
+/* The node that says how often the body runs. */
+static bool add_count(loop *l) {
+  situ__arg *arg;
+  int32_t *out = situ__arena_take(&l->f->program->arena, 1, sizeof *out), trip = l->scan ? -1 : l->node->input[0];
+  if (!out) return situ__onnx_no_memory();
+  if (trip >= 0 && !l->f->about[trip].ready) return bad_loop(l, "whose trip count is not computed before it");
+  if (trip >= 0 && !situ__onnx_on_host(l->f, trip, &trip)) return false;
+  situ__arg inputs, *axis = situ__arena_take(&l->f->program->arena, (size_t)l->elements + 1, sizeof *axis);
+  if (!axis) return situ__onnx_no_memory();
+  if (l->scan && !list_values(l, l->node->input + l->carried, l->elements, &inputs)) return false;
+  if (!add_number(l, SITU__VALUE_INT, out)) return false;
+  l->count = *out;
+  situ__program_node *n = situ__onnx_add_part(l->f, l->node, l->scan ? &scan_count : &loop_count, 3, &arg);
+  if (!n) return false;
+  n->out = out;
+  if (!l->scan) return arg[0] = situ__onnx_value_arg(trip), true;
+  for (int32_t i = 0; i < l->elements; i++)
+    axis[i] = (situ__arg){ .kind = SITU__ARG_INT, .integer = item_of(l, "scan_input_axes", i) };
+  arg[0] = inputs;
+  arg[1] = (situ__arg){ .kind = SITU__ARG_LIST, .count = l->elements, .list = axis };
+  arg[2] = (situ__arg){ .kind = SITU__ARG_INT, .integer = l->f->program->max_iterations };
+  return true;
+}
+
+/* The node that begins, or the one that goes on; cond, v: values. */
+static situ__arg *add_turn(loop *l, const situ__op_row *row, int32_t cond, const int32_t *v) {
+  situ__arg *arg, carried;
+  situ__onnx *f = l->f;
+  if (cond >= 0 && !f->about[cond].ready) return bad_loop(l, "whose condition is not computed before it"), NULL;
+  if ((cond >= 0 && !situ__onnx_on_host(f, cond, &cond)) || !list_values(l, v, l->carried, &carried)) return NULL;
+  situ__program_node *n = situ__onnx_add_part(f, l->node, row, BOUNDS, &arg);
+  if (!n) return NULL;
+  n->loop = row == &begin ? 1 : -1;
+  n->host = true;
+  n->out = l->own;
+  n->outs = l->carried + 2;
+  arg[COUNT] = number_arg(l, l->count);
+  arg[COND] = situ__onnx_value_arg(cond);
+  arg[CARRIED] = carried;
+  arg[SCANNED] = arg[LISTS] = (situ__arg){ .kind = SITU__ARG_LIST };
+  arg[COUNTER] = number_arg(l, l->counter);
+  arg[GUARD] = number_arg(l, l->guard);
+  return arg;
+}
+
+/* An element of a scanned input, as the body sees it. */
+static bool add_element(loop *l, int32_t i, int32_t *value) {
+  situ__arg *arg;
+  int32_t input, *out = situ__arena_take(&l->f->program->arena, 1, sizeof *out);
+  if (!out) return situ__onnx_no_memory();
+  if (!situ__onnx_on_device(l->f, l->node->input[l->carried + i], &input) || !situ__onnx_add_value(l->f, "", out))
+    return false;
+  situ__program_node *n = situ__onnx_add_part(l->f, l->node, &element, 4, &arg);
+  if (!n) return false;
+  n->out = out;
+  l->f->about[*out].ready = true;
+  *value = *out;
+  arg[0] = situ__onnx_value_arg(input);
+  arg[1] = number_arg(l, l->counter);
+  arg[2] = (situ__arg){ .kind = SITU__ARG_INT, .integer = item_of(l, "scan_input_axes", i) };
+  arg[3] = (situ__arg){ .kind = SITU__ARG_BOOL, .integer = item_of(l, "scan_input_directions", i) };
+  return true;
+}
+
+/* Reads the body between its two nodes, *start the arguments of the first one. */
+static bool read_body(loop *l, int depth, situ__arg *start) {
+  situ__onnx *f = l->f;
+  situ__arena *arena = &f->program->arena;
+  const situ__onnx_attribute *body = situ__onnx_find_attribute(l->list, l->attributes, "body");
+  const int32_t outer = f->guard, skipped = l->scan ? 2 : 0, results = l->scan ? 0 : 1;
+  if (!body || !body->graph.at) return bad_loop(l, "without a body");
+  l->body.input = situ__arena_take(arena, (size_t)l->carried + 2 + (size_t)l->elements, sizeof *l->body.input);
+  l->body.rank = situ__arena_take(arena, (size_t)l->carried + 2 + (size_t)l->elements, sizeof *l->body.rank);
+  l->body.result = situ__arena_take(arena, SITU__LIST_MAX, sizeof *l->body.result);
+  situ__arg *rank = situ__arena_take(arena, 2, sizeof *rank);
+  if (!l->body.input || !l->body.rank || !l->body.result || !rank) return situ__onnx_no_memory();
+  l->body.results = SITU__LIST_MAX;
+  for (int32_t i = skipped; i < l->carried + 2; i++) l->body.input[l->body.inputs++] = l->own[i];
+  f->guard = l->guard + 1;
+  for (int32_t i = 0; i < l->elements; i++)
+    if (!add_element(l, i, &l->body.input[l->body.inputs++])) return false;
+  if (!situ__onnx_read_graph(f, body->graph, depth + 1, &l->body)) return false;
+  if (f->lacks.count) return f->guard = outer, true;
+  l->collects = l->body.given - results - l->carried;
+  if (l->collects < 0 || l->node->outputs > l->carried + l->collects) return bad_loop(l, "of too few results");
+  /* ONNX Runtime gives a body numbers with one dimension where it declares them so. */
+  for (int k = 0; k < 2; k++)
+    rank[k] = (situ__arg){ .kind = SITU__ARG_INT, .integer = !l->scan && l->body.rank[k] == 1 };
+  start[RANKS] = (situ__arg){ .kind = SITU__ARG_LIST, .count = 2, .list = rank };
+  situ__arg scanned, *lists = l->lists = situ__arena_take(arena, (size_t)l->collects, sizeof *lists);
+  if (!lists) return situ__onnx_no_memory();
+  for (int32_t i = 0; i < l->collects; i++) {
+    int32_t v;
+    if (!situ__onnx_add_value(f, "", &v)) return false;
+    lists[i] = situ__onnx_value_arg(v);
+  }
+  if (!list_values(l, l->body.result + results + l->carried, l->collects, &scanned)) return false;
+  situ__arg *end = add_turn(l, &next, l->scan ? -1 : l->body.result[0], l->body.result + results);
+  if (!end) return false;
+  start[LISTS] = end[LISTS] = (situ__arg){ .kind = SITU__ARG_LIST, .count = l->collects, .list = lists };
+  end[SCANNED] = scanned;
+  end[RANKS] = start[RANKS];
+  f->guard = outer;
+  return true;
+}
+
+/* Result i of the node: what is carried at the end, or what the iterations gave. */
+static bool add_result(loop *l, int32_t i) {
+  situ__onnx *f = l->f;
+  const int32_t k = i - l->carried;
+  situ__arg *arg;
+  situ__program_node *n =
+      situ__onnx_add_part(f, l->node, k < 0 ? situ__onnx_row_of("Identity", f->opset) : &collected, 5, &arg);
+  if (!n) return false;
+  n->out = &l->node->output[i];
+  arg[0] = k < 0 ? situ__onnx_value_arg(l->own[i + 2]) : l->lists[k];
+  if (k < 0) return true;
+  const int32_t given = l->body.result[l->body.given - l->collects + k];
+  const situ__onnx_declared *said = NULL;
+  for (int32_t d = 0; d < f->declareds; d++)
+    if (f->declared[d].value == given) said = &f->declared[d];
+  const int dims = said && said->dims > 0 ? said->dims : 0;
+  situ__arg *size = situ__arena_take(&f->program->arena, (size_t)dims + 1, sizeof *size);
+  if (!size) return situ__onnx_no_memory();
+  for (int d = 0; d < dims; d++)
+    size[d] = (situ__arg){ .kind = SITU__ARG_INT, .integer = said->size[d] < 0 ? 0 : said->size[d] };
+  if (said && said->dtype) arg[1] = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = said->dtype };
+  arg[2] = (situ__arg){ .kind = SITU__ARG_LIST, .count = dims, .list = size };
+  arg[3] = (situ__arg){ .kind = SITU__ARG_INT, .integer = item_of(l, "scan_output_axes", k) };
+  arg[4] = (situ__arg){ .kind = SITU__ARG_BOOL, .integer = item_of(l, "scan_output_directions", k) };
+  return true;
+}
+
+static bool take_own(loop *l) {
+  l->own = situ__arena_take(&l->f->program->arena, (size_t)l->carried + 2, sizeof *l->own);
+  if (!l->own) return situ__onnx_no_memory();
+  for (int32_t i = 0; i < l->carried + 2; i++) {
+    if (!situ__onnx_add_value(l->f, "", &l->own[i])) return false;
+    l->f->about[l->own[i]].ready = true;
+    l->f->about[l->own[i]].place = i < 2 ? SITU__ONNX_HOST : SITU__ONNX_DEVICE;
+  }
+  return add_number(l, SITU__VALUE_INT, &l->counter) && add_number(l, SITU__VALUE_BOOL, &l->guard);
+}
+
+bool situ__onnx_add_loop(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count,
+                         int depth) {
+  loop l = { .f = f, .node = node, .list = list, .attributes = count, .scan = strcmp(node->op, "Scan") == 0 };
+  if (!read_sizes(&l) || !add_count(&l) || !take_own(&l)) return false;
+  situ__arg *start = add_turn(&l, &begin, l.scan ? -1 : node->input[1], node->input + l.first);
+  if (!start || !read_body(&l, depth, start)) return false;
+  for (int32_t i = 0; i < node->outputs; i++) {
+    if (node->output[i] < 0) continue;
+    f->about[node->output[i]].ready = true;
+    if (!f->lacks.count && !add_result(&l, i)) return false;
+  }
+  return true;
+}
