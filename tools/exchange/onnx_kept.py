@@ -159,6 +159,11 @@ def dynamic_lstm():
     return made, {"x": ramp(4, 1, 2)}, {"w": whole(2, 2, 12), "r": whole(2, 3, 12), "b": ramp(2, 24) / 8, "s": scale, "z": zero}
 
 
+def qlinear(op, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, *more, **attributes):
+    return single(op, a, np.array(a_scale, F), np.array(a_zero, a.dtype), b, np.array(b_scale, F), np.array(b_zero, b.dtype), np.array(y_scale, F),
+                  np.array(y_zero, a.dtype), *more, **attributes)
+
+
 def trees(op, kind, targets, **attributes):
     """Two trees: x[1] <= 0.5 ? (x[0] <= -0.5 ? a : b) : c, and x[2] <= 1 ? d : e."""
     leaf = {"treeids": [0, 0, 0, 1, 1], "nodeids": [2, 3, 4, 1, 2], "ids": targets}
@@ -238,6 +243,18 @@ def cases():
                                    np.array([1, -2, 3], I8))
     yield "conv_integer", single("ConvInteger", np.tile(bytes_, 3).reshape(1, 1, 6, 6), np.tile(signed, 2)[:18].reshape(2, 1, 3, 3),
                                  np.array(5, U8), np.array(-4, I8), pads=[1, 0, 1, 2], strides=[2, 1])
+    grid = np.arange(256).astype(U8)
+    yield "qlinear_matmul", qlinear("QLinearMatMul", bytes_.reshape(3, 4), 0.02, 7, signed.reshape(4, 3), [0.01, 0.5, 0.3], [1, -2, 3], 0.7, 120)
+    yield "qlinear_matmul_of_signed_ones", qlinear("QLinearMatMul", signed.reshape(1, 3, 4), 0.02, -7, np.tile(signed, 2).reshape(2, 4, 3), 0.04, 9,
+                                                   0.3, -20)
+    yield "qlinear_conv", qlinear("QLinearConv", np.tile(bytes_, 6).reshape(1, 2, 6, 6), 0.02, 5, np.tile(signed, 3).reshape(2, 2, 3, 3), [0.05, 0.01],
+                                  [0, 0], 1.7, 99, np.array([1500, -700], np.int32), pads=[1, 0, 1, 2], strides=[2, 1])
+    yield "qlinear_conv_in_groups", qlinear("QLinearConv", np.tile(bytes_, 3).reshape(2, 2, 3, 3), 0.02, 131, np.tile(bytes_, 3).reshape(4, 1, 3, 3), 0.05,
+                                            128, 0.9, 3, group=2, auto_pad="SAME_UPPER")
+    yield "qlinear_add", qlinear("QLinearAdd", grid[:, None], 0.0625, 3, grid[None, ::5], 0.25, 77, 0.5, 31, domain="com.microsoft")
+    yield "qlinear_add_of_signed_ones", qlinear("QLinearAdd", grid.view(I8), 0.037, -3, grid[:1].view(I8), 0.011, 7, 0.031, 1, domain="com.microsoft")
+    yield "qlinear_scale_of_0", qlinear("QLinearMatMul", grid[:4].reshape(2, 2), 0.5, 1, np.array([[1], [-2]], I8), 0.5, 0, 0.0, 9) + (
+        20, np.array([[0], [0]], U8))
     yield "dynamic_lstm", dynamic_lstm()
     yield "scaler", single("Scaler", ramp(2, 3), domain="ai.onnx.ml", offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, -1.0])
     weights, signed = [0.25, 0.5, 0.125, 0.25, 0.375], [-1.0, 0.5, 2.0, -0.25, 1.5]

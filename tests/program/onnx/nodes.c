@@ -41,7 +41,6 @@ static bool is_excluded(const char *name) {
                                        "test_identity_sequence",
                                        "test_quantize",
                                        "test_dequantize",
-                                       "test_qlinear",
                                        "test_adam",
                                        "test_adagrad",
                                        "test_momentum",

@@ -170,6 +170,8 @@ bool situ__onnx_add_if(situ__onnx *f, const situ__onnx_node *node, const situ__o
 
 /* x as whole numbers from 0 to 255, whose dtype is x's: x is (result - zero) scale, rounded (ops_norm.c). */
 situ_tensor *situ__onnx_quantize(situ_tensor *x, situ_tensor **scale, situ_tensor **zero);
+/* x of f32, rounded to the nearest even, plus the zero point (NULL: 0), within the dtype. */
+situ_tensor *situ__onnx_saturate(situ_tensor *x, situ_tensor *zero, situ_dtype dtype);
 
 /* Notes what the file says of a value. */
 bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input *about);

@@ -33,18 +33,56 @@ static situ_tensor *run_matmul(situ__op_call *c) {
   if (!weight || !situ__call_prepack(c, a, weight, &packed)) return NULL;
   return packed ? situ_linear_by(a, weight, NULL, packed) : situ_matmul(a, b);
 }
-/* Argument k without its zero point, a number or one for each size of the dimension before the last `after`, in f64,
-   which holds the sums of products exactly. */
+/* Scales or zero points: a number, or one for each size of the dimension before the last `after`. */
+static situ_tensor *spread(situ_tensor *t, situ_dtype dtype, int after) {
+  situ_shape size = situ_shape_of(t);
+  if (situ_numel(t) == 1) size.ndim = 0;
+  for (int d = 0; d < after && size.ndim > 0 && size.ndim < SITU_MAX_DIMS; d++) size.dim[size.ndim++] = 1;
+  return situ_reshape(situ_to_dtype(t, dtype), size);
+}
+/* Argument k without its zero point, in f64, which holds the sums of products exactly. */
 static situ_tensor *without_zero(situ__op_call *c, int k, int zero, int after) {
   situ_tensor *x = situ_to_dtype(situ__arg_tensor(c, k), SITU_F64), *point = situ__arg_tensor(c, zero);
-  if (!point) return x;
-  situ_shape size = situ_shape_of(point);
-  if (situ_numel(point) == 1) size.ndim = 0;
-  for (int d = 0; d < after && size.ndim > 0 && size.ndim < SITU_MAX_DIMS; d++) size.dim[size.ndim++] = 1;
-  return situ_sub(x, situ_reshape(situ_to_dtype(point, SITU_F64), size));
+  return point ? situ_sub(x, spread(point, SITU_F64, after)) : x;
 }
 static situ_tensor *run_matmul_integer(situ__op_call *c) {
   return situ_to_dtype(situ_matmul(without_zero(c, 0, 2, 1), without_zero(c, 1, 3, 0)), SITU_I32);
+}
+
+/* QLinear operators have arguments a, b and y, but for y itself each with its scale and zero point: sums of a and b as
+   ONNX Runtime gives them to y. */
+static situ_tensor *requantize(situ__op_call *c, situ_tensor *sums, int after_a, int after_b) {
+  situ_tensor *a = spread(situ__arg_tensor(c, 1), SITU_F32, after_a);
+  situ_tensor *b = spread(situ__arg_tensor(c, 4), SITU_F32, after_b);
+  situ_tensor *scale = situ_div(situ_mul(a, b), spread(situ__arg_tensor(c, 6), SITU_F32, 0));
+  situ_tensor *zero = spread(situ__arg_tensor(c, 7), SITU_F32, 0);
+  const situ_dtype dtype = situ_dtype_of(situ__arg_tensor(c, 7));
+  if (dtype != SITU_U8 && dtype != SITU_I8) return situ__call_refuse(c, "gives another dtype");
+  return situ__onnx_saturate(situ_mul(situ_to_dtype(sums, SITU_F32), scale), zero, dtype);
+}
+static situ_tensor *run_qlinear_matmul(situ__op_call *c) {
+  return requantize(c, situ_matmul(without_zero(c, 0, 2, 1), without_zero(c, 3, 5, 0)), 1, 0);
+}
+/* x y + z with one rounding to f32: f64 holds the product, as one of the factors has 8 bits. */
+static situ_tensor *multiply_add(situ_tensor *x, situ_tensor *y, situ_tensor *z) {
+  situ_tensor *product = situ_mul(situ_to_dtype(x, SITU_F64), situ_to_dtype(y, SITU_F64));
+  return situ_to_dtype(situ_add(product, situ_to_dtype(z, SITU_F64)), SITU_F32);
+}
+/* In the order of ONNX Runtime's kernel. */
+static situ_tensor *run_qlinear_add(situ__op_call *c) {
+  situ_tensor *scale[3], *zero[3];
+  const situ_dtype dtype = situ_dtype_of(situ__arg_tensor(c, 0));
+  if (dtype != SITU_U8 && dtype != SITU_I8) return situ__call_refuse(c, "takes another dtype");
+  for (int k = 0; k < 3; k++) {
+    situ_tensor *point = situ__arg_tensor(c, k < 2 ? 3 * k + 2 : 7);
+    scale[k] = spread(situ__arg_tensor(c, k < 2 ? 3 * k + 1 : 6), SITU_F32, 0);
+    const situ_options o = situ__call_options(c, SITU_F32);
+    zero[k] = point ? spread(point, SITU_F32, 0) : situ_zeros(SITU_SCALAR, &o);
+  }
+  situ_tensor *a = situ_div(scale[0], scale[2]), *b = situ_div(scale[1], scale[2]);
+  situ_tensor *fixed = situ_sub(zero[2], multiply_add(a, zero[0], situ_mul(b, zero[1])));
+  fixed = multiply_add(situ__arg_tensor(c, 3), b, fixed);
+  return situ__onnx_saturate(multiply_add(situ__arg_tensor(c, 0), a, fixed), NULL, dtype);
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];
@@ -152,13 +190,24 @@ static situ_tensor *run_conv_gated(situ__op_call *c) {
   return convolve(c, situ__arg_tensor(c, 9), SITU_ACTIVATION_NONE, false);
 }
 
-/* Arguments: x, w, their zero points, and from auto_pad on those of Conv. */
-static situ_tensor *run_conv_integer(situ__op_call *c) {
-  situ_tensor *x = without_zero(c, 0, 2, 0), *weight = without_zero(c, 1, 3, situ_dim(situ__arg_tensor(c, 1)) - 1);
+/* Sums of f64; from k on the arguments are those of Conv from auto_pad on. */
+static situ_tensor *convolve_exactly(situ__op_call *c, situ_tensor *x, situ_tensor *weight, situ_tensor *bias, int k) {
   windows w;
-  if (!x || !weight || !read_windows(c, 4, x, spatial_of(weight), &w)) return NULL;
-  const situ_conv_options o = { .stride = w.stride, .dilation = w.dilation, .groups = situ__arg_int(c, 9) };
-  return situ_to_dtype(plain[w.dims - 1](pad_windows(x, &w, NULL, 0), weight, NULL, &o), SITU_I32);
+  if (!x || !weight || !read_windows(c, k, x, spatial_of(weight), &w)) return NULL;
+  const situ_conv_options o = { .stride = w.stride, .dilation = w.dilation, .groups = situ__arg_int(c, k + 5) };
+  return plain[w.dims - 1](pad_windows(x, &w, NULL, 0), weight, bias, &o);
+}
+/* Arguments: x, w, their zero points. */
+static situ_tensor *run_conv_integer(situ__op_call *c) {
+  situ_tensor *weight = without_zero(c, 1, 3, situ_dim(situ__arg_tensor(c, 1)) - 1);
+  return situ_to_dtype(convolve_exactly(c, without_zero(c, 0, 2, 0), weight, NULL, 4), SITU_I32);
+}
+static situ_tensor *run_qlinear_conv(situ__op_call *c) {
+  const int after = situ_dim(situ__arg_tensor(c, 3)) - 1;
+  situ_tensor *bias = situ__arg_tensor(c, 8);
+  if (bias) bias = situ_to_dtype(bias, SITU_F64);
+  situ_tensor *sums = convolve_exactly(c, without_zero(c, 0, 2, 0), without_zero(c, 3, 5, after), bias, 9);
+  return sums ? requantize(c, sums, 0, after - 1) : NULL;
 }
 
 /* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those
@@ -406,6 +455,8 @@ static situ_tensor *run_col2im(situ__op_call *c) {
 
 #define WINDOWS "s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I? kernel_shape, I? pads, I? strides"
 #define GEMM "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0"
+#define QLINEAR(a, b) \
+  "t " a ", t " a "_scale, t " a "_zero_point, t " b ", t " b "_scale, t " b "_zero_point, t y_scale, t y_zero_point"
 #define CONV "t X, t W, t? B, " WINDOWS ", i group=1"
 #define POOL "t X, s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I kernel_shape, I? pads, I? strides"
 
@@ -419,11 +470,16 @@ static const situ__op_row rows[] = {
   { "Gemm", GEMM, .inputs = 3, .since = 7, .prepacked = 1, .run = run_gemm },
   { "MatMul", "t A, t B", .inputs = 2, .prepacked = 1, .run = run_matmul },
   { "MatMulInteger", "t A, t B, t? a_zero_point, t? b_zero_point", .inputs = 4, .run = run_matmul_integer },
+  { "QLinearMatMul", QLINEAR("a", "b"), .inputs = 8, .run = run_qlinear_matmul },
+  { "com.microsoft.QLinearAdd",
+    "t A, t A_scale, t? A_zero_point, t B, t B_scale, t? B_zero_point, t C_scale, t? C_zero_point", .inputs = 8,
+    .run = run_qlinear_add },
   { "Einsum", "T Inputs, s equation", .inputs = 1, .run = run_einsum },
   { "Det", "t X", .inputs = 1, .unary = situ_linalg_det },
   { "Conv", CONV, .inputs = 3, .prepacked = 1, .run = run_conv },
   { "ConvInteger", "t x, t w, t? x_zero_point, t? w_zero_point, " WINDOWS ", i group=1", .inputs = 4,
     .run = run_conv_integer },
+  { "QLinearConv", QLINEAR("x", "w") ", t? B, " WINDOWS ", i group=1", .inputs = 9, .run = run_qlinear_conv },
   { "ConvTranspose", "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape", .inputs = 3,
     .run = run_conv_transpose },
   { "DeformConv",

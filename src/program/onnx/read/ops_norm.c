@@ -200,7 +200,10 @@ static situ_tensor *run_quantize(situ__op_call *c) {
   situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
   const situ_dtype dtype = zero ? situ_dtype_of(zero) : situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : SITU_U8;
   if (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16) return situ__call_refuse(c, "gives another dtype");
-  situ_tensor *y = situ_round(situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32)));
+  return situ__onnx_saturate(situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32)), zero, dtype);
+}
+situ_tensor *situ__onnx_saturate(situ_tensor *x, situ_tensor *zero, situ_dtype dtype) {
+  situ_tensor *y = situ_round(x);
   if (zero) y = situ_add(y, situ_to_dtype(zero, SITU_F32));
   const double low = dtype == SITU_U8 ? 0 : dtype == SITU_I8 ? -128 : -32768;
   return situ_to_dtype(situ_clamp(y, low, dtype == SITU_U8 ? 255 : -low - 1), dtype);
