@@ -132,8 +132,8 @@ def loops():
     yield "loop_with_branches", looped(
         "y, s = Loop <body = g (int64 i, bool c, float[2] p) => (bool c, float[2] r, float[2] r) {"
         " k = Mod (i, two) o = Cast <to = 9> (k) z = Equal (k, zero)"
-        " r = If <then_branch = t () => (float[2] a) { e = Less (i, two)"
-        "     a = If <then_branch = v () => (float[2] a2) { a2 = Neg (p) }, else_branch = v2 () => (float[2] a3) { a3 = Mul (p, w) }> (e) },"
+        " r = If <then_branch = t () => (float[2] a) { e = Less (i, two) m = Neg (p)"
+        "     a = If <then_branch = v () => (float[2] a2) { a2 = Mul (m, w) }, else_branch = v2 () => (float[2] a3) { a3 = Mul (p, w) }> (e) },"
         "   else_branch = u () => (float[2] b) {"
         "     b = Loop <body = h (int64 j, bool c2, float[2] q) => (bool c2, float[2] q2) { q2 = Add (q, w) }> (i, yes, p) }> (z)"
         " }> (n, yes, x)", [{"n": np.array(5, I), "x": x}], {"yes": yes, "zero": np.array(0), "two": np.array(2), "w": x})
