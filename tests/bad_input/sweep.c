@@ -5,6 +5,7 @@
 #include "support/api/api.h"
 #include "support/test.h"
 
+/* placement: D13 */
 static void every_function(void **state) {
   (void)state;
   api_sweep(api_bad);

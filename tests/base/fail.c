@@ -134,6 +134,7 @@ static void long_text_is_cut(void **state) {
   assert_int_equal(strlen(situ_error_op()), 63);
 }
 
+/* placement: D12 */
 static void operands(void **state) {
   (void)state;
   char role[] = "input";

@@ -106,6 +106,7 @@ static void fills_gaps_only_if_it_must(void **state) {
   says("map       a=cuda:0, *=cpu\n");
 }
 
+/* placement: I2 */
 static void says_what_does_not_fit(void **state) {
   (void)state;
   assert_int_equal(run("model.safetensors --memory cuda:0=5KiB,cpu=7KiB"), 1);

@@ -28,6 +28,7 @@ static situ_storage *make(situ_device device, size_t bytes) {
 }
 
 /* Through every pair of devices, at odd places and sizes. */
+/* placement: A5 */
 static void any_to_any(void **state) {
   (void)state;
   enum { BYTES = 100000 };
@@ -58,6 +59,7 @@ static void any_to_any(void **state) {
 
 /* Between devices of two backends bytes pass through the host, a stage at a time. No second such
    backend is in every build, so sim's own way is taken from it for a moment. */
+/* placement: F5 */
 static void staged(void **state) {
   (void)state;
   enum { BYTES = 10 << 20, TAIL = 4 << 20 };

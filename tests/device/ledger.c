@@ -55,6 +55,7 @@ static void refused(situ_status status, const char *part) {
   situ_error_clear();
 }
 
+/* placement: F7 */
 static void notes_what_crosses(void **state) {
   (void)state;
   char bytes[300] = { 0 };
@@ -131,6 +132,7 @@ static void ledgers_nest(void **state) {
   situ__storage_release(a);
 }
 
+/* placement: F7, L4 */
 static void none_is_allowed(void **state) {
   (void)state;
   situ_storage *a = make(sim0, 512), *c = make(cpu, 512);
@@ -207,6 +209,7 @@ static void *put_many(void *payload) {
   return NULL;
 }
 
+/* placement: L4 */
 static void threads(void **state) {
   (void)state;
   pthread_t thread[3];
@@ -248,6 +251,7 @@ static void a_ledger_is_of_its_thread(void **state) {
 
 /* ---- repeats ---- */
 
+/* placement: F8 */
 static void unchanged_again_and_again(void **state) {
   (void)state;
   situ_storage *c = make(cpu, 100), *d = make(cpu, 100), *a = make(sim0, 100);

@@ -148,6 +148,7 @@ static void large_blocks_are_aligned(void **state) {
   situ__memory_free(cpu, data, (size_t)5 << 20);
 }
 
+/* placement: A15 */
 static void statistics(void **state) {
   (void)state;
   for (int which = 0; which < 2; which++) {

@@ -61,6 +61,7 @@ static void blocks(void **state) {
   assert_int_equal(situ__memory_block(16810000), 17 * MiB);
 }
 
+/* placement: A15 */
 static void reserved_counts_whole_blocks(void **state) {
   (void)state;
   uint64_t before = of(sim).memory_reserved;

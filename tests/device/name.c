@@ -20,6 +20,7 @@ static int fresh(void **state) {
   return situ_sim_create(2) != SITU_OK;
 }
 
+/* placement: A1, A2 */
 static void accepted(void **state) {
   (void)state;
   static const struct {
@@ -47,6 +48,7 @@ static void accepted(void **state) {
   assert_int_equal(situ_error(), SITU_OK);
 }
 
+/* placement: A1 */
 static void refused(void **state) {
   (void)state;
   static const struct {
@@ -167,6 +169,7 @@ static void refused_device_stays_refused(void **state) {
 }
 
 /* Without the module, or without a GPU: what does the user get to read? */
+/* placement: D21, H5 */
 static void absent_device_says_why(void **state) {
   (void)state;
   situ_device out;
@@ -182,6 +185,7 @@ static void absent_device_says_why(void **state) {
 
 static void *default_of_thread(void *name) { return situ_device_name(situ_get_default_device(), name) ? name : NULL; }
 
+/* placement: A10 */
 static void default_device(void **state) {
   (void)state;
   situ_device out, sim1 = situ_dev("sim:1"), none = { 0 };
@@ -201,6 +205,7 @@ static void default_device(void **state) {
   assert_true(situ_device_equal(situ_get_default_device(), situ_dev("cpu")));
 }
 
+/* placement: A15, A17 */
 static void info(void **state) {
   (void)state;
   situ_device_properties p;

@@ -177,6 +177,7 @@ static void algorithms_have_names(void **state) {
   situ_profile_free(p);
 }
 
+/* placement: J7 */
 static void copies_are_those_of_the_ledger(void **state) {
   (void)state;
   const bool same = there().kind == SITU_CPU;

@@ -79,6 +79,7 @@ static situ_tensor *computed(situ_device d) {
   return situ_scope_end(&s) == SITU_OK ? y : NULL;
 }
 
+/* placement: E4 */
 static void the_bits_are_the_same(void **state) {
   (void)state;
   const maker make[] = { drawn,     counted,      unit,   shuffled, of_halves, patched,

@@ -49,6 +49,7 @@ static void of_a_transfer(void **state) {
   check_line(situ__site_text(site, text, sizeof text), line, "of_a_transfer");
 }
 
+/* placement: D5 */
 static void of_an_error(void **state) {
   (void)state;
   situ_device device;

@@ -83,6 +83,7 @@ static void empty_outputs_reach_no_kernel(void **state) {
 }
 
 /* Names op, device, verb and dtype, and who can. */
+/* placement: A17, D18 */
 static void unsupported_says_who_can(void **state) {
   (void)state;
   situ_view_desc y = row_new(sim);
@@ -158,6 +159,7 @@ static void waiting(void **state) {
   assert_int_equal(situ_error(), SITU_E_ARG);
 }
 
+/* placement: A17 */
 static void verbs(void **state) {
   (void)state;
   assert_true(situ__has_verb(cpu, SITU_VERB_FILL));

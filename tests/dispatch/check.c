@@ -95,6 +95,7 @@ static int operands_of(const situ_op *op) {
   return op->flags & SITU_OP_VARIADIC ? 3 : ins;
 }
 
+/* placement: D1, K2 */
 static void every_op_refuses_every_foreign_operand(void **state) {
   (void)state;
   const situ_op *const *ops;
@@ -232,6 +233,7 @@ static void calls_beside_the_table_refuse_too(void **state) {
   }
 }
 
+/* placement: D2, D3, D5 */
 static void the_explanation(void **state) {
   (void)state;
   situ_tensor *x = situ_set_name(situ_zeros(SITU_SHAPE(32, 784), NULL), "batch.x");
@@ -286,6 +288,7 @@ static void the_odd_one_out(void **state) {
 }
 
 /* Device comes before dtype, dtype before shape: one error at a time, the most important first. */
+/* placement: D11 */
 static void the_order_of_the_check(void **state) {
   (void)state;
   situ_tensor *a = situ_ones(SITU_SHAPE(3), NULL);

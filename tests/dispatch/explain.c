@@ -50,6 +50,7 @@ static model *model_new(bool registered) {
   return (model *)situ_nn_done(m);
 }
 
+/* placement: D2, D3, D6, D7 */
 static void an_input_is_odd(void **state) {
   (void)state;
   model *m = model_new(true);
@@ -87,6 +88,7 @@ static void an_input_is_odd(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* placement: D6 */
 static void a_half_moved_module(void **state) {
   (void)state;
   model *m = model_new(true);
@@ -313,6 +315,7 @@ static void many_operands(void **state) {
   situ_error_clear();
 }
 
+/* placement: D4 */
 static void shapes_and_dtypes(void **state) {
   (void)state;
   situ_tensor *a = situ_set_name(situ_ones(SITU_SHAPE(32, 784), NULL), "a"), *b = situ_ones(SITU_SHAPE(768, 10), NULL);
@@ -444,6 +447,7 @@ static void the_way_back(void **state) {
 
 /* ---- as JSON, and in quiet mode ---- */
 
+/* placement: D12 */
 static void json_is_strict(void **state) {
   (void)state;
   situ_tensor *a = situ_set_name(situ_ones(SITU_SHAPE(2, 2), NULL), "a \"b\"\\\n");

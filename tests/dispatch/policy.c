@@ -39,6 +39,7 @@ static void is_on(const situ_tensor *t, const char *device) {
 
 /* ---- refused, copied, warned of ---- */
 
+/* placement: D14 */
 static void explicit_unless_said(void **state) {
   (void)state;
   situ_ledger l;
@@ -51,6 +52,7 @@ static void explicit_unless_said(void **state) {
   assert_int_equal(situ_ledger_end(&l), SITU_OK);
 }
 
+/* placement: D14, I6 */
 static void copies_are_in_the_ledger(void **state) {
   (void)state;
   situ_setting before;
@@ -73,6 +75,7 @@ static void copies_are_in_the_ledger(void **state) {
   expect_refused(situ_mul(a, b), SITU_E_DEVICE, "mul", "device mismatch");
 }
 
+/* placement: D15 */
 static void each_direction_has_its_own(void **state) {
   (void)state;
   situ_setting before, inner;
@@ -97,6 +100,7 @@ static void count_logs(const char *message, void *payload) {
   (void)snprintf(last_log, sizeof last_log, "%s", message);
 }
 
+/* placement: D14 */
 static void warned_of_once_for_each_line(void **state) {
   (void)state;
   situ_setting before;
@@ -193,6 +197,7 @@ static void the_other_rules_still_hold(void **state) {
 
 static situ_tensor *leaf(situ_tensor *t) { return situ_requires_grad_(t, true); }
 
+/* placement: G1 */
 static void gradients_go_home(void **state) {
   (void)state;
   situ_setting before;
@@ -347,6 +352,7 @@ static situ_tensor *careless_forward(situ_nn_module *self, situ_tensor *x) {
 }
 static const situ_nn_type careless_type = { .name = "Careless", .size = sizeof(careless), .forward = careless_forward };
 
+/* placement: B20 */
 static void a_module_takes_it_along(void **state) {
   (void)state;
   careless *m = situ_nn_alloc(&careless_type);
@@ -359,6 +365,7 @@ static void a_module_takes_it_along(void **state) {
 
 /* ---- the default device of a scope ---- */
 
+/* placement: A10 */
 static void default_devices_nest(void **state) {
   (void)state;
   situ_setting outer, inner, bad;
@@ -395,6 +402,7 @@ static situ_tensor *maker_forward(situ_nn_module *self, situ_tensor *x) {
 }
 static const situ_nn_type maker_type = { .name = "Maker", .size = sizeof(maker), .forward = maker_forward };
 
+/* placement: A11 */
 static void an_unstated_device(void **state) {
   (void)state;
   situ_setting before, device;

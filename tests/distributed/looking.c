@@ -284,12 +284,14 @@ static void look_at(wrapper kind, int size, uint64_t seed) {
   }
 }
 
+/* placement: D10, J9 */
 static void looks_of_one_rank(void **state) {
   (void)state;
   for (wrapper kind = 0; kind < WRAPPERS; kind++) look_at(kind, 1, 0);
   look_at(DDP, 1, 5);
 }
 
+/* placement: D10, J9 */
 static void looks_of_two_ranks(void **state) {
   (void)state;
   for (wrapper kind = 0; kind < WRAPPERS; kind++) look_at(kind, 2, 0);
@@ -312,6 +314,7 @@ static bool prints(const char *name) {
   return false;
 }
 
+/* placement: J9 */
 static void every_look_is_tried(void **state) {
   (void)state;
   const api_function *f;

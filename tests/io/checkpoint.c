@@ -145,6 +145,7 @@ static int close_scope(void **state) {
   return situ_live_tensors() == live_before ? 0 : 1;
 }
 
+/* placement: E3 */
 static void resumes_bit_for_bit(void **state) {
   (void)state;
   for (int o = 0; o < OPTIMIZERS; o++)

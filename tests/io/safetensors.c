@@ -40,6 +40,7 @@ static void round_trip(void **state) {
   situ_tree_free(tree);
 }
 
+/* placement: H1 */
 static void round_trip_on_a_device(void **state) {
   (void)state;
   situ_device sim = situ_dev("sim:0");
@@ -52,10 +53,14 @@ static void round_trip_on_a_device(void **state) {
   assert_true(situ_device_equal(situ_device_of(situ_tree_get(got, "w")), sim));
   assert_same(situ_to(situ_tree_get(got, "w"), situ_dev("cpu")), situ_contiguous(situ_transpose(t, 0, 1)));
   situ_tree_free(got);
+  got = situ_load(path, NULL); /* nothing in the file says where it came from */
+  assert_same(situ_tree_get(got, "w"), situ_contiguous(situ_transpose(t, 0, 1)));
+  situ_tree_free(got);
   situ_tree_free(tree);
 }
 
 /* More than lies on the host at a time: the parts follow each other, and the checksum is that of all. */
+/* placement: H3 */
 static void a_large_tensor_comes_in_parts(void **state) {
   (void)state;
   situ_device sim = situ_dev("sim:0");
@@ -137,6 +142,7 @@ static void entries_tell_where(void **state) {
 }
 
 /* The mapping lives as long as its tensors; what is written to them stays private. */
+/* placement: A18 */
 static void mapped_tensors_keep_the_mapping(void **state) {
   (void)state;
   situ_tree *tree = situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(counting(SITU_F32, SITU_SHAPE(1000))));

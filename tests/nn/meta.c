@@ -99,6 +99,7 @@ static void expect_equal(situ_nn_module *a, situ_nn_module *b) {
   assert_int_equal(situ_nn_walk(a, SITU_NN_VISIT_TENSORS, same, b), SITU_OK);
 }
 
+/* placement: E4, K3 */
 static void materialised_is_as_built_at_once(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -184,6 +185,7 @@ static situ_tree *saved(situ_nn_module *m) {
 static situ_nn_load_options here(void) { return (situ_nn_load_options){ .device = test_device() }; }
 
 /* S5: loading into meta is no silent no-op. From cpu, and from the device itself. */
+/* placement: H4, H8 */
 static void loading_makes_it_real(void **state) {
   (void)state;
   situ_nn_load_options o = here();
@@ -222,6 +224,7 @@ static void its_dtype_is_kept(void **state) {
 }
 
 /* Where: as said, else where the module says it lives, else the default. */
+/* placement: H4 */
 static void where_it_goes(void **state) {
   (void)state;
   situ_nn_module *real = linear(situ_dev("cpu")), *m = linear(meta), *other = linear(meta);
@@ -346,6 +349,7 @@ static void a_load_that_fails_leaves_it_on_meta(void **state) {
 static situ_nn_module *lazy(situ_device d) { return situ_nn_lazy_linear(3, &(situ_nn_linear_options){ .device = d }); }
 
 /* S20: moved anywhere it stays lazy, and is at home there. */
+/* placement: B18 */
 static void a_lazy_layer_is_moved(void **state) {
   (void)state;
   situ_nn_module *m = lazy(situ_dev("cpu"));

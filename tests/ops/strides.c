@@ -246,6 +246,7 @@ static void random_numbers_do_not_depend_on_strides(void **state) {
 
 /* ---- other devices, files of a sort, writes in place ---- */
 
+/* placement: M6 */
 static void strides_move_along(void **state) {
   (void)state;
   if (!has_values()) return;
@@ -310,6 +311,7 @@ static situ_tensor *trained(situ_nn_module *m, situ_optim *o, situ_tensor *x) {
 }
 
 /* By another order of sums, values differ in their last bits; a step of Adam makes much of gradients near 0. */
+/* placement: M5 */
 static void training_gives_the_same(void **state) {
   (void)state;
   if (!has_values()) return;
@@ -335,6 +337,7 @@ static void training_gives_the_same(void **state) {
   }
 }
 
+/* placement: M5 */
 static void no_format_changes_nothing(void **state) {
   (void)state;
   situ_nn_module *m = small_cnn();

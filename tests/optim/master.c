@@ -151,6 +151,7 @@ static void what_is_written_wins(void **state) {
   situ_optim_free(o);
 }
 
+/* placement: G5, G6 */
 static void it_goes_where_the_module_goes(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_linear(2, 2, &(situ_nn_linear_options){ .dtype = SITU_BF16, HERE });

@@ -93,6 +93,7 @@ static void bad_options_are_refused(void **state) {
                    row[i].part);
 }
 
+/* placement: G2 */
 static void bad_parameters_are_refused(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2);
@@ -275,6 +276,7 @@ static void a_step_sees_what_has_changed(void **state) {
 
 /* A parameter that nobody else holds: its module is gone, or has replaced it. PyTorch steps on in
    silence. */
+/* placement: G7 */
 static void orphans_are_refused(void **state) {
   (void)state;
   situ_nn_linear_options where = { .device = test_device() };
@@ -294,6 +296,7 @@ static void orphans_are_refused(void **state) {
 }
 
 /* The state goes where its parameter goes, and into its dtype; one that was taken elsewhere by hand is refused by name. */
+/* placement: G3, G5, G6 */
 static void the_state_follows_its_parameter(void **state) {
   (void)state;
   bool sim = test_device().kind == SITU_SIM;

@@ -132,6 +132,7 @@ static void a_state_that_does_not_fit_changes_nothing(void **state) {
 }
 
 /* Loaded state goes where its parameter goes, as state does that a step has made. */
+/* placement: G6, G9 */
 static void loaded_state_follows_its_parameter(void **state) {
   (void)state;
   situ_tensor *p = leaf(1, 2);
@@ -143,6 +144,11 @@ static void loaded_state_follows_its_parameter(void **state) {
   assert_int_equal(situ_to_(p, situ_dev("sim:1")), SITU_OK);
   for (int k = 0; k < 2; k++)
     assert_true(situ_device_equal(situ_device_of(situ_optim_state(o, 0, k, NULL)), situ_dev("sim:1")));
+  saved = situ_optim_state_dict(o);
+  situ_tree *flat = situ_tree_flatten(saved);
+  assert_true(situ_device_equal(situ_device_of(situ_tree_get(flat, "state.0.step")), situ_dev("cpu")));
+  situ_tree_free(flat);
+  situ_tree_free(saved);
   situ_optim_free(o);
 }
 

@@ -32,6 +32,7 @@ static void check(situ_nn_module *m, situ_tensor *x, situ_place_report *r) {
 
 /* ---- lines ---- */
 
+/* placement: D7 */
 static void a_finding_has_the_lines_of_the_program(void **state) {
   (void)state;
   if (!test_has_lines()) skip();
@@ -257,6 +258,7 @@ static int try_choice(uint64_t seed, int choice, int *findings) {
   return choices;
 }
 
+/* placement: D8, D10 */
 static void all_fixes_of_a_report_mend_together(void **state) {
   (void)state;
   const int programs = getenv("SITU_TEST_ALL") ? 5000 : 300;

@@ -6,6 +6,7 @@
 #include "support/optim.h"
 #include "support/pairs.h"
 
+/* placement: A6 */
 static void a_copy_or_an_alias(void **state) {
   (void)state;
   situ_tensor *x = situ_ones(SITU_SHAPE(2, 3), NULL), *view = situ_transpose(x, 0, 1);
@@ -23,6 +24,7 @@ static void a_copy_or_an_alias(void **state) {
 }
 
 /* A move that moves nothing is no error, but it can be seen. */
+/* placement: B21 */
 static void nothing_to_move_is_told(void **state) {
   (void)state;
   situ_nn_module *empty = situ_nn_sequential(situ_nn_relu()), *m = situ_nn_linear(4, 4, NULL);
@@ -66,6 +68,7 @@ static void a_move_within_a_move_counts_for_itself(void **state) {
   situ_nn_free(m);
 }
 
+/* placement: J8 */
 static void a_test_expects_a_device(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_batch_norm1d(4, NULL));

@@ -14,6 +14,7 @@ static situ_nn_module *small_net(void) {
 
 /* ---- dtypes ---- */
 
+/* placement: B5, M1, M2 */
 static void floating_tensors_are_cast_and_counters_are_not(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
@@ -71,6 +72,7 @@ static void what_is_seen_in_two_dtypes_is_not_cast(void **state) {
 }
 
 /* S21: 1e6 is finite, and f16 has no such number. */
+/* placement: M3 */
 static void values_that_would_become_infinite_are_named(void **state) {
   (void)state;
   for (int far = 0; far < 2; far++) {
@@ -95,6 +97,7 @@ static void values_that_would_become_infinite_are_named(void **state) {
 }
 
 /* The large ones go by another way than the small ones. */
+/* placement: M1 */
 static void large_storages_are_cast_a_part_at_a_time(void **state) {
   (void)state;
   situ_tensor *big = situ_randn(SITU_SHAPE(3, 1000001), NULL);
@@ -116,6 +119,7 @@ static void large_storages_are_cast_a_part_at_a_time(void **state) {
   situ_nn_free(net);
 }
 
+/* placement: M4 */
 static void a_device_without_a_dtype_is_refused_before_anything_moves(void **state) {
   (void)state;
   needs_sim();
@@ -162,6 +166,7 @@ static void a_dtype_is_asked_of_its_own_device(void **state) {
   situ_nn_free(net);
 }
 
+/* placement: A16 */
 static void a_device_that_is_too_small_is_refused_with_sizes(void **state) {
   (void)state;
   needs_sim();
@@ -194,6 +199,7 @@ static void a_cast_between_forward_and_backward_is_refused(void **state) {
 
 /* ---- maps ---- */
 
+/* placement: I1 */
 static void a_map_sends_each_part_where_its_first_pattern_says(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
@@ -234,6 +240,7 @@ static void a_map_that_is_none_is_refused(void **state) {
   situ_nn_free(net);
 }
 
+/* placement: I4 */
 static void tied_weights_cannot_be_torn_apart_by_a_map(void **state) {
   (void)state;
   situ_nn_module *a = situ_nn_linear(4, 4, NULL), *net = situ_nn_module_list(a, situ_nn_retain(a));
@@ -247,6 +254,7 @@ static void tied_weights_cannot_be_torn_apart_by_a_map(void **state) {
 
 /* ---- plans ---- */
 
+/* placement: B11 */
 static void a_plan_says_what_would_move_and_moves_nothing(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
@@ -287,6 +295,7 @@ static void read_small(situ_nn_module *net, int layers, float *to) {
   situ_tree_free(all);
 }
 
+/* placement: C6 */
 static void a_thousand_small_tensors_travel_together(void **state) {
   (void)state;
   enum { LAYERS = 500, VALUES = 72 * LAYERS, BYTES = VALUES * sizeof(float) };
@@ -339,6 +348,7 @@ static void the_peak_is_source_target_and_one_buffer(void **state) {
 
 /* ---- trees ---- */
 
+/* placement: C1, C2, C3 */
 static void a_tree_keeps_its_form_its_aliases_and_its_sharing(void **state) {
   (void)state;
   situ_tensor *x = situ_arange(0, 12, 1, NULL), *y = situ_ones(SITU_SHAPE(2), NULL),
@@ -376,6 +386,7 @@ static void a_tree_keeps_its_form_its_aliases_and_its_sharing(void **state) {
 
 /* ---- late parts ---- */
 
+/* placement: B17 */
 static void a_late_child_is_adopted(void **state) {
   (void)state;
   situ_nn_module *net = situ_nn_sequential(situ_nn_linear(4, 8, NULL), situ_nn_relu());

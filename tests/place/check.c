@@ -56,6 +56,7 @@ static int64_t count_of(const situ_place_report *r, situ_place_problem problem) 
 
 /* ---- what it finds --------------------------------------------------------------------------- */
 
+/* placement: I3 */
 static void a_good_model_has_edges_and_loads_only(void **state) {
   (void)state;
   net *m = make(64, SITU_F32);
@@ -105,6 +106,7 @@ static void edges_are_whole_without_memory(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* placement: D9, D10 */
 static void all_mistakes_are_found_in_one_go(void **state) {
   (void)state;
   net *m = make(32, SITU_F64);
@@ -194,6 +196,7 @@ static void who_looks_at_values_is_told(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* placement: A17 */
 static void what_a_device_cannot_do_is_found(void **state) {
   (void)state;
   if (test_device().kind != SITU_SIM) skip(); /* only it can be told to lack a dtype */
@@ -263,6 +266,7 @@ static void a_parameter_without_gradient_is_a_note(void **state) {
 
 /* ---- what it leaves alone -------------------------------------------------------------------- */
 
+/* placement: D10, J9 */
 static void nothing_changes(void **state) {
   (void)state;
   situ_nn_module *m =
@@ -298,6 +302,7 @@ static void nothing_changes(void **state) {
   situ_nn_free(m);
 }
 
+/* placement: K1, K5 */
 static void a_model_too_large_for_any_memory_is_checked(void **state) {
   (void)state;
   if (test_device().kind != SITU_SIM) skip(); /* only it can be given a size */

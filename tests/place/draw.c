@@ -24,6 +24,7 @@ static void does_not_say(const char *what) {
 
 static const situ_place_print_options ascii = { .ascii = true };
 
+/* placement: B14, J2, J3 */
 static void a_stranger_reads_the_tree(void **state) {
   (void)state;
   situ_nn_module *m = draw_model();
@@ -158,6 +159,7 @@ static void json_has_the_same_facts(void **state) {
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
+/* placement: J5 */
 static void a_diff_says_what_changed(void **state) {
   (void)state;
   situ_nn_module *m = draw_model();

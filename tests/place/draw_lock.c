@@ -25,6 +25,7 @@ static void spill(const char *path, const char *data, size_t length) {
   fclose(f);
 }
 
+/* placement: H7 */
 static void a_lock_holds(void **state) {
   (void)state;
   situ_nn_module *m = draw_model();
@@ -37,6 +38,7 @@ static void a_lock_holds(void **state) {
   situ_nn_free(m);
 }
 
+/* placement: H7 */
 static void every_difference_is_listed(void **state) {
   (void)state;
   situ_nn_module *m = draw_model();

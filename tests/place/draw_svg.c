@@ -175,6 +175,7 @@ static void areas_are_bytes(void **state) {
   situ_nn_free(m);
 }
 
+/* placement: J3 */
 static void a_model_on_three_devices(void **state) {
   (void)state;
   situ_nn_module *m = draw_model();

@@ -32,6 +32,7 @@ static void expect_lines(const char *const *parts, size_t count) {
 #define EXPECT(...) \
   expect_lines((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
+/* placement: D7, D20 */
 static void a_parameter_that_was_moved(void **state) {
   (void)state;
   situ_nn_module *fc = situ_nn_linear(3, 2, NULL),
@@ -52,6 +53,7 @@ static void a_parameter_that_was_moved(void **state) {
   situ_nn_free(net);
 }
 
+/* placement: B13, D6, D20 */
 static void an_optimisers_state_follows(void **state) {
   (void)state;
   situ_nn_module *net = situ_nn_linear(3, 2, NULL);
@@ -81,6 +83,7 @@ static situ_tensor *nothing(situ_nn_module *self, situ_tensor *x) {
 }
 static const situ_nn_type type = { .name = "Holder", .size = sizeof(holder), .forward = nothing };
 
+/* placement: D6, D20 */
 static void a_tensor_that_was_never_registered(void **state) {
   (void)state;
   holder *m = situ_nn_alloc(&type);

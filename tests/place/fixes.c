@@ -283,6 +283,7 @@ static int keep(const situ_error_report *r) {
   return choices;
 }
 
+/* placement: D8 */
 static void every_fix_of_a_model_mends(void **state) {
   (void)state;
   int programs = getenv("SITU_TEST_ALL") ? 20000 : 1500, refused = 0, tried = 0, without = 0,

@@ -123,6 +123,7 @@ static situ_nn_module *make(int which, situ_device device) {
   }
 }
 
+/* placement: B16 */
 static void a_layer_keeps_the_device_that_it_was_told(void **state) {
   (void)state;
   int which = 0;
@@ -135,6 +136,7 @@ static void a_layer_keeps_the_device_that_it_was_told(void **state) {
 
 /* ---- parts of a program's making ---- */
 
+/* placement: B17 */
 static void a_part_is_not_torn(void **state) {
   (void)state;
   expect_late(situ_nn_sequential(layer(), situ_nn_relu(), stated()), here());
@@ -157,6 +159,7 @@ static void count_line(const char *message, void *payload) {
             strstr(message, test_has_lines() ? "late.c:" : "");
 }
 
+/* placement: B17 */
 static void late_parts_are_told(void **state) {
   (void)state;
   situ_nn_module *m = model_there();
@@ -185,6 +188,7 @@ static void late_parts_are_told(void **state) {
   situ_nn_free(m);
 }
 
+/* placement: B17 */
 static void late_parts_are_refused(void **state) {
   (void)state;
   situ_nn_module *m = model_there(), *late = situ_nn_sequential(situ_nn_relu());

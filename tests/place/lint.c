@@ -343,6 +343,7 @@ static void mend_variable(lists *m) {
   assert_non_null(situ_nn_add_child(&m->base, "name", NULL, situ_nn_retain(variable)));
 }
 
+/* placement: B8, B9 */
 static void each_fix_mends(void **state) {
   (void)state;
   static situ_nn_module *items[16], *others[16];
@@ -386,6 +387,7 @@ static void each_fix_mends(void **state) {
 }
 
 /* What was made beside a module, or after it, is not a part of it. */
+/* placement: B9 */
 static void modules_made_at_other_times(void **state) {
   (void)state;
   lists *m = situ_nn_alloc(&lists_type), *other = situ_nn_alloc(&lists_type);

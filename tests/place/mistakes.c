@@ -46,6 +46,7 @@ static void hear(const situ_lint_finding *f, void *payload) {
   h->count++;
 }
 
+/* placement: B8, B9 */
 static void the_lint_finds_each(void **state) {
   (void)state;
   int missed = 0;
@@ -106,6 +107,7 @@ static bool checked(const mistake *m, const planted *p) {
   return good;
 }
 
+/* placement: D9, D10 */
 static void the_preflight_finds_each(void **state) {
   (void)state;
   const bool sim = there().kind == SITU_SIM;

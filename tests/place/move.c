@@ -12,6 +12,7 @@ static situ_nn_module *small_net(void) {
   return situ_nn_sequential(situ_nn_linear(4, 8, NULL), situ_nn_relu(), situ_nn_linear(8, 2, NULL));
 }
 
+/* placement: A7, A8, B1, B3, B4, B14 */
 static void handles_views_and_gradients_follow(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
@@ -35,6 +36,24 @@ static void handles_views_and_gradients_follow(void **state) {
   situ_nn_free(net);
 }
 
+/* placement: B2, B5 */
+static void all_roles_move(void **state) {
+  (void)state;
+  static const situ_nn_kind roles[] = { SITU_NN_PARAMETER, SITU_NN_BUFFER, SITU_NN_TRANSIENT };
+  static const char *const names[] = { "weight", "mean", "not_saved" };
+  situ_nn_module *m = situ_nn_module_dict();
+  situ_tensor *made[3];
+  for (int i = 0; i < 3; i++)
+    assert_non_null(situ_nn_add_tensor(m, names[i], NULL, made[i] = situ_ones(SITU_SHAPE(2), NULL), roles[i]));
+  expect_ok(situ_nn_to(m, there()));
+  for (int i = 0; i < 3; i++) {
+    assert_ptr_equal(situ_nn_get_tensor(m, names[i]), made[i]);
+    expect_on(made[i], there());
+  }
+  situ_nn_free(m);
+}
+
+/* placement: B6 */
 static void tied_weights_stay_tied(void **state) {
   (void)state;
   situ_nn_module *a = situ_nn_linear(3, 3, NULL), *net = situ_nn_module_list(a, situ_nn_retain(a));
@@ -47,6 +66,7 @@ static void tied_weights_stay_tied(void **state) {
 }
 
 /* Between forward and backward: the graph's other values are still on the old device, so backward must refuse, and say so. */
+/* placement: G4 */
 static void a_move_between_forward_and_backward_is_refused(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
@@ -59,6 +79,7 @@ static void a_move_between_forward_and_backward_is_refused(void **state) {
   situ_nn_free(net);
 }
 
+/* placement: B10 */
 static void a_failed_move_changes_nothing(void **state) {
   (void)state;
   situ_nn_module *net = small_net();
@@ -252,6 +273,7 @@ static void a_dry_run_knows_what_fits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = { PAIR_TEST(handles_views_and_gradients_follow),
+                                      PAIR_TEST(all_roles_move),
                                       PAIR_TEST(tied_weights_stay_tied),
                                       PAIR_TEST(a_move_between_forward_and_backward_is_refused),
                                       PAIR_TEST(a_failed_move_changes_nothing),

@@ -140,6 +140,7 @@ static int fail_at_each(int way, const situ_nn_to_options *options) {
   }
 }
 
+/* placement: B10 */
 static void a_move_that_fails_anywhere_changes_nothing(void **state) {
   (void)state;
   const situ_nn_to_options moves[] = { { .device = there() },

@@ -186,6 +186,7 @@ static void trial(tally *sum) {
   situ_nn_free(net);
 }
 
+/* placement: A16, B4, B11, B12 */
 static void a_plan_is_what_happens(void **unused) {
   (void)unused;
   tally sum = { 0 };

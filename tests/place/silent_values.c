@@ -67,6 +67,7 @@ static void S14_an_index_that_is_not_there_is_refused(void **state) {
 /* S16: .to(device) in forward hides that a parameter is in the wrong place: a copy at every step.
    Where it is in the right place there is none; where it is not, the ledger says which tensor, how
    often, and how many bytes. */
+/* placement: F8 */
 static void S16_a_tensor_that_is_copied_again_and_again_is_named(void **state) {
   (void)state;
   situ_tensor *weight = situ_set_name(situ_ones(SITU_SHAPE(4), NULL), "fc.weight");
@@ -94,6 +95,7 @@ static void S16_a_tensor_that_is_copied_again_and_again_is_named(void **state) {
 }
 
 /* S17: a copy to the host that is read before it is there. */
+/* placement: F2 */
 static void S17_values_are_there_when_the_call_returns(void **state) {
   (void)state;
   if (!has_values(there())) return;
@@ -108,6 +110,7 @@ static void S17_values_are_there_when_the_call_returns(void **state) {
 }
 
 /* S17: host memory that is given back while a copy still reads it. */
+/* placement: F3 */
 static void S17_host_memory_may_go_when_the_call_returns(void **state) {
   (void)state;
   if (!has_values(there())) return;
@@ -123,6 +126,7 @@ static void S17_host_memory_may_go_when_the_call_returns(void **state) {
 }
 
 /* S17: a copy between two devices that gives zeros, or what was there before. */
+/* placement: F2, F4 */
 static void S17_copies_between_devices_see_the_work_before_them(void **state) {
   (void)state;
   if (!has_values(there())) return;
@@ -153,6 +157,7 @@ static void S18_writing_a_part_from_elsewhere(void **state) {
 
 /* S18: what is moved is what was seen, whatever its strides: columns, steps, repeated rows, nothing
    at all. */
+/* placement: A5, M6 */
 static void S18_views_keep_their_values_on_the_way(void **state) {
   (void)state;
   situ_tensor *x = situ_reshape(situ_arange(0, 12, 1, &(situ_options){ .dtype = SITU_F32 }), SITU_SHAPE(3, 4));
@@ -193,6 +198,7 @@ static void S19_gradients_and_counters_go_with_their_module(void **state) {
 
 /* S20: a lazy layer that is moved to meta is lazy no more, or makes a weight on the CPU for an
    input on meta. */
+/* placement: B18 */
 static void S20_a_lazy_layer_stays_lazy_and_goes_home(void **state) {
   (void)state;
   situ_nn_module *moved = situ_nn_lazy_linear(2, NULL), *made = situ_nn_lazy_linear(2, NULL);
@@ -213,6 +219,7 @@ static void S20_a_lazy_layer_stays_lazy_and_goes_home(void **state) {
 /* S21: 1e6 becomes inf in half precision, and nothing says so. A tensor's own cast is IEEE's, as in
    PyTorch; the cast of a module is refused with the names of what would be lost, unless the loss is
    asked for. */
+/* placement: M3 */
 static void S21_a_cast_that_loses_values_is_reported(void **state) {
   (void)state;
   situ_tensor *x = situ_from_host((float[]){ 1e6f, -1e6f, 65504, 1 }, 16, SITU_SHAPE(4), NULL);
@@ -233,6 +240,7 @@ static void S21_a_cast_that_loses_values_is_reported(void **state) {
 }
 
 /* S22: random numbers differ between devices. Here element i of draw n has the same bits anywhere. */
+/* placement: E1, E2, E5 */
 static void S22_random_numbers_are_the_same_everywhere(void **state) {
   (void)state;
   if (!has_values(there())) return;
@@ -290,6 +298,7 @@ static void S24_no_operand_ever_moves_by_itself(void **state) {
 
 /* S24: only a policy that says so copies, for one call; the ledger has it, and the operands stay. That
    holds for functions that are made of other ops too. */
+/* placement: I6 */
 static void S24_what_a_policy_copies_is_in_the_ledger(void **state) {
   (void)state;
   situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL);

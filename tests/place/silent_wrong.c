@@ -19,6 +19,7 @@ static situ_nn_module *two_layers(void) {
 #define expect_mismatch(call, op, operand) expect_refused(call, SITU_E_DEVICE, op, operand)
 
 /* S1: a convolution with a weight elsewhere gives garbage. */
+/* placement: K2 */
 static void S1_convolutions_refuse_a_weight_elsewhere(void **state) {
   (void)state;
   situ_tensor *x = near(SITU_SHAPE(1, 2, 4, 4)), *line = near(SITU_SHAPE(1, 2, 4));
@@ -80,6 +81,7 @@ static situ_device real(void) { return has_values(there()) ? there() : here(); }
 
 /* S5: loading a state dict into a module on meta "matches all keys" and loads nothing. Here the values
    are there afterwards, where the module is meant to be. */
+/* placement: H4, K3 */
 static void S5_a_state_dict_makes_a_module_on_meta_real(void **state) {
   (void)state;
   situ_nn_module *source = two_layers();
@@ -103,6 +105,7 @@ static void S5_a_state_dict_makes_a_module_on_meta_real(void **state) {
 
 /* S6: a module built on meta has garbage in its buffers when it comes off it: running statistics,
    tables. Here it has the bits that it would have had if it had been built there. */
+/* placement: E4, H8, K3 */
 static void S6_what_was_built_on_meta_has_its_values(void **state) {
   (void)state;
   situ_nn_module *net[2];
@@ -128,6 +131,7 @@ static void S6_what_was_built_on_meta_has_its_values(void **state) {
 
 /* S6: nor is garbage ever read: what was not written yet is named, and so is what went to meta and
    lost its values there. */
+/* placement: D17 */
 static void S6_what_holds_no_value_is_not_read(void **state) {
   (void)state;
   situ_tensor *table = situ_empty(SITU_SHAPE(2), &(situ_options){ .device = real() });
@@ -146,6 +150,7 @@ static void S6_what_holds_no_value_is_not_read(void **state) {
 }
 
 /* S7: the optimiser trains tensors that no module has any more. */
+/* placement: G7 */
 static void S7_orphans_are_refused_at_the_step(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
@@ -164,6 +169,7 @@ static void S7_orphans_are_refused_at_the_step(void **state) {
 
 /* S7, the common form: made before the move. The same parameters are trained, and the module sees
    it. */
+/* placement: G6 */
 static void S7_an_optimiser_made_before_the_move_trains_the_module(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
@@ -185,6 +191,7 @@ typedef struct aliases {
 } aliases;
 static const situ_nn_type aliases_type = { .name = "Aliases", .size = sizeof(aliases) };
 
+/* placement: A8, B7 */
 static void S8_aliases_and_views_stay_together(void **state) {
   (void)state;
   aliases *m = situ_nn_alloc(&aliases_type);
@@ -208,6 +215,7 @@ static situ_nn_module *tied_new(void) {
   return situ_nn_sequential(in, out);
 }
 
+/* placement: B6 */
 static void S8_tied_weights_stay_tied(void **state) {
   (void)state;
   situ_nn_module *net = tied_new();
@@ -219,6 +227,7 @@ static void S8_tied_weights_stay_tied(void **state) {
 }
 
 /* S9: meta and back, and one tensor has become two. */
+/* placement: B6 */
 static void S9_tied_weights_stay_tied_through_meta(void **state) {
   (void)state;
   expect_ok(situ_set_default_device(situ_dev("meta")));
@@ -237,6 +246,7 @@ static void S9_tied_weights_stay_tied_through_meta(void **state) {
 
 /* S10: a move that fails half way leaves half a module behind. Every allocation of it is made to
    fail in turn. */
+/* placement: B10 */
 static void S10_a_move_that_fails_is_undone(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
@@ -320,6 +330,7 @@ static void S10_a_cast_that_fails_is_undone(void **state) {
 }
 
 /* S11: a move between forward and backward leaves gradients on another device, or loses them. */
+/* placement: G4 */
 static void S11_a_move_between_forward_and_backward_is_right_or_refused(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();
@@ -412,6 +423,7 @@ static void S11_results_casts_and_hooks(void **state) {
 
 /* S11: a gradient that is there already goes with its parameter, and one from elsewhere cannot be
    put there. */
+/* placement: B3, G3 */
 static void S11_a_gradient_is_where_its_parameter_is(void **state) {
   (void)state;
   situ_nn_module *net = two_layers();

@@ -81,6 +81,7 @@ static uint64_t moved(situ_device to, uint64_t floats) {
   return to.kind != SITU_OPENCL ? (floats * 4 + 255) / 256 * 256 : floats * 4;
 }
 
+/* placement: G1, I1, I6 */
 static void it_trains_and_copies_what_was_planned(void **state) {
   (void)state;
   const situ_device host = situ_dev("cpu"), a = test_device_at(0), b = test_device_at(1);

@@ -54,6 +54,7 @@ static void a_cast_and_a_move_before_backward(void **state) {
 
 enum { A_HANDLE, A_STATE_DICT, A_GRAPH, AN_ALIAS, NOTHING, OWNERS };
 
+/* placement: G7 */
 static void a_replaced_parameter_is_not_trained(void **state) {
   (void)state;
   for (int owner = 0; owner < OWNERS; owner++) {
@@ -136,6 +137,7 @@ static void state_elsewhere_has_a_table(void **state) {
   situ_nn_free(m);
 }
 
+/* placement: G3 */
 static void a_gradient_given_elsewhere_has_a_table(void **state) {
   (void)state;
   situ_nn_module *m = model();
@@ -166,6 +168,7 @@ static void a_state_that_does_not_fit_has_a_table(void **state) {
 
 /* ---- a gradient or a state that would go without its owner ---- */
 
+/* placement: G3 */
 static void a_gradient_goes_with_its_parameter(void **state) {
   (void)state;
   situ_nn_module *m = model();
@@ -224,6 +227,7 @@ static void a_gradient_that_came_away_goes_back(void **state) {
   situ_nn_free(m);
 }
 
+/* placement: G3 */
 static void a_state_goes_with_its_parameter(void **state) {
   (void)state;
   situ_nn_module *m = model();

@@ -201,6 +201,7 @@ static int tensors_on(situ_nn_module *m, situ_device device) {
 
 /* "to() performs a shallow copy at layer level": it moves every parameter and every buffer, at any
    depth. */
+/* placement: B1, B2 */
 static void claim_000_1_to_is_not_shallow(void **state) {
   (void)state;
   situ_nn_module *m = everything_new();
@@ -213,6 +214,7 @@ static void claim_000_1_to_is_not_shallow(void **state) {
 
 /* "The layer object resides on the GPU": a module is on the host; where its tensors are is one
    device, several, or none. */
+/* placement: B14 */
 static void claim_000_2_a_module_has_no_device_its_tensors_have(void **state) {
   (void)state;
   situ_placement place;

@@ -140,6 +140,7 @@ static void claim_002_1_a_factory_in_forward_works_at_home(void **state) {
 
 /* "All tensors of an op must be on the same device": in PyTorch with exceptions; here with none,
    and a host scalar is a double. */
+/* placement: A12 */
 static void claim_002_2_there_are_no_exceptions(void **state) {
   (void)state;
   situ_options far = { .device = there() };
@@ -181,6 +182,7 @@ static void claim_002_ex1_linear_does_not_adapt_to_its_input(void **state) {
 
 /* "torch.randn(x.shape).to(device)": a copy from the host at every step. situ_randn_like makes
    none. */
+/* placement: A13 */
 static void claim_002_ex2_like_makes_no_copy(void **state) {
   (void)state;
   situ_nn_module *model = mlp_new(&noisy_type, 5, 10);
@@ -278,6 +280,7 @@ static void claim_002_ex3c_without_to_the_parameter_is_there_too(void **state) {
 
 /* "Parameters are inherently on the device of their module": they are made on the default device;
    every layer takes another. */
+/* placement: B16 */
 static void claim_002_ex3d_every_layer_can_be_made_elsewhere(void **state) {
   (void)state;
   situ_nn_module *near = situ_nn_linear(2, 2, NULL), *far[] = {
@@ -302,6 +305,7 @@ static void claim_002_ex3d_every_layer_can_be_made_elsewhere(void **state) {
 }
 
 /* "Move everything explicitly": what is registered needs one call, and inputs one each. */
+/* placement: B1 */
 static void claim_002_4_one_call_moves_all_that_is_registered(void **state) {
   (void)state;
   situ_nn_module *model = weighted_new(5, 5);

@@ -39,6 +39,7 @@ static void sizes_must_agree(void **state) {
   expect_error(SITU_E_SHAPE, "item", "0 elements");
 }
 
+/* placement: F9 */
 static void a_view_of_host_memory(void **state) {
   (void)state;
   float own[6] = { 1, 2, 3, 4, 5, 6 };
@@ -60,6 +61,7 @@ static void a_view_of_host_memory(void **state) {
                  SITU_E_DEVICE, "view_host", "situ_from_host");
 }
 
+/* placement: D17 */
 static void unwritten_values_are_not_read(void **state) {
   (void)state;
   situ_options o = { .device = test_device() };
@@ -98,6 +100,7 @@ static void integers_are_exact(void **state) {
   assert_true(back == big);
 }
 
+/* placement: D19 */
 static void host_memory_is_only_on_cpu(void **state) {
   (void)state;
   situ_tensor *t = situ_zeros(SITU_SHAPE(1), &(situ_options){ .device = test_device() });
@@ -111,6 +114,7 @@ static void host_memory_is_only_on_cpu(void **state) {
 static int released;
 static void count_release(void *payload) { released += *(int *)payload; }
 
+/* placement: A19, F9 */
 static void foreign_memory(void **state) {
   (void)state;
   float own[6] = { 1, 2, 3, 4, 5, 6 };
@@ -148,6 +152,7 @@ static void prints(situ_tensor *t, const char *want) {
 }
 
 /* Texts taken from torch 1.13. */
+/* placement: J1 */
 static void printing(void **state) {
   (void)state;
   situ_scope s;

@@ -14,6 +14,7 @@ static situ_tensor *one_freed(double value) {
   return t;
 }
 
+/* placement: D16 */
 static void no_stale_use_reads_the_next_tensor(void **state) {
   (void)state;
   for (int i = 0; i < 100; i++) {
@@ -48,6 +49,7 @@ static void a_batch_of_10000_at_once(void **state) {
     expect_refused(situ_retain(made[i]), SITU_E_ARG, "retain", "was freed");
 }
 
+/* placement: D16 */
 static void the_message_says_which_it_was(void **state) {
   (void)state;
   char name[SITU_DEVICE_NAME_MAX], part[128];

@@ -308,6 +308,29 @@ TEXT
   fails check_docs docs/decisions/0001-one.md:1: "a decision whose title has another number"
   fails check_docs "docs/decisions/0001-one.md: docs/decisions/README.md" "a decision that is not in the list"
   fails check_docs "docs/decisions/0002-two.md: docs/decisions/0002-one.md" "two decisions of one number"
+
+  # table ROW TAG WHERE WHAT: a row, and a tag above a test, that placement_table must refuse
+  table() {
+    tree
+    mkdir -p tools tests/place docs
+    printf '# A. Tensors\nA1 | They move\nA2* | They fly | not\n%s\n' "$1" >tools/placement_table.rows
+    printf '/* placement: A1 */\nstatic void moves(void **state) {}\n%s\nstatic void more(void **state) {}\n' "$2" >tests/place/move.c
+    "$tools/placement_table" --write "$work/house" >/dev/null || :
+    [ -n "$3" ] && fails placement_table "$3" "$4" || passes placement_table
+  }
+  table "" "" "" ""
+  echo '/* placement: A1 */' >>tests/place/move.c
+  fails placement_table tests/place/move.c:5: "a tag above nothing"
+  table "" "" "" ""
+  sed -i 's/A1/A3/' tools/placement_table.rows
+  fails placement_table tests/place/move.c:1: "a tag of no row"
+  table "" "" "" ""
+  echo edited >>docs/placement-table.md
+  fails placement_table docs/placement-table.md: "a page that is not what the tool writes"
+  table "A3 | They swim" "" tools/placement_table.rows:4: "a row that works without a test"
+  table "" "/* placement: A2 */" tools/placement_table.rows:3: "a test of what does not work"
+  table "A1 | They move" "" tools/placement_table.rows:4: "a row that is there twice"
+  table "A3 | They swim | partly" "" tools/placement_table.rows:4: "a row that does not say what it lacks"
   tree
   passes check_names
   printf 'typedef struct situ__row {\n  int at;\n} situ__row;\n' | tee src/base/size.h >src/tensor/view.h

@@ -152,6 +152,7 @@ static situ_tensor *never(situ_tensor *x, void *payload) {
   return NULL;
 }
 
+/* placement: C5 */
 static void maps_and_copies(void **state) {
   (void)state;
   situ_tree *t = sample(), *doubled = situ_tree_map(t, twice, NULL), *copy = situ_tree_copy(t);

@@ -93,6 +93,7 @@ static void failure_in_the_kernel(void **state) {
   situ__storage_release(y.storage);
 }
 
+/* placement: I8 */
 static void faults_on_schedule(void **state) {
   (void)state;
   float host[ROW] = { 0 };

@@ -44,6 +44,7 @@ static int signal_of(volatile char *address, bool write) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
+/* placement: I7, I8 */
 static void host_cannot_touch_it(void **state) {
   (void)state;
   char one = 1, back = 0;
@@ -65,6 +66,7 @@ static void host_cannot_touch_it(void **state) {
   situ__storage_release(s);
 }
 
+/* placement: I7, I8 */
 static void budget(void **state) {
   (void)state;
   situ_sim_statistics st;
@@ -180,6 +182,7 @@ static void number_of_the_environment(void **state) {
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(devices_with(none[i]), 0);
 }
 
+/* placement: I8 */
 static void switches(void **state) {
   (void)state;
   situ_sim_statistics st;

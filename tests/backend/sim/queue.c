@@ -72,6 +72,7 @@ static void takes_what_it_needs(void **state) {
 }
 
 /* Copies in, work and frees keep their order, also where memory goes back to the device. */
+/* placement: L2 */
 static void in_order(void **state) {
   (void)state;
   float host[ROW];
@@ -91,6 +92,7 @@ static void in_order(void **state) {
 }
 
 /* Giving memory back to the device waits for what still reads it: whole pages would be gone. */
+/* placement: F3, L2 */
 static void free_waits(void **state) {
   (void)state;
   enum { MANY = 16384 };
@@ -125,6 +127,7 @@ static void full_queue_runs(void **state) {
   situ__storage_release(one.storage);
 }
 
+/* placement: F4, L2 */
 static void between_devices(void **state) {
   (void)state;
   situ_view_desc a = row_new(sim), b = row_new(sim1);

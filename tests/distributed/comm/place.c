@@ -100,6 +100,7 @@ static void all_ranks_see_all(void **state) {
   end(&j);
 }
 
+/* placement: H7 */
 static void a_lock_file_has_all_ranks(void **state) {
   (void)state;
   job j;

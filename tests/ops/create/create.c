@@ -6,6 +6,7 @@
 
 #define HERE(...) (&(situ_options){ .device = test_device(), __VA_ARGS__ })
 
+/* placement: A13 */
 static void constants(void **state) {
   (void)state;
   expect_exact(situ_zeros(SITU_SHAPE(2, 2), HERE(0)), SITU_SHAPE(2, 2), 0, 0, 0, 0);
@@ -75,6 +76,7 @@ static void generators(void **state) {
 }
 
 /* The bits are the cpu's on every device. */
+/* placement: E1, E2 */
 static void every_device_has_the_same_bits(void **state) {
   (void)state;
   const situ_device cpu = situ_dev("cpu");

@@ -94,6 +94,7 @@ static bool rounds_correctly(void) {
   return strstr(p.driver, "Portable Computing Language") != NULL;
 }
 
+/* placement: E1 */
 static void every_number_is_the_hosts(void **state) {
   const distribution *d = *state;
   size_t bytes, again;

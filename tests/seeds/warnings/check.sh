@@ -1,6 +1,7 @@
 #!/bin/sh
 # Compiles dropped.c, which must warn on each line that says so, of the function that it names, and on no other; and kept.c,
 # which must not warn at all.
+# placement: A9
 # SPDX-License-Identifier: MIT
 # usage: check.sh INCLUDE_DIRECTORY COMPILER
 set -eu
