@@ -140,6 +140,55 @@ situ_status situ_nn_to_map(situ_nn_module *m, const char *map) {
   return move("nn_to_map", m, &(situ_nn_to_options){ .map = map });
 }
 
+/* ---- there and back ---- */
+
+/* Keeps a reference to all that a move to `options` would move, and where it is now. Release it in any case. */
+static situ_status remember(situ__move_requests *w, const char *op, situ_nn_module *m,
+                            const situ_nn_to_options *options) {
+  SITU__CLAIM(claim);
+  *w = (situ__move_requests){ .op = op };
+  if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
+    return situ__busy(op, m->type->name), situ_error();
+  const situ_status status = situ__move_requests_of(w, op, m, options);
+  for (int64_t i = 0; i < w->count; i++) w->list[i].to = situ_device_of(situ_retain(w->list[i].tensor));
+  for (int64_t i = 0; i < w->homes; i++) w->home[i].device = situ_nn_retain(w->home[i].module)->home;
+  return status;
+}
+
+static void release(situ__move_requests *w) {
+  for (int64_t i = 0; i < w->count; i++) situ_release(w->list[i].tensor);
+  for (int64_t i = 0; i < w->homes; i++) situ_nn_free(w->home[i].module);
+  situ__move_requests_free(w);
+}
+
+static situ_status go_back(const situ__move_requests *w) {
+  situ_move_plan *moving = situ_move_plan_new(w->op, w->list, w->count);
+  const situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
+  for (int64_t i = 0; status == SITU_OK && i < w->homes; i++) w->home[i].module->home = w->home[i].device;
+  situ_move_plan_free(moving);
+  return status;
+}
+
+situ_status situ_nn_to_during(situ_nn_module *m, situ_device device, situ_status (*work)(void *payload),
+                              void *payload) {
+  static const char op[] = "nn_to_during";
+  const situ_nn_to_options there = { .device = device.kind ? device : situ_get_default_device() };
+  if (!work) return situ__null(op, "work");
+  situ__move_requests w;
+  situ_status status = remember(&w, op, m, &there);
+  if (status == SITU_OK) status = move(op, m, &there);
+  if (status == SITU_OK) {
+    status = work(payload);
+    if (status != SITU_OK && situ_error() == SITU_OK) situ__fail(status, op, "the work failed");
+    const situ_status back = go_back(&w);
+    if (status == SITU_OK) status = back;
+  }
+  release(&w);
+  return status;
+}
+
+/* ---- one tensor ---- */
+
 /* Whose part a storage is. */
 typedef struct kin {
   const situ_tensor *gradient, *leader;

@@ -101,12 +101,66 @@ static void a_test_expects_a_device(void **state) {
   situ_nn_free(m);
 }
 
+typedef struct visit {
+  situ_nn_module *m;
+  situ_optim *o;
+  situ_status status;
+  uint64_t budget; /* of the device that the model comes from, to the byte */
+  situ_tensor *weight;
+} visit;
+
+static situ_status train_there(void *payload) {
+  visit *v = payload;
+  expect_ok(situ_place_expect_on(v->m, there()));
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 4), &(situ_options){ .device = there() });
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(v->m, x), NULL), NULL));
+  expect_ok(situ_optim_step(v->o));
+  v->weight = situ_to(situ_detach(situ_nn_get_tensor(v->m, "0.weight")), situ_dev("cpu"));
+  if (v->budget) expect_ok(situ_sim_budget(here().index, v->budget));
+  return v->status;
+}
+
+/* placement: B19 */
+static void a_model_comes_back(void **state) {
+  (void)state;
+  visit v = { .m = situ_nn_sequential(situ_nn_linear(4, 4, NULL), situ_nn_dropout(0.5), situ_nn_linear(4, 4, NULL)) };
+  v.o = situ_optim_sgd(situ_nn_parameters(v.m), 0.5, OPTIM_MOMENTUM(0.9));
+  situ_tensor *weight = situ_nn_get_tensor(v.m, "0.weight"), *other = situ_nn_get_tensor(v.m, "2.weight");
+  expect_ok(situ_nn_to_map(v.m, "2=cpu"));
+  const situ_device home = situ_nn_home(situ_nn_at(v.m, 1));
+  for (int failed = 0; failed < 2; failed++) {
+    v.status = failed ? SITU_E_ARG : SITU_OK;
+    assert_int_equal(situ_nn_to_during(v.m, there(), train_there, &v), v.status);
+    if (failed) expect_error(SITU_E_ARG, "nn_to_during", "the work failed");
+    expect_on(weight, here());
+    expect_on(other, situ_dev("cpu"));
+    expect_on(situ_grad(weight), here());
+    expect_on(situ_optim_state(v.o, 0, 0, NULL), here());
+    assert_true(situ_device_equal(situ_nn_home(situ_nn_at(v.m, 1)), home));
+    expect_same(situ_to(situ_detach(weight), situ_dev("cpu")), v.weight, 0, 0);
+  }
+  assert_int_equal(situ_nn_to_during(v.m, there(), NULL, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "nn_to_during", "work");
+  if (here().kind == SITU_SIM) { /* nothing is lost where the way home is too narrow */
+    expect_ok(situ_nn_to(v.m, here()));
+    v = (visit){ v.m, v.o, SITU_OK, 1, NULL };
+    assert_int_equal(situ_nn_to_during(v.m, there(), train_there, &v), SITU_E_NOMEM);
+    expect_error(SITU_E_NOMEM, "nn_to_during", "nothing was moved");
+    expect_ok(situ_sim_reset(here().index));
+    expect_ok(situ_place_expect_on(v.m, there()));
+    expect_same(situ_to(situ_detach(weight), situ_dev("cpu")), v.weight, 0, 0);
+  }
+  situ_optim_free(v.o);
+  situ_nn_free(v.m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(a_copy_or_an_alias),
     PAIR_TEST(nothing_to_move_is_told),
     PAIR_TEST(a_move_within_a_move_counts_for_itself),
     PAIR_TEST(a_test_expects_a_device),
+    PAIR_TEST(a_model_comes_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,12 @@ SITU_API SITU_CHECKED situ_status situ_nn_to_with(situ_nn_module *m, const situ_
 /** situ_nn_to_with with only a map. */
 SITU_API SITU_CHECKED situ_status situ_nn_to_map(situ_nn_module *m, const char *map);
 
+/** Moves a module to a device, calls work, and moves each parameter and buffer back to the device that it had, with its
+    gradient and followers, also where work fails: then its status is returned. A part that work adds stays where it is.
+    Without memory for the move back (SITU_E_NOMEM), the module stays whole on the device; situ_nn_to moves it. */
+SITU_API SITU_CHECKED situ_status situ_nn_to_during(situ_nn_module *m, situ_device device,
+                                                    situ_status (*work)(void *payload), void *payload);
+
 /** Moves one tensor in place, with all tensors on its storage; situ_to makes a copy instead. A gradient, and what
     follows another tensor (an optimiser's state), goes where its owner goes: alone it is SITU_E_DEVICE. */
 SITU_API SITU_CHECKED situ_status situ_to_(situ_tensor *t, situ_device device);

@@ -123,6 +123,7 @@ void *api_callback(const char *type) {
   CALLBACK("situ_nn_normaliser", hand_on);
   CALLBACK("situ_backward_callback", see_end);
   CALLBACK("situ_nn_load_ready", see_end);
+  CALLBACK("situ_status (*)(void *payload)", see_end);
 #undef CALLBACK
   return NULL;
 }
