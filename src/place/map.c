@@ -42,6 +42,14 @@ const situ__map_rule *situ__device_map_find(const situ__device_map *map, const c
   return NULL;
 }
 
+situ_status situ__device_map_used(const char *op, const situ__device_map *map, const char *what) {
+  for (int64_t i = 0; i < map->count; i++)
+    if (!map->rule[i].matches)
+      return situ__fail(SITU_E_ARG, op, "\"%.*s\" matches no %s (or an earlier pattern has them all)",
+                        map->rule[i].length, map->rule[i].pattern, what);
+  return SITU_OK;
+}
+
 static const char *skip(const char *at, const char *end) {
   while (at < end && (*at == ' ' || *at == '\t' || *at == '\n')) at++;
   return at;

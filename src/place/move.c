@@ -44,12 +44,7 @@ situ_status situ__move_requests_of(situ__move_requests *w, const char *op, situ_
   unsigned which = SITU_NN_VISIT_TENSORS | (options->map ? 0 : SITU_NN_VISIT_UNNAMED);
   if (options->map || options->device.kind) which |= SITU_NN_VISIT_MODULES; /* to change their homes */
   situ_status status = situ_nn_walk(m, which, gather, w);
-  for (int64_t i = 0; status == SITU_OK && i < w->map.count; i++)
-    if (!w->map.rule[i].matches)
-      status = situ__fail(SITU_E_ARG, op,
-                          "\"%.*s\" matches no module, parameter or buffer (or an earlier pattern has them all)",
-                          w->map.rule[i].length, w->map.rule[i].pattern);
-  return status;
+  return status == SITU_OK ? situ__device_map_used(op, &w->map, "module, parameter or buffer") : status;
 }
 
 void situ__move_requests_free(situ__move_requests *w) {

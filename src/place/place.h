@@ -22,6 +22,8 @@ bool situ__device_map_parse(const char *op, const char *text, situ__device_map *
 void situ__device_map_free(situ__device_map *map);
 /* The first rule that matches the path, or a module that contains it; NULL: none. Counts the match. */
 const situ__map_rule *situ__device_map_find(const situ__device_map *map, const char *path);
+/* SITU_E_ARG if a rule matched nothing; `what` there is. */
+situ_status situ__device_map_used(const char *op, const situ__device_map *map, const char *what);
 
 /* ---- move.c: the requests that move a module ---- */
 typedef struct situ__move_requests {

@@ -386,6 +386,35 @@ static void a_tree_keeps_its_form_its_aliases_and_its_sharing(void **state) {
 
 /* ---- late parts ---- */
 
+/* placement: C4 */
+static void each_leaf_has_a_destination(void **state) {
+  (void)state;
+  situ_tensor *x = situ_arange(0, 4, 1, NULL), *y = situ_ones(SITU_SHAPE(2), NULL);
+  situ_tree *tree = situ_tree_put(situ_tree_put(situ_tree_dict(), "in", SITU_TREE(x, situ_view(x, SITU_SHAPE(2, 2)))),
+                                  "label", situ_tree_tensor(y));
+  char map[96], name[SITU_DEVICE_NAME_MAX];
+  (void)snprintf(map, sizeof map, "in.*=%s", situ_device_name(there(), name));
+  situ_tree *moved = situ_tree_to_map(tree, map);
+  assert_ptr_equal(situ_tree_get(moved, "label"), y);
+  const situ_tree *in = situ_tree_find(moved, "in");
+  situ_tensor *a = situ_tree_tensor_at(in, 0), *view = situ_tree_tensor_at(in, 1);
+  expect_on(a, there());
+  assert_true(situ_shares_storage(a, view));
+  expect_exact(situ_to(view, here()), SITU_SHAPE(2, 2), 0, 1, 2, 3);
+  situ_tree_free(moved);
+  (void)snprintf(map, sizeof map, "in.0=%s,label=%s", name, name);
+  assert_null(situ_tree_to_map(tree, map));
+  expect_error(SITU_E_ARG, "tree_to_map", "in.1 shares its memory with a tensor before it: they cannot be on ");
+  (void)snprintf(map, sizeof map, "in=%s,labels=%s", name, name);
+  assert_null(situ_tree_to_map(tree, map));
+  expect_error(SITU_E_ARG, "tree_to_map", "\"labels\" matches no tensor");
+  assert_null(situ_tree_to_map(tree, "label"));
+  expect_error(SITU_E_ARG, "tree_to_map", "must be pattern=device");
+  assert_null(situ_tree_to_map(NULL, map));
+  expect_error(SITU_E_ARG, "tree_to_map", "tree");
+  situ_tree_free(tree);
+}
+
 /* placement: B17 */
 static void a_late_child_is_adopted(void **state) {
   (void)state;
@@ -434,6 +463,7 @@ int main(void) {
                                       PAIR_TEST(a_thousand_small_tensors_travel_together),
                                       PAIR_TEST(the_peak_is_source_target_and_one_buffer),
                                       PAIR_TEST(a_tree_keeps_its_form_its_aliases_and_its_sharing),
+                                      PAIR_TEST(each_leaf_has_a_destination),
                                       PAIR_TEST(a_late_child_is_adopted),
                                       PAIR_TEST(a_late_child_of_a_spread_module_stays) };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,6 +64,9 @@ SITU_API SITU_CHECKED situ_status situ_place_expect_on(situ_nn_module *m, situ_d
 /** A tree of the same structure whose tensors are on the device; the caller frees it. Tensors are copied unless they
     are there already. A tensor that occurs twice stays one tensor, and shared memory stays shared. */
 SITU_API SITU_CHECKED situ_tree *situ_tree_to(const situ_tree *tree, situ_device device);
+/** The same with devices by path, as in situ_nn_to_options.map: "images=cuda:0, labels.*=cpu". Tensors without a match
+    stay as they are. Tensors that share memory go to one device, else it is SITU_E_ARG, with a path. */
+SITU_API SITU_CHECKED situ_tree *situ_tree_to_map(const situ_tree *tree, const char *map);
 
 /** The plan of a move, which is not made. */
 typedef struct situ_place_plan {

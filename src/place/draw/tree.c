@@ -1,4 +1,4 @@
-/* Moves trees to another device: tensors that share memory share it there, too.
+/* Moves trees to other devices: tensors that share memory share it there, too.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -9,13 +9,41 @@
 /* By storage: the first tensor on it, and a copy of the whole storage if several tensors share it. By tensor: its
    copy. */
 typedef struct going {
+  const char *op;
   situ_device to;
-  situ__map tensors; /* tensor -> its copy */
-  situ__map seen;    /* storage -> the first tensor on it */
-  situ__map shared;  /* storage -> a copy of all its elements, 1-D */
+  situ__device_map map; /* instead of `to` */
+  situ__map rules;      /* storage -> its rule, or `none` */
+  situ__map tensors;    /* tensor -> its copy */
+  situ__map seen;       /* storage -> the first tensor on it */
+  situ__map shared;     /* storage -> a copy of all its elements, 1-D */
 } going;
 
-static bool stays(const going *g, const situ_tensor *t) { return situ_device_equal(situ_device_of(t), g->to); }
+static const situ__map_rule none; /* of what matches no pattern */
+
+static situ_device target_of(const going *g, const situ_tensor *t) {
+  const situ__map_rule *rule = g->map.count ? situ__map_get(&g->rules, situ_desc(t)->storage) : NULL;
+  return g->map.count ? rule->device : g->to;
+}
+
+static bool stays(const going *g, const situ_tensor *t) {
+  const situ_device to = target_of(g, t);
+  return !to.kind || situ_device_equal(situ_device_of(t), to);
+}
+
+/* Chooses the rule of a tensor's storage. Returns false after recording an error. */
+static bool choose(going *g, const char *path, const situ_tensor *t) {
+  const situ_storage *s = situ_desc(t)->storage;
+  const situ__map_rule *found = situ__device_map_find(&g->map, path), *old = situ__map_get(&g->rules, s);
+  char name[2][SITU_DEVICE_NAME_MAX];
+  if (!found) found = &none;
+  if (!old && situ__map_put(&g->rules, s, (void *)(uintptr_t)found)) return true;
+  if (!old) return situ__no_memory(g->op, sizeof s), false;
+  if (situ_device_equal(old->device, found->device)) return true;
+  const situ_device a = old->device.kind ? old->device : s->device, b = found->device.kind ? found->device : s->device;
+  return situ__fail(SITU_E_ARG, g->op, "%s shares its memory with a tensor before it: they cannot be on %s and %s",
+                    path, situ_device_name(b, name[0]), situ_device_name(a, name[1])),
+         false;
+}
 
 /* All elements of t's storage, 1-D. */
 static situ_tensor *whole(situ_tensor *t) {
@@ -26,17 +54,17 @@ static situ_tensor *whole(situ_tensor *t) {
 
 /* First pass: copies storages that several tensors share as a whole. */
 static situ_status find_shared(const char *path, situ_tensor *t, void *payload) {
-  (void)path;
   going *g = payload;
   const situ_storage *s = situ_desc(t)->storage;
+  if (g->map.count && !choose(g, path, t)) return situ_error();
   if (stays(g, t)) return SITU_OK;
   situ_tensor *first = situ__map_get(&g->seen, s);
-  if (!first) return situ__map_put(&g->seen, s, t) ? SITU_OK : situ__no_memory("tree_to", sizeof(void *));
+  if (!first) return situ__map_put(&g->seen, s, t) ? SITU_OK : situ__no_memory(g->op, sizeof(void *));
   bool same = situ_dtype_of(first) == situ_dtype_of(t);
   if (first == t || !same || situ__map_get(&g->shared, s)) return SITU_OK;
-  situ_tensor *copy = situ_to(whole(t), g->to);
+  situ_tensor *copy = situ_to(whole(t), target_of(g, t));
   if (!copy) return situ_error();
-  return situ__map_put(&g->shared, s, copy) ? SITU_OK : situ__no_memory("tree_to", sizeof(void *));
+  return situ__map_put(&g->shared, s, copy) ? SITU_OK : situ__no_memory(g->op, sizeof(void *));
 }
 
 /* Second pass: copies tensors, or makes views of the copied storages. */
@@ -50,23 +78,39 @@ static situ_tensor *send(situ_tensor *t, void *payload) {
     for (int d = 0; d < strides.ndim; d++) strides.dim[d] = situ_stride(t, d);
     done = situ_as_strided(all, situ_shape_of(t), strides, situ_storage_offset(t));
   } else {
-    done = situ_to(t, g->to);
+    done = situ_to(t, target_of(g, t));
   }
-  if (done && !situ__map_put(&g->tensors, t, done)) return situ__no_memory("tree_to", sizeof(void *)), NULL;
+  if (done && !situ__map_put(&g->tensors, t, done)) return situ__no_memory(g->op, sizeof(void *)), NULL;
   return done;
+}
+
+static situ_tree *send_all(const situ_tree *tree, going *g) {
+  situ_scope scope;
+  situ_scope_begin(&scope); /* the tree owns the copies */
+  situ_tree *result =
+      situ_tree_each(tree, find_shared, g) == SITU_OK && situ__device_map_used(g->op, &g->map, "tensor") == SITU_OK
+          ? situ_tree_map(tree, send, g)
+          : NULL;
+  situ_status status = situ_scope_end(&scope);
+  situ__map_free(&g->tensors);
+  situ__map_free(&g->seen);
+  situ__map_free(&g->shared);
+  situ__map_free(&g->rules);
+  if (status == SITU_OK) return result;
+  situ_tree_free(result);
+  return NULL;
 }
 
 situ_tree *situ_tree_to(const situ_tree *tree, situ_device device) {
   if (!tree) return situ__null("tree_to", "tree"), NULL;
-  going g = { .to = device.kind ? device : situ_get_default_device() };
-  situ_scope scope;
-  situ_scope_begin(&scope); /* the tree owns the copies */
-  situ_tree *result = situ_tree_each(tree, find_shared, &g) == SITU_OK ? situ_tree_map(tree, send, &g) : NULL;
-  situ_status status = situ_scope_end(&scope);
-  situ__map_free(&g.tensors);
-  situ__map_free(&g.seen);
-  situ__map_free(&g.shared);
-  if (status == SITU_OK) return result;
-  situ_tree_free(result);
-  return NULL;
+  return send_all(tree, &(going){ .op = "tree_to", .to = device.kind ? device : situ_get_default_device() });
+}
+
+situ_tree *situ_tree_to_map(const situ_tree *tree, const char *map) {
+  going g = { .op = "tree_to_map" };
+  if (!tree) return situ__null(g.op, "tree"), NULL;
+  if (!map) return situ__null(g.op, "map"), NULL;
+  situ_tree *result = situ__device_map_parse(g.op, map, &g.map) ? send_all(tree, &g) : NULL;
+  situ__device_map_free(&g.map);
+  return result;
 }
