@@ -20,7 +20,12 @@ static situ_status can_add(const situ_optim *o, const char *name, situ_tensor *p
     return situ__fail(SITU_E_DTYPE, op, "%s is %s: only floating tensors can be optimised", name,
                       situ_dtype_name(situ_dtype_of(p)));
   if (!situ_is_leaf(p))
-    return situ__fail(SITU_E_ARG, op, "%s is the result of an op: only leaves can be optimised", name);
+    return situ__fail(
+        SITU_E_ARG, op,
+        "%s is the result of an op: only leaves can be optimised; give it the tensor that it was made of (situ_to "
+        "makes a copy, situ_to_ moves the leaf itself), or a leaf with its values (situ_detach, "
+        "situ_requires_grad_)",
+        name);
   if (situ__optim_is(o, SITU__RULE_MUON) && situ_dim(p) != 2)
     return situ__fail(SITU_E_SHAPE, op, "%s has %d dimensions: Muon is for matrices", name, situ_dim(p));
   if (situ__map_get(seen, p)) return situ__fail(SITU_E_ARG, op, "%s is in the optimiser already", name);

@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "base/text.h"
+#include "situ/autograd.h"
 #include "situ/place/explain.h"
 #include "situ/sys/explain.h"
 #include "situ/sys/shape.h"
@@ -71,6 +72,11 @@ static bool explain(const situ_tensor *t, situ__text *text) {
   if (*facts.created) situ__text_add(text, "\n  %-12s %s", "created at", facts.created);
   if (x.held == SITU_HELD_UNREGISTERED)
     situ__text_add(text, "\n  %-12s nothing: register it (situ_nn_buffer), or it stays behind", "moves with");
+  if (situ_requires_grad(t) && !situ_is_leaf(t) && !situ_grad(t))
+    situ__text_add(text,
+                   "\n  %-12s goes to the leaves that it was made of, since it is the result of an op; "
+                   "situ_retain_grad keeps it here, too",
+                   "gradient");
   kin k = { .count = { 0 } };
   situ_each_relative(t, meet, &k);
   add_kin(text, &k);

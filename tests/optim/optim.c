@@ -102,7 +102,7 @@ static void bad_parameters_are_refused(void **state) {
   expect_refused(situ_optim_sgd(SITU_TREE(p, p), 1e-3, NULL), SITU_E_ARG, "optim_sgd", "1 is in the optimiser already");
   expect_refused(situ_optim_sgd(named("i", TI64(SITU_SHAPE(1), 1)), 1e-3, NULL), SITU_E_DTYPE, "optim_sgd", "i is i64");
   expect_refused(situ_optim_sgd(named("y", situ_add(p, p)), 1e-3, NULL), SITU_E_ARG, "optim_sgd",
-                 "y is the result of an op");
+                 "y is the result of an op: only leaves can be optimised; give it the tensor that it was made of");
   situ_optim *o = situ_optim_sgd(named("p", p), 1e-3, NULL);
   assert_int_equal(situ_optim_add_param_group(o, named("q", p), NULL), SITU_E_ARG);
   expect_error(SITU_E_ARG, "optim_sgd", "q is in the optimiser already");

@@ -111,11 +111,27 @@ static void no_values_and_no_tensor(void **state) {
   EXPECT("and 5 more");
 }
 
+/* placement: G2 */
+static void a_copy_of_a_leaf_is_not_a_leaf(void **state) {
+  (void)state;
+  situ_tensor *leaf = situ_ones(SITU_SHAPE(2), &(situ_options){ .requires_grad = true });
+  situ_tensor *copy = situ_mul_scalar(leaf, 1);
+  say(copy);
+  EXPECT("\n  gradient     goes to the leaves that it was made of", "situ_retain_grad keeps it here");
+  say(leaf);
+  assert_null(strstr(text, "gradient"));
+  assert_int_equal(situ_retain_grad(copy), SITU_OK);
+  assert_int_equal(situ_backward(situ_sum(copy, NULL), NULL), SITU_OK);
+  say(copy);
+  assert_null(strstr(text, "goes to the leaves"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(a_parameter_that_was_moved),
     MODULE_TEST(an_optimisers_state_follows),
     MODULE_TEST(a_tensor_that_was_never_registered),
+    MODULE_TEST(a_copy_of_a_leaf_is_not_a_leaf),
     MODULE_TEST(no_values_and_no_tensor),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
