@@ -169,7 +169,7 @@ static void refused_device_stays_refused(void **state) {
 }
 
 /* Without the module, or without a GPU: what does the user get to read? */
-/* placement: D21, H5 */
+/* placement: D21 */
 static void absent_device_says_why(void **state) {
   (void)state;
   situ_device out;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "situ/ledger.h"
 
 static void compare(const situ_tree *want, const char *file, const situ_load_options *options) {
   situ_tree *flat = situ_tree_flatten(want), *got = situ_load(file, options);
@@ -37,6 +38,20 @@ static void round_trip(void **state) {
   compare(tree, path, &(situ_load_options){ .map = true });
   compare(tree, path, &(situ_load_options){ .map = true, .verify = SITU_VERIFY_ALWAYS });
   compare(tree, path, &(situ_load_options){ .verify = SITU_VERIFY_NEVER });
+  situ_tree_free(tree);
+}
+
+/* placement: H5 */
+static void a_missing_device_is_explained(void **state) {
+  (void)state;
+  if (situ_cuda_is_available()) skip();
+  situ_tree *tree = sample();
+  assert_int_equal(situ_save(path, tree, NULL), SITU_OK);
+  assert_null(situ_load(path, &(situ_load_options){ .device = situ_dev("cuda:0") }));
+  assert_int_equal(situ_error(), SITU_E_UNSUPPORTED);
+  assert_non_null(strstr(situ_error_message(), "cuda:0 is not there: "));
+  assert_non_null(strstr(situ_error_message(), situ_device_status("cuda")));
+  situ_error_clear();
   situ_tree_free(tree);
 }
 
@@ -69,8 +84,12 @@ static void a_large_tensor_comes_in_parts(void **state) {
   situ_tensor *shaped = situ_view(situ_narrow(t, 0, 0, 9000000), SITU_SHAPE(3000, 3000));
   situ_tree *tree = situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(shaped));
   assert_int_equal(situ_save(path, tree, NULL), SITU_OK);
+  situ_ledger l;
+  situ_ledger_begin(&l);
   situ_tree *got = situ_load(path, &(situ_load_options){ .device = sim });
   assert_non_null(got);
+  assert_int_equal(situ_ledger_total(&l).count, 3); /* 36 MB, 16 MiB at a time */
+  assert_int_equal(situ_ledger_end(&l), SITU_OK);
   assert_true(situ_device_equal(situ_device_of(situ_tree_get(got, "w")), sim));
   assert_same(situ_to(situ_tree_get(got, "w"), situ_dev("cpu")), shaped);
   situ_tree_free(got);
@@ -269,6 +288,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_scope, close_scope)
     T(round_trip),
+    T(a_missing_device_is_explained),
     T(round_trip_on_a_device),
     T(a_large_tensor_comes_in_parts),
     T(nothing_is_a_file_too),
