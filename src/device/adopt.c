@@ -53,7 +53,8 @@ bool situ__seat_take(const char *op, situ_storage *storage) {
   storage->seat = NULL;
   if (adoption_of(storage->device) != SITU__ADOPTED) return true;
   struct situ_seat *seat = situ__small_alloc(sizeof *seat);
-  if (!seat) return situ__no_memory(op, sizeof *seat), false;
+  if (!seat && op) situ__no_memory(op, sizeof *seat);
+  if (!seat) return false;
   situ__mutex_lock(&lock);
   *seat = (struct situ_seat){ storage, seats, &seats };
   if (seats) seats->link = &seat->next;
@@ -84,14 +85,16 @@ void situ__seat_leave(situ_storage *storage) {
   storage->seat = NULL;
 }
 
-/* Adds the first few storages with memory on the device to the text; returns how many there are. */
-static int describe_living(situ_device device, situ__text *text) {
+/* Adds the first few storages on the device to the text; returns how many there are. shown: those that have tensors;
+   else those that have none, which are a graph's. */
+static int describe_some(situ_device device, bool shown, situ__text *text) {
   enum { NAMED = 4 };
   int count = 0;
   situ__mutex_lock(&lock);
   for (struct situ_seat *seat = seats; seat; seat = seat->next) {
     situ_storage *s = seat->storage;
-    if (!situ__same_device(s->device, device) || ++count > NAMED) continue;
+    const bool is = __atomic_load_n(&s->handles, __ATOMIC_RELAXED) != NULL;
+    if (is != shown || !situ__same_device(s->device, device) || ++count > NAMED) continue;
     situ__described d = { "memory of a graph or of a transfer", "" };
     situ__device_up.describe_storage(s, &d);
     situ__text_add(text, "%s%s%s", count > 1 ? "; " : "", d.what, d.where);
@@ -99,6 +102,11 @@ static int describe_living(situ_device device, situ__text *text) {
   situ__mutex_unlock(&lock);
   if (count > NAMED) situ__text_add(text, "; and %d more", count - NAMED);
   return count;
+}
+
+static int describe_living(situ_device device, situ__text *text) {
+  const int count = describe_some(device, true, text);
+  return count ? count : describe_some(device, false, text);
 }
 
 /* ---- adopting and giving back ---- */

@@ -56,7 +56,7 @@ typedef enum situ__adoption {
 } situ__adoption;
 /* Sets *site to the call that adopted it, or gave it back; NULL: unknown. */
 situ__adoption situ__device_adoption(situ_device device, void **site);
-/* Lists a new storage, if its device is adopted. Returns false after recording SITU_E_NOMEM. */
+/* Lists a new storage, if its device is adopted. Returns false after recording SITU_E_NOMEM (op NULL: nothing). */
 bool situ__seat_take(const char *op, situ_storage *storage);
 /* For storages that swap their memory, or of which one takes over the other's. */
 void situ__seat_swap(situ_storage *a, situ_storage *b);

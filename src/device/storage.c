@@ -130,6 +130,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
     storage->data = source->data ? (char *)source->data + at : NULL; /* a dry run has none */
     storage->payload = source;
     storage->flags |= SITU_STORAGE_SLICE;
+    if (!storage->seat) (void)situ__seat_take(NULL, storage); /* without one it has no name there, but source has one */
   } else {
     storage->data = source->data;
     source->data = NULL; /* source is empty now, so that its owner frees no memory */
