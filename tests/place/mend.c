@@ -3,6 +3,7 @@
 /* test-devices: sim:0 */
 #include <stdlib.h>
 
+#include "situ/sys/alloc.h"
 #include "support/statements.h"
 
 enum { BATCH = 2, STEPS = 4, WIDTH = 8, BLOCKS = 6, STATEMENTS = 32 };
@@ -292,7 +293,36 @@ static void each_is_mended(void **state) {
   for (int i = 0; i <= SITU_FIX_BUFFER; i++) assert_true(of[i] > 0);
 }
 
+/* Whichever allocation fails: an answer that was tried, or an error. */
+static void nothing_is_lost_without_memory(void **state) {
+  (void)state;
+  situ_scope s;
+  situ_scope_begin(&s);
+  net *m = begin(33, false);
+  situ_tree *in = inputs();
+  int answers = 0;
+  situ_fail_allocation(0, false);
+  expect_ok(situ_place_mend(&m->base, in, NULL, &p.fixes));
+  const uint64_t most = situ_allocation_count();
+  const int64_t best = p.fixes.count;
+  situ_place_fixes_free(&p.fixes);
+  for (uint64_t nth = 1; nth <= most; nth += 1 + nth / 40) {
+    situ_fail_allocation(nth, false);
+    const situ_status status = situ_place_mend(&m->base, in, NULL, &p.fixes);
+    situ_fail_allocation(0, false);
+    assert_true(status == SITU_OK || status == SITU_E_NOMEM);
+    if (status == SITU_OK) assert_true(!p.fixes.left && p.fixes.count == best);
+    else assert_null(p.fixes.statements);
+    answers += status == SITU_OK;
+    situ_place_fixes_free(&p.fixes);
+    situ_error_clear();
+  }
+  assert_in_range(answers, 1, most - 1);
+  end(m, in);
+  SITU_IGNORE(situ_scope_end(&s));
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { MODULE_TEST(each_is_mended) };
+  const struct CMUnitTest tests[] = { MODULE_TEST(each_is_mended), MODULE_TEST(nothing_is_lost_without_memory) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,8 @@
 /* Whether no fix has to move a module any more, or to copy. */
 static bool mends(const situ__preflight *p, const situ__trial *trial) {
   situ__preflight after = { .backward = false };
-  const bool good = situ__preflight_run(&after, trial) && !after.failed && !after.moving && !after.copying &&
-                    after.report.finished >= p->report.finished;
+  const bool good = situ__preflight_run(&after, trial) && !after.failed && !after.unmade && !after.moving &&
+                    !after.copying && after.report.finished >= p->report.finished;
   situ__preflight_free(&after);
   return good;
 }

@@ -281,7 +281,8 @@ static void run_dry(situ__preflight *p, const situ__trial *t) {
   p->making = true;
   const bool made = change_parts(clone, t);
   p->making = false;
-  if (!made || !situ_nn_keep_fields(clone, clone == t->module, NULL, run_module, &c)) p->failed = true;
+  if (!made) p->unmade = true;
+  else if (!situ_nn_keep_fields(clone, clone == t->module, NULL, run_module, &c)) p->failed = true;
   if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK) p->failed = true;
   situ_nn_free(clone);
 }

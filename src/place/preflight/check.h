@@ -58,7 +58,8 @@ typedef struct situ__preflight {
   bool counting;    /* forward has begun: launches and copies are the module's own */
   bool backward;    /* in backward */
   bool making;      /* the statements of the trial are made */
-  bool failed;      /* findings are incomplete: out of memory, or a statement cannot be made */
+  bool unmade;      /* one of them cannot be made */
+  bool failed;      /* out of memory: findings are incomplete */
 } situ__preflight;
 
 /* The module that runs, and changes of it that are tried. */

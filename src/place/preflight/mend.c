@@ -19,16 +19,17 @@ enum {
 
 typedef struct candidate {
   situ__remedies set;
-  int64_t left; /* mistakes with all of them made */
-  bool finished;
+  int64_t left;          /* mistakes with all of them made */
+  bool finished, failed; /* failed: out of memory */
   uint64_t bytes;
 } candidate;
 
 /* ---- one candidate ---- */
 
 /* Adds a statement that is new. Returns false if it contradicts another, or out of memory. */
-static bool merge(const situ__trial *trial, situ__remedies *set, const situ__remedy *r, bool *grown) {
+static bool merge(const situ__trial *trial, candidate *c, const situ__remedy *r, bool *grown) {
   const situ_place_statement *s = &r->does;
+  const situ__remedies *set = &c->set;
   if (s->action == SITU_FIX_POLICY) return true;
   if (strstr(s->target, SITU__REGISTERED)) return false; /* the program has another name for it */
   for (int64_t i = 0; i < set->count; i++) {
@@ -43,7 +44,8 @@ static bool merge(const situ__trial *trial, situ__remedies *set, const situ__rem
     }
   }
   *grown = true;
-  return situ__remedies_add(set, r);
+  c->failed = !situ__remedies_add(&c->set, r);
+  return !c->failed;
 }
 
 /* A list that is registered moves with the module, and is cast with it; a trial does so with the parts of it that a
@@ -62,12 +64,12 @@ static bool look(const situ__trial *as_it_is, candidate *c, situ_device meet, bo
   situ__preflight p = { .dry = { .meet = meet } };
   situ__trial trial = *as_it_is;
   trial.made = c->set;
-  bool good = situ__preflight_run(&p, &trial) && !p.failed;
+  c->failed = !situ__preflight_run(&p, &trial) || p.failed;
+  bool good = !c->failed && !p.unmade;
   c->left = p.report.mistakes;
   c->finished = p.report.finished;
   good = good && (c->left || lists_agree(&c->set, &p.report));
-  for (int64_t i = 0; grown && good && i < p.remedies.count; i++)
-    good = merge(as_it_is, &c->set, &p.remedies.list[i], grown);
+  for (int64_t i = 0; grown && good && i < p.remedies.count; i++) good = merge(as_it_is, c, &p.remedies.list[i], grown);
   situ__preflight_free(&p);
   return good;
 }
@@ -126,12 +128,14 @@ static bool is_better(const candidate *a, const candidate *b) {
 /* What a candidate begins with: all of the model on one device, in one dtype; 0: as it is. */
 static void consider(const situ__trial *trial, candidate *best, situ_device meet, situ_device to, situ_dtype dtype) {
   candidate c = { .left = 0 };
-  if ((!(to.kind || dtype) || situ__preflight_whole(trial, to, dtype, &c.set)) && complete(trial, &c, meet) &&
-      is_better(&c, best)) {
+  if ((to.kind || dtype) && !situ__preflight_whole(trial, to, dtype, &c.set)) {
+    c.failed = true;
+  } else if (complete(trial, &c, meet) && is_better(&c, best)) {
     const candidate old = *best;
     *best = c;
     c = old;
   }
+  best->failed |= c.failed;
   situ__remedies_free(&c.set);
   situ_error_clear();
 }
@@ -195,9 +199,10 @@ static bool shorten(const situ__trial *trial, candidate *best) {
     } else {
       memmove(at + 1, at, behind);
       *at = out;
+      best->failed |= less.failed;
     }
   }
-  return weigh(trial, best);
+  return !best->failed && weigh(trial, best);
 }
 
 static bool take(situ_place_fixes *fixes, candidate *best) {

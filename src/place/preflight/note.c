@@ -107,7 +107,7 @@ static void found(situ_dry *dry) {
   situ_error_report error;
   char module[PATH];
   if (!situ_error_read(&error)) return;
-  if (p->making && p->trial->made.count) p->failed = true;
+  if (p->making && p->trial->made.count) p->unmade = true;
   /* Errors while the model and its inputs are copied are ours, not the model's. */
   if (!p->counting && error.status == SITU_E_UNSUPPORTED) return;
   if (error.status == SITU_E_NOMEM) p->failed = true; /* of the host: the preflight allocates nothing on devices */
