@@ -253,6 +253,8 @@ def cases():
                                             128, 0.9, 3, group=2, auto_pad="SAME_UPPER")
     yield "qlinear_add", qlinear("QLinearAdd", grid[:, None], 0.0625, 3, grid[None, ::5], 0.25, 77, 0.5, 31, domain="com.microsoft")
     yield "qlinear_add_of_signed_ones", qlinear("QLinearAdd", grid.view(I8), 0.037, -3, grid[:1].view(I8), 0.011, 7, 0.031, 1, domain="com.microsoft")
+    yield "qlinear_add_of_one_to_many", qlinear("QLinearAdd", np.array([202], U8), 0.0719120129942894, 213, np.array([119, 120], U8),
+                                                0.08914467692375183, 123, 0.010022801347076893, 201, domain="com.microsoft")
     yield "qlinear_scale_of_0", qlinear("QLinearMatMul", grid[:4].reshape(2, 2), 0.5, 1, np.array([[1], [-2]], I8), 0.5, 0, 0.0, 9) + (
         20, np.array([[0], [0]], U8))
     yield "dynamic_lstm", dynamic_lstm()

@@ -68,21 +68,30 @@ static situ_tensor *multiply_add(situ_tensor *x, situ_tensor *y, situ_tensor *z)
   situ_tensor *product = situ_mul(situ_to_dtype(x, SITU_F64), situ_to_dtype(y, SITU_F64));
   return situ_to_dtype(situ_add(product, situ_to_dtype(z, SITU_F64)), SITU_F32);
 }
-/* In the order of ONNX Runtime's kernel. */
+/* Whether x has one element for a row of several of y. */
+static bool repeats(const situ_tensor *x, const situ_tensor *y) {
+  const situ_shape a = situ_shape_of(x), b = situ_shape_of(y);
+  for (int d = 1; d <= b.ndim; d++)
+    if (b.dim[b.ndim - d] != 1 || (d <= a.ndim && a.dim[a.ndim - d] != 1)) return d > a.ndim || a.dim[a.ndim - d] == 1;
+  return false;
+}
+/* In the order of ONNX Runtime's kernel: first what is added to each element of a row. */
 static situ_tensor *run_qlinear_add(situ__op_call *c) {
   situ_tensor *scale[3], *zero[3];
   const situ_dtype dtype = situ_dtype_of(situ__arg_tensor(c, 0));
   if (dtype != SITU_U8 && dtype != SITU_I8) return situ__call_refuse(c, "takes another dtype");
+  const int a_at = repeats(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3)) ? 3 : 0, b_at = 3 - a_at;
+  const int scales[] = { a_at + 1, b_at + 1, 6 };
   for (int k = 0; k < 3; k++) {
-    situ_tensor *point = situ__arg_tensor(c, k < 2 ? 3 * k + 2 : 7);
-    scale[k] = spread(situ__arg_tensor(c, k < 2 ? 3 * k + 1 : 6), SITU_F32, 0);
+    situ_tensor *point = situ__arg_tensor(c, scales[k] + 1);
+    scale[k] = spread(situ__arg_tensor(c, scales[k]), SITU_F32, 0);
     const situ_options o = situ__call_options(c, SITU_F32);
     zero[k] = point ? spread(point, SITU_F32, 0) : situ_zeros(SITU_SCALAR, &o);
   }
   situ_tensor *a = situ_div(scale[0], scale[2]), *b = situ_div(scale[1], scale[2]);
   situ_tensor *fixed = situ_sub(zero[2], multiply_add(a, zero[0], situ_mul(b, zero[1])));
-  fixed = multiply_add(situ__arg_tensor(c, 3), b, fixed);
-  return situ__onnx_saturate(multiply_add(situ__arg_tensor(c, 0), a, fixed), NULL, dtype);
+  fixed = multiply_add(situ__arg_tensor(c, b_at), b, fixed);
+  return situ__onnx_saturate(multiply_add(situ__arg_tensor(c, a_at), a, fixed), NULL, dtype);
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];
