@@ -23,6 +23,7 @@ static void free_peers(situ_comm *c) {
   for (int i = 0; c->peers && i < c->size; i++) {
     situ__peer *p = &c->peers[i];
     if (!p->incoming || c->host.engine->abandon(c->host.state, p->incoming)) situ__free(p->next);
+    situ__free(p->spare);
     free_inbox(&p->inbox[0]);
     free_inbox(&p->inbox[1]);
   }

@@ -42,6 +42,7 @@ typedef struct situ__inbox {
 typedef struct situ__peer {
   void *incoming;       /* the engine's request for its next header; NULL: none is awaited any more */
   situ__letter *next;   /* where that arrives */
+  situ__letter *spare;  /* one that was taken: where the next but one arrives; NULL: none */
   situ__inbox inbox[2]; /* of collectives; of SEND and RECEIVE */
   uint64_t claimed[2];  /* the pass over the calls in which an earlier one waits for its next header */
   bool heard;           /* it has said that it gave up */

@@ -136,8 +136,10 @@ bool situ__comm_listen(const char *op, situ_comm *c) {
 static bool keep_header(situ_comm *c, situ__peer *p) {
   const bool pair = situ__comm_is_pair((situ_comm_op)p->next->header.op);
   situ__inbox *box = &p->inbox[pair];
-  situ__letter *next = situ__calloc(1, sizeof *next);
+  situ__letter *next = p->spare ? p->spare : situ__alloc(sizeof *next);
   if (!next) return false;
+  p->spare = NULL;
+  p->next->later = NULL;
   if (box->first) box->last->later = p->next;
   else box->first = p->next;
   box->last = p->next;
@@ -146,12 +148,17 @@ static bool keep_header(situ_comm *c, situ__peer *p) {
   return true;
 }
 
-/* The caller frees it (situ__free). */
+/* The caller gives it back (drop_letter). */
 static situ__letter *take_letter(situ_comm *c, situ__peer *p, bool pair) {
   situ__letter *first = p->inbox[pair].first;
   p->inbox[pair].first = first->later;
   c->pairs -= pair;
   return first;
+}
+
+static void drop_letter(situ__peer *p, situ__letter *letter) {
+  if (p->spare) situ__free(letter);
+  else p->spare = letter;
 }
 
 /* Lists the ranks that say nothing: "rank 1", "ranks 1, 3". Returns the first; -1: there are none. */
@@ -182,7 +189,11 @@ static void listen_for_answers(situ_comm *c) {
       situ_comm_report report;
       if (!p->silent || !p->incoming) continue;
       if (c->host.engine->test(c->host.state, p->incoming, &done, &report) != SITU_OK) p->incoming = NULL;
-      else if (done) p->incoming = NULL, p->silent = false;
+      else if (done) {
+        p->incoming = NULL;
+        p->silent = !p->next->header.status; /* that of a call may be from before the rank stopped */
+        if (p->silent) (void)expect_header(c, i, &report);
+      }
       left |= p->silent && p->incoming;
     }
     if (left) pause_polling(turn);
@@ -248,6 +259,12 @@ static void follow_words(situ_comm *c) {
   if (h->status == SITU_E_TIMEOUT && h->culprit < 0) name_silent_ranks(c);
 }
 
+static void fail_without_memory(situ_comm *c) {
+  char call[SITU__COMM_NAME * 3] = "";
+  if (c->first) situ__comm_call_text(c->first->header, call);
+  situ__comm_fail(c, SITU_E_NOMEM, c->rank, "%s%srank %d: out of memory", call, *call ? ": " : "", c->rank);
+}
+
 /* All that a peer has sent by now. */
 static void receive_from(situ_comm *c, int peer) {
   situ__peer *p = &c->peers[peer];
@@ -262,7 +279,7 @@ static void receive_from(situ_comm *c, int peer) {
       p->incoming = NULL;
       h->text[sizeof h->text - 1] = h->name[SITU__COMM_NAME - 1] = 0;
       if (h->magic == SITU__COMM_MAGIC && h->status) hear_failure(c, peer, h);
-      else if (!keep_header(c, p)) situ__comm_fail(c, SITU_E_NOMEM, c->rank, "rank %d: out of memory", c->rank);
+      else if (!keep_header(c, p)) fail_without_memory(c);
       else p->lost = !expect_header(c, peer, &p->report);
     }
   }
@@ -338,8 +355,8 @@ static void compare_header(situ_comm *c, situ_comm_request *r, const situ__comm_
   if (!situ__comm_match(r->header, its, c->rank, from, text)) situ__comm_fail(c, SITU_E_COMM, from, "%s", text);
 }
 
-/* The next header from this peer, which the caller frees (situ__free); NULL: it has not come, or an earlier call waits
-   for it. */
+/* The next header from this peer, which the caller gives back (drop_letter); NULL: it has not come, or an earlier call
+   waits for it. */
 static situ__letter *next_letter(situ_comm *c, situ_comm_request *r, int from) {
   const bool pair = situ__comm_is_pair(r->transfer.op);
   situ__peer *p = &c->peers[from];
@@ -358,7 +375,7 @@ static void read_headers(situ_comm *c, situ_comm_request *r) {
     situ__letter *its = next_letter(c, r, from);
     if (!its) return;
     compare_header(c, r, &its->header, from);
-    situ__free(its);
+    drop_letter(&c->peers[from], its);
     if (c->failed) return;
     r->round++;
     send_header(c, r);
