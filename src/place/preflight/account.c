@@ -41,13 +41,19 @@ static bool make_optims(training *t, const situ_nn_module *original) {
   return good;
 }
 
-static bool step(const training *t) {
+static situ_status has_gradient(const situ_nn_visit *at, void *payload) {
+  *(bool *)payload |= situ_grad(at->tensor) != NULL;
+  return SITU_OK;
+}
+
+/* Forward, loss and backward; whole: a step and zero_grad behind them. */
+static bool step(const training *t, bool whole) {
   situ_scope scope;
   situ_scope_begin(&scope);
   situ_tree *out = situ_nn_call(t->module, t->inputs);
   situ_tensor *loss = out ? make_loss(out, t->options) : NULL;
   bool good = loss && situ_backward(loss, NULL) == SITU_OK;
-  const int64_t count = t->options->optim_count;
+  const int64_t count = whole ? t->options->optim_count : 0;
   for (int64_t i = 0; i < count && good; i++) good = situ_optim_step(t->optim[i]) == SITU_OK;
   for (int64_t i = 0; i < count && good; i++) good = situ_optim_zero_grad(t->optim[i], true) == SITU_OK;
   situ_tree_free(out);
@@ -65,12 +71,16 @@ static void note_unknown(situ__preflight *p, int64_t optims, const char *why) {
   if (optims) situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .note = true, .text = text });
 }
 
-/* The first step makes states, the second has them from its beginning. */
+/* The first step makes states, the second has them from its beginning; and gradients, if there were some: then the
+   program adds up those of several batches. */
 static void run_steps(situ__preflight *p, training *t, const situ_nn_module *original) {
   const int64_t count = t->options->optim_count;
   situ__preflight_forget_peaks(p);
   for (int64_t i = 0; i < count; i++) note_states(p, t->options->optims[i]);
-  const bool good = make_optims(t, original) && step(t) && (!count || step(t));
+  bool sums = false;
+  const bool good = situ_nn_walk(t->module, SITU_NN_VISIT_TENSORS, has_gradient, &sums) == SITU_OK &&
+                    make_optims(t, original) && step(t, true) && (!count || !sums || step(t, false)) &&
+                    (!count || step(t, true));
   for (int64_t i = 0; t->optim && i < count; i++) situ_optim_free(t->optim[i]);
   situ__free(t->optim);
   situ_dry_tell(&p->dry);

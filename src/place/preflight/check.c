@@ -276,6 +276,7 @@ static bool change_parts(situ_nn_module *clone, const situ__trial *t) {
 
 static void run_dry(situ__preflight *p, const situ__trial *t) {
   situ_nn_module *clone = runnable(p, t->module);
+  p->copied = true;
   if (!clone) return;
   call c = { p, clone, t };
   p->making = true;

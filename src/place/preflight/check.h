@@ -55,6 +55,7 @@ typedef struct situ__preflight {
   int64_t trip_end;        /* all from there on have returned */
   const struct situ__trial *trial;
   const char *root; /* name of the module itself */
+  bool copied;      /* the module is: what exists and is read belongs to the run */
   bool counting;    /* forward has begun: launches and copies are the module's own */
   bool backward;    /* in backward */
   bool making;      /* the statements of the trial are made */

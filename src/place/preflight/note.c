@@ -148,7 +148,7 @@ situ_place_load *situ__preflight_load(situ__preflight *p, situ_device device) {
 static void launched(situ_dry *dry, const char *op, situ_device device, const situ_work *work) {
   situ__preflight *p = preflight_of(dry);
   (void)op;
-  for (int i = 0; i < work->ins; i++)
+  for (int i = 0; p->copied && i < work->ins; i++)
     if (work->in[i]) situ__preflight_stand(p, NULL, work->in[i]->storage);
   if (!p->counting) return;
   situ_place_load *load = situ__preflight_load(p, device);

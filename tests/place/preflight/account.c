@@ -334,29 +334,42 @@ static void a_full_device_is_described(void **state) {
   expect_ok(situ_scope_end(&scope));
 }
 
-/* What exists of a run is not needed once more: states and gradients in the middle of a step. */
+/* What exists of a run is not needed once more: states between steps, and gradients too between batches that add up. */
 static void a_run_in_the_middle_of_training_fits_where_it_runs(void **state) {
   (void)state;
-  situ_scope scope;
-  situ_scope_begin(&scope);
-  situ_nn_module *m = mlp();
-  expect_ok(situ_nn_to(m, there()));
-  situ_tree *in = SITU_TREE(input_of(&kinds[0]));
-  situ_optim *o = adam(situ_nn_parameters(m));
-  const goal g = { SUM, NULL };
-  expect_ok(step(m, in, o, &g));
-  const uint64_t need = predicted(m, in, &modes[3], &(goal){ SUM, NULL }, NULL);
-  expect_ok(situ_sim_budget(there().index, need));
-  situ_place_report r;
-  expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .optims = &o, .optim_count = 1 }, &r));
-  assert_int_equal(r.mistakes, 0);
-  assert_int_equal(r.loads[0].peak, need);
-  situ_place_report_free(&r);
-  expect_ok(situ_sim_reset(there().index));
-  situ_tree_free(in);
-  situ_optim_free(o);
-  situ_nn_free(m);
-  expect_ok(situ_scope_end(&scope));
+  for (int batches = 0; batches < 2; batches++) {
+    situ_scope scope;
+    situ_scope_begin(&scope);
+    situ_nn_module *m = mlp();
+    expect_ok(situ_nn_to(m, there()));
+    situ_tree *in = SITU_TREE(input_of(&kinds[0]));
+    situ_optim *o = adam(situ_nn_parameters(m));
+    const goal g = { SUM, NULL };
+    expect_ok(step(m, in, o, &g));
+    situ_scope own;
+    situ_scope_begin(&own);
+    if (batches) expect_ok(situ_backward(situ_sum(situ_nn_forward(m, situ_tree_tensor_at(in, 0)), NULL), NULL));
+    expect_ok(situ_scope_end(&own));
+    const uint64_t need = predicted(m, in, &modes[3], &(goal){ SUM, NULL }, NULL);
+    for (uint64_t less = 0; less < 2; less++) {
+      situ_place_report r;
+      expect_ok(situ_sim_budget(there().index, need - less));
+      expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .optims = &o, .optim_count = 1 }, &r));
+      assert_int_equal(r.mistakes, less);
+      assert_int_equal(r.loads[0].peak, need);
+      situ_place_report_free(&r);
+    }
+    expect_ok(situ_empty_cache(there()));
+    expect_ok(situ_sim_budget(there().index, need));
+    expect_ok(step(m, in, o, &g));
+    const situ__block_cache *cache = situ__block_cache_of(there());
+    assert_int_equal(cache->highest > cache->before ? cache->highest : cache->before, need);
+    expect_ok(situ_sim_reset(there().index));
+    situ_tree_free(in);
+    situ_optim_free(o);
+    situ_nn_free(m);
+    expect_ok(situ_scope_end(&scope));
+  }
 }
 
 static void a_wrong_loss_is_found(void **state) {
