@@ -244,11 +244,12 @@ static bool register_field(situ_nn_module *part, const situ_place_statement *s) 
   char name[48];
   (void)snprintf(name, sizeof name, SITU__REGISTERED "%zu", s->field);
   if (s->action == SITU_FIX_CHILD) {
-    situ_nn_module *copy = situ_nn_clone(*field);
+    situ_nn_module *copy = situ_nn_is_module(*field) ? situ_nn_clone(*field) : NULL;
     if (copy && situ_nn_to(copy, home) == SITU_OK) return situ_nn_add_child(part, name, (void *)field, copy) != NULL;
     situ_nn_free(copy);
     return false;
   }
+  if (!situ_is_tensor(*field)) return false; /* forward has set it */
   const situ_options like = { .dtype = situ_dtype_of(*field), .device = home };
   situ_tensor *copy = situ_zeros(situ_shape_of(*field), &like);
   return copy && situ_nn_add_tensor(part, name, (void *)field, copy, SITU_NN_BUFFER);
