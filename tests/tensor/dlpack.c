@@ -175,7 +175,7 @@ static void read_only_memory_is_not_written(void **state) {
   expect_refused(situ_add_(t, t), SITU_E_STATE, "add_", "([2, 3] f32) is read-only memory of the program");
   expect_refused(situ_zero_(situ_select(t, 0, 0)), SITU_E_STATE, "zero_", "read-only");
   assert_int_equal(situ_copy_from_host(t, (float[6]){ 0 }, 24), SITU_E_STATE);
-  expect_error(SITU_E_STATE, "copy_from_host", "write a copy of it (situ_clone)");
+  expect_error(SITU_E_STATE, "copy_from_host", "write to a copy (situ_clone)");
   assert_true(p->values[0] == 1 && p->values[5] == 6);
   expect_refused(situ_to_dlpack(t, SITU_DLPACK_UNVERSIONED), SITU_E_STATE, "to_dlpack", "read-only");
   situ_dlpack_versioned *m = situ_to_dlpack(t, SITU_DLPACK_VERSIONED);

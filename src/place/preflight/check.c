@@ -231,7 +231,9 @@ static void run_module(void *payload) {
   p->counting = false;
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&once));
-  if (p->report.differentiated && !p->report.mistakes) situ__preflight_train(p, m, c->trial, in);
+  /* The statements of a trial are made once, for one forward. */
+  const bool trains = p->report.differentiated && !p->report.mistakes && !c->trial->made.count;
+  if (trains) situ__preflight_train(p, m, c->trial, in);
   situ_tree_free(in);
   SITU_IGNORE(situ_scope_end(&scope));
 }
