@@ -222,6 +222,17 @@ static inline situ_status look_check_backward(const scene *s) {
   return check_with(s, &(situ_place_check_options){ .backward = SITU_PLACE_BACKWARD_ALWAYS });
 }
 static inline situ_status look_check_alone(const scene *s) { return situ_place_check(s->model, s->inputs, NULL, NULL); }
+/* With inputs of another dtype, so that statements are tried. */
+static inline situ_tensor *wrong_input(situ_tensor *t, void *payload) {
+  return (void)payload, situ_to_dtype(t, SITU_F64);
+}
+static inline situ_status look_mend(const scene *s) {
+  situ_place_fixes f;
+  situ_tree *wrong = situ_tree_map(s->inputs, wrong_input, NULL);
+  if (situ_place_mend(s->model, wrong, NULL, &f) == SITU_OK) situ_place_fixes_free(&f);
+  situ_tree_free(wrong);
+  return situ_error();
+}
 static inline situ_status text_of(int64_t length) { return length >= 0 ? SITU_OK : situ_error(); }
 static inline situ_status look_lint(const scene *s) {
   char text[WORDS];
@@ -341,6 +352,7 @@ static const look_row looks[] = {
   { "situ_place_check", look_check, false, true },
   { "situ_place_check", look_check_backward, false, true },
   { "situ_place_check", look_check_alone, false, true },
+  { "situ_place_mend", look_mend, false, true },
   { "situ_place_lint_to_string", look_lint, false, false },
   { "situ_place_lint", look_lint_status, false, false },
   { "situ_place_plan_to_string", look_plan, false, false },
