@@ -9,6 +9,10 @@ situ_nn_module *situ_export_load(const char *path, const situ_load_options *opti
   unsigned char first[4] = { 0 };
   int64_t bytes;
   if (!situ__given(op, "path", path)) return NULL;
+  if (options && options->max_iterations < 0)
+    return situ__fail(SITU_E_ARG, op, "max_iterations is %lld: 1 or more are a limit, 0 is 1,000,000",
+                      (long long)options->max_iterations),
+           NULL;
   const int fd = situ__file_open(op, path, &bytes);
   if (fd < 0) return NULL;
   const bool read = bytes < 4 || situ__file_read(op, path, fd, first, 4, 0) == SITU_OK;

@@ -46,6 +46,8 @@ static void as_many_iterations_as_the_caller_allows(void **state) {
   expect_refused(NULL, SITU_E_LIMIT, "loops run more than 1000000 iterations in one call");
   assert_null(run_until(0, 1000));
   expect_refused(NULL, SITU_E_LIMIT, "loops run more than 1000 iterations");
+  assert_null(situ_export_load("any", &(situ_load_options){ .max_iterations = -1 }));
+  expect_refused(NULL, SITU_E_ARG, "max_iterations is -1: 1 or more are a limit");
   SITU_IGNORE(situ_scope_end(&scope));
 }
 
