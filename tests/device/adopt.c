@@ -34,6 +34,7 @@ static situ_tensor *lend(const situ_memory *m, situ_shape shape) {
 
 static void count_release(void *count) { ++*(int *)count; }
 
+/* placement: A19 */
 static void memory_is_used_in_place(void **state) {
   (void)state;
   static const int64_t across[] = { 1, 8 };
@@ -249,6 +250,7 @@ static void failed_allocations_release_the_memory(void **state) {
   abandon();
 }
 
+/* placement: A19 */
 static void wrong_handles_are_refused(void **state) {
   (void)state;
   situ_device out = { SITU_META, 7 };

@@ -258,6 +258,7 @@ static void print_report(net *m, const situ_tree *in) {
   situ_place_report_free(&r);
 }
 
+/* placement: D8 */
 static void each_is_mended(void **state) {
   (void)state;
   const int programs = getenv("SITU_TEST_ALL") ? 5000 : 300;

@@ -227,6 +227,7 @@ static void a_full_device_can_be_emptied(void **unused) {
 }
 
 /* A refusal names what takes most of the memory, by its path, the gradient of a parameter too. */
+/* placement: A16 */
 static void the_largest_are_listed(void **unused) {
   (void)unused;
   situ_nn_module *net = situ_nn_set_name(
@@ -247,6 +248,7 @@ static void the_largest_are_listed(void **unused) {
 }
 
 /* Twelve equal blocks are one, another after them is not; who shares a storage is named. */
+/* placement: B11 */
 static void a_plan_shows_ties_and_groups_equal_blocks(void **unused) {
   (void)unused;
   situ_nn_module *net = situ_nn_module_dict(), *layers = situ_nn_module_list_of(0, NULL),

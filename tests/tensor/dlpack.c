@@ -43,6 +43,7 @@ static situ_dlpack_tensor *versioned_of(producer **p) {
   return &(*p)->managed.versioned.tensor;
 }
 
+/* placement: A19 */
 static void taken_in_both_layouts(void **state) {
   (void)state;
   for (unsigned abi = SITU_DLPACK_VERSIONED; abi <= SITU_DLPACK_UNVERSIONED; abi++) {

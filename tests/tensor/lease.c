@@ -7,6 +7,7 @@
 #include "situ/optim.h"
 #include "support/test.h"
 
+/* placement: D19 */
 static void a_lease_keeps_memory_in_place(void **state) {
   (void)state;
   const situ_device away = situ_dev("sim:0");

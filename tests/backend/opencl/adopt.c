@@ -143,6 +143,7 @@ static const char *const waiting[] = { "clFinish",           "clEnqueueReadBuffe
                                        "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clWaitForEvents" };
 enum { WAITING = sizeof waiting / sizeof *waiting };
 
+/* placement: L1, L3 */
 static void nothing_waits_and_nothing_is_copied(void **state) {
   (void)state;
   static const float kernel[9] = { 1, 2, 1, 0, 0, 0, -1, -2, -0.5f };

@@ -123,6 +123,7 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* placement: K5 */
 static void the_peak_is_the_smallest_budget(void **state) {
   (void)state;
   double ratio[KINDS * MODES];

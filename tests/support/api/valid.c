@@ -588,8 +588,7 @@ void api_valid(api_world *w, const api_function *function, situ_device device) {
   for (int i = 0; i < function->count; i++) {
     w->argument[i] = api_memory(w, function->parameter[i].size);
     fill(w, &function->parameter[i], w->argument[i]);
-    const char *type = function->parameter[0].type;
-    if (i == 0 && type[strlen(type) - 1] == '*') w->begun = *(void **)w->argument[0];
+    if (i == 0 && strchr(function->parameter[0].type, '*')) w->begun = *(void **)w->argument[0];
   }
   if (api_is(api_name(w), "data_release")) assert_non_null(situ_data_lease(w->begun, SITU_F32, SITU_LEASE_READ));
   if (api_is(api_name(w), "profile_end")) assert_int_equal(situ_profile_begin(NULL), SITU_OK);
