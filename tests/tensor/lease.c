@@ -19,12 +19,12 @@ static void a_lease_keeps_memory_in_place(void **state) {
   assert_int_equal(situ_nn_to(m, away), SITU_E_STATE);
   expect_error(SITU_E_STATE, "nn_to", "`weight` ([3, 2] f32) cannot change its memory: the program leased it");
   assert_int_equal(situ_to_(w, away), SITU_E_STATE);
-  expect_error(SITU_E_STATE, "to_", test_has_lines() ? "lease.c:15" : "end that first (situ_data_release)");
+  expect_error(SITU_E_STATE, "to_", test_has_lines() ? "lease.c:16" : "end that first (situ_data_release)");
   assert_int_equal(situ_nn_to_dtype(m, SITU_F64), SITU_E_STATE);
   expect_error(SITU_E_STATE, "nn_to_dtype", "end that first (situ_data_release)");
   assert_int_equal(situ_data_release(w), SITU_OK);
   assert_int_equal(situ_nn_to(m, away), SITU_E_STATE); /* that of the view is still held */
-  expect_error(SITU_E_STATE, "nn_to", test_has_lines() ? "lease.c:16" : "leased it");
+  expect_error(SITU_E_STATE, "nn_to", test_has_lines() ? "lease.c:17" : "leased it");
   assert_int_equal(situ_data_release(situ_detach(situ_select(w, 0, 2))), SITU_OK);
   assert_int_equal(situ_data_release(w), SITU_E_STATE);
   expect_error(SITU_E_STATE, "data_release", "no lease of the tensor is held");

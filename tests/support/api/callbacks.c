@@ -140,6 +140,6 @@ const situ_dataset_type api_numbers = {
 const situ_saved_tensors_hooks api_kept_values = { keep_value, no_value, NULL, NULL };
 
 static float managed_value;
-const situ_dlpack_versioned api_managed = {
+situ_dlpack_versioned api_managed = {
   .major = 1, .tensor = { .data = &managed_value, .device_type = 1, .code = 2, .bits = 32, .lanes = 1 }
 };

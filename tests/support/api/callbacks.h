@@ -18,6 +18,6 @@ extern const situ_saved_tensors_hooks api_kept_values;
 extern const situ_comm_engine api_idle_engine;
 extern const situ_grad_scaler_source api_no_gradients;
 extern const situ_graph_values api_constant_values;
-extern const situ_dlpack_versioned api_managed; /* of no dimensions, without a deleter */
+extern situ_dlpack_versioned api_managed; /* of no dimensions, without a deleter */
 
 #endif

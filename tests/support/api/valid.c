@@ -519,10 +519,10 @@ static void *object(api_world *w, const char *type, const char *name) {
     fill_struct(w, s, at);
     return at;
   }
+  if (api_is(name, "managed")) return &api_managed;
   if (api_is(pointee, "char void")) {
     float *values = api_memory(w, 4096);
     if (api_is(name, "data")) values[0] = 1;
-    if (api_is(name, "managed")) memcpy(values, &api_managed, sizeof api_managed);
     if (api_is(api_name(w), "decode_image")) memcpy(values, api_png, API_PNG);
     return api_is(name, "payload kwargs") ? NULL : values;
   }
