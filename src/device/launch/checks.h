@@ -10,15 +10,17 @@ static inline bool situ__is_elsewhere(const situ_view_desc *v, situ_device devic
   return !situ__same_device(v->storage->device, device);
 }
 
-/* Whether there is nothing to be read. */
-static inline bool situ__is_unwritten(const situ_view_desc *v) {
-  return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & (SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE);
+/* Flags of memory from which nothing can be read, and to which nothing can be written. */
+enum {
+  SITU__UNREADABLE = SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE,
+  SITU__UNWRITABLE = SITU__STORAGE_NOWHERE | SITU_STORAGE_READ_ONLY
+};
+static inline bool situ__is_flagged(const situ_view_desc *v, uint32_t flags) {
+  return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & flags;
 }
+static inline bool situ__is_unwritten(const situ_view_desc *v) { return situ__is_flagged(v, SITU__UNREADABLE); }
+static inline bool situ__is_unwritable(const situ_view_desc *v) { return situ__is_flagged(v, SITU__UNWRITABLE); }
 static inline bool situ__is_sample(const situ_view_desc *v) { return v->storage->flags & SITU__STORAGE_NOWHERE; }
-/* Whether nothing may be written. */
-static inline bool situ__is_unwritable(const situ_view_desc *v) {
-  return v->storage->flags & (SITU__STORAGE_NOWHERE | SITU_STORAGE_READ_ONLY);
-}
 
 /* Kernels may assume at least one element to write. An optimiser's step has a list instead of outputs. */
 static inline bool situ__writes_nothing(const situ_work *work) {

@@ -46,15 +46,15 @@ static SITU_COLD situ_status dry_run(const char *op, situ_device device, const s
 /* ---- the check of all operands ---- */
 
 /* int: sums of these are without branches. */
-static inline int is_odd(const situ_view_desc *v, situ_device device) {
-  return v && ((int)situ__is_elsewhere(v, device) | (int)situ__is_unwritten(v));
+static inline int is_odd(const situ_view_desc *v, situ_device device, uint32_t flags) {
+  return v && ((int)situ__is_elsewhere(v, device) | (int)situ__is_flagged(v, flags));
 }
 
 static __attribute__((noinline)) bool has_odd_item(situ_device device, const situ_work *work) {
   int odd = 0;
   for (const situ_optimizer_item *x = work->list; x < work->list + work->list_count; x++) {
-    odd |= is_odd(x->param, device) | is_odd(x->grad, device) | (int)situ__is_unwritable(x->param);
-    for (int k = 0; k < SITU__ITEM_OPERANDS - 2; k++) odd |= is_odd(x->state[k], device);
+    odd |= is_odd(x->param, device, SITU__UNREADABLE | SITU__UNWRITABLE) | is_odd(x->grad, device, SITU__UNREADABLE);
+    for (int k = 0; k < SITU__ITEM_OPERANDS - 2; k++) odd |= is_odd(x->state[k], device, SITU__UNREADABLE);
   }
   return odd;
 }
@@ -65,7 +65,7 @@ static __attribute__((noinline)) bool has_odd_item(situ_device device, const sit
 static inline bool is_plainly_good(situ_device device, const situ_work *work) {
   if (work->verb == SITU_VERB_SCATTER || (work->list_count && has_odd_item(device, work))) return false;
   for (const situ_view_desc *const *v = work->in, *const *past = v + work->ins; v < past; v++)
-    if (is_odd(*v, device)) return false;
+    if (is_odd(*v, device, SITU__UNREADABLE)) return false;
   for (const situ_view_desc *const *v = work->out, *const *past = v + work->outs; v < past; v++)
     if (*v && (situ__is_elsewhere(*v, device) || situ__is_unwritable(*v))) return false;
   return true;
