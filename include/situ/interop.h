@@ -40,9 +40,9 @@ typedef struct situ_memory {
   void *handle;           /**< cl_mem, a buffer; retained until the tensor is gone */
   size_t offset;          /**< of the first element, in bytes: a multiple of the dtype's size */
   const int64_t *strides; /**< in elements; NULL: contiguous */
-  void (*release)(
-      void *payload); /**< NULL, or called once when the memory is not used any more, also if the call fails;
-                                     queued work may still use it then, so it is freed in the order of the queue */
+  /** NULL, or called once when the memory is not used any more, also if the call fails; queued work may still use it
+      then, so it is freed in the order of the queue. */
+  void (*release)(void *payload);
   void *payload;
   bool read_only; /**< writes are SITU_E_STATE; also where the memory itself says so (CL_MEM_READ_ONLY) */
 } situ_memory;

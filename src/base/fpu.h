@@ -58,6 +58,6 @@ static inline void situ__fpu_leave(situ__fpu before) { (void)fesetenv(&before); 
 static inline void situ__fpu_end(const situ__fpu *before) { situ__fpu_leave(*before); }
 /* Put first in a block: the default environment until its end. Not for calls of some nanoseconds, as the variable has
    an address, and thus the stack's protector. */
-#define SITU__DEFAULT_FPU __attribute__((cleanup(situ__fpu_end))) const situ__fpu fpu_before = situ__fpu_enter()
+#define SITU__DEFAULT_FPU __attribute__((cleanup(situ__fpu_end), unused)) const situ__fpu fpu_before = situ__fpu_enter()
 
 #endif
