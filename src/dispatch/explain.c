@@ -223,9 +223,10 @@ situ_status situ__blame(situ_status status, const char *op, const situ_blamed *l
 
 /* ---- for ops ---- */
 
-static situ_status fail_with(situ_status status, const char *op, const char *fmt, va_list args) {
+static SITU_PRINTF(3, 0) situ_status fail_with(situ_status status, const char *op, const char *fmt, va_list args) {
   char message[2048];
-  situ__vformat(message, sizeof message, fmt ? fmt : "", args);
+  message[0] = 0;
+  if (fmt) situ__vformat(message, sizeof message, fmt, args);
   return situ__fail(status, op, "%s", message);
 }
 
