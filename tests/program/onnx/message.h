@@ -1,9 +1,10 @@
-/* Writes ONNX graphs for the tests of their reader, and loads them.
+/* Writes ONNX graphs for the tests of their reader, and loads them and stored ones.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TEST_PROGRAM_ONNX_MESSAGE_H
 #define SITU_TEST_PROGRAM_ONNX_MESSAGE_H
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "program/onnx/protobuf.h"
 #include "situ/situ.h"
@@ -55,6 +56,31 @@ static inline void expect_refused(situ_nn_module *m, situ_status status, const c
   if (situ_error() != status || !strstr(situ_error_message(), word))
     fail_msg("%s: \"%s\" does not say \"%s\"", situ_status_name(situ_error()), situ_error_message(), word);
   situ_error_clear();
+}
+
+/* Loads nodes/kept_NAME.onnx. */
+static inline situ_nn_module *load_kept(const char *name, int64_t most) {
+  char path[512];
+  const char *root = getenv("SITU_TEST_ROOT");
+  (void)snprintf(path, sizeof path, "%s/program/onnx/nodes/kept_%s.onnx", root ? root : ".", name);
+  situ_nn_module *m = situ_export_load(path, &(situ_load_options){ .max_iterations = most });
+  if (!m) fail_msg("%s", situ_error_message());
+  return m;
+}
+
+/* A model of one input whose way depends on values is not written from a run without them. */
+static inline void expect_no_export(const char *name, situ_shape shape) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_nn_module *m = load_kept(name, 0);
+  situ_tree *inputs = SITU_TREE(situ_ones(shape, NULL));
+  assert_null(situ_export(m, inputs));
+  assert_int_equal(situ_error(), SITU_E_UNSUPPORTED);
+  situ_error_clear();
+  situ_tree_free(inputs);
+  situ_nn_free(m);
+  SITU_IGNORE(situ_scope_end(&scope));
 }
 
 #endif
