@@ -4,7 +4,7 @@
 #ifndef SITU_GRAPH_H
 #define SITU_GRAPH_H
 
-#include "device.h"
+#include "tensor.h"
 
 SITU_BEGIN
 
@@ -42,6 +42,15 @@ SITU_API situ_graph *situ_graph_capture_end(void);
 /** Queues the captured work again; its outputs count as written. On error nothing was queued, unless the device failed:
     then what the graph writes holds no values that mean anything. */
 SITU_API SITU_CHECKED situ_status situ_graph_replay(situ_graph *graph);
+/** Other inputs and outputs: from the next replay on, what the graph does with the memory of captured[i] it does with
+    that of bound[i], as onnxruntime's IO binding. captured[i] is a tensor of the program that the captured work read or
+    wrote, and stays the name of the place: bind it to itself to go back. bound[i] has its shape, strides, dtype and
+    device (SITU_E_SHAPE, _DTYPE, _DEVICE), and the graph uses its memory as another tensor's only if it writes neither
+    (SITU_E_ALIAS). All are rebound, or none. The graph keeps both alive. Only the first call for a place allocates;
+    where the backend makes one launch of a graph (CUDA), the next replay makes it anew. An output that is to be rebound
+    is best made before the capture: situ_nn_forward_into, situ_copy_. */
+SITU_API SITU_CHECKED situ_status situ_graph_rebind(situ_graph *graph, situ_tensor *const *captured,
+                                                    situ_tensor *const *bound, int count);
 /** Number of launches in it, which can differ from the number of calls' launches; 0 for NULL. */
 SITU_API size_t situ_graph_length(const situ_graph *graph);
 /** Frees the graph after its queued work is done. NULL is fine. */

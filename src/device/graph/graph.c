@@ -291,7 +291,7 @@ static situ_status run_pieces(situ_graph *g, const situ_backend *backend, const 
   return status;
 }
 
-static situ_status build_span(situ_graph *g, situ__graph_span *span) {
+static situ_status build_span(const char *op, situ_graph *g, situ__graph_span *span) {
   const situ_backend *backend = situ__backend(g->device);
   uint64_t before = situ__error_count();
   situ_status status = backend->graph_begin(g->device.index);
@@ -300,8 +300,7 @@ static situ_status build_span(situ_graph *g, situ__graph_span *span) {
     situ_status ended = backend->graph_end(g->device.index, status == SITU_OK, &span->made);
     if (status == SITU_OK) status = ended;
   }
-  return status == SITU_OK ? status
-                           : situ__device_failed("graph_capture_end", g->device, status, before, "making a graph");
+  return status == SITU_OK ? status : situ__device_failed(op, g->device, status, before, "making a graph");
 }
 
 /* The backend makes one object of neighbours without host values. */
@@ -319,7 +318,7 @@ static situ_status build_spans(situ_graph *g) {
     span->first = k;
     while (k && (!makes || situ__graph_is_live(k) == live)) k = k->next;
     span->end = k;
-    if (makes && !live) status = build_span(g, span);
+    if (makes && !live) status = build_span("graph_capture_end", g, span);
   }
   return status;
 }
@@ -360,6 +359,31 @@ static bool is_graph(const char *op, const situ_graph *g) { return situ__valid(o
 
 /* ---- replaying ------------------------------------------------------------------------------ */
 
+static situ_status build_stale(const char *op, situ_graph *g) {
+  situ_status status = SITU_OK;
+  for (situ__graph_span *s = g->span; s < g->span + g->spans && status == SITU_OK; s++) {
+    if (!s->stale) continue;
+    void *old = s->made;
+    status = build_span(op, g, s);
+    if (status == SITU_OK) situ__backend(g->device)->graph_free(g->device.index, old), s->stale = false;
+  }
+  return status;
+}
+
+/* Returns an error if memory that stands in for that of the capture has moved, or has no values yet. */
+static situ_status check_slots(const char *op, const situ_graph *g) {
+  for (const situ__graph_slot *s = g->slots; s; s = s->next) {
+    situ__described d = { "a tensor", "" };
+    if (s->storage->data != s->data || !situ_device_equal(s->storage->device, g->device))
+      return report_moved(op, g, s->storage);
+    if (s->written || !(s->storage->flags & SITU_STORAGE_UNWRITTEN)) continue;
+    situ__device_up.describe_storage(s->storage, &d);
+    return situ__fail(SITU_E_STATE, op, "%s%s has no values yet, and the graph reads it; write them first", d.what,
+                      d.where);
+  }
+  return SITU_OK;
+}
+
 static SITU_COLD situ_status profile_replay(const char *op, const situ_graph *g) {
   uint64_t bytes = 0;
   double operations = 0;
@@ -389,6 +413,7 @@ situ_status situ_graph_replay(situ_graph *graph) {
   situ_status status = situ__device_usable(op, graph->device);
   if (status != SITU_OK) return status;
   if ((status = check_places(op, graph, graph->shared)) != SITU_OK) return status;
+  if ((status = check_slots(op, graph)) != SITU_OK || (status = build_stale(op, graph)) != SITU_OK) return status;
   for (size_t i = 0; i < graph->shared; i++)
     if (was_dropped(&graph->place[i])) return report_dropped(op, graph);
   if ((status = situ__graph_refresh(graph)) != SITU_OK) return situ__graph_ended(graph, false), status;
@@ -402,6 +427,8 @@ situ_status situ_graph_replay(situ_graph *graph) {
   }
   for (size_t i = 0; i < graph->shared; i++)
     if (graph->place[i].written) situ__storage_wrote(graph->place[i].storage);
+  for (const situ__graph_slot *s = graph->slots; s; s = s->next)
+    if (s->written) situ__storage_wrote(s->storage);
   situ__graph_ended(graph, true);
   return SITU_OK;
 }
@@ -422,6 +449,7 @@ void situ_graph_free(situ_graph *graph) {
   }
   for (size_t i = 0; i < graph->places; i++) situ__storage_release(graph->place[i].storage);
   situ__free(graph->place);
+  situ__graph_free_slots(graph);
   situ__storage_release(graph->block);
   situ__graph_free_values(graph);
   situ__handle_free(graph, sizeof *graph, NULL);

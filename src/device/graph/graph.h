@@ -29,6 +29,11 @@ situ_status situ__graph_refuse_copy(const char *op) SITU_COLD;
 /* Records an error: a replay could not repeat `what`; instead: what to do. */
 SITU_COLD situ_status situ__graph_refuse(const char *op, const char *what, const char *instead);
 
+/* situ_graph_rebind; view: the i-th tensor of the capture, or the one to stand in for it, which has its dtype, shape,
+   strides and device. */
+situ_status situ__graph_rebind(const char *op, situ_graph *g, int64_t count,
+                               const situ_view_desc *(*view)(void *payload, int64_t i, bool bound), void *payload);
+
 /* This thread drew from a generator (NULL: the default one), which was in this state. A replay draws anew for the work
    that gets these numbers. Call only while a graph is recorded. */
 void situ__graph_drew(situ_generator *generator, situ_generator drawn) SITU_COLD;

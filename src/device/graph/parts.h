@@ -67,7 +67,25 @@ typedef struct situ__graph_place {
 typedef struct situ__graph_span {
   situ__graph_work *first, *end; /* end: NULL, or the first one behind it */
   void *made;                    /* the backend's object; NULL: run piece by piece */
+  bool stale;                    /* has addresses of memory that the graph does not use any more */
 } situ__graph_span;
+
+/* A tensor of the capture that another one stands in for (situ_graph_rebind). */
+typedef struct situ__graph_use {
+  situ_view_desc *view; /* of a piece of work */
+  int64_t offset;       /* its own, from the capture */
+} situ__graph_use;
+typedef struct situ__graph_slot {
+  struct situ__graph_slot *next;
+  situ_view_desc of;            /* the tensor; the graph's places own its storage */
+  const situ_view_desc *wanted; /* of the call that rebinds now: the view to stand in */
+  situ_storage *storage;        /* the memory that is used now, of which this is an owner */
+  const void *data;             /* its address then */
+  int64_t delta;                /* added to the offsets */
+  bool written;
+  size_t count;
+  situ__graph_use use[];
+} situ__graph_slot;
 
 struct situ_graph {
   uint32_t head;
@@ -91,6 +109,7 @@ struct situ_graph {
   size_t streams;
   bool lost_draw;                       /* it is not known which stream random numbers came from */
   situ__graph_values *values, *current; /* current: those of work that is recorded now */
+  situ__graph_slot *slots;
 };
 
 /* Whether a replay takes values of this work anew. */
@@ -151,6 +170,8 @@ situ_status situ__graph_reuse(situ_graph *g);
 /* Computes results later, or again, where that lowers the most memory that the graph needs at a time (peak.c). */
 situ_status situ__graph_lower_peak(situ_graph *g);
 bool situ__graph_reserve_places(situ_graph *g, size_t more);
+
+void situ__graph_free_slots(situ_graph *g); /* rebind.c */
 
 /* ---- groups (fuse.c) ---- */
 /* Finds element-wise work that can run tile by tile. */

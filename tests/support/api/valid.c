@@ -450,10 +450,10 @@ static void *array(api_world *w, const char *type, const char *name) {
   }
   if (strcmp(name, "target_modules") == 0) {
     const char **list = api_memory(w, 4 * sizeof *list);
-    list[0] = "a";
-    return list;
+    return list[0] = "a", list;
   }
   situ_tensor **list = api_memory(w, 16 * sizeof *list);
+  if (strcmp(name, "captured") == 0) return list[0] = w->tensor[0], list; /* graph's */
   list[0] = list[1] = tensor(w, name);
   if (api_is(api_name(w), "autograd_grad autograd_gradcheck autograd_gradgradcheck"))
     list[0] = situ_requires_grad_(list[0], true);
