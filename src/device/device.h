@@ -76,8 +76,9 @@ situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes
    it back, calls release and returns NULL. */
 situ_storage *situ__storage_foreign(const char *op, situ_device device, void *data, size_t bytes,
                                     void (*release)(void *), void *payload);
-/* Flags of storages without memory of their own, which is neither read nor written. */
-enum { SITU__STORAGE_NOWHERE = SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY };
+/* Flags of storages whose memory is neither read nor written: they have none of their own, or values are on the way
+   (launch/arrive.c). */
+enum { SITU__STORAGE_NOWHERE = SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY | SITU_STORAGE_PENDING };
 /* Frees the storage's memory, which is elsewhere as `where` says; and gives it memory again, that of `source`, whose
    values are away then. Owners, version and links stay. Neither can fail. */
 void situ__storage_leave(situ_storage *storage, const char *where);

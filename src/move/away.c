@@ -25,7 +25,7 @@ static bool is_whole(const char *op, const situ_tensor *t, uint32_t foreign) {
 situ_status situ_release_memory(const char *op, situ_tensor *t, const char *where) {
   if (!situ__need(op, "input", t) || !situ__given(op, "where", where)) return situ_error();
   situ_storage *s = t->view.storage;
-  if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(op, s);
+  if (s->flags & (SITU_STORAGE_AWAY | SITU_STORAGE_PENDING) && situ__settle(op, s) != SITU_OK) return situ_error();
   if (!is_whole(op, t, SITU_STORAGE_FOREIGN | SITU_STORAGE_SAMPLE)) return situ_error();
   if (!situ__is_dry()) situ__storage_leave(s, where);
   return SITU_OK;
@@ -34,7 +34,8 @@ situ_status situ_release_memory(const char *op, situ_tensor *t, const char *wher
 situ_status situ_return_memory(const char *op, situ_tensor *t, situ_tensor *values) {
   if (!situ__need(op, "input", t) || !situ__need(op, "values", values)) return situ_error();
   situ_storage *to = t->view.storage, *from = values->view.storage;
-  if (from->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(op, from);
+  if (from->flags & (SITU_STORAGE_AWAY | SITU_STORAGE_PENDING) && situ__settle(op, from) != SITU_OK)
+    return situ_error();
   if (!is_whole(op, values, SITU_STORAGE_FOREIGN | SITU_STORAGE_SAMPLE | SITU_STORAGE_SLICE)) return situ_error();
   if (!(to->flags & SITU_STORAGE_AWAY) || to->bytes != from->bytes || !situ__same_device(to->device, from->device))
     return situ__fail(SITU_E_STATE, op, "%s has memory, or another size or device than the %zu bytes that it would get",

@@ -280,7 +280,7 @@ static bool check_unit(const situ_move_plan *m, const situ_move_unit *u, situ__d
            false;
   if (!u->moves) return true;
   if (situ__is_leased(s)) return situ__refuse_leased(m->op, s), false;
-  if (s->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(m->op, s), false;
+  if (s->flags & (SITU_STORAGE_AWAY | SITU_STORAGE_PENDING) && situ__settle(m->op, s) != SITU_OK) return false;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
     return situ__fail(SITU_E_STATE, m->op,
                       "%s is on meta, and its values are unknown: load a state dict into it, or initialise it on the "
@@ -447,6 +447,9 @@ situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
   if (elements[0] != elements[1])
     return situ__fail(SITU_E_ARG, op, "memory of %zu and %zu elements cannot be swapped", elements[0], elements[1]);
   if (x == y || (situ__is_dry() && !(situ__is_void(x) && situ__is_void(y)))) return SITU_OK;
+  if ((x->flags | y->flags) & SITU_STORAGE_PENDING &&
+      (situ__settle(op, x) != SITU_OK || situ__settle(op, y) != SITU_OK))
+    return situ_error();
   if (situ__is_leased(x) || situ__is_leased(y)) return situ__refuse_leased(op, situ__is_leased(x) ? x : y);
   swap_memory(x, y);
   if (dtype[0] == dtype[1]) return SITU_OK;
@@ -463,6 +466,7 @@ situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *rea
                       "memory of %zu bytes cannot be taken over: a tensor on meta of as many is needed, not one of %zu",
                       y->bytes, x->bytes);
   if (situ__is_leased(y)) return situ__refuse_leased(op, y);
+  if (y->flags & SITU_STORAGE_PENDING && situ__settle(op, y) != SITU_OK) return situ_error();
   if (situ__is_dry()) return SITU_OK;
   swap_memory(x, y);
   x->moved_at = situ__call_site();

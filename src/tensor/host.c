@@ -272,8 +272,7 @@ bool situ__host_address(const char *op, const situ_tensor *t, void **first) {
                       situ_device_name(t->view.storage->device, name)),
            false;
   }
-  if (__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU__STORAGE_NOWHERE)
-    return (void)situ__refuse_sample(op, t->view.storage), false;
+  if (situ__settle(op, t->view.storage) != SITU_OK) return false;
   char *data = t->view.storage->data;
   *first = data ? data + (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype) : NULL;
   return true;

@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "device/graph/graph.h"
+#include "device/launch/launch.h"
 #include "situ/sys/shape.h"
 #include "tensor/tensor.h"
 
@@ -40,8 +41,7 @@ static situ_status check_pair(const char *op, int i, const situ_view_desc *a, co
                       "bound[%d] has other strides than captured[%d] (situ_stride): pass a tensor laid out like it, or "
                       "capture with one that is laid out like bound[%d]",
                       i, i, i);
-  if (!(b->storage->flags & SITU__STORAGE_NOWHERE)) return SITU_OK;
-  return situ__fail(SITU_E_STATE, op, "bound[%d] has no memory now", i);
+  return situ__settle(op, b->storage);
 }
 
 situ_status situ_graph_rebind(situ_graph *graph, situ_tensor *const *captured, situ_tensor *const *bound, int count) {

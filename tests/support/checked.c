@@ -27,7 +27,7 @@ static bool is_readable(const situ_tensor *t) {
   situ_storage storage;
   return t && (uintptr_t)t % _Alignof(situ_tensor) == 0 && situ__peek(t, &tensor, sizeof tensor) &&
          situ__alive(&tensor) && situ__peek(tensor.view.storage, &storage, sizeof storage) && storage.data &&
-         storage.device.kind == SITU_CPU;
+         storage.device.kind == SITU_CPU && !(storage.flags & SITU_STORAGE_PENDING);
 }
 
 /* Of what lies where the tensor begins, gaps and all. */

@@ -12,7 +12,7 @@ SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0xca80fe49u
+#define SITU_BACKEND_ABI 0x6a1802b9u
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -37,12 +37,13 @@ typedef struct situ_storage {
   struct situ_seat *seat; /**< on an adopted device: its entry in the list of those; private */
 } situ_storage;
 enum {
-  SITU_STORAGE_UNWRITTEN = 1u,  /**< holds no value yet */
-  SITU_STORAGE_SLICE = 4u,      /**< part of the memory of another storage, `payload`, to which it has a reference */
-  SITU_STORAGE_FOREIGN = 2u,    /**< memory of the caller: release, if not NULL, is called instead of free */
-  SITU_STORAGE_SAMPLE = 8u,     /**< in situ_func_vmap: one sample of memory that `payload` knows; no memory itself */
-  SITU_STORAGE_AWAY = 16u,      /**< no memory now (situ_release_memory): `payload` says where the values are */
-  SITU_STORAGE_BLOCKS = 0xff00u /**< its bytes are quantised blocks: a situ_block_type, 8 bits to the left */
+  SITU_STORAGE_UNWRITTEN = 1u, /**< holds no value yet */
+  SITU_STORAGE_SLICE = 4u,     /**< part of the memory of another storage, `payload`, to which it has a reference */
+  SITU_STORAGE_FOREIGN = 2u,   /**< memory of the caller: release, if not NULL, is called instead of free */
+  SITU_STORAGE_SAMPLE = 8u,    /**< in situ_func_vmap: one sample of memory that `payload` knows; no memory itself */
+  SITU_STORAGE_PENDING = 1u << 18, /**< a copy into it is queued (situ_to_non_blocking): the next use waits */
+  SITU_STORAGE_AWAY = 16u,         /**< no memory now (situ_release_memory): `payload` says where the values are */
+  SITU_STORAGE_BLOCKS = 0xff00u    /**< its bytes are quantised blocks: a situ_block_type, 8 bits to the left */
 };
 
 /** One operand of a kernel: a strided view of a storage. Strides and offset are in elements; strides may be 0
@@ -511,6 +512,14 @@ typedef struct situ_backend {
                          size_t bytes); /**< host to device; host may be reused at return */
   situ_status (*copy_out)(int index, const void *data, size_t at, void *host,
                           size_t bytes); /**< device to host; complete at return */
+  /** Optional. copy_in that does not wait for the queue either; without it copy_in is used. */
+  situ_status (*send)(int index, void *data, size_t at, const void *host, size_t bytes);
+  /** Optional, all three or none: copy_out that does not wait. fetch queues the copy. fetched says whether it is
+      complete, and reports nothing. fetch_end takes the ticket: with `wait` it returns when the copy is complete, and
+      reports as copy_out does; else the copy was complete, and its values are not used. */
+  situ_status (*fetch)(int index, const void *data, size_t at, void *host, size_t bytes, void **ticket);
+  bool (*fetched)(int index, const void *ticket);
+  situ_status (*fetch_end)(int index, void *ticket, bool wait);
   /** Optional. Copies between two devices of this backend; without it, copies are staged through the host. */
   situ_status (*copy_peer)(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes);
 

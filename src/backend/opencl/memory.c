@@ -1,5 +1,6 @@
 /* Memory of OpenCL devices, and copies to, from and between them, in the order of each device's queue.
    SPDX-License-Identifier: MIT */
+#include <string.h>
 #include <sys/mman.h>
 
 #include "backend/opencl/opencl.h"
@@ -110,6 +111,67 @@ situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host
   cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_TRUE, at, bytes, host, 0, NULL, NULL);
   return situ__cl_leave(d,
                         error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueReadBuffer", error, true));
+}
+
+/* ---- without waiting ---- */
+
+static void CL_CALLBACK free_stage(cl_event event, cl_int state, void *stage) {
+  (void)state;
+  (void)clReleaseEvent(event);
+  situ__host->free(stage);
+}
+
+/* From a copy of the bytes, as a copy that is queued reads them later. */
+situ_status situ__cl_send(int index, void *data, size_t at, const void *host, size_t bytes) {
+  void *stage = situ__host->alloc(bytes);
+  situ_status status = SITU_E_NOMEM;
+  situ__cl_device *d = stage ? situ__cl_enter(index, copying, &status) : NULL;
+  if (!d) return situ__host->free(stage), status;
+  cl_event written = NULL;
+  memcpy(stage, host, bytes);
+  cl_int error = clEnqueueWriteBuffer(d->queue, data, CL_FALSE, at, bytes, stage, 0, NULL, &written);
+  if (error != CL_SUCCESS) {
+    situ__host->free(stage);
+    return situ__cl_leave(d, situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error, false));
+  }
+  if (clSetEventCallback(written, CL_COMPLETE, free_stage, stage) != CL_SUCCESS) {
+    (void)clWaitForEvents(1, &written);
+    free_stage(written, CL_COMPLETE, stage);
+  }
+  (void)clFlush(d->queue);
+  return situ__cl_leave(d, SITU_OK);
+}
+
+situ_status situ__cl_fetch(int index, const void *data, size_t at, void *host, size_t bytes, void **ticket) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, copying, &status);
+  if (!d) return status;
+  cl_event read = NULL;
+  cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_FALSE, at, bytes, host, 0, NULL, &read);
+  if (error != CL_SUCCESS) return situ__cl_leave(d, situ__cl_fail(d, copying, "clEnqueueReadBuffer", error, false));
+  *ticket = read;
+  (void)clFlush(d->queue);
+  return situ__cl_leave(d, SITU_OK);
+}
+
+bool situ__cl_fetched(int index, const void *ticket) {
+  (void)index;
+  cl_int state = CL_QUEUED;
+  (void)clGetEventInfo((cl_event)(uintptr_t)ticket, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+  return state <= CL_COMPLETE; /* below: it has failed */
+}
+
+situ_status situ__cl_fetch_end(int index, void *ticket, bool wait) {
+  cl_event read = ticket;
+  situ_status status = SITU_OK;
+  situ__cl_device *d = wait ? situ__cl_enter(index, copying, &status) : NULL;
+  if (d) {
+    const cl_int error = clWaitForEvents(1, &read);
+    status = error == CL_SUCCESS ? situ__cl_check(d) : situ__cl_fail(d, copying, "clWaitForEvents", error, true);
+    status = situ__cl_leave(d, status);
+  }
+  (void)clReleaseEvent(read);
+  return status;
 }
 
 static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at, size_t bytes) {

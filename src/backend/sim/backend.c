@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/sim/sim.h"
+#include "base/alloc.h"
 #include "base/fail.h"
 
 static situ__sim sims[SITU_SIM_MAX];
@@ -126,6 +127,34 @@ static situ_status copy_out(int index, const void *data, size_t at, void *host, 
   return leave(sim, SITU_OK);
 }
 
+static situ_status fetch(int index, const void *data, size_t at, void *host, size_t bytes, void **ticket) {
+  situ__sim_fetch *f = situ__alloc(sizeof *f);
+  situ__sim *sim = f ? enter(index) : NULL;
+  if (!sim) return situ__free(f), f ? SITU_E_LOST : SITU_E_NOMEM;
+  *f = (situ__sim_fetch){ .host = host };
+  sim->stats.copies_out++;
+  const situ_status status = strikes(sim, SITU_SIM_COPY) ? SITU_E_IO : situ__sim_queue_fetch(sim, data, at, bytes, f);
+  if (status == SITU_OK) *ticket = f;
+  else situ__free(f);
+  return leave(sim, status);
+}
+
+static bool fetched(int index, const void *ticket) {
+  situ__sim *sim = situ__sim_lock(index);
+  const bool done = ((const situ__sim_fetch *)ticket)->done;
+  situ__sim_unlock(sim);
+  return done;
+}
+
+static situ_status fetch_end(int index, void *ticket, bool wait) {
+  situ__sim_fetch *f = ticket;
+  situ__sim *sim = situ__sim_lock(index);
+  if (wait) situ__sim_run(sim);
+  const bool lost = f->lost;
+  situ__free(f);
+  return wait && !lost ? situ__sim_leave_telling(sim) : leave(sim, lost ? SITU_E_LOST : SITU_OK);
+}
+
 /* Runs both queues first. Locks in the order of the indices, to avoid deadlock. */
 static situ_status copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes) {
   situ__sim *low = enter(to < from ? to : from), *high = to == from ? low : enter(to < from ? from : to);
@@ -193,6 +222,9 @@ static void open_sim(void) {
     .free = release,
     .copy_in = copy_in,
     .copy_out = copy_out,
+    .fetch = fetch,
+    .fetched = fetched,
+    .fetch_end = fetch_end,
     .copy_peer = copy_peer,
     .adopt = situ__sim_adopt,
     .abandon = situ__sim_abandon,

@@ -18,8 +18,11 @@ struct situ__sim_command {
   situ__sim_command *next;
   bool doomed;    /* fails when it runs */
   situ__doing by; /* the op to report then */
-  char *copy_to;  /* a copy: its bytes follow the command; NULL: work */
-  size_t bytes;
+  char *copy_to;  /* a copy: its bytes follow the command; NULL: work, or a fetch */
+  char *fetch_from;
+  situ__sim_fetch *fetch;
+  size_t bytes; /* of a copy in, which wait in the queue */
+  size_t fetched;
   situ_work work; /* points into this allocation */
 };
 
@@ -185,6 +188,22 @@ situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const 
   return SITU_OK;
 }
 
+situ_status situ__sim_queue_fetch(situ__sim *sim, const void *handle, size_t at, size_t bytes, situ__sim_fetch *fetch) {
+  situ__sim_command *command = situ__alloc(sizeof *command);
+  if (!command) return SITU_E_NOMEM;
+  *command =
+      (situ__sim_command){ .fetch_from = situ__sim_alias(&sim->arena, handle) + at, .fetch = fetch, .fetched = bytes };
+  append(sim, command);
+  return SITU_OK;
+}
+
+static void run_fetch(const situ__sim *sim, const situ__sim_command *command) {
+  situ__sim_fetch *f = command->fetch;
+  if (!sim->lost) memcpy(f->host, command->fetch_from, command->fetched);
+  f->lost = sim->lost;
+  f->done = true;
+}
+
 /* Runs one piece of work with the host's kernel. The thread's own error is saved, as any thread may run the queue. */
 static void run_work(situ__sim *sim, const situ__sim_command *command) {
   situ_verb verb = command->work.verb;
@@ -212,7 +231,8 @@ void situ__sim_run(situ__sim *sim) {
   while (sim->first) {
     situ__sim_command *command = sim->first;
     sim->first = command->next;
-    if (!sim->lost && command->copy_to)
+    if (command->fetch) run_fetch(sim, command);
+    else if (!sim->lost && command->copy_to)
       memcpy(command->copy_to, (char *)command + rounded(sizeof *command), command->bytes);
     else if (!sim->lost) run_work(sim, command);
     situ__free(command);

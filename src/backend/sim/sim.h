@@ -73,6 +73,12 @@ situ_status situ__sim_check(const situ__sim *sim, const situ_work *work);
    log function may call back. */
 situ_status situ__sim_queue_work(situ__sim *sim, const situ_work *work, bool doomed);
 situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes);
+/* A copy to the host that is queued: the queue sets done. */
+typedef struct situ__sim_fetch {
+  void *host;
+  bool done, lost;
+} situ__sim_fetch;
+situ_status situ__sim_queue_fetch(situ__sim *sim, const void *handle, size_t at, size_t bytes, situ__sim_fetch *fetch);
 /* Runs all queued work; keeps a failure in `late`. */
 void situ__sim_run(situ__sim *sim);
 

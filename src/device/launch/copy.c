@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "device/dry.h"
 #include "device/graph/graph.h"
+#include "device/launch/arrive.h"
 #include "device/launch/launch.h"
 #include "device/profile/profile.h"
 #include "situ/sys/plain.h"
@@ -25,8 +26,8 @@ static situ_status check_range(const char *op, const situ_storage *storage, size
   const situ_backend *backend = situ__backend(storage->device);
   if (!backend || backend->no_memory)
     return situ__fail(SITU_E_UNSUPPORTED, op, "a tensor on %s has no values", situ_device_name(storage->device, name));
-  if (__builtin_expect(storage->flags & SITU__STORAGE_NOWHERE, 0))
-    return situ__refuse_sample(op, (situ_storage *)storage);
+  const situ_status settled = situ__settle(op, (situ_storage *)storage);
+  if (settled != SITU_OK) return settled;
   if (at > storage->bytes || bytes > storage->bytes - at)
     return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes, storage->bytes);
   if (__builtin_expect(situ__graph_recording != NULL, 0)) return situ__graph_refuse_copy(op);
@@ -147,6 +148,24 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
     status = copy_staged(op, to, to_at, from, from_at, bytes, why);
   }
   if (status != SITU_OK) return status;
+  situ__storage_wrote(to);
+  return record_copy(op, from->device, to->device, bytes, about, at, false, why);
+}
+
+situ_status situ__copy_storage_later(const char *op, situ_storage *to, situ_storage *from, size_t from_at, size_t bytes,
+                                     situ__copy_reason why, situ_storage *about, size_t at) {
+  const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
+  const bool sends = source->host_memory && target->send, fetches = target->host_memory && source->fetch;
+  if (situ__is_dry() || situ__is_profiled() || !bytes || !(sends || fetches))
+    return situ__copy_storage_of(op, to, 0, from, from_at, bytes, why, about, at);
+  situ_status status = check_target(op, to, 0, bytes);
+  if (status == SITU_OK) status = check_range(op, from, from_at, bytes);
+  if (status != SITU_OK) return status;
+  const uint64_t before = situ__error_count();
+  if (fetches) status = situ__expect_arrival(op, to, from, from_at, bytes);
+  else status = target->send(to->device.index, to->data, 0, (const char *)from->data + from_at, bytes);
+  if (status != SITU_OK)
+    return situ__device_failed(op, fetches ? from->device : to->device, status, before, describe_reason(why));
   situ__storage_wrote(to);
   return record_copy(op, from->device, to->device, bytes, about, at, false, why);
 }

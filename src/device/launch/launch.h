@@ -50,6 +50,20 @@ situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, s
 situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
                                   size_t bytes, situ__copy_reason why, situ_storage *about, size_t at);
 
+/* The same without waiting, where the devices can: values that are to arrive in host memory are waited for when they
+   are used (arrive.c). `to` is new. */
+situ_status situ__copy_storage_later(const char *op, situ_storage *to, situ_storage *from, size_t from_at, size_t bytes,
+                                     situ__copy_reason why, situ_storage *about, size_t at);
+/* Waits for values that are on the way into the storage. Returns SITU_OK, also where none are; or records the error of
+   a storage without memory (SITU__STORAGE_NOWHERE), or of a copy that failed. */
+situ_status situ__settle_arrival(const char *op, situ_storage *storage) SITU_COLD;
+static inline situ_status situ__settle(const char *op, situ_storage *storage) {
+  const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_ACQUIRE);
+  return __builtin_expect(flags & SITU__STORAGE_NOWHERE, 0) ? situ__settle_arrival(op, storage) : SITU_OK;
+}
+/* Forgets copies that are complete and whose results have no owner any more. */
+void situ__reap_arrivals(void);
+
 /* ---- recipes (recipe.c): recorded work of storages on meta, replayed on another device ---- */
 /* Returns true if the values of a storage on meta can be computed elsewhere. A storage on meta is unwritten, or has a
    recipe, or was written with unknown values: then it cannot leave meta. */

@@ -160,8 +160,11 @@ situ_status situ__check_operands(const char *op, situ_device device, const situ_
   const situ_view_desc *elsewhere = find_operand(work, device, situ__is_elsewhere);
   if (elsewhere) return refuse_elsewhere(op, device, elsewhere);
   const situ_backend *backend = situ__backend(device);
-  const situ_view_desc *sample = find_operand(work, device, is_sample);
-  if (sample) return situ__refuse_sample(op, sample->storage);
+  const situ_view_desc *sample;
+  while ((sample = find_operand(work, device, is_sample)) != NULL) {
+    const situ_status status = situ__settle(op, sample->storage);
+    if (status != SITU_OK) return status;
+  }
   situ_storage *read_only = find_read_only(work);
   if (read_only) return situ__refuse_read_only(op, read_only);
   const bool reads = backend && !backend->no_memory && !situ__writes_nothing(work);

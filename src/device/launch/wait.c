@@ -13,5 +13,6 @@ situ_status situ_synchronize(situ_device device) {
   if (!backend->host_memory) situ__ledger_wait(op, device);
   uint64_t before = situ__error_count();
   status = backend->synchronize(device.index);
+  situ__reap_arrivals();
   return status == SITU_OK ? SITU_OK : situ__device_failed(op, device, status, before, "queued work");
 }

@@ -189,6 +189,7 @@ typedef struct to_params {
   situ_device to, from;
   const char *op;
   situ__copy_reason why;
+  bool non_blocking;
 } to_params;
 
 static bool to_infer(situ_call *c) {
@@ -228,9 +229,13 @@ static bool to_forward(situ_call *c) {
   situ_tensor *from = in_order(c->in[0], y);
   if (!from) return false;
   const situ_view_desc *x = situ_desc(from);
-  size_t item = situ_dtype_size((situ_dtype)x->dtype);
-  return situ__copy_storage_of(p->op, y->storage, 0, x->storage, (size_t)x->offset * item, (size_t)x->numel * item,
-                               p->why, given->storage, (size_t)given->offset * item) == SITU_OK;
+  const size_t item = situ_dtype_size((situ_dtype)x->dtype), from_at = (size_t)x->offset * item,
+               at = (size_t)given->offset * item, bytes = (size_t)x->numel * item;
+  const situ_status status =
+      p->non_blocking
+          ? situ__copy_storage_later(p->op, y->storage, x->storage, from_at, bytes, p->why, given->storage, at)
+          : situ__copy_storage_of(p->op, y->storage, 0, x->storage, from_at, bytes, p->why, given->storage, at);
+  return status == SITU_OK;
 }
 
 static const situ_op to_op;
@@ -241,7 +246,8 @@ static situ_tensor *copy_to(situ_tensor *x, const to_params *p) {
 
 static bool to_backward(situ_grad_call *g) {
   const to_params *p = g->params;
-  return (g->dx[0] = copy_to(g->grad[0], &(to_params){ p->from, situ_device_of(g->grad[0]), p->op, p->why })) != NULL;
+  return (g->dx[0] = copy_to(g->grad[0], &(to_params){ p->from, situ_device_of(g->grad[0]), p->op, p->why, false })) !=
+         NULL;
 }
 
 SITU_OP(to_op) = { .name = "to",
@@ -255,9 +261,15 @@ SITU_OP(to_op) = { .name = "to",
 
 situ_tensor *situ_to(situ_tensor *input, situ_device device) {
   if (!situ__need("to", "input", input) || !situ__device_resolve("to", device, &device)) return NULL;
-  return copy_to(input, &(to_params){ device, situ_device_of(input), "to", SITU__COPY_USER });
+  return copy_to(input, &(to_params){ device, situ_device_of(input), "to", SITU__COPY_USER, false });
+}
+situ_tensor *situ_to_non_blocking(situ_tensor *input, situ_device device) {
+  SITU__MADE_OF_OPS("to_non_blocking");
+  const char *op = "to_non_blocking";
+  if (!situ__need(op, "input", input) || !situ__device_resolve(op, device, &device)) return NULL;
+  return copy_to(input, &(to_params){ device, situ_device_of(input), op, SITU__COPY_USER, true });
 }
 
 situ_tensor *situ__copy_operand(const char *op, situ_tensor *x, situ_device device) {
-  return copy_to(x, &(to_params){ device, situ_device_of(x), op, SITU__COPY_POLICY });
+  return copy_to(x, &(to_params){ device, situ_device_of(x), op, SITU__COPY_POLICY, false });
 }
