@@ -197,10 +197,11 @@ SITU_API situ_tensor *situ_nn_forward2(situ_nn_module *m, situ_tensor *x, situ_t
     program's, or a tile of a larger image: `output` keeps its memory and strides. Its shape, dtype and device must be
     those of the result (SITU_E_SHAPE, _DTYPE, _DEVICE), and no parameter or buffer may be on its memory (SITU_E_ALIAS);
     it may share memory with an input, which is read first. The result is computed in memory of situ's, and copied once
-    on its device; no ledger counts a copy between devices. After an error `output` is unchanged. */
+    on its device; no ledger counts a copy between devices. A graph of the call (situ_graph_capture_begin) leaves that
+    copy out on cpu and sim, if element-wise work makes the result. After an error `output` is unchanged. */
 SITU_API SITU_CHECKED situ_status situ_nn_forward_into(situ_nn_module *m, situ_tensor *x, situ_tensor *output);
 /** The same for any number of tensors: `outputs` has the form of what situ_nn_call returns, a tensor in each place.
-    Nothing is written unless all of them fit. */
+    Nothing is written unless all of them fit, and no two of them have a byte in common (SITU_E_ALIAS). */
 SITU_API SITU_CHECKED situ_status situ_nn_call_into(situ_nn_module *m, const situ_tree *inputs,
                                                     const situ_tree *outputs);
 

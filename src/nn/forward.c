@@ -266,6 +266,52 @@ situ_status situ_nn_forward_into(situ_nn_module *m, situ_tensor *x, situ_tensor 
   return good ? status : situ_error();
 }
 
+/* The bytes from the first to the last of a view's elements. */
+static void span_of(const situ_view_desc *v, const char *span[2]) {
+  const size_t item = situ_dtype_size((situ_dtype)v->dtype);
+  int64_t last = v->offset;
+  for (int d = 0; d < v->ndim; d++) last += (v->size[d] - 1) * v->stride[d];
+  span[0] = (const char *)v->storage->data + (size_t)v->offset * item;
+  span[1] = (const char *)v->storage->data + (size_t)(last + 1) * item;
+}
+
+/* Marks the bytes of a view's elements. Returns whether one was marked before. */
+static bool mark_bytes(const situ_view_desc *v, const char *from, const char *low, unsigned char *marks) {
+  const size_t item = situ_dtype_size((situ_dtype)v->dtype);
+  int64_t index[SITU_MAX_DIMS] = { 0 };
+  bool met = false;
+  for (int64_t i = 0; i < v->numel; i++) {
+    int64_t at = 0;
+    for (int d = 0; d < v->ndim; d++) at += index[d] * v->stride[d];
+    unsigned char *mark = marks + (from - low) + (size_t)at * item;
+    met = met || mark[0] || mark[item - 1];
+    memset(mark, 1, item);
+    for (int d = v->ndim - 1; d >= 0 && ++index[d] == v->size[d]; d--) index[d] = 0;
+  }
+  return met;
+}
+
+/* Whether two outputs are on no byte in common. Channels of one picture may lie between each other: then each byte is
+   looked at. */
+static bool are_apart(const char *op, const situ_tree *outputs, int64_t i, int64_t k) {
+  const situ_view_desc *a = situ_desc(situ_tree_tensor_at(outputs, i)), *b = situ_desc(situ_tree_tensor_at(outputs, k));
+  const char *x[2], *y[2];
+  const bool same_memory = a->storage == b->storage || situ_device_of(situ_tree_tensor_at(outputs, i)).kind == SITU_CPU;
+  if (!same_memory || !situ_device_equal(a->storage->device, b->storage->device) || !a->numel || !b->numel) return true;
+  span_of(a, x);
+  span_of(b, y);
+  if (x[1] <= y[0] || y[1] <= x[0]) return true;
+  const char *low = x[0] < y[0] ? x[0] : y[0], *high = x[1] > y[1] ? x[1] : y[1];
+  unsigned char *marks = situ__calloc(1, (size_t)(high - low));
+  if (!marks) return situ__no_memory(op, (size_t)(high - low)), false;
+  const bool met = mark_bytes(a, x[0], low, marks) || mark_bytes(b, y[0], low, marks);
+  situ__free(marks);
+  if (!met) return true;
+  return situ__fail(SITU_E_ALIAS, op, "outputs %s and %s share memory, where one would overwrite the other",
+                    situ_tree_key(outputs, i), situ_tree_key(outputs, k)),
+         false;
+}
+
 /* Both are flat. */
 static bool write_results(const char *op, const situ_tree *results, const situ_tree *outputs) {
   const int64_t count = situ_tree_count(results);
@@ -277,6 +323,8 @@ static bool write_results(const char *op, const situ_tree *results, const situ_t
            false;
   for (int64_t i = 0; i < count && good; i++)
     good = fits(op, situ_tree_tensor_at(results, i), situ_tree_tensor_at(outputs, i), situ_tree_key(results, i));
+  for (int64_t i = 0; i < count && good; i++)
+    for (int64_t k = 0; k < i && good; k++) good = are_apart(op, outputs, k, i);
   for (int64_t i = 0; i < count && good; i++)
     good = write_result(situ_tree_tensor_at(results, i), situ_tree_tensor_at(outputs, i));
   return good;

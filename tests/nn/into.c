@@ -116,6 +116,68 @@ static void several_results(void **state) {
   situ_nn_free(m);
 }
 
+static situ_tensor *of_one(situ_tensor *t, void *payload) {
+  return situ_reshape(situ_narrow(payload, 0, 0, situ_numel(t)), situ_shape_of(t));
+}
+/* The second and third one lie between each other. */
+static situ_tensor *between(situ_tensor *t, void *payload) {
+  situ_tensor *two = payload;
+  if (situ_numel(t) != situ_size(two, 0)) return situ_empty_like(t, NULL);
+  const bool again = situ_version_of(two) > 1;
+  situ_fill_(two, 0);
+  return situ_view(situ_select(two, 1, again), situ_shape_of(t));
+}
+
+/* Two outputs on one memory: refused where they share a byte, and not where they lie between each other. */
+static void outputs_that_overlap(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_lstm(3, 4, &(situ_nn_rnn_options){ .device = test_device() });
+  situ_tree *in = SITU_TREE(test_random_f32(SITU_SHAPE(5, 2, 3))), *want = situ_nn_call(m, in);
+  situ_tensor *one = zeros(SITU_SHAPE(64));
+  situ_tree *out = situ_tree_map(want, of_one, one);
+  assert_int_equal(situ_nn_call_into(m, in, out), SITU_E_ALIAS);
+  expect_error(SITU_E_ALIAS, "nn_call_into", "share memory, where one would overwrite the other");
+  double sum;
+  assert_int_equal(situ_item(situ_sum(one, NULL), &sum), SITU_OK);
+  assert_true(sum == 0); /* nothing was written */
+  situ_tree_free(out);
+  out = situ_tree_map(want, between, zeros(SITU_SHAPE(8, 2)));
+  assert_int_equal(situ_nn_call_into(m, in, out), SITU_OK);
+  situ_tree *a = situ_tree_flatten(want), *b = situ_tree_flatten(out);
+  for (int64_t i = 0; i < situ_tree_count(a); i++)
+    assert_true(test_same_bits(situ_tree_tensor_at(a, i), situ_contiguous(situ_tree_tensor_at(b, i))));
+  situ_tree *const trees[] = { in, want, out, a, b };
+  for (int i = 0; i < 5; i++) situ_tree_free(trees[i]);
+  situ_nn_free(m);
+}
+
+/* On devices whose memory has addresses a captured call has no copy into a tile behind element-wise work. */
+static void a_captured_call_writes_the_tile(void **state) {
+  (void)state;
+  if (test_device().kind == SITU_OPENCL || test_device().kind == SITU_CUDA) skip();
+  situ_nn_module *m = situ_nn_sequential(net(), situ_nn_tanh());
+  situ_tensor *x = test_random_f32(SITU_SHAPE(2, 3)), *image = zeros(SITU_SHAPE(6, 9)), *want = situ_nn_forward(m, x);
+  situ_tensor *output[] = { zeros(SITU_SHAPE(2, 4)),
+                            situ_transpose(situ_narrow(situ_narrow(image, 0, 1, 4), 1, 2, 2), 0, 1) };
+  size_t length[2];
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(situ_nn_forward_into(m, x, output[i]), SITU_OK);
+    assert_int_equal(situ_graph_capture_begin(test_device()), SITU_OK);
+    assert_int_equal(situ_nn_forward_into(m, x, output[i]), SITU_OK);
+    situ_graph *g = situ_graph_capture_end();
+    situ_scope s;
+    situ_scope_begin_no_grad(&s);
+    assert_non_null(situ_fill_(output[i], -1));
+    assert_int_equal(situ_scope_end(&s), SITU_OK);
+    assert_int_equal(situ_graph_replay(g), SITU_OK);
+    assert_true(test_same_bits(situ_contiguous(output[i]), want));
+    length[i] = situ_graph_length(g);
+    situ_graph_free(g);
+  }
+  assert_int_equal(length[1], length[0]);
+  situ_nn_free(m);
+}
+
 static void a_captured_call_writes_again(void **state) {
   (void)state;
   situ_nn_module *m = net();
@@ -138,7 +200,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(a_tile_of_a_larger_tensor),     TEST(memory_of_the_programs), TEST(a_program_does_the_same),
     TEST(an_input_may_share_the_memory), TEST(what_does_not_fit),      TEST(several_results),
-    TEST(a_captured_call_writes_again),
+    TEST(a_captured_call_writes_again),  TEST(outputs_that_overlap),   TEST(a_captured_call_writes_the_tile),
   };
   return cmocka_run_group_tests_name("nn/into", tests, NULL, NULL);
 }

@@ -1,15 +1,19 @@
 /* Results that take over the memory of an operand which nothing reads afterwards: an element-wise function then writes
-   over it, and a copy of it is left out.
+   over it, and a copy of it is left out. A copy that gives a result other strides is left out, too, where what computes
+   the result can write there.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fail.h"
 #include "device/graph/parts.h"
 
-/* into[i]: the place whose memory place i has become; i: its own. */
+/* into[i]: the place whose memory place i has become; i: its own. last[i]: the work so far that used place i last;
+   uses[i]: how many did. */
 typedef struct reuse {
   situ_graph *g;
-  size_t *into;
+  size_t *into, *uses;
+  situ__graph_work **last;
 } reuse;
 
 size_t situ__graph_find(const situ_graph *g, const situ_storage *storage) {
@@ -65,6 +69,56 @@ static bool take_over(const reuse *r, const situ__graph_work *k) {
   return true;
 }
 
+static bool uses_place(const reuse *r, const situ__graph_work *k, size_t place) {
+  size_t i = 0;
+  while (i < k->views && place_of(r, &k->view[i]) != place) i++;
+  return i < k->views;
+}
+
+static bool same_sizes(const situ_view_desc *a, const situ_view_desc *b) {
+  return a->ndim == b->ndim && !memcmp(a->size, b->size, a->ndim * sizeof *a->size);
+}
+
+/* Whether k copies a temporary, which one piece of element-wise work alone has made, to where that can write it. */
+static bool may_write_through(const reuse *r, const situ__graph_work *k) {
+  if (k->work.verb != SITU_VERB_COPY || k->work.outs != 1 || k->values) return false;
+  const situ_view_desc *x = k->work.in[0], *y = k->work.out[0];
+  const size_t from = place_of(r, x), to = place_of(r, y);
+  const situ__graph_place *temporary = &r->g->place[from];
+  const situ__graph_work *maker = r->last[from];
+  if (!temporary->temporary || temporary->last != k->number || r->uses[from] != 1 || r->g->place[to].aliased)
+    return false;
+  if (maker->values || !situ__graph_is_elementwise(&maker->work) || place_of(r, maker->work.out[0]) != from)
+    return false;
+  const situ_view_desc *made = maker->work.out[0];
+  if (x->dtype != y->dtype || made->dtype != x->dtype || !same_sizes(made, y)) return false;
+  if (!situ__graph_is_whole(x) || !situ__graph_is_whole(made) || !same_sizes(made, x)) return false;
+  return !uses_place(r, maker, to) && (!r->last[to] || r->last[to]->number < maker->number);
+}
+
+/* Returns whether the work is still needed. */
+static bool write_through(const reuse *r, const situ__graph_work *k) {
+  if (!may_write_through(r, k)) return true;
+  const situ_view_desc *y = k->work.out[0];
+  const size_t from = place_of(r, k->work.in[0]), to = place_of(r, y);
+  situ__graph_work *maker = r->last[from];
+  maker->view[maker->work.out[0] - maker->view] = *y;
+  if (r->g->place[to].first > maker->number) r->g->place[to].first = maker->number;
+  r->into[from] = to;
+  r->last[to] = maker;
+  r->uses[to]++;
+  return false;
+}
+
+static void note_uses(const reuse *r, situ__graph_work *k) {
+  for (size_t i = 0; i < k->views; i++) {
+    const size_t place = place_of(r, &k->view[i]);
+    if (r->last[place] == k) continue;
+    r->last[place] = k;
+    r->uses[place]++;
+  }
+}
+
 static void drop_work(situ_graph *g, situ__graph_work **link) {
   situ__graph_work *k = *link;
   *link = k->next;
@@ -90,10 +144,16 @@ static bool drop_places(const reuse *r) {
 }
 
 situ_status situ__graph_reuse(situ_graph *g) {
-  const size_t bytes = g->places * sizeof(size_t);
-  reuse r = { g, situ__alloc(bytes) };
-  if (!r.into) return situ__no_memory("graph_capture_end", bytes);
+  const size_t bytes = g->places * (2 * sizeof(size_t) + sizeof(situ__graph_work *));
+  situ__graph_work **last = situ__calloc(1, bytes + 1);
+  if (!last) return situ__no_memory("graph_capture_end", bytes);
+  size_t *const into = (size_t *)(last + g->places);
+  const reuse r = { g, into, into + g->places, last };
   for (size_t i = 0; i < g->places; i++) r.into[i] = i;
+  for (situ__graph_work **link = &g->first; *link;) {
+    if (write_through(&r, *link)) note_uses(&r, *link), link = &(*link)->next;
+    else drop_work(g, link);
+  }
   for (situ__graph_work **link = &g->first; *link;) {
     if (take_over(&r, *link)) link = &(*link)->next;
     else drop_work(g, link);
@@ -101,6 +161,6 @@ situ_status situ__graph_reuse(situ_graph *g) {
   for (situ__graph_work *k = g->first; k; k = k->next)
     for (size_t i = 0; i < k->views; i++) k->view[i].storage = g->place[place_of(&r, &k->view[i])].storage;
   const bool good = drop_places(&r);
-  situ__free(r.into);
+  situ__free(last);
   return good ? SITU_OK : situ__no_memory("graph_capture_end", g->places * sizeof *g->place);
 }
