@@ -126,6 +126,8 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
   source->recipe = NULL;
   if (old.recipe) situ__device_up.release_recipe(old.recipe);
   storage->flags &= ~whose;
+  if (storage->flags & SITU_STORAGE_EXPOSED)
+    storage->flags = (storage->flags & ~(uint32_t)SITU_STORAGE_EXPOSED) | SITU_STORAGE_LEFT;
   if (shared) {
     storage->data = source->data ? (char *)source->data + at : NULL; /* a dry run has none */
     storage->payload = source;

@@ -51,6 +51,27 @@ static void a_pointer_to_an_owner_is_no_part(void **state) {
   situ_nn_free(root);
 }
 
+/* An address from before a move is of freed memory; one from after it is not, and a lease refuses the move. */
+/* placement: D19 */
+static void an_address_from_before_a_move(void **state) {
+  (void)state;
+  expect_ok(situ_sim_create(1));
+  situ_nn_module *m = situ_nn_linear(2, 2, NULL);
+  situ_tensor *w = situ_nn_get_tensor(m, "weight");
+  expect_ok(situ_nn_to(m, situ_dev("sim:0")));
+  expect_ok(situ_nn_to(m, situ_dev("cpu")));
+  assert_non_null(situ_data_ptr(w));
+  expect_ok(situ_place_lint(m, NULL));
+  expect_ok(situ_nn_to(m, situ_dev("sim:0")));
+  assert_int_equal(situ_place_lint(m, NULL), SITU_E_STATE);
+  const char *text = situ_error_message();
+  assert_non_null(strstr(text, "situ_data_ptr gave its address, and then situ_nn_to moved it"));
+  assert_non_null(strstr(text, test_has_lines() ? "lint.c:" : "test_place_lint+0x"));
+  assert_non_null(strstr(text, "fix: situ_data_lease(m->weight, ...);"));
+  expect_error(SITU_E_STATE, "place_lint", "1 finding\n");
+  situ_nn_free(m);
+}
+
 /* What is there twice is told once, with what helps. */
 static void a_part_without_values_is_told_once(void **state) {
   (void)state;
@@ -411,6 +432,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     MODULE_TEST(a_line_asserts_it),
     MODULE_TEST(a_pointer_to_an_owner_is_no_part),
+    MODULE_TEST(an_address_from_before_a_move),
     MODULE_TEST(a_part_without_values_is_told_once),
     MODULE_TEST(what_counts_is_up_to_the_caller),
     MODULE_TEST(it_can_be_read),

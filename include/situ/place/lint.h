@@ -15,7 +15,7 @@ typedef enum situ_lint_kind {
   SITU_LINT_MODULE,   /**< a field points to an unregistered module */
   SITU_LINT_ARRAY,    /**< a field points to an array or a list of unregistered tensors or modules */
   SITU_LINT_STRAY,    /**< a tensor or module made during construction, still owned, but not registered */
-  SITU_LINT_DANGLING, /**< a field points to a freed tensor */
+  SITU_LINT_DANGLING, /**< a field points to a freed tensor; or situ_data_ptr gave an address that a move has freed */
   SITU_LINT_FIELD,    /**< a field points to another part than the one registered for it */
   /* devices and values */
   SITU_LINT_APART,    /**< the tensors of one module are on several devices */

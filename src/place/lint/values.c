@@ -6,6 +6,8 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "place/lint/lint.h"
+#include "situ/sys/explain.h"
+#include "situ/sys/plain.h"
 
 static bool is_meta(const situ_tensor *t) { return situ_device_of(t).kind == SITU_META; }
 
@@ -40,6 +42,17 @@ static bool lazy(situ__lint *l, const situ__part *p) {
                         "it has seen no input yet, so it has no parameters: an optimiser made now "
                         "would not train it, a file would not have it") &&
          situ__lint_fix(l, "situ_nn_forward(model, sample);   /* before the optimiser is made */");
+}
+
+static bool left_address(situ__lint *l, const situ__part *p) {
+  situ_facts f;
+  if (!(situ__lint_storage(p->tensor)->flags & SITU_STORAGE_LEFT) || p->again) return true;
+  if (!situ_facts_of(l->op, p->tensor, &f)) return false;
+  return situ__lint_add(l, SITU_LINT_DANGLING, SITU_LINT_WARNING, p, NULL, p->tensor,
+                        "situ_data_ptr gave its address, and then situ_%s moved it%s%s: that address is of memory that "
+                        "was freed",
+                        f.moved_by ? f.moved_by : "to", *f.moved ? " at " : "", f.moved) &&
+         situ__lint_fix(l, "situ_data_lease(m->%s, ...);   /* refuses moves until situ_data_release */", p->slot->name);
 }
 
 static bool graph(situ__lint *l, const situ__part *p) {
@@ -183,7 +196,8 @@ bool situ__lint_values(situ__lint *l) {
   for (int64_t i = 0; i < l->count && good; i++) {
     const situ__part *p = &l->parts[i];
     if (p->again) continue;
-    good = p->tensor ? no_values(l, p, real) && graph(l, p) && unsaved(l, p) && tie(l, p) : lazy(l, p);
+    good = p->tensor ? no_values(l, p, real) && left_address(l, p) && graph(l, p) && unsaved(l, p) && tie(l, p)
+                     : lazy(l, p);
   }
   return good && (l->options->ignore >> SITU_LINT_TWINS & 1 || twins(l));
 }
