@@ -138,6 +138,34 @@ static void calls_are_counted(void **state) {
   end_training(&t);
 }
 
+/* The example's callback, whose calls are not looked at either. */
+#undef situ_copy_from_host
+#undef situ_copy_to_host
+#undef situ_graph_rebind
+#undef situ_graph_replay
+#define main main_19
+#include "../../examples/19_audio_block.c"
+#undef main
+
+static void a_callback_of_audio_allocates_and_locks_nothing(void **state) {
+  (void)state;
+  plugin p;
+  float left[BLOCK] = { 0.25f }, right[BLOCK] = { -0.5f };
+  assert_true(plugin_open(&p, there()));
+  assert_true(plugin_process(&p, (float *[]){ left, right }));
+  situ_fail_allocation(0, false);
+  allocations = locks = 0;
+  bool good = true;
+  for (int k = 0; k < REPLAYS && good; k++) good = plugin_process(&p, (float *[]){ left, right });
+  const long allocated = allocations, locked = locks;
+  allocations = locks = -1;
+  assert_true(good);
+  assert_int_equal(situ_allocation_count(), 0);
+  assert_int_equal(allocated, 0);
+  assert_int_equal(locked, 0);
+  plugin_close(&p);
+}
+
 /* In a thread that may only write, read and exit from here on. */
 static int64_t replayed;
 static void *replay_locked_in(void *payload) {
@@ -173,6 +201,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(calls_are_counted),
     PAIR_TEST(it_allocates_and_locks_nothing),
+    PAIR_TEST(a_callback_of_audio_allocates_and_locks_nothing),
     PAIR_TEST(it_makes_no_system_call),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
