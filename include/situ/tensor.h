@@ -149,6 +149,12 @@ SITU_API SITU_CHECKED situ_status situ_item_i64(situ_tensor *t, int64_t *out);
 /** Address of the first element of a cpu tensor; NULL for a tensor without elements, and with an error for other
     devices. */
 SITU_API void *situ_data_ptr(situ_tensor *t);
+/** A row-major copy in host memory that a device copies from and to directly (x.pin_memory()), on cpu and without a
+    history; where the device has no such memory (cpu, adopted devices, today cuda) in ordinary memory. It is few: for
+    buffers that are used again. The values of input are copied, if it has any. */
+SITU_API SITU_CHECKED situ_tensor *situ_pin_memory(situ_tensor *input, situ_device device);
+/** Whether t is in such memory now; a move ends it. False for NULL. */
+SITU_API bool situ_is_pinned(const situ_tensor *t);
 
 /** What the host does with memory that it leases. */
 typedef enum situ_lease_access {

@@ -12,7 +12,7 @@ SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0x6a1802b9u
+#define SITU_BACKEND_ABI 0xd37f37f3u
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -520,6 +520,10 @@ typedef struct situ_backend {
   situ_status (*fetch)(int index, const void *data, size_t at, void *host, size_t bytes, void **ticket);
   bool (*fetched)(int index, const void *ticket);
   situ_status (*fetch_end)(int index, void *ticket, bool wait);
+  /** Optional, both or none: host memory that the device copies from and to directly. *handle is for unpin, which
+      cannot fail. Not for adopted devices. */
+  situ_status (*pin)(int index, size_t bytes, void **host, void **handle);
+  void (*unpin)(int index, void *host, void *handle);
   /** Optional. Copies between two devices of this backend; without it, copies are staged through the host. */
   situ_status (*copy_peer)(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes);
 

@@ -12,6 +12,7 @@ SITU_BEGIN
 #define SITU_STORAGE_EXPOSED 32u /**< the host has its address (situ_data_ptr) and may write at any time, uncounted */
 #define SITU_STORAGE_MAPPED 64u  /**< with FOREIGN: a file's values, which only the library writes */
 #define SITU_STORAGE_LEASED 128u /**< others have its address (situ_data_lease, situ_to_dlpack): it stays where it is */
+#define SITU_STORAGE_PINNED (1u << 20)    /**< with FOREIGN: host memory that a device copies directly */
 #define SITU_STORAGE_LEFT (1u << 19)      /**< it was EXPOSED, and has moved since: that address is not its memory's */
 #define SITU_STORAGE_READ_ONLY (1u << 17) /**< with FOREIGN: the memory's owner forbids writes */
 

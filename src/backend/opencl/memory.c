@@ -174,6 +174,28 @@ situ_status situ__cl_fetch_end(int index, void *ticket, bool wait) {
   return status;
 }
 
+/* A buffer that the driver keeps in host memory for its copies, mapped as long as it is there. */
+situ_status situ__cl_pin(int index, size_t bytes, void **host, void **handle) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, copying, &status);
+  if (!d) return status;
+  cl_int error;
+  cl_mem memory = clCreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, NULL, &error);
+  if (!memory) return situ__cl_leave(d, situ__cl_fail(d, copying, "clCreateBuffer", error, false));
+  *handle = memory;
+  *host = clEnqueueMapBuffer(d->queue, memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &error);
+  if (*host) return situ__cl_leave(d, SITU_OK);
+  (void)clReleaseMemObject(memory);
+  return situ__cl_leave(d, situ__cl_fail(d, copying, "clEnqueueMapBuffer", error, true));
+}
+
+void situ__cl_unpin(int index, void *host, void *handle) {
+  situ__cl_device *d = situ__cl_enter_to_free(index);
+  (void)clEnqueueUnmapMemObject(d->queue, handle, host, 0, NULL, NULL);
+  (void)clReleaseMemObject(handle);
+  (void)situ__cl_leave(d, SITU_OK);
+}
+
 static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at, size_t bytes) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, copying, &status);

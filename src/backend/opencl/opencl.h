@@ -88,6 +88,8 @@ situ_status situ__cl_copy_out(int index, const void *data, size_t at, void *host
 situ_status situ__cl_send(int index, void *data, size_t at, const void *host, size_t bytes);
 situ_status situ__cl_fetch(int index, const void *data, size_t at, void *host, size_t bytes, void **ticket);
 bool situ__cl_fetched(int index, const void *ticket);
+situ_status situ__cl_pin(int index, size_t bytes, void **host, void **handle);
+void situ__cl_unpin(int index, void *host, void *handle);
 situ_status situ__cl_fetch_end(int index, void *ticket, bool wait);
 situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
                                size_t bytes);

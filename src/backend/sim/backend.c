@@ -155,6 +155,24 @@ static situ_status fetch_end(int index, void *ticket, bool wait) {
   return wait && !lost ? situ__sim_leave_telling(sim) : leave(sim, lost ? SITU_E_LOST : SITU_OK);
 }
 
+/* Ordinary memory of the host, which tests tell from the pool's by its flag. */
+static situ_status pin(int index, size_t bytes, void **host, void **handle) {
+  situ__sim *sim = enter(index);
+  if (!sim) return SITU_E_LOST;
+  const bool fails = strikes(sim, SITU_SIM_ALLOC);
+  situ__sim_unlock(sim);
+  *host = *handle = fails ? NULL : situ__alloc(bytes);
+  return *host ? SITU_OK : SITU_E_NOMEM;
+}
+
+static void unpin(int index, void *host, void *handle) {
+  (void)host;
+  situ__sim *sim = situ__sim_lock(index); /* queued copies may still write there */
+  situ__sim_run(sim);
+  situ__sim_unlock(sim);
+  situ__free(handle);
+}
+
 /* Runs both queues first. Locks in the order of the indices, to avoid deadlock. */
 static situ_status copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes) {
   situ__sim *low = enter(to < from ? to : from), *high = to == from ? low : enter(to < from ? from : to);
@@ -225,6 +243,8 @@ static void open_sim(void) {
     .fetch = fetch,
     .fetched = fetched,
     .fetch_end = fetch_end,
+    .pin = pin,
+    .unpin = unpin,
     .copy_peer = copy_peer,
     .adopt = situ__sim_adopt,
     .abandon = situ__sim_abandon,

@@ -1,0 +1,57 @@
+/* Pinned host memory: values, what says that it is pinned, what ends it.
+   SPDX-License-Identifier: MIT */
+/* test-devices: cpu sim:0 opencl:0 */
+#include "support/pairs.h"
+
+/* placement: A14 */
+static void a_copy_in_pinned_memory(void **state) {
+  (void)state;
+  const bool pinned = there().kind == SITU_SIM || there().kind == SITU_OPENCL;
+  situ_tensor *x = T32(SITU_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *y = situ_pin_memory(situ_transpose(x, 0, 1), there());
+  expect_on(y, situ_dev("cpu"));
+  assert_true(situ_is_pinned(y) == pinned); /* the cpu has none, and says so */
+  assert_true(situ_is_pinned(situ_reshape(y, SITU_SHAPE(6))) == pinned);
+  assert_false(situ_is_pinned(x) || situ_is_pinned(situ_clone(y)) || situ_is_pinned(NULL));
+  expect_exact(y, SITU_SHAPE(3, 2), 1, 4, 2, 5, 3, 6);
+  if (!pinned) return;
+  situ_tensor *moved = situ_to_non_blocking(y, there());
+  assert_non_null(situ_fill_(y, 7)); /* behind the copy */
+  expect_exact(situ_to(moved, situ_dev("cpu")), SITU_SHAPE(3, 2), 1, 4, 2, 5, 3, 6);
+  expect_exact(situ_pin_memory(situ_add_scalar(moved, 1), there()), SITU_SHAPE(3, 2), 2, 5, 3, 6, 4, 7);
+  expect_ok(situ_to_(y, there()));
+  assert_false(situ_is_pinned(y));
+  expect_ok(situ_to_(y, situ_dev("cpu")));
+  assert_false(situ_is_pinned(y));
+  expect_exact(y, SITU_SHAPE(3, 2), 7, 7, 7, 7, 7, 7);
+}
+
+static void a_buffer_without_values(void **state) {
+  (void)state;
+  situ_tensor *y = situ_pin_memory(situ_empty(SITU_SHAPE(4), NULL), there());
+  assert_false(situ_has_values(y));
+  assert_null(situ_neg(y));
+  expect_error(SITU_E_STATE, "neg", "holds no value yet");
+  assert_non_null(situ_fill_(y, 2));
+  expect_exact(situ_neg(y), SITU_SHAPE(4), -2, -2, -2, -2);
+  assert_non_null(situ_pin_memory(situ_empty(SITU_SHAPE(0), NULL), there()));
+  assert_null(situ_pin_memory(NULL, there()));
+  expect_error(SITU_E_ARG, "pin_memory", "input");
+}
+
+static void without_memory_it_is_an_error(void **state) {
+  (void)state;
+  needs_sim();
+  expect_ok(situ_sim_fail(there().index, SITU_SIM_ALLOC, 1, false));
+  assert_null(situ_pin_memory(situ_ones(SITU_SHAPE(4), NULL), there()));
+  expect_error(SITU_E_NOMEM, "pin_memory", "sim:");
+  expect_ok(situ_sim_reset(there().index));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    PAIR_TEST(a_copy_in_pinned_memory),
+    PAIR_TEST(a_buffer_without_values),
+    PAIR_TEST(without_memory_it_is_an_error),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
