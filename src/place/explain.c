@@ -69,6 +69,8 @@ static bool explain(const situ_tensor *t, situ__text *text) {
     situ__text_add(text, "\n  %-12s %s, because situ_%s moved it there at %s", "is on", device, facts.moved_by,
                    *facts.moved ? facts.moved : "a place that is not known");
   else situ__text_add(text, "\n  %-12s %s, because it was made there and never moved", "is on", device);
+  if (*facts.adopted) situ__text_add(text, "\n  %-12s %s was adopted at %s", "device", device, facts.adopted);
+  if (facts.memory) situ__text_add(text, "\n  %-12s %s", "memory", facts.memory);
   if (*facts.created) situ__text_add(text, "\n  %-12s %s", "created at", facts.created);
   if (x.held == SITU_HELD_UNREGISTERED)
     situ__text_add(text, "\n  %-12s nothing: register it (situ_nn_buffer), or it stays behind", "moves with");

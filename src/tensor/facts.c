@@ -4,15 +4,28 @@
 #include "tensor/tensor.h"
 #include "situ/sys/explain.h"
 
+/* NULL: an allocation of its own. */
+static const char *memory_of(const situ_storage *s) {
+  const uint32_t flags = __atomic_load_n(&s->flags, __ATOMIC_RELAXED);
+  if (flags & SITU_STORAGE_PINNED) return "of the host, pinned";
+  if (flags & SITU_STORAGE_MAPPED) return "a file's, mapped";
+  if (!(flags & SITU_STORAGE_FOREIGN)) return NULL;
+  return flags & SITU_STORAGE_READ_ONLY ? "of the program, read-only" : "of the program";
+}
+
 bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
   if (!situ__need(op, "input", t) || !situ__given(op, "out", out)) return false;
   const situ_storage *s = t->view.storage;
   *out = (situ_facts){ .moved_by = s->moved_by,
+                       .memory = memory_of(s),
                        .bytes = s->bytes,
                        .serial = s->serial,
                        .written = !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN) };
   situ__site_text(t->created_at, out->created, sizeof out->created);
   situ__site_text(s->moved_at, out->moved, sizeof out->moved);
+  void *adopted_at = NULL;
+  if (situ__device_adoption(s->device, &adopted_at) == SITU__ADOPTED)
+    situ__site_text(adopted_at, out->adopted, sizeof out->adopted);
   return true;
 }
 

@@ -112,6 +112,27 @@ static void what_lives_there_is_named(void **state) {
   expect_error(SITU_E_ARG, "device_abandon", "sim:1 is not a device of the program");
 }
 
+static void situ_explain_tells(void **state) {
+  (void)state;
+  adopt();
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  char text[2048];
+  situ_tensor *x = lend(&(situ_memory){ .handle = memory, .read_only = true }, SITU_SHAPE(4)), *y = situ_neg(x);
+  assert_true(situ_explain_to_string(x, text, sizeof text) > 0);
+  assert_non_null(strstr(text, "\n  device       sim:2 was adopted at "));
+  assert_non_null(strstr(text, "\n  memory       of the program, read-only\n"));
+  assert_true(situ_explain_to_string(y, text, sizeof text) > 0);
+  assert_non_null(strstr(text, "was adopted at "));
+  assert_null(strstr(text, "\n  memory "));
+  assert_true(situ_explain_to_string(situ_pin_memory(situ_ones(SITU_SHAPE(2), NULL), situ_dev("sim:0")), text, 2048) >
+              0);
+  assert_non_null(strstr(text, "\n  memory       of the host, pinned\n"));
+  assert_null(strstr(text, "adopted"));
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  abandon();
+}
+
 /* A hole between adopted devices is not a device, and is filled first. */
 static void indices_are_used_again(void **state) {
   (void)state;
@@ -268,15 +289,11 @@ static void wrong_handles_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    TEST(memory_is_used_in_place),
-    TEST(a_model_trains_there_as_elsewhere),
-    TEST(what_lives_there_is_named),
-    TEST(indices_are_used_again),
-    TEST(moves_are_followed),
-    TEST(wrong_memory_is_refused),
-    TEST(read_only_memory_is_not_written),
-    TEST(memory_of_a_tensor),
-    TEST(failed_allocations_release_the_memory),
+    TEST(memory_is_used_in_place),   TEST(a_model_trains_there_as_elsewhere),
+    TEST(what_lives_there_is_named), TEST(situ_explain_tells),
+    TEST(indices_are_used_again),    TEST(moves_are_followed),
+    TEST(wrong_memory_is_refused),   TEST(read_only_memory_is_not_written),
+    TEST(memory_of_a_tensor),        TEST(failed_allocations_release_the_memory),
     TEST(wrong_handles_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,7 +96,9 @@ SITU_API situ_status situ_fail_blamed(situ_status status, const char *op, const 
 /** The placement history of a tensor's storage. */
 typedef struct situ_facts {
   char created[200], moved[200]; /**< "train.c:12 in main"; "": unknown, never moved */
+  char adopted[200];             /**< where the program gave the device (situ_device_adopt); "": it did not */
   const char *moved_by;          /**< name of the call: "nn_to"; NULL: never moved */
+  const char *memory;            /**< "of the program, read-only"; NULL: an allocation of situ's */
   uint64_t bytes, serial;        /**< of the storage */
   bool written;                  /**< it holds values */
 } situ_facts;
