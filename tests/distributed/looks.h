@@ -3,6 +3,8 @@
 #ifndef SITU_TEST_DIST_LOOKS_H
 #define SITU_TEST_DIST_LOOKS_H
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -207,12 +209,31 @@ typedef struct scene {
 
 enum { WORDS = 1 << 15 };
 
+/* What is printed goes nowhere. Ranks are threads, and have one stdout. */
+static inline situ_status look_away(situ_status (*print)(const scene *s), const scene *s) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  (void)pthread_mutex_lock(&lock);
+  (void)fflush(stdout);
+  const int out = dup(STDOUT_FILENO), none = open("/dev/null", O_WRONLY);
+  (void)dup2(none, STDOUT_FILENO);
+  const situ_status status = print(s);
+  (void)fflush(stdout);
+  (void)dup2(out, STDOUT_FILENO);
+  (void)close(none);
+  (void)close(out);
+  (void)pthread_mutex_unlock(&lock);
+  return status;
+}
+
+static inline situ_status text_of(int64_t length) { return length >= 0 ? SITU_OK : situ_error(); }
 static inline situ_status check_with(const scene *s, const situ_place_check_options *o) {
   char text[WORDS];
   situ_place_report r;
   SITU_TRY(situ_place_check(s->model, s->inputs, o, &r));
   const bool good = r.finished && !r.mistakes;
-  (void)situ_place_report_to_string(&r, text, sizeof text);
+  for (int64_t i = 0; i < r.finding_count; i++) (void)situ_place_problem_name(r.findings[i].problem);
+  situ_status status = text_of(situ_place_report_json(&r, text, sizeof text));
+  if (status == SITU_OK) status = text_of(situ_place_report_to_string(&r, text, sizeof text));
   situ_place_report_free(&r);
   if (!good) (void)situ_comm_refuse(SITU_E_STATE, "a check", text);
   return situ_error();
@@ -229,11 +250,13 @@ static inline situ_tensor *wrong_input(situ_tensor *t, void *payload) {
 static inline situ_status look_mend(const scene *s) {
   situ_place_fixes f;
   situ_tree *wrong = situ_tree_map(s->inputs, wrong_input, NULL);
-  if (situ_place_mend(s->model, wrong, NULL, &f) == SITU_OK) situ_place_fixes_free(&f);
+  if (situ_place_mend(s->model, wrong, NULL, &f) == SITU_OK) {
+    SITU_IGNORE(text_of(situ_place_fixes_to_string(&f, NULL, 0)));
+    situ_place_fixes_free(&f);
+  }
   situ_tree_free(wrong);
   return situ_error();
 }
-static inline situ_status text_of(int64_t length) { return length >= 0 ? SITU_OK : situ_error(); }
 static inline situ_status look_lint(const scene *s) {
   char text[WORDS];
   return text_of(situ_place_lint_to_string(
@@ -272,17 +295,30 @@ static inline situ_status look_lock(const scene *s) {
   SITU_TRY(situ_place_lock_write(s->model, s->file));
   return situ_place_lock_check(s->model, s->file);
 }
-static inline situ_status look_snapshot(const scene *s) {
+static inline situ_status use_snapshots(const scene *s, const situ_snapshot *a, const situ_snapshot *b) {
   char text[WORDS];
+  const situ_place_entry *e = situ_snapshot_at(a, situ_snapshot_count(a) - 1);
+  situ_device device;
+  if (situ_place_diff(a, b, text, sizeof text) != 0) (void)situ_comm_refuse(SITU_E_STATE, "a difference", text);
+  SITU_TRY(situ_place_device("cuda:7", &device));
+  situ_snapshot_free(situ_snapshot_of(e, 1));
+  SITU_TRY(text_of(situ_snapshot_json(a, text, sizeof text)));
+  SITU_TRY(text_of(situ_snapshot_to_string(a, NULL, text, sizeof text)));
+  SITU_TRY(situ_snapshot_svg(a, s->file, NULL));
+  SITU_TRY(situ_snapshot_lock_write(a, s->file));
+  return situ_snapshot_lock_check(b, s->file);
+}
+static inline situ_status look_snapshot(const scene *s) {
   situ_snapshot *a = situ_place_snapshot(s->model), *b = a ? situ_place_snapshot(s->model) : NULL;
-  const bool good = b && situ_place_diff(a, b, text, sizeof text) == 0 && situ_snapshot_json(a, text, sizeof text) > 0;
+  const situ_status status = b ? use_snapshots(s, a, b) : situ_error();
   situ_snapshot_free(a);
   situ_snapshot_free(b);
-  return good ? SITU_OK : situ_error();
+  return status;
 }
 static inline situ_status explain_part(const situ_nn_visit *at, void *payload) {
   char text[2048];
   (void)payload;
+  (void)situ_to_would_alias(at->tensor, situ_dev("sim:1"));
   return text_of(situ_explain_to_string(at->tensor, text, sizeof text));
 }
 static inline situ_status look_explain(const scene *s) {
@@ -292,6 +328,26 @@ static inline situ_status look_print(const scene *s) {
   char text[WORDS];
   return text_of(situ_nn_to_string(s->model, text, sizeof text));
 }
+static inline situ_status explain_aloud(const situ_nn_visit *at, void *payload) {
+  (void)payload;
+  situ_explain(at->tensor);
+  return situ_error();
+}
+static inline situ_status print_all(const scene *s) {
+  situ_snapshot *a = situ_place_snapshot(s->model);
+  situ_place_report none = { .finished = true };
+  situ_place_print(s->model);
+  if (a) situ_snapshot_print(a);
+  situ_snapshot_free(a);
+  situ_place_report_print(&none);
+  SITU_TRY(situ_place_plan_print(s->model, &(situ_nn_to_options){ .device = situ_dev("sim:1") }));
+  SITU_TRY(text_of(situ_place_lint_print(s->model, NULL)));
+  (void)situ_lint_kind_name(SITU_LINT_AWAY);
+  (void)situ_lint_severity_name(SITU_LINT_ERROR);
+  (void)situ_place_moved();
+  return situ_nn_walk(s->model, SITU_NN_VISIT_TENSORS, explain_aloud, NULL);
+}
+static inline situ_status look_aloud(const scene *s) { return look_away(print_all, s); }
 static inline situ_status look_lists(const scene *s) {
   situ_tree *lists[] = { situ_nn_parameters(s->model), situ_nn_buffers(s->model), situ_nn_state_dict(s->model) };
   for (int i = 0; i < 3; i++) situ_tree_free(lists[i]);
@@ -343,16 +399,18 @@ static inline situ_status look_dist_snapshot(const scene *s) {
 }
 
 typedef struct look_row {
-  const char *name; /* of the public function */
+  const char *calls; /* the public functions that it calls */
   situ_status (*run)(const scene *s);
   bool collective; /* all ranks make the call, which exchanges what each of them has found */
   bool runs;       /* it runs the module */
 } look_row;
 static const look_row looks[] = {
-  { "situ_place_check", look_check, false, true },
+  { "situ_place_check situ_place_report_to_string situ_place_report_json situ_place_report_free "
+    "situ_place_problem_name",
+    look_check, false, true },
   { "situ_place_check", look_check_backward, false, true },
   { "situ_place_check", look_check_alone, false, true },
-  { "situ_place_mend", look_mend, false, true },
+  { "situ_place_mend situ_place_fixes_to_string situ_place_fixes_free", look_mend, false, true },
   { "situ_place_lint_to_string", look_lint, false, false },
   { "situ_place_lint", look_lint_status, false, false },
   { "situ_place_plan_to_string", look_plan, false, false },
@@ -361,9 +419,15 @@ static const look_row looks[] = {
   { "situ_place_of", look_of, false, false },
   { "situ_place_expect_on", look_expect, false, false },
   { "situ_place_svg", look_svg, false, false },
-  { "situ_place_lock_check", look_lock, false, false },
-  { "situ_place_snapshot", look_snapshot, false, false },
-  { "situ_explain_to_string", look_explain, false, false },
+  { "situ_place_lock_write situ_place_lock_check", look_lock, false, false },
+  { "situ_place_snapshot situ_place_diff situ_place_device situ_snapshot_of situ_snapshot_free situ_snapshot_count "
+    "situ_snapshot_at situ_snapshot_to_string situ_snapshot_json situ_snapshot_svg situ_snapshot_lock_write "
+    "situ_snapshot_lock_check",
+    look_snapshot, false, false },
+  { "situ_explain_to_string situ_to_would_alias", look_explain, false, false },
+  { "situ_place_print situ_snapshot_print situ_place_report_print situ_place_plan_print situ_place_lint_print "
+    "situ_lint_kind_name situ_lint_severity_name situ_place_moved situ_explain",
+    look_aloud, false, false },
   { "situ_nn_to_string", look_print, false, false },
   { "situ_nn_parameters", look_lists, false, false },
   { "situ_export", look_export, false, true },

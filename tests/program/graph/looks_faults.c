@@ -52,10 +52,10 @@ static bool fail_nth(const look_row *look, const scene *s, uint64_t nth) {
   situ_error_clear();
   situ_set_rng_state(drawn);
   char *after = describe(&w, true);
-  if (!after) fail_msg("%s, allocation %d: %s", look->name, (int)nth, situ_error_message());
+  if (!after) fail_msg("%s, allocation %d: %s", look->calls, (int)nth, situ_error_message());
   if (strcmp(before, after) != 0) {
     first_difference(before, after, difference, sizeof difference);
-    fail_msg("%s, allocation %d: %s", look->name, (int)nth, difference);
+    fail_msg("%s, allocation %d: %s", look->calls, (int)nth, difference);
   }
   free(before);
   free(after);
