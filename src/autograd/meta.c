@@ -57,6 +57,7 @@ void situ__meta_release(situ__meta *m) {
   free_hooks(m->hooks);
   free_hooks(m->after);
   free_hooks(m->ready);
+  situ__free(m->part);
   situ__small_free(m, sizeof *m);
 }
 

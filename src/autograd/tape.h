@@ -69,14 +69,15 @@ typedef struct situ__hook {
 
 /* Gradient and hooks of a tensor; shared with the node for a non-leaf. */
 typedef struct situ__meta {
-  int64_t refs;         /* atomic */
-  situ_tensor *grad;    /* owned */
-  situ_tensor *tangent; /* owned; in forward mode: the derivative along a direction */
-  situ__hook *hooks;    /* in the order of their registration */
-  situ__hook *after;    /* of leaves: called when .grad has changed */
-  situ__hook *ready;    /* of leaves: called when the gradient is final */
-  bool retain;          /* keep the gradient of a non-leaf (retain_grad) */
-  bool in_parts;        /* the gradient is divided among ranks; grad is NULL */
+  int64_t refs;           /* atomic */
+  situ_tensor *grad;      /* owned */
+  situ_tensor *tangent;   /* owned; in forward mode: the derivative along a direction */
+  situ__hook *hooks;      /* in the order of their registration */
+  situ__hook *after;      /* of leaves: called when .grad has changed */
+  situ__hook *ready;      /* of leaves: called when the gradient is final */
+  struct situ_part *part; /* what this rank has of the tensor; owned; NULL: all */
+  bool retain;            /* keep the gradient of a non-leaf (retain_grad) */
+  bool in_parts;          /* the gradient is divided among ranks; grad is NULL */
 } situ__meta;
 
 /* What to record: filled by the caller, copied by the tape. */

@@ -37,6 +37,8 @@ static inline void situ__move_fetch(const void *address) {
 }
 static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((situ_dtype)dtype); }
 
+/* Bytes of a storage that move: those of one that is away have left it. */
+static inline uint64_t situ__move_bytes(const situ_storage *s) { return s->flags & SITU_STORAGE_AWAY ? 0 : s->bytes; }
 static inline bool situ__move_has_values(const situ_storage *s) {
   return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN);
 }

@@ -59,8 +59,8 @@ static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_de
                          .to = to,
                          .from_dtype = (uint8_t)now,
                          .to_dtype = (uint8_t)dtype,
-                         .bytes = s->bytes };
-  u->bytes_after = s->bytes >> situ__move_shift(now) << situ__move_shift(dtype);
+                         .bytes = situ__move_bytes(s) };
+  u->bytes_after = u->bytes >> situ__move_shift(now) << situ__move_shift(dtype);
   u->moves = !situ__move_same(u->from, to) || now != dtype;
   if (t && has_one_handle(s) && !__atomic_load_n(&t->meta, __ATOMIC_RELAXED)) u->handles = 1;
   return true;
@@ -273,13 +273,20 @@ static bool check_memory(const situ_move_plan *m, const situ__demands *roughly) 
   return good;
 }
 
+/* Its values are in parts, which follow it; to meta, or in another dtype, it would not be known again. */
+static bool moves_in_parts(const situ_move_unit *u) {
+  const bool real = u->from.kind != SITU_META && u->to.kind != SITU_META;
+  return real && !situ__move_casts(u) && u->tensor && u->tensor->meta && u->tensor->meta->part;
+}
+
 static bool check_unit(const situ_move_plan *m, const situ_move_unit *u, situ__demands *demands) {
   situ_storage *s = u->storage;
-  if (!situ__move_same(s->device, u->from) || s->bytes != u->bytes)
+  if (!situ__move_same(s->device, u->from) || situ__move_bytes(s) != u->bytes)
     return situ__fail(SITU_E_STATE, m->op, "%s was moved since this move was planned; plan again", label_of(u->tensor)),
            false;
   if (!u->moves) return true;
   if (situ__is_leased(s)) return situ__refuse_leased(m->op, s), false;
+  if (s->flags & SITU_STORAGE_AWAY && moves_in_parts(u)) return true;
   if (s->flags & (SITU_STORAGE_AWAY | SITU_STORAGE_PENDING) && situ__settle(m->op, s) != SITU_OK) return false;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META && situ__move_has_values(s) && !situ__recipe_has(s))
     return situ__fail(SITU_E_STATE, m->op,
@@ -352,12 +359,16 @@ static void set_dtype(situ_storage *s, uint8_t dtype) {
 static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) {
   situ_storage *s = u->storage;
   bool unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
+  s->moved_at = site;
+  s->moved_by = m->op;
+  if (!u->destination) {
+    s->device = u->to; /* it is away */
+    return;
+  }
   situ__storage_replace(s, u->destination, u->at, u->bytes_after, u->shared);
   if (!u->shared) situ__storage_release(u->destination); /* else the storage holds this reference now */
   u->destination = NULL;
   s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
-  s->moved_at = site;
-  s->moved_by = m->op;
   if (!situ__move_casts(u)) return;
   set_dtype(s, u->to_dtype);
   /* The values changed: a backward that saved them must fail. No other thread writes to what moves. */

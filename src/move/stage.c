@@ -345,7 +345,7 @@ bool situ__move_stage(situ_move_plan *m) {
   bool good = true;
   for (int64_t i = 0; good && i < m->count; i++) {
     situ_move_unit *u = &m->unit[i];
-    if (!u->moves || u->destination) continue;
+    if (!u->moves || u->destination || u->storage->flags & SITU_STORAGE_AWAY) continue;
     good = is_batched(u) ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
   }
   good = good && read_counts(m, &c);

@@ -5,10 +5,11 @@
 
 #include "base/fail.h"
 #include "base/text.h"
+#include "place/draw/snapshot.h"
 #include "situ/autograd.h"
 #include "situ/place/explain.h"
 #include "situ/sys/explain.h"
-#include "situ/sys/shape.h"
+#include "situ/sys/part.h"
 #include "situ/sys/tensor.h"
 
 enum { NAMED = 4 }; /* relatives that are named; the others are counted */
@@ -58,6 +59,9 @@ static bool explain(const situ_tensor *t, situ__text *text) {
   if (!situ_facts_of("explain", t, &facts)) return false;
   situ_explained x;
   situ_shape shape = situ_shape_of(t);
+  situ_part whole = { .whole = shape };
+  SITU_IGNORE(situ_part_of(t, &whole));
+  char part[SITU__PLACE_PART];
   char name[LABEL], sizes[SITU_SHAPE_TEXT], device[SITU_DEVICE_NAME_MAX], bytes[SITU__BYTES_TEXT];
   situ__text_add(text, "%s", label(t, &x, name));
   situ__text_add(text, "\n  %-12s %s, %s %s, %s", "is a", role(&x), situ_dtype_name(situ_dtype_of(t)),
@@ -83,8 +87,14 @@ static bool explain(const situ_tensor *t, situ__text *text) {
   situ_each_relative(t, meet, &k);
   add_kin(text, &k);
   for (int how = 0; how < SITU_RELATIONS; how++) situ__text_free(&k.names[how]);
+  if (situ__place_part(t, part))
+    situ__text_add(text, "\n  %-12s has %s of %s, %s", "this rank", part, situ_shape_text(&whole.whole, sizes),
+                   situ__bytes_text(situ__place_bytes(t), bytes));
   situ__text_add(text, "\n  %-12s %s (version %" PRIu32 ")", "values",
-                 facts.written ? "written" : "none yet: nothing was written since it was made", situ_version_of(t));
+                 situ_memory_is_away(t) ? "in parts on the ranks"
+                 : facts.written        ? "written"
+                                        : "none yet: nothing was written since it was made",
+                 situ_version_of(t));
   if (text->failed) situ__no_memory("explain", text->capacity);
   return !text->failed;
 }

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "place/place.h"
 #include "place/draw/snapshot.h"
-#include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
 static const char *role(const situ_move_unit *u) {
@@ -107,9 +106,11 @@ typedef struct row {
 static void add_rest(situ__text *text, const names *n, const situ_move_unit *u, const situ_nn_to_options *o) {
   const struct situ__named *known = find_name(n, u->storage);
   char from[2 * SITU_DEVICE_NAME_MAX + 8], dtype[24], bytes[SITU__BYTES_TEXT];
+  char part[SITU__PLACE_PART];
   way(u, from);
   cast(u, dtype);
   situ__text_add(text, " %-9s %-16s %-12s %10s", role(u), from, dtype, situ__bytes_text(u->bytes_after, bytes));
+  if (u->tensor && situ__place_part(u->tensor, part)) situ__text_add(text, "  this rank's part: %s", part);
   if (!u->moves) situ__text_add(text, "  stays: %s", why_it_stays(u, o));
   else if (u->handles > 1) situ__text_add(text, "  %lld tensors share it", (long long)u->handles);
   if (known && known->ties.length) situ__text_add(text, "  tied: %s", known->ties.data);

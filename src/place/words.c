@@ -1,5 +1,6 @@
 /* Texts for bytes, roles and names, and their output.
    SPDX-License-Identifier: MIT */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,8 @@
 #include "base/problem.h"
 #include "base/utf8.h"
 #include "place/draw/snapshot.h"
+#include "situ/sys/part.h"
+#include "situ/sys/tensor.h"
 
 const char *situ__place_role(situ_place_role role) {
   static const char *const word[SITU_PLACE_ROLES] = {
@@ -14,6 +17,34 @@ const char *situ__place_role(situ_place_role role) {
     [SITU_PLACE_TRANSIENT] = "transient", [SITU_PLACE_TENSOR] = "tensor",
   };
   return word[role];
+}
+
+/* ---- parts of ranks -------------------------------------------------------------------------- */
+
+const char *situ__place_part(const situ_tensor *t, char buffer[SITU__PLACE_PART]) {
+  situ_part p;
+  if (!situ_part_of(t, &p)) return NULL;
+  const int64_t length = p.dim < 0 ? 0 : p.whole.dim[p.dim] / p.blocks;
+  int at = snprintf(buffer, SITU__PLACE_PART, "[");
+  for (int d = 0; d < p.dim; d++) at += snprintf(buffer + at, 3, ":,");
+  for (int b = 0; b < p.blocks && at < SITU__PLACE_PART - 64; b++)
+    at += snprintf(buffer + at, 48, "%s%" PRId64 ":%" PRId64, b ? "+" : "", b * length + p.from, b * length + p.to);
+  for (int d = p.dim + 1; p.dim >= 0 && d < p.whole.ndim; d++) at += snprintf(buffer + at, 3, ",:");
+  (void)snprintf(buffer + at, 2, "]");
+  return buffer;
+}
+
+uint64_t situ__place_bytes(const situ_tensor *t) {
+  situ_part p;
+  const uint64_t bytes = situ_memory_is_away(t) ? 0 : situ_desc(t)->storage->bytes;
+  if (!situ_part_of(t, &p) || p.dim >= 0) return bytes;
+  return bytes + (uint64_t)(p.to - p.from) * situ_dtype_size(situ_dtype_of(t));
+}
+
+const char *situ__place_shape(const situ_place_entry *e, char buffer[SITU__PLACE_SHAPE]) {
+  char shape[SITU_SHAPE_TEXT];
+  (void)snprintf(buffer, SITU__PLACE_SHAPE, "%s%s", situ_shape_text(&e->shape, shape), e->part ? e->part : "");
+  return buffer;
 }
 
 /* ---- untrusted text -------------------------------------------------------------------------- */

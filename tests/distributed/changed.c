@@ -62,8 +62,8 @@ static bool tie(situ_nn_module *net) {
 static const struct change {
   const char *name;
   change_function *make;
-  const char *named; /* a part of the names that a refusal may give, besides "0." */
-} changes[] = { { "nothing", nothing, "-" },
+  const char *named; /* a part of the names that a refusal may give, besides "0."; NULL: it is not refused */
+} changes[] = { { "nothing", nothing, NULL },
                 { "freeze", freeze, "-" },
                 { "unfreeze", unfreeze, "2." },
                 { "freeze and unfreeze", freeze_and_unfreeze, "2." },
@@ -76,7 +76,7 @@ static const struct change {
                 { "LoRA", lora, "2." },
                 { "weight_norm", weight_norm, "0." },
                 { "cast", cast, "parameter" },
-                { "move", move, "parameter" },
+                { "move", move, NULL },
                 { "tie", tie, "0." } };
 
 /* ---- training ---- */
@@ -220,7 +220,7 @@ static void run_trial(const trial *t, int size, world_rank *ranks) {
 
 /* Whether an error names what has changed, or comes from a rank whose own does. */
 static bool is_named(const char *message, const struct change *c) {
-  return strstr(message, c->named) || strstr(message, "0.");
+  return c->named && (strstr(message, c->named) || strstr(message, "0."));
 }
 
 static void expect_as_without(const trial *t, int size, const world_rank *reference, const result *want) {
@@ -243,6 +243,7 @@ static void expect_as_without(const trial *t, int size, const world_rank *refere
   }
 }
 
+/* placement: G6, I5 */
 static void every_change_of_a_wrapped_module(void **state) {
   (void)state;
   situ_error_mode(SITU_ERROR_QUIET);
@@ -263,6 +264,24 @@ static void every_change_of_a_wrapped_module(void **state) {
     }
 }
 
+/* Of all ranks, and of one alone: sums, buffers' values and states go along. */
+/* placement: G6, I5 */
+static void a_move_in_the_middle_of_a_step(void **state) {
+  (void)state;
+  world_rank reference;
+  const struct change *c = changes;
+  while (c->make != move) c++;
+  trial t = { .change = c, .midway = true };
+  run_trial(&t, 1, &reference);
+  const result want = results[0];
+  for (int w = DDP; w < WRAPPERS; w++)
+    for (int alone = 0; alone < 2; alone++) {
+      t.wrapper = (wrapper)w;
+      t.one_rank = alone;
+      expect_as_without(&t, 2, &reference, &want);
+    }
+}
+
 /* The ranks' modules differ: all of them hear it, with the name or the number that differs. */
 static void a_change_of_one_rank_alone(void **state) {
   (void)state;
@@ -270,7 +289,7 @@ static void a_change_of_one_rank_alone(void **state) {
   for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
     world_rank ranks[WORLD_MOST];
     const trial t = { .change = &changes[c], .wrapper = DDP, .anew = true, .one_rank = true };
-    if (changes[c].make == nothing || changes[c].make == freeze) continue; /* the other rank has a gradient */
+    if (!changes[c].named || changes[c].make == freeze) continue; /* the other rank has a gradient */
     run_trial(&t, 2, ranks);
     for (int r = 0; r < 2; r++)
       if (ranks[r].status == SITU_OK) fail_msg("%s on rank 0 alone: rank %d has not heard of it", changes[c].name, r);
@@ -284,7 +303,7 @@ static void a_change_without_a_forward(void **state) {
   for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
     world_rank rank;
     const trial t = { .change = &changes[c], .wrapper = DDP, .anew = true, .parts = true };
-    const bool same = changes[c].make == nothing || changes[c].make == freeze;
+    const bool same = !changes[c].named || changes[c].make == freeze;
     if (changes[c].make == lora) continue; /* nothing that ddp knows takes part in that backward */
     run_trial(&t, 1, &rank);
     if (same) expect_rank_ok(&rank);
@@ -325,7 +344,8 @@ static void a_change_that_must_wait(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(every_change_of_a_wrapped_module), TEST(a_change_of_one_rank_alone),
-                                      TEST(a_change_without_a_forward), TEST(a_change_that_must_wait) };
+  const struct CMUnitTest tests[] = { TEST(every_change_of_a_wrapped_module), TEST(a_move_in_the_middle_of_a_step),
+                                      TEST(a_change_of_one_rank_alone), TEST(a_change_without_a_forward),
+                                      TEST(a_change_that_must_wait) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ typedef struct situ_place_finding {
 typedef struct situ_place_load {
   situ_device device;
   int64_t launches;             /**< number of kernel launches */
-  uint64_t parameters, buffers; /**< bytes */
+  uint64_t parameters, buffers; /**< bytes; of parameters in parts those of this rank */
   uint64_t peak;                /**< the most bytes at one time, in whole blocks of the allocator: parameters,
                                      buffers, inputs, what is made and saved meanwhile, and in training gradients and
                                      states of optimisers. The smallest device on which the run succeeds has so many */
@@ -93,7 +93,8 @@ typedef struct situ_place_check_options {
 
     Of a module that ranks train together, a rank may check its own at any time, also in the middle of a step: no other
     rank hears of it. Collective calls are checked and give shapes; one whose values the host reads is reported as a
-    read of values. Parameters in parts count as whole.
+    read of values. Parameters in parts count as whole
+    in a peak.
 
     SITU_OK: the check was made, and *report has the findings; free it with situ_place_report_free. With report NULL,
     findings that are not notes are an error, SITU_E_STATE, whose message is the report. options may be NULL. */

@@ -31,7 +31,8 @@ typedef struct situ_place_print_options {
 } situ_place_print_options;
 
 /** The module tree: for each tensor bytes, device, dtype, shape, role, and the tensor that it is tied to; for each
-    module its bytes and devices; and a total for each device. A storage shared by several tensors counts at its first
+    module its bytes and devices; and a total for each device. Behind the shape of what ranks have in parts is this
+    rank's part, whose bytes are counted. A storage shared by several tensors counts at its first
     occurrence. options may be NULL. */
 SITU_API int64_t situ_place_to_string(situ_nn_module *m, const situ_place_print_options *options, char *buffer,
                                       size_t size);
@@ -68,8 +69,9 @@ SITU_API SITU_CHECKED situ_status situ_place_svg(situ_nn_module *m, const char *
 
 /** The placement as JSON: {"bytes", "devices": [{"device", "bytes", "tensors"}], "modules":
     [{"path", "type", "bytes", "devices"}], "tensors": [{"path", "role", "device", "dtype", "shape",
-    "bytes", "tied"}]}, modules and tensors in torch's order, devices cpu first. "tied" is the path
-    of the tensor whose storage it shares, or null; the bytes of a tied tensor are 0. */
+    "part", "bytes", "tied"}]}, modules and tensors in torch's order, devices cpu first. "part" is only there if ranks
+    have it in parts. "tied" is the path of the tensor whose storage it shares, or null; the bytes of a tied tensor
+    are 0. */
 SITU_API int64_t situ_place_json(situ_nn_module *m, char *buffer, size_t size);
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
@@ -92,10 +94,12 @@ typedef struct situ_place_entry {
   situ_place_role role;
   const char *type;   /**< module: "Linear"; tensor: its dtype, "f32" */
   situ_device device; /**< tensors only */
-  situ_shape shape;   /**< tensors only */
-  uint64_t bytes;     /**< tensor: of its storage, 0 if it is tied; module: the sum */
+  situ_shape shape;   /**< tensors only; of the whole tensor, if ranks have it in parts */
+  uint64_t bytes;     /**< tensor: of its storage, 0 if it is tied, of this rank's part; module: the sum */
   const char *tied;   /**< path of an earlier entry with the same storage or module */
   int rank;           /**< tensors only: whose memory it is in, where several ranks are shown (situ_dist_snapshot) */
+  const char *part;   /**< tensors only: the elements that this rank has of one that ranks have in parts: "[0:48]" of
+                           all, in order (ZeRO), "[0:16,:]" along dimensions (tensor parallel); NULL: all */
 } situ_place_entry;
 
 /** Takes a snapshot of a module; the caller frees it. NULL on error. */
@@ -130,8 +134,8 @@ SITU_API SITU_CHECKED situ_status situ_place_device(const char *name, situ_devic
 
 /* ---- lock files ------------------------------------------------------------------------------ */
 
-/** Writes a lock file: device, role, dtype, shape and ties of each tensor, one per line, for version control. Replaces
-    the file path atomically. */
+/** Writes a lock file: device, role, dtype, shape, ties and part of each tensor, one per line, for version control.
+    Replaces the file path atomically. */
 SITU_API SITU_CHECKED situ_status situ_place_lock_write(situ_nn_module *m, const char *path);
 /** Compares a module with a lock file; SITU_E_STATE if it differs, and the message lists the differences. */
 SITU_API SITU_CHECKED situ_status situ_place_lock_check(situ_nn_module *m, const char *path);

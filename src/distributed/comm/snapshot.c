@@ -12,7 +12,7 @@
 /* An entry whose texts are offsets. Sent as bytes: all ranks run one build on one architecture. */
 typedef struct record {
   situ_place_entry entry;
-  int64_t path, type, tied; /* of texts; tied: -1: not */
+  int64_t path, type, tied, part; /* of texts; -1: none */
 } record;
 
 /* What a rank sends: records, then texts. */
@@ -46,7 +46,8 @@ static char *pack(const char *op, const situ_snapshot *s, int rank, parcel *p) {
     list[i] = (record){ .entry = *e,
                         .path = keep_path(&text, rank, e->path),
                         .type = keep(&text, e->type),
-                        .tied = e->tied && e->role != SITU_PLACE_MODULE ? keep_path(&text, rank, e->tied) : -1 };
+                        .tied = e->tied && e->role != SITU_PLACE_MODULE ? keep_path(&text, rank, e->tied) : -1,
+                        .part = e->part ? keep(&text, e->part) : -1 };
     list[i].entry.rank = rank;
   }
   *p = (parcel){ count, (int64_t)text.length };
@@ -79,6 +80,7 @@ static situ_snapshot *join(const char *op, const situ_comm *c, const parcel *par
       *to = one.entry;
       to->path = text + one.path;
       to->type = text + one.type;
+      to->part = one.part < 0 ? NULL : text + one.part;
       to++->tied = one.tied < 0 ? NULL : text + one.tied;
     }
   }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "ddp.h"
+#include "situ/sys/tensor.h"
 
 /* ---- which tensor is where ---- */
 
@@ -161,11 +162,16 @@ void situ__dist_drop_nodes(situ__dist_bucket *b) {
   while (b->node_count) situ_drop(&b->nodes[--b->node_count].sum);
 }
 
-bool situ__dist_join_last(situ__dist_bucket *b) {
+/* A sum goes along with a move of its bucket. */
+static bool keep_sum(const situ_dist_ddp *d, const situ__dist_bucket *b, situ__dist_node *n, situ_tensor *sum) {
+  return sum && situ_follow(sum, d->items[b->items[0]].tensor) == SITU_OK && situ_set(&n->sum, sum);
+}
+
+bool situ__dist_join_last(const situ_dist_ddp *d, situ__dist_bucket *b) {
   situ__dist_node *left = &b->nodes[b->node_count - 2], *right = &b->nodes[b->node_count - 1];
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  const bool good = situ_set(&left->sum, situ_add(left->sum, right->sum));
+  const bool good = keep_sum(d, b, left, situ_add(left->sum, right->sum));
   SITU_IGNORE(situ_scope_end(&s));
   left->hi = right->hi;
   situ_drop(&right->sum);
@@ -177,11 +183,11 @@ bool situ__dist_add_leaf(const char *op, const situ_dist_ddp *d, situ__dist_buck
   if (!situ__grow(op, &b->nodes, &b->node_capacity, sizeof *b->nodes, b->node_count + 1)) return false;
   situ__dist_node *n = &b->nodes[b->node_count++];
   *n = (situ__dist_node){ .lo = d->first + d->position, .hi = d->first + d->position + 1 };
-  if (!situ_set(&n->sum, flat_bucket(op, d, b))) return false;
+  if (!keep_sum(d, b, n, flat_bucket(op, d, b))) return false;
   while (b->node_count >= 2) {
     const situ__dist_node *left = &b->nodes[b->node_count - 2], *right = &b->nodes[b->node_count - 1];
     if (!situ__dist_are_siblings(d->total, left->lo, left->hi, right->hi)) break;
-    if (!situ__dist_join_last(b)) return false;
+    if (!situ__dist_join_last(d, b)) return false;
   }
   return true;
 }

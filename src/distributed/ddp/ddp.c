@@ -9,6 +9,7 @@
 #include "situ/sys/shape.h"
 #include "situ/sys/grad.h"
 #include "situ/sys/layers.h"
+#include "situ/sys/tensor.h"
 
 static const char new_op[] = "dist_ddp_new";
 static const char pass_op[] = "backward";
@@ -28,10 +29,16 @@ static bool write_buffer(const situ__dist_item *b, situ_tensor *value) {
   return good;
 }
 
+/* The copy goes along with a move of the buffer. */
+static bool keep_buffer(situ_tensor **kept, situ_tensor *buffer) {
+  situ_tensor *copy = situ_clone(situ_detach(buffer));
+  return copy && situ_follow(copy, buffer) == SITU_OK && situ_set(kept, copy);
+}
+
 /* The first micro-batch of a step remembers the buffers, the others begin with what it remembered. */
 static bool begin_buffers(situ_dist_ddp *d) {
   for (situ__dist_item *b = first_buffer(d); b < end_of_items(d); b++) {
-    if (d->position == 0 ? !situ_set(&b->before, situ_clone(situ_detach(b->tensor)))
+    if (d->position == 0 ? !keep_buffer(&b->before, b->tensor)
                          : situ_version_of(b->tensor) != b->version && !write_buffer(b, b->before))
       return false;
     b->version = situ_version_of(b->tensor);
@@ -63,7 +70,7 @@ static bool end_buffers(situ_dist_ddp *d) {
                         b->name),
              false;
     b->used = true;
-    if (!b->in_bucket && d->position == 0 && !situ_set(&b->after, situ_clone(situ_detach(b->tensor)))) return false;
+    if (!b->in_bucket && d->position == 0 && !keep_buffer(&b->after, b->tensor)) return false;
   }
   return true;
 }

@@ -102,11 +102,12 @@ bool situ__dist_list_items(const char *op, situ_dist_ddp *d);
 /* Removes the hooks of the items, and frees them and their buckets. */
 void situ__dist_free_items(situ_dist_ddp *d);
 /* Before a forward, and before an optimiser divides the gradients: if the module has other parameters or buffers than
-   ddp knows, ddp takes them over, a collective call; in the middle of a step, and of gradients in parts, it refuses.
+   ddp knows, ddp takes them over, a collective call; in the middle of a step, and of gradients in parts, it refuses. A
+   move of whole buckets is neither.
    exact: a parameter that is frozen counts, too. Returns false after recording an error. */
 bool situ__dist_keep_up(const char *op, situ_dist_ddp *d, bool exact);
 /* Behind a backward without such a forward: returns false after recording the name of a change. */
-bool situ__dist_is_known(const char *op, const situ_dist_ddp *d);
+bool situ__dist_is_known(const char *op, situ_dist_ddp *d);
 /* Gives the items their hooks (ddp.c). Returns false after recording an error. */
 bool situ__dist_watch(const situ_dist_ddp *d);
 
@@ -126,7 +127,7 @@ int64_t situ__dist_share_begin(const situ_dist_ddp *d, const situ__dist_bucket *
 /* Adds this micro-batch to the bucket's nodes. Returns false after recording an error. */
 bool situ__dist_add_leaf(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b);
 /* The last two nodes become one. Returns false after recording an error. */
-bool situ__dist_join_last(situ__dist_bucket *b);
+bool situ__dist_join_last(const situ_dist_ddp *d, situ__dist_bucket *b);
 void situ__dist_drop_nodes(situ__dist_bucket *b);
 
 /* ---- the exchange of a step's buckets (reduce.c) ---- */

@@ -154,16 +154,34 @@ static bool refuse_change(const char *op, const situ_dist_ddp *d, const situ__di
   return false;
 }
 
+/* If tensors were moved, nothing else has changed, and all of a bucket are still on one device, ddp goes on: its sums
+   of this step have gone along, and other ranks need not hear of it. */
+static bool accept_moves(situ_dist_ddp *d, const situ_dist_ddp *now, bool exact) {
+  if (now->item_count != d->item_count || now->parameter_count != d->parameter_count) return false;
+  for (int64_t i = 0; i < d->item_count; i++) {
+    const situ__dist_item *was = &d->items[i];
+    situ__dist_item is = now->items[i];
+    const situ__dist_bucket *b = was->bucket >= 0 ? &d->buckets[was->bucket] : NULL;
+    if (was->tensor != is.tensor || (b && !situ_device_equal(is.device, now->items[b->items[0]].device))) return false;
+    is.device = was->device;
+    if (find_change(was, &is, exact)) return false;
+  }
+  for (int64_t i = 0; i < d->item_count; i++) d->items[i].device = now->items[i].device;
+  d->seen = now->seen;
+  return true;
+}
+
 static bool take_over(const char *op, situ_dist_ddp *d, situ_dist_ddp *now, bool exact) {
   const situ__dist_item *item;
   const char *how;
   if (!situ__dist_list_items(op, now) || !compare_items(op, d, now, exact, &item, &how)) return false;
   if (!item) return d->seen = now->seen, true;
+  if (accept_moves(d, now, exact)) return true;
   if (d->position || d->begun || d->zero) return refuse_change(op, d, item, how);
   return exchange_items(op, d, now);
 }
 
-bool situ__dist_is_known(const char *op, const situ_dist_ddp *d) {
+bool situ__dist_is_known(const char *op, situ_dist_ddp *d) {
   uint64_t hash;
   if (!hash_module(d, &hash)) return false;
   if (hash == d->seen) return true;
@@ -171,7 +189,7 @@ bool situ__dist_is_known(const char *op, const situ_dist_ddp *d) {
   const situ__dist_item *item = NULL;
   const char *how;
   bool good = situ__dist_list_items(op, &now) && compare_items(op, d, &now, false, &item, &how);
-  if (good && item)
+  if (good && item && !accept_moves(d, &now, false))
     good = (situ__fail(SITU_E_STATE, op,
                        "%s %.120s %s, and ddp does not know: call the module that situ_dist_ddp_new got, in training "
                        "mode, not its parts",

@@ -110,9 +110,9 @@ static bool is_fast(const situ_dist_ddp *d, const situ__dist_bucket *b) {
 }
 
 /* .fast: all nodes of this rank become one. */
-static bool join_nodes(situ__dist_bucket *b) {
+static bool join_nodes(const situ_dist_ddp *d, situ__dist_bucket *b) {
   while (b->node_count > 1)
-    if (!situ__dist_join_last(b)) return false;
+    if (!situ__dist_join_last(d, b)) return false;
   return true;
 }
 
@@ -128,7 +128,7 @@ static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket
   situ__dist_name_bucket(d, b, j->name);
   situ_comm_call call = { op_of(d, b), .dtype = b->wire, .name = j->name, .step = d->step };
   call.count = call.op == SITU_COMM_ALL_REDUCE ? b->numel : most * part_length(d, b);
-  if (fast && !join_nodes(b)) return false;
+  if (fast && !join_nodes(d, b)) return false;
   j->parts = situ__comm_open_for(op, d->comm, &call, situ__comm_way_on(d->comm, &call, device_of(d, b)));
   if (!j->parts) return false;
   if (call.op == SITU_COMM_ALL_REDUCE ? !situ__comm_fill(j->parts, b->nodes[0].sum) : !fill_parts(d, b, most, j->parts))

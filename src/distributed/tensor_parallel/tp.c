@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "distributed/ddp/ddp.h"
 #include "situ/sys/layers.h"
+#include "situ/sys/part.h"
 
 static const char op[] = "dist_tp_new";
 
@@ -77,7 +78,10 @@ static situ_tensor *divide_tensor(division *d, const char *path, const char *nam
            NULL;
   if (!situ__grow(op, &tp->shards, &tp->shard_capacity, sizeof *tp->shards, tp->shard_count + 1)) return NULL;
   situ_tensor *part = situ__tp_part_of(tp->comm, whole, dim, blocks);
-  if (!part || !situ_requires_grad_(part, situ_requires_grad(whole))) return NULL;
+  const int64_t own = situ_size(whole, dim) / ((int64_t)blocks * size), rank = tp->comm->rank;
+  const situ_part shown = { situ_shape_of(whole), dim, blocks, rank * own, (rank + 1) * own };
+  if (!part || situ_set_part(part, &shown) != SITU_OK || !situ_requires_grad_(part, situ_requires_grad(whole)))
+    return NULL;
   tp->shards[tp->shard_count++] =
       (situ__tp_shard){ .whole = situ_retain(whole), .part = situ_retain(part), .dim = dim, .blocks = blocks };
   return part;

@@ -10,6 +10,7 @@
 #include "zero.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/layers.h"
+#include "situ/sys/part.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
@@ -449,6 +450,21 @@ bool situ__zero_can_shard(const char *op, const situ_dist_zero *z, const situ_tr
   return true;
 }
 
+/* This rank's elements of a parameter are shown with it, and move with it. */
+static bool show_part(const situ_dist_zero *z, int64_t item) {
+  situ_tensor *whole = z->ddp->items[item].tensor;
+  situ_part part = { .whole = situ_shape_of(whole), .dim = -1, .blocks = 1 };
+  char name[SITU__ZERO_NAME];
+  for (int64_t k = z->shards->parts[item]; is_part_of(z, k, item); k++) {
+    const situ__zero_part *p = &z->parts[k];
+    if (p->rank != z->comm->rank) continue;
+    part.from = p->from, part.to = p->from + p->count;
+    if (situ_follow(p->values, whole) != SITU_OK || !situ_set_name(p->values, situ__zero_part_name(z, p, name)))
+      return false;
+  }
+  return situ_set_part(whole, &part) == SITU_OK;
+}
+
 bool situ__zero_prepare_shards(const char *op, situ_dist_zero *z) {
   situ__zero_shards *s = z->shards;
   const situ_dist_ddp *d = z->ddp;
@@ -466,6 +482,8 @@ bool situ__zero_prepare_shards(const char *op, situ_dist_zero *z) {
     s->marks[i] = z;
     s->versions[i] = situ_version_of(d->items[i].tensor);
   }
+  for (int64_t i = 0; i < d->item_count; i++)
+    if (s->parts[i] >= 0 && !show_part(z, i)) return false;
   z->ddp->lockstep = true;
   return true;
 }
@@ -480,8 +498,11 @@ void situ__zero_end_shards(situ_dist_zero *z) {
     situ_nn_remove_hook(s->units[i].module, s->units[i].before);
     situ_nn_free(s->units[i].module);
   }
-  for (int64_t i = 0; s->marks && i < z->ddp->item_count; i++)
-    if (s->marks[i]) situ_remove_hooks(z->ddp->items[i].tensor, &s->marks[i]);
+  for (int64_t i = 0; s->marks && i < z->ddp->item_count; i++) {
+    if (!s->marks[i]) continue;
+    situ_remove_hooks(z->ddp->items[i].tensor, &s->marks[i]);
+    SITU_IGNORE(situ_set_part(z->ddp->items[i].tensor, NULL));
+  }
   situ__free(s->units);
   situ__free(s->uses);
   situ__free(s->holders);

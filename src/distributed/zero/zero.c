@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "situ/sys/grad.h"
 #include "situ/sys/grad_scaler.h"
+#include "situ/sys/part.h"
 #include "situ/sys/shape.h"
 
 static const char new_op[] = "dist_zero_new";
@@ -89,16 +90,20 @@ static bool divide(situ_dist_zero *z, int64_t first, int64_t total) {
   return true;
 }
 
+const char *situ__zero_part_name(const situ_dist_zero *z, const situ__zero_part *p, char name[SITU__ZERO_NAME]) {
+  (void)snprintf(name, SITU__ZERO_NAME, "%.120s[%" PRId64 ":%" PRId64 "]", situ_tree_key(z->parameters, p->parameter),
+                 p->from, p->from + p->count);
+  return name;
+}
+
 /* This rank's parts from number `first` on, under names that say which elements they are. */
 static situ_tree *own_parts(const situ_dist_zero *z, int64_t first) {
   situ_tree *own = situ_tree_dict();
   for (int64_t k = first; k < z->part_count && own; k++) {
     const situ__zero_part *p = &z->parts[k];
-    char name[192];
+    char name[SITU__ZERO_NAME];
     if (p->rank != z->comm->rank) continue;
-    (void)snprintf(name, sizeof name, "%.120s[%" PRId64 ":%" PRId64 "]", situ_tree_key(z->parameters, p->parameter),
-                   p->from, p->from + p->count);
-    own = situ_tree_put(own, name, situ_tree_tensor(p->values));
+    own = situ_tree_put(own, situ__zero_part_name(z, p, name), situ_tree_tensor(p->values));
   }
   return own;
 }
@@ -171,7 +176,11 @@ static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group,
     situ_tree_free(before);
     return !z->shards || situ__zero_scatter(op, z);
   }
-  while (z->part_count > part) situ_release(z->parts[--z->part_count].values);
+  while (z->part_count > part) {
+    const situ__zero_part *p = &z->parts[--z->part_count];
+    if (z->shards) SITU_IGNORE(situ_set_part(situ_tree_tensor_at(all, p->parameter), NULL));
+    situ_release(p->values);
+  }
   if (z->parts_gradients) situ__zero_undo_divide(z);
   situ_tree_free(all);
   z->parameters = before;

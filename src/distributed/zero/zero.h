@@ -36,6 +36,9 @@ static inline bool situ__zero_given(const char *op, const situ_dist_zero *z) {
 /* Elements [from, from + count) of t, in its memory if it is contiguous. NULL after recording an error. */
 situ_tensor *situ__zero_elements(situ_tensor *t, int64_t from, int64_t count);
 
+enum { SITU__ZERO_NAME = 192 };
+/* "0.weight[0:48]" */
+const char *situ__zero_part_name(const situ_dist_zero *z, const situ__zero_part *p, char name[SITU__ZERO_NAME]);
 /* Adds a part. Returns false after recording an error. */
 bool situ__zero_add_part(situ_dist_zero *z, situ__zero_part part);
 int64_t situ__zero_count_parts(const situ_dist_zero *z, int rank);

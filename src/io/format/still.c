@@ -33,6 +33,17 @@ static void find_leader(situ_relation how, const situ_tensor *other, void *paylo
   if (how == SITU_FOLLOWS && !*leader) *leader = situ_retain((situ_tensor *)(uintptr_t)other);
 }
 
+/* What a tensor moves with at last: the state of a part of ZeRO-3 follows the part, and that a parameter. */
+static situ_tensor *last_leader(situ_tensor *t) {
+  situ_tensor *last = NULL, *up = NULL;
+  for (situ_each_relative(t, find_leader, &up); up; situ_each_relative(last, find_leader, &up)) {
+    situ_release(last);
+    last = up;
+    up = NULL;
+  }
+  return last;
+}
+
 static void free_list(situ__still *s) {
   for (int64_t i = 0; i < s->count; i++) situ_release(s->list[i].leader);
   situ__free(s->list);
@@ -49,7 +60,7 @@ situ_tensor *situ__still_one(const void *list, int64_t i, const char **name) {
 static bool use_all(situ__still *s) {
   if (!situ__use_begin(&s->own, own_marks, s)) return false;
   for (int64_t i = 0; i < s->count; i++)
-    if (s->list[i].tensor) situ_each_relative(s->list[i].tensor, find_leader, &s->list[i].leader);
+    if (s->list[i].tensor) s->list[i].leader = last_leader(s->list[i].tensor);
   if (situ__use_begin(&s->leaders, leader_marks, s)) return true;
   situ__use_end();
   return false;

@@ -8,7 +8,6 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/draw/snapshot.h"
-#include "situ/sys/shape.h"
 
 /* The tensors of a snapshot, sorted by path. */
 typedef struct order {
@@ -41,10 +40,10 @@ static void add_tie(situ__text *text, const char *tied) {
 
 /* "cpu f32 [64, 784] parameter" */
 static void add_facts(situ__text *text, const situ_place_entry *e) {
-  char device[SITU_DEVICE_NAME_MAX], shape[SITU_SHAPE_TEXT];
+  char device[SITU_DEVICE_NAME_MAX], shape[SITU__PLACE_SHAPE];
   situ__text_add(text, "%s ", situ_device_name(e->device, device));
   situ__place_clean(text, e->type);
-  situ__text_add(text, " %s %s", situ_shape_text(&e->shape, shape), situ__place_role(e->role));
+  situ__text_add(text, " %s %s", situ__place_shape(e, shape), situ__place_role(e->role));
   if (!e->tied) return;
   situ__text_add(text, ", ");
   add_tie(text, e->tied);
@@ -52,7 +51,7 @@ static void add_facts(situ__text *text, const situ_place_entry *e) {
 
 /* "cpu -> sim:0, f32 -> f16". Returns false, having added nothing, if they are equal. */
 static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_place_entry *b) {
-  char x[SITU_SHAPE_TEXT], y[SITU_SHAPE_TEXT];
+  char x[SITU__PLACE_SHAPE], y[SITU__PLACE_SHAPE];
   const char *comma = "";
   if (a->rank != b->rank) {
     situ__text_add(text, "rank %d -> rank %d", a->rank, b->rank);
@@ -69,8 +68,8 @@ static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_
     situ__place_clean(text, b->type);
     comma = ", ";
   }
-  if (!situ_shape_equal(&a->shape, &b->shape)) {
-    situ__text_add(text, "%s%s -> %s", comma, situ_shape_text(&a->shape, x), situ_shape_text(&b->shape, y));
+  if (strcmp(situ__place_shape(a, x), situ__place_shape(b, y)) != 0) {
+    situ__text_add(text, "%s%s -> %s", comma, x, y);
     comma = ", ";
   }
   if (a->role != b->role) {

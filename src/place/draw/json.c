@@ -66,6 +66,7 @@ static void add_tensor(situ__text *text, const situ_snapshot *s, const situ__sna
   add_string(text, e->type);
   situ__text_add(text, ", \"shape\": ");
   situ__text_dims(text, e->shape.dim, e->shape.ndim);
+  if (e->part) situ__text_add(text, ", \"part\": \"%s\"", e->part);
   situ__text_add(text, ", \"bytes\": %" PRIu64, e->bytes);
   add_tie(text, node);
 }

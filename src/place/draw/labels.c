@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "place/draw/picture.h"
-#include "situ/sys/shape.h"
 
 /* ---- width of a text ------------------------------------------------------------------------- */
 
@@ -184,9 +183,9 @@ static void label_header(situ__picture *p, const situ__box *box) {
 
 static void label_tensor(situ__picture *p, const situ__box *box) {
   const situ_place_entry *e = &p->s->node[box->node].entry;
-  char bytes[SITU__BYTES_TEXT], shape[SITU_SHAPE_TEXT];
+  char bytes[SITU__BYTES_TEXT], shape[SITU__PLACE_SHAPE];
   situ__text facts = { 0 };
-  situ__text_add(&facts, "%s %s", e->type, situ_shape_text(&e->shape, shape));
+  situ__text_add(&facts, "%s %s", e->type, situ__place_shape(e, shape));
   const char *line[] = { short_name(p->s, box->node), facts.data, situ__bytes_text(e->bytes, bytes) };
   if (facts.failed) p->text.failed = true;
   else put_some(p, box->at, line, 3);

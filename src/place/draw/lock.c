@@ -12,14 +12,16 @@
 #include "place/draw/snapshot.h"
 #include "situ/blocks.h"
 
-/* The first line identifies the format. Then there is one line for each tensor, of six words with single blanks:
+/* The first line identifies the format. Then there is one line for each tensor, of six words with single blanks, and a
+   seventh for what ranks have in parts:
      encoder.fc1.weight parameter f32 [64,784] sim:0 -
      decoder.weight parameter f32 [64,784] sim:0 =encoder.fc1.weight
+     head.weight parameter f32 [10,64] sim:0 - [0:320]
    A device of another rank than 0 is rank1,sim:0. In paths, blanks, control characters and % are %XX. */
 #define HEADER "situ-lock 1\n"
 
 enum {
-  WORDS = 6,
+  WORDS = 7,  /* the last one may be absent */
   LISTED = 30 /* differences in one message */
 };
 /* Enough for a model of a million tensors. */
@@ -44,6 +46,7 @@ static void add_tensor(situ__text *text, const situ_place_entry *e) {
   if (e->rank) situ__text_add(text, "rank%d,", e->rank);
   situ__text_add(text, "%s %s", situ_device_name(e->device, device), e->tied ? "=" : "-");
   if (e->tied) add_path(text, e->tied);
+  if (e->part) situ__text_add(text, " %s", e->part);
   situ__text_append(text, "\n", 1);
 }
 
@@ -153,7 +156,7 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
     if (at) *at++ = 0;
   }
   const char *bad = NULL;
-  if (words < WORDS || at) bad = "line";
+  if (words < WORDS - 1 || at || (words == WORDS && *word[6] != '[')) bad = "line";
   else if (!read_path(word[0])) bad = "path";
   else if (!read_role(word[1], &out->role)) bad = "role";
   else if (!read_type(word[2])) bad = "dtype";
@@ -164,6 +167,7 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
   out->path = word[0];
   out->type = word[2];
   out->tied = *word[5] == '=' ? word[5] + 1 : NULL;
+  out->part = words == WORDS ? word[6] : NULL;
   return true;
 }
 

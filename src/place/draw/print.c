@@ -10,7 +10,6 @@
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/draw/snapshot.h"
-#include "situ/sys/shape.h"
 
 /* Columns: a first pass, which writes nothing, measures the widest cell of each. */
 enum { LABEL, BYTES, DEVICE, DTYPE, SHAPE, ROLE, COLUMNS };
@@ -85,7 +84,9 @@ static bool alike(const situ_snapshot *s, int64_t a, int64_t b) {
     bool tied_alike = x->tie == y->tie || (x->tie >= a && x->tie - a == y->tie - b);
     if (x->depth != y->depth || x->entry.role != y->entry.role || x->device != y->device ||
         !same_text(x->entry.type, y->entry.type) || (k && !same_text(x->name, y->name)) ||
-        !situ_shape_equal(&x->entry.shape, &y->entry.shape) || x->entry.bytes != y->entry.bytes || !tied_alike)
+        !situ_shape_equal(&x->entry.shape, &y->entry.shape) ||
+        !same_text(x->entry.part ? x->entry.part : "", y->entry.part ? y->entry.part : "") ||
+        x->entry.bytes != y->entry.bytes || !tied_alike)
       return false;
   }
   return true;
@@ -110,11 +111,11 @@ static int64_t row_end(const situ_snapshot *s, int64_t i, int64_t *last, int64_t
 
 static void tensor_cells(drawing *d, const situ__snapshot_node *node) {
   const situ_place_entry *e = &node->entry;
-  char bytes[SITU__BYTES_TEXT], device[SITU__PLACE_NAME], shape[SITU_SHAPE_TEXT];
+  char bytes[SITU__BYTES_TEXT], device[SITU__PLACE_NAME], shape[SITU__PLACE_SHAPE];
   cell(d, BYTES, e->tied ? "-" : situ__bytes_text(e->bytes, bytes), NULL, true);
   cell(d, DEVICE, situ__place_name(d->s, e->rank, e->device, device), hue(node->device), false);
   cell(d, DTYPE, e->type, NULL, false);
-  cell(d, SHAPE, situ_shape_text(&e->shape, shape), NULL, false);
+  cell(d, SHAPE, situ__place_shape(e, shape), NULL, false);
   cell(d, ROLE, situ__place_role(e->role), NULL, false);
 }
 

@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "base/problem.h"
 #include "situ/blocks.h"
-#include "situ/sys/shape.h"
+#include "situ/sys/part.h"
 
 /* While a snapshot grows its text moves, so entries store offsets (plus 1; 0: NULL). */
 typedef struct builder {
@@ -79,6 +79,7 @@ static situ_status add_tensor(builder *b, const situ_place_entry *e, int64_t tie
   node->entry.device = e->device;
   node->entry.rank = e->rank;
   node->entry.shape = e->shape;
+  if (e->part) node->entry.part = keep(b, e->part);
   if (tie >= 0) return SITU_OK;
   if (__builtin_add_overflow(s->bytes, e->bytes, &s->bytes))
     return situ__fail(SITU_E_OVERFLOW, b->op, "the bytes of all tensors do not fit in 64 bits");
@@ -127,6 +128,7 @@ static situ_snapshot *finish(builder *b, situ_status status) {
     situ__snapshot_node *node = &s->node[i];
     node->entry.path = kept(b, node->entry.path);
     node->entry.type = kept(b, node->entry.type);
+    if (node->entry.part) node->entry.part = kept(b, node->entry.part);
     node->name = node->entry.path;
     if (node->tie >= 0) node->entry.tied = s->node[node->tie].entry.path;
     /* A name is the path without the path of the containing module. */
@@ -160,15 +162,18 @@ static situ_status visit(const situ_nn_visit *at, void *payload) {
   int64_t tie = (int64_t)(uintptr_t)situ__map_get(&b->seen, key) - 1, number = b->s->count;
   situ_status status = SITU_OK;
   if (at->tensor) {
-    const situ_storage *storage = key;
+    situ_part part = { .whole = situ_shape_of(at->tensor) };
+    char text[SITU__PLACE_PART];
+    SITU_IGNORE(situ_part_of(at->tensor, &part));
     const situ_block_type blocks = situ_block_type_of(at->tensor);
     const situ_place_entry entry = { .path = at->path,
                                      .role = role_of(at->slot),
                                      .type =
                                          blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(at->tensor)),
                                      .device = situ_device_of(at->tensor),
-                                     .shape = situ_shape_of(at->tensor),
-                                     .bytes = storage->bytes };
+                                     .shape = part.whole,
+                                     .bytes = situ__place_bytes(at->tensor),
+                                     .part = situ__place_part(at->tensor, text) };
     status = add_tensor(b, &entry, tie);
   } else {
     situ__snapshot_node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
@@ -235,11 +240,19 @@ static situ_status refuse(const builder *b, const char *path, const char *what) 
                     b->file ? ": " : "", situ__shown(path, shown), what);
 }
 
+/* As situ__place_part writes it. */
+static bool is_part(const char *part) {
+  const size_t length = strlen(part);
+  return length > 2 && length < SITU__PLACE_PART && part[0] == '[' && part[length - 1] == ']' &&
+         strspn(part + 1, "0123456789:,+") == length - 2;
+}
+
 static situ_status add_entry(builder *b, const situ_place_entry *e) {
   bool known = (unsigned)e->role < SITU_PLACE_ROLES && e->device.kind < SITU_DEVICE_KINDS && e->rank >= 0;
   if (!e->path || !e->type) return situ__null(b->op, e->path ? "type" : "path");
   if (!known || e->shape.ndim < 0 || e->shape.ndim > SITU_MAX_DIMS)
     return refuse(b, e->path, "has a role, device, rank or shape that is none");
+  if (e->part && !is_part(e->part)) return refuse(b, e->path, "has a part that is not as \"[0:48]\"");
   bool module = e->role == SITU_PLACE_MODULE, root = module && !*e->path;
   if (root && b->s->count) return refuse(b, e->path, "is the root, and must come first");
   if (!root && !open_modules(b, e->path)) return situ_error();

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "situ/place/draw.h"
+#include "situ/sys/shape.h"
 
 enum {
   SITU__PLACES = 256,     /* maximum number of devices of all ranks, so that their sums fit on the stack */
@@ -51,6 +52,13 @@ const char *situ__place_name(const situ_snapshot *s, int rank, situ_device devic
 /* Between such names in a list. */
 const char *situ__place_between(const situ_snapshot *s);
 
+enum { SITU__PLACE_PART = 160, SITU__PLACE_SHAPE = SITU_SHAPE_TEXT + SITU__PLACE_PART };
+/* Which elements of t this rank has: "[0:48]"; NULL: all. */
+const char *situ__place_part(const situ_tensor *t, char buffer[SITU__PLACE_PART]);
+/* Bytes of t's storage that are here, its part included. */
+uint64_t situ__place_bytes(const situ_tensor *t);
+/* "[16, 6]", "[16, 6][0:48]" */
+const char *situ__place_shape(const situ_place_entry *e, char buffer[SITU__PLACE_SHAPE]);
 /* "parameter"; "module" */
 const char *situ__place_role(situ_place_role role);
 /* Untrusted text, made safe for a terminal and for XML: invalid UTF-8 and control characters become '?'. */

@@ -9,7 +9,6 @@
 #include "base/handle.h"
 #include "base/replace.h"
 #include "place/draw/picture.h"
-#include "situ/sys/shape.h"
 
 enum { LEAST = 320, MOST = 20000 }; /* bounds of a picture's width and height */
 
@@ -20,7 +19,7 @@ static void put_hover(situ__picture *p, const situ__box *box) {
   const situ__snapshot_node *node = &p->s->node[box->node];
   const situ_place_entry *e = &node->entry;
   situ__text *t = &p->text;
-  char bytes[SITU__BYTES_TEXT], text[SITU_SHAPE_TEXT], name[SITU__PLACE_NAME];
+  char bytes[SITU__BYTES_TEXT], text[SITU__PLACE_SHAPE], name[SITU__PLACE_NAME];
   situ__text_add(t, "><title>");
   if (box->parts) {
     situ__put_xml(t, node->parent > 0 ? p->s->node[node->parent].entry.path : "");
@@ -30,7 +29,7 @@ static void put_hover(situ__picture *p, const situ__box *box) {
     situ__put_xml(t, e->path);
     situ__text_add(t, "\n%s ", situ__place_role(e->role));
     situ__put_xml(t, e->type);
-    if (node->device >= 0) situ__text_add(t, " %s", situ_shape_text(&e->shape, text));
+    if (node->device >= 0) situ__text_add(t, " %s", situ__place_shape(e, text));
   }
   situ__text_add(t, "\n%s (%" PRIu64 " bytes, ", situ__bytes_text(box->bytes, bytes), box->bytes);
   situ__put_number(t, p->s->bytes ? 100.0 * (double)box->bytes / (double)p->s->bytes : 0);

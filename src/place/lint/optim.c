@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "place/lint/lint.h"
+#include "situ/sys/part.h"
 #include "situ/sys/tensor.h"
 
 #define DEVICE(device) situ__lint_device((device), (char[SITU_DEVICE_NAME_MAX]){ 0 })
@@ -23,10 +24,18 @@ static bool add_finding(situ__lint *l, const entry *e, situ_lint_kind kind, situ
          (!*fix || situ__lint_fix(l, "%s", fix));
 }
 
-/* The part that is this tensor, or shares its memory. */
+static void find_leader(situ_relation how, const situ_tensor *other, void *payload) {
+  if (how == SITU_FOLLOWS) *(const situ_tensor **)payload = other;
+}
+
+/* The part that is this tensor, shares its memory, or is in parts on the ranks, of which this follows it. */
 static const situ__part *part_of(const situ__lint *l, const situ_tensor *t) {
   const situ__part *known = situ__lint_known(l, t);
-  return known ? known : situ__lint_on(l, situ__lint_storage(t)->serial);
+  if (!known) known = situ__lint_on(l, situ__lint_storage(t)->serial);
+  if (known) return known;
+  const situ_tensor *whole = NULL;
+  situ_each_relative(t, find_leader, &whole);
+  return whole && situ_part_of(whole, NULL) ? situ__lint_known(l, whole) : NULL;
 }
 
 /* Whether the module has a tensor under this path. Returns false after recording that memory is not available. */
@@ -111,7 +120,7 @@ static bool all_trained(situ__lint *l, const situ__map *trained) {
 
 bool situ__lint_optims(situ__lint *l) {
   situ__map seen = { 0 };
-  bool good = true;
+  bool good = true, divided = false;
   if (!l->options->optim_count) return true;
   for (int64_t o = 0; o < l->options->optim_count && good; o++) {
     const situ_optim *optim = l->options->optims[o];
@@ -120,13 +129,14 @@ bool situ__lint_optims(situ__lint *l) {
       e.tensor = situ_optim_param(optim, i, &e.name);
       e.part = part_of(l, e.tensor);
       good = owned(l, &e) && state(l, &e) && once(l, &seen, &e);
-      if (good && !situ_requires_grad(e.tensor))
+      divided = divided || (e.part && e.part->tensor != e.tensor);
+      if (good && !situ_requires_grad(e.part ? e.part->tensor : e.tensor))
         good = add_finding(l, &e, SITU_LINT_FROZEN, SITU_LINT_WARNING,
                            "an optimiser has it, and it wants no gradient: it will not change",
                            "situ_requires_grad_(parameter, true);");
     }
   }
-  good = good && all_trained(l, &seen);
+  good = good && (divided || all_trained(l, &seen)); /* other ranks' optimisers have other parts */
   situ__map_free(&seen);
   return good;
 }

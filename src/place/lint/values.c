@@ -8,6 +8,7 @@
 #include "place/lint/lint.h"
 #include "situ/sys/explain.h"
 #include "situ/sys/plain.h"
+#include "situ/sys/tensor.h"
 
 static bool is_meta(const situ_tensor *t) { return situ_device_of(t).kind == SITU_META; }
 
@@ -30,7 +31,8 @@ static bool no_values(situ__lint *l, const situ__part *p, const situ__part *real
            situ__lint_fix(l, "if (situ_nn_to(m, situ_dev(\"%s\")) != SITU_OK) ...",
                           situ__lint_device(situ_device_of(real->tensor), name));
   }
-  if (is_meta(p->tensor) || !unwritten(p->tensor) || situ_numel(p->tensor) == 0) return true;
+  if (is_meta(p->tensor) || !unwritten(p->tensor) || situ_numel(p->tensor) == 0 || situ_memory_is_away(p->tensor))
+    return true;
   return situ__lint_add(l, SITU_LINT_VALUES, SITU_LINT_ERROR, p, NULL, p->tensor,
                         "nothing was ever written to it: its values are whatever was in memory") &&
          situ__lint_fix(l, "situ_zero_(m->%s);   /* or load them */", p->slot->name);

@@ -1,5 +1,6 @@
 /* The preflight: runs a clone of a module without values, forward and backward.
    SPDX-License-Identifier: MIT */
+#include "place/draw/snapshot.h"
 #include "place/preflight/check.h"
 
 #include <stdio.h>
@@ -161,6 +162,16 @@ static situ_status weigh(const situ_nn_visit *at, void *payload) {
   return SITU_OK;
 }
 
+/* Of what the ranks have in parts, this one has its own. */
+static situ_status weigh_part(const situ_nn_visit *at, void *payload) {
+  const uint64_t whole = (uint64_t)situ_numel(at->tensor) * situ_dtype_size(situ_dtype_of(at->tensor));
+  if (!situ_memory_is_away(at->tensor)) return SITU_OK;
+  situ_place_load *load = situ__preflight_load(payload, situ_device_of(at->tensor));
+  const uint64_t others = whole - situ__place_bytes(at->tensor);
+  if (load && load->parameters >= others) load->parameters -= others;
+  return SITU_OK;
+}
+
 static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
   if (!at->module->pending) return SITU_OK;
   char text[256];
@@ -287,7 +298,9 @@ static void run_dry(situ__preflight *p, const situ__trial *t) {
   p->making = false;
   if (!made) p->unmade = true;
   else if (!situ_nn_keep_fields(clone, clone == t->module, NULL, run_module, &c)) p->failed = true;
-  if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK) p->failed = true;
+  if (situ_nn_walk(clone, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_ONCE, weigh, p) != SITU_OK ||
+      situ_nn_walk(t->module, SITU_NN_PARAMETER | SITU_NN_VISIT_ONCE, weigh_part, p) != SITU_OK)
+    p->failed = true;
   situ_nn_free(clone);
 }
 

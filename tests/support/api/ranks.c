@@ -6,6 +6,7 @@
 
 #include "situ/parallel.h"
 #include "situ/sys/comm_sim.h"
+#include "situ/sys/part.h"
 #include "support/test.h"
 
 static void free_comm(void *c) { situ_comm_free(c); }
@@ -52,6 +53,8 @@ static situ_dist_pipeline *pipeline(api_world *w, api_owner owner) {
 }
 void api_ranks_struct(const char *name, void *at) {
   if (strcmp(name, "situ_dist_parallel") == 0) ((situ_dist_parallel *)at)->path = "a";
+  if (strcmp(name, "situ_part") == 0)
+    *(situ_part *)at = (situ_part){ .whole = SITU_SHAPE(2, 3), .dim = 1, .blocks = 1, .to = 2 };
   if (strcmp(name, "situ_dist_pipeline_options") == 0) ((situ_dist_pipeline_options *)at)->loss = sum_up;
 }
 
