@@ -220,6 +220,21 @@ SITU_API void situ_nn_remove_hook(situ_nn_module *m, int64_t handle);
 
 /** The module's device: that of its first parameter or buffer, else the one it was last moved to; {0}: none yet. */
 SITU_API situ_device situ_nn_home(const situ_nn_module *m);
+/** Has a module go along with moves of another one from now on, as an average, a loss with weights or a metric should:
+    a tensor of m goes along with leader's of the same path, else with leader's first one, if it is on its device then;
+    it keeps its dtype. m may be moved alone, and stays where it is put. leader NULL: m follows nothing any more. After
+    an error some tensors may follow. */
+SITU_API SITU_CHECKED situ_status situ_nn_follow(situ_nn_module *m, situ_nn_module *leader);
+
+/** Called when a module has moved between devices, as a part of the move: makes anew what is derived from parameters.
+    Any result but SITU_OK moves everything back, and is that of the move; hooks that were called before it are called
+    again, with the devices exchanged. */
+typedef situ_status (*situ_nn_move_hook)(situ_nn_module *m, situ_device from, situ_device to, void *payload);
+/** Adds a hook for moves of m by situ_nn_to and its variants, of m itself or of a module around it; not by situ_to_, of
+    parameters alone, nor by a plan or a check. from and to: situ_nn_home, before and after. Hooks run in the order of
+    the modules, then of registration. *handle (may be NULL) is for situ_nn_remove_hook. */
+SITU_API SITU_CHECKED situ_status situ_nn_on_move(situ_nn_module *m, situ_nn_move_hook hook, void *payload,
+                                                  int64_t *handle);
 
 /* ---- traversal ------------------------------------------------------------------------------- */
 

@@ -530,8 +530,9 @@ static inline situ_averaged_model_options situ_averaged_model_defaults(void) {
   return options;
 }
 /** torch.optim.swa_utils.AveragedModel: a module with a clone of `model` as child "module", which its forward calls,
-    and the buffer n_averaged. It is a module as any other: it moves, is saved and is freed as one. decay must be in
-    0..1, or SITU_NONE. Izmailov et al., arXiv:1803.05407. NULL on error. */
+    and the buffer n_averaged. It is a module as any other: it moves, is saved and is freed as one. While it is where
+    the model is, it goes along with its moves (situ_nn_follow; after situ_nn_follow(averaged, NULL) it does not), and
+    keeps its dtype. decay must be in 0..1, or SITU_NONE. Izmailov et al., arXiv:1803.05407. NULL on error. */
 SITU_API situ_nn_module *situ_optim_averaged_model(situ_nn_module *model, const situ_averaged_model_options *options);
 /** update_parameters: takes the parameters of `model` into the average; the first time copies them. They are copied
     to the averages' devices. In a captured step each replay takes them with the share of its own update and counts

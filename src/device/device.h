@@ -109,15 +109,17 @@ static inline void situ__storage_wrote(situ_storage *storage) {
 void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t at, size_t bytes, bool shared);
 
 /* ---- followers (follow.c): storages that move together with another one ---- */
-/* Makes `storage` move wherever `leader` moves (NULL: only by itself). Returns false after recording an error (a
-   cycle). */
-bool situ__follow(const char *op, situ_storage *storage, situ_storage *leader);
+/* Makes `storage` move wherever `leader` moves (NULL: only by itself); beside: only from the leader's device, and never
+   cast. Returns false after recording an error (a cycle). */
+bool situ__follow(const char *op, situ_storage *storage, situ_storage *leader, bool beside);
 /* Returns the leader; NULL if it has none. */
 situ_storage *situ__leader(const situ_storage *storage);
 /* Calls visit for each direct follower, under a lock: visit must not change any followers. Returns false if visit
    did. */
 bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage *follower, void *payload),
                          void *payload);
+/* Whether a follower, which has a leader, goes along only from its device; for a visit. */
+bool situ__is_beside(const situ_storage *follower);
 /* Whether a follower may have followers itself; for a visit. */
 bool situ__leads(const situ_storage *follower);
 /* For a storage that is being freed: its followers stay where they are. */

@@ -9,6 +9,7 @@
 /* A node of a tree with sibling lists. Only storages with a leader or followers have one. */
 struct situ_storage_links {
   situ_storage *leader, *first, *next, *prev;
+  bool beside; /* goes along only from the leader's device */
 };
 
 static situ__mutex lock = SITU__MUTEX_INIT;
@@ -27,7 +28,7 @@ static void leave(situ_storage *s) {
   l->leader = l->next = l->prev = NULL;
 }
 
-bool situ__follow(const char *op, situ_storage *s, situ_storage *leader) {
+bool situ__follow(const char *op, situ_storage *s, situ_storage *leader, bool beside) {
   bool good = true;
   situ__mutex_lock(&lock);
   for (const situ_storage *up = leader; up && good; up = up->links ? up->links->leader : NULL) good = up != s;
@@ -37,6 +38,7 @@ bool situ__follow(const char *op, situ_storage *s, situ_storage *leader) {
     if (leader) {
       struct situ_storage_links *l = s->links, *up = leader->links;
       l->leader = leader;
+      l->beside = beside;
       l->next = up->first;
       if (up->first) up->first->links->prev = s;
       up->first = s;
@@ -65,6 +67,7 @@ bool situ__each_follower(const situ_storage *leader, bool (*visit)(situ_storage 
   return good;
 }
 
+bool situ__is_beside(const situ_storage *follower) { return follower->links->beside; }
 bool situ__leads(const situ_storage *follower) { return follower->links->first != NULL; }
 
 void situ__unlink(situ_storage *s) {

@@ -19,9 +19,11 @@ struct situ_move_plan {
   const char *op; /* static text */
   situ_move_unit *unit;
   int64_t count, capacity;
-  bool gradients; /* gradients move too */
-  bool staged;    /* units may have destinations */
-  bool lossy;     /* a unit has lost values */
+  bool gradients;                /* gradients move too */
+  bool staged;                   /* units may have destinations */
+  bool lossy;                    /* a unit has lost values */
+  bool (*settle)(void *payload); /* NULL: old memory is freed at once */
+  void *payload;
 };
 
 static inline bool situ__move_casts(const situ_move_unit *u) { return u->from_dtype != u->to_dtype; }

@@ -66,10 +66,12 @@ static bool add_unit(situ_move_plan *m, situ_storage *s, situ_tensor *t, situ_de
   return true;
 }
 
-/* Adds a storage that moves together with unit i. It is cast like the unit if it has the same dtype. */
-static bool add_along(situ_move_plan *m, int64_t i, situ_storage *s, situ_tensor *t, situ_move_reason reason) {
+/* Adds a storage that moves together with unit i. It is cast like the unit if it has the same dtype, unless it is only
+   beside it. */
+static bool add_along(situ_move_plan *m, int64_t i, situ_storage *s, situ_tensor *t, situ_move_reason reason,
+                      bool beside) {
   const situ_move_unit *u = &m->unit[i];
-  bool same = t && (situ_dtype)t->view.dtype == u->from_dtype;
+  bool same = t && !beside && (situ_dtype)t->view.dtype == u->from_dtype;
   return add_unit(m, s, t, u->to, same ? (situ_dtype)u->to_dtype : SITU_DTYPE_DEFAULT, reason);
 }
 
@@ -79,7 +81,9 @@ typedef struct along {
 } along;
 static bool add_follower(situ_storage *s, void *payload) {
   const along *a = payload;
-  const bool good = add_along(a->m, a->i, s, situ__handles_begin(s), SITU_MOVE_FOLLOWER);
+  const bool beside = situ__is_beside(s);
+  if (beside && !situ__move_same(s->device, a->m->unit[a->i].from)) return true;
+  const bool good = add_along(a->m, a->i, s, situ__handles_begin(s), SITU_MOVE_FOLLOWER, beside);
   situ__handles_end(s);
   return good;
 }
@@ -97,7 +101,7 @@ static bool look_at_handles(situ_move_plan *m, int64_t i) {
       other = t->view.dtype;
       good = false;
     } else if (m->gradients && t->meta && t->meta->grad) {
-      good = add_along(m, i, t->meta->grad->view.storage, t->meta->grad, SITU_MOVE_GRADIENT);
+      good = add_along(m, i, t->meta->grad->view.storage, t->meta->grad, SITU_MOVE_GRADIENT, false);
     }
   }
   situ__handles_end(s);
@@ -192,6 +196,12 @@ uint64_t situ_move_plan_peak_on(const situ_move_plan *m, situ_device device) {
 }
 
 uint64_t situ_move_plan_peak(const situ_move_plan *m) { return situ_move_plan_peak_on(m, (situ_device){ 0 }); }
+
+void situ_move_plan_settle(situ_move_plan *m, bool (*settle)(void *payload), void *payload) {
+  if (!is_move("move_plan_settle", m)) return;
+  m->settle = settle;
+  m->payload = payload;
+}
 
 void situ_move_plan_free(situ_move_plan *m) {
   if (!m || !is_move("move_plan_free", m)) return;
@@ -375,6 +385,55 @@ static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) 
   __atomic_store_n(&s->version, __atomic_load_n(&s->version, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
+/* Swaps the memory of two storages; owners, versions and addresses of the storages stay. */
+static void swap_memory(situ_storage *a, situ_storage *b) {
+  situ_storage old = *a;
+  situ__seat_swap(a, b);
+  a->device = b->device;
+  a->bytes = b->bytes;
+  a->data = b->data;
+  a->recipe = b->recipe;
+  a->release = b->release;
+  a->payload = b->payload;
+  a->flags = b->flags;
+  b->device = old.device;
+  b->bytes = old.bytes;
+  b->data = old.data;
+  b->recipe = old.recipe;
+  b->release = old.release;
+  b->payload = old.payload;
+  b->flags = old.flags;
+}
+
+/* Changes a unit's storage, whose old memory its destination has then, or changes it back. Cannot fail. */
+static void exchange_unit(const situ_move_unit *u, bool back) {
+  situ_storage *s = u->storage;
+  const uint32_t unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
+  if (u->destination) swap_memory(s, u->destination);
+  else s->device = back ? u->from : u->to; /* it is away */
+  s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
+  if (situ__move_casts(u)) set_dtype(s, back ? u->from_dtype : u->to_dtype);
+}
+
+/* Returns false after an error was recorded; then everything is as it was. */
+static bool settle(situ_move_plan *m, void *site) {
+  for (int64_t i = 0; i < m->count; i++)
+    if (m->unit[i].moves) exchange_unit(&m->unit[i], false);
+  const bool good = m->settle(m->payload);
+  for (int64_t i = 0; i < m->count; i++) {
+    situ_storage *s = m->unit[i].storage;
+    if (!m->unit[i].moves) continue;
+    if (!good) {
+      exchange_unit(&m->unit[i], true);
+      continue;
+    }
+    s->moved_at = site;
+    s->moved_by = m->op;
+    if (situ__move_casts(&m->unit[i])) (void)__atomic_add_fetch(&s->version, 1, __ATOMIC_RELAXED);
+  }
+  return good;
+}
+
 /* A dry run must not move storages that existed before it. */
 static bool may_move(const situ_move_plan *m) {
   for (int64_t i = 0; situ__is_dry() && i < m->count; i++)
@@ -396,6 +455,7 @@ static situ_status make(situ_move_plan *m, const situ__demands *demands, bool lo
   const uint64_t before = situ__error_count();
   if (agree && !agree(payload)) return not_agreed(m, before);
   void *site = situ__call_site();
+  if (m->settle) return settle(m, site) ? SITU_OK : situ_error(); /* the plan frees what is left */
   for (int64_t i = 0; i < m->count; i++) {
     if (i + SITU__MOVE_AHEAD < m->count) {
       situ__move_fetch(m->unit[i + SITU__MOVE_AHEAD].storage);
@@ -422,31 +482,17 @@ situ_status situ_move_plan_run(situ_move_plan *m, bool lossy) {
 
 /* ---- followers and swaps ---- */
 
-situ_status situ_follow(situ_tensor *t, situ_tensor *leader) {
-  const char *op = "follow";
+static situ_status follow(const char *op, situ_tensor *t, situ_tensor *leader, bool beside) {
   if (!situ__need(op, "tensor", t) || !situ__optional(op, "leader", leader, SITU__A_TENSOR)) return situ_error();
   situ_storage *to = leader ? leader->view.storage : NULL;
-  return t->view.storage == to || situ__follow(op, t->view.storage, to) ? SITU_OK : situ_error();
+  return t->view.storage == to || situ__follow(op, t->view.storage, to, beside) ? SITU_OK : situ_error();
 }
 
-/* Swaps the memory of two storages; owners, versions and addresses of the storages stay. */
-static void swap_memory(situ_storage *a, situ_storage *b) {
-  situ_storage old = *a;
-  situ__seat_swap(a, b);
-  a->device = b->device;
-  a->bytes = b->bytes;
-  a->data = b->data;
-  a->recipe = b->recipe;
-  a->release = b->release;
-  a->payload = b->payload;
-  a->flags = b->flags;
-  b->device = old.device;
-  b->bytes = old.bytes;
-  b->data = old.data;
-  b->recipe = old.recipe;
-  b->release = old.release;
-  b->payload = old.payload;
-  b->flags = old.flags;
+situ_status situ_follow(situ_tensor *t, situ_tensor *leader) { return follow("follow", t, leader, false); }
+situ_status situ_accompany(situ_tensor *t, situ_tensor *leader) { return follow("accompany", t, leader, true); }
+
+bool situ_accompanies(const situ_tensor *t) {
+  return situ__need("accompanies", "tensor", t) && situ__leader(t->view.storage) && situ__is_beside(t->view.storage);
 }
 
 situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {

@@ -346,7 +346,7 @@ bool situ__move_stage(situ_move_plan *m) {
   for (int64_t i = 0; good && i < m->count; i++) {
     situ_move_unit *u = &m->unit[i];
     if (!u->moves || u->destination || u->storage->flags & SITU_STORAGE_AWAY) continue;
-    good = is_batched(u) ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
+    good = !m->settle && is_batched(u) ? stage_batch(m, &c, i, item) : stage_alone(m, &c, u);
   }
   good = good && read_counts(m, &c);
   for (int k = 0; k < c.devices; k++) situ__storage_release(c.list[k]);

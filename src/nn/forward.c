@@ -123,7 +123,7 @@ static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_t
   int64_t last = -1;
   for (int64_t i = 0; m->hooks && i < m->hooks->count; i++) {
     situ__module_hook hook = m->hooks->list[i];
-    if (hook.id <= last || hook.before != before) continue;
+    if (hook.id <= last || hook.before != before || !hook.fn) continue;
     last = hook.id;
     if (hook.wraps && situ_is_dry()) continue;
     void *const within = situ__origin.within;
@@ -351,7 +351,7 @@ situ_status situ_nn_call_into(situ_nn_module *m, const situ_tree *inputs, const 
 static situ_status add_hook(const char *op, situ_nn_module *m, situ__module_hook hook, int64_t *handle) {
   SITU__CLAIM(claim);
   if (!situ__nn_given(op, "module", m)) return situ_error();
-  if (!hook.fn) return situ__null(op, "hook");
+  if (!hook.fn && !hook.moved) return situ__null(op, "hook");
   if (!situ__nn_change(op, m, &claim)) return situ_error();
   struct situ_nn_hooks *hooks = m->hooks ? m->hooks : situ__calloc(1, sizeof *hooks);
   if (!hooks) return situ__no_memory(op, sizeof *hooks);
@@ -376,6 +376,32 @@ situ_status situ_nn_register_wrapper_hook(situ_nn_module *m, bool before, situ_n
                                           int64_t *handle) {
   return add_hook("nn_register_wrapper_hook", m,
                   (situ__module_hook){ .before = before, .wraps = true, .fn = hook, .payload = payload }, handle);
+}
+
+situ_status situ_nn_on_move(situ_nn_module *m, situ_nn_move_hook hook, void *payload, int64_t *handle) {
+  return add_hook("nn_on_move", m, (situ__module_hook){ .moved = hook, .payload = payload }, handle);
+}
+
+bool situ_nn_has_move_hooks(const situ_nn_module *m) {
+  bool has = false;
+  if (!situ__nn_given("nn_has_move_hooks", "module", m)) return false;
+  for (int64_t i = 0; m->hooks && i < m->hooks->count; i++) has = has || m->hooks->list[i].moved;
+  return has && !situ_is_dry();
+}
+
+situ_status situ_nn_run_move_hooks(situ_nn_module *m, situ_device from, situ_device to, int64_t end, int64_t *failed) {
+  if (!situ__nn_given("nn_run_move_hooks", "module", m)) return situ_error();
+  for (int64_t i = 0; m->hooks && i < m->hooks->count; i++) {
+    const situ__module_hook hook = m->hooks->list[i];
+    if (!hook.moved || hook.id >= end) continue;
+    const situ_status status = hook.moved(m, from, to, hook.payload);
+    if (status == SITU_OK) continue;
+    if (situ_error() == SITU_OK)
+      situ__fail(status, "nn_on_move", "a hook of %s refused the move", situ__nn_type(m)->name);
+    if (failed) *failed = hook.id;
+    return status;
+  }
+  return SITU_OK;
 }
 
 void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {

@@ -28,7 +28,8 @@ void situ__nn_end_build(situ_nn_module *m);
 typedef struct situ__module_hook {
   int64_t id;
   bool before, wraps; /* wraps: of an object that is bound to this module */
-  situ_nn_hook fn;
+  situ_nn_hook fn;    /* of calls; NULL: of moves */
+  situ_nn_move_hook moved;
   void *payload;
 } situ__module_hook;
 struct situ_nn_hooks {

@@ -61,7 +61,12 @@ situ_nn_module *situ_optim_averaged_model(situ_nn_module *model, const situ_aver
   if (m) m->options = with;
   situ_nn_child(m, module, clone);
   situ_nn_buffer(m, n_averaged, make_counter(model));
-  return situ_nn_done(m);
+  situ_nn_module *made = situ_nn_done(m);
+  const int64_t elements = made ? situ_nn_num_parameters(model) : 0;
+  if (!elements || (elements > 0 && situ_nn_follow(made, model) == SITU_OK && situ_nn_follow(clone, model) == SITU_OK))
+    return made;
+  situ_nn_free(made);
+  return NULL;
 }
 
 /* ---- updates ---- */

@@ -6,6 +6,7 @@
 #include "base/handle.h"
 #include "place/place.h"
 #include "situ/sys/explain.h"
+#include "situ/sys/layers.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
@@ -13,7 +14,7 @@
 
 static situ_status keep_home(situ__move_requests *w, situ_nn_module *m, situ_device device) {
   if (!situ__grow(w->op, &w->home, &w->home_capacity, sizeof *w->home, w->homes + 1)) return situ_error();
-  w->home[w->homes++] = (struct situ__home){ m, device };
+  w->home[w->homes++] = (struct situ__home){ m, device, situ_nn_home(m), { 0 } };
   return SITU_OK;
 }
 
@@ -35,7 +36,7 @@ static situ_status gather(const situ_nn_visit *at, void *payload) {
 
 situ_status situ__move_requests_of(situ__move_requests *w, const char *op, situ_nn_module *m,
                                    const situ_nn_to_options *options) {
-  *w = (situ__move_requests){ .op = op, .options = options };
+  *w = (situ__move_requests){ .op = op, .options = options, .failed_hook = -1 };
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "options", options)) return situ_error();
   if (options->map && options->device.kind)
     return situ__fail(SITU_E_ARG, op, "a device and a map are given: one of them");
@@ -51,6 +52,52 @@ void situ__move_requests_free(situ__move_requests *w) {
   situ__device_map_free(&w->map);
   situ__free(w->list);
   situ__free(w->home);
+}
+
+/* ---- hooks ---- */
+
+/* Whether a shared module was listed before. */
+static bool is_again(const situ__move_requests *w, int64_t i) {
+  bool again = false;
+  for (int64_t k = 0; k < i; k++) again = again || w->home[k].module == w->home[i].module;
+  return again;
+}
+
+/* Everything has moved. Returns false after a hook has recorded an error. */
+static bool settle(void *payload) {
+  situ__move_requests *w = payload;
+  for (int64_t i = 0; i < w->homes; i++) {
+    struct situ__home *h = &w->home[i];
+    h->to = h->from;
+    if (!situ_nn_has_move_hooks(h->module) || is_again(w, i)) continue;
+    h->to = situ_nn_home(h->module);
+    if (!h->module->count && h->device.kind) h->to = h->device;
+    if (situ_device_equal(h->from, h->to)) continue;
+    w->failed_home = i;
+    if (situ_nn_run_move_hooks(h->module, h->from, h->to, INT64_MAX, &w->failed_hook) != SITU_OK) return false;
+  }
+  return true;
+}
+
+/* Everything has moved back: the hooks that did not refuse hear of it, the last one first. */
+static void unsettle(const situ__move_requests *w) {
+  situ__errors own;
+  situ__errors_aside(&own);
+  for (int64_t i = w->failed_home; i >= 0; i--) {
+    const struct situ__home *h = &w->home[i];
+    if (situ_device_equal(h->from, h->to)) continue;
+    SITU_IGNORE(
+        situ_nn_run_move_hooks(h->module, h->to, h->from, i == w->failed_home ? w->failed_hook : INT64_MAX, NULL));
+  }
+  SITU_IGNORE(situ__errors_back(&own, NULL, 0));
+}
+
+situ_move_plan *situ__move_requests_plan(situ__move_requests *w) {
+  situ_move_plan *m = situ_move_plan_new(w->op, w->list, w->count);
+  bool hooked = false;
+  for (int64_t i = 0; i < w->homes; i++) hooked = hooked || situ_nn_has_move_hooks(w->home[i].module);
+  if (m && hooked) situ_move_plan_settle(m, settle, w);
+  return m;
 }
 
 /* ---- moving ---- */
@@ -73,11 +120,12 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
     return situ__busy(op, m->type->name), situ_error();
   situ__move_requests w;
   situ_status status = situ__move_requests_of(&w, op, m, options);
-  situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
+  situ_move_plan *moving = status == SITU_OK ? situ__move_requests_plan(&w) : NULL;
   if (status == SITU_OK)
     status =
         moving ? situ_move_plan_run_agreed(moving, options->lossy, options->agree, options->payload) : situ_error();
   if (status == SITU_OK) count_moved(moving);
+  else if (w.failed_hook >= 0) unsettle(&w);
   /* A module without tensors has a home, too: tensors that its forward creates or materialises are created there. */
   for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;
@@ -156,9 +204,11 @@ static void release(situ__move_requests *w) {
   situ__move_requests_free(w);
 }
 
-static situ_status go_back(const situ__move_requests *w) {
-  situ_move_plan *moving = situ_move_plan_new(w->op, w->list, w->count);
+static situ_status go_back(situ__move_requests *w) {
+  for (int64_t i = 0; i < w->homes; i++) w->home[i].from = situ_nn_home(w->home[i].module);
+  situ_move_plan *moving = situ__move_requests_plan(w);
   const situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
+  if (status != SITU_OK && w->failed_hook >= 0) unsettle(w);
   for (int64_t i = 0; status == SITU_OK && i < w->homes; i++) w->home[i].module->home = w->home[i].device;
   situ_move_plan_free(moving);
   return status;
@@ -201,7 +251,7 @@ static bool may_go(const char *op, const situ_tensor *t, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   if (situ_device_equal(situ_device_of(t), device)) return true;
   situ_each_relative(t, meet, &k);
-  if (!k.gradient && !k.leader) return true;
+  if (!k.gradient && (!k.leader || situ_accompanies(t))) return true;
   situ_explained owner = { .tensor = k.gradient ? k.gradient : k.leader, .of_gradient = k.gradient };
   situ_explain_look(&(situ_explanation){ .operand = &owner, .count = 1 });
   if (k.leader) owner.goes_to = situ_device_of(k.leader);

@@ -35,12 +35,16 @@ typedef struct situ__move_requests {
   struct situ__home {
     situ_nn_module *module;
     situ_device device;
-  } * home; /* and a home for each module */
+    situ_device from, to; /* where it was, and is, for its hooks */
+  } * home;               /* and a home for each module */
   int64_t homes, home_capacity;
+  int64_t failed_home, failed_hook; /* the hook that has refused the move; -1: none */
 } situ__move_requests;
 /* Free the requests in any case. */
 situ_status situ__move_requests_of(situ__move_requests *w, const char *op, situ_nn_module *m,
                                    const situ_nn_to_options *options);
 void situ__move_requests_free(situ__move_requests *w);
+/* The plan of these requests, which calls the hooks of the modules. NULL after recording an error. */
+situ_move_plan *situ__move_requests_plan(situ__move_requests *w);
 
 #endif

@@ -263,7 +263,7 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   names n = { .count = 0 };
   situ_status status = situ__move_requests_of(&w, op, m, options);
   if (status == SITU_OK) status = situ_nn_walk(m, SITU_NN_VISIT_TENSORS, name_tensor, &n);
-  situ_move_plan *moving = status == SITU_OK ? situ_move_plan_new(op, w.list, w.count) : NULL;
+  situ_move_plan *moving = status == SITU_OK ? situ__move_requests_plan(&w) : NULL;
   if (moving) {
     status = sum_up(moving, p);
     if (status == SITU_OK && !whole) list_moving(text, &n, moving, p);

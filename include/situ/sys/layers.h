@@ -39,6 +39,12 @@ SITU_API bool situ_nn_multihead_attention_keep(situ_nn_module *m, int64_t num_he
     dry run does not call it. payload is borrowed. */
 SITU_API SITU_CHECKED situ_status situ_nn_register_wrapper_hook(situ_nn_module *m, bool before, situ_nn_hook hook,
                                                                 void *payload, int64_t *handle);
+/** Calls those of m's hooks on moves (situ_nn_on_move) whose handles are below `end`, up to the first one that fails,
+    whose handle *failed (may be NULL) is then. */
+SITU_API SITU_CHECKED situ_status situ_nn_run_move_hooks(situ_nn_module *m, situ_device from, situ_device to,
+                                                         int64_t end, int64_t *failed);
+/** Whether m has such hooks that this thread's moves call: in a dry run none. */
+SITU_API bool situ_nn_has_move_hooks(const situ_nn_module *m);
 /** Registers a tensor that another module has, as situ_nn_add_tensor does without a field: but its own name, role,
     device and requires_grad stay as they are. */
 SITU_API situ_tensor *situ_nn_share_tensor(situ_nn_module *m, const char *name, situ_tensor *tensor, situ_nn_kind kind);

@@ -64,6 +64,9 @@ SITU_API SITU_CHECKED situ_status situ_move_plan_run(situ_move_plan *m, bool los
     change; else the error is the one that it has recorded, or SITU_E_STATE. */
 SITU_API SITU_CHECKED situ_status situ_move_plan_run_agreed(situ_move_plan *m, bool lossy, bool (*agree)(void *payload),
                                                             void *payload);
+/** Has a run of the plan call `settle` when the storages have changed, while their old memory is kept: if it returns
+    false, after recording an error, everything is where it was. Storages move one by one then. */
+SITU_API void situ_move_plan_settle(situ_move_plan *m, bool (*settle)(void *payload), void *payload);
 /** Frees a plan. NULL is fine. */
 SITU_API void situ_move_plan_free(situ_move_plan *m);
 

@@ -55,6 +55,11 @@ SITU_API int64_t situ_owners(const situ_tensor *t);
 /** Makes t's storage move and cast together with leader's: for optimiser state, moving averages, caches. leader NULL:
     no longer. Ends when either storage is freed. Does not move anything now. */
 SITU_API SITU_CHECKED situ_status situ_follow(situ_tensor *t, situ_tensor *leader);
+/** The same for what is only beside leader, as an average of it: t goes along from leader's device to another one,
+    keeps its dtype, and may be moved alone; then it stays there. */
+SITU_API SITU_CHECKED situ_status situ_accompany(situ_tensor *t, situ_tensor *leader);
+/** Whether t follows another tensor in that way. */
+SITU_API bool situ_accompanies(const situ_tensor *t);
 
 /** The tensor whose memory a differentiable view shares, itself not a view; t if it is not such a view. Borrowed. */
 SITU_API situ_tensor *situ_view_base(situ_tensor *t);

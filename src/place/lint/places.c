@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "place/lint/lint.h"
+#include "situ/sys/tensor.h"
 
 #define DEVICE(device) situ__lint_device((device), (char[SITU_DEVICE_NAME_MAX]){ 0 })
 
@@ -49,6 +50,7 @@ static bool devices(situ__lint *l, const situ__part *m, const situ__part *own, i
            situ__lint_fix(l, "if (situ_nn_to(m, situ_dev(\"%s\")) != SITU_OK) ...", DEVICE(here));
   }
   if (!good || apart || !stated(home) || here.kind == SITU_META || situ_device_equal(here, home)) return good;
+  if (situ_accompanies(own[0].tensor)) return true; /* it went along with another module */
   return situ__lint_add(l, SITU_LINT_AWAY, SITU_LINT_WARNING, m, NULL, NULL,
                         "it was moved to %s, and its tensors are on %s: they were put there by "
                         "another way",

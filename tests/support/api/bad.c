@@ -381,7 +381,7 @@ static void bad_value(walk *b, const char *path, const char *type, void *at, siz
       strchr(type, '(') ||
       api_is(
           type,
-          "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_log_fn situ_func situ_func_many situ_post_accumulate_grad_hook situ_grad_ready_hook situ_optim_closure situ_dist_make_optim situ_backward_callback situ_composition situ_nn_normaliser")) {
+          "situ_grad_hook situ_tree_visitor situ_nn_visitor situ_nn_hook situ_nn_move_hook situ_log_fn situ_func situ_func_many situ_post_accumulate_grad_hook situ_grad_ready_hook situ_optim_closure situ_dist_make_optim situ_backward_callback situ_composition situ_nn_normaliser")) {
     if (*(void **)at && is_it(b)) {
       *(void **)at = NULL;
       say(b, path, "NULL");

@@ -20,6 +20,9 @@ static situ_status see_module(situ_nn_module *m, void *payload) { return m && !p
 static situ_status see_call(situ_nn_module *m, situ_tree **in, situ_tree **out, void *payload) {
   return m && in && out && !payload ? SITU_OK : SITU_OK;
 }
+static situ_status see_move(situ_nn_module *m, situ_device from, situ_device to, void *payload) {
+  return m && from.kind && to.kind && !payload ? SITU_OK : SITU_OK;
+}
 static double lambda(int64_t step, void *payload) { return payload ? 1 : 1.0 / (double)(step + 1); }
 static void see_relative(situ_relation how, const situ_tensor *other, void *payload) {
   (void)how, (void)other, (void)payload;
@@ -111,6 +114,7 @@ void *api_callback(const char *type) {
   CALLBACK("situ_nn_visitor", see_part);
   CALLBACK("situ_status (*)(situ_nn_module *m, void *payload)", see_module);
   CALLBACK("situ_nn_hook", see_call);
+  CALLBACK("situ_nn_move_hook", see_move);
   CALLBACK("double (*)(int64_t step, void *payload)", lambda);
   CALLBACK("void (*)(situ_relation how, const situ_tensor *other, void *payload)", see_relative);
   CALLBACK("situ_log_fn", log_nothing);
