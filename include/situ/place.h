@@ -4,6 +4,7 @@
 #define SITU_PLACE_H
 
 #include "place/check.h"
+#include "place/compare.h"
 #include "place/draw.h"
 #include "place/explain.h"
 #include "place/lint.h"
