@@ -1,4 +1,4 @@
-/* Policies: implicit copies between devices, and tensors made without a device.
+/* Policies: implicit copies between devices, tensors made without a device, and verified copies.
    Threads: the policy is per thread (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_POLICY_H
@@ -29,6 +29,12 @@ typedef enum situ_unstated_policy {
 typedef struct situ_policy {
   uint8_t host_to_device, device_to_host, device_to_device; /**< a situ_copy_policy each */
   uint8_t unstated;                                         /**< a situ_unstated_policy */
+  /** Every copy of this thread between devices, also in moves and loads, is read back when it is made, and its checksum
+      (CRC-32C) compared with that of the source. A difference is SITU_E_IO, which names the tensor, the devices and the
+      bytes; what the copy was for is not done, and all is as it was. Each copy then waits for its devices, and takes
+      two to three times as long; one to host memory of the program's takes as much memory more. Small tensors of a
+      module move one by one. */
+  bool verify;
 } situ_policy;
 
 /** Sets this thread's policy until the end. Nests; ends at the latest with the tensor scope or the module's call that

@@ -141,6 +141,9 @@ SITU_API situ_tensor *situ_from_blob(void *data, situ_shape shape, const int64_t
 SITU_API SITU_CHECKED situ_status situ_copy_to_host(situ_tensor *t, void *data, size_t bytes);
 /** Copies host values of t's dtype into t, in place; bytes must be exactly t's size. */
 SITU_API SITU_CHECKED situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes);
+/** CRC-32C of t's values in row-major order, as they are on its device: the same for every device and strides, and the
+    one that situ_save writes for a tensor. */
+SITU_API SITU_CHECKED situ_status situ_checksum(situ_tensor *t, uint32_t *out);
 /** The single element of t as a double. Waits for the device; other sizes are SITU_E_SHAPE. */
 SITU_API SITU_CHECKED situ_status situ_item(situ_tensor *t, double *out);
 /** The single element of t as an integer, exact for every integer dtype. Fractions are truncated; NaN and values

@@ -331,6 +331,7 @@ static bool stage_batch(situ_move_plan *m, counts *c, int64_t first, situ_pack_i
 
 /* Returns true if the storage can and should be moved in a batch. */
 static bool is_batched(const situ_move_unit *u) {
+  if (situ__verifies()) return false; /* an error names the storage */
   const bool unpacks = situ__has_verb(u->to, SITU_VERB_PACK) && !situ__move_same(u->from, u->to);
   return u->to.kind != SITU_META && (situ__backend(u->to)->addressable || unpacks) && travels_with(u, u->from, u->to) &&
          (!situ__move_casts(u) || can_compute(u->from, u));

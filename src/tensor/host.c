@@ -2,6 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "base/alloc.h"
+#include "base/crc32c.h"
 #include "base/fail.h"
 #include "base/size.h"
 #include "device/dry.h"
@@ -175,6 +177,40 @@ situ_status situ_copy_to_host(situ_tensor *t, void *data, size_t bytes) {
   return read_values(op, t, data, bytes);
 }
 
+enum { PART = 1 << 20 }; /* bytes that a checksum reads at a time */
+
+/* Of `bytes` of the storage from `at` on. */
+static situ_status checksum(const char *op, situ_storage *storage, size_t at, size_t bytes, uint32_t *crc) {
+  char *buffer = situ__alloc(bytes < PART ? bytes : PART);
+  if (!buffer) return situ__no_memory(op, bytes < PART ? bytes : PART);
+  situ_status status = SITU_OK;
+  uint32_t sum = 0;
+  for (size_t done = 0; done < bytes && status == SITU_OK; done += PART) {
+    const size_t part = bytes - done < PART ? bytes - done : PART;
+    status = situ__copy_to_host(op, storage, at + done, buffer, part, SITU__COPY_READ);
+    if (status == SITU_OK) sum = situ__crc32c(sum, buffer, part);
+  }
+  situ__free(buffer);
+  if (status == SITU_OK) *crc = sum;
+  return status;
+}
+
+situ_status situ_checksum(situ_tensor *t, uint32_t *out) {
+  const char *op = "checksum";
+  if (!situ__need(op, "input", t)) return situ_error();
+  if (!out) return situ__null(op, "out");
+  if (!check_written(op, t)) return situ_error();
+  if (t->view.numel == 0) return *out = 0, SITU_OK;
+  const size_t item = situ_dtype_size((situ_dtype)t->view.dtype), bytes = (size_t)t->view.numel * item;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const situ_tensor *rows = t->view.contiguous ? t : copy_rows(op, t);
+  const situ_status status =
+      rows ? checksum(op, rows->view.storage, (size_t)rows->view.offset * item, bytes, out) : situ_error();
+  SITU_IGNORE(situ_scope_end(&s));
+  return status;
+}
+
 /* Returns false after recording an error if autograd would not see that the host writes t. */
 static bool may_write(const char *op, const situ_tensor *t) {
   if (!situ__recording() || !(t->requires_grad || (t->base && t->base->requires_grad))) return true;
@@ -193,7 +229,7 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   if (situ__desc_overlaps(&t->view)) return situ__fail(SITU_E_ALIAS, op, "elements of the tensor share memory");
   situ_device device = t->view.storage->device;
   size_t item = situ_dtype_size((situ_dtype)t->view.dtype);
-  if (t->view.contiguous)
+  if (t->view.contiguous && !situ__verifies())
     return situ__copy_from_host(op, t->view.storage, (size_t)t->view.offset * item, data, bytes, SITU__COPY_USER);
   situ_scope s;
   situ_scope_begin_no_grad(&s);

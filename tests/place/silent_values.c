@@ -304,7 +304,7 @@ static void S24_what_a_policy_copies_is_in_the_ledger(void **state) {
   situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL);
   situ_tensor *b = situ_full(SITU_SHAPE(2, 2), 3, &(situ_options){ .device = there() });
   situ_setting before;
-  situ_policy_begin(&before, (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0 });
+  situ_policy_begin(&before, (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0, false });
   situ_ledger ledger;
   situ_ledger_begin(&ledger);
   situ_tensor *sum = situ_add(a, b), *loss = situ_mse_loss(b, a, SITU_REDUCTION_SUM);

@@ -1,4 +1,5 @@
-/* The simulated device: a memory budget, missing dtypes, injected faults. For testing programs without the hardware.
+/* The simulated device: a memory budget, missing dtypes, delays, injected faults. For testing programs without the
+   hardware.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_SYS_SIM_H
 #define SITU_SYS_SIM_H
@@ -37,14 +38,19 @@ typedef enum situ_sim_fault {
   SITU_SIM_LATE,
   /** An allocation, copy, launch or wait fails with SITU_E_LOST, and so do all later ones. */
   SITU_SIM_LOST,
+  /** A copy to, from or between devices succeeds, but one bit in the middle of its bytes arrives flipped. */
+  SITU_SIM_FLIP,
   SITU_SIM_FAULTS
 } situ_sim_fault;
 
 /** Makes the n-th operation of that kind from now (1: the next) and, if `sticky`, all later ones fail; nth 0: none. */
 SITU_API SITU_CHECKED situ_status situ_sim_fail(int index, situ_sim_fault fault, uint64_t nth, bool sticky);
 
-/** Waits, then resets all of the above: the budget, the dtypes, the faults, errors in the queue and the loss. The
-    values of a lost device are not restored. */
+/** Makes each copy to, from or between devices take that much longer; less than 1 s. The device is busy meanwhile. */
+SITU_API SITU_CHECKED situ_status situ_sim_delay(int index, uint64_t nanoseconds);
+
+/** Waits, then resets all of the above: the budget, the dtypes, the faults, the delay, errors in the queue and the
+    loss. The values of a lost device are not restored. */
 SITU_API SITU_CHECKED situ_status situ_sim_reset(int index);
 
 /** The context of a simulated program: for situ_foreign.context with SITU_SIM, to try situ/interop.h without a driver.

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/sim/sim.h"
 #include "base/alloc.h"
@@ -46,6 +47,12 @@ static situ__sim *enter(int index) {
   if (!sim->lost) return sim;
   situ__sim_unlock(sim);
   return NULL;
+}
+
+/* One copy: it takes its time. Returns true if it must fail. */
+static bool copy_strikes(situ__sim *sim) {
+  if (sim->delay) (void)nanosleep(&(struct timespec){ .tv_nsec = (long)sim->delay }, NULL);
+  return strikes(sim, SITU_SIM_COPY);
 }
 
 static situ_status leave(situ__sim *sim, situ_status status) {
@@ -113,7 +120,8 @@ static situ_status copy_in(int index, void *data, size_t at, const void *host, s
   situ__sim *sim = enter(index);
   if (!sim) return SITU_E_LOST;
   sim->stats.copies_in++;
-  return leave(sim, strikes(sim, SITU_SIM_COPY) ? SITU_E_IO : situ__sim_queue_copy(sim, data, at, host, bytes));
+  const bool failed = copy_strikes(sim), flipped = strikes(sim, SITU_SIM_FLIP);
+  return leave(sim, failed ? SITU_E_IO : situ__sim_queue_copy(sim, data, at, host, bytes, flipped));
 }
 
 static situ_status copy_out(int index, const void *data, size_t at, void *host, size_t bytes) {
@@ -122,8 +130,8 @@ static situ_status copy_out(int index, const void *data, size_t at, void *host, 
   sim->stats.copies_out++;
   situ__sim_run(sim);
   if (sim->late != SITU_OK) return situ__sim_leave_telling(sim);
-  if (strikes(sim, SITU_SIM_COPY)) return leave(sim, SITU_E_IO);
-  memcpy(host, situ__sim_alias(&sim->arena, data) + at, bytes);
+  if (copy_strikes(sim)) return leave(sim, SITU_E_IO);
+  situ__sim_copy(host, situ__sim_alias(&sim->arena, data) + at, bytes, strikes(sim, SITU_SIM_FLIP));
   return leave(sim, SITU_OK);
 }
 
@@ -187,9 +195,11 @@ static situ_status copy_peer(int to, void *dst, size_t dst_at, int from, const v
   target->stats.copies_in++;
   source->stats.copies_out++;
   situ__sim *failed = source->late != SITU_OK ? source : target->late != SITU_OK ? target : NULL;
-  situ_status status = !failed && strikes(target, SITU_SIM_COPY) ? SITU_E_IO : SITU_OK;
+  situ_status status = !failed && copy_strikes(target) ? SITU_E_IO : SITU_OK;
+  const bool flipped = strikes(target, SITU_SIM_FLIP), leaves_flipped = low != high && strikes(source, SITU_SIM_FLIP);
   if (!failed && status == SITU_OK)
-    memmove(situ__sim_alias(&target->arena, dst) + dst_at, situ__sim_alias(&source->arena, src) + src_at, bytes);
+    situ__sim_copy(situ__sim_alias(&target->arena, dst) + dst_at, situ__sim_alias(&source->arena, src) + src_at, bytes,
+                   flipped != leaves_flipped);
   if (low != high && low != failed) situ__sim_unlock(low);
   if (high != failed) situ__sim_unlock(high);
   return failed ? situ__sim_leave_telling(failed) : status;

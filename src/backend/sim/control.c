@@ -51,11 +51,24 @@ situ_status situ_sim_fail(int index, situ_sim_fault fault, uint64_t nth, bool st
   return SITU_OK;
 }
 
+situ_status situ_sim_delay(int index, uint64_t nanoseconds) {
+  if (nanoseconds >= 1000000000)
+    return situ__fail(SITU_E_ARG, "sim_delay", "%llu ns, but less than a second is possible",
+                      (unsigned long long)nanoseconds);
+  situ__sim *sim;
+  situ_status status = find("sim_delay", index, &sim);
+  if (status != SITU_OK) return status;
+  sim->delay = nanoseconds;
+  situ__sim_unlock(sim);
+  return SITU_OK;
+}
+
 void situ__sim_reset(situ__sim *sim) {
   situ__sim_run(sim);
   sim->late = SITU_OK;
   sim->missing = 0;
   sim->lost = false;
+  sim->delay = 0;
   sim->stats.budget = SITU__SIM_BUDGET;
   for (int i = 0; i < SITU_SIM_FAULTS; i++) sim->fault[i] = (situ__sim_fault){ 0 };
 }

@@ -179,11 +179,17 @@ situ_status situ__sim_queue_work(situ__sim *sim, const situ_work *work, bool doo
   return SITU_OK;
 }
 
-situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes) {
+void situ__sim_copy(void *to, const void *from, size_t bytes, bool flipped) {
+  memmove(to, from, bytes);
+  if (flipped) ((unsigned char *)to)[bytes / 2] ^= 16;
+}
+
+situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes,
+                                 bool flipped) {
   situ__sim_command *command = situ__alloc(rounded(sizeof *command) + bytes);
   if (!command) return SITU_E_NOMEM;
   *command = (situ__sim_command){ .copy_to = situ__sim_alias(&sim->arena, handle) + at, .bytes = bytes };
-  memcpy((char *)command + rounded(sizeof *command), host, bytes);
+  situ__sim_copy((char *)command + rounded(sizeof *command), host, bytes, flipped);
   append(sim, command);
   return SITU_OK;
 }

@@ -55,6 +55,7 @@ typedef struct situ__sim {
   char late_op[SITU__OP_NAME];
   char late_text[512];
   uint32_t missing; /* dtypes */
+  uint64_t delay;   /* of each copy, in nanoseconds */
   bool lost;
   situ__sim_fault fault[SITU_SIM_FAULTS];
   situ_sim_statistics stats;
@@ -72,7 +73,10 @@ situ_status situ__sim_check(const situ__sim *sim, const situ_work *work);
 /* Copies work into the queue. The caller holds the lock for this and the functions below, so they record no errors: a
    log function may call back. */
 situ_status situ__sim_queue_work(situ__sim *sim, const situ_work *work, bool doomed);
-situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes);
+/* flipped: one bit arrives wrong. */
+situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const void *host, size_t bytes, bool flipped);
+/* Copies; the same for flipped. */
+void situ__sim_copy(void *to, const void *from, size_t bytes, bool flipped);
 /* A copy to the host that is queued: the queue sets done. */
 typedef struct situ__sim_fetch {
   void *host;

@@ -76,6 +76,9 @@ static situ_status copy_out(const char *op, const situ_storage *from, size_t at,
   return status == SITU_OK ? status : situ__device_failed(op, from->device, status, before, describe_reason(why));
 }
 
+static situ__side on_host(const void *data) { return (situ__side){ host, data, 0 }; }
+static situ__side side_of(const situ_storage *s, size_t at) { return (situ__side){ s->device, s->data, at }; }
+
 situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *from, size_t bytes,
                                  situ__copy_reason why) {
   situ_status status = check_target(op, to, at, bytes);
@@ -83,6 +86,7 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   if (situ__is_dry()) return situ__dry_copy(op, NULL, to, bytes);
   if (situ__is_profiled()) situ__profile_start();
   status = copy_in(op, to, at, from, bytes, why);
+  if (status == SITU_OK && situ__verifies()) status = situ__verify_copy(op, on_host(from), side_of(to, at), bytes, to);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
   return record_copy(op, host, to->device, bytes, to, at, true, why);
@@ -94,7 +98,14 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_blind(op);
   if (situ__is_profiled()) situ__profile_start();
-  status = copy_out(op, from, at, to, bytes, why);
+  void *into = situ__verifies() && !situ__backend(from->device)->host_memory ? situ__alloc(bytes) : to;
+  if (!into) return situ__no_memory(op, bytes);
+  status = copy_out(op, from, at, into, bytes, why);
+  if (into != to) {
+    if (status == SITU_OK) status = situ__verify_copy(op, side_of(from, at), on_host(into), bytes, from);
+    if (status == SITU_OK) memcpy(to, into, bytes);
+    situ__free(into);
+  }
   return status == SITU_OK ? record_copy(op, from->device, host, bytes, from, at, false, why) : status;
 }
 
@@ -147,6 +158,8 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   } else {
     status = copy_staged(op, to, to_at, from, from_at, bytes, why);
   }
+  if (status == SITU_OK && situ__verifies())
+    status = situ__verify_copy(op, side_of(from, from_at), side_of(to, to_at), bytes, about);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
   return record_copy(op, from->device, to->device, bytes, about, at, false, why);
@@ -156,7 +169,7 @@ situ_status situ__copy_storage_later(const char *op, situ_storage *to, situ_stor
                                      situ__copy_reason why, situ_storage *about, size_t at) {
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
   const bool sends = source->host_memory && target->send, fetches = target->host_memory && source->fetch;
-  if (situ__is_dry() || situ__is_profiled() || !bytes || !(sends || fetches))
+  if (situ__is_dry() || situ__is_profiled() || situ__verifies() || !bytes || !(sends || fetches))
     return situ__copy_storage_of(op, to, 0, from, from_at, bytes, why, about, at);
   situ_status status = check_target(op, to, 0, bytes);
   if (status == SITU_OK) status = check_range(op, from, from_at, bytes);

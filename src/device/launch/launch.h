@@ -3,8 +3,11 @@
 #ifndef SITU_DEVICE_LAUNCH_H
 #define SITU_DEVICE_LAUNCH_H
 
+#include <stddef.h>
+
 #include "device/device.h"
 #include "device/ledger/ledger.h"
+#include "situ/policy.h"
 
 /* ---- running (run.c) ---- */
 /* Runs or queues work on a device, and bumps the version of each distinct output storage and clears its unwritten
@@ -63,6 +66,22 @@ static inline situ_status situ__settle(const char *op, situ_storage *storage) {
 }
 /* Forgets copies that are complete and whose results have no owner any more. */
 void situ__reap_arrivals(void);
+
+/* ---- verified copies (verify.c) ---- */
+/* Whether this thread's policy asks for them. */
+static inline bool situ__verifies(void) {
+  bool verify;
+  memcpy(&verify, situ__setting.policy + offsetof(situ_policy, verify), sizeof verify);
+  return __builtin_expect(verify, 0);
+}
+/* One side of a copy: bytes from `at` on of memory on a device. */
+typedef struct situ__side {
+  situ_device device;
+  const void *data;
+  size_t at;
+} situ__side;
+/* Compares what both sides hold after a copy of `about`. Returns SITU_OK, or records SITU_E_IO. */
+situ_status situ__verify_copy(const char *op, situ__side from, situ__side to, size_t bytes, situ_storage *about);
 
 /* ---- recipes (recipe.c): recorded work of storages on meta, replayed on another device ---- */
 /* Returns true if the values of a storage on meta can be computed elsewhere. A storage on meta is unwritten, or has a

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/crc32c.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/problem.h"
 #include "base/stream.h"
-#include "crc32c.h"
 #include "situ/ops.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/plain.h"
@@ -82,7 +82,8 @@ static bool read_parts(const situ__source *source, const char *name, int64_t off
     const int64_t count = numel - at < most ? numel - at : most;
     situ_scope scope;
     situ_scope_begin_no_grad(&scope);
-    situ_tensor *part = read_part(source, name, offset + at * size, &SITU_SHAPE(count), dtype, sum);
+    situ_tensor *part =
+        situ_set_name(read_part(source, name, offset + at * size, &SITU_SHAPE(count), dtype, sum), name);
     good = part && situ_copy_(situ_narrow(flat, 0, at, count), situ_to(part, situ_device_of(t)));
     good = situ_scope_end(&scope) == SITU_OK && good;
   }
@@ -121,7 +122,7 @@ situ_tensor *situ__values_load(const situ__source *source, const char *name, int
   situ_tensor *t = map ? map_values(source, name, offset, shape, dtype, sum)
                        : read_values(source, name, offset, shape, dtype, device, sum);
   if (device.kind != SITU_DEVICE_DEFAULT && device.kind != SITU_CPU)
-    t = situ_to(t, device); /* as it is, if it is there */
+    t = situ_to(situ_set_name(t, name), device); /* as it is, if it is there */
   return situ_scope_return(&scope, t);
 }
 

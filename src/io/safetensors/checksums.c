@@ -2,7 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "io/format/crc32c.h"
+#include "base/crc32c.h"
 #include "header.h"
 
 static uint32_t add_text(uint32_t crc, const char *text) { return situ__crc32c(crc, text, strlen(text) + 1); }

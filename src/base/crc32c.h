@@ -1,7 +1,7 @@
-/* CRC-32C (Castagnoli), the checksum of tensors in files that situ writes.
+/* CRC-32C (Castagnoli), the checksum of tensors in files that situ writes, and of verified copies.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_IO_CRC32C_H
-#define SITU_IO_CRC32C_H
+#ifndef SITU_BASE_CRC32C_H
+#define SITU_BASE_CRC32C_H
 
 #include "situ/api.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/format/crc32c.h"
+#include "base/crc32c.h"
 
 /* RFC 3720, appendix B.4. */
 static void known_answers(void **state) {

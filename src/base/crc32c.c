@@ -2,7 +2,7 @@
    by products of polynomials (V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
    Instruction", Intel 2009, in vectors of four).
    SPDX-License-Identifier: MIT */
-#include "crc32c.h"
+#include "base/crc32c.h"
 
 #include <pthread.h>
 #include <string.h>
