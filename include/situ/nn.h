@@ -171,7 +171,8 @@ SITU_API situ_nn_module *situ_nn_set_name(situ_nn_module *m, const char *name);
 /** The name set by situ_nn_set_name; "" if there is none. */
 SITU_API const char *situ_nn_name(const situ_nn_module *m);
 /** Writes the path of the module whose forward is running on this thread, relative to the outermost module:
-    "encoder.fc1"; "" for the outermost, and if none is running. Truncated at size; returns buffer. Slow. */
+    "encoder.fc1"; "" for the outermost, and if none is running. In a loaded program it is the module that the call was
+    in where the program was exported. Truncated at size; returns buffer. Slow. */
 SITU_API const char *situ_nn_running(char *buffer, size_t size);
 /** Number of live modules in the process: for leak tests. */
 SITU_API int64_t situ_nn_live_modules(void);

@@ -82,12 +82,21 @@ static const situ_nn_module *path_of(const void *part, bool module, char path[SI
 
 /* ---- the running module ---- */
 
+void situ_nn_running_part(const char *path) {
+  if (situ__nn_running) situ__nn_running->part = path;
+}
+
+static const char *running_part(void) {
+  return situ__nn_running && situ__nn_running->part ? situ__nn_running->part : "";
+}
+
 void situ__nn_running_path(char *buffer, size_t size) {
   char path[SITU_PATH_TEXT] = "";
   situ__nn_lock();
   if (situ__nn_running) (void)path_of(situ__nn_running->module, true, path);
   situ__nn_unlock();
-  (void)snprintf(buffer, size, "%s", path);
+  const char *part = running_part();
+  (void)snprintf(buffer, size, "%s%s%s", path, *part ? "." : "", part);
 }
 
 const char *situ_nn_running(char *buffer, size_t size) {
@@ -100,7 +109,8 @@ const char *situ_nn_running(char *buffer, size_t size) {
   const situ_nn_module *root = m ? path_of(m, true, path) : NULL;
   if (root) above = strlen(root_name(root));
   situ__nn_unlock();
-  (void)snprintf(buffer, size, "%s", path[above] == '.' ? path + above + 1 : "");
+  const char *below = path[above] == '.' ? path + above + 1 : "", *part = running_part();
+  (void)snprintf(buffer, size, "%s%s%s", below, *below && *part ? "." : "", part);
   return buffer;
 }
 

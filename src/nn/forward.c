@@ -70,7 +70,7 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
                       situ__nn_type(m)->name, SITU__NN_CALLS),
            false;
   if (!situ__nn_use("nn_forward", m, &f->use)) return false;
-  f->running = (situ__nn_frame){ m, x, inputs, site, false, depth, situ__nn_running };
+  f->running = (situ__nn_frame){ m, x, inputs, site, false, depth, NULL, situ__nn_running };
   situ__nn_running = &f->running;
   set_site(f, situ__nn_type(m), site);
   if ((f->scoped = scoped)) situ_scope_begin(&f->scope);

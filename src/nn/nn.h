@@ -84,9 +84,10 @@ typedef struct situ__nn_frame {
   const situ_nn_module *module;
   const situ_tensor *input; /* NULL: see inputs */
   const situ_tree *inputs;
-  void *site; /* return address of the call */
-  bool freed; /* its last owner released it during the call: the call's end frees it */
-  int depth;  /* number of nested calls, including this one */
+  void *site;       /* return address of the call */
+  bool freed;       /* its last owner released it during the call: the call's end frees it */
+  int depth;        /* number of nested calls, including this one */
+  const char *part; /* path below the module of the part whose calls these are; NULL: none */
   struct situ__nn_frame *outer;
 } situ__nn_frame;
 extern SITU__THREAD_LOCAL situ__nn_frame *situ__nn_running;

@@ -49,6 +49,11 @@ SITU_API bool situ_nn_has_move_hooks(const situ_nn_module *m);
     device and requires_grad stay as they are. */
 SITU_API situ_tensor *situ_nn_share_tensor(situ_nn_module *m, const char *name, situ_tensor *tensor, situ_nn_kind kind);
 
+/** Tells whose calls follow, for a running module whose own code is that of several modules, as a program's is: `path`
+    is below the running module ("encoder.fc1"; NULL: its own). What asks for the running module is told this path. The
+    text is borrowed until the next such call or the end of the module's. */
+SITU_API void situ_nn_running_part(const char *path);
+
 /** Lists the modules that were made while another one was built, and that no module holds: at most `capacity`, which
     other threads may free. Returns their number. */
 SITU_API int64_t situ_nn_unheld(const situ_nn_module **list, int64_t capacity);

@@ -76,10 +76,22 @@ static bool read_arg(situ__trace *t, char code, va_list args, situ__arg *out) {
 
 /* ---- nodes ---- */
 
-/* The path of the module that runs; NULL when memory runs out. */
+static bool has_module(const situ__trace *t, const char *path) {
+  situ__errors own;
+  situ__errors_aside(&own);
+  const bool there = situ_nn_get_submodule(t->module, path) != NULL;
+  return situ__errors_back(&own, NULL, 0) == SITU_OK && there;
+}
+
+/* The path of the module that runs, or of the innermost around it that exists: the parts of an ONNX program that have
+   no parameters do not. NULL when memory runs out. */
 static const char *module_path(situ__trace *t) {
   char path[SITU_PATH_TEXT];
   (void)situ_nn_running(path, sizeof path);
+  while (*path && !has_module(t, path)) {
+    char *dot = strrchr(path, '.');
+    *(dot ? dot : path) = 0;
+  }
   return situ__arena_text(&t->program->arena, path, strlen(path));
 }
 

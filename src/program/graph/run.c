@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "declare.h"
 #include "module.h"
+#include "situ/sys/layers.h"
 
 static const char op[] = "nn_call";
 
@@ -229,6 +230,7 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
   for (int i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
     const bool skipped = n->guard && !value[n->guard - 1].integer;
+    situ_nn_running_part(n->module);
     situ_tensor **prepacked = situ__prepacked_of(kept, n);
     situ__op_call c = { .node = n,
                         .arg = n->arg,
@@ -259,6 +261,7 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
     if (kept->derived && !kept->hit && n->lasting) situ__deriving_note(kept, n, value);
     for (int k = 0; k < n->lasts; k++) situ_drop(&value[n->last[k]].tensor);
   }
+  situ_nn_running_part(NULL);
   return true;
 }
 

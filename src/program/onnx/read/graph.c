@@ -224,6 +224,26 @@ static const char *module_of(situ__onnx *f, situ__protobuf entry) {
   return situ__arena_text(&f->program->arena, start + 1, (size_t)(last - start) - 2);
 }
 
+/* The same from a node's name: "/encoder/encoder.0/fc/Gemm" is in encoder.0.fc, as the name of a part of a list begins
+   with that of the list. */
+static const char *module_in_name(situ__onnx *f, const char *name) {
+  const char *end = strrchr(name, '/');
+  if (*name != '/' || end == name) return "";
+  char *path = situ__arena_take(&f->program->arena, (size_t)(end - name), 1), *at = path, *last = path;
+  if (!path) return NULL;
+  for (const char *scope = name + 1; scope < end;) {
+    const size_t length = strcspn(scope, "/"), before = (size_t)(at - last);
+    const bool list = before && length > before && strncmp(scope, last, before) == 0 && scope[before] == '.';
+    if (list) at = last;
+    else if (at > path) *at++ = '.';
+    last = at;
+    memcpy(at, scope, length);
+    at += length;
+    scope += length + 1;
+  }
+  return path;
+}
+
 static bool read_node(situ__onnx *f, situ__protobuf message, situ__onnx_node *out) {
   enum { IN = 1, OUT = 2, NAME = 3, OP = 4, DOMAIN_NAME = 7, METADATA = 9 };
   *out = (situ__onnx_node){ .name = "", .op = "", .domain = "", .module = "", .message = message };
@@ -240,6 +260,7 @@ static bool read_node(situ__onnx *f, situ__protobuf message, situ__onnx_node *ou
     out->outputs += field.number == OUT;
   }
   if (m.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has a node '%s' that is cut off", out->name);
+  if (!*out->module && !(out->module = module_in_name(f, out->name))) return situ__onnx_no_memory();
   if (out->inputs > SITU__LIST_MAX || out->outputs > SITU__LIST_MAX)
     return situ__onnx_bad(f, SITU_E_LIMIT, "has a node '%s' of more than %d inputs or outputs", out->name,
                           SITU__LIST_MAX);

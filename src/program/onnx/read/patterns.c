@@ -122,7 +122,7 @@ static void survey(rewrite *r) {
   for (int32_t i = 0; i < p->parts; i++) r->origin[r->f->about[r->f->part_of[i]].on_device] = r->f->part_of[i];
 }
 
-/* Puts the call in the place of the pattern's last node. */
+/* Puts the call in the place of the pattern's last node; a convolution stays in its own module. */
 static bool replace(rewrite *r, const situ__match *m, int32_t end) {
   situ__program *p = r->f->program;
   const int count = situ__op_row_args(m->row);
@@ -130,6 +130,7 @@ static bool replace(rewrite *r, const situ__match *m, int32_t end) {
   if (!arg) return situ__onnx_no_memory();
   memcpy(arg, m->arg, (size_t)count * sizeof *arg);
   for (int32_t i = 0; i < m->nodes; i++) {
+    if (strcmp(p->node[m->node[i]].row->target, "Conv") == 0) p->node[end].module = p->node[m->node[i]].module;
     count_node(r->uses, &p->node[m->node[i]], -1);
     r->gone[m->node[i]] = true;
   }
