@@ -94,6 +94,7 @@ struct situ_nn_module {
   int64_t place;                        /* of its slot in holder, but for slots before it that were taken out */
   char *name;                           /* see situ_nn_set_name; NULL: none */
   situ_device home;                     /* its device while it has no tensor; {0}: unspecified */
+  situ_device computes_on;              /* see situ_nn_offload; {0}: where its tensors are */
   int32_t parents;                      /* slots of modules that hold it: the share of refs that is theirs */
   uint64_t number, within, done;        /* private: the order of construction, for the lint */
   uint64_t busy;                        /* newest claim of a thread that is moving, changing or freeing it; private */
@@ -219,7 +220,8 @@ SITU_API SITU_CHECKED situ_status situ_nn_register_forward_hook(situ_nn_module *
 /** Removes a hook by its handle. */
 SITU_API void situ_nn_remove_hook(situ_nn_module *m, int64_t handle);
 
-/** The module's device: that of its first parameter or buffer, else the one it was last moved to; {0}: none yet. */
+/** The module's device: that of its first parameter or buffer, else the one it was last moved to; {0}: none yet. Of an
+    offloaded module the device that it computes on (situ_nn_offload). */
 SITU_API situ_device situ_nn_home(const situ_nn_module *m);
 /** Has a module go along with moves of another one from now on, as an average, a loss with weights or a metric should:
     a tensor of m goes along with leader's of the same path, else with leader's first one, if it is on its device then;
@@ -338,6 +340,7 @@ SITU_END
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/loss.h"
+#include "nn/offload.h"
 #include "nn/parametrize.h"
 
 #endif

@@ -9,6 +9,7 @@
 
 typedef struct situ__saved_scope {
   situ_saved_tensors_hooks hooks;
+  bool passes_on; /* what pack returns NULL for goes to the outer hooks */
   struct situ__saved_scope *outer;
 } active;
 
@@ -20,15 +21,22 @@ typedef struct packed {
   void *value;
 } packed;
 
-situ_status situ_autograd_graph_saved_tensors_hooks_begin(const situ_saved_tensors_hooks *hooks) {
-  const char *op = "autograd_graph_saved_tensors_hooks_begin";
+static situ_status begin(const char *op, const situ_saved_tensors_hooks *hooks, bool passes_on) {
   if (!hooks) return situ__null(op, "hooks");
   if (!hooks->pack || !hooks->unpack) return situ__fail(SITU_E_ARG, op, "hooks need both pack and unpack");
   active *now = situ__alloc(sizeof *now);
   if (!now) return situ__no_memory(op, sizeof *now);
-  *now = (active){ *hooks, situ__saved_hooks };
+  *now = (active){ *hooks, passes_on, situ__saved_hooks };
   situ__saved_hooks = now;
   return SITU_OK;
+}
+
+situ_status situ_autograd_graph_saved_tensors_hooks_begin(const situ_saved_tensors_hooks *hooks) {
+  return begin("autograd_graph_saved_tensors_hooks_begin", hooks, false);
+}
+
+situ_status situ_saved_hooks_begin_first(const situ_saved_tensors_hooks *hooks) {
+  return begin("saved_hooks_begin_first", hooks, true);
 }
 
 situ_status situ_autograd_graph_saved_tensors_hooks_end(void) {
@@ -71,14 +79,18 @@ static situ_tensor *shell_of(const char *op, const situ_tensor *t, packed *p) {
 }
 
 bool situ__saved_pack(const char *op, situ_tensor **saved) {
-  active *now = situ__saved_hooks;
+  active *const innermost = situ__saved_hooks, *now = innermost;
   situ_scope s;
   situ__saved_hooks = NULL; /* what pack calls is not packed */
   situ_scope_begin_no_grad(&s);
   const uint64_t errors = situ__error_count();
   void *value = now->hooks.pack(*saved, now->hooks.payload);
+  while (!value && now->passes_on && now->outer) {
+    now = now->outer;
+    value = now->hooks.pack(*saved, now->hooks.payload);
+  }
   const bool good = situ_scope_end(&s) == SITU_OK && situ__error_count() == errors;
-  situ__saved_hooks = now;
+  situ__saved_hooks = innermost;
   if (!value) return good;
   packed *p = situ__alloc(sizeof *p);
   if (!p) situ__no_memory(op, sizeof *p);

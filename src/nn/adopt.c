@@ -128,7 +128,7 @@ static bool fetch(const char *op, const situ_nn_module *m, situ_nn_module *child
 }
 
 typedef struct late_part {
-  situ_device home; /* {0}: it keeps its own */
+  situ_device home, computes_on; /* {0}: it keeps its own */
   uint8_t policy;
 } late_part;
 
@@ -137,13 +137,14 @@ static situ_status settle(const situ_nn_visit *at, void *payload) {
   at->module->late = true;
   if (to->policy) at->module->late_policy = to->policy;
   if (to->home.kind) at->module->home = to->home;
+  if (to->computes_on.kind) at->module->computes_on = to->computes_on;
   return SITU_OK;
 }
 
 bool situ__nn_adopt_child(const char *op, situ_nn_module *m, situ_nn_module *child) {
   if (m->build) return true;
   survey s = { .home = situ_nn_home(m) };
-  late_part to = { .policy = m->late_policy };
+  late_part to = { .policy = m->late_policy, .computes_on = m->computes_on };
   if (s.home.kind && s.home.kind != SITU_META) {
     if (!walk(child, &s)) return false;
     if (s.count || !situ_nn_home(child).kind) to.home = place_of(m);

@@ -77,6 +77,7 @@ static situ_nn_module *clone_struct(cloning *c, const situ_nn_module *m) {
   if (!copy) return situ__no_memory(op, m->type->size), NULL;
   copy->type = m->type;
   copy->home = m->home;
+  copy->computes_on = m->computes_on;
   copy->training = m->training;
   copy->late_policy = m->late_policy;
   copy->pending = m->pending;

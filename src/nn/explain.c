@@ -477,8 +477,9 @@ static void find_misplaced(search *s, const situ_nn_module *m, int depth) {
       note(s, (misplaced){ stray->tensor, m, stray->offset });
   }
   for (int64_t i = 0; i < m->count && s->budget > 0; i++, s->budget--) {
-    if (!situ__nn_is_child(&m->slots[i])) note(s, (misplaced){ .tensor = m->slots[i].held });
-    else if (depth < SITU__NN_DEPTH) find_misplaced(s, m->slots[i].held, depth + 1);
+    const bool child = situ__nn_is_child(&m->slots[i]);
+    if (child && depth < SITU__NN_DEPTH) find_misplaced(s, m->slots[i].held, depth + 1);
+    if (!child && !situ_device_equal(m->computes_on, s->device)) note(s, (misplaced){ .tensor = m->slots[i].held });
   }
 }
 

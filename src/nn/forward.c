@@ -15,6 +15,7 @@
 
 static situ_device first_device(const situ_nn_module *m, int depth) {
   const int64_t count = situ__nn_count(m);
+  if (m->computes_on.kind) return m->computes_on;
   for (int64_t i = 0; i < count && m->children < count; i++)
     if (!situ__nn_is_child(&m->slots[i])) return situ_device_of(m->slots[i].held);
   for (int64_t i = 0; i < count && depth < SITU__NN_DEPTH; i++) {
@@ -111,11 +112,15 @@ static situ_tree *run_type(situ_nn_module *m, const situ_tree *inputs, const voi
 
 /* Runs the module's own code. */
 static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
-  if (!m->parametrized) return run_type(m, inputs, kwargs);
-  situ_nn_module *stand_in = situ__nn_stand_in(m);
+  if (!m->parametrized && (!m->computes_on.kind || situ__nn_pending(m))) return run_type(m, inputs, kwargs);
+  situ__nn_fetched fetched = { 0 };
+  situ_nn_module *stand_in = situ__nn_stand_in(m, &fetched);
   situ_tree *out = stand_in ? run_type(stand_in, inputs, kwargs) : NULL;
+  const bool good = situ__nn_evict(&fetched);
   situ__nn_stand_down(m, stand_in);
-  return out;
+  if (good) return out;
+  situ_tree_free(out);
+  return NULL;
 }
 
 /* Hooks may remove themselves and others, so the next one is looked up by its number each time. */
@@ -189,7 +194,7 @@ static inline situ_tensor *forward(situ_nn_module *m, situ_tensor *x, const void
     return situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s takes no kwargs: its type has no .forward_kwargs",
                       type->name),
            NULL;
-  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !is_of_one_tensor(type) || m->parametrized)
+  if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !is_of_one_tensor(type) || m->parametrized || m->computes_on.kind)
     return call_for_tensor(m, situ_tree_tensor(x), kwargs, site);
   frame f;
   if (!enter(&f, m, x, NULL, site, !type->single_op)) return NULL;

@@ -185,10 +185,29 @@ situ_tree *situ__nn_rename(situ_tree *state, const situ_nn_load_options *options
 /* Takes a part out and lets go of it; the field keeps its value (module.c). */
 void situ__nn_remove_slot(situ_nn_module *m, const char *name);
 
-/* For the code of a parametrized module: a copy of its struct whose fields have the computed tensors, so that calls of
-   several threads do not meet. NULL after an error. End: what the code has changed in its struct is kept; frees the
-   copy, which may be NULL (parametrize.c). */
-situ_nn_module *situ__nn_stand_in(situ_nn_module *m);
+/* Copies of an offloaded module's tensors, during one call (offload.c). */
+typedef struct situ__nn_fetched {
+  struct situ__nn_copy *list;
+  int64_t count, capacity;
+  situ_device device; /* {0}: the module is not offloaded */
+  bool hooked;        /* saved tensors hooks have begun */
+} situ__nn_fetched;
+/* Returns a copy of t, a tensor that stays alive during the call, on the device; t itself if it is there or the module
+   is not offloaded. NULL after recording an error. */
+situ_tensor *situ__nn_fetch(situ__nn_fetched *f, situ_tensor *t);
+/* Puts copies of m's tensors into the slots and fields of its stand-in, and has them saved for backward without their
+   memory. Returns false after recording an error; call situ__nn_evict in any case. */
+bool situ__nn_fetch_all(situ__nn_fetched *f, const situ_nn_module *m, situ_nn_module *stand_in);
+/* Ends that: what the call has written to copies is written back. Returns false after recording an error. */
+bool situ__nn_evict(situ__nn_fetched *f);
+/* Sets where m, at this depth of a tree, and its parts compute; parametrizations are computed where their parameters
+   are. */
+void situ__nn_compute_on(situ_nn_module *m, situ_device device, int depth);
+
+/* For the code of a parametrized or offloaded module: a copy of its struct whose fields have the computed or fetched
+   tensors, so that calls of several threads do not meet. NULL after an error. End: what the code has changed in its
+   struct is kept; frees the copy, which may be NULL (parametrize.c). */
+situ_nn_module *situ__nn_stand_in(situ_nn_module *m, situ__nn_fetched *fetched);
 void situ__nn_stand_down(situ_nn_module *m, situ_nn_module *stand_in);
 /* Points the fields of m's parametrized tensors to what they are computed from, whose shapes are theirs. */
 void situ__nn_show_originals(situ_nn_module *m);

@@ -80,7 +80,17 @@ static situ_tensor *compute(const list *l) {
   return y;
 }
 
-situ_nn_module *situ__nn_stand_in(situ_nn_module *m) {
+/* A tensor of m in the field at `offset`. */
+static void restore_field(const situ_nn_module *m, situ_nn_module *stand_in, size_t offset) {
+  if (offset) memcpy((char *)stand_in + offset, (const char *)m + offset, sizeof(void *));
+}
+
+static void drop(const situ_nn_module *m, situ_nn_module *stand_in) {
+  if (stand_in->slots != m->slots) situ__free(stand_in->slots);
+  situ__free(stand_in);
+}
+
+situ_nn_module *situ__nn_stand_in(situ_nn_module *m, situ__nn_fetched *fetched) {
   const size_t size = m->type->size;
   situ_nn_module *copy = situ__calloc(1, size);
   if (!copy) return situ__no_memory("nn_forward", size), NULL;
@@ -95,14 +105,17 @@ situ_nn_module *situ__nn_stand_in(situ_nn_module *m) {
                             .training = m->training,
                             .standing_in = true };
   memcpy(copy + 1, m + 1, size - sizeof *m);
+  bool good = situ__nn_fetch_all(fetched, m, copy);
   const situ_nn_module *lists = lists_of(m);
-  for (int64_t i = 0; lists && i < lists->count; i++) {
+  for (int64_t i = 0; good && lists && i < lists->count; i++) {
     const list *l = list_of(&lists->slots[i]);
     situ_tensor *y = l ? compute(l) : NULL;
-    if (l && !y) return situ__free(copy), NULL;
-    if (l) set_field(copy, l, y);
+    if (y && (y = situ__nn_fetch(fetched, y))) set_field(copy, l, y);
+    good = !l || y;
   }
-  return copy;
+  if (good) return copy;
+  drop(m, copy);
+  return NULL;
 }
 
 void situ__nn_stand_down(situ_nn_module *m, situ_nn_module *stand_in) {
@@ -111,10 +124,11 @@ void situ__nn_stand_down(situ_nn_module *m, situ_nn_module *stand_in) {
   const situ_nn_module *lists = lists_of(m);
   for (int64_t i = 0; lists && i < lists->count; i++) {
     const list *l = list_of(&lists->slots[i]);
-    if (l) memcpy((char *)stand_in + l->offset, (char *)m + l->offset, sizeof(void *));
+    if (l) restore_field(m, stand_in, l->offset);
   }
+  for (int64_t i = 0; stand_in->slots != m->slots && i < m->count; i++) restore_field(m, stand_in, m->slots[i].offset);
   if (memcmp(m + 1, stand_in + 1, own) != 0) memcpy(m + 1, stand_in + 1, own);
-  situ__free(stand_in);
+  drop(m, stand_in);
 }
 
 /* ---- registration ---- */
@@ -192,6 +206,7 @@ static bool begin(const char *op, situ_nn_module *m, const char *name, situ_nn_m
   }
   situ__nn_remove_slot(m, name);
   m->parametrized = true;
+  situ__nn_compute_on(lists_of(m), (situ_device){ 0 }, 0);
   return true;
 }
 

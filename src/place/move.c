@@ -129,6 +129,7 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   /* A module without tensors has a home, too: tensors that its forward creates or materialises are created there. */
   for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;
+    if (w.home[i].device.kind) w.home[i].module->computes_on = (situ_device){ 0 };
     w.home[i].module->late = false; /* a module that the map leaves out stays there intentionally */
   }
   situ_move_plan_free(moving);

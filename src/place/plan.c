@@ -259,6 +259,7 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   SITU__CLAIM(claim);
   if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
     return situ__busy(op, m->type->name), situ_error();
+  char name[SITU_DEVICE_NAME_MAX];
   situ__move_requests w;
   names n = { .count = 0 };
   situ_status status = situ__move_requests_of(&w, op, m, options);
@@ -269,6 +270,9 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
     if (status == SITU_OK && !whole) list_moving(text, &n, moving, p);
     if (status == SITU_OK && whole) describe(text, &n, moving, options, p);
     if (status == SITU_OK && whole) judge(text, moving, p);
+    if (status == SITU_OK && whole && options->device.kind && m->computes_on.kind)
+      situ__text_add(text, "it would end the offloading: %s computes on %s now\n", m->type->name,
+                     situ_device_name(m->computes_on, name));
   } else if (status == SITU_OK) {
     status = situ_error();
   }

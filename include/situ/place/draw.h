@@ -93,7 +93,7 @@ typedef struct situ_place_entry {
   const char *path; /**< "encoder.fc1.weight"; "" for the root */
   situ_place_role role;
   const char *type;   /**< module: "Linear"; tensor: its dtype, "f32" */
-  situ_device device; /**< tensors only */
+  situ_device device; /**< tensor: where it is; module: where it computes, if it is offloaded (situ_nn_offload) */
   situ_shape shape;   /**< tensors only; of the whole tensor, if ranks have it in parts */
   uint64_t bytes;     /**< tensor: of its storage, 0 if it is tied, of this rank's part; module: the sum */
   const char *tied;   /**< path of an earlier entry with the same storage or module */

@@ -67,6 +67,9 @@ SITU_API situ_tensor *situ_view_base(situ_tensor *t);
 /** Whether the tensor has values; on meta, whether they can be computed on another device. True for an empty tensor. */
 SITU_API bool situ_has_values(const situ_tensor *t);
 
+/** situ_to for the time of one use: the ledger records the copy with the reason "offload", and that of its gradient. */
+SITU_API SITU_CHECKED situ_tensor *situ_fetch(situ_tensor *input, situ_device device);
+
 /** Swaps the memory of two storages of one number of elements, with their devices, dtypes and all their tensors: undoes
     a write without a copy that could fail. Queues nothing and does not wait. */
 SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b);

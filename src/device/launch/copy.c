@@ -16,7 +16,7 @@ enum { STAGE = 4 << 20 }; /* size of the staging buffer on the host */
 static const situ_device host = { SITU_CPU, 0 };
 
 static const char *describe_reason(situ__copy_reason why) {
-  static const char *const text[] = { "copying", "reading", "moving", "copying", "copying" };
+  static const char *const text[] = { "copying", "reading", "moving", "copying", "copying", "fetching" };
   return text[why];
 }
 

@@ -17,7 +17,7 @@ static situ__mutex lock = SITU__MUTEX_INIT;
 static int open_ledgers; /* of all threads */
 static int for_everyone; /* those of them that record the copies of all threads */
 static situ_transfers everyone[SITU_DIRECTIONS];
-static uint64_t all_waits;
+static uint64_t all_waits, all_offloads;
 static situ__wait last_wait;      /* of all threads */
 static situ__transfer *ring;      /* entry n is at n % capacity; grows to KEPT, then overwrites the oldest */
 static uint64_t capacity, oldest; /* number of the oldest entry in the ring */
@@ -27,7 +27,7 @@ static uint64_t next;             /* number of the next entry */
 static SITU__THREAD_LOCAL struct {
   uint32_t depth, others; /* open ledgers; those of them that record all threads */
   situ_transfers sum[SITU_DIRECTIONS];
-  uint64_t waits;
+  uint64_t waits, offloads;
   situ__wait last_wait;
 } mine;
 
@@ -78,8 +78,10 @@ void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
   t.version = __atomic_load_n(&about->version, __ATOMIC_RELAXED);
   t.role = situ__device_up.storage_subject(about, t.tensor, sizeof t.tensor);
   add_transfer(&mine.sum[way], t.bytes);
+  mine.offloads += t.reason == SITU__COPY_OFFLOAD;
   situ__mutex_lock(&lock);
   add_transfer(&everyone[way], t.bytes);
+  all_offloads += t.reason == SITU__COPY_OFFLOAD;
   bool reserved = reserve_entry();
   if (reserved) ring[next % capacity] = t;
   next++;
@@ -99,11 +101,17 @@ void situ__ledger_wait(const char *op, situ_device device) {
   situ__mutex_unlock(&lock);
 }
 
-static uint64_t count_waits(bool of_all) {
+/* Of one thread, or of all. */
+static uint64_t count_of(bool of_all, const uint64_t *own, const uint64_t *all) {
   situ__mutex_lock(&lock);
-  const uint64_t waits = of_all ? all_waits : mine.waits;
+  const uint64_t count = of_all ? *all : *own;
   situ__mutex_unlock(&lock);
-  return waits;
+  return count;
+}
+static uint64_t count_waits(bool of_all) { return count_of(of_all, &mine.waits, &all_waits); }
+
+uint64_t situ__ledger_allowed(const situ_ledger *l) {
+  return l->allow_offload ? count_of(l->all_threads, &mine.offloads, &all_offloads) - l->offloads : 0;
 }
 
 situ__wait situ__ledger_last_wait(const situ_ledger *l) {
@@ -136,7 +144,9 @@ void situ_ledger_begin_with(situ_ledger *ledger, const situ_ledger_options *opti
   ledger->all_threads = o.all_threads;
   ledger->none = o.none;
   ledger->allow_waits = o.allow_waits;
+  ledger->allow_offload = o.allow_offload;
   ledger->waits = count_waits(o.all_threads);
+  ledger->offloads = count_of(o.all_threads, &mine.offloads, &all_offloads);
   ledger->open = true;
   ledger->others = mine.others;
   situ__mutex_lock(&lock);
@@ -182,7 +192,7 @@ situ_status situ_ledger_end(situ_ledger *ledger) {
   if (!situ__ledger_usable(op, ledger)) return situ_error();
   if (!ledger->open) return situ__fail(SITU_E_STATE, op, "this ledger was ended before");
   const uint64_t waits = situ_ledger_waits(ledger);
-  const bool any = situ_ledger_total(ledger).count || (waits && !ledger->allow_waits);
+  const bool any = situ_ledger_total(ledger).count > situ__ledger_allowed(ledger) || (waits && !ledger->allow_waits);
   const situ_status status = ledger->none && any ? situ__ledger_refuse(ledger) : SITU_OK;
   for (int way = 0; way < SITU_DIRECTIONS; way++) ledger->sum[way] = situ_ledger_sum(ledger, (situ_direction)way);
   ledger->waits = waits;

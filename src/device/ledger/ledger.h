@@ -13,7 +13,8 @@ typedef enum situ__copy_reason {
   SITU__COPY_READ,
   SITU__COPY_MOVE,
   SITU__COPY_INTERNAL,
-  SITU__COPY_POLICY
+  SITU__COPY_POLICY,
+  SITU__COPY_OFFLOAD
 } situ__copy_reason;
 
 typedef struct situ__transfer {
@@ -46,6 +47,9 @@ typedef struct situ__wait {
   char op[SITU__OP_NAME];
 } situ__wait;
 situ__wait situ__ledger_last_wait(const situ_ledger *ledger);
+
+/* Copies of an open ledger that its options allow although it allows none. */
+uint64_t situ__ledger_allowed(const situ_ledger *ledger);
 
 /* Returns false after recording an error if this thread cannot use the ledger. */
 bool situ__ledger_usable(const char *op, const situ_ledger *ledger);

@@ -17,11 +17,10 @@ enum { AGAIN = 4, ROWS = 16 };
 static const char *const ways[SITU_DIRECTIONS] = { "host -> device", "device -> host", "device -> device" };
 
 static const char *reason_of(const situ__transfer *t) {
-  static const char *const text[] = { [SITU__COPY_USER] = "asked for",
-                                      [SITU__COPY_READ] = "read",
-                                      [SITU__COPY_MOVE] = "move",
-                                      [SITU__COPY_INTERNAL] = "internal",
-                                      [SITU__COPY_POLICY] = "policy" };
+  static const char *const text[] = {
+    [SITU__COPY_USER] = "asked for",    [SITU__COPY_READ] = "read",     [SITU__COPY_MOVE] = "move",
+    [SITU__COPY_INTERNAL] = "internal", [SITU__COPY_POLICY] = "policy", [SITU__COPY_OFFLOAD] = "offload"
+  };
   return text[t->reason];
 }
 
@@ -163,7 +162,7 @@ static int64_t gather_groups(const look *k, bool storages, uint64_t threshold, g
     return situ__no_memory(k->op, (size_t)k->count * sizeof *groups), -1;
   }
   for (int64_t i = 0; i < k->count; i++)
-    if (!storages || !k->list[i].written) order[kept++] = &k->list[i];
+    if (!storages || (!k->list[i].written && k->list[i].reason != SITU__COPY_OFFLOAD)) order[kept++] = &k->list[i];
   qsort(order, (size_t)kept, sizeof *order, storages ? sort_storage : sort_kind);
   comparison alike = storages ? by_storage : by_kind;
   int64_t line = 0; /* first group of the current line of code */
@@ -265,14 +264,22 @@ static void add_last_wait(situ__text *text, const situ_ledger *l) {
   if (*situ__site_text(wait.site, at, sizeof at)) situ__text_add(text, "  at %s", at);
 }
 
+static void drop_allowed(look *k) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < k->count; i++)
+    if (!k->ledger->allow_offload || k->list[i].reason != SITU__COPY_OFFLOAD) k->list[kept++] = k->list[i];
+  k->count = kept;
+}
+
 situ_status situ__ledger_refuse(const situ_ledger *l) {
   look k = { .op = "ledger_end", .ledger = l };
   situ__text text = { 0 };
-  const uint64_t count = situ_ledger_total(l).count, waits = l->allow_waits ? 0 : situ_ledger_waits(l);
+  const uint64_t count = situ_ledger_total(l).count - situ__ledger_allowed(l),
+                 waits = l->allow_waits ? 0 : situ_ledger_waits(l);
   if (count) situ__text_add(&text, "%" PRIu64 " transfer%s%s", count, count == 1 ? "" : "s", waits ? " and " : "");
   if (waits) situ__text_add(&text, "%" PRIu64 " wait%s", waits, waits == 1 ? "" : "s");
   situ__text_add(&text, " in a scope that allows none:");
-  if (situ__ledger_entries(k.op, l, &k.list, &k.count)) add_rows(&text, &k);
+  if (situ__ledger_entries(k.op, l, &k.list, &k.count)) drop_allowed(&k), add_rows(&text, &k);
   if (waits) add_last_wait(&text, l);
   situ_status status = situ__fail(SITU_E_STATE, k.op, "%s", text.data ? text.data : "out of memory");
   situ__text_free(&text);

@@ -45,6 +45,7 @@ static void add_tie(situ__text *text, const situ__snapshot_node *node) {
 
 static void add_module(situ__text *text, const situ_snapshot *s, int64_t i) {
   situ__place_sum sum[SITU__PLACES];
+  char name[SITU_DEVICE_NAME_MAX];
   int first;
   (void)situ__place_spread(s, i, sum, &first);
   situ__text_add(text, "{\"path\": ");
@@ -53,6 +54,8 @@ static void add_module(situ__text *text, const situ_snapshot *s, int64_t i) {
   add_string(text, s->node[i].entry.type);
   situ__text_add(text, ", \"bytes\": %" PRIu64 ", \"devices\": ", s->node[i].entry.bytes);
   add_sums(text, s, sum, ", ");
+  if (s->node[i].entry.device.kind)
+    situ__text_add(text, ", \"computes_on\": \"%s\"", situ_device_name(s->node[i].entry.device, name));
   add_tie(text, &s->node[i]);
 }
 

@@ -84,7 +84,7 @@ static bool alike(const situ_snapshot *s, int64_t a, int64_t b) {
     bool tied_alike = x->tie == y->tie || (x->tie >= a && x->tie - a == y->tie - b);
     if (x->depth != y->depth || x->entry.role != y->entry.role || x->device != y->device ||
         !same_text(x->entry.type, y->entry.type) || (k && !same_text(x->name, y->name)) ||
-        !situ_shape_equal(&x->entry.shape, &y->entry.shape) ||
+        !situ_device_equal(x->entry.device, y->entry.device) || !situ_shape_equal(&x->entry.shape, &y->entry.shape) ||
         !same_text(x->entry.part ? x->entry.part : "", y->entry.part ? y->entry.part : "") ||
         x->entry.bytes != y->entry.bytes || !tied_alike)
       return false;
@@ -142,6 +142,15 @@ static void module_cells(drawing *d, int64_t i, int64_t count) {
   if (count > 1) situ__text_add(d->text, "each %s", situ__bytes_text(each, bytes));
 }
 
+/* Of a module whose parent computes where its own tensors are, or elsewhere. */
+static void offload_cell(drawing *d, const situ__snapshot_node *node) {
+  const situ_device on = node->device < 0 ? node->entry.device : (situ_device){ 0 };
+  char name[SITU_DEVICE_NAME_MAX];
+  const bool inherited = node->parent >= 0 && situ_device_equal(d->s->node[node->parent].entry.device, on);
+  if (!d->measuring && on.kind && !inherited)
+    situ__text_add(d->text, "offloaded: computes on %s  ", situ_device_name(on, name));
+}
+
 /* The tensor that it is tied to, in the last column. */
 static void tie_cell(drawing *d, const situ__snapshot_node *node) {
   if (d->measuring || !node->entry.tied) return;
@@ -179,6 +188,7 @@ static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char 
   label(d, i, last, count, branch);
   if (node->device >= 0) tensor_cells(d, node);
   else module_cells(d, i, count);
+  offload_cell(d, node);
   tie_cell(d, node);
   end_line(d);
   if (node->tie >= 0 || (d->options.depth > 0 && node->depth >= d->options.depth)) return;

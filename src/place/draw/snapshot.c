@@ -177,8 +177,9 @@ static situ_status visit(const situ_nn_visit *at, void *payload) {
     status = add_tensor(b, &entry, tie);
   } else {
     situ__snapshot_node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
-    if (node) node->tie = tie;
-    else status = situ_error();
+    if (!node) return situ_error();
+    node->tie = tie;
+    node->entry.device = situ_nn_offloaded_to(at->module);
   }
   if (status == SITU_OK && tie < 0 && !situ__map_put(&b->seen, key, (void *)(uintptr_t)(number + 1)))
     status = situ__no_memory(b->op, sizeof key);
