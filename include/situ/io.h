@@ -120,6 +120,14 @@ SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t
     Threads may load from one open file concurrently. */
 SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name);
 
+/** Gives back the memory of a module's parameters and persistent buffers, on any device: saves them to a safetensors
+    file at `path`, which must stay, and maps them there. Their values are the file's, read when they are used, on the
+    cpu; writes to them stay private to the process. situ_nn_to brings them back into memory, and situ_nn_offload has
+    them computed with on a device. Handles, names and an optimiser stay valid, and its state where it is. Tensors that
+    share memory, and other buffers, keep theirs. On error nothing has changed but the file. SITU_E_STATE: a parameter
+    has a gradient, which would be lost. */
+SITU_API SITU_CHECKED situ_status situ_nn_spill(situ_nn_module *m, const char *path);
+
 /* ---- checkpoints -------------------------------------------------------------------------- */
 
 /** The state of a training run, from which it resumes exactly. */

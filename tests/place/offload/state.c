@@ -163,12 +163,60 @@ static void from_a_recipe(void **state) {
   situ_nn_free(n);
 }
 
+/* placement: K6 */
+static void a_module_gives_its_memory_back_and_comes_again(void **state) {
+  (void)state;
+  char path[] = "/tmp/situ-spill-XXXXXX";
+  const int fd = mkstemp(path);
+  situ_device_properties before, spilled, host[2];
+  situ_nn_module *m = situ_nn_set_name(large(), "net");
+  const uint64_t bytes = bytes_of(m);
+  expect_ok(situ_nn_to(m, there()));
+  situ_optim *o = situ_optim_adamw(situ_nn_parameters(m), .001, NULL);
+  situ_tensor *w = situ_nn_get_tensor(m, "2.weight");
+  situ_scope s;
+  situ_scope_begin(&s);
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(m, input_of(&large_kind)), NULL), NULL));
+  assert_int_equal(situ_nn_spill(m, path), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "nn_spill", "0.weight has a gradient");
+  expect_ok(situ_optim_step(o));
+  expect_ok(situ_optim_zero_grad(o, true));
+  expect_ok(situ_scope_end(&s));
+  situ_nn_module *twin = situ_nn_clone(m);
+  expect_ok(situ_nn_to(twin, situ_dev("cpu")));
+  expect_ok(situ_device_info(there(), &before));
+  expect_ok(situ_device_info(situ_dev("cpu"), &host[0]));
+  expect_ok(situ_nn_spill(m, path));
+  expect_ok(situ_device_info(there(), &spilled));
+  expect_ok(situ_device_info(situ_dev("cpu"), &host[1]));
+  assert_true(before.memory_used - spilled.memory_used >= bytes);
+  assert_true(host[1].memory_used - host[0].memory_used < bytes / 8);
+  assert_ptr_equal(w, situ_nn_get_tensor(m, "2.weight"));
+  expect_on(w, situ_dev("cpu"));
+  assert_int_equal(situ_nn_spill(m, "/nowhere/at/all"), SITU_E_IO);
+  situ_error_clear();
+  expect_ok(situ_nn_spill(m, path)); /* what is mapped there already */
+  expect_ok(situ_nn_to(m, there()));
+  unlink(path);
+  situ_tree *a = situ_nn_state_dict(m), *b = situ_nn_state_dict(twin);
+  for (int64_t i = 0; i < situ_tree_count(a); i++)
+    assert_true(test_same_bits(situ_tree_tensor_at(a, i), situ_tree_tensor_at(b, i)));
+  situ_tree_free(a);
+  situ_tree_free(b);
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(m, input_of(&large_kind)), NULL), NULL));
+  expect_ok(situ_optim_step(o)); /* states have stayed */
+  close(fd);
+  situ_optim_free(o);
+  situ_nn_free(m);
+  situ_nn_free(twin);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(the_state_is_seen), PAIR_TEST(a_check_knows_what_is_copied),
     PAIR_TEST(ledgers),           PAIR_TEST(what_ends_it),
     PAIR_TEST(what_is_refused),   PAIR_TEST(from_a_mapped_file),
-    PAIR_TEST(from_a_recipe),
+    PAIR_TEST(from_a_recipe),     PAIR_TEST(a_module_gives_its_memory_back_and_comes_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
