@@ -40,6 +40,8 @@ situ_status situ__move_requests_of(situ__move_requests *w, const char *op, situ_
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "options", options)) return situ_error();
   if (options->map && options->device.kind)
     return situ__fail(SITU_E_ARG, op, "a device and a map are given: one of them");
+  if (options->stream && options->agree)
+    return situ__fail(SITU_E_ARG, op, "with .stream there is no moment at which .agree could be asked");
   if (options->map && !situ__device_map_parse(op, options->map, &w->map)) return situ_error();
   /* Shared tensors may be listed twice: the move itself processes each storage once. */
   unsigned which = SITU_NN_VISIT_TENSORS | (options->map ? 0 : SITU_NN_VISIT_UNNAMED);
@@ -92,11 +94,15 @@ static void unsettle(const situ__move_requests *w) {
   SITU_IGNORE(situ__errors_back(&own, NULL, 0));
 }
 
-situ_move_plan *situ__move_requests_plan(situ__move_requests *w) {
-  situ_move_plan *m = situ_move_plan_new(w->op, w->list, w->count);
+static bool is_hooked(const situ__move_requests *w) {
   bool hooked = false;
   for (int64_t i = 0; i < w->homes; i++) hooked = hooked || situ_nn_has_move_hooks(w->home[i].module);
-  if (m && hooked) situ_move_plan_settle(m, settle, w);
+  return hooked;
+}
+
+situ_move_plan *situ__move_requests_plan(situ__move_requests *w) {
+  situ_move_plan *m = situ_move_plan_new(w->op, w->list, w->count);
+  if (m && is_hooked(w)) situ_move_plan_settle(m, settle, w);
   return m;
 }
 
@@ -113,6 +119,27 @@ static void count_moved(const situ_move_plan *moving) {
   for (int64_t i = 0; i < count; i++) moved += unit[i].moves;
 }
 
+/* Each request is a transaction: what a failure leaves is a module whose tensors are whole. */
+static situ_status move_one_by_one(const situ__move_requests *w) {
+  int64_t total = 0;
+  situ_status status = SITU_OK;
+  for (int64_t i = 0; status == SITU_OK && i < w->count; i++) {
+    situ_move_plan *one = situ_move_plan_new(w->op, &w->list[i], 1);
+    status = one ? situ_move_plan_run(one, w->options->lossy) : situ_error();
+    if (status == SITU_OK) count_moved(one);
+    total += status == SITU_OK ? moved : 0;
+    situ_move_plan_free(one);
+  }
+  moved = total;
+  return status;
+}
+
+static SITU_COLD situ_status refuse_hooks(const char *op) {
+  return situ__fail(SITU_E_ARG, op,
+                    "with .stream a move is not undone when a hook refuses it (situ_nn_register_move_hook), and the "
+                    "module has hooks: move it without .stream");
+}
+
 static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
   SITU__CLAIM(claim);
   moved = 0;
@@ -121,11 +148,14 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ__move_requests w;
   situ_status status = situ__move_requests_of(&w, op, m, options);
   situ_move_plan *moving = status == SITU_OK ? situ__move_requests_plan(&w) : NULL;
-  if (status == SITU_OK)
+  if (status == SITU_OK && moving && options->stream) {
+    status = is_hooked(&w) ? refuse_hooks(op) : move_one_by_one(&w);
+  } else if (status == SITU_OK) {
     status =
         moving ? situ_move_plan_run_agreed(moving, options->lossy, options->agree, options->payload) : situ_error();
-  if (status == SITU_OK) count_moved(moving);
-  else if (w.failed_hook >= 0) unsettle(&w);
+    if (status == SITU_OK) count_moved(moving);
+    else if (w.failed_hook >= 0) unsettle(&w);
+  }
   /* A module without tensors has a home, too: tensors that its forward creates or materialises are created there. */
   for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;

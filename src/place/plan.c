@@ -260,6 +260,8 @@ static situ_status plan(const char *op, situ_nn_module *m, const situ_nn_to_opti
   if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
     return situ__busy(op, m->type->name), situ_error();
   char name[SITU_DEVICE_NAME_MAX];
+  if (options && options->stream)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "a plan is of a move that is all or nothing: leave .stream out");
   situ__move_requests w;
   names n = { .count = 0 };
   situ_status status = situ__move_requests_of(&w, op, m, options);

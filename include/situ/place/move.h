@@ -32,6 +32,11 @@ typedef struct situ_nn_to_options {
       pattern that matches nothing is SITU_E_ARG. */
   const char *map;
   bool lossy; /**< allow finite values to become infinite */
+  /** Each storage, with its gradient and what follows it, is a move of its own, whose old memory is free for the next:
+      old and new memory never exist for more than one of them. So the move is not all or nothing. After an error those
+      before it have moved (situ_place_moved: how many), and the same call moves the others. Not with agree, and not
+      for a plan (SITU_E_UNSUPPORTED). */
+  bool stream;
   /** NULL, or asked when everything is copied and nothing has changed: if it returns false nothing moves (the error
       that it has recorded, else SITU_E_STATE). What follows cannot fail, so moves of several models, or of several
       processes (situ_dist_to), become one. A plan does not ask. */
@@ -56,7 +61,7 @@ SITU_API SITU_CHECKED situ_status situ_to_(situ_tensor *t, situ_device device);
 SITU_API bool situ_to_would_alias(situ_tensor *t, situ_device device);
 /** Number of storages that this thread's last situ_nn_to, situ_nn_to_dtype, _with, _map or situ_to_ has moved or cast,
     gradients and followers included. 0: there was nothing to move, which is not an error (an empty module, one that is
-    there already), or the move was refused. */
+    there already), or the move was refused (with .stream: its first storage was). */
 SITU_API int64_t situ_place_moved(void);
 /** For tests: SITU_OK if all parameters and buffers of a module, their gradients and what follows them (an optimiser's
     state) are on the device; else SITU_E_DEVICE, with the names of those that are not. */
