@@ -314,7 +314,7 @@ typedef struct situ_nn_rename {
 typedef struct situ_nn_load_options {
   bool not_strict;    /**< torch's strict=False: ignore missing and unexpected names */
   situ_device device; /**< where tensors that are on meta go; {0}: the device that the module was moved to,
-                           else the default device */
+                           else the default device. See .place */
   /** Swap memory instead of copying (torch's assign=True): the module's tensor gets the state's values, device and
       dtype, without a copy, and the state's tensor what the module's had; gradients are dropped. Tensors that cannot be
       swapped are copied: views, a module's tensor, one that is in the state twice or has another kind of dtype, and, if
@@ -324,6 +324,9 @@ typedef struct situ_nn_load_options {
   int64_t rename_count;
   /** Called for every problem, in not_strict mode too; may be NULL. */
   void (*report)(situ_nn_load_problem problem, const char *path, void *payload);
+  /** The device of a tensor that is on meta, by its path; {0}: as without. Also asked for a module's path: what its
+      forward makes is made there. Values come from the state to the device at once. NULL: none; situ_nn_load_map. */
+  situ_device (*place)(const char *path, void *payload);
   void *payload;
 } situ_nn_load_options;
 /** Copies values into the module, from any device, cast to the module's dtypes. state: a tree of tensors, flattened if

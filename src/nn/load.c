@@ -54,6 +54,7 @@ static bool stage(situ__nn_part *p, situ_device home, const situ__map *parts) {
     p->staged = p->from;
     return true;
   }
+  if (p->home.kind) home = p->home;
   situ_tensor *from = situ_dim(p->from) == situ_dim(p->to) ? p->from : situ_reshape(p->from, situ_shape_of(p->to));
   if (!on_meta(p->to)) return (p->staged = situ_to(from, situ_device_of(p->to))) != NULL;
   p->staged = situ_to_dtype(situ_to(from, home), situ_dtype_of(p->to));

@@ -163,6 +163,7 @@ bool situ__nn_add_by_path(const char *op, situ_nn_module *m, const char *path, c
 /* A module's tensor during loading (load.c). */
 typedef struct situ__nn_part {
   situ_tensor *to, *from; /* from NULL: not changed; from == to, on meta: filled by its recipe */
+  situ_device home;       /* of memory for a tensor on meta; {0}: where all go */
   situ_tensor *staged;    /* the value on its target device */
   situ_tensor *memory;    /* for a tensor on meta: staged, or the storage that it is a part of */
   situ_tensor *kept;      /* its previous value */

@@ -81,6 +81,13 @@ static situ_tensor *find_value(loading *l, const char *path) {
   return from ? situ_tree_value(from) : NULL;
 }
 
+/* What .place says of a path. Returns false after recording an error. */
+static bool is_placed(const loading *l, const char *path, situ_device *device) {
+  *device = l->options->place ? l->options->place(path, l->options->payload) : (situ_device){ 0 };
+  if (device->kind != SITU_META) return true;
+  return situ__fail(SITU_E_DEVICE, op, "%s is placed on meta", path), false;
+}
+
 static situ_status add_part(loading *l, const situ__nn_part *part) {
   if (!situ__grow(op, &l->list, &l->capacity, sizeof *l->list, l->count + 1)) return situ_error();
   l->list[l->count++] = *part;
@@ -93,20 +100,22 @@ static situ_status compare_one(const situ_nn_visit *at, void *payload) {
   situ_tensor *to = at->tensor;
   if (!to) return situ__nn_has_parameters(op, at);
   const bool on_meta = situ_device_of(to).kind == SITU_META;
+  situ_device home = { 0 };
+  if (on_meta && !is_placed(l, at->path, &home)) return situ_error();
   if (at->slot->kind == SITU_NN_TRANSIENT) {
     if (!on_meta) return SITU_OK;
     l->meta |= situ_has_values(to);
     l->valueless |= !situ_has_values(to) && !l->options->not_strict;
-    return situ_has_values(to) ? add_part(l, &(situ__nn_part){ .to = to, .from = to }) : SITU_OK;
+    return situ_has_values(to) ? add_part(l, &(situ__nn_part){ .to = to, .from = to, .home = home }) : SITU_OK;
   }
   situ_tensor *from = find_value(l, at->path);
   if (!from) return report(l, SITU_NN_LOAD_MISSING, at->path, ""), SITU_OK;
   compare_tensors(l, at->path, to, from);
-  const bool adopt = adopts(l, from);
+  const bool adopt = adopts(l, from) && (!home.kind || situ_device_equal(home, situ_device_of(from)));
   if (adopt) l->adopted = situ_device_of(from);
   l->meta |= on_meta;
   l->valueless |= !situ_has_values(from);
-  return add_part(l, &(situ__nn_part){ .to = to, .from = from, .adopts = adopt });
+  return add_part(l, &(situ__nn_part){ .to = to, .from = from, .home = home, .adopts = adopt });
 }
 
 /* What the state has and the module has not. */
@@ -155,8 +164,16 @@ static bool find_home(const loading *l, const situ_nn_module *m, situ_device ado
          false;
 }
 
+typedef struct settling {
+  const loading *load;
+  situ_device home;
+} settling;
+
 static situ_status settle_home(const situ_nn_visit *at, void *payload) {
-  if (at->module->home.kind == SITU_META) at->module->home = *(const situ_device *)payload;
+  const settling *s = payload;
+  const situ_nn_load_options *o = s->load->options;
+  const situ_device placed = o->place ? o->place(at->path, o->payload) : (situ_device){ 0 };
+  if (at->module->home.kind == SITU_META || placed.kind) at->module->home = placed.kind ? placed : s->home;
   return SITU_OK;
 }
 
@@ -211,7 +228,7 @@ static situ_status load(loading *l, situ_nn_module *m) {
   if (l->valueless && situ_nn_walk(m, SITU_NN_VISIT_TENSORS, find_valueless, l) != SITU_OK) return situ_error();
   if (l->meta && !find_home(l, m, l->adopted, &home)) return situ_error();
   if (!situ__nn_write(l->list, l->count, home, l->options->assign, l->wait)) return situ_error();
-  return l->meta ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &home) : SITU_OK;
+  return l->meta ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &(settling){ l, home }) : SITU_OK;
 }
 
 /* Whether the state is a dict of tensors, which need not be flattened. */

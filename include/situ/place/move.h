@@ -48,6 +48,12 @@ SITU_API SITU_CHECKED situ_status situ_nn_to_with(situ_nn_module *m, const situ_
 /** situ_nn_to_with with only a map. */
 SITU_API SITU_CHECKED situ_status situ_nn_to_map(situ_nn_module *m, const char *map);
 
+/** situ_nn_load_state_dict with the devices of tensors on meta by path, as in situ_nn_to_options.map: a module that was
+    made on meta gets each value on its own device, and no other memory is made. Patterns that match nothing are
+    SITU_E_ARG. options may be NULL; its .place is not used. */
+SITU_API SITU_CHECKED situ_status situ_nn_load_map(situ_nn_module *m, const situ_tree *state, const char *map,
+                                                   const situ_nn_load_options *options);
+
 /** Moves a module to a device, calls work, and moves each parameter and buffer back to the device that it had, with its
     gradient and followers, also where work fails: then its status is returned. A part that work adds stays where it is.
     Without memory for the move back (SITU_E_NOMEM), the module stays whole on the device; situ_nn_to moves it. */

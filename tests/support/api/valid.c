@@ -191,7 +191,7 @@ static situ_tree *tree(api_world *w, const char *name) {
   else if (api_is(api_name(w), "nn_lora_load_state_dict")) t = situ_tree_dict();
   else if (api_is(api_name(w), "dist_tp_load_state_dict")) t = situ_nn_state_dict(api_container(w));
   else if (api_is(api_name(w), "tree_value nn_call_into")) t = situ_tree_tensor(plain(w));
-  else if (api_is(api_name(w), "nn_load_state_dict nn_load_check nn_load_when"))
+  else if (api_is(api_name(w), "nn_load_state_dict nn_load_check nn_load_when nn_load_map"))
     t = situ_nn_state_dict(linear(w, API_KEPT));
   else if (api_is(api_name(w), "optim_load_state_dict optim_load_prepare dist_zero_load_state_dict"))
     t = situ_optim_state_dict(optim(w, API_KEPT));
